@@ -1,0 +1,173 @@
+package nameserver
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+)
+
+// NetworkManager's schemes (man nm-settings-nmcli, ipv4.dns, since 1.52).
+const (
+	schemeTLS = "dns+tls://"
+	schemeUDP = "dns+udp://"
+)
+
+// maxText bounds what Parse looks at: the longest valid text is a URI with an
+// IPv6 address, a zone id, a port and a name of 253 octets.
+const maxText = 400
+
+// The ways a text is no nameserver; errors from Parse match one of them.
+var (
+	ErrAddress = errors.New("not an IP address")
+	ErrZone    = errors.New("zone id that is no interface name, or on an address that is not link-local")
+	ErrPort    = errors.New("port that is not 1 to 65535")
+	ErrName    = errors.New("authentication name that is no host name")
+)
+
+// Parse reads a nameserver in any of the ways in which files and tools write
+// one; surrounding blanks are not among them:
+//
+//	10.0.0.2  2001:db8::1  fe80::1%eth0          resolv.conf(5), NetworkManager
+//	10.0.0.2:53  [2001:db8::1]:53  [::1]         node-config.yaml
+//	10.0.0.2#5353  2001:db8::1#5353              dnsmasq
+//	dns+udp://10.0.0.2:5353                      NetworkManager from 1.52
+//	dns+tls://[2620:fe::fe]:853#dns.quad9.net    NetworkManager from 1.52
+//
+// The port is 53, or 853 with TLS, when there is none. Host names are refused:
+// a resolver cannot resolve where its own queries go. An IPv4-mapped address
+// becomes IPv4. A zone id needs a link-local address: elsewhere it has no
+// meaning (RFC 4007 section 6; glibc refuses the name of an interface there
+// too), and would make one address compare as two.
+func Parse(text string) (Server, error) {
+	if len(text) > maxText {
+		return Server{}, fmt.Errorf("parsing nameserver %q...: %w", text[:64], ErrAddress)
+	}
+	server, err := parse(text)
+	if err != nil {
+		return Server{}, fmt.Errorf("parsing nameserver %q: %w", text, err)
+	}
+	return server, nil
+}
+
+func parse(text string) (Server, error) {
+	if rest, ok := cutScheme(text, schemeTLS); ok {
+		host, name, named := strings.Cut(rest, "#")
+		addr, err := parseHost(host, PortTLS)
+		if err != nil {
+			return Server{}, err
+		}
+		name, ok = canonicalName(name)
+		if named && !ok {
+			return Server{}, ErrName
+		}
+		return Server{Addr: addr, TLS: true, Name: name}, nil
+	}
+	if rest, ok := cutScheme(text, schemeUDP); ok {
+		addr, err := parseHost(rest, Port)
+		return Server{Addr: addr}, err
+	}
+	if host, port, ok := strings.Cut(text, "#"); ok {
+		addr, err := parseAddr(host)
+		if err != nil {
+			return Server{}, err
+		}
+		return withPort(addr, port)
+	}
+	addr, err := parseHost(text, Port)
+	return Server{Addr: addr}, err
+}
+
+// cutScheme compares as RFC 3986 section 3.1 says: schemes have no case.
+func cutScheme(text, scheme string) (rest string, ok bool) {
+	if len(text) < len(scheme) || !strings.EqualFold(text[:len(scheme)], scheme) {
+		return "", false
+	}
+	return text[len(scheme):], true
+}
+
+// parseHost reads ADDR, ADDR:PORT (IPv4), [ADDR] or [ADDR]:PORT.
+func parseHost(text string, defaultPort uint16) (netip.AddrPort, error) {
+	host, port, hasPort := text, "", false
+	if inner, ok := strings.CutPrefix(text, "["); ok {
+		var after string
+		if host, after, ok = strings.Cut(inner, "]"); !ok {
+			return netip.AddrPort{}, ErrAddress
+		}
+		if port, hasPort = strings.CutPrefix(after, ":"); !hasPort && after != "" {
+			return netip.AddrPort{}, ErrAddress
+		}
+		if !strings.Contains(host, ":") {
+			return netip.AddrPort{}, ErrAddress
+		}
+	} else if strings.Count(text, ":") == 1 {
+		host, port, hasPort = strings.Cut(text, ":")
+	}
+	addr, err := parseAddr(host)
+	if err != nil {
+		return netip.AddrPort{}, err
+	}
+	if !hasPort {
+		return netip.AddrPortFrom(addr, defaultPort), nil
+	}
+	server, err := withPort(addr, port)
+	return server.Addr, err
+}
+
+func parseAddr(text string) (netip.Addr, error) {
+	addr, err := netip.ParseAddr(text)
+	if err != nil {
+		// Not wrapped: netip quotes the text a second time and says no more.
+		return netip.Addr{}, ErrAddress
+	}
+	addr = addr.Unmap()
+	if zone := addr.Zone(); zone != "" && (!validZone(zone) || !linkLocal(addr)) {
+		return netip.Addr{}, ErrZone
+	}
+	return addr, nil
+}
+
+func linkLocal(addr netip.Addr) bool {
+	return addr.IsLinkLocalUnicast() || addr.IsLinkLocalMulticast() || addr.IsInterfaceLocalMulticast()
+}
+
+// validZone accepts an interface's index or name. The kernel takes any name of
+// up to 15 bytes without '/', ':' and white space (dev_valid_name); of these
+// only the characters that mean nothing to a shell or a file format pass.
+func validZone(zone string) bool {
+	return len(zone) <= 15 && onlyNameBytes(zone)
+}
+
+func withPort(addr netip.Addr, text string) (Server, error) {
+	port, err := strconv.ParseUint(text, 10, 16)
+	if err != nil || port == 0 || text[0] == '+' {
+		return Server{}, ErrPort
+	}
+	return Server{Addr: netip.AddrPortFrom(addr, uint16(port))}, nil
+}
+
+func canonicalName(name string) (string, bool) {
+	name = strings.ToLower(strings.TrimSuffix(name, "."))
+	if name == "" || len(name) > 253 || !onlyNameBytes(name) {
+		return "", false
+	}
+	for label := range strings.SplitSeq(name, ".") {
+		if label == "" || len(label) > 63 {
+			return "", false
+		}
+	}
+	return name, true
+}
+
+func onlyNameBytes(s string) bool {
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '_', c == '.':
+		default:
+			return false
+		}
+	}
+	return true
+}
