@@ -32,14 +32,15 @@ type Server struct {
 	Name string
 }
 
-// FromAddr returns the plain server at port 53 of addr. An IPv4-mapped address
-// becomes IPv4, so that it compares equal to the address it stands for. The
-// zero Addr gives the zero Server.
+// FromAddr returns the plain server at port 53 of addr, which is made canonical
+// as ParseAddr says. The zero Addr, and one with a zone id that ParseAddr
+// refuses, give the zero Server.
 func FromAddr(addr netip.Addr) Server {
-	if !addr.IsValid() {
+	addr, err := canonicalAddr(addr)
+	if err != nil {
 		return Server{}
 	}
-	return Server{Addr: netip.AddrPortFrom(addr.Unmap(), Port)}
+	return Server{Addr: netip.AddrPortFrom(addr, Port)}
 }
 
 // IsZero reports whether s is none.

@@ -21,7 +21,7 @@ const maxText = 400
 // The ways a text is no nameserver; errors from Parse match one of them.
 var (
 	ErrAddress = errors.New("not an IP address")
-	ErrZone    = errors.New("zone id that is no interface name, or on an address that is not link-local")
+	ErrZone    = errors.New("zone id that is no interface name")
 	ErrPort    = errors.New("port that is not 1 to 65535")
 	ErrName    = errors.New("authentication name that is no host name")
 )
@@ -36,10 +36,8 @@ var (
 //	dns+tls://[2620:fe::fe]:853#dns.quad9.net    NetworkManager from 1.52
 //
 // The port is 53, or 853 with TLS, when there is none. Host names are refused:
-// a resolver cannot resolve where its own queries go. An IPv4-mapped address
-// becomes IPv4. A zone id needs a link-local address: elsewhere it has no
-// meaning (RFC 4007 section 6; glibc refuses the name of an interface there
-// too), and would make one address compare as two.
+// a resolver cannot resolve where its own queries go. The address is what
+// ParseAddr makes of it.
 func Parse(text string) (Server, error) {
 	if len(text) > maxText {
 		return Server{}, fmt.Errorf("parsing nameserver %q...: %w", text[:64], ErrAddress)
@@ -69,7 +67,7 @@ func parse(text string) (Server, error) {
 		return Server{Addr: addr}, err
 	}
 	if host, port, ok := strings.Cut(text, "#"); ok {
-		addr, err := parseAddr(host)
+		addr, err := ParseAddr(host)
 		if err != nil {
 			return Server{}, err
 		}
@@ -104,7 +102,7 @@ func parseHost(text string, defaultPort uint16) (netip.AddrPort, error) {
 	} else if strings.Count(text, ":") == 1 {
 		host, port, hasPort = strings.Cut(text, ":")
 	}
-	addr, err := parseAddr(host)
+	addr, err := ParseAddr(host)
 	if err != nil {
 		return netip.AddrPort{}, err
 	}
@@ -115,28 +113,44 @@ func parseHost(text string, defaultPort uint16) (netip.AddrPort, error) {
 	return server.Addr, err
 }
 
-func parseAddr(text string) (netip.Addr, error) {
+// ParseAddr reads the address alone, as it stands in resolv.conf(5). One
+// nameserver has one value: an IPv4-mapped address becomes IPv4, and the zone id
+// of an address that is not link-local is dropped. It has no meaning there (RFC
+// 4007 section 6), and glibc ignores it too (res_init.c). The zone id of a
+// link-local address stays: an interface's name or index, of letters, digits,
+// '-', '_' and '.'. Forms of inet_aton(3) such as "10.1" or "010.0.0.1" are
+// refused: readers disagree on what they mean.
+func ParseAddr(text string) (netip.Addr, error) {
 	addr, err := netip.ParseAddr(text)
 	if err != nil {
 		// Not wrapped: netip quotes the text a second time and says no more.
 		return netip.Addr{}, ErrAddress
 	}
-	addr = addr.Unmap()
-	if zone := addr.Zone(); zone != "" && (!validZone(zone) || !linkLocal(addr)) {
+	return canonicalAddr(addr)
+}
+
+func canonicalAddr(addr netip.Addr) (netip.Addr, error) {
+	if !addr.IsValid() {
+		return netip.Addr{}, ErrAddress
+	}
+	if zone := addr.Zone(); zone != "" && !validZone(zone) {
 		return netip.Addr{}, ErrZone
 	}
-	return addr, nil
+	if !linkLocal(addr) {
+		addr = addr.WithZone("")
+	}
+	return addr.Unmap(), nil
 }
 
 func linkLocal(addr netip.Addr) bool {
-	return addr.IsLinkLocalUnicast() || addr.IsLinkLocalMulticast() || addr.IsInterfaceLocalMulticast()
+	return addr.Is6() && (addr.IsLinkLocalUnicast() || addr.IsLinkLocalMulticast() || addr.IsInterfaceLocalMulticast())
 }
 
 // validZone accepts an interface's index or name. The kernel takes any name of
 // up to 15 bytes without '/', ':' and white space (dev_valid_name); of these
 // only the characters that mean nothing to a shell or a file format pass.
 func validZone(zone string) bool {
-	return len(zone) <= 15 && onlyNameBytes(zone)
+	return len(zone) <= 15 && zone != "." && zone != ".." && onlyNameBytes(zone)
 }
 
 func withPort(addr netip.Addr, text string) (Server, error) {
