@@ -1,0 +1,57 @@
+package atomicfile
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Symlink makes path a symbolic link to target in one step, whatever file or
+// link was there, and reports whether anything changed. A link that says target
+// already is not touched. A mount point at path cannot become a link (EBUSY).
+func (w Writer) Symlink(path, target string) (changed bool, err error) {
+	defer func() { err = wrap("linking", path, err) }()
+	temp := tempName(path)
+	if err := w.removeLeftover(temp); err != nil {
+		return false, err
+	}
+	if present, err := os.Readlink(path); err == nil && present == target {
+		return false, nil
+	}
+	if err := w.createLink(temp, path, target); err != nil {
+		return false, errors.Join(err, w.removeLeftover(temp))
+	}
+	return true, w.syncDir(path)
+}
+
+func (w Writer) createLink(temp, path, target string) error {
+	w.step("symlink")
+	if err := os.Symlink(target, temp); err != nil {
+		return err
+	}
+	w.step("label")
+	if err := copyLabel(path, temp); err != nil {
+		return err
+	}
+	return w.rename(temp, path)
+}
+
+// Remove removes the file or link at path, and reports whether there was one.
+// Directories are refused.
+func (w Writer) Remove(path string) (changed bool, err error) {
+	defer func() { err = wrap("removing", path, err) }()
+	if err := w.removeLeftover(tempName(path)); err != nil {
+		return false, err
+	}
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	w.step("remove")
+	// Not os.Remove: it takes an empty directory too.
+	if err := unix.Unlink(path); err != nil {
+		return false, err
+	}
+	return true, w.syncDir(path)
+}
