@@ -1,0 +1,84 @@
+package lab
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// build compiles the packages into dir, each under its base name, as they are shipped: without cgo, stripped.
+func build(dir string, packages []string) error {
+	if len(packages) == 0 {
+		return nil
+	}
+	root, err := moduleRoot()
+	if err != nil {
+		return err
+	}
+	args := []string{"build", "-trimpath", "-ldflags=-s -w", "-o", dir + "/"}
+	env := append(os.Environ(), "CGO_ENABLED=0")
+	if raceEnabled {
+		args, env = append(args, "-race"), append(env, "CGO_ENABLED=1")
+	}
+	cmd := exec.Command("go", append(args, packages...)...)
+	cmd.Dir, cmd.Env = root, env
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("building %s: %w\n%s", strings.Join(packages, " "), err, out)
+	}
+	return nil
+}
+
+// moduleRoot is the directory of the go.mod above the working directory, which for a test is its package's.
+func moduleRoot() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for ; ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", fmt.Errorf("finding go.mod: %w", fs.ErrNotExist)
+		}
+	}
+}
+
+// Binary is the path of a program that Main was asked to build, by its base name.
+func Binary(t testing.TB, name string) string {
+	t.Helper()
+	Need(t)
+	path := filepath.Join(os.Getenv(binariesEnv), name)
+	if _, err := os.Stat(path); err != nil {
+		t.Fatalf("lab.Main did not build %s: %v", name, err)
+	}
+	if err := readSources(); err != nil {
+		t.Fatalf("reading the sources of %s: %v", name, err)
+	}
+	return path
+}
+
+// readSources lists the directories that programs are built from. `go test` notes what a test opens, and runs it again instead of
+// showing a cached "ok" when that changed; it cannot know by itself that the tests depend on a program (go help cache).
+func readSources() error {
+	root, err := moduleRoot()
+	if err != nil {
+		return err
+	}
+	for _, dir := range []string{"cmd", "internal"} {
+		err := filepath.WalkDir(filepath.Join(root, dir), func(_ string, d fs.DirEntry, err error) error {
+			if d != nil && d.IsDir() && d.Name() == "testdata" {
+				return fs.SkipDir
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

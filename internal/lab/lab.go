@@ -1,0 +1,116 @@
+// Package lab is one isolated machine for the tests of a package: its own network, processes and mounts, with /etc, /run and /var
+// to write in.
+//
+// It stands apart from dnstest, which fakes a peer on loopback: here nothing is faked but the hardware. The machine is the test
+// binary itself, run again in new namespaces, so -run, -race, -v and -coverprofile mean what they always mean, and the kernel cleans up
+// when the process ends. A package that wants one calls Main from its TestMain; a test that changes the machine calls New.
+package lab
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+)
+
+// Option is one wish to Main.
+type Option func(*config)
+
+type config struct {
+	packages []string
+}
+
+// Build has Main build these main packages (paths from the module's root, such as "./cmd/node-dns") before the machine starts, for
+// Binary to find. They are built with -race when the tests are.
+func Build(packages ...string) Option {
+	return func(c *config) { c.packages = append(c.packages, packages...) }
+}
+
+// Main is a package's TestMain: it runs the tests in a new machine and exits with their status.
+//
+// Where no machine can be made (not root, a container without the right), the tests run where they are, and those that call New or
+// Need skip, or fail when Required.
+func Main(m *testing.M, options ...Option) {
+	if os.Getenv(stageEnv) != "" {
+		os.Exit(runInside(m))
+	}
+	var c config
+	for _, o := range options {
+		o(&c)
+	}
+	reason := unavailable()
+	if reason == "" {
+		os.Exit(runOutside(c.packages))
+	}
+	fmt.Fprintln(os.Stderr, "lab: no machine:", reason)
+	os.Setenv(absentEnv, reason)
+	os.Exit(m.Run())
+}
+
+// Required reports whether a test lane that cannot run is a failure: in CI, and when NODEDNS_LANES is "require".
+func Required() bool {
+	return os.Getenv("CI") != "" || os.Getenv("NODEDNS_LANES") == "require"
+}
+
+// Need skips the test unless it runs in a machine that has these programs in its PATH; where Required it fails.
+func Need(t testing.TB, programs ...string) {
+	t.Helper()
+	give := t.Skipf
+	if Required() {
+		give = t.Fatalf
+	}
+	if os.Getenv(stageEnv) == "" {
+		give("needs a lab machine: %s", cmp.Or(os.Getenv(absentEnv), "lab.Main was not called by TestMain"))
+	}
+	for _, p := range programs {
+		if _, err := exec.LookPath(p); err != nil {
+			give("needs %s: %v", p, err)
+		}
+	}
+}
+
+// Lab is the machine, reset for one test. Its methods fail that test; they are for the test's own goroutine unless they say otherwise.
+// Tests that use one cannot run in parallel: a package has one machine.
+type Lab struct {
+	t     testing.TB
+	procs []*Process
+	files []*os.File // kept open until the test ends
+}
+
+// New resets the machine for this test: no processes but the test, no network but loopback, /etc and /var as installed but without
+// any resolver's files, an empty /run. What the test leaves behind goes when it ends; the output of its processes is shown when it failed.
+func New(t testing.TB) *Lab {
+	t.Helper()
+	Need(t, "ip")
+	l := &Lab{t: t}
+	l.reset()
+	t.Cleanup(l.close)
+	return l
+}
+
+func (l *Lab) reset() {
+	l.t.Helper()
+	for _, step := range []func() error{mountFiles, resetNetwork, removeResolverFiles} {
+		if err := step(); err != nil {
+			l.t.Fatalf("resetting the lab machine: %v", err)
+		}
+	}
+}
+
+func (l *Lab) close() {
+	l.t.Helper()
+	if l.t.Failed() {
+		l.dump()
+	}
+	killAll()
+	for _, p := range l.procs {
+		p.awaitExit()
+	}
+	for _, f := range l.files {
+		f.Close()
+	}
+	if err := resetNetwork(); err != nil {
+		l.t.Errorf("clearing the lab's network: %v", err)
+	}
+}

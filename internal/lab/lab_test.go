@@ -1,0 +1,136 @@
+package lab
+
+import (
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func TestMain(m *testing.M) { Main(m, Build("./internal/lab/testdata/hello")) }
+
+// Two tests in a row: what the first leaves must not reach the second.
+func TestNewResets(t *testing.T) {
+	t.Run("leave", func(t *testing.T) {
+		l := New(t)
+		for _, path := range []string{"/etc/left", "/var/left", "/run/left"} {
+			if err := os.WriteFile(path, nil, 0o644); err != nil {
+				t.Error(err)
+			}
+		}
+		srv := l.Namespace("srv")
+		l.Veth("eth0", srv, "srv0")
+		l.Addr("eth0", "192.168.122.50/24", "2001:db8::1/64")
+		l.Addr("lo", "10.1.1.1/32")
+		l.Route("default via 192.168.122.1 dev eth0 metric 100")
+		l.Route("-6 default via 2001:db8::2 dev eth0")
+		l.Run("ip", "rule", "add", "pref", "100", "table", "77")
+		l.Run("ip", "-6", "rule", "add", "pref", "100", "table", "77")
+		l.Run("mount", "--bind", "/etc/hosts", "/etc/left")
+		l.Start(Command{Argv: []string{"sh", "-c", "sleep 1000 & sleep 1000"}})
+	})
+	t.Run("find", func(t *testing.T) {
+		l := New(t)
+		for _, path := range []string{"/etc/left", "/var/left", "/run/left", "/run/netns", "/etc/resolv.conf", "/etc/origin"} {
+			if _, err := os.Stat(path); err == nil {
+				t.Errorf("%s is there", path)
+			}
+		}
+		links, err := net.Interfaces()
+		if err != nil || len(links) != 1 {
+			t.Errorf("links %v, %v; want lo alone", links, err)
+		}
+		if got := l.Run("ip", "addr", "show", "lo"); strings.Contains(got, "10.1.1.1") {
+			t.Errorf("lo kept its address:\n%s", got)
+		}
+		if got := l.Run("ip", "rule") + l.Run("ip", "-6", "rule"); strings.Contains(got, "77") {
+			t.Errorf("a rule was left:\n%s", got)
+		}
+		if left := others(); len(left) != 0 {
+			t.Errorf("processes left: %v", left)
+		}
+	})
+}
+
+func TestLinks(t *testing.T) {
+	l := New(t)
+	srv := l.Namespace("srv")
+	l.Veth("eth0", srv, "srv0")
+	l.Addr("eth0", "192.168.122.50/24")
+	srv.Run("ip", "addr", "add", "192.168.122.1/24", "dev", "srv0")
+	l.Tun("tun0")
+	l.Route("default dev tun0 scope link")
+	// Refused by the other end: it was reached.
+	if _, err := net.Dial("tcp", "192.168.122.1:9"); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("dialling the other end: %v", err)
+	}
+	// A tunnel that nobody holds has no carrier, and the kernel marks its routes linkdown.
+	if got := l.Run("ip", "route", "show", "default"); strings.Contains(got, "linkdown") || !strings.Contains(got, "tun0") {
+		t.Errorf("default route: %s", got)
+	}
+}
+
+func TestProcess(t *testing.T) {
+	l := New(t)
+	p := l.Start(Command{Argv: []string{"sh", "-c", "echo one; echo two >&2; env; exec sleep 1000"}, Env: []string{"A=b"}})
+	l.Await("output", func() bool { return strings.Contains(p.Output(), "A=b") })
+	if !strings.HasPrefix(p.Output(), "one\ntwo\n") || !p.Running() {
+		t.Errorf("output %q, running %v", p.Output(), p.Running())
+	}
+	p.Signal(syscall.SIGSTOP)
+	p.Signal(syscall.SIGCONT)
+	p.Stop()
+	if p.Running() {
+		t.Error("still running after Stop")
+	}
+	p.Kill() // of what has ended
+}
+
+func TestBinary(t *testing.T) {
+	l := New(t)
+	if got := l.Run(Binary(t, "hello")); got != "hello\n" {
+		t.Errorf("printed %q", got)
+	}
+}
+
+// A laptop's user is told why the lane did not run; in CI that is a failure.
+func TestWithoutRoot(t *testing.T) {
+	New(t)
+	self := filepath.Join("/run", "lab.test")
+	data, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(self, data, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []struct {
+		name, env, want string
+		ok              bool
+	}{
+		{"laptop", "A=b", "--- SKIP: TestProcess", true},
+		{"CI", "CI=true", "--- FAIL: TestProcess", false},
+		{"required", "NODEDNS_LANES=require", "--- FAIL: TestProcess", false},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			cmd := exec.Command(self, "-test.run=TestProcess", "-test.v")
+			cmd.Env = []string{"PATH=" + Path, row.env}
+			cmd.Dir = "/"
+			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+			out, err := cmd.CombinedOutput()
+			if (err == nil) != row.ok || !strings.Contains(string(out), row.want) || !strings.Contains(string(out), "not root") {
+				t.Errorf("%v, want %s\n%s", err, row.want, out)
+			}
+		})
+	}
+}
+
+func TestPollGivesUp(t *testing.T) {
+	if poll(0, func() bool { return false }) {
+		t.Error("a condition that never holds was said to hold")
+	}
+}

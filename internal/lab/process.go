@@ -1,0 +1,166 @@
+package lab
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Path is the PATH of the machine's programs, as systemd gives it.
+const Path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// Command is a program to start.
+type Command struct {
+	Argv []string // the program, by path or by name, and its arguments
+	Env  []string // whole environment; nil: PATH alone
+}
+
+// Process is a program that was started and runs beside the test. Its methods are safe for concurrent use.
+type Process struct {
+	name   string
+	cmd    *exec.Cmd
+	output *os.File
+	done   chan struct{} // closed when it was waited for
+}
+
+// Start starts a program; it ends with the test at the latest. What it prints is kept for Output.
+func (l *Lab) Start(c Command) *Process {
+	l.t.Helper()
+	f, err := os.CreateTemp(l.t.TempDir(), "output")
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	p := &Process{name: strings.Join(c.Argv, " "), output: f, done: make(chan struct{})}
+	p.cmd = exec.Command(c.Argv[0], c.Argv[1:]...)
+	p.cmd.Dir = "/"
+	p.cmd.Stdout, p.cmd.Stderr = f, f
+	if p.cmd.Env = c.Env; c.Env == nil {
+		p.cmd.Env = []string{"PATH=" + Path}
+	}
+	if err := p.cmd.Start(); err != nil {
+		l.t.Fatalf("starting %s: %v", p.name, err)
+	}
+	l.procs = append(l.procs, p)
+	l.files = append(l.files, f)
+	go func() {
+		defer close(p.done)
+		p.cmd.Wait()
+	}()
+	return p
+}
+
+// Output is what the program, and what it started, printed so far.
+func (p *Process) Output() string {
+	data, err := os.ReadFile(p.output.Name())
+	if err != nil {
+		return "(" + err.Error() + ")"
+	}
+	return string(data)
+}
+
+// PID is the program's process id in the machine.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Running reports whether the program has not ended.
+func (p *Process) Running() bool {
+	select {
+	case <-p.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// Signal sends a signal; to a program that ended it does nothing.
+func (p *Process) Signal(s syscall.Signal) { p.cmd.Process.Signal(s) }
+
+// Stop ends the program with SIGTERM, and with SIGKILL when it has not ended after five seconds; it returns when it has ended.
+func (p *Process) Stop() {
+	p.Signal(syscall.SIGTERM)
+	select {
+	case <-p.done:
+	case <-time.After(5 * time.Second):
+		p.Kill()
+	}
+}
+
+// Kill ends the program with SIGKILL, and returns when it has ended.
+func (p *Process) Kill() {
+	p.Signal(syscall.SIGKILL)
+	p.awaitExit()
+}
+
+func (p *Process) awaitExit() { <-p.done }
+
+// killAll ends every other process of this process namespace: daemons leave children that nobody holds a handle of. It does nothing
+// outside of a machine.
+func killAll() {
+	if os.Getpid() != 1 || os.Getenv(stageEnv) == "" {
+		return
+	}
+	for round := 0; round < 20; round++ {
+		pids := others()
+		for _, pid := range pids {
+			syscall.Kill(pid, syscall.SIGKILL)
+		}
+		if len(pids) == 0 {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// others lists the live processes but this one. The dead that nobody waits for are left: the namespace is short-lived.
+func others() []int {
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	var pids []int
+	for _, d := range dirs {
+		pid, _ := strconv.Atoi(filepath.Base(d))
+		stat, err := os.ReadFile(d + "/stat")
+		if pid <= 1 || err != nil {
+			continue
+		}
+		// proc_pid_stat(5): the state follows the name, which is in parentheses and may hold any byte.
+		_, rest, _ := strings.Cut(string(stat[strings.LastIndexByte(string(stat), ')'):]), " ")
+		if !strings.HasPrefix(rest, "Z") {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// Await polls until ok, and fails the test when that does not come about within 20 seconds: a bound for a stuck machine, not a
+// demand on its speed.
+func (l *Lab) Await(what string, ok func() bool) {
+	l.t.Helper()
+	if !poll(20*time.Second, ok) {
+		l.t.Fatalf("waited in vain for %s", what)
+	}
+}
+
+func poll(limit time.Duration, ok func() bool) bool {
+	for deadline := time.Now().Add(limit); ; time.Sleep(3 * time.Millisecond) {
+		if ok() {
+			return true
+		}
+		if time.Now().After(deadline) {
+			return false
+		}
+	}
+}
+
+// dump shows what a failed test's programs printed.
+func (l *Lab) dump() {
+	l.t.Helper()
+	for _, p := range l.procs {
+		out := p.Output()
+		if len(out) > 16<<10 {
+			out = "…" + out[len(out)-16<<10:]
+		}
+		l.t.Logf("---- %s (running: %v)\n%s", p.name, p.Running(), out)
+	}
+}

@@ -1,0 +1,80 @@
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+	"testing"
+)
+
+const (
+	stageEnv    = "NODEDNS_LAB"          // set in the process that runs inside
+	absentEnv   = "NODEDNS_LAB_ABSENT"   // why there is no machine, where there is none
+	binariesEnv = "NODEDNS_LAB_BINARIES" // the directory of what Build asked for
+)
+
+const namespaces = syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWPID | syscall.CLONE_NEWUTS | syscall.CLONE_NEWIPC
+
+// unavailable says why no machine can be made here, or "".
+func unavailable() string {
+	if os.Geteuid() != 0 {
+		return "not root"
+	}
+	if _, err := exec.LookPath("ip"); err != nil {
+		return "no ip program (iproute2)"
+	}
+	probe := exec.Command("/proc/self/exe", "-test.list=^$")
+	probe.Env = append(os.Environ(), stageEnv+"=probe")
+	probe.SysProcAttr = &syscall.SysProcAttr{Cloneflags: namespaces}
+	if out, err := probe.CombinedOutput(); err != nil {
+		return fmt.Sprintf("making namespaces: %v %s", err, out)
+	}
+	return ""
+}
+
+// runOutside builds what was asked for, runs the test binary again inside, and returns its exit status.
+func runOutside(packages []string) int {
+	dir, err := os.MkdirTemp("", "node-dns-lab-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "lab:", err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	if err := build(dir, packages); err != nil {
+		fmt.Fprintln(os.Stderr, "lab:", err)
+		return 1
+	}
+	// Pdeathsig is sent when the thread that started the child ends, not the process (prctl(2), PR_SET_PDEATHSIG).
+	runtime.LockOSThread()
+	inside := exec.Command("/proc/self/exe", os.Args[1:]...)
+	inside.Args[0] = os.Args[0]
+	inside.Stdout, inside.Stderr = os.Stdout, os.Stderr
+	inside.Env = append(os.Environ(), stageEnv+"=inside", binariesEnv+"="+dir)
+	inside.SysProcAttr = &syscall.SysProcAttr{Cloneflags: namespaces, Pdeathsig: syscall.SIGKILL}
+	err = inside.Run()
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &exit) && exit.ExitCode() > 0:
+		return exit.ExitCode()
+	default:
+		fmt.Fprintln(os.Stderr, "lab: the tests ended by", err)
+		return 1
+	}
+}
+
+// runInside makes the machine around this process, and runs the tests in it.
+func runInside(m *testing.M) int {
+	if err := makeMachine(); err != nil {
+		fmt.Fprintln(os.Stderr, "lab: making the machine:", err)
+		return 1
+	}
+	if os.Getenv(stageEnv) == "probe" {
+		return 0
+	}
+	return m.Run()
+}
