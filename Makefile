@@ -1,0 +1,36 @@
+# make          both programs into bin/
+# make test     every test lane; as root on Debian or RHEL it installs the packages the lanes need, and says so
+# make demo     the whole story on loopback, without root
+# make lint     gofmt, gofumpt, vet, staticcheck
+# make fuzz     each fuzz target for FUZZTIME
+
+GO       ?= go
+FUZZTIME ?= 20s
+VERSION  ?= $(shell git describe --tags --always 2>/dev/null || echo dev)
+LDFLAGS   = -s -w -X main.version=$(VERSION)
+export CGO_ENABLED ?= 1
+
+.PHONY: build test demo lint fuzz clean
+
+build:
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
+
+test:
+	./scripts/test-packages
+	$(GO) vet ./...
+	$(GO) test -race -timeout 20m ./...
+
+demo:
+	$(GO) run ./cmd/node-dns demo
+
+lint:
+	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'run gofmt'; exit 1; }
+	@test -z "$$($(GO) tool -modfile=tools.mod gofumpt -l .)" || { $(GO) tool -modfile=tools.mod gofumpt -l .; echo 'run gofumpt'; exit 1; }
+	$(GO) vet ./...
+	$(GO) tool -modfile=tools.mod staticcheck ./...
+
+fuzz:
+	./scripts/fuzz $(FUZZTIME)
+
+clean:
+	rm -rf bin dist
