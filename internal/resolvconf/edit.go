@@ -1,0 +1,180 @@
+package resolvconf
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/nameserver"
+)
+
+// SetNameservers makes these the nameservers. The old nameserver lines go,
+// invalid ones too; the new stand where the first old one stood, else at the
+// end. Nothing follows an address on its line: kubelet took a comment there for
+// more nameservers, and wrote "nameserver #" into pods (openshift-ansible issue
+// 1950). When the file says just that already no byte changes. The zero Addr,
+// and addresses with a zone id that nameserver.ParseAddr refuses, are left out.
+func (f *File) SetNameservers(addrs []netip.Addr) {
+	addrs = writable(addrs)
+	if f.saysNameservers(addrs) {
+		return
+	}
+	var lines []string
+	for _, addr := range addrs {
+		lines = append(lines, keyNameserver+" "+addr.String())
+	}
+	at := slices.IndexFunc(f.lines, isNameserver)
+	if at < 0 {
+		at = len(f.lines)
+	}
+	f.lines = slices.DeleteFunc(f.lines, isNameserver)
+	f.lines = slices.Insert(f.lines, at, lines...)
+}
+
+func isNameserver(line string) bool {
+	_, ok := directive(line, keyNameserver)
+	return ok
+}
+
+// writable puts the addresses through ParseAddr: what it reads back is one word
+// that says an address, and nothing else.
+func writable(addrs []netip.Addr) []netip.Addr {
+	var good []netip.Addr
+	for _, addr := range addrs {
+		if read, err := nameserver.ParseAddr(addr.String()); err == nil {
+			good = append(good, read)
+		}
+	}
+	return good
+}
+
+// saysNameservers reports whether the nameserver lines are these addresses, each
+// alone on its line.
+func (f *File) saysNameservers(addrs []netip.Addr) bool {
+	var present []netip.Addr
+	for _, line := range f.lines {
+		words, ok := directive(line, keyNameserver)
+		if !ok {
+			continue
+		}
+		if len(words) != 1 {
+			return false
+		}
+		addr, err := nameserver.ParseAddr(words[0])
+		if err != nil {
+			return false
+		}
+		present = append(present, addr)
+	}
+	return slices.Equal(present, addrs)
+}
+
+// SetSearch makes this the search list that applies. All search lines become
+// one, where the last of them stood; domain lines stay, and the search line goes
+// behind a domain line that would win over it; without a search line it goes to
+// the end. Names are written as given, without a final dot; what is no domain
+// name (dnsname.Parse) is left out, and so is the root. When the file says just
+// that already no byte changes. Duplicates are the caller's to remove. An empty
+// list removes the search lines, unless the list that applies is empty anyway.
+func (f *File) SetSearch(names []string) {
+	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		parsed, err := dnsname.Parse(name)
+		return err != nil || parsed.IsRoot()
+	})
+	for i := range names {
+		names[i] = strings.TrimSuffix(names[i], ".")
+	}
+	if f.saysSearch(names) {
+		return
+	}
+	at := f.searchPlace()
+	lines := f.lines[:0:0]
+	for i, line := range f.lines {
+		if i == at && len(names) > 0 {
+			lines = append(lines, searchLine(names))
+		}
+		if !isSearch(line) {
+			lines = append(lines, line)
+		}
+	}
+	if at == len(f.lines) && len(names) > 0 {
+		lines = append(lines, searchLine(names))
+	}
+	f.lines = lines
+}
+
+func searchLine(names []string) string { return keySearch + " " + strings.Join(names, " ") }
+
+func isSearch(line string) bool {
+	_, ok := directive(line, keySearch)
+	return ok
+}
+
+func isDomain(line string) bool {
+	words, _ := directive(line, keyDomain)
+	return len(words) > 0
+}
+
+// searchPlace is the index before which the one search line goes.
+func (f *File) searchPlace() int {
+	search, domain := f.lastIndex(isSearch), f.lastIndex(isDomain)
+	switch {
+	case search < 0:
+		return len(f.lines)
+	case domain > search:
+		return domain + 1
+	}
+	return search
+}
+
+func (f *File) lastIndex(match func(string) bool) int {
+	for i := len(f.lines) - 1; i >= 0; i-- {
+		if match(f.lines[i]) {
+			return i
+		}
+	}
+	return -1
+}
+
+// saysSearch reports whether there is one search line, it applies, and it has
+// exactly these names; or whether no names are wanted and none apply.
+func (f *File) saysSearch(names []string) bool {
+	if len(names) == 0 {
+		return len(f.Search()) == 0
+	}
+	var words []string
+	count := 0
+	for _, line := range f.lines {
+		if found, ok := directive(line, keySearch); ok {
+			words, count = found, count+1
+		} else if isDomain(line) {
+			words = nil
+		}
+	}
+	trimmed := make([]string, len(words))
+	for i, word := range words {
+		trimmed[i] = strings.TrimSuffix(word, ".")
+	}
+	return count == 1 && slices.Equal(trimmed, names)
+}
+
+// PrependLine puts a comment before all other lines. Text that does not start
+// with '#' or ';' gets "# " before it, so that it can never be a directive;
+// control characters, line breaks among them, become blanks.
+func (f *File) PrependLine(comment string) {
+	f.lines = slices.Insert(f.lines, 0, commentLine(comment))
+}
+
+func commentLine(text string) string {
+	if !isComment(text) {
+		text = "# " + text
+	}
+	return printable(text)
+}
+
+// RemoveLine removes all lines that are exactly this one, which is without a
+// line end.
+func (f *File) RemoveLine(line string) {
+	f.lines = slices.DeleteFunc(f.lines, func(have string) bool { return have == line })
+}

@@ -1,0 +1,166 @@
+package upstream
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/node-dns/node-dns/internal/nameserver"
+)
+
+// An Origin is who said which nameservers are the node's.
+type Origin string
+
+// The origins, in the order in which they are asked.
+const (
+	None               Origin = ""
+	NetworkManager     Origin = "NetworkManager" // DnsManager over D-Bus
+	NetworkManagerFile Origin = "/run/NetworkManager/resolv.conf"
+	Event              Origin = "event" // the dispatcher's environment
+	ResolvConf         Origin = "/etc/resolv.conf"
+	Resolved           Origin = "systemd-resolved"
+	LastGood           Origin = "last-good"
+)
+
+// A Candidate is what one origin says.
+type Candidate struct {
+	Origin Origin
+	// Detail is for people: a file, an interface, a connection. May be empty.
+	Detail string
+	Set    Set
+	// Invalid are the texts that stood where a nameserver should and are none.
+	Invalid []string
+}
+
+// Refused is a nameserver that was offered and is not used.
+type Refused struct {
+	// Server is zero when what was offered is no nameserver; then Text has the
+	// start of it, with any bytes: quote it. Else Text is Server.String().
+	Server nameserver.Server
+	Text   string
+	Origin Origin
+	Reason string
+}
+
+// A Selection is the outcome of Select.
+type Selection struct {
+	Set    Set
+	Origin Origin
+	Detail string
+	// Refused are those of the winner and of the candidates before it.
+	Refused []Refused
+}
+
+// MaxServers bounds the default servers, the routes, and the servers of a
+// route; maxRefused the list of the refused.
+const (
+	MaxServers = 64
+	maxRefused = 64
+)
+
+// Select chooses the nameservers to forward to: those of the first candidate
+// that has a default server left after refusing. The rest, including its invalid
+// texts, is told in Refused. refuse returns why a server must not be used (it is
+// ourselves, say), or ""; nil refuses nothing. Unspecified, multicast and
+// broadcast addresses and port 0 are always refused.
+//
+// A candidate with routes but no default server does not win. Its routes are
+// kept with the winner's servers: the routes are those of the first candidate,
+// up to the winner, that has any, never a mixture, so that a route that is gone
+// does not come back from an older candidate.
+//
+// When nobody wins the Set is empty, routes too, and Origin is None: a good list
+// is never replaced by that (the caller keeps what it has).
+func Select(candidates []Candidate, refuse func(nameserver.Server) string) Selection {
+	s := selector{refuse: refuse}
+	var routes []Route
+	for _, candidate := range candidates {
+		set := s.usable(candidate)
+		if len(routes) == 0 {
+			routes = set.Routes
+		}
+		if len(set.Servers) == 0 {
+			continue
+		}
+		return Selection{
+			Set:     Set{Servers: set.Servers, Routes: routes},
+			Origin:  candidate.Origin,
+			Detail:  candidate.Detail,
+			Refused: s.refused,
+		}
+	}
+	return Selection{Refused: s.refused}
+}
+
+type selector struct {
+	refuse  func(nameserver.Server) string
+	refused []Refused
+}
+
+// usable returns what is left of the candidate's set, normalized.
+func (s *selector) usable(c Candidate) Set {
+	for _, text := range c.Invalid {
+		s.add(Refused{Text: cut(text), Origin: c.Origin, Reason: "not a nameserver's address"})
+	}
+	set := c.Set.Normalize()
+	left := Set{Servers: s.filter(set.Servers, c.Origin)}
+	for _, route := range set.Routes {
+		if len(left.Routes) == MaxServers {
+			s.add(Refused{Text: route.Domain.String(), Origin: c.Origin, Reason: tooMany("routes")})
+			break
+		}
+		if servers := s.filter(route.Servers, c.Origin); len(servers) > 0 {
+			left.Routes = append(left.Routes, Route{Domain: route.Domain, Servers: servers})
+		}
+	}
+	return left
+}
+
+func (s *selector) filter(servers []nameserver.Server, origin Origin) []nameserver.Server {
+	var left []nameserver.Server
+	for _, server := range servers {
+		reason := s.reason(server)
+		if reason == "" && len(left) == MaxServers {
+			reason = tooMany("nameservers")
+		}
+		if reason != "" {
+			s.add(Refused{Server: server, Text: server.String(), Origin: origin, Reason: reason})
+			continue
+		}
+		left = append(left, server)
+	}
+	return left
+}
+
+func tooMany(what string) string { return fmt.Sprintf("more than %d %s", MaxServers, what) }
+
+func (s *selector) reason(server nameserver.Server) string {
+	if reason := impossible(server.Addr); reason != "" || s.refuse == nil {
+		return reason
+	}
+	return s.refuse(server)
+}
+
+// impossible says why nobody can be asked at addr.
+func impossible(addr netip.AddrPort) string {
+	ip := addr.Addr().Unmap().WithZone("")
+	switch {
+	case !ip.IsValid():
+		return "no address"
+	case ip.IsUnspecified():
+		return "unspecified address"
+	case ip.IsMulticast():
+		return "multicast address"
+	case ip == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
+		return "broadcast address"
+	case addr.Port() == 0:
+		return "port 0"
+	}
+	return ""
+}
+
+func (s *selector) add(r Refused) {
+	if len(s.refused) < maxRefused && !slices.Contains(s.refused, r) {
+		s.refused = append(s.refused, r)
+	}
+}
