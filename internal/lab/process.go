@@ -1,6 +1,8 @@
 package lab
 
 import (
+	"io"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,10 +32,7 @@ type Process struct {
 // Start starts a program; it ends with the test at the latest. What it prints is kept for Output.
 func (l *Lab) Start(c Command) *Process {
 	l.t.Helper()
-	f, err := os.CreateTemp(l.t.TempDir(), "output")
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	f := l.unnamedFile()
 	p := &Process{name: strings.Join(c.Argv, " "), output: f, done: make(chan struct{})}
 	p.cmd = exec.Command(c.Argv[0], c.Argv[1:]...)
 	p.cmd.Dir = "/"
@@ -45,7 +44,6 @@ func (l *Lab) Start(c Command) *Process {
 		l.t.Fatalf("starting %s: %v", p.name, err)
 	}
 	l.procs = append(l.procs, p)
-	l.files = append(l.files, f)
 	go func() {
 		defer close(p.done)
 		p.cmd.Wait()
@@ -53,9 +51,24 @@ func (l *Lab) Start(c Command) *Process {
 	return p
 }
 
+// unnamedFile is kept open until the test ends, and has no name to be in the way of.
+func (l *Lab) unnamedFile() *os.File {
+	l.t.Helper()
+	f, err := os.CreateTemp("", "node-dns-lab-output")
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.files = append(l.files, f)
+	if err := os.Remove(f.Name()); err != nil {
+		l.t.Fatal(err)
+	}
+	return f
+}
+
 // Output is what the program, and what it started, printed so far.
 func (p *Process) Output() string {
-	data, err := os.ReadFile(p.output.Name())
+	// Not by the file's own offset, which the program writes at.
+	data, err := io.ReadAll(io.NewSectionReader(p.output, 0, math.MaxInt64))
 	if err != nil {
 		return "(" + err.Error() + ")"
 	}

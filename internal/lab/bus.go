@@ -1,0 +1,73 @@
+package lab
+
+import (
+	"net"
+	"os"
+)
+
+// busConfig is a system bus like the installed one, but activated services are started by the bus itself: there is no systemd.
+const busConfig = `<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
+ "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
+<busconfig>
+  <type>system</type>
+  <listen>unix:path=/run/dbus/system_bus_socket</listen>
+  <auth>EXTERNAL</auth>
+  <servicedir>/run/lab/services</servicedir>
+  <policy context="default">
+    <allow user="*"/>
+    <deny own="*"/>
+    <deny send_type="method_call"/>
+    <allow send_type="signal"/>
+    <allow send_requested_reply="true" send_type="method_return"/>
+    <allow send_requested_reply="true" send_type="error"/>
+    <allow receive_type="method_call"/>
+    <allow receive_type="method_return"/>
+    <allow receive_type="error"/>
+    <allow receive_type="signal"/>
+    <allow send_destination="org.freedesktop.DBus"/>
+  </policy>
+  <includedir>/usr/share/dbus-1/system.d</includedir>
+</busconfig>
+`
+
+const (
+	busFile      = "/run/lab/bus.conf"
+	busSocket    = "/run/dbus/system_bus_socket"
+	dispatcherAt = "/run/lab/services/org.freedesktop.nm_dispatcher.service"
+)
+
+// dispatchers is where distributions keep nm-dispatcher: Debian bookworm; Debian trixie, Fedora and RHEL.
+var dispatchers = []string{"/usr/lib/NetworkManager/nm-dispatcher", "/usr/libexec/nm-dispatcher"}
+
+// Bus starts the machine's system bus and returns when it accepts connections. It starts nm-dispatcher when NetworkManager asks for it;
+// what hooks print is in its Output.
+func (l *Lab) Bus() *Process {
+	l.t.Helper()
+	Need(l.t, "dbus-daemon")
+	l.WriteFile(busFile, busConfig)
+	l.WriteFile(dispatcherAt, "[D-BUS Service]\nName=org.freedesktop.nm_dispatcher\nUser=root\nExec="+l.dispatcher()+"\n")
+	if err := os.MkdirAll("/run/dbus", 0o755); err != nil {
+		l.t.Fatal(err)
+	}
+	os.Remove(busSocket) // left by a bus that was killed
+	p := l.Start(Command{Argv: []string{"dbus-daemon", "--config-file=" + busFile, "--nofork", "--nopidfile", "--nosyslog"}})
+	l.Await("the system bus", func() bool {
+		conn, err := net.Dial("unix", busSocket)
+		if err == nil {
+			conn.Close()
+		}
+		return err == nil
+	})
+	return p
+}
+
+func (l *Lab) dispatcher() string {
+	l.t.Helper()
+	for _, path := range dispatchers {
+		if _, err := os.Stat(path); err == nil {
+			return path
+		}
+	}
+	Need(l.t, dispatchers[0]) // skips or fails
+	return ""
+}
