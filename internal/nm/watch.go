@@ -1,0 +1,168 @@
+package nm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"time"
+
+	gonm "github.com/Wifx/gonetworkmanager/v3"
+	"github.com/godbus/dbus/v5"
+)
+
+// The reasons that Watch gives.
+const (
+	ReasonConnected  = "connected to the system bus"
+	ReasonDNSChanged = "NetworkManager's DNS configuration changed"
+	ReasonStarted    = "NetworkManager started"
+	ReasonStopped    = "NetworkManager stopped"
+)
+
+// Watch calls notify whenever what NetworkManager knows about DNS may have changed:
+// on each connection to the system bus, when DnsManager's properties change, and
+// when NetworkManager comes or goes. This sees what has no dispatcher event, such
+// as a renewal with other nameservers on 1.42, and `nmcli general reload dns-rc`.
+//
+// It has a connection of its own, makes it again with growing pauses when the bus
+// goes away or is not there, and logs when that changes. It returns nil when ctx
+// ends, and not before.
+//
+// notify is called from Watch's goroutine, and must return at once: meanwhile
+// signals queue up. It may be called when nothing changed, and several times for
+// one change.
+func Watch(ctx context.Context, log *slog.Logger, notify func(reason string)) error {
+	return watcher{
+		log: log, notify: notify,
+		setupTimeout: 5 * time.Second, firstPause: 250 * time.Millisecond, lastPause: 5 * time.Second,
+	}.run(ctx)
+}
+
+// errBusGone ends a watcher's connection.
+var errBusGone = errors.New("connection to the system bus ended")
+
+type watcher struct {
+	log                   *slog.Logger
+	notify                func(reason string)
+	setupTimeout          time.Duration // of one try to connect and subscribe
+	firstPause, lastPause time.Duration // between tries
+}
+
+// run is the one loop that retries.
+func (w watcher) run(ctx context.Context) error {
+	pause, said := w.firstPause, ""
+	for {
+		start := time.Now()
+		connected, err := w.connection(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if connected {
+			said = ""
+		}
+		if time.Since(start) > w.lastPause { // not a bus that drops us at once
+			pause = w.firstPause
+		}
+		if said != err.Error() { // a state change, not every try
+			said = err.Error()
+			w.log.Warn("not watching NetworkManager", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, w.lastPause)
+	}
+}
+
+// connection makes one connection and stays on it until it ends, which is always
+// with an error. connected says whether it got as far as watching.
+func (w watcher) connection(ctx context.Context) (connected bool, err error) {
+	setup, cancel := context.WithTimeout(ctx, w.setupTimeout)
+	defer cancel()
+	conn, err := dialBus(setup, math.MaxInt64, dbus.WithSignalHandler(dbus.NewSequentialSignalHandler()))
+	if err != nil {
+		return false, err
+	}
+	defer conn.Close()
+	signals := make(chan *dbus.Signal, 16)
+	conn.Signal(signals)
+	owner, err := subscribe(setup, conn)
+	if err != nil {
+		return false, err
+	}
+	cancel()
+	w.log.Info("watching NetworkManager", "running", owner != "")
+	w.notify(ReasonConnected)
+	for {
+		select {
+		case <-ctx.Done():
+			return true, ctx.Err()
+		case signal, ok := <-signals:
+			if !ok {
+				return true, errBusGone
+			}
+			var reason string
+			if reason, owner = meaning(signal, owner); reason != "" {
+				w.notify(reason)
+			}
+		}
+	}
+}
+
+// subscribe asks for the signals, and then who NetworkManager is: in this order, so
+// that a start between the two is seen. owner is "" when it does not run.
+//
+// gonetworkmanager's own Subscribe has a match rule that matches nothing (3.2.0).
+func subscribe(ctx context.Context, conn *dbus.Conn) (owner string, err error) {
+	err = conn.AddMatchSignalContext(ctx,
+		dbus.WithMatchSender(gonm.NetworkManagerInterface),
+		dbus.WithMatchObjectPath(gonm.DnsManagerObjectPath),
+		dbus.WithMatchInterface("org.freedesktop.DBus.Properties"),
+		dbus.WithMatchMember("PropertiesChanged"),
+		dbus.WithMatchArg(0, gonm.DnsManagerInterface))
+	if err != nil {
+		return "", fmt.Errorf("subscribing to DnsManager: %w", asError(ctx, err))
+	}
+	err = conn.AddMatchSignalContext(ctx,
+		dbus.WithMatchSender("org.freedesktop.DBus"),
+		dbus.WithMatchInterface("org.freedesktop.DBus"),
+		dbus.WithMatchMember("NameOwnerChanged"),
+		dbus.WithMatchArg(0, gonm.NetworkManagerInterface))
+	if err != nil {
+		return "", fmt.Errorf("subscribing to NameOwnerChanged: %w", asError(ctx, err))
+	}
+	call := conn.BusObject().CallWithContext(ctx, "org.freedesktop.DBus.GetNameOwner", 0, gonm.NetworkManagerInterface)
+	switch err := asError(ctx, call.Store(&owner)); {
+	case errors.Is(err, ErrNotRunning):
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("asking who NetworkManager is: %w", err)
+	}
+	return owner, nil
+}
+
+// meaning reads a signal, and returns NetworkManager's new owner name. The reason
+// is "" when the signal says nothing: match rules only choose among broadcasts, and
+// anyone on the bus may send us a signal directly.
+func meaning(signal *dbus.Signal, owner string) (reason, newOwner string) {
+	switch signal.Name {
+	case "org.freedesktop.DBus.NameOwnerChanged":
+		var name, before, after string
+		err := dbus.Store(signal.Body, &name, &before, &after)
+		if err != nil || signal.Sender != "org.freedesktop.DBus" || name != gonm.NetworkManagerInterface {
+			return "", owner
+		}
+		if after == "" {
+			return ReasonStopped, after
+		}
+		return ReasonStarted, after
+	case "org.freedesktop.DBus.Properties.PropertiesChanged":
+		if owner != "" && signal.Sender == owner && signal.Path == gonm.DnsManagerObjectPath {
+			return ReasonDNSChanged, owner
+		}
+	}
+	return "", owner
+}
