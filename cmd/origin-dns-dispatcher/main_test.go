@@ -1,0 +1,11 @@
+package main_test
+
+import (
+	"testing"
+
+	"github.com/node-dns/node-dns/internal/lab"
+)
+
+func TestMain(m *testing.M) {
+	lab.Main(m, lab.Build("./cmd/origin-dns-dispatcher"))
+}

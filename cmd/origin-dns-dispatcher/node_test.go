@@ -1,0 +1,127 @@
+package main_test
+
+import (
+	"bytes"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/node-dns/node-dns/internal/lab"
+)
+
+// node is the machine of a case: the program under test, the resolver, and systemd, which the test plays.
+type node struct {
+	t       *testing.T
+	l       *lab.Lab
+	program string
+	ip      string
+
+	resolver  *resolver // nil: not running
+	canStart  bool
+	attempted bool // systemd tried to start the resolver
+	reloads   int  // times that a running resolver had to take over other upstreams, and that one was started
+}
+
+func newNode(t *testing.T, l *lab.Lab, b behaviour) *node {
+	t.Helper()
+	n := &node{
+		t: t, l: l, ip: b.nodeIP(), canStart: b.Before.resolverCanStart(),
+		program: lab.Binary(t, "origin-dns-dispatcher"),
+	}
+	if b.Before.ResolverActive {
+		n.resolver = startResolver(t, n.ip)
+	}
+	return n
+}
+
+// run is one run of the program.
+type run struct {
+	argv []string
+	log  string
+}
+
+// attr is the value of a key in the run's log line, or "".
+func (r run) attr(key string) string {
+	_, rest, ok := strings.Cut(r.log, " "+key+"=")
+	if !ok {
+		return ""
+	}
+	if value, quoted := strings.CutPrefix(rest, `"`); quoted {
+		value, _, _ = strings.Cut(value, `"`)
+		return value
+	}
+	value, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
+	return value
+}
+
+// play makes the events happen, and does what systemd does after each.
+func (n *node) play(events []event) []run {
+	n.t.Helper()
+	var runs []run
+	for _, e := range events {
+		switch e.Argv[0] {
+		case "(service stop)":
+			n.stopResolver()
+			runs = append(runs, n.dispatch([]string{"restore"}, nil))
+		case "(no dispatcher event)": // the daemon saw the file change; the path unit starts the oneshot
+			runs = append(runs, n.dispatch([]string{"apply"}, nil))
+		default:
+			runs = append(runs, n.dispatch(e.Argv, e.Env))
+		}
+		last := runs[len(runs)-1]
+		if last.attr("resolv_conf") != "waiting" {
+			continue
+		}
+		if n.resolver != nil {
+			n.t.Errorf("%v waits for a resolver that answers: %s", last.argv, last.log)
+		} else if n.startAttempt() {
+			runs = append(runs, n.dispatch([]string{"apply"}, nil)) // the daemon's unit, when it is ready
+		}
+	}
+	return runs
+}
+
+// startAttempt is systemd starting the unit once, as the dispatcher waits for it.
+func (n *node) startAttempt() bool {
+	if n.attempted {
+		return false
+	}
+	n.attempted = true
+	n.reloads++
+	if n.canStart {
+		n.resolver = startResolver(n.t, n.ip)
+	}
+	return n.canStart
+}
+
+func (n *node) stopResolver() {
+	if n.resolver != nil {
+		n.resolver.stop()
+		n.resolver = nil
+	}
+}
+
+// dispatch runs the program with exactly this environment, beside PATH.
+func (n *node) dispatch(argv []string, env map[string]string) run {
+	n.t.Helper()
+	cmd := exec.Command(n.program, argv...)
+	cmd.Dir = "/"
+	cmd.Env = []string{"PATH=" + lab.Path}
+	for key, value := range env {
+		cmd.Env = append(cmd.Env, key+"="+value)
+	}
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	running := n.resolver != nil
+	if err := cmd.Run(); err != nil || stdout.Len() > 0 {
+		n.t.Errorf("%v: %v\n%s%s", argv, err, &stdout, &stderr)
+	}
+	r := run{argv: argv, log: stderr.String()}
+	if strings.Count(r.log, "\n") != 1 {
+		n.t.Errorf("%v: logged %d lines, want one:\n%s", argv, strings.Count(r.log, "\n"), r.log)
+	}
+	if running && r.attr("upstreams") == "changed" {
+		n.reloads++
+	}
+	return r
+}
