@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/node-dns/node-dns/internal/hostdns"
+	"github.com/node-dns/node-dns/internal/nm"
+)
+
+const usage = `Usage:
+  origin-dns-dispatcher IFACE ACTION                    as NetworkManager runs it; always exits 0
+  origin-dns-dispatcher apply                           bring this host's DNS files up to date
+  origin-dns-dispatcher restore [--if-ours] [--dry-run] put the original resolv.conf back
+  origin-dns-dispatcher plan [-o text|json]             say what apply would do, and why
+Every verb takes --root DIR: work on the tree below DIR.
+Exit codes of the verbs: 0 ok, 1 problem, 2 usage.
+`
+
+const (
+	exitOK = iota
+	exitProblem
+	exitUsage
+)
+
+// command is one invocation, parsed.
+type command struct {
+	verb   string // apply, restore, plan, or "" for NetworkManager's form
+	event  nm.Event
+	root   string
+	ifOurs bool
+	dryRun bool
+	output string
+}
+
+// parseCommand tells NetworkManager's form from the verbs. An interface may be called "apply": NetworkManager names the
+// action in the environment too, and a person does not.
+func parseCommand(args []string, fromNetworkManager bool) (command, error) {
+	if !fromNetworkManager && len(args) > 0 {
+		switch args[0] {
+		case "apply", "restore", "plan":
+			return parseVerb(args[0], args[1:])
+		case "help", "-h", "--help":
+			return command{}, flag.ErrHelp
+		}
+	}
+	event, err := nm.ParseEvent(args, os.Environ())
+	return command{event: event, root: "/"}, err
+}
+
+func parseVerb(verb string, args []string) (command, error) {
+	c := command{verb: verb}
+	flags := flag.NewFlagSet(verb, flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.StringVar(&c.root, "root", "/", "")
+	switch verb {
+	case "restore":
+		flags.BoolVar(&c.ifOurs, "if-ours", false, "")
+		flags.BoolVar(&c.dryRun, "dry-run", false, "")
+	case "plan":
+		flags.StringVar(&c.output, "o", "text", "")
+	}
+	if err := flags.Parse(args); err != nil {
+		return c, err
+	}
+	if flags.NArg() > 0 {
+		return c, fmt.Errorf("%s takes no argument %q", verb, flags.Arg(0))
+	}
+	if c.output != "" && c.output != "text" && c.output != "json" {
+		return c, fmt.Errorf("-o %s: expected text or json", c.output)
+	}
+	return c, nil
+}
+
+// run does what the command says and returns the exit code. NetworkManager's form exits 0 whatever happens: a failed
+// hook must never hold up an activation.
+func (c command) run(ctx context.Context, stdout, stderr io.Writer) int {
+	runner := hostdns.Runner{
+		Looker: hostdns.Looker{Paths: hostdns.NewPaths(c.root)},
+		Log:    newLogger(stderr),
+	}
+	if c.verb == "" {
+		c.hook(ctx, runner)
+		return exitOK
+	}
+	if err := c.do(ctx, runner, stdout); err != nil {
+		fmt.Fprintf(stderr, "origin-dns-dispatcher: %v\n", err)
+		return exitProblem
+	}
+	return exitOK
+}
+
+func (c command) hook(ctx context.Context, runner hostdns.Runner) {
+	defer func() {
+		if r := recover(); r != nil {
+			runner.Log.Error("host DNS", slog.String("event", c.event.Action), slog.Any("panic", r))
+		}
+	}()
+	if c.event.Matters() {
+		// The run's one log line names the error; NetworkManager gets none.
+		runner.Apply(ctx, c.event) //nolint:errcheck // as said
+	}
+}
+
+func (c command) do(ctx context.Context, runner hostdns.Runner, stdout io.Writer) error {
+	switch {
+	case c.verb == "apply":
+		_, _, err := runner.Apply(ctx, nm.Event{Action: "apply"})
+		return quiet(err)
+	case c.verb == "restore" && !c.dryRun:
+		_, _, err := runner.Restore(ctx, c.ifOurs)
+		return quiet(err)
+	case c.verb == "restore":
+		return runner.ShowRestore(ctx, c.ifOurs).WriteText(stdout, nil)
+	}
+	plan, silence := runner.Show(ctx)
+	if c.output == "json" {
+		return plan.WriteJSON(stdout, silence)
+	}
+	return plan.WriteText(stdout, silence)
+}
+
+// errLogged stands for an error that the run's log line has told already.
+var errLogged = errors.New("see the line above")
+
+func quiet(err error) error {
+	if err != nil {
+		return errLogged
+	}
+	return nil
+}

@@ -1,0 +1,28 @@
+// origin-dns-dispatcher is NetworkManager's hook: it captures the original upstream nameservers, hands them to
+// node-dns, and points /etc/resolv.conf at this node while node-dns answers.
+//
+// NetworkManager runs it as `99-origin-dns IFACE ACTION` for every event; a person, a systemd unit or a package
+// scriptlet runs its verbs.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+)
+
+// runTimeout bounds a whole run. NetworkManager runs its hooks one after the other, and an activation waits for
+// pre-up behind a slow one.
+const runTimeout = 2 * time.Second
+
+func main() {
+	ctx, cancel := context.WithTimeout(context.Background(), runTimeout)
+	defer cancel()
+	command, err := parseCommand(os.Args[1:], os.Getenv("NM_DISPATCHER_ACTION") != "")
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "origin-dns-dispatcher: %v\n%s", err, usage)
+		os.Exit(exitUsage)
+	}
+	os.Exit(command.run(ctx, os.Stdout, os.Stderr))
+}

@@ -1,0 +1,86 @@
+package hostdns
+
+import (
+	"strings"
+	"time"
+
+	"github.com/node-dns/node-dns/internal/resolvconf"
+	"github.com/node-dns/node-dns/internal/upstream"
+)
+
+// captureSteps hand the upstreams over: the record first, because it alone can hold all of them, then the file that
+// the daemon (and dnsmasq) reads, then the node resolv.conf.
+func captureSteps(s State, selection upstream.Selection) []Step {
+	var steps []Step
+	if step, ok := recordStep(s, selection); ok {
+		steps = append(steps, step)
+	}
+	if step, ok := upstreamStep(s, selection.Set); ok {
+		steps = append(steps, step)
+	}
+	if step, ok := nodeResolvConfStep(s, selection.Set); ok {
+		steps = append(steps, step)
+	}
+	return steps
+}
+
+// recordStep keeps the record when it says the same: its time is that of the last change. A run that found nothing
+// newer than last-good must not overwrite where that came from.
+func recordStep(s State, selection upstream.Selection) (Step, bool) {
+	old, err := upstream.ParseRecord(s.Record.Data)
+	same := err == nil && old.Set.Equal(selection.Set)
+	if same && (selection.Origin == upstream.LastGood || old.Origin == selection.Origin && old.Detail == selection.Detail) {
+		return Step{}, false
+	}
+	record := upstream.Record{
+		Set: selection.Set, Origin: selection.Origin, Detail: selection.Detail,
+		Event: strings.TrimSpace(s.Event.Interface + " " + s.Event.Action), Time: s.now(),
+	}
+	return writeStep(s.Paths.Record, s.Record, record.Bytes())
+}
+
+// tlsOnly stands in the upstream file where it can hold none of the servers: old ones must not look like the truth.
+const tlsOnly = "# nameservers over TLS only: see /var/lib/node-dns/upstreams.json\n"
+
+// upstreamStep leaves a file alone that means the same, whatever its comments and line ends: dnsmasq and an admin may
+// share it. Nothing is written where /etc/dnsmasq.d does not exist, on a node without dnsmasq: the record has it all.
+func upstreamStep(s State, set upstream.Set) (Step, bool) {
+	if !s.HasDnsmasqDir {
+		return Step{}, false
+	}
+	text := set.DnsmasqConf()
+	if len(text) == 0 {
+		text = []byte(tlsOnly)
+	}
+	old, err := upstream.ParseDnsmasqConf(s.Upstreams.Data)
+	if err == nil && s.Upstreams.Exists && s.Upstreams.Link == "" && old.Equal(inDnsmasqConf(set)) {
+		return Step{}, false
+	}
+	return writeStep(s.Paths.Upstreams, s.Upstreams, text)
+}
+
+func nodeResolvConfStep(s State, set upstream.Set) (Step, bool) {
+	want := resolvconf.Parse(set.ResolvConf())
+	if len(want.Nameservers()) == 0 {
+		return Step{}, false
+	}
+	file := resolvconf.Parse(s.NodeResolvConf.Data)
+	file.SetNameservers(want.Nameservers())
+	return writeStep(s.Paths.NodeResolvConf, s.NodeResolvConf, file.Bytes())
+}
+
+// writeStep is a Step that gives path this content, or none when it has it. A file that could not be read is left.
+func writeStep(path string, before File, data []byte) (Step, bool) {
+	if before.Err != nil || before.is(data) {
+		return Step{}, false
+	}
+	return Step{Path: path, Action: WriteFile, Data: data, Mode: 0o644, Before: before}, true
+}
+
+// now is when a record is made; the zero State.Now is the moment of the call.
+func (s State) now() time.Time {
+	if s.Now.IsZero() {
+		return time.Now().UTC().Truncate(time.Second)
+	}
+	return s.Now
+}

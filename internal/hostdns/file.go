@@ -1,0 +1,77 @@
+package hostdns
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// maxFile bounds what is read of one file. A resolv.conf of a megabyte is not one.
+const maxFile = 1 << 20
+
+// File is a file as it was found. The zero File is one that does not exist.
+type File struct {
+	Exists bool
+	Link   string      // the link's target when the path is a symbolic link, else ""
+	Data   []byte      // the content, through the link; nil when it cannot be read
+	Mode   fs.FileMode // permission bits; of a link, the link's own
+	Err    error       // why the content could not be read; such a file is never replaced
+}
+
+// ReadFile reads path; one that does not exist is the zero File. Absolute link targets are looked up below root.
+func ReadFile(root, path string) File {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return File{}
+	}
+	if err != nil {
+		return File{Exists: true, Err: err}
+	}
+	file := File{Exists: true, Mode: info.Mode().Perm()}
+	if info.Mode()&fs.ModeSymlink != 0 {
+		if file.Link, err = os.Readlink(path); err != nil {
+			return File{Exists: true, Err: err}
+		}
+		path = linkTarget(root, path, file.Link)
+	}
+	file.Data, err = readBounded(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return file // a dangling link is a link all the same
+	}
+	file.Err = err
+	return file
+}
+
+func linkTarget(root, path, target string) string {
+	if filepath.IsAbs(target) {
+		return filepath.Join(root, target)
+	}
+	return filepath.Join(filepath.Dir(path), target)
+}
+
+func readBounded(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil {
+		return nil, err
+	} else if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(data) > maxFile {
+		return nil, fmt.Errorf("%s is larger than %d bytes", path, maxFile)
+	}
+	return data, err
+}
+
+// is reports whether the file is a regular one with exactly this content.
+func (f File) is(data []byte) bool {
+	return f.Exists && f.Link == "" && bytes.Equal(f.Data, data)
+}

@@ -1,0 +1,58 @@
+// Package hostdns decides what this host's DNS files must say, and puts it there.
+//
+// It looks at everything that has a say (NetworkManager, the kernel's routes, the node's configuration and the files
+// as they are) into one State; NewPlan turns a State into a Plan without touching anything; an Applier carries a Plan
+// out and returns its undo. Answering queries is not its business: it only asks whether the local nameserver answers,
+// because /etc/resolv.conf points at this node only while it does.
+package hostdns
+
+import "path/filepath"
+
+// Watermark is the comment line that says an /etc/resolv.conf is ours. Old tools and runbooks grep for the name of
+// the script that node-dns replaces, so the line holds it.
+const Watermark = "# nameserver is this node: node-dns in place of 99-origin-dns.sh; " +
+	"original: /var/lib/node-dns/resolv.conf.orig; undo: origin-dns-dispatcher restore"
+
+// LegacyWatermark is the line that openshift-ansible's 99-origin-dns.sh wrote (2016 to 3.11). A file that carries it
+// is ours to keep, and its line stays as it is.
+const LegacyWatermark = "# nameserver updated by /etc/NetworkManager/dispatcher.d/99-origin-dns.sh"
+
+// Paths are the files that this package reads and writes. All of them lie below one root, so that tests and the demo
+// work on a tree of their own.
+type Paths struct {
+	Root string // "" or "/": the host itself
+
+	ResolvConf         string // what libc reads
+	NetworkManagerConf string // NetworkManager's own list: always current, whatever dns= and rc-manager= say
+	ResolvedUplinks    string // systemd-resolved's uplinks, without its stub
+	Upstreams          string // one server=IP line an upstream, for the daemon, and for dnsmasq on the way back
+	NodeResolvConf     string // the original nameservers, for kubelet's resolvConf and dnsRecursiveResolvConf
+	Original           string // the resolv.conf that ours displaced: a file or a link
+	Record             string // the last good upstreams with where they came from
+	Lock               string // serialises runs
+}
+
+// NewPaths returns the paths of DESIGN's table below root.
+func NewPaths(root string) Paths {
+	at := func(path string) string { return filepath.Join("/", root, path) }
+	return Paths{
+		Root:               filepath.Join("/", root),
+		ResolvConf:         at("/etc/resolv.conf"),
+		NetworkManagerConf: at("/run/NetworkManager/resolv.conf"),
+		ResolvedUplinks:    at("/run/systemd/resolve/resolv.conf"),
+		Upstreams:          at("/etc/dnsmasq.d/origin-upstream-dns.conf"),
+		NodeResolvConf:     at("/etc/origin/node/resolv.conf"),
+		Original:           at("/var/lib/node-dns/resolv.conf.orig"),
+		Record:             at("/var/lib/node-dns/upstreams.json"),
+		Lock:               at("/run/origin-dns-dispatcher.lock"),
+	}
+}
+
+// host returns the path as the host sees it, without the root: what messages show.
+func (p Paths) host(path string) string {
+	rel, err := filepath.Rel(p.Root, path)
+	if err != nil {
+		return path
+	}
+	return "/" + rel
+}

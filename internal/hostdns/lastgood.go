@@ -1,0 +1,43 @@
+package hostdns
+
+import (
+	"strings"
+
+	"github.com/node-dns/node-dns/internal/upstream"
+)
+
+// Capture is what an earlier run captured.
+type Capture struct {
+	Set  upstream.Set
+	From string // where it came from, for people: "NetworkManager eth0 (System eth0)"
+}
+
+// Captured reads the two files that hold the captured upstreams. The upstream file says which servers: an admin or
+// ansible may have written it by hand. The record says where they came from, and has what the file cannot hold,
+// as long as the file is as the run left it.
+func Captured(upstreams, recordFile File) Capture {
+	inFile, _ := upstream.ParseDnsmasqConf(upstreams.Data) // the good lines of a file with a bad one still count
+	record, err := upstream.ParseRecord(recordFile.Data)
+	switch {
+	case err == nil && (inFile.IsEmpty() || inFile.Equal(inDnsmasqConf(record.Set))):
+		return Capture{Set: record.Set, From: strings.TrimSpace(string(record.Origin) + " " + record.Detail)}
+	case inFile.IsEmpty():
+		return Capture{} // an emptied file is no list: the script emptied it on a bad day (its bug B4)
+	}
+	return Capture{Set: inFile, From: "/etc/dnsmasq.d/origin-upstream-dns.conf"}
+}
+
+// lastGood is what a run falls back to: what was captured; else the node resolv.conf, which is all that is left on a
+// node where dnsmasq and its files were removed.
+func lastGood(s State) upstream.Set {
+	if captured := Captured(s.Upstreams, s.Record); !captured.Set.IsEmpty() {
+		return captured.Set
+	}
+	return fromResolvConf(upstream.LastGood, s.NodeResolvConf.Data).Set
+}
+
+// inDnsmasqConf is the part of a set that the upstream file can hold.
+func inDnsmasqConf(set upstream.Set) upstream.Set {
+	part, _ := upstream.ParseDnsmasqConf(set.DnsmasqConf())
+	return part
+}

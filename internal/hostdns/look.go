@@ -1,0 +1,113 @@
+package hostdns
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/node-dns/node-dns/internal/netstate"
+	"github.com/node-dns/node-dns/internal/nm"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
+)
+
+// networkManagerTimeout is how long NetworkManager may take to say what it knows. It answers within milliseconds, or,
+// stopped by SIGSTOP or stuck in a D-Bus call of its own, never.
+const networkManagerTimeout = 700 * time.Millisecond
+
+// Looker fills a State. Its fields are what tests and the demo replace; the zero value looks at the host itself.
+type Looker struct {
+	Paths Paths
+	// Config are the configuration files; zero: the usual ones below Paths.Root.
+	Config nodeconfig.Paths
+	// NetworkManager asks NetworkManager for all it knows. Nil: over the system bus.
+	NetworkManager func(ctx context.Context) (nm.Snapshot, error)
+	// Net asks the kernel for its addresses and default routes. Nil: over netlink.
+	Net func(ctx context.Context) (netstate.State, error)
+}
+
+// Look reads everything once. It never fails: what cannot be read is left out of the State and named in Problems,
+// because a half-known host still needs the right files.
+func (l Looker) Look(ctx context.Context, event nm.Event) State {
+	s := State{Paths: l.Paths, Event: event}
+	s.lookAtNetworkManager(ctx, l.NetworkManager)
+	s.lookAtKernel(ctx, l.Net)
+	s.lookAtConfig(l.Config)
+	s.lookAtFiles()
+	return s
+}
+
+func (s *State) problem(format string, args ...any) {
+	s.Problems = append(s.Problems, fmt.Sprintf(format, args...))
+}
+
+func (s *State) lookAtNetworkManager(ctx context.Context, ask func(context.Context) (nm.Snapshot, error)) {
+	if ask == nil {
+		ask = AskNetworkManager
+	}
+	ctx, cancel := context.WithTimeout(ctx, networkManagerTimeout)
+	defer cancel()
+	snapshot, err := ask(ctx)
+	switch {
+	case err == nil:
+		s.NetworkManager = &snapshot
+	case errors.Is(err, nm.ErrNoBus), errors.Is(err, nm.ErrNotRunning):
+		// Not a problem of ours: a host may do without NetworkManager, and its files still say what it last knew.
+	default:
+		s.problem("%v", err)
+	}
+}
+
+// AskNetworkManager takes one Snapshot over the system bus.
+func AskNetworkManager(ctx context.Context) (nm.Snapshot, error) {
+	client, err := nm.Dial(ctx)
+	if err != nil {
+		return nm.Snapshot{}, err
+	}
+	defer client.Close()
+	return client.Snapshot(ctx)
+}
+
+func (s *State) lookAtKernel(ctx context.Context, read func(context.Context) (netstate.State, error)) {
+	if read == nil {
+		read = netstate.Read
+	}
+	var err error
+	if s.Net, err = read(ctx); err != nil {
+		s.problem("%v", err)
+	}
+}
+
+func (s *State) lookAtConfig(paths nodeconfig.Paths) {
+	if paths == (nodeconfig.Paths{}) {
+		paths = nodeconfig.DefaultPaths(s.Paths.Root)
+	}
+	s.Config, s.ConfigErr = nodeconfig.Load(paths)
+	if s.ConfigErr != nil {
+		s.problem("%v", s.ConfigErr)
+	}
+}
+
+func (s *State) lookAtFiles() {
+	for _, f := range []struct {
+		path string
+		into *File
+	}{
+		{s.Paths.ResolvConf, &s.ResolvConf},
+		{s.Paths.NetworkManagerConf, &s.NetworkManagerConf},
+		{s.Paths.ResolvedUplinks, &s.ResolvedUplinks},
+		{s.Paths.Upstreams, &s.Upstreams},
+		{s.Paths.NodeResolvConf, &s.NodeResolvConf},
+		{s.Paths.Original, &s.Original},
+		{s.Paths.Record, &s.Record},
+	} {
+		*f.into = ReadFile(s.Paths.Root, f.path)
+		if f.into.Err != nil {
+			s.problem("reading %s: %v", s.Paths.host(f.path), f.into.Err)
+		}
+	}
+	info, err := os.Stat(filepath.Dir(s.Paths.Upstreams))
+	s.HasDnsmasqDir = err == nil && info.IsDir()
+}

@@ -1,0 +1,48 @@
+package hostdns
+
+import (
+	"net/netip"
+
+	"github.com/node-dns/node-dns/internal/resolvconf"
+)
+
+// pointHere are the steps that make resolv.conf name this node alone, the displaced file saved before.
+func pointHere(s State, nameserver netip.Addr) []Step {
+	text := localResolvConf(s, nameserver)
+	step, ok := writeStep(s.Paths.ResolvConf, s.ResolvConf, text)
+	if !ok && s.ResolvConf.Mode&0o444 != 0o444 && s.ResolvConf.Err == nil {
+		// The script created it 0600: root resolves, nobody else does.
+		step, ok = Step{Path: s.Paths.ResolvConf, Action: WriteFile, Data: text, Mode: 0o644, Before: s.ResolvConf}, true
+	}
+	if !ok {
+		return nil
+	}
+	if save, ok := saveStep(s); ok {
+		return []Step{save, step}
+	}
+	return []Step{step}
+}
+
+// localResolvConf is the resolv.conf of a node whose local nameserver answers: what stood there is kept, line by line
+// (law 6), but the nameservers and the search list.
+func localResolvConf(s State, nameserver netip.Addr) []byte {
+	file := resolvconf.Parse(s.ResolvConf.Data)
+	if !s.isOurs() {
+		file.PrependLine(Watermark)
+	}
+	file.SetSearch(searchList(s))
+	file.SetNameservers([]netip.Addr{nameserver})
+	return file.Bytes()
+}
+
+// saveStep saves the resolv.conf that is about to be displaced: once, and never one that is ours. A link is saved as a
+// link, so that it can be put back as one.
+func saveStep(s State) (Step, bool) {
+	if !s.ResolvConf.Exists || s.isOurs() || s.Original.Exists {
+		return Step{}, false
+	}
+	if s.ResolvConf.Link != "" {
+		return Step{Path: s.Paths.Original, Action: MakeLink, Target: s.ResolvConf.Link}, true
+	}
+	return Step{Path: s.Paths.Original, Action: WriteFile, Data: s.ResolvConf.Data, Mode: s.ResolvConf.Mode}, true
+}

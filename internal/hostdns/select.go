@@ -1,0 +1,116 @@
+package hostdns
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/node-dns/node-dns/internal/nameserver"
+	"github.com/node-dns/node-dns/internal/nm"
+	"github.com/node-dns/node-dns/internal/resolvconf"
+	"github.com/node-dns/node-dns/internal/upstream"
+)
+
+// selectUpstreams finds the original upstream nameservers: law 1 gives the order of the sources, law 2 that an empty
+// one never wins, law 3 what is refused.
+func selectUpstreams(s State) upstream.Selection {
+	return upstream.Select(candidates(s), refuse(s))
+}
+
+// candidates are the sources in law 1's order. An event is a hint: its variables come after NetworkManager's own word,
+// because reapply and renewals carry the nameservers of before (seen with 1.42.4 and 1.52.1).
+func candidates(s State) []upstream.Candidate {
+	var all []upstream.Candidate
+	if s.NetworkManager != nil {
+		all = append(all, fromNetworkManager(s))
+	}
+	if s.NetworkManagerConf.Exists {
+		all = append(all, fromResolvConf(upstream.NetworkManagerFile, s.NetworkManagerConf.Data))
+	}
+	if eventCounts(s) {
+		all = append(all, upstream.Candidate{
+			Origin:  upstream.Event,
+			Detail:  s.Event.Interface,
+			Set:     upstream.Set{Servers: s.Event.Nameservers},
+			Invalid: s.Event.Invalid,
+		})
+	}
+	if s.ResolvConf.Exists && !s.isOurs() {
+		if resolvedStub(s.ResolvConf) {
+			all = append(all, fromResolvConf(upstream.Resolved, s.ResolvedUplinks.Data))
+		} else {
+			all = append(all, fromResolvConf(upstream.ResolvConf, s.ResolvConf.Data))
+		}
+	}
+	return append(all, upstream.Candidate{Origin: upstream.LastGood, Detail: Captured(s.Upstreams, s.Record).From, Set: lastGood(s)})
+}
+
+// eventCounts reports whether the event's nameservers may be the default upstreams: only those of the interface that
+// carries the default route. A management LAN's nameservers know nothing of the rest of the world.
+func eventCounts(s State) bool {
+	iface := s.Event.IPInterface
+	if iface == "" {
+		iface = s.Event.Interface
+	}
+	return iface != "" && slices.Contains(defaultInterfaces(s), iface)
+}
+
+func defaultInterfaces(s State) []string {
+	var names []string
+	if d := s.Net.Default4; d != nil {
+		names = append(names, d.Interface)
+	}
+	if d := s.Net.Default6; d != nil && !slices.Contains(names, d.Interface) {
+		names = append(names, d.Interface)
+	}
+	return names
+}
+
+func fromNetworkManager(s State) upstream.Candidate {
+	servers, routes := s.NetworkManager.Upstreams(defaultInterfaces(s))
+	c := upstream.Candidate{Origin: upstream.NetworkManager, Set: upstream.Set{Servers: servers}}
+	for _, r := range routes {
+		c.Set.Routes = append(c.Set.Routes, upstream.Route{Domain: r.Domain, Servers: r.Servers})
+	}
+	for _, config := range s.NetworkManager.Configs {
+		c.Invalid = append(c.Invalid, config.Invalid...)
+		if c.Detail == "" && slices.Contains(defaultInterfaces(s), config.Interface) {
+			c.Detail = connectionDetail(config)
+		}
+	}
+	return c
+}
+
+func connectionDetail(config nm.DNSConfig) string {
+	if config.Connection == "" {
+		return config.Interface
+	}
+	return config.Interface + " (" + config.Connection + ")"
+}
+
+func fromResolvConf(origin upstream.Origin, text []byte) upstream.Candidate {
+	file := resolvconf.Parse(text)
+	c := upstream.Candidate{Origin: origin, Detail: file.Owner(), Invalid: file.Invalid()}
+	for _, addr := range file.Nameservers() {
+		c.Set.Servers = append(c.Set.Servers, nameserver.FromAddr(addr))
+	}
+	return c
+}
+
+// refuse says why a server can never be an upstream of this host (law 3), or "". Every local address at port 53 is
+// refused, not only those we listen on now: a list that DHCP offers may name an address the daemon binds a second
+// later. A nameserver of one's own on another local address is an explicit choice: node-dns.yaml's upstreams.
+func refuse(s State) func(nameserver.Server) string {
+	listen := s.Placement().Listen
+	return func(server nameserver.Server) string {
+		addr := server.Addr.Addr().Unmap().WithZone("")
+		switch {
+		case isResolvedStub(addr):
+			return "systemd-resolved's stub"
+		case slices.Contains(listen, netip.AddrPortFrom(addr, server.Addr.Port())):
+			return "this node: would loop"
+		case !addr.IsLoopback() && server.Addr.Port() == 53 && s.Net.IsLocal(addr):
+			return "this node: would loop"
+		}
+		return ""
+	}
+}

@@ -1,0 +1,142 @@
+package hostdns
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/diff"
+)
+
+// apiVersion is carried by everything that is printed as JSON.
+const apiVersion = "node-dns/v1"
+
+// WriteText prints what the plan would do, as diffs, and why.
+func (p Plan) WriteText(w io.Writer, silence error) error {
+	out := &textWriter{w: w}
+	out.printf("upstreams: %s (%s), from %s\n", orNone(serverList(p)), p.Change, orNone(origin(p)))
+	for _, r := range p.Selection.Refused {
+		out.printf("refused:   %s from %s: %s\n", r.Text, r.Origin, r.Reason)
+	}
+	out.printf("resolv.conf: %s\n", p.intent(silence))
+	for _, warning := range p.Warnings {
+		out.printf("warning: %s\n", warning)
+	}
+	for _, problem := range p.Problems {
+		out.printf("problem: %s\n", problem)
+	}
+	steps := p.Steps(silence == nil)
+	for _, step := range steps {
+		out.printf("\n%s", p.describe(step))
+	}
+	if len(steps) == 0 {
+		out.printf("nothing to do\n")
+	}
+	return out.err
+}
+
+// intent says in a few words what becomes of resolv.conf.
+func (p Plan) intent(silence error) string {
+	switch {
+	case p.Hold != "":
+		return "left alone: " + p.Hold
+	case !p.Nameserver.IsValid():
+		return "the original nameservers"
+	case silence == nil:
+		return p.Nameserver.Addr().String() + " (it answers)"
+	case len(p.Silent) > 0:
+		return fmt.Sprintf("the original nameservers (%v)", silence)
+	}
+	return fmt.Sprintf("left alone: %v", silence)
+}
+
+// describe shows one step as a diff, or a sentence where there is no text to compare.
+func (p Plan) describe(step Step) string {
+	path := p.Paths.host(step.Path)
+	switch step.Action {
+	case Remove:
+		return "remove " + path + "\n"
+	case MakeLink:
+		return "link " + path + " -> " + step.Target + "\n"
+	}
+	if text := diff.Diff(path, step.Before.Data, path, step.Data); len(text) > 0 {
+		_, text, _ := strings.Cut(string(text), "\n") // "diff PATH PATH" says nothing that the next line does not
+		return text
+	}
+	return fmt.Sprintf("write %s again, mode %04o\n", path, step.Mode)
+}
+
+func origin(p Plan) string {
+	if p.Selection.Detail == "" {
+		return string(p.Selection.Origin)
+	}
+	return string(p.Selection.Origin) + " " + p.Selection.Detail
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}
+
+// planJSON is the shape of `plan -o json`.
+type planJSON struct {
+	APIVersion string     `json:"apiVersion"`
+	Kind       string     `json:"kind"`
+	Upstreams  []string   `json:"upstreams"`
+	Source     string     `json:"source"`
+	Change     Change     `json:"change"`
+	Nameserver string     `json:"nameserver,omitempty"`
+	Answers    bool       `json:"answers"`
+	ResolvConf string     `json:"resolvConf"`
+	Refused    []string   `json:"refused"`
+	Warnings   []string   `json:"warnings"`
+	Problems   []string   `json:"problems"`
+	Steps      []stepJSON `json:"steps"`
+}
+
+type stepJSON struct {
+	Path    string `json:"path"`
+	Action  Action `json:"action"`
+	Content string `json:"content,omitempty"`
+	Target  string `json:"target,omitempty"`
+}
+
+// WriteJSON prints the same as WriteText, for programs.
+func (p Plan) WriteJSON(w io.Writer, silence error) error {
+	out := planJSON{
+		APIVersion: apiVersion, Kind: "Plan", Source: origin(p), Change: p.Change,
+		Answers: p.Nameserver.IsValid() && silence == nil, ResolvConf: p.intent(silence),
+		Upstreams: []string{}, Refused: []string{}, Steps: []stepJSON{},
+		Warnings: append([]string{}, p.Warnings...), Problems: append([]string{}, p.Problems...),
+	}
+	if p.Nameserver.IsValid() {
+		out.Nameserver = p.Nameserver.Addr().String()
+	}
+	for _, server := range p.Selection.Set.Servers {
+		out.Upstreams = append(out.Upstreams, server.String())
+	}
+	for _, r := range p.Selection.Refused {
+		out.Refused = append(out.Refused, r.Text+": "+r.Reason)
+	}
+	for _, step := range p.Steps(silence == nil) {
+		out.Steps = append(out.Steps, stepJSON{p.Paths.host(step.Path), step.Action, string(step.Data), step.Target})
+	}
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(out)
+}
+
+// textWriter keeps the first error, so that a page of output needs one check.
+type textWriter struct {
+	w   io.Writer
+	err error
+}
+
+func (t *textWriter) printf(format string, args ...any) {
+	if t.err == nil {
+		_, t.err = fmt.Fprintf(t.w, format, args...)
+	}
+}
