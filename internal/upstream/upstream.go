@@ -26,7 +26,7 @@ type Route struct {
 // methods do not change it, and share no memory with what they return.
 type Set struct {
 	// Servers are the default upstream nameservers, in the order to ask them.
-	Servers []nameserver.Server `json:"servers"`
+	Servers []nameserver.Server `json:"servers,omitempty"`
 	// Routes are kept apart from the defaults; the longest suffix wins.
 	Routes []Route `json:"routes,omitempty"`
 }

@@ -1,0 +1,103 @@
+package resolvconf
+
+import (
+	"encoding/json"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// A caseRow is what 99-origin-dns.sh found and what it should have left, for
+// every case of its behaviour that changes resolv.conf.
+type caseRow struct {
+	Cases         []string `json:"cases"` // ids of the cases with these two texts
+	Title         string   `json:"title"`
+	ClusterDomain string   `json:"clusterDomain"`
+	ExtraSearch   []string `json:"extraSearch"` // what NetworkManager adds
+	Before        string   `json:"before"`
+	After         string   `json:"after"`
+}
+
+const watermark = "# nameserver updated by /etc/NetworkManager/dispatcher.d/99-origin-dns.sh"
+
+// The script appended the nameserver always, and normalised a tab; we keep
+// places and bytes. In these cases the meaning must be the same, not the bytes.
+var otherPlace = map[string]string{
+	"C025": "nameserver before options",
+	"C051": "a tab after search",
+	"C066": "nameserver before search",
+}
+
+func TestCases(t *testing.T) {
+	text, err := os.ReadFile("testdata/cases.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []caseRow
+	if err := json.Unmarshal(text, &rows); err != nil {
+		t.Fatal(err)
+	}
+	count := 0
+	for _, row := range rows {
+		count += len(row.Cases)
+		t.Run(row.Cases[0]+" "+row.Title, func(t *testing.T) { row.test(t) })
+	}
+	if count != 56 {
+		t.Errorf("%d cases, want 56", count)
+	}
+}
+
+func (row caseRow) test(t *testing.T) {
+	want := Parse([]byte(row.After))
+	got := Parse([]byte(row.Before))
+	row.edit(got, want.Nameservers())
+	diff := cmp.Diff(row.After, string(got.Bytes()))
+	if why, ok := otherPlace[row.Cases[0]]; ok != (diff != "") {
+		t.Errorf("expected a difference: %v %q; got: %s", ok, why, diff)
+	}
+	if diff := cmp.Diff(meaningOf(want), meaningOf(got)); diff != "" {
+		t.Error(diff)
+	}
+	again := Parse(got.Bytes())
+	row.edit(again, want.Nameservers())
+	if diff := cmp.Diff(string(got.Bytes()), string(again.Bytes())); diff != "" {
+		t.Errorf("the second run changed bytes: %s", diff)
+	}
+}
+
+// edit is what the planner does with a resolv.conf.
+func (row caseRow) edit(f *File, nameservers []netip.Addr) {
+	f.SetNameservers(nameservers)
+	search := []string{row.ClusterDomain}
+	for _, name := range append(f.Search(), row.ExtraSearch...) {
+		if !slices.ContainsFunc(search, func(have string) bool { return strings.EqualFold(have, name) }) {
+			search = append(search, name)
+		}
+	}
+	f.SetSearch(search)
+	if !f.HasLine(watermark) {
+		f.PrependLine(watermark)
+	}
+}
+
+type meaning struct {
+	Nameservers, Search, Options, Others []string
+	Watermark                            bool
+}
+
+func meaningOf(f *File) meaning {
+	m := meaning{Search: f.Search(), Options: f.Options(), Watermark: f.HasLine(watermark)}
+	for _, addr := range f.Nameservers() {
+		m.Nameservers = append(m.Nameservers, addr.String())
+	}
+	for _, line := range f.lines {
+		if !isNameserver(line) && !isSearch(line) {
+			m.Others = append(m.Others, line)
+		}
+	}
+	return m
+}

@@ -1,0 +1,110 @@
+package resolvconf
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func addrs(text ...string) []netip.Addr {
+	var list []netip.Addr
+	for _, one := range text {
+		list = append(list, netip.MustParseAddr(one))
+	}
+	return list
+}
+
+func TestSetNameservers(t *testing.T) {
+	one := addrs("10.0.0.9")
+	tests := []struct {
+		name, text string
+		set        []netip.Addr
+		want       string
+	}{
+		{"empty file", "", one, "nameserver 10.0.0.9\n"},
+		{"no nameserver", "search a.example\n", one, "search a.example\nnameserver 10.0.0.9\n"},
+		{"first place", "a\nnameserver 10.0.0.2\nb\nnameserver 10.0.0.3\nc\n", addrs("10.0.0.8", "fe80::1%eth0"), "a\nnameserver 10.0.0.8\nnameserver fe80::1%eth0\nb\nc\n"},
+		{"place of an invalid one", "nameserver nobody\nb\n", one, "nameserver 10.0.0.9\nb\n"},
+		{"place of a bare keyword", "nameserver\nb\n", one, "nameserver 10.0.0.9\nb\n"},
+		{"no final newline", "nameserver 10.0.0.2", one, "nameserver 10.0.0.9\n"},
+		{"others stay", " nameserver 8.8.8.8\n#nameserver 9.9.9.9\nnameserverX 1\n", one, " nameserver 8.8.8.8\n#nameserver 9.9.9.9\nnameserverX 1\nnameserver 10.0.0.9\n"},
+		{"order", "nameserver 10.0.0.2\nnameserver 10.0.0.3\n", addrs("10.0.0.3", "10.0.0.2"), "nameserver 10.0.0.3\nnameserver 10.0.0.2\n"},
+		{"the same in other bytes stays", "nameserver\t2001:DB8::1 \nx\nnameserver 10.0.0.9\n", addrs("2001:db8::1", "10.0.0.9"), "nameserver\t2001:DB8::1 \nx\nnameserver 10.0.0.9\n"},
+		// Kubelet made nameservers of the words of the comment (openshift-ansible #1950).
+		{"a comment after the address goes", "nameserver 10.0.0.9 # updated by\n", one, "nameserver 10.0.0.9\n"},
+		{"an invalid one beside goes", "nameserver 10.0.0.9\nnameserver x\n", one, "nameserver 10.0.0.9\n"},
+		{"none", "a\nnameserver 10.0.0.2\nb\n", nil, "a\nb\n"},
+		{"no address", "nameserver 10.0.0.2\n", []netip.Addr{{}}, ""},
+		{"zone id with a line feed", "", []netip.Addr{netip.MustParseAddr("fe80::1").WithZone("x\nnameserver 8.8.8.8"), one[0]}, "nameserver 10.0.0.9\n"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			f := Parse([]byte(tt.text))
+			f.SetNameservers(tt.set)
+			if diff := cmp.Diff(tt.want, string(f.Bytes())); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestSetSearch(t *testing.T) {
+	two := []string{"cluster.local", "A.Example"}
+	line := "search cluster.local A.Example\n"
+	tests := []struct {
+		name, text string
+		set        []string
+		want       string
+	}{
+		{"empty file", "", two, line},
+		{"at the end", "nameserver 10.0.0.2", two, "nameserver 10.0.0.2\n" + line},
+		{"in place", "a\nsearch x\nb\n", two, "a\n" + line + "b\n"},
+		{"several become one at the last place", "search x\na\nsearch y\nb\nsearch\nc\n", two, "a\nb\n" + line + "c\n"},
+		{"domain before", "domain corp.example\nsearch x\nb\n", two, "domain corp.example\n" + line + "b\n"},
+		{"domain after", "search x\na\ndomain corp.example\nb\n", two, "a\ndomain corp.example\n" + line + "b\n"},
+		{"domain after the right list", line + "domain corp.example\n", two, "domain corp.example\n" + line},
+		{"empty domain after", "search x\ndomain\n", two, line + "domain\n"},
+		{"domain only", "domain corp.example\nnameserver 10.0.0.2\n", two, "domain corp.example\nnameserver 10.0.0.2\n" + line},
+		{"the same in other bytes stays", "search\tcluster.local.  A.Example\n", two, "search\tcluster.local.  A.Example\n"},
+		{"other case is another text", "search cluster.local a.example\n", two, line},
+		{"final dots and root", "", []string{"cluster.local.", ".", "A.Example"}, line},
+		{"none", "a\nsearch x\nsearch y\n", nil, "a\n"},
+		{"none where none applies", "search .\n", nil, "search .\n"},
+		{"not names", "", []string{"cluster.local", "", "a b", "x\nnameserver 8.8.8.8", "$(reboot)", "*", "a/b", "\xff", strings.Repeat("a", 64<<10), "A.Example"}, "search cluster.local * A.Example\n"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			f := Parse([]byte(tt.text))
+			given := append([]string(nil), tt.set...)
+			f.SetSearch(tt.set)
+			if diff := cmp.Diff(tt.want, string(f.Bytes())); diff != "" {
+				t.Error(diff)
+			}
+			if diff := cmp.Diff(given, tt.set); diff != "" {
+				t.Errorf("changed the caller's list: %s", diff)
+			}
+		})
+	}
+}
+
+func TestPrependLine(t *testing.T) {
+	tests := []struct{ name, comment, want string }{
+		{"comment", watermark, watermark},
+		{"semicolon", "; hello", "; hello"},
+		{"directive", "nameserver 8.8.8.8", "# nameserver 8.8.8.8"},
+		{"empty", "", "# "},
+		{"line breaks", "# a\nnameserver 8.8.8.8\r\nx", "# a nameserver 8.8.8.8  x"},
+		{"controls", "# a\x00\x1b[0m\x85\u0085\u2028b", "# a  [0m\ufffd  b"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			f := Parse([]byte("search a.example\n"))
+			f.PrependLine(tt.comment)
+			if diff := cmp.Diff(tt.want+"\nsearch a.example\n", string(f.Bytes())); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
