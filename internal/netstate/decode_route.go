@@ -1,0 +1,89 @@
+package netstate
+
+import (
+	"encoding/binary"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+)
+
+// isDefault reports whether a struct rtmsg is a route to everywhere, from
+// anywhere, for every packet: a /0 that is neither source-specific nor for one
+// type of service, forwards packets instead of dropping them, and is no cache
+// entry. Routes 0.0.0.0/1 and 128.0.0.0/1, by which a VPN covers the default
+// route without replacing it, are not.
+func isDefault(msg []byte) bool {
+	if len(msg) < unix.SizeofRtMsg {
+		return false
+	}
+	dstLen, srcLen, tos, kind := msg[1], msg[2], msg[3], msg[7]
+	flags := binary.NativeEndian.Uint32(msg[8:])
+	return dstLen == 0 && srcLen == 0 && tos == 0 && kind == unix.RTN_UNICAST && flags&unix.RTM_F_CLONED == 0
+}
+
+// decodeRoute reads a struct rtmsg of RTM_NEWROUTE.
+func decodeRoute(msg []byte) (route, error) {
+	attrs, err := attributes(msg, unix.SizeofRtMsg)
+	if err != nil {
+		return route{}, err
+	}
+	r := route{table: uint32(msg[4])}
+	if table, ok := number(attrs[unix.RTA_TABLE]); ok {
+		r.table = table
+	}
+	r.metric, _ = number(attrs[unix.RTA_PRIORITY])
+	if p := attrs[unix.RTA_PREF]; len(p) > 0 {
+		r.pref = p[0]
+	}
+	r.source, _ = netip.AddrFromSlice(attrs[unix.RTA_PREFSRC])
+	if several, ok := attrs[unix.RTA_MULTIPATH]; ok {
+		r.hops, err = decodeHops(several)
+		return r, err
+	}
+	if index, ok := number(attrs[unix.RTA_OIF]); ok {
+		r.hops = []hop{newHop(int(index), binary.NativeEndian.Uint32(msg[8:]), attrs)}
+	}
+	return r, nil
+}
+
+// decodeHops reads RTA_MULTIPATH: a row of struct rtnexthop, each with its own
+// attributes.
+func decodeHops(b []byte) ([]hop, error) {
+	var hops []hop
+	for len(b) >= unix.SizeofRtNexthop {
+		size := int(binary.NativeEndian.Uint16(b))
+		if size < unix.SizeofRtNexthop || size > len(b) {
+			return hops, errShort
+		}
+		attrs, err := attributes(b[:size], unix.SizeofRtNexthop)
+		if err != nil {
+			return hops, err
+		}
+		hops = append(hops, newHop(int(binary.NativeEndian.Uint32(b[4:])), uint32(b[2]), attrs))
+		b = b[min(len(b), (size+3)&^3):]
+	}
+	return hops, nil
+}
+
+func newHop(index int, flags uint32, attrs map[uint16][]byte) hop {
+	return hop{
+		index:    index,
+		gateway:  gateway(attrs),
+		dead:     flags&unix.RTNH_F_DEAD != 0,
+		linkdown: flags&unix.RTNH_F_LINKDOWN != 0,
+	}
+}
+
+// gateway is RTA_GATEWAY, or RTA_VIA (a struct rtvia: family, then address) when
+// it is of another family than the route.
+func gateway(attrs map[uint16][]byte) netip.Addr {
+	if via := attrs[unix.RTA_VIA]; len(via) > 2 {
+		a, _ := netip.AddrFromSlice(via[2:])
+		return a
+	}
+	a, _ := netip.AddrFromSlice(attrs[unix.RTA_GATEWAY])
+	if a.IsUnspecified() {
+		return netip.Addr{} // how some kernels say "none" for IPv6
+	}
+	return a
+}

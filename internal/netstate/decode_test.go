@@ -1,0 +1,128 @@
+package netstate
+
+import (
+	"encoding/binary"
+	"reflect"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// message builds a message by hand, for what the kernel of a test machine may
+// lack (multipath routes, RFC 5549).
+func message(header []byte, attrs ...[]byte) []byte {
+	for _, a := range attrs {
+		header = append(header, a...)
+	}
+	return header
+}
+
+func attr(kind uint16, value []byte) []byte {
+	b := binary.NativeEndian.AppendUint16(nil, uint16(4+len(value)))
+	b = binary.NativeEndian.AppendUint16(b, kind)
+	b = append(b, value...)
+	return append(b, make([]byte, (4-len(b)%4)%4)...)
+}
+
+func u32(n uint32) []byte { return binary.NativeEndian.AppendUint32(nil, n) }
+
+func routeHeader(fam family, dstLen byte, flags uint32) []byte {
+	return append([]byte{byte(fam), dstLen, 0, 0, unix.RT_TABLE_MAIN, 0, 0, unix.RTN_UNICAST}, u32(flags)...)
+}
+
+func nexthop(index uint32, flags byte, attrs ...[]byte) []byte {
+	b := message(append([]byte{0, 0, flags, 0}, u32(index)...), attrs...)
+	binary.NativeEndian.PutUint16(b, uint16(len(b)))
+	return b
+}
+
+func TestDecodeRoute(t *testing.T) {
+	gateway6 := ip("2001:db8:1::1")
+	viaInet6 := append(binary.NativeEndian.AppendUint16(nil, unix.AF_INET6), gateway6.AsSlice()...)
+	tests := []struct {
+		name string
+		msg  []byte
+		want route
+	}{
+		{"gateway, metric, source, large table", message(routeHeader(inet, 0, 0),
+			attr(unix.RTA_TABLE, u32(51820)), attr(unix.RTA_PRIORITY, u32(100)), attr(unix.RTA_OIF, u32(2)),
+			attr(unix.RTA_GATEWAY, ip("10.0.0.1").AsSlice()), attr(unix.RTA_PREFSRC, ip("10.0.0.5").AsSlice())),
+			route{table: 51820, metric: 100, source: ip("10.0.0.5"), hops: []hop{via(2, "10.0.0.1")}}},
+		{"RFC 5549", message(routeHeader(inet, 0, 0), attr(unix.RTA_OIF, u32(2)), attr(unix.RTA_VIA, viaInet6)),
+			route{table: 254, hops: []hop{{index: 2, gateway: gateway6}}}},
+		{"device only, no carrier", message(routeHeader(inet, 0, unix.RTNH_F_LINKDOWN), attr(unix.RTA_OIF, u32(4))),
+			route{table: 254, hops: []hop{{index: 4, linkdown: true}}}},
+		{"router advertisement, preference high", message(routeHeader(inet6, 0, 0), attr(unix.RTA_OIF, u32(2)),
+			attr(unix.RTA_PRIORITY, u32(1024)), attr(unix.RTA_GATEWAY, ip("fe80::1").AsSlice()), attr(unix.RTA_PREF, []byte{1})),
+			route{table: 254, metric: 1024, pref: 1, hops: []hop{via(2, "fe80::1")}}},
+		{"multipath, the first dead, the second via IPv6", message(routeHeader(inet, 0, 0), attr(unix.RTA_MULTIPATH, append(
+			nexthop(2, unix.RTNH_F_DEAD, attr(unix.RTA_GATEWAY, ip("10.0.0.1").AsSlice())),
+			nexthop(3, 0, attr(unix.RTA_VIA, viaInet6))...))),
+			route{table: 254, hops: []hop{{index: 2, gateway: ip("10.0.0.1"), dead: true}, {index: 3, gateway: gateway6}}}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got, err := decodeRoute(tt.msg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(got, tt.want) {
+				t.Errorf("got %+v\nwant %+v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestIsDefault(t *testing.T) {
+	change := func(at int, to byte) []byte {
+		b := routeHeader(inet, 0, 0)
+		b[at] = to
+		return b
+	}
+	tests := []struct {
+		name string
+		msg  []byte
+		want bool
+	}{
+		{"/0", routeHeader(inet, 0, 0), true},
+		{"VPN half-default /1", routeHeader(inet, 1, 0), false},
+		{"source-specific", change(2, 64), false},
+		{"for one type of service", change(3, 0x10), false},
+		{"blackhole", change(7, unix.RTN_BLACKHOLE), false},
+		{"unreachable", change(7, unix.RTN_UNREACHABLE), false},
+		{"TPROXY's local 0.0.0.0/0", change(7, unix.RTN_LOCAL), false},
+		{"cache entry", routeHeader(inet, 0, unix.RTM_F_CLONED), false},
+		{"short", []byte{2, 0, 0}, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := isDefault(tt.msg); got != tt.want {
+				t.Errorf("got %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+// FuzzDecode: no message makes a decoder panic, and none yields an interface or
+// gateway that it does not hold.
+func FuzzDecode(f *testing.F) {
+	f.Add(message(routeHeader(inet, 0, 0), attr(unix.RTA_MULTIPATH, nexthop(2, 0, attr(unix.RTA_GATEWAY, []byte{10, 0, 0, 1})))))
+	f.Add(message(routeHeader(inet6, 0, 0), attr(unix.RTA_OIF, u32(2)), attr(unix.RTA_PREF, nil), attr(unix.RTA_VIA, []byte{1})))
+	f.Add(message(make([]byte, unix.SizeofIfAddrmsg), attr(unix.IFA_LOCAL, []byte{10, 0, 0, 1}), attr(unix.IFA_FLAGS, []byte{1})))
+	f.Add(message(make([]byte, unix.SizeofIfInfomsg), attr(unix.IFLA_IFNAME, []byte("eth0"))))
+	f.Fuzz(func(t *testing.T, msg []byte) {
+		if _, _, err := decodeLink(msg); err == nil && len(msg) < unix.SizeofIfInfomsg {
+			t.Error("a link out of a short message")
+		}
+		if a, err := decodeAddress(msg); err == nil && !a.ip.IsValid() {
+			t.Error("an address message without an address")
+		}
+		if _, err := decodeRule(msg); err == nil && len(msg) < unix.SizeofRtMsg {
+			t.Error("a rule out of a short message")
+		}
+		isDefault(msg)
+		if r, err := decodeRoute(msg); err == nil && len(r.hops) > len(msg)/unix.SizeofRtNexthop {
+			t.Errorf("%d next hops out of %d octets", len(r.hops), len(msg))
+		}
+	})
+}

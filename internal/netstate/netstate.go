@@ -1,0 +1,85 @@
+// Package netstate reads the kernel's addresses and default routes as values.
+//
+// It is apart from package nm because the kernel, not NetworkManager, decides
+// which route and which source address a packet gets: a node managed by
+// something else, or by nothing, has a node IP too. It is the only package that
+// speaks rtnetlink(7).
+package netstate
+
+import "net/netip"
+
+// Addr is one address of an interface.
+type Addr struct {
+	Addr      netip.Addr // with the interface as its zone when it is IPv6 link-local
+	Interface string
+	Index     int
+	// Up says that the interface is administratively up (IFF_UP), with or
+	// without carrier.
+	Up bool
+	// Tentative: IPv6 duplicate address detection runs or has failed; bind(2)
+	// refuses the address.
+	Tentative bool
+	// Deprecated: the preferred lifetime of the address is over (RFC 4862
+	// section 5.5.4).
+	Deprecated bool
+}
+
+// DefaultRoute is the /0 route that a packet from this node takes.
+type DefaultRoute struct {
+	Interface string
+	Index     int
+	// Gateway is zero for a route that names only a device (tun, ppp). It is an
+	// IPv6 address on an IPv4 route "via inet6" (RFC 5549), and has a zone when
+	// it is link-local.
+	Gateway netip.Addr
+	// Source is the node's own address on this route, of the route's family;
+	// zero when no interface has one. It is never link-local.
+	Source netip.Addr
+	Metric int
+	Table  int
+}
+
+// State is what the kernel knew at one moment. It holds no reference to the
+// kernel: it may be kept, compared and shared.
+type State struct {
+	Addrs              []Addr        // in the kernel's order
+	Default4, Default6 *DefaultRoute // nil: none
+}
+
+// NodeIP returns the node's address: the source of the IPv4 default route, else
+// of the IPv6 one, else the zero Addr.
+func (s State) NodeIP() netip.Addr {
+	for _, d := range []*DefaultRoute{s.Default4, s.Default6} {
+		if d != nil && d.Source.IsValid() {
+			return d.Source
+		}
+	}
+	return netip.Addr{}
+}
+
+// IsLocal reports whether a packet to a would stay on this node: a is an
+// address of an interface, or any loopback address. An IPv6 link-local address
+// without a zone is local when any interface has it.
+func (s State) IsLocal(a netip.Addr) bool {
+	a = a.Unmap()
+	if a.IsLoopback() {
+		return true
+	}
+	for _, have := range s.Addrs {
+		if have.Addr == a || a.Zone() == "" && have.Addr.WithZone("") == a {
+			return true
+		}
+	}
+	return false
+}
+
+// DefaultInterface returns the interface of the IPv4 default route, else of the
+// IPv6 one, else "".
+func (s State) DefaultInterface() string {
+	for _, d := range []*DefaultRoute{s.Default4, s.Default6} {
+		if d != nil {
+			return d.Interface
+		}
+	}
+	return ""
+}

@@ -1,0 +1,66 @@
+package netstate
+
+import (
+	"flag"
+	"net/netip"
+	"os"
+	"testing"
+
+	"github.com/node-dns/node-dns/internal/lab"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if flag.Lookup("test.fuzz").Value.String() != "" {
+		// The fuzzing engine talks to its workers by file descriptors that do not
+		// reach into the machine, and the decoders need none.
+		os.Exit(m.Run())
+	}
+	lab.Main(m)
+}
+
+func TestState(t *testing.T) {
+	s := State{
+		Addrs: []Addr{
+			{Addr: ip("192.168.122.50"), Interface: "eth0"},
+			{Addr: ip("fe80::50%eth0"), Interface: "eth0"},
+		},
+		Default4: &DefaultRoute{Interface: "eth0"}, // unnumbered, with no address to borrow
+		Default6: &DefaultRoute{Interface: "eth1", Source: ip("2001:db8::50")},
+	}
+	if got := s.NodeIP(); got != ip("2001:db8::50") {
+		t.Errorf("NodeIP: got %v, want that of the IPv6 route", got)
+	}
+	if got := s.DefaultInterface(); got != "eth0" {
+		t.Errorf("DefaultInterface: got %q, want eth0", got)
+	}
+	if got := (State{}).NodeIP(); got.IsValid() {
+		t.Errorf("NodeIP of nothing: got %v", got)
+	}
+	if got := (State{}).DefaultInterface(); got != "" {
+		t.Errorf("DefaultInterface of nothing: got %q", got)
+	}
+	for addr, want := range map[string]bool{
+		"192.168.122.50":        true,
+		"::ffff:192.168.122.50": true,
+		"192.168.122.51":        false,
+		"127.0.0.53":            true,
+		"::1":                   true,
+		"fe80::50%eth0":         true,
+		"fe80::50":              true,
+		"fe80::50%eth1":         false,
+		"0.0.0.0":               false,
+	} {
+		if got := s.IsLocal(netip.MustParseAddr(addr)); got != want {
+			t.Errorf("IsLocal(%s): got %v, want %v", addr, got, want)
+		}
+	}
+}
+
+// leaks must be called before lab.New: Cleanup runs backwards.
+func leaks(t *testing.T) {
+	t.Helper()
+	ignore := goleak.IgnoreCurrent()
+	t.Cleanup(func() { goleak.VerifyNone(t, ignore) })
+}

@@ -1,0 +1,168 @@
+package netstate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+// A dump that the kernel's tables changed under is asked for again this often.
+const maxTries = 5
+
+// kernelTimeout bounds one request. The kernel answers in microseconds; a
+// routing table of a million routes takes about a second.
+const kernelTimeout = 10 * time.Second
+
+// Read asks the kernel for its addresses, rules and default routes. It needs no
+// privilege, and sends no packet. The error says which of them could not be
+// read; a State is never half of one: an interrupted reading is done again, and
+// is an error when the tables never stand still.
+func Read(ctx context.Context) (State, error) {
+	var err error
+	for range maxTries {
+		if err := ctx.Err(); err != nil {
+			return State{}, fmt.Errorf("reading network state: %w", err)
+		}
+		var s State
+		s, err = readOnce(ctx)
+		if !errors.Is(err, nl.ErrDumpInterrupted) {
+			return s, err
+		}
+	}
+	return State{}, err
+}
+
+func readOnce(ctx context.Context) (State, error) {
+	c, err := dial(ctx)
+	if err != nil {
+		return State{}, fmt.Errorf("opening a netlink socket: %w", err)
+	}
+	defer c.socket.Close()
+	f := facts{links: map[int]link{}, rules: map[family][]rule{}, routes: map[family][]route{}}
+	if err := c.readLinks(&f); err != nil {
+		return State{}, fmt.Errorf("reading links: %w", err)
+	}
+	for _, fam := range []family{inet, inet6} {
+		if err := c.readAddresses(fam, &f); err != nil {
+			return State{}, fmt.Errorf("reading addresses: %w", err)
+		}
+		if err := c.readRules(fam, &f); err != nil {
+			return State{}, fmt.Errorf("reading routing rules: %w", err)
+		}
+		if err := c.readRoutes(fam, &f); err != nil {
+			return State{}, fmt.Errorf("reading routes: %w", err)
+		}
+	}
+	return f.state(c.sourceTowards), nil
+}
+
+// conn is one netlink socket for one reading.
+type conn struct {
+	socket *nl.NetlinkSocket
+	handle map[int]*nl.SocketHandle
+}
+
+// dial opens the socket in the network namespace of the calling thread.
+func dial(ctx context.Context) (conn, error) {
+	s, err := nl.Subscribe(unix.NETLINK_ROUTE)
+	if err != nil {
+		return conn{}, err
+	}
+	wait := kernelTimeout
+	if deadline, ok := ctx.Deadline(); ok {
+		wait = min(wait, max(time.Until(deadline), time.Millisecond))
+	}
+	tv := unix.NsecToTimeval(wait.Nanoseconds())
+	if err := errors.Join(s.SetSendTimeout(&tv), s.SetReceiveTimeout(&tv)); err != nil {
+		s.Close()
+		return conn{}, err
+	}
+	return conn{s, map[int]*nl.SocketHandle{unix.NETLINK_ROUTE: {Socket: s}}}, nil
+}
+
+// dump asks for all of one kind. A kernel without the family (ipv6.disable=1)
+// has none.
+func (c conn) dump(kind int, reply uint16, header nl.NetlinkRequestData, each func(msg []byte) error) error {
+	request := nl.NewNetlinkRequest(kind, unix.NLM_F_DUMP)
+	request.Sockets = c.handle
+	request.AddData(header)
+	var bad error
+	err := request.ExecuteIter(unix.NETLINK_ROUTE, reply, func(msg []byte) bool {
+		bad = each(msg)
+		return bad == nil
+	})
+	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EAFNOSUPPORT) {
+		return nil
+	}
+	return errors.Join(err, bad)
+}
+
+func (c conn) readLinks(f *facts) error {
+	return c.dump(unix.RTM_GETLINK, unix.RTM_NEWLINK, nl.NewIfInfomsg(unix.AF_UNSPEC), func(msg []byte) error {
+		index, l, err := decodeLink(msg)
+		f.links[index] = l
+		return err
+	})
+}
+
+func (c conn) readAddresses(fam family, f *facts) error {
+	return c.dump(unix.RTM_GETADDR, unix.RTM_NEWADDR, nl.NewIfAddrmsg(int(fam)), func(msg []byte) error {
+		a, err := decodeAddress(msg)
+		f.addrs = append(f.addrs, a)
+		return err
+	})
+}
+
+func (c conn) readRules(fam family, f *facts) error {
+	err := c.dump(unix.RTM_GETRULE, unix.RTM_NEWRULE, rtMsg(fam, 0), func(msg []byte) error {
+		r, err := decodeRule(msg)
+		f.rules[fam] = append(f.rules[fam], r)
+		return err
+	})
+	if len(f.rules[fam]) == 0 {
+		f.rules[fam] = plainRules()
+	}
+	return err
+}
+
+func (c conn) readRoutes(fam family, f *facts) error {
+	return c.dump(unix.RTM_GETROUTE, unix.RTM_NEWROUTE, rtMsg(fam, 0), func(msg []byte) error {
+		if !isDefault(msg) {
+			return nil
+		}
+		r, err := decodeRoute(msg)
+		f.routes[fam] = append(f.routes[fam], r)
+		return err
+	})
+}
+
+// sourceTowards is the ask of the real kernel: "ip route get DESTINATION oif N".
+func (c conn) sourceTowards(destination netip.Addr, index int) netip.Addr {
+	fam := inet6
+	if destination.Is4() {
+		fam = inet
+	}
+	request := nl.NewNetlinkRequest(unix.RTM_GETROUTE, 0)
+	request.Sockets = c.handle
+	request.AddData(rtMsg(fam, uint8(destination.BitLen())))
+	request.AddData(nl.NewRtAttr(unix.RTA_DST, destination.AsSlice()))
+	request.AddData(nl.NewRtAttr(unix.RTA_OIF, nl.Uint32Attr(uint32(index))))
+	msgs, err := request.Execute(unix.NETLINK_ROUTE, unix.RTM_NEWROUTE)
+	if err != nil || len(msgs) == 0 {
+		return netip.Addr{} // no route: the address is chosen without the kernel's word
+	}
+	r, err := decodeRoute(msgs[0])
+	if err != nil {
+		return netip.Addr{}
+	}
+	return r.source
+}
+
+func rtMsg(fam family, dstLen uint8) *nl.RtMsg {
+	return &nl.RtMsg{RtMsg: unix.RtMsg{Family: uint8(fam), Dst_len: dstLen}}
+}
