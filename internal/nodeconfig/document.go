@@ -1,0 +1,121 @@
+package nodeconfig
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"gopkg.in/yaml.v3"
+)
+
+// maxFile bounds a configuration file, in bytes. Real ones have 1 to 5 KB.
+const maxFile = 1 << 20
+
+// readDocument returns what stands at the top of the one YAML document in data: nil when there is none (an empty file,
+// or nothing but comments) and when the text is no such document, which is a fault then.
+func readDocument(data []byte, faults *faultList) *yaml.Node {
+	if len(data) > maxFile {
+		faults.add(1, 1, "", "a file of at most 1 MiB", "a larger one")
+		return nil
+	}
+	if at := invalidUTF8(data); at >= 0 {
+		line, column := position(data, at)
+		faults.add(line, column, "", "text in UTF-8", fmt.Sprintf("the byte 0x%02x", data[at]))
+		return nil
+	}
+	documents, err := decode(data)
+	if err != nil {
+		addSyntaxFault(data, err, faults)
+		return nil
+	}
+	if len(documents) == 0 {
+		return nil
+	}
+	if len(documents) > 1 {
+		// OpenShift and the kubelet read the first one and say nothing.
+		second := documents[1]
+		faults.add(second.Line, second.Column, "", "one document", `a second one after "---"`)
+	}
+	return documents[0]
+}
+
+// decode returns the first and the second document that are not empty. yaml.v3 is archived, and has panics left where
+// its parser meets an event it did not expect ("internal error: … (please report)"): they are errors here.
+func decode(data []byte) (documents []*yaml.Node, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			documents, err = nil, fmt.Errorf("parsing YAML: %v", p)
+		}
+	}()
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	for len(documents) < 2 {
+		var document yaml.Node
+		switch err := decoder.Decode(&document); {
+		case errors.Is(err, io.EOF):
+			return documents, nil
+		case err != nil:
+			return nil, err
+		}
+		if len(document.Content) == 1 && !isNull(document.Content[0]) {
+			documents = append(documents, document.Content[0])
+		}
+	}
+	return documents, nil
+}
+
+// addSyntaxFault finds where the text stops being YAML. yaml.v3 gives no column, and a line that is often the one where
+// an enclosing block began, or the one before. But it reads from the front: the shortest prefix with the same error ends
+// at the character that it stumbled over.
+func addSyntaxFault(data []byte, err error, faults *faultList) {
+	low, high := 0, len(data) // data[:high] has this error
+	for high-low > 1 {
+		middle := (low + high) / 2
+		if _, e := decode(data[:middle]); e != nil && e.Error() == err.Error() {
+			high = middle
+		} else {
+			low = middle
+		}
+	}
+	at := max(high-1, 0)
+	line, column := position(data, at)
+	if at < len(data) && data[at] == '\t' {
+		faults.add(line, column, "", "spaces to indent with", "a tab")
+		return
+	}
+	faults.add(line, column, "", "valid YAML", quote(syntaxMessage(err)))
+}
+
+// syntaxMessage is yaml.v3's message without its "yaml: line N: ".
+func syntaxMessage(err error) string {
+	message := strings.TrimPrefix(err.Error(), "yaml: ")
+	if rest, ok := strings.CutPrefix(message, "line "); ok {
+		if _, text, ok := strings.Cut(rest, ": "); ok {
+			return text
+		}
+	}
+	return message
+}
+
+func invalidUTF8(data []byte) int {
+	for i := 0; i < len(data); {
+		r, size := utf8.DecodeRune(data[i:])
+		if r == utf8.RuneError && size == 1 {
+			return i
+		}
+		i += size
+	}
+	return -1
+}
+
+// position counts lines and characters from 1. A byte order mark is no character of the first line.
+func position(data []byte, at int) (line, column int) {
+	before := data[:at]
+	start := bytes.LastIndexByte(before, '\n') + 1
+	if start == 0 {
+		before = bytes.TrimPrefix(before, []byte("\ufeff"))
+	}
+	return bytes.Count(before, []byte("\n")) + 1, utf8.RuneCount(before[start:]) + 1
+}

@@ -1,0 +1,105 @@
+package nodeconfig
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write the golden files")
+
+// parserOf tells by a test file's name what it is.
+func parserOf(t *testing.T, path string) func(string, io.Reader) (Config, error) {
+	t.Helper()
+	switch name := filepath.Base(path); {
+	case strings.HasPrefix(name, "node-config"), strings.HasPrefix(name, "bootstrap"):
+		return ParseNodeConfig
+	case strings.HasPrefix(name, "kubelet"):
+		return ParseKubelet
+	case strings.HasPrefix(name, "node-dns"):
+		return ParseNodeDNS
+	}
+	t.Fatalf("no parser for %s", path)
+	return nil
+}
+
+func files(t *testing.T, pattern string) []string {
+	t.Helper()
+	paths, err := filepath.Glob(pattern)
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("files %s: %v %v", pattern, paths, err)
+	}
+	return paths
+}
+
+func checkGolden(t *testing.T, path, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", path, diff)
+	}
+}
+
+func asJSON(t *testing.T, v any) string {
+	t.Helper()
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text) + "\n"
+}
+
+// TestGood reads files as openshift-ansible, kubeadm and admins wrote them; the golden file is the whole Config.
+func TestGood(t *testing.T) {
+	for _, path := range files(t, "testdata/good/*.yaml") {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, err := parserOf(t, path)("/etc/origin/node/"+filepath.Base(path), bytes.NewReader(data))
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkGolden(t, strings.TrimSuffix(path, ".yaml")+".json", asJSON(t, c))
+		})
+	}
+}
+
+// TestBad reads files with faults; the golden file is the text of the error, and what the good keys said.
+func TestBad(t *testing.T) {
+	for _, path := range files(t, "testdata/bad/*.yaml") {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, err := parserOf(t, path)(filepath.Base(path), bytes.NewReader(data))
+			if err == nil {
+				t.Fatalf("no fault in %s", data)
+			}
+			checkConfig(t, c)
+			good := ""
+			if len(c.Sources) > 0 {
+				good = "kept: " + asJSON(t, c.Sources)
+			}
+			checkGolden(t, strings.TrimSuffix(path, ".yaml")+".golden", err.Error()+"\n"+good)
+		})
+	}
+}

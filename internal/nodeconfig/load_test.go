@@ -1,0 +1,195 @@
+package nodeconfig
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestLoad is about which files are read, in which order, and which of them wins. Files are named as in Paths.
+func TestLoad(t *testing.T) {
+	const nodeConfig, bootstrap, kubelet, nodeDNS = "NodeConfig", "Bootstrap", "Kubelet", "NodeDNS"
+	tests := []struct {
+		name   string
+		files  map[string]string
+		read   []string
+		domain string
+		faults []string
+	}{
+		{name: "none", domain: "cluster.local."},
+		{
+			name:   "node-config goes before the others",
+			files:  map[string]string{nodeConfig: "dnsDomain: a.example", bootstrap: "dnsDomain: b.example", kubelet: "clusterDomain: c.example"},
+			read:   []string{nodeConfig},
+			domain: "a.example.",
+		},
+		{
+			name:   "an empty node-config is there",
+			files:  map[string]string{nodeConfig: "", bootstrap: "dnsDomain: b.example"},
+			read:   []string{nodeConfig},
+			domain: "cluster.local.",
+		},
+		{
+			name:   "bootstrap until the sync pod has written node-config",
+			files:  map[string]string{bootstrap: "kind: NodeConfig\ndnsDomain: b.example", kubelet: "clusterDomain: c.example"},
+			read:   []string{bootstrap},
+			domain: "b.example.",
+		},
+		{
+			name:   "not OpenShift 3",
+			files:  map[string]string{kubelet: "clusterDomain: c.example"},
+			read:   []string{kubelet},
+			domain: "c.example.",
+		},
+		{
+			name:   "ours alone",
+			files:  map[string]string{nodeDNS: "clusterDomain: d.example"},
+			read:   []string{nodeDNS},
+			domain: "d.example.",
+		},
+		{
+			name:   "ours wins over a kubelet argument",
+			files:  map[string]string{nodeConfig: "kubeletArguments: {cluster-domain: [a.example]}", nodeDNS: "clusterDomain: d.example"},
+			read:   []string{nodeConfig, nodeDNS},
+			domain: "d.example.",
+		},
+		{
+			name:   "faults of all files, and what is good",
+			files:  map[string]string{nodeConfig: "dnsDomain: a.example\ndnsIP: x\nnodeIP: y", nodeDNS: "cacheSize: z"},
+			read:   []string{nodeConfig, nodeDNS},
+			domain: "a.example.",
+			faults: []string{"NodeConfig:2:8", "NodeConfig:3:9", "NodeDNS:1:12"},
+		},
+		{
+			name:   "a node-config with a fault is not replaced by the bootstrap one",
+			files:  map[string]string{nodeConfig: "dnsDomain: [", bootstrap: "dnsDomain: b.example"},
+			read:   []string{nodeConfig},
+			domain: "cluster.local.",
+			faults: []string{"NodeConfig:1:12"},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			root := t.TempDir()
+			for name, text := range tt.files {
+				write(t, pathOf(root, name), text)
+			}
+			c, err := Load(DefaultPaths(root))
+			checkConfig(t, c)
+			checkError(t, err)
+			var read, faults []string
+			for _, file := range c.Files {
+				read = append(read, nameOf(root, file))
+			}
+			for _, f := range Faults(err) {
+				place, _, _ := strings.Cut(f.Error(), ": ")
+				faults = append(faults, nameOf(root, f.File)+strings.TrimPrefix(place, f.File))
+			}
+			if diff := cmp.Diff(tt.read, read); diff != "" {
+				t.Errorf("files (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tt.faults, faults); diff != "" {
+				t.Errorf("faults (-want +got):\n%s", diff)
+			}
+			if got := c.ClusterDomain.String(); got != tt.domain {
+				t.Errorf("cluster domain %s, want %s", got, tt.domain)
+			}
+		})
+	}
+}
+
+func byName(root string) map[string]string {
+	p := DefaultPaths(root)
+	return map[string]string{"NodeConfig": p.NodeConfig, "Bootstrap": p.Bootstrap, "Kubelet": p.Kubelet, "NodeDNS": p.NodeDNS}
+}
+
+func pathOf(root, name string) string { return byName(root)[name] }
+
+func nameOf(root, path string) string {
+	for name, p := range byName(root) {
+		if p == path {
+			return name
+		}
+	}
+	return path
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestDefaultPaths(t *testing.T) {
+	want := Paths{
+		NodeConfig: "/etc/origin/node/node-config.yaml",
+		Bootstrap:  "/etc/origin/node/bootstrap-node-config.yaml",
+		Kubelet:    "/var/lib/kubelet/config.yaml",
+		NodeDNS:    "/etc/node-dns/node-dns.yaml",
+	}
+	if got := DefaultPaths(""); got != want {
+		t.Errorf("got %+v", got)
+	}
+	if got := DefaultPaths("rel").NodeDNS; got != "rel/etc/node-dns/node-dns.yaml" {
+		t.Errorf("a relative root is against the working directory, got %s", got)
+	}
+}
+
+// TestLoadRoot moves the paths in the files along with the files.
+func TestLoadRoot(t *testing.T) {
+	root := t.TempDir()
+	write(t, pathOf(root, "NodeConfig"),
+		"dnsRecursiveResolvConf: /etc/origin/node/resolv.conf\nmasterKubeConfig: node.kubeconfig\nkubeletArguments: {resolv-conf: [run/resolv.conf]}\n")
+	c, err := Load(DefaultPaths(root))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []string{c.DNSRecursiveResolvConf, c.MasterKubeConfig, c.KubeletResolvConf}
+	want := []string{root + "/etc/origin/node/resolv.conf", root + "/etc/origin/node/node.kubeconfig", root + "/run/resolv.conf"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestLoadUnreadable: a file that is there and cannot be read is an error, and not the same as a missing one.
+func TestLoadUnreadable(t *testing.T) {
+	t.Run("directory", func(t *testing.T) {
+		root := t.TempDir()
+		write(t, pathOf(root, "NodeConfig")+"/x", "")
+		write(t, pathOf(root, "Bootstrap"), "dnsDomain: b.example")
+		c, err := Load(DefaultPaths(root))
+		if err == nil || !strings.HasPrefix(err.Error(), "reading node-config: ") || len(Faults(err)) != 0 {
+			t.Errorf("got %v", err)
+		}
+		if c.ClusterDomain.String() != "cluster.local." {
+			t.Errorf("the bootstrap file was read: %s", c.ClusterDomain)
+		}
+	})
+	t.Run("below a file", func(t *testing.T) {
+		root := t.TempDir()
+		write(t, filepath.Join(root, "etc"), "")
+		if _, err := Load(DefaultPaths(root)); err == nil || errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("dangling link", func(t *testing.T) {
+		root := t.TempDir()
+		write(t, pathOf(root, "Bootstrap"), "dnsDomain: b.example")
+		if err := os.Symlink("nowhere", pathOf(root, "NodeConfig")); err != nil {
+			t.Fatal(err)
+		}
+		c, err := Load(DefaultPaths(root))
+		if err != nil || c.ClusterDomain.String() != "b.example." {
+			t.Errorf("got %s, %v", c.ClusterDomain, err)
+		}
+	})
+}

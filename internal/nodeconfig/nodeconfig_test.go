@@ -1,0 +1,198 @@
+package nodeconfig
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestText is about what a text editor, a copy or a template does to a file. want is the cluster domain that was read, or
+// the error.
+func TestText(t *testing.T) {
+	tests := []struct {
+		name, text, want string
+	}{
+		{"empty", "", "cluster.local."},
+		{"comments only", "# nothing\n\n  # here\n", "cluster.local."},
+		{"null document", "---\n...\n", "cluster.local."},
+		{"null value", "dnsDomain:\n", "cluster.local."},
+		{"empty value, as oc writes it", `dnsDomain: ""`, "cluster.local."},
+		{"no final newline", "dnsDomain: a.example", "a.example."},
+		{"final dot and capitals", "dnsDomain: A.Example.\n", "a.example."},
+		{"CRLF", "kind: NodeConfig\r\ndnsDomain: a.example\r\nmtu: 5\r\n", "a.example."},
+		{"byte order mark", "\ufeffdnsDomain: a.example\n", "a.example."},
+		{"document start and end", "---\ndnsDomain: a.example\n...\n", "a.example."},
+		{"empty second document", "dnsDomain: a.example\n---\n", "a.example."},
+		{"JSON", `{"kind": "NodeConfig", "dnsDomain": "a.example"}`, "a.example."},
+		{"tab before a comment", "dnsDomain: a.example\t# ours\n", "a.example."},
+		{"quoted key", `"dnsDomain": 'a.example'`, "a.example."},
+		{"alias", "x: &d a.example\ndnsDomain: *d\n", "a.example."},
+		{"merge", "x: &b {dnsDomain: a.example}\n<<: *b\n", "a.example."},
+		{"merge of several: the first wins", "x: [&a {dnsDomain: a.example}, &b {dnsDomain: b.example}]\n<<: [*a, *b]\n", "a.example."},
+		{"own key before a merged one", "x: &b {dnsDomain: b.example}\n<<: *b\ndnsDomain: a.example\n", "a.example."},
+		{"merge of itself", "x: &b\n  <<: *b\n  dnsDomain: a.example\n<<: *b\n", "a.example."},
+		{"merge of a text", "<<: text\n", `f:1:5: <<: expected a mapping to merge in, got "text"`},
+		{"a list for a key", "? [a]\n: b\ndnsDomain: a.example\n", "a.example."},
+		{"alias of a circle", "x: &x [*x]\ndnsDomain: *x\n", "f:2:12: dnsDomain: expected a domain name, as cluster.local, got a list"},
+		{"unknown keys twice are not ours to judge", "x: 1\nx: 2\n", "cluster.local."},
+		{"a text", "hello\n", `f:1:1: expected a mapping of keys to values, got "hello"`},
+		{"column counts characters", "{x: 'äöü', dnsIP: 'ä'}\n", `f:1:19: dnsIP: expected an IP address, got "ä"`},
+		{"Latin-1", "x: 1\ny: \xe4\n", "f:2:4: expected text in UTF-8, got the byte 0xe4"},
+		{"UTF-16", "\xff\xfed\x00", "f:1:1: expected text in UTF-8, got the byte 0xff"},
+		{"NUL", "dnsDomain: a.example\nx: \x00\n", `f:2:4: expected valid YAML, got "control characters are not allowed"`},
+		{"byte order mark before a fault", "\ufeff\tx: 1\n", "f:1:1: expected spaces to indent with, got a tab"},
+		{"unknown directive", "%YAML 9.9\n---\nx: 1\n", `f:1:9: expected valid YAML, got "found incompatible YAML document"`},
+		{"apiVersion as a number", "apiVersion: 1\n", "f:1:13: apiVersion: expected v1, got the number 1"},
+		{"long text is cut", "dnsIP: " + strings.Repeat("x", 5000), `f:1:8: dnsIP: expected an IP address, got "` + strings.Repeat("x", maxQuoted) + `"…`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c, err := ParseNodeConfig("f", strings.NewReader(tt.text))
+			got := c.ClusterDomain.String()
+			if err != nil {
+				got = err.Error()
+			}
+			if got != tt.want {
+				t.Errorf("got  %s\nwant %s", got, tt.want)
+			}
+			checkConfig(t, c)
+			checkError(t, err)
+		})
+	}
+}
+
+// TestBombs are small files that get large when they are read without care. They hang or fill the memory when one of the
+// bounds goes.
+func TestBombs(t *testing.T) {
+	lines := func(n int, line string) string { return strings.Repeat(line, n) }
+	merges := "a0: &a0 {x: 1}\n"
+	for _, digit := range "123456789" {
+		before := string(digit - 1)
+		merges += "a" + string(digit) + ": &a" + string(digit) + " {<<: [" + lines(9, "*a"+before+",") + "]}\n"
+	}
+	tests := []struct {
+		name, text, want string
+	}{
+		{"billion laughs in a list of servers", "listen: &a [a,a,a,a]\nroutes: &b [*a,*a,*a,*a]\nupstreams: [" + lines(64, "*b,") + "]", "upstreams[63]"},
+		{"routes of one large route", "routes:\n- &r {domain: a.example, servers: [" + lines(65, "10.0.0.1,") + "]}\n" + lines(999, "- *r\n"), "at most 64 entries"},
+		{"too many routes", "routes: [&r {domain: a.example, servers: [10.0.0.1]}," + lines(1001, "*r,") + "]", "at most 1000 entries, got 1002"},
+		{"merges of merges", merges + "<<: *a9\n", "a known key"},
+		{"more keys than anyone has", "routes:\n- {<<: {" + lines(1, "x: 1,") + manyKeys(2000) + "}}\n", "at most 1000 keys"},
+		{"unknown keys", manyLines(5000), "at most 100 faults in a file, got more"},
+		{"deep", lines(100_000, "["), "exceeded max depth"},
+		{"large", "#" + lines(maxFile, "x"), "f:1:1: expected a file of at most 1 MiB, got a larger one"},
+		{"as large as can be, with a fault at its end", lines(maxFile/2-2, "#\n") + "\tx", "524287:1: expected spaces"},
+	}
+	_, err := ParseNodeConfig("f", strings.NewReader("x: &x '"+lines(500_000, "1,")+"'\nkubeletArguments: {cluster-dns: ["+lines(60, "*x,")+"]}\n"))
+	if got := Faults(err); len(got) != maxServers+1 || got[0].Got != "more" {
+		t.Errorf("a flag with many values: %.200v", err)
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c, err := ParseNodeDNS("f", strings.NewReader(tt.text))
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got  %.2000v\nwant %s", err, tt.want)
+			}
+			checkConfig(t, c)
+			checkError(t, err)
+		})
+	}
+}
+
+func manyKeys(n int) string { return strings.ReplaceAll(manyLines(n), "\n", ",") }
+
+func manyLines(n int) string {
+	var b strings.Builder
+	for i := range n {
+		b.WriteString("k" + strings.Repeat("i", i%50) + strings.Repeat("j", i/50) + ": 1\n")
+	}
+	return b.String()
+}
+
+// TestBadKeysAreForgotten holds a file with one good and one bad entry of everything: only whole keys count.
+func TestBadKeysAreForgotten(t *testing.T) {
+	c, err := ParseNodeDNS("f", strings.NewReader(
+		"upstreams: [10.0.0.2, nonsense]\nlisten: [10.0.0.5, nonsense]\nroutes: [{domain: a.example, servers: [10.0.0.2]}, nonsense]\ncacheSize: 5\n"))
+	if got := len(Faults(err)); got != 3 {
+		t.Errorf("%d faults: %v", got, err)
+	}
+	want := defaults()
+	want.CacheSize = 5
+	want.Files = []string{"f"}
+	want.Sources = map[string]Source{"cacheSize": {"f", 4}}
+	if asJSON(t, c) != asJSON(t, want) {
+		t.Errorf("got %s", asJSON(t, c))
+	}
+}
+
+// TestExample holds the example file to its word: each key is there with its default, and each example is valid.
+func TestExample(t *testing.T) {
+	path := filepath.Join("..", "..", "packaging", "node-dns.yaml")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asIs, err := ParseNodeDNS(path, strings.NewReader(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(asIs.Sources) != 0 {
+		t.Errorf("the example sets %v", asIs.Sources)
+	}
+
+	c, err := ParseNodeDNS(path, strings.NewReader(uncomment(string(text))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkConfig(t, c)
+	for _, key := range nodeDNSKeys {
+		if _, ok := c.Sources[key.name]; !ok {
+			t.Errorf("the example lacks %s", key.name)
+		}
+	}
+	d := defaults()
+	for name, pair := range map[string][2]any{
+		"listen":        {c.Listen, d.Listen},
+		"clusterDomain": {c.ClusterDomain.String(), d.ClusterDomain.String()},
+		"cacheSize":     {c.CacheSize, d.CacheSize},
+		"dnsForwardMax": {c.DNSForwardMax, d.DNSForwardMax},
+		"domainNeeded":  {c.DomainNeeded, d.DomainNeeded},
+		"logLevel":      {c.LogLevel, d.LogLevel},
+	} {
+		if diff := cmp.Diff(pair[1], pair[0], cmp.Comparer(func(a, b Listen) bool {
+			return a.Auto == b.Auto && a.All == b.All && len(a.Addrs) == len(b.Addrs)
+		})); diff != "" {
+			t.Errorf("%s is no default (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// uncomment takes the "#" from the lines that begin with a key, and from those below that are indented.
+func uncomment(text string) string {
+	var b strings.Builder
+	inKey := false
+	for line := range strings.Lines(text) {
+		rest, ok := strings.CutPrefix(line, "#")
+		isKey := ok && rest[0] != ' ' && rest[0] != '\n'
+		if inKey = isKey || inKey && ok && strings.HasPrefix(rest, "  "); inKey {
+			line = rest
+		}
+		b.WriteString(line)
+	}
+	return b.String()
+}
+
+func TestNearest(t *testing.T) {
+	names := []string{"listen", "upstreams", "cacheSize", "clusterDNS", "clusterDomain"}
+	for text, want := range map[string]string{
+		"upstream": "upstreams", "UPSTREAMS": "upstreams", "cache-size": "cacheSize", "clusterdn": "clusterDNS",
+		"clusterDomian": "clusterDomain", "": "listen", strings.Repeat("listen", 1<<18): "listen",
+	} {
+		if got := nearest(text, names); got != want {
+			t.Errorf("nearest(%.20q) = %s, want %s", text, got, want)
+		}
+	}
+}

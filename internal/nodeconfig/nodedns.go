@@ -1,0 +1,109 @@
+package nodeconfig
+
+import (
+	"gopkg.in/yaml.v3"
+
+	"github.com/node-dns/node-dns/internal/dnsname"
+)
+
+// The bounds of the numbers in node-dns.yaml.
+const (
+	maxCacheSize     = 10_000_000
+	maxDNSForwardMax = 1_000_000
+)
+
+// nodeDNSKeys are the keys of our own file. packaging/node-dns.yaml says what each is for.
+var nodeDNSKeys = []key[Config]{
+	{name: "listen", read: readListen},
+	{name: "upstreams", read: func(r *reader, v value, c *Config) {
+		c.Upstreams, _ = many(r, v, maxServers, asServer)
+	}},
+	{name: "routes", read: readRoutes},
+	{name: "domainNeeded", read: func(r *reader, v value, c *Config) {
+		c.DomainNeeded, _ = r.boolean(v)
+	}},
+	{name: "clusterDomain", read: readClusterDomain},
+	{name: "clusterDNS", read: func(r *reader, v value, c *Config) {
+		c.ClusterDNS, _ = many(r, v, maxServers, asIPOrIPPort)
+	}},
+	{name: "serviceCIDRs", read: func(r *reader, v value, c *Config) {
+		c.ServiceCIDRs, _ = many(r, v, maxPrefixes, asPrefix)
+	}},
+	{name: "podCIDRs", read: func(r *reader, v value, c *Config) {
+		c.PodCIDRs, _ = many(r, v, maxPrefixes, asPrefix)
+	}},
+	{name: "nodeIP", read: readNodeIP},
+	{name: "cacheSize", read: func(r *reader, v value, c *Config) {
+		c.CacheSize, _ = r.number(v, 0, maxCacheSize)
+	}},
+	{name: "dnsForwardMax", read: func(r *reader, v value, c *Config) {
+		c.DNSForwardMax, _ = r.number(v, 1, maxDNSForwardMax)
+	}},
+	{name: "logLevel", read: func(r *reader, v value, c *Config) {
+		c.LogLevel, _ = one(r, v, asLevel)
+	}},
+}
+
+// readListen reads one text, or a list of them that are taken together.
+func readListen(r *reader, v value, c *Config) {
+	parts := []value{v}
+	if v.node.Kind != yaml.ScalarNode {
+		var ok bool
+		if parts, ok = r.list(v, maxServers, asListen.expected+", or a list of these"); !ok {
+			return
+		}
+		if len(parts) == 0 {
+			r.fault(v, asListen.expected+", or a list of these", "an empty list")
+			return
+		}
+	}
+	var listen Listen
+	for _, part := range parts {
+		l, _ := one(r, part, asListen)
+		listen.Auto = listen.Auto || l.Auto
+		listen.All = listen.All || l.All
+		listen.Addrs = append(listen.Addrs, l.Addrs...)
+	}
+	c.Listen = listen
+}
+
+var routeKeys = []key[Route]{
+	{name: "domain", read: func(r *reader, v value, route *Route) {
+		route.Domain, _ = one(r, v, asDomain)
+	}},
+	{name: "servers", read: func(r *reader, v value, route *Route) {
+		servers, ok := many(r, v, maxServers, asServer)
+		if ok && len(servers) == 0 {
+			r.fault(v, "at least one nameserver", "an empty list")
+		}
+		route.Servers = servers
+	}},
+}
+
+func readRoutes(r *reader, v value, c *Config) {
+	elements, ok := r.list(v, maxRoutes, "a list of routes, each with domain and servers")
+	if !ok {
+		return
+	}
+	inRoute := *r
+	inRoute.sources = map[string]Source{} // a route is told by its domain, not by its place
+	routes := make([]Route, 0, len(elements))
+	seen := map[dnsname.Name]bool{}
+	for _, element := range elements {
+		var route Route
+		faults := r.faults.count
+		readKeys(&inRoute, element, routeKeys, &route)
+		switch {
+		case r.faults.count > faults:
+		case route.Domain.IsZero():
+			r.fault(element, "a route with domain and servers", "one without domain")
+		case route.Servers == nil:
+			r.fault(element, "a route with domain and servers", "one without servers")
+		case seen[route.Domain]:
+			r.fault(element, "each domain once", quote(route.Domain.Relative())+" a second time")
+		}
+		seen[route.Domain] = true
+		routes = append(routes, route)
+	}
+	c.Routes = routes
+}

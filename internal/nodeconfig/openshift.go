@@ -1,0 +1,100 @@
+package nodeconfig
+
+import (
+	"net/netip"
+	"path/filepath"
+)
+
+// Bounds of the lists.
+const (
+	maxServers  = 64
+	maxPrefixes = 64
+	maxRoutes   = 1000
+)
+
+// nodeConfigKeys are the keys of OpenShift 3's NodeConfig (openshift/api legacyconfig/v1) that have to do with DNS, and
+// what openshift/origin 3.11 validates of them. The *Arguments come last: they win over everything there.
+var nodeConfigKeys = []key[Config]{
+	{name: "dnsDomain", read: readClusterDomain},
+	{name: "dnsIP", read: readDNSIP},
+	{name: "dnsBindAddress", read: func(r *reader, v value, c *Config) {
+		c.DNSBindAddress, _ = one(r, v, asBind)
+	}},
+	{name: "dnsNameservers", read: func(r *reader, v value, c *Config) {
+		c.DNSNameservers, _ = many(r, v, maxServers, asIPPort)
+	}},
+	{name: "dnsRecursiveResolvConf", read: func(r *reader, v value, c *Config) {
+		c.DNSRecursiveResolvConf = readPath(r, v)
+	}},
+	{name: "masterKubeConfig", read: func(r *reader, v value, c *Config) {
+		c.MasterKubeConfig = readPath(r, v)
+	}},
+	{name: "nodeIP", read: readNodeIP},
+	{name: "kubeletArguments", keys: kubeletArguments},
+	{name: "proxyArguments", keys: []key[Config]{
+		{name: "cluster-cidr", read: func(r *reader, v value, c *Config) {
+			c.PodCIDRs, _ = flagValues(r, v, maxPrefixes, asPrefix)
+		}},
+	}},
+}
+
+// kubeletArguments are flags of the kubelet, each with a list of values.
+var kubeletArguments = []key[Config]{
+	{name: "cluster-domain", read: func(r *reader, v value, c *Config) {
+		// OpenShift takes the first one for its own nameserver.
+		if element, ok := r.first(v); ok {
+			readClusterDomain(r, element, c)
+		}
+	}},
+	{name: "cluster-dns", read: func(r *reader, v value, c *Config) {
+		c.DNSIPs, _ = flagValues(r, v, maxServers, asIP)
+	}},
+	{name: "node-ip", read: readNodeIPFlag},
+	{name: "resolv-conf", read: func(r *reader, v value, c *Config) {
+		// The one path that OpenShift leaves alone; the kubelet opens it against its working directory, which is "/".
+		if element, ok := r.first(v); ok {
+			text, _ := one(r, element, asPath)
+			c.KubeletResolvConf = r.path(filepath.Join("/", text))
+		}
+	}},
+}
+
+func readClusterDomain(r *reader, v value, c *Config) {
+	c.ClusterDomain, _ = one(r, v, asDomain)
+}
+
+func readDNSIP(r *reader, v value, c *Config) {
+	if addr, ok := one(r, v, asIP); ok {
+		c.DNSIPs = []netip.Addr{addr}
+	}
+}
+
+func readNodeIP(r *reader, v value, c *Config) {
+	c.NodeIP, _ = one(r, v, asNodeIP)
+}
+
+// readNodeIPFlag takes the first of a dual-stack pair. To the kubelet an unspecified --node-ip is "the default address of
+// this family", which is to say: none in particular.
+func readNodeIPFlag(r *reader, v value, c *Config) {
+	addrs, ok := flagValues(r, v, maxServers, asIP)
+	if ok && !addrs[0].IsUnspecified() {
+		c.NodeIP = addrs[0]
+	}
+}
+
+func readPath(r *reader, v value) string {
+	text, ok := one(r, v, asPath)
+	if !ok {
+		return ""
+	}
+	return r.path(text)
+}
+
+// first gives the first value of a flag that takes one.
+func (r *reader) first(v value) (value, bool) {
+	elements, ok := r.list(v, maxServers, "a list of strings")
+	if !ok || len(elements) == 0 {
+		return value{}, false
+	}
+	return elements[0], true
+}

@@ -1,0 +1,155 @@
+package nodeconfig
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// maxKeys bounds a mapping that is read, counting the keys that it merges in.
+const maxKeys = 1000
+
+// reader reads one file into a Config.
+type reader struct {
+	faults  *faultList
+	strict  bool // an unknown key is a fault
+	sources map[string]Source
+	dir     string // what the file's relative paths are against
+	root    string // what its absolute ones are put under
+}
+
+// key is a known key of a mapping that is read into a T.
+type key[T any] struct {
+	name string
+	// read takes the value into out. When it finds a fault the caller forgets what it did to out.
+	read func(r *reader, v value, out *T)
+	// keys are the known keys below, for a value that is a mapping; read is nil then.
+	keys []key[T]
+}
+
+// readKeys reads a mapping. The keys are taken in the order of the table, not of the file, so that a later row can
+// override an earlier one. A null is a key that is not set; so is "" or [] in the files that are not ours, for which
+// empty is OpenShift's and the kubelet's word for it.
+func readKeys[T any](r *reader, v value, keys []key[T], out *T) {
+	if v.node.Kind != yaml.MappingNode {
+		r.fault(v, "a mapping of keys to values", describe(v.node))
+		return
+	}
+	entries := r.entries(v)
+	for _, k := range keys {
+		entry, ok := entries[k.name]
+		delete(entries, k.name)
+		if entry.repeated {
+			r.faults.add(entry.key.Line, entry.key.Column, entry.path, "each key once", "it a second time")
+		}
+		if !ok || isNull(entry.node) || !r.strict && isEmpty(entry.node) {
+			continue
+		}
+		if k.keys != nil {
+			readKeys(r, entry, k.keys, out)
+			continue
+		}
+		before, faults := *out, r.faults.count
+		k.read(r, entry, out)
+		if r.faults.count > faults {
+			*out = before
+			continue
+		}
+		r.sources[entry.path] = Source{File: r.faults.file, Line: max(entry.key.Line, 1)}
+	}
+	if r.strict {
+		addUnknown(r, entries, keys)
+	}
+}
+
+// addUnknown names the nearest key there is: most of them are misspelt.
+func addUnknown[T any](r *reader, entries map[string]value, keys []key[T]) {
+	names := make([]string, len(keys))
+	for i, k := range keys {
+		names[i] = k.name
+	}
+	for _, entry := range slices.SortedFunc(maps.Values(entries), byLine) {
+		r.faults.add(entry.key.Line, entry.key.Column, entry.path,
+			fmt.Sprintf("a known key (the nearest is %s)", nearest(entry.key.Value, names)), "an unknown one")
+	}
+}
+
+func byLine(a, b value) int {
+	return cmp.Or(cmp.Compare(a.key.Line, b.key.Line), cmp.Compare(a.key.Column, b.key.Column))
+}
+
+// entries returns the values of a mapping by key. Of a key that is there twice the last counts, as it does for the
+// decoder of OpenShift 3, and it is marked: which one was meant cannot be known.
+func (r *reader) entries(v value) map[string]value {
+	entries := map[string]value{}
+	r.collect(v, v.node, entries, map[*yaml.Node]bool{})
+	return entries
+}
+
+// collect adds the keys of a mapping that are not in entries yet: its own, then those that it merges in with "<<".
+// Every node is merged once, which ends circles and keeps the cost of alias bombs linear.
+func (r *reader) collect(v value, mapping *yaml.Node, entries map[string]value, seen map[*yaml.Node]bool) {
+	seen[mapping] = true
+	own := map[string]bool{}
+	var merges []*yaml.Node
+	for i := 0; i+1 < len(mapping.Content); i += 2 {
+		key, content := mapping.Content[i], mapping.Content[i+1]
+		name := at(v.path, key).node
+		if name.ShortTag() == "!!merge" {
+			merges = append(merges, content)
+			continue
+		}
+		if name.Kind != yaml.ScalarNode {
+			if r.strict {
+				r.faults.add(key.Line, key.Column, v.path, "a key that is a word", describe(name))
+			}
+			continue
+		}
+		_, known := entries[name.Value]
+		if known && !own[name.Value] {
+			continue
+		}
+		if !known && len(entries) >= maxKeys {
+			r.fault(v, fmt.Sprintf("at most %d keys", maxKeys), "more")
+			return
+		}
+		entry := at(strings.TrimPrefix(v.path+"."+plain(name.Value), "."), content)
+		entry.key, entry.repeated = name, own[name.Value]
+		own[name.Value], entries[name.Value] = true, entry
+	}
+	for _, merge := range merges {
+		r.merge(v, merge, entries, seen)
+	}
+}
+
+// merge follows the value of a "<<" key: a mapping, or a list of them (https://yaml.org/type/merge.html).
+func (r *reader) merge(v value, node *yaml.Node, entries map[string]value, seen map[*yaml.Node]bool) {
+	merge := at(strings.TrimPrefix(v.path+".<<", "."), node)
+	if seen[merge.node] {
+		return
+	}
+	switch merge.node.Kind {
+	case yaml.MappingNode:
+		r.collect(v, merge.node, entries, seen)
+	case yaml.SequenceNode:
+		seen[merge.node] = true
+		for _, element := range merge.node.Content {
+			r.merge(v, element, entries, seen)
+		}
+	default:
+		r.fault(merge, "a mapping to merge in", describe(merge.node))
+	}
+}
+
+// path makes a file's path absolute: a relative one is against the directory of the file that names it.
+func (r *reader) path(text string) string {
+	if filepath.IsAbs(text) {
+		return filepath.Join(r.root, text) // which is text when root is ""
+	}
+	return filepath.Join(r.dir, text)
+}

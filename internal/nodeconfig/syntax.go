@@ -1,0 +1,202 @@
+package nodeconfig
+
+import (
+	"errors"
+	"log/slog"
+	"net/netip"
+	"strings"
+
+	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/nameserver"
+)
+
+// syntax is how a text is read, and what a fault says was expected when it cannot be.
+type syntax[T any] struct {
+	expected string
+	parse    func(string) (T, error)
+}
+
+// reason is an error that adds something to "expected …, got …" and is shown behind it.
+type reason string
+
+func (r reason) Error() string { return string(r) }
+
+// errSyntax is for when "expected …" says it all.
+var errSyntax = errors.New("not as expected")
+
+// because turns an error of the packages below into a reason: they repeat the text, which stands in the fault already.
+func because(err error) error {
+	switch {
+	case errors.Is(err, nameserver.ErrZone):
+		return reason("a zone id that cannot be used")
+	case errors.Is(err, nameserver.ErrPort):
+		return reason("a port that is not 1 to 65535")
+	case errors.Is(err, nameserver.ErrName):
+		return reason("an authentication name that is no host name")
+	case errors.Is(err, dnsname.ErrTooLong):
+		return reason("longer than 255 octets")
+	case errors.Is(err, dnsname.ErrLabel):
+		return reason("a label that is not 1 to 63 octets long")
+	}
+	return errSyntax
+}
+
+// The texts that the files hold.
+var (
+	asIP         = syntax[netip.Addr]{"an IP address", parseIP}
+	asNodeIP     = syntax[netip.Addr]{"an IP address of the node", parseNodeIP}
+	asIPPort     = syntax[nameserver.Server]{"IP:PORT, as 10.0.0.2:53", parseIPPort}
+	asServer     = syntax[nameserver.Server]{"a nameserver, as 10.0.0.2, 10.0.0.2:5353 or dns+tls://9.9.9.9#dns.quad9.net", parseServer}
+	asIPOrIPPort = syntax[nameserver.Server]{"IP or IP:PORT", parseIPOrIPPort}
+	asBind       = syntax[netip.AddrPort]{"IP:PORT, as 127.0.0.1:53", parseBind}
+	asListen     = syntax[Listen]{`"auto", "all", IP or IP:PORT`, parseListen}
+	asPrefix     = syntax[netip.Prefix]{"a network, as 172.30.0.0/16", parsePrefix}
+	asDomain     = syntax[dnsname.Name]{"a domain name, as cluster.local", parseDomain}
+	asPath       = syntax[string]{"the path of a file", parsePath}
+	asLevel      = syntax[slog.Level]{"debug, info, warn or error", parseLevel}
+)
+
+// parseIP takes what OpenShift's net.ParseIP takes: no zone ids.
+func parseIP(text string) (netip.Addr, error) {
+	addr, err := netip.ParseAddr(text)
+	switch {
+	case err != nil:
+		return netip.Addr{}, errSyntax
+	case addr.Zone() != "":
+		return netip.Addr{}, reason("a zone id cannot be used here")
+	case addr.Unmap().IsMulticast():
+		return netip.Addr{}, reason("multicast")
+	}
+	return addr.Unmap(), nil
+}
+
+func parseNodeIP(text string) (netip.Addr, error) {
+	addr, err := parseIP(text)
+	if err == nil && addr.IsUnspecified() {
+		return netip.Addr{}, reason("unspecified")
+	}
+	return addr, err
+}
+
+// parseServer takes every form of nameserver.Parse. What can never be asked is refused: an unspecified address is this
+// host to Linux (and a loop), and a group has no one answer.
+func parseServer(text string) (nameserver.Server, error) {
+	server, err := nameserver.Parse(text)
+	addr := server.Addr.Addr()
+	switch {
+	case err != nil:
+		return nameserver.Server{}, because(err)
+	case addr.IsUnspecified():
+		return nameserver.Server{}, reason("unspecified")
+	case addr.IsMulticast(), addr == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
+		return nameserver.Server{}, reason("not one host's address")
+	}
+	return server, nil
+}
+
+// parseIPPort is the form of dnsNameservers. OpenShift refuses an address without a port too.
+func parseIPPort(text string) (nameserver.Server, error) {
+	if _, err := netip.ParseAddr(text); err == nil {
+		return nameserver.Server{}, reason("an address without a port")
+	}
+	if _, err := netip.ParseAddrPort(text); err != nil {
+		return nameserver.Server{}, errSyntax
+	}
+	return parseServer(text)
+}
+
+// parseIPOrIPPort has port 53 where there is none.
+func parseIPOrIPPort(text string) (nameserver.Server, error) {
+	if strings.ContainsAny(text, "#/") {
+		return nameserver.Server{}, errSyntax
+	}
+	return parseServer(text)
+}
+
+// parseBind reads dnsBindAddress. OpenShift asks for the syntax of net.SplitHostPort only, so that ":53" is valid there,
+// and means every address.
+func parseBind(text string) (netip.AddrPort, error) {
+	if strings.HasPrefix(text, ":") {
+		text = "0.0.0.0" + text
+	}
+	bind, err := netip.ParseAddrPort(text)
+	if err != nil {
+		if _, err := netip.ParseAddr(text); err == nil {
+			return netip.AddrPort{}, reason("an address without a port")
+		}
+		return netip.AddrPort{}, errSyntax
+	}
+	bind = netip.AddrPortFrom(bind.Addr().Unmap(), bind.Port())
+	if bind.Addr().IsUnspecified() && bind.Port() != 0 {
+		return bind, nil
+	}
+	server, err := parseServer(text)
+	return server.Addr, err
+}
+
+func parseListen(text string) (Listen, error) {
+	switch text {
+	case "auto":
+		return Listen{Auto: true}, nil
+	case "all":
+		return Listen{All: true}, nil
+	}
+	server, err := parseIPOrIPPort(text)
+	if err == reason("unspecified") {
+		return Listen{}, reason(`every address is "all"`)
+	}
+	return Listen{Addrs: []netip.AddrPort{server.Addr}}, err
+}
+
+func parsePrefix(text string) (netip.Prefix, error) {
+	prefix, err := netip.ParsePrefix(text)
+	switch {
+	case err != nil:
+		return netip.Prefix{}, errSyntax
+	case prefix.Addr().Is4In6():
+		return netip.Prefix{}, reason("an IPv4-mapped address")
+	case prefix.Bits() == 0:
+		return netip.Prefix{}, reason("every address there is")
+	}
+	return prefix.Masked(), nil
+}
+
+// parseDomain refuses the root, which would take every query, and wildcards: a domain stands for all below it already.
+func parseDomain(text string) (dnsname.Name, error) {
+	name, err := dnsname.Parse(text)
+	switch {
+	case err != nil:
+		return dnsname.Name{}, because(err)
+	case name.IsRoot():
+		return dnsname.Name{}, reason("the root")
+	case strings.Contains(text, "*"):
+		return dnsname.Name{}, reason("a wildcard")
+	}
+	return name, nil
+}
+
+func parsePath(text string) (string, error) {
+	for i := 0; i < len(text); i++ {
+		if text[i] < ' ' || text[i] == 0x7f {
+			return "", reason("a control character")
+		}
+	}
+	if text == "" {
+		return "", errSyntax
+	}
+	return text, nil
+}
+
+func parseLevel(text string) (slog.Level, error) {
+	switch text {
+	case "debug":
+		return slog.LevelDebug, nil
+	case "info":
+		return slog.LevelInfo, nil
+	case "warn":
+		return slog.LevelWarn, nil
+	case "error":
+		return slog.LevelError, nil
+	}
+	return 0, errSyntax
+}

@@ -1,0 +1,204 @@
+package nodeconfig
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// value is a node of the document, with the path of its key and the place where it is used: for an alias, the alias's.
+type value struct {
+	path         string
+	node         *yaml.Node // never an alias
+	line, column int
+	key          *yaml.Node // nil for an element of a list, and for the document
+	repeated     bool       // the key was there before, in the same mapping
+}
+
+func at(path string, node *yaml.Node) value {
+	v := value{path: path, node: node, line: node.Line, column: node.Column}
+	if node.Kind == yaml.AliasNode {
+		v.node = node.Alias // an alias of an alias does not exist
+	}
+	return v
+}
+
+// fault says that v is not what was expected.
+func (r *reader) fault(v value, expected, got string) {
+	r.faults.add(v.line, v.column, v.path, expected, got)
+}
+
+// text gives the text of a string.
+func (r *reader) text(v value, expected string) (string, bool) {
+	if v.node.Kind == yaml.ScalarNode && v.node.ShortTag() == "!!str" {
+		return v.node.Value, true
+	}
+	r.fault(v, expected, describe(v.node))
+	return "", false
+}
+
+// list gives the elements of a list. The bound is there for aliases: with them a list can be long, and its elements
+// large, in a small file.
+func (r *reader) list(v value, most int, expected string) ([]value, bool) {
+	if v.node.Kind != yaml.SequenceNode {
+		r.fault(v, expected, describe(v.node))
+		return nil, false
+	}
+	if n := len(v.node.Content); n > most {
+		r.fault(v, fmt.Sprintf("at most %d entries", most), strconv.Itoa(n))
+		return nil, false
+	}
+	elements := make([]value, len(v.node.Content))
+	for i, node := range v.node.Content {
+		elements[i] = at(fmt.Sprintf("%s[%d]", v.path, i), node)
+	}
+	return elements, true
+}
+
+// one reads a string by parse.
+func one[T any](r *reader, v value, as syntax[T]) (T, bool) {
+	text, ok := r.text(v, as.expected)
+	if !ok {
+		var none T
+		return none, false
+	}
+	return fromText(r, v, text, as)
+}
+
+func fromText[T any](r *reader, v value, text string, as syntax[T]) (T, bool) {
+	result, err := as.parse(text)
+	if err == nil {
+		return result, true
+	}
+	got := quote(text)
+	if why, ok := err.(reason); ok {
+		got += " (" + string(why) + ")"
+	}
+	r.fault(v, as.expected, got)
+	return result, false
+}
+
+// many reads a list of strings. It gives nothing when an element has a fault.
+func many[T any](r *reader, v value, most int, as syntax[T]) ([]T, bool) {
+	elements, ok := r.list(v, most, "a list, each entry "+as.expected)
+	if !ok {
+		return nil, false
+	}
+	results := make([]T, 0, len(elements))
+	for _, element := range elements {
+		result, good := one(r, element, as)
+		ok = ok && good
+		results = append(results, result)
+	}
+	return results, ok
+}
+
+// flagValues reads the values of a command-line flag as OpenShift's *Arguments maps write them: a list of strings, each of
+// which may hold several separated by commas (pflag's StringSlice).
+func flagValues[T any](r *reader, v value, most int, as syntax[T]) ([]T, bool) {
+	elements, ok := r.list(v, most, "a list of strings")
+	if !ok {
+		return nil, false
+	}
+	var results []T
+	for _, element := range elements {
+		text, good := r.text(element, as.expected)
+		ok = ok && good
+		if !good {
+			continue
+		}
+		for word := range strings.SplitSeq(text, ",") {
+			if len(results) == most {
+				r.fault(v, fmt.Sprintf("at most %d entries", most), "more")
+				return nil, false
+			}
+			result, good := fromText(r, element, strings.TrimSpace(word), as)
+			ok = ok && good
+			results = append(results, result)
+		}
+	}
+	return results, ok
+}
+
+// number reads an integer.
+func (r *reader) number(v value, least, most int) (int, bool) {
+	expected := fmt.Sprintf("a number from %d to %d", least, most)
+	var n int
+	if v.node.ShortTag() != "!!int" || v.node.Decode(&n) != nil || n < least || n > most {
+		r.fault(v, expected, describe(v.node))
+		return 0, false
+	}
+	return n, true
+}
+
+// boolean reads true or false, and as yaml.v3 does for the sake of YAML 1.1, a bare yes, no, on or off.
+func (r *reader) boolean(v value) (bool, bool) {
+	var b bool
+	if v.node.Kind != yaml.ScalarNode || v.node.Decode(&b) != nil {
+		r.fault(v, "true or false", describe(v.node))
+		return false, false
+	}
+	return b, true
+}
+
+func isNull(node *yaml.Node) bool {
+	return node.Kind == yaml.ScalarNode && node.ShortTag() == "!!null"
+}
+
+// isEmpty reports whether node is "", [] or {}.
+func isEmpty(node *yaml.Node) bool {
+	if node.Kind == yaml.ScalarNode {
+		return node.ShortTag() == "!!str" && node.Value == ""
+	}
+	return len(node.Content) == 0
+}
+
+// describe says what a node is, for the end of a fault.
+func describe(node *yaml.Node) string {
+	if node.Kind == yaml.MappingNode {
+		return "a mapping"
+	}
+	if node.Kind == yaml.SequenceNode {
+		return "a list"
+	}
+	switch node.ShortTag() {
+	case "!!null":
+		return "nothing"
+	case "!!str":
+		return quote(node.Value)
+	case "!!int", "!!float":
+		return "the number " + plain(node.Value)
+	case "!!bool":
+		return "the boolean " + plain(node.Value)
+	}
+	return fmt.Sprintf("%s with the tag %s", quote(node.Value), quote(node.ShortTag()))
+}
+
+// maxQuoted bounds what is repeated of a file, in bytes.
+const maxQuoted = 64
+
+// quote makes text safe for a log line or a terminal.
+func quote(text string) string {
+	if len(text) > maxQuoted {
+		return strconv.Quote(strings.ToValidUTF8(text[:maxQuoted], "")) + "…"
+	}
+	return strconv.Quote(text)
+}
+
+// plain leaves the quotes away where the text is a bare word.
+func plain(text string) string {
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', strings.IndexByte("-+_./", c) >= 0:
+		default:
+			return quote(text)
+		}
+	}
+	if text == "" || len(text) > maxQuoted {
+		return quote(text)
+	}
+	return text
+}
