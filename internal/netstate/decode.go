@@ -24,21 +24,27 @@ const (
 
 var errShort = errors.New("message is too short")
 
-// attributes splits a message into its fixed header and its attributes.
+// attributes splits a message into its fixed header and its attributes
+// (rtnetlink(7)), by itself, because nl.ParseRouteAttr (1.3.1) panics when the
+// last attribute is not padded; FuzzDecode found it.
 func attributes(msg []byte, header int) (map[uint16][]byte, error) {
 	if len(msg) < header {
 		return nil, errShort
 	}
-	list, err := nl.ParseRouteAttr(msg[header:])
-	if err != nil {
-		return nil, err
-	}
-	attrs := make(map[uint16][]byte, len(list))
-	for _, a := range list {
-		attrs[a.Attr.Type&attrTypeMask] = a.Value
+	attrs := map[uint16][]byte{}
+	for b := msg[header:]; len(b) >= unix.SizeofRtAttr; {
+		size := int(binary.NativeEndian.Uint16(b))
+		if size < unix.SizeofRtAttr || size > len(b) {
+			return nil, errShort
+		}
+		attrs[binary.NativeEndian.Uint16(b[2:])&attrTypeMask] = b[unix.SizeofRtAttr:size]
+		b = b[min(len(b), aligned(size)):]
 	}
 	return attrs, nil
 }
+
+// aligned is RTA_ALIGN of rtnetlink(3).
+func aligned(size int) int { return (size + 3) &^ 3 }
 
 func number(b []byte) (uint32, bool) {
 	if len(b) < 4 {

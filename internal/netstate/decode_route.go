@@ -60,7 +60,7 @@ func decodeHops(b []byte) ([]hop, error) {
 			return hops, err
 		}
 		hops = append(hops, newHop(int(binary.NativeEndian.Uint32(b[4:])), uint32(b[2]), attrs))
-		b = b[min(len(b), (size+3)&^3):]
+		b = b[min(len(b), aligned(size)):]
 	}
 	return hops, nil
 }
