@@ -1,0 +1,133 @@
+package main_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/node-dns/node-dns/internal/lab"
+)
+
+const (
+	resolvConf     = "/etc/resolv.conf"
+	upstreamsFile  = "/etc/dnsmasq.d/origin-upstream-dns.conf"
+	nodeResolvConf = "/etc/origin/node/resolv.conf"
+	originalFile   = "/var/lib/node-dns/resolv.conf.orig"
+	recordFile     = "/var/lib/node-dns/upstreams.json"
+)
+
+// written are the files that the dispatcher writes.
+var written = []string{resolvConf, upstreamsFile, nodeResolvConf, originalFile, recordFile}
+
+// scene is a machine that one run of the dispatcher changes.
+type scene struct {
+	Name  string
+	Files map[string]beforeFile
+	Argv  []string
+	Env   []string
+	Bind  bool // resolv.conf is a bind mount, as in a container: no rename can replace it
+
+	program string
+	log     string // what the last run printed
+}
+
+// stage makes the network and starts the local nameserver.
+func (s *scene) stage(t *testing.T, l *lab.Lab) {
+	t.Helper()
+	s.program = lab.Binary(t, "origin-dns-dispatcher")
+	l.Veth("eth0", l.Namespace("wire"), "wire0")
+	l.Addr("eth0", "192.168.122.50/24")
+	l.Route("default via 192.168.122.1 dev eth0")
+	startResolver(t, "192.168.122.50")
+	for _, dir := range usualDirs {
+		makeDir(t, dir)
+	}
+	if s.Bind {
+		l.WriteFile("/run/lab/bound", "")
+		l.WriteFile(resolvConf, "")
+		l.Run("mount", "--bind", "/run/lab/bound", resolvConf)
+	}
+}
+
+// lay puts the files as they were before the run.
+func (s *scene) lay(t *testing.T, l *lab.Lab) {
+	t.Helper()
+	for _, path := range append(leftovers(t), written...) {
+		if s.Bind && path == resolvConf {
+			continue
+		}
+		if err := os.RemoveAll(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	os.Remove("/var/lib/node-dns") // making it is a step too
+	for path, file := range s.Files {
+		l.WriteFile(path, file.Content)
+		if file.Symlink != "" {
+			os.Remove(path)
+			file.build(t, l, path)
+		}
+	}
+}
+
+func (s *scene) environ() []string { return append([]string{"PATH=" + lab.Path}, s.Env...) }
+
+// contents are the files as they are: a link as "-> target", one that does not exist as "".
+func contents(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, path := range written {
+		target, err := os.Readlink(path)
+		if err == nil {
+			all[path] = "-> " + target
+			continue
+		}
+		data, err := os.ReadFile(path)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+		all[path] = string(data)
+	}
+	all[recordFile] = withoutTime(t, all[recordFile])
+	return all
+}
+
+// withoutTime is the record but for the moment of the run.
+func withoutTime(t *testing.T, record string) string {
+	t.Helper()
+	if record == "" {
+		return ""
+	}
+	var fields map[string]any
+	if err := json.Unmarshal([]byte(record), &fields); err != nil {
+		t.Errorf("the record is torn: %v\n%s", err, record)
+		return record
+	}
+	delete(fields, "time")
+	text, err := json.Marshal(fields)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// leftovers are the temporary files in the directories that the dispatcher writes in.
+func leftovers(t *testing.T) []string {
+	t.Helper()
+	var all []string
+	for _, dir := range []string{"/etc", "/etc/dnsmasq.d", "/etc/origin/node", "/var/lib/node-dns", "/run", "/tmp"} {
+		entries, err := os.ReadDir(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			if strings.Contains(e.Name(), "node-dns-tmp") {
+				all = append(all, dir+"/"+e.Name())
+			}
+		}
+	}
+	return all
+}
