@@ -1,6 +1,7 @@
 package nodeconfig
 
 import (
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -82,9 +83,9 @@ func TestBombs(t *testing.T) {
 		{"merges of merges", merges + "<<: *a9\n", "a known key"},
 		{"more keys than anyone has", "routes:\n- {<<: {" + lines(1, "x: 1,") + manyKeys(2000) + "}}\n", "at most 1000 keys"},
 		{"unknown keys", manyLines(5000), "at most 100 faults in a file, got more"},
-		{"deep", lines(100_000, "["), "exceeded max depth"},
+		{"deep", lines(20_000, "["), "exceeded max depth"},
 		{"large", "#" + lines(maxFile, "x"), "f:1:1: expected a file of at most 1 MiB, got a larger one"},
-		{"as large as can be, with a fault at its end", lines(maxFile/2-2, "#\n") + "\tx", "524287:1: expected spaces"},
+		{"long, with a fault at its end", lines(1<<16, "#\n") + "\tx", "f:65537:1: expected spaces"},
 	}
 	_, err := ParseNodeConfig("f", strings.NewReader("x: &x '"+lines(500_000, "1,")+"'\nkubeletArguments: {cluster-dns: ["+lines(60, "*x,")+"]}\n"))
 	if got := Faults(err); len(got) != maxServers+1 || got[0].Got != "more" {
@@ -125,6 +126,17 @@ func TestBadKeysAreForgotten(t *testing.T) {
 	want.Sources = map[string]Source{"cacheSize": {"f", 4}}
 	if asJSON(t, c) != asJSON(t, want) {
 		t.Errorf("got %s", asJSON(t, c))
+	}
+}
+
+func TestLogLevel(t *testing.T) {
+	for text, want := range map[string]slog.Level{
+		"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError,
+	} {
+		c, err := ParseNodeDNS("f", strings.NewReader("logLevel: "+text))
+		if err != nil || c.LogLevel != want {
+			t.Errorf("%s: %v, %v", text, c.LogLevel, err)
+		}
 	}
 }
 

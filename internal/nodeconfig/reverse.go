@@ -44,9 +44,5 @@ func serviceNetwork(addr netip.Addr) []netip.Prefix {
 	if addr.Is4() {
 		bits = 16
 	}
-	prefix, err := addr.Prefix(bits)
-	if err != nil {
-		return nil // an address with a zone id
-	}
-	return []netip.Prefix{prefix}
+	return []netip.Prefix{netip.PrefixFrom(addr, bits).Masked()}
 }
