@@ -19,13 +19,13 @@ func (s Set) DnsmasqConf() []byte {
 	var text bytes.Buffer
 	s = s.Normalize()
 	for _, server := range s.Servers {
-		if writable(server) {
+		if server.Plain() {
 			fmt.Fprintf(&text, "server=%s\n", server.Dnsmasq())
 		}
 	}
 	for _, route := range s.Routes {
 		for _, server := range route.Servers {
-			if writable(server) {
+			if server.Plain() {
 				fmt.Fprintf(&text, "server=/%s/%s\n", route.Domain.Relative(), server.Dnsmasq())
 			}
 		}
@@ -38,18 +38,11 @@ func (s Set) DnsmasqConf() []byte {
 func (s Set) ResolvConf() []byte {
 	var text bytes.Buffer
 	for _, server := range s.Normalize().Servers {
-		if writable(server) && server.Addr.Port() == nameserver.Port {
+		if server.Plain() && server.Addr.Port() == nameserver.Port {
 			fmt.Fprintf(&text, "nameserver %s\n", server.Addr.Addr())
 		}
 	}
 	return text.Bytes()
-}
-
-// writable reports whether a file may name the server: a plain one that Parse
-// reads back. A Server put together without Parse can hold any zone id.
-func writable(server nameserver.Server) bool {
-	read, err := nameserver.Parse(server.String())
-	return err == nil && read == server && server.Plain()
 }
 
 // maxLineErrors bounds how many bad lines ParseDnsmasqConf tells one by one.

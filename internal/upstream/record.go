@@ -3,6 +3,7 @@ package upstream
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -30,6 +31,10 @@ type Record struct {
 func (r Record) Bytes() []byte {
 	r.Version = recordVersion
 	r.Set = r.Set.Normalize()
+	for _, text := range []*string{&r.Detail, &r.Event} {
+		// json would write invalid UTF-8 in one way now and in another once read.
+		*text = strings.ToValidUTF8(*text, "\ufffd")
+	}
 	r.Time = r.Time.UTC().Truncate(time.Second)
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {

@@ -102,29 +102,31 @@ func (s *selector) usable(c Candidate) Set {
 	for _, text := range c.Invalid {
 		s.add(Refused{Text: cut(text), Origin: c.Origin, Reason: "not a nameserver's address"})
 	}
-	set := c.Set.Normalize()
-	left := Set{Servers: s.filter(set.Servers, c.Origin)}
-	for _, route := range set.Routes {
-		if len(left.Routes) == MaxServers {
-			s.add(Refused{Text: route.Domain.String(), Origin: c.Origin, Reason: tooMany("routes")})
-			break
-		}
-		if servers := s.filter(route.Servers, c.Origin); len(servers) > 0 {
-			left.Routes = append(left.Routes, Route{Domain: route.Domain, Servers: servers})
-		}
+	left := Set{Servers: s.filter(c.Set.Servers, c.Origin)}
+	for _, route := range c.Set.Routes {
+		left.Routes = append(left.Routes, Route{Domain: route.Domain, Servers: s.filter(route.Servers, c.Origin)})
 	}
+	left = left.Normalize()
+	left.Servers = left.Servers[:min(len(left.Servers), MaxServers)]
+	for i := MaxServers; i < len(left.Routes); i++ {
+		s.add(Refused{Text: left.Routes[i].Domain.String(), Origin: c.Origin, Reason: tooMany("routes")})
+	}
+	left.Routes = left.Routes[:min(len(left.Routes), MaxServers)]
 	return left
 }
 
 func (s *selector) filter(servers []nameserver.Server, origin Origin) []nameserver.Server {
 	var left []nameserver.Server
 	for _, server := range servers {
+		if slices.Contains(left, server) {
+			continue
+		}
 		reason := s.reason(server)
 		if reason == "" && len(left) == MaxServers {
 			reason = tooMany("nameservers")
 		}
 		if reason != "" {
-			s.add(Refused{Server: server, Text: server.String(), Origin: origin, Reason: reason})
+			s.add(Refused{Server: server, Text: cut(server.String()), Origin: origin, Reason: reason})
 			continue
 		}
 		left = append(left, server)
@@ -135,15 +137,15 @@ func (s *selector) filter(servers []nameserver.Server, origin Origin) []nameserv
 func tooMany(what string) string { return fmt.Sprintf("more than %d %s", MaxServers, what) }
 
 func (s *selector) reason(server nameserver.Server) string {
-	if reason := impossible(server.Addr); reason != "" || s.refuse == nil {
+	if reason := impossible(server); reason != "" || s.refuse == nil {
 		return reason
 	}
 	return s.refuse(server)
 }
 
-// impossible says why nobody can be asked at addr.
-func impossible(addr netip.AddrPort) string {
-	ip := addr.Addr().Unmap().WithZone("")
+// impossible says why nobody can be asked at server.
+func impossible(server nameserver.Server) string {
+	ip := server.Addr.Addr().Unmap().WithZone("")
 	switch {
 	case !ip.IsValid():
 		return "no address"
@@ -153,8 +155,10 @@ func impossible(addr netip.AddrPort) string {
 		return "multicast address"
 	case ip == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
 		return "broadcast address"
-	case addr.Port() == 0:
+	case server.Addr.Port() == 0:
 		return "port 0"
+	case !readable(server):
+		return "malformed"
 	}
 	return ""
 }

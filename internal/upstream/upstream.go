@@ -7,7 +7,6 @@
 package upstream
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -62,36 +61,54 @@ func compareServers(a, b nameserver.Server) int { return strings.Compare(a.Strin
 // Normalize returns the same Set in its one form: each server once, where it
 // first stood; one route a domain, with the servers of all its routes in order;
 // routes sorted by domain; none without a domain or servers. A route for the
-// root is no route: its servers are default ones, after the others. Zero servers
-// are dropped.
+// root is no route: its servers are default ones, after the others. Servers that
+// nameserver.Parse does not read back are dropped: the zero one, and those put
+// together by hand with an odd zone id or name.
 func (s Set) Normalize() Set {
 	var out Set
-	domains := map[dnsname.Name][]nameserver.Server{}
-	for _, server := range s.Servers {
-		out.Servers = appendNew(out.Servers, server)
+	routes := map[dnsname.Name][]nameserver.Server{}
+	seen := map[member]bool{}
+	isNew := func(domain dnsname.Name, server nameserver.Server) bool {
+		m := member{domain, server}
+		if seen[m] || !readable(server) {
+			return false
+		}
+		seen[m] = true
+		return true
 	}
-	for _, route := range s.Routes {
+	add := func(route Route) {
 		for _, server := range route.Servers {
-			switch {
-			case route.Domain.IsRoot():
-				out.Servers = appendNew(out.Servers, server)
-			case !route.Domain.IsZero() && !server.IsZero():
-				domains[route.Domain] = appendNew(domains[route.Domain], server)
+			switch domain := route.Domain; {
+			case domain.IsZero() || !isNew(domain, server):
+			case domain.IsRoot():
+				out.Servers = append(out.Servers, server)
+			default:
+				routes[domain] = append(routes[domain], server)
 			}
 		}
 	}
-	for domain, servers := range domains {
+	add(Route{Domain: dnsname.Root(), Servers: s.Servers})
+	for _, route := range s.Routes {
+		add(route)
+	}
+	for domain, servers := range routes {
 		out.Routes = append(out.Routes, Route{Domain: domain, Servers: servers})
 	}
 	slices.SortFunc(out.Routes, func(a, b Route) int {
-		return cmp.Compare(a.Domain.String(), b.Domain.String())
+		return strings.Compare(a.Domain.String(), b.Domain.String())
 	})
 	return out
 }
 
-func appendNew(servers []nameserver.Server, server nameserver.Server) []nameserver.Server {
-	if server.IsZero() || slices.Contains(servers, server) {
-		return servers
-	}
-	return append(servers, server)
+// A member is one server of one domain; the root's are the default servers.
+type member struct {
+	domain dnsname.Name
+	server nameserver.Server
+}
+
+// readable reports whether the server's text says just this server, so that no
+// file says another one. All that nameserver.Parse and FromAddr return are.
+func readable(server nameserver.Server) bool {
+	read, err := nameserver.Parse(server.String())
+	return err == nil && read == server
 }
