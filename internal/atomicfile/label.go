@@ -27,15 +27,17 @@ func copyLabel(from, to string) error {
 		return err
 	}
 	err = unix.Lsetxattr(to, labelName, []byte(want), 0)
-	if have == "" && (errors.Is(err, unix.EPERM) || unsupported(err)) {
-		// With SELinux every file has a label, so here it is not running: the
-		// old label is left from a system where it was, and nothing reads it.
-		return nil
-	}
-	if err != nil {
+	if err != nil && !meaningless(have, err) {
 		return fmt.Errorf("setting SELinux label %q: %w", want, err)
 	}
 	return nil
+}
+
+// meaningless reports whether a label that could not be set means nothing: with
+// SELinux every new file has one, so where this one has none SELinux is not
+// running, and the old label is left from a system where it was.
+func meaningless(have string, err error) bool {
+	return have == "" && (errors.Is(err, unix.EPERM) || unsupported(err))
 }
 
 // label returns the label of the file or link at path, "" when it has none.
