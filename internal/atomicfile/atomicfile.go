@@ -78,7 +78,7 @@ func same(path string, data []byte, perm fs.FileMode) bool {
 		info.Mode()&modeBits != perm&modeBits || info.Size() != int64(len(data)) {
 		return false
 	}
-	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW, 0)
+	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return false
 	}

@@ -35,6 +35,7 @@ func TestWrite(t *testing.T) {
 		{name: "dangling link", before: thing{link: "nowhere"}, data: "new\n", changed: true},
 		{name: "link to the same content", before: thing{link: "target"}, data: "target\n", changed: true},
 		{name: "fifo", before: thing{fifo: true}, data: "new\n", changed: true},
+		{name: "fifo, which reads as empty", before: thing{fifo: true}, changed: true},
 		{name: "directory", before: thing{dir: true}, data: "new\n", err: fs.ErrExist, after: thing{dir: true}},
 		{name: "leftover", before: file("old\n"), left: file("half"), data: "new\n", changed: true},
 		{name: "leftover beside the same content", before: file("same\n"), left: thing{file: "half", mode: 0o400}, data: "same\n"},
@@ -77,6 +78,32 @@ func TestWriteWithoutDirectory(t *testing.T) {
 	changed, err := Writer{}.Write(path, []byte("new\n"), 0o644)
 	if want := "writing " + path + ": "; changed || err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("changed = %v, error %v; want one with %q", changed, err, want)
+	}
+}
+
+// In a directory that others may write to a link could be put where the
+// temporary file is about to be made.
+func TestWriteFollowsNoPlantedLink(t *testing.T) {
+	dir := t.TempDir()
+	path, victim := filepath.Join(dir, "resolv.conf"), filepath.Join(dir, "victim")
+	file("old\n").put(t, path)
+	for _, planted := range []thing{{link: "victim"}, {link: "nowhere"}, file("planted\n")} {
+		t.Run(planted.String(), func(t *testing.T) {
+			if err := os.RemoveAll(victim); err != nil {
+				t.Fatal(err)
+			}
+			file("victim\n").put(t, victim)
+			w := Writer{Step: func(step string) {
+				if step == "create" {
+					planted.put(t, tempName(path))
+				}
+			}}
+			changed, err := w.Write(path, []byte("new\n"), 0o644)
+			check(t, path, changed, false, err, fs.ErrExist, file("old\n"))
+			if got := at(t, victim); got != file("victim\n") {
+				t.Errorf("the link's target is %v", got)
+			}
+		})
 	}
 }
 
