@@ -85,14 +85,14 @@ func (d *DHCPServer) writeOptions() {
 	d.n.l.WriteFile(d.opts, b.String())
 }
 
-// Nameserver starts a nameserver in the namespace, on an address that it has. It answers who.test TXT with its own address,
-// *.up.example A with 192.0.2.1, and knows no other name.
+// Nameserver starts a nameserver in the namespace, on an address that it has. It answers TXT queries for who.test and who.corp.test with
+// its own address, never to be cached, A queries below up.example with 192.0.2.1, and knows no other name.
 func (n *Namespace) Nameserver(addr string) *Process {
 	n.l.t.Helper()
 	Need(n.l.t, "dnsmasq")
 	p := n.Start("dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--user=root", "--pid-file", "--log-facility=-", "--log-queries",
 		"--no-resolv", "--no-hosts", "--bind-interfaces", "--listen-address="+addr,
-		"--txt-record=who.test,"+addr, "--local=/test/", "--address=/up.example/192.0.2.1")
+		"--txt-record=who.test,"+addr, "--txt-record=who.corp.test,"+addr, "--local=/test/", "--address=/up.example/192.0.2.1")
 	n.l.Await("the nameserver at "+addr, func() bool { return strings.Contains(p.Output(), "started") })
 	return p
 }

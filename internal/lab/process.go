@@ -17,8 +17,10 @@ const Path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // Command is a program to start.
 type Command struct {
-	Argv []string // the program, by path or by name, and its arguments
-	Env  []string // whole environment; nil: PATH alone
+	Argv []string  // the program, by path or by name, and its arguments
+	Env  []string  // whole environment; nil: PATH alone
+	User uint32    // user and group id to run as; 0: root
+	Caps []uintptr // capabilities that a user other than root keeps, as systemd's AmbientCapabilities= gives them
 }
 
 // Process is a program that was started and runs beside the test. Its methods are safe for concurrent use.
@@ -39,6 +41,9 @@ func (l *Lab) Start(c Command) *Process {
 	p.cmd.Stdout, p.cmd.Stderr = f, f
 	if p.cmd.Env = c.Env; c.Env == nil {
 		p.cmd.Env = []string{"PATH=" + Path}
+	}
+	if c.User != 0 {
+		p.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: c.User, Gid: c.User}, AmbientCaps: c.Caps}
 	}
 	if err := p.cmd.Start(); err != nil {
 		l.t.Fatalf("starting %s: %v", p.name, err)
