@@ -67,7 +67,8 @@ func (j job) kill(t *testing.T, step int) (steps []string, killed bool) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command("/proc/self/exe")
-	cmd.Env = append(os.Environ(), victimEnv+"="+string(text))
+	// The race detector sleeps for a second at exit unless told otherwise.
+	cmd.Env = append(os.Environ(), victimEnv+"="+string(text), "GORACE=atexit_sleep_ms=0")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	var exit *exec.ExitError
