@@ -210,6 +210,12 @@ func TestUpstreams(t *testing.T) {
 		defaults: "10.0.0.2",
 		routes:   "corp.test=10.8.0.1@tun0; node.corp.test=10.0.0.2@eth0",
 	}, {
+		name:     "a search domain beneath the same interface's route needs none",
+		configs:  []DNSConfig{config("eth0", 100, "10.0.0.2", "~corp.test node.corp.test")},
+		onRoute:  "eth0",
+		defaults: "10.0.0.2",
+		routes:   "corp.test=10.0.0.2@eth0",
+	}, {
 		name: "the node's own domain is the VPN's too: the better priority has it",
 		configs: []DNSConfig{
 			vpn("tun0", 50, "10.8.0.1", "~corp.test"),

@@ -1,0 +1,469 @@
+package nm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	gonm "github.com/Wifx/gonetworkmanager/v3"
+	"github.com/godbus/dbus/v5"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/node-dns/node-dns/internal/dnsname"
+)
+
+// dial gives a Client that is closed with the test.
+func dial(t *testing.T) *Client {
+	t.Helper()
+	c, err := Dial(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// soon is a context that ends in a test's stead.
+func soon(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func compareSnapshots(want, got Snapshot) string {
+	return cmp.Diff(want, got,
+		cmp.Comparer(func(a, b netip.Addr) bool { return a == b }),
+		cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b }),
+		cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }),
+		cmp.Comparer(func(a, b dnsname.Name) bool { return a == b }))
+}
+
+// simpleSnapshot is what simpleHost comes out as.
+func simpleSnapshot() Snapshot {
+	s := Snapshot{
+		Version: "1.42.4", State: "connected", Mode: "none", RcManager: "unmanaged", Primary: "eth0",
+		Configs: []DNSConfig{
+			config("eth0", 100, "10.77.0.53 10.77.0.54", "example.test"),
+			config("eth0", 100, "fe80::53", ""), // with the zone that NetworkManager leaves out
+		},
+		Devices: []Device{{
+			Interface: "eth0", IPInterface: "eth0",
+			Addresses:      []netip.Prefix{netip.MustParsePrefix("10.77.0.140/24"), netip.MustParsePrefix("fd77::9/64")},
+			Gateway4:       netip.MustParseAddr("10.77.0.1"),
+			Gateway6:       netip.MustParseAddr("fd77::1"),
+			ConnectionID:   "Wired connection 1",
+			ConnectionUUID: "2a92500f-48c5-4bc5-b85d-74a2d3477883",
+		}},
+	}
+	for i := range s.Configs {
+		s.Configs[i].Connection = "Wired connection 1"
+	}
+	return s
+}
+
+// TestSnapshot changes simpleHost in one way each, and the Snapshot accordingly.
+func TestSnapshot(t *testing.T) {
+	const active, device = base + "/ActiveConnection/2", base + "/Devices/2"
+	noDevices := func(s *Snapshot) {
+		s.Devices, s.Primary = nil, ""
+		for i := range s.Configs {
+			s.Configs[i].Connection = ""
+		}
+	}
+	inactive := func(s *Snapshot) { noDevices(s); s.Primary = "eth0" }
+	tests := []struct {
+		name   string
+		change func(host)
+		want   func(*Snapshot)
+	}{{
+		name: "dual stack",
+	}, {
+		name: "no primary connection is the path /",
+		change: func(h host) {
+			h.set(base, gonm.NetworkManagerInterface, gonm.NetworkManagerPropertyPrimaryConnection, dbus.ObjectPath("/"))
+		},
+		want: func(s *Snapshot) { s.Primary = "" },
+	}, {
+		name:   "connection that goes away meanwhile",
+		change: func(h host) { delete(h, active) },
+		want:   noDevices,
+	}, {
+		name:   "device that goes away meanwhile",
+		change: func(h host) { delete(h[device], gonm.DeviceInterface) },
+		want:   noDevices,
+	}, {
+		name: "device without addresses",
+		change: func(h host) {
+			h.set(device, gonm.DeviceInterface, gonm.DevicePropertyIp4Config, dbus.ObjectPath("/"))
+			delete(h[base+"/IP6Config/2"], gonm.IP6ConfigInterface)
+		},
+		want: func(s *Snapshot) {
+			s.Devices[0].Addresses, s.Devices[0].Gateway4, s.Devices[0].Gateway6 = nil, netip.Addr{}, netip.Addr{}
+		},
+	}, {
+		name: "device on its way down",
+		change: func(h host) {
+			h.set(device, gonm.DeviceInterface, gonm.DevicePropertyState, uint32(gonm.NmDeviceStateDeactivating))
+		},
+		want: inactive,
+	}, {
+		name:   "device that is not managed",
+		change: func(h host) { h.set(device, gonm.DeviceInterface, gonm.DevicePropertyManaged, false) },
+		want:   inactive,
+	}, {
+		name: "modem",
+		change: func(h host) {
+			h.set(device, gonm.DeviceInterface, gonm.DevicePropertyInterface, "ttyUSB0")
+		},
+		want: func(s *Snapshot) { s.Devices[0].Interface = "ttyUSB0" },
+	}, {
+		name: "names that no file may hold",
+		change: func(h host) {
+			h.set(active, gonm.ActiveConnectionInterface, gonm.ActiveConnectionPropertyId, "a\nb\x1b[2J")
+			h.set(base, gonm.NetworkManagerInterface, gonm.NetworkManagerPropertyVersion, strings.Repeat("1", 300))
+		},
+		want: func(s *Snapshot) {
+			s.Version, s.Devices[0].ConnectionID = strings.Repeat("1", 255), "a�b�[2J"
+			s.Configs[0].Connection, s.Configs[1].Connection = "a�b�[2J", "a�b�[2J"
+		},
+	}, {
+		name: "facts of other types are not known",
+		change: func(h host) {
+			h.set(base, gonm.NetworkManagerInterface, gonm.NetworkManagerPropertyVersion, int32(1))
+			h.set(base, gonm.NetworkManagerInterface, gonm.NetworkManagerPropertyState, uint32(999))
+			h.set(base, gonm.NetworkManagerInterface, gonm.NetworkManagerPropertyActiveConnections, "none")
+			h.set(gonm.DnsManagerObjectPath, gonm.DnsManagerInterface, gonm.DnsManagerPropertyMode, []string{"x"})
+		},
+		want: func(s *Snapshot) { noDevices(s); s.Version, s.Mode, s.State = "", "", "unknown" },
+	}, {
+		name: "no DNS configuration, as after the loss of the carrier",
+		change: func(h host) {
+			h.set(gonm.DnsManagerObjectPath, gonm.DnsManagerInterface, gonm.DnsManagerPropertyConfiguration, []entry{})
+		},
+		want: func(s *Snapshot) { s.Configs = []DNSConfig{} },
+	}, {
+		name: "VPN: its device is the one beneath, and the tunnel is a device of its own",
+		change: func(h host) {
+			h.set(base, gonm.NetworkManagerInterface, gonm.NetworkManagerPropertyPrimaryConnection, base+"/ActiveConnection/9")
+			h.set(base, gonm.NetworkManagerInterface, gonm.NetworkManagerPropertyActiveConnections,
+				[]dbus.ObjectPath{base + "/ActiveConnection/9", active})
+			h[base+"/ActiveConnection/9"] = map[string]properties{gonm.ActiveConnectionInterface: propertiesOf(
+				gonm.ActiveConnectionPropertyId, "corp", gonm.ActiveConnectionPropertyVpn, true,
+				gonm.ActiveConnectionPropertyDevices, []dbus.ObjectPath{device})}
+		},
+	}}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			startBus(t)
+			h, want := simpleHost(), simpleSnapshot()
+			if tt.change != nil {
+				tt.change(h)
+			}
+			if tt.want != nil {
+				tt.want(&want)
+			}
+			startTestService(t, h)
+			got, err := dial(t).Snapshot(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := compareSnapshots(want, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestSnapshotOfWrongTypes: what decides where queries go is right, or an error.
+func TestSnapshotOfWrongTypes(t *testing.T) {
+	tests := []struct {
+		name          string
+		configuration any
+		want          string // in the error's text
+	}{
+		{"text", "10.0.0.2", `Configuration has type "s"`},
+		{"list of texts", []string{"10.0.0.2"}, `Configuration has type "as"`},
+		{"nameservers as a text", []entry{entry(propertiesOf("nameservers", "10.0.0.2"))}, `nameservers has type "s"`},
+		{"nameservers as numbers", []entry{entry(propertiesOf("nameservers", []uint32{1}))}, `nameservers has type "au"`},
+		{"priority as a text", []entry{entry(propertiesOf("priority", "100"))}, `priority has type "s"`},
+		{"interface as a number", []entry{entry(propertiesOf("interface", uint32(2)))}, `interface has type "u"`},
+		{"domains as a text", []entry{entry(propertiesOf("domains", "a.test"))}, `domains has type "s"`},
+		{"vpn as a number", []entry{entry(propertiesOf("vpn", int32(1)))}, `vpn has type "i"`},
+		{"65 configurations", slices.Repeat([]entry{{}}, 65), "65 DNS configurations"},
+		{"9 MiB", strings.Repeat("x", 9<<20), "too long"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			startBus(t)
+			h := simpleHost()
+			h.set(gonm.DnsManagerObjectPath, gonm.DnsManagerInterface, gonm.DnsManagerPropertyConfiguration, tt.configuration)
+			startTestService(t, h)
+			s, err := dial(t).Snapshot(t.Context())
+			if !errors.Is(err, ErrAnswer) || !strings.Contains(fmt.Sprint(err), tt.want) {
+				t.Errorf("got %v, want %v with %q", err, ErrAnswer, tt.want)
+			}
+			if diff := compareSnapshots(Snapshot{}, s); diff != "" {
+				t.Errorf("Snapshot beside an error:\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestSnapshotOfManyDevices: a node has an interface for each pod. The bus refuses
+// calls when 64 have no answer yet.
+func TestSnapshotOfManyDevices(t *testing.T) {
+	startBus(t)
+	h := simpleHost()
+	var paths []dbus.ObjectPath
+	for i := range 200 {
+		one, two := dbus.ObjectPath(fmt.Sprintf("/%d1", i)), dbus.ObjectPath(fmt.Sprintf("/%d2", i))
+		paths = append(paths, base+"/ActiveConnection"+one)
+		h[paths[i]] = map[string]properties{gonm.ActiveConnectionInterface: propertiesOf(
+			gonm.ActiveConnectionPropertyDevices, []dbus.ObjectPath{base + "/Devices" + one, base + "/Devices" + two, base + "/Devices" + two})}
+		for _, id := range []dbus.ObjectPath{one, two} {
+			h[base+"/Devices"+id] = map[string]properties{gonm.DeviceInterface: deviceProperties(
+				"veth"+string(id[1:]), base+"/IP4Config/2", base+"/IP6Config/2")}
+		}
+	}
+	h.set(base, gonm.NetworkManagerInterface, gonm.NetworkManagerPropertyActiveConnections, paths)
+	var connections, configs atomic.Int32
+	var atOnce sync.WaitGroup
+	atOnce.Add(maxInFlight)
+	startTestService(t, h).setOnGetAll(func(path dbus.ObjectPath) {
+		switch {
+		case strings.Contains(string(path), "/ActiveConnection/"):
+			connections.Add(1)
+		case strings.Contains(string(path), "Config/") && configs.Add(1) <= maxInFlight:
+			atOnce.Done()
+			atOnce.Wait()
+		}
+	})
+	s, err := dial(t).Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.Devices) != 64 || connections.Load() != 64 {
+		t.Errorf("%d devices, %d active connections looked at", len(s.Devices), connections.Load())
+	}
+	for i, d := range s.Devices {
+		if want := fmt.Sprintf("veth%d%d", i/2, i%2+1); d.Interface != want || len(d.Addresses) != 2 {
+			t.Errorf("device %d is %+v, want %s", i, d, want)
+		}
+	}
+}
+
+// TestSnapshotRoundTrips: no answer comes before all questions of its round are
+// asked, and there are four rounds.
+func TestSnapshotRoundTrips(t *testing.T) {
+	startBus(t)
+	s := startTestService(t, simpleHost())
+	rounds := [][]dbus.ObjectPath{
+		{base, gonm.DnsManagerObjectPath},
+		{base + "/ActiveConnection/2"},
+		{base + "/Devices/2"},
+		{base + "/IP4Config/2", base + "/IP6Config/2"},
+	}
+	arrived := make([]sync.WaitGroup, len(rounds))
+	for i, paths := range rounds {
+		arrived[i].Add(len(paths))
+	}
+	s.setOnGetAll(func(path dbus.ObjectPath) {
+		i := slices.IndexFunc(rounds, func(paths []dbus.ObjectPath) bool { return slices.Contains(paths, path) })
+		arrived[i].Done() // panics on a call too many
+		arrived[i].Wait()
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if _, err := dial(t).Snapshot(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestNotRunning(t *testing.T) {
+	t.Run("never started", func(t *testing.T) {
+		bus := newBusDaemon(t)
+		// A bus that may start NetworkManager must not do so for us.
+		started := filepath.Join(bus.dir, "started")
+		bus.write(t, "nm.service", "[D-BUS Service]\nName="+gonm.NetworkManagerInterface+"\nUser=root\nExec=/bin/mkdir "+started+"\n")
+		bus.start(t)
+		if _, err := dial(t).Snapshot(t.Context()); !errors.Is(err, ErrNotRunning) {
+			t.Errorf("got %v", err)
+		}
+		if _, err := os.Stat(started); err == nil {
+			t.Error("asking started NetworkManager")
+		}
+	})
+	t.Run("left without an answer", func(t *testing.T) {
+		startBus(t)
+		s := startTestService(t, simpleHost())
+		s.setOnGetAll(func(dbus.ObjectPath) { s.stop() })
+		if _, err := dial(t).Snapshot(t.Context()); !errors.Is(err, ErrNotRunning) {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("left after the first answers", func(t *testing.T) {
+		startBus(t)
+		s := startTestService(t, simpleHost())
+		s.setOnGetAll(func(path dbus.ObjectPath) {
+			if path == base+"/Devices/2" {
+				s.stop()
+			}
+		})
+		if got, err := dial(t).Snapshot(t.Context()); !errors.Is(err, ErrNotRunning) {
+			t.Errorf("got %+v, %v", got, err)
+		}
+	})
+	t.Run("here again", func(t *testing.T) {
+		startBus(t)
+		startTestService(t, simpleHost()).stop()
+		c := dial(t)
+		if _, err := c.Snapshot(t.Context()); !errors.Is(err, ErrNotRunning) {
+			t.Errorf("got %v", err)
+		}
+		startTestService(t, simpleHost())
+		if _, err := c.Snapshot(t.Context()); err != nil {
+			t.Errorf("on the same connection: %v", err)
+		}
+	})
+}
+
+func TestNoBus(t *testing.T) {
+	t.Run("no socket", func(t *testing.T) {
+		newBusDaemon(t)
+		if _, err := Dial(t.Context()); !errors.Is(err, ErrNoBus) {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("nobody listens", func(t *testing.T) {
+		startBus(t).kill()
+		if _, err := Dial(t.Context()); !errors.Is(err, ErrNoBus) {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("goes away under a call", func(t *testing.T) {
+		bus := startBus(t)
+		c := dial(t)
+		startTestService(t, simpleHost()).setOnGetAll(func(dbus.ObjectPath) { bus.cmd.Process.Kill() })
+		if _, err := c.Snapshot(t.Context()); !errors.Is(err, ErrNoBus) {
+			t.Errorf("got %v", err)
+		}
+	})
+	t.Run("closed by us", func(t *testing.T) {
+		startBus(t)
+		c := dial(t)
+		if err := errors.Join(c.Close(), c.Close()); err != nil {
+			t.Errorf("closing twice: %v", err)
+		}
+		if _, err := c.Snapshot(t.Context()); !errors.Is(err, ErrNoBus) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestSocketNames(t *testing.T) {
+	tests := []struct {
+		name, address, want string // want is "" for an error
+	}{
+		{"the well-known ones", "", "/run/dbus/system_bus_socket /var/run/dbus/system_bus_socket"},
+		{"path", "unix:path=/tmp/bus", "/tmp/bus"},
+		{"path with more", "unix:guid=1,path=/tmp/bus,x", "/tmp/bus"},
+		{"escaped", "unix:path=/tmp/a%2cb", "/tmp/a,b"},
+		{"abstract", "unix:abstract=bus", "@bus"},
+		{"several", "tcp:host=h,port=1;unix:path=/a;unix:path=/b", "/a /b"},
+		{"another transport", "tcp:host=localhost,port=1", ""},
+		{"no key", "unix:", ""},
+		{"wrong escape", "unix:path=/tmp/%zz", ""},
+		{"nonsense", "x", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			names, err := socketNames(tt.address)
+			if strings.Join(names, " ") != tt.want || (tt.want == "") != errors.Is(err, ErrNoBus) {
+				t.Errorf("got %q, %v", names, err)
+			}
+		})
+	}
+}
+
+// TestStoppedBus: the kernel accepts in the name of a stopped bus.
+func TestStoppedBus(t *testing.T) {
+	bus := startBus(t)
+	connected := dial(t)
+	bus.signal(t, syscall.SIGSTOP)
+	if _, err := Dial(soon(t)); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Dial: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(50*time.Millisecond, cancel)
+	if _, err := Dial(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("Dial, cancelled: %v", err)
+	}
+	if _, err := connected.Snapshot(soon(t)); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Snapshot: %v", err)
+	}
+	bus.signal(t, syscall.SIGCONT)
+	if _, err := connected.Snapshot(t.Context()); !errors.Is(err, ErrNotRunning) {
+		t.Errorf("Snapshot after SIGCONT: %v", err)
+	}
+}
+
+// TestStoppedNetworkManager: the calls of gonetworkmanager 3.2.0 wait for ever here.
+func TestStoppedNetworkManager(t *testing.T) {
+	startBus(t)
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(os.Environ(), "NM_TEST_SERVICE=1")
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	runUntilLine(t, cmd)
+	t.Cleanup(func() {
+		stdin.Close()
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	c := dial(t)
+	if _, err := c.Snapshot(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	sendSignal(t, cmd, syscall.SIGSTOP)
+	if _, err := c.Snapshot(soon(t)); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("stopped: %v", err)
+	}
+	sendSignal(t, cmd, syscall.SIGCONT)
+	if _, err := c.Snapshot(t.Context()); err != nil {
+		t.Errorf("after SIGCONT, on the same connection: %v", err)
+	}
+}
+
+// TestHungObject: the deadline holds in each round.
+func TestHungObject(t *testing.T) {
+	for _, path := range []dbus.ObjectPath{
+		gonm.DnsManagerObjectPath, base, base + "/ActiveConnection/2", base + "/Devices/2", base + "/IP6Config/2",
+	} {
+		t.Run(string(path), func(t *testing.T) {
+			startBus(t)
+			release := make(chan struct{})
+			defer close(release)
+			startTestService(t, simpleHost()).setOnGetAll(func(asked dbus.ObjectPath) {
+				if asked == path {
+					<-release
+				}
+			})
+			if _, err := dial(t).Snapshot(soon(t)); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
