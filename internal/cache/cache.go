@@ -1,0 +1,212 @@
+// Package cache remembers responses, positive and negative, for as long as
+// their TTLs allow (RFC 1035 section 7.4, RFC 2308).
+//
+// It is apart from forward because it knows no servers and no sockets: it asks
+// the next handler and decides what of its responses may be given to others. A
+// response is remembered whole and for its own question only, never taken apart by
+// owner: what a response says about other names is not believed (MaginotDNS,
+// 2023), and NXDOMAIN of a name never hides one below it.
+package cache
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/dnsserver"
+	"github.com/node-dns/node-dns/internal/nameserver"
+)
+
+// What zero means in a Config.
+const (
+	defaultMaxTTL         = 24 * time.Hour // unbound's cache-max-ttl
+	defaultMaxNegativeTTL = time.Hour      // unbound's cache-max-negative-ttl; RFC 2308 section 5 finds 1 to 3 hours good
+	defaultEntryBytes     = 4096
+	minBytes              = 1 << 20
+)
+
+// A Config is what a Cache is made of.
+type Config struct {
+	// Next is asked for what is not remembered. It must not be nil, and what it
+	// returns belongs to the cache.
+	Next dnsserver.Handler
+	// Size bounds the responses remembered (dnsmasq's cache-size, which counts
+	// names). 0 or less remembers nothing.
+	Size int
+	// MaxBytes bounds the estimated memory of the responses. 0 means 4 KiB for each
+	// of Size, at least 1 MiB.
+	MaxBytes int
+	// MaxTTL bounds how long a positive response is remembered, and the TTLs that
+	// clients see (dnsmasq's max-cache-ttl). 0 means 24 hours, as in unbound; dnsmasq
+	// has no bound of its own.
+	MaxTTL time.Duration
+	// MaxNegativeTTL is the same for NXDOMAIN and NODATA. 0 means 1 hour, as in
+	// unbound; less than 0 remembers none (dnsmasq's no-negcache).
+	MaxNegativeTTL time.Duration
+	// Limit returns a bound on MaxTTL and MaxNegativeTTL for one qname: 0 means none, less
+	// than 0 that the response is not remembered. It gets the zero Name for a
+	// qname that is no dnsname.Name, and is called concurrently. nil means no limits.
+	Limit func(dnsname.Name) time.Duration
+	// Now is the clock, whose times must have a monotonic reading where the wall
+	// clock may jump. nil means time.Now.
+	Now func() time.Time
+}
+
+// A Cache is a dnsserver.Handler that remembers responses. All methods may be
+// called concurrently.
+type Cache struct {
+	next   dnsserver.Handler
+	limits limits
+	now    func() time.Time
+	store  *store // nil when nothing is remembered
+
+	hits, misses atomic.Uint64
+}
+
+var _ dnsserver.Handler = (*Cache)(nil)
+
+// New returns an empty Cache. It starts nothing.
+func New(c Config) *Cache {
+	cache := &Cache{next: c.Next, limits: newLimits(c), now: c.Now}
+	if cache.now == nil {
+		cache.now = time.Now
+	}
+	if c.Size > 0 {
+		if c.MaxBytes <= 0 {
+			c.MaxBytes = max(c.Size*defaultEntryBytes, minBytes)
+		}
+		cache.store = newStore(c.Size, c.MaxBytes)
+	}
+	return cache
+}
+
+// ServeDNS answers q from memory, and sets q.Cached, or asks the next handler.
+// The caller owns the response. TTLs are counted down in whole seconds and never
+// reach 0; those of a response that was just fetched have the same bounds, so that a
+// client does not see them jump. The AD bit is the upstream's for everyone;
+// dnsserver knows who asked for it (RFC 6840 section 5.8).
+//
+// A query that has not RD set is answered from memory too, but what the next
+// handler says to it is not remembered: it may be a referral.
+func (c *Cache) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
+	if c.store == nil || !cacheable(q.Msg) {
+		return c.next.ServeDNS(ctx, q)
+	}
+	k := keyOf(q)
+	if e := c.store.get(k); e != nil {
+		if age, live := e.age(c.now()); live {
+			c.hits.Add(1)
+			q.Cached = true
+			return answer(q, e.response(age)), nil
+		}
+	}
+	c.misses.Add(1)
+	epoch := c.store.epoch.Load()
+	m, err := c.next.ServeDNS(ctx, q)
+	if err != nil || m == nil {
+		return m, err
+	}
+	if lifetime := c.limits.remember(q, m); lifetime > 0 && q.Msg.RecursionDesired {
+		c.store.put(newEntry(k, q, m, c.now(), lifetime), epoch)
+	}
+	return m, nil
+}
+
+// cacheable reports whether responses to a query like msg may be remembered:
+// one question, of the Internet class.
+func cacheable(msg *dns.Msg) bool {
+	return len(msg.Question) == 1 && msg.Question[0].Qclass == dns.ClassINET
+}
+
+// answer turns a remembered response into one to q. It is not authoritative
+// whatever the upstream was (RFC 1034 section 4.3.1: AA is for who has the zone).
+func answer(q *dnsserver.Query, m *dns.Msg) *dns.Msg {
+	m.Id = q.Msg.Id
+	m.Question = []dns.Question{q.Msg.Question[0]}
+	m.Authoritative = false
+	m.RecursionDesired = q.Msg.RecursionDesired
+	m.CheckingDisabled = q.Msg.CheckingDisabled
+	return m
+}
+
+func wantsDNSSEC(msg *dns.Msg) bool {
+	opt := msg.IsEdns0()
+	return opt != nil && opt.Do()
+}
+
+// An Entry describes one remembered response.
+type Entry struct {
+	// Name is the qname; zero when it has octets that no dnsname.Name has.
+	Name dnsname.Name
+	// QName is the qname in lower case as zone files write it, whatever its octets.
+	QName string
+	Type  uint16
+	Rcode int
+	// Server is the upstream nameserver that the response came from; zero when the
+	// next handler named none.
+	Server nameserver.Server
+	// Age is how long it has been remembered, TTL how long it will be; TTL is 0 or
+	// less for one that is not given to clients any more.
+	Age, TTL time.Duration
+}
+
+// Within reports whether the qname is zone or below it, also when it is no
+// dnsname.Name.
+func (e Entry) Within(zone dnsname.Name) bool {
+	if !e.Name.IsZero() {
+		return e.Name.Within(zone)
+	}
+	return !zone.IsZero() && dns.IsSubDomain(zone.String(), e.QName)
+}
+
+// Flush forgets the entries that match reports true for, all when it is nil, and
+// returns how many. A response that was asked for before Flush and comes after it
+// is not remembered: it may be one of those. match must not call the Cache.
+func (c *Cache) Flush(match func(Entry) bool) int {
+	if c.store == nil {
+		return 0
+	}
+	now := c.now()
+	return c.store.flush(func(e *entry) bool { return match == nil || match(e.describe(now)) })
+}
+
+// Stats are counters since New, and what is remembered now.
+type Stats struct {
+	Hits       uint64 `json:"hits"`
+	Misses     uint64 `json:"misses"`
+	Insertions uint64 `json:"insertions"`
+	Evictions  uint64 `json:"evictions"` // entries forgotten for lack of room that had not expired
+	Entries    int    `json:"entries"`
+	Bytes      int    `json:"bytes"` // estimated
+	Size       int    `json:"size"`  // the bound on Entries
+}
+
+// Stats returns the counters.
+func (c *Cache) Stats() Stats {
+	s := Stats{Hits: c.hits.Load(), Misses: c.misses.Load()}
+	if c.store != nil {
+		c.store.addTo(&s)
+	}
+	return s
+}
+
+// A key is what two queries must have in common to get the same response. DO and
+// CD are part of it: without them a client got records, or failures, that were
+// meant for another (CVE-2024-0874, CoreDNS).
+type key struct {
+	name   string // in lower case
+	qtype  uint16
+	do, cd bool
+}
+
+func keyOf(q *dnsserver.Query) key {
+	name := q.Name.String()
+	if q.Name.IsZero() {
+		name = strings.ToLower(q.Msg.Question[0].Name)
+	}
+	return key{name: name, qtype: q.Msg.Question[0].Qtype, do: wantsDNSSEC(q.Msg), cd: q.Msg.CheckingDisabled}
+}

@@ -1,0 +1,141 @@
+package cache
+
+import (
+	"math"
+	"strings"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/dnsserver"
+)
+
+// limits decide how long a response may be remembered.
+type limits struct {
+	positive, negative time.Duration
+	byName             func(dnsname.Name) time.Duration
+}
+
+func newLimits(c Config) limits {
+	l := limits{positive: c.MaxTTL, negative: c.MaxNegativeTTL, byName: c.Limit}
+	if l.positive <= 0 {
+		l.positive = defaultMaxTTL
+	}
+	if l.negative == 0 {
+		l.negative = defaultMaxNegativeTTL
+	}
+	return l
+}
+
+// remember returns for how long, in whole seconds, m may be given to clients that
+// ask what q asks; 0 means not at all. That is the smallest of its TTLs and of the
+// limits. A response that may be remembered has its TTLs brought down to the
+// limit, in place.
+func (l limits) remember(q *dnsserver.Query, m *dns.Msg) time.Duration {
+	seconds, soa := ttl(m, q.Msg.Question[0])
+	limit := l.positive
+	if soa != nil {
+		limit = l.negative
+	}
+	if l.byName != nil {
+		if own := l.byName(q.Name); own != 0 {
+			limit = min(limit, own)
+		}
+	}
+	limit = limit.Truncate(time.Second)
+	lifetime := min(time.Duration(seconds)*time.Second, limit)
+	if lifetime <= 0 {
+		return 0
+	}
+	if soa != nil {
+		soa.Hdr.Ttl = min(soa.Hdr.Ttl, soa.Minttl) // RFC 2308 section 3
+	}
+	highest := uint32(min(limit/time.Second, math.MaxInt32))
+	eachTTL(m, func(ttl uint32) uint32 { return min(ttl, highest) })
+	return lifetime
+}
+
+// ttl returns the seconds for which m is an answer to question by its own
+// account, 0 when it is none to remember. soa is set when it is a negative one: it
+// is the record that says so.
+//
+// Only NOERROR and NXDOMAIN say something about the name. SERVFAIL and its like
+// are about servers: RFC 9520 has resolvers remember them for 1 s to 5 min, which is
+// left to the upstream resolver that found the failure.
+func ttl(m *dns.Msg, question dns.Question) (seconds uint32, soa *dns.SOA) {
+	if m.Truncated || m.Rcode != dns.RcodeSuccess && m.Rcode != dns.RcodeNameError {
+		return 0, nil
+	}
+	seconds = math.MaxInt32
+	for _, section := range [...][]dns.RR{m.Answer, m.Ns, m.Extra} {
+		for _, rr := range section {
+			if rr.Header().Rrtype != dns.TypeOPT {
+				seconds = min(seconds, known(rr.Header().Ttl))
+			}
+		}
+	}
+	if m.Rcode == dns.RcodeSuccess && answers(m.Answer, question.Qtype) {
+		return seconds, nil
+	}
+	soa = zoneOf(m, question.Name)
+	if soa == nil {
+		return 0, nil // RFC 2308 section 5: nobody could say when it ends
+	}
+	return min(seconds, known(soa.Minttl)), soa
+}
+
+// known is ttl as RFC 2181 section 8 reads it: the highest bit set means 0.
+func known(ttl uint32) uint32 {
+	if ttl > math.MaxInt32 {
+		return 0
+	}
+	return ttl
+}
+
+// answers reports whether the answer section has what was asked for. An alias
+// whose end has nothing of the type is NODATA (RFC 2308 section 2.2).
+func answers(section []dns.RR, qtype uint16) bool {
+	for _, rr := range section {
+		if t := rr.Header().Rrtype; t == qtype || qtype == dns.TypeANY {
+			return true
+		}
+	}
+	return false
+}
+
+// zoneOf returns the SOA record of a negative response: of the zone of qname, or of
+// a name that it is an alias for. One of a zone elsewhere says nothing about it.
+func zoneOf(m *dns.Msg, qname string) *dns.SOA {
+	for _, rr := range m.Ns {
+		soa, ok := rr.(*dns.SOA)
+		if !ok {
+			continue
+		}
+		if isWithin(qname, soa.Hdr.Name) {
+			return soa
+		}
+		for _, alias := range m.Answer {
+			if cname, ok := alias.(*dns.CNAME); ok && isWithin(cname.Target, soa.Hdr.Name) {
+				return soa
+			}
+		}
+	}
+	return nil
+}
+
+func isWithin(name, zone string) bool {
+	return dns.IsSubDomain(strings.ToLower(zone), strings.ToLower(name))
+}
+
+// eachTTL changes every TTL in m. That of an OPT record is none (RFC 6891 section
+// 6.1.3).
+func eachTTL(m *dns.Msg, change func(uint32) uint32) {
+	for _, section := range [...][]dns.RR{m.Answer, m.Ns, m.Extra} {
+		for _, rr := range section {
+			if h := rr.Header(); h.Rrtype != dns.TypeOPT {
+				h.Ttl = change(h.Ttl)
+			}
+		}
+	}
+}
