@@ -97,6 +97,17 @@ func TestBinary(t *testing.T) {
 	}
 }
 
+// Found by a case whose IPv4 route had an IPv6 gateway (RFC 5549), and became an IPv6 route.
+func TestRouteFamily(t *testing.T) {
+	l := New(t)
+	l.Veth("eth0", l.Namespace("srv"), "srv0")
+	l.Addr("eth0", "192.168.122.50/24", "2001:db8::1/64")
+	l.Route("default via inet6 2001:db8::2 dev eth0")
+	if got := l.Run("ip", "-4", "route", "show", "default"); !strings.Contains(got, "via inet6 2001:db8::2") {
+		t.Errorf("IPv4 default route: %q", got)
+	}
+}
+
 // A laptop's user is told why the lane did not run; in CI that is a failure.
 func TestWithoutRoot(t *testing.T) {
 	New(t)

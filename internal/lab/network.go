@@ -146,14 +146,15 @@ func (l *Lab) Addr(link string, prefixes ...string) {
 	}
 }
 
-// Route adds a route in the words of ip-route(8); a leading "-6" or "-4" names the family.
+// Route adds an IPv4 route in the words of ip-route(8), or with a leading "-6" an IPv6 one. The family is always said, because `ip`
+// itself takes "default via inet6 …" for an IPv6 route.
 func (l *Lab) Route(words string) {
 	l.t.Helper()
-	argv, f := []string{"ip"}, strings.Fields(words)
-	if strings.HasPrefix(words, "-") {
-		argv, f = append(argv, f[0]), f[1:]
+	family, f := "-4", strings.Fields(words)
+	if f[0] == "-6" {
+		family, f = f[0], f[1:]
 	}
-	l.Run(append(append(argv, "route", "add"), f...)...)
+	l.Run(append([]string{"ip", family, "route", "add"}, f...)...)
 }
 
 // Run runs a program to its end, and returns what it printed.
