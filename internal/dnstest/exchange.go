@@ -1,0 +1,50 @@
+package dnstest
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+// patience is how long Exchange waits: longer than anything that is tested may take.
+const patience = 10 * time.Second
+
+// An Option changes the query of Exchange. Any function of this form will do.
+type Option func(query *dns.Msg)
+
+// EDNS adds an OPT record that offers size octets over UDP.
+func EDNS(size uint16) Option { return func(query *dns.Msg) { query.SetEdns0(size, false) } }
+
+// DO adds an OPT record with the DO bit, which offers 1232 octets.
+func DO() Option { return func(query *dns.Msg) { query.SetEdns0(payload, true) } }
+
+// Exchange asks server over UDP, RD set, and returns the response. The test fails when none comes within 10 s, and when
+// it is none to the query. It is never asked again over TCP, nor a second time.
+func Exchange(t TB, server netip.AddrPort, name string, qtype uint16, options ...Option) *dns.Msg {
+	t.Helper()
+	return exchange(t, "udp", server, name, qtype, options)
+}
+
+// ExchangeTCP is Exchange over TCP.
+func ExchangeTCP(t TB, server netip.AddrPort, name string, qtype uint16, options ...Option) *dns.Msg {
+	t.Helper()
+	return exchange(t, "tcp", server, name, qtype, options)
+}
+
+func exchange(t TB, network string, server netip.AddrPort, name string, qtype uint16, options []Option) *dns.Msg {
+	t.Helper()
+	query := new(dns.Msg).SetQuestion(dns.Fqdn(name), qtype)
+	for _, option := range options {
+		option(query)
+	}
+	client := dns.Client{Net: network, Timeout: patience}
+	response, _, err := client.Exchange(query, server.String())
+	switch {
+	case err != nil:
+		t.Fatalf("asking %s for %s %s over %s: %v", server, name, dns.Type(qtype), network, err)
+	case !response.Response || response.Id != query.Id || len(response.Question) != 1 || response.Question[0] != query.Question[0]:
+		t.Fatalf("asking %s for %s %s over %s: no response to that query:\n%s", server, name, dns.Type(qtype), network, response)
+	}
+	return response
+}

@@ -1,0 +1,97 @@
+package dnstest
+
+import (
+	"net"
+
+	"github.com/miekg/dns"
+)
+
+const (
+	payload  = 1232 // what our OPT record says: the size of DNS flag day 2020
+	maxChain = 16   // CNAME records that are followed
+)
+
+// respond makes the right response: AA and RA, CNAME chains followed to their end, EDNS answered with EDNS.
+func (r *records) respond(query *dns.Msg) *dns.Msg {
+	m := new(dns.Msg).SetReply(query)
+	m.Authoritative, m.RecursionAvailable = true, true
+	signed := false
+	if opt := query.IsEdns0(); opt != nil {
+		signed = opt.Do()
+		m.SetEdns0(payload, signed)
+		if opt.Version() != 0 {
+			m.Rcode = dns.RcodeBadVers
+			return m
+		}
+	}
+	switch question := query.Question[0]; {
+	case query.Opcode != dns.OpcodeQuery, dns.TypeTKEY <= question.Qtype && question.Qtype < dns.TypeANY:
+		m.Rcode = dns.RcodeNotImplemented
+	case question.Qclass != dns.ClassINET:
+		m.Rcode = dns.RcodeRefused
+	default:
+		r.resolve(m, question, signed)
+		m.AuthenticatedData = (signed || query.AuthenticatedData) && r.isSigned(m)
+	}
+	return m
+}
+
+// resolve fills in the sections. The RCODE is that of the last name of a chain (RFC 6604 section 3); a chain that comes
+// back to itself is given as far as it goes.
+func (r *records) resolve(m *dns.Msg, question dns.Question, signed bool) {
+	name := question.Name
+	for range maxChain {
+		owner, found := r.source(name)
+		if !found {
+			m.Rcode = dns.RcodeNameError
+			m.Ns = r.authority(name, signed)
+			return
+		}
+		if rrs := r.pick(owner, name, question.Qtype, signed); rrs != nil {
+			m.Answer = append(m.Answer, rrs...)
+			return
+		}
+		alias := r.pick(owner, name, dns.TypeCNAME, signed)
+		if alias == nil {
+			m.Ns = r.authority(name, signed)
+			return
+		}
+		m.Answer = append(m.Answer, alias...)
+		name = target(alias)
+	}
+}
+
+func target(alias []dns.RR) string {
+	for _, rr := range alias {
+		if cname, ok := rr.(*dns.CNAME); ok {
+			return cname.Target
+		}
+	}
+	return "."
+}
+
+// isSigned reports whether the records have signatures over the answer: then a validating nameserver says AD, to who
+// asked with DO or AD (RFC 6840 sections 5.7 and 5.8).
+func (r *records) isSigned(m *dns.Msg) bool {
+	for _, rr := range m.Answer {
+		owner, _ := r.source(rr.Header().Name)
+		rrtype := rr.Header().Rrtype
+		if rrtype != dns.TypeRRSIG && len(r.pick(owner, owner, rrtype, true)) == len(r.pick(owner, owner, rrtype, false)) {
+			return false
+		}
+	}
+	return len(m.Answer) > 0
+}
+
+// forgedRR is the answer that nobody should believe.
+func forgedRR(question dns.Question) dns.RR {
+	header := dns.RR_Header{Name: question.Name, Rrtype: question.Qtype, Class: dns.ClassINET, Ttl: defaultTTL}
+	switch question.Qtype {
+	case dns.TypeA:
+		return &dns.A{Hdr: header, A: net.ParseIP(ForgedA)}
+	case dns.TypeAAAA:
+		return &dns.AAAA{Hdr: header, AAAA: net.ParseIP(ForgedAAAA)}
+	}
+	header.Rrtype = dns.TypeCNAME
+	return &dns.CNAME{Hdr: header, Target: ForgedName}
+}

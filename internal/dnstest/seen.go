@@ -1,0 +1,79 @@
+package dnstest
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/miekg/dns"
+)
+
+const (
+	maxSeen  = 100_000 // queries that Received keeps; older ones are counted but forgotten
+	maxNames = 2 << 20 // names and types that QueriesFor tells apart; later ones are counted by Queries alone
+)
+
+// A Query is one that a Server read, whatever faults it met.
+type Query struct {
+	Msg     *dns.Msg // read-only
+	Client  netip.AddrPort
+	Network string // "udp", "tcp" or "tls"
+}
+
+type key struct {
+	name  string
+	qtype uint16
+}
+
+// counts are how often each name and type was asked for.
+type counts struct {
+	all   int
+	byKey map[key]int
+}
+
+func (s *Server) noteLocked(q Query) {
+	if len(s.seen) == maxSeen {
+		s.seen = slices.Delete(s.seen, 0, maxSeen/2)
+	}
+	s.seen = append(s.seen, q)
+	if s.counts.byKey == nil {
+		s.counts.byKey = map[key]int{}
+	}
+	question := q.Msg.Question[0]
+	asked := key{strings.ToLower(question.Name), question.Qtype}
+	s.counts.all++
+	if s.counts.byKey[asked] > 0 || len(s.counts.byKey) < maxNames {
+		s.counts.byKey[asked]++
+	}
+}
+
+// Queries returns how many queries were read so far, those that got no response too.
+func (s *Server) Queries() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.counts.all
+}
+
+// QueriesFor returns how many of them asked for name and qtype; dns.TypeNone is all types.
+func (s *Server) QueriesFor(name string, qtype uint16) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name = dns.CanonicalName(name)
+	if qtype != dns.TypeNone {
+		return s.counts.byKey[key{name, qtype}]
+	}
+	sum := 0
+	for k, n := range s.counts.byKey {
+		if k.name == name {
+			sum += n
+		}
+	}
+	return sum
+}
+
+// Received returns the queries in the order in which they were read, the last 50,000 at least.
+func (s *Server) Received() []Query {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.seen)
+}

@@ -1,0 +1,273 @@
+package dnstest
+
+import (
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	maxInFlight  = 20_000 // at the bound the sockets are not read
+	maxDatagram  = 65_535
+	pairAttempts = 64 // for a port that is free for UDP and for TCP
+)
+
+// sockets are what is open between Up and Down, and what runs on it.
+type sockets struct {
+	udp      *net.UDPConn // nil for TLS
+	listener net.Listener
+	done     chan struct{}
+	slots    chan struct{}
+	running  sync.WaitGroup
+
+	mu    sync.Mutex // guards conns
+	conns map[net.Conn]struct{}
+}
+
+func (s *Server) bindLocked() error {
+	open, addr, err := bind(s.addr, s.secure)
+	if err != nil {
+		return err
+	}
+	s.sockets, s.addr = open, addr
+	if open.udp != nil {
+		open.running.Go(func() { s.serveUDP(open) })
+	}
+	open.running.Go(func() { s.serveTCP(open) })
+	return nil
+}
+
+func bind(addr netip.AddrPort, secure *tls.Config) (*sockets, netip.AddrPort, error) {
+	family := "6"
+	if addr.Addr().Is4() {
+		family = "4"
+	}
+	for attempt := 1; ; attempt++ {
+		listener, err := net.ListenTCP("tcp"+family, net.TCPAddrFromAddrPort(addr))
+		if err != nil {
+			return nil, addr, fmt.Errorf("binding TCP: %w", err)
+		}
+		bound := netip.AddrPortFrom(addr.Addr(), listener.Addr().(*net.TCPAddr).AddrPort().Port())
+		open := &sockets{
+			listener: listener, done: make(chan struct{}), slots: make(chan struct{}, maxInFlight), conns: map[net.Conn]struct{}{},
+		}
+		if secure != nil {
+			open.listener = tls.NewListener(listener, secure)
+			return open, bound, nil
+		}
+		open.udp, err = net.ListenUDP("udp"+family, net.UDPAddrFromAddrPort(bound))
+		switch {
+		case err == nil:
+			_ = open.udp.SetReadBuffer(1 << 20) // as much of it as net.core.rmem_max allows
+			return open, bound, nil
+		case addr.Port() != 0 || attempt == pairAttempts || !errors.Is(err, syscall.EADDRINUSE):
+			listener.Close()
+			return nil, addr, fmt.Errorf("binding UDP: %w", err)
+		}
+		listener.Close()
+	}
+}
+
+func (o *sockets) close() {
+	close(o.done)
+	if o.udp != nil {
+		o.udp.Close()
+	}
+	o.listener.Close()
+	o.closeConns()
+	o.running.Wait()
+}
+
+func (o *sockets) closeConns() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for conn := range o.conns {
+		abandon(conn)
+	}
+}
+
+// abandon closes a connection without the wait for a TLS close_notify to be written.
+func abandon(conn net.Conn) {
+	if secured, ok := conn.(*tls.Conn); ok {
+		conn = secured.NetConn()
+	}
+	conn.Close()
+}
+
+// keep registers a connection; false means that the server is going down.
+func (o *sockets) keep(conn net.Conn) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	select {
+	case <-o.done:
+		return false
+	default:
+	}
+	o.conns[conn] = struct{}{}
+	return true
+}
+
+func (o *sockets) forget(conn net.Conn) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.conns, conn)
+}
+
+// run runs one query's work when a slot is free; false means that the server is going down.
+func (o *sockets) run(work func()) bool {
+	select {
+	case <-o.done:
+		return false
+	case o.slots <- struct{}{}:
+	}
+	o.running.Go(func() {
+		defer func() { <-o.slots }()
+		work()
+	})
+	return true
+}
+
+// wait reports false when the server went down before d was over.
+func (o *sockets) wait(d time.Duration) bool {
+	if d <= 0 {
+		return true
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-o.done:
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+func (s *Server) serveUDP(o *sockets) {
+	buffer := make([]byte, maxDatagram)
+	for {
+		n, client, err := o.udp.ReadFromUDPAddrPort(buffer)
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			continue // an ICMP error of an earlier response
+		}
+		out := s.react(buffer[:n], "udp", client)
+		if !o.run(func() { o.sendUDP(out, client) }) {
+			return
+		}
+	}
+}
+
+// sendUDP has nobody to tell of an error: the client sees silence, as on a network.
+func (o *sockets) sendUDP(out reply, client netip.AddrPort) {
+	if !o.wait(out.delay) {
+		return
+	}
+	for _, m := range out.messages {
+		if !m.elsewhere {
+			_, _ = o.udp.WriteToUDPAddrPort(m.wire, client)
+			continue
+		}
+		here := o.udp.LocalAddr().(*net.UDPAddr)
+		other, err := net.ListenUDP("udp", &net.UDPAddr{IP: here.IP, Zone: here.Zone})
+		if err != nil {
+			continue
+		}
+		_, _ = other.WriteToUDPAddrPort(m.wire, client)
+		other.Close()
+	}
+}
+
+func (s *Server) serveTCP(o *sockets) {
+	for {
+		conn, err := o.listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			if !o.wait(time.Millisecond) { // no descriptors, say
+				return
+			}
+			continue
+		}
+		if !o.keep(conn) {
+			abandon(conn)
+			return
+		}
+		o.running.Go(func() {
+			defer o.forget(conn)
+			defer abandon(conn)
+			s.serveConn(o, conn)
+		})
+	}
+}
+
+// serveConn answers the queries of one connection, each as soon as it can (RFC 7766 section 6.2.1.1: out of order).
+func (s *Server) serveConn(o *sockets, conn net.Conn) {
+	client := conn.RemoteAddr().(*net.TCPAddr).AddrPort()
+	network := "tcp"
+	if s.secure != nil {
+		network = "tls"
+	}
+	var writing sync.Mutex
+	for {
+		var size [2]byte
+		if _, err := io.ReadFull(conn, size[:]); err != nil {
+			return
+		}
+		query := make([]byte, binary.BigEndian.Uint16(size[:]))
+		if _, err := io.ReadFull(conn, query); err != nil {
+			return
+		}
+		out := s.react(query, network, client)
+		work := func() {
+			if !o.wait(out.delay) {
+				return
+			}
+			writing.Lock()
+			defer writing.Unlock()
+			sendTCP(conn, out)
+		}
+		if !o.run(work) {
+			return
+		}
+	}
+}
+
+func sendTCP(conn net.Conn, out reply) {
+	for _, m := range out.messages {
+		frame := binary.BigEndian.AppendUint16(nil, uint16(len(m.wire)))
+		frame = append(frame, m.wire...)
+		if out.ending == resets {
+			frame = frame[:len(frame)/2]
+		}
+		if _, err := conn.Write(frame); err != nil {
+			return
+		}
+	}
+	switch out.ending {
+	case closes:
+		conn.Close()
+	case resets:
+		reset(conn)
+	}
+}
+
+// reset ends a connection with RST instead of FIN.
+func reset(conn net.Conn) {
+	if secured, ok := conn.(*tls.Conn); ok {
+		conn = secured.NetConn()
+	}
+	if plain, ok := conn.(*net.TCPConn); ok {
+		_ = plain.SetLinger(0) // fails on a closed one only
+	}
+	conn.Close()
+}
