@@ -7,6 +7,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"time"
@@ -19,9 +21,17 @@ const runTimeout = 2 * time.Second
 func main() {
 	ctx, cancel := context.WithTimeout(context.Background(), runTimeout)
 	defer cancel()
-	command, err := parseCommand(os.Args[1:], os.Getenv("NM_DISPATCHER_ACTION") != "")
-	if err != nil {
+	fromNetworkManager := os.Getenv("NM_DISPATCHER_ACTION") != ""
+	command, err := parseCommand(os.Args[1:], fromNetworkManager)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Print(usage)
+		return
+	case err != nil:
 		fmt.Fprintf(os.Stderr, "origin-dns-dispatcher: %v\n%s", err, usage)
+		if fromNetworkManager {
+			return // its form exits 0 whatever happens
+		}
 		os.Exit(exitUsage)
 	}
 	os.Exit(command.run(ctx, os.Stdout, os.Stderr))

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/node-dns/node-dns/internal/resolvconf"
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
@@ -123,9 +124,11 @@ func warnings(s State, p Plan) []string {
 	return append(w, searchWarnings(s)...)
 }
 
-// droppedNameservers are the nameservers of a resolv.conf that is not ours and that are not captured.
+// droppedNameservers are the nameservers of an admin's resolv.conf that are not captured. One that NetworkManager wrote
+// is no admin's word, only older than what it says now.
 func droppedNameservers(s State, p Plan) []string {
-	if s.isOurs() || resolvedStub(s.ResolvConf) {
+	owner := resolvconf.Parse(s.ResolvConf.Data).Owner()
+	if s.isOurs() || resolvedStub(s.ResolvConf) || strings.Contains(owner, "NetworkManager") {
 		return nil
 	}
 	var names []string

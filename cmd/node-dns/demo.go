@@ -1,0 +1,26 @@
+package main
+
+import (
+	"os/signal"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/node-dns/node-dns/internal/demo"
+)
+
+func newDemoCommand() *cobra.Command {
+	var serve bool
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "Tell the whole story on loopback: no root, no NetworkManager, no cluster",
+		Args:  usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := signal.NotifyContext(cmd.Context(), unix.SIGINT, unix.SIGTERM)
+			defer stop()
+			return demo.Run(ctx, demo.Config{Out: cmd.OutOrStdout(), Version: version, Serve: serve})
+		},
+	}
+	cmd.Flags().BoolVar(&serve, "serve", false, "keep the daemon running after the story, to be asked with dig")
+	return cmd
+}

@@ -1,0 +1,47 @@
+// node-dns is the node's resolver (`node-dns serve`) and the admin's tool for it.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/node-dns/node-dns/internal/control"
+)
+
+// version is set by the linker: -X main.version=1.0.0.
+var version = "dev"
+
+// Exit codes, the same for all commands.
+const (
+	exitOK = iota
+	exitProblem
+	exitUsage
+	exitNotRunning
+)
+
+func main() {
+	os.Exit(run(context.Background(), os.Args[1:]))
+}
+
+func run(ctx context.Context, args []string) int {
+	root := newRootCommand()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	var usage usageError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, errShown):
+		return exitProblem
+	case errors.As(err, &usage):
+		fmt.Fprintf(os.Stderr, "node-dns: %v\n", err)
+		return exitUsage
+	}
+	fmt.Fprintf(os.Stderr, "node-dns: %v\n", err)
+	if errors.Is(err, control.ErrNotRunning) {
+		return exitNotRunning
+	}
+	return exitProblem
+}

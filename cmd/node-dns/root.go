@@ -1,0 +1,45 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+)
+
+// errShown stands for a problem that the output has shown already.
+var errShown = errors.New("problem shown above")
+
+// usageError is a mistake in how the program was called.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// newRootCommand is the tree of commands; `node-dns` alone is `node-dns status`.
+func newRootCommand() *cobra.Command {
+	status := newStatusCommand()
+	root := &cobra.Command{
+		Use:           "node-dns",
+		Short:         "One DNS agent for a Kubernetes node: cluster names and the site's names from one address",
+		Version:       version,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          usageArgs(cobra.NoArgs),
+		RunE:          status.RunE,
+	}
+	root.SetVersionTemplate("node-dns {{.Version}}\n")
+	root.PersistentFlags().String("root", "/", "work on the tree below this directory")
+	root.Flags().AddFlagSet(status.Flags())
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.AddCommand(status, newServeCommand(), newCheckConfigCommand(), newDemoCommand())
+	return root
+}
+
+// usageArgs marks the errors of an argument check as usage errors.
+func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return usageError{err}
+		}
+		return nil
+	}
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"net/netip"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/node-dns/node-dns/internal/daemon"
+	"github.com/node-dns/node-dns/internal/nameserver"
+)
+
+func newServeCommand() *cobra.Command {
+	var configFile string
+	var listen, upstreams []string
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the daemon: answer cluster names and forward the rest",
+		Long: `Run the daemon: answer cluster names and forward the rest.
+
+Without flags it listens where node-config.yaml and node-dns.yaml say (the node IP, port 53) and asks the upstream
+nameservers that origin-dns-dispatcher captured. SIGHUP reads the configuration again, SIGTERM ends it after the
+queries under way.`,
+		Args: usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			root, err := cmd.Flags().GetString("root")
+			if err != nil {
+				return err
+			}
+			config := daemon.Config{Root: root, ConfigFile: configFile, Version: version, Level: new(slog.LevelVar)}
+			config.Log = newLogger(cmd.ErrOrStderr(), config.Level)
+			if config.Listen, err = parseListen(listen); err != nil {
+				return usageError{err}
+			}
+			if config.Upstreams, err = parseUpstreams(upstreams); err != nil {
+				return usageError{err}
+			}
+			return daemon.Run(cmd.Context(), config)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&configFile, "config", "", "read this file instead of /etc/node-dns/node-dns.yaml")
+	flags.StringArrayVar(&listen, "listen", nil, "listen on ADDR:PORT instead of what the configuration says (repeatable)")
+	flags.StringArrayVar(&upstreams, "upstream", nil, "forward to IP[:PORT] instead of the captured upstreams (repeatable)")
+	return cmd
+}
+
+func parseListen(texts []string) ([]netip.AddrPort, error) {
+	var addrs []netip.AddrPort
+	for _, text := range texts {
+		addr, err := netip.ParseAddrPort(text)
+		if err != nil {
+			return nil, fmt.Errorf("--listen %s: expected ADDR:PORT, such as 127.0.0.1:10053 or [::1]:10053", text)
+		}
+		addrs = append(addrs, addr)
+	}
+	return addrs, nil
+}
+
+func parseUpstreams(texts []string) ([]nameserver.Server, error) {
+	var servers []nameserver.Server
+	for _, text := range texts {
+		server, err := nameserver.Parse(text)
+		if err != nil {
+			return nil, fmt.Errorf("--upstream %s: %w", text, err)
+		}
+		servers = append(servers, server)
+	}
+	return servers, nil
+}
+
+// newLogger logs key=value lines to stderr. Under systemd the journal has the time already.
+func newLogger(stderr io.Writer, level *slog.LevelVar) *slog.Logger {
+	options := &slog.HandlerOptions{Level: level}
+	if os.Getenv("JOURNAL_STREAM") != "" {
+		options.ReplaceAttr = func(groups []string, attr slog.Attr) slog.Attr {
+			if len(groups) == 0 && attr.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return attr
+		}
+	}
+	return slog.New(slog.NewTextHandler(stderr, options))
+}

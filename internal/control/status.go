@@ -1,0 +1,94 @@
+package control
+
+import "time"
+
+// Status is what the daemon says of itself, whole: one struct for the text and for JSON.
+type Status struct {
+	APIVersion string     `json:"apiVersion"`
+	Kind       string     `json:"kind"`
+	Version    string     `json:"version"`
+	PID        int        `json:"pid"`
+	Started    time.Time  `json:"started"`
+	Now        time.Time  `json:"now"`
+	Ready      bool       `json:"ready"`
+	Node       Node       `json:"node"`
+	Listeners  []Listener `json:"listeners"`
+	Cluster    Cluster    `json:"cluster"`
+	Routes     []Route    `json:"routes"` // the root route's servers are the upstreams
+	ResolvConf ResolvConf `json:"resolvConf"`
+	Cache      Cache      `json:"cache"`
+	Queries    Queries    `json:"queries"`
+	Problems   []string   `json:"problems"` // what an admin should mend; empty: all is well
+	Notes      []string   `json:"notes"`    // what an admin should know
+}
+
+// Node is this machine as the daemon sees it.
+type Node struct {
+	Name string `json:"name"`
+	IP   string `json:"ip"` // "": no address is known yet
+}
+
+// Listener is one address that the daemon listens on, or would.
+type Listener struct {
+	Address string `json:"address"`
+	UDP     bool   `json:"udp"`
+	TCP     bool   `json:"tcp"`
+	Error   string `json:"error,omitempty"`
+}
+
+// Cluster says who answers for the cluster domain.
+type Cluster struct {
+	Domain       string   `json:"domain"`
+	ReverseZones []string `json:"reverseZones"`
+	Servers      []string `json:"servers"` // empty: unknown, and the zone answers SERVFAIL
+	Source       string   `json:"source"`  // where the domain and the servers were read
+}
+
+// Route is one domain and the servers that its queries go to.
+type Route struct {
+	Domain  string   `json:"domain"`
+	Source  string   `json:"source"`
+	Servers []Server `json:"servers"`
+}
+
+// Server is one upstream nameserver with its health.
+type Server struct {
+	Address  string        `json:"address"`
+	State    string        `json:"state"` // up, down, unknown
+	Since    time.Time     `json:"since,omitzero"`
+	RTT      time.Duration `json:"rttNanoseconds"` // smoothed; 0: not measured
+	Queries  uint64        `json:"queries"`
+	Failures uint64        `json:"failures"`
+	Error    string        `json:"error,omitempty"` // the last failure
+}
+
+// ResolvConf says whose /etc/resolv.conf is, and what is still to be done to the host's files.
+type ResolvConf struct {
+	Path        string   `json:"path"`
+	Ours        bool     `json:"ours"`
+	Owner       string   `json:"owner,omitempty"` // who says in it that he wrote it
+	Nameservers []string `json:"nameservers"`
+	Search      []string `json:"search"`
+	Original    string   `json:"original,omitempty"` // where the displaced file is kept; "": none is
+	Pending     []string `json:"pending"`            // files that are not what they should be
+	Hold        string   `json:"hold,omitempty"`     // why resolv.conf is left alone
+}
+
+// Cache are the cache's numbers since the start.
+type Cache struct {
+	Entries    int    `json:"entries"`
+	Size       int    `json:"size"`
+	Hits       uint64 `json:"hits"`
+	Misses     uint64 `json:"misses"`
+	Insertions uint64 `json:"insertions"`
+	Evictions  uint64 `json:"evictions"`
+}
+
+// Queries are the listeners' numbers since the start.
+type Queries struct {
+	UDP     uint64 `json:"udp"`
+	TCP     uint64 `json:"tcp"`
+	Shed    uint64 `json:"shed"`    // refused at a bound
+	Dropped uint64 `json:"dropped"` // not a query at all
+	Panics  uint64 `json:"panics"`
+}

@@ -1,0 +1,235 @@
+package control
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+)
+
+// WriteText prints the status as a page for people.
+func (s Status) WriteText(w io.Writer) error {
+	p := &page{w: w}
+	p.line("node-dns %s: running %s, %s%s", s.Version, age(s.Now.Sub(s.Started)), s.readiness(), s.Node.text())
+	p.row("Listening", s.listening())
+	p.row("Cluster", s.clusterText())
+	for _, route := range s.Routes {
+		if slices.Contains(s.Cluster.zones(), route.Domain) {
+			continue // its servers stand in the row above
+		}
+		name := "Upstreams"
+		if route.Domain != "." {
+			name = "Route"
+		}
+		p.row(name, route.text(s.Now))
+	}
+	if len(s.Routes) == 0 {
+		p.row("Upstreams", "none known")
+	}
+	p.row("resolv.conf", s.ResolvConf.text())
+	p.row("Cache", s.Cache.text())
+	p.row("Queries", s.Queries.text())
+	for _, note := range s.Notes {
+		p.line("  %s", note)
+	}
+	for _, problem := range s.Problems {
+		p.line("! %s", problem)
+	}
+	return p.err
+}
+
+func (s Status) readiness() string {
+	if s.Ready {
+		return "ready"
+	}
+	return "NOT ready"
+}
+
+func (n Node) text() string {
+	switch {
+	case n.Name == "" && n.IP == "":
+		return ""
+	case n.IP == "":
+		return "   node " + n.Name
+	}
+	return fmt.Sprintf("   node %s (%s)", n.Name, n.IP)
+}
+
+func (s Status) listening() string {
+	var words []string
+	for _, l := range s.Listeners {
+		word := l.Address + " " + protocols(l)
+		if l.Error != "" {
+			word = l.Address + " FAILED (" + l.Error + ")"
+		}
+		words = append(words, word)
+	}
+	return orNone(strings.Join(words, "   "))
+}
+
+func protocols(l Listener) string {
+	switch {
+	case l.UDP && l.TCP:
+		return "udp+tcp"
+	case l.UDP:
+		return "udp"
+	}
+	return "tcp"
+}
+
+// zones are the cluster domain and its reverse zones.
+func (c Cluster) zones() []string { return append([]string{c.Domain}, c.ReverseZones...) }
+
+// clusterText says who answers for the cluster's names, and how they are.
+func (s Status) clusterText() string {
+	c := s.Cluster
+	text := c.Domain + " SERVFAIL: no cluster DNS server is known"
+	for _, route := range s.Routes {
+		if route.Domain == c.Domain {
+			text = c.Domain + " via " + route.servers(s.Now)
+		}
+	}
+	if len(c.ReverseZones) > 0 {
+		text += "\nwith " + strings.Join(c.ReverseZones, ", ")
+	}
+	return text + from(c.Source)
+}
+
+// from is a further line that says where something was read.
+func from(source string) string {
+	if source == "" || source == "default" {
+		return ""
+	}
+	return "\nfrom " + source
+}
+
+func (r Route) servers(now time.Time) string {
+	var words []string
+	for _, server := range r.Servers {
+		words = append(words, server.text(now))
+	}
+	return orNone(strings.Join(words, "   "))
+}
+
+func (r Route) text(now time.Time) string {
+	text := r.servers(now) + from(r.Source)
+	if r.Domain != "." {
+		return r.Domain + " via " + text
+	}
+	return text
+}
+
+func (s Server) text(now time.Time) string {
+	switch s.State {
+	case "down":
+		return fmt.Sprintf("%s DOWN for %s (%s; %d of %d failed)", s.Address, age(now.Sub(s.Since)), s.Error, s.Failures, s.Queries)
+	case "up":
+		return fmt.Sprintf("%s ok %s", s.Address, milliseconds(s.RTT))
+	}
+	return s.Address + " not asked yet"
+}
+
+func (r ResolvConf) text() string {
+	text := r.Path + " is not ours"
+	switch {
+	case r.Ours:
+		text = r.Path + " is ours"
+	case r.Owner != "":
+		text += " (" + r.Owner + ")"
+	}
+	text += ": nameserver " + orNone(strings.Join(r.Nameservers, " ")) + ", search " + orNone(strings.Join(r.Search, " "))
+	if r.Original != "" {
+		text += "\noriginal kept in " + r.Original
+	}
+	if r.Hold != "" {
+		text += "\nleft alone: " + r.Hold
+	}
+	if len(r.Pending) > 0 {
+		text += "\nto be written: " + strings.Join(r.Pending, " ")
+	}
+	return text
+}
+
+func (c Cache) text() string {
+	if c.Size == 0 {
+		return "off"
+	}
+	text := fmt.Sprintf("%d/%d entries", c.Entries, c.Size)
+	if asked := c.Hits + c.Misses; asked > 0 {
+		text += fmt.Sprintf("   hits %.1f %%", 100*float64(c.Hits)/float64(asked))
+	}
+	if c.Evictions > 0 {
+		text += fmt.Sprintf("   evicted %d", c.Evictions)
+	}
+	return text
+}
+
+func (q Queries) text() string {
+	text := fmt.Sprintf("%d over UDP, %d over TCP", q.UDP, q.TCP)
+	if q.Shed > 0 {
+		text += fmt.Sprintf(", %d refused at a limit", q.Shed)
+	}
+	if q.Panics > 0 {
+		text += fmt.Sprintf(", %d PANICS", q.Panics)
+	}
+	return text
+}
+
+// page writes aligned rows and keeps the first error.
+type page struct {
+	w   io.Writer
+	err error
+}
+
+func (p *page) line(format string, args ...any) {
+	if p.err == nil {
+		_, p.err = fmt.Fprintf(p.w, format+"\n", args...)
+	}
+}
+
+// row prints a name and a text whose further lines stand below its first.
+func (p *page) row(name, text string) {
+	for i, line := range strings.Split(text, "\n") {
+		if i > 0 {
+			name = ""
+		}
+		p.line("%-12s%s", name, line)
+	}
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}
+
+// milliseconds prints two digits behind the point below 10 ms, where they matter, and none above.
+func milliseconds(d time.Duration) string {
+	ms := float64(d) / float64(time.Millisecond)
+	if ms < 10 {
+		return fmt.Sprintf("%.2fms", ms)
+	}
+	return fmt.Sprintf("%.0fms", ms)
+}
+
+// age prints a duration in its two largest units: 3d 4h, 2m 5s, 12s.
+func age(d time.Duration) string {
+	units := []struct {
+		name string
+		size time.Duration
+	}{{"d", 24 * time.Hour}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}}
+	for i, unit := range units {
+		if d < unit.size && i < len(units)-1 {
+			continue
+		}
+		text := fmt.Sprintf("%d%s", d/unit.size, unit.name)
+		if i < len(units)-1 {
+			next := units[i+1]
+			text += fmt.Sprintf(" %d%s", d%unit.size/next.size, next.name)
+		}
+		return text
+	}
+	return "0s"
+}

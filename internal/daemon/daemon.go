@@ -1,0 +1,80 @@
+// Package daemon is `node-dns serve`: it builds listeners, routes and cache from the configuration and the captured
+// upstreams, and rebuilds what has changed when they change.
+//
+// It decides in pure functions (newServing, wantedListeners) and applies what they say; the packages below do the
+// work. It runs unprivileged: what must be written to the host's files it only asks for, by a request file that a
+// systemd path unit turns into a run of origin-dns-dispatcher.
+package daemon
+
+import (
+	"log/slog"
+	"net/netip"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/node-dns/node-dns/internal/cache"
+	"github.com/node-dns/node-dns/internal/dnsserver"
+	"github.com/node-dns/node-dns/internal/forward"
+	"github.com/node-dns/node-dns/internal/hostdns"
+	"github.com/node-dns/node-dns/internal/nameserver"
+	"github.com/node-dns/node-dns/internal/zone"
+)
+
+// Config is what the command line says. Its zero value serves the host itself.
+type Config struct {
+	Root       string              // every path is below it; "": /
+	ConfigFile string              // node-dns.yaml; "": /etc/node-dns/node-dns.yaml below Root
+	Listen     []netip.AddrPort    // none: what the configuration says
+	Upstreams  []nameserver.Server // none: what the configuration and NetworkManager say
+	Version    string
+	Log        *slog.Logger   // nil: silent
+	Looker     hostdns.Looker // how the host is looked at; its Paths are set from Root
+	// Level is the logger's level; the configuration's logLevel sets it. Nil: the level is not ours to set.
+	Level *slog.LevelVar
+}
+
+// Daemon is the running node resolver.
+type Daemon struct {
+	config  Config
+	log     *slog.Logger
+	paths   paths
+	started time.Time
+
+	server  *dnsserver.Server
+	forward *forward.Forward
+	zone    *zone.Zone
+	cache   atomic.Pointer[cache.Cache]
+	serving atomic.Pointer[serving] // what is served now; never nil after New
+	host    atomic.Pointer[hostView]
+
+	hints    chan string // reasons to look again; coalesced
+	reloads  chan chan error
+	loops    loops
+	rerouted chan struct{} // the upstreams have changed: probe them
+	request  requester
+}
+
+// paths are the daemon's own files.
+type paths struct {
+	host    hostdns.Paths
+	nodeDNS string // node-dns.yaml
+	run     string // the runtime directory
+	apply   string // asks for the privileged half
+	ready   string // exists while we answer
+}
+
+func newPaths(c Config) paths {
+	run := filepath.Join("/", c.Root, "/run/node-dns")
+	p := paths{
+		host:    hostdns.NewPaths(c.Root),
+		nodeDNS: c.ConfigFile,
+		run:     run,
+		apply:   filepath.Join(run, "apply"),
+		ready:   filepath.Join(run, "ready"),
+	}
+	if p.nodeDNS == "" {
+		p.nodeDNS = filepath.Join("/", c.Root, "/etc/node-dns/node-dns.yaml")
+	}
+	return p
+}

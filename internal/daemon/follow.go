@@ -1,0 +1,257 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/cache"
+	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/dnsserver"
+	"github.com/node-dns/node-dns/internal/hostdns"
+	"github.com/node-dns/node-dns/internal/nameserver"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
+	"github.com/node-dns/node-dns/internal/resolvconf"
+	"github.com/node-dns/node-dns/internal/zone"
+)
+
+const (
+	// settle is how long hints are gathered: a renewal is a dozen events within milliseconds, a carrier flap more.
+	settle = 50 * time.Millisecond
+	// listenAgain is how soon an address that could not be bound is tried again.
+	listenAgain = time.Second
+	// clusterLimit is how long an answer for a cluster name may be cached: a Service that appears or moves must be
+	// seen within seconds, whatever the cluster DNS server's TTL (30 s in CoreDNS) and negative TTL say.
+	clusterLimit = 5 * time.Second
+)
+
+// follow looks again whenever something hints that it should, and takes over what has changed. It alone changes what
+// is served.
+func (d *Daemon) follow(ctx context.Context) error {
+	again := time.NewTimer(0)
+	defer again.Stop()
+	for {
+		var reason string
+		select {
+		case <-ctx.Done():
+			return nil
+		case answer := <-d.reloads:
+			answer <- d.reloadNow(ctx)
+			continue
+		case reason = <-d.hints:
+			if !sleep(ctx, settle) {
+				return nil
+			}
+			d.drainHints()
+		case <-again.C:
+			reason = "again"
+		}
+		if wait := d.reconcile(ctx, reason); wait > 0 {
+			again.Reset(wait)
+		}
+	}
+}
+
+// drainHints drops the hints that came while things settled: the look that follows sees what they were about.
+func (d *Daemon) drainHints() {
+	select {
+	case <-d.hints:
+	default:
+	}
+}
+
+// reconcile looks, takes over, and asks for what the privileged half must write. It says when to come back although
+// nothing hints; zero: not.
+func (d *Daemon) reconcile(ctx context.Context, reason string) time.Duration {
+	view := d.lookAtHost(ctx)
+	wait := d.takeOver(d.newServing(view, d.serving.Load().config))
+	asked, later, err := d.request.ask(time.Now(), reason, view.pending(d.listening()))
+	if err != nil {
+		d.log.Warn("host files", "error", err)
+	}
+	if asked {
+		d.log.Info("asked for the host's files to be written", "reason", reason, "files", d.request.last)
+	}
+	if wait == 0 || later > 0 && later < wait {
+		wait = later
+	}
+	return wait
+}
+
+// takeOver serves next instead of what is served now. What is the same is left as it is: sockets stay open, upstreams
+// keep their health, and the cache keeps what came from servers that are still asked.
+func (d *Daemon) takeOver(next *serving) time.Duration {
+	old := d.serving.Swap(next)
+	d.setLevel(next)
+	d.forward.SetRoutes(next.routes)
+	d.zone.Set(d.authority(next))
+	if flushed := d.flushStale(next); flushed > 0 {
+		d.log.Info("flushed what came from other upstreams", "entries", flushed)
+	}
+	err := d.listen(next)
+	d.logServing(old, next)
+	if !slices.Equal(old.candidates, next.candidates) {
+		d.reroute()
+	}
+	d.announce()
+	if err != nil {
+		return listenAgain
+	}
+	return 0
+}
+
+// reroute has the upstreams probed for loops. It never blocks.
+func (d *Daemon) reroute() {
+	select {
+	case d.rerouted <- struct{}{}:
+	default:
+	}
+}
+
+func (d *Daemon) setLevel(s *serving) {
+	if d.config.Level != nil {
+		d.config.Level.Set(s.config.LogLevel)
+	}
+}
+
+// newServing gathers the inputs and decides.
+func (d *Daemon) newServing(view *hostView, config nodeconfig.Config) *serving {
+	captured := hostdns.Captured(view.state.Upstreams, view.state.Record)
+	if captured.Set.IsEmpty() {
+		// The hook has not run yet (or may not write): what it would capture serves as well.
+		selection := view.plan.Selection
+		captured = hostdns.Capture{Set: selection.Set, From: string(selection.Origin) + " " + selection.Detail}
+	}
+	return newServing(inputs{
+		flags:     d.config,
+		config:    config,
+		net:       view.state.Net,
+		captured:  captured.Set,
+		origin:    captured.From,
+		looping:   d.loops.looping(),
+		recursive: d.recursive(config),
+	})
+}
+
+// recursive are the nameservers of dnsRecursiveResolvConf, unless that is the file that we write ourselves.
+func (d *Daemon) recursive(config nodeconfig.Config) []nameserver.Server {
+	path := config.DNSRecursiveResolvConf
+	if path == "" || path == d.paths.host.NodeResolvConf || path == hostdns.NewPaths("").NodeResolvConf {
+		return nil
+	}
+	var servers []nameserver.Server
+	for _, addr := range resolvconf.Parse(hostdns.ReadFile(d.paths.host.Root, path).Data).Nameservers() {
+		if server := nameserver.FromAddr(addr); !addr.IsUnspecified() {
+			servers = append(servers, server)
+		}
+	}
+	return servers
+}
+
+func (d *Daemon) authority(s *serving) zone.Authority {
+	authority := zone.Authority{Apexes: s.apexes}
+	if len(s.clusterDNS) > 0 {
+		authority.Cluster = dnsserver.HandlerFunc(d.serveCached)
+	}
+	return authority
+}
+
+func (d *Daemon) serveCached(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
+	return d.cache.Load().ServeDNS(ctx, q)
+}
+
+// flushStale forgets the answers of servers that are not asked for the name any more.
+func (d *Daemon) flushStale(s *serving) int {
+	return d.cache.Load().Flush(func(entry cache.Entry) bool {
+		route, ok := d.forward.Match(entry.Name)
+		return !ok || !slices.Contains(route.Servers, entry.Server)
+	})
+}
+
+func (d *Daemon) cacheLimit(name dnsname.Name) time.Duration {
+	for _, apex := range d.serving.Load().apexes {
+		if name.Within(apex) {
+			return clusterLimit
+		}
+	}
+	return 0
+}
+
+func (d *Daemon) isRouted(name dnsname.Name) bool {
+	route, ok := d.forward.Match(name)
+	return ok && !route.Domain.IsRoot()
+}
+
+func (d *Daemon) isLocal(addr netip.Addr) bool {
+	view := d.host.Load()
+	return addr.IsLoopback() || view != nil && view.state.Net.IsLocal(addr)
+}
+
+// reload reads the configuration again. A bad file keeps the running configuration (law 8).
+func (d *Daemon) reload(ctx context.Context) error {
+	answer := make(chan error, 1)
+	select {
+	case d.reloads <- answer:
+		return <-answer
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (d *Daemon) reloadNow(ctx context.Context) error {
+	view := d.lookAtHost(ctx)
+	if err := view.state.ConfigErr; err != nil {
+		return fmt.Errorf("reloading: the running configuration stays: %w", err)
+	}
+	old := d.serving.Load().config
+	next := d.newServing(view, view.state.Config)
+	if next.config.CacheSize != old.CacheSize {
+		d.cache.Store(d.newCache(next.config))
+	}
+	d.takeOver(next)
+	d.hint("reload")
+	return nil
+}
+
+// announce and withdraw keep the ready file: it exists while queries are answered.
+func (d *Daemon) announce() {
+	if len(d.listening()) == 0 {
+		d.withdraw()
+		return
+	}
+	err := errors.Join(os.MkdirAll(d.paths.run, 0o755), os.WriteFile(d.paths.ready, nil, 0o644))
+	if err != nil {
+		d.log.Warn("ready file", "error", err)
+	}
+}
+
+func (d *Daemon) withdraw() {
+	if err := os.Remove(d.paths.ready); err != nil && !errors.Is(err, os.ErrNotExist) {
+		d.log.Warn("ready file", "error", err)
+	}
+}
+
+func mustExist(path string) error {
+	if _, err := os.Stat(path); err != nil {
+		return fmt.Errorf("reading the configuration: %w", err)
+	}
+	return nil
+}
+
+// sleep waits, and reports whether ctx let it.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

@@ -1,0 +1,32 @@
+package daemon
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/node-dns/node-dns/internal/dnsname"
+)
+
+func name(t *testing.T, text string) dnsname.Name {
+	t.Helper()
+	name, err := dnsname.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// write makes a file with its directories; no text, no file.
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if text == "" {
+		return
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,100 @@
+package daemon
+
+import (
+	"context"
+	"net/netip"
+	"os"
+	"strings"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/dnsserver"
+)
+
+// localTTL is the TTL of what we answer by ourselves; it can only change with the program.
+const localTTL = 3600
+
+// local answers what must not leave the node whatever the routes say, and hands on the rest.
+type local struct {
+	next    dnsserver.Handler
+	version string
+	serving func() *serving
+	isLocal func(netip.Addr) bool
+	routed  func(dnsname.Name) bool // whether a route of its own exists for the name
+	isProbe func(dnsname.Name) bool // whether the name is one of our own loop probes
+}
+
+var _ dnsserver.Handler = (*local)(nil)
+
+// ServeDNS implements dnsserver.Handler.
+func (l *local) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
+	question := q.Msg.Question[0]
+	switch {
+	case question.Qclass == dns.ClassCHAOS:
+		return l.chaos(q, question), nil
+	case question.Qclass != dns.ClassINET:
+		return reply(q, dns.RcodeNotImplemented), nil
+	case l.isProbe(q.Name):
+		return reply(q, dns.RcodeNameError), nil
+	case isLocalhost(q.Name):
+		return localhost(q, question), nil
+	case l.refusesPlain(q.Name, question.Qtype):
+		return reply(q, dns.RcodeNameError), nil
+	}
+	return l.next.ServeDNS(ctx, q)
+}
+
+// chaos answers the names by which nameservers are told apart (RFC 4892, and BIND's older ones), to clients on this
+// host only. The dispatcher asks version.bind to learn whether we answer.
+func (l *local) chaos(q *dnsserver.Query, question dns.Question) *dns.Msg {
+	if !l.isLocal(q.Client.Addr().Unmap()) || question.Qtype != dns.TypeTXT && question.Qtype != dns.TypeANY {
+		return reply(q, dns.RcodeRefused)
+	}
+	var text string
+	switch strings.ToLower(question.Name) {
+	case "version.bind.", "version.server.":
+		text = "node-dns " + l.version
+	case "id.server.", "hostname.bind.":
+		text, _ = os.Hostname() // a host without a name has an empty one
+	default:
+		return reply(q, dns.RcodeRefused)
+	}
+	m := reply(q, dns.RcodeSuccess)
+	m.Authoritative = true
+	m.Answer = []dns.RR{&dns.TXT{
+		Hdr: dns.RR_Header{Name: question.Name, Rrtype: dns.TypeTXT, Class: dns.ClassCHAOS},
+		Txt: []string{text},
+	}}
+	return m
+}
+
+// refusesPlain is dnsmasq's domain-needed: addresses of a name without dots are not asked upstream, where a search list
+// was forgotten or a typo made. A route for just that name is an admin's word against it.
+func (l *local) refusesPlain(name dnsname.Name, qtype uint16) bool {
+	return l.serving().config.DomainNeeded && name.Labels() == 1 &&
+		(qtype == dns.TypeA || qtype == dns.TypeAAAA) && !l.routed(name)
+}
+
+// isLocalhost reports whether a name is localhost or below it (RFC 6761 section 6.3).
+func isLocalhost(name dnsname.Name) bool {
+	text := name.String()
+	return text == "localhost." || strings.HasSuffix(text, ".localhost.")
+}
+
+func localhost(q *dnsserver.Query, question dns.Question) *dns.Msg {
+	m := reply(q, dns.RcodeSuccess)
+	m.Authoritative = true
+	header := dns.RR_Header{Name: question.Name, Rrtype: question.Qtype, Class: dns.ClassINET, Ttl: localTTL}
+	switch question.Qtype {
+	case dns.TypeA:
+		m.Answer = []dns.RR{&dns.A{Hdr: header, A: netip.AddrFrom4([4]byte{127, 0, 0, 1}).AsSlice()}}
+	case dns.TypeAAAA:
+		m.Answer = []dns.RR{&dns.AAAA{Hdr: header, AAAA: netip.IPv6Loopback().AsSlice()}}
+	}
+	return m
+}
+
+func reply(q *dnsserver.Query, rcode int) *dns.Msg {
+	return new(dns.Msg).SetRcode(q.Msg, rcode)
+}

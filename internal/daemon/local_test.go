@@ -1,0 +1,101 @@
+package daemon
+
+import (
+	"context"
+	"net/netip"
+	"testing"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/dnsserver"
+)
+
+func TestLocal(t *testing.T) {
+	const here, elsewhere = "192.0.2.10", "10.128.0.14"
+	tests := []struct {
+		name       string
+		client     string
+		qname      string
+		qtype      uint16
+		class      uint16
+		config     string // node-dns.yaml
+		handedOn   bool
+		rcode      int
+		firstValue string // of the first answer
+	}{
+		{name: "a name with a dot is handed on", qname: "www.example.com.", qtype: dns.TypeA, handedOn: true},
+		{name: "a plain name is not asked upstream", qname: "printer.", qtype: dns.TypeA, rcode: dns.RcodeNameError},
+		{name: "nor its IPv6 address, in any case of letters", qname: "Printer.", qtype: dns.TypeAAAA, rcode: dns.RcodeNameError},
+		{name: "the servers of a top-level domain may be asked for, as with dnsmasq", qname: "com.", qtype: dns.TypeNS, handedOn: true},
+		{name: "the root's as well", qname: ".", qtype: dns.TypeNS, handedOn: true},
+		{name: "a plain name that has a route of its own is handed on", qname: "corp.", qtype: dns.TypeA, handedOn: true},
+		{name: "domainNeeded: false hands plain names on", qname: "printer.", qtype: dns.TypeA, config: "domainNeeded: false\n", handedOn: true},
+		{name: "localhost is here", qname: "localhost.", qtype: dns.TypeA, firstValue: "127.0.0.1"},
+		{name: "and below it too", qname: "a.LocalHost.", qtype: dns.TypeAAAA, firstValue: "::1"},
+		{name: "localhost has no mail", qname: "localhost.", qtype: dns.TypeMX},
+		{name: "notlocalhost is another name", qname: "notlocalhost.example.", qtype: dns.TypeA, handedOn: true},
+		{name: "our own loop probe goes no further", qname: "probe.loop.node-dns.", qtype: dns.TypeTXT, rcode: dns.RcodeNameError},
+		{name: "version.bind", qname: "version.bind.", qtype: dns.TypeTXT, class: dns.ClassCHAOS, firstValue: "node-dns 1.0"},
+		{name: "version.bind is for this host only", client: elsewhere, qname: "version.bind.", qtype: dns.TypeTXT, class: dns.ClassCHAOS, rcode: dns.RcodeRefused},
+		{name: "an unknown CHAOS name", qname: "secrets.bind.", qtype: dns.TypeTXT, class: dns.ClassCHAOS, rcode: dns.RcodeRefused},
+		{name: "class HESIOD", qname: "www.example.com.", qtype: dns.TypeTXT, class: dns.ClassHESIOD, rcode: dns.RcodeNotImplemented},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			current := newServing(inputs{config: readConfig(t, test.config, ""), net: node()})
+			handedOn := false
+			l := &local{
+				version: "1.0",
+				serving: func() *serving { return current },
+				isLocal: func(addr netip.Addr) bool { return addr.String() == here },
+				routed:  func(name dnsname.Name) bool { return name.String() == "corp." },
+				isProbe: func(name dnsname.Name) bool { return name.String() == "probe.loop.node-dns." },
+				next: dnsserver.HandlerFunc(func(context.Context, *dnsserver.Query) (*dns.Msg, error) {
+					handedOn = true
+					return nil, nil
+				}),
+			}
+			m, err := l.ServeDNS(t.Context(), query(t, test.client, here, test.qname, test.qtype, test.class))
+			if err != nil || handedOn != test.handedOn {
+				t.Fatalf("handed on: %v, error %v; expected %v", handedOn, err, test.handedOn)
+			}
+			if handedOn {
+				return
+			}
+			if m.Rcode != test.rcode || firstValue(m) != test.firstValue {
+				t.Errorf("rcode %s, %q; expected %s, %q", dns.RcodeToString[m.Rcode], firstValue(m),
+					dns.RcodeToString[test.rcode], test.firstValue)
+			}
+		})
+	}
+}
+
+func query(t *testing.T, client, fallback, qname string, qtype, class uint16) *dnsserver.Query {
+	t.Helper()
+	if client == "" {
+		client = fallback
+	}
+	m := new(dns.Msg).SetQuestion(qname, qtype)
+	if class != 0 {
+		m.Question[0].Qclass = class
+	}
+	q := &dnsserver.Query{Msg: m, Client: netip.AddrPortFrom(netip.MustParseAddr(client), 4242), Proto: dnsserver.UDP}
+	q.Name, _ = dnsname.Parse(qname)
+	return q
+}
+
+func firstValue(m *dns.Msg) string {
+	if len(m.Answer) == 0 {
+		return ""
+	}
+	switch rr := m.Answer[0].(type) {
+	case *dns.A:
+		return rr.A.String()
+	case *dns.AAAA:
+		return rr.AAAA.String()
+	case *dns.TXT:
+		return rr.Txt[0]
+	}
+	return m.Answer[0].String()
+}

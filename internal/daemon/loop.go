@@ -1,0 +1,153 @@
+package daemon
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"maps"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/nameserver"
+)
+
+const (
+	// loopProbeTimeout is how long a probe may be on its way back to us.
+	loopProbeTimeout = time.Second
+	// loopProbeAgain is how often the upstreams are probed though they have not changed: somebody may have pointed one
+	// of them at us.
+	loopProbeAgain = 5 * time.Minute
+)
+
+// loops finds the upstreams that send our own queries back to us: a router or another node's dnsmasq that forwards here
+// has an address that no list of our own can tell. Each is asked for a name that nobody can guess (128 random bits;
+// CoreDNS's predictable one was CVE-2026-26018); when that question comes in, its upstream loops. It is then left out,
+// and probed again later. Nothing ends because of it.
+type loops struct {
+	pending atomic.Int32 // probes on their way; 0 spares every other query the lock
+
+	mu     sync.Mutex                         // guards what follows
+	probes map[dnsname.Name]nameserver.Server // on their way
+	back   map[nameserver.Server]struct{}     // whose probe of this round came back
+	found  map[nameserver.Server]struct{}     // whose probe of the last whole round came back
+
+	// ask sends one probe and returns when it need not be waited for any longer. Nil: over UDP. A seam for tests.
+	ask func(ctx context.Context, server nameserver.Server, name string)
+}
+
+// isProbe reports whether a query is one of our own probes come back, and takes note.
+func (l *loops) isProbe(name dnsname.Name) bool {
+	if l.pending.Load() == 0 {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	server, ok := l.probes[name]
+	if ok {
+		l.back[server] = struct{}{}
+	}
+	return ok
+}
+
+// looping are the servers whose probe came back in the last whole round.
+func (l *loops) looping() map[nameserver.Server]struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return maps.Clone(l.found)
+}
+
+// probe asks each server once and reports whether the set of those that loop has changed.
+func (l *loops) probe(ctx context.Context, servers []nameserver.Server) (changed bool, err error) {
+	before := l.looping()
+	names := map[dnsname.Name]nameserver.Server{}
+	for _, server := range servers {
+		name, err := probeName()
+		if err != nil {
+			return false, err
+		}
+		names[name] = server
+	}
+	l.begin(names)
+	var wait sync.WaitGroup
+	for name, server := range names {
+		wait.Go(func() { l.send(ctx, server, name.String()) })
+	}
+	wait.Wait()
+	l.end()
+	return !maps.Equal(before, l.looping()), nil
+}
+
+func (l *loops) begin(names map[dnsname.Name]nameserver.Server) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.probes, l.back = names, map[nameserver.Server]struct{}{}
+	l.pending.Store(int32(len(names)))
+}
+
+func (l *loops) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.probes, l.found = nil, l.back
+	l.pending.Store(0)
+}
+
+// send asks one server and waits for it, or for the time in which a loop would close.
+func (l *loops) send(ctx context.Context, server nameserver.Server, name string) {
+	if l.ask != nil {
+		l.ask(ctx, server, name)
+		return
+	}
+	client := dns.Client{Timeout: loopProbeTimeout}
+	query := new(dns.Msg).SetQuestion(name, dns.TypeTXT)
+	// What it answers, or that it does not, says nothing: only the question's coming back does.
+	client.ExchangeContext(ctx, query, server.Addr.String())
+}
+
+// probeName is a name below a top-level domain that does not exist, and that no resolver answers by itself as it does
+// test. and invalid. (RFC 6761; unbound's default zones).
+func probeName() (dnsname.Name, error) {
+	var random [16]byte
+	if _, err := rand.Read(random[:]); err != nil {
+		return dnsname.Name{}, err
+	}
+	return dnsname.Parse(hex.EncodeToString(random[:]) + ".loop.node-dns.")
+}
+
+// watchLoops probes the plain upstreams when they change, and now and then.
+func (d *Daemon) watchLoops(ctx context.Context) error {
+	for {
+		changed, err := d.loops.probe(ctx, d.probed())
+		if err != nil {
+			return err
+		}
+		if changed {
+			d.hint("loop probe")
+		}
+		timer := time.NewTimer(loopProbeAgain)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-d.rerouted:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// probed are the servers that any route would have, those that loop included.
+func (d *Daemon) probed() []nameserver.Server {
+	var servers []nameserver.Server
+	seen := map[nameserver.Server]bool{}
+	for _, server := range d.serving.Load().candidates {
+		if !server.TLS && !seen[server] {
+			seen[server] = true
+			servers = append(servers, server)
+		}
+	}
+	return servers
+}

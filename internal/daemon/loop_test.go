@@ -1,0 +1,66 @@
+package daemon
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/node-dns/node-dns/internal/nameserver"
+)
+
+func TestLoopsAreFound(t *testing.T) {
+	all := servers(t, "10.0.0.2", "10.0.0.3")
+	var l loops
+	loop := map[nameserver.Server]bool{all[1]: true}
+	var mu sync.Mutex
+	asked := map[string]bool{}
+	l.ask = func(_ context.Context, server nameserver.Server, qname string) {
+		mu.Lock()
+		defer mu.Unlock()
+		if asked[qname] {
+			t.Errorf("%s was asked for twice", qname)
+		}
+		asked[qname] = true
+		if loop[server] { // it sends the question back to us, in letters of its own choice
+			l.isProbe(name(t, strings.ToUpper(qname)))
+		}
+	}
+	steps := []struct {
+		name    string
+		loops   bool // whether 10.0.0.3 does
+		changed bool
+	}{
+		{"one of two sends our queries back", true, true},
+		{"and still does", true, false},
+		{"it was mended", false, true},
+	}
+	for _, step := range steps {
+		loop[all[1]] = step.loops
+		changed, err := l.probe(t.Context(), all)
+		if err != nil || changed != step.changed {
+			t.Errorf("%s: changed %v, %v; expected %v", step.name, changed, err, step.changed)
+		}
+		if _, found := l.looping()[all[1]]; found != step.loops {
+			t.Errorf("%s: found %v", step.name, l.looping())
+		}
+		if _, found := l.looping()[all[0]]; found {
+			t.Errorf("%s: 10.0.0.2 does not loop", step.name)
+		}
+	}
+}
+
+func TestProbesEnd(t *testing.T) {
+	var l loops
+	var last string
+	l.ask = func(_ context.Context, _ nameserver.Server, qname string) { last = qname }
+	if _, err := l.probe(t.Context(), servers(t, "10.0.0.2")); err != nil {
+		t.Fatal(err)
+	}
+	if l.isProbe(name(t, last)) {
+		t.Error("a probe of an earlier round is still known: its name could be used to shut an upstream out")
+	}
+	if l.isProbe(name(t, "www.example.com")) {
+		t.Error("any name is taken for a probe")
+	}
+}

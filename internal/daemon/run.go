@@ -1,0 +1,142 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/node-dns/node-dns/internal/cache"
+	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/dnsserver"
+	"github.com/node-dns/node-dns/internal/forward"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
+	"github.com/node-dns/node-dns/internal/supervise"
+	"github.com/node-dns/node-dns/internal/zone"
+)
+
+// drainTimeout is how long queries under way may take when the daemon is told to stop: as long as the slowest forwarded
+// query takes.
+const drainTimeout = 5 * time.Second
+
+// Run serves until ctx ends, and then drains. It returns an error when it cannot start: another daemon runs, the
+// configuration file that was named does not exist, or an address of the command line cannot be bound. An address
+// that the configuration gives may come later, and a port that another program holds may become free: these are
+// waited for, and shown in the status.
+func Run(ctx context.Context, config Config) error {
+	d, err := New(config)
+	if err != nil {
+		return err
+	}
+	socket, err := control.Listen(control.SocketPath(config.Root))
+	if err != nil {
+		return err
+	}
+	if err := d.Start(ctx); err != nil {
+		return errors.Join(err, socket.Close(), d.stop(ctx))
+	}
+	err = supervise.Run(ctx, supervise.Config{
+		Log:    d.log,
+		Reload: d.reload,
+		Tasks:  d.tasks(socket),
+	})
+	return errors.Join(err, d.stop(context.WithoutCancel(ctx)))
+}
+
+// New builds a daemon that does nothing yet.
+func New(config Config) (*Daemon, error) {
+	d := &Daemon{
+		config:   config,
+		log:      config.Log,
+		paths:    newPaths(config),
+		started:  time.Now(),
+		hints:    make(chan string, 1),
+		reloads:  make(chan chan error),
+		rerouted: make(chan struct{}, 1),
+	}
+	if d.log == nil {
+		d.log = slog.New(slog.DiscardHandler)
+	}
+	d.request.path = d.paths.apply
+	d.config.Looker.Paths = d.paths.host
+	d.config.Looker.Config = nodeconfig.DefaultPaths(config.Root)
+	d.config.Looker.Config.NodeDNS = d.paths.nodeDNS
+	if config.ConfigFile != "" {
+		if err := mustExist(config.ConfigFile); err != nil {
+			return nil, err
+		}
+	}
+	return d, nil
+}
+
+// Start looks at the host and begins to answer.
+func (d *Daemon) Start(ctx context.Context) error {
+	view := d.lookAtHost(ctx)
+	if err := view.state.ConfigErr; err != nil {
+		// A node without DNS is worse than one that serves what the good part of its configuration says.
+		d.log.Error("configuration has faults: serving what the rest of it says", "error", err)
+	}
+	first := d.newServing(view, view.state.Config)
+	d.serving.Store(first)
+	d.setLevel(first)
+	d.build(first)
+	if err := d.listen(first); err != nil && len(d.config.Listen) > 0 {
+		return fmt.Errorf("listening: %w", err)
+	}
+	d.logServing(nil, first)
+	d.announce()
+	d.hint("start")
+	return nil
+}
+
+// build makes the chain that a query goes through: local answers, the cluster's names, the cache, the upstreams.
+func (d *Daemon) build(s *serving) {
+	d.forward = forward.New(forward.Config{Routes: s.routes, MaxInFlight: s.config.DNSForwardMax, Log: d.log})
+	d.cache.Store(d.newCache(s.config))
+	cached := dnsserver.HandlerFunc(d.serveCached)
+	d.zone = zone.New(d.authority(s), cached)
+	d.server = dnsserver.New(dnsserver.Config{
+		Log: d.log,
+		Handler: &local{
+			next:    d.zone,
+			version: d.config.Version,
+			serving: d.serving.Load,
+			isLocal: d.isLocal,
+			routed:  d.isRouted,
+			isProbe: d.loops.isProbe,
+		},
+	})
+}
+
+func (d *Daemon) newCache(config nodeconfig.Config) *cache.Cache {
+	return cache.New(cache.Config{Next: d.forward, Size: config.CacheSize, Limit: d.cacheLimit})
+}
+
+// tasks are what runs until the daemon stops. They are only listed here: supervise starts them.
+func (d *Daemon) tasks(socket net.Listener) []supervise.Task {
+	return []supervise.Task{
+		{Name: "control", Run: func(ctx context.Context) error { return control.Serve(ctx, socket, d.Status) }},
+		{Name: "follow", Run: d.follow},
+		{Name: "watch files", Run: d.watchFiles, Restart: true},
+		{Name: "watch loops", Run: d.watchLoops, Restart: true},
+		{Name: "watch kernel", Run: d.watchKernel, Restart: true},
+		{Name: "watch NetworkManager", Run: d.watchNetworkManager, Restart: true},
+	}
+}
+
+// stop takes no new queries, ends those under way, and lets go of everything.
+func (d *Daemon) stop(ctx context.Context) error {
+	d.withdraw()
+	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
+	defer cancel()
+	var err error
+	if d.server != nil {
+		err = d.server.Shutdown(ctx)
+	}
+	if d.forward != nil {
+		d.forward.Close()
+	}
+	return err
+}

@@ -1,0 +1,153 @@
+package daemon
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/forward"
+	"github.com/node-dns/node-dns/internal/nameserver"
+	"github.com/node-dns/node-dns/internal/netstate"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
+	"github.com/node-dns/node-dns/internal/upstream"
+)
+
+// inputs are all that says what to serve.
+type inputs struct {
+	flags     Config
+	config    nodeconfig.Config
+	net       netstate.State
+	captured  upstream.Set
+	origin    string // where captured came from
+	looping   map[nameserver.Server]struct{}
+	recursive []nameserver.Server // what dnsRecursiveResolvConf names, when it is not our own node resolv.conf
+}
+
+// serving is what to serve: a value made by newServing, never changed.
+type serving struct {
+	config        nodeconfig.Config
+	listen        []netip.AddrPort
+	nodeIP        netip.Addr
+	apexes        []dnsname.Name // the cluster domain and its reverse zones
+	clusterDNS    []nameserver.Server
+	clusterSource string
+	routes        []forward.Route     // the cluster's, the domain routes, and the root's
+	candidates    []nameserver.Server // all servers of the routes, those left out because they loop too
+	problems      []string
+	looping       map[nameserver.Server]struct{}
+}
+
+// newServing decides what to serve. It is pure.
+func newServing(in inputs) *serving {
+	place := in.config.Place(in.net.IsLocal, in.net.NodeIP())
+	s := &serving{
+		config:     in.config,
+		listen:     wantedListeners(in.flags.Listen, place, in.net.Addrs),
+		nodeIP:     place.Nameserver,
+		clusterDNS: place.ClusterDNS,
+		problems:   slices.Clone(place.Problems),
+		looping:    in.looping,
+	}
+	s.apexes = append([]dnsname.Name{in.config.ClusterDomain}, in.config.ReverseZones(place.ClusterDNS)...)
+	s.clusterSource = clusterSource(in.config)
+	if len(s.clusterDNS) > 0 {
+		for _, apex := range s.apexes {
+			s.addRoute(apex, s.clusterDNS, s.clusterSource)
+		}
+	}
+	for _, route := range in.config.Routes {
+		s.addRoute(route.Domain, route.Servers, sourceOf(in.config, "routes"))
+	}
+	for _, route := range in.captured.Routes {
+		s.addRoute(route.Domain, route.Servers, in.origin)
+	}
+	servers, source := upstreams(in)
+	s.addRoute(dnsname.Root(), servers, source)
+	if len(s.routes) == 0 || !s.routes[len(s.routes)-1].Domain.IsRoot() {
+		s.problems = append(s.problems, "no upstream nameserver is known: only cluster names are answered")
+	}
+	return s
+}
+
+// upstreams are the root's servers, by precedence: the command line, node-dns.yaml, node-config.yaml, and what was
+// captured from NetworkManager. An admin's static upstreams win whole; they are not mixed with DHCP's.
+func upstreams(in inputs) ([]nameserver.Server, string) {
+	fromNodeConfig := slices.Concat(in.config.DNSNameservers, in.recursive)
+	switch {
+	case len(in.flags.Upstreams) > 0:
+		return in.flags.Upstreams, "the command line"
+	case len(in.config.Upstreams) > 0:
+		return in.config.Upstreams, sourceOf(in.config, "upstreams")
+	case len(fromNodeConfig) > 0:
+		return fromNodeConfig, sourceOf(in.config, "dnsNameservers", "dnsRecursiveResolvConf")
+	}
+	return in.captured.Servers, in.origin
+}
+
+// addRoute adds a route for a domain that has none yet: the callers go from the strongest source to the weakest. An
+// address that we listen on ourselves is left out, whoever named it (law 3).
+func (s *serving) addRoute(domain dnsname.Name, servers []nameserver.Server, source string) {
+	taken := func(r forward.Route) bool { return r.Domain == domain }
+	if slices.ContainsFunc(s.routes, taken) {
+		return
+	}
+	var usable []nameserver.Server
+	for _, server := range servers {
+		if !server.TLS && slices.Contains(s.listen, server.Addr) {
+			s.problems = append(s.problems, fmt.Sprintf("%s (%s) is this node: it would loop, and is left out", server, source))
+			continue
+		}
+		s.candidates = append(s.candidates, server)
+		if _, loops := s.looping[server]; loops {
+			s.problems = append(s.problems, fmt.Sprintf("%s (%s) sends our queries back to us: it is left out", server, source))
+			continue
+		}
+		if !slices.Contains(usable, server) {
+			usable = append(usable, server)
+		}
+	}
+	// A domain route whose servers are all left out stays, and its names fail: they must not leak to the root's servers.
+	if len(usable) > 0 || len(servers) > 0 && !domain.IsRoot() {
+		s.routes = append(s.routes, forward.Route{Domain: domain, Servers: usable, Source: source})
+	}
+}
+
+// wantedListeners are the addresses to listen on: the command line's; or the placement's; or, for `listen: all`, every
+// local address but those of lo, as dnsmasq's bind-dynamic with except-interface=lo.
+func wantedListeners(flags []netip.AddrPort, place nodeconfig.Placement, addrs []netstate.Addr) []netip.AddrPort {
+	if len(flags) > 0 {
+		return flags
+	}
+	listen := slices.Clone(place.Listen)
+	if !place.All {
+		return listen
+	}
+	for _, addr := range addrs {
+		at := netip.AddrPortFrom(addr.Addr, 53)
+		if addr.Interface != "lo" && addr.Up && !addr.Tentative && !slices.Contains(listen, at) {
+			listen = append(listen, at)
+		}
+	}
+	return listen
+}
+
+func clusterSource(config nodeconfig.Config) string {
+	return sourceOf(config, "clusterDomain", "kubeletArguments.cluster-domain", "dnsDomain", "clusterDNS",
+		"kubeletArguments.cluster-dns", "dnsIP")
+}
+
+// sourceOf names the places of the keys that are set: "dnsDomain /etc/origin/node/node-config.yaml:5".
+func sourceOf(config nodeconfig.Config, keys ...string) string {
+	var places []string
+	for _, key := range keys {
+		if source, ok := config.Sources[key]; ok {
+			places = append(places, fmt.Sprintf("%s %s:%d", key, source.File, source.Line))
+		}
+	}
+	if len(places) == 0 {
+		return "default"
+	}
+	return strings.Join(places, ", ")
+}

@@ -1,0 +1,198 @@
+package daemon
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/node-dns/node-dns/internal/nameserver"
+	"github.com/node-dns/node-dns/internal/netstate"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
+	"github.com/node-dns/node-dns/internal/upstream"
+)
+
+// node is a host with one interface, 192.0.2.10, and its default route.
+func node() netstate.State {
+	eth0 := netip.MustParseAddr("192.0.2.10")
+	return netstate.State{
+		Addrs: []netstate.Addr{
+			{Addr: netip.MustParseAddr("127.0.0.1"), Interface: "lo", Up: true},
+			{Addr: eth0, Interface: "eth0", Up: true},
+			{Addr: netip.MustParseAddr("10.128.0.1"), Interface: "cni0", Up: true},
+			{Addr: netip.MustParseAddr("2001:db8::1"), Interface: "eth0", Up: true, Tentative: true},
+		},
+		Default4: &netstate.DefaultRoute{Interface: "eth0", Source: eth0},
+	}
+}
+
+func servers(t *testing.T, texts ...string) []nameserver.Server {
+	t.Helper()
+	var all []nameserver.Server
+	for _, text := range texts {
+		server, err := nameserver.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, server)
+	}
+	return all
+}
+
+// readConfig reads a node-dns.yaml and a node-config.yaml.
+func readConfig(t *testing.T, nodeDNS, nodeConfig string) nodeconfig.Config {
+	t.Helper()
+	root := t.TempDir()
+	paths := nodeconfig.DefaultPaths(root)
+	write(t, paths.NodeDNS, nodeDNS)
+	write(t, paths.NodeConfig, nodeConfig)
+	config, err := nodeconfig.Load(paths)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, source := range config.Sources {
+		source.File = strings.TrimPrefix(source.File, root)
+		config.Sources[key] = source
+	}
+	return config
+}
+
+func TestNewServing(t *testing.T) {
+	captured := upstream.Set{Servers: servers(t, "10.0.0.2", "10.0.0.3")}
+	tests := []struct {
+		name     string
+		nodeDNS  string // node-dns.yaml
+		config   string // node-config.yaml
+		change   func(*inputs)
+		listen   string
+		routes   string
+		sources  []string // of the routes, in order
+		problems []string
+	}{
+		{
+			name:    "captured upstreams, nothing configured",
+			listen:  "192.0.2.10:53",
+			routes:  ".=10.0.0.2,10.0.0.3",
+			sources: []string{"NetworkManager eth0"},
+		},
+		{
+			name:    "OpenShift 3.11: dnsIP 0.0.0.0 and a node process's own nameserver",
+			config:  "dnsIP: 0.0.0.0\ndnsDomain: prod.internal\ndnsBindAddress: 127.0.0.1:53\n",
+			listen:  "192.0.2.10:53 127.0.0.1:53",
+			routes:  ".=10.0.0.2,10.0.0.3",
+			sources: []string{"NetworkManager eth0"},
+		},
+		{
+			name:    "dnsIP elsewhere is the cluster DNS server",
+			config:  "dnsIP: 172.30.0.10\n",
+			listen:  "192.0.2.10:53",
+			routes:  "cluster.local.=172.30.0.10 30.172.in-addr.arpa.=172.30.0.10 .=10.0.0.2,10.0.0.3",
+			sources: []string{"dnsIP /etc/origin/node/node-config.yaml:1", "dnsIP /etc/origin/node/node-config.yaml:1", "NetworkManager eth0"},
+		},
+		{
+			name:    "an admin's upstreams win whole over node-config.yaml's and over captured ones",
+			nodeDNS: "upstreams: [192.0.2.53]\n",
+			config:  "dnsNameservers: [\"192.0.2.99:53\"]\n",
+			listen:  "192.0.2.10:53",
+			routes:  ".=192.0.2.53",
+			sources: []string{"upstreams /etc/node-dns/node-dns.yaml:1"},
+		},
+		{
+			name:    "dnsNameservers win over captured ones",
+			config:  "dnsNameservers: [\"192.0.2.99:53\"]\n",
+			listen:  "192.0.2.10:53",
+			routes:  ".=192.0.2.99",
+			sources: []string{"dnsNameservers /etc/origin/node/node-config.yaml:1"},
+		},
+		{
+			name:    "the command line wins over all",
+			nodeDNS: "upstreams: [192.0.2.53]\n",
+			change: func(in *inputs) {
+				in.flags.Upstreams = servers(t, "127.0.0.1:5300")
+				in.flags.Listen = []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:10053")}
+			},
+			listen:  "127.0.0.1:10053",
+			routes:  ".=127.0.0.1:5300",
+			sources: []string{"the command line"},
+		},
+		{
+			name:    "split DNS of a VPN stands beside the admin's routes, whose word wins",
+			nodeDNS: "routes:\n  - {domain: corp.example, servers: [198.51.100.1]}\n",
+			change: func(in *inputs) {
+				in.captured.Routes = []upstream.Route{
+					{Domain: name(t, "corp.example"), Servers: servers(t, "10.8.0.1")},
+					{Domain: name(t, "vpn.example"), Servers: servers(t, "10.8.0.1")},
+				}
+			},
+			listen:  "192.0.2.10:53",
+			routes:  "corp.example.=198.51.100.1 vpn.example.=10.8.0.1 .=10.0.0.2,10.0.0.3",
+			sources: []string{"routes /etc/node-dns/node-dns.yaml:1", "NetworkManager eth0", "NetworkManager eth0"},
+		},
+		{
+			name:     "our own address is never an upstream, whoever names it",
+			nodeDNS:  "upstreams: [192.0.2.10, 192.0.2.53]\n",
+			listen:   "192.0.2.10:53",
+			routes:   ".=192.0.2.53",
+			sources:  []string{"upstreams /etc/node-dns/node-dns.yaml:1"},
+			problems: []string{"192.0.2.10 (upstreams /etc/node-dns/node-dns.yaml:1) is this node: it would loop, and is left out"},
+		},
+		{
+			name:     "an upstream that sends our queries back is left out",
+			change:   func(in *inputs) { in.looping = map[nameserver.Server]struct{}{servers(t, "10.0.0.2")[0]: {}} },
+			listen:   "192.0.2.10:53",
+			routes:   ".=10.0.0.3",
+			sources:  []string{"NetworkManager eth0"},
+			problems: []string{"10.0.0.2 (NetworkManager eth0) sends our queries back to us: it is left out"},
+		},
+		{
+			name:    "a domain route whose only server loops stays, and fails: its names must not leak",
+			nodeDNS: "routes:\n  - {domain: corp.example, servers: [198.51.100.1]}\n",
+			change: func(in *inputs) {
+				in.looping = map[nameserver.Server]struct{}{servers(t, "198.51.100.1")[0]: {}}
+			},
+			listen:   "192.0.2.10:53",
+			routes:   "corp.example.= .=10.0.0.2,10.0.0.3",
+			sources:  []string{"routes /etc/node-dns/node-dns.yaml:1", "NetworkManager eth0"},
+			problems: []string{"198.51.100.1 (routes /etc/node-dns/node-dns.yaml:1) sends our queries back to us: it is left out"},
+		},
+		{
+			name:     "no upstream at all",
+			change:   func(in *inputs) { in.captured = upstream.Set{} },
+			listen:   "192.0.2.10:53",
+			problems: []string{"no upstream nameserver is known: only cluster names are answered"},
+		},
+		{
+			name:    "listen: all is every address but those of lo, and none that is still tentative",
+			nodeDNS: "listen: all\n",
+			listen:  "192.0.2.10:53 10.128.0.1:53",
+			routes:  ".=10.0.0.2,10.0.0.3",
+			sources: []string{"NetworkManager eth0"},
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			in := inputs{config: readConfig(t, test.nodeDNS, test.config), net: node(), captured: captured, origin: "NetworkManager eth0"}
+			if test.change != nil {
+				test.change(&in)
+			}
+			s := newServing(in)
+			if got := listenText(s.listen); got != test.listen {
+				t.Errorf("listens on %s, expected %s", got, test.listen)
+			}
+			if got := routeText(s.routes); got != test.routes {
+				t.Errorf("routes %s, expected %s", got, test.routes)
+			}
+			var sources []string
+			for _, route := range s.routes {
+				sources = append(sources, route.Source)
+			}
+			if diff := cmp.Diff(test.sources, sources); diff != "" {
+				t.Errorf("sources (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(test.problems, s.problems); diff != "" {
+				t.Errorf("problems (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,174 @@
+package daemon
+
+import (
+	"os"
+	"slices"
+	"time"
+
+	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/dnsserver"
+	"github.com/node-dns/node-dns/internal/forward"
+	"github.com/node-dns/node-dns/internal/hostdns"
+	"github.com/node-dns/node-dns/internal/resolvconf"
+)
+
+// Status gathers what the daemon knows of itself. It is safe to call at any time after Start.
+func (d *Daemon) Status() control.Status {
+	s := d.serving.Load()
+	status := control.Status{
+		APIVersion: control.APIVersion,
+		Kind:       "Status",
+		Version:    d.config.Version,
+		PID:        os.Getpid(),
+		Started:    d.started,
+		Now:        time.Now(),
+		Node:       d.nodeStatus(s),
+		Listeners:  listenerStatus(d.server.Listeners()),
+		Cluster:    clusterStatus(s),
+		Routes:     routeStatus(d.forward.Status()),
+		ResolvConf: d.resolvConfStatus(),
+		Cache:      d.cacheStatus(),
+		Queries:    d.queryStatus(),
+		Problems:   slices.Clone(s.problems),
+		Notes:      []string{},
+	}
+	status.Problems = append(status.Problems, found(status)...)
+	status.Ready = isReady(status)
+	if view := d.host.Load(); view != nil {
+		status.Problems = append(status.Problems, view.state.Problems...)
+		status.Notes = append(status.Notes, view.plan.Warnings...)
+		for _, r := range view.plan.Selection.Refused {
+			status.Notes = append(status.Notes, "refused as an upstream: "+r.Text+" from "+string(r.Origin)+" ("+r.Reason+")")
+		}
+	}
+	slices.Sort(status.Problems)
+	status.Problems = slices.Compact(status.Problems)
+	return status
+}
+
+// isReady: every address is bound, and there is someone to ask.
+func isReady(s control.Status) bool {
+	bound := func(l control.Listener) bool { return l.Error == "" }
+	return len(s.Listeners) > 0 && !slices.ContainsFunc(s.Listeners, func(l control.Listener) bool { return !bound(l) }) &&
+		slices.ContainsFunc(s.Routes, func(r control.Route) bool { return r.Domain == "." })
+}
+
+// found are the problems that the status itself shows.
+func found(s control.Status) []string {
+	problems := []string{}
+	if len(s.Listeners) == 0 {
+		problems = append(problems, "listening nowhere: this node has no address yet")
+	}
+	for _, l := range s.Listeners {
+		if l.Error != "" {
+			problems = append(problems, "not listening on "+l.Address+": "+l.Error)
+		}
+	}
+	for _, route := range s.Routes {
+		for _, server := range route.Servers {
+			if server.State == "down" {
+				problems = append(problems, server.Address+" (for "+route.Domain+") is down: "+server.Error)
+			}
+		}
+	}
+	if len(s.ResolvConf.Pending) > 0 {
+		problems = append(problems, "the host's files are not what they should be: origin-dns-dispatcher plan says why")
+	}
+	return problems
+}
+
+func (d *Daemon) nodeStatus(s *serving) control.Node {
+	node := control.Node{}
+	node.Name, _ = os.Hostname() // shown only
+	if s.nodeIP.IsValid() {
+		node.IP = s.nodeIP.String()
+	}
+	return node
+}
+
+// listenerStatus shows UDP and TCP of one address as one.
+func listenerStatus(listeners []dnsserver.Listener) []control.Listener {
+	all := []control.Listener{}
+	for _, l := range listeners {
+		address := l.Addr.String()
+		i := slices.IndexFunc(all, func(have control.Listener) bool { return have.Address == address })
+		if i < 0 {
+			all = append(all, control.Listener{Address: address})
+			i = len(all) - 1
+		}
+		if l.Err != "" {
+			all[i].Error = l.Err
+			continue
+		}
+		all[i].UDP = all[i].UDP || l.Proto == dnsserver.UDP
+		all[i].TCP = all[i].TCP || l.Proto == dnsserver.TCP
+	}
+	return all
+}
+
+func clusterStatus(s *serving) control.Cluster {
+	c := control.Cluster{
+		Domain: s.apexes[0].String(), Source: s.clusterSource,
+		ReverseZones: []string{}, Servers: []string{},
+	}
+	for _, zone := range s.apexes[1:] {
+		c.ReverseZones = append(c.ReverseZones, zone.String())
+	}
+	for _, server := range s.clusterDNS {
+		c.Servers = append(c.Servers, server.String())
+	}
+	return c
+}
+
+func routeStatus(routes []forward.RouteStatus) []control.Route {
+	all := []control.Route{}
+	for _, route := range routes {
+		r := control.Route{Domain: route.Domain.String(), Source: route.Source}
+		for _, server := range route.Servers {
+			r.Servers = append(r.Servers, control.Server{
+				Address: server.Server.String(), State: string(server.State), Since: server.Since, RTT: server.RTT,
+				Queries: server.Queries, Failures: server.Failures, Error: server.LastError,
+			})
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+func (d *Daemon) resolvConfStatus() control.ResolvConf {
+	status := control.ResolvConf{Path: "/etc/resolv.conf", Nameservers: []string{}, Search: []string{}, Pending: []string{}}
+	view := d.host.Load()
+	if view == nil {
+		return status
+	}
+	// Read anew: the file is what libc reads now, not what it was at the last look.
+	file := hostdns.ReadFile(d.paths.host.Root, d.paths.host.ResolvConf)
+	text := resolvconf.Parse(file.Data)
+	status.Ours = hostdns.IsOurs(file.Data)
+	status.Owner = text.Owner()
+	for _, addr := range text.Nameservers() {
+		status.Nameservers = append(status.Nameservers, addr.String())
+	}
+	status.Search = append(status.Search, text.Search()...)
+	if view.state.Original.Exists {
+		status.Original = "/var/lib/node-dns/resolv.conf.orig"
+	}
+	status.Hold = view.plan.Hold
+	status.Pending = append(status.Pending, view.pending(d.listening())...)
+	return status
+}
+
+func (d *Daemon) cacheStatus() control.Cache {
+	stats := d.cache.Load().Stats()
+	return control.Cache{
+		Entries: stats.Entries, Size: stats.Size, Hits: stats.Hits, Misses: stats.Misses,
+		Insertions: stats.Insertions, Evictions: stats.Evictions,
+	}
+}
+
+func (d *Daemon) queryStatus() control.Queries {
+	stats := d.server.Stats()
+	return control.Queries{
+		UDP: stats.UDPQueries, TCP: stats.TCPQueries, Shed: stats.Shed, Dropped: stats.Dropped, Panics: stats.Panics,
+	}
+}

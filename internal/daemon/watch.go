@@ -1,0 +1,91 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+
+	"github.com/node-dns/node-dns/internal/netstate"
+	"github.com/node-dns/node-dns/internal/nm"
+)
+
+// lookAgain is how often the host is looked at though nothing called: no watch is perfect (a directory that did not
+// exist when watching began, a bus that lost a signal).
+const lookAgain = 30 * time.Second
+
+// hint says that something may have changed. It never blocks: one hint that waits stands for all that come after.
+func (d *Daemon) hint(reason string) {
+	select {
+	case d.hints <- reason:
+	default:
+	}
+}
+
+// watchNetworkManager hints when NetworkManager's DNS configuration changes, also where it announces no event for it:
+// a renewal with 1.42, `nmcli general reload dns-rc`.
+func (d *Daemon) watchNetworkManager(ctx context.Context) error {
+	return nm.Watch(ctx, d.log, func(reason string) { d.hint("NetworkManager: " + reason) })
+}
+
+// watchKernel hints when addresses or default routes change.
+func (d *Daemon) watchKernel(ctx context.Context) error {
+	return netstate.Watch(ctx, func() { d.hint("kernel: addresses or routes") })
+}
+
+// watchFiles hints when one of the host's files changes, by whomever. It watches their directories, because files are
+// replaced by rename.
+func (d *Daemon) watchFiles(ctx context.Context) error {
+	watcher, err := fsnotify.NewWatcher()
+	if err != nil {
+		return fmt.Errorf("watching files: %w", err)
+	}
+	defer watcher.Close()
+	files := d.watchedFiles()
+	again := time.NewTicker(lookAgain)
+	defer again.Stop()
+	for {
+		if err := watchDirectories(watcher, files); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-again.C:
+			d.hint("time")
+		case event := <-watcher.Events:
+			if slices.Contains(files, event.Name) && event.Op != fsnotify.Chmod {
+				d.hint("file: " + event.Name)
+			}
+		case err := <-watcher.Errors:
+			d.hint("file watch: " + err.Error()) // an overflow: look at everything
+		}
+	}
+}
+
+func (d *Daemon) watchedFiles() []string {
+	host := d.paths.host
+	return []string{
+		host.ResolvConf, host.Upstreams, host.Record, host.NodeResolvConf, host.NetworkManagerConf,
+	}
+}
+
+// watchDirectories adds the directories that exist and are not yet watched.
+func watchDirectories(watcher *fsnotify.Watcher, files []string) error {
+	watched := watcher.WatchList()
+	for _, file := range files {
+		dir := filepath.Dir(file)
+		if slices.Contains(watched, dir) {
+			continue
+		}
+		if err := watcher.Add(dir); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("watching %s: %w", dir, err)
+		}
+	}
+	return nil
+}

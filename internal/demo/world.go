@@ -1,0 +1,210 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/daemon"
+	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/dnstest"
+	"github.com/node-dns/node-dns/internal/hostdns"
+	"github.com/node-dns/node-dns/internal/nameserver"
+	"github.com/node-dns/node-dns/internal/netstate"
+	"github.com/node-dns/node-dns/internal/nm"
+)
+
+// usualPort is where the demo's daemon listens when it can: port 53 needs root.
+const usualPort = 10053
+
+// siteRecords and clusterRecords are what the played nameservers know.
+const (
+	siteRecords = `
+www.example.com.  300 IN A 192.0.2.80
+mail.example.com. 300 IN A 192.0.2.25
+`
+	clusterRecords = `
+kubernetes.default.svc.cluster.local. 5 IN A 172.30.0.1
+`
+)
+
+// world is what the story is played in: a tree of files, three nameservers, and an address to listen on.
+type world struct {
+	root      string
+	upstreams []*dnstest.Server
+	cluster   *dnstest.Server
+	listen    netip.AddrPort
+}
+
+func newWorld() (w *world, err error) {
+	w = &world{}
+	defer func() {
+		if err != nil {
+			w.close()
+		}
+	}()
+	if w.root, err = os.MkdirTemp("", "node-dns-demo-"); err != nil {
+		return w, err
+	}
+	for range 2 {
+		server, err := dnstest.Start(siteRecords)
+		if err != nil {
+			return w, err
+		}
+		w.upstreams = append(w.upstreams, server)
+	}
+	if w.cluster, err = dnstest.Start(clusterRecords); err != nil {
+		return w, err
+	}
+	if w.listen, err = freeAddress(); err != nil {
+		return w, err
+	}
+	return w, w.writeFiles()
+}
+
+// close ends the nameservers and removes the tree.
+func (w *world) close() {
+	for _, server := range w.upstreams {
+		server.Close()
+	}
+	if w.cluster != nil {
+		w.cluster.Close()
+	}
+	if w.root != "" {
+		os.RemoveAll(w.root) // a temporary directory
+	}
+}
+
+func (w *world) writeFiles() error {
+	files := map[string]string{
+		"/etc/resolv.conf":            original,
+		"/etc/node-dns/node-dns.yaml": fmt.Sprintf("clusterDNS: [%q]\n", w.cluster.Addr()),
+		"/etc/dnsmasq.d/.keep":        "",
+		"/run/NetworkManager/.keep":   "",
+	}
+	for name, text := range files {
+		path := filepath.Join(w.root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// freeAddress is the usual port when it is free, else one that the kernel picks.
+func freeAddress() (netip.AddrPort, error) {
+	loopback := netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	var errs []error
+	for _, port := range []uint16{usualPort, 0} {
+		listener, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(netip.AddrPortFrom(loopback, port)))
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		addr := listener.Addr().(*net.TCPAddr).AddrPort()
+		socket, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(addr))
+		listener.Close()
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		socket.Close()
+		return addr, nil
+	}
+	return netip.AddrPort{}, fmt.Errorf("finding a free port: %w", errors.Join(errs...))
+}
+
+// environment is what NetworkManager gives its hook. Real upstreams have no port; ours may not use 53.
+func (w *world) environment() []string {
+	return []string{
+		"DEVICE_IFACE=eth0", "DEVICE_IP_IFACE=eth0", "CONNECTION_ID=System eth0", "NM_DISPATCHER_ACTION=dhcp4-change",
+		fmt.Sprintf("IP4_NAMESERVERS=%s %s", dnsmasqForm(w.upstreams[0]), dnsmasqForm(w.upstreams[1])),
+	}
+}
+
+func dnsmasqForm(server *dnstest.Server) string {
+	return fmt.Sprintf("%s#%d", server.Addr().Addr(), server.Addr().Port())
+}
+
+// networkManager says over D-Bus what it says to its hook.
+func (w *world) networkManager(context.Context) (nm.Snapshot, error) {
+	domain, err := dnsname.Parse("corp.example")
+	if err != nil {
+		return nm.Snapshot{}, err
+	}
+	config := nm.DNSConfig{Interface: "eth0", Connection: "System eth0", Domains: []nm.Domain{{Name: domain}}}
+	for _, server := range w.upstreams {
+		config.Nameservers = append(config.Nameservers, nameserver.Server{Addr: server.Addr()})
+	}
+	return nm.Snapshot{Mode: "default", RcManager: "symlink", Configs: []nm.DNSConfig{config}, Primary: "eth0"}, nil
+}
+
+// looker sees a node with one interface, a default route, and a NetworkManager.
+func (w *world) looker() hostdns.Looker {
+	route := &netstate.DefaultRoute{
+		Interface: "eth0", Index: 2, Gateway: netip.AddrFrom4([4]byte{192, 0, 2, 1}), Source: nodeIP, Metric: 100, Table: 254,
+	}
+	return hostdns.Looker{
+		Paths:          hostdns.NewPaths(w.root),
+		NetworkManager: w.networkManager,
+		Net: func(context.Context) (netstate.State, error) {
+			return netstate.State{Addrs: []netstate.Addr{{Addr: nodeIP, Interface: "eth0", Index: 2, Up: true}}, Default4: route}, nil
+		},
+	}
+}
+
+// runner is the dispatcher's. The daemon's real address stands for the node IP, which nobody has.
+func (w *world) runner() hostdns.Runner {
+	return hostdns.Runner{
+		Looker: w.looker(),
+		Applier: hostdns.Applier{Answers: func(ctx context.Context, _ netip.AddrPort, patient bool) error {
+			return hostdns.Probe(ctx, w.listen, patient)
+		}},
+	}
+}
+
+func (w *world) daemonConfig(version string) daemon.Config {
+	return daemon.Config{Root: w.root, Listen: []netip.AddrPort{w.listen}, Version: version, Looker: w.looker()}
+}
+
+// awaitDaemon returns when the daemon says that it is ready, or why it never will be.
+func (w *world) awaitDaemon(ctx context.Context, stopped <-chan error) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	for {
+		status, err := control.FetchStatus(ctx, control.SocketPath(w.root))
+		if err == nil && status.Ready {
+			return nil
+		}
+		select {
+		case err := <-stopped:
+			return fmt.Errorf("starting the daemon: %w", err)
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for the daemon: %w", errors.Join(err, ctx.Err()))
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+func (w *world) read(name string) string {
+	text, err := os.ReadFile(filepath.Join(w.root, name))
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+func (w *world) upstreamQueries() int {
+	return w.upstreams[0].Queries() + w.upstreams[1].Queries()
+}
+
+func (w *world) killFirstUpstream() { w.upstreams[0].Down() }
