@@ -81,7 +81,7 @@ func TestSnapshot(t *testing.T) {
 			s.Configs[i].Connection = ""
 		}
 	}
-	inactive := func(s *Snapshot) { noDevices(s); s.Primary = "eth0" }
+	inactive := func(s *Snapshot) { s.Devices = nil }
 	tests := []struct {
 		name   string
 		change func(host)
@@ -152,6 +152,23 @@ func TestSnapshot(t *testing.T) {
 			h.set(gonm.DnsManagerObjectPath, gonm.DnsManagerInterface, gonm.DnsManagerPropertyConfiguration, []entry{})
 		},
 		want: func(s *Snapshot) { s.Configs = []DNSConfig{} },
+	}, {
+		name: "wildcard domain of one family, which DnsManager leaves out (1.42.4)",
+		change: func(h host) {
+			h.set(base+"/IP4Config/2", gonm.IP4ConfigInterface, gonm.IP4ConfigPropertySearches, []string{"example.test", "~"})
+			h.set(base+"/IP6Config/2", gonm.IP6ConfigInterface, gonm.IP6ConfigPropertySearches, []string{"example.test", "~x"})
+		},
+		want: func(s *Snapshot) {
+			s.Configs[0].Domains = append(s.Configs[0].Domains, Domain{Name: dnsname.Root(), RoutingOnly: true})
+		},
+	}, {
+		name: "wildcard domain that DnsManager does not leave out",
+		change: func(h host) {
+			configs := h[gonm.DnsManagerObjectPath][gonm.DnsManagerInterface]["Configuration"].Value().([]entry)
+			configs[1]["domains"] = dbus.MakeVariant([]string{"~."})
+			h.set(base+"/IP6Config/2", gonm.IP6ConfigInterface, gonm.IP6ConfigPropertySearches, []string{"~."})
+		},
+		want: func(s *Snapshot) { s.Configs[1].Domains = []Domain{{Name: dnsname.Root(), RoutingOnly: true}} },
 	}, {
 		name: "VPN: its device is the one beneath, and the tunnel is a device of its own",
 		change: func(h host) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	gonm "github.com/Wifx/gonetworkmanager/v3"
@@ -100,6 +101,15 @@ func decodeAddresses(p properties) (addresses []netip.Prefix, gateway netip.Addr
 	}
 	gateway, _ = netip.ParseAddr(get[string](p, gonm.IP4ConfigPropertyGateway))
 	return addresses, gateway
+}
+
+// hasWildcard looks for "~." in a list of search domains, in which NetworkManager
+// writes it "~".
+func hasWildcard(searches []string) bool {
+	return slices.ContainsFunc(searches, func(word string) bool {
+		domain, err := parseDomain(word)
+		return err == nil && domain.isWildcard()
+	})
 }
 
 // stateNames are nmcli's words for the overall state (man nmcli, general status).

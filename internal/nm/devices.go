@@ -16,6 +16,8 @@ type deviceState struct {
 	connection activeConnection
 	activated  bool // and managed
 	ip4, ip6   dbus.ObjectPath
+	// wildcard4 and wildcard6 say that the profile has the domain "~.".
+	wildcard4, wildcard6 bool
 }
 
 func (c *Client) readDevices(ctx context.Context, devices []*deviceState) error {
@@ -59,6 +61,8 @@ func (c *Client) readAddresses(ctx context.Context, devices []*deviceState) erro
 		addresses6, gateway6 := decodeAddresses(answers[2*i+1])
 		d.Addresses = append(addresses4, addresses6...)
 		d.Gateway4, d.Gateway6 = gateway4, gateway6
+		d.wildcard4 = hasWildcard(get[[]string](answers[2*i], gonm.IP4ConfigPropertySearches))
+		d.wildcard6 = hasWildcard(get[[]string](answers[2*i+1], gonm.IP6ConfigPropertySearches))
 	}
 	return nil
 }

@@ -28,6 +28,9 @@ type Domain struct {
 	RoutingOnly bool
 }
 
+// isWildcard reports whether the domain is "~.".
+func (d Domain) isWildcard() bool { return d.RoutingOnly && d.Name.IsRoot() }
+
 // lists collects words into values and refused words, up to their bounds.
 type lists struct {
 	zone                    string // the interface that link-local addresses belong to, or ""

@@ -6,6 +6,8 @@ import (
 
 	gonm "github.com/Wifx/gonetworkmanager/v3"
 	"github.com/godbus/dbus/v5"
+
+	"github.com/node-dns/node-dns/internal/dnsname"
 )
 
 // Snapshot asks for all that a Snapshot holds, in four round trips however many
@@ -44,11 +46,10 @@ func (c *Client) snapshot(ctx context.Context) (Snapshot, error) {
 	if err := c.addDevices(ctx, &s, manager); err != nil {
 		return Snapshot{}, err
 	}
-	s.nameConnections()
 	return s, nil
 }
 
-// addDevices fills Devices and Primary.
+// addDevices fills Devices and Primary, and what the configurations lack.
 func (c *Client) addDevices(ctx context.Context, s *Snapshot, manager properties) error {
 	active, err := c.activeConnections(ctx, manager)
 	if err != nil {
@@ -71,6 +72,7 @@ func (c *Client) addDevices(ctx context.Context, s *Snapshot, manager properties
 		return err
 	}
 	for _, d := range found {
+		s.complete(d)
 		if d.activated {
 			s.Devices = append(s.Devices, d.Device)
 		}
@@ -86,14 +88,20 @@ func (c *Client) addDevices(ctx context.Context, s *Snapshot, manager properties
 	return nil
 }
 
-// nameConnections fills in which profile a configuration comes from.
-func (s *Snapshot) nameConnections() {
-	ids := map[string]string{}
-	for _, d := range s.Devices {
-		ids[d.IPInterface] = d.ConnectionID
-	}
-	for i, config := range s.Configs {
-		s.Configs[i].Connection = ids[config.Interface]
+// complete adds what DnsManager does not say to the configurations of a device.
+func (s *Snapshot) complete(d *deviceState) {
+	for i := range s.Configs {
+		config := &s.Configs[i]
+		if config.Interface != d.IPInterface || config.Global {
+			continue
+		}
+		config.Connection = d.ConnectionID
+		if len(config.Nameservers) == 0 || config.wildcard() {
+			continue
+		}
+		if is4 := config.Nameservers[0].Addr.Addr().Is4(); is4 && d.wildcard4 || !is4 && d.wildcard6 {
+			config.Domains = append(config.Domains, Domain{Name: dnsname.Root(), RoutingOnly: true})
+		}
 	}
 }
 

@@ -53,7 +53,9 @@ type DNSConfig struct {
 	Nameservers []nameserver.Server
 	// Invalid are the nameservers refused: cut to 64 bytes and quoted.
 	Invalid []string
-	// Domains in order, at most 64.
+	// Domains in order, at most 64. The wildcard "~." comes last: NetworkManager
+	// leaves it out of DnsManager's list (add_dns_domains in nm-dns-manager.c), so
+	// it is taken from the interface's addresses. A VPN's is not known.
 	Domains []Domain
 	// Connection is the name of the profile active on Interface, any printable
 	// text; "" when it is not known.
@@ -72,12 +74,13 @@ type Device struct {
 	ConnectionID, ConnectionUUID string
 }
 
-// SearchList returns the search list that the configurations ask for: their
-// domains in order, without final dots, each once, without the routing-only ones.
+// SearchList returns the search list that the configurations in force ask for:
+// their domains in order, without final dots, each once, without the routing-only
+// ones.
 func (s Snapshot) SearchList() []string {
 	var list []string
 	seen := map[dnsname.Name]bool{}
-	for _, c := range s.Configs {
+	for _, c := range inForce(s.Configs) {
 		for _, d := range c.Domains {
 			if !seen[d.Name] && !d.RoutingOnly && !d.Name.IsRoot() {
 				seen[d.Name] = true

@@ -37,11 +37,12 @@ type Route struct {
 //   - Of two interfaces with the same domain the better priority has it; with
 //     equal priorities both do. A domain beneath one of another interface with a
 //     better, negative priority is dropped. What gives defaults has the root.
-//   - Where there is a global configuration, the connections do not count.
+//   - Where there is a global configuration, the connections' do not count.
 //
 // IPv4 and IPv6 configurations of one interface stand for each other: both count.
 func (s Snapshot) Upstreams(defaultInterfaces []string) (defaults []nameserver.Server, routes []Route) {
-	configs := effective(s.Configs)
+	configs := inForce(s.Configs)
+	configs = slices.DeleteFunc(configs, func(c DNSConfig) bool { return len(c.Nameservers) == 0 })
 	gives := givers(configs, defaultInterfaces)
 	for i, c := range configs {
 		if gives[i] {
@@ -51,13 +52,14 @@ func (s Snapshot) Upstreams(defaultInterfaces []string) (defaults []nameserver.S
 	return defaults, domainRoutes(configs, gives)
 }
 
-// effective drops what has no say. Until 1.50 NetworkManager itself listed the
-// global configuration alone; now it lists the connections' behind it.
-func effective(configs []DNSConfig) []DNSConfig {
+// inForce drops the connections' configurations where there is a global one, which
+// overrides them (man NetworkManager.conf, "global-dns-domain"). 1.42.4 lists them
+// behind it all the same.
+func inForce(configs []DNSConfig) []DNSConfig {
 	global := slices.ContainsFunc(configs, func(c DNSConfig) bool { return c.Global && len(c.Nameservers) > 0 })
 	var list []DNSConfig
 	for _, c := range configs {
-		if len(c.Nameservers) > 0 && c.Global == global {
+		if c.Global == global {
 			list = append(list, c)
 		}
 	}
@@ -105,7 +107,7 @@ func (c DNSConfig) wildcard() bool {
 	if c.Global && len(c.Domains) == 0 {
 		return true
 	}
-	return slices.ContainsFunc(c.Domains, func(d Domain) bool { return d.RoutingOnly && d.Name.IsRoot() })
+	return slices.ContainsFunc(c.Domains, Domain.isWildcard)
 }
 
 // exclusive reports whether c is meant to be the only one. A nameserver set on lo

@@ -324,6 +324,10 @@ func TestSearchList(t *testing.T) {
 			configs: []DNSConfig{config("tun0", 50, "", "~. ~corp.test a.test ."), config("eth0", 100, "", "corp.test")},
 			want:    "a.test corp.test",
 		},
+		{
+			name:    "the global configuration overrides the connections",
+			configs: []DNSConfig{global("10.5.0.1", ""), config("eth0", 100, "10.0.0.2", "a.test")},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
