@@ -27,6 +27,8 @@ var ErrNotRunning = errors.New("node-dns is not running")
 
 const (
 	statusPath = "/v1/status"
+	// maxPath is how long a socket's path may be (unix(7), sun_path, without its final zero).
+	maxPath = 107
 	// maxStatus bounds what a client reads; a status with every table full is well below it.
 	maxStatus = 8 << 20
 )
@@ -46,6 +48,9 @@ func Listen(path string) (net.Listener, error) {
 		return nil, fmt.Errorf("making the socket's directory: %w", err)
 	}
 	temp := path + ".new"
+	if len(temp) > maxPath {
+		return nil, fmt.Errorf("listening on %s: the path of a unix socket has at most %d bytes", path, maxPath-len(".new"))
+	}
 	if err := os.Remove(temp); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("removing an old socket: %w", err)
 	}

@@ -30,11 +30,15 @@ func Run(ctx context.Context, config Config) error {
 	if err != nil {
 		return err
 	}
-	socket, err := control.Listen(control.SocketPath(config.Root))
+	return d.run(ctx)
+}
+
+func (d *Daemon) run(ctx context.Context) error {
+	socket, err := control.Listen(control.SocketPath(d.config.Root))
 	if err != nil {
 		return err
 	}
-	if err := d.Start(ctx); err != nil {
+	if err := d.start(ctx); err != nil {
 		return errors.Join(err, socket.Close(), d.stop(ctx))
 	}
 	err = supervise.Run(ctx, supervise.Config{
@@ -71,8 +75,8 @@ func New(config Config) (*Daemon, error) {
 	return d, nil
 }
 
-// Start looks at the host and begins to answer.
-func (d *Daemon) Start(ctx context.Context) error {
+// start looks at the host and begins to answer.
+func (d *Daemon) start(ctx context.Context) error {
 	view := d.lookAtHost(ctx)
 	if err := view.state.ConfigErr; err != nil {
 		// A node without DNS is worse than one that serves what the good part of its configuration says.

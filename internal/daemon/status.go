@@ -12,7 +12,8 @@ import (
 	"github.com/node-dns/node-dns/internal/resolvconf"
 )
 
-// Status gathers what the daemon knows of itself. It is safe to call at any time after Start.
+// Status gathers what the daemon knows of itself. It is safe for concurrent use, once the daemon
+// listens.
 func (d *Daemon) Status() control.Status {
 	s := d.serving.Load()
 	status := control.Status{

@@ -1,0 +1,280 @@
+package daemon
+
+import (
+	"context"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+	"go.uber.org/goleak"
+
+	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/dnstest"
+	"github.com/node-dns/node-dns/internal/hostdns"
+	"github.com/node-dns/node-dns/internal/netstate"
+	"github.com/node-dns/node-dns/internal/nm"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const siteRecords = `
+www.example.com. 300 IN A 192.0.2.80
+`
+
+// running is a daemon on a tree of its own, listening on loopback.
+type running struct {
+	t      *testing.T
+	root   string
+	daemon *Daemon
+	ended  chan error
+	stop   context.CancelFunc
+}
+
+// start runs a daemon with these files in its tree. It ends with the test.
+func start(t *testing.T, files map[string]string) *running {
+	t.Helper()
+	root, err := os.MkdirTemp("", "node-dns-") // t.TempDir is too long for a unix socket below it
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(root) })
+	r := &running{t: t, root: root, ended: make(chan error, 1)}
+	files["/etc/resolv.conf"] += "# the site's\n"
+	for path, text := range files {
+		write(t, filepath.Join(r.root, path), text)
+	}
+	var ctx context.Context
+	ctx, r.stop = context.WithCancel(t.Context())
+	config := Config{
+		Root:   r.root,
+		Listen: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")},
+		Looker: hostdns.Looker{
+			Net:            func(context.Context) (netstate.State, error) { return node(), nil },
+			NetworkManager: func(context.Context) (nm.Snapshot, error) { return nm.Snapshot{}, nm.ErrNotRunning },
+		},
+	}
+	if r.daemon, err = New(config); err != nil {
+		t.Fatal(err)
+	}
+	go func() { r.ended <- r.daemon.run(ctx) }()
+	t.Cleanup(func() {
+		r.stop()
+		if err, ok := <-r.ended; ok && err != nil {
+			t.Errorf("the daemon ended with %v", err)
+		}
+	})
+	r.await("the daemon is up", func() bool { return len(r.status().Listeners) > 0 })
+	return r
+}
+
+// status is the daemon's, or the zero Status while it does not run.
+func (r *running) status() control.Status {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	status, err := control.FetchStatus(ctx, control.SocketPath(r.root))
+	if err != nil {
+		return control.Status{}
+	}
+	return status
+}
+
+func (r *running) address() netip.AddrPort {
+	r.t.Helper()
+	return netip.MustParseAddrPort(r.status().Listeners[0].Address)
+}
+
+// await waits for what other goroutines and the kernel do in their own time.
+func (r *running) await(what string, done func() bool) {
+	r.t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for !done() {
+		if time.Now().After(deadline) {
+			r.t.Fatalf("waited in vain until %s; status: %+v", what, r.status())
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// servers are the addresses of the root's servers.
+func (r *running) servers() []string {
+	var all []string
+	for _, route := range r.status().Routes {
+		if route.Domain == "." {
+			for _, server := range route.Servers {
+				all = append(all, server.Address)
+			}
+		}
+	}
+	return all
+}
+
+// upstreamFile is what the dispatcher leaves for the daemon.
+func upstreamFile(servers ...*dnstest.Server) string {
+	var text strings.Builder
+	for _, server := range servers {
+		text.WriteString("server=" + strings.ReplaceAll(server.Addr().String(), ":", "#") + "\n")
+	}
+	return text.String()
+}
+
+const upstreamPath = "/etc/dnsmasq.d/origin-upstream-dns.conf"
+
+func TestForwardsAndRemembers(t *testing.T) {
+	site := dnstest.NewServer(t, siteRecords)
+	r := start(t, map[string]string{upstreamPath: upstreamFile(site)})
+	for range 3 {
+		m := dnstest.Exchange(t, r.address(), "www.example.com.", dns.TypeA)
+		if firstValue(m) != "192.0.2.80" {
+			t.Fatalf("got %v", m)
+		}
+	}
+	m := dnstest.ExchangeTCP(t, r.address(), "www.example.com.", dns.TypeA)
+	if firstValue(m) != "192.0.2.80" {
+		t.Fatalf("over TCP: %v", m)
+	}
+	if n := site.QueriesFor("www.example.com.", dns.TypeA); n != 1 {
+		t.Errorf("the upstream was asked %d times, expected once", n)
+	}
+	status := r.status()
+	if !status.Ready || status.Cache.Hits != 3 {
+		t.Errorf("ready %v, %d hits; expected ready and 3", status.Ready, status.Cache.Hits)
+	}
+}
+
+// TestTakesOverUpstreams: other upstreams are asked without a restart, and what came from the old ones is forgotten.
+func TestTakesOverUpstreams(t *testing.T) {
+	old, next := dnstest.NewServer(t, siteRecords), dnstest.NewServer(t, "www.example.com. 300 IN A 192.0.2.81\n")
+	r := start(t, map[string]string{upstreamPath: upstreamFile(old)})
+	if m := dnstest.Exchange(t, r.address(), "www.example.com.", dns.TypeA); firstValue(m) != "192.0.2.80" {
+		t.Fatalf("got %v", m)
+	}
+	write(t, filepath.Join(r.root, upstreamPath), upstreamFile(next))
+	r.await("the new upstream is taken over", func() bool {
+		return slices.Equal(r.servers(), []string{next.Addr().String()})
+	})
+	if m := dnstest.Exchange(t, r.address(), "www.example.com.", dns.TypeA); firstValue(m) != "192.0.2.81" {
+		t.Errorf("after the change: %v", m)
+	}
+}
+
+// TestEmptiedUpstreamFile is the script's bug B4: a list that was emptied must not end all names (law 2).
+func TestEmptiedUpstreamFile(t *testing.T) {
+	site := dnstest.NewServer(t, siteRecords)
+	record := `{"version": 1, "servers": ["` + site.Addr().String() + `"], "origin": "NetworkManager"}`
+	r := start(t, map[string]string{upstreamPath: upstreamFile(site), "/var/lib/node-dns/upstreams.json": record})
+	if err := os.WriteFile(filepath.Join(r.root, upstreamPath), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r.daemonLooks()
+	if m := dnstest.Exchange(t, r.address(), "www.example.com.", dns.TypeA); firstValue(m) != "192.0.2.80" {
+		t.Errorf("got %v", m)
+	}
+}
+
+// daemonLooks waits until the daemon has looked at its files again: it has seen the resolv.conf in which the test leaves
+// a mark.
+func (r *running) daemonLooks() {
+	r.t.Helper()
+	const mark = "# looked at\n"
+	write(r.t, filepath.Join(r.root, "/etc/resolv.conf"), mark)
+	r.await("the daemon has looked", func() bool { return string(r.daemon.host.Load().state.ResolvConf.Data) == mark })
+}
+
+func TestClusterNames(t *testing.T) {
+	cluster := dnstest.NewServer(t, "web.shop.svc.cluster.local. 30 IN A 172.30.44.7\n7.44.30.172.in-addr.arpa. 30 IN PTR web.shop.svc.cluster.local.\n")
+	site := dnstest.NewServer(t, "web.shop.svc.cluster.local. 30 IN A 192.0.2.66\n")
+	known := "clusterDNS: [\"" + cluster.Addr().String() + "\"]\nserviceCIDRs: [172.30.0.0/16]\n"
+	tests := []struct {
+		name   string
+		config string
+		rcode  int
+		answer string
+		code   uint16 // RFC 8914
+	}{
+		{"go to the cluster DNS server", known, dns.RcodeSuccess, "172.30.44.7", 0},
+		{"are SERVFAIL while none is known, and never asked upstream", "", dns.RcodeServerFailure, "", dns.ExtendedErrorCodeNotReady},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			r := start(t, map[string]string{upstreamPath: upstreamFile(site), "/etc/node-dns/node-dns.yaml": test.config})
+			m := dnstest.Exchange(t, r.address(), "web.shop.svc.cluster.local.", dns.TypeA, dnstest.EDNS(1232))
+			if m.Rcode != test.rcode || firstValue(m) != test.answer || extendedError(m) != test.code {
+				t.Errorf("got %v", m)
+			}
+			if n := site.QueriesFor("web.shop.svc.cluster.local.", dns.TypeA); n != 0 {
+				t.Errorf("the site's nameserver was asked for a cluster name %d times", n)
+			}
+		})
+	}
+}
+
+func extendedError(m *dns.Msg) uint16 {
+	if opt := m.IsEdns0(); opt != nil {
+		for _, option := range opt.Option {
+			if ede, ok := option.(*dns.EDNS0_EDE); ok {
+				return ede.InfoCode
+			}
+		}
+	}
+	return 0
+}
+
+// TestReload is law 8: a bad file keeps the running configuration, a good one is taken over.
+func TestReload(t *testing.T) {
+	first, second := dnstest.NewServer(t, siteRecords), dnstest.NewServer(t, siteRecords)
+	upstreams := func(s *dnstest.Server) string { return "upstreams: [\"" + s.Addr().String() + "\"]\n" }
+	r := start(t, map[string]string{"/etc/node-dns/node-dns.yaml": upstreams(first)})
+	steps := []struct {
+		name, text string
+		fails      string // part of the error
+		server     *dnstest.Server
+	}{
+		{"a bad file", "upstreams: [not-an-address]\n", "node-dns.yaml:1:13", first},
+		{"a good file", upstreams(second) + "cacheSize: 0\n", "", second},
+	}
+	for _, step := range steps {
+		write(t, filepath.Join(r.root, "/etc/node-dns/node-dns.yaml"), step.text)
+		err := r.daemon.reload(t.Context())
+		if step.fails == "" && err != nil || step.fails != "" && (err == nil || !strings.Contains(err.Error(), step.fails)) {
+			t.Errorf("%s: %v, expected %q", step.name, err, step.fails)
+		}
+		if want := []string{step.server.Addr().String()}; !slices.Equal(r.servers(), want) {
+			t.Errorf("%s: asks %v, expected %v", step.name, r.servers(), want)
+		}
+	}
+	if size := r.status().Cache.Size; size != 0 {
+		t.Errorf("the cache's size is %d after cacheSize: 0", size)
+	}
+}
+
+// TestDrain: a query under way is answered after the daemon was told to stop.
+func TestDrain(t *testing.T) {
+	site := dnstest.NewServer(t, siteRecords)
+	site.SetFaults(dnstest.Faults{Delay: 300 * time.Millisecond})
+	r := start(t, map[string]string{upstreamPath: upstreamFile(site)})
+	address := r.address()
+	answer := make(chan *dns.Msg, 1)
+	go func() {
+		m, _ := dns.Exchange(new(dns.Msg).SetQuestion("www.example.com.", dns.TypeA), address.String())
+		answer <- m
+	}()
+	r.await("the upstream is asked", func() bool { return site.QueriesFor("www.example.com.", dns.TypeA) > 0 })
+	r.stop()
+	if m := <-answer; m == nil || firstValue(m) != "192.0.2.80" {
+		t.Errorf("got %v", m)
+	}
+	if err := <-r.ended; err != nil {
+		t.Error(err)
+	}
+	close(r.ended)
+	for _, path := range []string{"/run/node-dns/ready", "/run/node-dns/control.sock"} {
+		if _, err := os.Stat(filepath.Join(r.root, path)); !os.IsNotExist(err) {
+			t.Errorf("%s is still there: %v", path, err)
+		}
+	}
+}
