@@ -44,21 +44,31 @@ func TestDecodeRoute(t *testing.T) {
 		msg  []byte
 		want route
 	}{
-		{"gateway, metric, source, large table", message(routeHeader(inet, 0, 0),
-			attr(unix.RTA_TABLE, u32(51820)), attr(unix.RTA_PRIORITY, u32(100)), attr(unix.RTA_OIF, u32(2)),
-			attr(unix.RTA_GATEWAY, ip("10.0.0.1").AsSlice()), attr(unix.RTA_PREFSRC, ip("10.0.0.5").AsSlice())),
-			route{table: 51820, metric: 100, source: ip("10.0.0.5"), hops: []hop{via(2, "10.0.0.1")}}},
-		{"RFC 5549", message(routeHeader(inet, 0, 0), attr(unix.RTA_OIF, u32(2)), attr(unix.RTA_VIA, viaInet6)),
-			route{table: 254, hops: []hop{{index: 2, gateway: gateway6}}}},
-		{"device only, no carrier", message(routeHeader(inet, 0, unix.RTNH_F_LINKDOWN), attr(unix.RTA_OIF, u32(4))),
-			route{table: 254, hops: []hop{{index: 4, linkdown: true}}}},
-		{"router advertisement, preference high", message(routeHeader(inet6, 0, 0), attr(unix.RTA_OIF, u32(2)),
-			attr(unix.RTA_PRIORITY, u32(1024)), attr(unix.RTA_GATEWAY, ip("fe80::1").AsSlice()), attr(unix.RTA_PREF, []byte{1})),
-			route{table: 254, metric: 1024, pref: 1, hops: []hop{via(2, "fe80::1")}}},
-		{"multipath, the first dead, the second via IPv6", message(routeHeader(inet, 0, 0), attr(unix.RTA_MULTIPATH, append(
-			nexthop(2, unix.RTNH_F_DEAD, attr(unix.RTA_GATEWAY, ip("10.0.0.1").AsSlice())),
-			nexthop(3, 0, attr(unix.RTA_VIA, viaInet6))...))),
-			route{table: 254, hops: []hop{{index: 2, gateway: ip("10.0.0.1"), dead: true}, {index: 3, gateway: gateway6}}}},
+		{
+			"gateway, metric, source, large table", message(routeHeader(inet, 0, 0),
+				attr(unix.RTA_TABLE, u32(51820)), attr(unix.RTA_PRIORITY, u32(100)), attr(unix.RTA_OIF, u32(2)),
+				attr(unix.RTA_GATEWAY, ip("10.0.0.1").AsSlice()), attr(unix.RTA_PREFSRC, ip("10.0.0.5").AsSlice())),
+			route{table: 51820, metric: 100, source: ip("10.0.0.5"), hops: []hop{via(2, "10.0.0.1")}},
+		},
+		{
+			"RFC 5549", message(routeHeader(inet, 0, 0), attr(unix.RTA_OIF, u32(2)), attr(unix.RTA_VIA, viaInet6)),
+			route{table: 254, hops: []hop{{index: 2, gateway: gateway6}}},
+		},
+		{
+			"device only, no carrier", message(routeHeader(inet, 0, unix.RTNH_F_LINKDOWN), attr(unix.RTA_OIF, u32(4))),
+			route{table: 254, hops: []hop{{index: 4, linkdown: true}}},
+		},
+		{
+			"router advertisement, preference high", message(routeHeader(inet6, 0, 0), attr(unix.RTA_OIF, u32(2)),
+				attr(unix.RTA_PRIORITY, u32(1024)), attr(unix.RTA_GATEWAY, ip("fe80::1").AsSlice()), attr(unix.RTA_PREF, []byte{1})),
+			route{table: 254, metric: 1024, pref: 1, hops: []hop{via(2, "fe80::1")}},
+		},
+		{
+			"multipath, the first dead, the second via IPv6", message(routeHeader(inet, 0, 0), attr(unix.RTA_MULTIPATH, append(
+				nexthop(2, unix.RTNH_F_DEAD, attr(unix.RTA_GATEWAY, ip("10.0.0.1").AsSlice())),
+				nexthop(3, 0, attr(unix.RTA_VIA, viaInet6))...))),
+			route{table: 254, hops: []hop{{index: 2, gateway: ip("10.0.0.1"), dead: true}, {index: 3, gateway: gateway6}}},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -1,0 +1,102 @@
+package dnsserver
+
+import (
+	"encoding/binary"
+
+	"github.com/miekg/dns"
+)
+
+const (
+	headerSize = 12 // RFC 1035 section 4.1.1
+	maxName    = 255
+	maxLabel   = 63
+)
+
+// Bits of the second 16 bits of a header, RFC 1035 section 4.1.1 and RFC 4035
+// section 3.2.2.
+const (
+	bitQR      = 1 << 15
+	maskOpcode = 0xf << 11
+	bitRD      = 1 << 8
+	bitRA      = 1 << 7
+	bitCD      = 1 << 4
+)
+
+// verdict is what the header and the question alone decide.
+type verdict int
+
+const (
+	drop   verdict = iota // no response
+	refuse                // a response that errorReply makes
+	parse                 // worth parsing
+)
+
+// accept looks at a received message before anything is spent on it. The rcode
+// is for refuse.
+//
+// What is no query is not answered, so that two nameservers cannot be made to
+// talk to each other (RFC 1035 section 7.3). Opcodes other than QUERY are never
+// passed on: a NOTIFY that reached an upstream cleared a cache (PowerDNS 2025-08).
+func accept(wire []byte) (v verdict, rcode int) {
+	if len(wire) < headerSize {
+		return drop, 0
+	}
+	bits := binary.BigEndian.Uint16(wire[2:])
+	switch {
+	case bits&bitQR != 0:
+		return drop, 0
+	case bits&maskOpcode != dns.OpcodeQuery<<11:
+		return refuse, dns.RcodeNotImplemented
+	case questionEnd(wire) == 0:
+		return refuse, dns.RcodeFormatError // RFC 9619: exactly one question
+	case count(wire, 6) != 0, count(wire, 8) != 0:
+		return refuse, dns.RcodeFormatError // a query asks, it does not answer
+	}
+	return parse, 0
+}
+
+func count(wire []byte, at int) uint16 { return binary.BigEndian.Uint16(wire[at:]) }
+
+// questionEnd returns where the only question of the message ends, or 0 when
+// there is not exactly one whole question. The name may not be compressed: there
+// is nothing before it that it could point to.
+func questionEnd(wire []byte) int {
+	if count(wire, 4) != 1 {
+		return 0
+	}
+	at := headerSize
+	for at < len(wire) {
+		size := int(wire[at])
+		if size > maxLabel {
+			return 0
+		}
+		at += 1 + size
+		if at-headerSize > maxName {
+			return 0
+		}
+		if size == 0 {
+			end := at + 4 // type and class
+			if end > len(wire) {
+				return 0
+			}
+			return end
+		}
+	}
+	return 0
+}
+
+// errorReply is the response to a message that is refused unparsed: its ID and
+// opcode, the question octet by octet when it can be found, and no OPT record.
+func errorReply(wire []byte, rcode int) []byte {
+	end := questionEnd(wire)
+	questions := 1
+	if end == 0 {
+		end, questions = headerSize, 0
+	}
+	reply := append(make([]byte, 0, end), wire[:end]...)
+	bits := binary.BigEndian.Uint16(wire[2:]) & (maskOpcode | bitRD | bitCD)
+	binary.BigEndian.PutUint16(reply[2:], bits|bitQR|bitRA|uint16(rcode))
+	binary.BigEndian.PutUint16(reply[4:], uint16(questions))
+	clear(reply[6:headerSize])
+	return reply
+}

@@ -1,0 +1,57 @@
+package dnsserver
+
+import (
+	"log/slog"
+	"time"
+)
+
+// Config says how to serve. Handler is required.
+type Config struct {
+	Handler Handler
+	Log     *slog.Logger // nil: nothing is logged
+
+	// MaxInFlight bounds the queries being handled at once, over all sockets;
+	// one more is answered SERVFAIL. 0 means 10000, as dns-forward-max on
+	// OpenShift nodes.
+	MaxInFlight int
+	// Timeout is how long a Handler may take; its context ends then. 0 means 5 s,
+	// after which a stub resolver has given up (resolv.conf(5), timeout).
+	Timeout time.Duration
+
+	// MaxTCP bounds the connections, MaxTCPPerClient those of one address: at
+	// the bound the one that has been idle longest is closed, or else the new
+	// one. 0 means 1000 and 64.
+	MaxTCP, MaxTCPPerClient int
+	// MaxPipelined bounds the unanswered queries on one connection; further ones
+	// are not read until one is answered. 0 means 16.
+	MaxPipelined int
+	// FirstQuery is how long a new connection may be silent, and how long a
+	// query may take to arrive once it began. 0 means 2 s.
+	FirstQuery time.Duration
+	// Idle is how long a connection with nothing to answer is kept after the
+	// last response (RFC 7766 section 6.2.3). 0 means 5 s.
+	Idle time.Duration
+	// Write is how long a client may take to accept one response. 0 means 2 s.
+	Write time.Duration
+}
+
+func (c Config) withDefaults() Config {
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	number(&c.MaxInFlight, 10000)
+	number(&c.MaxTCP, 1000)
+	number(&c.MaxTCPPerClient, 64)
+	number(&c.MaxPipelined, 16)
+	number(&c.Timeout, 5*time.Second)
+	number(&c.FirstQuery, 2*time.Second)
+	number(&c.Idle, 5*time.Second)
+	number(&c.Write, 2*time.Second)
+	return c
+}
+
+func number[T int | time.Duration](field *T, zero T) {
+	if *field == 0 {
+		*field = zero
+	}
+}

@@ -1,0 +1,82 @@
+package dnsserver
+
+import (
+	"net/netip"
+	"sync"
+)
+
+// connTable holds the open connections within their bounds.
+type connTable struct {
+	max, maxPerClient int
+
+	mu       sync.Mutex // guards what follows
+	conns    map[*tcpConn]struct{}
+	byClient map[netip.Addr]int
+}
+
+func newConnTable(max, maxPerClient int) *connTable {
+	return &connTable{
+		max: max, maxPerClient: maxPerClient,
+		conns: map[*tcpConn]struct{}{}, byClient: map[netip.Addr]int{},
+	}
+}
+
+// add takes a connection in. At a bound the one that has been idle longest makes
+// room (of the same client, when it is the client's bound); with none idle the
+// new one is refused.
+func (t *connTable) add(c *tcpConn, counters *counters) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	client := c.client.Addr()
+	var victim *tcpConn
+	switch {
+	case t.byClient[client] >= t.maxPerClient:
+		victim = t.longestIdleLocked(func(o *tcpConn) bool { return o.client.Addr() == client })
+	case len(t.conns) >= t.max:
+		victim = t.longestIdleLocked(func(*tcpConn) bool { return true })
+	default:
+		t.addLocked(c)
+		return true
+	}
+	if victim == nil {
+		return false
+	}
+	counters.tcpEvicted.Add(1)
+	t.removeLocked(victim)
+	victim.conn.Close() // its goroutine ends, and finds itself removed
+	t.addLocked(c)
+	return true
+}
+
+func (t *connTable) longestIdleLocked(of func(*tcpConn) bool) *tcpConn {
+	var longest *tcpConn
+	for c := range t.conns {
+		if of(c) && c.idle() && (longest == nil || c.active.Load() < longest.active.Load()) {
+			longest = c
+		}
+	}
+	return longest
+}
+
+func (t *connTable) addLocked(c *tcpConn) {
+	t.conns[c] = struct{}{}
+	t.byClient[c.client.Addr()]++
+}
+
+// remove does nothing when c is not in the table any more.
+func (t *connTable) remove(c *tcpConn) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.removeLocked(c)
+}
+
+func (t *connTable) removeLocked(c *tcpConn) {
+	if _, ok := t.conns[c]; !ok {
+		return
+	}
+	delete(t.conns, c)
+	client := c.client.Addr()
+	if t.byClient[client]--; t.byClient[client] == 0 {
+		delete(t.byClient, client)
+	}
+}

@@ -1,0 +1,70 @@
+// Package dnsserver is the nameserver's sockets: it receives queries over UDP
+// and TCP, refuses what no nameserver should answer, hands the rest to a
+// Handler, and sends the response back whole, or truncated to what the client
+// can take.
+//
+// It is apart from forward, cache and zone because they decide what the answer
+// is, and never see a socket, a message ID or a client's buffer size. It does
+// not use miekg/dns's own server: that binds once, answers from whichever
+// address the routing table likes, and cannot shed.
+package dnsserver
+
+import (
+	"context"
+	"net/netip"
+
+	"github.com/miekg/dns"
+	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/nameserver"
+)
+
+// Proto is how a query came in.
+type Proto string
+
+// The transports of DNS, RFC 1035 section 4.2.
+const (
+	UDP Proto = "udp"
+	TCP Proto = "tcp"
+)
+
+// Query is one question of one client. A Query belongs to the goroutine that
+// serves it; handlers may set AnsweredBy and Cached, and nothing else.
+type Query struct {
+	// Msg is the message as received, never nil, read-only. It has exactly one
+	// question, of class IN, no answer and no authority records, and at most one
+	// OPT record, of version 0. It may be kept after the response.
+	Msg *dns.Msg
+	// Name is the qname. It is zero when the qname has octets that
+	// dnsname.Parse refuses; Msg.Question[0].Name always has it.
+	Name dnsname.Name
+	// Client is where the response goes, Local where the query arrived.
+	Client, Local netip.AddrPort
+	Proto         Proto
+	// AnsweredBy is the upstream nameserver that the answer came from, set by
+	// who asked it; zero for an answer of our own.
+	AnsweredBy nameserver.Server
+	// Cached says that the answer was remembered.
+	Cached bool
+}
+
+// Handler answers queries. It is called from many goroutines at once, and must
+// return when ctx ends, which is at Config.Timeout after the query arrived, or
+// when the server stops.
+//
+// The message needs no more than Rcode and sections: ID, flags, question and
+// the OPT record are set by the server, from which only AA, TC, AD and the
+// Extended DNS Errors of an OPT record are taken over. The message is not
+// changed, and not used after it is sent. An error becomes SERVFAIL, with the
+// Extended DNS Error when it is, or wraps, an *ExtendedError. A nil message with
+// a nil error sends nothing.
+type Handler interface {
+	ServeDNS(ctx context.Context, q *Query) (*dns.Msg, error)
+}
+
+// HandlerFunc is a Handler that is a function.
+type HandlerFunc func(ctx context.Context, q *Query) (*dns.Msg, error)
+
+var _ Handler = HandlerFunc(nil)
+
+// ServeDNS calls f.
+func (f HandlerFunc) ServeDNS(ctx context.Context, q *Query) (*dns.Msg, error) { return f(ctx, q) }

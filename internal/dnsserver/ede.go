@@ -1,0 +1,56 @@
+package dnsserver
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/miekg/dns"
+)
+
+// ExtendedError is an error that says to the client why there is no answer: an
+// Extended DNS Error, RFC 8914.
+type ExtendedError struct {
+	Code uint16 // INFO-CODE, RFC 8914 section 4; package dns has names for them
+	Text string // EXTRA-TEXT for people; may be empty, and is cut at 128 octets
+	Err  error  // the cause, for our own log; nil: none
+}
+
+// Error says the code's name, the text, and the cause.
+func (e *ExtendedError) Error() string {
+	parts := []string{fmt.Sprintf("EDE %d", e.Code)}
+	if name, ok := dns.ExtendedErrorCodeToString[e.Code]; ok {
+		parts[0] += " (" + name + ")"
+	}
+	if e.Text != "" {
+		parts = append(parts, e.Text)
+	}
+	if e.Err != nil {
+		parts = append(parts, e.Err.Error())
+	}
+	return strings.Join(parts, ": ")
+}
+
+// Unwrap returns Err.
+func (e *ExtendedError) Unwrap() error { return e.Err }
+
+// maxExtraText keeps a response with the longest name, an OPT record and one
+// Extended DNS Error below the 512 octets that every client takes.
+const maxExtraText = 128
+
+func (e *ExtendedError) option() *dns.EDNS0_EDE {
+	return &dns.EDNS0_EDE{InfoCode: e.Code, ExtraText: cutText(e.Text)}
+}
+
+// cutText makes s valid UTF-8 (RFC 8914 section 2) of at most maxExtraText octets.
+func cutText(s string) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if len(s) <= maxExtraText {
+		return s
+	}
+	end := maxExtraText
+	for !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end]
+}

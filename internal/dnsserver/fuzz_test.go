@@ -1,0 +1,74 @@
+package dnsserver
+
+import (
+	"context"
+	"encoding/binary"
+	"net/netip"
+	"testing"
+
+	"github.com/miekg/dns"
+)
+
+// FuzzServe: whatever arrives, the server does not panic; a response is a
+// well-formed message with the ID and opcode of what was asked, and no larger
+// than the client takes; what is no query gets none.
+func FuzzServe(f *testing.F) {
+	f.Add([]byte{}, false, byte(0))
+	f.Add(packed(f, query("www.example.com.", dns.TypeA)), false, byte(200))
+	f.Add(packed(f, query("WWW.example.com.", dns.TypeAAAA, edns(4096, &dns.EDNS0_NSID{Code: dns.EDNS0NSID}))), true, byte(3))
+	f.Add(unhex("1234 0100 0001 0000 0000 0001"+wwwIN+"00 0029 04d0 00010000 0004 0064 0000"), false, byte(1))
+	f.Add(unhex("1234 0100 0001 0000 0000 0000 04 002eff20 00 0001 0001"), false, byte(2))
+	f.Fuzz(func(t *testing.T, wire []byte, tcp bool, records byte) {
+		m := answerOf(addresses(int(records))...)
+		s := New(Config{Handler: HandlerFunc(func(_ context.Context, q *Query) (*dns.Msg, error) {
+			if len(q.Msg.Question) != 1 || q.Msg.Question[0].Qclass != dns.ClassINET || len(q.Msg.Answer)+len(q.Msg.Ns) > 0 {
+				t.Errorf("the handler was asked %v", q.Msg)
+			}
+			return m, nil
+		})})
+		defer s.cancel()
+		x := exchange{wire: wire, client: netip.MustParseAddrPort("192.0.2.1:1024"), proto: UDP}
+		if tcp {
+			x.proto = TCP
+		}
+		v, rcode := accept(wire)
+		var response []byte
+		switch v {
+		case refuse:
+			response = errorReply(wire, rcode)
+		case parse:
+			response = s.serve(x, make([]byte, bufferSize))
+		}
+		if response == nil {
+			if v != drop {
+				t.Error("no response")
+			}
+			return
+		}
+		if wire[2]&0x80 != 0 {
+			t.Error("a response was answered")
+		}
+		checkWire(t, wire, response, tcp)
+		if s.Stats().Panics > 0 {
+			t.Error("answering panicked")
+		}
+	})
+}
+
+func checkWire(t *testing.T, wire, response []byte, tcp bool) {
+	t.Helper()
+	m := new(dns.Msg)
+	if err := m.Unpack(response); err != nil {
+		t.Fatalf("not well-formed: %v: %x", err, response)
+	}
+	if binary.BigEndian.Uint16(response) != binary.BigEndian.Uint16(wire) || !m.Response || m.Opcode != int(wire[2]>>3&0xf) {
+		t.Errorf("header: %v", m.MsgHdr)
+	}
+	limit := dns.MinMsgSize
+	if m.IsEdns0() != nil {
+		limit = udpSize
+	}
+	if !tcp && len(response) > limit {
+		t.Errorf("%d octets over UDP", len(response))
+	}
+}

@@ -1,0 +1,132 @@
+package dnsserver
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync"
+)
+
+// Listener is one address that Listen was given, over one transport.
+type Listener struct {
+	// Addr is where it listens; the port that Listen was given may have been 0.
+	Addr  netip.AddrPort
+	Proto Proto
+	Err   string // why it does not listen; "" when it does
+}
+
+// binding is one address and transport that is wanted, with its socket unless
+// binding it failed.
+type binding struct {
+	want   netip.AddrPort // as given to Listen
+	proto  Proto
+	actual netip.AddrPort // the port of want may be 0
+	socket socket         // nil: err says why
+	err    error
+}
+
+// socket is a bound UDP or TCP socket that is being served.
+type socket interface {
+	// drain stops receiving, waits until what was received is answered or ctx
+	// ends, and closes.
+	drain(ctx context.Context) error
+}
+
+// Listen serves these addresses, over UDP and TCP, and no longer any others.
+// New addresses are bound before old ones are closed, and those that stay are
+// not touched. An old one is closed when the queries it received are answered,
+// for which Listen waits, Config.Timeout at most. Port 0 picks a port, the same
+// for both transports.
+//
+// The error joins one for each socket that could not be bound; the others are
+// served nevertheless, and a later Listen tries again what failed. An
+// unspecified address (0.0.0.0, ::) is refused: a response must leave from the
+// address that was asked, so each has a socket of its own.
+func (s *Server) Listen(addrs []netip.AddrPort) error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	s.mu.Lock()
+	stopped, have := s.stopped, s.bindings
+	s.mu.Unlock()
+	if stopped {
+		return ErrStopped
+	}
+
+	var next []*binding
+	var errs []error
+	for _, want := range canonical(addrs) {
+		for _, b := range s.bindBoth(want, have) {
+			next = append(next, b)
+			errs = append(errs, b.err)
+		}
+	}
+	s.mu.Lock()
+	s.bindings = next
+	s.mu.Unlock()
+
+	gone := slices.DeleteFunc(slices.Clone(have), func(b *binding) bool { return slices.Contains(next, b) })
+	ctx, cancel := context.WithTimeout(s.queries, s.cfg.Timeout)
+	defer cancel()
+	_ = drainAll(ctx, gone) // a response that is late now has no one to go to
+	return errors.Join(errs...)
+}
+
+// Listeners returns what the last Listen wanted, in its order, UDP before TCP.
+func (s *Server) Listeners() []Listener {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	listeners := make([]Listener, 0, len(s.bindings))
+	for _, b := range s.bindings {
+		l := Listener{Addr: b.actual, Proto: b.proto}
+		if b.err != nil {
+			l.Err = b.err.Error()
+		}
+		listeners = append(listeners, l)
+	}
+	return listeners
+}
+
+// Shutdown stops receiving, and waits until everything received is answered.
+// When ctx ends first, the contexts of the queries end, and their responses are
+// lost: the error says so. Handlers that ignore their context are not waited
+// for. A second Shutdown does nothing.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	s.mu.Lock()
+	have := s.bindings
+	s.stopped, s.bindings = true, nil
+	s.mu.Unlock()
+	defer s.cancel()
+	if err := drainAll(ctx, have); err != nil {
+		return fmt.Errorf("answering the last queries: %w", err)
+	}
+	return nil
+}
+
+func drainAll(ctx context.Context, bindings []*binding) error {
+	errs := make([]error, len(bindings))
+	var all sync.WaitGroup
+	for i, b := range bindings {
+		if b.socket != nil {
+			all.Go(func() { errs[i] = b.socket.drain(ctx) })
+		}
+	}
+	all.Wait()
+	return cmp.Or(errs...) // every one is the context's
+}
+
+// canonical unmaps 4-in-6 addresses and drops duplicates.
+func canonical(addrs []netip.AddrPort) []netip.AddrPort {
+	var list []netip.AddrPort
+	for _, a := range addrs {
+		a = netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
+		if !slices.Contains(list, a) {
+			list = append(list, a)
+		}
+	}
+	return list
+}

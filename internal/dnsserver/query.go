@@ -1,0 +1,88 @@
+package dnsserver
+
+import (
+	"net/netip"
+
+	"github.com/miekg/dns"
+	"github.com/node-dns/node-dns/internal/dnsname"
+)
+
+// parseQuery makes a Query of a message that accept let pass. A nil Query means
+// FORMERR by errorReply. Otherwise the rcode is that of the response when it is
+// not NOERROR: the Handler must not see the query.
+func parseQuery(wire []byte, client, local netip.AddrPort, proto Proto) (q *Query, rcode int) {
+	m := new(dns.Msg)
+	if err := m.Unpack(wire); err != nil || len(m.Question) != 1 {
+		return nil, dns.RcodeFormatError
+	}
+	q = &Query{Msg: m, Client: client, Local: local, Proto: proto}
+	if rcode := checkEDNS(m); rcode != dns.RcodeSuccess {
+		return q, rcode
+	}
+	if rcode := checkQuestion(m.Question[0]); rcode != dns.RcodeSuccess {
+		return q, rcode
+	}
+	if name, err := dnsname.Parse(m.Question[0].Name); err == nil {
+		q.Name = name // a qname of other octets is answered too, RFC 2181 section 11
+	}
+	return q, dns.RcodeSuccess
+}
+
+// checkEDNS applies RFC 6891 sections 6.1.1 (at most one OPT record, owned by
+// the root) and 6.1.3 (version).
+func checkEDNS(m *dns.Msg) int {
+	var opt *dns.OPT
+	for _, rr := range m.Extra {
+		o, ok := rr.(*dns.OPT)
+		if !ok {
+			continue
+		}
+		if opt != nil || o.Hdr.Name != "." {
+			return dns.RcodeFormatError
+		}
+		opt = o
+	}
+	if opt != nil && opt.Version() != 0 {
+		return dns.RcodeBadVers
+	}
+	return dns.RcodeSuccess
+}
+
+// checkQuestion refuses what is never forwarded. Class CH is known and told
+// nothing (unbound's hide-version; dnsmasq says NOTIMP), other classes are not
+// known. Zone transfers are refused as RFC 5936 section 4.2 lets a server do.
+// OPT is no type to ask for; TKEY and TSIG want keys, MAILB and MAILA are
+// obsolete (RFC 1035 section 3.2.3).
+func checkQuestion(question dns.Question) int {
+	switch question.Qclass {
+	case dns.ClassINET:
+	case dns.ClassCHAOS:
+		return dns.RcodeRefused
+	default:
+		return dns.RcodeNotImplemented
+	}
+	switch question.Qtype {
+	case dns.TypeAXFR, dns.TypeIXFR:
+		return dns.RcodeRefused
+	case dns.TypeOPT:
+		return dns.RcodeFormatError
+	case dns.TypeTKEY, dns.TypeTSIG, dns.TypeMAILA, dns.TypeMAILB:
+		return dns.RcodeNotImplemented
+	}
+	return dns.RcodeSuccess
+}
+
+// limit returns how large a response to q may be. Without EDNS, or with an EDNS
+// size below 512, it is 512 octets (RFC 1035 section 4.2.1, RFC 6891 section
+// 6.2.3); what is larger than udpSize is not sent over UDP whatever the client
+// offers.
+func (q *Query) limit() int {
+	if q.Proto == TCP {
+		return dns.MaxMsgSize
+	}
+	opt := q.Msg.IsEdns0()
+	if opt == nil {
+		return dns.MinMsgSize
+	}
+	return min(max(int(opt.UDPSize()), dns.MinMsgSize), udpSize)
+}

@@ -1,0 +1,133 @@
+package dnsserver
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/miekg/dns"
+)
+
+// udpSize is the size at which a response fits every path without fragments:
+// DNS flag day 2020, RFC 9715 section 3.
+const udpSize = 1232
+
+// maxOptions bounds the Extended DNS Errors taken over from a response.
+const maxOptions = 4
+
+// failure is the response to q when there is no answer: rcode, and why when err
+// says it.
+func failure(q *Query, rcode int, err error) *dns.Msg {
+	m := &dns.Msg{MsgHdr: dns.MsgHdr{Rcode: rcode}}
+	var extended *ExtendedError
+	if errors.As(err, &extended) {
+		m.Extra = []dns.RR{newOPT(extended.option())}
+	}
+	return complete(q, m)
+}
+
+// complete makes of what the Handler said the response to this query. m is not
+// changed.
+func complete(q *Query, m *dns.Msg) *dns.Msg {
+	asked := q.Msg.IsEdns0()
+	wantsAD := q.Msg.AuthenticatedData || asked != nil && asked.Do() // RFC 6840 section 5.8
+	out := &dns.Msg{
+		MsgHdr: dns.MsgHdr{
+			Id:                 q.Msg.Id,
+			Response:           true,
+			Opcode:             q.Msg.Opcode,
+			Authoritative:      m.Authoritative,
+			Truncated:          m.Truncated,
+			RecursionDesired:   q.Msg.RecursionDesired,
+			RecursionAvailable: true,
+			AuthenticatedData:  m.AuthenticatedData && wantsAD,
+			CheckingDisabled:   q.Msg.CheckingDisabled,
+			Rcode:              m.Rcode,
+		},
+		Compress: true,
+		Question: q.Msg.Question,
+		Answer:   m.Answer,
+		Ns:       m.Ns,
+		Extra:    slices.DeleteFunc(slices.Clone(m.Extra), hopByHop),
+	}
+	if asked == nil {
+		if out.Rcode > 0xf {
+			out.Rcode = dns.RcodeServerFailure // an extended rcode needs an OPT record
+		}
+		return out
+	}
+	opt := newOPT(explanations(m)...)
+	opt.SetDo(asked.Do())
+	out.Extra = append(out.Extra, opt)
+	return out
+}
+
+// hopByHop reports whether a record speaks of the connection to an upstream
+// nameserver, not of the answer.
+func hopByHop(rr dns.RR) bool {
+	if rr == nil {
+		return true
+	}
+	kind := rr.Header().Rrtype
+	return kind == dns.TypeOPT || kind == dns.TypeTSIG
+}
+
+// explanations returns the Extended DNS Errors of a response; all other options
+// are between us and who sent them.
+func explanations(m *dns.Msg) []dns.EDNS0 {
+	opt := m.IsEdns0()
+	if opt == nil {
+		return nil
+	}
+	var options []dns.EDNS0
+	for _, o := range opt.Option {
+		if e, ok := o.(*dns.EDNS0_EDE); ok && len(options) < maxOptions {
+			options = append(options, &dns.EDNS0_EDE{InfoCode: e.InfoCode, ExtraText: cutText(e.ExtraText)})
+		}
+	}
+	return options
+}
+
+func newOPT(options ...dns.EDNS0) *dns.OPT {
+	opt := &dns.OPT{Hdr: dns.RR_Header{Name: ".", Rrtype: dns.TypeOPT}, Option: options}
+	opt.SetUDPSize(udpSize)
+	return opt
+}
+
+// pack renders out, which is complete's, into buf or a larger buffer, in no more
+// than limit octets: first without the additional records, which a client can
+// do without (RFC 2181 section 9), then without those that do not fit, and TC.
+// truncated says that the limit, not the Handler, set TC.
+func pack(out *dns.Msg, limit int, buf []byte) (wire []byte, truncated bool, err error) {
+	wire, err = out.PackBuffer(buf)
+	if err != nil {
+		return nil, false, fmt.Errorf("packing a response: %w", err)
+	}
+	if len(wire) <= limit {
+		return wire, false, nil
+	}
+	opt := out.IsEdns0()
+	out.Extra = onlyOPT(opt)
+	if wire, err = out.PackBuffer(buf); err == nil && len(wire) <= limit {
+		return wire, false, nil
+	}
+	out.Truncate(limit)
+	out.Compress = true // Truncate turns it off when the plain form fits
+	if wire, err = out.PackBuffer(buf); err == nil && len(wire) <= limit {
+		return wire, true, nil
+	}
+	// Explanations that leave no room for themselves. What is left fits 512 octets.
+	if opt != nil {
+		opt.Option = nil
+	}
+	out.Answer, out.Ns, out.Extra, out.Truncated = nil, nil, onlyOPT(opt), true
+	wire, err = out.PackBuffer(buf)
+	return wire, true, err
+}
+
+func onlyOPT(opt *dns.OPT) []dns.RR {
+	if opt == nil {
+		return nil
+	}
+	return []dns.RR{opt}
+}

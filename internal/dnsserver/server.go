@@ -1,0 +1,152 @@
+package dnsserver
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/netip"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+
+	"github.com/miekg/dns"
+)
+
+// ErrStopped is what Listen returns after Shutdown.
+var ErrStopped = errors.New("the server is stopped")
+
+// Server receives queries on the addresses given to Listen. Its methods may be
+// called from any goroutine.
+type Server struct {
+	cfg      Config
+	counters counters
+	buffers  sync.Pool // *[]byte of bufferSize, to pack responses into
+	conns    *connTable
+
+	// queries is the parent of every query's context.
+	queries context.Context
+	cancel  context.CancelFunc
+
+	changing sync.Mutex // held by Listen and Shutdown: one change at a time
+
+	mu       sync.Mutex // guards what follows
+	stopped  bool
+	bindings []*binding
+}
+
+// bufferSize is enough for nearly every response; a larger one gets its own.
+const bufferSize = 4096
+
+// New makes a server that listens on nothing yet.
+func New(cfg Config) *Server {
+	s := &Server{cfg: cfg.withDefaults()}
+	s.queries, s.cancel = context.WithCancel(context.Background())
+	s.conns = newConnTable(s.cfg.MaxTCP, s.cfg.MaxTCPPerClient)
+	s.buffers.New = func() any {
+		b := make([]byte, bufferSize)
+		return &b
+	}
+	return s
+}
+
+// enter takes one of the MaxInFlight places; who got one must leave.
+func (s *Server) enter() bool {
+	if s.counters.inFlight.Add(1) > int64(s.cfg.MaxInFlight) {
+		s.leave()
+		return false
+	}
+	return true
+}
+
+func (s *Server) leave() { s.counters.inFlight.Add(-1) }
+
+// exchange is one received message on its way to a response.
+type exchange struct {
+	wire          []byte // as received; not changed, and not kept by the receiver
+	client, local netip.AddrPort
+	proto         Proto
+}
+
+// serve turns a message that accept let pass into the response to send, packed
+// into buf or a larger buffer; nil: nothing is to be sent.
+func (s *Server) serve(x exchange, buf []byte) []byte { return s.reply(x, buf, s.ask) }
+
+// shed answers SERVFAIL without asking the Handler, on the goroutine that
+// receives.
+func (s *Server) shed(x exchange, buf []byte) []byte {
+	return s.reply(x, buf, func(_ exchange, q *Query) (*dns.Msg, *atomic.Uint64) {
+		return failure(q, dns.RcodeServerFailure, nil), &s.counters.shed
+	})
+}
+
+// answer makes the response to a query that may be answered, and says what to
+// count it as.
+type answer func(x exchange, q *Query) (*dns.Msg, *atomic.Uint64)
+
+// reply never panics, whatever is in the message.
+func (s *Server) reply(x exchange, buf []byte, with answer) (response []byte) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.panicked(x, p)
+			s.counters.failed.Add(1)
+			response = errorReply(x.wire, dns.RcodeServerFailure)
+		}
+	}()
+	q, rcode := parseQuery(x.wire, x.client, x.local, x.proto)
+	if q == nil {
+		s.counters.refused.Add(1)
+		return errorReply(x.wire, rcode)
+	}
+	out, outcome := failure(q, rcode, nil), &s.counters.refused
+	if rcode == dns.RcodeSuccess {
+		out, outcome = with(x, q)
+	}
+	if out != nil {
+		var err error
+		if response, err = s.render(q, out, buf); err != nil {
+			outcome = &s.counters.failed
+			response, _ = s.render(q, failure(q, dns.RcodeServerFailure, err), buf)
+		}
+	}
+	outcome.Add(1)
+	return response
+}
+
+// ask has the Handler answer, whatever it does, and says what to count it as.
+func (s *Server) ask(x exchange, q *Query) (out *dns.Msg, outcome *atomic.Uint64) {
+	ctx, cancel := context.WithTimeout(s.queries, s.cfg.Timeout)
+	defer cancel()
+	defer func() {
+		if p := recover(); p != nil {
+			s.panicked(x, p)
+			out, outcome = failure(q, dns.RcodeServerFailure, nil), &s.counters.failed
+		}
+	}()
+	m, err := s.cfg.Handler.ServeDNS(ctx, q)
+	switch {
+	case err != nil:
+		return failure(q, dns.RcodeServerFailure, err), &s.counters.failed
+	case m == nil:
+		return nil, &s.counters.silent
+	}
+	return complete(q, m), &s.counters.answered
+}
+
+// panicked counts, and logs the 1st, 2nd, 4th, 8th … panic: each query of a
+// client may cause one.
+func (s *Server) panicked(x exchange, p any) {
+	n := s.counters.panics.Add(1)
+	if n&(n-1) == 0 {
+		s.cfg.Log.Error("answering a query panicked", "client", x.client, "query", hex.EncodeToString(x.wire[:min(len(x.wire), 512)]),
+			"panic", fmt.Sprint(p), "panics", n, "stack", string(debug.Stack()))
+	}
+}
+
+func (s *Server) render(q *Query, out *dns.Msg, buf []byte) ([]byte, error) {
+	wire, truncated, err := pack(out, q.limit(), buf)
+	if err == nil && truncated {
+		s.counters.truncated.Add(1)
+	}
+	return wire, err
+}

@@ -1,0 +1,106 @@
+package dnsserver
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// tcpSocket is a listening TCP socket and the connections that came in on it.
+type tcpSocket struct {
+	s        *Server
+	listener net.Listener
+	local    netip.AddrPort
+	active   sync.WaitGroup // the accepting goroutine, and every connection
+	stop     chan struct{}  // closed when draining
+
+	mu       sync.Mutex // guards what follows
+	draining bool
+	open     map[*tcpConn]struct{}
+}
+
+var _ socket = (*tcpSocket)(nil)
+
+func (s *Server) serveTCP(l net.Listener, local netip.AddrPort) *tcpSocket {
+	t := &tcpSocket{s: s, listener: l, local: local, stop: make(chan struct{}), open: map[*tcpConn]struct{}{}}
+	t.active.Go(t.accept)
+	return t
+}
+
+func (t *tcpSocket) drain(ctx context.Context) error {
+	t.listener.Close()
+	t.mu.Lock()
+	t.draining = true
+	for c := range t.open {
+		c.stopReading()
+	}
+	t.mu.Unlock()
+	close(t.stop)
+	err := wait(ctx, &t.active)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for c := range t.open { // only when ctx ended first
+		c.conn.Close()
+	}
+	return err
+}
+
+// accept takes connections until the listener is closed. When the process has
+// no file descriptor left it waits, instead of asking again at once.
+func (t *tcpSocket) accept() {
+	const shortest, longest = 5 * time.Millisecond, time.Second
+	delay := shortest
+	for {
+		conn, err := t.listener.Accept()
+		switch {
+		case err == nil:
+			delay = shortest
+			t.accepted(conn)
+			continue
+		case errors.Is(err, net.ErrClosed):
+			return
+		}
+		select {
+		case <-t.stop:
+			return
+		case <-time.After(delay):
+			delay = min(2*delay, longest)
+		}
+	}
+}
+
+func (t *tcpSocket) accepted(conn net.Conn) {
+	client := conn.RemoteAddr().(*net.TCPAddr).AddrPort()
+	c := newTCPConn(t.s, conn, netip.AddrPortFrom(client.Addr().Unmap(), client.Port()), t.local)
+	if !t.s.conns.add(c, &t.s.counters) {
+		t.s.counters.tcpRejected.Add(1)
+		conn.Close()
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.draining {
+		t.s.conns.remove(c)
+		conn.Close()
+		return
+	}
+	t.open[c] = struct{}{}
+	t.s.counters.tcpAccepted.Add(1)
+	t.s.counters.tcpOpen.Add(1)
+	t.active.Go(func() {
+		defer t.closed(c)
+		c.serve()
+	})
+}
+
+func (t *tcpSocket) closed(c *tcpConn) {
+	c.conn.Close()
+	t.s.conns.remove(c)
+	t.s.counters.tcpOpen.Add(-1)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.open, c)
+}

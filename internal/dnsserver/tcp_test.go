@@ -1,0 +1,288 @@
+package dnsserver
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"io"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+// TestTCPOutOfOrder: a fast response does not wait for a slow one asked before
+// it (tcp-ooo), and a client that closes its half is still answered
+// (tcp-halfclose).
+func TestTCPOutOfOrder(t *testing.T) {
+	release := make(chan struct{})
+	_, addr := start(t, Config{Handler: HandlerFunc(func(_ context.Context, q *Query) (*dns.Msg, error) {
+		if q.Name.Relative() == "slow.test" {
+			<-release
+		}
+		return new(dns.Msg), nil
+	})})
+	c := dial(t, TCP, addr)
+	c.send(packed(t, query("slow.test.", dns.TypeA)))
+	c.send(packed(t, query("fast.test.", dns.TypeA)))
+	if err := c.conn.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if r := c.receive(); r.Question[0].Name != "fast.test." {
+		t.Errorf("first: %v", r)
+	}
+	close(release)
+	if r := c.receive(); r.Question[0].Name != "slow.test." {
+		t.Errorf("second: %v", r)
+	}
+	if _, err := c.conn.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("then: %v, want the end", err)
+	}
+}
+
+// TestTCPPipeline: no more than MaxPipelined queries of a connection are handled
+// at once, and none is lost.
+func TestTCPPipeline(t *testing.T) {
+	const pipelined, queries = 3, 10
+	entered, release := make(chan struct{}, queries), make(chan struct{})
+	s, addr := start(t, Config{MaxPipelined: pipelined, Handler: HandlerFunc(func(context.Context, *Query) (*dns.Msg, error) {
+		entered <- struct{}{}
+		<-release
+		return new(dns.Msg), nil
+	})})
+	c := dial(t, TCP, addr)
+	for range queries {
+		c.send(packed(t, query("www.example.com.", dns.TypeA)))
+	}
+	for range pipelined {
+		<-entered
+	}
+	// The next was read, and waits: from then on nothing more can enter.
+	for s.Stats().TCPQueries != pipelined+1 {
+		time.Sleep(time.Millisecond)
+	}
+	if n := s.Stats().InFlight; n != pipelined {
+		t.Errorf("%d in flight, want %d", n, pipelined)
+	}
+	close(release)
+	for range queries {
+		c.receive()
+	}
+}
+
+func TestTCPLimits(t *testing.T) {
+	tests := []struct {
+		name      string
+		cfg       Config
+		busy      bool // the first connections owe a response
+		wantFirst bool // the first connection is kept
+		wantLast  bool
+	}{
+		{"room for all", Config{MaxTCP: 3, MaxTCPPerClient: 3}, false, true, true},
+		{"total: the longest idle goes", Config{MaxTCP: 2, MaxTCPPerClient: 3}, false, false, true},
+		{"of a client: the longest idle goes", Config{MaxTCP: 3, MaxTCPPerClient: 2}, false, false, true},
+		{"total, all busy: the new one goes", Config{MaxTCP: 2, MaxTCPPerClient: 3}, true, true, false},
+		{"of a client, all busy: the new one goes", Config{MaxTCP: 3, MaxTCPPerClient: 2}, true, true, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			entered, release := make(chan struct{}, 3), make(chan struct{})
+			tt.cfg.Handler = HandlerFunc(func(context.Context, *Query) (*dns.Msg, error) {
+				entered <- struct{}{}
+				<-release
+				return new(dns.Msg), nil
+			})
+			s, addr := start(t, tt.cfg)
+			if !tt.busy {
+				close(release)
+			}
+			wire := packed(t, query("www.example.com.", dns.TypeA))
+			var conns []*client
+			for range 2 {
+				c := dial(t, TCP, addr)
+				conns = append(conns, c)
+				c.send(wire)
+				<-entered
+				if !tt.busy {
+					c.receive()
+				}
+			}
+			waitIdle(t, s, tt.busy)
+			last := dial(t, TCP, addr)
+			kept := alive(last, wire)
+			if kept != tt.wantLast {
+				t.Errorf("the new connection: kept %v, want %v", kept, tt.wantLast)
+			}
+			if tt.busy {
+				close(release)
+				conns[0].receive()
+			}
+			if kept := alive(conns[0], wire); kept != tt.wantFirst {
+				t.Errorf("the first connection: kept %v, want %v", kept, tt.wantFirst)
+			}
+			got := s.Stats()
+			if (got.TCPEvicted == 1) == tt.wantFirst || (got.TCPRejected == 1) == tt.wantLast {
+				t.Errorf("counted %+v", got)
+			}
+		})
+	}
+}
+
+// waitIdle waits until no connection owes a response: the response arrives
+// before that is noted.
+func waitIdle(t *testing.T, s *Server, busy bool) {
+	t.Helper()
+	for !busy {
+		s.conns.mu.Lock()
+		idle := 0
+		for c := range s.conns.conns {
+			if c.idle() {
+				idle++
+			}
+		}
+		all := idle == len(s.conns.conns)
+		s.conns.mu.Unlock()
+		if all {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// alive reports whether a connection still answers.
+func alive(c *client, wire []byte) bool {
+	c.conn.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(wire))), wire...))
+	_, err := io.ReadFull(c.conn, make([]byte, 2+headerSize))
+	return err == nil
+}
+
+// pipe is a server's connection over a pipe, whose time is the bubble's.
+func pipe(cfg Config) (s *Server, c net.Conn, ended chan time.Duration) {
+	s = New(cfg)
+	ours, theirs := net.Pipe()
+	conn := newTCPConn(s, ours, netip.MustParseAddrPort("192.0.2.1:1024"), netip.MustParseAddrPort("192.0.2.2:53"))
+	ended = make(chan time.Duration, 1)
+	begin := time.Now()
+	go func() {
+		conn.serve()
+		ours.Close()
+		ended <- time.Since(begin)
+	}()
+	return s, theirs, ended
+}
+
+func frame(t *testing.T, m *dns.Msg) []byte {
+	wire := packed(t, m)
+	return append(binary.BigEndian.AppendUint16(nil, uint16(len(wire))), wire...)
+}
+
+// TestTCPPatience: how long each kind of slow client is waited for, by the clock
+// of a synctest bubble.
+func TestTCPPatience(t *testing.T) {
+	www := query("www.example.com.", dns.TypeA)
+	tests := []struct {
+		name   string
+		client func(t *testing.T, c net.Conn)
+		want   time.Duration
+	}{
+		{"says nothing", func(*testing.T, net.Conn) {}, 2 * time.Second},
+		{"one octet of the length", func(_ *testing.T, c net.Conn) { c.Write([]byte{0}) }, 2 * time.Second},
+		{"half a query, late", func(t *testing.T, c net.Conn) {
+			time.Sleep(1500 * time.Millisecond)
+			c.Write(frame(t, www)[:10])
+		}, 3500 * time.Millisecond},
+		{"an octet a second", func(t *testing.T, c net.Conn) {
+			for _, b := range frame(t, www) {
+				c.Write([]byte{b})
+				time.Sleep(time.Second)
+			}
+		}, 3 * time.Second},
+		{"idle after a response", func(t *testing.T, c net.Conn) {
+			time.Sleep(time.Second)
+			c.Write(frame(t, www))
+			io.ReadFull(c, make([]byte, len(frame(t, www))))
+		}, 6 * time.Second},
+		{"two queries 4 s apart (tcp-reuse)", func(t *testing.T, c net.Conn) {
+			for range 2 {
+				c.Write(frame(t, www))
+				io.ReadFull(c, make([]byte, len(frame(t, www))))
+				time.Sleep(4 * time.Second)
+			}
+		}, 9 * time.Second},
+		{"idle time begins with the response, not with the query", func(t *testing.T, c net.Conn) {
+			c.Write(frame(t, query("slow.test.", dns.TypeA)))
+			io.ReadFull(c, make([]byte, len(frame(t, query("slow.test.", dns.TypeA)))))
+		}, 4*time.Second + 5*time.Second},
+		{"does not read the response", func(t *testing.T, c net.Conn) { c.Write(frame(t, www)) }, 2 * time.Second},
+		{"closes", func(_ *testing.T, c net.Conn) {
+			time.Sleep(time.Second)
+			c.Close()
+		}, time.Second},
+		{"speaks HTTP", func(_ *testing.T, c net.Conn) { io.Copy(c, strings.NewReader("GET / HTTP/1.1\r\n\r\n")) }, 2 * time.Second},
+		{"empty messages", func(_ *testing.T, c net.Conn) { c.Write(make([]byte, 2)) }, 0},
+		{"not DNS", func(_ *testing.T, c net.Conn) { c.Write(append([]byte{0, 5}, bytes.Repeat([]byte{1}, 5)...)) }, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, c, ended := pipe(Config{Handler: HandlerFunc(func(_ context.Context, q *Query) (*dns.Msg, error) {
+					if q.Name.Relative() == "slow.test" {
+						time.Sleep(4 * time.Second)
+					}
+					return new(dns.Msg), nil
+				})})
+				defer s.cancel()
+				var client sync.WaitGroup
+				client.Go(func() { tt.client(t, c) })
+				if got := <-ended; got != tt.want {
+					t.Errorf("the connection ended after %v, want %v", got, tt.want)
+				}
+				if n := s.Stats().InFlight; n != 0 {
+					t.Errorf("%d queries are still in flight", n)
+				}
+				c.Close()
+				client.Wait()
+			})
+		})
+	}
+}
+
+// TestTCPSlowReader: who does not read holds none of the places that others
+// need. That it is hung up on is a row of TestTCPPatience.
+func TestTCPSlowReader(t *testing.T) {
+	const places = 2
+	s, addr := start(t, Config{
+		MaxInFlight: places, MaxPipelined: places, Write: time.Minute,
+		Handler: fixed(addresses(4000)...), // 64 KB
+	})
+	slow := dial(t, TCP, addr)
+	wire := frame(t, query("www.example.com.", dns.TypeA))
+	go func() { // more than all buffers on the way hold
+		for {
+			if _, err := slow.conn.Write(wire); err != nil {
+				return
+			}
+		}
+	}()
+	for last := uint64(0); ; { // until all its responses wait to be written
+		got := s.Stats()
+		if got.InFlight == 0 && got.Answered > 0 && got.Answered == last {
+			break
+		}
+		last = got.Answered
+		time.Sleep(100 * time.Millisecond)
+	}
+	r := dial(t, TCP, addr).exchange(query("www.example.com.", dns.TypeA))
+	if r.Rcode != dns.RcodeSuccess || len(r.Answer) == 0 {
+		t.Errorf("another client: got %v", r.MsgHdr)
+	}
+	if got := s.Stats(); got.TCPOpen != 2 || got.Shed != 0 {
+		t.Errorf("counted %+v", got)
+	}
+	slow.conn.Close()
+}

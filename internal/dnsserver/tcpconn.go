@@ -1,0 +1,187 @@
+package dnsserver
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// tcpConn is one connection, RFC 7766: queries are read one after the other,
+// answered at the same time, and responses sent as they are ready.
+type tcpConn struct {
+	s      *Server
+	conn   net.Conn
+	client netip.AddrPort
+	local  netip.AddrPort
+
+	slots   chan struct{} // MaxPipelined: one for each query not yet answered
+	pending atomic.Int32  // queries not yet answered
+	active  atomic.Int64  // when it was last used, in Unix nanoseconds
+	queries sync.WaitGroup
+
+	writing sync.Mutex // held while one response is written
+
+	mu       sync.Mutex // guards what follows, and setting the read deadline
+	stopping bool
+}
+
+func newTCPConn(s *Server, conn net.Conn, client, local netip.AddrPort) *tcpConn {
+	c := &tcpConn{
+		s:      s,
+		conn:   conn,
+		client: client,
+		local:  local,
+		slots:  make(chan struct{}, s.cfg.MaxPipelined),
+	}
+	c.touch()
+	return c
+}
+
+func (c *tcpConn) touch() { c.active.Store(time.Now().UnixNano()) }
+
+// idle reports whether the connection owes no response.
+func (c *tcpConn) idle() bool { return c.pending.Load() == 0 }
+
+// stopReading has serve end after the queries that were read are answered.
+func (c *tcpConn) stopReading() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stopping = true
+	c.conn.SetReadDeadline(time.Now())
+}
+
+// readUntil sets the read deadline, unless stopReading did.
+func (c *tcpConn) readUntil(deadline time.Time) (ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.stopping {
+		c.conn.SetReadDeadline(deadline)
+	}
+	return !c.stopping
+}
+
+// serve reads until the client sends no more, or is too slow, or we stop; then
+// it waits until all is answered: a client may close its half after the last
+// query (RFC 7766 section 6.2.4).
+func (c *tcpConn) serve() {
+	defer c.queries.Wait()
+	in := bufio.NewReaderSize(c.conn, 2048)
+	patience := c.s.cfg.FirstQuery
+	for c.await(in, patience) {
+		wire, err := c.read(in)
+		if err != nil {
+			return
+		}
+		c.s.counters.tcpQueries.Add(1)
+		if !c.received(wire) {
+			return
+		}
+		c.touch()
+		patience = c.s.cfg.Idle
+	}
+}
+
+// await waits for the two octets of a query's length. Time passes only while no
+// response is owed.
+func (c *tcpConn) await(in *bufio.Reader, patience time.Duration) bool {
+	for {
+		deadline := time.Unix(0, c.active.Load()).Add(patience)
+		if !c.idle() {
+			deadline = time.Now().Add(patience)
+		} else if !time.Now().Before(deadline) {
+			return false
+		}
+		if !c.readUntil(deadline) {
+			return false
+		}
+		_, err := in.Peek(2)
+		switch {
+		case err == nil:
+			return true
+		case !errors.Is(err, os.ErrDeadlineExceeded):
+			return false
+		}
+	}
+}
+
+// read reads a message whose length has arrived. Memory is taken as octets come,
+// not as the length promises.
+func (c *tcpConn) read(in *bufio.Reader) ([]byte, error) {
+	c.readUntil(time.Now().Add(c.s.cfg.FirstQuery))
+	var prefix [2]byte
+	if _, err := io.ReadFull(in, prefix[:]); err != nil {
+		return nil, err
+	}
+	var wire bytes.Buffer
+	_, err := io.CopyN(&wire, in, int64(binary.BigEndian.Uint16(prefix[:])))
+	return wire.Bytes(), err
+}
+
+// received takes one message; false: nothing that this client says is DNS.
+func (c *tcpConn) received(wire []byte) bool {
+	v, rcode := accept(wire)
+	x := exchange{wire, c.client, c.local, TCP}
+	switch v {
+	case drop:
+		c.s.counters.dropped.Add(1)
+		return len(wire) >= headerSize
+	case refuse:
+		c.s.counters.refused.Add(1)
+		c.send(errorReply(wire, rcode))
+		return true
+	}
+	c.slots <- struct{}{}
+	c.pending.Add(1)
+	c.queries.Go(func() {
+		defer c.done()
+		c.answer(x)
+	})
+	return true
+}
+
+func (c *tcpConn) done() {
+	c.touch()
+	c.pending.Add(-1)
+	<-c.slots
+}
+
+// answer leaves its place among the queries in flight before it writes: a client
+// that does not read holds up nobody but itself.
+func (c *tcpConn) answer(x exchange) {
+	buf := c.s.buffers.Get().(*[]byte)
+	defer c.s.buffers.Put(buf)
+	c.send(c.ask(x, *buf))
+}
+
+func (c *tcpConn) ask(x exchange, buf []byte) []byte {
+	if !c.s.enter() {
+		return c.s.shed(x, buf)
+	}
+	defer c.s.leave()
+	return c.s.serve(x, buf)
+}
+
+// send writes one response. After one that could not be written whole the stream
+// has no meaning, so the connection is closed.
+func (c *tcpConn) send(response []byte) {
+	if response == nil {
+		return
+	}
+	prefix := binary.BigEndian.AppendUint16(nil, uint16(len(response)))
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	c.conn.SetWriteDeadline(time.Now().Add(c.s.cfg.Write))
+	message := net.Buffers{prefix, response}
+	if _, err := message.WriteTo(c.conn); err != nil {
+		c.s.counters.writeErrors.Add(1)
+		c.conn.Close()
+	}
+}
