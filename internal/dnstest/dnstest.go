@@ -8,6 +8,7 @@ package dnstest
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -29,6 +30,7 @@ type TB interface {
 // concurrently, and while it serves: a query is answered by the records and faults that hold when it is read.
 type Server struct {
 	secure *tls.Config // nil: plain
+	pool   *x509.CertPool
 
 	mu      sync.Mutex // guards what follows
 	addr    netip.AddrPort

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"sync"
 	"syscall"
 	"time"
@@ -75,14 +76,19 @@ func bind(addr netip.AddrPort, secure *tls.Config) (*sockets, netip.AddrPort, er
 	}
 }
 
+// close ends the reading first: datagrams that are due go out before the socket goes. On a connection a client that
+// does not read could hold that up for ever.
 func (o *sockets) close() {
 	close(o.done)
 	if o.udp != nil {
-		o.udp.Close()
+		_ = o.udp.SetReadDeadline(time.Unix(1, 0)) // fails on a closed one only
 	}
 	o.listener.Close()
 	o.closeConns()
 	o.running.Wait()
+	if o.udp != nil {
+		o.udp.Close()
+	}
 }
 
 func (o *sockets) closeConns() {
@@ -153,7 +159,7 @@ func (s *Server) serveUDP(o *sockets) {
 	buffer := make([]byte, maxDatagram)
 	for {
 		n, client, err := o.udp.ReadFromUDPAddrPort(buffer)
-		if errors.Is(err, net.ErrClosed) {
+		if errors.Is(err, os.ErrDeadlineExceeded) {
 			return
 		}
 		if err != nil {
