@@ -31,8 +31,9 @@ const (
 // serves it; handlers may set AnsweredBy and Cached, and nothing else.
 type Query struct {
 	// Msg is the message as received, never nil, read-only. It has exactly one
-	// question, of class IN, no answer and no authority records, and at most one
-	// OPT record, of version 0. It may be kept after the response.
+	// question, of class IN, or CH, which must not be forwarded; no answer and no
+	// authority records, and at most one OPT record, of version 0. It may be kept
+	// after the response.
 	Msg *dns.Msg
 	// Name is the qname. It is zero when the qname has octets that
 	// dnsname.Parse refuses; Msg.Question[0].Name always has it.

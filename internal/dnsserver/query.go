@@ -48,17 +48,12 @@ func checkEDNS(m *dns.Msg) int {
 	return dns.RcodeSuccess
 }
 
-// checkQuestion refuses what is never forwarded. Class CH is known and told
-// nothing (unbound's hide-version; dnsmasq says NOTIMP), other classes are not
-// known. Zone transfers are refused as RFC 5936 section 4.2 lets a server do.
+// checkQuestion refuses what is never forwarded. Classes other than IN and CH (in
+// which a nameserver is asked about itself, RFC 4892) are not known. Zone transfers are refused as RFC 5936 section 4.2 lets a server do.
 // OPT is no type to ask for; TKEY and TSIG want keys, MAILB and MAILA are
 // obsolete (RFC 1035 section 3.2.3).
 func checkQuestion(question dns.Question) int {
-	switch question.Qclass {
-	case dns.ClassINET:
-	case dns.ClassCHAOS:
-		return dns.RcodeRefused
-	default:
+	if question.Qclass != dns.ClassINET && question.Qclass != dns.ClassCHAOS {
 		return dns.RcodeNotImplemented
 	}
 	switch question.Qtype {
