@@ -26,7 +26,9 @@ type journalHandler struct{}
 
 var _ slog.Handler = journalHandler{}
 
-func (journalHandler) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
+func (journalHandler) Enabled(_ context.Context, level slog.Level) bool {
+	return level >= slog.LevelInfo
+}
 
 func (journalHandler) Handle(ctx context.Context, record slog.Record) error {
 	var line strings.Builder

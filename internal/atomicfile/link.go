@@ -55,3 +55,9 @@ func (w Writer) Remove(path string) (changed bool, err error) {
 	}
 	return true, w.syncDir(path)
 }
+
+// Sweep removes the temporary file that a killed run left beside path, if there is one. Write, Symlink and Remove do so
+// for the paths they are given; Sweep is for those that need nothing else.
+func (w Writer) Sweep(path string) error {
+	return wrap("sweeping beside", path, w.removeLeftover(tempName(path)))
+}

@@ -43,48 +43,56 @@ type Result struct {
 type Undo func() error
 
 // Apply carries the plan out in law 4's order: capture the upstreams; ask whether the local nameserver answers; only
-// then point resolv.conf at it. An error in one part does not stop the other: upstreams that cannot be written are no
-// reason to leave resolv.conf on a dead server. Undo is never nil.
+// then, and only when all of the capture is done, point resolv.conf at it. The way back to the original nameservers
+// waits for nothing. Undo is never nil, an error or not.
 func (a Applier) Apply(ctx context.Context, p Plan) (Result, Undo, error) {
-	var done undoLog
-	var result Result
-	captureErr := a.steps(p.Capture, &result, &done)
-
+	sweepErr := a.sweep(p.Paths)
+	captured, captureErr := a.each(p.Capture)
 	steps, verdict, silence := a.choose(ctx, p)
-	result.ResolvConf, result.Silence = verdict, silence
-	var here undoLog
-	err := a.steps(steps, &result, &here)
-	if err != nil {
-		result.ResolvConf = Failed
-		if atomicfile.Blocked(err) {
-			result.ResolvConf = Blocked
-		}
-		// Half of a change to resolv.conf (its original saved, itself not written) is none.
-		err = errors.Join(err, here.undo())
-		here = nil
+	if verdict == Written && captureErr != nil {
+		steps, verdict = nil, Held
 	}
-	done = append(done, here...)
-	return result, done.undo, errors.Join(captureErr, err)
+	pointed, err := a.all(steps)
+	if err != nil && !pointed.has(p.Paths.ResolvConf) {
+		verdict = Failed
+		if atomicfile.Blocked(err) {
+			verdict = Blocked
+		}
+	}
+	done := append(captured, pointed...)
+	result := Result{ResolvConf: verdict, Silence: silence, Written: done.paths()}
+	return result, func() error { return a.undo(done) }, errors.Join(sweepErr, captureErr, err)
+}
+
+// sweep removes what a run that was killed left beside the files, wherever this run has nothing to write.
+func (a Applier) sweep(paths Paths) error {
+	var errs []error
+	for _, path := range []string{paths.ResolvConf, paths.Upstreams, paths.NodeResolvConf, paths.Original, paths.Record} {
+		if err := a.Writer.Sweep(path); !atomicfile.Blocked(err) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // choose asks the local nameserver and says which steps follow from that.
-func (a Applier) choose(ctx context.Context, p Plan) ([]Step, Verdict, error) {
-	var silence error
-	switch {
-	case p.Hold != "":
+func (a Applier) choose(ctx context.Context, p Plan) (steps []Step, verdict Verdict, silence error) {
+	if p.Hold != "" {
 		return nil, Held, nil
-	case p.Nameserver.IsValid():
-		silence = a.ask(ctx, p)
 	}
+	if !p.Nameserver.IsValid() {
+		return p.Silent, Restored, nil
+	}
+	silence = a.ask(ctx, p)
 	switch {
-	case p.Nameserver.IsValid() && silence == nil && len(p.Answers) == 0:
-		return nil, Kept, nil
-	case p.Nameserver.IsValid() && silence == nil:
-		return p.Answers, Written, nil
-	case len(p.Silent) == 0 && p.Nameserver.IsValid():
+	case silence != nil && len(p.Silent) == 0:
 		return nil, Waiting, silence
+	case silence != nil:
+		return p.Silent, Restored, silence
+	case len(p.Answers) == 0:
+		return nil, Kept, nil
 	}
-	return p.Silent, Restored, silence
+	return p.Answers, Written, nil
 }
 
 func (a Applier) ask(ctx context.Context, p Plan) error {
@@ -96,18 +104,36 @@ func (a Applier) ask(ctx context.Context, p Plan) error {
 	return answers(ctx, p.Nameserver, len(p.Silent) > 0)
 }
 
-func (a Applier) steps(steps []Step, result *Result, done *undoLog) error {
+// each takes every step, whatever becomes of the others, and returns those that changed something.
+func (a Applier) each(steps []Step) (done changes, err error) {
+	var errs []error
 	for _, step := range steps {
 		changed, err := a.step(step)
-		if err != nil {
-			return err
-		}
 		if changed {
-			result.Written = append(result.Written, step.Path)
-			*done = append(*done, func() error { return a.revert(step) })
+			done = append(done, step)
+		}
+		errs = append(errs, err)
+	}
+	return done, errors.Join(errs...)
+}
+
+// all takes the steps until one fails. When that one has changed nothing, those before it are taken back: half of a
+// change to resolv.conf (its original saved, itself not written) is none. A step that failed after it took effect (the
+// directory could not be synced) stays, and so does what it stands on.
+func (a Applier) all(steps []Step) (done changes, err error) {
+	for _, step := range steps {
+		changed, err := a.step(step)
+		if changed {
+			done = append(done, step)
+		}
+		if err != nil && !changed {
+			return nil, errors.Join(err, a.undo(done))
+		}
+		if err != nil {
+			return done, err
 		}
 	}
-	return nil
+	return done, nil
 }
 
 func (a Applier) step(step Step) (bool, error) {
@@ -138,13 +164,24 @@ func (a Applier) revert(step Step) error {
 	return err
 }
 
-// undoLog are the ways back, in the order of the changes.
-type undoLog []func() error
+// changes are steps that took effect, in their order.
+type changes []Step
 
-func (l undoLog) undo() error {
+func (c changes) paths() []string {
+	var paths []string
+	for _, step := range c {
+		paths = append(paths, step.Path)
+	}
+	return paths
+}
+
+func (c changes) has(path string) bool { return slices.Contains(c.paths(), path) }
+
+// undo takes the changes back, last first.
+func (a Applier) undo(done changes) error {
 	var errs []error
-	for _, back := range slices.Backward(l) {
-		errs = append(errs, back())
+	for _, step := range slices.Backward(done) {
+		errs = append(errs, a.revert(step))
 	}
 	return errors.Join(errs...)
 }

@@ -1,6 +1,7 @@
 package hostdns
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -24,19 +25,32 @@ func captureSteps(s State, selection upstream.Selection) []Step {
 	return steps
 }
 
-// recordStep keeps the record when it says the same: its time is that of the last change. A run that found nothing
-// newer than last-good must not overwrite where that came from.
+// recordStep keeps the record when it says the same: its time is that of the last change. The same servers from a weaker
+// source do not change where they came from, or two events in turn would write for ever.
 func recordStep(s State, selection upstream.Selection) (Step, bool) {
 	old, err := upstream.ParseRecord(s.Record.Data)
-	same := err == nil && old.Set.Equal(selection.Set)
-	if same && (selection.Origin == upstream.LastGood || old.Origin == selection.Origin && old.Detail == selection.Detail) {
-		return Step{}, false
+	if err == nil && old.Set.Equal(selection.Set) {
+		was, is := strength(old.Origin), strength(selection.Origin)
+		if is > was || is == was && (old.Detail == selection.Detail || selection.Origin == upstream.LastGood) {
+			return Step{}, false
+		}
 	}
 	record := upstream.Record{
 		Set: selection.Set, Origin: selection.Origin, Detail: selection.Detail,
 		Event: strings.TrimSpace(s.Event.Interface + " " + s.Event.Action), Time: s.now(),
 	}
 	return writeStep(s.Paths.Record, s.Record, record.Bytes())
+}
+
+// strength orders the sources as law 1 does, the strongest first.
+func strength(origin upstream.Origin) int {
+	order := []upstream.Origin{
+		upstream.NetworkManager, upstream.NetworkManagerFile, upstream.Event, upstream.Resolved, upstream.ResolvConf,
+	}
+	if i := slices.Index(order, origin); i >= 0 {
+		return i
+	}
+	return len(order)
 }
 
 // tlsOnly stands in the upstream file where it can hold none of the servers: old ones must not look like the truth.
@@ -54,7 +68,7 @@ func upstreamStep(s State, set upstream.Set) (Step, bool) {
 	}
 	old, err := upstream.ParseDnsmasqConf(s.Upstreams.Data)
 	if err == nil && s.Upstreams.Exists && s.Upstreams.Link == "" && old.Equal(inDnsmasqConf(set)) {
-		return Step{}, false
+		text = s.Upstreams.Data
 	}
 	return writeStep(s.Paths.Upstreams, s.Upstreams, text)
 }
@@ -69,9 +83,10 @@ func nodeResolvConfStep(s State, set upstream.Set) (Step, bool) {
 	return writeStep(s.Paths.NodeResolvConf, s.NodeResolvConf, file.Bytes())
 }
 
-// writeStep is a Step that gives path this content, or none when it has it. A file that could not be read is left.
+// writeStep is a Step that gives path this content, or none when it has it and everyone may read it: the script's new
+// files were 0600, which the daemon, unlike dnsmasq, cannot read. A file that could not be read is left.
 func writeStep(path string, before File, data []byte) (Step, bool) {
-	if before.Err != nil || before.is(data) {
+	if before.Err != nil || before.is(data) && before.Mode&0o444 == 0o444 {
 		return Step{}, false
 	}
 	return Step{Path: path, Action: WriteFile, Data: data, Mode: 0o644, Before: before}, true
