@@ -1,0 +1,137 @@
+package forward
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+// ask asks the servers of r until one gives a final response or ctx ends.
+func (f *Forward) ask(ctx context.Context, q question, r *route) (*dns.Msg, *server, error) {
+	order, down := byHealth(r.servers)
+	if len(down) < len(order) {
+		for _, s := range down {
+			f.probe(s, q)
+		}
+	}
+	round := newRound(order)
+	outcomes := make(chan outcome, round.limit) // never blocks a try that nobody waits for
+	timer := time.NewTimer(f.tryTimeout)
+	defer timer.Stop()
+	for {
+		if a, ok := round.next(); ok {
+			timer.Reset(f.tryTimeout)
+			f.work.Go(func() {
+				msg, err := f.try(ctx, q, a)
+				outcomes <- outcome{attempt: a, msg: msg, err: err}
+			})
+		} else if round.over() {
+			return round.result(q)
+		}
+		select {
+		case o := <-outcomes:
+			if o.err == nil && judge(o.msg, false, true) == final {
+				keepChain(o.msg, q.name)
+				return o.msg, o.to, nil
+			}
+			round.ended(o)
+		case <-timer.C:
+			round.current.to.timedOut(f.tryTimeout)
+			round.timedOut()
+		case <-ctx.Done():
+			return round.result(q)
+		}
+	}
+}
+
+// probe asks a server that is down what another one is asked for the client, to
+// see whether it is back. It costs the client no time, and the network one query
+// in each backoff. The response is not used.
+func (f *Forward) probe(s *server, q question) {
+	if !s.startProbe() {
+		return
+	}
+	f.work.Go(func() {
+		defer s.endProbe()
+		ctx, cancel := context.WithTimeout(context.Background(), f.tryTimeout)
+		defer cancel()
+		if _, err := f.try(ctx, q, attempt{to: s}); err != nil && ctx.Err() != nil {
+			s.timedOut(f.tryTimeout)
+		}
+	})
+}
+
+// try asks one server once, which takes up to three messages: over TCP when the
+// response was truncated, without EDNS when the server does not take it.
+func (f *Forward) try(ctx context.Context, q question, a attempt) (*dns.Msg, error) {
+	as := a.to.form(a.again)
+	msg, err := f.exchange(ctx, q, a.to, as)
+	refused := err == nil && as != withoutEDNS && judge(msg, true, true) == noEDNS
+	if refused {
+		f.counts.withoutEDNS.Add(1)
+		msg, err = f.exchange(ctx, q, a.to, withoutEDNS)
+	}
+	if err != nil {
+		if ctx.Err() == nil {
+			a.to.failed(err)
+		}
+		return nil, err
+	}
+	opt := msg.IsEdns0()
+	isFinal := judge(msg, false, true) == final
+	a.to.learn(func(h *health) {
+		switch {
+		case opt != nil:
+			h.sawEDNS()
+		case refused && isFinal:
+			h.avoidEDNS(time.Now())
+		case a.again && as == withoutEDNS && isFinal:
+			h.silentToEDNS(time.Now())
+		}
+	})
+	if opt != nil {
+		keepErrors(msg, opt)
+	}
+	return msg, nil
+}
+
+// exchange sends the question to s and returns the response to it, whole.
+func (f *Forward) exchange(ctx context.Context, q question, s *server, as form) (*dns.Msg, error) {
+	query, err := q.wire(as)
+	if err != nil {
+		return nil, err
+	}
+	begin := time.Now()
+	s.sent()
+	if s.tls != nil {
+		msg, err := s.tls.exchange(ctx, query)
+		if err == nil {
+			s.succeeded(time.Since(begin))
+		}
+		return msg, err
+	}
+	msg, err := f.askUDP(ctx, s.Addr, query)
+	if err != nil {
+		return nil, err
+	}
+	s.succeeded(time.Since(begin))
+	if judge(msg, as != withoutEDNS, false) != overTCP {
+		return msg, nil
+	}
+	f.counts.overTCP.Add(1)
+	s.sent()
+	return f.askTCP(ctx, s.Addr, query)
+}
+
+// keepErrors leaves nothing of the OPT record but its Extended DNS Errors, which
+// tell people why (RFC 8914). All else in it is between the upstream and us (RFC 6891
+// section 6.1.1); dnsserver makes the one for the client.
+func keepErrors(m *dns.Msg, opt *dns.OPT) {
+	m.Extra = slices.DeleteFunc(m.Extra, func(rr dns.RR) bool { return rr.Header().Rrtype == dns.TypeOPT })
+	opt.Option = slices.DeleteFunc(opt.Option, func(o dns.EDNS0) bool { return o.Option() != dns.EDNS0EDE })
+	if len(opt.Option) > 0 {
+		m.Extra = append(m.Extra, opt)
+	}
+}

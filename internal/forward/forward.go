@@ -1,0 +1,158 @@
+// Package forward asks the upstream nameservers: it picks the route of a query
+// by the longest suffix, asks its servers over UDP, TCP or TLS until one gives
+// a response that can be trusted, and keeps account of their health.
+//
+// It is apart from cache because it remembers servers, never responses, and
+// apart from upstream because that package is about which servers a node has
+// and where the list came from; here they are only asked. It follows no
+// referral and no CNAME on its own account, so that what one query can cause
+// upstream stays bounded (CVE-2020-12667, NXNSAttack).
+package forward
+
+import (
+	"context"
+	"crypto/x509"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/dnsserver"
+	"github.com/node-dns/node-dns/internal/nameserver"
+)
+
+// What zero means in a Config.
+const (
+	defaultMaxInFlight = 10000 // what OpenShift nodes gave dnsmasq as dns-forward-max
+	defaultTryTimeout  = 800 * time.Millisecond
+	defaultDeadline    = 4 * time.Second // below the 5 s after which glibc asks again (resolv.conf(5), timeout)
+)
+
+// A Route says which nameservers are asked for the names of a domain.
+type Route struct {
+	// Domain and all below it take this route, unless a longer one matches. The
+	// root, and the zero Name, stand for every name.
+	Domain dnsname.Name
+	// Servers are asked in this order. A route without servers is a domain whose
+	// servers are not known: its queries fail, and never take a shorter route.
+	Servers []nameserver.Server
+	// Source says where the route came from, for Status. Free text.
+	Source string
+}
+
+// A Config is what a Forward is made of.
+type Config struct {
+	// Routes are the first routes; nil means that every query fails until
+	// SetRoutes.
+	Routes []Route
+	// MaxInFlight bounds the different questions that are asked at a time; those
+	// beyond it fail at once. Who waits for a question that is in flight already
+	// costs nothing upstream, and is bounded by dnsserver. 0 means 10000.
+	MaxInFlight int
+	// TryTimeout is how long one server is waited for before the next is asked
+	// as well. 0 means 800 ms.
+	TryTimeout time.Duration
+	// Deadline is how long all tries of a question may take together. 0 means 4 s.
+	Deadline time.Duration
+	// RootCAs are the authorities that DNS over TLS servers are checked with; nil
+	// means those of the system.
+	RootCAs *x509.CertPool
+	// Log gets the changes of a server's state. nil means nowhere.
+	Log *slog.Logger
+}
+
+// A Forward is a dnsserver.Handler that asks upstream nameservers. All methods
+// may be called concurrently.
+type Forward struct {
+	tryTimeout time.Duration
+	deadline   time.Duration
+	roots      *x509.CertPool
+	log        *slog.Logger
+
+	table   atomic.Pointer[table]
+	setting sync.Mutex // held while the table is replaced
+
+	flights flights
+	work    sync.WaitGroup // flights, probes and TLS connections
+	counts  counts
+}
+
+var _ dnsserver.Handler = (*Forward)(nil)
+
+// New returns a Forward, which holds no sockets until it is asked. Close ends it.
+func New(c Config) *Forward {
+	f := &Forward{
+		tryTimeout: c.TryTimeout,
+		deadline:   c.Deadline,
+		roots:      c.RootCAs,
+		log:        c.Log,
+	}
+	if f.tryTimeout <= 0 {
+		f.tryTimeout = defaultTryTimeout
+	}
+	if f.deadline <= 0 {
+		f.deadline = defaultDeadline
+	}
+	if f.log == nil {
+		f.log = slog.New(slog.DiscardHandler)
+	}
+	f.flights.max = c.MaxInFlight
+	if f.flights.max <= 0 {
+		f.flights.max = defaultMaxInFlight
+	}
+	f.flights.byKey = make(map[flightKey]*flight)
+	f.table.Store(&table{})
+	f.SetRoutes(c.Routes)
+	return f
+}
+
+// ServeDNS asks the servers of the query's route and returns the response of
+// one of them, with the client's question, and of its OPT record the Extended
+// DNS Errors alone. It sets q.AnsweredBy. The AD bit is the upstream's for
+// everyone; dnsserver knows who asked for it (RFC 6840 section 5.8).
+//
+// When every server refused or failed with a response, the last such response
+// is returned. When none responded, the error is a *dnsserver.ExtendedError of
+// RFC 8914 code 22 or 23 that names the servers, and matches ErrNoResponse;
+// ErrNoServers and ErrShed are the other ways to fail. Queries with other than one
+// question are an error: dnsserver answers them itself.
+func (f *Forward) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
+	if len(q.Msg.Question) != 1 {
+		return nil, errNotOneQuestion
+	}
+	asked := questionOf(q)
+	t := f.table.Load()
+	r := t.match(domainOf(q))
+	if r == nil || len(r.servers) == 0 {
+		return nil, noServers(asked, r)
+	}
+	fl, err := f.join(flightKey{question: asked, table: t}, r)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-fl.done:
+	case <-ctx.Done():
+		f.flights.leave(fl)
+		return nil, gaveUp(asked, r, ctx.Err())
+	}
+	if fl.err != nil {
+		return nil, fl.err
+	}
+	q.AnsweredBy = fl.from.Server
+	return fl.responseTo(q), nil
+}
+
+// Close fails what is in flight, closes all connections and waits until nothing
+// of the Forward runs any more, which a probe may hold up for TryTimeout. Queries
+// fail from then on. It may be called again.
+func (f *Forward) Close() {
+	f.flights.close()
+	for _, s := range f.table.Load().servers {
+		s.close()
+	}
+	f.work.Wait()
+}

@@ -1,0 +1,119 @@
+package forward
+
+import "time"
+
+// A State is what is known about a server.
+type State string
+
+// The states of a server. Down only means that others are asked first: such a
+// server is never given up (coredns issue 2427 was one that was).
+const (
+	Unknown State = "unknown" // has neither responded nor failed often enough
+	Up      State = "up"      // responded last
+	Down    State = "down"    // failed failuresToDown times in a row
+)
+
+const (
+	failuresToDown = 3
+	rttWeight      = 8 // RFC 6298 section 2: a new sample counts an eighth
+	firstProbe     = time.Second
+	longestProbe   = 15 * time.Second
+	plainToAvoid   = 3
+	plainFor       = 15 * time.Minute // as long as unbound remembers (infra-host-ttl)
+)
+
+// health is the account of one server. It knows no clock and no lock; its users
+// give it both.
+type health struct {
+	state     State
+	since     time.Time     // of the state
+	rtt       time.Duration // smoothed; 0 means none was measured
+	inRow     int           // failures since the last response
+	queries   uint64        // messages sent, and connections begun
+	failures  uint64
+	lastError string
+
+	probing   bool
+	nextProbe time.Time
+	backoff   time.Duration
+
+	knowsEDNS bool // an OPT record came from it
+	plainOnly int  // questions in a row that it answered only without EDNS
+	plainTill time.Time
+}
+
+// succeeded accounts for a response that took rtt, and reports whether the server
+// came up that was down.
+func (h *health) succeeded(rtt time.Duration, now time.Time) (cameUp bool) {
+	if h.rtt == 0 {
+		h.rtt = rtt
+	} else {
+		h.rtt += (rtt - h.rtt) / rttWeight
+	}
+	h.inRow, h.backoff = 0, 0
+	cameUp = h.state == Down
+	h.become(Up, now)
+	return cameUp
+}
+
+// failed accounts for a try without a response, and reports whether the server
+// went down by it.
+func (h *health) failed(reason string, now time.Time) (wentDown bool) {
+	h.failures++
+	h.inRow++
+	h.lastError = reason
+	if h.inRow < failuresToDown || h.state == Down {
+		return false
+	}
+	h.become(Down, now)
+	h.knowsEDNS = false // what answers there next may be another server
+	h.backoff = firstProbe
+	h.nextProbe = now.Add(firstProbe)
+	return true
+}
+
+func (h *health) become(state State, now time.Time) {
+	if h.state != state {
+		h.state, h.since = state, now
+	}
+}
+
+// startProbe reports whether a live question is due to be sent to the server
+// beside the one that is asked, to see whether it is back. If so the probe counts
+// as begun, and the next one waits twice as long.
+func (h *health) startProbe(now time.Time) bool {
+	if h.state != Down || h.probing || now.Before(h.nextProbe) {
+		return false
+	}
+	h.probing = true
+	h.backoff = min(2*h.backoff, longestProbe)
+	h.nextProbe = now.Add(h.backoff)
+	return true
+}
+
+// useEDNS reports whether a query to the server has an OPT record. again means
+// that it was silent to the same question before: servers and firewalls that
+// drop what has an OPT record look like that, until one was seen from there.
+func (h *health) useEDNS(again bool, now time.Time) bool {
+	if now.Before(h.plainTill) {
+		return false
+	}
+	return !again || h.knowsEDNS
+}
+
+// sawEDNS notes a response with an OPT record.
+func (h *health) sawEDNS() { h.knowsEDNS, h.plainOnly = true, 0 }
+
+// silentToEDNS notes that the server answered without EDNS what it was silent to
+// with it. Once or twice may be lost packets.
+func (h *health) silentToEDNS(now time.Time) {
+	if h.plainOnly++; h.plainOnly >= plainToAvoid {
+		h.avoidEDNS(now)
+	}
+}
+
+// avoidEDNS notes that the server responds to queries without EDNS only.
+func (h *health) avoidEDNS(now time.Time) {
+	h.knowsEDNS, h.plainOnly = false, 0
+	h.plainTill = now.Add(plainFor)
+}

@@ -1,0 +1,117 @@
+package forward
+
+import (
+	"testing"
+	"time"
+)
+
+// What a server did, and what is thought of it then.
+func TestHealth(t *testing.T) {
+	const ok, fail = "ok", "fail"
+	rows := []struct {
+		name   string
+		events []string
+		want   State
+		inRow  int
+	}{
+		{"nothing", nil, Unknown, 0},
+		{"a response", []string{ok}, Up, 0},
+		{"one failure", []string{fail}, Unknown, 1},
+		{"two failures", []string{ok, fail, fail}, Up, 2},
+		{"three failures in a row", []string{ok, fail, fail, fail}, Down, 3},
+		{"three failures, never a response", []string{fail, fail, fail}, Down, 3},
+		{"three failures not in a row", []string{fail, fail, ok, fail}, Up, 1},
+		{"down, then a response", []string{fail, fail, fail, fail, ok}, Up, 0},
+		{"down again", []string{fail, fail, fail, ok, fail, fail, fail}, Down, 3},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			now := time.Unix(1000, 0)
+			h := health{state: Unknown, since: now}
+			for _, event := range row.events {
+				now = now.Add(time.Second)
+				before := h.state
+				changed := false
+				if event == ok {
+					changed = h.succeeded(10*time.Millisecond, now)
+				} else {
+					changed = h.failed("timed out", now)
+				}
+				if changed != (before != h.state && (h.state == Down || before == Down)) {
+					t.Errorf("%s: reported change %v from %s to %s", event, changed, before, h.state)
+				}
+				if before != h.state && h.since != now {
+					t.Errorf("%s: %s since %v", event, h.state, h.since)
+				}
+			}
+			if h.state != row.want || h.inRow != row.inRow {
+				t.Errorf("%s with %d in a row, want %s with %d", h.state, h.inRow, row.want, row.inRow)
+			}
+		})
+	}
+}
+
+func TestProbesBackOff(t *testing.T) {
+	now := time.Unix(1000, 0)
+	h := health{state: Up}
+	if h.startProbe(now) {
+		t.Error("probe of a server that is up")
+	}
+	for range failuresToDown {
+		h.failed("timed out", now)
+	}
+	var at []time.Duration
+	for second := range 60 {
+		if h.startProbe(now.Add(time.Duration(second) * time.Second)) {
+			at = append(at, time.Duration(second)*time.Second)
+			if h.startProbe(now.Add(time.Hour)) {
+				t.Fatal("two probes at a time")
+			}
+			h.probing = false
+		}
+	}
+	want := []time.Duration{1, 3, 7, 15, 30, 45}
+	if len(at) != len(want) {
+		t.Fatalf("probes at %v", at)
+	}
+	for i := range want {
+		if at[i] != want[i]*time.Second {
+			t.Errorf("probes at %v", at)
+		}
+	}
+	if h.succeeded(time.Millisecond, now); h.backoff != 0 {
+		t.Errorf("backoff %v after a response", h.backoff)
+	}
+}
+
+func TestSmoothedRTT(t *testing.T) {
+	var h health
+	h.succeeded(80*time.Millisecond, time.Unix(0, 0))
+	h.succeeded(160*time.Millisecond, time.Unix(0, 0))
+	h.succeeded(10*time.Millisecond, time.Unix(0, 0))
+	if want := 80 * time.Millisecond; h.rtt != want {
+		t.Errorf("%v, want %v", h.rtt, want) // 80, 90, 80
+	}
+}
+
+func TestEDNSMemory(t *testing.T) {
+	now := time.Unix(1000, 0)
+	var h health
+	if !h.useEDNS(false, now) || h.useEDNS(true, now) {
+		t.Error("a new server: EDNS at first, without it when it was silent")
+	}
+	// Lost packets look like a dislike of EDNS: once or twice is no proof.
+	h.silentToEDNS(now)
+	h.silentToEDNS(now)
+	if !h.useEDNS(false, now) {
+		t.Error("without EDNS after two lost packets")
+	}
+	if h.sawEDNS(); !h.useEDNS(true, now) {
+		t.Error("a server that knows EDNS is asked without")
+	}
+	h.silentToEDNS(now)
+	h.silentToEDNS(now)
+	if h.silentToEDNS(now); h.useEDNS(false, now.Add(plainFor-1)) || !h.useEDNS(false, now.Add(plainFor)) {
+		t.Error("three times: not without EDNS, or not for as long")
+	}
+}

@@ -1,0 +1,165 @@
+package forward
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/miekg/dns"
+)
+
+// sentQuery is a query that we sent, and a good response to it.
+func sentQuery(t testing.TB, as form) (sent []byte, good *dns.Msg) {
+	t.Helper()
+	sent, err := question{name: "www.example.", qtype: dns.TypeA, qclass: dns.ClassINET, rd: true}.wire(as)
+	if err != nil {
+		t.Fatal(err)
+	}
+	setID(sent, 0x1234)
+	asked := new(dns.Msg)
+	if err := asked.Unpack(sent); err != nil {
+		t.Fatal(err)
+	}
+	good = new(dns.Msg).SetReply(asked)
+	good.Answer = records(t, "www.example. 60 IN A 192.0.2.1")
+	good.SetEdns0(1232, false)
+	return sent, good
+}
+
+func records(t testing.TB, texts ...string) []dns.RR {
+	t.Helper()
+	var all []dns.RR
+	for _, text := range texts {
+		rr, err := dns.NewRR(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, rr)
+	}
+	return all
+}
+
+func TestDecode(t *testing.T) {
+	rows := []struct {
+		name   string
+		as     form
+		change func(*dns.Msg)
+		wire   func([]byte) []byte
+		want   error
+	}{
+		{name: "the response"},
+		{name: "name in another case", change: func(m *dns.Msg) { m.Question[0].Name = "wWw.EXAMPLE." }},
+		{name: "NXDOMAIN", change: func(m *dns.Msg) { m.Rcode, m.Answer = dns.RcodeNameError, nil }},
+		{name: "ID of another query", change: func(m *dns.Msg) { m.Id++ }, want: errID},
+		{name: "a query", change: func(m *dns.Msg) { m.Response = false }, want: errNoReply},
+		{name: "a NOTIFY", change: func(m *dns.Msg) { m.Opcode = dns.OpcodeNotify }, want: errNoReply},
+		{name: "another name", change: func(m *dns.Msg) { m.Question[0].Name = "xww.example." }, want: errQuestion},
+		{name: "another name of another length", change: func(m *dns.Msg) { m.Question[0].Name = "w.example." }, want: errQuestion},
+		{name: "another type", change: func(m *dns.Msg) { m.Question[0].Qtype = dns.TypeAAAA }, want: errQuestion},
+		{name: "another class", change: func(m *dns.Msg) { m.Question[0].Qclass = dns.ClassCHAOS }, want: errQuestion},
+		{name: "no question", change: func(m *dns.Msg) { m.Question = nil }, want: errQuestion},
+		{name: "two questions", change: func(m *dns.Msg) { m.Question = append(m.Question, m.Question[0]) }, want: errQuestion},
+		{name: "empty", wire: func([]byte) []byte { return nil }, want: errShort},
+		{name: "one octet", wire: func(w []byte) []byte { return w[:1] }, want: errShort},
+		{name: "header cut", wire: func(w []byte) []byte { return w[:11] }, want: errShort},
+		{name: "question cut", wire: func(w []byte) []byte { return w[:20] }, want: errQuestion},
+		{name: "answer cut", wire: func(w []byte) []byte { return w[:40] }, want: errMalformed},
+		// miekg/dns reads this as a response without records, which would be NODATA.
+		{name: "answer promised and missing", wire: func(w []byte) []byte { return w[:29] }, want: errMalformed},
+		{name: "octets behind the end", wire: func(w []byte) []byte { return append(w, make([]byte, 20)...) }},
+		{name: "zeros", wire: func(w []byte) []byte { return make([]byte, 200) }, want: errID},
+		{
+			name: "owner that points at itself, RFC 9267", want: errMalformed,
+			wire: func(w []byte) []byte { w[29], w[30] = 0xc0, 29; return w },
+		},
+		{name: "truncated and cut anywhere", change: func(m *dns.Msg) { m.Truncated = true }, wire: func(w []byte) []byte { return w[:40] }},
+		{name: "truncated, of another question", change: func(m *dns.Msg) { m.Truncated = true; m.Question[0].Qtype = dns.TypeMX }, want: errQuestion},
+		{name: "header alone, FORMERR", change: headerOnly(dns.RcodeFormatError)},
+		{name: "header alone, NOTIMP", change: headerOnly(dns.RcodeNotImplemented)},
+		{name: "header alone, NOERROR", change: headerOnly(dns.RcodeSuccess), want: errQuestion},
+		{name: "header alone, REFUSED", change: headerOnly(dns.RcodeRefused), want: errQuestion},
+		{name: "header alone, FORMERR, to a query without EDNS", as: withoutEDNS, change: headerOnly(dns.RcodeFormatError), want: errQuestion},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			sent, m := sentQuery(t, row.as)
+			if row.change != nil {
+				row.change(m)
+			}
+			wire, err := m.Pack()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if row.wire != nil {
+				wire = row.wire(wire)
+			}
+			got, err := decode(sent, wire)
+			if !errors.Is(err, row.want) || (got == nil) != (row.want != nil) {
+				t.Errorf("got %v, %v; want error %v", got, err, row.want)
+			}
+		})
+	}
+}
+
+func headerOnly(rcode int) func(*dns.Msg) {
+	return func(m *dns.Msg) {
+		m.Rcode, m.Question, m.Answer, m.Extra = rcode, nil, nil, nil
+	}
+}
+
+func TestTTLWithTheHighestBit(t *testing.T) {
+	sent, m := sentQuery(t, withEDNS)
+	m.Answer = records(t, "www.example. 4294967295 IN A 192.0.2.1", "www.example. 2147483647 IN A 192.0.2.2")
+	wire, err := m.Pack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := decode(sent, wire)
+	if err != nil || got.Answer[0].Header().Ttl != 0 || got.Answer[1].Header().Ttl != 2147483647 {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
+// FuzzDecode gives a server's bytes to decode and to all that looks at the result. It
+// never panics, and what is accepted has the ID and the question, by miekg/dns's
+// reading of the same bytes.
+func FuzzDecode(f *testing.F) {
+	sent, good := sentQuery(f, withEDNS)
+	wire, err := good.Pack()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(wire)
+	good.Truncated = true
+	if wire, err = good.Pack(); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(wire[:40])
+	f.Add([]byte{0x12, 0x34, 0x80, 0x01, 0, 0, 0, 0, 0, 0, 0, 0})
+	f.Fuzz(func(t *testing.T, wire []byte) {
+		m, err := decode(sent, wire)
+		if err != nil {
+			return
+		}
+		if wire[0] != 0x12 || wire[1] != 0x34 || !m.Response {
+			t.Fatalf("accepted %x", wire)
+		}
+		judge(m, true, false)
+		if len(m.Question) == 0 {
+			if presentable(m) {
+				t.Fatalf("would give a client the message without question %x", wire)
+			}
+			return
+		}
+		got := m.Question[0]
+		if len(m.Question) != 1 || dns.CanonicalName(got.Name) != "www.example." || got.Qtype != dns.TypeA || got.Qclass != dns.ClassINET {
+			t.Fatalf("accepted %x with %v", wire, m.Question)
+		}
+		if opt := m.IsEdns0(); opt != nil {
+			keepErrors(m, opt)
+		}
+		keepChain(m, "www.example.")
+		if _, err := m.Pack(); err != nil && m.Rcode <= 0xf {
+			t.Skipf("miekg/dns cannot write what it read: %v", err)
+		}
+	})
+}

@@ -1,0 +1,121 @@
+package forward
+
+import (
+	"slices"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/dnsserver"
+	"github.com/node-dns/node-dns/internal/nameserver"
+)
+
+// A table is one immutable state of the routes. Queries that began with it end
+// with it, whatever SetRoutes does meanwhile.
+type table struct {
+	byDomain map[dnsname.Name]*route
+	order    []*route // as configured, for Status
+	servers  map[nameserver.Server]*server
+}
+
+type route struct {
+	Route
+	servers []*server
+}
+
+// SetRoutes replaces all routes at once. A server that was there before keeps its
+// health and its connections, whichever route it was in. Routes of one domain
+// are joined in order, and a server counts once in a route.
+func (f *Forward) SetRoutes(routes []Route) {
+	f.setting.Lock()
+	defer f.setting.Unlock()
+	old := f.table.Load()
+	t := &table{
+		byDomain: make(map[dnsname.Name]*route, len(routes)),
+		servers:  make(map[nameserver.Server]*server),
+	}
+	for _, r := range routes {
+		to := t.route(r)
+		for _, address := range r.Servers {
+			to.add(t.server(address, old, f))
+		}
+	}
+	f.table.Store(t)
+	for address, s := range old.servers {
+		if t.servers[address] == nil {
+			s.retire()
+		}
+	}
+}
+
+// route returns the table's route for r's domain, making it when there is none.
+func (t *table) route(r Route) *route {
+	if r.Domain.IsZero() {
+		r.Domain = dnsname.Root()
+	}
+	to := t.byDomain[r.Domain]
+	if to == nil {
+		to = &route{Route: Route{Domain: r.Domain, Source: r.Source}}
+		t.byDomain[r.Domain] = to
+		t.order = append(t.order, to)
+	}
+	return to
+}
+
+func (t *table) server(address nameserver.Server, old *table, f *Forward) *server {
+	s := t.servers[address]
+	if s == nil {
+		s = old.servers[address]
+	}
+	if s == nil {
+		s = newServer(address, f)
+	}
+	t.servers[address] = s
+	return s
+}
+
+func (r *route) add(s *server) {
+	if !slices.Contains(r.servers, s) {
+		r.servers = append(r.servers, s)
+		r.Servers = append(r.Servers, s.Server)
+	}
+}
+
+// Match returns the route that queries for name take, false when there is none.
+func (f *Forward) Match(name dnsname.Name) (Route, bool) {
+	r := f.table.Load().match(name)
+	if r == nil {
+		return Route{}, false
+	}
+	found := r.Route
+	found.Servers = slices.Clone(found.Servers)
+	return found, true
+}
+
+// match walks up from name to the first domain that has a route. It does not
+// allocate.
+func (t *table) match(name dnsname.Name) *route {
+	for zone := name; !zone.IsZero(); zone = zone.Parent() {
+		if r := t.byDomain[zone]; r != nil {
+			return r
+		}
+	}
+	return nil
+}
+
+// domainOf is the name that the query is routed by: its qname, or, when that
+// has octets that no Name has (RFC 2181 section 11 allows any), the nearest
+// domain above it that is one. So such a name below the cluster domain does not
+// leak to the default servers.
+func domainOf(q *dnsserver.Query) dnsname.Name {
+	if !q.Name.IsZero() {
+		return q.Name
+	}
+	text := dns.Fqdn(q.Msg.Question[0].Name)
+	for offset, end := 0, false; !end; offset, end = dns.NextLabel(text, offset) {
+		if name, err := dnsname.Parse(text[offset:]); err == nil {
+			return name
+		}
+	}
+	return dnsname.Root()
+}

@@ -1,0 +1,134 @@
+package forward
+
+import (
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/node-dns/node-dns/internal/nameserver"
+)
+
+// A server is one upstream nameserver and what is known about it. One server
+// value serves all routes that have its address.
+type server struct {
+	nameserver.Server
+	log *slog.Logger
+	tls *channel // nil for a plain server
+
+	mu     sync.Mutex // guards health
+	health health
+}
+
+func newServer(address nameserver.Server, f *Forward) *server {
+	s := &server{Server: address, log: f.log, health: health{state: Unknown, since: time.Now()}}
+	if address.TLS {
+		s.tls = newChannel(address, f)
+	}
+	return s
+}
+
+// retire lets the connection end as soon as nobody waits on it.
+func (s *server) retire() {
+	if s.tls != nil {
+		s.tls.retire()
+	}
+}
+
+// close ends the connection, and one that is being made.
+func (s *server) close() {
+	if s.tls != nil {
+		s.tls.close()
+	}
+}
+
+func (s *server) sent() { s.learn(func(h *health) { h.queries++ }) }
+
+// succeeded accounts for a response, whatever it says: who refuses is there.
+func (s *server) succeeded(rtt time.Duration) {
+	s.mu.Lock()
+	cameUp := s.health.succeeded(rtt, time.Now())
+	smoothed := s.health.rtt
+	s.mu.Unlock()
+	if cameUp {
+		s.log.Info("upstream up", "server", s.Server.String(), "rtt", smoothed)
+	}
+}
+
+// failed accounts for a try that ended with err. Faults of this host do not count.
+func (s *server) failed(err error) {
+	if isLocal(err) {
+		return
+	}
+	reason := shortReason(err)
+	s.mu.Lock()
+	wentDown := s.health.failed(reason, time.Now())
+	rtt := s.health.rtt
+	s.mu.Unlock()
+	if wentDown {
+		s.log.Warn("upstream down", "server", s.Server.String(), "error", reason, "rtt", rtt)
+	}
+}
+
+// timedOut accounts for a try that got no response in time. It may still come.
+func (s *server) timedOut(after time.Duration) {
+	s.failed(errTimeout)
+	if s.tls != nil {
+		s.tls.suspect(after)
+	}
+}
+
+func (s *server) isDown() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.health.state == Down
+}
+
+func (s *server) startProbe() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.health.startProbe(time.Now())
+}
+
+func (s *server) endProbe() { s.learn(func(h *health) { h.probing = false }) }
+
+// form is how a question to the server is written.
+func (s *server) form(again bool) form {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case !s.health.useEDNS(again && s.tls == nil, time.Now()):
+		return withoutEDNS
+	case s.tls != nil:
+		return padded
+	}
+	return withEDNS
+}
+
+// learn changes what is known about the server otherwise than by its successes.
+func (s *server) learn(change func(*health)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change(&s.health)
+}
+
+// byHealth returns the servers in the order in which they are asked: as they were
+// configured, those that are down behind all others. It returns the argument
+// itself when there is nothing to change.
+func byHealth(servers []*server) (order, down []*server) {
+	for i, s := range servers {
+		if !s.isDown() {
+			if down != nil {
+				order = append(order, s)
+			}
+			continue
+		}
+		if down == nil {
+			order = append(make([]*server, 0, len(servers)), servers[:i]...)
+		}
+		down = append(down, s)
+	}
+	if down == nil {
+		return servers, nil
+	}
+	return append(order, down...), down
+}

@@ -1,0 +1,81 @@
+package forward
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/nameserver"
+)
+
+// A RouteStatus is a route and the state of its servers.
+type RouteStatus struct {
+	Domain  dnsname.Name   `json:"domain"`
+	Source  string         `json:"source,omitempty"`
+	Servers []ServerStatus `json:"servers"`
+}
+
+// A ServerStatus is what is known about a server, over all routes that it is in.
+type ServerStatus struct {
+	Server    nameserver.Server `json:"server"`
+	State     State             `json:"state"`
+	Since     time.Time         `json:"since"`               // of the state
+	RTT       time.Duration     `json:"rtt"`                 // smoothed, nanoseconds; 0 when none was measured
+	Queries   uint64            `json:"queries"`             // sent to it
+	Failures  uint64            `json:"failures"`            // tries without a response
+	LastError string            `json:"lastError,omitempty"` // of the last failure, also when the server is up again
+}
+
+// Status returns the routes as they were configured.
+func (f *Forward) Status() []RouteStatus {
+	t := f.table.Load()
+	all := make([]RouteStatus, 0, len(t.order))
+	for _, r := range t.order {
+		status := RouteStatus{Domain: r.Domain, Source: r.Source, Servers: make([]ServerStatus, 0, len(r.servers))}
+		for _, s := range r.servers {
+			status.Servers = append(status.Servers, s.status())
+		}
+		all = append(all, status)
+	}
+	return all
+}
+
+func (s *server) status() ServerStatus {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return ServerStatus{
+		Server:    s.Server,
+		State:     s.health.state,
+		Since:     s.health.since,
+		RTT:       s.health.rtt,
+		Queries:   s.health.queries,
+		Failures:  s.health.failures,
+		LastError: s.health.lastError,
+	}
+}
+
+type counts struct {
+	joined, shed, ignored, overTCP, withoutEDNS atomic.Uint64
+}
+
+// Stats are counters since New, and the questions in flight now.
+type Stats struct {
+	InFlight    int    `json:"inFlight"`
+	Joined      uint64 `json:"joined"`      // queries that shared the response to an equal one in flight
+	Shed        uint64 `json:"shed"`        // queries refused because MaxInFlight was reached
+	Ignored     uint64 `json:"ignored"`     // messages that were no response to our query: forged, foreign or malformed
+	OverTCP     uint64 `json:"overTCP"`     // truncated responses asked for again over TCP
+	WithoutEDNS uint64 `json:"withoutEDNS"` // questions asked again without EDNS
+}
+
+// Stats returns the counters.
+func (f *Forward) Stats() Stats {
+	return Stats{
+		InFlight:    f.flights.count(),
+		Joined:      f.counts.joined.Load(),
+		Shed:        f.counts.shed.Load(),
+		Ignored:     f.counts.ignored.Load(),
+		OverTCP:     f.counts.overTCP.Load(),
+		WithoutEDNS: f.counts.withoutEDNS.Load(),
+	}
+}

@@ -1,0 +1,229 @@
+package forward
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dnsserver"
+	"github.com/node-dns/node-dns/internal/dnstest"
+	"github.com/node-dns/node-dns/internal/nameserver"
+)
+
+// overTLS is a DNS over TLS server by the name in its certificate.
+func overTLS(s *dnstest.Server) nameserver.Server {
+	return nameserver.Server{Addr: s.Addr(), TLS: true, Name: dnstest.TLSName}
+}
+
+func trusting(s *dnstest.Server) func(*Config) {
+	return func(c *Config) { patient(c); c.RootCAs = s.CertPool() }
+}
+
+// connections counts the connections that the queries came over.
+func connections(s *dnstest.Server) int {
+	ports := map[uint16]bool{}
+	for _, q := range s.Received() {
+		ports[q.Client.Port()] = true
+	}
+	return len(ports)
+}
+
+func TestTLSOneConnectionForAll(t *testing.T) {
+	s := dnstest.NewTLSServer(t, world)
+	f := newForward(t, trusting(s), overTLS(s))
+	var clients sync.WaitGroup
+	for i := range 200 {
+		clients.Go(func() {
+			m, from, err := askFor(t, f, fmt.Sprintf("n%d.example.", i), dns.TypeA)
+			if err != nil || m.Rcode != dns.RcodeNameError || from != overTLS(s) {
+				t.Errorf("%v from %v: %v", m, from, err)
+			}
+		})
+	}
+	clients.Wait()
+	mustAnswer(t, f)
+	if n := connections(s); n != 1 {
+		t.Errorf("%d connections", n)
+	}
+	for _, q := range s.Received() {
+		if q.Network != "tls" {
+			t.Fatalf("a query over %s", q.Network)
+		}
+		if wire, err := q.Msg.Pack(); err != nil || len(wire)%paddingBlock != 0 {
+			t.Fatalf("a query of %d octets, %v", len(wire), err)
+		}
+	}
+}
+
+func TestTLSByAddress(t *testing.T) {
+	s := dnstest.NewTLSServer(t, world)
+	mustAnswer(t, newForward(t, trusting(s), nameserver.Server{Addr: s.Addr(), TLS: true}))
+}
+
+// A server that is not who it should be is not asked, neither so nor otherwise.
+func TestTLSIsNeverDowngraded(t *testing.T) {
+	secure, other, open := dnstest.NewTLSServer(t, world), dnstest.NewTLSServer(t, world), dnstest.NewServer(t, world)
+	rows := []struct {
+		name   string
+		server *dnstest.Server
+		asName string
+		roots  *x509.CertPool
+		words  string
+	}{
+		{"another name", secure, "resolver.example", secure.CertPool(), "certificate refused"},
+		{"an authority that nobody knows", secure, dnstest.TLSName, other.CertPool(), "certificate refused"},
+		{"the address, from an authority that nobody knows", secure, "", other.CertPool(), "certificate refused"},
+		{"no TLS there", open, dnstest.TLSName, secure.CertPool(), ""},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			address := nameserver.Server{Addr: row.server.Addr(), TLS: true, Name: row.asName}
+			f := newForward(t, func(c *Config) {
+				patient(c)
+				c.RootCAs = row.roots
+				if row.server == open { // it waits for the rest of what it takes for a long query
+					c.Deadline = 100 * time.Millisecond
+				}
+			}, address)
+			_, _, err := askFor(t, f, "www.example.", dns.TypeA)
+			var extended *dnsserver.ExtendedError
+			if !errors.As(err, &extended) || !strings.Contains(extended.Text, row.words) {
+				t.Errorf("got %v", err)
+			}
+			if n := row.server.Queries(); n != 0 {
+				t.Errorf("%d queries reached it", n)
+			}
+		})
+	}
+}
+
+// A slow answer does not hold up the one behind it (RFC 7766 section 7).
+func TestTLSOutOfOrder(t *testing.T) {
+	s := dnstest.NewTLSServer(t, world)
+	s.SetFaultsFor("slow.example.", dnstest.Faults{Drop: true})
+	f := newForward(t, trusting(s), overTLS(s))
+	var client sync.WaitGroup
+	client.Go(func() {
+		if _, _, err := askFor(t, f, "slow.example.", dns.TypeA); err == nil {
+			t.Error("an answer to what was dropped")
+		}
+	})
+	await(t, "the slow one is in flight", func() bool { return s.QueriesFor("slow.example.", dns.TypeA) == 1 })
+	mustAnswer(t, f)
+	if n := connections(s); n != 1 {
+		t.Errorf("%d connections", n)
+	}
+	f.Close()
+	client.Wait()
+}
+
+// Servers close idle connections when they like, which is nobody's failure.
+func TestTLSConnectionClosedByTheServer(t *testing.T) {
+	s := dnstest.NewTLSServer(t, world)
+	f := newForward(t, trusting(s), overTLS(s))
+	for range 5 {
+		mustAnswer(t, f)
+		s.CloseConnections()
+	}
+	if got := stateOf(f, overTLS(s)); got.Failures != 0 || got.State != Up {
+		t.Errorf("status %+v", got)
+	}
+}
+
+func TestTLSDownAndUp(t *testing.T) {
+	s := dnstest.NewTLSServer(t, world)
+	f := newForward(t, trusting(s), overTLS(s))
+	mustAnswer(t, f)
+	s.Down()
+	if _, _, err := askFor(t, f, "www.example.", dns.TypeA); !errors.Is(err, ErrNoResponse) {
+		t.Errorf("while down: %v", err)
+	}
+	if err := s.Up(); err != nil {
+		t.Fatal(err)
+	}
+	mustAnswer(t, f)
+}
+
+// A connection may be dead and not know it. When nothing came over it for the time of a try,
+// the question goes out again over a new one, and so do the next.
+func TestTLSSilentConnectionIsReplaced(t *testing.T) {
+	s := dnstest.NewTLSServer(t, world)
+	s.SetFaults(dnstest.Faults{Drop: true, First: 1})
+	f := newForward(t, func(c *Config) { c.RootCAs, c.Deadline = s.CertPool(), 20*time.Second }, overTLS(s))
+	mustAnswer(t, f)
+	mustAnswer(t, f)
+	received := s.Received()
+	last := received[len(received)-1].Client.Port()
+	if n := connections(s); n < 2 || received[0].Client.Port() == last || received[len(received)-2].Client.Port() != last {
+		t.Errorf("%d queries over %d connections", len(received), n)
+	}
+}
+
+func TestTLSForgeriesAreIgnored(t *testing.T) {
+	for name, faults := range map[string]dnstest.Faults{
+		"wrong ID":       {WrongID: true, ThenOK: true},
+		"wrong question": {WrongQuestion: true, ThenOK: true},
+		"garbage":        {Garbage: true, ThenOK: true},
+		"empty":          {Empty: true, ThenOK: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := dnstest.NewTLSServer(t, world)
+			s.SetFaults(faults)
+			mustAnswer(t, newForward(t, trusting(s), overTLS(s)))
+		})
+	}
+}
+
+// A server that is taken out of the routes answers what it was asked before, and has its
+// connection closed then.
+func TestTLSRetired(t *testing.T) {
+	s, next := dnstest.NewTLSServer(t, world), dnstest.NewServer(t, world)
+	s.SetFaults(dnstest.Faults{Delay: 300 * time.Millisecond})
+	f := newForward(t, trusting(s), overTLS(s))
+	var client sync.WaitGroup
+	client.Go(func() {
+		if from := mustAnswer(t, f); from != overTLS(s) {
+			t.Errorf("answered by %v", from)
+		}
+	})
+	await(t, "in flight", func() bool { return s.Queries() == 1 })
+	old := f.table.Load().servers[overTLS(s)].tls
+	old.mu.Lock()
+	stream := old.stream
+	old.mu.Unlock()
+	f.SetRoutes([]Route{{Servers: []nameserver.Server{plain(next)}}})
+	client.Wait()
+	await(t, "the connection ends", stream.ended)
+}
+
+// A handshake that nobody waits for any more ends with Close.
+func TestTLSCloseWhileConnecting(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // accepts, by its backlog, and never says a word
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	silent := nameserver.Server{Addr: listener.Addr().(*net.TCPAddr).AddrPort(), TLS: true}
+	f := newForward(t, patient, silent)
+	var client sync.WaitGroup
+	client.Go(func() {
+		if _, _, err := askFor(t, f, "www.example.", dns.TypeA); err == nil {
+			t.Error("an answer from nowhere")
+		}
+	})
+	c := f.table.Load().servers[silent].tls
+	await(t, "connecting", func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.dial != nil
+	})
+	f.Close()
+	client.Wait()
+}

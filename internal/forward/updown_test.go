@@ -1,0 +1,141 @@
+package forward
+
+import (
+	"log/slog"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dnstest"
+)
+
+// A server goes down, is asked last but never given up, is seen to be back, and is first
+// again; each change is one line in the log.
+func TestDownAndUp(t *testing.T) {
+	servers, addresses := startServers(t, 2)
+	log := new(logText)
+	f := newForward(t, func(c *Config) { patient(c); c.Log = log.logger() }, addresses...)
+	if from := mustAnswer(t, f); from != addresses[0] {
+		t.Fatalf("answered by %v", from)
+	}
+	servers[0].Down()
+	for range failuresToDown {
+		mustAnswer(t, f)
+	}
+	s := stateOf(f, addresses[0])
+	if s.State != Down || s.LastError != "connection refused" || s.Failures != failuresToDown || s.RTT <= 0 {
+		t.Errorf("status %+v", s)
+	}
+	queries := s.Queries
+	if mustAnswer(t, f); stateOf(f, addresses[0]).Queries != queries {
+		t.Error("asked first while it is down")
+	}
+	if err := servers[0].Up(); err != nil {
+		t.Fatal(err)
+	}
+	// Every question goes to the other one meanwhile, and is not held up.
+	await(t, "a probe finds it", func() bool {
+		mustAnswer(t, f)
+		return stateOf(f, addresses[0]).State == Up
+	})
+	if from := mustAnswer(t, f); from != addresses[0] {
+		t.Errorf("afterwards: answered by %v", from)
+	}
+	want := "level=WARN msg=\"upstream down\" server=" + addresses[0].String() + " error=\"connection refused\"\n" +
+		"level=INFO msg=\"upstream up\" server=" + addresses[0].String() + "\n"
+	if got := log.String(); got != want {
+		t.Errorf("log:\n%swant:\n%s", got, want)
+	}
+}
+
+// A down server that is silent is found to be silent by one probe a backoff, which nobody
+// waits for.
+func TestProbesHoldNobodyUp(t *testing.T) {
+	servers, addresses := startServers(t, 2)
+	f := newForward(t, func(c *Config) { c.TryTimeout = 20 * time.Millisecond }, addresses...)
+	servers[0].SetFaults(dnstest.Faults{Drop: true})
+	for stateOf(f, addresses[0]).State != Down {
+		mustAnswer(t, f)
+	}
+	failures := stateOf(f, addresses[0]).Failures
+	f.table.Load().servers[addresses[0]].learn(func(h *health) { h.nextProbe = time.Time{} })
+	for range 100 {
+		if from := mustAnswer(t, f); from != addresses[1] {
+			t.Fatalf("answered by %v", from)
+		}
+	}
+	await(t, "the probe's failure", func() bool { return stateOf(f, addresses[0]).Failures == failures+1 })
+}
+
+// All servers down: all are tried, and the first answer comes with the first server that is
+// back, without waiting for a probe.
+func TestAllDownIsNotForEver(t *testing.T) {
+	servers, addresses := startServers(t, 2)
+	f := newForward(t, patient, addresses...)
+	for _, s := range servers {
+		s.Down()
+	}
+	for range failuresToDown {
+		if _, _, err := askFor(t, f, "www.example.", dns.TypeA); err == nil {
+			t.Fatal("an answer from nowhere")
+		}
+	}
+	for _, address := range addresses {
+		if s := stateOf(f, address); s.State != Down {
+			t.Fatalf("status %+v", s)
+		}
+	}
+	if err := servers[1].Up(); err != nil {
+		t.Fatal(err)
+	}
+	if from := mustAnswer(t, f); from != addresses[1] {
+		t.Errorf("answered by %v", from)
+	}
+}
+
+// Who refuses is there: a name that nobody can resolve must not take a server down.
+func TestFailureResponsesAreNotFailures(t *testing.T) {
+	servers, addresses := startServers(t, 1)
+	servers[0].SetFaults(dnstest.Faults{Rcode: dns.RcodeServerFailure})
+	f := newForward(t, patient, addresses...)
+	for range 2 * failuresToDown {
+		if _, _, err := askFor(t, f, "www.example.", dns.TypeA); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s := stateOf(f, addresses[0]); s.State != Up || s.Failures != 0 {
+		t.Errorf("status %+v", s)
+	}
+}
+
+// This host's own want of descriptors or ports is no server's fault.
+func TestLocalFaultsAreNotTheServers(t *testing.T) {
+	s := testServers(t, 1)[0]
+	for range failuresToDown {
+		s.failed(syscall.EMFILE)
+		s.failed(syscall.EADDRNOTAVAIL)
+	}
+	if got := s.status(); got.State != Unknown || got.Failures != 0 {
+		t.Errorf("status %+v", got)
+	}
+	s.log = slog.New(slog.DiscardHandler)
+	if s.failed(syscall.ENETUNREACH); s.status().LastError != "network is unreachable" {
+		t.Errorf("status %+v", s.status())
+	}
+}
+
+// Without a log nothing is written, and nothing breaks.
+func TestNoLog(t *testing.T) {
+	servers, addresses := startServers(t, 1)
+	servers[0].Down()
+	f := newForward(t, patient, addresses...)
+	for range failuresToDown {
+		_, _, err := askFor(t, f, "www.example.", dns.TypeA)
+		if err == nil || !strings.Contains(err.Error(), "connection refused") {
+			t.Fatal(err)
+		}
+	}
+}
