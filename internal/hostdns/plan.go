@@ -3,9 +3,9 @@ package hostdns
 import (
 	"io/fs"
 	"net/netip"
+	"slices"
 	"strings"
 
-	"github.com/node-dns/node-dns/internal/resolvconf"
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
@@ -16,7 +16,7 @@ const (
 	Same    Change = "same"    // the same servers in the same order
 	Order   Change = "order"   // the same servers in another order
 	Changed Change = "changed" // other servers
-	None    Change = "none"    // no upstream is known, and none was
+	None    Change = "none"    // no upstream is known: what was captured stays
 )
 
 // Action is what a Step does to its path.
@@ -57,7 +57,7 @@ type Plan struct {
 // NewPlan decides what the host's files must say. It is pure: the same State gives the same Plan, and nothing is read
 // or written.
 func NewPlan(s State) Plan {
-	p := Plan{Paths: s.Paths, Selection: selectUpstreams(s), Problems: s.Problems}
+	p := Plan{Paths: s.Paths, Selection: selectUpstreams(s), Problems: slices.Clone(s.Problems)}
 	p.Change = changeOf(lastGood(s), p.Selection.Set)
 	if !p.Selection.Set.IsEmpty() {
 		p.Capture = captureSteps(s, p.Selection)
@@ -95,7 +95,7 @@ func hold(s State, p Plan) string {
 
 func changeOf(before, after upstream.Set) Change {
 	switch {
-	case before.IsEmpty() && after.IsEmpty():
+	case after.IsEmpty():
 		return None
 	case before.Equal(after):
 		return Same
@@ -127,8 +127,7 @@ func warnings(s State, p Plan) []string {
 // droppedNameservers are the nameservers of an admin's resolv.conf that are not captured. One that NetworkManager wrote
 // is no admin's word, only older than what it says now.
 func droppedNameservers(s State, p Plan) []string {
-	owner := resolvconf.Parse(s.ResolvConf.Data).Owner()
-	if s.isOurs() || resolvedStub(s.ResolvConf) || strings.Contains(owner, "NetworkManager") {
+	if s.isOurs() || resolvedStub(s.ResolvConf) || byNetworkManager(s.ResolvConf.Data) {
 		return nil
 	}
 	var names []string

@@ -10,10 +10,6 @@ import (
 func pointHere(s State, nameserver netip.Addr) []Step {
 	text := localResolvConf(s, nameserver)
 	step, ok := writeStep(s.Paths.ResolvConf, s.ResolvConf, text)
-	if !ok && s.ResolvConf.Mode&0o444 != 0o444 && s.ResolvConf.Err == nil {
-		// The script created it 0600: root resolves, nobody else does.
-		step, ok = Step{Path: s.Paths.ResolvConf, Action: WriteFile, Data: text, Mode: 0o644, Before: s.ResolvConf}, true
-	}
 	if !ok {
 		return nil
 	}

@@ -2,6 +2,7 @@ package hostdns
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/node-dns/node-dns/internal/resolvconf"
@@ -15,35 +16,26 @@ const (
 
 // searchList is the search list that resolv.conf must have: the cluster domain first, then the host's own.
 func searchList(s State) []string {
-	cluster := s.Config.ClusterDomain.Relative()
-	list := []string{cluster}
-	for _, domain := range hostSearch(s) {
-		if !strings.EqualFold(domain, cluster) {
-			list = append(list, domain)
-		}
-	}
-	return list
+	return append([]string{s.Config.ClusterDomain.Relative()}, hostSearch(s)...)
 }
 
-// hostSearch is the search list the host would have without us.
+// hostSearch is the search list the host would have without us, and so without the cluster domain.
 //
-// A file that is not ours says it itself. In one that is ours only NetworkManager knows better, and only where it is
-// the one who writes the list: dns=none makes the list the admin's, and it stays as it stands in the file, unless the
-// admin's own file had none.
+// The file says it itself, ours too, because what stood there was kept. NetworkManager knows better only where the list
+// is its own: it writes the file, and the file says so. dns=none makes the list the admin's. A file without a list gets
+// NetworkManager's. None of this asks whether the file is ours yet: the first run and the second must agree.
 func hostSearch(s State) []string {
-	own := resolvconf.Parse(s.ResolvConf.Data).Search()
-	theirs := networkManagerSearch(s)
-	switch {
-	case !s.isOurs() && len(own) > 0:
-		return own
-	case !s.isOurs():
-		return theirs
-	case s.networkManagerWritesResolvConf() && len(theirs) > 0:
-		return theirs
-	case s.NetworkManager != nil && s.Original.Exists && len(resolvconf.Parse(s.Original.Data).Search()) == 0:
+	own := withoutClusterDomain(s, resolvconf.Parse(s.ResolvConf.Data).Search())
+	theirs := withoutClusterDomain(s, networkManagerSearch(s))
+	if len(own) == 0 || len(theirs) > 0 && s.networkManagerWritesSearch() {
 		return theirs
 	}
 	return own
+}
+
+func withoutClusterDomain(s State, list []string) []string {
+	cluster := s.Config.ClusterDomain.Relative()
+	return slices.DeleteFunc(list, func(domain string) bool { return strings.EqualFold(domain, cluster) })
 }
 
 // networkManagerSearch prefers NetworkManager's file over its D-Bus data: the file is its own merge of them.
