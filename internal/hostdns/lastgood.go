@@ -41,3 +41,8 @@ func inDnsmasqConf(set upstream.Set) upstream.Set {
 	part, _ := upstream.ParseDnsmasqConf(set.DnsmasqConf())
 	return part
 }
+
+// inResolvConf is the part of a set that a resolv.conf can hold.
+func inResolvConf(set upstream.Set) upstream.Set {
+	return fromResolvConf(upstream.LastGood, set.ResolvConf()).Set
+}

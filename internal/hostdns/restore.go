@@ -1,9 +1,10 @@
 package hostdns
 
 import (
+	"io/fs"
 	"net/netip"
-	"strings"
 
+	"github.com/node-dns/node-dns/internal/nameserver"
 	"github.com/node-dns/node-dns/internal/resolvconf"
 	"github.com/node-dns/node-dns/internal/upstream"
 )
@@ -20,6 +21,9 @@ func NewRestorePlan(s State, ifOurs bool) Plan {
 	default:
 		p.Silent = restoreSteps(s)
 	}
+	if p.Hold == "" && len(p.Silent) == 0 {
+		p.Hold = "no other nameserver is known"
+	}
 	return p
 }
 
@@ -30,16 +34,16 @@ func restoreSteps(s State) []Step {
 	if step, ok := originalStep(s); ok {
 		steps = append(steps, step)
 	}
-	if s.Original.Exists {
+	if s.Original.Exists && s.Original.Err == nil {
 		steps = append(steps, Step{Path: s.Paths.Original, Action: Remove, Before: s.Original})
 	}
 	return steps
 }
 
 // originalStep gives resolv.conf what it would hold without us. In order: the link that it was; what NetworkManager
-// would write today, where it wrote the original; the saved original, if any nameserver in it can be used; else the
-// file that stands there, with our line and the cluster domain out and the captured upstreams in. A node must not end
-// without a nameserver because its original had none.
+// would write today, where it wrote the original; the saved original, if any nameserver in it can be used; else, if it
+// is ours, the file that stands there, with our line and the cluster domain out and the upstreams in. A node must not
+// end without a nameserver because its original had none. Where no nameserver is known at all the file stays.
 func originalStep(s State) (Step, bool) {
 	if s.Original.Link != "" {
 		if s.ResolvConf.Link == s.Original.Link {
@@ -47,14 +51,8 @@ func originalStep(s State) (Step, bool) {
 		}
 		return Step{Path: s.Paths.ResolvConf, Action: MakeLink, Target: s.Original.Link, Before: s.ResolvConf}, true
 	}
-	text, mode := rebuilt(s), s.ResolvConf.Mode
-	switch {
-	case s.Original.Exists && fromNetworkManagerFile(s):
-		text = s.NetworkManagerConf.Data
-	case s.Original.Exists && (usable(s, s.Original.Data) || len(lastGood(s).Servers) == 0):
-		text, mode = s.Original.Data, s.Original.Mode
-	}
-	if s.ResolvConf.is(text) {
+	text, mode, ok := originalText(s)
+	if !ok || s.ResolvConf.is(text) {
 		return Step{}, false
 	}
 	if mode == 0 {
@@ -63,17 +61,33 @@ func originalStep(s State) (Step, bool) {
 	return Step{Path: s.Paths.ResolvConf, Action: WriteFile, Data: text, Mode: mode, Before: s.ResolvConf}, true
 }
 
-// fromNetworkManagerFile reports whether NetworkManager wrote the original, and has something to write today.
-func fromNetworkManagerFile(s State) bool {
-	owner := resolvconf.Parse(s.Original.Data).Owner()
-	return strings.Contains(owner, "NetworkManager") && usable(s, s.NetworkManagerConf.Data)
+// originalText is originalStep's choice among the texts; mode 0 is the usual one.
+func originalText(s State) (text []byte, mode fs.FileMode, ok bool) {
+	upstreams := inResolvConf(selectUpstreams(s).Set).Servers
+	saved := s.Original.Exists && s.Original.Err == nil
+	switch {
+	case saved && fromNetworkManagerFile(s):
+		return s.NetworkManagerConf.Data, 0, true
+	case saved && (usable(s, s.Original.Data) || len(upstreams) == 0):
+		return s.Original.Data, s.Original.Mode, true
+	case s.isOurs() && len(upstreams) > 0:
+		return rebuilt(s, upstreams), 0, true
+	}
+	return nil, 0, false
 }
 
-// usable reports whether text names a nameserver that is not this node.
+// fromNetworkManagerFile reports whether NetworkManager wrote the original, and has something to write today.
+func fromNetworkManagerFile(s State) bool {
+	return byNetworkManager(s.Original.Data) && usable(s, s.NetworkManagerConf.Data)
+}
+
+// usable reports whether text names a nameserver that is not node-dns. systemd-resolved's stub is none to forward to, but
+// one that libc may ask.
 func usable(s State, text []byte) bool {
 	refused := refuse(s)
 	for _, server := range fromResolvConf(upstream.ResolvConf, text).Set.Servers {
-		if refused(server) == "" && !server.Addr.Addr().IsUnspecified() {
+		addr := server.Addr.Addr()
+		if isResolvedStub(addr) || refused(server) == "" && !addr.IsUnspecified() {
 			return true
 		}
 	}
@@ -82,25 +96,15 @@ func usable(s State, text []byte) bool {
 
 // rebuilt is the resolv.conf that stands there, without what we put in. It serves where no original was saved: on nodes
 // that the script had before us.
-func rebuilt(s State) []byte {
+func rebuilt(s State, upstreams []nameserver.Server) []byte {
 	file := resolvconf.Parse(s.ResolvConf.Data)
 	file.RemoveLine(Watermark)
 	file.RemoveLine(LegacyWatermark)
-	var search []string
-	for _, domain := range file.Search() {
-		if !strings.EqualFold(domain, s.Config.ClusterDomain.Relative()) {
-			search = append(search, domain)
-		}
-	}
-	file.SetSearch(search)
+	file.SetSearch(withoutClusterDomain(s, file.Search()))
 	var nameservers []netip.Addr
-	for _, server := range lastGood(s).Servers {
-		if server.Plain() && server.Addr.Port() == 53 {
-			nameservers = append(nameservers, server.Addr.Addr())
-		}
+	for _, server := range upstreams {
+		nameservers = append(nameservers, server.Addr.Addr())
 	}
-	if len(nameservers) > 0 {
-		file.SetNameservers(nameservers)
-	}
+	file.SetNameservers(nameservers)
 	return file.Bytes()
 }

@@ -3,6 +3,7 @@ package hostdns
 import (
 	"net/netip"
 	"slices"
+	"strconv"
 
 	"github.com/node-dns/node-dns/internal/nameserver"
 	"github.com/node-dns/node-dns/internal/nm"
@@ -35,13 +36,21 @@ func candidates(s State) []upstream.Candidate {
 		})
 	}
 	if s.ResolvConf.Exists && !s.isOurs() {
-		if resolvedStub(s.ResolvConf) {
-			all = append(all, fromResolvConf(upstream.Resolved, s.ResolvedUplinks.Data))
-		} else {
-			all = append(all, fromResolvConf(upstream.ResolvConf, s.ResolvConf.Data))
+		if c := fromOthersFile(s); c.Set.IsEmpty() || !c.Set.Equal(inResolvConf(lastGood(s))) {
+			all = append(all, c)
 		}
 	}
 	return append(all, upstream.Candidate{Origin: upstream.LastGood, Detail: Captured(s.Upstreams, s.Record).From, Set: lastGood(s)})
+}
+
+// fromOthersFile is what a resolv.conf says that is not ours. When that is what last-good says too, as far as a
+// resolv.conf can, it tells nothing new and is no candidate: it may be the one that we restored, without the routes,
+// the ports and the servers over TLS that last-good has.
+func fromOthersFile(s State) upstream.Candidate {
+	if resolvedStub(s.ResolvConf) {
+		return fromResolvConf(upstream.Resolved, s.ResolvedUplinks.Data)
+	}
+	return fromResolvConf(upstream.ResolvConf, s.ResolvConf.Data)
 }
 
 // eventCounts reports whether the event's nameservers may be the default upstreams: only those of the interface that
@@ -87,9 +96,15 @@ func connectionDetail(config nm.DNSConfig) string {
 	return config.Interface + " (" + config.Connection + ")"
 }
 
+// maxInvalid bounds, in bytes, what is told of a word that is no nameserver.
+const maxInvalid = 64
+
 func fromResolvConf(origin upstream.Origin, text []byte) upstream.Candidate {
 	file := resolvconf.Parse(text)
-	c := upstream.Candidate{Origin: origin, Detail: file.Owner(), Invalid: file.Invalid()}
+	c := upstream.Candidate{Origin: origin, Detail: file.Owner()}
+	for _, word := range file.Invalid() {
+		c.Invalid = append(c.Invalid, strconv.QuoteToASCII(word[:min(len(word), maxInvalid)]))
+	}
 	for _, addr := range file.Nameservers() {
 		c.Set.Servers = append(c.Set.Servers, nameserver.FromAddr(addr))
 	}
