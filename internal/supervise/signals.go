@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"context"
+	"os/signal"
 	"strconv"
 	"time"
 
@@ -23,11 +24,18 @@ func (r *runner) signals(ctx context.Context) error {
 			}
 			r.Log.Info("stopping", "signal", sig.String())
 			r.notify(daemon.SdNotifyStopping)
-			// From here a second signal does what it does by default: who asks twice does not want to wait for the
-			// queries under way.
-			r.close()
+			r.endAtOnce()
 			return errStopped
 		}
+	}
+}
+
+// endAtOnce has a second SIGTERM or SIGINT do what it does by default: who asks twice does not want to wait for the queries
+// under way. SIGHUP would end the process too, but does not ask for that, and comes from whoever rotates logs.
+func (r *runner) endAtOnce() {
+	if r.received != nil {
+		signal.Reset(unix.SIGINT, unix.SIGTERM)
+		signal.Ignore(unix.SIGHUP)
 	}
 }
 

@@ -1,14 +1,18 @@
 package supervise
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -165,16 +169,76 @@ func TestServiceManager(t *testing.T) {
 	}
 	defer socket.Close()
 	t.Setenv("NOTIFY_SOCKET", path)
-	ctx, cancel := context.WithCancel(t.Context())
+	signals, ended := make(chan os.Signal), make(chan error, 1)
 	go func() {
-		defer cancel()
-		buf := make([]byte, 100)
-		if n, err := socket.Read(buf); err != nil || string(buf[:n]) != "READY=1" {
-			t.Errorf("got %q, %v; expected READY=1", buf[:n], err)
-		}
+		ended <- Run(context.Background(), Config{
+			Signals: signals,
+			Reload:  func(context.Context) error { return nil },
+			Tasks:   []Task{{Name: "a", Run: untilEnd}},
+		})
 	}()
-	if err := Run(ctx, Config{Signals: make(chan os.Signal), Tasks: []Task{{Name: "a", Run: untilEnd}}}); err != nil {
+	expect := func(want string) {
+		t.Helper()
+		buf := make([]byte, 100)
+		socket.SetReadDeadline(time.Now().Add(10 * time.Second))
+		n, err := socket.Read(buf)
+		if matched, _ := filepath.Match(want, string(buf[:n])); err != nil || !matched {
+			t.Errorf("got %q, %v; expected %s", buf[:n], err, want)
+		}
+	}
+	expect("READY=1")
+	signals <- unix.SIGHUP
+	expect("RELOADING=1\nMONOTONIC_USEC=[0-9]*")
+	expect("READY=1")
+	signals <- unix.SIGTERM
+	expect("STOPPING=1")
+	if err := <-ended; err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestSecondSignal: a SIGHUP does not end what drains, a second SIGTERM does, at once. It needs a process of its own.
+func TestSecondSignal(t *testing.T) {
+	const stage = "NODEDNS_SUPERVISE_DRAINS"
+	if os.Getenv(stage) != "" {
+		task := func(ctx context.Context) error {
+			fmt.Println("running")
+			return untilEnd(ctx)
+		}
+		_ = Run(t.Context(), Config{Tasks: []Task{{Name: "a", Run: task}}})
+		fmt.Println("draining") // which callers do when Run is over
+		time.Sleep(time.Minute)
+		return
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	argv := []string{self, "-test.run=^TestSecondSignal$", "-test.timeout=1m"}
+	// A test that is run with SIGHUP ignored, as by nohup(1), would hand that on (env(1), coreutils 8.31).
+	if defaults := []string{"env", "--default-signal=HUP"}; exec.Command("env", "--default-signal=HUP", "true").Run() == nil {
+		argv = append(defaults, argv...)
+	}
+	child := exec.Command(argv[0], argv[1:]...)
+	child.Env = append(os.Environ(), stage+"=1")
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	steps := map[string][]os.Signal{"running": {unix.SIGTERM}, "draining": {unix.SIGHUP, unix.SIGHUP, unix.SIGTERM}}
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		for _, signal := range steps[lines.Text()] {
+			if err := child.Process.Signal(signal); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	_ = child.Wait() // what it ended by is in ProcessState
+	if got := child.ProcessState.Sys().(syscall.WaitStatus); !got.Signaled() || got.Signal() != unix.SIGTERM {
+		t.Errorf("it ended by %v, expected the second SIGTERM", child.ProcessState)
 	}
 }
 
