@@ -89,6 +89,7 @@ func (w *wanted) direct(words []string, section int) (int, error) {
 			}
 		}
 		slices.SortFunc(arguments, func(a, b string) int { return slices.Index(flagNames, a) - slices.Index(flagNames, b) })
+		arguments = slices.Compact(arguments)
 		w.flags = &arguments
 	default:
 		return section, fmt.Errorf("unknown line \";; %s\"", strings.Join(words, " "))
@@ -118,7 +119,7 @@ func rcodeOf(text string) (int, bool) {
 
 func parseWantedRR(line string) (wantedRR, error) {
 	fields := strings.Fields(line)
-	if len(fields) < 4 {
+	if len(fields) < 4 || line[0] == '$' { // NewRR knows $INCLUDE and $GENERATE
 		return wantedRR{}, fmt.Errorf("%q is no record with owner, TTL, type and data", line)
 	}
 	anyTTL := fields[1] == "*"
