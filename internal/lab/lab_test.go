@@ -141,7 +141,7 @@ func TestWithoutRoot(t *testing.T) {
 }
 
 func TestPollGivesUp(t *testing.T) {
-	if poll(0, func() bool { return false }) {
+	if Poll(0, func() bool { return false }) {
 		t.Error("a condition that never holds was said to hold")
 	}
 }

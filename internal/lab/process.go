@@ -155,12 +155,13 @@ func others() []int {
 // demand on its speed.
 func (l *Lab) Await(what string, ok func() bool) {
 	l.t.Helper()
-	if !poll(20*time.Second, ok) {
+	if !Poll(20*time.Second, ok) {
 		l.t.Fatalf("waited in vain for %s", what)
 	}
 }
 
-func poll(limit time.Duration, ok func() bool) bool {
+// Poll asks every few milliseconds until ok, and reports whether that came about within the limit.
+func Poll(limit time.Duration, ok func() bool) bool {
 	for deadline := time.Now().Add(limit); ; time.Sleep(3 * time.Millisecond) {
 		if ok() {
 			return true

@@ -1,0 +1,137 @@
+package netns
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/node-dns/node-dns/internal/lab"
+)
+
+// NetworkManager 1.42 announces no event for a renewal that brings other nameservers: the daemon must notice.
+func TestRenewal(t *testing.T) {
+	n := newNode(t, withDHCP(func(c *lab.DHCPConfig) { c.Options = []string{"58,3"} }))
+	n.connect("eth0")
+	n.await(right{Upstreams: []string{ns1}})
+	n.dhcp.SetNameservers(ns2, ns1)
+	n.await(right{Upstreams: []string{ns2, ns1}})
+}
+
+// A reapply's variables are those of before it.
+func TestReapply(t *testing.T) {
+	n := newNode(t)
+	n.connect("eth0")
+	n.await(right{Upstreams: []string{ns1}})
+	n.reapply("ipv4.dns-search", "new.example")
+	n.await(right{Upstreams: []string{ns2}, Search: []string{"new.example"}})
+}
+
+// reapply makes ns2 eth0's nameserver, with these further settings, until NetworkManager takes it: 1.42.4 says that it did and goes on
+// with the old ones when the lease is only milliseconds old. Trying again does nothing without another change; the priority is one.
+func (n *node) reapply(settings ...string) {
+	n.t.Helper()
+	priority := 50
+	n.l.Await("NetworkManager to take the reapply", func() bool {
+		priority--
+		change := []string{"connection", "modify", "eth0", "ipv4.dns", ns2, "ipv4.ignore-auto-dns", "yes", "ipv4.dns-priority", strconv.Itoa(priority)}
+		n.l.Nmcli(append(change, settings...)...)
+		n.l.Nmcli("device", "reapply", "eth0")
+		return lab.Poll(500*time.Millisecond, func() bool {
+			return strings.Contains(n.l.ReadFile(networkManagerResolvConf), "nameserver "+ns2)
+		})
+	})
+}
+
+// NetworkManager writes its own resolv.conf over ours, and sends no event.
+func TestReloadRC(t *testing.T) {
+	n := newNode(t)
+	n.connect("eth0")
+	n.await(right{Upstreams: []string{ns1}})
+	n.displaced(func() { n.l.Nmcli("general", "reload", "dns-rc") })
+	n.await(right{Upstreams: []string{ns1}})
+}
+
+// Another tool writes its own: the captured upstreams stay, its nameserver is not ours.
+func TestTrampled(t *testing.T) {
+	n := newNode(t)
+	n.connect("eth0")
+	n.await(right{Upstreams: []string{ns1}})
+	n.displaced(func() { n.l.WriteFile(resolvConf, "nameserver 192.0.2.1\n") })
+	n.await(right{Upstreams: []string{ns1}})
+}
+
+// displaced runs what writes resolv.conf, and waits until the daemon had it brought back: until a file that is not the one of before has
+// our line.
+func (n *node) displaced(displace func()) {
+	n.t.Helper()
+	before, err := os.Stat(resolvConf)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	displace()
+	n.l.Await("our resolv.conf to come back", func() bool {
+		now, err := os.Stat(resolvConf)
+		return err == nil && !os.SameFile(before, now) && strings.Contains(n.l.ReadFile(resolvConf), "99-origin-dns.sh")
+	})
+}
+
+// secondLAN is a management network with a nameserver of its own.
+const (
+	ip2     = "10.88.0.7"
+	router2 = "10.88.0.1"
+	nsLAN2  = "10.88.0.53"
+)
+
+func (n *node) addSecondLAN() {
+	n.t.Helper()
+	n.l.Veth("eth1", n.lan, "lan1")
+	n.serveLAN("lan1", router2, nsLAN2)
+}
+
+// A second interface, with a default route of lower preference, changes nothing; without the first it is all there is.
+func TestSecondInterface(t *testing.T) {
+	n := newNode(t)
+	n.addSecondLAN()
+	n.connect("eth0")
+	first := right{Upstreams: []string{ns1}}
+	n.await(first)
+	n.displaced(func() {
+		n.connect("eth1", "ipv4.method", "manual", "ipv4.addresses", ip2+"/24", "ipv4.gateway", router2, "ipv4.dns", nsLAN2, "ipv4.route-metric", "900")
+	})
+	n.await(first)
+	n.l.Nmcli("connection", "down", "eth0")
+	n.await(right{Upstreams: []string{nsLAN2}, Node: ip2, Search: []string{}})
+	n.l.Nmcli("connection", "up", "eth0")
+	n.await(first)
+	n.l.Nmcli("connection", "down", "eth1")
+	n.await(first)
+}
+
+// A VPN's nameserver is asked for the VPN's domain, and for nothing else.
+func TestSplitDomain(t *testing.T) {
+	n := newNode(t)
+	n.addSecondLAN()
+	n.connect("eth0")
+	n.await(right{Upstreams: []string{ns1}})
+	n.connect("eth1", "ipv4.method", "manual", "ipv4.addresses", ip2+"/24", "ipv4.never-default", "yes",
+		"ipv4.dns", nsLAN2, "ipv4.dns-search", "~corp.test")
+	n.await(right{Upstreams: []string{ns1}, Routes: []string{"corp.test/" + nsLAN2}})
+	n.l.Await("the VPN's nameserver to answer for its domain", func() bool { return ask(nodeIP, "who.corp.test.") == nsLAN2 })
+	n.l.Nmcli("connection", "down", "eth1")
+	n.await(right{Upstreams: []string{ns1}})
+	n.l.Await("the first nameserver to answer again", func() bool { return ask(nodeIP, "who.corp.test.") == ns1 })
+}
+
+// restore gives back what NetworkManager wrote, once and for all.
+func TestRestore(t *testing.T) {
+	n := newNode(t)
+	n.connect("eth0")
+	n.await(right{Upstreams: []string{ns1}})
+	n.daemon.Stop()
+	n.l.Run(n.program, "restore")
+	if want, got := n.l.ReadFile(networkManagerResolvConf), n.l.ReadFile(resolvConf); got != want || !strings.Contains(got, "nameserver "+ns1) {
+		t.Errorf("restored %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,13 @@
+// Package netns tests the two programs together with a real NetworkManager, a real DHCP server and real nameservers. What systemd does on
+// a node, the path unit that runs the dispatcher when the daemon asks for it, the test plays.
+package netns
+
+import (
+	"testing"
+
+	"github.com/node-dns/node-dns/internal/lab"
+)
+
+func TestMain(m *testing.M) {
+	lab.Main(m, lab.Build("./cmd/origin-dns-dispatcher", "./cmd/node-dns"))
+}

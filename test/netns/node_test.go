@@ -1,0 +1,143 @@
+package netns
+
+import (
+	"net/netip"
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/node-dns/node-dns/internal/lab"
+)
+
+// The LAN: a router that offers addresses, and nameservers that each say who they are.
+const (
+	router  = "10.77.0.1"
+	nodeIP  = "10.77.0.100" // the only address that DHCP offers
+	nodeIP6 = "fd77::100"
+	ns1     = "10.77.0.53"
+	ns2     = "10.77.0.54"
+	ns6     = "fd77::53"
+)
+
+// node is a machine with both programs installed, on a LAN.
+type node struct {
+	t       *testing.T
+	l       *lab.Lab
+	lan     *lab.Namespace
+	dhcp    *lab.DHCPServer // nil with a server of the test's own
+	bus     *lab.Process
+	nm      *lab.Process
+	daemon  *lab.Process
+	program string   // origin-dns-dispatcher
+	unit    pathUnit // its runs that the daemon asked for
+	main    []string // lines of NetworkManager.conf's [main]
+}
+
+// option changes how a node is set up; see newNode.
+type option func(*setup)
+
+type setup struct {
+	dhcp       lab.DHCPConfig
+	main       []string
+	resolvConf *string
+	raw        map[byte][]byte // options of a DHCP server of the test's own; nil: dnsmasq
+}
+
+// offering changes what DHCP offers.
+func offering(nameservers ...string) option {
+	return func(s *setup) { s.dhcp.Nameservers = nameservers }
+}
+
+// withDHCP changes the DHCP server otherwise.
+func withDHCP(change func(*lab.DHCPConfig)) option {
+	return func(s *setup) { change(&s.dhcp) }
+}
+
+// dnsNone is the node of openshift-ansible since 2020: NetworkManager leaves resolv.conf alone.
+func dnsNone() option {
+	return func(s *setup) { s.main = append(s.main, "dns=none") }
+}
+
+// withResolvConf is what stands in /etc/resolv.conf before.
+func withResolvConf(text string) option {
+	return func(s *setup) { s.resolvConf = &text }
+}
+
+// newNode starts everything but a connection. Without options DHCP offers nodeIP, the router, ns1 and example.com, and there is no
+// resolv.conf.
+func newNode(t *testing.T, options ...option) *node {
+	t.Helper()
+	s := setup{dhcp: lab.DHCPConfig{
+		Interface: "lan0", Range: nodeIP + "," + nodeIP + ",255.255.255.0", Router: router, Domain: "example.com", Nameservers: []string{ns1},
+	}}
+	for _, o := range options {
+		o(&s)
+	}
+	lab.Need(t, "NetworkManager", "nmcli", "dnsmasq", "dbus-daemon")
+	l := lab.New(t)
+	n := &node{t: t, l: l, main: s.main, program: lab.Binary(t, "origin-dns-dispatcher")}
+	for _, dir := range []string{"/etc/dnsmasq.d", "/etc/origin/node"} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s.resolvConf != nil {
+		l.WriteFile(resolvConf, *s.resolvConf)
+	}
+	n.lan = l.Namespace("lan")
+	l.Veth("eth0", n.lan, "lan0")
+	n.serveLAN("lan0", router, ns1, ns2, ns6)
+	if s.raw == nil {
+		n.dhcp = n.lan.DHCP(s.dhcp)
+	} else {
+		lab.RawDHCP{Link: "lan0", Server: netip.MustParseAddr(router), Client: netip.MustParseAddr(nodeIP), Options: s.raw}.Serve(n.lan)
+	}
+	l.Hook("99-origin-dns", n.program)
+	n.bus = l.Bus()
+	n.startDaemon()
+	n.unit.start(n)
+	n.nm = l.NetworkManager(n.main...)
+	return n
+}
+
+// serveLAN gives the LAN's end of a link addresses; on all but the first a nameserver answers.
+func (n *node) serveLAN(link string, addrs ...string) {
+	n.t.Helper()
+	for i, addr := range addrs {
+		prefix := addr + "/24"
+		if isIPv6(addr) {
+			prefix = addr + "/64"
+		}
+		n.lan.Run("ip", "addr", "add", prefix, "dev", link)
+		if i > 0 {
+			n.lan.Nameserver(addr)
+		}
+	}
+}
+
+// nobody runs the daemon here, as user node-dns does on a node.
+const nobody = 65534
+
+// startDaemon starts `node-dns serve` with the rights that its unit gives it.
+func (n *node) startDaemon() {
+	n.t.Helper()
+	const runtimeDirectory = "/run/node-dns"
+	if err := os.MkdirAll(runtimeDirectory, 0o755); err != nil {
+		n.t.Fatal(err)
+	}
+	if err := os.Chown(runtimeDirectory, nobody, nobody); err != nil {
+		n.t.Fatal(err)
+	}
+	n.daemon = n.l.Start(lab.Command{
+		Argv: []string{lab.Binary(n.t, "node-dns"), "serve"},
+		User: nobody, Caps: []uintptr{unix.CAP_NET_BIND_SERVICE},
+	})
+}
+
+// connect adds a connection for a link and waits until it is up.
+func (n *node) connect(link string, settings ...string) {
+	n.t.Helper()
+	n.l.Nmcli(append([]string{"connection", "add", "type", "ethernet", "ifname", link, "con-name", link, "autoconnect", "no"}, settings...)...)
+	n.l.Nmcli("connection", "up", link)
+}

@@ -1,0 +1,152 @@
+package netns
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/node-dns/node-dns/internal/lab"
+)
+
+// On carrier loss NetworkManager says nothing for seconds, and then that there are no nameservers: that is no reason to forget them.
+func TestCarrierFlap(t *testing.T) {
+	n := newNode(t)
+	n.connect("eth0", "connection.autoconnect", "yes")
+	want := right{Upstreams: []string{ns1}}
+	n.await(want)
+	lost := n.watchForLoss()
+	for range 3 {
+		n.lan.Run("ip", "link", "set", "lan0", "down")
+		n.lan.Run("ip", "link", "set", "lan0", "up")
+	}
+	n.await(want)
+	n.lan.Run("ip", "link", "set", "lan0", "down")
+	n.l.Await("NetworkManager to have no nameserver", func() bool {
+		return !strings.Contains(n.l.ReadFile(networkManagerResolvConf), "nameserver")
+	})
+	n.lan.Run("ip", "link", "set", "lan0", "up")
+	n.await(want)
+	if text := lost(); text != "" {
+		t.Errorf("the upstream file was %q for a while", text)
+	}
+}
+
+// watchForLoss reads the upstream file all the time; the function it returns ends that, and tells the first content without ns1.
+func (n *node) watchForLoss() func() string {
+	var first atomic.Pointer[string]
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(500 * time.Microsecond):
+			}
+			data, err := os.ReadFile(upstreamsFile)
+			if text := string(data); err != nil || !strings.Contains(text, ns1) {
+				first.CompareAndSwap(nil, &text)
+			}
+		}
+	}()
+	return func() string {
+		close(stop)
+		<-done
+		if p := first.Load(); p != nil {
+			return "!" + *p
+		}
+		return ""
+	}
+}
+
+func TestNetworkManagerRestart(t *testing.T) {
+	n := newNode(t)
+	n.connect("eth0", "connection.autoconnect", "yes")
+	n.await(right{Upstreams: []string{ns1}})
+	n.nm.Stop()
+	n.await(right{Upstreams: []string{ns1}})
+	n.dhcp.SetNameservers(ns2)
+	n.nm = n.l.NetworkManager(n.main...)
+	n.l.Nmcli("connection", "up", "eth0")
+	n.await(right{Upstreams: []string{ns2}})
+}
+
+// The bus goes away and comes back. NetworkManager 1.42 goes on without it, but does not find the new one: it is restarted.
+func TestBusRestart(t *testing.T) {
+	n := newNode(t)
+	n.connect("eth0", "connection.autoconnect", "yes")
+	n.await(right{Upstreams: []string{ns1}})
+	n.bus.Kill()
+	n.await(right{Upstreams: []string{ns1}})
+	n.nm.Stop()
+	n.bus = n.l.Bus()
+	n.nm = n.l.NetworkManager(n.main...)
+	n.l.Nmcli("connection", "up", "eth0")
+	n.await(right{Upstreams: []string{ns1}})
+	// That the daemon watches the new bus shows in a change that no event announces.
+	n.displaced(func() { n.l.Nmcli("general", "reload", "dns-rc") })
+	n.reapply()
+	n.await(right{Upstreams: []string{ns2}})
+}
+
+// A NetworkManager that is stopped accepts a question and never answers.
+func TestNetworkManagerHangs(t *testing.T) {
+	n := newNode(t)
+	n.connect("eth0")
+	n.await(right{Upstreams: []string{ns1}})
+	n.nm.Signal(syscall.SIGSTOP)
+	n.l.WriteFile(resolvConf, "nameserver 192.0.2.1\n")
+	log := n.hook("eth0", "up", "IP4_NAMESERVERS=192.0.2.2")
+	if !strings.Contains(log, "source="+networkManagerResolvConf) || !strings.Contains(log, "problem=") {
+		t.Errorf("the hook logged: %s", log)
+	}
+	n.await(right{Upstreams: []string{ns1}})
+	n.nm.Signal(syscall.SIGCONT)
+	n.reapply()
+	n.await(right{Upstreams: []string{ns2}})
+}
+
+func TestNoBus(t *testing.T) {
+	n := newNode(t)
+	n.connect("eth0")
+	n.await(right{Upstreams: []string{ns1}})
+	n.nm.Kill()
+	n.bus.Kill()
+	n.l.WriteFile(resolvConf, "nameserver 192.0.2.1\n")
+	if log := n.hook("eth0", "up", "IP4_NAMESERVERS=192.0.2.2"); !strings.Contains(log, "source="+networkManagerResolvConf) {
+		t.Errorf("the hook logged: %s", log)
+	}
+	n.await(right{Upstreams: []string{ns1}})
+	if err := os.Remove(networkManagerResolvConf); err != nil {
+		t.Fatal(err)
+	}
+	if log := n.hook("eth0", "dhcp4-change", "IP4_NAMESERVERS="+ns2); !strings.Contains(log, "source=event") {
+		t.Errorf("the hook logged: %s", log)
+	}
+	n.await(right{Upstreams: []string{ns2}})
+}
+
+// hook runs the dispatcher as NetworkManager would, and returns what it logged. It must end by itself and exit 0: it is killed only
+// after a time that no run may take.
+func (n *node) hook(link, action string, env ...string) string {
+	n.t.Helper()
+	cmd := exec.Command("/etc/NetworkManager/dispatcher.d/99-origin-dns", link, action)
+	cmd.Dir = "/"
+	cmd.Env = append([]string{"PATH=" + lab.Path, "DEVICE_IFACE=" + link, "DEVICE_IP_IFACE=" + link, "NM_DISPATCHER_ACTION=" + action}, env...)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	if err := cmd.Start(); err != nil {
+		n.t.Fatal(err)
+	}
+	stuck := time.AfterFunc(15*time.Second, func() { cmd.Process.Kill() })
+	defer stuck.Stop()
+	if err := cmd.Wait(); err != nil {
+		n.t.Errorf("the hook for %s %s: %v\n%s", link, action, err, &out)
+	}
+	return out.String()
+}

@@ -1,0 +1,68 @@
+package netns
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"sync"
+	"time"
+
+	"github.com/node-dns/node-dns/internal/lab"
+)
+
+// pathUnit is what the test plays of systemd: a path unit that runs `origin-dns-dispatcher apply` when the daemon changed its request
+// file (PathChanged=), once more when it was changed during the run.
+type pathUnit struct {
+	mu     sync.Mutex // guards output
+	output bytes.Buffer
+}
+
+const requestFile = "/run/node-dns/apply"
+
+func (u *pathUnit) start(n *node) {
+	stop, done := make(chan struct{}), make(chan struct{})
+	n.t.Cleanup(func() {
+		close(stop)
+		<-done
+		if n.t.Failed() {
+			n.t.Logf("---- path unit\n%s", u.log())
+		}
+	})
+	go func() {
+		defer close(done)
+		var last string
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(2 * time.Millisecond):
+			}
+			request, err := os.ReadFile(requestFile)
+			if err != nil || string(request) == last || len(request) == 0 {
+				continue
+			}
+			last = string(request)
+			u.run(n.program, last)
+		}
+	}()
+}
+
+func (u *pathUnit) run(program, request string) {
+	cmd := exec.Command(program, "apply")
+	cmd.Dir, cmd.Env = "/", []string{"PATH=" + lab.Path}
+	out, err := cmd.CombinedOutput()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.output.WriteString(request)
+	u.output.Write(out)
+	if err != nil {
+		u.output.WriteString(err.Error() + "\n")
+	}
+}
+
+// log is what the daemon asked for and what came of it.
+func (u *pathUnit) log() string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.output.String()
+}
