@@ -16,8 +16,9 @@ type node struct {
 	program string
 	ip      string
 
-	resolver  *resolver // nil: not running
+	resolver  *lab.Process // nil: not running
 	canStart  bool
+	told      bool // the resolver must be told where to listen
 	attempted bool // systemd tried to start the resolver
 	reloads   int  // times that a running resolver had to take over other upstreams, and that one was started
 }
@@ -26,10 +27,10 @@ func newNode(t *testing.T, l *lab.Lab, b behaviour) *node {
 	t.Helper()
 	n := &node{
 		t: t, l: l, ip: b.nodeIP(), canStart: b.Before.resolverCanStart(),
-		program: lab.Binary(t, "origin-dns-dispatcher"),
+		program: lab.Binary(t, "origin-dns-dispatcher"), told: len(b.Before.Network.Routes) == 0,
 	}
 	if b.Before.ResolverActive {
-		n.resolver = startResolver(t, n.ip)
+		n.resolver = startResolver(t, l, n.ip, n.told)
 	}
 	return n
 }
@@ -89,14 +90,14 @@ func (n *node) startAttempt() bool {
 	n.attempted = true
 	n.reloads++
 	if n.canStart {
-		n.resolver = startResolver(n.t, n.ip)
+		n.resolver = startResolver(n.t, n.l, n.ip, n.told)
 	}
 	return n.canStart
 }
 
 func (n *node) stopResolver() {
 	if n.resolver != nil {
-		n.resolver.stop()
+		n.resolver.Stop()
 		n.resolver = nil
 	}
 }

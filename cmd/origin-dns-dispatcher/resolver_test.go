@@ -3,38 +3,29 @@ package main_test
 import (
 	"net"
 	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/lab"
 )
 
-// resolver is a local nameserver that says no more than that it is there.
-type resolver struct {
-	conn net.PacketConn
-	done chan struct{} // closed when the address is free again
-}
-
-func startResolver(t *testing.T, ip string) *resolver {
+// startResolver starts `node-dns serve`, and returns when it answers at this address. What it listens on it finds by itself, as on a
+// node, except where the node has no address that it could find: there it is told.
+func startResolver(t *testing.T, l *lab.Lab, ip string, told bool) *lab.Process {
 	t.Helper()
-	conn, err := net.ListenPacket("udp", net.JoinHostPort(ip, "53"))
-	if err != nil {
-		t.Fatal(err)
+	addr := net.JoinHostPort(ip, "53")
+	argv := []string{lab.Binary(t, "node-dns"), "serve"}
+	if told {
+		argv = append(argv, "--listen", addr)
 	}
-	r := &resolver{conn, make(chan struct{})}
-	go func() {
-		defer close(r.done)
-		buf := make([]byte, 512)
-		for {
-			n, from, err := conn.ReadFrom(buf)
-			if err != nil {
-				return
-			}
-			buf[2] |= 0x80
-			conn.WriteTo(buf[:n], from)
-		}
-	}()
-	t.Cleanup(r.stop)
-	return r
-}
-
-func (r *resolver) stop() {
-	r.conn.Close()
-	<-r.done
+	p := l.Start(lab.Command{Argv: argv})
+	query := new(dns.Msg).SetQuestion("version.bind.", dns.TypeTXT)
+	query.Question[0].Qclass = dns.ClassCHAOS
+	l.Await("node-dns to answer at "+addr, func() bool {
+		client := dns.Client{Timeout: time.Second}
+		_, _, err := client.Exchange(query, addr)
+		return err == nil
+	})
+	return p
 }

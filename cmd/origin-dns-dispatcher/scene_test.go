@@ -41,7 +41,7 @@ func (s *scene) stage(t *testing.T, l *lab.Lab) {
 	l.Veth("eth0", l.Namespace("wire"), "wire0")
 	l.Addr("eth0", "192.168.122.50/24")
 	l.Route("default via 192.168.122.1 dev eth0")
-	startResolver(t, "192.168.122.50")
+	startResolver(t, l, "192.168.122.50", false)
 	for _, dir := range usualDirs {
 		makeDir(t, dir)
 	}
