@@ -100,7 +100,7 @@ func rebuilt(s State, upstreams []nameserver.Server) []byte {
 	file := resolvconf.Parse(s.ResolvConf.Data)
 	file.RemoveLine(Watermark)
 	file.RemoveLine(LegacyWatermark)
-	file.SetSearch(withoutClusterDomain(s, file.Search()))
+	file.SetSearch(hostDomains(s, file.Search()))
 	var nameservers []netip.Addr
 	for _, server := range upstreams {
 		nameservers = append(nameservers, server.Addr.Addr())

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/node-dns/node-dns/internal/dnsname"
 	"github.com/node-dns/node-dns/internal/resolvconf"
 )
 
@@ -25,17 +26,20 @@ func searchList(s State) []string {
 // is its own: it writes the file, and the file says so. dns=none makes the list the admin's. A file without a list gets
 // NetworkManager's. None of this asks whether the file is ours yet: the first run and the second must agree.
 func hostSearch(s State) []string {
-	own := withoutClusterDomain(s, resolvconf.Parse(s.ResolvConf.Data).Search())
-	theirs := withoutClusterDomain(s, networkManagerSearch(s))
+	own := hostDomains(s, resolvconf.Parse(s.ResolvConf.Data).Search())
+	theirs := hostDomains(s, networkManagerSearch(s))
 	if len(own) == 0 || len(theirs) > 0 && s.networkManagerWritesSearch() {
 		return theirs
 	}
 	return own
 }
 
-func withoutClusterDomain(s State, list []string) []string {
-	cluster := s.Config.ClusterDomain.Relative()
-	return slices.DeleteFunc(list, func(domain string) bool { return strings.EqualFold(domain, cluster) })
+// hostDomains leaves the cluster domain out of a list, and what is no domain name: none of that would be written.
+func hostDomains(s State, list []string) []string {
+	return slices.DeleteFunc(list, func(domain string) bool {
+		name, err := dnsname.Parse(domain)
+		return err != nil || name == s.Config.ClusterDomain
+	})
 }
 
 // networkManagerSearch prefers NetworkManager's file over its D-Bus data: the file is its own merge of them.

@@ -1,0 +1,217 @@
+package hostdns
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/node-dns/node-dns/internal/nameserver"
+	"github.com/node-dns/node-dns/internal/upstream"
+)
+
+// checkLaws holds DESIGN's laws against one State: every row, random State and fuzz input goes through it.
+func checkLaws(t *testing.T, s State) {
+	t.Helper()
+	p := NewPlan(s)
+	checkUpstreams(t, s, p)
+	for _, step := range slices.Concat(p.Capture, p.Answers, p.Silent) {
+		checkStep(t, s, step)
+	}
+	checkAnswering(t, s, p)
+	checkSilent(t, s, p)
+}
+
+// checkUpstreams: law 2, a good list stays while nothing better is known; law 3, we are never our own upstream.
+func checkUpstreams(t *testing.T, s State, p Plan) {
+	t.Helper()
+	refused := refuse(s)
+	good := slices.ContainsFunc(lastGood(s).Servers, func(server nameserver.Server) bool {
+		a := server.Addr.Addr()
+		return refused(server) == "" && !a.IsUnspecified() && !a.IsMulticast() && a != addr("255.255.255.255")
+	})
+	if good && len(p.Selection.Set.Servers) == 0 {
+		t.Errorf("law 2: %v was known, nothing is selected", lastGood(s))
+	}
+	all := p.Selection.Set.Servers
+	for _, route := range p.Selection.Set.Routes {
+		all = append(all[:len(all):len(all)], route.Servers...)
+	}
+	for _, server := range all {
+		a := server.Addr.Addr()
+		if a.IsUnspecified() || a == addr("127.0.0.53") || server.Addr.Port() == 53 && !a.IsLoopback() && s.Net.IsLocal(a) ||
+			slices.Contains(s.Placement().Listen, server.Addr) {
+			t.Errorf("law 3: %v is selected as an upstream", server)
+		}
+	}
+}
+
+// checkStep: law 9, what a file may hold.
+func checkStep(t *testing.T, s State, step Step) {
+	t.Helper()
+	if step.Action != WriteFile {
+		return
+	}
+	if step.Path != s.Paths.Original && step.Path != s.Paths.ResolvConf && step.Mode != 0o644 {
+		t.Errorf("%s gets mode %v", step.Path, step.Mode)
+	}
+	switch step.Path {
+	case s.Paths.Upstreams:
+		if string(step.Data) != string(s.Upstreams.Data) { // else only the mode was wrong
+			checkUpstreamsFile(t, string(step.Data))
+		}
+	case s.Paths.NodeResolvConf:
+		if addrs := nameserverLines(t, string(step.Data)); len(addrs) == 0 {
+			t.Errorf("node resolv.conf without a nameserver: %q", step.Data)
+		}
+	case s.Paths.Record:
+		if _, err := upstream.ParseRecord(step.Data); err != nil {
+			t.Errorf("the record cannot be read back: %v", err)
+		}
+	}
+}
+
+// checkUpstreamsFile reads it as dnsmasq would: a comment, server=ADDRESS, or server=/DOMAIN/ADDRESS.
+func checkUpstreamsFile(t *testing.T, text string) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		value, ok := strings.CutPrefix(line, "server=")
+		value, ended := strings.CutSuffix(value, "\n")
+		if domain, server, routed := strings.Cut(strings.TrimPrefix(value, "/"), "/"); routed {
+			ok = ok && strings.Trim(domain, hostBytes) == ""
+			value = server
+		}
+		host, port, _ := strings.Cut(value, "#")
+		_, err := netip.ParseAddr(host)
+		if line != tlsOnly && (!ok || !ended || err != nil || strings.Trim(port, "0123456789") != "") {
+			t.Errorf("upstream file has the line %q: %v", line, err)
+		}
+	}
+}
+
+const hostBytes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.*"
+
+// nameserverLines are the addresses of a resolv.conf's nameserver lines, which must hold nothing else.
+func nameserverLines(t *testing.T, text string) []netip.Addr {
+	t.Helper()
+	var addrs []netip.Addr
+	for line := range strings.Lines(text) {
+		rest, ok := keyword(line, "nameserver")
+		if !ok {
+			continue
+		}
+		a, err := netip.ParseAddr(strings.Trim(rest, " \t"))
+		if err != nil || strings.Trim(a.Zone(), hostBytes) != "" {
+			t.Errorf("nameserver line %q: %v", line, err)
+		}
+		addrs = append(addrs, a)
+	}
+	return addrs
+}
+
+// keyword reads a line as glibc's MATCH macro does, once its end, LF or CRLF, is off.
+func keyword(line, word string) (rest string, ok bool) {
+	rest, ok = strings.CutPrefix(lineText(line), word)
+	return rest, ok && (rest == "" || rest[0] == ' ' || rest[0] == '\t')
+}
+
+func lineText(line string) string { return strings.TrimRight(strings.TrimSuffix(line, "\n"), "\r") }
+
+// others are the lines that a resolv.conf's editors must keep, in order.
+func others(text string) []string {
+	kept := []string{}
+	for line := range strings.Lines(text) {
+		_, isNameserver := keyword(line, "nameserver")
+		_, isSearch := keyword(line, "search")
+		line = lineText(line)
+		if !isNameserver && !isSearch && line != Watermark && line != LegacyWatermark {
+			kept = append(kept, line)
+		}
+	}
+	return kept
+}
+
+// checkAnswering: the world where the local nameserver answers.
+func checkAnswering(t *testing.T, s State, p Plan) {
+	t.Helper()
+	next := after(s, p.Steps(true))
+	if len(p.Answers) > 0 {
+		text := string(next.ResolvConf.Data)
+		if !IsOurs(next.ResolvConf.Data) || next.ResolvConf.Link != "" || next.ResolvConf.Mode != 0o644 {
+			t.Errorf("resolv.conf is not plainly ours: mode %v, link %q\n%s", next.ResolvConf.Mode, next.ResolvConf.Link, text)
+		}
+		if got := nameserverLines(t, text); !slices.Equal(got, []netip.Addr{p.Nameserver.Addr()}) {
+			t.Errorf("resolv.conf names %v, want %v alone", got, p.Nameserver)
+		}
+		if diff := cmp.Diff(others(string(s.ResolvConf.Data)), others(text)); diff != "" {
+			t.Errorf("law 6: lines changed: %s", diff)
+		}
+		if len(p.Selection.Set.Servers) == 0 {
+			t.Error("resolv.conf points here, and there is no upstream")
+		}
+		if !s.isOurs() && s.ResolvConf.Exists && !next.Original.Exists {
+			t.Error("a resolv.conf is displaced and not saved")
+		}
+	}
+	if next.Original.Exists && IsOurs(next.Original.Data) && !IsOurs(s.Original.Data) {
+		t.Error("a resolv.conf of ours was saved as the original")
+	}
+	if again := NewPlan(next).Steps(true); len(again) > 0 {
+		t.Errorf("not idempotent: the second plan has\n%s", describe(p, again))
+	}
+}
+
+// checkSilent: the world where it does not answer. Only a resolv.conf that is ours may be touched (law 4).
+func checkSilent(t *testing.T, s State, p Plan) {
+	t.Helper()
+	next := after(s, p.Steps(false))
+	if len(p.Silent) > 0 {
+		if !s.isOurs() {
+			t.Errorf("law 4: a resolv.conf that is not ours is touched\n%s", describe(p, p.Silent))
+		}
+		if IsOurs(next.ResolvConf.Data) {
+			t.Errorf("law 4: the restored resolv.conf is ours\n%s", next.ResolvConf.Data)
+		}
+		if next.Original.Exists {
+			t.Error("the saved original stays after it was restored")
+		}
+		if next.ResolvConf.Link == "" && len(p.Selection.Set.ResolvConf()) > 0 && !namesAnother(s, string(next.ResolvConf.Data)) {
+			t.Errorf("law 4: %v is known, and libc is left with\n%s", p.Selection.Set.Servers, next.ResolvConf.Data)
+		}
+	}
+	if len(p.Silent) > 0 && readsResolvConf(NewPlan(next)) {
+		// The original that came back is a source now, and may say other nameservers than last-good: one run more.
+		next = after(next, NewPlan(next).Steps(false))
+	}
+	if again := NewPlan(next).Steps(false); len(again) > 0 {
+		t.Errorf("not idempotent while silent: the second plan has\n%s", describe(p, again))
+	}
+}
+
+// namesAnother reports whether libc finds a nameserver that is not node-dns.
+func namesAnother(s State, text string) bool {
+	for line := range strings.Lines(text) {
+		rest, _ := keyword(line, "nameserver")
+		word, _, _ := strings.Cut(strings.TrimLeft(strings.ReplaceAll(rest, "\t", " "), " "), " ")
+		a, err := netip.ParseAddr(word)
+		local := s.Net.IsLocal(a.Unmap()) && !a.IsLoopback() || slices.Contains(s.Placement().Listen, netip.AddrPortFrom(a, 53))
+		if err == nil && !a.IsUnspecified() && !local {
+			return true
+		}
+	}
+	return false
+}
+
+func readsResolvConf(p Plan) bool {
+	return p.Selection.Origin == upstream.ResolvConf || p.Selection.Origin == upstream.Resolved
+}
+
+func describe(p Plan, steps []Step) string {
+	var text strings.Builder
+	for _, step := range steps {
+		text.WriteString(p.describe(step))
+	}
+	return text.String()
+}

@@ -1,0 +1,51 @@
+package hostdns
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// TestMain also is the process that TestLockOfKilledProcess kills.
+func TestMain(m *testing.M) {
+	if path := os.Getenv(holderEnv); path != "" {
+		os.Exit(holdLock(path))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// golden compares a rendered text with testdata/NAME, which -update rewrites.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", path, diff)
+	}
+}
+
+// lines joins the lines of a file.
+func lines(text ...string) string {
+	if len(text) == 0 {
+		return ""
+	}
+	return strings.Join(text, "\n") + "\n"
+}
