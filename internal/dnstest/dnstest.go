@@ -35,6 +35,7 @@ type Server struct {
 	mu      sync.Mutex // guards what follows
 	addr    netip.AddrPort
 	sockets *sockets // nil while it is down
+	held    *holding // nil while nothing is refused
 	closed  bool
 	records *records
 	faults  order
@@ -103,22 +104,37 @@ func (s *Server) Close() {
 	s.closed = true
 	s.mu.Unlock()
 	s.Down()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.releaseLocked()
 }
 
 // Down closes the sockets: a query over UDP is refused by ICMP, a connection by RST, and connections that stand are
-// closed. Responses that are still delayed are not sent. It waits until nothing is under way.
+// closed. Responses that are still delayed are not sent. It waits until nothing is under way. The port stays ours.
 func (s *Server) Down() {
 	s.mu.Lock()
 	open := s.sockets
 	s.sockets = nil
 	s.mu.Unlock()
-	if open != nil {
-		open.close()
+	if open == nil {
+		return
+	}
+	open.close()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed && s.sockets == nil {
+		s.releaseLocked()
+		s.held = hold(s.addr, s.secure == nil)
 	}
 }
 
+func (s *Server) releaseLocked() {
+	s.held.release()
+	s.held = nil
+}
+
 // Up binds the address again after Down; when it is up it does nothing. Records, faults and counts are as they were.
-// Somebody else may have got the port meanwhile as his ephemeral one: Up waits 2 s for it.
+// Should somebody else have got the port in between, Up waits 2 s for it.
 func (s *Server) Up() error {
 	const patience, pause = 2 * time.Second, 5 * time.Millisecond
 	deadline := time.Now().Add(patience)
@@ -140,6 +156,7 @@ func (s *Server) tryUp() error {
 	case s.sockets != nil:
 		return nil
 	}
+	s.releaseLocked()
 	return s.bindLocked()
 }
 
@@ -157,10 +174,11 @@ func (s *Server) CloseConnections() {
 // RefuseTCP closes the port for TCP, and the connections that stand, until the next Down and Up; UDP goes on.
 func (s *Server) RefuseTCP() {
 	s.mu.Lock()
-	open := s.sockets
-	s.mu.Unlock()
-	if open != nil {
-		open.listener.Close()
-		open.closeConns()
+	defer s.mu.Unlock()
+	if s.sockets == nil || s.held != nil {
+		return
 	}
+	s.sockets.listener.Close()
+	s.sockets.closeConns()
+	s.held = hold(s.addr, false)
 }

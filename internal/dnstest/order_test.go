@@ -1,6 +1,8 @@
 package dnstest_test
 
 import (
+	"encoding/binary"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -80,6 +82,31 @@ func TestDelay(t *testing.T) {
 		if took := time.Since(began); took < delay {
 			t.Errorf("answered after %v", took)
 		}
+	}
+}
+
+// TestWrongIDsDiffer: guessing goes on with another ID each time, as an attacker's does.
+func TestWrongIDsDiffer(t *testing.T) {
+	const copies = 200
+	server := dnstest.NewServer(t, world)
+	server.SetFaults(dnstest.Faults{WrongID: true, Copies: copies})
+	conn, err := net.Dial("tcp", server.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	writeFrame(t, conn, pack(t, newQuery("www.example.com.", dns.TypeA)))
+	seen := map[uint16]bool{queryID: true}
+	for range copies {
+		wire, err := readFrame(conn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := binary.BigEndian.Uint16(wire)
+		if seen[id] {
+			t.Fatalf("ID %#x again", id)
+		}
+		seen[id] = true
 	}
 }
 
