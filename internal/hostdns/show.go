@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/rogpeppe/go-internal/diff"
+
+	"github.com/node-dns/node-dns/internal/upstream"
 )
 
 // apiVersion is carried by everything that is printed as JSON.
@@ -83,18 +85,19 @@ func orNone(s string) string {
 
 // planJSON is the shape of `plan -o json`.
 type planJSON struct {
-	APIVersion string     `json:"apiVersion"`
-	Kind       string     `json:"kind"`
-	Upstreams  []string   `json:"upstreams"`
-	Source     string     `json:"source"`
-	Change     Change     `json:"change"`
-	Nameserver string     `json:"nameserver,omitempty"`
-	Answers    bool       `json:"answers"`
-	ResolvConf string     `json:"resolvConf"`
-	Refused    []string   `json:"refused"`
-	Warnings   []string   `json:"warnings"`
-	Problems   []string   `json:"problems"`
-	Steps      []stepJSON `json:"steps"`
+	APIVersion string           `json:"apiVersion"`
+	Kind       string           `json:"kind"`
+	Upstreams  []string         `json:"upstreams"`
+	Routes     []upstream.Route `json:"routes"`
+	Source     string           `json:"source"`
+	Change     Change           `json:"change"`
+	Nameserver string           `json:"nameserver,omitempty"`
+	Answers    bool             `json:"answers"` // false, too, where it was not asked
+	ResolvConf string           `json:"resolvConf"`
+	Refused    []string         `json:"refused"`
+	Warnings   []string         `json:"warnings"`
+	Problems   []string         `json:"problems"`
+	Steps      []stepJSON       `json:"steps"`
 }
 
 type stepJSON struct {
@@ -108,8 +111,9 @@ type stepJSON struct {
 func (p Plan) WriteJSON(w io.Writer, silence error) error {
 	out := planJSON{
 		APIVersion: apiVersion, Kind: "Plan", Source: origin(p), Change: p.Change,
-		Answers: p.Nameserver.IsValid() && silence == nil, ResolvConf: p.intent(silence),
+		Answers: p.Hold == "" && p.Nameserver.IsValid() && silence == nil, ResolvConf: p.intent(silence),
 		Upstreams: []string{}, Refused: []string{}, Steps: []stepJSON{},
+		Routes:   append([]upstream.Route{}, p.Selection.Set.Routes...),
 		Warnings: append([]string{}, p.Warnings...), Problems: append([]string{}, p.Problems...),
 	}
 	if p.Nameserver.IsValid() {

@@ -1,0 +1,125 @@
+package hostdns
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/node-dns/node-dns/internal/upstream"
+)
+
+var errSilent = errors.New("192.168.122.50:53 does not answer: connection refused")
+
+// shown are plans as `plan`, `plan -o json` and `restore --dry-run` print them.
+func shown() []struct {
+	name    string
+	plan    Plan
+	silence error
+} {
+	vpn := upstream.Set{Servers: servers(sys + " dns+tls://9.9.9.9#dns.quad9.net"), Routes: []upstream.Route{{Domain: name("corp.example"), Servers: servers("172.16.0.53")}}}
+	first := host(withResolvConf(file(generated)), withEvent("eth0", "up", sys))
+	return []struct {
+		name    string
+		plan    Plan
+		silence error
+	}{
+		{name: "take-over", plan: NewPlan(first)},
+		{name: "waiting", plan: NewPlan(first), silence: errSilent},
+		{name: "nothing-to-do", plan: NewPlan(after(host(withResolvConf(file(oursText)), withCaptured(sys)), nil))},
+		{name: "back-to-the-original", silence: errSilent, plan: NewPlan(host(
+			withResolvConf(file(oursText)), withCaptured(sys), withOriginal(file(generated)), withNetworkManager(dnsConfig("eth0", sys, "example.com"))))},
+		{name: "held", plan: NewPlan(host(
+			withResolvConf(file(generated)), withConfigFault(errors.New("x")), withProblem("/etc/node-dns/node-dns.yaml:3:9: listen: expected an address"), withoutDnsmasq()))},
+		{name: "routes-and-refused", plan: NewPlan(host(
+			withNetworkManager(dnsConfig("eth0", nodeIP+" "+sys+" dns+tls://9.9.9.9#dns.quad9.net", "example.com"), vpnConfig("tun0", "172.16.0.53", "~corp.example")),
+			withResolvConf(file("nameserver 10.0.0.9\nnameserver $(id)\nsearch a b c d e f\n")), withRecord(upstream.NetworkManager, "eth0", vpn)))},
+		{name: "mode-only", plan: NewPlan(host(withResolvConf(File{Exists: true, Data: []byte(oursText), Mode: 0o600}), withCaptured(sys)))},
+		{name: "restore-a-link", plan: NewRestorePlan(host(
+			withResolvConf(file(oursText)), withOriginal(link("../run/systemd/resolve/stub-resolv.conf", ""))), false)},
+		{name: "restore-what-is-not-ours", plan: NewRestorePlan(host(withResolvConf(file(generated))), true)},
+	}
+}
+
+func TestWriteText(t *testing.T) {
+	for _, test := range shown() {
+		t.Run(test.name, func(t *testing.T) {
+			var text strings.Builder
+			if err := test.plan.WriteText(&text, test.silence); err != nil {
+				t.Fatal(err)
+			}
+			golden(t, "plan/"+test.name+".txt", text.String())
+		})
+	}
+}
+
+func TestWriteJSON(t *testing.T) {
+	for _, test := range shown() {
+		t.Run(test.name, func(t *testing.T) {
+			var text strings.Builder
+			if err := test.plan.WriteJSON(&text, test.silence); err != nil {
+				t.Fatal(err)
+			}
+			golden(t, "plan/"+test.name+".json", text.String())
+			checkJSON(t, text.String())
+		})
+	}
+}
+
+// checkJSON: programs find every list, empty ones too, and the version first of all.
+func checkJSON(t *testing.T, text string) {
+	t.Helper()
+	var p map[string]any
+	if err := json.Unmarshal([]byte(text), &p); err != nil {
+		t.Fatal(err)
+	}
+	if p["apiVersion"] != "node-dns/v1" || p["kind"] != "Plan" {
+		t.Errorf("apiVersion %v, kind %v", p["apiVersion"], p["kind"])
+	}
+	for _, key := range []string{"upstreams", "routes", "refused", "warnings", "problems", "steps"} {
+		if _, ok := p[key].([]any); !ok {
+			t.Errorf("%s is no list: %v", key, p[key])
+		}
+	}
+}
+
+// brokenPipe takes a few bytes.
+type brokenPipe struct{ left int }
+
+var errPipe = errors.New("broken pipe")
+
+func (b *brokenPipe) Write(text []byte) (int, error) {
+	if b.left -= len(text); b.left < 0 {
+		return 0, errPipe
+	}
+	return len(text), nil
+}
+
+func TestWriteToBrokenPipe(t *testing.T) {
+	plan := shown()[0].plan
+	if err := plan.WriteText(&brokenPipe{left: 100}, nil); !errors.Is(err, errPipe) {
+		t.Errorf("text: %v", err)
+	}
+	if err := plan.WriteJSON(&brokenPipe{left: 100}, nil); !errors.Is(err, errPipe) {
+		t.Errorf("JSON: %v", err)
+	}
+}
+
+// TestPathsBelowRoot: what is shown are the host's paths, wherever the tree lies.
+func TestPathsBelowRoot(t *testing.T) {
+	tests := []struct{ root, want string }{
+		{"", "/etc/resolv.conf"}, {"/", "/etc/resolv.conf"}, {"/tmp/tree", "/etc/resolv.conf"}, {"tree/", "/etc/resolv.conf"},
+	}
+	for _, test := range tests {
+		p := NewPaths(test.root)
+		if got := p.host(p.ResolvConf); got != test.want {
+			t.Errorf("root %q: %q", test.root, got)
+		}
+	}
+	s := host(withResolvConf(file(generated)))
+	s.Paths = NewPaths("/tmp/tree")
+	var text strings.Builder
+	if err := NewPlan(s).WriteText(&text, nil); err != nil || strings.Contains(text.String(), "/tmp/tree") {
+		t.Errorf("error %v, text\n%s", err, text.String())
+	}
+}
