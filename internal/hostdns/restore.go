@@ -13,16 +13,16 @@ import (
 // without it a saved original displaces whatever stands there. Pure, as NewPlan is.
 func NewRestorePlan(s State, ifOurs bool) Plan {
 	p := Plan{Paths: s.Paths, Change: None, Problems: s.Problems}
+	saved := s.Original.Exists && s.Original.Err == nil
 	switch {
 	case s.ResolvConf.Err != nil:
 		p.Hold = "it cannot be read"
-	case !s.isOurs() && (ifOurs || !s.Original.Exists):
+	case !s.isOurs() && (ifOurs || !saved):
 		p.Hold = "it is not ours"
 	default:
-		p.Silent = restoreSteps(s)
-	}
-	if p.Hold == "" && len(p.Silent) == 0 {
-		p.Hold = "no other nameserver is known"
+		if p.Silent = restoreSteps(s); len(p.Silent) == 0 {
+			p.Hold = "no other nameserver is known"
+		}
 	}
 	return p
 }
