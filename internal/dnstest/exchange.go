@@ -38,12 +38,14 @@ func exchange(t TB, network string, server netip.AddrPort, name string, qtype ui
 	for _, option := range options {
 		option(query)
 	}
+	asked := query.Question[0]
+	asked.Name = receivedName(asked.Name)
 	client := dns.Client{Net: network, Timeout: patience}
 	response, _, err := client.Exchange(query, server.String())
 	switch {
 	case err != nil:
 		t.Fatalf("asking %s for %s %s over %s: %v", server, name, dns.Type(qtype), network, err)
-	case !response.Response || response.Id != query.Id || len(response.Question) != 1 || response.Question[0] != query.Question[0]:
+	case !response.Response || response.Id != query.Id || len(response.Question) != 1 || response.Question[0] != asked:
 		t.Fatalf("asking %s for %s %s over %s: no response to that query:\n%s", server, name, dns.Type(qtype), network, response)
 	}
 	return response

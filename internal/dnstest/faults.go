@@ -82,7 +82,7 @@ func (s *Server) SetFaultsFor(name string, f Faults) {
 	if s.byName == nil {
 		s.byName = map[string]*order{}
 	}
-	s.byName[dns.CanonicalName(name)] = &made
+	s.byName[canonicalName(name)] = &made
 }
 
 func newOrder(f Faults) order {

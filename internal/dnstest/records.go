@@ -40,13 +40,45 @@ func parseRRs(text string) ([]dns.RR, error) {
 		if rr.Header().Class != dns.ClassINET {
 			return nil, fmt.Errorf("reading records: %s is not of class IN", rr)
 		}
-		rrs = append(rrs, rr)
+		received, err := asReceived(rr)
+		if err != nil {
+			return nil, fmt.Errorf("reading records: %s cannot be sent: %w", rr, err)
+		}
+		rrs = append(rrs, received)
 	}
 	if err := parser.Err(); err != nil {
 		return nil, fmt.Errorf("reading records: %w", err)
 	}
 	return rrs, nil
 }
+
+// asReceived is a record as a client reads it. In zone files an octet has several forms, "\032" and "\ ", but in what
+// is unpacked just one, which makes names and data comparable as text.
+func asReceived(rr dns.RR) (dns.RR, error) {
+	const slack = 256
+	wire := make([]byte, dns.Len(rr)+slack)
+	end, err := dns.PackRR(rr, wire, 0, nil, false)
+	if err != nil {
+		return nil, err
+	}
+	received, _, err := dns.UnpackRR(wire[:end], 0)
+	return received, err
+}
+
+// receivedName is a name as received; what is no name is left as it is, and matches nothing.
+func receivedName(name string) string {
+	var wire [256]byte
+	if _, err := dns.PackDomainName(dns.Fqdn(name), wire[:], 0, nil, false); err != nil {
+		return name
+	}
+	received, _, err := dns.UnpackDomainName(wire[:], 0)
+	if err != nil {
+		return name
+	}
+	return received
+}
+
+func canonicalName(name string) string { return dns.CanonicalName(receivedName(name)) }
 
 // dedent removes the indentation that all lines share: a blank in the first column means "the owner of the line
 // before" in a zone file, and text in a test is indented.

@@ -145,6 +145,26 @@ func TestQueriesOutOfTheOrdinary(t *testing.T) {
 	}
 }
 
+// TestOctetsWithTwoForms: Exchange took the right response for a wrong one, because it had asked for "a\032b" and got
+// "a\ b".
+func TestOctetsWithTwoForms(t *testing.T) {
+	const record = `a\032b\.c.example.com. 60 CNAME x\032\065.example.com.`
+	server := dnstest.NewServer(t, record+"\n"+`xa.example.com. 60 A 192.0.2.1`+"\n"+`x\032a.example.com. 60 A 192.0.2.2`)
+	server.SetFaultsFor(`\120\097.example.com`, dnstest.Faults{Rcode: dns.RcodeRefused})
+	for _, name := range []string{`a\032b\.c.example.com.`, `A\ b\046c.example.com.`} {
+		got := dnstest.Exchange(t, server.Addr(), name, dns.TypeA)
+		if diff := dnstest.Diff(record+"\n"+`x\032a.example.com. 60 A 192.0.2.2`, got); diff != "" {
+			t.Error(diff)
+		}
+	}
+	if n := server.QueriesFor(`a\ b\.c.example.com`, dns.TypeA); n != 2 {
+		t.Errorf("%d queries counted, want 2", n)
+	}
+	if got := dnstest.Exchange(t, server.Addr(), "xa.example.com", dns.TypeA); got.Rcode != dns.RcodeRefused {
+		t.Errorf("faults of \\120\\097 do not hold for xa:\n%s", got)
+	}
+}
+
 // TestWhatIsNoQuery sends messages that no client sends; the server stays silent and goes on serving.
 func TestWhatIsNoQuery(t *testing.T) {
 	response := newQuery("www.example.com.", dns.TypeA)

@@ -58,7 +58,7 @@ func (s *Server) Queries() int {
 func (s *Server) QueriesFor(name string, qtype uint16) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	name = dns.CanonicalName(name)
+	name = canonicalName(name)
 	if qtype != dns.TypeNone {
 		return s.counts.byKey[key{name, qtype}]
 	}

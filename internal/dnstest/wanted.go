@@ -29,11 +29,12 @@ type wantedRR struct {
 }
 
 func (w wantedRR) String() string {
-	if !w.anyTTL {
-		return canonical(w.rr)
+	text := canonical(w.rr)
+	if w.anyTTL { // written as 0
+		owner := len(w.rr.Header().Name)
+		text = text[:owner] + strings.Replace(text[owner:], "0", "*", 1)
 	}
-	fields := strings.SplitN(canonical(w.rr), " ", 3)
-	return fields[0] + " * " + fields[2]
+	return text
 }
 
 func (w wantedRR) matches(rr dns.RR) bool {
@@ -134,5 +135,6 @@ func parseWantedRR(line string) (wantedRR, error) {
 	case !anyTTL && fmt.Sprint(rr.Header().Ttl) != fields[1]:
 		return wantedRR{}, fmt.Errorf("%q has no TTL; \"*\" is any", line)
 	}
-	return wantedRR{rr, anyTTL}, nil
+	received, err := asReceived(rr)
+	return wantedRR{received, anyTTL}, err
 }
