@@ -81,3 +81,20 @@ func (q *Query) limit() int {
 	}
 	return min(max(int(opt.UDPSize()), dns.MinMsgSize), udpSize)
 }
+
+// Domain is the name that the query is routed by: its qname, or, when that has
+// octets that no Name has (RFC 2181 section 11 allows any), the nearest domain
+// above it that is one. So such a name below the cluster domain does not leak
+// to the default servers.
+func (q *Query) Domain() dnsname.Name {
+	if !q.Name.IsZero() {
+		return q.Name
+	}
+	text := dns.Fqdn(q.Msg.Question[0].Name)
+	for offset, end := 0, false; !end; offset, end = dns.NextLabel(text, offset) {
+		if name, err := dnsname.Parse(text[offset:]); err == nil {
+			return name
+		}
+	}
+	return dnsname.Root()
+}

@@ -125,7 +125,7 @@ func (f *Forward) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, e
 	}
 	asked := questionOf(q)
 	t := f.table.Load()
-	r := t.match(domainOf(q))
+	r := t.match(q.Domain())
 	if r == nil || len(r.servers) == 0 {
 		return nil, noServers(asked, r)
 	}

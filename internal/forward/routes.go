@@ -3,10 +3,7 @@ package forward
 import (
 	"slices"
 
-	"github.com/miekg/dns"
-
 	"github.com/node-dns/node-dns/internal/dnsname"
-	"github.com/node-dns/node-dns/internal/dnsserver"
 	"github.com/node-dns/node-dns/internal/nameserver"
 )
 
@@ -101,21 +98,4 @@ func (t *table) match(name dnsname.Name) *route {
 		}
 	}
 	return nil
-}
-
-// domainOf is the name that the query is routed by: its qname, or, when that
-// has octets that no Name has (RFC 2181 section 11 allows any), the nearest
-// domain above it that is one. So such a name below the cluster domain does not
-// leak to the default servers.
-func domainOf(q *dnsserver.Query) dnsname.Name {
-	if !q.Name.IsZero() {
-		return q.Name
-	}
-	text := dns.Fqdn(q.Msg.Question[0].Name)
-	for offset, end := 0, false; !end; offset, end = dns.NextLabel(text, offset) {
-		if name, err := dnsname.Parse(text[offset:]); err == nil {
-			return name
-		}
-	}
-	return dnsname.Root()
 }

@@ -62,7 +62,7 @@ func TestMatchIsTheLongestSuffix(t *testing.T) {
 		{`\255.`, "."},
 	}
 	for _, row := range rows {
-		r := f.table.Load().match(domainOf(clientQuery(row.name, dns.TypeA)))
+		r := f.table.Load().match(clientQuery(row.name, dns.TypeA).Domain())
 		if r == nil || r.Domain.String() != row.want {
 			t.Errorf("%s: route %v, want %s", row.name, r, row.want)
 		}

@@ -56,7 +56,7 @@ func (z *Zone) Set(authority Authority) { z.authority.Store(&authority) }
 // ServeDNS implements dnsserver.Handler.
 func (z *Zone) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
 	authority := z.authority.Load()
-	apex := authority.apexOf(q.Name)
+	apex := authority.apexOf(q.Domain())
 	switch {
 	case apex.IsZero():
 		return z.next.ServeDNS(ctx, q)

@@ -83,6 +83,12 @@ func TestWhoAnswers(t *testing.T) {
 		{"reverse zone", "1.0.30.172.in-addr.arpa.", cluster, true},
 		{"reverse apex", "30.172.in-addr.arpa.", cluster, true},
 		{"IPv6 reverse zone", "1.0.0.0.0.8.b.d.1.0.0.2.ip6.arpa.", cluster, true},
+		// dnsname.Parse refuses such octets, and the query has no Name: it went to the upstream servers.
+		{"blank in a label", `a\032b.default.svc.cluster.local.`, cluster, true},
+		{"slash in a label of a reverse zone", "0/25.0.30.172.in-addr.arpa.", cluster, true},
+		{"octets below an odd label", `x.\195\164.cluster.local.`, cluster, true},
+		{"dot in a label", `x\.cluster.local.`, cluster, false},
+		{"odd octets elsewhere", `a\032b.example.com.`, cluster, false},
 		{"above the apex", "local.", cluster, false},
 		{"beside the apex", "other.local.", cluster, false},
 		{"apex is the end of the label", "xcluster.local.", cluster, false},
