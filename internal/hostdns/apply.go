@@ -52,7 +52,11 @@ func (a Applier) Apply(ctx context.Context, p Plan) (Result, Undo, error) {
 	if verdict == Written && captureErr != nil {
 		steps, verdict = nil, Held
 	}
-	pointed, err := a.all(steps)
+	if silence != nil && ctx.Err() != nil {
+		// The time was up: that says nothing about the nameserver.
+		steps, verdict, captureErr = nil, Failed, errors.Join(captureErr, silence)
+	}
+	pointed, err := a.all(steps, p.Paths.ResolvConf)
 	if err != nil && !pointed.has(p.Paths.ResolvConf) {
 		verdict = Failed
 		if atomicfile.Blocked(err) {
@@ -117,19 +121,19 @@ func (a Applier) each(steps []Step) (done changes, err error) {
 	return done, errors.Join(errs...)
 }
 
-// all takes the steps until one fails. When that one has changed nothing, those before it are taken back: half of a
-// change to resolv.conf (its original saved, itself not written) is none. A step that failed after it took effect (the
-// directory could not be synced) stays, and so does what it stands on.
-func (a Applier) all(steps []Step) (done changes, err error) {
+// all takes the steps until one fails. Half of a change to path (its original saved, itself not written) is none, and is
+// taken back. What follows a change that took effect is not worth it: a nameserver that answers again is not given up
+// because the saved original cannot be removed, or the directory cannot be synced.
+func (a Applier) all(steps []Step, path string) (done changes, err error) {
 	for _, step := range steps {
 		changed, err := a.step(step)
 		if changed {
 			done = append(done, step)
 		}
-		if err != nil && !changed {
+		switch {
+		case err != nil && !done.has(path):
 			return nil, errors.Join(err, a.undo(done))
-		}
-		if err != nil {
+		case err != nil:
 			return done, err
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"golang.org/x/sys/unix"
 )
 
 // maxFile bounds what is read of one file. A resolv.conf of a megabyte is not one.
@@ -25,7 +27,7 @@ type File struct {
 // ReadFile reads path; one that does not exist is the zero File. Absolute link targets are looked up below root.
 func ReadFile(root, path string) File {
 	info, err := os.Lstat(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
 		return File{}
 	}
 	if err != nil {
@@ -39,7 +41,7 @@ func ReadFile(root, path string) File {
 		path = linkTarget(root, path, file.Link)
 	}
 	file.Data, err = readBounded(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
 		return file // a dangling link is a link all the same
 	}
 	file.Err = err
@@ -53,8 +55,9 @@ func linkTarget(root, path, target string) string {
 	return filepath.Join(filepath.Dir(path), target)
 }
 
+// readBounded reads a regular file. A FIFO in its place would keep an open(2) without O_NONBLOCK waiting for ever.
 func readBounded(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -65,10 +68,13 @@ func readBounded(path string) ([]byte, error) {
 		return nil, fmt.Errorf("%s is not a regular file", path)
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err == nil && len(data) > maxFile {
+	switch {
+	case err != nil:
+		return nil, err
+	case len(data) > maxFile:
 		return nil, fmt.Errorf("%s is larger than %d bytes", path, maxFile)
 	}
-	return data, err
+	return data, nil
 }
 
 // is reports whether the file is a regular one with exactly this content.

@@ -2,6 +2,7 @@ package hostdns
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"strings"
 
@@ -32,7 +33,14 @@ func (r Runner) run(ctx context.Context, event nm.Event, decide func(State) Plan
 		return Plan{}, Result{ResolvConf: Failed}, err
 	}
 	defer unlock()
-	plan := decide(r.Looker.Look(ctx, event))
+	state := r.Looker.Look(ctx, event)
+	if err := ctx.Err(); err != nil {
+		// Half a look: without the kernel's addresses our own would pass for an upstream.
+		err = fmt.Errorf("looking at this host: %w", err)
+		r.log(event, Plan{}, Result{ResolvConf: Failed}, err)
+		return Plan{}, Result{ResolvConf: Failed}, err
+	}
+	plan := decide(state)
 	result, _, err := r.Applier.Apply(ctx, plan)
 	r.log(event, plan, result, err)
 	return plan, result, err

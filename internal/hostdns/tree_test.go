@@ -1,0 +1,203 @@
+package hostdns
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/node-dns/node-dns/internal/netstate"
+	"github.com/node-dns/node-dns/internal/nm"
+)
+
+// tree is a host on disk: host's network, no NetworkManager, a local nameserver that answers, and these files.
+type tree struct {
+	t        *testing.T
+	root     string
+	paths    Paths
+	snapshot *nm.Snapshot // nil: NetworkManager does not run
+	silent   bool         // the local nameserver does not answer
+	log      bytes.Buffer
+}
+
+// newTree has OpenShift's directories, and files by their paths on the host; "-> target" is a link.
+func newTree(t *testing.T, files map[string]string) *tree {
+	t.Helper()
+	root := t.TempDir()
+	w := &tree{t: t, root: root, paths: NewPaths(root)}
+	for _, dir := range []string{"/etc/dnsmasq.d", "/etc/origin/node", "/run"} {
+		w.mkdir(dir)
+	}
+	for path, text := range files {
+		w.put(path, text)
+	}
+	return w
+}
+
+func (w *tree) at(path string) string { return filepath.Join(w.root, path) }
+
+func (w *tree) mkdir(path string) {
+	w.t.Helper()
+	if err := os.MkdirAll(w.at(path), 0o755); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *tree) put(path, text string) {
+	w.t.Helper()
+	w.mkdir(filepath.Dir(path))
+	var err error
+	if target, ok := strings.CutPrefix(text, "-> "); ok {
+		err = os.Symlink(target, w.at(path))
+	} else {
+		err = os.WriteFile(w.at(path), []byte(text), 0o644)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *tree) chmod(path string, mode fs.FileMode) {
+	w.t.Helper()
+	if err := os.Chmod(w.at(path), mode); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *tree) remove(path string) {
+	w.t.Helper()
+	if err := os.RemoveAll(w.at(path)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *tree) read(path string) string {
+	w.t.Helper()
+	text, err := os.ReadFile(w.at(path))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return string(text)
+}
+
+var errNoAnswer = errors.New("192.168.122.50:53 does not answer: i/o timeout")
+
+// runner looks at the tree, and at nothing of the machine that the test runs on.
+func (w *tree) runner() Runner {
+	return Runner{
+		Looker: Looker{
+			Paths: w.paths,
+			NetworkManager: func(context.Context) (nm.Snapshot, error) {
+				if w.snapshot == nil {
+					return nm.Snapshot{}, nm.ErrNotRunning
+				}
+				return *w.snapshot, nil
+			},
+			Net: func(context.Context) (netstate.State, error) { return host().Net, nil },
+		},
+		Applier: Applier{Answers: func(context.Context, netip.AddrPort, bool) error {
+			if w.silent {
+				return errNoAnswer
+			}
+			return nil
+		}},
+		Log: slog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		}})),
+	}
+}
+
+// apply is a whole run that must succeed.
+func (w *tree) apply() Result {
+	w.t.Helper()
+	_, result, err := w.runner().Apply(w.t.Context(), nm.Event{Action: "apply"})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return result
+}
+
+func (w *tree) restore(ifOurs bool) Result {
+	w.t.Helper()
+	_, result, err := w.runner().Restore(w.t.Context(), ifOurs)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return result
+}
+
+// written are the paths of a result as the host sees them.
+func (w *tree) written(r Result) string {
+	var list []string
+	for _, path := range r.Written {
+		list = append(list, w.paths.host(path))
+	}
+	return strings.Join(list, " ")
+}
+
+// files is what stands in the tree, but the lock: the content and the mode, or the target.
+func (w *tree) files() map[string]string {
+	w.t.Helper()
+	return w.walk(func(path string, info fs.FileInfo) string {
+		if info.Mode()&fs.ModeSymlink != 0 {
+			target, err := os.Readlink(path)
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			return "-> " + target
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		return fmt.Sprintf("%v %s", info.Mode().Perm(), text)
+	})
+}
+
+// identities change when a file is written or replaced, even by the same content.
+func (w *tree) identities() map[string]string {
+	w.t.Helper()
+	return w.walk(func(_ string, info fs.FileInfo) string {
+		st := info.Sys().(*syscall.Stat_t)
+		return fmt.Sprint(st.Ino, st.Mtim, st.Ctim)
+	})
+}
+
+func (w *tree) walk(describe func(path string, info fs.FileInfo) string) map[string]string {
+	w.t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(w.root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || path == w.paths.Lock {
+			return err
+		}
+		info, err := d.Info()
+		if err == nil {
+			all[w.paths.host(path)] = describe(path, info)
+		}
+		return err
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return all
+}
+
+func wantSame(t *testing.T, what string, want, got map[string]string) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
