@@ -129,15 +129,18 @@ func TestExplain(t *testing.T) {
 		text   string
 	}{
 		{
-			"the network's fault", []outcome{{attempt: attempt{to: s[0]}, err: refused}, {attempt: attempt{to: s[1]}, err: syscall.EHOSTUNREACH}},
+			"the network's fault",
+			[]outcome{{attempt: attempt{to: s[0]}, err: refused}, {attempt: attempt{to: s[1]}, err: syscall.EHOSTUNREACH}},
 			dns.ExtendedErrorCodeNetworkError, "no response from 192.0.2.1 (connection refused), 192.0.2.2 (no route to host)",
 		},
 		{
-			"one was silent", []outcome{{attempt: attempt{to: s[0]}, err: refused}, {attempt: attempt{to: s[1]}, err: errTimeout}},
+			"one was silent",
+			[]outcome{{attempt: attempt{to: s[0]}, err: refused}, {attempt: attempt{to: s[1]}, err: errTimeout}},
 			dns.ExtendedErrorCodeNoReachableAuthority, "no response from 192.0.2.1 (connection refused), 192.0.2.2 (timed out)",
 		},
 		{
-			"asked twice", []outcome{{attempt: attempt{to: s[0]}, err: errTimeout}, {attempt: attempt{to: s[0]}, err: io.EOF}},
+			"asked twice",
+			[]outcome{{attempt: attempt{to: s[0]}, err: errTimeout}, {attempt: attempt{to: s[0]}, err: io.EOF}},
 			dns.ExtendedErrorCodeNoReachableAuthority, "no response from 192.0.2.1 (connection closed)",
 		},
 		{
@@ -149,7 +152,8 @@ func TestExplain(t *testing.T) {
 			dns.ExtendedErrorCodeNoReachableAuthority, "no response from 192.0.2.1 (truncated), 192.0.2.2 (BADCOOKIE)",
 		},
 		{
-			"words from the network", []outcome{{attempt: attempt{to: s[0]}, err: errors.New("bad\nname \xff" + strings.Repeat("x", 500))}},
+			"words from the network",
+			[]outcome{{attempt: attempt{to: s[0]}, err: errors.New("bad\nname \xff" + strings.Repeat("x", 500))}},
 			dns.ExtendedErrorCodeNoReachableAuthority, "no response from 192.0.2.1 (bad?name ?" + strings.Repeat("x", 110) + ")",
 		},
 	}
