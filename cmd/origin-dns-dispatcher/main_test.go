@@ -7,5 +7,5 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	lab.Main(m, lab.Build("./cmd/origin-dns-dispatcher", "./cmd/node-dns"))
+	lab.Main(m, lab.Build("./cmd/origin-dns-dispatcher"), lab.BuildRace("./cmd/node-dns"))
 }

@@ -1,17 +1,33 @@
 package lab
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// build compiles the packages into dir, each under its base name, as they are shipped: without cgo, stripped.
-func build(dir string, packages []string) error {
+// build compiles the packages into dir, each under its base name.
+func (c config) build(dir string) error {
+	if err := os.Chmod(dir, 0o755); err != nil { // for programs that a test runs as somebody else
+		return err
+	}
+	shipped := []string{"-trimpath", "-ldflags=-s -w"}
+	if !raceEnabled {
+		return goBuild(dir, "CGO_ENABLED=0", shipped, slices.Concat(c.shipped, c.raced))
+	}
+	return errors.Join(
+		goBuild(dir, "CGO_ENABLED=0", shipped, c.shipped),
+		goBuild(dir, "CGO_ENABLED=1", []string{"-race"}, c.raced),
+	)
+}
+
+func goBuild(dir, env string, flags, packages []string) error {
 	if len(packages) == 0 {
 		return nil
 	}
@@ -19,16 +35,8 @@ func build(dir string, packages []string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.Chmod(dir, 0o755); err != nil { // for programs that a test runs as somebody else
-		return err
-	}
-	args := []string{"build", "-trimpath", "-ldflags=-s -w", "-o", dir + "/"}
-	env := append(os.Environ(), "CGO_ENABLED=0")
-	if raceEnabled {
-		args, env = append(args, "-race"), append(env, "CGO_ENABLED=1")
-	}
-	cmd := exec.Command("go", append(args, packages...)...)
-	cmd.Dir, cmd.Env = root, env
+	cmd := exec.Command("go", slices.Concat([]string{"build", "-o", dir + "/"}, flags, packages)...)
+	cmd.Dir, cmd.Env = root, append(os.Environ(), env)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("building %s: %w\n%s", strings.Join(packages, " "), err, out)
 	}

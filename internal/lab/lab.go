@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"testing"
 )
 
@@ -18,13 +19,20 @@ import (
 type Option func(*config)
 
 type config struct {
-	packages []string
+	shipped []string // main packages to build as they are shipped
+	raced   []string // and with -race, when the tests are
 }
 
 // Build has Main build these main packages (paths from the module's root, such as "./cmd/node-dns") before the machine starts, for
-// Binary to find. They are built with -race when the tests are.
+// Binary to find. They are built as they are shipped.
 func Build(packages ...string) Option {
-	return func(c *config) { c.packages = append(c.packages, packages...) }
+	return func(c *config) { c.shipped = append(c.shipped, packages...) }
+}
+
+// BuildRace is Build for programs that do many things at once: they are built with -race when the tests are, and a race that one reports
+// fails the test. It is not for those that run for milliseconds: the race detector waits for a second before it lets a process end.
+func BuildRace(packages ...string) Option {
+	return func(c *config) { c.raced = append(c.raced, packages...) }
 }
 
 // Main is a package's TestMain: it runs the tests in a new machine and exits with their status.
@@ -41,7 +49,7 @@ func Main(m *testing.M, options ...Option) {
 	}
 	reason := unavailable()
 	if reason == "" {
-		os.Exit(runOutside(c.packages))
+		os.Exit(runOutside(c))
 	}
 	fmt.Fprintln(os.Stderr, "lab: no machine:", reason)
 	os.Setenv(absentEnv, reason)
@@ -100,6 +108,11 @@ func (l *Lab) reset() {
 
 func (l *Lab) close() {
 	l.t.Helper()
+	for _, p := range l.procs {
+		if strings.Contains(p.Output(), "WARNING: DATA RACE") {
+			l.t.Errorf("%s has a data race", p.name)
+		}
+	}
 	if l.t.Failed() {
 		l.dump()
 	}

@@ -42,6 +42,10 @@ func (l *Lab) Start(c Command) *Process {
 	if p.cmd.Env = c.Env; c.Env == nil {
 		p.cmd.Env = []string{"PATH=" + Path}
 	}
+	if raceEnabled {
+		// A program of BuildRace that is told to end does so at once.
+		p.cmd.Env = append(p.cmd.Env, "GORACE=atexit_sleep_ms=0")
+	}
 	if c.User != 0 {
 		p.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: c.User, Gid: c.User}, AmbientCaps: c.Caps}
 	}

@@ -36,14 +36,14 @@ func unavailable() string {
 }
 
 // runOutside builds what was asked for, runs the test binary again inside, and returns its exit status.
-func runOutside(packages []string) int {
+func runOutside(c config) int {
 	dir, err := os.MkdirTemp("", "node-dns-lab-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "lab:", err)
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	if err := build(dir, packages); err != nil {
+	if err := c.build(dir); err != nil {
 		fmt.Fprintln(os.Stderr, "lab:", err)
 		return 1
 	}

@@ -12,8 +12,10 @@ func TestFirstActivation(t *testing.T) {
 	n := newNode(t, offering(ns1, ns2))
 	n.connect("eth0")
 	n.await(right{Upstreams: []string{ns1, ns2}})
+	const up = "event=up interface=eth0"
+	n.l.Await("the last event", func() bool { return strings.Contains(n.bus.Output(), up) })
 	log := n.bus.Output()
-	if first := strings.Index(log, "event=dhcp4-change"); first < 0 || first > strings.Index(log, "event=up interface=eth0") {
+	if before, _, _ := strings.Cut(log, up); !strings.Contains(before, "event=dhcp4-change interface=eth0") {
 		t.Errorf("this NetworkManager sent other events:\n%s", log)
 	}
 }

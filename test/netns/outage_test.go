@@ -90,7 +90,7 @@ func TestBusRestart(t *testing.T) {
 	n.await(right{Upstreams: []string{ns1}})
 	// That the daemon watches the new bus shows in a change that no event announces.
 	n.displaced(func() { n.l.Nmcli("general", "reload", "dns-rc") })
-	n.reapply()
+	n.reapply("ipv4.dns-search", "example.com")
 	n.await(right{Upstreams: []string{ns2}})
 }
 
@@ -107,7 +107,7 @@ func TestNetworkManagerHangs(t *testing.T) {
 	}
 	n.await(right{Upstreams: []string{ns1}})
 	n.nm.Signal(syscall.SIGCONT)
-	n.reapply()
+	n.reapply("ipv4.dns-search", "example.com")
 	n.await(right{Upstreams: []string{ns2}})
 }
 

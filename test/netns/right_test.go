@@ -19,6 +19,9 @@ const (
 	networkManagerResolvConf = "/run/NetworkManager/resolv.conf" // NetworkManager's own list
 )
 
+// steady is how long a node must be right without a break.
+const steady = 150 * time.Millisecond
+
 // right is how a node must be: what all files say, and who answers.
 type right struct {
 	Upstreams []string // in order
@@ -29,7 +32,7 @@ type right struct {
 	Answers   string   // which nameserver who.test must come from; "": the first upstream
 }
 
-// await waits until the node is right.
+// await waits until the node is right, and stays so for a while: longer than the daemon gathers what happens before it acts.
 func (n *node) await(want right) {
 	n.t.Helper()
 	if want.Node == "" {
@@ -47,9 +50,14 @@ func (n *node) await(want right) {
 			n.t.Errorf("the node is not right: %s", wrong)
 		}
 	}()
+	var since time.Time
 	n.l.Await("the node to be right", func() bool {
-		wrong = n.wrong(want)
-		return wrong == ""
+		if wrong = n.wrong(want); wrong != "" {
+			since = time.Time{}
+		} else if since.IsZero() {
+			since = time.Now()
+		}
+		return wrong == "" && time.Since(since) > steady
 	})
 }
 
