@@ -1,0 +1,175 @@
+package hostdns
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/net/dns/dnsmessage"
+)
+
+// nameserver is a UDP socket that answers each query with what answer makes of it: no packets, one or several.
+func startNameserver(t *testing.T, network, address string, answer func(query []byte, number int) [][]byte) (netip.AddrPort, *atomic.Int32) {
+	t.Helper()
+	conn, err := net.ListenPacket(network, address)
+	if err != nil {
+		t.Skipf("no %s here: %v", address, err)
+	}
+	var asked atomic.Int32
+	done := make(chan struct{})
+	t.Cleanup(func() { conn.Close(); <-done })
+	go func() {
+		defer close(done)
+		buf := make([]byte, 512)
+		for {
+			n, from, err := conn.ReadFrom(buf)
+			if err != nil {
+				return
+			}
+			for _, packet := range answer(append([]byte(nil), buf[:n]...), int(asked.Add(1))) {
+				conn.WriteTo(packet, from) // a client that went away needs no answer
+			}
+		}
+	}()
+	return netip.MustParseAddrPort(conn.LocalAddr().String()), &asked
+}
+
+// respond sets QR and the RCODE, and keeps ID and question.
+func respond(query []byte, rcode byte) []byte {
+	query[2] |= 0x80
+	query[3] = rcode
+	return query
+}
+
+func otherID(packet []byte) []byte {
+	packet = append([]byte(nil), packet...)
+	packet[0] ^= 0xff
+	return packet
+}
+
+func TestProbe(t *testing.T) {
+	tests := []struct {
+		name    string
+		answer  func(query []byte, number int) [][]byte
+		patient bool
+		fails   string // its end; "" is an answer
+		asked   int32  // at least
+	}{
+		{name: "it answers", asked: 1, answer: func(q []byte, _ int) [][]byte { return [][]byte{respond(q, 0)} }},
+		{name: "REFUSED is an answer", asked: 1, answer: func(q []byte, _ int) [][]byte { return [][]byte{respond(q, 5)} }},
+		{name: "a header alone is an answer", asked: 1, answer: func(q []byte, _ int) [][]byte { return [][]byte{append(respond(q, 1)[:4], 0, 0, 0, 0, 0, 0, 0, 0)} }},
+		{name: "silence", asked: 1, fails: "i/o timeout", answer: func([]byte, int) [][]byte { return nil }},
+		{name: "another ID", asked: 1, fails: "i/o timeout", answer: func(q []byte, _ int) [][]byte { return [][]byte{otherID(respond(q, 0))} }},
+		{name: "the query sent back", asked: 1, fails: "i/o timeout", answer: func(q []byte, _ int) [][]byte { return [][]byte{q} }},
+		{name: "no message", asked: 1, fails: "i/o timeout", answer: func(q []byte, _ int) [][]byte { return [][]byte{{}, {q[0]}, {q[0], q[1], 0x80}} }},
+		{
+			name: "another ID, then the right one", asked: 1,
+			answer: func(q []byte, _ int) [][]byte { r := respond(q, 0); return [][]byte{otherID(r), {1}, r} },
+		},
+		{
+			name: "patience outlasts two lost answers", patient: true, asked: 3,
+			answer: func(q []byte, number int) [][]byte {
+				if number < 3 {
+					return nil
+				}
+				return [][]byte{respond(q, 0)}
+			},
+		},
+		{name: "patience ends", patient: true, asked: 3, fails: "i/o timeout", answer: func([]byte, int) [][]byte { return nil }},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			addr, asked := startNameserver(t, "udp4", "127.0.0.1:0", test.answer)
+			checkProbe(t, addr, Probe(t.Context(), addr, test.patient), test.fails)
+			if n := asked.Load(); n < test.asked {
+				t.Errorf("asked %d times", n)
+			}
+		})
+	}
+}
+
+func checkProbe(t *testing.T, addr netip.AddrPort, err error, fails string) {
+	t.Helper()
+	switch {
+	case fails == "" && err != nil:
+		t.Error(err)
+	case fails != "" && (err == nil || err.Error() != addr.String()+" does not answer: "+fails):
+		t.Errorf("got %v, want it to end in %q", err, fails)
+	}
+}
+
+func TestProbeIPv6(t *testing.T) {
+	addr, _ := startNameserver(t, "udp6", "[::1]:0", func(q []byte, _ int) [][]byte { return [][]byte{respond(q, 0)} })
+	checkProbe(t, addr, Probe(t.Context(), addr, false), "")
+}
+
+// TestProbeClosedPort: refused at once, not after a time-out.
+func TestProbeClosedPort(t *testing.T) {
+	addr := closedPort(t)
+	for _, patient := range []bool{false, true} {
+		if err := Probe(t.Context(), addr, patient); !errors.Is(err, syscall.ECONNREFUSED) || strings.Count(err.Error(), addr.String()) != 1 {
+			t.Errorf("patient %v: %v", patient, err)
+		}
+	}
+}
+
+func closedPort(t *testing.T) netip.AddrPort {
+	t.Helper()
+	conn, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	return netip.MustParseAddrPort(conn.LocalAddr().String())
+}
+
+// TestProbeRestartingNameserver: the port is closed, then the daemon is back.
+func TestProbeRestartingNameserver(t *testing.T) {
+	addr := closedPort(t)
+	result := make(chan error, 1)
+	go func() { result <- Probe(t.Context(), addr, true) }()
+	_, asked := startNameserver(t, "udp4", addr.String(), func(q []byte, _ int) [][]byte { return [][]byte{respond(q, 0)} })
+	checkProbe(t, addr, <-result, "")
+	if asked.Load() == 0 {
+		t.Error("never asked")
+	}
+}
+
+// TestProbeEndsWithContext: a patient probe of a silent nameserver has 0.8 s, but not if the run has less.
+func TestProbeEndsWithContext(t *testing.T) {
+	addr, _ := startNameserver(t, "udp4", "127.0.0.1:0", func([]byte, int) [][]byte { return nil })
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if err := Probe(ctx, addr, true); err == nil || ctx.Err() == nil {
+		t.Errorf("returned %v, context %v", err, ctx.Err())
+	}
+}
+
+func TestProbeQuery(t *testing.T) {
+	seen := map[uint16]bool{}
+	for range 50 {
+		packet, id, err := probeQuery()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var m dnsmessage.Message
+		if err := m.Unpack(packet); err != nil {
+			t.Fatal(err)
+		}
+		q := m.Questions[0]
+		if m.ID != id || m.Response || q.Name.String() != "version.bind." || q.Type != dnsmessage.TypeTXT || q.Class != dnsmessage.ClassCHAOS {
+			t.Fatalf("asks %v with ID %d, want %d", q, m.ID, id)
+		}
+		seen[id] = true
+	}
+	if len(seen) < 25 {
+		t.Errorf("%d different IDs in 50", len(seen))
+	}
+}

@@ -1,0 +1,53 @@
+package hostdns
+
+import (
+	"io/fs"
+	"math/rand/v2"
+	"testing"
+)
+
+// TestRestoreBringsBack: apply∘apply∘restore leaves resolv.conf as it was, bytes, mode and link, whatever it held, as long
+// as libc could use it, and leaves no saved original behind.
+func TestRestoreBringsBack(t *testing.T) {
+	tried := 0
+	for seed := range uint64(250) {
+		d := dice{rand.New(rand.NewPCG(seed, 54))}
+		w := newTree(t, map[string]string{etcUpstreams: "server=10.0.7.7\n"})
+		layResolvConf(d, w)
+		before := w.files()
+		if text := before[etcResolvConf]; IsOurs([]byte(text)) || !usable(w.look(), w.look().ResolvConf.Data) {
+			continue
+		}
+		tried++
+		first := w.apply()
+		second := w.apply()
+		if first.ResolvConf != Written || second.ResolvConf != Kept {
+			t.Fatalf("seed %d: %s, then %s", seed, first.ResolvConf, second.ResolvConf)
+		}
+		if r := w.restore(true); r.ResolvConf != Restored {
+			t.Fatalf("seed %d: %s", seed, r.ResolvConf)
+		}
+		after := w.files()
+		if before[etcResolvConf] != after[etcResolvConf] || after[varOriginal] != "" {
+			t.Fatalf("seed %d: %q became %q, the saved original is %q", seed, before[etcResolvConf], after[etcResolvConf], after[varOriginal])
+		}
+	}
+	if tried < 60 {
+		t.Errorf("only %d were tried", tried)
+	}
+}
+
+func (w *tree) look() State { return w.runner().Looker.Look(w.t.Context(), host().Event) }
+
+func layResolvConf(d dice, w *tree) {
+	w.put("/run/systemd/resolve/stub-resolv.conf", stubText)
+	w.put("/run/systemd/resolve/resolv.conf", "nameserver 10.0.0.2\n")
+	switch d.IntN(4) {
+	case 0:
+		w.put(etcResolvConf, pick(d, "-> ../run/systemd/resolve/stub-resolv.conf", "-> /run/systemd/resolve/resolv.conf", "-> /etc/elsewhere"))
+		w.put("/etc/elsewhere", d.text())
+	default:
+		w.put(etcResolvConf, d.text())
+		w.chmod(etcResolvConf, pick[fs.FileMode](d, 0o644, 0o644, 0o600, 0o664, 0o444))
+	}
+}
