@@ -106,7 +106,7 @@ func searchRows() []row {
 		with("rc-manager=unmanaged is dns=none", "", gen, withResolvConf(file(oursText)), unmanaged),
 		with("the cluster domain twice, in another case", nodeIP+" | cluster.local corp.example", "", withResolvConf(file("search Corp.example CLUSTER.local cluster.local. corp.example\n"+ns)), none).keep("Corp.example"),
 		with("another cluster domain", nodeIP+" | k8s.example cluster.local", "", withResolvConf(file("search cluster.local\n"+ns)), none, withClusterDomain("k8s.example")),
-		with("names that are none", nodeIP+" | cluster.local ok.example", "", withResolvConf(file("search a/b ok.example $(id) \x01 .\n"+ns)), none),
+		with("names that are none", nodeIP+" | cluster.local ok.example", "", withResolvConf(file("search a/b ok.example $(id) * *.example \x01 .\n"+ns)), none),
 		with("seven domains", nodeIP+" | cluster.local a b c d e f", "", withResolvConf(file("search a b c d e f\n"+ns)), none).warn("glibc before 2.26 reads 6, so f and later"),
 		with("a very long list", nodeIP+" | cluster.local "+long("a")+" "+long("b"), "", withResolvConf(file("search "+long("a")+" "+long("b")+"\n"+ns)), none).
 			warn("longer than the 256 characters"),

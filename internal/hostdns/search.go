@@ -34,11 +34,12 @@ func hostSearch(s State) []string {
 	return own
 }
 
-// hostDomains leaves the cluster domain out of a list, and what is no domain name: none of that would be written.
+// hostDomains leaves the cluster domain out of a list, and what is no domain name: none of that would be written. Nor is
+// a wildcard: nothing is found below it, and a script that reads the file may expand it.
 func hostDomains(s State, list []string) []string {
 	return slices.DeleteFunc(list, func(domain string) bool {
 		name, err := dnsname.Parse(domain)
-		return err != nil || name == s.Config.ClusterDomain
+		return err != nil || name == s.Config.ClusterDomain || strings.Contains(domain, "*")
 	})
 }
 
