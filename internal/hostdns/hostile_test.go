@@ -63,7 +63,7 @@ var channels = map[string]func(w *tree, text string) nm.Event{
 		config := dnsConfig("eth0", sys, "")
 		config.Connection, config.Invalid = strings.ToValidUTF8(text, "\ufffd"), []string{text}
 		config.Nameservers = append(config.Nameservers,
-			nameserver.Server{Addr: netip.AddrPortFrom(addr("fe80::1").WithZone("!" + text), 53)},
+			nameserver.Server{Addr: netip.AddrPortFrom(addr("fe80::1").WithZone("!"+text), 53)},
 			nameserver.Server{Addr: netip.MustParseAddrPort("9.9.9.9:853"), TLS: true, Name: "\x7f" + text})
 		w.snapshot = &nm.Snapshot{Mode: "default", RcManager: "symlink", Configs: []nm.DNSConfig{config}}
 		return nm.Event{}

@@ -4,7 +4,6 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -40,12 +39,4 @@ func golden(t *testing.T, name, got string) {
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", path, diff)
 	}
-}
-
-// lines joins the lines of a file.
-func lines(text ...string) string {
-	if len(text) == 0 {
-		return ""
-	}
-	return strings.Join(text, "\n") + "\n"
 }

@@ -43,7 +43,8 @@ func host(options ...option) State {
 		Now:           time.Date(2026, 11, 21, 4, 5, 6, 0, time.UTC),
 		HasDnsmasqDir: true,
 		Net: netstate.State{Addrs: []netstate.Addr{
-			{Addr: addr("127.0.0.1"), Interface: "lo"}, {Addr: addr("::1"), Interface: "lo"},
+			{Addr: addr("127.0.0.1"), Interface: "lo"},
+			{Addr: addr("::1"), Interface: "lo"},
 			{Addr: addr(nodeIP), Interface: "eth0", Up: true},
 			{Addr: addr("10.99.0.1"), Interface: "eth1", Up: true},
 			{Addr: addr("fe80::50%eth0"), Interface: "eth0", Up: true},
