@@ -58,43 +58,64 @@ func Listen(path string) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listening on %s: %w", path, err)
 	}
-	listener.SetUnlinkOnClose(false)
-	if err := errors.Join(os.Chmod(temp, 0o660), os.Rename(temp, path)); err != nil {
-		listener.Close()
+	err = os.Chmod(temp, 0o660)
+	if err == nil {
+		err = os.Rename(temp, path)
+	}
+	if err != nil {
+		listener.Close() // and remove it
 		return nil, fmt.Errorf("placing the control socket: %w", err)
 	}
+	listener.SetUnlinkOnClose(false)
 	return &socket{Listener: listener, path: path}, nil
 }
 
-// socket removes its path when it is closed.
+// socket removes its path when it is closed. Systemd may have removed it before, with the directory.
 type socket struct {
 	net.Listener
 	path string
 }
 
 func (s *socket) Close() error {
-	return errors.Join(os.Remove(s.path), s.Listener.Close())
+	err := os.Remove(s.path)
+	if errors.Is(err, os.ErrNotExist) {
+		err = nil
+	}
+	return errors.Join(err, s.Listener.Close())
 }
 
-// Serve answers on listener until ctx ends, and closes it.
+// Serve answers on listener until ctx ends, and closes it. Requests under way get a second to end.
 func Serve(ctx context.Context, listener net.Listener, status func() Status) error {
+	server := &http.Server{Handler: handler(status), ReadHeaderTimeout: 2 * time.Second, WriteTimeout: 10 * time.Second, MaxHeaderBytes: 8 << 10}
+	stopped := make(chan error, 1)
+	unwatch := context.AfterFunc(ctx, func() { stopped <- stop(context.WithoutCancel(ctx), server) })
+	defer unwatch()
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serving the control socket: %w", err)
+	}
+	return <-stopped
+}
+
+// handler answers the one question that there is.
+func handler(status func() Status) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+statusPath, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		json.NewEncoder(w).Encode(status()) // a client that went away needs no answer
 	})
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 2 * time.Second, WriteTimeout: 10 * time.Second, MaxHeaderBytes: 8 << 10}
-	stopped := make(chan error, 1)
-	go func() {
-		<-ctx.Done()
-		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		stopped <- server.Shutdown(last)
-	}()
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serving the control socket: %w", err)
+	return mux
+}
+
+// stop drains the server. A client that is connected and asks nothing is not waited for (Shutdown takes it for one that is
+// about to ask, for five seconds), nor is it an error.
+func stop(ctx context.Context, server *http.Server) error {
+	last, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	err := server.Shutdown(last)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return server.Close()
 	}
-	return <-stopped
+	return err
 }
 
 // FetchStatus asks the daemon that listens on path. It returns ErrNotRunning when none does.

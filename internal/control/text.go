@@ -24,7 +24,7 @@ func (s Status) WriteText(w io.Writer) error {
 		}
 		p.row(name, route.text(s.Now))
 	}
-	if len(s.Routes) == 0 {
+	if !slices.ContainsFunc(s.Routes, func(r Route) bool { return r.Domain == "." }) {
 		p.row("Upstreams", "none known")
 	}
 	p.row("resolv.conf", s.ResolvConf.text())
@@ -74,8 +74,10 @@ func protocols(l Listener) string {
 		return "udp+tcp"
 	case l.UDP:
 		return "udp"
+	case l.TCP:
+		return "tcp"
 	}
-	return "tcp"
+	return "not bound"
 }
 
 // zones are the cluster domain and its reverse zones.
@@ -208,14 +210,15 @@ func orNone(s string) string {
 // milliseconds prints two digits behind the point below 10 ms, where they matter, and none above.
 func milliseconds(d time.Duration) string {
 	ms := float64(d) / float64(time.Millisecond)
-	if ms < 10 {
+	if ms < 9.995 { // which would be printed as 10.00
 		return fmt.Sprintf("%.2fms", ms)
 	}
 	return fmt.Sprintf("%.0fms", ms)
 }
 
-// age prints a duration in its two largest units: 3d 4h, 2m 5s, 12s.
+// age prints a duration in its two largest units: 3d 4h, 2m 5s, 12s. One below zero (the clock was set back) is 0s.
 func age(d time.Duration) string {
+	d = max(d, 0)
 	units := []struct {
 		name string
 		size time.Duration

@@ -1,0 +1,108 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"testing"
+)
+
+func TestStopRemovesTheSocket(t *testing.T) {
+	path := socketPath(t)
+	stop := serve(t, path, func() Status { return Status{} })
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the socket: %v", err)
+	}
+}
+
+// TestStopBeforeStart: the daemon is told to stop while it starts.
+func TestStopBeforeStart(t *testing.T) {
+	path := socketPath(t)
+	listener, err := Listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := Serve(ctx, listener, func() Status { return Status{} }); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the socket: %v", err)
+	}
+}
+
+// TestStopAfterTheSocketWent: an admin, or systemd's RuntimeDirectory=, was first. That is no failure of the daemon's.
+func TestStopAfterTheSocketWent(t *testing.T) {
+	path := socketPath(t)
+	stop := serve(t, path, func() Status { return Status{} })
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestStopWithIdleClient: who is connected and asks nothing does not make a failure of an orderly stop.
+func TestStopWithIdleClient(t *testing.T) {
+	path := socketPath(t)
+	stop := serve(t, path, func() Status { return Status{} })
+	conn, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := FetchStatus(t.Context(), path); err != nil { // the idle one is accepted before
+		t.Fatal(err)
+	}
+	if err := stop(); err != nil {
+		t.Errorf("stopping: %v", err)
+	}
+}
+
+// TestStopAnswersWhoAsked: a request under way is answered.
+func TestStopAnswersWhoAsked(t *testing.T) {
+	path := socketPath(t)
+	asked, release := make(chan struct{}), make(chan struct{})
+	stop := serve(t, path, func() Status { close(asked); <-release; return Status{PID: 9} })
+	type answer struct {
+		status Status
+		err    error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		s, err := FetchStatus(context.Background(), path)
+		answers <- answer{s, err}
+	}()
+	<-asked
+	stopped := make(chan error, 1)
+	go func() { stopped <- stop() }()
+	close(release)
+	if a := <-answers; a.err != nil || a.status.PID != 9 {
+		t.Errorf("%d: %v", a.status.PID, a.err)
+	}
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestBrokenListener: Serve tells, and leaves no goroutine that waits for a stop (TestMain).
+func TestBrokenListener(t *testing.T) {
+	path := socketPath(t)
+	listener, err := Listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := Serve(context.Background(), listener, func() Status { return Status{} }); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("got %v", err)
+	}
+}
