@@ -1,0 +1,54 @@
+package lab
+
+import (
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Veth adds a link of this name to the machine, up, whose other end is in the namespace under peerName, up too.
+func (l *Lab) Veth(name string, peer *Namespace, peerName string) {
+	l.t.Helper()
+	l.Run("ip", "link", "add", name, "type", "veth", "peer", "name", peerName, "netns", peer.Name)
+	peer.Run("ip", "link", "set", peerName, "up")
+	l.Run("ip", "link", "set", name, "up")
+}
+
+// Tun adds a tunnel device of this name, up and with carrier: the test holds its other end, and reads nothing.
+func (l *Lab) Tun(name string) {
+	l.t.Helper()
+	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		l.t.Fatalf("opening /dev/net/tun: %v", err)
+	}
+	l.files = append(l.files, os.NewFile(uintptr(fd), name))
+	req, err := unix.NewIfreq(name)
+	if err != nil {
+		l.t.Fatalf("naming a tunnel %q: %v", name, err)
+	}
+	req.SetUint16(unix.IFF_TUN | unix.IFF_NO_PI)
+	if err := unix.IoctlIfreq(fd, unix.TUNSETIFF, req); err != nil {
+		l.t.Fatalf("making tunnel %s: %v", name, err)
+	}
+	l.Run("ip", "link", "set", name, "up")
+}
+
+// Addr gives a link addresses, each with its prefix length.
+func (l *Lab) Addr(link string, prefixes ...string) {
+	l.t.Helper()
+	for _, p := range prefixes {
+		l.Run("ip", "addr", "add", p, "dev", link)
+	}
+}
+
+// Route adds an IPv4 route in the words of ip-route(8), or with a leading "-6" an IPv6 one. The family is always said, because `ip`
+// itself takes "default via inet6 …" for an IPv6 route.
+func (l *Lab) Route(words string) {
+	l.t.Helper()
+	family, f := "-4", strings.Fields(words)
+	if f[0] == "-6" {
+		family, f = f[0], f[1:]
+	}
+	l.Run(append([]string{"ip", family, "route", "add"}, f...)...)
+}

@@ -1,0 +1,33 @@
+package lab
+
+// Namespace is a second machine's network: the other end of a wire.
+type Namespace struct {
+	Name string
+	l    *Lab
+}
+
+// Namespace adds a network namespace (ip-netns(8)) with loopback up.
+func (l *Lab) Namespace(name string) *Namespace {
+	l.t.Helper()
+	l.Run("ip", "netns", "add", name)
+	n := &Namespace{Name: name, l: l}
+	n.Run("ip", "link", "set", "lo", "up")
+	n.Run("sh", "-c", "for f in all default; do echo 0 >/proc/sys/net/ipv6/conf/$f/accept_dad; done")
+	return n
+}
+
+// Run runs a program in the namespace, and returns what it printed.
+func (n *Namespace) Run(argv ...string) string {
+	n.l.t.Helper()
+	return n.l.Run(n.argv(argv)...)
+}
+
+// Start starts a program in the namespace.
+func (n *Namespace) Start(argv ...string) *Process {
+	n.l.t.Helper()
+	return n.l.Start(Command{Argv: n.argv(argv)})
+}
+
+func (n *Namespace) argv(argv []string) []string {
+	return append([]string{"ip", "netns", "exec", n.Name}, argv...)
+}

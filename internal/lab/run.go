@@ -1,0 +1,44 @@
+package lab
+
+import (
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// Run runs a program to its end, and returns what it printed.
+func (l *Lab) Run(argv ...string) string {
+	l.t.Helper()
+	out, err := l.Try(argv...)
+	if err != nil {
+		l.t.Fatalf("%s: %v\n%s", strings.Join(argv, " "), err, out)
+	}
+	return out
+}
+
+// Try is Run for what may fail.
+func (l *Lab) Try(argv ...string) (string, error) {
+	out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()
+	return string(out), err
+}
+
+// Await polls until ok, and fails the test when that does not come about within 20 seconds: a bound for a stuck machine, not a
+// demand on its speed.
+func (l *Lab) Await(what string, ok func() bool) {
+	l.t.Helper()
+	if !Poll(20*time.Second, ok) {
+		l.t.Fatalf("waited in vain for %s", what)
+	}
+}
+
+// Poll asks every few milliseconds until ok, and reports whether that came about within the limit.
+func Poll(limit time.Duration, ok func() bool) bool {
+	for deadline := time.Now().Add(limit); ; time.Sleep(3 * time.Millisecond) {
+		if ok() {
+			return true
+		}
+		if time.Now().After(deadline) {
+			return false
+		}
+	}
+}
