@@ -118,10 +118,7 @@ func refuse(s State) func(nameserver.Server) string {
 	listen := s.Placement().Listen
 	return func(server nameserver.Server) string {
 		addr := server.Addr.Addr().Unmap().WithZone("")
-		read, err := nameserver.Parse(server.String())
 		switch {
-		case err != nil || read != server:
-			return "no file can hold it"
 		case isResolvedStub(addr):
 			return "systemd-resolved's stub"
 		case slices.Contains(listen, netip.AddrPortFrom(addr, server.Addr.Port())):
