@@ -155,6 +155,9 @@ func checkAnswering(t *testing.T, s State, p Plan) {
 			t.Error("a resolv.conf is displaced and not saved")
 		}
 	}
+	if s.Original.Exists && !sameFile(s.Original, next.Original) {
+		t.Error("a saved original was saved over")
+	}
 	if next.Original.Exists && IsOurs(next.Original.Data) && !IsOurs(s.Original.Data) {
 		t.Error("a resolv.conf of ours was saved as the original")
 	}

@@ -42,6 +42,9 @@ func (r restoreRow) test(t *testing.T) {
 	if mode := cmp.Or(r.mode, 0o644); got != "" && next.ResolvConf.Link == "" && next.ResolvConf.Mode != mode {
 		t.Errorf("mode %v, want %v", next.ResolvConf.Mode, mode)
 	}
+	if s.Original.Err != nil && !next.Original.Exists {
+		t.Error("an original that could not be read is gone")
+	}
 	r.testTwice(t, next)
 }
 

@@ -55,6 +55,28 @@ func TestUndo(t *testing.T) {
 	}
 }
 
+// TestUndoOrder: last change first, so that resolv.conf is the old one before its upstreams are.
+func TestUndoOrder(t *testing.T) {
+	w := newTree(t, map[string]string{etcResolvConf: generated})
+	runner := w.runner()
+	undoing, steps := false, 0
+	runner.Applier.Writer.Step = func(step string) {
+		if undoing && step == "syncdir" {
+			if steps++; w.read(etcResolvConf) != generated {
+				t.Errorf("after %d steps back resolv.conf says\n%s", steps, w.read(etcResolvConf))
+			}
+		}
+	}
+	_, undo, err := runner.Applier.Apply(t.Context(), NewPlan(runner.Looker.Look(t.Context(), nm.Event{})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	undoing = true
+	if err := undo(); err != nil || steps != 5 {
+		t.Errorf("%d steps: %v", steps, err)
+	}
+}
+
 // TestUndoRestore: the undo of a restore points the node here again.
 func TestUndoRestore(t *testing.T) {
 	w := newTree(t, map[string]string{etcResolvConf: oursText, varOriginal: "-> ../run/systemd/resolve/stub-resolv.conf"})

@@ -1,0 +1,79 @@
+package hostdns
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/node-dns/node-dns/internal/upstream"
+)
+
+// TestUpstreamFileIsShared: a file that means the same is left as it is, for dnsmasq and the admin use it too.
+func TestUpstreamFileIsShared(t *testing.T) {
+	const want = "server=10.0.0.2\nserver=10.0.0.3\n"
+	tests := []struct {
+		name string
+		file File
+		want string // after the plan
+	}{
+		{"missing", File{}, want},
+		{"the same", file(want), want},
+		{"comments, CRLF, no final newline", file("# site\r\n\r\nserver=10.0.0.2\r\nserver = 10.0.0.3"), "# site\r\n\r\nserver=10.0.0.2\r\nserver = 10.0.0.3"},
+		{"each server twice", file(want + want), want + want},
+		{"the same, readable for root alone", File{Exists: true, Data: []byte("# site\n" + want), Mode: 0o600}, "# site\n" + want},
+		{"another order", file("server=10.0.0.3\nserver=10.0.0.2\n"), want},
+		{"one more", file(want + "server=10.0.0.4\n"), want},
+		{"a route that nobody knows", file(want + "server=/corp.example/10.9.9.9\n"), want},
+		{"a line that is none", file(want + "no-resolv\n"), want},
+		{"emptied", file(""), want},
+		{"a link", link("/elsewhere", want), want},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			s := host(withResolvConf(file(oursText)), withNetworkManager(dnsConfig("eth0", sys, "")), withUpstreams(test.file))
+			next := after(s, NewPlan(s).Capture)
+			if got := next.Upstreams; string(got.Data) != test.want || got.Mode != 0o644 || got.Link != "" {
+				t.Errorf("%q, mode %v, link %q", got.Data, got.Mode, got.Link)
+			}
+			checkLaws(t, s)
+		})
+	}
+}
+
+// TestUnreadableIsNotReplaced: nobody knows what is in it.
+func TestUnreadableIsNotReplaced(t *testing.T) {
+	broken := File{Exists: true, Err: errors.New("input/output error")}
+	s := host(withResolvConf(broken), withUpstreams(broken), withNodeResolvConf(broken), withRecordFile(broken), withNetworkManager(dnsConfig("eth0", sys, "")))
+	if p := NewPlan(s); len(p.Steps(true))+len(p.Steps(false)) > 0 {
+		t.Errorf("the plan has\n%s", describe(p, p.Steps(true)))
+	}
+}
+
+func TestCaptured(t *testing.T) {
+	record := func(origin upstream.Origin, detail, list string) File {
+		return file(string(upstream.Record{Set: upstream.Set{Servers: servers(list)}, Origin: origin, Detail: detail}.Bytes()))
+	}
+	const quad9 = "dns+tls://9.9.9.9#dns.quad9.net"
+	tests := []struct {
+		name              string
+		upstreams, record File
+		servers, from     string
+	}{
+		{name: "nothing"},
+		{name: "as the run left them", upstreams: file("server=10.0.0.2\n"), record: record(upstream.NetworkManager, "eth0 (x)", "10.0.0.2"), servers: "10.0.0.2", from: "NetworkManager eth0 (x)"},
+		{name: "with one that the file cannot hold", upstreams: file("server=10.0.0.2\n"), record: record(upstream.NetworkManager, "", quad9+" 10.0.0.2"), servers: quad9 + " 10.0.0.2", from: "NetworkManager"},
+		{name: "the file was edited", upstreams: file("server=10.8.8.8\n"), record: record(upstream.NetworkManager, "eth0", "10.0.0.2"), servers: "10.8.8.8", from: "/etc/dnsmasq.d/origin-upstream-dns.conf"},
+		{name: "the file was emptied", upstreams: file("\n"), record: record(upstream.Event, "eth0", "10.0.0.2"), servers: "10.0.0.2", from: "event eth0"},
+		{name: "no record", upstreams: file("server=10.0.0.2\n"), servers: "10.0.0.2", from: "/etc/dnsmasq.d/origin-upstream-dns.conf"},
+		{name: "a damaged record", upstreams: file("server=10.0.0.2\n"), record: file("{"), servers: "10.0.0.2", from: "/etc/dnsmasq.d/origin-upstream-dns.conf"},
+		{name: "neither can be used", upstreams: file("x\n"), record: file("{")},
+		{name: "no dnsmasq", record: record(upstream.NetworkManager, "eth0", "10.0.0.2"), servers: "10.0.0.2", from: "NetworkManager eth0"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got := Captured(test.upstreams, test.record)
+			if list := serverList(Plan{Selection: upstream.Selection{Set: got.Set}}); list != test.servers || got.From != test.from {
+				t.Errorf("%q from %q", list, got.From)
+			}
+		})
+	}
+}
