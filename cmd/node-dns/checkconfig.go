@@ -18,7 +18,7 @@ func newCheckConfigCommand() *cobra.Command {
 Exit code 0: no fault; 1: faults, and they are shown.`,
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			root, err := cmd.Flags().GetString("root")
+			root, err := rootOf(cmd)
 			if err != nil {
 				return err
 			}

@@ -2,6 +2,8 @@ package main
 
 import (
 	"errors"
+	"fmt"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 )
@@ -42,4 +44,17 @@ func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 		}
 		return nil
 	}
+}
+
+// rootOf is the directory of --root, absolute: a relative one must not mean the host's own files.
+func rootOf(cmd *cobra.Command) (string, error) {
+	given, err := cmd.Flags().GetString("root")
+	if err != nil {
+		return "", err
+	}
+	root, err := filepath.Abs(given)
+	if err != nil || given == "" {
+		return "", usageError{fmt.Errorf("--root %q: expected a directory", given)}
+	}
+	return root, nil
 }

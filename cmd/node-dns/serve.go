@@ -26,7 +26,7 @@ nameservers that origin-dns-dispatcher captured. SIGHUP reads the configuration 
 queries under way.`,
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			root, err := cmd.Flags().GetString("root")
+			root, err := rootOf(cmd)
 			if err != nil {
 				return err
 			}

@@ -27,7 +27,7 @@ Exit code 0: all is well; 1: there is a problem, and it is shown; 3: node-dns is
 			if output != "text" && output != "json" {
 				return usageError{fmt.Errorf("-o %s: expected text or json", output)}
 			}
-			root, err := cmd.Flags().GetString("root")
+			root, err := rootOf(cmd)
 			if err != nil {
 				return err
 			}

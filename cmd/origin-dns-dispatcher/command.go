@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/nm"
@@ -71,6 +72,11 @@ func parseVerb(verb string, args []string) (command, error) {
 	if flags.NArg() > 0 {
 		return c, fmt.Errorf("%s takes no argument %q", verb, flags.Arg(0))
 	}
+	root, err := filepath.Abs(c.root)
+	if err != nil || c.root == "" {
+		return c, fmt.Errorf("--root %q: expected a directory", c.root)
+	}
+	c.root = root
 	if c.output != "" && c.output != "text" && c.output != "json" {
 		return c, fmt.Errorf("-o %s: expected text or json", c.output)
 	}

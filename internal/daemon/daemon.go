@@ -18,6 +18,7 @@ import (
 	"github.com/node-dns/node-dns/internal/forward"
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/nameserver"
+	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/zone"
 )
 
@@ -47,6 +48,10 @@ type Daemon struct {
 	cache   atomic.Pointer[cache.Cache]
 	serving atomic.Pointer[serving] // what is served now; never nil after New
 	host    atomic.Pointer[hostView]
+
+	// lastCapture and lastNet are the last good ones; they belong to the goroutine that looks (start, then follow).
+	lastCapture hostdns.Capture
+	lastNet     netstate.State
 
 	hints    chan string // reasons to look again; coalesced
 	reloads  chan chan error

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/miekg/dns"
@@ -16,6 +17,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dnsserver"
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/nameserver"
+	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/resolvconf"
 	"github.com/node-dns/node-dns/internal/zone"
@@ -126,17 +128,35 @@ func (d *Daemon) newServing(view *hostView, config nodeconfig.Config) *serving {
 	if captured.Set.IsEmpty() {
 		// The hook has not run yet (or may not write): what it would capture serves as well.
 		selection := view.plan.Selection
-		captured = hostdns.Capture{Set: selection.Set, From: string(selection.Origin) + " " + selection.Detail}
+		captured = hostdns.Capture{Set: selection.Set, From: strings.TrimSpace(string(selection.Origin) + " " + selection.Detail)}
 	}
+	if captured.Set.IsEmpty() {
+		captured = d.lastCapture // law 2 holds for what is served too: the files may be gone, or could not be read
+	}
+	d.lastCapture = captured
+	d.lastNet = steady(d.lastNet, view.state.Net)
 	return newServing(inputs{
 		flags:     d.config,
 		config:    config,
-		net:       view.state.Net,
+		net:       d.lastNet,
 		captured:  captured.Set,
 		origin:    captured.From,
 		looping:   d.loops.looping(),
 		recursive: d.recursive(config),
 	})
+}
+
+// steady is what the kernel says now, but for what must not end a node's DNS: a look that failed (no addresses at all: no
+// file descriptor was left) stands for nothing, and a default route that went away leaves the node IP where it was for
+// as long as the address is still local. dnsmasq keeps its socket then too.
+func steady(before, now netstate.State) netstate.State {
+	if len(now.Addrs) == 0 {
+		return before
+	}
+	if node := before.NodeIP(); !now.NodeIP().IsValid() && node.IsValid() && now.IsLocal(node) {
+		now.Default4, now.Default6 = before.Default4, before.Default6
+	}
+	return now
 }
 
 // recursive are the nameservers of dnsRecursiveResolvConf, unless that is the file that we write ourselves.

@@ -61,6 +61,11 @@ func newServing(in inputs) *serving {
 		s.addRoute(route.Domain, route.Servers, sourceOf(in.config, "routes"))
 	}
 	for _, route := range in.captured.Routes {
+		if slices.ContainsFunc(s.apexes, route.Domain.Within) {
+			// DHCP and a VPN have no say in the cluster's names.
+			s.problems = append(s.problems, fmt.Sprintf("the route for %s (%s) lies in the cluster's zone: it is left out", route.Domain, in.origin))
+			continue
+		}
 		s.addRoute(route.Domain, route.Servers, in.origin)
 	}
 	servers, source := upstreams(in)

@@ -1,0 +1,28 @@
+package daemon
+
+import (
+	"testing"
+
+	"github.com/node-dns/node-dns/internal/netstate"
+)
+
+func TestSteady(t *testing.T) {
+	without := node()
+	without.Default4 = nil
+	gone := netstate.State{Addrs: node().Addrs[:1]}
+	tests := []struct {
+		name        string
+		before, now netstate.State
+		want        string
+	}{
+		{"the kernel's word", netstate.State{}, node(), "192.0.2.10"},
+		{"a look that failed stands for nothing", node(), netstate.State{}, "192.0.2.10"},
+		{"the default route went, the address stays: so does the listener", node(), without, "192.0.2.10"},
+		{"the address went too", node(), gone, "invalid IP"},
+	}
+	for _, test := range tests {
+		if got := steady(test.before, test.now).NodeIP().String(); got != test.want {
+			t.Errorf("%s: node IP %s, expected %s", test.name, got, test.want)
+		}
+	}
+}
