@@ -93,8 +93,9 @@ func (d *Daemon) takeOver(next *serving) time.Duration {
 	d.setLevel(next)
 	d.forward.SetRoutes(next.routes)
 	d.zone.Set(d.authority(next))
-	if flushed := d.flushStale(next); flushed > 0 {
-		d.log.Info("flushed what came from other upstreams", "entries", flushed)
+	if routeText(old.routes) != routeText(next.routes) {
+		// Only then: a flush also drops the answers that are on their way.
+		d.log.Info("flushed what came from other upstreams", "entries", d.flushStale(next))
 	}
 	err := d.listen(next)
 	d.logServing(old, next)

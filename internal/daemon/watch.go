@@ -75,7 +75,8 @@ func (d *Daemon) watchedFiles() []string {
 	}
 }
 
-// watchDirectories adds the directories that exist and are not yet watched.
+// watchDirectories adds the directories that exist and are not yet watched. One that may not be read is left to the look
+// that comes now and then, as one that does not exist is.
 func watchDirectories(watcher *fsnotify.Watcher, files []string) error {
 	watched := watcher.WatchList()
 	for _, file := range files {
@@ -83,7 +84,7 @@ func watchDirectories(watcher *fsnotify.Watcher, files []string) error {
 		if slices.Contains(watched, dir) {
 			continue
 		}
-		if err := watcher.Add(dir); err != nil && !errors.Is(err, os.ErrNotExist) {
+		if err := watcher.Add(dir); err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, os.ErrPermission) {
 			return fmt.Errorf("watching %s: %w", dir, err)
 		}
 	}

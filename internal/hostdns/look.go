@@ -74,9 +74,8 @@ func (s *State) lookAtKernel(ctx context.Context, read func(context.Context) (ne
 	if read == nil {
 		read = netstate.Read
 	}
-	var err error
-	if s.Net, err = read(ctx); err != nil {
-		s.problem("%v", err)
+	if s.Net, s.NetErr = read(ctx); s.NetErr != nil {
+		s.problem("%v", s.NetErr)
 	}
 }
 

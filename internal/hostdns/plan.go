@@ -59,7 +59,8 @@ type Plan struct {
 func NewPlan(s State) Plan {
 	p := Plan{Paths: s.Paths, Selection: selectUpstreams(s), Problems: slices.Clone(s.Problems)}
 	p.Change = changeOf(lastGood(s), p.Selection.Set)
-	if !p.Selection.Set.IsEmpty() {
+	// Without the kernel's addresses nobody can tell which nameserver is this node: what was captured before stays.
+	if !p.Selection.Set.IsEmpty() && s.NetErr == nil {
 		p.Capture = captureSteps(s, p.Selection)
 	}
 	place := s.Placement()
@@ -87,7 +88,7 @@ func hold(s State, p Plan) string {
 		return "the configuration has faults" // the cluster domain may be one of them
 	case !p.Nameserver.IsValid():
 		return "this node has no address to listen on (no default route, no nodeIP)"
-	case len(p.Selection.Set.Servers) == 0:
+	case len(p.Selection.Set.Servers)+len(s.Config.Upstreams)+len(s.Config.DNSNameservers) == 0:
 		return "no upstream nameserver is known" // pointing here would end all names but the cluster's
 	}
 	return ""

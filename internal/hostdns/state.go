@@ -18,6 +18,7 @@ type State struct {
 	Event          nm.Event     // what woke us; the zero Event for apply, restore and plan
 	NetworkManager *nm.Snapshot // nil: not running, or did not answer in time
 	Config         nodeconfig.Config
+	NetErr         error // why the kernel could not be asked; Net knows no address then
 	ConfigErr      error // faults in the configuration; Config holds the rest of it
 	Net            netstate.State
 	Now            time.Time // when a record is made; zero: now
