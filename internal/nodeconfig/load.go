@@ -125,6 +125,7 @@ func (c *Config) parse(name string, in io.Reader, f format, root string) error {
 	}
 	if top := readDocument(data, r.faults); top != nil {
 		if v := at("", top); f.kind == "" || r.isKind(v, f) {
+			c.IsOpenShift = c.IsOpenShift || f.kind == nodeConfigFormat.kind
 			readKeys(r, v, f.keys, c)
 		}
 	}

@@ -69,6 +69,12 @@ type Config struct {
 	// Routes are the admin's static domain routes, in the file's order, each domain once.
 	Routes []Route
 
+	// Resolver are the settings of the built-in cluster resolver.
+	Resolver Resolver
+
+	// IsOpenShift says that a node-config.yaml was read, or a bootstrap one.
+	IsOpenShift bool
+
 	// ClusterDNS are the servers that the cluster zone is forwarded to, where the admin names them. Empty: see Place.
 	ClusterDNS []nameserver.Server
 
@@ -122,6 +128,7 @@ func defaults() Config {
 		DNSForwardMax: DefaultDNSForwardMax,
 		DomainNeeded:  true,
 		LogLevel:      slog.LevelInfo,
+		Resolver:      Resolver{PodNames: PodsInsecure, TTL: -1, NegativeTTL: -1, Autopath: true},
 		Sources:       map[string]Source{},
 	}
 }

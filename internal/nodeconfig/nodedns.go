@@ -13,7 +13,7 @@ const (
 )
 
 // nodeDNSKeys are the keys of our own file. packaging/node-dns.yaml says what each is for.
-var nodeDNSKeys = []key[Config]{
+var nodeDNSKeys = append([]key[Config]{
 	{name: "listen", read: readListen},
 	{name: "upstreams", read: func(r *reader, v value, c *Config) {
 		c.Upstreams, _ = many(r, v, maxServers, asServer)
@@ -42,7 +42,7 @@ var nodeDNSKeys = []key[Config]{
 	{name: "logLevel", read: func(r *reader, v value, c *Config) {
 		c.LogLevel, _ = one(r, v, asLevel)
 	}},
-}
+}, resolverKeys...)
 
 // readListen reads one text, or a list of them that are taken together.
 func readListen(r *reader, v value, c *Config) {

@@ -30,6 +30,7 @@ var nodeConfigKeys = []key[Config]{
 		c.MasterKubeConfig = readPath(r, v)
 	}},
 	{name: "nodeIP", read: readNodeIP},
+	{name: "nodeName", read: readNodeName},
 	{name: "kubeletArguments", keys: kubeletArguments},
 	{name: "proxyArguments", keys: []key[Config]{
 		{name: "cluster-cidr", read: func(r *reader, v value, c *Config) {
@@ -50,6 +51,11 @@ var kubeletArguments = []key[Config]{
 		c.DNSIPs, _ = flagValues(r, v, maxServers, asIP)
 	}},
 	{name: "node-ip", read: readNodeIPFlag},
+	{name: "hostname-override", read: func(r *reader, v value, c *Config) {
+		if element, ok := r.first(v); ok {
+			readNodeName(r, element, c)
+		}
+	}},
 	{name: "resolv-conf", read: func(r *reader, v value, c *Config) {
 		// The one path that OpenShift leaves alone; the kubelet opens it against its working directory, which is "/".
 		if element, ok := r.first(v); ok {
