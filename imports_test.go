@@ -20,7 +20,7 @@ const module = "github.com/node-dns/node-dns/"
 var bands = [][]string{
 	{"internal/dnsname", "internal/nameserver", "internal/atomicfile", "internal/dnstest", "internal/lab"},
 	{"internal/nm", "internal/netstate", "internal/resolvconf", "internal/upstream", "internal/nodeconfig", "internal/dnsserver", "internal/supervise"},
-	{"internal/hostdns", "internal/cache", "internal/forward", "internal/zone"},
+	{"internal/hostdns", "internal/cache", "internal/forward", "internal/zone", "internal/autopath"},
 	{"internal/control"},
 	{"internal/daemon"},
 	{"internal/demo"},

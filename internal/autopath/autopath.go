@@ -1,0 +1,173 @@
+// Package autopath walks a pod's search list on the node: a query for google.com.shop.svc.cluster.local is answered with
+// a CNAME to google.com and its addresses, where the pod would have asked for google.com.svc.cluster.local,
+// google.com.cluster.local and google.com after it, each for A and AAAA (kubernetes issue 33554).
+//
+// It is apart from zone because it knows no Services: it asks the handler behind it for one name after the other, as
+// the pod's resolver library would.
+package autopath
+
+import (
+	"context"
+	"net/netip"
+	"sync/atomic"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/dnsserver"
+)
+
+// SearchFunc returns the search list that a client's resolver goes through: the kubelet's for a pod, in order. Nil means
+// that it is not known; then nothing is done for the client. It is called concurrently.
+type SearchFunc func(client netip.Addr) []dnsname.Name
+
+// Autopath is a dnsserver.Handler. It is safe for concurrent use.
+type Autopath struct {
+	next   dnsserver.Handler
+	search SearchFunc
+
+	answered, saved atomic.Uint64
+}
+
+var _ dnsserver.Handler = (*Autopath)(nil)
+
+// New returns an Autopath that asks next.
+func New(next dnsserver.Handler, search SearchFunc) *Autopath {
+	return &Autopath{next: next, search: search}
+}
+
+// Stats are counts since the start.
+type Stats struct {
+	Answered uint64 // queries answered with a name further on in the search list
+	Saved    uint64 // queries that their clients did not have to send for it
+}
+
+// Stats returns the counts.
+func (a *Autopath) Stats() Stats {
+	return Stats{Answered: a.answered.Load(), Saved: a.saved.Load()}
+}
+
+// ServeDNS implements dnsserver.Handler. Only a name below the first domain of the client's search list is walked on
+// from, and only where it has no addresses itself: what follows is then what the client would ask for next.
+//
+// A name is the one when it has an address of either family, as in getaddrinfo(3): A and AAAA are answered from one
+// decision. To decide each alone mixed the families of two hosts (coredns issue 2842). A failure ends the walk: who goes
+// on past one answers with the wrong host when a server is down for a moment (coredns issue 3765).
+func (a *Autopath) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
+	name, search := a.walks(q)
+	if name == "" {
+		return a.next.ServeDNS(ctx, q)
+	}
+	first, stop, err := a.ask(ctx, q)
+	if err != nil || stop {
+		return first, err
+	}
+	for i, candidate := range candidates(name, search) {
+		step := renamed(q, candidate)
+		m, stop, err := a.ask(ctx, step)
+		switch {
+		case err != nil || m == nil || m.Rcode != dns.RcodeSuccess && stop:
+			return m, err
+		case stop:
+			a.answered.Add(1)
+			a.saved.Add(uint64(i) + 1)
+			q.AnsweredBy, q.Cached = step.AnsweredBy, step.Cached
+			return aliased(q, candidate, m), nil
+		}
+	}
+	return first, nil
+}
+
+// walks returns the name that the client looks for, and what is left of its search list; "" when q is none of a walk.
+func (a *Autopath) walks(q *dnsserver.Query) (string, []dnsname.Name) {
+	question := q.Msg.Question[0]
+	if question.Qclass != dns.ClassINET || question.Qtype != dns.TypeA && question.Qtype != dns.TypeAAAA || q.Name.IsZero() {
+		return "", nil
+	}
+	search := a.search(q.Client.Addr().Unmap())
+	if len(search) < 2 || search[0].IsRoot() || q.Name == search[0] || !q.Name.Within(search[0]) {
+		return "", nil
+	}
+	// A dnsname.Name has no escapes, so that text and name are of the same length, whatever the letters' case.
+	return question.Name[:len(question.Name)-len(search[0].String())], search[1:]
+}
+
+// candidates are the names that follow, the name itself last. name ends in a dot.
+func candidates(name string, search []dnsname.Name) []string {
+	var list []string
+	for _, domain := range search {
+		if !domain.IsRoot() && len(name)+len(domain.String()) <= maxName {
+			list = append(list, name+domain.String())
+		}
+	}
+	return append(list, name)
+}
+
+// maxName is the length of the longest name in text, its last dot included: RFC 1035 section 3.1 has 255 octets, of which
+// the first label's length and the root are not in the text.
+const maxName = 254
+
+// ask asks for q, and says whether the walk ends with it: with addresses, of whichever family, or with a failure.
+func (a *Autopath) ask(ctx context.Context, q *dnsserver.Query) (m *dns.Msg, stop bool, err error) {
+	m, err = a.next.ServeDNS(ctx, q)
+	if err != nil || m == nil {
+		return m, true, err
+	}
+	switch {
+	case m.Rcode == dns.RcodeNameError:
+		return m, false, nil
+	case m.Rcode != dns.RcodeSuccess, hasAddress(m):
+		return m, true, nil
+	}
+	other, err := a.next.ServeDNS(ctx, otherFamily(q))
+	return m, err == nil && other != nil && other.Rcode == dns.RcodeSuccess && hasAddress(other), nil
+}
+
+func hasAddress(m *dns.Msg) bool {
+	for _, rr := range m.Answer {
+		if t := rr.Header().Rrtype; t == dns.TypeA || t == dns.TypeAAAA {
+			return true
+		}
+	}
+	return false
+}
+
+func renamed(q *dnsserver.Query, name string) *dnsserver.Query {
+	return with(q, dns.Question{Name: name, Qtype: q.Msg.Question[0].Qtype, Qclass: dns.ClassINET})
+}
+
+func otherFamily(q *dnsserver.Query) *dnsserver.Query {
+	question := q.Msg.Question[0]
+	question.Qtype = dns.TypeA + dns.TypeAAAA - question.Qtype
+	return with(q, question)
+}
+
+// with is q with another question. The message of a Query is read-only, and may be kept.
+func with(q *dnsserver.Query, question dns.Question) *dnsserver.Query {
+	m := *q.Msg
+	m.Question = []dns.Question{question}
+	name, _ := dnsname.Parse(question.Name) // of the labels of two Names; the zero Name when they are too long together
+	return &dnsserver.Query{Msg: &m, Name: name, Client: q.Client, Local: q.Local, Proto: q.Proto}
+}
+
+// aliased is the answer to q: that name, of which m speaks, is what it looked for.
+func aliased(q *dnsserver.Query, name string, m *dns.Msg) *dns.Msg {
+	out := *m
+	out.Authoritative, out.AuthenticatedData = true, false // the alias is ours, and nobody signed it
+	out.Answer = append([]dns.RR{&dns.CNAME{
+		Hdr:    dns.RR_Header{Name: q.Msg.Question[0].Name, Rrtype: dns.TypeCNAME, Class: dns.ClassINET, Ttl: shortest(m)},
+		Target: name,
+	}}, m.Answer...)
+	return &out
+}
+
+// aliasTTL bounds how long clients keep the alias: a Service of that name may come, and goes before.
+const aliasTTL = 5
+
+func shortest(m *dns.Msg) uint32 {
+	ttl := uint32(aliasTTL)
+	for _, rr := range append(m.Answer[:len(m.Answer):len(m.Answer)], m.Ns...) {
+		ttl = min(ttl, rr.Header().Ttl)
+	}
+	return ttl
+}

@@ -1,0 +1,243 @@
+package autopath_test
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/autopath"
+	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/dnsserver"
+	"github.com/node-dns/node-dns/internal/dnstest"
+)
+
+// world answers from records: "name type data", or "name servfail|error|silent"; a name without records does not exist.
+// asked lists what was asked for, in order.
+type world struct {
+	t       *testing.T
+	records []string
+	asked   []string
+}
+
+func (w *world) ServeDNS(_ context.Context, q *dnsserver.Query) (*dns.Msg, error) {
+	question := q.Msg.Question[0]
+	name, kind := strings.ToLower(question.Name), dns.TypeToString[question.Qtype]
+	if !q.Name.IsZero() && q.Name.String() != name {
+		w.t.Errorf("the question is %s, Query.Name %s", question.Name, q.Name)
+	}
+	w.asked = append(w.asked, name+" "+kind)
+	m := new(dns.Msg).SetRcode(q.Msg, dns.RcodeNameError)
+	m.AuthenticatedData = true
+	for _, record := range w.records {
+		fields := strings.Fields(record)
+		if fields[0] != name {
+			continue
+		}
+		switch fields[1] {
+		case "servfail":
+			m.Rcode = dns.RcodeServerFailure
+			return m, nil
+		case "error":
+			return nil, errWorld
+		case "silent":
+			return nil, nil
+		}
+		m.Rcode = dns.RcodeSuccess
+		if fields[1] == kind || fields[1] == "CNAME" {
+			rr, err := dns.NewRR(question.Name + " 30 IN " + strings.Join(fields[1:], " "))
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			m.Answer = append(m.Answer, rr)
+		}
+	}
+	return m, nil
+}
+
+var (
+	errWorld = errors.New("the world is away")
+	pod      = netip.MustParseAddr("10.128.0.7")
+)
+
+func searchOf(domains string) autopath.SearchFunc {
+	var list []dnsname.Name
+	for _, domain := range strings.Fields(domains) {
+		name, err := dnsname.Parse(domain)
+		if err != nil {
+			panic(err) // a constant of the tests
+		}
+		list = append(list, name)
+	}
+	return func(client netip.Addr) []dnsname.Name {
+		if client != pod {
+			return nil
+		}
+		return list
+	}
+}
+
+const kubelets = "shop.svc.cluster.local svc.cluster.local cluster.local example.com"
+
+func ask(t *testing.T, a *autopath.Autopath, name, qtype string, client netip.Addr) (*dns.Msg, error) {
+	t.Helper()
+	m := new(dns.Msg).SetQuestion(name, dns.StringToType[qtype])
+	parsed, _ := dnsname.Parse(name) // the zero Name for odd octets, as in dnsserver
+	return a.ServeDNS(t.Context(), &dnsserver.Query{Msg: m, Name: parsed, Client: netip.AddrPortFrom(client, 4000), Proto: dnsserver.UDP})
+}
+
+func TestAutopath(t *testing.T) {
+	nxdomain := ";; NXDOMAIN"
+	tests := []struct {
+		name    string
+		search  string // default: kubelets
+		records []string
+		ask     string // "name type"; default: google.com below the first domain, A
+		client  string // default: the pod
+		want    string
+		asked   int
+	}{
+		{
+			name: "an outside name", records: []string{"google.com. A 192.0.2.1"}, asked: 5,
+			want: "google.com.shop.svc.cluster.local. 5 CNAME google.com.\ngoogle.com. 30 A 192.0.2.1",
+		},
+		{
+			name: "letter case is the client's", ask: "GooGle.COM.Shop.svc.cluster.LOCAL. A", records: []string{"google.com. A 192.0.2.1"}, asked: 5,
+			want: "GooGle.COM.Shop.svc.cluster.LOCAL. 5 CNAME GooGle.COM.\nGooGle.COM. 30 A 192.0.2.1",
+		},
+		{
+			name: "a service of the pod's own namespace", ask: "web.shop.svc.cluster.local. A",
+			records: []string{"web.shop.svc.cluster.local. A 172.30.0.9", "web. A 192.0.2.1"}, asked: 1,
+			want: "web.shop.svc.cluster.local. 30 A 172.30.0.9",
+		},
+		{
+			name: "a service of another namespace", ask: "web.pay.shop.svc.cluster.local. A",
+			records: []string{"web.pay.svc.cluster.local. A 172.30.0.9", "web.pay. A 192.0.2.1"}, asked: 2,
+			want: "web.pay.shop.svc.cluster.local. 5 CNAME web.pay.svc.cluster.local.\nweb.pay.svc.cluster.local. 30 A 172.30.0.9",
+		},
+		{
+			name: "the site's domain", ask: "printer.shop.svc.cluster.local. A", records: []string{"printer.example.com. A 192.0.2.9"}, asked: 4,
+			want: "printer.shop.svc.cluster.local. 5 CNAME printer.example.com.\nprinter.example.com. 30 A 192.0.2.9",
+		},
+		{
+			name: "an alias's addresses count", records: []string{"google.com. CNAME www.google.com.", "google.com. A 192.0.2.1"}, asked: 5,
+			want: "google.com.shop.svc.cluster.local. 5 CNAME google.com.\ngoogle.com. 30 CNAME www.google.com.\ngoogle.com. 30 A 192.0.2.1",
+		},
+		{
+			// getaddrinfo asks for both, and stops where either has an address.
+			name: "the other family decides too", ask: "web.pay.shop.svc.cluster.local. AAAA",
+			records: []string{"web.pay.svc.cluster.local. A 172.30.0.9", "web.pay. AAAA 2001:db8::1"}, asked: 3,
+			want: "web.pay.shop.svc.cluster.local. 5 CNAME web.pay.svc.cluster.local.",
+		},
+		{
+			name: "of the own name too", ask: "web.shop.svc.cluster.local. AAAA",
+			records: []string{"web.shop.svc.cluster.local. A 172.30.0.9", "web.svc.cluster.local. AAAA 2001:db8::1"}, asked: 2,
+			want: "",
+		},
+		{
+			// A namespace shop is an empty non-terminal: shop.svc.cluster.local exists, and has no addresses.
+			name: "a name without addresses is passed", ask: "shop.shop.svc.cluster.local. A",
+			records: []string{"shop.svc.cluster.local. TXT x", "shop.example.com. A 192.0.2.9"}, asked: 5,
+			want: "shop.shop.svc.cluster.local. 5 CNAME shop.example.com.\nshop.example.com. 30 A 192.0.2.9",
+		},
+		{name: "nowhere", want: nxdomain, asked: 5},
+		{name: "another type", ask: "google.com.shop.svc.cluster.local. TXT", records: []string{"google.com. TXT x"}, want: nxdomain, asked: 1},
+		{name: "no pod of this node", client: "10.128.0.8", records: []string{"google.com. A 192.0.2.1"}, want: nxdomain, asked: 1},
+		{name: "IPv4-mapped address of the pod", client: "::ffff:10.128.0.7", records: []string{"google.com. A 192.0.2.1"}, asked: 5, want: "google.com.shop.svc.cluster.local. 5 CNAME google.com.\ngoogle.com. 30 A 192.0.2.1"},
+		{name: "a list of one", search: "shop.svc.cluster.local", records: []string{"google.com. A 192.0.2.1"}, want: nxdomain, asked: 1},
+		{name: "the second domain", ask: "google.com.svc.cluster.local. A", records: []string{"google.com. A 192.0.2.1"}, want: nxdomain, asked: 1},
+		{name: "the first domain itself", ask: "shop.svc.cluster.local. A", records: []string{"google.com. A 192.0.2.1"}, want: nxdomain, asked: 1},
+		{name: "the root in the list", search: "shop.svc.cluster.local .", records: []string{"google.com. A 192.0.2.1"}, asked: 2, want: "google.com.shop.svc.cluster.local. 5 CNAME google.com.\ngoogle.com. 30 A 192.0.2.1"},
+		{name: "odd octets", ask: `a\032b.shop.svc.cluster.local. A`, want: nxdomain, asked: 1},
+		{name: "failure on the way", records: []string{"google.com.example.com. servfail", "google.com. A 192.0.2.1"}, want: ";; SERVFAIL", asked: 4},
+		{name: "failure of the own name", records: []string{"google.com.shop.svc.cluster.local. servfail", "google.com. A 192.0.2.1"}, want: ";; SERVFAIL", asked: 1},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			w := &world{t: t, records: test.records}
+			name, qtype, _ := strings.Cut(or(test.ask, "google.com.shop.svc.cluster.local. A"), " ")
+			a := autopath.New(w, searchOf(or(test.search, kubelets)))
+			m, err := ask(t, a, name, qtype, netip.MustParseAddr(or(test.client, pod.String())))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if m.Question[0].Name != name && m.Rcode == dns.RcodeSuccess && len(m.Answer) > 0 && m.Answer[0].Header().Name != name {
+				t.Errorf("the answer is about %s", m.Answer[0].Header().Name)
+			}
+			m.AuthenticatedData = m.AuthenticatedData && strings.Contains(test.want, "CNAME")
+			if diff := dnstest.Diff(test.want, m); diff != "" {
+				t.Error(diff)
+			}
+			if len(w.asked) != test.asked {
+				t.Errorf("asked %d times, want %d: %q", len(w.asked), test.asked, w.asked)
+			}
+		})
+	}
+}
+
+func or(text, other string) string {
+	if text == "" {
+		return other
+	}
+	return text
+}
+
+// TestErrors: no error of the handler's becomes another name's answer.
+func TestErrors(t *testing.T) {
+	for _, at := range []string{"google.com.shop.svc.cluster.local.", "google.com.cluster.local.", "google.com."} {
+		for record, want := range map[string]error{at + " error": errWorld, at + " silent": nil} {
+			w := &world{t: t, records: []string{record}}
+			m, err := ask(t, autopath.New(w, searchOf(kubelets)), "google.com.shop.svc.cluster.local.", "A", pod)
+			if m != nil || !errors.Is(err, want) {
+				t.Errorf("%s: %v, %v", record, m, err)
+			}
+		}
+	}
+}
+
+// TestOrder is the resolver library's own: resolv.conf(5), with ndots more than the name's dots.
+func TestOrder(t *testing.T) {
+	w := &world{t: t}
+	if _, err := ask(t, autopath.New(w, searchOf(kubelets)), "google.com.shop.svc.cluster.local.", "AAAA", pod); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"google.com.shop.svc.cluster.local. AAAA", "google.com.svc.cluster.local. AAAA", "google.com.cluster.local. AAAA",
+		"google.com.example.com. AAAA", "google.com. AAAA",
+	}
+	if diff := cmp.Diff(want, w.asked); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestStats(t *testing.T) {
+	w := &world{t: t, records: []string{"google.com. A 192.0.2.1"}}
+	a := autopath.New(w, searchOf(kubelets))
+	for _, name := range []string{"google.com", "www.example.org", "nowhere"} {
+		if _, err := ask(t, a, name+".shop.svc.cluster.local.", "A", pod); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := a.Stats(), (autopath.Stats{Answered: 1, Saved: 4}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// TestLongNames: a name that is too long below a domain of the list is passed over, as libc passes it.
+func TestLongNames(t *testing.T) {
+	long := strings.Repeat("a23456789.", 21) + "b2345." // 216 octets of text
+	search := "s.svc.cluster.local " + strings.Repeat("long.", 9) + "example.com example.org"
+	w := &world{t: t, records: []string{long + "example.org. A 192.0.2.1"}}
+	m, err := ask(t, autopath.New(w, searchOf(search)), long+"s.svc.cluster.local.", "A", pod)
+	if err != nil || len(m.Answer) != 2 || len(w.asked) != 2 {
+		t.Errorf("%v, %v, asked %q", m, err, w.asked)
+	}
+	if slices.ContainsFunc(w.asked, func(s string) bool { return strings.Contains(s, "long.") }) {
+		t.Errorf("asked %q", w.asked)
+	}
+}
