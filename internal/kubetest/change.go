@@ -1,0 +1,121 @@
+package kubetest
+
+import (
+	"maps"
+	"slices"
+)
+
+// Apply sets the objects in YAML documents. It panics on what it cannot read: the text is part of the test.
+func (s *Server) Apply(text string) {
+	objects, err := Parse(text)
+	if err != nil {
+		panic(err)
+	}
+	for _, o := range objects {
+		s.Set(o)
+	}
+}
+
+// Set creates an object, or replaces the one of its name, and tells the watches.
+func (s *Server) Set(o Object) { s.set(o, false) }
+
+// Lose does what Set does, but no watch will ever tell of it: kubernetes#123072.
+func (s *Server) Lose(o Object) { s.set(o, true) }
+
+func (s *Server) set(o Object, lost bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.version++
+	made := encode(o, s.version)
+	s.recordLocked(made.resource, made.key(), made, lost)
+}
+
+// Delete deletes an object, and tells the watches. It does nothing when there is none.
+func (s *Server) Delete(kind, namespace, name string) { s.remove(kind, namespace, name, false) }
+
+// LoseDelete does what Delete does, but no watch will ever tell of it.
+func (s *Server) LoseDelete(kind, namespace, name string) { s.remove(kind, namespace, name, true) }
+
+func (s *Server) remove(kind, namespace, name string, lost bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, _, _ := resourceOf(newObject(kind))
+	key := namespace + "/" + name
+	if s.shelves[r].objects[key] == nil {
+		return
+	}
+	s.version++
+	s.recordLocked(r, key, nil, lost)
+}
+
+// Touch moves the version on, as a change of an object of another kind does.
+func (s *Server) Touch() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.version++
+}
+
+// recordLocked makes now, which may be nil, what is at key.
+func (s *Server) recordLocked(r resource, key string, now *object, lost bool) {
+	shelf := s.shelves[r]
+	was := shelf.objects[key]
+	if now == nil {
+		delete(shelf.objects, key)
+	} else {
+		shelf.objects[key] = now
+	}
+	shelf.history = append(shelf.history, change{version: s.version, was: was, now: now, lost: lost})
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// Backup is the state of a Server at one time.
+type Backup struct {
+	version uint64
+	objects map[resource]map[string]*object
+}
+
+// Backup returns the present state.
+func (s *Server) Backup() Backup {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := Backup{version: s.version, objects: make(map[resource]map[string]*object)}
+	for r, shelf := range s.shelves {
+		b.objects[r] = maps.Clone(shelf.objects)
+	}
+	return b
+}
+
+// Restore makes the state what it was, its version too, as an etcd does that is restored from a backup, and ends the
+// watches: the servers before it are restarted.
+func (s *Server) Restore(b Backup) {
+	s.mu.Lock()
+	s.version = b.version
+	for r, shelf := range s.shelves {
+		shelf.objects = maps.Clone(b.objects[r])
+		shelf.history, shelf.oldest = nil, s.version
+	}
+	s.mu.Unlock()
+	s.CloseWatches()
+}
+
+// Objects returns the objects of a kind, by namespace and name.
+func (s *Server) Objects(kind string) []Object {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, _, _ := resourceOf(newObject(kind))
+	var all []Object
+	for _, o := range s.sortedLocked(r) {
+		all = append(all, o.source.DeepCopyObject().(Object))
+	}
+	return all
+}
+
+func (s *Server) sortedLocked(r resource) []*object {
+	objects := s.shelves[r].objects
+	all := make([]*object, 0, len(objects))
+	for _, key := range slices.Sorted(maps.Keys(objects)) {
+		all = append(all, objects[key])
+	}
+	return all
+}

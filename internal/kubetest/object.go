@@ -1,0 +1,124 @@
+package kubetest
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+)
+
+// Object is an object of k8s.io/api: a *corev1.Service, *corev1.Endpoints, *corev1.Namespace, *corev1.Pod or
+// *discoveryv1.EndpointSlice.
+type Object interface {
+	metav1.Object
+	runtime.Object
+	Marshal() ([]byte, error)
+}
+
+// object is an Object as it is kept: encoded, and immutable.
+type object struct {
+	resource  resource
+	namespace string
+	name      string
+	version   uint64
+	labels    labels.Set
+	fields    fields.Set
+	source    Object
+	protobuf  []byte // without envelope
+}
+
+func (o *object) key() string { return o.namespace + "/" + o.name }
+
+// Parse reads objects from YAML documents. Those of other kinds are passed over.
+func Parse(text string) ([]Object, error) {
+	var all []Object
+	for document := range strings.SplitSeq(text, "\n---") {
+		var typeMeta metav1.TypeMeta
+		if err := yaml.Unmarshal([]byte(document), &typeMeta); err != nil {
+			return nil, fmt.Errorf("parsing objects: %w", err)
+		}
+		o := newObject(typeMeta.Kind)
+		if o == nil {
+			continue
+		}
+		if err := yaml.UnmarshalStrict([]byte(document), o); err != nil {
+			return nil, fmt.Errorf("parsing a %s: %w", typeMeta.Kind, err)
+		}
+		all = append(all, o)
+	}
+	return all, nil
+}
+
+func newObject(kind string) Object {
+	switch kind {
+	case "Service":
+		return new(corev1.Service)
+	case "EndpointSlice":
+		return new(discoveryv1.EndpointSlice)
+	case "Endpoints":
+		//lint:ignore SA1019 it is what old clusters have
+		return new(corev1.Endpoints)
+	case "Namespace":
+		return new(corev1.Namespace)
+	case "Pod":
+		return new(corev1.Pod)
+	}
+	return nil
+}
+
+func resourceOf(o Object) (r resource, kind, group string) {
+	switch o.(type) {
+	case *corev1.Service:
+		return "services", "Service", "v1"
+	case *discoveryv1.EndpointSlice:
+		return "endpointslices", "EndpointSlice", "discovery.k8s.io/v1"
+	//lint:ignore SA1019 it is what old clusters have
+	case *corev1.Endpoints:
+		return "endpoints", "Endpoints", "v1"
+	case *corev1.Namespace:
+		return "namespaces", "Namespace", "v1"
+	case *corev1.Pod:
+		return "pods", "Pod", "v1"
+	}
+	panic(fmt.Sprintf("kubetest: no resource for %T", o))
+}
+
+// encode makes an object of o as it is at version. It changes o's version and type, as a server does.
+func encode(o Object, version uint64) *object {
+	r, kind, group := resourceOf(o)
+	o.SetResourceVersion(strconv.FormatUint(version, 10))
+	data, err := o.Marshal()
+	if err != nil {
+		panic(fmt.Sprintf("kubetest: encoding a %s: %v", kind, err))
+	}
+	made := &object{
+		resource: r, namespace: o.GetNamespace(), name: o.GetName(), version: version,
+		labels: maps.Clone(o.GetLabels()), source: o.DeepCopyObject().(Object), protobuf: data,
+		fields: fields.Set{"metadata.name": o.GetName(), "metadata.namespace": o.GetNamespace()},
+	}
+	if pod, ok := o.(*corev1.Pod); ok {
+		made.fields["spec.nodeName"] = pod.Spec.NodeName
+		made.fields["status.phase"] = string(pod.Status.Phase)
+	}
+	made.source.GetObjectKind().SetGroupVersionKind(schema.FromAPIVersionAndKind(group, kind))
+	return made
+}
+
+// json returns the object as JSON.
+func (o *object) json() []byte {
+	data, err := json.Marshal(o.source)
+	if err != nil {
+		panic(fmt.Sprintf("kubetest: encoding %s: %v", o.key(), err))
+	}
+	return data
+}

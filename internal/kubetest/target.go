@@ -1,0 +1,97 @@
+package kubetest
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+)
+
+// resource is what the API calls a kind of object in a path.
+type resource string
+
+var resources = []resource{"services", "endpointslices", "endpoints", "namespaces", "pods"}
+
+// prefixes are where the resources are.
+func (r resource) prefix() string {
+	if r == "endpointslices" {
+		return "/apis/discovery.k8s.io/v1/"
+	}
+	return "/api/v1/"
+}
+
+const reviewPath = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+
+// target is what a request asks for.
+type target struct {
+	resource  resource
+	namespace string // "": all
+	watch     bool
+	review    bool // a SelfSubjectAccessReview
+	discovery bool // which resources discovery.k8s.io/v1 has
+
+	version   uint64
+	versioned bool // resourceVersion is given
+	limit     int  // 0: none
+	bookmarks bool
+	timeout   time.Duration // of a watch; 0: none
+	labels    labels.Selector
+	fields    fields.Selector
+}
+
+// parseTarget reports false for a path that is none of the API's.
+func parseTarget(r *http.Request) (t target, ok bool) {
+	switch path := strings.TrimSuffix(r.URL.Path, "/"); path {
+	case reviewPath:
+		t.review = true
+		return t, true
+	case "/apis/discovery.k8s.io/v1":
+		t.discovery, t.resource = true, "endpointslices"
+		return t, true
+	default:
+		if t.resource, t.namespace, ok = splitPath(path); !ok {
+			return t, false
+		}
+	}
+	q := r.URL.Query()
+	t.watch = q.Get("watch") == "1" || q.Get("watch") == "true"
+	t.bookmarks = q.Get("allowWatchBookmarks") == "true"
+	t.limit, _ = strconv.Atoi(q.Get("limit"))
+	seconds, _ := strconv.Atoi(q.Get("timeoutSeconds"))
+	t.timeout = time.Duration(seconds) * time.Second
+	var versionErr, labelErr, fieldErr error
+	if text := q.Get("resourceVersion"); text != "" {
+		t.version, versionErr = strconv.ParseUint(text, 10, 64)
+		t.versioned = true
+	}
+	t.labels, labelErr = labels.Parse(q.Get("labelSelector"))
+	t.fields, fieldErr = fields.ParseSelector(q.Get("fieldSelector"))
+	return t, versionErr == nil && labelErr == nil && fieldErr == nil
+}
+
+// splitPath reads /api/v1/RESOURCE and /api/v1/namespaces/NAMESPACE/RESOURCE.
+func splitPath(path string) (r resource, namespace string, ok bool) {
+	for _, r := range resources {
+		rest, found := strings.CutPrefix(path, r.prefix())
+		if !found {
+			continue
+		}
+		if rest == string(r) {
+			return r, "", true
+		}
+		within, found := strings.CutPrefix(rest, "namespaces/")
+		if namespace, name, two := strings.Cut(within, "/"); found && two && name == string(r) {
+			return r, namespace, true
+		}
+	}
+	return "", "", false
+}
+
+// matches reports whether the request asks for o, which may be nil.
+func (t target) matches(o *object) bool {
+	return o != nil && (t.namespace == "" || t.namespace == o.namespace) &&
+		t.labels.Matches(o.labels) && t.fields.Matches(o.fields)
+}

@@ -1,0 +1,144 @@
+package kubewire
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/node-dns/node-dns/internal/zone"
+)
+
+// convert makes of an object in JSON what object makes of one in protobuf.
+func (d *Decoder) convert(from *objectJSON) (Object, error) {
+	version, err := parseVersion([]byte(from.Metadata.ResourceVersion))
+	m := meta{
+		name:      []byte(from.Metadata.Name),
+		namespace: []byte(from.Metadata.Namespace),
+		service:   []byte(from.Metadata.Labels.Service),
+		version:   version,
+	}
+	if err == nil && len(m.name) == 0 {
+		err = fmt.Errorf("%w: it has no name", ErrMalformed)
+	}
+	d.ports, d.endpoints, d.addrs = d.ports[:0], d.endpoints[:0], d.addrs[:0]
+	var value any
+	if err == nil {
+		value, err = d.convertValue(&m, from)
+	}
+	if err != nil {
+		return Object{}, fmt.Errorf("reading a %v: %w", d.kind, err)
+	}
+	return m.object(d, value), nil
+}
+
+func (d *Decoder) convertValue(m *meta, from *objectJSON) (any, error) {
+	switch d.kind {
+	case Services:
+		return d.convertService(m, from)
+	case EndpointSlices:
+		return d.convertSlice(m, from)
+	case Endpoints:
+		return d.convertSubsets(m, from)
+	case Pods:
+		return d.convertPod(m, from), nil
+	default:
+		return Namespace{}, nil
+	}
+}
+
+func (d *Decoder) convertService(m *meta, from *objectJSON) (any, error) {
+	for _, ip := range from.Spec.ClusterIPs {
+		d.addAddr([]byte(ip))
+	}
+	spec := serviceSpec{
+		clusterIP:       []byte(from.Spec.ClusterIP),
+		kind:            []byte(from.Spec.Type),
+		externalName:    []byte(from.Spec.ExternalName),
+		publishNotReady: from.Spec.PublishNotReadyAddresses,
+		hasSelector:     len(from.Spec.Selector) > 0,
+	}
+	err := d.convertPorts(from.Spec.Ports)
+	return d.newService(m, &spec), err
+}
+
+func (d *Decoder) convertPorts(from []portJSON) error {
+	if len(from) > maxPorts {
+		return tooMany("ports", maxPorts)
+	}
+	for _, p := range from {
+		if p.Port >= 0 && p.Port <= 0xffff {
+			d.ports = append(d.ports, zone.Port{
+				Name:     d.names.text([]byte(p.Name)),
+				Number:   uint16(p.Port),
+				Protocol: parseProtocol([]byte(p.Protocol)),
+			})
+		}
+	}
+	return nil
+}
+
+func (d *Decoder) convertSlice(m *meta, from *objectJSON) (any, error) {
+	if len(m.service) == 0 {
+		return nil, nil
+	}
+	if err := d.convertPorts(from.Ports); err != nil {
+		return nil, err
+	}
+	for i := range from.Endpoints {
+		f := &from.Endpoints[i]
+		ready := f.Conditions.Ready == nil || *f.Conditions.Ready
+		if err := d.convertEndpoint(f.Addresses, f.Hostname, f.Zone, f.TargetRef, ready); err != nil {
+			return nil, err
+		}
+	}
+	return d.newSlice(m.key(d), string(m.service)), nil
+}
+
+func (d *Decoder) convertEndpoint(addresses []string, hostname, zone string, target referenceJSON, ready bool) error {
+	e := endpoint{hostname: []byte(hostname), zone: []byte(zone), notReady: !ready}
+	if target.Kind == "Pod" {
+		e.pod = []byte(target.Name)
+	}
+	d.addrs = d.addrs[:0]
+	for _, a := range addresses {
+		d.addAddr([]byte(a))
+	}
+	return d.addEndpoint(&e)
+}
+
+func (d *Decoder) convertSubsets(m *meta, from *objectJSON) (any, error) {
+	key := m.key(d)
+	var all []*zone.Slice
+	for _, subset := range from.Subsets {
+		d.ports, d.endpoints = d.ports[:0], d.endpoints[:0]
+		if err := d.convertPorts(subset.Ports); err != nil {
+			return nil, err
+		}
+		for i, a := range slices.Concat(subset.Addresses, subset.NotReadyAddresses) {
+			ready := i < len(subset.Addresses)
+			if err := d.convertEndpoint([]string{a.IP}, a.Hostname, "", a.TargetRef, ready); err != nil {
+				return nil, err
+			}
+		}
+		if len(d.endpoints) > 0 {
+			all = append(all, d.newSlice(subsetKey(key, len(all)), key.Name))
+		}
+	}
+	if len(all) == 0 {
+		return nil, nil
+	}
+	return all, nil
+}
+
+func (d *Decoder) convertPod(m *meta, from *objectJSON) any {
+	for _, ip := range from.Status.PodIPs {
+		d.addAddr([]byte(ip.IP))
+	}
+	if len(d.addrs) == 0 {
+		d.addAddr([]byte(from.Status.PodIP))
+	}
+	pod := &zone.Pod{Key: m.key(d)}
+	if !from.Spec.HostNetwork && !hasEnded(from.Status.Phase) {
+		pod.Addrs = slices.Clone(d.addrs)
+	}
+	return pod
+}

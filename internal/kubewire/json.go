@@ -1,0 +1,181 @@
+package kubewire
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// objectJSON is what is kept of an object of any kind while it is read: the kinds share no field name that would have
+// two meanings.
+type objectJSON struct {
+	Metadata struct {
+		Name            string `json:"name"`
+		Namespace       string `json:"namespace"`
+		ResourceVersion string `json:"resourceVersion"`
+		Labels          struct {
+			Service string `json:"kubernetes.io/service-name"`
+		} `json:"labels"`
+	} `json:"metadata"`
+	Spec struct {
+		Type                     string            `json:"type"`
+		ClusterIP                string            `json:"clusterIP"`
+		ClusterIPs               []string          `json:"clusterIPs"`
+		ExternalName             string            `json:"externalName"`
+		Ports                    []portJSON        `json:"ports"`
+		Selector                 map[string]string `json:"selector"`
+		PublishNotReadyAddresses bool              `json:"publishNotReadyAddresses"`
+		HostNetwork              bool              `json:"hostNetwork"`
+	} `json:"spec"`
+	Status struct {
+		Phase  string        `json:"phase"`
+		PodIP  string        `json:"podIP"`
+		PodIPs []addressJSON `json:"podIPs"`
+	} `json:"status"`
+	Endpoints []endpointJSON `json:"endpoints"`
+	Ports     []portJSON     `json:"ports"`
+	Subsets   []struct {
+		Addresses         []addressJSON `json:"addresses"`
+		NotReadyAddresses []addressJSON `json:"notReadyAddresses"`
+		Ports             []portJSON    `json:"ports"`
+	} `json:"subsets"`
+}
+
+type portJSON struct {
+	Name     string `json:"name"`
+	Port     int32  `json:"port"`
+	Protocol string `json:"protocol"`
+}
+
+type referenceJSON struct {
+	Kind string `json:"kind"`
+	Name string `json:"name"`
+}
+
+type addressJSON struct {
+	IP        string        `json:"ip"`
+	Hostname  string        `json:"hostname"`
+	TargetRef referenceJSON `json:"targetRef"`
+}
+
+type endpointJSON struct {
+	Addresses  []string `json:"addresses"`
+	Conditions struct {
+		Ready *bool `json:"ready"`
+	} `json:"conditions"`
+	Hostname  string        `json:"hostname"`
+	TargetRef referenceJSON `json:"targetRef"`
+	Zone      string        `json:"zone"`
+}
+
+// listJSON reads a list. Its metadata may come before or after the items.
+func (d *Decoder) listJSON(body io.Reader, each func(Object) error) (meta listMeta, err error) {
+	bound := &bounded{r: bufio.NewReaderSize(body, readAhead), left: maxObject}
+	values := json.NewDecoder(bound)
+	if err := expect(values, json.Delim('{')); err != nil {
+		return meta, err
+	}
+	for values.More() {
+		key, err := values.Token()
+		if err != nil {
+			return meta, malformed(err)
+		}
+		switch key {
+		case "metadata":
+			err = meta.decode(values)
+		case "items":
+			err = d.itemsJSON(values, bound, each)
+		case "kind":
+			var kind string
+			if err = values.Decode(&kind); err == nil && kind != d.kind.String()+"List" {
+				err = fmt.Errorf("%w: it is a %.100q", ErrMalformed, kind)
+			}
+		default:
+			var ignored json.RawMessage
+			err = values.Decode(&ignored)
+		}
+		if err != nil {
+			return meta, malformed(err)
+		}
+	}
+	return meta, expect(values, json.Delim('}'))
+}
+
+func (m *listMeta) decode(values *json.Decoder) error {
+	var from struct {
+		ResourceVersion string `json:"resourceVersion"`
+		Continue        string `json:"continue"`
+	}
+	if err := values.Decode(&from); err != nil {
+		return err
+	}
+	m.more = from.Continue != ""
+	var err error
+	m.version, err = parseVersion([]byte(from.ResourceVersion))
+	return err
+}
+
+func (d *Decoder) itemsJSON(values *json.Decoder, bound *bounded, each func(Object) error) error {
+	start, err := values.Token()
+	if err != nil || start == nil { // null: none, as Go writes an empty list
+		return err
+	}
+	if start != json.Delim('[') {
+		return fmt.Errorf("%w: items are no list", ErrMalformed)
+	}
+	for values.More() {
+		bound.left = maxObject
+		var from objectJSON
+		if err := values.Decode(&from); err != nil {
+			return err
+		}
+		object, err := d.convert(&from)
+		if err != nil {
+			return err
+		}
+		if err := each(object); err != nil {
+			return err
+		}
+	}
+	bound.left = maxObject
+	return expect(values, json.Delim(']'))
+}
+
+func (d *Decoder) eventJSON(values *json.Decoder, bound *bounded) (event Event, err error) {
+	bound.left = maxObject
+	var from struct {
+		Type   string          `json:"type"`
+		Object json.RawMessage `json:"object"`
+	}
+	if err := values.Decode(&from); err != nil {
+		if errors.Is(err, io.EOF) {
+			return Event{}, io.EOF
+		}
+		return Event{}, malformed(err)
+	}
+	if from.Type == "ERROR" {
+		event.Type = Failed
+		event.Status, err = parseStatusJSON(from.Object)
+		return event, err
+	}
+	var object objectJSON
+	if err := json.Unmarshal(from.Object, &object); err != nil {
+		return Event{}, malformed(err)
+	}
+	switch from.Type {
+	case "ADDED", "MODIFIED":
+		event.Object, err = d.convert(&object)
+	case "DELETED":
+		event.Type = Deleted
+		event.Object, err = d.convert(&object)
+		event.Object.Value = nil
+	case "BOOKMARK":
+		event.Type = Bookmark
+		event.Object.Version, err = parseVersion([]byte(object.Metadata.ResourceVersion))
+	default:
+		err = fmt.Errorf("%w: event type %.40q", ErrMalformed, from.Type)
+	}
+	return event, err
+}

@@ -1,0 +1,175 @@
+package kubewire
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+)
+
+// Decoder reads objects of one kind. It is for one goroutine.
+type Decoder struct {
+	kind  Kind
+	names interner
+	*scratch
+}
+
+// NewDecoder returns a Decoder for objects of kind.
+func NewDecoder(kind Kind) *Decoder {
+	return &Decoder{kind: kind, names: newInterner(), scratch: new(scratch)}
+}
+
+// List reads the answer to a LIST, and calls each for every item as it comes. It returns the version that the list as
+// a whole is of: 0 with an error. When each returns an error, that ends the reading and is returned.
+func (d *Decoder) List(body io.Reader, format Format, each func(Object) error) (version uint64, err error) {
+	var meta listMeta
+	if format == JSON {
+		meta, err = d.listJSON(body, each)
+	} else {
+		meta, err = d.listProtobuf(body, each)
+	}
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("reading a list of %v: %w", d.kind, err)
+	case meta.more:
+		return 0, fmt.Errorf("reading a list of %v: %w: it is a part of the list, and the whole was asked for", d.kind, ErrMalformed)
+	case meta.version == 0:
+		return 0, fmt.Errorf("reading a list of %v: %w: it has no resourceVersion", d.kind, ErrMalformed)
+	}
+	return meta.version, nil
+}
+
+// listMeta is what is kept of a meta/v1 ListMeta.
+type listMeta struct {
+	version uint64
+	more    bool // there is a continue token
+}
+
+// magic begins every object in protobuf, before the runtime.Unknown that holds it: k8s.io/apimachinery
+// pkg/runtime/serializer/protobuf. Only the WatchEvent around an object has none.
+const magic = "k8s\x00"
+
+// listProtobuf reads a runtime.Unknown: 1 typeMeta (1 apiVersion, 2 kind), 2 raw, 3 contentEncoding, 4 contentType.
+func (d *Decoder) listProtobuf(body io.Reader, each func(Object) error) (meta listMeta, err error) {
+	s := newStream(body)
+	start, err := s.take(uint64(len(magic)), uint64(len(magic)))
+	if err != nil {
+		return meta, err
+	}
+	if string(start) != magic {
+		return meta, fmt.Errorf("%w: it does not begin as Kubernetes protobuf does", ErrMalformed)
+	}
+	for {
+		num, wire, err := s.field()
+		switch {
+		case errors.Is(err, io.EOF):
+			return meta, nil
+		case err != nil:
+			return meta, err
+		case num == 1 && wire == wireBytes:
+			err = d.checkKind(s)
+		case num == 2 && wire == wireBytes:
+			err = d.items(s, &meta, each)
+		default:
+			err = s.skip(wire)
+		}
+		if err != nil {
+			return meta, err
+		}
+	}
+}
+
+// checkKind reads the TypeMeta of the list.
+func (d *Decoder) checkKind(s *stream) error {
+	n, err := s.length()
+	if err != nil {
+		return err
+	}
+	typeMeta, err := s.take(n, maxMeta)
+	if err != nil {
+		return err
+	}
+	f := fields{rest: typeMeta}
+	for f.next() {
+		if f.isBytes(2) && string(f.bytes) != d.kind.String()+"List" {
+			return fmt.Errorf("%w: it is a %.100q", ErrMalformed, f.bytes)
+		}
+	}
+	return f.err
+}
+
+// items reads the list itself: 1 metadata, 2 items. This is so for lists of every kind.
+func (d *Decoder) items(s *stream, meta *listMeta, each func(Object) error) error {
+	n, err := s.length()
+	if err != nil {
+		return err
+	}
+	s.left = n
+	for s.left > 0 {
+		num, wire, err := s.field()
+		switch {
+		case err != nil:
+		case num == 1 && wire == wireBytes:
+			err = s.message(maxMeta, meta.parse)
+		case num == 2 && wire == wireBytes:
+			err = s.message(maxObject, func(item []byte) error { return d.item(item, each) })
+		default:
+			err = s.skip(wire)
+		}
+		if err != nil {
+			return unexpected(err)
+		}
+	}
+	s.left = math.MaxUint64
+	return nil
+}
+
+func (d *Decoder) item(message []byte, each func(Object) error) error {
+	object, err := d.object(message)
+	if err != nil {
+		return err
+	}
+	return each(object)
+}
+
+// message reads the message that is a field's value, and hands it to read.
+func (s *stream) message(limit uint64, read func([]byte) error) error {
+	n, err := s.length()
+	if err != nil {
+		return err
+	}
+	message, err := s.take(n, limit)
+	if err != nil {
+		return err
+	}
+	return read(message)
+}
+
+// parse reads a ListMeta: 2 resourceVersion, 3 continue.
+func (m *listMeta) parse(message []byte) (err error) {
+	f := fields{rest: message}
+	for f.next() {
+		switch {
+		case f.isBytes(2):
+			if m.version, err = parseVersion(f.bytes); err != nil {
+				return err
+			}
+		case f.isBytes(3):
+			m.more = len(f.bytes) > 0
+		}
+	}
+	return f.err
+}
+
+// parseVersion reads a resourceVersion; "" is 0.
+func parseVersion(text []byte) (uint64, error) {
+	if len(text) == 0 {
+		return 0, nil
+	}
+	version, err := strconv.ParseUint(string(text), 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%w: resourceVersion %.40q is not a number", ErrMalformed, text)
+	}
+	return version, nil
+}

@@ -1,0 +1,115 @@
+package kubewire
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Status is why the API server refuses or ends something.
+type Status struct {
+	Code       int
+	Reason     string        // one word, as Forbidden or Expired
+	Message    string        // for people
+	RetryAfter time.Duration // 0: the server does not say
+	// TooLargeVersion: the version that was asked for lies in the server's future.
+	TooLargeVersion bool
+}
+
+// tooLargeVersion is the reason of a cause in the status's details: k8s.io/apimachinery CauseTypeResourceVersionTooLarge.
+const tooLargeVersion = "ResourceVersionTooLarge"
+
+// ParseStatus reads the body of an answer that is no success. Whatever cannot be read becomes the message: proxies and
+// the server's own filters answer with plain text.
+func ParseStatus(code int, contentType string, body []byte) Status {
+	var status Status
+	format, err := ParseFormat(contentType)
+	switch {
+	case err != nil:
+	case format == Protobuf:
+		var raw []byte
+		if raw, err = unwrap(body); err == nil {
+			status, err = parseStatus(raw)
+		}
+	default:
+		status, err = parseStatusJSON(body)
+	}
+	if err != nil {
+		status = Status{Message: fmt.Sprintf("%.200s", body)}
+	}
+	status.Code = code
+	return status
+}
+
+// parseStatus reads a meta/v1 Status: 3 message, 4 reason, 5 details, 6 code.
+func parseStatus(message []byte) (s Status, err error) {
+	f := fields{rest: message}
+	for f.next() {
+		switch {
+		case f.isBytes(3):
+			s.Message = string(f.bytes)
+		case f.isBytes(4):
+			s.Reason = string(f.bytes)
+		case f.isBytes(5):
+			err = s.parseDetails(f.bytes)
+		case f.isVarint(6):
+			s.Code = int(int32(f.value))
+		}
+		if err != nil {
+			return s, err
+		}
+	}
+	return s, f.err
+}
+
+// parseDetails reads StatusDetails: 4 causes (1 reason), 5 retryAfterSeconds.
+func (s *Status) parseDetails(message []byte) error {
+	f := fields{rest: message}
+	for f.next() {
+		switch {
+		case f.isBytes(4):
+			cause := fields{rest: f.bytes}
+			for cause.next() {
+				if cause.isBytes(1) && string(cause.bytes) == tooLargeVersion {
+					s.TooLargeVersion = true
+				}
+			}
+			if cause.err != nil {
+				return cause.err
+			}
+		case f.isVarint(5):
+			s.RetryAfter = seconds(int32(f.value))
+		}
+	}
+	return f.err
+}
+
+// statusJSON is a meta/v1 Status as JSON.
+type statusJSON struct {
+	Message string `json:"message"`
+	Reason  string `json:"reason"`
+	Code    int    `json:"code"`
+	Details struct {
+		Causes []struct {
+			Reason string `json:"reason"`
+		} `json:"causes"`
+		RetryAfterSeconds int32 `json:"retryAfterSeconds"`
+	} `json:"details"`
+}
+
+func parseStatusJSON(data []byte) (Status, error) {
+	var from statusJSON
+	if err := json.Unmarshal(data, &from); err != nil {
+		return Status{}, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	s := Status{
+		Code: from.Code, Reason: from.Reason, Message: from.Message,
+		RetryAfter: seconds(from.Details.RetryAfterSeconds),
+	}
+	for _, cause := range from.Details.Causes {
+		s.TooLargeVersion = s.TooLargeVersion || cause.Reason == tooLargeVersion
+	}
+	return s, nil
+}
+
+func seconds(n int32) time.Duration { return time.Duration(max(n, 0)) * time.Second }

@@ -1,0 +1,131 @@
+package kubewire
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+)
+
+const (
+	readAhead  = 16 << 10
+	keepBuffer = 256 << 10 // a buffer that one big object made larger than this is not kept for the next ones
+	maxMeta    = 64 << 10  // of the parts of a list that are not its items
+)
+
+// stream reads a message that is too big to be held, field by field.
+type stream struct {
+	r    *bufio.Reader
+	left uint64 // octets of the message that are still to come; of one that goes to the end of the body: MaxUint64
+	buf  []byte // what take returned last
+}
+
+func newStream(r io.Reader) *stream {
+	return &stream{r: bufio.NewReaderSize(r, readAhead), left: math.MaxUint64}
+}
+
+// field returns number and wire type of the next field; io.EOF after the last one.
+func (s *stream) field() (num, wire uint64, err error) {
+	tag, err := s.varint()
+	return tag >> 3, tag & 7, err
+}
+
+// varint reads a varint. It is io.EOF where none begins.
+func (s *stream) varint() (v uint64, err error) {
+	for shift := 0; shift < 64; shift += 7 {
+		if s.left == 0 {
+			return 0, cutOff(shift)
+		}
+		b, err := s.r.ReadByte()
+		if err == io.EOF {
+			return 0, cutOff(shift)
+		}
+		if err != nil {
+			return 0, err
+		}
+		s.left--
+		v |= uint64(b&0x7f) << shift
+		if b < 0x80 {
+			return v, nil
+		}
+	}
+	return 0, fmt.Errorf("%w: varint is longer than 64 bits", ErrMalformed)
+}
+
+// cutOff is the error of a varint that ends after so many bits.
+func cutOff(bits int) error {
+	if bits == 0 {
+		return io.EOF
+	}
+	return io.ErrUnexpectedEOF
+}
+
+// length reads the length of a field of octets, and makes sure that the message has room for it.
+func (s *stream) length() (uint64, error) {
+	n, err := s.varint()
+	switch {
+	case err != nil:
+		return 0, unexpected(err)
+	case n > s.left:
+		return 0, fmt.Errorf("%w: field of %d octets in a message that has %d left", ErrMalformed, n, s.left)
+	}
+	return n, nil
+}
+
+// take reads n octets, which are good until the next call.
+func (s *stream) take(n, limit uint64) ([]byte, error) {
+	if n > limit {
+		return nil, fmt.Errorf("%w: %d octets, of at most %d", ErrTooBig, n, limit)
+	}
+	if cap(s.buf) > keepBuffer && n <= keepBuffer {
+		s.buf = nil
+	}
+	s.buf = grow(s.buf, int(n))
+	if _, err := io.ReadFull(s.r, s.buf); err != nil {
+		return nil, unexpected(err)
+	}
+	s.left -= n
+	return s.buf, nil
+}
+
+// grow returns a buffer of n octets, b itself when it is large enough.
+func grow(b []byte, n int) []byte {
+	if cap(b) >= n {
+		return b[:n]
+	}
+	return make([]byte, n, max(n, 2*cap(b)))
+}
+
+// skip passes over the value of a field.
+func (s *stream) skip(wire uint64) error {
+	var n uint64
+	var err error
+	switch wire {
+	case wireVarint:
+		_, err = s.varint()
+		return unexpected(err)
+	case wireBytes:
+		n, err = s.length()
+	case wireFixed64:
+		n = 8
+	case wireFixed32:
+		n = 4
+	default:
+		err = fmt.Errorf("%w: wire type %d", ErrMalformed, wire)
+	}
+	if err != nil {
+		return err
+	}
+	discarded, err := io.CopyN(io.Discard, s.r, int64(min(n, math.MaxInt64)))
+	s.left -= uint64(discarded)
+	return unexpected(err)
+}
+
+// unexpected is err, where the end is too early.
+func unexpected(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
