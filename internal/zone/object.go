@@ -1,6 +1,9 @@
 package zone
 
-import "net/netip"
+import (
+	"net/netip"
+	"slices"
+)
 
 // Key names a Kubernetes object that has a namespace.
 type Key struct{ Namespace, Name string }
@@ -65,4 +68,14 @@ type Endpoint struct {
 type Pod struct {
 	Key
 	Addrs []netip.Addr // status.podIPs; none while it has none, or uses the host's network
+}
+
+// equal says whether both Services say the same; nil is no Service.
+func (s *Service) equal(other *Service) bool {
+	if s == nil || other == nil {
+		return s == other
+	}
+	return s.Key == other.Key && s.Kind == other.Kind && s.ExternalName == other.ExternalName &&
+		s.PublishNotReady == other.PublishNotReady && s.HasSelector == other.HasSelector &&
+		slices.Equal(s.ClusterIPs, other.ClusterIPs) && slices.Equal(s.Ports, other.Ports)
 }

@@ -1,0 +1,194 @@
+package zone
+
+import (
+	"net/netip"
+	"strings"
+
+	"github.com/miekg/dns"
+)
+
+// endpoints answers for the ready endpoints of a Service, with k labels before its name.
+func (l *lookup) endpoints(v *view, k int) {
+	v = l.whole(v)
+	if v == nil {
+		return
+	}
+	l.view = v
+	var pick selection
+	if l.cfg.isOpenShift {
+		pick.ports.kind = noPort
+	}
+	switch {
+	case k == 0, l.cfg.isOpenShift && string(l.label(k-1)) == "_endpoints":
+	case l.cfg.Zonal && v.svc.Kind == Headless && string(l.label(k-1)) == "_zone":
+		l.zonal(v, pick, k-1)
+		return
+	case l.underscored(k):
+		pick.ports = l.ports(k)
+	case k == 1 || l.cfg.isOpenShift:
+		pick.host = newHostFilter(l.label(k-1), l.cfg.isOpenShift)
+	default:
+		l.nxdomain()
+		return
+	}
+	l.pick(v, pick)
+}
+
+// pick answers with the endpoints of a selection. Where there is none the name does not exist (section 2.4.1 of the
+// Kubernetes specification); with SkyDNS the name of a Service and every host below it does.
+func (l *lookup) pick(v *view, pick selection) {
+	found := l.add(v, &pick)
+	switch {
+	case found && l.isBetween(pick.ports):
+		l.records, l.extra = l.records[:0], l.extra[:0]
+	case found:
+	case !l.cfg.isOpenShift, pick.ports.kind != noPort && !pick.ports.any(v.svc.Ports):
+		l.nxdomain()
+	}
+}
+
+// zonal answers for names below _zone, k labels: ZONE.pin has the endpoints in the zone, ZONE.prefer all when there are
+// none.
+func (l *lookup) zonal(v *view, pick selection, k int) {
+	directive := ""
+	if k > 0 {
+		directive = string(l.label(k - 1))
+	}
+	switch {
+	case k > 2, k > 0 && directive != "pin" && directive != "prefer":
+		l.nxdomain()
+		return
+	case k < 2: // an empty non-terminal when there is an endpoint
+		if !l.add(v, &pick) {
+			l.nxdomain()
+		}
+		l.records, l.extra = l.records[:0], l.extra[:0]
+		return
+	}
+	pick.zone = l.label(0)
+	if directive == "prefer" && !l.add(v, &pick) {
+		pick.zone = nil
+	}
+	if len(l.records) == 0 {
+		l.pick(v, pick)
+	}
+}
+
+// whole returns v with all its slices; nil when they must be fetched first.
+func (l *lookup) whole(v *view) *view {
+	switch {
+	case l.cfg.Endpoints == nil || v.svc.Kind == Headless:
+		return v
+	case l.fetched == nil:
+		l.verdict, l.view = lacking, v
+	}
+	return l.fetched
+}
+
+// isEmpty says whether the Service has no ready endpoint; false as well when that is not known.
+func (l *lookup) isEmpty(v *view) bool {
+	if v = l.whole(v); v == nil {
+		return false
+	}
+	for _, s := range v.slices {
+		for c := s.endpoints(); c.next(); {
+			if v.isReady(&c) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// selection says which endpoints, and which of their ports, a name is of. Its zero value is all.
+type selection struct {
+	host  hostFilter
+	zone  []byte // in lower case; nil: any
+	ports portFilter
+}
+
+// add adds the records of the ready endpoints that are selected, and says whether there is any, of whatever family.
+func (l *lookup) add(v *view, pick *selection) (found bool) {
+	for _, s := range v.slices {
+		if pick.ports.kind > noPort && !pick.ports.any(s.ports) {
+			continue
+		}
+		for c := s.endpoints(); c.next(); {
+			if !v.isReady(&c) || pick.zone != nil && !foldEqual(c.Zone, pick.zone) ||
+				pick.host.label != nil && !pick.host.matches(l.hostOf(&c)) {
+				continue
+			}
+			found = true
+			if l.qtype == dns.TypeSRV {
+				l.addPorts(s, &c, &pick.ports)
+			} else {
+				l.addAddr(c.Addr, l.qtype)
+			}
+		}
+	}
+	return found
+}
+
+// addPorts adds the SRV records of an endpoint, one for each port that it has.
+func (l *lookup) addPorts(s *slice, c *cursor, ports *portFilter) {
+	target := l.hostOf(c)
+	if ports.kind == noPort {
+		l.addExtra(l.addSRV(target), c.Addr)
+		return
+	}
+	before := l.shares
+	for _, p := range s.ports {
+		if !ports.matches(p) || p.Number == 0 {
+			continue
+		}
+		target.port = p.Number
+		if i := l.addSRV(target); l.shares == before+1 {
+			l.addExtra(i, c.Addr)
+		}
+	}
+	if len(s.ports) == 0 {
+		l.shares++
+	}
+}
+
+// hostOf returns a record with the name of an endpoint below its Service.
+func (l *lookup) hostOf(c *cursor) record {
+	switch {
+	case c.Hostname != "":
+		return record{form: named, label: c.Hostname}
+	case l.cfg.EndpointPodNames && isLabel(c.Pod):
+		return record{form: named, label: c.Pod}
+	case l.cfg.isOpenShift:
+		return record{form: hashed, addr: c.Addr}
+	}
+	return record{form: dashed, addr: c.Addr}
+}
+
+// hostFilter says which endpoints the label before their Service names. An endpoint without a hostname has two names
+// with OpenShift, that of SkyDNS and that of CoreDNS.
+type hostFilter struct {
+	label  []byte     // nil: all endpoints
+	addr   netip.Addr // that the label says with dashes
+	hash   uint32
+	isHash bool
+}
+
+func newHostFilter(label []byte, hashes bool) hostFilter {
+	f := hostFilter{label: label, addr: undash(label)}
+	if hashes {
+		f.hash, f.isHash = unhash(label)
+	}
+	return f
+}
+
+func (f *hostFilter) matches(r record) bool {
+	if r.form == named {
+		return r.label == string(f.label)
+	}
+	return r.addr == f.addr || f.isHash && hash(r.addr) == f.hash
+}
+
+// foldEqual says whether text is label in whatever case; label is in lower case.
+func foldEqual(text string, label []byte) bool {
+	return len(text) == len(label) && strings.EqualFold(text, string(label))
+}

@@ -1,0 +1,156 @@
+package zone
+
+import "github.com/miekg/dns"
+
+// lookup is one question on its way to an answer: the rules are its methods. It is reused, and allocates nothing once
+// it is warm.
+type lookup struct {
+	question
+	answer
+	cfg      *settings
+	snapshot *Snapshot
+	domain   *domain       // of the question; nil when it is of a reverse zone
+	fetched  *view         // the Service of answer.view with the slices that the Snapshot lacks; nil: not fetched
+	found    []*view       // the same of the Services at answer.addr; nil: not fetched
+	scratch  [maxName]byte // for answer.target
+	hosts    []uint16      // where in the message the host of each record is; 0: out of reach
+	wire     []byte        // a message
+}
+
+// resolve answers the question from the Snapshot.
+func (l *lookup) resolve() {
+	l.reset()
+	l.ttl = l.cfg.ttl
+	l.domain = nil
+	for i := range l.cfg.domains {
+		if below, in := l.within(&l.cfg.domains[i]); in {
+			l.domain, l.zoneAt = &l.cfg.domains[i], below
+			l.inDomain(below)
+			l.finish()
+			return
+		}
+	}
+	l.reverse()
+	l.finish()
+}
+
+// finish does what is the same for all names. ANY has a HINFO record for its answer (RFC 8482 section 4.2).
+func (l *lookup) finish() {
+	switch {
+	case l.verdict != answered && l.verdict != chased:
+		return
+	case l.qtype == dns.TypeANY && l.rcode == dns.RcodeSuccess:
+		l.verdict = answered
+		l.records, l.extra = append(l.records[:0], record{rtype: dns.TypeHINFO}), l.extra[:0]
+	case l.view != nil && l.view.repeats > 0:
+		l.unique()
+	}
+	if l.snapshot.stale {
+		l.ttl = min(l.ttl, staleTTL)
+	}
+}
+
+// staleTTL is in seconds, RFC 8767 section 4.
+const staleTTL = 30
+
+// inDomain answers for a name with k labels below the cluster domain.
+func (l *lookup) inDomain(k int) {
+	if k == 0 {
+		l.apex()
+		return
+	}
+	top := k - 1
+	switch string(l.label(top)) {
+	case "svc":
+		l.sub = "svc"
+		l.services(top)
+	case "endpoints":
+		if !l.cfg.isOpenShift {
+			l.nxdomain()
+			return
+		}
+		l.sub = "endpoints"
+		l.services(top)
+	case "pod":
+		l.pods(top)
+	case "dns":
+		l.inDNS(top)
+	case "dns-version":
+		l.dnsVersion(top)
+	default:
+		l.nxdomain()
+	}
+}
+
+// apex answers for the apex of a zone, the cluster domain or a reverse zone.
+func (l *lookup) apex() {
+	switch l.qtype {
+	case dns.TypeSOA:
+		l.ttl = l.cfg.negativeTTL
+		l.records = append(l.records, record{rtype: dns.TypeSOA})
+	case dns.TypeNS:
+		l.records = append(l.records, record{rtype: dns.TypeNS})
+		for _, addr := range l.cfg.Nameservers {
+			l.addExtra(0, addr)
+		}
+	}
+}
+
+// inDNS answers for dns.DOMAIN and the names below it: the nameserver's, as CoreDNS has it, and with OpenShift the one
+// that SkyDNS has for itself.
+func (l *lookup) inDNS(k int) {
+	switch {
+	case k == 0: // an empty non-terminal
+	case k == 1 && string(l.label(0)) == "ns":
+		for _, addr := range l.cfg.Nameservers {
+			l.addAddr(addr, l.qtype)
+		}
+	case k == 1 && l.cfg.isOpenShift && string(l.label(0)) == "local":
+		l.sub = "svc"
+		l.alias()
+	default:
+		l.nxdomain()
+	}
+}
+
+// dnsVersion answers for dns-version.DOMAIN: section 2.2 of the Kubernetes specification.
+func (l *lookup) dnsVersion(k int) {
+	switch {
+	case k > 0:
+		l.nxdomain()
+	case l.qtype == dns.TypeTXT:
+		l.ttl = versionTTL
+		l.records = append(l.records, record{rtype: dns.TypeTXT})
+	}
+}
+
+const (
+	version    = "1.1.0"
+	versionTTL = 28800 // seconds, as in the specification's example
+)
+
+// keyOfKubernetes is the viewKey of the Service that openshift.default.svc is another name of.
+const (
+	keyOfKubernetes = "\x0akubernetes\x07default"
+	keyOfOpenShift  = "\x09openshift\x07default"
+)
+
+// alias answers with the Service kubernetes, as SkyDNS does for names of its own.
+func (l *lookup) alias() {
+	v := l.snapshot.services.get(keyOfKubernetes)
+	if v == nil || v.svc == nil {
+		l.nxdomain()
+		return
+	}
+	l.service(v, 0)
+}
+
+// exposes says whether names of the namespace are answered at all.
+func (l *lookup) exposes(name []byte) bool {
+	return l.cfg.namespaces == nil || l.cfg.namespaces[string(name)]
+}
+
+// exists says whether there is the namespace, as far as names are concerned.
+func (l *lookup) exists(name []byte) bool {
+	return l.exposes(name) && l.snapshot.namespaces.find(name) != (namespace{})
+}

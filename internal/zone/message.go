@@ -1,0 +1,312 @@
+package zone
+
+import (
+	"encoding/binary"
+
+	"github.com/miekg/dns"
+)
+
+// asking is what a response takes over from its query, apart from the question.
+type asking struct {
+	id    uint16
+	flags uint16 // RD and CD
+	edns  bool   // there is an OPT record
+	do    bool   // it has the DO bit
+	limit int    // octets that the response may have
+}
+
+// Sizes and bits of RFC 1035 section 4.1, RFC 4035 section 3.2.2 and RFC 6891 section 6.1.
+const (
+	headerSize  = 12
+	bitQR       = 1 << 15
+	bitAA       = 1 << 10
+	bitTC       = 1 << 9
+	bitRD       = 1 << 8
+	bitRA       = 1 << 7
+	bitCD       = 1 << 4
+	maskOpcode  = 0xf << 11
+	pointerBits = 0xc000
+	maxPointer  = 0x3fff
+	ednsSize    = 1232 // DNS flag day 2020
+	optSize     = 11
+	bitDO       = 1 << 15
+)
+
+// message is a response while it is written.
+type message struct {
+	*lookup
+	out   []byte
+	start int // of the message in out
+	limit int // for len(out)
+
+	domainAt  int // where the cluster domain is in the message, 0: nowhere yet
+	serviceAt int // the same of the Service that SRV records are of
+}
+
+// appendResponse writes the answer as a message to dst. What does not fit is left out: of the answer with TC set, of the
+// additional section, which a client can do without (RFC 2181 section 9), silently and all of it.
+func (l *lookup) appendResponse(dst []byte, q asking) []byte {
+	m := message{lookup: l, out: dst, start: len(dst), limit: len(dst) + q.limit}
+	if l.domain != nil {
+		m.domainAt = headerSize + int(l.labels[l.zoneAt])
+	}
+	if q.edns {
+		m.limit -= m.ednsSize()
+	}
+	flags := q.flags&(bitRD|bitCD) | bitQR | bitAA | bitRA | uint16(l.rcode)
+	m.out = append(m.out, byte(q.id>>8), byte(q.id), 0, 0, 0, 1, 0, 0, 0, 0, 0, 0)
+	m.out = append(m.out, l.asked...)
+	m.u16(l.qtype)
+	m.u16(dns.ClassINET)
+	fits := m.answers()
+	switch {
+	case !fits:
+		flags |= bitTC
+	case len(l.records) == 0:
+		m.negative()
+	default:
+		m.additional()
+	}
+	if q.edns {
+		m.edns(q.do)
+	}
+	binary.BigEndian.PutUint16(m.out[m.start+2:], flags)
+	return m.out
+}
+
+func (m *message) u16(v uint16) { m.out = binary.BigEndian.AppendUint16(m.out, v) }
+func (m *message) u32(v uint32) { m.out = binary.BigEndian.AppendUint32(m.out, v) }
+
+// at is where the next octet goes in the message.
+func (m *message) at() int { return len(m.out) - m.start }
+
+// count sets a count of the header.
+func (m *message) count(section, n int) {
+	binary.BigEndian.PutUint16(m.out[m.start+section:], uint16(n))
+}
+
+// Where the counts are in the header.
+const (
+	anCount = 6
+	nsCount = 8
+	arCount = 10
+)
+
+// answers writes the answer section, from a record on that is another each time. It returns false when one does not fit.
+func (m *message) answers() bool {
+	n := len(m.records)
+	if n == 0 {
+		return true
+	}
+	if m.haveHosts() {
+		m.hosts = append(m.hosts[:0], make([]uint16, n)...)
+	}
+	first := 0
+	if n > 1 && !m.ordered {
+		first = m.cfg.Rotate(n)
+	}
+	for i := range n {
+		before := len(m.out)
+		m.answer((first + i) % n)
+		if len(m.out) > m.limit {
+			m.out = m.out[:before]
+			m.count(anCount, i)
+			return false
+		}
+	}
+	m.count(anCount, n)
+	return true
+}
+
+// haveHosts says whether records of the additional section may refer to those of the answer section.
+func (m *message) haveHosts() bool {
+	return m.records[0].rtype == dns.TypeSRV || m.records[0].rtype == dns.TypeNS
+}
+
+// answer writes record i of the answer section.
+func (m *message) answer(i int) {
+	r := &m.records[i]
+	data := m.head(headerSize, r.rtype, m.ttl)
+	switch r.rtype {
+	case dns.TypeA, dns.TypeAAAA:
+		m.writeAddr(r)
+	case dns.TypeSRV:
+		m.writeSRV(i)
+	case dns.TypePTR:
+		m.writeHost(r)
+		m.out = append(m.out, r.view.key...)
+		m.out = append(m.out, "\x03svc"...)
+		m.writeDomain()
+	case dns.TypeCNAME:
+		m.out = append(m.out, m.target...)
+	case dns.TypeNS:
+		m.hosts[i] = uint16(m.at())
+		m.out = append(m.out, "\x02ns\x03dns"...)
+		m.writeDomain()
+	case dns.TypeSOA:
+		m.writeSOA()
+	case dns.TypeTXT:
+		m.out = appendLabel(m.out, version)
+	case dns.TypeHINFO:
+		m.out = append(appendLabel(m.out, "RFC8482"), 0)
+	}
+	m.length(data)
+}
+
+// head writes a record up to its data, which length then ends. owner is where its name is.
+func (m *message) head(owner int, rtype uint16, ttl uint32) (data int) {
+	m.u16(pointerBits | uint16(owner))
+	m.u16(rtype)
+	m.u16(dns.ClassINET)
+	m.u32(ttl)
+	m.u16(0)
+	return len(m.out)
+}
+
+func (m *message) length(data int) {
+	binary.BigEndian.PutUint16(m.out[data-2:], uint16(len(m.out)-data))
+}
+
+// writeAddr writes the data of an A or AAAA record.
+func (m *message) writeAddr(r *record) {
+	if r.rtype == dns.TypeA {
+		octets := r.addr.As4()
+		m.out = append(m.out, octets[:]...)
+		return
+	}
+	octets := r.addr.As16()
+	m.out = append(m.out, octets[:]...)
+}
+
+// writeSRV writes the data of a SRV record. Its target may not be compressed (RFC 2782), but what follows may point to it.
+func (m *message) writeSRV(i int) {
+	r := &m.records[i]
+	m.u16(m.cfg.priority)
+	m.u16(uint16(max(100/m.shares, 1)))
+	m.u16(r.port)
+	if at := m.at(); at <= maxPointer {
+		m.hosts[i] = uint16(at)
+	}
+	if m.view == nil {
+		m.out = append(m.out, m.target...)
+		return
+	}
+	m.writeHost(r)
+	if m.serviceAt == 0 {
+		m.serviceAt = m.at()
+	}
+	m.out = append(m.out, m.view.key...)
+	m.out = appendLabel(m.out, m.sub)
+	m.out = append(m.out, m.asked[m.labels[m.zoneAt]:]...)
+}
+
+// writeHost writes the first label of a host's name.
+func (m *message) writeHost(r *record) {
+	switch r.form {
+	case named:
+		m.out = appendLabel(m.out, r.label)
+	case dashed, hashed:
+		size := len(m.out)
+		m.out = append(m.out, 0)
+		if r.form == dashed {
+			m.out = appendDashed(m.out, r.addr)
+		} else {
+			m.out = appendHashed(m.out, r.addr)
+		}
+		m.out[size] = byte(len(m.out) - size - 1)
+	}
+}
+
+// writeDomain ends a name in the data of a record with the cluster domain.
+func (m *message) writeDomain() {
+	if m.domainAt != 0 {
+		m.u16(pointerBits | uint16(m.domainAt))
+		return
+	}
+	m.domainAt = m.at()
+	m.out = append(m.out, m.cfg.domains[0].wire...)
+}
+
+// negative writes the SOA record that says for how long there is no answer (RFC 2308 section 3).
+func (m *message) negative() {
+	data := m.head(m.zonePointer(), dns.TypeSOA, m.cfg.negativeTTL)
+	m.writeSOA()
+	m.length(data)
+	m.count(nsCount, 1)
+}
+
+func (m *message) zonePointer() int { return headerSize + int(m.labels[m.zoneAt]) }
+
+// writeSOA writes the data of a SOA record.
+func (m *message) writeSOA() {
+	zone := pointerBits | uint16(m.zonePointer())
+	m.out = append(m.out, "\x02ns\x03dns"...)
+	m.u16(zone)
+	m.out = append(m.out, "\x0ahostmaster"...)
+	m.u16(zone)
+	m.u32(m.snapshot.serial)
+	m.u32(m.cfg.soa.refresh)
+	m.u32(m.cfg.soa.retry)
+	m.u32(m.cfg.soa.expire)
+	m.u32(m.cfg.negativeTTL)
+}
+
+// additional writes the addresses of the hosts in the answer section, all or none.
+func (m *message) additional() {
+	before := len(m.out)
+	for i := range m.extra {
+		r := &m.extra[i]
+		owner := int(m.hosts[r.of])
+		if owner == 0 { // beyond the reach of a pointer
+			m.writeHost(&m.records[r.of])
+			owner = m.serviceAt
+		}
+		data := m.head(owner, r.rtype, m.ttl)
+		m.writeAddr(r)
+		m.length(data)
+		if len(m.out) > m.limit {
+			m.out = m.out[:before]
+			return
+		}
+	}
+	m.count(arCount, len(m.extra))
+}
+
+// staleCode is the INFO-CODE of RFC 8914 for an answer from a stale Snapshot: Stale Answer, or Stale NXDOMAIN Answer.
+func (l *lookup) staleCode() uint16 {
+	if l.rcode == dns.RcodeNameError {
+		return dns.ExtendedErrorCodeStaleNXDOMAINAnswer
+	}
+	return dns.ExtendedErrorCodeStaleAnswer
+}
+
+// staleText goes with it.
+const staleText = "the last known state of the cluster"
+
+// ednsSize is the size of the OPT record.
+func (m *message) ednsSize() int {
+	if m.snapshot.stale {
+		return optSize + 6 + len(staleText)
+	}
+	return optSize
+}
+
+func (m *message) edns(do bool) {
+	var flags uint16
+	if do {
+		flags = bitDO
+	}
+	m.out = append(m.out, 0)
+	m.u16(dns.TypeOPT)
+	m.u16(ednsSize)
+	m.u16(0)
+	m.u16(flags)
+	m.u16(uint16(m.ednsSize() - optSize))
+	if m.snapshot.stale {
+		m.u16(dns.EDNS0EDE)
+		m.u16(uint16(2 + len(staleText)))
+		m.u16(m.staleCode())
+		m.out = append(m.out, staleText...)
+	}
+	m.count(arCount, int(binary.BigEndian.Uint16(m.out[m.start+arCount:]))+1)
+}

@@ -1,0 +1,27 @@
+package zone
+
+// pods answers for names below pod.DOMAIN, k labels: A-B-C-D.NAMESPACE. SkyDNS has them for IPv4 alone, and does not look
+// whether there is the namespace.
+func (l *lookup) pods(k int) {
+	if k == 0 {
+		return // an empty non-terminal
+	}
+	name := l.label(k - 1)
+	anywhere := l.cfg.isOpenShift && l.cfg.PodNames == PodsInsecure
+	switch {
+	case l.cfg.PodNames == PodsDisabled, k > 2, !l.exposes(name), !anywhere && !l.exists(name):
+		l.nxdomain()
+		return
+	case k == 1:
+		return // an empty non-terminal
+	}
+	addr := undash(l.label(0))
+	switch {
+	case !addr.IsValid(), addr.Is6() && l.cfg.isOpenShift:
+		l.nxdomain()
+	case l.cfg.PodNames == PodsVerified && !l.snapshot.hasPod(addr, name):
+		l.nxdomain()
+	default:
+		l.addAddr(addr, l.qtype)
+	}
+}

@@ -1,0 +1,183 @@
+package zone
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+
+	"github.com/miekg/dns"
+)
+
+// reverse answers for a name outside the cluster domains: what is known of an address anywhere, and what is not known in
+// the cluster's networks.
+func (l *lookup) reverse() {
+	prefix, left, ok := l.reversed()
+	if !ok {
+		l.verdict = foreign
+		return
+	}
+	cut, ours := l.zoneOf(prefix)
+	if ours {
+		l.zoneAt = l.n - 2 - cut/unit(prefix)
+	}
+	isAddr := prefix.IsSingleIP() && left == 0
+	switch {
+	case isAddr && l.pointers(prefix.Addr(), ours):
+	case l.verdict == lacking:
+	case !ours:
+		l.verdict = foreign
+	case left > 0, isAddr:
+		l.nxdomain()
+	case prefix.Bits() == cut:
+		l.apex()
+	} // else an empty non-terminal
+}
+
+// unit is how many bits of an address a label of its name says.
+func unit(prefix netip.Prefix) int {
+	if prefix.Addr().Is4() {
+		return 8
+	}
+	return 4
+}
+
+// zoneOf returns how many bits the reverse zone has that the prefix is in, and whether it is the cluster's.
+func (l *lookup) zoneOf(prefix netip.Prefix) (cut int, ours bool) {
+	for _, cidr := range l.cfg.cidrs {
+		if cidr.Bits() <= prefix.Bits() && cidr.Contains(prefix.Addr()) {
+			unit := unit(prefix)
+			return (cidr.Bits() + unit - 1) / unit * unit, true
+		}
+	}
+	return 0, false
+}
+
+// reversed reads a name below in-addr.arpa (RFC 1035 section 3.5) or ip6.arpa (RFC 3596 section 2.5): the prefix that its
+// last labels say, and how many labels are left before them.
+func (l *lookup) reversed() (prefix netip.Prefix, left int, ok bool) {
+	if l.n < 2 || string(l.label(l.n-1)) != "arpa" {
+		return netip.Prefix{}, 0, false
+	}
+	left = l.n - 2
+	switch string(l.label(left)) {
+	case "in-addr":
+		var octets [4]byte
+		bits := 0
+		for ; left > 0 && bits < 32; bits += 8 {
+			value, ok := decimal(l.label(left - 1))
+			if !ok {
+				break
+			}
+			octets[bits/8] = value
+			left--
+		}
+		return netip.PrefixFrom(netip.AddrFrom4(octets), bits), left, true
+	case "ip6":
+		var octets [16]byte
+		bits := 0
+		for ; left > 0 && bits < 128; bits += 4 {
+			value, ok := unhash(l.label(left - 1))
+			if !ok || value > 0xf {
+				break
+			}
+			octets[bits/8] |= byte(value) << (4 - bits%8)
+			left--
+		}
+		return netip.PrefixFrom(netip.AddrFrom16(octets), bits), left, true
+	}
+	return netip.Prefix{}, 0, false
+}
+
+// decimal reads an octet without leading zeros.
+func decimal(label []byte) (byte, bool) {
+	if len(label) == 0 || len(label) > 3 || label[0] == '0' && len(label) > 1 {
+		return 0, false
+	}
+	value := 0
+	for _, c := range label {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		value = 10*value + int(c-'0')
+	}
+	return byte(value), value <= 255
+}
+
+// pointers answers for an address that is known. A ClusterIP is its Services' alone. Of the endpoints that have the
+// address the best comes first, because most clients look no further: a headless service's before another's, and one
+// with a hostname before that. SkyDNS knows those with a hostname, and gives one.
+func (l *lookup) pointers(addr netip.Addr, ours bool) (known bool) {
+	l.ordered = true
+	refs := l.snapshot.addrs.at(addr)
+	for i, ref := range refs {
+		if i == 0 || ref != refs[i-1] {
+			if v := l.snapshot.services.get(ref.to); v != nil && v.svc != nil {
+				l.addPointers(v, addr)
+			}
+		}
+	}
+	for _, v := range l.found {
+		l.addPointers(v, addr)
+	}
+	if len(l.records) == 0 {
+		if ours && l.cfg.Endpoints != nil && l.found == nil {
+			l.verdict, l.addr = lacking, addr
+		}
+		return false
+	}
+	slices.SortStableFunc(l.records, func(a, b record) int { return cmp.Compare(a.of, b.of) })
+	end := 1
+	for end < len(l.records) && !l.cfg.isOpenShift && (l.records[0].of > rankClusterIP || l.records[end].of == rankClusterIP) {
+		end++
+	}
+	l.records = l.records[:end]
+	if l.qtype != dns.TypePTR {
+		l.records = l.records[:0]
+	}
+	return true
+}
+
+// The ranks of PTR records, while they are sorted.
+const (
+	rankClusterIP = iota
+	rankHeadlessHostname
+	rankHostname
+	rankHeadless
+	rankOther
+)
+
+// addPointers adds the names that the Service gives to the address.
+func (l *lookup) addPointers(v *view, addr netip.Addr) {
+	if !l.exposes([]byte(v.namespace())) {
+		return
+	}
+	if slices.Contains(v.svc.ClusterIPs, addr) {
+		l.records = append(l.records, record{rtype: dns.TypePTR, view: v, of: rankClusterIP})
+		return
+	}
+	for _, s := range v.slices {
+		for c := s.endpoints(); c.next(); {
+			if c.Addr == addr && v.isReady(&c) && (c.Hostname != "" || !l.cfg.isOpenShift) {
+				l.addPointer(v, &c)
+			}
+		}
+	}
+}
+
+func (l *lookup) addPointer(v *view, c *cursor) {
+	r := l.hostOf(c)
+	r.rtype, r.view = dns.TypePTR, v
+	switch headless := v.svc.Kind == Headless; {
+	case c.Hostname != "" && headless:
+		r.of = rankHeadlessHostname
+	case c.Hostname != "":
+		r.of = rankHostname
+	case headless:
+		r.of = rankHeadless
+	default:
+		r.of = rankOther
+	}
+	if !slices.Contains(l.records, r) {
+		l.records = append(l.records, r)
+	}
+}

@@ -1,0 +1,175 @@
+package zone
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/dnsserver"
+)
+
+// ServeDNS implements dnsserver.Handler.
+func (r *Resolver) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
+	question := q.Msg.Question[0]
+	if question.Qclass != dns.ClassINET {
+		return &dns.Msg{MsgHdr: dns.MsgHdr{Rcode: dns.RcodeRefused}}, nil
+	}
+	return r.serve(ctx, q, question.Name, 0)
+}
+
+// serve answers q as if it had asked for name, to which that many CNAME records lead.
+func (r *Resolver) serve(ctx context.Context, q *dnsserver.Query, name string, chain int) (*dns.Msg, error) {
+	l := r.lookups.Get().(*lookup)
+	defer r.lookups.Put(l)
+	var wire [maxName]byte
+	end, err := dns.PackDomainName(name, wire[:], 0, nil, false)
+	if err != nil || l.read(wire[:end]) == 0 {
+		return nil, fmt.Errorf("reading the name %q: %w", name, err)
+	}
+	l.qtype = q.Msg.Question[0].Qtype
+	snapshot := r.snapshot.Load()
+	l.begin(r.cfg, snapshot)
+	l.resolve()
+	if l.verdict == foreign {
+		return r.forward(ctx, q, name, chain)
+	}
+	if snapshot == nil {
+		return nil, r.unready()
+	}
+	if l.verdict == lacking {
+		if err := l.fetch(ctx); err != nil {
+			return nil, err
+		}
+		l.resolve()
+	}
+	m, err := l.unpacked()
+	if err != nil || l.verdict != chased {
+		return m, err
+	}
+	return r.chase(ctx, q, m, chain)
+}
+
+// unpacked returns the answer as a message.
+func (l *lookup) unpacked() (*dns.Msg, error) {
+	l.wire = l.appendResponse(l.wire[:0], asking{limit: dns.MaxMsgSize})
+	m := new(dns.Msg)
+	if err := m.Unpack(l.wire); err != nil {
+		return nil, fmt.Errorf("unpacking an answer: %w", err)
+	}
+	if l.snapshot.stale {
+		opt := &dns.OPT{Hdr: dns.RR_Header{Name: ".", Rrtype: dns.TypeOPT}}
+		opt.Option = []dns.EDNS0{&dns.EDNS0_EDE{InfoCode: l.staleCode(), ExtraText: staleText}}
+		m.Extra = append(m.Extra, opt)
+	}
+	return m, nil
+}
+
+// maxChain is how many CNAME records in the cluster lead to an answer: an ExternalName service may name another.
+const maxChain = 8
+
+// errCircle is for a chain of CNAME records that leads nowhere.
+var errCircle = &dnsserver.ExtendedError{Code: dns.ExtendedErrorCodeOther, Text: "ExternalName services that name each other"}
+
+// chase completes m, which ends with a CNAME record, with what there is at its target. The rcode is that of the target
+// (RFC 6604 section 3), the AA bit speaks of the first name (RFC 1035 section 4.1.1).
+func (r *Resolver) chase(ctx context.Context, q *dnsserver.Query, m *dns.Msg, chain int) (*dns.Msg, error) {
+	if chain == maxChain {
+		return nil, errCircle
+	}
+	target := m.Answer[0].(*dns.CNAME).Target
+	rest, err := r.serve(ctx, q, target, chain+1)
+	if err != nil || rest == nil {
+		return nil, err
+	}
+	out := &dns.Msg{MsgHdr: dns.MsgHdr{
+		Rcode:         rest.Rcode,
+		Authoritative: rest.Rcode == dns.RcodeSuccess || rest.Rcode == dns.RcodeNameError,
+		Truncated:     rest.Truncated,
+	}}
+	out.Answer = append(out.Answer, m.Answer...)
+	out.Answer = append(out.Answer, rest.Answer...)
+	for _, rr := range rest.Ns {
+		if rr.Header().Rrtype == dns.TypeSOA { // says how long there is no answer; who the nameservers are is left out
+			out.Ns = append(out.Ns, rr)
+		}
+	}
+	if opt := rest.IsEdns0(); opt != nil {
+		out.Extra = append(out.Extra, opt)
+	}
+	return out, nil
+}
+
+// forward has Next answer for name: q itself, unless CNAME records lead there.
+func (r *Resolver) forward(ctx context.Context, q *dnsserver.Query, name string, chain int) (*dns.Msg, error) {
+	if chain == 0 {
+		return r.cfg.Next.ServeDNS(ctx, q)
+	}
+	m := new(dns.Msg).SetQuestion(name, q.Msg.Question[0].Qtype)
+	m.CheckingDisabled = q.Msg.CheckingDisabled
+	if opt := q.Msg.IsEdns0(); opt != nil {
+		m.SetEdns0(opt.UDPSize(), opt.Do())
+	}
+	parsed, _ := dnsname.Parse(name) // the zero Name for other octets, as in the query that a client sends
+	onward := &dnsserver.Query{Msg: m, Name: parsed, Client: q.Client, Local: q.Local, Proto: q.Proto}
+	answer, err := r.cfg.Next.ServeDNS(ctx, onward)
+	q.AnsweredBy = onward.AnsweredBy
+	return answer, err
+}
+
+// fetch gets the endpoints that the Snapshot lacks.
+func (l *lookup) fetch(ctx context.Context) error {
+	if l.addr.IsValid() {
+		return l.fetchAt(ctx, l.addr)
+	}
+	fetched, err := l.cfg.Endpoints.Of(ctx, l.view.service())
+	if err != nil {
+		return unreachable(err)
+	}
+	l.fetched = l.view.complete(fetched)
+	return nil
+}
+
+func (l *lookup) fetchAt(ctx context.Context, addr netip.Addr) error {
+	fetched, err := l.cfg.Endpoints.At(ctx, addr)
+	if err != nil {
+		return unreachable(err)
+	}
+	byService := map[Key][]*Slice{}
+	for _, s := range fetched {
+		service := Key{s.Namespace, s.Service}
+		byService[service] = append(byService[service], s)
+	}
+	l.found = []*view{}
+	for service, of := range byService {
+		if l.snapshot.Service(service) != nil {
+			l.found = append(l.found, l.snapshot.services.get(viewKey(service)).complete(of))
+		}
+	}
+	slices.SortFunc(l.found, func(a, b *view) int { return cmp.Compare(a.key, b.key) })
+	return nil
+}
+
+// complete returns the view with these slices.
+func (v *view) complete(fetched []*Slice) *view {
+	out := &view{key: v.key, svc: v.svc}
+	seen := map[netip.Addr]bool{}
+	for _, s := range fetched {
+		out.slices = out.with(newSlice(s))
+		for _, e := range s.Endpoints {
+			if seen[e.Addr] {
+				out.repeats++
+			}
+			seen[e.Addr] = true
+		}
+	}
+	return out
+}
+
+func unreachable(err error) error {
+	return &dnsserver.ExtendedError{Code: dns.ExtendedErrorCodeNetworkError, Text: "the endpoints cannot be fetched", Err: err}
+}

@@ -1,0 +1,158 @@
+package zone
+
+import (
+	"net/netip"
+
+	"github.com/miekg/dns"
+)
+
+// services answers for names below svc.DOMAIN and endpoints.DOMAIN, k labels.
+func (l *lookup) services(k int) {
+	if k == 0 {
+		return // an empty non-terminal, as the namespaces are
+	}
+	namespace := l.label(k - 1)
+	switch {
+	case !l.exposes(namespace):
+		l.nxdomain()
+		return
+	case k == 1:
+		if !l.exists(namespace) {
+			l.nxdomain()
+		}
+		return
+	}
+	key := l.span(k-2, k)
+	v := l.snapshot.services.find(key)
+	switch {
+	case v != nil && v.svc != nil:
+		l.service(v, k-2)
+	case l.cfg.isOpenShift && k == 2 && string(key) == keyOfOpenShift:
+		l.alias()
+	default:
+		l.nxdomain()
+	}
+}
+
+// service answers for the name of a Service with k labels before it.
+func (l *lookup) service(v *view, k int) {
+	l.view = v
+	all := l.sub == "endpoints" || l.cfg.isOpenShift && k > 0 && string(l.label(k-1)) == "_endpoints"
+	switch {
+	case v.svc.Kind == ExternalName && all:
+		l.nxdomain()
+	case v.svc.Kind == ExternalName:
+		l.external(v.svc, k)
+	case v.svc.Kind == Headless || all:
+		l.endpoints(v, k)
+	case l.cfg.IgnoreEmptyService && l.isEmpty(v):
+		l.nxdomain()
+	case l.verdict != lacking:
+		l.clusterIP(v, k)
+	}
+}
+
+// clusterIP answers for a Service with ClusterIPs. With OpenShift every name below it is the same as its own.
+func (l *lookup) clusterIP(v *view, k int) {
+	var ports portFilter
+	switch {
+	case k > 0 && l.underscored(k):
+		ports = l.ports(k)
+		if !ports.any(v.svc.Ports) {
+			l.nxdomain()
+			return
+		}
+	case l.cfg.isOpenShift:
+		ports.kind = noPort
+	case k == 1:
+		l.endpoints(v, k)
+		return
+	case k > 1:
+		l.nxdomain()
+		return
+	}
+	if l.isBetween(ports) {
+		return
+	}
+	for _, addr := range v.svc.ClusterIPs {
+		if l.qtype == dns.TypeSRV {
+			l.clusterIPPorts(v, addr, ports)
+		} else {
+			l.addAddr(addr, l.qtype)
+		}
+	}
+}
+
+// clusterIPPorts adds the SRV records of a ClusterIP. The target is the Service, as the specification wants it; SkyDNS
+// has one for each address.
+func (l *lookup) clusterIPPorts(v *view, addr netip.Addr, ports portFilter) {
+	target := record{form: itself}
+	if l.cfg.isOpenShift {
+		target = record{form: hashed, addr: addr}
+	}
+	first := -1
+	add := func(port uint16) {
+		target.port = port
+		if i := l.addSRV(target); first < 0 {
+			first = i
+			l.addExtra(i, addr)
+		}
+	}
+	if ports.kind == noPort {
+		add(0)
+		return
+	}
+	for _, p := range v.svc.Ports {
+		if ports.matches(p) {
+			add(p.Number)
+		}
+	}
+}
+
+// external answers for an ExternalName service. Its name has a CNAME record, and so nothing else (RFC 1034 section
+// 3.6.2); with OpenShift so have the names below it. Names of its ports have SRV records.
+func (l *lookup) external(svc *Service, k int) {
+	literal, err := netip.ParseAddr(svc.ExternalName)
+	isName := err != nil
+	switch {
+	case !isName && !l.cfg.isOpenShift, isName && !l.aim(svc.ExternalName):
+		l.nxdomain()
+	case k > 0 && l.underscored(k):
+		l.externalPorts(svc, l.ports(k), isName)
+	case k > 0 && !l.cfg.isOpenShift:
+		l.nxdomain()
+	case isName:
+		l.records = append(l.records, record{rtype: dns.TypeCNAME})
+		if l.qtype != dns.TypeCNAME {
+			l.verdict = chased
+		}
+	default:
+		l.addAddr(literal.Unmap(), l.qtype)
+	}
+}
+
+func (l *lookup) externalPorts(svc *Service, ports portFilter, isName bool) {
+	switch {
+	case !ports.any(svc.Ports):
+		l.nxdomain()
+		return
+	case l.isBetween(ports) || !isName || l.qtype != dns.TypeSRV:
+		return
+	}
+	l.view = nil
+	for _, p := range svc.Ports {
+		if ports.matches(p) {
+			l.addSRV(record{port: p.Number})
+		}
+	}
+}
+
+// aim makes a name the target of records. It returns false when it is none.
+func (l *lookup) aim(name string) bool {
+	end, err := dns.PackDomainName(dns.Fqdn(name), l.scratch[:], 0, nil, false)
+	if err != nil || name == "" {
+		return false
+	}
+	l.target = l.scratch[:end]
+	return true
+}

@@ -1,0 +1,128 @@
+package zone
+
+import (
+	"iter"
+	"net/netip"
+	"strings"
+)
+
+// Snapshot is what is known of the cluster at one moment. It is immutable. A Builder makes it.
+type Snapshot struct {
+	services   *table[*view]
+	namespaces *table[namespace]
+	addrs      *addrIndex
+	pods       *table[*Pod]
+	podAddrs   *addrIndex
+	counts     Counts
+	serial     uint32
+	stale      bool
+}
+
+// Stale returns the same objects, known from an earlier run: answers say that they are stale (RFC 8914) and are kept for
+// 30 s at most (RFC 8767 section 4).
+func (s *Snapshot) Stale() *Snapshot {
+	stale := *s
+	stale.stale = true
+	return &stale
+}
+
+// IsStale says whether it is from Stale.
+func (s *Snapshot) IsStale() bool { return s.stale }
+
+// Counts says how many objects there are.
+func (s *Snapshot) Counts() Counts { return s.counts }
+
+// Services are all Services, in no order.
+func (s *Snapshot) Services() iter.Seq[*Service] {
+	return func(yield func(*Service) bool) {
+		for _, v := range s.services.each {
+			if v.svc != nil && !yield(v.svc) {
+				return
+			}
+		}
+	}
+}
+
+// Slices are all Slices, made for the caller, in no order: those from SetEndpoints by their own names, and those without
+// a Service as well.
+func (s *Snapshot) Slices() iter.Seq[*Slice] {
+	return func(yield func(*Slice) bool) {
+		for _, v := range s.services.each {
+			for _, packed := range v.slices {
+				if !yield(packed.unpack(v.service())) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// SliceKeys are the keys of Slices, without unpacking any.
+func (s *Snapshot) SliceKeys() iter.Seq[Key] {
+	return func(yield func(Key) bool) {
+		for _, v := range s.services.each {
+			for _, packed := range v.slices {
+				if !yield(Key{v.namespace(), packed.name}) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Namespaces are the names of all Namespace objects, in no order.
+func (s *Snapshot) Namespaces() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for name, n := range s.namespaces.each {
+			if n.object && !yield(name) {
+				return
+			}
+		}
+	}
+}
+
+// Pods are all Pods, in no order.
+func (s *Snapshot) Pods() iter.Seq[*Pod] {
+	return func(yield func(*Pod) bool) {
+		for _, p := range s.pods.each {
+			if !yield(p) {
+				return
+			}
+		}
+	}
+}
+
+// Service returns the Service of that key; nil when there is none.
+func (s *Snapshot) Service(key Key) *Service {
+	if !isLabel(key.Name) || !isLabel(key.Namespace) {
+		return nil
+	}
+	if v := s.services.get(viewKey(key)); v != nil {
+		return v.svc
+	}
+	return nil
+}
+
+// PodNamespace returns the namespace of the Pod that has the address: "" when none has it, or pods of several namespaces
+// have, while one goes and another gets its address.
+func (s *Snapshot) PodNamespace(addr netip.Addr) string {
+	var found string
+	for _, ref := range s.podAddrs.at(addr) {
+		namespace, _, _ := strings.Cut(ref.to, "/")
+		if found != "" && found != namespace {
+			return ""
+		}
+		found = namespace
+	}
+	return found
+}
+
+// hasPod says whether a Pod of the namespace has the address.
+func (s *Snapshot) hasPod(addr netip.Addr, namespace []byte) bool {
+	for _, ref := range s.podAddrs.at(addr) {
+		if end := len(namespace); len(ref.to) > end && ref.to[end] == '/' && ref.to[:end] == string(namespace) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,74 @@
+package zone
+
+import "maps"
+
+// tableShards is how many maps a table has: a change copies one, 40 entries for 10,000 Services.
+const tableShards = 256
+
+// table is an immutable map that shares what did not change with the tables before and after it.
+type table[V any] struct{ shards [tableShards]map[string]V }
+
+// shardOf is FNV-1a, folded to the number of shards.
+func shardOf[S string | []byte](key S) uint8 {
+	hash := uint32(fnvOffset)
+	for i := range len(key) {
+		hash = (hash ^ uint32(key[i])) * fnvPrime
+	}
+	return uint8(hash ^ hash>>8 ^ hash>>16 ^ hash>>24)
+}
+
+// FNV-1a of 32 bits.
+const (
+	fnvOffset = 2166136261
+	fnvPrime  = 16777619
+)
+
+// find returns the value at key, or V's zero value. It does not allocate.
+func (t *table[V]) find(key []byte) V { return t.shards[shardOf(key)][string(key)] }
+
+func (t *table[V]) get(key string) V { return t.shards[shardOf(key)][key] }
+
+func (t *table[V]) each(yield func(string, V) bool) {
+	for _, shard := range t.shards {
+		for key, value := range shard {
+			if !yield(key, value) {
+				return
+			}
+		}
+	}
+}
+
+// tableBuilder makes tables one after the other. Its zero value is empty.
+type tableBuilder[V any] struct {
+	table[V]
+	mine   [tableShards]bool // shards that no frozen table has
+	frozen *table[V]         // nil: there was a change since
+}
+
+func (b *tableBuilder[V]) set(key string, value V) { b.own(key)[key] = value }
+
+func (b *tableBuilder[V]) delete(key string) { delete(b.own(key), key) }
+
+// own returns the map of key for writing.
+func (b *tableBuilder[V]) own(key string) map[string]V {
+	i := shardOf(key)
+	b.frozen = nil
+	switch {
+	case b.shards[i] == nil:
+		b.shards[i] = map[string]V{}
+	case !b.mine[i]:
+		b.shards[i] = maps.Clone(b.shards[i])
+	}
+	b.mine[i] = true
+	return b.shards[i]
+}
+
+// freeze returns a table of what is in b now.
+func (b *tableBuilder[V]) freeze() *table[V] {
+	if b.frozen == nil {
+		frozen := b.table
+		b.frozen = &frozen
+		clear(b.mine[:])
+	}
+	return b.frozen
+}
