@@ -1,10 +1,12 @@
 package lab
 
 import (
+	"fmt"
 	"io"
 	"math"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -32,7 +34,52 @@ type Process struct {
 // Start starts a program; it ends with the test at the latest. What it prints is kept for Output.
 func (l *Lab) Start(c Command) *Process {
 	l.t.Helper()
-	f := l.unnamedFile()
+	p, err := newProcess(c)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.files = append(l.files, p.output)
+	if err := p.cmd.Start(); err != nil {
+		l.t.Fatalf("starting %s: %v", p.name, err)
+	}
+	l.procs = append(l.procs, p)
+	go p.wait()
+	return p
+}
+
+// Beside starts a program beside this process, outside of any machine. It ends with this process at the latest, however that ends.
+// What it prints is kept for Output. The caller stops it.
+func Beside(c Command) (*Process, error) {
+	p, err := newProcess(c)
+	if err != nil {
+		return nil, err
+	}
+	if p.cmd.SysProcAttr == nil {
+		p.cmd.SysProcAttr = new(syscall.SysProcAttr)
+	}
+	p.cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	started := make(chan error)
+	go func() {
+		// Pdeathsig is sent when the thread that started the child ends, not the process (prctl(2), PR_SET_PDEATHSIG).
+		runtime.LockOSThread()
+		err := p.cmd.Start()
+		started <- err
+		if err == nil {
+			p.wait()
+		}
+	}()
+	if err := <-started; err != nil {
+		p.output.Close()
+		return nil, fmt.Errorf("starting %s: %w", p.name, err)
+	}
+	return p, nil
+}
+
+func newProcess(c Command) (*Process, error) {
+	f, err := unnamedFile()
+	if err != nil {
+		return nil, fmt.Errorf("keeping the output of %s: %w", c.Argv[0], err)
+	}
 	p := &Process{name: strings.Join(c.Argv, " "), output: f, done: make(chan struct{})}
 	p.cmd = exec.Command(c.Argv[0], c.Argv[1:]...)
 	p.cmd.Dir = "/"
@@ -47,29 +94,21 @@ func (l *Lab) Start(c Command) *Process {
 	if c.User != 0 {
 		p.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: c.User, Gid: c.User}, AmbientCaps: c.Caps}
 	}
-	if err := p.cmd.Start(); err != nil {
-		l.t.Fatalf("starting %s: %v", p.name, err)
-	}
-	l.procs = append(l.procs, p)
-	go func() {
-		defer close(p.done)
-		p.cmd.Wait()
-	}()
-	return p
+	return p, nil
 }
 
-// unnamedFile is kept open until the test ends, and has no name to be in the way of.
-func (l *Lab) unnamedFile() *os.File {
-	l.t.Helper()
+// unnamedFile has no name to be in the way of.
+func unnamedFile() (*os.File, error) {
 	f, err := os.CreateTemp("", "node-dns-lab-output")
 	if err != nil {
-		l.t.Fatal(err)
+		return nil, err
 	}
-	l.files = append(l.files, f)
-	if err := os.Remove(f.Name()); err != nil {
-		l.t.Fatal(err)
-	}
-	return f
+	return f, os.Remove(f.Name())
+}
+
+func (p *Process) wait() {
+	defer close(p.done)
+	p.cmd.Wait()
 }
 
 // Output is what the program, and what it started, printed so far.
