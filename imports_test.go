@@ -6,6 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -19,7 +20,7 @@ const module = "github.com/node-dns/node-dns/"
 // nothing of what is above, and what stands side by side can be read apart.
 var bands = [][]string{
 	{"internal/dnsname", "internal/nameserver", "internal/atomicfile", "internal/dnstest", "internal/lab", "internal/kubetest"},
-	{"internal/nm", "internal/netstate", "internal/resolvconf", "internal/upstream", "internal/nodeconfig", "internal/dnsserver", "internal/supervise"},
+	{"internal/nm", "internal/netstate", "internal/resolvconf", "internal/upstream", "internal/nodeconfig", "internal/dnsserver", "internal/supervise", "internal/peers"},
 	{"internal/hostdns", "internal/cache", "internal/forward", "internal/zone", "internal/autopath"},
 	{"internal/kubewire"},
 	{"internal/cluster"},
@@ -125,7 +126,7 @@ func sources(t *testing.T) []source {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && (entry.Name() == "testdata" || entry.Name() != "." && strings.HasPrefix(entry.Name(), ".")):
+		case entry.IsDir() && path != "." && (entry.Name() == "testdata" || strings.HasPrefix(entry.Name(), ".") || isModule(path)):
 			return filepath.SkipDir
 		case entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
 			return nil
@@ -150,6 +151,12 @@ func sources(t *testing.T) []source {
 		t.Fatalf("only %d packages found: the walk is broken", len(all))
 	}
 	return all
+}
+
+// isModule reports whether a directory is a module of its own, such as test/e2e: the product's laws are not its.
+func isModule(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, "go.mod"))
+	return err == nil
 }
 
 func importPaths(t *testing.T, specs []*ast.ImportSpec) []string {

@@ -2,7 +2,6 @@ package zone_test
 
 import (
 	"context"
-	"encoding/json"
 	"net/netip"
 	"os"
 	"strings"
@@ -13,38 +12,17 @@ import (
 
 	"github.com/node-dns/node-dns/internal/dnsserver"
 	"github.com/node-dns/node-dns/internal/dnstest"
+	"github.com/node-dns/node-dns/internal/peers"
 	"github.com/node-dns/node-dns/internal/zone"
 )
 
-// peerCase is one query and what a peer, or its own test, answers to it: testdata/cluster-dns.json.
-type peerCase struct {
-	ID, Suite, Fixture, Profile, Kind string
-	Q                                 struct{ Name, Type string }
-	Expect                            struct {
-		Rcode                         string
-		Answer, Additional, Authority []string
-		TTLIgnored                    bool `json:"ttl_ignored"`
-		Nonempty                      bool
-	}
-}
-
-func peerCases(t testing.TB) []peerCase {
+func peerCases(t testing.TB) []peers.Case {
 	t.Helper()
-	text, err := os.ReadFile("testdata/cluster-dns.json")
+	cases, err := peers.Read("testdata")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var all, direct []peerCase
-	if err := json.Unmarshal(text, &all); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range all {
-		if c.Kind == "direct" {
-			c.Q.Name = dns.Fqdn(c.Q.Name)
-			direct = append(direct, c)
-		}
-	}
-	return direct
+	return cases
 }
 
 // world is what a profile of the cases means.
@@ -82,9 +60,6 @@ var worlds = map[string]world{
 	"unit-zonal": {with(coreDNS, func(c *zone.Config) { c.Zonal = true }), false},
 }
 
-// answersAlone are the suites whose sources look at the answer section and nothing else.
-var answersAlone = map[string]bool{"openshift-3.11-e2e": true, "kubernetes-e2e": true}
-
 // TestPeerCases asks a server everything that the peers were asked, over UDP and TCP, and on the wire.
 func TestPeerCases(t *testing.T) {
 	servers := map[string]served{}
@@ -99,14 +74,10 @@ func TestPeerCases(t *testing.T) {
 		t.Run(c.ID, func(t *testing.T) {
 			suite := c.Suite + ", " + c.Profile
 			all[suite]++
-			_, deviates := deviations[c.ID]
-			diff := c.diff(t, server.ask(t, c.Q.Name, dns.StringToType[c.Q.Type]))
-			switch {
-			case diff == "" && deviates:
-				t.Error("listed as a deviation, and is none")
-			case diff != "" && !deviates:
-				t.Errorf("%s %s:\n%s", c.Q.Name, c.Q.Type, diff)
-			case diff == "":
+			got := server.ask(t, c.Q.Name, dns.StringToType[c.Q.Type])
+			if fault := c.Judge(got); fault != "" {
+				t.Errorf("%s %s: %s", c.Q.Name, c.Q.Type, fault)
+			} else if !c.Deviates() {
 				passed[suite]++
 			}
 		})
@@ -116,20 +87,7 @@ func TestPeerCases(t *testing.T) {
 	}
 }
 
-// TestDeviationsAreCases holds that no row of the table is left over.
-func TestDeviationsAreCases(t *testing.T) {
-	cases := map[string]bool{}
-	for _, c := range peerCases(t) {
-		cases[c.ID] = true
-	}
-	for id := range deviations {
-		if !cases[id] {
-			t.Errorf("%s is no case", id)
-		}
-	}
-}
-
-func fixtureOf(t *testing.T, c peerCase) string {
+func fixtureOf(t *testing.T, c peers.Case) string {
 	t.Helper()
 	for _, suffix := range []string{".static.yaml", ".yaml"} {
 		if _, err := os.Stat("testdata/" + c.Fixture + suffix); err == nil {
@@ -138,62 +96,6 @@ func fixtureOf(t *testing.T, c peerCase) string {
 	}
 	t.Fatalf("%s has no fixture %q", c.ID, c.Fixture)
 	return ""
-}
-
-// diff compares with what the peer answers, as far as that counts: TTLs where the case says so, and never the serial
-// number of a SOA record, nor its other numbers where the peer's own test does not look at them.
-func (c *peerCase) diff(t *testing.T, got *dns.Msg) string {
-	t.Helper()
-	if c.Expect.Nonempty {
-		if got.Rcode != dns.StringToRcode[c.Expect.Rcode] || len(got.Answer) == 0 {
-			return got.String()
-		}
-		return ""
-	}
-	got = got.Copy()
-	anySOA := c.Suite == "coredns-plugin-kubernetes"
-	for _, section := range [][]dns.RR{got.Answer, got.Ns} {
-		for _, rr := range section {
-			normalize(rr, anySOA)
-		}
-	}
-	if answersAlone[c.Suite] {
-		got.Ns, got.Extra = nil, nil
-	}
-	want := []string{";; " + c.Expect.Rcode}
-	for _, section := range []struct {
-		name string
-		rrs  []string
-	}{{"ANSWER", c.Expect.Answer}, {"AUTHORITY", c.Expect.Authority}, {"ADDITIONAL", c.Expect.Additional}} {
-		want = append(want, ";; "+section.name)
-		for _, text := range section.rrs {
-			want = append(want, c.wanted(t, text, anySOA))
-		}
-	}
-	return dnstest.Diff(strings.Join(want, "\n"), got)
-}
-
-func (c *peerCase) wanted(t *testing.T, text string, anySOA bool) string {
-	t.Helper()
-	rr, err := dns.NewRR(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	normalize(rr, anySOA)
-	fields := strings.Fields(rr.String())
-	if ttl := rr.Header().Ttl; c.Expect.TTLIgnored || ttl == 300 && anySOA || ttl == 303 {
-		fields[1] = "*"
-	}
-	return strings.Join(fields, " ")
-}
-
-func normalize(rr dns.RR, anySOA bool) {
-	if soa, ok := rr.(*dns.SOA); ok {
-		soa.Serial = 0
-		if anySOA {
-			soa.Refresh, soa.Retry, soa.Expire, soa.Minttl = 0, 0, 0, 0
-		}
-	}
 }
 
 // served is a Resolver behind a real server.
