@@ -1,0 +1,182 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/node-dns/node-dns/internal/lab"
+)
+
+// startTimeout is how long a program may take to be ready. On an idle machine etcd needs 0.5 s and kube-apiserver 3 s.
+const startTimeout = 2 * time.Minute
+
+// choosePorts takes ports that are free now. They are below those that the kernel gives to connections (net.ipv4.ip_local_port_range,
+// 32768 and up): a server that is down for a while finds its port free.
+func (c *Cluster) choosePorts() error {
+	for _, port := range []*int{&c.ports.etcd, &c.ports.etcdPeer, &c.ports.api, &c.ports.controllers} {
+		var err error
+		if *port, err = freePort(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func freePort() (int, error) {
+	var err error
+	for range 100 {
+		var l net.Listener
+		port := 20000 + rand.IntN(12000)
+		if l, err = net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			return port, l.Close()
+		}
+	}
+	return 0, fmt.Errorf("looking for a free port: %w", err)
+}
+
+// StartEtcd starts etcd with what its directory holds, and returns when it is ready. Nothing is done when it runs.
+func (c *Cluster) StartEtcd(ctx context.Context) error {
+	if c.etcd != nil {
+		return nil
+	}
+	client, peer := fmt.Sprintf("http://127.0.0.1:%d", c.ports.etcd), fmt.Sprintf("http://127.0.0.1:%d", c.ports.etcdPeer)
+	var err error
+	c.etcd, err = lab.Beside(lab.Command{Argv: []string{
+		c.program("etcd"),
+		"--data-dir=" + c.path(etcdDir),
+		"--listen-client-urls=" + client, "--advertise-client-urls=" + client,
+		"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=default=" + peer,
+		"--unsafe-no-fsync", // nothing outlives the test
+		"--log-level=warn",
+	}})
+	if err != nil {
+		return err
+	}
+	return await(ctx, c.etcd, http.DefaultClient, client+"/health")
+}
+
+// StartAPI starts kube-apiserver, and returns when it is ready. Nothing is done when it runs.
+func (c *Cluster) StartAPI(ctx context.Context) error {
+	if c.api != nil {
+		return nil
+	}
+	var err error
+	c.api, err = lab.Beside(lab.Command{Argv: []string{
+		c.program("kube-apiserver"),
+		fmt.Sprintf("--etcd-servers=http://127.0.0.1:%d", c.ports.etcd),
+		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", c.ports.api),
+		"--advertise-address=" + advertised,
+		"--service-cluster-ip-range=" + ServiceCIDR4 + "," + ServiceCIDR6,
+		"--client-ca-file=" + c.path("ca.crt"),
+		"--tls-cert-file=" + c.path("server.crt"), "--tls-private-key-file=" + c.path("server.key"),
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file=" + c.path("server.crt"), "--service-account-signing-key-file=" + c.path("server.key"),
+		"--authorization-mode=Node,RBAC",
+		"--disable-admission-plugins=ServiceAccount", // pods of fixtures have no account
+	}})
+	if err != nil {
+		return err
+	}
+	client, err := rest.HTTPClientFor(c.admin)
+	if err != nil {
+		return err
+	}
+	return await(ctx, c.api, client, c.URL()+"/readyz")
+}
+
+// startControllers starts the controllers that make Endpoints and EndpointSlices, and empty a namespace that is deleted.
+func (c *Cluster) startControllers(ctx context.Context) error {
+	if c.controllers != nil {
+		return nil
+	}
+	var err error
+	c.controllers, err = lab.Beside(lab.Command{Argv: []string{
+		c.program("kube-controller-manager"),
+		"--kubeconfig=" + c.path("admin.kubeconfig"),
+		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", c.ports.controllers),
+		"--controllers=endpoints-controller,endpointslice-controller,endpointslice-mirroring-controller,namespace-controller",
+		"--leader-elect=false",
+		"--endpointslice-updates-batch-period=0s", "--endpoint-updates-batch-period=0s",
+	}})
+	if err != nil {
+		return err
+	}
+	client, err := rest.HTTPClientFor(&rest.Config{TLSClientConfig: rest.TLSClientConfig{Insecure: true}})
+	if err != nil {
+		return err
+	}
+	return await(ctx, c.controllers, client, fmt.Sprintf("https://127.0.0.1:%d/healthz", c.ports.controllers))
+}
+
+// KillAPI ends kube-apiserver as a crash does: connections are reset, nothing is said.
+func (c *Cluster) KillAPI() {
+	c.api.Kill()
+	c.api = nil
+}
+
+// StopAPI ends kube-apiserver as its service manager does.
+func (c *Cluster) StopAPI() {
+	c.api.Stop()
+	c.api = nil
+}
+
+// APIPID is the process id of kube-apiserver.
+func (c *Cluster) APIPID() int { return c.api.PID() }
+
+// await asks a program for its health until it is well.
+func await(ctx context.Context, p *lab.Process, client *http.Client, url string) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	for {
+		err := ask(ctx, client, url)
+		switch {
+		case err == nil:
+			return nil
+		case !p.Running():
+			return fmt.Errorf("it ended:\n%s", p.Output())
+		case ctx.Err() != nil:
+			return fmt.Errorf("%w\n%s", err, p.Output())
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+func ask(ctx context.Context, client *http.Client, url string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return errors.New(url + ": " + response.Status)
+	}
+	return nil
+}
+
+// writeServerFiles writes what kube-apiserver is started with.
+func (c *Cluster) writeServerFiles() error {
+	server, err := c.authority.server()
+	if err != nil {
+		return err
+	}
+	for name, data := range map[string][]byte{
+		"ca.crt": c.authority.pem, "server.crt": server.certificate, "server.key": server.key,
+	} {
+		if err := os.WriteFile(c.path(name), data, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}

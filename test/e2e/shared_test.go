@@ -1,0 +1,82 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/node-dns/node-dns/test/e2e/kube"
+)
+
+// The control planes of the tests that leave them running. What such a test adds, it removes.
+var (
+	// static holds the fixtures as a watcher sees them, slices and Endpoints too: nobody else writes any.
+	static = sharedCluster{fixtures: staticFixtures}
+	// controlled holds what its users would have created; the slices are those that real controllers make of it.
+	controlled = sharedCluster{config: kube.Config{Controllers: true}, fixtures: controlledFixtures}
+)
+
+// The names of the fixtures. No two of them have an object in common that is not the same.
+var fixtureNames = []string{"node-dns", "openshift-3.11", "kubernetes-e2e"}
+
+func staticFixtures(name string) string     { return filepath.Join(casesDir, name+".static.yaml") }
+func controlledFixtures(name string) string { return filepath.Join("testdata", name+".yaml") }
+
+// sharedCluster is started for the first test that wants it, and closed by TestMain.
+type sharedCluster struct {
+	config   kube.Config
+	fixtures func(name string) string
+
+	once    sync.Once
+	cluster *kube.Cluster
+	err     error
+}
+
+// get returns the control plane.
+func (s *sharedCluster) get(t testing.TB) *kube.Cluster {
+	t.Helper()
+	s.config.Programs = programs(t)
+	s.once.Do(func() { s.err = s.start(context.WithoutCancel(t.Context())) })
+	if s.err != nil {
+		t.Fatal(s.err)
+	}
+	return s.cluster
+}
+
+func (s *sharedCluster) start(ctx context.Context) error {
+	var err error
+	if s.cluster, err = kube.Start(ctx, s.config); err != nil {
+		return err
+	}
+	roles, err := readObjects(manifestFile)
+	if err != nil {
+		return err
+	}
+	objects := append(grants(roles), kube.NodeObject()) // endpointslice-controller leaves pods out whose node does not exist
+	for _, name := range fixtureNames {
+		fixture, err := readObjects(s.fixtures(name))
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		objects = append(objects, fixture...)
+	}
+	return s.cluster.Apply(ctx, objects...)
+}
+
+func (s *sharedCluster) close() {
+	if s.cluster != nil {
+		s.cluster.Close()
+	}
+}
+
+// manifestFile is the ClusterRole that we ship.
+const manifestFile = product + "/contrib/cluster-role.yaml"
+
+// grants are what gives kube.Reader the roles of the manifest, and no more.
+func grants(manifest []*kube.Object) []*kube.Object {
+	roles := slices.DeleteFunc(slices.Clone(manifest), func(o *kube.Object) bool { return o.GetKind() != "ClusterRole" })
+	return append(roles, kube.Bindings(kube.Reader(), roles)...)
+}
