@@ -37,7 +37,7 @@ func (d *Decoder) convertValue(m *meta, from *objectJSON) (any, error) {
 	case EndpointSlices:
 		return d.convertSlice(m, from)
 	case Endpoints:
-		return d.convertSubsets(m, from)
+		return d.convertSubsets(from)
 	case Pods:
 		return d.convertPod(m, from), nil
 	default:
@@ -105,9 +105,8 @@ func (d *Decoder) convertEndpoint(addresses []string, hostname, zone string, tar
 	return d.addEndpoint(&e)
 }
 
-func (d *Decoder) convertSubsets(m *meta, from *objectJSON) (any, error) {
-	key := m.key(d)
-	var all []*zone.Slice
+func (d *Decoder) convertSubsets(from *objectJSON) (any, error) {
+	var all []zone.Slice
 	for _, subset := range from.Subsets {
 		d.ports, d.endpoints = d.ports[:0], d.endpoints[:0]
 		if err := d.convertPorts(subset.Ports); err != nil {
@@ -120,7 +119,7 @@ func (d *Decoder) convertSubsets(m *meta, from *objectJSON) (any, error) {
 			}
 		}
 		if len(d.endpoints) > 0 {
-			all = append(all, d.newSlice(subsetKey(key, len(all)), key.Name))
+			all = append(all, *d.newSlice(zone.Key{}, ""))
 		}
 	}
 	if len(all) == 0 {

@@ -2,7 +2,6 @@ package kubewire
 
 import (
 	"slices"
-	"strconv"
 
 	"github.com/node-dns/node-dns/internal/zone"
 )
@@ -73,14 +72,14 @@ func (d *Decoder) sliceEndpoint(message []byte) (err error) {
 	return d.addEndpoint(&e)
 }
 
-// subsets reads a core/v1 Endpoints: 1 metadata, 2 subsets. Each subset becomes a zone.Slice.
+// subsets reads a core/v1 Endpoints: 1 metadata, 2 subsets. Each subset becomes a zone.Slice without Key and Service,
+// as zone.Builder wants it.
 func (d *Decoder) subsets(message []byte) (Object, error) {
 	m, err := d.metaAlone(message)
 	if err != nil {
 		return Object{}, err
 	}
-	key := m.key(d)
-	var all []*zone.Slice
+	var all []zone.Slice
 	f := fields{rest: message}
 	for f.next() {
 		if !f.isBytes(2) {
@@ -90,14 +89,13 @@ func (d *Decoder) subsets(message []byte) (Object, error) {
 			return Object{}, err
 		}
 		if len(d.endpoints) > 0 {
-			all = append(all, d.newSlice(subsetKey(key, len(all)), key.Name))
+			all = append(all, *d.newSlice(zone.Key{}, ""))
 		}
 	}
-	object := Object{Key: key, Version: m.version}
-	if len(all) > 0 {
-		object.Value = all
+	if len(all) == 0 {
+		return m.object(d, nil), f.err
 	}
-	return object, f.err
+	return m.object(d, all), f.err
 }
 
 // subset reads an EndpointSubset into the scratch: 1 addresses, 2 notReadyAddresses, 3 ports.
@@ -143,11 +141,6 @@ func (d *Decoder) subsetAddress(message []byte, ready bool) (err error) {
 		return f.err
 	}
 	return d.addEndpoint(&e)
-}
-
-// subsetKey names the slice that is made of a subset: by its Endpoints, a slash, which no name has, and its number.
-func subsetKey(endpoints zone.Key, number int) zone.Key {
-	return zone.Key{Namespace: endpoints.Namespace, Name: endpoints.Name + "/" + strconv.Itoa(number)}
 }
 
 // podName reads a core/v1 ObjectReference (1 kind, 3 name), and returns the name when it is a Pod's.

@@ -52,8 +52,8 @@ type Object struct {
 	// Version is metadata.resourceVersion, which orders all that happened in the cluster. The API calls it opaque, but
 	// it has been etcd's revision ever since, and Kubernetes 1.35 made its order a promise (KEP-5504).
 	Version uint64
-	// Value is a *zone.Service, a *zone.Slice, the []*zone.Slice of an Endpoints, a *zone.Pod or a Namespace. Nil: it
-	// holds nothing for DNS.
+	// Value is a *zone.Service, a *zone.Slice, the []zone.Slice that are the subsets of an Endpoints, a *zone.Pod or a
+	// Namespace. Nil: it holds nothing for DNS.
 	Value any
 }
 

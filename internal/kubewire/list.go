@@ -23,21 +23,35 @@ func NewDecoder(kind Kind) *Decoder {
 // List reads the answer to a LIST, and calls each for every item as it comes. It returns the version that the list as
 // a whole is of: 0 with an error. When each returns an error, that ends the reading and is returned.
 func (d *Decoder) List(body io.Reader, format Format, each func(Object) error) (version uint64, err error) {
-	var meta listMeta
+	meta, err := d.list(body, format, each)
+	if err == nil && meta.more {
+		err = fmt.Errorf("%w: it is a part of the list, and the whole was asked for", ErrMalformed)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("reading a list of %v: %w", d.kind, err)
+	}
+	return meta.version, nil
+}
+
+// Version reads the answer to a LIST as List does, for the version alone. The list may be a part of one.
+func (d *Decoder) Version(body io.Reader, format Format) (version uint64, err error) {
+	meta, err := d.list(body, format, func(Object) error { return nil })
+	if err != nil {
+		return 0, fmt.Errorf("reading the version of a list of %v: %w", d.kind, err)
+	}
+	return meta.version, nil
+}
+
+func (d *Decoder) list(body io.Reader, format Format, each func(Object) error) (meta listMeta, err error) {
 	if format == JSON {
 		meta, err = d.listJSON(body, each)
 	} else {
 		meta, err = d.listProtobuf(body, each)
 	}
-	switch {
-	case err != nil:
-		return 0, fmt.Errorf("reading a list of %v: %w", d.kind, err)
-	case meta.more:
-		return 0, fmt.Errorf("reading a list of %v: %w: it is a part of the list, and the whole was asked for", d.kind, ErrMalformed)
-	case meta.version == 0:
-		return 0, fmt.Errorf("reading a list of %v: %w: it has no resourceVersion", d.kind, ErrMalformed)
+	if err == nil && meta.version == 0 {
+		err = fmt.Errorf("%w: it has no resourceVersion", ErrMalformed)
 	}
-	return meta.version, nil
+	return meta, err
 }
 
 // listMeta is what is kept of a meta/v1 ListMeta.

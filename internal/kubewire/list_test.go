@@ -154,9 +154,8 @@ var kept = map[Kind][]Object{
 	},
 	Endpoints: {
 		{Key: zone.Key{Namespace: "kube-system", Name: "b-lease"}, Version: 1009},
-		{Key: zone.Key{Namespace: "shop", Name: "a-web"}, Version: 1008, Value: []*zone.Slice{
+		{Key: zone.Key{Namespace: "shop", Name: "a-web"}, Version: 1008, Value: []zone.Slice{
 			{
-				Key: zone.Key{Namespace: "shop", Name: "a-web/0"}, Service: "a-web",
 				Ports: []zone.Port{{Name: "http", Number: 8080}, {Name: "dns", Number: 5353, Protocol: zone.UDP}},
 				Endpoints: []zone.Endpoint{
 					{Addr: netip.MustParseAddr("10.1.0.1"), Hostname: "web-0", Pod: "web-0", Ready: true},
@@ -164,10 +163,7 @@ var kept = map[Kind][]Object{
 					{Addr: netip.MustParseAddr("10.1.0.3")},
 				},
 			},
-			{
-				Key: zone.Key{Namespace: "shop", Name: "a-web/1"}, Service: "a-web",
-				Endpoints: []zone.Endpoint{{Addr: netip.MustParseAddr("10.1.0.7"), Ready: true}},
-			},
+			{Endpoints: []zone.Endpoint{{Addr: netip.MustParseAddr("10.1.0.7"), Ready: true}}},
 		}},
 	},
 	Namespaces: {{Key: zone.Key{Name: "shop"}, Version: 1010, Value: Namespace{}}},

@@ -103,6 +103,22 @@ func (s *Snapshot) Service(key Key) *Service {
 	return nil
 }
 
+// SlicesOf returns the Slices of a Service, made for the caller.
+func (s *Snapshot) SlicesOf(service Key) []*Slice {
+	if !isLabel(service.Name) || !isLabel(service.Namespace) {
+		return nil
+	}
+	v := s.services.get(viewKey(service))
+	if v == nil {
+		return nil
+	}
+	all := make([]*Slice, len(v.slices))
+	for i, packed := range v.slices {
+		all[i] = packed.unpack(service)
+	}
+	return all
+}
+
 // PodNamespace returns the namespace of the Pod that has the address: "" when none has it, or pods of several namespaces
 // have, while one goes and another gets its address.
 func (s *Snapshot) PodNamespace(addr netip.Addr) string {

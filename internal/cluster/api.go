@@ -1,0 +1,116 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/node-dns/node-dns/internal/kubewire"
+)
+
+const (
+	// patience is how long the API server may take for the first octet of an answer, and between two of a list. It may
+	// keep a request in a queue for a minute (API priority and fairness).
+	patience = 75 * time.Second
+	// maxRetryAfter bounds what the server may ask for.
+	maxRetryAfter = 2 * time.Minute
+	maxErrorBody  = 64 << 10
+)
+
+// api asks one API server.
+type api struct {
+	client *http.Client
+	server *url.URL
+	agent  string
+}
+
+// answer is a success, to be read. It must be closed.
+type answer struct {
+	format  kubewire.Format
+	body    io.Reader
+	close   func()
+	blame   func(error) error // what really ended the body
+	stalled *time.Timer
+	silent  bool // the answer may take its time: a watch is silent while nothing happens
+}
+
+// Read implements io.Reader. An answer that stops for patience, and is not silent, ends in errStalled.
+func (a *answer) Read(p []byte) (int, error) {
+	if !a.silent {
+		a.stalled.Reset(patience)
+	}
+	n, err := a.body.Read(p)
+	if err != nil && err != io.EOF {
+		err = a.blame(err)
+	}
+	return n, err
+}
+
+// allowSilence makes the answer silent.
+func (a *answer) allowSilence() {
+	a.silent = true
+	a.stalled.Stop()
+}
+
+// get asks for what the path and the query say, to verb ("list" or "watch").
+func (a *api) get(ctx context.Context, verb string, s source, query url.Values) (*answer, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stalled := time.AfterFunc(patience, func() { cancel(errStalled) })
+	release := func() {
+		stalled.Stop()
+		cancel(nil)
+	}
+	response, err := a.do(ctx, http.MethodGet, s.path(), query, nil, kubewire.Accept)
+	if err != nil {
+		defer release()
+		return nil, plain(ctx, err)
+	}
+	done := func() {
+		release() // first: it ends what the server still sends
+		_ = response.Body.Close()
+	}
+	if response.StatusCode != http.StatusOK {
+		defer done()
+		return nil, readStatus(response, rightTo(verb, s))
+	}
+	format, err := kubewire.ParseFormat(response.Header.Get("Content-Type"))
+	if err != nil {
+		defer done()
+		return nil, err
+	}
+	return &answer{
+		format: format, body: response.Body, close: done, stalled: stalled,
+		blame: func(err error) error { return plain(ctx, err) },
+	}, nil
+}
+
+func (a *api) do(ctx context.Context, method, path string, query url.Values, body io.Reader, accept string) (*http.Response, error) {
+	target := a.server.JoinPath(path)
+	target.RawQuery = query.Encode()
+	request, err := http.NewRequestWithContext(ctx, method, target.String(), body)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("User-Agent", a.agent)
+	request.Header.Set("Accept", accept)
+	if body != nil {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	return a.client.Do(request)
+}
+
+// readStatus makes an error of an answer that is no success.
+func readStatus(response *http.Response, right Right) error {
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxErrorBody))
+	if err != nil {
+		return fmt.Errorf("reading the answer %s: %w", response.Status, err)
+	}
+	e := &statusError{
+		Status: kubewire.ParseStatus(response.StatusCode, response.Header.Get("Content-Type"), body),
+		right:  right,
+	}
+	return e.withRetryAfter(response.Header.Get("Retry-After"))
+}

@@ -1,0 +1,86 @@
+// Package cluster watches the Kubernetes API, and makes of it the zone.Snapshot that cluster names are answered from.
+//
+// It is apart from kubewire, which reads the bytes, and from zone, which answers: here is decided what is asked for,
+// how often, and what holds when the server does not answer, forgets, or has been restored from a backup. Everything is
+// made for 5,000 nodes that do the same at the same time: lists come from the server's cache, spread by chance and
+// packed by gzip; a watch goes on from where it was; and only what DNS needs is asked for.
+package cluster
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/node-dns/node-dns/internal/zone"
+)
+
+// Features say what is watched besides Services, namespaces and the slices of headless Services.
+type Features struct {
+	NodePods  bool // the Pods of this node, for autopath
+	AllPods   bool // every Pod, for `pods verified`
+	AllSlices bool // every EndpointSlice, and not only when somebody asks for one: 16 times the traffic
+}
+
+// Config says what a Watcher watches.
+type Config struct {
+	Kubeconfig string // the path of the file
+	Features   Features
+	NodeName   string // as the API has it; "" with NodePods: no Pods are watched
+	Version    string // for the User-Agent
+
+	// SnapshotFile keeps the last known state for the next start; its directory must exist. "": none is kept.
+	SnapshotFile string
+
+	// Publish gets each new state of the cluster: from when it is whole for the first time, or from the SnapshotFile. It
+	// is called by one goroutine, and holds it up.
+	Publish func(snapshot *zone.Snapshot)
+	// Unready gets why there is no state yet, in words for people, each time the reason changes. Nil: nobody asks.
+	Unready func(reason error)
+
+	Log *slog.Logger // nil: silent
+
+	// CompareEvery is how often a fresh list is compared with what the watches have told. 0: an hour.
+	CompareEvery time.Duration
+	// Dial connects to the API server. Nil: a net.Dialer.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Chance returns a number from 0 to below 1. It is called concurrently. Nil: a random one.
+	Chance func() float64
+}
+
+// Watcher keeps the state of the cluster. Its methods may be called concurrently.
+type Watcher struct {
+	config  Config
+	log     *slog.Logger
+	state   atomic.Pointer[State]
+	latest  atomic.Pointer[zone.Snapshot] // nil: nothing has been published
+	old     atomic.Bool                   // the API has Endpoints alone, and all of them are watched
+	demands demands
+}
+
+var _ zone.Endpoints = (*Watcher)(nil)
+
+// New returns a Watcher that does nothing yet.
+func New(config Config) *Watcher {
+	w := &Watcher{config: config, log: config.Log}
+	if w.log == nil {
+		w.log = slog.New(slog.DiscardHandler)
+	}
+	if w.config.CompareEvery == 0 {
+		w.config.CompareEvery = time.Hour
+	}
+	if w.config.Chance == nil {
+		w.config.Chance = rand.Float64
+	}
+	if w.config.Unready == nil {
+		w.config.Unready = func(error) {}
+	}
+	w.demands.init()
+	w.state.Store(&State{Phase: Connecting, Since: time.Now(), Kubeconfig: config.Kubeconfig})
+	return w
+}
+
+// State returns the present state of the watching itself.
+func (w *Watcher) State() State { return *w.state.Load() }

@@ -1,0 +1,212 @@
+package cluster
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"net/netip"
+	"time"
+
+	"github.com/node-dns/node-dns/internal/kubewire"
+	"github.com/node-dns/node-dns/internal/zone"
+)
+
+// encode writes the state: numbers as varints, texts and lists after their length.
+func (s *saved) encode() []byte {
+	w := savedWriter(make([]byte, 0, 1<<16))
+	w = append(w, savedMagic...)
+	start := len(w)
+	w = append(w, make([]byte, sha256.Size)...)
+	body := len(w)
+	w = append(w, s.cluster[:]...)
+	w.number(uint64(s.at.Unix()))
+	w.number(uint64(s.shape))
+	w.number(uint64(len(s.sources)))
+	for _, a := range s.sources {
+		w.number(uint64(a.source.kind))
+		w.number(uint64(a.source.slot))
+		w.text(a.source.namespace)
+		w.text(a.source.labels)
+		w.text(a.source.fields)
+		w.number(a.position)
+	}
+	w.number(uint64(len(s.services)))
+	for _, service := range s.services {
+		w.service(service)
+	}
+	w.number(uint64(len(s.slices)))
+	for _, slice := range s.slices {
+		w.slice(slice)
+	}
+	w.number(uint64(len(s.namespaces)))
+	for _, name := range s.namespaces {
+		w.text(name)
+	}
+	w.number(uint64(len(s.pods)))
+	for _, pod := range s.pods {
+		w.key(pod.Key)
+		w.addrs(pod.Addrs)
+	}
+	sum := sha256.Sum256(w[body:])
+	copy(w[start:], sum[:])
+	return w
+}
+
+type savedWriter []byte
+
+func (w *savedWriter) number(n uint64) { *w = binary.AppendUvarint(*w, n) }
+
+func (w *savedWriter) text(s string) {
+	w.number(uint64(len(s)))
+	*w = append(*w, s...)
+}
+
+func (w *savedWriter) truth(b bool) {
+	if b {
+		w.number(1)
+	} else {
+		w.number(0)
+	}
+}
+
+func (w *savedWriter) key(k zone.Key) {
+	w.text(k.Namespace)
+	w.text(k.Name)
+}
+
+func (w *savedWriter) addr(a netip.Addr) { w.text(string(a.AsSlice())) }
+
+func (w *savedWriter) addrs(addrs []netip.Addr) {
+	w.number(uint64(len(addrs)))
+	for _, a := range addrs {
+		w.addr(a)
+	}
+}
+
+func (w *savedWriter) ports(ports []zone.Port) {
+	w.number(uint64(len(ports)))
+	for _, p := range ports {
+		w.text(p.Name)
+		w.number(uint64(p.Number))
+		w.number(uint64(p.Protocol))
+	}
+}
+
+func (w *savedWriter) service(s *zone.Service) {
+	w.key(s.Key)
+	w.number(uint64(s.Kind))
+	w.addrs(s.ClusterIPs)
+	w.text(s.ExternalName)
+	w.ports(s.Ports)
+	w.truth(s.PublishNotReady)
+	w.truth(s.HasSelector)
+}
+
+func (w *savedWriter) slice(s savedSlice) {
+	w.number(uint64(s.slot))
+	w.key(s.Key)
+	w.text(s.Service)
+	w.ports(s.Ports)
+	w.number(uint64(len(s.Endpoints)))
+	for _, e := range s.Endpoints {
+		w.addr(e.Addr)
+		w.text(e.Hostname)
+		w.text(e.Pod)
+		w.text(e.Zone)
+		w.truth(e.Ready)
+	}
+}
+
+// savedReader reads what a savedWriter wrote. After a failure it reads zeros.
+type savedReader struct {
+	rest   []byte
+	failed bool
+}
+
+func (r *savedReader) number(limit uint64) uint64 {
+	n, size := binary.Uvarint(r.rest)
+	if size <= 0 || n > limit || r.failed {
+		r.failed = true
+		return 0
+	}
+	r.rest = r.rest[size:]
+	return n
+}
+
+// count reads the length of a list, each element of which takes an octet at least.
+func (r *savedReader) count() int { return int(r.number(uint64(len(r.rest)))) }
+
+func (r *savedReader) text() string {
+	n := r.count()
+	if n > len(r.rest) { // the length itself took an octet
+		r.failed = true
+		return ""
+	}
+	text := string(r.rest[:n])
+	r.rest = r.rest[n:]
+	return text
+}
+
+func (r *savedReader) truth() bool { return r.number(1) == 1 }
+
+func (r *savedReader) key() zone.Key { return zone.Key{Namespace: r.text(), Name: r.text()} }
+
+func (r *savedReader) addr() netip.Addr {
+	a, ok := netip.AddrFromSlice([]byte(r.text()))
+	r.failed = r.failed || !ok
+	return a
+}
+
+// listOf reads a list with read for each element.
+func listOf[T any](r *savedReader, read func() T) []T {
+	var all []T
+	for n := r.count(); n > 0 && !r.failed; n-- {
+		all = append(all, read())
+	}
+	return all
+}
+
+func (r *savedReader) port() zone.Port {
+	return zone.Port{Name: r.text(), Number: uint16(r.number(0xffff)), Protocol: zone.Protocol(r.number(uint64(zone.SCTP)))}
+}
+
+func (r *savedReader) saved() *saved {
+	s := new(saved)
+	r.failed = copy(s.cluster[:], r.rest) < len(s.cluster)
+	r.rest = r.rest[min(len(s.cluster), len(r.rest)):]
+	s.at = time.Unix(int64(r.number(1<<40)), 0)
+	s.shape = shape(r.number(uint64(endpointsShape)))
+	s.sources = listOf(r, r.assignment)
+	s.services = listOf(r, r.service)
+	s.slices = listOf(r, r.slice)
+	s.namespaces = listOf(r, r.text)
+	s.pods = listOf(r, func() *zone.Pod { return &zone.Pod{Key: r.key(), Addrs: listOf(r, r.addr)} })
+	return s
+}
+
+func (r *savedReader) assignment() assignment {
+	return assignment{
+		source: source{
+			kind: kubewire.Kind(r.number(uint64(kubewire.Pods))), slot: slot(r.number(0xff)),
+			namespace: r.text(), labels: r.text(), fields: r.text(),
+		},
+		position: r.number(1<<64 - 1),
+	}
+}
+
+func (r *savedReader) service() *zone.Service {
+	return &zone.Service{
+		Key: r.key(), Kind: zone.Kind(r.number(uint64(zone.ExternalName))), ClusterIPs: listOf(r, r.addr),
+		ExternalName: r.text(), Ports: listOf(r, r.port), PublishNotReady: r.truth(), HasSelector: r.truth(),
+	}
+}
+
+func (r *savedReader) slice() savedSlice {
+	at := slot(r.number(0xff))
+	return savedSlice{slot: at, Slice: &zone.Slice{
+		Key: r.key(), Service: r.text(), Ports: listOf(r, r.port), Endpoints: listOf(r, r.endpoint),
+	}}
+}
+
+func (r *savedReader) endpoint() zone.Endpoint {
+	return zone.Endpoint{Addr: r.addr(), Hostname: r.text(), Pod: r.text(), Zone: r.text(), Ready: r.truth()}
+}

@@ -1,0 +1,115 @@
+package cluster
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+)
+
+// judge says how things are: to who asks for the State, in the log when it has changed, and by publishing anew what
+// has become stale, or is no more.
+func (o *owner) judge() {
+	now := time.Now()
+	before := o.w.State()
+	next := o.assess(now)
+	next.Since = before.Since
+	if next.Phase != before.Phase {
+		next.Since = now
+	}
+	o.w.state.Store(&next)
+	if next.Phase != before.Phase || next.LastError != before.LastError {
+		o.announce(next)
+	}
+	if o.published.at.IsZero() {
+		if before.Phase != next.Phase || before.LastError != next.LastError {
+			o.w.config.Unready(next.unready())
+		}
+		return
+	}
+	if stale := !o.fromDisk.IsZero() || o.isStale(now); stale != o.published.stale {
+		o.give()
+	}
+}
+
+func (o *owner) announce(s State) {
+	attrs := []any{"phase", s.Phase.String(), "server", s.Server}
+	if s.LastError != "" {
+		o.w.log.Warn("cluster", append(attrs, "error", s.LastError)...)
+		return
+	}
+	o.w.log.Info("cluster", append(attrs, "services", s.Counts.Services, "slices", s.Counts.Slices,
+		"endpoints", s.Counts.Endpoints, "namespaces", s.Counts.Namespaces, "pods", s.Counts.Pods)...)
+}
+
+// assess makes the State. It also keeps since when something fails.
+func (o *owner) assess(now time.Time) State {
+	counts := o.store.counts
+	s := State{
+		Kubeconfig: o.w.config.Kubeconfig, FromDisk: o.fromDisk, OnDemand: o.w.demands.count(),
+		Counts: o.store.builder.Snapshot(now).Counts(),
+		Events: counts.events, Lists: counts.lists, Lost: counts.lost, Rewinds: counts.rewinds, Dropped: counts.dropped,
+	}
+	if o.heard.connection != nil {
+		s.Server = o.heard.connection.api.server.String()
+	}
+	var err error
+	s.Phase, s.Missing, err = o.phase()
+	if err != nil {
+		s.LastError = err.Error()
+	}
+	switch {
+	case s.Phase == Synced:
+		o.failing = time.Time{}
+	case o.failing.IsZero():
+		o.failing = now
+	}
+	switch {
+	case !o.whole || s.Phase == Synced:
+	case o.isStale(now):
+		s.Phase = Stale
+	default:
+		s.Phase = Synced // what is known is seconds old at most
+	}
+	return s
+}
+
+// isStale reports whether the state, which was whole, has not been watched for so long that it may be wrong.
+func (o *owner) isStale(now time.Time) bool {
+	return !o.failing.IsZero() && now.Sub(o.failing) >= staleAfter
+}
+
+// phase is how far the connection and its sources are, whatever was known before.
+func (o *owner) phase() (Phase, []Right, error) {
+	if o.heard.shape == unknownShape {
+		if hasCode(o.heard.err, http.StatusUnauthorized) {
+			return Forbidden, nil, o.heard.err
+		}
+		return o.heard.phase, nil, o.heard.err
+	}
+	var first error
+	var missing []Right
+	failed := false
+	for _, at := range slices.Sorted(maps.Keys(o.store.slots)) {
+		p := o.store.slots[at]
+		if p.err == nil {
+			continue
+		}
+		if e, ok := status(p.err); ok && e.Code == http.StatusForbidden {
+			missing = append(missing, e.right)
+		}
+		failed = failed || !p.optional()
+		if first == nil {
+			first = p.err
+		}
+	}
+	switch {
+	case !failed && o.store.synced():
+		return Synced, missing, first
+	case len(missing) > 0 || hasCode(first, http.StatusUnauthorized):
+		return Forbidden, missing, first
+	case failed:
+		return Connecting, missing, first
+	}
+	return Syncing, missing, nil
+}

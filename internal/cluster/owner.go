@@ -1,0 +1,247 @@
+package cluster
+
+import (
+	"context"
+	"crypto/sha256"
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// settle is how long the first change after a quiet time waits for those that belong to it: a Service and its slices.
+	settle = 5 * time.Millisecond
+	// publishEvery is how often changes are published when there is no quiet; longer when publishing takes long.
+	publishEvery = 100 * time.Millisecond
+	publishShare = 20 // at most a twentieth of the time goes into publishing
+	judgeEvery   = 5 * time.Second
+)
+
+// news is what the connecting goroutine has to say.
+type news struct {
+	phase      Phase
+	err        error
+	connection *connection // nil: there is none
+	shape      shape       // not unknownShape: the server answers, and a plan is wanted
+}
+
+// assignment is a source, and the version from which it is to be watched; 0: it has to be listed first.
+type assignment struct {
+	source   source
+	position uint64
+}
+
+type plan []assignment
+
+func (p plan) has(s source) bool {
+	return slices.ContainsFunc(p, func(a assignment) bool { return a.source == s })
+}
+
+// owner is the goroutine that has the store, and decides what of it is published and when.
+type owner struct {
+	w       *Watcher
+	store   *store
+	batches batches
+	reports chan report
+	news    chan news
+	plans   chan plan // the newest plan that nobody has taken yet
+	saves   chan []byte
+
+	met       bool
+	cluster   [sha256.Size]byte // once met
+	shape     shape
+	resumes   atomic.Bool // there is a state to go on from
+	heard     news
+	whole     bool      // the state has been whole, from the server
+	fromDisk  time.Time // when what is in the store was written; zero: it is from the server
+	failing   time.Time // since when something is not watched; zero: all is
+	saved     time.Time
+	unsaved   bool
+	published struct {
+		at    time.Time // zero: never
+		stale bool
+		took  time.Duration
+	}
+	publishing *time.Timer // nil: nothing is to be published
+}
+
+func newOwner(w *Watcher) *owner {
+	return &owner{
+		w: w, store: newStore(), heard: news{phase: Connecting}, failing: time.Now(),
+		reports: make(chan report), news: make(chan news), plans: make(chan plan, 1), saves: make(chan []byte, 1),
+	}
+}
+
+// run owns the store until ctx ends.
+func (o *owner) run(ctx context.Context) error {
+	defer close(o.saves)
+	ticks := time.NewTicker(judgeEvery)
+	defer ticks.Stop()
+	for {
+		var due <-chan time.Time
+		if o.publishing != nil {
+			due = o.publishing.C
+		}
+		select {
+		case <-ctx.Done():
+			o.save(true)
+			return nil
+		case r := <-o.reports:
+			o.apply(r)
+		case n := <-o.news:
+			o.hear(n)
+		case <-due:
+			o.publishing = nil
+			o.publish()
+		case <-ticks.C:
+			o.judge()
+			o.save(false)
+		}
+	}
+}
+
+// hear takes news.
+func (o *owner) hear(n news) {
+	o.heard = n
+	if n.connection != nil {
+		o.meet(n.connection)
+	}
+	if n.shape != unknownShape {
+		o.shape = n.shape
+		o.plan()
+	}
+	o.judge()
+}
+
+// plan decides what is watched, and from where.
+func (o *owner) plan() {
+	o.store.renamed = false
+	o.batches.update(o.store.unlabelled)
+	wanted := sources(o.w.config.Features, o.w.config.NodeName, o.shape, o.batches.selectors())
+	o.store.assign(wanted)
+	var p plan
+	for _, s := range wanted {
+		p = append(p, assignment{source: s, position: o.store.slots[s.slot].position})
+	}
+	select {
+	case <-o.plans:
+	default:
+	}
+	o.plans <- p
+}
+
+// forgetPlan takes back a plan that was made for the connection before. Nobody makes one while it is called: there is
+// no source that could report.
+func (o *owner) forgetPlan() {
+	select {
+	case <-o.plans:
+	default:
+	}
+}
+
+// meet takes note of the cluster that we connect to.
+func (o *owner) meet(c *connection) {
+	switch {
+	case !o.met:
+		o.met = true
+		o.load(c.cluster)
+	case o.cluster != c.cluster:
+		// Another cluster, or the same by another name or with another CA: what is known is served until the lists of
+		// the one that answers have replaced it.
+		o.w.log.Warn("the kubeconfig leads to another API server, or has another CA: reading all anew",
+			"server", c.api.server.String())
+		o.store.restart()
+	}
+	o.cluster = c.cluster
+}
+
+// apply takes a report.
+func (o *owner) apply(r report) {
+	before := o.store.counts
+	o.store.apply(r)
+	switch r.step {
+	case complete:
+		if r.source.slot == serviceSlot && o.store.renamed {
+			o.plan() // which slices are to be asked for by name
+		}
+		o.log(r, before)
+		o.judge()
+	case watching, broken, rewound:
+		o.log(r, before)
+		o.judge()
+	case changed, deleted, reached:
+		o.log(r, before)
+	}
+	if o.store.renamed && o.whole || o.store.dirty && o.whole || !o.whole && o.store.synced() {
+		o.schedule()
+	}
+}
+
+// log says what a watch has not.
+func (o *owner) log(r report, before counts) {
+	if lost := o.store.counts.lost - before.lost; lost > 0 {
+		o.w.log.Warn("a watch had lost changes", "kind", r.source.kind.String(), "objects", lost)
+	}
+	if r.step == rewound {
+		o.w.log.Warn("the API server's state is older than what it has told before: reading all anew",
+			"kind", r.source.kind.String(), "version", r.version)
+	}
+}
+
+// schedule has what is new published soon.
+func (o *owner) schedule() {
+	if o.publishing != nil {
+		return
+	}
+	every := max(publishEvery, publishShare*o.published.took)
+	o.publishing = time.NewTimer(max(settle, every-time.Since(o.published.at)))
+}
+
+// publish gives out the state, when it is whole.
+func (o *owner) publish() {
+	if o.store.renamed {
+		o.plan()
+	}
+	if !o.whole && !o.store.synced() {
+		return
+	}
+	if !o.whole {
+		o.whole, o.fromDisk = true, time.Time{}
+	}
+	o.give()
+	o.judge()
+}
+
+// give publishes what there is.
+func (o *owner) give() {
+	began := time.Now()
+	snapshot := o.store.builder.Snapshot(began)
+	o.published.stale = !o.fromDisk.IsZero() || o.isStale(began)
+	if o.published.stale {
+		snapshot = snapshot.Stale()
+	}
+	o.unsaved = o.unsaved || o.store.dirty
+	o.store.dirty = false
+	o.resumes.Store(true)
+	o.w.latest.Store(snapshot)
+	o.w.config.Publish(snapshot)
+	o.published.at, o.published.took = time.Now(), time.Since(began)
+}
+
+// report hands a report to the owner; the error is that ctx has ended.
+func (o *owner) report(ctx context.Context, r report) error {
+	select {
+	case o.reports <- r:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// tell hands news to the owner, unless ctx ends.
+func (o *owner) tell(ctx context.Context, n news) {
+	select {
+	case o.news <- n:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,133 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"github.com/node-dns/node-dns/internal/kubewire"
+)
+
+// Right is something that RBAC grants.
+type Right struct {
+	Verb      string // "list" or "watch"
+	Group     string // "": core
+	Resource  string
+	Namespace string // "": all
+}
+
+// String returns the right as `kubectl auth can-i` takes it.
+func (r Right) String() string {
+	text := r.Verb + " " + r.Resource
+	if r.Group != "" {
+		text += "." + r.Group
+	}
+	if r.Namespace != "" {
+		text += " in namespace " + r.Namespace
+	}
+	return text
+}
+
+// rightTo is the right to list or to watch a source.
+func rightTo(verb string, s source) Right {
+	group, resource := resourceOf(s.kind)
+	return Right{Verb: verb, Group: group, Resource: resource, Namespace: s.namespace}
+}
+
+// MissingRights asks the API server which of the rights that the Config needs it would deny.
+func MissingRights(ctx context.Context, config Config) ([]Right, error) {
+	c, err := connect(config)
+	if err != nil {
+		return nil, err
+	}
+	defer c.close()
+	has, err := c.api.shape(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var missing []Right
+	for _, s := range sources(config.Features, config.NodeName, has, nil) {
+		for _, verb := range []string{"list", "watch"} {
+			right := rightTo(verb, s)
+			allowed, err := c.api.allows(ctx, right)
+			if err != nil {
+				return nil, fmt.Errorf("asking for the right to %s: %w", right, err)
+			}
+			if !allowed {
+				missing = append(missing, right)
+			}
+		}
+	}
+	return missing, nil
+}
+
+// review is an authorization.k8s.io/v1 SelfSubjectAccessReview.
+type review struct {
+	APIVersion string       `json:"apiVersion"`
+	Kind       string       `json:"kind"`
+	Spec       reviewSpec   `json:"spec"`
+	Status     reviewStatus `json:"status"`
+}
+
+type reviewSpec struct {
+	Attributes reviewAttributes `json:"resourceAttributes"`
+}
+
+type reviewAttributes struct {
+	Verb      string `json:"verb"`
+	Group     string `json:"group,omitempty"`
+	Resource  string `json:"resource"`
+	Namespace string `json:"namespace,omitempty"`
+}
+
+type reviewStatus struct {
+	Allowed bool `json:"allowed"`
+}
+
+// allows reports whether the server would grant us the right.
+func (a *api) allows(ctx context.Context, right Right) (bool, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, errStalled)
+	defer cancel()
+	body, err := json.Marshal(review{
+		APIVersion: "authorization.k8s.io/v1",
+		Kind:       "SelfSubjectAccessReview",
+		Spec:       reviewSpec{reviewAttributes(right)},
+	})
+	if err != nil {
+		return false, err
+	}
+	const path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+	response, err := a.do(ctx, http.MethodPost, path, nil, bytes.NewReader(body), "application/json")
+	if err != nil {
+		return false, plain(ctx, err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode/100 != 2 {
+		return false, readStatus(response, Right{Verb: "create", Group: "authorization.k8s.io", Resource: "selfsubjectaccessreviews"})
+	}
+	var answer review
+	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
+		return false, fmt.Errorf("%w: %w", kubewire.ErrMalformed, err)
+	}
+	return answer.Status.Allowed, nil
+}
+
+// shape asks whether the server has EndpointSlices.
+func (a *api) shape(ctx context.Context) (shape, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, errStalled)
+	defer cancel()
+	response, err := a.do(ctx, http.MethodGet, "/apis/discovery.k8s.io/v1", nil, nil, "application/json")
+	if err != nil {
+		return unknownShape, plain(ctx, err)
+	}
+	defer response.Body.Close()
+	switch response.StatusCode {
+	case http.StatusOK, http.StatusForbidden: // who may not ask which APIs there are may still use them
+		return slicesShape, nil
+	case http.StatusNotFound:
+		return endpointsShape, nil
+	}
+	return unknownShape, readStatus(response, Right{Verb: "get", Resource: "/apis/discovery.k8s.io/v1"})
+}

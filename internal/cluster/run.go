@@ -1,0 +1,137 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/node-dns/node-dns/internal/supervise"
+)
+
+const (
+	lookEvery   = 2 * time.Second // at the kubeconfig's files
+	startSpread = time.Second     // over how long nodes that start together list for the first time
+)
+
+// errFilesChanged ends a session: there are other credentials.
+var errFilesChanged = errors.New("the kubeconfig, or a file that it names, has changed")
+
+// Run watches until ctx ends, and then returns nil. It fails at nothing: whatever is missing may come.
+func (w *Watcher) Run(ctx context.Context) error {
+	o := newOwner(w)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return o.run(ctx) })
+	group.Go(func() error { return w.connect(ctx, o) })
+	group.Go(func() error { return w.writeSaves(o.saves) })
+	return group.Wait()
+}
+
+// connect has one session after the other.
+func (w *Watcher) connect(ctx context.Context, o *owner) error {
+	failures := 0
+	for ctx.Err() == nil {
+		c, err := connect(w.config)
+		if err != nil {
+			o.tell(ctx, news{phase: phaseOf(err), err: err})
+			supervise.Sleep(ctx, lookEvery)
+			continue
+		}
+		began := time.Now()
+		err = w.session(ctx, c, o)
+		c.close()
+		if ctx.Err() != nil || errors.Is(err, errFilesChanged) {
+			failures = 0
+			continue
+		}
+		if time.Since(began) > goodWatch {
+			failures = 0
+		}
+		failures++
+		o.tell(ctx, news{phase: Connecting, err: err, connection: c})
+		w.waitOrChange(ctx, c, backoff(failures, retryAfter(err)).pick(w.config.Chance()))
+	}
+	return nil
+}
+
+// waitOrChange waits, but not longer than until the files of c change.
+func (w *Watcher) waitOrChange(ctx context.Context, c *connection, wait time.Duration) {
+	for end := time.Now().Add(wait); time.Now().Before(end); {
+		if !supervise.Sleep(ctx, min(lookEvery, time.Until(end))) || c.changed() {
+			return
+		}
+	}
+}
+
+// session watches over one connection, until it has to be made anew. Its error says why; it is never nil.
+func (w *Watcher) session(ctx context.Context, c *connection, o *owner) error {
+	o.tell(ctx, news{phase: Connecting, connection: c})
+	has, err := c.api.shape(ctx)
+	if err != nil {
+		return err
+	}
+	if !o.resumes.Load() && !supervise.Sleep(ctx, time.Duration(w.config.Chance()*float64(startSpread))) {
+		return ctx.Err()
+	}
+	w.old.Store(has == endpointsShape)
+	o.forgetPlan()
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return followFiles(ctx, c) })
+	group.Go(func() error { return w.demands.serve(ctx, c.api, has, w.config) })
+	group.Go(func() error {
+		o.tell(ctx, news{phase: Syncing, connection: c, shape: has})
+		return w.follow(ctx, c, o)
+	})
+	return group.Wait()
+}
+
+// followFiles ends when the files of c change.
+func followFiles(ctx context.Context, c *connection) error {
+	for supervise.Sleep(ctx, lookEvery) {
+		if c.changed() {
+			return errFilesChanged
+		}
+	}
+	return ctx.Err()
+}
+
+// follow runs a reflector for every source of the owner's plan.
+func (w *Watcher) follow(ctx context.Context, c *connection, o *owner) error {
+	group, ctx := errgroup.WithContext(ctx)
+	running := make(map[source]context.CancelFunc)
+	start := func(a assignment) {
+		within, cancel := context.WithCancel(ctx)
+		running[a.source] = cancel
+		to := func(r report) error { return o.report(within, r) }
+		reflector := newReflector(c.api, a.source, a.position, to, w.config)
+		group.Go(func() error {
+			if err := reflector.run(within); err != nil {
+				return fmt.Errorf("watching %s: %w", a.source.path(), err)
+			}
+			return nil
+		})
+	}
+	group.Go(func() error {
+		for {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case plan := <-o.plans:
+				for s, cancel := range running {
+					if !plan.has(s) {
+						cancel()
+						delete(running, s)
+					}
+				}
+				for _, a := range plan {
+					if running[a.source] == nil {
+						start(a)
+					}
+				}
+			}
+		}
+	})
+	return group.Wait()
+}

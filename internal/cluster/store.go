@@ -1,0 +1,204 @@
+package cluster
+
+import (
+	"maps"
+	"net/http"
+
+	"github.com/node-dns/node-dns/internal/kubewire"
+	"github.com/node-dns/node-dns/internal/zone"
+)
+
+// maxObjects bounds each kind of object. A kube-apiserver of today is tested with 150,000 Pods and 10,000 Services.
+const maxObjects = 1 << 20
+
+// store is what is known of the cluster: the objects in a zone.Builder, and of each who told of it and when. It
+// decides nothing about time or the network: reports go in. It is for one goroutine.
+type store struct {
+	builder zone.Builder
+	objects [kubewire.Pods + 1]map[zone.Key]entry
+	slots   map[slot]*progress
+	// unlabelled counts the headless Services without selector by name: their slices have to be asked for by name.
+	unlabelled map[string]int
+
+	renamed bool // unlabelled has changed since this was last set to false
+	dirty   bool // something that DNS sees has changed since this was last set to false
+	counts  counts
+}
+
+// counts are kept since the start.
+type counts struct {
+	events  uint64 // told by watches
+	lists   uint64 // that were read to their end
+	lost    uint64 // objects that a comparing list found to be otherwise than the watch had told
+	dropped uint64 // objects beyond maxObjects
+	rewinds uint64 // times that the server's state was older than what it had told before
+}
+
+// entry is what is known of an object besides its value.
+type entry struct {
+	version uint64
+	slot    slot
+	byName  bool   // it is a Service that is counted in unlabelled
+	mark    uint16 // the epoch of the last list that had it
+}
+
+// progress is how far a source has come.
+type progress struct {
+	source   source
+	epoch    uint16 // raised by every list
+	position uint64 // what the store has of the source is its state at this version; 0: of no one version
+	synced   bool   // the store has had its whole state
+	err      error  // why it is not watched at the moment; nil: it is, or nothing is known against it
+
+	comparing bool // the list under way only checks what the watch has told
+	// suspects are objects that a comparing list did not have. What has not been told of until version until was lost.
+	suspects map[zone.Key]bool
+	until    uint64
+}
+
+func newStore() *store {
+	s := &store{slots: make(map[slot]*progress), unlabelled: make(map[string]int)}
+	for kind := range s.objects {
+		s.objects[kind] = make(map[zone.Key]entry)
+	}
+	return s
+}
+
+// assign makes these the sources, and forgets what other sources told of. A source that was there stays as it is.
+func (s *store) assign(wanted []source) {
+	gone := maps.Clone(s.slots)
+	for _, w := range wanted {
+		delete(gone, w.slot)
+		p := s.slots[w.slot]
+		switch {
+		case p == nil:
+			s.slots[w.slot] = &progress{source: w}
+		case p.source.kind != w.kind:
+			s.sweep(p, func(entry) bool { return true })
+			s.slots[w.slot] = &progress{source: w}
+		case p.source != w: // another selector: what the slot holds is swept when that has been listed
+			s.slots[w.slot] = &progress{source: w, epoch: p.epoch, synced: p.synced}
+		}
+	}
+	for at, p := range gone {
+		s.sweep(p, func(entry) bool { return true })
+		delete(s.slots, at)
+	}
+}
+
+// restart has every source listed anew.
+func (s *store) restart() {
+	for _, p := range s.slots {
+		s.forgetVersions(p)
+	}
+}
+
+// optional reports whether cluster names can be answered without p: Pods serve what is extra, and are done without
+// where the rights are missing.
+func (p *progress) optional() bool {
+	return p.source.slot == podSlot && hasCode(p.err, http.StatusForbidden)
+}
+
+// synced reports whether the whole state of every source has been here.
+func (s *store) synced() bool {
+	for _, p := range s.slots {
+		if !p.synced && !p.optional() {
+			return false
+		}
+	}
+	return len(s.slots) > 0
+}
+
+// set stores an object that p's source told of, and reports whether that changes anything for DNS.
+func (s *store) set(p *progress, o kubewire.Object) (changed bool) {
+	objects := s.objects[p.source.kind]
+	old, exists := objects[o.Key]
+	switch {
+	case !exists && len(objects) >= maxObjects:
+		s.counts.dropped++
+		return false
+	case exists && old.slot != p.source.slot && old.version > o.Version:
+		return false // the other slot has told of what came after
+	}
+	e := entry{version: o.Version, slot: p.source.slot, mark: p.epoch, byName: byName(o.Value)}
+	objects[o.Key] = e
+	s.count(o.Key.Name, old.byName, e.byName)
+	return s.build(p.source.kind, o.Key, o.Value)
+}
+
+// remove takes an object away, when it is p's.
+func (s *store) remove(p *progress, key zone.Key) (changed bool) {
+	objects := s.objects[p.source.kind]
+	old, exists := objects[key]
+	if !exists || old.slot != p.source.slot {
+		return false
+	}
+	delete(objects, key)
+	s.count(key.Name, old.byName, false)
+	return s.build(p.source.kind, key, nil)
+}
+
+// sweep removes those of p's objects that are gone.
+func (s *store) sweep(p *progress, gone func(entry) bool) {
+	for key, e := range s.objects[p.source.kind] {
+		if e.slot == p.source.slot && gone(e) {
+			s.remove(p, key)
+		}
+	}
+}
+
+// build has the Builder know the value of an object; nil: none.
+func (s *store) build(kind kubewire.Kind, key zone.Key, value any) (changed bool) {
+	switch v := value.(type) {
+	case *zone.Service:
+		changed = s.builder.SetService(v)
+	case *zone.Slice:
+		changed = s.builder.SetSlice(v)
+	case []zone.Slice:
+		changed = s.builder.SetEndpoints(key, v)
+	case *zone.Pod:
+		changed = s.builder.SetPod(v)
+	case kubewire.Namespace:
+		changed = s.builder.SetNamespace(key.Name)
+	default:
+		changed = s.unbuild(kind, key)
+	}
+	s.dirty = s.dirty || changed
+	return changed
+}
+
+func (s *store) unbuild(kind kubewire.Kind, key zone.Key) (changed bool) {
+	switch kind {
+	case kubewire.Services:
+		return s.builder.DeleteService(key)
+	case kubewire.EndpointSlices:
+		return s.builder.DeleteSlice(key)
+	case kubewire.Endpoints:
+		return s.builder.DeleteEndpoints(key)
+	case kubewire.Pods:
+		return s.builder.DeletePod(key)
+	default:
+		return s.builder.DeleteNamespace(key.Name)
+	}
+}
+
+// byName reports whether the slices of a Service can only be found by its name.
+func byName(value any) bool {
+	service, ok := value.(*zone.Service)
+	return ok && service.Kind == zone.Headless && !service.HasSelector
+}
+
+// count keeps unlabelled.
+func (s *store) count(name string, was, is bool) {
+	if was == is {
+		return
+	}
+	s.renamed = true
+	if is {
+		s.unlabelled[name]++
+		return
+	}
+	if s.unlabelled[name]--; s.unlabelled[name] == 0 {
+		delete(s.unlabelled, name)
+	}
+}

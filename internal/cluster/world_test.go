@@ -1,0 +1,148 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/node-dns/node-dns/internal/kubetest"
+	"github.com/node-dns/node-dns/internal/zone"
+)
+
+// world is a Watcher, and the API server that it watches.
+type world struct {
+	t       testing.TB
+	server  *kubetest.Server
+	config  Config
+	watcher *Watcher
+	log     *logText
+	stop    func()
+
+	mu        sync.Mutex // guards what follows
+	latest    *zone.Snapshot
+	published int
+	unready   []string
+}
+
+// newWorld has an API server with the objects of the fixture, and no Watcher yet.
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	w := &world{t: t, server: kubetest.NewServer(t), log: new(logText), stop: func() {}}
+	w.server.Apply(readFile(t, "testdata/node-dns.static.yaml"))
+	dir := t.TempDir()
+	w.config = Config{
+		Kubeconfig:   filepath.Join(dir, "kubeconfig"),
+		SnapshotFile: filepath.Join(dir, "cluster.snapshot"),
+		Version:      "test",
+		Log:          slog.New(slog.NewTextHandler(w.log, nil)),
+		Chance:       func() float64 { return 0 },
+		Publish:      w.publish,
+		Unready:      w.setUnready,
+	}
+	w.writeKubeconfig()
+	t.Cleanup(func() { w.stop() })
+	return w
+}
+
+func (w *world) writeKubeconfig() {
+	w.t.Helper()
+	if err := os.WriteFile(w.config.Kubeconfig, w.server.Kubeconfig(), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// start runs a new Watcher until stop.
+func (w *world) start() {
+	w.t.Helper()
+	w.mu.Lock()
+	w.latest, w.published, w.unready = nil, 0, nil
+	w.mu.Unlock()
+	w.watcher = New(w.config)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- w.watcher.Run(ctx) }()
+	w.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			w.t.Errorf("Run: %v", err)
+		}
+	})
+}
+
+func (w *world) publish(s *zone.Snapshot) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.latest = s
+	w.published++
+}
+
+func (w *world) setUnready(reason error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.unready = append(w.unready, reason.Error())
+}
+
+func (w *world) snapshot() *zone.Snapshot {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.latest
+}
+
+// await waits until holds is true of what is published.
+func (w *world) await(what string, holds func(s *zone.Snapshot) bool) {
+	w.t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		if s := w.snapshot(); s != nil && holds(s) {
+			return
+		}
+		if time.Now().After(deadline) {
+			w.t.Fatalf("not within 20 s: %s\nstate %+v\n%s", what, w.watcher.State(), w.log)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func (w *world) awaitPhase(phase Phase) State {
+	w.t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		if s := w.watcher.State(); s.Phase == phase {
+			return s
+		}
+		if time.Now().After(deadline) {
+			w.t.Fatalf("not within 20 s: phase %v\nstate %+v\n%s", phase, w.watcher.State(), w.log)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func readFile(t testing.TB, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// logText collects a log.
+type logText struct {
+	mu   sync.Mutex // guards text
+	text bytes.Buffer
+}
+
+func (l *logText) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logText) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
