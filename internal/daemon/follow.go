@@ -20,6 +20,7 @@ import (
 	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/resolvconf"
+	"github.com/node-dns/node-dns/internal/supervise"
 	"github.com/node-dns/node-dns/internal/zone"
 )
 
@@ -47,7 +48,7 @@ func (d *Daemon) follow(ctx context.Context) error {
 			answer <- d.reloadNow(ctx)
 			continue
 		case reason = <-d.hints:
-			if !sleep(ctx, settle) {
+			if !supervise.Sleep(ctx, settle) {
 				return nil
 			}
 			d.drainHints()
@@ -263,16 +264,4 @@ func mustExist(path string) error {
 		return fmt.Errorf("reading the configuration: %w", err)
 	}
 	return nil
-}
-
-// sleep waits, and reports whether ctx let it.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
 }

@@ -91,7 +91,8 @@ func (b *backoff) next(ran time.Duration) time.Duration {
 	return b.last
 }
 
-func sleep(ctx context.Context, d time.Duration) bool {
+// Sleep waits for d, and reports whether ctx let it.
+func Sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

@@ -107,7 +107,7 @@ func (r *runner) run(ctx context.Context, task Task) error {
 		}
 		wait := pause.next(time.Since(began))
 		r.Log.Error("task failed", "task", task.Name, "error", err, "again_in", wait)
-		if !sleep(ctx, wait) {
+		if !Sleep(ctx, wait) {
 			return nil
 		}
 	}
