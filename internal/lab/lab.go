@@ -37,8 +37,8 @@ func BuildRace(packages ...string) Option {
 
 // Main is a package's TestMain: it runs the tests in a new machine and exits with their status.
 //
-// Where no machine can be made (not root, a container without the right), the tests run where they are, and those that call New or
-// Need skip, or fail when Required.
+// Where no machine can be made (not root, a container without the right, fuzzing), the tests run where they are, and those that call
+// New or Need skip, or fail when Required.
 func Main(m *testing.M, options ...Option) {
 	if os.Getenv(stageEnv) != "" {
 		os.Exit(runInside(m))

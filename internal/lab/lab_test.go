@@ -108,17 +108,35 @@ func TestRouteFamily(t *testing.T) {
 	}
 }
 
-// A laptop's user is told why the lane did not run; in CI that is a failure.
-func TestWithoutRoot(t *testing.T) {
-	New(t)
-	self := filepath.Join("/run", "lab.test")
+// copySelf is the test binary where a machine of its own, or another user, can run it.
+func copySelf(t *testing.T) (path string) {
+	t.Helper()
 	data, err := os.ReadFile("/proc/self/exe")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(self, data, 0o755); err != nil {
+	path = filepath.Join("/run", "lab.test")
+	if err := os.WriteFile(path, data, 0o755); err != nil {
 		t.Fatal(err)
 	}
+	return path
+}
+
+// Workers of `go test -fuzz` did not start in a package with lab.Main: each made a machine of its own first, where the engine's pipes
+// to it were not.
+func TestFuzzing(t *testing.T) {
+	New(t)
+	cmd := exec.Command(copySelf(t), "-test.run=^$", "-test.fuzz=^FuzzReply$", "-test.fuzztime=20x", "-test.parallel=1", "-test.fuzzcachedir=/run/fuzz")
+	cmd.Env, cmd.Dir = []string{"PATH=" + Path}, "/run"
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "PASS") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// A laptop's user is told why the lane did not run; in CI that is a failure.
+func TestWithoutRoot(t *testing.T) {
+	New(t)
+	self := copySelf(t)
 	for _, row := range []struct {
 		name, env, want string
 		ok              bool
