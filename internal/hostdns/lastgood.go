@@ -20,20 +20,32 @@ func Captured(upstreams, recordFile File) Capture {
 	record, err := upstream.ParseRecord(recordFile.Data)
 	switch {
 	case err == nil && (inFile.IsEmpty() || inFile.Equal(inDnsmasqConf(record.Set))):
-		return Capture{Set: record.Set, From: strings.TrimSpace(string(record.Origin) + " " + record.Detail)}
+		return Capture{Set: record.Set, From: source(record)}
 	case inFile.IsEmpty():
 		return Capture{} // an emptied file is no list: the script emptied it on a bad day (its bug B4)
 	}
 	return Capture{Set: inFile, From: "/etc/dnsmasq.d/origin-upstream-dns.conf"}
 }
 
+// source is where a record's servers came from. The detail of a last-good one is its source already: with its origin
+// before it each run would add a word of its own.
+func source(r upstream.Record) string {
+	if r.Origin == upstream.LastGood {
+		return r.Detail
+	}
+	return strings.TrimSpace(string(r.Origin) + " " + r.Detail)
+}
+
 // lastGood is what a run falls back to: what was captured; else the node resolv.conf, which is all that is left on a
 // node where dnsmasq and its files were removed.
-func lastGood(s State) upstream.Set {
+func lastGood(s State) Capture {
 	if captured := Captured(s.Upstreams, s.Record); !captured.Set.IsEmpty() {
-		return captured.Set
+		return captured
 	}
-	return fromResolvConf(upstream.LastGood, s.NodeResolvConf.Data).Set
+	return Capture{
+		Set:  fromResolvConf(upstream.LastGood, s.NodeResolvConf.Data).Set,
+		From: s.Paths.host(s.Paths.NodeResolvConf),
+	}
 }
 
 // inDnsmasqConf is the part of a set that the upstream file can hold.

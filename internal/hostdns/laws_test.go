@@ -28,12 +28,12 @@ func checkLaws(t *testing.T, s State) {
 func checkUpstreams(t *testing.T, s State, p Plan) {
 	t.Helper()
 	refused := refuse(s)
-	good := slices.ContainsFunc(lastGood(s).Servers, func(server nameserver.Server) bool {
+	good := slices.ContainsFunc(lastGood(s).Set.Servers, func(server nameserver.Server) bool {
 		a := server.Addr.Addr()
 		return refused(server) == "" && !a.IsUnspecified() && !a.IsMulticast() && a != addr("255.255.255.255")
 	})
 	if good && len(p.Selection.Set.Servers) == 0 {
-		t.Errorf("law 2: %v was known, nothing is selected", lastGood(s))
+		t.Errorf("law 2: %v was known, nothing is selected", lastGood(s).Set)
 	}
 	all := p.Selection.Set.Servers
 	for _, route := range p.Selection.Set.Routes {

@@ -58,7 +58,7 @@ type Plan struct {
 // or written.
 func NewPlan(s State) Plan {
 	p := Plan{Paths: s.Paths, Selection: selectUpstreams(s), Problems: slices.Clone(s.Problems)}
-	p.Change = changeOf(lastGood(s), p.Selection.Set)
+	p.Change = changeOf(lastGood(s).Set, p.Selection.Set)
 	// Without the kernel's addresses nobody can tell which nameserver is this node: what was captured before stays.
 	if !p.Selection.Set.IsEmpty() && s.NetErr == nil {
 		p.Capture = captureSteps(s, p.Selection)

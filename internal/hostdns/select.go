@@ -21,6 +21,7 @@ func selectUpstreams(s State) upstream.Selection {
 // because reapply and renewals carry the nameservers of before (seen with 1.42.4 and 1.52.1).
 func candidates(s State) []upstream.Candidate {
 	var all []upstream.Candidate
+	known := lastGood(s)
 	if s.NetworkManager != nil {
 		all = append(all, fromNetworkManager(s))
 	}
@@ -36,11 +37,11 @@ func candidates(s State) []upstream.Candidate {
 		})
 	}
 	if s.ResolvConf.Exists && !s.isOurs() {
-		if c := fromOthersFile(s); c.Set.IsEmpty() || !c.Set.Equal(inResolvConf(lastGood(s))) {
+		if c := fromOthersFile(s); c.Set.IsEmpty() || !c.Set.Equal(inResolvConf(known.Set)) {
 			all = append(all, c)
 		}
 	}
-	return append(all, upstream.Candidate{Origin: upstream.LastGood, Detail: Captured(s.Upstreams, s.Record).From, Set: lastGood(s)})
+	return append(all, upstream.Candidate{Origin: upstream.LastGood, Detail: known.From, Set: known.Set})
 }
 
 // fromOthersFile is what a resolv.conf says that is not ours. When that is what last-good says too, as far as a
