@@ -152,12 +152,12 @@ func TestReadFile(t *testing.T) {
 		{path: "/dangling", want: File{Exists: true, Link: "/nowhere", Mode: 0o777}},
 		{path: "/below", want: File{Exists: true, Link: "/file/x", Mode: 0o777}},
 		{path: "/loop", want: File{Exists: true, Link: "loop", Mode: 0o777}, err: "too many levels of symbolic links"},
-		{path: "/dir", want: File{Exists: true, Mode: 0o755}, err: "not a regular file"},
-		{path: "/todir", want: File{Exists: true, Link: "/dir", Mode: 0o777}, err: "not a regular file"},
+		{path: "/dir", want: File{Exists: true, Mode: 0o755}, err: "expected a regular file, got a directory"},
+		{path: "/todir", want: File{Exists: true, Link: "/dir", Mode: 0o777}, err: "expected a regular file, got a directory"},
 		{path: "/over", want: File{Exists: true, Mode: 0o644}, err: "larger than 1048576 bytes"},
 		{path: "/full", want: File{Exists: true, Data: []byte(strings.Repeat("x", maxFile)), Mode: 0o644}},
 		// open(2) waits there for somebody who writes: the hook hung, and with it the next activation.
-		{path: "/fifo", want: File{Exists: true, Mode: 0o644}, err: "not a regular file"},
+		{path: "/fifo", want: File{Exists: true, Mode: 0o644}, err: "expected a regular file, got a FIFO"},
 	}
 	for _, test := range tests {
 		t.Run(test.path, func(t *testing.T) {

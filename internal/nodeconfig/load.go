@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/node-dns/node-dns/internal/atomicfile"
 )
 
 // Paths are the files that Load reads. "" is a file that is not looked for.
@@ -65,7 +66,7 @@ func (c *Config) load(name string, f format, root string) (found bool, err error
 	if name == "" {
 		return false, nil
 	}
-	file, err := os.Open(name)
+	file, _, err := atomicfile.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
