@@ -11,6 +11,7 @@ import (
 
 	"github.com/node-dns/node-dns/internal/daemon"
 	"github.com/node-dns/node-dns/internal/nameserver"
+	"github.com/node-dns/node-dns/internal/supervise"
 )
 
 func newServeCommand() *cobra.Command {
@@ -26,11 +27,12 @@ nameservers that origin-dns-dispatcher captured. SIGHUP reads the configuration 
 queries under way.`,
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			signals := supervise.CatchSignals()
 			root, err := rootOf(cmd)
 			if err != nil {
 				return err
 			}
-			config := daemon.Config{Root: root, ConfigFile: configFile, Version: version, Level: new(slog.LevelVar)}
+			config := daemon.Config{Root: root, ConfigFile: configFile, Version: version, Level: new(slog.LevelVar), Signals: signals}
 			config.Log = newLogger(cmd.ErrOrStderr(), config.Level)
 			if config.Listen, err = parseListen(listen); err != nil {
 				return usageError{err}

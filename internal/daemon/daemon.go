@@ -19,6 +19,7 @@ import (
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/nameserver"
 	"github.com/node-dns/node-dns/internal/netstate"
+	"github.com/node-dns/node-dns/internal/supervise"
 	"github.com/node-dns/node-dns/internal/zone"
 )
 
@@ -33,6 +34,8 @@ type Config struct {
 	Looker     hostdns.Looker // how the host is looked at; its Paths are set from Root
 	// Level is the logger's level; the configuration's logLevel sets it. Nil: the level is not ours to set.
 	Level *slog.LevelVar
+	// Signals are those that reload the configuration and end the daemon, caught as early as the process can. Nil: none.
+	Signals *supervise.Signals
 }
 
 // Daemon is the running node resolver.

@@ -72,7 +72,10 @@ func (d *Daemon) drainHints() {
 // reconcile looks, takes over, and asks for what the privileged half must write. It says when to come back although
 // nothing hints; zero: not.
 func (d *Daemon) reconcile(ctx context.Context, reason string) time.Duration {
-	view := d.lookAtHost(ctx)
+	view, err := d.lookAtHost(ctx)
+	if err != nil {
+		return 0 // we stop
+	}
 	wait := d.takeOver(d.newServing(view, d.serving.Load().config))
 	asked, later, err := d.request.ask(time.Now(), reason, view.pending(d.listening()))
 	if err != nil {
@@ -227,7 +230,10 @@ func (d *Daemon) reload(ctx context.Context) error {
 }
 
 func (d *Daemon) reloadNow(ctx context.Context) error {
-	view := d.lookAtHost(ctx)
+	view, err := d.lookAtHost(ctx)
+	if err != nil {
+		return err
+	}
 	if err := view.state.ConfigErr; err != nil {
 		return fmt.Errorf("reloading: the running configuration stays: %w", err)
 	}

@@ -15,12 +15,15 @@ type hostView struct {
 	plan  hostdns.Plan
 }
 
-// lookAtHost looks and plans, read-only.
-func (d *Daemon) lookAtHost(ctx context.Context) *hostView {
+// lookAtHost looks and plans, read-only. It fails only when ctx ends: what was seen by then is not all there is.
+func (d *Daemon) lookAtHost(ctx context.Context) (*hostView, error) {
 	state := d.config.Looker.Look(ctx, nm.Event{})
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	view := &hostView{state: state, plan: hostdns.NewPlan(state)}
 	d.host.Store(view)
-	return view
+	return view, nil
 }
 
 // pending are the host's files that are not what they should be, given that we answer at the addresses in listening.

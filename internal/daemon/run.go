@@ -39,12 +39,16 @@ func (d *Daemon) run(ctx context.Context) error {
 		return err
 	}
 	if err := d.start(ctx); err != nil {
+		if ctx.Err() != nil {
+			err = nil // told to stop before it began
+		}
 		return errors.Join(err, socket.Close(), d.stop(ctx))
 	}
 	err = supervise.Run(ctx, supervise.Config{
-		Log:    d.log,
-		Reload: d.reload,
-		Tasks:  d.tasks(socket),
+		Log:     d.log,
+		Reload:  d.reload,
+		Tasks:   d.tasks(socket),
+		Signals: d.config.Signals,
 	})
 	return errors.Join(err, d.stop(context.WithoutCancel(ctx)))
 }
@@ -77,7 +81,10 @@ func New(config Config) (*Daemon, error) {
 
 // start looks at the host and begins to answer.
 func (d *Daemon) start(ctx context.Context) error {
-	view := d.lookAtHost(ctx)
+	view, err := d.lookAtHost(ctx)
+	if err != nil {
+		return fmt.Errorf("looking at the host: %w", err)
+	}
 	if err := view.state.ConfigErr; err != nil {
 		// A node without DNS is worse than one that serves what the good part of its configuration says.
 		d.log.Error("configuration has faults: serving what the rest of it says", "error", err)

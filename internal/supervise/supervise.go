@@ -10,13 +10,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"os/signal"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sys/unix"
 )
 
 // Task is one part. Run works until its context ends, and then returns nil.
@@ -35,8 +32,8 @@ type Config struct {
 	Reload func(ctx context.Context) error // what SIGHUP does; an error is logged, and the old state stays. Nil: nothing.
 	// Notify sends a state to the service manager. Nil: sd_notify to $NOTIFY_SOCKET, when there is one.
 	Notify func(state string) error
-	// Signals are those that arrive. Nil: the process's own SIGHUP, SIGINT and SIGTERM.
-	Signals <-chan os.Signal
+	// Signals are those that arrive. Run lets go of them when it is over. Nil: none are heeded.
+	Signals *Signals
 }
 
 // errStopped ends the group when a signal asks for it; Run does not return it.
@@ -46,12 +43,13 @@ var errStopped = errors.New("told to stop")
 // ctx ended or a signal came, else the first failure. Whatever must be bound is bound before Run is called.
 func Run(ctx context.Context, c Config) error {
 	r := newRunner(c)
-	defer r.close()
+	defer r.Signals.release()
 	group, ctx := errgroup.WithContext(ctx)
 	for _, task := range c.Tasks {
 		group.Go(func() error { return r.run(ctx, task) })
 	}
-	group.Go(func() error { return r.signals(ctx) })
+	group.Go(func() error { return r.stops(ctx) })
+	group.Go(func() error { return r.reloads(ctx) })
 	r.notify(daemon.SdNotifyReady)
 	err := group.Wait()
 	if errors.Is(err, errStopped) {
@@ -61,10 +59,7 @@ func Run(ctx context.Context, c Config) error {
 }
 
 // runner is a Config with its zero values settled.
-type runner struct {
-	Config
-	received chan os.Signal // nil when Config.Signals is given
-}
+type runner struct{ Config }
 
 func newRunner(c Config) *runner {
 	r := &runner{Config: c}
@@ -75,18 +70,9 @@ func newRunner(c Config) *runner {
 		r.Notify = notifySystemd
 	}
 	if r.Signals == nil {
-		r.received = make(chan os.Signal, 4)
-		signal.Notify(r.received, unix.SIGHUP, unix.SIGINT, unix.SIGTERM)
-		r.Signals = r.received
+		r.Signals = &Signals{} // whose nil channels say nothing
 	}
 	return r
-}
-
-// close lets the signals do again what they do by default.
-func (r *runner) close() {
-	if r.received != nil {
-		signal.Stop(r.received)
-	}
 }
 
 // run runs one task until ctx ends.

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// process is a `node-dns serve` of its own, on a tree of its own.
+type process struct {
+	*exec.Cmd
+	t    *testing.T
+	root string
+}
+
+// serve starts node-dns on a port that the kernel picks. It is killed when the test ends.
+func serve(t *testing.T, env ...string) *process {
+	t.Helper()
+	root, err := os.MkdirTemp("", "node-dns-") // t.TempDir is too long for a unix socket below it
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(root) })
+	p := &process{t: t, root: root}
+	p.Cmd = exec.Command("node-dns", "--root", root, "serve", "--listen", "127.0.0.1:0", "--upstream", "192.0.2.1")
+	p.Env = append(os.Environ(), env...)
+	log, err := os.Create(filepath.Join(root, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	p.Stderr = log
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Process.Kill() })
+	return p
+}
+
+func (p *process) log() string {
+	text, err := os.ReadFile(filepath.Join(p.root, "log"))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return string(text)
+}
+
+func (p *process) signal(s os.Signal) {
+	p.t.Helper()
+	if err := p.Process.Signal(s); err != nil {
+		p.t.Fatalf("%v: %v\n%s", s, err, p.log())
+	}
+}
+
+func (p *process) has(path string) bool {
+	_, err := os.Stat(filepath.Join(p.root, path))
+	return err == nil
+}
+
+func (p *process) await(what string, done func() bool) {
+	p.t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !done(); {
+		if time.Now().After(deadline) {
+			p.t.Fatalf("waited in vain for %s\n%s", what, p.log())
+		}
+	}
+}
+
+// end waits until the process has ended well.
+func (p *process) end() {
+	p.t.Helper()
+	if err := p.Wait(); err != nil {
+		p.t.Errorf("it ended by %v\n%s", err, p.log())
+	}
+}
+
+// TestEarlySIGHUP: a SIGHUP ended the daemon while it looked at the host for the first time, which takes 0.7 s where the
+// bus hangs.
+func TestEarlySIGHUP(t *testing.T) {
+	bus, err := net.Listen("unix", filepath.Join(t.TempDir(), "bus"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bus.Close() // nobody accepts: who dials waits for an answer
+	p := serve(t, "DBUS_SYSTEM_BUS_ADDRESS=unix:path="+bus.Addr().String())
+	p.await("its first act", func() bool { return p.has("/run/node-dns") })
+	p.await("the listeners", func() bool {
+		p.signal(unix.SIGHUP)
+		time.Sleep(time.Millisecond)
+		return p.has("/run/node-dns/ready")
+	})
+	p.await("the reload", func() bool { return strings.Contains(p.log(), "msg=reloaded") })
+	p.signal(unix.SIGTERM)
+	p.end()
+}
+
+// TestEarlySIGTERM: told to stop before it has started, it starts, and stops in order.
+func TestEarlySIGTERM(t *testing.T) {
+	p := serve(t)
+	p.await("its first act", func() bool { return p.has("/run/node-dns") })
+	p.signal(unix.SIGTERM)
+	p.end()
+	if p.has("/run/node-dns/control.sock") {
+		t.Error("the control socket is still there")
+	}
+}
