@@ -26,6 +26,12 @@ func (d *Daemon) lookAtHost(ctx context.Context) (*hostView, error) {
 	return view, nil
 }
 
+// reread is the view with the files as they are now: the hook may have written them since the look.
+func (v *hostView) reread() *hostView {
+	state := v.state.Reread()
+	return &hostView{state: state, plan: hostdns.NewPlan(state)}
+}
+
 // pending are the host's files that are not what they should be, given that we answer at the addresses in listening.
 // Where we do not listen at the address that resolv.conf is to name (a daemon run by hand on another port), the host's
 // files are none of our business.

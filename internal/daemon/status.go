@@ -142,10 +142,10 @@ func (d *Daemon) resolvConfStatus() control.ResolvConf {
 	if view == nil {
 		return status
 	}
-	// Read anew: the file is what libc reads now, not what it was at the last look.
-	file := hostdns.ReadFile(d.paths.host.Root, d.paths.host.ResolvConf)
-	text := resolvconf.Parse(file.Data)
-	status.Ours = hostdns.IsOurs(file.Data)
+	view = view.reread() // the file is what libc reads now, not what it was at the last look
+	file := view.state.ResolvConf.Data
+	text := resolvconf.Parse(file)
+	status.Ours = hostdns.IsOurs(file)
 	status.Owner = text.Owner()
 	for _, addr := range text.Nameservers() {
 		status.Nameservers = append(status.Nameservers, addr.String())

@@ -39,6 +39,14 @@ func (l Looker) Look(ctx context.Context, event nm.Event) State {
 	return s
 }
 
+// Reread is the State with the files as they are now. What NetworkManager, the kernel and the configuration said is as it
+// was; Problems are those of the files.
+func (s State) Reread() State {
+	s.Problems = nil
+	s.lookAtFiles()
+	return s
+}
+
 func (s *State) problem(format string, args ...any) {
 	s.Problems = append(s.Problems, fmt.Sprintf(format, args...))
 }
