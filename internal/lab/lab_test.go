@@ -17,7 +17,7 @@ func TestMain(m *testing.M) { Main(m, Build("./internal/lab/testdata/hello")) }
 func TestNewResets(t *testing.T) {
 	t.Run("leave", func(t *testing.T) {
 		l := New(t)
-		for _, path := range []string{"/etc/left", "/var/left", "/run/left"} {
+		for _, path := range []string{"/etc/left", "/usr/left", "/var/left", "/run/left"} {
 			if err := os.WriteFile(path, nil, 0o644); err != nil {
 				t.Error(err)
 			}
@@ -35,7 +35,7 @@ func TestNewResets(t *testing.T) {
 	})
 	t.Run("find", func(t *testing.T) {
 		l := New(t)
-		for _, path := range []string{"/etc/left", "/var/left", "/run/left", "/run/netns", "/etc/resolv.conf", "/etc/origin"} {
+		for _, path := range []string{"/etc/left", "/usr/left", "/var/left", "/run/left", "/run/netns", "/etc/resolv.conf", "/etc/origin"} {
 			if _, err := os.Stat(path); err == nil {
 				t.Errorf("%s is there", path)
 			}

@@ -42,6 +42,12 @@ type setup struct {
 	main       []string
 	resolvConf *string
 	raw        map[byte][]byte // options of a DHCP server of the test's own; nil: dnsmasq
+	bare       bool            // neither of the programs is installed
+}
+
+// bare is a machine before node-dns is installed.
+func bare() option {
+	return func(s *setup) { s.bare = true }
 }
 
 // offering changes what DHCP offers.
@@ -93,10 +99,12 @@ func newNode(t *testing.T, options ...option) *node {
 	} else {
 		lab.RawDHCP{Link: "lan0", Server: netip.MustParseAddr(router), Client: netip.MustParseAddr(nodeIP), Options: s.raw}.Serve(n.lan)
 	}
-	l.Hook("99-origin-dns", n.program)
 	n.bus = l.Bus()
-	n.startDaemon()
-	n.unit.start(n)
+	if !s.bare {
+		l.Hook("99-origin-dns", n.program)
+		n.startDaemon()
+		n.unit.start(n)
+	}
 	n.nm = l.NetworkManager(n.main...)
 	return n
 }

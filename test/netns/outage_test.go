@@ -135,7 +135,7 @@ func TestNoBus(t *testing.T) {
 // after a time that no run may take.
 func (n *node) hook(link, action string, env ...string) string {
 	n.t.Helper()
-	cmd := exec.Command("/etc/NetworkManager/dispatcher.d/99-origin-dns", link, action)
+	cmd := exec.Command("/usr/lib/NetworkManager/dispatcher.d/99-origin-dns", link, action)
 	cmd.Dir = "/"
 	cmd.Env = append([]string{"PATH=" + lab.Path, "DEVICE_IFACE=" + link, "DEVICE_IP_IFACE=" + link, "NM_DISPATCHER_ACTION=" + action}, env...)
 	var out bytes.Buffer
