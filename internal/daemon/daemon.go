@@ -51,6 +51,8 @@ type Daemon struct {
 	cache   atomic.Pointer[cache.Cache]
 	serving atomic.Pointer[serving] // what is served now; never nil after New
 	host    atomic.Pointer[hostView]
+	// problems are what an admin should know, beside what the status finds by itself: sorted, each once. Never nil.
+	problems atomic.Pointer[[]string]
 
 	// lastCapture and lastNet are the last good ones; they belong to the goroutine that looks (start, then follow).
 	lastCapture hostdns.Capture

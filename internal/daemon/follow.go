@@ -76,14 +76,16 @@ func (d *Daemon) reconcile(ctx context.Context, reason string) time.Duration {
 	if err != nil {
 		return 0 // we stop
 	}
-	wait := d.takeOver(d.newServing(view, d.serving.Load().config))
-	asked, later, err := d.request.ask(time.Now(), reason, view.pending(d.listening()))
-	if err != nil {
-		d.log.Warn("host files", "error", err)
+	next := d.newServing(view, d.serving.Load().config)
+	wait := d.takeOver(next)
+	news, later := d.request.ask(time.Now(), reason, view.pending(d.listening()))
+	switch news {
+	case askedNow:
+		d.log.Info("asked for the host's files to be written", "reason", reason, "files", d.request.want)
+	case askedDone:
+		d.log.Info("the host's files are what they should be", "reason", reason)
 	}
-	if asked {
-		d.log.Info("asked for the host's files to be written", "reason", reason, "files", d.request.last)
-	}
+	d.setProblems(view, next)
 	if wait == 0 || later > 0 && later < wait {
 		wait = later
 	}
@@ -97,12 +99,12 @@ func (d *Daemon) takeOver(next *serving) time.Duration {
 	d.setLevel(next)
 	d.forward.SetRoutes(next.routes)
 	d.zone.Set(d.authority(next))
-	if routeText(old.routes) != routeText(next.routes) {
+	if !sameRoutes(old.routes, next.routes) {
+		d.logRoutes(old.routes, next.routes)
 		// Only then: a flush also drops the answers that are on their way.
 		d.log.Info("flushed what came from other upstreams", "entries", d.flushStale(next))
 	}
 	err := d.listen(next)
-	d.logServing(old, next)
 	if !slices.Equal(old.candidates, next.candidates) {
 		d.reroute()
 	}
@@ -111,6 +113,17 @@ func (d *Daemon) takeOver(next *serving) time.Duration {
 		return listenAgain
 	}
 	return 0
+}
+
+// setProblems replaces what an admin should know, and logs what is new of it.
+func (d *Daemon) setProblems(view *hostView, s *serving) {
+	now := slices.Concat(s.problems, view.state.Problems)
+	if problem := d.request.problem(); problem != "" {
+		now = append(now, problem)
+	}
+	slices.Sort(now)
+	now = slices.Compact(now)
+	d.logProblems(*d.problems.Swap(&now), now)
 }
 
 // reroute has the upstreams probed for loops. It never blocks.
@@ -243,6 +256,7 @@ func (d *Daemon) reloadNow(ctx context.Context) error {
 		d.cache.Store(d.newCache(next.config))
 	}
 	d.takeOver(next)
+	d.setProblems(view, next)
 	d.hint("reload")
 	return nil
 }

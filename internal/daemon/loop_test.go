@@ -2,9 +2,13 @@ package daemon
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/node-dns/node-dns/internal/nameserver"
 )
@@ -63,4 +67,28 @@ func TestProbesEnd(t *testing.T) {
 	if l.isProbe(name(t, "www.example.com")) {
 		t.Error("any name is taken for a probe")
 	}
+}
+
+// TestProbesAreBounded: all upstreams were probed at once, each from a socket of its own.
+func TestProbesAreBounded(t *testing.T) {
+	var texts []string
+	for i := range 100 {
+		texts = append(texts, fmt.Sprintf("10.0.0.%d", i+1))
+	}
+	synctest.Test(t, func(t *testing.T) {
+		var l loops
+		var now, most, all atomic.Int32
+		l.ask = func(context.Context, nameserver.Server, string) {
+			most.Store(max(most.Load(), now.Add(1)))
+			all.Add(1)
+			time.Sleep(loopProbeTimeout) // so that all that may begin have begun
+			now.Add(-1)
+		}
+		if _, err := l.probe(t.Context(), servers(t, texts...)); err != nil {
+			t.Fatal(err)
+		}
+		if most.Load() != loopProbes || all.Load() != 100 {
+			t.Errorf("%d probes, at most %d at a time; expected 100 and %d", all.Load(), most.Load(), loopProbes)
+		}
+	})
 }

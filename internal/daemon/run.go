@@ -67,6 +67,7 @@ func New(config Config) (*Daemon, error) {
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}
+	d.problems.Store(&[]string{})
 	d.request.path = d.paths.apply
 	d.config.Looker.Paths = d.paths.host
 	d.config.Looker.Config = nodeconfig.DefaultPaths(config.Root)
@@ -88,6 +89,7 @@ func (d *Daemon) start(ctx context.Context) error {
 	if err := view.state.ConfigErr; err != nil {
 		// A node without DNS is worse than one that serves what the good part of its configuration says.
 		d.log.Error("configuration has faults: serving what the rest of it says", "error", err)
+		d.problems.Store(&[]string{err.Error()}) // and has been logged
 	}
 	first := d.newServing(view, view.state.Config)
 	d.serving.Store(first)
@@ -96,7 +98,8 @@ func (d *Daemon) start(ctx context.Context) error {
 	if err := d.listen(first); err != nil && len(d.config.Listen) > 0 {
 		return fmt.Errorf("listening: %w", err)
 	}
-	d.logServing(nil, first)
+	d.logRoutes(nil, first.routes)
+	d.setProblems(view, first)
 	d.announce()
 	d.hint("start")
 	return nil

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/node-dns/node-dns/internal/control"
-	"github.com/node-dns/node-dns/internal/dnsserver"
 	"github.com/node-dns/node-dns/internal/forward"
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/resolvconf"
@@ -30,13 +29,12 @@ func (d *Daemon) Status() control.Status {
 		ResolvConf: d.resolvConfStatus(),
 		Cache:      d.cacheStatus(),
 		Queries:    d.queryStatus(),
-		Problems:   slices.Clone(s.problems),
+		Problems:   slices.Clone(*d.problems.Load()),
 		Notes:      []string{},
 	}
 	status.Problems = append(status.Problems, found(status)...)
 	status.Ready = isReady(status)
 	if view := d.host.Load(); view != nil {
-		status.Problems = append(status.Problems, view.state.Problems...)
 		status.Notes = append(status.Notes, view.plan.Warnings...)
 		for _, r := range view.plan.Selection.Refused {
 			status.Notes = append(status.Notes, "refused as an upstream: "+r.Text+" from "+string(r.Origin)+" ("+r.Reason+")")
@@ -85,26 +83,6 @@ func (d *Daemon) nodeStatus(s *serving) control.Node {
 		node.IP = s.nodeIP.String()
 	}
 	return node
-}
-
-// listenerStatus shows UDP and TCP of one address as one.
-func listenerStatus(listeners []dnsserver.Listener) []control.Listener {
-	all := []control.Listener{}
-	for _, l := range listeners {
-		address := l.Addr.String()
-		i := slices.IndexFunc(all, func(have control.Listener) bool { return have.Address == address })
-		if i < 0 {
-			all = append(all, control.Listener{Address: address})
-			i = len(all) - 1
-		}
-		if l.Err != "" {
-			all[i].Error = l.Err
-			continue
-		}
-		all[i].UDP = all[i].UDP || l.Proto == dnsserver.UDP
-		all[i].TCP = all[i].TCP || l.Proto == dnsserver.TCP
-	}
-	return all
 }
 
 func clusterStatus(s *serving) control.Cluster {

@@ -61,8 +61,9 @@ func (s *Server) bind(want, addr netip.AddrPort, proto Proto) *binding {
 	if !addr.Addr().IsUnspecified() {
 		err = s.open(b)
 	}
-	if err != nil {
-		b.err = fmt.Errorf("listening on %s %s: %w", proto, addr, withoutAddress(err))
+	b.err = withoutAddress(err)
+	if errors.Is(err, unix.EACCES) {
+		b.err = fmt.Errorf("%w (a port below 1024 takes root or CAP_NET_BIND_SERVICE)", b.err)
 	}
 	return b
 }
