@@ -6,11 +6,15 @@ import (
 	"io/fs"
 	"net/netip"
 	"os"
+	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/nm"
@@ -178,13 +182,26 @@ func describeFile(f File) string {
 
 // TestUnreadableForUs: the daemon looks without root's rights.
 func TestUnreadableForUs(t *testing.T) {
-	if os.Geteuid() == 0 {
-		t.Skip("root reads everything")
-	}
-	w := newTree(t, map[string]string{"/file": "text"})
+	w := newTree(t, map[string]string{"/file": "text", "/other": "text"})
 	w.chmod("/file", 0)
-	if f := ReadFile(w.root, w.at("/file")); !f.Exists || !errors.Is(f.Err, fs.ErrPermission) {
+	if err := os.Chmod(filepath.Dir(w.root), 0o755); err != nil { // t.TempDir's parent lets nobody else through
+		t.Fatal(err)
+	}
+	files := make(chan [2]File)
+	go func() {
+		// On a thread that ends with the call, as who is not root (setfsuid(2): of this thread, and without CAP_DAC_OVERRIDE).
+		runtime.LockOSThread()
+		if os.Geteuid() == 0 {
+			unix.Setfsuid(65534)
+		}
+		files <- [2]File{ReadFile(w.root, w.at("/file")), ReadFile(w.root, w.at("/other"))}
+	}()
+	got := <-files
+	if f := got[0]; !f.Exists || !errors.Is(f.Err, fs.ErrPermission) {
 		t.Errorf("%+v", f)
+	}
+	if f := got[1]; !f.Exists || f.Err != nil {
+		t.Errorf("what everybody may read: %+v", f)
 	}
 }
 

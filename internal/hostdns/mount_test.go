@@ -15,10 +15,7 @@ import (
 func isolated(t *testing.T, do func()) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		if lab.Required() {
-			t.Fatal("mounts need root")
-		}
-		t.Skip("mounts need root")
+		lab.Skip(t, "mounts need root")
 	}
 	done := make(chan error)
 	go func() {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
+
+	"github.com/node-dns/node-dns/internal/lab"
 )
 
 // nameserver is a UDP socket that answers each query with what answer makes of it: no packets, one or several.
@@ -19,7 +21,7 @@ func startNameserver(t *testing.T, network, address string, answer func(query []
 	t.Helper()
 	conn, err := net.ListenPacket(network, address)
 	if err != nil {
-		t.Skipf("no %s here: %v", address, err)
+		lab.Skip(t, "no %s here: %v", address, err)
 	}
 	var asked atomic.Int32
 	done := make(chan struct{})

@@ -61,21 +61,32 @@ func Required() bool {
 	return os.Getenv("CI") != "" || os.Getenv("NODEDNS_LANES") == "require"
 }
 
-// Need skips the test unless it runs in a machine that has these programs in its PATH; where Required it fails.
-func Need(t testing.TB, programs ...string) {
+// Skip skips the test for want of something that this host cannot give; where Required it fails.
+func Skip(t testing.TB, format string, args ...any) {
 	t.Helper()
-	give := t.Skipf
 	if Required() {
-		give = t.Fatalf
+		t.Fatalf(format, args...)
 	}
-	if os.Getenv(stageEnv) == "" {
-		give("needs a lab machine: %s", cmp.Or(os.Getenv(absentEnv), "lab.Main was not called by TestMain"))
-	}
+	t.Skipf(format, args...)
+}
+
+// NeedPrograms skips the test, or fails it, unless these programs are in its PATH.
+func NeedPrograms(t testing.TB, programs ...string) {
+	t.Helper()
 	for _, p := range programs {
 		if _, err := exec.LookPath(p); err != nil {
-			give("needs %s: %v", p, err)
+			Skip(t, "needs %s: %v", p, err)
 		}
 	}
+}
+
+// Need skips the test, or fails it, unless it runs in a machine that has these programs in its PATH.
+func Need(t testing.TB, programs ...string) {
+	t.Helper()
+	if os.Getenv(stageEnv) == "" {
+		Skip(t, "needs a lab machine: %s", cmp.Or(os.Getenv(absentEnv), "lab.Main was not called by TestMain"))
+	}
+	NeedPrograms(t, programs...)
 }
 
 // Lab is the machine, reset for one test. Its methods fail that test; they are for the test's own goroutine unless they say otherwise.

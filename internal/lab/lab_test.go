@@ -133,25 +133,30 @@ func TestFuzzing(t *testing.T) {
 	}
 }
 
+func TestPrograms(t *testing.T) { NeedPrograms(t, "sh", "ip") }
+
 // A laptop's user is told why the lane did not run; in CI that is a failure.
-func TestWithoutRoot(t *testing.T) {
+func TestMissing(t *testing.T) {
 	New(t)
 	self := copySelf(t)
 	for _, row := range []struct {
-		name, env, want string
-		ok              bool
+		name, test, path, env, want, reason string
+		ok                                  bool
 	}{
-		{"laptop", "A=b", "--- SKIP: TestProcess", true},
-		{"CI", "CI=true", "--- FAIL: TestProcess", false},
-		{"required", "NODEDNS_LANES=require", "--- FAIL: TestProcess", false},
+		{"laptop", "TestProcess", Path, "A=b", "SKIP", "not root", true},
+		{"CI", "TestProcess", Path, "CI=true", "FAIL", "not root", false},
+		{"required", "TestProcess", Path, "NODEDNS_LANES=require", "FAIL", "not root", false},
+		{"programs", "TestPrograms", Path, "CI=true", "PASS", "", true},
+		{"no program", "TestPrograms", "/nowhere", "A=b", "SKIP", "needs sh", true},
+		{"no program, CI", "TestPrograms", "/nowhere", "CI=true", "FAIL", "needs sh", false},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			cmd := exec.Command(self, "-test.run=TestProcess", "-test.v")
-			cmd.Env = []string{"PATH=" + Path, row.env}
+			cmd := exec.Command(self, "-test.run=^"+row.test+"$", "-test.v")
+			cmd.Env = []string{"PATH=" + row.path, row.env}
 			cmd.Dir = "/"
 			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 			out, err := cmd.CombinedOutput()
-			if (err == nil) != row.ok || !strings.Contains(string(out), row.want) || !strings.Contains(string(out), "not root") {
+			if (err == nil) != row.ok || !strings.Contains(string(out), "--- "+row.want+": "+row.test) || !strings.Contains(string(out), row.reason) {
 				t.Errorf("%v, want %s\n%s", err, row.want, out)
 			}
 		})

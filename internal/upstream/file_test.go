@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/node-dns/node-dns/internal/lab"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -52,20 +54,14 @@ func TestRender(t *testing.T) {
 
 // The file is the way back to dnsmasq: it must start on it.
 func TestDnsmasqReadsWhatIsRendered(t *testing.T) {
-	dnsmasq, err := exec.LookPath("dnsmasq")
-	if err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal("dnsmasq is not installed")
-		}
-		t.Skip("dnsmasq is not installed")
-	}
+	lab.NeedPrograms(t, "dnsmasq")
 	path := filepath.Join(t.TempDir(), "upstream.conf")
 	// lo is an interface that every machine has: dnsmasq looks a zone id up.
 	text := strings.ReplaceAll(readGolden(t, "dnsmasq.conf"), "%eth0", "%lo")
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command(dnsmasq, "--test", "--conf-file="+path).CombinedOutput(); err != nil {
+	if out, err := exec.Command("dnsmasq", "--test", "--conf-file="+path).CombinedOutput(); err != nil {
 		t.Errorf("dnsmasq refuses the file: %v: %s", err, out)
 	}
 }
