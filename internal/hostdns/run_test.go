@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/node-dns/node-dns/internal/golden"
 	"github.com/node-dns/node-dns/internal/nm"
 	"github.com/node-dns/node-dns/internal/upstream"
 )
@@ -48,7 +49,7 @@ func TestLogLine(t *testing.T) {
 			if strings.Count(line, "\n") != 1 {
 				t.Errorf("not one line: %q", line)
 			}
-			golden(t, "log/"+test.name+".txt", line)
+			golden.Check(t, "testdata/log/"+test.name+".txt", line)
 		})
 	}
 }
@@ -57,7 +58,7 @@ func TestLogLineOfRestore(t *testing.T) {
 	w := newTree(t, map[string]string{etcResolvConf: oursText, varOriginal: generated})
 	w.restore(true)
 	w.restore(true)
-	golden(t, "log/restore.txt", strings.ReplaceAll(w.log.String(), w.root, ""))
+	golden.Check(t, "testdata/log/restore.txt", strings.ReplaceAll(w.log.String(), w.root, ""))
 }
 
 // TestRunWithoutLog: a nil Log is silent.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/node-dns/node-dns/internal/golden"
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
@@ -48,7 +49,7 @@ func TestWriteText(t *testing.T) {
 			if err := test.plan.WriteText(&text, test.silence); err != nil {
 				t.Fatal(err)
 			}
-			golden(t, "plan/"+test.name+".txt", text.String())
+			golden.Check(t, "testdata/plan/"+test.name+".txt", text.String())
 		})
 	}
 }
@@ -60,7 +61,7 @@ func TestWriteJSON(t *testing.T) {
 			if err := test.plan.WriteJSON(&text, test.silence); err != nil {
 				t.Fatal(err)
 			}
-			golden(t, "plan/"+test.name+".json", text.String())
+			golden.Check(t, "testdata/plan/"+test.name+".json", text.String())
 			checkJSON(t, text.String())
 		})
 	}

@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,37 +10,19 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/node-dns/node-dns/internal/golden"
 	"github.com/node-dns/node-dns/internal/lab"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
-
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s: %s", name, diff)
-	}
-}
 
 func TestRender(t *testing.T) {
 	all := set(t, "10.0.0.2 10.0.0.3:5353 2001:db8::53 fe80::1%eth0 [2001:db8::54]:5353 dns+tls://1.1.1.1#one.one.one.one 10.0.0.2",
 		"vpn.example: 10.8.0.1 10.8.0.2:5353 dns+tls://10.8.0.3", "30.172.in-addr.arpa: 172.30.0.1", "tls.example: dns+tls://10.8.0.3")
-	golden(t, "dnsmasq.conf", all.DnsmasqConf())
-	golden(t, "resolv.conf", all.ResolvConf())
-	golden(t, "record.json", Record{
+	golden.Check(t, "testdata/dnsmasq.conf", string(all.DnsmasqConf()))
+	golden.Check(t, "testdata/resolv.conf", string(all.ResolvConf()))
+	golden.Check(t, "testdata/record.json", string(Record{
 		Set: all, Origin: NetworkManager, Detail: "eth0", Event: "eth0 dhcp4-change",
 		Time: time.Date(2026, 2, 3, 4, 5, 6, 7, time.FixedZone("", 3600)),
-	}.Bytes())
+	}.Bytes()))
 	for name, text := range map[string][]byte{
 		"DnsmasqConf": Set{}.DnsmasqConf(), "ResolvConf": Set{}.ResolvConf(),
 		"DnsmasqConf of TLS alone": set(t, "dns+tls://1.1.1.1").DnsmasqConf(),
