@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-
 	"github.com/node-dns/node-dns/internal/golden"
 )
 
