@@ -102,7 +102,7 @@ func newNode(t *testing.T, options ...option) *node {
 	n.bus = l.Bus()
 	if !s.bare {
 		l.Hook("99-origin-dns", n.program)
-		n.startDaemon()
+		n.daemon = startDaemon(t, l)
 		n.unit.start(n)
 	}
 	n.nm = l.NetworkManager(n.main...)
@@ -128,17 +128,17 @@ func (n *node) serveLAN(link string, addrs ...string) {
 const nobody = 65534
 
 // startDaemon starts `node-dns serve` with the rights that its unit gives it.
-func (n *node) startDaemon() {
-	n.t.Helper()
+func startDaemon(t *testing.T, l *lab.Lab) *lab.Process {
+	t.Helper()
 	const runtimeDirectory = "/run/node-dns"
 	if err := os.MkdirAll(runtimeDirectory, 0o755); err != nil {
-		n.t.Fatal(err)
+		t.Fatal(err)
 	}
 	if err := os.Chown(runtimeDirectory, nobody, nobody); err != nil {
-		n.t.Fatal(err)
+		t.Fatal(err)
 	}
-	n.daemon = n.l.Start(lab.Command{
-		Argv: []string{lab.Binary(n.t, "node-dns"), "serve"},
+	return l.Start(lab.Command{
+		Argv: []string{lab.Binary(t, "node-dns"), "serve"},
 		User: nobody, Caps: []uintptr{unix.CAP_NET_BIND_SERVICE},
 	})
 }
