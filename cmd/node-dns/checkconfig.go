@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -23,7 +25,13 @@ Exit code 0: no fault; 1: faults, and they are shown.`,
 				return err
 			}
 			paths := nodeconfig.DefaultPaths(root)
+			if cmd.Flags().Changed("config") && configFile == "" {
+				return usageError{errors.New(`--config "": expected a file`)}
+			}
 			if configFile != "" {
+				if _, err := os.Stat(configFile); err != nil { // as serve would
+					return fmt.Errorf("reading the configuration: %w", err)
+				}
 				paths.NodeDNS = configFile
 			}
 			return checkConfig(cmd, paths)

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"errors"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -108,5 +110,39 @@ func TestEarlySIGTERM(t *testing.T) {
 	p.end()
 	if p.has("/run/node-dns/control.sock") {
 		t.Error("the control socket is still there")
+	}
+}
+
+// TestWithoutRights: who may not serve the host, nor ask its daemon, is told what he may do.
+func TestWithoutRights(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("becomes another user, which takes root")
+	}
+	dir, err := os.MkdirTemp("", "node-dns-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	program := filepath.Join(dir, "node-dns")
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary, err := os.ReadFile(self)
+	err = errors.Join(err, os.Chmod(dir, 0o755), os.WriteFile(program, binary, 0o755), os.MkdirAll(filepath.Join(dir, "closed/run"), 0o700))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for command, want := range map[string]string{
+		"serve":  "/run: permission denied\nOn a node it runs as a service: systemctl start node-dns\n",
+		"status": "closed/run/node-dns/control.sock: it is for root and the group node-dns",
+	} {
+		cmd := exec.Command(program, "--root", filepath.Join(dir, "closed"), command)
+		cmd.Dir = "/"
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		out, err := cmd.CombinedOutput()
+		if err == nil || cmd.ProcessState.ExitCode() != exitProblem || !strings.Contains(string(out), want) {
+			t.Errorf("%s ended by %v and says\n%s", command, err, out)
+		}
 	}
 }

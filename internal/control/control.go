@@ -135,6 +135,9 @@ func FetchStatus(ctx context.Context, path string) (Status, error) {
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ECONNREFUSED) {
 		return Status{}, fmt.Errorf("%w: nobody listens on %s", ErrNotRunning, path)
 	}
+	if errors.Is(err, os.ErrPermission) {
+		return Status{}, fmt.Errorf("asking node-dns at %s: it is for root and the group node-dns: %w", path, os.ErrPermission)
+	}
 	if err != nil {
 		return Status{}, fmt.Errorf("asking node-dns: %w", err)
 	}

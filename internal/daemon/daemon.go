@@ -26,7 +26,7 @@ import (
 // Config is what the command line says. Its zero value serves the host itself.
 type Config struct {
 	Root       string              // every path is below it; "": /
-	ConfigFile string              // node-dns.yaml; "": /etc/node-dns/node-dns.yaml below Root
+	ConfigFile string              // what is served by instead of /etc/node-dns/node-dns.yaml below Root; "": that
 	Listen     []netip.AddrPort    // none: what the configuration says
 	Upstreams  []nameserver.Server // none: what the configuration and NetworkManager say
 	Version    string
@@ -67,24 +67,18 @@ type Daemon struct {
 
 // paths are the daemon's own files.
 type paths struct {
-	host    hostdns.Paths
-	nodeDNS string // node-dns.yaml
-	run     string // the runtime directory
-	apply   string // asks for the privileged half
-	ready   string // exists while we answer
+	host  hostdns.Paths
+	run   string // the runtime directory
+	apply string // asks for the privileged half
+	ready string // exists while we answer
 }
 
 func newPaths(c Config) paths {
 	run := filepath.Join("/", c.Root, "/run/node-dns")
-	p := paths{
-		host:    hostdns.NewPaths(c.Root),
-		nodeDNS: c.ConfigFile,
-		run:     run,
-		apply:   filepath.Join(run, "apply"),
-		ready:   filepath.Join(run, "ready"),
+	return paths{
+		host:  hostdns.NewPaths(c.Root),
+		run:   run,
+		apply: filepath.Join(run, "apply"),
+		ready: filepath.Join(run, "ready"),
 	}
-	if p.nodeDNS == "" {
-		p.nodeDNS = filepath.Join("/", c.Root, "/etc/node-dns/node-dns.yaml")
-	}
-	return p
 }

@@ -117,7 +117,7 @@ func (d *Daemon) takeOver(next *serving) time.Duration {
 
 // setProblems replaces what an admin should know, and logs what is new of it.
 func (d *Daemon) setProblems(view *hostView, s *serving) {
-	now := slices.Concat(s.problems, view.state.Problems)
+	now := slices.Concat(s.problems, view.problems())
 	if problem := d.request.problem(); problem != "" {
 		now = append(now, problem)
 	}
@@ -247,11 +247,11 @@ func (d *Daemon) reloadNow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := view.state.ConfigErr; err != nil {
+	if err := view.configErr; err != nil {
 		return fmt.Errorf("reloading: the running configuration stays: %w", err)
 	}
 	old := d.serving.Load().config
-	next := d.newServing(view, view.state.Config)
+	next := d.newServing(view, view.config)
 	if next.config.CacheSize != old.CacheSize {
 		d.cache.Store(d.newCache(next.config))
 	}
@@ -277,11 +277,4 @@ func (d *Daemon) withdraw() {
 	if err := os.Remove(d.paths.ready); err != nil && !errors.Is(err, os.ErrNotExist) {
 		d.log.Warn("ready file", "error", err)
 	}
-}
-
-func mustExist(path string) error {
-	if _, err := os.Stat(path); err != nil {
-		return fmt.Errorf("reading the configuration: %w", err)
-	}
-	return nil
 }

@@ -40,18 +40,21 @@ func TestLogListeners(t *testing.T) {
 		want  string
 	}{
 		{
-			"one is bound, one is not", []control.Listener{good("a"), bad("b", "in use")},
+			"one is bound, one is not",
+			[]control.Listener{good("a"), bad("b", "in use")},
 			"level=INFO msg=listening addresses=a\nlevel=WARN msg=\"cannot listen\" addresses=b error=\"in use\"\n",
 		},
 		{"tried again in vain: said once", []control.Listener{good("a"), bad("b", "in use")}, ""},
 		{
-			"for another reason", []control.Listener{good("a"), bad("b", "no such address")},
+			"for another reason",
+			[]control.Listener{good("a"), bad("b", "no such address")},
 			"level=WARN msg=\"cannot listen\" addresses=b error=\"no such address\"\n",
 		},
 		{"it recovers", []control.Listener{good("a"), good("b")}, "level=INFO msg=listening addresses=b\n"},
 		{"one goes", []control.Listener{good("b")}, "level=INFO msg=\"not listening any more\" addresses=a\n"},
 		{
-			"two fail for one reason", []control.Listener{bad("b", "x"), bad("c", "x")},
+			"two fail for one reason",
+			[]control.Listener{bad("b", "x"), bad("c", "x")},
 			"level=INFO msg=\"not listening any more\" addresses=b\nlevel=WARN msg=\"cannot listen\" addresses=\"b c\" error=x\n",
 		},
 		{

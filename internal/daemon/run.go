@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/node-dns/node-dns/internal/cache"
@@ -71,10 +73,12 @@ func New(config Config) (*Daemon, error) {
 	d.request.path = d.paths.apply
 	d.config.Looker.Paths = d.paths.host
 	d.config.Looker.Config = nodeconfig.DefaultPaths(config.Root)
-	d.config.Looker.Config.NodeDNS = d.paths.nodeDNS
 	if config.ConfigFile != "" {
-		if err := mustExist(config.ConfigFile); err != nil {
-			return nil, err
+		if _, err := os.Stat(config.ConfigFile); err != nil {
+			return nil, fmt.Errorf("reading the configuration: %w", err)
+		}
+		if filepath.Clean(config.ConfigFile) == d.config.Looker.Config.NodeDNS {
+			d.config.ConfigFile = ""
 		}
 	}
 	return d, nil
@@ -86,12 +90,12 @@ func (d *Daemon) start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("looking at the host: %w", err)
 	}
-	if err := view.state.ConfigErr; err != nil {
+	if err := view.configErr; err != nil {
 		// A node without DNS is worse than one that serves what the good part of its configuration says.
 		d.log.Error("configuration has faults: serving what the rest of it says", "error", err)
 		d.problems.Store(&[]string{err.Error()}) // and has been logged
 	}
-	first := d.newServing(view, view.state.Config)
+	first := d.newServing(view, view.config)
 	d.serving.Store(first)
 	d.setLevel(first)
 	d.build(first)

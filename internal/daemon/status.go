@@ -34,6 +34,10 @@ func (d *Daemon) Status() control.Status {
 	}
 	status.Problems = append(status.Problems, found(status)...)
 	status.Ready = isReady(status)
+	if d.config.ConfigFile != "" {
+		status.Notes = append(status.Notes, "serving by "+d.config.ConfigFile+", which origin-dns-dispatcher does not read: "+
+			"the host's files follow /etc/node-dns/node-dns.yaml")
+	}
 	if view := d.host.Load(); view != nil {
 		status.Notes = append(status.Notes, view.plan.Warnings...)
 		for _, r := range view.plan.Selection.Refused {
