@@ -47,7 +47,9 @@ func (r Record) Bytes() []byte {
 
 // ParseRecord reads what Bytes wrote. Keys that it does not know pass. A record
 // of another version is an error, and so is one server or domain that is none:
-// a damaged record is not trusted in part.
+// a damaged record is not trusted in part. Servers beyond MaxServers and
+// MaxRouted are left out: no run writes them, but one of an earlier version may
+// have.
 func ParseRecord(data []byte) (Record, error) {
 	if len(data) > maxRecord {
 		return Record{}, fmt.Errorf("reading upstream record: longer than %d bytes", maxRecord)
@@ -59,6 +61,6 @@ func ParseRecord(data []byte) (Record, error) {
 	if r.Version != recordVersion {
 		return Record{}, fmt.Errorf("reading upstream record: version %d, expected %d", r.Version, recordVersion)
 	}
-	r.Set = r.Set.Normalize()
+	r.Set = r.Set.Normalize().limited()
 	return r, nil
 }

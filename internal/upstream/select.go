@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
 
@@ -51,12 +50,8 @@ type Selection struct {
 	Refused []Refused
 }
 
-// MaxServers bounds the default servers, the routes, and the servers of a
-// route; maxRefused the list of the refused.
-const (
-	MaxServers = 64
-	maxRefused = 64
-)
+// maxRefused bounds the list of the refused.
+const maxRefused = 64
 
 // Select chooses the nameservers to forward to: those of the first candidate
 // that has a default server left after refusing. The rest, including its invalid
@@ -102,39 +97,18 @@ func (s *selector) usable(c Candidate) Set {
 	for _, text := range c.Invalid {
 		s.add(Refused{Text: cut(text), Origin: c.Origin, Reason: "not a nameserver's address"})
 	}
-	left := Set{Servers: s.filter(c.Set.Servers, c.Origin)}
-	for _, route := range c.Set.Routes {
-		left.Routes = append(left.Routes, Route{Domain: route.Domain, Servers: s.filter(route.Servers, c.Origin)})
-	}
-	left = left.Normalize()
-	left.Servers = left.Servers[:min(len(left.Servers), MaxServers)]
-	for i := MaxServers; i < len(left.Routes); i++ {
-		s.add(Refused{Text: left.Routes[i].Domain.String(), Origin: c.Origin, Reason: tooMany("routes")})
-	}
-	left.Routes = left.Routes[:min(len(left.Routes), MaxServers)]
-	return left
-}
-
-func (s *selector) filter(servers []nameserver.Server, origin Origin) []nameserver.Server {
-	var left []nameserver.Server
-	for _, server := range servers {
-		if slices.Contains(left, server) {
-			continue
-		}
+	var g gatherer
+	for domain, server := range c.Set.members() {
 		reason := s.reason(server)
-		if reason == "" && len(left) == MaxServers {
-			reason = tooMany("nameservers")
+		if reason == "" {
+			reason = g.add(domain, server)
 		}
 		if reason != "" {
-			s.add(Refused{Server: server, Text: cut(server.String()), Origin: origin, Reason: reason})
-			continue
+			s.add(Refused{Server: server, Text: cut(server.String()), Origin: c.Origin, Reason: reason})
 		}
-		left = append(left, server)
 	}
-	return left
+	return g.set.Normalize()
 }
-
-func tooMany(what string) string { return fmt.Sprintf("more than %d %s", MaxServers, what) }
 
 func (s *selector) reason(server nameserver.Server) string {
 	if reason := impossible(server); reason != "" || s.refuse == nil {

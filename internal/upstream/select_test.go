@@ -154,8 +154,11 @@ func TestSelectBounds(t *testing.T) {
 		invalid = append(invalid, fmt.Sprint("x", i))
 	}
 	got := Select([]Candidate{{Origin: Event, Set: many}}, nil)
-	if len(got.Set.Servers) != MaxServers || len(got.Set.Routes) != MaxServers || len(got.Refused) != maxRefused {
+	if len(got.Set.Servers) != MaxServers || len(got.Set.Routes) != MaxRouted || len(got.Refused) != maxRefused {
 		t.Errorf("%d servers, %d routes, %d refused", len(got.Set.Servers), len(got.Set.Routes), len(got.Refused))
+	}
+	if reason := got.Refused[0].Reason; reason != "more than 64 nameservers" {
+		t.Errorf("refused because of %q", reason)
 	}
 	if want := many.Servers[:MaxServers]; !cmp.Equal(got.Set.Servers, want, asText) {
 		t.Errorf("not the first ones: %v", got.Set.Servers)
