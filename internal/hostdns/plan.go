@@ -58,7 +58,8 @@ type Plan struct {
 // or written.
 func NewPlan(s State) Plan {
 	p := Plan{Paths: s.Paths, Selection: selectUpstreams(s), Problems: slices.Clone(s.Problems)}
-	p.Change = changeOf(lastGood(s).Set, p.Selection.Set)
+	known := lastGood(s)
+	p.Change, p.Warnings = changeOf(known.Set, p.Selection.Set), known.Warnings
 	// Without the kernel's addresses nobody can tell which nameserver is this node: what was captured before stays.
 	if !p.Selection.Set.IsEmpty() && s.NetErr == nil {
 		p.Capture = captureSteps(s, p.Selection)
@@ -75,7 +76,7 @@ func NewPlan(s State) Plan {
 	if s.isOurs() {
 		p.Silent = restoreSteps(s)
 	}
-	p.Warnings = warnings(s, p)
+	p.Warnings = append(p.Warnings, warnings(s, p)...)
 	return p
 }
 
