@@ -71,7 +71,7 @@ type ResolvConf struct {
 	Search      []string `json:"search"`
 	Original    string   `json:"original,omitempty"` // where the displaced file is kept; "": none is
 	Pending     []string `json:"pending"`            // files that are not what they should be
-	Hold        string   `json:"hold,omitempty"`     // why resolv.conf is left alone
+	Hold        string   `json:"hold,omitempty"`     // why resolv.conf is left alone; of one that is ours, all but its nameserver
 }
 
 // Cache are the cache's numbers since the start.

@@ -144,7 +144,10 @@ func (r ResolvConf) text() string {
 	if r.Original != "" {
 		text += "\noriginal kept in " + r.Original
 	}
-	if r.Hold != "" {
+	switch {
+	case r.Hold != "" && r.Ours:
+		text += "\nleft alone but for the nameserver: " + r.Hold
+	case r.Hold != "":
 		text += "\nleft alone: " + r.Hold
 	}
 	if len(r.Pending) > 0 {

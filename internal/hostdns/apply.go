@@ -20,7 +20,7 @@ const (
 	Kept     Verdict = "same"     // it was right already
 	Waiting  Verdict = "waiting"  // it will, once the local nameserver answers
 	Restored Verdict = "restored" // it has the original nameservers again
-	Held     Verdict = "held"     // left alone: Plan.Hold says why
+	Held     Verdict = "held"     // left as it is: Plan.Hold says why
 	Blocked  Verdict = "blocked"  // it cannot be written: read-only or immutable
 	Failed   Verdict = "failed"   // writing it failed otherwise
 )
@@ -49,7 +49,7 @@ func (a Applier) Apply(ctx context.Context, p Plan) (Result, Undo, error) {
 	sweepErr := a.sweep(p.Paths)
 	captured, captureErr := a.each(p.Capture)
 	steps, verdict, silence := a.choose(ctx, p)
-	if verdict == Written && captureErr != nil {
+	if verdict == Written && captureErr != nil && !p.Ours {
 		steps, verdict = nil, Held
 	}
 	if silence != nil && ctx.Err() != nil {
@@ -79,24 +79,13 @@ func (a Applier) sweep(paths Paths) error {
 	return errors.Join(errs...)
 }
 
-// choose asks the local nameserver and says which steps follow from that.
+// choose asks the local nameserver, where that matters, and says which steps follow.
 func (a Applier) choose(ctx context.Context, p Plan) (steps []Step, verdict Verdict, silence error) {
-	if p.Hold != "" {
-		return nil, Held, nil
+	if p.asks() {
+		silence = a.ask(ctx, p)
 	}
-	if !p.Nameserver.IsValid() {
-		return p.Silent, Restored, nil
-	}
-	silence = a.ask(ctx, p)
-	switch {
-	case silence != nil && len(p.Silent) == 0:
-		return nil, Waiting, silence
-	case silence != nil:
-		return p.Silent, Restored, silence
-	case len(p.Answers) == 0:
-		return nil, Kept, nil
-	}
-	return p.Answers, Written, nil
+	steps, verdict = p.decide(silence == nil)
+	return steps, verdict, silence
 }
 
 func (a Applier) ask(ctx context.Context, p Plan) error {
@@ -105,7 +94,7 @@ func (a Applier) ask(ctx context.Context, p Plan) error {
 		answers = Probe
 	}
 	// Only where resolv.conf names us already is a silent nameserver worth waiting for: it may be restarting.
-	return answers(ctx, p.Nameserver, len(p.Silent) > 0)
+	return answers(ctx, p.Nameserver, p.Ours)
 }
 
 // each takes every step, whatever becomes of the others, and returns those that changed something.

@@ -100,6 +100,8 @@ func TestApplyWritesOnlyWhatChanged(t *testing.T) {
 // TestVerdicts: what a run says of resolv.conf, and what it does to it.
 func TestVerdicts(t *testing.T) {
 	captured := map[string]string{etcUpstreams: "server=10.0.0.2\nserver=10.0.0.3\n"}
+	faulty := func(w *tree) { w.put("/etc/node-dns/node-dns.yaml", "listen: [\n") }
+	noSpace := func(w *tree) { w.mkdir("/etc/origin/node/.resolv.conf.node-dns-tmp") }
 	tests := []struct {
 		name   string
 		text   string
@@ -112,18 +114,22 @@ func TestVerdicts(t *testing.T) {
 		{name: "it answers, and the file is right", text: oursText, want: Kept, after: oursText},
 		{name: "silent, and not ours", text: generated, silent: true, want: Waiting, after: generated},
 		{name: "silent, and ours", text: oursText, silent: true, want: Restored, after: generated},
-		{
-			name: "faulty configuration", text: generated, want: Held, after: generated,
-			spoil: func(w *tree) { w.put("/etc/node-dns/node-dns.yaml", "listen: [\n") },
-		},
+		{name: "faulty configuration", text: generated, want: Held, after: generated, spoil: faulty},
+		{name: "faulty configuration, ours, it answers", text: oursText, want: Held, after: oursText, spoil: faulty},
+		// Law 4 was broken by these two: whatever ours named was kept.
+		{name: "faulty configuration, ours, silent", text: oursText, silent: true, want: Restored, after: generated, spoil: faulty},
+		{name: "faulty configuration, ours, another address", text: ofAnotherNode, want: Written, after: oursText, spoil: faulty},
 		{
 			// What is lost with it is the kubelet's nameservers: the node is not sent here.
-			name: "one upstream file cannot be written", text: generated, want: Held, after: generated,
-			spoil: func(w *tree) { w.mkdir("/etc/origin/node/.resolv.conf.node-dns-tmp") },
+			name: "one upstream file cannot be written", text: generated, want: Held, after: generated, spoil: noSpace,
+		},
+		{
+			// The node is sent here already, to an address that it has no more.
+			name: "one upstream file cannot be written, ours, another address", text: ofAnotherNode, want: Written, after: oursText, spoil: noSpace,
 		},
 		{
 			name: "one upstream file cannot be written, and the way back", text: oursText, silent: true, want: Restored, after: generated,
-			spoil: func(w *tree) { w.mkdir("/etc/origin/node/.resolv.conf.node-dns-tmp") },
+			spoil: noSpace,
 		},
 	}
 	for _, test := range tests {

@@ -66,8 +66,11 @@ func randomHost(seed uint64) State {
 	}
 	s.NetworkManager = d.networkManager()
 	s.Event = nm.Event{Interface: "eth0", IPInterface: pick(d, "eth0", "eth1"), Action: "up", Nameservers: d.set().Servers}
-	if d.IntN(12) == 0 {
+	if d.IntN(4) == 0 {
 		s.ConfigErr = errFault
+	}
+	if d.IntN(12) == 0 {
+		withoutKernel()(&s)
 	}
 	withConfig(func(c *nodeconfig.Config) { c.Listen.Auto, c.Listen.All = pick(d, true, false), pick(d, true, false) })(&s)
 	s.Problems = pick(d, nil, []string{"reading /etc/hosts: no"})
@@ -87,7 +90,7 @@ func (d dice) mode(f File) File {
 
 func (d dice) resolvConf() File {
 	return pick(d, File{}, file(generated), file(oursText), file(strings.Replace(oursText, Watermark, LegacyWatermark, 1)), d.mode(file(oursText)),
-		d.foreign(), d.mode(d.foreign()), file(Watermark+"\n"+d.text()), file(d.text()+LegacyWatermark+"\r\n"),
+		file(ofAnotherNode), d.foreign(), d.mode(d.foreign()), file(Watermark+"\n"+d.text()), file(d.text()+LegacyWatermark+"\r\n"),
 		File{Exists: true, Err: errFault})
 }
 

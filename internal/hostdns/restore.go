@@ -5,6 +5,7 @@ import (
 	"net/netip"
 
 	"github.com/node-dns/node-dns/internal/nameserver"
+	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/resolvconf"
 	"github.com/node-dns/node-dns/internal/upstream"
 )
@@ -12,7 +13,8 @@ import (
 // NewRestorePlan decides how the original resolv.conf comes back. With ifOurs a file that is not ours is left alone;
 // without it a saved original displaces whatever stands there. Pure, as NewPlan is.
 func NewRestorePlan(s State, ifOurs bool) Plan {
-	p := Plan{Paths: s.Paths, Change: None, Problems: s.Problems}
+	s.Net = assumed(s)
+	p := Plan{Paths: s.Paths, Change: None, Ours: s.isOurs(), Problems: s.Problems}
 	saved := s.Original.Exists && s.Original.Err == nil
 	switch {
 	case s.ResolvConf.Err != nil:
@@ -38,6 +40,19 @@ func restoreSteps(s State) []Step {
 		steps = append(steps, Step{Path: s.Paths.Original, Action: Remove, Before: s.Original})
 	}
 	return steps
+}
+
+// assumed is what the kernel said of this node, or, where it could not be asked, what our resolv.conf says: what that
+// names is this node, and nothing to go back to.
+func assumed(s State) netstate.State {
+	if s.NetErr == nil || !s.isOurs() {
+		return s.Net
+	}
+	var net netstate.State
+	for _, addr := range resolvconf.Parse(s.ResolvConf.Data).Nameservers() {
+		net.Addrs = append(net.Addrs, netstate.Addr{Addr: addr})
+	}
+	return net
 }
 
 // originalStep gives resolv.conf what it would hold without us. In order: the link that it was; what NetworkManager

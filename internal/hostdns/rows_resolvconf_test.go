@@ -35,7 +35,7 @@ func oursRows() []row {
 			upstreams: sys, from: upstream.LastGood, change: Same, here: here, back: gen,
 		},
 		{
-			name: "ours, of a node that got another address", options: []option{withResolvConf(file(strings.ReplaceAll(oursText, nodeIP, "192.168.122.7"))), captured},
+			name: "ours, of a node that got another address", options: []option{withResolvConf(file(ofAnotherNode)), captured},
 			upstreams: sys, from: upstream.LastGood, change: Same, here: here, back: gen,
 		},
 		{

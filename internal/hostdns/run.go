@@ -108,9 +108,7 @@ func refusedList(p Plan) string {
 // Show looks and plans without changing anything; silence says why the local nameserver does not answer, nil: it does.
 func (r Runner) Show(ctx context.Context) (p Plan, silence error) {
 	p = NewPlan(r.Looker.Look(ctx, nm.Event{}))
-	if p.Hold == "" && p.Nameserver.IsValid() {
-		silence = r.Applier.ask(ctx, p)
-	}
+	_, _, silence = r.Applier.choose(ctx, p)
 	return p, silence
 }
 

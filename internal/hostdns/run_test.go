@@ -27,6 +27,10 @@ func TestLogLine(t *testing.T) {
 		{name: "waiting", spoil: func(w *tree) { w.put(etcResolvConf, generated); w.silent = true }},
 		{name: "restored", spoil: func(w *tree) { w.put(etcResolvConf, oursText); w.silent = true }},
 		{name: "held", spoil: func(w *tree) { w.put("/etc/node-dns/node-dns.yaml", "listen: 10.0.0.1:x\n") }},
+		{name: "held-ours", spoil: func(w *tree) {
+			w.put(etcResolvConf, ofAnotherNode)
+			w.put("/etc/node-dns/node-dns.yaml", "listen: 10.0.0.1:x\n")
+		}},
 		{name: "routes", spoil: func(w *tree) {
 			w.put(etcResolvConf, oursText)
 			w.snapshot = &nm.Snapshot{Configs: []nm.DNSConfig{dnsConfig("eth0", "dns+tls://9.9.9.9#dns.quad9.net", ""), vpnConfig("tun0", "172.16.0.53", "~corp.example")}}

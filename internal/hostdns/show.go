@@ -40,17 +40,21 @@ func (p Plan) WriteText(w io.Writer, silence error) error {
 
 // intent says in a few words what becomes of resolv.conf.
 func (p Plan) intent(silence error) string {
-	switch {
-	case p.Hold != "":
+	switch _, verdict := p.decide(silence == nil); {
+	case verdict == Held:
 		return "left alone: " + p.Hold
-	case !p.Nameserver.IsValid():
-		return "the original nameservers"
-	case silence == nil:
-		return p.Nameserver.Addr().String() + " (it answers)"
-	case len(p.Silent) > 0:
+	case verdict == Waiting:
+		return fmt.Sprintf("left alone: %v", silence)
+	case verdict == Restored && silence != nil:
 		return fmt.Sprintf("the original nameservers (%v)", silence)
+	case verdict == Restored && p.Hold != "":
+		return "the original nameservers: " + p.Hold
+	case verdict == Restored:
+		return "the original nameservers"
+	case p.Hold != "":
+		return p.Nameserver.Addr().String() + " (it answers), the rest left alone: " + p.Hold
 	}
-	return fmt.Sprintf("left alone: %v", silence)
+	return p.Nameserver.Addr().String() + " (it answers)"
 }
 
 // describe shows one step as a diff, or a sentence where there is no text to compare.
@@ -111,7 +115,7 @@ type stepJSON struct {
 func (p Plan) WriteJSON(w io.Writer, silence error) error {
 	out := planJSON{
 		APIVersion: apiVersion, Kind: "Plan", Source: origin(p), Change: p.Change,
-		Answers: p.Hold == "" && p.Nameserver.IsValid() && silence == nil, ResolvConf: p.intent(silence),
+		Answers: p.asks() && silence == nil, ResolvConf: p.intent(silence),
 		Upstreams: []string{}, Refused: []string{}, Steps: []stepJSON{},
 		Routes:   append([]upstream.Route{}, p.Selection.Set.Routes...),
 		Warnings: append([]string{}, p.Warnings...), Problems: append([]string{}, p.Problems...),

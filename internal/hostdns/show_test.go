@@ -32,6 +32,10 @@ func shown() []struct {
 			withResolvConf(file(oursText)), withCaptured(sys), withOriginal(file(generated)), withNetworkManager(dnsConfig("eth0", sys, "example.com"))))},
 		{name: "held", plan: NewPlan(host(
 			withResolvConf(file(generated)), withConfigFault(errors.New("x")), withProblem("/etc/node-dns/node-dns.yaml:3:9: listen: expected an address"), withoutDnsmasq()))},
+		{name: "held-ours", plan: NewPlan(host(withResolvConf(file(oursText)), withConfigFault(errors.New("x")), withCaptured(sys)))},
+		{name: "held-ours-silent", silence: errSilent, plan: NewPlan(host(withResolvConf(file(oursText)), withConfigFault(errors.New("x")), withCaptured(sys)))},
+		{name: "held-ours-nameserver", plan: NewPlan(host(withResolvConf(file(ofAnotherNode)), withConfigFault(errors.New("x")), withCaptured(sys)))},
+		{name: "held-ours-gone", plan: NewPlan(host(withResolvConf(file(ofAnotherNode)), withoutDefaultRoute(), withCaptured(sys)))},
 		{name: "routes-and-refused", plan: NewPlan(host(
 			withNetworkManager(dnsConfig("eth0", nodeIP+" "+sys+" dns+tls://9.9.9.9#dns.quad9.net", "example.com"), vpnConfig("tun0", "172.16.0.53", "~corp.example")),
 			withResolvConf(file("nameserver 10.0.0.9\nnameserver $(id)\nsearch a b c d e f\n")), withRecord(upstream.NetworkManager, "eth0", vpn)))},

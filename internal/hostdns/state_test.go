@@ -27,6 +27,9 @@ const (
 		"nameserver 127.0.0.53\noptions edns0 trust-ad\nsearch example.com\n"
 )
 
+// ofAnotherNode is ours, of a node that got another address since.
+var ofAnotherNode = strings.ReplaceAll(oursText, nodeIP, "192.168.122.7")
+
 // option changes one thing about a host.
 type option func(*State)
 
@@ -96,7 +99,11 @@ func withOriginal(f File) option           { return func(s *State) { s.Original 
 func withRecordFile(f File) option         { return func(s *State) { s.Record = f } }
 func withProblem(text string) option       { return func(s *State) { s.Problems = append(s.Problems, text) } }
 func withConfigFault(err error) option     { return func(s *State) { s.ConfigErr = err } }
-func withoutDnsmasq() option               { return func(s *State) { s.HasDnsmasqDir = false } }
+func withoutKernel() option {
+	return func(s *State) { s.Net, s.NetErr = netstate.State{}, errFault }
+}
+
+func withoutDnsmasq() option { return func(s *State) { s.HasDnsmasqDir = false } }
 
 // withRecord is a record that an earlier run wrote.
 func withRecord(origin upstream.Origin, detail string, set upstream.Set) option {
