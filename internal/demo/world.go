@@ -166,7 +166,7 @@ func (w *world) looker() hostdns.Looker {
 func (w *world) runner() hostdns.Runner {
 	return hostdns.Runner{
 		Looker: w.looker(),
-		Applier: hostdns.Applier{Answers: func(ctx context.Context, _ netip.AddrPort, patient bool) error {
+		Applier: hostdns.Applier{Answers: func(ctx context.Context, _ netip.AddrPort, patient bool) (string, error) {
 			return hostdns.Probe(ctx, w.listen, patient)
 		}},
 	}

@@ -28,13 +28,14 @@ const (
 // Applier carries Plans out. The zero value works on the host; a lock is the caller's business (see Lock).
 type Applier struct {
 	Writer atomicfile.Writer
-	// Answers asks whether the local nameserver answers; nil error: it does. Nil: Probe.
-	Answers func(ctx context.Context, nameserver netip.AddrPort, patient bool) error
+	// Answers asks whether the local nameserver answers, as Probe does; nil error: it does. Nil: Probe.
+	Answers func(ctx context.Context, nameserver netip.AddrPort, patient bool) (by string, err error)
 }
 
 // Result is what came of a Plan.
 type Result struct {
 	ResolvConf Verdict
+	AnsweredBy string   // what the local nameserver calls itself; "" when it does not say, or was not asked
 	Silence    error    // why the local nameserver did not answer; nil when it did or was not asked
 	Written    []string // the paths that were changed, in order
 }
@@ -48,7 +49,8 @@ type Undo func() error
 func (a Applier) Apply(ctx context.Context, p Plan) (Result, Undo, error) {
 	sweepErr := a.sweep(p.Paths)
 	captured, captureErr := a.each(p.Capture)
-	steps, verdict, silence := a.choose(ctx, p)
+	by, silence := a.ask(ctx, p)
+	steps, verdict := p.decide(silence == nil)
 	if verdict == Written && captureErr != nil && !p.Ours {
 		steps, verdict = nil, Held
 	}
@@ -64,7 +66,7 @@ func (a Applier) Apply(ctx context.Context, p Plan) (Result, Undo, error) {
 		}
 	}
 	done := append(captured, pointed...)
-	result := Result{ResolvConf: verdict, Silence: silence, Written: done.paths()}
+	result := Result{ResolvConf: verdict, AnsweredBy: by, Silence: silence, Written: done.paths()}
 	return result, func() error { return a.undo(done) }, errors.Join(sweepErr, captureErr, err)
 }
 
@@ -79,22 +81,20 @@ func (a Applier) sweep(paths Paths) error {
 	return errors.Join(errs...)
 }
 
-// choose asks the local nameserver, where that matters, and says which steps follow.
-func (a Applier) choose(ctx context.Context, p Plan) (steps []Step, verdict Verdict, silence error) {
-	if p.asks() {
-		silence = a.ask(ctx, p)
+// ask asks the local nameserver, where anything depends on that. Only where resolv.conf names us already is a silent one
+// worth waiting for: it may be restarting.
+func (a Applier) ask(ctx context.Context, p Plan) (by string, silence error) {
+	if !p.asks() {
+		return "", nil
 	}
-	steps, verdict = p.decide(silence == nil)
-	return steps, verdict, silence
+	return a.probe(ctx, p.Nameserver, p.Ours)
 }
 
-func (a Applier) ask(ctx context.Context, p Plan) error {
-	answers := a.Answers
-	if answers == nil {
-		answers = Probe
+func (a Applier) probe(ctx context.Context, nameserver netip.AddrPort, patient bool) (by string, silence error) {
+	if a.Answers == nil {
+		return Probe(ctx, nameserver, patient)
 	}
-	// Only where resolv.conf names us already is a silent nameserver worth waiting for: it may be restarting.
-	return answers(ctx, p.Nameserver, p.Ours)
+	return a.Answers(ctx, nameserver, patient)
 }
 
 // each takes every step, whatever becomes of the others, and returns those that changed something.

@@ -24,7 +24,7 @@ func TestApplyOrder(t *testing.T) {
 	w := newTree(t, map[string]string{etcResolvConf: generated})
 	asked := 0
 	runner := w.runner()
-	runner.Applier.Answers = func(_ context.Context, nameserver netip.AddrPort, patient bool) error {
+	runner.Applier.Answers = func(_ context.Context, nameserver netip.AddrPort, patient bool) (string, error) {
 		asked++
 		if nameserver.String() != nodeIP+":53" || patient {
 			t.Errorf("asked %v, patient %v", nameserver, patient)
@@ -35,7 +35,7 @@ func TestApplyOrder(t *testing.T) {
 		if got := w.read(etcResolvConf); got != generated {
 			t.Errorf("resolv.conf says already\n%s", got)
 		}
-		return nil
+		return "", nil
 	}
 	_, result, err := runner.Apply(t.Context(), nm.Event{})
 	if err != nil || asked != 1 {
@@ -58,11 +58,11 @@ func TestPatience(t *testing.T) {
 	for text, want := range map[string]bool{generated: false, oursText: true} {
 		w := newTree(t, map[string]string{etcResolvConf: text, etcUpstreams: "server=10.0.0.2\n"})
 		runner := w.runner()
-		runner.Applier.Answers = func(_ context.Context, _ netip.AddrPort, patient bool) error {
+		runner.Applier.Answers = func(_ context.Context, _ netip.AddrPort, patient bool) (string, error) {
 			if patient != want {
 				t.Errorf("patient %v for\n%s", patient, text)
 			}
-			return nil
+			return "", nil
 		}
 		if _, _, err := runner.Apply(t.Context(), nm.Event{}); err != nil {
 			t.Error(err)
@@ -201,9 +201,9 @@ func TestTimeIsUpWhileAsking(t *testing.T) {
 	w := newTree(t, map[string]string{etcResolvConf: oursText, etcUpstreams: "server=10.0.0.2\n"})
 	ctx, cancel := context.WithCancel(t.Context())
 	runner := w.runner()
-	runner.Applier.Answers = func(ctx context.Context, _ netip.AddrPort, _ bool) error {
+	runner.Applier.Answers = func(ctx context.Context, _ netip.AddrPort, _ bool) (string, error) {
 		cancel()
-		return ctx.Err()
+		return "", ctx.Err()
 	}
 	_, result, err := runner.Apply(ctx, nm.Event{})
 	if !errors.Is(err, context.Canceled) || result.ResolvConf != Failed {

@@ -225,9 +225,9 @@ func TestShowChangesNothing(t *testing.T) {
 func TestShowHeldAsksNobody(t *testing.T) {
 	w := newTree(t, nil)
 	runner := w.runner()
-	runner.Applier.Answers = func(context.Context, netip.AddrPort, bool) error {
+	runner.Applier.Answers = func(context.Context, netip.AddrPort, bool) (string, error) {
 		t.Error("asked")
-		return nil
+		return "", nil
 	}
 	if p, silence := runner.Show(t.Context()); p.Hold == "" || silence != nil {
 		t.Errorf("hold %q, silence %v", p.Hold, silence)

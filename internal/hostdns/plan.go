@@ -45,8 +45,9 @@ type Step struct {
 type Plan struct {
 	Paths      Paths
 	Selection  upstream.Selection
-	Change     Change
+	Change     Change         // "": a restore, which captures nothing
 	Nameserver netip.AddrPort // the local nameserver that resolv.conf is to name, or names; zero: none
+	Stopped    netip.AddrPort // a restore: where node-dns answers that was not stopped; zero: nobody is asked
 	Ours       bool           // resolv.conf is ours already
 
 	Capture []Step // the upstream files: always done, and first

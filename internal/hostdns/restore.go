@@ -14,7 +14,10 @@ import (
 // without it a saved original displaces whatever stands there. Pure, as NewPlan is.
 func NewRestorePlan(s State, ifOurs bool) Plan {
 	s.Net = assumed(s)
-	p := Plan{Paths: s.Paths, Change: None, Ours: s.isOurs(), Problems: s.Problems}
+	p := Plan{Paths: s.Paths, Ours: s.isOurs(), Problems: s.Problems}
+	if here := askedNameserver(s, s.Placement().Nameserver); here.IsValid() {
+		p.Stopped = netip.AddrPortFrom(here, nameserver.Port)
+	}
 	saved := s.Original.Exists && s.Original.Err == nil
 	switch {
 	case s.ResolvConf.Err != nil:

@@ -1,6 +1,7 @@
 package hostdns
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -17,7 +18,9 @@ const apiVersion = "node-dns/v1"
 // WriteText prints what the plan would do, as diffs, and why.
 func (p Plan) WriteText(w io.Writer, silence error) error {
 	out := &textWriter{w: w}
-	out.printf("upstreams: %s (%s), from %s\n", orNone(serverList(p)), p.Change, orNone(origin(p)))
+	if p.Change != "" {
+		out.printf("upstreams: %s (%s), from %s\n", orNone(serverList(p)), p.Change, orNone(origin(p)))
+	}
 	for _, r := range p.Selection.Refused {
 		out.printf("refused:   %s from %s: %s\n", r.Text, r.Origin, r.Reason)
 	}
@@ -114,7 +117,7 @@ type stepJSON struct {
 // WriteJSON prints the same as WriteText, for programs.
 func (p Plan) WriteJSON(w io.Writer, silence error) error {
 	out := planJSON{
-		APIVersion: apiVersion, Kind: "Plan", Source: origin(p), Change: p.Change,
+		APIVersion: apiVersion, Kind: "Plan", Source: origin(p), Change: cmp.Or(p.Change, None),
 		Answers: p.asks() && silence == nil, ResolvConf: p.intent(silence),
 		Upstreams: []string{}, Refused: []string{}, Steps: []stepJSON{},
 		Routes:   append([]upstream.Route{}, p.Selection.Set.Routes...),
