@@ -71,7 +71,7 @@ func (d *Daemon) watchFiles(ctx context.Context) error {
 func (d *Daemon) watchedFiles() []string {
 	host := d.paths.host
 	return []string{
-		host.ResolvConf, host.Upstreams, host.Record, host.NodeResolvConf, host.NetworkManagerConf,
+		host.ResolvConf, host.Upstreams, host.Record, host.NodeResolvConf, host.NetworkManagerConf, host.ResolvedUplinks,
 	}
 }
 

@@ -36,22 +36,35 @@ func candidates(s State) []upstream.Candidate {
 			Invalid: s.Event.Invalid,
 		})
 	}
-	if s.ResolvConf.Exists && !s.isOurs() {
-		if c := fromOthersFile(s); c.Set.IsEmpty() || !c.Set.Equal(inResolvConf(known.Set)) {
-			all = append(all, c)
-		}
+	if c, ok := fromOthersFile(s); ok && (c.Set.IsEmpty() || !c.Set.Equal(inResolvConf(known.Set))) {
+		all = append(all, c)
 	}
 	return append(all, upstream.Candidate{Origin: upstream.LastGood, Detail: known.From, Set: known.Set})
 }
 
-// fromOthersFile is what a resolv.conf says that is not ours. When that is what last-good says too, as far as a
-// resolv.conf can, it tells nothing new and is no candidate: it may be the one that we restored, without the routes,
-// the ports and the servers over TLS that last-good has.
-func fromOthersFile(s State) upstream.Candidate {
-	if resolvedStub(s.ResolvConf) {
-		return fromResolvConf(upstream.Resolved, s.ResolvedUplinks.Data)
+// fromOthersFile is what a resolv.conf says that is not ours, or systemd-resolved where the file is its stub, or was
+// before it was displaced by ours: the stub follows the links' nameservers, and so must what stands in for it. When that
+// is what last-good says too, as far as a resolv.conf can, it tells nothing new and is no candidate: it may be the one
+// that we restored, without the routes, the ports and the servers over TLS that last-good has.
+func fromOthersFile(s State) (c upstream.Candidate, ok bool) {
+	displaced := s.isOurs() || !s.ResolvConf.Exists
+	switch {
+	case displaced && resolvedStub(s.Original):
+		return withoutEcho(s, fromResolvConf(upstream.Resolved, s.ResolvedUplinks.Data)), true
+	case displaced:
+		return upstream.Candidate{}, false
+	case resolvedStub(s.ResolvConf):
+		return fromResolvConf(upstream.Resolved, s.ResolvedUplinks.Data), true
 	}
-	return fromResolvConf(upstream.ResolvConf, s.ResolvConf.Data)
+	return fromResolvConf(upstream.ResolvConf, s.ResolvConf.Data), true
+}
+
+// withoutEcho leaves this node out without a word: systemd-resolved takes the nameservers of a resolv.conf that it did
+// not write for its own (systemd-resolved(8), "/etc/resolv.conf"), and so the one in ours.
+func withoutEcho(s State, c upstream.Candidate) upstream.Candidate {
+	refused := refuse(s)
+	c.Set.Servers = slices.DeleteFunc(c.Set.Servers, func(server nameserver.Server) bool { return refused(server) != "" })
+	return c
 }
 
 // eventCounts reports whether the event's nameservers may be the default upstreams: only those of the interface that
