@@ -176,12 +176,10 @@ func (m *listenAll) askFromLAN(addr, proto string) string {
 // refuses: nobody listens at a local address.
 func (m *listenAll) refuses(addr string) {
 	m.t.Helper()
-	if conn, err := net.Dial("tcp", net.JoinHostPort(addr, "53")); err == nil {
-		conn.Close()
-		m.t.Errorf("somebody listens at %s", addr)
-	}
-	if got := ask(addr, "who.test."); !strings.Contains(got, "refused") {
-		m.t.Errorf("%s answers over UDP: %s", addr, got)
+	for _, proto := range []string{"udp", "tcp"} {
+		if got := askOver(proto, addr, "localhost."); !strings.Contains(got, "refused") {
+			m.t.Errorf("%s answers over %s: %s", addr, proto, got)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package netns
 import (
 	"net/netip"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -20,6 +21,9 @@ const (
 	ns6     = "fd77::53"
 )
 
+// installedHook is the program where NetworkManager runs it.
+const installedHook = "/usr/lib/NetworkManager/dispatcher.d/99-origin-dns"
+
 // node is a machine with both programs installed, on a LAN.
 type node struct {
 	t       *testing.T
@@ -32,6 +36,8 @@ type node struct {
 	program string   // origin-dns-dispatcher
 	unit    pathUnit // its runs that the daemon asked for
 	main    []string // lines of NetworkManager.conf's [main]
+
+	nameservers map[string]*lab.Process // the LAN's, by address
 }
 
 // option changes how a node is set up; see newNode.
@@ -82,7 +88,9 @@ func newNode(t *testing.T, options ...option) *node {
 	}
 	lab.Need(t, "NetworkManager", "nmcli", "dnsmasq", "dbus-daemon")
 	l := lab.New(t)
-	n := &node{t: t, l: l, main: s.main, program: lab.Binary(t, "origin-dns-dispatcher")}
+	n := &node{
+		t: t, l: l, main: s.main, program: lab.Binary(t, "origin-dns-dispatcher"), nameservers: map[string]*lab.Process{},
+	}
 	for _, dir := range []string{"/etc/dnsmasq.d", "/etc/origin/node"} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			t.Fatal(err)
@@ -101,7 +109,7 @@ func newNode(t *testing.T, options ...option) *node {
 	}
 	n.bus = l.Bus()
 	if !s.bare {
-		l.Hook("99-origin-dns", n.program)
+		l.Hook(filepath.Base(installedHook), n.program)
 		n.daemon = startDaemon(t, l)
 		n.unit.start(n)
 	}
@@ -119,7 +127,7 @@ func (n *node) serveLAN(link string, addrs ...string) {
 		}
 		n.lan.Run("ip", "addr", "add", prefix, "dev", link)
 		if i > 0 {
-			n.lan.Nameserver(addr)
+			n.nameservers[addr] = n.lan.Nameserver(addr)
 		}
 	}
 }
