@@ -2,16 +2,24 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/miekg/dns"
 	"golang.org/x/sys/unix"
+
+	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/dnstest"
 )
 
 // process is a `node-dns serve` of its own, on a tree of its own.
@@ -24,14 +32,20 @@ type process struct {
 // serve starts node-dns on a port that the kernel picks. It is killed when the test ends.
 func serve(t *testing.T, env ...string) *process {
 	t.Helper()
+	return start(t, "exec node-dns --root $ROOT serve --listen 127.0.0.1:0 --upstream 192.0.2.1", env...)
+}
+
+// start has a shell start node-dns with the tree $ROOT.
+func start(t *testing.T, script string, env ...string) *process {
+	t.Helper()
 	root, err := os.MkdirTemp("", "node-dns-") // t.TempDir is too long for a unix socket below it
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(root) })
 	p := &process{t: t, root: root}
-	p.Cmd = exec.Command("node-dns", "--root", root, "serve", "--listen", "127.0.0.1:0", "--upstream", "192.0.2.1")
-	p.Env = append(os.Environ(), env...)
+	p.Cmd = exec.Command("sh", "-c", script)
+	p.Env = append(os.Environ(), append(env, "ROOT="+root)...)
 	log, err := os.Create(filepath.Join(root, "log"))
 	if err != nil {
 		t.Fatal(err)
@@ -74,6 +88,16 @@ func (p *process) await(what string, done func() bool) {
 	}
 }
 
+// status asks the daemon, which must answer.
+func (p *process) status() control.Status {
+	p.t.Helper()
+	status, err := control.FetchStatus(p.t.Context(), control.SocketPath(p.root))
+	if err != nil {
+		p.t.Fatalf("%v\n%s", err, p.log())
+	}
+	return status
+}
+
 // end waits until the process has ended well.
 func (p *process) end() {
 	p.t.Helper()
@@ -111,6 +135,64 @@ func TestEarlySIGTERM(t *testing.T) {
 	if p.has("/run/node-dns/control.sock") {
 		t.Error("the control socket is still there")
 	}
+}
+
+// TestFewFiles: a daemon that may open 100 files says that it serves fewer queries at a time, sheds what is beyond, can be
+// asked for its status all the while, and answers everything afterwards.
+func TestFewFiles(t *testing.T) {
+	upstream := dnstest.NewServer(t, "*.example. 300 IN A 192.0.2.80\n")
+	upstream.SetFaults(dnstest.Faults{Delay: 300 * time.Millisecond})
+	p := start(t, "ulimit -n 100; exec node-dns --root $ROOT serve --listen 127.0.0.1:0 --upstream "+upstream.Addr().String())
+	p.await("the listeners", func() bool { return p.has("/run/node-dns/ready") })
+	address := p.status().Listeners[0].Address
+	var clients sync.WaitGroup
+	var shed atomic.Int32
+	for i := range 200 {
+		clients.Go(func() {
+			client := dns.Client{Timeout: 20 * time.Second}
+			m, _, err := client.Exchange(new(dns.Msg).SetQuestion(fmt.Sprintf("n%d.example.", i), dns.TypeA), address)
+			if err != nil || m.Rcode != dns.RcodeSuccess && m.Rcode != dns.RcodeServerFailure {
+				t.Errorf("n%d: %v, %v", i, m, err)
+			} else if m.Rcode == dns.RcodeServerFailure {
+				shed.Add(1)
+			}
+		})
+	}
+	clients.Wait()
+	status := p.status()
+	if notes := strings.Join(status.Notes, "\n"); !strings.Contains(notes, "16 queries may wait for upstreams, not dnsForwardMax 10000: the process may open 100 files") {
+		t.Errorf("notes %q", notes)
+	}
+	if shed.Load() == 0 || status.Queries.Shed != uint64(shed.Load()) {
+		t.Errorf("%d shed, and %d counted", shed.Load(), status.Queries.Shed)
+	}
+	for i := range 3 {
+		m, err := dns.Exchange(new(dns.Msg).SetQuestion(fmt.Sprintf("m%d.example.", i), dns.TypeA), address)
+		if err != nil || len(m.Answer) != 1 {
+			t.Errorf("afterwards: %v, %v", m, err)
+		}
+	}
+	p.signal(unix.SIGTERM)
+	p.end()
+	if log := p.log(); strings.Count(log, "dnsForwardMax") != 1 {
+		t.Errorf("the bound is not logged once:\n%s", log)
+	}
+}
+
+// TestSoftLimit: the soft limit of open files is raised to the hard one, but for one (syscall/rlimit.go). systemd leaves
+// it at 1024.
+func TestSoftLimit(t *testing.T) {
+	p := start(t, "ulimit -Sn 256; ulimit -Hn 3000; exec node-dns --root $ROOT serve --listen 127.0.0.1:0 --upstream 192.0.2.1")
+	p.await("the listeners", func() bool { return p.has("/run/node-dns/ready") })
+	limits, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", p.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found, _ := regexp.Match(`Max open files +(2999|3000) +3000 `, limits); !found {
+		t.Errorf("the process has\n%s", limits)
+	}
+	p.signal(unix.SIGTERM)
+	p.end()
 }
 
 // TestWithoutRights: who may not serve the host, nor ask its daemon, is told what he may do.

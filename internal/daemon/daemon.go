@@ -36,6 +36,8 @@ type Config struct {
 	Level *slog.LevelVar
 	// Signals are those that reload the configuration and end the daemon, caught as early as the process can. Nil: none.
 	Signals *supervise.Signals
+	// Files is how many files may be open; the queries under way are bounded by it. 0: what the process's limit says.
+	Files int
 }
 
 // Daemon is the running node resolver.

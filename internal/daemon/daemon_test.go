@@ -35,8 +35,8 @@ type running struct {
 	stop   context.CancelFunc
 }
 
-// start runs a daemon with these files in its tree. It ends with the test.
-func start(t *testing.T, files map[string]string) *running {
+// start runs a daemon with these files in its tree, on a port of loopback. It ends with the test.
+func start(t *testing.T, files map[string]string, changes ...func(*Config)) *running {
 	t.Helper()
 	root, err := os.MkdirTemp("", "node-dns-") // t.TempDir is too long for a unix socket below it
 	if err != nil {
@@ -57,6 +57,9 @@ func start(t *testing.T, files map[string]string) *running {
 			Net:            func(context.Context) (netstate.State, error) { return node(), nil },
 			NetworkManager: func(context.Context) (nm.Snapshot, error) { return nm.Snapshot{}, nm.ErrNotRunning },
 		},
+	}
+	for _, change := range changes {
+		change(&config)
 	}
 	if r.daemon, err = New(config); err != nil {
 		t.Fatal(err)

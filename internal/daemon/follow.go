@@ -98,12 +98,15 @@ func (d *Daemon) takeOver(next *serving) time.Duration {
 	old := d.serving.Swap(next)
 	d.setLevel(next)
 	d.forward.SetRoutes(next.routes)
+	d.forward.SetMaxInFlight(next.forwardMax)
+	d.server.SetMaxInFlight(next.forwardMax + localRoom)
 	d.zone.Set(d.authority(next))
 	if !sameRoutes(old.routes, next.routes) {
 		d.logRoutes(old.routes, next.routes)
 		// Only then: a flush also drops the answers that are on their way.
 		d.log.Info("flushed what came from other upstreams", "entries", d.flushStale(next))
 	}
+	d.logNotes(old.notes, next.notes)
 	err := d.listen(next)
 	if !slices.Equal(old.candidates, next.candidates) {
 		d.reroute()
@@ -161,6 +164,7 @@ func (d *Daemon) newServing(view *hostView, config nodeconfig.Config) *serving {
 		origin:    captured.From,
 		looping:   d.loops.looping(),
 		recursive: d.recursive(config),
+		files:     d.config.Files,
 	})
 }
 

@@ -70,6 +70,14 @@ func (d *Daemon) logProblems(before, after []string) {
 	}
 }
 
+func (d *Daemon) logNotes(before, after []string) {
+	for _, note := range after {
+		if !slices.Contains(before, note) {
+			d.log.Warn("note", "note", note)
+		}
+	}
+}
+
 // sameRoutes reports whether the same names go to the same servers. That another source named them changes nothing.
 func sameRoutes(a, b []forward.Route) bool {
 	return slices.EqualFunc(a, b, func(x, y forward.Route) bool {

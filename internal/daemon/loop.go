@@ -109,9 +109,14 @@ func (l *loops) send(ctx context.Context, server nameserver.Server, name string)
 		return
 	}
 	client := dns.Client{Timeout: loopProbeTimeout}
-	query := new(dns.Msg).SetQuestion(name, dns.TypeTXT)
+	conn, err := client.DialContext(ctx, server.Addr.String())
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })() // ExchangeContext waits on when ctx ends
 	// What it answers, or that it does not, says nothing: only the question's coming back does.
-	client.ExchangeContext(ctx, query, server.Addr.String())
+	_, _, _ = client.ExchangeWithConnContext(ctx, new(dns.Msg).SetQuestion(name, dns.TypeTXT), conn)
 }
 
 // probeName is a name below a top-level domain that does not exist, and that no resolver answers by itself as it does

@@ -23,6 +23,10 @@ import (
 // query takes.
 const drainTimeout = 5 * time.Second
 
+// localRoom is how many queries may be handled beside those that wait for upstreams: what is answered from memory is not
+// shed where upstreams are dead.
+const localRoom = 2000
+
 // Run serves until ctx ends, and then drains. It returns an error when it cannot start: another daemon runs, the
 // configuration file that was named does not exist, or an address of the command line cannot be bound. An address
 // that the configuration gives may come later, and a port that another program holds may become free: these are
@@ -73,6 +77,12 @@ func New(config Config) (*Daemon, error) {
 	d.request.path = d.paths.apply
 	d.config.Looker.Paths = d.paths.host
 	d.config.Looker.Config = nodeconfig.DefaultPaths(config.Root)
+	if d.config.Files == 0 {
+		var err error
+		if d.config.Files, err = openFiles(); err != nil {
+			return nil, err
+		}
+	}
 	if config.ConfigFile != "" {
 		if _, err := os.Stat(config.ConfigFile); err != nil {
 			return nil, fmt.Errorf("reading the configuration: %w", err)
@@ -103,6 +113,7 @@ func (d *Daemon) start(ctx context.Context) error {
 		return fmt.Errorf("listening: %w", err)
 	}
 	d.logRoutes(nil, first.routes)
+	d.logNotes(nil, first.notes)
 	d.setProblems(view, first)
 	d.announce()
 	d.hint("start")
@@ -111,12 +122,14 @@ func (d *Daemon) start(ctx context.Context) error {
 
 // build makes the chain that a query goes through: local answers, the cluster's names, the cache, the upstreams.
 func (d *Daemon) build(s *serving) {
-	d.forward = forward.New(forward.Config{Routes: s.routes, MaxInFlight: s.config.DNSForwardMax, Log: d.log})
+	d.forward = forward.New(forward.Config{Routes: s.routes, MaxInFlight: s.forwardMax, Log: d.log})
 	d.cache.Store(d.newCache(s.config))
 	cached := dnsserver.HandlerFunc(d.serveCached)
 	d.zone = zone.New(d.authority(s), cached)
 	d.server = dnsserver.New(dnsserver.Config{
-		Log: d.log,
+		Log:         d.log,
+		MaxInFlight: s.forwardMax + localRoom,
+		MaxTCP:      roomForTCP(d.config.Files),
 		Handler: &local{
 			next:    d.zone,
 			version: d.config.Version,

@@ -23,6 +23,7 @@ type inputs struct {
 	origin    string // where captured came from
 	looping   map[nameserver.Server]struct{}
 	recursive []nameserver.Server // what dnsRecursiveResolvConf names, when it is not our own node resolv.conf
+	files     int                 // how many files the process may open; 0: no bound
 }
 
 // serving is what to serve: a value made by newServing, never changed.
@@ -36,6 +37,8 @@ type serving struct {
 	routes        []forward.Route     // the cluster's, the domain routes, and the root's
 	candidates    []nameserver.Server // all servers of the routes, those left out because they loop too
 	problems      []string
+	notes         []string // what an admin should know, though all is well
+	forwardMax    int      // dnsForwardMax, or what there are files for
 	looping       map[nameserver.Server]struct{}
 }
 
@@ -67,6 +70,12 @@ func newServing(in inputs) *serving {
 			continue
 		}
 		s.addRoute(route.Domain, route.Servers, in.origin)
+	}
+	s.forwardMax = s.config.DNSForwardMax
+	if room := roomToForward(in.files, len(s.listen)); room < s.forwardMax {
+		s.notes = append(s.notes, fmt.Sprintf("%d queries may wait for upstreams, not dnsForwardMax %d: the process may open %d files "+
+			"(LimitNOFILE= of systemd.exec(5), ulimit -n)", room, s.forwardMax, in.files))
+		s.forwardMax = room
 	}
 	servers, source := upstreams(in)
 	s.addRoute(dnsname.Root(), servers, source)

@@ -30,7 +30,7 @@ func (d *Daemon) Status() control.Status {
 		Cache:      d.cacheStatus(),
 		Queries:    d.queryStatus(),
 		Problems:   slices.Clone(*d.problems.Load()),
-		Notes:      []string{},
+		Notes:      append([]string{}, s.notes...),
 	}
 	status.Problems = append(status.Problems, found(status)...)
 	status.Ready = isReady(status)
@@ -150,8 +150,8 @@ func (d *Daemon) cacheStatus() control.Cache {
 }
 
 func (d *Daemon) queryStatus() control.Queries {
-	stats := d.server.Stats()
+	stats, forwarded := d.server.Stats(), d.forward.Stats()
 	return control.Queries{
-		UDP: stats.UDPQueries, TCP: stats.TCPQueries, Shed: stats.Shed, Dropped: stats.Dropped, Panics: stats.Panics,
+		UDP: stats.UDPQueries, TCP: stats.TCPQueries, Shed: stats.Shed + forwarded.Shed, Dropped: stats.Dropped, Panics: stats.Panics,
 	}
 }

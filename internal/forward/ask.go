@@ -74,6 +74,9 @@ func (f *Forward) try(ctx context.Context, q question, a attempt) (*dns.Msg, err
 		msg, err = f.exchange(ctx, q, a.to, withoutEDNS)
 	}
 	if err != nil {
+		if isLocal(err) {
+			f.starved(err)
+		}
 		if ctx.Err() == nil {
 			a.to.failed(err)
 		}
@@ -95,6 +98,14 @@ func (f *Forward) try(ctx context.Context, q question, a attempt) (*dns.Msg, err
 		keepErrors(msg, opt)
 	}
 	return msg, nil
+}
+
+// starved accounts for a try that this host had no socket for, which is no server's fault. It logs the 1st, 2nd, 4th, 8th …:
+// where descriptors are short, each query of a client may be one.
+func (f *Forward) starved(err error) {
+	if n := f.counts.starved.Add(1); n&(n-1) == 0 {
+		f.log.Error("no socket to ask a nameserver from", "error", shortReason(err), "times", n)
+	}
 }
 
 // exchange sends the question to s and returns the response to it, whole.
