@@ -49,6 +49,12 @@ type setup struct {
 	resolvConf *string
 	raw        map[byte][]byte // options of a DHCP server of the test's own; nil: dnsmasq
 	bare       bool            // neither of the programs is installed
+	byHand     func(*lab.Lab)  // there is no NetworkManager; this makes the files of who is in its place
+}
+
+// byHand is a machine without NetworkManager, without a bus, and without DHCP: eth0 has its address and its route already.
+func byHand(files func(*lab.Lab)) option {
+	return func(s *setup) { s.byHand = files }
 }
 
 // bare is a machine before node-dns is installed.
@@ -102,19 +108,32 @@ func newNode(t *testing.T, options ...option) *node {
 	n.lan = l.Namespace("lan")
 	l.Veth("eth0", n.lan, "lan0")
 	n.serveLAN("lan0", router, ns1, ns2, ns6)
-	if s.raw == nil {
-		n.dhcp = n.lan.DHCP(s.dhcp)
+	if s.byHand != nil {
+		l.Addr("eth0", nodeIP+"/24")
+		l.Route("default via " + router)
+		s.byHand(l)
 	} else {
-		lab.RawDHCP{Link: "lan0", Server: netip.MustParseAddr(router), Client: netip.MustParseAddr(nodeIP), Options: s.raw}.Serve(n.lan)
+		n.startDHCP(s)
+		n.bus = l.Bus()
 	}
-	n.bus = l.Bus()
 	if !s.bare {
 		l.Hook(filepath.Base(installedHook), n.program)
 		n.daemon = startDaemon(t, l)
 		n.unit.start(n)
 	}
-	n.nm = l.NetworkManager(n.main...)
+	if s.byHand == nil {
+		n.nm = l.NetworkManager(n.main...)
+	}
 	return n
+}
+
+func (n *node) startDHCP(s setup) {
+	n.t.Helper()
+	if s.raw == nil {
+		n.dhcp = n.lan.DHCP(s.dhcp)
+		return
+	}
+	lab.RawDHCP{Link: "lan0", Server: netip.MustParseAddr(router), Client: netip.MustParseAddr(nodeIP), Options: s.raw}.Serve(n.lan)
 }
 
 // serveLAN gives the LAN's end of a link addresses; on all but the first a nameserver answers.
