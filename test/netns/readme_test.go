@@ -1,6 +1,7 @@
 package netns
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -20,14 +21,16 @@ func TestReadme(t *testing.T) {
 	sh := newShell(t, copySource(t), "CGO_ENABLED=0", "GOFLAGS=-trimpath")
 	var seen []string
 	for _, b := range blocks(t, readme) {
+		var printed string
 		for _, command := range b {
 			if _, ok := elsewhere[command]; !ok {
-				sh.run(command)
+				printed += sh.run(command)
 			}
 		}
 		switch {
 		case slices.Contains(b, "go run ./cmd/node-dns demo"):
 			seen = append(seen, "demo")
+			checkScreen(t, printed)
 		case slices.Contains(b, "node-dns serve &"):
 			seen = append(seen, "install")
 			n.checkInstalled(sh)
@@ -40,6 +43,31 @@ func TestReadme(t *testing.T) {
 	}
 	if want := []string{"demo", "install", "undo"}; !slices.Equal(seen, want) {
 		t.Errorf("the README has the blocks %v, want %v", seen, want)
+	}
+}
+
+// varies is what differs from one demo to the next.
+var varies = regexp.MustCompile(`running \d+s|node \S+|:\d{4,5}|\d+(\.\d\d)?ms`)
+
+// checkScreen: the screen that the README begins with is the demo's, but for what varies, and for the notes on the machine that it runs on.
+func checkScreen(t *testing.T, printed string) {
+	t.Helper()
+	_, screen, _ := strings.Cut(readDocument(t, readme), "\n```\n")
+	screen, _, _ = strings.Cut(screen, "```")
+	_, printed, _ = strings.Cut(printed, "== node-dns status\n")
+	var shown strings.Builder
+	for line := range strings.Lines(printed) {
+		line, ok := strings.CutPrefix(line, "      | ")
+		if !ok {
+			break
+		}
+		if !strings.HasPrefix(line, "  ") || strings.HasPrefix(line, "     ") {
+			shown.WriteString(line)
+		}
+	}
+	want, got := varies.ReplaceAllString(screen, "…"), varies.ReplaceAllString(shown.String(), "…")
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("the README's screen is not the demo's (-README +demo):\n%s", d)
 	}
 }
 
