@@ -163,6 +163,12 @@ func (p Plan) asks() bool {
 	return p.Nameserver.IsValid() && (p.Hold == "" || len(p.Answers)+len(p.Silent) > 0)
 }
 
+// Complete reports whether the plan, carried out, leaves resolv.conf as it should be: nothing holds it back, and the local
+// nameserver answers where it is to be asked (silence is nil). A restore that finds nothing of ours is complete.
+func (p Plan) Complete(silence error) bool {
+	return silence == nil && (p.Hold == "" || p.Hold == notOurs)
+}
+
 // warnings are what an admin should know of a plan that goes ahead all the same.
 func warnings(s State, p Plan) []string {
 	var w []string

@@ -49,6 +49,9 @@ func (r row) test(t *testing.T) {
 	if all := strings.Join(p.Warnings, "; "); !strings.Contains(all, r.warning) || (all == "") != (r.warning == "") {
 		t.Errorf("warnings %q, want %q", all, r.warning)
 	}
+	if complete := r.hold == ""; p.Complete(nil) != complete || p.Complete(errSilent) {
+		t.Errorf("complete %v, want %v; and %v while silent", p.Complete(nil), complete, p.Complete(errSilent))
+	}
 	checkLaws(t, s)
 }
 

@@ -10,6 +10,9 @@ import (
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
+// notOurs is why a restore leaves resolv.conf alone: there is nothing to be undone.
+const notOurs = "it is not ours"
+
 // NewRestorePlan decides how the original resolv.conf comes back. With ifOurs a file that is not ours is left alone;
 // without it a saved original displaces whatever stands there. Pure, as NewPlan is.
 func NewRestorePlan(s State, ifOurs bool) Plan {
@@ -23,7 +26,7 @@ func NewRestorePlan(s State, ifOurs bool) Plan {
 	case s.ResolvConf.Err != nil:
 		p.Hold = "it cannot be read"
 	case !s.isOurs() && (ifOurs || !saved):
-		p.Hold = "it is not ours"
+		p.Hold = notOurs
 	default:
 		if p.Silent = restoreSteps(s); len(p.Silent) == 0 {
 			p.Hold = "no other nameserver is known"
