@@ -40,17 +40,22 @@ func Probe(ctx context.Context, nameserver netip.AddrPort, patient bool) (by str
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	end, _ := ctx.Deadline()
+	var reason error
 	for {
 		by, err := probeOnce(ctx, nameserver)
 		if err == nil {
 			return by, nil
 		}
+		if reason == nil || time.Now().Before(end) { // else only the time was up
+			reason = err
+		}
 		if !patient {
-			return "", silence(nameserver, err)
+			return "", silence(nameserver, reason)
 		}
 		select {
 		case <-ctx.Done():
-			return "", silence(nameserver, err)
+			return "", silence(nameserver, reason)
 		case <-time.After(probePause):
 		}
 	}
