@@ -39,6 +39,7 @@ func (f *Forward) ask(ctx context.Context, q question, r *route) (*dns.Msg, *ser
 			round.ended(o)
 		case <-timer.C:
 			round.current.to.timedOut(f.tryTimeout)
+			f.check(round.current.to)
 			round.timedOut()
 		case <-ctx.Done():
 			return round.result(q)
@@ -59,6 +60,26 @@ func (f *Forward) probe(s *server, q question) {
 		defer cancel()
 		if _, err := f.try(ctx, q, attempt{to: s}); err != nil && ctx.Err() != nil {
 			s.timedOut(f.tryTimeout)
+		}
+	})
+}
+
+// check asks a server that was silent for the root's nameservers, which every nameserver knows or refuses to say, in half
+// the time of a try. So one whose clients ask for names that take it longer than a try is not taken for dead: it went down
+// and up in the log, and out of turn, all the time. One that is dead is found out half a try later for it.
+func (f *Forward) check(s *server) {
+	if !s.startCheck() {
+		return
+	}
+	f.work.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), f.tryTimeout/2)
+		defer cancel()
+		q := question{name: ".", qtype: dns.TypeNS, qclass: dns.ClassINET, rd: true}
+		_, err := f.try(ctx, q, attempt{to: s})
+		silent := err != nil && ctx.Err() != nil
+		s.endCheck(silent)
+		if silent {
+			s.timedOut(f.tryTimeout / 2)
 		}
 	})
 }

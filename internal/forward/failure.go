@@ -119,6 +119,11 @@ func isLocal(err error) bool {
 	return false
 }
 
+// isSilence reports whether nothing came from a server.
+func isSilence(err error) bool {
+	return errors.Is(err, errTimeout) || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded)
+}
+
 // isNetwork reports whether the network said that a server is out of reach.
 func isNetwork(err error) bool {
 	var errno syscall.Errno
@@ -132,7 +137,7 @@ func shortReason(err error) string {
 	var errno syscall.Errno
 	var certificate *tls.CertificateVerificationError
 	switch {
-	case errors.Is(err, errTimeout), errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
+	case isSilence(err):
 		return errTimeout.Error()
 	case errors.As(err, &errno):
 		return errno.Error()

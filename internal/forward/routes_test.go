@@ -1,6 +1,7 @@
 package forward
 
 import (
+	"syscall"
 	"testing"
 
 	"github.com/miekg/dns"
@@ -111,7 +112,7 @@ func TestServersKeepTheirHealth(t *testing.T) {
 	f := New(Config{Routes: []Route{testRoute(t, ".", "192.0.2.1", "192.0.2.2")}})
 	defer f.Close()
 	for range failuresToDown {
-		f.table.Load().servers[mustServer(t, "192.0.2.1")].failed(errTimeout)
+		f.table.Load().servers[mustServer(t, "192.0.2.1")].failed(syscall.ECONNREFUSED)
 	}
 	f.SetRoutes([]Route{testRoute(t, "corp.example", "192.0.2.1"), testRoute(t, ".", "192.0.2.3", "192.0.2.1")})
 	got := f.Status()
@@ -119,7 +120,7 @@ func TestServersKeepTheirHealth(t *testing.T) {
 		t.Fatalf("status %+v", got)
 	}
 	for _, s := range []ServerStatus{got[0].Servers[0], got[1].Servers[1]} {
-		if s.State != Down || s.Failures != failuresToDown || s.LastError != "timed out" || s.Since.IsZero() {
+		if s.State != Down || s.Failures != failuresToDown || s.LastError != "connection refused" || s.Since.IsZero() {
 			t.Errorf("status %+v", s)
 		}
 	}
