@@ -55,6 +55,12 @@ func checkConfig(cmd *cobra.Command, paths nodeconfig.Paths) error {
 			fmt.Fprintf(cmd.OutOrStdout(), "%s: ok\n", file)
 		}
 	}
+	if config.FactsFile != "" {
+		fmt.Fprintf(cmd.OutOrStdout(), "%s: what the cluster's file says, which may not be read here\n", config.FactsFile)
+	}
+	if config.FactsWanted != "" {
+		fmt.Fprintf(cmd.OutOrStdout(), "%s: origin-dns-dispatcher apply, as root, reads it\n", config.FactsWanted)
+	}
 	if len(config.Files) == 0 {
 		fmt.Fprintln(cmd.OutOrStdout(), "no configuration file: every default applies")
 	}

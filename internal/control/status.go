@@ -38,7 +38,7 @@ type Listener struct {
 
 // Cluster says who answers for the cluster domain.
 type Cluster struct {
-	Domain       string   `json:"domain"`
+	Domain       string   `json:"domain"` // "": not known; nothing is listened on then
 	ReverseZones []string `json:"reverseZones"`
 	Servers      []string `json:"servers"` // empty: unknown, and the zone answers SERVFAIL
 	Source       string   `json:"source"`  // where the domain and the servers were read

@@ -86,6 +86,9 @@ func (c Cluster) zones() []string { return append([]string{c.Domain}, c.ReverseZ
 // clusterText says who answers for the cluster's names, and how they are.
 func (s Status) clusterText() string {
 	c := s.Cluster
+	if c.Domain == "" {
+		return "NOT known"
+	}
 	text := c.Domain + " SERVFAIL: no cluster DNS server is known"
 	for _, route := range s.Routes {
 		if route.Domain == c.Domain {

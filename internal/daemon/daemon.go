@@ -59,6 +59,7 @@ type Daemon struct {
 	// lastCapture and lastNet are the last good ones; they belong to the goroutine that looks (start, then follow).
 	lastCapture hostdns.Capture
 	lastNet     netstate.State
+	follower    follower // likewise
 
 	hints    chan string // reasons to look again; coalesced
 	reloads  chan chan error

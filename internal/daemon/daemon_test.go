@@ -38,6 +38,14 @@ type running struct {
 // start runs a daemon with these files in its tree, on a port of loopback. It ends with the test.
 func start(t *testing.T, files map[string]string, changes ...func(*Config)) *running {
 	t.Helper()
+	r := launch(t, files, changes...)
+	r.await("the daemon is up", func() bool { return len(r.status().Listeners) > 0 })
+	return r
+}
+
+// launch is start for a daemon that may listen nowhere.
+func launch(t *testing.T, files map[string]string, changes ...func(*Config)) *running {
+	t.Helper()
 	root, err := os.MkdirTemp("", "node-dns-") // t.TempDir is too long for a unix socket below it
 	if err != nil {
 		t.Fatal(err)
@@ -71,7 +79,6 @@ func start(t *testing.T, files map[string]string, changes ...func(*Config)) *run
 			t.Errorf("the daemon ended with %v", err)
 		}
 	})
-	r.await("the daemon is up", func() bool { return len(r.status().Listeners) > 0 })
 	return r
 }
 

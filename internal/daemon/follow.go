@@ -16,10 +16,8 @@ import (
 	"github.com/node-dns/node-dns/internal/dnsname"
 	"github.com/node-dns/node-dns/internal/dnsserver"
 	"github.com/node-dns/node-dns/internal/hostdns"
-	"github.com/node-dns/node-dns/internal/nameserver"
 	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
-	"github.com/node-dns/node-dns/internal/resolvconf"
 	"github.com/node-dns/node-dns/internal/supervise"
 	"github.com/node-dns/node-dns/internal/zone"
 )
@@ -76,9 +74,10 @@ func (d *Daemon) reconcile(ctx context.Context, reason string) time.Duration {
 	if err != nil {
 		return 0 // we stop
 	}
-	next := d.newServing(view, d.serving.Load().config)
+	config, again := d.follower.next(d.serving.Load().config, view)
+	next := d.newServing(view, config)
 	wait := d.takeOver(next)
-	news, later := d.request.ask(time.Now(), reason, view.pending(d.listening()))
+	news, later := d.request.ask(time.Now(), reason, d.wanted(view, reason))
 	switch news {
 	case askedNow:
 		d.log.Info("asked for the host's files to be written", "reason", reason, "files", d.request.want)
@@ -89,6 +88,9 @@ func (d *Daemon) reconcile(ctx context.Context, reason string) time.Duration {
 	if wait == 0 || later > 0 && later < wait {
 		wait = later
 	}
+	if again {
+		return settle
+	}
 	return wait
 }
 
@@ -97,6 +99,12 @@ func (d *Daemon) reconcile(ctx context.Context, reason string) time.Duration {
 func (d *Daemon) takeOver(next *serving) time.Duration {
 	old := d.serving.Swap(next)
 	d.setLevel(next)
+	if was, is := old.config, next.config; was.ClusterDomain != is.ClusterDomain {
+		d.log.Info("cluster domain", "domain", is.ClusterDomain.String(), "before", was.ClusterDomain.String(), "source", next.clusterSource)
+	}
+	if next.config.CacheSize != old.config.CacheSize {
+		d.cache.Store(d.newCache(next.config))
+	}
 	d.forward.SetRoutes(next.routes)
 	d.forward.SetMaxInFlight(next.forwardMax)
 	d.server.SetMaxInFlight(next.forwardMax + localRoom)
@@ -156,6 +164,11 @@ func (d *Daemon) newServing(view *hostView, config nodeconfig.Config) *serving {
 	}
 	d.lastCapture = captured
 	d.lastNet = steady(d.lastNet, view.state.Net)
+	recursive, problem := d.recursive(config)
+	var problems []string
+	if problem != "" {
+		problems = append(problems, problem)
+	}
 	return newServing(inputs{
 		flags:     d.config,
 		config:    config,
@@ -163,8 +176,9 @@ func (d *Daemon) newServing(view *hostView, config nodeconfig.Config) *serving {
 		captured:  captured.Set,
 		origin:    captured.From,
 		looping:   d.loops.looping(),
-		recursive: d.recursive(config),
 		files:     d.config.Files,
+		recursive: recursive,
+		problems:  problems,
 	})
 }
 
@@ -179,21 +193,6 @@ func steady(before, now netstate.State) netstate.State {
 		now.Default4, now.Default6 = before.Default4, before.Default6
 	}
 	return now
-}
-
-// recursive are the nameservers of dnsRecursiveResolvConf, unless that is the file that we write ourselves.
-func (d *Daemon) recursive(config nodeconfig.Config) []nameserver.Server {
-	path := config.DNSRecursiveResolvConf
-	if path == "" || path == d.paths.host.NodeResolvConf || path == hostdns.NewPaths("").NodeResolvConf {
-		return nil
-	}
-	var servers []nameserver.Server
-	for _, addr := range resolvconf.Parse(hostdns.ReadFile(d.paths.host.Root, path).Data).Nameservers() {
-		if server := nameserver.FromAddr(addr); !addr.IsUnspecified() {
-			servers = append(servers, server)
-		}
-	}
-	return servers
 }
 
 func (d *Daemon) authority(s *serving) zone.Authority {
@@ -254,11 +253,7 @@ func (d *Daemon) reloadNow(ctx context.Context) error {
 	if err := view.configErr; err != nil {
 		return fmt.Errorf("reloading: the running configuration stays: %w", err)
 	}
-	old := d.serving.Load().config
 	next := d.newServing(view, view.config)
-	if next.config.CacheSize != old.CacheSize {
-		d.cache.Store(d.newCache(next.config))
-	}
 	d.takeOver(next)
 	d.setProblems(view, next)
 	d.hint("reload")

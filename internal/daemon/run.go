@@ -101,7 +101,8 @@ func (d *Daemon) start(ctx context.Context) error {
 		return fmt.Errorf("looking at the host: %w", err)
 	}
 	if err := view.configErr; err != nil {
-		// A node without DNS is worse than one that serves what the good part of its configuration says.
+		// A node without DNS is worse than one that serves what the good part of its configuration says; but one that
+		// sends the cluster's names to the site's nameservers is worse still: see serving.unknown.
 		d.log.Error("configuration has faults: serving what the rest of it says", "error", err)
 		d.problems.Store(&[]string{err.Error()}) // and has been logged
 	}
@@ -116,7 +117,7 @@ func (d *Daemon) start(ctx context.Context) error {
 	d.logNotes(nil, first.notes)
 	d.setProblems(view, first)
 	d.announce()
-	d.hint("start")
+	d.hint(startReason)
 	return nil
 }
 

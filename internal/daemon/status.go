@@ -59,7 +59,7 @@ func isReady(s control.Status) bool {
 // found are the problems that the status itself shows.
 func found(s control.Status) []string {
 	problems := []string{}
-	if len(s.Listeners) == 0 {
+	if len(s.Listeners) == 0 && s.Cluster.Domain != "" {
 		problems = append(problems, "listening nowhere: this node has no address yet")
 	}
 	for _, l := range s.Listeners {
@@ -91,11 +91,13 @@ func (d *Daemon) nodeStatus(s *serving) control.Node {
 
 func clusterStatus(s *serving) control.Cluster {
 	c := control.Cluster{
-		Domain: s.apexes[0].String(), Source: s.clusterSource,
+		Domain: s.config.ClusterDomain.String(), Source: s.clusterSource,
 		ReverseZones: []string{}, Servers: []string{},
 	}
-	for _, zone := range s.apexes[1:] {
-		c.ReverseZones = append(c.ReverseZones, zone.String())
+	for _, zone := range s.apexes {
+		if zone != s.config.ClusterDomain {
+			c.ReverseZones = append(c.ReverseZones, zone.String())
+		}
 	}
 	for _, server := range s.clusterDNS {
 		c.Servers = append(c.Servers, server.String())

@@ -46,10 +46,10 @@ func (d *Daemon) watchFiles(ctx context.Context) error {
 		return fmt.Errorf("watching files: %w", err)
 	}
 	defer watcher.Close()
-	files := d.watchedFiles()
 	again := time.NewTicker(lookAgain)
 	defer again.Stop()
 	for {
+		files := d.watchedFiles()
 		if err := watchDirectories(watcher, files); err != nil {
 			return err
 		}
@@ -59,7 +59,7 @@ func (d *Daemon) watchFiles(ctx context.Context) error {
 		case <-again.C:
 			d.hint("time")
 		case event := <-watcher.Events:
-			if slices.Contains(files, event.Name) && event.Op != fsnotify.Chmod {
+			if slices.Contains(files, filepath.Clean(event.Name)) && event.Op != fsnotify.Chmod {
 				d.hint("file: " + event.Name)
 			}
 		case err := <-watcher.Errors:
@@ -69,10 +69,19 @@ func (d *Daemon) watchFiles(ctx context.Context) error {
 }
 
 func (d *Daemon) watchedFiles() []string {
-	host := d.paths.host
-	return []string{
-		host.ResolvConf, host.Upstreams, host.Record, host.NodeResolvConf, host.NetworkManagerConf, host.ResolvedUplinks,
+	host, config := d.paths.host, d.config.Looker.Config
+	files := []string{
+		host.ResolvConf, host.Upstreams, host.Record, host.NodeResolvConf, host.NetworkManagerConf,
+		host.ResolvedUplinks, host.Facts,
+		config.NodeConfig, config.Bootstrap, config.Kubelet, config.NodeDNS,
 	}
+	if d.config.ConfigFile != "" {
+		files = append(files, filepath.Clean(d.config.ConfigFile))
+	}
+	if s := d.serving.Load(); s != nil && s.config.DNSRecursiveResolvConf != "" {
+		files = append(files, filepath.Clean(s.config.DNSRecursiveResolvConf))
+	}
+	return files
 }
 
 // watchDirectories adds the directories that exist and are not yet watched. One that may not be read is left to the look

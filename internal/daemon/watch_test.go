@@ -7,19 +7,26 @@ import (
 	"time"
 
 	"github.com/node-dns/node-dns/internal/hostdns"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
-// TestWatchFiles: a change of any file that decides the upstreams is a hint. The uplinks of systemd-resolved were not
-// among them.
+// TestWatchFiles: a change of any file that decides what is served is a hint. The uplinks of systemd-resolved were not
+// among them, nor were the configuration's.
 func TestWatchFiles(t *testing.T) {
 	root := t.TempDir()
 	paths := hostdns.NewPaths(root)
-	for _, path := range []string{paths.ResolvConf, paths.NetworkManagerConf, paths.ResolvedUplinks, paths.Upstreams, paths.NodeResolvConf, paths.Record} {
-		t.Run(filepath.Base(filepath.Dir(path)), func(t *testing.T) {
+	config := nodeconfig.DefaultPaths(root)
+	recursive := filepath.Join(root, "/etc/dns/up.conf")
+	for _, path := range []string{
+		paths.ResolvConf, paths.NetworkManagerConf, paths.ResolvedUplinks, paths.Upstreams, paths.NodeResolvConf, paths.Record, paths.Facts,
+		config.NodeConfig, config.Bootstrap, config.Kubelet, config.NodeDNS, recursive,
+	} {
+		t.Run(path[len(root):], func(t *testing.T) {
 			d, err := New(Config{Root: root})
 			if err != nil {
 				t.Fatal(err)
 			}
+			d.serving.Store(&serving{config: nodeconfig.Config{DNSRecursiveResolvConf: recursive}})
 			write(t, path, "# before\n")
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan error)

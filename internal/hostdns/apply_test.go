@@ -17,6 +17,7 @@ const (
 	etcNode       = "/etc/origin/node/resolv.conf"
 	varOriginal   = "/var/lib/node-dns/resolv.conf.orig"
 	varRecord     = "/var/lib/node-dns/upstreams.json"
+	varFacts      = "/var/lib/node-dns/node-config.json"
 )
 
 // TestApplyOrder is law 4: when the local nameserver is asked, it can know its upstreams; resolv.conf is still the old one.
@@ -41,7 +42,7 @@ func TestApplyOrder(t *testing.T) {
 	if err != nil || asked != 1 {
 		t.Errorf("asked %d times, error %v", asked, err)
 	}
-	want := strings.Join([]string{varRecord, etcUpstreams, etcNode, varOriginal, etcResolvConf}, " ")
+	want := strings.Join([]string{varFacts, varRecord, etcUpstreams, etcNode, varOriginal, etcResolvConf}, " ")
 	if got := w.written(result); got != want {
 		t.Errorf("written %s\nwant    %s", got, want)
 	}
@@ -159,16 +160,26 @@ func TestVerdicts(t *testing.T) {
 
 // TestCaptureGoesOn: a file that cannot be written does not keep the others from it.
 func TestCaptureGoesOn(t *testing.T) {
-	for name, spoil := range map[string]func(w *tree){
-		"a file where a directory should be":        func(w *tree) { w.put("/var/lib/node-dns", "") },
-		"a directory in the temporary file's place": func(w *tree) { w.mkdir("/etc/dnsmasq.d/.origin-upstream-dns.conf.node-dns-tmp") },
-		"the last one": func(w *tree) { w.mkdir("/etc/origin/node/.resolv.conf.node-dns-tmp") },
-	} {
-		t.Run(name, func(t *testing.T) {
+	tests := []struct {
+		name    string
+		spoil   func(w *tree)
+		written string
+	}{
+		{"a file where a directory should be", func(w *tree) { w.put("/var/lib/node-dns", "") }, etcUpstreams + " " + etcNode},
+		{
+			"a directory in the temporary file's place",
+			func(w *tree) { w.mkdir("/etc/dnsmasq.d/.origin-upstream-dns.conf.node-dns-tmp") },
+			varFacts + " " + varRecord + " " + etcNode,
+		},
+		{"the first one", func(w *tree) { w.mkdir("/var/lib/node-dns/.node-config.json.node-dns-tmp") }, varRecord + " " + etcUpstreams + " " + etcNode},
+		{"the last one", func(w *tree) { w.mkdir("/etc/origin/node/.resolv.conf.node-dns-tmp") }, varFacts + " " + varRecord + " " + etcUpstreams},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
 			w := newTree(t, map[string]string{etcResolvConf: generated})
-			spoil(w)
+			test.spoil(w)
 			_, result, err := w.runner().Apply(t.Context(), nm.Event{})
-			if err == nil || result.ResolvConf != Held || len(result.Written) != 2 {
+			if err == nil || result.ResolvConf != Held || w.written(result) != test.written {
 				t.Errorf("%s, wrote %s: %v", result.ResolvConf, w.written(result), err)
 			}
 			if got := w.read(etcResolvConf); got != generated {

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/node-dns/node-dns/internal/nameserver"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
@@ -109,6 +110,10 @@ func checkStep(t *testing.T, s State, step Step) {
 	case s.Paths.Record:
 		if _, err := upstream.ParseRecord(step.Data); err != nil {
 			t.Errorf("the record cannot be read back: %v", err)
+		}
+	case s.Paths.Facts:
+		if _, err := nodeconfig.ParseFacts(step.Data); err != nil {
+			t.Errorf("the facts cannot be read back: %v", err)
 		}
 	}
 }

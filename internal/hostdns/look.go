@@ -109,6 +109,7 @@ func (s *State) lookAtFiles() {
 		{s.Paths.NodeResolvConf, &s.NodeResolvConf},
 		{s.Paths.Original, &s.Original},
 		{s.Paths.Record, &s.Record},
+		{s.Paths.Facts, &s.Facts},
 	} {
 		*f.into = ReadFile(s.Paths.Root, f.path)
 		if f.into.Err != nil {

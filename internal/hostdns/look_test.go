@@ -7,15 +7,13 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/node-dns/node-dns/internal/lab"
 	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/nm"
 )
@@ -24,7 +22,7 @@ func TestLook(t *testing.T) {
 	w := newTree(t, map[string]string{
 		etcResolvConf: generated, etcUpstreams: "server=10.0.0.2\n", etcNode: "nameserver 10.0.0.2\n",
 		"/run/NetworkManager/resolv.conf": generated, "/run/systemd/resolve/resolv.conf": "nameserver 10.0.0.7\n",
-		varOriginal: generated, varRecord: "{}\n",
+		varOriginal: generated, varRecord: "{}\n", varFacts: "{}\n",
 		"/etc/origin/node/node-config.yaml": "dnsDomain: k8s.example\nnodeIP: " + nodeIP + "\n",
 	})
 	w.snapshot = &nm.Snapshot{Version: "1.42.4"}
@@ -41,7 +39,7 @@ func TestLook(t *testing.T) {
 	}
 	for name, f := range map[string]File{
 		"resolv.conf": s.ResolvConf, "NetworkManager's": s.NetworkManagerConf, "uplinks": s.ResolvedUplinks, "upstreams": s.Upstreams,
-		"node resolv.conf": s.NodeResolvConf, "original": s.Original, "record": s.Record,
+		"node resolv.conf": s.NodeResolvConf, "original": s.Original, "record": s.Record, "facts": s.Facts,
 	} {
 		if !f.Exists || f.Err != nil || len(f.Data) == 0 || f.Mode != 0o644 {
 			t.Errorf("%s: %+v", name, f)
@@ -187,16 +185,8 @@ func TestUnreadableForUs(t *testing.T) {
 	if err := os.Chmod(filepath.Dir(w.root), 0o755); err != nil { // t.TempDir's parent lets nobody else through
 		t.Fatal(err)
 	}
-	files := make(chan [2]File)
-	go func() {
-		// On a thread that ends with the call, as who is not root (setfsuid(2): of this thread, and without CAP_DAC_OVERRIDE).
-		runtime.LockOSThread()
-		if os.Geteuid() == 0 {
-			unix.Setfsuid(65534)
-		}
-		files <- [2]File{ReadFile(w.root, w.at("/file")), ReadFile(w.root, w.at("/other"))}
-	}()
-	got := <-files
+	var got [2]File
+	lab.AsNobody(func() { got = [2]File{ReadFile(w.root, w.at("/file")), ReadFile(w.root, w.at("/other"))} })
 	if f := got[0]; !f.Exists || !errors.Is(f.Err, fs.ErrPermission) {
 		t.Errorf("%+v", f)
 	}

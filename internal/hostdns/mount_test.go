@@ -53,7 +53,7 @@ func TestBlockedResolvConf(t *testing.T) {
 	isolated(t, func() {
 		w.bind(etcResolvConf, unix.MS_RDONLY)
 		_, result, err := w.runner().Apply(t.Context(), nm.Event{})
-		if err == nil || result.ResolvConf != Blocked || w.written(result) != varRecord+" "+etcUpstreams+" "+etcNode {
+		if err == nil || result.ResolvConf != Blocked || w.written(result) != varFacts+" "+varRecord+" "+etcUpstreams+" "+etcNode {
 			t.Errorf("%s, wrote %s: %v", result.ResolvConf, w.written(result), err)
 		}
 	})

@@ -50,7 +50,7 @@ type Plan struct {
 	Stopped    netip.AddrPort // a restore: where node-dns answers that was not stopped; zero: nobody is asked
 	Ours       bool           // resolv.conf is ours already
 
-	Capture []Step // the upstream files: always done, and first
+	Capture []Step // what the daemon is handed: always done, and first
 	Answers []Step // done only when Nameserver answers: point resolv.conf at this node
 	Silent  []Step // done only when it does not, or when there is none: back to the original nameservers (law 4)
 
@@ -69,9 +69,10 @@ func NewPlan(s State) Plan {
 	p := Plan{Paths: s.Paths, Selection: selectUpstreams(s), Ours: s.isOurs(), Problems: slices.Clone(s.Problems)}
 	known := lastGood(s)
 	p.Change, p.Warnings = changeOf(known.Set, p.Selection.Set), known.Warnings
+	p.Capture, p.Warnings = factsSteps(s), append(p.Warnings, factsWarnings(s)...)
 	// Without the kernel's addresses nobody can tell which nameserver is this node: what was captured before stays.
 	if !p.Selection.Set.IsEmpty() && s.NetErr == nil {
-		p.Capture = captureSteps(s, p.Selection)
+		p.Capture = append(p.Capture, captureSteps(s, p.Selection)...)
 	}
 	place := s.Placement()
 	p.Problems = append(p.Problems, place.Problems...)

@@ -45,6 +45,7 @@ func host(options ...option) State {
 		Config:        config,
 		Now:           time.Date(2026, 11, 21, 4, 5, 6, 0, time.UTC),
 		HasDnsmasqDir: true,
+		Facts:         file(string(config.Facts.Bytes())), // as an earlier run left them: facts_test.go is about others
 		Net: netstate.State{Addrs: []netstate.Addr{
 			{Addr: addr("127.0.0.1"), Interface: "lo"},
 			{Addr: addr("::1"), Interface: "lo"},
@@ -194,6 +195,8 @@ func (s *State) find(path string) *File {
 		return &s.Original
 	case s.Paths.Record:
 		return &s.Record
+	case s.Paths.Facts:
+		return &s.Facts
 	}
 	panic("the plan has a step for " + path)
 }

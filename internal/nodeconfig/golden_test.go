@@ -74,7 +74,7 @@ func TestBad(t *testing.T) {
 			if err == nil {
 				t.Fatalf("no fault in %s", data)
 			}
-			checkConfig(t, c)
+			checkConfig(t, c, err)
 			good := ""
 			if len(c.Sources) > 0 {
 				good = "kept: " + asJSON(t, c.Sources)
