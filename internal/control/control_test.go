@@ -17,7 +17,7 @@ import (
 
 // serve is a daemon's control socket in a directory of its own. stop ends it and returns what Serve said; the test's end
 // stops it too.
-func serve(t *testing.T, path string, status func() Status) (stop func() error) {
+func serve(t *testing.T, path string, status func(context.Context) Status) (stop func() error) {
 	t.Helper()
 	listener, err := Listen(path)
 	if err != nil {
@@ -64,7 +64,7 @@ func TestSocketPath(t *testing.T) {
 func TestStatusOverTheSocket(t *testing.T) {
 	path := socketPath(t)
 	want := busy()
-	serve(t, path, func() Status { return want })
+	serve(t, path, func(context.Context) Status { return want })
 	got, err := FetchStatus(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
@@ -104,7 +104,7 @@ func TestSocketMode(t *testing.T) {
 
 func TestSecondDaemonIsRefused(t *testing.T) {
 	path := socketPath(t)
-	serve(t, path, func() Status { return Status{PID: 1} })
+	serve(t, path, func(context.Context) Status { return Status{PID: 1} })
 	if second, err := Listen(path); err == nil || !strings.Contains(err.Error(), "another node-dns does already") {
 		t.Errorf("%v, %v", second, err)
 	}
@@ -144,7 +144,7 @@ func TestLeftSockets(t *testing.T) {
 				t.Fatal(err)
 			}
 			leave(t, path)
-			serve(t, path, func() Status { return Status{PID: 7} })
+			serve(t, path, func(context.Context) Status { return Status{PID: 7} })
 			if s, err := FetchStatus(t.Context(), path); err != nil || s.PID != 7 {
 				t.Errorf("%d: %v", s.PID, err)
 			}
@@ -190,7 +190,7 @@ func TestNotRunning(t *testing.T) {
 	if _, err := FetchStatus(t.Context(), path); !errors.Is(err, ErrNotRunning) {
 		t.Errorf("no socket: %v", err)
 	}
-	stop := serve(t, path, func() Status { return Status{} })
+	stop := serve(t, path, func(context.Context) Status { return Status{} })
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +209,7 @@ func TestNotRunning(t *testing.T) {
 func TestStuckDaemon(t *testing.T) {
 	path := socketPath(t)
 	release := make(chan struct{})
-	serve(t, path, func() Status { <-release; return Status{} })
+	serve(t, path, func(context.Context) Status { <-release; return Status{} })
 	defer close(release)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()

@@ -63,6 +63,7 @@ type Daemon struct {
 
 	hints    chan string // reasons to look again; coalesced
 	reloads  chan chan error
+	fresh    fresh
 	loops    loops
 	rerouted chan struct{} // the upstreams have changed: probe them
 	request  requester

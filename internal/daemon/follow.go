@@ -37,24 +37,27 @@ const (
 func (d *Daemon) follow(ctx context.Context) error {
 	again := time.NewTimer(0)
 	defer again.Stop()
+	look := func(reason string) {
+		if wait := d.reconcile(ctx, reason); wait > 0 {
+			again.Reset(wait)
+		}
+	}
 	for {
-		var reason string
 		select {
 		case <-ctx.Done():
 			return nil
 		case answer := <-d.reloads:
 			answer <- d.reloadNow(ctx)
-			continue
-		case reason = <-d.hints:
+		case first := <-d.fresh.asked:
+			d.fresh.answer(ctx, first, func() { look("status") })
+		case reason := <-d.hints:
 			if !supervise.Sleep(ctx, settle) {
 				return nil
 			}
 			d.drainHints()
+			look(reason)
 		case <-again.C:
-			reason = "again"
-		}
-		if wait := d.reconcile(ctx, reason); wait > 0 {
-			again.Reset(wait)
+			look("again")
 		}
 	}
 }

@@ -3,6 +3,7 @@ package daemon
 import (
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -31,7 +32,7 @@ func TestReloadTakesOverEveryKey(t *testing.T) {
 		"routes": {"[{domain: corp.example, servers: [192.0.2.53]}]", func(r *running) bool {
 			return slices.ContainsFunc(r.status().Routes, func(route control.Route) bool { return route.Domain == "corp.example." })
 		}},
-		"domainNeeded":  {"false", func(r *running) bool { return r.rcode("plain.") == dns.RcodeSuccess }},
+		"domainNeeded":  {"false", func(r *running) bool { return r.rcode(r.address(), "plain.") == dns.RcodeSuccess }},
 		"clusterDomain": {"k8s.example", func(r *running) bool { return r.status().Cluster.Domain == "k8s.example." }},
 		"clusterDNS":    {"[172.30.0.10]", func(r *running) bool { return slices.Equal(r.status().Cluster.Servers, []string{"172.30.0.10"}) }},
 		"serviceCIDRs":  {"[172.20.0.0/16]", func(r *running) bool { return slices.Contains(r.status().Cluster.ReverseZones, "20.172.in-addr.arpa.") }},
@@ -40,13 +41,14 @@ func TestReloadTakesOverEveryKey(t *testing.T) {
 		"cacheSize":     {"7", func(r *running) bool { return r.status().Cache.Size == 7 }},
 		"dnsForwardMax": {"1", func(r *running) bool {
 			site := dnstest.NewServer(t, siteRecords) // asked for two names at a time
-			site.SetFaults(dnstest.Faults{Delay: 100 * time.Millisecond})
+			site.SetFaults(dnstest.Faults{Delay: 500 * time.Millisecond})
 			write(t, filepath.Join(r.root, upstreamPath), upstreamFile(site))
 			r.await("the slow upstream", func() bool { return slices.Equal(r.servers(), []string{site.Addr().String()}) })
+			address := r.address()
 			first := make(chan int)
-			go func() { first <- r.rcode("one.example.") }()
+			go func() { first <- r.rcode(address, "one.example.") }()
 			r.await("the first question", func() bool { return site.QueriesFor("one.example.", dns.TypeA) > 0 })
-			second := r.rcode("two.example.")
+			second := r.rcode(address, "two.example.")
 			<-first
 			return second == dns.RcodeServerFailure
 		}},
@@ -107,9 +109,9 @@ func freeAddress(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// rcode is what the daemon says to a question for an address.
-func (r *running) rcode(name string) int {
-	m, err := dns.Exchange(new(dns.Msg).SetQuestion(name, dns.TypeA), r.address().String())
+// rcode is what the daemon says, where it listens, to a question for an address.
+func (r *running) rcode(at netip.AddrPort, name string) int {
+	m, err := dns.Exchange(new(dns.Msg).SetQuestion(name, dns.TypeA), at.String())
 	if err != nil {
 		r.t.Errorf("%s: %v", name, err)
 		return -1

@@ -69,6 +69,7 @@ func New(config Config) (*Daemon, error) {
 		hints:    make(chan string, 1),
 		reloads:  make(chan chan error),
 		rerouted: make(chan struct{}, 1),
+		fresh:    fresh{asked: make(chan chan struct{})},
 	}
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
@@ -149,7 +150,7 @@ func (d *Daemon) newCache(config nodeconfig.Config) *cache.Cache {
 // tasks are what runs until the daemon stops. They are only listed here: supervise starts them.
 func (d *Daemon) tasks(socket net.Listener) []supervise.Task {
 	return []supervise.Task{
-		{Name: "control", Run: func(ctx context.Context) error { return control.Serve(ctx, socket, d.Status) }},
+		{Name: "control", Run: func(ctx context.Context) error { return control.Serve(ctx, socket, d.freshStatus) }},
 		{Name: "follow", Run: d.follow},
 		{Name: "watch files", Run: d.watchFiles, Restart: true},
 		{Name: "watch loops", Run: d.watchLoops, Restart: true},
