@@ -1,6 +1,7 @@
 package hostdns
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -47,4 +48,33 @@ func TestDetailIsStable(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestEarlierAddress is the story of a node's addresses without NetworkManager: each run remembers where it pointed, and a
+// copy of that is no upstream, until DHCP says that the address is a nameserver's now.
+func TestEarlierAddress(t *testing.T) {
+	s := host(withResolvConf(file(generated)))
+	run := func(want string, from upstream.Origin, pointed string, options ...option) {
+		t.Helper()
+		for _, o := range options {
+			o(&s)
+		}
+		checkLaws(t, s)
+		p := NewPlan(s)
+		s = after(s, p.Steps(true))
+		record, err := upstream.ParseRecord(s.Record.Data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := serverList(p); got != want || p.Selection.Origin != from || fmt.Sprint(record.Pointed) != "["+pointed+"]" {
+			t.Errorf("%q from %s, pointed %v", got, p.Selection.Origin, record.Pointed)
+		}
+	}
+	const copied = "# a backup\nnameserver " + nodeIP + "\n"
+	run(sys, upstream.ResolvConf, nodeIP)
+	run(sys, upstream.LastGood, "192.168.122.51 "+nodeIP, withNodeIP("192.168.122.51"))
+	run(sys, upstream.LastGood, "192.168.122.51 "+nodeIP, withResolvConf(file(copied)))
+	run(nodeIP, upstream.NetworkManager, "192.168.122.51", withNetworkManager(dnsConfig("eth0", nodeIP, "")), withResolvConf(file(copied)))
+	run(nodeIP, upstream.LastGood, "192.168.122.51", func(s *State) { s.NetworkManager = nil }, withResolvConf(file(copied)))
+	run(nodeIP, upstream.LastGood, "192.168.122.51", withConfigFault(errFault), withNodeIP("192.168.122.52"))
 }

@@ -80,6 +80,15 @@ func checkUpstreams(t *testing.T, s State, p Plan) {
 	for _, route := range p.Selection.Set.Routes {
 		all = append(all[:len(all):len(all)], route.Servers...)
 	}
+	if record, err := upstream.ParseRecord(s.Record.Data); err == nil && p.Selection.Origin == upstream.ResolvConf {
+		for _, addr := range record.Pointed {
+			if slices.ContainsFunc(p.Selection.Set.Servers, func(server nameserver.Server) bool {
+				return server == nameserver.FromAddr(addr) && !slices.Contains(lastGood(s).Set.Servers, server)
+			}) {
+				t.Errorf("law 3: %v, which resolv.conf was pointed at, is an upstream because a file says so", addr)
+			}
+		}
+	}
 	for _, server := range all {
 		a := server.Addr.Addr()
 		if a.IsUnspecified() || a == addr("127.0.0.53") || server.Addr.Port() == 53 && !a.IsLoopback() && s.Net.IsLocal(a) ||

@@ -187,7 +187,7 @@ func droppedNameservers(s State, p Plan) []string {
 		return nil
 	}
 	var names []string
-	refused := refuse(s)
+	refused := refuseCopies(s)
 	for _, server := range fromResolvConf(upstream.ResolvConf, s.ResolvConf.Data).Set.Servers {
 		known := refused(server) != "" || server.Addr.Addr().IsUnspecified()
 		for _, captured := range p.Selection.Set.Servers {

@@ -89,7 +89,7 @@ func originalText(s State) (text []byte, mode fs.FileMode, ok bool) {
 	switch {
 	case saved && fromNetworkManagerFile(s):
 		return s.NetworkManagerConf.Data, 0, true
-	case saved && (usable(s, s.Original.Data) || len(upstreams) == 0):
+	case saved && (usable(refuseCopies(s), s.Original.Data) || len(upstreams) == 0):
 		return s.Original.Data, s.Original.Mode, true
 	case s.isOurs() && len(upstreams) > 0:
 		return rebuilt(s, upstreams), 0, true
@@ -99,13 +99,12 @@ func originalText(s State) (text []byte, mode fs.FileMode, ok bool) {
 
 // fromNetworkManagerFile reports whether NetworkManager wrote the original, and has something to write today.
 func fromNetworkManagerFile(s State) bool {
-	return byNetworkManager(s.Original.Data) && usable(s, s.NetworkManagerConf.Data)
+	return byNetworkManager(s.Original.Data) && usable(refuse(s), s.NetworkManagerConf.Data)
 }
 
 // usable reports whether text names a nameserver that is not node-dns. systemd-resolved's stub is none to forward to, but
 // one that libc may ask.
-func usable(s State, text []byte) bool {
-	refused := refuse(s)
+func usable(refused func(nameserver.Server) string, text []byte) bool {
 	for _, server := range fromResolvConf(upstream.ResolvConf, text).Set.Servers {
 		addr := server.Addr.Addr()
 		if isResolvedStub(addr) || refused(server) == "" && !addr.IsUnspecified() {

@@ -203,6 +203,15 @@ func resolvedRows() []row {
 			upstreams: sys, from: upstream.LastGood, change: Same, back: "-> " + target,
 		},
 		{
+			// Taken for the tool's word, it would have given way to the uplinks in the next run.
+			name: "another tool's file in place of ours, and the uplinks say what they said", options: []option{withResolvConf(file("nameserver 8.8.8.8\n")), uplinks, withOriginal(link(target, "")), withCaptured(sys)},
+			upstreams: sys, from: upstream.LastGood, change: Same, here: nodeIP + " | cluster.local", warning: "/etc/resolv.conf named 8.8.8.8, which last-good does not",
+		},
+		{
+			name: "another tool's file in place of ours, and systemd-resolved is gone", options: []option{withResolvConf(file("nameserver 8.8.8.8\n")), withOriginal(link(target, "")), withCaptured(sys)},
+			upstreams: "8.8.8.8", from: upstream.ResolvConf, change: Changed, here: nodeIP + " | cluster.local",
+		},
+		{
 			name: "missing, and it was the stub", options: []option{uplinks, withOriginal(link(target, "")), withCaptured("10.0.0.8")},
 			upstreams: sys, from: upstream.Resolved, change: Changed, here: nodeIP + " | cluster.local",
 		},

@@ -14,7 +14,17 @@ import (
 // selectUpstreams finds the original upstream nameservers: law 1 gives the order of the sources, law 2 that an empty
 // one never wins, law 3 what is refused.
 func selectUpstreams(s State) upstream.Selection {
-	return upstream.Select(candidates(s), refuse(s))
+	return choose(s, candidates(s)...)
+}
+
+func choose(s State, candidates ...upstream.Candidate) upstream.Selection {
+	refused, refusedCopies := refuse(s), refuseCopies(s)
+	return upstream.Select(candidates, func(origin upstream.Origin, server nameserver.Server) string {
+		if origin == upstream.ResolvConf {
+			return refusedCopies(server)
+		}
+		return refused(server)
+	})
 }
 
 // candidates are the sources in law 1's order. An event is a hint: its variables come after NetworkManager's own word,
@@ -22,6 +32,7 @@ func selectUpstreams(s State) upstream.Selection {
 func candidates(s State) []upstream.Candidate {
 	var all []upstream.Candidate
 	known := lastGood(s)
+	good := upstream.Candidate{Origin: upstream.LastGood, Detail: known.From, Set: known.Set}
 	if s.NetworkManager != nil {
 		all = append(all, fromNetworkManager(s))
 	}
@@ -36,33 +47,38 @@ func candidates(s State) []upstream.Candidate {
 			Invalid: s.Event.Invalid,
 		})
 	}
-	if c, ok := fromOthersFile(s); ok && (c.Set.IsEmpty() || !c.Set.Equal(inResolvConf(known.Set))) {
+	for _, c := range fromOthersFiles(s) {
+		if said := choose(s, c).Set; !said.IsEmpty() && said.Equal(inResolvConf(choose(s, good).Set)) {
+			// As far as a resolv.conf can, it says what last-good does: it may be the one that we restored, without the
+			// routes, the ports and the servers over TLS that last-good has.
+			c = good
+		}
 		all = append(all, c)
 	}
-	return append(all, upstream.Candidate{Origin: upstream.LastGood, Detail: known.From, Set: known.Set})
+	return append(all, good)
 }
 
-// fromOthersFile is what a resolv.conf says that is not ours, or systemd-resolved where the file is its stub, or was
-// before it was displaced by ours: the stub follows the links' nameservers, and so must what stands in for it. When that
-// is what last-good says too, as far as a resolv.conf can, it tells nothing new and is no candidate: it may be the one
-// that we restored, without the routes, the ports and the servers over TLS that last-good has.
-func fromOthersFile(s State) (c upstream.Candidate, ok bool) {
-	displaced := s.isOurs() || !s.ResolvConf.Exists
-	switch {
-	case displaced && resolvedStub(s.Original):
-		return withoutEcho(s, fromResolvConf(upstream.Resolved, s.ResolvedUplinks.Data)), true
-	case displaced:
-		return upstream.Candidate{}, false
-	case resolvedStub(s.ResolvConf):
-		return fromResolvConf(upstream.Resolved, s.ResolvedUplinks.Data), true
+// fromOthersFiles are the resolv.confs that are not ours. Where /etc/resolv.conf is systemd-resolved's stub, or was before
+// ours displaced it, the uplinks come first: the stub follows them, and so must what stands in for it.
+func fromOthersFiles(s State) []upstream.Candidate {
+	var all []upstream.Candidate
+	if stub := resolvedStub(s.ResolvConf); stub || resolvedStub(s.Original) {
+		c := fromResolvConf(upstream.Resolved, s.ResolvedUplinks.Data)
+		if stub {
+			return append(all, c)
+		}
+		all = append(all, withoutEcho(s, c))
 	}
-	return fromResolvConf(upstream.ResolvConf, s.ResolvConf.Data), true
+	if s.ResolvConf.Exists && !s.isOurs() {
+		all = append(all, fromResolvConf(upstream.ResolvConf, s.ResolvConf.Data))
+	}
+	return all
 }
 
 // withoutEcho leaves this node out without a word: systemd-resolved takes the nameservers of a resolv.conf that it did
-// not write for its own (systemd-resolved(8), "/etc/resolv.conf"), and so the one in ours.
+// not write for its own (systemd-resolved(8), "/etc/resolv.conf"), and so the one in ours, or the one that was.
 func withoutEcho(s State, c upstream.Candidate) upstream.Candidate {
-	refused := refuse(s)
+	refused := refuseCopies(s)
 	c.Set.Servers = slices.DeleteFunc(c.Set.Servers, func(server nameserver.Server) bool { return refused(server) != "" })
 	return c
 }

@@ -108,7 +108,7 @@ func withoutDnsmasq() option { return func(s *State) { s.HasDnsmasqDir = false }
 
 // withRecord is a record that an earlier run wrote.
 func withRecord(origin upstream.Origin, detail string, set upstream.Set) option {
-	record := upstream.Record{Set: set, Origin: origin, Detail: detail, Time: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	record := upstream.Record{Set: set, Origin: origin, Detail: detail, Time: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Pointed: []netip.Addr{addr(nodeIP)}}
 	return withRecordFile(file(string(record.Bytes())))
 }
 
@@ -119,6 +119,30 @@ func withCaptured(list string) option {
 		withRecord(upstream.NetworkManager, "eth0 (System eth0)", set)(s)
 		withUpstreams(file(string(set.DnsmasqConf())))(s)
 		withNodeResolvConf(file(string(set.ResolvConf())))(s)
+	}
+}
+
+// withPointed are the addresses that earlier runs pointed resolv.conf at; after withRecord.
+func withPointed(list string) option {
+	return func(s *State) {
+		record, err := upstream.ParseRecord(s.Record.Data)
+		if err != nil {
+			panic(err)
+		}
+		record.Pointed = nil
+		for _, server := range servers(list) {
+			record.Pointed = append(record.Pointed, server.Addr.Addr())
+		}
+		s.Record = file(string(record.Bytes()))
+	}
+}
+
+// withNodeIP gives eth0 another address.
+func withNodeIP(text string) option {
+	return func(s *State) {
+		s.Net.Addrs = slices.DeleteFunc(slices.Clone(s.Net.Addrs), func(a netstate.Addr) bool { return a.Addr == addr(nodeIP) })
+		s.Net.Addrs = append(s.Net.Addrs, netstate.Addr{Addr: addr(text), Interface: "eth0", Up: true})
+		s.Net.Default4 = &netstate.DefaultRoute{Interface: "eth0", Gateway: addr("192.168.122.1"), Source: addr(text)}
 	}
 }
 

@@ -18,7 +18,7 @@ func TestRender(t *testing.T) {
 	golden.Check(t, "testdata/dnsmasq.conf", string(all.DnsmasqConf()))
 	golden.Check(t, "testdata/resolv.conf", string(all.ResolvConf()))
 	golden.Check(t, "testdata/record.json", string(Record{
-		Set: all, Origin: NetworkManager, Detail: "eth0", Event: "eth0 dhcp4-change",
+		Set: all, Origin: NetworkManager, Detail: "eth0", Event: "eth0 dhcp4-change", Pointed: addrs("192.168.122.50 192.168.122.7"),
 		Time: time.Date(2026, 2, 3, 4, 5, 6, 7, time.FixedZone("", 3600)),
 	}.Bytes()))
 	for name, text := range map[string][]byte{

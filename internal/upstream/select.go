@@ -56,7 +56,7 @@ const maxRefused = 64
 // Select chooses the nameservers to forward to: those of the first candidate
 // that has a default server left after refusing. The rest, including its invalid
 // texts, is told in Refused. refuse returns why a server must not be used (it is
-// ourselves, say), or ""; nil refuses nothing. Unspecified, multicast and
+// ourselves, say) when this origin says it, or ""; nil refuses nothing. Unspecified, multicast and
 // broadcast addresses and port 0 are always refused.
 //
 // A candidate with routes but no default server does not win. Its routes are
@@ -66,7 +66,7 @@ const maxRefused = 64
 //
 // When nobody wins the Set is empty, routes too, and Origin is None: a good list
 // is never replaced by that (the caller keeps what it has).
-func Select(candidates []Candidate, refuse func(nameserver.Server) string) Selection {
+func Select(candidates []Candidate, refuse func(origin Origin, server nameserver.Server) string) Selection {
 	s := selector{refuse: refuse}
 	var routes []Route
 	for _, candidate := range candidates {
@@ -88,7 +88,7 @@ func Select(candidates []Candidate, refuse func(nameserver.Server) string) Selec
 }
 
 type selector struct {
-	refuse  func(nameserver.Server) string
+	refuse  func(origin Origin, server nameserver.Server) string
 	refused []Refused
 }
 
@@ -99,7 +99,7 @@ func (s *selector) usable(c Candidate) Set {
 	}
 	var g gatherer
 	for domain, server := range c.Set.members() {
-		reason := s.reason(server)
+		reason := s.reason(c.Origin, server)
 		if reason == "" {
 			reason = g.add(domain, server)
 		}
@@ -110,11 +110,11 @@ func (s *selector) usable(c Candidate) Set {
 	return g.set.Normalize()
 }
 
-func (s *selector) reason(server nameserver.Server) string {
+func (s *selector) reason(origin Origin, server nameserver.Server) string {
 	if reason := impossible(server); reason != "" || s.refuse == nil {
 		return reason
 	}
-	return s.refuse(server)
+	return s.refuse(origin, server)
 }
 
 // impossible says why nobody can be asked at server.

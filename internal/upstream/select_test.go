@@ -12,9 +12,12 @@ import (
 )
 
 func TestSelect(t *testing.T) {
-	self := func(s nameserver.Server) string {
-		if s.Addr.Addr() == netip.MustParseAddr("192.168.122.50") {
+	self := func(origin Origin, s nameserver.Server) string {
+		switch {
+		case s.Addr.Addr() == netip.MustParseAddr("192.168.122.50"):
 			return "our own address"
+		case s.Addr.Addr() == netip.MustParseAddr("192.168.122.7") && origin == ResolvConf:
+			return "our own address once"
 		}
 		return ""
 	}
@@ -53,6 +56,15 @@ func TestSelect(t *testing.T) {
 				"event 192.168.122.50: our own address",
 				"/etc/resolv.conf 192.168.122.50: our own address",
 			},
+		},
+		{
+			name: "an address is refused of one origin and taken of another",
+			candidates: []Candidate{
+				{Origin: ResolvConf, Set: set(t, "192.168.122.7")},
+				{Origin: LastGood, Set: set(t, "192.168.122.7 10.0.0.2")},
+			},
+			want:    Selection{Set: set(t, "192.168.122.7 10.0.0.2"), Origin: LastGood},
+			refused: []string{"/etc/resolv.conf 192.168.122.7: our own address once"},
 		},
 		{
 			// C041: garbage in IP4_NAMESERVERS.

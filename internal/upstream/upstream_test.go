@@ -42,6 +42,7 @@ func set(t *testing.T, defaults string, routes ...string) Set {
 
 var asText = cmp.Options{
 	cmp.Transformer("name", func(n dnsname.Name) string { return n.String() }),
+	cmp.Comparer(func(a, b netip.Addr) bool { return a == b }),
 	cmp.Transformer("server", func(s nameserver.Server) string { return s.String() }),
 }
 
