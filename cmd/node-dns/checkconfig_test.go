@@ -16,14 +16,9 @@ import (
 // TestCheckConfigForOthers: who may not read node-config.yaml is told what is missing, and then whose word it is.
 func TestCheckConfigForOthers(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("only root can read what is closed to all others")
+		lab.Skip(t, "only root can read what is closed to all others")
 	}
-	root := t.TempDir()
-	for _, dir := range []string{root, filepath.Dir(root)} {
-		if err := os.Chmod(dir, 0o755); err != nil { // t.TempDir lets nobody else through
-			t.Fatal(err)
-		}
-	}
+	root := lab.OpenDir(t)
 	paths := nodeconfig.DefaultPaths(root)
 	write := func(path, text string, mode os.FileMode) {
 		t.Helper()

@@ -206,12 +206,7 @@ func TestRecursive(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			root := t.TempDir()
-			for _, dir := range []string{root, filepath.Dir(root)} {
-				if err := os.Chmod(dir, 0o755); err != nil { // t.TempDir lets nobody else through
-					t.Fatal(err)
-				}
-			}
+			root := lab.OpenDir(t)
 			d := looksOnly(t, root, "")
 			config := nodeconfig.Config{Sources: map[string]nodeconfig.Source{}}
 			path := filepath.Join(root, test.path)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/node-dns/node-dns/internal/lab"
 	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/nm"
 )
@@ -34,7 +35,7 @@ type tree struct {
 // newTree has OpenShift's directories, and files by their paths on the host; "-> target" is a link.
 func newTree(t *testing.T, files map[string]string) *tree {
 	t.Helper()
-	root := t.TempDir()
+	root := lab.OpenDir(t)
 	w := &tree{t: t, root: root, paths: NewPaths(root), version: "node-dns 1.0"}
 	for _, dir := range []string{"/etc/dnsmasq.d", "/etc/origin/node", "/run"} {
 		w.mkdir(dir)

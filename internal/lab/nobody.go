@@ -2,7 +2,9 @@ package lab
 
 import (
 	"os"
+	"path/filepath"
 	"runtime"
+	"testing"
 
 	"golang.org/x/sys/unix"
 )
@@ -22,4 +24,16 @@ func AsNobody(f func()) {
 		f()
 	}()
 	<-done
+}
+
+// OpenDir is t.TempDir for a test of AsNobody: every user may enter it.
+func OpenDir(t testing.TB) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, d := range []string{dir, filepath.Dir(dir)} {
+		if err := os.Chmod(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
 }

@@ -44,10 +44,7 @@ func chmod(t *testing.T, path string, mode fs.FileMode) {
 // openRoot is a directory that every user may enter; it is open again when the test ends, so that it can be removed.
 func openRoot(t *testing.T) string {
 	t.Helper()
-	root := t.TempDir()
-	for dir := root; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
-		chmod(t, dir, 0o755)
-	}
+	root := lab.OpenDir(t)
 	t.Cleanup(func() {
 		filepath.WalkDir(root, func(path string, d fs.DirEntry, _ error) error {
 			if d.IsDir() {
@@ -116,7 +113,7 @@ func places(err error) []Fault {
 // look again.
 func TestLoadFacts(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("only root can read what is closed to all others")
+		lab.Skip(t, "only root can read what is closed to all others")
 	}
 	const closed = 0
 	const unknown = "the cluster domain is not known: reading node-config: "
