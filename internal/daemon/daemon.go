@@ -59,6 +59,7 @@ type Daemon struct {
 	// lastCapture and lastNet are the last good ones; they belong to the goroutine that looks (start, then follow).
 	lastCapture hostdns.Capture
 	lastNet     netstate.State
+	unready     string   // why the ready file could not be written; belongs to the same
 	follower    follower // likewise
 
 	hints    chan string // reasons to look again; coalesced

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -35,12 +34,14 @@ const (
 // follow looks again whenever something hints that it should, and takes over what has changed. It alone changes what
 // is served.
 func (d *Daemon) follow(ctx context.Context) error {
-	again := time.NewTimer(0)
+	again, tick := time.NewTimer(0), time.NewTicker(lookAgain)
 	defer again.Stop()
+	defer tick.Stop()
 	look := func(reason string) {
 		if wait := d.reconcile(ctx, reason); wait > 0 {
 			again.Reset(wait)
 		}
+		d.fresh.looked()
 	}
 	for {
 		select {
@@ -51,13 +52,15 @@ func (d *Daemon) follow(ctx context.Context) error {
 		case first := <-d.fresh.asked:
 			d.fresh.answer(ctx, first, func() { look("status") })
 		case reason := <-d.hints:
-			if !supervise.Sleep(ctx, settle) {
+			if !supervise.Sleep(ctx, max(settle, time.Until(d.fresh.next))) {
 				return nil
 			}
 			d.drainHints()
 			look(reason)
 		case <-again.C:
 			look("again")
+		case <-tick.C:
+			look("time")
 		}
 	}
 }
@@ -132,8 +135,10 @@ func (d *Daemon) takeOver(next *serving) time.Duration {
 // setProblems replaces what an admin should know, and logs what is new of it.
 func (d *Daemon) setProblems(view *hostView, s *serving) {
 	now := slices.Concat(s.problems, view.problems())
-	if problem := d.request.problem(); problem != "" {
-		now = append(now, problem)
+	for _, problem := range []string{d.request.problem(), d.unready} {
+		if problem != "" {
+			now = append(now, problem)
+		}
 	}
 	slices.Sort(now)
 	now = slices.Compact(now)
@@ -232,11 +237,6 @@ func (d *Daemon) isRouted(name dnsname.Name) bool {
 	return ok && !route.Domain.IsRoot()
 }
 
-func (d *Daemon) isLocal(addr netip.Addr) bool {
-	view := d.host.Load()
-	return addr.IsLoopback() || view != nil && view.state.Net.IsLocal(addr)
-}
-
 // reload reads the configuration again. A bad file keeps the running configuration (law 8).
 func (d *Daemon) reload(ctx context.Context) error {
 	answer := make(chan error, 1)
@@ -269,9 +269,10 @@ func (d *Daemon) announce() {
 		d.withdraw()
 		return
 	}
+	d.unready = ""
 	err := errors.Join(os.MkdirAll(d.paths.run, 0o755), os.WriteFile(d.paths.ready, nil, 0o644))
 	if err != nil {
-		d.log.Warn("ready file", "error", err)
+		d.unready = fmt.Sprintf("the ready file cannot be written: %v", err)
 	}
 }
 

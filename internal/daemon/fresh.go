@@ -12,11 +12,11 @@ const (
 	// freshTimeout is how long the status waits for a look: NetworkManager may hang for 0.7 s, and what came before the
 	// look takes its time too.
 	freshTimeout = 2 * time.Second
-	// betweenLooks spares the daemon whoever asks for its status all the time.
+	// betweenLooks spares the daemon whoever asks for its status all the time, and a host whose addresses come and go.
 	betweenLooks = 100 * time.Millisecond
 )
 
-// fresh has the status show what is, not what was at the last look: who asks waits for a look that begins after that. All
+// fresh paces the looks, and has the status show what is, not what was at the last look: who asks waits for a look that begins after that. All
 // who wait share one.
 type fresh struct {
 	asked chan chan struct{} // closed by the look that answers
@@ -37,13 +37,15 @@ func (f *fresh) wait(ctx context.Context) {
 	}
 }
 
+func (f *fresh) looked() { f.next = time.Now().Add(betweenLooks) }
+
 // answer looks, for who asked first and for all who wait by then.
 func (f *fresh) answer(ctx context.Context, first chan struct{}, look func()) {
 	waiting := []chan struct{}{first}
 	if supervise.Sleep(ctx, time.Until(f.next)) {
 		waiting = f.gather(waiting)
 		look()
-		f.next = time.Now().Add(betweenLooks)
+		f.looked()
 	}
 	for _, done := range waiting {
 		close(done)

@@ -40,9 +40,9 @@ func TestReloadTakesOverEveryKey(t *testing.T) {
 		"nodeIP":        {"10.128.0.1", func(r *running) bool { return r.status().Node.IP == "10.128.0.1" }},
 		"cacheSize":     {"7", func(r *running) bool { return r.status().Cache.Size == 7 }},
 		"dnsForwardMax": {"1", func(r *running) bool {
-			site := dnstest.NewServer(t, siteRecords) // asked for two names at a time
+			site := dnstest.NewServer(r.t, siteRecords) // asked for two names at a time
 			site.SetFaults(dnstest.Faults{Delay: 500 * time.Millisecond})
-			write(t, filepath.Join(r.root, upstreamPath), upstreamFile(site))
+			write(r.t, filepath.Join(r.root, upstreamPath), upstreamFile(site))
 			r.await("the slow upstream", func() bool { return slices.Equal(r.servers(), []string{site.Addr().String()}) })
 			address := r.address()
 			first := make(chan int)
@@ -56,6 +56,7 @@ func TestReloadTakesOverEveryKey(t *testing.T) {
 	}
 	for _, key := range keysOf(t, "../../packaging/node-dns.yaml") {
 		t.Run(key, func(t *testing.T) {
+			t.Parallel()
 			row, ok := rows[key]
 			if !ok {
 				t.Fatal("no row says how to see that a reload takes it over")

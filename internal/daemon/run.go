@@ -136,7 +136,6 @@ func (d *Daemon) build(s *serving) {
 			next:    d.zone,
 			version: d.config.Version,
 			serving: d.serving.Load,
-			isLocal: d.isLocal,
 			routed:  d.isRouted,
 			isProbe: d.loops.isProbe,
 		},

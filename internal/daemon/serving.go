@@ -30,6 +30,7 @@ type inputs struct {
 // serving is what to serve: a value made by newServing, never changed.
 type serving struct {
 	config        nodeconfig.Config
+	net           netstate.State
 	listen        []netip.AddrPort
 	nodeIP        netip.Addr
 	apexes        []dnsname.Name // the cluster domain and its reverse zones
@@ -48,6 +49,7 @@ func newServing(in inputs) *serving {
 	place := in.config.Place(in.net.IsLocal, in.net.NodeIP())
 	s := &serving{
 		config:     in.config,
+		net:        in.net,
 		listen:     wantedListeners(in.flags.Listen, place, in.net.Addrs),
 		nodeIP:     place.Nameserver,
 		clusterDNS: place.ClusterDNS,

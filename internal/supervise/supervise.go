@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
@@ -78,6 +79,7 @@ func newRunner(c Config) *runner {
 // run runs one task until ctx ends.
 func (r *runner) run(ctx context.Context, task Task) error {
 	var pause backoff
+	said := ""
 	for {
 		began := time.Now()
 		err := r.guard(ctx, task)
@@ -91,8 +93,12 @@ func (r *runner) run(ctx context.Context, task Task) error {
 		if !task.Restart {
 			return err
 		}
-		wait := pause.next(time.Since(began))
-		r.Log.Error("task failed", "task", task.Name, "error", err, "again_in", wait)
+		ran := time.Since(began)
+		wait := pause.next(ran)
+		if ran >= healthy || said != err.Error() { // a state change, not every try
+			said = err.Error()
+			r.Log.Error("task failed, and is tried again", "task", task.Name, "error", err, "again_in", wait)
+		}
 		if !Sleep(ctx, wait) {
 			return nil
 		}
@@ -105,6 +111,7 @@ func (r *runner) guard(ctx context.Context, task Task) (err error) {
 	if task.Restart {
 		defer func() {
 			if p := recover(); p != nil {
+				r.Log.Error("task panicked", "task", task.Name, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 				err = fmt.Errorf("panic: %v", p)
 			}
 		}()

@@ -2,9 +2,11 @@ package supervise
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"os/exec"
@@ -168,6 +170,35 @@ func TestRestart(t *testing.T) {
 		ms := time.Millisecond
 		if want := []time.Duration{0, 100 * ms, 300 * ms, 700 * ms, 1500 * ms}; !slices.Equal(began, want) {
 			t.Errorf("began at %v, expected %v", began, want)
+		}
+	})
+}
+
+// TestFailuresAreLoggedOnce: a watch that cannot begin (no inotify instance left) was a line each 30 s for ever.
+func TestFailuresAreLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		tries := 0
+		task := Task{Name: "a", Restart: true, Run: func(ctx context.Context) error {
+			tries++
+			switch {
+			case tries == 20:
+				cancel()
+				return nil
+			case tries == 10:
+				return errors.New("broken otherwise")
+			case tries > 15:
+				time.Sleep(healthy) // it worked for a while
+			}
+			return errBroken
+		}}
+		var log bytes.Buffer
+		config := Config{Tasks: []Task{task}, Notify: new(states).notify, Log: slog.New(slog.NewTextHandler(&log, nil))}
+		if err := Run(ctx, config); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Count(log.String(), "msg=\"task failed"); got != 1+1+1+4 {
+			t.Errorf("logged %d times:\n%s", got, &log)
 		}
 	})
 }
