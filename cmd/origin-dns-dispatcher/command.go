@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"flag"
 	"fmt"
@@ -86,15 +87,29 @@ func parseVerb(verb string, args []string) (command, error) {
 // run does what the command says and returns the exit code. NetworkManager's form exits 0 whatever happens: a failed
 // hook must never hold up an activation.
 func (c command) run(ctx context.Context, stdout, stderr io.Writer) int {
+	var progress hostdns.Progress
 	runner := hostdns.Runner{
-		Looker: hostdns.Looker{Paths: hostdns.NewPaths(c.root)},
-		Log:    newLogger(stderr),
+		Looker:  hostdns.Looker{Paths: hostdns.NewPaths(c.root), Progress: &progress},
+		Applier: hostdns.Applier{Progress: &progress},
+		Log:     newLogger(stderr),
 	}
 	if c.verb == "" {
-		c.hook(ctx, runner)
+		if !within(hangTimeout, func() { c.hook(ctx, runner) }) {
+			c.giveUp(runner.Log, &progress)
+		}
 		return exitOK
 	}
-	complete, err := c.do(ctx, runner, stdout)
+	// What is printed waits until the run has ended: a pager may take its time.
+	var out bytes.Buffer
+	var complete bool
+	var err error
+	if !within(hangTimeout, func() { complete, err = c.do(ctx, runner, &out) }) {
+		c.giveUp(runner.Log, &progress)
+		return exitProblem
+	}
+	if err == nil {
+		_, err = stdout.Write(out.Bytes())
+	}
 	if err != nil {
 		fmt.Fprintf(stderr, "origin-dns-dispatcher: %v\n", err)
 	}

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// runTimeout bounds a whole run. NetworkManager runs its hooks one after the other, and an activation waits for
-// pre-up behind a slow one.
+// runTimeout bounds a whole run; hangTimeout is for one that heeds no deadline. NetworkManager runs its hooks one after
+// the other, and an activation waits for pre-up behind a slow one.
 const runTimeout = 2 * time.Second
 
 func main() {

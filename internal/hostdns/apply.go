@@ -30,6 +30,8 @@ type Applier struct {
 	Writer atomicfile.Writer
 	// Answers asks whether the local nameserver answers, as Probe does; nil error: it does. Nil: Probe.
 	Answers func(ctx context.Context, nameserver netip.AddrPort, patient bool) (by string, err error)
+	// Progress is told what is written or asked; nil: nobody wants to know.
+	Progress *Progress
 }
 
 // Result is what came of a Plan.
@@ -74,6 +76,7 @@ func (a Applier) Apply(ctx context.Context, p Plan) (Result, Undo, error) {
 func (a Applier) sweep(paths Paths) error {
 	var errs []error
 	for _, path := range []string{paths.ResolvConf, paths.Upstreams, paths.NodeResolvConf, paths.Original, paths.Record, paths.Facts} {
+		a.Progress.is("clearing up beside %s", path)
 		if err := a.Writer.Sweep(path); !atomicfile.Blocked(err) {
 			errs = append(errs, err)
 		}
@@ -91,6 +94,7 @@ func (a Applier) ask(ctx context.Context, p Plan) (by string, silence error) {
 }
 
 func (a Applier) probe(ctx context.Context, nameserver netip.AddrPort, patient bool) (by string, silence error) {
+	a.Progress.is("asking %v", nameserver)
 	if a.Answers == nil {
 		return Probe(ctx, nameserver, patient)
 	}
@@ -130,6 +134,7 @@ func (a Applier) all(steps []Step, path string) (done changes, err error) {
 }
 
 func (a Applier) step(step Step) (bool, error) {
+	a.Progress.is("writing %s", step.Path)
 	if step.Action != Remove {
 		if err := os.MkdirAll(filepath.Dir(step.Path), 0o755); err != nil {
 			return false, fmt.Errorf("making the directory of %s: %w", step.Path, err)

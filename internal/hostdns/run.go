@@ -29,6 +29,7 @@ func (r Runner) Restore(ctx context.Context, ifOurs bool) (Plan, Result, error) 
 }
 
 func (r Runner) run(ctx context.Context, event nm.Event, decide func(State) Plan) (Plan, Result, error) {
+	r.Applier.Progress.is("taking the lock %s", r.Looker.Paths.Lock)
 	unlock, err := Lock(ctx, r.Looker.Paths.Lock)
 	if err != nil {
 		r.log(event, Plan{}, Result{ResolvConf: Failed}, err)
@@ -54,6 +55,7 @@ func (r Runner) log(event nm.Event, p Plan, result Result, err error) {
 	if r.Log == nil {
 		return
 	}
+	r.Applier.Progress.is("logging")
 	attrs := []slog.Attr{
 		slog.String("event", event.Action),
 		slog.String("interface", event.Interface),
