@@ -20,6 +20,7 @@ import (
 
 	"github.com/node-dns/node-dns/internal/control"
 	"github.com/node-dns/node-dns/internal/dnstest"
+	"github.com/node-dns/node-dns/internal/lab"
 )
 
 // process is a `node-dns serve` of its own, on a tree of its own.
@@ -38,11 +39,7 @@ func serve(t *testing.T, env ...string) *process {
 // start has a shell start node-dns with the tree $ROOT.
 func start(t *testing.T, script string, env ...string) *process {
 	t.Helper()
-	root, err := os.MkdirTemp("", "node-dns-") // t.TempDir is too long for a unix socket below it
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(root) })
+	root := lab.ShortDir(t)
 	p := &process{t: t, root: root}
 	p.Cmd = exec.Command("sh", "-c", script)
 	p.Env = append(os.Environ(), append(env, "ROOT="+root)...)
@@ -198,13 +195,9 @@ func TestSoftLimit(t *testing.T) {
 // TestWithoutRights: who may not serve the host, nor ask its daemon, is told what he may do.
 func TestWithoutRights(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("becomes another user, which takes root")
+		lab.Skip(t, "becomes another user, which takes root")
 	}
-	dir, err := os.MkdirTemp("", "node-dns-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	dir := lab.ShortDir(t)
 	program := filepath.Join(dir, "node-dns")
 	self, err := os.Executable()
 	if err != nil {

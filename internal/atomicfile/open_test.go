@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/node-dns/node-dns/internal/lab"
 )
 
 // TestOpen: what is no regular file is named, and nothing waits for it. The
@@ -41,12 +43,7 @@ func TestOpen(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			dir, err := os.MkdirTemp("", "open-") // t.TempDir is too long for a socket below it
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer os.RemoveAll(dir)
-			path := filepath.Join(dir, "file")
+			path := filepath.Join(lab.ShortDir(t), "file")
 			if err := test.make(path); err != nil {
 				t.Fatal(err)
 			}

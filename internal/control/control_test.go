@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/node-dns/node-dns/internal/lab"
 )
 
 // serve is a daemon's control socket in a directory of its own. stop ends it and returns what Serve said; the test's end
@@ -42,16 +44,7 @@ func serve(t *testing.T, path string, status func(context.Context) Status) (stop
 	return stop
 }
 
-// socketPath is short enough for a socket, whatever the test is called.
-func socketPath(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "node-dns-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return SocketPath(dir)
-}
+func socketPath(t *testing.T) string { return SocketPath(lab.ShortDir(t)) }
 
 func TestSocketPath(t *testing.T) {
 	for root, want := range map[string]string{"": "/run/node-dns/control.sock", "/": "/run/node-dns/control.sock", "/x/": "/x/run/node-dns/control.sock"} {

@@ -12,6 +12,7 @@ import (
 	"github.com/miekg/dns"
 	"golang.org/x/sys/unix"
 
+	"github.com/node-dns/node-dns/internal/dnsname"
 	"github.com/node-dns/node-dns/internal/dnstest"
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/lab"
@@ -77,7 +78,7 @@ func TestFollower(t *testing.T) {
 	config := func(domain, wanted string) nodeconfig.Config {
 		c := nodeconfig.Config{FactsWanted: wanted}
 		if domain != "" {
-			c.ClusterDomain = name(t, domain)
+			c.ClusterDomain = dnsname.MustParse(domain)
 		}
 		return c
 	}
@@ -230,7 +231,7 @@ func TestRecursive(t *testing.T) {
 					t.Errorf("(-want +got):\n%s", diff)
 				}
 			})
-			config.ClusterDomain = name(t, "corp.test")
+			config.ClusterDomain = dnsname.MustParse("corp.test")
 			d.serving.Store(&serving{config: config})
 			if test.path != "" && !slices.Contains(d.watchedFiles(), path) {
 				t.Errorf("changes of %s are not seen", path)

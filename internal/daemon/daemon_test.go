@@ -16,6 +16,7 @@ import (
 	"github.com/node-dns/node-dns/internal/control"
 	"github.com/node-dns/node-dns/internal/dnstest"
 	"github.com/node-dns/node-dns/internal/hostdns"
+	"github.com/node-dns/node-dns/internal/lab"
 	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/nm"
 )
@@ -46,12 +47,7 @@ func start(t *testing.T, files map[string]string, changes ...func(*Config)) *run
 // launch is start for a daemon that may listen nowhere.
 func launch(t *testing.T, files map[string]string, changes ...func(*Config)) *running {
 	t.Helper()
-	root, err := os.MkdirTemp("", "node-dns-") // t.TempDir is too long for a unix socket below it
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(root) })
-	r := &running{t: t, root: root, ended: make(chan error, 1)}
+	r := &running{t: t, root: lab.ShortDir(t), ended: make(chan error, 1)}
 	files["/etc/resolv.conf"] += "# the site's\n"
 	for path, text := range files {
 		write(t, filepath.Join(r.root, path), text)
@@ -69,6 +65,7 @@ func launch(t *testing.T, files map[string]string, changes ...func(*Config)) *ru
 	for _, change := range changes {
 		change(&config)
 	}
+	var err error
 	if r.daemon, err = New(config); err != nil {
 		t.Fatal(err)
 	}

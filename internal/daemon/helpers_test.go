@@ -7,18 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/node-dns/node-dns/internal/dnsname"
 	"github.com/node-dns/node-dns/internal/forward"
 )
-
-func name(t *testing.T, text string) dnsname.Name {
-	t.Helper()
-	name, err := dnsname.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return name
-}
 
 func listenText(addrs []netip.AddrPort) string {
 	var words []string

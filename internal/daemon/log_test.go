@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/dnsname"
 )
 
 // logged is a daemon that can do nothing but log, and what it logs, without time.
@@ -112,9 +113,9 @@ func TestRoutesAreBounded(t *testing.T) {
 	}
 	var many, other serving
 	for i := range 100 {
-		many.addRoute(name(t, fmt.Sprintf("r%d.example", i)), servers(t, texts...), "a test")
+		many.addRoute(dnsname.MustParse(fmt.Sprintf("r%d.example", i)), servers(texts...), "a test")
 		texts[63] = "10.0.1.1" // beyond what the log names
-		other.addRoute(name(t, fmt.Sprintf("r%d.example", i)), servers(t, texts...), "a test")
+		other.addRoute(dnsname.MustParse(fmt.Sprintf("r%d.example", i)), servers(texts...), "a test")
 		texts[63] = "10.0.0.64"
 	}
 	if !sameRoutes(many.routes, many.routes) || sameRoutes(many.routes, other.routes) || sameRoutes(many.routes, many.routes[1:]) {

@@ -12,6 +12,8 @@ import (
 
 	"github.com/miekg/dns"
 	"golang.org/x/sys/unix"
+
+	"github.com/node-dns/node-dns/internal/lab"
 )
 
 // TestNoDescriptors runs in a process of its own, that may open few files: what it has no socket for is shed and counted,
@@ -31,8 +33,8 @@ func TestNoDescriptors(t *testing.T) {
 		return
 	}
 	g := newGate(t)
-	log := new(logText)
-	f := newForward(t, func(c *Config) { patient(c); c.Log = log.logger() }, g.address)
+	log := new(lab.Text)
+	f := newForward(t, func(c *Config) { patient(c); c.Log = logger(log) }, g.address)
 	const free = 20
 	limitFiles(t, free)
 	var clients sync.WaitGroup

@@ -184,7 +184,7 @@ func TestWhenNobodyResponds(t *testing.T) {
 }
 
 func TestNoServers(t *testing.T) {
-	f := New(Config{Routes: []Route{testRoute(t, "cluster.local")}})
+	f := New(Config{Routes: []Route{testRoute("cluster.local")}})
 	defer f.Close()
 	for name, want := range map[string]string{
 		"a.cluster.local.": "no nameserver is known for cluster.local",

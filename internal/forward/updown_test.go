@@ -10,14 +10,15 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/dnstest"
+	"github.com/node-dns/node-dns/internal/lab"
 )
 
 // A server goes down, is asked last but never given up, is seen to be back, and is first
 // again; each change is one line in the log.
 func TestDownAndUp(t *testing.T) {
 	servers, addresses := startServers(t, 2)
-	log := new(logText)
-	f := newForward(t, func(c *Config) { patient(c); c.Log = log.logger() }, addresses...)
+	log := new(lab.Text)
+	f := newForward(t, func(c *Config) { patient(c); c.Log = logger(log) }, addresses...)
 	if from := mustAnswer(t, f); from != addresses[0] {
 		t.Fatalf("answered by %v", from)
 	}
@@ -73,8 +74,8 @@ func TestProbesHoldNobodyUp(t *testing.T) {
 // A server that is asked for names that take it longer than a try, and nothing else, stays up, and nothing is logged.
 func TestSlowNamesAreNotAServerDown(t *testing.T) {
 	servers, addresses := startServers(t, 2)
-	log := new(logText)
-	f := newForward(t, func(c *Config) { c.TryTimeout = 250 * time.Millisecond; c.Log = log.logger() }, addresses...)
+	log := new(lab.Text)
+	f := newForward(t, func(c *Config) { c.TryTimeout = 250 * time.Millisecond; c.Log = logger(log) }, addresses...)
 	servers[0].SetFaultsFor("slow.example.", dnstest.Faults{Drop: true})
 	mustAnswer(t, f)
 	for range failuresToDown + 1 {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/node-dns/node-dns/internal/dnsname"
 	"github.com/node-dns/node-dns/internal/lab"
 	"github.com/node-dns/node-dns/internal/nm"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
@@ -15,7 +16,7 @@ const etcNodeConfig = "/etc/origin/node/node-config.yaml"
 
 // facts is a facts file about node-config.yaml with this cluster domain.
 func facts(domain string) nodeconfig.Facts {
-	return nodeconfig.Facts{File: etcNodeConfig, Kind: "NodeConfig", ClusterDomain: name(domain)}
+	return nodeconfig.Facts{File: etcNodeConfig, Kind: "NodeConfig", ClusterDomain: dnsname.MustParse(domain)}
 }
 
 // TestFactsPlan: what is handed over, by whom, and what is said of it.
@@ -40,7 +41,7 @@ func TestFactsPlan(t *testing.T) {
 		{name: "damaged", options: []option{known(corp), stands(file("{"))}, writes: true},
 		{name: "for root alone", options: []option{known(corp), stands(File{Exists: true, Data: corpFile.Data, Mode: 0o600})}, writes: true},
 		{name: "a link", options: []option{known(corp), stands(link("/elsewhere", string(corpFile.Data)))}, writes: true},
-		{name: "no cluster's file exists", options: []option{known(nodeconfig.Facts{ClusterDomain: name("cluster.local")}), stands(File{})}, writes: true},
+		{name: "no cluster's file exists", options: []option{known(nodeconfig.Facts{ClusterDomain: dnsname.MustParse("cluster.local")}), stands(File{})}, writes: true},
 		{name: "without upstreams", options: []option{known(corp), stands(File{}), withoutDefaultRoute(), withResolvConf(File{})}, writes: true},
 		{name: "not known", options: []option{withConfig(func(c *nodeconfig.Config) { c.Facts = nil }), stands(corpFile)}},
 		{name: "somebody else's word", options: []option{known(corp), stands(File{}), takenFrom("")}, warning: etcNodeConfig + " may not be read here"},

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/node-dns/node-dns/internal/dnsname"
 	"github.com/node-dns/node-dns/internal/nm"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/upstream"
@@ -134,7 +135,7 @@ func (d dice) set() upstream.Set {
 	}
 	for range d.IntN(3) {
 		set.Routes = append(set.Routes, upstream.Route{
-			Domain: name(pick(d, "corp.example", "a.b.example", ".")), Servers: servers(pick(d, "172.16.0.53", nodeIP, "dns+tls://1.1.1.1")),
+			Domain: dnsname.MustParse(pick(d, "corp.example", "a.b.example", ".")), Servers: servers(pick(d, "172.16.0.53", nodeIP, "dns+tls://1.1.1.1")),
 		})
 	}
 	return set
@@ -154,7 +155,7 @@ func (d dice) networkManager() *nm.Snapshot {
 			Nameservers: d.set().Servers, Connection: pick(d, "", "System eth0"), Invalid: pick(d, nil, []string{`"x\n"`}),
 		}
 		for range d.IntN(3) {
-			c.Domains = append(c.Domains, nm.Domain{Name: name(pick(d, ".", "corp.example", "a.example", "cluster.local")), RoutingOnly: d.IntN(2) == 0})
+			c.Domains = append(c.Domains, nm.Domain{Name: dnsname.MustParse(pick(d, ".", "corp.example", "a.example", "cluster.local")), RoutingOnly: d.IntN(2) == 0})
 		}
 		s.Configs = append(s.Configs, c)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/node-dns/node-dns/internal/dnsname"
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
@@ -116,7 +117,7 @@ func ownAddressRows() []row {
 // routeRows: the split DNS of a VPN.
 func routeRows() []row {
 	eth0, vpn := dnsConfig("eth0", sys, "example.com"), vpnConfig("tun0", "172.16.0.53", "~corp.example")
-	both := upstream.Set{Servers: servers(sys), Routes: []upstream.Route{{Domain: name("corp.example"), Servers: servers("172.16.0.53")}}}
+	both := upstream.Set{Servers: servers(sys), Routes: []upstream.Route{{Domain: dnsname.MustParse("corp.example"), Servers: servers("172.16.0.53")}}}
 	ours := withResolvConf(file(oursText))
 	return []row{
 		{

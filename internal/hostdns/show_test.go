@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/node-dns/node-dns/internal/dnsname"
 	"github.com/node-dns/node-dns/internal/golden"
 	"github.com/node-dns/node-dns/internal/upstream"
 )
@@ -18,7 +19,7 @@ func shown() []struct {
 	plan    Plan
 	silence error
 } {
-	vpn := upstream.Set{Servers: servers(sys + " dns+tls://9.9.9.9#dns.quad9.net"), Routes: []upstream.Route{{Domain: name("corp.example"), Servers: servers("172.16.0.53")}}}
+	vpn := upstream.Set{Servers: servers(sys + " dns+tls://9.9.9.9#dns.quad9.net"), Routes: []upstream.Route{{Domain: dnsname.MustParse("corp.example"), Servers: servers("172.16.0.53")}}}
 	first := host(withResolvConf(file(generated)), withEvent("eth0", "up", sys))
 	return []struct {
 		name    string

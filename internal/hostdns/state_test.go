@@ -67,21 +67,9 @@ func addr(text string) netip.Addr { return netip.MustParseAddr(text) }
 func servers(text string) []nameserver.Server {
 	var list []nameserver.Server
 	for _, word := range strings.Fields(text) {
-		server, err := nameserver.Parse(word)
-		if err != nil {
-			panic(err)
-		}
-		list = append(list, server)
+		list = append(list, nameserver.MustParse(word))
 	}
 	return list
-}
-
-func name(text string) dnsname.Name {
-	n, err := dnsname.Parse(text)
-	if err != nil {
-		panic(err)
-	}
-	return n
 }
 
 // file is a regular file as the dispatcher writes one.
@@ -151,7 +139,7 @@ func withConfig(change func(*nodeconfig.Config)) option {
 }
 
 func withClusterDomain(domain string) option {
-	return withConfig(func(c *nodeconfig.Config) { c.ClusterDomain = name(domain) })
+	return withConfig(func(c *nodeconfig.Config) { c.ClusterDomain = dnsname.MustParse(domain) })
 }
 
 // withDNSBind is OpenShift 3.6 to 3.11: the node process has 127.0.0.1:53.
@@ -176,7 +164,7 @@ func dnsConfig(iface, list, domains string) nm.DNSConfig {
 	c := nm.DNSConfig{Interface: iface, Connection: "System " + iface, Priority: 100, Nameservers: servers(list)}
 	for _, word := range strings.Fields(domains) {
 		text, routing := strings.CutPrefix(word, "~")
-		c.Domains = append(c.Domains, nm.Domain{Name: name(text), RoutingOnly: routing})
+		c.Domains = append(c.Domains, nm.Domain{Name: dnsname.MustParse(text), RoutingOnly: routing})
 	}
 	return c
 }

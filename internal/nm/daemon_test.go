@@ -49,11 +49,7 @@ const busConfig = `<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Con
 func newBusDaemon(t *testing.T) *busDaemon {
 	t.Helper()
 	lab.NeedPrograms(t, "dbus-daemon")
-	dir, err := os.MkdirTemp("", "nm") // not t.TempDir: a socket's path has at most 107 bytes
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	dir := lab.ShortDir(t)
 	b := &busDaemon{dir: dir}
 	b.write(t, "bus.conf", fmt.Sprintf(busConfig, dir))
 	t.Setenv("DBUS_SYSTEM_BUS_ADDRESS", "unix:path="+dir+"/bus")

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/node-dns/node-dns/internal/lab"
 )
 
 // TestLoadKinds: whatever stands in the place of a file, Load ends and names it. A FIFO once kept the hook and the daemon
@@ -35,11 +37,7 @@ func TestLoadKinds(t *testing.T) {
 	for _, test := range tests {
 		for _, file := range []string{"NodeConfig", "Bootstrap", "Kubelet", "NodeDNS"} {
 			t.Run(test.name+" as "+file, func(t *testing.T) {
-				root, err := os.MkdirTemp("", "kinds-") // t.TempDir is too long for a socket below it
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer os.RemoveAll(root)
+				root := lab.ShortDir(t)
 				path := pathOf(root, file)
 				if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 					t.Fatal(err)
@@ -47,7 +45,7 @@ func TestLoadKinds(t *testing.T) {
 				if err := test.make(path); err != nil {
 					t.Fatal(err)
 				}
-				_, err = Load(DefaultPaths(root))
+				_, err := Load(DefaultPaths(root))
 				if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), path) {
 					t.Errorf("got %v", err)
 				}

@@ -13,7 +13,7 @@ import (
 )
 
 func TestRender(t *testing.T) {
-	all := set(t, "10.0.0.2 10.0.0.3:5353 2001:db8::53 fe80::1%eth0 [2001:db8::54]:5353 dns+tls://1.1.1.1#one.one.one.one 10.0.0.2",
+	all := set("10.0.0.2 10.0.0.3:5353 2001:db8::53 fe80::1%eth0 [2001:db8::54]:5353 dns+tls://1.1.1.1#one.one.one.one 10.0.0.2",
 		"vpn.example: 10.8.0.1 10.8.0.2:5353 dns+tls://10.8.0.3", "30.172.in-addr.arpa: 172.30.0.1", "tls.example: dns+tls://10.8.0.3")
 	golden.Check(t, "testdata/dnsmasq.conf", string(all.DnsmasqConf()))
 	golden.Check(t, "testdata/resolv.conf", string(all.ResolvConf()))
@@ -23,7 +23,7 @@ func TestRender(t *testing.T) {
 	}.Bytes()))
 	for name, text := range map[string][]byte{
 		"DnsmasqConf": Set{}.DnsmasqConf(), "ResolvConf": Set{}.ResolvConf(),
-		"DnsmasqConf of TLS alone": set(t, "dns+tls://1.1.1.1").DnsmasqConf(),
+		"DnsmasqConf of TLS alone": set("dns+tls://1.1.1.1").DnsmasqConf(),
 	} {
 		if len(text) > 0 {
 			t.Errorf("%s is %q", name, text)

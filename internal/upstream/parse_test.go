@@ -18,19 +18,19 @@ func TestParseDnsmasqConf(t *testing.T) {
 		errs       []string // each line of the error
 	}{
 		{name: "empty"},
-		{name: "the script's", text: "server=10.0.0.2\nserver=10.0.0.3\n", want: set(t, "10.0.0.2 10.0.0.3")},
-		{name: "no final newline", text: "server=10.0.0.2\nserver=10.0.0.3", want: set(t, "10.0.0.2 10.0.0.3")},
-		{name: "CRLF", text: "server=10.0.0.2\r\n\r\nserver=10.0.0.3\r\n", want: set(t, "10.0.0.2 10.0.0.3")},
-		{name: "comments and blanks", text: "# mine\n\n \t\n  server = 10.0.0.2  # first\nserver=10.0.0.3#5353\t#second\n", want: set(t, "10.0.0.2 10.0.0.3:5353")},
-		{name: "duplicates", text: "server=10.0.0.2\nserver=10.0.0.2#53\n", want: set(t, "10.0.0.2")},
-		{name: "IPv6", text: "server=2001:db8::1#5353\nserver=fe80::1%eth0\n", want: set(t, "[2001:db8::1]:5353 fe80::1%eth0")},
+		{name: "the script's", text: "server=10.0.0.2\nserver=10.0.0.3\n", want: set("10.0.0.2 10.0.0.3")},
+		{name: "no final newline", text: "server=10.0.0.2\nserver=10.0.0.3", want: set("10.0.0.2 10.0.0.3")},
+		{name: "CRLF", text: "server=10.0.0.2\r\n\r\nserver=10.0.0.3\r\n", want: set("10.0.0.2 10.0.0.3")},
+		{name: "comments and blanks", text: "# mine\n\n \t\n  server = 10.0.0.2  # first\nserver=10.0.0.3#5353\t#second\n", want: set("10.0.0.2 10.0.0.3:5353")},
+		{name: "duplicates", text: "server=10.0.0.2\nserver=10.0.0.2#53\n", want: set("10.0.0.2")},
+		{name: "IPv6", text: "server=2001:db8::1#5353\nserver=fe80::1%eth0\n", want: set("[2001:db8::1]:5353 fe80::1%eth0")},
 		{
 			name: "routes", text: "server=/cluster.local/172.30.0.1\nserver=/a.example/b.example/10.0.0.4#5353\n",
-			want: set(t, "", "a.example: 10.0.0.4:5353", "b.example: 10.0.0.4:5353", "cluster.local: 172.30.0.1"),
+			want: set("", "a.example: 10.0.0.4:5353", "b.example: 10.0.0.4:5353", "cluster.local: 172.30.0.1"),
 		},
 		{
 			name: "good lines are kept", text: "no-resolv\nserver=10.0.0.2\nserver=dns.example\nserver=/a b/10.0.0.3\nserver=10.0.0.4",
-			want: set(t, "10.0.0.2 10.0.0.4"),
+			want: set("10.0.0.2 10.0.0.4"),
 			errs: []string{
 				`line 1: expected server=, got "no-resolv"`,
 				`line 3: expected an address, or address#port, got "dns.example": not an IP address`,
@@ -59,7 +59,7 @@ func TestParseDnsmasqConf(t *testing.T) {
 		},
 		{
 			// dnsmasq would break it in two.
-			name: "64 KB", text: "server=10.0.0.2\nserver=" + strings.Repeat("x", 64<<10), want: set(t, "10.0.0.2"),
+			name: "64 KB", text: "server=10.0.0.2\nserver=" + strings.Repeat("x", 64<<10), want: set("10.0.0.2"),
 			errs: []string{"line 2: longer than 1024 bytes"},
 		},
 		{

@@ -1,9 +1,12 @@
 package lab
 
 import (
+	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -36,4 +39,36 @@ func OpenDir(t testing.TB) string {
 		}
 	}
 	return dir
+}
+
+// ShortDir is t.TempDir for unix sockets, whose paths have at most 107 bytes (unix(7)), whatever the test is called.
+func ShortDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "node-dns-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// Text collects what is written, a log as a rule, while the test reads it. It is safe for concurrent use.
+type Text struct {
+	mu   sync.Mutex // guards text
+	text bytes.Buffer
+}
+
+var _ io.Writer = (*Text)(nil)
+
+func (t *Text) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.text.Write(p)
+}
+
+// String is all that was written so far.
+func (t *Text) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.text.String()
 }
