@@ -137,7 +137,6 @@ func resolvedRows() []row {
 	const target = "../run/systemd/resolve/stub-resolv.conf"
 	uplinks := withUplinks(file("nameserver 10.0.0.2\nnameserver 10.0.0.3\nsearch example.com\n"))
 	const stubHere = nodeIP + " | cluster.local example.com | # This is /run/systemd/resolve/stub-resolv.conf managed by man:systemd-resolved(8). | options edns0 trust-ad"
-	stubOurs := Watermark + "\n" + strings.Replace(strings.Replace(stubText, "127.0.0.53", nodeIP, 1), "search ", "search cluster.local ", 1)
 	return []row{
 		{
 			name: "stub link", options: []option{withResolvConf(link(target, stubText)), uplinks},
