@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -23,7 +25,13 @@ Exit code 0: no fault; 1: faults, and they are shown.`,
 				return err
 			}
 			paths := nodeconfig.DefaultPaths(root)
+			if cmd.Flags().Changed("config") && configFile == "" {
+				return usageError{errors.New(`--config "": expected a file`)}
+			}
 			if configFile != "" {
+				if _, err := os.Stat(configFile); err != nil { // as serve would
+					return fmt.Errorf("reading the configuration: %w", err)
+				}
 				paths.NodeDNS = configFile
 			}
 			return checkConfig(cmd, paths)
@@ -46,6 +54,12 @@ func checkConfig(cmd *cobra.Command, paths nodeconfig.Paths) error {
 		if !faulty[file] {
 			fmt.Fprintf(cmd.OutOrStdout(), "%s: ok\n", file)
 		}
+	}
+	if config.FactsFile != "" {
+		fmt.Fprintf(cmd.OutOrStdout(), "%s: what the cluster's file says, which may not be read here\n", config.FactsFile)
+	}
+	if config.FactsWanted != "" {
+		fmt.Fprintf(cmd.OutOrStdout(), "%s: origin-dns-dispatcher apply, as root, reads it\n", config.FactsWanted)
 	}
 	if len(config.Files) == 0 {
 		fmt.Fprintln(cmd.OutOrStdout(), "no configuration file: every default applies")

@@ -16,7 +16,7 @@ func newDemoCommand() *cobra.Command {
 		Short: "Tell the whole story on loopback: no root, no NetworkManager, no cluster",
 		Args:  usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, stop := signal.NotifyContext(cmd.Context(), unix.SIGINT, unix.SIGTERM)
+			ctx, stop := signal.NotifyContext(cmd.Context(), unix.SIGHUP, unix.SIGINT, unix.SIGTERM) // SIGHUP: its terminal was closed
 			defer stop()
 			return demo.Run(ctx, demo.Config{Out: cmd.OutOrStdout(), Version: version, Serve: serve})
 		},

@@ -1,16 +1,17 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
-	"net/netip"
 	"os"
 
 	"github.com/spf13/cobra"
 
 	"github.com/node-dns/node-dns/internal/daemon"
-	"github.com/node-dns/node-dns/internal/nameserver"
+	"github.com/node-dns/node-dns/internal/supervise"
 )
 
 func newServeCommand() *cobra.Command {
@@ -26,11 +27,15 @@ nameservers that origin-dns-dispatcher captured. SIGHUP reads the configuration 
 queries under way.`,
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			signals := supervise.CatchSignals()
 			root, err := rootOf(cmd)
 			if err != nil {
 				return err
 			}
-			config := daemon.Config{Root: root, ConfigFile: configFile, Version: version, Level: new(slog.LevelVar)}
+			if cmd.Flags().Changed("config") && configFile == "" {
+				return usageError{errors.New(`--config "": expected a file`)}
+			}
+			config := daemon.Config{Root: root, ConfigFile: configFile, Version: version, Level: new(slog.LevelVar), Signals: signals}
 			config.Log = newLogger(cmd.ErrOrStderr(), config.Level)
 			if config.Listen, err = parseListen(listen); err != nil {
 				return usageError{err}
@@ -38,7 +43,7 @@ queries under way.`,
 			if config.Upstreams, err = parseUpstreams(upstreams); err != nil {
 				return usageError{err}
 			}
-			return daemon.Run(cmd.Context(), config)
+			return withHint(daemon.Run(cmd.Context(), config))
 		},
 	}
 	flags := cmd.Flags()
@@ -48,28 +53,14 @@ queries under way.`,
 	return cmd
 }
 
-func parseListen(texts []string) ([]netip.AddrPort, error) {
-	var addrs []netip.AddrPort
-	for _, text := range texts {
-		addr, err := netip.ParseAddrPort(text)
-		if err != nil {
-			return nil, fmt.Errorf("--listen %s: expected ADDR:PORT, such as 127.0.0.1:10053 or [::1]:10053", text)
-		}
-		addrs = append(addrs, addr)
+// withHint says what to do beside what went wrong, where only another user may do it.
+func withHint(err error) error {
+	if os.Geteuid() == 0 || !errors.Is(err, fs.ErrPermission) {
+		return err
 	}
-	return addrs, nil
-}
-
-func parseUpstreams(texts []string) ([]nameserver.Server, error) {
-	var servers []nameserver.Server
-	for _, text := range texts {
-		server, err := nameserver.Parse(text)
-		if err != nil {
-			return nil, fmt.Errorf("--upstream %s: %w", text, err)
-		}
-		servers = append(servers, server)
-	}
-	return servers, nil
+	return fmt.Errorf(`%w
+On a node it runs as a service: systemctl start node-dns
+Elsewhere it needs no rights: node-dns --root DIR serve --listen 127.0.0.1:10053 --upstream IP`, err)
 }
 
 // newLogger logs key=value lines to stderr. Under systemd the journal has the time already.

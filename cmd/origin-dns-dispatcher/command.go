@@ -1,8 +1,8 @@
 package main
 
 import (
+	"bytes"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -20,7 +20,8 @@ const usage = `Usage:
   origin-dns-dispatcher restore [--if-ours] [--dry-run] put the original resolv.conf back
   origin-dns-dispatcher plan [-o text|json]             say what apply would do, and why
 Every verb takes --root DIR: work on the tree below DIR.
-Exit codes of the verbs: 0 ok, 1 problem, 2 usage.
+Exit codes of the verbs: 0 /etc/resolv.conf is as it should be (plan, --dry-run: would be), 1 it is not, and the output
+says why, 2 usage.
 `
 
 const (
@@ -86,16 +87,33 @@ func parseVerb(verb string, args []string) (command, error) {
 // run does what the command says and returns the exit code. NetworkManager's form exits 0 whatever happens: a failed
 // hook must never hold up an activation.
 func (c command) run(ctx context.Context, stdout, stderr io.Writer) int {
+	var progress hostdns.Progress
 	runner := hostdns.Runner{
-		Looker: hostdns.Looker{Paths: hostdns.NewPaths(c.root)},
-		Log:    newLogger(stderr),
+		Looker:  hostdns.Looker{Paths: hostdns.NewPaths(c.root), Progress: &progress},
+		Applier: hostdns.Applier{Progress: &progress},
+		Log:     newLogger(stderr),
 	}
 	if c.verb == "" {
-		c.hook(ctx, runner)
+		if !within(hangTimeout, func() { c.hook(ctx, runner) }) {
+			c.giveUp(runner.Log, &progress)
+		}
 		return exitOK
 	}
-	if err := c.do(ctx, runner, stdout); err != nil {
+	// What is printed waits until the run has ended: a pager may take its time.
+	var out bytes.Buffer
+	var complete bool
+	var err error
+	if !within(hangTimeout, func() { complete, err = c.do(ctx, runner, &out) }) {
+		c.giveUp(runner.Log, &progress)
+		return exitProblem
+	}
+	if err == nil {
+		_, err = stdout.Write(out.Bytes())
+	}
+	if err != nil {
 		fmt.Fprintf(stderr, "origin-dns-dispatcher: %v\n", err)
+	}
+	if err != nil || !complete {
 		return exitProblem
 	}
 	return exitOK
@@ -113,30 +131,24 @@ func (c command) hook(ctx context.Context, runner hostdns.Runner) {
 	}
 }
 
-func (c command) do(ctx context.Context, runner hostdns.Runner, stdout io.Writer) error {
+// do carries out a verb, and reports whether resolv.conf is as it should be. What the run's one log line has told is no
+// error here.
+func (c command) do(ctx context.Context, runner hostdns.Runner, stdout io.Writer) (complete bool, err error) {
 	switch {
 	case c.verb == "apply":
-		_, _, err := runner.Apply(ctx, nm.Event{Action: "apply"})
-		return quiet(err)
+		plan, result, err := runner.Apply(ctx, nm.Event{Action: "apply"})
+		return err == nil && plan.Complete(result.Silence), nil
 	case c.verb == "restore" && !c.dryRun:
-		_, _, err := runner.Restore(ctx, c.ifOurs)
-		return quiet(err)
+		plan, result, err := runner.Restore(ctx, c.ifOurs)
+		return err == nil && plan.Complete(result.Silence), nil
 	case c.verb == "restore":
-		return runner.ShowRestore(ctx, c.ifOurs).WriteText(stdout, nil)
+		plan := runner.ShowRestore(ctx, c.ifOurs)
+		return plan.Complete(nil), plan.WriteText(stdout, nil)
 	}
 	plan, silence := runner.Show(ctx)
+	write := plan.WriteText
 	if c.output == "json" {
-		return plan.WriteJSON(stdout, silence)
+		write = plan.WriteJSON
 	}
-	return plan.WriteText(stdout, silence)
-}
-
-// errLogged stands for an error that the run's log line has told already.
-var errLogged = errors.New("see the line above")
-
-func quiet(err error) error {
-	if err != nil {
-		return errLogged
-	}
-	return nil
+	return plan.Complete(silence), write(stdout, silence)
 }

@@ -26,6 +26,8 @@ func scenes() []*scene {
 		resolvConf:     {Content: generated},
 		upstreamsFile:  {Content: "server=10.0.0.9\n"},
 		nodeResolvConf: {Content: "nameserver 10.0.0.9\n"},
+		nodeConfig:     {Content: "dnsDomain: corp.test\n"},
+		factsFile:      {Content: `{"version": 1, "file": "` + nodeConfig + `", "clusterDomain": "old.test."}` + "\n"},
 	}
 	stub := beforeFile{Symlink: "../run/systemd/resolve/stub-resolv.conf"}
 	uplinks := beforeFile{Content: "nameserver 10.0.0.2\nnameserver 10.0.0.3\n"}
@@ -38,6 +40,7 @@ func scenes() []*scene {
 		}},
 		{Name: "restore", Argv: []string{"restore"}, Files: map[string]beforeFile{
 			resolvConf: {Content: ours}, originalFile: {Content: generated}, upstreamsFile: {Content: "server=10.0.0.2\n"},
+			factsFile: {Content: `{"version": 1, "clusterDomain": "cluster.local."}` + "\n"},
 		}},
 		{Name: "restore a link", Argv: []string{"restore"}, Files: map[string]beforeFile{
 			resolvConf: {Content: ours}, originalFile: stub, "/run/systemd/resolve/resolv.conf": uplinks,
@@ -87,7 +90,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 				t.Run(step.String(), func(t *testing.T) {
 					s.kill(t, l, step)
 					s.checkWhole(t, r)
-					s.checkOrder(t, r, upstreamsFile, nodeResolvConf, recordFile, originalFile)
+					s.checkOrder(t, r, upstreamsFile, nodeResolvConf, recordFile, factsFile, originalFile)
 					s.checkMended(t, r)
 				})
 			}
@@ -188,7 +191,7 @@ func TestFailsAtEveryStep(t *testing.T) {
 				}
 				s.checkWhole(t, r)
 				// The daemon must know whom to ask, and the way back must be open.
-				s.checkOrder(t, r, upstreamsFile, originalFile)
+				s.checkOrder(t, r, upstreamsFile, factsFile, originalFile)
 				s.checkMended(t, r)
 			})
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"log/slog"
-	"os"
 	"strings"
 
 	"github.com/coreos/go-systemd/v22/journal"
@@ -12,10 +11,11 @@ import (
 
 const identifier = "origin-dns-dispatcher"
 
-// newLogger logs key=value lines: to the journal under systemd, with a priority and an identifier of our own (the
-// hook's stderr would be filed under nm-dispatcher's), else to stderr. The journal has its own time of day.
+// newLogger logs key=value lines: to the journal where stderr leads there, with a priority and an identifier of our own
+// (the hook's stderr would be filed under nm-dispatcher's), else to stderr. The journal has its own time of day. The
+// variable alone does not tell: a desktop's terminals have it from the unit that they run in (systemd.exec(5)).
 func newLogger(stderr io.Writer) *slog.Logger {
-	if os.Getenv("JOURNAL_STREAM") == "" || !journal.Enabled() {
+	if ours, err := journal.StderrIsJournalStream(); err != nil || !ours || !journal.Enabled() {
 		return slog.New(slog.NewTextHandler(stderr, nil))
 	}
 	return slog.New(journalHandler{})

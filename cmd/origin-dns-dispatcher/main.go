@@ -12,13 +12,18 @@ import (
 	"fmt"
 	"os"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
-// runTimeout bounds a whole run. NetworkManager runs its hooks one after the other, and an activation waits for
-// pre-up behind a slow one.
+// runTimeout bounds a whole run; hangTimeout is for one that heeds no deadline. NetworkManager runs its hooks one after
+// the other, and an activation waits for pre-up behind a slow one.
 const runTimeout = 2 * time.Second
 
 func main() {
+	// The daemon must get into the directories that are made here, whatever the umask of root's shell. Files get their
+	// mode in any case.
+	unix.Umask(0o022)
 	ctx, cancel := context.WithTimeout(context.Background(), runTimeout)
 	defer cancel()
 	fromNetworkManager := os.Getenv("NM_DISPATCHER_ACTION") != ""

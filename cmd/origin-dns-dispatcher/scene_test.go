@@ -17,10 +17,12 @@ const (
 	nodeResolvConf = "/etc/origin/node/resolv.conf"
 	originalFile   = "/var/lib/node-dns/resolv.conf.orig"
 	recordFile     = "/var/lib/node-dns/upstreams.json"
+	factsFile      = "/var/lib/node-dns/node-config.json"
+	nodeConfig     = "/etc/origin/node/node-config.yaml"
 )
 
 // written are the files that the dispatcher writes.
-var written = []string{resolvConf, upstreamsFile, nodeResolvConf, originalFile, recordFile}
+var written = []string{resolvConf, upstreamsFile, nodeResolvConf, originalFile, recordFile, factsFile}
 
 // scene is a machine that one run of the dispatcher changes.
 type scene struct {
@@ -29,6 +31,7 @@ type scene struct {
 	Argv  []string
 	Env   []string
 	Bind  bool // resolv.conf is a bind mount, as in a container: no rename can replace it
+	Alone bool // there is no local nameserver
 
 	program string
 	log     string // what the last run printed
@@ -41,7 +44,9 @@ func (s *scene) stage(t *testing.T, l *lab.Lab) {
 	l.Veth("eth0", l.Namespace("wire"), "wire0")
 	l.Addr("eth0", "192.168.122.50/24")
 	l.Route("default via 192.168.122.1 dev eth0")
-	startResolver(t, l, "192.168.122.50", false)
+	if !s.Alone {
+		startResolver(t, l, "192.168.122.50", false)
+	}
 	for _, dir := range usualDirs {
 		makeDir(t, dir)
 	}
@@ -91,12 +96,14 @@ func contents(t *testing.T) map[string]string {
 		}
 		all[path] = string(data)
 	}
-	all[recordFile] = withoutTime(t, all[recordFile])
+	all[recordFile] = without(t, "time", all[recordFile])
+	all[factsFile] = without(t, "stamp", all[factsFile])
 	return all
 }
 
-// withoutTime is the record but for the moment of the run.
-func withoutTime(t *testing.T, record string) string {
+// without is a record or the facts but for what each laying of the files makes another: the moment of the run, and of the
+// node-config.yaml that was read.
+func without(t *testing.T, key, record string) string {
 	t.Helper()
 	if record == "" {
 		return ""
@@ -106,7 +113,7 @@ func withoutTime(t *testing.T, record string) string {
 		t.Errorf("the record is torn: %v\n%s", err, record)
 		return record
 	}
-	delete(fields, "time")
+	delete(fields, key)
 	text, err := json.Marshal(fields)
 	if err != nil {
 		t.Fatal(err)

@@ -2,12 +2,13 @@ package atomicfile
 
 import (
 	"errors"
-	"os"
 	"path/filepath"
 	"runtime"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/node-dns/node-dns/internal/lab"
 )
 
 const netConf = "system_u:object_r:net_conf_t:s0\x00"
@@ -20,10 +21,8 @@ func labelled(t *testing.T, th thing, path string) {
 	err := unix.Lsetxattr(path, labelName, []byte(netConf), 0)
 	switch {
 	case err == nil:
-	case os.Getuid() == 0 && os.Getenv("CI") != "":
-		t.Fatalf("setting a label: %v", err)
 	case errors.Is(err, unix.EPERM), unsupported(err), errors.Is(err, unix.EINVAL):
-		t.Skipf("labels cannot be set here: %v", err)
+		lab.Skip(t, "labels cannot be set here: %v", err)
 	default:
 		t.Fatal(err)
 	}

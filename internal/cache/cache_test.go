@@ -16,15 +16,7 @@ import (
 	"github.com/node-dns/node-dns/internal/nameserver"
 )
 
-var upstreamA, upstreamB = server("192.0.2.1"), server("192.0.2.2")
-
-func server(text string) nameserver.Server {
-	s, err := nameserver.Parse(text)
-	if err != nil {
-		panic(err)
-	}
-	return s
-}
+var upstreamA, upstreamB = nameserver.MustParse("192.0.2.1"), nameserver.MustParse("192.0.2.2")
 
 // flags are the bits of a query that matter to a cache.
 type flags struct{ do, cd, noRD bool }
@@ -333,7 +325,7 @@ func TestOddNames(t *testing.T) {
 	if ask(t, c, q); !q.Cached {
 		t.Error("not remembered")
 	}
-	zone, _ := dnsname.Parse("corp.example")
+	zone := dnsname.MustParse("corp.example")
 	if n := c.Flush(func(e Entry) bool { return e.Name.IsZero() && e.Within(zone) }); n != 1 {
 		t.Errorf("%d flushed, want 1", n)
 	}

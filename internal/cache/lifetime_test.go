@@ -11,7 +11,7 @@ import (
 
 func TestRemember(t *testing.T) {
 	const soa = "example. 900 IN SOA ns.example. h.example. 1 2 3 4 300"
-	cluster, _ := dnsname.Parse("cluster.local")
+	cluster := dnsname.MustParse("cluster.local")
 	limit := func(n dnsname.Name) time.Duration {
 		if n.Within(cluster) {
 			return 5 * time.Second

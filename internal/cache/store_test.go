@@ -113,7 +113,7 @@ func TestFlush(t *testing.T) {
 		ask(t, c, query(fmt.Sprintf("n%d.other.example.", i), dns.TypeA, flags{}))
 	}
 	now = now.Add(20 * time.Second)
-	corp, _ := dnsname.Parse("corp.example")
+	corp := dnsname.MustParse("corp.example")
 	n := c.Flush(func(e Entry) bool {
 		if e.Server != upstreamA || e.Age != 20*time.Second || e.TTL != 40*time.Second ||
 			e.Type != dns.TypeA || e.Rcode != dns.RcodeSuccess || e.QName != e.Name.String() {

@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"golang.org/x/net/netutil"
 	"golang.org/x/sys/unix"
 )
 
@@ -31,6 +32,8 @@ const (
 	maxPath = 107
 	// maxStatus bounds what a client reads; a status with every table full is well below it.
 	maxStatus = 8 << 20
+	// maxClients may be connected at a time; the next ones wait.
+	maxClients = 16
 )
 
 // SocketPath is the control socket below root.
@@ -84,9 +87,17 @@ func (s *socket) Close() error {
 	return errors.Join(err, s.Listener.Close())
 }
 
-// Serve answers on listener until ctx ends, and closes it. Requests under way get a second to end.
-func Serve(ctx context.Context, listener net.Listener, status func() Status) error {
-	server := &http.Server{Handler: handler(status), ReadHeaderTimeout: 2 * time.Second, WriteTimeout: 10 * time.Second, MaxHeaderBytes: 8 << 10}
+// Serve answers on listener until ctx ends, and closes it. Requests under way get a second to end. The context of status
+// ends with ctx, and when its client goes away.
+func Serve(ctx context.Context, listener net.Listener, status func(context.Context) Status) error {
+	listener = netutil.LimitListener(listener, maxClients)
+	server := &http.Server{
+		Handler:        handler(status),
+		ReadTimeout:    2 * time.Second, // also of a connection with nothing to ask
+		WriteTimeout:   10 * time.Second,
+		MaxHeaderBytes: 8 << 10,
+		BaseContext:    func(net.Listener) context.Context { return ctx },
+	}
 	stopped := make(chan error, 1)
 	unwatch := context.AfterFunc(ctx, func() { stopped <- stop(context.WithoutCancel(ctx), server) })
 	defer unwatch()
@@ -97,11 +108,11 @@ func Serve(ctx context.Context, listener net.Listener, status func() Status) err
 }
 
 // handler answers the one question that there is.
-func handler(status func() Status) http.Handler {
+func handler(status func(context.Context) Status) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+statusPath, func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET "+statusPath, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		json.NewEncoder(w).Encode(status()) // a client that went away needs no answer
+		json.NewEncoder(w).Encode(status(r.Context())) // a client that went away needs no answer
 	})
 	return mux
 }
@@ -134,6 +145,9 @@ func FetchStatus(ctx context.Context, path string) (Status, error) {
 	response, err := client.Do(request)
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ECONNREFUSED) {
 		return Status{}, fmt.Errorf("%w: nobody listens on %s", ErrNotRunning, path)
+	}
+	if errors.Is(err, os.ErrPermission) {
+		return Status{}, fmt.Errorf("asking node-dns at %s: it is for root and the group node-dns: %w", path, os.ErrPermission)
 	}
 	if err != nil {
 		return Status{}, fmt.Errorf("asking node-dns: %w", err)

@@ -13,11 +13,13 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/node-dns/node-dns/internal/lab"
 )
 
 // serve is a daemon's control socket in a directory of its own. stop ends it and returns what Serve said; the test's end
 // stops it too.
-func serve(t *testing.T, path string, status func() Status) (stop func() error) {
+func serve(t *testing.T, path string, status func(context.Context) Status) (stop func() error) {
 	t.Helper()
 	listener, err := Listen(path)
 	if err != nil {
@@ -42,16 +44,7 @@ func serve(t *testing.T, path string, status func() Status) (stop func() error) 
 	return stop
 }
 
-// socketPath is short enough for a socket, whatever the test is called.
-func socketPath(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "node-dns-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return SocketPath(dir)
-}
+func socketPath(t *testing.T) string { return SocketPath(lab.ShortDir(t)) }
 
 func TestSocketPath(t *testing.T) {
 	for root, want := range map[string]string{"": "/run/node-dns/control.sock", "/": "/run/node-dns/control.sock", "/x/": "/x/run/node-dns/control.sock"} {
@@ -64,7 +57,7 @@ func TestSocketPath(t *testing.T) {
 func TestStatusOverTheSocket(t *testing.T) {
 	path := socketPath(t)
 	want := busy()
-	serve(t, path, func() Status { return want })
+	serve(t, path, func(context.Context) Status { return want })
 	got, err := FetchStatus(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
@@ -104,7 +97,7 @@ func TestSocketMode(t *testing.T) {
 
 func TestSecondDaemonIsRefused(t *testing.T) {
 	path := socketPath(t)
-	serve(t, path, func() Status { return Status{PID: 1} })
+	serve(t, path, func(context.Context) Status { return Status{PID: 1} })
 	if second, err := Listen(path); err == nil || !strings.Contains(err.Error(), "another node-dns does already") {
 		t.Errorf("%v, %v", second, err)
 	}
@@ -144,7 +137,7 @@ func TestLeftSockets(t *testing.T) {
 				t.Fatal(err)
 			}
 			leave(t, path)
-			serve(t, path, func() Status { return Status{PID: 7} })
+			serve(t, path, func(context.Context) Status { return Status{PID: 7} })
 			if s, err := FetchStatus(t.Context(), path); err != nil || s.PID != 7 {
 				t.Errorf("%d: %v", s.PID, err)
 			}
@@ -190,7 +183,7 @@ func TestNotRunning(t *testing.T) {
 	if _, err := FetchStatus(t.Context(), path); !errors.Is(err, ErrNotRunning) {
 		t.Errorf("no socket: %v", err)
 	}
-	stop := serve(t, path, func() Status { return Status{} })
+	stop := serve(t, path, func(context.Context) Status { return Status{} })
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +202,7 @@ func TestNotRunning(t *testing.T) {
 func TestStuckDaemon(t *testing.T) {
 	path := socketPath(t)
 	release := make(chan struct{})
-	serve(t, path, func() Status { <-release; return Status{} })
+	serve(t, path, func(context.Context) Status { <-release; return Status{} })
 	defer close(release)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()

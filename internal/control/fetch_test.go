@@ -1,6 +1,7 @@
 package control
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -51,7 +52,7 @@ func TestStrangeAnswers(t *testing.T) {
 
 // TestOtherRequests: the socket shows the status, and takes no orders.
 func TestOtherRequests(t *testing.T) {
-	mux := handler(func() Status { return Status{PID: 7} })
+	mux := handler(func(context.Context) Status { return Status{PID: 7} })
 	for request, want := range map[string]int{
 		"GET /v1/status": 200, "HEAD /v1/status": 200, "POST /v1/status": 405, "GET /": 404, "GET /v1/": 404, "DELETE /v1/status": 405,
 	} {

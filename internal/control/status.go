@@ -38,7 +38,7 @@ type Listener struct {
 
 // Cluster says who answers for the cluster domain.
 type Cluster struct {
-	Domain       string   `json:"domain"`
+	Domain       string   `json:"domain"` // "": not known; nothing is listened on then
 	ReverseZones []string `json:"reverseZones"`
 	Servers      []string `json:"servers"` // empty: unknown, and the zone answers SERVFAIL
 	Source       string   `json:"source"`  // where the domain and the servers were read
@@ -71,7 +71,7 @@ type ResolvConf struct {
 	Search      []string `json:"search"`
 	Original    string   `json:"original,omitempty"` // where the displaced file is kept; "": none is
 	Pending     []string `json:"pending"`            // files that are not what they should be
-	Hold        string   `json:"hold,omitempty"`     // why resolv.conf is left alone
+	Hold        string   `json:"hold,omitempty"`     // why resolv.conf is left alone; of one that is ours, all but its nameserver
 }
 
 // Cache are the cache's numbers since the start.

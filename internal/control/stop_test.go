@@ -11,7 +11,7 @@ import (
 
 func TestStopRemovesTheSocket(t *testing.T) {
 	path := socketPath(t)
-	stop := serve(t, path, func() Status { return Status{} })
+	stop := serve(t, path, func(context.Context) Status { return Status{} })
 	if err := stop(); err != nil {
 		t.Error(err)
 	}
@@ -29,7 +29,7 @@ func TestStopBeforeStart(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := Serve(ctx, listener, func() Status { return Status{} }); err != nil {
+	if err := Serve(ctx, listener, func(context.Context) Status { return Status{} }); err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
@@ -40,7 +40,7 @@ func TestStopBeforeStart(t *testing.T) {
 // TestStopAfterTheSocketWent: an admin, or systemd's RuntimeDirectory=, was first. That is no failure of the daemon's.
 func TestStopAfterTheSocketWent(t *testing.T) {
 	path := socketPath(t)
-	stop := serve(t, path, func() Status { return Status{} })
+	stop := serve(t, path, func(context.Context) Status { return Status{} })
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func TestStopAfterTheSocketWent(t *testing.T) {
 // TestStopWithIdleClient: who is connected and asks nothing does not make a failure of an orderly stop.
 func TestStopWithIdleClient(t *testing.T) {
 	path := socketPath(t)
-	stop := serve(t, path, func() Status { return Status{} })
+	stop := serve(t, path, func(context.Context) Status { return Status{} })
 	conn, err := net.Dial("unix", path)
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +70,7 @@ func TestStopWithIdleClient(t *testing.T) {
 func TestStopAnswersWhoAsked(t *testing.T) {
 	path := socketPath(t)
 	asked, release := make(chan struct{}), make(chan struct{})
-	stop := serve(t, path, func() Status { close(asked); <-release; return Status{PID: 9} })
+	stop := serve(t, path, func(context.Context) Status { close(asked); <-release; return Status{PID: 9} })
 	type answer struct {
 		status Status
 		err    error
@@ -102,7 +102,7 @@ func TestBrokenListener(t *testing.T) {
 	if err := listener.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := Serve(context.Background(), listener, func() Status { return Status{} }); !errors.Is(err, net.ErrClosed) {
+	if err := Serve(context.Background(), listener, func(context.Context) Status { return Status{} }); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -86,6 +86,9 @@ func (c Cluster) zones() []string { return append([]string{c.Domain}, c.ReverseZ
 // clusterText says who answers for the cluster's names, and how they are.
 func (s Status) clusterText() string {
 	c := s.Cluster
+	if c.Domain == "" {
+		return "NOT known"
+	}
 	text := c.Domain + " SERVFAIL: no cluster DNS server is known"
 	for _, route := range s.Routes {
 		if route.Domain == c.Domain {
@@ -144,7 +147,10 @@ func (r ResolvConf) text() string {
 	if r.Original != "" {
 		text += "\noriginal kept in " + r.Original
 	}
-	if r.Hold != "" {
+	switch {
+	case r.Hold != "" && r.Ours:
+		text += "\nleft alone but for the nameserver: " + r.Hold
+	case r.Hold != "":
 		text += "\nleft alone: " + r.Hold
 	}
 	if len(r.Pending) > 0 {

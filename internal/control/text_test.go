@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/node-dns/node-dns/internal/golden"
 )
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -120,7 +122,7 @@ func TestWriteText(t *testing.T) {
 					t.Errorf("blanks at the end: %q", line)
 				}
 			}
-			golden(t, name+".txt", text.String())
+			golden.Check(t, "testdata/"+name+".txt", text.String())
 		})
 	}
 }
@@ -140,7 +142,7 @@ func TestJSONRoundTrip(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			if name == "busy" {
-				golden(t, name+".json", string(text)+"\n")
+				golden.Check(t, "testdata/"+name+".json", string(text)+"\n")
 			}
 		})
 	}

@@ -19,13 +19,14 @@ import (
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/nameserver"
 	"github.com/node-dns/node-dns/internal/netstate"
+	"github.com/node-dns/node-dns/internal/supervise"
 	"github.com/node-dns/node-dns/internal/zone"
 )
 
 // Config is what the command line says. Its zero value serves the host itself.
 type Config struct {
 	Root       string              // every path is below it; "": /
-	ConfigFile string              // node-dns.yaml; "": /etc/node-dns/node-dns.yaml below Root
+	ConfigFile string              // what is served by instead of /etc/node-dns/node-dns.yaml below Root; "": that
 	Listen     []netip.AddrPort    // none: what the configuration says
 	Upstreams  []nameserver.Server // none: what the configuration and NetworkManager say
 	Version    string
@@ -33,6 +34,10 @@ type Config struct {
 	Looker     hostdns.Looker // how the host is looked at; its Paths are set from Root
 	// Level is the logger's level; the configuration's logLevel sets it. Nil: the level is not ours to set.
 	Level *slog.LevelVar
+	// Signals are those that reload the configuration and end the daemon, caught as early as the process can. Nil: none.
+	Signals *supervise.Signals
+	// Files is how many files may be open; the queries under way are bounded by it. 0: what the process's limit says.
+	Files int
 }
 
 // Daemon is the running node resolver.
@@ -48,13 +53,18 @@ type Daemon struct {
 	cache   atomic.Pointer[cache.Cache]
 	serving atomic.Pointer[serving] // what is served now; never nil after New
 	host    atomic.Pointer[hostView]
+	// problems are what an admin should know, beside what the status finds by itself: sorted, each once. Never nil.
+	problems atomic.Pointer[[]string]
 
 	// lastCapture and lastNet are the last good ones; they belong to the goroutine that looks (start, then follow).
 	lastCapture hostdns.Capture
 	lastNet     netstate.State
+	unready     string   // why the ready file could not be written; belongs to the same
+	follower    follower // likewise
 
 	hints    chan string // reasons to look again; coalesced
 	reloads  chan chan error
+	fresh    fresh
 	loops    loops
 	rerouted chan struct{} // the upstreams have changed: probe them
 	request  requester
@@ -62,24 +72,18 @@ type Daemon struct {
 
 // paths are the daemon's own files.
 type paths struct {
-	host    hostdns.Paths
-	nodeDNS string // node-dns.yaml
-	run     string // the runtime directory
-	apply   string // asks for the privileged half
-	ready   string // exists while we answer
+	host  hostdns.Paths
+	run   string // the runtime directory
+	apply string // asks for the privileged half
+	ready string // exists while we answer
 }
 
 func newPaths(c Config) paths {
 	run := filepath.Join("/", c.Root, "/run/node-dns")
-	p := paths{
-		host:    hostdns.NewPaths(c.Root),
-		nodeDNS: c.ConfigFile,
-		run:     run,
-		apply:   filepath.Join(run, "apply"),
-		ready:   filepath.Join(run, "ready"),
+	return paths{
+		host:  hostdns.NewPaths(c.Root),
+		run:   run,
+		apply: filepath.Join(run, "apply"),
+		ready: filepath.Join(run, "ready"),
 	}
-	if p.nodeDNS == "" {
-		p.nodeDNS = filepath.Join("/", c.Root, "/etc/node-dns/node-dns.yaml")
-	}
-	return p
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/node-dns/node-dns/internal/control"
 	"github.com/node-dns/node-dns/internal/dnstest"
 	"github.com/node-dns/node-dns/internal/hostdns"
+	"github.com/node-dns/node-dns/internal/lab"
 	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/nm"
 )
@@ -35,15 +36,18 @@ type running struct {
 	stop   context.CancelFunc
 }
 
-// start runs a daemon with these files in its tree. It ends with the test.
-func start(t *testing.T, files map[string]string) *running {
+// start runs a daemon with these files in its tree, on a port of loopback. It ends with the test.
+func start(t *testing.T, files map[string]string, changes ...func(*Config)) *running {
 	t.Helper()
-	root, err := os.MkdirTemp("", "node-dns-") // t.TempDir is too long for a unix socket below it
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(root) })
-	r := &running{t: t, root: root, ended: make(chan error, 1)}
+	r := launch(t, files, changes...)
+	r.await("the daemon is up", func() bool { return len(r.status().Listeners) > 0 })
+	return r
+}
+
+// launch is start for a daemon that may listen nowhere.
+func launch(t *testing.T, files map[string]string, changes ...func(*Config)) *running {
+	t.Helper()
+	r := &running{t: t, root: lab.ShortDir(t), ended: make(chan error, 1)}
 	files["/etc/resolv.conf"] += "# the site's\n"
 	for path, text := range files {
 		write(t, filepath.Join(r.root, path), text)
@@ -58,6 +62,10 @@ func start(t *testing.T, files map[string]string) *running {
 			NetworkManager: func(context.Context) (nm.Snapshot, error) { return nm.Snapshot{}, nm.ErrNotRunning },
 		},
 	}
+	for _, change := range changes {
+		change(&config)
+	}
+	var err error
 	if r.daemon, err = New(config); err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +76,6 @@ func start(t *testing.T, files map[string]string) *running {
 			t.Errorf("the daemon ended with %v", err)
 		}
 	})
-	r.await("the daemon is up", func() bool { return len(r.status().Listeners) > 0 })
 	return r
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -16,10 +15,8 @@ import (
 	"github.com/node-dns/node-dns/internal/dnsname"
 	"github.com/node-dns/node-dns/internal/dnsserver"
 	"github.com/node-dns/node-dns/internal/hostdns"
-	"github.com/node-dns/node-dns/internal/nameserver"
 	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
-	"github.com/node-dns/node-dns/internal/resolvconf"
 	"github.com/node-dns/node-dns/internal/supervise"
 	"github.com/node-dns/node-dns/internal/zone"
 )
@@ -37,26 +34,33 @@ const (
 // follow looks again whenever something hints that it should, and takes over what has changed. It alone changes what
 // is served.
 func (d *Daemon) follow(ctx context.Context) error {
-	again := time.NewTimer(0)
+	again, tick := time.NewTimer(0), time.NewTicker(lookAgain)
 	defer again.Stop()
+	defer tick.Stop()
+	look := func(reason string) {
+		if wait := d.reconcile(ctx, reason); wait > 0 {
+			again.Reset(wait)
+		}
+		d.fresh.looked()
+	}
 	for {
-		var reason string
 		select {
 		case <-ctx.Done():
 			return nil
 		case answer := <-d.reloads:
 			answer <- d.reloadNow(ctx)
-			continue
-		case reason = <-d.hints:
-			if !supervise.Sleep(ctx, settle) {
+		case first := <-d.fresh.asked:
+			d.fresh.answer(ctx, first, func() { look("status") })
+		case reason := <-d.hints:
+			if !supervise.Sleep(ctx, max(settle, time.Until(d.fresh.next))) {
 				return nil
 			}
 			d.drainHints()
+			look(reason)
 		case <-again.C:
-			reason = "again"
-		}
-		if wait := d.reconcile(ctx, reason); wait > 0 {
-			again.Reset(wait)
+			look("again")
+		case <-tick.C:
+			look("time")
 		}
 	}
 }
@@ -72,17 +76,26 @@ func (d *Daemon) drainHints() {
 // reconcile looks, takes over, and asks for what the privileged half must write. It says when to come back although
 // nothing hints; zero: not.
 func (d *Daemon) reconcile(ctx context.Context, reason string) time.Duration {
-	view := d.lookAtHost(ctx)
-	wait := d.takeOver(d.newServing(view, d.serving.Load().config))
-	asked, later, err := d.request.ask(time.Now(), reason, view.pending(d.listening()))
+	view, err := d.lookAtHost(ctx)
 	if err != nil {
-		d.log.Warn("host files", "error", err)
+		return 0 // we stop
 	}
-	if asked {
-		d.log.Info("asked for the host's files to be written", "reason", reason, "files", d.request.last)
+	config, again := d.follower.next(d.serving.Load().config, view)
+	next := d.newServing(view, config)
+	wait := d.takeOver(next)
+	news, later := d.request.ask(time.Now(), reason, d.wanted(view, reason))
+	switch news {
+	case askedNow:
+		d.log.Info("asked for the host's files to be written", "reason", reason, "files", d.request.want)
+	case askedDone:
+		d.log.Info("the host's files are what they should be", "reason", reason)
 	}
+	d.setProblems(view, next)
 	if wait == 0 || later > 0 && later < wait {
 		wait = later
+	}
+	if again {
+		return settle
 	}
 	return wait
 }
@@ -92,14 +105,23 @@ func (d *Daemon) reconcile(ctx context.Context, reason string) time.Duration {
 func (d *Daemon) takeOver(next *serving) time.Duration {
 	old := d.serving.Swap(next)
 	d.setLevel(next)
+	if was, is := old.config, next.config; was.ClusterDomain != is.ClusterDomain {
+		d.log.Info("cluster domain", "domain", is.ClusterDomain.String(), "before", was.ClusterDomain.String(), "source", next.clusterSource)
+	}
+	if next.config.CacheSize != old.config.CacheSize {
+		d.cache.Store(d.newCache(next.config))
+	}
 	d.forward.SetRoutes(next.routes)
+	d.forward.SetMaxInFlight(next.forwardMax)
+	d.server.SetMaxInFlight(next.forwardMax + localRoom)
 	d.zone.Set(d.authority(next))
-	if routeText(old.routes) != routeText(next.routes) {
+	if !sameRoutes(old.routes, next.routes) {
+		d.logRoutes(old.routes, next.routes)
 		// Only then: a flush also drops the answers that are on their way.
 		d.log.Info("flushed what came from other upstreams", "entries", d.flushStale(next))
 	}
+	d.logNotes(old.notes, next.notes)
 	err := d.listen(next)
-	d.logServing(old, next)
 	if !slices.Equal(old.candidates, next.candidates) {
 		d.reroute()
 	}
@@ -108,6 +130,19 @@ func (d *Daemon) takeOver(next *serving) time.Duration {
 		return listenAgain
 	}
 	return 0
+}
+
+// setProblems replaces what an admin should know, and logs what is new of it.
+func (d *Daemon) setProblems(view *hostView, s *serving) {
+	now := slices.Concat(s.problems, view.problems())
+	for _, problem := range []string{d.request.problem(), d.unready} {
+		if problem != "" {
+			now = append(now, problem)
+		}
+	}
+	slices.Sort(now)
+	now = slices.Compact(now)
+	d.logProblems(*d.problems.Swap(&now), now)
 }
 
 // reroute has the upstreams probed for loops. It never blocks.
@@ -137,6 +172,11 @@ func (d *Daemon) newServing(view *hostView, config nodeconfig.Config) *serving {
 	}
 	d.lastCapture = captured
 	d.lastNet = steady(d.lastNet, view.state.Net)
+	recursive, problem := d.recursive(config)
+	var problems []string
+	if problem != "" {
+		problems = append(problems, problem)
+	}
 	return newServing(inputs{
 		flags:     d.config,
 		config:    config,
@@ -144,7 +184,9 @@ func (d *Daemon) newServing(view *hostView, config nodeconfig.Config) *serving {
 		captured:  captured.Set,
 		origin:    captured.From,
 		looping:   d.loops.looping(),
-		recursive: d.recursive(config),
+		files:     d.config.Files,
+		recursive: recursive,
+		problems:  problems,
 	})
 }
 
@@ -159,21 +201,6 @@ func steady(before, now netstate.State) netstate.State {
 		now.Default4, now.Default6 = before.Default4, before.Default6
 	}
 	return now
-}
-
-// recursive are the nameservers of dnsRecursiveResolvConf, unless that is the file that we write ourselves.
-func (d *Daemon) recursive(config nodeconfig.Config) []nameserver.Server {
-	path := config.DNSRecursiveResolvConf
-	if path == "" || path == d.paths.host.NodeResolvConf || path == hostdns.NewPaths("").NodeResolvConf {
-		return nil
-	}
-	var servers []nameserver.Server
-	for _, addr := range resolvconf.Parse(hostdns.ReadFile(d.paths.host.Root, path).Data).Nameservers() {
-		if server := nameserver.FromAddr(addr); !addr.IsUnspecified() {
-			servers = append(servers, server)
-		}
-	}
-	return servers
 }
 
 func (d *Daemon) authority(s *serving) zone.Authority {
@@ -210,11 +237,6 @@ func (d *Daemon) isRouted(name dnsname.Name) bool {
 	return ok && !route.Domain.IsRoot()
 }
 
-func (d *Daemon) isLocal(addr netip.Addr) bool {
-	view := d.host.Load()
-	return addr.IsLoopback() || view != nil && view.state.Net.IsLocal(addr)
-}
-
 // reload reads the configuration again. A bad file keeps the running configuration (law 8).
 func (d *Daemon) reload(ctx context.Context) error {
 	answer := make(chan error, 1)
@@ -227,16 +249,16 @@ func (d *Daemon) reload(ctx context.Context) error {
 }
 
 func (d *Daemon) reloadNow(ctx context.Context) error {
-	view := d.lookAtHost(ctx)
-	if err := view.state.ConfigErr; err != nil {
+	view, err := d.lookAtHost(ctx)
+	if err != nil {
+		return err
+	}
+	if err := view.configErr; err != nil {
 		return fmt.Errorf("reloading: the running configuration stays: %w", err)
 	}
-	old := d.serving.Load().config
-	next := d.newServing(view, view.state.Config)
-	if next.config.CacheSize != old.CacheSize {
-		d.cache.Store(d.newCache(next.config))
-	}
+	next := d.newServing(view, view.config)
 	d.takeOver(next)
+	d.setProblems(view, next)
 	d.hint("reload")
 	return nil
 }
@@ -247,9 +269,10 @@ func (d *Daemon) announce() {
 		d.withdraw()
 		return
 	}
+	d.unready = ""
 	err := errors.Join(os.MkdirAll(d.paths.run, 0o755), os.WriteFile(d.paths.ready, nil, 0o644))
 	if err != nil {
-		d.log.Warn("ready file", "error", err)
+		d.unready = fmt.Sprintf("the ready file cannot be written: %v", err)
 	}
 }
 
@@ -257,11 +280,4 @@ func (d *Daemon) withdraw() {
 	if err := os.Remove(d.paths.ready); err != nil && !errors.Is(err, os.ErrNotExist) {
 		d.log.Warn("ready file", "error", err)
 	}
-}
-
-func mustExist(path string) error {
-	if _, err := os.Stat(path); err != nil {
-		return fmt.Errorf("reading the configuration: %w", err)
-	}
-	return nil
 }

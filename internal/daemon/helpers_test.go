@@ -1,21 +1,24 @@
 package daemon
 
 import (
+	"net/netip"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
-	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/forward"
 )
 
-func name(t *testing.T, text string) dnsname.Name {
-	t.Helper()
-	name, err := dnsname.Parse(text)
-	if err != nil {
-		t.Fatal(err)
+func listenText(addrs []netip.AddrPort) string {
+	var words []string
+	for _, addr := range addrs {
+		words = append(words, addr.String())
 	}
-	return name
+	return strings.Join(words, " ")
 }
+
+func routeText(routes []forward.Route) string { return strings.Join(routeWords(routes), " ") }
 
 // write makes a file with its directories; no text, no file.
 func write(t *testing.T, path, text string) {

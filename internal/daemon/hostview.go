@@ -2,25 +2,64 @@ package daemon
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/netip"
+	"os"
 	"slices"
 
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/nm"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
 // hostView is what the daemon last saw of the host's files, and what it would do to them if it might.
 type hostView struct {
-	state hostdns.State
+	state hostdns.State // as origin-dns-dispatcher sees it, which knows nothing of --config
 	plan  hostdns.Plan
+
+	config    nodeconfig.Config // what is served by, at the start and after a reload
+	configErr error             // its faults
 }
 
-// lookAtHost looks and plans, read-only.
-func (d *Daemon) lookAtHost(ctx context.Context) *hostView {
+// lookAtHost looks and plans, read-only. It fails only when ctx ends: what was seen by then is not all there is.
+func (d *Daemon) lookAtHost(ctx context.Context) (*hostView, error) {
 	state := d.config.Looker.Look(ctx, nm.Event{})
-	view := &hostView{state: state, plan: hostdns.NewPlan(state)}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	view := &hostView{state: state, plan: hostdns.NewPlan(state), config: state.Config, configErr: state.ConfigErr}
+	if d.config.ConfigFile != "" {
+		view.config, view.configErr = d.loadConfig()
+	}
 	d.host.Store(view)
-	return view
+	return view, nil
+}
+
+// loadConfig reads the configuration with the file of --config, which must be there.
+func (d *Daemon) loadConfig() (nodeconfig.Config, error) {
+	paths := d.config.Looker.Config
+	paths.NodeDNS = d.config.ConfigFile
+	config, err := nodeconfig.Load(paths)
+	if _, missing := os.Stat(paths.NodeDNS); missing != nil {
+		err = errors.Join(err, fmt.Errorf("reading the configuration: %w", missing))
+	}
+	return config, err
+}
+
+// problems are what could not be looked at, and the faults of the configuration.
+func (v *hostView) problems() []string {
+	problems := slices.Clone(v.state.Problems)
+	if v.configErr != nil && !slices.Contains(problems, v.configErr.Error()) {
+		problems = append(problems, v.configErr.Error())
+	}
+	return problems
+}
+
+// reread is the view with the files as they are now: the hook may have written them since the look.
+func (v *hostView) reread() *hostView {
+	state := v.state.Reread()
+	return &hostView{state: state, plan: hostdns.NewPlan(state)}
 }
 
 // pending are the host's files that are not what they should be, given that we answer at the addresses in listening.

@@ -1,18 +1,19 @@
 package daemon
 
 import (
-	"log/slog"
 	"net/netip"
 	"slices"
-	"strings"
 
-	"github.com/node-dns/node-dns/internal/forward"
-	"github.com/node-dns/node-dns/internal/nameserver"
+	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/dnsserver"
 )
 
-// listen binds what s wants. What is bound already stays as it is.
+// listen binds what s wants, and logs what became of it. What is bound already stays as it is.
 func (d *Daemon) listen(s *serving) error {
-	return d.server.Listen(s.listen)
+	before := listenerStatus(d.server.Listeners())
+	err := d.server.Listen(s.listen)
+	d.logListeners(before, listenerStatus(d.server.Listeners()))
+	return err
 }
 
 // listening are the addresses that are bound.
@@ -26,44 +27,53 @@ func (d *Daemon) listening() []netip.AddrPort {
 	return addrs
 }
 
-// logServing logs what changed between two servings; old is nil at the start.
-func (d *Daemon) logServing(old, next *serving) {
-	if old == nil {
-		old = &serving{}
+// listenerStatus shows UDP and TCP of one address as one.
+func listenerStatus(listeners []dnsserver.Listener) []control.Listener {
+	all := []control.Listener{}
+	for _, l := range listeners {
+		address := l.Addr.String()
+		i := slices.IndexFunc(all, func(have control.Listener) bool { return have.Address == address })
+		if i < 0 {
+			all = append(all, control.Listener{Address: address})
+			i = len(all) - 1
+		}
+		if l.Err != "" {
+			all[i].Error = l.Err
+			continue
+		}
+		all[i].UDP = all[i].UDP || l.Proto == dnsserver.UDP
+		all[i].TCP = all[i].TCP || l.Proto == dnsserver.TCP
 	}
-	if was, is := listenText(old.listen), listenText(next.listen); was != is {
-		d.log.Info("listening", slog.String("addresses", is), slog.String("before", was))
+	return all
+}
+
+// listenerChange is how two states of the listeners differ.
+type listenerChange struct {
+	opened, closed []string            // addresses that are bound now, or not any more
+	failed         map[string][]string // addresses that are not bound, by a reason that is new for them
+}
+
+func changeOfListeners(before, after []control.Listener) listenerChange {
+	was := map[string]control.Listener{}
+	for _, l := range before {
+		was[l.Address] = l
 	}
-	if was, is := routeText(old.routes), routeText(next.routes); was != is {
-		d.log.Info("routes", slog.String("routes", is), slog.String("before", was))
-	}
-	for _, problem := range next.problems {
-		if !slices.Contains(old.problems, problem) {
-			d.log.Warn("problem", slog.String("problem", problem))
+	change := listenerChange{failed: map[string][]string{}}
+	is := map[string]bool{}
+	for _, l := range after {
+		old, known := was[l.Address]
+		is[l.Address] = l.Error == ""
+		switch {
+		case l.Error != "" && l.Error != old.Error:
+			change.failed[l.Error] = append(change.failed[l.Error], l.Address)
+		case l.Error == "" && (!known || old.Error != ""):
+			change.opened = append(change.opened, l.Address)
 		}
 	}
-}
-
-func listenText(addrs []netip.AddrPort) string {
-	var words []string
-	for _, addr := range addrs {
-		words = append(words, addr.String())
+	for _, l := range before {
+		if l.Error == "" && !is[l.Address] {
+			change.closed = append(change.closed, l.Address)
+		}
 	}
-	return strings.Join(words, " ")
-}
-
-func routeText(routes []forward.Route) string {
-	var words []string
-	for _, route := range routes {
-		words = append(words, route.Domain.String()+"="+serverText(route.Servers))
-	}
-	return strings.Join(words, " ")
-}
-
-func serverText(servers []nameserver.Server) string {
-	var words []string
-	for _, server := range servers {
-		words = append(words, server.String())
-	}
-	return strings.Join(words, ",")
+	return change
 }

@@ -20,7 +20,6 @@ type local struct {
 	next    dnsserver.Handler
 	version string
 	serving func() *serving
-	isLocal func(netip.Addr) bool
 	routed  func(dnsname.Name) bool // whether a route of its own exists for the name
 	isProbe func(dnsname.Name) bool // whether the name is one of our own loop probes
 }
@@ -48,7 +47,7 @@ func (l *local) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, err
 // chaos answers the names by which nameservers are told apart (RFC 4892, and BIND's older ones), to clients on this
 // host only. The dispatcher asks version.bind to learn whether we answer.
 func (l *local) chaos(q *dnsserver.Query, question dns.Question) *dns.Msg {
-	if !l.isLocal(q.Client.Addr().Unmap()) || question.Qtype != dns.TypeTXT && question.Qtype != dns.TypeANY {
+	if !l.serving().net.IsLocal(q.Client.Addr()) || question.Qtype != dns.TypeTXT && question.Qtype != dns.TypeANY {
 		return reply(q, dns.RcodeRefused)
 	}
 	var text string

@@ -48,7 +48,6 @@ func TestLocal(t *testing.T) {
 			l := &local{
 				version: "1.0",
 				serving: func() *serving { return current },
-				isLocal: func(addr netip.Addr) bool { return addr.String() == here },
 				routed:  func(name dnsname.Name) bool { return name.String() == "corp." },
 				isProbe: func(name dnsname.Name) bool { return name.String() == "probe.loop.node-dns." },
 				next: dnsserver.HandlerFunc(func(context.Context, *dnsserver.Query) (*dns.Msg, error) {

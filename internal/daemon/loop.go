@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/node-dns/node-dns/internal/dnsname"
 	"github.com/node-dns/node-dns/internal/nameserver"
@@ -21,6 +22,8 @@ const (
 	// loopProbeAgain is how often the upstreams are probed though they have not changed: somebody may have pointed one
 	// of them at us.
 	loopProbeAgain = 5 * time.Minute
+	// loopProbes are on their way at a time: each has a socket, and a configuration may name thousands of servers.
+	loopProbes = 8
 )
 
 // loops finds the upstreams that send our own queries back to us: a router or another node's dnsmasq that forwards here
@@ -72,11 +75,15 @@ func (l *loops) probe(ctx context.Context, servers []nameserver.Server) (changed
 		names[name] = server
 	}
 	l.begin(names)
-	var wait sync.WaitGroup
+	var sending errgroup.Group
+	sending.SetLimit(loopProbes)
 	for name, server := range names {
-		wait.Go(func() { l.send(ctx, server, name.String()) })
+		sending.Go(func() error {
+			l.send(ctx, server, name.String())
+			return nil
+		})
 	}
-	wait.Wait()
+	_ = sending.Wait() // no probe fails
 	l.end()
 	return !maps.Equal(before, l.looping()), nil
 }
@@ -102,9 +109,14 @@ func (l *loops) send(ctx context.Context, server nameserver.Server, name string)
 		return
 	}
 	client := dns.Client{Timeout: loopProbeTimeout}
-	query := new(dns.Msg).SetQuestion(name, dns.TypeTXT)
+	conn, err := client.DialContext(ctx, server.Addr.String())
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })() // ExchangeContext waits on when ctx ends
 	// What it answers, or that it does not, says nothing: only the question's coming back does.
-	client.ExchangeContext(ctx, query, server.Addr.String())
+	_, _, _ = client.ExchangeWithConnContext(ctx, new(dns.Msg).SetQuestion(name, dns.TypeTXT), conn)
 }
 
 // probeName is a name below a top-level domain that does not exist, and that no resolver answers by itself as it does

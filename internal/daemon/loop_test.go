@@ -2,15 +2,20 @@ package daemon
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/node-dns/node-dns/internal/dnsname"
 	"github.com/node-dns/node-dns/internal/nameserver"
 )
 
 func TestLoopsAreFound(t *testing.T) {
-	all := servers(t, "10.0.0.2", "10.0.0.3")
+	all := servers("10.0.0.2", "10.0.0.3")
 	var l loops
 	loop := map[nameserver.Server]bool{all[1]: true}
 	var mu sync.Mutex
@@ -23,7 +28,7 @@ func TestLoopsAreFound(t *testing.T) {
 		}
 		asked[qname] = true
 		if loop[server] { // it sends the question back to us, in letters of its own choice
-			l.isProbe(name(t, strings.ToUpper(qname)))
+			l.isProbe(dnsname.MustParse(strings.ToUpper(qname)))
 		}
 	}
 	steps := []struct {
@@ -54,13 +59,37 @@ func TestProbesEnd(t *testing.T) {
 	var l loops
 	var last string
 	l.ask = func(_ context.Context, _ nameserver.Server, qname string) { last = qname }
-	if _, err := l.probe(t.Context(), servers(t, "10.0.0.2")); err != nil {
+	if _, err := l.probe(t.Context(), servers("10.0.0.2")); err != nil {
 		t.Fatal(err)
 	}
-	if l.isProbe(name(t, last)) {
+	if l.isProbe(dnsname.MustParse(last)) {
 		t.Error("a probe of an earlier round is still known: its name could be used to shut an upstream out")
 	}
-	if l.isProbe(name(t, "www.example.com")) {
+	if l.isProbe(dnsname.MustParse("www.example.com")) {
 		t.Error("any name is taken for a probe")
 	}
+}
+
+// TestProbesAreBounded: all upstreams were probed at once, each from a socket of its own.
+func TestProbesAreBounded(t *testing.T) {
+	var texts []string
+	for i := range 100 {
+		texts = append(texts, fmt.Sprintf("10.0.0.%d", i+1))
+	}
+	synctest.Test(t, func(t *testing.T) {
+		var l loops
+		var now, most, all atomic.Int32
+		l.ask = func(context.Context, nameserver.Server, string) {
+			most.Store(max(most.Load(), now.Add(1)))
+			all.Add(1)
+			time.Sleep(loopProbeTimeout) // so that all that may begin have begun
+			now.Add(-1)
+		}
+		if _, err := l.probe(t.Context(), servers(texts...)); err != nil {
+			t.Fatal(err)
+		}
+		if most.Load() != loopProbes || all.Load() != 100 {
+			t.Errorf("%d probes, at most %d at a time; expected 100 and %d", all.Load(), most.Load(), loopProbes)
+		}
+	})
 }

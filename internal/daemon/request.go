@@ -13,39 +13,93 @@ import (
 const (
 	requestAgain    = time.Second
 	requestAgainMax = time.Minute
+	// requestBurst requests may follow each other at once, and one more each requestEvery: two tools that write
+	// resolv.conf in turns change what is wanted each time. systemd gives a unit up that is started a sixth time within
+	// 10 s (StartLimitBurst= of systemd.unit(5)).
+	requestBurst = 4
+	requestEvery = 15 * time.Second
+	// requestVain is how often the same is asked for in vain until that is a problem of its own.
+	requestVain = 3
 )
 
 // requester asks the privileged half to bring the host's files up to date: it writes the request file that a path unit
 // watches. It belongs to one goroutine.
 type requester struct {
-	path  string
-	last  string        // what the last request asked for
-	next  time.Time     // when the same may be asked for again
-	delay time.Duration // the wait after that
+	path    string
+	want    string        // what is asked for; "": nothing
+	times   int           // how often it was
+	next    time.Time     // when it may be asked for again
+	delay   time.Duration // the wait after that
+	settled time.Time     // when the burst is whole again
+	failure error         // why the last request could not be written; nil: it was
 }
 
-// ask writes a request when pending is not empty, and says whether it did; wait is when to come back: zero when
-// nothing is pending.
-func (r *requester) ask(now time.Time, reason string, pending []string) (asked bool, wait time.Duration, err error) {
+// asked is what became of a request.
+type asked int
+
+const (
+	nothingNew asked = iota // nothing is wanted, or the same as before
+	askedNow                // something else is wanted, and was asked for
+	askedDone               // what was wanted has been done
+)
+
+// ask writes a request when pending is not empty and its time has come. It says what is new, and when to come back: zero
+// when nothing is pending.
+func (r *requester) ask(now time.Time, reason string, pending []string) (news asked, wait time.Duration) {
 	want := strings.Join(pending, " ")
 	switch {
 	case want == "":
-		r.last, r.delay = "", 0
-		return false, 0, nil
-	case want != r.last:
-		r.delay = requestAgain
-	case now.Before(r.next):
-		return false, r.next.Sub(now), nil
-	default:
-		r.delay = min(2*r.delay, requestAgainMax)
+		if r.times > 0 {
+			news = askedDone
+		}
+		r.want, r.times, r.failure = "", 0, nil
+		return news, 0
+	case want != r.want:
+		r.want, r.times, r.delay, r.next = want, 0, requestAgain, now
 	}
-	r.last, r.next = want, now.Add(r.delay)
-	text := fmt.Sprintf("%s %s: %s\n", now.UTC().Format(time.RFC3339Nano), reason, want)
+	if due := r.due(); now.Before(due) {
+		return nothingNew, due.Sub(now)
+	}
+	if r.times == 0 {
+		news = askedNow
+	}
+	r.times++
+	r.next, r.delay = now.Add(r.delay), min(2*r.delay, requestAgainMax)
+	if r.settled.Before(now) {
+		r.settled = now
+	}
+	r.settled = r.settled.Add(requestEvery)
+	r.failure = r.write(now, reason)
+	return news, r.due().Sub(now)
+}
+
+// due is when the next request may be written.
+func (r *requester) due() time.Time {
+	if burst := r.settled.Add(-(requestBurst - 1) * requestEvery); burst.After(r.next) {
+		return burst
+	}
+	return r.next
+}
+
+func (r *requester) write(now time.Time, reason string) error {
+	text := fmt.Sprintf("%s %s: %s\n", now.UTC().Format(time.RFC3339Nano), reason, r.want)
 	if err := os.MkdirAll(filepath.Dir(r.path), 0o755); err != nil {
-		return false, r.delay, fmt.Errorf("making the runtime directory: %w", err)
+		return fmt.Errorf("making the runtime directory: %w", err)
 	}
 	if err := os.WriteFile(r.path, []byte(text), 0o644); err != nil {
-		return false, r.delay, fmt.Errorf("asking for the privileged half: %w", err)
+		return fmt.Errorf("asking for the privileged half: %w", err)
 	}
-	return true, r.delay, nil
+	return nil
+}
+
+// problem is what an admin should know of requests that nothing came of; "": all is well.
+func (r *requester) problem() string {
+	switch {
+	case r.failure != nil:
+		return r.failure.Error()
+	case r.times <= requestVain:
+		return ""
+	}
+	return "asked in vain for " + r.want + " to be written: systemctl status node-dns-apply.path says whether that was heard, " +
+		"journalctl -u node-dns-apply what came of it; origin-dns-dispatcher apply does it by hand"
 }

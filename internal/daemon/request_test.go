@@ -11,46 +11,101 @@ import (
 func TestRequester(t *testing.T) {
 	start := time.Unix(1_000_000, 0)
 	r := requester{path: filepath.Join(t.TempDir(), "run", "apply")}
+	resolvConf, both := []string{"/etc/resolv.conf"}, []string{"/a", "/etc/resolv.conf"}
 	steps := []struct {
 		name    string
 		at      time.Duration
 		pending []string
-		asked   bool
+		written bool
+		news    asked
 		wait    time.Duration
 	}{
-		{"nothing to write", 0, nil, false, 0},
-		{"a file is wrong", 0, []string{"/etc/resolv.conf"}, true, time.Second},
-		{"still wrong, too soon", 300 * time.Millisecond, []string{"/etc/resolv.conf"}, false, 700 * time.Millisecond},
-		{"still wrong after a second", time.Second, []string{"/etc/resolv.conf"}, true, 2 * time.Second},
-		{"still wrong after two more", 3 * time.Second, []string{"/etc/resolv.conf"}, true, 4 * time.Second},
-		{"another file is wrong too: at once", 3100 * time.Millisecond, []string{"/a", "/etc/resolv.conf"}, true, time.Second},
-		{"all is well again", 4 * time.Second, nil, false, 0},
-		{"trampled again: at once", 4 * time.Second, []string{"/a", "/etc/resolv.conf"}, true, time.Second},
+		{"nothing to write", 0, nil, false, nothingNew, 0},
+		{"a file is wrong", 0, resolvConf, true, askedNow, time.Second},
+		{"still wrong, too soon", 300 * time.Millisecond, resolvConf, false, nothingNew, 700 * time.Millisecond},
+		// Each repetition was a line in the log, once a minute for ever.
+		{"still wrong after a second", time.Second, resolvConf, true, nothingNew, 2 * time.Second},
+		{"another file is wrong too: at once", 3 * time.Second, both, true, askedNow, time.Second},
+		{"all is well again", 4 * time.Second, nil, false, askedDone, 0},
+		{"and still is", 5 * time.Second, nil, false, nothingNew, 0},
+		{"trampled again: at once", 5 * time.Second, both, true, askedNow, 10 * time.Second},
+		{"mended, and trampled again and again: no more than systemd starts a unit", 6 * time.Second, nil, false, askedDone, 0},
+		{"in a burst", 6 * time.Second, resolvConf, false, nothingNew, 9 * time.Second},
+		{"until the burst is over", 15 * time.Second, resolvConf, true, askedNow, 15 * time.Second},
 	}
 	for _, step := range steps {
-		asked, wait, err := r.ask(start.Add(step.at), "a test", step.pending)
-		if err != nil || asked != step.asked || wait != step.wait {
-			t.Errorf("%s: asked %v, wait %v, %v; expected %v, %v", step.name, asked, wait, err, step.asked, step.wait)
+		os.Remove(r.path)
+		news, wait := r.ask(start.Add(step.at), "a test", step.pending)
+		_, err := os.Stat(r.path)
+		if news != step.news || wait != step.wait || step.written != (err == nil) || r.failure != nil {
+			t.Errorf("%s: news %v, wait %v, %v, %v; expected %v, %v", step.name, news, wait, err, r.failure, step.news, step.wait)
 		}
 	}
 	text, err := os.ReadFile(r.path)
-	if err != nil || !strings.HasSuffix(string(text), " a test: /a /etc/resolv.conf\n") {
+	if err != nil || !strings.HasSuffix(string(text), " a test: /etc/resolv.conf\n") {
 		t.Errorf("the request says %q, %v", text, err)
 	}
 }
 
 func TestRequesterIsBounded(t *testing.T) {
-	r := requester{path: filepath.Join(t.TempDir(), "apply")}
-	now, asked := time.Unix(1_000_000, 0), 0
-	for range 3600 { // an hour in which the file stays wrong
-		if ok, _, err := r.ask(now, "a test", []string{"/etc/resolv.conf"}); err != nil {
-			t.Fatal(err)
-		} else if ok {
-			asked++
-		}
-		now = now.Add(time.Second)
+	tests := []struct {
+		name     string
+		pending  func(second int) []string
+		min, max int
+	}{
+		{"a file that stays wrong", func(int) []string { return []string{"/etc/resolv.conf"} }, 60, 70},
+		{"a file that another tool writes back each second", func(second int) []string {
+			return []string{"/etc/resolv.conf"}[second%2:]
+		}, 100, 245},
 	}
-	if asked < 60 || asked > 70 {
-		t.Errorf("asked %d times in an hour, expected about once a minute", asked)
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			r := requester{path: filepath.Join(t.TempDir(), "apply")}
+			var last string
+			times := 0
+			for second := range 3600 {
+				r.ask(time.Unix(int64(second), 0), "a test", test.pending(second))
+				text, err := os.ReadFile(r.path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if string(text) != last {
+					times, last = times+1, string(text)
+				}
+			}
+			if times < test.min || times > test.max {
+				t.Errorf("asked %d times in an hour, expected %d to %d", times, test.min, test.max)
+			}
+		})
+	}
+}
+
+// TestAskedInVain: nobody is told by silence. After the third request in vain it is a problem, until something changes.
+func TestAskedInVain(t *testing.T) {
+	r := requester{path: filepath.Join(t.TempDir(), "apply")}
+	now := time.Unix(1_000_000, 0)
+	wrong := []string{"/etc/resolv.conf"}
+	steps := []struct {
+		name    string
+		pending []string
+		problem string // part of it
+	}{
+		{"asked once", wrong, ""},
+		{"twice", wrong, ""},
+		{"three times", wrong, ""},
+		{"and nothing came of it", wrong, "asked in vain for /etc/resolv.conf to be written: systemctl status node-dns-apply.path"},
+		{"mended", nil, ""},
+	}
+	for _, step := range steps {
+		_, wait := r.ask(now, "a test", step.pending)
+		if got := r.problem(); (got == "") != (step.problem == "") || !strings.Contains(got, step.problem) {
+			t.Errorf("%s: problem %q, expected %q", step.name, got, step.problem)
+		}
+		now = now.Add(wait)
+	}
+	r.path = filepath.Join(t.TempDir(), "no", "\x00")
+	r.ask(now, "a test", wrong)
+	if got := r.problem(); !strings.Contains(got, "asking for the privileged half: ") {
+		t.Errorf("a request that cannot be written: problem %q", got)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/node-dns/node-dns/internal/cache"
@@ -20,6 +22,10 @@ import (
 // drainTimeout is how long queries under way may take when the daemon is told to stop: as long as the slowest forwarded
 // query takes.
 const drainTimeout = 5 * time.Second
+
+// localRoom is how many queries may be handled beside those that wait for upstreams: what is answered from memory is not
+// shed where upstreams are dead.
+const localRoom = 2000
 
 // Run serves until ctx ends, and then drains. It returns an error when it cannot start: another daemon runs, the
 // configuration file that was named does not exist, or an address of the command line cannot be bound. An address
@@ -39,12 +45,16 @@ func (d *Daemon) run(ctx context.Context) error {
 		return err
 	}
 	if err := d.start(ctx); err != nil {
+		if ctx.Err() != nil {
+			err = nil // told to stop before it began
+		}
 		return errors.Join(err, socket.Close(), d.stop(ctx))
 	}
 	err = supervise.Run(ctx, supervise.Config{
-		Log:    d.log,
-		Reload: d.reload,
-		Tasks:  d.tasks(socket),
+		Log:     d.log,
+		Reload:  d.reload,
+		Tasks:   d.tasks(socket),
+		Signals: d.config.Signals,
 	})
 	return errors.Join(err, d.stop(context.WithoutCancel(ctx)))
 }
@@ -59,17 +69,27 @@ func New(config Config) (*Daemon, error) {
 		hints:    make(chan string, 1),
 		reloads:  make(chan chan error),
 		rerouted: make(chan struct{}, 1),
+		fresh:    fresh{asked: make(chan chan struct{})},
 	}
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}
+	d.problems.Store(&[]string{})
 	d.request.path = d.paths.apply
 	d.config.Looker.Paths = d.paths.host
 	d.config.Looker.Config = nodeconfig.DefaultPaths(config.Root)
-	d.config.Looker.Config.NodeDNS = d.paths.nodeDNS
-	if config.ConfigFile != "" {
-		if err := mustExist(config.ConfigFile); err != nil {
+	if d.config.Files == 0 {
+		var err error
+		if d.config.Files, err = openFiles(); err != nil {
 			return nil, err
+		}
+	}
+	if config.ConfigFile != "" {
+		if _, err := os.Stat(config.ConfigFile); err != nil {
+			return nil, fmt.Errorf("reading the configuration: %w", err)
+		}
+		if filepath.Clean(config.ConfigFile) == d.config.Looker.Config.NodeDNS {
+			d.config.ConfigFile = ""
 		}
 	}
 	return d, nil
@@ -77,37 +97,45 @@ func New(config Config) (*Daemon, error) {
 
 // start looks at the host and begins to answer.
 func (d *Daemon) start(ctx context.Context) error {
-	view := d.lookAtHost(ctx)
-	if err := view.state.ConfigErr; err != nil {
-		// A node without DNS is worse than one that serves what the good part of its configuration says.
-		d.log.Error("configuration has faults: serving what the rest of it says", "error", err)
+	view, err := d.lookAtHost(ctx)
+	if err != nil {
+		return fmt.Errorf("looking at the host: %w", err)
 	}
-	first := d.newServing(view, view.state.Config)
+	if err := view.configErr; err != nil {
+		// A node without DNS is worse than one that serves what the good part of its configuration says; but one that
+		// sends the cluster's names to the site's nameservers is worse still: see serving.unknown.
+		d.log.Error("configuration has faults: serving what the rest of it says", "error", err)
+		d.problems.Store(&[]string{err.Error()}) // and has been logged
+	}
+	first := d.newServing(view, view.config)
 	d.serving.Store(first)
 	d.setLevel(first)
 	d.build(first)
 	if err := d.listen(first); err != nil && len(d.config.Listen) > 0 {
 		return fmt.Errorf("listening: %w", err)
 	}
-	d.logServing(nil, first)
+	d.logRoutes(nil, first.routes)
+	d.logNotes(nil, first.notes)
+	d.setProblems(view, first)
 	d.announce()
-	d.hint("start")
+	d.hint(startReason)
 	return nil
 }
 
 // build makes the chain that a query goes through: local answers, the cluster's names, the cache, the upstreams.
 func (d *Daemon) build(s *serving) {
-	d.forward = forward.New(forward.Config{Routes: s.routes, MaxInFlight: s.config.DNSForwardMax, Log: d.log})
+	d.forward = forward.New(forward.Config{Routes: s.routes, MaxInFlight: s.forwardMax, Log: d.log})
 	d.cache.Store(d.newCache(s.config))
 	cached := dnsserver.HandlerFunc(d.serveCached)
 	d.zone = zone.New(d.authority(s), cached)
 	d.server = dnsserver.New(dnsserver.Config{
-		Log: d.log,
+		Log:         d.log,
+		MaxInFlight: s.forwardMax + localRoom,
+		MaxTCP:      roomForTCP(d.config.Files),
 		Handler: &local{
 			next:    d.zone,
 			version: d.config.Version,
 			serving: d.serving.Load,
-			isLocal: d.isLocal,
 			routed:  d.isRouted,
 			isProbe: d.loops.isProbe,
 		},
@@ -121,7 +149,7 @@ func (d *Daemon) newCache(config nodeconfig.Config) *cache.Cache {
 // tasks are what runs until the daemon stops. They are only listed here: supervise starts them.
 func (d *Daemon) tasks(socket net.Listener) []supervise.Task {
 	return []supervise.Task{
-		{Name: "control", Run: func(ctx context.Context) error { return control.Serve(ctx, socket, d.Status) }},
+		{Name: "control", Run: func(ctx context.Context) error { return control.Serve(ctx, socket, d.freshStatus) }},
 		{Name: "follow", Run: d.follow},
 		{Name: "watch files", Run: d.watchFiles, Restart: true},
 		{Name: "watch loops", Run: d.watchLoops, Restart: true},

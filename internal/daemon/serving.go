@@ -23,11 +23,14 @@ type inputs struct {
 	origin    string // where captured came from
 	looping   map[nameserver.Server]struct{}
 	recursive []nameserver.Server // what dnsRecursiveResolvConf names, when it is not our own node resolv.conf
+	files     int                 // how many files the process may open; 0: no bound
+	problems  []string            // of gathering these
 }
 
 // serving is what to serve: a value made by newServing, never changed.
 type serving struct {
 	config        nodeconfig.Config
+	net           netstate.State
 	listen        []netip.AddrPort
 	nodeIP        netip.Addr
 	apexes        []dnsname.Name // the cluster domain and its reverse zones
@@ -36,6 +39,8 @@ type serving struct {
 	routes        []forward.Route     // the cluster's, the domain routes, and the root's
 	candidates    []nameserver.Server // all servers of the routes, those left out because they loop too
 	problems      []string
+	notes         []string // what an admin should know, though all is well
+	forwardMax    int      // dnsForwardMax, or what there are files for
 	looping       map[nameserver.Server]struct{}
 }
 
@@ -44,11 +49,21 @@ func newServing(in inputs) *serving {
 	place := in.config.Place(in.net.IsLocal, in.net.NodeIP())
 	s := &serving{
 		config:     in.config,
+		net:        in.net,
 		listen:     wantedListeners(in.flags.Listen, place, in.net.Addrs),
 		nodeIP:     place.Nameserver,
 		clusterDNS: place.ClusterDNS,
-		problems:   slices.Clone(place.Problems),
+		problems:   slices.Concat(in.problems, place.Problems),
 		looping:    in.looping,
+	}
+	s.forwardMax = s.config.DNSForwardMax
+	if room := roomToForward(in.files, len(s.listen)); room < s.forwardMax {
+		s.notes = append(s.notes, fmt.Sprintf("%d queries may wait for upstreams, not dnsForwardMax %d: the process may open %d files "+
+			"(LimitNOFILE= of systemd.exec(5), ulimit -n)", room, s.forwardMax, in.files))
+		s.forwardMax = room
+	}
+	if in.config.ClusterDomain.IsZero() {
+		return s.unknown()
 	}
 	s.apexes = append([]dnsname.Name{in.config.ClusterDomain}, in.config.ReverseZones(place.ClusterDNS)...)
 	s.clusterSource = clusterSource(in.config)
@@ -73,6 +88,15 @@ func newServing(in inputs) *serving {
 	if len(s.routes) == 0 || !s.routes[len(s.routes)-1].Domain.IsRoot() {
 		s.problems = append(s.problems, "no upstream nameserver is known: only cluster names are answered")
 	}
+	return s
+}
+
+// unknown is what is served while the cluster domain is not known: nothing. Of a name that may be the cluster's nobody
+// could tell whether it may be sent to the site's nameservers. Where nobody answers, the hook does not point
+// /etc/resolv.conf here.
+func (s *serving) unknown() *serving {
+	s.listen, s.clusterDNS = nil, nil
+	s.problems = append(s.problems, "listening nowhere while the cluster domain is not known: its names would reach the upstream nameservers")
 	return s
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/node-dns/node-dns/internal/dnsname"
 	"github.com/node-dns/node-dns/internal/nameserver"
 	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
@@ -27,15 +28,10 @@ func node() netstate.State {
 	}
 }
 
-func servers(t *testing.T, texts ...string) []nameserver.Server {
-	t.Helper()
+func servers(texts ...string) []nameserver.Server {
 	var all []nameserver.Server
 	for _, text := range texts {
-		server, err := nameserver.Parse(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, server)
+		all = append(all, nameserver.MustParse(text))
 	}
 	return all
 }
@@ -59,7 +55,7 @@ func readConfig(t *testing.T, nodeDNS, nodeConfig string) nodeconfig.Config {
 }
 
 func TestNewServing(t *testing.T) {
-	captured := upstream.Set{Servers: servers(t, "10.0.0.2", "10.0.0.3")}
+	captured := upstream.Set{Servers: servers("10.0.0.2", "10.0.0.3")}
 	tests := []struct {
 		name     string
 		nodeDNS  string // node-dns.yaml
@@ -109,7 +105,7 @@ func TestNewServing(t *testing.T) {
 			name:    "the command line wins over all",
 			nodeDNS: "upstreams: [192.0.2.53]\n",
 			change: func(in *inputs) {
-				in.flags.Upstreams = servers(t, "127.0.0.1:5300")
+				in.flags.Upstreams = servers("127.0.0.1:5300")
 				in.flags.Listen = []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:10053")}
 			},
 			listen:  "127.0.0.1:10053",
@@ -121,8 +117,8 @@ func TestNewServing(t *testing.T) {
 			nodeDNS: "routes:\n  - {domain: corp.example, servers: [198.51.100.1]}\n",
 			change: func(in *inputs) {
 				in.captured.Routes = []upstream.Route{
-					{Domain: name(t, "corp.example"), Servers: servers(t, "10.8.0.1")},
-					{Domain: name(t, "vpn.example"), Servers: servers(t, "10.8.0.1")},
+					{Domain: dnsname.MustParse("corp.example"), Servers: servers("10.8.0.1")},
+					{Domain: dnsname.MustParse("vpn.example"), Servers: servers("10.8.0.1")},
 				}
 			},
 			listen:  "192.0.2.10:53",
@@ -139,7 +135,7 @@ func TestNewServing(t *testing.T) {
 		},
 		{
 			name:     "an upstream that sends our queries back is left out",
-			change:   func(in *inputs) { in.looping = map[nameserver.Server]struct{}{servers(t, "10.0.0.2")[0]: {}} },
+			change:   func(in *inputs) { in.looping = map[nameserver.Server]struct{}{servers("10.0.0.2")[0]: {}} },
 			listen:   "192.0.2.10:53",
 			routes:   ".=10.0.0.3",
 			sources:  []string{"NetworkManager eth0"},
@@ -149,7 +145,7 @@ func TestNewServing(t *testing.T) {
 			name:    "a domain route whose only server loops stays, and fails: its names must not leak",
 			nodeDNS: "routes:\n  - {domain: corp.example, servers: [198.51.100.1]}\n",
 			change: func(in *inputs) {
-				in.looping = map[nameserver.Server]struct{}{servers(t, "198.51.100.1")[0]: {}}
+				in.looping = map[nameserver.Server]struct{}{servers("198.51.100.1")[0]: {}}
 			},
 			listen:   "192.0.2.10:53",
 			routes:   "corp.example.= .=10.0.0.2,10.0.0.3",

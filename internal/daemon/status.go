@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/node-dns/node-dns/internal/control"
-	"github.com/node-dns/node-dns/internal/dnsserver"
 	"github.com/node-dns/node-dns/internal/forward"
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/resolvconf"
@@ -30,13 +29,16 @@ func (d *Daemon) Status() control.Status {
 		ResolvConf: d.resolvConfStatus(),
 		Cache:      d.cacheStatus(),
 		Queries:    d.queryStatus(),
-		Problems:   slices.Clone(s.problems),
-		Notes:      []string{},
+		Problems:   slices.Clone(*d.problems.Load()),
+		Notes:      append([]string{}, s.notes...),
 	}
 	status.Problems = append(status.Problems, found(status)...)
 	status.Ready = isReady(status)
+	if d.config.ConfigFile != "" {
+		status.Notes = append(status.Notes, "serving by "+d.config.ConfigFile+", which origin-dns-dispatcher does not read: "+
+			"the host's files follow /etc/node-dns/node-dns.yaml")
+	}
 	if view := d.host.Load(); view != nil {
-		status.Problems = append(status.Problems, view.state.Problems...)
 		status.Notes = append(status.Notes, view.plan.Warnings...)
 		for _, r := range view.plan.Selection.Refused {
 			status.Notes = append(status.Notes, "refused as an upstream: "+r.Text+" from "+string(r.Origin)+" ("+r.Reason+")")
@@ -57,7 +59,7 @@ func isReady(s control.Status) bool {
 // found are the problems that the status itself shows.
 func found(s control.Status) []string {
 	problems := []string{}
-	if len(s.Listeners) == 0 {
+	if len(s.Listeners) == 0 && s.Cluster.Domain != "" {
 		problems = append(problems, "listening nowhere: this node has no address yet")
 	}
 	for _, l := range s.Listeners {
@@ -87,33 +89,15 @@ func (d *Daemon) nodeStatus(s *serving) control.Node {
 	return node
 }
 
-// listenerStatus shows UDP and TCP of one address as one.
-func listenerStatus(listeners []dnsserver.Listener) []control.Listener {
-	all := []control.Listener{}
-	for _, l := range listeners {
-		address := l.Addr.String()
-		i := slices.IndexFunc(all, func(have control.Listener) bool { return have.Address == address })
-		if i < 0 {
-			all = append(all, control.Listener{Address: address})
-			i = len(all) - 1
-		}
-		if l.Err != "" {
-			all[i].Error = l.Err
-			continue
-		}
-		all[i].UDP = all[i].UDP || l.Proto == dnsserver.UDP
-		all[i].TCP = all[i].TCP || l.Proto == dnsserver.TCP
-	}
-	return all
-}
-
 func clusterStatus(s *serving) control.Cluster {
 	c := control.Cluster{
-		Domain: s.apexes[0].String(), Source: s.clusterSource,
+		Domain: s.config.ClusterDomain.String(), Source: s.clusterSource,
 		ReverseZones: []string{}, Servers: []string{},
 	}
-	for _, zone := range s.apexes[1:] {
-		c.ReverseZones = append(c.ReverseZones, zone.String())
+	for _, zone := range s.apexes {
+		if zone != s.config.ClusterDomain {
+			c.ReverseZones = append(c.ReverseZones, zone.String())
+		}
 	}
 	for _, server := range s.clusterDNS {
 		c.Servers = append(c.Servers, server.String())
@@ -142,10 +126,10 @@ func (d *Daemon) resolvConfStatus() control.ResolvConf {
 	if view == nil {
 		return status
 	}
-	// Read anew: the file is what libc reads now, not what it was at the last look.
-	file := hostdns.ReadFile(d.paths.host.Root, d.paths.host.ResolvConf)
-	text := resolvconf.Parse(file.Data)
-	status.Ours = hostdns.IsOurs(file.Data)
+	view = view.reread() // the file is what libc reads now, not what it was at the last look
+	file := view.state.ResolvConf.Data
+	text := resolvconf.Parse(file)
+	status.Ours = hostdns.IsOurs(file)
 	status.Owner = text.Owner()
 	for _, addr := range text.Nameservers() {
 		status.Nameservers = append(status.Nameservers, addr.String())
@@ -168,8 +152,8 @@ func (d *Daemon) cacheStatus() control.Cache {
 }
 
 func (d *Daemon) queryStatus() control.Queries {
-	stats := d.server.Stats()
+	stats, forwarded := d.server.Stats(), d.forward.Stats()
 	return control.Queries{
-		UDP: stats.UDPQueries, TCP: stats.TCPQueries, Shed: stats.Shed, Dropped: stats.Dropped, Panics: stats.Panics,
+		UDP: stats.UDPQueries, TCP: stats.TCPQueries, Shed: stats.Shed + forwarded.Shed, Dropped: stats.Dropped, Panics: stats.Panics,
 	}
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // lookAgain is how often the host is looked at though nothing called: no watch is perfect (a directory that did not
-// exist when watching began, a bus that lost a signal).
+// exist when watching began, a bus that lost a signal, no inotify instance left: 128 a user by default).
 const lookAgain = 30 * time.Second
 
 // hint says that something may have changed. It never blocks: one hint that waits stands for all that come after.
@@ -46,20 +46,21 @@ func (d *Daemon) watchFiles(ctx context.Context) error {
 		return fmt.Errorf("watching files: %w", err)
 	}
 	defer watcher.Close()
-	files := d.watchedFiles()
 	again := time.NewTicker(lookAgain)
 	defer again.Stop()
+	said := ""
 	for {
-		if err := watchDirectories(watcher, files); err != nil {
-			return err
+		files := d.watchedFiles()
+		if err := watchDirectories(watcher, files); err != nil && err.Error() != said {
+			said = err.Error()
+			d.log.Warn("not watching all files: their changes are seen when the host is looked at next", "error", err)
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-again.C:
-			d.hint("time")
+		case <-again.C: // directories that exist by now
 		case event := <-watcher.Events:
-			if slices.Contains(files, event.Name) && event.Op != fsnotify.Chmod {
+			if slices.Contains(files, filepath.Clean(event.Name)) && event.Op != fsnotify.Chmod {
 				d.hint("file: " + event.Name)
 			}
 		case err := <-watcher.Errors:
@@ -69,24 +70,35 @@ func (d *Daemon) watchFiles(ctx context.Context) error {
 }
 
 func (d *Daemon) watchedFiles() []string {
-	host := d.paths.host
-	return []string{
+	host, config := d.paths.host, d.config.Looker.Config
+	files := []string{
 		host.ResolvConf, host.Upstreams, host.Record, host.NodeResolvConf, host.NetworkManagerConf,
+		host.ResolvedUplinks, host.Facts,
+		config.NodeConfig, config.Bootstrap, config.Kubelet, config.NodeDNS,
 	}
+	if d.config.ConfigFile != "" {
+		files = append(files, filepath.Clean(d.config.ConfigFile))
+	}
+	if s := d.serving.Load(); s != nil && s.config.DNSRecursiveResolvConf != "" {
+		files = append(files, filepath.Clean(s.config.DNSRecursiveResolvConf))
+	}
+	return files
 }
 
 // watchDirectories adds the directories that exist and are not yet watched. One that may not be read is left to the look
-// that comes now and then, as one that does not exist is.
+// that comes now and then, as one that does not exist is. The error joins those of the others.
 func watchDirectories(watcher *fsnotify.Watcher, files []string) error {
 	watched := watcher.WatchList()
+	var errs []error
 	for _, file := range files {
 		dir := filepath.Dir(file)
 		if slices.Contains(watched, dir) {
 			continue
 		}
 		if err := watcher.Add(dir); err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, os.ErrPermission) {
-			return fmt.Errorf("watching %s: %w", dir, err)
+			errs = append(errs, fmt.Errorf("watching %s: %w", dir, err))
 		}
+		watched = append(watched, dir)
 	}
-	return nil
+	return errors.Join(errs...)
 }

@@ -14,20 +14,18 @@ func (s *story) title(text string) { s.say("\n== %s", text) }
 // show prints a file's text.
 func (s *story) show(text string) { fmt.Fprint(indented{s.Out}, text) }
 
-// check is a step that must not fail.
-func (s *story) check(what string, err error) {
-	s.step++
+// must is a step that is told only when it fails: its outcome is checked by what follows.
+func (s *story) must(what string, err error) {
 	if err != nil {
+		s.checks++
 		s.failed++
 		s.say("   FAILED  %s: %v", what, err)
-		return
 	}
-	s.say("   ok      %s", what)
 }
 
-// expect is a step that must come out as it should.
+// expect is a check: what came out must be what should.
 func (s *story) expect(what string, got, want any) {
-	s.step++
+	s.checks++
 	if got != want {
 		s.failed++
 		s.say("   FAILED  %s: got %v, expected %v", what, got, want)
@@ -36,10 +34,19 @@ func (s *story) expect(what string, got, want any) {
 	s.say("   ok      %s%s", what, shown(want))
 }
 
+// end says how many checks held, and returns ErrFailed when not all did.
+func (s *story) end() error {
+	if s.failed > 0 {
+		return fmt.Errorf("%w: %d of %d checks", ErrFailed, s.failed, s.checks)
+	}
+	s.say("\nAll %d checks hold. With --serve the daemon keeps running, for queries of your own.", s.checks)
+	return nil
+}
+
 // shown is a value short enough to print behind what it is.
 func shown(value any) string {
 	text := fmt.Sprint(value)
-	if value == true || strings.Contains(text, "\n") {
+	if strings.Contains(text, "\n") {
 		return ""
 	}
 	return ": " + text

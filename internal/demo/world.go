@@ -137,11 +137,7 @@ func dnsmasqForm(server *dnstest.Server) string {
 
 // networkManager says over D-Bus what it says to its hook.
 func (w *world) networkManager(context.Context) (nm.Snapshot, error) {
-	domain, err := dnsname.Parse("corp.example")
-	if err != nil {
-		return nm.Snapshot{}, err
-	}
-	config := nm.DNSConfig{Interface: "eth0", Connection: "System eth0", Domains: []nm.Domain{{Name: domain}}}
+	config := nm.DNSConfig{Interface: "eth0", Connection: "System eth0", Domains: []nm.Domain{{Name: dnsname.MustParse("corp.example")}}}
 	for _, server := range w.upstreams {
 		config.Nameservers = append(config.Nameservers, nameserver.Server{Addr: server.Addr()})
 	}
@@ -166,7 +162,7 @@ func (w *world) looker() hostdns.Looker {
 func (w *world) runner() hostdns.Runner {
 	return hostdns.Runner{
 		Looker: w.looker(),
-		Applier: hostdns.Applier{Answers: func(ctx context.Context, _ netip.AddrPort, patient bool) error {
+		Applier: hostdns.Applier{Answers: func(ctx context.Context, _ netip.AddrPort, patient bool) (string, error) {
 			return hostdns.Probe(ctx, w.listen, patient)
 		}},
 	}

@@ -62,6 +62,16 @@ func Parse(s string) (Name, error) {
 	return Name{text: strings.ToLower(s)}, nil
 }
 
+// MustParse is Parse for a text that is known to be a name; it panics when it is
+// none.
+func MustParse(s string) Name {
+	name, err := Parse(s)
+	if err != nil {
+		panic(err)
+	}
+	return name
+}
+
 func checkLabels(body string) error {
 	start := 0
 	for i := 0; i <= len(body); i++ {

@@ -190,3 +190,15 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestMustParse(t *testing.T) {
+	if got := MustParse("A.example").String(); got != "a.example." {
+		t.Errorf("got %q", got)
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("no panic")
+		}
+	}()
+	MustParse("a b")
+}

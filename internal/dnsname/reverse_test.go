@@ -74,21 +74,36 @@ func TestReverseZones(t *testing.T) {
 	}
 }
 
+// addrOf is an address of any octets: the first 16, or else the first four, with zeros for those that are missing.
+func addrOf(octets []byte) netip.Addr {
+	if len(octets) >= 16 {
+		return netip.AddrFrom16([16]byte(octets))
+	}
+	var four [4]byte
+	copy(four[:], octets)
+	return netip.AddrFrom4(four)
+}
+
 // Every address has its PTR records in exactly one of the zones when the prefix
-// has it, and in none otherwise; at /25 there are the most.
+// has it, and in none otherwise; at /25 there are the most. An IPv4-mapped
+// address is its IPv4 address here too.
 func FuzzReverseZones(f *testing.F) {
 	f.Add([]byte{10, 0, 0, 0}, byte(14), []byte{10, 3, 255, 255})
 	f.Add([]byte{10, 0, 0, 0}, byte(25), []byte{10, 0, 0, 128})
-	f.Add(netip.MustParseAddr("2001:db8::").AsSlice(), byte(29), netip.MustParseAddr("2001:dbf::1").AsSlice())
-	f.Fuzz(func(t *testing.T, base []byte, bits byte, other []byte) {
-		baseAddr, ok1 := netip.AddrFromSlice(base)
-		addr, ok2 := netip.AddrFromSlice(other)
-		if !ok1 || !ok2 || baseAddr.Is4In6() || addr.Is4In6() {
-			t.Skip()
+	for _, base := range []string{"2001:db8::", "::ffff:10.0.0.0", "::"} {
+		for _, bits := range []byte{0, 29, 90, 96, 107, 128, 129} {
+			f.Add(netip.MustParseAddr(base).AsSlice(), bits, netip.MustParseAddr("2001:dbf::1").AsSlice())
+			f.Add(netip.MustParseAddr(base).AsSlice(), bits, netip.MustParseAddr("::ffff:10.31.0.1").AsSlice())
 		}
-		prefix := netip.PrefixFrom(baseAddr, int(bits))
+	}
+	f.Fuzz(func(t *testing.T, base []byte, bits byte, other []byte) {
+		prefix, addr := netip.PrefixFrom(addrOf(base), int(bits)), addrOf(other)
+		wanted := prefix
+		if prefix.Addr().Is4In6() && bits >= 96 {
+			wanted = netip.PrefixFrom(prefix.Addr().Unmap(), int(bits)-96)
+		}
 		zones := ReverseZones(prefix)
-		if len(zones) > 128 || prefix.IsValid() && len(zones) == 0 {
+		if len(zones) > 128 || wanted.IsValid() != (len(zones) > 0) {
 			t.Fatalf("%v has %d zones", prefix, len(zones))
 		}
 		count := 0
@@ -100,7 +115,7 @@ func FuzzReverseZones(f *testing.F) {
 				count++
 			}
 		}
-		if want := map[bool]int{true: 1}[prefix.Contains(addr)]; count != want {
+		if want := map[bool]int{true: 1}[wanted.Contains(addr.Unmap())]; count != want {
 			t.Fatalf("%v is in %d of the zones of %v, want %d", addr, count, prefix, want)
 		}
 	})

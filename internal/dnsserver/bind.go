@@ -61,9 +61,7 @@ func (s *Server) bind(want, addr netip.AddrPort, proto Proto) *binding {
 	if !addr.Addr().IsUnspecified() {
 		err = s.open(b)
 	}
-	if err != nil {
-		b.err = fmt.Errorf("listening on %s %s: %w", proto, addr, withoutAddress(err))
-	}
+	b.err = reasonOf(err)
 	return b
 }
 
@@ -113,11 +111,14 @@ func controlUDP(network, _ string, c syscall.RawConn) error {
 	})
 }
 
-// withoutAddress leaves out of a net error what is said beside it.
-func withoutAddress(err error) error {
+// reasonOf leaves out of a net error what is said beside it, and says what is missing where that is known.
+func reasonOf(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) {
-		return op.Err
+		err = op.Err
+	}
+	if errors.Is(err, unix.EACCES) {
+		return fmt.Errorf("%w (a port below 1024 takes root or CAP_NET_BIND_SERVICE)", err)
 	}
 	return err
 }

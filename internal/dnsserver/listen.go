@@ -15,7 +15,7 @@ type Listener struct {
 	// Addr is where it listens; the port that Listen was given may have been 0.
 	Addr  netip.AddrPort
 	Proto Proto
-	Err   string // why it does not listen; "" when it does
+	Err   string // why it does not listen, without the address; "" when it does
 }
 
 // binding is one address and transport that is wanted, with its socket unless
@@ -60,7 +60,9 @@ func (s *Server) Listen(addrs []netip.AddrPort) error {
 	for _, want := range canonical(addrs) {
 		for _, b := range s.bindBoth(want, have) {
 			next = append(next, b)
-			errs = append(errs, b.err)
+			if b.err != nil {
+				errs = append(errs, fmt.Errorf("listening on %s %s: %w", b.proto, b.actual, b.err))
+			}
 		}
 	}
 	s.mu.Lock()

@@ -20,6 +20,7 @@ var ErrStopped = errors.New("the server is stopped")
 // called from any goroutine.
 type Server struct {
 	cfg      Config
+	places   atomic.Int64 // how many queries may be handled at once
 	counters counters
 	buffers  sync.Pool // *[]byte of bufferSize, to pack responses into
 	conns    *connTable
@@ -42,6 +43,7 @@ const bufferSize = 4096
 func New(cfg Config) *Server {
 	s := &Server{cfg: cfg.withDefaults()}
 	s.queries, s.cancel = context.WithCancel(context.Background())
+	s.places.Store(int64(s.cfg.MaxInFlight))
 	s.conns = newConnTable(s.cfg.MaxTCP, s.cfg.MaxTCPPerClient)
 	s.buffers.New = func() any {
 		b := make([]byte, bufferSize)
@@ -50,9 +52,14 @@ func New(cfg Config) *Server {
 	return s
 }
 
+// SetMaxInFlight replaces Config.MaxInFlight. What is being handled stays, also beyond the bound.
+func (s *Server) SetMaxInFlight(n int) {
+	s.places.Store(int64(Config{MaxInFlight: n}.withDefaults().MaxInFlight))
+}
+
 // enter takes one of the MaxInFlight places; who got one must leave.
 func (s *Server) enter() bool {
-	if s.counters.inFlight.Add(1) > int64(s.cfg.MaxInFlight) {
+	if s.counters.inFlight.Add(1) > s.places.Load() {
 		s.leave()
 		return false
 	}

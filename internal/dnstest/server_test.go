@@ -12,6 +12,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/dnstest"
+	"github.com/node-dns/node-dns/internal/lab"
 )
 
 // TestDownAndUp holds that a server that is down refuses as a closed port does, and comes back where it was.
@@ -56,7 +57,7 @@ func TestDownHoldsThePort(t *testing.T) {
 		t.Run(text, func(t *testing.T) {
 			server, err := dnstest.StartAt(netip.MustParseAddrPort(text), world)
 			if errors.Is(err, syscall.EADDRNOTAVAIL) || errors.Is(err, syscall.EAFNOSUPPORT) {
-				t.Skipf("this machine has no such address: %v", err)
+				lab.Skip(t, "this machine has no such address: %v", err)
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -113,7 +114,7 @@ func TestStartAtOtherAddresses(t *testing.T) {
 		t.Run(text, func(t *testing.T) {
 			server, err := dnstest.StartAt(netip.MustParseAddrPort(text), world)
 			if errors.Is(err, syscall.EADDRNOTAVAIL) || errors.Is(err, syscall.EAFNOSUPPORT) {
-				t.Skipf("this machine has no such address: %v", err)
+				lab.Skip(t, "this machine has no such address: %v", err)
 			}
 			if err != nil {
 				t.Fatal(err)

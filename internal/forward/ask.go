@@ -39,6 +39,7 @@ func (f *Forward) ask(ctx context.Context, q question, r *route) (*dns.Msg, *ser
 			round.ended(o)
 		case <-timer.C:
 			round.current.to.timedOut(f.tryTimeout)
+			f.check(round.current.to)
 			round.timedOut()
 		case <-ctx.Done():
 			return round.result(q)
@@ -63,6 +64,26 @@ func (f *Forward) probe(s *server, q question) {
 	})
 }
 
+// check asks a server that was silent for the root's nameservers, which every nameserver knows or refuses to say, in half
+// the time of a try. So one whose clients ask for names that take it longer than a try is not taken for dead: it went down
+// and up in the log, and out of turn, all the time. One that is dead is found out half a try later for it.
+func (f *Forward) check(s *server) {
+	if !s.startCheck() {
+		return
+	}
+	f.work.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), f.tryTimeout/2)
+		defer cancel()
+		q := question{name: ".", qtype: dns.TypeNS, qclass: dns.ClassINET, rd: true}
+		_, err := f.try(ctx, q, attempt{to: s})
+		silent := err != nil && ctx.Err() != nil
+		s.endCheck(silent)
+		if silent {
+			s.timedOut(f.tryTimeout / 2)
+		}
+	})
+}
+
 // try asks one server once, which takes up to three messages: over TCP when the
 // response was truncated, without EDNS when the server does not take it.
 func (f *Forward) try(ctx context.Context, q question, a attempt) (*dns.Msg, error) {
@@ -74,6 +95,9 @@ func (f *Forward) try(ctx context.Context, q question, a attempt) (*dns.Msg, err
 		msg, err = f.exchange(ctx, q, a.to, withoutEDNS)
 	}
 	if err != nil {
+		if isLocal(err) {
+			f.starved(err)
+		}
 		if ctx.Err() == nil {
 			a.to.failed(err)
 		}
@@ -95,6 +119,14 @@ func (f *Forward) try(ctx context.Context, q question, a attempt) (*dns.Msg, err
 		keepErrors(msg, opt)
 	}
 	return msg, nil
+}
+
+// starved accounts for a try that this host had no socket for, which is no server's fault. It logs the 1st, 2nd, 4th, 8th …:
+// where descriptors are short, each query of a client may be one.
+func (f *Forward) starved(err error) {
+	if n := f.counts.starved.Add(1); n&(n-1) == 0 {
+		f.log.Error("no socket to ask a nameserver from", "error", shortReason(err), "times", n)
+	}
 }
 
 // exchange sends the question to s and returns the response to it, whole.

@@ -23,7 +23,7 @@ var errTimeout = errors.New("timed out")
 var (
 	ErrNoServers  = errors.New("no nameserver is known")
 	ErrNoResponse = errors.New("no nameserver responded")
-	ErrShed       = errors.New("too many questions in flight")
+	ErrShed       = errors.New("too many questions in flight") // or no socket for one more
 )
 
 // result is what the client gets when no response was final.
@@ -34,6 +34,10 @@ func (r *round) result(q question) (*dns.Msg, *server, error) {
 	}
 	if r.fresh {
 		r.misses = append(r.misses, outcome{attempt: r.current, err: errTimeout})
+	}
+	isRemote := func(o outcome) bool { return !isLocal(o.err) }
+	if len(r.misses) > 0 && !slices.ContainsFunc(r.misses, isRemote) {
+		return nil, nil, extended(dns.ExtendedErrorCodeOther, "no socket to ask from: "+r.misses[0].reason(), q, ErrShed)
 	}
 	code, text := explain(r.misses)
 	return nil, nil, extended(code, text, q, ErrNoResponse)
@@ -115,6 +119,11 @@ func isLocal(err error) bool {
 	return false
 }
 
+// isSilence reports whether nothing came from a server.
+func isSilence(err error) bool {
+	return errors.Is(err, errTimeout) || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded)
+}
+
 // isNetwork reports whether the network said that a server is out of reach.
 func isNetwork(err error) bool {
 	var errno syscall.Errno
@@ -128,7 +137,7 @@ func shortReason(err error) string {
 	var errno syscall.Errno
 	var certificate *tls.CertificateVerificationError
 	switch {
-	case errors.Is(err, errTimeout), errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
+	case isSilence(err):
 		return errTimeout.Error()
 	case errors.As(err, &errno):
 		return errno.Error()

@@ -35,9 +35,8 @@ type flight struct {
 
 // flights are the questions in flight.
 type flights struct {
-	max int
-
 	mu     sync.Mutex // guards what follows
+	max    int
 	byKey  map[flightKey]*flight
 	closed bool
 }

@@ -159,6 +159,32 @@ func TestShedAtTheBound(t *testing.T) {
 	}
 }
 
+// The bound may change while questions are in flight; dnsForwardMax was read at the start alone.
+func TestMovingTheBound(t *testing.T) {
+	g := newGate(t)
+	f := newForward(t, func(c *Config) { patient(c); c.MaxInFlight = 1 }, g.address)
+	var clients sync.WaitGroup
+	ask := func(name string) {
+		clients.Go(func() {
+			if _, _, err := askFor(t, f, name, dns.TypeA); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
+		await(t, name, func() bool { return f.Stats().InFlight == int(name[1]-'0') })
+	}
+	ask("n1.example.")
+	f.SetMaxInFlight(2)
+	ask("n2.example.")
+	f.SetMaxInFlight(1)
+	if _, _, err := askFor(t, f, "n3.example.", dns.TypeA); !errors.Is(err, ErrShed) {
+		t.Errorf("beyond the lower bound: %v", err)
+	}
+	f.SetMaxInFlight(0) // the default
+	ask("n3.example.")
+	g.open()
+	clients.Wait()
+}
+
 // Who gives up leaves the others alone; the last to leave ends the question.
 func TestClientsThatLeave(t *testing.T) {
 	g := newGate(t)

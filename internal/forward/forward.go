@@ -12,6 +12,7 @@ package forward
 import (
 	"context"
 	"crypto/x509"
+	"errors"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -30,6 +31,10 @@ const (
 	defaultTryTimeout  = 800 * time.Millisecond
 	defaultDeadline    = 4 * time.Second // below the 5 s after which glibc asks again (resolv.conf(5), timeout)
 )
+
+// SocketsPerQuestion is how many sockets one question holds at most with the default times: each try has its own, and is
+// waited for until the deadline; and one more asks a server that is down.
+const SocketsPerQuestion = int(defaultDeadline/defaultTryTimeout) + 1
 
 // A Route says which nameservers are asked for the names of a domain.
 type Route struct {
@@ -99,10 +104,7 @@ func New(c Config) *Forward {
 	if f.log == nil {
 		f.log = slog.New(slog.DiscardHandler)
 	}
-	f.flights.max = c.MaxInFlight
-	if f.flights.max <= 0 {
-		f.flights.max = defaultMaxInFlight
-	}
+	f.SetMaxInFlight(c.MaxInFlight)
 	f.flights.byKey = make(map[flightKey]*flight)
 	f.table.Store(&table{})
 	f.SetRoutes(c.Routes)
@@ -140,10 +142,23 @@ func (f *Forward) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, e
 		return nil, gaveUp(asked, r, ctx.Err())
 	}
 	if fl.err != nil {
+		if errors.Is(fl.err, ErrShed) {
+			f.counts.shed.Add(1)
+		}
 		return nil, fl.err
 	}
 	q.AnsweredBy = fl.from.Server
 	return fl.responseTo(q), nil
+}
+
+// SetMaxInFlight replaces Config.MaxInFlight. What is in flight already stays, also beyond the bound.
+func (f *Forward) SetMaxInFlight(n int) {
+	if n <= 0 {
+		n = defaultMaxInFlight
+	}
+	f.flights.mu.Lock()
+	defer f.flights.mu.Unlock()
+	f.flights.max = n
 }
 
 // Close fails what is in flight, closes all connections and waits until nothing

@@ -10,7 +10,7 @@ type State string
 const (
 	Unknown State = "unknown" // has neither responded nor failed often enough
 	Up      State = "up"      // responded last
-	Down    State = "down"    // failed failuresToDown times in a row
+	Down    State = "down"    // failed failuresToDown times in a row, and did not answer the check either
 )
 
 const (
@@ -18,8 +18,11 @@ const (
 	rttWeight      = 8 // RFC 6298 section 2: a new sample counts an eighth
 	firstProbe     = time.Second
 	longestProbe   = 15 * time.Second
+	betweenChecks  = time.Second
 	plainToAvoid   = 3
 	plainFor       = 15 * time.Minute // as long as unbound remembers (infra-host-ttl)
+	tellBurst      = 4                // changes that are logged as they come
+	tellEvery      = time.Minute      // between those after them
 )
 
 // health is the account of one server. It knows no clock and no lock; its users
@@ -37,45 +40,79 @@ type health struct {
 	nextProbe time.Time
 	backoff   time.Duration
 
+	checking      bool
+	nextCheck     time.Time
+	silentToCheck bool // since the last response
+
+	told     State     // what the log says last
+	untold   int       // changes of state since then
+	tellFull time.Time // when tellBurst changes may be logged at once again
+
 	knowsEDNS bool // an OPT record came from it
 	plainOnly int  // questions in a row that it answered only without EDNS
 	plainTill time.Time
 }
 
-// succeeded accounts for a response that took rtt, and reports whether the server
-// came up that was down.
-func (h *health) succeeded(rtt time.Duration, now time.Time) (cameUp bool) {
+// succeeded accounts for a response that took rtt.
+func (h *health) succeeded(rtt time.Duration, now time.Time) {
 	if h.rtt == 0 {
 		h.rtt = rtt
 	} else {
 		h.rtt += (rtt - h.rtt) / rttWeight
 	}
-	h.inRow, h.backoff = 0, 0
-	cameUp = h.state == Down
+	h.inRow, h.backoff, h.silentToCheck = 0, 0, false
 	h.become(Up, now)
-	return cameUp
 }
 
-// failed accounts for a try without a response, and reports whether the server
-// went down by it.
-func (h *health) failed(reason string, now time.Time) (wentDown bool) {
+// failed accounts for a try without a response. silent means that nothing came at all: that may be the name, whose own
+// nameservers the server waits for, and takes a server down only when it was silent to the check too.
+func (h *health) failed(reason string, silent bool, now time.Time) {
 	h.failures++
 	h.inRow++
 	h.lastError = reason
-	if h.inRow < failuresToDown || h.state == Down {
-		return false
+	if h.inRow < failuresToDown || h.state == Down || silent && !h.silentToCheck {
+		return
 	}
 	h.become(Down, now)
 	h.knowsEDNS = false // what answers there next may be another server
 	h.backoff = firstProbe
 	h.nextProbe = now.Add(firstProbe)
-	return true
 }
 
 func (h *health) become(state State, now time.Time) {
 	if h.state != state {
 		h.state, h.since = state, now
+		h.untold++
 	}
+}
+
+// startCheck reports whether the server, which was just silent, is to be asked a question that every nameserver answers
+// at once. If so the check counts as begun.
+func (h *health) startCheck(now time.Time) bool {
+	if h.state == Down || h.checking || h.silentToCheck || now.Before(h.nextCheck) {
+		return false
+	}
+	h.checking = true
+	h.nextCheck = now.Add(betweenChecks)
+	return true
+}
+
+// tell returns what the log is to say: a state that it does not say yet, and how many changes led to it. One that comes and
+// goes is told of once a minute: it is the next response or failure after that which tells.
+func (h *health) tell(now time.Time) (state State, changes int) {
+	if h.told == "" && h.state == Up {
+		h.told, h.untold = Up, 0 // that the first response comes is no news
+	}
+	if h.state == h.told || h.state == Unknown || h.tellFull.Sub(now) > (tellBurst-1)*tellEvery {
+		return "", 0
+	}
+	if h.tellFull.Before(now) {
+		h.tellFull = now
+	}
+	h.tellFull = h.tellFull.Add(tellEvery)
+	changes = h.untold
+	h.told, h.untold = h.state, 0
+	return h.state, changes
 }
 
 // startProbe reports whether a live question is due to be sent to the server

@@ -1,13 +1,15 @@
 package forward
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 )
 
 // What a server did, and what is thought of it then.
 func TestHealth(t *testing.T) {
-	const ok, fail = "ok", "fail"
+	const ok, fail, silent, check = "ok", "fail", "silent", "silent to the check"
 	rows := []struct {
 		name   string
 		events []string
@@ -23,6 +25,11 @@ func TestHealth(t *testing.T) {
 		{"three failures not in a row", []string{fail, fail, ok, fail}, Up, 1},
 		{"down, then a response", []string{fail, fail, fail, fail, ok}, Up, 0},
 		{"down again", []string{fail, fail, fail, ok, fail, fail, fail}, Down, 3},
+		// Names that take the server longer than a try took it down, and their late answers up again.
+		{"silent to names alone", []string{ok, silent, silent, silent, silent}, Up, 4},
+		{"silent to the check too", []string{ok, silent, check, silent, silent}, Down, 3},
+		{"silent to a check before it answered", []string{silent, check, ok, silent, silent, silent}, Up, 3},
+		{"the network says it is gone", []string{ok, silent, fail, fail}, Down, 3},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
@@ -31,14 +38,13 @@ func TestHealth(t *testing.T) {
 			for _, event := range row.events {
 				now = now.Add(time.Second)
 				before := h.state
-				changed := false
-				if event == ok {
-					changed = h.succeeded(10*time.Millisecond, now)
-				} else {
-					changed = h.failed("timed out", now)
-				}
-				if changed != (before != h.state && (h.state == Down || before == Down)) {
-					t.Errorf("%s: reported change %v from %s to %s", event, changed, before, h.state)
+				switch event {
+				case ok:
+					h.succeeded(10*time.Millisecond, now)
+				case check:
+					h.silentToCheck = true
+				default:
+					h.failed("timed out", event == silent, now)
 				}
 				if before != h.state && h.since != now {
 					t.Errorf("%s: %s since %v", event, h.state, h.since)
@@ -51,6 +57,46 @@ func TestHealth(t *testing.T) {
 	}
 }
 
+// A server that comes and goes every second is told of four times, then once a minute, and how often it changed.
+func TestTelling(t *testing.T) {
+	start := time.Unix(1000, 0)
+	h := health{state: Unknown, since: start}
+	var told []string
+	for second := range 150 {
+		now := start.Add(time.Duration(second) * time.Second)
+		if second%2 == 1 {
+			for range failuresToDown {
+				h.failed("connection refused", false, now)
+			}
+		} else {
+			h.succeeded(time.Millisecond, now)
+		}
+		if state, changes := h.tell(now); state != "" {
+			told = append(told, fmt.Sprintf("%d %s %d", second, state, changes))
+		}
+	}
+	want := []string{"1 down 1", "2 up 1", "3 down 1", "4 up 1", "61 down 57", "122 up 61"}
+	if !slices.Equal(told, want) {
+		t.Errorf("told %q, want %q", told, want)
+	}
+}
+
+func TestChecks(t *testing.T) {
+	now := time.Unix(1000, 0)
+	var h health
+	if !h.startCheck(now) || h.startCheck(now) {
+		t.Error("not one check of a server that was silent")
+	}
+	h.checking = false
+	if h.startCheck(now.Add(betweenChecks-1)) || !h.startCheck(now.Add(betweenChecks)) {
+		t.Error("not one check in a while")
+	}
+	h.checking, h.silentToCheck = false, true
+	if h.startCheck(now.Add(time.Hour)) {
+		t.Error("a check of a server that was silent to one, and said nothing since")
+	}
+}
+
 func TestProbesBackOff(t *testing.T) {
 	now := time.Unix(1000, 0)
 	h := health{state: Up}
@@ -58,7 +104,7 @@ func TestProbesBackOff(t *testing.T) {
 		t.Error("probe of a server that is up")
 	}
 	for range failuresToDown {
-		h.failed("timed out", now)
+		h.failed("connection refused", false, now)
 	}
 	var at []time.Duration
 	for second := range 60 {

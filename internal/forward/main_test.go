@@ -1,10 +1,8 @@
 package forward
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
-	"sync"
 	"testing"
 	"time"
 
@@ -12,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/node-dns/node-dns/internal/dnstest"
+	"github.com/node-dns/node-dns/internal/lab"
 	"github.com/node-dns/node-dns/internal/nameserver"
 )
 
@@ -110,26 +109,9 @@ func stateOf(f *Forward, s nameserver.Server) ServerStatus {
 	return ServerStatus{}
 }
 
-// logText collects a log.
-type logText struct {
-	mu   sync.Mutex // guards text
-	text bytes.Buffer
-}
-
-func (l *logText) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logText) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
-func (l *logText) logger() *slog.Logger {
-	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+// logger writes to text, without what differs from run to run.
+func logger(text *lab.Text) *slog.Logger {
+	return slog.New(slog.NewTextHandler(text, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey || a.Key == "rtt" {
 			return slog.Attr{}
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"slices"
 
 	"github.com/miekg/dns"
 )
@@ -50,8 +51,26 @@ func decode(sent, msg []byte) (*dns.Msg, error) {
 	if len(m.Answer) != count(msg, 6) || len(m.Ns) != count(msg, 8) || len(m.Extra) != count(msg, 10) {
 		return nil, errMalformed
 	}
+	if slices.ContainsFunc(m.Answer, isEmpty) || slices.ContainsFunc(m.Ns, isEmpty) || slices.ContainsFunc(m.Extra, isEmpty) {
+		return nil, errMalformed
+	}
 	limitTTLs(m)
 	return m, nil
+}
+
+// isEmpty reports whether a record lacks its RDATA. Only updates have such
+// records (RFC 2136 section 2.4), and miekg/dns reads them everywhere: an A
+// record without an address, a SOA that it writes again, for the client, with
+// RDATA that ends early.
+func isEmpty(rr dns.RR) bool {
+	if rr.Header().Rdlength > 0 {
+		return false
+	}
+	switch rr.(type) {
+	case *dns.OPT, *dns.NULL, *dns.APL, *dns.TXT, *dns.RFC3597:
+		return false
+	}
+	return true
 }
 
 func checkHeader(sent, msg []byte) error {

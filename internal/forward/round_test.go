@@ -20,10 +20,7 @@ func testServers(t testing.TB, n int) []*server {
 	t.Helper()
 	var all []*server
 	for i := range n {
-		address, err := nameserver.Parse(fmt.Sprintf("192.0.2.%d", i+1))
-		if err != nil {
-			t.Fatal(err)
-		}
+		address := nameserver.MustParse(fmt.Sprintf("192.0.2.%d", i+1))
 		all = append(all, newServer(address, &Forward{log: slog.New(slog.DiscardHandler)}))
 	}
 	return all

@@ -1,6 +1,7 @@
 package forward
 
 import (
+	"syscall"
 	"testing"
 
 	"github.com/miekg/dns"
@@ -9,39 +10,20 @@ import (
 	"github.com/node-dns/node-dns/internal/nameserver"
 )
 
-func mustName(t testing.TB, text string) dnsname.Name {
-	t.Helper()
-	n, err := dnsname.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
-
-func mustServer(t testing.TB, text string) nameserver.Server {
-	t.Helper()
-	s, err := nameserver.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
-func testRoute(t testing.TB, domain string, servers ...string) Route {
-	t.Helper()
-	r := Route{Domain: mustName(t, domain), Source: "test of " + domain}
+func testRoute(domain string, servers ...string) Route {
+	r := Route{Domain: dnsname.MustParse(domain), Source: "test of " + domain}
 	for _, s := range servers {
-		r.Servers = append(r.Servers, mustServer(t, s))
+		r.Servers = append(r.Servers, nameserver.MustParse(s))
 	}
 	return r
 }
 
 func TestMatchIsTheLongestSuffix(t *testing.T) {
 	f := New(Config{Routes: []Route{
-		testRoute(t, ".", "192.0.2.1"),
-		testRoute(t, "cluster.local", "192.0.2.2"),
-		testRoute(t, "svc.cluster.local"),
-		testRoute(t, "30.172.in-addr.arpa", "192.0.2.3"),
+		testRoute(".", "192.0.2.1"),
+		testRoute("cluster.local", "192.0.2.2"),
+		testRoute("svc.cluster.local"),
+		testRoute("30.172.in-addr.arpa", "192.0.2.3"),
 	}})
 	defer f.Close()
 	rows := []struct{ name, want string }{
@@ -70,18 +52,18 @@ func TestMatchIsTheLongestSuffix(t *testing.T) {
 }
 
 func TestMatchDoesNotAllocate(t *testing.T) {
-	f := New(Config{Routes: []Route{testRoute(t, ".", "192.0.2.1")}})
+	f := New(Config{Routes: []Route{testRoute(".", "192.0.2.1")}})
 	defer f.Close()
-	table, name := f.table.Load(), mustName(t, "a.b.c.d.example.com")
+	table, name := f.table.Load(), dnsname.MustParse("a.b.c.d.example.com")
 	if n := testing.AllocsPerRun(100, func() { table.match(name) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
 
 func TestNoRouteNoMatch(t *testing.T) {
-	f := New(Config{Routes: []Route{testRoute(t, "example", "192.0.2.1")}})
+	f := New(Config{Routes: []Route{testRoute("example", "192.0.2.1")}})
 	defer f.Close()
-	if r, ok := f.Match(mustName(t, "example.com")); ok {
+	if r, ok := f.Match(dnsname.MustParse("example.com")); ok {
 		t.Errorf("matched %v", r)
 	}
 	if r, ok := f.Match(dnsname.Name{}); ok {
@@ -90,40 +72,40 @@ func TestNoRouteNoMatch(t *testing.T) {
 }
 
 func TestSetRoutesJoinsAndCopies(t *testing.T) {
-	given := testRoute(t, "example", "192.0.2.1", "192.0.2.2", "192.0.2.1")
-	f := New(Config{Routes: []Route{given, testRoute(t, "EXAMPLE.", "192.0.2.2", "192.0.2.3"), {Servers: given.Servers[1:2]}}})
+	given := testRoute("example", "192.0.2.1", "192.0.2.2", "192.0.2.1")
+	f := New(Config{Routes: []Route{given, testRoute("EXAMPLE.", "192.0.2.2", "192.0.2.3"), {Servers: given.Servers[1:2]}}})
 	defer f.Close()
-	given.Servers[0] = mustServer(t, "6.6.6.6")
-	r, ok := f.Match(mustName(t, "a.example"))
-	if !ok || len(r.Servers) != 3 || r.Servers[0] != mustServer(t, "192.0.2.1") || r.Source != "test of example" {
+	given.Servers[0] = nameserver.MustParse("6.6.6.6")
+	r, ok := f.Match(dnsname.MustParse("a.example"))
+	if !ok || len(r.Servers) != 3 || r.Servers[0] != nameserver.MustParse("192.0.2.1") || r.Source != "test of example" {
 		t.Errorf("route %+v", r)
 	}
-	r.Servers[0] = mustServer(t, "6.6.6.6")
-	if r, _ := f.Match(mustName(t, "a.example")); r.Servers[0] != mustServer(t, "192.0.2.1") {
+	r.Servers[0] = nameserver.MustParse("6.6.6.6")
+	if r, _ := f.Match(dnsname.MustParse("a.example")); r.Servers[0] != nameserver.MustParse("192.0.2.1") {
 		t.Errorf("a caller changed the route: %+v", r)
 	}
-	if r, ok := f.Match(mustName(t, "other")); !ok || !r.Domain.IsRoot() {
+	if r, ok := f.Match(dnsname.MustParse("other")); !ok || !r.Domain.IsRoot() {
 		t.Errorf("the zero Name as a domain is %+v", r)
 	}
 }
 
 func TestServersKeepTheirHealth(t *testing.T) {
-	f := New(Config{Routes: []Route{testRoute(t, ".", "192.0.2.1", "192.0.2.2")}})
+	f := New(Config{Routes: []Route{testRoute(".", "192.0.2.1", "192.0.2.2")}})
 	defer f.Close()
 	for range failuresToDown {
-		f.table.Load().servers[mustServer(t, "192.0.2.1")].failed(errTimeout)
+		f.table.Load().servers[nameserver.MustParse("192.0.2.1")].failed(syscall.ECONNREFUSED)
 	}
-	f.SetRoutes([]Route{testRoute(t, "corp.example", "192.0.2.1"), testRoute(t, ".", "192.0.2.3", "192.0.2.1")})
+	f.SetRoutes([]Route{testRoute("corp.example", "192.0.2.1"), testRoute(".", "192.0.2.3", "192.0.2.1")})
 	got := f.Status()
-	if len(got) != 2 || got[0].Domain != mustName(t, "corp.example") || got[0].Source != "test of corp.example" {
+	if len(got) != 2 || got[0].Domain != dnsname.MustParse("corp.example") || got[0].Source != "test of corp.example" {
 		t.Fatalf("status %+v", got)
 	}
 	for _, s := range []ServerStatus{got[0].Servers[0], got[1].Servers[1]} {
-		if s.State != Down || s.Failures != failuresToDown || s.LastError != "timed out" || s.Since.IsZero() {
+		if s.State != Down || s.Failures != failuresToDown || s.LastError != "connection refused" || s.Since.IsZero() {
 			t.Errorf("status %+v", s)
 		}
 	}
-	if s := got[1].Servers[0]; s.State != Unknown || s.Server != mustServer(t, "192.0.2.3") {
+	if s := got[1].Servers[0]; s.State != Unknown || s.Server != nameserver.MustParse("192.0.2.3") {
 		t.Errorf("new server %+v", s)
 	}
 }

@@ -45,27 +45,38 @@ func (s *server) sent() { s.learn(func(h *health) { h.queries++ }) }
 
 // succeeded accounts for a response, whatever it says: who refuses is there.
 func (s *server) succeeded(rtt time.Duration) {
-	s.mu.Lock()
-	cameUp := s.health.succeeded(rtt, time.Now())
-	smoothed := s.health.rtt
-	s.mu.Unlock()
-	if cameUp {
-		s.log.Info("upstream up", "server", s.Server.String(), "rtt", smoothed)
-	}
+	s.account(func(h *health, now time.Time) { h.succeeded(rtt, now) })
 }
 
 // failed accounts for a try that ended with err. Faults of this host do not count.
 func (s *server) failed(err error) {
-	if isLocal(err) {
-		return
+	if !isLocal(err) {
+		s.account(func(h *health, now time.Time) { h.failed(shortReason(err), isSilence(err), now) })
 	}
-	reason := shortReason(err)
+}
+
+// account changes the account, and logs a change of state.
+func (s *server) account(change func(h *health, now time.Time)) {
 	s.mu.Lock()
-	wentDown := s.health.failed(reason, time.Now())
-	rtt := s.health.rtt
+	now := time.Now()
+	change(&s.health, now)
+	state, changes := s.health.tell(now)
+	rtt, reason := s.health.rtt, s.health.lastError
 	s.mu.Unlock()
-	if wentDown {
-		s.log.Warn("upstream down", "server", s.Server.String(), "error", reason, "rtt", rtt)
+	if state != "" {
+		s.tell(state, changes, reason, rtt)
+	}
+}
+
+func (s *server) tell(state State, changes int, reason string, rtt time.Duration) {
+	log := s.log.With("server", s.Server.String())
+	if changes > 1 {
+		log = log.With("changes", changes)
+	}
+	if state == Up {
+		log.Info("upstream up", "rtt", rtt)
+	} else {
+		log.Warn("upstream down", "error", reason, "rtt", rtt)
 	}
 }
 
@@ -87,6 +98,16 @@ func (s *server) startProbe() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.health.startProbe(time.Now())
+}
+
+func (s *server) startCheck() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.health.startCheck(time.Now())
+}
+
+func (s *server) endCheck(silent bool) {
+	s.learn(func(h *health) { h.checking, h.silentToCheck = false, silent })
 }
 
 func (s *server) endProbe() { s.learn(func(h *health) { h.probing = false }) }

@@ -55,14 +55,15 @@ func (s *server) status() ServerStatus {
 }
 
 type counts struct {
-	joined, shed, ignored, overTCP, withoutEDNS atomic.Uint64
+	joined, shed, starved, ignored, overTCP, withoutEDNS atomic.Uint64
 }
 
 // Stats are counters since New, and the questions in flight now.
 type Stats struct {
 	InFlight    int    `json:"inFlight"`
 	Joined      uint64 `json:"joined"`      // queries that shared the response to an equal one in flight
-	Shed        uint64 `json:"shed"`        // queries refused because MaxInFlight was reached
+	Shed        uint64 `json:"shed"`        // queries refused because MaxInFlight was reached, or this host had no socket
+	Starved     uint64 `json:"starved"`     // tries for which this host had no socket
 	Ignored     uint64 `json:"ignored"`     // messages that were no response to our query: forged, foreign or malformed
 	OverTCP     uint64 `json:"overTCP"`     // truncated responses asked for again over TCP
 	WithoutEDNS uint64 `json:"withoutEDNS"` // questions asked again without EDNS
@@ -74,6 +75,7 @@ func (f *Forward) Stats() Stats {
 		InFlight:    f.flights.count(),
 		Joined:      f.counts.joined.Load(),
 		Shed:        f.counts.shed.Load(),
+		Starved:     f.counts.starved.Load(),
 		Ignored:     f.counts.ignored.Load(),
 		OverTCP:     f.counts.overTCP.Load(),
 		WithoutEDNS: f.counts.withoutEDNS.Load(),

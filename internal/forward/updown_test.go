@@ -10,14 +10,15 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/dnstest"
+	"github.com/node-dns/node-dns/internal/lab"
 )
 
 // A server goes down, is asked last but never given up, is seen to be back, and is first
 // again; each change is one line in the log.
 func TestDownAndUp(t *testing.T) {
 	servers, addresses := startServers(t, 2)
-	log := new(logText)
-	f := newForward(t, func(c *Config) { patient(c); c.Log = log.logger() }, addresses...)
+	log := new(lab.Text)
+	f := newForward(t, func(c *Config) { patient(c); c.Log = logger(log) }, addresses...)
 	if from := mustAnswer(t, f); from != addresses[0] {
 		t.Fatalf("answered by %v", from)
 	}
@@ -68,6 +69,27 @@ func TestProbesHoldNobodyUp(t *testing.T) {
 		}
 	}
 	await(t, "the probe's failure", func() bool { return stateOf(f, addresses[0]).Failures == failures+1 })
+}
+
+// A server that is asked for names that take it longer than a try, and nothing else, stays up, and nothing is logged.
+func TestSlowNamesAreNotAServerDown(t *testing.T) {
+	servers, addresses := startServers(t, 2)
+	log := new(lab.Text)
+	f := newForward(t, func(c *Config) { c.TryTimeout = 250 * time.Millisecond; c.Log = logger(log) }, addresses...)
+	servers[0].SetFaultsFor("slow.example.", dnstest.Faults{Drop: true})
+	mustAnswer(t, f)
+	for range failuresToDown + 1 {
+		if _, from, err := askFor(t, f, "slow.example.", dns.TypeA); err != nil || from != addresses[1] {
+			t.Fatalf("from %v: %v", from, err)
+		}
+		await(t, "the check", func() bool { return servers[0].QueriesFor(".", dns.TypeNS) > 0 })
+	}
+	if from := mustAnswer(t, f); from != addresses[0] {
+		t.Errorf("another name: answered by %v", from)
+	}
+	if s := stateOf(f, addresses[0]); s.State != Up || log.String() != "" {
+		t.Errorf("%+v\n%s", s, log)
+	}
 }
 
 // All servers down: all are tried, and the first answer comes with the first server that is

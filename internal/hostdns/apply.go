@@ -20,7 +20,7 @@ const (
 	Kept     Verdict = "same"     // it was right already
 	Waiting  Verdict = "waiting"  // it will, once the local nameserver answers
 	Restored Verdict = "restored" // it has the original nameservers again
-	Held     Verdict = "held"     // left alone: Plan.Hold says why
+	Held     Verdict = "held"     // left as it is: Plan.Hold says why
 	Blocked  Verdict = "blocked"  // it cannot be written: read-only or immutable
 	Failed   Verdict = "failed"   // writing it failed otherwise
 )
@@ -28,13 +28,16 @@ const (
 // Applier carries Plans out. The zero value works on the host; a lock is the caller's business (see Lock).
 type Applier struct {
 	Writer atomicfile.Writer
-	// Answers asks whether the local nameserver answers; nil error: it does. Nil: Probe.
-	Answers func(ctx context.Context, nameserver netip.AddrPort, patient bool) error
+	// Answers asks whether the local nameserver answers, as Probe does; nil error: it does. Nil: Probe.
+	Answers func(ctx context.Context, nameserver netip.AddrPort, patient bool) (by string, err error)
+	// Progress is told what is written or asked; nil: nobody wants to know.
+	Progress *Progress
 }
 
 // Result is what came of a Plan.
 type Result struct {
 	ResolvConf Verdict
+	AnsweredBy string   // what the local nameserver calls itself; "" when it does not say, or was not asked
 	Silence    error    // why the local nameserver did not answer; nil when it did or was not asked
 	Written    []string // the paths that were changed, in order
 }
@@ -48,8 +51,9 @@ type Undo func() error
 func (a Applier) Apply(ctx context.Context, p Plan) (Result, Undo, error) {
 	sweepErr := a.sweep(p.Paths)
 	captured, captureErr := a.each(p.Capture)
-	steps, verdict, silence := a.choose(ctx, p)
-	if verdict == Written && captureErr != nil {
+	by, silence := a.ask(ctx, p)
+	steps, verdict := p.decide(silence == nil)
+	if verdict == Written && captureErr != nil && !p.Ours {
 		steps, verdict = nil, Held
 	}
 	if silence != nil && ctx.Err() != nil {
@@ -64,14 +68,15 @@ func (a Applier) Apply(ctx context.Context, p Plan) (Result, Undo, error) {
 		}
 	}
 	done := append(captured, pointed...)
-	result := Result{ResolvConf: verdict, Silence: silence, Written: done.paths()}
+	result := Result{ResolvConf: verdict, AnsweredBy: by, Silence: silence, Written: done.paths()}
 	return result, func() error { return a.undo(done) }, errors.Join(sweepErr, captureErr, err)
 }
 
 // sweep removes what a run that was killed left beside the files, wherever this run has nothing to write.
 func (a Applier) sweep(paths Paths) error {
 	var errs []error
-	for _, path := range []string{paths.ResolvConf, paths.Upstreams, paths.NodeResolvConf, paths.Original, paths.Record} {
+	for _, path := range []string{paths.ResolvConf, paths.Upstreams, paths.NodeResolvConf, paths.Original, paths.Record, paths.Facts} {
+		a.Progress.is("clearing up beside %s", path)
 		if err := a.Writer.Sweep(path); !atomicfile.Blocked(err) {
 			errs = append(errs, err)
 		}
@@ -79,33 +84,21 @@ func (a Applier) sweep(paths Paths) error {
 	return errors.Join(errs...)
 }
 
-// choose asks the local nameserver and says which steps follow from that.
-func (a Applier) choose(ctx context.Context, p Plan) (steps []Step, verdict Verdict, silence error) {
-	if p.Hold != "" {
-		return nil, Held, nil
+// ask asks the local nameserver, where anything depends on that. Only where resolv.conf names us already is a silent one
+// worth waiting for: it may be restarting.
+func (a Applier) ask(ctx context.Context, p Plan) (by string, silence error) {
+	if !p.asks() {
+		return "", nil
 	}
-	if !p.Nameserver.IsValid() {
-		return p.Silent, Restored, nil
-	}
-	silence = a.ask(ctx, p)
-	switch {
-	case silence != nil && len(p.Silent) == 0:
-		return nil, Waiting, silence
-	case silence != nil:
-		return p.Silent, Restored, silence
-	case len(p.Answers) == 0:
-		return nil, Kept, nil
-	}
-	return p.Answers, Written, nil
+	return a.probe(ctx, p.Nameserver, p.Ours)
 }
 
-func (a Applier) ask(ctx context.Context, p Plan) error {
-	answers := a.Answers
-	if answers == nil {
-		answers = Probe
+func (a Applier) probe(ctx context.Context, nameserver netip.AddrPort, patient bool) (by string, silence error) {
+	a.Progress.is("asking %v", nameserver)
+	if a.Answers == nil {
+		return Probe(ctx, nameserver, patient)
 	}
-	// Only where resolv.conf names us already is a silent nameserver worth waiting for: it may be restarting.
-	return answers(ctx, p.Nameserver, len(p.Silent) > 0)
+	return a.Answers(ctx, nameserver, patient)
 }
 
 // each takes every step, whatever becomes of the others, and returns those that changed something.
@@ -141,6 +134,7 @@ func (a Applier) all(steps []Step, path string) (done changes, err error) {
 }
 
 func (a Applier) step(step Step) (bool, error) {
+	a.Progress.is("writing %s", step.Path)
 	if step.Action != Remove {
 		if err := os.MkdirAll(filepath.Dir(step.Path), 0o755); err != nil {
 			return false, fmt.Errorf("making the directory of %s: %w", step.Path, err)

@@ -17,6 +17,7 @@ const (
 	etcNode       = "/etc/origin/node/resolv.conf"
 	varOriginal   = "/var/lib/node-dns/resolv.conf.orig"
 	varRecord     = "/var/lib/node-dns/upstreams.json"
+	varFacts      = "/var/lib/node-dns/node-config.json"
 )
 
 // TestApplyOrder is law 4: when the local nameserver is asked, it can know its upstreams; resolv.conf is still the old one.
@@ -24,7 +25,7 @@ func TestApplyOrder(t *testing.T) {
 	w := newTree(t, map[string]string{etcResolvConf: generated})
 	asked := 0
 	runner := w.runner()
-	runner.Applier.Answers = func(_ context.Context, nameserver netip.AddrPort, patient bool) error {
+	runner.Applier.Answers = func(_ context.Context, nameserver netip.AddrPort, patient bool) (string, error) {
 		asked++
 		if nameserver.String() != nodeIP+":53" || patient {
 			t.Errorf("asked %v, patient %v", nameserver, patient)
@@ -35,13 +36,13 @@ func TestApplyOrder(t *testing.T) {
 		if got := w.read(etcResolvConf); got != generated {
 			t.Errorf("resolv.conf says already\n%s", got)
 		}
-		return nil
+		return "", nil
 	}
 	_, result, err := runner.Apply(t.Context(), nm.Event{})
 	if err != nil || asked != 1 {
 		t.Errorf("asked %d times, error %v", asked, err)
 	}
-	want := strings.Join([]string{varRecord, etcUpstreams, etcNode, varOriginal, etcResolvConf}, " ")
+	want := strings.Join([]string{varFacts, varRecord, etcUpstreams, etcNode, varOriginal, etcResolvConf}, " ")
 	if got := w.written(result); got != want {
 		t.Errorf("written %s\nwant    %s", got, want)
 	}
@@ -58,11 +59,11 @@ func TestPatience(t *testing.T) {
 	for text, want := range map[string]bool{generated: false, oursText: true} {
 		w := newTree(t, map[string]string{etcResolvConf: text, etcUpstreams: "server=10.0.0.2\n"})
 		runner := w.runner()
-		runner.Applier.Answers = func(_ context.Context, _ netip.AddrPort, patient bool) error {
+		runner.Applier.Answers = func(_ context.Context, _ netip.AddrPort, patient bool) (string, error) {
 			if patient != want {
 				t.Errorf("patient %v for\n%s", patient, text)
 			}
-			return nil
+			return "", nil
 		}
 		if _, _, err := runner.Apply(t.Context(), nm.Event{}); err != nil {
 			t.Error(err)
@@ -100,6 +101,8 @@ func TestApplyWritesOnlyWhatChanged(t *testing.T) {
 // TestVerdicts: what a run says of resolv.conf, and what it does to it.
 func TestVerdicts(t *testing.T) {
 	captured := map[string]string{etcUpstreams: "server=10.0.0.2\nserver=10.0.0.3\n"}
+	faulty := func(w *tree) { w.put("/etc/node-dns/node-dns.yaml", "listen: [\n") }
+	noSpace := func(w *tree) { w.mkdir("/etc/origin/node/.resolv.conf.node-dns-tmp") }
 	tests := []struct {
 		name   string
 		text   string
@@ -112,18 +115,22 @@ func TestVerdicts(t *testing.T) {
 		{name: "it answers, and the file is right", text: oursText, want: Kept, after: oursText},
 		{name: "silent, and not ours", text: generated, silent: true, want: Waiting, after: generated},
 		{name: "silent, and ours", text: oursText, silent: true, want: Restored, after: generated},
-		{
-			name: "faulty configuration", text: generated, want: Held, after: generated,
-			spoil: func(w *tree) { w.put("/etc/node-dns/node-dns.yaml", "listen: [\n") },
-		},
+		{name: "faulty configuration", text: generated, want: Held, after: generated, spoil: faulty},
+		{name: "faulty configuration, ours, it answers", text: oursText, want: Held, after: oursText, spoil: faulty},
+		// Law 4 was broken by these two: whatever ours named was kept.
+		{name: "faulty configuration, ours, silent", text: oursText, silent: true, want: Restored, after: generated, spoil: faulty},
+		{name: "faulty configuration, ours, another address", text: ofAnotherNode, want: Written, after: oursText, spoil: faulty},
 		{
 			// What is lost with it is the kubelet's nameservers: the node is not sent here.
-			name: "one upstream file cannot be written", text: generated, want: Held, after: generated,
-			spoil: func(w *tree) { w.mkdir("/etc/origin/node/.resolv.conf.node-dns-tmp") },
+			name: "one upstream file cannot be written", text: generated, want: Held, after: generated, spoil: noSpace,
+		},
+		{
+			// The node is sent here already, to an address that it has no more.
+			name: "one upstream file cannot be written, ours, another address", text: ofAnotherNode, want: Written, after: oursText, spoil: noSpace,
 		},
 		{
 			name: "one upstream file cannot be written, and the way back", text: oursText, silent: true, want: Restored, after: generated,
-			spoil: func(w *tree) { w.mkdir("/etc/origin/node/.resolv.conf.node-dns-tmp") },
+			spoil: noSpace,
 		},
 	}
 	for _, test := range tests {
@@ -153,16 +160,26 @@ func TestVerdicts(t *testing.T) {
 
 // TestCaptureGoesOn: a file that cannot be written does not keep the others from it.
 func TestCaptureGoesOn(t *testing.T) {
-	for name, spoil := range map[string]func(w *tree){
-		"a file where a directory should be":        func(w *tree) { w.put("/var/lib/node-dns", "") },
-		"a directory in the temporary file's place": func(w *tree) { w.mkdir("/etc/dnsmasq.d/.origin-upstream-dns.conf.node-dns-tmp") },
-		"the last one": func(w *tree) { w.mkdir("/etc/origin/node/.resolv.conf.node-dns-tmp") },
-	} {
-		t.Run(name, func(t *testing.T) {
+	tests := []struct {
+		name    string
+		spoil   func(w *tree)
+		written string
+	}{
+		{"a file where a directory should be", func(w *tree) { w.put("/var/lib/node-dns", "") }, etcUpstreams + " " + etcNode},
+		{
+			"a directory in the temporary file's place",
+			func(w *tree) { w.mkdir("/etc/dnsmasq.d/.origin-upstream-dns.conf.node-dns-tmp") },
+			varFacts + " " + varRecord + " " + etcNode,
+		},
+		{"the first one", func(w *tree) { w.mkdir("/var/lib/node-dns/.node-config.json.node-dns-tmp") }, varRecord + " " + etcUpstreams + " " + etcNode},
+		{"the last one", func(w *tree) { w.mkdir("/etc/origin/node/.resolv.conf.node-dns-tmp") }, varFacts + " " + varRecord + " " + etcUpstreams},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
 			w := newTree(t, map[string]string{etcResolvConf: generated})
-			spoil(w)
+			test.spoil(w)
 			_, result, err := w.runner().Apply(t.Context(), nm.Event{})
-			if err == nil || result.ResolvConf != Held || len(result.Written) != 2 {
+			if err == nil || result.ResolvConf != Held || w.written(result) != test.written {
 				t.Errorf("%s, wrote %s: %v", result.ResolvConf, w.written(result), err)
 			}
 			if got := w.read(etcResolvConf); got != generated {
@@ -195,9 +212,9 @@ func TestTimeIsUpWhileAsking(t *testing.T) {
 	w := newTree(t, map[string]string{etcResolvConf: oursText, etcUpstreams: "server=10.0.0.2\n"})
 	ctx, cancel := context.WithCancel(t.Context())
 	runner := w.runner()
-	runner.Applier.Answers = func(ctx context.Context, _ netip.AddrPort, _ bool) error {
+	runner.Applier.Answers = func(ctx context.Context, _ netip.AddrPort, _ bool) (string, error) {
 		cancel()
-		return ctx.Err()
+		return "", ctx.Err()
 	}
 	_, result, err := runner.Apply(ctx, nm.Event{})
 	if !errors.Is(err, context.Canceled) || result.ResolvConf != Failed {

@@ -1,8 +1,6 @@
 package hostdns
 
 import (
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/node-dns/node-dns/internal/resolvconf"
@@ -23,34 +21,6 @@ func captureSteps(s State, selection upstream.Selection) []Step {
 		steps = append(steps, step)
 	}
 	return steps
-}
-
-// recordStep keeps the record when it says the same: its time is that of the last change. The same servers from a weaker
-// source do not change where they came from, or two events in turn would write for ever.
-func recordStep(s State, selection upstream.Selection) (Step, bool) {
-	old, err := upstream.ParseRecord(s.Record.Data)
-	if err == nil && old.Set.Equal(selection.Set) {
-		was, is := strength(old.Origin), strength(selection.Origin)
-		if is > was || is == was && (old.Detail == selection.Detail || selection.Origin == upstream.LastGood) {
-			return Step{}, false
-		}
-	}
-	record := upstream.Record{
-		Set: selection.Set, Origin: selection.Origin, Detail: selection.Detail,
-		Event: strings.TrimSpace(s.Event.Interface + " " + s.Event.Action), Time: s.now(),
-	}
-	return writeStep(s.Paths.Record, s.Record, record.Bytes())
-}
-
-// strength orders the sources as law 1 does, the strongest first.
-func strength(origin upstream.Origin) int {
-	order := []upstream.Origin{
-		upstream.NetworkManager, upstream.NetworkManagerFile, upstream.Event, upstream.Resolved, upstream.ResolvConf,
-	}
-	if i := slices.Index(order, origin); i >= 0 {
-		return i
-	}
-	return len(order)
 }
 
 // tlsOnly stands in the upstream file where it can hold none of the servers: old ones must not look like the truth.

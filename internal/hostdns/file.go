@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/node-dns/node-dns/internal/atomicfile"
 )
 
 // maxFile bounds what is read of one file. A resolv.conf of a megabyte is not one.
@@ -55,18 +57,13 @@ func linkTarget(root, path, target string) string {
 	return filepath.Join(filepath.Dir(path), target)
 }
 
-// readBounded reads a regular file. A FIFO in its place would keep an open(2) without O_NONBLOCK waiting for ever.
+// readBounded reads a regular file.
 func readBounded(path string) ([]byte, error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	f, _, err := atomicfile.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	if info, err := f.Stat(); err != nil {
-		return nil, err
-	} else if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file", path)
-	}
 	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	switch {
 	case err != nil:

@@ -11,7 +11,9 @@ func FuzzPlanIsStable(f *testing.F) {
 		"nameserver 10.0.0.2\rnameserver 6.6.6.6\nsearch CLUSTER.local\n", "nameserver fe80::1%e\x01\nnameserver ::ffff:10.0.0.2\n",
 	} {
 		f.Add([]byte(text), []byte(generated), []byte(""), byte(0))
-		f.Add([]byte(generated), []byte(text), []byte(text), byte(255))
+		f.Add([]byte(generated), []byte(text), []byte(text), byte(31))
+		f.Add([]byte(text), []byte(generated), []byte(generated), byte(32+128+1))
+		f.Add([]byte(text), []byte(""), []byte(generated), byte(64+4))
 	}
 	f.Fuzz(func(t *testing.T, resolvConf, networkManagerConf, original []byte, world byte) {
 		s := host(withResolvConf(file(string(resolvConf))), withNetworkManagerConf(file(string(networkManagerConf))))
@@ -30,6 +32,15 @@ func FuzzPlanIsStable(f *testing.F) {
 		if world&16 != 0 {
 			withNodeResolvConf(file(string(original)))(&s)
 			withUpstreams(file(string(networkManagerConf)))(&s)
+		}
+		if world&32 != 0 {
+			withConfigFault(errFault)(&s)
+		}
+		if world&64 != 0 {
+			withoutKernel()(&s)
+		}
+		if world&128 != 0 {
+			withoutDefaultRoute()(&s)
 		}
 		checkLaws(t, s)
 	})

@@ -6,7 +6,11 @@
 // because /etc/resolv.conf points at this node only while it does.
 package hostdns
 
-import "path/filepath"
+import (
+	"path/filepath"
+
+	"github.com/node-dns/node-dns/internal/nodeconfig"
+)
 
 // Watermark is the comment line that says an /etc/resolv.conf is ours. Old tools and runbooks grep for the name of
 // the script that node-dns replaces, so the line holds it.
@@ -29,6 +33,7 @@ type Paths struct {
 	NodeResolvConf     string // the original nameservers, for kubelet's resolvConf and dnsRecursiveResolvConf
 	Original           string // the resolv.conf that ours displaced: a file or a link
 	Record             string // the last good upstreams with where they came from
+	Facts              string // what the cluster's file says, for the daemon, which may not read that
 	Lock               string // serialises runs
 }
 
@@ -44,6 +49,7 @@ func NewPaths(root string) Paths {
 		NodeResolvConf:     at("/etc/origin/node/resolv.conf"),
 		Original:           at("/var/lib/node-dns/resolv.conf.orig"),
 		Record:             at("/var/lib/node-dns/upstreams.json"),
+		Facts:              nodeconfig.DefaultPaths(filepath.Join("/", root)).Facts,
 		Lock:               at("/run/origin-dns-dispatcher.lock"),
 	}
 }

@@ -1,6 +1,7 @@
 package hostdns
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/node-dns/node-dns/internal/upstream"
@@ -10,30 +11,59 @@ import (
 type Capture struct {
 	Set  upstream.Set
 	From string // where it came from, for people: "NetworkManager eth0 (System eth0)"
+	// Warnings are the lines of the upstream file that do not count. The next run that writes it drops them.
+	Warnings []string
 }
 
 // Captured reads the two files that hold the captured upstreams. The upstream file says which servers: an admin or
 // ansible may have written it by hand. The record says where they came from, and has what the file cannot hold,
 // as long as the file is as the run left it.
 func Captured(upstreams, recordFile File) Capture {
-	inFile, _ := upstream.ParseDnsmasqConf(upstreams.Data) // the good lines of a file with a bad one still count
+	inFile, bad := upstream.ParseDnsmasqConf(upstreams.Data) // the good lines of a file with a bad one still count
 	record, err := upstream.ParseRecord(recordFile.Data)
+	c := Capture{Set: inFile, From: upstreamFile, Warnings: badLines(bad)}
 	switch {
 	case err == nil && (inFile.IsEmpty() || inFile.Equal(inDnsmasqConf(record.Set))):
-		return Capture{Set: record.Set, From: strings.TrimSpace(string(record.Origin) + " " + record.Detail)}
+		c.Set, c.From = record.Set, source(record)
 	case inFile.IsEmpty():
-		return Capture{} // an emptied file is no list: the script emptied it on a bad day (its bug B4)
+		c.From = "" // an emptied file is no list: the script emptied it on a bad day (its bug B4)
 	}
-	return Capture{Set: inFile, From: "/etc/dnsmasq.d/origin-upstream-dns.conf"}
+	return c
+}
+
+// upstreamFile is Paths.Upstreams as people know it.
+const upstreamFile = "/etc/dnsmasq.d/origin-upstream-dns.conf"
+
+// badLines tells the first bad line of the upstream file, and how many more there are.
+func badLines(err error) []string {
+	if err == nil {
+		return nil
+	}
+	first, more, _ := strings.Cut(err.Error(), "\n")
+	text := upstreamFile + ": " + first
+	if more != "" {
+		text += fmt.Sprintf(" (and %d more)", 1+strings.Count(more, "\n"))
+	}
+	return []string{text}
+}
+
+// source is where a record's servers came from. The detail of a last-good one is its source already: with its origin
+// before it each run would add a word of its own.
+func source(r upstream.Record) string {
+	if r.Origin == upstream.LastGood {
+		return r.Detail
+	}
+	return strings.TrimSpace(string(r.Origin) + " " + r.Detail)
 }
 
 // lastGood is what a run falls back to: what was captured; else the node resolv.conf, which is all that is left on a
 // node where dnsmasq and its files were removed.
-func lastGood(s State) upstream.Set {
-	if captured := Captured(s.Upstreams, s.Record); !captured.Set.IsEmpty() {
-		return captured.Set
+func lastGood(s State) Capture {
+	c := Captured(s.Upstreams, s.Record)
+	if c.Set.IsEmpty() {
+		c.Set, c.From = fromResolvConf(upstream.LastGood, s.NodeResolvConf.Data).Set, s.Paths.host(s.Paths.NodeResolvConf)
 	}
-	return fromResolvConf(upstream.LastGood, s.NodeResolvConf.Data).Set
+	return c
 }
 
 // inDnsmasqConf is the part of a set that the upstream file can hold.

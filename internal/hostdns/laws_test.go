@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/node-dns/node-dns/internal/nameserver"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
@@ -16,28 +17,77 @@ import (
 func checkLaws(t *testing.T, s State) {
 	t.Helper()
 	p := NewPlan(s)
+	s.Net = assumed(s)
 	checkUpstreams(t, s, p)
 	for _, step := range slices.Concat(p.Capture, p.Answers, p.Silent) {
 		checkStep(t, s, step)
 	}
 	checkAnswering(t, s, p)
 	checkSilent(t, s, p)
+	checkPointing(t, s, p)
+}
+
+// checkPointing: law 4 holds for a resolv.conf that is ours whatever is wrong with the host: it names this node, and there
+// is a way back.
+func checkPointing(t *testing.T, s State, p Plan) {
+	t.Helper()
+	if !s.isOurs() {
+		return
+	}
+	answering, silent := after(s, p.Steps(true)).ResolvConf, after(s, p.Steps(false)).ResolvConf
+	switch {
+	case !p.Nameserver.IsValid():
+	case s.NetErr != nil:
+		if !sameFile(answering, s.ResolvConf) {
+			t.Errorf("law 4: touched without knowing the node's addresses\n%s", answering.Data)
+		}
+	default:
+		named := nameserverLines(t, string(answering.Data))
+		if !slices.Equal(named, []netip.Addr{p.Nameserver.Addr()}) || !s.Net.IsLocal(named[0]) {
+			t.Errorf("law 4: %v answers, and libc is left with %v", p.Nameserver, named)
+		}
+	}
+	if _, known := originalStep(s); known && IsOurs(silent.Data) {
+		t.Errorf("law 4: nobody answers, there is something to go back to, and libc is left with\n%s", silent.Data)
+	}
+	if s.ConfigErr != nil && len(p.Answers) > 0 && !slices.Equal(searchLines(answering), searchLines(s.ResolvConf)) {
+		t.Errorf("the search list changes while the cluster domain is not known:\n%s", answering.Data)
+	}
+}
+
+func searchLines(f File) []string {
+	var lines []string
+	for line := range strings.Lines(string(f.Data)) {
+		if rest, ok := keyword(line, "search"); ok {
+			lines = append(lines, rest)
+		}
+	}
+	return lines
 }
 
 // checkUpstreams: law 2, a good list stays while nothing better is known; law 3, we are never our own upstream.
 func checkUpstreams(t *testing.T, s State, p Plan) {
 	t.Helper()
 	refused := refuse(s)
-	good := slices.ContainsFunc(lastGood(s).Servers, func(server nameserver.Server) bool {
+	good := slices.ContainsFunc(lastGood(s).Set.Servers, func(server nameserver.Server) bool {
 		a := server.Addr.Addr()
 		return refused(server) == "" && !a.IsUnspecified() && !a.IsMulticast() && a != addr("255.255.255.255")
 	})
 	if good && len(p.Selection.Set.Servers) == 0 {
-		t.Errorf("law 2: %v was known, nothing is selected", lastGood(s))
+		t.Errorf("law 2: %v was known, nothing is selected", lastGood(s).Set)
 	}
 	all := p.Selection.Set.Servers
 	for _, route := range p.Selection.Set.Routes {
 		all = append(all[:len(all):len(all)], route.Servers...)
+	}
+	if record, err := upstream.ParseRecord(s.Record.Data); err == nil && p.Selection.Origin == upstream.ResolvConf {
+		for _, addr := range record.Pointed {
+			if slices.ContainsFunc(p.Selection.Set.Servers, func(server nameserver.Server) bool {
+				return server == nameserver.FromAddr(addr) && !slices.Contains(lastGood(s).Set.Servers, server)
+			}) {
+				t.Errorf("law 3: %v, which resolv.conf was pointed at, is an upstream because a file says so", addr)
+			}
+		}
 	}
 	for _, server := range all {
 		a := server.Addr.Addr()
@@ -69,6 +119,10 @@ func checkStep(t *testing.T, s State, step Step) {
 	case s.Paths.Record:
 		if _, err := upstream.ParseRecord(step.Data); err != nil {
 			t.Errorf("the record cannot be read back: %v", err)
+		}
+	case s.Paths.Facts:
+		if _, err := nodeconfig.ParseFacts(step.Data); err != nil {
+			t.Errorf("the facts cannot be read back: %v", err)
 		}
 	}
 }
@@ -148,19 +202,22 @@ func checkAnswering(t *testing.T, s State, p Plan) {
 		if diff := cmp.Diff(others(string(s.ResolvConf.Data)), others(text)); diff != "" {
 			t.Errorf("law 6: lines changed: %s", diff)
 		}
-		if len(p.Selection.Set.Servers) == 0 {
+		if len(p.Selection.Set.Servers) == 0 && !s.isOurs() {
 			t.Error("resolv.conf points here, and there is no upstream")
 		}
 		if !s.isOurs() && s.ResolvConf.Exists && !next.Original.Exists {
 			t.Error("a resolv.conf is displaced and not saved")
 		}
 	}
-	if s.Original.Exists && !sameFile(s.Original, next.Original) {
+	if gone := s.Original.Exists && !next.Original.Exists; gone && IsOurs(next.ResolvConf.Data) {
+		t.Error("the saved original is gone, and resolv.conf is ours")
+	} else if s.Original.Exists && !gone && !sameFile(s.Original, next.Original) {
 		t.Error("a saved original was saved over")
 	}
 	if next.Original.Exists && IsOurs(next.Original.Data) && !IsOurs(s.Original.Data) {
 		t.Error("a resolv.conf of ours was saved as the original")
 	}
+	next = settled(next, p, true)
 	if again := NewPlan(next).Steps(true); len(again) > 0 {
 		t.Errorf("not idempotent: the second plan has\n%s", describe(p, again))
 	}
@@ -184,13 +241,19 @@ func checkSilent(t *testing.T, s State, p Plan) {
 			t.Errorf("law 4: %v is known, and libc is left with\n%s", p.Selection.Set.Servers, next.ResolvConf.Data)
 		}
 	}
-	if len(p.Silent) > 0 && readsResolvConf(NewPlan(next)) {
-		// The original that came back is a source now, and may say other nameservers than last-good: one run more.
-		next = after(next, NewPlan(next).Steps(false))
-	}
+	next = settled(next, p, false)
 	if again := NewPlan(next).Steps(false); len(again) > 0 {
 		t.Errorf("not idempotent while silent: the second plan has\n%s", describe(p, again))
 	}
+}
+
+// settled is the host one run later, where the first went back to the original: that is a source now, and may say other
+// nameservers than last-good.
+func settled(next State, p Plan, answers bool) State {
+	if _, verdict := p.decide(answers); verdict == Restored && readsResolvConf(NewPlan(next)) {
+		return after(next, NewPlan(next).Steps(answers))
+	}
+	return next
 }
 
 // namesAnother reports whether libc finds a nameserver that is not node-dns.

@@ -26,16 +26,29 @@ type Looker struct {
 	NetworkManager func(ctx context.Context) (nm.Snapshot, error)
 	// Net asks the kernel for its addresses and default routes. Nil: over netlink.
 	Net func(ctx context.Context) (netstate.State, error)
+	// Progress is told what is looked at; nil: nobody wants to know.
+	Progress *Progress
 }
 
 // Look reads everything once. It never fails: what cannot be read is left out of the State and named in Problems,
 // because a half-known host still needs the right files.
 func (l Looker) Look(ctx context.Context, event nm.Event) State {
 	s := State{Paths: l.Paths, Event: event}
+	l.Progress.is("asking NetworkManager")
 	s.lookAtNetworkManager(ctx, l.NetworkManager)
+	l.Progress.is("asking the kernel")
 	s.lookAtKernel(ctx, l.Net)
+	l.Progress.is("reading the configuration")
 	s.lookAtConfig(l.Config)
-	s.lookAtFiles()
+	s.lookAtFiles(l.Progress)
+	return s
+}
+
+// Reread is the State with the files as they are now. What NetworkManager, the kernel and the configuration said is as it
+// was; Problems are those of the files.
+func (s State) Reread() State {
+	s.Problems = nil
+	s.lookAtFiles(nil)
 	return s
 }
 
@@ -89,7 +102,7 @@ func (s *State) lookAtConfig(paths nodeconfig.Paths) {
 	}
 }
 
-func (s *State) lookAtFiles() {
+func (s *State) lookAtFiles(progress *Progress) {
 	for _, f := range []struct {
 		path string
 		into *File
@@ -101,7 +114,9 @@ func (s *State) lookAtFiles() {
 		{s.Paths.NodeResolvConf, &s.NodeResolvConf},
 		{s.Paths.Original, &s.Original},
 		{s.Paths.Record, &s.Record},
+		{s.Paths.Facts, &s.Facts},
 	} {
+		progress.is("reading %s", f.path)
 		*f.into = ReadFile(s.Paths.Root, f.path)
 		if f.into.Err != nil {
 			s.problem("reading %s: %v", s.Paths.host(f.path), f.into.Err)

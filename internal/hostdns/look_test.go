@@ -5,13 +5,13 @@ import (
 	"errors"
 	"io/fs"
 	"net/netip"
-	"os"
 	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/node-dns/node-dns/internal/lab"
 	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/nm"
 )
@@ -20,7 +20,7 @@ func TestLook(t *testing.T) {
 	w := newTree(t, map[string]string{
 		etcResolvConf: generated, etcUpstreams: "server=10.0.0.2\n", etcNode: "nameserver 10.0.0.2\n",
 		"/run/NetworkManager/resolv.conf": generated, "/run/systemd/resolve/resolv.conf": "nameserver 10.0.0.7\n",
-		varOriginal: generated, varRecord: "{}\n",
+		varOriginal: generated, varRecord: "{}\n", varFacts: "{}\n",
 		"/etc/origin/node/node-config.yaml": "dnsDomain: k8s.example\nnodeIP: " + nodeIP + "\n",
 	})
 	w.snapshot = &nm.Snapshot{Version: "1.42.4"}
@@ -37,7 +37,7 @@ func TestLook(t *testing.T) {
 	}
 	for name, f := range map[string]File{
 		"resolv.conf": s.ResolvConf, "NetworkManager's": s.NetworkManagerConf, "uplinks": s.ResolvedUplinks, "upstreams": s.Upstreams,
-		"node resolv.conf": s.NodeResolvConf, "original": s.Original, "record": s.Record,
+		"node resolv.conf": s.NodeResolvConf, "original": s.Original, "record": s.Record, "facts": s.Facts,
 	} {
 		if !f.Exists || f.Err != nil || len(f.Data) == 0 || f.Mode != 0o644 {
 			t.Errorf("%s: %+v", name, f)
@@ -152,12 +152,12 @@ func TestReadFile(t *testing.T) {
 		{path: "/dangling", want: File{Exists: true, Link: "/nowhere", Mode: 0o777}},
 		{path: "/below", want: File{Exists: true, Link: "/file/x", Mode: 0o777}},
 		{path: "/loop", want: File{Exists: true, Link: "loop", Mode: 0o777}, err: "too many levels of symbolic links"},
-		{path: "/dir", want: File{Exists: true, Mode: 0o755}, err: "not a regular file"},
-		{path: "/todir", want: File{Exists: true, Link: "/dir", Mode: 0o777}, err: "not a regular file"},
+		{path: "/dir", want: File{Exists: true, Mode: 0o755}, err: "expected a regular file, got a directory"},
+		{path: "/todir", want: File{Exists: true, Link: "/dir", Mode: 0o777}, err: "expected a regular file, got a directory"},
 		{path: "/over", want: File{Exists: true, Mode: 0o644}, err: "larger than 1048576 bytes"},
 		{path: "/full", want: File{Exists: true, Data: []byte(strings.Repeat("x", maxFile)), Mode: 0o644}},
 		// open(2) waits there for somebody who writes: the hook hung, and with it the next activation.
-		{path: "/fifo", want: File{Exists: true, Mode: 0o644}, err: "not a regular file"},
+		{path: "/fifo", want: File{Exists: true, Mode: 0o644}, err: "expected a regular file, got a FIFO"},
 	}
 	for _, test := range tests {
 		t.Run(test.path, func(t *testing.T) {
@@ -178,13 +178,15 @@ func describeFile(f File) string {
 
 // TestUnreadableForUs: the daemon looks without root's rights.
 func TestUnreadableForUs(t *testing.T) {
-	if os.Geteuid() == 0 {
-		t.Skip("root reads everything")
-	}
-	w := newTree(t, map[string]string{"/file": "text"})
+	w := newTree(t, map[string]string{"/file": "text", "/other": "text"})
 	w.chmod("/file", 0)
-	if f := ReadFile(w.root, w.at("/file")); !f.Exists || !errors.Is(f.Err, fs.ErrPermission) {
+	var got [2]File
+	lab.AsNobody(func() { got = [2]File{ReadFile(w.root, w.at("/file")), ReadFile(w.root, w.at("/other"))} })
+	if f := got[0]; !f.Exists || !errors.Is(f.Err, fs.ErrPermission) {
 		t.Errorf("%+v", f)
+	}
+	if f := got[1]; !f.Exists || f.Err != nil {
+		t.Errorf("what everybody may read: %+v", f)
 	}
 }
 
@@ -208,9 +210,9 @@ func TestShowChangesNothing(t *testing.T) {
 func TestShowHeldAsksNobody(t *testing.T) {
 	w := newTree(t, nil)
 	runner := w.runner()
-	runner.Applier.Answers = func(context.Context, netip.AddrPort, bool) error {
+	runner.Applier.Answers = func(context.Context, netip.AddrPort, bool) (string, error) {
 		t.Error("asked")
-		return nil
+		return "", nil
 	}
 	if p, silence := runner.Show(t.Context()); p.Hold == "" || silence != nil {
 		t.Errorf("hold %q, silence %v", p.Hold, silence)

@@ -1,16 +1,11 @@
 package hostdns
 
 import (
-	"flag"
 	"os"
-	"path/filepath"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // TestMain also is the process that TestLockOfKilledProcess kills.
 func TestMain(m *testing.M) {
@@ -18,25 +13,4 @@ func TestMain(m *testing.M) {
 		os.Exit(holdLock(path))
 	}
 	goleak.VerifyTestMain(m)
-}
-
-// golden compares a rendered text with testdata/NAME, which -update rewrites.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", path, diff)
-	}
 }

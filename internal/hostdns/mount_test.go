@@ -15,10 +15,7 @@ import (
 func isolated(t *testing.T, do func()) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		if lab.Required() {
-			t.Fatal("mounts need root")
-		}
-		t.Skip("mounts need root")
+		lab.Skip(t, "mounts need root")
 	}
 	done := make(chan error)
 	go func() {
@@ -56,7 +53,7 @@ func TestBlockedResolvConf(t *testing.T) {
 	isolated(t, func() {
 		w.bind(etcResolvConf, unix.MS_RDONLY)
 		_, result, err := w.runner().Apply(t.Context(), nm.Event{})
-		if err == nil || result.ResolvConf != Blocked || w.written(result) != varRecord+" "+etcUpstreams+" "+etcNode {
+		if err == nil || result.ResolvConf != Blocked || w.written(result) != varFacts+" "+varRecord+" "+etcUpstreams+" "+etcNode {
 			t.Errorf("%s, wrote %s: %v", result.ResolvConf, w.written(result), err)
 		}
 	})

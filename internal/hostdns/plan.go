@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/node-dns/node-dns/internal/nameserver"
+	"github.com/node-dns/node-dns/internal/resolvconf"
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
@@ -43,13 +45,19 @@ type Step struct {
 type Plan struct {
 	Paths      Paths
 	Selection  upstream.Selection
-	Change     Change
-	Nameserver netip.AddrPort // the local nameserver that resolv.conf is to name; zero: none, and none is asked
+	Change     Change         // "": a restore, which captures nothing
+	Nameserver netip.AddrPort // the local nameserver that resolv.conf is to name, or names; zero: none
+	Stopped    netip.AddrPort // a restore: where node-dns answers that was not stopped; zero: nobody is asked
+	Ours       bool           // resolv.conf is ours already
 
-	Capture  []Step // the upstream files: always done, and first
-	Answers  []Step // done only when Nameserver answers: point resolv.conf at this node
-	Silent   []Step // done only when it does not: back to the original nameservers (law 4)
-	Hold     string // why resolv.conf is left alone whatever happens; "" when it is not
+	Capture []Step // what the daemon is handed: always done, and first
+	Answers []Step // done only when Nameserver answers: point resolv.conf at this node
+	Silent  []Step // done only when it does not, or when there is none: back to the original nameservers (law 4)
+
+	// Hold is why resolv.conf does not get all that it should say; "": it does. One that is not ours is left alone then.
+	// In one that is ours only the nameserver is kept right, and it goes back to the original as ever.
+	Hold string
+
 	Problems []string
 	Warnings []string
 }
@@ -57,41 +65,63 @@ type Plan struct {
 // NewPlan decides what the host's files must say. It is pure: the same State gives the same Plan, and nothing is read
 // or written.
 func NewPlan(s State) Plan {
-	p := Plan{Paths: s.Paths, Selection: selectUpstreams(s), Problems: slices.Clone(s.Problems)}
-	p.Change = changeOf(lastGood(s), p.Selection.Set)
+	s.Net = assumed(s)
+	p := Plan{Paths: s.Paths, Selection: selectUpstreams(s), Ours: s.isOurs(), Problems: slices.Clone(s.Problems)}
+	known := lastGood(s)
+	p.Change, p.Warnings = changeOf(known.Set, p.Selection.Set), known.Warnings
+	p.Capture, p.Warnings = factsSteps(s), append(p.Warnings, factsWarnings(s)...)
 	// Without the kernel's addresses nobody can tell which nameserver is this node: what was captured before stays.
 	if !p.Selection.Set.IsEmpty() && s.NetErr == nil {
-		p.Capture = captureSteps(s, p.Selection)
+		p.Capture = append(p.Capture, captureSteps(s, p.Selection)...)
 	}
 	place := s.Placement()
 	p.Problems = append(p.Problems, place.Problems...)
-	if place.Nameserver.IsValid() {
-		p.Nameserver = netip.AddrPortFrom(place.Nameserver, 53)
+	p.Hold = hold(s, p, place.Nameserver)
+	if here := askedNameserver(s, place.Nameserver); here.IsValid() {
+		p.Nameserver = netip.AddrPortFrom(here, nameserver.Port)
 	}
-	if p.Hold = hold(s, p); p.Hold != "" {
+	if p.Ours {
+		p.Silent = restoreSteps(s)
+	}
+	if p.Hold != "" {
+		p.Answers = keepHere(s, p.Nameserver.Addr())
 		return p
 	}
 	p.Answers = pointHere(s, place.Nameserver)
-	if s.isOurs() {
-		p.Silent = restoreSteps(s)
-	}
-	p.Warnings = warnings(s, p)
+	p.Warnings = append(p.Warnings, warnings(s, p)...)
 	return p
 }
 
-// hold says why resolv.conf must not be touched, or "".
-func hold(s State, p Plan) string {
+// hold says why resolv.conf must not be pointed here, or "".
+func hold(s State, p Plan, here netip.Addr) string {
 	switch {
 	case s.ResolvConf.Err != nil:
 		return "it cannot be read"
 	case s.ConfigErr != nil:
 		return "the configuration has faults" // the cluster domain may be one of them
-	case !p.Nameserver.IsValid():
+	case s.NetErr != nil:
+		return "this node's addresses are not known"
+	case !here.IsValid():
 		return "this node has no address to listen on (no default route, no nodeIP)"
 	case len(p.Selection.Set.Servers)+len(s.Config.Upstreams)+len(s.Config.DNSNameservers) == 0:
 		return "no upstream nameserver is known" // pointing here would end all names but the cluster's
 	}
 	return ""
+}
+
+// askedNameserver is the local nameserver that must answer: the one at here, where the configuration and the kernel place
+// it. Where one of them cannot tell, it is the one that our resolv.conf names, if that is still this node: a daemon that
+// runs keeps its configuration through a faulty one, and its address through the loss of a default route.
+func askedNameserver(s State, here netip.Addr) netip.Addr {
+	if !s.isOurs() || s.ConfigErr == nil && here.IsValid() {
+		return here
+	}
+	for _, addr := range resolvconf.Parse(s.ResolvConf.Data).Nameservers() {
+		if s.NetErr != nil || s.Net.IsLocal(addr) && !addr.IsLoopback() {
+			return addr
+		}
+	}
+	return here
 }
 
 func changeOf(before, after upstream.Set) Change {
@@ -108,11 +138,36 @@ func changeOf(before, after upstream.Set) Change {
 
 // Steps are the changes that the host needs when its local nameserver answers (or does not).
 func (p Plan) Steps(answers bool) []Step {
-	steps := append([]Step(nil), p.Capture...)
-	if answers && p.Nameserver.IsValid() {
-		return append(steps, p.Answers...)
+	steps, _ := p.decide(answers)
+	return append(slices.Clone(p.Capture), steps...)
+}
+
+// decide says what becomes of resolv.conf when the local nameserver answers (or does not).
+func (p Plan) decide(answers bool) ([]Step, Verdict) {
+	switch {
+	case !p.asks() && len(p.Silent) == 0:
+		return nil, Held
+	case p.Nameserver.IsValid() && answers && len(p.Answers) > 0:
+		return p.Answers, Written
+	case p.Nameserver.IsValid() && answers && p.Hold != "":
+		return nil, Held
+	case p.Nameserver.IsValid() && answers:
+		return nil, Kept
+	case len(p.Silent) == 0:
+		return nil, Waiting
 	}
-	return append(steps, p.Silent...)
+	return p.Silent, Restored
+}
+
+// asks reports whether anything depends on the local nameserver's answer.
+func (p Plan) asks() bool {
+	return p.Nameserver.IsValid() && (p.Hold == "" || len(p.Answers)+len(p.Silent) > 0)
+}
+
+// Complete reports whether the plan, carried out, leaves resolv.conf as it should be: nothing holds it back, and the local
+// nameserver answers where it is to be asked (silence is nil). A restore that finds nothing of ours is complete.
+func (p Plan) Complete(silence error) bool {
+	return silence == nil && (p.Hold == "" || p.Hold == notOurs)
 }
 
 // warnings are what an admin should know of a plan that goes ahead all the same.
@@ -132,7 +187,7 @@ func droppedNameservers(s State, p Plan) []string {
 		return nil
 	}
 	var names []string
-	refused := refuse(s)
+	refused := refuseCopies(s)
 	for _, server := range fromResolvConf(upstream.ResolvConf, s.ResolvConf.Data).Set.Servers {
 		known := refused(server) != "" || server.Addr.Addr().IsUnspecified()
 		for _, captured := range p.Selection.Set.Servers {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strings"
 	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
@@ -29,40 +30,46 @@ func silence(nameserver netip.AddrPort, err error) error {
 }
 
 // Probe asks the local nameserver one question that it answers by itself, whatever its upstreams do: version.bind in
-// class CHAOS, which node-dns, dnsmasq, unbound, BIND and CoreDNS all know. Any response to the question counts. A
-// patient probe asks again for 0.8 s: the daemon may be restarting.
-func Probe(ctx context.Context, nameserver netip.AddrPort, patient bool) error {
+// class CHAOS, which node-dns, dnsmasq, unbound, BIND and CoreDNS all know. Any response to the question counts: on the
+// way back to dnsmasq that is who must answer. by is what the nameserver calls itself, "" when it does not say. A patient
+// probe asks again for 0.8 s: the daemon may be restarting.
+func Probe(ctx context.Context, nameserver netip.AddrPort, patient bool) (by string, err error) {
 	limit := probeTry
 	if patient {
 		limit = probePatience
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	end, _ := ctx.Deadline()
+	var reason error
 	for {
-		err := probeOnce(ctx, nameserver)
+		by, err := probeOnce(ctx, nameserver)
 		if err == nil {
-			return nil
+			return by, nil
+		}
+		if reason == nil || time.Now().Before(end) { // else only the time was up
+			reason = err
 		}
 		if !patient {
-			return silence(nameserver, err)
+			return "", silence(nameserver, reason)
 		}
 		select {
 		case <-ctx.Done():
-			return silence(nameserver, err)
+			return "", silence(nameserver, reason)
 		case <-time.After(probePause):
 		}
 	}
 }
 
-func probeOnce(ctx context.Context, nameserver netip.AddrPort) error {
+func probeOnce(ctx context.Context, nameserver netip.AddrPort) (by string, err error) {
 	query, id, err := probeQuery()
 	if err != nil {
-		return err
+		return "", err
 	}
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "udp", nameserver.String())
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer conn.Close()
 	deadline := time.Now().Add(probeTry)
@@ -70,23 +77,51 @@ func probeOnce(ctx context.Context, nameserver netip.AddrPort) error {
 		deadline = limit
 	}
 	if err := conn.SetDeadline(deadline); err != nil {
-		return err
+		return "", err
 	}
 	if _, err := conn.Write(query); err != nil {
-		return err
+		return "", err
 	}
 	buf := make([]byte, 512)
 	for {
 		n, err := conn.Read(buf)
 		if err != nil {
-			return err
+			return "", err
 		}
 		var parser dnsmessage.Parser
 		if header, err := parser.Start(buf[:n]); err == nil && header.Response && header.ID == id {
-			return nil
+			return versionText(&parser), nil
 		}
 	}
 }
+
+// maxVersion bounds, in bytes, what is told of what a nameserver calls itself.
+const maxVersion = 64
+
+// versionText is the text of a response's first answer, in printable ASCII; "" when there is none.
+func versionText(response *dnsmessage.Parser) string {
+	if err := response.SkipAllQuestions(); err != nil {
+		return ""
+	}
+	header, err := response.AnswerHeader()
+	if err != nil || header.Type != dnsmessage.TypeTXT {
+		return ""
+	}
+	txt, err := response.TXTResource()
+	if err != nil {
+		return ""
+	}
+	text := strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return -1
+		}
+		return r
+	}, strings.Join(txt.TXT, ""))
+	return strings.TrimSpace(text[:min(len(text), maxVersion)])
+}
+
+// isNodeDNS reports whether a nameserver calls itself by our name.
+func isNodeDNS(by string) bool { return by == "node-dns" || strings.HasPrefix(by, "node-dns ") }
 
 func probeQuery() ([]byte, uint16, error) {
 	var random [2]byte

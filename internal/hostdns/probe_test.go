@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
+
+	"github.com/node-dns/node-dns/internal/lab"
 )
 
 // nameserver is a UDP socket that answers each query with what answer makes of it: no packets, one or several.
@@ -19,7 +21,7 @@ func startNameserver(t *testing.T, network, address string, answer func(query []
 	t.Helper()
 	conn, err := net.ListenPacket(network, address)
 	if err != nil {
-		t.Skipf("no %s here: %v", address, err)
+		lab.Skip(t, "no %s here: %v", address, err)
 	}
 	var asked atomic.Int32
 	done := make(chan struct{})
@@ -53,17 +55,53 @@ func otherID(packet []byte) []byte {
 	return packet
 }
 
+// version answers version.bind with these strings.
+func version(texts ...string) func(query []byte, number int) [][]byte {
+	return func(query []byte, _ int) [][]byte { return [][]byte{answerTXT(query, texts...)} }
+}
+
+func answerTXT(query []byte, texts ...string) []byte {
+	return withAnswer(query, &dnsmessage.TXTResource{TXT: texts})
+}
+
+func answerA(query []byte) []byte {
+	return withAnswer(query, &dnsmessage.AResource{A: [4]byte{'n', 'o', 'd', 'e'}})
+}
+
+func withAnswer(query []byte, body dnsmessage.ResourceBody) []byte {
+	var m dnsmessage.Message
+	if err := m.Unpack(query); err != nil {
+		panic(err)
+	}
+	m.Response = true
+	m.Answers = []dnsmessage.Resource{{Header: dnsmessage.ResourceHeader{Name: m.Questions[0].Name, Class: dnsmessage.ClassCHAOS}, Body: body}}
+	packet, err := m.Pack()
+	if err != nil {
+		panic(err)
+	}
+	return packet
+}
+
 func TestProbe(t *testing.T) {
 	tests := []struct {
 		name    string
 		answer  func(query []byte, number int) [][]byte
 		patient bool
+		by      string // who answers
 		fails   string // its end; "" is an answer
 		asked   int32  // at least
 	}{
 		{name: "it answers", asked: 1, answer: func(q []byte, _ int) [][]byte { return [][]byte{respond(q, 0)} }},
 		{name: "REFUSED is an answer", patient: true, asked: 1, answer: func(q []byte, _ int) [][]byte { return [][]byte{respond(q, 5)} }},
 		{name: "a header alone is an answer", patient: true, asked: 1, answer: func(q []byte, _ int) [][]byte { return [][]byte{append(respond(q, 1)[:4], 0, 0, 0, 0, 0, 0, 0, 0)} }},
+		{name: "node-dns", by: "node-dns 1.0", asked: 1, answer: version("node-dns 1.0")},
+		{name: "dnsmasq", by: "dnsmasq-2.90", asked: 1, answer: version("dnsmasq-2.90")},
+		{name: "a text in parts", by: "node-dns 1.0", asked: 1, answer: version("node-dns", " 1.0")},
+		{name: "no text", asked: 1, answer: version("")},
+		{name: "line breaks, colours, other alphabets", by: "a[2Jb", asked: 1, answer: version(" a\n\x1b[2Jb\x00\xff\u00e9 ")},
+		{name: "a long text", by: strings.Repeat("x", 64), asked: 1, answer: version(strings.Repeat("x", 200))},
+		{name: "a text of another type", asked: 1, answer: func(q []byte, _ int) [][]byte { return [][]byte{answerA(q)} }},
+		{name: "an answer that is cut", asked: 1, answer: func(q []byte, _ int) [][]byte { r := answerTXT(q, "x"); return [][]byte{r[:len(r)-1]} }},
 		{name: "silence", asked: 1, fails: "i/o timeout", answer: func([]byte, int) [][]byte { return nil }},
 		{name: "another ID", asked: 1, fails: "i/o timeout", answer: func(q []byte, _ int) [][]byte { return [][]byte{otherID(respond(q, 0))} }},
 		{name: "the query sent back", asked: 1, fails: "i/o timeout", answer: func(q []byte, _ int) [][]byte { return [][]byte{q} }},
@@ -87,7 +125,10 @@ func TestProbe(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			addr, asked := startNameserver(t, "udp4", "127.0.0.1:0", test.answer)
-			checkProbe(t, addr, Probe(t.Context(), addr, test.patient), test.fails)
+			by, err := Probe(t.Context(), addr, test.patient)
+			if checkProbe(t, addr, err, test.fails); by != test.by {
+				t.Errorf("%q answers, want %q", by, test.by)
+			}
 			if n := asked.Load(); n < test.asked {
 				t.Errorf("asked %d times", n)
 			}
@@ -107,14 +148,15 @@ func checkProbe(t *testing.T, addr netip.AddrPort, err error, fails string) {
 
 func TestProbeIPv6(t *testing.T) {
 	addr, _ := startNameserver(t, "udp6", "[::1]:0", func(q []byte, _ int) [][]byte { return [][]byte{respond(q, 0)} })
-	checkProbe(t, addr, Probe(t.Context(), addr, true), "")
+	_, err := Probe(t.Context(), addr, true)
+	checkProbe(t, addr, err, "")
 }
 
 // TestProbeClosedPort: refused at once, not after a time-out.
 func TestProbeClosedPort(t *testing.T) {
 	addr := closedPort(t)
 	for _, patient := range []bool{false, true} {
-		if err := Probe(t.Context(), addr, patient); !errors.Is(err, syscall.ECONNREFUSED) || strings.Count(err.Error(), addr.String()) != 1 {
+		if _, err := Probe(t.Context(), addr, patient); !errors.Is(err, syscall.ECONNREFUSED) || strings.Count(err.Error(), addr.String()) != 1 {
 			t.Errorf("patient %v: %v", patient, err)
 		}
 	}
@@ -134,7 +176,10 @@ func closedPort(t *testing.T) netip.AddrPort {
 func TestProbeRestartingNameserver(t *testing.T) {
 	addr := closedPort(t)
 	result := make(chan error, 1)
-	go func() { result <- Probe(t.Context(), addr, true) }()
+	go func() {
+		_, err := Probe(t.Context(), addr, true)
+		result <- err
+	}()
 	_, asked := startNameserver(t, "udp4", addr.String(), func(q []byte, _ int) [][]byte { return [][]byte{respond(q, 0)} })
 	checkProbe(t, addr, <-result, "")
 	if asked.Load() == 0 {
@@ -147,7 +192,7 @@ func TestProbeEndsWithContext(t *testing.T) {
 	addr, _ := startNameserver(t, "udp4", "127.0.0.1:0", func([]byte, int) [][]byte { return nil })
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if err := Probe(ctx, addr, true); err == nil || ctx.Err() == nil {
+	if _, err := Probe(ctx, addr, true); err == nil || ctx.Err() == nil {
 		t.Errorf("returned %v, context %v", err, ctx.Err())
 	}
 }

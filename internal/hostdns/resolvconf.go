@@ -19,6 +19,20 @@ func pointHere(s State, nameserver netip.Addr) []Step {
 	return []Step{step}
 }
 
+// keepHere names this node alone in a resolv.conf that is ours, and changes nothing else in it. Without the kernel's
+// addresses there is nothing to be kept right.
+func keepHere(s State, nameserver netip.Addr) []Step {
+	if !s.isOurs() || s.NetErr != nil || !nameserver.IsValid() {
+		return nil
+	}
+	file := resolvconf.Parse(s.ResolvConf.Data)
+	file.SetNameservers([]netip.Addr{nameserver})
+	if step, ok := writeStep(s.Paths.ResolvConf, s.ResolvConf, file.Bytes()); ok {
+		return []Step{step}
+	}
+	return nil
+}
+
 // localResolvConf is the resolv.conf of a node whose local nameserver answers: what stood there is kept, line by line
 // (law 6), but the nameservers and the search list.
 func localResolvConf(s State, nameserver netip.Addr) []byte {

@@ -5,20 +5,28 @@ import (
 	"net/netip"
 
 	"github.com/node-dns/node-dns/internal/nameserver"
+	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/resolvconf"
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
+// notOurs is why a restore leaves resolv.conf alone: there is nothing to be undone.
+const notOurs = "it is not ours"
+
 // NewRestorePlan decides how the original resolv.conf comes back. With ifOurs a file that is not ours is left alone;
 // without it a saved original displaces whatever stands there. Pure, as NewPlan is.
 func NewRestorePlan(s State, ifOurs bool) Plan {
-	p := Plan{Paths: s.Paths, Change: None, Problems: s.Problems}
+	s.Net = assumed(s)
+	p := Plan{Paths: s.Paths, Ours: s.isOurs(), Problems: s.Problems, Capture: forgetFacts(s, ifOurs)}
+	if here := askedNameserver(s, s.Placement().Nameserver); here.IsValid() {
+		p.Stopped = netip.AddrPortFrom(here, nameserver.Port)
+	}
 	saved := s.Original.Exists && s.Original.Err == nil
 	switch {
 	case s.ResolvConf.Err != nil:
 		p.Hold = "it cannot be read"
 	case !s.isOurs() && (ifOurs || !saved):
-		p.Hold = "it is not ours"
+		p.Hold = notOurs
 	default:
 		if p.Silent = restoreSteps(s); len(p.Silent) == 0 {
 			p.Hold = "no other nameserver is known"
@@ -38,6 +46,19 @@ func restoreSteps(s State) []Step {
 		steps = append(steps, Step{Path: s.Paths.Original, Action: Remove, Before: s.Original})
 	}
 	return steps
+}
+
+// assumed is what the kernel said of this node, or, where it could not be asked, what our resolv.conf says: what that
+// names is this node, and nothing to go back to.
+func assumed(s State) netstate.State {
+	if s.NetErr == nil || !s.isOurs() {
+		return s.Net
+	}
+	var net netstate.State
+	for _, addr := range resolvconf.Parse(s.ResolvConf.Data).Nameservers() {
+		net.Addrs = append(net.Addrs, netstate.Addr{Addr: addr})
+	}
+	return net
 }
 
 // originalStep gives resolv.conf what it would hold without us. In order: the link that it was; what NetworkManager
@@ -68,7 +89,7 @@ func originalText(s State) (text []byte, mode fs.FileMode, ok bool) {
 	switch {
 	case saved && fromNetworkManagerFile(s):
 		return s.NetworkManagerConf.Data, 0, true
-	case saved && (usable(s, s.Original.Data) || len(upstreams) == 0):
+	case saved && (usable(refuseCopies(s), s.Original.Data) || len(upstreams) == 0):
 		return s.Original.Data, s.Original.Mode, true
 	case s.isOurs() && len(upstreams) > 0:
 		return rebuilt(s, upstreams), 0, true
@@ -78,13 +99,12 @@ func originalText(s State) (text []byte, mode fs.FileMode, ok bool) {
 
 // fromNetworkManagerFile reports whether NetworkManager wrote the original, and has something to write today.
 func fromNetworkManagerFile(s State) bool {
-	return byNetworkManager(s.Original.Data) && usable(s, s.NetworkManagerConf.Data)
+	return byNetworkManager(s.Original.Data) && usable(refuse(s), s.NetworkManagerConf.Data)
 }
 
 // usable reports whether text names a nameserver that is not node-dns. systemd-resolved's stub is none to forward to, but
 // one that libc may ask.
-func usable(s State, text []byte) bool {
-	refused := refuse(s)
+func usable(refused func(nameserver.Server) string, text []byte) bool {
 	for _, server := range fromResolvConf(upstream.ResolvConf, text).Set.Servers {
 		addr := server.Addr.Addr()
 		if isResolvedStub(addr) || refused(server) == "" && !addr.IsUnspecified() {

@@ -21,9 +21,13 @@ type restoreRow struct {
 
 func (r restoreRow) test(t *testing.T) {
 	s := host(r.options...)
+	s.Facts = File{} // which facts_test.go is about
 	p := NewRestorePlan(s, r.ifOurs)
 	if p.Hold != r.hold {
 		t.Errorf("hold %q, want %q", p.Hold, r.hold)
+	}
+	if complete := r.hold == "" || r.hold == notOurs; p.Complete(nil) != complete {
+		t.Errorf("complete %v, want %v", p.Complete(nil), complete)
 	}
 	if len(p.Capture)+len(p.Answers) > 0 || p.Nameserver.IsValid() {
 		t.Errorf("restore captures, or asks: %+v", p)

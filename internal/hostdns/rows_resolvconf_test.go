@@ -35,7 +35,7 @@ func oursRows() []row {
 			upstreams: sys, from: upstream.LastGood, change: Same, here: here, back: gen,
 		},
 		{
-			name: "ours, of a node that got another address", options: []option{withResolvConf(file(strings.ReplaceAll(oursText, nodeIP, "192.168.122.7"))), captured},
+			name: "ours, of a node that got another address", options: []option{withResolvConf(file(ofAnotherNode)), captured},
 			upstreams: sys, from: upstream.LastGood, change: Same, here: here, back: gen,
 		},
 		{
@@ -137,7 +137,6 @@ func resolvedRows() []row {
 	const target = "../run/systemd/resolve/stub-resolv.conf"
 	uplinks := withUplinks(file("nameserver 10.0.0.2\nnameserver 10.0.0.3\nsearch example.com\n"))
 	const stubHere = nodeIP + " | cluster.local example.com | # This is /run/systemd/resolve/stub-resolv.conf managed by man:systemd-resolved(8). | options edns0 trust-ad"
-	stubOurs := Watermark + "\n" + strings.Replace(strings.Replace(stubText, "127.0.0.53", nodeIP, 1), "search ", "search cluster.local ", 1)
 	return []row{
 		{
 			name: "stub link", options: []option{withResolvConf(link(target, stubText)), uplinks},
@@ -171,6 +170,53 @@ func resolvedRows() []row {
 		{
 			name: "ours, silent: the link comes back", options: []option{withResolvConf(file(stubOurs)), uplinks, withOriginal(File{Exists: true, Link: target, Mode: 0o777}), withCaptured(sys)},
 			upstreams: sys, from: upstream.LastGood, change: Same, back: "-> " + target,
+		},
+		{
+			// The uplinks were frozen as soon as resolv.conf was ours: no later change of a link's nameservers was captured.
+			name: "ours, and the uplinks change", options: []option{withResolvConf(file(stubOurs)), withUplinks(file("nameserver 10.0.0.8\n")), withOriginal(link(target, "")), withCaptured(sys)},
+			upstreams: "10.0.0.8", from: upstream.Resolved, change: Changed, back: "-> " + target,
+		},
+		{
+			name: "ours, the stub was a file, and the uplinks change", options: []option{withResolvConf(file(stubOurs)), withUplinks(file("nameserver 10.0.0.8\n")), withOriginal(file(stubText)), withCaptured(sys)},
+			upstreams: "10.0.0.8", from: upstream.Resolved, change: Changed, back: "127.0.0.53 | example.com | # This is /run/systemd/resolve/stub-resolv.conf managed by man:systemd-resolved(8). | options edns0 trust-ad",
+		},
+		{
+			name: "ours, the link led to the uplinks, and they change", options: []option{withResolvConf(file(stubOurs)), withUplinks(file("nameserver 10.0.0.8\n")), withOriginal(link("/run/systemd/resolve/resolv.conf", "")), withCaptured(sys)},
+			upstreams: "10.0.0.8", from: upstream.Resolved, change: Changed, back: "-> /run/systemd/resolve/resolv.conf",
+		},
+		{
+			name: "ours, and NetworkManager knows better than the uplinks", options: []option{withResolvConf(file(stubOurs)), uplinks, withOriginal(link(target, "")), withNetworkManager(dnsConfig("eth0", "10.0.1.1", "example.com")), withMode("systemd-resolved", "unmanaged")},
+			upstreams: "10.0.1.1", from: upstream.NetworkManager, change: Changed, back: "-> " + target,
+		},
+		{
+			// systemd-resolved read it in our resolv.conf.
+			name: "ours, and the uplinks have this node too", options: []option{withResolvConf(file(stubOurs)), withUplinks(file("nameserver " + nodeIP + "\nnameserver 10.0.0.8\n")), withOriginal(link(target, "")), withCaptured(sys)},
+			upstreams: "10.0.0.8", from: upstream.Resolved, change: Changed, back: "-> " + target,
+		},
+		{
+			name: "ours, and the uplinks have nothing but this node", options: []option{withResolvConf(file(stubOurs)), withUplinks(file("nameserver " + nodeIP + "\n")), withOriginal(link(target, "")), withCaptured(sys)},
+			upstreams: sys, from: upstream.LastGood, change: Same, back: "-> " + target,
+		},
+		{
+			name: "ours, and the uplinks are gone", options: []option{withResolvConf(file(stubOurs)), withUplinks(file("# no links\n")), withOriginal(link(target, "")), withCaptured(sys)},
+			upstreams: sys, from: upstream.LastGood, change: Same, back: "-> " + target,
+		},
+		{
+			// Taken for the tool's word, it would have given way to the uplinks in the next run.
+			name: "another tool's file in place of ours, and the uplinks say what they said", options: []option{withResolvConf(file("nameserver 8.8.8.8\n")), uplinks, withOriginal(link(target, "")), withCaptured(sys)},
+			upstreams: sys, from: upstream.LastGood, change: Same, here: nodeIP + " | cluster.local", warning: "/etc/resolv.conf named 8.8.8.8, which last-good does not",
+		},
+		{
+			name: "another tool's file in place of ours, and systemd-resolved is gone", options: []option{withResolvConf(file("nameserver 8.8.8.8\n")), withOriginal(link(target, "")), withCaptured(sys)},
+			upstreams: "8.8.8.8", from: upstream.ResolvConf, change: Changed, here: nodeIP + " | cluster.local",
+		},
+		{
+			name: "missing, and it was the stub", options: []option{uplinks, withOriginal(link(target, "")), withCaptured("10.0.0.8")},
+			upstreams: sys, from: upstream.Resolved, change: Changed, here: nodeIP + " | cluster.local",
+		},
+		{
+			name: "ours, the original was somebody else's, and there are uplinks", options: []option{withResolvConf(file(oursText)), withUplinks(file("nameserver 10.0.0.8\n")), withOriginal(file(generated)), withCaptured(sys)},
+			upstreams: sys, from: upstream.LastGood, change: Same, back: gen,
 		},
 		{
 			// C078, bug B16: the script wrote through the link.

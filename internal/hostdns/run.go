@@ -1,9 +1,11 @@
 package hostdns
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 
 	"github.com/node-dns/node-dns/internal/nm"
@@ -27,6 +29,7 @@ func (r Runner) Restore(ctx context.Context, ifOurs bool) (Plan, Result, error) 
 }
 
 func (r Runner) run(ctx context.Context, event nm.Event, decide func(State) Plan) (Plan, Result, error) {
+	r.Applier.Progress.is("taking the lock %s", r.Looker.Paths.Lock)
 	unlock, err := Lock(ctx, r.Looker.Paths.Lock)
 	if err != nil {
 		r.log(event, Plan{}, Result{ResolvConf: Failed}, err)
@@ -42,6 +45,7 @@ func (r Runner) run(ctx context.Context, event nm.Event, decide func(State) Plan
 	}
 	plan := decide(state)
 	result, _, err := r.Applier.Apply(ctx, plan)
+	plan.Warnings = slices.Concat(plan.Warnings, stranger(plan, result.AnsweredBy), r.stillRunning(ctx, plan))
 	r.log(event, plan, result, err)
 	return plan, result, err
 }
@@ -51,11 +55,12 @@ func (r Runner) log(event nm.Event, p Plan, result Result, err error) {
 	if r.Log == nil {
 		return
 	}
+	r.Applier.Progress.is("logging")
 	attrs := []slog.Attr{
 		slog.String("event", event.Action),
 		slog.String("interface", event.Interface),
 		slog.String("source", string(p.Selection.Origin)),
-		slog.String("upstreams", string(p.Change)),
+		slog.String("upstreams", string(cmp.Or(p.Change, None))),
 		slog.String("servers", serverList(p)),
 		slog.String("resolv_conf", string(result.ResolvConf)),
 	}
@@ -67,6 +72,9 @@ func (r Runner) log(event nm.Event, p Plan, result Result, err error) {
 	add("detail", p.Selection.Detail)
 	if p.Nameserver.IsValid() {
 		add("nameserver", p.Nameserver.Addr().String())
+	}
+	if !isNodeDNS(result.AnsweredBy) {
+		add("answered_by", result.AnsweredBy)
 	}
 	add("written", strings.Join(result.Written, " "))
 	add("held", p.Hold)
@@ -106,15 +114,35 @@ func refusedList(p Plan) string {
 }
 
 // Show looks and plans without changing anything; silence says why the local nameserver does not answer, nil: it does.
-func (r Runner) Show(ctx context.Context) (p Plan, silence error) {
-	p = NewPlan(r.Looker.Look(ctx, nm.Event{}))
-	if p.Hold == "" && p.Nameserver.IsValid() {
-		silence = r.Applier.ask(ctx, p)
-	}
+func (r Runner) Show(ctx context.Context) (Plan, error) {
+	p := NewPlan(r.Looker.Look(ctx, nm.Event{}))
+	by, silence := r.Applier.ask(ctx, p)
+	p.Warnings = append(p.Warnings, stranger(p, by)...)
 	return p, silence
 }
 
 // ShowRestore is Restore's plan, without carrying it out.
 func (r Runner) ShowRestore(ctx context.Context, ifOurs bool) Plan {
-	return NewRestorePlan(r.Looker.Look(ctx, nm.Event{}), ifOurs)
+	p := NewRestorePlan(r.Looker.Look(ctx, nm.Event{}), ifOurs)
+	p.Warnings = append(p.Warnings, r.stillRunning(ctx, p)...)
+	return p
+}
+
+// stranger warns of another program in node-dns's place. It is no fault: dnsmasq is, on the way back to it.
+func stranger(p Plan, by string) []string {
+	if by == "" || isNodeDNS(by) {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s answers on %v, not node-dns", by, p.Nameserver)}
+}
+
+// stillRunning warns of a node-dns that will undo a restore: it asks for its own resolv.conf a second later.
+func (r Runner) stillRunning(ctx context.Context, p Plan) []string {
+	if !p.Stopped.IsValid() || p.Hold != "" {
+		return nil
+	}
+	if by, err := r.Applier.probe(ctx, p.Stopped, false); err != nil || !isNodeDNS(by) {
+		return nil
+	}
+	return []string{"node-dns is running and will point /etc/resolv.conf here again: stop it first: systemctl stop node-dns"}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/node-dns/node-dns/internal/golden"
 	"github.com/node-dns/node-dns/internal/nm"
 	"github.com/node-dns/node-dns/internal/upstream"
 )
@@ -26,6 +27,13 @@ func TestLogLine(t *testing.T) {
 		{name: "waiting", spoil: func(w *tree) { w.put(etcResolvConf, generated); w.silent = true }},
 		{name: "restored", spoil: func(w *tree) { w.put(etcResolvConf, oursText); w.silent = true }},
 		{name: "held", spoil: func(w *tree) { w.put("/etc/node-dns/node-dns.yaml", "listen: 10.0.0.1:x\n") }},
+		{name: "held-ours", spoil: func(w *tree) {
+			w.put(etcResolvConf, ofAnotherNode)
+			w.put("/etc/node-dns/node-dns.yaml", "listen: 10.0.0.1:x\n")
+		}},
+		// Any nameserver will do: on the way back to dnsmasq it is dnsmasq.
+		{name: "stranger", spoil: func(w *tree) { w.put(etcResolvConf, generated); w.version = "dnsmasq-2.90" }},
+		{name: "anonymous", spoil: func(w *tree) { w.put(etcResolvConf, generated); w.version = "" }},
 		{name: "routes", spoil: func(w *tree) {
 			w.put(etcResolvConf, oursText)
 			w.snapshot = &nm.Snapshot{Configs: []nm.DNSConfig{dnsConfig("eth0", "dns+tls://9.9.9.9#dns.quad9.net", ""), vpnConfig("tun0", "172.16.0.53", "~corp.example")}}
@@ -48,16 +56,50 @@ func TestLogLine(t *testing.T) {
 			if strings.Count(line, "\n") != 1 {
 				t.Errorf("not one line: %q", line)
 			}
-			golden(t, "log/"+test.name+".txt", line)
+			golden.Check(t, "testdata/log/"+test.name+".txt", line)
 		})
 	}
 }
 
 func TestLogLineOfRestore(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		silent  bool
+		version string
+	}{
+		{name: "restore", silent: true},
+		// Restored while node-dns ran, the file was pointed here again by its next request, and nobody had been told.
+		{name: "restore-while-running", version: "node-dns 1.0"},
+		{name: "restore-to-dnsmasq", version: "dnsmasq-2.90"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newTree(t, map[string]string{etcResolvConf: oursText, varOriginal: generated})
+			w.silent, w.version = test.silent, test.version
+			w.restore(true)
+			w.restore(true)
+			golden.Check(t, "testdata/log/"+test.name+".txt", strings.ReplaceAll(w.log.String(), w.root, ""))
+		})
+	}
+}
+
+// TestShowWarns: `plan` and `restore --dry-run` say who answers, too.
+func TestShowWarns(t *testing.T) {
 	w := newTree(t, map[string]string{etcResolvConf: oursText, varOriginal: generated})
-	w.restore(true)
-	w.restore(true)
-	golden(t, "log/restore.txt", strings.ReplaceAll(w.log.String(), w.root, ""))
+	before := w.files()
+	if p := w.runner().ShowRestore(t.Context(), true); !strings.HasPrefix(strings.Join(p.Warnings, "\n"), "node-dns is running") {
+		t.Errorf("restore: %q", p.Warnings)
+	}
+	if p, silence := w.runner().Show(t.Context()); silence != nil || len(p.Warnings) > 0 {
+		t.Errorf("plan: %v, %q", silence, p.Warnings)
+	}
+	w.version = "dnsmasq-2.90"
+	if p := w.runner().ShowRestore(t.Context(), true); len(p.Warnings) > 0 {
+		t.Errorf("restore: %q", p.Warnings)
+	}
+	if p, _ := w.runner().Show(t.Context()); strings.Join(p.Warnings, "\n") != "dnsmasq-2.90 answers on "+nodeIP+":53, not node-dns" {
+		t.Errorf("plan: %q", p.Warnings)
+	}
+	wantSame(t, "showing wrote", before, w.files())
 }
 
 // TestRunWithoutLog: a nil Log is silent.

@@ -1,11 +1,13 @@
 package hostdns
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/resolvconf"
 )
 
@@ -34,12 +36,14 @@ func hostSearch(s State) []string {
 	return own
 }
 
-// hostDomains leaves the cluster domain out of a list, and what is no domain name: none of that would be written. Nor is
-// a wildcard: nothing is found below it, and a script that reads the file may expand it.
+// hostDomains leaves the cluster domain out of a list, the usual one while it is not known, and what is no domain name:
+// none of that would be written. Nor is a wildcard: nothing is found below it, and a script that reads the file may
+// expand it.
 func hostDomains(s State, list []string) []string {
+	cluster := cmp.Or(s.Config.ClusterDomain.Relative(), nodeconfig.DefaultClusterDomain)
 	return slices.DeleteFunc(list, func(domain string) bool {
 		name, err := dnsname.Parse(domain)
-		return err != nil || name == s.Config.ClusterDomain || strings.Contains(domain, "*")
+		return err != nil || name.Relative() == cluster || strings.Contains(domain, "*")
 	})
 }
 

@@ -14,13 +14,25 @@ import (
 // selectUpstreams finds the original upstream nameservers: law 1 gives the order of the sources, law 2 that an empty
 // one never wins, law 3 what is refused.
 func selectUpstreams(s State) upstream.Selection {
-	return upstream.Select(candidates(s), refuse(s))
+	return choose(s, candidates(s)...)
+}
+
+func choose(s State, candidates ...upstream.Candidate) upstream.Selection {
+	refused, refusedCopies := refuse(s), refuseCopies(s)
+	return upstream.Select(candidates, func(origin upstream.Origin, server nameserver.Server) string {
+		if origin == upstream.ResolvConf {
+			return refusedCopies(server)
+		}
+		return refused(server)
+	})
 }
 
 // candidates are the sources in law 1's order. An event is a hint: its variables come after NetworkManager's own word,
 // because reapply and renewals carry the nameservers of before (seen with 1.42.4 and 1.52.1).
 func candidates(s State) []upstream.Candidate {
 	var all []upstream.Candidate
+	known := lastGood(s)
+	good := upstream.Candidate{Origin: upstream.LastGood, Detail: known.From, Set: known.Set}
 	if s.NetworkManager != nil {
 		all = append(all, fromNetworkManager(s))
 	}
@@ -35,22 +47,40 @@ func candidates(s State) []upstream.Candidate {
 			Invalid: s.Event.Invalid,
 		})
 	}
-	if s.ResolvConf.Exists && !s.isOurs() {
-		if c := fromOthersFile(s); c.Set.IsEmpty() || !c.Set.Equal(inResolvConf(lastGood(s))) {
-			all = append(all, c)
+	for _, c := range fromOthersFiles(s) {
+		if said := choose(s, c).Set; !said.IsEmpty() && said.Equal(inResolvConf(choose(s, good).Set)) {
+			// As far as a resolv.conf can, it says what last-good does: it may be the one that we restored, without the
+			// routes, the ports and the servers over TLS that last-good has.
+			c = good
 		}
+		all = append(all, c)
 	}
-	return append(all, upstream.Candidate{Origin: upstream.LastGood, Detail: Captured(s.Upstreams, s.Record).From, Set: lastGood(s)})
+	return append(all, good)
 }
 
-// fromOthersFile is what a resolv.conf says that is not ours. When that is what last-good says too, as far as a
-// resolv.conf can, it tells nothing new and is no candidate: it may be the one that we restored, without the routes,
-// the ports and the servers over TLS that last-good has.
-func fromOthersFile(s State) upstream.Candidate {
-	if resolvedStub(s.ResolvConf) {
-		return fromResolvConf(upstream.Resolved, s.ResolvedUplinks.Data)
+// fromOthersFiles are the resolv.confs that are not ours. Where /etc/resolv.conf is systemd-resolved's stub, or was before
+// ours displaced it, the uplinks come first: the stub follows them, and so must what stands in for it.
+func fromOthersFiles(s State) []upstream.Candidate {
+	var all []upstream.Candidate
+	if stub := resolvedStub(s.ResolvConf); stub || resolvedStub(s.Original) {
+		c := fromResolvConf(upstream.Resolved, s.ResolvedUplinks.Data)
+		if stub {
+			return append(all, c)
+		}
+		all = append(all, withoutEcho(s, c))
 	}
-	return fromResolvConf(upstream.ResolvConf, s.ResolvConf.Data)
+	if s.ResolvConf.Exists && !s.isOurs() {
+		all = append(all, fromResolvConf(upstream.ResolvConf, s.ResolvConf.Data))
+	}
+	return all
+}
+
+// withoutEcho leaves this node out without a word: systemd-resolved takes the nameservers of a resolv.conf that it did
+// not write for its own (systemd-resolved(8), "/etc/resolv.conf"), and so the one in ours, or the one that was.
+func withoutEcho(s State, c upstream.Candidate) upstream.Candidate {
+	refused := refuseCopies(s)
+	c.Set.Servers = slices.DeleteFunc(c.Set.Servers, func(server nameserver.Server) bool { return refused(server) != "" })
+	return c
 }
 
 // eventCounts reports whether the event's nameservers may be the default upstreams: only those of the interface that

@@ -1,6 +1,7 @@
 package hostdns
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -17,7 +18,9 @@ const apiVersion = "node-dns/v1"
 // WriteText prints what the plan would do, as diffs, and why.
 func (p Plan) WriteText(w io.Writer, silence error) error {
 	out := &textWriter{w: w}
-	out.printf("upstreams: %s (%s), from %s\n", orNone(serverList(p)), p.Change, orNone(origin(p)))
+	if p.Change != "" {
+		out.printf("upstreams: %s (%s), from %s\n", orNone(serverList(p)), p.Change, orNone(origin(p)))
+	}
 	for _, r := range p.Selection.Refused {
 		out.printf("refused:   %s from %s: %s\n", r.Text, r.Origin, r.Reason)
 	}
@@ -40,17 +43,21 @@ func (p Plan) WriteText(w io.Writer, silence error) error {
 
 // intent says in a few words what becomes of resolv.conf.
 func (p Plan) intent(silence error) string {
-	switch {
-	case p.Hold != "":
+	switch _, verdict := p.decide(silence == nil); {
+	case verdict == Held:
 		return "left alone: " + p.Hold
-	case !p.Nameserver.IsValid():
-		return "the original nameservers"
-	case silence == nil:
-		return p.Nameserver.Addr().String() + " (it answers)"
-	case len(p.Silent) > 0:
+	case verdict == Waiting:
+		return fmt.Sprintf("left alone: %v", silence)
+	case verdict == Restored && silence != nil:
 		return fmt.Sprintf("the original nameservers (%v)", silence)
+	case verdict == Restored && p.Hold != "":
+		return "the original nameservers: " + p.Hold
+	case verdict == Restored:
+		return "the original nameservers"
+	case p.Hold != "":
+		return p.Nameserver.Addr().String() + " (it answers), the rest left alone: " + p.Hold
 	}
-	return fmt.Sprintf("left alone: %v", silence)
+	return p.Nameserver.Addr().String() + " (it answers)"
 }
 
 // describe shows one step as a diff, or a sentence where there is no text to compare.
@@ -110,8 +117,8 @@ type stepJSON struct {
 // WriteJSON prints the same as WriteText, for programs.
 func (p Plan) WriteJSON(w io.Writer, silence error) error {
 	out := planJSON{
-		APIVersion: apiVersion, Kind: "Plan", Source: origin(p), Change: p.Change,
-		Answers: p.Hold == "" && p.Nameserver.IsValid() && silence == nil, ResolvConf: p.intent(silence),
+		APIVersion: apiVersion, Kind: "Plan", Source: origin(p), Change: cmp.Or(p.Change, None),
+		Answers: p.asks() && silence == nil, ResolvConf: p.intent(silence),
 		Upstreams: []string{}, Refused: []string{}, Steps: []stepJSON{},
 		Routes:   append([]upstream.Route{}, p.Selection.Set.Routes...),
 		Warnings: append([]string{}, p.Warnings...), Problems: append([]string{}, p.Problems...),

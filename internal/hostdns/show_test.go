@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/golden"
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
@@ -17,7 +19,7 @@ func shown() []struct {
 	plan    Plan
 	silence error
 } {
-	vpn := upstream.Set{Servers: servers(sys + " dns+tls://9.9.9.9#dns.quad9.net"), Routes: []upstream.Route{{Domain: name("corp.example"), Servers: servers("172.16.0.53")}}}
+	vpn := upstream.Set{Servers: servers(sys + " dns+tls://9.9.9.9#dns.quad9.net"), Routes: []upstream.Route{{Domain: dnsname.MustParse("corp.example"), Servers: servers("172.16.0.53")}}}
 	first := host(withResolvConf(file(generated)), withEvent("eth0", "up", sys))
 	return []struct {
 		name    string
@@ -31,6 +33,10 @@ func shown() []struct {
 			withResolvConf(file(oursText)), withCaptured(sys), withOriginal(file(generated)), withNetworkManager(dnsConfig("eth0", sys, "example.com"))))},
 		{name: "held", plan: NewPlan(host(
 			withResolvConf(file(generated)), withConfigFault(errors.New("x")), withProblem("/etc/node-dns/node-dns.yaml:3:9: listen: expected an address"), withoutDnsmasq()))},
+		{name: "held-ours", plan: NewPlan(host(withResolvConf(file(oursText)), withConfigFault(errors.New("x")), withCaptured(sys)))},
+		{name: "held-ours-silent", silence: errSilent, plan: NewPlan(host(withResolvConf(file(oursText)), withConfigFault(errors.New("x")), withCaptured(sys)))},
+		{name: "held-ours-nameserver", plan: NewPlan(host(withResolvConf(file(ofAnotherNode)), withConfigFault(errors.New("x")), withCaptured(sys)))},
+		{name: "held-ours-gone", plan: NewPlan(host(withResolvConf(file(ofAnotherNode)), withoutDefaultRoute(), withCaptured(sys)))},
 		{name: "routes-and-refused", plan: NewPlan(host(
 			withNetworkManager(dnsConfig("eth0", nodeIP+" "+sys+" dns+tls://9.9.9.9#dns.quad9.net", "example.com"), vpnConfig("tun0", "172.16.0.53", "~corp.example")),
 			withResolvConf(file("nameserver 10.0.0.9\nnameserver $(id)\nsearch a b c d e f\n")), withRecord(upstream.NetworkManager, "eth0", vpn)))},
@@ -48,7 +54,7 @@ func TestWriteText(t *testing.T) {
 			if err := test.plan.WriteText(&text, test.silence); err != nil {
 				t.Fatal(err)
 			}
-			golden(t, "plan/"+test.name+".txt", text.String())
+			golden.Check(t, "testdata/plan/"+test.name+".txt", text.String())
 		})
 	}
 }
@@ -60,7 +66,7 @@ func TestWriteJSON(t *testing.T) {
 			if err := test.plan.WriteJSON(&text, test.silence); err != nil {
 				t.Fatal(err)
 			}
-			golden(t, "plan/"+test.name+".json", text.String())
+			golden.Check(t, "testdata/plan/"+test.name+".json", text.String())
 			checkJSON(t, text.String())
 		})
 	}

@@ -31,6 +31,7 @@ type State struct {
 	NodeResolvConf     File
 	Original           File
 	Record             File
+	Facts              File
 
 	Problems []string // what could not be looked at, and why
 }

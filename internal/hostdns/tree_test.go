@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/node-dns/node-dns/internal/lab"
 	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/nm"
 )
@@ -27,14 +28,15 @@ type tree struct {
 	paths    Paths
 	snapshot *nm.Snapshot // nil: NetworkManager does not run
 	silent   bool         // the local nameserver does not answer
+	version  string       // what it calls itself
 	log      bytes.Buffer
 }
 
 // newTree has OpenShift's directories, and files by their paths on the host; "-> target" is a link.
 func newTree(t *testing.T, files map[string]string) *tree {
 	t.Helper()
-	root := t.TempDir()
-	w := &tree{t: t, root: root, paths: NewPaths(root)}
+	root := lab.OpenDir(t)
+	w := &tree{t: t, root: root, paths: NewPaths(root), version: "node-dns 1.0"}
 	for _, dir := range []string{"/etc/dnsmasq.d", "/etc/origin/node", "/run"} {
 		w.mkdir(dir)
 	}
@@ -105,11 +107,11 @@ func (w *tree) runner() Runner {
 			},
 			Net: func(context.Context) (netstate.State, error) { return host().Net, nil },
 		},
-		Applier: Applier{Answers: func(context.Context, netip.AddrPort, bool) error {
+		Applier: Applier{Answers: func(context.Context, netip.AddrPort, bool) (string, error) {
 			if w.silent {
-				return errNoAnswer
+				return "", errNoAnswer
 			}
-			return nil
+			return w.version, nil
 		}},
 		Log: slog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			if a.Key == slog.TimeKey {

@@ -72,7 +72,7 @@ func TestUndoOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	undoing = true
-	if err := undo(); err != nil || steps != 5 {
+	if err := undo(); err != nil || steps != 6 {
 		t.Errorf("%d steps: %v", steps, err)
 	}
 }

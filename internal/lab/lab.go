@@ -1,5 +1,5 @@
-// Package lab is one isolated machine for the tests of a package: its own network, processes and mounts, with /etc, /run and /var
-// to write in.
+// Package lab is one isolated machine for the tests of a package: its own network, processes and mounts, with /etc, /run, /usr and
+// /var to write in.
 //
 // It stands apart from dnstest, which fakes a peer on loopback: here nothing is faked but the hardware. The machine is the test
 // binary itself, run again in new namespaces, so -run, -race, -v and -coverprofile mean what they always mean, and the kernel cleans up
@@ -37,8 +37,8 @@ func BuildRace(packages ...string) Option {
 
 // Main is a package's TestMain: it runs the tests in a new machine and exits with their status.
 //
-// Where no machine can be made (not root, a container without the right), the tests run where they are, and those that call New or
-// Need skip, or fail when Required.
+// Where no machine can be made (not root, a container without the right, fuzzing), the tests run where they are, and those that call
+// New or Need skip, or fail when Required.
 func Main(m *testing.M, options ...Option) {
 	if os.Getenv(stageEnv) != "" {
 		os.Exit(runInside(m))
@@ -61,21 +61,32 @@ func Required() bool {
 	return os.Getenv("CI") != "" || os.Getenv("NODEDNS_LANES") == "require"
 }
 
-// Need skips the test unless it runs in a machine that has these programs in its PATH; where Required it fails.
-func Need(t testing.TB, programs ...string) {
+// Skip skips the test for want of something that this host cannot give; where Required it fails.
+func Skip(t testing.TB, format string, args ...any) {
 	t.Helper()
-	give := t.Skipf
 	if Required() {
-		give = t.Fatalf
+		t.Fatalf(format, args...)
 	}
-	if os.Getenv(stageEnv) == "" {
-		give("needs a lab machine: %s", cmp.Or(os.Getenv(absentEnv), "lab.Main was not called by TestMain"))
-	}
+	t.Skipf(format, args...)
+}
+
+// NeedPrograms skips the test, or fails it, unless these programs are in its PATH.
+func NeedPrograms(t testing.TB, programs ...string) {
+	t.Helper()
 	for _, p := range programs {
 		if _, err := exec.LookPath(p); err != nil {
-			give("needs %s: %v", p, err)
+			Skip(t, "needs %s: %v", p, err)
 		}
 	}
+}
+
+// Need skips the test, or fails it, unless it runs in a machine that has these programs in its PATH.
+func Need(t testing.TB, programs ...string) {
+	t.Helper()
+	if os.Getenv(stageEnv) == "" {
+		Skip(t, "needs a lab machine: %s", cmp.Or(os.Getenv(absentEnv), "lab.Main was not called by TestMain"))
+	}
+	NeedPrograms(t, programs...)
 }
 
 // Lab is the machine, reset for one test. Its methods fail that test; they are for the test's own goroutine unless they say otherwise.
@@ -86,8 +97,8 @@ type Lab struct {
 	files []*os.File // kept open until the test ends
 }
 
-// New resets the machine for this test: no processes but the test, no network but loopback, /etc and /var as installed but without
-// any resolver's files, an empty /run. What the test leaves behind goes when it ends; the output of its processes is shown when it failed.
+// New resets the machine for this test: no processes but the test, no network but loopback, /etc, /usr and /var as installed but
+// without any resolver's files, an empty /run. What the test leaves behind goes when it ends; the output of its processes is shown when it failed.
 func New(t testing.TB) *Lab {
 	t.Helper()
 	Need(t, "ip")

@@ -34,12 +34,12 @@ func makeMachine() error {
 }
 
 // overlays are the directories whose changes stay in the machine.
-var overlays = []string{"/etc", "/var"}
+var overlays = []string{"/etc", "/usr", "/var"}
 
 // source names our mounts in /proc/self/mountinfo.
 const source = "node-dns-lab"
 
-// mountFiles mounts a new, empty /run and new layers over /etc and /var, in place of those of the test before. What a program
+// mountFiles mounts a new, empty /run and new layers over overlays, in place of those of the test before. What a program
 // still holds open does not keep the old ones: they are detached.
 func mountFiles() error {
 	if err := unmountFiles(); err != nil {
@@ -95,7 +95,7 @@ func unmountFiles() error {
 var resolverFiles = []string{
 	"/etc/resolv.conf", "/etc/dnsmasq.d", "/etc/origin", "/etc/node-dns", "/var/lib/node-dns", "/var/lib/kubelet",
 	"/etc/NetworkManager/dispatcher.d/01-ifupdown", "/etc/NetworkManager/NetworkManager.conf", "/etc/NetworkManager/conf.d",
-	"/var/lib/NetworkManager",
+	"/var/lib/NetworkManager", hooks + "/99-origin-dns",
 }
 
 func removeResolverFiles() error {

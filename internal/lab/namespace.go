@@ -22,6 +22,9 @@ func (n *Namespace) Run(argv ...string) string {
 	return n.l.Run(n.argv(argv)...)
 }
 
+// Try is Run for what may fail.
+func (n *Namespace) Try(argv ...string) (string, error) { return n.l.Try(n.argv(argv)...) }
+
 // Start starts a program in the namespace.
 func (n *Namespace) Start(argv ...string) *Process {
 	n.l.t.Helper()

@@ -35,14 +35,17 @@ func (l *Lab) Nmcli(args ...string) string {
 	return l.Run(append([]string{"nmcli"}, args...)...)
 }
 
-// Hook installs a program as a NetworkManager dispatcher script of this name.
+// hooks is where packages put NetworkManager's dispatcher scripts; those of the admin are in /etc (NetworkManager-dispatcher(8)).
+const hooks = "/usr/lib/NetworkManager/dispatcher.d"
+
+// Hook installs a program as a NetworkManager dispatcher script of this name, as a package would.
 func (l *Lab) Hook(name, program string) {
 	l.t.Helper()
 	data, err := os.ReadFile(program)
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	path := filepath.Join("/etc/NetworkManager/dispatcher.d", name)
+	path := filepath.Join(hooks, name)
 	l.WriteFile(path, string(data))
 	if err := os.Chmod(path, 0o755); err != nil {
 		l.t.Fatal(err)

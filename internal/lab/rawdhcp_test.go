@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"bytes"
 	"net/netip"
 	"strings"
 	"testing"
@@ -26,4 +27,23 @@ func TestRawDHCP(t *testing.T) {
 	if got := l.Run("ip", "-4", "addr", "show", "eth0"); !strings.Contains(got, "10.77.0.100/24") {
 		t.Errorf("the address is not the offered one:\n%s", got)
 	}
+}
+
+// FuzzReply: whatever a client sends, what goes back is nothing or a whole message to it.
+func FuzzReply(f *testing.F) {
+	const header = 236
+	discover := append(append(make([]byte, header), magic...), 0, 53, 1, 1, 255)
+	discover[0], discover[4] = 1, 7
+	f.Add(discover)
+	f.Add(discover[:header+6])
+	f.Fuzz(func(t *testing.T, request []byte) {
+		server := RawDHCP{Server: netip.MustParseAddr("10.77.0.1"), Client: netip.MustParseAddr("10.77.0.100"), Options: map[byte][]byte{15: []byte("x")}}
+		reply := server.reply(request)
+		if reply == nil {
+			return
+		}
+		if !bytes.Equal(reply[4:8], request[4:8]) || !bytes.Equal(reply[header:header+4], magic) || reply[len(reply)-1] != 255 {
+			t.Fatalf("%x is answered by %x", request, reply)
+		}
+	})
 }

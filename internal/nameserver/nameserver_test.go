@@ -176,3 +176,15 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestMustParse(t *testing.T) {
+	if got := MustParse("10.0.0.2#5353").String(); got != "10.0.0.2:5353" {
+		t.Errorf("got %q", got)
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("no panic")
+		}
+	}()
+	MustParse("ns.example")
+}

@@ -49,6 +49,16 @@ func Parse(text string) (Server, error) {
 	return server, nil
 }
 
+// MustParse is Parse for a text that is known to be a nameserver; it panics when
+// it is none.
+func MustParse(text string) Server {
+	server, err := Parse(text)
+	if err != nil {
+		panic(err)
+	}
+	return server
+}
+
 func parse(text string) (Server, error) {
 	if rest, ok := cutScheme(text, schemeTLS); ok {
 		host, name, named := strings.Cut(rest, "#")

@@ -1,24 +1,15 @@
 package netstate
 
 import (
-	"flag"
 	"net/netip"
-	"os"
 	"testing"
 
-	"github.com/node-dns/node-dns/internal/lab"
 	"go.uber.org/goleak"
+
+	"github.com/node-dns/node-dns/internal/lab"
 )
 
-func TestMain(m *testing.M) {
-	flag.Parse()
-	if flag.Lookup("test.fuzz").Value.String() != "" {
-		// The fuzzing engine talks to its workers by file descriptors that do not
-		// reach into the machine, and the decoders need none.
-		os.Exit(m.Run())
-	}
-	lab.Main(m)
-}
+func TestMain(m *testing.M) { lab.Main(m) }
 
 func TestState(t *testing.T) {
 	s := State{

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/node-dns/node-dns/internal/lab"
 )
 
 // patience is how long a test waits for what must happen.
@@ -46,17 +48,8 @@ const busConfig = `<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Con
 // newBusDaemon prepares a bus that is not running yet.
 func newBusDaemon(t *testing.T) *busDaemon {
 	t.Helper()
-	if _, err := exec.LookPath("dbus-daemon"); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal("dbus-daemon is missing (package dbus or dbus-daemon)")
-		}
-		t.Skip("dbus-daemon is missing (package dbus or dbus-daemon)")
-	}
-	dir, err := os.MkdirTemp("", "nm") // not t.TempDir: a socket's path has at most 107 bytes
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	lab.NeedPrograms(t, "dbus-daemon")
+	dir := lab.ShortDir(t)
 	b := &busDaemon{dir: dir}
 	b.write(t, "bus.conf", fmt.Sprintf(busConfig, dir))
 	t.Setenv("DBUS_SYSTEM_BUS_ADDRESS", "unix:path="+dir+"/bus")

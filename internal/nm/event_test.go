@@ -2,7 +2,6 @@ package nm
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,10 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/golden"
 	"github.com/node-dns/node-dns/internal/nameserver"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // TestRecordedEvents parses what two versions of NetworkManager ran a script with,
 // in order: a first activation, DHCP renewals, a carrier flap, reapply, down and up,
@@ -41,7 +39,7 @@ func TestRecordedEvents(t *testing.T) {
 				}
 				out.WriteString(describe(event))
 			}
-			golden(t, filepath.Join("testdata", version+".golden"), out.String())
+			golden.Check(t, filepath.Join("testdata", version+".golden"), out.String())
 		})
 	}
 }
@@ -89,22 +87,6 @@ func describe(e Event) string {
 		add("truncated", "yes")
 	}
 	return line + "\n"
-}
-
-func golden(t *testing.T, file, got string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got; -update writes it):\n%s", file, diff)
-	}
 }
 
 func TestParseEvent(t *testing.T) {

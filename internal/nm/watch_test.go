@@ -2,7 +2,6 @@ package nm
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"log/slog"
 	"net"
@@ -14,33 +13,16 @@ import (
 
 	gonm "github.com/Wifx/gonetworkmanager/v3"
 	"github.com/godbus/dbus/v5"
+
+	"github.com/node-dns/node-dns/internal/lab"
 )
 
 // A watch is a watcher under test.
 type watch struct {
 	t       *testing.T
 	reasons chan string
-	log     *syncBuffer
+	log     *lab.Text
 	end     func()
-}
-
-// syncBuffer is written by the watcher and read by the test.
-type syncBuffer struct {
-	// mu guards buffer.
-	mu     sync.Mutex
-	buffer bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buffer.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buffer.String()
 }
 
 // startWatch runs a watcher that retries at once; the test's end ends it, and waits
@@ -48,7 +30,7 @@ func (b *syncBuffer) String() string {
 func startWatch(t *testing.T) *watch {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	w := &watch{t: t, reasons: make(chan string, 100), log: &syncBuffer{}}
+	w := &watch{t: t, reasons: make(chan string, 100), log: &lab.Text{}}
 	done := make(chan error, 1)
 	w.end = sync.OnceFunc(func() {
 		cancel()

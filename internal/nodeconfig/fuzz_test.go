@@ -31,7 +31,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		for _, parse := range []func(string, io.Reader) (Config, error){ParseNodeConfig, ParseKubelet, ParseNodeDNS} {
 			c, err := parse("dir/f", bytes.NewReader(data))
-			checkConfig(t, c)
+			checkConfig(t, c, err)
 			checkError(t, err)
 			checkPlacement(t, c)
 		}

@@ -3,17 +3,14 @@ package nodeconfig
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/node-dns/node-dns/internal/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // parserOf tells by a test file's name what it is.
 func parserOf(t *testing.T, path string) func(string, io.Reader) (Config, error) {
@@ -39,23 +36,6 @@ func files(t *testing.T, pattern string) []string {
 	return paths
 }
 
-func checkGolden(t *testing.T, path, got string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", path, diff)
-	}
-}
-
 func asJSON(t *testing.T, v any) string {
 	t.Helper()
 	text, err := json.MarshalIndent(v, "", "  ")
@@ -77,7 +57,7 @@ func TestGood(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			checkGolden(t, strings.TrimSuffix(path, ".yaml")+".json", asJSON(t, c))
+			golden.Check(t, strings.TrimSuffix(path, ".yaml")+".json", asJSON(t, c))
 		})
 	}
 }
@@ -94,12 +74,12 @@ func TestBad(t *testing.T) {
 			if err == nil {
 				t.Fatalf("no fault in %s", data)
 			}
-			checkConfig(t, c)
+			checkConfig(t, c, err)
 			good := ""
 			if len(c.Sources) > 0 {
 				good = "kept: " + asJSON(t, c.Sources)
 			}
-			checkGolden(t, strings.TrimSuffix(path, ".yaml")+".golden", err.Error()+"\n"+good)
+			golden.Check(t, strings.TrimSuffix(path, ".yaml")+".golden", err.Error()+"\n"+good)
 		})
 	}
 }

@@ -5,10 +5,14 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/node-dns/node-dns/internal/atomicfile"
+	"github.com/node-dns/node-dns/internal/dnsname"
 )
 
 // Paths are the files that Load reads. "" is a file that is not looked for.
@@ -17,6 +21,7 @@ type Paths struct {
 	Bootstrap  string // OpenShift 3.10 and 3.11, before the sync pod delivers NodeConfig
 	Kubelet    string // other Kubernetes nodes
 	NodeDNS    string // ours
+	Facts      string // what the privileged half read of the first three
 
 	// Root is put before the absolute paths that the files name, as DefaultPaths puts it before its own. "" is "/".
 	Root string
@@ -29,52 +34,84 @@ func DefaultPaths(root string) Paths {
 		Bootstrap:  filepath.Join(root, "/etc/origin/node/bootstrap-node-config.yaml"),
 		Kubelet:    filepath.Join(root, "/var/lib/kubelet/config.yaml"),
 		NodeDNS:    filepath.Join(root, "/etc/node-dns/node-dns.yaml"),
+		Facts:      filepath.Join(root, "/var/lib/node-dns/node-config.json"),
 		Root:       root,
 	}
 }
 
+// clusterFile is one of the files that may be the cluster's.
+type clusterFile struct {
+	name   string
+	format format
+}
+
+// cluster are the files that may be the cluster's; the first one that exists is it.
+func (p Paths) cluster() []clusterFile {
+	return []clusterFile{
+		{p.NodeConfig, nodeConfigFormat},
+		{p.Bootstrap, nodeConfigFormat},
+		{p.Kubelet, kubeletFormat},
+	}
+}
+
 // Load reads the cluster's file, which is the first of NodeConfig, Bootstrap and Kubelet that exists, and NodeDNS. That a
-// file is missing is no error: every default works.
+// file is missing is no error: every default works. Where the cluster's file may not be read, Facts says what it says.
 //
 // The error joins all faults of all files (see Faults), and those of reading them. The Config returned beside an error
 // holds what the keys without faults said; the caller decides whether to use it, or to keep what is running.
 func Load(paths Paths) (Config, error) {
 	c := defaults()
-	var errs []error
-	cluster := []struct {
-		name   string
-		format format
-	}{
-		{paths.NodeConfig, nodeConfigFormat},
-		{paths.Bootstrap, nodeConfigFormat},
-		{paths.Kubelet, kubeletFormat},
-	}
-	for _, file := range cluster {
-		found, err := c.load(file.name, file.format, paths.Root)
-		errs = append(errs, err)
-		if found {
-			break
-		}
-	}
+	clusterErr := c.loadCluster(paths)
 	_, err := c.load(paths.NodeDNS, nodeDNSFormat, paths.Root)
-	return c, errors.Join(append(errs, err)...)
+	if c.Facts == nil && c.FactsWanted != "" && !c.ClusterDomain.IsZero() {
+		clusterErr = nil // NodeDNS has the cluster domain, which is what must not be guessed
+	}
+	return c, errors.Join(clusterErr, err)
 }
 
-// load reads a file into c. A file that is there and cannot be read counts as found.
-func (c *Config) load(name string, f format, root string) (found bool, err error) {
-	if name == "" {
-		return false, nil
+func (c *Config) loadCluster(paths Paths) error {
+	for _, file := range paths.cluster() {
+		info, err := c.load(file.name, file.format, paths.Root)
+		switch {
+		case info != nil:
+			c.Facts = c.newFacts(file, info, err, paths.Root)
+			return err
+		case errors.Is(err, fs.ErrPermission):
+			return c.loadFacts(paths, err)
+		case err != nil:
+			return err
+		}
 	}
-	file, err := os.Open(name)
+	c.Facts = &Facts{ClusterDomain: c.ClusterDomain}
+	return nil
+}
+
+// load reads a file into c and says what it is; nil: it does not exist, or cannot be read, which is an error.
+func (c *Config) load(name string, f format, root string) (fs.FileInfo, error) {
+	if name == "" {
+		return nil, nil
+	}
+	data, info, err := readFile(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
+		return nil, nil
 	}
 	if err != nil {
-		return true, fmt.Errorf("reading %s: %w", f.title, err)
+		c.forgetDomain(name)
+		return nil, fmt.Errorf("reading %s: %w", f.title, err)
+	}
+	c.Files = append(c.Files, name)
+	return info, c.parse(name, data, f, root)
+}
+
+// readFile reads a regular file: all of it, or one byte more than a file may have.
+func readFile(name string) ([]byte, fs.FileInfo, error) {
+	file, info, err := atomicfile.Open(name)
+	if err != nil {
+		return nil, nil, err
 	}
 	defer file.Close()
-	c.Files = append(c.Files, name)
-	return true, c.parse(name, file, f, root)
+	data, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	return data, info, err
 }
 
 // ParseNodeConfig reads a node-config.yaml or bootstrap-node-config.yaml. name stands in the faults, and its directory is
@@ -96,7 +133,12 @@ func ParseNodeDNS(name string, in io.Reader) (Config, error) {
 func parseOne(name string, in io.Reader, f format) (Config, error) {
 	c := defaults()
 	c.Files = []string{name}
-	return c, c.parse(name, in, f, "")
+	data, err := io.ReadAll(io.LimitReader(in, maxFile+1))
+	if err != nil {
+		c.forgetDomain(name)
+		return c, fmt.Errorf("reading %s: %w", f.title, err)
+	}
+	return c, c.parse(name, data, f, "")
 }
 
 // format is one kind of file.
@@ -114,22 +156,45 @@ var (
 	nodeDNSFormat    = format{title: "node-dns.yaml", strict: true, keys: nodeDNSKeys}
 )
 
-func (c *Config) parse(name string, in io.Reader, f format, root string) error {
-	data, err := io.ReadAll(io.LimitReader(in, maxFile+1))
-	if err != nil {
-		return fmt.Errorf("reading %s: %w", f.title, err)
-	}
+// parse reads a file's text into c. Its errors are faults.
+func (c *Config) parse(name string, data []byte, f format, root string) error {
 	r := &reader{
 		faults: &faultList{file: name}, strict: f.strict, sources: c.Sources,
 		dir: filepath.Dir(name), root: root,
 	}
-	if top := readDocument(data, r.faults); top != nil {
-		if v := at("", top); f.kind == "" || r.isKind(v, f) {
-			c.IsOpenShift = c.IsOpenShift || f.kind == nodeConfigFormat.kind
-			readKeys(r, v, f.keys, c)
-		}
+	c.IsOpenShift = c.IsOpenShift || f.kind == nodeConfigFormat.kind
+	top := readDocument(data, r.faults)
+	switch {
+	case top == nil && r.faults.count > 0, top != nil && f.kind != "" && !r.isKind(at("", top), f):
+		r.lose("")
+	case top != nil:
+		readKeys(r, at("", top), f.keys, c)
+	}
+	if slices.ContainsFunc(r.lost, mayHoldDomain) {
+		c.forgetDomain(name)
 	}
 	return r.faults.err()
+}
+
+// domainKeys are the keys that set the cluster domain, in all files.
+var domainKeys = []string{"clusterDomain", "kubeletArguments.cluster-domain", "dnsDomain"}
+
+// mayHoldDomain reports whether the cluster domain may be set at or below a path.
+func mayHoldDomain(path string) bool {
+	return slices.ContainsFunc(domainKeys, func(key string) bool {
+		return path == "" || key == path || strings.HasPrefix(key, path+".")
+	})
+}
+
+// forgetDomain leaves the cluster domain unknown, because what the file name says of it is, unless another file had it.
+func (c *Config) forgetDomain(name string) {
+	said := func(key string) bool {
+		source, ok := c.Sources[key]
+		return ok && source.File != name
+	}
+	if !slices.ContainsFunc(domainKeys, said) {
+		c.ClusterDomain = dnsname.Name{}
+	}
 }
 
 // isKind reports whether the file is what it should be, by its kind and apiVersion where it has them. Of another kind of

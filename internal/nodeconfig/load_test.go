@@ -66,11 +66,73 @@ func TestLoad(t *testing.T) {
 			faults: []string{"NodeConfig:2:8", "NodeConfig:3:9", "NodeDNS:1:12"},
 		},
 		{
-			name:   "a node-config with a fault is not replaced by the bootstrap one",
+			name:   "a node-config with a fault is not replaced by the bootstrap one, nor by the default",
 			files:  map[string]string{nodeConfig: "dnsDomain: [", bootstrap: "dnsDomain: b.example"},
 			read:   []string{nodeConfig},
-			domain: "cluster.local.",
 			faults: []string{"NodeConfig:1:12"},
+		},
+		{
+			name:   "a domain with a fault is not replaced by the default",
+			files:  map[string]string{nodeConfig: "dnsDomain: a..example"},
+			read:   []string{nodeConfig},
+			faults: []string{"NodeConfig:1:12"},
+		},
+		{
+			name:   "nor by the one that it wins over",
+			files:  map[string]string{nodeConfig: "dnsDomain: a.example\nkubeletArguments: {cluster-domain: [b..example]}"},
+			read:   []string{nodeConfig},
+			faults: []string{"NodeConfig:2:37"},
+		},
+		{
+			name:   "the kubelet's arguments are no mapping",
+			files:  map[string]string{nodeConfig: "dnsDomain: a.example\nkubeletArguments: [cluster-domain]"},
+			read:   []string{nodeConfig},
+			faults: []string{"NodeConfig:2:19"},
+		},
+		{
+			name:   "keys that cannot be merged in may be the domain",
+			files:  map[string]string{kubelet: "<<: 1"},
+			read:   []string{kubelet},
+			faults: []string{"Kubelet:1:5"},
+		},
+		{
+			name:   "another kind of file",
+			files:  map[string]string{kubelet: "kind: Config\nclusterDomain: c.example"},
+			read:   []string{kubelet},
+			faults: []string{"Kubelet:1:7"},
+		},
+		{
+			name:   "faults elsewhere leave the default",
+			files:  map[string]string{nodeConfig: "dnsIP: x\nkubeletArguments: {node-ip: [x]}"},
+			read:   []string{nodeConfig},
+			domain: "cluster.local.",
+			faults: []string{"NodeConfig:1:8", "NodeConfig:2:30"},
+		},
+		{
+			name:   "ours is enough where the cluster's has a fault",
+			files:  map[string]string{kubelet: "clusterDomain: [", nodeDNS: "clusterDomain: d.example"},
+			read:   []string{kubelet, nodeDNS},
+			domain: "d.example.",
+			faults: []string{"Kubelet:1:16"},
+		},
+		{
+			name:   "the cluster's stays where ours has a fault",
+			files:  map[string]string{kubelet: "clusterDomain: c.example", nodeDNS: "clusterDomain: ["},
+			read:   []string{kubelet, nodeDNS},
+			domain: "c.example.",
+			faults: []string{"NodeDNS:1:16"},
+		},
+		{
+			name:   "ours with a fault, and nobody else's",
+			files:  map[string]string{nodeDNS: "cacheSize: 5\nclusterDomain: d..example"},
+			read:   []string{nodeDNS},
+			faults: []string{"NodeDNS:2:16"},
+		},
+		{
+			name:   "ours with a key that is misspelt, and nobody else's",
+			files:  map[string]string{nodeDNS: "clusterdomain: d.example"},
+			read:   []string{nodeDNS},
+			faults: []string{"NodeDNS:1:1"},
 		},
 	}
 	for _, tt := range tests {
@@ -80,7 +142,7 @@ func TestLoad(t *testing.T) {
 				write(t, pathOf(root, name), text)
 			}
 			c, err := Load(DefaultPaths(root))
-			checkConfig(t, c)
+			checkConfig(t, c, err)
 			checkError(t, err)
 			var read, faults []string
 			for _, file := range c.Files {
@@ -105,7 +167,7 @@ func TestLoad(t *testing.T) {
 
 func byName(root string) map[string]string {
 	p := DefaultPaths(root)
-	return map[string]string{"NodeConfig": p.NodeConfig, "Bootstrap": p.Bootstrap, "Kubelet": p.Kubelet, "NodeDNS": p.NodeDNS}
+	return map[string]string{"NodeConfig": p.NodeConfig, "Bootstrap": p.Bootstrap, "Kubelet": p.Kubelet, "NodeDNS": p.NodeDNS, "Facts": p.Facts}
 }
 
 func pathOf(root, name string) string { return byName(root)[name] }
@@ -135,6 +197,7 @@ func TestDefaultPaths(t *testing.T) {
 		Bootstrap:  "/etc/origin/node/bootstrap-node-config.yaml",
 		Kubelet:    "/var/lib/kubelet/config.yaml",
 		NodeDNS:    "/etc/node-dns/node-dns.yaml",
+		Facts:      "/var/lib/node-dns/node-config.json",
 	}
 	if got := DefaultPaths(""); got != want {
 		t.Errorf("got %+v", got)
@@ -170,8 +233,8 @@ func TestLoadUnreadable(t *testing.T) {
 		if err == nil || !strings.HasPrefix(err.Error(), "reading node-config: ") || len(Faults(err)) != 0 {
 			t.Errorf("got %v", err)
 		}
-		if c.ClusterDomain.String() != "cluster.local." {
-			t.Errorf("the bootstrap file was read: %s", c.ClusterDomain)
+		if !c.ClusterDomain.IsZero() {
+			t.Errorf("the cluster domain is not known, got %s", c.ClusterDomain)
 		}
 	})
 	t.Run("below a file", func(t *testing.T) {

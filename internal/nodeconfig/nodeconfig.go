@@ -25,8 +25,10 @@ const (
 // Config is what all files said together, with the defaults where they said nothing. Of two files that speak of the
 // same thing, node-dns.yaml wins. A Config is a value: treat its slices and its map as read-only.
 type Config struct {
-	// ClusterDomain is the cluster's zone; never zero and never the root in a Config that this package returned.
-	// In order: clusterDomain of node-dns.yaml, kubeletArguments.cluster-domain, dnsDomain; cluster.local.
+	// ClusterDomain is the cluster's zone; never the root. In order: clusterDomain of node-dns.yaml,
+	// kubeletArguments.cluster-domain, dnsDomain; cluster.local where the files that exist say nothing.
+	// The zero Name: it is not known, because a file that may say it cannot be read, or has a fault there. The default
+	// must not stand in for it then: the real one's names would go to the site's nameservers. Only beside an error.
 	ClusterDomain dnsname.Name
 
 	// DNSIPs are the nameservers that the kubelet gives to pods: kubeletArguments.cluster-dns, else dnsIP; or clusterDNS
@@ -72,7 +74,7 @@ type Config struct {
 	// Resolver are the settings of the built-in cluster resolver.
 	Resolver Resolver
 
-	// IsOpenShift says that a node-config.yaml was read, or a bootstrap one.
+	// IsOpenShift says that there is a node-config.yaml, or a bootstrap one, with faults or without.
 	IsOpenShift bool
 
 	// ClusterDNS are the servers that the cluster zone is forwarded to, where the admin names them. Empty: see Place.
@@ -93,8 +95,19 @@ type Config struct {
 	// "kubeletArguments.cluster-dns", "upstreams". Keys that are not set, or had a fault, are missing.
 	Sources map[string]Source
 
-	// Files are the files that were read, in order, those with faults too.
+	// Files are the files that were read, in order, those with faults too. The cluster's own is named where FactsFile
+	// stood in for it, too.
 	Files []string
+
+	// Facts are what the cluster's file says, for the facts file; nil: not known.
+	Facts *Facts `json:",omitzero"`
+
+	// FactsFile is the facts file that Facts was taken from, because the cluster's file may not be read; else "".
+	FactsFile string `json:",omitzero"`
+
+	// FactsWanted says why the privileged half must write the facts file: it is needed, and does not exist, is damaged, or
+	// is not about the file that is there now. "": it need not, or nothing can be seen of that file.
+	FactsWanted string `json:",omitzero"`
 }
 
 // Source is the place of a key in a file.

@@ -59,7 +59,7 @@ func TestText(t *testing.T) {
 			if got != tt.want {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
 			}
-			checkConfig(t, c)
+			checkConfig(t, c, err)
 			checkError(t, err)
 		})
 	}
@@ -97,7 +97,7 @@ func TestBombs(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got  %.2000v\nwant %s", err, tt.want)
 			}
-			checkConfig(t, c)
+			checkConfig(t, c, err)
 			checkError(t, err)
 		})
 	}
@@ -159,7 +159,7 @@ func TestExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	checkConfig(t, c)
+	checkConfig(t, c, err)
 	for _, key := range nodeDNSKeys {
 		if _, ok := c.Sources[key.name]; !ok {
 			t.Errorf("the example lacks %s", key.name)

@@ -262,7 +262,7 @@ func TestPlace(t *testing.T) {
 				want.Listen = append(want.Listen, netip.MustParseAddrPort(word))
 			}
 			for word := range strings.FieldsSeq(tt.clusterDNS) {
-				want.ClusterDNS = append(want.ClusterDNS, mustServer(t, word))
+				want.ClusterDNS = append(want.ClusterDNS, nameserver.MustParse(word))
 			}
 			if tt.nameserver != "" {
 				want.Nameserver = netip.MustParseAddr(tt.nameserver)
@@ -288,15 +288,6 @@ func checkProblems(t *testing.T, want, got []string) {
 			t.Errorf("problem %q, want %q", got[i], want[i])
 		}
 	}
-}
-
-func mustServer(t *testing.T, text string) nameserver.Server {
-	t.Helper()
-	server, err := nameserver.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return server
 }
 
 // TestPlaceZero: a Config that no file was read into.
@@ -333,7 +324,7 @@ func TestReverseZones(t *testing.T) {
 			}
 			var servers []nameserver.Server
 			for word := range strings.FieldsSeq(tt.servers) {
-				servers = append(servers, mustServer(t, word))
+				servers = append(servers, nameserver.MustParse(word))
 			}
 			var got []string
 			for _, zone := range c.ReverseZones(servers) {

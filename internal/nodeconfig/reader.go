@@ -17,11 +17,14 @@ const maxKeys = 1000
 // reader reads one file into a Config.
 type reader struct {
 	faults  *faultList
-	strict  bool // an unknown key is a fault
+	lost    []string // the paths of what could not be read for a fault; "" is the whole file
+	strict  bool     // an unknown key is a fault
 	sources map[string]Source
 	dir     string // what the file's relative paths are against
 	root    string // what its absolute ones are put under
 }
+
+func (r *reader) lose(path string) { r.lost = append(r.lost, path) }
 
 // key is a known key of a mapping that is read into a T.
 type key[T any] struct {
@@ -38,6 +41,7 @@ type key[T any] struct {
 func readKeys[T any](r *reader, v value, keys []key[T], out *T) {
 	if v.node.Kind != yaml.MappingNode {
 		r.fault(v, "a mapping of keys to values", describe(v.node))
+		r.lose(v.path)
 		return
 	}
 	entries := r.entries(v)
@@ -58,6 +62,7 @@ func readKeys[T any](r *reader, v value, keys []key[T], out *T) {
 		k.read(r, entry, out)
 		if r.faults.count > faults {
 			*out = before
+			r.lose(entry.path)
 			continue
 		}
 		r.sources[entry.path] = Source{File: r.faults.file, Line: max(entry.key.Line, 1)}
@@ -74,8 +79,10 @@ func addUnknown[T any](r *reader, entries map[string]value, keys []key[T]) {
 		names[i] = k.name
 	}
 	for _, entry := range slices.SortedFunc(maps.Values(entries), byLine) {
+		meant := nearest(entry.key.Value, names)
+		r.lose(meant)
 		r.faults.add(entry.key.Line, entry.key.Column, entry.path,
-			fmt.Sprintf("a known key (the nearest is %s)", nearest(entry.key.Value, names)), "an unknown one")
+			fmt.Sprintf("a known key (the nearest is %s)", meant), "an unknown one")
 	}
 }
 
@@ -116,6 +123,7 @@ func (r *reader) collect(v value, mapping *yaml.Node, entries map[string]value, 
 		}
 		if !known && len(entries) >= maxKeys {
 			r.fault(v, fmt.Sprintf("at most %d keys", maxKeys), "more")
+			r.lose(v.path)
 			return
 		}
 		entry := at(strings.TrimPrefix(v.path+"."+plain(name.Value), "."), content)
@@ -143,6 +151,7 @@ func (r *reader) merge(v value, node *yaml.Node, entries map[string]value, seen 
 		}
 	default:
 		r.fault(merge, "a mapping to merge in", describe(merge.node))
+		r.lose(v.path)
 	}
 }
 

@@ -10,13 +10,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"os/signal"
+	"runtime/debug"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sys/unix"
 )
 
 // Task is one part. Run works until its context ends, and then returns nil.
@@ -35,8 +33,8 @@ type Config struct {
 	Reload func(ctx context.Context) error // what SIGHUP does; an error is logged, and the old state stays. Nil: nothing.
 	// Notify sends a state to the service manager. Nil: sd_notify to $NOTIFY_SOCKET, when there is one.
 	Notify func(state string) error
-	// Signals are those that arrive. Nil: the process's own SIGHUP, SIGINT and SIGTERM.
-	Signals <-chan os.Signal
+	// Signals are those that arrive. Run lets go of them when it is over. Nil: none are heeded.
+	Signals *Signals
 }
 
 // errStopped ends the group when a signal asks for it; Run does not return it.
@@ -46,12 +44,13 @@ var errStopped = errors.New("told to stop")
 // ctx ended or a signal came, else the first failure. Whatever must be bound is bound before Run is called.
 func Run(ctx context.Context, c Config) error {
 	r := newRunner(c)
-	defer r.close()
+	defer r.Signals.release()
 	group, ctx := errgroup.WithContext(ctx)
 	for _, task := range c.Tasks {
 		group.Go(func() error { return r.run(ctx, task) })
 	}
-	group.Go(func() error { return r.signals(ctx) })
+	group.Go(func() error { return r.stops(ctx) })
+	group.Go(func() error { return r.reloads(ctx) })
 	r.notify(daemon.SdNotifyReady)
 	err := group.Wait()
 	if errors.Is(err, errStopped) {
@@ -61,10 +60,7 @@ func Run(ctx context.Context, c Config) error {
 }
 
 // runner is a Config with its zero values settled.
-type runner struct {
-	Config
-	received chan os.Signal // nil when Config.Signals is given
-}
+type runner struct{ Config }
 
 func newRunner(c Config) *runner {
 	r := &runner{Config: c}
@@ -75,23 +71,15 @@ func newRunner(c Config) *runner {
 		r.Notify = notifySystemd
 	}
 	if r.Signals == nil {
-		r.received = make(chan os.Signal, 4)
-		signal.Notify(r.received, unix.SIGHUP, unix.SIGINT, unix.SIGTERM)
-		r.Signals = r.received
+		r.Signals = &Signals{} // whose nil channels say nothing
 	}
 	return r
-}
-
-// close lets the signals do again what they do by default.
-func (r *runner) close() {
-	if r.received != nil {
-		signal.Stop(r.received)
-	}
 }
 
 // run runs one task until ctx ends.
 func (r *runner) run(ctx context.Context, task Task) error {
 	var pause backoff
+	said := ""
 	for {
 		began := time.Now()
 		err := r.guard(ctx, task)
@@ -105,8 +93,12 @@ func (r *runner) run(ctx context.Context, task Task) error {
 		if !task.Restart {
 			return err
 		}
-		wait := pause.next(time.Since(began))
-		r.Log.Error("task failed", "task", task.Name, "error", err, "again_in", wait)
+		ran := time.Since(began)
+		wait := pause.next(ran)
+		if ran >= healthy || said != err.Error() { // a state change, not every try
+			said = err.Error()
+			r.Log.Error("task failed, and is tried again", "task", task.Name, "error", err, "again_in", wait)
+		}
 		if !Sleep(ctx, wait) {
 			return nil
 		}
@@ -119,6 +111,7 @@ func (r *runner) guard(ctx context.Context, task Task) (err error) {
 	if task.Restart {
 		defer func() {
 			if p := recover(); p != nil {
+				r.Log.Error("task panicked", "task", task.Name, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 				err = fmt.Errorf("panic: %v", p)
 			}
 		}()

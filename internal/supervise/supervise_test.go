@@ -2,9 +2,11 @@ package supervise
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"os/exec"
@@ -67,7 +69,7 @@ func TestRunEnds(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			err := Run(t.Context(), Config{Tasks: test.tasks, Notify: new(states).notify, Signals: make(chan os.Signal)})
+			err := Run(t.Context(), Config{Tasks: test.tasks, Notify: new(states).notify})
 			if err == nil || err.Error() != test.want {
 				t.Errorf("got %v, expected %s", err, test.want)
 			}
@@ -80,7 +82,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	var told states
 	began := make(chan struct{})
 	go func() { <-began; cancel() }()
-	err := Run(ctx, Config{Notify: told.notify, Signals: make(chan os.Signal), Tasks: []Task{{Name: "a", Run: func(ctx context.Context) error {
+	err := Run(ctx, Config{Notify: told.notify, Tasks: []Task{{Name: "a", Run: func(ctx context.Context) error {
 		close(began)
 		return untilEnd(ctx)
 	}}}})
@@ -94,7 +96,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 
 func TestSignals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		signals := make(chan os.Signal)
+		signals := &Signals{reload: make(chan os.Signal), stop: make(chan os.Signal)}
 		reloads := []error{nil, errBroken}
 		var told states
 		var seen int
@@ -106,9 +108,10 @@ func TestSignals(t *testing.T) {
 		}
 		ended := make(chan error, 1)
 		go func() { ended <- Run(t.Context(), config) }()
-		signals <- unix.SIGHUP
-		signals <- unix.SIGHUP // a failed reload ends nothing
-		signals <- unix.SIGTERM
+		signals.reload <- unix.SIGHUP
+		signals.reload <- unix.SIGHUP // a failed reload ends nothing
+		synctest.Wait()
+		signals.stop <- unix.SIGTERM
 		if err := <-ended; err != nil {
 			t.Errorf("a signal is no failure: %v", err)
 		}
@@ -117,6 +120,30 @@ func TestSignals(t *testing.T) {
 		}
 		want := []string{"READY=1", "RELOADING=1", "READY=1", "RELOADING=1", "READY=1", "STOPPING=1"}
 		if got := told.list(); !slices.Equal(got, want) {
+			t.Errorf("told the service manager %v, expected %v", got, want)
+		}
+	})
+}
+
+// TestStopDuringReload: eight SIGHUPs in a row had eight reloads, of 0.7 s each where NetworkManager hangs, and SIGTERM
+// waited for all of them.
+func TestStopDuringReload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		signals := &Signals{reload: make(chan os.Signal, 1), stop: make(chan os.Signal, 1)}
+		var told states
+		ended := make(chan error, 1)
+		go func() {
+			ended <- Run(t.Context(), Config{
+				Notify: told.notify, Signals: signals, Tasks: []Task{{Name: "a", Run: untilEnd}}, Reload: untilEnd,
+			})
+		}()
+		signals.reload <- unix.SIGHUP
+		synctest.Wait()
+		signals.stop <- unix.SIGTERM
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if got, want := told.list(), []string{"READY=1", "RELOADING=1", "STOPPING=1"}; !slices.Equal(got, want) {
 			t.Errorf("told the service manager %v, expected %v", got, want)
 		}
 	})
@@ -137,12 +164,41 @@ func TestRestart(t *testing.T) {
 			}
 			return errBroken
 		}}
-		if err := Run(ctx, Config{Tasks: []Task{task}, Notify: new(states).notify, Signals: make(chan os.Signal)}); err != nil {
+		if err := Run(ctx, Config{Tasks: []Task{task}, Notify: new(states).notify}); err != nil {
 			t.Fatal(err)
 		}
 		ms := time.Millisecond
 		if want := []time.Duration{0, 100 * ms, 300 * ms, 700 * ms, 1500 * ms}; !slices.Equal(began, want) {
 			t.Errorf("began at %v, expected %v", began, want)
+		}
+	})
+}
+
+// TestFailuresAreLoggedOnce: a watch that cannot begin (no inotify instance left) was a line each 30 s for ever.
+func TestFailuresAreLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		tries := 0
+		task := Task{Name: "a", Restart: true, Run: func(ctx context.Context) error {
+			tries++
+			switch {
+			case tries == 20:
+				cancel()
+				return nil
+			case tries == 10:
+				return errors.New("broken otherwise")
+			case tries > 15:
+				time.Sleep(healthy) // it worked for a while
+			}
+			return errBroken
+		}}
+		var log bytes.Buffer
+		config := Config{Tasks: []Task{task}, Notify: new(states).notify, Log: slog.New(slog.NewTextHandler(&log, nil))}
+		if err := Run(ctx, config); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Count(log.String(), "msg=\"task failed"); got != 1+1+1+4 {
+			t.Errorf("logged %d times:\n%s", got, &log)
 		}
 	})
 }
@@ -169,7 +225,8 @@ func TestServiceManager(t *testing.T) {
 	}
 	defer socket.Close()
 	t.Setenv("NOTIFY_SOCKET", path)
-	signals, ended := make(chan os.Signal), make(chan error, 1)
+	signals := &Signals{reload: make(chan os.Signal), stop: make(chan os.Signal)}
+	ended := make(chan error, 1)
 	go func() {
 		ended <- Run(context.Background(), Config{
 			Signals: signals,
@@ -187,10 +244,10 @@ func TestServiceManager(t *testing.T) {
 		}
 	}
 	expect("READY=1")
-	signals <- unix.SIGHUP
+	signals.reload <- unix.SIGHUP
 	expect("RELOADING=1\nMONOTONIC_USEC=[0-9]*")
 	expect("READY=1")
-	signals <- unix.SIGTERM
+	signals.stop <- unix.SIGTERM
 	expect("STOPPING=1")
 	if err := <-ended; err != nil {
 		t.Fatal(err)
@@ -205,7 +262,7 @@ func TestSecondSignal(t *testing.T) {
 			fmt.Println("running")
 			return untilEnd(ctx)
 		}
-		_ = Run(t.Context(), Config{Tasks: []Task{{Name: "a", Run: task}}})
+		_ = Run(t.Context(), Config{Signals: CatchSignals(), Tasks: []Task{{Name: "a", Run: task}}})
 		fmt.Println("draining") // which callers do when Run is over
 		time.Sleep(time.Minute)
 		return
@@ -242,18 +299,22 @@ func TestSecondSignal(t *testing.T) {
 	}
 }
 
-// TestRealSignal: the process's own SIGTERM ends the tasks, and SIGHUP reloads.
+// TestRealSignal: the process's own SIGTERM ends the tasks, and SIGHUP reloads, also one that came before Run. Only Run
+// caught them, and a SIGHUP while the daemon looked at its host for the first time (0.7 s where NetworkManager hangs) ended
+// it.
 func TestRealSignal(t *testing.T) {
-	reloaded := make(chan struct{})
+	reloaded := make(chan struct{}, 2)
 	task := Task{Name: "a", Run: func(ctx context.Context) error {
+		<-reloaded
 		kill(t, unix.SIGHUP)
 		<-reloaded
 		kill(t, unix.SIGTERM)
 		return untilEnd(ctx)
 	}}
-	// The task may begin before the signals are caught by Run only if Run catches them after it starts tasks.
-	err := Run(t.Context(), Config{Tasks: []Task{task}, Notify: new(states).notify, Reload: func(context.Context) error {
-		close(reloaded)
+	signals := CatchSignals()
+	kill(t, unix.SIGHUP)
+	err := Run(t.Context(), Config{Signals: signals, Tasks: []Task{task}, Notify: new(states).notify, Reload: func(context.Context) error {
+		reloaded <- struct{}{}
 		return nil
 	}})
 	if err != nil {

@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,40 +8,22 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/node-dns/node-dns/internal/golden"
+	"github.com/node-dns/node-dns/internal/lab"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
-
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(path, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Errorf("%s: %s", name, diff)
-	}
-}
-
 func TestRender(t *testing.T) {
-	all := set(t, "10.0.0.2 10.0.0.3:5353 2001:db8::53 fe80::1%eth0 [2001:db8::54]:5353 dns+tls://1.1.1.1#one.one.one.one 10.0.0.2",
+	all := set("10.0.0.2 10.0.0.3:5353 2001:db8::53 fe80::1%eth0 [2001:db8::54]:5353 dns+tls://1.1.1.1#one.one.one.one 10.0.0.2",
 		"vpn.example: 10.8.0.1 10.8.0.2:5353 dns+tls://10.8.0.3", "30.172.in-addr.arpa: 172.30.0.1", "tls.example: dns+tls://10.8.0.3")
-	golden(t, "dnsmasq.conf", all.DnsmasqConf())
-	golden(t, "resolv.conf", all.ResolvConf())
-	golden(t, "record.json", Record{
-		Set: all, Origin: NetworkManager, Detail: "eth0", Event: "eth0 dhcp4-change",
+	golden.Check(t, "testdata/dnsmasq.conf", string(all.DnsmasqConf()))
+	golden.Check(t, "testdata/resolv.conf", string(all.ResolvConf()))
+	golden.Check(t, "testdata/record.json", string(Record{
+		Set: all, Origin: NetworkManager, Detail: "eth0", Event: "eth0 dhcp4-change", Pointed: addrs("192.168.122.50 192.168.122.7"),
 		Time: time.Date(2026, 2, 3, 4, 5, 6, 7, time.FixedZone("", 3600)),
-	}.Bytes())
+	}.Bytes()))
 	for name, text := range map[string][]byte{
 		"DnsmasqConf": Set{}.DnsmasqConf(), "ResolvConf": Set{}.ResolvConf(),
-		"DnsmasqConf of TLS alone": set(t, "dns+tls://1.1.1.1").DnsmasqConf(),
+		"DnsmasqConf of TLS alone": set("dns+tls://1.1.1.1").DnsmasqConf(),
 	} {
 		if len(text) > 0 {
 			t.Errorf("%s is %q", name, text)
@@ -52,20 +33,14 @@ func TestRender(t *testing.T) {
 
 // The file is the way back to dnsmasq: it must start on it.
 func TestDnsmasqReadsWhatIsRendered(t *testing.T) {
-	dnsmasq, err := exec.LookPath("dnsmasq")
-	if err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal("dnsmasq is not installed")
-		}
-		t.Skip("dnsmasq is not installed")
-	}
+	lab.NeedPrograms(t, "dnsmasq")
 	path := filepath.Join(t.TempDir(), "upstream.conf")
 	// lo is an interface that every machine has: dnsmasq looks a zone id up.
 	text := strings.ReplaceAll(readGolden(t, "dnsmasq.conf"), "%eth0", "%lo")
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command(dnsmasq, "--test", "--conf-file="+path).CombinedOutput(); err != nil {
+	if out, err := exec.Command("dnsmasq", "--test", "--conf-file="+path).CombinedOutput(); err != nil {
 		t.Errorf("dnsmasq refuses the file: %v: %s", err, out)
 	}
 }
@@ -77,108 +52,4 @@ func readGolden(t *testing.T, name string) string {
 		t.Fatal(err)
 	}
 	return string(text)
-}
-
-func TestParseDnsmasqConf(t *testing.T) {
-	tests := []struct {
-		name, text string
-		want       Set
-		errs       []string // each line of the error
-	}{
-		{name: "empty"},
-		{name: "the script's", text: "server=10.0.0.2\nserver=10.0.0.3\n", want: set(t, "10.0.0.2 10.0.0.3")},
-		{name: "no final newline", text: "server=10.0.0.2\nserver=10.0.0.3", want: set(t, "10.0.0.2 10.0.0.3")},
-		{name: "CRLF", text: "server=10.0.0.2\r\n\r\nserver=10.0.0.3\r\n", want: set(t, "10.0.0.2 10.0.0.3")},
-		{name: "comments and blanks", text: "# mine\n\n \t\n  server = 10.0.0.2  # first\nserver=10.0.0.3#5353\t#second\n", want: set(t, "10.0.0.2 10.0.0.3:5353")},
-		{name: "duplicates", text: "server=10.0.0.2\nserver=10.0.0.2#53\n", want: set(t, "10.0.0.2")},
-		{name: "IPv6", text: "server=2001:db8::1#5353\nserver=fe80::1%eth0\n", want: set(t, "[2001:db8::1]:5353 fe80::1%eth0")},
-		{
-			name: "routes", text: "server=/cluster.local/172.30.0.1\nserver=/a.example/b.example/10.0.0.4#5353\n",
-			want: set(t, "", "a.example: 10.0.0.4:5353", "b.example: 10.0.0.4:5353", "cluster.local: 172.30.0.1"),
-		},
-		{
-			name: "good lines are kept", text: "no-resolv\nserver=10.0.0.2\nserver=dns.example\nserver=/a b/10.0.0.3\nserver=10.0.0.4",
-			want: set(t, "10.0.0.2 10.0.0.4"),
-			errs: []string{
-				`line 1: expected server=, got "no-resolv"`,
-				`line 3: expected an address, or address#port, got "dns.example": not an IP address`,
-				`line 4: parsing name "a b": character that is not a letter, digit, '-' or '_'`,
-			},
-		},
-		{
-			name: "forms that are refused", text: strings.Join([]string{
-				"server", "server=", "server=/a.example/", "server=//10.0.0.2", "server=/10.0.0.2", "server=10.0.0.2@eth0",
-				"server=10.0.0.2:53", "server=10.0.0.2#x", "server=dns+tls://1.1.1.1", "Server=10.0.0.2", "server=10.0.0.2 10.0.0.3", "address=/a.example/10.0.0.2",
-			}, "\n"),
-			errs: []string{
-				`line 1: expected an address, or address#port, got "": not an IP address`,
-				`line 2: expected an address, or address#port, got "": not an IP address`,
-				`line 3: expected an address, or address#port, got "": not an IP address`,
-				`line 4: empty name`,
-				`line 5: expected server=/domain/address, got "/10.0.0.2"`,
-				`line 6: expected an address, or address#port, got "10.0.0.2@eth0": not an IP address`,
-				`line 7: expected an address, or address#port, got "10.0.0.2:53": not an IP address`,
-				`line 8: parsing nameserver "10.0.0.2#x": port that is not 1 to 65535`,
-				`line 9: expected an address, or address#port, got "dns+tls://1.1.1.1": not an IP address`,
-				`line 10: expected server=, got "Server=10.0.0.2"`,
-				`line 11: expected an address, or address#port, got "10.0.0.2 10.0.0.3": not an IP address`,
-				`line 12: expected server=, got "address=/a.example/10.0.0.2"`,
-			},
-		},
-		{
-			name: "64 KB", text: "server=" + strings.Repeat("x", 64<<10),
-			errs: []string{`line 1: expected an address, or address#port, got "` + strings.Repeat("x", 64) + `...": not an IP address`},
-		},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			got, err := ParseDnsmasqConf([]byte(tt.text))
-			if diff := cmp.Diff(tt.want, got, asText); diff != "" {
-				t.Error(diff)
-			}
-			var errs []string
-			if err != nil {
-				errs = strings.Split(err.Error(), "\n")
-			}
-			if diff := cmp.Diff(tt.errs, errs); diff != "" {
-				t.Error(diff)
-			}
-		})
-	}
-}
-
-func TestParseDnsmasqConfBoundsErrors(t *testing.T) {
-	_, err := ParseDnsmasqConf([]byte(strings.Repeat("bad\n", 1000)))
-	if err == nil {
-		t.Fatal("no error")
-	}
-	lines := strings.Split(err.Error(), "\n")
-	if last := lines[len(lines)-1]; len(lines) != 21 || last != "line 21 and maybe more: too many errors" {
-		t.Errorf("%d lines, the last %q", len(lines), last)
-	}
-}
-
-func FuzzParseDnsmasqConf(f *testing.F) {
-	f.Add([]byte(""))
-	f.Add([]byte("server=10.0.0.2\nserver=/a/b.example/2001:db8::1#5353\r\n# x\nserver=fe80::1%eth0"))
-	f.Add([]byte("server=/./10.0.0.2\nserver=10.0.0.2 #c\nserver=/*.x/10.0.0.3\nserver=/a/"))
-	for _, text := range hostile {
-		f.Add([]byte("server=" + text))
-		f.Add([]byte("server=/" + text + "/10.0.0.2"))
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		s, _ := ParseDnsmasqConf(data)
-		text := s.DnsmasqConf()
-		again, err := ParseDnsmasqConf(text)
-		if err != nil || !again.Equal(s) {
-			t.Fatalf("%q became %v, %v; want %v", text, again, err, s)
-		}
-		if strings.Trim(string(text), "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:*/#%=\n") != "" {
-			t.Fatalf("%q has a character that dnsmasq does not expect", text)
-		}
-		record, err := ParseRecord(Record{Set: s, Detail: string(data)}.Bytes())
-		if err != nil || !record.Set.Equal(s) {
-			t.Fatalf("the record holds %v, %v; want %v", record.Set, err, s)
-		}
-	})
 }

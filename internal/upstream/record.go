@@ -3,8 +3,12 @@ package upstream
 import (
 	"encoding/json"
 	"fmt"
+	"net/netip"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/node-dns/node-dns/internal/nameserver"
 )
 
 // recordVersion is the version that Bytes writes and ParseRecord reads.
@@ -24,13 +28,19 @@ type Record struct {
 	Event string `json:"event,omitempty"`
 	// Time is when the set was chosen; zero is unknown.
 	Time time.Time `json:"time,omitzero"`
+	// Pointed are the addresses that resolv.conf was pointed at, the newest first,
+	// without zone ids. The first MaxPointed count.
+	Pointed []netip.Addr `json:"pointed,omitempty"`
 }
+
+// MaxPointed bounds how many addresses a Record remembers of this node.
+const MaxPointed = 8
 
 // Bytes returns the record as JSON, in UTC and seconds, with a final newline;
 // ParseRecord reads it back. The set is normalized.
 func (r Record) Bytes() []byte {
 	r.Version = recordVersion
-	r.Set = r.Set.Normalize()
+	r.Set, r.Pointed = r.Set.Normalize(), newest(r.Pointed)
 	for _, text := range []*string{&r.Detail, &r.Event} {
 		// json would write invalid UTF-8 in one way now and in another once read.
 		*text = strings.ToValidUTF8(*text, "\ufffd")
@@ -47,7 +57,9 @@ func (r Record) Bytes() []byte {
 
 // ParseRecord reads what Bytes wrote. Keys that it does not know pass. A record
 // of another version is an error, and so is one server or domain that is none:
-// a damaged record is not trusted in part.
+// a damaged record is not trusted in part. Servers beyond MaxServers and
+// MaxRouted are left out: no run writes them, but one of an earlier version may
+// have.
 func ParseRecord(data []byte) (Record, error) {
 	if len(data) > maxRecord {
 		return Record{}, fmt.Errorf("reading upstream record: longer than %d bytes", maxRecord)
@@ -59,6 +71,29 @@ func ParseRecord(data []byte) (Record, error) {
 	if r.Version != recordVersion {
 		return Record{}, fmt.Errorf("reading upstream record: version %d, expected %d", r.Version, recordVersion)
 	}
-	r.Set = r.Set.Normalize()
+	r.Set, r.Pointed = r.Set.Normalize().limited(), newest(r.Pointed)
 	return r, nil
+}
+
+// PointedAt is Pointed once resolv.conf is pointed at here (the zero Addr: at
+// none), and these servers are forwarded to: an address that is one of theirs is
+// somebody else's today, for DHCP gives a node's old address away.
+func (r Record) PointedAt(here netip.Addr, servers []nameserver.Server) []netip.Addr {
+	return slices.DeleteFunc(newest(append([]netip.Addr{here}, r.Pointed...)), func(addr netip.Addr) bool {
+		return slices.ContainsFunc(servers, func(server nameserver.Server) bool {
+			return server.Plain() && server.Addr.Port() == nameserver.Port && server.Addr.Addr().WithZone("") == addr
+		})
+	})
+}
+
+// newest returns the first MaxPointed of the addresses, each once.
+func newest(addrs []netip.Addr) []netip.Addr {
+	var list []netip.Addr
+	for _, addr := range addrs {
+		addr = addr.Unmap().WithZone("")
+		if addr.IsValid() && !slices.Contains(list, addr) && len(list) < MaxPointed {
+			list = append(list, addr)
+		}
+	}
+	return list
 }

@@ -1,12 +1,22 @@
 package upstream
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
+
+// addrs reads blank-separated addresses.
+func addrs(text string) []netip.Addr {
+	var list []netip.Addr
+	for word := range strings.FieldsSeq(text) {
+		list = append(list, netip.MustParseAddr(word))
+	}
+	return list
+}
 
 func TestRecord(t *testing.T) {
 	when := time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC)
@@ -18,8 +28,18 @@ func TestRecord(t *testing.T) {
 		{"empty", Record{}, Record{Version: 1}},
 		{
 			"all",
-			Record{Set: set(t, "10.0.0.2 dns+tls://1.1.1.1#n", "vpn.example: 10.8.0.1"), Origin: Event, Detail: "d", Event: "eth0 up", Time: when},
-			Record{Version: 1, Set: set(t, "10.0.0.2 dns+tls://1.1.1.1#n", "vpn.example: 10.8.0.1"), Origin: Event, Detail: "d", Event: "eth0 up", Time: when},
+			Record{Set: set("10.0.0.2 dns+tls://1.1.1.1#n", "vpn.example: 10.8.0.1"), Origin: Event, Detail: "d", Event: "eth0 up", Time: when},
+			Record{Version: 1, Set: set("10.0.0.2 dns+tls://1.1.1.1#n", "vpn.example: 10.8.0.1"), Origin: Event, Detail: "d", Event: "eth0 up", Time: when},
+		},
+		{
+			"addresses of this node",
+			Record{Pointed: append(addrs("10.0.0.5 ::ffff:10.0.0.5 fe80::5%eth0 10.0.0.6"), netip.Addr{})},
+			Record{Version: 1, Pointed: addrs("10.0.0.5 fe80::5 10.0.0.6")},
+		},
+		{
+			"many addresses of this node",
+			Record{Pointed: addrs("10.0.0.1 10.0.0.2 10.0.0.3 10.0.0.4 10.0.0.5 10.0.0.6 10.0.0.7 10.0.0.8 10.0.0.9 10.0.0.10")},
+			Record{Version: 1, Pointed: addrs("10.0.0.1 10.0.0.2 10.0.0.3 10.0.0.4 10.0.0.5 10.0.0.6 10.0.0.7 10.0.0.8")},
 		},
 		{"text of any bytes", Record{Event: "\xff\n</script>"}, Record{Version: 1, Event: "\ufffd\n</script>"}},
 		{"a year that RFC 3339 has not", Record{Event: "e", Time: when.AddDate(9000, 0, 0)}, Record{Version: 1, Event: "e"}},
@@ -41,6 +61,31 @@ func TestRecord(t *testing.T) {
 	}
 }
 
+func TestPointedAt(t *testing.T) {
+	old := Record{Pointed: addrs("10.0.0.5 10.0.0.6")}
+	tests := []struct{ name, here, servers, want string }{
+		{"the same", "10.0.0.5", "10.0.0.2", "10.0.0.5 10.0.0.6"},
+		{"another", "10.0.0.7", "10.0.0.2", "10.0.0.7 10.0.0.5 10.0.0.6"},
+		{"the one before", "10.0.0.6", "10.0.0.2", "10.0.0.6 10.0.0.5"},
+		{"with a zone", "fe80::5%eth0", "10.0.0.2", "fe80::5 10.0.0.5 10.0.0.6"},
+		{"none", "", "10.0.0.2", "10.0.0.5 10.0.0.6"},
+		{"DHCP gave an old one to a nameserver", "10.0.0.7", "10.0.0.6 10.0.0.2", "10.0.0.7 10.0.0.5"},
+		{"a nameserver with a zone", "10.0.0.5", "fe80::5%eth0 10.0.0.6", "10.0.0.5"},
+		{"at another port there is somebody else", "10.0.0.5", "10.0.0.6:5353 dns+tls://10.0.0.5", "10.0.0.5 10.0.0.6"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			here, _ := netip.ParseAddr(tt.here)
+			if diff := cmp.Diff(addrs(tt.want), old.PointedAt(here, servers(tt.servers)), asText); diff != "" {
+				t.Error(diff)
+			}
+			if diff := cmp.Diff(addrs("10.0.0.5 10.0.0.6"), old.Pointed, asText); diff != "" {
+				t.Errorf("the record changed: %s", diff)
+			}
+		})
+	}
+}
+
 func TestParseRecordErrors(t *testing.T) {
 	tests := []struct{ name, text, want string }{
 		{"empty", "", "unexpected end of JSON input"},
@@ -50,6 +95,7 @@ func TestParseRecordErrors(t *testing.T) {
 		{"two values", `{"version":1}{}`, "invalid character"},
 		{"not a nameserver", `{"version":1,"servers":["10.0.0.2","$(reboot)"]}`, "not an IP address"},
 		{"not a domain", `{"version":1,"routes":[{"domain":"a b","servers":["10.0.0.2"]}]}`, "character that is not"},
+		{"not an address of this node", `{"version":1,"servers":["10.0.0.2"],"pointed":["x"]}`, "unable to parse IP"},
 		{"line feed in a zone id", `{"version":1,"servers":["fe80::1%a\nb"]}`, "zone id"},
 		{"too long", strings.Repeat(" ", maxRecord) + `{"version":1}`, "longer than 1048576 bytes"},
 	}
@@ -65,13 +111,13 @@ func TestParseRecordErrors(t *testing.T) {
 		})
 	}
 	got, err := ParseRecord([]byte(`{"version":1,"servers":["", "10.0.0.2"],"later":true}`))
-	if diff := cmp.Diff(Record{Version: 1, Set: set(t, "10.0.0.2")}, got, asText); err != nil || diff != "" {
+	if diff := cmp.Diff(Record{Version: 1, Set: set("10.0.0.2")}, got, asText); err != nil || diff != "" {
 		t.Errorf("unknown key and empty server: %v %s", err, diff)
 	}
 }
 
 func FuzzParseRecord(f *testing.F) {
-	f.Add([]byte(`{"version":1,"servers":["10.0.0.2","dns+tls://1.1.1.1#n"],"routes":[{"domain":"a.","servers":["::1"]}],"time":"2026-02-03T04:05:06Z"}`))
+	f.Add([]byte(`{"version":1,"servers":["10.0.0.2","dns+tls://1.1.1.1#n"],"routes":[{"domain":"a.","servers":["::1"]}],"time":"2026-02-03T04:05:06Z","pointed":["10.0.0.5","fe80::1%x",""]}`))
 	f.Add([]byte(`{"version":1,"Servers":null,"routes":[{}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r, err := ParseRecord(data)

@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
 
@@ -51,17 +50,13 @@ type Selection struct {
 	Refused []Refused
 }
 
-// MaxServers bounds the default servers, the routes, and the servers of a
-// route; maxRefused the list of the refused.
-const (
-	MaxServers = 64
-	maxRefused = 64
-)
+// maxRefused bounds the list of the refused.
+const maxRefused = 64
 
 // Select chooses the nameservers to forward to: those of the first candidate
 // that has a default server left after refusing. The rest, including its invalid
 // texts, is told in Refused. refuse returns why a server must not be used (it is
-// ourselves, say), or ""; nil refuses nothing. Unspecified, multicast and
+// ourselves, say) when this origin says it, or ""; nil refuses nothing. Unspecified, multicast and
 // broadcast addresses and port 0 are always refused.
 //
 // A candidate with routes but no default server does not win. Its routes are
@@ -71,7 +66,7 @@ const (
 //
 // When nobody wins the Set is empty, routes too, and Origin is None: a good list
 // is never replaced by that (the caller keeps what it has).
-func Select(candidates []Candidate, refuse func(nameserver.Server) string) Selection {
+func Select(candidates []Candidate, refuse func(origin Origin, server nameserver.Server) string) Selection {
 	s := selector{refuse: refuse}
 	var routes []Route
 	for _, candidate := range candidates {
@@ -93,7 +88,7 @@ func Select(candidates []Candidate, refuse func(nameserver.Server) string) Selec
 }
 
 type selector struct {
-	refuse  func(nameserver.Server) string
+	refuse  func(origin Origin, server nameserver.Server) string
 	refused []Refused
 }
 
@@ -102,45 +97,24 @@ func (s *selector) usable(c Candidate) Set {
 	for _, text := range c.Invalid {
 		s.add(Refused{Text: cut(text), Origin: c.Origin, Reason: "not a nameserver's address"})
 	}
-	left := Set{Servers: s.filter(c.Set.Servers, c.Origin)}
-	for _, route := range c.Set.Routes {
-		left.Routes = append(left.Routes, Route{Domain: route.Domain, Servers: s.filter(route.Servers, c.Origin)})
-	}
-	left = left.Normalize()
-	left.Servers = left.Servers[:min(len(left.Servers), MaxServers)]
-	for i := MaxServers; i < len(left.Routes); i++ {
-		s.add(Refused{Text: left.Routes[i].Domain.String(), Origin: c.Origin, Reason: tooMany("routes")})
-	}
-	left.Routes = left.Routes[:min(len(left.Routes), MaxServers)]
-	return left
-}
-
-func (s *selector) filter(servers []nameserver.Server, origin Origin) []nameserver.Server {
-	var left []nameserver.Server
-	for _, server := range servers {
-		if slices.Contains(left, server) {
-			continue
-		}
-		reason := s.reason(server)
-		if reason == "" && len(left) == MaxServers {
-			reason = tooMany("nameservers")
+	var g gatherer
+	for domain, server := range c.Set.members() {
+		reason := s.reason(c.Origin, server)
+		if reason == "" {
+			reason = g.add(domain, server)
 		}
 		if reason != "" {
-			s.add(Refused{Server: server, Text: cut(server.String()), Origin: origin, Reason: reason})
-			continue
+			s.add(Refused{Server: server, Text: cut(server.String()), Origin: c.Origin, Reason: reason})
 		}
-		left = append(left, server)
 	}
-	return left
+	return g.set.Normalize()
 }
 
-func tooMany(what string) string { return fmt.Sprintf("more than %d %s", MaxServers, what) }
-
-func (s *selector) reason(server nameserver.Server) string {
+func (s *selector) reason(origin Origin, server nameserver.Server) string {
 	if reason := impossible(server); reason != "" || s.refuse == nil {
 		return reason
 	}
-	return s.refuse(server)
+	return s.refuse(origin, server)
 }
 
 // impossible says why nobody can be asked at server.

@@ -12,9 +12,12 @@ import (
 )
 
 func TestSelect(t *testing.T) {
-	self := func(s nameserver.Server) string {
-		if s.Addr.Addr() == netip.MustParseAddr("192.168.122.50") {
+	self := func(origin Origin, s nameserver.Server) string {
+		switch {
+		case s.Addr.Addr() == netip.MustParseAddr("192.168.122.50"):
 			return "our own address"
+		case s.Addr.Addr() == netip.MustParseAddr("192.168.122.7") && origin == ResolvConf:
+			return "our own address once"
 		}
 		return ""
 	}
@@ -28,46 +31,55 @@ func TestSelect(t *testing.T) {
 		{
 			name: "the first wins",
 			candidates: []Candidate{
-				{Origin: NetworkManager, Detail: "eth0", Set: set(t, "10.0.0.3 10.0.0.2 10.0.0.3")},
-				{Origin: LastGood, Set: set(t, "10.0.0.9"), Invalid: []string{"not looked at"}},
+				{Origin: NetworkManager, Detail: "eth0", Set: set("10.0.0.3 10.0.0.2 10.0.0.3")},
+				{Origin: LastGood, Set: set("10.0.0.9"), Invalid: []string{"not looked at"}},
 			},
-			want: Selection{Set: set(t, "10.0.0.3 10.0.0.2"), Origin: NetworkManager, Detail: "eth0"},
+			want: Selection{Set: set("10.0.0.3 10.0.0.2"), Origin: NetworkManager, Detail: "eth0"},
 		},
 		{
 			name: "an empty one does not win",
 			candidates: []Candidate{
 				{Origin: NetworkManager},
-				{Origin: NetworkManagerFile, Set: set(t, "10.0.0.2")},
+				{Origin: NetworkManagerFile, Set: set("10.0.0.2")},
 			},
-			want: Selection{Set: set(t, "10.0.0.2"), Origin: NetworkManagerFile},
+			want: Selection{Set: set("10.0.0.2"), Origin: NetworkManagerFile},
 		},
 		{
 			// C021: DHCP offers the node itself.
 			name: "our own address is refused",
 			candidates: []Candidate{
-				{Origin: Event, Set: set(t, "192.168.122.50 192.168.122.50")},
-				{Origin: ResolvConf, Set: set(t, "192.168.122.50 10.0.0.2")},
+				{Origin: Event, Set: set("192.168.122.50 192.168.122.50")},
+				{Origin: ResolvConf, Set: set("192.168.122.50 10.0.0.2")},
 			},
-			want: Selection{Set: set(t, "10.0.0.2"), Origin: ResolvConf},
+			want: Selection{Set: set("10.0.0.2"), Origin: ResolvConf},
 			refused: []string{
 				"event 192.168.122.50: our own address",
 				"/etc/resolv.conf 192.168.122.50: our own address",
 			},
 		},
 		{
+			name: "an address is refused of one origin and taken of another",
+			candidates: []Candidate{
+				{Origin: ResolvConf, Set: set("192.168.122.7")},
+				{Origin: LastGood, Set: set("192.168.122.7 10.0.0.2")},
+			},
+			want:    Selection{Set: set("192.168.122.7 10.0.0.2"), Origin: LastGood},
+			refused: []string{"/etc/resolv.conf 192.168.122.7: our own address once"},
+		},
+		{
 			// C041: garbage in IP4_NAMESERVERS.
 			name: "invalid texts are told",
 			candidates: []Candidate{
 				{Origin: Event, Invalid: []string{"garbage", "*", "garbage"}},
-				{Origin: LastGood, Set: set(t, "10.0.0.2")},
+				{Origin: LastGood, Set: set("10.0.0.2")},
 			},
-			want:    Selection{Set: set(t, "10.0.0.2"), Origin: LastGood},
+			want:    Selection{Set: set("10.0.0.2"), Origin: LastGood},
 			refused: []string{"event garbage: not a nameserver's address", "event *: not a nameserver's address"},
 		},
 		{
 			name: "addresses of nobody",
 			candidates: []Candidate{{Origin: ResolvConf, Set: Set{Servers: append(
-				servers(t, "0.0.0.0 :: 224.0.0.251 ff02::fb%eth0 255.255.255.255 dns+tls://0.0.0.0"),
+				servers("0.0.0.0 :: 224.0.0.251 ff02::fb%eth0 255.255.255.255 dns+tls://0.0.0.0"),
 				nameserver.Server{Addr: netip.MustParseAddrPort("10.0.0.2:0")},
 				nameserver.Server{},
 				nameserver.Server{Addr: netip.MustParseAddrPort("10.0.0.2:53"), Name: "TLS only"},
@@ -87,18 +99,18 @@ func TestSelect(t *testing.T) {
 		{
 			name: "routes of one without servers are kept",
 			candidates: []Candidate{
-				{Origin: NetworkManager, Set: set(t, "", "vpn.example: 10.8.0.1")},
-				{Origin: LastGood, Set: set(t, "10.0.0.2", "old.example: 10.8.0.9")},
+				{Origin: NetworkManager, Set: set("", "vpn.example: 10.8.0.1")},
+				{Origin: LastGood, Set: set("10.0.0.2", "old.example: 10.8.0.9")},
 			},
-			want: Selection{Set: set(t, "10.0.0.2", "vpn.example: 10.8.0.1"), Origin: LastGood},
+			want: Selection{Set: set("10.0.0.2", "vpn.example: 10.8.0.1"), Origin: LastGood},
 		},
 		{
 			name: "routes of the winner",
 			candidates: []Candidate{
-				{Origin: NetworkManager, Set: set(t, "10.0.0.2", "b.example: 10.8.0.1 192.168.122.50", "a.example: 192.168.122.50")},
-				{Origin: LastGood, Set: set(t, "10.0.0.9", "old.example: 10.8.0.9")},
+				{Origin: NetworkManager, Set: set("10.0.0.2", "b.example: 10.8.0.1 192.168.122.50", "a.example: 192.168.122.50")},
+				{Origin: LastGood, Set: set("10.0.0.9", "old.example: 10.8.0.9")},
 			},
-			want: Selection{Set: set(t, "10.0.0.2", "b.example: 10.8.0.1"), Origin: NetworkManager},
+			want: Selection{Set: set("10.0.0.2", "b.example: 10.8.0.1"), Origin: NetworkManager},
 			refused: []string{
 				"NetworkManager 192.168.122.50: our own address",
 			},
@@ -106,24 +118,24 @@ func TestSelect(t *testing.T) {
 		{
 			name: "a winner without routes brings none from those behind it",
 			candidates: []Candidate{
-				{Origin: NetworkManager, Set: set(t, "10.0.0.2")},
-				{Origin: LastGood, Set: set(t, "10.0.0.9", "old.example: 10.8.0.9")},
+				{Origin: NetworkManager, Set: set("10.0.0.2")},
+				{Origin: LastGood, Set: set("10.0.0.9", "old.example: 10.8.0.9")},
 			},
-			want: Selection{Set: set(t, "10.0.0.2"), Origin: NetworkManager},
+			want: Selection{Set: set("10.0.0.2"), Origin: NetworkManager},
 		},
 		{
 			name:       "routes alone are no set: a good list must not give way to it",
-			candidates: []Candidate{{Origin: NetworkManager, Set: set(t, "", "vpn.example: 10.8.0.1")}},
+			candidates: []Candidate{{Origin: NetworkManager, Set: set("", "vpn.example: 10.8.0.1")}},
 		},
 		{
 			name:       "a route for the root is a default",
-			candidates: []Candidate{{Origin: NetworkManager, Set: set(t, "", ".: 10.8.0.1")}},
-			want:       Selection{Set: set(t, "10.8.0.1"), Origin: NetworkManager},
+			candidates: []Candidate{{Origin: NetworkManager, Set: set("", ".: 10.8.0.1")}},
+			want:       Selection{Set: set("10.8.0.1"), Origin: NetworkManager},
 		},
 		{
 			name:       "TLS alone wins",
-			candidates: []Candidate{{Origin: NetworkManager, Set: set(t, "dns+tls://1.1.1.1#n")}},
-			want:       Selection{Set: set(t, "dns+tls://1.1.1.1#n"), Origin: NetworkManager},
+			candidates: []Candidate{{Origin: NetworkManager, Set: set("dns+tls://1.1.1.1#n")}},
+			want:       Selection{Set: set("dns+tls://1.1.1.1#n"), Origin: NetworkManager},
 		},
 	}
 	for _, tt := range tests {
@@ -150,12 +162,15 @@ func TestSelectBounds(t *testing.T) {
 	for i := range 1000 {
 		addr = addr.Next()
 		many.Servers = append(many.Servers, nameserver.FromAddr(addr))
-		many.Routes = append(many.Routes, set(t, "", fmt.Sprintf("d%04d.example: 10.9.0.1", i)).Routes...)
+		many.Routes = append(many.Routes, set("", fmt.Sprintf("d%04d.example: 10.9.0.1", i)).Routes...)
 		invalid = append(invalid, fmt.Sprint("x", i))
 	}
 	got := Select([]Candidate{{Origin: Event, Set: many}}, nil)
-	if len(got.Set.Servers) != MaxServers || len(got.Set.Routes) != MaxServers || len(got.Refused) != maxRefused {
+	if len(got.Set.Servers) != MaxServers || len(got.Set.Routes) != MaxRouted || len(got.Refused) != maxRefused {
 		t.Errorf("%d servers, %d routes, %d refused", len(got.Set.Servers), len(got.Set.Routes), len(got.Refused))
+	}
+	if reason := got.Refused[0].Reason; reason != "more than 64 nameservers" {
+		t.Errorf("refused because of %q", reason)
 	}
 	if want := many.Servers[:MaxServers]; !cmp.Equal(got.Set.Servers, want, asText) {
 		t.Errorf("not the first ones: %v", got.Set.Servers)

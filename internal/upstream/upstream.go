@@ -7,6 +7,8 @@
 package upstream
 
 import (
+	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -68,28 +70,17 @@ func (s Set) Normalize() Set {
 	var out Set
 	routes := map[dnsname.Name][]nameserver.Server{}
 	seen := map[member]bool{}
-	isNew := func(domain dnsname.Name, server nameserver.Server) bool {
+	for domain, server := range s.members() {
 		m := member{domain, server}
-		if seen[m] || !readable(server) {
-			return false
+		if domain.IsZero() || seen[m] || !readable(server) {
+			continue
 		}
 		seen[m] = true
-		return true
-	}
-	add := func(route Route) {
-		for _, server := range route.Servers {
-			switch domain := route.Domain; {
-			case domain.IsZero() || !isNew(domain, server):
-			case domain.IsRoot():
-				out.Servers = append(out.Servers, server)
-			default:
-				routes[domain] = append(routes[domain], server)
-			}
+		if domain.IsRoot() {
+			out.Servers = append(out.Servers, server)
+		} else {
+			routes[domain] = append(routes[domain], server)
 		}
-	}
-	add(Route{Domain: dnsname.Root(), Servers: s.Servers})
-	for _, route := range s.Routes {
-		add(route)
 	}
 	for domain, servers := range routes {
 		out.Routes = append(out.Routes, Route{Domain: domain, Servers: servers})
@@ -104,6 +95,68 @@ func (s Set) Normalize() Set {
 type member struct {
 	domain dnsname.Name
 	server nameserver.Server
+}
+
+// The most that a Set has when it comes from outside. 30,000 servers, each with
+// its state and its probes, took the daemon to 158 MB.
+const (
+	MaxServers = 64  // default servers
+	MaxRouted  = 512 // servers of all routes together
+)
+
+// A gatherer takes servers in their order as long as there is room for them.
+type gatherer struct {
+	set    Set // not normalized
+	seen   map[member]bool
+	routed int
+}
+
+// add takes a server of a domain, once; the root's are default servers. It says
+// why there is no room, or "".
+func (g *gatherer) add(domain dnsname.Name, server nameserver.Server) string {
+	m := member{domain, server}
+	switch {
+	case g.seen[m]:
+		return ""
+	case domain.IsRoot() && len(g.set.Servers) == MaxServers:
+		return fmt.Sprintf("more than %d nameservers", MaxServers)
+	case !domain.IsRoot() && g.routed == MaxRouted:
+		return fmt.Sprintf("more than %d nameservers of domains", MaxRouted)
+	}
+	if g.seen == nil {
+		g.seen = map[member]bool{}
+	}
+	g.seen[m] = true
+	if domain.IsRoot() {
+		g.set.Servers = append(g.set.Servers, server)
+		return ""
+	}
+	g.routed++
+	g.set.Routes = append(g.set.Routes, Route{Domain: domain, Servers: []nameserver.Server{server}})
+	return ""
+}
+
+// limited returns what there is room for, normalized.
+func (s Set) limited() Set {
+	var g gatherer
+	for domain, server := range s.members() {
+		g.add(domain, server)
+	}
+	return g.set.Normalize()
+}
+
+// members are the servers with their domains, in order; of the default ones it is
+// the root.
+func (s Set) members() iter.Seq2[dnsname.Name, nameserver.Server] {
+	return func(yield func(dnsname.Name, nameserver.Server) bool) {
+		for _, route := range append([]Route{{Domain: dnsname.Root(), Servers: s.Servers}}, s.Routes...) {
+			for _, server := range route.Servers {
+				if !yield(route.Domain, server) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // readable reports whether the server's text says just this server, so that no

@@ -12,36 +12,27 @@ import (
 )
 
 // servers reads blank-separated nameservers.
-func servers(t *testing.T, text string) []nameserver.Server {
-	t.Helper()
+func servers(text string) []nameserver.Server {
 	var list []nameserver.Server
 	for _, word := range strings.Fields(text) {
-		server, err := nameserver.Parse(word)
-		if err != nil {
-			t.Fatal(err)
-		}
-		list = append(list, server)
+		list = append(list, nameserver.MustParse(word))
 	}
 	return list
 }
 
 // set reads default servers, and routes as "domain: servers".
-func set(t *testing.T, defaults string, routes ...string) Set {
-	t.Helper()
-	s := Set{Servers: servers(t, defaults)}
+func set(defaults string, routes ...string) Set {
+	s := Set{Servers: servers(defaults)}
 	for _, route := range routes {
 		name, list, _ := strings.Cut(route, ":")
-		domain, err := dnsname.Parse(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.Routes = append(s.Routes, Route{Domain: domain, Servers: servers(t, list)})
+		s.Routes = append(s.Routes, Route{Domain: dnsname.MustParse(name), Servers: servers(list)})
 	}
 	return s
 }
 
 var asText = cmp.Options{
 	cmp.Transformer("name", func(n dnsname.Name) string { return n.String() }),
+	cmp.Comparer(func(a, b netip.Addr) bool { return a == b }),
 	cmp.Transformer("server", func(s nameserver.Server) string { return s.String() }),
 }
 
@@ -51,18 +42,18 @@ func TestNormalize(t *testing.T) {
 		in, want Set
 	}{
 		{"empty", Set{}, Set{}},
-		{"duplicates", set(t, "10.0.0.3 10.0.0.2 10.0.0.3:53"), set(t, "10.0.0.3 10.0.0.2")},
-		{"another port is another server", set(t, "10.0.0.3 10.0.0.3:5353"), set(t, "10.0.0.3 10.0.0.3:5353")},
-		{"TLS is another server", set(t, "1.1.1.1 dns+tls://1.1.1.1:53"), set(t, "1.1.1.1 dns+tls://1.1.1.1:53")},
+		{"duplicates", set("10.0.0.3 10.0.0.2 10.0.0.3:53"), set("10.0.0.3 10.0.0.2")},
+		{"another port is another server", set("10.0.0.3 10.0.0.3:5353"), set("10.0.0.3 10.0.0.3:5353")},
+		{"TLS is another server", set("1.1.1.1 dns+tls://1.1.1.1:53"), set("1.1.1.1 dns+tls://1.1.1.1:53")},
 		{
-			"routes", set(t, "", "b.example: 10.0.0.2 10.0.0.2", "a.example: 10.0.0.3", "B.example.: 10.0.0.4"),
-			set(t, "", "a.example: 10.0.0.3", "b.example: 10.0.0.2 10.0.0.4"),
+			"routes", set("", "b.example: 10.0.0.2 10.0.0.2", "a.example: 10.0.0.3", "B.example.: 10.0.0.4"),
+			set("", "a.example: 10.0.0.3", "b.example: 10.0.0.2 10.0.0.4"),
 		},
 		{"routes without servers or domain", Set{Routes: []Route{
-			{Domain: set(t, "", "a.example:").Routes[0].Domain},
-			{Servers: servers(t, "10.0.0.2")},
+			{Domain: set("", "a.example:").Routes[0].Domain},
+			{Servers: servers("10.0.0.2")},
 		}}, Set{}},
-		{"route for the root", set(t, "10.0.0.2", ".: 10.0.0.3 10.0.0.2"), set(t, "10.0.0.2 10.0.0.3")},
+		{"route for the root", set("10.0.0.2", ".: 10.0.0.3 10.0.0.2"), set("10.0.0.2 10.0.0.3")},
 		{"zero server", Set{Servers: make([]nameserver.Server, 1)}, Set{}},
 	}
 	for _, tt := range tests {
@@ -82,20 +73,20 @@ func TestNormalize(t *testing.T) {
 }
 
 func TestEqual(t *testing.T) {
-	base := set(t, "10.0.0.2 10.0.0.3", "a.example: 10.0.0.4 10.0.0.5", "b.example: 10.0.0.6")
+	base := set("10.0.0.2 10.0.0.3", "a.example: 10.0.0.4 10.0.0.5", "b.example: 10.0.0.6")
 	tests := []struct {
 		name              string
 		other             Set
 		equal, sameMember bool
 	}{
 		{"itself", base, true, true},
-		{"order of routes", set(t, "10.0.0.2 10.0.0.3", "b.example: 10.0.0.6", "a.example: 10.0.0.4 10.0.0.5"), true, true},
-		{"order of servers", set(t, "10.0.0.3 10.0.0.2", "a.example: 10.0.0.4 10.0.0.5", "b.example: 10.0.0.6"), false, true},
-		{"order of a route's servers", set(t, "10.0.0.2 10.0.0.3", "a.example: 10.0.0.5 10.0.0.4", "b.example: 10.0.0.6"), false, true},
-		{"one server less", set(t, "10.0.0.2", "a.example: 10.0.0.4 10.0.0.5", "b.example: 10.0.0.6"), false, false},
-		{"one route less", set(t, "10.0.0.2 10.0.0.3", "a.example: 10.0.0.4 10.0.0.5"), false, false},
-		{"another domain", set(t, "10.0.0.2 10.0.0.3", "a.example: 10.0.0.4 10.0.0.5", "c.example: 10.0.0.6"), false, false},
-		{"another port", set(t, "10.0.0.2 10.0.0.3:54", "a.example: 10.0.0.4 10.0.0.5", "b.example: 10.0.0.6"), false, false},
+		{"order of routes", set("10.0.0.2 10.0.0.3", "b.example: 10.0.0.6", "a.example: 10.0.0.4 10.0.0.5"), true, true},
+		{"order of servers", set("10.0.0.3 10.0.0.2", "a.example: 10.0.0.4 10.0.0.5", "b.example: 10.0.0.6"), false, true},
+		{"order of a route's servers", set("10.0.0.2 10.0.0.3", "a.example: 10.0.0.5 10.0.0.4", "b.example: 10.0.0.6"), false, true},
+		{"one server less", set("10.0.0.2", "a.example: 10.0.0.4 10.0.0.5", "b.example: 10.0.0.6"), false, false},
+		{"one route less", set("10.0.0.2 10.0.0.3", "a.example: 10.0.0.4 10.0.0.5"), false, false},
+		{"another domain", set("10.0.0.2 10.0.0.3", "a.example: 10.0.0.4 10.0.0.5", "c.example: 10.0.0.6"), false, false},
+		{"another port", set("10.0.0.2 10.0.0.3:54", "a.example: 10.0.0.4 10.0.0.5", "b.example: 10.0.0.6"), false, false},
 		{"empty", Set{}, false, false},
 	}
 	for _, tt := range tests {
@@ -108,7 +99,7 @@ func TestEqual(t *testing.T) {
 			}
 		})
 	}
-	if want := servers(t, "10.0.0.2 10.0.0.3"); !cmp.Equal(base.Servers, want, asText) {
+	if want := servers("10.0.0.2 10.0.0.3"); !cmp.Equal(base.Servers, want, asText) {
 		t.Errorf("comparing changed the order: %v", base.Servers)
 	}
 }
@@ -150,7 +141,7 @@ var hostile = map[string]string{
 // Whatever way a hostile text takes into a Set, no file that the Set renders
 // shows more than the good server.
 func TestHostileTextIsNeverWritten(t *testing.T) {
-	good := servers(t, "192.0.2.1")[0]
+	good := servers("192.0.2.1")[0]
 	for name, text := range hostile {
 		t.Run(name, func(t *testing.T) {
 			s := Set{Servers: []nameserver.Server{good}}

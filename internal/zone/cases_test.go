@@ -107,7 +107,7 @@ type served struct {
 func serveWorld(t *testing.T, w world, fixture string) served {
 	t.Helper()
 	config := w.config
-	config.Domains = names(t, "cluster.local")
+	config.Domains = names("cluster.local")
 	config.Nameservers = []netip.Addr{netip.MustParseAddr("10.96.0.10"), netip.MustParseAddr("fd00:10:96::a")}
 	config.Next = internet(t)
 	config.Rotate = func(int) int { return 0 }

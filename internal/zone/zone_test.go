@@ -19,15 +19,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func names(t *testing.T, texts ...string) []dnsname.Name {
-	t.Helper()
+func names(texts ...string) []dnsname.Name {
 	var all []dnsname.Name
 	for _, text := range texts {
-		name, err := dnsname.Parse(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, name)
+		all = append(all, dnsname.MustParse(text))
 	}
 	return all
 }
@@ -105,7 +100,7 @@ func TestWhoAnswers(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			authority := zone.Authority{Apexes: names(t, test.apexes...), Cluster: answerer(fromCluster)}
+			authority := zone.Authority{Apexes: names(test.apexes...), Cluster: answerer(fromCluster)}
 			z := zone.New(authority, answerer(fromNext))
 			addr := serve(t, z)
 			known, unknown := test.ask+" 5 A "+fromNext, test.ask+" 5 A "+fromNext
@@ -126,7 +121,7 @@ func TestWhoAnswers(t *testing.T) {
 
 // TestErrorNamesTheZone: the text goes to the client and to the log, where somebody wonders which of the zones it is.
 func TestErrorNamesTheZone(t *testing.T) {
-	apexes := names(t, "sub.cluster.local", "cluster.local", "30.172.in-addr.arpa", "sub.other.local", "other.local")
+	apexes := names("sub.cluster.local", "cluster.local", "30.172.in-addr.arpa", "sub.other.local", "other.local")
 	z := zone.New(zone.Authority{Apexes: apexes}, answerer(fromNext))
 	for ask, want := range map[string]string{
 		"a.other.local":                        "no cluster DNS server is known for other.local.",
@@ -148,7 +143,7 @@ func TestErrorNamesTheZone(t *testing.T) {
 
 func query(t *testing.T, name string) *dnsserver.Query {
 	t.Helper()
-	return &dnsserver.Query{Msg: new(dns.Msg).SetQuestion(dns.Fqdn(name), dns.TypeA), Name: names(t, name)[0], Proto: dnsserver.UDP}
+	return &dnsserver.Query{Msg: new(dns.Msg).SetQuestion(dns.Fqdn(name), dns.TypeA), Name: names(name)[0], Proto: dnsserver.UDP}
 }
 
 // TestAnswersPassUntouched holds for both sides: the same query goes in, and what comes out is neither copied nor
@@ -174,7 +169,7 @@ func TestAnswersPassUntouched(t *testing.T) {
 				t.Error("the other side was asked")
 				return nil, nil
 			})
-			apexes := names(t, "cluster.local")
+			apexes := names("cluster.local")
 			for name, z := range map[string]*zone.Zone{
 				"a.cluster.local": zone.New(zone.Authority{Apexes: apexes, Cluster: answers}, never),
 				"www.example.com": zone.New(zone.Authority{Apexes: apexes, Cluster: never}, answers),
@@ -191,7 +186,7 @@ func TestAnswersPassUntouched(t *testing.T) {
 
 // TestSetLeavesQueriesUnderWay: a query that is with the old cluster server when another becomes known ends there.
 func TestSetLeavesQueriesUnderWay(t *testing.T) {
-	apexes := names(t, "cluster.local")
+	apexes := names("cluster.local")
 	began, end := make(chan struct{}), make(chan struct{})
 	old := dnsserver.HandlerFunc(func(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
 		close(began)
@@ -230,7 +225,7 @@ func TestSetWhileServing(t *testing.T) {
 			}),
 		}
 	}
-	apexes := names(t, "cluster.local", "other.local")
+	apexes := names("cluster.local", "other.local")
 	z := zone.New(only(apexes[0]), answerer(fromNext))
 	done := make(chan struct{})
 	var group sync.WaitGroup

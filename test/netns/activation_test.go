@@ -7,16 +7,21 @@ import (
 	"github.com/node-dns/node-dns/internal/lab"
 )
 
-// NetworkManager 1.42 sends dhcp4-change before up, with no variables at all: the script captured whatever stood in resolv.conf then.
+// NetworkManager (1.42.4 and 1.52.1) sends dhcp4-change before up, with no variables at all: the script captured whatever stood in
+// resolv.conf then.
 func TestFirstActivation(t *testing.T) {
 	n := newNode(t, offering(ns1, ns2))
+	n.l.WriteFile("/run/recorder", "#!/bin/sh\n{ echo \"== $1 $2\"; env; } >>/run/recorded\n")
+	n.l.Hook("00-recorder", "/run/recorder")
 	n.connect("eth0")
 	n.await(right{Upstreams: []string{ns1, ns2}})
-	const up = "event=up interface=eth0"
-	n.l.Await("the last event", func() bool { return strings.Contains(n.bus.Output(), up) })
-	log := n.bus.Output()
-	if before, _, _ := strings.Cut(log, up); !strings.Contains(before, "event=dhcp4-change interface=eth0") {
-		t.Errorf("this NetworkManager sent other events:\n%s", log)
+	n.l.Await("the last event", func() bool { return strings.Contains(n.l.ReadFile("/run/recorded"), "== eth0 up\n") })
+	before, after, _ := strings.Cut(n.l.ReadFile("/run/recorded"), "== eth0 up\n")
+	if _, change, ok := strings.Cut(before, "== eth0 dhcp4-change\n"); !ok || strings.Contains(change, "IP4_NAMESERVERS") {
+		t.Errorf("this NetworkManager sent other events:\n%s", before)
+	}
+	if !strings.Contains(after, "IP4_NAMESERVERS="+ns1+" "+ns2+"\n") {
+		t.Errorf("up had other variables:\n%s", after)
 	}
 }
 
@@ -37,6 +42,8 @@ func TestDualStack(t *testing.T) {
 	n := newNode(t, withDHCP(withDHCPv6))
 	n.connect("eth0")
 	n.await(right{Upstreams: []string{ns1, ns6}})
+	n.nameservers[ns1].Kill()
+	n.await(right{Upstreams: []string{ns1, ns6}, Answers: ns6})
 }
 
 func TestIPv6Only(t *testing.T) {
@@ -50,16 +57,17 @@ func TestDNSNone(t *testing.T) {
 	for _, row := range []struct {
 		name    string
 		options []option
-		search  []string
+		text    string
 	}{
-		{"stale", []option{withResolvConf("# by hand\nsearch old.example\nnameserver 192.0.2.99\n")}, []string{"old.example"}},
-		{"empty", []option{withResolvConf("")}, []string{"example.com"}},
-		{"missing", nil, []string{"example.com"}},
+		{"stale", []option{withResolvConf("# by hand\nsearch old.example\nnameserver 192.0.2.99\noptions timeout:1\n")},
+			"# by hand\nsearch cluster.local old.example\nnameserver " + nodeIP + "\noptions timeout:1\n"},
+		{"empty", []option{withResolvConf("")}, "search cluster.local example.com\nnameserver " + nodeIP + "\n"},
+		{"missing", nil, "search cluster.local example.com\nnameserver " + nodeIP + "\n"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			n := newNode(t, append(row.options, dnsNone())...)
 			n.connect("eth0")
-			n.await(right{Upstreams: []string{ns1}, Search: row.search})
+			n.await(right{Upstreams: []string{ns1}, Text: row.text})
 		})
 	}
 }
@@ -68,7 +76,8 @@ func TestFiveNameservers(t *testing.T) {
 	all := []string{ns1, ns2, "10.77.0.55", "10.77.0.56", "10.77.0.57"} // the last three say nothing
 	n := newNode(t, offering(all...))
 	n.connect("eth0")
-	n.await(right{Upstreams: all})
+	const note = "# NOTE: the libc resolver may not support more than 3 nameservers.\n# The nameservers listed below may not be recognized.\n"
+	n.await(right{Upstreams: all, Text: generated + "search cluster.local example.com\nnameserver " + nodeIP + "\n" + note})
 }
 
 // A DHCP server that offers the node its own address would make it ask itself.

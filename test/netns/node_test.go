@@ -3,6 +3,7 @@ package netns
 import (
 	"net/netip"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -20,6 +21,9 @@ const (
 	ns6     = "fd77::53"
 )
 
+// installedHook is the program where NetworkManager runs it.
+const installedHook = "/usr/lib/NetworkManager/dispatcher.d/99-origin-dns"
+
 // node is a machine with both programs installed, on a LAN.
 type node struct {
 	t       *testing.T
@@ -32,6 +36,8 @@ type node struct {
 	program string   // origin-dns-dispatcher
 	unit    pathUnit // its runs that the daemon asked for
 	main    []string // lines of NetworkManager.conf's [main]
+
+	nameservers map[string]*lab.Process // the LAN's, by address
 }
 
 // option changes how a node is set up; see newNode.
@@ -42,6 +48,18 @@ type setup struct {
 	main       []string
 	resolvConf *string
 	raw        map[byte][]byte // options of a DHCP server of the test's own; nil: dnsmasq
+	bare       bool            // neither of the programs is installed
+	byHand     func(*lab.Lab)  // there is no NetworkManager; this makes the files of who is in its place
+}
+
+// byHand is a machine without NetworkManager, without a bus, and without DHCP: eth0 has its address and its route already.
+func byHand(files func(*lab.Lab)) option {
+	return func(s *setup) { s.byHand = files }
+}
+
+// bare is a machine before node-dns is installed.
+func bare() option {
+	return func(s *setup) { s.bare = true }
 }
 
 // offering changes what DHCP offers.
@@ -76,7 +94,9 @@ func newNode(t *testing.T, options ...option) *node {
 	}
 	lab.Need(t, "NetworkManager", "nmcli", "dnsmasq", "dbus-daemon")
 	l := lab.New(t)
-	n := &node{t: t, l: l, main: s.main, program: lab.Binary(t, "origin-dns-dispatcher")}
+	n := &node{
+		t: t, l: l, main: s.main, program: lab.Binary(t, "origin-dns-dispatcher"), nameservers: map[string]*lab.Process{},
+	}
 	for _, dir := range []string{"/etc/dnsmasq.d", "/etc/origin/node"} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			t.Fatal(err)
@@ -88,17 +108,32 @@ func newNode(t *testing.T, options ...option) *node {
 	n.lan = l.Namespace("lan")
 	l.Veth("eth0", n.lan, "lan0")
 	n.serveLAN("lan0", router, ns1, ns2, ns6)
+	if s.byHand != nil {
+		l.Addr("eth0", nodeIP+"/24")
+		l.Route("default via " + router)
+		s.byHand(l)
+	} else {
+		n.startDHCP(s)
+		n.bus = l.Bus()
+	}
+	if !s.bare {
+		l.Hook(filepath.Base(installedHook), n.program)
+		n.daemon = startDaemon(t, l)
+		n.unit.start(n)
+	}
+	if s.byHand == nil {
+		n.nm = l.NetworkManager(n.main...)
+	}
+	return n
+}
+
+func (n *node) startDHCP(s setup) {
+	n.t.Helper()
 	if s.raw == nil {
 		n.dhcp = n.lan.DHCP(s.dhcp)
-	} else {
-		lab.RawDHCP{Link: "lan0", Server: netip.MustParseAddr(router), Client: netip.MustParseAddr(nodeIP), Options: s.raw}.Serve(n.lan)
+		return
 	}
-	l.Hook("99-origin-dns", n.program)
-	n.bus = l.Bus()
-	n.startDaemon()
-	n.unit.start(n)
-	n.nm = l.NetworkManager(n.main...)
-	return n
+	lab.RawDHCP{Link: "lan0", Server: netip.MustParseAddr(router), Client: netip.MustParseAddr(nodeIP), Options: s.raw}.Serve(n.lan)
 }
 
 // serveLAN gives the LAN's end of a link addresses; on all but the first a nameserver answers.
@@ -111,7 +146,7 @@ func (n *node) serveLAN(link string, addrs ...string) {
 		}
 		n.lan.Run("ip", "addr", "add", prefix, "dev", link)
 		if i > 0 {
-			n.lan.Nameserver(addr)
+			n.nameservers[addr] = n.lan.Nameserver(addr)
 		}
 	}
 }
@@ -120,17 +155,17 @@ func (n *node) serveLAN(link string, addrs ...string) {
 const nobody = 65534
 
 // startDaemon starts `node-dns serve` with the rights that its unit gives it.
-func (n *node) startDaemon() {
-	n.t.Helper()
+func startDaemon(t *testing.T, l *lab.Lab) *lab.Process {
+	t.Helper()
 	const runtimeDirectory = "/run/node-dns"
 	if err := os.MkdirAll(runtimeDirectory, 0o755); err != nil {
-		n.t.Fatal(err)
+		t.Fatal(err)
 	}
 	if err := os.Chown(runtimeDirectory, nobody, nobody); err != nil {
-		n.t.Fatal(err)
+		t.Fatal(err)
 	}
-	n.daemon = n.l.Start(lab.Command{
-		Argv: []string{lab.Binary(n.t, "node-dns"), "serve"},
+	return l.Start(lab.Command{
+		Argv: []string{lab.Binary(t, "node-dns"), "serve"},
 		User: nobody, Caps: []uintptr{unix.CAP_NET_BIND_SERVICE},
 	})
 }

@@ -74,6 +74,8 @@ func TestNetworkManagerRestart(t *testing.T) {
 	n.nm = n.l.NetworkManager(n.main...)
 	n.l.Nmcli("connection", "up", "eth0")
 	n.await(right{Upstreams: []string{ns2}})
+	n.displaced(func() { n.l.Nmcli("general", "reload", "dns-rc") })
+	n.await(right{Upstreams: []string{ns2}})
 }
 
 // The bus goes away and comes back. NetworkManager 1.42 goes on without it, but does not find the new one: it is restarted.
@@ -100,12 +102,12 @@ func TestNetworkManagerHangs(t *testing.T) {
 	n.connect("eth0")
 	n.await(right{Upstreams: []string{ns1}})
 	n.nm.Signal(syscall.SIGSTOP)
-	n.l.WriteFile(resolvConf, "nameserver 192.0.2.1\n")
+	n.trample()
 	log := n.hook("eth0", "up", "IP4_NAMESERVERS=192.0.2.2")
 	if !strings.Contains(log, "source="+networkManagerResolvConf) || !strings.Contains(log, "problem=") {
 		t.Errorf("the hook logged: %s", log)
 	}
-	n.await(right{Upstreams: []string{ns1}})
+	n.await(right{Upstreams: []string{ns1}, Text: trampled})
 	n.nm.Signal(syscall.SIGCONT)
 	n.reapply("ipv4.dns-search", "example.com")
 	n.await(right{Upstreams: []string{ns2}})
@@ -117,25 +119,25 @@ func TestNoBus(t *testing.T) {
 	n.await(right{Upstreams: []string{ns1}})
 	n.nm.Kill()
 	n.bus.Kill()
-	n.l.WriteFile(resolvConf, "nameserver 192.0.2.1\n")
+	n.trample()
 	if log := n.hook("eth0", "up", "IP4_NAMESERVERS=192.0.2.2"); !strings.Contains(log, "source="+networkManagerResolvConf) {
 		t.Errorf("the hook logged: %s", log)
 	}
-	n.await(right{Upstreams: []string{ns1}})
+	n.await(right{Upstreams: []string{ns1}, Text: trampled})
 	if err := os.Remove(networkManagerResolvConf); err != nil {
 		t.Fatal(err)
 	}
 	if log := n.hook("eth0", "dhcp4-change", "IP4_NAMESERVERS="+ns2); !strings.Contains(log, "source=event") {
 		t.Errorf("the hook logged: %s", log)
 	}
-	n.await(right{Upstreams: []string{ns2}})
+	n.await(right{Upstreams: []string{ns2}, Text: trampled})
 }
 
 // hook runs the dispatcher as NetworkManager would, and returns what it logged. It must end by itself and exit 0: it is killed only
 // after a time that no run may take.
 func (n *node) hook(link, action string, env ...string) string {
 	n.t.Helper()
-	cmd := exec.Command("/etc/NetworkManager/dispatcher.d/99-origin-dns", link, action)
+	cmd := exec.Command(installedHook, link, action)
 	cmd.Dir = "/"
 	cmd.Env = append([]string{"PATH=" + lab.Path, "DEVICE_IFACE=" + link, "DEVICE_IP_IFACE=" + link, "NM_DISPATCHER_ACTION=" + action}, env...)
 	var out bytes.Buffer

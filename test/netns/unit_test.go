@@ -1,10 +1,9 @@
 package netns
 
 import (
-	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
-	"sync"
 	"time"
 
 	"github.com/node-dns/node-dns/internal/lab"
@@ -13,8 +12,7 @@ import (
 // pathUnit is what the test plays of systemd: a path unit that runs `origin-dns-dispatcher apply` when the daemon changed its request
 // file (PathChanged=), once more when it was changed during the run.
 type pathUnit struct {
-	mu     sync.Mutex // guards output
-	output bytes.Buffer
+	output lab.Text // what the daemon asked for and what came of it
 }
 
 const requestFile = "/run/node-dns/apply"
@@ -25,7 +23,7 @@ func (u *pathUnit) start(n *node) {
 		close(stop)
 		<-done
 		if n.t.Failed() {
-			n.t.Logf("---- path unit\n%s", u.log())
+			n.t.Logf("---- path unit\n%s", u.output.String())
 		}
 	})
 	go func() {
@@ -51,18 +49,8 @@ func (u *pathUnit) run(program, request string) {
 	cmd := exec.Command(program, "apply")
 	cmd.Dir, cmd.Env = "/", []string{"PATH=" + lab.Path}
 	out, err := cmd.CombinedOutput()
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.output.WriteString(request)
-	u.output.Write(out)
+	fmt.Fprintf(&u.output, "%s%s", request, out)
 	if err != nil {
-		u.output.WriteString(err.Error() + "\n")
+		fmt.Fprintln(&u.output, err)
 	}
-}
-
-// log is what the daemon asked for and what came of it.
-func (u *pathUnit) log() string {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.output.String()
 }

@@ -1,0 +1,223 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+	"golang.org/x/sys/unix"
+
+	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/dnstest"
+	"github.com/node-dns/node-dns/internal/lab"
+)
+
+// process is a `node-dns serve` of its own, on a tree of its own.
+type process struct {
+	*exec.Cmd
+	t    *testing.T
+	root string
+}
+
+// serve starts node-dns on a port that the kernel picks. It is killed when the test ends.
+func serve(t *testing.T, env ...string) *process {
+	t.Helper()
+	return start(t, "exec node-dns --root $ROOT serve --listen 127.0.0.1:0 --upstream 192.0.2.1", env...)
+}
+
+// start has a shell start node-dns with the tree $ROOT.
+func start(t *testing.T, script string, env ...string) *process {
+	t.Helper()
+	root := lab.ShortDir(t)
+	p := &process{t: t, root: root}
+	p.Cmd = exec.Command("sh", "-c", script)
+	p.Env = append(os.Environ(), append(env, "ROOT="+root)...)
+	log, err := os.Create(filepath.Join(root, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	p.Stderr = log
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Process.Kill() })
+	return p
+}
+
+func (p *process) log() string {
+	text, err := os.ReadFile(filepath.Join(p.root, "log"))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return string(text)
+}
+
+func (p *process) signal(s os.Signal) {
+	p.t.Helper()
+	if err := p.Process.Signal(s); err != nil {
+		p.t.Fatalf("%v: %v\n%s", s, err, p.log())
+	}
+}
+
+func (p *process) has(path string) bool {
+	_, err := os.Stat(filepath.Join(p.root, path))
+	return err == nil
+}
+
+func (p *process) await(what string, done func() bool) {
+	p.t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !done(); {
+		if time.Now().After(deadline) {
+			p.t.Fatalf("waited in vain for %s\n%s", what, p.log())
+		}
+	}
+}
+
+// status asks the daemon, which must answer.
+func (p *process) status() control.Status {
+	p.t.Helper()
+	status, err := control.FetchStatus(p.t.Context(), control.SocketPath(p.root))
+	if err != nil {
+		p.t.Fatalf("%v\n%s", err, p.log())
+	}
+	return status
+}
+
+// end waits until the process has ended well.
+func (p *process) end() {
+	p.t.Helper()
+	if err := p.Wait(); err != nil {
+		p.t.Errorf("it ended by %v\n%s", err, p.log())
+	}
+}
+
+// TestEarlySIGHUP: a SIGHUP ended the daemon while it looked at the host for the first time, which takes 0.7 s where the
+// bus hangs.
+func TestEarlySIGHUP(t *testing.T) {
+	bus, err := net.Listen("unix", filepath.Join(t.TempDir(), "bus"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer bus.Close() // nobody accepts: who dials waits for an answer
+	p := serve(t, "DBUS_SYSTEM_BUS_ADDRESS=unix:path="+bus.Addr().String())
+	p.await("its first act", func() bool { return p.has("/run/node-dns") })
+	p.await("the listeners", func() bool {
+		p.signal(unix.SIGHUP)
+		time.Sleep(time.Millisecond)
+		return p.has("/run/node-dns/ready")
+	})
+	p.await("the reload", func() bool { return strings.Contains(p.log(), "msg=reloaded") })
+	p.signal(unix.SIGTERM)
+	p.end()
+}
+
+// TestEarlySIGTERM: told to stop before it has started, it starts, and stops in order.
+func TestEarlySIGTERM(t *testing.T) {
+	p := serve(t)
+	p.await("its first act", func() bool { return p.has("/run/node-dns") })
+	p.signal(unix.SIGTERM)
+	p.end()
+	if p.has("/run/node-dns/control.sock") {
+		t.Error("the control socket is still there")
+	}
+}
+
+// TestFewFiles: a daemon that may open 100 files says that it serves fewer queries at a time, sheds what is beyond, can be
+// asked for its status all the while, and answers everything afterwards.
+func TestFewFiles(t *testing.T) {
+	upstream := dnstest.NewServer(t, "*.example. 300 IN A 192.0.2.80\n")
+	upstream.SetFaults(dnstest.Faults{Delay: 300 * time.Millisecond})
+	p := start(t, "ulimit -n 100; exec node-dns --root $ROOT serve --listen 127.0.0.1:0 --upstream "+upstream.Addr().String())
+	p.await("the listeners", func() bool { return p.has("/run/node-dns/ready") })
+	address := p.status().Listeners[0].Address
+	var clients sync.WaitGroup
+	var shed atomic.Int32
+	for i := range 200 {
+		clients.Go(func() {
+			client := dns.Client{Timeout: 20 * time.Second}
+			m, _, err := client.Exchange(new(dns.Msg).SetQuestion(fmt.Sprintf("n%d.example.", i), dns.TypeA), address)
+			if err != nil || m.Rcode != dns.RcodeSuccess && m.Rcode != dns.RcodeServerFailure {
+				t.Errorf("n%d: %v, %v", i, m, err)
+			} else if m.Rcode == dns.RcodeServerFailure {
+				shed.Add(1)
+			}
+		})
+	}
+	clients.Wait()
+	status := p.status()
+	if notes := strings.Join(status.Notes, "\n"); !strings.Contains(notes, "16 queries may wait for upstreams, not dnsForwardMax 10000: the process may open 100 files") {
+		t.Errorf("notes %q", notes)
+	}
+	if shed.Load() == 0 || status.Queries.Shed != uint64(shed.Load()) {
+		t.Errorf("%d shed, and %d counted", shed.Load(), status.Queries.Shed)
+	}
+	for i := range 3 {
+		m, err := dns.Exchange(new(dns.Msg).SetQuestion(fmt.Sprintf("m%d.example.", i), dns.TypeA), address)
+		if err != nil || len(m.Answer) != 1 {
+			t.Errorf("afterwards: %v, %v", m, err)
+		}
+	}
+	p.signal(unix.SIGTERM)
+	p.end()
+	if log := p.log(); strings.Count(log, "dnsForwardMax") != 1 {
+		t.Errorf("the bound is not logged once:\n%s", log)
+	}
+}
+
+// TestSoftLimit: the soft limit of open files is raised to the hard one, but for one (syscall/rlimit.go). systemd leaves
+// it at 1024.
+func TestSoftLimit(t *testing.T) {
+	p := start(t, "ulimit -Sn 256; ulimit -Hn 3000; exec node-dns --root $ROOT serve --listen 127.0.0.1:0 --upstream 192.0.2.1")
+	p.await("the listeners", func() bool { return p.has("/run/node-dns/ready") })
+	limits, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", p.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found, _ := regexp.Match(`Max open files +(2999|3000) +3000 `, limits); !found {
+		t.Errorf("the process has\n%s", limits)
+	}
+	p.signal(unix.SIGTERM)
+	p.end()
+}
+
+// TestWithoutRights: who may not serve the host, nor ask its daemon, is told what he may do.
+func TestWithoutRights(t *testing.T) {
+	if os.Geteuid() != 0 {
+		lab.Skip(t, "becomes another user, which takes root")
+	}
+	dir := lab.ShortDir(t)
+	program := filepath.Join(dir, "node-dns")
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary, err := os.ReadFile(self)
+	err = errors.Join(err, os.Chmod(dir, 0o755), os.WriteFile(program, binary, 0o755), os.MkdirAll(filepath.Join(dir, "closed/run"), 0o700))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for command, want := range map[string]string{
+		"serve":  "/run: permission denied\nOn a node it runs as a service: systemctl start node-dns\n",
+		"status": "closed/run/node-dns/control.sock: it is for root and the group node-dns",
+	} {
+		cmd := exec.Command(program, "--root", filepath.Join(dir, "closed"), command)
+		cmd.Dir = "/"
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		out, err := cmd.CombinedOutput()
+		if err == nil || cmd.ProcessState.ExitCode() != exitProblem || !strings.Contains(string(out), want) {
+			t.Errorf("%s ended by %v and says\n%s", command, err, out)
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package main_test
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/node-dns/node-dns/internal/lab"
+)
+
+// TestExitCodes: a verb ends with 0 where resolv.conf is as it should be, or would be; NetworkManager's form whatever happens.
+func TestExitCodes(t *testing.T) {
+	ready := map[string]beforeFile{resolvConf: {Content: generated}}
+	pointing := map[string]beforeFile{resolvConf: {Content: ours}, originalFile: {Content: generated}}
+	faulty := func(files map[string]beforeFile) map[string]beforeFile {
+		return map[string]beforeFile{resolvConf: files[resolvConf], originalFile: files[originalFile], "/etc/node-dns/node-dns.yaml": {Content: "listen: everywhere\n"}}
+	}
+	tests := []struct {
+		name  string
+		files map[string]beforeFile
+		alone bool
+		runs  map[string]int // each on the files as they were
+	}{
+		{
+			name: "node-dns answers", files: ready,
+			runs: map[string]int{"apply": 0, "plan": 0, "plan -o json": 0, "restore": 0, "restore --dry-run": 0, "eth0 up": 0},
+		},
+		{
+			name: "nobody answers", files: ready, alone: true,
+			runs: map[string]int{"apply": 1, "plan": 1, "plan -o json": 1, "restore": 0, "eth0 up": 0},
+		},
+		{
+			// Law 4 holds then, and yet libc does not ask this node.
+			name: "nobody answers any more", files: pointing, alone: true,
+			runs: map[string]int{"apply": 1, "plan": 1, "restore": 0, "restore --if-ours": 0, "restore --dry-run": 0, "eth0 up": 0},
+		},
+		{
+			name: "a faulty configuration", files: faulty(ready),
+			runs: map[string]int{"apply": 1, "plan": 1, "eth0 up": 0},
+		},
+		{
+			name: "a faulty configuration, pointing here", files: faulty(pointing),
+			runs: map[string]int{"apply": 1, "plan": 1, "restore": 0, "eth0 up": 0},
+		},
+		{
+			name: "nothing is known", files: map[string]beforeFile{resolvConf: {Content: ours}},
+			runs: map[string]int{"apply": 1, "plan": 1, "restore": 1, "restore --dry-run": 1, "eth0 up": 0},
+		},
+		{
+			name: "usage", files: ready,
+			runs: map[string]int{"plan -o yaml": 2, "apply now": 2, "restore --force": 2, "": 2, "--help": 0},
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			l := lab.New(t)
+			s := &scene{Files: test.files, Alone: test.alone}
+			s.stage(t, l)
+			for words, want := range test.runs {
+				s.lay(t, l)
+				cmd := exec.Command(s.program, strings.Fields(words)...)
+				cmd.Dir, cmd.Env = "/", s.environ()
+				out, _ := cmd.CombinedOutput() // the exit code is what is tested
+				if got := cmd.ProcessState.ExitCode(); got != want {
+					t.Errorf("%q: exit %d, want %d\n%s", words, got, want, out)
+				}
+			}
+		})
+	}
+}
+
+// TestBlockedExitCode: a resolv.conf that nobody may write is a problem for a person, and none for NetworkManager.
+func TestBlockedExitCode(t *testing.T) {
+	l := lab.New(t)
+	s := &scene{Bind: true, Files: map[string]beforeFile{upstreamsFile: {Content: "server=10.0.0.2\n"}}}
+	s.stage(t, l)
+	s.lay(t, l)
+	l.Run("mount", "-o", "remount,bind,ro", resolvConf)
+	for _, test := range []struct {
+		words string
+		want  int
+	}{{"apply", 1}, {"eth0 up", 0}} {
+		cmd := exec.Command(s.program, strings.Fields(test.words)...)
+		cmd.Dir, cmd.Env = "/", s.environ()
+		out, _ := cmd.CombinedOutput() // the exit code is what is tested
+		if got := cmd.ProcessState.ExitCode(); got != test.want || !strings.Contains(string(out), "resolv_conf=blocked") {
+			t.Errorf("%q: exit %d, want %d\n%s", test.words, got, test.want, out)
+		}
+	}
+}

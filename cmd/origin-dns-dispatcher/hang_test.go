@@ -1,0 +1,137 @@
+package main_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/node-dns/node-dns/internal/lab"
+)
+
+// TestHangs stops a system call, as a file system does that does not answer: no context ends that. The run must be given up with its own
+// exit code and say at what it hung; resolv.conf must be whole, and the next run must do what this one did not. The runs have trees of
+// their own and hang side by side: strace does not end before it would have let go.
+func TestHangs(t *testing.T) {
+	lab.Need(t, "strace")
+	l := lab.New(t)
+	s := &scene{Files: map[string]beforeFile{resolvConf: {Content: generated}}}
+	s.stage(t, l)
+	s.lay(t, l)
+	const config = "/etc/node-dns/node-dns.yaml"
+	var hung []*hang
+	for _, test := range []struct{ call, path, while string }{
+		{"openat", "/run/origin-dns-dispatcher.lock", "taking the lock /run/origin-dns-dispatcher.lock"},
+		{"openat", config, "reading the configuration"},
+		{"openat", resolvConf, "reading " + resolvConf},
+		{"openat", temp(recordFile), "writing " + recordFile},
+		{"fsync", temp(resolvConf), "writing " + resolvConf},
+		{"renameat", temp(resolvConf), "writing " + resolvConf},
+	} {
+		root := t.TempDir()
+		l.WriteFile(root+resolvConf, generated)
+		l.WriteFile(root+config, "upstreams: [10.0.0.2]\n")
+		hung = append(hung, &hang{call: test.call, root: root, path: test.path, while: test.while, code: 1, argv: []string{s.program, "apply", "--root", root}})
+	}
+	hung = append(hung, &hang{call: "renameat", path: temp(resolvConf), while: "writing " + resolvConf, argv: []string{s.program, "eth0", "up"}})
+	for _, h := range hung {
+		h.start(t)
+	}
+	for _, h := range hung {
+		t.Run(h.call+" "+h.path, func(t *testing.T) { h.check(t, l) })
+	}
+}
+
+func temp(path string) string {
+	return filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".node-dns-tmp")
+}
+
+// hang is a run of the dispatcher that hangs in the first such call on this path of its tree.
+type hang struct {
+	call, root, path string
+	while            string // at what it must say that it hung
+	code             int    // with which it must exit
+	argv             []string
+
+	cmd *exec.Cmd
+	out bytes.Buffer
+}
+
+// start runs it with a call that takes longer than the dispatcher may.
+func (h *hang) start(t *testing.T) {
+	t.Helper()
+	fault := fmt.Sprintf("inject=%s:delay_enter=4s:when=1", h.call)
+	strace := []string{"-f", "-qqq", "-o", "/dev/null", "-P", h.root + h.path, "-e", "trace=" + h.call, "-e", fault}
+	h.cmd = exec.Command("strace", append(strace, h.argv...)...)
+	h.cmd.Dir, h.cmd.Env = "/", []string{"PATH=" + lab.Path}
+	h.cmd.Stdout, h.cmd.Stderr = &h.out, &h.out
+	if err := h.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.cmd.Process.Kill() })
+}
+
+func (h *hang) check(t *testing.T, l *lab.Lab) {
+	t.Helper()
+	h.cmd.Wait() // the exit code is what is tested
+	if code := h.cmd.ProcessState.ExitCode(); code != h.code {
+		t.Errorf("exit %d, want %d", code, h.code)
+	}
+	want := `error="given up: hangs while ` + strings.Replace(h.while, " /", " "+h.root+"/", 1) + `"`
+	if log := h.out.String(); !strings.Contains(log, want) || strings.Count(log, "level=") != 1 {
+		t.Errorf("the log is not one line with %s:\n%s", want, log)
+	}
+	if got := l.ReadFile(h.root + resolvConf); got != generated {
+		t.Errorf("resolv.conf:\n%s", got)
+	}
+	l.Run(h.argv...)
+	if got := l.ReadFile(h.root + resolvConf); !strings.Contains(got, "nameserver 192.168.122.50\n") {
+		t.Errorf("the next run left\n%s", got)
+	}
+}
+
+// TestHangsAtTheLog: nobody reads stderr, and the pipe is full.
+func TestHangsAtTheLog(t *testing.T) {
+	l := lab.New(t)
+	s := &scene{Files: map[string]beforeFile{resolvConf: {Content: generated}}}
+	s.stage(t, l)
+	s.lay(t, l)
+	cmd := exec.Command(s.program, "apply")
+	cmd.Dir, cmd.Env, cmd.Stderr = "/", s.environ(), fullPipe(t)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	stuck := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
+	cmd.Wait() // the exit code is what is tested
+	stuck.Stop()
+	if got := cmd.ProcessState.ExitCode(); got != 1 {
+		t.Errorf("exit %d, want 1", got)
+	}
+}
+
+// fullPipe is the end of a pipe that takes no byte more, until the test ends.
+func fullPipe(t *testing.T) *os.File {
+	t.Helper()
+	var ends [2]int
+	if err := syscall.Pipe2(ends[:], syscall.O_CLOEXEC|syscall.O_NONBLOCK); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { syscall.Close(ends[0]) })
+	for _, block := range [][]byte{slices.Repeat([]byte{'x'}, 4096), {'x'}} {
+		for {
+			if _, err := syscall.Write(ends[1], block); err != nil {
+				break
+			}
+		}
+	}
+	if err := syscall.SetNonblock(ends[1], false); err != nil { // which is the pipe's, not the descriptor's
+		t.Fatal(err)
+	}
+	return os.NewFile(uintptr(ends[1]), "full pipe")
+}

@@ -1,0 +1,74 @@
+package daemon
+
+import (
+	"fmt"
+	"reflect"
+
+	"github.com/node-dns/node-dns/internal/hostdns"
+	"github.com/node-dns/node-dns/internal/nameserver"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
+	"github.com/node-dns/node-dns/internal/resolvconf"
+)
+
+// follower decides which configuration is served by after a look. The zero value is ready. It belongs to one goroutine.
+type follower struct {
+	seen nodeconfig.Config // at the last look
+}
+
+// next is the configuration to serve by from now on: what the files say, so that the daemon and the hook, which reads them
+// each time, are never of two minds about the cluster domain. The running one stays where the files have faults (law 8),
+// and until the privileged half has read what may not be read here. A change counts when two looks agree on it, and again
+// is true until then: who writes a file in its place first empties it, and an empty one is valid.
+func (f *follower) next(running nodeconfig.Config, view *hostView) (config nodeconfig.Config, again bool) {
+	before := f.seen
+	f.seen = view.config
+	switch {
+	case (view.configErr != nil || view.config.FactsWanted != "") && !running.ClusterDomain.IsZero():
+		return running, false
+	case reflect.DeepEqual(view.config, running), reflect.DeepEqual(view.config, before):
+		return view.config, false
+	}
+	return running, true
+}
+
+// wanted are the files that the privileged half must write: what it should have read for us, and what is not as it should
+// be. At the start, when it has read for us, it is asked to look again: where its directory is closed nobody can see
+// whether the cluster's file has changed since.
+func (d *Daemon) wanted(view *hostView, reason string) []string {
+	files := view.pending(d.listening())
+	config := view.state.Config
+	if config.FactsWanted != "" || reason == startReason && config.FactsFile != "" {
+		files = append(files, view.state.Paths.Facts)
+	}
+	return files
+}
+
+// startReason is the reason of the first look that may ask for something.
+const startReason = "start"
+
+// recursive are the nameservers of dnsRecursiveResolvConf, unless that is the file that we write ourselves; problem says
+// why there are none, "" when that is as it should be.
+func (d *Daemon) recursive(config nodeconfig.Config) (servers []nameserver.Server, problem string) {
+	path := config.DNSRecursiveResolvConf
+	if path == "" || path == d.paths.host.NodeResolvConf || path == hostdns.NewPaths("").NodeResolvConf {
+		return nil, ""
+	}
+	file := hostdns.ReadFile(d.paths.host.Root, path)
+	for _, addr := range resolvconf.Parse(file.Data).Nameservers() {
+		if server := nameserver.FromAddr(addr); !addr.IsUnspecified() {
+			servers = append(servers, server)
+		}
+	}
+	why := ""
+	switch {
+	case file.Err != nil:
+		why = file.Err.Error()
+	case !file.Exists:
+		why = path + " does not exist"
+	case len(servers) == 0:
+		why = path + " names no nameserver"
+	default:
+		return servers, ""
+	}
+	return nil, fmt.Sprintf("%s is left out: %s", sourceOf(config, "dnsRecursiveResolvConf"), why)
+}

@@ -1,0 +1,245 @@
+package daemon
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/miekg/dns"
+	"golang.org/x/sys/unix"
+
+	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/dnstest"
+	"github.com/node-dns/node-dns/internal/hostdns"
+	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
+)
+
+// TestFollower: look by look, which cluster domain is served; "" is one that is not known.
+func TestFollower(t *testing.T) {
+	type look struct {
+		domain string
+		faulty bool
+		wanted string // FactsWanted
+		serves string
+		again  bool
+	}
+	tests := []struct {
+		name  string
+		start string
+		looks []look
+	}{
+		{"nothing changes", "a.test", []look{{domain: "a.test", serves: "a.test"}}},
+		{"a change counts when two looks agree", "a.test", []look{
+			{domain: "b.test", serves: "a.test", again: true},
+			{domain: "b.test", serves: "b.test"},
+		}},
+		// Seen when node-dns.yaml was written in its place: empty for a moment, and every default was taken over.
+		{"a file that is being written", "a.test", []look{
+			{domain: "cluster.local", serves: "a.test", again: true},
+			{domain: "b.test", serves: "a.test", again: true},
+			{domain: "b.test", serves: "b.test"},
+		}},
+		{"there and back", "a.test", []look{
+			{domain: "b.test", serves: "a.test", again: true},
+			{domain: "a.test", serves: "a.test"},
+			{domain: "b.test", serves: "a.test", again: true},
+		}},
+		{"a faulty file changes nothing", "a.test", []look{
+			{domain: "b.test", faulty: true, serves: "a.test"},
+			{domain: "b.test", faulty: true, serves: "a.test"},
+			{domain: "", faulty: true, serves: "a.test"},
+		}},
+		{"the facts are of a file that has changed since", "a.test", []look{
+			{domain: "b.test", wanted: "it has changed", serves: "a.test"},
+			{domain: "b.test", wanted: "it has changed", serves: "a.test"},
+			{domain: "b.test", serves: "a.test", again: true},
+			{domain: "b.test", serves: "b.test"},
+		}},
+		{"not known, and then it is", "", []look{
+			{domain: "", faulty: true, wanted: "no facts", serves: "", again: true},
+			{domain: "", faulty: true, wanted: "no facts", serves: ""},
+			{domain: "b.test", serves: "", again: true},
+			{domain: "b.test", serves: "b.test"},
+		}},
+		{"not known, and then old facts: better than nothing", "", []look{
+			{domain: "b.test", wanted: "it has changed", serves: "", again: true},
+			{domain: "b.test", wanted: "it has changed", serves: "b.test"},
+		}},
+		{"not known, and then one that has faults elsewhere", "", []look{
+			{domain: "b.test", faulty: true, serves: "", again: true},
+			{domain: "b.test", faulty: true, serves: "b.test"},
+		}},
+	}
+	config := func(domain, wanted string) nodeconfig.Config {
+		c := nodeconfig.Config{FactsWanted: wanted}
+		if domain != "" {
+			c.ClusterDomain = dnsname.MustParse(domain)
+		}
+		return c
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			var f follower
+			running, again := config(test.start, ""), false
+			for i, l := range test.looks {
+				view := &hostView{config: config(l.domain, l.wanted)}
+				if l.faulty {
+					view.configErr = errors.New("a fault")
+				}
+				running, again = f.next(running, view)
+				if running.ClusterDomain.Relative() != l.serves || again != l.again {
+					t.Errorf("look %d: serves %q, again %v; want %q, %v", i+1, running.ClusterDomain.Relative(), again, l.serves, l.again)
+				}
+			}
+		})
+	}
+}
+
+// TestServesNothingUnknown: whatever asks to listen, there is nobody to answer while the cluster domain is not known.
+func TestServesNothingUnknown(t *testing.T) {
+	config := readConfig(t, "listen: all\nupstreams: [192.0.2.53]\nclusterDNS: [172.30.0.10]\n", "dnsBindAddress: 127.0.0.1:53\n")
+	known := newServing(inputs{config: config, net: node()})
+	if len(known.listen) != 3 || len(known.routes) != 3 {
+		t.Fatalf("listens on %v, routes %v", known.listen, known.routes)
+	}
+	config.ClusterDomain = nodeconfig.Config{}.ClusterDomain
+	got := newServing(inputs{config: config, net: node(), flags: Config{Listen: known.listen}})
+	if len(got.listen)+len(got.routes)+len(got.apexes)+len(got.candidates) > 0 {
+		t.Errorf("serves %+v", got)
+	}
+	if len(got.problems) != 1 || !strings.Contains(got.problems[0], "the cluster domain is not known") {
+		t.Errorf("problems %q", got.problems)
+	}
+}
+
+// TestUnknownDomain: a node whose cluster domain cannot be read is no resolver, and says why; with the domain it is one.
+func TestUnknownDomain(t *testing.T) {
+	site := dnstest.NewServer(t, siteRecords)
+	const nodeConfig = "/etc/origin/node/node-config.yaml"
+	r := launch(t, map[string]string{upstreamPath: upstreamFile(site), nodeConfig: "dnsDomain: corp..test\n"})
+	r.await("the daemon is up", func() bool { return r.status().PID != 0 })
+	status := r.status()
+	if status.Ready || len(status.Listeners) > 0 || status.Cluster.Domain != "" {
+		t.Errorf("status %+v", status)
+	}
+	for _, want := range []string{"listening nowhere while the cluster domain is not known", "node-config.yaml:1:12: dnsDomain"} {
+		if !strings.Contains(strings.Join(status.Problems, "\n"), want) {
+			t.Errorf("problems %q, want %q", status.Problems, want)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(r.root, "/run/node-dns/ready")); err == nil {
+		t.Error("says that it is ready")
+	}
+	write(t, filepath.Join(r.root, nodeConfig), "dnsDomain: corp.test\n")
+	r.await("the daemon listens", func() bool { return len(r.status().Listeners) > 0 })
+	if m := dnstest.Exchange(t, r.address(), "web.corp.test.", dns.TypeA); m.Rcode != dns.RcodeServerFailure {
+		t.Errorf("a cluster name: %v", m)
+	}
+	write(t, filepath.Join(r.root, nodeConfig), "dnsDomain: other.test\n")
+	r.await("the daemon follows", func() bool { return r.status().Cluster.Domain == "other.test." })
+	if m := dnstest.Exchange(t, r.address(), "web.other.test.", dns.TypeA); m.Rcode != dns.RcodeServerFailure {
+		t.Errorf("a cluster name: %v", m)
+	}
+	for _, cluster := range []string{"web.corp.test.", "web.other.test."} {
+		if n := site.QueriesFor(cluster, dns.TypeA); n != 0 {
+			t.Errorf("the site's nameserver was asked for %s %d times", cluster, n)
+		}
+	}
+}
+
+// TestWanted: when the privileged half is asked to read the cluster's file for us, whether we listen or not.
+func TestWanted(t *testing.T) {
+	d := looksOnly(t, t.TempDir(), "")
+	d.build(&serving{})
+	t.Cleanup(d.forward.Close)
+	facts := d.paths.host.Facts
+	tests := []struct {
+		name   string
+		config nodeconfig.Config
+		reason string
+		want   []string
+	}{
+		{"read here", nodeconfig.Config{}, startReason, nil},
+		{"needed", nodeconfig.Config{FactsWanted: "why"}, "time", []string{facts}},
+		{"needed, at the start", nodeconfig.Config{FactsWanted: "why", FactsFile: facts}, startReason, []string{facts}},
+		{"read for us, at the start", nodeconfig.Config{FactsFile: facts}, startReason, []string{facts}},
+		{"read for us", nodeconfig.Config{FactsFile: facts}, "time", nil},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			view := &hostView{state: hostdns.State{Paths: d.paths.host, Config: test.config}}
+			if got := d.wanted(view, test.reason); !slices.Equal(got, test.want) {
+				t.Errorf("got %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+// TestRecursive: a file of nameservers that cannot be had was silently none.
+func TestRecursive(t *testing.T) {
+	const list = "nameserver 192.0.2.7\nnameserver 0.0.0.0\nnameserver 2001:db8::7\n"
+	const key = "dnsRecursiveResolvConf /etc/origin/node/node-config.yaml:1 is left out: "
+	tests := []struct {
+		name    string
+		path    string
+		make    func(path string) error
+		servers string
+		problem string // the file is FILE
+	}{
+		{name: "none"},
+		{name: "our own, which lists the captured ones", path: "/etc/origin/node/resolv.conf", make: text("nameserver 192.0.2.7\n")},
+		{name: "an admin's", path: "/etc/dns/up.conf", make: text(list), servers: "192.0.2.7,2001:db8::7"},
+		{name: "missing", path: "/etc/dns/up.conf", problem: key + "FILE does not exist"},
+		{name: "without a nameserver", path: "/etc/dns/up.conf", make: text("# none\n"), problem: key + "FILE names no nameserver"},
+		{
+			name: "a FIFO", path: "/etc/dns/up.conf", make: func(path string) error { return unix.Mkfifo(path, 0o644) },
+			problem: key + "opening FILE: expected a regular file, got a FIFO",
+		},
+		{
+			name: "for root alone", path: "/etc/dns/up.conf", make: func(path string) error { return errors.Join(text(list)(path), os.Chmod(path, 0)) },
+			problem: key + "open FILE: permission denied",
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			root := lab.OpenDir(t)
+			d := looksOnly(t, root, "")
+			config := nodeconfig.Config{Sources: map[string]nodeconfig.Source{}}
+			path := filepath.Join(root, test.path)
+			if test.path != "" {
+				config.DNSRecursiveResolvConf = path
+				config.Sources["dnsRecursiveResolvConf"] = nodeconfig.Source{File: "/etc/origin/node/node-config.yaml", Line: 1}
+			}
+			if test.make != nil {
+				if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), test.make(path)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			lab.AsNobody(func() {
+				servers, problem := d.recursive(config)
+				var words []string
+				for _, server := range servers {
+					words = append(words, server.String())
+				}
+				got := []string{strings.Join(words, ","), strings.ReplaceAll(problem, path, "FILE")}
+				if diff := cmp.Diff([]string{test.servers, test.problem}, got); diff != "" {
+					t.Errorf("(-want +got):\n%s", diff)
+				}
+			})
+			config.ClusterDomain = dnsname.MustParse("corp.test")
+			d.serving.Store(&serving{config: config})
+			if test.path != "" && !slices.Contains(d.watchedFiles(), path) {
+				t.Errorf("changes of %s are not seen", path)
+			}
+		})
+	}
+}
+
+func text(text string) func(path string) error {
+	return func(path string) error { return os.WriteFile(path, []byte(text), 0o644) }
+}

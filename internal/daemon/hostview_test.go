@@ -1,0 +1,76 @@
+package daemon
+
+import (
+	"context"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/node-dns/node-dns/internal/hostdns"
+	"github.com/node-dns/node-dns/internal/netstate"
+	"github.com/node-dns/node-dns/internal/nm"
+)
+
+// looksOnly is a daemon on a tree with these files, which does nothing but look.
+func looksOnly(t *testing.T, root, configFile string) *Daemon {
+	t.Helper()
+	d, err := New(Config{Root: root, ConfigFile: configFile, Looker: hostdns.Looker{
+		Net:            func(context.Context) (netstate.State, error) { return node(), nil },
+		NetworkManager: func(context.Context) (nm.Snapshot, error) { return nm.Snapshot{}, nm.ErrNotRunning },
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func look(t *testing.T, d *Daemon) *hostView {
+	t.Helper()
+	view, err := d.lookAtHost(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return view
+}
+
+// TestConfigFile: with a file of its own the daemon wanted other host files than the hook wrote, and asked for them for
+// ever.
+func TestConfigFile(t *testing.T) {
+	root := t.TempDir()
+	own := filepath.Join(root, "own.yaml")
+	write(t, filepath.Join(root, "/etc/resolv.conf"), "nameserver 10.0.0.2\n")
+	write(t, own, "clusterDomain: own.example\n")
+	for _, step := range look(t, looksOnly(t, root, "")).plan.Steps(true) { // as the hook does, which knows no such file
+		write(t, step.Path, string(step.Data))
+	}
+	d := looksOnly(t, root, own)
+	view := look(t, d)
+	if got := view.config.ClusterDomain.String(); got != "own.example." {
+		t.Errorf("serves %s", got)
+	}
+	if got := view.pending([]netip.AddrPort{netip.MustParseAddrPort("192.0.2.10:53")}); len(got) > 0 {
+		t.Errorf("still wants %v written", got)
+	}
+	write(t, own, "clusterDomain: [\n")
+	if got := strings.Join(look(t, d).problems(), "\n"); strings.Count(got, "own.yaml:1:") != 1 {
+		t.Errorf("a fault in the file: problems %q", got)
+	}
+	os.Remove(own)
+	// The file was gone at a reload, and every default taken over.
+	if view := look(t, d); view.configErr == nil || !strings.Contains(view.configErr.Error(), "own.yaml: no such file") {
+		t.Errorf("the file is gone: %v", view.configErr)
+	}
+}
+
+// TestConfigFileOfTheHook: the hook's file, named by the command line, is no file of our own.
+func TestConfigFileOfTheHook(t *testing.T) {
+	root := t.TempDir()
+	path := filepath.Join(root, "/etc/node-dns/node-dns.yaml")
+	write(t, path, "clusterDomain: [\n")
+	d := looksOnly(t, root, path)
+	if got := look(t, d).problems(); d.config.ConfigFile != "" || len(got) != 1 {
+		t.Errorf("taken for %q; problems %q", d.config.ConfigFile, got)
+	}
+}

@@ -1,0 +1,129 @@
+package daemon
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/dnsname"
+)
+
+// logged is a daemon that can do nothing but log, and what it logs, without time.
+func logged() (*Daemon, *bytes.Buffer) {
+	var text bytes.Buffer
+	options := &slog.HandlerOptions{ReplaceAttr: func(_ []string, attr slog.Attr) slog.Attr {
+		if attr.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return attr
+	}}
+	return &Daemon{log: slog.New(slog.NewTextHandler(&text, options))}, &text
+}
+
+// TestLogListeners: what was wanted was logged, bound or not, whole lists each time, and a failure to bind not at all.
+func TestLogListeners(t *testing.T) {
+	good := func(address string) control.Listener { return control.Listener{Address: address, UDP: true, TCP: true} }
+	bad := func(address, reason string) control.Listener {
+		return control.Listener{Address: address, Error: reason}
+	}
+	var pods []control.Listener
+	for i := range 9 {
+		pods = append(pods, good(fmt.Sprintf("10.128.0.%d:53", i)))
+	}
+	steps := []struct {
+		name  string
+		after []control.Listener
+		want  string
+	}{
+		{
+			"one is bound, one is not",
+			[]control.Listener{good("a"), bad("b", "in use")},
+			"level=INFO msg=listening addresses=a\nlevel=WARN msg=\"cannot listen\" addresses=b error=\"in use\"\n",
+		},
+		{"tried again in vain: said once", []control.Listener{good("a"), bad("b", "in use")}, ""},
+		{
+			"for another reason",
+			[]control.Listener{good("a"), bad("b", "no such address")},
+			"level=WARN msg=\"cannot listen\" addresses=b error=\"no such address\"\n",
+		},
+		{"it recovers", []control.Listener{good("a"), good("b")}, "level=INFO msg=listening addresses=b\n"},
+		{"one goes", []control.Listener{good("b")}, "level=INFO msg=\"not listening any more\" addresses=a\n"},
+		{
+			"two fail for one reason",
+			[]control.Listener{bad("b", "x"), bad("c", "x")},
+			"level=INFO msg=\"not listening any more\" addresses=b\nlevel=WARN msg=\"cannot listen\" addresses=\"b c\" error=x\n",
+		},
+		{
+			"many come", pods,
+			"level=INFO msg=listening addresses=\"10.128.0.0:53 10.128.0.1:53 10.128.0.2:53 10.128.0.3:53 10.128.0.4:53 10.128.0.5:53 and 3 more\"\n",
+		},
+	}
+	d, text := logged()
+	var before []control.Listener
+	for _, step := range steps {
+		text.Reset()
+		d.logListeners(before, step.after)
+		if diff := cmp.Diff(step.want, text.String()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", step.name, diff)
+		}
+		before = step.after
+	}
+}
+
+func TestLogProblems(t *testing.T) {
+	d, text := logged()
+	var many []string
+	for i := range 8 {
+		many = append(many, fmt.Sprintf("no. %d", i))
+	}
+	steps := []struct {
+		after []string
+		want  string
+	}{
+		{[]string{"odd"}, "level=WARN msg=problem problem=odd\n"},
+		{[]string{"odd"}, ""},
+		{nil, "level=INFO msg=\"problem solved\" problem=odd\n"},
+		{many, strings.Repeat("level=WARN msg=problem problem=\"no. _\"\n", 6) + "level=WARN msg=\"more problems: node-dns status shows them\" count=2\n"},
+	}
+	var before []string
+	for _, step := range steps {
+		text.Reset()
+		d.logProblems(before, step.after)
+		got := text.String()
+		for i := range 8 {
+			got = strings.ReplaceAll(got, fmt.Sprintf("no. %d", i), "no. _")
+		}
+		if got != step.want {
+			t.Errorf("from %q to %q:\n%s", before, step.after, got)
+		}
+		before = step.after
+	}
+}
+
+// TestRoutesAreBounded: a configuration with thousands of servers was compared and logged as one text.
+func TestRoutesAreBounded(t *testing.T) {
+	var texts []string
+	for i := range 64 {
+		texts = append(texts, fmt.Sprintf("10.0.0.%d", i+1))
+	}
+	var many, other serving
+	for i := range 100 {
+		many.addRoute(dnsname.MustParse(fmt.Sprintf("r%d.example", i)), servers(texts...), "a test")
+		texts[63] = "10.0.1.1" // beyond what the log names
+		other.addRoute(dnsname.MustParse(fmt.Sprintf("r%d.example", i)), servers(texts...), "a test")
+		texts[63] = "10.0.0.64"
+	}
+	if !sameRoutes(many.routes, many.routes) || sameRoutes(many.routes, other.routes) || sameRoutes(many.routes, many.routes[1:]) {
+		t.Error("routes are not compared by value")
+	}
+	d, text := logged()
+	d.logRoutes(nil, many.routes)
+	if got := text.String(); len(got) > 1000 || !strings.Contains(got, "r0.example.=10.0.0.1,10.0.0.2,") || !strings.Contains(got, "and 94 more") {
+		t.Errorf("%d bytes: %.1100s", len(got), got)
+	}
+}

@@ -1,0 +1,121 @@
+package daemon
+
+import (
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/dnstest"
+)
+
+// TestReloadTakesOverEveryKey goes over the keys of packaging/node-dns.yaml, which names them all: dnsForwardMax was taken
+// over by a restart alone. A key that is new there fails the test until it has a row.
+func TestReloadTakesOverEveryKey(t *testing.T) {
+	address := freeAddress(t)
+	rows := map[string]struct {
+		value string
+		taken func(r *running) bool // whether it is in force
+	}{
+		"listen": {address, func(r *running) bool {
+			return slices.ContainsFunc(r.status().Listeners, func(l control.Listener) bool { return l.Address == address })
+		}},
+		"upstreams": {"[192.0.2.53]", func(r *running) bool { return slices.Equal(r.servers(), []string{"192.0.2.53"}) }},
+		"routes": {"[{domain: corp.example, servers: [192.0.2.53]}]", func(r *running) bool {
+			return slices.ContainsFunc(r.status().Routes, func(route control.Route) bool { return route.Domain == "corp.example." })
+		}},
+		"domainNeeded":  {"false", func(r *running) bool { return r.rcode(r.address(), "plain.") == dns.RcodeSuccess }},
+		"clusterDomain": {"k8s.example", func(r *running) bool { return r.status().Cluster.Domain == "k8s.example." }},
+		"clusterDNS":    {"[172.30.0.10]", func(r *running) bool { return slices.Equal(r.status().Cluster.Servers, []string{"172.30.0.10"}) }},
+		"serviceCIDRs":  {"[172.20.0.0/16]", func(r *running) bool { return slices.Contains(r.status().Cluster.ReverseZones, "20.172.in-addr.arpa.") }},
+		"podCIDRs":      {"[10.120.0.0/16]", func(r *running) bool { return slices.Contains(r.status().Cluster.ReverseZones, "120.10.in-addr.arpa.") }},
+		"nodeIP":        {"10.128.0.1", func(r *running) bool { return r.status().Node.IP == "10.128.0.1" }},
+		"cacheSize":     {"7", func(r *running) bool { return r.status().Cache.Size == 7 }},
+		"dnsForwardMax": {"1", func(r *running) bool {
+			site := dnstest.NewServer(r.t, siteRecords) // asked for two names at a time
+			site.SetFaults(dnstest.Faults{Delay: 500 * time.Millisecond})
+			write(r.t, filepath.Join(r.root, upstreamPath), upstreamFile(site))
+			r.await("the slow upstream", func() bool { return slices.Equal(r.servers(), []string{site.Addr().String()}) })
+			address := r.address()
+			first := make(chan int)
+			go func() { first <- r.rcode(address, "one.example.") }()
+			r.await("the first question", func() bool { return site.QueriesFor("one.example.", dns.TypeA) > 0 })
+			second := r.rcode(address, "two.example.")
+			<-first
+			return second == dns.RcodeServerFailure
+		}},
+		"logLevel": {"debug", func(r *running) bool { return r.daemon.config.Level.Level() == slog.LevelDebug }},
+	}
+	for _, key := range keysOf(t, "../../packaging/node-dns.yaml") {
+		t.Run(key, func(t *testing.T) {
+			t.Parallel()
+			row, ok := rows[key]
+			if !ok {
+				t.Fatal("no row says how to see that a reload takes it over")
+			}
+			site := dnstest.NewServer(t, siteRecords+"plain. 300 IN A 192.0.2.80\n")
+			r := start(t, map[string]string{upstreamPath: upstreamFile(site)}, func(c *Config) {
+				c.Level = new(slog.LevelVar)
+				if key == "listen" {
+					c.Listen = nil
+				}
+			})
+			if row.taken(r) {
+				t.Fatal("in force before it is set: the row shows nothing")
+			}
+			write(t, filepath.Join(r.root, "/etc/node-dns/node-dns.yaml"), key+": "+row.value+"\n")
+			if err := r.daemon.reload(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if !row.taken(r) {
+				t.Errorf("not taken over: %+v", r.status())
+			}
+		})
+	}
+}
+
+// keysOf are the keys that a commented file names.
+func keysOf(t *testing.T, path string) []string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var keys []string
+	for _, match := range regexp.MustCompile(`(?m)^#([a-zA-Z]+):`).FindAllStringSubmatch(string(text), -1) {
+		keys = append(keys, match[1])
+	}
+	if len(keys) < 12 {
+		t.Fatalf("found the keys %v only", keys)
+	}
+	return keys
+}
+
+// freeAddress is one that nobody listened on a moment ago. That it is wanted, not that it is bound, is what the test sees.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+// rcode is what the daemon says, where it listens, to a question for an address.
+func (r *running) rcode(at netip.AddrPort, name string) int {
+	m, err := dns.Exchange(new(dns.Msg).SetQuestion(name, dns.TypeA), at.String())
+	if err != nil {
+		r.t.Errorf("%s: %v", name, err)
+		return -1
+	}
+	return m.Rcode
+}

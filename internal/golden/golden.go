@@ -1,0 +1,35 @@
+// Package golden compares rendered text with the files that hold what it should
+// be. Tests alone import it: it adds the flag -update to their binary.
+package golden
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// Check fails the test when the file at path (as a rule below testdata) is not
+// got, byte by byte. With -update it writes the file, and makes its directory.
+func Check(t testing.TB, path, got string) {
+	t.Helper()
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got; -update writes it):\n%s", path, diff)
+	}
+}

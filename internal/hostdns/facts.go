@@ -1,0 +1,37 @@
+package hostdns
+
+import "fmt"
+
+// factsSteps hand the cluster's configuration over to the daemon, wherever its file could be read here.
+func factsSteps(s State) []Step {
+	if s.Config.Facts == nil || s.Config.FactsFile != "" {
+		return nil
+	}
+	if step, ok := writeStep(s.Paths.Facts, s.Facts, s.Config.Facts.Bytes()); ok {
+		return []Step{step}
+	}
+	return nil
+}
+
+// forgetFacts are the steps that leave no facts behind which nobody keeps up to date. A node-dns that only stops, or
+// restarts, finds them again: it may not know its cluster domain without them.
+func forgetFacts(s State, ifOurs bool) []Step {
+	if ifOurs || !s.Facts.Exists || s.Facts.Err != nil {
+		return nil
+	}
+	return []Step{{Path: s.Paths.Facts, Action: Remove, Before: s.Facts}}
+}
+
+// factsWarnings say whose word the cluster's configuration is, where its file may not be read here.
+func factsWarnings(s State) []string {
+	var w []string
+	if c := s.Config; c.FactsFile != "" && c.Facts.File == "" {
+		w = append(w, fmt.Sprintf("the cluster's configuration cannot be looked for here: %s says that there is none", s.Paths.host(c.FactsFile)))
+	} else if c.FactsFile != "" {
+		w = append(w, fmt.Sprintf("%s may not be read here: what it says is what origin-dns-dispatcher read (%s)", c.Facts.File, s.Paths.host(c.FactsFile)))
+	}
+	if s.Config.FactsWanted != "" && s.ConfigErr == nil {
+		w = append(w, s.Config.FactsWanted+": origin-dns-dispatcher apply, as root, hands it over")
+	}
+	return w
+}

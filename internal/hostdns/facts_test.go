@@ -1,0 +1,131 @@
+package hostdns
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/nm"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
+)
+
+const etcNodeConfig = "/etc/origin/node/node-config.yaml"
+
+// facts is a facts file about node-config.yaml with this cluster domain.
+func facts(domain string) nodeconfig.Facts {
+	return nodeconfig.Facts{File: etcNodeConfig, Kind: "NodeConfig", ClusterDomain: dnsname.MustParse(domain)}
+}
+
+// TestFactsPlan: what is handed over, by whom, and what is said of it.
+func TestFactsPlan(t *testing.T) {
+	const handed = "/var/lib/node-dns/node-config.json"
+	known := func(f nodeconfig.Facts) option { return withConfig(func(c *nodeconfig.Config) { c.Facts = &f }) }
+	takenFrom := func(why string) option {
+		return withConfig(func(c *nodeconfig.Config) { c.FactsFile, c.FactsWanted = handed, why })
+	}
+	stands := func(f File) option { return func(s *State) { s.Facts = f } }
+	corp := facts("corp.test")
+	corpFile := file(string(corp.Bytes()))
+	tests := []struct {
+		name    string
+		options []option
+		writes  bool
+		warning string // part of the first one; "": there is none
+	}{
+		{name: "the same", options: []option{known(corp), stands(corpFile)}},
+		{name: "never yet", options: []option{known(corp), stands(File{})}, writes: true},
+		{name: "another domain", options: []option{known(corp), stands(file(string(facts("old.test").Bytes())))}, writes: true},
+		{name: "damaged", options: []option{known(corp), stands(file("{"))}, writes: true},
+		{name: "for root alone", options: []option{known(corp), stands(File{Exists: true, Data: corpFile.Data, Mode: 0o600})}, writes: true},
+		{name: "a link", options: []option{known(corp), stands(link("/elsewhere", string(corpFile.Data)))}, writes: true},
+		{name: "no cluster's file exists", options: []option{known(nodeconfig.Facts{ClusterDomain: dnsname.MustParse("cluster.local")}), stands(File{})}, writes: true},
+		{name: "without upstreams", options: []option{known(corp), stands(File{}), withoutDefaultRoute(), withResolvConf(File{})}, writes: true},
+		{name: "not known", options: []option{withConfig(func(c *nodeconfig.Config) { c.Facts = nil }), stands(corpFile)}},
+		{name: "somebody else's word", options: []option{known(corp), stands(File{}), takenFrom("")}, warning: etcNodeConfig + " may not be read here"},
+		{
+			name: "somebody else's word, that there is none", options: []option{known(nodeconfig.Facts{}), stands(File{}), takenFrom("")},
+			warning: "the cluster's configuration cannot be looked for here: " + handed + " says that there is none",
+		},
+		{
+			name: "wanted", options: []option{withConfig(func(c *nodeconfig.Config) { c.Facts, c.FactsWanted = nil, "none there" })},
+			warning: "none there: origin-dns-dispatcher apply, as root, hands it over",
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			s := host(append([]option{withResolvConf(file(generated))}, test.options...)...)
+			p := NewPlan(s)
+			next := after(s, p.Capture)
+			if got := sameFile(s.Facts, next.Facts); got == test.writes {
+				t.Errorf("the plan has\n%s", describe(p, p.Capture))
+			}
+			if test.writes && (string(next.Facts.Data) != string(s.Config.Facts.Bytes()) || next.Facts.Mode != 0o644 || next.Facts.Link != "") {
+				t.Errorf("%q, mode %v, link %q", next.Facts.Data, next.Facts.Mode, next.Facts.Link)
+			}
+			if first := strings.Join(p.Warnings[:min(1, len(p.Warnings))], ""); (first == "") != (test.warning == "") || !strings.Contains(first, test.warning) {
+				t.Errorf("warnings %q", p.Warnings)
+			}
+			checkLaws(t, s)
+		})
+	}
+}
+
+// TestFactsOfRestore: who goes back for good leaves nothing that may be wrong by the time node-dns comes back; who only
+// stops finds it again, for the node's nameserver may not know its cluster domain without it.
+func TestFactsOfRestore(t *testing.T) {
+	for _, ifOurs := range []bool{false, true} {
+		w := newTree(t, map[string]string{etcResolvConf: generated, etcNodeConfig: "dnsDomain: corp.test\n"})
+		w.apply()
+		before := w.read(varFacts)
+		w.restore(ifOurs)
+		_, err := os.Stat(w.at(varFacts))
+		if exists := err == nil; exists != ifOurs {
+			t.Errorf("ifOurs %v: %v", ifOurs, err)
+		}
+		w.apply()
+		if got := w.read(varFacts); got != before {
+			t.Errorf("ifOurs %v: afterwards\n%s", ifOurs, got)
+		}
+	}
+}
+
+// TestFactsHandedOver is the whole way on real files: root reads node-config.yaml, which nobody else may, and the daemon
+// knows the cluster domain; both then plan the same.
+func TestFactsHandedOver(t *testing.T) {
+	if os.Geteuid() != 0 {
+		lab.Skip(t, "only root can read what is closed to all others")
+	}
+	w := newTree(t, map[string]string{etcResolvConf: generated, etcNodeConfig: "dnsDomain: corp.test\n"})
+	w.chmod(etcNodeConfig, 0o600)
+	before := w.lookAsNobody()
+	if !before.Config.ClusterDomain.IsZero() || before.ConfigErr == nil || before.Config.FactsWanted == "" {
+		t.Errorf("before: cluster domain %v, wanted %q, %v", before.Config.ClusterDomain, before.Config.FactsWanted, before.ConfigErr)
+	}
+	if p := NewPlan(before); p.Hold == "" {
+		t.Errorf("resolv.conf would get the search list %q", searchList(before))
+	}
+	for _, domain := range []string{"corp.test", "other.test"} {
+		w.put(etcNodeConfig, "dnsDomain: "+domain+"\n")
+		w.apply()
+		s := w.lookAsNobody()
+		if got := s.Config.ClusterDomain.Relative(); got != domain || s.ConfigErr != nil || s.Config.FactsWanted != "" {
+			t.Errorf("%s: got %s, wanted %q, %v", domain, got, s.Config.FactsWanted, s.ConfigErr)
+		}
+		if p := NewPlan(s); len(p.Steps(true)) > 0 {
+			t.Errorf("%s: root has done all, and the daemon still wants\n%s", domain, describe(p, p.Steps(true)))
+		}
+		if !strings.Contains(w.read(etcResolvConf), "search "+domain+" ") {
+			t.Errorf("%s: resolv.conf says\n%s", domain, w.read(etcResolvConf))
+		}
+		wantSame(t, "a second run", w.identities(), func() map[string]string { w.apply(); return w.identities() }())
+	}
+}
+
+// lookAsNobody looks at the tree as the daemon's user would.
+func (w *tree) lookAsNobody() (s State) {
+	lab.AsNobody(func() { s = w.runner().Looker.Look(context.Background(), nm.Event{}) })
+	return s
+}

@@ -1,0 +1,74 @@
+package lab
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// AsNobody runs f without root's rights to files, in whose name tests may run: as the daemon, which is another user, finds them. It must
+// not start goroutines, nor end the test: setfsuid(2) is of one thread, whose CAP_DAC_* it takes away as well, and f has one of its own.
+func AsNobody(f func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // never unlocked: the thread ends with this goroutine
+		if os.Geteuid() == 0 {
+			if err := unix.Setfsuid(65534); err != nil {
+				panic(err) // it cannot fail
+			}
+		}
+		f()
+	}()
+	<-done
+}
+
+// OpenDir is t.TempDir for a test of AsNobody: every user may enter it.
+func OpenDir(t testing.TB) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, d := range []string{dir, filepath.Dir(dir)} {
+		if err := os.Chmod(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// ShortDir is t.TempDir for unix sockets, whose paths have at most 107 bytes (unix(7)), whatever the test is called.
+func ShortDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "node-dns-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// Text collects what is written, a log as a rule, while the test reads it. It is safe for concurrent use.
+type Text struct {
+	mu   sync.Mutex // guards text
+	text bytes.Buffer
+}
+
+var _ io.Writer = (*Text)(nil)
+
+func (t *Text) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.text.Write(p)
+}
+
+// String is all that was written so far.
+func (t *Text) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.text.String()
+}

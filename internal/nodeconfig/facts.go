@@ -1,0 +1,216 @@
+package nodeconfig
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/nameserver"
+)
+
+// factsVersion is the version that Facts.Bytes writes and ParseFacts reads.
+const factsVersion = 1
+
+// factsText is a facts file.
+type factsText struct {
+	Version int `json:"version"`
+	Facts
+}
+
+// Facts are what the cluster's file says about DNS, validated, and nothing else of it. OpenShift 3 keeps node-config.yaml
+// 0600, and the kubelet keeps its directory closed: the privileged half, which may read them, hands these on in a file of
+// its own to the daemon, which may not. Paths are as the host sees them, without a root.
+type Facts struct {
+	File  string `json:"file,omitempty"` // the cluster's file; "": none exists
+	Kind  string `json:"kind,omitempty"` // NodeConfig or KubeletConfiguration
+	Stamp Stamp  `json:"stamp,omitzero"` // of File as it was read
+
+	ClusterDomain          dnsname.Name        `json:"clusterDomain,omitzero"` // zero: not known, for a fault
+	DNSIPs                 []netip.Addr        `json:"dnsIPs,omitempty"`
+	NodeIP                 netip.Addr          `json:"nodeIP,omitzero"`
+	DNSBindAddress         netip.AddrPort      `json:"dnsBindAddress,omitzero"`
+	DNSNameservers         []nameserver.Server `json:"dnsNameservers,omitempty"`
+	DNSRecursiveResolvConf string              `json:"dnsRecursiveResolvConf,omitempty"`
+	MasterKubeConfig       string              `json:"masterKubeConfig,omitempty"`
+	KubeletResolvConf      string              `json:"kubeletResolvConf,omitempty"`
+	PodCIDRs               []netip.Prefix      `json:"podCIDRs,omitempty"`
+	NodeName               string              `json:"nodeName,omitempty"`
+
+	Lines  map[string]int `json:"lines,omitempty"` // Config.Sources
+	Faults []factsFault   `json:"faults,omitempty"`
+}
+
+// factsFault is a Fault without what stands in the file: that is for those who may read it.
+type factsFault struct {
+	Line     int    `json:"line"`
+	Column   int    `json:"column"`
+	Key      string `json:"key,omitempty"`
+	Expected string `json:"expected"`
+}
+
+// Stamp tells one content of a file from another, as far as stat(2) can: it needs no right to read the file. The time of
+// change says what a copy that keeps the time of modification (cp -p, rsync -t) does not.
+type Stamp struct {
+	Inode    uint64    `json:"inode"`
+	Size     int64     `json:"size"`
+	Modified time.Time `json:"modified"`
+	Changed  time.Time `json:"changed"`
+}
+
+func stampOf(info fs.FileInfo) Stamp {
+	stamp := Stamp{Size: info.Size(), Modified: info.ModTime().UTC()}
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		stamp.Inode, stamp.Changed = stat.Ino, time.Unix(stat.Ctim.Unix()).UTC()
+	}
+	return stamp
+}
+
+// newFacts are what a cluster's file has put into c; err holds its faults.
+func (c *Config) newFacts(file clusterFile, info fs.FileInfo, err error, root string) *Facts {
+	host := func(path string) string { return hostPath(root, path) }
+	f := &Facts{
+		File: host(file.name), Kind: file.format.kind, Stamp: stampOf(info),
+		ClusterDomain: c.ClusterDomain, DNSIPs: c.DNSIPs, NodeIP: c.NodeIP, DNSBindAddress: c.DNSBindAddress,
+		DNSNameservers: c.DNSNameservers, DNSRecursiveResolvConf: host(c.DNSRecursiveResolvConf),
+		MasterKubeConfig: host(c.MasterKubeConfig), KubeletResolvConf: host(c.KubeletResolvConf), PodCIDRs: c.PodCIDRs,
+		NodeName: c.Resolver.NodeName,
+		Lines: map[string]int{},
+	}
+	for key, source := range c.Sources {
+		f.Lines[key] = source.Line
+	}
+	for _, fault := range Faults(err) {
+		f.Faults = append(f.Faults, factsFault{fault.Line, fault.Column, fault.Key, fault.Expected})
+	}
+	return f
+}
+
+// put makes c what it would be had the cluster's file been read, and returns that file's faults.
+func (f *Facts) put(c *Config, root string) error {
+	under := func(path string) string {
+		if path == "" {
+			return ""
+		}
+		return filepath.Join(root, path)
+	}
+	c.ClusterDomain, c.DNSIPs, c.NodeIP, c.DNSBindAddress = f.ClusterDomain, f.DNSIPs, f.NodeIP, f.DNSBindAddress
+	c.DNSNameservers, c.PodCIDRs, c.Resolver.NodeName = f.DNSNameservers, f.PodCIDRs, f.NodeName
+	c.IsOpenShift = f.Kind == nodeConfigFormat.kind
+	c.DNSRecursiveResolvConf = under(f.DNSRecursiveResolvConf)
+	c.MasterKubeConfig, c.KubeletResolvConf = under(f.MasterKubeConfig), under(f.KubeletResolvConf)
+	if f.File == "" {
+		return nil
+	}
+	file := under(f.File)
+	c.Files = append(c.Files, file)
+	for key, line := range f.Lines {
+		c.Sources[key] = Source{File: file, Line: line}
+	}
+	faults := &faultList{file: file}
+	for _, fault := range f.Faults {
+		faults.add(fault.Line, fault.Column, fault.Key, fault.Expected, "something else, which node-dns check-config shows to root")
+	}
+	return faults.err()
+}
+
+// loadFacts takes the facts file's word for a cluster's file that may not be read.
+func (c *Config) loadFacts(paths Paths, denied error) error {
+	facts, err := readFacts(paths)
+	if err != nil {
+		c.FactsWanted = fmt.Sprintf("what the cluster's file says is not known: %v", err)
+		return fmt.Errorf("the cluster domain is not known: %w, and origin-dns-dispatcher has not said what stands there (%v): "+
+			`run "origin-dns-dispatcher apply" as root, or set clusterDomain in %s`, denied, err, paths.NodeDNS)
+	}
+	c.Facts, c.FactsFile, c.FactsWanted = facts, paths.Facts, facts.changed(paths)
+	return facts.put(c, paths.Root)
+}
+
+// readFacts reads the facts file; one about another file than the one that is there now is an error.
+func readFacts(paths Paths) (*Facts, error) {
+	data, _, err := readFile(paths.Facts)
+	if err != nil {
+		return nil, err
+	}
+	facts, err := ParseFacts(data)
+	if err != nil {
+		return nil, err
+	}
+	return &facts, facts.checkFile(paths)
+}
+
+// checkFile looks, as far as it can, whether the facts are about the cluster's file.
+func (f *Facts) checkFile(paths Paths) error {
+	for _, file := range paths.cluster() {
+		if file.name == "" {
+			continue
+		}
+		_, err := os.Stat(file.name)
+		is := hostPath(paths.Root, file.name) == f.File
+		switch {
+		case err == nil && !is:
+			return fmt.Errorf("%s was not there when it looked", file.name)
+		case errors.Is(err, fs.ErrNotExist) && is:
+			return fmt.Errorf("%s is gone since it looked", file.name)
+		case is:
+			return nil // or it is in a directory that shows nothing
+		}
+	}
+	if f.File != "" {
+		return fmt.Errorf("it has read %s, which is no cluster's file here", f.File)
+	}
+	return nil
+}
+
+// changed says that the cluster's file has changed since the facts were read; "": it has not, or shows nothing.
+func (f *Facts) changed(paths Paths) string {
+	for _, file := range paths.cluster() {
+		info, err := os.Stat(file.name)
+		if err == nil && hostPath(paths.Root, file.name) == f.File && stampOf(info) != f.Stamp {
+			return file.name + " has changed since origin-dns-dispatcher read it"
+		}
+	}
+	return ""
+}
+
+// Bytes returns the facts as JSON with a final newline; ParseFacts reads it back. The same facts give the same bytes.
+func (f Facts) Bytes() []byte {
+	text, err := json.MarshalIndent(factsText{factsVersion, f}, "", "  ")
+	if err != nil {
+		panic(err) // only a year beyond 9999 cannot be written, and no file system has one
+	}
+	return append(text, '\n')
+}
+
+// ParseFacts reads what Bytes wrote. Keys that it does not know pass. Another version is an error, and so is one value
+// that the cluster's file could not have: damaged facts are not trusted in part.
+func ParseFacts(data []byte) (Facts, error) {
+	var f factsText
+	if len(data) > maxFile {
+		return Facts{}, fmt.Errorf("reading the facts file: longer than %d bytes", maxFile)
+	}
+	if err := json.Unmarshal(data, &f); err != nil {
+		return Facts{}, fmt.Errorf("reading the facts file: %w", err)
+	}
+	if f.Version != factsVersion {
+		return Facts{}, fmt.Errorf("reading the facts file: version %d, expected %d", f.Version, factsVersion)
+	}
+	if err := f.check(); err != nil {
+		return Facts{}, fmt.Errorf("reading the facts file: %w", err)
+	}
+	return f.Facts, nil
+}
+
+// hostPath is a path as the host sees it: without the root, where it is below that.
+func hostPath(root, path string) string {
+	if rel, err := filepath.Rel(root, path); root != "" && path != "" && err == nil {
+		return filepath.Join("/", rel)
+	}
+	return path
+}

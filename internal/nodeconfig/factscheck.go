@@ -1,0 +1,70 @@
+package nodeconfig
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// check holds the facts to the rules of the keys that they come from.
+func (f *Facts) check() error {
+	c := &factsChecker{}
+	checkValue(c, "clusterDomain", asDomain, f.ClusterDomain)
+	checkValues(c, "dnsIPs", asIP, f.DNSIPs...)
+	checkValue(c, "nodeIP", asNodeIP, f.NodeIP)
+	checkValue(c, "dnsBindAddress", asBind, f.DNSBindAddress)
+	checkValues(c, "dnsNameservers", asServer, f.DNSNameservers...)
+	checkValues(c, "podCIDRs", asPrefix, f.PodCIDRs...)
+	checkValue(c, "nodeName", asNodeName, f.NodeName)
+	for _, path := range []string{f.File, f.DNSRecursiveResolvConf, f.MasterKubeConfig, f.KubeletResolvConf} {
+		checkValue(c, "a path", asPath, path)
+		if path != "" && path != filepath.Join("/", path) {
+			c.fail("a path", "an absolute one", path)
+		}
+	}
+	for key, line := range f.Lines {
+		c.place("lines", line, 1, key)
+	}
+	for _, fault := range f.Faults {
+		c.place("faults", fault.Line, fault.Column, fault.Key, fault.Expected)
+	}
+	return errors.Join(c.errs...)
+}
+
+type factsChecker struct{ errs []error }
+
+func (c *factsChecker) fail(key, expected, got string) {
+	c.errs = append(c.errs, fmt.Errorf("%s: expected %s, got %s", key, expected, quote(got)))
+}
+
+// checkValue is for a value that this syntax reads; the zero value, which is left out of the file, passes too.
+func checkValue[T comparable](c *factsChecker, key string, as syntax[T], value T) {
+	var zero T
+	if value != zero {
+		checkValues(c, key, as, value)
+	}
+}
+
+func checkValues[T comparable](c *factsChecker, key string, as syntax[T], values ...T) {
+	for _, value := range values {
+		text := fmt.Sprint(value)
+		if again, err := as.parse(text); err != nil || again != value {
+			c.fail(key, as.expected, text)
+		}
+	}
+}
+
+// place is for what ends up in log lines.
+func (c *factsChecker) place(key string, line, column int, texts ...string) {
+	if line < 1 || column < 1 {
+		c.fail(key, "a line and a column from 1", strconv.Itoa(line)+":"+strconv.Itoa(column))
+	}
+	for _, text := range texts {
+		if len(text) > 4*maxQuoted || strings.ContainsFunc(text, unicode.IsControl) {
+			c.fail(key, "one short line", text)
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package upstream
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/nameserver"
+)
+
+const (
+	// maxLineErrors bounds how many bad lines ParseDnsmasqConf tells one by one.
+	maxLineErrors = 20
+	// maxLine is the longest line, in bytes, that dnsmasq reads whole: it breaks
+	// longer ones in two (MAXDNAME, read_file in option.c).
+	maxLine = 1024
+)
+
+// ParseDnsmasqConf reads what DnsmasqConf wrote, or an admin: server= lines,
+// comments and blank lines, with or without a final newline, LF or CRLF. A line
+// may name several domains (server=/a/b/IP). Anything else is an error that says
+// its line, joined with the others; the good lines are returned with it. Of what
+// dnsmasq reads in server= these are refused: host names, @interface,
+// /domain/ without an address, and // (names without a dot). Servers beyond
+// MaxServers and MaxRouted are left out, which is an error too.
+func ParseDnsmasqConf(data []byte) (Set, error) {
+	var p confParser
+	for line := range bytes.Lines(data) {
+		p.number++
+		if err := p.line(strings.TrimSpace(string(line))); err != nil {
+			p.fault(err)
+		}
+	}
+	return p.set.Normalize(), errors.Join(append(p.errs, p.leftOut()...)...)
+}
+
+type confParser struct {
+	gatherer
+	number  int // of the line, from 1
+	errs    []error
+	surplus []surplus
+}
+
+// surplus are the servers for which there was no room.
+type surplus struct {
+	why   string
+	line  int // of the first
+	first string
+	count int
+}
+
+func (p *confParser) fault(err error) {
+	switch {
+	case len(p.errs) < maxLineErrors:
+		p.errs = append(p.errs, fmt.Errorf("line %d: %w", p.number, err))
+	case len(p.errs) == maxLineErrors:
+		p.errs = append(p.errs, fmt.Errorf("line %d and maybe more: too many errors", p.number))
+	}
+}
+
+func (p *confParser) leftOut() []error {
+	var errs []error
+	for _, s := range p.surplus {
+		errs = append(errs, fmt.Errorf("line %d: %s: %d left out, from %s on", s.line, s.why, s.count, s.first))
+	}
+	return errs
+}
+
+// stripComment cuts a comment as dnsmasq does: '#' begins one at the start of a
+// line or after white space; elsewhere it stands before a port.
+func stripComment(line string) string {
+	for i := range len(line) {
+		if line[i] == '#' && (i == 0 || line[i-1] == ' ' || line[i-1] == '\t') {
+			return strings.TrimSpace(line[:i])
+		}
+	}
+	return line
+}
+
+func (p *confParser) line(line string) error {
+	if len(line) > maxLine {
+		return fmt.Errorf("longer than %d bytes", maxLine)
+	}
+	line = stripComment(line)
+	if line == "" {
+		return nil
+	}
+	key, value, _ := strings.Cut(line, "=")
+	if strings.TrimSpace(key) != "server" {
+		return fmt.Errorf("expected server=, got %q", cut(line))
+	}
+	value = strings.TrimSpace(value)
+	domains, text, err := splitDomains(value)
+	if err != nil {
+		return err
+	}
+	server, err := parseDnsmasqServer(text)
+	if err != nil {
+		return err
+	}
+	if domains == nil {
+		domains = []dnsname.Name{dnsname.Root()}
+	}
+	for _, domain := range domains {
+		if why := p.add(domain, server); why != "" {
+			p.noRoom(why, value)
+		}
+	}
+	return nil
+}
+
+func (p *confParser) noRoom(why, value string) {
+	i := slices.IndexFunc(p.surplus, func(s surplus) bool { return s.why == why })
+	if i < 0 {
+		i = len(p.surplus)
+		p.surplus = append(p.surplus, surplus{why: why, line: p.number, first: cut(value)})
+	}
+	p.surplus[i].count++
+}
+
+// splitDomains cuts /domain/domain/ from the address. No domains and no error
+// means that the value has none.
+func splitDomains(value string) (domains []dnsname.Name, server string, err error) {
+	rest, ok := strings.CutPrefix(value, "/")
+	if !ok {
+		return nil, value, nil
+	}
+	parts := strings.Split(rest, "/")
+	for _, part := range parts[:len(parts)-1] {
+		domain, err := dnsname.Parse(part)
+		if err != nil {
+			return nil, "", err
+		}
+		domains = append(domains, domain)
+	}
+	if domains == nil {
+		return nil, "", fmt.Errorf("expected server=/domain/address, got %q", cut(value))
+	}
+	return domains, parts[len(parts)-1], nil
+}
+
+// parseDnsmasqServer reads IP or IP#port. The other forms of nameserver.Parse
+// are refused, because dnsmasq, to which the file goes back, refuses them.
+func parseDnsmasqServer(text string) (nameserver.Server, error) {
+	host, _, _ := strings.Cut(text, "#")
+	if _, err := nameserver.ParseAddr(host); err != nil {
+		return nameserver.Server{}, fmt.Errorf("expected an address, or address#port, got %q: %w", cut(text), err)
+	}
+	return nameserver.Parse(text)
+}
+
+// maxQuoted bounds how much of a foreign text, in bytes, is repeated.
+const maxQuoted = 64
+
+func cut(text string) string {
+	if len(text) <= maxQuoted {
+		return text
+	}
+	return text[:maxQuoted] + "..."
+}

@@ -1,0 +1,101 @@
+package netns
+
+import (
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const (
+	readme          = "README.md"
+	troubleshooting = "docs/troubleshooting.md"
+)
+
+// elsewhere are the documents' commands that these tests do not run as they stand, and why.
+var elsewhere = map[string]string{
+	"make test":                       "these tests are a part of it; CI runs it",
+	"node-dns serve":                  "does not end: the install block starts it as a job",
+	"chattr +i":                       "the name of an attribute, not a whole command",
+	"systemctl disable --now dnsmasq": "there is no systemd in these machines",
+}
+
+// TestElsewhere: what is excused stands in a document.
+func TestElsewhere(t *testing.T) {
+	var all []string
+	for _, document := range []string{readme, troubleshooting} {
+		all = append(all, slices.Concat(blocks(t, document)...)...)
+		all = append(all, mentioned(t, document)...)
+	}
+	for command := range elsewhere {
+		if !slices.Contains(all, command) {
+			t.Errorf("no document says %q", command)
+		}
+	}
+}
+
+// block is one fenced block of shell commands in a document, a command a line.
+type block []string
+
+// fence opens a block of commands; other blocks show output and have no language.
+const fence = "```sh\n"
+
+// blocks are the document's blocks of commands, in order. Comments are left out.
+func blocks(t *testing.T, document string) []block {
+	t.Helper()
+	var all []block
+	for i, part := range strings.Split(readDocument(t, document), fence) {
+		text, _, closed := strings.Cut(part, "```")
+		if i == 0 {
+			continue
+		}
+		if !closed {
+			t.Fatalf("%s: a block of commands does not end", document)
+		}
+		var b block
+		for line := range strings.Lines(text) {
+			command, _, _ := strings.Cut(line, " #")
+			if command = strings.TrimSpace(command); command != "" && !strings.HasPrefix(command, "#") {
+				b = append(b, command)
+			}
+		}
+		all = append(all, b)
+	}
+	return all
+}
+
+var codeSpan = regexp.MustCompile("`([^`\n]+)`")
+
+// mentioned are the commands that stand in the document's sentences: of two words or more, the first one of our programs or of this
+// machine's.
+func mentioned(t *testing.T, document string) []string {
+	t.Helper()
+	var all []string
+	for i, part := range strings.Split(readDocument(t, document), "```") {
+		if i%2 == 1 {
+			continue // a block
+		}
+		for _, span := range codeSpan.FindAllStringSubmatch(part, -1) {
+			words := strings.Fields(span[1])
+			if len(words) < 2 || slices.Contains(all, span[1]) {
+				continue
+			}
+			_, err := exec.LookPath(words[0])
+			if err == nil || words[0] == "node-dns" || words[0] == "origin-dns-dispatcher" {
+				all = append(all, span[1])
+			}
+		}
+	}
+	return all
+}
+
+func readDocument(t *testing.T, document string) string {
+	t.Helper()
+	data, err := os.ReadFile("../../" + document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}

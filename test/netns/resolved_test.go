@@ -1,0 +1,81 @@
+package netns
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/node-dns/node-dns/internal/lab"
+)
+
+// systemd-resolved's files (systemd-resolved.service(8), "/etc/resolv.conf").
+const (
+	stubLink    = "../run/systemd/resolve/stub-resolv.conf"
+	stubFile    = "/run/systemd/resolve/stub-resolv.conf"
+	uplinksFile = "/run/systemd/resolve/resolv.conf"
+
+	originalFile = "/var/lib/node-dns/resolv.conf.orig"
+)
+
+// uplinks has systemd-resolved say what its links have, as it does: by a file of its own that takes the place of the old one.
+func uplinks(l *lab.Lab, nameservers ...string) {
+	text := "# This is /run/systemd/resolve/resolv.conf managed by man:systemd-resolved(8).\n# Do not edit.\n"
+	for _, addr := range nameservers {
+		text += "nameserver " + addr + "\n"
+	}
+	if len(nameservers) == 0 {
+		text += "# No DNS servers known.\n"
+	}
+	next := filepath.Join(filepath.Dir(uplinksFile), ".#resolv.conf")
+	l.WriteFile(next, text+"search example.com\n")
+	l.Run("mv", next, uplinksFile)
+}
+
+// systemdResolved is a node whose resolv.conf is systemd-resolved's stub, and whose uplinks are these.
+func systemdResolved(nameservers ...string) option {
+	return byHand(func(l *lab.Lab) {
+		l.WriteFile(stubFile, stubText)
+		uplinks(l, nameservers...)
+		l.Run("ln", "-s", stubLink, resolvConf)
+	})
+}
+
+const stubText = "# This is /run/systemd/resolve/stub-resolv.conf managed by man:systemd-resolved(8).\n" +
+	"nameserver 127.0.0.53\noptions edns0 trust-ad\nsearch example.com\n"
+
+// TestSystemdResolved: without NetworkManager there is no event at all. The stub is displaced, its uplinks are followed, and the link
+// comes back as the link that it was.
+func TestSystemdResolved(t *testing.T) {
+	n := newNode(t, systemdResolved(ns1))
+	ours := strings.NewReplacer("127.0.0.53", nodeIP, "example.com", "cluster.local example.com").Replace(stubText)
+	n.await(right{Upstreams: []string{ns1}, Text: ours})
+	if target, err := os.Readlink(originalFile); err != nil || target != stubLink {
+		t.Errorf("the saved original is a link to %q, %v", target, err)
+	}
+	for _, step := range []struct {
+		name    string
+		uplinks []string
+		want    []string
+	}{
+		{"other nameservers", []string{ns2, ns1}, []string{ns2, ns1}},
+		{"our own, which it read in our resolv.conf, and one that stays", []string{nodeIP, ns2}, []string{ns2}},
+		{"none while the link is down", nil, []string{ns2}},
+		{"nothing but our own", []string{nodeIP}, []string{ns2}},
+		{"the link is up again", []string{ns1}, []string{ns1}},
+	} {
+		uplinks(n.l, step.uplinks...)
+		n.await(right{Upstreams: step.want, Text: ours})
+		if t.Failed() {
+			t.Fatalf("after: %s", step.name)
+		}
+	}
+	n.daemon.Stop()
+	n.l.Run(n.program, "restore")
+	if target, err := os.Readlink(resolvConf); err != nil || target != stubLink || n.l.ReadFile(resolvConf) != stubText {
+		t.Errorf("restored a link to %q, %v, that says %q", target, err, n.l.ReadFile(resolvConf))
+	}
+	if _, err := os.Lstat(originalFile); err == nil {
+		t.Errorf("%s is left", originalFile)
+	}
+}

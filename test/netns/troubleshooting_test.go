@@ -1,0 +1,93 @@
+package netns
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/node-dns/node-dns/internal/lab"
+)
+
+// TestTroubleshooting types what the guide says on a node where all is well: each of its commands must be one that works.
+func TestTroubleshooting(t *testing.T) {
+	n := newNode(t)
+	n.connect("eth0")
+	n.await(right{Upstreams: []string{ns1}})
+	sh := newShell(t, "/")
+	n.l.Run("ln", "-s", n.program, "/usr/sbin/origin-dns-dispatcher")
+	n.l.Run("ln", "-s", lab.Binary(t, "node-dns"), "/usr/sbin/node-dns")
+	spans := append(mentioned(t, troubleshooting), mentioned(t, readme)...)
+	if !slices.Contains(spans, "ls -l /etc/resolv.conf") {
+		t.Errorf("no commands are found in the sentences, only %v", spans)
+	}
+	slices.Sort(spans)
+	for _, command := range slices.Compact(spans) {
+		if _, ok := elsewhere[command]; !ok {
+			sh.run(command)
+			n.await(right{Upstreams: []string{ns1}}) // nmcli has resolv.conf written over
+		}
+	}
+	for _, b := range blocks(t, troubleshooting) {
+		if slices.Contains(b, "origin-dns-dispatcher restore") {
+			n.daemon.Stop()
+		}
+		for _, command := range b {
+			sh.run(command)
+		}
+	}
+	if want, got := n.l.ReadFile(networkManagerResolvConf), n.l.ReadFile(resolvConf); got != want || !strings.Contains(got, "nameserver "+ns1) {
+		t.Errorf("restored %q, want %q", got, want)
+	}
+}
+
+// TestTroubleshootingReasons brings about, in one node's life, each reason that the guide lists for a resolv.conf left alone.
+func TestTroubleshootingReasons(t *testing.T) {
+	n := newNode(t, bare())
+	static := []string{"ipv4.method", "manual", "ipv4.addresses", nodeIP + "/24", "ipv4.gateway", router}
+	told := leftAlone(t)
+	for _, step := range []struct {
+		reason    string // as the guide has it
+		bringThis func()
+	}{
+		{"this node has no address to listen on", func() {}},
+		{"no upstream nameserver is known", func() { n.connect("eth0", static...) }},
+		{"10.0.0.5:53 does not answer", func() {
+			n.l.Nmcli("connection", "modify", "eth0", "ipv4.dns", ns1)
+			n.l.Nmcli("connection", "up", "eth0")
+		}},
+		{"the configuration has faults", func() { n.l.WriteFile("/etc/node-dns/node-dns.yaml", "listen: everywhere\n") }},
+		{"it cannot be read", func() {
+			if err := os.Remove(resolvConf); err != nil {
+				t.Fatal(err)
+			}
+			n.l.Run("mkdir", resolvConf)
+		}},
+	} {
+		step.bringThis()
+		want := "resolv.conf: left alone: " + strings.Replace(step.reason, "10.0.0.5", nodeIP, 1)
+		if got, err := n.l.Try(n.program, "plan"); err == nil || !strings.Contains(got, want) {
+			t.Errorf("%v, and the plan does not say %q:\n%s", err, want, got)
+		}
+		if !slices.Contains(told, step.reason) {
+			t.Errorf("the guide does not tell of %q", step.reason)
+		}
+		told = slices.DeleteFunc(told, func(reason string) bool { return reason == step.reason })
+	}
+	if len(told) > 0 {
+		t.Errorf("the guide tells of what this test does not bring about: %q", told)
+	}
+}
+
+// leftAlone are the reasons in the guide's table.
+func leftAlone(t *testing.T) []string {
+	t.Helper()
+	var all []string
+	for line := range strings.Lines(readDocument(t, troubleshooting)) {
+		if rest, ok := strings.CutPrefix(line, "| `left alone: "); ok {
+			reason, _, _ := strings.Cut(rest, "`")
+			all = append(all, reason)
+		}
+	}
+	return all
+}
