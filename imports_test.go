@@ -20,8 +20,8 @@ const module = "github.com/node-dns/node-dns/"
 // nothing of what is above, and what stands side by side can be read apart.
 var bands = [][]string{
 	{"internal/dnsname", "internal/nameserver", "internal/atomicfile", "internal/dnstest", "internal/golden", "internal/lab", "internal/kubetest"},
-	{"internal/nm", "internal/netstate", "internal/resolvconf", "internal/upstream", "internal/nodeconfig", "internal/dnsserver", "internal/supervise", "internal/peers"},
-	{"internal/hostdns", "internal/cache", "internal/forward", "internal/zone", "internal/autopath"},
+	{"internal/nm", "internal/netstate", "internal/resolvconf", "internal/upstream", "internal/nodeconfig", "internal/dnsserver", "internal/supervise"},
+	{"internal/hostdns", "internal/cache", "internal/forward", "internal/zone", "internal/autopath", "internal/peers"},
 	{"internal/kubewire"},
 	{"internal/cluster"},
 	{"internal/control"},

@@ -11,7 +11,9 @@ import (
 	"testing"
 )
 
-func TestMain(m *testing.M) { Main(m, Build("./internal/lab/testdata/hello", "./internal/lab/testdata/beside")) }
+func TestMain(m *testing.M) {
+	Main(m, Build("./internal/lab/testdata/hello", "./internal/lab/testdata/beside"))
+}
 
 // Two tests in a row: what the first leaves must not reach the second.
 func TestNewResets(t *testing.T) {

@@ -62,10 +62,10 @@ func (c *Case) Judge(got *dns.Msg) string {
 	return ""
 }
 
-// Deviates reports whether we answer otherwise than the peer.
-func (c *Case) Deviates() bool {
-	_, deviates := deviations[c.ID]
-	return deviates
+// Deviation says why we answer otherwise than the peer; false: we do not.
+func (c *Case) Deviation() (why string, ok bool) {
+	d, ok := deviations[c.ID]
+	return d.why, ok
 }
 
 // answersAlone are the suites whose sources look at the answer section and nothing else.
