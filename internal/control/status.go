@@ -36,14 +36,6 @@ type Listener struct {
 	Error   string `json:"error,omitempty"`
 }
 
-// Cluster says who answers for the cluster domain.
-type Cluster struct {
-	Domain       string   `json:"domain"` // "": not known; nothing is listened on then
-	ReverseZones []string `json:"reverseZones"`
-	Servers      []string `json:"servers"` // empty: unknown, and the zone answers SERVFAIL
-	Source       string   `json:"source"`  // where the domain and the servers were read
-}
-
 // Route is one domain and the servers that its queries go to.
 type Route struct {
 	Domain  string   `json:"domain"`

@@ -80,27 +80,6 @@ func protocols(l Listener) string {
 	return "not bound"
 }
 
-// zones are the cluster domain and its reverse zones.
-func (c Cluster) zones() []string { return append([]string{c.Domain}, c.ReverseZones...) }
-
-// clusterText says who answers for the cluster's names, and how they are.
-func (s Status) clusterText() string {
-	c := s.Cluster
-	if c.Domain == "" {
-		return "NOT known"
-	}
-	text := c.Domain + " SERVFAIL: no cluster DNS server is known"
-	for _, route := range s.Routes {
-		if route.Domain == c.Domain {
-			text = c.Domain + " via " + route.servers(s.Now)
-		}
-	}
-	if len(c.ReverseZones) > 0 {
-		text += "\nwith " + strings.Join(c.ReverseZones, ", ")
-	}
-	return text + from(c.Source)
-}
-
 // from is a further line that says where something was read.
 func from(source string) string {
 	if source == "" || source == "default" {

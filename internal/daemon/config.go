@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 
+	"github.com/node-dns/node-dns/internal/dnsname"
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/nameserver"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
@@ -45,6 +46,21 @@ func (d *Daemon) wanted(view *hostView, reason string) []string {
 
 // startReason is the reason of the first look that may ask for something.
 const startReason = "start"
+
+// hostSearch is the search list that the kubelet hands on to pods after the cluster's own.
+func (d *Daemon) hostSearch(config nodeconfig.Config) []dnsname.Name {
+	path := config.KubeletResolvConf
+	if path == "" {
+		path = d.paths.host.ResolvConf // the kubelet's default
+	}
+	var list []dnsname.Name
+	for _, domain := range resolvconf.Parse(hostdns.ReadFile(d.paths.host.Root, path).Data).Search() {
+		if name, err := dnsname.Parse(domain); err == nil && !name.IsRoot() {
+			list = append(list, name)
+		}
+	}
+	return list
+}
 
 // recursive are the nameservers of dnsRecursiveResolvConf, unless that is the file that we write ourselves; problem says
 // why there are none, "" when that is as it should be.

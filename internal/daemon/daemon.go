@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/node-dns/node-dns/internal/autopath"
 	"github.com/node-dns/node-dns/internal/cache"
 	"github.com/node-dns/node-dns/internal/dnsserver"
 	"github.com/node-dns/node-dns/internal/forward"
@@ -62,6 +63,10 @@ type Daemon struct {
 	unready     string   // why the ready file could not be written; belongs to the same
 	follower    follower // likewise
 
+	names    clusterNames
+	autopath *autopath.Autopath
+	rewatch  chan struct{} // how the API is watched may have changed
+
 	hints    chan string // reasons to look again; coalesced
 	reloads  chan chan error
 	fresh    fresh
@@ -76,6 +81,9 @@ type paths struct {
 	run   string // the runtime directory
 	apply string // asks for the privileged half
 	ready string // exists while we answer
+	// kubeconfig is used where the configuration names none. snapshot keeps the state of the cluster: in a directory of
+	// the daemon's own, as /var/lib/node-dns is the privileged half's.
+	kubeconfig, snapshot string
 }
 
 func newPaths(c Config) paths {
@@ -85,5 +93,8 @@ func newPaths(c Config) paths {
 		run:   run,
 		apply: filepath.Join(run, "apply"),
 		ready: filepath.Join(run, "ready"),
+
+		kubeconfig: filepath.Join("/", c.Root, "/etc/node-dns/kubeconfig"),
+		snapshot:   filepath.Join("/", c.Root, "/var/cache/node-dns/cluster.snapshot"),
 	}
 }

@@ -114,6 +114,7 @@ func (d *Daemon) takeOver(next *serving) time.Duration {
 	d.forward.SetRoutes(next.routes)
 	d.forward.SetMaxInFlight(next.forwardMax)
 	d.server.SetMaxInFlight(next.forwardMax + localRoom)
+	d.setResolver(old, next)
 	d.zone.Set(d.authority(next))
 	if !sameRoutes(old.routes, next.routes) {
 		d.logRoutes(old.routes, next.routes)
@@ -177,16 +178,20 @@ func (d *Daemon) newServing(view *hostView, config nodeconfig.Config) *serving {
 	if problem != "" {
 		problems = append(problems, problem)
 	}
+	hostname, _ := os.Hostname() // a host without a name has an empty one
 	return newServing(inputs{
-		flags:     d.config,
-		config:    config,
-		net:       d.lastNet,
-		captured:  captured.Set,
-		origin:    captured.From,
-		looping:   d.loops.looping(),
-		files:     d.config.Files,
-		recursive: recursive,
-		problems:  problems,
+		kubeconfig: d.usualKubeconfig(),
+		hostname:   hostname,
+		hostSearch: d.hostSearch(config),
+		flags:      d.config,
+		config:     config,
+		net:        d.lastNet,
+		captured:   captured.Set,
+		origin:     captured.From,
+		looping:    d.loops.looping(),
+		files:      d.config.Files,
+		recursive:  recursive,
+		problems:   problems,
 	})
 }
 
@@ -205,7 +210,10 @@ func steady(before, now netstate.State) netstate.State {
 
 func (d *Daemon) authority(s *serving) zone.Authority {
 	authority := zone.Authority{Apexes: s.apexes}
-	if len(s.clusterDNS) > 0 {
+	if resolver := d.names.resolver.Load(); resolver != nil {
+		authority.Apexes = append(resolver.Apexes(), s.apexes...)
+		authority.Cluster = dnsserver.HandlerFunc(d.serveCluster)
+	} else if len(s.clusterDNS) > 0 {
 		authority.Cluster = dnsserver.HandlerFunc(d.serveCached)
 	}
 	return authority

@@ -10,6 +10,9 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/autopath"
 	"github.com/node-dns/node-dns/internal/cache"
 	"github.com/node-dns/node-dns/internal/control"
 	"github.com/node-dns/node-dns/internal/dnsserver"
@@ -69,6 +72,7 @@ func New(config Config) (*Daemon, error) {
 		hints:    make(chan string, 1),
 		reloads:  make(chan chan error),
 		rerouted: make(chan struct{}, 1),
+		rewatch:  make(chan struct{}, 1),
 		fresh:    fresh{asked: make(chan chan struct{})},
 	}
 	if d.log == nil {
@@ -127,19 +131,29 @@ func (d *Daemon) build(s *serving) {
 	d.forward = forward.New(forward.Config{Routes: s.routes, MaxInFlight: s.forwardMax, Log: d.log})
 	d.cache.Store(d.newCache(s.config))
 	cached := dnsserver.HandlerFunc(d.serveCached)
+	d.setResolver(nil, s)
 	d.zone = zone.New(d.authority(s), cached)
+	d.autopath = autopath.New(&local{
+		next:    d.zone,
+		version: d.config.Version,
+		serving: d.serving.Load,
+		routed:  d.isRouted,
+		isProbe: d.loops.isProbe,
+	}, d.searchOf)
 	d.server = dnsserver.New(dnsserver.Config{
 		Log:         d.log,
 		MaxInFlight: s.forwardMax + localRoom,
 		MaxTCP:      roomForTCP(d.config.Files),
-		Handler: &local{
-			next:    d.zone,
-			version: d.config.Version,
-			serving: d.serving.Load,
-			routed:  d.isRouted,
-			isProbe: d.loops.isProbe,
-		},
+		Handler:     dnsserver.HandlerFunc(d.serve),
 	})
+}
+
+// serve is where a query begins: who may not ask at this address is refused, and the rest goes through the chain.
+func (d *Daemon) serve(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
+	if s := d.serving.Load(); !s.access.allows(q.Local, q.Client.Addr(), s.net.IsLocal) {
+		return refused(q), nil
+	}
+	return d.autopath.ServeDNS(ctx, q)
 }
 
 func (d *Daemon) newCache(config nodeconfig.Config) *cache.Cache {
@@ -151,6 +165,7 @@ func (d *Daemon) tasks(socket net.Listener) []supervise.Task {
 	return []supervise.Task{
 		{Name: "control", Run: func(ctx context.Context) error { return control.Serve(ctx, socket, d.freshStatus) }},
 		{Name: "follow", Run: d.follow},
+		{Name: "watch cluster", Run: d.watchCluster, Restart: true},
 		{Name: "watch files", Run: d.watchFiles, Restart: true},
 		{Name: "watch loops", Run: d.watchLoops, Restart: true},
 		{Name: "watch kernel", Run: d.watchKernel, Restart: true},

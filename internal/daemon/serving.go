@@ -25,6 +25,10 @@ type inputs struct {
 	recursive []nameserver.Server // what dnsRecursiveResolvConf names, when it is not our own node resolv.conf
 	files     int                 // how many files the process may open; 0: no bound
 	problems  []string            // of gathering these
+
+	kubeconfig string         // the usual one; "": it does not exist
+	hostname   string         // of this host
+	hostSearch []dnsname.Name // the search list of the kubelet's resolv.conf
 }
 
 // serving is what to serve: a value made by newServing, never changed.
@@ -42,6 +46,9 @@ type serving struct {
 	notes         []string // what an admin should know, though all is well
 	forwardMax    int      // dnsForwardMax, or what there are files for
 	looping       map[nameserver.Server]struct{}
+	api           api
+	access        access
+	search        *searchLists // of pods
 }
 
 // newServing decides what to serve. It is pure.
@@ -55,6 +62,12 @@ func newServing(in inputs) *serving {
 		clusterDNS: place.ClusterDNS,
 		problems:   slices.Concat(in.problems, place.Problems),
 		looping:    in.looping,
+	}
+	s.api = newAPI(in.config, in.kubeconfig, in.hostname)
+	s.search = newSearchLists(in.config.ClusterDomain, in.hostSearch)
+	if len(in.flags.Listen) == 0 {
+		s.access = newAccess(in.config, s.listen, in.net.Addrs)
+		s.listen = append(s.listen, s.access.listen...)
 	}
 	s.forwardMax = s.config.DNSForwardMax
 	if room := roomToForward(in.files, len(s.listen)); room < s.forwardMax {

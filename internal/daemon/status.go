@@ -24,7 +24,7 @@ func (d *Daemon) Status() control.Status {
 		Now:        time.Now(),
 		Node:       d.nodeStatus(s),
 		Listeners:  listenerStatus(d.server.Listeners()),
-		Cluster:    clusterStatus(s),
+		Cluster:    d.clusterStatus(s),
 		Routes:     routeStatus(d.forward.Status()),
 		ResolvConf: d.resolvConfStatus(),
 		Cache:      d.cacheStatus(),
@@ -33,6 +33,7 @@ func (d *Daemon) Status() control.Status {
 		Notes:      append([]string{}, s.notes...),
 	}
 	status.Problems = append(status.Problems, found(status)...)
+	status.Problems = append(status.Problems, d.clusterProblems()...)
 	status.Ready = isReady(status)
 	if d.config.ConfigFile != "" {
 		status.Notes = append(status.Notes, "serving by "+d.config.ConfigFile+", which origin-dns-dispatcher does not read: "+
@@ -87,22 +88,6 @@ func (d *Daemon) nodeStatus(s *serving) control.Node {
 		node.IP = s.nodeIP.String()
 	}
 	return node
-}
-
-func clusterStatus(s *serving) control.Cluster {
-	c := control.Cluster{
-		Domain: s.config.ClusterDomain.String(), Source: s.clusterSource,
-		ReverseZones: []string{}, Servers: []string{},
-	}
-	for _, zone := range s.apexes {
-		if zone != s.config.ClusterDomain {
-			c.ReverseZones = append(c.ReverseZones, zone.String())
-		}
-	}
-	for _, server := range s.clusterDNS {
-		c.Servers = append(c.Servers, server.String())
-	}
-	return c
 }
 
 func routeStatus(routes []forward.RouteStatus) []control.Route {

@@ -74,7 +74,7 @@ func (d *Daemon) watchedFiles() []string {
 	files := []string{
 		host.ResolvConf, host.Upstreams, host.Record, host.NodeResolvConf, host.NetworkManagerConf,
 		host.ResolvedUplinks, host.Facts,
-		config.NodeConfig, config.Bootstrap, config.Kubelet, config.NodeDNS,
+		config.NodeConfig, config.Bootstrap, config.Kubelet, config.NodeDNS, d.paths.kubeconfig,
 	}
 	if d.config.ConfigFile != "" {
 		files = append(files, filepath.Clean(d.config.ConfigFile))

@@ -1,0 +1,285 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/cluster"
+	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/dnsserver"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
+	"github.com/node-dns/node-dns/internal/zone"
+)
+
+// api says how the Kubernetes API is watched. The zero api: it is not.
+type api struct {
+	kubeconfig string
+	node       string
+	features   cluster.Features
+}
+
+// newAPI decides whether the API is watched. kubeconfig is the usual one, "" where there is none.
+func newAPI(config nodeconfig.Config, kubeconfig, hostname string) api {
+	r := config.Resolver
+	switch {
+	case r.Off || config.ClusterDomain.IsZero():
+		return api{}
+	case r.Kubeconfig != "":
+		kubeconfig = r.Kubeconfig
+	case config.MasterKubeConfig != "":
+		kubeconfig = config.MasterKubeConfig
+	}
+	if kubeconfig == "" {
+		return api{}
+	}
+	node := r.NodeName
+	if node == "" {
+		node = strings.ToLower(hostname)
+	}
+	return api{kubeconfig, node, cluster.Features{NodePods: r.Autopath, AllPods: r.PodNames == nodeconfig.PodsVerified}}
+}
+
+// usualKubeconfig is the one that is used where the configuration names none; "" while it does not exist.
+func (d *Daemon) usualKubeconfig() string {
+	if _, err := os.Stat(d.paths.kubeconfig); errors.Is(err, os.ErrNotExist) {
+		return ""
+	}
+	return d.paths.kubeconfig
+}
+
+// zoneConfig says how cluster names are answered; who else is asked is the daemon's.
+func zoneConfig(config nodeconfig.Config, nodeIP netip.Addr) zone.Config {
+	r := config.Resolver
+	z := zone.Config{
+		Domains:            []dnsname.Name{config.ClusterDomain},
+		EndpointPodNames:   r.EndpointPodNames,
+		IgnoreEmptyService: r.IgnoreEmptyService,
+		Namespaces:         r.Namespaces,
+		TTL:                r.TTL,
+		NegativeTTL:        r.NegativeTTL,
+		ServiceCIDRs:       config.ServiceCIDRs,
+		PodCIDRs:           config.PodCIDRs,
+	}
+	if config.ClusterProfile() == nodeconfig.OpenShift {
+		z.Profile = zone.OpenShift
+	}
+	switch r.PodNames {
+	case nodeconfig.PodsVerified:
+		z.PodNames = zone.PodsVerified
+	case nodeconfig.PodsDisabled:
+		z.PodNames = zone.PodsDisabled
+	}
+	if nodeIP.IsValid() {
+		z.Nameservers = []netip.Addr{nodeIP}
+	}
+	return z
+}
+
+// clusterNames holds the resolver of the cluster's names, and hands it what the API said. The zero value has none.
+type clusterNames struct {
+	resolver atomic.Pointer[zone.Resolver] // nil: the API is not watched
+	watcher  atomic.Pointer[cluster.Watcher]
+
+	mu       sync.Mutex // guards what follows, and that the resolver has it
+	snapshot *zone.Snapshot
+	reason   error // why there is no snapshot; nil: nobody said
+}
+
+// replace has r answer from now on, by what is known of the cluster; nil: nobody does. forget drops that: it is another
+// cluster's.
+func (c *clusterNames) replace(r *zone.Resolver, forget bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if forget {
+		c.snapshot, c.reason = nil, nil
+	}
+	if r != nil && c.snapshot != nil {
+		r.Set(c.snapshot)
+	}
+	if r != nil && c.reason != nil {
+		r.Unready(c.reason)
+	}
+	c.resolver.Store(r)
+}
+
+func (c *clusterNames) publish(s *zone.Snapshot) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.snapshot = s
+	if r := c.resolver.Load(); r != nil {
+		r.Set(s)
+	}
+}
+
+func (c *clusterNames) unready(reason error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reason = reason
+	if r := c.resolver.Load(); r != nil {
+		r.Unready(reason)
+	}
+}
+
+var errNotWatched = errors.New("the Kubernetes API is not watched")
+
+// Of implements zone.Endpoints.
+func (c *clusterNames) Of(ctx context.Context, service zone.Key) ([]*zone.Slice, error) {
+	if w := c.watcher.Load(); w != nil {
+		return w.Of(ctx, service)
+	}
+	return nil, errNotWatched
+}
+
+// At implements zone.Endpoints.
+func (c *clusterNames) At(ctx context.Context, addr netip.Addr) ([]*zone.Slice, error) {
+	if w := c.watcher.Load(); w != nil {
+		return w.At(ctx, addr)
+	}
+	return nil, errNotWatched
+}
+
+// setResolver makes the resolver for what is served next.
+func (d *Daemon) setResolver(old, next *serving) {
+	var resolver *zone.Resolver
+	if next.api != (api{}) {
+		z := zoneConfig(next.config, next.nodeIP)
+		z.Endpoints, z.Next = &d.names, dnsserver.HandlerFunc(d.serveCached)
+		resolver = zone.NewResolver(z)
+	}
+	d.names.replace(resolver, old != nil && old.api.kubeconfig != next.api.kubeconfig)
+	select {
+	case d.rewatch <- struct{}{}:
+	default:
+	}
+}
+
+// serveCluster answers for the cluster's names from the API. Before it has been read, and while only an earlier run's
+// state of it is known, the cluster's own DNS servers know better, where there are any.
+func (d *Daemon) serveCluster(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
+	resolver := d.names.resolver.Load()
+	if resolver == nil {
+		return d.serveCached(ctx, q)
+	}
+	snapshot := resolver.Snapshot()
+	if (snapshot == nil || snapshot.IsStale()) && len(d.serving.Load().clusterDNS) > 0 {
+		m, err := d.serveCached(ctx, q)
+		if snapshot == nil || err == nil && m != nil && m.Rcode != dns.RcodeServerFailure {
+			return m, err
+		}
+	}
+	return resolver.ServeDNS(ctx, q)
+}
+
+// watchCluster watches the API as the configuration says, from anew whenever it says something else.
+func (d *Daemon) watchCluster(ctx context.Context) error {
+	for ctx.Err() == nil {
+		d.watchAPI(ctx, d.serving.Load().api)
+	}
+	return nil
+}
+
+// watchAPI watches until ctx ends or the configuration says something else.
+func (d *Daemon) watchAPI(ctx context.Context, wanted api) {
+	ctx, cancel := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	defer group.Wait()
+	defer cancel()
+	if wanted != (api{}) {
+		watcher := cluster.New(d.clusterConfig(wanted))
+		d.names.watcher.Store(watcher)
+		defer d.names.watcher.Store(nil)
+		group.Go(func() {
+			if err := watcher.Run(ctx); err != nil {
+				d.log.Error("watching the Kubernetes API", "error", err)
+			}
+		})
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.rewatch:
+			if d.serving.Load().api != wanted {
+				return
+			}
+		}
+	}
+}
+
+func (d *Daemon) clusterConfig(wanted api) cluster.Config {
+	config := cluster.Config{
+		Kubeconfig: wanted.kubeconfig, Features: wanted.features, NodeName: wanted.node, Version: d.config.Version,
+		Publish: d.names.publish, Unready: d.names.unready, Log: d.log,
+	}
+	if err := os.MkdirAll(filepath.Dir(d.paths.snapshot), 0o755); err != nil {
+		d.log.Warn("the cluster's state is not kept for the next start", "error", err)
+	} else {
+		config.SnapshotFile = d.paths.snapshot
+	}
+	return config
+}
+
+// searchOf is the search list of a client that is a pod of this node, for autopath.
+func (d *Daemon) searchOf(client netip.Addr) []dnsname.Name {
+	s := d.serving.Load()
+	resolver := d.names.resolver.Load()
+	if resolver == nil || !s.api.features.NodePods || s.net.IsLocal(client) {
+		return nil
+	}
+	snapshot := resolver.Snapshot()
+	if snapshot == nil {
+		return nil
+	}
+	return s.search.of(snapshot.PodNamespace(client))
+}
+
+// searchLists are the search lists that the kubelet gives to pods with dnsPolicy ClusterFirst: the cluster's domains from
+// the pod's namespace upward, then those of the kubelet's resolv.conf. It is safe for concurrent use.
+type searchLists struct {
+	domain dnsname.Name
+	host   []dnsname.Name
+	lists  sync.Map // of []dnsname.Name, by namespace: as many as have had pods on this node
+}
+
+func newSearchLists(domain dnsname.Name, host []dnsname.Name) *searchLists {
+	return &searchLists{domain: domain, host: host}
+}
+
+// of is the list of a namespace's pods; "" is no namespace.
+func (l *searchLists) of(namespace string) []dnsname.Name {
+	if namespace == "" {
+		return nil
+	}
+	if list, ok := l.lists.Load(namespace); ok {
+		return list.([]dnsname.Name)
+	}
+	list := l.made(namespace)
+	l.lists.Store(namespace, list)
+	return list
+}
+
+func (l *searchLists) made(namespace string) []dnsname.Name {
+	var list []dnsname.Name
+	for _, prefix := range []string{namespace + ".svc.", "svc.", ""} {
+		name, err := dnsname.Parse(prefix + l.domain.String())
+		if err != nil {
+			return nil // too long for a name: no pod can have it
+		}
+		list = append(list, name)
+	}
+	for _, name := range l.host {
+		if !slices.Contains(list, name) { // the kubelet leaves out what is there twice
+			list = append(list, name)
+		}
+	}
+	return list
+}

@@ -1,0 +1,87 @@
+package daemon
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/node-dns/node-dns/internal/cluster"
+	"github.com/node-dns/node-dns/internal/control"
+)
+
+func (d *Daemon) clusterStatus(s *serving) control.Cluster {
+	c := control.Cluster{
+		Domain: s.config.ClusterDomain.String(), Source: s.clusterSource,
+		ReverseZones: []string{}, Servers: []string{},
+	}
+	for _, zone := range s.apexes {
+		if zone != s.config.ClusterDomain {
+			c.ReverseZones = append(c.ReverseZones, zone.String())
+		}
+	}
+	for _, server := range s.clusterDNS {
+		c.Servers = append(c.Servers, server.String())
+	}
+	if watcher := d.names.watcher.Load(); watcher != nil {
+		c.Resolver = resolverStatus(s, watcher.State())
+		stats := d.autopath.Stats()
+		c.Resolver.Autopath.Answered, c.Resolver.Autopath.Saved = stats.Answered, stats.Saved
+	}
+	return c
+}
+
+func resolverStatus(s *serving, state cluster.State) *control.Resolver {
+	r := &control.Resolver{
+		Phase: state.Phase.String(), Since: state.Since, Profile: string(s.config.ClusterProfile()),
+		Kubeconfig: state.Kubeconfig, Server: state.Server, Error: state.LastError, MissingRights: []string{}, FromDisk: state.FromDisk,
+		Services: state.Counts.Services, Endpoints: state.Counts.Endpoints, Namespaces: state.Counts.Namespaces, Pods: state.Counts.Pods,
+		OnDemand: state.OnDemand, Events: state.Events, Lists: state.Lists, Lost: state.Lost, Rewinds: state.Rewinds, Dropped: state.Dropped,
+		Autopath: autopathStatus(s, state),
+	}
+	for _, right := range state.Missing {
+		r.MissingRights = append(r.MissingRights, right.String())
+	}
+	return r
+}
+
+// autopathStatus says why autopath is off, where it is.
+func autopathStatus(s *serving, state cluster.State) control.Autopath {
+	mayNot := func(right cluster.Right) bool { return right.Resource == "pods" }
+	switch i := slices.IndexFunc(state.Missing, mayNot); {
+	case !s.api.features.NodePods:
+		return control.Autopath{Why: "by autopath in node-dns.yaml"}
+	case i >= 0:
+		return control.Autopath{Why: "the API server denies the right to " + state.Missing[i].String()}
+	case state.Phase != cluster.Synced:
+		return control.Autopath{Why: "the API has not been read"}
+	}
+	return control.Autopath{On: true}
+}
+
+// clusterProblems are what an admin should know of the watching.
+func (d *Daemon) clusterProblems() []string {
+	watcher := d.names.watcher.Load()
+	if watcher == nil {
+		return nil
+	}
+	var problems []string
+	state := watcher.State()
+	switch state.Phase {
+	case cluster.NoKubeconfig, cluster.Unreadable, cluster.Forbidden, cluster.Stale:
+		problems = append(problems, "the Kubernetes API is not watched ("+state.Phase.String()+"): "+state.LastError)
+	case cluster.Connecting, cluster.Syncing:
+		if state.LastError != "" {
+			problems = append(problems, "the Kubernetes API has not been read yet: "+state.LastError)
+		}
+	}
+	if state.Dropped > 0 {
+		problems = append(problems, "the cluster has more objects than fit: some of its names are not answered")
+	}
+	var denied []string
+	for _, right := range state.Missing {
+		denied = append(denied, right.String())
+	}
+	if len(denied) > 0 && state.Phase == cluster.Forbidden {
+		problems = append(problems, "rights are missing (contrib/cluster-role.yaml has them): "+strings.Join(denied, ", "))
+	}
+	return problems
+}
