@@ -36,6 +36,9 @@ func checkLabel(t *testing.T, path, want string) {
 }
 
 func TestLabel(t *testing.T) {
+	if !isolated(t) {
+		return
+	}
 	link := thing{link: "target"}
 	tests := []struct {
 		name   string
@@ -48,7 +51,7 @@ func TestLabel(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "resolv.conf")
+			path := filepath.Join(tmpfs(t), "resolv.conf")
 			labelled(t, tt.before, path)
 			if changed, err := tt.change(path); !changed || err != nil {
 				t.Fatalf("changed = %v, %v", changed, err)
@@ -104,7 +107,10 @@ func TestMeaningless(t *testing.T) {
 // Kernels differ in whether a thread without capabilities may set a label while
 // SELinux is off; the file must be written on both.
 func TestWriteWithoutCapabilities(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "resolv.conf")
+	if !isolated(t) {
+		return
+	}
+	path := filepath.Join(tmpfs(t), "resolv.conf")
 	labelled(t, file("old\n"), path)
 	type result struct {
 		changed bool

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -88,6 +89,10 @@ func TestBindMount(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			path := bind(t, t.TempDir(), tt.before)
+			// A kernel's time may stand still for 4 ms: a write shows in a modification time that is long past.
+			if err := os.Chtimes(path, time.Unix(1, 0), time.Unix(1, 0)); err != nil {
+				t.Fatal(err)
+			}
 			before := identity(t, path)
 			changed, err := Writer{}.Write(path, []byte(tt.data), 0o644)
 			check(t, path, changed, tt.changed, err, nil, file(tt.data))
@@ -189,7 +194,7 @@ func TestReadOnly(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			path := tt.prepare(t, t.TempDir())
+			path := tt.prepare(t, flagged(t))
 			if changed, err := (Writer{}).Write(path, []byte("old\n"), 0o644); changed || err != nil {
 				t.Errorf("what is there already: %v, %v", changed, err)
 			}
@@ -206,25 +211,46 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
+// tmpfs is a directory on a file system that has labels, whatever the one below it has.
+func tmpfs(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	mount(t, "tmpfs", dir, "tmpfs", 0, "")
+	return dir
+}
+
+// flagged is a directory on a file system that has file flags: a tmpfs since Linux 6.0, else what is below the test's
+// directories, which an overlay may not pass on.
+func flagged(t *testing.T) string {
+	t.Helper()
+	if dir := tmpfs(t); setFlags(t, dir, 0) == nil {
+		return dir
+	}
+	return t.TempDir()
+}
+
 // setImmutable is chattr +i, until the test ends.
 func setImmutable(t *testing.T, path string) {
 	t.Helper()
 	const immutable = 0x10 // FS_IMMUTABLE_FL of linux/fs.h
-	dir, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = unix.IoctlSetPointerInt(int(dir.Fd()), unix.FS_IOC_SETFLAGS, 0)
-		_ = dir.Close()
-	})
-	err = unix.IoctlSetPointerInt(int(dir.Fd()), unix.FS_IOC_SETFLAGS, immutable)
+	err := setFlags(t, path, immutable)
 	if errors.Is(err, unix.ENOTTY) || errors.Is(err, unix.EOPNOTSUPP) {
 		lab.Skip(t, "this file system has no immutable files")
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = setFlags(t, path, 0) })
+}
+
+func setFlags(t *testing.T, path string, flags int) error {
+	t.Helper()
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	return unix.IoctlSetPointerInt(int(file.Fd()), unix.FS_IOC_SETFLAGS, flags)
 }
 
 func TestFullFileSystem(t *testing.T) {

@@ -22,6 +22,7 @@ type flightKey struct {
 // forges responses (CVE-2020-25686 DNSpooq, CVE-2023-30464 CoreDNS).
 type flight struct {
 	key     flightKey
+	route   *route
 	cancel  context.CancelFunc
 	done    chan struct{}
 	waiting int // guarded by flights.mu
@@ -57,17 +58,18 @@ func (f *Forward) join(key flightKey, r *route) (*flight, error) {
 		f.counts.joined.Add(1)
 		return fl, nil
 	}
-	switch {
+	switch share := all.shareLocked(key.table); {
 	case all.closed:
 		return nil, errClosed
-	case len(all.byKey) >= all.max:
+	case len(all.byKey) >= all.max, r.flying >= share:
 		f.counts.shed.Add(1)
-		return nil, tooMany(key.question, all.max)
+		return nil, tooMany(key.question, min(share, len(all.byKey)))
 	}
 	// The flight outlives the query that began it when others wait for it too.
 	ctx, cancel := context.WithTimeout(context.Background(), f.deadline)
-	fl := &flight{key: key, cancel: cancel, done: make(chan struct{}), waiting: 1, joined: 1}
+	fl := &flight{key: key, route: r, cancel: cancel, done: make(chan struct{}), waiting: 1, joined: 1}
 	all.byKey[key] = fl
+	r.flying++
 	f.work.Go(func() { f.fly(ctx, fl, r) })
 	return fl, nil
 }
@@ -89,7 +91,17 @@ func (all *flights) remove(fl *flight) {
 func (all *flights) removeLocked(fl *flight) {
 	if all.byKey[fl.key] == fl {
 		delete(all.byKey, fl.key)
+		fl.route.flying--
 	}
+}
+
+// shareLocked is how many questions may take the same route. Where there are several, none takes all the room: when the
+// site's nameservers are dead, and each question for them lasts until the deadline, the cluster's names are still asked for.
+func (all *flights) shareLocked(t *table) int {
+	if len(t.order) > 1 {
+		return all.max - all.max/4
+	}
+	return all.max
 }
 
 // leave is called by who no longer waits. The last one ends the flight.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/node-dns/node-dns/internal/dnsname"
 	"github.com/node-dns/node-dns/internal/dnstest"
 	"github.com/node-dns/node-dns/internal/nameserver"
 )
@@ -183,6 +184,35 @@ func TestMovingTheBound(t *testing.T) {
 	ask("n3.example.")
 	g.open()
 	clients.Wait()
+}
+
+// The questions for dead nameservers, each of which lasts until the deadline, took the room of the cluster's names.
+func TestNoRouteTakesAllTheRoom(t *testing.T) {
+	g := newGate(t)
+	cluster := dnstest.NewServer(t, "web.cluster.local. 30 IN A 192.0.2.80\n")
+	f := newForward(t, func(c *Config) { patient(c); c.MaxInFlight = 4 })
+	f.SetRoutes([]Route{
+		{Domain: dnsname.MustParse("cluster.local"), Servers: []nameserver.Server{plain(cluster)}},
+		{Servers: []nameserver.Server{g.address}},
+	})
+	var clients sync.WaitGroup
+	for i := range 3 {
+		clients.Go(func() { _, _, _ = askFor(t, f, fmt.Sprintf("n%d.example.", i), dns.TypeA) })
+	}
+	await(t, "three in flight", func() bool { return f.Stats().InFlight == 3 })
+	if _, _, err := askFor(t, f, "n3.example.", dns.TypeA); !errors.Is(err, ErrShed) {
+		t.Errorf("a fourth for the same route: %v", err)
+	}
+	if _, from, err := askFor(t, f, "web.cluster.local.", dns.TypeA); err != nil || from != plain(cluster) {
+		t.Errorf("a name of the cluster: from %v, %v", from, err)
+	}
+	g.open()
+	clients.Wait()
+	for i := range 8 { // all room is given back
+		if _, _, err := askFor(t, f, fmt.Sprintf("m%d.example.", i), dns.TypeA); err != nil {
+			t.Errorf("afterwards: %v", err)
+		}
+	}
 }
 
 // Who gives up leaves the others alone; the last to leave ends the question.

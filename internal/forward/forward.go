@@ -54,7 +54,8 @@ type Config struct {
 	// SetRoutes.
 	Routes []Route
 	// MaxInFlight bounds the different questions that are asked at a time; those
-	// beyond it fail at once. Who waits for a question that is in flight already
+	// beyond it fail at once. Where there are several routes each takes three quarters
+	// at most. Who waits for a question that is in flight already
 	// costs nothing upstream, and is bounded by dnsserver. 0 means 10000.
 	MaxInFlight int
 	// TryTimeout is how long one server is waited for before the next is asked

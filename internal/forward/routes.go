@@ -18,6 +18,7 @@ type table struct {
 type route struct {
 	Route
 	servers []*server
+	flying  int // questions in flight; guarded by flights.mu
 }
 
 // SetRoutes replaces all routes at once. A server that was there before keeps its

@@ -1,6 +1,9 @@
 package hostdns
 
 import (
+	"io/fs"
+	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/node-dns/node-dns/internal/resolvconf"
@@ -43,23 +46,65 @@ func upstreamStep(s State, set upstream.Set) (Step, bool) {
 	return writeStep(s.Paths.Upstreams, s.Upstreams, text)
 }
 
+// noneForPods stands in the node resolv.conf where none of the upstreams can. Without a nameserver kubelet leaves pods
+// with dnsPolicy Default the host's resolv.conf, and SkyDNS reads that: both ask node-dns then. To name this node instead
+// would look like an upstream, and former upstreams would be asked in plain text what the admin sends over TLS. The file
+// itself must be there: OpenShift's node process does not start without it.
+const noneForPods = "# no upstream that a pod could ask (TLS, another port, loopback, link-local): see /var/lib/node-dns/upstreams.json"
+
+// nodeResolvConfStep keeps everything in the file but the nameservers.
 func nodeResolvConfStep(s State, set upstream.Set) (Step, bool) {
-	want := resolvconf.Parse(set.ResolvConf())
-	if len(want.Nameservers()) == 0 {
-		return Step{}, false
+	file, addrs := resolvconf.Parse(s.NodeResolvConf.Data), forPods(set)
+	file.RemoveLine(noneForPods)
+	file.SetNameservers(addrs)
+	if len(addrs) == 0 {
+		file.PrependLine(noneForPods)
 	}
-	file := resolvconf.Parse(s.NodeResolvConf.Data)
-	file.SetNameservers(want.Nameservers())
 	return writeStep(s.Paths.NodeResolvConf, s.NodeResolvConf, file.Bytes())
+}
+
+// forPods are the upstreams that a pod can ask by itself: of those that a resolv.conf can name, the ones that are not on
+// the node's loopback, nor on one of its links (no interface of a pod has that zone).
+func forPods(set upstream.Set) []netip.Addr {
+	addrs := resolvconf.Parse(set.ResolvConf()).Nameservers()
+	return slices.DeleteFunc(addrs, func(addr netip.Addr) bool { return addr.IsLoopback() || addr.Zone() != "" })
 }
 
 // writeStep is a Step that gives path this content, or none when it has it and everyone may read it: the script's new
 // files were 0600, which the daemon, unlike dnsmasq, cannot read. A file that could not be read is left.
 func writeStep(path string, before File, data []byte) (Step, bool) {
-	if before.Err != nil || before.is(data) && before.Mode&0o444 == 0o444 {
+	if before.Err != nil || before.is(data) && before.Mode == readable(before.Mode) {
 		return Step{}, false
 	}
 	return Step{Path: path, Action: WriteFile, Data: data, Mode: 0o644, Before: before}, true
+}
+
+// readableSteps let everyone read our own files again where no other step does: the daemon is not root.
+func readableSteps(s State, others []Step) []Step {
+	var steps []Step
+	for _, f := range []struct {
+		path string
+		File
+	}{
+		{s.Paths.Record, s.Record},
+		{s.Paths.Upstreams, s.Upstreams},
+		{s.Paths.NodeResolvConf, s.NodeResolvConf},
+		{s.Paths.Original, s.Original},
+	} {
+		written := slices.ContainsFunc(others, func(step Step) bool { return step.Path == f.path })
+		if step, ok := writeStep(f.path, f.File, f.Data); ok && f.Exists && f.Link == "" && !written {
+			steps = append(steps, step)
+		}
+	}
+	return steps
+}
+
+// readable is the mode of a file of ours that had this one: the usual one where not everyone could read it.
+func readable(mode fs.FileMode) fs.FileMode {
+	if mode&0o444 != 0o444 {
+		return 0o644
+	}
+	return mode
 }
 
 // now is when a record is made; the zero State.Now is the moment of the call.

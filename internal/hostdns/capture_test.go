@@ -2,6 +2,7 @@ package hostdns
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/node-dns/node-dns/internal/upstream"
@@ -35,6 +36,79 @@ func TestUpstreamFileIsShared(t *testing.T) {
 				t.Errorf("%q, mode %v, link %q", got.Data, got.Mode, got.Link)
 			}
 			checkLaws(t, s)
+		})
+	}
+}
+
+// TestNodeResolvConf: kubelet and the node's DNS read it for pods. With a set of nameservers over TLS it named those of the
+// set before, which the admin had left; loopback and another link's zone are of no use to a pod.
+func TestNodeResolvConf(t *testing.T) {
+	const quad9, none = "dns+tls://9.9.9.9#dns.quad9.net", noneForPods + "\n"
+	tests := []struct {
+		name      string
+		upstreams string
+		file      File
+		want      string
+	}{
+		{"missing", sys, File{}, "nameserver 10.0.0.2\nnameserver 10.0.0.3\n"},
+		{"everything else is kept", sys, file("search a.example\nnameserver 10.0.0.9\noptions ndots:1\n"), "search a.example\nnameserver 10.0.0.2\nnameserver 10.0.0.3\noptions ndots:1\n"},
+		{"TLS beside plain", quad9 + " 10.0.0.2", File{}, "nameserver 10.0.0.2\n"},
+		{"TLS alone", quad9, File{}, none},
+		{"TLS alone, after plain ones", quad9, file("search a.example\nnameserver 10.0.0.9\n"), none + "search a.example\n"},
+		{"plain ones again", sys, file(none + "search a.example\n"), "search a.example\nnameserver 10.0.0.2\nnameserver 10.0.0.3\n"},
+		{"another port", "10.0.0.2#5353", file("nameserver 10.0.0.9\n"), none},
+		{"loopback", "127.0.0.1 ::1 10.0.0.2", File{}, "nameserver 10.0.0.2\n"},
+		{"loopback alone", "127.0.0.1", file("nameserver 127.0.0.1\n"), none},
+		{"another link's zone", "fe80::1%eth0 2001:db8::2", File{}, "nameserver 2001:db8::2\n"},
+		{"a cloud's link-local IPv4 address is routed for pods", "169.254.169.253", File{}, "nameserver 169.254.169.253\n"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			s := host(withResolvConf(file(oursText)), withNetworkManager(dnsConfig("eth0", test.upstreams, "")), withNodeResolvConf(test.file))
+			next := after(s, NewPlan(s).Capture)
+			if got := string(next.NodeResolvConf.Data); got != test.want {
+				t.Errorf("got\n%swant\n%s", got, test.want)
+			}
+			checkLaws(t, s)
+		})
+	}
+}
+
+// TestReadableAgain: the record and the saved original, made by a version or a hand that was shy, could not be read by the
+// daemon, and no run mended that.
+func TestReadableAgain(t *testing.T) {
+	all := []string{etcUpstreams, etcNode, varOriginal, varRecord}
+	for _, test := range []struct {
+		name  string
+		spoil func(w *tree)
+	}{
+		{"nothing else to do", func(*tree) {}},
+		{"no upstream is known any more", func(w *tree) {
+			for _, path := range []string{etcUpstreams, etcNode, varRecord} {
+				w.put(path, "")
+			}
+		}},
+		{"silent", func(w *tree) { w.silent = true }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newTree(t, map[string]string{etcResolvConf: generated})
+			w.apply()
+			test.spoil(w)
+			before := w.files()
+			for _, path := range all {
+				w.chmod(path, 0o600)
+			}
+			w.apply()
+			for path, file := range w.files() {
+				if !strings.HasPrefix(file, "-rw-r--r-- ") {
+					t.Errorf("%s: %s", path, file)
+				} else if path != etcResolvConf && file != before[path] {
+					t.Errorf("%s was %s and is %s", path, before[path], file)
+				}
+			}
+			if r := w.apply(); len(r.Written) > 0 {
+				t.Errorf("the second run wrote %s", w.written(r))
+			}
 		})
 	}
 }

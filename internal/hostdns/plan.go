@@ -74,6 +74,7 @@ func NewPlan(s State) Plan {
 	if !p.Selection.Set.IsEmpty() && s.NetErr == nil {
 		p.Capture = append(p.Capture, captureSteps(s, p.Selection)...)
 	}
+	p.Capture = append(p.Capture, readableSteps(s, p.Capture)...)
 	place := s.Placement()
 	p.Problems = append(p.Problems, place.Problems...)
 	p.Hold = hold(s, p, place.Nameserver)

@@ -34,12 +34,13 @@ func isNews(old upstream.Record, selection upstream.Selection) bool {
 	return is < was || is == was && old.Detail != selection.Detail && selection.Origin != upstream.LastGood
 }
 
-// pointsAt is the address that resolv.conf names from now on, if any; a faulty configuration may not say it right.
+// pointsAt is the address that resolv.conf names from now on, if any; a faulty configuration may not say it right, and
+// points no other file than ours.
 func (s State) pointsAt() netip.Addr {
-	if s.ConfigErr != nil {
+	if s.ConfigErr != nil && !s.isOurs() {
 		return netip.Addr{}
 	}
-	return s.Placement().Nameserver
+	return askedNameserver(s, s.Placement().Nameserver)
 }
 
 // strength orders the sources as law 1 does, the strongest first.

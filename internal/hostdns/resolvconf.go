@@ -46,7 +46,8 @@ func localResolvConf(s State, nameserver netip.Addr) []byte {
 }
 
 // saveStep saves the resolv.conf that is about to be displaced: once, and never one that is ours. A link is saved as a
-// link, so that it can be put back as one.
+// link, so that it can be put back as one. A file that not everyone could read is saved as one that everyone can: the
+// daemon looks at it, and libc had no use for it (the script's bug B13).
 func saveStep(s State) (Step, bool) {
 	if !s.ResolvConf.Exists || s.isOurs() || s.Original.Exists {
 		return Step{}, false
@@ -54,5 +55,5 @@ func saveStep(s State) (Step, bool) {
 	if s.ResolvConf.Link != "" {
 		return Step{Path: s.Paths.Original, Action: MakeLink, Target: s.ResolvConf.Link}, true
 	}
-	return Step{Path: s.Paths.Original, Action: WriteFile, Data: s.ResolvConf.Data, Mode: s.ResolvConf.Mode}, true
+	return Step{Path: s.Paths.Original, Action: WriteFile, Data: s.ResolvConf.Data, Mode: readable(s.ResolvConf.Mode)}, true
 }

@@ -90,7 +90,7 @@ func originalText(s State) (text []byte, mode fs.FileMode, ok bool) {
 	case saved && fromNetworkManagerFile(s):
 		return s.NetworkManagerConf.Data, 0, true
 	case saved && (usable(refuseCopies(s), s.Original.Data) || len(upstreams) == 0):
-		return s.Original.Data, s.Original.Mode, true
+		return s.Original.Data, readable(s.Original.Mode), true
 	case s.isOurs() && len(upstreams) > 0:
 		return rebuilt(s, upstreams), 0, true
 	}

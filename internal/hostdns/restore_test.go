@@ -87,8 +87,13 @@ func originalRows() []restoreRow {
 		{name: "the saved file", options: []option{ours, captured, withOriginal(file(manual))}, want: manual},
 		{name: "the saved file, if ours", options: []option{ours, captured, withOriginal(file(manual))}, ifOurs: true, want: manual},
 		{
-			name: "its mode, too", options: []option{ours, withOriginal(File{Exists: true, Data: []byte(manual), Mode: 0o640})},
-			want: manual, mode: 0o640,
+			name: "its mode, too", options: []option{ours, withOriginal(File{Exists: true, Data: []byte(manual), Mode: 0o664})},
+			want: manual, mode: 0o664,
+		},
+		{
+			// Bug B13: the script made new files readable for root alone, and libc had no use for them.
+			name: "not the mode of a file that not everyone can read", options: []option{ours, withOriginal(File{Exists: true, Data: []byte(manual), Mode: 0o600})},
+			want: manual,
 		},
 		{
 			name: "its bytes, CRLF and no final newline", options: []option{ours, withOriginal(file("nameserver 10.0.0.53\r\n# end"))},
