@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 
 	"github.com/node-dns/node-dns/internal/control"
 	"github.com/node-dns/node-dns/internal/dnstest"
+	"github.com/node-dns/node-dns/internal/kubetest"
 )
 
 // TestReloadTakesOverEveryKey goes over the keys of packaging/node-dns.yaml, which names them all: dnsForwardMax was taken
@@ -52,7 +54,23 @@ func TestReloadTakesOverEveryKey(t *testing.T) {
 			<-first
 			return second == dns.RcodeServerFailure
 		}},
-		"logLevel": {"debug", func(r *running) bool { return r.daemon.config.Level.Level() == slog.LevelDebug }},
+		"kubeconfig": {"/run/another", func(r *running) bool {
+			return strings.HasSuffix(r.daemon.serving.Load().api.kubeconfig, "/run/another")
+		}},
+		"nodeName":           {"node-7", func(r *running) bool { return r.daemon.serving.Load().api.node == "node-7" }},
+		"autopath":           {"false", func(r *running) bool { return !r.daemon.serving.Load().api.features.NodePods }},
+		"zoneProfile":        {"openshift", func(r *running) bool { return r.clusterRcode("local.dns") == dns.RcodeSuccess }},
+		"pods":               {"disabled", func(r *running) bool { return r.clusterRcode("10-0-0-1.shop.pod") == dns.RcodeNameError }},
+		"endpointPodNames":   {"true", func(r *running) bool { return r.clusterRcode("db-0.db.shop.svc") == dns.RcodeSuccess }},
+		"ignoreEmptyService": {"true", func(r *running) bool { return r.clusterRcode("empty.shop.svc") == dns.RcodeNameError }},
+		"namespaces":         {"[pay]", func(r *running) bool { return r.clusterRcode("web.shop.svc") == dns.RcodeNameError }},
+		"clusterTTL":         {"77", func(r *running) bool { return r.cluster("web.shop.svc").Answer[0].Header().Ttl == 77 }},
+		"clusterNegativeTTL": {"88", func(r *running) bool { return r.cluster("nowhere.shop.svc").Ns[0].Header().Ttl == 88 }},
+		"clusterListen": {"['" + address + "']", func(r *running) bool {
+			return slices.ContainsFunc(r.status().Listeners, func(l control.Listener) bool { return l.Address == address })
+		}},
+		"clusterClients": {"[192.0.2.0/24]", func(r *running) bool { return len(r.daemon.serving.Load().access.clients) > 0 }},
+		"logLevel":       {"debug", func(r *running) bool { return r.daemon.config.Level.Level() == slog.LevelDebug }},
 	}
 	for _, key := range keysOf(t, "../../packaging/node-dns.yaml") {
 		t.Run(key, func(t *testing.T) {
@@ -62,12 +80,16 @@ func TestReloadTakesOverEveryKey(t *testing.T) {
 				t.Fatal("no row says how to see that a reload takes it over")
 			}
 			site := dnstest.NewServer(t, siteRecords+"plain. 300 IN A 192.0.2.80\n")
-			r := start(t, map[string]string{upstreamPath: upstreamFile(site)}, func(c *Config) {
+			api := kubetest.NewServer(t)
+			api.Apply(shop)
+			files := map[string]string{upstreamPath: upstreamFile(site), kubeconfigPath: string(api.Kubeconfig())}
+			r := start(t, files, func(c *Config) {
 				c.Level = new(slog.LevelVar)
-				if key == "listen" {
+				if key == "listen" || key == "clusterListen" || key == "clusterClients" {
 					c.Listen = nil
 				}
 			})
+			r.synced()
 			if row.taken(r) {
 				t.Fatal("in force before it is set: the row shows nothing")
 			}

@@ -1,0 +1,236 @@
+package daemon
+
+import (
+	"context"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/dnsserver"
+	"github.com/node-dns/node-dns/internal/dnstest"
+	"github.com/node-dns/node-dns/internal/kubetest"
+)
+
+const kubeconfigPath = "/etc/node-dns/kubeconfig"
+
+// shop is a small cluster.
+const shop = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: default}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: shop}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: kubernetes, namespace: default}
+spec: {clusterIP: 172.30.0.1, clusterIPs: [172.30.0.1], ports: [{name: https, port: 443}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: shop}
+spec: {clusterIP: 172.30.0.9, clusterIPs: [172.30.0.9], selector: {app: web}, ports: [{name: http, port: 80}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: web-1, namespace: shop, labels: {kubernetes.io/service-name: web}}
+addressType: IPv4
+endpoints: [{addresses: [10.128.0.21]}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: empty, namespace: shop}
+spec: {clusterIP: 172.30.0.10, clusterIPs: [172.30.0.10], selector: {app: none}, ports: [{port: 80}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: db, namespace: shop}
+spec: {clusterIP: None, clusterIPs: [None], selector: {app: db}, ports: [{name: sql, port: 5432}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: db-1, namespace: shop, labels: {kubernetes.io/service-name: db, service.kubernetes.io/headless: ""}}
+addressType: IPv4
+endpoints: [{addresses: [10.128.0.31], targetRef: {kind: Pod, name: db-0, namespace: shop}}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: site, namespace: shop}
+spec: {type: ExternalName, externalName: www.example.com}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: shell, namespace: shop}
+spec: {nodeName: node-7, containers: []}
+status: {phase: Running, podIPs: [{ip: 10.128.0.41}]}
+`
+
+// cluster asks for an address of a name below the cluster domain.
+func (r *running) cluster(name string) *dns.Msg {
+	r.t.Helper()
+	return dnstest.Exchange(r.t, r.address(), name+".cluster.local.", dns.TypeA)
+}
+
+func (r *running) clusterRcode(name string) int {
+	r.t.Helper()
+	return r.cluster(name).Rcode
+}
+
+// synced waits until the API has been read.
+func (r *running) synced() {
+	r.t.Helper()
+	r.await("the API has been read", func() bool {
+		c := r.status().Cluster
+		return c.Resolver != nil && c.Resolver.Phase == "synced"
+	})
+}
+
+// TestAnswersFromTheAPI: with a kubeconfig nobody else is asked for the cluster's names.
+func TestAnswersFromTheAPI(t *testing.T) {
+	api, site := kubetest.NewServer(t), dnstest.NewServer(t, siteRecords+"web.shop.svc.cluster.local. 30 IN A 192.0.2.66\n")
+	api.Apply(shop)
+	r := start(t, map[string]string{kubeconfigPath: string(api.Kubeconfig()), upstreamPath: upstreamFile(site)})
+	r.synced()
+	for name, want := range map[string]string{
+		"web.shop.svc":     "web.shop.svc.cluster.local. 5 A 172.30.0.9",
+		"db.shop.svc":      "db.shop.svc.cluster.local. 5 A 10.128.0.31",
+		"nowhere.shop.svc": ";; NXDOMAIN",
+		"site.shop.svc":    "site.shop.svc.cluster.local. 5 CNAME www.example.com.\nwww.example.com. 300 A 192.0.2.80",
+		// Its slices are not watched: they are fetched for who asks.
+		"10-128-0-21.web.shop.svc": "10-128-0-21.web.shop.svc.cluster.local. 5 A 10.128.0.21",
+	} {
+		if diff := dnstest.Diff(want, without(r.cluster(name))); diff != "" {
+			t.Errorf("%s:\n%s", name, diff)
+		}
+	}
+	if n := site.QueriesFor("web.shop.svc.cluster.local.", dns.TypeA); n > 0 {
+		t.Error("the cluster's name was sent to the site")
+	}
+	api.Delete("Service", "shop", "web")
+	r.await("the service is gone", func() bool { return r.clusterRcode("web.shop.svc") == dns.RcodeNameError })
+}
+
+// without leaves the SOA record of a negative answer away: it has the time in it.
+func without(m *dns.Msg) *dns.Msg {
+	m.Ns = nil
+	return m
+}
+
+// TestBootstrap is a node whose kubeconfig comes later, and whose API server is not there when it starts again.
+func TestBootstrap(t *testing.T) {
+	api := kubetest.NewServer(t)
+	api.Apply(shop)
+	path := "/etc/origin/node/node.kubeconfig"
+	files := map[string]string{
+		"/etc/origin/node/node-config.yaml": "kind: NodeConfig\napiVersion: v1\nmasterKubeConfig: node.kubeconfig\n",
+		upstreamPath:                        upstreamFile(dnstest.NewServer(t, siteRecords)),
+	}
+	r := start(t, files)
+	m := dnstest.Exchange(t, r.address(), "web.shop.svc.cluster.local.", dns.TypeA, dnstest.DO())
+	if m.Rcode != dns.RcodeServerFailure || !strings.Contains(m.String(), "no kubeconfig") {
+		t.Errorf("before there is a kubeconfig: %v", m)
+	}
+	if m := dnstest.Exchange(t, r.address(), "www.example.com.", dns.TypeA); firstValue(m) != "192.0.2.80" {
+		t.Errorf("the site's names: %v", m)
+	}
+	write(t, filepath.Join(r.root, path), string(api.Kubeconfig()))
+	r.synced()
+	if m := r.cluster("web.shop.svc"); firstValue(m) != "172.30.0.9" || m.Answer[0].Header().Ttl != 30 {
+		t.Errorf("with OpenShift's profile: %v", m)
+	}
+	r.end()
+	kept, err := os.ReadFile(filepath.Join(r.root, "/var/cache/node-dns/cluster.snapshot"))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	api.Close()
+	files[path], files["/var/cache/node-dns/cluster.snapshot"] = string(api.Kubeconfig()), string(kept)
+	again := start(t, files)
+	again.await("the kept state is served", func() bool { return again.clusterRcode("web.shop.svc") == dns.RcodeSuccess })
+	m = dnstest.Exchange(t, again.address(), "web.shop.svc.cluster.local.", dns.TypeA, dnstest.DO())
+	if diff := dnstest.Diff("web.shop.svc.cluster.local. 30 A 172.30.0.9\n;; ede 3", m); diff != "" {
+		t.Errorf("from an earlier run:\n%s", diff)
+	}
+}
+
+// TestAutopath: a pod of this node gets in one answer what its search list leads to; another client does not.
+func TestAutopath(t *testing.T) {
+	api, site := kubetest.NewServer(t), dnstest.NewServer(t, siteRecords)
+	api.Apply(shop)
+	r := start(t, map[string]string{
+		kubeconfigPath: string(api.Kubeconfig()), upstreamPath: upstreamFile(site),
+		"/etc/node-dns/node-dns.yaml": "nodeName: node-7\n",
+	})
+	r.synced()
+	for client, want := range map[string]string{
+		"10.128.0.41": "www.example.com.shop.svc.cluster.local. 5 CNAME www.example.com.\nwww.example.com. 300 A 192.0.2.80",
+		"10.128.0.42": ";; NXDOMAIN",
+	} {
+		m, err := r.daemon.serve(t.Context(), clientQuery("www.example.com.shop.svc.cluster.local.", client))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := dnstest.Diff(want, without(m)); diff != "" {
+			t.Errorf("%s:\n%s", client, diff)
+		}
+	}
+	if status := r.status().Cluster.Resolver.Autopath; !status.On || status.Saved != 3 {
+		t.Errorf("status: %+v", status)
+	}
+}
+
+func clientQuery(name, client string) *dnsserver.Query {
+	return &dnsserver.Query{
+		Msg: new(dns.Msg).SetQuestion(name, dns.TypeA), Name: dnsname.MustParse(name),
+		Client: netip.AddrPortFrom(netip.MustParseAddr(client), 4000), Local: netip.MustParseAddrPort("127.0.0.1:53"), Proto: dnsserver.UDP,
+	}
+}
+
+// TestForwardsUntilTheAPIHasBeenRead: the cluster's DNS servers are asked where they are known, and not where the API is.
+func TestForwardsUntilTheAPIHasBeenRead(t *testing.T) {
+	api := kubetest.NewServer(t)
+	api.Apply(shop)
+	coredns := dnstest.NewServer(t, "web.shop.svc.cluster.local. 30 IN A 192.0.2.66\n")
+	r := start(t, map[string]string{
+		"/etc/node-dns/node-dns.yaml": "kubeconfig: later\nclusterDNS: [\"" + coredns.Addr().String() + "\"]\n",
+	})
+	if m := r.cluster("web.shop.svc"); firstValue(m) != "192.0.2.66" {
+		t.Errorf("before: %v", m)
+	}
+	write(t, filepath.Join(r.root, "/etc/node-dns/later"), string(api.Kubeconfig()))
+	r.synced()
+	if m := r.cluster("web.shop.svc"); firstValue(m) != "172.30.0.9" {
+		t.Errorf("after: %v", m)
+	}
+}
+
+// TestKubeconfigNone leaves the cluster's names to its servers.
+func TestKubeconfigNone(t *testing.T) {
+	api := kubetest.NewServer(t)
+	api.Apply(shop)
+	r := start(t, map[string]string{kubeconfigPath: string(api.Kubeconfig()), "/etc/node-dns/node-dns.yaml": "kubeconfig: none\n"})
+	if c := r.status().Cluster; c.Resolver != nil || r.clusterRcode("web.shop.svc") != dns.RcodeServerFailure {
+		t.Errorf("%+v", c)
+	}
+	if n := len(api.Requests()); n > 0 {
+		t.Errorf("the API was asked %d times", n)
+	}
+}
+
+// end stops the daemon, and waits for it.
+func (r *running) end() {
+	r.t.Helper()
+	r.stop()
+	if err := <-r.ended; err != nil && context.Cause(r.t.Context()) == nil {
+		r.t.Error(err)
+	}
+	close(r.ended)
+}
