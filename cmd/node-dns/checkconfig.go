@@ -1,12 +1,15 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/node-dns/node-dns/internal/daemon"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
@@ -17,7 +20,10 @@ func newCheckConfigCommand() *cobra.Command {
 		Short: "Read the configuration as serve would, and name every fault",
 		Long: `Read the configuration as serve would, and name every fault as FILE:LINE:COLUMN.
 
-Exit code 0: no fault; 1: faults, and they are shown.`,
+Where the Kubernetes API is watched it is asked which of the rights for that are missing; contrib/cluster-role.yaml
+grants them.
+
+Exit code 0: no fault in a file; 1: faults, and they are shown.`,
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			root, err := rootOf(cmd)
@@ -34,14 +40,14 @@ Exit code 0: no fault; 1: faults, and they are shown.`,
 				}
 				paths.NodeDNS = configFile
 			}
-			return checkConfig(cmd, paths)
+			return checkConfig(cmd, root, paths)
 		},
 	}
 	cmd.Flags().StringVar(&configFile, "config", "", "read this file instead of /etc/node-dns/node-dns.yaml")
 	return cmd
 }
 
-func checkConfig(cmd *cobra.Command, paths nodeconfig.Paths) error {
+func checkConfig(cmd *cobra.Command, root string, paths nodeconfig.Paths) error {
 	config, err := nodeconfig.Load(paths)
 	faulty := map[string]bool{}
 	for _, fault := range nodeconfig.Faults(err) {
@@ -64,8 +70,30 @@ func checkConfig(cmd *cobra.Command, paths nodeconfig.Paths) error {
 	if len(config.Files) == 0 {
 		fmt.Fprintln(cmd.OutOrStdout(), "no configuration file: every default applies")
 	}
+	showRights(cmd, root, config)
 	if err != nil {
 		return errShown
 	}
 	return nil
+}
+
+// apiPatience is how long the API server may take to say what it allows. It may be away: that is no fault of a file.
+const apiPatience = 3 * time.Second
+
+// showRights says what of the Kubernetes API the configuration needs and does not get. The exit code is about the files:
+// a node must start while its API server, or the administrator of its rights, is not there yet.
+func showRights(cmd *cobra.Command, root string, config nodeconfig.Config) {
+	ctx, cancel := context.WithTimeout(cmd.Context(), apiPatience)
+	defer cancel()
+	rights, err := daemon.CheckRights(ctx, root, config)
+	out := cmd.OutOrStdout()
+	switch {
+	case err != nil:
+		fmt.Fprintf(out, "%s: rights not checked: %v\n", rights.Kubeconfig, err)
+	case rights.Kubeconfig != "" && len(rights.Missing) == 0:
+		fmt.Fprintf(out, "%s: the Kubernetes API grants all rights that are needed\n", rights.Kubeconfig)
+	}
+	for _, right := range rights.Missing {
+		fmt.Fprintf(out, "%s: the Kubernetes API denies: %s\n", rights.Kubeconfig, right)
+	}
 }

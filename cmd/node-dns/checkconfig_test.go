@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/node-dns/node-dns/internal/kubetest"
 	"github.com/node-dns/node-dns/internal/lab"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
@@ -34,8 +35,9 @@ func TestCheckConfigForOthers(t *testing.T) {
 		var out bytes.Buffer
 		cmd := &cobra.Command{}
 		cmd.SetOut(&out)
+		cmd.SetContext(t.Context())
 		var err error
-		lab.AsNobody(func() { err = checkConfig(cmd, paths) })
+		lab.AsNobody(func() { err = checkConfig(cmd, root, paths) })
 		if fails := strings.Contains(wants[0], "permission denied"); (err != nil) != fails {
 			t.Errorf("error %v", err)
 		}
@@ -57,4 +59,43 @@ func TestCheckConfigForOthers(t *testing.T) {
 
 	write(paths.NodeConfig, "dnsDomain: other.test\n", 0o600)
 	check("has changed since origin-dns-dispatcher read it: origin-dns-dispatcher apply, as root, reads it")
+}
+
+// TestCheckConfigRights asks an API server what it allows, one right less each time.
+func TestCheckConfigRights(t *testing.T) {
+	api := kubetest.NewServer(t)
+	root := t.TempDir()
+	kubeconfig := filepath.Join(root, "/etc/node-dns/kubeconfig")
+	if err := os.MkdirAll(filepath.Dir(kubeconfig), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(kubeconfig, api.Kubeconfig(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	check := func(want string) {
+		t.Helper()
+		var out bytes.Buffer
+		cmd := &cobra.Command{}
+		cmd.SetOut(&out)
+		cmd.SetContext(t.Context())
+		if err := checkConfig(cmd, root, nodeconfig.DefaultPaths(root)); err != nil {
+			t.Error(err)
+		}
+		if want = kubeconfig + ": " + want + "\n"; !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, &out)
+		}
+	}
+	check("the Kubernetes API grants all rights that are needed")
+	api.Deny("watch", "endpointslices")
+	check("the Kubernetes API denies: watch endpointslices.discovery.k8s.io")
+	api.Deny("list", "pods")
+	check("the Kubernetes API denies: list pods")
+	api.Close()
+	var out bytes.Buffer
+	cmd := &cobra.Command{}
+	cmd.SetOut(&out)
+	cmd.SetContext(t.Context())
+	if err := checkConfig(cmd, root, nodeconfig.DefaultPaths(root)); err != nil || !strings.Contains(out.String(), "rights not checked") {
+		t.Errorf("%v\n%s", err, &out)
+	}
 }
