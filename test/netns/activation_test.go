@@ -59,8 +59,11 @@ func TestDNSNone(t *testing.T) {
 		options []option
 		text    string
 	}{
-		{"stale", []option{withResolvConf("# by hand\nsearch old.example\nnameserver 192.0.2.99\noptions timeout:1\n")},
-			"# by hand\nsearch cluster.local old.example\nnameserver " + nodeIP + "\noptions timeout:1\n"},
+		{
+			"stale",
+			[]option{withResolvConf("# by hand\nsearch old.example\nnameserver 192.0.2.99\noptions timeout:1\n")},
+			"# by hand\nsearch cluster.local old.example\nnameserver " + nodeIP + "\noptions timeout:1\n",
+		},
 		{"empty", []option{withResolvConf("")}, "search cluster.local example.com\nnameserver " + nodeIP + "\n"},
 		{"missing", nil, "search cluster.local example.com\nnameserver " + nodeIP + "\n"},
 	} {
