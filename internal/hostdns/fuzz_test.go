@@ -1,6 +1,10 @@
 package hostdns
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/node-dns/node-dns/internal/upstream"
+)
 
 // FuzzPlanIsStable: whatever bytes resolv.conf, NetworkManager's file and the saved original hold, a second plan is empty,
 // every nameserver line says the node's address alone, and no line that is not understood is lost (checkLaws).
@@ -41,6 +45,16 @@ func FuzzPlanIsStable(f *testing.F) {
 		}
 		if world&128 != 0 {
 			withoutDefaultRoute()(&s)
+		}
+		if world&32 != 0 {
+			withUplinks(file(string(networkManagerConf)))(&s)
+		}
+		if world&64 != 0 {
+			withOriginal(link("../run/systemd/resolve/stub-resolv.conf", stubText))(&s)
+		}
+		if world&128 != 0 {
+			withRecord(upstream.NetworkManager, "", upstream.Set{Servers: servers("10.0.7.7")})(&s)
+			withPointed("10.0.0.2 " + nodeIP + " 10.0.7.7")(&s)
 		}
 		checkLaws(t, s)
 	})

@@ -11,11 +11,11 @@ import (
 // resolv.conf then.
 func TestFirstActivation(t *testing.T) {
 	n := newNode(t, offering(ns1, ns2))
-	n.l.WriteFile("/run/recorder", "#!/bin/sh\n{ echo \"== $1 $2\"; env; } >>/run/recorded\n")
+	n.l.WriteFile("/run/recorder", "#!/bin/sh\n{ echo \"== $1 $2\"; env; echo \"-- $1 $2\"; } >>/run/recorded\n")
 	n.l.Hook("00-recorder", "/run/recorder")
 	n.connect("eth0")
 	n.await(right{Upstreams: []string{ns1, ns2}})
-	n.l.Await("the last event", func() bool { return strings.Contains(n.l.ReadFile("/run/recorded"), "== eth0 up\n") })
+	n.l.Await("the last event", func() bool { return strings.Contains(n.l.ReadFile("/run/recorded"), "-- eth0 up\n") })
 	before, after, _ := strings.Cut(n.l.ReadFile("/run/recorded"), "== eth0 up\n")
 	if _, change, ok := strings.Cut(before, "== eth0 dhcp4-change\n"); !ok || strings.Contains(change, "IP4_NAMESERVERS") {
 		t.Errorf("this NetworkManager sent other events:\n%s", before)
@@ -59,8 +59,11 @@ func TestDNSNone(t *testing.T) {
 		options []option
 		text    string
 	}{
-		{"stale", []option{withResolvConf("# by hand\nsearch old.example\nnameserver 192.0.2.99\noptions timeout:1\n")},
-			"# by hand\nsearch cluster.local old.example\nnameserver " + nodeIP + "\noptions timeout:1\n"},
+		{
+			"stale",
+			[]option{withResolvConf("# by hand\nsearch old.example\nnameserver 192.0.2.99\noptions timeout:1\n")},
+			"# by hand\nsearch cluster.local old.example\nnameserver " + nodeIP + "\noptions timeout:1\n",
+		},
 		{"empty", []option{withResolvConf("")}, "search cluster.local example.com\nnameserver " + nodeIP + "\n"},
 		{"missing", nil, "search cluster.local example.com\nnameserver " + nodeIP + "\n"},
 	} {

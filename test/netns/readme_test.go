@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -87,6 +88,21 @@ func (n *node) checkInstalled(sh *shell) {
 	n.dhcp.SetNameservers(ns1)
 	n.l.Nmcli("connection", "up", "eth0")
 	n.await(right{Upstreams: []string{ns1}})
+	n.awaitHooks(2)
+}
+
+// awaitHooks waits until the hook was run for so many ups, and for what NetworkManager sends after them: nobody types as fast as this test.
+func (n *node) awaitHooks(ups int) {
+	n.t.Helper()
+	const quiet = time.Second
+	var log string
+	var since time.Time
+	n.l.Await("the hook's last run", func() bool {
+		if now := n.bus.Output(); now != log {
+			log, since = now, time.Now()
+		}
+		return strings.Count(log, "event=up interface=eth0") == ups && time.Since(since) > quiet
+	})
 }
 
 // left are the files that the README says stay behind.
