@@ -69,8 +69,13 @@ const (
 
 func (a *answer) reset() {
 	a.verdict, a.rcode, a.ttl, a.zoneAt = answered, dns.RcodeSuccess, 0, 0
-	a.records, a.extra, a.view, a.sub, a.target, a.addr = a.records[:0], a.extra[:0], nil, "", nil, netip.Addr{}
-	a.shares, a.ordered, a.hasSeen = 0, false, false
+	a.view, a.sub, a.target, a.addr, a.ordered = nil, "", nil, netip.Addr{}, false
+	a.drop()
+}
+
+// drop forgets the records.
+func (a *answer) drop() {
+	a.records, a.extra, a.shares, a.hasSeen = a.records[:0], a.extra[:0], 0, false
 }
 
 // nxdomain is the answer for a name that does not exist.
@@ -152,12 +157,16 @@ func (r *record) same() target {
 
 // unique takes out addresses that are there twice.
 func (a *answer) unique() {
-	for _, section := range []*[]record{&a.records, &a.extra} {
-		if len(*section) > 0 && (*section)[0].rtype != dns.TypeSRV {
-			slices.SortFunc(*section, compareAddrs)
-			*section = slices.CompactFunc(*section, func(r, s record) bool { return compareAddrs(r, s) == 0 })
-		}
+	if len(a.records) > 0 && a.records[0].rtype != dns.TypeSRV {
+		compact(&a.records, func(r, s record) int { return r.addr.Compare(s.addr) })
 	}
+	compact(&a.extra, func(r, s record) int {
+		of, other := &a.records[r.of], &a.records[s.of]
+		return cmp.Or(cmp.Compare(of.label, other.label), of.addr.Compare(other.addr), r.addr.Compare(s.addr))
+	})
 }
 
-func compareAddrs(r, s record) int { return cmp.Or(cmp.Compare(r.of, s.of), r.addr.Compare(s.addr)) }
+func compact(section *[]record, compare func(r, s record) int) {
+	slices.SortFunc(*section, compare)
+	*section = slices.CompactFunc(*section, func(r, s record) bool { return compare(r, s) == 0 })
+}

@@ -23,7 +23,7 @@ func (l *lookup) endpoints(v *view, k int) {
 	case l.cfg.Zonal && v.svc.Kind == Headless && string(l.label(k-1)) == "_zone":
 		l.zonal(v, pick, k-1)
 		return
-	case l.underscored(k):
+	case l.ofPort(k):
 		pick.ports = l.ports(k)
 	case k == 1 || l.cfg.isOpenShift:
 		pick.host = newHostFilter(l.label(k-1), l.cfg.isOpenShift)
@@ -40,7 +40,7 @@ func (l *lookup) pick(v *view, pick selection) {
 	found := l.add(v, &pick)
 	switch {
 	case found && l.isBetween(pick.ports):
-		l.records, l.extra = l.records[:0], l.extra[:0]
+		l.drop()
 	case found:
 	case !l.cfg.isOpenShift, pick.ports.kind != noPort && !pick.ports.any(v.svc.Ports):
 		l.nxdomain()
@@ -57,21 +57,21 @@ func (l *lookup) zonal(v *view, pick selection, k int) {
 	switch {
 	case k > 2, k > 0 && directive != "pin" && directive != "prefer":
 		l.nxdomain()
-		return
-	case k < 2: // an empty non-terminal when there is an endpoint
-		if !l.add(v, &pick) {
-			l.nxdomain()
+	case k == 2:
+		pick.zone = l.label(0)
+		if directive == "prefer" && !l.has(v, pick) {
+			pick.zone = nil
 		}
-		l.records, l.extra = l.records[:0], l.extra[:0]
-		return
-	}
-	pick.zone = l.label(0)
-	if directive == "prefer" && !l.add(v, &pick) {
-		pick.zone = nil
-	}
-	if len(l.records) == 0 {
 		l.pick(v, pick)
+	case !l.has(v, pick): // else an empty non-terminal
+		l.nxdomain()
 	}
+}
+
+// has says whether an endpoint is selected.
+func (l *lookup) has(v *view, pick selection) bool {
+	defer l.drop()
+	return l.add(v, &pick)
 }
 
 // whole returns v with all its slices; nil when they must be fetched first.

@@ -41,24 +41,26 @@ type message struct {
 
 	domainAt  int // where the cluster domain is in the message, 0: nowhere yet
 	serviceAt int // the same of the Service that SRV records are of
+	compress  bool
 }
 
 // appendResponse writes the answer as a message to dst. What does not fit is left out: of the answer with TC set, of the
-// additional section, which a client can do without (RFC 2181 section 9), silently and all of it.
+// additional section, which a client can do without (RFC 2181 section 9), silently and all of it. Where a client cannot
+// ask again for more, over TCP, targets of SRV records are compressed before anything is left out: RFC 2782 forbids it,
+// resolvers read it, and a thousand endpoints fit.
 func (l *lookup) appendResponse(dst []byte, q asking) []byte {
 	m := message{lookup: l, out: dst, start: len(dst), limit: len(dst) + q.limit}
-	if l.domain != nil {
-		m.domainAt = headerSize + int(l.labels[l.zoneAt])
-	}
 	if q.edns {
 		m.limit -= m.ednsSize()
 	}
 	flags := q.flags&(bitRD|bitCD) | bitQR | bitAA | bitRA | uint16(l.rcode)
-	m.out = append(m.out, byte(q.id>>8), byte(q.id), 0, 0, 0, 1, 0, 0, 0, 0, 0, 0)
-	m.out = append(m.out, l.asked...)
-	m.u16(l.qtype)
-	m.u16(dns.ClassINET)
+	m.begin(q.id)
 	fits := m.answers()
+	if !fits && q.limit == dns.MaxMsgSize {
+		m.compress = true
+		m.begin(q.id)
+		fits = m.answers()
+	}
 	switch {
 	case !fits:
 		flags |= bitTC
@@ -72,6 +74,18 @@ func (l *lookup) appendResponse(dst []byte, q asking) []byte {
 	}
 	binary.BigEndian.PutUint16(m.out[m.start+2:], flags)
 	return m.out
+}
+
+// begin writes the header, but for its flags, and the question.
+func (m *message) begin(id uint16) {
+	m.domainAt, m.serviceAt = 0, 0
+	if m.domain != nil {
+		m.domainAt = m.zonePointer()
+	}
+	m.out = append(m.out[:m.start], byte(id>>8), byte(id), 0, 0, 0, 1, 0, 0, 0, 0, 0, 0)
+	m.out = append(m.out, m.asked...)
+	m.u16(m.qtype)
+	m.u16(dns.ClassINET)
 }
 
 func (m *message) u16(v uint16) { m.out = binary.BigEndian.AppendUint16(m.out, v) }
@@ -192,8 +206,12 @@ func (m *message) writeSRV(i int) {
 		return
 	}
 	m.writeHost(r)
-	if m.serviceAt == 0 {
+	switch {
+	case m.serviceAt == 0:
 		m.serviceAt = m.at()
+	case m.compress:
+		m.u16(pointerBits | uint16(m.serviceAt))
+		return
 	}
 	m.out = append(m.out, m.view.key...)
 	m.out = appendLabel(m.out, m.sub)

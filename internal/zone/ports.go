@@ -17,11 +17,15 @@ const (
 	badPort                    // what looks like a port and is none
 )
 
-// ports reads the k labels before a name, which all begin with an underscore.
+// ofPort says whether the k labels before a name are of a port: the one next to it begins with an underscore, as no
+// hostname does.
+func (l *lookup) ofPort(k int) bool { return k > 0 && l.label(k - 1)[0] == '_' }
+
+// ports reads those labels.
 func (l *lookup) ports(k int) portFilter {
 	protocol, known := protocolOf(l.label(k - 1))
 	switch {
-	case !known || k > 2:
+	case !known || k > 2 || l.label(0)[0] != '_':
 		return portFilter{kind: badPort}
 	case k == 1:
 		return portFilter{kind: ofProtocol, protocol: protocol}

@@ -56,16 +56,6 @@ func (q *question) within(d *domain) (below int, in bool) {
 	return below, below >= 0 && string(q.lower[q.labels[below]:len(q.asked)]) == d.wire
 }
 
-// underscored says whether the first n labels all begin with an underscore, as those of ports and protocols do.
-func (q *question) underscored(n int) bool {
-	for i := range n {
-		if q.label(i)[0] != '_' {
-			return false
-		}
-	}
-	return true
-}
-
 // wireName returns a name without escapes in wire format.
 func wireName(name string) []byte {
 	var wire []byte

@@ -61,7 +61,8 @@ func (r *Resolver) Apexes() []dnsname.Name {
 // AppendResponse answers a query on the wire: it appends the response to dst, at most limit octets of it, and returns it.
 // ok is false, and dst as it was, when that must be left to ServeDNS: for names that are not the cluster's, for answers
 // that go on elsewhere, before the first Snapshot, and for messages that are anything but one question of class IN with
-// or without an OPT record. It does not allocate when dst is large enough. The query is not changed.
+// or without an OPT record. The query is not changed. Nothing is allocated when dst has room for limit octets and another
+// record.
 func (r *Resolver) AppendResponse(dst, query []byte, limit int) (response []byte, ok bool) {
 	snapshot := r.snapshot.Load()
 	if snapshot == nil || len(query) < headerSize || limit < dns.MinMsgSize {

@@ -39,15 +39,16 @@ func (l *lookup) service(v *view, k int) {
 	l.view = v
 	all := l.sub == "endpoints" || l.cfg.isOpenShift && k > 0 && string(l.label(k-1)) == "_endpoints"
 	switch {
+	case v.svc.Kind == ClusterIP && l.sub == "svc" && l.cfg.IgnoreEmptyService && l.isEmpty(v):
+		l.nxdomain()
+	case l.verdict == lacking:
 	case v.svc.Kind == ExternalName && all:
 		l.nxdomain()
 	case v.svc.Kind == ExternalName:
 		l.external(v.svc, k)
 	case v.svc.Kind == Headless || all:
 		l.endpoints(v, k)
-	case l.cfg.IgnoreEmptyService && l.isEmpty(v):
-		l.nxdomain()
-	case l.verdict != lacking:
+	default:
 		l.clusterIP(v, k)
 	}
 }
@@ -56,7 +57,7 @@ func (l *lookup) service(v *view, k int) {
 func (l *lookup) clusterIP(v *view, k int) {
 	var ports portFilter
 	switch {
-	case k > 0 && l.underscored(k):
+	case l.ofPort(k):
 		ports = l.ports(k)
 		if !ports.any(v.svc.Ports) {
 			l.nxdomain()
@@ -117,7 +118,7 @@ func (l *lookup) external(svc *Service, k int) {
 	switch {
 	case !isName && !l.cfg.isOpenShift, isName && !l.aim(svc.ExternalName):
 		l.nxdomain()
-	case k > 0 && l.underscored(k):
+	case l.ofPort(k):
 		l.externalPorts(svc, l.ports(k), isName)
 	case k > 0 && !l.cfg.isOpenShift:
 		l.nxdomain()
