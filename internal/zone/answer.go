@@ -127,7 +127,12 @@ const few = 16
 // is kept for the next question.
 func (a *answer) find(r record) int {
 	if len(a.records) < few {
-		return slices.IndexFunc(a.records, func(other record) bool { return other.same() == r.same() })
+		for i := range a.records {
+			if other := &a.records[i]; other.port == r.port && other.label == r.label && other.same() == r.same() {
+				return i
+			}
+		}
+		return -1
 	}
 	if !a.hasSeen {
 		if a.seen == nil {

@@ -112,7 +112,7 @@ func newSettings(cfg Config) *settings {
 	}
 	for _, cidr := range slices.Concat(cfg.ServiceCIDRs, cfg.PodCIDRs) {
 		if cidr.IsValid() {
-			s.cidrs = append(s.cidrs, cidr.Masked())
+			s.cidrs = append(s.cidrs, cidr)
 		}
 	}
 	ttl, negative := 5*time.Second, 5*time.Second

@@ -69,7 +69,10 @@ func TestEndpointsOnDemand(t *testing.T) {
 					fetched <- "of " + service.Namespace + "/" + service.Name
 					switch service.Name {
 					case "web":
-						return []*zone.Slice{sliceOf(t, zone.Key{Namespace: "shop", Name: "web-1"}, web)}, nil
+						return []*zone.Slice{
+							sliceOf(t, zone.Key{Namespace: "shop", Name: "web-1"}, web),
+							sliceOf(t, zone.Key{Namespace: "shop", Name: "web-2"}, web),
+						}, nil
 					case "kubernetes":
 						return []*zone.Slice{sliceOf(t, service, []string{"kubernetes", "192.0.2.10"})}, nil
 					}

@@ -59,7 +59,7 @@ type Slice struct {
 type Endpoint struct {
 	Addr     netip.Addr
 	Hostname string // "": none
-	Pod      string // the name of the Pod behind it; "": none is known
+	Pod      string // the name of the Pod behind it; "": none is known. It matters with Config.EndpointPodNames alone
 	Zone     string // topology.kubernetes.io/zone; "": unknown
 	Ready    bool   // conditions.ready, for which nil counts as true
 }

@@ -93,6 +93,9 @@ func TestTargetsElsewhere(t *testing.T) {
 	}{
 		{"addresses", answererFunc(fromNext), ";; flags aa rd ra\nmail.shop.svc.cluster.local. 5 CNAME mx.example.com.\nmx.example.com. 5 A " + fromNext},
 		{"dead upstreams", func(context.Context, *dnsserver.Query) (*dns.Msg, error) { return nil, dead }, ";; SERVFAIL\n;; ede 22\n;; flags rd ra"},
+		{"too much", func(context.Context, *dnsserver.Query) (*dns.Msg, error) {
+			return &dns.Msg{MsgHdr: dns.MsgHdr{Truncated: true}}, nil
+		}, ";; flags aa tc rd ra\nmail.shop.svc.cluster.local. 5 CNAME mx.example.com."},
 		{"REFUSED", func(context.Context, *dnsserver.Query) (*dns.Msg, error) {
 			return &dns.Msg{MsgHdr: dns.MsgHdr{Rcode: dns.RcodeRefused}}, nil
 		}, ";; REFUSED\n;; flags rd ra\nmail.shop.svc.cluster.local. 5 CNAME mx.example.com."},
@@ -159,21 +162,24 @@ func TestForeignReverseNames(t *testing.T) {
 }
 
 func TestApexes(t *testing.T) {
-	config := zone.Config{Domains: names("cluster.local", "other.test")}
-	for want, change := range map[string]func(){
-		"cluster.local. other.test. in-addr.arpa. ip6.arpa.": func() {},
-		"cluster.local. other.test. 30.172.in-addr.arpa. 31.172.in-addr.arpa. 2.10.in-addr.arpa.": func() {
-			config.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix("172.31.0.5/15"), {}}
-			config.PodCIDRs = []netip.Prefix{netip.MustParsePrefix("10.2.0.0/16")}
+	for _, test := range []struct {
+		service, pod []netip.Prefix
+		want         string
+	}{
+		{nil, nil, "cluster.local. other.test. in-addr.arpa. ip6.arpa."},
+		{
+			[]netip.Prefix{netip.MustParsePrefix("172.31.0.5/15"), {}},
+			[]netip.Prefix{netip.MustParsePrefix("10.2.0.0/16")},
+			"cluster.local. other.test. 30.172.in-addr.arpa. 31.172.in-addr.arpa. 2.10.in-addr.arpa.",
 		},
 	} {
-		change()
+		config := zone.Config{Domains: names("cluster.local", "other.test"), ServiceCIDRs: test.service, PodCIDRs: test.pod}
 		var got []string
 		for _, apex := range zone.NewResolver(config).Apexes() {
 			got = append(got, apex.String())
 		}
-		if strings.Join(got, " ") != want {
-			t.Errorf("got %v, want %s", got, want)
+		if strings.Join(got, " ") != test.want {
+			t.Errorf("got %v, want %s", got, test.want)
 		}
 	}
 }
@@ -256,8 +262,8 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// TestLargeAnswers asks for a thousand endpoints: over UDP as many as fit, and TC; over TCP all. SRV records of so many
-// fit because their targets are compressed then, and their addresses are left out.
+// TestLargeAnswers asks for a thousand endpoints: over UDP as many as fit, and TC; over TCP all. SRV records of more fit
+// because their targets are compressed then.
 func TestLargeAnswers(t *testing.T) {
 	b := new(zone.Builder)
 	wideService(b, 1000, true)
@@ -301,20 +307,53 @@ func TestLargeAnswers(t *testing.T) {
 	if m := dnstest.ExchangeTCP(t, addr, name, dns.TypeA); m.Truncated || count(m) != 1000 {
 		t.Errorf("over TCP: %d records, TC %t", count(m), m.Truncated)
 	}
-	for _, hostnames := range []bool{true, false} {
-		wideService(b, 1000, hostnames)
-		resolver.Set(b.Snapshot(newest))
-		m := respond(t, resolver, new(dns.Msg).SetQuestion(portName, dns.TypeSRV), dns.MaxMsgSize)
-		if m.Truncated || count(m) != 1000 || m.Len() == 0 {
-			t.Errorf("SRV, hostnames %t: %d records, TC %t", hostnames, count(m), m.Truncated)
-		}
+	m := respond(t, resolver, new(dns.Msg).SetQuestion(portName, dns.TypeSRV), dns.MaxMsgSize)
+	if m.Truncated || count(m) != 1000 || len(m.Extra) > 0 {
+		t.Errorf("1000 SRV records: %d, TC %t, %d addresses", count(m), m.Truncated, len(m.Extra))
 	}
+	wideService(b, 1050, false)
+	resolver.Set(b.Snapshot(newest))
+	m = respond(t, resolver, new(dns.Msg).SetQuestion(portName, dns.TypeSRV), dns.MaxMsgSize)
+	if m.Truncated || count(m) != 1050 {
+		t.Errorf("1050 SRV records: %d, TC %t", count(m), m.Truncated)
+	}
+	checkHosts(t, m)
 	wideService(b, 5000, false)
 	resolver.Set(b.Snapshot(newest))
-	m := respond(t, resolver, new(dns.Msg).SetQuestion(name, dns.TypeA), dns.MaxMsgSize)
+	m = respond(t, resolver, new(dns.Msg).SetQuestion(name, dns.TypeA), dns.MaxMsgSize)
 	if want := (dns.MaxMsgSize - 12 - len(name) - 5) / 16; !m.Truncated || count(m) != want {
 		t.Errorf("5000 endpoints over TCP: %d records, TC %t, want %d", count(m), m.Truncated, want)
 	}
+}
+
+// checkHosts holds that each SRV record of wideService without hostnames has its address in the additional section.
+func checkHosts(t *testing.T, m *dns.Msg) {
+	t.Helper()
+	addrs := map[string]string{}
+	for _, rr := range m.Extra {
+		addrs[rr.Header().Name] = rr.(*dns.A).A.String()
+	}
+	for _, rr := range m.Answer {
+		target := rr.(*dns.SRV).Target
+		host, _, _ := strings.Cut(target, ".")
+		if addr := addrs[target]; strings.ReplaceAll(addr, ".", "-") != host {
+			t.Fatalf("the address of %s is %q", target, addr)
+		}
+	}
+}
+
+// TestSlicesInOrder: records are in the order of the slices, and of their endpoints, also after an address was there
+// twice.
+func TestSlicesInOrder(t *testing.T) {
+	b := cluster(t, "headless a/x\nslice a/x-1 x 10.0.0.3 10.0.0.1\nslice a/x-2 x 10.0.0.3 10.0.0.2")
+	resolver := resolverOf(t, "", nil)
+	addr := serveResolver(t, resolver, never(t))
+	ask := func() *dns.Msg { return dnstest.Exchange(t, addr, "x.a.svc.cluster.local.", dns.TypeA) }
+	resolver.Set(b.Snapshot(newest))
+	check(t, "twice", "x.a.svc.cluster.local. 5 A 10.0.0.1\nx.a.svc.cluster.local. 5 A 10.0.0.2\nx.a.svc.cluster.local. 5 A 10.0.0.3", ask())
+	b.DeleteSlice(zone.Key{Namespace: "a", Name: "x-2"})
+	resolver.Set(b.Snapshot(newest))
+	check(t, "once", ";; ordered\nx.a.svc.cluster.local. 5 A 10.0.0.3\nx.a.svc.cluster.local. 5 A 10.0.0.1", ask())
 }
 
 // respond answers on the wire, within the limit.

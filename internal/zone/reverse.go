@@ -108,12 +108,9 @@ func decimal(label []byte) (byte, bool) {
 // with a hostname before that. SkyDNS knows those with a hostname, and gives one.
 func (l *lookup) pointers(addr netip.Addr, ours bool) (known bool) {
 	l.ordered = true
-	refs := l.snapshot.addrs.at(addr)
-	for i, ref := range refs {
-		if i == 0 || ref != refs[i-1] {
-			if v := l.snapshot.services.get(ref.to); v != nil && v.svc != nil {
-				l.addPointers(v, addr)
-			}
+	for _, ref := range l.snapshot.addrs.at(addr) {
+		if v := l.snapshot.services.get(ref.to); v != nil && v.svc != nil {
+			l.addPointers(v, addr)
 		}
 	}
 	for _, v := range l.found {
@@ -152,32 +149,35 @@ func (l *lookup) addPointers(v *view, addr netip.Addr) {
 		return
 	}
 	if slices.Contains(v.svc.ClusterIPs, addr) {
-		l.records = append(l.records, record{rtype: dns.TypePTR, view: v, of: rankClusterIP})
+		l.addPointer(record{rtype: dns.TypePTR, view: v, of: rankClusterIP})
 		return
 	}
 	for _, s := range v.slices {
 		for c := s.endpoints(); c.next(); {
 			if c.Addr == addr && v.isReady(&c) && (c.Hostname != "" || !l.cfg.isOpenShift) {
-				l.addPointer(v, &c)
+				r := l.hostOf(&c)
+				r.rtype, r.view, r.of = dns.TypePTR, v, rankOf(v, &c)
+				l.addPointer(r)
 			}
 		}
 	}
 }
 
-func (l *lookup) addPointer(v *view, c *cursor) {
-	r := l.hostOf(c)
-	r.rtype, r.view = dns.TypePTR, v
-	switch headless := v.svc.Kind == Headless; {
-	case c.Hostname != "" && headless:
-		r.of = rankHeadlessHostname
-	case c.Hostname != "":
-		r.of = rankHostname
-	case headless:
-		r.of = rankHeadless
-	default:
-		r.of = rankOther
-	}
+// addPointer adds a name, once: a Service may have the address several times.
+func (l *lookup) addPointer(r record) {
 	if !slices.Contains(l.records, r) {
 		l.records = append(l.records, r)
 	}
+}
+
+func rankOf(v *view, c *cursor) int32 {
+	switch headless := v.svc.Kind == Headless; {
+	case c.Hostname != "" && headless:
+		return rankHeadlessHostname
+	case c.Hostname != "":
+		return rankHostname
+	case headless:
+		return rankHeadless
+	}
+	return rankOther
 }

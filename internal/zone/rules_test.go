@@ -37,6 +37,8 @@ slice    shop/peers-1 peers gossip:7946/udp !10.3.0.1
 headless shop/pair
 slice    shop/pair-1 pair a:1 10.4.0.1=one 10.4.0.2
 slice    shop/pair-2 pair b:2 10.4.0.1=one 10.4.0.2
+headless shop/multi
+slice    shop/multi-1 multi a:1 b:2 :3 10.7.0.1
 headless hidden/secret
 slice    hidden/secret-1 secret p:1 10.5.0.1=s
 external shop/mail mx.example.com smtp:25
@@ -49,6 +51,7 @@ external shop/literal 192.0.2.7 http:80
 external shop/literal6 2001:db8::7
 pod      shop/db-0 10.2.0.1 fd00:2::1
 pod      pods/alone 10.6.0.1
+namespace pod
 `
 
 const (
@@ -122,6 +125,7 @@ func TestRules(t *testing.T) {
 		{"SRV of a host of both families, and of no port 0", nil, "db.shop.svc.cluster.local.", dns.TypeSRV, "db.shop.svc.cluster.local. 5 SRV 0 25 5432 db-0.db.shop.svc.cluster.local.\ndb.shop.svc.cluster.local. 5 SRV 0 25 5432 10-2-0-2.db.shop.svc.cluster.local.\ndb.shop.svc.cluster.local. 5 SRV 0 25 5432 fd00-2--0.db.shop.svc.cluster.local.\n;; ADDITIONAL\ndb-0.db.shop.svc.cluster.local. 5 A 10.2.0.1\n10-2-0-2.db.shop.svc.cluster.local. 5 A 10.2.0.2\ndb-0.db.shop.svc.cluster.local. 5 AAAA fd00:2::1\nfd00-2--0.db.shop.svc.cluster.local. 5 AAAA fd00:2::"},
 		{"the same slices twice", nil, "pair.shop.svc.cluster.local.", dns.TypeA, "pair.shop.svc.cluster.local. 5 A 10.4.0.1\npair.shop.svc.cluster.local. 5 A 10.4.0.2"},
 		{"the same endpoints with other ports", nil, "pair.shop.svc.cluster.local.", dns.TypeSRV, "pair.shop.svc.cluster.local. 5 SRV 0 25 1 one.pair.shop.svc.cluster.local.\npair.shop.svc.cluster.local. 5 SRV 0 25 1 10-4-0-2.pair.shop.svc.cluster.local.\npair.shop.svc.cluster.local. 5 SRV 0 25 2 one.pair.shop.svc.cluster.local.\npair.shop.svc.cluster.local. 5 SRV 0 25 2 10-4-0-2.pair.shop.svc.cluster.local.\n;; ADDITIONAL\none.pair.shop.svc.cluster.local. 5 A 10.4.0.1\n10-4-0-2.pair.shop.svc.cluster.local. 5 A 10.4.0.2"},
+		{"several ports of an endpoint", nil, "multi.shop.svc.cluster.local.", dns.TypeSRV, "multi.shop.svc.cluster.local. 5 SRV 0 33 1 10-7-0-1.multi.shop.svc.cluster.local.\nmulti.shop.svc.cluster.local. 5 SRV 0 33 2 10-7-0-1.multi.shop.svc.cluster.local.\nmulti.shop.svc.cluster.local. 5 SRV 0 33 3 10-7-0-1.multi.shop.svc.cluster.local.\n;; ADDITIONAL\n10-7-0-1.multi.shop.svc.cluster.local. 5 A 10.7.0.1"},
 		{"protocol alone", nil, "_tcp.db.shop.svc.cluster.local.", dns.TypeSRV, nodata},
 		{"protocol that no port has", nil, "_sctp.db.shop.svc.cluster.local.", dns.TypeSRV, absent},
 		{"below a host", nil, "x.db-0.db.shop.svc.cluster.local.", dns.TypeA, absent},
@@ -168,6 +172,7 @@ func TestRules(t *testing.T) {
 		{"verified", verified, "10-2-0-1.shop.pod.cluster.local.", dns.TypeA, "10-2-0-1.shop.pod.cluster.local. 5 A 10.2.0.1"},
 		{"verified, IPv6", verified, "fd00-2--1.shop.pod.cluster.local.", dns.TypeAAAA, "fd00-2--1.shop.pod.cluster.local. 5 AAAA fd00:2::1"},
 		{"verified, in another namespace", verified, "10-2-0-1.pods.pod.cluster.local.", dns.TypeA, absent},
+		{"verified, in a namespace that begins alike", verified, "10-6-0-1.pod.pod.cluster.local.", dns.TypeA, absent},
 		{"verified, hidden", func(c *zone.Config) { exposed(c); verified(c) }, "10-6-0-1.pods.pod.cluster.local.", dns.TypeA, absent},
 		{"disabled", disabled, "10-2-0-1.shop.pod.cluster.local.", dns.TypeA, absent},
 
@@ -184,6 +189,7 @@ func TestRules(t *testing.T) {
 		{"IPv6", networks, "0.1.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.3.0.0.0.0.d.f.ip6.arpa.", dns.TypePTR, "0.1.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.3.0.0.0.0.d.f.ip6.arpa. 5 PTR web.shop.svc.cluster.local."},
 		{"part of an IPv6 address", networks, "0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.3.0.0.0.0.d.f.ip6.arpa.", dns.TypePTR, reverse6Nodata},
 		{"no nibble", networks, "x.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.3.0.0.0.0.d.f.ip6.arpa.", dns.TypePTR, reverse6Absent},
+		{"nibble with a leading zero", networks, "00.1.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.3.0.0.0.0.d.f.ip6.arpa.", dns.TypePTR, reverse6Absent},
 		{"endpoint", networks, "2.0.2.10.in-addr.arpa.", dns.TypePTR, "2.0.2.10.in-addr.arpa. 5 PTR 10-2-0-2.db.shop.svc.cluster.local."},
 		{"unready endpoint", networks, "3.0.2.10.in-addr.arpa.", dns.TypePTR, reverseAbsent("2.10")},
 		{"endpoint in two slices", networks, "1.0.4.10.in-addr.arpa.", dns.TypePTR, "1.0.4.10.in-addr.arpa. 5 PTR one.pair.shop.svc.cluster.local."},
