@@ -63,6 +63,7 @@ func zoneConfig(config nodeconfig.Config, nodeIP netip.Addr) zone.Config {
 		Domains:            []dnsname.Name{config.ClusterDomain},
 		EndpointPodNames:   r.EndpointPodNames,
 		IgnoreEmptyService: r.IgnoreEmptyService,
+		Zonal:              r.ZonalNames,
 		Namespaces:         r.Namespaces,
 		TTL:                r.TTL,
 		NegativeTTL:        r.NegativeTTL,

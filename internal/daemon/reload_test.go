@@ -63,6 +63,7 @@ func TestReloadTakesOverEveryKey(t *testing.T) {
 		"pods":               {"disabled", func(r *running) bool { return r.clusterRcode("10-0-0-1.shop.pod") == dns.RcodeNameError }},
 		"endpointPodNames":   {"true", func(r *running) bool { return r.clusterRcode("db-0.db.shop.svc") == dns.RcodeSuccess }},
 		"ignoreEmptyService": {"true", func(r *running) bool { return r.clusterRcode("empty.shop.svc") == dns.RcodeNameError }},
+		"zonalNames":         {"true", func(r *running) bool { return r.clusterRcode("z.prefer._zone.db.shop.svc") == dns.RcodeSuccess }},
 		"namespaces":         {"[pay]", func(r *running) bool { return r.clusterRcode("web.shop.svc") == dns.RcodeNameError }},
 		"clusterTTL":         {"77", func(r *running) bool { return r.cluster("web.shop.svc").Answer[0].Header().Ttl == 77 }},
 		"clusterNegativeTTL": {"88", func(r *running) bool { return r.cluster("nowhere.shop.svc").Ns[0].Header().Ttl == 88 }},

@@ -31,6 +31,10 @@ type Resolver struct {
 	// IgnoreEmptyService has the name of a ClusterIP service without ready endpoints not exist.
 	IgnoreEmptyService bool
 
+	// ZonalNames has the endpoints of a headless service in one topology zone under names of their own, as CoreDNS's
+	// zonal has them.
+	ZonalNames bool
+
 	// Namespaces are those whose names exist. Empty: all.
 	Namespaces []string
 
@@ -107,6 +111,9 @@ var resolverKeys = []key[Config]{
 	}},
 	{name: "ignoreEmptyService", read: func(r *reader, v value, c *Config) {
 		c.Resolver.IgnoreEmptyService, _ = r.boolean(v)
+	}},
+	{name: "zonalNames", read: func(r *reader, v value, c *Config) {
+		c.Resolver.ZonalNames, _ = r.boolean(v)
 	}},
 	{name: "namespaces", read: func(r *reader, v value, c *Config) {
 		c.Resolver.Namespaces, _ = many(r, v, maxRoutes, asLabel)

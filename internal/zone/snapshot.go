@@ -57,19 +57,6 @@ func (s *Snapshot) Slices() iter.Seq[*Slice] {
 	}
 }
 
-// SliceKeys are the keys of Slices, without unpacking any.
-func (s *Snapshot) SliceKeys() iter.Seq[Key] {
-	return func(yield func(Key) bool) {
-		for _, v := range s.services.each {
-			for _, packed := range v.slices {
-				if !yield(Key{v.namespace(), packed.name}) {
-					return
-				}
-			}
-		}
-	}
-}
-
 // Namespaces are the names of all Namespace objects, in no order.
 func (s *Snapshot) Namespaces() iter.Seq[string] {
 	return func(yield func(string) bool) {
