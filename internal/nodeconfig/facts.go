@@ -81,7 +81,7 @@ func (c *Config) newFacts(file clusterFile, info fs.FileInfo, err error, root st
 		DNSNameservers: c.DNSNameservers, DNSRecursiveResolvConf: host(c.DNSRecursiveResolvConf),
 		MasterKubeConfig: host(c.MasterKubeConfig), KubeletResolvConf: host(c.KubeletResolvConf), PodCIDRs: c.PodCIDRs,
 		NodeName: c.Resolver.NodeName,
-		Lines: map[string]int{},
+		Lines:    map[string]int{},
 	}
 	for key, source := range c.Sources {
 		f.Lines[key] = source.Line
