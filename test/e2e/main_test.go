@@ -2,6 +2,7 @@
 package e2e
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/test/e2e/kube"
 )
 
 const (
@@ -33,18 +35,22 @@ func run(m *testing.M) (status int, err error) {
 	}
 	defer os.RemoveAll(scratch)
 	os.Setenv(scratchEnv, scratch)
+	flag.Parse()
 	if err := buildNodeDNS(scratch); err != nil {
 		return 0, err
 	}
 	defer static.close()
 	defer controlled.close()
+	defer measured.print(os.Stdout)
 	return m.Run(), nil
 }
+
+func isBenchmark() bool { return flag.Lookup("test.bench").Value.String() != "" }
 
 // buildNodeDNS builds the daemon, with the race detector where there is a C compiler for it.
 func buildNodeDNS(dir string) error {
 	flags, cgo := []string{"build", "-C", product, "-o", dir + "/"}, "CGO_ENABLED=0"
-	if _, err := exec.LookPath("gcc"); err == nil {
+	if _, err := exec.LookPath("gcc"); err == nil && !isBenchmark() {
 		flags, cgo = append(flags, "-race"), "CGO_ENABLED=1"
 	}
 	build := exec.Command("go", append(flags, "./cmd/node-dns")...)
@@ -53,6 +59,22 @@ func buildNodeDNS(dir string) error {
 		return fmt.Errorf("building node-dns: %w\n%s", err, out)
 	}
 	return nil
+}
+
+// newKube starts a control plane of the test's own.
+func newKube(t testing.TB, config kube.Config) *kube.Cluster {
+	t.Helper()
+	config.Programs = programs(t)
+	c, err := kube.Start(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
 }
 
 // programs is the directory of the control plane's programs. Where they were not built the test skips, or fails where it must run.

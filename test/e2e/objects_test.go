@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"testing"
@@ -49,14 +50,47 @@ func create(t testing.TB, c *kube.Cluster, objects ...*kube.Object) {
 	}
 }
 
-// remove deletes an object.
+// remove deletes an object, in a cleanup too.
 func remove(t testing.TB, c *kube.Cluster, o *kube.Object) {
 	t.Helper()
-	if err := c.Client(o).Delete(t.Context(), o.GetName(), metav1.DeleteOptions{}); err != nil {
+	if err := c.Client(o).Delete(context.WithoutCancel(t.Context()), o.GetName(), metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func namespace(t testing.TB, name string) *kube.Object {
 	return object(t, "{apiVersion: v1, kind: Namespace, metadata: {name: %s}}", name)
+}
+
+// update writes an object over what is there, whatever that is.
+func update(t testing.TB, c *kube.Cluster, o *kube.Object) {
+	t.Helper()
+	if _, err := c.Client(o).Update(t.Context(), o, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// service is a Service with the given spec, in YAML.
+func service(t testing.TB, namespace, name, spec string) *kube.Object {
+	return object(t, "{apiVersion: v1, kind: Service, metadata: {name: %s, namespace: %s}, spec: %s}", name, namespace, spec)
+}
+
+// slice is the only EndpointSlice of a headless Service, with these IPv4 addresses.
+func slice(t testing.TB, namespace, service string, addrs ...string) *kube.Object {
+	o := object(t, `
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata:
+  name: %[2]s
+  namespace: %[1]s
+  labels: {kubernetes.io/service-name: %[2]s, service.kubernetes.io/headless: ""}
+addressType: IPv4
+ports: [{name: http, port: 80, protocol: TCP}]
+`, namespace, service)
+	endpoints := []any{}
+	for _, addr := range addrs {
+		endpoints = append(endpoints, map[string]any{"addresses": []any{addr}, "conditions": map[string]any{"ready": true}})
+	}
+	o.Object["endpoints"] = endpoints
+	return o
 }

@@ -22,24 +22,26 @@ const startTimeout = 2 * time.Minute
 // 32768 and up): a server that is down for a while finds its port free.
 func (c *Cluster) choosePorts() error {
 	for _, port := range []*int{&c.ports.etcd, &c.ports.etcdPeer, &c.ports.api, &c.ports.controllers} {
-		var err error
-		if *port, err = freePort(); err != nil {
+		l, err := listenBelow(32768)
+		if err != nil {
 			return err
 		}
+		defer l.Close() // when all of them are chosen
+		*port = l.Addr().(*net.TCPAddr).Port
 	}
 	return nil
 }
 
-func freePort() (int, error) {
+func listenBelow(end int) (net.Listener, error) {
+	const first, attempts = 20000, 100
 	var err error
-	for range 100 {
+	for range attempts {
 		var l net.Listener
-		port := 20000 + rand.IntN(12000)
-		if l, err = net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
-			return port, l.Close()
+		if l, err = net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", first+rand.IntN(end-first))); err == nil {
+			return l, nil
 		}
 	}
-	return 0, fmt.Errorf("looking for a free port: %w", err)
+	return nil, fmt.Errorf("looking for a free port: %w", err)
 }
 
 // StartEtcd starts etcd with what its directory holds, and returns when it is ready. Nothing is done when it runs.

@@ -1,0 +1,115 @@
+package e2e
+
+import (
+	"testing"
+	"time"
+
+	"github.com/node-dns/node-dns/internal/peers"
+	"github.com/node-dns/node-dns/test/e2e/kube"
+)
+
+const kubernetesName = "kubernetes.default.svc.cluster.local"
+
+// ownNode is a node that follows a control plane of the test's own, with one service.
+func ownNode(t *testing.T) (*node, *kube.Cluster) {
+	t.Helper()
+	c := newKube(t, kube.Config{})
+	create(t, c, grants(objects(t, manifestFile))...)
+	create(t, c, service(t, "default", "before", "{clusterIP: 10.97.3.1, ports: [{port: 80}]}"))
+	n := newNode(t)
+	n.credentials(c, kube.Reader())
+	return n, c
+}
+
+// TestAPIRestarts: what is known is answered while the API server is away, and what changed meanwhile is seen when it is back.
+func TestAPIRestarts(t *testing.T) {
+	n, c := ownNode(t)
+	n.start()
+	n.answers("before.default.svc.cluster.local", "A", "NOERROR A 10.97.3.1")
+	tests := []struct {
+		name, service, addr string
+		stop                func()
+		away                time.Duration
+	}{
+		{"killed", "killed", "10.97.3.2", c.KillAPI, 0},
+		{"stopped", "stopped", "10.97.3.3", c.StopAPI, 0},
+		// Long enough for the pauses between the attempts to connect to have grown.
+		{"away for long", "long", "10.97.3.4", c.StopAPI, 20 * time.Second},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			test.stop()
+			for end := time.Now().Add(test.away); ; time.Sleep(100 * time.Millisecond) {
+				if got := peers.Gist(n.ask("before.default.svc.cluster.local", "A")); got != "NOERROR A 10.97.3.1" {
+					t.Fatalf("while the API server is away: %s", got)
+				}
+				if !time.Now().Before(end) {
+					break
+				}
+			}
+			if err := c.StartAPI(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			create(t, c, service(t, "default", test.service, "{clusterIP: "+test.addr+", ports: [{port: 80}]}"))
+			start := time.Now()
+			n.answers(test.service+".default.svc.cluster.local", "A", "NOERROR A "+test.addr)
+			measured.note("API server %s: %v from its return to the first new answer", test.name, time.Since(start).Round(time.Millisecond))
+		})
+	}
+}
+
+// TestStartWithoutAPI: the node boots while the control plane is down. With a snapshot of an earlier run it answers from that, and
+// says so; without one the cluster's names are unknown, not absent.
+func TestStartWithoutAPI(t *testing.T) {
+	n, c := ownNode(t)
+	n.start()
+	n.answers("before.default.svc.cluster.local", "A", "NOERROR A 10.97.3.1")
+	n.stop()
+	fresh := newNode(t)
+	fresh.credentials(c, kube.Reader())
+	c.StopAll()
+
+	n.start()
+	n.answers("before.default.svc.cluster.local", "A", "NOERROR A 10.97.3.1 ede 3") // RFC 8914 section 4.4: Stale Answer
+	n.answers("nosuch.default.svc.cluster.local", "A", "NXDOMAIN ede 19")           // section 4.20: Stale NXDOMAIN Answer
+	n.until("the status says that it is from the disk", func() bool { return !n.status().Cluster.Resolver.FromDisk.IsZero() })
+	n.says("connection refused")
+	fresh.start()
+	fresh.answers("before.default.svc.cluster.local", "A", "SERVFAIL ede 14") // section 4.15: Not Ready
+	fresh.answers("www.example.test", "A", "NOERROR A 192.0.2.80")
+	fresh.says("connection refused")
+
+	if err := c.StartAll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []*node{n, fresh} {
+		n.answers("before.default.svc.cluster.local", "A", "NOERROR A 10.97.3.1")
+		n.isWell()
+	}
+}
+
+// TestEtcdRestored: the control plane comes back from a backup. Its resource versions are smaller than what was seen, what was created
+// since does not exist, and what was deleted since does.
+func TestEtcdRestored(t *testing.T) {
+	n, c := ownNode(t)
+	backup, err := c.Backup(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.start()
+	n.answers("before.default.svc.cluster.local", "A", "NOERROR A 10.97.3.1")
+	remove(t, c, service(t, "default", "before", "{}"))
+	create(t, c, service(t, "default", "after", "{clusterIP: 10.97.3.5, ports: [{port: 80}]}"))
+	n.answers("after.default.svc.cluster.local", "A", "NOERROR A 10.97.3.5")
+	n.answers("before.default.svc.cluster.local", "A", "NXDOMAIN")
+
+	if err := c.Restore(t.Context(), backup); err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	n.answers("after.default.svc.cluster.local", "A", "NXDOMAIN")
+	n.answers("before.default.svc.cluster.local", "A", "NOERROR A 10.97.3.1")
+	measured.note("etcd restored: %v from the API server's return to the right answers", time.Since(start).Round(time.Millisecond))
+	create(t, c, service(t, "default", "later", "{clusterIP: 10.97.3.6, ports: [{port: 80}]}"))
+	n.answers("later.default.svc.cluster.local", "A", "NOERROR A 10.97.3.6")
+}

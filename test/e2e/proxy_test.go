@@ -1,0 +1,69 @@
+package e2e
+
+import (
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// meter is a TCP proxy that counts what the clients receive: TLS and its headers too, as a network would.
+type meter struct {
+	listener net.Listener
+	target   string
+	received atomic.Int64 // octets
+	wait     sync.WaitGroup
+}
+
+// newMeter starts a proxy to target, ADDR:PORT. It ends with the test.
+func newMeter(t testing.TB, target string) *meter {
+	t.Helper()
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &meter{listener: l, target: target}
+	t.Cleanup(func() {
+		l.Close()
+		m.wait.Wait()
+	})
+	m.wait.Go(m.accept)
+	return m
+}
+
+func (m *meter) accept() {
+	for {
+		client, err := m.listener.Accept()
+		if err != nil {
+			return
+		}
+		m.wait.Go(func() { m.join(client) })
+	}
+}
+
+// join copies until either side ends, and then ends the other.
+func (m *meter) join(client net.Conn) {
+	defer client.Close()
+	server, err := net.Dial("tcp4", m.target)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	m.wait.Go(func() {
+		io.Copy(server, client)
+		server.Close()
+	})
+	io.Copy(counted{client, &m.received}, server)
+}
+
+type counted struct {
+	io.Writer
+	n *atomic.Int64
+}
+
+func (c counted) Write(p []byte) (int, error) {
+	n, err := c.Writer.Write(p)
+	c.n.Add(int64(n))
+	return n, err
+}

@@ -1,0 +1,54 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// memory is a line of /proc/PID/status in MiB: VmRSS is what a process has in memory, VmHWM the most that it had.
+func memory(t testing.TB, pid int, line string) float64 {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(status), line+":")
+	kib, err := strconv.ParseFloat(strings.Fields(rest + " -")[0], 64)
+	if !found || err != nil {
+		t.Fatalf("no %s in the status of process %d", line, pid)
+	}
+	return kib / 1024
+}
+
+// forgetPeak sets VmHWM back to VmRSS (proc_pid_clear_refs(5): 5).
+func forgetPeak(t testing.TB, pid int) {
+	t.Helper()
+	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// processorTime is the time that a process has spent in user mode and in the kernel.
+func processorTime(t testing.TB, pid int) time.Duration {
+	t.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// proc_pid_stat(5): the fields follow the name, which is in parentheses; utime and stime are the 14th and 15th of all, in ticks
+	// of 10 ms (sysconf(_SC_CLK_TCK) is 100 on Linux).
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	var ticks int
+	for _, field := range fields[11:13] {
+		n, err := strconv.Atoi(field)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond
+}
