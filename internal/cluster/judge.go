@@ -95,7 +95,7 @@ func (o *owner) phase() (Phase, []Right, error) {
 		if p.err == nil {
 			continue
 		}
-		if e, ok := status(p.err); ok && e.Code == http.StatusForbidden {
+		if e, ok := status(p.err); ok && e.Code == http.StatusForbidden && !slices.Contains(missing, e.right) {
 			missing = append(missing, e.right)
 		}
 		failed = failed || !p.optional()
