@@ -48,31 +48,28 @@ func (a *Autopath) Stats() Stats {
 }
 
 // ServeDNS implements dnsserver.Handler. Only a name below the first domain of the client's search list is walked on
-// from, and only where it has no addresses itself: what follows is then what the client would ask for next.
+// from, and only where it does not exist: what follows is then what the client would ask for next.
 //
-// A name is the one when it has an address of either family, as in getaddrinfo(3): A and AAAA are answered from one
-// decision. To decide each alone mixed the families of two hosts (coredns issue 2842). A failure ends the walk: who goes
-// on past one answers with the wrong host when a server is down for a moment (coredns issue 3765).
+// Where the walk is not sure of what the client would make of a name on its way, the client gets the answer to what it
+// asked, that there is no such name, and goes on by itself: it finds what it finds without us. Resolver libraries part
+// there: glibc goes past a name that has other records and past a server's failure, musl ends at both.
 func (a *Autopath) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
 	name, search := a.walks(q)
-	if name == "" {
-		return a.next.ServeDNS(ctx, q)
-	}
-	first, stop, err := a.ask(ctx, q)
-	if err != nil || stop {
+	first, err := a.next.ServeDNS(ctx, q)
+	if name == "" || err != nil || first == nil || first.Rcode != dns.RcodeNameError {
 		return first, err
 	}
 	for i, candidate := range candidates(name, search) {
 		step := renamed(q, candidate)
-		m, stop, err := a.ask(ctx, step)
-		switch {
-		case err != nil || m == nil || m.Rcode != dns.RcodeSuccess && stop:
-			return m, err
-		case stop:
+		m, verdict := a.judge(ctx, step)
+		switch verdict {
+		case found:
 			a.answered.Add(1)
 			a.saved.Add(uint64(i) + 1)
 			q.AnsweredBy, q.Cached = step.AnsweredBy, step.Cached
 			return aliased(q, candidate, m), nil
+		case unsure:
+			return first, nil
 		}
 	}
 	return first, nil
@@ -107,30 +104,45 @@ func candidates(name string, search []dnsname.Name) []string {
 // the first label's length and the root are not in the text.
 const maxName = 254
 
-// ask asks for q, and says whether the walk ends with it: with addresses, of whichever family, or with a failure.
-func (a *Autopath) ask(ctx context.Context, q *dnsserver.Query) (m *dns.Msg, stop bool, err error) {
-	m, err = a.next.ServeDNS(ctx, q)
-	if err != nil || m == nil {
-		return m, true, err
-	}
+// verdict is what a name on the way is to the walk.
+type verdict int
+
+const (
+	absent verdict = iota // the walk goes on
+	found                 // it is the one
+	unsure
+)
+
+// judge asks for q. A name is the one when there is an answer for either family, as in getaddrinfo(3): A and AAAA are
+// answered from one decision. To decide each alone mixed the families of two hosts (coredns issue 2842). A failure is no
+// absence: who goes on past one answers with the wrong host when a server is down for a moment (coredns issue 3765).
+func (a *Autopath) judge(ctx context.Context, q *dnsserver.Query) (*dns.Msg, verdict) {
+	m, err := a.next.ServeDNS(ctx, q)
 	switch {
-	case m.Rcode == dns.RcodeNameError:
-		return m, false, nil
-	case m.Rcode != dns.RcodeSuccess, hasAddress(m):
-		return m, true, nil
+	case err != nil || m == nil || m.Rcode != dns.RcodeSuccess && !isAbsent(m):
+		return nil, unsure
+	case hasAnswer(m):
+		return m, found
+	case isAbsent(m) && q.Msg.Question[0].Qtype == dns.TypeA:
+		return nil, absent
 	}
+	// Some servers deny the name itself when they are asked for AAAA (RFC 4074 section 4.2).
 	other, err := a.next.ServeDNS(ctx, otherFamily(q))
-	return m, err == nil && other != nil && other.Rcode == dns.RcodeSuccess && hasAddress(other), nil
+	switch {
+	case err != nil || other == nil:
+		return nil, unsure
+	case isAbsent(m) && isAbsent(other):
+		return nil, absent
+	case !isAbsent(m) && hasAnswer(other):
+		return m, found
+	}
+	return nil, unsure
 }
 
-func hasAddress(m *dns.Msg) bool {
-	for _, rr := range m.Answer {
-		if t := rr.Header().Rrtype; t == dns.TypeA || t == dns.TypeAAAA {
-			return true
-		}
-	}
-	return false
-}
+func isAbsent(m *dns.Msg) bool { return m.Rcode == dns.RcodeNameError }
+
+// hasAnswer counts an alias that leads to no address: resolver libraries end their search there.
+func hasAnswer(m *dns.Msg) bool { return m.Rcode == dns.RcodeSuccess && len(m.Answer) > 0 }
 
 func renamed(q *dnsserver.Query, name string) *dnsserver.Query {
 	return with(q, dns.Question{Name: name, Qtype: q.Msg.Question[0].Qtype, Qclass: dns.ClassINET})

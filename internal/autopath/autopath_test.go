@@ -17,7 +17,8 @@ import (
 	"github.com/node-dns/node-dns/internal/dnstest"
 )
 
-// world answers from records: "name type data", or "name servfail|error|silent"; a name without records does not exist.
+// world answers from records: "name type data", "name servfail|error|silent" or, after those of the name, "name deny
+// type"; a name without records does not exist.
 // asked lists what was asked for, in order.
 type world struct {
 	t       *testing.T
@@ -43,6 +44,12 @@ func (w *world) ServeDNS(_ context.Context, q *dnsserver.Query) (*dns.Msg, error
 		case "servfail":
 			m.Rcode = dns.RcodeServerFailure
 			return m, nil
+		case "deny":
+			if fields[2] == kind {
+				m.Rcode = dns.RcodeNameError
+				return m, nil
+			}
+			continue
 		case "error":
 			return nil, errWorld
 		case "silent":
@@ -136,14 +143,31 @@ func TestAutopath(t *testing.T) {
 		},
 		{
 			name: "of the own name too", ask: "web.shop.svc.cluster.local. AAAA",
-			records: []string{"web.shop.svc.cluster.local. A 172.30.0.9", "web.svc.cluster.local. AAAA 2001:db8::1"}, asked: 2,
+			records: []string{"web.shop.svc.cluster.local. A 172.30.0.9", "web.svc.cluster.local. AAAA 2001:db8::1"}, asked: 1,
 			want: "",
 		},
 		{
-			// A namespace shop is an empty non-terminal: shop.svc.cluster.local exists, and has no addresses.
-			name: "a name without addresses is passed", ask: "shop.shop.svc.cluster.local. A",
-			records: []string{"shop.svc.cluster.local. TXT x", "shop.example.com. A 192.0.2.9"}, asked: 5,
-			want: "shop.shop.svc.cluster.local. 5 CNAME shop.example.com.\nshop.example.com. 30 A 192.0.2.9",
+			// Servers of RFC 4074 section 4.2. glibc takes the address of the one host, musl goes on to the other.
+			name: "the name is denied to AAAA alone", ask: "app.dev.shop.svc.cluster.local. AAAA",
+			records: []string{"app.dev.example.com. A 192.0.2.9", "app.dev.example.com. deny AAAA", "app.dev. AAAA 2001:db8::1"}, asked: 7,
+			want: nxdomain,
+		},
+		{
+			// A namespace shop is an empty non-terminal: shop.svc.cluster.local exists, and has no addresses. There musl ends
+			// its search, and glibc goes on to the site's shop.
+			name: "a name without addresses", ask: "shop.shop.svc.cluster.local. A",
+			records: []string{"shop.svc.cluster.local. TXT x", "shop.example.com. A 192.0.2.9"}, asked: 3, want: nxdomain,
+		},
+		{
+			// An ExternalName service whose target has no address: glibc and musl end there, and took the site's alias for it.
+			name: "an alias without addresses", ask: "alias.shop.svc.cluster.local. A",
+			records: []string{"alias.shop.svc.cluster.local. CNAME txt.example.org.", "alias.example.com. A 192.0.2.66"}, asked: 1,
+			want: "alias.shop.svc.cluster.local. 30 CNAME txt.example.org.",
+		},
+		{
+			name: "an alias without addresses on the way", ask: "alias.pay.shop.svc.cluster.local. A",
+			records: []string{"alias.pay.svc.cluster.local. CNAME txt.example.org.", "alias.pay.example.com. A 192.0.2.66"}, asked: 2,
+			want: "alias.pay.shop.svc.cluster.local. 5 CNAME alias.pay.svc.cluster.local.\nalias.pay.svc.cluster.local. 30 CNAME txt.example.org.",
 		},
 		{name: "nowhere", want: nxdomain, asked: 5},
 		{name: "another type", ask: "google.com.shop.svc.cluster.local. TXT", records: []string{"google.com. TXT x"}, want: nxdomain, asked: 1},
@@ -154,7 +178,7 @@ func TestAutopath(t *testing.T) {
 		{name: "the first domain itself", ask: "shop.svc.cluster.local. A", records: []string{"google.com. A 192.0.2.1"}, want: nxdomain, asked: 1},
 		{name: "the root in the list", search: "shop.svc.cluster.local .", records: []string{"google.com. A 192.0.2.1"}, asked: 2, want: "google.com.shop.svc.cluster.local. 5 CNAME google.com.\ngoogle.com. 30 A 192.0.2.1"},
 		{name: "odd octets", ask: `a\032b.shop.svc.cluster.local. A`, want: nxdomain, asked: 1},
-		{name: "failure on the way", records: []string{"google.com.example.com. servfail", "google.com. A 192.0.2.1"}, want: ";; SERVFAIL", asked: 4},
+		{name: "failure on the way", records: []string{"google.com.example.com. servfail", "google.com. A 192.0.2.1"}, want: nxdomain, asked: 4},
 		{name: "failure of the own name", records: []string{"google.com.shop.svc.cluster.local. servfail", "google.com. A 192.0.2.1"}, want: ";; SERVFAIL", asked: 1},
 	}
 	for _, test := range tests {
@@ -187,14 +211,18 @@ func or(text, other string) string {
 	return text
 }
 
-// TestErrors: no error of the handler's becomes another name's answer.
+// TestErrors: no error of the handler's becomes another name's answer. One on the way is left to the client to meet.
 func TestErrors(t *testing.T) {
-	for _, at := range []string{"google.com.shop.svc.cluster.local.", "google.com.cluster.local.", "google.com."} {
-		for record, want := range map[string]error{at + " error": errWorld, at + " silent": nil} {
-			w := &world{t: t, records: []string{record}}
-			m, err := ask(t, autopath.New(w, searchOf(kubelets)), "google.com.shop.svc.cluster.local.", "A", pod)
-			if m != nil || !errors.Is(err, want) {
-				t.Errorf("%s: %v, %v", record, m, err)
+	for record, want := range map[string]error{"error": errWorld, "silent": nil} {
+		const first = "google.com.shop.svc.cluster.local."
+		w := &world{t: t, records: []string{first + " " + record}}
+		if m, err := ask(t, autopath.New(w, searchOf(kubelets)), first, "A", pod); m != nil || !errors.Is(err, want) {
+			t.Errorf("%s: %v, %v", record, m, err)
+		}
+		for _, at := range []string{"google.com.cluster.local.", "google.com."} {
+			w := &world{t: t, records: []string{at + " " + record}}
+			if m, err := ask(t, autopath.New(w, searchOf(kubelets)), first, "A", pod); err != nil || m.Rcode != dns.RcodeNameError {
+				t.Errorf("%s at %s: %v, %v", record, at, m, err)
 			}
 		}
 	}
@@ -203,12 +231,12 @@ func TestErrors(t *testing.T) {
 // TestOrder is the resolver library's own: resolv.conf(5), with ndots more than the name's dots.
 func TestOrder(t *testing.T) {
 	w := &world{t: t}
-	if _, err := ask(t, autopath.New(w, searchOf(kubelets)), "google.com.shop.svc.cluster.local.", "AAAA", pod); err != nil {
+	if _, err := ask(t, autopath.New(w, searchOf(kubelets)), "google.com.shop.svc.cluster.local.", "A", pod); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{
-		"google.com.shop.svc.cluster.local. AAAA", "google.com.svc.cluster.local. AAAA", "google.com.cluster.local. AAAA",
-		"google.com.example.com. AAAA", "google.com. AAAA",
+		"google.com.shop.svc.cluster.local. A", "google.com.svc.cluster.local. A", "google.com.cluster.local. A",
+		"google.com.example.com. A", "google.com. A",
 	}
 	if diff := cmp.Diff(want, w.asked); diff != "" {
 		t.Error(diff)
