@@ -155,7 +155,7 @@ func (n *node) serveLAN(link string, addrs ...string) {
 const nobody = 65534
 
 // startDaemon starts `node-dns serve` with the rights that its unit gives it.
-func startDaemon(t *testing.T, l *lab.Lab) *lab.Process {
+func startDaemon(t testing.TB, l *lab.Lab) *lab.Process {
 	t.Helper()
 	const runtimeDirectory = "/run/node-dns"
 	if err := os.MkdirAll(runtimeDirectory, 0o755); err != nil {

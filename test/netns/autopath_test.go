@@ -1,0 +1,167 @@
+package netns
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dnstest"
+)
+
+// outcome is what comes of looking a name up in a pod.
+type outcome struct {
+	found   string // as lookup prints it
+	plain   int    // queries that the pod sends without autopath; 0: that depends on time
+	walked  int    // and with it
+	forward string // the names that the site is asked for
+}
+
+// lookups are what a pod of namespace shop looks up, in this order: what was found is remembered.
+var lookups = []struct {
+	name string
+	outcome
+	but map[string]outcome // by library
+}{
+	{name: "google.com", outcome: outcome{"google.com 192.0.2.1 2001:db8::1", 10, 2, "google.com.example.com google.com"}},
+	{name: "google.com.", outcome: outcome{"google.com 192.0.2.1 2001:db8::1", 2, 2, ""}},
+	{
+		name: "www.google.com", outcome: outcome{"google.com 192.0.2.1 2001:db8::1", 10, 2, "www.google.com.example.com www.google.com"},
+	},
+	{name: "v4.example.org", outcome: outcome{"v4.example.org 192.0.2.4", 10, 2, "v4.example.org.example.com v4.example.org"}},
+	{name: "v6.example.org", outcome: outcome{"v6.example.org 2001:db8::6", 10, 2, "v6.example.org.example.com v6.example.org"}},
+	{name: "web", outcome: outcome{"web.shop.svc.cluster.local 172.30.0.9", 2, 2, ""}},
+	{name: "web.pay", outcome: outcome{"web.pay.svc.cluster.local 172.30.0.10 fd30::a", 4, 2, ""}},
+	{name: "web.pay.svc", outcome: outcome{"web.pay.svc.cluster.local 172.30.0.10 fd30::a", 6, 2, ""}},
+	{name: "printer", outcome: outcome{"printer.example.com 192.0.2.9", 8, 2, "printer.example.com"}},
+	{name: "nowhere.example.org", outcome: outcome{"none", 10, 10, "nowhere.example.org.example.com nowhere.example.org"}},
+	{name: "nowhere", outcome: outcome{"none", 10, 10, "nowhere.example.com"}}, // domainNeeded
+	{
+		// An ExternalName service. Its target has no address, and the site has an alias.example.com.
+		name: "alias", outcome: outcome{"none", 2, 2, "txt.example.org"},
+		but: map[string]outcome{"go": {"alias.example.com 192.0.2.66", 8, 8, "alias.example.com txt.example.org"}},
+	},
+	{name: "txt.example.org", outcome: outcome{"none", 10, 10, "txt.example.org.example.com"}},
+	{
+		// A namespace's name exists, without an address: pay.svc.cluster.local. musl ends its search there.
+		name: "pay", outcome: outcome{"pay.example.com 192.0.2.11", 8, 8, "pay.example.com"},
+		but: map[string]outcome{"musl": {"none", 4, 4, ""}},
+	},
+	{
+		// The nameserver fails for the site's domain: it is asked again. musl ends its search when it has waited long enough.
+		name: "down.example.org", outcome: outcome{"down.example.org 192.0.2.67", 12, 12, "down.example.org.example.com down.example.org"},
+		but: map[string]outcome{"musl": {"again", 0, 0, "down.example.org.example.com"}},
+	},
+}
+
+// TestAutopath asks with the resolver libraries of pods. With autopath each must find what it finds without, the site be
+// asked for the same names, and the pod send as few queries as can be.
+func TestAutopath(t *testing.T) {
+	for _, lib := range libraries {
+		for _, on := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/%v", lib.name, on), func(t *testing.T) { testAutopath(t, lib, on) })
+		}
+	}
+}
+
+func testAutopath(t *testing.T, lib library, on bool) {
+	program := lib.program(t)
+	n := newPodNode(t, podCluster, podSite, fmt.Sprintf("autopath: %v\n", on))
+	n.site.SetFaultsFor("down.example.org.example.com.", dnstest.Faults{Rcode: dns.RcodeServerFailure})
+	for _, test := range lookups {
+		want := test.outcome
+		if other, ok := test.but[lib.name]; ok {
+			want = other
+		}
+		if _, addrs, ok := strings.Cut(want.found, " "); ok && lib.name == "go" {
+			want.found = addrs
+		}
+		n.check(test.name, on, want, func() string { return n.lookup(program, 1, test.name) })
+	}
+	if lib.name == "glibc" {
+		n.checkGetent(on)
+	}
+}
+
+func (n *podNode) check(name string, on bool, want outcome, lookup func() string) {
+	n.t.Helper()
+	sent, forwarded := n.queries(), len(n.site.Received())
+	found := lookup()
+	if found != want.found {
+		n.t.Errorf("%s: found %q, want %q", name, found, want.found)
+	}
+	count := want.plain
+	if on {
+		count = want.walked
+	}
+	if got := n.queries() - sent; got != count && count > 0 {
+		n.t.Errorf("%s: %d queries, want %d", name, got, count)
+	}
+	var all []string
+	for _, asked := range strings.Fields(want.forward) {
+		all = append(all, asked+". A", asked+". AAAA")
+	}
+	slices.Sort(all)
+	if diff := cmp.Diff(all, n.forwarded(forwarded)); diff != "" {
+		n.t.Errorf("%s: the site is asked for\n%s", name, diff)
+	}
+}
+
+// checkGetent asks with what is on every node and in most images.
+func (n *podNode) checkGetent(on bool) {
+	n.t.Helper()
+	n.check("google.com", on, outcome{"2001:db8::1 192.0.2.1", 10, 2, ""}, func() string {
+		var addrs []string
+		for line := range strings.Lines(n.pod.Run("getent", "ahosts", "google.com")) {
+			addrs = append(addrs, strings.Fields(line)[0])
+		}
+		return strings.Join(slices.Compact(addrs), " ")
+	})
+}
+
+const podSite = `
+	google.com. A 192.0.2.1
+	google.com. AAAA 2001:db8::1
+	www.google.com. CNAME google.com.
+	v4.example.org. A 192.0.2.4
+	v6.example.org. AAAA 2001:db8::6
+	txt.example.org. TXT x
+	down.example.org. A 192.0.2.67
+	printer.example.com. A 192.0.2.9
+	alias.example.com. A 192.0.2.66
+	pay.example.com. A 192.0.2.11
+`
+
+const podCluster = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: shop}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: pay}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: shop}
+spec: {clusterIP: 172.30.0.9, clusterIPs: [172.30.0.9], selector: {app: web}, ports: [{name: http, port: 80}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: pay}
+spec: {clusterIP: 172.30.0.10, clusterIPs: [172.30.0.10, "fd30::a"], selector: {app: web}, ports: [{name: http, port: 80}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: alias, namespace: shop}
+spec: {type: ExternalName, externalName: txt.example.org}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: shell, namespace: shop}
+spec: {nodeName: node-7, containers: []}
+status: {phase: Running, podIPs: [{ip: 10.128.0.41}]}
+`

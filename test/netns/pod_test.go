@@ -1,0 +1,122 @@
+package netns
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/dnstest"
+	"github.com/node-dns/node-dns/internal/kubetest"
+	"github.com/node-dns/node-dns/internal/lab"
+)
+
+// podNode is a machine without NetworkManager that is a node of a cluster, and has a pod.
+type podNode struct {
+	t    testing.TB
+	l    *lab.Lab
+	pod  *lab.Namespace
+	api  *kubetest.Server
+	site *dnstest.Server // the upstream nameserver
+}
+
+const (
+	bridgeIP = "10.128.0.1" // the node's, towards its pods
+	podIP    = "10.128.0.41"
+
+	clusterSettings = `nodeName: node-7
+listen: ` + bridgeIP + "\n"
+)
+
+// newPodNode starts a node whose node-dns.yaml has these lines too.
+func newPodNode(t testing.TB, cluster, site, settings string) *podNode {
+	t.Helper()
+	// The servers first: they are to end after the daemon, whose watches they would wait for.
+	n := &podNode{t: t, api: kubetest.NewServer(t), site: dnstest.NewServer(t, site)}
+	n.api.Apply(cluster)
+	n.l = lab.New(t)
+	n.pod = n.l.Namespace("pod")
+	n.l.Veth("bridge0", n.pod, "eth0")
+	n.l.Addr("bridge0", bridgeIP+"/24")
+	n.pod.Run("ip", "addr", "add", podIP+"/24", "dev", "eth0")
+	n.l.WriteFile(resolvConf, "search example.com\nnameserver "+bridgeIP+"\n")
+	// As the kubelet writes it for a pod of namespace shop, but for the timeout: musl waits that long for a server that fails.
+	// ip-netns(8) has programs in the pod see it as /etc/resolv.conf.
+	n.l.WriteFile("/etc/netns/pod/resolv.conf", "nameserver "+bridgeIP+"\n"+
+		"search shop.svc.cluster.local svc.cluster.local cluster.local example.com\noptions ndots:5 timeout:1\n")
+	n.l.WriteFile("/etc/netns/pod/nsswitch.conf", "hosts: files dns\n")
+	n.l.WriteFile("/etc/node-dns/kubeconfig", string(n.api.Kubeconfig()))
+	n.l.WriteFile("/etc/node-dns/node-dns.yaml", clusterSettings+"upstreams: [\""+n.site.Addr().String()+"\"]\n"+settings)
+	n.l.Run("install", "-d", "-o", strconv.Itoa(nobody), "/var/cache/node-dns") // as systemd does by CacheDirectory=
+	startDaemon(t, n.l)
+	n.l.Await("the API to have been read", func() bool {
+		status, err := control.FetchStatus(t.Context(), control.SocketPath("/"))
+		return err == nil && status.Cluster.Resolver != nil && status.Cluster.Resolver.Phase == "synced"
+	})
+	return n
+}
+
+// queries is how many the daemon has received.
+func (n *podNode) queries() int {
+	n.t.Helper()
+	status, err := control.FetchStatus(n.t.Context(), control.SocketPath("/"))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return int(status.Queries.UDP + status.Queries.TCP)
+}
+
+// asked are the names whose addresses the site was asked for since before, each with its types.
+func (n *podNode) forwarded(before int) []string {
+	var all []string
+	for _, q := range n.site.Received()[before:] {
+		question := q.Msg.Question[0]
+		if question.Qtype == dns.TypeA || question.Qtype == dns.TypeAAAA {
+			all = append(all, question.Name+" "+dns.TypeToString[question.Qtype])
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// library is a resolver library as programs in a pod have it.
+type library struct {
+	name     string
+	compiler []string // of lookup.c; nil: the one of main.go
+}
+
+var libraries = []library{
+	{name: "glibc", compiler: []string{"gcc"}},
+	{name: "musl", compiler: []string{"musl-gcc", "-static"}},
+	{name: "go"},
+}
+
+// program makes the program that looks names up: see testdata.
+func (lib library) program(t testing.TB) string {
+	t.Helper()
+	if lib.compiler == nil {
+		return lab.Binary(t, "lookup")
+	}
+	if _, err := os.Stat("/etc/redhat-release"); err == nil && lib.name == "musl" {
+		t.Skip("there is no musl for RHEL")
+	}
+	lab.Need(t, lib.compiler[0])
+	path := filepath.Join(t.TempDir(), "lookup")
+	argv := append(lib.compiler[1:len(lib.compiler):len(lib.compiler)], "-O", "-Wall", "-Werror", "-o", path, "testdata/lookup.c")
+	if out, err := exec.Command(lib.compiler[0], argv...).CombinedOutput(); err != nil {
+		t.Fatalf("compiling lookup.c: %v\n%s", err, out)
+	}
+	return path
+}
+
+// lookup looks a name up in the pod, that many times, and returns what came of the last.
+func (n *podNode) lookup(program string, times int, name string) string {
+	n.t.Helper()
+	return strings.TrimSpace(n.pod.Run(program, strconv.Itoa(times), name))
+}
