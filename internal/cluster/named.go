@@ -15,55 +15,56 @@ const (
 
 // batches keeps the names of Services that have to be watched by name in sets that change as little as possible: a
 // set that changes has to be listed anew.
-type batches struct {
-	sets []map[string]bool
+type batches struct{ sets []*batch }
+
+// batch is the names of one selector.
+type batch struct {
+	names map[string]bool
+	size  int // octets in the selector
 }
 
-// update has the batches hold the names that are wanted, and at most as many others. It reports whether any selector
-// has changed.
-func (b *batches) update(wanted map[string]int) (changed bool) {
+func (b *batch) add(name string) {
+	b.names[name] = true
+	b.size += cost(name)
+}
+
+func cost(name string) int { return len(name) + len("%2C") }
+
+// update has the batches hold the names that are wanted, and at most as many others.
+func (b *batches) update(wanted map[string]int) {
 	held := make(map[string]bool)
 	for i, set := range b.sets {
-		kept := make(map[string]bool)
-		for name := range set {
+		kept := &batch{names: make(map[string]bool)}
+		for name := range set.names {
 			if wanted[name] > 0 {
-				kept[name] = true
+				kept.add(name)
 			}
 		}
-		if 2*len(kept) <= len(set) && len(kept) < len(set) { // a name too many costs less than a new list
-			b.sets[i], changed = kept, true
+		if 2*len(kept.names) <= len(set.names) { // a name too many costs less than a new list
+			b.sets[i] = kept
 		}
-		maps.Copy(held, b.sets[i])
+		maps.Copy(held, b.sets[i].names)
 	}
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
-		if wanted[name] > 0 && !held[name] {
+		if !held[name] {
 			b.add(name)
-			changed = true
 		}
 	}
-	for len(b.sets) > 0 && len(b.sets[len(b.sets)-1]) == 0 {
+	for len(b.sets) > 0 && len(b.sets[len(b.sets)-1].names) == 0 {
 		b.sets = b.sets[:len(b.sets)-1]
 	}
-	return changed
 }
 
 func (b *batches) add(name string) {
 	for _, set := range b.sets {
-		if selectorSize(set)+selectorCost(name) <= maxSelector {
-			set[name] = true
+		if set.size+cost(name) <= maxSelector {
+			set.add(name)
 			return
 		}
 	}
-	b.sets = append(b.sets, map[string]bool{name: true})
-}
-
-func selectorCost(name string) int { return len(name) + len("%2C") }
-
-func selectorSize(set map[string]bool) (size int) {
-	for name := range set {
-		size += selectorCost(name)
-	}
-	return size
+	made := &batch{names: make(map[string]bool)}
+	made.add(name)
+	b.sets = append(b.sets, made)
 }
 
 // selectors returns the label selectors. Slices that carry the headless label are watched already, and left out. With
@@ -75,7 +76,7 @@ func (b *batches) selectors() []string {
 	}
 	all := make([]string, len(b.sets))
 	for i, set := range b.sets {
-		names := slices.Sorted(maps.Keys(set))
+		names := slices.Sorted(maps.Keys(set.names))
 		if len(names) == 0 {
 			names = []string{"-"} // no Service has this name: the batch stays in its place, and selects nothing
 		}

@@ -102,6 +102,9 @@ func (o *owner) run(ctx context.Context) error {
 
 // hear takes news.
 func (o *owner) hear(n news) {
+	if n.err == nil && n.shape == unknownShape && o.heard.phase == Connecting {
+		n.err = o.heard.err // another try: what ended the last one is all that is known
+	}
 	o.heard = n
 	if n.connection != nil {
 		o.meet(n.connection)

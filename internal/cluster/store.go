@@ -15,6 +15,7 @@ const maxObjects = 1 << 20
 // decides nothing about time or the network: reports go in. It is for one goroutine.
 type store struct {
 	builder zone.Builder
+	limit   int // of objects of each kind
 	objects [kubewire.Pods + 1]map[zone.Key]entry
 	slots   map[slot]*progress
 	// unlabelled counts the headless Services without selector by name: their slices have to be asked for by name.
@@ -57,7 +58,7 @@ type progress struct {
 }
 
 func newStore() *store {
-	s := &store{slots: make(map[slot]*progress), unlabelled: make(map[string]int)}
+	s := &store{limit: maxObjects, slots: make(map[slot]*progress), unlabelled: make(map[string]int)}
 	for kind := range s.objects {
 		s.objects[kind] = make(map[zone.Key]entry)
 	}
@@ -114,7 +115,7 @@ func (s *store) set(p *progress, o kubewire.Object) (changed bool) {
 	objects := s.objects[p.source.kind]
 	old, exists := objects[o.Key]
 	switch {
-	case !exists && len(objects) >= maxObjects:
+	case !exists && len(objects) >= s.limit:
 		s.counts.dropped++
 		return false
 	case exists && old.slot != p.source.slot && old.version > o.Version:

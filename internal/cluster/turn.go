@@ -96,12 +96,12 @@ func (t turn) afterFailure(o outcome, objects int) (turn, pause) {
 	return n, backoff(n.failures, retryAfter(o.err))
 }
 
-// backoff is how long to wait after so many failures in a row: any time up to a bound that doubles, because all nodes
-// wait when the server fails, and must not come back as one.
+// backoff is how long to wait after so many failures in a row: almost any time up to a bound that doubles, because all
+// nodes wait when the server fails, and must not come back as one.
 func backoff(failures int, atLeast time.Duration) pause {
 	bound := maxBackoff
 	if failures < 6 {
 		bound = min(firstBackoff<<(failures-1), maxBackoff)
 	}
-	return pause{min: atLeast, max: atLeast + bound}
+	return pause{min: atLeast + bound/8, max: atLeast + bound}
 }

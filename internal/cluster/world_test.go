@@ -3,9 +3,16 @@ package cluster
 import (
 	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
 	"log/slog"
+	"math/big"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -32,8 +39,17 @@ type world struct {
 // newWorld has an API server with the objects of the fixture, and no Watcher yet.
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{t: t, server: kubetest.NewServer(t), log: new(logText), stop: func() {}}
+	w := newWorldOf(t, kubetest.NewServer(t))
 	w.server.Apply(readFile(t, "testdata/node-dns.static.yaml"))
+	w.writeKubeconfig()
+	t.Cleanup(func() { w.stop() })
+	return w
+}
+
+// newWorldOf has a Watcher for server, whose pauses are as short as chance lets them be.
+func newWorldOf(t testing.TB, server *kubetest.Server) *world {
+	t.Helper()
+	w := &world{t: t, server: server, log: new(logText), stop: func() {}}
 	dir := t.TempDir()
 	w.config = Config{
 		Kubeconfig:   filepath.Join(dir, "kubeconfig"),
@@ -44,8 +60,6 @@ func newWorld(t testing.TB) *world {
 		Publish:      w.publish,
 		Unready:      w.setUnready,
 	}
-	w.writeKubeconfig()
-	t.Cleanup(func() { w.stop() })
 	return w
 }
 
@@ -118,6 +132,32 @@ func (w *world) awaitPhase(phase Phase) State {
 		}
 		time.Sleep(time.Millisecond)
 	}
+}
+
+// awaitError waits until the State's error has this in it.
+func (w *world) awaitError(part string) {
+	w.t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(w.watcher.State().LastError, part); {
+		if time.Now().After(deadline) {
+			w.t.Fatalf("not within 20 s: error %q\nstate %+v\n%s", part, w.watcher.State(), w.log)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// certificateOf returns a certificate that proves nothing.
+func certificateOf(t testing.TB) []byte {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
 func readFile(t testing.TB, path string) string {

@@ -8,6 +8,8 @@ package kubetest
 
 import (
 	"context"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -92,6 +94,7 @@ func NewServer(t TB) *Server {
 	s := New()
 	s.listener = httptest.NewUnstartedServer(s)
 	s.listener.EnableHTTP2 = true
+	s.listener.Config.ErrorLog = log.New(io.Discard, "", 0) // of clients that do not trust us
 	s.listener.StartTLS()
 	t.Cleanup(s.Close)
 	return s

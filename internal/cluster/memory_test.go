@@ -1,0 +1,105 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/node-dns/node-dns/internal/kubetest"
+)
+
+// wire is a network of one server in memory, so that time can be faked around it.
+type wire struct {
+	accepted chan net.Conn
+	closed   chan struct{}
+
+	mu    sync.Mutex // guards what follows
+	down  bool
+	conns []net.Conn // the server's ends
+}
+
+var errDown = errors.New("connection refused")
+
+func newWire() *wire { return &wire{accepted: make(chan net.Conn), closed: make(chan struct{})} }
+
+// dial is Config.Dial.
+func (n *wire) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.down {
+		return nil, errDown
+	}
+	client, server := net.Pipe()
+	n.conns = append(n.conns, server)
+	select {
+	case n.accepted <- server:
+		return client, nil
+	case <-n.closed:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// setDown closes the connections that stand, and refuses others until it is up again.
+func (n *wire) setDown(down bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.down = down
+	if !down {
+		return
+	}
+	for _, c := range n.conns {
+		c.Close()
+	}
+	n.conns = nil
+}
+
+// Accept, Close and Addr implement net.Listener.
+func (n *wire) Accept() (net.Conn, error) {
+	select {
+	case c := <-n.accepted:
+		return c, nil
+	case <-n.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (n *wire) Close() error   { close(n.closed); return nil }
+func (n *wire) Addr() net.Addr { return &net.UnixAddr{} }
+
+// newFakeWorld is newWorld over a network in memory, for the bubble of a test with fake time. The API server is empty.
+func newFakeWorld(t *testing.T) (*world, *wire) {
+	t.Helper()
+	n := newWire()
+	w := newWorldOf(t, kubetest.New())
+	server := &http.Server{Handler: w.server, ReadHeaderTimeout: time.Hour}
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(n) }()
+	t.Cleanup(func() {
+		w.stop()
+		w.server.CloseWatches()
+		server.Close()
+		<-done
+	})
+	w.config.Dial = n.dial
+	w.config.Kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
+	const kubeconfig = `
+apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: "http://kube.test"}}]
+contexts: [{name: c, context: {cluster: c, user: u}}]
+users: [{name: u, user: {}}]
+current-context: c
+`
+	if err := os.WriteFile(w.config.Kubeconfig, []byte(kubeconfig), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return w, n
+}

@@ -1,0 +1,191 @@
+package cluster
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/node-dns/node-dns/internal/kubetest"
+)
+
+// A Watcher that is started again goes on from where it was: nothing is listed, and nothing that happened is missed.
+func TestRestart(t *testing.T) {
+	for _, old := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w, _ := newFakeWorld(t)
+			w.config.Features.AllPods = true
+			if old {
+				w.server.Old()
+				w.server.Apply(readFile(t, "testdata/openshift-3.11.static.yaml"))
+			}
+			w.server.Apply(readFile(t, "testdata/node-dns.static.yaml"))
+			w.start()
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			before := dump(w.snapshot())
+			w.stop()
+			asked := len(w.server.Requests())
+			w.server.Delete("Service", "alpha", "web")
+			w.start()
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			for _, r := range w.server.Requests()[asked:] {
+				if !r.Watch && r.Limit == "" && !strings.HasSuffix(r.Path, "discovery.k8s.io/v1") {
+					t.Errorf("listed: %+v", r)
+				}
+			}
+			if s := w.watcher.State(); s.Phase != Synced || !s.FromDisk.IsZero() || s.Lost > 0 {
+				t.Errorf("%+v", s)
+			}
+			after := dump(w.snapshot())
+			for line := range before {
+				if strings.Contains(line, "Name:web}") && strings.HasPrefix(line, "service") && strings.Contains(line, "alpha") {
+					delete(before, line)
+				}
+			}
+			if diff := cmp.Diff(before, after); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// A node that is started while the control plane is away serves what it knew, and says that it is stale.
+func TestRestartWithoutServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, network := newFakeWorld(t)
+		w.server.Apply(readFile(t, "testdata/node-dns.static.yaml"))
+		w.start()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		w.stop()
+		network.setDown(true)
+		w.start()
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		s := w.watcher.State()
+		if got := w.snapshot(); got == nil || !got.IsStale() || !hasService("alpha", "web")(got) {
+			t.Fatalf("%+v", s)
+		}
+		if s.Phase != Connecting || s.FromDisk.IsZero() || s.Counts.Services == 0 {
+			t.Errorf("%+v", s)
+		}
+		// The server comes back, restored from a backup of long ago.
+		w.server.Restore(kubetest.New().Backup())
+		w.server.Apply(`{apiVersion: v1, kind: Service, metadata: {name: new, namespace: alpha}, spec: {clusterIP: 10.96.0.99}}`)
+		network.setDown(false)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := w.snapshot(); got.IsStale() || hasService("alpha", "web")(got) || !hasService("alpha", "new")(got) {
+			t.Errorf("%+v", w.watcher.State())
+		}
+		if s := w.watcher.State(); s.Rewinds == 0 || s.Phase != Synced {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// While things change the state is written now and then, for a node that goes down hard.
+func TestSavedWhileRunning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := newFakeWorld(t)
+		w.server.Apply(readFile(t, "testdata/node-dns.static.yaml"))
+		w.start()
+		time.Sleep(judgeEvery + time.Second)
+		synctest.Wait()
+		first := readFile(t, w.config.SnapshotFile)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if readFile(t, w.config.SnapshotFile) != first {
+			t.Error("nothing changed, and it was written")
+		}
+		w.server.Delete("Service", "alpha", "web")
+		time.Sleep(judgeEvery + time.Second)
+		synctest.Wait()
+		if readFile(t, w.config.SnapshotFile) == first {
+			t.Error("a change was not written")
+		}
+	})
+}
+
+// What cannot be used is not, and the log says why.
+func TestSavedUnusable(t *testing.T) {
+	rows := []struct {
+		name  string
+		spoil func(data []byte) []byte
+		want  string
+	}{
+		{"an octet is wrong", func(d []byte) []byte { d[len(d)/2] ^= 1; return d }, "damaged"},
+		{"the end is missing", func(d []byte) []byte { return d[:len(d)-5] }, "damaged"},
+		{"empty", func([]byte) []byte { return nil }, "damaged"},
+		{"of another version", func(d []byte) []byte { return bytes.Replace(d, []byte("state 1"), []byte("state 2"), 1) }, "another version"},
+		{"of another cluster", func(d []byte) []byte {
+			s, err := decodeSaved(d)
+			if err != nil {
+				panic(err)
+			}
+			s.cluster[0] ^= 1
+			return s.encode()
+		}, "another cluster"},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, network := newFakeWorld(t)
+				w.server.Apply(readFile(t, "testdata/node-dns.static.yaml"))
+				w.start()
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				w.stop()
+				spoilt := row.spoil([]byte(readFile(t, w.config.SnapshotFile)))
+				if err := os.WriteFile(w.config.SnapshotFile, spoilt, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				network.setDown(true)
+				w.start()
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				if w.snapshot() != nil || strings.Count(w.log.String(), "is not used") != 1 || !strings.Contains(w.log.String(), row.want) {
+					t.Errorf("log\n%s", w.log)
+				}
+				network.setDown(false)
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				if w.snapshot() == nil || w.snapshot().IsStale() {
+					t.Error("not synced when the server is back")
+				}
+			})
+		})
+	}
+}
+
+// FuzzSaved: any octets, with a right checksum, are refused or are a state, which is written as it was read.
+func FuzzSaved(f *testing.F) {
+	o := newOwner(New(Config{}))
+	o.shape = slicesShape
+	o.store.assign([]source{headless, named})
+	for _, r := range relist(listing, 20, sliceAt("s1", "10.0.0.1", 5), sliceAt("s2", "fd00::1", 6)) {
+		r.source = headless
+		o.store.apply(r)
+	}
+	f.Add(o.snapshot().encode()[len(savedMagic)+sha256.Size:])
+	f.Fuzz(func(t *testing.T, body []byte) {
+		sum := sha256.Sum256(body)
+		data := append(append([]byte(savedMagic), sum[:]...), body...)
+		s, err := decodeSaved(data)
+		if err != nil {
+			return
+		}
+		again, err := decodeSaved(s.encode())
+		if err != nil || !bytes.Equal(again.encode(), s.encode()) {
+			t.Errorf("%v: %x is read, and written as %x", err, body, s.encode())
+		}
+		newStore().restore(s) // whatever it says
+	})
+}

@@ -1,0 +1,237 @@
+package cluster
+
+import (
+	"errors"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/node-dns/node-dns/internal/kubewire"
+	"github.com/node-dns/node-dns/internal/zone"
+)
+
+var (
+	headless = source{kind: kubewire.EndpointSlices, slot: sliceSlot, labels: headlessLabel}
+	named    = source{kind: kubewire.EndpointSlices, slot: namedSlot, labels: "kubernetes.io/service-name in (a)"}
+)
+
+// sliceAt is a slice of Service a that has one address, which tells versions apart.
+func sliceAt(name, addr string, version uint64) kubewire.Object {
+	key := zone.Key{Namespace: "n", Name: name}
+	return kubewire.Object{Key: key, Version: version, Value: &zone.Slice{
+		Key: key, Service: "a", Endpoints: []zone.Endpoint{{Addr: netip.MustParseAddr(addr)}},
+	}}
+}
+
+// addrsOf returns the address of every slice in the store.
+func addrsOf(s *store) map[string]string {
+	all := make(map[string]string)
+	for slice := range s.builder.Snapshot(time.Now()).Slices() {
+		all[slice.Name] = slice.Endpoints[0].Addr.String()
+	}
+	return all
+}
+
+// tell is a report, without its source.
+func tell(do step, version uint64, object ...kubewire.Object) report {
+	r := report{step: do, version: version}
+	if len(object) > 0 {
+		r.object = object[0]
+	}
+	return r
+}
+
+// relist is a list of a source, whole.
+func relist(as step, version uint64, objects ...kubewire.Object) []report {
+	all := []report{tell(as, 0)}
+	for _, o := range objects {
+		all = append(all, tell(listed, 0, o))
+	}
+	return append(all, tell(complete, version))
+}
+
+func TestStore(t *testing.T) {
+	type told struct {
+		by source
+		of []report
+	}
+	one, two := sliceAt("s1", "10.0.0.1", 10), sliceAt("s2", "10.0.0.2", 11)
+	rows := []struct {
+		name string
+		told []told
+		want map[string]string
+		lost uint64
+	}{
+		{
+			"a list anew takes away what it does not have",
+			[]told{{headless, relist(listing, 20, one, two)}, {headless, relist(listing, 30, two)}},
+			map[string]string{"s2": "10.0.0.2"},
+			0,
+		},
+		{
+			"but nothing before it is complete, nor what another source told of",
+			[]told{
+				{headless, relist(listing, 20, one)},
+				{named, relist(listing, 20, two)},
+				{headless, []report{tell(listing, 0), tell(broken, 0)}},
+				{headless, relist(listing, 30, one)},
+			},
+			map[string]string{"s1": "10.0.0.1", "s2": "10.0.0.2"},
+			0,
+		},
+		{
+			"a slice that gets the headless label goes from one watch to the other: the deletion comes last",
+			[]told{
+				{headless, relist(listing, 20)},
+				{named, relist(listing, 20, one)},
+				{headless, []report{tell(changed, 0, sliceAt("s1", "10.0.0.9", 25))}},
+				{named, []report{tell(deleted, 0, sliceAt("s1", "10.0.0.1", 25))}},
+			},
+			map[string]string{"s1": "10.0.0.9"},
+			0,
+		},
+		{
+			"and what the other told before does not undo it",
+			[]told{
+				{headless, relist(listing, 20)},
+				{named, relist(listing, 20)},
+				{headless, []report{tell(changed, 0, sliceAt("s1", "10.0.0.9", 25))}},
+				{named, []report{tell(changed, 0, one)}},
+			},
+			map[string]string{"s1": "10.0.0.9"},
+			0,
+		},
+		{
+			"comparing finds what the watch has lost",
+			[]told{
+				{headless, relist(listing, 20, one)},
+				{headless, []report{tell(reached, 40)}},
+				{headless, relist(comparing, 40, sliceAt("s1", "10.0.0.9", 35), sliceAt("s3", "10.0.0.3", 36))},
+			},
+			map[string]string{"s1": "10.0.0.9", "s3": "10.0.0.3"},
+			2,
+		},
+		{
+			"but leaves to the watch what it is still to tell",
+			[]told{
+				{headless, relist(listing, 20, one, two)},
+				{headless, relist(comparing, 40, sliceAt("s1", "10.0.0.9", 35), sliceAt("s3", "10.0.0.3", 36))},
+				{headless, []report{
+					tell(watching, 0),
+					tell(deleted, 0, sliceAt("s2", "10.0.0.2", 34)),
+					tell(changed, 0, sliceAt("s1", "10.0.0.9", 35)),
+					tell(changed, 0, sliceAt("s3", "10.0.0.3", 36)),
+					tell(reached, 50),
+				}},
+			},
+			map[string]string{"s1": "10.0.0.9", "s3": "10.0.0.3"},
+			0,
+		},
+		{
+			"a deletion that has not been told of when the watch is past it was lost",
+			[]told{
+				{headless, relist(listing, 20, one, two)},
+				{headless, relist(comparing, 40, one)},
+				{headless, []report{tell(watching, 0), tell(reached, 39)}},
+				{headless, []report{tell(reached, 40)}},
+			},
+			map[string]string{"s1": "10.0.0.1"},
+			1,
+		},
+		{
+			"and not before",
+			[]told{{headless, relist(listing, 20, one, two)}, {headless, relist(comparing, 40, one)}, {headless, []report{tell(reached, 39)}}},
+			map[string]string{"s1": "10.0.0.1", "s2": "10.0.0.2"},
+			0,
+		},
+		{
+			"after a restore lower versions are newer, also from the other source",
+			[]told{
+				{headless, relist(listing, 20, sliceAt("s1", "10.0.0.9", 19))},
+				{named, relist(listing, 20)},
+				{named, []report{tell(rewound, 5)}},
+				{named, relist(listing, 12, one)},
+				{headless, []report{tell(rewound, 5)}},
+				{headless, relist(listing, 12)},
+			},
+			map[string]string{"s1": "10.0.0.1"},
+			0,
+		},
+		{
+			"a source that is not watched any more has nothing to say",
+			[]told{{source{kind: kubewire.EndpointSlices, slot: sliceSlot}, relist(listing, 20, one)}},
+			map[string]string{},
+			0,
+		},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			s := newStore()
+			s.assign([]source{headless, named})
+			for _, told := range row.told {
+				for _, r := range told.of {
+					r.source = told.by
+					if r.step == broken {
+						r.err = errors.New("broken")
+					}
+					s.apply(r)
+				}
+			}
+			if diff := cmp.Diff(row.want, addrsOf(s)); diff != "" || s.counts.lost != row.lost {
+				t.Errorf("%d lost, want %d\n%s", s.counts.lost, row.lost, diff)
+			}
+		})
+	}
+}
+
+func TestAssign(t *testing.T) {
+	s := newStore()
+	old := source{kind: kubewire.Endpoints, slot: sliceSlot}
+	s.assign([]source{old})
+	for _, r := range relist(listing, 20, kubewire.Object{
+		Key:   zone.Key{Namespace: "n", Name: "e"},
+		Value: []zone.Slice{{Endpoints: []zone.Endpoint{{Addr: netip.MustParseAddr("10.0.0.1")}}}},
+	}) {
+		r.source = old
+		s.apply(r)
+	}
+	if len(addrsOf(s)) != 1 || !s.synced() {
+		t.Fatalf("%v", addrsOf(s))
+	}
+	s.assign([]source{headless, named})
+	if len(addrsOf(s)) != 0 || s.synced() {
+		t.Errorf("the API has EndpointSlices now, and %v of Endpoints are left", addrsOf(s))
+	}
+	for _, by := range []source{headless, named} {
+		for _, r := range relist(listing, 20, sliceAt(by.labels, "10.0.0.1", 10)) {
+			r.source = by
+			s.apply(r)
+		}
+	}
+	another := named
+	another.labels = "kubernetes.io/service-name in (a,b)"
+	s.assign([]source{headless, another})
+	if len(addrsOf(s)) != 2 || s.slots[namedSlot].position != 0 || s.slots[sliceSlot].position != 20 || !s.synced() {
+		t.Errorf("another selector: %v", addrsOf(s))
+	}
+	s.assign([]source{headless})
+	if got := addrsOf(s); len(got) != 1 || got[headlessLabel] == "" {
+		t.Errorf("the named slices are not watched any more, and %v", got)
+	}
+}
+
+func TestStoreIsBounded(t *testing.T) {
+	s := newStore()
+	services := source{kind: kubewire.Services, slot: serviceSlot}
+	s.assign([]source{services})
+	s.limit = 1
+	for _, name := range []string{"one", "one-too-many", "one"} {
+		key := zone.Key{Namespace: "n", Name: name}
+		s.apply(report{source: services, step: changed, object: kubewire.Object{Key: key, Value: &zone.Service{Key: key}}})
+	}
+	if s.counts.dropped != 1 || s.builder.Snapshot(time.Now()).Counts().Services != 1 {
+		t.Errorf("%+v", s.counts)
+	}
+}
