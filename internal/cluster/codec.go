@@ -3,6 +3,7 @@ package cluster
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"iter"
 	"net/netip"
 	"time"
 
@@ -10,7 +11,7 @@ import (
 	"github.com/node-dns/node-dns/internal/zone"
 )
 
-// encode writes the state: numbers as varints, texts and lists after their length.
+// encode writes the state: numbers as varints, texts and lists after their length, and what is many as writeEach does.
 func (s *saved) encode() []byte {
 	w := savedWriter(make([]byte, 0, 1<<16))
 	w = append(w, savedMagic...)
@@ -29,26 +30,22 @@ func (s *saved) encode() []byte {
 		w.text(a.source.fields)
 		w.number(a.position)
 	}
-	w.number(uint64(len(s.services)))
-	for _, service := range s.services {
-		w.service(service)
-	}
-	w.number(uint64(len(s.slices)))
-	for _, slice := range s.slices {
-		w.slice(slice)
-	}
-	w.number(uint64(len(s.namespaces)))
-	for _, name := range s.namespaces {
-		w.text(name)
-	}
-	w.number(uint64(len(s.pods)))
-	for _, pod := range s.pods {
-		w.key(pod.Key)
-		w.addrs(pod.Addrs)
-	}
+	writeEach(&w, s.services, w.service)
+	writeEach(&w, s.slices, w.slice)
+	writeEach(&w, s.namespaces, w.text)
+	writeEach(&w, s.pods, w.pod)
 	sum := sha256.Sum256(w[body:])
 	copy(w[start:], sum[:])
 	return w
+}
+
+// writeEach writes what is many: each after a 1, and a 0 at the end.
+func writeEach[T any](w *savedWriter, all iter.Seq[T], write func(T)) {
+	for one := range all {
+		w.truth(true)
+		write(one)
+	}
+	w.truth(false)
 }
 
 type savedWriter []byte
@@ -116,6 +113,11 @@ func (w *savedWriter) slice(s savedSlice) {
 	}
 }
 
+func (w *savedWriter) pod(p *zone.Pod) {
+	w.key(p.Key)
+	w.addrs(p.Addrs)
+}
+
 // savedReader reads what a savedWriter wrote. After a failure it reads zeros.
 type savedReader struct {
 	rest   []byte
@@ -169,17 +171,17 @@ func (r *savedReader) port() zone.Port {
 	return zone.Port{Name: r.text(), Number: uint16(r.number(0xffff)), Protocol: zone.Protocol(r.number(uint64(zone.SCTP)))}
 }
 
-func (r *savedReader) saved() *saved {
+// more reports whether another follows of what is many.
+func (r *savedReader) more() bool { return r.truth() && !r.failed }
+
+// header reads a state up to what is many.
+func (r *savedReader) header() *saved {
 	s := new(saved)
 	r.failed = copy(s.cluster[:], r.rest) < len(s.cluster)
 	r.rest = r.rest[min(len(s.cluster), len(r.rest)):]
 	s.at = time.Unix(int64(r.number(1<<40)), 0)
 	s.shape = shape(r.number(uint64(endpointsShape)))
 	s.sources = listOf(r, r.assignment)
-	s.services = listOf(r, r.service)
-	s.slices = listOf(r, r.slice)
-	s.namespaces = listOf(r, r.text)
-	s.pods = listOf(r, func() *zone.Pod { return &zone.Pod{Key: r.key(), Addrs: listOf(r, r.addr)} })
 	return s
 }
 

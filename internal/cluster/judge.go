@@ -18,7 +18,7 @@ func (o *owner) judge() {
 		next.Since = now
 	}
 	o.w.state.Store(&next)
-	if next.Phase != before.Phase || next.LastError != before.LastError {
+	if next.Phase != before.Phase || next.LastError != before.LastError && next.LastError != "" && next.Phase != Synced {
 		o.announce(next)
 	}
 	if o.published.at.IsZero() {

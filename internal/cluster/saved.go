@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"strings"
 	"time"
@@ -27,16 +28,17 @@ var (
 	errForeign = errors.New("of another cluster")
 )
 
-// saved is a state as it is written: with how far each source had come, so that the watches go on from there.
+// saved is a state as it is written: with how far each source had come, so that the watches go on from there. What is
+// many is read and written one by one: a big cluster's state is larger as objects than as octets.
 type saved struct {
 	cluster    [sha256.Size]byte
 	at         time.Time
 	shape      shape
 	sources    []assignment
-	services   []*zone.Service
-	slices     []savedSlice
-	namespaces []string
-	pods       []*zone.Pod
+	services   iter.Seq[*zone.Service]
+	slices     iter.Seq[savedSlice]
+	namespaces iter.Seq[string]
+	pods       iter.Seq[*zone.Pod]
 }
 
 type savedSlice struct {
@@ -71,22 +73,17 @@ func (o *owner) snapshot() *saved {
 		}
 	}
 	from := o.store.builder.Snapshot(s.at)
-	for service := range from.Services() {
-		s.services = append(s.services, service)
-	}
-	entries := o.store.objects[kubewire.EndpointSlices]
-	for slice := range from.Slices() {
-		at := sliceSlot // of an Endpoints
-		if e, known := entries[slice.Key]; known {
-			at = e.slot
+	s.services, s.namespaces, s.pods = from.Services(), from.Namespaces(), from.Pods()
+	s.slices = func(yield func(savedSlice) bool) {
+		for slice := range from.Slices() {
+			at := sliceSlot // of an Endpoints
+			if e, known := o.store.objects[kubewire.EndpointSlices][slice.Key]; known {
+				at = e.slot
+			}
+			if !yield(savedSlice{slice, at}) {
+				return
+			}
 		}
-		s.slices = append(s.slices, savedSlice{slice, at})
-	}
-	for name := range from.Namespaces() {
-		s.namespaces = append(s.namespaces, name)
-	}
-	for pod := range from.Pods() {
-		s.pods = append(s.pods, pod)
 	}
 	return s
 }
@@ -111,56 +108,24 @@ func (o *owner) load(cluster [sha256.Size]byte) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}
-	var s *saved
+	var from *saved
 	if err == nil {
-		s, err = decodeSaved(data)
-	}
-	if err == nil && s.cluster != cluster {
-		err = errForeign
+		from, err = o.store.restore(data, cluster)
 	}
 	if err != nil {
+		o.store = newStore()
 		o.w.log.Warn("the state of the cluster from before is not used", "file", path, "error", err)
 		return
 	}
-	o.store.restore(s)
-	o.shape, o.fromDisk = s.shape, s.at
+	o.shape, o.fromDisk = from.shape, from.at
 	o.give()
-	o.w.log.Info("serving the state of the cluster from before", "file", path, "age", time.Since(s.at).Round(time.Second),
-		"services", len(s.services))
+	o.w.log.Info("serving the state of the cluster from before", "file", path,
+		"age", time.Since(from.at).Round(time.Second), "services", o.store.builder.Snapshot(from.at).Counts().Services)
 }
 
-// restore makes s the state. The store must be empty.
-func (s *store) restore(from *saved) {
-	slices := kubewire.EndpointSlices
-	if from.shape == endpointsShape {
-		slices = kubewire.Endpoints
-	}
-	for _, a := range from.sources {
-		s.slots[a.source.slot] = &progress{source: a.source, position: a.position}
-	}
-	add := func(kind kubewire.Kind, at slot, key zone.Key, value any) {
-		s.objects[kind][key] = entry{slot: at, byName: byName(value)}
-		s.count(key.Name, false, byName(value))
-		s.build(kind, key, value)
-	}
-	for _, service := range from.services {
-		add(kubewire.Services, serviceSlot, service.Key, service)
-	}
-	for _, slice := range from.slices {
-		key := slice.Key // a subset of an Endpoints is named after it
-		key.Name, _, _ = strings.Cut(key.Name, "/")
-		add(slices, slice.slot, key, slice.Slice)
-	}
-	for _, name := range from.namespaces {
-		add(kubewire.Namespaces, namespaceSlot, zone.Key{Name: name}, kubewire.Namespace{})
-	}
-	for _, pod := range from.pods {
-		add(kubewire.Pods, podSlot, pod.Key, pod)
-	}
-}
-
-// decodeSaved reads what encode has written.
-func decodeSaved(data []byte) (*saved, error) {
+// restore makes what encode has written the state, when it is of that cluster. The store must be empty; after an error
+// it is not to be used. The state is returned without what is many.
+func (s *store) restore(data []byte, cluster [sha256.Size]byte) (*saved, error) {
 	body, ok := bytes.CutPrefix(data, []byte(savedMagic))
 	if !ok || len(body) < sha256.Size {
 		return nil, errDamaged
@@ -170,9 +135,43 @@ func decodeSaved(data []byte) (*saved, error) {
 		return nil, errDamaged
 	}
 	r := savedReader{rest: body}
-	s := r.saved()
+	from := r.header()
+	if !r.failed && from.cluster != cluster {
+		return nil, errForeign
+	}
+	for _, a := range from.sources {
+		s.slots[a.source.slot] = &progress{source: a.source, position: a.position}
+	}
+	slices := kubewire.EndpointSlices
+	if from.shape == endpointsShape {
+		slices = kubewire.Endpoints
+	}
+	for r.more() {
+		service := r.service()
+		s.restoreObject(kubewire.Services, serviceSlot, service.Key, service)
+	}
+	for r.more() {
+		slice := r.slice()
+		key := slice.Key // a subset of an Endpoints is named after it
+		key.Name, _, _ = strings.Cut(key.Name, "/")
+		s.restoreObject(slices, slice.slot, key, slice.Slice)
+	}
+	for r.more() {
+		s.restoreObject(kubewire.Namespaces, namespaceSlot, zone.Key{Name: r.text()}, kubewire.Namespace{})
+	}
+	for r.more() {
+		pod := &zone.Pod{Key: r.key(), Addrs: listOf(&r, r.addr)}
+		s.restoreObject(kubewire.Pods, podSlot, pod.Key, pod)
+	}
 	if r.failed || len(r.rest) > 0 {
 		return nil, fmt.Errorf("%w: its checksum is right and its content is not", errDamaged)
 	}
-	return s, nil
+	return from, nil
+}
+
+func (s *store) restoreObject(kind kubewire.Kind, at slot, key zone.Key, value any) {
+	was := s.objects[kind][key].byName
+	s.objects[kind][key] = entry{slot: at, byName: byName(value)}
+	s.count(key.Name, was, byName(value))
+	s.build(kind, key, value)
 }
