@@ -3,6 +3,7 @@ package daemon
 import (
 	"fmt"
 	"reflect"
+	"slices"
 
 	"github.com/node-dns/node-dns/internal/dnsname"
 	"github.com/node-dns/node-dns/internal/hostdns"
@@ -62,14 +63,18 @@ func (d *Daemon) hostSearch(config nodeconfig.Config) []dnsname.Name {
 	return list
 }
 
-// recursive are the nameservers of dnsRecursiveResolvConf, unless that is the file that we write ourselves; problem says
-// why there are none, "" when that is as it should be.
+// recursive are the nameservers of dnsRecursiveResolvConf, unless that is a file that we write ourselves: what that named
+// or names has been captured. problem says why there are none, "" when that is as it should be.
 func (d *Daemon) recursive(config nodeconfig.Config) (servers []nameserver.Server, problem string) {
 	path := config.DNSRecursiveResolvConf
-	if path == "" || path == d.paths.host.NodeResolvConf || path == hostdns.NewPaths("").NodeResolvConf {
+	here, usual := d.paths.host, hostdns.NewPaths("")
+	if slices.Contains([]string{"", here.NodeResolvConf, usual.NodeResolvConf, here.ResolvConf, usual.ResolvConf}, path) {
 		return nil, ""
 	}
 	file := hostdns.ReadFile(d.paths.host.Root, path)
+	if hostdns.IsOurs(file.Data) {
+		return nil, ""
+	}
 	for _, addr := range resolvconf.Parse(file.Data).Nameservers() {
 		if server := nameserver.FromAddr(addr); !addr.IsUnspecified() {
 			servers = append(servers, server)

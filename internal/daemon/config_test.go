@@ -193,6 +193,12 @@ func TestRecursive(t *testing.T) {
 	}{
 		{name: "none"},
 		{name: "our own, which lists the captured ones", path: "/etc/origin/node/resolv.conf", make: text("nameserver 192.0.2.7\n")},
+		{name: "the host's, which is ours or will be", path: "/etc/resolv.conf", make: text("nameserver 192.0.2.7\n")},
+		{
+			// It names this node, and nothing else.
+			name: "a copy of the host's when that is ours", path: "/etc/dns/up.conf",
+			make: text(hostdns.Watermark + "\nnameserver 192.0.2.10\n"),
+		},
 		{name: "an admin's", path: "/etc/dns/up.conf", make: text(list), servers: "192.0.2.7,2001:db8::7"},
 		{name: "missing", path: "/etc/dns/up.conf", problem: key + "FILE does not exist"},
 		{name: "without a nameserver", path: "/etc/dns/up.conf", make: text("# none\n"), problem: key + "FILE names no nameserver"},

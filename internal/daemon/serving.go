@@ -96,8 +96,7 @@ func newServing(in inputs) *serving {
 		}
 		s.addRoute(route.Domain, route.Servers, in.origin)
 	}
-	servers, source := upstreams(in)
-	s.addRoute(dnsname.Root(), servers, source)
+	s.addRootRoute(in)
 	if len(s.routes) == 0 || !s.routes[len(s.routes)-1].Domain.IsRoot() {
 		s.problems = append(s.problems, "no upstream nameserver is known: only cluster names are answered")
 	}
@@ -113,19 +112,20 @@ func (s *serving) unknown() *serving {
 	return s
 }
 
-// upstreams are the root's servers, by precedence: the command line, node-dns.yaml, node-config.yaml, and what was
-// captured from NetworkManager. An admin's static upstreams win whole; they are not mixed with DHCP's.
-func upstreams(in inputs) ([]nameserver.Server, string) {
-	fromNodeConfig := slices.Concat(in.config.DNSNameservers, in.recursive)
+// addRootRoute adds the upstreams by precedence: the command line, node-dns.yaml, node-config.yaml, and what was captured
+// from NetworkManager. An admin's static upstreams win whole; they are not mixed with DHCP's. node-config.yaml's were meant
+// for OpenShift's own nameserver, whose upstream was this node: where nothing else is left of them, the captured ones serve.
+func (s *serving) addRootRoute(in inputs) {
 	switch {
 	case len(in.flags.Upstreams) > 0:
-		return in.flags.Upstreams, "the command line"
+		s.addRoute(dnsname.Root(), in.flags.Upstreams, "the command line")
 	case len(in.config.Upstreams) > 0:
-		return in.config.Upstreams, sourceOf(in.config, "upstreams")
-	case len(fromNodeConfig) > 0:
-		return fromNodeConfig, sourceOf(in.config, "dnsNameservers", "dnsRecursiveResolvConf")
+		s.addRoute(dnsname.Root(), in.config.Upstreams, sourceOf(in.config, "upstreams"))
+	default:
+		s.addRoute(dnsname.Root(), slices.Concat(in.config.DNSNameservers, in.recursive),
+			sourceOf(in.config, "dnsNameservers", "dnsRecursiveResolvConf"))
+		s.addRoute(dnsname.Root(), in.captured.Servers, in.origin)
 	}
-	return in.captured.Servers, in.origin
 }
 
 // addRoute adds a route for a domain that has none yet: the callers go from the strongest source to the weakest. An

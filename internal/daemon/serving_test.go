@@ -102,6 +102,24 @@ func TestNewServing(t *testing.T) {
 			sources: []string{"dnsNameservers /etc/origin/node/node-config.yaml:1"},
 		},
 		{
+			// dnsRecursiveResolvConf named a copy of our resolv.conf: the node was left without upstreams.
+			name:     "dnsNameservers that are this node give way to captured ones",
+			config:   "dnsNameservers: [\"192.0.2.10:53\"]\n",
+			listen:   "192.0.2.10:53",
+			routes:   ".=10.0.0.2,10.0.0.3",
+			sources:  []string{"NetworkManager eth0"},
+			problems: []string{"192.0.2.10 (dnsNameservers /etc/origin/node/node-config.yaml:1) is this node: it would loop, and is left out"},
+		},
+		{
+			name:    "an admin's that are this node do not: others may see the queries then",
+			nodeDNS: "upstreams: [192.0.2.10]\n",
+			listen:  "192.0.2.10:53",
+			problems: []string{
+				"192.0.2.10 (upstreams /etc/node-dns/node-dns.yaml:1) is this node: it would loop, and is left out",
+				"no upstream nameserver is known: only cluster names are answered",
+			},
+		},
+		{
 			name:    "the command line wins over all",
 			nodeDNS: "upstreams: [192.0.2.53]\n",
 			change: func(in *inputs) {

@@ -27,7 +27,10 @@ type File struct {
 }
 
 // ReadFile reads path; one that does not exist is the zero File. Absolute link targets are looked up below root.
-func ReadFile(root, path string) File {
+func ReadFile(root, path string) File { return readFileFrom(root, path, filepath.Dir(path)) }
+
+// readFileFrom is ReadFile for a path whose relative link is looked up from dir.
+func readFileFrom(root, path, dir string) File {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
 		return File{}
@@ -40,7 +43,7 @@ func ReadFile(root, path string) File {
 		if file.Link, err = os.Readlink(path); err != nil {
 			return File{Exists: true, Err: err}
 		}
-		path = linkTarget(root, path, file.Link)
+		path = linkTarget(root, dir, file.Link)
 	}
 	file.Data, err = readBounded(path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
@@ -50,11 +53,11 @@ func ReadFile(root, path string) File {
 	return file
 }
 
-func linkTarget(root, path, target string) string {
+func linkTarget(root, dir, target string) string {
 	if filepath.IsAbs(target) {
 		return filepath.Join(root, target)
 	}
-	return filepath.Join(filepath.Dir(path), target)
+	return filepath.Join(dir, target)
 }
 
 // readBounded reads a regular file.

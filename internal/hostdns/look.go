@@ -117,7 +117,11 @@ func (s *State) lookAtFiles(progress *Progress) {
 		{s.Paths.Facts, &s.Facts},
 	} {
 		progress.is("reading %s", f.path)
-		*f.into = ReadFile(s.Paths.Root, f.path)
+		dir := filepath.Dir(f.path)
+		if f.path == s.Paths.Original {
+			dir = filepath.Dir(s.Paths.ResolvConf) // a saved link leads where it led before
+		}
+		*f.into = readFileFrom(s.Paths.Root, f.path, dir)
 		if f.into.Err != nil {
 			s.problem("reading %s: %v", s.Paths.host(f.path), f.into.Err)
 		}

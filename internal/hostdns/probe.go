@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"strings"
 	"time"
 
@@ -15,9 +16,9 @@ import (
 )
 
 const (
-	probeTry      = 150 * time.Millisecond // one query; the daemon answers in well under a millisecond
-	probePatience = 800 * time.Millisecond // as long as a restarting daemon is waited for
-	probePause    = 25 * time.Millisecond  // between tries that are refused at once
+	probeTry   = 150 * time.Millisecond // the first query; the daemon needs less than a millisecond, and a busy node longer
+	probeLimit = 800 * time.Millisecond // as long as an answer, or a restarting daemon, is waited for
+	probePause = 25 * time.Millisecond  // between tries
 )
 
 // silence says in a few words why nothing answered: package net's own text names addresses and ports twice.
@@ -31,26 +32,28 @@ func silence(nameserver netip.AddrPort, err error) error {
 
 // Probe asks the local nameserver one question that it answers by itself, whatever its upstreams do: version.bind in
 // class CHAOS, which node-dns, dnsmasq, unbound, BIND and CoreDNS all know. Any response to the question counts: on the
-// way back to dnsmasq that is who must answer. by is what the nameserver calls itself, "" when it does not say. A patient
-// probe asks again for 0.8 s: the daemon may be restarting.
+// way back to dnsmasq that is who must answer. by is what the nameserver calls itself, "" when it does not say.
+//
+// It asks again for 0.8 s: an answer may be lost, or late on a node that boots. Where nobody listens the kernel says so at
+// once, and only a patient probe goes on then: the daemon may be restarting.
 func Probe(ctx context.Context, nameserver netip.AddrPort, patient bool) (by string, err error) {
-	limit := probeTry
-	if patient {
-		limit = probePatience
-	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(ctx, probeLimit)
 	defer cancel()
 	end, _ := ctx.Deadline()
+	try := probeTry
 	var reason error
 	for {
-		by, err := probeOnce(ctx, nameserver)
+		by, err := probeOnce(ctx, nameserver, try)
 		if err == nil {
 			return by, nil
 		}
 		if reason == nil || time.Now().Before(end) { // else only the time was up
 			reason = err
 		}
-		if !patient {
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			try *= 2
+		case !patient:
 			return "", silence(nameserver, reason)
 		}
 		select {
@@ -61,7 +64,7 @@ func Probe(ctx context.Context, nameserver netip.AddrPort, patient bool) (by str
 	}
 }
 
-func probeOnce(ctx context.Context, nameserver netip.AddrPort) (by string, err error) {
+func probeOnce(ctx context.Context, nameserver netip.AddrPort, try time.Duration) (by string, err error) {
 	query, id, err := probeQuery()
 	if err != nil {
 		return "", err
@@ -72,7 +75,7 @@ func probeOnce(ctx context.Context, nameserver netip.AddrPort) (by string, err e
 		return "", err
 	}
 	defer conn.Close()
-	deadline := time.Now().Add(probeTry)
+	deadline := time.Now().Add(try)
 	if limit, ok := ctx.Deadline(); ok && limit.Before(deadline) {
 		deadline = limit
 	}

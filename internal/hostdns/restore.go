@@ -21,11 +21,10 @@ func NewRestorePlan(s State, ifOurs bool) Plan {
 	if here := askedNameserver(s, s.Placement().Nameserver); here.IsValid() {
 		p.Stopped = netip.AddrPortFrom(here, nameserver.Port)
 	}
-	saved := s.Original.Exists && s.Original.Err == nil
 	switch {
 	case s.ResolvConf.Err != nil:
 		p.Hold = "it cannot be read"
-	case !s.isOurs() && (ifOurs || !saved):
+	case !s.isOurs() && (ifOurs || !s.hasOriginal()):
 		p.Hold = notOurs
 	default:
 		if p.Silent = restoreSteps(s); len(p.Silent) == 0 {
@@ -42,10 +41,15 @@ func restoreSteps(s State) []Step {
 	if step, ok := originalStep(s); ok {
 		steps = append(steps, step)
 	}
-	if s.Original.Exists && s.Original.Err == nil {
+	if s.hasOriginal() {
 		steps = append(steps, Step{Path: s.Paths.Original, Action: Remove, Before: s.Original})
 	}
 	return steps
+}
+
+// hasOriginal reports whether there is an original to go back to. A link is one wherever it leads.
+func (s State) hasOriginal() bool {
+	return s.Original.Exists && (s.Original.Err == nil || s.Original.Link != "")
 }
 
 // assumed is what the kernel said of this node, or, where it could not be asked, what our resolv.conf says: what that
@@ -85,7 +89,7 @@ func originalStep(s State) (Step, bool) {
 // originalText is originalStep's choice among the texts; mode 0 is the usual one.
 func originalText(s State) (text []byte, mode fs.FileMode, ok bool) {
 	upstreams := inResolvConf(selectUpstreams(s).Set).Servers
-	saved := s.Original.Exists && s.Original.Err == nil
+	saved := s.hasOriginal()
 	switch {
 	case saved && fromNetworkManagerFile(s):
 		return s.NetworkManagerConf.Data, 0, true

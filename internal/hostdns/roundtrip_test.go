@@ -39,6 +39,30 @@ func TestRestoreBringsBack(t *testing.T) {
 	}
 }
 
+// TestRestoreBringsBackLinks: what the saved link leads to was looked up beside the saved link, where it may not exist, or
+// be the saved link itself: the hook then called it unreadable in each run, and never removed it.
+func TestRestoreBringsBackLinks(t *testing.T) {
+	for _, target := range []string{"resolv.conf.orig", "elsewhere", "../etc/elsewhere", "/etc/elsewhere", "../run/NetworkManager/resolv.conf"} {
+		t.Run(target, func(t *testing.T) {
+			w := newTree(t, map[string]string{
+				"/etc/resolv.conf.orig": generated, "/etc/elsewhere": generated,
+				"/run/NetworkManager/resolv.conf": generated, etcResolvConf: "-> " + target,
+			})
+			before := w.files()[etcResolvConf]
+			if r := w.apply(); r.ResolvConf != Written {
+				t.Fatalf("resolv.conf: %s", r.ResolvConf)
+			}
+			if s := w.look(); string(s.Original.Data) != generated || s.Original.Link != target || s.Original.Err != nil {
+				t.Errorf("the saved link is read as %s, %v", describeFile(s.Original), s.Original.Err)
+			}
+			w.restore(true)
+			if after := w.files(); after[etcResolvConf] != before || after[varOriginal] != "" {
+				t.Errorf("%q became %q, the saved original is %q", before, after[etcResolvConf], after[varOriginal])
+			}
+		})
+	}
+}
+
 func (w *tree) look() State { return w.runner().Looker.Look(w.t.Context(), host().Event) }
 
 func layResolvConf(d dice, w *tree) {

@@ -1,5 +1,5 @@
-// Package lab is one isolated machine for the tests of a package: its own network, processes and mounts, with /etc, /run, /usr and
-// /var to write in.
+// Package lab is one isolated machine for the tests of a package: its own network, processes and mounts, with /etc, /run, /var and
+// /usr/sbin to write in.
 //
 // It stands apart from dnstest, which fakes a peer on loopback: here nothing is faked but the hardware. The machine is the test
 // binary itself, run again in new namespaces, so -run, -race, -v and -coverprofile mean what they always mean, and the kernel cleans up
@@ -97,7 +97,7 @@ type Lab struct {
 	files []*os.File // kept open until the test ends
 }
 
-// New resets the machine for this test: no processes but the test, no network but loopback, /etc, /usr and /var as installed but
+// New resets the machine for this test: no processes but the test, no network but loopback, /etc, /usr/sbin and /var as installed but
 // without any resolver's files, an empty /run. What the test leaves behind goes when it ends; the output of its processes is shown when it failed.
 func New(t testing.TB) *Lab {
 	t.Helper()

@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 func TestNewResets(t *testing.T) {
 	t.Run("leave", func(t *testing.T) {
 		l := New(t)
-		for _, path := range []string{"/etc/left", "/usr/left", "/var/left", "/run/left"} {
+		for _, path := range []string{"/etc/left", "/usr/sbin/left", "/var/left", "/run/left"} {
 			if err := os.WriteFile(path, nil, 0o644); err != nil {
 				t.Error(err)
 			}
@@ -32,12 +32,12 @@ func TestNewResets(t *testing.T) {
 		l.Route("-6 default via 2001:db8::2 dev eth0")
 		l.Run("ip", "rule", "add", "pref", "100", "table", "77")
 		l.Run("ip", "-6", "rule", "add", "pref", "100", "table", "77")
-		l.Run("mount", "--bind", "/etc/hosts", "/etc/left")
+		l.Run("mount", "--bind", "/etc/passwd", "/etc/left")
 		l.Start(Command{Argv: []string{"sh", "-c", "sleep 1000 & sleep 1000"}})
 	})
 	t.Run("find", func(t *testing.T) {
 		l := New(t)
-		for _, path := range []string{"/etc/left", "/usr/left", "/var/left", "/run/left", "/run/netns", "/etc/resolv.conf", "/etc/origin"} {
+		for _, path := range []string{"/etc/left", "/usr/sbin/left", "/var/left", "/run/left", "/run/netns", "/etc/resolv.conf", "/etc/origin"} {
 			if _, err := os.Stat(path); err == nil {
 				t.Errorf("%s is there", path)
 			}

@@ -1,7 +1,9 @@
 package lab
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -33,8 +35,9 @@ func makeMachine() error {
 	return resetNetwork()
 }
 
-// overlays are the directories whose changes stay in the machine.
-var overlays = []string{"/etc", "/usr", "/var"}
+// overlays are the directories whose changes stay in the machine; one that does not exist is left out. Not all of /usr: an overlay does
+// not show what is mounted below it, such as a Go toolchain.
+var overlays = []string{"/etc", "/usr/lib/NetworkManager", "/usr/sbin", "/var"}
 
 // source names our mounts in /proc/self/mountinfo.
 const source = "node-dns-lab"
@@ -49,6 +52,9 @@ func mountFiles() error {
 		return err
 	}
 	for _, dir := range overlays {
+		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
 		upper, work := "/run"+dir+"/upper", "/run"+dir+"/work"
 		for _, d := range []string{upper, work} {
 			if err := os.MkdirAll(d, 0o755); err != nil {

@@ -86,7 +86,7 @@ type Config struct {
 	// DNSForwardMax is the number of queries that may wait for upstreams at the same time.
 	DNSForwardMax int
 
-	// DomainNeeded keeps queries for single-label names from the upstreams.
+	// DomainNeeded keeps queries for the addresses of single-label names from the upstreams.
 	DomainNeeded bool
 
 	LogLevel slog.Level

@@ -23,7 +23,7 @@ type shell struct {
 	results *bufio.Reader
 }
 
-// newShell starts a bash in dir, with these variables beside PATH and HOME. It ends with the test, its jobs with the machine.
+// newShell starts a bash in dir, with these variables beside PATH and HOME, or instead. It ends with the test, its jobs with the machine.
 func newShell(t *testing.T, dir string, env ...string) *shell {
 	t.Helper()
 	lab.Need(t, "bash")
@@ -36,7 +36,7 @@ func newShell(t *testing.T, dir string, env ...string) *shell {
 		t.Fatal(err)
 	}
 	cmd := exec.Command("bash", "--norc")
-	cmd.Dir, cmd.Env = dir, append([]string{"PATH=" + lab.Path + ":" + goDirectory(t), "HOME=" + os.Getenv("HOME"), "GORACE=atexit_sleep_ms=0"}, env...)
+	cmd.Dir, cmd.Env = dir, append([]string{"PATH=" + lab.Path, "HOME=" + os.Getenv("HOME"), "GORACE=atexit_sleep_ms=0"}, env...)
 	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = output, output, []*os.File{resultsEnd}
 	input, err := cmd.StdinPipe()
 	if err != nil {
@@ -54,16 +54,6 @@ func newShell(t *testing.T, dir string, env ...string) *shell {
 		output.Close()
 	})
 	return &shell{t: t, input: input, output: output, pipe: results, results: bufio.NewReader(results)}
-}
-
-// goDirectory is where the go program is that runs the tests: for those that build.
-func goDirectory(t *testing.T) string {
-	t.Helper()
-	path, err := exec.LookPath("go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.TrimSuffix(path, "/go")
 }
 
 // stuck is how long a command may take: go build, on a machine that has other things to do.

@@ -1,0 +1,33 @@
+package main_test
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/node-dns/node-dns/internal/lab"
+)
+
+// maxSize is in bytes. NetworkManager starts the program anew for each event; the import graph keeps the rest of its start
+// short (TestDispatcherStaysSmall).
+const maxSize = 6_000_000
+
+func TestSize(t *testing.T) {
+	info, err := os.Stat(lab.Binary(t, "origin-dns-dispatcher"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Size() >= maxSize {
+		t.Errorf("the stripped program has %d bytes, want less than %d", info.Size(), maxSize)
+	}
+}
+
+// BenchmarkStart is the whole life of a run for an event that cannot matter.
+func BenchmarkStart(b *testing.B) {
+	program := lab.Binary(b, "origin-dns-dispatcher")
+	for b.Loop() {
+		if out, err := exec.Command(program, "eth0", "pre-up").CombinedOutput(); err != nil || len(out) > 0 {
+			b.Fatalf("%v\n%s", err, out)
+		}
+	}
+}
