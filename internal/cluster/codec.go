@@ -116,6 +116,7 @@ func (w *savedWriter) slice(s savedSlice) {
 func (w *savedWriter) pod(p *zone.Pod) {
 	w.key(p.Key)
 	w.addrs(p.Addrs)
+	w.truth(p.OwnSearch)
 }
 
 // savedReader reads what a savedWriter wrote. After a failure it reads zeros.

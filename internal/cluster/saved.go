@@ -20,7 +20,7 @@ import (
 const saveEvery = 5 * time.Minute
 
 // savedMagic begins a saved state; the number is the version of its format. A SHA-256 of all that follows it is next.
-const savedMagic = "node-dns cluster state 1\n"
+const savedMagic = "node-dns cluster state 2\n"
 
 // Why a file is no saved state that can be used.
 var (
@@ -160,7 +160,7 @@ func (s *store) restore(data []byte, cluster [sha256.Size]byte) (*saved, error) 
 		s.restoreObject(kubewire.Namespaces, namespaceSlot, zone.Key{Name: r.text()}, kubewire.Namespace{})
 	}
 	for r.more() {
-		pod := &zone.Pod{Key: r.key(), Addrs: listOf(&r, r.addr)}
+		pod := &zone.Pod{Key: r.key(), Addrs: listOf(&r, r.addr), OwnSearch: r.truth()}
 		s.restoreObject(kubewire.Pods, podSlot, pod.Key, pod)
 	}
 	if r.failed || len(r.rest) > 0 {

@@ -240,7 +240,7 @@ func (d *Daemon) searchOf(client netip.Addr) []dnsname.Name {
 	if snapshot == nil {
 		return nil
 	}
-	return s.search.of(snapshot.PodNamespace(client))
+	return s.search.of(snapshot.SearchNamespace(client))
 }
 
 // searchLists are the search lists that the kubelet gives to pods with dnsPolicy ClusterFirst: the cluster's domains from
@@ -248,11 +248,20 @@ func (d *Daemon) searchOf(client netip.Addr) []dnsname.Name {
 type searchLists struct {
 	domain dnsname.Name
 	host   []dnsname.Name
+	limits searchLimits
 	lists  sync.Map // of []dnsname.Name, by namespace: as many as have had pods on this node
 }
 
-func newSearchLists(domain dnsname.Name, host []dnsname.Name) *searchLists {
-	return &searchLists{domain: domain, host: host}
+// searchLimits are what a kubelet bounds a pod's list by: domains, and characters with the blanks between them. It drops
+// the last ones. Kubernetes before 1.26, without ExpandedDNSConfig, has the limits that old C libraries had.
+type searchLimits struct{ domains, chars int }
+
+func newSearchLists(config nodeconfig.Config, host []dnsname.Name) *searchLists {
+	limits := searchLimits{32, 2048}
+	if config.IsOpenShift {
+		limits = searchLimits{6, 256}
+	}
+	return &searchLists{domain: config.ClusterDomain, host: host, limits: limits}
 }
 
 // of is the list of a namespace's pods; "" is no namespace.
@@ -280,6 +289,17 @@ func (l *searchLists) made(namespace string) []dnsname.Name {
 	for _, name := range l.host {
 		if !slices.Contains(list, name) { // the kubelet leaves out what is there twice
 			list = append(list, name)
+		}
+	}
+	return l.limits.cut(list)
+}
+
+func (l searchLimits) cut(list []dnsname.Name) []dnsname.Name {
+	chars := -1 // no blank before the first
+	for i, name := range list {
+		// A name's text ends in a dot that resolv.conf's has not: with it a domain is as long as with a blank.
+		if chars += len(name.String()); i == l.domains || chars > l.chars {
+			return list[:i]
 		}
 	}
 	return list

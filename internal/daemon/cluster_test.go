@@ -14,6 +14,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dnsserver"
 	"github.com/node-dns/node-dns/internal/dnstest"
 	"github.com/node-dns/node-dns/internal/kubetest"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
 const kubeconfigPath = "/etc/node-dns/kubeconfig"
@@ -70,6 +71,12 @@ kind: Pod
 metadata: {name: shell, namespace: shop}
 spec: {nodeName: node-7, containers: []}
 status: {phase: Running, podIPs: [{ip: 10.128.0.41}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: own, namespace: shop}
+spec: {nodeName: node-7, dnsConfig: {searches: [corp.example.com]}, containers: []}
+status: {phase: Running, podIPs: [{ip: 10.128.0.43}]}
 `
 
 // cluster asks for an address of a name below the cluster domain.
@@ -161,29 +168,79 @@ func TestBootstrap(t *testing.T) {
 	}
 }
 
-// TestAutopath: a pod of this node gets in one answer what its search list leads to; another client does not.
+// TestAutopath: a pod of this node gets in one answer what its search list leads to; another client does not, nor one
+// whose search list is its own. So it is when only the state of an earlier run is known.
 func TestAutopath(t *testing.T) {
 	api, site := kubetest.NewServer(t), dnstest.NewServer(t, siteRecords)
 	api.Apply(shop)
-	r := start(t, map[string]string{
+	files := map[string]string{
 		kubeconfigPath: string(api.Kubeconfig()), upstreamPath: upstreamFile(site),
 		"/etc/node-dns/node-dns.yaml": "nodeName: node-7\n",
-	})
+	}
+	r := start(t, files)
 	r.synced()
+	r.checkAutopath()
+	if status := r.status().Cluster.Resolver.Autopath; !status.On || status.Saved != 3 {
+		t.Errorf("status: %+v", status)
+	}
+	r.end()
+	kept, err := os.ReadFile(filepath.Join(r.root, "/var/cache/node-dns/cluster.snapshot"))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	api.Close()
+	files["/var/cache/node-dns/cluster.snapshot"] = string(kept)
+	again := start(t, files)
+	again.await("the kept state is served", func() bool { return again.clusterRcode("web.shop.svc") == dns.RcodeSuccess })
+	again.checkAutopath()
+}
+
+func (r *running) checkAutopath() {
+	r.t.Helper()
 	for client, want := range map[string]string{
 		"10.128.0.41": "www.example.com.shop.svc.cluster.local. 5 CNAME www.example.com.\nwww.example.com. 300 A 192.0.2.80",
 		"10.128.0.42": ";; NXDOMAIN",
+		"10.128.0.43": ";; NXDOMAIN",
 	} {
-		m, err := r.daemon.serve(t.Context(), clientQuery("www.example.com.shop.svc.cluster.local.", client))
+		m, err := r.daemon.serve(r.t.Context(), clientQuery("www.example.com.shop.svc.cluster.local.", client))
 		if err != nil {
-			t.Fatal(err)
+			r.t.Fatal(err)
 		}
 		if diff := dnstest.Diff(want, without(m)); diff != "" {
-			t.Errorf("%s:\n%s", client, diff)
+			r.t.Errorf("%s:\n%s", client, diff)
 		}
 	}
-	if status := r.status().Cluster.Resolver.Autopath; !status.On || status.Saved != 3 {
-		t.Errorf("status: %+v", status)
+}
+
+// TestSearchLists: a pod's list is as the kubelet makes it, a longer one would find other hosts than the pod does.
+func TestSearchLists(t *testing.T) {
+	const cluster = "shop.svc.cluster.local. svc.cluster.local. cluster.local."
+	long := func(n int) string { return strings.Repeat("long.", n) + "example." }
+	tests := []struct {
+		name, host, want string
+		openshift        bool
+	}{
+		{name: "no host's", want: cluster},
+		{name: "one of them twice", host: "cluster.local. example.com.", want: cluster + " example.com."},
+		{name: "OpenShift 3 has six", host: "a. b. c. d.", openshift: true, want: cluster + " a. b. c."},
+		{name: "Kubernetes has more", host: "a. b. c. d.", want: cluster + " a. b. c. d."},
+		{name: "OpenShift 3 has 256 characters", host: long(38) + " b.b.", openshift: true, want: cluster + " " + long(38) + " b.b."},
+		{name: "257", host: long(38) + " b.bb.", openshift: true, want: cluster + " " + long(38)},
+	}
+	for _, test := range tests {
+		var host []dnsname.Name
+		for _, domain := range strings.Fields(test.host) {
+			host = append(host, dnsname.MustParse(domain))
+		}
+		config := nodeconfig.Config{ClusterDomain: dnsname.MustParse("cluster.local"), IsOpenShift: test.openshift}
+		var got []string
+		for _, name := range newSearchLists(config, host).of("shop") {
+			got = append(got, name.String())
+		}
+		if text := strings.Join(got, " "); text != test.want {
+			t.Errorf("%s: %s, want %s", test.name, text, test.want)
+		}
 	}
 }
 

@@ -64,7 +64,7 @@ func newServing(in inputs) *serving {
 		looping:    in.looping,
 	}
 	s.api = newAPI(in.config, in.kubeconfig, in.hostname)
-	s.search = newSearchLists(in.config.ClusterDomain, in.hostSearch)
+	s.search = newSearchLists(in.config, in.hostSearch)
 	if len(in.flags.Listen) == 0 {
 		s.access = newAccess(in.config, s.listen, in.net.Addrs)
 		s.listen = append(s.listen, s.access.listen...)

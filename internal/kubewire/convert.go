@@ -135,9 +135,8 @@ func (d *Decoder) convertPod(m *meta, from *objectJSON) any {
 	if len(d.addrs) == 0 {
 		d.addAddr([]byte(from.Status.PodIP))
 	}
-	pod := &zone.Pod{Key: m.key(d)}
-	if !from.Spec.HostNetwork && !hasEnded(from.Status.Phase) {
-		pod.Addrs = slices.Clone(d.addrs)
+	spec := podSpec{
+		hostNetwork: from.Spec.HostNetwork, dnsPolicy: []byte(from.Spec.DNSPolicy), searches: len(from.Spec.DNSConfig.Searches) > 0,
 	}
-	return pod
+	return spec.pod(m.key(d), hasEnded(from.Status.Phase), d.addrs)
 }

@@ -28,6 +28,10 @@ type objectJSON struct {
 		Selector                 map[string]string `json:"selector"`
 		PublishNotReadyAddresses bool              `json:"publishNotReadyAddresses"`
 		HostNetwork              bool              `json:"hostNetwork"`
+		DNSPolicy                string            `json:"dnsPolicy"`
+		DNSConfig                struct {
+			Searches []string `json:"searches"`
+		} `json:"dnsConfig"`
 	} `json:"spec"`
 	Status struct {
 		Phase  string        `json:"phase"`

@@ -118,6 +118,30 @@ kind: Pod
 metadata: {name: d-ended, namespace: shop}
 spec: {containers: []}
 status: {phase: Succeeded, podIP: 10.1.0.1, podIPs: [{ip: 10.1.0.1}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: e-none, namespace: shop}
+spec: {dnsPolicy: None, dnsConfig: {nameservers: [10.1.0.100]}, containers: []}
+status: {phase: Running, podIPs: [{ip: 10.1.0.5}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: f-default, namespace: shop}
+spec: {dnsPolicy: Default, containers: []}
+status: {phase: Running, podIPs: [{ip: 10.1.0.6}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: g-searches, namespace: shop}
+spec: {dnsPolicy: ClusterFirst, dnsConfig: {searches: [corp.example.com]}, containers: []}
+status: {phase: Running, podIPs: [{ip: 10.1.0.7}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: h-ndots, namespace: shop}
+spec: {dnsPolicy: ClusterFirst, dnsConfig: {options: [{name: ndots, value: "2"}]}, containers: []}
+status: {phase: Running, podIPs: [{ip: 10.1.0.8}]}
 `
 
 var kept = map[Kind][]Object{
@@ -176,6 +200,18 @@ var kept = map[Kind][]Object{
 		}},
 		{Key: zone.Key{Namespace: "shop", Name: "c-host"}, Version: 1013, Value: &zone.Pod{Key: zone.Key{Namespace: "shop", Name: "c-host"}}},
 		{Key: zone.Key{Namespace: "shop", Name: "d-ended"}, Version: 1014, Value: &zone.Pod{Key: zone.Key{Namespace: "shop", Name: "d-ended"}}},
+		{Key: zone.Key{Namespace: "shop", Name: "e-none"}, Version: 1015, Value: &zone.Pod{
+			Key: zone.Key{Namespace: "shop", Name: "e-none"}, Addrs: addrs("10.1.0.5"), OwnSearch: true,
+		}},
+		{Key: zone.Key{Namespace: "shop", Name: "f-default"}, Version: 1016, Value: &zone.Pod{
+			Key: zone.Key{Namespace: "shop", Name: "f-default"}, Addrs: addrs("10.1.0.6"), OwnSearch: true,
+		}},
+		{Key: zone.Key{Namespace: "shop", Name: "g-searches"}, Version: 1017, Value: &zone.Pod{
+			Key: zone.Key{Namespace: "shop", Name: "g-searches"}, Addrs: addrs("10.1.0.7"), OwnSearch: true,
+		}},
+		{Key: zone.Key{Namespace: "shop", Name: "h-ndots"}, Version: 1018, Value: &zone.Pod{
+			Key: zone.Key{Namespace: "shop", Name: "h-ndots"}, Addrs: addrs("10.1.0.8"),
+		}},
 	},
 }
 

@@ -251,7 +251,7 @@ func (b *Builder) setNamespace(name string, change func(*namespace)) (changed bo
 func (b *Builder) SetPod(p *Pod) (changed bool) {
 	key := podKey(p.Key)
 	before := b.pods.get(key)
-	if before != nil && slices.Equal(before.Addrs, p.Addrs) {
+	if before != nil && slices.Equal(before.Addrs, p.Addrs) && before.OwnSearch == p.OwnSearch {
 		return false
 	}
 	b.setPod(key, before, p)

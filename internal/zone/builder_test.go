@@ -77,6 +77,12 @@ func TestChanges(t *testing.T) {
 		{"pod", func() bool { return b.SetPod(pod("10.1.0.1")) }, true},
 		{"the same pod", func() bool { return b.SetPod(pod("10.1.0.1")) }, false},
 		{"pod with two addresses", func() bool { return b.SetPod(pod("10.1.0.1", "fd00::1")) }, true},
+		{"pod with a search list of its own", func() bool {
+			own := pod("10.1.0.1", "fd00::1")
+			own.OwnSearch = true
+			return b.SetPod(own)
+		}, true},
+		{"pod with the kubelet's", func() bool { return b.SetPod(pod("10.1.0.1", "fd00::1")) }, true},
 		{"no pod", func() bool { return b.DeletePod(web) }, true},
 		{"no such pod", func() bool { return b.DeletePod(web) }, false},
 		{"no Service at the end", func() bool { return b.DeleteService(web) }, true},
@@ -371,15 +377,20 @@ func TestIteration(t *testing.T) {
 
 var addrsAsText = cmp.Transformer("text", netip.Addr.String)
 
-func TestPodNamespace(t *testing.T) {
+func TestSearchNamespace(t *testing.T) {
 	s := cluster(t, `
 		pod a/x 10.0.0.1
 		pod a/y 10.0.0.1 fd00::1
 		pod b/x 10.0.0.2
 		pod a/z 10.0.0.2
-		pod c/x`).Snapshot(newest)
-	for addr, want := range map[string]string{"10.0.0.1": "a", "fd00::1": "a", "10.0.0.2": "", "10.0.0.3": "", "::ffff:10.0.0.1": "a"} {
-		if got := s.PodNamespace(netip.MustParseAddr(addr)); got != want {
+		pod c/x
+		pod a/own search 10.0.0.4
+		pod a/p 10.0.0.5
+		pod a/other search 10.0.0.5`).Snapshot(newest)
+	for addr, want := range map[string]string{
+		"10.0.0.1": "a", "fd00::1": "a", "10.0.0.2": "", "10.0.0.3": "", "::ffff:10.0.0.1": "a", "10.0.0.4": "", "10.0.0.5": "",
+	} {
+		if got := s.SearchNamespace(netip.MustParseAddr(addr)); got != want {
 			t.Errorf("%s: %q, want %q", addr, got, want)
 		}
 	}

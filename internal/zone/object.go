@@ -68,6 +68,10 @@ type Endpoint struct {
 type Pod struct {
 	Key
 	Addrs []netip.Addr // status.podIPs; none while it has none, or uses the host's network
+
+	// OwnSearch: its search list is not the one that the kubelet gives to the pods of its namespace, because of its
+	// dnsPolicy (None, Default) or its dnsConfig.
+	OwnSearch bool
 }
 
 // equal says whether both Services say the same; nil is no Service.

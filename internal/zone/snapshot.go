@@ -3,7 +3,6 @@ package zone
 import (
 	"iter"
 	"net/netip"
-	"strings"
 )
 
 // Snapshot is what is known of the cluster at one moment. It is immutable. A Builder makes it.
@@ -106,16 +105,16 @@ func (s *Snapshot) SlicesOf(service Key) []*Slice {
 	return all
 }
 
-// PodNamespace returns the namespace of the Pod that has the address: "" when none has it, or pods of several namespaces
-// have, while one goes and another gets its address.
-func (s *Snapshot) PodNamespace(addr netip.Addr) string {
+// SearchNamespace returns the namespace whose search list the Pod has that has the address: "" when none has it or its
+// search list is its own, and when Pods that differ there have it, while one goes and another gets its address.
+func (s *Snapshot) SearchNamespace(addr netip.Addr) string {
 	var found string
 	for _, ref := range s.podAddrs.at(addr) {
-		namespace, _, _ := strings.Cut(ref.to, "/")
-		if found != "" && found != namespace {
+		pod := s.pods.get(ref.to)
+		if pod.OwnSearch || found != "" && found != pod.Namespace {
 			return ""
 		}
-		found = namespace
+		found = pod.Namespace
 	}
 	return found
 }

@@ -37,7 +37,11 @@ func setLine(t testing.TB, b *zone.Builder, kind, id string, words []string) {
 	case "namespace":
 		b.SetNamespace(id)
 	case "pod":
-		b.SetPod(&zone.Pod{Key: key, Addrs: addrs(words)})
+		own := len(words) > 0 && words[0] == "search"
+		if own {
+			words = words[1:]
+		}
+		b.SetPod(&zone.Pod{Key: key, Addrs: addrs(words), OwnSearch: own})
 	case "slice":
 		b.SetSlice(sliceOf(t, key, words))
 	default:
