@@ -47,8 +47,10 @@ func (o *owner) assess(now time.Time) State {
 	counts := o.store.counts
 	s := State{
 		Kubeconfig: o.w.config.Kubeconfig, FromDisk: o.fromDisk, OnDemand: o.w.demands.count(),
-		Counts: o.store.builder.Snapshot(now).Counts(),
 		Events: counts.events, Lists: counts.lists, Lost: counts.lost, Rewinds: counts.rewinds, Dropped: counts.dropped,
+	}
+	if latest := o.w.latest.Load(); latest != nil {
+		s.Counts = latest.Counts()
 	}
 	if o.heard.connection != nil {
 		s.Server = o.heard.connection.api.server.String()
@@ -104,7 +106,7 @@ func (o *owner) phase() (Phase, []Right, error) {
 		}
 	}
 	switch {
-	case !failed && o.store.synced():
+	case !failed && o.whole && o.store.synced():
 		return Synced, missing, first
 	case len(missing) > 0 || hasCode(first, http.StatusUnauthorized):
 		return Forbidden, missing, first

@@ -77,8 +77,9 @@ func (b *batches) selectors() []string {
 	all := make([]string, len(b.sets))
 	for i, set := range b.sets {
 		names := slices.Sorted(maps.Keys(set.names))
-		if len(names) == 0 {
-			names = []string{"-"} // no Service has this name: the batch stays in its place, and selects nothing
+		if len(names) == 0 { // it stays in its place, and selects nothing
+			all[i] = serviceLabel + ",!" + serviceLabel
+			continue
 		}
 		all[i] = serviceLabel + " in (" + strings.Join(names, ",") + ")," + rest
 	}

@@ -82,6 +82,16 @@ func TestBatchesChangeLittle(t *testing.T) {
 	if b.update(wanted); differences(before, b.selectors()) != 0 {
 		t.Error("a name less changed a selector")
 	}
+	for i := range 500 { // the first selectors go, those after them stay where they are
+		delete(wanted, fmt.Sprintf("name-%d", i))
+	}
+	last := len(before) - 1
+	b.update(wanted)
+	after := b.selectors()
+	nothing, err := labels.Parse(after[0])
+	if err != nil || nothing.Matches(labels.Set{serviceLabel: "name-500"}) || nothing.Matches(labels.Set{}) || after[last] != before[last] {
+		t.Errorf("%q, %v", after, err)
+	}
 	clear(wanted)
 	if b.update(wanted); len(b.selectors()) != 0 {
 		t.Errorf("nothing is wanted, and %q", b.selectors())

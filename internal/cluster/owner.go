@@ -55,6 +55,7 @@ type owner struct {
 	whole     bool      // the state has been whole, from the server
 	fromDisk  time.Time // when what is in the store was written; zero: it is from the server
 	failing   time.Time // since when something is not watched; zero: all is
+	lost      uint64    // changes that the log has told of
 	saved     time.Time
 	unsaved   bool
 	published struct {
@@ -160,34 +161,32 @@ func (o *owner) meet(c *connection) {
 
 // apply takes a report.
 func (o *owner) apply(r report) {
-	before := o.store.counts
 	o.store.apply(r)
 	switch r.step {
 	case complete:
 		if r.source.slot == serviceSlot && o.store.renamed {
 			o.plan() // which slices are to be asked for by name
 		}
-		o.log(r, before)
-		o.judge()
-	case watching, broken, rewound:
-		o.log(r, before)
+		o.logLost(r.source)
 		o.judge()
 	case changed, deleted, reached:
-		o.log(r, before)
+		o.logLost(r.source)
+	case watching, broken:
+		o.judge()
+	case rewound:
+		o.w.log.Warn("the API server's state is older than what it has told before: reading all anew",
+			"kind", r.source.kind.String(), "version", r.version)
 	}
-	if o.store.renamed && o.whole || o.store.dirty && o.whole || !o.whole && o.store.synced() {
+	if o.whole && (o.store.renamed || o.store.dirty) || !o.whole && o.store.synced() {
 		o.schedule()
 	}
 }
 
-// log says what a watch has not.
-func (o *owner) log(r report, before counts) {
-	if lost := o.store.counts.lost - before.lost; lost > 0 {
-		o.w.log.Warn("a watch had lost changes", "kind", r.source.kind.String(), "objects", lost)
-	}
-	if r.step == rewound {
-		o.w.log.Warn("the API server's state is older than what it has told before: reading all anew",
-			"kind", r.source.kind.String(), "version", r.version)
+// logLost says that a watch has not told everything.
+func (o *owner) logLost(s source) {
+	if lost := o.store.counts.lost - o.lost; lost > 0 {
+		o.w.log.Warn("a watch had lost changes", "kind", s.kind.String(), "objects", lost)
+		o.lost += lost
 	}
 }
 

@@ -45,7 +45,7 @@ type State struct {
 	Missing []Right
 	// FromDisk is when the state that is served was written to the SnapshotFile. Zero: it is from the API server.
 	FromDisk time.Time
-	Counts   zone.Counts // objects
+	Counts   zone.Counts // objects that are served
 	OnDemand int         // Services whose slices are watched because somebody asked for them
 
 	Events  uint64 // told by watches since the start

@@ -1,0 +1,145 @@
+package cluster
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/node-dns/node-dns/internal/kubetest"
+)
+
+// requestsSince counts the lists and watches after the first n requests.
+func requestsSince(s *kubetest.Server, n int) (lists, watches int) {
+	for _, r := range s.Requests()[n:] {
+		switch {
+		case r.Watch:
+			watches++
+		case r.Limit == "" && !strings.HasSuffix(r.Path, "discovery.k8s.io/v1"):
+			lists++
+		}
+	}
+	return lists, watches
+}
+
+// Bookmarks keep a watch of what never changes from being forgotten by the server: nothing has to be listed again.
+func TestBookmarks(t *testing.T) {
+	for _, bookmarks := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			w, _ := newFakeWorld(t)
+			w.config.CompareEvery = 1000 * time.Hour
+			w.server.Apply(readFile(t, "testdata/node-dns.static.yaml"))
+			w.server.SetFaults(kubetest.Faults{NoBookmarks: !bookmarks})
+			w.start()
+			time.Sleep(10 * time.Second)
+			asked := len(w.server.Requests())
+			w.server.Compact() // as when much else happens
+			time.Sleep(3 * time.Minute)
+			w.server.CloseWatches()
+			time.Sleep(3 * time.Minute)
+			synctest.Wait()
+			lists, watches := requestsSince(w.server, asked)
+			if bookmarks && lists > 0 || !bookmarks && lists == 0 || watches == 0 {
+				t.Errorf("bookmarks %v: %d lists, %d watches", bookmarks, lists, watches)
+			}
+			if s := w.watcher.State(); s.Phase != Synced || s.Lost+s.Rewinds > 0 {
+				t.Errorf("%+v", s)
+			}
+		})
+	}
+}
+
+// While nothing happens next to nothing is asked: a watch of each source every five to ten minutes, and a list of it
+// every hour or so.
+func TestQuiet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := newFakeWorld(t)
+		w.server.Apply(readFile(t, "testdata/node-dns.static.yaml"))
+		w.config.Chance = func() float64 { return 0.5 }
+		w.start()
+		time.Sleep(time.Minute)
+		asked := len(w.server.Requests())
+		published := w.published
+		time.Sleep(24 * time.Hour)
+		synctest.Wait()
+		const sources = 4
+		if lists, watches := requestsSince(w.server, asked); lists < 20*sources || lists > 24*sources || watches > 24*9*sources {
+			t.Errorf("%d lists, %d watches in a day", lists, watches)
+		}
+		if s := w.watcher.State(); s.Lost > 0 || s.Rewinds > 0 || w.published != published {
+			t.Errorf("%+v, published %d times", s, w.published-published)
+		}
+	})
+}
+
+// What a watch has lost is found by comparing, put right, and said.
+func TestLostChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := newFakeWorld(t)
+		w.server.Apply(readFile(t, "testdata/node-dns.static.yaml"))
+		w.start()
+		time.Sleep(time.Minute)
+		lost, err := kubetest.Parse(`{apiVersion: v1, kind: Service, metadata: {name: lost, namespace: alpha}, spec: {clusterIP: 10.96.0.99}}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.server.Lose(lost[0])
+		w.server.LoseDelete("Service", "alpha", "web")
+		time.Sleep(2 * time.Hour)
+		synctest.Wait()
+		if s := w.snapshot(); !hasService("alpha", "lost")(s) || hasService("alpha", "web")(s) {
+			t.Error("not put right")
+		}
+		if s := w.watcher.State(); s.Lost != 2 || !strings.Contains(w.log.String(), "a watch had lost changes\" kind=Service objects=2") {
+			t.Errorf("%+v\n%s", s, w.log)
+		}
+	})
+}
+
+// Nodes that start together, or whose API server was restarted, do not list together.
+func TestListsAreSpread(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := newFakeWorld(t)
+		w.config.SnapshotFile = ""
+		w.config.Chance = func() float64 { return 0.9 }
+		for _, o := range bigServicesList(2000) {
+			w.server.Set(o)
+		}
+		w.start()
+		time.Sleep(850 * time.Millisecond)
+		synctest.Wait()
+		if lists, _ := requestsSince(w.server, 0); lists != 0 {
+			t.Errorf("%d lists at the start", lists)
+		}
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		asked := len(w.server.Requests())
+		w.server.Compact()
+		w.server.CloseWatches()
+		time.Sleep(1500 * time.Millisecond)
+		synctest.Wait()
+		services := func() (n int) {
+			for _, r := range w.server.Requests()[asked:] {
+				if strings.HasSuffix(r.Path, "/services") && !r.Watch && r.Limit == "" {
+					n++
+				}
+			}
+			return n
+		}
+		if n := services(); n != 0 {
+			t.Errorf("%d lists of 2,000 Services at once", n)
+		}
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		if n := services(); n != 1 {
+			t.Errorf("%d lists of 2,000 Services", n)
+		}
+	})
+}
+
+func bigServicesList(n int) (all []kubetest.Object) {
+	for i := range n {
+		all = append(all, bigService(i))
+	}
+	return all
+}
