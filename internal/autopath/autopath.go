@@ -54,10 +54,13 @@ func (a *Autopath) Stats() Stats {
 // asked, that there is no such name, and goes on by itself: it finds what it finds without us. Resolver libraries part
 // there: glibc goes past a name that has other records and past a server's failure, musl ends at both.
 func (a *Autopath) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
-	name, search := a.walks(q)
 	first, err := a.next.ServeDNS(ctx, q)
-	if name == "" || err != nil || first == nil || first.Rcode != dns.RcodeNameError {
+	if err != nil || first == nil || !isAbsent(first) {
 		return first, err
+	}
+	name, search := a.walks(q)
+	if name == "" {
+		return first, nil
 	}
 	for i, candidate := range candidates(name, search) {
 		step := renamed(q, candidate)
