@@ -130,6 +130,14 @@ func (c *clusterNames) unready(reason error) {
 	}
 }
 
+// known is what answers are made from; nil: nothing is known of the cluster.
+func (c *clusterNames) known() *zone.Snapshot {
+	if r := c.resolver.Load(); r != nil {
+		return r.Snapshot()
+	}
+	return nil
+}
+
 var errNotWatched = errors.New("the Kubernetes API is not watched")
 
 // Of implements zone.Endpoints.
@@ -231,13 +239,8 @@ func (d *Daemon) clusterConfig(wanted api) cluster.Config {
 
 // searchOf is the search list of a client that is a pod of this node, for autopath.
 func (d *Daemon) searchOf(client netip.Addr) []dnsname.Name {
-	s := d.serving.Load()
-	resolver := d.names.resolver.Load()
-	if resolver == nil || !s.api.features.NodePods || s.net.IsLocal(client) {
-		return nil
-	}
-	snapshot := resolver.Snapshot()
-	if snapshot == nil {
+	s, snapshot := d.serving.Load(), d.names.known()
+	if snapshot == nil || s.net.IsLocal(client) || d.autopathOff(s) != "" {
 		return nil
 	}
 	return s.search.of(snapshot.SearchNamespace(client))

@@ -194,12 +194,45 @@ func TestAutopath(t *testing.T) {
 	again := start(t, files)
 	again.await("the kept state is served", func() bool { return again.clusterRcode("web.shop.svc") == dns.RcodeSuccess })
 	again.checkAutopath()
+	if status := again.status().Cluster.Resolver.Autopath; !status.On {
+		t.Errorf("status: %+v", status)
+	}
+}
+
+// TestAutopathWithoutTheRight: pods that are not watched any more are not walked for.
+func TestAutopathWithoutTheRight(t *testing.T) {
+	api, site := kubetest.NewServer(t), dnstest.NewServer(t, siteRecords)
+	api.Apply(shop)
+	r := start(t, map[string]string{
+		kubeconfigPath: string(api.Kubeconfig()), upstreamPath: upstreamFile(site),
+		"/etc/node-dns/node-dns.yaml": "nodeName: node-7\n",
+	})
+	r.synced()
+	r.checkAutopath()
+	api.Deny("list", "pods")
+	api.Deny("watch", "pods")
+	api.CloseWatches()
+	r.await("autopath is off", func() bool {
+		status := r.status().Cluster.Resolver.Autopath
+		return !status.On && strings.Contains(status.Why, "pods")
+	})
+	m, err := r.daemon.serve(t.Context(), clientQuery("www.example.com.shop.svc.cluster.local.", "10.128.0.41"))
+	if err != nil || m.Rcode != dns.RcodeNameError {
+		t.Errorf("%v, %v", m, err)
+	}
+	if r.clusterRcode("web.shop.svc") != dns.RcodeSuccess {
+		t.Error("the cluster's names are not answered")
+	}
+	api.Grant("list", "pods")
+	api.Grant("watch", "pods")
+	r.await("autopath is on", func() bool { return r.status().Cluster.Resolver.Autopath.On })
+	r.checkAutopath()
 }
 
 func (r *running) checkAutopath() {
 	r.t.Helper()
 	for client, want := range map[string]string{
-		"10.128.0.41": "www.example.com.shop.svc.cluster.local. 5 CNAME www.example.com.\nwww.example.com. 300 A 192.0.2.80",
+		"10.128.0.41": "www.example.com.shop.svc.cluster.local. 5 CNAME www.example.com.\nwww.example.com. * A 192.0.2.80",
 		"10.128.0.42": ";; NXDOMAIN",
 		"10.128.0.43": ";; NXDOMAIN",
 	} {

@@ -23,8 +23,7 @@ func (d *Daemon) clusterStatus(s *serving) control.Cluster {
 	}
 	if watcher := d.names.watcher.Load(); watcher != nil {
 		c.Resolver = resolverStatus(s, watcher.State())
-		stats := d.autopath.Stats()
-		c.Resolver.Autopath.Answered, c.Resolver.Autopath.Saved = stats.Answered, stats.Saved
+		c.Resolver.Autopath = d.autopathStatus(s)
 	}
 	return c
 }
@@ -35,7 +34,6 @@ func resolverStatus(s *serving, state cluster.State) *control.Resolver {
 		Kubeconfig: state.Kubeconfig, Server: state.Server, Error: state.LastError, MissingRights: []string{}, FromDisk: state.FromDisk,
 		Services: state.Counts.Services, Endpoints: state.Counts.Endpoints, Namespaces: state.Counts.Namespaces, Pods: state.Counts.Pods,
 		OnDemand: state.OnDemand, Events: state.Events, Lists: state.Lists, Lost: state.Lost, Rewinds: state.Rewinds, Dropped: state.Dropped,
-		Autopath: autopathStatus(s, state),
 	}
 	for _, right := range state.Missing {
 		r.MissingRights = append(r.MissingRights, right.String())
@@ -43,18 +41,31 @@ func resolverStatus(s *serving, state cluster.State) *control.Resolver {
 	return r
 }
 
-// autopathStatus says why autopath is off, where it is.
-func autopathStatus(s *serving, state cluster.State) control.Autopath {
-	mayNot := func(right cluster.Right) bool { return right.Resource == "pods" }
-	switch i := slices.IndexFunc(state.Missing, mayNot); {
-	case !s.api.features.NodePods:
-		return control.Autopath{Why: "by autopath in node-dns.yaml"}
-	case i >= 0:
-		return control.Autopath{Why: "the API server denies the right to " + state.Missing[i].String()}
-	case state.Phase != cluster.Synced:
-		return control.Autopath{Why: "the API has not been read"}
+func (d *Daemon) autopathStatus(s *serving) control.Autopath {
+	why := d.autopathOff(s)
+	if why == "" && d.names.known() == nil {
+		why = "the API has not been read"
 	}
-	return control.Autopath{On: true}
+	stats := d.autopath.Stats()
+	return control.Autopath{On: why == "", Why: why, Answered: stats.Answered, Saved: stats.Saved}
+}
+
+// autopathOff says why no search list is walked, though the cluster is known; "" when they are. Without the right to
+// watch them, pods that were known from before are not looked at: their addresses become others'.
+func (d *Daemon) autopathOff(s *serving) string {
+	if !s.api.features.NodePods {
+		return "by autopath in node-dns.yaml"
+	}
+	watcher := d.names.watcher.Load()
+	if watcher == nil {
+		return ""
+	}
+	missing := watcher.State().Missing
+	mayNot := func(right cluster.Right) bool { return right.Resource == "pods" }
+	if i := slices.IndexFunc(missing, mayNot); i >= 0 {
+		return "the API server denies the right to " + missing[i].String()
+	}
+	return ""
 }
 
 // clusterProblems are what an admin should know of the watching.
