@@ -17,6 +17,7 @@ const (
 // elsewhere are the documents' commands that these tests do not run as they stand, and why.
 var elsewhere = map[string]string{
 	"make test":                       "these tests are a part of it; CI runs it",
+	"make test-kube":                  "make test runs it, and builds a kube-apiserver for it",
 	"node-dns serve":                  "does not end: the install block starts it as a job",
 	"chattr +i":                       "the name of an attribute, not a whole command",
 	"systemctl disable --now dnsmasq": "there is no systemd in these machines",
