@@ -53,7 +53,7 @@ func TestBootstrap(t *testing.T) {
 		if w.snapshot() == nil || w.snapshot().IsStale() {
 			t.Error("all is known, and nothing is published")
 		}
-		if got := strings.Join(w.unready, "\n"); !strings.Contains(got, "no kubeconfig") || !strings.Contains(got, errDown.Error()) {
+		if got := w.reasons(); !strings.Contains(got, "no kubeconfig") || !strings.Contains(got, errDown.Error()) {
 			t.Errorf("who asks was told\n%s", got)
 		}
 	})

@@ -210,6 +210,10 @@ func (r *savedReader) slice() savedSlice {
 	}}
 }
 
+func (r *savedReader) pod() *zone.Pod {
+	return &zone.Pod{Key: r.key(), Addrs: listOf(r, r.addr), OwnSearch: r.truth()}
+}
+
 func (r *savedReader) endpoint() zone.Endpoint {
 	return zone.Endpoint{Addr: r.addr(), Hostname: r.text(), Pod: r.text(), Zone: r.text(), Ready: r.truth()}
 }

@@ -8,14 +8,7 @@ import (
 	"time"
 )
 
-const (
-	// settle is how long the first change after a quiet time waits for those that belong to it: a Service and its slices.
-	settle = 5 * time.Millisecond
-	// publishEvery is how often changes are published when there is no quiet; longer when publishing takes long.
-	publishEvery = 100 * time.Millisecond
-	publishShare = 20 // at most a twentieth of the time goes into publishing
-	judgeEvery   = 5 * time.Second
-)
+const judgeEvery = 5 * time.Second
 
 // news is what the connecting goroutine has to say.
 type news struct {
@@ -55,7 +48,6 @@ type owner struct {
 	whole     bool      // the state has been whole, from the server
 	fromDisk  time.Time // when what is in the store was written; zero: it is from the server
 	failing   time.Time // since when something is not watched; zero: all is
-	lost      uint64    // changes that the log has told of
 	saved     time.Time
 	unsaved   bool
 	published struct {
@@ -184,50 +176,10 @@ func (o *owner) apply(r report) {
 
 // logLost says that a watch has not told everything.
 func (o *owner) logLost(s source) {
-	if lost := o.store.counts.lost - o.lost; lost > 0 {
-		o.w.log.Warn("a watch had lost changes", "kind", s.kind.String(), "objects", lost)
-		o.lost += lost
+	if p := o.store.slots[s.slot]; p != nil && p.lost > 0 {
+		o.w.log.Warn("a watch had lost changes", "kind", s.kind.String(), "objects", p.lost)
+		p.lost = 0
 	}
-}
-
-// schedule has what is new published soon.
-func (o *owner) schedule() {
-	if o.publishing != nil {
-		return
-	}
-	every := max(publishEvery, publishShare*o.published.took)
-	o.publishing = time.NewTimer(max(settle, every-time.Since(o.published.at)))
-}
-
-// publish gives out the state, when it is whole.
-func (o *owner) publish() {
-	if o.store.renamed {
-		o.plan()
-	}
-	if !o.whole && !o.store.synced() {
-		return
-	}
-	if !o.whole {
-		o.whole, o.fromDisk = true, time.Time{}
-	}
-	o.give()
-	o.judge()
-}
-
-// give publishes what there is.
-func (o *owner) give() {
-	began := time.Now()
-	snapshot := o.store.builder.Snapshot(began)
-	o.published.stale = !o.fromDisk.IsZero() || o.isStale(began)
-	if o.published.stale {
-		snapshot = snapshot.Stale()
-	}
-	o.unsaved = o.unsaved || o.store.dirty
-	o.store.dirty = false
-	o.resumes.Store(true)
-	o.w.latest.Store(snapshot)
-	o.w.config.Publish(snapshot)
-	o.published.at, o.published.took = time.Now(), time.Since(began)
 }
 
 // report hands a report to the owner; the error is that ctx has ended.

@@ -26,6 +26,7 @@ import (
 // TestRandomHistories: whatever happens to the objects and to the API server, what is published becomes what somebody
 // would read who began now.
 func TestRandomHistories(t *testing.T) {
+	skipUnderRace(t)
 	histories := 20
 	if testing.Short() {
 		histories = 10

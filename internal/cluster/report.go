@@ -81,7 +81,7 @@ func (s *store) applyListed(p *progress, o kubewire.Object) {
 		objects[o.Key] = old
 	}
 	if o.Version <= p.position && (!exists || old.version < o.Version) {
-		s.recordLost(s.set(p, o))
+		s.recordLost(p, s.set(p, o))
 	}
 }
 
@@ -112,7 +112,7 @@ func (s *store) reach(p *progress, version uint64) {
 		return
 	}
 	for key := range p.suspects {
-		s.recordLost(s.remove(p, key))
+		s.recordLost(p, s.remove(p, key))
 	}
 	p.suspects = nil
 }
@@ -126,8 +126,9 @@ func (s *store) forgetVersions(p *progress) {
 	}
 }
 
-func (s *store) recordLost(changed bool) {
+func (s *store) recordLost(p *progress, changed bool) {
 	if changed {
 		s.counts.lost++
+		p.lost++
 	}
 }

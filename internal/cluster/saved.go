@@ -160,7 +160,7 @@ func (s *store) restore(data []byte, cluster [sha256.Size]byte) (*saved, error) 
 		s.restoreObject(kubewire.Namespaces, namespaceSlot, zone.Key{Name: r.text()}, kubewire.Namespace{})
 	}
 	for r.more() {
-		pod := &zone.Pod{Key: r.key(), Addrs: listOf(&r, r.addr), OwnSearch: r.truth()}
+		pod := r.pod()
 		s.restoreObject(kubewire.Pods, podSlot, pod.Key, pod)
 	}
 	if r.failed || len(r.rest) > 0 {

@@ -3,7 +3,9 @@ package cluster
 import (
 	"bytes"
 	"crypto/sha256"
+	"net/netip"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,6 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/node-dns/node-dns/internal/kubetest"
+	"github.com/node-dns/node-dns/internal/kubewire"
+	"github.com/node-dns/node-dns/internal/zone"
 )
 
 // A Watcher that is started again goes on from where it was: nothing is listed, and nothing that happened is missed.
@@ -161,6 +165,54 @@ func TestSavedUnusable(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// What DNS needs of an object is all kept. A field that is new has to be added here, and to the codec.
+func TestSavedKeepsEveryField(t *testing.T) {
+	key := zone.Key{Namespace: "n", Name: "o"}
+	port := zone.Port{Name: "http", Number: 80, Protocol: zone.SCTP}
+	addr := netip.MustParseAddr("fd00::1")
+	endpoint := zone.Endpoint{Addr: addr, Hostname: "h", Pod: "p", Zone: "z", Ready: true}
+	service := &zone.Service{
+		Key: key, Kind: zone.Headless, ClusterIPs: []netip.Addr{addr}, ExternalName: "e.test.",
+		Ports: []zone.Port{port}, PublishNotReady: true, HasSelector: true,
+	}
+	slice := &zone.Slice{Key: key, Service: "o", Ports: []zone.Port{port}, Endpoints: []zone.Endpoint{endpoint}}
+	pod := &zone.Pod{Key: key, Addrs: []netip.Addr{addr}, OwnSearch: true}
+	for _, filled := range []any{port, endpoint, *service, *slice, *pod} {
+		for _, field := range reflect.VisibleFields(reflect.TypeOf(filled)) {
+			if reflect.ValueOf(filled).FieldByIndex(field.Index).IsZero() {
+				t.Errorf("%T.%s is not tested here", filled, field.Name)
+			}
+		}
+	}
+	o := newOwner(New(Config{}))
+	o.shape = slicesShape
+	everything := sources(Features{AllSlices: true, AllPods: true}, "", slicesShape, nil)
+	o.store.assign(everything)
+	values := map[kubewire.Kind]any{
+		kubewire.Services: service, kubewire.EndpointSlices: slice, kubewire.Pods: pod, kubewire.Namespaces: kubewire.Namespace{},
+	}
+	for _, s := range everything {
+		for _, r := range relist(listing, 20, kubewire.Object{Key: key, Version: 7, Value: values[s.kind]}) {
+			r.source = s
+			o.store.apply(r)
+		}
+	}
+	restored := newStore()
+	if _, err := restored.restore(o.snapshot().encode(), o.cluster); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	before, after := dump(o.store.builder.Snapshot(now)), dump(restored.builder.Snapshot(now))
+	if diff := cmp.Diff(before, after); diff != "" || len(before) != 4 {
+		t.Errorf("%d objects\n%s", len(before), diff)
+	}
+	for _, s := range everything {
+		if p := restored.slots[s.slot]; p == nil || p.source != s || p.position != 20 {
+			t.Errorf("%+v is restored as %+v", s, p)
+		}
 	}
 }
 

@@ -49,6 +49,7 @@ type progress struct {
 	epoch    uint16 // raised by every list
 	position uint64 // what the store has of the source is its state at this version; 0: of no one version
 	synced   bool   // the store has had its whole state
+	lost     uint64 // as in counts, since this was last set to 0
 	err      error  // why it is not watched at the moment; nil: it is, or nothing is known against it
 
 	comparing bool // the list under way only checks what the watch has told

@@ -107,6 +107,20 @@ func (w *world) snapshot() *zone.Snapshot {
 	return w.latest
 }
 
+// times returns how often something was published.
+func (w *world) times() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.published
+}
+
+// reasons returns what was said to those who asked too early.
+func (w *world) reasons() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return strings.Join(w.unready, "\n")
+}
+
 // await waits until holds is true of what is published.
 func (w *world) await(what string, holds func(s *zone.Snapshot) bool) {
 	w.t.Helper()

@@ -16,45 +16,34 @@ type endpoint struct {
 func (d *Decoder) slice(message []byte) (Object, error) {
 	var m meta
 	d.ports, d.endpoints = d.ports[:0], d.endpoints[:0]
-	f := fields{rest: message}
-	for f.next() {
-		var err error
+	err := each(message, func(f *fields) error {
 		switch {
 		case f.isBytes(1):
-			err = m.parse(f.bytes)
+			return m.parse(f.bytes)
 		case f.isBytes(2):
-			err = d.sliceEndpoint(f.bytes)
+			return d.sliceEndpoint(f.bytes)
 		case f.isBytes(3):
-			err = d.port(f.bytes, slicePort)
+			return d.port(f.bytes, slicePort)
 		}
-		if err != nil {
-			return Object{}, err
-		}
-	}
+		return nil
+	})
 	if len(m.service) == 0 { // of no Service
-		return m.object(d, nil), f.err
+		return m.object(d, nil), err
 	}
 	slice := d.newSlice(m.key(d), string(m.service))
-	return Object{Key: slice.Key, Version: m.version, Value: slice}, f.err
+	return Object{Key: slice.Key, Version: m.version, Value: slice}, err
 }
 
 // sliceEndpoint reads a discovery/v1 Endpoint: 1 addresses, 2 conditions (1 ready), 3 hostname, 4 targetRef, 7 zone.
-func (d *Decoder) sliceEndpoint(message []byte) (err error) {
+func (d *Decoder) sliceEndpoint(message []byte) error {
 	var e endpoint
 	d.addrs = d.addrs[:0]
-	f := fields{rest: message}
-	for f.next() {
+	err := each(message, func(f *fields) (err error) {
 		switch {
 		case f.isBytes(1):
 			d.addAddr(f.bytes)
 		case f.isBytes(2):
-			conditions := fields{rest: f.bytes}
-			for conditions.next() {
-				if conditions.isVarint(1) {
-					e.notReady = conditions.value == 0
-				}
-			}
-			err = conditions.err
+			err = e.conditions(f.bytes)
 		case f.isBytes(3):
 			e.hostname = f.bytes
 		case f.isBytes(4):
@@ -62,14 +51,22 @@ func (d *Decoder) sliceEndpoint(message []byte) (err error) {
 		case f.isBytes(7):
 			e.zone = f.bytes
 		}
-		if err != nil {
-			return err
-		}
-	}
-	if f.err != nil {
-		return f.err
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	return d.addEndpoint(&e)
+}
+
+// conditions reads EndpointConditions. An endpoint that does not say whether it is ready is.
+func (e *endpoint) conditions(message []byte) error {
+	return each(message, func(f *fields) error {
+		if f.isVarint(1) {
+			e.notReady = f.value == 0
+		}
+		return nil
+	})
 }
 
 // subsets reads a core/v1 Endpoints: 1 metadata, 2 subsets. Each subset becomes a zone.Slice without Key and Service,
@@ -80,51 +77,43 @@ func (d *Decoder) subsets(message []byte) (Object, error) {
 		return Object{}, err
 	}
 	var all []zone.Slice
-	f := fields{rest: message}
-	for f.next() {
+	err = each(message, func(f *fields) error {
 		if !f.isBytes(2) {
-			continue
+			return nil
 		}
-		if err := d.subset(f.bytes); err != nil {
-			return Object{}, err
-		}
+		err := d.subset(f.bytes)
 		if len(d.endpoints) > 0 {
 			all = append(all, *d.newSlice(zone.Key{}, ""))
 		}
-	}
+		return err
+	})
 	if len(all) == 0 {
-		return m.object(d, nil), f.err
+		return m.object(d, nil), err
 	}
-	return m.object(d, all), f.err
+	return m.object(d, all), err
 }
 
 // subset reads an EndpointSubset into the scratch: 1 addresses, 2 notReadyAddresses, 3 ports.
 func (d *Decoder) subset(message []byte) error {
 	d.ports, d.endpoints = d.ports[:0], d.endpoints[:0]
-	f := fields{rest: message}
-	for f.next() {
-		var err error
+	return each(message, func(f *fields) error {
 		switch {
 		case f.isBytes(1):
-			err = d.subsetAddress(f.bytes, true)
+			return d.subsetAddress(f.bytes, true)
 		case f.isBytes(2):
-			err = d.subsetAddress(f.bytes, false)
+			return d.subsetAddress(f.bytes, false)
 		case f.isBytes(3):
-			err = d.port(f.bytes, endpointsPort)
+			return d.port(f.bytes, endpointsPort)
 		}
-		if err != nil {
-			return err
-		}
-	}
-	return f.err
+		return nil
+	})
 }
 
 // subsetAddress reads an EndpointAddress: 1 ip, 2 targetRef, 3 hostname.
-func (d *Decoder) subsetAddress(message []byte, ready bool) (err error) {
+func (d *Decoder) subsetAddress(message []byte, ready bool) error {
 	e := endpoint{notReady: !ready}
 	d.addrs = d.addrs[:0]
-	f := fields{rest: message}
-	for f.next() {
+	err := each(message, func(f *fields) (err error) {
 		switch {
 		case f.isBytes(1):
 			d.addAddr(f.bytes)
@@ -133,12 +122,10 @@ func (d *Decoder) subsetAddress(message []byte, ready bool) (err error) {
 		case f.isBytes(3):
 			e.hostname = f.bytes
 		}
-		if err != nil {
-			return err
-		}
-	}
-	if f.err != nil {
-		return f.err
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	return d.addEndpoint(&e)
 }

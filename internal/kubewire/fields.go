@@ -24,6 +24,17 @@ type fields struct {
 	bytes []byte // of wireBytes
 }
 
+// each calls use for every field of message, until that returns an error.
+func each(message []byte, use func(f *fields) error) error {
+	f := fields{rest: message}
+	for f.next() {
+		if err := use(&f); err != nil {
+			return err
+		}
+	}
+	return f.err
+}
+
 // next goes to the next field. It is false at the end, and where the message makes no sense.
 func (f *fields) next() bool {
 	if f.err != nil || len(f.rest) == 0 {

@@ -14,9 +14,7 @@ func (d *Decoder) pod(message []byte) (Object, error) {
 	var spec podSpec
 	var ended bool
 	d.addrs = d.addrs[:0]
-	f := fields{rest: message}
-	for f.next() {
-		var err error
+	err := each(message, func(f *fields) (err error) {
 		switch {
 		case f.isBytes(1):
 			err = m.parse(f.bytes)
@@ -25,12 +23,10 @@ func (d *Decoder) pod(message []byte) (Object, error) {
 		case f.isBytes(3):
 			ended, err = d.podStatus(f.bytes)
 		}
-		if err != nil {
-			return Object{}, err
-		}
-	}
+		return err
+	})
 	pod := spec.pod(m.key(d), ended, d.addrs)
-	return Object{Key: pod.Key, Version: m.version, Value: pod}, f.err
+	return Object{Key: pod.Key, Version: m.version, Value: pod}, err
 }
 
 // podSpec is what is kept of a PodSpec while it is read.

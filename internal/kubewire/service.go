@@ -17,21 +17,17 @@ func (d *Decoder) service(message []byte) (Object, error) {
 	var m meta
 	var spec serviceSpec
 	d.ports, d.addrs = d.ports[:0], d.addrs[:0]
-	f := fields{rest: message}
-	for f.next() {
-		var err error
+	err := each(message, func(f *fields) error {
 		switch {
 		case f.isBytes(1):
-			err = m.parse(f.bytes)
+			return m.parse(f.bytes)
 		case f.isBytes(2):
-			err = d.serviceSpec(f.bytes, &spec)
+			return d.serviceSpec(f.bytes, &spec)
 		}
-		if err != nil {
-			return Object{}, err
-		}
-	}
+		return nil
+	})
 	service := d.newService(&m, &spec)
-	return Object{Key: service.Key, Version: m.version, Value: service}, f.err
+	return Object{Key: service.Key, Version: m.version, Value: service}, err
 }
 
 // serviceSpec reads a ServiceSpec: 1 ports, 2 selector, 3 clusterIP, 4 type, 10 externalName,

@@ -1,0 +1,51 @@
+package cluster
+
+import "time"
+
+const (
+	// settle is how long the first change after a quiet time waits for those that belong to it: a Service and its slices.
+	settle = 5 * time.Millisecond
+	// publishEvery is how often changes are published when there is no quiet; longer when publishing takes long.
+	publishEvery = 100 * time.Millisecond
+	publishShare = 20 // at most a twentieth of the time goes into publishing
+)
+
+// schedule has what is new published soon.
+func (o *owner) schedule() {
+	if o.publishing != nil {
+		return
+	}
+	every := max(publishEvery, publishShare*o.published.took)
+	o.publishing = time.NewTimer(max(settle, every-time.Since(o.published.at)))
+}
+
+// publish gives out the state, when it is whole.
+func (o *owner) publish() {
+	if o.store.renamed {
+		o.plan()
+	}
+	if !o.whole && !o.store.synced() {
+		return
+	}
+	if !o.whole {
+		o.whole, o.fromDisk = true, time.Time{}
+	}
+	o.give()
+	o.judge()
+}
+
+// give publishes what there is.
+func (o *owner) give() {
+	began := time.Now()
+	snapshot := o.store.builder.Snapshot(began)
+	o.published.stale = !o.fromDisk.IsZero() || o.isStale(began)
+	if o.published.stale {
+		snapshot = snapshot.Stale()
+	}
+	o.unsaved = o.unsaved || o.store.dirty
+	o.store.dirty = false
+	o.resumes.Store(true)
+	o.w.latest.Store(snapshot)
+	o.w.config.Publish(snapshot)
+	o.published.at, o.published.took = time.Now(), time.Since(began)
+}
