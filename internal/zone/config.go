@@ -51,7 +51,8 @@ type Config struct {
 	TTL, NegativeTTL time.Duration
 
 	// ServiceCIDRs and PodCIDRs are the networks whose reverse zones are the cluster's: what is not known there does not
-	// exist. Elsewhere, and everywhere when there is none, it is Next's.
+	// exist. Elsewhere names are Next's, but those of ClusterIPs while ServiceCIDRs is empty, and those of endpoints while
+	// PodCIDRs is.
 	ServiceCIDRs, PodCIDRs []netip.Prefix
 
 	// Nameservers are the addresses of ns.dns.DOMAIN, the nameserver of the zones: where they are answered.
@@ -86,6 +87,8 @@ type settings struct {
 	domains          []domain
 	namespaces       map[string]bool // nil: all
 	cidrs            []netip.Prefix
+	anyService       bool // ClusterIPs may be anywhere: their networks are not known
+	anyPod           bool // and so may endpoints
 	ttl, negativeTTL uint32
 	soa              soaTimes
 	priority         uint16 // of SRV records
@@ -110,11 +113,10 @@ func newSettings(cfg Config) *settings {
 			s.namespaces[namespace] = true
 		}
 	}
-	for _, cidr := range slices.Concat(cfg.ServiceCIDRs, cfg.PodCIDRs) {
-		if cidr.IsValid() {
-			s.cidrs = append(s.cidrs, cidr)
-		}
-	}
+	invalid := func(cidr netip.Prefix) bool { return !cidr.IsValid() }
+	services, pods := slices.DeleteFunc(slices.Clone(cfg.ServiceCIDRs), invalid), slices.DeleteFunc(slices.Clone(cfg.PodCIDRs), invalid)
+	s.cidrs = slices.Concat(services, pods)
+	s.anyService, s.anyPod = len(services) == 0, len(pods) == 0
 	ttl, negative := 5*time.Second, 5*time.Second
 	s.soa = soaTimes{7200, 1800, 86400}
 	if s.isOpenShift {

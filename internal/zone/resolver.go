@@ -43,13 +43,13 @@ func (r *Resolver) Unready(reason error) { r.reason.Store(&reason) }
 func (r *Resolver) Snapshot() *Snapshot { return r.snapshot.Load() }
 
 // Apexes are the zones that a Zone must hand to the Resolver: the cluster domains, and the reverse zones of the cluster's
-// networks, all of them when those are not known.
+// networks, all of them when the networks of Services or those of pods are not known.
 func (r *Resolver) Apexes() []dnsname.Name {
 	apexes := append([]dnsname.Name(nil), r.cfg.Domains...)
 	for _, cidr := range r.cfg.cidrs {
 		apexes = append(apexes, dnsname.ReverseZones(cidr)...)
 	}
-	if len(r.cfg.cidrs) == 0 {
+	if r.cfg.anyService || r.cfg.anyPod {
 		for _, arpa := range []string{"in-addr.arpa", "ip6.arpa"} {
 			name, _ := dnsname.Parse(arpa)
 			apexes = append(apexes, name)

@@ -161,6 +161,44 @@ func TestForeignReverseNames(t *testing.T) {
 	}
 }
 
+// TestNetworksKnownInPart: that the networks of pods are known says nothing about Services. An OpenShift 3 node knows just those
+// (proxyArguments.cluster-cidr), and the names of its ClusterIPs went to the upstream servers.
+func TestNetworksKnownInPart(t *testing.T) {
+	pods := func(c *zone.Config) { c.PodCIDRs = []netip.Prefix{netip.MustParsePrefix("10.4.0.0/16"), {}} }
+	services := func(c *zone.Config) { c.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix("172.30.0.0/28")} }
+	both := func(c *zone.Config) { pods(c); services(c) }
+	const clusterIP, inPods, elsewhere = "11.0.30.172.in-addr.arpa.", "2.0.4.10.in-addr.arpa.", "1.0.7.10.in-addr.arpa."
+	far := "0.1.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.3.0.0.0.0.d.f.ip6.arpa." // a ClusterIP outside of services
+	for _, test := range []struct {
+		name   string
+		change func(*zone.Config)
+		ask    string
+		want   string // "": it is Next's
+	}{
+		{"ClusterIP", pods, clusterIP, "idle.shop.svc.cluster.local."},
+		{"IPv6 ClusterIP", pods, far, "web.shop.svc.cluster.local."},
+		{"endpoint in the pods' network", pods, inPods, "10-4-0-2.pair.shop.svc.cluster.local."},
+		{"endpoint elsewhere", pods, elsewhere, ""},
+		{"ClusterIP in the services' network", services, clusterIP, "idle.shop.svc.cluster.local."},
+		{"ClusterIP elsewhere", services, far, ""},
+		{"endpoint", services, elsewhere, "10-7-0-1.multi.shop.svc.cluster.local."},
+		{"endpoint elsewhere, both known", both, elsewhere, ""},
+		{"ClusterIP elsewhere, both known", both, far, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			resolver := resolverOf(t, shop, func(c *zone.Config) {
+				c.Next = answerer(fromNext)
+				test.change(c)
+			})
+			want := test.ask + " 5 PTR " + test.want
+			if test.want == "" {
+				want = test.ask + " 5 A " + fromNext
+			}
+			check(t, test.ask, want, dnstest.Exchange(t, serveResolver(t, resolver, answerer(fromNext)), test.ask, dns.TypePTR))
+		})
+	}
+}
+
 func TestApexes(t *testing.T) {
 	for _, test := range []struct {
 		service, pod []netip.Prefix
@@ -171,6 +209,10 @@ func TestApexes(t *testing.T) {
 			[]netip.Prefix{netip.MustParsePrefix("172.31.0.5/15"), {}},
 			[]netip.Prefix{netip.MustParsePrefix("10.2.0.0/16")},
 			"cluster.local. other.test. 30.172.in-addr.arpa. 31.172.in-addr.arpa. 2.10.in-addr.arpa.",
+		},
+		{
+			nil, []netip.Prefix{netip.MustParsePrefix("10.2.0.0/16")},
+			"cluster.local. other.test. 2.10.in-addr.arpa. in-addr.arpa. ip6.arpa.",
 		},
 	} {
 		config := zone.Config{Domains: names("cluster.local", "other.test"), ServiceCIDRs: test.service, PodCIDRs: test.pod}

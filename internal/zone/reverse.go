@@ -116,6 +116,9 @@ func (l *lookup) pointers(addr netip.Addr, ours bool) (known bool) {
 	for _, v := range l.found {
 		l.addPointers(v, addr)
 	}
+	if !ours {
+		l.records = slices.DeleteFunc(l.records, l.isElsewhere)
+	}
 	if len(l.records) == 0 {
 		if ours && l.cfg.Endpoints != nil && l.found == nil {
 			l.verdict, l.addr = lacking, addr
@@ -161,6 +164,15 @@ func (l *lookup) addPointers(v *view, addr netip.Addr) {
 			}
 		}
 	}
+}
+
+// isElsewhere reports whether a name's address should be in a network of the cluster, and is in none: an endpoint outside
+// of the pods' networks is a host of the site, which has a name of its own.
+func (l *lookup) isElsewhere(r record) bool {
+	if r.of == rankClusterIP {
+		return !l.cfg.anyService
+	}
+	return !l.cfg.anyPod
 }
 
 // addPointer adds a name, once: a Service may have the address several times.
