@@ -135,3 +135,22 @@ func TestReverse(t *testing.T) {
 		})
 	}
 }
+
+// TestReverseOfOpenShift: a node of OpenShift 3 knows the pods' network (proxyArguments.cluster-cidr) but not that of Services, whose
+// names are the cluster's nevertheless.
+func TestReverseOfOpenShift(t *testing.T) {
+	n := newNode(t)
+	n.joinOpenShift(static.get(t), kube.Reader(), "proxyArguments: {cluster-cidr: [172.30.0.0/16]}")
+	n.start()
+	n.answers(kubernetesName, "A", "NOERROR A 10.96.0.1")
+	for _, test := range []struct{ name, want string }{
+		{"1.10.96.10.in-addr.arpa", "NOERROR PTR web.alpha.svc.cluster.local."},
+		{"1.2.30.172.in-addr.arpa", "NOERROR PTR hl-0.hl.alpha.svc.cluster.local."},
+		{"99.99.30.172.in-addr.arpa", "NXDOMAIN"},
+		{"1.1.1.1.in-addr.arpa", "NXDOMAIN"}, // an endpoint of a headless service, outside of the pods' network
+	} {
+		if got := peers.Gist(n.ask(test.name, "PTR")); got != test.want {
+			t.Errorf("%s: %s, want %s", test.name, got, test.want)
+		}
+	}
+}

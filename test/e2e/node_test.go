@@ -96,7 +96,7 @@ func (n *node) credentials(c *kube.Cluster, u kube.User) {
 }
 
 // joinOpenShift gives the node what an OpenShift 3 node has: a node-config.yaml, which names the kubeconfig beside it.
-func (n *node) joinOpenShift(c *kube.Cluster, u kube.User) {
+func (n *node) joinOpenShift(c *kube.Cluster, u kube.User, lines ...string) {
 	n.t.Helper()
 	n.credentials(c, u)
 	n.write("/etc/origin/node/node-config.yaml", `apiVersion: v1
@@ -104,7 +104,7 @@ kind: NodeConfig
 nodeName: `+kube.NodeName+`
 dnsDomain: cluster.local
 masterKubeConfig: node.kubeconfig
-`)
+`+strings.Join(lines, "\n"))
 	if err := os.Rename(n.path(kubeconfigPath), n.path("/etc/origin/node/node.kubeconfig")); err != nil {
 		n.t.Fatal(err)
 	}
