@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/node-dns/node-dns/internal/kubewire"
@@ -76,14 +79,24 @@ func retryAfter(err error) time.Duration {
 	return min(e.RetryAfter, maxRetryAfter)
 }
 
-// plain is err without what says nothing to an admin: the URL, which is long and in the status already, and the
-// context that a deadline of ours ended.
+// plain is err without what says nothing to an admin: the URL, which is long and in the status already, the context that
+// a deadline of ours ended, and the port that a connection came from. That is another one each time, and so each try of
+// an hour would be news to the log: of a load balancer without an API server behind it that resets what it accepts.
 func plain(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil && errors.Is(cause, errStalled) {
 		return cause
 	}
 	var wrapped *url.Error
-	if errors.As(err, &wrapped) {
+	var lookup *net.DNSError
+	var op *net.OpError
+	var errno syscall.Errno
+	switch {
+	case errors.As(err, &lookup): // "read udp 127.0.0.1:40000->127.0.0.1:53: i/o timeout"
+		parts := strings.Split(lookup.Err, ": ")
+		return fmt.Errorf("looking up %s: %s", lookup.Name, parts[len(parts)-1])
+	case errors.As(err, &op) && op.Op != "dial" && errors.As(op, &errno):
+		return errno
+	case errors.As(err, &wrapped):
 		return wrapped.Err
 	}
 	return err

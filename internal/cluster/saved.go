@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"iter"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,6 +27,7 @@ const savedMagic = "node-dns cluster state 2\n"
 var (
 	errDamaged = errors.New("damaged, or of another version")
 	errForeign = errors.New("of another cluster")
+	errPartial = errors.New("without the endpoints that are to be known now")
 )
 
 // saved is a state as it is written: with how far each source had come, so that the watches go on from there. What is
@@ -46,10 +48,10 @@ type savedSlice struct {
 	slot slot
 }
 
-// save writes the state, when that is due or the end.
+// save writes the state, when that is due or the end. While it is in part another cluster's it is none of this one's.
 func (o *owner) save(last bool) {
 	due := last || time.Since(o.saved) >= saveEvery
-	if o.w.config.SnapshotFile == "" || !o.whole || !due || !last && !o.unsaved {
+	if o.w.config.SnapshotFile == "" || !o.whole || !o.store.synced() || !due || !last && !o.unsaved {
 		return
 	}
 	data := o.snapshot().encode()
@@ -112,6 +114,9 @@ func (o *owner) load(cluster [sha256.Size]byte) {
 	if err == nil {
 		from, err = o.store.restore(data, cluster)
 	}
+	if err == nil && o.w.config.Features.AllSlices && !from.hasAllSlices() {
+		err = errPartial
+	}
 	if err != nil {
 		o.store = newStore()
 		o.w.log.Warn("the state of the cluster from before is not used", "file", path, "error", err)
@@ -121,6 +126,11 @@ func (o *owner) load(cluster [sha256.Size]byte) {
 	o.give()
 	o.w.log.Info("serving the state of the cluster from before", "file", path,
 		"age", time.Since(from.at).Round(time.Second), "services", o.store.builder.Snapshot(from.at).Counts().Services)
+}
+
+// hasAllSlices reports whether the state has the slices of every Service.
+func (s *saved) hasAllSlices() bool {
+	return slices.ContainsFunc(s.sources, func(a assignment) bool { return a.source.slot == sliceSlot && a.source.labels == "" })
 }
 
 // restore makes what encode has written the state, when it is of that cluster. The store must be empty; after an error
@@ -142,9 +152,9 @@ func (s *store) restore(data []byte, cluster [sha256.Size]byte) (*saved, error) 
 	for _, a := range from.sources {
 		s.slots[a.source.slot] = &progress{source: a.source, position: a.position}
 	}
-	slices := kubewire.EndpointSlices
+	sliceKind := kubewire.EndpointSlices
 	if from.shape == endpointsShape {
-		slices = kubewire.Endpoints
+		sliceKind = kubewire.Endpoints
 	}
 	for r.more() {
 		service := r.service()
@@ -154,7 +164,7 @@ func (s *store) restore(data []byte, cluster [sha256.Size]byte) (*saved, error) 
 		slice := r.slice()
 		key := slice.Key // a subset of an Endpoints is named after it
 		key.Name, _, _ = strings.Cut(key.Name, "/")
-		s.restoreObject(slices, slice.slot, key, slice.Slice)
+		s.restoreObject(sliceKind, slice.slot, key, slice.Slice)
 	}
 	for r.more() {
 		s.restoreObject(kubewire.Namespaces, namespaceSlot, zone.Key{Name: r.text()}, kubewire.Namespace{})

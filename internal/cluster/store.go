@@ -88,10 +88,11 @@ func (s *store) assign(wanted []source) {
 	}
 }
 
-// restart has every source listed anew.
+// restart has every source listed anew: what is known is another server's.
 func (s *store) restart() {
 	for _, p := range s.slots {
 		s.forgetVersions(p)
+		p.synced = false
 	}
 }
 

@@ -1,0 +1,41 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"syscall"
+	"testing"
+)
+
+// The same fault has the same text each time: a change of it is a line in the log.
+func TestPlain(t *testing.T) {
+	reset := &os.SyscallError{Syscall: "read", Err: syscall.ECONNRESET}
+	from, to := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 40001}, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 6443}
+	rows := []struct {
+		name string
+		err  error
+		want string
+	}{
+		{"no URL", &url.Error{Op: "Get", URL: "https://127.0.0.1:6443/api", Err: io.ErrUnexpectedEOF}, "unexpected EOF"},
+		{"no port of ours", &url.Error{Err: &net.OpError{Op: "read", Net: "tcp", Source: from, Addr: to, Err: reset}}, "connection reset by peer"},
+		{"nor in the midst of an answer", &net.OpError{Op: "write", Net: "tcp", Source: from, Addr: to, Err: reset}, "connection reset by peer"},
+		{
+			"the server's", &url.Error{Err: &net.OpError{Op: "dial", Net: "tcp", Addr: to, Err: syscall.ECONNREFUSED}},
+			"dial tcp 127.0.0.1:6443: connection refused",
+		},
+		{"no port of a look-up", &url.Error{Err: &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{
+			Err: "read udp 127.0.0.1:40001->127.0.0.1:53: i/o timeout", Name: "api.example", Server: "127.0.0.1:53", IsTimeout: true,
+		}}}, "looking up api.example: i/o timeout"},
+		{"no such host", &url.Error{Err: &net.DNSError{Err: "no such host", Name: "api.example"}}, "looking up api.example: no such host"},
+		{"another", errors.New("tls: bad"), "tls: bad"},
+	}
+	for _, row := range rows {
+		if got := plain(context.Background(), row.err).Error(); got != row.want {
+			t.Errorf("%s: %q, want %q", row.name, got, row.want)
+		}
+	}
+}

@@ -1,0 +1,69 @@
+package cluster
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// What is known of one cluster is not kept as another's: the kubeconfig was replaced, the new server never answered, and
+// the next start served the old cluster's names as the new one's.
+func TestSavedOfTheClusterBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, network := newFakeWorld(t)
+		w.server.Apply(readFile(t, "testdata/node-dns.static.yaml"))
+		w.start()
+		time.Sleep(time.Minute)
+		network.setDown(true)
+		other := bytes.Replace([]byte(readFile(t, w.config.Kubeconfig)), []byte("kube.test"), []byte("other.test"), 1)
+		if err := os.WriteFile(w.config.Kubeconfig, other, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if !strings.Contains(w.log.String(), "leads to another API server") {
+			t.Fatalf("log\n%s", w.log)
+		}
+		w.stop()
+		w.start()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if w.snapshot() != nil || !strings.Contains(w.log.String(), errForeign.Error()) {
+			t.Errorf("served: %+v\n%s", w.watcher.State(), w.log)
+		}
+	})
+}
+
+// A state without the endpoints of every Service is none for who has to know them all: a Service would seem empty.
+func TestSavedWithoutAllSlices(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, network := newFakeWorld(t)
+		w.server.Apply(readFile(t, "testdata/node-dns.static.yaml"))
+		w.start()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		w.stop()
+		w.config.Features.AllSlices = true
+		network.setDown(true)
+		w.start()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if w.snapshot() != nil || !strings.Contains(w.log.String(), errPartial.Error()) {
+			t.Errorf("log\n%s", w.log)
+		}
+		network.setDown(false)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		w.stop()
+		network.setDown(true)
+		w.start()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if s := w.snapshot(); s == nil || !s.IsStale() {
+			t.Errorf("one with all of them is not served:\n%s", w.log)
+		}
+	})
+}
