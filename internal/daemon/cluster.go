@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/miekg/dns"
 
@@ -45,7 +46,12 @@ func newAPI(config nodeconfig.Config, kubeconfig, hostname string) api {
 	if node == "" {
 		node = strings.ToLower(hostname)
 	}
-	return api{kubeconfig, node, cluster.Features{NodePods: r.Autopath, AllPods: r.PodNames == nodeconfig.PodsVerified}}
+	return api{kubeconfig, node, cluster.Features{
+		NodePods: r.Autopath,
+		AllPods:  r.PodNames == nodeconfig.PodsVerified,
+		// Each query for a ClusterIP service needs its endpoints then, and only so many are fetched at a time.
+		AllSlices: r.IgnoreEmptyService,
+	}}
 }
 
 // usualKubeconfig is the one that is used where the configuration names none; "" while it does not exist.
@@ -91,17 +97,18 @@ type clusterNames struct {
 	watcher  atomic.Pointer[cluster.Watcher]
 
 	mu       sync.Mutex // guards what follows, and that the resolver has it
+	of       string     // the kubeconfig of the cluster that is spoken of
 	snapshot *zone.Snapshot
 	reason   error // why there is no snapshot; nil: nobody said
 }
 
-// replace has r answer from now on, by what is known of the cluster; nil: nobody does. forget drops that: it is another
-// cluster's.
-func (c *clusterNames) replace(r *zone.Resolver, forget bool) {
+// replace has r answer from now on, by what is known of the cluster; nil: nobody does. Under another kubeconfig that is
+// another cluster's, and forgotten.
+func (c *clusterNames) replace(r *zone.Resolver, kubeconfig string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if forget {
-		c.snapshot, c.reason = nil, nil
+	if c.of != kubeconfig {
+		c.of, c.snapshot, c.reason = kubeconfig, nil, nil
 	}
 	if r != nil && c.snapshot != nil {
 		r.Set(c.snapshot)
@@ -112,18 +119,25 @@ func (c *clusterNames) replace(r *zone.Resolver, forget bool) {
 	c.resolver.Store(r)
 }
 
-func (c *clusterNames) publish(s *zone.Snapshot) {
+// publish takes what the watcher of that kubeconfig knows. One that has been replaced may still be at work.
+func (c *clusterNames) publish(kubeconfig string, s *zone.Snapshot) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.of != kubeconfig {
+		return
+	}
 	c.snapshot = s
 	if r := c.resolver.Load(); r != nil {
 		r.Set(s)
 	}
 }
 
-func (c *clusterNames) unready(reason error) {
+func (c *clusterNames) unready(kubeconfig string, reason error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.of != kubeconfig {
+		return
+	}
 	c.reason = reason
 	if r := c.resolver.Load(); r != nil {
 		r.Unready(reason)
@@ -157,32 +171,45 @@ func (c *clusterNames) At(ctx context.Context, addr netip.Addr) ([]*zone.Slice, 
 }
 
 // setResolver makes the resolver for what is served next.
-func (d *Daemon) setResolver(old, next *serving) {
+func (d *Daemon) setResolver(next *serving) {
 	var resolver *zone.Resolver
 	if next.api != (api{}) {
 		z := zoneConfig(next.config, next.nodeIP)
-		z.Endpoints, z.Next = &d.names, dnsserver.HandlerFunc(d.serveCached)
+		z.Endpoints, z.Next = &d.names, d.local(dnsserver.HandlerFunc(d.serveCached))
 		resolver = zone.NewResolver(z)
 	}
-	d.names.replace(resolver, old != nil && old.api.kubeconfig != next.api.kubeconfig)
+	d.names.replace(resolver, next.api.kubeconfig)
 	select {
 	case d.rewatch <- struct{}{}:
 	default:
 	}
 }
 
+// clusterPatience is how long the cluster's DNS servers may take where a stale answer is known. They go away with the API:
+// a client that asks for five names of its search list does not wait five times for servers that are dead.
+const clusterPatience = 500 * time.Millisecond
+
 // serveCluster answers for the cluster's names from the API. Before it has been read, and while only an earlier run's
 // state of it is known, the cluster's own DNS servers know better, where there are any.
 func (d *Daemon) serveCluster(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
 	resolver := d.names.resolver.Load()
+	hasServers := len(d.serving.Load().clusterDNS) > 0
+	if resolver == nil && !hasServers { // for a moment, when the API ceases to be watched: no upstream is to see the name
+		return nil, &dnsserver.ExtendedError{Code: dns.ExtendedErrorCodeNotReady, Text: errNotWatched.Error()}
+	}
 	if resolver == nil {
 		return d.serveCached(ctx, q)
 	}
 	snapshot := resolver.Snapshot()
-	if (snapshot == nil || snapshot.IsStale()) && len(d.serving.Load().clusterDNS) > 0 {
-		m, err := d.serveCached(ctx, q)
-		if snapshot == nil || err == nil && m != nil && m.Rcode != dns.RcodeServerFailure {
-			return m, err
+	switch {
+	case !hasServers:
+	case snapshot == nil:
+		return d.serveCached(ctx, q)
+	case snapshot.IsStale():
+		limited, cancel := context.WithTimeout(ctx, clusterPatience)
+		defer cancel()
+		if m, err := d.serveCached(limited, q); err == nil && m != nil && m.Rcode != dns.RcodeServerFailure {
+			return m, nil
 		}
 	}
 	return resolver.ServeDNS(ctx, q)
@@ -227,7 +254,9 @@ func (d *Daemon) watchAPI(ctx context.Context, wanted api) {
 func (d *Daemon) clusterConfig(wanted api) cluster.Config {
 	config := cluster.Config{
 		Kubeconfig: wanted.kubeconfig, Features: wanted.features, NodeName: wanted.node, Version: d.config.Version,
-		Publish: d.names.publish, Unready: d.names.unready, Log: d.log,
+		Publish: func(s *zone.Snapshot) { d.names.publish(wanted.kubeconfig, s) },
+		Unready: func(reason error) { d.names.unready(wanted.kubeconfig, reason) },
+		Log:     d.log,
 	}
 	if err := os.MkdirAll(filepath.Dir(d.paths.snapshot), 0o755); err != nil {
 		d.log.Warn("the cluster's state is not kept for the next start", "error", err)

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/miekg/dns"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dnstest"
 	"github.com/node-dns/node-dns/internal/kubetest"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
+	"github.com/node-dns/node-dns/internal/zone"
 )
 
 const kubeconfigPath = "/etc/node-dns/kubeconfig"
@@ -67,6 +69,16 @@ metadata: {name: site, namespace: shop}
 spec: {type: ExternalName, externalName: www.example.com}
 ---
 apiVersion: v1
+kind: Service
+metadata: {name: here, namespace: shop}
+spec: {type: ExternalName, externalName: localhost}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: plain, namespace: shop}
+spec: {type: ExternalName, externalName: printer}
+---
+apiVersion: v1
 kind: Pod
 metadata: {name: shell, namespace: shop}
 spec: {nodeName: node-7, containers: []}
@@ -110,6 +122,9 @@ func TestAnswersFromTheAPI(t *testing.T) {
 		"db.shop.svc":      "db.shop.svc.cluster.local. 5 A 10.128.0.31",
 		"nowhere.shop.svc": ";; NXDOMAIN",
 		"site.shop.svc":    "site.shop.svc.cluster.local. 5 CNAME www.example.com.\nwww.example.com. 300 A 192.0.2.80",
+		// What is not asked upstream for a client is not asked for an ExternalName service.
+		"here.shop.svc":  "here.shop.svc.cluster.local. 5 CNAME localhost.\nlocalhost. 3600 A 127.0.0.1",
+		"plain.shop.svc": "plain.shop.svc.cluster.local. 5 CNAME printer.\n;; NXDOMAIN",
 		// Its slices are not watched: they are fetched for who asks.
 		"10-128-0-21.web.shop.svc": "10-128-0-21.web.shop.svc.cluster.local. 5 A 10.128.0.21",
 	} {
@@ -117,8 +132,10 @@ func TestAnswersFromTheAPI(t *testing.T) {
 			t.Errorf("%s:\n%s", name, diff)
 		}
 	}
-	if n := site.QueriesFor("web.shop.svc.cluster.local.", dns.TypeA); n > 0 {
-		t.Error("the cluster's name was sent to the site")
+	for _, name := range []string{"web.shop.svc.cluster.local.", "localhost.", "printer."} {
+		if n := site.QueriesFor(name, dns.TypeA); n > 0 {
+			t.Errorf("%s was sent to the site", name)
+		}
 	}
 	api.Delete("Service", "shop", "web")
 	r.await("the service is gone", func() bool { return r.clusterRcode("web.shop.svc") == dns.RcodeNameError })
@@ -323,4 +340,61 @@ func (r *running) end() {
 		r.t.Error(err)
 	}
 	close(r.ended)
+}
+
+// TestStaleBesideDeadServers: the cluster's DNS servers went away with its API. Each name took 4 s, and a search list more
+// than a client waits for, while the answers were known.
+func TestStaleBesideDeadServers(t *testing.T) {
+	api := kubetest.NewServer(t)
+	api.Apply(shop)
+	coredns := dnstest.NewServer(t, "web.shop.svc.cluster.local. 30 IN A 192.0.2.66\n")
+	files := map[string]string{
+		kubeconfigPath:                string(api.Kubeconfig()),
+		"/etc/node-dns/node-dns.yaml": "clusterDNS: [\"" + coredns.Addr().String() + "\"]\n",
+	}
+	r := start(t, files)
+	r.synced()
+	r.end()
+	kept, err := os.ReadFile(filepath.Join(r.root, "/var/cache/node-dns/cluster.snapshot"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	api.Close()
+	coredns.SetFaults(dnstest.Faults{Delay: 3 * time.Second}) // in time for who waits for it
+	files["/var/cache/node-dns/cluster.snapshot"] = string(kept)
+	again := start(t, files)
+	again.await("the kept state", func() bool { return again.daemon.names.resolver.Load().Snapshot() != nil })
+	if m := again.cluster("web.shop.svc"); firstValue(m) != "172.30.0.9" {
+		t.Errorf("%v", m)
+	}
+}
+
+// TestClusterNamesOfAnother: what the watcher of another kubeconfig says is not served. It may still be at work when its
+// successor has been appointed, and where that one's API server does not answer the names would have stayed.
+func TestClusterNamesOfAnother(t *testing.T) {
+	snapshot := new(zone.Builder).Snapshot(time.Time{})
+	resolver := zone.NewResolver(zone.Config{Domains: []dnsname.Name{dnsname.MustParse("cluster.local")}})
+	var names clusterNames
+	names.replace(resolver, "old")
+	names.replace(resolver, "new")
+	names.publish("old", snapshot)
+	if resolver.Snapshot() != nil {
+		t.Error("the old cluster's names are served")
+	}
+	names.publish("new", snapshot)
+	if resolver.Snapshot() != snapshot {
+		t.Error("the new cluster's are not")
+	}
+}
+
+// TestClusterNamesStay: a query under way while the API ceases to be watched is not sent upstream.
+func TestClusterNamesStay(t *testing.T) {
+	site := dnstest.NewServer(t, siteRecords)
+	r := start(t, map[string]string{upstreamPath: upstreamFile(site), "/etc/node-dns/node-dns.yaml": "kubeconfig: none\n"})
+	if m, err := r.daemon.serveCluster(t.Context(), clientQuery("web.shop.svc.cluster.local.", "10.128.0.41")); err == nil {
+		t.Errorf("answered %v", m)
+	}
+	if n := site.QueriesFor("web.shop.svc.cluster.local.", dns.TypeA); n > 0 {
+		t.Error("the cluster's name was sent to the site")
+	}
 }

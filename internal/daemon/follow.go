@@ -114,7 +114,7 @@ func (d *Daemon) takeOver(next *serving) time.Duration {
 	d.forward.SetRoutes(next.routes)
 	d.forward.SetMaxInFlight(next.forwardMax)
 	d.server.SetMaxInFlight(next.forwardMax + localRoom)
-	d.setResolver(old, next)
+	d.setResolver(next)
 	d.zone.Set(d.authority(next))
 	if !sameRoutes(old.routes, next.routes) {
 		d.logRoutes(old.routes, next.routes)

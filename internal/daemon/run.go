@@ -131,15 +131,9 @@ func (d *Daemon) build(s *serving) {
 	d.forward = forward.New(forward.Config{Routes: s.routes, MaxInFlight: s.forwardMax, Log: d.log})
 	d.cache.Store(d.newCache(s.config))
 	cached := dnsserver.HandlerFunc(d.serveCached)
-	d.setResolver(nil, s)
+	d.setResolver(s)
 	d.zone = zone.New(d.authority(s), cached)
-	d.autopath = autopath.New(&local{
-		next:    d.zone,
-		version: d.config.Version,
-		serving: d.serving.Load,
-		routed:  d.isRouted,
-		isProbe: d.loops.isProbe,
-	}, d.searchOf)
+	d.autopath = autopath.New(d.local(d.zone), d.searchOf)
 	d.server = dnsserver.New(dnsserver.Config{
 		Log:         d.log,
 		MaxInFlight: s.forwardMax + localRoom,
@@ -154,6 +148,17 @@ func (d *Daemon) serve(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error
 		return refused(q), nil
 	}
 	return d.autopath.ServeDNS(ctx, q)
+}
+
+// local stands before whatever may send a name upstream.
+func (d *Daemon) local(next dnsserver.Handler) *local {
+	return &local{
+		next:    next,
+		version: d.config.Version,
+		serving: d.serving.Load,
+		routed:  d.isRouted,
+		isProbe: d.loops.isProbe,
+	}
 }
 
 func (d *Daemon) newCache(config nodeconfig.Config) *cache.Cache {
