@@ -17,6 +17,7 @@ const (
 const (
 	bitQR      = 1 << 15
 	maskOpcode = 0xf << 11
+	bitTC      = 1 << 9
 	bitRD      = 1 << 8
 	bitRA      = 1 << 7
 	bitCD      = 1 << 4

@@ -8,10 +8,11 @@ import (
 // Config says how to serve. Handler is required.
 type Config struct {
 	Handler Handler
+	Wire    WireFunc     // asked before the Handler; nil: nobody is
 	Log     *slog.Logger // nil: nothing is logged
 
 	// MaxInFlight bounds the queries being handled at once, over all sockets;
-	// one more is answered SERVFAIL. 0 means 10000, as dns-forward-max on
+	// one more is answered SERVFAIL, unless Wire has an answer. 0 means 10000, as dns-forward-max on
 	// OpenShift nodes.
 	MaxInFlight int
 	// Timeout is how long a Handler may take; its context ends then. 0 means 5 s,

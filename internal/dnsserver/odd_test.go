@@ -32,12 +32,21 @@ const (
 	wwwIN       = "03 777777 07 6578616d706c65 03 636f6d 00 0001 0001" // www.example.com A IN
 )
 
-// TestOddQueries is what the server decides by itself; names in parentheses are
-// the checks of RFC 8906 and of ISC's DNS compliance testing.
-func TestOddQueries(t *testing.T) {
+// oddQuery is a message, and what becomes of it.
+type oddQuery struct {
+	name string
+	wire []byte
+	want int // rcode, dropped, or handled: NOERROR from the Handler
+}
+
+const dropped, handled = -1, -2
+
+// oddQueries are those that the server decides by itself, and their neighbours;
+// names in parentheses are the checks of RFC 8906 and of ISC's DNS compliance
+// testing.
+func oddQueries(t testing.TB) []oddQuery {
 	www := unhex(wwwIN)
 	plain := header("0100", oneQuestion)
-	raw := func(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
 	ask := func(name string, qtype uint16, change ...func(*dns.Msg)) []byte {
 		return packed(t, query(name, qtype, change...))
 	}
@@ -46,12 +55,7 @@ func TestOddQueries(t *testing.T) {
 	opt := func(ttl, data string) []byte { return unhex("00 0029 04d0" + ttl + data) }
 	longName := bytes.Repeat(append([]byte{63}, bytes.Repeat([]byte{'a'}, 63)...), 4)
 
-	const dropped, handled = -1, -2
-	tests := []struct {
-		name string
-		wire []byte
-		want int // rcode, dropped, or handled: NOERROR from the Handler
-	}{
+	return []oddQuery{
 		{"plain (dns)", raw(plain, www), handled},
 		{"AD (ad)", raw(header("0120", oneQuestion), www), handled},
 		{"RA (ra)", raw(header("0180", oneQuestion), www), handled},
@@ -104,12 +108,24 @@ func TestOddQueries(t *testing.T) {
 		{"two OPT records (opt-twice)", raw(header("0100", "0001 0000 0000 0002"), www,
 			opt("00000000", "0000"), opt("00000000", "0000")), dns.RcodeFormatError},
 		{"OPT record not of the root", raw(header("0100", withOPT), www, unhex("01 61 00 0029 04d0 00000000 0000")), dns.RcodeFormatError},
+		{"cookie and padding", raw(header("0100", withOPT), www, opt("00000000", "000f 000a 0000 000c 0003 000000 0003 0000")), handled},
+		{"option cut in its head", raw(header("0100", withOPT), www, opt("00000000", "0003 000a00")), dns.RcodeFormatError},
+		{"option longer than the record", raw(header("0100", withOPT), www, opt("00000000", "0004 000a 0001")), dns.RcodeFormatError},
+		{"record longer than the message", raw(header("0100", withOPT), www, opt("00000000", "0005 000a 0000")), dns.RcodeFormatError},
+		{"keepalive of one octet", raw(header("0100", withOPT), www, opt("00000000", "0005 000b 0001 00")), dns.RcodeFormatError},
+		{"an address record for an OPT record", raw(header("0100", withOPT), www, unhex("00 0001 0001 00000000 0004 00000000")), handled},
 	}
+}
+
+func raw(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
+
+func TestOddQueries(t *testing.T) {
+	www, plain := unhex(wwwIN), header("0100", oneQuestion)
 	s, addr := start(t, Config{Handler: HandlerFunc(func(_ context.Context, q *Query) (*dns.Msg, error) {
 		return answerOf("www.example.com. 60 A 192.0.2.1"), nil
 	})})
 	for _, proto := range []Proto{UDP, TCP} {
-		for _, tt := range tests {
+		for _, tt := range oddQueries(t) {
 			t.Run(tt.name+" "+string(proto), func(t *testing.T) {
 				before := s.Stats()
 				c := dial(t, proto, addr)

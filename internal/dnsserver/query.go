@@ -67,19 +67,24 @@ func checkQuestion(question dns.Question) int {
 	return dns.RcodeSuccess
 }
 
-// limit returns how large a response to q may be. Without EDNS, or with an EDNS
-// size below 512, it is 512 octets (RFC 1035 section 4.2.1, RFC 6891 section
-// 6.2.3); what is larger than udpSize is not sent over UDP whatever the client
-// offers.
+// limit returns how large a response to q may be.
 func (q *Query) limit() int {
-	if q.Proto == TCP {
+	size := 0
+	if opt := q.Msg.IsEdns0(); opt != nil {
+		size = int(opt.UDPSize())
+	}
+	return responseLimit(q.Proto, size)
+}
+
+// responseLimit returns how large a response may be to a query that offers this
+// EDNS size, 0 without EDNS. Without EDNS, or with a size below 512, it is 512
+// octets (RFC 1035 section 4.2.1, RFC 6891 section 6.2.3); what is larger than
+// udpSize is not sent over UDP whatever the client offers.
+func responseLimit(proto Proto, size int) int {
+	if proto == TCP {
 		return dns.MaxMsgSize
 	}
-	opt := q.Msg.IsEdns0()
-	if opt == nil {
-		return dns.MinMsgSize
-	}
-	return min(max(int(opt.UDPSize()), dns.MinMsgSize), udpSize)
+	return min(max(size, dns.MinMsgSize), udpSize)
 }
 
 // Domain is the name that the query is routed by: its qname, or, when that has

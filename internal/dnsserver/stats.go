@@ -7,13 +7,13 @@ import "sync/atomic"
 type Stats struct {
 	UDPQueries, TCPQueries uint64 // messages received, of whatever kind
 
-	Answered uint64 // responses of the Handler
+	Answered uint64 // responses of the Handler or of Wire
 	Failed   uint64 // SERVFAIL: the Handler returned an error, panicked, or made what is no message
 	Silent   uint64 // the Handler wanted no response
 	Refused  uint64 // FORMERR, NOTIMP, REFUSED or BADVERS by the server itself
 	Dropped  uint64 // no response: too short, a response itself, or from port 0
 	Shed     uint64 // SERVFAIL because MaxInFlight were being handled
-	Panics   uint64 // of them, how many panicked
+	Panics   uint64 // how often the Handler or Wire panicked; what Wire leaves unanswered the Handler is asked
 
 	Truncated   uint64 // responses sent with TC because of the client's size
 	WriteErrors uint64 // responses that could not be sent

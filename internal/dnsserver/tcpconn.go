@@ -162,6 +162,9 @@ func (c *tcpConn) answer(x exchange) {
 }
 
 func (c *tcpConn) ask(x exchange, buf []byte) []byte {
+	if response := c.s.onWire(x, buf); response != nil {
+		return response
+	}
 	if !c.s.enter() {
 		return c.s.shed(x, buf)
 	}

@@ -17,13 +17,14 @@ type udpSocket struct {
 	s      *Server
 	conn   *net.UDPConn
 	local  netip.AddrPort
+	buf    []byte         // the receiver's, for responses of Wire
 	active sync.WaitGroup // the receiver, and every query in flight
 }
 
 var _ socket = (*udpSocket)(nil)
 
 func (s *Server) serveUDP(conn *net.UDPConn, local netip.AddrPort) *udpSocket {
-	u := &udpSocket{s: s, conn: conn, local: local}
+	u := &udpSocket{s: s, conn: conn, local: local, buf: make([]byte, bufferSize)}
 	u.active.Go(u.receive)
 	return u
 }
@@ -78,14 +79,23 @@ func (u *udpSocket) received(wire []byte, client netip.AddrPort) {
 	case v == refuse:
 		u.s.counters.refused.Add(1)
 		u.send(errorReply(wire, rcode), client)
-	case !u.s.enter():
-		buf := u.s.buffers.Get().(*[]byte)
-		defer u.s.buffers.Put(buf)
-		u.send(u.s.shed(exchange{wire, client, u.local, UDP}, *buf), client)
 	default:
-		x := exchange{slices.Clone(wire), client, u.local, UDP}
-		u.active.Go(func() { u.answer(x) })
+		u.accepted(wire, client)
 	}
+}
+
+func (u *udpSocket) accepted(wire []byte, client netip.AddrPort) {
+	x := exchange{wire, client, u.local, UDP}
+	if response := u.s.onWire(x, u.buf); response != nil {
+		u.send(response, client)
+		return
+	}
+	if !u.s.enter() {
+		u.send(u.s.shed(x, u.buf), client)
+		return
+	}
+	kept := exchange{slices.Clone(wire), client, u.local, UDP}
+	u.active.Go(func() { u.answer(kept) })
 }
 
 func (u *udpSocket) answer(x exchange) {

@@ -1,0 +1,104 @@
+package dnsserver
+
+import (
+	"encoding/binary"
+	"net/netip"
+
+	"github.com/miekg/dns"
+)
+
+// WireQuery is a query as it was received. It was only looked at, not parsed: it
+// has one question, of class IN and of a type that may be answered, and behind it
+// nothing, or an OPT record of version 0 without options that could be faulty.
+type WireQuery struct {
+	Msg           []byte         // not to be changed, and not to be kept
+	Limit         int            // octets that the response may have, RFC 6891 section 6.2.5
+	Client, Local netip.AddrPort // where the response goes, and where the query arrived
+	Proto         Proto
+}
+
+// WireFunc answers a query without parsing it: it appends the response to dst and
+// returns it. With ok false the query is left to the Handler, and nothing was
+// appended.
+//
+// The response is sent as it is, so it must be all that a client gets to see when
+// the Handler answers: the ID, RD and CD of the query, its question octet by octet,
+// RA, an OPT record where the query has one, and TC only for what does not fit
+// Limit. A WireFunc is called from many goroutines at once, over UDP from the one
+// that receives: it must not wait for anything.
+type WireFunc func(dst []byte, q WireQuery) (response []byte, ok bool)
+
+// onWire has Config.Wire answer a message that accept let pass, into buf or a
+// larger buffer; nil: it must be parsed. It takes none of the MaxInFlight places,
+// since it is done before another message is received, or on the goroutine that a
+// connection has for the query anyway.
+func (s *Server) onWire(x exchange, buf []byte) (response []byte) {
+	if s.cfg.Wire == nil {
+		return nil
+	}
+	limit, ok := wireLimit(x.wire, x.proto)
+	if !ok {
+		return nil
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			s.panicked(x, p)
+			response = nil // the Handler may know better
+		}
+	}()
+	response, ok = s.cfg.Wire(buf[:0], WireQuery{x.wire, limit, x.client, x.local, x.proto})
+	if !ok {
+		return nil
+	}
+	s.counters.answered.Add(1)
+	if binary.BigEndian.Uint16(response[2:])&bitTC != 0 {
+		s.counters.truncated.Add(1)
+	}
+	return response
+}
+
+// wireLimit returns what the response to a message that accept let pass may have,
+// and whether the message is a WireQuery: parseQuery would find no fault in it.
+func wireLimit(wire []byte, proto Proto) (limit int, ok bool) {
+	end := questionEnd(wire)
+	question := dns.Question{Qtype: count(wire, end-4), Qclass: count(wire, end-2)}
+	if question.Qclass != dns.ClassINET || checkQuestion(question) != dns.RcodeSuccess {
+		return 0, false
+	}
+	size, rest := 0, wire[end:]
+	switch count(wire, 10) {
+	case 0:
+		ok = len(rest) == 0
+	case 1:
+		size, ok = optSize(rest)
+	}
+	return responseLimit(proto, size), ok
+}
+
+// optSize returns the size that an OPT record offers, and whether that is what wire
+// is: one of version 0, owned by the root, with options that are well-formed
+// whatever is in them. Others may be faulty (FORMERR), as a client subnet of 33
+// bits is, which only parsing tells.
+func optSize(wire []byte) (size int, ok bool) {
+	const fixed = 11 // RFC 6891 section 6.1.2, the octet of the root's name included
+	if len(wire) < fixed || wire[0] != 0 || count(wire, 1) != dns.TypeOPT || wire[6] != 0 ||
+		len(wire) != fixed+int(count(wire, 9)) {
+		return 0, false
+	}
+	for options := wire[fixed:]; len(options) > 0; {
+		if len(options) < 4 {
+			return 0, false
+		}
+		switch count(options, 0) {
+		case dns.EDNS0COOKIE, dns.EDNS0NSID, dns.EDNS0PADDING: // dig, c-ares and resolvers that hide lengths send them
+		default:
+			return 0, false
+		}
+		end := 4 + int(count(options, 2))
+		if end > len(options) {
+			return 0, false
+		}
+		options = options[end:]
+	}
+	return int(count(wire, 3)), true
+}

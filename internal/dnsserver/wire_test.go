@@ -1,0 +1,156 @@
+package dnsserver
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+// FuzzWireQuery: whatever Config.Wire is asked, the parser finds no fault in it, and
+// says the same of how large the response may be.
+func FuzzWireQuery(f *testing.F) {
+	for _, odd := range oddQueries(f) {
+		f.Add(odd.wire)
+	}
+	f.Fuzz(func(t *testing.T, wire []byte) {
+		if v, _ := accept(wire); v != parse {
+			return
+		}
+		for _, proto := range []Proto{UDP, TCP} {
+			limit, ok := wireLimit(wire, proto)
+			if !ok {
+				continue
+			}
+			q, rcode := parseQuery(wire, netip.AddrPort{}, netip.AddrPort{}, proto)
+			if rcode != dns.RcodeSuccess || q.Msg.Question[0].Qclass != dns.ClassINET {
+				t.Fatalf("%s, %v", dns.RcodeToString[rcode], q)
+			}
+			if want := q.limit(); limit != want {
+				t.Fatalf("limit %d, want %d", limit, want)
+			}
+		}
+	})
+}
+
+// TestWireIsAsked holds for which of the odd queries Config.Wire is asked: what has
+// nothing odd about it for who does not parse.
+func TestWireIsAsked(t *testing.T) {
+	asked := map[string]bool{}
+	for _, name := range []string{
+		"plain (dns)", "AD (ad)", "RA (ra)", "TC (tc)", "Z", "octets that no host name has (binlabel)", "the root",
+		"type 666 (type666)", "type 65535 (type65535)", "type ANY", "unknown EDNS flags (ednsflags)", "cookie and padding",
+	} {
+		asked[name] = true
+	}
+	for _, odd := range oddQueries(t) {
+		v, _ := accept(odd.wire)
+		got := false
+		if v == parse {
+			_, got = wireLimit(odd.wire, UDP)
+		}
+		if got != asked[odd.name] || got && odd.want != handled {
+			t.Errorf("%s: asked %v", odd.name, got)
+		}
+	}
+}
+
+// wired answers "hit." and what is below it on the wire; "panics." panics.
+func wired(seen chan<- WireQuery) WireFunc {
+	return func(dst []byte, q WireQuery) ([]byte, bool) {
+		m := new(dns.Msg)
+		if err := m.Unpack(q.Msg); err != nil {
+			return dst, false
+		}
+		switch name := m.Question[0].Name; {
+		case name == "panics.":
+			panic("out of cheese")
+		case !dns.IsSubDomain("hit.", name):
+			return dst, false
+		}
+		q.Msg = nil // not to be kept
+		select {
+		case seen <- q:
+		default:
+		}
+		m.Response, m.Truncated = true, m.Question[0].Name == "large.hit."
+		response, err := m.Pack()
+		return append(dst, response...), err == nil
+	}
+}
+
+func TestWire(t *testing.T) {
+	for _, proto := range []Proto{UDP, TCP} {
+		t.Run(string(proto), func(t *testing.T) {
+			seen := make(chan WireQuery, 1)
+			entered, release := make(chan struct{}), make(chan struct{})
+			s, addr := start(t, Config{MaxInFlight: 1, Wire: wired(seen), Handler: HandlerFunc(func(_ context.Context, q *Query) (*dns.Msg, error) {
+				if q.Name.Relative() == "waits" {
+					close(entered)
+					<-release
+				}
+				return &dns.Msg{MsgHdr: dns.MsgHdr{Rcode: dns.RcodeNameError}}, nil
+			})})
+			c := dial(t, proto, addr)
+			rcode := func(name string, want int) {
+				t.Helper()
+				asked := query(name, dns.TypeA, edns(900))
+				if r := c.exchange(asked); r.Rcode != want || r.Id != asked.Id {
+					t.Errorf("%s: got %v, want %s", name, r, dns.RcodeToString[want])
+				}
+				for s.Stats().InFlight != 0 && want == dns.RcodeNameError { // the response leaves before the place does
+					time.Sleep(time.Millisecond)
+				}
+			}
+			rcode("hit.", dns.RcodeSuccess)
+			want := WireQuery{Limit: 900, Client: c.conn.LocalAddr().(interface{ AddrPort() netip.AddrPort }).AddrPort(), Local: addr, Proto: proto}
+			if proto == TCP {
+				want.Limit = dns.MaxMsgSize
+			}
+			if got := <-seen; got.Limit != want.Limit || got.Client != want.Client || got.Local != want.Local || got.Proto != proto {
+				t.Errorf("asked %+v, want %+v", got, want)
+			}
+			rcode("large.hit.", dns.RcodeSuccess)
+			rcode("miss.", dns.RcodeNameError)
+			rcode("panics.", dns.RcodeNameError)
+
+			waits := query("waits.", dns.TypeA)
+			c.send(packed(t, waits))
+			<-entered
+			rcode("hit.", dns.RcodeSuccess) // it needs no place
+			rcode("shed.", dns.RcodeServerFailure)
+			close(release)
+			if r := c.receive(); r.Id != waits.Id {
+				t.Errorf("got %v", r)
+			}
+			got := s.Stats()
+			got.UDPQueries, got.TCPQueries, got.TCPAccepted, got.TCPOpen, got.InFlight = 0, 0, 0, 0, 0
+			if want := (Stats{Answered: 6, Shed: 1, Panics: 1, Truncated: 1}); got != want {
+				t.Errorf("counted %+v, want %+v", got, want)
+			}
+		})
+	}
+}
+
+// TestWireAllocates nothing, from the received datagram to the one that is sent.
+func TestWireAllocates(t *testing.T) {
+	sink, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sink.Close()
+	s := New(Config{Wire: func(dst []byte, q WireQuery) ([]byte, bool) { return append(dst, q.Msg...), true }})
+	defer s.Shutdown(t.Context())
+	u := &udpSocket{s: s, conn: sink, buf: make([]byte, bufferSize)}
+	wire := packed(t, query("www.example.com.", dns.TypeA, edns(1232)))
+	client := sink.LocalAddr().(*net.UDPAddr).AddrPort()
+	if n := testing.AllocsPerRun(100, func() { u.received(wire, client) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+	if got := s.Stats(); got.WriteErrors != 0 || got.Answered != got.UDPQueries {
+		t.Errorf("counted %+v", got)
+	}
+}
