@@ -170,13 +170,18 @@ func (c *clusterNames) At(ctx context.Context, addr netip.Addr) ([]*zone.Slice, 
 	return nil, errNotWatched
 }
 
+// zoneConfig is the function of that name, with who else is asked.
+func (d *Daemon) zoneConfig(s *serving) zone.Config {
+	z := zoneConfig(s.config, s.nodeIP)
+	z.Endpoints, z.Next = &d.names, d.local(dnsserver.HandlerFunc(d.serveCached))
+	return z
+}
+
 // setResolver makes the resolver for what is served next.
 func (d *Daemon) setResolver(next *serving) {
 	var resolver *zone.Resolver
 	if next.api != (api{}) {
-		z := zoneConfig(next.config, next.nodeIP)
-		z.Endpoints, z.Next = &d.names, d.local(dnsserver.HandlerFunc(d.serveCached))
-		resolver = zone.NewResolver(z)
+		resolver = zone.NewResolver(d.zoneConfig(next))
 	}
 	d.names.replace(resolver, next.api.kubeconfig)
 	select {
@@ -268,11 +273,21 @@ func (d *Daemon) clusterConfig(wanted api) cluster.Config {
 
 // searchOf is the search list of a client that is a pod of this node, for autopath.
 func (d *Daemon) searchOf(client netip.Addr) []dnsname.Name {
-	s, snapshot := d.serving.Load(), d.names.known()
-	if snapshot == nil || s.net.IsLocal(client) || d.autopathOff(s) != "" {
-		return nil
+	return d.serving.Load().search.of(d.podNamespace(client))
+}
+
+// podNamespace is the namespace of a client that is a pod of this node and has its usual search list; "" for others, and
+// where autopath is off.
+func (d *Daemon) podNamespace(client netip.Addr) string {
+	snapshot := d.names.known()
+	if snapshot == nil {
+		return ""
 	}
-	return s.search.of(snapshot.SearchNamespace(client))
+	namespace, s := snapshot.SearchNamespace(client), d.serving.Load()
+	if namespace == "" || s.net.IsLocal(client) || d.autopathOff(s) != "" {
+		return ""
+	}
+	return namespace
 }
 
 // searchLists are the search lists that the kubelet gives to pods with dnsPolicy ClusterFirst: the cluster's domains from

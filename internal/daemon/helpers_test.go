@@ -21,7 +21,7 @@ func listenText(addrs []netip.AddrPort) string {
 func routeText(routes []forward.Route) string { return strings.Join(routeWords(routes), " ") }
 
 // write makes a file with its directories; no text, no file.
-func write(t *testing.T, path, text string) {
+func write(t testing.TB, path, text string) {
 	t.Helper()
 	if text == "" {
 		return

@@ -126,8 +126,11 @@ func probeName() (dnsname.Name, error) {
 	if _, err := rand.Read(random[:]); err != nil {
 		return dnsname.Name{}, err
 	}
-	return dnsname.Parse(hex.EncodeToString(random[:]) + ".loop.node-dns.")
+	return dnsname.Parse(hex.EncodeToString(random[:]) + probeZone)
 }
+
+// probeZone is what the names of probes end in.
+const probeZone = ".loop.node-dns."
 
 // watchLoops probes the plain upstreams when they change, and now and then.
 func (d *Daemon) watchLoops(ctx context.Context) error {

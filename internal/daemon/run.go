@@ -139,6 +139,7 @@ func (d *Daemon) build(s *serving) {
 		MaxInFlight: s.forwardMax + localRoom,
 		MaxTCP:      roomForTCP(d.config.Files),
 		Handler:     dnsserver.HandlerFunc(d.serve),
+		Wire:        d.serveWire,
 	})
 }
 

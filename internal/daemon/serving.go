@@ -49,6 +49,7 @@ type serving struct {
 	api           api
 	access        access
 	search        *searchLists // of pods
+	onWire        bool         // the cluster's names may be answered on the wire
 }
 
 // newServing decides what to serve. It is pure.
@@ -64,6 +65,7 @@ func newServing(in inputs) *serving {
 		looping:    in.looping,
 	}
 	s.api = newAPI(in.config, in.kubeconfig, in.hostname)
+	s.onWire = !hasLocalNames(in.config.ClusterDomain)
 	s.search = newSearchLists(in.config, in.hostSearch)
 	if len(in.flags.Listen) == 0 {
 		s.access = newAccess(in.config, s.listen, in.net.Addrs)

@@ -37,7 +37,7 @@ func servers(texts ...string) []nameserver.Server {
 }
 
 // readConfig reads a node-dns.yaml and a node-config.yaml.
-func readConfig(t *testing.T, nodeDNS, nodeConfig string) nodeconfig.Config {
+func readConfig(t testing.TB, nodeDNS, nodeConfig string) nodeconfig.Config {
 	t.Helper()
 	root := t.TempDir()
 	paths := nodeconfig.DefaultPaths(root)
