@@ -211,7 +211,8 @@ func TestApexes(t *testing.T) {
 			"cluster.local. other.test. 30.172.in-addr.arpa. 31.172.in-addr.arpa. 2.10.in-addr.arpa.",
 		},
 		{
-			nil, []netip.Prefix{netip.MustParsePrefix("10.2.0.0/16")},
+			nil,
+			[]netip.Prefix{netip.MustParsePrefix("10.2.0.0/16")},
 			"cluster.local. other.test. 2.10.in-addr.arpa. in-addr.arpa. ip6.arpa.",
 		},
 	} {
