@@ -51,7 +51,7 @@ func MissingRights(ctx context.Context, config Config) ([]Right, error) {
 	for _, s := range sources(config.Features, config.NodeName, has, nil) {
 		for _, verb := range []string{"list", "watch"} {
 			right := rightTo(verb, s)
-			allowed, err := c.api.allows(ctx, right)
+			allowed, err := c.api.allows(ctx, right, s.fields)
 			if err != nil {
 				return nil, fmt.Errorf("asking for the right to %s: %w", right, err)
 			}
@@ -76,24 +76,35 @@ type reviewSpec struct {
 }
 
 type reviewAttributes struct {
-	Verb      string `json:"verb"`
-	Group     string `json:"group,omitempty"`
-	Resource  string `json:"resource"`
-	Namespace string `json:"namespace,omitempty"`
+	Verb          string       `json:"verb"`
+	Group         string       `json:"group,omitempty"`
+	Resource      string       `json:"resource"`
+	Namespace     string       `json:"namespace,omitempty"`
+	FieldSelector *rawSelector `json:"fieldSelector,omitempty"`
+}
+
+// rawSelector is a selector in the form of a request's parameter. Servers before Kubernetes 1.31 pass it over.
+type rawSelector struct {
+	Raw string `json:"rawSelector"`
 }
 
 type reviewStatus struct {
 	Allowed bool `json:"allowed"`
 }
 
-// allows reports whether the server would grant us the right.
-func (a *api) allows(ctx context.Context, right Right) (bool, error) {
+// allows reports whether the server would grant us the right, to the objects that a field selector selects: a kubelet's
+// certificate may list the pods of its own node, and no others.
+func (a *api) allows(ctx context.Context, right Right, fields string) (bool, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errStalled)
 	defer cancel()
+	attributes := reviewAttributes{Verb: right.Verb, Group: right.Group, Resource: right.Resource, Namespace: right.Namespace}
+	if fields != "" {
+		attributes.FieldSelector = &rawSelector{fields}
+	}
 	body, err := json.Marshal(review{
 		APIVersion: "authorization.k8s.io/v1",
 		Kind:       "SelfSubjectAccessReview",
-		Spec:       reviewSpec{reviewAttributes(right)},
+		Spec:       reviewSpec{attributes},
 	})
 	if err != nil {
 		return false, err
