@@ -1,11 +1,13 @@
 package e2e
 
 import (
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/node-dns/node-dns/internal/cluster"
 	"github.com/node-dns/node-dns/test/e2e/kube"
 )
 
@@ -66,6 +68,62 @@ func TestCertificateRenewed(t *testing.T) {
 			defer remove(t, c, o)
 			n.answers("renewed.default.svc.cluster.local", "A", "NOERROR A "+addr)
 			n.isWell()
+		})
+	}
+}
+
+// TestServiceAccountToken: a token in a file is as good as a certificate.
+func TestServiceAccountToken(t *testing.T) {
+	c := static.get(t)
+	account := object(t, "{apiVersion: v1, kind: ServiceAccount, metadata: {name: node-dns, namespace: kube-system}}") // kube.Reader
+	create(t, c, account)
+	defer remove(t, c, account)
+	n := newNode(t)
+	if err := c.WriteTokenKubeconfig(t.Context(), n.path("/etc/node-dns"), "kube-system", "node-dns"); err != nil {
+		t.Fatal(err)
+	}
+	n.start()
+	n.answers(kubernetesName, "A", "NOERROR A 10.96.0.1")
+	n.isWell()
+}
+
+// TestRightsAskedFor: what the API says of the rights in advance is what comes of using them. A node's certificate may list the pods of
+// its own node, although not all pods.
+func TestRightsAskedFor(t *testing.T) {
+	c := static.get(t)
+	of := func(resource string) []string { return []string{"list " + resource, "watch " + resource} }
+	unbound := slices.Concat(of("endpointslices.discovery.k8s.io"), of("namespaces"))
+	tests := []struct {
+		name    string
+		user    kube.User
+		missing []string
+	}{
+		{"all that is needed", kube.Reader(), nil},
+		{"a node before the manifest is applied", kube.Node(), unbound},
+		{"nothing", kube.Nobody(), slices.Concat(unbound, of("pods"), of("services"))},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := c.WriteKubeconfig(dir, test.user); err != nil {
+				t.Fatal(err)
+			}
+			missing, err := cluster.MissingRights(t.Context(), cluster.Config{
+				Kubeconfig: filepath.Join(dir, kube.KubeconfigFile),
+				NodeName:   kube.NodeName, Features: cluster.Features{NodePods: true},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, right := range missing {
+				got = append(got, right.String())
+			}
+			slices.Sort(got)
+			slices.Sort(test.missing)
+			if !slices.Equal(got, test.missing) {
+				t.Errorf("missing %q, want %q", got, test.missing)
+			}
 		})
 	}
 }

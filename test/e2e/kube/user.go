@@ -1,11 +1,15 @@
 package kube
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 )
@@ -71,6 +75,35 @@ func (c *Cluster) WriteCertificate(dir string, u User) error {
 		return err
 	}
 	return replace(filepath.Join(dir, certificateFile), p.certificate)
+}
+
+// tokenFile is the token of WriteTokenKubeconfig.
+const tokenFile = "token"
+
+// WriteTokenKubeconfig puts a kubeconfig into dir that names a file with a token of a ServiceAccount, which is put there too. The
+// account must exist.
+func (c *Cluster) WriteTokenKubeconfig(ctx context.Context, dir, namespace, account string) error {
+	accounts := c.dynamic.Resource(schema.GroupVersionResource{Version: "v1", Resource: "serviceaccounts"}).Namespace(namespace)
+	request := &Object{Object: map[string]any{
+		"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "metadata": map[string]any{"name": account},
+		"spec": map[string]any{"expirationSeconds": int64(3600)},
+	}}
+	answer, err := accounts.Create(ctx, request, metav1.CreateOptions{}, "token")
+	if err != nil {
+		return fmt.Errorf("requesting a token of %s/%s: %w", namespace, account, err)
+	}
+	token, _, err := unstructured.NestedString(answer.Object, "status", "token")
+	if err != nil {
+		return err
+	}
+	if err := replace(filepath.Join(dir, tokenFile), []byte(token)); err != nil {
+		return err
+	}
+	kubeconfig, err := c.kubeconfig(api.AuthInfo{TokenFile: tokenFile})
+	if err != nil {
+		return err
+	}
+	return replace(filepath.Join(dir, KubeconfigFile), kubeconfig)
 }
 
 func (c *Cluster) kubeconfig(user api.AuthInfo) ([]byte, error) {
