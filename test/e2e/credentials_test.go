@@ -38,6 +38,7 @@ func TestKubeconfigAppears(t *testing.T) {
 // TestCertificateRenewed: the certificate's files are replaced while it is still good, as a kubelet does, and when it has ended
 // already. In both cases the daemon goes on without a word from anybody.
 func TestCertificateRenewed(t *testing.T) {
+	t.Parallel() // it waits for certificates to end
 	c := static.get(t)
 	tests := []struct {
 		name        string

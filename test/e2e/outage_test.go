@@ -13,6 +13,7 @@ const kubernetesName = "kubernetes.default.svc.cluster.local"
 // ownNode is a node that follows a control plane of the test's own, with one service.
 func ownNode(t *testing.T) (*node, *kube.Cluster) {
 	t.Helper()
+	t.Parallel() // with the others of this kind: most of their time they wait
 	c := newKube(t, kube.Config{})
 	create(t, c, grants(objects(t, manifestFile))...)
 	create(t, c, service(t, "default", "before", "{clusterIP: 10.97.3.1, ports: [{port: 80}]}"))
