@@ -16,6 +16,9 @@ const (
 	maxDemands  = 64
 	demandIdle  = 5 * time.Minute // without a question the slices of a Service are no longer watched
 	demandSweep = 30 * time.Second
+	// demandBusy is how long after a question the slices of a Service do not give way to another's: clients that go on
+	// asking do so each 5 s, by the TTL. It also bounds what is listed: 6 Services a second.
+	demandBusy = 10 * time.Second
 )
 
 var (
@@ -29,6 +32,7 @@ type demands struct {
 	mu     sync.Mutex // guards what follows
 	byKey  map[zone.Key]*demand
 	online bool
+	shed   uint64        // questions that there was no room for
 	wake   chan struct{} // there is a new demand; holds one
 }
 
@@ -49,10 +53,10 @@ func (d *demands) init() {
 	d.wake = make(chan struct{}, 1)
 }
 
-func (d *demands) count() int {
+func (d *demands) stats() (count int, shed uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return len(d.byKey)
+	return len(d.byKey), d.shed
 }
 
 // Of implements zone.Endpoints: it returns the slices of a Service, from a watch that goes on while they are asked for.
@@ -98,7 +102,8 @@ func (d *demands) want(service zone.Key) (*demand, error) {
 	switch {
 	case !d.online:
 		return nil, errOffline
-	case len(d.byKey) >= maxDemands:
+	case len(d.byKey) >= maxDemands && !d.makeRoomLocked():
+		d.shed++
 		return nil, errTooManyDemands
 	}
 	made := &demand{key: service, asked: time.Now(), ready: make(chan struct{})}
@@ -108,6 +113,30 @@ func (d *demands) want(service zone.Key) (*demand, error) {
 	default:
 	}
 	return made, nil
+}
+
+// makeRoomLocked ends the demand that was asked for longest ago, unless that is of late.
+func (d *demands) makeRoomLocked() bool {
+	var oldest *demand
+	for _, of := range d.byKey {
+		if oldest == nil || of.asked.Before(oldest.asked) {
+			oldest = of
+		}
+	}
+	if time.Since(oldest.asked) < demandBusy {
+		return false
+	}
+	d.endLocked(oldest, errTooManyDemands)
+	return true
+}
+
+// endLocked forgets a demand. Who still waits for it gets err.
+func (d *demands) endLocked(of *demand, err error) {
+	if of.stop != nil {
+		of.stop()
+	}
+	of.answerLocked(err)
+	delete(d.byKey, of.key)
 }
 
 func (d *demands) result(of *demand) ([]*zone.Slice, error) {

@@ -128,6 +128,45 @@ func TestOfIsBounded(t *testing.T) {
 		if refused != 5 {
 			t.Errorf("%d refused, want 5", refused)
 		}
+		time.Sleep(judgeEvery)
+		synctest.Wait()
+		if shed := w.watcher.State().Shed; shed != 5 {
+			t.Errorf("%d shed, want 5", shed)
+		}
+	})
+}
+
+// The first Services that were asked for shut out all others for five minutes: who is asked for no more gives way.
+func TestOfGivesWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := demandWorld(t)
+		service := func(i int) zone.Key { return zone.Key{Namespace: "alpha", Name: fmt.Sprint("service-", i)} }
+		ask := func(key zone.Key) error {
+			_, err := w.watcher.Of(t.Context(), key)
+			return err
+		}
+		for i := range maxDemands {
+			if err := ask(service(i)); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(demandBusy - time.Second)
+		if err := ask(service(0)); err != nil {
+			t.Error(err)
+		}
+		if err := ask(web); !errors.Is(err, errTooManyDemands) {
+			t.Errorf("while all are busy: %v", err)
+		}
+		time.Sleep(time.Second)
+		if got := countOf(t, w, web); got != 3 {
+			t.Errorf("%d endpoints, want 3", got)
+		}
+		_, first := w.watcher.demands.byKey[service(0)]
+		_, second := w.watcher.demands.byKey[service(1)]
+		if count, shed := w.watcher.demands.stats(); !first || second || count != maxDemands || shed != 1 {
+			t.Errorf("asked for again %t, longest ago %t, of %d, %d shed", first, second, count, shed)
+		}
 	})
 }
 

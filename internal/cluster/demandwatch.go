@@ -62,11 +62,9 @@ func (d *demands) disconnect() {
 func (d *demands) sweep() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for key, of := range d.byKey {
+	for _, of := range d.byKey {
 		if time.Since(of.asked) >= demandIdle {
-			of.stop()
-			of.answerLocked(errOffline)
-			delete(d.byKey, key)
+			d.endLocked(of, errOffline)
 		}
 	}
 }

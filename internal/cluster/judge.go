@@ -45,8 +45,9 @@ func (o *owner) announce(s State) {
 // assess makes the State. It also keeps since when something fails.
 func (o *owner) assess(now time.Time) State {
 	counts := o.store.counts
+	onDemand, shed := o.w.demands.stats()
 	s := State{
-		Kubeconfig: o.w.config.Kubeconfig, FromDisk: o.fromDisk, OnDemand: o.w.demands.count(),
+		Kubeconfig: o.w.config.Kubeconfig, FromDisk: o.fromDisk, OnDemand: onDemand, Shed: shed,
 		Events: counts.events, Lists: counts.lists, Lost: counts.lost, Rewinds: counts.rewinds, Dropped: counts.dropped,
 	}
 	if latest := o.w.latest.Load(); latest != nil {
