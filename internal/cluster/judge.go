@@ -8,7 +8,7 @@ import (
 )
 
 // judge says how things are: to who asks for the State, in the log when it has changed, and by publishing anew what
-// has become stale, or is no more.
+// has become stale, or is no more, and so when all Pods are known, or are no more.
 func (o *owner) judge() {
 	now := time.Now()
 	before := o.w.State()
@@ -27,7 +27,7 @@ func (o *owner) judge() {
 		}
 		return
 	}
-	if stale := !o.fromDisk.IsZero() || o.isStale(now); stale != o.published.stale {
+	if stale := !o.fromDisk.IsZero() || o.isStale(now); stale != o.published.stale || o.store.hasAllPods() != o.published.allPods {
 		o.give()
 	}
 }

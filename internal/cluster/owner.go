@@ -51,9 +51,10 @@ type owner struct {
 	saved     time.Time
 	unsaved   bool
 	published struct {
-		at    time.Time // zero: never
-		stale bool
-		took  time.Duration
+		at      time.Time // zero: never
+		stale   bool
+		allPods bool
+		took    time.Duration
 	}
 	publishing *time.Timer // nil: nothing is to be published
 }

@@ -42,6 +42,10 @@ func (o *owner) give() {
 	if o.published.stale {
 		snapshot = snapshot.Stale()
 	}
+	o.published.allPods = o.store.hasAllPods()
+	if !o.published.allPods {
+		snapshot = snapshot.SomePods()
+	}
 	o.unsaved = o.unsaved || o.store.dirty
 	o.store.dirty = false
 	o.resumes.Store(true)

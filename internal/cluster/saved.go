@@ -70,7 +70,7 @@ func (o *owner) save(last bool) {
 func (o *owner) snapshot() *saved {
 	s := &saved{cluster: o.cluster, at: time.Now(), shape: o.shape}
 	for _, p := range o.store.slots {
-		if p.synced {
+		if p.synced && !p.optional() { // Pods that may not be watched are not known: what is written of them is from before
 			s.sources = append(s.sources, assignment{p.source, p.position})
 		}
 	}

@@ -43,6 +43,10 @@ const (
 	headlessLabel = "service.kubernetes.io/headless"
 )
 
+// running leaves out a Pod that has ended: it has no address any more, and a server that does not send it saves both sides
+// work.
+const running = "status.phase!=Succeeded,status.phase!=Failed"
+
 // sources returns what is to be watched, in an order that does not change. The slices of headless Services carry a
 // label of their own since Kubernetes 1.20, when endpointslice-controller makes them; those of Services without
 // selector, which others make, do not: batches names these Services, in the selectors of namedSlot and those after it.
@@ -62,8 +66,6 @@ func sources(f Features, node string, has shape, batches []string) []source {
 			all = append(all, source{kind: kubewire.EndpointSlices, slot: namedSlot + slot(i), labels: selector})
 		}
 	}
-	// A Pod that has ended has no address any more; a server that leaves it out saves both sides work.
-	const running = "status.phase!=Succeeded,status.phase!=Failed"
 	switch {
 	case f.AllPods:
 		all = append(all, source{kind: kubewire.Pods, slot: podSlot, fields: running})
@@ -88,6 +90,9 @@ func resourceOf(kind kubewire.Kind) (group, resource string) {
 		return "", "pods"
 	}
 }
+
+// isAllPods reports whether it is every Pod, not those of this node alone.
+func (s source) isAllPods() bool { return s.slot == podSlot && s.fields == running }
 
 // path is where the API server has the source's objects.
 func (s source) path() string {

@@ -102,6 +102,13 @@ func (p *progress) optional() bool {
 	return p.source.slot == podSlot && hasCode(p.err, http.StatusForbidden)
 }
 
+// hasAllPods reports whether every Pod is known, maybe from before. Those of a right that was taken away are not: their
+// addresses become others'.
+func (s *store) hasAllPods() bool {
+	p := s.slots[podSlot]
+	return p != nil && p.source.isAllPods() && (p.synced || p.position > 0) && !p.optional()
+}
+
 // synced reports whether the whole state of every source has been here.
 func (s *store) synced() bool {
 	for _, p := range s.slots {

@@ -398,3 +398,38 @@ func TestClusterNamesStay(t *testing.T) {
 		t.Error("the cluster's name was sent to the site")
 	}
 }
+
+// TestVerifiedPods: which Pods there are is not known without the right to them, nor while a reload has only made it of
+// interest. An admin sees the right that is missing.
+func TestVerifiedPods(t *testing.T) {
+	api, site := kubetest.NewServer(t), dnstest.NewServer(t, siteRecords)
+	api.Apply(shop)
+	api.Deny("list", "pods")
+	r := start(t, map[string]string{kubeconfigPath: string(api.Kubeconfig()), upstreamPath: upstreamFile(site)})
+	r.synced()
+	denied := func() bool { return strings.Contains(strings.Join(r.status().Problems, "\n"), "list pods") }
+	if denied() {
+		t.Error("without the right to pods that only autopath needs: a problem")
+	}
+	write(t, filepath.Join(r.root, "/etc/node-dns/node-dns.yaml"), "pods: verified\n")
+	if err := r.daemon.reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if rcode := r.clusterRcode("10-128-0-99.shop.pod"); rcode != dns.RcodeServerFailure {
+		t.Errorf("after the reload: %d", rcode)
+	}
+	r.await("the problem", denied)
+	m := dnstest.Exchange(t, r.address(), "10-128-0-41.shop.pod.cluster.local.", dns.TypeA, dnstest.DO())
+	if m.Rcode != dns.RcodeServerFailure || !strings.Contains(m.String(), "not all pods are known") {
+		t.Errorf("without the right: %v", m)
+	}
+	if m := r.cluster("web.shop.svc"); firstValue(m) != "172.30.0.9" {
+		t.Errorf("another name: %v", m)
+	}
+	api.Grant("list", "pods")
+	r.await("the pod", func() bool { return r.clusterRcode("10-128-0-41.shop.pod") == dns.RcodeSuccess })
+	if rcode := r.clusterRcode("10-128-0-99.shop.pod"); rcode != dns.RcodeNameError {
+		t.Errorf("with the right: %d", rcode)
+	}
+	r.await("no problem", func() bool { return !denied() })
+}

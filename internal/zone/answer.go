@@ -16,6 +16,7 @@ const (
 	foreign          // the name is not the cluster's
 	chased           // there is a CNAME, and the answer goes on at its target
 	lacking          // it needs endpoints that the Snapshot does not have
+	unknown          // it needs all Pods, and the Snapshot does not have them
 )
 
 // answer is what the rules say to a question. It is reused: reset sets it anew. It refers to the Snapshot and to the

@@ -1,7 +1,7 @@
 package zone
 
 // pods answers for names below pod.DOMAIN, k labels: A-B-C-D.NAMESPACE. SkyDNS has them for IPv4 alone, and does not look
-// whether there is the namespace.
+// whether there is the namespace. That a Pod does not exist can be said only when all are known.
 func (l *lookup) pods(k int) {
 	if k == 0 {
 		return // an empty non-terminal
@@ -19,6 +19,8 @@ func (l *lookup) pods(k int) {
 	switch {
 	case !addr.IsValid(), addr.Is6() && l.cfg.isOpenShift:
 		l.nxdomain()
+	case l.cfg.PodNames == PodsVerified && l.snapshot.somePods:
+		l.verdict = unknown
 	case l.cfg.PodNames == PodsVerified && !l.snapshot.hasPod(addr, name):
 		l.nxdomain()
 	default:

@@ -41,6 +41,9 @@ func (r *Resolver) serve(ctx context.Context, q *dnsserver.Query, name string, c
 	if snapshot == nil {
 		return nil, r.unready()
 	}
+	if l.verdict == unknown {
+		return nil, errSomePods
+	}
 	if l.verdict == lacking {
 		if err := l.fetch(ctx); err != nil {
 			return nil, err
@@ -71,6 +74,12 @@ func (l *lookup) unpacked() (*dns.Msg, error) {
 
 // maxChain is how many CNAME records in the cluster lead to an answer: an ExternalName service may name another.
 const maxChain = 8
+
+// errSomePods is for the name of a Pod while there may be Pods that are not known.
+var errSomePods = &dnsserver.ExtendedError{
+	Code: dns.ExtendedErrorCodeNotReady,
+	Text: "not all pods are known, and with pods: verified only those that exist have names",
+}
 
 // errCircle is for a chain of CNAME records that leads nowhere.
 var errCircle = &dnsserver.ExtendedError{Code: dns.ExtendedErrorCodeOther, Text: "ExternalName services that name each other"}

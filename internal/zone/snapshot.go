@@ -15,6 +15,7 @@ type Snapshot struct {
 	counts     Counts
 	serial     uint32
 	stale      bool
+	somePods   bool
 }
 
 // Stale returns the same objects, known from an earlier run: answers say that they are stale (RFC 8914) and are kept for
@@ -24,6 +25,17 @@ func (s *Snapshot) Stale() *Snapshot {
 	stale.stale = true
 	return &stale
 }
+
+// SomePods returns the same objects, of which the Pods are not all that there are: those of a node, or none for want of the
+// right. With PodsVerified the names of Pods are SERVFAIL then.
+func (s *Snapshot) SomePods() *Snapshot {
+	some := *s
+	some.somePods = true
+	return &some
+}
+
+// HasAllPods says whether it is not from SomePods.
+func (s *Snapshot) HasAllPods() bool { return !s.somePods }
 
 // IsStale says whether it is from Stale.
 func (s *Snapshot) IsStale() bool { return s.stale }

@@ -1,0 +1,83 @@
+package cluster
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// That every Pod is known is said of a snapshot only while it is so.
+func TestHasAllPods(t *testing.T) {
+	const node, all = false, true
+	rows := []struct {
+		name          string
+		before, after bool // which Pods are watched, before a restart and after it
+		api           bool // whether the API server is there after it
+		denied        bool // whether the Pods were, before it
+		want          bool
+	}{
+		{"all", all, all, true, false, true},
+		{"a node's", node, node, true, false, false},
+		{"all, from disk", all, all, false, false, true},
+		{"from disk, where a node's were", node, all, false, false, false},
+		{"and then all", node, all, true, false, true},
+		{"from disk, where the right had been taken away", all, all, false, true, false},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, network := newFakeWorld(t)
+				w.config.Features, w.config.NodeName = Features{NodePods: true, AllPods: row.before}, "n1"
+				w.server.Apply(readFile(t, "testdata/node-dns.static.yaml"))
+				w.start()
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				if row.denied {
+					w.server.Deny("list", "pods")
+					w.server.Deny("watch", "pods")
+					w.server.CloseWatches()
+					time.Sleep(time.Minute)
+				}
+				w.stop()
+				w.config.Features.AllPods = row.after
+				network.setDown(!row.api)
+				w.start()
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				if s := w.snapshot(); s == nil || s.HasAllPods() != row.want || s.IsStale() == row.api {
+					t.Errorf("%+v\n%s", w.watcher.State(), w.log)
+				}
+			})
+		})
+	}
+}
+
+// The right to Pods comes and goes, while nothing else changes.
+func TestHasAllPodsByRight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := newFakeWorld(t)
+		w.config.Features.AllPods = true
+		w.server.Apply(readFile(t, "testdata/node-dns.static.yaml"))
+		w.server.Deny("list", "pods")
+		w.start()
+		check := func(what string, want bool) {
+			t.Helper()
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if s := w.snapshot(); s == nil || s.HasAllPods() != want || w.watcher.State().Phase != Synced {
+				t.Errorf("%s: %+v", what, w.watcher.State())
+			}
+		}
+		check("denied from the start", false)
+		w.server.Grant("list", "pods")
+		check("granted", true)
+		w.server.Deny("list", "pods")
+		w.server.Deny("watch", "pods")
+		w.server.CloseWatches()
+		check("taken away", false)
+		w.server.Grant("list", "pods")
+		w.server.Grant("watch", "pods")
+		check("granted again", true)
+		w.stop()
+	})
+}
