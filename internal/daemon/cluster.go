@@ -62,6 +62,27 @@ func (d *Daemon) usualKubeconfig() string {
 	return d.paths.kubeconfig
 }
 
+// keptKubeconfig is usualKubeconfig, but for one that has vanished while the API is watched with it: it is waited for as
+// one that the configuration names, and names are answered meanwhile.
+func (d *Daemon) keptKubeconfig() string {
+	if d.serving.Load().api.kubeconfig == d.paths.kubeconfig {
+		return d.paths.kubeconfig
+	}
+	return d.usualKubeconfig()
+}
+
+// goneKubeconfig is the kubeconfig that the cluster was read with, when that does not exist any more; "" otherwise.
+func (d *Daemon) goneKubeconfig() string {
+	if d.serving.Load() == nil || d.names.known() == nil {
+		return ""
+	}
+	path := d.serving.Load().api.kubeconfig
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		return ""
+	}
+	return path
+}
+
 // zoneConfig says how cluster names are answered; who else is asked is the daemon's.
 func zoneConfig(config nodeconfig.Config, nodeIP netip.Addr) zone.Config {
 	r := config.Resolver

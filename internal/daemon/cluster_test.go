@@ -433,3 +433,39 @@ func TestVerifiedPods(t *testing.T) {
 	}
 	r.await("no problem", func() bool { return !denied() })
 }
+
+// TestKubeconfigVanishes: the usual kubeconfig is missed as one that the configuration names. All names were forgotten
+// at once, and no line said so; a reload may.
+func TestKubeconfigVanishes(t *testing.T) {
+	for name, config := range map[string]string{"usual": "", "configured": "kubeconfig: " + filepath.Base(kubeconfigPath) + "\n"} {
+		t.Run(name, func(t *testing.T) {
+			api := kubetest.NewServer(t)
+			api.Apply(shop)
+			r := start(t, map[string]string{kubeconfigPath: string(api.Kubeconfig()), "/etc/node-dns/node-dns.yaml": config})
+			r.synced()
+			path := filepath.Join(r.root, kubeconfigPath)
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+			r.await("it is missed", func() bool {
+				return strings.Contains(strings.Join(r.status().Problems, "\n"), "kubeconfig is gone")
+			})
+			r.daemonLooks()
+			if m := r.cluster("web.shop.svc"); firstValue(m) != "172.30.0.9" {
+				t.Errorf("%v", m)
+			}
+			write(t, path, string(api.Kubeconfig()))
+			r.await("it is read", func() bool { return !strings.Contains(strings.Join(r.status().Problems, "\n"), "is gone") })
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+			if err := r.daemon.reload(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			r.daemonLooks()
+			if watched := r.status().Cluster.Resolver != nil; watched != (config != "") {
+				t.Errorf("after a reload: watched %t", watched)
+			}
+		})
+	}
+}

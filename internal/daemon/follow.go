@@ -81,7 +81,7 @@ func (d *Daemon) reconcile(ctx context.Context, reason string) time.Duration {
 		return 0 // we stop
 	}
 	config, again := d.follower.next(d.serving.Load().config, view)
-	next := d.newServing(view, config)
+	next := d.newServing(view, config, d.keptKubeconfig())
 	wait := d.takeOver(next)
 	news, later := d.request.ask(time.Now(), reason, d.wanted(view, reason))
 	switch news {
@@ -107,6 +107,9 @@ func (d *Daemon) takeOver(next *serving) time.Duration {
 	d.setLevel(next)
 	if was, is := old.config, next.config; was.ClusterDomain != is.ClusterDomain {
 		d.log.Info("cluster domain", "domain", is.ClusterDomain.String(), "before", was.ClusterDomain.String(), "source", next.clusterSource)
+	}
+	if old.api != (api{}) && next.api == (api{}) {
+		d.log.Info("the Kubernetes API is not watched any more", "kubeconfig", old.api.kubeconfig)
 	}
 	if next.config.CacheSize != old.config.CacheSize {
 		d.cache.Store(d.newCache(next.config))
@@ -160,8 +163,8 @@ func (d *Daemon) setLevel(s *serving) {
 	}
 }
 
-// newServing gathers the inputs and decides.
-func (d *Daemon) newServing(view *hostView, config nodeconfig.Config) *serving {
+// newServing gathers the inputs and decides. kubeconfig is used where the configuration names none; "": there is none.
+func (d *Daemon) newServing(view *hostView, config nodeconfig.Config, kubeconfig string) *serving {
 	captured := hostdns.Captured(view.state.Upstreams, view.state.Record)
 	if captured.Set.IsEmpty() {
 		// The hook has not run yet (or may not write): what it would capture serves as well.
@@ -178,9 +181,12 @@ func (d *Daemon) newServing(view *hostView, config nodeconfig.Config) *serving {
 	if problem != "" {
 		problems = append(problems, problem)
 	}
+	if path := d.goneKubeconfig(); path != "" && path == newAPI(config, kubeconfig, "").kubeconfig {
+		problems = append(problems, "the kubeconfig "+path+" is gone: the Kubernetes API is watched with what was read from it")
+	}
 	hostname, _ := os.Hostname() // a host without a name has an empty one
 	return newServing(inputs{
-		kubeconfig: d.usualKubeconfig(),
+		kubeconfig: kubeconfig,
 		hostname:   hostname,
 		hostSearch: d.hostSearch(config),
 		flags:      d.config,
@@ -264,7 +270,7 @@ func (d *Daemon) reloadNow(ctx context.Context) error {
 	if err := view.configErr; err != nil {
 		return fmt.Errorf("reloading: the running configuration stays: %w", err)
 	}
-	next := d.newServing(view, view.config)
+	next := d.newServing(view, view.config, d.usualKubeconfig())
 	d.takeOver(next)
 	d.setProblems(view, next)
 	d.hint("reload")

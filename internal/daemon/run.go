@@ -111,7 +111,7 @@ func (d *Daemon) start(ctx context.Context) error {
 		d.log.Error("configuration has faults: serving what the rest of it says", "error", err)
 		d.problems.Store(&[]string{err.Error()}) // and has been logged
 	}
-	first := d.newServing(view, view.config)
+	first := d.newServing(view, view.config, d.usualKubeconfig())
 	d.serving.Store(first)
 	d.setLevel(first)
 	d.build(first)
