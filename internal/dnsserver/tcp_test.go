@@ -111,8 +111,8 @@ func TestTCPLimits(t *testing.T) {
 				if !tt.busy {
 					c.receive()
 				}
+				waitIdle(t, s, tt.busy) // before the next: the order in which they become idle is what counts
 			}
-			waitIdle(t, s, tt.busy)
 			last := dial(t, TCP, addr)
 			kept := alive(last, wire)
 			if kept != tt.wantLast {

@@ -81,10 +81,10 @@ func (c *tcpConn) serve() {
 			return
 		}
 		c.s.counters.tcpQueries.Add(1)
+		c.touch() // now, not after: by then another connection may have been answered
 		if !c.received(wire) {
 			return
 		}
-		c.touch()
 		patience = c.s.cfg.Idle
 	}
 }
