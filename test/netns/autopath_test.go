@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/miekg/dns"
@@ -20,12 +21,15 @@ type outcome struct {
 	forward string // the names that the site is asked for
 }
 
-// lookups are what a pod of namespace shop looks up, in this order: what was found is remembered.
-var lookups = []struct {
+// search is a name that is looked up.
+type search struct {
 	name string
 	outcome
 	but map[string]outcome // by library
-}{
+}
+
+// lookups are what a pod of namespace shop looks up, in this order: what was found is remembered.
+var lookups = []search{
 	{name: "google.com", outcome: outcome{"google.com 192.0.2.1 2001:db8::1", 10, 2, "google.com.example.com google.com"}},
 	{name: "google.com.", outcome: outcome{"google.com 192.0.2.1 2001:db8::1", 2, 2, ""}},
 	{
@@ -126,6 +130,8 @@ const podSite = `
 	google.com. A 192.0.2.1
 	google.com. AAAA 2001:db8::1
 	www.google.com. CNAME google.com.
+	*.far.example.org. A 192.0.2.1
+	*.far.example.org. AAAA 2001:db8::1
 	v4.example.org. A 192.0.2.4
 	v6.example.org. AAAA 2001:db8::6
 	txt.example.org. TXT x
@@ -143,6 +149,11 @@ metadata: {name: shop}
 apiVersion: v1
 kind: Namespace
 metadata: {name: pay}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: kubernetes, namespace: default}
+spec: {clusterIP: 172.30.0.1, clusterIPs: [172.30.0.1], ports: [{name: https, port: 443}]}
 ---
 apiVersion: v1
 kind: Service
@@ -165,3 +176,34 @@ metadata: {name: shell, namespace: shop}
 spec: {nodeName: node-7, containers: []}
 status: {phase: Running, podIPs: [{ip: 10.128.0.41}]}
 `
+
+// BenchmarkAutopath measures what docs/cluster.md shows: one process of a pod looks google.com up, again and again, or far
+// names that nobody has asked for yet, of a nameserver 10 ms away.
+func BenchmarkAutopath(b *testing.B) {
+	for _, lib := range libraries {
+		for _, far := range []bool{false, true} {
+			for _, on := range []bool{false, true} {
+				b.Run(fmt.Sprintf("lib=%s/far=%v/autopath=%v", lib.name, far, on), func(b *testing.B) { benchmarkAutopath(b, lib, far, on) })
+			}
+		}
+	}
+}
+
+func benchmarkAutopath(b *testing.B, lib library, far, on bool) {
+	program := lib.program(b)
+	n := newPodNode(b, podCluster, podSite, fmt.Sprintf("autopath: %v\n", on))
+	n.lookup(program, 1, "google.com")
+	name := "google.com"
+	if far {
+		n.site.SetFaults(dnstest.Faults{Delay: 10 * time.Millisecond})
+		name = "h%.far.example.org"
+	}
+	before := n.queries()
+	b.ResetTimer()
+	found := n.lookup(program, b.N, name)
+	b.StopTimer()
+	if !strings.HasSuffix(found, "192.0.2.1 2001:db8::1") {
+		b.Fatalf("found %q", found)
+	}
+	b.ReportMetric(float64(n.queries()-before)/float64(b.N), "queries/op")
+}

@@ -1,5 +1,6 @@
-// lookup COUNT NAME looks NAME up COUNT times with getaddrinfo(3), and prints what came of the last time: the canonical
-// name and the addresses in the order of their text; "none", or "again" when it may exist.
+// lookup COUNT NAME looks NAME up COUNT times with getaddrinfo(3), each time with another number for its %, and prints what
+// came of the last time: the canonical name and the addresses in the order of their text; "none", or "again" when it may
+// exist.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <netdb.h>
@@ -28,16 +29,21 @@ static const char *error(int code)
 int main(int argc, char **argv)
 {
 	struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_CANONNAME}, *found = NULL;
-	char text[MAX][INET6_ADDRSTRLEN];
+	char text[MAX][INET6_ADDRSTRLEN], name[256];
 	int n = 0, code = EAI_FAIL;
 
 	if (argc != 3)
 		return 2;
+	size_t fixed = strcspn(argv[2], "%");
 	for (long left = atol(argv[1]); left > 0; left--) {
 		if (found)
 			freeaddrinfo(found);
 		found = NULL;
-		code = getaddrinfo(argv[2], NULL, &hints, &found);
+		if (argv[2][fixed])
+			snprintf(name, sizeof name, "%.*s%ld%s", (int)fixed, argv[2], left, argv[2] + fixed + 1);
+		else
+			snprintf(name, sizeof name, "%s", argv[2]);
+		code = getaddrinfo(name, NULL, &hints, &found);
 	}
 	if (code) {
 		puts(error(code));

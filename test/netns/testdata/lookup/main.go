@@ -22,7 +22,7 @@ func main() {
 	n, err := strconv.Atoi(count)
 	var addrs []netip.Addr
 	for ; n > 0; n-- {
-		addrs, err = net.DefaultResolver.LookupNetIP(context.Background(), "ip", name)
+		addrs, err = net.DefaultResolver.LookupNetIP(context.Background(), "ip", strings.Replace(name, "%", strconv.Itoa(n), 1))
 	}
 	var failure *net.DNSError
 	switch {
