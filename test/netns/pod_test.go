@@ -34,8 +34,17 @@ const (
 listen: ` + bridgeIP + "\n"
 )
 
-// newPodNode starts a node whose node-dns.yaml has these lines too.
+// newPodNode is a node whose node-dns.yaml has these lines too, and whose daemon has read the API.
 func newPodNode(t testing.TB, cluster, site, settings string) *podNode {
+	t.Helper()
+	n := bootPodNode(t, cluster, site, settings)
+	n.l.WriteFile("/etc/node-dns/kubeconfig", string(n.api.Kubeconfig()))
+	n.start()
+	return n
+}
+
+// bootPodNode is newPodNode before there is a kubeconfig, and the daemon.
+func bootPodNode(t testing.TB, cluster, site, settings string) *podNode {
 	t.Helper()
 	// The servers first: they are to end after the daemon, whose watches they would wait for.
 	n := &podNode{t: t, api: kubetest.NewServer(t), site: dnstest.NewServer(t, site)}
@@ -51,15 +60,19 @@ func newPodNode(t testing.TB, cluster, site, settings string) *podNode {
 	n.l.WriteFile("/etc/netns/pod/resolv.conf", "nameserver "+bridgeIP+"\n"+
 		"search shop.svc.cluster.local svc.cluster.local cluster.local example.com\noptions ndots:5 timeout:1\n")
 	n.l.WriteFile("/etc/netns/pod/nsswitch.conf", "hosts: files dns\n")
-	n.l.WriteFile("/etc/node-dns/kubeconfig", string(n.api.Kubeconfig()))
 	n.l.WriteFile("/etc/node-dns/node-dns.yaml", clusterSettings+"upstreams: [\""+n.site.Addr().String()+"\"]\n"+settings)
 	n.l.Run("install", "-d", "-o", strconv.Itoa(nobody), "/var/cache/node-dns") // as systemd does by CacheDirectory=
-	startDaemon(t, n.l)
+	return n
+}
+
+// start starts the daemon, and waits until it has read the API.
+func (n *podNode) start() {
+	n.t.Helper()
+	startDaemon(n.t, n.l)
 	n.l.Await("the API to have been read", func() bool {
-		status, err := control.FetchStatus(t.Context(), control.SocketPath("/"))
+		status, err := control.FetchStatus(n.t.Context(), control.SocketPath("/"))
 		return err == nil && status.Cluster.Resolver != nil && status.Cluster.Resolver.Phase == "synced"
 	})
-	return n
 }
 
 // queries is how many the daemon has received.
