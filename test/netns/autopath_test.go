@@ -83,6 +83,9 @@ func testAutopath(t *testing.T, lib library, on bool) {
 		if _, addrs, ok := strings.Cut(want.found, " "); ok && lib.name == "go" {
 			want.found = addrs
 		}
+		if want.found == "again" {
+			n.setOptions("ndots:5 timeout:1") // musl waits that long, and nobody counts its queries
+		}
 		n.check(test.name, on, want, func() string { return n.lookup(program, 1, test.name) })
 	}
 	if lib.name == "glibc" {

@@ -55,14 +55,19 @@ func bootPodNode(t testing.TB, cluster, site, settings string) *podNode {
 	n.l.Addr("bridge0", bridgeIP+"/24")
 	n.pod.Run("ip", "addr", "add", podIP+"/24", "dev", "eth0")
 	n.l.WriteFile(resolvConf, "search example.com\nnameserver "+bridgeIP+"\n")
-	// As the kubelet writes it for a pod of namespace shop, but for the timeout: musl waits that long for a server that fails.
-	// ip-netns(8) has programs in the pod see it as /etc/resolv.conf.
-	n.l.WriteFile("/etc/netns/pod/resolv.conf", "nameserver "+bridgeIP+"\n"+
-		"search shop.svc.cluster.local svc.cluster.local cluster.local example.com\noptions ndots:5 timeout:1\n")
+	n.setOptions("ndots:5")
 	n.l.WriteFile("/etc/netns/pod/nsswitch.conf", "hosts: files dns\n")
 	n.l.WriteFile("/etc/node-dns/node-dns.yaml", clusterSettings+"upstreams: [\""+n.site.Addr().String()+"\"]\n"+settings)
 	n.l.Run("install", "-d", "-o", strconv.Itoa(nobody), "/var/cache/node-dns") // as systemd does by CacheDirectory=
 	return n
+}
+
+// setOptions writes the pod's resolv.conf as the kubelet does for one of namespace shop, whose options are ndots:5 alone.
+// ip-netns(8) has programs in the pod see it as /etc/resolv.conf.
+func (n *podNode) setOptions(options string) {
+	n.t.Helper()
+	n.l.WriteFile("/etc/netns/pod/resolv.conf", "nameserver "+bridgeIP+"\n"+
+		"search shop.svc.cluster.local svc.cluster.local cluster.local example.com\noptions "+options+"\n")
 }
 
 // start starts the daemon, and waits until it has read the API.
