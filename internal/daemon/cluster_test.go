@@ -469,3 +469,23 @@ func TestKubeconfigVanishes(t *testing.T) {
 		})
 	}
 }
+
+// TestClusterNamesStayHere: the forwarder itself lets no cluster name go to the site's nameservers. A query that was under
+// way while a reload took clusterDNS away reached them, between the change of the routes and that of the zone.
+func TestClusterNamesStayHere(t *testing.T) {
+	site := dnstest.NewServer(t, siteRecords+"web.shop.svc.cluster.local. 30 IN A 192.0.2.66\n")
+	r := start(t, map[string]string{upstreamPath: upstreamFile(site), "/etc/node-dns/node-dns.yaml": "serviceCIDRs: [172.30.0.0/16]\n"})
+	for _, name := range []string{"web.shop.svc.cluster.local.", "cluster.local.", "9.0.30.172.in-addr.arpa."} {
+		if m, err := r.daemon.serveCached(t.Context(), clientQuery(name, "192.0.2.10")); err == nil {
+			t.Errorf("%s: %v", name, m)
+		}
+		if n := site.QueriesFor(name, dns.TypeA); n > 0 {
+			t.Errorf("%s was sent to the site", name)
+		}
+	}
+	for _, route := range r.status().Routes {
+		if route.Domain != "." {
+			t.Errorf("the status shows a route for %s", route.Domain)
+		}
+	}
+}

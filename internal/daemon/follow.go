@@ -114,7 +114,7 @@ func (d *Daemon) takeOver(next *serving) time.Duration {
 	if next.config.CacheSize != old.config.CacheSize {
 		d.cache.Store(d.newCache(next.config))
 	}
-	d.forward.SetRoutes(next.routes)
+	d.forward.SetRoutes(next.guarded())
 	d.forward.SetMaxInFlight(next.forwardMax)
 	d.server.SetMaxInFlight(next.forwardMax + localRoom)
 	d.setResolver(next)

@@ -128,7 +128,7 @@ func (d *Daemon) start(ctx context.Context) error {
 
 // build makes the chain that a query goes through: local answers, the cluster's names, the cache, the upstreams.
 func (d *Daemon) build(s *serving) {
-	d.forward = forward.New(forward.Config{Routes: s.routes, MaxInFlight: s.forwardMax, Log: d.log})
+	d.forward = forward.New(forward.Config{Routes: s.guarded(), MaxInFlight: s.forwardMax, Log: d.log})
 	d.cache.Store(d.newCache(s.config))
 	cached := dnsserver.HandlerFunc(d.serveCached)
 	d.setResolver(s)

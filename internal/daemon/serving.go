@@ -105,6 +105,22 @@ func newServing(in inputs) *serving {
 	return s
 }
 
+// guarded are the routes, and one without servers for each of the cluster's zones that has none: its names fail in the
+// forwarder too. They come there only while zone and routes are replaced one after the other, and must not go on to the
+// site's nameservers.
+func (s *serving) guarded() []forward.Route {
+	routes := slices.Clone(s.routes)
+	for _, apex := range s.apexes {
+		if !slices.ContainsFunc(routes, func(r forward.Route) bool { return r.Domain == apex }) {
+			routes = append(routes, forward.Route{Domain: apex, Source: guard})
+		}
+	}
+	return routes
+}
+
+// guard is the source of the routes that only keep names from other servers.
+const guard = "guard"
+
 // unknown is what is served while the cluster domain is not known: nothing. Of a name that may be the cluster's nobody
 // could tell whether it may be sent to the site's nameservers. Where nobody answers, the hook does not point
 // /etc/resolv.conf here.

@@ -93,6 +93,9 @@ func (d *Daemon) nodeStatus(s *serving) control.Node {
 func routeStatus(routes []forward.RouteStatus) []control.Route {
 	all := []control.Route{}
 	for _, route := range routes {
+		if route.Source == guard {
+			continue
+		}
 		r := control.Route{Domain: route.Domain.String(), Source: route.Source}
 		for _, server := range route.Servers {
 			r.Servers = append(r.Servers, control.Server{
