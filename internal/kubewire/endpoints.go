@@ -21,7 +21,7 @@ func (d *Decoder) slice(message []byte) (Object, error) {
 		case f.isBytes(1):
 			return m.parse(f.bytes)
 		case f.isBytes(2):
-			return d.sliceEndpoint(f.bytes)
+			return d.endpoint(f.bytes, sliceEndpoint, false)
 		case f.isBytes(3):
 			return d.port(f.bytes, slicePort)
 		}
@@ -34,21 +34,32 @@ func (d *Decoder) slice(message []byte) (Object, error) {
 	return Object{Key: slice.Key, Version: m.version, Value: slice}, err
 }
 
-// sliceEndpoint reads a discovery/v1 Endpoint: 1 addresses, 2 conditions (1 ready), 3 hostname, 4 targetRef, 7 zone.
-func (d *Decoder) sliceEndpoint(message []byte) error {
-	var e endpoint
+// endpointNumbers are the field numbers of what is read of an endpoint, which differ between the APIs.
+type endpointNumbers struct{ addr, conditions, hostname, pod, zone uint64 }
+
+// noField is the number of no field: a tag leaves 61 bits for it.
+const noField = 1 << 62
+
+var (
+	sliceEndpoint = endpointNumbers{addr: 1, conditions: 2, hostname: 3, pod: 4, zone: 7}             // discovery/v1 Endpoint
+	subsetAddress = endpointNumbers{addr: 1, conditions: noField, hostname: 3, pod: 2, zone: noField} // core/v1 EndpointAddress
+)
+
+// endpoint reads an endpoint, and adds it to the scratch. notReady is for one that does not say itself.
+func (d *Decoder) endpoint(message []byte, is endpointNumbers, notReady bool) error {
+	e := endpoint{notReady: notReady}
 	d.addrs = d.addrs[:0]
 	err := each(message, func(f *fields) (err error) {
 		switch {
-		case f.isBytes(1):
+		case f.isBytes(is.addr):
 			d.addAddr(f.bytes)
-		case f.isBytes(2):
+		case f.isBytes(is.conditions):
 			err = e.conditions(f.bytes)
-		case f.isBytes(3):
+		case f.isBytes(is.hostname):
 			e.hostname = f.bytes
-		case f.isBytes(4):
+		case f.isBytes(is.pod):
 			e.pod, err = podName(f.bytes)
-		case f.isBytes(7):
+		case f.isBytes(is.zone):
 			e.zone = f.bytes
 		}
 		return err
@@ -99,35 +110,14 @@ func (d *Decoder) subset(message []byte) error {
 	return each(message, func(f *fields) error {
 		switch {
 		case f.isBytes(1):
-			return d.subsetAddress(f.bytes, true)
+			return d.endpoint(f.bytes, subsetAddress, false)
 		case f.isBytes(2):
-			return d.subsetAddress(f.bytes, false)
+			return d.endpoint(f.bytes, subsetAddress, true)
 		case f.isBytes(3):
 			return d.port(f.bytes, endpointsPort)
 		}
 		return nil
 	})
-}
-
-// subsetAddress reads an EndpointAddress: 1 ip, 2 targetRef, 3 hostname.
-func (d *Decoder) subsetAddress(message []byte, ready bool) error {
-	e := endpoint{notReady: !ready}
-	d.addrs = d.addrs[:0]
-	err := each(message, func(f *fields) (err error) {
-		switch {
-		case f.isBytes(1):
-			d.addAddr(f.bytes)
-		case f.isBytes(2):
-			e.pod, err = podName(f.bytes)
-		case f.isBytes(3):
-			e.hostname = f.bytes
-		}
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	return d.addEndpoint(&e)
 }
 
 // podName reads a core/v1 ObjectReference (1 kind, 3 name), and returns the name when it is a Pod's.
