@@ -1,0 +1,91 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+
+	"github.com/node-dns/node-dns/internal/cluster"
+	"github.com/node-dns/node-dns/internal/zone"
+)
+
+// clusterNames holds the resolver of the cluster's names, and hands it what the API said. The zero value has none.
+type clusterNames struct {
+	resolver atomic.Pointer[zone.Resolver] // nil: the API is not watched
+	watcher  atomic.Pointer[cluster.Watcher]
+
+	mu       sync.Mutex // guards what follows, and that the resolver has it
+	of       string     // the kubeconfig of the cluster that is spoken of
+	snapshot *zone.Snapshot
+	reason   error // why there is no snapshot; nil: nobody said
+}
+
+// replace has r answer from now on, by what is known of the cluster; nil: nobody does. Under another kubeconfig that is
+// another cluster's, and forgotten.
+func (c *clusterNames) replace(r *zone.Resolver, kubeconfig string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.of != kubeconfig {
+		c.of, c.snapshot, c.reason = kubeconfig, nil, nil
+	}
+	if r != nil && c.snapshot != nil {
+		r.Set(c.snapshot)
+	}
+	if r != nil && c.reason != nil {
+		r.Unready(c.reason)
+	}
+	c.resolver.Store(r)
+}
+
+// publish takes what the watcher of that kubeconfig knows. One that has been replaced may still be at work.
+func (c *clusterNames) publish(kubeconfig string, s *zone.Snapshot) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.of != kubeconfig {
+		return
+	}
+	c.snapshot = s
+	if r := c.resolver.Load(); r != nil {
+		r.Set(s)
+	}
+}
+
+func (c *clusterNames) unready(kubeconfig string, reason error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.of != kubeconfig {
+		return
+	}
+	c.reason = reason
+	if r := c.resolver.Load(); r != nil {
+		r.Unready(reason)
+	}
+}
+
+// known is what answers are made from; nil: nothing is known of the cluster.
+func (c *clusterNames) known() *zone.Snapshot {
+	if r := c.resolver.Load(); r != nil {
+		return r.Snapshot()
+	}
+	return nil
+}
+
+var errNotWatched = errors.New("the Kubernetes API is not watched")
+
+// Of implements zone.Endpoints.
+func (c *clusterNames) Of(ctx context.Context, service zone.Key) ([]*zone.Slice, error) {
+	if w := c.watcher.Load(); w != nil {
+		return w.Of(ctx, service)
+	}
+	return nil, errNotWatched
+}
+
+// At implements zone.Endpoints.
+func (c *clusterNames) At(ctx context.Context, addr netip.Addr) ([]*zone.Slice, error) {
+	if w := c.watcher.Load(); w != nil {
+		return w.At(ctx, addr)
+	}
+	return nil, errNotWatched
+}
