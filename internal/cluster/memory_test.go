@@ -11,6 +11,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/node-dns/node-dns/internal/kubetest"
@@ -87,6 +88,17 @@ func skipUnderRace(t *testing.T) {
 	if slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
 		t.Skip("the race detector crashes on it: golang/go issue 78156")
 	}
+}
+
+// newKnownWorld is newFakeWorld where the watcher has had a minute with the objects of the fixture.
+func newKnownWorld(t *testing.T) (*world, *wire) {
+	t.Helper()
+	w, network := newFakeWorld(t)
+	w.server.Apply(readFile(t, "testdata/node-dns.static.yaml"))
+	w.start()
+	time.Sleep(time.Minute)
+	synctest.Wait()
+	return w, network
 }
 
 // newFakeWorld is newWorld over a network in memory, for the bubble of a test with fake time. The API server is empty.

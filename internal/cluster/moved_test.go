@@ -13,10 +13,7 @@ import (
 // the next start served the old cluster's names as the new one's.
 func TestSavedOfTheClusterBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, network := newFakeWorld(t)
-		w.server.Apply(readFile(t, "testdata/node-dns.static.yaml"))
-		w.start()
-		time.Sleep(time.Minute)
+		w, network := newKnownWorld(t)
 		network.setDown(true)
 		other := bytes.Replace([]byte(readFile(t, w.config.Kubeconfig)), []byte("kube.test"), []byte("other.test"), 1)
 		if err := os.WriteFile(w.config.Kubeconfig, other, 0o600); err != nil {
@@ -40,11 +37,7 @@ func TestSavedOfTheClusterBefore(t *testing.T) {
 // A state without the endpoints of every Service is none for who has to know them all: a Service would seem empty.
 func TestSavedWithoutAllSlices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, network := newFakeWorld(t)
-		w.server.Apply(readFile(t, "testdata/node-dns.static.yaml"))
-		w.start()
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		w, network := newKnownWorld(t)
 		w.stop()
 		w.config.Features.AllSlices = true
 		network.setDown(true)

@@ -76,10 +76,7 @@ func TestQuiet(t *testing.T) {
 // What a watch has lost is found by comparing, put right, and said.
 func TestLostChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, _ := newFakeWorld(t)
-		w.server.Apply(readFile(t, "testdata/node-dns.static.yaml"))
-		w.start()
-		time.Sleep(time.Minute)
+		w, _ := newKnownWorld(t)
 		lost, err := kubetest.Parse(`{apiVersion: v1, kind: Service, metadata: {name: lost, namespace: alpha}, spec: {clusterIP: 10.96.0.99}}`)
 		if err != nil {
 			t.Fatal(err)

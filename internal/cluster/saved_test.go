@@ -63,11 +63,7 @@ func TestRestart(t *testing.T) {
 // A node that is started while the control plane is away serves what it knew, and says that it is stale.
 func TestRestartWithoutServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, network := newFakeWorld(t)
-		w.server.Apply(readFile(t, "testdata/node-dns.static.yaml"))
-		w.start()
-		time.Sleep(time.Minute)
-		synctest.Wait()
+		w, network := newKnownWorld(t)
 		w.stop()
 		network.setDown(true)
 		w.start()
@@ -140,11 +136,7 @@ func TestSavedUnusable(t *testing.T) {
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w, network := newFakeWorld(t)
-				w.server.Apply(readFile(t, "testdata/node-dns.static.yaml"))
-				w.start()
-				time.Sleep(time.Minute)
-				synctest.Wait()
+				w, network := newKnownWorld(t)
 				w.stop()
 				spoilt := row.spoil([]byte(readFile(t, w.config.SnapshotFile)))
 				if err := os.WriteFile(w.config.SnapshotFile, spoilt, 0o600); err != nil {
