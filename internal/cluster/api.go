@@ -69,8 +69,8 @@ func (a *api) get(ctx context.Context, verb string, s source, query url.Values) 
 		return nil, plain(ctx, err)
 	}
 	done := func() {
-		release() // first: it ends what the server still sends
-		_ = response.Body.Close()
+		release()                 // first: it ends what the server still sends
+		_ = response.Body.Close() // what was to be read has been, or nobody wants it
 	}
 	if response.StatusCode != http.StatusOK {
 		defer done()

@@ -41,7 +41,7 @@ func (s *Server) bindBoth(want netip.AddrPort, have []*binding) []*binding {
 		if !again {
 			return pair
 		}
-		_ = drainAll(context.Background(), pair)
+		_ = drainAll(context.Background(), pair) // nobody has asked there yet
 	}
 }
 
