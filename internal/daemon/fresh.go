@@ -16,8 +16,8 @@ const (
 	betweenLooks = 100 * time.Millisecond
 )
 
-// fresh paces the looks, and has the status show what is, not what was at the last look: who asks waits for a look that begins after that. All
-// who wait share one.
+// fresh paces the looks, and has the status show what is, not what was at the last look: who asks waits for a look that
+// begins after that. All who wait share one.
 type fresh struct {
 	asked chan chan struct{} // closed by the look that answers
 	next  time.Time          // before which no look begins; belongs to follow
