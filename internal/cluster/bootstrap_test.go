@@ -89,7 +89,7 @@ func TestAilingServer(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w, _ := newFakeWorld(t)
-				w.server.Apply(readFile(t, "testdata/node-dns.static.yaml"))
+				w.server.Apply(readFixture(t, "node-dns"))
 				row.ail(w.server)
 				w.start()
 				time.Sleep(80 * time.Second)
@@ -131,7 +131,7 @@ func TestRetryAfter(t *testing.T) {
 func TestServerAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, network := newFakeWorld(t)
-		w.server.Apply(readFile(t, "testdata/node-dns.static.yaml"))
+		w.server.Apply(readFixture(t, "node-dns"))
 		w.start()
 		time.Sleep(10 * time.Second)
 		network.setDown(true)

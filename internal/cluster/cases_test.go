@@ -19,12 +19,12 @@ import (
 // TestCasesOfOldAPI asks everything that SkyDNS was asked of a node whose API server is that of OpenShift 3.11: what the
 // Watcher makes of Endpoints answers as SkyDNS does, but where we are right against it.
 func TestCasesOfOldAPI(t *testing.T) {
-	const profile, data = "openshift", "../zone/testdata"
-	cases, err := peers.Read(data)
+	const profile = "openshift"
+	cases, err := peers.Read(fixtures)
 	if err != nil {
 		t.Fatal(err)
 	}
-	internet, err := peers.Internet(data)
+	internet, err := peers.Internet(fixtures)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func TestCasesOfOldAPI(t *testing.T) {
 		}
 		node, ok := nodes[c.Fixture]
 		if !ok {
-			node = oldNode(t, data+"/"+c.Fixture+".static.yaml", internet)
+			node = oldNode(t, c.Fixture, internet)
 			nodes[c.Fixture] = node
 		}
 		asked++
@@ -56,7 +56,7 @@ func oldNode(t *testing.T, fixture string, next dnsserver.Handler) netip.AddrPor
 	t.Helper()
 	w := newWorldOf(t, kubetest.NewServer(t))
 	w.server.Old()
-	w.server.Apply(readFile(t, fixture))
+	w.server.Apply(readFixture(t, fixture))
 	w.writeKubeconfig()
 	w.start()
 	t.Cleanup(w.stop)

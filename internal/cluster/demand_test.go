@@ -34,7 +34,7 @@ func asks(s *kubetest.Server) (lists, watches int) {
 func demandWorld(t *testing.T) (*world, *wire) {
 	t.Helper()
 	w, network := newFakeWorld(t)
-	w.server.Apply(readFile(t, "testdata/node-dns.static.yaml"))
+	w.server.Apply(readFixture(t, "node-dns"))
 	w.start()
 	time.Sleep(10 * time.Second)
 	synctest.Wait()
@@ -206,7 +206,7 @@ func TestOfWithAllSlices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := newFakeWorld(t)
 		w.config.Features.AllSlices = true
-		w.server.Apply(readFile(t, "testdata/node-dns.static.yaml"))
+		w.server.Apply(readFixture(t, "node-dns"))
 		w.start()
 		time.Sleep(10 * time.Second)
 		if got := countOf(t, w, web); got != 3 {

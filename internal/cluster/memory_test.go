@@ -94,7 +94,7 @@ func skipUnderRace(t *testing.T) {
 func newKnownWorld(t *testing.T) (*world, *wire) {
 	t.Helper()
 	w, network := newFakeWorld(t)
-	w.server.Apply(readFile(t, "testdata/node-dns.static.yaml"))
+	w.server.Apply(readFixture(t, "node-dns"))
 	w.start()
 	time.Sleep(time.Minute)
 	synctest.Wait()

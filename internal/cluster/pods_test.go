@@ -28,7 +28,7 @@ func TestHasAllPods(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w, network := newFakeWorld(t)
 				w.config.Features, w.config.NodeName = Features{NodePods: true, AllPods: row.before}, "n1"
-				w.server.Apply(readFile(t, "testdata/node-dns.static.yaml"))
+				w.server.Apply(readFixture(t, "node-dns"))
 				w.start()
 				time.Sleep(time.Minute)
 				synctest.Wait()
@@ -57,7 +57,7 @@ func TestHasAllPodsByRight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := newFakeWorld(t)
 		w.config.Features.AllPods = true
-		w.server.Apply(readFile(t, "testdata/node-dns.static.yaml"))
+		w.server.Apply(readFixture(t, "node-dns"))
 		w.server.Deny("list", "pods")
 		w.start()
 		check := func(what string, want bool) {

@@ -28,7 +28,7 @@ func TestBookmarks(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w, _ := newFakeWorld(t)
 			w.config.CompareEvery = 1000 * time.Hour
-			w.server.Apply(readFile(t, "testdata/node-dns.static.yaml"))
+			w.server.Apply(readFixture(t, "node-dns"))
 			w.server.SetFaults(kubetest.Faults{NoBookmarks: !bookmarks})
 			w.start()
 			time.Sleep(10 * time.Second)
@@ -55,7 +55,7 @@ func TestQuiet(t *testing.T) {
 	skipUnderRace(t)
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := newFakeWorld(t)
-		w.server.Apply(readFile(t, "testdata/node-dns.static.yaml"))
+		w.server.Apply(readFixture(t, "node-dns"))
 		w.config.Chance = func() float64 { return 0.5 }
 		w.start()
 		time.Sleep(time.Minute)

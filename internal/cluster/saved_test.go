@@ -26,9 +26,9 @@ func TestRestart(t *testing.T) {
 			w.config.Features.AllPods = true
 			if old {
 				w.server.Old()
-				w.server.Apply(readFile(t, "testdata/openshift-3.11.static.yaml"))
+				w.server.Apply(readFixture(t, "openshift-3.11"))
 			}
-			w.server.Apply(readFile(t, "testdata/node-dns.static.yaml"))
+			w.server.Apply(readFixture(t, "node-dns"))
 			w.start()
 			time.Sleep(time.Minute)
 			synctest.Wait()
@@ -95,7 +95,7 @@ func TestRestartWithoutServer(t *testing.T) {
 func TestSavedWhileRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := newFakeWorld(t)
-		w.server.Apply(readFile(t, "testdata/node-dns.static.yaml"))
+		w.server.Apply(readFixture(t, "node-dns"))
 		w.start()
 		time.Sleep(judgeEvery + time.Second)
 		synctest.Wait()

@@ -80,7 +80,7 @@ endpoints: [{addresses: [172.30.9.1]}]
 func TestWatchOldAPI(t *testing.T) {
 	w := newWorld(t)
 	w.server.Old()
-	w.server.Apply(readFile(t, "testdata/openshift-3.11.static.yaml"))
+	w.server.Apply(readFixture(t, "openshift-3.11"))
 	w.start()
 	w.await("the first state", func(s *zone.Snapshot) bool { return endpointsOf(s, "e2e-dns", "clusterip") == 4 })
 	w.server.Apply(`

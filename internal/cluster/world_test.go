@@ -40,7 +40,7 @@ type world struct {
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	w := newWorldOf(t, kubetest.NewServer(t))
-	w.server.Apply(readFile(t, "testdata/node-dns.static.yaml"))
+	w.server.Apply(readFixture(t, "node-dns"))
 	w.writeKubeconfig()
 	t.Cleanup(func() { w.stop() })
 	return w
@@ -172,6 +172,15 @@ func certificateOf(t testing.TB) []byte {
 		t.Fatal(err)
 	}
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
+
+// fixtures has the objects that the tests of zone are about too.
+const fixtures = "../zone/testdata"
+
+// readFixture returns the objects of a fixture as real controllers have written them.
+func readFixture(t testing.TB, name string) string {
+	t.Helper()
+	return readFile(t, filepath.Join(fixtures, name+".static.yaml"))
 }
 
 func readFile(t testing.TB, path string) string {

@@ -18,10 +18,10 @@ var paths = map[Kind]string{
 	Pods:           "/api/v1/pods",
 }
 
-// serverWith returns a server that has the objects of a file of testdata.
+// serverWith returns a server that has the objects of a file of the fixtures of zone.
 func serverWith(t testing.TB, file string) *kubetest.Server {
 	t.Helper()
-	text, err := os.ReadFile("testdata/" + file)
+	text, err := os.ReadFile("../zone/testdata/" + file)
 	if err != nil {
 		t.Fatal(err)
 	}
