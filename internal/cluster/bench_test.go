@@ -175,10 +175,8 @@ func measure(b *testing.B, w *world, slices string) {
 
 	w.server.Compact()
 	w.server.CloseConnections()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		if c := f.costQuietly(w); c || time.Now().After(deadline) {
-			break
-		}
+	for deadline := time.Now().Add(time.Minute); !hasRelisted(w) && time.Now().Before(deadline); {
+		time.Sleep(50 * time.Millisecond)
 	}
 	time.Sleep(30 * time.Second) // the spread of the lists
 	again := f.cost()
@@ -198,15 +196,11 @@ func measure(b *testing.B, w *world, slices string) {
 	b.ReportMetric((churn.CPU-again.CPU).Seconds()/took.Seconds(), "cores")
 }
 
-// costQuietly reports whether the relist has begun.
-func (f *footprint) costQuietly(w *world) bool {
-	lists := 0
-	for _, r := range w.server.Requests() {
-		if !r.Watch && r.Limit == "" && r.Version != "0" && strings.HasSuffix(r.Path, "services") {
-			lists++
-		}
-	}
-	return lists > 0
+// hasRelisted reports whether the relist has begun.
+func hasRelisted(w *world) bool {
+	return slices.ContainsFunc(w.server.Requests(), func(r kubetest.Request) bool {
+		return !r.Watch && r.Limit == "" && r.Version != "0" && strings.HasSuffix(r.Path, "services")
+	})
 }
 
 // BenchmarkChange says how long a change takes from the API server to what is published, one at a time.

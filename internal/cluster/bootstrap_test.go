@@ -180,14 +180,13 @@ current-context: c
 	write(ca, certificateOf(t))
 	kubeconfig()
 	w.start()
-	s := w.awaitPhase(Connecting)
+	w.awaitPhase(Connecting)
 	w.awaitError("certificate")
 	write(ca, w.server.CA())
 	w.awaitError("401")
 	token = "second"
 	kubeconfig()
-	s = w.awaitPhase(Synced)
-	if s.Counts.Services == 0 {
+	if s := w.awaitPhase(Synced); s.Counts.Services == 0 {
 		t.Errorf("%+v", s)
 	}
 	// The server moves: the same CA signs for another address.

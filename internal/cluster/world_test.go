@@ -124,36 +124,33 @@ func (w *world) reasons() string {
 // await waits until holds is true of what is published.
 func (w *world) await(what string, holds func(s *zone.Snapshot) bool) {
 	w.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; {
-		if s := w.snapshot(); s != nil && holds(s) {
-			return
-		}
-		if time.Now().After(deadline) {
-			w.t.Fatalf("not within 20 s: %s\nstate %+v\n%s", what, w.watcher.State(), w.log)
-		}
-		time.Sleep(time.Millisecond)
-	}
+	w.until(what, func() bool {
+		s := w.snapshot()
+		return s != nil && holds(s)
+	})
 }
 
-func (w *world) awaitPhase(phase Phase) State {
+func (w *world) awaitPhase(phase Phase) (s State) {
 	w.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; {
-		if s := w.watcher.State(); s.Phase == phase {
-			return s
-		}
-		if time.Now().After(deadline) {
-			w.t.Fatalf("not within 20 s: phase %v\nstate %+v\n%s", phase, w.watcher.State(), w.log)
-		}
-		time.Sleep(time.Millisecond)
-	}
+	w.until("phase "+phase.String(), func() bool {
+		s = w.watcher.State()
+		return s.Phase == phase
+	})
+	return s
 }
 
 // awaitError waits until the State's error has this in it.
 func (w *world) awaitError(part string) {
 	w.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(w.watcher.State().LastError, part); {
+	w.until("error "+part, func() bool { return strings.Contains(w.watcher.State().LastError, part) })
+}
+
+// until waits until holds is true.
+func (w *world) until(what string, holds func() bool) {
+	w.t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !holds(); {
 		if time.Now().After(deadline) {
-			w.t.Fatalf("not within 20 s: error %q\nstate %+v\n%s", part, w.watcher.State(), w.log)
+			w.t.Fatalf("not within 20 s: %s\nstate %+v\n%s", what, w.watcher.State(), w.log)
 		}
 		time.Sleep(time.Millisecond)
 	}
