@@ -81,11 +81,7 @@ func isHexDigit(c byte) bool { return '0' <= c && c <= '9' || 'a' <= c && c <= '
 // hash is FNV-1a of an address in text: getHash in openshift/origin v3.11.0 pkg/dns/serviceresolver.go.
 func hash(addr netip.Addr) uint32 {
 	var text [maxAddrText]byte
-	hash := uint32(fnvOffset)
-	for _, c := range addr.AppendTo(text[:0]) {
-		hash = (hash ^ uint32(c)) * fnvPrime
-	}
-	return hash
+	return fnv(addr.AppendTo(text[:0]))
 }
 
 // appendHashed writes an address as SkyDNS names the endpoint that has it: its hash in hexadecimal without leading zeros.

@@ -8,20 +8,21 @@ const tableShards = 256
 // table is an immutable map that shares what did not change with the tables before and after it.
 type table[V any] struct{ shards [tableShards]map[string]V }
 
-// shardOf is FNV-1a, folded to the number of shards.
+// shardOf is the hash of a key, folded to the number of shards.
 func shardOf[S string | []byte](key S) uint8 {
-	hash := uint32(fnvOffset)
-	for i := range len(key) {
-		hash = (hash ^ uint32(key[i])) * fnvPrime
-	}
+	hash := fnv(key)
 	return uint8(hash ^ hash>>8 ^ hash>>16 ^ hash>>24)
 }
 
-// FNV-1a of 32 bits.
-const (
-	fnvOffset = 2166136261
-	fnvPrime  = 16777619
-)
+// fnv is FNV-1a of 32 bits.
+func fnv[S string | []byte](text S) uint32 {
+	const offset, prime = 2166136261, 16777619
+	hash := uint32(offset)
+	for i := range len(text) {
+		hash = (hash ^ uint32(text[i])) * prime
+	}
+	return hash
+}
 
 // find returns the value at key, or V's zero value. It does not allocate.
 func (t *table[V]) find(key []byte) V { return t.shards[shardOf(key)][string(key)] }
