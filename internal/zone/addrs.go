@@ -9,7 +9,10 @@ import (
 )
 
 // addrShards is how many lists an addrIndex has: a change copies one, 200 references for 100,000 endpoints.
-const addrShards = 512
+const (
+	addrShardBits = 9
+	addrShards    = 1 << addrShardBits
+)
 
 // addrIndex says who has an address: a multimap, because several Services may have an endpoint, and one Service may
 // have it in two slices while they are rewritten. Each list is sorted. It is immutable, as a table is.
@@ -31,7 +34,7 @@ func (r addrRef) compare(other addrRef) int {
 func addrShard(addr *[16]byte) uint {
 	const phi = 0x9e3779b97f4a7c15
 	mixed := binary.LittleEndian.Uint64(addr[:8])*phi ^ binary.LittleEndian.Uint64(addr[8:])
-	return uint(mixed * phi >> (64 - 9))
+	return uint(mixed * phi >> (64 - addrShardBits))
 }
 
 // at returns the references of addr, sorted; the caller does not change them. It does not allocate.
