@@ -3,6 +3,7 @@ package zone
 import (
 	"encoding/binary"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -45,15 +46,12 @@ func (r *Resolver) Snapshot() *Snapshot { return r.snapshot.Load() }
 // Apexes are the zones that a Zone must hand to the Resolver: the cluster domains, and the reverse zones of the cluster's
 // networks, all of them when the networks of Services or those of pods are not known.
 func (r *Resolver) Apexes() []dnsname.Name {
-	apexes := append([]dnsname.Name(nil), r.cfg.Domains...)
+	apexes := slices.Clone(r.cfg.Domains)
 	for _, cidr := range r.cfg.cidrs {
 		apexes = append(apexes, dnsname.ReverseZones(cidr)...)
 	}
 	if r.cfg.anyService || r.cfg.anyPod {
-		for _, arpa := range []string{"in-addr.arpa", "ip6.arpa"} {
-			name, _ := dnsname.Parse(arpa)
-			apexes = append(apexes, name)
-		}
+		apexes = append(apexes, dnsname.MustParse("in-addr.arpa"), dnsname.MustParse("ip6.arpa"))
 	}
 	return apexes
 }
