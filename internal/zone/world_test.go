@@ -13,8 +13,8 @@ import (
 // cluster fills a Builder from lines, one an object. Lists are apart by blanks, NAMESPACE/NAME is an object's key.
 //
 //	namespace NAME
-//	pod       NS/NAME ADDRESS…
-//	service   NS/NAME [publish] ADDRESS… PORT…     a port is [NAME:]NUMBER[/udp]
+//	pod       NS/NAME [search] ADDRESS…            search: it has a search list of its own
+//	service   NS/NAME [publish] ADDRESS… PORT…     a port is [NAME:]NUMBER[/udp|/sctp]
 //	headless  NS/NAME [publish] PORT…
 //	external  NS/NAME TARGET PORT…
 //	slice     NS/NAME SERVICE PORT… ENDPOINT…      an endpoint is [!]ADDRESS[=HOSTNAME][@ZONE][+POD], ! is not ready
