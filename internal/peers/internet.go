@@ -42,8 +42,11 @@ func (i *internet) read(name string) error {
 		}
 		i.records[rr.Header().Name] = append(i.records[rr.Header().Name], rr)
 	}
-	if err := parser.Err(); err != nil || i.soa == nil || i.ns == nil {
-		return fmt.Errorf("reading %s: no zone: %w", name, err)
+	if err := parser.Err(); err != nil {
+		return fmt.Errorf("reading %s: %w", name, err)
+	}
+	if i.soa == nil || i.ns == nil {
+		return fmt.Errorf("reading %s: no SOA or no NS record", name)
 	}
 	i.root, err = dns.NewRR(". 900 IN SOA root.invalid. nobody.invalid. 0 7200 1800 86400 900")
 	return err
