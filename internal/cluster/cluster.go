@@ -56,8 +56,9 @@ type Watcher struct {
 	log     *slog.Logger
 	state   atomic.Pointer[State]
 	latest  atomic.Pointer[zone.Snapshot] // nil: nothing has been published
-	old     atomic.Bool                   // the API has Endpoints alone, and all of them are watched
+	old     atomic.Bool                   // the API has Endpoints alone, and all of them are known
 	demands demands
+	places  places
 }
 
 var _ zone.Endpoints = (*Watcher)(nil)
@@ -78,6 +79,7 @@ func New(config Config) *Watcher {
 		w.config.Unready = func(error) {}
 	}
 	w.demands.init()
+	w.places.init()
 	w.state.Store(&State{Phase: Connecting, Since: time.Now(), Kubeconfig: config.Kubeconfig})
 	return w
 }

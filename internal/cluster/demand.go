@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 	"sync"
 	"time"
 
@@ -76,19 +75,18 @@ func (w *Watcher) Of(ctx context.Context, service zone.Key) ([]*zone.Slice, erro
 	}
 }
 
-// At implements zone.Endpoints. The API finds no slice by an address, so only those count that are known already.
-func (w *Watcher) At(_ context.Context, addr netip.Addr) ([]*zone.Slice, error) {
-	w.demands.mu.Lock()
-	defer w.demands.mu.Unlock()
-	var found []*zone.Slice
-	for _, d := range w.demands.byKey {
-		for _, s := range d.slices {
-			if slices.ContainsFunc(s.Endpoints, func(e zone.Endpoint) bool { return e.Addr == addr }) {
-				found = append(found, s)
+// at returns the slices that are known and have the address, with no other endpoints.
+func (d *demands) at(addr netip.Addr) (found []*zone.Slice) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, of := range d.byKey {
+		for _, s := range of.slices {
+			if at := endpointsAt(s, addr); at != nil {
+				found = append(found, at)
 			}
 		}
 	}
-	return found, nil
+	return found
 }
 
 // want returns the demand for a Service, a new one when there is none.

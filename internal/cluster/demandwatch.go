@@ -11,11 +11,7 @@ import (
 )
 
 // serve watches what is asked for, over one connection.
-func (d *demands) serve(ctx context.Context, a *api, has shape, c Config) error {
-	if has == endpointsShape || c.Features.AllSlices {
-		<-ctx.Done()
-		return ctx.Err()
-	}
+func (d *demands) serve(ctx context.Context, a *api, c Config) error {
 	d.connect()
 	defer d.disconnect()
 	group, ctx := errgroup.WithContext(ctx)

@@ -47,7 +47,7 @@ func (o *owner) assess(now time.Time) State {
 	counts := o.store.counts
 	onDemand, shed := o.w.demands.stats()
 	s := State{
-		Kubeconfig: o.w.config.Kubeconfig, FromDisk: o.fromDisk, OnDemand: onDemand, Shed: shed,
+		Kubeconfig: o.w.config.Kubeconfig, FromDisk: o.fromDisk, OnDemand: onDemand, Shed: shed + o.w.places.refused(),
 		Events: counts.events, Lists: counts.lists, Lost: counts.lost, Rewinds: counts.rewinds, Dropped: counts.dropped,
 	}
 	if latest := o.w.latest.Load(); latest != nil {

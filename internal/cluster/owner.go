@@ -104,10 +104,15 @@ func (o *owner) hear(n news) {
 		o.meet(n.connection)
 	}
 	if n.shape != unknownShape {
-		o.shape = n.shape
+		o.setShape(n.shape)
 		o.plan()
 	}
 	o.judge()
+}
+
+func (o *owner) setShape(has shape) {
+	o.shape = has
+	o.w.old.Store(has == endpointsShape)
 }
 
 // plan decides what is watched, and from where.

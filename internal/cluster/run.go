@@ -75,11 +75,13 @@ func (w *Watcher) session(ctx context.Context, c *connection, o *owner) error {
 	if !o.resumes.Load() && !supervise.Sleep(ctx, time.Duration(w.config.Chance()*float64(startSpread))) {
 		return ctx.Err()
 	}
-	w.old.Store(has == endpointsShape)
 	o.forgetPlan()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return followFiles(ctx, c) })
-	group.Go(func() error { return w.demands.serve(ctx, c.api, has, w.config) })
+	if has == slicesShape && !w.config.Features.AllSlices {
+		group.Go(func() error { return w.demands.serve(ctx, c.api, w.config) })
+		group.Go(func() error { return w.places.serve(ctx, c.api, w.isFirst) })
+	}
 	group.Go(func() error {
 		o.tell(ctx, news{phase: Syncing, connection: c, shape: has})
 		return w.follow(ctx, c, o)

@@ -122,7 +122,8 @@ func (o *owner) load(cluster [sha256.Size]byte) {
 		o.w.log.Warn("the state of the cluster from before is not used", "file", path, "error", err)
 		return
 	}
-	o.shape, o.fromDisk = from.shape, from.at
+	o.fromDisk = from.at
+	o.setShape(from.shape)
 	o.give()
 	o.w.log.Info("serving the state of the cluster from before", "file", path,
 		"age", time.Since(from.at).Round(time.Second), "services", o.store.builder.Snapshot(from.at).Counts().Services)

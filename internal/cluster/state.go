@@ -53,7 +53,7 @@ type State struct {
 	Lost    uint64 // changes that a watch should have told and did not, found by comparing
 	Rewinds uint64 // times that the API server's state was older than what it had told before
 	Dropped uint64 // changes beyond the bound on objects
-	Shed    uint64 // questions for the slices of a Service while too many others were asked for
+	Shed    uint64 // questions for the slices of a Service, or at an address, while too many others were asked for
 }
 
 // unready is the State as the reason why nothing can be answered.

@@ -35,7 +35,7 @@ type Resolver struct {
 	Lost          uint64    `json:"lost"`
 	Rewinds       uint64    `json:"rewinds"`
 	Dropped       uint64    `json:"dropped"`
-	Shed          uint64    `json:"shed"` // questions for endpoints while those of too many services were asked for
+	Shed          uint64    `json:"shed"` // questions for endpoints while those of too many services, or at too many addresses, were asked for
 	Autopath      Autopath  `json:"autopath"`
 }
 

@@ -109,6 +109,7 @@ func encode(o Object, version uint64) *object {
 	if pod, ok := o.(*corev1.Pod); ok {
 		made.fields["spec.nodeName"] = pod.Spec.NodeName
 		made.fields["status.phase"] = string(pod.Status.Phase)
+		made.fields["status.podIP"] = pod.Status.PodIP // the first of status.podIPs
 	}
 	made.source.GetObjectKind().SetGroupVersionKind(schema.FromAPIVersionAndKind(group, kind))
 	return made

@@ -74,7 +74,8 @@ type Config struct {
 type Endpoints interface {
 	// Of returns the slices of a Service; none is no error.
 	Of(ctx context.Context, service Key) ([]*Slice, error)
-	// At returns slices that have an endpoint with that address, for the name of an address; none is no error.
+	// At returns the slices that have an endpoint with that address, for the name of an address; none is no error. Of their
+	// endpoints no others need be there.
 	At(ctx context.Context, addr netip.Addr) ([]*Slice, error)
 }
 

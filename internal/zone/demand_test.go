@@ -128,6 +128,10 @@ func TestEndpointsCannotBeFetched(t *testing.T) {
 	})
 	addr := serveResolver(t, resolver, never(t))
 	for name, qtype := range map[string]uint16{"www.web.shop.svc.cluster.local.": dns.TypeA, "9.9.9.10.in-addr.arpa.": dns.TypePTR} {
-		check(t, name, ";; SERVFAIL\n;; ede 23\n;; flags rd ra", dnstest.Exchange(t, addr, name, qtype, dnstest.DO()))
+		got := dnstest.Exchange(t, addr, name, qtype, dnstest.DO())
+		check(t, name, ";; SERVFAIL\n;; ede 23\n;; flags rd ra", got)
+		if text := got.IsEdns0().String(); !strings.Contains(text, away.Error()) {
+			t.Errorf("the reason is not said: %s", text)
+		}
 	}
 }

@@ -180,5 +180,5 @@ func (v *view) complete(fetched []*Slice) *view {
 }
 
 func unreachable(err error) error {
-	return &dnsserver.ExtendedError{Code: dns.ExtendedErrorCodeNetworkError, Text: "the endpoints cannot be fetched", Err: err}
+	return &dnsserver.ExtendedError{Code: dns.ExtendedErrorCodeNetworkError, Text: err.Error()}
 }

@@ -50,10 +50,10 @@ func create(t testing.TB, c *kube.Cluster, objects ...*kube.Object) {
 	}
 }
 
-// remove deletes an object, in a cleanup too.
+// remove deletes an object, in a cleanup too, and without grace: there is no kubelet to end a pod.
 func remove(t testing.TB, c *kube.Cluster, o *kube.Object) {
 	t.Helper()
-	if err := c.Client(o).Delete(context.WithoutCancel(t.Context()), o.GetName(), metav1.DeleteOptions{}); err != nil {
+	if err := c.Client(o).Delete(context.WithoutCancel(t.Context()), o.GetName(), metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
 		t.Fatal(err)
 	}
 }

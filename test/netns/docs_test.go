@@ -32,6 +32,7 @@ var elsewhere = map[string]string{
 	"kubectl -n kube-system create token node-dns --duration=8760h":                                                             "there is no kubectl",
 	"kubectl create clusterrolebinding node-dns-account --clusterrole=node-dns --serviceaccount=kube-system:node-dns":           "there is no kubectl",
 	"kubectl create clusterrolebinding node-dns-account-pods --clusterrole=node-dns-pods --serviceaccount=kube-system:node-dns": "there is no kubectl",
+	"kubectl create clusterrolebinding node-dns-nodes-pods --clusterrole=node-dns-pods --group=system:nodes":                    "there is no kubectl",
 }
 
 // TestElsewhere: what is excused stands in a document.
