@@ -4,6 +4,7 @@
 // It stands apart from dnstest, which fakes a peer on loopback: here nothing is faked but the hardware. The machine is the test
 // binary itself, run again in new namespaces, so -run, -race, -v and -coverprofile mean what they always mean, and the kernel cleans up
 // when the process ends. A package that wants one calls Main from its TestMain; a test that changes the machine calls New.
+// Beside it a test may boot others, which have systemd: see Container.
 package lab
 
 import (

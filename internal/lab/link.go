@@ -52,3 +52,13 @@ func (l *Lab) Route(words string) {
 	}
 	l.Run(append([]string{"ip", family, "route", "add"}, f...)...)
 }
+
+// Bridge adds a switch of this name to the namespace, up, with addresses, each with its prefix length.
+func (n *Namespace) Bridge(name string, prefixes ...string) {
+	n.l.t.Helper()
+	n.Run("ip", "link", "add", name, "type", "bridge")
+	n.Run("ip", "link", "set", name, "up")
+	for _, p := range prefixes {
+		n.Run("ip", "addr", "add", p, "dev", name)
+	}
+}
