@@ -19,7 +19,7 @@ const module = "github.com/node-dns/node-dns/"
 // bands are the packages from low to high. A package may import packages of lower bands only: what is below knows
 // nothing of what is above, and what stands side by side can be read apart.
 var bands = [][]string{
-	{"internal/dnsname", "internal/nameserver", "internal/atomicfile", "internal/dnstest", "internal/golden", "internal/lab", "internal/kubetest"},
+	{"internal/dnsname", "internal/nameserver", "internal/atomicfile", "internal/systembus", "internal/dnstest", "internal/golden", "internal/lab", "internal/kubetest"},
 	{"internal/nm", "internal/netstate", "internal/resolvconf", "internal/upstream", "internal/nodeconfig", "internal/dnsserver", "internal/supervise"},
 	{"internal/hostdns", "internal/cache", "internal/forward", "internal/zone", "internal/autopath", "internal/peers"},
 	{"internal/kubewire"},
@@ -33,7 +33,7 @@ var bands = [][]string{
 
 // owners say which packages alone may import a library. Tests may import anything.
 var owners = map[string][]string{
-	"github.com/godbus/dbus/v5":            {"internal/nm"},
+	"github.com/godbus/dbus/v5":            {"internal/systembus", "internal/nm"},
 	"github.com/Wifx/gonetworkmanager/v3":  {"internal/nm"},
 	"github.com/vishvananda/netlink":       {"internal/netstate", "internal/lab"},
 	"gopkg.in/yaml.v3":                     {"internal/nodeconfig"},

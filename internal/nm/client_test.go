@@ -21,6 +21,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/node-dns/node-dns/internal/dnsname"
+
+	"github.com/node-dns/node-dns/internal/lab"
 )
 
 // dial gives a Client that is closed with the test.
@@ -309,11 +311,11 @@ func TestSnapshotRoundTrips(t *testing.T) {
 
 func TestNotRunning(t *testing.T) {
 	t.Run("never started", func(t *testing.T) {
-		bus := newBusDaemon(t)
+		bus := newBus(t)
 		// A bus that may start NetworkManager must not do so for us.
-		started := filepath.Join(bus.dir, "started")
-		bus.write(t, "nm.service", "[D-BUS Service]\nName="+gonm.NetworkManagerInterface+"\nUser=root\nExec=/bin/mkdir "+started+"\n")
-		bus.start(t)
+		started := filepath.Join(bus.Dir(), "started")
+		bus.Write("nm.service", "[D-BUS Service]\nName="+gonm.NetworkManagerInterface+"\nUser=root\nExec=/bin/mkdir "+started+"\n")
+		bus.Start()
 		if _, err := dial(t).Snapshot(t.Context()); !errors.Is(err, ErrNotRunning) {
 			t.Errorf("got %v", err)
 		}
@@ -357,13 +359,13 @@ func TestNotRunning(t *testing.T) {
 
 func TestNoBus(t *testing.T) {
 	t.Run("no socket", func(t *testing.T) {
-		newBusDaemon(t)
+		newBus(t)
 		if _, err := Dial(t.Context()); !errors.Is(err, ErrNoBus) {
 			t.Errorf("got %v", err)
 		}
 	})
 	t.Run("nobody listens", func(t *testing.T) {
-		startBus(t).kill()
+		startBus(t).Kill()
 		if _, err := Dial(t.Context()); !errors.Is(err, ErrNoBus) {
 			t.Errorf("got %v", err)
 		}
@@ -371,7 +373,7 @@ func TestNoBus(t *testing.T) {
 	t.Run("goes away under a call", func(t *testing.T) {
 		bus := startBus(t)
 		c := dial(t)
-		startTestService(t, simpleHost()).setOnGetAll(func(dbus.ObjectPath) { bus.cmd.Process.Kill() })
+		startTestService(t, simpleHost()).setOnGetAll(func(dbus.ObjectPath) { bus.Process().Kill() })
 		if _, err := c.Snapshot(t.Context()); !errors.Is(err, ErrNoBus) {
 			t.Errorf("got %v", err)
 		}
@@ -388,36 +390,11 @@ func TestNoBus(t *testing.T) {
 	})
 }
 
-func TestSocketNames(t *testing.T) {
-	tests := []struct {
-		name, address, want string // want is "" for an error
-	}{
-		{"the well-known ones", "", "/run/dbus/system_bus_socket /var/run/dbus/system_bus_socket"},
-		{"path", "unix:path=/tmp/bus", "/tmp/bus"},
-		{"path with more", "unix:guid=1,path=/tmp/bus,x", "/tmp/bus"},
-		{"escaped", "unix:path=/tmp/a%2cb", "/tmp/a,b"},
-		{"abstract", "unix:abstract=bus", "@bus"},
-		{"several", "tcp:host=h,port=1;unix:path=/a;unix:path=/b", "/a /b"},
-		{"another transport", "tcp:host=localhost,port=1", ""},
-		{"no key", "unix:", ""},
-		{"wrong escape", "unix:path=/tmp/%zz", ""},
-		{"nonsense", "x", ""},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			names, err := socketNames(tt.address)
-			if strings.Join(names, " ") != tt.want || (tt.want == "") != errors.Is(err, ErrNoBus) {
-				t.Errorf("got %q, %v", names, err)
-			}
-		})
-	}
-}
-
 // TestStoppedBus: the kernel accepts in the name of a stopped bus.
 func TestStoppedBus(t *testing.T) {
 	bus := startBus(t)
 	connected := dial(t)
-	bus.signal(t, syscall.SIGSTOP)
+	lab.SendSignal(t, bus.Process(), syscall.SIGSTOP)
 	if _, err := Dial(soon(t)); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Dial: %v", err)
 	}
@@ -429,7 +406,7 @@ func TestStoppedBus(t *testing.T) {
 	if _, err := connected.Snapshot(soon(t)); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Snapshot: %v", err)
 	}
-	bus.signal(t, syscall.SIGCONT)
+	lab.SendSignal(t, bus.Process(), syscall.SIGCONT)
 	if _, err := connected.Snapshot(t.Context()); !errors.Is(err, ErrNotRunning) {
 		t.Errorf("Snapshot after SIGCONT: %v", err)
 	}
@@ -444,7 +421,7 @@ func TestStoppedNetworkManager(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	runUntilLine(t, cmd)
+	lab.StartUntilLine(t, cmd)
 	t.Cleanup(func() {
 		stdin.Close()
 		cmd.Process.Kill()
@@ -454,11 +431,11 @@ func TestStoppedNetworkManager(t *testing.T) {
 	if _, err := c.Snapshot(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	sendSignal(t, cmd, syscall.SIGSTOP)
+	lab.SendSignal(t, cmd.Process, syscall.SIGSTOP)
 	if _, err := c.Snapshot(soon(t)); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("stopped: %v", err)
 	}
-	sendSignal(t, cmd, syscall.SIGCONT)
+	lab.SendSignal(t, cmd.Process, syscall.SIGCONT)
 	if _, err := c.Snapshot(t.Context()); err != nil {
 		t.Errorf("after SIGCONT, on the same connection: %v", err)
 	}

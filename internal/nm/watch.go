@@ -5,11 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"time"
 
 	gonm "github.com/Wifx/gonetworkmanager/v3"
 	"github.com/godbus/dbus/v5"
+
+	"github.com/node-dns/node-dns/internal/systembus"
 )
 
 // The reasons that Watch gives.
@@ -82,7 +83,9 @@ func (w watcher) run(ctx context.Context) error {
 func (w watcher) connection(ctx context.Context) (connected bool, err error) {
 	setup, cancel := context.WithTimeout(ctx, w.setupTimeout)
 	defer cancel()
-	conn, err := dialBus(setup, math.MaxInt64, dbus.WithSignalHandler(dbus.NewSequentialSignalHandler()))
+	conn, err := systembus.Dial(setup, systembus.Config{
+		Options: []dbus.ConnOption{dbus.WithSignalHandler(dbus.NewSequentialSignalHandler())},
+	})
 	if err != nil {
 		return false, err
 	}

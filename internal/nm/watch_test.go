@@ -109,26 +109,26 @@ func TestWatch(t *testing.T) {
 		bus := startBus(t)
 		w := startWatch(t)
 		w.want(ReasonConnected)
-		bus.kill()
-		bus.start(t)
+		bus.Kill()
+		bus.Start()
 		w.want(ReasonConnected)
 		startTestService(t, simpleHost())
 		w.want(ReasonStarted)
 	})
 	t.Run("the bus starts later", func(t *testing.T) {
-		bus := newBusDaemon(t)
+		bus := newBus(t)
 		w := startWatch(t)
-		bus.start(t)
+		bus.Start()
 		w.want(ReasonConnected)
 	})
 	t.Run("the bus hangs at first", func(t *testing.T) {
 		bus := startBus(t)
-		bus.signal(t, syscall.SIGSTOP)
+		lab.SendSignal(t, bus.Process(), syscall.SIGSTOP)
 		w := startWatch(t)
 		for !strings.Contains(w.log.String(), "not watching") {
 			time.Sleep(time.Millisecond) // until a try has ended by its deadline
 		}
-		bus.signal(t, syscall.SIGCONT)
+		lab.SendSignal(t, bus.Process(), syscall.SIGCONT)
 		w.want(ReasonConnected)
 	})
 }
@@ -142,11 +142,11 @@ func TestWatchEnds(t *testing.T) {
 		w.end()
 	})
 	t.Run("while the bus hangs", func(t *testing.T) {
-		startBus(t).signal(t, syscall.SIGSTOP)
+		lab.SendSignal(t, startBus(t).Process(), syscall.SIGSTOP)
 		startWatch(t).end()
 	})
 	t.Run("while pausing", func(t *testing.T) {
-		newBusDaemon(t)
+		newBus(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(20*time.Millisecond, cancel)
 		if err := Watch(ctx, slog.New(slog.DiscardHandler), func(string) { t.Error("notified") }); err != nil {
@@ -218,7 +218,7 @@ func sendTo(t *testing.T, conn *dbus.Conn, to, iface, name string, body ...any) 
 
 // TestWatchLogsStateChanges: a bus that is away is logged once, not at each try.
 func TestWatchLogsStateChanges(t *testing.T) {
-	dir := newBusDaemon(t).dir
+	dir := newBus(t).Dir()
 	listener, err := net.Listen("unix", dir+"/bus")
 	if err != nil {
 		t.Fatal(err)
