@@ -19,7 +19,7 @@ const module = "github.com/node-dns/node-dns/"
 // bands are the packages from low to high. A package may import packages of lower bands only: what is below knows
 // nothing of what is above, and what stands side by side can be read apart.
 var bands = [][]string{
-	{"internal/dnsname", "internal/nameserver", "internal/atomicfile", "internal/systembus", "internal/dnstest", "internal/golden", "internal/lab", "internal/kubetest"},
+	{"internal/dnsname", "internal/nameserver", "internal/atomicfile", "internal/journal", "internal/systembus", "internal/dnstest", "internal/golden", "internal/lab", "internal/kubetest"},
 	{"internal/nm", "internal/netstate", "internal/resolvconf", "internal/upstream", "internal/nodeconfig", "internal/dnsserver", "internal/supervise"},
 	{"internal/hostdns", "internal/cache", "internal/forward", "internal/zone", "internal/autopath", "internal/peers"},
 	{"internal/kubewire"},
@@ -38,7 +38,7 @@ var owners = map[string][]string{
 	"github.com/vishvananda/netlink":       {"internal/netstate", "internal/lab"},
 	"gopkg.in/yaml.v3":                     {"internal/nodeconfig"},
 	"github.com/spf13/cobra":               {"cmd/node-dns"},
-	"github.com/coreos/go-systemd/v22":     {"internal/supervise", "cmd/node-dns", "cmd/origin-dns-dispatcher"},
+	"github.com/coreos/go-systemd/v22":     {"internal/supervise", "internal/journal"},
 	"k8s.io":                               {"internal/cluster", "internal/kubetest"},
 	"sigs.k8s.io":                          {"internal/kubetest"},
 	"github.com/fsnotify/fsnotify":         {"internal/daemon"},

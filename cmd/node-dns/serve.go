@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -11,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/node-dns/node-dns/internal/daemon"
+	"github.com/node-dns/node-dns/internal/journal"
 	"github.com/node-dns/node-dns/internal/supervise"
 )
 
@@ -36,7 +36,7 @@ queries under way.`,
 				return usageError{errors.New(`--config "": expected a file`)}
 			}
 			config := daemon.Config{Root: root, ConfigFile: configFile, Version: version, Level: new(slog.LevelVar), Signals: signals}
-			config.Log = newLogger(cmd.ErrOrStderr(), config.Level)
+			config.Log = journal.NewLogger(cmd.ErrOrStderr(), "node-dns", config.Level)
 			if config.Listen, err = parseListen(listen); err != nil {
 				return usageError{err}
 			}
@@ -61,18 +61,4 @@ func withHint(err error) error {
 	return fmt.Errorf(`%w
 On a node it runs as a service: systemctl start node-dns
 Elsewhere it needs no rights: node-dns --root DIR serve --listen 127.0.0.1:10053 --upstream IP`, err)
-}
-
-// newLogger logs key=value lines to stderr. Under systemd the journal has the time already.
-func newLogger(stderr io.Writer, level *slog.LevelVar) *slog.Logger {
-	options := &slog.HandlerOptions{Level: level}
-	if os.Getenv("JOURNAL_STREAM") != "" {
-		options.ReplaceAttr = func(groups []string, attr slog.Attr) slog.Attr {
-			if len(groups) == 0 && attr.Key == slog.TimeKey {
-				return slog.Attr{}
-			}
-			return attr
-		}
-	}
-	return slog.New(slog.NewTextHandler(stderr, options))
 }

@@ -9,8 +9,10 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 
 	"github.com/node-dns/node-dns/internal/hostdns"
+	"github.com/node-dns/node-dns/internal/journal"
 	"github.com/node-dns/node-dns/internal/nm"
 )
 
@@ -91,7 +93,7 @@ func (c command) run(ctx context.Context, stdout, stderr io.Writer) int {
 	runner := hostdns.Runner{
 		Looker:  hostdns.Looker{Paths: hostdns.NewPaths(c.root), Progress: &progress},
 		Applier: hostdns.Applier{Progress: &progress},
-		Log:     newLogger(stderr),
+		Log:     journal.NewLogger(stderr, "origin-dns-dispatcher", slog.LevelInfo),
 	}
 	if c.verb == "" {
 		if !within(hangTimeout, func() { c.hook(ctx, runner) }) {
@@ -122,7 +124,8 @@ func (c command) run(ctx context.Context, stdout, stderr io.Writer) int {
 func (c command) hook(ctx context.Context, runner hostdns.Runner) {
 	defer func() {
 		if r := recover(); r != nil {
-			runner.Log.Error("host DNS", slog.String("event", c.event.Action), slog.Any("panic", r))
+			runner.Log.Error("host DNS", slog.String("event", c.event.Action), slog.Any("panic", r),
+				slog.String("stack", string(debug.Stack())), journal.HookFailed.Attr())
 		}
 	}()
 	if c.event.Matters() {

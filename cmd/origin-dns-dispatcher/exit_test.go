@@ -83,7 +83,7 @@ func TestBlockedExitCode(t *testing.T) {
 		cmd := exec.Command(s.program, strings.Fields(test.words)...)
 		cmd.Dir, cmd.Env = "/", s.environ()
 		out, _ := cmd.CombinedOutput() // the exit code is what is tested
-		if got := cmd.ProcessState.ExitCode(); got != test.want || !strings.Contains(string(out), "resolv_conf=blocked") {
+		if got := cmd.ProcessState.ExitCode(); got != test.want || !strings.Contains(string(out), " condition=resolv-conf-blocked\n") {
 			t.Errorf("%q: exit %d, want %d\n%s", test.words, got, test.want, out)
 		}
 	}

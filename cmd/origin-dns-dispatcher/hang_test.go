@@ -83,7 +83,7 @@ func (h *hang) check(t *testing.T, l *lab.Lab) {
 	if code := h.cmd.ProcessState.ExitCode(); code != h.code {
 		t.Errorf("exit %d, want %d", code, h.code)
 	}
-	want := `error="given up: hangs while ` + strings.Replace(h.while, " /", " "+h.root+"/", 1) + `"`
+	want := `error="given up: hangs while ` + strings.Replace(h.while, " /", " "+h.root+"/", 1) + `" condition=hook-hung`
 	if log := h.out.String(); !strings.Contains(log, want) || strings.Count(log, "level=") != 1 {
 		t.Errorf("the log is not one line with %s:\n%s", want, log)
 	}

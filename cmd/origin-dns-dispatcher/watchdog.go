@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/node-dns/node-dns/internal/hostdns"
+	"github.com/node-dns/node-dns/internal/journal"
 )
 
 const (
@@ -35,6 +36,6 @@ func within(limit time.Duration, do func()) bool {
 func (c command) giveUp(log *slog.Logger, progress *hostdns.Progress) {
 	within(logTimeout, func() {
 		log.Error("host DNS", "event", cmp.Or(c.event.Action, c.verb), "interface", c.event.Interface,
-			"error", "given up: hangs while "+progress.String())
+			"error", "given up: hangs while "+progress.String(), journal.HookHung.Attr())
 	})
 }

@@ -98,6 +98,9 @@ func TestAilingServer(t *testing.T) {
 				if s.Phase != row.phase && !(row.phase == Synced && s.Phase == Stale) || !strings.Contains(s.LastError, row.reason) || len(s.Missing) != row.rights {
 					t.Errorf("%+v", s)
 				}
+				if row.phase == Forbidden {
+					w.hasSaid("msg=cluster phase=forbidden ", " condition=cluster-forbidden\n")
+				}
 				if row.heal == nil {
 					w.server.SetFaults(kubetest.Faults{})
 				} else {
@@ -145,6 +148,8 @@ func TestServerAway(t *testing.T) {
 		if s := w.watcher.State(); s.Phase != Stale || !w.snapshot().IsStale() || !hasService("alpha", "web")(w.snapshot()) {
 			t.Errorf("after an hour: %+v", s)
 		}
+		w.hasSaid("msg=cluster phase=synced ", " condition=cluster-synced\n")
+		w.hasSaid("msg=cluster phase=stale ", " condition=cluster-stale\n")
 		w.server.Delete("Service", "alpha", "web")
 		network.setDown(false)
 		time.Sleep(maxBackoff + time.Second)

@@ -1,10 +1,14 @@
 package cluster
 
 import (
+	"context"
+	"log/slog"
 	"maps"
 	"net/http"
 	"slices"
 	"time"
+
+	"github.com/node-dns/node-dns/internal/journal"
 )
 
 // judge says how things are: to who asks for the State, in the log when it has changed, and by publishing anew what
@@ -34,12 +38,33 @@ func (o *owner) judge() {
 
 func (o *owner) announce(s State) {
 	attrs := []any{"phase", s.Phase.String(), "server", s.Server}
+	level := slog.LevelInfo
 	if s.LastError != "" {
-		o.w.log.Warn("cluster", append(attrs, "error", s.LastError)...)
-		return
+		level = slog.LevelWarn
+		attrs = append(attrs, "error", s.LastError)
+	} else {
+		attrs = append(attrs, "services", s.Counts.Services, "slices", s.Counts.Slices,
+			"endpoints", s.Counts.Endpoints, "namespaces", s.Counts.Namespaces, "pods", s.Counts.Pods)
 	}
-	o.w.log.Info("cluster", append(attrs, "services", s.Counts.Services, "slices", s.Counts.Slices,
-		"endpoints", s.Counts.Endpoints, "namespaces", s.Counts.Namespaces, "pods", s.Counts.Pods)...)
+	if condition := s.condition(); condition != 0 {
+		attrs = append(attrs, condition.Attr())
+	}
+	o.w.log.Log(context.Background(), level, "cluster", attrs...)
+}
+
+// condition is what the State is to who looks for it in the journal; 0: nothing much.
+func (s State) condition() journal.Condition {
+	switch {
+	case s.Phase == Synced:
+		return journal.ClusterSynced
+	case s.Phase == Stale:
+		return journal.ClusterStale
+	case s.Phase == Forbidden:
+		return journal.ClusterForbidden
+	case s.LastError != "":
+		return journal.ClusterAway
+	}
+	return 0
 }
 
 // assess makes the State. It also keeps since when something fails.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/node-dns/node-dns/internal/atomicfile"
+	"github.com/node-dns/node-dns/internal/journal"
 	"github.com/node-dns/node-dns/internal/kubewire"
 	"github.com/node-dns/node-dns/internal/zone"
 )
@@ -126,7 +127,8 @@ func (o *owner) load(cluster [sha256.Size]byte) {
 	o.setShape(from.shape)
 	o.give()
 	o.w.log.Info("serving the state of the cluster from before", "file", path,
-		"age", time.Since(from.at).Round(time.Second), "services", o.store.builder.Snapshot(from.at).Counts().Services)
+		"age", time.Since(from.at).Round(time.Second), "services", o.store.builder.Snapshot(from.at).Counts().Services,
+		journal.ClusterSnapshot.Attr())
 }
 
 // hasAllSlices reports whether the state has the slices of every Service.

@@ -76,6 +76,8 @@ func TestRestartWithoutServer(t *testing.T) {
 		if s.Phase != Connecting || s.FromDisk.IsZero() || s.Counts.Services == 0 {
 			t.Errorf("%+v", s)
 		}
+		w.hasSaid("msg=\"serving the state ", " condition=cluster-snapshot\n")
+		w.hasSaid("msg=cluster phase=connecting ", " condition=cluster-away\n")
 		// The server comes back, restored from a backup of long ago.
 		w.server.Restore(kubetest.New().Backup())
 		w.server.Apply(`{apiVersion: v1, kind: Service, metadata: {name: new, namespace: alpha}, spec: {clusterIP: 10.96.0.99}}`)

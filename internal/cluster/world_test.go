@@ -107,6 +107,17 @@ func (w *world) snapshot() *zone.Snapshot {
 	return w.latest
 }
 
+// hasSaid fails the test unless the log has a line with this in it and at its end.
+func (w *world) hasSaid(part, end string) {
+	w.t.Helper()
+	for line := range strings.Lines(w.log.String()) {
+		if strings.Contains(line, part) && strings.HasSuffix(line, end) {
+			return
+		}
+	}
+	w.t.Errorf("no line with %q … %q in the log:\n%s", part, end, w.log)
+}
+
 // times returns how often something was published.
 func (w *world) times() int {
 	w.mu.Lock()

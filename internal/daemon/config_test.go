@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -121,7 +122,10 @@ func TestServesNothingUnknown(t *testing.T) {
 func TestUnknownDomain(t *testing.T) {
 	site := dnstest.NewServer(t, siteRecords)
 	const nodeConfig = "/etc/origin/node/node-config.yaml"
-	r := launch(t, map[string]string{upstreamPath: upstreamFile(site), nodeConfig: "dnsDomain: corp..test\n"})
+	log := new(lab.Text)
+	r := launch(t, map[string]string{upstreamPath: upstreamFile(site), nodeConfig: "dnsDomain: corp..test\n"}, func(c *Config) {
+		c.Log = slog.New(slog.NewTextHandler(log, nil))
+	})
 	r.await("the daemon is up", func() bool { return r.status().PID != 0 })
 	status := r.status()
 	if status.Ready || len(status.Listeners) > 0 || status.Cluster.Domain != "" {
@@ -149,6 +153,17 @@ func TestUnknownDomain(t *testing.T) {
 		if n := site.QueriesFor(cluster, dns.TypeA); n != 0 {
 			t.Errorf("the site's nameserver was asked for %s %d times", cluster, n)
 		}
+	}
+	at := 0 // each where it belongs
+	for _, condition := range []string{
+		"condition=config-fault", "condition=problem", "condition=not-ready", // it starts
+		"condition=config-taken-over", "condition=ready", "condition=problem-solved", "condition=config-taken-over",
+	} {
+		_, after, found := strings.Cut(log.String()[at:], " "+condition+"\n")
+		if !found {
+			t.Fatalf("the log does not go on with %s after %q:\n%s", condition, log.String()[:at], log)
+		}
+		at = len(log.String()) - len(after)
 	}
 }
 

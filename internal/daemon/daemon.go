@@ -18,6 +18,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dnsserver"
 	"github.com/node-dns/node-dns/internal/forward"
 	"github.com/node-dns/node-dns/internal/hostdns"
+	"github.com/node-dns/node-dns/internal/journal"
 	"github.com/node-dns/node-dns/internal/nameserver"
 	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/supervise"
@@ -60,8 +61,9 @@ type Daemon struct {
 	// lastCapture and lastNet are the last good ones; they belong to the goroutine that looks (start, then follow).
 	lastCapture hostdns.Capture
 	lastNet     netstate.State
-	unready     string   // why the ready file could not be written; belongs to the same
-	follower    follower // likewise
+	unready     string            // why the ready file could not be written; belongs to the same
+	saidReady   journal.Condition // Ready or NotReady, as the log says; 0: it does not yet. Belongs to the same
+	follower    follower          // likewise
 
 	names    clusterNames
 	autopath *autopath.Autopath

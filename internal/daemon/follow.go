@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dnsname"
 	"github.com/node-dns/node-dns/internal/dnsserver"
 	"github.com/node-dns/node-dns/internal/hostdns"
+	"github.com/node-dns/node-dns/internal/journal"
 	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/supervise"
@@ -105,6 +107,9 @@ func (d *Daemon) reconcile(ctx context.Context, reason string) time.Duration {
 func (d *Daemon) takeOver(next *serving) time.Duration {
 	old := d.serving.Swap(next)
 	d.setLevel(next)
+	if !reflect.DeepEqual(old.config, next.config) {
+		d.log.Info("configuration taken over", journal.ConfigTaken.Attr())
+	}
 	if was, is := old.config, next.config; was.ClusterDomain != is.ClusterDomain {
 		d.log.Info("cluster domain", "domain", is.ClusterDomain.String(), "before", was.ClusterDomain.String(), "source", next.clusterSource)
 	}
@@ -146,7 +151,7 @@ func (d *Daemon) setProblems(view *hostView, s *serving) {
 	}
 	slices.Sort(now)
 	now = slices.Compact(now)
-	d.logProblems(*d.problems.Swap(&now), now)
+	d.logProblems(*d.problems.Swap(&now), now, view.configErr)
 }
 
 // reroute has the upstreams probed for loops. It never blocks.
@@ -279,6 +284,7 @@ func (d *Daemon) reloadNow(ctx context.Context) error {
 
 // announce and withdraw keep the ready file: it exists while queries are answered.
 func (d *Daemon) announce() {
+	d.logReady()
 	if len(d.listening()) == 0 {
 		d.withdraw()
 		return

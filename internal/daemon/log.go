@@ -8,6 +8,8 @@ import (
 
 	"github.com/node-dns/node-dns/internal/control"
 	"github.com/node-dns/node-dns/internal/forward"
+	"github.com/node-dns/node-dns/internal/journal"
+	"github.com/node-dns/node-dns/internal/nameserver"
 )
 
 // fewWords is how many elements of a list a log line names.
@@ -27,13 +29,45 @@ func few(words []string, separator string) string {
 func (d *Daemon) logListeners(before, after []control.Listener) {
 	change := changeOfListeners(before, after)
 	if len(change.opened) > 0 {
-		d.log.Info("listening", "addresses", few(change.opened, " "))
+		d.log.Info("listening", "addresses", few(change.opened, " "), journal.Listening.Attr())
 	}
 	if len(change.closed) > 0 {
 		d.log.Info("not listening any more", "addresses", few(change.closed, " "))
 	}
 	for _, reason := range slices.Sorted(maps.Keys(change.failed)) {
-		d.log.Warn("cannot listen", "addresses", few(change.failed[reason], " "), "error", reason)
+		d.log.Warn("cannot listen", "addresses", few(change.failed[reason], " "), "error", reason, journal.ListenFailed.Attr())
+	}
+}
+
+// logReady logs whether queries are answered, where the log does not say so already.
+func (d *Daemon) logReady() {
+	listening := len(d.listening())
+	switch {
+	case listening > 0 && d.saidReady != journal.Ready:
+		d.saidReady = journal.Ready
+		d.log.Info("ready", "version", d.config.Version, "addresses", listening, journal.Ready.Attr())
+	case listening == 0 && d.saidReady != journal.NotReady:
+		d.saidReady = journal.NotReady
+		d.log.Warn("not ready: listening nowhere", "version", d.config.Version, journal.NotReady.Attr())
+	}
+}
+
+// logLoops logs the upstreams that send our queries back, and those that do no more.
+func (d *Daemon) logLoops(before, after map[nameserver.Server]struct{}) {
+	without := func(all, known map[nameserver.Server]struct{}) (words []string) {
+		for server := range all {
+			if _, ok := known[server]; !ok {
+				words = append(words, server.String())
+			}
+		}
+		slices.Sort(words)
+		return words
+	}
+	if came := without(after, before); len(came) > 0 {
+		d.log.Warn("upstreams send our queries back and are left out", "servers", few(came, " "), journal.UpstreamLoop.Attr())
+	}
+	if went := without(before, after); len(went) > 0 {
+		d.log.Info("upstreams do not send our queries back any more", "servers", few(went, " "))
 	}
 }
 
@@ -53,20 +87,25 @@ func routeWords(routes []forward.Route) []string {
 	return words
 }
 
-// logProblems logs the problems that are new, and those that are no more.
-func (d *Daemon) logProblems(before, after []string) {
+// logProblems logs the problems that are new, and those that are no more. fault is the one among them that the
+// configuration has; nil: none.
+func (d *Daemon) logProblems(before, after []string, fault error) {
 	without := func(all, known []string) []string {
 		return slices.DeleteFunc(slices.Clone(all), func(p string) bool { return slices.Contains(known, p) })
 	}
 	came, went := without(after, before), without(before, after)
 	for _, problem := range came[:min(len(came), fewWords)] {
-		d.log.Warn("problem", "problem", problem)
+		if fault != nil && problem == fault.Error() {
+			d.log.Error("configuration has faults: the running one stays", "error", problem, journal.ConfigFault.Attr())
+			continue
+		}
+		d.log.Warn("problem", "problem", problem, journal.Problem.Attr())
 	}
 	if more := len(came) - fewWords; more > 0 {
 		d.log.Warn("more problems: node-dns status shows them", "count", more)
 	}
 	for _, problem := range went[:min(len(went), fewWords)] {
-		d.log.Info("problem solved", "problem", problem)
+		d.log.Info("problem solved", "problem", problem, journal.ProblemSolved.Attr())
 	}
 }
 

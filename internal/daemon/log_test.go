@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/node-dns/node-dns/internal/control"
 	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/nameserver"
 )
 
 // logged is a daemon that can do nothing but log, and what it logs, without time.
@@ -43,24 +45,24 @@ func TestLogListeners(t *testing.T) {
 		{
 			"one is bound, one is not",
 			[]control.Listener{good("a"), bad("b", "in use")},
-			"level=INFO msg=listening addresses=a\nlevel=WARN msg=\"cannot listen\" addresses=b error=\"in use\"\n",
+			"level=INFO msg=listening addresses=a condition=listening\nlevel=WARN msg=\"cannot listen\" addresses=b error=\"in use\" condition=listen-failed\n",
 		},
 		{"tried again in vain: said once", []control.Listener{good("a"), bad("b", "in use")}, ""},
 		{
 			"for another reason",
 			[]control.Listener{good("a"), bad("b", "no such address")},
-			"level=WARN msg=\"cannot listen\" addresses=b error=\"no such address\"\n",
+			"level=WARN msg=\"cannot listen\" addresses=b error=\"no such address\" condition=listen-failed\n",
 		},
-		{"it recovers", []control.Listener{good("a"), good("b")}, "level=INFO msg=listening addresses=b\n"},
+		{"it recovers", []control.Listener{good("a"), good("b")}, "level=INFO msg=listening addresses=b condition=listening\n"},
 		{"one goes", []control.Listener{good("b")}, "level=INFO msg=\"not listening any more\" addresses=a\n"},
 		{
 			"two fail for one reason",
 			[]control.Listener{bad("b", "x"), bad("c", "x")},
-			"level=INFO msg=\"not listening any more\" addresses=b\nlevel=WARN msg=\"cannot listen\" addresses=\"b c\" error=x\n",
+			"level=INFO msg=\"not listening any more\" addresses=b\nlevel=WARN msg=\"cannot listen\" addresses=\"b c\" error=x condition=listen-failed\n",
 		},
 		{
 			"many come", pods,
-			"level=INFO msg=listening addresses=\"10.128.0.0:53 10.128.0.1:53 10.128.0.2:53 10.128.0.3:53 10.128.0.4:53 10.128.0.5:53 and 3 more\"\n",
+			"level=INFO msg=listening addresses=\"10.128.0.0:53 10.128.0.1:53 10.128.0.2:53 10.128.0.3:53 10.128.0.4:53 10.128.0.5:53 and 3 more\" condition=listening\n",
 		},
 	}
 	d, text := logged()
@@ -75,6 +77,8 @@ func TestLogListeners(t *testing.T) {
 	}
 }
 
+var errBadConfig = errors.New("a.yaml:1: bad")
+
 func TestLogProblems(t *testing.T) {
 	d, text := logged()
 	var many []string
@@ -85,15 +89,17 @@ func TestLogProblems(t *testing.T) {
 		after []string
 		want  string
 	}{
-		{[]string{"odd"}, "level=WARN msg=problem problem=odd\n"},
+		{[]string{"odd"}, "level=WARN msg=problem problem=odd condition=problem\n"},
 		{[]string{"odd"}, ""},
-		{nil, "level=INFO msg=\"problem solved\" problem=odd\n"},
-		{many, strings.Repeat("level=WARN msg=problem problem=\"no. _\"\n", 6) + "level=WARN msg=\"more problems: node-dns status shows them\" count=2\n"},
+		{[]string{"odd", "a.yaml:1: bad"}, "level=ERROR msg=\"configuration has faults: the running one stays\" error=\"a.yaml:1: bad\" condition=config-fault\n"},
+		{[]string{"odd"}, "level=INFO msg=\"problem solved\" problem=\"a.yaml:1: bad\" condition=problem-solved\n"},
+		{nil, "level=INFO msg=\"problem solved\" problem=odd condition=problem-solved\n"},
+		{many, strings.Repeat("level=WARN msg=problem problem=\"no. _\" condition=problem\n", 6) + "level=WARN msg=\"more problems: node-dns status shows them\" count=2\n"},
 	}
 	var before []string
 	for _, step := range steps {
 		text.Reset()
-		d.logProblems(before, step.after)
+		d.logProblems(before, step.after, errBadConfig)
 		got := text.String()
 		for i := range 8 {
 			got = strings.ReplaceAll(got, fmt.Sprintf("no. %d", i), "no. _")
@@ -102,6 +108,24 @@ func TestLogProblems(t *testing.T) {
 			t.Errorf("from %q to %q:\n%s", before, step.after, got)
 		}
 		before = step.after
+	}
+}
+
+func TestLogLoops(t *testing.T) {
+	set := func(texts ...string) map[nameserver.Server]struct{} {
+		all := map[nameserver.Server]struct{}{}
+		for _, server := range servers(texts...) {
+			all[server] = struct{}{}
+		}
+		return all
+	}
+	d, text := logged()
+	d.logLoops(nil, set("10.0.0.3", "10.0.0.2"))
+	d.logLoops(set("10.0.0.3", "10.0.0.2"), set("10.0.0.3"))
+	want := "level=WARN msg=\"upstreams send our queries back and are left out\" servers=\"10.0.0.2 10.0.0.3\" condition=upstream-loop\n" +
+		"level=INFO msg=\"upstreams do not send our queries back any more\" servers=10.0.0.2\n"
+	if diff := cmp.Diff(want, text.String()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 

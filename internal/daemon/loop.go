@@ -135,11 +135,13 @@ const probeZone = ".loop.node-dns."
 // watchLoops probes the plain upstreams when they change, and now and then.
 func (d *Daemon) watchLoops(ctx context.Context) error {
 	for {
+		before := d.loops.looping()
 		changed, err := d.loops.probe(ctx, d.probed())
 		if err != nil {
 			return err
 		}
 		if changed {
+			d.logLoops(before, d.loops.looping())
 			d.hint("loop probe")
 		}
 		timer := time.NewTimer(loopProbeAgain)

@@ -17,6 +17,7 @@ import (
 	"github.com/node-dns/node-dns/internal/control"
 	"github.com/node-dns/node-dns/internal/dnsserver"
 	"github.com/node-dns/node-dns/internal/forward"
+	"github.com/node-dns/node-dns/internal/journal"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/supervise"
 	"github.com/node-dns/node-dns/internal/zone"
@@ -108,7 +109,7 @@ func (d *Daemon) start(ctx context.Context) error {
 	if err := view.configErr; err != nil {
 		// A node without DNS is worse than one that serves what the good part of its configuration says; but one that
 		// sends the cluster's names to the site's nameservers is worse still: see serving.unknown.
-		d.log.Error("configuration has faults: serving what the rest of it says", "error", err)
+		d.log.Error("configuration has faults: serving what the rest of it says", "error", err, journal.ConfigFault.Attr())
 		d.problems.Store(&[]string{err.Error()}) // and has been logged
 	}
 	first := d.newServing(view, view.config, d.usualKubeconfig())

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 
 	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/journal"
 )
 
 // ErrStopped is what Listen returns after Shutdown.
@@ -146,7 +148,7 @@ func (s *Server) panicked(x exchange, p any) {
 	n := s.counters.panics.Add(1)
 	if n&(n-1) == 0 {
 		s.cfg.Log.Error("answering a query panicked", "client", x.client, "query", hex.EncodeToString(x.wire[:min(len(x.wire), 512)]),
-			"panic", fmt.Sprint(p), "panics", n, "stack", string(debug.Stack()))
+			"panic", fmt.Sprint(p), "panics", n, "stack", string(debug.Stack()), journal.QueryPanic.Attr())
 	}
 }
 

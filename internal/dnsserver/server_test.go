@@ -273,7 +273,7 @@ func TestHandlerOutcomes(t *testing.T) {
 	if n := strings.Count(log.String(), "out of cheese"); n != 2 {
 		t.Errorf("3 panics were logged %d times, want the 1st and the 2nd:\n%s", n, log.String())
 	}
-	if !strings.Contains(log.String(), "server_test.go") {
+	if !strings.Contains(log.String(), "server_test.go") || !strings.Contains(log.String(), " condition=query-panic\n") {
 		t.Error("the log does not say where it panicked")
 	}
 }

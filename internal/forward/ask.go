@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/journal"
 )
 
 // ask asks the servers of r until one gives a final response or ctx ends.
@@ -125,7 +127,7 @@ func (f *Forward) try(ctx context.Context, q question, a attempt) (*dns.Msg, err
 // where descriptors are short, each query of a client may be one.
 func (f *Forward) starved(err error) {
 	if n := f.counts.starved.Add(1); n&(n-1) == 0 {
-		f.log.Error("no socket to ask a nameserver from", "error", shortReason(err), "times", n)
+		f.log.Error("no socket to ask a nameserver from", "error", shortReason(err), "times", n, journal.OutOfSockets.Attr())
 	}
 }
 

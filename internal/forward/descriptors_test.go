@@ -59,7 +59,7 @@ func TestNoDescriptors(t *testing.T) {
 	if s := f.Stats(); s.Starved == 0 || s.InFlight == 0 || int32(s.Shed) != shed.Load() {
 		t.Errorf("stats %+v", s)
 	}
-	if text := log.String(); !strings.Contains(text, `msg="no socket to ask a nameserver from" error="too many open files" times=1`) || strings.Count(text, "\n") > 10 {
+	if text := log.String(); !strings.Contains(text, `msg="no socket to ask a nameserver from" error="too many open files" times=1 condition=out-of-sockets`) || strings.Count(text, "\n") > 10 {
 		t.Errorf("log:\n%s", text)
 	}
 	g.open()

@@ -81,6 +81,7 @@ type Forward struct {
 	table   atomic.Pointer[table]
 	setting sync.Mutex // held while the table is replaced
 
+	outages outages
 	flights flights
 	work    sync.WaitGroup // flights, probes and TLS connections
 	counts  counts

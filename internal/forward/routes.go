@@ -44,6 +44,7 @@ func (f *Forward) SetRoutes(routes []Route) {
 			s.retire()
 		}
 	}
+	f.tellOutages()
 }
 
 // route returns the table's route for r's domain, making it when there is none.

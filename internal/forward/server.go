@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/node-dns/node-dns/internal/journal"
 	"github.com/node-dns/node-dns/internal/nameserver"
 )
 
@@ -12,15 +13,16 @@ import (
 // value serves all routes that have its address.
 type server struct {
 	nameserver.Server
-	log *slog.Logger
-	tls *channel // nil for a plain server
+	log  *slog.Logger
+	news func()   // is called after the log has told of a change
+	tls  *channel // nil for a plain server
 
 	mu     sync.Mutex // guards health
 	health health
 }
 
 func newServer(address nameserver.Server, f *Forward) *server {
-	s := &server{Server: address, log: f.log, health: health{state: Unknown, since: time.Now()}}
+	s := &server{Server: address, log: f.log, news: f.tellOutages, health: health{state: Unknown, since: time.Now()}}
 	if address.TLS {
 		s.tls = newChannel(address, f)
 	}
@@ -74,10 +76,11 @@ func (s *server) tell(state State, changes int, reason string, rtt time.Duration
 		log = log.With("changes", changes)
 	}
 	if state == Up {
-		log.Info("upstream up", "rtt", rtt)
+		log.Info("upstream up", "rtt", rtt, journal.UpstreamUp.Attr())
 	} else {
-		log.Warn("upstream down", "error", reason, "rtt", rtt)
+		log.Warn("upstream down", "error", reason, "rtt", rtt, journal.UpstreamDown.Attr())
 	}
+	s.news()
 }
 
 // timedOut accounts for a try that got no response in time. It may still come.

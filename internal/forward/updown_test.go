@@ -1,16 +1,20 @@
 package forward
 
 import (
+	"fmt"
 	"log/slog"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/miekg/dns"
 
+	"github.com/node-dns/node-dns/internal/dnsname"
 	"github.com/node-dns/node-dns/internal/dnstest"
 	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/nameserver"
 )
 
 // A server goes down, is asked last but never given up, is seen to be back, and is first
@@ -45,8 +49,8 @@ func TestDownAndUp(t *testing.T) {
 	if from := mustAnswer(t, f); from != addresses[0] {
 		t.Errorf("afterwards: answered by %v", from)
 	}
-	want := "level=WARN msg=\"upstream down\" server=" + addresses[0].String() + " error=\"connection refused\"\n" +
-		"level=INFO msg=\"upstream up\" server=" + addresses[0].String() + "\n"
+	want := "level=WARN msg=\"upstream down\" server=" + addresses[0].String() + " error=\"connection refused\" condition=upstream-down\n" +
+		"level=INFO msg=\"upstream up\" server=" + addresses[0].String() + " condition=upstream-up\n"
 	if got := log.String(); got != want {
 		t.Errorf("log:\n%swant:\n%s", got, want)
 	}
@@ -159,5 +163,57 @@ func TestNoLog(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "connection refused") {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestOutage: that all servers of a route are down is one line for all routes that have them, and so is that one answers.
+func TestOutage(t *testing.T) {
+	addresses := []nameserver.Server{nameserver.MustParse("192.0.2.1"), nameserver.MustParse("192.0.2.2")}
+	log := new(lab.Text)
+	routes := []Route{{Servers: addresses}}
+	for i := range 7 {
+		routes = append(routes, Route{Domain: dnsname.MustParse(fmt.Sprintf("r%d.example", i)), Servers: addresses})
+	}
+	routes = append(routes, Route{Domain: dnsname.MustParse("none.example")})
+	f := New(Config{Routes: routes, Log: logger(log)})
+	t.Cleanup(f.Close)
+	told := func() (lines []string) {
+		for line := range strings.Lines(log.String()) {
+			if !strings.Contains(line, "server=") {
+				lines = append(lines, line)
+			}
+		}
+		return lines
+	}
+	down := func(s *server) {
+		for range failuresToDown {
+			s.failed(syscall.ECONNREFUSED)
+		}
+	}
+	table := f.table.Load()
+	first, second := table.servers[addresses[0]], table.servers[addresses[1]]
+	second.succeeded(time.Millisecond)
+	down(first)
+	if got := told(); len(got) > 0 {
+		t.Errorf("one of two is down: %q", got)
+	}
+	down(second)
+	want := []string{"level=ERROR msg=\"all upstreams down\" domains=\". r0.example. r1.example. r2.example. r3.example. r4.example. and 2 more\" condition=upstreams-down\n"}
+	if diff := cmp.Diff(want, told()); diff != "" {
+		t.Errorf("all are down (-want +got):\n%s", diff)
+	}
+	f.SetRoutes([]Route{{Servers: addresses}, {Domain: dnsname.MustParse("new.example"), Servers: addresses[:1]}})
+	want = append(want, "level=ERROR msg=\"all upstreams down\" domains=new.example. condition=upstreams-down\n")
+	if diff := cmp.Diff(want, told()); diff != "" {
+		t.Errorf("a route comes whose server is known to be down (-want +got):\n%s", diff)
+	}
+	second.succeeded(time.Millisecond)
+	want = append(want, "level=INFO msg=\"upstreams answer again\" domains=. condition=upstreams-up\n")
+	if diff := cmp.Diff(want, told()); diff != "" {
+		t.Errorf("one is up (-want +got):\n%s", diff)
+	}
+	f.SetRoutes([]Route{{Domain: dnsname.MustParse("new.example"), Servers: []nameserver.Server{nameserver.MustParse("192.0.2.3")}}})
+	if diff := cmp.Diff(want, told()); diff != "" {
+		t.Errorf("another server, of which nothing is known (-want +got):\n%s", diff)
 	}
 }

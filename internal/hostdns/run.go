@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/node-dns/node-dns/internal/journal"
 	"github.com/node-dns/node-dns/internal/nm"
 )
 
@@ -89,7 +90,29 @@ func (r Runner) log(event nm.Event, p Plan, result Result, err error) {
 		level = slog.LevelError
 		add("error", err.Error())
 	}
+	if condition := result.condition(p, err); condition != 0 {
+		attrs = append(attrs, condition.Attr())
+	}
 	r.Log.LogAttrs(context.Background(), level, "host DNS", attrs...)
+}
+
+// condition is what the run is to who looks for it in the journal; 0: nothing has changed.
+func (r Result) condition(p Plan, err error) journal.Condition {
+	switch {
+	case r.ResolvConf == Blocked:
+		return journal.ResolvConfBlocked
+	case err != nil:
+		return journal.HookFailed
+	case r.ResolvConf == Written:
+		return journal.ResolvConfPointed
+	case r.ResolvConf == Restored:
+		return journal.ResolvConfRestored
+	case r.ResolvConf == Held && p.Hold != notOurs:
+		return journal.ResolvConfHeld
+	case r.ResolvConf == Waiting:
+		return journal.ResolvConfWaiting
+	}
+	return 0
 }
 
 func serverList(p Plan) string {

@@ -9,6 +9,8 @@ import (
 
 	"github.com/coreos/go-systemd/v22/daemon"
 	"golang.org/x/sys/unix"
+
+	"github.com/node-dns/node-dns/internal/journal"
 )
 
 // Signals are the signals that the process heeds. Those that come before Run wait for it; of each kind one does, which
@@ -53,7 +55,7 @@ func (r *runner) stops(ctx context.Context) error {
 		r.notify(daemon.SdNotifyStopping)
 		return nil
 	case sig := <-r.Signals.stop:
-		r.Log.Info("stopping", "signal", sig.String())
+		r.Log.Info("stopping", "signal", sig.String(), journal.Stopping.Attr())
 		r.notify(daemon.SdNotifyStopping)
 		r.Signals.endAtOnce()
 		return errStopped
@@ -82,7 +84,7 @@ func (r *runner) reload(ctx context.Context) {
 		return // we stop, and have said so
 	}
 	if err != nil {
-		r.Log.Error("reload failed", "error", err)
+		r.Log.Error("reload failed", "error", err, journal.ReloadFailed.Attr())
 	} else {
 		r.Log.Info("reloaded")
 	}

@@ -15,6 +15,8 @@ import (
 
 	"github.com/coreos/go-systemd/v22/daemon"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/node-dns/node-dns/internal/journal"
 )
 
 // Task is one part. Run works until its context ends, and then returns nil.
@@ -97,7 +99,7 @@ func (r *runner) run(ctx context.Context, task Task) error {
 		wait := pause.next(ran)
 		if ran >= healthy || said != err.Error() { // a state change, not every try
 			said = err.Error()
-			r.Log.Error("task failed, and is tried again", "task", task.Name, "error", err, "again_in", wait)
+			r.Log.Error("task failed, and is tried again", "task", task.Name, "error", err, "again_in", wait, journal.TaskFailed.Attr())
 		}
 		if !Sleep(ctx, wait) {
 			return nil
@@ -111,7 +113,7 @@ func (r *runner) guard(ctx context.Context, task Task) (err error) {
 	if task.Restart {
 		defer func() {
 			if p := recover(); p != nil {
-				r.Log.Error("task panicked", "task", task.Name, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+				r.Log.Error("task panicked", "task", task.Name, "panic", fmt.Sprint(p), "stack", string(debug.Stack()), journal.TaskPanic.Attr())
 				err = fmt.Errorf("panic: %v", p)
 			}
 		}()

@@ -100,7 +100,9 @@ func TestSignals(t *testing.T) {
 		reloads := []error{nil, errBroken}
 		var told states
 		var seen int
+		var log bytes.Buffer
 		config := Config{
+			Log:     slog.New(slog.NewTextHandler(&log, nil)),
 			Notify:  told.notify,
 			Signals: signals,
 			Tasks:   []Task{{Name: "a", Run: untilEnd}},
@@ -117,6 +119,11 @@ func TestSignals(t *testing.T) {
 		}
 		if seen != 2 {
 			t.Errorf("reloaded %d times, expected 2", seen)
+		}
+		for _, condition := range []string{"msg=\"reload failed\" error=broken condition=reload-failed\n", "signal=terminated condition=stopping\n"} {
+			if !strings.Contains(log.String(), condition) {
+				t.Errorf("the log has no %s:\n%s", condition, &log)
+			}
 		}
 		want := []string{"READY=1", "RELOADING=1", "READY=1", "RELOADING=1", "READY=1", "STOPPING=1"}
 		if got := told.list(); !slices.Equal(got, want) {
@@ -164,8 +171,12 @@ func TestRestart(t *testing.T) {
 			}
 			return errBroken
 		}}
-		if err := Run(ctx, Config{Tasks: []Task{task}, Notify: new(states).notify}); err != nil {
+		var log bytes.Buffer
+		if err := Run(ctx, Config{Tasks: []Task{task}, Notify: new(states).notify, Log: slog.New(slog.NewTextHandler(&log, nil))}); err != nil {
 			t.Fatal(err)
+		}
+		if got := strings.Count(log.String(), " condition=task-panic\n"); got != 1 {
+			t.Errorf("the log tells of %d panics:\n%s", got, &log)
 		}
 		ms := time.Millisecond
 		if want := []time.Duration{0, 100 * ms, 300 * ms, 700 * ms, 1500 * ms}; !slices.Equal(began, want) {
@@ -197,7 +208,7 @@ func TestFailuresAreLoggedOnce(t *testing.T) {
 		if err := Run(ctx, config); err != nil {
 			t.Fatal(err)
 		}
-		if got := strings.Count(log.String(), "msg=\"task failed"); got != 1+1+1+4 {
+		if got := strings.Count(log.String(), " condition=task-failed\n"); got != 1+1+1+4 {
 			t.Errorf("logged %d times:\n%s", got, &log)
 		}
 	})
