@@ -20,7 +20,7 @@ const module = "github.com/node-dns/node-dns/"
 // nothing of what is above, and what stands side by side can be read apart.
 var bands = [][]string{
 	{"internal/dnsname", "internal/nameserver", "internal/atomicfile", "internal/journal", "internal/systembus", "internal/dnstest", "internal/golden", "internal/lab", "internal/kubetest"},
-	{"internal/nm", "internal/netstate", "internal/resolvconf", "internal/upstream", "internal/nodeconfig", "internal/dnsserver", "internal/supervise"},
+	{"internal/nm", "internal/netstate", "internal/resolvconf", "internal/upstream", "internal/nodeconfig", "internal/dnsserver", "internal/supervise", "internal/systemd"},
 	{"internal/hostdns", "internal/cache", "internal/forward", "internal/zone", "internal/autopath", "internal/peers"},
 	{"internal/kubewire"},
 	{"internal/cluster"},
@@ -28,12 +28,12 @@ var bands = [][]string{
 	{"internal/daemon"},
 	{"internal/demo"},
 	{"cmd/origin-dns-dispatcher", "cmd/node-dns"},
-	{"test/netns", "."},
+	{"test/netns", "test/nspawn", "."},
 }
 
 // owners say which packages alone may import a library. Tests may import anything.
 var owners = map[string][]string{
-	"github.com/godbus/dbus/v5":            {"internal/systembus", "internal/nm"},
+	"github.com/godbus/dbus/v5":            {"internal/systembus", "internal/nm", "internal/systemd"},
 	"github.com/Wifx/gonetworkmanager/v3":  {"internal/nm"},
 	"github.com/vishvananda/netlink":       {"internal/netstate", "internal/lab"},
 	"gopkg.in/yaml.v3":                     {"internal/nodeconfig"},

@@ -18,9 +18,10 @@ import (
 
 const usage = `Usage:
   origin-dns-dispatcher IFACE ACTION                    as NetworkManager runs it; always exits 0
-  origin-dns-dispatcher apply                           bring this host's DNS files up to date
+  origin-dns-dispatcher apply [--capture-only]          bring this host's DNS files up to date
   origin-dns-dispatcher restore [--if-ours] [--dry-run] put the original resolv.conf back
   origin-dns-dispatcher plan [-o text|json]             say what apply would do, and why
+  origin-dns-dispatcher stopped                         what node-dns.service runs when node-dns has ended
 Every verb takes --root DIR: work on the tree below DIR.
 Exit codes of the verbs: 0 /etc/resolv.conf is as it should be (plan, --dry-run: would be), 1 it is not, and the output
 says why, 2 usage.
@@ -34,12 +35,13 @@ const (
 
 // command is one invocation, parsed.
 type command struct {
-	verb   string // apply, restore, plan, or "" for NetworkManager's form
-	event  nm.Event
-	root   string
-	ifOurs bool
-	dryRun bool
-	output string
+	verb    string // apply, restore, plan, stopped, or "" for NetworkManager's form
+	event   nm.Event
+	root    string
+	ifOurs  bool
+	dryRun  bool
+	capture bool // apply: leave resolv.conf alone
+	output  string
 }
 
 // parseCommand tells NetworkManager's form from the verbs. An interface may be called "apply": NetworkManager names the
@@ -47,7 +49,7 @@ type command struct {
 func parseCommand(args []string, fromNetworkManager bool) (command, error) {
 	if !fromNetworkManager && len(args) > 0 {
 		switch args[0] {
-		case "apply", "restore", "plan":
+		case "apply", "restore", "plan", "stopped":
 			return parseVerb(args[0], args[1:])
 		case "help", "-h", "--help":
 			return command{}, flag.ErrHelp
@@ -63,6 +65,8 @@ func parseVerb(verb string, args []string) (command, error) {
 	flags.SetOutput(io.Discard)
 	flags.StringVar(&c.root, "root", "/", "")
 	switch verb {
+	case "apply":
+		flags.BoolVar(&c.capture, "capture-only", false, "")
 	case "restore":
 		flags.BoolVar(&c.ifOurs, "if-ours", false, "")
 		flags.BoolVar(&c.dryRun, "dry-run", false, "")
@@ -138,7 +142,14 @@ func (c command) hook(ctx context.Context, runner hostdns.Runner) {
 // error here.
 func (c command) do(ctx context.Context, runner hostdns.Runner, stdout io.Writer) (complete bool, err error) {
 	switch {
+	case c.verb == "stopped":
+		return c.stopped(ctx, runner)
+	case c.capture:
+		return true, runner.Capture(ctx)
 	case c.verb == "apply":
+		if err := runner.TakeRequest(); err != nil {
+			return false, err
+		}
 		plan, result, err := runner.Apply(ctx, nm.Event{Action: "apply"})
 		return err == nil && plan.Complete(result.Silence), nil
 	case c.verb == "restore" && !c.dryRun:

@@ -81,7 +81,6 @@ type Daemon struct {
 type paths struct {
 	host  hostdns.Paths
 	run   string // the runtime directory
-	apply string // asks for the privileged half
 	ready string // exists while we answer
 	// kubeconfig is used where the configuration names none. snapshot keeps the state of the cluster: in a directory of
 	// the daemon's own, as /var/lib/node-dns is the privileged half's.
@@ -93,7 +92,6 @@ func newPaths(c Config) paths {
 	return paths{
 		host:  hostdns.NewPaths(c.Root),
 		run:   run,
-		apply: filepath.Join(run, "apply"),
 		ready: filepath.Join(run, "ready"),
 
 		kubeconfig: filepath.Join("/", c.Root, "/etc/node-dns/kubeconfig"),

@@ -80,7 +80,7 @@ func New(config Config) (*Daemon, error) {
 		d.log = slog.New(slog.DiscardHandler)
 	}
 	d.problems.Store(&[]string{})
-	d.request.path = d.paths.apply
+	d.request.path = d.paths.host.Request
 	d.config.Looker.Paths = d.paths.host
 	d.config.Looker.Config = nodeconfig.DefaultPaths(config.Root)
 	if d.config.Files == 0 {

@@ -35,6 +35,7 @@ type Paths struct {
 	Record             string // the last good upstreams with where they came from
 	Facts              string // what the cluster's file says, for the daemon, which may not read that
 	Lock               string // serialises runs
+	Request            string // the daemon's request for a run: it exists from then until a run begins
 }
 
 // NewPaths returns the paths of DESIGN's table below root.
@@ -51,6 +52,7 @@ func NewPaths(root string) Paths {
 		Record:             at("/var/lib/node-dns/upstreams.json"),
 		Facts:              nodeconfig.DefaultPaths(filepath.Join("/", root)).Facts,
 		Lock:               at("/run/origin-dns-dispatcher.lock"),
+		Request:            at("/run/node-dns/apply"),
 	}
 }
 

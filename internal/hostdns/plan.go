@@ -93,6 +93,12 @@ func NewPlan(s State) Plan {
 	return p
 }
 
+// captureOnly is the plan without what it does to resolv.conf.
+func (p Plan) captureOnly() Plan {
+	p.Answers, p.Silent, p.Nameserver, p.Hold = nil, nil, netip.AddrPort{}, "only the upstreams are captured"
+	return p
+}
+
 // hold says why resolv.conf must not be pointed here, or "".
 func hold(s State, p Plan, here netip.Addr) string {
 	switch {

@@ -36,7 +36,7 @@ func (c *Container) mount() error {
 func (c *Container) removeInstalled() error {
 	gone := slices.Concat(resolverFiles, []string{
 		"/etc/fstab", "/var/log/journal", "/etc/sysctl.d", "/etc/NetworkManager/system-connections", "/etc/NetworkManager/dispatcher.d",
-		"/etc/cni", "/run", "/tmp",
+		"/etc/cni",
 	})
 	for _, pattern := range []string{"/etc/systemd/system/*.wants", "/etc/systemd/system/*.requires", "/etc/systemd/system/*.d"} {
 		paths, err := filepath.Glob(c.root + pattern)
@@ -52,7 +52,7 @@ func (c *Container) removeInstalled() error {
 			return err
 		}
 	}
-	for _, dir := range []string{"/run", "/tmp", "/var/log/journal", "/etc/NetworkManager/system-connections", "/etc/NetworkManager/dispatcher.d"} {
+	for _, dir := range []string{"/var/log/journal", "/etc/NetworkManager/system-connections", "/etc/NetworkManager/dispatcher.d"} {
 		if err := os.MkdirAll(c.root+dir, 0o755); err != nil {
 			return err
 		}

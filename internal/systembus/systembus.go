@@ -31,6 +31,8 @@ type Config struct {
 	// message.
 	Limit   int64
 	Options []dbus.ConnOption
+	// Peer says that a program listens at the address, not a bus: there is nobody to say hello to.
+	Peer bool
 }
 
 // wellKnown are where the system bus listens when DBUS_SYSTEM_BUS_ADDRESS does not say (D-Bus Specification, "Well-known
@@ -51,7 +53,7 @@ func Dial(ctx context.Context, c Config) (*dbus.Conn, error) {
 	}
 	// A context's end that has no deadline of its own, such as a signal's, must end the reads of the handshake too.
 	stop := context.AfterFunc(ctx, func() { socket.SetDeadline(time.Unix(1, 0)) })
-	conn, err := handshake(socket, c.Options)
+	conn, err := handshake(socket, c)
 	if !stop() && err == nil {
 		conn.Close()
 		err = ctx.Err()
@@ -67,8 +69,8 @@ func Dial(ctx context.Context, c Config) (*dbus.Conn, error) {
 
 // handshake owns the socket. Through dbus.NewConn it does not ask for the passing of file descriptors, which would be one
 // more round trip.
-func handshake(socket net.Conn, options []dbus.ConnOption) (*dbus.Conn, error) {
-	conn, err := dbus.NewConn(socket, options...)
+func handshake(socket net.Conn, c Config) (*dbus.Conn, error) {
+	conn, err := dbus.NewConn(socket, c.Options...)
 	if err != nil {
 		socket.Close()
 		return nil, err
@@ -76,6 +78,9 @@ func handshake(socket net.Conn, options []dbus.ConnOption) (*dbus.Conn, error) {
 	if err := conn.Auth(nil); err != nil {
 		conn.Close()
 		return nil, err
+	}
+	if c.Peer {
+		return conn, nil
 	}
 	if err := conn.Hello(); err != nil {
 		conn.Close()

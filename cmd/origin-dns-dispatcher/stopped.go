@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/node-dns/node-dns/internal/hostdns"
+	"github.com/node-dns/node-dns/internal/systemd"
+)
+
+const (
+	daemonUnit = "node-dns.service"
+	applyUnit  = "node-dns-apply.service"
+	// systemdTimeout bounds what systemd is asked, which it answers within a millisecond. node-dns does not start again before.
+	systemdTimeout = 300 * time.Millisecond
+)
+
+// aftermath is what becomes of resolv.conf when node-dns has ended.
+type aftermath string
+
+const (
+	restoreNow aftermath = "restore" // it stops for good
+	leaveAlone aftermath = "leave"   // it starts again at once, and its sockets are kept meanwhile
+	// giveChance: systemd starts it again, which may come to nothing. A run beside this one waits a moment for it.
+	giveChance aftermath = "wait"
+)
+
+// aftermathOf decides by what systemd is about to do with the unit. Without a job it crashed, was killed, or hung; with a start it failed
+// while it started.
+func aftermathOf(job systemd.Job) aftermath {
+	switch job {
+	case systemd.Stop:
+		return restoreNow
+	case systemd.Restart:
+		return leaveAlone
+	}
+	return giveChance
+}
+
+// stopped is for ExecStopPost=, which is run however the daemon ended. Where systemd cannot be asked, the node gets its original
+// nameservers: the daemon, should it start again, takes them over.
+func (c command) stopped(ctx context.Context, runner hostdns.Runner) (complete bool, err error) {
+	then, job, err := c.ask(ctx, runner)
+	if then == giveChance || then == leaveAlone {
+		return true, nil
+	}
+	if err != nil {
+		runner.Log.Warn("node-dns has ended, and systemd does not say why: restoring", "error", err)
+	} else {
+		runner.Log.Info("node-dns has ended", "job", string(job), "result", os.Getenv("SERVICE_RESULT"))
+	}
+	plan, result, err := runner.Restore(ctx, true)
+	return err == nil && plan.Complete(result.Silence), nil
+}
+
+// ask asks systemd, and does what only systemd can do.
+func (c command) ask(ctx context.Context, runner hostdns.Runner) (aftermath, systemd.Job, error) {
+	ctx, cancel := context.WithTimeout(ctx, systemdTimeout)
+	defer cancel()
+	manager, err := systemd.Dial(ctx, systemd.Socket)
+	if err != nil {
+		return restoreNow, systemd.NoJob, err
+	}
+	defer manager.Close()
+	job, err := manager.Job(ctx, daemonUnit)
+	if err != nil {
+		return restoreNow, job, err
+	}
+	then := aftermathOf(job)
+	if then != giveChance || !isOurs(runner.Looker.Paths.ResolvConf) {
+		return then, job, nil
+	}
+	runner.Log.Warn("node-dns has ended and is started again: waiting for it", slog.String("result", os.Getenv("SERVICE_RESULT")),
+		slog.String("code", os.Getenv("EXIT_CODE")), slog.String("status", os.Getenv("EXIT_STATUS")))
+	if err := manager.Start(ctx, applyUnit); err != nil {
+		return restoreNow, job, err
+	}
+	return then, job, nil
+}
+
+// isOurs reports whether resolv.conf is ours; one that cannot be read may be.
+func isOurs(path string) bool {
+	data, err := os.ReadFile(path)
+	return err != nil && !os.IsNotExist(err) || hostdns.IsOurs(data)
+}

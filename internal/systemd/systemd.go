@@ -1,0 +1,102 @@
+// Package systemd asks the service manager what it is about to do with a unit, and has it start one.
+//
+// It stands apart from supervise, where the daemon tells the manager of itself: this is for the privileged half, which may ask. It
+// speaks over the manager's own socket, as systemctl(1) does for root, so that it works without a bus: at the end of a shutdown, and
+// while the bus restarts.
+package systemd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/godbus/dbus/v5"
+
+	"github.com/node-dns/node-dns/internal/systembus"
+)
+
+// Socket is where the manager listens for root (src/core/dbus.c).
+const Socket = "/run/systemd/private"
+
+// Job is what systemd is about to do with a unit (org.freedesktop.systemd1(5), JobType).
+type Job string
+
+const (
+	NoJob   Job = ""
+	Start   Job = "start"
+	Stop    Job = "stop"    // a shutdown's too
+	Restart Job = "restart" // while the unit stops; then it is a start
+)
+
+// Manager is a connection to systemd. It is safe for concurrent use.
+type Manager struct{ conn *dbus.Conn }
+
+// Dial connects to the manager that listens on socket, within ctx.
+func Dial(ctx context.Context, socket string) (*Manager, error) {
+	conn, err := systembus.Dial(ctx, systembus.Config{Address: "unix:path=" + dbus.EscapeBusAddressValue(socket), Peer: true, Limit: maxRead})
+	if err != nil {
+		return nil, fmt.Errorf("asking systemd: %w", err)
+	}
+	return &Manager{conn}, nil
+}
+
+// maxRead bounds, in bytes, what is read: some small properties.
+const maxRead = 1 << 20
+
+// Close ends the connection.
+func (m *Manager) Close() error { return m.conn.Close() }
+
+const (
+	name       = "org.freedesktop.systemd1"
+	managerAt  = dbus.ObjectPath("/org/freedesktop/systemd1")
+	properties = "org.freedesktop.DBus.Properties.Get"
+)
+
+// Job is what systemd is about to do with a unit that is loaded.
+func (m *Manager) Job(ctx context.Context, unit string) (Job, error) {
+	var path dbus.ObjectPath
+	if err := m.call(ctx, managerAt, name+".Manager.GetUnit", unit).Store(&path); err != nil {
+		return NoJob, fmt.Errorf("asking systemd for %s: %w", unit, err)
+	}
+	var job struct {
+		ID   uint32
+		Path dbus.ObjectPath
+	}
+	if err := m.get(ctx, path, name+".Unit", "Job", &job); err != nil || job.ID == 0 {
+		return NoJob, wrap(err, unit)
+	}
+	var kind Job
+	err := m.get(ctx, job.Path, name+".Job", "JobType", &kind)
+	var gone dbus.Error
+	if errors.As(err, &gone) && gone.Name == "org.freedesktop.DBus.Error.UnknownObject" {
+		return NoJob, nil // it ended between the two questions
+	}
+	return kind, wrap(err, unit)
+}
+
+// Start has systemd start a unit, and does not wait for it. One that is being started already is started once.
+func (m *Manager) Start(ctx context.Context, unit string) error {
+	if err := m.call(ctx, managerAt, name+".Manager.StartUnit", unit, "replace").Err; err != nil {
+		return fmt.Errorf("starting %s: %w", unit, err)
+	}
+	return nil
+}
+
+func (m *Manager) call(ctx context.Context, path dbus.ObjectPath, method string, args ...any) *dbus.Call {
+	return m.conn.Object(name, path).CallWithContext(ctx, method, 0, args...)
+}
+
+func (m *Manager) get(ctx context.Context, path dbus.ObjectPath, of, property string, value any) error {
+	var variant dbus.Variant
+	if err := m.call(ctx, path, properties, of, property).Store(&variant); err != nil {
+		return err
+	}
+	return variant.Store(value)
+}
+
+func wrap(err error, unit string) error {
+	if err != nil {
+		return fmt.Errorf("asking systemd for the job of %s: %w", unit, err)
+	}
+	return nil
+}

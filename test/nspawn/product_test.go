@@ -1,0 +1,34 @@
+package nspawn
+
+import (
+	"os"
+	"path/filepath"
+
+	"github.com/node-dns/node-dns/internal/lab"
+)
+
+// repository is the module's root, from here.
+const repository = "../.."
+
+// unitFiles are where the installed units are.
+const unitFiles = "/usr/lib/systemd/system/"
+
+// units are the product's, by their names.
+var units = []string{"node-dns.service", "node-dns-apply.service", "node-dns-apply.path", "node-dns@.socket"}
+
+// install puts the product into a machine that is off, as a package does: nothing is enabled.
+func install(n *node) {
+	n.t.Helper()
+	const hook = "/usr/lib/NetworkManager/dispatcher.d/99-origin-dns"
+	n.CopyFile("/usr/sbin/node-dns", lab.Binary(n.t, "node-dns"), 0o755)
+	n.CopyFile(hook, lab.Binary(n.t, "origin-dns-dispatcher"), 0o755)
+	if err := os.Symlink(hook, n.Path("/usr/sbin/origin-dns-dispatcher")); err != nil {
+		n.t.Fatal(err)
+	}
+	for _, unit := range units {
+		n.CopyFile(unitFiles+unit, filepath.Join(repository, "systemd", unit), 0o644)
+	}
+	n.CopyFile("/usr/lib/sysusers.d/node-dns.conf", filepath.Join(repository, "packaging/node-dns.sysusers"), 0o644)
+	n.CopyFile("/usr/lib/sysctl.d/60-node-dns.conf", filepath.Join(repository, "packaging/node-dns.sysctl"), 0o644)
+	n.l.Run("systemd-sysusers", "--root="+n.Path("/"), n.Path("/usr/lib/sysusers.d/node-dns.conf"))
+}

@@ -1,0 +1,66 @@
+package nspawn
+
+import (
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/node-dns/node-dns/internal/lab"
+)
+
+// maxExposure is of systemd-analyze(1): of 0 (nothing to be had) to 10. dnsmasq's unit has 9.6, systemd-resolved's 2.2.
+const maxExposure = 1.5
+
+func TestExposure(t *testing.T) {
+	l := lab.New(t)
+	out := l.Run("systemd-analyze", "security", "--offline=true", "--no-pager", filepath.Join(repository, "systemd/node-dns.service"))
+	m := regexp.MustCompile(`Overall exposure level for \S+: ([0-9.]+)`).FindStringSubmatch(out)
+	if m == nil {
+		t.Fatalf("systemd-analyze says no level:\n%s", out)
+	}
+	if level, err := strconv.ParseFloat(m[1], 64); err != nil || level > maxExposure {
+		t.Errorf("exposure %s, want %.1f at most:\n%s", m[1], maxExposure, out)
+	}
+}
+
+// agents are units that are ordered after us, as their packages have them.
+var agents = map[string]string{
+	"origin-node.service": "After=network-online.target nss-lookup.target\nWants=network-online.target\n",
+	"kubelet.service":     "After=network-online.target\nWants=network-online.target\n",
+}
+
+// TestVerify: systemd finds nothing wrong with the units, nor a circle in the order of the boot with everything enabled.
+func TestVerify(t *testing.T) {
+	n := newNode(t)
+	for name, order := range agents {
+		n.WriteFile("/etc/systemd/system/"+name, "[Unit]\n"+order+"[Service]\nType=oneshot\nExecStart=/bin/true\nRemainAfterExit=yes\n"+
+			"[Install]\nWantedBy=multi-user.target\n", 0o644)
+		n.Enable(name)
+	}
+	n.Enable("node-dns.service", "node-dns@"+nodeIP+".socket", `node-dns@\x5bfd77::100\x5d.socket`, "NetworkManager-wait-online.service")
+	n.boot()
+	argv := []string{"systemd-analyze", "verify", "--man=no", "multi-user.target"}
+	for _, unit := range units {
+		argv = append(argv, unitFiles+strings.Replace(unit, "@.", "@"+nodeIP+".", 1))
+	}
+	for line := range strings.Lines(n.Run(argv...)) {
+		if strings.Contains(line, "node-dns") || strings.Contains(line, "cycle") {
+			t.Errorf("systemd-analyze verify: %s", line)
+		}
+	}
+	if log := n.Journal("_PID=1"); strings.Contains(log, "cycle") {
+		t.Errorf("there is a circle in the order of the boot:\n%s", log)
+	}
+	for name := range agents {
+		if got := n.Run("systemctl", "show", "--property=ActiveState", "--value", name); got != "active\n" {
+			t.Errorf("%s is %s", name, got)
+		}
+	}
+	for _, at := range []string{nodeIP + ":53", "[fd77::100]:53"} {
+		if got := n.Run("ss", "-lntuH", "src", at); strings.Count(got, at) != 2 {
+			t.Errorf("systemd holds no sockets at %s:\n%s", at, got)
+		}
+	}
+}
