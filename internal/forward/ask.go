@@ -90,6 +90,9 @@ func (f *Forward) check(s *server) {
 // response was truncated, without EDNS when the server does not take it.
 func (f *Forward) try(ctx context.Context, q question, a attempt) (*dns.Msg, error) {
 	as := a.to.form(a.again)
+	if a.again {
+		a.to.learn(func(h *health) { h.retries++ })
+	}
 	msg, err := f.exchange(ctx, q, a.to, as)
 	refused := err == nil && as != withoutEDNS && judge(msg, true, true) == noEDNS
 	if refused {
@@ -108,6 +111,7 @@ func (f *Forward) try(ctx context.Context, q question, a attempt) (*dns.Msg, err
 	opt := msg.IsEdns0()
 	isFinal := judge(msg, false, true) == final
 	a.to.learn(func(h *health) {
+		h.heard(msg.Rcode, isFinal)
 		switch {
 		case opt != nil:
 			h.sawEDNS()
@@ -146,7 +150,7 @@ func (f *Forward) exchange(ctx context.Context, q question, s *server, as form) 
 		}
 		return msg, err
 	}
-	msg, err := f.askUDP(ctx, s.Addr, query)
+	msg, err := f.askUDP(ctx, s.Server, query)
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +160,7 @@ func (f *Forward) exchange(ctx context.Context, q question, s *server, as form) 
 	}
 	f.counts.overTCP.Add(1)
 	s.sent()
-	return f.askTCP(ctx, s.Addr, query)
+	return f.askTCP(ctx, s.Server, query)
 }
 
 // keepErrors leaves nothing of the OPT record but its Extended DNS Errors, which

@@ -70,6 +70,7 @@ func (f *Forward) join(key flightKey, r *route) (*flight, error) {
 	fl := &flight{key: key, route: r, cancel: cancel, done: make(chan struct{}), waiting: 1, joined: 1}
 	all.byKey[key] = fl
 	r.flying++
+	f.counts.asked.Add(1)
 	f.work.Go(func() { f.fly(ctx, fl, r) })
 	return fl, nil
 }

@@ -44,6 +44,10 @@ type Route struct {
 	// Servers are asked in this order. A route without servers is a domain whose
 	// servers are not known: its queries fail, and never take a shorter route.
 	Servers []nameserver.Server
+	// Local says that the names are not asked for at all: all that there is of them is
+	// known before this package is reached, so that they do not exist (dnsmasq's
+	// local=/domain/).
+	Local bool
 	// Source says where the route came from, for Status. Free text.
 	Source string
 }
@@ -68,6 +72,9 @@ type Config struct {
 	RootCAs *x509.CertPool
 	// Log gets the changes of a server's state. nil means nowhere.
 	Log *slog.Logger
+	// Changed is called when a server's state has changed, from any goroutine, and
+	// must not wait for anything. nil means that nobody wants to know.
+	Changed func()
 }
 
 // A Forward is a dnsserver.Handler that asks upstream nameservers. All methods
@@ -77,6 +84,7 @@ type Forward struct {
 	deadline   time.Duration
 	roots      *x509.CertPool
 	log        *slog.Logger
+	changed    func()
 
 	table   atomic.Pointer[table]
 	setting sync.Mutex // held while the table is replaced
@@ -96,6 +104,7 @@ func New(c Config) *Forward {
 		deadline:   c.Deadline,
 		roots:      c.RootCAs,
 		log:        c.Log,
+		changed:    c.Changed,
 	}
 	if f.tryTimeout <= 0 {
 		f.tryTimeout = defaultTryTimeout
@@ -105,6 +114,9 @@ func New(c Config) *Forward {
 	}
 	if f.log == nil {
 		f.log = slog.New(slog.DiscardHandler)
+	}
+	if f.changed == nil {
+		f.changed = func() {}
 	}
 	f.SetMaxInFlight(c.MaxInFlight)
 	f.flights.byKey = make(map[flightKey]*flight)
@@ -130,6 +142,9 @@ func (f *Forward) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, e
 	asked := questionOf(q)
 	t := f.table.Load()
 	r := t.match(q.Domain())
+	if r != nil && r.Local {
+		return new(dns.Msg).SetRcode(q.Msg, dns.RcodeNameError), nil
+	}
 	if r == nil || len(r.servers) == 0 {
 		return nil, noServers(asked, r)
 	}
@@ -146,6 +161,8 @@ func (f *Forward) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, e
 	if fl.err != nil {
 		if errors.Is(fl.err, ErrShed) {
 			f.counts.shed.Add(1)
+		} else {
+			f.counts.unanswered.Add(1)
 		}
 		return nil, fl.err
 	}

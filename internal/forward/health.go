@@ -1,6 +1,10 @@
 package forward
 
-import "time"
+import (
+	"time"
+
+	"github.com/miekg/dns"
+)
 
 // A State is what is known about a server.
 type State string
@@ -34,6 +38,9 @@ type health struct {
 	inRow     int           // failures since the last response
 	queries   uint64        // messages sent, and connections begun
 	failures  uint64
+	refusals  uint64 // responses that are no answer: SERVFAIL, REFUSED and the like
+	nxdomain  uint64
+	retries   uint64 // questions sent again, as it was silent to them
 	lastError string
 
 	probing   bool
@@ -77,6 +84,16 @@ func (h *health) failed(reason string, silent bool, now time.Time) {
 	h.knowsEDNS = false // what answers there next may be another server
 	h.backoff = firstProbe
 	h.nextProbe = now.Add(firstProbe)
+}
+
+// heard accounts for what a response says.
+func (h *health) heard(rcode int, isFinal bool) {
+	switch {
+	case !isFinal:
+		h.refusals++
+	case rcode == dns.RcodeNameError:
+		h.nxdomain++
+	}
 }
 
 func (h *health) become(state State, now time.Time) {

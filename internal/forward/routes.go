@@ -54,7 +54,7 @@ func (t *table) route(r Route) *route {
 	}
 	to := t.byDomain[r.Domain]
 	if to == nil {
-		to = &route{Route: Route{Domain: r.Domain, Source: r.Source}}
+		to = &route{Route: Route{Domain: r.Domain, Local: r.Local, Source: r.Source}}
 		t.byDomain[r.Domain] = to
 		t.order = append(t.order, to)
 	}

@@ -13,16 +13,20 @@ import (
 // value serves all routes that have its address.
 type server struct {
 	nameserver.Server
-	log  *slog.Logger
-	news func()   // is called after the log has told of a change
-	tls  *channel // nil for a plain server
+	log     *slog.Logger
+	news    func()   // is called after the log has told of a change
+	changed func()   // is called after every change
+	tls     *channel // nil for a plain server
 
 	mu     sync.Mutex // guards health
 	health health
 }
 
 func newServer(address nameserver.Server, f *Forward) *server {
-	s := &server{Server: address, log: f.log, news: f.tellOutages, health: health{state: Unknown, since: time.Now()}}
+	s := &server{
+		Server: address, log: f.log, news: f.tellOutages, changed: f.changed,
+		health: health{state: Unknown, since: time.Now()},
+	}
 	if address.TLS {
 		s.tls = newChannel(address, f)
 	}
@@ -60,11 +64,15 @@ func (s *server) failed(err error) {
 // account changes the account, and logs a change of state.
 func (s *server) account(change func(h *health, now time.Time)) {
 	s.mu.Lock()
-	now := time.Now()
+	now, before := time.Now(), s.health.state
 	change(&s.health, now)
+	isNew := s.health.state != before
 	state, changes := s.health.tell(now)
 	rtt, reason := s.health.rtt, s.health.lastError
 	s.mu.Unlock()
+	if isNew {
+		s.changed()
+	}
 	if state != "" {
 		s.tell(state, changes, reason, rtt)
 	}

@@ -11,6 +11,7 @@ import (
 // A RouteStatus is a route and the state of its servers.
 type RouteStatus struct {
 	Domain  dnsname.Name   `json:"domain"`
+	Local   bool           `json:"local,omitempty"` // its names do not exist
 	Source  string         `json:"source,omitempty"`
 	Servers []ServerStatus `json:"servers"`
 }
@@ -23,6 +24,9 @@ type ServerStatus struct {
 	RTT       time.Duration     `json:"rtt"`                 // smoothed, nanoseconds; 0 when none was measured
 	Queries   uint64            `json:"queries"`             // sent to it
 	Failures  uint64            `json:"failures"`            // tries without a response
+	Refusals  uint64            `json:"refusals"`            // responses that are no answer: SERVFAIL, REFUSED and the like
+	NXDomain  uint64            `json:"nxdomain"`            // responses that there is no such name
+	Retries   uint64            `json:"retries"`             // questions sent again, as it was silent to them
 	LastError string            `json:"lastError,omitempty"` // of the last failure, also when the server is up again
 }
 
@@ -31,7 +35,7 @@ func (f *Forward) Status() []RouteStatus {
 	t := f.table.Load()
 	all := make([]RouteStatus, 0, len(t.order))
 	for _, r := range t.order {
-		status := RouteStatus{Domain: r.Domain, Source: r.Source, Servers: make([]ServerStatus, 0, len(r.servers))}
+		status := RouteStatus{Domain: r.Domain, Local: r.Local, Source: r.Source, Servers: make([]ServerStatus, 0, len(r.servers))}
 		for _, s := range r.servers {
 			status.Servers = append(status.Servers, s.status())
 		}
@@ -50,17 +54,22 @@ func (s *server) status() ServerStatus {
 		RTT:       s.health.rtt,
 		Queries:   s.health.queries,
 		Failures:  s.health.failures,
+		Refusals:  s.health.refusals,
+		NXDomain:  s.health.nxdomain,
+		Retries:   s.health.retries,
 		LastError: s.health.lastError,
 	}
 }
 
 type counts struct {
-	joined, shed, starved, ignored, overTCP, withoutEDNS atomic.Uint64
+	asked, unanswered, joined, shed, starved, ignored, overTCP, withoutEDNS atomic.Uint64
 }
 
 // Stats are counters since New, and the questions in flight now.
 type Stats struct {
 	InFlight    int    `json:"inFlight"`
+	Asked       uint64 `json:"asked"`       // questions that were asked upstream
+	Unanswered  uint64 `json:"unanswered"`  // queries that failed as nobody responded to their question
 	Joined      uint64 `json:"joined"`      // queries that shared the response to an equal one in flight
 	Shed        uint64 `json:"shed"`        // queries refused because MaxInFlight was reached, or this host had no socket
 	Starved     uint64 `json:"starved"`     // tries for which this host had no socket
@@ -73,6 +82,8 @@ type Stats struct {
 func (f *Forward) Stats() Stats {
 	return Stats{
 		InFlight:    f.flights.count(),
+		Asked:       f.counts.asked.Load(),
+		Unanswered:  f.counts.unanswered.Load(),
 		Joined:      f.counts.joined.Load(),
 		Shed:        f.counts.shed.Load(),
 		Starved:     f.counts.starved.Load(),

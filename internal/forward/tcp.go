@@ -6,10 +6,10 @@ import (
 	"errors"
 	"io"
 	"math"
-	"net"
-	"net/netip"
 
 	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/nameserver"
 )
 
 // errTooLong cannot come of a question: 65535 octets are 256 names.
@@ -17,9 +17,8 @@ var errTooLong = errors.New("message longer than 65535 octets")
 
 // askTCP asks over a connection of its own: truncated responses are rare, and a
 // fresh connection cannot be one that the server is about to close.
-func (f *Forward) askTCP(ctx context.Context, to netip.AddrPort, query []byte) (*dns.Msg, error) {
-	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, "tcp", to.String())
+func (f *Forward) askTCP(ctx context.Context, to nameserver.Server, query []byte) (*dns.Msg, error) {
+	conn, err := Dial(ctx, "tcp", to)
 	if err != nil {
 		return nil, err
 	}

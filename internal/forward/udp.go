@@ -3,11 +3,12 @@ package forward
 import (
 	"context"
 	"net"
-	"net/netip"
 	"sync"
 	"time"
 
 	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/nameserver"
 )
 
 // receiveSize holds any datagram that crosses Ethernet in one piece. A larger one
@@ -22,8 +23,8 @@ var receiveBuffers = sync.Pool{New: func() any { return new([receiveSize]byte) }
 // a random port of net.ipv4.ip_local_port_range, which is as good as another
 // 14 bits of ID (RFC 5452 section 9.2). CoreDNS, which keeps its sockets, used 8
 // ports for 4000 queries.
-func (f *Forward) askUDP(ctx context.Context, to netip.AddrPort, query []byte) (*dns.Msg, error) {
-	conn, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(to))
+func (f *Forward) askUDP(ctx context.Context, to nameserver.Server, query []byte) (*dns.Msg, error) {
+	conn, err := Dial(ctx, "udp", to)
 	if err != nil {
 		return nil, err
 	}

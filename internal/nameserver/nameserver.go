@@ -10,6 +10,7 @@ package nameserver
 import (
 	"net/netip"
 	"strconv"
+	"strings"
 )
 
 // The ports of DNS (RFC 1035 section 4.2) and of DNS over TLS (RFC 7858 section 3.1).
@@ -30,6 +31,12 @@ type Server struct {
 	// server's certificate must have, in lower case and without a final dot. ""
 	// means that the certificate must have the IP address. Only with TLS.
 	Name string
+	// Interface is the network interface that queries leave by; "" leaves it to the
+	// routing table. Not with TLS.
+	Interface string
+	// Source is the local address that queries leave from, of Addr's family; the
+	// zero Addr leaves it to the kernel. Not with TLS.
+	Source netip.Addr
 }
 
 // FromAddr returns the plain server at port 53 of addr, which is made canonical
@@ -53,8 +60,11 @@ func (s Server) Plain() bool { return s.Addr.IsValid() && !s.TLS }
 // String returns the canonical form, which Parse reads back: "10.0.0.2",
 // "10.0.0.2:5353", "fe80::1%eth0", "[fe80::1%eth0]:5353", "dns+tls://1.1.1.1",
 // "dns+tls://[2620:fe::fe]:8853#dns.quad9.net". The default port is left out.
-// The zero Server is "".
-func (s Server) String() string {
+// The zero Server is "". Interface and Source follow as dnsmasq has them, which
+// Parse does not read: "10.0.0.2:5353@eth1@192.0.2.1".
+func (s Server) String() string { return s.address() + s.via() }
+
+func (s Server) address() string {
 	switch {
 	case !s.Addr.IsValid():
 		return ""
@@ -81,28 +91,34 @@ func (s Server) uri() string {
 }
 
 // Dnsmasq returns what dnsmasq's server= takes: the address, followed by
-// "#port" when the port is not 53. It is "" for a server that is not Plain:
-// dnsmasq 2.90 has no DNS over TLS, and refuses to start on a URI ("bad port").
+// "#port" when the port is not 53, and by "@interface" and "@source". It is "" for
+// a server that is not Plain: dnsmasq 2.90 has no DNS over TLS, and refuses to
+// start on a URI ("bad port"). ParseDnsmasq reads it back.
 func (s Server) Dnsmasq() string {
 	switch {
 	case !s.Plain():
 		return ""
 	case s.Addr.Port() == Port:
-		return s.Addr.Addr().String()
+		return s.Addr.Addr().String() + s.via()
 	}
-	return s.Addr.Addr().String() + "#" + strconv.Itoa(int(s.Addr.Port()))
+	return s.Addr.Addr().String() + "#" + strconv.Itoa(int(s.Addr.Port())) + s.via()
 }
 
 // MarshalText returns String as bytes; the zero Server is empty text.
 func (s Server) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText reads what Parse reads; empty text is the zero Server.
+// UnmarshalText reads what MarshalText writes, and all that Parse reads; empty
+// text is the zero Server.
 func (s *Server) UnmarshalText(text []byte) error {
 	if len(text) == 0 {
 		*s = Server{}
 		return nil
 	}
-	parsed, err := Parse(string(text))
+	address, via, isVia := strings.Cut(string(text), "@")
+	parsed, err := Parse(address)
+	if err == nil && isVia {
+		parsed, err = parsed.parseVia(via)
+	}
 	if err != nil {
 		return err
 	}
