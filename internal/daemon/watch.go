@@ -73,7 +73,7 @@ func (d *Daemon) watchedFiles() []string {
 	host, config := d.paths.host, d.config.Looker.Config
 	files := []string{
 		host.ResolvConf, host.Upstreams, host.Record, host.NodeResolvConf, host.NetworkManagerConf,
-		host.ResolvedUplinks, host.Facts,
+		host.ResolvedUplinks, host.Facts, host.Snippet,
 		config.NodeConfig, config.Bootstrap, config.Kubelet, config.NodeDNS, d.paths.kubeconfig,
 	}
 	if d.config.ConfigFile != "" {

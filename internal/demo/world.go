@@ -141,7 +141,11 @@ func (w *world) networkManager(context.Context) (nm.Snapshot, error) {
 	for _, server := range w.upstreams {
 		config.Nameservers = append(config.Nameservers, nameserver.Server{Addr: server.Addr()})
 	}
-	return nm.Snapshot{Mode: "default", RcManager: "symlink", Configs: []nm.DNSConfig{config}, Primary: "eth0"}, nil
+	snapshot := nm.Snapshot{Mode: "default", RcManager: "symlink", Configs: []nm.DNSConfig{config}, Primary: "eth0"}
+	if _, err := os.Stat(hostdns.NewPaths(w.root).Snippet); err == nil {
+		snapshot.RcManager = "unmanaged"
+	}
+	return snapshot, nil
 }
 
 // looker sees a node with one interface, a default route, and a NetworkManager.
@@ -162,9 +166,12 @@ func (w *world) looker() hostdns.Looker {
 func (w *world) runner() hostdns.Runner {
 	return hostdns.Runner{
 		Looker: w.looker(),
-		Applier: hostdns.Applier{Answers: func(ctx context.Context, _ netip.AddrPort, patient bool) (string, error) {
-			return hostdns.Probe(ctx, w.listen, patient)
-		}},
+		Applier: hostdns.Applier{
+			Answers: func(ctx context.Context, _ netip.AddrPort, patient bool) (string, error) {
+				return hostdns.Probe(ctx, w.listen, patient)
+			},
+			TellNetworkManager: func(context.Context) error { return nil }, // the one here reads its snippet each time
+		},
 	}
 }
 

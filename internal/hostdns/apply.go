@@ -30,6 +30,8 @@ type Applier struct {
 	Writer atomicfile.Writer
 	// Answers asks whether the local nameserver answers, as Probe does; nil error: it does. Nil: Probe.
 	Answers func(ctx context.Context, nameserver netip.AddrPort, patient bool) (by string, err error)
+	// TellNetworkManager has it read its configuration again, and returns when it has. Nil: over the system bus.
+	TellNetworkManager func(ctx context.Context) error
 	// Progress is told what is written or asked; nil: nobody wants to know.
 	Progress *Progress
 }
@@ -50,7 +52,7 @@ type Undo func() error
 // waits for nothing. Undo is never nil, an error or not.
 func (a Applier) Apply(ctx context.Context, p Plan) (Result, Undo, error) {
 	sweepErr := a.sweep(p.Paths)
-	captured, captureErr := a.each(p.Capture)
+	captured, captureErr := a.each(ctx, p.Capture)
 	by, silence := a.ask(ctx, p)
 	steps, verdict := p.decide(silence == nil)
 	if verdict == Written && captureErr != nil && !p.Ours {
@@ -60,22 +62,29 @@ func (a Applier) Apply(ctx context.Context, p Plan) (Result, Undo, error) {
 		// The time was up: that says nothing about the nameserver.
 		steps, verdict, captureErr = nil, Failed, errors.Join(captureErr, silence)
 	}
-	pointed, err := a.all(steps, p.Paths.ResolvConf)
+	before, after := p.around(verdict)
+	shielded, shieldErr := a.each(ctx, before)
+	pointed, err := a.all(ctx, steps, p.Paths.ResolvConf)
 	if err != nil && !pointed.has(p.Paths.ResolvConf) {
 		verdict = Failed
 		if atomicfile.Blocked(err) {
 			verdict = Blocked
 		}
+		if !p.Ours {
+			err = errors.Join(err, a.undo(ctx, shielded)) // whoever wrote it must be able to go on
+			shielded = nil
+		}
 	}
-	done := append(captured, pointed...)
+	unshielded, unshieldErr := a.each(ctx, after)
+	done := slices.Concat(captured, shielded, pointed, unshielded)
 	result := Result{ResolvConf: verdict, AnsweredBy: by, Silence: silence, Written: done.paths()}
-	return result, func() error { return a.undo(done) }, errors.Join(sweepErr, captureErr, err)
+	return result, func() error { return a.undo(ctx, done) }, errors.Join(sweepErr, captureErr, shieldErr, err, unshieldErr)
 }
 
 // sweep removes what a run that was killed left beside the files, wherever this run has nothing to write.
 func (a Applier) sweep(paths Paths) error {
 	var errs []error
-	for _, path := range []string{paths.ResolvConf, paths.Upstreams, paths.NodeResolvConf, paths.Original, paths.Record, paths.Facts} {
+	for _, path := range []string{paths.ResolvConf, paths.Upstreams, paths.NodeResolvConf, paths.Original, paths.Record, paths.Facts, paths.Snippet} {
 		a.Progress.is("clearing up beside %s", path)
 		if err := a.Writer.Sweep(path); !atomicfile.Blocked(err) {
 			errs = append(errs, err)
@@ -102,10 +111,10 @@ func (a Applier) probe(ctx context.Context, nameserver netip.AddrPort, patient b
 }
 
 // each takes every step, whatever becomes of the others, and returns those that changed something.
-func (a Applier) each(steps []Step) (done changes, err error) {
+func (a Applier) each(ctx context.Context, steps []Step) (done changes, err error) {
 	var errs []error
 	for _, step := range steps {
-		changed, err := a.step(step)
+		changed, err := a.step(ctx, step)
 		if changed {
 			done = append(done, step)
 		}
@@ -117,15 +126,15 @@ func (a Applier) each(steps []Step) (done changes, err error) {
 // all takes the steps until one fails. Half of a change to path (its original saved, itself not written) is none, and is
 // taken back. What follows a change that took effect is not worth it: a nameserver that answers again is not given up
 // because the saved original cannot be removed, or the directory cannot be synced.
-func (a Applier) all(steps []Step, path string) (done changes, err error) {
+func (a Applier) all(ctx context.Context, steps []Step, path string) (done changes, err error) {
 	for _, step := range steps {
-		changed, err := a.step(step)
+		changed, err := a.step(ctx, step)
 		if changed {
 			done = append(done, step)
 		}
 		switch {
 		case err != nil && !done.has(path):
-			return nil, errors.Join(err, a.undo(done))
+			return nil, errors.Join(err, a.undo(ctx, done))
 		case err != nil:
 			return done, err
 		}
@@ -133,7 +142,17 @@ func (a Applier) all(steps []Step, path string) (done changes, err error) {
 	return done, nil
 }
 
-func (a Applier) step(step Step) (bool, error) {
+// step takes one step and reports whether it changed the file. What NetworkManager is told of is told in any case: that
+// nothing changed may be because an earlier run ended between the two.
+func (a Applier) step(ctx context.Context, step Step) (changed bool, err error) {
+	changed, err = a.change(step)
+	if step.Tell {
+		err = errors.Join(err, a.tell(ctx))
+	}
+	return changed, err
+}
+
+func (a Applier) change(step Step) (bool, error) {
 	a.Progress.is("writing %s", step.Path)
 	if step.Action != Remove {
 		if err := os.MkdirAll(filepath.Dir(step.Path), 0o755); err != nil {
@@ -150,15 +169,15 @@ func (a Applier) step(step Step) (bool, error) {
 	}
 }
 
-func (a Applier) revert(step Step) error {
-	back := Step{Path: step.Path, Action: WriteFile, Data: step.Before.Data, Mode: step.Before.Mode}
+func (a Applier) revert(ctx context.Context, step Step) error {
+	back := Step{Path: step.Path, Action: WriteFile, Data: step.Before.Data, Mode: step.Before.Mode, Tell: step.Tell}
 	switch {
 	case !step.Before.Exists:
 		back.Action = Remove
 	case step.Before.Link != "":
 		back.Action, back.Target = MakeLink, step.Before.Link
 	}
-	_, err := a.step(back)
+	_, err := a.step(context.WithoutCancel(ctx), back)
 	return err
 }
 
@@ -176,10 +195,10 @@ func (c changes) paths() []string {
 func (c changes) has(path string) bool { return slices.Contains(c.paths(), path) }
 
 // undo takes the changes back, last first.
-func (a Applier) undo(done changes) error {
+func (a Applier) undo(ctx context.Context, done changes) error {
 	var errs []error
 	for _, step := range slices.Backward(done) {
-		errs = append(errs, a.revert(step))
+		errs = append(errs, a.revert(ctx, step))
 	}
 	return errors.Join(errs...)
 }

@@ -31,6 +31,7 @@ type Paths struct {
 	ResolvedUplinks    string // systemd-resolved's uplinks, without its stub
 	Upstreams          string // one server=IP line an upstream, for the daemon, and for dnsmasq on the way back
 	NodeResolvConf     string // the original nameservers, for kubelet's resolvConf and dnsRecursiveResolvConf
+	Snippet            string // keeps NetworkManager from writing resolv.conf while that names this node
 	Original           string // the resolv.conf that ours displaced: a file or a link
 	Record             string // the last good upstreams with where they came from
 	Facts              string // what the cluster's file says, for the daemon, which may not read that
@@ -48,6 +49,7 @@ func NewPaths(root string) Paths {
 		ResolvedUplinks:    at("/run/systemd/resolve/resolv.conf"),
 		Upstreams:          at("/etc/dnsmasq.d/origin-upstream-dns.conf"),
 		NodeResolvConf:     at("/etc/origin/node/resolv.conf"),
+		Snippet:            at("/run/NetworkManager/conf.d/90-node-dns.conf"),
 		Original:           at("/var/lib/node-dns/resolv.conf.orig"),
 		Record:             at("/var/lib/node-dns/upstreams.json"),
 		Facts:              nodeconfig.DefaultPaths(filepath.Join("/", root)).Facts,

@@ -19,7 +19,7 @@ func checkLaws(t *testing.T, s State) {
 	p := NewPlan(s)
 	s.Net = assumed(s)
 	checkUpstreams(t, s, p)
-	for _, step := range slices.Concat(p.Capture, p.Answers, p.Silent) {
+	for _, step := range slices.Concat(p.Capture, p.Answers, p.Silent, p.Shield, p.Unshield) {
 		checkStep(t, s, step)
 	}
 	checkAnswering(t, s, p)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -36,6 +37,8 @@ func (l Looker) Look(ctx context.Context, event nm.Event) State {
 	s := State{Paths: l.Paths, Event: event}
 	l.Progress.is("asking NetworkManager")
 	s.lookAtNetworkManager(ctx, l.NetworkManager)
+	l.Progress.is("reading NetworkManager's configuration")
+	s.lookAtNetworkManagerConf(l)
 	l.Progress.is("asking the kernel")
 	s.lookAtKernel(ctx, l.Net)
 	l.Progress.is("reading the configuration")
@@ -69,6 +72,20 @@ func (s *State) lookAtNetworkManager(ctx context.Context, ask func(context.Conte
 	case errors.Is(err, nm.ErrNoBus), errors.Is(err, nm.ErrNotRunning):
 		// Not a problem of ours: a host may do without NetworkManager, and its files still say what it last knew.
 	default:
+		s.problem("%v", err)
+	}
+}
+
+// lookAtNetworkManagerConf reads what stands beside our snippet. The host's NetworkManager reads nothing below another root.
+func (s *State) lookAtNetworkManagerConf(l Looker) {
+	if s.NetworkManager == nil || l.NetworkManager == nil && s.Paths.Root != "/" {
+		return
+	}
+	conf, err := nm.ReadConf(s.Paths.Root, s.Paths.host(s.Paths.Snippet))
+	switch {
+	case err == nil:
+		s.NetworkManagerSays = &conf
+	case !errors.Is(err, fs.ErrPermission): // the hook may read what the daemon may not
 		s.problem("%v", err)
 	}
 }
@@ -112,6 +129,7 @@ func (s *State) lookAtFiles(progress *Progress) {
 		{s.Paths.ResolvedUplinks, &s.ResolvedUplinks},
 		{s.Paths.Upstreams, &s.Upstreams},
 		{s.Paths.NodeResolvConf, &s.NodeResolvConf},
+		{s.Paths.Snippet, &s.Snippet},
 		{s.Paths.Original, &s.Original},
 		{s.Paths.Record, &s.Record},
 		{s.Paths.Facts, &s.Facts},

@@ -37,6 +37,7 @@ type Step struct {
 	Data   []byte      // WriteFile: the whole new content
 	Mode   fs.FileMode // WriteFile: permission bits
 	Target string      // MakeLink: where the link points
+	Tell   bool        // NetworkManager is told to read its configuration again, whether something changed or not
 	Before File        // what stands there now, for the diff and for the undo
 }
 
@@ -53,6 +54,10 @@ type Plan struct {
 	Capture []Step // what the daemon is handed: always done, and first
 	Answers []Step // done only when Nameserver answers: point resolv.conf at this node
 	Silent  []Step // done only when it does not, or when there is none: back to the original nameservers (law 4)
+
+	Shield   []Step // done when resolv.conf names this node, and before it does: NetworkManager lets go of it
+	Unshield []Step // done when it does not, and after: NetworkManager has it again
+	Besides  string // who writes resolv.conf besides us, as somebody has decided; "": nobody
 
 	// Hold is why resolv.conf does not get all that it should say; "": it does. One that is not ours is left alone then.
 	// In one that is ours only the nameserver is kept right, and it goes back to the original as ever.
@@ -78,6 +83,7 @@ func NewPlan(s State) Plan {
 	place := s.Placement()
 	p.Problems = append(p.Problems, place.Problems...)
 	p.Hold = hold(s, p, place.Nameserver)
+	p.Shield, p.Unshield, p.Besides = shieldSteps(s), unshieldSteps(s), besides(s)
 	if here := askedNameserver(s, place.Nameserver); here.IsValid() {
 		p.Nameserver = netip.AddrPortFrom(here, nameserver.Port)
 	}
@@ -145,9 +151,24 @@ func changeOf(before, after upstream.Set) Change {
 
 // Steps are the changes that the host needs when its local nameserver answers (or does not).
 func (p Plan) Steps(answers bool) []Step {
-	steps, _ := p.decide(answers)
-	return append(slices.Clone(p.Capture), steps...)
+	steps, verdict := p.decide(answers)
+	before, after := p.around(verdict)
+	return slices.Concat(p.Capture, before, steps, after)
 }
+
+// around is what is done about NetworkManager before and after what becomes of resolv.conf. One that is left alone stays
+// with whom it was, unless this is a restore.
+func (p Plan) around(verdict Verdict) (before, after []Step) {
+	switch {
+	case verdict == Written, verdict == Kept:
+		return p.Shield, nil
+	case verdict == Restored, verdict == Waiting, p.isRestore():
+		return nil, p.Unshield
+	}
+	return nil, nil
+}
+
+func (p Plan) isRestore() bool { return p.Change == "" }
 
 // decide says what becomes of resolv.conf when the local nameserver answers (or does not).
 func (p Plan) decide(answers bool) ([]Step, Verdict) {

@@ -72,6 +72,8 @@ func randomHost(seed uint64) State {
 		s.HasDnsmasqDir, s.Upstreams = false, File{}
 	}
 	s.NetworkManager = d.networkManager()
+	pick(d, func(*State) {}, withConf(nm.Conf{}), says("none", ""), says("", "file"))(&s)
+	s.Snippet = pick(d, File{}, file(Snippet), file("[main]\n"))
 	s.Event = nm.Event{Interface: "eth0", IPInterface: pick(d, "eth0", "eth1"), Action: "up", Nameservers: d.set().Servers}
 	if d.IntN(4) == 0 {
 		s.ConfigErr = errFault

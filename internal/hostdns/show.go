@@ -18,13 +18,16 @@ const apiVersion = "node-dns/v1"
 // WriteText prints what the plan would do, as diffs, and why.
 func (p Plan) WriteText(w io.Writer, silence error) error {
 	out := &textWriter{w: w}
-	if p.Change != "" {
+	if !p.isRestore() {
 		out.printf("upstreams: %s (%s), from %s\n", orNone(serverList(p)), p.Change, orNone(origin(p)))
 	}
 	for _, r := range p.Selection.Refused {
 		out.printf("refused:   %s from %s: %s\n", r.Text, r.Origin, r.Reason)
 	}
 	out.printf("resolv.conf: %s\n", p.intent(silence))
+	if p.Besides != "" {
+		out.printf("besides: %s\n", p.Besides)
+	}
 	for _, warning := range p.Warnings {
 		out.printf("warning: %s\n", warning)
 	}
@@ -60,8 +63,20 @@ func (p Plan) intent(silence error) string {
 	return p.Nameserver.Addr().String() + " (it answers)"
 }
 
-// describe shows one step as a diff, or a sentence where there is no text to compare.
+// describe shows one step, and whether NetworkManager hears of it.
 func (p Plan) describe(step Step) string {
+	if !step.Tell {
+		return p.describeChange(step)
+	}
+	const tell = "tell NetworkManager to read its configuration again\n"
+	if step.Action == WriteFile && step.Before.is(step.Data) {
+		return tell
+	}
+	return p.describeChange(step) + tell
+}
+
+// describeChange is a diff, or a sentence where there is no text to compare.
+func (p Plan) describeChange(step Step) string {
 	path := p.Paths.host(step.Path)
 	switch step.Action {
 	case Remove:
@@ -101,6 +116,7 @@ type planJSON struct {
 	Nameserver string           `json:"nameserver,omitempty"`
 	Answers    bool             `json:"answers"` // false, too, where it was not asked
 	ResolvConf string           `json:"resolvConf"`
+	Besides    string           `json:"besides,omitempty"`
 	Refused    []string         `json:"refused"`
 	Warnings   []string         `json:"warnings"`
 	Problems   []string         `json:"problems"`
@@ -112,6 +128,7 @@ type stepJSON struct {
 	Action  Action `json:"action"`
 	Content string `json:"content,omitempty"`
 	Target  string `json:"target,omitempty"`
+	Tell    bool   `json:"tellsNetworkManager,omitempty"`
 }
 
 // WriteJSON prints the same as WriteText, for programs.
@@ -119,7 +136,7 @@ func (p Plan) WriteJSON(w io.Writer, silence error) error {
 	out := planJSON{
 		APIVersion: apiVersion, Kind: "Plan", Source: origin(p), Change: cmp.Or(p.Change, None),
 		Answers: p.asks() && silence == nil, ResolvConf: p.intent(silence),
-		Upstreams: []string{}, Refused: []string{}, Steps: []stepJSON{},
+		Besides: p.Besides, Upstreams: []string{}, Refused: []string{}, Steps: []stepJSON{},
 		Routes:   append([]upstream.Route{}, p.Selection.Set.Routes...),
 		Warnings: append([]string{}, p.Warnings...), Problems: append([]string{}, p.Problems...),
 	}
@@ -133,7 +150,7 @@ func (p Plan) WriteJSON(w io.Writer, silence error) error {
 		out.Refused = append(out.Refused, r.Text+": "+r.Reason)
 	}
 	for _, step := range p.Steps(silence == nil) {
-		out.Steps = append(out.Steps, stepJSON{p.Paths.host(step.Path), step.Action, string(step.Data), step.Target})
+		out.Steps = append(out.Steps, stepJSON{p.Paths.host(step.Path), step.Action, string(step.Data), step.Target, step.Tell})
 	}
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/node-dns/node-dns/internal/dnsname"
 	"github.com/node-dns/node-dns/internal/golden"
+	"github.com/node-dns/node-dns/internal/nm"
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
@@ -40,6 +41,14 @@ func shown() []struct {
 		{name: "routes-and-refused", plan: NewPlan(host(
 			withNetworkManager(dnsConfig("eth0", nodeIP+" "+sys+" dns+tls://9.9.9.9#dns.quad9.net", "example.com"), vpnConfig("tun0", "172.16.0.53", "~corp.example")),
 			withResolvConf(file("nameserver 10.0.0.9\nnameserver $(id)\nsearch a b c d e f\n")), withRecord(upstream.NetworkManager, "eth0", vpn)))},
+		{name: "networkmanager-lets-go", plan: NewPlan(host(
+			withResolvConf(file(oursText)), withCaptured(sys), withNetworkManager(dnsConfig("eth0", sys, "example.com")), withConf(nm.Conf{})))},
+		{name: "networkmanager-has-not-heard", plan: NewPlan(host(
+			withResolvConf(file(oursText)), withCaptured(sys), withNetworkManager(dnsConfig("eth0", sys, "example.com")), withConf(nm.Conf{}), withSnippet()))},
+		{name: "networkmanager-by-the-admin", plan: NewPlan(host(withResolvConf(file(oursText)), withCaptured(sys),
+			withNetworkManager(dnsConfig("eth0", sys, "example.com")), withConf(nm.Conf{RcManager: nm.Setting{Value: "file", File: "/etc/NetworkManager/conf.d/10-admin.conf"}})))},
+		{name: "restore-to-networkmanager", plan: NewRestorePlan(host(
+			withResolvConf(file(oursText)), withOriginal(file(generated)), withNetworkManagerConf(file(generated)), withSnippet()), false)},
 		{name: "mode-only", plan: NewPlan(host(withResolvConf(File{Exists: true, Data: []byte(oursText), Mode: 0o600}), withCaptured(sys)))},
 		{name: "restore-a-link", plan: NewRestorePlan(host(
 			withResolvConf(file(oursText)), withOriginal(link("../run/systemd/resolve/stub-resolv.conf", ""))), false)},

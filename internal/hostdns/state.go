@@ -17,18 +17,21 @@ type State struct {
 	Paths          Paths
 	Event          nm.Event     // what woke us; the zero Event for apply, restore and plan
 	NetworkManager *nm.Snapshot // nil: not running, or did not answer in time
-	Config         nodeconfig.Config
-	NetErr         error // why the kernel could not be asked; Net knows no address then
-	ConfigErr      error // faults in the configuration; Config holds the rest of it
-	Net            netstate.State
-	Now            time.Time // when a record is made; zero: now
-	HasDnsmasqDir  bool      // the directory of Paths.Upstreams exists
+	// NetworkManagerSays is what its configuration files say, but for our Snippet; nil: not known, or NetworkManager reads others.
+	NetworkManagerSays *nm.Conf
+	Config             nodeconfig.Config
+	NetErr             error // why the kernel could not be asked; Net knows no address then
+	ConfigErr          error // faults in the configuration; Config holds the rest of it
+	Net                netstate.State
+	Now                time.Time // when a record is made; zero: now
+	HasDnsmasqDir      bool      // the directory of Paths.Upstreams exists
 
 	ResolvConf         File
 	NetworkManagerConf File
 	ResolvedUplinks    File
 	Upstreams          File
 	NodeResolvConf     File
+	Snippet            File
 	Original           File
 	Record             File
 	Facts              File
@@ -51,8 +54,8 @@ func (s State) Placement() nodeconfig.Placement {
 }
 
 // networkManagerWritesSearch reports whether the search list of resolv.conf is NetworkManager's: it writes the file, or
-// has systemd-resolved do it, and the file says so. dns=none and rc-manager=unmanaged leave the file to the admin; with
-// systemd-resolved the latter is the default.
+// has systemd-resolved do it, or would if it were not for our Snippet, and the file says so. dns=none and an admin's
+// rc-manager=unmanaged leave the file to the admin; with systemd-resolved the latter is the default.
 func (s State) networkManagerWritesSearch() bool {
 	if s.NetworkManager == nil || s.NetworkManager.Mode == "none" {
 		return false
@@ -60,7 +63,7 @@ func (s State) networkManagerWritesSearch() bool {
 	if s.NetworkManager.Mode == "systemd-resolved" {
 		return strings.Contains(writer(s.ResolvConf.Data), "systemd-resolved")
 	}
-	return s.NetworkManager.RcManager != "unmanaged" && s.NetworkManager.RcManager != "immutable" &&
+	return (s.networkManagerWrites() || s.Snippet.Exists && s.NetworkManager.RcManager == "unmanaged") &&
 		byNetworkManager(s.ResolvConf.Data)
 }
 

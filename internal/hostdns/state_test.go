@@ -211,6 +211,8 @@ func (s *State) find(path string) *File {
 		return &s.Record
 	case s.Paths.Facts:
 		return &s.Facts
+	case s.Paths.Snippet:
+		return &s.Snippet
 	}
 	panic("the plan has a step for " + path)
 }
@@ -228,8 +230,27 @@ func after(s State, steps []Step) State {
 		case Remove:
 			*f = File{}
 		}
+		if step.Tell {
+			s.reread()
+		}
 	}
 	return s
+}
+
+// reread is NetworkManager taking its snippets over. Where files are not known nothing is in them.
+func (s *State) reread() {
+	if s.NetworkManager == nil || s.NetworkManager.Mode == "none" || s.NetworkManager.RcManager == "immutable" {
+		return
+	}
+	snapshot := *s.NetworkManager
+	snapshot.RcManager = "symlink"
+	if s.Snippet.Exists {
+		snapshot.RcManager = "unmanaged"
+	}
+	if s.NetworkManagerSays != nil && s.NetworkManagerSays.RcManager.Value != "" {
+		snapshot.RcManager = s.NetworkManagerSays.RcManager.Value
+	}
+	s.NetworkManager = &snapshot
 }
 
 func (s *State) behind(target string) string {

@@ -29,6 +29,8 @@ type tree struct {
 	snapshot *nm.Snapshot // nil: NetworkManager does not run
 	silent   bool         // the local nameserver does not answer
 	version  string       // what it calls itself
+	told     int          // how often NetworkManager was told to read its configuration
+	deaf     error        // why it cannot be
 	log      bytes.Buffer
 }
 
@@ -107,12 +109,15 @@ func (w *tree) runner() Runner {
 			},
 			Net: func(context.Context) (netstate.State, error) { return host().Net, nil },
 		},
-		Applier: Applier{Answers: func(context.Context, netip.AddrPort, bool) (string, error) {
-			if w.silent {
-				return "", errNoAnswer
-			}
-			return w.version, nil
-		}},
+		Applier: Applier{
+			Answers: func(context.Context, netip.AddrPort, bool) (string, error) {
+				if w.silent {
+					return "", errNoAnswer
+				}
+				return w.version, nil
+			},
+			TellNetworkManager: w.tell,
+		},
 		Log: slog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			if a.Key == slog.TimeKey {
 				return slog.Attr{}
@@ -120,6 +125,18 @@ func (w *tree) runner() Runner {
 			return a
 		}})),
 	}
+}
+
+// tell is NetworkManager reading the snippet.
+func (w *tree) tell(context.Context) error {
+	if w.told++; w.deaf != nil || w.snapshot == nil {
+		return w.deaf
+	}
+	w.snapshot.RcManager = "symlink"
+	if _, err := os.Stat(w.paths.Snippet); err == nil {
+		w.snapshot.RcManager = "unmanaged"
+	}
+	return nil
 }
 
 // apply is a whole run that must succeed.

@@ -6,12 +6,11 @@ import (
 	"strings"
 )
 
-// networkManagerConfig is what suits a machine of veths: nothing is brought up unasked, and resolv.conf is a plain file.
+// networkManagerConfig is what suits a machine of veths: nothing is brought up unasked.
 const networkManagerConfig = `[main]
 plugins=keyfile
 no-auto-default=*
 dhcp=internal
-rc-manager=file
 `
 
 // NetworkManager starts NetworkManager with these further lines in its [main] section ("dns=none", or nothing), and returns when it

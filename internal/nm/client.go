@@ -18,8 +18,9 @@ const maxAnswers = 8 << 20
 // Specification, "org.freedesktop.DBus.Properties").
 const getAll = "org.freedesktop.DBus.Properties.GetAll"
 
-// A Client asks NetworkManager. It has a connection to the system bus of its own,
-// reads only, and needs no privileges. Its methods may be called concurrently.
+// A Client asks NetworkManager. It has a connection to the system bus of its own.
+// It reads only, but for Reload, and reading needs no privileges. Its methods may be
+// called concurrently.
 //
 // Close it when done. It is made for a few Snapshots: it reads at most 8 MiB.
 type Client struct {

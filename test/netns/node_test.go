@@ -49,7 +49,8 @@ type setup struct {
 	resolvConf *string
 	raw        map[byte][]byte // options of a DHCP server of the test's own; nil: dnsmasq
 	bare       bool            // neither of the programs is installed
-	byHand     func(*lab.Lab)  // there is no NetworkManager; this makes the files of who is in its place
+	files      []func(*lab.Lab)
+	byHand     func(*lab.Lab) // there is no NetworkManager; this makes the files of who is in its place
 }
 
 // byHand is a machine without NetworkManager, without a bus, and without DHCP: eth0 has its address and its route already.
@@ -82,11 +83,11 @@ func withResolvConf(text string) option {
 	return func(s *setup) { s.resolvConf = &text }
 }
 
-// newNode starts everything but a connection. Without options DHCP offers nodeIP, the router, ns1 and example.com, and there is no
-// resolv.conf.
+// newNode starts everything but a connection. Without options DHCP offers nodeIP, the router, ns1 and example.com, there is no
+// resolv.conf, and the admin has NetworkManager write it (rc-manager=file): it is written under our hands.
 func newNode(t *testing.T, options ...option) *node {
 	t.Helper()
-	s := setup{dhcp: lab.DHCPConfig{
+	s := setup{main: []string{"rc-manager=file"}, dhcp: lab.DHCPConfig{
 		Interface: "lan0", Range: nodeIP + "," + nodeIP + ",255.255.255.0", Router: router, Domain: "example.com", Nameservers: []string{ns1},
 	}}
 	for _, o := range options {
@@ -104,6 +105,9 @@ func newNode(t *testing.T, options ...option) *node {
 	}
 	if s.resolvConf != nil {
 		l.WriteFile(resolvConf, *s.resolvConf)
+	}
+	for _, write := range s.files {
+		write(l)
 	}
 	n.lan = l.Namespace("lan")
 	l.Veth("eth0", n.lan, "lan0")

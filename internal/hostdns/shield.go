@@ -1,0 +1,90 @@
+package hostdns
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/node-dns/node-dns/internal/nm"
+)
+
+// Snippet keeps NetworkManager from writing /etc/resolv.conf. It stands in /run and only while resolv.conf names this node:
+// one in /usr or /etc would leave a node whose node-dns does not run without DNS.
+const Snippet = `# node-dns points /etc/resolv.conf at this node while it runs; NetworkManager is not to write that file meanwhile.
+# origin-dns-dispatcher made this, and "origin-dns-dispatcher restore" removes it. Your own dns= or rc-manager=, in
+# NetworkManager.conf or a file of /etc/NetworkManager/conf.d, is respected instead.
+[main]
+rc-manager=unmanaged
+`
+
+// shieldSteps keep NetworkManager from writing the resolv.conf that names this node, wherever it would, and nobody else
+// has decided who does. Where it does not run, or what it reads is not known, nothing is changed.
+func shieldSteps(s State) []Step {
+	if s.NetworkManager == nil || s.NetworkManagerSays == nil {
+		return nil
+	}
+	if s.NetworkManagerSays.Decision() != "" {
+		return unshieldSteps(s)
+	}
+	if !s.Snippet.Exists && !s.networkManagerWrites() {
+		return nil // systemd-resolved does, say, or the file is immutable
+	}
+	step, changes := writeStep(s.Paths.Snippet, s.Snippet, []byte(Snippet))
+	if !changes && s.networkManagerWrites() && s.Snippet.Err == nil { // it was not told, or did not hear
+		step, changes = Step{Path: s.Paths.Snippet, Action: WriteFile, Data: s.Snippet.Data, Mode: s.Snippet.Mode, Before: s.Snippet}, true
+	}
+	step.Tell = true
+	if !changes {
+		return nil
+	}
+	return []Step{step}
+}
+
+// unshieldSteps give resolv.conf back to NetworkManager, which writes it at once.
+func unshieldSteps(s State) []Step {
+	if !s.Snippet.Exists {
+		return nil
+	}
+	return []Step{{Path: s.Paths.Snippet, Action: Remove, Before: s.Snippet, Tell: true}}
+}
+
+// networkManagerWrites reports whether NetworkManager itself writes resolv.conf, by what is in force.
+func (s State) networkManagerWrites() bool {
+	return s.NetworkManager.Mode != "none" && s.NetworkManager.RcManager != "unmanaged" && s.NetworkManager.RcManager != "immutable"
+}
+
+// tellTimeout is how long NetworkManager may take to read its configuration. It needs some 10 ms, or, stopped by SIGSTOP,
+// for ever.
+const tellTimeout = 500 * time.Millisecond
+
+// TellNetworkManager has NetworkManager read its configuration, over the system bus. One that does not run reads it when
+// it starts.
+func TellNetworkManager(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, tellTimeout)
+	defer cancel()
+	client, err := nm.Dial(ctx)
+	if err == nil {
+		defer client.Close()
+		err = client.Reload(ctx)
+	}
+	if errors.Is(err, nm.ErrNoBus) || errors.Is(err, nm.ErrNotRunning) {
+		return nil
+	}
+	return err
+}
+
+func (a Applier) tell(ctx context.Context) error {
+	a.Progress.is("telling NetworkManager to read its configuration")
+	if a.TellNetworkManager == nil {
+		return TellNetworkManager(ctx)
+	}
+	return a.TellNetworkManager(ctx)
+}
+
+// besides says who else writes resolv.conf because somebody has decided so; "": nobody.
+func besides(s State) string {
+	if s.NetworkManager == nil || s.NetworkManagerSays == nil || !s.networkManagerWrites() || s.NetworkManagerSays.Decision() == "" {
+		return ""
+	}
+	return "NetworkManager writes /etc/resolv.conf too: " + s.NetworkManagerSays.Decision()
+}

@@ -1,0 +1,161 @@
+package hostdns
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/node-dns/node-dns/internal/nm"
+)
+
+// withConf is what NetworkManager's configuration files say; without it that is not known.
+func withConf(c nm.Conf) option { return func(s *State) { s.NetworkManagerSays = &c } }
+
+// withSnippet is ours, as an earlier run put it there.
+func withSnippet() option { return func(s *State) { s.Snippet = file(Snippet) } }
+
+func says(dns, rcManager string) option {
+	c := nm.Conf{}
+	if dns != "" {
+		c.DNS = nm.Setting{Value: dns, File: "/etc/NetworkManager/NetworkManager.conf"}
+	}
+	if rcManager != "" {
+		c.RcManager = nm.Setting{Value: rcManager, File: "/etc/NetworkManager/NetworkManager.conf"}
+	}
+	return withConf(c)
+}
+
+func TestShield(t *testing.T) {
+	running := withNetworkManager(dnsConfig("eth0", sys, "example.com"))
+	with := func(options ...option) []option {
+		return append([]option{running, withResolvConf(file(generated)), withConf(nm.Conf{})}, options...)
+	}
+	for _, test := range []struct {
+		name    string
+		options []option
+		answers string // what is done beside resolv.conf when the local nameserver answers
+		silent  string // and when it does not
+		restore string
+	}{
+		{name: "first activation", options: with(), answers: "write and tell"},
+		{name: "all is as it should be", options: with(withResolvConf(file(oursText)), withSnippet(), withMode("default", "unmanaged")), silent: "remove and tell", restore: "remove and tell"},
+		{name: "it has not heard yet", options: with(withResolvConf(file(oursText)), withSnippet()), answers: "write and tell", silent: "remove and tell", restore: "remove and tell"},
+		{name: "the snippet is somebody's", options: with(func(s *State) { s.Snippet = file("[main]\n") }), answers: "write and tell", silent: "remove and tell", restore: "remove and tell"},
+		{name: "it does not run", options: []option{withResolvConf(file(generated)), withConf(nm.Conf{})}},
+		{name: "it does not run any more", options: []option{withResolvConf(file(oursText)), withCaptured(sys), withSnippet()}, silent: "remove and tell", restore: "remove and tell"},
+		{name: "what it reads is not known", options: []option{running, withResolvConf(file(generated))}},
+		{name: "dns=none", options: with(says("none", ""), withMode("none", "unmanaged"))},
+		{name: "dns=none since", options: with(says("none", ""), withMode("none", "unmanaged"), withSnippet()), answers: "remove and tell", silent: "remove and tell", restore: "remove and tell"},
+		{name: "rc-manager=file", options: with(says("", "file"), withMode("default", "file"))},
+		{name: "dns=dnsmasq", options: with(says("dnsmasq", ""), withMode("dnsmasq", "symlink"))},
+		{name: "dns=default", options: with(says("default", "")), answers: "write and tell"},
+		{name: "systemd-resolved writes", options: with(withMode("systemd-resolved", "unmanaged"))},
+		{name: "nobody can write", options: with(withMode("default", "immutable"))},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := host(test.options...)
+			checkLaws(t, s)
+			p := NewPlan(s)
+			for what, got := range map[string]string{"answers": besideResolvConf(s, p.Steps(true)), "silent": besideResolvConf(s, p.Steps(false)), "restore": besideResolvConf(s, NewRestorePlan(s, false).Steps(false))} {
+				want := map[string]string{"answers": test.answers, "silent": test.silent, "restore": test.restore}[what]
+				if got != want {
+					t.Errorf("%s: %q, want %q", what, got, want)
+				}
+			}
+		})
+	}
+}
+
+// besideResolvConf is what is done with the snippet; it must be done before ours takes its place in resolv.conf, and after it is gone.
+func besideResolvConf(s State, steps []Step) string {
+	var done []string
+	pointed := false
+	for _, step := range steps {
+		pointed = pointed || step.Path == s.Paths.ResolvConf && IsOurs(step.Data)
+		if step.Path != s.Paths.Snippet {
+			continue
+		}
+		text := string(step.Action)
+		if step.Action == WriteFile && string(step.Data) != Snippet {
+			text = "wrong"
+		}
+		if step.Tell {
+			text += " and tell"
+		}
+		if pointed {
+			text += ", too late"
+		}
+		done = append(done, text)
+	}
+	return strings.Join(done, "; ")
+}
+
+// TestShieldInForce: the search list is still NetworkManager's while our snippet keeps it from writing the file.
+func TestShieldInForce(t *testing.T) {
+	s := host(withNetworkManager(dnsConfig("eth0", sys, "new.example")), withMode("default", "unmanaged"), withResolvConf(file(oursText)), withConf(nm.Conf{}))
+	if got := summary(string(localResolvConf(s, addr(nodeIP)))); !strings.Contains(got, "cluster.local example.com |") {
+		t.Errorf("by an admin's rc-manager=unmanaged: %s", got)
+	}
+	withSnippet()(&s)
+	if got := summary(string(localResolvConf(s, addr(nodeIP)))); !strings.Contains(got, "cluster.local new.example |") {
+		t.Errorf("by our snippet: %s", got)
+	}
+}
+
+// newManaged is a tree on which NetworkManager runs.
+func newManaged(t *testing.T) *tree {
+	t.Helper()
+	w := newTree(t, map[string]string{"/etc/resolv.conf": generated, "/run/NetworkManager/resolv.conf": generated})
+	w.snapshot = host(withNetworkManager(dnsConfig("eth0", sys, "example.com"))).NetworkManager
+	return w
+}
+
+func TestTellNetworkManager(t *testing.T) {
+	w := newManaged(t)
+	before := w.files()
+	w.apply()
+	if w.told != 1 || w.read("/run/NetworkManager/conf.d/90-node-dns.conf") != Snippet {
+		t.Errorf("told %d times, files %v", w.told, w.files())
+	}
+	if r := w.apply(); w.told != 1 || len(r.Written) > 0 {
+		t.Errorf("the second time: told %d times, wrote %v", w.told, r.Written)
+	}
+	w.restore(true)
+	after := w.files()
+	for path := range after {
+		if _, ok := before[path]; !ok && !strings.HasPrefix(path, "/var/lib/node-dns/") && !strings.HasPrefix(path, "/etc/dnsmasq.d/") && !strings.HasPrefix(path, "/etc/origin/") {
+			t.Errorf("%s is left", path)
+		}
+	}
+	if w.told != 2 || after["/etc/resolv.conf"] != before["/etc/resolv.conf"] {
+		t.Errorf("told %d times, resolv.conf %q", w.told, after["/etc/resolv.conf"])
+	}
+}
+
+// TestDeafNetworkManager: what hangs is no reason to leave a node without its nameserver, nor to forget about it.
+func TestDeafNetworkManager(t *testing.T) {
+	w := newManaged(t)
+	w.deaf = errors.New("context deadline exceeded")
+	_, result, err := w.runner().Apply(t.Context(), nm.Event{Action: "apply"})
+	if !errors.Is(err, w.deaf) || result.ResolvConf != Written || !IsOurs([]byte(w.read("/etc/resolv.conf"))) {
+		t.Errorf("%v, resolv.conf %s: %q", err, result.ResolvConf, w.read("/etc/resolv.conf"))
+	}
+	w.deaf = nil
+	if w.apply(); w.told != 2 || w.snapshot.RcManager != "unmanaged" {
+		t.Errorf("told %d times, rc-manager %s", w.told, w.snapshot.RcManager)
+	}
+}
+
+// TestShieldOfBlockedFile: where resolv.conf cannot be pointed here NetworkManager must be able to go on writing it.
+func TestShieldOfBlockedFile(t *testing.T) {
+	w := newManaged(t)
+	w.mkdir("/etc/.resolv.conf.node-dns-tmp") // in the temporary file's place
+	_, result, err := w.runner().Apply(t.Context(), nm.Event{Action: "apply"})
+	if err == nil || result.ResolvConf != Failed {
+		t.Errorf("%v, %s", err, result.ResolvConf)
+	}
+	if _, err := os.Lstat(w.paths.Snippet); err == nil || w.snapshot.RcManager != "symlink" || w.told != 2 {
+		t.Errorf("rc-manager %s, told %d times, the snippet: %v", w.snapshot.RcManager, w.told, err)
+	}
+}

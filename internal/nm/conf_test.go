@@ -1,0 +1,194 @@
+package nm
+
+import (
+	"bytes"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/node-dns/node-dns/internal/lab"
+)
+
+const ourSnippet = "/run/NetworkManager/conf.d/90-node-dns.conf"
+
+// confTests are files of a host, and what they say.
+func confTests() []struct {
+	name     string
+	files    map[string]string
+	want     Conf
+	decision string
+} {
+	const main, etc, run, lib = mainConf, "/etc/NetworkManager/conf.d/", "/run/NetworkManager/conf.d/", "/usr/lib/NetworkManager/conf.d/"
+	files := func(pairs ...string) map[string]string {
+		m := map[string]string{}
+		for i := 0; i < len(pairs); i += 2 {
+			m[pairs[i]] = pairs[i+1]
+		}
+		return m
+	}
+	manager := func(value, file string) Conf { return Conf{RcManager: Setting{value, file}} }
+	dns := func(value, file string) Conf { return Conf{DNS: Setting{value, file}} }
+	return []struct {
+		name     string
+		files    map[string]string
+		want     Conf
+		decision string
+	}{
+		{name: "nothing"},
+		{name: "nothing said", files: files(main, "[main]\nplugins=keyfile\n#rc-manager=file\n[logging]\ndns=none\n", etc+"a.conf", "")},
+		{
+			name: "openshift-ansible's", files: files(etc+"99-origin.conf", "[main]\ndns=none\n"),
+			want: dns("none", etc+"99-origin.conf"), decision: "dns=none in " + etc + "99-origin.conf",
+		},
+		{name: "dns=default is what is done anyway", files: files(main, "[main]\ndns=default\n"), want: dns("default", main)},
+		{
+			name: "a directory in its order", files: files(etc+"20.conf", "[main]\nrc-manager=file\n", etc+"10.conf", "[main]\nrc-manager=symlink\n"),
+			want: manager("file", etc+"20.conf"), decision: "rc-manager=file in " + etc + "20.conf",
+		},
+		{
+			name:  "the directories in theirs",
+			files: files(lib+"z.conf", "[main]\nrc-manager=a\n", run+"z2.conf", "[main]\nrc-manager=b\n", main, "[main]\nrc-manager=c\n", etc+"a.conf", "[main]\nrc-manager=d\n"),
+			want:  manager("d", etc+"a.conf"), decision: "rc-manager=d in " + etc + "a.conf",
+		},
+		{
+			name:  "NetworkManager.conf after the first two",
+			files: files(lib+"z.conf", "[main]\nrc-manager=a\n", run+"z2.conf", "[main]\nrc-manager=b\n", main, "[main]\nrc-manager=c\n"),
+			want:  manager("c", main), decision: "rc-manager=c in " + main,
+		},
+		{
+			name: "a name that is hidden", files: files(lib+"a.conf", "[main]\nrc-manager=file\n", etc+"a.conf", ""),
+		},
+		{
+			name: "blanks around", files: files(main, " [main] \n  rc-manager \t=  file \r\n"),
+			want: manager("file", main), decision: "rc-manager=file in " + main,
+		},
+		{
+			name: "the last of a key, in a group that stands twice", files: files(main, "[main]\nrc-manager=a\n[device]\nrc-manager=b\n[main]\nrc-manager=c\n"),
+			want: manager("c", main), decision: "rc-manager=c in " + main,
+		},
+		{
+			// It is the last word, and wins over our snippet, which comes before.
+			name: "an empty one", files: files(main, "[main]\nrc-manager=\n"), want: manager("", main), decision: "rc-manager= in " + main,
+		},
+		{name: "lists are added to with +=, and this is none", files: files(main, "[main]\ndns+=none\nrc-manager-=file\n")},
+		{name: "another group", files: files(main, "[ main ]\ndns=none\n[Main]\ndns=none\n")},
+		{name: "switched off", files: files(etc+"a.conf", "[main]\nrc-manager=file\n[.config]\nenable=False\n")},
+		{
+			name: "switched on", files: files(etc+"a.conf", "[.config]\nenable=true\n[main]\nrc-manager=file\n"),
+			want: manager("file", etc+"a.conf"), decision: "rc-manager=file in " + etc + "a.conf",
+		},
+		{
+			name: "on a condition that is met", files: files(etc+"a.conf", "[.config]\nenable=nm-version-min:1.0\n[main]\nrc-manager=file\n"),
+			want: manager("file", etc+"a.conf"), decision: "rc-manager=file in " + etc + "a.conf",
+		},
+		{
+			name: "NetworkManager.conf cannot be", files: files(main, "[.config]\nenable=false\n[main]\nrc-manager=file\n"),
+			want: manager("file", main), decision: "rc-manager=file in " + main,
+		},
+		{name: "not a snippet's name", files: files(etc+"a.conf.rpmsave", "[main]\nrc-manager=file\n", etc+"b.CONF", "[main]\nrc-manager=file\n")},
+		{name: "ours", files: files(ourSnippet, "[main]\nrc-manager=unmanaged\n")},
+		{
+			name: "in place of ours", files: files(ourSnippet, "[main]\nrc-manager=unmanaged\n", etc+"90-node-dns.conf", ""),
+			want: Conf{Shadow: etc + "90-node-dns.conf"}, decision: etc + "90-node-dns.conf",
+		},
+		{name: "hidden by ours", files: files(ourSnippet, "[main]\nrc-manager=unmanaged\n", lib+"90-node-dns.conf", "[main]\nrc-manager=file\n")},
+		{
+			name: "what no line may hold", files: files(main, "[main]\nrc-manager=a\x1b[2Jb\n"),
+			want: manager("a\ufffd[2Jb", main), decision: "rc-manager=a\ufffd[2Jb in " + main,
+		},
+	}
+}
+
+func TestReadConf(t *testing.T) {
+	for _, test := range confTests() {
+		t.Run(test.name, func(t *testing.T) {
+			root := t.TempDir()
+			lay(t, root, test.files)
+			got, err := ReadConf(root, ourSnippet)
+			if diff := cmp.Diff(test.want, got); diff != "" || err != nil {
+				t.Errorf("%v (-want +got):\n%s", err, diff)
+			}
+			if got.Decision() != test.decision {
+				t.Errorf("decision %q, want %q", got.Decision(), test.decision)
+			}
+		})
+	}
+}
+
+func lay(t *testing.T, root string, files map[string]string) {
+	t.Helper()
+	for path, text := range files {
+		path = filepath.Join(root, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestReadConfIsRight asks the installed NetworkManager what it makes of the same files. It cannot be told of another /run.
+func TestReadConfIsRight(t *testing.T) {
+	lab.NeedPrograms(t, "NetworkManager")
+	for _, test := range confTests() {
+		inRun := func(path string) bool { return strings.HasPrefix(path, "/run/") }
+		if slices.ContainsFunc(slices.Collect(maps.Keys(test.files)), inRun) || strings.Contains(test.decision, "\ufffd") {
+			continue
+		}
+		t.Run(test.name, func(t *testing.T) {
+			root := t.TempDir()
+			lay(t, root, map[string]string{mainConf: "", "/etc/NetworkManager/conf.d/0.conf": "", "/usr/lib/NetworkManager/conf.d/0.conf": ""})
+			lay(t, root, test.files)
+			out, err := exec.Command("NetworkManager", "--print-config", "--config="+root+mainConf,
+				"--config-dir="+root+"/etc/NetworkManager/conf.d", "--system-config-dir="+root+"/usr/lib/NetworkManager/conf.d",
+				"--intern-config="+root+"/none").CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			said := keyFile(out)
+			for key, want := range map[string]string{"dns": test.want.DNS.Value, "rc-manager": test.want.RcManager.Value} {
+				if got := said[keyOf{"main", key}]; got != want {
+					t.Errorf("NetworkManager has %s=%q, we %q\n%s", key, got, want, out)
+				}
+			}
+		})
+	}
+}
+
+func TestReadConfUnreadable(t *testing.T) {
+	root := t.TempDir()
+	lay(t, root, map[string]string{mainConf: "[main]\ndns=none\n"})
+	if err := os.MkdirAll(filepath.Join(root, "/etc/NetworkManager/conf.d/a.conf"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := ReadConf(root, ourSnippet); err == nil || c != (Conf{}) {
+		t.Errorf("a directory of a snippet's name: %+v, %v", c, err)
+	}
+}
+
+// FuzzKeyFile: whatever stands before, the last word is the last word.
+func FuzzKeyFile(f *testing.F) {
+	for _, test := range confTests() {
+		for _, text := range test.files {
+			f.Add([]byte(text))
+		}
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		values := keyFile(append(bytes.Clone(data), "\n[main]\nrc-manager=last\n"...))
+		if got := values[keyOf{"main", "rc-manager"}]; got != "last" {
+			t.Errorf("rc-manager=%q", got)
+		}
+		for key, value := range values {
+			if strings.ContainsAny(key.group+key.key+value, "\n") {
+				t.Errorf("a line break in %q=%q", key, value)
+			}
+		}
+	})
+}

@@ -1,0 +1,31 @@
+package nm
+
+import (
+	"context"
+	"fmt"
+
+	gonm "github.com/Wifx/gonetworkmanager/v3"
+	"github.com/godbus/dbus/v5"
+)
+
+// reloadConf is Reload's flag for NetworkManager.conf and the snippets beside it
+// (NM_MANAGER_RELOAD_FLAG_CONF). The flags for resolv.conf and for the DNS plugin
+// are left out: a changed rc-manager has NetworkManager do what it says anyway, and
+// where nothing changed there is no "dns-change" event, which would run the hook
+// again.
+const reloadConf uint32 = 0x01
+
+// Reload has NetworkManager read its configuration files again, and returns when it
+// has done what they say: with another rc-manager it has let go of
+// /etc/resolv.conf, or has written it. Only root may ask for that.
+//
+// Errors match ErrNotRunning, ErrNoBus, ErrAnswer or ctx.Err(). Files with a syntax
+// error are no error here: NetworkManager keeps what it had, and logs it.
+func (c *Client) Reload(ctx context.Context) error {
+	object := c.conn.Object(gonm.NetworkManagerInterface, gonm.NetworkManagerObjectPath)
+	call := object.CallWithContext(ctx, gonm.NetworkManagerInterface+".Reload", dbus.FlagNoAutoStart, reloadConf)
+	if err := asError(ctx, call.Err); err != nil {
+		return fmt.Errorf("telling NetworkManager to read its configuration: %w", err)
+	}
+	return nil
+}
