@@ -1,4 +1,6 @@
 # make             both programs into bin/
+# make install     what `make` built, and all that belongs to it, below DESTDIR
+# make rpm         the RPM for ARCH and the source RPM into dist/; rpm-all: the RPMs for every architecture
 # make test        every test lane; as root on Debian or RHEL it installs the packages the lanes need, and says so
 # make test-kube   the lane with a Kubernetes API: the first time it builds etcd and kube-apiserver, which takes minutes
 # make bench-kube  node-dns and CoreDNS on a cluster of 10,000 services: memory, traffic, processor time
@@ -10,12 +12,46 @@ GO       ?= go
 FUZZTIME ?= 20s
 VERSION  ?= $(shell git describe --tags --always 2>/dev/null || echo dev)
 LDFLAGS   = -s -w -X main.version=$(VERSION)
+BUILDMODE ?= default
+ARCHES    = x86_64 aarch64 ppc64le s390x
 export CGO_ENABLED ?= 1
 
-.PHONY: build test test-kube bench-kube demo lint fuzz clean
+.PHONY: build install rpm rpm-all test test-kube bench-kube demo lint fuzz clean
 
+# The completions come from the program, built for this machine where bin/ is for another.
 build:
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
+	CGO_ENABLED=0 $(GO) build -trimpath -buildmode=$(BUILDMODE) -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
+	CGO_ENABLED=0 GOARCH= $(GO) build -trimpath -buildmode=$(BUILDMODE) -ldflags '$(LDFLAGS)' -o bin/native/ ./cmd/node-dns
+	bin/native/node-dns completion bash >bin/node-dns.bash
+	bin/native/node-dns completion zsh >bin/node-dns.zsh
+	bin/native/node-dns completion fish >bin/node-dns.fish
+
+# Directories as on RHEL; the spec passes its macros where they differ.
+SBINDIR    ?= /usr/sbin
+DATADIR    ?= /usr/share
+SYSCONFDIR ?= /etc
+LIBDIR     ?= /usr/lib
+PUT         = install -D -p -m
+
+install:
+	$(PUT) 0755 bin/node-dns $(DESTDIR)$(SBINDIR)/node-dns
+	$(PUT) 0755 bin/origin-dns-dispatcher $(DESTDIR)$(LIBDIR)/NetworkManager/dispatcher.d/99-origin-dns
+	ln -sf ../lib/NetworkManager/dispatcher.d/99-origin-dns $(DESTDIR)$(SBINDIR)/origin-dns-dispatcher
+	for unit in systemd/*.*; do $(PUT) 0644 $$unit $(DESTDIR)$(LIBDIR)/systemd/system/$${unit##*/} || exit; done
+	$(PUT) 0644 packaging/node-dns.sysusers $(DESTDIR)$(LIBDIR)/sysusers.d/node-dns.conf
+	$(PUT) 0644 packaging/node-dns.sysctl $(DESTDIR)$(LIBDIR)/sysctl.d/60-node-dns.conf
+	$(PUT) 0644 packaging/node-dns.yaml $(DESTDIR)$(SYSCONFDIR)/node-dns/node-dns.yaml
+	$(PUT) 0644 packaging/node-dns.sysconfig $(DESTDIR)$(SYSCONFDIR)/sysconfig/node-dns
+	$(PUT) 0644 packaging/sos/node-dns $(DESTDIR)$(SYSCONFDIR)/sos/extras.d/node-dns
+	$(PUT) 0644 bin/node-dns.bash $(DESTDIR)$(DATADIR)/bash-completion/completions/node-dns
+	$(PUT) 0644 bin/node-dns.zsh $(DESTDIR)$(DATADIR)/zsh/site-functions/_node-dns
+	$(PUT) 0644 bin/node-dns.fish $(DESTDIR)$(DATADIR)/fish/vendor_completions.d/node-dns.fish
+
+rpm:
+	./packaging/rpm/build $(ARCH)
+
+rpm-all:
+	./packaging/rpm/build $(ARCHES)
 
 # vet with -race: what is compiled for it serves the tests too.
 test:

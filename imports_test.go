@@ -20,7 +20,7 @@ const module = "github.com/node-dns/node-dns/"
 // nothing of what is above, and what stands side by side can be read apart.
 var bands = [][]string{
 	{"internal/dnsname", "internal/nameserver", "internal/atomicfile", "internal/journal", "internal/systembus", "internal/dnstest", "internal/golden", "internal/lab", "internal/kubetest"},
-	{"internal/nm", "internal/netstate", "internal/resolvconf", "internal/upstream", "internal/nodeconfig", "internal/dnsserver", "internal/supervise", "internal/systemd"},
+	{"internal/nm", "internal/netstate", "internal/resolvconf", "internal/upstream", "internal/nodeconfig", "internal/dnsserver", "internal/supervise", "internal/systemd", "internal/rpmbuild"},
 	{"internal/hostdns", "internal/cache", "internal/forward", "internal/zone", "internal/autopath", "internal/peers"},
 	{"internal/kubewire"},
 	{"internal/cluster"},
@@ -28,7 +28,7 @@ var bands = [][]string{
 	{"internal/daemon"},
 	{"internal/demo"},
 	{"cmd/origin-dns-dispatcher", "cmd/node-dns"},
-	{"test/netns", "test/nspawn", "."},
+	{"test/netns", "test/nspawn", "test/rpm", "."},
 }
 
 // owners say which packages alone may import a library. Tests may import anything.

@@ -22,6 +22,7 @@ type Option func(*config)
 type config struct {
 	shipped []string // main packages to build as they are shipped
 	raced   []string // and with -race, when the tests are
+	before  []func() error
 }
 
 // Build has Main build these main packages (paths from the module's root, such as "./cmd/node-dns") before the machine starts, for
@@ -34,6 +35,12 @@ func Build(packages ...string) Option {
 // fails the test. It is not for those that run for milliseconds: the race detector waits for a second before it lets a process end.
 func BuildRace(packages ...string) Option {
 	return func(c *config) { c.raced = append(c.raced, packages...) }
+}
+
+// Before has Main call f before the machine starts: the host's network can be reached then, and later not. That f fails is shown, and no
+// more: the tests that need what it was to bring see that it is missing.
+func Before(f func() error) Option {
+	return func(c *config) { c.before = append(c.before, f) }
 }
 
 // Main is a package's TestMain: it runs the tests in a new machine and exits with their status.

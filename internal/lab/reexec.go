@@ -60,6 +60,11 @@ func runOutside(c config) int {
 		fmt.Fprintln(os.Stderr, "lab:", err)
 		return 1
 	}
+	for _, f := range c.before {
+		if err := f(); err != nil {
+			fmt.Fprintln(os.Stderr, "lab:", err)
+		}
+	}
 	// Pdeathsig is sent when the thread that started the child ends, not the process (prctl(2), PR_SET_PDEATHSIG).
 	runtime.LockOSThread()
 	inside := exec.Command("/proc/self/exe", os.Args[1:]...)

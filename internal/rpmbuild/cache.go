@@ -1,0 +1,106 @@
+package rpmbuild
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// cached is a directory that fill has filled, once for each key: the test processes of this user share it. A key tells all that the
+// content depends on.
+func cached(key string, fill func(dir string) error) (string, error) {
+	sum := sha256.Sum256([]byte(key))
+	base, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	base = filepath.Join(base, "node-dns-test")
+	if err := os.MkdirAll(base, 0o755); err != nil {
+		return "", err
+	}
+	lock, err := os.Create(filepath.Join(base, "lock"))
+	if err != nil {
+		return "", err
+	}
+	defer lock.Close() // and lets the lock go
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		return "", fmt.Errorf("locking %s: %w", lock.Name(), err)
+	}
+	dir := filepath.Join(base, hex.EncodeToString(sum[:8]))
+	if _, err := os.Stat(dir); err == nil {
+		now := time.Now()
+		return dir, os.Chtimes(dir, now, now)
+	}
+	if err := removeOld(base); err != nil {
+		return "", err
+	}
+	partial, err := os.MkdirTemp(base, "partial-")
+	if err != nil {
+		return "", err
+	}
+	if err := errors.Join(os.Chmod(partial, 0o755), fill(partial)); err != nil {
+		return "", errors.Join(err, os.RemoveAll(partial))
+	}
+	return dir, os.Rename(partial, dir)
+}
+
+// removeOld takes away what no test has asked for in a day.
+func removeOld(base string) error {
+	entries, err := os.ReadDir(base)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && e.IsDir() && time.Since(info.ModTime()) > 24*time.Hour {
+			if err := os.RemoveAll(filepath.Join(base, e.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// notSource are directories that no package is made of.
+var notSource = []string{".git", "bin", "dist", "testdata"}
+
+// sources is a digest of all files of the tree but those of tests. That it opens them makes `go test` run the test again when one has
+// changed.
+func sources(t testing.TB, root string) string {
+	t.Helper()
+	digest := sha256.New()
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && slices.Contains(notSource, d.Name()) {
+			return fs.SkipDir
+		}
+		relative, err := filepath.Rel(root, path)
+		if err != nil || !d.Type().IsRegular() || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		fmt.Fprintf(digest, "%s\n", relative)
+		_, err = io.Copy(digest, f)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return hex.EncodeToString(digest.Sum(nil))
+}

@@ -1,0 +1,123 @@
+// Package rpmbuild makes the RPMs that tests look into and install: those of node-dns, by packaging/rpm/build, and one that plays the
+// systemd of a RHEL, with systemd's own macros and file triggers, on a machine that has its systemd from elsewhere.
+package rpmbuild
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/node-dns/node-dns/internal/lab"
+)
+
+// Version is the version of every node-dns that Build makes.
+const Version = "1.0.0"
+
+// Macros say whose scriptlets a package has.
+type Macros string
+
+const (
+	// Systemd are systemd's own, as on RHEL 9 and later.
+	Systemd Macros = "systemd"
+	// Fallback are those of packaging/rpm/macros.fallback: of a package that was built where there are none.
+	Fallback Macros = "fallback"
+)
+
+// Packages are the files of one build, by path.
+type Packages struct {
+	Main, SELinux, Source string
+}
+
+// Fetch loads what Build and SystemdPackage need from elsewhere: the modules that are in the package and not in the tests' programs, and
+// systemd's sources. Without it they want a network; see lab.Before.
+func Fetch() error {
+	if _, err := fetchSystemd(); err != nil {
+		return fmt.Errorf("loading the sources of systemd: %w", err)
+	}
+	dir, err := os.MkdirTemp("", "node-dns-vendor-")
+	if err != nil {
+		return err
+	}
+	return errors.Join(run(exec.Command("go", "mod", "vendor", "-o", dir+"/vendor")), os.RemoveAll(dir))
+}
+
+// Build makes the packages of the tree as it is, with this release number. What was built before, by whichever test, is not built again.
+func Build(t testing.TB, release int, macros Macros) Packages {
+	t.Helper()
+	lab.NeedPrograms(t, "rpmbuild", "go", "make")
+	text := fallbackMacros(t)
+	if macros == Systemd {
+		text += "\n" + systemdMacros(t)
+	}
+	root := Root(t)
+	key := fmt.Sprintf("node-dns %d %s %s", release, text, sources(t, root))
+	dir, err := cached(key, func(dir string) error {
+		file := filepath.Join(dir, "macros")
+		// A quick compression: nobody keeps these packages.
+		if err := os.WriteFile(file, []byte(text+"\n%_binary_payload w1.gzdio\n"), 0o644); err != nil {
+			return err
+		}
+		cmd := exec.Command(filepath.Join(root, "packaging/rpm/build"))
+		cmd.Env = append(os.Environ(), "DIST="+dir, "MACROS="+file, "VERSION="+Version, "RELEASE="+strconv.Itoa(release))
+		return run(cmd)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := Version + "-" + strconv.Itoa(release)
+	return Packages{
+		Main:    only(t, filepath.Join(dir, "node-dns-"+name+".*[^c].rpm")),
+		SELinux: only(t, filepath.Join(dir, "node-dns-selinux-"+name+".noarch.rpm")),
+		Source:  only(t, filepath.Join(dir, "node-dns-"+name+".src.rpm")),
+	}
+}
+
+// MacroPath is what rpmbuild's --macros has to be for a source package of Build.
+func MacroPath(t testing.TB, p Packages) string {
+	t.Helper()
+	out, err := exec.Command("rpm", "--showrc").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(out), "\nMacro path: ")
+	path, _, ok := strings.Cut(rest, "\n")
+	if !ok {
+		t.Fatal("rpm --showrc does not tell the macro path")
+	}
+	return path + ":" + filepath.Join(filepath.Dir(p.Source), "macros")
+}
+
+// Root is the directory of the module.
+func Root(t testing.TB) string {
+	t.Helper()
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(root, "packaging/rpm/build")); err != nil {
+		t.Fatalf("this is for tests two directories below the module's root: %v", err)
+	}
+	return root
+}
+
+// only is the one path that the pattern stands for.
+func only(t testing.TB, pattern string) string {
+	t.Helper()
+	paths, err := filepath.Glob(pattern)
+	if err != nil || len(paths) != 1 {
+		t.Fatalf("expected one file %s, found %v, %v", pattern, paths, err)
+	}
+	return paths[0]
+}
+
+func run(cmd *exec.Cmd) error {
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("running %v: %w\n%s", cmd.Args, err, out)
+	}
+	return nil
+}

@@ -1,0 +1,114 @@
+// Package rpm tests what `make rpm` makes: what is in the packages, and what their scriptlets would do.
+package rpm
+
+import (
+	"bufio"
+	"bytes"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/node-dns/node-dns/internal/golden"
+	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/rpmbuild"
+)
+
+// output is what a program printed; it must exit 0.
+func output(t testing.TB, argv ...string) string {
+	t.Helper()
+	lab.NeedPrograms(t, argv[0])
+	cmd := exec.Command(argv[0], argv[1:]...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %v\n%s%s", argv, err, out, stderr.String())
+	}
+	return string(out)
+}
+
+// query is rpm(8)'s answer about a package that is not installed.
+func query(t testing.TB, file string, options ...string) string {
+	t.Helper()
+	return output(t, slices.Concat([]string{"rpm", "--dbpath", filepath.Join(t.TempDir(), "db"), "--query", "--package", file}, options)...)
+}
+
+// fileFormat is a line a file: mode, owner, group, c for %config, n for noreplace, d for %doc, g for %ghost, l for %license, path, link.
+const fileFormat = `[%{FILEMODES:perms} %{FILEUSERNAME} %{FILEGROUPNAME} %{FILEFLAGS:fflags}|%{FILENAMES}|%{FILELINKTOS}\n]`
+
+// TestFiles: what is installed where, whose it is, and which files an upgrade leaves to the admin.
+func TestFiles(t *testing.T) {
+	p := rpmbuild.Build(t, 1, rpmbuild.Systemd)
+	for name, file := range map[string]string{"node-dns": p.Main, "node-dns-selinux": p.SELinux} {
+		golden.Check(t, filepath.Join("testdata", name+".files"), query(t, file, "--queryformat", fileFormat))
+	}
+}
+
+// TestScriptlets: what they are with systemd's macros and with ours. One that no macro was found for stands in them as it is in the spec:
+// rpmbuild does not mind, and sh does.
+func TestScriptlets(t *testing.T) {
+	for _, macros := range []rpmbuild.Macros{rpmbuild.Systemd, rpmbuild.Fallback} {
+		t.Run(string(macros), func(t *testing.T) {
+			p := rpmbuild.Build(t, 1, macros)
+			got := query(t, p.Main, "--scripts", "--triggers", "--filetriggers")
+			if literal := regexp.MustCompile(`(?m)^\s*%.*`).FindString(got); literal != "" {
+				t.Errorf("a macro is left in the scriptlets: %s", literal)
+			}
+			golden.Check(t, filepath.Join("testdata", string(macros)+".scriptlets"), got)
+			if got := query(t, p.SELinux, "--scripts", "--triggers", "--filetriggers"); got != "" {
+				t.Errorf("a policy that is only source has scriptlets:\n%s", got)
+			}
+		})
+	}
+}
+
+// TestDependencies: what is required of others and claimed to be here; the modules in it, which every build has others of, TestModules.
+func TestDependencies(t *testing.T) {
+	p := rpmbuild.Build(t, 1, rpmbuild.Systemd)
+	var got strings.Builder
+	for _, kind := range []string{"requires", "provides", "recommends", "suggests", "conflicts", "obsoletes"} {
+		for line := range strings.Lines(query(t, p.Main, "--"+kind)) {
+			if !strings.HasPrefix(line, "bundled(") && !strings.HasPrefix(line, "rpmlib(") {
+				got.WriteString(kind + " " + line)
+			}
+		}
+	}
+	golden.Check(t, "testdata/node-dns.dependencies", got.String())
+}
+
+// TestModules: the package names each module that its programs say they were built of, for who searches for a fault in one.
+func TestModules(t *testing.T) {
+	p := rpmbuild.Build(t, 1, rpmbuild.Systemd)
+	var want []string
+	for _, program := range extract(t, p.Main) {
+		scanner := bufio.NewScanner(strings.NewReader(output(t, "go", "version", "-m", program)))
+		for scanner.Scan() {
+			if fields := strings.Fields(scanner.Text()); len(fields) > 2 && fields[0] == "dep" {
+				version := strings.ReplaceAll(strings.TrimPrefix(fields[2], "v"), "-", "~")
+				want = append(want, "bundled(golang("+fields[1]+")) = "+version)
+			}
+		}
+	}
+	var got []string
+	for line := range strings.Lines(query(t, p.Main, "--provides")) {
+		if strings.HasPrefix(line, "bundled(") {
+			got = append(got, strings.TrimSpace(line))
+		}
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if d := cmp.Diff(slices.Compact(want), got); d != "" {
+		t.Errorf("bundled modules (-of the programs +of the package):\n%s", d)
+	}
+}
+
+// TestLint: rpmlint finds nothing but what packaging/rpm/rpmlint.toml names with the reason.
+func TestLint(t *testing.T) {
+	p := rpmbuild.Build(t, 1, rpmbuild.Systemd)
+	output(t, "rpmlint", "--strict", "--config", rpmbuild.Root(t)+"/packaging/rpm/rpmlint.toml", p.Main, p.SELinux, p.Source)
+}

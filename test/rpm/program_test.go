@@ -1,0 +1,103 @@
+package rpm
+
+import (
+	"bytes"
+	"debug/elf"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/rpmbuild"
+)
+
+// installed are the programs of the package.
+var installed = []string{"usr/sbin/node-dns", "usr/lib/NetworkManager/dispatcher.d/99-origin-dns"}
+
+// extract unpacks a package, and returns the paths of its programs.
+func extract(t testing.TB, file string) []string {
+	t.Helper()
+	lab.NeedPrograms(t, "rpm2cpio", "cpio")
+	dir := t.TempDir()
+	cmd := exec.Command("sh", "-c", `rpm2cpio "$0" | cpio --quiet --extract --make-directories`, file)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("unpacking %s: %v\n%s", file, err, out)
+	}
+	var all []string
+	for _, path := range installed {
+		all = append(all, filepath.Join(dir, path))
+	}
+	return all
+}
+
+// TestPrograms: they are loaded anywhere in memory, can be told apart by their build id, need no library of the host, and do not tell
+// where they were built.
+func TestPrograms(t *testing.T) {
+	p := rpmbuild.Build(t, 1, rpmbuild.Systemd)
+	home, err := os.UserHomeDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range extract(t, p.Main) {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			program, err := elf.Open(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer program.Close()
+			if program.Type != elf.ET_DYN {
+				t.Errorf("it is %v, and no PIE", program.Type)
+			}
+			if program.Section(".note.gnu.build-id") == nil {
+				t.Error("it has no build id")
+			}
+			if libraries, err := program.ImportedLibraries(); err != nil || len(libraries) > 0 {
+				t.Errorf("it needs %v, %v", libraries, err)
+			}
+			if symbols, err := program.ImportedSymbols(); err == nil && len(symbols) > 0 {
+				t.Errorf("it needs %v", symbols)
+			}
+			data, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, place := range []string{rpmbuild.Root(t), home + "/", "/BUILD/", "rpmbuild"} {
+				if i := bytes.Index(data, []byte(place)); i >= 0 {
+					t.Errorf("it tells of the machine that built it: %q", data[max(0, i-50):min(len(data), i+100)])
+				}
+			}
+		})
+	}
+}
+
+// TestVersion: the programs say the version and release of their package.
+func TestVersion(t *testing.T) {
+	p := rpmbuild.Build(t, 1, rpmbuild.Systemd)
+	if got, want := output(t, extract(t, p.Main)[0], "--version"), "node-dns "+rpmbuild.Version+"-1\n"; got != want {
+		t.Errorf("it says %q, want %q", got, want)
+	}
+}
+
+// TestRebuild: from the source package alone, without a network, comes the same package to the byte.
+func TestRebuild(t *testing.T) {
+	p := rpmbuild.Build(t, 1, rpmbuild.Systemd)
+	top := t.TempDir()
+	cmd := exec.Command("rpmbuild", "--macros", rpmbuild.MacroPath(t, p), "--rebuild", "--quiet", "--nodeps", "--dbpath", top+"/db",
+		"--define", "_topdir "+top, p.Source)
+	// Nothing tells where modules are, and those that this machine has are out of sight.
+	cmd.Env = append(os.Environ(), "GOPROXY=off", "GOMODCACHE="+top+"/modules", "GOFLAGS=",
+		"SOURCE_DATE_EPOCH="+query(t, p.Source, "--queryformat", "%{BUILDTIME}"))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("rebuilding: %v\n%s", err, out)
+	}
+	rebuilt, err := filepath.Glob(top + "/RPMS/*/" + filepath.Base(p.Main))
+	if err != nil || len(rebuilt) != 1 {
+		t.Fatalf("rebuilding made %v, %v", rebuilt, err)
+	}
+	const digest = "%{PAYLOADDIGEST}"
+	if want, got := query(t, p.Main, "--queryformat", digest), query(t, rebuilt[0], "--queryformat", digest); want != got {
+		t.Errorf("what comes from the source package is another package: %s, and was %s", got, want)
+	}
+}
