@@ -32,7 +32,7 @@ func TestExitCodes(t *testing.T) {
 		{
 			// Law 4 holds then, and yet libc does not ask this node.
 			name: "nobody answers any more", files: pointing, alone: true,
-			runs: map[string]int{"apply": 1, "plan": 1, "restore": 0, "restore --if-ours": 0, "restore --dry-run": 0, "eth0 up": 0},
+			runs: map[string]int{"apply": 1, "plan": 1, "restore": 0, "restore --if-ours": 0, "restore --dry-run": 0, "eth0 up": 0, "apply --capture-only": 0, "stopped": 0},
 		},
 		{
 			name: "a faulty configuration", files: faulty(ready),
@@ -44,7 +44,7 @@ func TestExitCodes(t *testing.T) {
 		},
 		{
 			name: "nothing is known", files: map[string]beforeFile{resolvConf: {Content: ours}},
-			runs: map[string]int{"apply": 1, "plan": 1, "restore": 1, "restore --dry-run": 1, "eth0 up": 0},
+			runs: map[string]int{"apply": 1, "plan": 1, "restore": 1, "restore --dry-run": 1, "eth0 up": 0, "apply --capture-only": 0, "stopped": 1},
 		},
 		{
 			name: "usage", files: ready,

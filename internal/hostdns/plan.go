@@ -99,9 +99,12 @@ func NewPlan(s State) Plan {
 	return p
 }
 
+// onlyCaptured is why resolv.conf is left alone where nothing else was asked for.
+const onlyCaptured = "only the upstreams are captured"
+
 // captureOnly is the plan without what it does to resolv.conf.
 func (p Plan) captureOnly() Plan {
-	p.Answers, p.Silent, p.Nameserver, p.Hold = nil, nil, netip.AddrPort{}, "only the upstreams are captured"
+	p.Answers, p.Silent, p.Nameserver, p.Hold = nil, nil, netip.AddrPort{}, onlyCaptured
 	return p
 }
 

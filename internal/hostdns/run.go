@@ -3,10 +3,8 @@ package hostdns
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"slices"
 	"strings"
 
@@ -24,35 +22,6 @@ type Runner struct {
 // Apply brings the host's files up to what its State asks for. The event only says why.
 func (r Runner) Apply(ctx context.Context, event nm.Event) (Plan, Result, error) {
 	return r.run(ctx, event, NewPlan)
-}
-
-// TakeRequest removes the daemon's request, before the run that answers it looks at anything: what is asked for during the run has the path
-// unit start another. Whatever stands there goes: a directory, which no request is, would start runs for ever.
-func (r Runner) TakeRequest() error {
-	if err := os.RemoveAll(r.Looker.Paths.Request); err != nil {
-		return fmt.Errorf("taking the daemon's request: %w", err)
-	}
-	return nil
-}
-
-// Capture hands the daemon what it is to know when it starts, and leaves resolv.conf alone. It does nothing when another run is under way,
-// which does as much: that one may be waiting for this daemon to start.
-func (r Runner) Capture(ctx context.Context) error {
-	try, cancel := context.WithTimeout(ctx, lockPoll)
-	defer cancel()
-	r.Applier.Progress.is("taking the lock %s", r.Looker.Paths.Lock)
-	unlock, err := Lock(try, r.Looker.Paths.Lock)
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		return nil
-	}
-	event := nm.Event{Action: "capture"}
-	if err != nil {
-		r.log(event, Plan{}, Result{ResolvConf: Failed}, err)
-		return err
-	}
-	defer unlock()
-	_, _, err = r.runLocked(ctx, event, func(s State) Plan { return NewPlan(s).captureOnly() })
-	return err
 }
 
 // Restore brings the original resolv.conf back; with ifOurs it leaves a file alone that is not ours.
@@ -142,7 +111,7 @@ func (r Result) condition(p Plan, err error) journal.Condition {
 		return journal.ResolvConfPointed
 	case r.ResolvConf == Restored:
 		return journal.ResolvConfRestored
-	case r.ResolvConf == Held && p.Hold != notOurs:
+	case r.ResolvConf == Held && p.Hold != notOurs && p.Hold != onlyCaptured:
 		return journal.ResolvConfHeld
 	case r.ResolvConf == Waiting:
 		return journal.ResolvConfWaiting

@@ -1,14 +1,172 @@
 package nspawn
 
-import "testing"
+import (
+	"strings"
+	"testing"
+	"time"
+)
 
-// TestLife: installing changes nothing; enable --now does; what stop undoes is undone to the byte.
+// TestLife: installing changes nothing; enable --now does; what stop undoes is undone to the byte; and it all survives a reboot.
 func TestLife(t *testing.T) {
 	n := newLeasedNode(t)
 	n.Run("systemctl", "enable", "--now", "node-dns.service")
 	n.awaitServing()
+	n.reboot()
+	n.awaitServing()
+	n.Crash() // resolv.conf still points at the node
+	n.boot()
+	n.awaitServing()
 	n.Run("systemctl", "stop", "node-dns.service")
 	if got := n.ReadFile(resolvConf); got != original {
 		t.Errorf("after stop resolv.conf is\n%s", got)
+	}
+	if got := n.libc(); got != "192.0.2.1" {
+		t.Errorf("after stop libc resolves www.up.example to %q", got)
+	}
+	n.Run("systemctl", "start", "node-dns.service")
+	n.awaitServing()
+	n.PowerOff()
+	if got := n.ReadFile(resolvConf); got != original {
+		t.Errorf("after a shutdown resolv.conf is\n%s", got)
+	}
+}
+
+// TestRestart: resolv.conf is not touched.
+func TestRestart(t *testing.T) {
+	n := newServingNode(t)
+	before := n.stamp()
+	for range 3 {
+		n.Run("systemctl", "restart", "node-dns.service")
+	}
+	n.awaitServing()
+	if after := n.stamp(); after != before {
+		t.Errorf("resolv.conf is another file after restarts: %s, and was %s", after, before)
+	}
+}
+
+// stamp tells two writings of resolv.conf apart.
+func (n *node) stamp() string {
+	n.t.Helper()
+	return n.Run("stat", "--format=inode %i, changed %z", resolvConf)
+}
+
+// TestKill: systemd starts it again at once, and resolv.conf stays.
+func TestKill(t *testing.T) {
+	n := newServingNode(t)
+	before, pid := n.stamp(), n.mainPID()
+	n.Run("systemctl", "kill", "--signal=KILL", "node-dns.service")
+	n.Await("another process", func() bool { return n.mainPID() != pid && n.mainPID() != "0" })
+	n.awaitServing()
+	n.awaitApplied()
+	if after := n.stamp(); after != before {
+		t.Errorf("resolv.conf is another file after SIGKILL: %s, and was %s", after, before)
+	}
+}
+
+func (n *node) mainPID() string { return n.property("node-dns.service", "MainPID") }
+
+// property is one that systemctl shows of a unit.
+func (n *node) property(unit, name string) string {
+	n.t.Helper()
+	return strings.TrimSpace(n.Run("systemctl", "show", "--value", "--property="+name, unit))
+}
+
+// awaitApplied waits until no run of the privileged half is under way or asked for.
+func (n *node) awaitApplied() {
+	n.t.Helper()
+	n.Await("the privileged half to have run", func() bool {
+		return n.property("node-dns-apply.service", "ActiveState") == "inactive" && n.property("node-dns-apply.service", "Job") == "" &&
+			n.ReadFile("/run/node-dns/apply") == ""
+	})
+}
+
+// TestCrashLoop: a daemon that cannot start leaves the node its original nameservers, and comes back by itself when it can.
+func TestCrashLoop(t *testing.T) {
+	const program = "/usr/sbin/node-dns"
+	for _, test := range []struct {
+		name        string
+		spoil, mend func(n *node)
+	}{
+		{
+			"a program that fails",
+			func(n *node) {
+				n.Run("mv", program, program+".good")
+				n.WriteFile(program, "#!/bin/sh\nexit 1\n", 0o755)
+			},
+			func(n *node) { n.Run("mv", program+".good", program) },
+		},
+		{
+			"a program that is not there",
+			func(n *node) { n.Run("mv", program, program+".good") },
+			func(n *node) { n.Run("mv", program+".good", program) },
+		},
+		{
+			"an address that cannot be bound",
+			func(n *node) { n.WriteFile("/etc/sysconfig/node-dns", "OPTIONS=--listen 192.0.2.99:53\n", 0o644) },
+			func(n *node) { n.Run("rm", "/etc/sysconfig/node-dns") },
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			n := newServingNode(t)
+			test.spoil(n)
+			since := time.Now()
+			n.Run("systemctl", "kill", "--signal=KILL", "node-dns.service")
+			n.awaitOriginal()
+			t.Logf("the original nameservers %v after SIGKILL", time.Since(since).Round(time.Millisecond))
+			before := n.property("node-dns.service", "NRestarts")
+			n.Await("systemd to go on trying", func() bool { return n.property("node-dns.service", "NRestarts") > before })
+			if got := n.libc(); got != "192.0.2.1" {
+				t.Errorf("meanwhile libc resolves www.up.example to %q", got)
+			}
+			test.mend(n)
+			n.awaitServing()
+		})
+	}
+}
+
+// TestCrashLoopAtBoot: what waits for names at the boot is not held up.
+func TestCrashLoopAtBoot(t *testing.T) {
+	n := newNode(t)
+	n.Enable("node-dns.service")
+	n.CopyFile("/usr/sbin/node-dns", "/bin/false", 0o755)
+	n.WriteFile("/etc/systemd/system/kubelet.service",
+		"[Unit]\nAfter=nss-lookup.target\n[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n", 0o644)
+	n.Enable("kubelet.service")
+	n.boot()
+	if got := n.property("kubelet.service", "ActiveState"); got != "active" {
+		t.Errorf("kubelet.service is %s", got)
+	}
+	n.awaitOriginal()
+}
+
+// TestTrample: what somebody else writes to resolv.conf does not stay.
+func TestTrample(t *testing.T) {
+	n := newServingNode(t)
+	n.WriteFile(resolvConf, "nameserver 203.0.113.1\n", 0o644)
+	n.awaitServing()
+	n.Run("systemctl", "stop", "node-dns.service")
+	if got := n.ReadFile(resolvConf); got != original {
+		t.Errorf("after stop resolv.conf is\n%s", got)
+	}
+}
+
+// TestAccess: the daemon cannot write what is root's, and nobody else can ask it for its state.
+func TestAccess(t *testing.T) {
+	n := newServingNode(t)
+	if got := n.Run("stat", "--format=%U:%G %a", "/run/node-dns", "/run/node-dns/control.sock", "/var/cache/node-dns", "/var/lib/node-dns"); got !=
+		"node-dns:node-dns 755\nnode-dns:node-dns 660\nnode-dns:node-dns 750\nroot:root 755\n" {
+		t.Errorf("owners and modes:\n%s", got)
+	}
+	n.Run("node-dns", "status")
+	if out, err := n.Try("runuser", "--user", "nobody", "--", "node-dns", "status"); err == nil || !strings.Contains(out, "permission denied") {
+		t.Errorf("nobody may ask for the status: %v\n%s", err, out)
+	}
+	for _, path := range []string{"/etc/resolv.conf", "/var/lib/node-dns/x", "/etc/node-dns/x", "/usr/sbin/x", "/etc/origin/node/resolv.conf"} {
+		if out, err := n.Try("nsenter", "--target", n.mainPID(), "--mount", "--", "runuser", "--user", "node-dns", "--", "sh", "-c", `: >>"$0"`, path); err == nil {
+			t.Errorf("the daemon's user may write %s\n%s", path, out)
+		}
+	}
+	if got := n.ReadFile("/proc/" + n.mainPID() + "/status"); !strings.Contains(got, "CapEff:\t0000000000000400\n") || !strings.Contains(got, "NoNewPrivs:\t1\n") {
+		t.Errorf("the daemon has other rights than to bind a low port:\n%s", got)
 	}
 }

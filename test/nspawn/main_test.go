@@ -102,6 +102,16 @@ func newLeasedNode(t *testing.T) *node {
 	return n
 }
 
+// newServingNode is a leased one where node-dns is enabled, and serves.
+func newServingNode(t *testing.T) *node {
+	t.Helper()
+	n := newLeasedNode(t)
+	n.Run("systemctl", "enable", "--now", "node-dns.service")
+	n.awaitServing()
+	n.awaitApplied()
+	return n
+}
+
 func (n *node) awaitOriginal() {
 	n.t.Helper()
 	n.Await("the original resolv.conf", func() bool { return n.ReadFile(resolvConf) == original })

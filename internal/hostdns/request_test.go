@@ -1,0 +1,75 @@
+package hostdns
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"os"
+	"testing"
+
+	"github.com/node-dns/node-dns/internal/nm"
+)
+
+func TestTakeRequest(t *testing.T) {
+	const request = "/run/node-dns/apply"
+	for _, test := range []struct {
+		name string
+		lay  func(w *tree)
+	}{
+		{"there is none, nor its directory", func(*tree) {}},
+		{"there is none", func(w *tree) { w.mkdir("/run/node-dns") }},
+		{"a file", func(w *tree) { w.put(request, "please\n") }},
+		{"a directory with something in it", func(w *tree) { w.put(request+"/a/b", "") }},
+		{"a link", func(w *tree) { w.put(request, "-> /etc") }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newTree(t, nil)
+			test.lay(w)
+			if err := w.runner().TakeRequest(); err != nil {
+				t.Error(err)
+			}
+			if _, err := os.Lstat(w.at(request)); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("it is still there: %v", err)
+			}
+		})
+	}
+}
+
+// TestCapture: nobody is asked, and resolv.conf stays, for the daemon is about to start.
+func TestCapture(t *testing.T) {
+	for _, text := range []string{generated, oursText} {
+		w := newTree(t, map[string]string{etcResolvConf: text, varOriginal: generated, etcUpstreams: "server=10.0.0.9\n"})
+		w.snapshot = &nm.Snapshot{Configs: []nm.DNSConfig{dnsConfig("eth0", "10.0.0.2 10.0.0.3", "example.com")}}
+		r := w.runner()
+		r.Applier.Answers = func(context.Context, netip.AddrPort, bool) (string, error) {
+			t.Error("the local nameserver was asked")
+			return "", errNoAnswer
+		}
+		if err := r.Capture(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.read(etcUpstreams); got != "server=10.0.0.2\nserver=10.0.0.3\n" {
+			t.Errorf("captured %q", got)
+		}
+		if got := w.read(etcResolvConf); got != text {
+			t.Errorf("resolv.conf is %q, and was %q", got, text)
+		}
+	}
+}
+
+// TestCaptureBesideARun: that run waits for the daemon, which waits for this one.
+func TestCaptureBesideARun(t *testing.T) {
+	w := newTree(t, map[string]string{etcResolvConf: oursText, varOriginal: generated})
+	unlock, err := Lock(t.Context(), w.paths.Lock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	before := w.files()
+	if err := w.runner().Capture(t.Context()); err != nil {
+		t.Errorf("it is no failure: %v", err)
+	}
+	if after := w.files(); len(after) != len(before) || w.log.Len() > 0 {
+		t.Errorf("it did something: %v, and before %v\n%s", after, before, &w.log)
+	}
+}
