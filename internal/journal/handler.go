@@ -11,24 +11,28 @@ import (
 // handler sends each record as one entry. MESSAGE is slog's key=value line without a time, which the journal has; the
 // fields are for programs.
 type handler struct {
-	sender     *sender
-	level      slog.Leveler
-	identifier string
-	text       slog.Handler // writes a record's line to sender.line
-	group      string       // of the keys to come, each with an underscore after it
-	fields     entry        // of the attributes that the logger has
+	sender *sender
+	level  slog.Leveler
+	text   slog.Handler // writes a record's line to sender.line
+	group  string       // of the keys to come, each with an underscore after it
+	fields entry        // that every entry has: who we are, and the attributes of the logger
 }
 
 var _ slog.Handler = handler{}
 
-func newHandler(s *sender, identifier string, level slog.Leveler) handler {
+// newHandler is for the program called identifier; unit is the one it runs in, "" where journald knows.
+func newHandler(s *sender, identifier, unit string, level slog.Leveler) handler {
 	options := &slog.HandlerOptions{Level: level, ReplaceAttr: func(groups []string, attr slog.Attr) slog.Attr {
 		if len(groups) == 0 && attr.Key == slog.TimeKey {
 			return slog.Attr{}
 		}
 		return attr
 	}}
-	return handler{sender: s, level: level, identifier: identifier, text: slog.NewTextHandler(&s.line, options)}
+	fields := entry(nil).add("SYSLOG_IDENTIFIER", identifier, maxValue)
+	if unit != "" {
+		fields = fields.add(unitField, unit, maxValue)
+	}
+	return handler{sender: s, level: level, text: slog.NewTextHandler(&s.line, options), fields: fields}
 }
 
 // Enabled implements slog.Handler.
@@ -46,7 +50,6 @@ func (h handler) Handle(ctx context.Context, record slog.Record) error {
 	h.sender.sendLocked(priority, func(e entry, message string) entry {
 		e = e.add("MESSAGE", message, maxMessage)
 		e = e.add("PRIORITY", strconv.Itoa(int(priority)), maxValue)
-		e = e.add("SYSLOG_IDENTIFIER", h.identifier, maxValue)
 		e = e.add(prefix+"MSG", record.Message, maxValue)
 		e = append(e, h.fields...)
 		record.Attrs(func(attr slog.Attr) bool {

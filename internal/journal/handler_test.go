@@ -26,8 +26,9 @@ func TestEntry(t *testing.T) {
 			fields{
 				{"MESSAGE", `level=WARN msg="upstream down" server=192.0.2.1 error="timed out" rtt=3ms n=2`},
 				{"PRIORITY", "4"},
-				{"SYSLOG_IDENTIFIER", "node-dns"},
 				{"NODE_DNS_MSG", "upstream down"},
+				{"SYSLOG_IDENTIFIER", "node-dns"},
+				{"OBJECT_SYSTEMD_UNIT", "a.service"},
 				{"NODE_DNS_SERVER", "192.0.2.1"},
 				{"NODE_DNS_ERROR", "timed out"},
 				{"NODE_DNS_RTT", "3ms"},
@@ -40,8 +41,9 @@ func TestEntry(t *testing.T) {
 			fields{
 				{"MESSAGE", "level=ERROR msg=all condition=upstreams-down"},
 				{"PRIORITY", "3"},
-				{"SYSLOG_IDENTIFIER", "node-dns"},
 				{"NODE_DNS_MSG", "all"},
+				{"SYSLOG_IDENTIFIER", "node-dns"},
+				{"OBJECT_SYSTEMD_UNIT", "a.service"},
 				{"MESSAGE_ID", "2aab54eb89a742b9a8150fed9760ab96"},
 				{"NODE_DNS_CONDITION", "upstreams-down"},
 			},
@@ -56,8 +58,9 @@ func TestEntry(t *testing.T) {
 			fields{
 				{"MESSAGE", "level=DEBUG msg=x condition=task-failed a=1 g.b=2 g.h.c=3 g.h.i.d=4 g.h.e=5"},
 				{"PRIORITY", "7"},
-				{"SYSLOG_IDENTIFIER", "node-dns"},
 				{"NODE_DNS_MSG", "x"},
+				{"SYSLOG_IDENTIFIER", "node-dns"},
+				{"OBJECT_SYSTEMD_UNIT", "a.service"},
 				{"MESSAGE_ID", "44f3f1628cdd4e70b85a4ee72034f41f"},
 				{"NODE_DNS_CONDITION", "task-failed"},
 				{"NODE_DNS_A", "1"},
@@ -75,8 +78,9 @@ func TestEntry(t *testing.T) {
 			fields{
 				{"MESSAGE", `level=INFO msg=x "né.x y"="1\nPRIORITY=0\n" ` + strings.Repeat("k", 80) + `=long ""="no key"`},
 				{"PRIORITY", "6"},
-				{"SYSLOG_IDENTIFIER", "node-dns"},
 				{"NODE_DNS_MSG", "x"},
+				{"SYSLOG_IDENTIFIER", "node-dns"},
+				{"OBJECT_SYSTEMD_UNIT", "a.service"},
 				{"NODE_DNS_N__X_Y", "1\nPRIORITY=0\n"},
 				{"NODE_DNS_" + strings.Repeat("K", 55), "long"},
 			},
@@ -103,7 +107,7 @@ func TestEntry(t *testing.T) {
 func TestLevel(t *testing.T) {
 	w := newWorld(t)
 	level := new(slog.LevelVar)
-	log := slog.New(newHandler(w.sender, "node-dns", level))
+	log := slog.New(newHandler(w.sender, "node-dns", "", level))
 	log.Debug("not asked for")
 	level.Set(slog.LevelDebug)
 	log.Debug("asked for")
@@ -137,7 +141,7 @@ func FuzzEntry(f *testing.F) {
 				t.Errorf("%s has %d bytes", field[0], len(field[1]))
 			}
 		}
-		for _, name := range []string{"MESSAGE", "PRIORITY", "SYSLOG_IDENTIFIER", "MESSAGE_ID", "NODE_DNS_CONDITION"} {
+		for _, name := range []string{"MESSAGE", "PRIORITY", "SYSLOG_IDENTIFIER", "OBJECT_SYSTEMD_UNIT", "MESSAGE_ID", "NODE_DNS_CONDITION"} {
 			if key == "" || !strings.EqualFold(prefix+key, name) {
 				if names[name] != 1 {
 					t.Errorf("%d times %s", names[name], name)

@@ -19,7 +19,7 @@ const (
 // key=value lines with the time to stderr.
 func NewLogger(stderr io.Writer, identifier string, level slog.Leveler) *slog.Logger {
 	if stderr == io.Writer(os.Stderr) && leadsToJournal(unix.Stderr) {
-		return slog.New(newHandler(&sender{socket: entrySocket, stderr: unix.Stderr, fd: -1}, identifier, level))
+		return slog.New(newHandler(&sender{socket: entrySocket, stderr: unix.Stderr, fd: -1}, identifier, ownUnit(), level))
 	}
 	return slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
 }

@@ -44,7 +44,7 @@ func newWorld(t *testing.T) *world {
 }
 
 func (w *world) logger() *slog.Logger {
-	return slog.New(newHandler(w.sender, "node-dns", slog.LevelDebug))
+	return slog.New(newHandler(w.sender, "node-dns", "a.service", slog.LevelDebug))
 }
 
 // entry is the next entry; nil: there is none.
