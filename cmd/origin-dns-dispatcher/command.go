@@ -61,18 +61,7 @@ func parseCommand(args []string, fromNetworkManager bool) (command, error) {
 
 func parseVerb(verb string, args []string) (command, error) {
 	c := command{verb: verb}
-	flags := flag.NewFlagSet(verb, flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
-	flags.StringVar(&c.root, "root", "/", "")
-	switch verb {
-	case "apply":
-		flags.BoolVar(&c.capture, "capture-only", false, "")
-	case "restore":
-		flags.BoolVar(&c.ifOurs, "if-ours", false, "")
-		flags.BoolVar(&c.dryRun, "dry-run", false, "")
-	case "plan":
-		flags.StringVar(&c.output, "o", "text", "")
-	}
+	flags := c.flags()
 	if err := flags.Parse(args); err != nil {
 		return c, err
 	}
@@ -88,6 +77,23 @@ func parseVerb(verb string, args []string) (command, error) {
 		return c, fmt.Errorf("-o %s: expected text or json", c.output)
 	}
 	return c, nil
+}
+
+// flags are those of the verb.
+func (c *command) flags() *flag.FlagSet {
+	flags := flag.NewFlagSet(c.verb, flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.StringVar(&c.root, "root", "/", "")
+	switch c.verb {
+	case "apply":
+		flags.BoolVar(&c.capture, "capture-only", false, "")
+	case "restore":
+		flags.BoolVar(&c.ifOurs, "if-ours", false, "")
+		flags.BoolVar(&c.dryRun, "dry-run", false, "")
+	case "plan":
+		flags.StringVar(&c.output, "o", "text", "")
+	}
+	return flags
 }
 
 // run does what the command says and returns the exit code. NetworkManager's form exits 0 whatever happens: a failed

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/node-dns/node-dns/internal/hostdns"
+	"github.com/node-dns/node-dns/internal/journal"
 	"github.com/node-dns/node-dns/internal/systemd"
 )
 
@@ -73,7 +74,7 @@ func (c command) ask(ctx context.Context, runner hostdns.Runner) (aftermath, sys
 		return then, job, nil
 	}
 	runner.Log.Warn("node-dns has ended and is started again: waiting for it", slog.String("result", os.Getenv("SERVICE_RESULT")),
-		slog.String("code", os.Getenv("EXIT_CODE")), slog.String("status", os.Getenv("EXIT_STATUS")))
+		slog.String("code", os.Getenv("EXIT_CODE")), slog.String("status", os.Getenv("EXIT_STATUS")), journal.Died.Attr())
 	if err := manager.Start(ctx, applyUnit); err != nil {
 		return restoreNow, job, err
 	}

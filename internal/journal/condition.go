@@ -52,6 +52,7 @@ const (
 	ResolvConfBlocked
 	HookFailed
 	HookHung
+	Died
 )
 
 // Explanation is what is known of a Condition beforehand.
@@ -79,34 +80,34 @@ var conditions = map[Condition]Explanation{
 	},
 	Listening: {
 		Name: "listening", ID: "45b3fc07d53a47dfa61d9f7e13bc7a89",
-		When: "node-dns has bound the addresses in NODE_DNS_ADDRESSES.",
+		When: "node-dns has bound these addresses: NODE_DNS_ADDRESSES.",
 	},
 	ListenFailed: {
 		Name: "listen-failed", ID: "1f71d815ef4f45d8afeed2d11efbeda3",
-		When: "node-dns cannot bind the addresses in NODE_DNS_ADDRESSES. It tries again each second, and says so when it can.",
+		When: "node-dns cannot bind these addresses: NODE_DNS_ADDRESSES. It tries again each second, and says so when it can.",
 		Do:   "Where the address is in use, ss -lunp 'sport = :53' names the program that has it.",
 	},
 	UpstreamDown: {
 		Name: "upstream-down", ID: "ec3277a7a9dc401784209e62302049cd",
-		When: "The upstream nameserver in NODE_DNS_SERVER failed three times in a row. It is asked last until it answers again.",
-		Do:   "Ask it from this node: dig @SERVER . NS. A firewall, or the nameserver itself, is the usual cause.",
+		When: "The upstream nameserver NODE_DNS_SERVER failed three times in a row: NODE_DNS_ERROR. It is asked last until it answers again.",
+		Do:   "Ask it from this node, by dig . NS and its address. A firewall, or the nameserver itself, is the usual cause.",
 	},
 	UpstreamUp: {
 		Name: "upstream-up", ID: "4fd2ec95bf0b48ea93d2d1d5faabead9",
-		When: "The upstream nameserver in NODE_DNS_SERVER, which was down, answers again.",
+		When: "The upstream nameserver NODE_DNS_SERVER, which was down, answers again.",
 	},
 	UpstreamsDown: {
 		Name: "upstreams-down", ID: "2aab54eb89a742b9a8150fed9760ab96",
-		When: "All upstream nameservers of the domains in NODE_DNS_DOMAINS (\".\": all that have no others) are down. Of their names only those in the cache are answered.",
+		When: "All upstream nameservers are down of these domains (\".\": all that have no others): NODE_DNS_DOMAINS. Of their names only those in the cache are answered.",
 		Do:   "See to the node's network first: its link, its default route, its firewall. node-dns status shows each nameserver and its last error.",
 	},
 	UpstreamsUp: {
 		Name: "upstreams-up", ID: "032bc966b54a44539a40cb21cfeac199",
-		When: "An upstream nameserver of the domains in NODE_DNS_DOMAINS answers again, after all of them were down.",
+		When: "An upstream nameserver answers again, after all of them were down, of these domains: NODE_DNS_DOMAINS.",
 	},
 	UpstreamLoop: {
 		Name: "upstream-loop", ID: "df382de065df4770a7ec50fa53a5f4c0",
-		When: "The upstream nameservers in NODE_DNS_SERVERS send our own queries back to this node. They are left out, and probed again every five minutes.",
+		When: "These upstream nameservers send our own queries back to this node: NODE_DNS_SERVERS. They are left out, and probed again every five minutes.",
 		Do:   "Give the node a nameserver that does not forward to it, or end the forwarding there.",
 	},
 	ConfigFault: {
@@ -125,12 +126,12 @@ var conditions = map[Condition]Explanation{
 	},
 	Problem: {
 		Name: "problem", ID: "d1840814c0a147748b801fe3270be887",
-		When: "There is something that an admin should see to: NODE_DNS_PROBLEM. node-dns status shows it, after \"!\", as long as it lasts.",
+		When: "There is something that an admin should see to: NODE_DNS_PROBLEM. As long as it lasts node-dns status shows it, after \"!\".",
 		Do:   "What it says. The page on troubleshooting explains each.",
 	},
 	ProblemSolved: {
 		Name: "problem-solved", ID: "1598377b71f346768fa903d377c69d8b",
-		When: "What was logged as a problem before is one no more.",
+		When: "What was logged as a problem before is one no more: NODE_DNS_PROBLEM.",
 	},
 	ClusterSynced: {
 		Name: "cluster-synced", ID: "ed73c5c2a68d43618747780b135f4528",
@@ -138,8 +139,8 @@ var conditions = map[Condition]Explanation{
 	},
 	ClusterAway: {
 		Name: "cluster-away", ID: "ff4c2f5c04114238b6d168b96c096bf6",
-		When: "The Kubernetes API cannot be asked: NODE_DNS_ERROR says why, and NODE_DNS_PHASE how far it went. What is known is served on.",
-		Do:   "See whether the API server in NODE_DNS_SERVER runs, and whether this node reaches it. The kubeconfig is read again when it changes.",
+		When: "The Kubernetes API cannot be asked (NODE_DNS_PHASE): NODE_DNS_ERROR. What is known is served on.",
+		Do:   "See whether the API server runs, and whether this node reaches it. The kubeconfig is read again when it changes.",
 	},
 	ClusterStale: {
 		Name: "cluster-stale", ID: "174f963d75d3444781c8d8e0725a8546",
@@ -153,7 +154,7 @@ var conditions = map[Condition]Explanation{
 	},
 	ClusterSnapshot: {
 		Name: "cluster-snapshot", ID: "0dbd736cfeaf49139390177a2c176f07",
-		When: "node-dns has started and serves the cluster's names as they were NODE_DNS_AGE ago, until the Kubernetes API answers.",
+		When: "node-dns has started and serves the cluster's names from what was known before, which is this old: NODE_DNS_AGE. Once the Kubernetes API answers it is replaced.",
 	},
 	OutOfSockets: {
 		Name: "out-of-sockets", ID: "75f81aca85a842ec8ad2c1540faa051e",
@@ -163,17 +164,17 @@ var conditions = map[Condition]Explanation{
 	QueryPanic: {
 		Name: "query-panic", ID: "aed2744f66d742afa80b6afd2712fbfe",
 		When: "A fault of the program was hit while a query was answered; that query got SERVFAIL, and nothing else was touched.",
-		Do:   "Report it with NODE_DNS_QUERY and NODE_DNS_STACK of this entry (journalctl -o verbose).",
+		Do:   "Report it with the query and the stack, which journalctl -o verbose shows.",
 	},
 	TaskPanic: {
 		Name: "task-panic", ID: "6f859a4c751c4baeb79ff90b184f5ee1",
-		When: "A fault of the program was hit in the task NODE_DNS_TASK, which is started again. Queries are answered meanwhile.",
-		Do:   "Report it with NODE_DNS_STACK of this entry (journalctl -o verbose).",
+		When: "A fault of the program was hit in a task, which is started again: NODE_DNS_TASK. Queries are answered meanwhile.",
+		Do:   "Report it with the stack, which journalctl -o verbose shows.",
 	},
 	TaskFailed: {
 		Name: "task-failed", ID: "44f3f1628cdd4e70b85a4ee72034f41f",
-		When: "The task NODE_DNS_TASK failed and is started again. What it watches is not seen meanwhile; queries are answered.",
-		Do:   "NODE_DNS_ERROR says what is missing.",
+		When: "A task failed and is started again: NODE_DNS_ERROR. What it watches is not seen meanwhile; queries are answered.",
+		Do:   "What the error says is missing.",
 	},
 
 	ResolvConfPointed: {
@@ -187,7 +188,7 @@ var conditions = map[Condition]Explanation{
 	},
 	ResolvConfHeld: {
 		Name: "resolv-conf-held", ID: "b26af4ef3faa4684a9f9e3b5ddf6d74d",
-		When: "/etc/resolv.conf was left as it is, for the reason in NODE_DNS_HELD.",
+		When: "/etc/resolv.conf was left as it is: NODE_DNS_HELD.",
 		Do:   "origin-dns-dispatcher plan says what would be written, and what is in the way.",
 	},
 	ResolvConfWaiting: {
@@ -207,8 +208,13 @@ var conditions = map[Condition]Explanation{
 	},
 	HookHung: {
 		Name: "hook-hung", ID: "1585405dd9284cdbacccb56eeebac82a",
-		When: "A run of origin-dns-dispatcher did not end in time and was given up: NODE_DNS_ERROR says what it was doing.",
+		When: "A run of origin-dns-dispatcher did not end in time and was given up: NODE_DNS_ERROR.",
 		Do:   "A file system or a service that does not answer (NFS, D-Bus) is the usual cause.",
+	},
+	Died: {
+		Name: "died", ID: "94dac707ea114fc4b29898f1c66968e5",
+		When: "node-dns has ended and was not told to (NODE_DNS_RESULT). systemd starts it again; if it does not answer within a second or so, /etc/resolv.conf gets its original nameservers back.",
+		Do:   "systemctl status node-dns, and its last lines in the journal: a watchdog says that it hung, a signal who killed it, an exit code what it lacked.",
 	},
 }
 
