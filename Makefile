@@ -43,6 +43,8 @@ install:
 	$(PUT) 0644 packaging/node-dns.yaml $(DESTDIR)$(SYSCONFDIR)/node-dns/node-dns.yaml
 	$(PUT) 0644 packaging/node-dns.sysconfig $(DESTDIR)$(SYSCONFDIR)/sysconfig/node-dns
 	$(PUT) 0644 packaging/sos/node-dns $(DESTDIR)$(SYSCONFDIR)/sos/extras.d/node-dns
+	for page in man/*.[0-9]; do $(PUT) 0644 $$page $(DESTDIR)$(DATADIR)/man/man$${page##*.}/$${page##*/} || exit; done
+	$(PUT) 0644 packaging/journal/node-dns.catalog $(DESTDIR)$(LIBDIR)/systemd/catalog/node-dns.catalog
 	$(PUT) 0644 bin/node-dns.bash $(DESTDIR)$(DATADIR)/bash-completion/completions/node-dns
 	$(PUT) 0644 bin/node-dns.zsh $(DESTDIR)$(DATADIR)/zsh/site-functions/_node-dns
 	$(PUT) 0644 bin/node-dns.fish $(DESTDIR)$(DATADIR)/fish/vendor_completions.d/node-dns.fish

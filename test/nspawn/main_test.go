@@ -41,6 +41,8 @@ type node struct {
 	lan  *lab.Namespace
 	pods *lab.Namespace // who asks the node
 	dhcp *lab.DHCPServer
+
+	upstream *lab.Process // the nameserver at ns1
 }
 
 // newNode makes one. It is off, and its NetworkManager will connect eth0 by DHCP when it boots.
@@ -49,7 +51,7 @@ func newNode(t *testing.T) *node {
 	l := lab.New(t)
 	n := &node{Container: l.Container("node"), t: t, l: l, lan: l.Namespace("lan"), pods: l.Namespace("pods")}
 	n.lan.Bridge("lan0", router+"/24", ns1+"/24", ns2+"/24")
-	n.lan.Nameserver(ns1)
+	n.upstream = n.lan.Nameserver(ns1)
 	n.lan.Nameserver(ns2)
 	n.dhcp = n.lan.DHCP(lab.DHCPConfig{
 		Interface: "lan0", Range: nodeIP + "," + nodeIP + ",255.255.255.0", Router: router, Domain: "example.com", Nameservers: []string{ns1},

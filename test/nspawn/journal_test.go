@@ -1,0 +1,131 @@
+package nspawn
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/node-dns/node-dns/internal/journal"
+)
+
+// logEntry is what `journalctl -o json` prints of an entry: its fields.
+type logEntry map[string]any
+
+func (e logEntry) get(field string) string {
+	text, _ := e[field].(string)
+	return text
+}
+
+// entries are those that journalctl finds by these arguments.
+func (n *node) entries(argv ...string) (all []logEntry) {
+	n.t.Helper()
+	out, err := n.Try(append([]string{"journalctl", "--quiet", "--output=json"}, argv...)...)
+	if err != nil && out != "" { // without an entry journalctl fails
+		n.t.Fatalf("journalctl %v: %v\n%s", argv, err, out)
+	}
+	for line := range strings.Lines(out) {
+		var e logEntry
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			n.t.Fatalf("%v: %s", err, line)
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+// awaitCondition waits until the journal has a new entry of a condition, found as an admin would find it, and returns it.
+func (n *node) awaitCondition(c journal.Condition, seen map[string]bool) (found logEntry) {
+	n.t.Helper()
+	n.Await("the condition "+c.String(), func() bool {
+		for _, e := range n.entries("MESSAGE_ID=" + c.Explain().ID) {
+			if cursor := e.get("__CURSOR"); !seen[cursor] {
+				seen[cursor] = true
+				found = e
+				return true
+			}
+		}
+		return false
+	})
+	if !strings.HasSuffix(found.get("MESSAGE"), " condition="+c.String()) || found.get("NODE_DNS_CONDITION") != c.String() {
+		n.t.Errorf("%s: %v", c, found)
+	}
+	return found
+}
+
+// TestJournal: what happens to a node is in its journal, by condition, with fields, and under the units that an admin asks for.
+func TestJournal(t *testing.T) {
+	n := newLeasedNode(t)
+	n.CopyFile("/usr/lib/systemd/catalog/node-dns.catalog", filepath.Join(repository, "packaging/journal/node-dns.catalog"), 0o644)
+	n.Run("journalctl", "--update-catalog")
+	seen := map[string]bool{}
+	has := func(c journal.Condition, field, want string) {
+		t.Helper()
+		if got := n.awaitCondition(c, seen); !strings.Contains(got.get(field), want) {
+			t.Errorf("%s: %s=%q, want %q in it", c, field, got.get(field), want)
+		}
+	}
+	n.Run("systemctl", "enable", "--now", "node-dns.service")
+	has(journal.Listening, "NODE_DNS_ADDRESSES", nodeIP+":53")
+	has(journal.Ready, "SYSLOG_IDENTIFIER", "node-dns")
+	has(journal.ResolvConfPointed, "NODE_DNS_WRITTEN", resolvConf)
+	n.awaitServing()
+
+	n.upstream.Kill()
+	n.Await("the upstream to be missed", func() bool { return n.ask() == "" && len(n.entries("NODE_DNS_CONDITION=upstreams-down")) > 0 })
+	has(journal.UpstreamDown, "NODE_DNS_SERVER", ns1)
+	has(journal.UpstreamsDown, "NODE_DNS_DOMAINS", ".")
+	n.lan.Nameserver(ns1)
+	n.Await("the upstream to answer", func() bool { return n.ask() == ns1 })
+	has(journal.UpstreamUp, "NODE_DNS_SERVER", ns1)
+	has(journal.UpstreamsUp, "NODE_DNS_DOMAINS", ".")
+
+	const config = "/etc/node-dns/node-dns.yaml"
+	n.WriteFile(config, "cacheSize: many\n", 0o644)
+	has(journal.ConfigFault, "NODE_DNS_ERROR", config+":1:12: cacheSize: ")
+	n.Run("systemctl", "reload", "node-dns.service")
+	has(journal.ReloadFailed, "PRIORITY", "3")
+	n.WriteFile(config, "cacheSize: 100\n", 0o644)
+	has(journal.ConfigTaken, "PRIORITY", "6")
+	has(journal.ProblemSolved, "NODE_DNS_PROBLEM", "cacheSize")
+
+	n.Run("systemctl", "kill", "--kill-who=main", "--signal=KILL", "node-dns.service")
+	has(journal.Died, "NODE_DNS_RESULT", "signal")
+	has(journal.Ready, "SYSLOG_IDENTIFIER", "node-dns")
+	n.awaitServing()
+	n.Run("systemctl", "stop", "node-dns.service")
+	has(journal.Stopping, "NODE_DNS_SIGNAL", "terminated")
+	has(journal.ResolvConfRestored, "SYSLOG_IDENTIFIER", "origin-dns-dispatcher")
+
+	n.checkEntries()
+	if got := n.Run("journalctl", "--catalog", "--quiet", "MESSAGE_ID="+journal.UpstreamDown.Explain().ID); !strings.Contains(got,
+		"░░ Subject: DNS of this node: upstream down\n") || !strings.Contains(got, "The upstream nameserver "+ns1+" failed three times") {
+		t.Errorf("journalctl -x does not explain:\n%s", got)
+	}
+}
+
+// checkEntries looks at all entries of both programs.
+func (n *node) checkEntries() {
+	n.t.Helper()
+	ofUnits := n.entries("-u", "node-dns", "-u", "node-dns-apply", "-u", "NetworkManager-dispatcher", "-t", "node-dns", "-t", "origin-dns-dispatcher")
+	all := n.entries("-t", "node-dns", "-t", "origin-dns-dispatcher")
+	if len(all) != len(ofUnits) {
+		n.t.Errorf("journalctl -u finds %d of %d entries", len(ofUnits), len(all))
+	}
+	line := regexp.MustCompile(`^level=(DEBUG|INFO|WARN|ERROR) msg=`)
+	programs := map[string]int{}
+	for _, e := range all {
+		programs[e.get("SYSLOG_IDENTIFIER")]++
+		message := e.get("MESSAGE")
+		if !line.MatchString(message) || strings.Contains(message, " time=") {
+			n.t.Errorf("not a line without a time: %s", message)
+		}
+		if e.get("_TRANSPORT") != "journal" || e.get("NODE_DNS_MSG") == "" || e.get("PRIORITY") == "" {
+			n.t.Errorf("not an entry with fields: %v", e)
+		}
+	}
+	if programs["node-dns"] == 0 || programs["origin-dns-dispatcher"] == 0 || len(programs) != 2 {
+		n.t.Errorf("entries by program: %v", programs)
+	}
+}
