@@ -62,6 +62,36 @@ func TestRenderedCatalog(t *testing.T) {
 	golden.Check(t, catalogFile, all.String())
 }
 
+// TestDocuments: the conditions that the documents and the man pages tell to look for are ours.
+func TestDocuments(t *testing.T) {
+	known := map[string]bool{}
+	for _, is := range conditions {
+		known["MESSAGE_ID="+is.ID], known["NODE_DNS_CONDITION="+is.Name] = true, true
+	}
+	match := regexp.MustCompile(`\b(MESSAGE_ID=[0-9a-f]{32}|NODE_DNS_CONDITION=[a-z-]+)`)
+	seen := 0
+	for _, pattern := range []string{"../../docs/*.md", "../../README.md", "../../man/*"} {
+		paths, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range paths {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, word := range match.FindAllString(string(text), -1) {
+				if seen++; !known[word] {
+					t.Errorf("%s: there is no %s", path, word)
+				}
+			}
+		}
+	}
+	if seen == 0 {
+		t.Error("no document names one")
+	}
+}
+
 // TestCatalog: journald's own compiler takes the file, and has all of it.
 func TestCatalog(t *testing.T) {
 	lab.NeedPrograms(t, "journalctl")

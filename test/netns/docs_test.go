@@ -15,6 +15,9 @@ const (
 	clusterPage     = "docs/cluster.md"
 )
 
+// withSystemd is why these tests do not run what they could not: there is no systemd, and no journal, in their machines.
+const withSystemd = "test/nspawn runs it"
+
 // elsewhere are the documents' commands that these tests do not run as they stand, and why.
 var elsewhere = map[string]string{
 	"make test":      "these tests are a part of it; CI runs it",
@@ -24,8 +27,15 @@ var elsewhere = map[string]string{
 	"chattr +i":                       "the name of an attribute, not a whole command",
 	"systemctl disable --now dnsmasq": "there is no systemd in these machines",
 
-	"systemctl status node-dns-apply.path": "there is no systemd in these machines",
-	"journalctl -u node-dns-apply":         "there is no journal in these machines",
+	"systemctl status node-dns-apply.path":                             withSystemd,
+	"systemctl status node-dns":                                        withSystemd,
+	"journalctl -u node-dns-apply":                                     withSystemd,
+	"journalctl -t node-dns -t origin-dns-dispatcher -x":               withSystemd,
+	"journalctl -t node-dns -t origin-dns-dispatcher -p warning":       withSystemd,
+	"journalctl -u node-dns -u node-dns-apply":                         withSystemd,
+	"journalctl -t origin-dns-dispatcher -u NetworkManager-dispatcher": withSystemd,
+	"journalctl MESSAGE_ID=2aab54eb89a742b9a8150fed9760ab96":           withSystemd,
+	"journalctl NODE_DNS_CONDITION=resolv-conf-restored -o verbose":    withSystemd,
 
 	"kubectl apply -f contrib/cluster-role.yaml":                                                                                "there is no kubectl; the tests with a real API apply the file",
 	"kubectl -n kube-system create serviceaccount node-dns":                                                                     "there is no kubectl",

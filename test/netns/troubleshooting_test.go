@@ -33,7 +33,9 @@ func TestTroubleshooting(t *testing.T) {
 			n.daemon.Stop()
 		}
 		for _, command := range b {
-			sh.run(command)
+			if _, ok := elsewhere[command]; !ok {
+				sh.run(command)
+			}
 		}
 	}
 	if want, got := n.l.ReadFile(networkManagerResolvConf), n.l.ReadFile(resolvConf); got != want || !strings.Contains(got, "nameserver "+ns1) {

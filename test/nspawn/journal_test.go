@@ -2,12 +2,14 @@ package nspawn
 
 import (
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/node-dns/node-dns/internal/journal"
+	"github.com/node-dns/node-dns/internal/manual"
 )
 
 // logEntry is what `journalctl -o json` prints of an entry: its fields.
@@ -21,10 +23,7 @@ func (e logEntry) get(field string) string {
 // entries are those that journalctl finds by these arguments.
 func (n *node) entries(argv ...string) (all []logEntry) {
 	n.t.Helper()
-	out, err := n.Try(append([]string{"journalctl", "--quiet", "--output=json"}, argv...)...)
-	if err != nil && out != "" { // without an entry journalctl fails
-		n.t.Fatalf("journalctl %v: %v\n%s", argv, err, out)
-	}
+	out := n.Run(append([]string{"journalctl", "--quiet", "--output=json"}, argv...)...)
 	for line := range strings.Lines(out) {
 		var e logEntry
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
@@ -99,10 +98,33 @@ func TestJournal(t *testing.T) {
 	has(journal.ResolvConfRestored, "SYSLOG_IDENTIFIER", "origin-dns-dispatcher")
 
 	n.checkEntries()
+	n.checkCommands()
 	if got := n.Run("journalctl", "--catalog", "--quiet", "MESSAGE_ID="+journal.UpstreamDown.Explain().ID); !strings.Contains(got,
 		"░░ Subject: DNS of this node: upstream down\n") || !strings.Contains(got, "The upstream nameserver "+ns1+" failed three times") {
 		t.Errorf("journalctl -x does not explain:\n%s", got)
 	}
+}
+
+// checkCommands types what the guide and the man page say to ask systemd and its journal, on a node where it has all happened.
+func (n *node) checkCommands() {
+	n.t.Helper()
+	guide, err := os.ReadFile(filepath.Join(repository, "docs/troubleshooting.md"))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	text := string(guide) + "\n" + strings.Join(manual.Read(n.t, filepath.Join(repository, "man/node-dns.8")).Examples, "\n")
+	n.Run("systemctl", "start", "node-dns.service") // what runs is shown by the status, and that fails for what does not
+	commands := regexp.MustCompile("(?m)(?:^|`)((?:systemctl status|journalctl) [^`#\n]+)").FindAllStringSubmatch(text, -1)
+	if len(commands) < 10 {
+		n.t.Errorf("only %d commands are found: %q", len(commands), commands)
+	}
+	for _, command := range commands {
+		here := strings.Replace(command[1], "192.0.2.53", ns1, 1) // the man page's upstream
+		if out, err := n.Try("sh", "-c", here); err != nil || strings.TrimSpace(out) == "" || strings.Contains(out, "-- No entries --") {
+			n.t.Errorf("%s: %v\n%s", command[1], err, out)
+		}
+	}
+	n.Run("systemctl", "stop", "node-dns.service")
 }
 
 // checkEntries looks at all entries of both programs.
