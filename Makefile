@@ -3,6 +3,7 @@
 # make rpm         the RPM for ARCH and the source RPM into dist/; rpm-all: the RPMs for every architecture
 # make test        every test lane; as root on Debian or RHEL it installs the packages the lanes need, and says so
 # make test-kube   the lane with a Kubernetes API: the first time it builds etcd and kube-apiserver, which takes minutes
+# make test-trixie  the lane with systemd as PID 1 once more, with systemd 257 and NetworkManager 1.52
 # make bench-kube  node-dns and CoreDNS on a cluster of 10,000 services: memory, traffic, processor time
 # make demo        the whole story on loopback, without root
 # make lint        gofmt, gofumpt, vet, staticcheck
@@ -16,7 +17,7 @@ BUILDMODE ?= default
 ARCHES    = x86_64 aarch64 ppc64le s390x
 export CGO_ENABLED ?= 1
 
-.PHONY: build install rpm rpm-all test test-kube bench-kube demo lint fuzz clean
+.PHONY: build install rpm rpm-all test test-kube test-trixie bench-kube demo lint fuzz clean
 
 # The completions come from the program, built for this machine where bin/ is for another.
 build:
@@ -65,6 +66,9 @@ test:
 
 test-kube:
 	./scripts/test-kube
+
+test-trixie:
+	./scripts/test-trixie
 
 bench-kube:
 	./scripts/test-kube bench
