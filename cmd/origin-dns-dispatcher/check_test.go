@@ -13,7 +13,7 @@ import (
 
 // stateFiles may appear whatever a case expects.
 var stateFiles = []string{
-	"/run/origin-dns-dispatcher.lock", "/var/lib/node-dns/resolv.conf.orig", "/var/lib/node-dns/upstreams.json", factsFile,
+	"/run/origin-dns-dispatcher.lock", "/run/origin-dns-dispatcher/rewrites.json", "/var/lib/node-dns/resolv.conf.orig", "/var/lib/node-dns/upstreams.json", factsFile,
 }
 
 // originalOfC113 is the prose of case C113, and what it means on a node whose original was never saved.

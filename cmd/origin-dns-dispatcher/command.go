@@ -17,7 +17,7 @@ import (
 )
 
 const usage = `Usage:
-  origin-dns-dispatcher IFACE ACTION                    as NetworkManager runs it; always exits 0
+  origin-dns-dispatcher IFACE ACTION                    as NetworkManager runs it, while node-dns runs; always exits 0
   origin-dns-dispatcher apply [--capture-only]          bring this host's DNS files up to date
   origin-dns-dispatcher restore [--if-ours] [--dry-run] put the original resolv.conf back
   origin-dns-dispatcher plan [-o text|json]             say what apply would do, and why
@@ -140,7 +140,7 @@ func (c command) hook(ctx context.Context, runner hostdns.Runner) {
 	}()
 	if c.event.Matters() {
 		// The run's one log line names the error; NetworkManager gets none.
-		runner.Apply(ctx, c.event) //nolint:errcheck // as said
+		runner.Event(ctx, c.event) //nolint:errcheck // as said
 	}
 }
 

@@ -68,7 +68,8 @@ func (s *scene) lay(t *testing.T, l *lab.Lab) {
 			t.Fatal(err)
 		}
 	}
-	os.Remove("/var/lib/node-dns") // making it is a step too
+	os.Remove("/var/lib/node-dns")             // making it is a step too
+	os.RemoveAll("/run/origin-dns-dispatcher") // what another scene wrote over
 	for path, file := range s.Files {
 		l.WriteFile(path, file.Content)
 		if file.Symlink != "" {
@@ -125,7 +126,7 @@ func without(t *testing.T, key, record string) string {
 func leftovers(t *testing.T) []string {
 	t.Helper()
 	var all []string
-	for _, dir := range []string{"/etc", "/etc/dnsmasq.d", "/etc/origin/node", "/var/lib/node-dns", "/run", "/tmp"} {
+	for _, dir := range []string{"/etc", "/etc/dnsmasq.d", "/etc/origin/node", "/var/lib/node-dns", "/run", "/run/origin-dns-dispatcher", "/tmp"} {
 		entries, err := os.ReadDir(dir)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			t.Fatal(err)

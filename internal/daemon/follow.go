@@ -90,6 +90,9 @@ func (d *Daemon) reconcile(ctx context.Context, reason string) time.Duration {
 	case askedNow:
 		d.log.Info("asked for the host's files to be written", "reason", reason, "files", d.request.want)
 	case askedDone:
+		if view.plan.Fought {
+			break // which is a problem, and has a line of its own
+		}
 		d.log.Info("the host's files are what they should be", "reason", reason)
 	}
 	d.setProblems(view, next)

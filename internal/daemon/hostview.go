@@ -53,6 +53,9 @@ func (v *hostView) problems() []string {
 	if v.configErr != nil && !slices.Contains(problems, v.configErr.Error()) {
 		problems = append(problems, v.configErr.Error())
 	}
+	if v.plan.Fought {
+		problems = append(problems, "/etc/resolv.conf is left alone: "+v.plan.Hold)
+	}
 	return problems
 }
 

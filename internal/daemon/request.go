@@ -9,15 +9,11 @@ import (
 )
 
 // The first repetition of a request comes after requestAgain, and each further one after twice as long: a file that
-// cannot be written (read-only, or another tool that writes it back) must not make a busy circle.
+// cannot be written (it is read-only, or nobody hears the request) must not make a busy circle. One that another tool
+// writes back is none of this: the plan bounds how often that is put right, for NetworkManager's events too.
 const (
 	requestAgain    = time.Second
 	requestAgainMax = time.Minute
-	// requestBurst requests may follow each other at once, and one more each requestEvery: two tools that write
-	// resolv.conf in turns change what is wanted each time. systemd gives a unit up that is started a sixth time within
-	// 10 s (StartLimitBurst= of systemd.unit(5)).
-	requestBurst = 4
-	requestEvery = 15 * time.Second
 	// requestVain is how often the same is asked for in vain until that is a problem of its own.
 	requestVain = 3
 )
@@ -30,7 +26,6 @@ type requester struct {
 	times   int           // how often it was
 	next    time.Time     // when it may be asked for again
 	delay   time.Duration // the wait after that
-	settled time.Time     // when the burst is whole again
 	failure error         // why the last request could not be written; nil: it was
 }
 
@@ -57,28 +52,16 @@ func (r *requester) ask(now time.Time, reason string, pending []string) (news as
 	case want != r.want:
 		r.want, r.times, r.delay, r.next = want, 0, requestAgain, now
 	}
-	if due := r.due(); now.Before(due) {
-		return nothingNew, due.Sub(now)
+	if now.Before(r.next) {
+		return nothingNew, r.next.Sub(now)
 	}
 	if r.times == 0 {
 		news = askedNow
 	}
 	r.times++
 	r.next, r.delay = now.Add(r.delay), min(2*r.delay, requestAgainMax)
-	if r.settled.Before(now) {
-		r.settled = now
-	}
-	r.settled = r.settled.Add(requestEvery)
 	r.failure = r.write(now, reason)
-	return news, r.due().Sub(now)
-}
-
-// due is when the next request may be written.
-func (r *requester) due() time.Time {
-	if burst := r.settled.Add(-(requestBurst - 1) * requestEvery); burst.After(r.next) {
-		return burst
-	}
-	return r.next
+	return news, r.next.Sub(now)
 }
 
 func (r *requester) write(now time.Time, reason string) error {

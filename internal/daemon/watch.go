@@ -60,13 +60,19 @@ func (d *Daemon) watchFiles(ctx context.Context) error {
 			return nil
 		case <-again.C: // directories that exist by now
 		case event := <-watcher.Events:
-			if slices.Contains(files, filepath.Clean(event.Name)) && event.Op != fsnotify.Chmod {
+			if name := filepath.Clean(event.Name); slices.Contains(files, name) && event.Op != fsnotify.Chmod && !d.isFoughtOver(name) {
 				d.hint("file: " + event.Name)
 			}
 		case err := <-watcher.Errors:
 			d.hint("file watch: " + err.Error()) // an overflow: look at everything
 		}
 	}
+}
+
+// isFoughtOver reports whether a file is left to somebody who writes it all the time: it is looked at now and then only.
+func (d *Daemon) isFoughtOver(name string) bool {
+	view := d.host.Load()
+	return name == d.paths.host.ResolvConf && view != nil && view.plan.Fought
 }
 
 func (d *Daemon) watchedFiles() []string {

@@ -77,14 +77,29 @@ func (a Applier) Apply(ctx context.Context, p Plan) (Result, Undo, error) {
 	}
 	unshielded, unshieldErr := a.each(ctx, after)
 	done := slices.Concat(captured, shielded, pointed, unshielded)
+	noteErr := a.note(p, done, verdict == Restored)
 	result := Result{ResolvConf: verdict, AnsweredBy: by, Silence: silence, Written: done.paths()}
-	return result, func() error { return a.undo(ctx, done) }, errors.Join(sweepErr, captureErr, shieldErr, err, unshieldErr)
+	return result, func() error { return a.undo(ctx, done) }, errors.Join(sweepErr, captureErr, shieldErr, err, unshieldErr, noteErr)
+}
+
+// note keeps the history of rewrites, which a restore ends.
+func (a Applier) note(p Plan, done changes, given bool) error {
+	text := p.past.after(p.Paths, done, given)
+	if len(done) == 0 && !p.isRestore() {
+		return nil
+	}
+	step := Step{Path: p.Paths.Rewrites, Action: WriteFile, Data: text, Mode: 0o644}
+	if len(text) == 0 || p.isRestore() {
+		step.Action = Remove
+	}
+	_, err := a.change(step)
+	return err
 }
 
 // sweep removes what a run that was killed left beside the files, wherever this run has nothing to write.
 func (a Applier) sweep(paths Paths) error {
 	var errs []error
-	for _, path := range []string{paths.ResolvConf, paths.Upstreams, paths.NodeResolvConf, paths.Original, paths.Record, paths.Facts, paths.Snippet} {
+	for _, path := range []string{paths.ResolvConf, paths.Upstreams, paths.NodeResolvConf, paths.Original, paths.Record, paths.Facts, paths.Snippet, paths.Rewrites} {
 		a.Progress.is("clearing up beside %s", path)
 		if err := a.Writer.Sweep(path); !atomicfile.Blocked(err) {
 			errs = append(errs, err)

@@ -7,7 +7,11 @@
 package hostdns
 
 import (
+	"errors"
+	"io/fs"
+	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
@@ -26,17 +30,19 @@ const LegacyWatermark = "# nameserver updated by /etc/NetworkManager/dispatcher.
 type Paths struct {
 	Root string // "" or "/": the host itself
 
-	ResolvConf         string // what libc reads
-	NetworkManagerConf string // NetworkManager's own list: always current, whatever dns= and rc-manager= say
-	ResolvedUplinks    string // systemd-resolved's uplinks, without its stub
-	Upstreams          string // one server=IP line an upstream, for the daemon, and for dnsmasq on the way back
-	NodeResolvConf     string // the original nameservers, for kubelet's resolvConf and dnsRecursiveResolvConf
-	Snippet            string // keeps NetworkManager from writing resolv.conf while that names this node
-	Original           string // the resolv.conf that ours displaced: a file or a link
-	Record             string // the last good upstreams with where they came from
-	Facts              string // what the cluster's file says, for the daemon, which may not read that
-	Lock               string // serialises runs
-	Request            string // the daemon's request for a run: it exists from then until a run begins
+	ResolvConf         string   // what libc reads
+	NetworkManagerConf string   // NetworkManager's own list: always current, whatever dns= and rc-manager= say
+	ResolvedUplinks    string   // systemd-resolved's uplinks, without its stub
+	Upstreams          string   // one server=IP line an upstream, for the daemon, and for dnsmasq on the way back
+	NodeResolvConf     string   // the original nameservers, for kubelet's resolvConf and dnsRecursiveResolvConf
+	Snippet            string   // keeps NetworkManager from writing resolv.conf while that names this node
+	Original           string   // the resolv.conf that ours displaced: a file or a link
+	Record             string   // the last good upstreams with where they came from
+	Facts              string   // what the cluster's file says, for the daemon, which may not read that
+	Rewrites           string   // how often we had to write over what others wrote over ours: root's own, as the daemon's directory is not
+	Units              []string // where the daemon's systemd unit may be
+	Lock               string   // serialises runs
+	Request            string   // the daemon's request for a run: it exists from then until a run begins
 }
 
 // NewPaths returns the paths of DESIGN's table below root.
@@ -53,9 +59,22 @@ func NewPaths(root string) Paths {
 		Original:           at("/var/lib/node-dns/resolv.conf.orig"),
 		Record:             at("/var/lib/node-dns/upstreams.json"),
 		Facts:              nodeconfig.DefaultPaths(filepath.Join("/", root)).Facts,
+		Rewrites:           at("/run/origin-dns-dispatcher/rewrites.json"),
+		Units:              []string{at("/etc/systemd/system/node-dns.service"), at("/usr/lib/systemd/system/node-dns.service")},
 		Lock:               at("/run/origin-dns-dispatcher.lock"),
 		Request:            at("/run/node-dns/apply"),
 	}
+}
+
+// inUse reports whether node-dns runs, or may do so again in a moment: its runtime directory is there, which systemd keeps
+// over a restart and removes at a stop (RuntimeDirectoryPreserve=restart). Without a unit nobody removes it, nor says what
+// is meant: who has put the hook there by hand wants it.
+func (p Paths) inUse() bool {
+	exists := func(path string) bool {
+		_, err := os.Stat(path)
+		return !errors.Is(err, fs.ErrNotExist)
+	}
+	return exists(filepath.Dir(p.Request)) || !slices.ContainsFunc(p.Units, exists)
 }
 
 // host returns the path as the host sees it, without the root: what messages show.

@@ -133,6 +133,7 @@ func (s *State) lookAtFiles(progress *Progress) {
 		{s.Paths.Original, &s.Original},
 		{s.Paths.Record, &s.Record},
 		{s.Paths.Facts, &s.Facts},
+		{s.Paths.Rewrites, &s.Rewrites},
 	} {
 		progress.is("reading %s", f.path)
 		dir := filepath.Dir(f.path)

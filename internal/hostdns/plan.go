@@ -59,6 +59,10 @@ type Plan struct {
 	Unshield []Step // done when it does not, and after: NetworkManager has it again
 	Besides  string // who writes resolv.conf besides us, as somebody has decided; "": nobody
 
+	Over   string // who wrote over our resolv.conf, as the file says, where that is to be put right; "": nobody
+	Fought bool   // that has gone on for too long: Hold says so
+	past   past
+
 	// Hold is why resolv.conf does not get all that it should say; "": it does. One that is not ours is left alone then.
 	// In one that is ours only the nameserver is kept right, and it goes back to the original as ever.
 	Hold string
@@ -71,7 +75,7 @@ type Plan struct {
 // or written.
 func NewPlan(s State) Plan {
 	s.Net = assumed(s)
-	p := Plan{Paths: s.Paths, Selection: selectUpstreams(s), Ours: s.isOurs(), Problems: slices.Clone(s.Problems)}
+	p := Plan{Paths: s.Paths, Selection: selectUpstreams(s), Ours: s.isOurs(), Problems: slices.Clone(s.Problems), past: s.past()}
 	known := lastGood(s)
 	p.Change, p.Warnings = changeOf(known.Set, p.Selection.Set), known.Warnings
 	p.Capture, p.Warnings = factsSteps(s), append(p.Warnings, factsWarnings(s)...)
@@ -92,10 +96,11 @@ func NewPlan(s State) Plan {
 	}
 	if p.Hold != "" {
 		p.Answers = keepHere(s, p.Nameserver.Addr())
-		return p
+	} else {
+		p.Answers = pointHere(s, place.Nameserver)
+		p.Warnings = append(p.Warnings, warnings(s, p)...)
 	}
-	p.Answers = pointHere(s, place.Nameserver)
-	p.Warnings = append(p.Warnings, warnings(s, p)...)
+	p.heed(s)
 	return p
 }
 

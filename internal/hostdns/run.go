@@ -10,6 +10,7 @@ import (
 
 	"github.com/node-dns/node-dns/internal/journal"
 	"github.com/node-dns/node-dns/internal/nm"
+	"github.com/node-dns/node-dns/internal/resolvconf"
 )
 
 // Runner does whole runs: lock, look, plan, apply, and one log line that says what was seen and decided.
@@ -22,6 +23,21 @@ type Runner struct {
 // Apply brings the host's files up to what its State asks for. The event only says why.
 func (r Runner) Apply(ctx context.Context, event nm.Event) (Plan, Result, error) {
 	return r.run(ctx, event, NewPlan)
+}
+
+// Event is Apply for NetworkManager's events. Where node-dns is installed and not in use nothing is changed, looked at or
+// logged: installing it must not change a node's DNS. But for a resolv.conf that a node-dns left behind which is gone: that
+// is given back. One with the old script's line alone is the script's then.
+func (r Runner) Event(ctx context.Context, event nm.Event) (Plan, Result, error) {
+	paths := r.Looker.Paths
+	r.Applier.Progress.is("looking whether node-dns is in use")
+	if paths.inUse() {
+		return r.Apply(ctx, event)
+	}
+	if !resolvconf.Parse(ReadFile(paths.Root, paths.ResolvConf).Data).HasLine(Watermark) {
+		return Plan{}, Result{}, nil
+	}
+	return r.run(ctx, event, func(s State) Plan { return NewRestorePlan(s, true) })
 }
 
 // Restore brings the original resolv.conf back; with ifOurs it leaves a file alone that is not ours.
@@ -82,6 +98,7 @@ func (r Runner) log(event nm.Event, p Plan, result Result, err error) {
 		add("answered_by", result.AnsweredBy)
 	}
 	add("written", strings.Join(result.Written, " "))
+	add("over", p.Over)
 	add("held", p.Hold)
 	add("refused", refusedList(p))
 	add("warning", strings.Join(p.Warnings, "; "))

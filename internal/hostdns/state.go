@@ -35,6 +35,7 @@ type State struct {
 	Original           File
 	Record             File
 	Facts              File
+	Rewrites           File
 
 	Problems []string // what could not be looked at, and why
 }

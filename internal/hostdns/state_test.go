@@ -211,6 +211,8 @@ func (s *State) find(path string) *File {
 		return &s.Record
 	case s.Paths.Facts:
 		return &s.Facts
+	case s.Paths.Rewrites:
+		return &s.Rewrites
 	case s.Paths.Snippet:
 		return &s.Snippet
 	}

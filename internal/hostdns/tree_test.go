@@ -167,7 +167,7 @@ func (w *tree) written(r Result) string {
 	return strings.Join(list, " ")
 }
 
-// files is what stands in the tree, but the lock: the content and the mode, or the target.
+// files is what stands in the tree, but the lock and the history of rewrites: the content and the mode, or the target.
 func (w *tree) files() map[string]string {
 	w.t.Helper()
 	return w.walk(func(path string, info fs.FileInfo) string {
@@ -199,7 +199,7 @@ func (w *tree) walk(describe func(path string, info fs.FileInfo) string) map[str
 	w.t.Helper()
 	all := map[string]string{}
 	err := filepath.WalkDir(w.root, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || path == w.paths.Lock {
+		if err != nil || d.IsDir() || path == w.paths.Lock || path == w.paths.Rewrites {
 			return err
 		}
 		info, err := d.Info()
