@@ -2,11 +2,14 @@ package nspawn
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/node-dns/node-dns/internal/journal"
 	"github.com/node-dns/node-dns/internal/manual"
@@ -150,4 +153,56 @@ func (n *node) checkEntries() {
 	if programs["node-dns"] == 0 || programs["origin-dns-dispatcher"] == 0 || len(programs) != 2 {
 		n.t.Errorf("entries by program: %v", programs)
 	}
+}
+
+// TestJournaldHangs: with a journald that reads nothing, and its queue full, pods are answered, and a run of the hook ends; what was said
+// meanwhile is in the journal when it reads again.
+func TestJournaldHangs(t *testing.T) {
+	n := newLeasedNode(t)
+	n.Run("systemctl", "enable", "--now", "node-dns.service")
+	n.awaitServing()
+	n.Run("systemctl", "kill", "--signal=STOP", "systemd-journald.service")
+	fill(t, n.Path("/run/systemd/journal/socket"))
+	for range 3 {
+		n.WriteFile("/etc/node-dns/node-dns.yaml", "cacheSize: many\n", 0o644)
+		n.Run("systemctl", "kill", "--kill-who=main", "--signal=HUP", "node-dns.service")
+		n.Await("the fault in the status", func() bool {
+			out, err := n.Try("node-dns", "status")
+			return err != nil && strings.Contains(out, "cacheSize")
+		})
+		n.WriteFile("/etc/node-dns/node-dns.yaml", "cacheSize: 100\n", 0o644)
+		n.Await("no fault in the status", func() bool { _, err := n.Try("node-dns", "status"); return err == nil })
+		if got := n.ask(); got != ns1 {
+			t.Errorf("a pod is answered %q", got)
+		}
+	}
+	n.Run("systemctl", "start", "node-dns-apply.service")
+	n.Run("systemctl", "kill", "--signal=CONT", "systemd-journald.service")
+	n.Await("what was said meanwhile", func() bool {
+		return len(n.entries("-u", "node-dns", "_TRANSPORT=stdout", "PRIORITY=3")) > 0 && len(n.entries("-u", "node-dns-apply", "_TRANSPORT=stdout")) > 0
+	})
+}
+
+// fill fills the queue of a datagram socket that nobody reads. A sender alone cannot where the queue is long: what it has sent takes up its
+// own buffer.
+func fill(t *testing.T, path string) {
+	t.Helper()
+	for range 1000 {
+		fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Close(fd)
+		sent := 0
+		for ; err == nil; sent++ {
+			err = unix.Sendto(fd, []byte("MESSAGE=fills the queue\n"), unix.MSG_DONTWAIT, &unix.SockaddrUnix{Name: path})
+		}
+		switch {
+		case !errors.Is(err, unix.EAGAIN):
+			t.Fatal(err)
+		case sent == 1: // the first already
+			return
+		}
+	}
+	t.Fatal("the queue is never full")
 }
