@@ -1,0 +1,141 @@
+// Package inflight keeps the queries that were received over UDP and not yet answered in memory that outlives the
+// process, so that whoever takes over the sockets answers them too, also after SIGKILL.
+//
+// It is apart from dnsserver, which serves, and from the cache, which is handed over once, at an orderly end: here each
+// query is written down by the kernel itself, in the same system call that takes it out of the socket. There is no
+// moment at which a query is neither in the socket nor here.
+//
+// The memory is a memfd that the service manager holds. It has a fixed number of places; what comes beyond them is
+// served as well, and lost with the process.
+package inflight
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// places bounds the queries that are kept: as many as dnsserver has in flight at a time. Memory is taken when a place
+	// is first used.
+	places = 12288
+	size   = int(unsafe.Sizeof(header{})) + places*int(unsafe.Sizeof(place{}))
+)
+
+// header is what stands before the places.
+type header struct {
+	mark   [48]byte
+	octets uint32 // of the whole: the layout depends on the architecture
+	used   uint32 // places that were ever used, which are the first ones
+	_      uint64
+}
+
+// mark begins the memory. The number is the version of the layout of a place.
+const mark = "node-dns queries in flight 1\n"
+
+// ErrForeign says that a file is no Log of this version and architecture.
+var ErrForeign = errors.New("no log of queries in flight, or of another version")
+
+// Log has the places. Its methods may be called concurrently. Nil is a Log without places.
+type Log struct {
+	memory []byte
+	header *header
+	left   []*place // of earlier processes, not yet taken
+
+	mu   sync.Mutex // guards what follows, and header.used
+	free []*place   // that were used before; the last one is used next: its memory is warm
+}
+
+// Create makes an empty Log, and the file that it lives in, which the caller closes; the Log goes on without it.
+func Create() (*Log, *os.File, error) {
+	fd, err := unix.MemfdCreate("node-dns queries in flight", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, nil, fmt.Errorf("making memory for the queries in flight: %w", err)
+	}
+	file := os.NewFile(uintptr(fd), "queries in flight")
+	first := header{octets: uint32(size)}
+	copy(first.mark[:], mark)
+	err = unix.Ftruncate(fd, int64(size))
+	if err == nil {
+		_, err = file.WriteAt(unsafe.Slice((*byte)(unsafe.Pointer(&first)), unsafe.Sizeof(first)), 0)
+	}
+	var log *Log
+	if err == nil {
+		log, err = Open(file)
+	}
+	if err != nil {
+		file.Close()
+		return nil, nil, fmt.Errorf("making memory for the queries in flight: %w", err)
+	}
+	return log, file, nil
+}
+
+// Open goes on with the Log in a file. The caller closes the file; the Log goes on without it.
+func Open(file *os.File) (*Log, error) {
+	info, err := file.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("reading the queries in flight: %w", err)
+	}
+	if info.Size() != int64(size) {
+		return nil, ErrForeign
+	}
+	memory, err := unix.Mmap(int(file.Fd()), 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("mapping the queries in flight: %w", err)
+	}
+	l := &Log{memory: memory, header: (*header)(unsafe.Pointer(unsafe.SliceData(memory)))}
+	if string(l.header.mark[:len(mark)]) != mark || l.header.octets != uint32(size) {
+		return nil, errors.Join(ErrForeign, l.Close())
+	}
+	l.header.used = min(l.header.used, places)
+	for i := range l.header.used {
+		if p := l.at(i); p.isTaken() {
+			l.left = append(l.left, p)
+		} else {
+			l.free = append(l.free, p)
+		}
+	}
+	return l, nil
+}
+
+func (l *Log) at(i uint32) *place {
+	return (*place)(unsafe.Pointer(&l.memory[unsafe.Sizeof(header{})+uintptr(i)*unsafe.Sizeof(place{})]))
+}
+
+// Close gives the memory back. Nothing of the Log may be used after it, nor while it runs.
+func (l *Log) Close() error {
+	if l == nil {
+		return nil
+	}
+	return unix.Munmap(l.memory)
+}
+
+// take returns a free place; nil when there is none.
+func (l *Log) take() *place {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if last := len(l.free) - 1; last >= 0 {
+		p := l.free[last]
+		l.free = l.free[:last]
+		return p
+	}
+	if l.header.used == places {
+		return nil
+	}
+	l.header.used++
+	return l.at(l.header.used - 1)
+}
+
+func (l *Log) giveBack(p *place) {
+	p.clear()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.free = append(l.free, p)
+}
