@@ -1,0 +1,234 @@
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Manager plays the service manager for one program, where a whole systemd in a Container would be too slow, or not to be had: it holds
+// the files that the program stores (sd_notify(3), FDSTORE=1), and passes them to the next one. It needs no machine. The program ends
+// with the test; what it printed is shown when the test failed.
+type Manager struct {
+	t      testing.TB
+	argv   []string
+	env    []string
+	room   int
+	socket *net.UnixConn
+	output *os.File
+	read   sync.WaitGroup
+
+	process *exec.Cmd // nil: it does not run
+
+	mu    sync.Mutex // guards what follows
+	held  []heldFile
+	ready bool
+}
+
+// heldFile is no os.File: that has sockets block when it is asked for its descriptor, and the program has the same.
+type heldFile struct {
+	name string
+	fd   int
+}
+
+// NewManager makes a manager that has room for so many files (FileDescriptorStoreMax=), and starts nothing. env is added to this
+// process's environment.
+func NewManager(t testing.TB, room int, env []string, argv ...string) *Manager {
+	t.Helper()
+	path := filepath.Join(ShortDir(t), "notify")
+	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	output, err := unnamedFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &Manager{t: t, argv: argv, env: append(slices.Clone(env), "NOTIFY_SOCKET="+path), room: room, socket: socket, output: output}
+	m.read.Go(m.listen)
+	t.Cleanup(m.close)
+	return m
+}
+
+// Start starts the program with the files that are held, and returns when it is ready.
+func (m *Manager) Start() {
+	m.t.Helper()
+	names, files := m.passed()
+	// $$ is the program's own process id, as the shell becomes it.
+	m.process = exec.Command("sh", append([]string{"-c", `LISTEN_PID=$$ exec "$0" "$@"`}, m.argv...)...)
+	m.process.Env = slices.Concat(os.Environ(), m.env)
+	if len(files) > 0 {
+		m.process.Env = append(m.process.Env, fmt.Sprintf("LISTEN_FDS=%d", len(files)), "LISTEN_FDNAMES="+strings.Join(names, ":"))
+	}
+	m.process.ExtraFiles, m.process.Stdout, m.process.Stderr = files, m.output, m.output
+	if err := m.process.Start(); err != nil {
+		m.t.Fatalf("starting %v: %v", m.argv, err)
+	}
+	for _, file := range files {
+		file.Close()
+	}
+	if !Poll(20*time.Second, m.isReady) {
+		m.t.Fatalf("waited in vain for %v to be ready", m.argv)
+	}
+}
+
+// passed are the files that are held, for the program that is started next.
+func (m *Manager) passed() (names []string, files []*os.File) {
+	m.t.Helper()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ready = false
+	for _, held := range m.held {
+		names, files = append(names, held.name), append(files, os.NewFile(uintptr(m.duplicate(held.fd)), held.name))
+	}
+	return names, files
+}
+
+func (m *Manager) duplicate(fd int) int {
+	m.t.Helper()
+	again, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return again
+}
+
+func (m *Manager) isReady() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.ready
+}
+
+// End sends a signal, and returns how the program ended.
+func (m *Manager) End(signal syscall.Signal) error {
+	m.t.Helper()
+	if err := m.process.Process.Signal(signal); err != nil {
+		m.t.Fatalf("%v: %v", signal, err)
+	}
+	err := m.process.Wait()
+	m.process = nil
+	return err
+}
+
+// Held are the names of the files that are held, sorted.
+func (m *Manager) Held() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var names []string
+	for _, held := range m.held {
+		names = append(names, held.name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Hold has the manager hold a file from the start, as it does that of a socket unit.
+func (m *Manager) Hold(name string, fd int) {
+	m.t.Helper()
+	m.store(name, m.duplicate(fd))
+}
+
+// PID is the program's process id.
+func (m *Manager) PID() int { return m.process.Process.Pid }
+
+// Output is what the program printed so far, each time it ran.
+func (m *Manager) Output() string { return (&Process{output: m.output}).Output() }
+
+func (m *Manager) close() {
+	if m.process != nil {
+		m.process.Process.Kill()
+		m.process.Wait()
+	}
+	m.socket.Close()
+	m.read.Wait()
+	for _, held := range m.held {
+		unix.Close(held.fd)
+	}
+	if m.t.Failed() {
+		m.t.Logf("---- %v\n%s", m.argv, m.Output())
+	}
+	m.output.Close()
+}
+
+func (m *Manager) listen() {
+	buf, rights := make([]byte, 4096), make([]byte, 4096)
+	for {
+		n, size, _, _, err := m.socket.ReadMsgUnix(buf, rights)
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		var fds []int
+		if messages, err := unix.ParseSocketControlMessage(rights[:size]); err == nil {
+			for _, message := range messages {
+				more, _ := unix.ParseUnixRights(&message) // what else there is has none
+				fds = append(fds, more...)
+			}
+		}
+		m.hear(parseNotification(string(buf[:n])), fds)
+	}
+}
+
+func parseNotification(text string) map[string]string {
+	said := map[string]string{}
+	for line := range strings.Lines(text) {
+		key, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
+		said[key] = value
+	}
+	return said
+}
+
+// hear heeds one message; files that are not to be held are closed, as those of BARRIER=1.
+func (m *Manager) hear(said map[string]string, fds []int) {
+	if said["READY"] == "1" {
+		m.mu.Lock()
+		m.ready = true
+		m.mu.Unlock()
+	}
+	if said["FDSTOREREMOVE"] == "1" {
+		m.mu.Lock()
+		m.held = slices.DeleteFunc(m.held, func(held heldFile) bool {
+			gone := held.name == said["FDNAME"]
+			if gone {
+				unix.Close(held.fd)
+			}
+			return gone
+		})
+		m.mu.Unlock()
+	}
+	for _, fd := range fds {
+		unix.CloseOnExec(fd)
+		if said["FDSTORE"] == "1" {
+			m.store(said["FDNAME"], fd)
+		} else {
+			unix.Close(fd)
+		}
+	}
+}
+
+// store holds a file, unless it is held already or there is no room.
+func (m *Manager) store(name string, fd int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	same := func(have heldFile) bool {
+		// kcmp(2) compares what two descriptors lead to.
+		pid := uintptr(os.Getpid())
+		r, _, errno := unix.Syscall6(unix.SYS_KCMP, pid, pid, 0, uintptr(have.fd), uintptr(fd), 0) // KCMP_FILE
+		return errno == 0 && r == 0
+	}
+	if len(m.held) >= m.room || slices.ContainsFunc(m.held, same) {
+		unix.Close(fd)
+		return
+	}
+	m.held = append(m.held, heldFile{name, fd})
+}

@@ -1,0 +1,124 @@
+package supervise
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/activation"
+	"golang.org/x/sys/unix"
+)
+
+// Inherit returns the files that the service manager passed at the start (sd_listen_fds(3)): the sockets of socket units
+// and what an earlier run put into the Store. Name() of each is its FDNAME. The environment is cleared, so that no child
+// takes them for its own, and a second call returns nothing.
+func Inherit() []*os.File { return activation.Files(true) }
+
+// Store is the service manager's file descriptor store (sd_notify(3), FDSTORE=1): what is put there outlives the process
+// however that ends, and is Inherited by the next one, until the service is stopped for good. The zero Store is none.
+//
+// The messages are written here because go-systemd sends no file descriptors.
+type Store struct{ socket string }
+
+// OpenStore returns the store of the manager that $NOTIFY_SOCKET names; the zero Store when there is none.
+func OpenStore() Store { return Store{os.Getenv("NOTIFY_SOCKET")} }
+
+// ErrNoStore says that there is no service manager to put a file.
+var ErrNoStore = errors.New("no service manager")
+
+// storeTimeout is how long the manager may take to read a message. PID 1 reads within milliseconds, unless it hangs.
+const storeTimeout = time.Second
+
+// Exists reports whether there is a manager to talk to, which may still keep nothing: see Keeps.
+func (s Store) Exists() bool { return s.socket != "" }
+
+// Put stores a file beside those of the same name; the same file again is none more (systemd since 220). A name has no
+// colon and no control character, and at most 255 octets.
+func (s Store) Put(name string, fd int) error {
+	// FDPOLL=0 (systemd 246; earlier ones do not know it) keeps a socket that has an error, and a pipe that nobody reads.
+	return s.send("FDSTORE=1\nFDPOLL=0\nFDNAME="+name, fd)
+}
+
+// Remove takes all files of a name out (systemd since 236).
+func (s Store) Remove(name string) error { return s.send("FDSTOREREMOVE=1\nFDNAME=" + name) }
+
+// Keeps reports whether the manager has taken what was Put before, and has room for more. It says nothing by itself:
+// without FileDescriptorStoreMax=, or at that bound, it drops what it gets. So it is given the one end of a pipe, and the
+// other end tells whether that is still there.
+func (s Store) Keeps() (bool, error) {
+	var pipe [2]int
+	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
+		return false, fmt.Errorf("making a pipe: %w", err)
+	}
+	defer unix.Close(pipe[0])
+	const name = "probe"
+	err := s.Put(name, pipe[1])
+	unix.Close(pipe[1])
+	if err == nil {
+		err = s.barrier()
+	}
+	if err != nil {
+		return false, err
+	}
+	gone, err := hangsUp(pipe[0], 0)
+	if err != nil || gone {
+		return false, err
+	}
+	return true, s.Remove(name)
+}
+
+// barrier waits until the manager has heeded all that was sent before (sd_notify_barrier(3)). One before systemd 246 does
+// not know it, and closes the file that comes with it just the same.
+func (s Store) barrier() error {
+	var pipe [2]int
+	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
+		return fmt.Errorf("making a pipe: %w", err)
+	}
+	defer unix.Close(pipe[0])
+	err := s.send("BARRIER=1", pipe[1])
+	unix.Close(pipe[1])
+	if err != nil {
+		return err
+	}
+	heeded, err := hangsUp(pipe[0], storeTimeout)
+	if err == nil && !heeded {
+		err = fmt.Errorf("the service manager has not answered within %v", storeTimeout)
+	}
+	return err
+}
+
+// hangsUp reports whether nobody has the other end of a pipe any more, after waiting for that.
+func hangsUp(fd int, patience time.Duration) (bool, error) {
+	poll := []unix.PollFd{{Fd: int32(fd)}}
+	for deadline := time.Now().Add(patience); ; {
+		n, err := unix.Poll(poll, int(max(0, time.Until(deadline)).Milliseconds()))
+		if !errors.Is(err, unix.EINTR) { // Go's runtime interrupts its own threads
+			return n > 0 && poll[0].Revents&unix.POLLHUP != 0, err
+		}
+	}
+}
+
+func (s Store) send(state string, fds ...int) error {
+	if !s.Exists() {
+		return ErrNoStore
+	}
+	socket, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("telling the service manager: %w", err)
+	}
+	defer unix.Close(socket)
+	timeout := unix.NsecToTimeval(storeTimeout.Nanoseconds())
+	err = unix.SetsockoptTimeval(socket, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &timeout)
+	if err == nil {
+		var rights []byte
+		if len(fds) > 0 {
+			rights = unix.UnixRights(fds...)
+		}
+		err = unix.Sendmsg(socket, []byte(state), rights, &unix.SockaddrUnix{Name: s.socket}, unix.MSG_NOSIGNAL)
+	}
+	if err != nil {
+		return fmt.Errorf("telling the service manager: %w", err)
+	}
+	return nil
+}
