@@ -1,0 +1,274 @@
+package dnstest
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+// A Load asks a nameserver at a steady pace, whatever becomes of that, each question once, as glibc does within its
+// timeout of 5 s (resolv.conf(5)). A connection that is reset before the answer is made once more, as in glibc's send_vc.
+type Load struct {
+	Server netip.AddrPort
+	Rate   int   // questions a second
+	Asks   []Ask // in turns; those that stand there more often are asked more often
+}
+
+// An Ask is a question of a Load and what must be answered.
+type Ask struct {
+	Name string // fully qualified; %d stands for the question's number, so that nobody has asked it before
+	Type uint16
+	TCP  bool
+	Want string // the data of the last answer record, as in a zone file; "": NXDOMAIN
+}
+
+// A Tally is what became of a Load.
+type Tally struct {
+	Asked   int
+	Lost    int           // not answered within 5 s
+	Wrong   int           // answered otherwise
+	Faults  []string      // the first of those that were lost, or answered otherwise
+	Median  time.Duration // of the answers
+	P99     time.Duration
+	Worst   time.Duration
+	Behind  time.Duration // by how much a question left later than it should have, at most
+	Dropped uint64        // answers that found no room in the Load's own sockets: they are among the lost
+}
+
+// String is all of it in a line.
+func (t Tally) String() string {
+	return fmt.Sprintf("%d asked, %d lost (%d dropped here), %d wrong; median %v, p99 %v, worst %v; up to %v behind %s",
+		t.Asked, t.Lost, t.Dropped, t.Wrong, t.Median, t.P99, t.Worst, t.Behind, strings.Join(t.Faults, "; "))
+}
+
+const (
+	// stubPatience is how long a stub resolver waits.
+	stubPatience = 5 * time.Second
+	// loadSockets share the questions over UDP: each has 65,536 IDs.
+	loadSockets = 8
+	// maxFaults are described.
+	maxFaults = 10
+)
+
+// Loading is a Load under way.
+type Loading struct {
+	load    Load
+	clients []*loadClient
+	stop    chan struct{}
+	sending sync.WaitGroup
+	tcp     sync.WaitGroup
+	reading sync.WaitGroup
+
+	mu        sync.Mutex // guards what follows
+	tally     Tally
+	latencies []time.Duration
+}
+
+// Start begins to ask.
+func (l Load) Start() (*Loading, error) {
+	running := &Loading{load: l, stop: make(chan struct{})}
+	for range loadSockets {
+		c, err := newLoadClient(l.Server)
+		if err != nil {
+			for _, c := range running.clients {
+				c.conn.Close()
+			}
+			return nil, fmt.Errorf("opening a client's socket: %w", err)
+		}
+		running.clients = append(running.clients, c)
+	}
+	for _, c := range running.clients {
+		running.reading.Go(func() { c.read(running) })
+	}
+	running.sending.Go(running.send)
+	return running, nil
+}
+
+// Stop ends asking, waits for the answers, and says what became of all.
+func (r *Loading) Stop() Tally {
+	close(r.stop)
+	r.sending.Wait()
+	r.tcp.Wait()
+	deadline := time.Now().Add(stubPatience)
+	for _, c := range r.clients {
+		for c.waits() && time.Now().Before(deadline) {
+			time.Sleep(10 * time.Millisecond)
+		}
+		r.tally.Dropped += c.drops()
+		c.conn.Close()
+	}
+	r.reading.Wait()
+	for _, c := range r.clients {
+		for _, q := range c.waiting {
+			r.lost(q, "no answer")
+		}
+	}
+	slices.Sort(r.latencies)
+	if n := len(r.latencies); n > 0 {
+		r.tally.Median, r.tally.P99, r.tally.Worst = r.latencies[n/2], r.latencies[n*99/100], r.latencies[n-1]
+	}
+	return r.tally
+}
+
+// send asks each question when its time has come, and those at once that it is late for.
+func (r *Loading) send() {
+	start, pace := time.Now(), time.Second/time.Duration(r.load.Rate)
+	for n := 0; ; n++ {
+		due := start.Add(time.Duration(n) * pace)
+		if wait := time.Until(due); wait > 0 {
+			select {
+			case <-r.stop:
+				return
+			case <-time.After(wait):
+			}
+		}
+		select {
+		case <-r.stop:
+			return
+		default:
+		}
+		q := newAsked(r.load.Asks[n%len(r.load.Asks)], n)
+		r.mu.Lock()
+		r.tally.Asked++
+		r.tally.Behind = max(r.tally.Behind, q.at.Sub(due))
+		r.mu.Unlock()
+		if q.ask.TCP {
+			r.tcp.Go(func() { r.overTCP(q) })
+		} else {
+			r.clients[n%len(r.clients)].send(q)
+		}
+	}
+}
+
+// asked is one question that was asked.
+type asked struct {
+	ask  Ask
+	name string
+	at   time.Time
+	edns bool // every second time
+}
+
+func newAsked(ask Ask, n int) asked {
+	name := ask.Name
+	if strings.Contains(name, "%d") {
+		name = fmt.Sprintf(name, n)
+	}
+	return asked{ask, name, time.Now(), n%2 == 0}
+}
+
+func (q asked) message(id uint16) []byte {
+	m := new(dns.Msg).SetQuestion(q.name, q.ask.Type)
+	m.Id = id
+	if q.edns {
+		m.SetEdns0(payload, false)
+	}
+	wire, err := m.Pack()
+	if err != nil {
+		panic(fmt.Sprintf("packing the question for %s: %v", q.name, err)) // the name is part of the test
+	}
+	return wire
+}
+
+// fault says in what the response differs from what must be answered; "": in nothing.
+func (q asked) fault(m *dns.Msg) string {
+	question := dns.Question{Name: q.name, Qtype: q.ask.Type, Qclass: dns.ClassINET}
+	data := ""
+	if n := len(m.Answer); n > 0 {
+		data = strings.TrimPrefix(m.Answer[n-1].String(), m.Answer[n-1].Header().String())
+	}
+	switch {
+	case !m.Response || m.Truncated || len(m.Question) != 1 || m.Question[0] != question:
+		return "no response to it: " + m.String()
+	case q.ask.Want == "" && m.Rcode == dns.RcodeNameError && data == "":
+		return ""
+	case m.Rcode != dns.RcodeSuccess || q.ask.Want == "" || data != q.ask.Want:
+		why := ""
+		if opt := m.IsEdns0(); opt != nil {
+			why = fmt.Sprint(opt.Option)
+		}
+		return fmt.Sprintf("%s %q %s", dns.RcodeToString[m.Rcode], data, why)
+	}
+	return ""
+}
+
+// answered counts an answer.
+func (r *Loading) answered(q asked, wire []byte) {
+	took := time.Since(q.at)
+	var m dns.Msg
+	fault := ""
+	if err := m.Unpack(wire); err != nil {
+		fault = err.Error()
+	} else {
+		fault = q.fault(&m)
+	}
+	if fault == "" && took > stubPatience {
+		r.lost(q, fmt.Sprintf("answered after %v", took))
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.latencies = append(r.latencies, took)
+	if fault != "" {
+		r.tally.Wrong++
+		r.describeLocked(q, fault)
+	}
+}
+
+func (r *Loading) lost(q asked, why string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.tally.Lost++
+	r.describeLocked(q, why)
+}
+
+func (r *Loading) describeLocked(q asked, what string) {
+	if len(r.tally.Faults) < maxFaults {
+		r.tally.Faults = append(r.tally.Faults, fmt.Sprintf("%s %s (TCP %v) at %s: %s",
+			q.name, dns.Type(q.ask.Type), q.ask.TCP, q.at.Format("15:04:05.000"), what))
+	}
+}
+
+// overTCP asks over a connection of its own, and once more where that is closed before the answer.
+func (r *Loading) overTCP(q asked) {
+	wire, err := q.exchange(r.load.Server)
+	if err != nil && !isTimeout(err) {
+		wire, err = q.exchange(r.load.Server)
+	}
+	if err != nil {
+		r.lost(q, err.Error())
+		return
+	}
+	r.answered(q, wire)
+}
+
+func (q asked) exchange(server netip.AddrPort) ([]byte, error) {
+	dialer := net.Dialer{Deadline: q.at.Add(stubPatience)}
+	conn, err := dialer.Dial("tcp", server.String())
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	conn.SetDeadline(q.at.Add(stubPatience))
+	c := dns.Conn{Conn: conn}
+	if _, err := c.Write(q.message(dns.Id())); err != nil {
+		return nil, err
+	}
+	wire, err := c.ReadMsgHeader(nil)
+	if err == nil && len(wire) == 0 {
+		err = io.ErrUnexpectedEOF
+	}
+	return wire, err
+}
+
+func isTimeout(err error) bool {
+	var timeout net.Error
+	return errors.As(err, &timeout) && timeout.Timeout()
+}

@@ -1,0 +1,122 @@
+package dnstest
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// loadClient is one UDP socket of a Load.
+type loadClient struct {
+	conn   *net.UDPConn
+	server netip.AddrPort
+
+	mu      sync.Mutex // guards what follows
+	next    uint16
+	waiting map[uint16]asked
+}
+
+// loadBuffer holds the answers that come while others have the processor.
+const loadBuffer = 16 << 20
+
+func newLoadClient(server netip.AddrPort) (*loadClient, error) {
+	network := "udp6"
+	if server.Addr().Is4() {
+		network = "udp4"
+	}
+	conn, err := net.ListenUDP(network, nil)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := conn.SyscallConn()
+	if err == nil {
+		err = raw.Control(func(fd uintptr) {
+			if unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, loadBuffer) != nil { // who is not root has less
+				_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, loadBuffer)
+			}
+		})
+	}
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return &loadClient{conn: conn, server: server, waiting: map[uint16]asked{}}, nil
+}
+
+func (c *loadClient) send(q asked) {
+	c.mu.Lock()
+	for c.next++; c.isWaiting(c.next); c.next++ {
+	}
+	id := c.next
+	c.waiting[id] = q
+	c.mu.Unlock()
+	_, _ = c.conn.WriteToUDPAddrPort(q.message(id), c.server) // what could not be sent is lost, and counted so
+}
+
+func (c *loadClient) isWaiting(id uint16) bool {
+	_, waiting := c.waiting[id]
+	return waiting
+}
+
+func (c *loadClient) waits() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.waiting) > 0
+}
+
+// read takes the answers until the socket is closed. A second answer to the same question is none.
+func (c *loadClient) read(r *Loading) {
+	buf := make([]byte, 1<<16)
+	for {
+		n, from, err := c.conn.ReadFromUDPAddrPort(buf)
+		if err != nil {
+			return
+		}
+		if n < 2 || netip.AddrPortFrom(from.Addr().Unmap(), from.Port()) != c.server {
+			continue
+		}
+		id := binary.BigEndian.Uint16(buf)
+		c.mu.Lock()
+		q, waiting := c.waiting[id]
+		delete(c.waiting, id)
+		c.mu.Unlock()
+		if waiting {
+			r.answered(q, buf[:n])
+		}
+	}
+}
+
+// drops is how many answers found no room in the socket.
+func (c *loadClient) drops() uint64 {
+	port := c.conn.LocalAddr().(*net.UDPAddr).Port
+	return SocketDrops(uint16(port))
+}
+
+// SocketDrops is how many datagrams found no room in the UDP sockets of this network namespace that are bound to a port
+// (/proc/net/udp, the last column).
+func SocketDrops(port uint16) (drops uint64) {
+	for _, path := range []string{"/proc/thread-self/net/udp", "/proc/thread-self/net/udp6"} {
+		file, err := os.Open(path)
+		if err != nil {
+			continue // no IPv6
+		}
+		defer file.Close()
+		for lines := bufio.NewScanner(file); lines.Scan(); {
+			fields := strings.Fields(lines.Text())
+			if len(fields) < 13 || !strings.HasSuffix(fields[1], fmt.Sprintf(":%04X", port)) {
+				continue
+			}
+			n, _ := strconv.ParseUint(fields[len(fields)-1], 10, 64) // the kernel writes numbers
+			drops += n
+		}
+	}
+	return drops
+}
