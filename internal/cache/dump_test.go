@@ -1,0 +1,155 @@
+package cache
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/miekg/dns"
+)
+
+// TestDump: what one Cache remembers another answers from, with TTLs that count on.
+func TestDump(t *testing.T) {
+	now := time.Now()
+	clock := func() time.Time { return now }
+	u := &upstream{t: t, records: map[string]string{
+		"www.example. A":    "www.example. 60 IN CNAME a.example.\na.example. 300 IN A 192.0.2.1\nauthority\nexample. 600 IN NS ns.example.\nadditional\nns.example. 600 IN A 192.0.2.53",
+		"none.example. A":   "authority\nexample. 30 IN SOA a. b. 1 2 3 4 20",
+		"short.example. A":  "short.example. 5 IN A 192.0.2.5",
+		`a\000b.example. A`: `a\000b.example. 60 IN A 192.0.2.6`,
+	}}
+	first := New(Config{Next: u, Size: 100, Now: clock})
+	queries := map[string]flags{"www.example.": {do: true}, "none.example.": {cd: true}, "short.example.": {}, `a\000b.example.`: {}}
+	want := map[string]*dns.Msg{}
+	for name, f := range queries {
+		ask(t, first, query(name, dns.TypeA, f))
+	}
+	now = now.Add(2500 * time.Millisecond)
+	data := first.Dump(math.MaxInt)
+	now = now.Add(3 * time.Second) // while nobody serves
+	for name, f := range queries {
+		want[name] = ask(t, first, query(name, dns.TypeA, f))
+	}
+
+	u.asked = 0
+	second := New(Config{Next: u, Size: 100, Now: clock})
+	if n, err := second.Restore(data, 3*time.Second, nil); err != nil || n != 3 {
+		t.Fatalf("took over %d, %v; expected 3, for one has expired", n, err)
+	}
+	for name, f := range queries {
+		q := query(name, dns.TypeA, f)
+		got := ask(t, second, q)
+		got.Id, want[name].Id = 0, 0
+		if diff := cmp.Diff(want[name].String(), got.String()); diff != "" {
+			t.Errorf("%s (-before +after):\n%s", name, diff)
+		}
+		if q.Cached && q.AnsweredBy.IsZero() == false {
+			t.Errorf("%s: a hit names the server %v", name, q.AnsweredBy)
+		}
+	}
+	if u.asked != 1 {
+		t.Errorf("the upstream was asked %d times, expected once", u.asked)
+	}
+	for name := range queries {
+		if q := query(name, dns.TypeA, flags{do: true, cd: true}); ask(t, second, q) != nil && q.Cached {
+			t.Errorf("%s: another query gets the answer", name)
+		}
+	}
+}
+
+// TestRestoreKeeps: what keep refuses, and what is known already, is left out.
+func TestRestoreKeeps(t *testing.T) {
+	u := &upstream{t: t, records: map[string]string{
+		"a.example. A": "a.example. 60 IN A 192.0.2.1", "b.example. A": "b.example. 60 IN A 192.0.2.2", "c.example. A": "c.example. 60 IN A 192.0.2.3",
+	}}
+	first, second := New(Config{Next: u, Size: 10}), New(Config{Next: u, Size: 10})
+	for _, name := range []string{"a", "b", "c"} {
+		ask(t, first, query(name+".example.", dns.TypeA, flags{}))
+	}
+	u.records["c.example. A"] = "c.example. 60 IN A 192.0.2.33"
+	ask(t, second, query("c.example.", dns.TypeA, flags{}))
+	n, err := second.Restore(first.Dump(math.MaxInt), 0, func(e Entry) bool { return e.QName != "b.example." && e.Server == upstreamA })
+	if err != nil || n != 1 {
+		t.Errorf("took over %d, %v; expected 1", n, err)
+	}
+	if m := ask(t, second, query("c.example.", dns.TypeA, flags{})); m.Answer[0].(*dns.A).A.String() != "192.0.2.33" {
+		t.Errorf("what was known is replaced: %v", m)
+	}
+	if data := New(Config{Next: u}).Dump(math.MaxInt); data != nil {
+		t.Errorf("a cache that remembers nothing dumps %d octets", len(data))
+	}
+	if n, err := New(Config{Next: u}).Restore(first.Dump(math.MaxInt), 0, nil); n != 0 || err != nil {
+		t.Errorf("a cache that remembers nothing took over %d, %v", n, err)
+	}
+}
+
+// TestDumpLimit: of what does not fit the newest comes over, whole.
+func TestDumpLimit(t *testing.T) {
+	for _, size := range []int{100, 5000} { // one shard, and many
+		u := &upstream{t: t, change: func(m *dns.Msg) {
+			m.Answer = []dns.RR{&dns.A{Hdr: header(m.Question[0].Name, dns.TypeA, 300), A: []byte{192, 0, 2, 1}}}
+		}}
+		first := New(Config{Next: u, Size: size})
+		for i := range 100 {
+			ask(t, first, query(fmt.Sprintf("n%02d.example.", i), dns.TypeA, flags{}))
+		}
+		const limit = 1000
+		data := first.Dump(limit)
+		second := New(Config{Next: u, Size: size})
+		n, err := second.Restore(data, 0, nil)
+		if err != nil || len(data) > limit || n < 10 || n > 20 {
+			t.Errorf("%d octets, %d entries, %v", len(data), n, err)
+		}
+		if q := query("n99.example.", dns.TypeA, flags{}); size == 100 && ask(t, second, q) != nil && !q.Cached {
+			t.Error("the newest did not come over")
+		}
+	}
+}
+
+// FuzzRestore: whatever the octets are, they are refused whole, or what they leave can be dumped and restored; and no answer
+// has a TTL of 0, or lasts longer than its records.
+func FuzzRestore(f *testing.F) {
+	seed := New(Config{Next: &upstream{t: f, records: map[string]string{
+		"www.example. A":  "www.example. 60 IN A 192.0.2.1\nauthority\nexample. 600 IN NS ns.example.",
+		"none.example. A": "authority\nexample. 30 IN SOA a. b. 1 2 3 4 20",
+	}}, Size: 10})
+	for _, name := range []string{"www.example.", "none.example."} {
+		ask(f, seed, query(name, dns.TypeA, flags{do: true}))
+	}
+	f.Add(seed.Dump(math.MaxInt), uint16(100))
+	f.Add([]byte{}, uint16(0))
+	f.Fuzz(func(t *testing.T, data []byte, away uint16) {
+		now := time.Now()
+		config := Config{Next: &upstream{t: t}, Size: 10, Now: func() time.Time { return now }}
+		c := New(config)
+		n, err := c.Restore(data, time.Duration(away)*time.Millisecond, nil)
+		if err != nil && (!errors.Is(err, ErrDamaged) || n != 0 || c.Stats().Entries != 0) {
+			t.Fatalf("%v, and %d entries", err, c.Stats().Entries)
+		}
+		for e := c.store.shards[0].newest; e != nil; e = e.prev {
+			age, live := e.age(now)
+			if !live {
+				t.Fatalf("an expired entry for %q", e.key.name)
+			}
+			eachTTL(e.response(age), func(ttl uint32) uint32 {
+				if ttl == 0 || ttl > math.MaxInt32 && e.life > 0 && time.Duration(ttl)*time.Second < e.life {
+					t.Fatalf("a TTL of %d for %q", ttl, e.key.name)
+				}
+				return ttl
+			})
+		}
+		again := New(config)
+		if _, err := again.Restore(c.Dump(math.MaxInt), 0, nil); err != nil {
+			t.Fatalf("what was dumped is not restored: %v", err)
+		}
+		for e := again.store.shards[0].newest; e != nil; e = e.prev {
+			was := c.store.get(e.key)
+			if was == nil || e.life > was.life || e.server != was.server || e.name != was.name {
+				t.Fatalf("%v of %v", e, was)
+			}
+		}
+	})
+}
