@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"slices"
 	"syscall"
 
@@ -65,7 +66,15 @@ func (s *Server) bind(want, addr netip.AddrPort, proto Proto) *binding {
 	return b
 }
 
+// open serves a socket that is bound already, or binds one.
 func (s *Server) open(b *binding) error {
+	if file := s.cfg.Sockets.Take(b.proto, b.actual); file != nil {
+		err := s.adopt(b, file)
+		if file.Close(); err == nil {
+			return nil
+		}
+		s.cfg.Log.Warn("an inherited socket is of no use", "address", b.actual, "proto", string(b.proto), "error", err)
+	}
 	family := "6"
 	if b.actual.Addr().Is4() {
 		family = "4"
@@ -77,33 +86,79 @@ func (s *Server) open(b *binding) error {
 		if err != nil {
 			return err
 		}
-		b.actual = netip.AddrPortFrom(b.actual.Addr(), l.Addr().(*net.TCPAddr).AddrPort().Port())
-		b.socket = s.serveTCP(l, b.actual)
-		return nil
+		return s.useTCP(b, l.(*net.TCPListener))
 	}
-	lc.Control = controlUDP
 	c, err := lc.ListenPacket(context.Background(), "udp"+family, b.actual.String())
 	if err != nil {
 		return err
 	}
-	conn := c.(*net.UDPConn)
-	_ = conn.SetReadBuffer(receiveBuffer) // the kernel caps it at net.core.rmem_max
-	b.actual = netip.AddrPortFrom(b.actual.Addr(), conn.LocalAddr().(*net.UDPAddr).AddrPort().Port())
-	b.socket = s.serveUDP(conn, b.actual)
+	return s.useUDP(b, c.(*net.UDPConn))
+}
+
+// adopt serves the socket in file, which Identify knows.
+func (s *Server) adopt(b *binding, file *os.File) error {
+	if b.proto == TCP {
+		l, err := net.FileListener(file)
+		if err != nil {
+			return err
+		}
+		return s.useTCP(b, l.(*net.TCPListener))
+	}
+	c, err := net.FilePacketConn(file)
+	if err != nil {
+		return err
+	}
+	return s.useUDP(b, c.(*net.UDPConn))
+}
+
+func (s *Server) useTCP(b *binding, l *net.TCPListener) error {
+	b.actual = netip.AddrPortFrom(b.actual.Addr(), l.Addr().(*net.TCPAddr).AddrPort().Port())
+	raw, err := l.SyscallConn()
+	if err == nil {
+		err = s.keep(b, raw)
+	}
+	if err != nil {
+		l.Close()
+		return err
+	}
+	b.socket = s.serveTCP(l, b.actual)
 	return nil
 }
 
-// receiveBuffer holds a burst of some thousand queries while the receiving
-// goroutine waits for a processor.
-const receiveBuffer = 1 << 20
+func (s *Server) useUDP(b *binding, c *net.UDPConn) error {
+	b.actual = netip.AddrPortFrom(b.actual.Addr(), c.LocalAddr().(*net.UDPAddr).AddrPort().Port())
+	_ = c.SetReadBuffer(receiveBuffer) // the kernel caps it at net.core.rmem_max
+	raw, err := c.SyscallConn()
+	if err == nil {
+		err = controlUDP(raw, b.actual.Addr())
+	}
+	if err == nil {
+		err = s.keep(b, raw)
+	}
+	if err != nil {
+		c.Close()
+		return err
+	}
+	b.socket = s.serveUDP(c, raw, b.actual)
+	return nil
+}
+
+// keep comes before the first query is read: what dies with the process then is only what a socket that is new had.
+func (s *Server) keep(b *binding, raw syscall.RawConn) error {
+	return raw.Control(func(fd uintptr) { s.cfg.Sockets.Keep(b.proto, b.actual, int(fd)) })
+}
+
+// receiveBuffer holds the queries that come while the process is replaced, or the receiving goroutine waits for a
+// processor: the kernel counts 768 octets and more for a short one, and doubles what it is asked for.
+const receiveBuffer = 4 << 20
 
 // controlUDP has the kernel ignore what ICMP says about the path's MTU, as
 // unbound, BIND and Knot do: forged, it makes a nameserver send fragments, which
 // can be replaced on the way ("Fragmentation considered poisonous", 2013).
-func controlUDP(network, _ string, c syscall.RawConn) error {
+func controlUDP(c syscall.RawConn, local netip.Addr) error {
 	return c.Control(func(fd uintptr) {
 		// No kernel that lacks the option sends worse than it always did.
-		if network == "udp4" {
+		if local.Is4() {
 			_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_OMIT)
 		} else {
 			_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_OMIT)

@@ -3,6 +3,8 @@ package dnsserver
 import (
 	"log/slog"
 	"time"
+
+	"github.com/node-dns/node-dns/internal/inflight"
 )
 
 // Config says how to serve. Handler is required.
@@ -10,6 +12,9 @@ type Config struct {
 	Handler Handler
 	Wire    WireFunc     // asked before the Handler; nil: nobody is
 	Log     *slog.Logger // nil: nothing is logged
+
+	Sockets Sockets       // nil: those that the server opens itself, and closes
+	Queries *inflight.Log // has the UDP queries that are not answered; nil: nothing has
 
 	// MaxInFlight bounds the queries being handled at once, over all sockets;
 	// one more is answered SERVFAIL, unless Wire has an answer. 0 means 10000, as dns-forward-max on
@@ -39,6 +44,9 @@ type Config struct {
 func (c Config) withDefaults() Config {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Sockets == nil {
+		c.Sockets = noSockets{}
 	}
 	number(&c.MaxInFlight, 10000)
 	number(&c.MaxTCP, 1000)

@@ -72,6 +72,7 @@ func (s *Server) Listen(addrs []netip.AddrPort) error {
 	gone := slices.DeleteFunc(slices.Clone(have), func(b *binding) bool { return slices.Contains(next, b) })
 	ctx, cancel := context.WithTimeout(s.queries, s.cfg.Timeout)
 	defer cancel()
+	s.dropAll(gone, next)
 	_ = drainAll(ctx, gone) // a response that is late now has no one to go to
 	return errors.Join(errs...)
 }
@@ -107,6 +108,15 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		return fmt.Errorf("answering the last queries: %w", err)
 	}
 	return nil
+}
+
+// dropAll has nobody keep the sockets that are served no more.
+func (s *Server) dropAll(gone, next []*binding) {
+	for _, b := range gone {
+		if b.socket != nil && bound(next, b.want, b.proto) == nil {
+			s.cfg.Sockets.Drop(b.proto, b.actual)
+		}
+	}
 }
 
 func drainAll(ctx context.Context, bindings []*binding) error {

@@ -8,30 +8,41 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
+
+	"github.com/node-dns/node-dns/internal/inflight"
 )
 
 // udpSocket is a bound UDP socket. Responses leave through the socket that the
 // query came in on, and so from the address that was asked.
 type udpSocket struct {
-	s      *Server
-	conn   *net.UDPConn
-	local  netip.AddrPort
-	buf    []byte         // the receiver's, for responses of Wire
-	active sync.WaitGroup // the receiver, and every query in flight
+	s         *Server
+	conn      *net.UDPConn
+	local     netip.AddrPort
+	queries   *inflight.Receiver // the receiver's
+	buf       []byte             // likewise, for responses of Wire
+	receiving sync.WaitGroup     // the receiver
+	active    sync.WaitGroup     // every query in flight
 }
 
 var _ socket = (*udpSocket)(nil)
 
-func (s *Server) serveUDP(conn *net.UDPConn, local netip.AddrPort) *udpSocket {
-	u := &udpSocket{s: s, conn: conn, local: local, buf: make([]byte, bufferSize)}
-	u.active.Go(u.receive)
+func (s *Server) serveUDP(conn *net.UDPConn, raw syscall.RawConn, local netip.AddrPort) *udpSocket {
+	u := &udpSocket{s: s, conn: conn, local: local, buf: make([]byte, bufferSize), queries: s.cfg.Queries.Receive(raw, local)}
+	u.receiving.Go(u.receive)
 	return u
 }
 
 func (u *udpSocket) drain(ctx context.Context) error {
 	defer u.conn.Close()
+	return u.stop(ctx)
+}
+
+// stop is drain without the end: what is answered later than ctx ends can be sent.
+func (u *udpSocket) stop(ctx context.Context) error {
 	u.conn.SetReadDeadline(time.Now())
+	u.receiving.Wait() // it waits for nothing but the socket; only then no query is added any more
 	return wait(ctx, &u.active)
 }
 
@@ -51,15 +62,16 @@ func wait(ctx context.Context, group *sync.WaitGroup) error {
 	}
 }
 
-// receive reads until the socket is drained. The buffer takes the largest
-// datagram there is, so that none is cut and taken for a shorter one.
+// receive reads until the socket is drained.
 func (u *udpSocket) receive() {
-	buf := make([]byte, 1<<16)
+	defer u.queries.Release()
 	for {
-		n, client, err := u.conn.ReadFromUDPAddrPort(buf)
+		wire, client, err := u.queries.Next()
 		switch {
 		case err == nil:
-			u.received(buf[:n], netip.AddrPortFrom(client.Addr().Unmap(), client.Port()))
+			if !u.received(wire, client) {
+				u.queries.Done()
+			}
 		case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, net.ErrClosed):
 			return
 		default:
@@ -69,8 +81,8 @@ func (u *udpSocket) receive() {
 	}
 }
 
-// received takes one datagram; it must not keep wire.
-func (u *udpSocket) received(wire []byte, client netip.AddrPort) {
+// received takes one datagram, and reports whether it is still to be answered; it must not keep wire.
+func (u *udpSocket) received(wire []byte, client netip.AddrPort) bool {
 	u.s.counters.udpQueries.Add(1)
 	v, rcode := accept(wire)
 	switch {
@@ -80,29 +92,39 @@ func (u *udpSocket) received(wire []byte, client netip.AddrPort) {
 		u.s.counters.refused.Add(1)
 		u.send(errorReply(wire, rcode), client)
 	default:
-		u.accepted(wire, client)
+		return u.accepted(wire, client)
 	}
+	return false
 }
 
-func (u *udpSocket) accepted(wire []byte, client netip.AddrPort) {
+// accepted answers at once, or has a goroutine do it, and then is true.
+func (u *udpSocket) accepted(wire []byte, client netip.AddrPort) bool {
 	x := exchange{wire, client, u.local, UDP}
 	if response := u.s.onWire(x, u.buf); response != nil {
 		u.send(response, client)
-		return
+		return false
 	}
 	if !u.s.enter() {
 		u.send(u.s.shed(x, u.buf), client)
-		return
+		return false
 	}
-	kept := exchange{slices.Clone(wire), client, u.local, UDP}
-	u.active.Go(func() { u.answer(kept) })
+	u.answerLater(exchange{slices.Clone(wire), client, u.local, UDP}, u.queries.Hold())
+	return true
 }
 
-func (u *udpSocket) answer(x exchange) {
-	defer u.s.leave()
-	buf := u.s.buffers.Get().(*[]byte)
-	defer u.s.buffers.Put(buf)
-	u.send(u.s.serve(x, *buf), x.client)
+// answerLater answers a query that has one of the MaxInFlight places.
+func (u *udpSocket) answerLater(x exchange, held *inflight.Held) {
+	u.active.Go(func() {
+		defer u.s.leave()
+		buf := u.s.buffers.Get().(*[]byte)
+		defer u.s.buffers.Put(buf)
+		response := u.s.serve(x, *buf)
+		if u.s.left.Load() {
+			return // the successor answers it
+		}
+		u.send(response, x.client)
+		held.Done()
+	})
 }
 
 func (u *udpSocket) send(response []byte, client netip.AddrPort) {

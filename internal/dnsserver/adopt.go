@@ -1,0 +1,76 @@
+package dnsserver
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Sockets are those that live longer than the server: who started the process holds them too, and hands them to the next
+// one. The server calls from one goroutine at a time.
+type Sockets interface {
+	// Take returns the socket that is bound to an address already, to be closed by the server; nil: there is none.
+	Take(Proto, netip.AddrPort) *os.File
+	// Keep is told of each socket that is served; fd is valid until it returns.
+	Keep(proto Proto, at netip.AddrPort, fd int)
+	// Drop is told that nothing is served at an address any more.
+	Drop(Proto, netip.AddrPort)
+}
+
+// Identify returns what a socket is, by what the kernel says of it: a name may be anybody's.
+func Identify(file *os.File) (Proto, netip.AddrPort, error) {
+	c, err := file.SyscallConn()
+	if err != nil {
+		return "", netip.AddrPort{}, fmt.Errorf("looking at a socket: %w", err)
+	}
+	var kind, listens int
+	var at unix.Sockaddr
+	var failed error
+	err = c.Control(func(fd uintptr) {
+		if kind, failed = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TYPE); failed != nil {
+			return
+		}
+		if listens, failed = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_ACCEPTCONN); failed != nil {
+			return
+		}
+		at, failed = unix.Getsockname(int(fd))
+	})
+	if err == nil {
+		err = failed
+	}
+	if err != nil {
+		return "", netip.AddrPort{}, fmt.Errorf("looking at a socket: %w", err)
+	}
+	addr, ok := addrPortOf(at)
+	switch {
+	case ok && kind == unix.SOCK_DGRAM:
+		return UDP, addr, nil
+	case ok && kind == unix.SOCK_STREAM && listens == 1:
+		return TCP, addr, nil
+	}
+	return "", netip.AddrPort{}, fmt.Errorf("%s is no socket that queries come in at", file.Name())
+}
+
+func addrPortOf(at unix.Sockaddr) (netip.AddrPort, bool) {
+	switch at := at.(type) {
+	case *unix.SockaddrInet4:
+		return netip.AddrPortFrom(netip.AddrFrom4(at.Addr), uint16(at.Port)), true
+	case *unix.SockaddrInet6:
+		addr := netip.AddrFrom16(at.Addr)
+		if link, err := net.InterfaceByIndex(int(at.ZoneId)); at.ZoneId != 0 && err == nil {
+			addr = addr.WithZone(link.Name)
+		}
+		return netip.AddrPortFrom(addr.Unmap(), uint16(at.Port)), true
+	}
+	return netip.AddrPort{}, false
+}
+
+// noSockets is used where nobody holds any.
+type noSockets struct{}
+
+func (noSockets) Take(Proto, netip.AddrPort) *os.File { return nil }
+func (noSockets) Keep(Proto, netip.AddrPort, int)     {}
+func (noSockets) Drop(Proto, netip.AddrPort)          {}

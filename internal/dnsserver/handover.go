@@ -1,0 +1,81 @@
+package dnsserver
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync"
+)
+
+// DrainTCP closes the connections when what came in on them is answered, or ctx ends, and accepts no more: who connects
+// waits in the listening socket, where somebody else has that too. UDP is served as before. Listen must not be called
+// any more.
+func (s *Server) DrainTCP(ctx context.Context) error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	s.mu.Lock()
+	var tcp []*binding
+	s.stopped = true
+	s.bindings = slices.DeleteFunc(slices.Clone(s.bindings), func(b *binding) bool {
+		if b.proto == TCP {
+			tcp = append(tcp, b)
+		}
+		return b.proto == TCP
+	})
+	s.mu.Unlock()
+	if err := drainAll(ctx, tcp); err != nil {
+		return fmt.Errorf("answering the last queries over TCP: %w", err)
+	}
+	return nil
+}
+
+// Leave is Shutdown for a server whose sockets and Queries a successor takes over: what has not been received when it
+// begins, and what is not answered when ctx ends, is the successor's. It returns how many queries those are that were
+// received. The sockets stay open, for the responses that are being sent: the process ends now.
+func (s *Server) Leave(ctx context.Context) int {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	s.mu.Lock()
+	have := s.bindings
+	s.stopped, s.bindings = true, nil
+	s.mu.Unlock()
+	var all sync.WaitGroup
+	for _, b := range have {
+		if u, ok := b.socket.(*udpSocket); ok {
+			all.Go(func() { _ = u.stop(ctx) }) // what it has not answered by then is counted below
+		}
+	}
+	all.Wait()
+	s.left.Store(true)
+	s.cfg.Queries.Leave()
+	s.cancel()
+	return int(s.counters.inFlight.Load())
+}
+
+// Resume answers the queries that the predecessor has left in Queries, from the sockets where they came in. It returns
+// how many it takes up; what came in where nothing is listened at is dropped.
+func (s *Server) Resume() int {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	s.mu.Lock()
+	sockets := map[netip.AddrPort]*udpSocket{}
+	for _, b := range s.bindings {
+		if u, ok := b.socket.(*udpSocket); ok {
+			sockets[b.actual] = u
+		}
+	}
+	s.mu.Unlock()
+	taken := 0
+	for _, q := range s.cfg.Queries.Left() {
+		u := sockets[q.Local]
+		v, _ := accept(q.Wire)
+		if u == nil || v != parse || q.Client.Port() == 0 || !s.enter() {
+			q.Done()
+			continue
+		}
+		u.answerLater(exchange{slices.Clone(q.Wire), q.Client, q.Local, UDP}, q.Held)
+		taken++
+	}
+	return taken
+}
