@@ -35,7 +35,9 @@ queries under way.`,
 			if cmd.Flags().Changed("config") && configFile == "" {
 				return usageError{errors.New(`--config "": expected a file`)}
 			}
-			config := daemon.Config{Root: root, ConfigFile: configFile, Version: version, Level: new(slog.LevelVar), Signals: signals}
+			config := daemon.Config{
+				Root: root, ConfigFile: configFile, Version: version, Level: new(slog.LevelVar), Signals: signals, Inherited: supervise.Inherit(),
+			}
 			config.Log = journal.NewLogger(cmd.ErrOrStderr(), "node-dns", config.Level)
 			if config.Listen, err = parseListen(listen); err != nil {
 				return usageError{err}

@@ -37,7 +37,8 @@ type Config struct {
 	// Publish gets each new state of the cluster: from when it is whole for the first time, or from the SnapshotFile. It
 	// is called by one goroutine, and holds it up.
 	Publish func(snapshot *zone.Snapshot)
-	// Unready gets why there is no state yet, in words for people, each time the reason changes. Nil: nobody asks.
+	// Unready gets why there is no state yet, in words for people: when it is known that the SnapshotFile has none, and
+	// each time the reason changes. Nil: nobody asks.
 	Unready func(reason error)
 
 	Log *slog.Logger // nil: silent

@@ -26,7 +26,8 @@ func (o *owner) judge() {
 		o.announce(next)
 	}
 	if o.published.at.IsZero() {
-		if before.Phase != next.Phase || before.LastError != next.LastError {
+		if !o.judged || before.Phase != next.Phase || before.LastError != next.LastError {
+			o.judged = true
 			o.w.config.Unready(next.unready())
 		}
 		return

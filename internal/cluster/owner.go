@@ -57,6 +57,7 @@ type owner struct {
 		took    time.Duration
 	}
 	publishing *time.Timer // nil: nothing is to be published
+	judged     bool        // who asks for the reason has one
 }
 
 func newOwner(w *Watcher) *owner {

@@ -43,8 +43,11 @@ const clusterPatience = 500 * time.Millisecond
 // serveCluster answers for the cluster's names from the API. Before it has been read, and while only an earlier run's
 // state of it is known, the cluster's own DNS servers know better, where there are any.
 func (d *Daemon) serveCluster(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
-	resolver := d.names.resolver.Load()
 	hasServers := len(d.serving.Load().clusterDNS) > 0
+	if !hasServers {
+		d.names.await(ctx)
+	}
+	resolver := d.names.resolver.Load()
 	if resolver == nil && !hasServers { // for a moment, when the API ceases to be watched: no upstream is to see the name
 		return nil, &dnsserver.ExtendedError{Code: dns.ExtendedErrorCodeNotReady, Text: errNotWatched.Error()}
 	}

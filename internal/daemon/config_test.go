@@ -170,7 +170,7 @@ func TestUnknownDomain(t *testing.T) {
 // TestWanted: when the privileged half is asked to read the cluster's file for us, whether we listen or not.
 func TestWanted(t *testing.T) {
 	d := looksOnly(t, t.TempDir(), "")
-	d.build(&serving{})
+	d.build(&serving{}, nil)
 	t.Cleanup(d.forward.Close)
 	facts := d.paths.host.Facts
 	tests := []struct {

@@ -9,6 +9,7 @@ package daemon
 import (
 	"log/slog"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"sync/atomic"
 	"time"
@@ -40,6 +41,8 @@ type Config struct {
 	Signals *supervise.Signals
 	// Files is how many files may be open; the queries under way are bounded by it. 0: what the process's limit says.
 	Files int
+	// Inherited are the files that the service manager passed at the start. The Daemon closes them.
+	Inherited []*os.File
 }
 
 // Daemon is the running node resolver.
@@ -49,6 +52,7 @@ type Daemon struct {
 	paths   paths
 	started time.Time
 
+	sockets *sockets // never nil
 	server  *dnsserver.Server
 	forward *forward.Forward
 	zone    *zone.Zone

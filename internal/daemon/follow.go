@@ -130,7 +130,7 @@ func (d *Daemon) takeOver(next *serving) time.Duration {
 	if !sameRoutes(old.routes, next.routes) {
 		d.logRoutes(old.routes, next.routes)
 		// Only then: a flush also drops the answers that are on their way.
-		d.log.Info("flushed what came from other upstreams", "entries", d.flushStale(next))
+		d.log.Info("flushed what came from other upstreams", "entries", d.flushStale())
 	}
 	d.logNotes(old.notes, next.notes)
 	err := d.listen(next)
@@ -138,10 +138,11 @@ func (d *Daemon) takeOver(next *serving) time.Duration {
 		d.reroute()
 	}
 	d.announce()
-	if err != nil {
+	wait := d.sockets.letGo(time.Now())
+	if err != nil && (wait == 0 || wait > listenAgain) {
 		return listenAgain
 	}
-	return 0
+	return wait
 }
 
 // setProblems replaces what an admin should know, and logs what is new of it.
@@ -238,18 +239,16 @@ func (d *Daemon) serveCached(ctx context.Context, q *dnsserver.Query) (*dns.Msg,
 }
 
 // flushStale forgets the answers of servers that are not asked for the name any more.
-func (d *Daemon) flushStale(s *serving) int {
-	return d.cache.Load().Flush(func(entry cache.Entry) bool {
-		route, ok := d.forward.Match(entry.Name)
-		return !ok || !slices.Contains(route.Servers, entry.Server)
-	})
+func (d *Daemon) flushStale() int { return d.cache.Load().Flush(d.isStale) }
+
+func (d *Daemon) isStale(entry cache.Entry) bool {
+	route, ok := d.forward.Match(entry.Name)
+	return !ok || !slices.Contains(route.Servers, entry.Server)
 }
 
 func (d *Daemon) cacheLimit(name dnsname.Name) time.Duration {
-	for _, apex := range d.serving.Load().apexes {
-		if name.Within(apex) {
-			return clusterLimit
-		}
+	if slices.ContainsFunc(d.serving.Load().apexes, name.Within) {
+		return clusterLimit
 	}
 	return 0
 }

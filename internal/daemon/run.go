@@ -17,6 +17,7 @@ import (
 	"github.com/node-dns/node-dns/internal/control"
 	"github.com/node-dns/node-dns/internal/dnsserver"
 	"github.com/node-dns/node-dns/internal/forward"
+	"github.com/node-dns/node-dns/internal/inflight"
 	"github.com/node-dns/node-dns/internal/journal"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/supervise"
@@ -80,6 +81,7 @@ func New(config Config) (*Daemon, error) {
 		d.log = slog.New(slog.DiscardHandler)
 	}
 	d.problems.Store(&[]string{})
+	d.sockets = newSockets(supervise.OpenStore(), d.log)
 	d.request.path = d.paths.host.Request
 	d.config.Looker.Paths = d.paths.host
 	d.config.Looker.Config = nodeconfig.DefaultPaths(config.Root)
@@ -115,9 +117,14 @@ func (d *Daemon) start(ctx context.Context) error {
 	first := d.newServing(view, view.config, d.usualKubeconfig())
 	d.serving.Store(first)
 	d.setLevel(first)
-	d.build(first)
+	from := d.inherit(d.config.Inherited)
+	d.build(first, from.queries)
+	d.takeOverFrom(from)
 	if err := d.listen(first); err != nil && len(d.config.Listen) > 0 {
 		return fmt.Errorf("listening: %w", err)
+	}
+	if queries := d.server.Resume(); from.sockets > 0 {
+		d.log.Info("took over", "sockets", from.sockets, "queries", queries)
 	}
 	d.logRoutes(nil, first.routes)
 	d.logNotes(nil, first.notes)
@@ -128,7 +135,7 @@ func (d *Daemon) start(ctx context.Context) error {
 }
 
 // build makes the chain that a query goes through: local answers, the cluster's names, the cache, the upstreams.
-func (d *Daemon) build(s *serving) {
+func (d *Daemon) build(s *serving, queries *inflight.Log) {
 	d.forward = forward.New(forward.Config{Routes: s.guarded(), MaxInFlight: s.forwardMax, Log: d.log})
 	d.cache.Store(d.newCache(s.config))
 	cached := dnsserver.HandlerFunc(d.serveCached)
@@ -141,6 +148,8 @@ func (d *Daemon) build(s *serving) {
 		MaxTCP:      roomForTCP(d.config.Files),
 		Handler:     dnsserver.HandlerFunc(d.serve),
 		Wire:        d.serveWire,
+		Sockets:     d.sockets,
+		Queries:     queries,
 	})
 }
 
@@ -185,6 +194,9 @@ func (d *Daemon) stop(ctx context.Context) error {
 	d.withdraw()
 	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
 	defer cancel()
+	if d.handsOver(ctx) {
+		return d.handOver(ctx)
+	}
 	var err error
 	if d.server != nil {
 		err = d.server.Shutdown(ctx)

@@ -39,6 +39,9 @@ func (d *Daemon) Status() control.Status {
 		status.Notes = append(status.Notes, "serving by "+d.config.ConfigFile+", which origin-dns-dispatcher does not read: "+
 			"the host's files follow /etc/node-dns/node-dns.yaml")
 	}
+	if note := d.sockets.note(); note != "" {
+		status.Notes = append(status.Notes, note)
+	}
 	if view := d.host.Load(); view != nil {
 		status.Notes = append(status.Notes, view.plan.Warnings...)
 		for _, r := range view.plan.Selection.Refused {

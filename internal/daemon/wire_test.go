@@ -70,7 +70,7 @@ func still(t testing.TB, nodeDNS string, snapshot *zone.Snapshot) *Daemon {
 	}
 	s := newServing(inputs{config: readConfig(t, nodeDNS, ""), net: node(), kubeconfig: "/etc/node-dns/kubeconfig"})
 	d.serving.Store(s)
-	d.build(s)
+	d.build(s, nil)
 	t.Cleanup(func() {
 		if err := d.stop(context.Background()); err != nil {
 			t.Error(err)

@@ -1,8 +1,8 @@
 // Package systemd asks the service manager what it is about to do with a unit, and has it start one.
 //
-// It stands apart from supervise, where the daemon tells the manager of itself: this is for the privileged half, which may ask. It
-// speaks over the manager's own socket, as systemctl(1) does for root, so that it works without a bus: at the end of a shutdown, and
-// while the bus restarts.
+// It stands apart from supervise, where the daemon tells the manager of itself. The privileged half speaks over the manager's own
+// socket, as systemctl(1) does for root, so that it works without a bus: at the end of a shutdown, and while the bus restarts. The
+// daemon, to which that socket is closed, has DialBus.
 package systemd
 
 import (
@@ -44,6 +44,15 @@ func Dial(ctx context.Context, socket string) (*Manager, error) {
 		return nil, fmt.Errorf("asking systemd: %w", err)
 	}
 	return m, nil
+}
+
+// DialBus connects to the manager over the system bus, within ctx, as everybody may who only asks.
+func DialBus(ctx context.Context) (*Manager, error) {
+	conn, err := systembus.Dial(ctx, systembus.Config{Limit: maxRead})
+	if err != nil {
+		return nil, fmt.Errorf("asking systemd: %w", err)
+	}
+	return &Manager{conn}, nil
 }
 
 // poke is how soon systemd is sent another byte.

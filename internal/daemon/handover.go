@@ -1,0 +1,221 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/node-dns/node-dns/internal/cache"
+	"github.com/node-dns/node-dns/internal/inflight"
+	"github.com/node-dns/node-dns/internal/supervise"
+	"github.com/node-dns/node-dns/internal/systemd"
+)
+
+// What else the service manager holds for the next daemon, by its FDNAME.
+const (
+	queriesName = "queries-in-flight"
+	cacheName   = "cache"
+)
+
+const (
+	// handOverGrace is how long queries under way may take when a successor takes over: most upstreams answer in time, and
+	// what is not answered the successor asks for again. While it lasts nothing is received: with the successor's start it
+	// is 0.1 s, in which the 500 queries come at 5,000 a second that a socket has room for by RHEL's net.core.rmem_max.
+	handOverGrace = 50 * time.Millisecond
+	// maxCacheDump bounds what the cache hands over, in octets: 10,000 answers of 150 each are 1.5 MB.
+	maxCacheDump = 16 << 20
+	// maxAway is how old a cache may be that is taken over. A restart takes a second; what is older is no restart.
+	maxAway = time.Minute
+)
+
+// heirloom is what an earlier daemon has left; the zero value has nothing.
+type heirloom struct {
+	queries *inflight.Log // nil: none are kept
+	cache   []byte        // as cache.Dump wrote it; nil: none
+	away    time.Duration // since it was written
+	sockets int
+}
+
+// inherit sorts what the service manager passed, and has it hold the queries in flight from now on.
+func (d *Daemon) inherit(files []*os.File) heirloom {
+	var from heirloom
+	store := d.sockets.store
+	for _, file := range files {
+		var err error
+		switch file.Name() {
+		case queriesName:
+			from.queries, err = inflight.Open(file)
+		case cacheName:
+			from.cache, from.away, err = readCache(file)
+			err = errors.Join(err, store.Remove(cacheName)) // once, whatever is in it
+		default:
+			if d.sockets.inherit(file) {
+				from.sockets++
+				continue
+			}
+			err = errors.Join(errors.New("of no use"), store.Remove(file.Name()))
+		}
+		file.Close()
+		if err != nil {
+			d.log.Warn("not taking over what the service manager held", "name", file.Name(), "error", err)
+		}
+	}
+	if from.queries == nil && store.Exists() {
+		from.queries = d.keepQueries(store)
+	}
+	return from
+}
+
+// keepQueries begins a log of the queries in flight, in place of one that is of no use. Nil: they are not kept.
+func (d *Daemon) keepQueries(store supervise.Store) *inflight.Log {
+	log, file, err := inflight.Create()
+	if err != nil {
+		d.log.Warn("queries in flight are lost when the daemon is killed", "error", err)
+		return nil
+	}
+	defer file.Close()
+	err = store.Remove(queriesName)
+	if err == nil {
+		err = store.Put(queriesName, int(file.Fd()))
+	}
+	if err != nil {
+		d.log.Warn("queries in flight are lost when the daemon is killed", "error", err)
+	}
+	return log
+}
+
+// takeOverFrom remembers what the earlier daemon's cache had. The cluster's names are left out, they have a snapshot of
+// their own; and so is what came from servers that are not asked any more.
+func (d *Daemon) takeOverFrom(from heirloom) {
+	if from.cache == nil {
+		return
+	}
+	n, err := d.cache.Load().Restore(from.cache, from.away, func(e cache.Entry) bool {
+		return !slices.ContainsFunc(d.serving.Load().apexes, e.Within) && !d.isStale(e)
+	})
+	if err != nil {
+		d.log.Warn("not taking over the cache", "error", err)
+		return
+	}
+	d.log.Info("took over the cache", "entries", n)
+}
+
+// handsOver reports whether a successor takes over what this daemon has: who holds the sockets has them all, and does not
+// stop the service for good.
+func (d *Daemon) handsOver(ctx context.Context) bool {
+	if d.server == nil || !d.sockets.all() {
+		return false
+	}
+	keeps, err := d.sockets.store.Keeps()
+	if err != nil {
+		d.log.Warn("not handing over", "error", err)
+	}
+	return keeps && !d.isStopped(ctx)
+}
+
+// jobTimeout is how long systemd may take to say why we stop. It answers within milliseconds, unless the bus hangs.
+const jobTimeout = 300 * time.Millisecond
+
+// isStopped reports whether systemd stops the service for good. When that cannot be asked a successor is taken for granted,
+// as Restart=always has it.
+func (d *Daemon) isStopped(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, jobTimeout)
+	defer cancel()
+	manager, err := systemd.DialBus(ctx)
+	if err != nil {
+		d.log.Debug("not asked why we stop", "error", err)
+		return false
+	}
+	defer manager.Close()
+	job, err := manager.Job(ctx, "node-dns.service")
+	if err != nil {
+		d.log.Debug("not asked why we stop", "error", err)
+	}
+	return job == systemd.Stop
+}
+
+// handOver ends so that no query is lost: TCP is drained while UDP is served; the cache is written; and then UDP is left
+// to the successor, with what is still under way. Nothing is waited for after that, not even that what was started ends:
+// the process does, and until the successor is there queries wait.
+func (d *Daemon) handOver(ctx context.Context) error {
+	err := d.server.DrainTCP(ctx)
+	if failed := d.leaveCache(); failed != nil {
+		d.log.Warn("the cache is not handed over", "error", failed)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), handOverGrace)
+	defer cancel()
+	d.log.Info("handed over", "queries", d.server.Leave(ctx))
+	return err
+}
+
+// leaveCache has the service manager hold the cache's content.
+func (d *Daemon) leaveCache() error {
+	dump := d.cache.Load().Dump(maxCacheDump)
+	if len(dump) == 0 {
+		return nil
+	}
+	fd, err := unix.MemfdCreate("node-dns cache", unix.MFD_CLOEXEC)
+	if err != nil {
+		return fmt.Errorf("making memory: %w", err)
+	}
+	file := os.NewFile(uintptr(fd), cacheName)
+	defer file.Close()
+	if _, err := file.Write(sealCache(dump, bootTime())); err != nil {
+		return fmt.Errorf("writing: %w", err)
+	}
+	return d.sockets.store.Put(cacheName, fd)
+}
+
+// cacheMark begins a cache that is handed over. The number is the version of what follows: a SHA-256 of the rest, the
+// time by CLOCK_BOOTTIME, and what cache.Dump wrote.
+const cacheMark = "node-dns cache 1\n"
+
+var errDamaged = errors.New("damaged, or of another version")
+
+func sealCache(dump []byte, now time.Duration) []byte {
+	body := append(binary.BigEndian.AppendUint64(nil, uint64(now)), dump...)
+	sum := sha256.Sum256(body)
+	return append(append([]byte(cacheMark), sum[:]...), body...)
+}
+
+// readCache reads what leaveCache wrote, and how long ago that was.
+func readCache(file *os.File) (dump []byte, away time.Duration, err error) {
+	const limit = maxCacheDump + 1<<10
+	data, err := io.ReadAll(io.NewSectionReader(file, 0, limit))
+	if err != nil {
+		return nil, 0, fmt.Errorf("reading: %w", err)
+	}
+	return unsealCache(data, bootTime())
+}
+
+func unsealCache(data []byte, now time.Duration) (dump []byte, away time.Duration, err error) {
+	data, ok := bytes.CutPrefix(data, []byte(cacheMark))
+	if !ok || len(data) < sha256.Size+8 {
+		return nil, 0, errDamaged
+	}
+	sum, body := data[:sha256.Size], data[sha256.Size:]
+	if computed := sha256.Sum256(body); !bytes.Equal(sum, computed[:]) {
+		return nil, 0, errDamaged
+	}
+	away = now - time.Duration(binary.BigEndian.Uint64(body))
+	if away < 0 || away > maxAway {
+		return nil, 0, fmt.Errorf("too old: %v", away.Round(time.Second))
+	}
+	return body[8:], away, nil
+}
+
+// bootTime is CLOCK_BOOTTIME, which the next process has too, and which goes on while the machine sleeps.
+func bootTime() time.Duration {
+	var now unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) // since Linux 2.6.39
+	return time.Duration(now.Nano())
+}

@@ -1,0 +1,200 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/node-dns/node-dns/internal/dnsserver"
+	"github.com/node-dns/node-dns/internal/supervise"
+)
+
+const (
+	// storeRoom is how many files the service manager holds for us: FileDescriptorStoreMax= of node-dns.service, which
+	// systemd tells since 254 ($FDSTORE).
+	storeRoom = 1024
+	// storeAside are those that are no sockets, and a probe for room.
+	storeAside = 4
+	// unwanted is how long an inherited socket waits for somebody to want it: the addresses, or the cluster's file, may
+	// not be known at first. After that time no client waits for an answer to what is in it.
+	unwanted = 5 * time.Second
+)
+
+// socketKey is one listening socket. index tells those of one address apart.
+type socketKey struct {
+	proto dnsserver.Proto
+	addr  netip.AddrPort
+	index int
+}
+
+// name is the socket's FDNAME, which has no colon (sd_notify(3)).
+func (k socketKey) name() string {
+	addr := strings.ReplaceAll(k.addr.Addr().String(), ":", "_")
+	return fmt.Sprintf("%s-%s-%d-%d", k.proto, addr, k.addr.Port(), k.index)
+}
+
+// sockets has the service manager hold the listening sockets, so that queries wait in them while there is no process.
+type sockets struct {
+	store supervise.Store
+	log   *slog.Logger
+	room  int
+
+	mu        sync.Mutex             // guards what follows
+	inherited map[socketKey]*os.File // from the store, and not taken yet
+	units     map[socketKey]*os.File // of socket units: these may be taken again, as nobody else can bind there
+	stored    map[socketKey]bool
+	lost      map[socketKey]bool // nobody holds them: the store is full, or failed
+	until     time.Time          // when the inherited ones are let go
+}
+
+var _ dnsserver.Sockets = (*sockets)(nil)
+
+func newSockets(store supervise.Store, log *slog.Logger) *sockets {
+	s := &sockets{
+		store: store, log: log, room: storeRoom - storeAside, until: time.Now().Add(unwanted),
+		inherited: map[socketKey]*os.File{}, units: map[socketKey]*os.File{}, stored: map[socketKey]bool{}, lost: map[socketKey]bool{},
+	}
+	if n, err := strconv.Atoi(os.Getenv("FDSTORE")); err == nil {
+		s.room = max(0, n-storeAside)
+	}
+	return s
+}
+
+// inherit takes a file that the service manager passed, and reports whether it is a socket to listen with.
+func (s *sockets) inherit(file *os.File) bool {
+	proto, addr, err := dnsserver.Identify(file)
+	if err != nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := socketKey{proto: proto, addr: addr}
+	into := s.units
+	if file.Name() == key.name() {
+		into, s.stored[key] = s.inherited, true
+	}
+	if into[key] != nil {
+		file.Close() // the same again
+	} else {
+		into[key] = file
+	}
+	return true
+}
+
+// Take implements dnsserver.Sockets.
+func (s *sockets) Take(proto dnsserver.Proto, addr netip.AddrPort) *os.File {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := socketKey{proto: proto, addr: addr}
+	if file := s.inherited[key]; file != nil {
+		delete(s.inherited, key)
+		return file
+	}
+	if file := s.units[key]; file != nil {
+		again, err := duplicate(file)
+		if err != nil {
+			s.log.Warn("a socket unit's socket is of no use", "unit", file.Name(), "error", err)
+			return nil
+		}
+		return again
+	}
+	return nil
+}
+
+// duplicate does without File.Fd, which has the socket block.
+func duplicate(file *os.File) (*os.File, error) {
+	c, err := file.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	var fd int
+	var failed error
+	err = c.Control(func(old uintptr) { fd, failed = unix.FcntlInt(old, unix.F_DUPFD_CLOEXEC, 0) })
+	if err = errors.Join(err, failed); err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), file.Name()), nil
+}
+
+// Keep implements dnsserver.Sockets.
+func (s *sockets) Keep(proto dnsserver.Proto, addr netip.AddrPort, fd int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := socketKey{proto: proto, addr: addr}
+	if s.stored[key] || s.units[key] != nil || !s.store.Exists() {
+		return
+	}
+	if len(s.stored) >= s.room {
+		s.lost[key] = true
+		return
+	}
+	if err := s.store.Put(key.name(), fd); err != nil {
+		s.log.Warn("a socket will not outlive this process", "address", addr, "proto", string(proto), "error", err)
+		s.lost[key] = true
+		return
+	}
+	s.stored[key] = true
+}
+
+// Drop implements dnsserver.Sockets.
+func (s *sockets) Drop(proto dnsserver.Proto, addr netip.AddrPort) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dropLocked(socketKey{proto: proto, addr: addr})
+}
+
+func (s *sockets) dropLocked(key socketKey) {
+	delete(s.lost, key)
+	if !s.stored[key] {
+		return
+	}
+	delete(s.stored, key)
+	if err := s.store.Remove(key.name()); err != nil {
+		s.log.Warn("the service manager still holds a socket", "name", key.name(), "error", err)
+	}
+}
+
+// letGo closes the inherited sockets that nobody has wanted for long enough, and says how long the others wait; zero:
+// there are none.
+func (s *sockets) letGo(now time.Time) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.inherited) == 0 {
+		return 0
+	}
+	if now.Before(s.until) {
+		return s.until.Sub(now)
+	}
+	for key, file := range s.inherited {
+		s.log.Info("not listening any more", "addresses", key.addr, "proto", string(key.proto))
+		file.Close()
+		delete(s.inherited, key)
+		s.dropLocked(key)
+	}
+	return 0
+}
+
+// all reports whether the manager holds every socket.
+func (s *sockets) all() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.store.Exists() && len(s.lost) == 0
+}
+
+// note is what an admin should know; "" when all is well.
+func (s *sockets) note() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.lost) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d listening sockets will not outlive this process: systemd holds %d (FileDescriptorStoreMax=)", len(s.lost), len(s.stored))
+}
