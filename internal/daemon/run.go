@@ -60,6 +60,7 @@ func (d *Daemon) run(ctx context.Context) error {
 		Reload:  d.reload,
 		Tasks:   d.tasks(socket),
 		Signals: d.config.Signals,
+		Check:   d.newAlive().check,
 	})
 	return errors.Join(err, d.stop(context.WithoutCancel(ctx)))
 }

@@ -16,6 +16,7 @@ type Listener struct {
 	Addr  netip.AddrPort
 	Proto Proto
 	Err   string // why it does not listen, without the address; "" when it does
+	Taken uint64 // datagrams or connections that were taken from it since it was bound: what shows that somebody does
 }
 
 // binding is one address and transport that is wanted, with its socket unless
@@ -33,6 +34,8 @@ type socket interface {
 	// drain stops receiving, waits until what was received is answered or ctx
 	// ends, and closes.
 	drain(ctx context.Context) error
+	// taken is Listener.Taken.
+	taken() uint64
 }
 
 // Listen serves these addresses, over UDP and TCP, and no longer any others.
@@ -86,6 +89,9 @@ func (s *Server) Listeners() []Listener {
 		l := Listener{Addr: b.actual, Proto: b.proto}
 		if b.err != nil {
 			l.Err = b.err.Error()
+		}
+		if b.socket != nil {
+			l.Taken = b.socket.taken()
 		}
 		listeners = append(listeners, l)
 	}

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -16,6 +17,7 @@ type tcpSocket struct {
 	local    netip.AddrPort
 	active   sync.WaitGroup // the accepting goroutine, and every connection
 	stop     chan struct{}  // closed when draining
+	count    atomic.Uint64  // of connections
 
 	mu       sync.Mutex // guards what follows
 	draining bool
@@ -29,6 +31,8 @@ func (s *Server) serveTCP(l net.Listener, local netip.AddrPort) *tcpSocket {
 	t.active.Go(t.accept)
 	return t
 }
+
+func (t *tcpSocket) taken() uint64 { return t.count.Load() }
 
 func (t *tcpSocket) drain(ctx context.Context) error {
 	t.listener.Close()
@@ -73,6 +77,7 @@ func (t *tcpSocket) accept() {
 }
 
 func (t *tcpSocket) accepted(conn net.Conn) {
+	t.count.Add(1)
 	client := conn.RemoteAddr().(*net.TCPAddr).AddrPort()
 	c := newTCPConn(t.s, conn, netip.AddrPortFrom(client.Addr().Unmap(), client.Port()), t.local)
 	if !t.s.conns.add(c, &t.s.counters) {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -24,6 +25,7 @@ type udpSocket struct {
 	buf       []byte             // likewise, for responses of Wire
 	receiving sync.WaitGroup     // the receiver
 	active    sync.WaitGroup     // every query in flight
+	count     atomic.Uint64      // of datagrams
 }
 
 var _ socket = (*udpSocket)(nil)
@@ -33,6 +35,8 @@ func (s *Server) serveUDP(conn *net.UDPConn, raw syscall.RawConn, local netip.Ad
 	u.receiving.Go(u.receive)
 	return u
 }
+
+func (u *udpSocket) taken() uint64 { return u.count.Load() }
 
 func (u *udpSocket) drain(ctx context.Context) error {
 	defer u.conn.Close()
@@ -84,6 +88,7 @@ func (u *udpSocket) receive() {
 // received takes one datagram, and reports whether it is still to be answered; it must not keep wire.
 func (u *udpSocket) received(wire []byte, client netip.AddrPort) bool {
 	u.s.counters.udpQueries.Add(1)
+	u.count.Add(1)
 	v, rcode := accept(wire)
 	switch {
 	case v == drop, client.Port() == 0: // nobody listens on port 0: a forged source

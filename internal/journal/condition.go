@@ -41,6 +41,7 @@ const (
 	QueryPanic
 	TaskPanic
 	TaskFailed
+	Hangs
 )
 
 // Of origin-dns-dispatcher, the hook.
@@ -175,6 +176,11 @@ var conditions = map[Condition]Explanation{
 		Name: "task-failed", ID: "44f3f1628cdd4e70b85a4ee72034f41f",
 		When: "A task failed and is started again: NODE_DNS_ERROR. What it watches is not seen meanwhile; queries are answered.",
 		Do:   "What the error says is missing.",
+	},
+	Hangs: {
+		Name: "hangs", ID: "e2df5bd0973549509719ead4ab565172",
+		When: "node-dns does not answer itself: NODE_DNS_ERROR. While that lasts it gives systemd's watchdog no sign of life, which ends it and starts it again.",
+		Do:   "Report it with what the journal has of its end, which shows where it hung.",
 	},
 
 	ResolvConfPointed: {

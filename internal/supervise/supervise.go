@@ -35,6 +35,11 @@ type Config struct {
 	Reload func(ctx context.Context) error // what SIGHUP does; an error is logged, and the old state stays. Nil: nothing.
 	// Notify sends a state to the service manager. Nil: sd_notify to $NOTIFY_SOCKET, when there is one.
 	Notify func(state string) error
+	// Check is asked before each sign of life that the service manager's watchdog wants, and has a third of its time. An error, or
+	// not coming back, withholds the sign. Nil: we live as long as the process does.
+	Check func(ctx context.Context) error
+	// Watchdog is how long the service manager waits for a sign of life. 0: what $WATCHDOG_USEC says, if anything.
+	Watchdog time.Duration
 	// Signals are those that arrive. Run lets go of them when it is over. Nil: none are heeded.
 	Signals *Signals
 }
@@ -53,6 +58,7 @@ func Run(ctx context.Context, c Config) error {
 	}
 	group.Go(func() error { return r.stops(ctx) })
 	group.Go(func() error { return r.reloads(ctx) })
+	group.Go(func() error { return r.watches(ctx) })
 	r.notify(daemon.SdNotifyReady)
 	err := group.Wait()
 	if errors.Is(err, errStopped) {
@@ -71,6 +77,12 @@ func newRunner(c Config) *runner {
 	}
 	if r.Notify == nil {
 		r.Notify = notifySystemd
+	}
+	if r.Check == nil {
+		r.Check = func(context.Context) error { return nil }
+	}
+	if r.Watchdog == 0 {
+		r.Watchdog = watchdogOfSystemd()
 	}
 	if r.Signals == nil {
 		r.Signals = &Signals{} // whose nil channels say nothing

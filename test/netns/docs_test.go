@@ -20,10 +20,10 @@ const withSystemd = "test/nspawn runs it"
 
 // elsewhere are the documents' commands that these tests do not run as they stand, and why.
 var elsewhere = map[string]string{
-	"make test":      "these tests are a part of it; CI runs it",
-	"make test-kube": "make test runs it, and builds a kube-apiserver for it",
+	"make test":        "these tests are a part of it; CI runs it",
+	"make test-kube":   "make test runs it, and builds a kube-apiserver for it",
 	"make test-trixie": "it is test/nspawn, which make test runs, on another system",
-	"node-dns serve": "does not end: the install block starts it as a job",
+	"node-dns serve":   "does not end: the install block starts it as a job",
 	"go test ./test/netns -run '^$' -bench Autopath -benchtime 5000x": "a measurement; the tests compile it",
 	"chattr +i":                       "the name of an attribute, not a whole command",
 	"systemctl disable --now dnsmasq": "there is no systemd in these machines",
@@ -37,6 +37,7 @@ var elsewhere = map[string]string{
 	"journalctl -t origin-dns-dispatcher -u NetworkManager-dispatcher": withSystemd,
 	"journalctl MESSAGE_ID=2aab54eb89a742b9a8150fed9760ab96":           withSystemd,
 	"journalctl NODE_DNS_CONDITION=resolv-conf-restored -o verbose":    withSystemd,
+	"node-dns wait --for=ready --timeout=60s":                          withSystemd,
 
 	"kubectl apply -f contrib/cluster-role.yaml":                                                                                "there is no kubectl; the tests with a real API apply the file",
 	"kubectl -n kube-system create serviceaccount node-dns":                                                                     "there is no kubectl",

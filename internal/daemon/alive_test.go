@@ -1,0 +1,146 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dnsserver"
+)
+
+// sockets are what a daemon may listen on, by what is wrong with it. They end with the test.
+type sockets struct {
+	well, notRead, notAccepted, closes, free netip.AddrPort
+}
+
+func newSockets(t *testing.T) sockets {
+	t.Helper()
+	server := dnsserver.New(dnsserver.Config{Handler: dnsserver.HandlerFunc(answers)})
+	if err := server.Listen([]netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Shutdown(context.Background()) })
+	notRead, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { notRead.Close() })
+	notAccepted, closes, free := listenTCP(t), listenTCP(t), listenTCP(t)
+	free.Close()
+	go func() {
+		for {
+			conn, err := closes.Accept()
+			if err != nil {
+				return
+			}
+			conn.Close()
+		}
+	}()
+	return sockets{
+		well: server.Listeners()[0].Addr, notRead: netip.MustParseAddrPort(notRead.LocalAddr().String()),
+		notAccepted: netip.MustParseAddrPort(notAccepted.Addr().String()), closes: netip.MustParseAddrPort(closes.Addr().String()),
+		free: netip.MustParseAddrPort(free.Addr().String()),
+	}
+}
+
+func listenTCP(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+func answers(_ context.Context, q *dnsserver.Query) (*dns.Msg, error) {
+	return reply(q, dns.RcodeRefused), nil
+}
+
+func TestAlive(t *testing.T) {
+	s := newSockets(t)
+	fails := func(context.Context, *dnsserver.Query) (*dns.Msg, error) { return nil, errors.New("stuck") }
+	udp := func(addr netip.AddrPort, taken uint64) dnsserver.Listener {
+		return dnsserver.Listener{Addr: addr, Proto: dnsserver.UDP, Taken: taken}
+	}
+	tcp := func(addr netip.AddrPort) dnsserver.Listener {
+		return dnsserver.Listener{Addr: addr, Proto: dnsserver.TCP}
+	}
+	tests := []struct {
+		name    string
+		first   dnsserver.Listener
+		then    []dnsserver.Listener // what is listened on when it was asked in vain; nil: the same
+		handler dnsserver.HandlerFunc
+		want    string // within the error; "": none
+	}{
+		{name: "UDP", first: udp(s.well, 0)},
+		{name: "TCP", first: tcp(s.well)},
+		{name: "UDP that nobody reads", first: udp(s.notRead, 7), want: "udp " + s.notRead.String()},
+		{name: "TCP that nobody accepts from", first: tcp(s.notAccepted), want: "tcp " + s.notAccepted.String()},
+		{name: "TCP whose connections are closed at once", first: tcp(s.closes)},
+		{name: "a port that is closed, and should not be", first: tcp(s.free), want: "tcp " + s.free.String()},
+		{name: "one that is not bound", first: dnsserver.Listener{Addr: s.notRead, Proto: dnsserver.UDP, Err: "address already in use"}},
+		{name: "one that is closed meanwhile", first: udp(s.notRead, 0), then: []dnsserver.Listener{}},
+		{name: "an address that this host does not have", first: udp(netip.MustParseAddrPort("192.0.2.1:53"), 0)},
+		{name: "over TCP", first: tcp(netip.MustParseAddrPort("[2001:db8::1]:53"))},
+		{name: "one where others are taken", first: udp(s.notRead, 7), then: []dnsserver.Listener{udp(s.notRead, 7+aliveTries+1)}},
+		{name: "one where we alone were taken", first: udp(s.notRead, 7), then: []dnsserver.Listener{udp(s.notRead, 7+aliveTries)}, want: "udp"},
+		{name: "others are taken, and nobody is answered", first: udp(s.notRead, 7), then: []dnsserver.Listener{udp(s.notRead, 100)}, handler: fails, want: "stuck"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			if test.handler == nil {
+				test.handler = answers
+			}
+			asked := 0
+			a := alive{handler: test.handler, listeners: func() []dnsserver.Listener {
+				if asked++; asked > 1 && test.then != nil {
+					return test.then
+				}
+				return []dnsserver.Listener{test.first}
+			}}
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			defer cancel()
+			err := a.check(ctx)
+			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+		})
+	}
+}
+
+// TestAliveAsksAllInTurn: the one of many that hangs is found within some rounds.
+func TestAliveAsksAllInTurn(t *testing.T) {
+	var all []dnsserver.Listener
+	for port := range uint16(3*aliveRound - 5) {
+		all = append(all, dnsserver.Listener{Addr: netip.AddrPortFrom(netip.IPv6Loopback(), port), Proto: dnsserver.UDP})
+	}
+	a := alive{listeners: func() []dnsserver.Listener { return all }}
+	times := map[uint16]int{}
+	for range 3 {
+		round := a.round()
+		if len(round) != aliveRound {
+			t.Errorf("a round of %d", len(round))
+		}
+		for _, l := range round {
+			times[l.Addr.Port()]++
+		}
+	}
+	if len(times) != len(all) {
+		t.Errorf("after three rounds %d of %d were asked", len(times), len(all))
+	}
+	all = all[:2] // fewer than whose turn it is
+	if round := a.round(); len(round) != 2 {
+		t.Errorf("of two there were %d asked", len(round))
+	}
+	all = nil
+	if round := a.round(); len(round) != 0 {
+		t.Errorf("of none there were %d asked", len(round))
+	}
+}

@@ -1,0 +1,97 @@
+package supervise
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestWatchdog: signs of life at a third of the time, but for checks that fail.
+func TestWatchdog(t *testing.T) {
+	const limit = 3 * time.Second
+	hangs := func(ctx context.Context) error {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	fails := func(context.Context) error { return errBroken }
+	lives := func(context.Context) error { return nil }
+	tests := []struct {
+		name   string
+		checks []func(context.Context) error // what the rounds' come to
+		want   []time.Duration               // when there is a sign
+		logged int                           // lines
+	}{
+		{"all is well", slices.Repeat([]func(context.Context) error{lives}, 4), []time.Duration{0, 1, 2, 3}, 0},
+		{"one fails", []func(context.Context) error{lives, fails, lives, lives}, []time.Duration{0, 2, 3}, 2},
+		{"one does not end in time", []func(context.Context) error{lives, hangs, lives, lives}, []time.Duration{0, 2, 3}, 2},
+		{"all fail from then on", []func(context.Context) error{lives, fails, fails, fails}, []time.Duration{0}, 1},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				start := time.Now()
+				var signs []time.Duration
+				var log bytes.Buffer
+				round := 0
+				config := Config{
+					Log: slog.New(slog.NewTextHandler(&log, nil)), Watchdog: limit,
+					Notify: func(state string) error {
+						if state == "WATCHDOG=1" {
+							signs = append(signs, time.Since(start)/time.Second)
+						}
+						return nil
+					},
+					Check: func(ctx context.Context) error {
+						if round++; round > len(test.checks) {
+							cancel()
+							return nil
+						}
+						return test.checks[round-1](ctx)
+					},
+				}
+				if err := Run(ctx, config); err != nil {
+					t.Error(err)
+				}
+				if !slices.Equal(signs, test.want) {
+					t.Errorf("signs of life at %d s, want %d s", signs, test.want)
+				}
+				if failed := strings.Contains(log.String(), "condition=hangs"); failed != (test.logged > 0) {
+					t.Errorf("the condition is logged: %v\n%s", failed, &log)
+				}
+				if got := strings.Count(log.String(), "watchdog"); got != test.logged {
+					t.Errorf("%d lines, want %d:\n%s", got, test.logged, &log)
+				}
+			})
+		})
+	}
+}
+
+// TestNoWatchdog: nothing is checked for a service manager that does not want to know, or means another process.
+func TestNoWatchdog(t *testing.T) {
+	for _, test := range []struct {
+		name, usec, pid string
+		want            time.Duration
+	}{
+		{"none", "", "", 0},
+		{"ours", "3000000", strconv.Itoa(os.Getpid()), 3 * time.Second},
+		{"any process", "3000000", "", 3 * time.Second},
+		{"another process", "3000000", "1", 0},
+		{"nonsense", "soon", "", 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Setenv("WATCHDOG_USEC", test.usec)
+			t.Setenv("WATCHDOG_PID", test.pid)
+			if got := newRunner(Config{}).Watchdog; got != test.want {
+				t.Errorf("got %v, want %v", got, test.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,83 @@
+package nspawn
+
+import (
+	"strings"
+	"testing"
+)
+
+// order has a unit start After another one at boot, or Before it.
+func (n *node) order(unit, directive, other string) {
+	n.t.Helper()
+	n.WriteFile("/etc/systemd/system/"+unit+".d/order.conf", "[Unit]\n"+directive+"="+other+"\n", 0o644)
+}
+
+// TestBootOrders: whoever comes up first.
+func TestBootOrders(t *testing.T) {
+	for _, test := range []struct{ name, directive string }{
+		{"NetworkManager first", "After"},
+		{"node-dns first", "Before"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			n := newNode(t)
+			n.Enable("node-dns.service")
+			n.order("node-dns.service", test.directive, "NetworkManager.service")
+			n.boot()
+			n.awaitServing()
+		})
+	}
+}
+
+// TestNetworkManagerLater: it is started a while after everything else, and restarted.
+func TestNetworkManagerLater(t *testing.T) {
+	n := newNode(t)
+	n.Enable("node-dns.service")
+	n.l.Run("systemctl", "--quiet", "--root="+n.Path("/"), "disable", "NetworkManager.service")
+	n.boot()
+	if out, err := n.Try("node-dns", "wait", "--timeout=200ms"); err == nil || !strings.Contains(out, "node-dns is not ready: ") {
+		t.Errorf("it is ready without an address: %v\n%s", err, out)
+	}
+	n.Run("systemctl", "start", "NetworkManager.service")
+	n.Run("node-dns", "wait", "--for=ready", "--timeout=60s")
+	n.awaitServing()
+	n.Run("systemctl", "restart", "NetworkManager.service")
+	n.awaitServing()
+}
+
+// TestRenewal: a lease that brings other nameservers needs no restart.
+func TestRenewal(t *testing.T) {
+	n := newServingNode(t)
+	pid := n.mainPID()
+	n.dhcp.SetNameservers(ns2)
+	n.Run("nmcli", "device", "reapply", "eth0")
+	n.Run("nmcli", "connection", "up", "eth0")
+	n.Await("a pod to be answered by the other nameserver", func() bool { return n.ask() == ns2 })
+	n.awaitPointed()
+	if got := n.mainPID(); got != pid {
+		t.Errorf("process %s was replaced by %s", pid, got)
+	}
+	n.Run("systemctl", "stop", "node-dns.service")
+	if got, want := n.ReadFile(resolvConf), strings.Replace(original, ns1, ns2, 1); got != want {
+		t.Errorf("after stop resolv.conf is\n%s", got)
+	}
+}
+
+// TestNodeConfigLater: a node that bootstraps resolves the site's names; the cluster's file is taken up when it comes, though only root may
+// read it.
+func TestNodeConfigLater(t *testing.T) {
+	n := newServingNode(t)
+	pid := n.mainPID()
+	n.Run("mkdir", "--parents", "--mode=0700", "/etc/origin/node")
+	n.WriteFile("/etc/origin/node/node-config.yaml", "kind: NodeConfig\napiVersion: v1\ndnsIP: "+nodeIP+"\ndnsDomain: shop.test\n", 0o600)
+	n.Await("the cluster's domain in resolv.conf", func() bool { return strings.Contains(n.ReadFile(resolvConf), "search shop.test example.com\n") })
+	n.Await("the daemon to know it", func() bool { return strings.Contains(n.status(), "shop.test.") })
+	n.awaitServing()
+	if got := n.mainPID(); got != pid {
+		t.Errorf("process %s was replaced by %s", pid, got)
+	}
+}
+
+// status is what the daemon says of itself, problems or not.
+func (n *node) status() string {
+	out, _ := n.Try("node-dns", "status")
+	return out
+}
