@@ -14,12 +14,12 @@ import (
 	"github.com/node-dns/node-dns/internal/dnsserver"
 )
 
-// sockets are what a daemon may listen on, by what is wrong with it. They end with the test.
-type sockets struct {
+// listeningPorts are what a daemon may listen on, by what is wrong with it. They end with the test.
+type listeningPorts struct {
 	well, notRead, notAccepted, closes, free netip.AddrPort
 }
 
-func newSockets(t *testing.T) sockets {
+func newListeningPorts(t *testing.T) listeningPorts {
 	t.Helper()
 	server := dnsserver.New(dnsserver.Config{Handler: dnsserver.HandlerFunc(answers)})
 	if err := server.Listen([]netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")}); err != nil {
@@ -42,7 +42,7 @@ func newSockets(t *testing.T) sockets {
 			conn.Close()
 		}
 	}()
-	return sockets{
+	return listeningPorts{
 		well: server.Listeners()[0].Addr, notRead: netip.MustParseAddrPort(notRead.LocalAddr().String()),
 		notAccepted: netip.MustParseAddrPort(notAccepted.Addr().String()), closes: netip.MustParseAddrPort(closes.Addr().String()),
 		free: netip.MustParseAddrPort(free.Addr().String()),
@@ -64,7 +64,7 @@ func answers(_ context.Context, q *dnsserver.Query) (*dns.Msg, error) {
 }
 
 func TestAlive(t *testing.T) {
-	s := newSockets(t)
+	s := newListeningPorts(t)
 	fails := func(context.Context, *dnsserver.Query) (*dns.Msg, error) { return nil, errors.New("stuck") }
 	udp := func(addr netip.AddrPort, taken uint64) dnsserver.Listener {
 		return dnsserver.Listener{Addr: addr, Proto: dnsserver.UDP, Taken: taken}
