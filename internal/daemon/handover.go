@@ -16,6 +16,7 @@ import (
 
 	"github.com/node-dns/node-dns/internal/cache"
 	"github.com/node-dns/node-dns/internal/inflight"
+	"github.com/node-dns/node-dns/internal/journal"
 	"github.com/node-dns/node-dns/internal/supervise"
 	"github.com/node-dns/node-dns/internal/systemd"
 )
@@ -66,7 +67,7 @@ func (d *Daemon) inherit(files []*os.File) heirloom {
 		}
 		file.Close()
 		if err != nil {
-			d.log.Warn("not taking over what the service manager held", "name", file.Name(), "error", err)
+			d.log.Warn("not taking over what the service manager held", "name", file.Name(), "error", err, journal.HandoverFailed.Attr())
 		}
 	}
 	if from.queries == nil && store.Exists() {
@@ -79,7 +80,7 @@ func (d *Daemon) inherit(files []*os.File) heirloom {
 func (d *Daemon) keepQueries(store supervise.Store) *inflight.Log {
 	log, file, err := inflight.Create()
 	if err != nil {
-		d.log.Warn("queries in flight are lost when the daemon is killed", "error", err)
+		d.log.Warn("queries in flight are lost when the daemon is killed", "error", err, journal.HandoverFailed.Attr())
 		return nil
 	}
 	defer file.Close()
@@ -88,7 +89,7 @@ func (d *Daemon) keepQueries(store supervise.Store) *inflight.Log {
 		err = store.Put(queriesName, int(file.Fd()))
 	}
 	if err != nil {
-		d.log.Warn("queries in flight are lost when the daemon is killed", "error", err)
+		d.log.Warn("queries in flight are lost when the daemon is killed", "error", err, journal.HandoverFailed.Attr())
 	}
 	return log
 }
@@ -103,7 +104,7 @@ func (d *Daemon) takeOverFrom(from heirloom) {
 		return !slices.ContainsFunc(d.serving.Load().apexes, e.Within) && !d.isStale(e)
 	})
 	if err != nil {
-		d.log.Warn("not taking over the cache", "error", err)
+		d.log.Warn("not taking over the cache", "error", err, journal.HandoverFailed.Attr())
 		return
 	}
 	d.log.Info("took over the cache", "entries", n)
@@ -117,7 +118,7 @@ func (d *Daemon) handsOver(ctx context.Context) bool {
 	}
 	keeps, err := d.sockets.store.Keeps()
 	if err != nil {
-		d.log.Warn("not handing over", "error", err)
+		d.log.Warn("not handing over", "error", err, journal.HandoverFailed.Attr())
 	}
 	return keeps && !d.isStopped(ctx)
 }
@@ -149,11 +150,11 @@ func (d *Daemon) isStopped(ctx context.Context) bool {
 func (d *Daemon) handOver(ctx context.Context) error {
 	err := d.server.DrainTCP(ctx)
 	if failed := d.leaveCache(); failed != nil {
-		d.log.Warn("the cache is not handed over", "error", failed)
+		d.log.Warn("the cache is not handed over", "error", failed, journal.HandoverFailed.Attr())
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), handOverGrace)
 	defer cancel()
-	d.log.Info("handed over", "queries", d.server.Leave(ctx))
+	d.log.Info("handed over", "queries", d.server.Leave(ctx), journal.HandedOver.Attr())
 	return err
 }
 

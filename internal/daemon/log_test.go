@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"strings"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 
 	"github.com/node-dns/node-dns/internal/control"
 	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/lab"
 	"github.com/node-dns/node-dns/internal/nameserver"
 )
 
@@ -108,6 +110,22 @@ func TestLogProblems(t *testing.T) {
 			t.Errorf("from %q to %q:\n%s", before, step.after, got)
 		}
 		before = step.after
+	}
+}
+
+// TestLogHandover: what cannot be taken over from the daemon before is told, and ends nothing.
+func TestLogHandover(t *testing.T) {
+	file, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := new(lab.Text)
+	start(t, map[string]string{}, func(c *Config) {
+		c.Log = slog.New(slog.NewTextHandler(log, nil))
+		c.Inherited = []*os.File{file}
+	})
+	if !strings.Contains(log.String(), "name="+os.DevNull+" error=\"of no use\\nno service manager\" condition=handover-failed\n") {
+		t.Errorf("the log:\n%s", log)
 	}
 }
 

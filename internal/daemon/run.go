@@ -125,7 +125,7 @@ func (d *Daemon) start(ctx context.Context) error {
 		return fmt.Errorf("listening: %w", err)
 	}
 	if queries := d.server.Resume(); from.sockets > 0 {
-		d.log.Info("took over", "sockets", from.sockets, "queries", queries)
+		d.log.Info("took over", "sockets", from.sockets, "queries", queries, journal.TookOver.Attr())
 	}
 	d.logRoutes(nil, first.routes)
 	d.logNotes(nil, first.notes)

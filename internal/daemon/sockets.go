@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/node-dns/node-dns/internal/dnsserver"
+	"github.com/node-dns/node-dns/internal/journal"
 	"github.com/node-dns/node-dns/internal/supervise"
 )
 
@@ -137,7 +138,7 @@ func (s *sockets) Keep(proto dnsserver.Proto, addr netip.AddrPort, fd int) {
 		return
 	}
 	if err := s.store.Put(key.name(), fd); err != nil {
-		s.log.Warn("a socket will not outlive this process", "address", addr, "proto", string(proto), "error", err)
+		s.log.Warn("a socket will not outlive this process", "address", addr, "proto", string(proto), "error", err, journal.HandoverFailed.Attr())
 		s.lost[key] = true
 		return
 	}

@@ -20,6 +20,9 @@ const (
 	Ready Condition = iota + 1
 	NotReady
 	Stopping
+	HandedOver
+	TookOver
+	HandoverFailed
 	Listening
 	ListenFailed
 	UpstreamDown
@@ -78,6 +81,19 @@ var conditions = map[Condition]Explanation{
 	Stopping: {
 		Name: "stopping", ID: "a512949a650c4b52ba5f81562cf34a7a",
 		When: "node-dns was told to stop. It takes no more queries and ends those under way.",
+	},
+	HandedOver: {
+		Name: "handed-over", ID: "e535ffdd00da433d9c3d8b42829b1f3c",
+		When: "node-dns is being restarted, and has left its sockets to systemd: queries wait there for the one that starts.",
+	},
+	TookOver: {
+		Name: "took-over", ID: "1cc9c451c4e74bd398e77ad9c567be93",
+		When: "node-dns has taken over the sockets of the one before it, and answers the queries that waited or were in flight.",
+	},
+	HandoverFailed: {
+		Name: "handover-failed", ID: "128f29a3ede24784a5495ad8f903262a",
+		When: "Something cannot be handed over to the next node-dns, or was not taken over from the last: NODE_DNS_ERROR. Queries that come during a restart, or those in flight when node-dns is killed, may be lost.",
+		Do:   "See that node-dns.service is as packaged: FileDescriptorStoreMax= and NotifyAccess= are what this needs.",
 	},
 	Listening: {
 		Name: "listening", ID: "45b3fc07d53a47dfa61d9f7e13bc7a89",

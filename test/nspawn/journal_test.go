@@ -73,6 +73,9 @@ func TestJournal(t *testing.T) {
 	has(journal.Ready, "SYSLOG_IDENTIFIER", "node-dns")
 	has(journal.ResolvConfPointed, "NODE_DNS_WRITTEN", resolvConf)
 	n.awaitServing()
+	n.Run("nmcli", "connection", "up", "eth0")
+	n.Await("the hook by an event", func() bool { return len(n.entries("-u", "NetworkManager-dispatcher", "-t", "origin-dns-dispatcher")) > 0 })
+	n.awaitServing()
 
 	n.upstream.Kill()
 	n.Await("the upstream to be missed", func() bool { return n.ask() == "" && len(n.entries("NODE_DNS_CONDITION=upstreams-down")) > 0 })
@@ -92,6 +95,10 @@ func TestJournal(t *testing.T) {
 	has(journal.ConfigTaken, "PRIORITY", "6")
 	has(journal.ProblemSolved, "NODE_DNS_PROBLEM", "cacheSize")
 
+	n.Run("systemctl", "restart", "node-dns.service")
+	has(journal.HandedOver, "_SYSTEMD_UNIT", "node-dns.service")
+	has(journal.TookOver, "_SYSTEMD_UNIT", "node-dns.service")
+	has(journal.Ready, "SYSLOG_IDENTIFIER", "node-dns")
 	n.Run("systemctl", "kill", "--kill-who=main", "--signal=KILL", "node-dns.service")
 	has(journal.Died, "NODE_DNS_RESULT", "signal")
 	has(journal.Ready, "SYSLOG_IDENTIFIER", "node-dns")
