@@ -107,6 +107,9 @@ func (r Runner) log(event nm.Event, p Plan, result Result, err error) {
 		add("silence", result.Silence.Error())
 	}
 	level := slog.LevelInfo
+	if p.Fought {
+		level = slog.LevelWarn
+	}
 	if err != nil {
 		level = slog.LevelError
 		add("error", err.Error())
@@ -128,6 +131,8 @@ func (r Result) condition(p Plan, err error) journal.Condition {
 		return journal.ResolvConfPointed
 	case r.ResolvConf == Restored:
 		return journal.ResolvConfRestored
+	case r.ResolvConf == Held && p.Fought:
+		return journal.ResolvConfFought
 	case r.ResolvConf == Held && p.Hold != notOurs && p.Hold != onlyCaptured:
 		return journal.ResolvConfHeld
 	case r.ResolvConf == Waiting:

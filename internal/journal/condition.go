@@ -54,6 +54,7 @@ const (
 	ResolvConfHeld
 	ResolvConfWaiting
 	ResolvConfBlocked
+	ResolvConfFought
 	HookFailed
 	HookHung
 	Died
@@ -222,6 +223,11 @@ var conditions = map[Condition]Explanation{
 		Name: "resolv-conf-blocked", ID: "602828033ff244668c3c33565e9d4988",
 		When: "/etc/resolv.conf cannot be written: it is immutable, or on a read-only file system.",
 		Do:   "lsattr /etc/resolv.conf and findmnt -T /etc/resolv.conf show which.",
+	},
+	ResolvConfFought: {
+		Name: "resolv-conf-fought", ID: "d75439d4294d40abb46b225fd93206d0",
+		When: "Another program writes /etc/resolv.conf over ours again and again: NODE_DNS_OVER. After five times in a minute it is left to that program, and tried again after five minutes, and then less often.",
+		Do:   "Have the other program leave /etc/resolv.conf alone, or stop node-dns.",
 	},
 	HookFailed: {
 		Name: "hook-failed", ID: "0c48bb8e82f6462999dd9cef37b400b1",
