@@ -19,7 +19,8 @@ import (
 const usage = `Usage:
   origin-dns-dispatcher IFACE ACTION                    as NetworkManager runs it, while node-dns runs; always exits 0
   origin-dns-dispatcher apply [--capture-only]          bring this host's DNS files up to date
-  origin-dns-dispatcher restore [--if-ours] [--dry-run] put the original resolv.conf back
+  origin-dns-dispatcher restore [--if-ours] [--purge] [--dry-run]
+                                                        put the original resolv.conf back
   origin-dns-dispatcher plan [-o text|json]             say what apply would do, and why
   origin-dns-dispatcher stopped                         what node-dns.service runs when node-dns has ended
 Every verb takes --root DIR: work on the tree below DIR.
@@ -39,6 +40,7 @@ type command struct {
 	event   nm.Event
 	root    string
 	ifOurs  bool
+	purge   bool // restore: take away all else, too
 	dryRun  bool
 	capture bool // apply: leave resolv.conf alone
 	output  string
@@ -89,6 +91,7 @@ func (c *command) flags() *flag.FlagSet {
 		flags.BoolVar(&c.capture, "capture-only", false, "")
 	case "restore":
 		flags.BoolVar(&c.ifOurs, "if-ours", false, "")
+		flags.BoolVar(&c.purge, "purge", false, "")
 		flags.BoolVar(&c.dryRun, "dry-run", false, "")
 	case "plan":
 		flags.StringVar(&c.output, "o", "text", "")
@@ -159,10 +162,14 @@ func (c command) do(ctx context.Context, runner hostdns.Runner, stdout io.Writer
 		plan, result, err := runner.Apply(ctx, nm.Event{Action: "apply"})
 		return err == nil && plan.Complete(result.Silence), nil
 	case c.verb == "restore" && !c.dryRun:
-		plan, result, err := runner.Restore(ctx, c.ifOurs)
+		restore := runner.Restore
+		if c.purge {
+			restore = runner.Purge
+		}
+		plan, result, err := restore(ctx, c.ifOurs)
 		return err == nil && plan.Complete(result.Silence), nil
 	case c.verb == "restore":
-		plan := runner.ShowRestore(ctx, c.ifOurs)
+		plan := runner.ShowRestore(ctx, c.ifOurs, c.purge)
 		return plan.Complete(nil), plan.WriteText(stdout, nil)
 	}
 	plan, silence := runner.Show(ctx)

@@ -169,6 +169,12 @@ func (a Applier) step(ctx context.Context, step Step) (changed bool, err error) 
 
 func (a Applier) change(step Step) (bool, error) {
 	a.Progress.is("writing %s", step.Path)
+	switch step.Action {
+	case RemoveTree:
+		return removeAll(step.Path)
+	case RemoveDir:
+		return removeEmpty(step.Path)
+	}
 	if step.Action != Remove {
 		if err := os.MkdirAll(filepath.Dir(step.Path), 0o755); err != nil {
 			return false, fmt.Errorf("making the directory of %s: %w", step.Path, err)

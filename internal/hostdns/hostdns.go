@@ -39,6 +39,7 @@ type Paths struct {
 	Original           string   // the resolv.conf that ours displaced: a file or a link
 	Record             string   // the last good upstreams with where they came from
 	Facts              string   // what the cluster's file says, for the daemon, which may not read that
+	Cache              string   // the daemon's own, which a purge takes away
 	Rewrites           string   // how often we had to write over what others wrote over ours: root's own, as the daemon's directory is not
 	Units              []string // where the daemon's systemd unit may be
 	Lock               string   // serialises runs
@@ -59,6 +60,7 @@ func NewPaths(root string) Paths {
 		Original:           at("/var/lib/node-dns/resolv.conf.orig"),
 		Record:             at("/var/lib/node-dns/upstreams.json"),
 		Facts:              nodeconfig.DefaultPaths(filepath.Join("/", root)).Facts,
+		Cache:              at("/var/cache/node-dns"),
 		Rewrites:           at("/run/origin-dns-dispatcher/rewrites.json"),
 		Units:              []string{at("/etc/systemd/system/node-dns.service"), at("/usr/lib/systemd/system/node-dns.service")},
 		Lock:               at("/run/origin-dns-dispatcher.lock"),

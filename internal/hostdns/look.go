@@ -145,6 +145,7 @@ func (s *State) lookAtFiles(progress *Progress) {
 			s.problem("reading %s: %v", s.Paths.host(f.path), f.into.Err)
 		}
 	}
+	s.UpstreamsAlone, s.NodeResolvConfAlone = isAlone(s.Paths.Upstreams), isAlone(s.Paths.NodeResolvConf)
 	info, err := os.Stat(filepath.Dir(s.Paths.Upstreams))
 	s.HasDnsmasqDir = err == nil && info.IsDir()
 }

@@ -199,7 +199,7 @@ func TestShowChangesNothing(t *testing.T) {
 		if (silence != nil) != silent || len(p.Steps(!silent)) == 0 {
 			t.Errorf("silence %v, steps %s", silence, describe(p, p.Steps(!silent)))
 		}
-		if p := w.runner().ShowRestore(t.Context(), true); len(p.Silent) != 2 {
+		if p := w.runner().ShowRestore(t.Context(), true, false); len(p.Silent) != 2 {
 			t.Errorf("restore would: %s", describe(p, p.Silent))
 		}
 		wantSame(t, "Show wrote", before, w.identities())

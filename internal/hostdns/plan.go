@@ -57,6 +57,7 @@ type Plan struct {
 
 	Shield   []Step // done when resolv.conf names this node, and before it does: NetworkManager lets go of it
 	Unshield []Step // done when it does not, and after: NetworkManager has it again
+	Purge    []Step // done after a restore, when node-dns does not run: what it has made goes
 	Besides  string // who writes resolv.conf besides us, as somebody has decided; "": nobody
 
 	Over   string // who wrote over our resolv.conf, as the file says, where that is to be put right; "": nobody
@@ -161,7 +162,7 @@ func changeOf(before, after upstream.Set) Change {
 func (p Plan) Steps(answers bool) []Step {
 	steps, verdict := p.decide(answers)
 	before, after := p.around(verdict)
-	return slices.Concat(p.Capture, before, steps, after)
+	return slices.Concat(p.Capture, before, steps, after, p.Purge)
 }
 
 // around is what is done about NetworkManager before and after what becomes of resolv.conf. One that is left alone stays

@@ -3,6 +3,7 @@ package hostdns
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -66,6 +67,8 @@ func (r Runner) runLocked(ctx context.Context, event nm.Event, decide func(State
 	}
 	plan := decide(state)
 	result, _, err := r.Applier.Apply(ctx, plan)
+	removed, purgeErr := r.purge(ctx, plan, result)
+	result.Written, err = append(result.Written, removed...), errors.Join(err, purgeErr)
 	plan.Warnings = slices.Concat(plan.Warnings, stranger(plan, result.AnsweredBy), r.stillRunning(ctx, plan))
 	r.log(event, plan, result, err)
 	return plan, result, err
@@ -170,9 +173,13 @@ func (r Runner) Show(ctx context.Context) (Plan, error) {
 	return p, silence
 }
 
-// ShowRestore is Restore's plan, without carrying it out.
-func (r Runner) ShowRestore(ctx context.Context, ifOurs bool) Plan {
-	p := NewRestorePlan(r.Looker.Look(ctx, nm.Event{}), ifOurs)
+// ShowRestore is the plan of Restore, or with purge of Purge, without carrying it out.
+func (r Runner) ShowRestore(ctx context.Context, ifOurs, purge bool) Plan {
+	decide := NewRestorePlan
+	if purge {
+		decide = NewPurgePlan
+	}
+	p := decide(r.Looker.Look(ctx, nm.Event{}), ifOurs)
 	p.Warnings = append(p.Warnings, r.stillRunning(ctx, p)...)
 	return p
 }

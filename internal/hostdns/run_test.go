@@ -86,14 +86,14 @@ func TestLogLineOfRestore(t *testing.T) {
 func TestShowWarns(t *testing.T) {
 	w := newTree(t, map[string]string{etcResolvConf: oursText, varOriginal: generated})
 	before := w.files()
-	if p := w.runner().ShowRestore(t.Context(), true); !strings.HasPrefix(strings.Join(p.Warnings, "\n"), "node-dns is running") {
+	if p := w.runner().ShowRestore(t.Context(), true, false); !strings.HasPrefix(strings.Join(p.Warnings, "\n"), "node-dns is running") {
 		t.Errorf("restore: %q", p.Warnings)
 	}
 	if p, silence := w.runner().Show(t.Context()); silence != nil || len(p.Warnings) > 0 {
 		t.Errorf("plan: %v, %q", silence, p.Warnings)
 	}
 	w.version = "dnsmasq-2.90"
-	if p := w.runner().ShowRestore(t.Context(), true); len(p.Warnings) > 0 {
+	if p := w.runner().ShowRestore(t.Context(), true, false); len(p.Warnings) > 0 {
 		t.Errorf("restore: %q", p.Warnings)
 	}
 	if p, _ := w.runner().Show(t.Context()); strings.Join(p.Warnings, "\n") != "dnsmasq-2.90 answers on "+nodeIP+":53, not node-dns" {

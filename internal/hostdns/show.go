@@ -79,8 +79,8 @@ func (p Plan) describe(step Step) string {
 func (p Plan) describeChange(step Step) string {
 	path := p.Paths.host(step.Path)
 	switch step.Action {
-	case Remove:
-		return "remove " + path + "\n"
+	case Remove, RemoveTree, RemoveDir:
+		return string(step.Action) + " " + path + "\n"
 	case MakeLink:
 		return "link " + path + " -> " + step.Target + "\n"
 	}

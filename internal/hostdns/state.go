@@ -37,6 +37,8 @@ type State struct {
 	Facts              File
 	Rewrites           File
 
+	UpstreamsAlone, NodeResolvConfAlone bool // nothing else is in its directory
+
 	Problems []string // what could not be looked at, and why
 }
 

@@ -47,6 +47,22 @@ func TestInstalledAndNotInUse(t *testing.T) {
 	if got := len(n.entries("SYSLOG_IDENTIFIER=origin-dns-dispatcher")); got != logged {
 		t.Errorf("the hook of a stopped node-dns logged %d lines", got-logged)
 	}
+
+	n.Run("systemctl", "start", "node-dns.service")
+	n.awaitServing()
+	if out, err := n.Try("origin-dns-dispatcher", "restore", "--if-ours", "--purge"); err == nil || !strings.Contains(out, "not purged: node-dns is running") || !n.exists("/var/lib/node-dns") {
+		t.Errorf("a purge beside a node-dns that runs: %v\n%s", err, out)
+	}
+	n.Run("systemctl", "stop", "node-dns.service")
+	n.Run("origin-dns-dispatcher", "restore", "--if-ours", "--purge")
+	for _, path := range []string{"/etc/origin", "/var/lib/node-dns", "/var/cache/node-dns", "/run/node-dns", "/run/origin-dns-dispatcher", "/run/origin-dns-dispatcher.lock"} {
+		if n.exists(path) {
+			t.Errorf("after a purge %s is there", path)
+		}
+	}
+	if left := n.Run("ls", "-A", "/etc/dnsmasq.d"); left != "" || n.ReadFile(resolvConf) != original {
+		t.Errorf("after a purge there is %s, and resolv.conf is\n%s", left, n.ReadFile(resolvConf))
+	}
 }
 
 // TestNetworkManagerLetsGo: it does not write resolv.conf while node-dns runs, nor over a restart; after a stop it does.

@@ -1,0 +1,142 @@
+package hostdns
+
+import (
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// everything is all there is below a tree's root, directories too.
+func (w *tree) everything() []string {
+	w.t.Helper()
+	var all []string
+	err := filepath.WalkDir(w.root, func(path string, _ fs.DirEntry, err error) error {
+		all = append(all, w.paths.host(path))
+		return err
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return all
+}
+
+// TestPurge: what is there after a life with node-dns and a purge is what was there before.
+func TestPurge(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		files map[string]string // before
+		left  []string          // what others may count on
+	}{
+		{name: "a plain host"},
+		{
+			name: "dnsmasq's directory has more", files: map[string]string{"/etc/dnsmasq.d/origin-dns.conf": "no-resolv\n"},
+			left: []string{"/etc/dnsmasq.d/origin-upstream-dns.conf"},
+		},
+		{
+			name: "an OpenShift node", files: map[string]string{"/etc/origin/node/node-config.yaml": "dnsDomain: cluster.local\n"},
+			left: []string{"/etc/origin/node/resolv.conf"},
+		},
+		{
+			name: "a kubelet that names it", files: map[string]string{"/var/lib/kubelet/config.yaml": "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\nresolvConf: /etc/origin/node/resolv.conf\n"},
+			left: []string{"/etc/origin", "/etc/origin/node", "/etc/origin/node/resolv.conf"},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newTree(t, test.files)
+			w.put("/etc/resolv.conf", generated)
+			w.put("/run/NetworkManager/resolv.conf", generated)
+			w.mkdir("/var/lib")
+			w.mkdir("/var/cache")
+			w.snapshot = host(withNetworkManager(dnsConfig("eth0", sys, "example.com"))).NetworkManager
+			if _, ok := test.files["/etc/origin/node/node-config.yaml"]; !ok {
+				w.remove("/etc/origin")
+			}
+			before, text := w.everything(), w.files()
+			w.put("/run/node-dns/ready", "")
+			w.put("/var/cache/node-dns/cluster.snapshot", "x")
+			w.apply()
+			w.put("/etc/resolv.conf", "nameserver 192.0.2.1\n") // which makes a history
+			w.apply()
+			w.silent = true
+			if _, result, err := w.runner().Purge(t.Context(), true); err != nil || result.ResolvConf != Restored {
+				t.Errorf("%s, %v", result.ResolvConf, err)
+			}
+			want := slices.Sorted(slices.Values(append(before, test.left...)))
+			if got := slices.Sorted(slices.Values(w.everything())); !slices.Equal(got, want) {
+				t.Errorf("there is %q, want %q", got, want)
+			}
+			after := w.files()
+			maps.DeleteFunc(after, func(path, _ string) bool { return slices.Contains(test.left, path) })
+			wantSame(t, "contents", text, after)
+			if _, _, err := w.runner().Purge(t.Context(), true); err != nil {
+				t.Errorf("the second time: %v", err)
+			}
+		})
+	}
+}
+
+// TestNoPurge: who cannot give resolv.conf back, or finds node-dns running, takes away nothing that a restore does not.
+func TestNoPurge(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		spoil func(w *tree)
+		want  string
+	}{
+		{"node-dns runs", func(w *tree) {}, "not purged: node-dns is running"},
+		{"nothing to go back to", func(w *tree) {
+			w.silent = true
+			w.remove("/var/lib/node-dns/resolv.conf.orig")
+			w.remove("/var/lib/node-dns/upstreams.json")
+			w.remove("/etc/dnsmasq.d/origin-upstream-dns.conf")
+			w.remove("/etc/origin/node/resolv.conf")
+		}, "not purged: /etc/resolv.conf still names this node"},
+		{"resolv.conf cannot be written", func(w *tree) {
+			w.silent = true
+			w.mkdir("/etc/.resolv.conf.node-dns-tmp")
+		}, "not purged: /etc/resolv.conf still names this node"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newTree(t, map[string]string{"/etc/resolv.conf": generated})
+			w.apply()
+			w.put("/var/lib/node-dns/kept", "")
+			test.spoil(w)
+			_, _, err := w.runner().Purge(t.Context(), true)
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("%v, want %q", err, test.want)
+			}
+			if _, err := os.Lstat(w.at("/var/lib/node-dns/kept")); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestPurgeLeavesLinksAlone: the daemon's directories are an unprivileged user's, who may put links there.
+func TestPurgeLeavesLinksAlone(t *testing.T) {
+	w := newTree(t, map[string]string{
+		"/etc/resolv.conf": generated, "/etc/secret/file": "x", "/run/node-dns/link": "-> ../../etc/secret", "/var/cache/node-dns": "-> ../../etc/secret",
+	})
+	w.silent = true
+	if _, _, err := w.runner().Purge(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	if w.read("/etc/secret/file") != "x" || slices.Contains(w.everything(), "/run/node-dns") || slices.Contains(w.everything(), "/var/cache/node-dns") {
+		t.Errorf("left: %q", w.everything())
+	}
+}
+
+// TestPurgeLog: a purge is a restore, in one line.
+func TestPurgeLog(t *testing.T) {
+	w := newTree(t, map[string]string{"/etc/resolv.conf": oursText, "/var/lib/node-dns/resolv.conf.orig": generated})
+	w.silent = true
+	if _, _, err := w.runner().Purge(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	if log := w.log.String(); strings.Count(log, "\n") != 1 || !strings.Contains(log, "event=restore") || !strings.Contains(log, "/var/lib/node-dns") {
+		t.Errorf("logged %s", log)
+	}
+}
