@@ -90,6 +90,21 @@ func TestDocuments(t *testing.T) {
 	if seen == 0 {
 		t.Error("no document names one")
 	}
+	guide, err := os.ReadFile("../../docs/troubleshooting.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, _ := strings.Cut(string(guide), "node-dns(8) lists them all")
+	list, _, _ = strings.Cut(list, "\n\n")
+	names := regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(list, -1)
+	if len(names) < 5 {
+		t.Errorf("the guide lists %d conditions that should wake somebody: %q", len(names), list)
+	}
+	for _, name := range names {
+		if !known["NODE_DNS_CONDITION="+name[1]] {
+			t.Errorf("the guide: there is no condition %s", name[1])
+		}
+	}
 }
 
 // TestCatalog: journald's own compiler takes the file, and has all of it.
