@@ -46,7 +46,8 @@ func Fetch() error {
 	return errors.Join(run(exec.Command("go", "mod", "vendor", "-o", dir+"/vendor")), os.RemoveAll(dir))
 }
 
-// Build makes the packages of the tree as it is, with this release number. What was built before, by whichever test, is not built again.
+// Build makes the packages of the tree as it is, with this release number. From release 2 on their configuration files have a line more
+// than those of release 1. What was built before, by whichever test, is not built again.
 func Build(t testing.TB, release int, macros Macros) Packages {
 	t.Helper()
 	lab.NeedPrograms(t, "rpmbuild", "go", "make")
@@ -62,9 +63,16 @@ func Build(t testing.TB, release int, macros Macros) Packages {
 		if err := os.WriteFile(file, []byte(text+"\n%_binary_payload w1.gzdio\n"), 0o644); err != nil {
 			return err
 		}
-		cmd := exec.Command(filepath.Join(root, "packaging/rpm/build"))
+		tree := root
+		if release > 1 {
+			tree = filepath.Join(dir, "tree")
+			if err := changedTree(tree, root); err != nil {
+				return err
+			}
+		}
+		cmd := exec.Command(filepath.Join(tree, "packaging/rpm/build"))
 		cmd.Env = append(os.Environ(), "DIST="+dir, "MACROS="+file, "VERSION="+Version, "RELEASE="+strconv.Itoa(release))
-		return run(cmd)
+		return errors.Join(run(cmd), os.RemoveAll(filepath.Join(dir, "tree")))
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -75,6 +83,29 @@ func Build(t testing.TB, release int, macros Macros) Packages {
 		SELinux: only(t, filepath.Join(dir, "node-dns-selinux-"+name+".noarch.rpm")),
 		Source:  only(t, filepath.Join(dir, "node-dns-"+name+".src.rpm")),
 	}
+}
+
+// changedTree copies the module to where its configuration files can be changed. The copy is no repository of git.
+func changedTree(to, root string) error {
+	if err := os.Mkdir(to, 0o755); err != nil {
+		return err
+	}
+	copying := exec.Command("sh", "-c", `tar --exclude=./.git --exclude=./bin --exclude=./dist -cf - . | tar -C "$0" -xf -`, to)
+	copying.Dir = root
+	if err := run(copying); err != nil {
+		return err
+	}
+	for _, file := range []string{"packaging/node-dns.yaml", "packaging/node-dns.sysconfig"} {
+		f, err := os.OpenFile(filepath.Join(to, file), os.O_APPEND|os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		_, err = f.WriteString("# new\n")
+		if err := errors.Join(err, f.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // MacroPath is what rpmbuild's --macros has to be for a source package of Build.

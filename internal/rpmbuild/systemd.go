@@ -40,7 +40,7 @@ var systemdPaths = map[string]string{
 }
 
 // SystemdPackage is the path of an RPM that is to rpm what the packages of a RHEL are: it has systemd's helper, its file triggers and the
-// preset that enables nothing, and claims what node-dns requires of others.
+// preset that enables nothing, owns the directories of RHEL's filesystem that others lack, and claims what node-dns requires of others.
 func SystemdPackage(t testing.TB) string {
 	t.Helper()
 	lab.NeedPrograms(t, "rpmbuild")
@@ -82,7 +82,15 @@ Not built.
 install -D -m 0755 %%{_sourcedir}/systemd-update-helper %%{buildroot}/usr/lib/systemd/systemd-update-helper
 install -d %%{buildroot}/usr/lib/systemd/system-preset
 echo 'disable *' >%%{buildroot}/usr/lib/systemd/system-preset/99-default-disable.preset
+cd %%{buildroot}
+install -d etc/sysconfig usr/share/licenses usr/share/fish/vendor_completions.d usr/share/zsh/site-functions usr/lib/systemd/catalog
 %%files
+%%dir /etc/sysconfig
+%%dir /usr/share/licenses
+%%dir /usr/share/fish
+%%dir /usr/share/fish/vendor_completions.d
+%%dir /usr/share/zsh/site-functions
+%%dir /usr/lib/systemd/catalog
 /usr/lib/systemd/systemd-update-helper
 /usr/lib/systemd/system-preset/99-default-disable.preset
 %s`

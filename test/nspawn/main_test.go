@@ -10,10 +10,11 @@ import (
 	"testing"
 
 	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/rpmbuild"
 )
 
 func TestMain(m *testing.M) {
-	lab.Main(m, lab.Build("./cmd/node-dns", "./cmd/origin-dns-dispatcher"))
+	lab.Main(m, lab.Build("./cmd/node-dns", "./cmd/origin-dns-dispatcher"), lab.Before(rpmbuild.Fetch))
 }
 
 // The addresses of the LAN and of the pods' network.
@@ -48,6 +49,14 @@ type node struct {
 // newNode makes one. It is off, and its NetworkManager will connect eth0 by DHCP when it boots.
 func newNode(t *testing.T) *node {
 	t.Helper()
+	n := newBareNode(t)
+	install(n)
+	return n
+}
+
+// newBareNode is a node before the product is installed.
+func newBareNode(t *testing.T) *node {
+	t.Helper()
 	l := lab.New(t)
 	n := &node{Container: l.Container("node"), t: t, l: l, lan: l.Namespace("lan"), pods: l.Namespace("pods")}
 	n.lan.Bridge("lan0", router+"/24", ns1+"/24", ns2+"/24")
@@ -63,7 +72,6 @@ func newNode(t *testing.T) *node {
 	n.WriteFile("/etc/NetworkManager/conf.d/pods.conf", "[keyfile]\nunmanaged-devices=interface-name:pods0\n", 0o644)
 	n.WriteFile("/etc/NetworkManager/system-connections/eth0.nmconnection", connection, 0o600)
 	n.Enable("NetworkManager.service")
-	install(n)
 	return n
 }
 

@@ -1,0 +1,196 @@
+package nspawn
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/node-dns/node-dns/internal/rpmbuild"
+)
+
+// newPackageNode has a lease and rpm, and nothing of the product.
+func newPackageNode(t *testing.T) *node {
+	t.Helper()
+	n := newBareNode(t)
+	n.boot()
+	n.awaitOriginal()
+	rpmbuild.Prepare(t, n.Container)
+	return n
+}
+
+// users are the files that systemd-sysusers(8) writes. The user stays when the package goes, as an id is never given to another.
+var users = []string{
+	"/etc/passwd", "/etc/passwd-", "/etc/group", "/etc/group-", "/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/.pwd.lock",
+}
+
+// captured are the original nameservers, where dnsmasq and the kubelet read them: they may go on doing so.
+var captured = []string{"/etc/dnsmasq.d", "/etc/dnsmasq.d/origin-upstream-dns.conf", "/etc/origin", "/etc/origin/node", "/etc/origin/node/resolv.conf"}
+
+// passing are there until the next boot: a lock that another may hold, and a directory that others may use.
+var passing = []string{"/run/origin-dns-dispatcher.lock", "/run/NetworkManager/conf.d"}
+
+// configuration are the files of the package that are the admin's.
+var configuration = []string{"/etc/node-dns/node-dns.yaml", "/etc/sysconfig/node-dns"}
+
+// files are those of an installed package.
+func (n *node) files(name string) []string {
+	n.t.Helper()
+	return strings.Fields(n.Run("rpm", "--query", "--list", name))
+}
+
+// checkUnchanged: the product is there, and DNS is as it was, also when NetworkManager has had something to tell.
+func (n *node) checkUnchanged(before map[string]string, may ...string) {
+	n.t.Helper()
+	n.checkTree(before, may...)
+	for unit, want := range map[string]string{"node-dns.service": "inactive\ndisabled\n", "node-dns-apply.path": "inactive\nstatic\n"} {
+		if got := n.Run("systemctl", "show", "--property=ActiveState,UnitFileState", "--value", unit); got != want {
+			n.t.Errorf("%s is %q, want %q", unit, got, want)
+		}
+	}
+	n.Run("nmcli", "connection", "up", "eth0")
+	n.awaitOriginal()
+	n.checkTree(before, may...)
+}
+
+func (n *node) pid() string {
+	n.t.Helper()
+	return strings.TrimSpace(n.Run("systemctl", "show", "--property=MainPID", "--value", "node-dns.service"))
+}
+
+// inode tells one resolv.conf from another of the same content.
+func (n *node) inode() uint64 {
+	n.t.Helper()
+	info, err := os.Stat(n.Path(resolvConf))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return info.Sys().(*syscall.Stat_t).Ino
+}
+
+// replace runs what puts another release in the place of the one that is there: a new process answers, and resolv.conf is the same file.
+func (n *node) replace(release string, argv ...string) {
+	n.t.Helper()
+	pid, inode := n.pid(), n.inode()
+	n.Run(argv...)
+	if now := n.pid(); now == pid || now == "0" {
+		n.t.Errorf("%v: node-dns is process %s, and was %s", argv, now, pid)
+	}
+	if n.inode() != inode || !n.isPointed() {
+		n.t.Errorf("%v: resolv.conf was touched:\n%s", argv, n.ReadFile(resolvConf))
+	}
+	n.awaitServing()
+	if got, want := n.Run("node-dns", "--version"), "node-dns "+rpmbuild.Version+"-"+release+"\n"; got != want {
+		n.t.Errorf("%v: it is %q, want %q", argv, got, want)
+	}
+}
+
+// verify: nothing that was installed is otherwise now, but for what the admin changed.
+func (n *node) verify(want string) {
+	n.t.Helper()
+	if got, _ := n.Try("rpm", "--verify", "node-dns"); got != want {
+		n.t.Errorf("rpm --verify says\n%s, want\n%s", got, want)
+	}
+}
+
+// TestPackage is the life of a package as rpm(8) has it: installing changes no DNS, and erasing leaves none of it.
+func TestPackage(t *testing.T) {
+	n := newPackageNode(t)
+	before := n.tree()
+	first, second := rpmbuild.Build(t, 1, rpmbuild.Systemd), rpmbuild.Build(t, 2, rpmbuild.Systemd)
+	one, two := rpmbuild.Put(n.Container, first.Main), rpmbuild.Put(n.Container, second.Main)
+
+	n.Run("rpm", "--install", one)
+	n.verify("")
+	n.checkUnchanged(before, slices.Concat(users, n.files("node-dns"))...)
+
+	n.Run("systemctl", "enable", "--now", "node-dns")
+	n.awaitServing()
+	n.verify("")
+
+	n.replace("2", "rpm", "--upgrade", two)
+	n.replace("1", "rpm", "--upgrade", "--oldpackage", one)
+	n.verify("")
+
+	n.Run("systemctl", "stop", "node-dns")
+	if got := n.ReadFile(resolvConf); got != original {
+		t.Errorf("after stop resolv.conf is\n%s", got)
+	}
+	n.Run("systemctl", "start", "node-dns")
+	n.awaitServing()
+
+	n.Run("rpm", "--erase", "node-dns")
+	if got := n.ReadFile(resolvConf); got != original {
+		t.Errorf("after erasing it resolv.conf is\n%s", got)
+	}
+	n.checkTree(before, slices.Concat(users, captured, passing)...)
+	if got := n.libc(); got != "192.0.2.1" {
+		t.Errorf("libc resolves www.up.example to %q", got)
+	}
+	if got := n.Run("systemctl", "list-units", "--all", "--no-legend", "--plain", "node-dns*"); got != "" {
+		t.Errorf("systemd knows of\n%s", got)
+	}
+}
+
+// TestPackageConfiguration: what the admin wrote stays, beside what a new version brings, and when the package goes.
+func TestPackageConfiguration(t *testing.T) {
+	n := newPackageNode(t)
+	first, second := rpmbuild.Build(t, 1, rpmbuild.Systemd), rpmbuild.Build(t, 2, rpmbuild.Systemd)
+	n.Run("rpm", "--install", rpmbuild.Put(n.Container, first.Main))
+	files := n.files("node-dns")
+	const mine = "logLevel: debug\n"
+	n.WriteFile(configuration[0], mine, 0o644)
+	n.Run("rpm", "--upgrade", rpmbuild.Put(n.Container, second.Main))
+	// The one that was changed is kept, and the new one put beside it; the other is the new one.
+	if got, beside := n.ReadFile(configuration[0]), n.ReadFile(configuration[0]+".rpmnew"); got != mine || !strings.HasSuffix(beside, "# new\n") {
+		t.Errorf("after an upgrade the configuration is %q, and beside it is\n%s", got, beside)
+	}
+	if got := n.ReadFile(configuration[1]); !strings.HasSuffix(got, "# new\n") {
+		t.Errorf("after an upgrade what nobody changed is\n%s", got)
+	}
+	if got := n.ReadFile(configuration[1] + ".rpmnew"); got != "" {
+		t.Errorf("what nobody changed has beside it\n%s", got)
+	}
+	n.Run("rpm", "--erase", "node-dns")
+	if got := n.ReadFile(configuration[0] + ".rpmsave"); got != mine {
+		t.Errorf("after erasing it the changed configuration is %q", got)
+	}
+	left := slices.DeleteFunc(files, func(name string) bool {
+		_, err := os.Lstat(n.Path(name))
+		return err != nil
+	})
+	// With what the admin wrote; the other two are NetworkManager's as well.
+	want := []string{"/etc/node-dns", "/usr/lib/NetworkManager", "/usr/lib/NetworkManager/dispatcher.d"}
+	if d := cmp.Diff(want, left); d != "" {
+		t.Errorf("what is left of the package (-want +got):\n%s", d)
+	}
+}
+
+// TestDNF: the same from a repository, with scriptlets of our own, as packages have that were built where systemd's macros are not.
+func TestDNF(t *testing.T) {
+	n := newPackageNode(t)
+	before := n.tree()
+	first, second := rpmbuild.Build(t, 1, rpmbuild.Fallback), rpmbuild.Build(t, 2, rpmbuild.Fallback)
+	rpmbuild.Publish(t, n.Container, first.Main, first.SELinux)
+	n.Run("dnf", "--quiet", "--assumeyes", "install", "node-dns")
+	n.checkUnchanged(before, slices.Concat(users, dnfs, n.files("node-dns"))...)
+	n.Run("systemctl", "enable", "--now", "node-dns")
+	n.awaitServing()
+
+	rpmbuild.Publish(t, n.Container, first.Main, first.SELinux, second.Main, second.SELinux)
+	n.replace("2", "dnf", "--quiet", "--assumeyes", "upgrade", "node-dns")
+	n.replace("1", "dnf", "--quiet", "--assumeyes", "downgrade", "node-dns")
+	n.verify("")
+
+	n.Run("dnf", "--quiet", "--assumeyes", "remove", "node-dns")
+	if got := n.ReadFile(resolvConf); got != original {
+		t.Errorf("after removing it resolv.conf is\n%s", got)
+	}
+	n.checkTree(before, slices.Concat(users, captured, passing, dnfs)...)
+}
+
+// dnfs are what dnf and the test itself wrote.
+var dnfs = []string{"/etc/yum.repos.d", "/etc/yum.repos.d/node-dns.repo"}
