@@ -17,7 +17,7 @@ type Config struct {
 	Queries *inflight.Log // has the UDP queries that are not answered; nil: nothing has
 
 	// MaxInFlight bounds the queries being handled at once, over all sockets;
-	// one more is answered SERVFAIL, unless Wire has an answer. 0 means 10000, as dns-forward-max on
+	// one more is answered SERVFAIL when none of them ends soon, unless Wire has an answer. 0 means 10000, as dns-forward-max on
 	// OpenShift nodes.
 	MaxInFlight int
 	// Timeout is how long a Handler may take; its context ends then. 0 means 5 s,

@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/miekg/dns"
 
@@ -67,6 +68,22 @@ func (s *Server) enter() bool {
 		return false
 	}
 	return true
+}
+
+// burst is how long it is waited for a place before a query is shed: what waited in the sockets while there was no process
+// is read faster than it is answered.
+const burst = 200 * time.Millisecond
+
+// waitToEnter is enter for a query that found no place, and may wait for one.
+func (s *Server) waitToEnter(patience time.Duration) bool {
+	const pause = time.Millisecond
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		time.Sleep(pause)
+		if s.enter() {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *Server) leave() { s.counters.inFlight.Add(-1) }

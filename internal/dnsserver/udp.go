@@ -23,6 +23,8 @@ type udpSocket struct {
 	local     netip.AddrPort
 	queries   *inflight.Receiver // the receiver's
 	buf       []byte             // likewise, for responses of Wire
+	second    time.Time          // likewise: in which it has waited for places
+	waited    time.Duration      // likewise: for so long
 	receiving sync.WaitGroup     // the receiver
 	active    sync.WaitGroup     // every query in flight
 	count     atomic.Uint64      // of datagrams
@@ -109,12 +111,24 @@ func (u *udpSocket) accepted(wire []byte, client netip.AddrPort) bool {
 		u.send(response, client)
 		return false
 	}
-	if !u.s.enter() {
+	if !u.s.enter() && !u.waitToEnter() {
 		u.send(u.s.shed(x, u.buf), client)
 		return false
 	}
 	u.answerLater(exchange{slices.Clone(wire), client, u.local, UDP}, u.queries.Hold())
 	return true
+}
+
+// waitToEnter waits for a place no longer than burst of each second: where the places stay taken, by upstreams that are
+// dead, those whose answers are on the wire lose no more than that.
+func (u *udpSocket) waitToEnter() bool {
+	began := time.Now()
+	if began.Sub(u.second) >= time.Second {
+		u.second, u.waited = began, 0
+	}
+	entered := u.s.waitToEnter(burst - u.waited)
+	u.waited += time.Since(began)
+	return entered
 }
 
 // answerLater answers a query that has one of the MaxInFlight places.
