@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/miekg/dns"
-
 	"github.com/node-dns/node-dns/internal/control"
 	"github.com/node-dns/node-dns/internal/dnstest"
 	"github.com/node-dns/node-dns/internal/kubetest"
@@ -29,7 +27,7 @@ metadata: {name: shop}
 apiVersion: v1
 kind: Service
 metadata: {name: web, namespace: shop}
-spec: {clusterIP: 172.30.0.9, clusterIPs: [172.30.0.9], selector: {app: web}, ports: [{name: http, port: 80}]}
+spec: {clusterIP: ` + dnstest.MixedService + `, selector: {app: web}, ports: [{name: http, port: 80}]}
 `
 
 // service is a node-dns that a service manager keeps running.
@@ -47,7 +45,7 @@ func newService(t *testing.T, room int, slow time.Duration) *service {
 	t.Helper()
 	s := &service{
 		t: t, root: lab.ShortDir(t), at: freePort(t),
-		site: dnstest.NewServer(t, "*. 300 IN A 192.0.2.80\n"), slow: dnstest.NewServer(t, "*. 300 IN A 192.0.2.81\n"),
+		site: dnstest.NewServer(t, dnstest.MixedSite), slow: dnstest.NewServer(t, dnstest.MixedSlow),
 	}
 	s.slow.SetFaults(dnstest.Faults{Delay: slow})
 	api := kubetest.NewServer(t)
@@ -102,36 +100,10 @@ func freePort(t *testing.T) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// mixed is what a node's clients ask: names in use, names that nobody has asked for, the cluster's names, a few of a slow
-// nameserver, and a few over TCP.
-func mixed() []dnstest.Ask {
-	const site, slow, web = "192.0.2.80", "192.0.2.81", "172.30.0.9"
-	var asks []dnstest.Ask
-	for i := range 100 {
-		ask := dnstest.Ask{Name: fmt.Sprintf("hot%d.example.", i%40), Type: dns.TypeA, Want: site}
-		switch {
-		case i%10 == 1, i%10 == 4:
-			ask.Name = "n%d.example."
-		case i%10 == 2, i%10 == 6, i%10 == 9:
-			ask.Name, ask.Want = "web.shop.svc.cluster.local.", web
-		case i%10 == 3:
-			ask.Name, ask.Want = "nobody.shop.svc.cluster.local.", ""
-		case i == 50:
-			ask.Name, ask.Want = "n%d.slow.example.", slow
-		case i == 60:
-			ask.TCP = true
-		case i == 80:
-			ask.Name, ask.TCP = "n%d.example.", true
-		}
-		asks = append(asks, ask)
-	}
-	return asks
-}
-
 // load asks while something happens, and wants every answer.
 func (s *service) load(rate int, during func()) {
 	s.t.Helper()
-	loading, err := dnstest.Load{Server: s.at, Rate: rate, Asks: mixed()}.Start()
+	loading, err := dnstest.Load{Server: s.at, Rate: rate, Asks: dnstest.Mixed()}.Start()
 	if err != nil {
 		s.t.Fatal(err)
 	}

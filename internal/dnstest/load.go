@@ -30,6 +30,39 @@ type Ask struct {
 	Want string // the data of the last answer record, as in a zone file; "": NXDOMAIN
 }
 
+// What Mixed takes for granted: the records of the site's nameserver, those of the one for slow.example., and that the
+// Service web in the namespace shop has this address.
+const (
+	MixedSite    = "*. 300 IN A 192.0.2.80\n"
+	MixedSlow    = "*. 300 IN A 192.0.2.81\n"
+	MixedService = "172.30.0.9"
+)
+
+// Mixed are what the clients of a node ask: names in use, names that nobody has asked for, the cluster's names, a few that
+// a slow nameserver has, and a few over TCP.
+func Mixed() []Ask {
+	var asks []Ask
+	for i := range 100 {
+		ask := Ask{Name: fmt.Sprintf("hot%d.example.", i%40), Type: dns.TypeA, Want: "192.0.2.80"}
+		switch {
+		case i == 50:
+			ask.Name, ask.Want = "n%d.slow.example.", "192.0.2.81"
+		case i == 60:
+			ask.TCP = true
+		case i == 80:
+			ask.Name, ask.TCP = "n%d.example.", true
+		case i%10 == 1, i%10 == 4:
+			ask.Name = "n%d.example."
+		case i%10 == 2, i%10 == 6, i%10 == 9:
+			ask.Name, ask.Want = "web.shop.svc.cluster.local.", MixedService
+		case i%10 == 3:
+			ask.Name, ask.Want = "nobody.shop.svc.cluster.local.", ""
+		}
+		asks = append(asks, ask)
+	}
+	return asks
+}
+
 // A Tally is what became of a Load.
 type Tally struct {
 	Asked   int

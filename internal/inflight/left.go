@@ -9,7 +9,7 @@ const (
 	// patience is how long a client waits (resolv.conf(5), timeout): nobody takes an older answer.
 	patience = 5 * time.Second
 	// maxAsked is how often a query is taken over. One that is there each time the process dies may be what it dies of.
-	maxAsked = 4
+	maxAsked = 8
 )
 
 // Left is a query that an earlier process has not answered.

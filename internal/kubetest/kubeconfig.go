@@ -29,6 +29,7 @@ clusters:
   cluster:
     server: %s
     certificate-authority-data: %s
+    tls-server-name: example.com # of httptest's certificate
 users:
 - name: test
   user:

@@ -10,6 +10,7 @@ import (
 	"context"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -91,8 +92,20 @@ func New() *Server {
 // NewServer returns a Server on a free port of 127.0.0.1, with TLS and HTTP/2, that is closed when the test ends.
 func NewServer(t TB) *Server {
 	t.Helper()
+	return NewServerAt(t, "127.0.0.1:0")
+}
+
+// NewServerAt is NewServer on an address of the caller's choice, as for a namespace.
+func NewServerAt(t TB, address string) *Server {
+	t.Helper()
 	s := New()
 	s.listener = httptest.NewUnstartedServer(s)
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	s.listener.Listener.Close()
+	s.listener.Listener = listener
 	s.listener.EnableHTTP2 = true
 	s.listener.Config.ErrorLog = log.New(io.Discard, "", 0) // of clients that do not trust us
 	s.listener.StartTLS()

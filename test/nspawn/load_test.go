@@ -1,0 +1,184 @@
+package nspawn
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/node-dns/node-dns/internal/dnstest"
+	"github.com/node-dns/node-dns/internal/kubetest"
+)
+
+// busy is a node whose clients never stop asking: its upstream nameservers, its cluster and its clients are the test's own.
+type busy struct {
+	*node
+	slow *dnstest.Server
+}
+
+// Addresses of the test itself.
+const (
+	loadPod  = "10.128.0.3" // a pod that asks
+	loadSite = "10.77.0.60"
+	loadSlow = "10.77.0.61"
+)
+
+const loadConfig = `upstreams: [` + loadSite + `]
+routes: [{domain: slow.example, servers: [` + loadSlow + `]}]
+`
+
+const loadCluster = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: shop}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: shop}
+spec: {clusterIP: ` + dnstest.MixedService + `, selector: {app: web}, ports: [{name: http, port: 80}]}
+`
+
+// newBusyNode is one that serves, and knows its cluster and what is asked for often.
+func newBusyNode(t *testing.T) *busy {
+	t.Helper()
+	b := &busy{node: newLeasedNode(t)}
+	b.l.Veth("site0", b.lan, "site1")
+	b.lan.Run("ip", "link", "set", "site1", "master", "lan0")
+	b.l.Addr("site0", loadSite+"/24", loadSlow+"/24")
+	b.l.Veth("load0", b.pods, "load1")
+	b.pods.Run("ip", "link", "set", "load1", "master", "pod0")
+	b.l.Addr("load0", loadPod+"/24")
+	b.l.Run("ip", "route", "add", nodeIP+"/32", "via", podGateway, "src", loadPod)
+	at := func(addr string) netip.AddrPort { return netip.AddrPortFrom(netip.MustParseAddr(addr), 53) }
+	site, err := dnstest.StartAt(at(loadSite), dnstest.MixedSite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(site.Close)
+	if b.slow, err = dnstest.StartAt(at(loadSlow), dnstest.MixedSlow); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.slow.Close)
+	b.slow.SetFaults(dnstest.Faults{Delay: 200 * time.Millisecond})
+	api := kubetest.NewServerAt(t, loadSite+":0")
+	api.Apply(loadCluster)
+	b.WriteFile("/etc/node-dns/node-dns.yaml", loadConfig, 0o644)
+	b.WriteFile("/etc/node-dns/kubeconfig", string(api.Kubeconfig()), 0o644)
+	b.Run("systemctl", "enable", "--now", "node-dns.service")
+	b.awaitPointed()
+	b.Await("the cluster to be read", func() bool {
+		out, err := b.Try("node-dns", "status")
+		return err == nil && strings.Contains(out, "synced")
+	})
+	b.awaitApplied()
+	return b
+}
+
+// during asks while something happens, and wants every answer to come within a stub resolver's patience, and to be right.
+func (b *busy) during(rate int, happens func()) {
+	b.t.Helper()
+	loading, err := dnstest.Load{Server: netip.MustParseAddrPort(nodeIP + ":53"), Rate: rate, Asks: dnstest.Mixed()}.Start()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	time.Sleep(500 * time.Millisecond)
+	happens()
+	time.Sleep(500 * time.Millisecond)
+	tally := loading.Stop()
+	b.t.Logf("%d a second: %v", rate, tally)
+	if tally.Lost > 0 || tally.Wrong > 0 {
+		b.t.Errorf("%d lost and %d wrong; at the node %s found no room", tally.Lost, tally.Wrong, b.drops())
+	}
+}
+
+// drops is how many datagrams found no room in the sockets of port 53, one number for each.
+func (b *busy) drops() string {
+	return strings.Join(strings.Fields(b.Run("awk", `$2 ~ /:0035$/ {print $NF}`, "/proc/net/udp")), "+")
+}
+
+// restarts is how often systemd has started the service again by itself.
+func (b *busy) restarts() int {
+	b.t.Helper()
+	n, err := strconv.Atoi(b.property("node-dns.service", "NRestarts"))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return n
+}
+
+// awaitRestart waits until systemd has started the service again so many times.
+func (b *busy) awaitRestart(n int) {
+	b.t.Helper()
+	b.Await(fmt.Sprintf("restart %d", n), func() bool {
+		return b.restarts() >= n && b.property("node-dns.service", "SubState") == "running"
+	})
+}
+
+// TestRestartUnderLoad: planned restarts lose no query, and the cache stays warm.
+func TestRestartUnderLoad(t *testing.T) {
+	b := newBusyNode(t)
+	b.during(5000, func() { b.Run("systemctl", "restart", "node-dns.service") })
+	b.during(500, func() {
+		for range 10 {
+			b.Run("systemctl", "restart", "node-dns.service")
+		}
+	})
+	if log := b.Journal("--unit=node-dns.service"); strings.Count(log, "handed over") != 11 || strings.Count(log, "took over the cache") != 11 {
+		t.Error("not each of 11 restarts was a hand-over")
+	}
+}
+
+// TestKillUnderLoad: neither do SIGKILL, twenty times in ten seconds too, and a daemon that hangs until its watchdog ends it.
+func TestKillUnderLoad(t *testing.T) {
+	b := newBusyNode(t)
+	b.Run("systemctl", "restart", "node-dns.service") // which keeps what is known of the cluster
+	kill := func() { b.Run("systemctl", "kill", "--kill-who=main", "--signal=KILL", "node-dns.service") }
+	b.during(5000, func() {
+		kill()
+		b.awaitRestart(1)
+	})
+	b.during(200, func() {
+		for i := range 20 {
+			kill()
+			b.awaitRestart(2 + i)
+			time.Sleep(300 * time.Millisecond) // a life in which the slow nameserver can answer
+		}
+	})
+	b.during(200, func() {
+		b.Run("systemctl", "kill", "--kill-who=main", "--signal=STOP", "node-dns.service")
+		b.awaitRestart(22)
+	})
+}
+
+// TestAddressUnderLoad: an address that goes takes its sockets along, and none of another; when it is back it is served.
+func TestAddressUnderLoad(t *testing.T) {
+	const other = "10.77.0.99"
+	b := newBusyNode(t)
+	b.WriteFile("/etc/node-dns/node-dns.yaml", loadConfig+"listen: all\n", 0o644)
+	// held reports whether systemd holds the listening sockets, as many as there are to be, and the queries in flight.
+	held := func(others int) bool {
+		sockets := strings.Count(b.Run("ss", "-lntuH", "sport", "=", ":53"), "\n")
+		theirs := strings.Count(b.Run("ss", "-lntuH", "src", other+":53"), "\n")
+		return sockets > 2 && theirs == others && b.property("node-dns.service", "NFileDescriptorStore") == strconv.Itoa(sockets+1)
+	}
+	b.Await("all sockets to be held", func() bool { return held(0) })
+	served := func() bool {
+		out, err := b.pods.Try("dig", "+short", "+tries=1", "+timeout=1", "@"+other, "hot1.example")
+		return err == nil && out == "192.0.2.80\n"
+	}
+	b.during(1000, func() {
+		for range 3 {
+			b.Run("ip", "addr", "add", other+"/24", "dev", "eth0")
+			b.Await("the other address to be served", served)
+			b.Await("its sockets to be held", func() bool { return held(2) })
+			b.Run("systemctl", "restart", "node-dns.service")
+			if !served() {
+				t.Error("the other address is not served after a restart")
+			}
+			b.Run("ip", "addr", "del", other+"/24", "dev", "eth0")
+			b.Await("its sockets to be let go", func() bool { return held(0) })
+		}
+	})
+}
