@@ -25,6 +25,7 @@ var bands = [][]string{
 	{"internal/kubewire"},
 	{"internal/cluster"},
 	{"internal/control"},
+	{"internal/bus"},
 	{"internal/daemon"},
 	{"internal/demo"},
 	{"cmd/origin-dns-dispatcher", "cmd/node-dns"},
@@ -33,7 +34,7 @@ var bands = [][]string{
 
 // owners say which packages alone may import a library. Tests may import anything.
 var owners = map[string][]string{
-	"github.com/godbus/dbus/v5":            {"internal/systembus", "internal/nm", "internal/systemd"},
+	"github.com/godbus/dbus/v5":            {"internal/systembus", "internal/nm", "internal/bus", "internal/systemd"},
 	"github.com/Wifx/gonetworkmanager/v3":  {"internal/nm"},
 	"github.com/vishvananda/netlink":       {"internal/netstate", "internal/lab"},
 	"gopkg.in/yaml.v3":                     {"internal/nodeconfig"},

@@ -16,6 +16,10 @@ const (
 	applyUnit  = "node-dns-apply.service"
 	// systemdTimeout bounds what systemd is asked, which it answers within a millisecond. node-dns does not start again before.
 	systemdTimeout = 300 * time.Millisecond
+	// failedStartPause comes before the next start of a daemon that did not get ready. RestartSec= is for one that was killed, and has
+	// queries waiting; a start that fails each 0.1 s would be 60 lines a second in the journal, for as long as it fails. (systemd 254 and
+	// later have RestartSteps= for this.)
+	failedStartPause = time.Second
 )
 
 // aftermath is what becomes of resolv.conf when node-dns has ended.
@@ -44,7 +48,11 @@ func aftermathOf(job systemd.Job) aftermath {
 // nameservers: the daemon, should it start again, takes them over.
 func (c command) stopped(ctx context.Context, runner hostdns.Runner) (complete bool, err error) {
 	then, job, err := c.ask(ctx, runner)
-	if then == giveChance || then == leaveAlone {
+	switch {
+	case then == giveChance && job == systemd.Start:
+		pause(ctx, failedStartPause)
+		return true, nil
+	case then == giveChance, then == leaveAlone:
 		return true, nil
 	}
 	if err != nil {
@@ -54,6 +62,14 @@ func (c command) stopped(ctx context.Context, runner hostdns.Runner) (complete b
 	}
 	plan, result, err := runner.Restore(ctx, true)
 	return err == nil && plan.Complete(result.Silence), nil
+}
+
+// pause waits for d, or until ctx ends.
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
 }
 
 // ask asks systemd, and does what only systemd can do.

@@ -14,7 +14,9 @@ type Status struct {
 	Node       Node       `json:"node"`
 	Listeners  []Listener `json:"listeners"`
 	Cluster    Cluster    `json:"cluster"`
-	Routes     []Route    `json:"routes"` // the root route's servers are the upstreams
+	Routes     []Route    `json:"routes"`               // the root route's servers are the upstreams
+	Overridden []Route    `json:"overridden,omitempty"` // what a stronger source has a route for
+	Bus        *Bus       `json:"dbus,omitempty"`       // nil: we are not on the bus by our configuration
 	ResolvConf ResolvConf `json:"resolvConf"`
 	Cache      Cache      `json:"cache"`
 	Queries    Queries    `json:"queries"`
@@ -39,8 +41,26 @@ type Listener struct {
 // Route is one domain and the servers that its queries go to.
 type Route struct {
 	Domain  string   `json:"domain"`
+	Local   bool     `json:"local,omitempty"` // its names are asked of nobody: they do not exist
 	Source  string   `json:"source"`
 	Servers []Server `json:"servers"`
+}
+
+// Bus is how we are on the system bus, and what was set over it.
+type Bus struct {
+	Error     string    `json:"error,omitempty"` // why there is no connection; "": there is one
+	Names     []BusName `json:"names"`
+	Servers   []string  `json:"servers"`             // as SetDomainServers takes them
+	ServersBy string    `json:"serversBy,omitempty"` // who set them
+	Options   []string  `json:"options"`             // dnsmasq's names of those that are on
+	OptionsBy string    `json:"optionsBy,omitempty"`
+}
+
+// BusName is a name on the bus.
+type BusName struct {
+	Name  string `json:"name"`
+	Owned bool   `json:"owned"`
+	Why   string `json:"why,omitempty"` // it is not
 }
 
 // Server is one upstream nameserver with its health.
@@ -51,6 +71,9 @@ type Server struct {
 	RTT      time.Duration `json:"rttNanoseconds"` // smoothed; 0: not measured
 	Queries  uint64        `json:"queries"`
 	Failures uint64        `json:"failures"`
+	Refusals uint64        `json:"refusals"` // responses that are no answer
+	NXDomain uint64        `json:"nxdomain"`
+	Retries  uint64        `json:"retries"`
 	Error    string        `json:"error,omitempty"` // the last failure
 }
 

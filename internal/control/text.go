@@ -22,10 +22,13 @@ func (s Status) WriteText(w io.Writer) error {
 		if route.Domain != "." {
 			name = "Route"
 		}
-		p.row(name, route.text(s.Now))
+		p.row(name, route.text(s.Now)+s.insteadOf(route))
 	}
 	if !slices.ContainsFunc(s.Routes, func(r Route) bool { return r.Domain == "." }) {
 		p.row("Upstreams", "none known")
+	}
+	if s.Bus != nil {
+		p.row("D-Bus", s.Bus.text())
 	}
 	p.row("resolv.conf", s.ResolvConf.text())
 	p.row("Cache", s.Cache.text())
@@ -88,7 +91,29 @@ func from(source string) string {
 	return "\nfrom " + source
 }
 
+// insteadOf is in further lines what the route has taken the place of.
+func (s Status) insteadOf(route Route) string {
+	text := ""
+	for _, lost := range s.Overridden {
+		if lost.Domain == route.Domain {
+			text += "\ninstead of " + lost.addresses() + strings.Replace(from(lost.Source), "\n", " ", 1)
+		}
+	}
+	return text
+}
+
+func (r Route) addresses() string {
+	var words []string
+	for _, server := range r.Servers {
+		words = append(words, server.Address)
+	}
+	return orNone(strings.Join(words, "   "))
+}
+
 func (r Route) servers(now time.Time) string {
+	if r.Local {
+		return "nobody: its names do not exist"
+	}
 	var words []string
 	for _, server := range r.Servers {
 		words = append(words, server.text(now))

@@ -19,7 +19,7 @@ import (
 // zoneConfig is the function of that name, with who else is asked.
 func (d *Daemon) zoneConfig(s *serving) zone.Config {
 	z := zoneConfig(s.config, s.nodeIP)
-	z.Endpoints, z.Next = &d.names, d.local(dnsserver.HandlerFunc(d.serveCached))
+	z.Endpoints, z.Next = &d.names, d.local(dnsserver.HandlerFunc(d.serveUpstream))
 	return z
 }
 
@@ -43,7 +43,11 @@ const clusterPatience = 500 * time.Millisecond
 // serveCluster answers for the cluster's names from the API. Before it has been read, and while only an earlier run's
 // state of it is known, the cluster's own DNS servers know better, where there are any.
 func (d *Daemon) serveCluster(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
-	hasServers := len(d.serving.Load().clusterDNS) > 0
+	s := d.serving.Load()
+	if len(s.overrides) > 0 && s.isOverridden(q.Domain()) {
+		return d.serveCached(ctx, q)
+	}
+	hasServers := len(s.clusterDNS) > 0
 	if !hasServers {
 		d.names.await(ctx)
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/node-dns/node-dns/internal/autopath"
+	"github.com/node-dns/node-dns/internal/bus"
 	"github.com/node-dns/node-dns/internal/cache"
 	"github.com/node-dns/node-dns/internal/dnsserver"
 	"github.com/node-dns/node-dns/internal/forward"
@@ -39,6 +40,8 @@ type Config struct {
 	Level *slog.LevelVar
 	// Signals are those that reload the configuration and end the daemon, caught as early as the process can. Nil: none.
 	Signals *supervise.Signals
+	// Bus is the address of the bus to be on. "": the system bus, below the host's own root; below another one none.
+	Bus string
 	// Files is how many files may be open; the queries under way are bounded by it. 0: what the process's limit says.
 	Files int
 	// Inherited are the files that the service manager passed at the start. The Daemon closes them.
@@ -78,7 +81,14 @@ type Daemon struct {
 	fresh    fresh
 	loops    loops
 	rerouted chan struct{} // the upstreams have changed: probe them
-	request  requester
+
+	bus        *bus.Service              // nil: we are on no bus
+	busState   atomic.Pointer[bus.State] // what was set over D-Bus; never nil after New
+	busChanges chan busChange
+	rebus      chan struct{} // the names that are wanted may have changed
+	unkept     string        // why what was set over D-Bus is not kept; belongs to the goroutine that looks
+
+	request requester
 }
 
 // paths are the daemon's own files.
@@ -86,6 +96,7 @@ type paths struct {
 	host  hostdns.Paths
 	run   string // the runtime directory
 	ready string // exists while we answer
+	bus   string // keeps what was set over D-Bus for the next start
 	// kubeconfig is used where the configuration names none. snapshot keeps the state of the cluster: in a directory of
 	// the daemon's own, as /var/lib/node-dns is the privileged half's.
 	kubeconfig, snapshot string
@@ -97,6 +108,7 @@ func newPaths(c Config) paths {
 		host:  hostdns.NewPaths(c.Root),
 		run:   run,
 		ready: filepath.Join(run, "ready"),
+		bus:   filepath.Join(run, "dbus.json"),
 
 		kubeconfig: filepath.Join("/", c.Root, "/etc/node-dns/kubeconfig"),
 		snapshot:   filepath.Join("/", c.Root, "/var/cache/node-dns/cluster.snapshot"),

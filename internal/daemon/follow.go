@@ -51,6 +51,8 @@ func (d *Daemon) follow(ctx context.Context) error {
 			return nil
 		case answer := <-d.reloads:
 			answer <- d.reloadNow(ctx)
+		case change := <-d.busChanges:
+			change.done <- d.takeOverBus(change.state)
 		case first := <-d.fresh.asked:
 			d.fresh.answer(ctx, first, func() { look("status") })
 		case reason := <-d.hints:
@@ -134,6 +136,12 @@ func (d *Daemon) takeOver(next *serving) time.Duration {
 	}
 	d.logNotes(old.notes, next.notes)
 	err := d.listen(next)
+	if old.config.DBus != next.config.DBus {
+		select {
+		case d.rebus <- struct{}{}:
+		default:
+		}
+	}
 	if !slices.Equal(old.candidates, next.candidates) {
 		d.reroute()
 	}
@@ -148,7 +156,7 @@ func (d *Daemon) takeOver(next *serving) time.Duration {
 // setProblems replaces what an admin should know, and logs what is new of it.
 func (d *Daemon) setProblems(view *hostView, s *serving) {
 	now := slices.Concat(s.problems, view.problems())
-	for _, problem := range []string{d.request.problem(), d.unready} {
+	for _, problem := range []string{d.request.problem(), d.unready, d.unkept} {
 		if problem != "" {
 			now = append(now, problem)
 		}
@@ -156,6 +164,7 @@ func (d *Daemon) setProblems(view *hostView, s *serving) {
 	slices.Sort(now)
 	now = slices.Compact(now)
 	d.logProblems(*d.problems.Swap(&now), now, view.configErr)
+	d.busChanged()
 }
 
 // reroute has the upstreams probed for loops. It never blocks.
@@ -206,6 +215,7 @@ func (d *Daemon) newServing(view *hostView, config nodeconfig.Config, kubeconfig
 		looping:    d.loops.looping(),
 		files:      d.config.Files,
 		recursive:  recursive,
+		bus:        d.wantedBus(config),
 		problems:   problems,
 	})
 }
@@ -228,8 +238,8 @@ func (d *Daemon) authority(s *serving) zone.Authority {
 	if resolver := d.names.resolver.Load(); resolver != nil {
 		authority.Apexes = append(resolver.Apexes(), s.apexes...)
 		authority.Cluster = dnsserver.HandlerFunc(d.serveCluster)
-	} else if len(s.clusterDNS) > 0 {
-		authority.Cluster = dnsserver.HandlerFunc(d.serveCached)
+	} else if len(s.clusterDNS)+len(s.overrides) > 0 {
+		authority.Cluster = dnsserver.HandlerFunc(d.serveCluster)
 	}
 	return authority
 }

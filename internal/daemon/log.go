@@ -120,6 +120,6 @@ func (d *Daemon) logNotes(before, after []string) {
 // sameRoutes reports whether the same names go to the same servers. That another source named them changes nothing.
 func sameRoutes(a, b []forward.Route) bool {
 	return slices.EqualFunc(a, b, func(x, y forward.Route) bool {
-		return x.Domain == y.Domain && slices.Equal(x.Servers, y.Servers)
+		return x.Domain == y.Domain && x.Local == y.Local && slices.Equal(x.Servers, y.Servers)
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/forward"
 	"github.com/node-dns/node-dns/internal/nameserver"
 )
 
@@ -109,11 +110,12 @@ func (l *loops) send(ctx context.Context, server nameserver.Server, name string)
 		return
 	}
 	client := dns.Client{Timeout: loopProbeTimeout}
-	conn, err := client.DialContext(ctx, server.Addr.String())
+	socket, err := forward.Dial(ctx, "udp", server)
 	if err != nil {
 		return
 	}
-	defer conn.Close()
+	defer socket.Close()
+	conn := &dns.Conn{Conn: socket}
 	defer context.AfterFunc(ctx, func() { conn.Close() })() // ExchangeContext waits on when ctx ends
 	// What it answers, or that it does not, says nothing: only the question's coming back does.
 	_, _, _ = client.ExchangeWithConnContext(ctx, new(dns.Msg).SetQuestion(name, dns.TypeTXT), conn)

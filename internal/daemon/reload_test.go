@@ -17,6 +17,7 @@ import (
 	"github.com/node-dns/node-dns/internal/control"
 	"github.com/node-dns/node-dns/internal/dnstest"
 	"github.com/node-dns/node-dns/internal/kubetest"
+	"github.com/node-dns/node-dns/internal/lab"
 )
 
 // TestReloadTakesOverEveryKey goes over the keys of packaging/node-dns.yaml, which names them all: dnsForwardMax was taken
@@ -77,6 +78,7 @@ func TestReloadTakesOverEveryKey(t *testing.T) {
 			return slices.ContainsFunc(r.status().Listeners, func(l control.Listener) bool { return l.Address == address })
 		}},
 		"clusterClients": {"[192.0.2.0/24]", func(r *running) bool { return len(r.daemon.serving.Load().access.clients) > 0 }},
+		"dbus":           {"none", func(r *running) bool { return r.status().Bus == nil }},
 		"logLevel":       {"debug", func(r *running) bool { return r.daemon.config.Level.Level() == slog.LevelDebug }},
 	}
 	for _, key := range keysOf(t, "../../packaging/node-dns.yaml") {
@@ -92,6 +94,11 @@ func TestReloadTakesOverEveryKey(t *testing.T) {
 			files := map[string]string{upstreamPath: upstreamFile(site), kubeconfigPath: string(api.Kubeconfig())}
 			r := start(t, files, func(c *Config) {
 				c.Level = new(slog.LevelVar)
+				if key == "dbus" {
+					b := lab.NewPrivateBus(t)
+					b.Start()
+					c.Bus = b.Address()
+				}
 				if key == "listen" || key == "clusterListen" || key == "clusterClients" {
 					c.Listen = nil
 				}

@@ -76,13 +76,18 @@ func New(config Config) (*Daemon, error) {
 		reloads:  make(chan chan error),
 		rerouted: make(chan struct{}, 1),
 		rewatch:  make(chan struct{}, 1),
-		fresh:    fresh{asked: make(chan chan struct{})},
+		rebus:    make(chan struct{}, 1),
+
+		busChanges: make(chan busChange),
+		fresh:      fresh{asked: make(chan chan struct{})},
 	}
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}
 	d.problems.Store(&[]string{})
 	d.sockets = newSockets(supervise.OpenStore(), d.log)
+	d.loadBus()
+	d.bus = d.newBus()
 	d.request.path = d.paths.host.Request
 	d.config.Looker.Paths = d.paths.host
 	d.config.Looker.Config = nodeconfig.DefaultPaths(config.Root)
@@ -137,12 +142,11 @@ func (d *Daemon) start(ctx context.Context) error {
 
 // build makes the chain that a query goes through: local answers, the cluster's names, the cache, the upstreams.
 func (d *Daemon) build(s *serving, queries *inflight.Log) {
-	d.forward = forward.New(forward.Config{Routes: s.guarded(), MaxInFlight: s.forwardMax, Log: d.log})
+	d.forward = forward.New(forward.Config{Routes: s.guarded(), MaxInFlight: s.forwardMax, Log: d.log, Changed: d.busChanged})
 	d.cache.Store(d.newCache(s.config))
-	cached := dnsserver.HandlerFunc(d.serveCached)
 	d.setResolver(s)
-	d.zone = zone.New(d.authority(s), cached)
-	d.autopath = autopath.New(d.local(d.zone), d.searchOf)
+	d.zone = zone.New(d.authority(s), dnsserver.HandlerFunc(d.serveUpstream))
+	d.autopath = autopath.New(d.local(dnsserver.HandlerFunc(d.serveFiltered)), d.searchOf)
 	d.server = dnsserver.New(dnsserver.Config{
 		Log:         d.log,
 		MaxInFlight: s.forwardMax + localRoom,
@@ -182,6 +186,7 @@ func (d *Daemon) tasks(socket net.Listener) []supervise.Task {
 	return []supervise.Task{
 		{Name: "control", Run: func(ctx context.Context) error { return control.Serve(ctx, socket, d.freshStatus) }},
 		{Name: "follow", Run: d.follow},
+		{Name: "D-Bus", Run: d.serveBus, Restart: true},
 		{Name: "watch cluster", Run: d.watchCluster, Restart: true},
 		{Name: "watch files", Run: d.watchFiles, Restart: true},
 		{Name: "watch loops", Run: d.watchLoops, Restart: true},

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/node-dns/node-dns/internal/bus"
 	"github.com/node-dns/node-dns/internal/dnsname"
 	"github.com/node-dns/node-dns/internal/forward"
 	"github.com/node-dns/node-dns/internal/nameserver"
@@ -23,6 +24,7 @@ type inputs struct {
 	origin    string // where captured came from
 	looping   map[nameserver.Server]struct{}
 	recursive []nameserver.Server // what dnsRecursiveResolvConf names, when it is not our own node resolv.conf
+	bus       bus.State           // what was set over D-Bus
 	files     int                 // how many files the process may open; 0: no bound
 	problems  []string            // of gathering these
 
@@ -40,7 +42,12 @@ type serving struct {
 	apexes        []dnsname.Name // the cluster domain and its reverse zones
 	clusterDNS    []nameserver.Server
 	clusterSource string
-	routes        []forward.Route     // the cluster's, the domain routes, and the root's
+	routes        []forward.Route // those set over D-Bus, the cluster's, the domain routes, and the root's
+	overridden    []forward.Route // those for which a stronger source has a route
+	standard      []dnsname.Name  // the routes that have the root's servers
+	overrides     []dnsname.Name  // the cluster's domains, or such within them, that go another way
+	options       bus.Options
+	private       []dnsname.Name      // the reverse zones of private networks, where they are not asked upstream
 	candidates    []nameserver.Server // all servers of the routes, those left out because they loop too
 	problems      []string
 	notes         []string // what an admin should know, though all is well
@@ -65,7 +72,6 @@ func newServing(in inputs) *serving {
 		looping:    in.looping,
 	}
 	s.api = newAPI(in.config, in.kubeconfig, in.hostname)
-	s.onWire = !hasLocalNames(in.config.ClusterDomain)
 	s.search = newSearchLists(in.config, in.hostSearch)
 	if len(in.flags.Listen) == 0 {
 		s.access = newAccess(in.config, s.listen, in.net.Addrs)
@@ -82,6 +88,11 @@ func newServing(in inputs) *serving {
 	}
 	s.apexes = append([]dnsname.Name{in.config.ClusterDomain}, in.config.ReverseZones(place.ClusterDNS)...)
 	s.clusterSource = clusterSource(in.config)
+	if s.options = in.bus.Options; s.options.BogusPrivate {
+		s.private = privateZones()
+	}
+	s.addBusRoutes(in.bus)
+	s.onWire = !hasLocalNames(in.config.ClusterDomain) && len(s.overrides) == 0 && !s.options.FilterA && !s.options.FilterAAAA
 	if len(s.clusterDNS) > 0 {
 		for _, apex := range s.apexes {
 			s.addRoute(apex, s.clusterDNS, s.clusterSource)
@@ -99,7 +110,8 @@ func newServing(in inputs) *serving {
 		s.addRoute(route.Domain, route.Servers, in.origin)
 	}
 	s.addRootRoute(in)
-	if len(s.routes) == 0 || !s.routes[len(s.routes)-1].Domain.IsRoot() {
+	s.fillStandard()
+	if !s.isRouted(dnsname.Root()) {
 		s.problems = append(s.problems, "no upstream nameserver is known: only cluster names are answered")
 	}
 	return s
@@ -111,7 +123,7 @@ func newServing(in inputs) *serving {
 func (s *serving) guarded() []forward.Route {
 	routes := slices.Clone(s.routes)
 	for _, apex := range s.apexes {
-		if !slices.ContainsFunc(routes, func(r forward.Route) bool { return r.Domain == apex }) {
+		if !s.isRouted(apex) {
 			routes = append(routes, forward.Route{Domain: apex, Source: guard})
 		}
 	}
@@ -130,27 +142,43 @@ func (s *serving) unknown() *serving {
 	return s
 }
 
-// addRootRoute adds the upstreams by precedence: the command line, node-dns.yaml, node-config.yaml, and what was captured
-// from NetworkManager. An admin's static upstreams win whole; they are not mixed with DHCP's. node-config.yaml's were meant
-// for OpenShift's own nameserver, whose upstream was this node: where nothing else is left of them, the captured ones serve.
+// addRootRoute adds the upstreams by precedence: D-Bus (which is there already), the command line, node-dns.yaml,
+// node-config.yaml, and what was captured from NetworkManager. An admin's static upstreams win whole; they are not mixed with
+// DHCP's. node-config.yaml's were meant for OpenShift's own nameserver, whose upstream was this node: where nothing else is
+// left of them, the captured ones serve.
 func (s *serving) addRootRoute(in inputs) {
-	switch {
-	case len(in.flags.Upstreams) > 0:
-		s.addRoute(dnsname.Root(), in.flags.Upstreams, "the command line")
-	case len(in.config.Upstreams) > 0:
-		s.addRoute(dnsname.Root(), in.config.Upstreams, sourceOf(in.config, "upstreams"))
-	default:
-		s.addRoute(dnsname.Root(), slices.Concat(in.config.DNSNameservers, in.recursive),
-			sourceOf(in.config, "dnsNameservers", "dnsRecursiveResolvConf"))
-		s.addRoute(dnsname.Root(), in.captured.Servers, in.origin)
+	settled := false
+	for _, from := range []struct {
+		servers []nameserver.Server
+		source  string
+		settles bool // although none of them may be left
+	}{
+		{in.flags.Upstreams, "the command line", true},
+		{in.config.Upstreams, sourceOf(in.config, "upstreams"), true},
+		{slices.Concat(in.config.DNSNameservers, in.recursive), sourceOf(in.config, "dnsNameservers", "dnsRecursiveResolvConf"), false},
+		{in.captured.Servers, in.origin, false},
+	} {
+		if settled {
+			s.lose(dnsname.Root(), from.servers, from.source)
+			continue
+		}
+		s.addRoute(dnsname.Root(), from.servers, from.source)
+		settled = from.settles && len(from.servers) > 0
+	}
+}
+
+// lose notes servers that are not asked for a domain, as a stronger source has a route for it.
+func (s *serving) lose(domain dnsname.Name, servers []nameserver.Server, source string) {
+	if len(servers) > 0 {
+		s.overridden = append(s.overridden, forward.Route{Domain: domain, Servers: servers, Source: source})
 	}
 }
 
 // addRoute adds a route for a domain that has none yet: the callers go from the strongest source to the weakest. An
 // address that we listen on ourselves is left out, whoever named it (law 3).
 func (s *serving) addRoute(domain dnsname.Name, servers []nameserver.Server, source string) {
-	taken := func(r forward.Route) bool { return r.Domain == domain }
-	if slices.ContainsFunc(s.routes, taken) {
+	if s.isRouted(domain) {
+		s.lose(domain, servers, source)
 		return
 	}
 	var usable []nameserver.Server

@@ -26,6 +26,8 @@ func (d *Daemon) Status() control.Status {
 		Listeners:  listenerStatus(d.server.Listeners()),
 		Cluster:    d.clusterStatus(s),
 		Routes:     routeStatus(d.forward.Status()),
+		Overridden: overriddenStatus(s.overridden),
+		Bus:        d.busStatus(s),
 		ResolvConf: d.resolvConfStatus(),
 		Cache:      d.cacheStatus(),
 		Queries:    d.queryStatus(),
@@ -99,12 +101,25 @@ func routeStatus(routes []forward.RouteStatus) []control.Route {
 		if route.Source == guard {
 			continue
 		}
-		r := control.Route{Domain: route.Domain.String(), Source: route.Source}
+		r := control.Route{Domain: route.Domain.String(), Local: route.Local, Source: route.Source}
 		for _, server := range route.Servers {
 			r.Servers = append(r.Servers, control.Server{
 				Address: server.Server.String(), State: string(server.State), Since: server.Since, RTT: server.RTT,
-				Queries: server.Queries, Failures: server.Failures, Error: server.LastError,
+				Queries: server.Queries, Failures: server.Failures, Refusals: server.Refusals, NXDomain: server.NXDomain,
+				Retries: server.Retries, Error: server.LastError,
 			})
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+func overriddenStatus(routes []forward.Route) []control.Route {
+	var all []control.Route
+	for _, route := range routes {
+		r := control.Route{Domain: route.Domain.String(), Source: route.Source}
+		for _, server := range route.Servers {
+			r.Servers = append(r.Servers, control.Server{Address: server.String()})
 		}
 		all = append(all, r)
 	}

@@ -89,6 +89,9 @@ type Config struct {
 	// DomainNeeded keeps queries for the addresses of single-label names from the upstreams.
 	DomainNeeded bool
 
+	// DBus says which names to own on the system bus.
+	DBus DBus
+
 	LogLevel slog.Level
 
 	// Sources says where each key was set, under the key's name in its file, nested ones with dots: "dnsDomain",
@@ -142,6 +145,7 @@ func defaults() Config {
 		DomainNeeded:  true,
 		LogLevel:      slog.LevelInfo,
 		Resolver:      Resolver{PodNames: PodsInsecure, TTL: -1, NegativeTTL: -1, Autopath: true},
+		DBus:          DBusDnsmasq,
 		Sources:       map[string]Source{},
 	}
 }

@@ -12,6 +12,18 @@ const (
 	maxDNSForwardMax = 1_000_000
 )
 
+// DBus says which names to own on the system bus.
+type DBus string
+
+// The values of dbus.
+const (
+	DBusDnsmasq DBus = "dnsmasq"  // dnsmasq's, by which others set servers, and our own
+	DBusNodeDNS DBus = "node-dns" // our own alone, by which nobody sets anything
+	DBusNone    DBus = "none"
+)
+
+var asDBus = syntax[DBus]{"dnsmasq, node-dns or none", parseWord(DBusDnsmasq, DBusNodeDNS, DBusNone)}
+
 // nodeDNSKeys are the keys of our own file. packaging/node-dns.yaml says what each is for.
 var nodeDNSKeys = append([]key[Config]{
 	{name: "listen", read: readListen},
@@ -38,6 +50,9 @@ var nodeDNSKeys = append([]key[Config]{
 	}},
 	{name: "dnsForwardMax", read: func(r *reader, v value, c *Config) {
 		c.DNSForwardMax, _ = r.number(v, 1, maxDNSForwardMax)
+	}},
+	{name: "dbus", read: func(r *reader, v value, c *Config) {
+		c.DBus, _ = one(r, v, asDBus)
 	}},
 	{name: "logLevel", read: func(r *reader, v value, c *Config) {
 		c.LogLevel, _ = one(r, v, asLevel)

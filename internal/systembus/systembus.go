@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"os"
 	"strings"
@@ -44,12 +45,13 @@ var wellKnown = []string{"/run/dbus/system_bus_socket", "/var/run/dbus/system_bu
 //
 // Errors match ErrNoBus, or ctx.Err() when time ran out.
 func Dial(ctx context.Context, c Config) (*dbus.Conn, error) {
-	socket, err := dialSocket(ctx, c.Address)
+	plain, err := dialSocket(ctx, c.Address)
 	if err != nil {
 		return nil, err
 	}
-	if c.Limit > 0 {
-		socket = &boundedSocket{Conn: socket, left: c.Limit}
+	socket := &boundedSocket{Conn: plain, left: c.Limit}
+	if c.Limit == 0 {
+		socket.left = math.MaxInt64
 	}
 	// A context's end that has no deadline of its own, such as a signal's, must end the reads of the handshake too.
 	stop := context.AfterFunc(ctx, func() { socket.SetDeadline(time.Unix(1, 0)) })
@@ -141,11 +143,24 @@ func socketNames(address string) ([]string, error) {
 	return names, nil
 }
 
+// writeTimeout is how long the bus may take to take a message from us. A stopped one takes none, and godbus's Close waits for
+// the message under way (5.2.4).
+const writeTimeout = 5 * time.Second
+
 // A boundedSocket ends with ErrTooLong when more than the bound was read from it, which is godbus's only bound short of 128
-// MiB a message.
+// MiB a message, and when it does not take what is written to it.
 type boundedSocket struct {
 	net.Conn
 	left int64
+}
+
+func (b *boundedSocket) Write(p []byte) (int, error) {
+	b.Conn.SetWriteDeadline(time.Now().Add(writeTimeout))
+	n, err := b.Conn.Write(p)
+	if err != nil {
+		b.Conn.Close() // half a message may be out: nothing can follow it
+	}
+	return n, err
 }
 
 func (b *boundedSocket) Read(p []byte) (int, error) {

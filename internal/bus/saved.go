@@ -1,0 +1,135 @@
+package bus
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/node-dns/node-dns/internal/atomicfile"
+)
+
+// State is all that was set over D-Bus. Its zero value is that nothing was. It is a value: treat its slices as read-only.
+type State struct {
+	Rules     []Rule
+	RulesBy   Caller // who set them; zero: nobody ever
+	Options   Options
+	OptionsBy Caller // who changed one of them last; zero: nobody ever
+}
+
+// Options are the switches of dnsmasq's interface.
+type Options struct {
+	FilterA      bool `json:"filterA,omitempty"`      // no A records in answers
+	FilterAAAA   bool `json:"filterAAAA,omitempty"`   // no AAAA records in answers
+	FilterWin2K  bool `json:"filterWin2K,omitempty"`  // what Windows asks for all the time is not asked upstream: SOA, SRV, ANY
+	BogusPrivate bool `json:"bogusPrivate,omitempty"` // names of private addresses are not asked upstream
+}
+
+// Words are dnsmasq's names of the options that are on.
+func (o Options) Words() []string {
+	words := []string{}
+	for _, option := range []struct {
+		on   bool
+		name string
+	}{{o.FilterA, "filter-A"}, {o.FilterAAAA, "filter-AAAA"}, {o.FilterWin2K, "filterwin2k"}, {o.BogusPrivate, "bogus-priv"}} {
+		if option.on {
+			words = append(words, option.name)
+		}
+	}
+	return words
+}
+
+// Caller is who called, as the bus and the kernel said at that time.
+type Caller struct {
+	Method string    `json:"method"`
+	Name   string    `json:"name"`              // the unique name on the bus
+	Known  bool      `json:"known,omitempty"`   // what follows is: a caller that waits for no reply may be gone
+	PID    uint32    `json:"pid,omitempty"`     // of the process
+	UID    uint32    `json:"uid,omitempty"`     // its user
+	Comm   string    `json:"command,omitempty"` // its name, "" when it had ended
+	At     time.Time `json:"at"`
+}
+
+// String is "SetServers by NetworkManager (pid 812, uid 0, :1.7)", and "" for nobody.
+func (c Caller) String() string {
+	switch {
+	case c.Name == "":
+		return ""
+	case !c.Known:
+		return fmt.Sprintf("%s by %s", c.Method, c.Name)
+	}
+	comm := c.Comm
+	if comm == "" {
+		comm = "a process that has ended"
+	}
+	return fmt.Sprintf("%s by %s (pid %d, uid %d, %s)", c.Method, comm, c.PID, c.UID, c.Name)
+}
+
+// savedState is the file's form of a State.
+type savedState struct {
+	Servers   []string `json:"servers"` // as SetDomainServers takes them
+	ServersBy Caller   `json:"serversBy"`
+	Options   Options  `json:"options"`
+	OptionsBy Caller   `json:"optionsBy"`
+}
+
+// maxSaved bounds what Load reads; maxRules rules of names of 254 octets are well below it.
+const maxSaved = 1 << 20
+
+// Save writes the state to path, whole, or removes the file where there is nothing to keep.
+func (s State) Save(path string) error {
+	if s.isZero() {
+		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("forgetting what was set over D-Bus: %w", err)
+		}
+		return nil
+	}
+	saved := savedState{Servers: []string{}, ServersBy: s.RulesBy, Options: s.Options, OptionsBy: s.OptionsBy}
+	for _, rule := range s.Rules {
+		saved.Servers = append(saved.Servers, rule.String())
+	}
+	data, err := json.MarshalIndent(saved, "", "  ")
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(path), 0o755)
+	}
+	if err == nil {
+		_, err = atomicfile.Writer{}.Write(path, append(data, '\n'), 0o644)
+	}
+	if err != nil {
+		return fmt.Errorf("keeping what was set over D-Bus: %w", err)
+	}
+	return nil
+}
+
+func (s State) isZero() bool { return len(s.Rules) == 0 && s.Options == Options{} }
+
+// Same reports whether the same names go the same ways; who said so, and when, counts for nothing.
+func (s State) Same(other State) bool {
+	return slices.Equal(s.Rules, other.Rules) && s.Options == other.Options
+}
+
+// Load reads what Save wrote. Without a file it is the zero State; with one that has faults too, beside the error.
+func Load(path string) (State, error) {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return State{}, nil
+	}
+	if err == nil && len(data) > maxSaved {
+		err = fmt.Errorf("%d bytes", len(data))
+	}
+	var saved savedState
+	if err == nil {
+		err = json.Unmarshal(data, &saved)
+	}
+	var rules []Rule
+	if err == nil {
+		rules, err = ParseRules(saved.Servers)
+	}
+	if err != nil {
+		return State{}, fmt.Errorf("reading what was set over D-Bus from %s: %w", path, err)
+	}
+	return State{Rules: rules, RulesBy: saved.ServersBy, Options: saved.Options, OptionsBy: saved.OptionsBy}, nil
+}

@@ -1,0 +1,209 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+
+	"github.com/node-dns/node-dns/internal/bus"
+	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/forward"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
+)
+
+// busChange is a state that was set over D-Bus, on its way to the goroutine that changes what is served.
+type busChange struct {
+	state bus.State
+	done  chan error
+}
+
+// newBus is our end of the bus; nil below another root than the host's, unless a bus is named: names on the system bus are the
+// machine's, and such a daemon is not its nameserver.
+func (d *Daemon) newBus() *bus.Service {
+	if filepath.Join("/", d.config.Root) != "/" && d.config.Bus == "" {
+		return nil
+	}
+	return bus.New(bus.Config{
+		Address:    d.config.Bus,
+		Version:    d.config.Version,
+		State:      func() bus.State { return *d.busState.Load() },
+		Set:        d.setOverBus,
+		FlushCache: func() int { return d.cache.Load().Flush(nil) },
+		Reload:     d.reload,
+		Counters:   d.counters,
+		Loops:      d.loopAddresses,
+		Status:     d.Status,
+		Log:        d.log,
+	})
+}
+
+// busNames are the names that the configuration wants.
+func busNames(wanted nodeconfig.DBus) []string {
+	switch wanted {
+	case nodeconfig.DBusDnsmasq:
+		return []string{bus.DnsmasqName, bus.ManagerName}
+	case nodeconfig.DBusNodeDNS:
+		return []string{bus.ManagerName}
+	}
+	return nil
+}
+
+// serveBus owns the names that the configuration wants, from anew whenever it wants others.
+func (d *Daemon) serveBus(ctx context.Context) error {
+	for ctx.Err() == nil {
+		if err := d.ownNames(ctx, d.serving.Load().config.DBus); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ownNames owns names until ctx ends or the configuration wants others.
+func (d *Daemon) ownNames(ctx context.Context, wanted nodeconfig.DBus) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	defer group.Wait()
+	defer cancel()
+	group.Go(func() {
+		defer cancel()
+		for d.serving.Load().config.DBus == wanted {
+			select {
+			case <-ctx.Done():
+				return
+			case <-d.rebus:
+			}
+		}
+	})
+	if names := busNames(wanted); d.bus != nil && len(names) > 0 {
+		return d.bus.Run(ctx, names...)
+	}
+	<-ctx.Done()
+	return nil
+}
+
+// busChanged has those told who listen, and has the names looked at.
+func (d *Daemon) busChanged() {
+	if d.bus != nil {
+		d.bus.Changed()
+	}
+}
+
+// setOverBus takes over what was set, and returns when it is in force.
+func (d *Daemon) setOverBus(ctx context.Context, state bus.State) error {
+	for _, rule := range state.Rules {
+		if err := forward.MayBind(rule.Server); err != nil {
+			return fmt.Errorf("%s: %w", rule, err)
+		}
+	}
+	change := busChange{state, make(chan error, 1)}
+	select {
+	case d.busChanges <- change:
+		return <-change.done
+	case <-ctx.Done():
+		return errors.New("node-dns is busy looking at the host")
+	}
+}
+
+// takeOverBus is the half of setOverBus that belongs to follow. What cannot be kept for the next start is in force all the
+// same.
+func (d *Daemon) takeOverBus(state bus.State) error {
+	running := d.serving.Load().config
+	if running.DBus != nodeconfig.DBusDnsmasq {
+		return errors.New("dbus in node-dns.yaml lets nobody set anything")
+	}
+	d.log.Info("setting upstream servers from DBus", "servers", few(ruleWords(state.Rules), " "), "by", state.RulesBy.String(),
+		"options", few(state.Options.Words(), " "))
+	d.keepBus(state)
+	view := d.host.Load()
+	next := d.newServing(view, running, d.keptKubeconfig())
+	d.takeOver(next)
+	d.setProblems(view, next)
+	return nil
+}
+
+// keepBus has the state be what was set, here and for the next start.
+func (d *Daemon) keepBus(state bus.State) {
+	d.busState.Store(&state)
+	d.unkept = ""
+	if err := state.Save(d.paths.bus); err != nil {
+		d.unkept = err.Error()
+	}
+}
+
+// loadBus finds what was set before the daemon was restarted.
+func (d *Daemon) loadBus() {
+	state, err := bus.Load(d.paths.bus)
+	if err != nil {
+		d.log.Warn("what was set over D-Bus is lost", "error", err)
+	}
+	d.busState.Store(&state)
+}
+
+// wantedBus is what was set over D-Bus, for as long as the configuration lets that be.
+func (d *Daemon) wantedBus(config nodeconfig.Config) bus.State {
+	state := *d.busState.Load()
+	if config.DBus == nodeconfig.DBusDnsmasq || state.Same(bus.State{}) {
+		return state
+	}
+	d.log.Info("forgot what was set over D-Bus", "dbus", string(config.DBus), "servers", few(ruleWords(state.Rules), " "))
+	d.keepBus(bus.State{})
+	return bus.State{}
+}
+
+func ruleWords(rules []bus.Rule) []string {
+	words := []string{}
+	for _, rule := range rules {
+		words = append(words, rule.String())
+	}
+	return words
+}
+
+func (d *Daemon) busStatus(s *serving) *control.Bus {
+	if d.bus == nil || len(busNames(s.config.DBus)) == 0 {
+		return nil
+	}
+	state := *d.busState.Load()
+	names, problem := d.bus.Names()
+	return &control.Bus{
+		Error: problem, Names: names,
+		Servers: ruleWords(state.Rules), ServersBy: state.RulesBy.String(),
+		Options: state.Options.Words(), OptionsBy: state.OptionsBy.String(),
+	}
+}
+
+// counters are what dnsmasq counts, of ours. What came to an end without asking anybody was answered here.
+func (d *Daemon) counters() bus.Counters {
+	stored, forwarded, served := d.cache.Load().Stats(), d.forward.Stats(), d.server.Stats()
+	c := bus.Counters{
+		Inserted: stored.Insertions, Evicted: stored.Evictions,
+		Forwarded: forwarded.Asked, Unanswered: forwarded.Unanswered,
+		OpenTCP: uint64(max(served.TCPOpen, 0)),
+	}
+	if asked := forwarded.Asked + forwarded.Joined; served.Answered+served.Failed > asked {
+		c.Local = served.Answered + served.Failed - asked
+	}
+	seen := map[string]bool{}
+	for _, route := range d.forward.Status() {
+		for _, server := range route.Servers {
+			if address := server.Server.String(); !seen[address] {
+				seen[address] = true
+				c.Servers = append(c.Servers, bus.ServerCounters{
+					Addr: server.Server.Addr, Queries: server.Queries, Failed: server.Failures + server.Refusals,
+					NXDomain: server.NXDomain, Retries: server.Retries, RTT: server.RTT,
+				})
+			}
+		}
+	}
+	return c
+}
+
+// loopAddresses are without ports, as dnsmasq's.
+func (d *Daemon) loopAddresses() []string {
+	addresses := []string{}
+	for server := range d.loops.looping() {
+		addresses = append(addresses, server.Addr.Addr().String())
+	}
+	return addresses
+}
