@@ -1,8 +1,12 @@
 package nspawn
 
 import (
+	"net"
+	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/node-dns/node-dns/internal/kubetest"
 )
 
 // order has a unit start After another one at boot, or Before it.
@@ -80,4 +84,62 @@ func TestNodeConfigLater(t *testing.T) {
 func (n *node) status() string {
 	out, _ := n.Try("node-dns", "status")
 	return out
+}
+
+// apiAddr is the Kubernetes API's, on the LAN.
+const apiAddr = "10.77.0.70:8080"
+
+const kubeconfig = `apiVersion: v1
+kind: Config
+clusters: [{name: test, cluster: {server: "http://` + apiAddr + `"}}]
+contexts: [{name: test, context: {cluster: test}}]
+current-context: test
+`
+
+const webService = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: shop}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: shop}
+spec: {clusterIP: 172.30.0.80, selector: {app: web}, ports: [{name: http, port: 80}]}
+`
+
+// startAPI serves a Kubernetes API with one Service on the LAN.
+func (n *node) startAPI() {
+	n.t.Helper()
+	n.l.Veth("api0", n.lan, "api1")
+	n.lan.Run("ip", "link", "set", "api1", "master", "lan0")
+	n.l.Addr("api0", "10.77.0.70/24")
+	api := kubetest.New()
+	api.Apply(webService)
+	listener, err := net.Listen("tcp", apiAddr)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	server := &http.Server{Handler: api}
+	ended := make(chan error)
+	go func() { ended <- server.Serve(listener) }()
+	n.t.Cleanup(func() {
+		server.Close()
+		<-ended
+	})
+}
+
+// TestKubeconfigLater: from then on the node answers the cluster's names itself.
+func TestKubeconfigLater(t *testing.T) {
+	n := newServingNode(t)
+	n.startAPI()
+	pid := n.mainPID()
+	n.WriteFile("/etc/node-dns/kubeconfig", kubeconfig, 0o644)
+	n.Await("the Service's address", func() bool {
+		out, err := n.pods.Try("dig", "+short", "+tries=1", "+timeout=1", "@"+nodeIP, "web.shop.svc.cluster.local")
+		return err == nil && out == "172.30.0.80\n"
+	})
+	n.awaitServing()
+	if got := n.mainPID(); got != pid {
+		t.Errorf("process %s was replaced by %s", pid, got)
+	}
 }
