@@ -19,7 +19,7 @@ func TestManPages(t *testing.T) {
 	if err != nil || len(pages) < 3 {
 		t.Fatalf("%d pages: %v", len(pages), err)
 	}
-	ours := regexp.MustCompile(`(?m)^\.(?:Xr|Dt) (\S*(?i:node-dns|origin-dns)\S*) (\d)`)
+	ours := regexp.MustCompile(`(?m)^\.(?:Xr|Dt) (\S*(?i:node-dns|origin-dns|node_dns)\S*) (\d)`)
 	for _, page := range pages {
 		for _, argv := range [][]string{{"mandoc", "-Tlint", "-Wwarning", page}, {"groff", "-mandoc", "-ww", "-z", page}} {
 			if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil || len(out) > 0 {

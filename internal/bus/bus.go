@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/journal"
 )
 
 // The names on the bus, and the objects behind them.
@@ -99,7 +100,7 @@ func (s *Service) Run(ctx context.Context, names ...string) error {
 		}
 		if said != err.Error() { // a state change, not every try
 			said = err.Error()
-			s.config.Log.Warn("not on D-Bus", "error", err)
+			s.config.Log.Warn("not on D-Bus", "error", err, journal.BusAway.Attr())
 		}
 		select {
 		case <-ctx.Done():

@@ -7,6 +7,7 @@ import (
 	"github.com/godbus/dbus/v5"
 
 	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/journal"
 	"github.com/node-dns/node-dns/internal/systembus"
 )
 
@@ -100,7 +101,7 @@ func (l *link) request(ctx context.Context, name string) error {
 		state.Why = "waiting for its owner " + l.owner(ctx, name)
 	}
 	if before := l.stateOf(name); !state.Owned && before != state {
-		l.config.Log.Warn("D-Bus name is not ours", "name", name, "why", state.Why)
+		l.config.Log.Warn("D-Bus name is not ours", "name", name, "why", state.Why, journal.BusAway.Attr())
 	}
 	l.named(state)
 	l.Changed()
@@ -143,7 +144,7 @@ func (l *link) heed(signal *dbus.Signal) {
 	switch signal.Name {
 	case "org.freedesktop.DBus.NameAcquired":
 		l.named(control.BusName{Name: name, Owned: true})
-		l.config.Log.Info("D-Bus name is ours", "name", name)
+		l.config.Log.Info("D-Bus name is ours", "name", name, journal.BusName.Attr())
 		if name == DnsmasqName {
 			l.up()
 		}

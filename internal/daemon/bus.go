@@ -10,6 +10,7 @@ import (
 	"github.com/node-dns/node-dns/internal/bus"
 	"github.com/node-dns/node-dns/internal/control"
 	"github.com/node-dns/node-dns/internal/forward"
+	"github.com/node-dns/node-dns/internal/journal"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
@@ -114,7 +115,7 @@ func (d *Daemon) takeOverBus(state bus.State) error {
 		return errors.New("dbus in node-dns.yaml lets nobody set anything")
 	}
 	d.log.Info("setting upstream servers from DBus", "servers", few(ruleWords(state.Rules), " "), "by", state.RulesBy.String(),
-		"options", few(state.Options.Words(), " "))
+		"options", few(state.Options.Words(), " "), journal.BusSet.Attr())
 	d.keepBus(state)
 	view := d.host.Load()
 	next := d.newServing(view, running, d.keptKubeconfig())

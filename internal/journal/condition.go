@@ -40,6 +40,9 @@ const (
 	ClusterStale
 	ClusterForbidden
 	ClusterSnapshot
+	BusSet
+	BusName
+	BusAway
 	OutOfSockets
 	QueryPanic
 	TaskPanic
@@ -173,6 +176,19 @@ var conditions = map[Condition]Explanation{
 	ClusterSnapshot: {
 		Name: "cluster-snapshot", ID: "0dbd736cfeaf49139390177a2c176f07",
 		When: "node-dns has started and serves the cluster's names from what was known before, which is this old: NODE_DNS_AGE. Once the Kubernetes API answers it is replaced.",
+	},
+	BusSet: {
+		Name: "bus-set", ID: "13ad225c48ae4feeb82909408a662b2a",
+		When: "A program has set nameservers or options over D-Bus, as it would with dnsmasq: NODE_DNS_BY. They win over all other sources: NODE_DNS_SERVERS.",
+	},
+	BusName: {
+		Name: "bus-name", ID: "fd4233521af64a36b92ec319a2a7121f",
+		When: "node-dns owns this name on the system bus: NODE_DNS_NAME.",
+	},
+	BusAway: {
+		Name: "bus-away", ID: "fd24b43d74b14f5f90e2583a7665c9a6",
+		When: "node-dns is not on the system bus, or has not got a name there that it is to have, and tries again. Nobody can set nameservers or look at it there; names are resolved all the same.",
+		Do:   "Another owner of the name is usually a dnsmasq that still runs; a refusal, that /usr/share/dbus-1/system.d/node-dns.conf is missing.",
 	},
 	OutOfSockets: {
 		Name: "out-of-sockets", ID: "75f81aca85a842ec8ad2c1540faa051e",

@@ -73,7 +73,12 @@ func TestManPageDefaults(t *testing.T) {
 		if match[1] == "nodeName" || match[1] == "nodeIP" {
 			continue // there it is an example
 		}
-		entry := string(page[regexp.MustCompile(`\n\.It Ic (\w+ , )?` + match[1] + `\b`).FindIndex(page)[1]:])
+		found := regexp.MustCompile(`\n\.It Ic (\w+ , )?` + match[1] + `\b`).FindIndex(page)
+		if found == nil {
+			t.Errorf("there is no %s", match[1])
+			continue
+		}
+		entry := string(page[found[1]:])
 		entry, _, _ = strings.Cut(entry, "\n.It Ic ")
 		if _, value, _ := strings.Cut(entry, "Default:"); !strings.Contains(value, match[2]) {
 			t.Errorf("%s: the default is not %s:\n%s", match[1], match[2], entry)

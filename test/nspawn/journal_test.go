@@ -74,7 +74,9 @@ func TestJournal(t *testing.T) {
 	has(journal.ResolvConfPointed, "NODE_DNS_WRITTEN", resolvConf)
 	n.awaitServing()
 	n.Run("nmcli", "connection", "up", "eth0")
-	n.Await("the hook by an event", func() bool { return len(n.entries("-u", "NetworkManager-dispatcher", "-t", "origin-dns-dispatcher")) > 0 })
+	n.Await("the hook by an event", func() bool {
+		return len(n.entries("-u", "NetworkManager-dispatcher", "-t", "origin-dns-dispatcher")) > 0
+	})
 	n.awaitServing()
 
 	n.upstream.Kill()
@@ -212,4 +214,36 @@ func fill(t *testing.T, path string) {
 		}
 	}
 	t.Fatal("the queue is never full")
+}
+
+// TestJournalOfBus: that the bus refuses us, that it does no more, and what is set there, by whom.
+func TestJournalOfBus(t *testing.T) {
+	n := newLeasedNode(t)
+	seen := map[string]bool{}
+	const policy = "/usr/share/dbus-1/system.d/node-dns.conf"
+	n.Run("rm", "-f", policy)
+	n.Run("systemctl", "reload", "dbus.service")
+	n.Run("systemctl", "enable", "--now", "node-dns.service")
+	if got := n.awaitCondition(journal.BusAway, seen).get("NODE_DNS_WHY"); !strings.Contains(got, "not allowed to own") {
+		t.Errorf("the bus refuses us, and the journal says %q", got)
+	}
+	n.CopyFile(policy, filepath.Join(repository, "packaging/dbus/node-dns.conf"), 0o644)
+	n.Run("systemctl", "reload", "dbus.service")
+	n.Run("systemctl", "restart", "node-dns.service") // which asks again by itself, after 30 s
+	names := map[string]bool{}
+	for range 2 {
+		names[n.awaitCondition(journal.BusName, seen).get("NODE_DNS_NAME")] = true
+	}
+	if !names["org.node_dns"] || !names["uk.org.thekelleys.dnsmasq"] {
+		t.Errorf("names %v", names)
+	}
+	n.Run("busctl", "call", "uk.org.thekelleys.dnsmasq", "/uk/org/thekelleys/dnsmasq", "uk.org.thekelleys.dnsmasq", "SetDomainServers", "as", "1",
+		"/corp.test/"+ns2)
+	set := n.awaitCondition(journal.BusSet, seen)
+	if by, servers := set.get("NODE_DNS_BY"), set.get("NODE_DNS_SERVERS"); !strings.HasPrefix(by, "SetDomainServers by ") || !strings.Contains(servers, ns2) {
+		t.Errorf("set %q by %q", servers, by)
+	}
+	if got := n.Run("busctl", "get-property", "org.node_dns", "/org/node_dns", "org.node_dns.Manager", "ClusterDomain"); got != "s \"cluster.local.\"\n" {
+		t.Errorf("the cluster domain is %s", got)
+	}
 }
