@@ -41,6 +41,7 @@ install:
 	for unit in systemd/*.*; do $(PUT) 0644 $$unit $(DESTDIR)$(LIBDIR)/systemd/system/$${unit##*/} || exit; done
 	$(PUT) 0644 packaging/node-dns.sysusers $(DESTDIR)$(LIBDIR)/sysusers.d/node-dns.conf
 	$(PUT) 0644 packaging/node-dns.sysctl $(DESTDIR)$(LIBDIR)/sysctl.d/60-node-dns.conf
+	$(PUT) 0644 packaging/dbus/node-dns.conf $(DESTDIR)$(DATADIR)/dbus-1/system.d/node-dns.conf
 	$(PUT) 0644 packaging/node-dns.yaml $(DESTDIR)$(SYSCONFDIR)/node-dns/node-dns.yaml
 	$(PUT) 0644 packaging/node-dns.sysconfig $(DESTDIR)$(SYSCONFDIR)/sysconfig/node-dns
 	$(PUT) 0644 packaging/sos/node-dns $(DESTDIR)$(SYSCONFDIR)/sos/extras.d/node-dns

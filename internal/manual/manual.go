@@ -1,5 +1,5 @@
-// Package manual reads our man pages, so that tests can hold them against what the programs take. They are written in
-// mdoc(7), whose macros say what a word is.
+// Package manual reads our documentation, so that tests can hold it against what the programs take, and run what it says.
+// The man pages are written in mdoc(7), whose macros say what a word is.
 package manual
 
 import (

@@ -85,14 +85,9 @@ func Build(t testing.TB, release int, macros Macros) Packages {
 	}
 }
 
-// changedTree copies the module to where its configuration files can be changed. The copy is no repository of git.
+// changedTree copies the module to where its configuration files can be changed.
 func changedTree(to, root string) error {
-	if err := os.Mkdir(to, 0o755); err != nil {
-		return err
-	}
-	copying := exec.Command("sh", "-c", `tar --exclude=./.git --exclude=./bin --exclude=./dist -cf - . | tar -C "$0" -xf -`, to)
-	copying.Dir = root
-	if err := run(copying); err != nil {
+	if err := CopyTree(to, root); err != nil {
 		return err
 	}
 	for _, file := range []string{"packaging/node-dns.yaml", "packaging/node-dns.sysconfig"} {
@@ -106,6 +101,17 @@ func changedTree(to, root string) error {
 		}
 	}
 	return nil
+}
+
+// CopyTree copies the module at root into a new directory, as an unpacked tarball: what is built there does not reach the tree that is
+// tested. The copy is no repository of git.
+func CopyTree(to, root string) error {
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		return err
+	}
+	copying := exec.Command("sh", "-c", `tar --exclude=./.git --exclude=./bin --exclude=./dist -cf - . | tar -C "$0" -xf -`, to)
+	copying.Dir = root
+	return run(copying)
 }
 
 // MacroPath is what rpmbuild's --macros has to be for a source package of Build.

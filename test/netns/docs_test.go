@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/node-dns/node-dns/internal/manual"
 )
 
 const (
@@ -23,11 +25,16 @@ var elsewhere = map[string]string{
 	"make test":        "these tests are a part of it; CI runs it",
 	"make test-kube":   "make test runs it, and builds a kube-apiserver for it",
 	"make test-trixie": "it is test/nspawn, which make test runs, on another system",
-	"node-dns serve":   "does not end: the install block starts it as a job",
+	"node-dns serve":   "does not end; the unit starts it",
 	"go test ./test/netns -run '^$' -bench Autopath -benchtime 5000x": "a measurement; the tests compile it",
 	"chattr +i":                       "the name of an attribute, not a whole command",
 	"systemctl disable --now dnsmasq": "there is no systemd in these machines",
-
+	"make rpm":                        withSystemd,
+	"make install DESTDIR=DIR":        "the package is built by it",
+	"dnf install -y ./dist/node-dns-[0-9]*.$(uname -m).rpm":            withSystemd,
+	"dnf remove -y node-dns":                                           withSystemd,
+	"systemctl enable --now node-dns":                                  withSystemd,
+	"systemctl disable --now node-dns":                                 withSystemd,
 	"systemctl status node-dns-apply.path":                             withSystemd,
 	"systemctl status node-dns":                                        withSystemd,
 	"journalctl -u node-dns-apply":                                     withSystemd,
@@ -61,34 +68,10 @@ func TestElsewhere(t *testing.T) {
 	}
 }
 
-// block is one fenced block of shell commands in a document, a command a line.
-type block []string
-
-// fence opens a block of commands; other blocks show output and have no language.
-const fence = "```sh\n"
-
-// blocks are the document's blocks of commands, in order. Comments are left out.
-func blocks(t *testing.T, document string) []block {
+// blocks are the document's blocks of commands.
+func blocks(t *testing.T, document string) [][]string {
 	t.Helper()
-	var all []block
-	for i, part := range strings.Split(readDocument(t, document), fence) {
-		text, _, closed := strings.Cut(part, "```")
-		if i == 0 {
-			continue
-		}
-		if !closed {
-			t.Fatalf("%s: a block of commands does not end", document)
-		}
-		var b block
-		for line := range strings.Lines(text) {
-			command, _, _ := strings.Cut(line, " #")
-			if command = strings.TrimSpace(command); command != "" && !strings.HasPrefix(command, "#") {
-				b = append(b, command)
-			}
-		}
-		all = append(all, b)
-	}
-	return all
+	return manual.Commands(t, "../../"+document)
 }
 
 var codeSpan = regexp.MustCompile("`([^`\n]+)`")

@@ -1,0 +1,98 @@
+package nspawn
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/node-dns/node-dns/internal/manual"
+	"github.com/node-dns/node-dns/internal/rpmbuild"
+)
+
+// home is where the README's commands are typed on the node.
+const home = "/root/node-dns"
+
+// TestReadme types what the README says, as root: the package is built in a copy of the tree, and installed and removed on a node that has
+// what was built.
+func TestReadme(t *testing.T) {
+	n := newPackageNode(t)
+	before := n.tree()
+	var seen []string
+	for _, block := range manual.Commands(t, filepath.Join(repository, "README.md")) {
+		switch block[0] {
+		case "go run ./cmd/node-dns demo", "make test":
+			continue // test/netns and CI do
+		case "make rpm":
+			seen = append(seen, "build")
+			n.build(block)
+		case "dnf install -y ./dist/node-dns-[0-9]*.$(uname -m).rpm":
+			seen = append(seen, "install")
+			n.typeIn(block)
+			n.awaitServing()
+			n.checkEvent()
+		case "dnf remove -y node-dns":
+			seen = append(seen, "undo")
+			n.typeIn(block)
+			if got := n.ReadFile(resolvConf); got != original {
+				t.Errorf("resolv.conf is %q", got)
+			}
+			n.checkTree(before, slices.Concat(users, captured, passing, dnfs)...)
+		default:
+			t.Errorf("this test does not know what the block is to bring about: %v", block)
+		}
+	}
+	if want := []string{"build", "install", "undo"}; !slices.Equal(seen, want) {
+		t.Errorf("the README has the blocks %v, want %v", seen, want)
+	}
+}
+
+// build types a block where the sources are, which is not on the node, and carries dist/ to it.
+func (n *node) build(block []string) {
+	n.t.Helper()
+	tree := filepath.Join(n.t.TempDir(), "tree")
+	if err := rpmbuild.CopyTree(tree, rpmbuild.Root(n.t)); err != nil {
+		n.t.Fatal(err)
+	}
+	for _, command := range block {
+		cmd := exec.Command("sh", "-c", command)
+		cmd.Dir, cmd.Env = tree, append(os.Environ(), "GOPROXY=off")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			n.t.Fatalf("%s: %v\n%s", command, err, out)
+		}
+	}
+	built, err := filepath.Glob(tree + "/dist/*")
+	if err != nil || len(built) == 0 {
+		n.t.Fatalf("%v made %v, %v", block, built, err)
+	}
+	for _, file := range built {
+		n.CopyFile(home+"/dist/"+filepath.Base(file), file, 0o644)
+	}
+}
+
+// typeIn types a block on the node.
+func (n *node) typeIn(block []string) {
+	n.t.Helper()
+	for _, command := range block {
+		n.Run("sh", "-c", fmt.Sprintf("cd %s && %s", home, command))
+	}
+}
+
+// checkEvent: NetworkManager's next event, alone, brings the next nameserver.
+func (n *node) checkEvent() {
+	n.t.Helper()
+	for _, ns := range []string{ns2, ns1} {
+		n.dhcp.SetNameservers(ns)
+		n.Run("nmcli", "connection", "up", "eth0")
+		n.Await("the next nameserver", func() bool { return n.ask() == ns && strings.Contains(n.hookLog(), "servers="+ns+" ") })
+		n.awaitPointed()
+	}
+}
+
+// hookLog is what the hook said when NetworkManager ran it.
+func (n *node) hookLog() string {
+	return n.Journal("--unit=NetworkManager-dispatcher.service", "--identifier=origin-dns-dispatcher")
+}
