@@ -43,7 +43,13 @@ spec: {clusterIP: ` + dnstest.MixedService + `, selector: {app: web}, ports: [{n
 // newBusyNode is one that serves, and knows its cluster and what is asked for often.
 func newBusyNode(t *testing.T) *busy {
 	t.Helper()
-	b := &busy{node: newLeasedNode(t)}
+	return makeBusy(newLeasedNode(t))
+}
+
+// makeBusy makes one of a node where the service is not enabled yet.
+func makeBusy(n *node) *busy {
+	n.t.Helper()
+	t, b := n.t, &busy{node: n}
 	b.l.Veth("site0", b.lan, "site1")
 	b.lan.Run("ip", "link", "set", "site1", "master", "lan0")
 	b.l.Addr("site0", loadSite+"/24", loadSlow+"/24")

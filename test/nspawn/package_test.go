@@ -135,6 +135,22 @@ func TestPackage(t *testing.T) {
 	}
 }
 
+// TestUpgradeUnderLoad: neither an upgrade nor a downgrade loses a query.
+func TestUpgradeUnderLoad(t *testing.T) {
+	n := newPackageNode(t)
+	first, second := rpmbuild.Build(t, 1, rpmbuild.Systemd), rpmbuild.Build(t, 2, rpmbuild.Systemd)
+	one, two := rpmbuild.Put(n.Container, first.Main), rpmbuild.Put(n.Container, second.Main)
+	n.Run("rpm", "--install", one)
+	b := makeBusy(n)
+	for _, step := range [][]string{{"rpm", "--upgrade", two}, {"rpm", "--upgrade", "--oldpackage", one}} {
+		pid, inode := n.pid(), n.inode()
+		b.during(5000, func() { b.Run(step...) })
+		if n.pid() == pid || n.inode() != inode {
+			t.Errorf("%v: process %s, and was %s; resolv.conf is file %d, and was %d", step, n.pid(), pid, n.inode(), inode)
+		}
+	}
+}
+
 // TestPackageConfiguration: what the admin wrote stays, beside what a new version brings, and when the package goes.
 func TestPackageConfiguration(t *testing.T) {
 	n := newPackageNode(t)
