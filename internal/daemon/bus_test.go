@@ -1,0 +1,317 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/godbus/dbus/v5"
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/bus"
+	"github.com/node-dns/node-dns/internal/dnstest"
+	"github.com/node-dns/node-dns/internal/kubetest"
+	"github.com/node-dns/node-dns/internal/lab"
+)
+
+// restart ends the daemon and starts it again, as another process would be.
+func (r *running) restart() {
+	r.t.Helper()
+	r.stop()
+	if err := <-r.ended; err != nil {
+		r.t.Fatalf("the daemon ended with %v", err)
+	}
+	var ctx context.Context
+	ctx, r.stop = context.WithCancel(r.t.Context())
+	daemon, err := New(r.daemon.config)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.daemon = daemon
+	go func() { r.ended <- daemon.run(ctx) }()
+	r.await("the daemon is up again", func() bool { return len(r.status().Listeners) > 0 })
+}
+
+// routes are those in force, as "DOMAIN=SERVERS".
+func (r *running) routes() string {
+	var words []string
+	for _, route := range r.status().Routes {
+		var servers []string
+		for _, server := range route.Servers {
+			servers = append(servers, server.Address)
+		}
+		words = append(words, route.Domain+"="+strings.Join(servers, ","))
+	}
+	return strings.Join(words, " ")
+}
+
+// answer is what the daemon says to a question, as a line.
+func (r *running) answer(name string, qtype uint16) string {
+	r.t.Helper()
+	m := dnstest.Exchange(r.t, r.address(), name, qtype)
+	var words []string
+	for _, rr := range m.Answer {
+		words = append(words, strings.TrimPrefix(rr.String(), rr.Header().String()))
+	}
+	return strings.TrimSpace(dns.RcodeToString[m.Rcode] + " " + strings.Join(words, " "))
+}
+
+// An sdn is OpenShift's node process as far as dnsmasq goes (pkg/dns/dnsmasq.go of origin): it sends the same two servers
+// whenever it hears Up, and every 30 s, for which the test calls tick.
+type sdn struct {
+	t       *testing.T
+	conn    *dbus.Conn
+	signals chan *dbus.Signal
+	servers []string
+}
+
+func newSDN(t *testing.T, b *lab.PrivateBus, self netip.AddrPort) *sdn {
+	t.Helper()
+	s := &sdn{t: t, conn: connect(t, b), signals: make(chan *dbus.Signal, 16)}
+	port := ""
+	if self.Port() != 53 {
+		port = fmt.Sprintf("#%d", self.Port())
+	}
+	s.servers = []string{"/in-addr.arpa/127.0.0.1" + port, "/cluster.local/127.0.0.1" + port}
+	err := s.conn.AddMatchSignal(dbus.WithMatchObjectPath("/uk/org/thekelleys/dnsmasq"), dbus.WithMatchMember("Up"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.conn.Signal(s.signals)
+	return s
+}
+
+func (s *sdn) awaitUp() {
+	s.t.Helper()
+	for signal := range s.signals {
+		if signal.Name == bus.DnsmasqName+".Up" {
+			return
+		}
+	}
+	s.t.Fatal("the bus has gone")
+}
+
+// tick calls as dnsmasq is called: by an interface that nobody has.
+func (s *sdn) tick() {
+	s.t.Helper()
+	err := s.conn.Object(bus.DnsmasqName, "/uk/org/thekelleys/dnsmasq").Call("uk.org.thekelleys.SetDomainServers", 0, s.servers).Err
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// TestOpenShiftSDN: its nameserver, which we are, is not asked, and the names that it sends there are answered: the cluster's
+// by us, and those of the site's addresses by the site.
+func TestOpenShiftSDN(t *testing.T) {
+	api, site := kubetest.NewServer(t), dnstest.NewServer(t, siteRecords+"80.2.0.192.in-addr.arpa. 300 IN PTR www.example.com.\n")
+	api.Apply(shop)
+	b := lab.NewPrivateBus(t)
+	b.Start()
+	at := netip.MustParseAddrPort(freeAddress(t))
+	openshift := newSDN(t, b, at)
+	r := start(t, map[string]string{kubeconfigPath: string(api.Kubeconfig()), upstreamPath: upstreamFile(site)}, func(c *Config) {
+		c.Bus, c.Listen = b.Address(), []netip.AddrPort{at}
+	})
+	openshift.awaitUp()
+	openshift.tick()
+	r.synced()
+	check := func() {
+		t.Helper()
+		for question, want := range map[string]string{
+			"web.shop.svc.cluster.local. A":   "NOERROR 172.30.0.9",
+			"9.0.30.172.in-addr.arpa. PTR":    "NOERROR web.shop.svc.cluster.local.",
+			"80.2.0.192.in-addr.arpa. PTR":    "NOERROR www.example.com.",
+			"81.2.0.192.in-addr.arpa. PTR":    "NXDOMAIN",
+			"no.where.svc.cluster.local. A":   "NXDOMAIN",
+			"www.example.com. A":              "NOERROR 192.0.2.80",
+			"nowhere.example.com.invalid. MX": "NXDOMAIN",
+		} {
+			name, qtype, _ := strings.Cut(question, " ")
+			if got := r.answer(name, dns.StringToType[qtype]); got != want {
+				t.Errorf("%s: %s, want %s", question, got, want)
+			}
+		}
+		status := r.status()
+		if len(status.Problems) > 0 || !slices.ContainsFunc(status.Notes, func(n string) bool {
+			return strings.Contains(n, "for cluster.local. (D-Bus SetDomainServers by daemon.test (pid ") && strings.Contains(n, "is this node: it is left out")
+		}) {
+			t.Errorf("problems %q, notes %q", status.Problems, status.Notes)
+		}
+		if got := strings.Join(status.Bus.Servers, " "); got != strings.Join(openshift.servers, " ") {
+			t.Errorf("servers %s", got)
+		}
+	}
+	check()
+
+	before, err := os.Stat(r.daemon.paths.bus)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		openshift.tick()
+	}
+	if after, err := os.Stat(r.daemon.paths.bus); err != nil || !os.SameFile(before, after) {
+		t.Errorf("the same servers again were written again: %v", err)
+	}
+
+	b.Kill()
+	r.await("the loss of the bus", func() bool { return r.status().Bus.Error != "" })
+	check() // meanwhile
+	b.Start()
+	r.await("the name", func() bool { names := r.status().Bus.Names; return len(names) == 2 && names[0].Owned && names[1].Owned })
+	openshift = newSDN(t, b, at)
+	openshift.tick()
+	check()
+
+	openshift.conn.Close()
+	r.restart() // nobody sets anything
+	r.synced()
+	check()
+	for _, q := range site.Received() {
+		if strings.HasSuffix(q.Msg.Question[0].Name, "cluster.local.") {
+			t.Errorf("%s was sent to the site", q.Msg.Question[0].Name)
+		}
+	}
+}
+
+// TestBusIsKept: what was set holds over a restart, until it is replaced.
+func TestBusIsKept(t *testing.T) {
+	first, second, site := dnstest.NewServer(t, firstRecords), dnstest.NewServer(t, secondRecords), dnstest.NewServer(t, siteRecords)
+	b := lab.NewPrivateBus(t)
+	b.Start()
+	at := netip.MustParseAddrPort(freeAddress(t))
+	r := start(t, map[string]string{upstreamPath: upstreamFile(site)}, func(c *Config) { c.Bus, c.Listen = b.Address(), []netip.AddrPort{at} })
+	p := newPeer(t, b, at)
+	dnsmasq := func(s *dnstest.Server) string { return strings.Replace(s.Addr().String(), ":", "#", 1) }
+	p.call("SetDomainServers", []string{dnsmasq(first), "/b.a.example/" + dnsmasq(second)})
+	p.call("SetFilterAAAA", true)
+	for range 2 {
+		if got := r.answer("a.example.", dns.TypeA) + " " + r.answer("b.a.example.", dns.TypeA) + " " + r.answer("a.example.", dns.TypeAAAA); got != "NOERROR 192.0.2.1 NOERROR 192.0.2.12 NOERROR" {
+			t.Error(got)
+		}
+		status := r.status()
+		if !strings.HasPrefix(status.Bus.ServersBy, "SetDomainServers by daemon.test (pid ") || !strings.HasPrefix(status.Bus.OptionsBy, "SetFilterAAAA by ") {
+			t.Errorf("%+v", status.Bus)
+		}
+		if len(status.Overridden) != 1 || status.Overridden[0].Servers[0].Address != site.Addr().String() {
+			t.Errorf("overridden %+v", status.Overridden)
+		}
+		r.restart()
+	}
+	p = newPeer(t, b, at)
+	p.call("SetDomainServers", []string{})
+	p.call("SetFilterAAAA", false)
+	if got, want := r.routes(), ".="+site.Addr().String(); got != want {
+		t.Errorf("routes %s", got)
+	}
+	if _, err := os.Stat(r.daemon.paths.bus); !os.IsNotExist(err) {
+		t.Errorf("the file is still there: %v", err)
+	}
+	r.restart()
+	if got := r.answer("www.example.com.", dns.TypeA); got != "NOERROR 192.0.2.80" {
+		t.Error(got)
+	}
+}
+
+// TestBusIsNotKept: a file that cannot be written is a problem, and one that cannot be read is none for the daemon.
+func TestBusIsNotKept(t *testing.T) {
+	b := lab.NewPrivateBus(t)
+	b.Start()
+	at := netip.MustParseAddrPort(freeAddress(t))
+	r := start(t, map[string]string{"/run/node-dns/dbus.json": "{"}, func(c *Config) { c.Bus, c.Listen = b.Address(), []netip.AddrPort{at} })
+	p := newPeer(t, b, at)
+	if err := os.Remove(r.daemon.paths.bus); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(r.daemon.paths.bus, "in the way"), "x")
+	p.call("SetDomainServers", []string{"192.0.2.99"})
+	if got := r.routes(); got != ".=192.0.2.99" {
+		t.Errorf("routes %s", got)
+	}
+	if problems := strings.Join(r.status().Problems, "\n"); !strings.Contains(problems, "keeping what was set over D-Bus: ") {
+		t.Errorf("problems %s", problems)
+	}
+}
+
+// TestBusOptOut: with dbus: node-dns nobody sets anything, with none nobody asks either, and what was set is forgotten.
+func TestBusOptOut(t *testing.T) {
+	b := lab.NewPrivateBus(t)
+	b.Start()
+	at := netip.MustParseAddrPort(freeAddress(t))
+	r := start(t, map[string]string{}, func(c *Config) { c.Bus, c.Listen = b.Address(), []netip.AddrPort{at} })
+	p := newPeer(t, b, at)
+	p.call("SetDomainServers", []string{"192.0.2.99"})
+	owned := func(name string) (owned bool) {
+		if err := p.conn.BusObject().Call("org.freedesktop.DBus.NameHasOwner", 0, name).Store(&owned); err != nil {
+			t.Fatal(err)
+		}
+		return owned
+	}
+	for _, step := range []struct {
+		value            string
+		dnsmasq, manager bool
+	}{{"node-dns", false, true}, {"none", false, false}, {"dnsmasq", true, true}} {
+		write(t, filepath.Join(r.root, "/etc/node-dns/node-dns.yaml"), "dbus: "+step.value+"\n")
+		if err := r.daemon.reload(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		r.await("the names", func() bool { return owned(bus.DnsmasqName) == step.dnsmasq && owned(bus.ManagerName) == step.manager })
+		if got := r.routes(); got != "" {
+			t.Errorf("dbus %s: routes %s", step.value, got)
+		}
+		if step.value == "node-dns" { // the object is there by any name
+			err := p.conn.Object(bus.ManagerName, "/uk/org/thekelleys/dnsmasq").Call("x.y.SetDomainServers", 0, []string{"192.0.2.99"}).Err
+			if err == nil || !strings.Contains(err.Error(), "dbus in node-dns.yaml lets nobody set anything") {
+				t.Errorf("%v", err)
+			}
+		}
+	}
+}
+
+// TestClusterOverBus: who names the cluster's domain gets it, on the wire too, and who has AAAA records filtered has the
+// cluster's filtered; filterwin2k is not about its services.
+func TestClusterOverBus(t *testing.T) {
+	api, other := kubetest.NewServer(t), dnstest.NewServer(t, "web.shop.svc.cluster.local. 30 IN A 192.0.2.66\n")
+	api.Apply(shop)
+	b := lab.NewPrivateBus(t)
+	b.Start()
+	at := netip.MustParseAddrPort(freeAddress(t))
+	r := start(t, map[string]string{kubeconfigPath: string(api.Kubeconfig())}, func(c *Config) { c.Bus, c.Listen = b.Address(), []netip.AddrPort{at} })
+	p := newPeer(t, b, at)
+	r.synced()
+	web := func() string { return r.answer("web.shop.svc.cluster.local.", dns.TypeA) }
+	steps := []struct {
+		method string
+		arg    any
+		want   string
+	}{
+		{"SetDomainServers", []string{}, "NOERROR 172.30.0.9"},
+		{"SetDomainServers", []string{strings.Replace(other.Addr().String(), ":", "#", 1)}, "NOERROR 172.30.0.9"},
+		{"SetDomainServers", []string{"/cluster.local/" + strings.Replace(other.Addr().String(), ":", "#", 1)}, "NOERROR 192.0.2.66"},
+		{"SetDomainServers", []string{"/cluster.local/"}, "NOERROR 172.30.0.9"},
+		{"SetDomainServers", []string{"//"}, "NOERROR 172.30.0.9"},
+		{"SetFilterA", true, "NOERROR"},
+		{"SetFilterA", false, "NOERROR 172.30.0.9"},
+		{"SetFilterAAAA", true, "NOERROR 172.30.0.9"},
+		{"SetFilterWin2KOption", true, "NOERROR 172.30.0.9"},
+	}
+	for _, step := range steps {
+		if reply := p.call(step.method, step.arg); reply != " " {
+			t.Errorf("%s%v: %s", step.method, step.arg, reply)
+		}
+		if got := web(); got != step.want {
+			t.Errorf("%s%v: %s, want %s", step.method, step.arg, got, step.want)
+		}
+	}
+	if got := r.answer("_http._tcp.web.shop.svc.cluster.local.", dns.TypeSRV); !strings.HasPrefix(got, "NOERROR 0 100 80 ") {
+		t.Errorf("with filterwin2k a service has %s", got)
+	}
+	if got := r.answer("localhost.", dns.TypeAAAA); got != "NOERROR ::1" {
+		t.Errorf("with filter-AAAA localhost has %s", got)
+	}
+}
