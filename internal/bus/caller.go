@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -38,6 +39,7 @@ func (l *link) caller(ctx context.Context, name string) Caller {
 	if comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", c.PID)); err == nil {
 		c.Comm = printable(strings.TrimSuffix(string(comm), "\n"))
 	}
+	c.Unit = l.unitOf(ctx, c.PID)
 	if l.callers == nil || len(l.callers) >= maxCallers {
 		l.callers = map[string]Caller{}
 	}
@@ -45,12 +47,21 @@ func (l *link) caller(ctx context.Context, name string) Caller {
 	return c
 }
 
-// who is the caller without what it called.
-func (c Caller) who() string {
-	if !c.Known {
-		return c.Name
+// unitOf asks systemd which unit a process belongs to; "" when there is no systemd, or it does not know. The path of a unit's
+// object is its name, of which bytes that may not stand in a path are "_" and their two digits (sd_bus_path_encode(3)).
+func (l *link) unitOf(ctx context.Context, pid uint32) string {
+	const systemd, units = "org.freedesktop.systemd1", "/org/freedesktop/systemd1/unit/"
+	var path dbus.ObjectPath
+	call := l.conn.Object(systemd, "/org/freedesktop/systemd1").CallWithContext(ctx, systemd+".Manager.GetUnitByPID", dbus.FlagNoAutoStart, pid)
+	if call.Store(&path) != nil {
+		return ""
 	}
-	return strings.TrimPrefix(c.String(), c.Method+" by ")
+	name, ok := strings.CutPrefix(string(path), units)
+	name, err := url.PathUnescape(strings.ReplaceAll(name, "_", "%"))
+	if !ok || err != nil {
+		return ""
+	}
+	return printable(name)
 }
 
 // mayChange reports whether a caller may change something: root and our own user, as the policy in packaging/dbus says too.

@@ -149,3 +149,16 @@ func FuzzParseRules(f *testing.F) {
 		}
 	})
 }
+
+func TestCallerText(t *testing.T) {
+	for want, c := range map[string]Caller{
+		"":                   {},
+		"SetServers by :1.7": {Method: "SetServers", Name: ":1.7"},
+		"X by sh (pid 8, uid 0, a.service, :1.7)": {Method: "X", Name: ":1.7", Known: true, PID: 8, Comm: "sh", Unit: "a.service"},
+		"X by pid 8 (uid 5, :1.7)":                {Method: "X", Name: ":1.7", Known: true, PID: 8, UID: 5},
+	} {
+		if got := c.String(); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/node-dns/node-dns/internal/atomicfile"
@@ -49,23 +50,30 @@ type Caller struct {
 	Known  bool      `json:"known,omitempty"`   // what follows is: a caller that waits for no reply may be gone
 	PID    uint32    `json:"pid,omitempty"`     // of the process
 	UID    uint32    `json:"uid,omitempty"`     // its user
-	Comm   string    `json:"command,omitempty"` // its name, "" when it had ended
+	Comm   string    `json:"command,omitempty"` // its name; "" when it had ended, or the kernel does not tell us
+	Unit   string    `json:"unit,omitempty"`    // the systemd unit that it belongs to; "" when systemd does not know it
 	At     time.Time `json:"at"`
 }
 
-// String is "SetServers by NetworkManager (pid 812, uid 0, :1.7)", and "" for nobody.
+// String is "SetServers by openshift (pid 812, uid 0, origin-node.service, :1.7)", and "" for nobody.
 func (c Caller) String() string {
-	switch {
-	case c.Name == "":
+	if c.Name == "" {
 		return ""
-	case !c.Known:
-		return fmt.Sprintf("%s by %s", c.Method, c.Name)
 	}
-	comm := c.Comm
+	return c.Method + " by " + c.who()
+}
+
+// who is the caller without what it called. Its names may be empty: under ProtectProc= of systemd.exec(5) /proc tells nothing
+// of others' processes, and what a shell starts belongs to no unit of its own.
+func (c Caller) who() string {
+	if !c.Known {
+		return c.Name
+	}
+	comm, words := c.Comm, []string{fmt.Sprintf("pid %d", c.PID), fmt.Sprintf("uid %d", c.UID), c.Unit, c.Name}
 	if comm == "" {
-		comm = "a process that has ended"
+		comm, words = words[0], words[1:]
 	}
-	return fmt.Sprintf("%s by %s (pid %d, uid %d, %s)", c.Method, comm, c.PID, c.UID, c.Name)
+	return comm + " (" + strings.Join(slices.DeleteFunc(words, func(word string) bool { return word == "" }), ", ") + ")"
 }
 
 // savedState is the file's form of a State.

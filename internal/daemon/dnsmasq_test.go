@@ -302,7 +302,16 @@ func TestLikeDnsmasq(t *testing.T) {
 		{name: "filter-A off", method: "SetFilterA", args: []any{false}, fresh: true, answers: reversible},
 		{name: "filter-A without a boolean", method: "SetFilterA", args: []any{"x"}, fresh: true, reply: strictTypes, answers: reversible},
 	}
+	page, err := os.ReadFile("../../docs/dbus.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, row := range rows {
+		for _, reason := range []string{row.reply, row.answers} {
+			if reason != "" && !strings.Contains(string(page), "\n| "+reason) {
+				t.Errorf("docs/dbus.md does not say that %s", reason)
+			}
+		}
 		t.Run(row.name, func(t *testing.T) {
 			theirs := theirs
 			if row.fresh {

@@ -27,12 +27,14 @@ const busConfig = `<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Con
     <allow send_destination="org.freedesktop.DBus"/>
   </policy>
   <includedir>/usr/share/dbus-1/system.d</includedir>
+  <includedir>/run/lab/policies</includedir>
 </busconfig>
 `
 
 const (
 	busFile      = "/run/lab/bus.conf"
 	busSocket    = "/run/dbus/system_bus_socket"
+	busPolicies  = "/run/lab/policies"
 	dispatcherAt = "/run/lab/services/org.freedesktop.nm_dispatcher.service"
 )
 
@@ -46,8 +48,10 @@ func (l *Lab) Bus() *Process {
 	Need(l.t, "dbus-daemon")
 	l.WriteFile(busFile, busConfig)
 	l.WriteFile(dispatcherAt, "[D-BUS Service]\nName=org.freedesktop.nm_dispatcher\nUser=root\nExec="+l.dispatcher()+"\n")
-	if err := os.MkdirAll("/run/dbus", 0o755); err != nil {
-		l.t.Fatal(err)
+	for _, dir := range []string{"/run/dbus", busPolicies} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			l.t.Fatal(err)
+		}
 	}
 	os.Remove(busSocket) // left by a bus that was killed
 	p := l.Start(Command{Argv: []string{"dbus-daemon", "--config-file=" + busFile, "--nofork", "--nopidfile", "--nosyslog"}})
@@ -59,6 +63,12 @@ func (l *Lab) Bus() *Process {
 		return err == nil
 	})
 	return p
+}
+
+// BusPolicy installs a policy file, which counts from the bus's next start.
+func (l *Lab) BusPolicy(name, text string) {
+	l.t.Helper()
+	l.WriteFile(busPolicies+"/"+name, text)
 }
 
 func (l *Lab) dispatcher() string {

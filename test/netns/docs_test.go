@@ -15,6 +15,7 @@ const (
 	readme          = "README.md"
 	troubleshooting = "docs/troubleshooting.md"
 	clusterPage     = "docs/cluster.md"
+	dbusPage        = "docs/dbus.md"
 )
 
 // withSystemd is why these tests do not run what they could not: there is no systemd, and no journal, in their machines.
@@ -57,7 +58,7 @@ var elsewhere = map[string]string{
 // TestElsewhere: what is excused stands in a document.
 func TestElsewhere(t *testing.T) {
 	var all []string
-	for _, document := range []string{readme, troubleshooting, clusterPage} {
+	for _, document := range []string{readme, troubleshooting, clusterPage, dbusPage} {
 		all = append(all, slices.Concat(blocks(t, document)...)...)
 		all = append(all, mentioned(t, document)...)
 	}

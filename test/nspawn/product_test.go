@@ -28,6 +28,7 @@ func install(n *node) {
 	for _, unit := range units {
 		n.CopyFile(unitFiles+unit, filepath.Join(repository, "systemd", unit), 0o644)
 	}
+	n.CopyFile("/usr/share/dbus-1/system.d/node-dns.conf", filepath.Join(repository, "packaging/dbus/node-dns.conf"), 0o644)
 	n.CopyFile("/usr/lib/sysusers.d/node-dns.conf", filepath.Join(repository, "packaging/node-dns.sysusers"), 0o644)
 	n.CopyFile("/usr/lib/sysctl.d/60-node-dns.conf", filepath.Join(repository, "packaging/node-dns.sysctl"), 0o644)
 	n.l.Run("systemd-sysusers", "--root="+n.Path("/"), n.Path("/usr/lib/sysusers.d/node-dns.conf"))
