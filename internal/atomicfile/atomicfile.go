@@ -46,15 +46,21 @@ const modeBits = fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
 // except for an error in the in-place write or after the replacement, which
 // changed tells.
 func (w Writer) Write(path string, data []byte, perm fs.FileMode) (changed bool, err error) {
+	return w.WriteGroup(path, data, perm, 0)
+}
+
+// WriteGroup is Write for a file that is to be a group's; 0 is the group that a
+// file of this process has. A file that is written in place keeps its own.
+func (w Writer) WriteGroup(path string, data []byte, perm fs.FileMode, group int) (changed bool, err error) {
 	defer func() { err = wrap("writing", path, err) }()
 	temp := tempName(path)
 	if err := w.removeLeftover(temp); err != nil {
 		return false, err
 	}
-	if same(path, data, perm) {
+	if same(path, data, perm) && isGroups(path, group) {
 		return false, nil
 	}
-	err = w.create(temp, path, data, perm)
+	err = w.create(temp, path, data, perm, group)
 	if errors.Is(err, unix.EROFS) {
 		return w.writeInPlace(path, data, perm, err)
 	}
@@ -88,8 +94,18 @@ func same(path string, data []byte, perm fs.FileMode) bool {
 	return err == nil && bytes.Equal(present, data)
 }
 
+// isGroups reports whether the file at path is a group's; 0 is any.
+func isGroups(path string, group int) bool {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return false
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return group == 0 || ok && int(stat.Gid) == group
+}
+
 // create makes the complete temporary file. On failure the caller removes it.
-func (w Writer) create(temp, path string, data []byte, perm fs.FileMode) (err error) {
+func (w Writer) create(temp, path string, data []byte, perm fs.FileMode, group int) (err error) {
 	w.step("create")
 	file, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -100,6 +116,12 @@ func (w Writer) create(temp, path string, data []byte, perm fs.FileMode) (err er
 			err = closeErr
 		}
 	}()
+	if group != 0 {
+		w.step("chown")
+		if err := file.Chown(-1, group); err != nil {
+			return err
+		}
+	}
 	w.step("chmod")
 	if err := file.Chmod(perm & modeBits); err != nil {
 		return err

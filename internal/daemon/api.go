@@ -14,7 +14,8 @@ import (
 
 // api says how the Kubernetes API is watched. The zero api: it is not.
 type api struct {
-	kubeconfig string
+	original   string // the kubeconfig that is meant
+	kubeconfig string // the file that is read: original, or what was handed over of it
 	node       string
 	features   cluster.Features
 }
@@ -22,14 +23,7 @@ type api struct {
 // newAPI decides whether the API is watched. kubeconfig is the usual one, "" where there is none.
 func newAPI(config nodeconfig.Config, kubeconfig, hostname string) api {
 	r := config.Resolver
-	switch {
-	case r.Off || config.ClusterDomain.IsZero():
-		return api{}
-	case r.Kubeconfig != "":
-		kubeconfig = r.Kubeconfig
-	case config.MasterKubeConfig != "":
-		kubeconfig = config.MasterKubeConfig
-	}
+	kubeconfig = config.KubeconfigFile(kubeconfig)
 	if kubeconfig == "" {
 		return api{}
 	}
@@ -37,7 +31,7 @@ func newAPI(config nodeconfig.Config, kubeconfig, hostname string) api {
 	if node == "" {
 		node = strings.ToLower(hostname)
 	}
-	return api{kubeconfig, node, cluster.Features{
+	return api{kubeconfig, kubeconfig, node, cluster.Features{
 		NodePods: r.Autopath,
 		AllPods:  r.PodNames == nodeconfig.PodsVerified,
 		// Each query for a ClusterIP service needs its endpoints then, and only so many are fetched at a time.
@@ -56,7 +50,7 @@ func (d *Daemon) usualKubeconfig() string {
 // keptKubeconfig is usualKubeconfig, but for one that has vanished while the API is watched with it: it is waited for as
 // one that the configuration names, and names are answered meanwhile.
 func (d *Daemon) keptKubeconfig() string {
-	if d.serving.Load().api.kubeconfig == d.paths.kubeconfig {
+	if d.serving.Load().api.original == d.paths.kubeconfig {
 		return d.paths.kubeconfig
 	}
 	return d.usualKubeconfig()
@@ -72,6 +66,11 @@ func (d *Daemon) goneKubeconfig() string {
 		return ""
 	}
 	return path
+}
+
+// credentials are what the API is asked with, of the kubeconfig that the configuration means.
+func (d *Daemon) credentials(config nodeconfig.Config, kubeconfig string) nodeconfig.Kubeconfig {
+	return nodeconfig.FindKubeconfig(d.config.Looker.Config, config.KubeconfigFile(kubeconfig))
 }
 
 // zoneConfig says how cluster names are answered; who else is asked is the daemon's.

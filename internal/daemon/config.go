@@ -34,13 +34,16 @@ func (f *follower) next(running nodeconfig.Config, view *hostView) (config nodec
 }
 
 // wanted are the files that the privileged half must write: what it should have read for us, and what is not as it should
-// be. At the start, when it has read for us, it is asked to look again: where its directory is closed nobody can see
-// whether the cluster's file has changed since.
-func (d *Daemon) wanted(view *hostView, reason string) []string {
+// be. At the start, when it has read for us, it is asked to look again: where a directory is closed nobody can see whether
+// the cluster's file, or a certificate, has changed since.
+func (d *Daemon) wanted(view *hostView, found nodeconfig.Kubeconfig, reason string) []string {
 	files := view.pending(d.listening())
 	config := view.state.Config
 	if config.FactsWanted != "" || reason == startReason && config.FactsFile != "" {
 		files = append(files, view.state.Paths.Facts)
+	}
+	if found.Wanted != "" || reason == startReason && found.Use != found.Original {
+		files = append(files, view.state.Paths.Kubeconfig)
 	}
 	return files
 }

@@ -172,23 +172,27 @@ func TestWanted(t *testing.T) {
 	d := looksOnly(t, t.TempDir(), "")
 	d.build(&serving{}, nil)
 	t.Cleanup(d.forward.Close)
-	facts := d.paths.host.Facts
+	facts, credentials := d.paths.host.Facts, d.paths.host.Kubeconfig
 	tests := []struct {
 		name   string
 		config nodeconfig.Config
+		found  nodeconfig.Kubeconfig
 		reason string
 		want   []string
 	}{
-		{"read here", nodeconfig.Config{}, startReason, nil},
-		{"needed", nodeconfig.Config{FactsWanted: "why"}, "time", []string{facts}},
-		{"needed, at the start", nodeconfig.Config{FactsWanted: "why", FactsFile: facts}, startReason, []string{facts}},
-		{"read for us, at the start", nodeconfig.Config{FactsFile: facts}, startReason, []string{facts}},
-		{"read for us", nodeconfig.Config{FactsFile: facts}, "time", nil},
+		{"read here", nodeconfig.Config{}, nodeconfig.Kubeconfig{Original: "/k", Use: "/k"}, startReason, nil},
+		{"needed", nodeconfig.Config{FactsWanted: "why"}, nodeconfig.Kubeconfig{}, "time", []string{facts}},
+		{"needed, at the start", nodeconfig.Config{FactsWanted: "why", FactsFile: facts}, nodeconfig.Kubeconfig{}, startReason, []string{facts}},
+		{"read for us, at the start", nodeconfig.Config{FactsFile: facts}, nodeconfig.Kubeconfig{}, startReason, []string{facts}},
+		{"read for us", nodeconfig.Config{FactsFile: facts}, nodeconfig.Kubeconfig{}, "time", nil},
+		{"credentials needed", nodeconfig.Config{}, nodeconfig.Kubeconfig{Original: "/k", Use: "/k", Wanted: "why"}, "time", []string{credentials}},
+		{"credentials handed over", nodeconfig.Config{}, nodeconfig.Kubeconfig{Original: "/k", Use: credentials}, "time", nil},
+		{"credentials handed over, at the start", nodeconfig.Config{}, nodeconfig.Kubeconfig{Original: "/k", Use: credentials}, startReason, []string{credentials}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			view := &hostView{state: hostdns.State{Paths: d.paths.host, Config: test.config}}
-			if got := d.wanted(view, test.reason); !slices.Equal(got, test.want) {
+			if got := d.wanted(view, test.found, test.reason); !slices.Equal(got, test.want) {
 				t.Errorf("got %v, want %v", got, test.want)
 			}
 		})

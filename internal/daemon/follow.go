@@ -87,7 +87,7 @@ func (d *Daemon) reconcile(ctx context.Context, reason string) time.Duration {
 	config, again := d.follower.next(d.serving.Load().config, view)
 	next := d.newServing(view, config, d.keptKubeconfig())
 	wait := d.takeOver(next)
-	news, later := d.request.ask(time.Now(), reason, d.wanted(view, reason))
+	news, later := d.request.ask(time.Now(), reason, d.wanted(view, next.found, reason))
 	switch news {
 	case askedNow:
 		d.log.Info("asked for the host's files to be written", "reason", reason, "files", d.request.want)
@@ -199,12 +199,13 @@ func (d *Daemon) newServing(view *hostView, config nodeconfig.Config, kubeconfig
 	if problem != "" {
 		problems = append(problems, problem)
 	}
-	if path := d.goneKubeconfig(); path != "" && path == newAPI(config, kubeconfig, "").kubeconfig {
+	if path := d.goneKubeconfig(); path != "" && path == d.credentials(config, kubeconfig).Use {
 		problems = append(problems, "the kubeconfig "+path+" is gone: the Kubernetes API is watched with what was read from it")
 	}
 	hostname, _ := os.Hostname() // a host without a name has an empty one
 	return newServing(inputs{
 		kubeconfig: kubeconfig,
+		found:      d.credentials(config, kubeconfig),
 		hostname:   hostname,
 		hostSearch: d.hostSearch(config),
 		flags:      d.config,

@@ -19,6 +19,7 @@ func CheckRights(ctx context.Context, root string, config nodeconfig.Config) (Ri
 	d := &Daemon{paths: newPaths(Config{Root: root})}
 	hostname, _ := os.Hostname() // a host without a name has an empty one
 	wanted := newAPI(config, d.usualKubeconfig(), hostname)
+	wanted.kubeconfig = nodeconfig.FindKubeconfig(nodeconfig.DefaultPaths(root), wanted.original).Use
 	rights := Rights{Kubeconfig: wanted.kubeconfig}
 	if wanted == (api{}) {
 		return rights, nil

@@ -28,7 +28,8 @@ type inputs struct {
 	files     int                 // how many files the process may open; 0: no bound
 	problems  []string            // of gathering these
 
-	kubeconfig string         // the usual one; "": it does not exist
+	kubeconfig string // the usual one; "": it does not exist
+	found      nodeconfig.Kubeconfig
 	hostname   string         // of this host
 	hostSearch []dnsname.Name // the search list of the kubelet's resolv.conf
 }
@@ -54,6 +55,7 @@ type serving struct {
 	forwardMax    int      // dnsForwardMax, or what there are files for
 	looping       map[nameserver.Server]struct{}
 	api           api
+	found         nodeconfig.Kubeconfig // where api's kubeconfig is from
 	access        access
 	search        *searchLists // of pods
 	onWire        bool         // the cluster's names may be answered on the wire
@@ -72,6 +74,10 @@ func newServing(in inputs) *serving {
 		looping:    in.looping,
 	}
 	s.api = newAPI(in.config, in.kubeconfig, in.hostname)
+	if s.found = in.found; s.api != (api{}) && s.found.Original == s.api.original {
+		s.api.kubeconfig = s.found.Use
+		s.addFound()
+	}
 	s.search = newSearchLists(in.config, in.hostSearch)
 	if len(in.flags.Listen) == 0 {
 		s.access = newAccess(in.config, s.listen, in.net.Addrs)
@@ -115,6 +121,16 @@ func newServing(in inputs) *serving {
 		s.problems = append(s.problems, "no upstream nameserver is known: only cluster names are answered")
 	}
 	return s
+}
+
+// addFound says where the credentials are from, and what is wrong with that.
+func (s *serving) addFound() {
+	if s.found.Note != "" {
+		s.notes = append(s.notes, s.found.Note)
+	}
+	if s.found.Problem != "" {
+		s.problems = append(s.problems, s.found.Problem)
+	}
 }
 
 // guarded are the routes, and one without servers for each of the cluster's zones that has none: its names fail in the

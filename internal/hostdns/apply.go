@@ -99,7 +99,7 @@ func (a Applier) note(p Plan, done changes, given bool) error {
 // sweep removes what a run that was killed left beside the files, wherever this run has nothing to write.
 func (a Applier) sweep(paths Paths) error {
 	var errs []error
-	for _, path := range []string{paths.ResolvConf, paths.Upstreams, paths.NodeResolvConf, paths.Original, paths.Record, paths.Facts, paths.Snippet, paths.Rewrites} {
+	for _, path := range []string{paths.ResolvConf, paths.Upstreams, paths.NodeResolvConf, paths.Original, paths.Record, paths.Facts, paths.Snippet, paths.Rewrites, paths.Kubeconfig} {
 		a.Progress.is("clearing up beside %s", path)
 		if err := a.Writer.Sweep(path); !atomicfile.Blocked(err) {
 			errs = append(errs, err)
@@ -186,12 +186,15 @@ func (a Applier) change(step Step) (bool, error) {
 	case Remove:
 		return a.Writer.Remove(step.Path)
 	default:
-		return a.Writer.Write(step.Path, step.Data, step.Mode)
+		return a.Writer.WriteGroup(step.Path, step.Data, step.Mode, step.Group)
 	}
 }
 
 func (a Applier) revert(ctx context.Context, step Step) error {
 	back := Step{Path: step.Path, Action: WriteFile, Data: step.Before.Data, Mode: step.Before.Mode, Tell: step.Tell}
+	if step.Secret {
+		back.Group = step.Before.Group
+	}
 	switch {
 	case !step.Before.Exists:
 		back.Action = Remove

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -23,6 +24,7 @@ type File struct {
 	Link   string      // the link's target when the path is a symbolic link, else ""
 	Data   []byte      // the content, through the link; nil when it cannot be read
 	Mode   fs.FileMode // permission bits; of a link, the link's own
+	Group  int         // whose it is
 	Err    error       // why the content could not be read; such a file is never replaced
 }
 
@@ -39,6 +41,9 @@ func readFileFrom(root, path, dir string) File {
 		return File{Exists: true, Err: err}
 	}
 	file := File{Exists: true, Mode: info.Mode().Perm()}
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		file.Group = int(stat.Gid)
+	}
 	if info.Mode()&fs.ModeSymlink != 0 {
 		if file.Link, err = os.Readlink(path); err != nil {
 			return File{Exists: true, Err: err}

@@ -35,6 +35,7 @@ type Paths struct {
 	ResolvedUplinks    string   // systemd-resolved's uplinks, without its stub
 	Upstreams          string   // one server=IP line an upstream, for the daemon, and for dnsmasq on the way back
 	NodeResolvConf     string   // the original nameservers, for kubelet's resolvConf and dnsRecursiveResolvConf
+	Kubeconfig         string   // what the daemon asks the Kubernetes API with, where it may not read the original
 	Snippet            string   // keeps NetworkManager from writing resolv.conf while that names this node
 	Original           string   // the resolv.conf that ours displaced: a file or a link
 	Record             string   // the last good upstreams with where they came from
@@ -60,6 +61,7 @@ func NewPaths(root string) Paths {
 		Original:           at("/var/lib/node-dns/resolv.conf.orig"),
 		Record:             at("/var/lib/node-dns/upstreams.json"),
 		Facts:              nodeconfig.DefaultPaths(filepath.Join("/", root)).Facts,
+		Kubeconfig:         nodeconfig.DefaultPaths(filepath.Join("/", root)).Handover,
 		Cache:              at("/var/cache/node-dns"),
 		Rewrites:           at("/run/origin-dns-dispatcher/rewrites.json"),
 		Units:              []string{at("/etc/systemd/system/node-dns.service"), at("/usr/lib/systemd/system/node-dns.service")},

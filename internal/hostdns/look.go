@@ -42,7 +42,9 @@ func (l Looker) Look(ctx context.Context, event nm.Event) State {
 	l.Progress.is("asking the kernel")
 	s.lookAtKernel(ctx, l.Net)
 	l.Progress.is("reading the configuration")
-	s.lookAtConfig(l.Config)
+	s.lookAtConfig(l.configPaths())
+	l.Progress.is("reading the daemon's credentials")
+	s.lookAtHandover(l.configPaths())
 	s.lookAtFiles(l.Progress)
 	return s
 }
@@ -109,10 +111,15 @@ func (s *State) lookAtKernel(ctx context.Context, read func(context.Context) (ne
 	}
 }
 
-func (s *State) lookAtConfig(paths nodeconfig.Paths) {
-	if paths == (nodeconfig.Paths{}) {
-		paths = nodeconfig.DefaultPaths(s.Paths.Root)
+// configPaths are the configuration files.
+func (l Looker) configPaths() nodeconfig.Paths {
+	if l.Config == (nodeconfig.Paths{}) {
+		return nodeconfig.DefaultPaths(l.Paths.Root)
 	}
+	return l.Config
+}
+
+func (s *State) lookAtConfig(paths nodeconfig.Paths) {
 	s.Config, s.ConfigErr = nodeconfig.Load(paths)
 	if s.ConfigErr != nil {
 		s.problem("%v", s.ConfigErr)

@@ -37,6 +37,8 @@ type Step struct {
 	Data   []byte      // WriteFile: the whole new content
 	Mode   fs.FileMode // WriteFile: permission bits
 	Target string      // MakeLink: where the link points
+	Group  int         // WriteFile: whose it is; 0: the group of who writes
+	Secret bool        // WriteFile, Remove: what it holds is not shown
 	Tell   bool        // NetworkManager is told to read its configuration again, whether something changed or not
 	Before File        // what stands there now, for the diff and for the undo
 }
@@ -79,7 +81,10 @@ func NewPlan(s State) Plan {
 	p := Plan{Paths: s.Paths, Selection: selectUpstreams(s), Ours: s.isOurs(), Problems: slices.Clone(s.Problems), past: s.past()}
 	known := lastGood(s)
 	p.Change, p.Warnings = changeOf(known.Set, p.Selection.Set), known.Warnings
-	p.Capture, p.Warnings = factsSteps(s), append(p.Warnings, factsWarnings(s)...)
+	p.Capture, p.Warnings = append(factsSteps(s), handoverSteps(s)...), append(p.Warnings, factsWarnings(s)...)
+	if s.Handover != nil && s.Handover.Warning != "" {
+		p.Warnings = append(p.Warnings, s.Handover.Warning)
+	}
 	// Without the kernel's addresses nobody can tell which nameserver is this node: what was captured before stays.
 	if !p.Selection.Set.IsEmpty() && s.NetErr == nil {
 		p.Capture = append(p.Capture, captureSteps(s, p.Selection)...)

@@ -17,7 +17,7 @@ const notOurs = "it is not ours"
 // without it a saved original displaces whatever stands there. Pure, as NewPlan is.
 func NewRestorePlan(s State, ifOurs bool) Plan {
 	s.Net = assumed(s)
-	p := Plan{Paths: s.Paths, Ours: s.isOurs(), Problems: s.Problems, Capture: forgetFacts(s, ifOurs), Unshield: unshieldSteps(s)}
+	p := Plan{Paths: s.Paths, Ours: s.isOurs(), Problems: s.Problems, Capture: append(forgetFacts(s, ifOurs), forgetHandover(s)...), Unshield: unshieldSteps(s)}
 	if here := askedNameserver(s, s.Placement().Nameserver); here.IsValid() {
 		p.Stopped = netip.AddrPortFrom(here, nameserver.Port)
 	}

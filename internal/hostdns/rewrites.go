@@ -150,6 +150,9 @@ func (p past) after(paths Paths, done []Step, given bool) []byte {
 		h.Files = rewrites{}
 	}
 	for _, step := range done {
+		if step.Secret {
+			continue // not even a fingerprint of it is for all to read
+		}
 		path := paths.host(step.Path)
 		f := h.Files[path]
 		// A NetworkManager that writes because it has something new to say does not fight.

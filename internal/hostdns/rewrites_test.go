@@ -201,12 +201,14 @@ func FuzzRewrites(f *testing.F) {
 		w.run()
 		f.Add(w.Rewrites.Data)
 	}
+	base := newWorld().State
 	f.Fuzz(func(t *testing.T, data []byte) {
 		h := parseRewrites(data)
 		if again := parseRewrites(h.bytes()); len(h.Files) > 0 && string(again.bytes()) != string(h.bytes()) {
 			t.Errorf("%s is read back as %s", h.bytes(), again.bytes())
 		}
-		s := newWorld(withRewrites(data)).State
+		s := base
+		withRewrites(data)(&s)
 		later := s
 		later.Now = s.Now.Add(truceMax)
 		if NewPlan(s).Fought && NewPlan(later).Fought && parseRewrites(data).Files["/etc/resolv.conf"].Until.Sub(s.Now) <= truceMax {

@@ -84,6 +84,9 @@ func (p Plan) describeChange(step Step) string {
 	case MakeLink:
 		return "link " + path + " -> " + step.Target + "\n"
 	}
+	if step.Secret {
+		return fmt.Sprintf("write %s, mode %04o: credentials, which are not shown\n", path, step.Mode)
+	}
 	if text := diff.Diff(path, step.Before.Data, path, step.Data); len(text) > 0 {
 		_, text, _ := strings.Cut(string(text), "\n") // "diff PATH PATH" says nothing that the next line does not
 		return text
@@ -150,7 +153,11 @@ func (p Plan) WriteJSON(w io.Writer, silence error) error {
 		out.Refused = append(out.Refused, r.Text+": "+r.Reason)
 	}
 	for _, step := range p.Steps(silence == nil) {
-		out.Steps = append(out.Steps, stepJSON{p.Paths.host(step.Path), step.Action, string(step.Data), step.Target, step.Tell})
+		content := string(step.Data)
+		if step.Secret {
+			content = ""
+		}
+		out.Steps = append(out.Steps, stepJSON{p.Paths.host(step.Path), step.Action, content, step.Target, step.Tell})
 	}
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")

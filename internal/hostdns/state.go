@@ -35,6 +35,8 @@ type State struct {
 	Original           File
 	Record             File
 	Facts              File
+	Kubeconfig         File      // read where Handover is not nil
+	Handover           *Handover // nil: it is not known what the daemon may read, and what was handed over stays
 	Rewrites           File
 
 	UpstreamsAlone, NodeResolvConfAlone bool // nothing else is in its directory

@@ -22,6 +22,8 @@ type Paths struct {
 	Kubelet    string // other Kubernetes nodes
 	NodeDNS    string // ours
 	Facts      string // what the privileged half read of the first three
+	Kubeconfig string // the usual one, where they name none
+	Handover   string // what the privileged half made of the kubeconfig
 
 	// Root is put before the absolute paths that the files name, as DefaultPaths puts it before its own. "" is "/".
 	Root string
@@ -35,6 +37,8 @@ func DefaultPaths(root string) Paths {
 		Kubelet:    filepath.Join(root, "/var/lib/kubelet/config.yaml"),
 		NodeDNS:    filepath.Join(root, "/etc/node-dns/node-dns.yaml"),
 		Facts:      filepath.Join(root, "/var/lib/node-dns/node-config.json"),
+		Kubeconfig: filepath.Join(root, "/etc/node-dns/kubeconfig"),
+		Handover:   filepath.Join(root, "/var/lib/node-dns/kubeconfig"),
 		Root:       root,
 	}
 }

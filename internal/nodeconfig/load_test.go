@@ -198,6 +198,8 @@ func TestDefaultPaths(t *testing.T) {
 		Kubelet:    "/var/lib/kubelet/config.yaml",
 		NodeDNS:    "/etc/node-dns/node-dns.yaml",
 		Facts:      "/var/lib/node-dns/node-config.json",
+		Kubeconfig: "/etc/node-dns/kubeconfig",
+		Handover:   "/var/lib/node-dns/kubeconfig",
 	}
 	if got := DefaultPaths(""); got != want {
 		t.Errorf("got %+v", got)

@@ -1,0 +1,169 @@
+package nodeconfig
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/node-dns/node-dns/internal/lab"
+)
+
+// handoverTree has a kubeconfig, and what it names, which are root's alone.
+func handoverTree(t *testing.T) (paths Paths, kubeconfig, token string) {
+	t.Helper()
+	root := lab.OpenDir(t)
+	paths = DefaultPaths(root)
+	kubeconfig, token = filepath.Join(root, "/etc/k/config"), filepath.Join(root, "/etc/k/token")
+	write(t, kubeconfig, aKubeconfig("", "tokenFile: token"))
+	write(t, token, "first\n")
+	write(t, paths.Handover, "")
+	for _, path := range []string{kubeconfig, token} {
+		if err := os.Chmod(path, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return paths, kubeconfig, token
+}
+
+// handOver is the privileged half.
+func handOver(t *testing.T, paths Paths, kubeconfig string) Handover {
+	t.Helper()
+	h, err := ReadHandover(paths, kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, paths.Handover, string(h.Bytes()))
+	return h
+}
+
+func TestHandover(t *testing.T) {
+	paths, kubeconfig, token := handoverTree(t)
+	find := func() (k Kubeconfig) {
+		lab.AsNobody(func() { k = FindKubeconfig(paths, kubeconfig) })
+		return k
+	}
+	if os.Geteuid() != 0 {
+		lab.Skip(t, "needs root: nobody is refused what is his own")
+	}
+	if k := find(); k.Use != paths.Handover || !strings.Contains(k.Wanted, "has not handed it over") || k.Problem != k.Wanted {
+		t.Errorf("before: %+v", k)
+	}
+	h := handOver(t, paths, kubeconfig)
+	if read, err := ParseHandover(h.Bytes()); err != nil || cmp.Diff(h, read) != "" {
+		t.Errorf("read back %v:\n%s", err, cmp.Diff(h, read))
+	}
+	if !strings.Contains(string(h.Text), "token: first\n") || len(h.Sources) != 2 || h.Sources[1].Path != "/etc/k/token" {
+		t.Errorf("sources %+v, text\n%s", h.Sources, h.Text)
+	}
+	if k := find(); k.Use != paths.Handover || k.Wanted != "" || k.Problem != "" || !strings.Contains(k.Note, "/var/lib/node-dns/kubeconfig") {
+		t.Errorf("handed over: %+v", k)
+	}
+
+	write(t, token+".new", "second\n")
+	if err := os.Rename(token+".new", token); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(token, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if k := find(); k.Use != paths.Handover || !strings.Contains(k.Wanted, token+" has changed") {
+		t.Errorf("another token: %+v", k)
+	}
+	if h := handOver(t, paths, kubeconfig); !strings.Contains(string(h.Text), "token: second\n") {
+		t.Errorf("text\n%s", h.Text)
+	}
+
+	write(t, kubeconfig, aKubeconfig("", "exec: {command: x}"))
+	handOver(t, paths, kubeconfig)
+	if k := find(); k.Use != paths.Handover || k.Wanted != "" || !strings.Contains(k.Problem, "does not hand it over: its user has its credentials from a plugin") {
+		t.Errorf("a plugin: %+v", k)
+	}
+
+	for name, text := range map[string]string{"of another": strings.Replace(string(h.Bytes()), "/etc/k/config", "/etc/other", 1), "cut off": handoverTitle, "somebody's": "users: []\n"} {
+		write(t, paths.Handover, text)
+		if k := find(); k.Use != paths.Handover || k.Wanted == "" || k.Note != "" {
+			t.Errorf("%s: %+v", name, k)
+		}
+	}
+	for _, path := range []string{kubeconfig, token} {
+		if err := os.Chmod(path, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if k := find(); k != (Kubeconfig{Original: kubeconfig, Use: kubeconfig}) {
+		t.Errorf("readable again: %+v", k)
+	}
+	if k := FindKubeconfig(paths, ""); k != (Kubeconfig{}) {
+		t.Errorf("none: %+v", k)
+	}
+}
+
+// TestHandoverTrust: a path that others than root can change may lead anywhere, and is not followed in root's name.
+func TestHandoverTrust(t *testing.T) {
+	if os.Geteuid() != 0 {
+		lab.Skip(t, "needs root, to make files that are others'")
+	}
+	for _, test := range []struct {
+		name  string
+		spoil func(t *testing.T, paths Paths, kubeconfig, token string)
+		want  string // of the refusal; "": handed over
+	}{
+		{"root's alone", func(*testing.T, Paths, string, string) {}, ""},
+		{"a link to what is root's", func(t *testing.T, paths Paths, _, token string) {
+			must(t, os.Rename(token, paths.Root+"/etc/real"), os.Symlink("../real", token))
+		}, ""},
+		{"a kubeconfig that the daemon may write", func(t *testing.T, _ Paths, kubeconfig, _ string) { must(t, os.Chown(kubeconfig, 65534, 65534)) }, "/etc/k/config is not root's"},
+		{"that its group may write", func(t *testing.T, _ Paths, kubeconfig, _ string) { must(t, os.Chmod(kubeconfig, 0o660)) }, "/etc/k/config can be written by others than root"},
+		{"a directory that others may write", func(t *testing.T, paths Paths, _, _ string) { must(t, os.Chmod(paths.Root+"/etc/k", 0o1777)) }, "/etc/k can be written by others than root"},
+		{"a token by way of somebody's directory", func(t *testing.T, paths Paths, _, token string) {
+			must(t, os.Mkdir(paths.Root+"/his", 0o755), os.Rename(token, paths.Root+"/his/token"), os.Symlink("../../his/token", token), os.Chown(paths.Root+"/his", 65534, 65534))
+		}, "/his is not root's"},
+		{"a link of somebody's", func(t *testing.T, paths Paths, _, token string) {
+			must(t, os.Rename(token, paths.Root+"/etc/real"), os.Symlink("../real", token), os.Lchown(token, 65534, 65534))
+		}, "/etc/k/token is not root's"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			paths, kubeconfig, token := handoverTree(t)
+			test.spoil(t, paths, kubeconfig, token)
+			h := handOver(t, paths, kubeconfig)
+			if !strings.Contains(h.Refused, test.want) || (h.Refused == "") != (test.want == "") || (len(h.Text) == 0) != (test.want != "") {
+				t.Errorf("refused %q, want %q; text %q", h.Refused, test.want, h.Text)
+			}
+		})
+	}
+	t.Run("a circle", func(t *testing.T) {
+		paths, kubeconfig, token := handoverTree(t)
+		must(t, os.Remove(token), os.Symlink("token", token))
+		if _, err := ReadHandover(paths, kubeconfig); err == nil || !strings.Contains(err.Error(), "too many levels of symbolic links") {
+			t.Error(err)
+		}
+	})
+}
+
+func must(t *testing.T, errs ...error) {
+	t.Helper()
+	for _, err := range errs {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// FuzzParseHandover: what is read is written back the same.
+func FuzzParseHandover(f *testing.F) {
+	f.Add([]byte(handoverTitle + handoverSource + `{"path":"/etc/k"}` + "\napiVersion: v1\n"))
+	f.Add([]byte(handoverTitle + handoverSource + `{"path":"/etc/k"}` + "\n" + handoverRefused + "\"why\"\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		h, err := ParseHandover(data)
+		if err != nil {
+			return
+		}
+		again, err := ParseHandover(h.Bytes())
+		if err != nil || cmp.Diff(h, again) != "" {
+			t.Errorf("%v\n%s", err, cmp.Diff(h, again))
+		}
+	})
+}

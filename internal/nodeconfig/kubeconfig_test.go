@@ -1,0 +1,151 @@
+package nodeconfig
+
+import (
+	"encoding/base64"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"gopkg.in/yaml.v3"
+)
+
+var (
+	certPEM = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("cert")}))
+	keyPEM  = string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: []byte("key")}))
+)
+
+func b64(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
+
+// aKubeconfig is one with these settings of the cluster and the user, and others' beside them.
+func aKubeconfig(cluster, user string) string {
+	return fmt.Sprintf(`apiVersion: v1
+kind: Config
+preferences: {}
+clusters:
+- {name: other, cluster: {server: "https://other"}}
+- name: default
+  cluster: {server: "https://10.0.0.1:6443", %s}
+contexts:
+- {name: other, context: {cluster: other, user: admin}}
+- {name: node, context: {cluster: default, user: node, namespace: x}}
+current-context: node
+users:
+- {name: admin, user: {token: another-secret}}
+- name: node
+  user: {%s}
+`, cluster, user)
+}
+
+func TestFlatten(t *testing.T) {
+	files := map[string]string{
+		"/etc/k/ca.crt": "bundle of\n" + certPEM + certPEM, "/pki/current.pem": certPEM + keyPEM, "/etc/k/token": "se.cr-et~\n",
+		"/etc/shadow": "root:$6$secret:19000:0:99999:7:::\n", "/etc/k/empty": "",
+	}
+	for _, test := range []struct {
+		name string
+		text string
+		want kubeCluster
+		user kubeUser
+		err  string // a part; "": it is handed over
+	}{
+		{
+			name: "a kubelet's", text: aKubeconfig("certificate-authority: ca.crt", "client-certificate: /pki/current.pem, client-key: /pki/current.pem"),
+			want: kubeCluster{CertificateAuthorityData: b64(certPEM + certPEM)},
+			user: kubeUser{ClientCertificateData: b64(certPEM), ClientKeyData: b64(keyPEM)},
+		},
+		{
+			name: "a token in a file", text: aKubeconfig("tls-server-name: api, proxy-url: http://p", "token: old, tokenFile: token"),
+			want: kubeCluster{TLSServerName: "api", ProxyURL: "http://p"}, user: kubeUser{Token: "se.cr-et~"},
+		},
+		{
+			name: "what is inline already, and wins", text: aKubeconfig("certificate-authority: gone, certificate-authority-data: QQ==, insecure-skip-tls-verify: false", "token: here, as: me, as-groups: [a, b], as-user-extra: {k: [v]}, username: u, password: p"),
+			want: kubeCluster{CertificateAuthorityData: "QQ=="},
+			user: kubeUser{Token: "here", As: "me", AsGroups: []string{"a", "b"}, AsUserExtra: map[string][]string{"k": {"v"}}, Username: "u", Password: "p"},
+		},
+		{name: "a plugin", text: aKubeconfig("", "exec: {command: /bin/sh, apiVersion: client.authentication.k8s.io/v1}"), err: "from a plugin"},
+		{name: "an old plugin", text: aKubeconfig("", "auth-provider: {name: gcp}"), err: "from a plugin"},
+		{name: "a certificate that is none", text: aKubeconfig("certificate-authority: /etc/shadow", ""), err: "/etc/shadow: expected a certificate in PEM"},
+		{name: "a key for a certificate", text: aKubeconfig("", "client-certificate: /pki/key.pem"), err: "file does not exist"},
+		{name: "a token that is none", text: aKubeconfig("", "tokenFile: /etc/shadow"), err: "/etc/shadow: expected a bearer token"},
+		{name: "an empty one", text: aKubeconfig("", "tokenFile: empty"), err: "expected a bearer token"},
+		{name: "a file that is not there", text: aKubeconfig("", "tokenFile: gone"), err: "file does not exist"},
+		{name: "no context", text: "clusters: []\n", err: `not one context ""`},
+		{name: "another's context", text: strings.Replace(aKubeconfig("", ""), "current-context: node", "current-context: none", 1), err: `not one context "none"`},
+		{name: "two of a name", text: strings.Replace(aKubeconfig("", ""), "name: admin", "name: node", 1), err: `not one user "node"`},
+		{name: "no YAML", text: "\t- secret", err: "it is no kubeconfig"},
+		{name: "another shape", text: "users: secret\n", err: "it is no kubeconfig"},
+		{name: "nothing", text: "", err: "not one context"},
+		{name: "too large", text: strings.Repeat("#", maxFile+1), err: "larger than 1 MiB"},
+		{name: "an alias bomb", text: "a: &a [x,x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\nusers: [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]\n", err: "it is no kubeconfig"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var read []string
+			got, err := flatten("/etc/k/config", []byte(test.text), func(path string) ([]byte, error) {
+				text, ok := files[path]
+				if read = append(read, path); !ok {
+					return nil, fs.ErrNotExist
+				}
+				return []byte(text), nil
+			})
+			if test.err != "" {
+				if err == nil || !strings.Contains(err.Error(), test.err) || strings.Contains(err.Error(), "secret") {
+					t.Errorf("error %v, want %q", err, test.err)
+				}
+				if refused := errors.Is(err, errRefused); refused == errors.Is(err, fs.ErrNotExist) {
+					t.Errorf("%v: refused %v", err, refused)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(read, kubeconfigFiles("/etc/k/config", []byte(test.text))) {
+				t.Errorf("read %v, and names %v", read, kubeconfigFiles("/etc/k/config", []byte(test.text)))
+			}
+			test.want.Server = "https://10.0.0.1:6443"
+			var k kubeconfig
+			if err := yaml.Unmarshal(got, &k); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([]namedCluster{{"node-dns", test.want}}, k.Clusters); diff != "" {
+				t.Error(diff)
+			}
+			if diff := cmp.Diff([]namedUser{{"node-dns", test.user}}, k.Users); diff != "" {
+				t.Error(diff)
+			}
+			if strings.Contains(string(got), "another-secret") {
+				t.Errorf("somebody else's credentials are in it:\n%s", got)
+			}
+		})
+	}
+}
+
+// FuzzFlatten: whatever stands there, what is handed over names no file, and flattening it again changes nothing.
+func FuzzFlatten(f *testing.F) {
+	f.Add([]byte(aKubeconfig("certificate-authority: ca.crt", "client-certificate: c, client-key: c, tokenFile: t")))
+	f.Add([]byte(aKubeconfig("", "exec: {}")))
+	read := func(path string) ([]byte, error) {
+		if strings.HasSuffix(path, "t") {
+			return []byte("token"), nil
+		}
+		return []byte(certPEM + keyPEM), nil
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		got, err := flatten("/k/config", data, read)
+		if err != nil {
+			return
+		}
+		if named := kubeconfigFiles("/k/config", got); len(named) > 0 {
+			t.Errorf("it names %v:\n%s", named, got)
+		}
+		again, err := flatten("/k/config", got, read)
+		if err != nil || string(again) != string(got) {
+			t.Errorf("%v\n%s\n%s", err, got, again)
+		}
+	})
+}
