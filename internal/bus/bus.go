@@ -126,19 +126,7 @@ func (s *Service) Names() (names []control.BusName, problem string) {
 	return append([]control.BusName{}, s.names...), s.problem
 }
 
-// Owns reports whether we own the name now.
-func (s *Service) owns(name string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, n := range s.names {
-		if n.Name == name {
-			return n.Owned
-		}
-	}
-	return false
-}
-
-// connected notes what became of a name.
+// named notes what became of a name.
 func (s *Service) named(name control.BusName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,15 +7,15 @@ func (b *Bus) text() string {
 	if b.Error != "" {
 		return "NOT connected: " + b.Error + b.set()
 	}
-	var words []string
+	var owned, others []string
 	for _, name := range b.Names {
-		word := name.Name
-		if !name.Owned {
-			word += " NOT owned (" + name.Why + ")"
+		if name.Owned {
+			owned = append(owned, name.Name)
+		} else {
+			others = append(others, "NOT "+name.Name+": "+name.Why)
 		}
-		words = append(words, word)
 	}
-	return orNone(strings.Join(words, "   ")) + b.set()
+	return strings.Join(append([]string{orNone(strings.Join(owned, "   "))}, others...), "\n") + b.set()
 }
 
 // set is in further lines.

@@ -59,7 +59,9 @@ func (s Status) clusterText() string {
 	forwarded := ""
 	for _, route := range s.Routes {
 		if route.Domain == c.Domain {
-			forwarded = "via " + route.servers(s.Now)
+			if forwarded = route.servers(s.Now); !route.Local {
+				forwarded = "via " + forwarded
+			}
 		}
 	}
 	text := c.Domain + " " + forwarded

@@ -112,7 +112,7 @@ func (r Route) addresses() string {
 
 func (r Route) servers(now time.Time) string {
 	if r.Local {
-		return "nobody: its names do not exist"
+		return "no such names"
 	}
 	var words []string
 	for _, server := range r.Servers {
@@ -123,7 +123,10 @@ func (r Route) servers(now time.Time) string {
 
 func (r Route) text(now time.Time) string {
 	text := r.servers(now) + from(r.Source)
-	if r.Domain != "." {
+	switch {
+	case r.Local:
+		return r.Domain + ": " + text
+	case r.Domain != ".":
 		return r.Domain + " via " + text
 	}
 	return text

@@ -106,6 +106,21 @@ func screens() map[string]Status {
 		"listening-half": with(func(s *Status) {
 			s.Listeners = []Listener{{Address: "10.0.0.5:53", UDP: true}, {Address: "10.0.0.6:53", TCP: true}, {Address: "10.0.0.7:53"}, {Address: "127.0.0.1:53", UDP: true, Error: "address already in use"}}
 		}),
+		"dbus": with(func(s *Status) {
+			const by = "SetDomainServers by openshift (pid 812, uid 0, origin-node.service, :1.7)"
+			s.Routes[2].Source = "D-Bus " + by
+			s.Routes = append(s.Routes, Route{Domain: "lab.example.", Local: true, Source: "D-Bus " + by})
+			s.Overridden = []Route{{Domain: ".", Source: "NetworkManager eth0 (System eth0)", Servers: []Server{{Address: "10.0.0.9"}, {Address: "10.0.0.8"}}}}
+			s.Bus = &Bus{
+				Names:     []BusName{{Name: "uk.org.thekelleys.dnsmasq", Why: "waiting for its owner dnsmasq (pid 77, uid 65534, :1.3)"}, {Name: "org.node_dns", Owned: true}},
+				Servers:   []string{"10.0.0.2", "10.0.0.3", "/lab.example/"},
+				ServersBy: by,
+				Options:   []string{"filter-AAAA", "bogus-priv"}, OptionsBy: "SetFilterAAAA by busctl (pid 9, uid 0, :1.9)",
+			}
+		}),
+		"no-bus": with(func(s *Status) {
+			s.Bus = &Bus{Error: "no system bus", Names: []BusName{}, Servers: []string{}, Options: []string{}}
+		}),
 		"empty": {},
 	}
 }

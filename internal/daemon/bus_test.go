@@ -315,3 +315,42 @@ func TestClusterOverBus(t *testing.T) {
 		t.Errorf("with filter-AAAA localhost has %s", got)
 	}
 }
+
+// TestBusTells: who listens to PropertiesChanged hears that a server goes down, and comes back.
+func TestBusTells(t *testing.T) {
+	site := dnstest.NewServer(t, siteRecords)
+	b := lab.NewPrivateBus(t)
+	b.Start()
+	at := netip.MustParseAddrPort(freeAddress(t))
+	r := start(t, map[string]string{upstreamPath: upstreamFile(site)}, func(c *Config) { c.Bus, c.Listen = b.Address(), []netip.AddrPort{at} })
+	p := newPeer(t, b, at)
+	if err := p.conn.AddMatchSignal(dbus.WithMatchMember("PropertiesChanged"), dbus.WithMatchSender(bus.ManagerName)); err != nil {
+		t.Fatal(err)
+	}
+	signals := make(chan *dbus.Signal, 100)
+	p.conn.Signal(signals)
+	awaitState := func(want string) {
+		t.Helper()
+		for signal := range signals {
+			if len(signal.Body) != 3 {
+				continue // NameAcquired
+			}
+			upstreams, ok := signal.Body[1].(map[string]dbus.Variant)["Upstreams"]
+			if ok && strings.Contains(upstreams.String(), `"`+want+`"`) {
+				return
+			}
+		}
+	}
+	r.answer("www.example.com.", dns.TypeA)
+	awaitState("up")
+	site.Down()
+	for i := range 4 {
+		r.answer(fmt.Sprintf("n%d.example.com.", i), dns.TypeA)
+	}
+	awaitState("down")
+	if err := site.Up(); err != nil {
+		t.Fatal(err)
+	}
+	r.answer("again.example.com.", dns.TypeA)
+	awaitState("up")
+}

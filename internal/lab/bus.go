@@ -1,22 +1,24 @@
 package lab
 
 import (
+	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 )
 
-// busConfig is a system bus like the installed one, but activated services are started by the bus itself: there is no systemd.
+// busConfig is a system bus like the installed one, for its socket, a directory of services (which the bus starts itself: there is no
+// systemd), who may own names and call methods, and what else is to be in it.
 const busConfig = `<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
  "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
 <busconfig>
   <type>system</type>
-  <listen>unix:path=/run/dbus/system_bus_socket</listen>
+  <listen>unix:path=%s</listen>
   <auth>EXTERNAL</auth>
-  <servicedir>/run/lab/services</servicedir>
+  <servicedir>%s</servicedir>
   <policy context="default">
     <allow user="*"/>
-    <deny own="*"/>
-    <deny send_type="method_call"/>
+    %s
     <allow send_type="signal"/>
     <allow send_requested_reply="true" send_type="method_return"/>
     <allow send_requested_reply="true" send_type="error"/>
@@ -26,10 +28,15 @@ const busConfig = `<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Con
     <allow receive_type="signal"/>
     <allow send_destination="org.freedesktop.DBus"/>
   </policy>
-  <includedir>/usr/share/dbus-1/system.d</includedir>
-  <includedir>/run/lab/policies</includedir>
+  %s
 </busconfig>
 `
+
+// The rights that a bus gives before any policy of a package: none, as the installed one, or all.
+const (
+	noRights  = `<deny own="*"/><deny send_type="method_call"/>`
+	allRights = `<allow own="*"/><allow send_type="method_call"/>`
+)
 
 const (
 	busFile      = "/run/lab/bus.conf"
@@ -46,7 +53,8 @@ var dispatchers = []string{"/usr/lib/NetworkManager/nm-dispatcher", "/usr/libexe
 func (l *Lab) Bus() *Process {
 	l.t.Helper()
 	Need(l.t, "dbus-daemon")
-	l.WriteFile(busFile, busConfig)
+	l.WriteFile(busFile, fmt.Sprintf(busConfig, busSocket, filepath.Dir(dispatcherAt), noRights,
+		"<includedir>/usr/share/dbus-1/system.d</includedir><includedir>"+busPolicies+"</includedir>"))
 	l.WriteFile(dispatcherAt, "[D-BUS Service]\nName=org.freedesktop.nm_dispatcher\nUser=root\nExec="+l.dispatcher()+"\n")
 	for _, dir := range []string{"/run/dbus", busPolicies} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {

@@ -18,40 +18,15 @@ type PrivateBus struct {
 	cmd *exec.Cmd // nil: not running
 }
 
-// privateBusConfig has the rights of the installed system bus where there are policies, and allows everything where there are none.
-const privateBusConfig = `<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
- "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
-<busconfig>
-  <type>system</type>
-  <listen>unix:path=%[1]s/bus</listen>
-  <auth>EXTERNAL</auth>
-  <servicedir>%[1]s</servicedir>
-  <limit name="max_replies_per_connection">64</limit><!-- 128 by default -->
-  <policy context="default">
-    <allow user="*"/>
-    %[2]s
-    <allow send_type="signal"/>
-    <allow send_requested_reply="true" send_type="method_return"/>
-    <allow send_requested_reply="true" send_type="error"/>
-    <allow receive_type="method_call"/>
-    <allow receive_type="method_return"/>
-    <allow receive_type="error"/>
-    <allow receive_type="signal"/>
-    <allow send_destination="org.freedesktop.DBus"/>
-  </policy>
-  %[3]s
-</busconfig>
-`
-
 // NewPrivateBus prepares a bus that is not running yet, and that ends with the test. policies are files as packages install them in
 // /usr/share/dbus-1/system.d; with none of them everybody may do everything.
 func NewPrivateBus(t testing.TB, policies ...string) *PrivateBus {
 	t.Helper()
 	NeedPrograms(t, "dbus-daemon")
 	b := &PrivateBus{t: t, dir: ShortDir(t)}
-	rights, includes := `<allow own="*"/><allow send_type="method_call"/>`, ""
+	rights, more := allRights, `<limit name="max_replies_per_connection">64</limit><!-- 128 by default -->`
 	if len(policies) > 0 {
-		rights = `<deny own="*"/><deny send_type="method_call"/>`
+		rights = noRights
 		if err := os.Chmod(b.dir, 0o755); err != nil { // for users other than the test's
 			t.Fatal(err)
 		}
@@ -61,9 +36,9 @@ func NewPrivateBus(t testing.TB, policies ...string) *PrivateBus {
 		if err != nil {
 			t.Fatal(err)
 		}
-		includes += "<include>" + path + "</include>"
+		more += "<include>" + path + "</include>"
 	}
-	b.Write("bus.conf", fmt.Sprintf(privateBusConfig, b.dir, rights, includes))
+	b.Write("bus.conf", fmt.Sprintf(busConfig, b.dir+"/bus", b.dir, rights, more))
 	t.Cleanup(b.Kill)
 	return b
 }
