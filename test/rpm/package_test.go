@@ -45,7 +45,9 @@ const fileFormat = `[%{FILEMODES:perms} %{FILEUSERNAME} %{FILEGROUPNAME} %{FILEF
 func TestFiles(t *testing.T) {
 	p := rpmbuild.Build(t, 1, rpmbuild.Systemd)
 	for name, file := range map[string]string{"node-dns": p.Main, "node-dns-selinux": p.SELinux} {
-		golden.Check(t, filepath.Join("testdata", name+".files"), query(t, file, "--queryformat", fileFormat))
+		// Which pages there are in docs is no matter of the package.
+		got := regexp.MustCompile(`(?m)^.*/docs/.*\n`).ReplaceAllString(query(t, file, "--queryformat", fileFormat), "")
+		golden.Check(t, filepath.Join("testdata", name+".files"), got)
 	}
 }
 
