@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/miekg/dns"
+	"golang.org/x/sys/unix"
+
 	"github.com/node-dns/node-dns/internal/control"
 	"github.com/node-dns/node-dns/internal/dnstest"
 	"github.com/node-dns/node-dns/internal/kubetest"
@@ -103,7 +106,8 @@ func freePort(t *testing.T) netip.AddrPort {
 // load asks while something happens, and wants every answer.
 func (s *service) load(rate int, during func()) {
 	s.t.Helper()
-	loading, err := dnstest.Load{Server: s.at, Rate: rate, Asks: dnstest.Mixed()}.Start()
+	clients := []netip.Addr{netip.MustParseAddr("127.0.0.2"), netip.MustParseAddr("127.0.0.3"), netip.MustParseAddr("127.0.0.4")}
+	loading, err := dnstest.Load{Server: s.at, Rate: rate, Asks: dnstest.Mixed(), Clients: clients}.Start()
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -119,14 +123,14 @@ func (s *service) load(rate int, during func()) {
 
 // TestRestarts: no query is lost or answered wrongly while the daemon is restarted ten times.
 func TestRestarts(t *testing.T) {
-	s := newService(t, 100, 400*time.Millisecond)
-	s.load(1000, func() {
+	s := newService(t, 100, 150*time.Millisecond)
+	s.load(300, func() {
 		for range 10 {
 			if err := s.End(syscall.SIGTERM); err != nil {
 				t.Errorf("it ended by %v", err)
 			}
 			s.Start()
-			time.Sleep(200 * time.Millisecond)
+			time.Sleep(300 * time.Millisecond) // a life in which the slow nameserver can answer
 		}
 	})
 	if got, want := s.Held(), []string{s.name("tcp"), s.name("udp"), "queries-in-flight"}; !sameSet(got, want) {
@@ -141,14 +145,14 @@ func TestKills(t *testing.T) {
 		t.Errorf("it ended by %v", err)
 	}
 	s.Start()
-	s.load(500, func() {
+	s.load(300, func() {
 		for range 20 {
 			if err := s.End(syscall.SIGKILL); err == nil {
 				t.Error("it was not killed")
 			}
 			time.Sleep(100 * time.Millisecond) // RestartSec= of node-dns.service
 			s.Start()
-			time.Sleep(300 * time.Millisecond)
+			time.Sleep(400 * time.Millisecond)
 		}
 	})
 }
@@ -161,4 +165,151 @@ func (s *service) name(proto string) string {
 func sameSet(a, b []string) bool {
 	a, b = slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b))
 	return strings.Join(a, " ") == strings.Join(b, " ")
+}
+
+func (s *service) ask(name string) {
+	s.t.Helper()
+	if m := dnstest.Exchange(s.t, s.at, name, dns.TypeA); len(m.Answer) != 1 {
+		s.t.Fatalf("%s: %v", name, m)
+	}
+}
+
+// TestWarmCache: an orderly restart keeps what is remembered, SIGKILL does not; and the cluster's names are the API's alone.
+func TestWarmCache(t *testing.T) {
+	s := newService(t, 100, 0)
+	asked := func(after string, want int) {
+		t.Helper()
+		s.ask("www.example.")
+		s.ask("web.shop.svc.cluster.local.")
+		if got := s.site.QueriesFor("www.example.", dns.TypeA); got != want {
+			t.Errorf("after %s the upstream was asked %d times, expected %d", after, got, want)
+		}
+	}
+	asked("the start", 1)
+	for range 2 {
+		if err := s.End(syscall.SIGTERM); err != nil {
+			t.Errorf("it ended by %v", err)
+		}
+		s.Start()
+		asked("a restart", 1)
+	}
+	if err := s.End(syscall.SIGKILL); err == nil {
+		t.Error("it was not killed")
+	}
+	s.Start()
+	asked("SIGKILL", 2)
+}
+
+// TestSmallStore: a daemon whose sockets the service manager has no room for says so, and ends as one without any does: it
+// answers what it has received.
+func TestSmallStore(t *testing.T) {
+	s := newService(t, 1, 300*time.Millisecond)
+	query := func() chan error {
+		answered := make(chan error, 1)
+		go func() {
+			client := dns.Client{Timeout: 10 * time.Second}
+			_, _, err := client.Exchange(new(dns.Msg).SetQuestion("n.slow.example.", dns.TypeA), s.at.String())
+			answered <- err
+		}()
+		s.await("the query to be under way", func() bool { return s.slow.QueriesFor("n.slow.example.", dns.TypeA) > 0 })
+		return answered
+	}
+	answered := query()
+	if err := s.End(syscall.SIGTERM); err != nil {
+		t.Errorf("it ended by %v", err)
+	}
+	if err := <-answered; err != nil {
+		t.Error(err)
+	}
+	if strings.Contains(s.Output(), "handed over") {
+		t.Error("it hands over what nobody holds")
+	}
+}
+
+// TestSocketUnits: the sockets of socket units are served, not stored a second time, and those of an address that nobody
+// wants are let alone.
+func TestSocketUnits(t *testing.T) {
+	s := newService(t, 100, 0)
+	if err := s.End(syscall.SIGTERM); err != nil {
+		t.Errorf("it ended by %v", err)
+	}
+	s.Forget(s.name("udp"))
+	s.Forget(s.name("tcp"))
+	const unit = "node-dns@127.0.0.1.socket"
+	s.hold(unit, s.at)
+	s.hold("node-dns@127.0.0.9.socket", netip.AddrPortFrom(netip.MustParseAddr("127.0.0.9"), s.at.Port()))
+	want := s.Held()
+	s.load(200, func() {
+		for range 2 {
+			s.Start()
+			time.Sleep(100 * time.Millisecond)
+			if err := s.End(syscall.SIGTERM); err != nil {
+				t.Errorf("it ended by %v", err)
+			}
+		}
+		s.Start()
+	})
+	s.await("the cache to be taken", func() bool { return !slices.Contains(s.Held(), "cache") })
+	if got := s.Held(); !sameSet(got, want) {
+		t.Errorf("the service manager holds %q, expected %q", got, want)
+	}
+}
+
+// hold has the manager hold sockets at an address.
+func (s *service) hold(name string, at netip.AddrPort) {
+	s.t.Helper()
+	udp, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(at))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer udp.Close()
+	tcp, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(at))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer tcp.Close()
+	for _, socket := range []syscall.Conn{udp, tcp} {
+		c, err := socket.SyscallConn()
+		if err == nil {
+			err = c.Control(func(fd uintptr) { s.Hold(name, int(fd)) })
+		}
+		if err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// TestHeirlooms: what is damaged, unknown or wanted no more is let go, each with one line in the log.
+func TestHeirlooms(t *testing.T) {
+	s := newService(t, 100, 0)
+	if err := s.End(syscall.SIGTERM); err != nil {
+		t.Errorf("it ended by %v", err)
+	}
+	kept := []string{s.name("udp"), s.name("tcp"), "queries-in-flight"}
+	for _, name := range []string{"cache", "queries-in-flight"} {
+		s.Forget(name)
+	}
+	for _, name := range []string{"cache", "queries-in-flight", "something"} {
+		fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
+		if err == nil {
+			_, err = unix.Write(fd, []byte("damaged"))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Hold(name, fd)
+		unix.Close(fd)
+	}
+	gone := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.9"), s.at.Port())
+	s.hold(fmt.Sprintf("udp-127.0.0.9-%d-0", gone.Port()), gone)
+	before := strings.Count(s.Output(), "\n")
+	s.Start()
+	s.ask("www.example.")
+	log := strings.Join(strings.Split(s.Output(), "\n")[before:], "\n")
+	for name, want := range map[string]int{"cache": 1, "queries-in-flight": 1, "something": 1} {
+		if got := strings.Count(log, `msg="not taking over what the service manager held" name=`+name); got != want {
+			t.Errorf("%s: %d lines in the log, expected %d", name, got, want)
+		}
+	}
+	s.await("the rest to be let go", func() bool { return sameSet(s.Held(), kept) })
 }

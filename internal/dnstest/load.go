@@ -20,6 +20,9 @@ type Load struct {
 	Server netip.AddrPort
 	Rate   int   // questions a second
 	Asks   []Ask // in turns; those that stand there more often are asked more often
+	// Clients are the addresses that ask, in turns: a server may bound what one client does at a time. None: one that the
+	// kernel picks.
+	Clients []netip.Addr
 }
 
 // An Ask is a question of a Load and what must be answered.
@@ -108,8 +111,8 @@ type Loading struct {
 // Start begins to ask.
 func (l Load) Start() (*Loading, error) {
 	running := &Loading{load: l, stop: make(chan struct{})}
-	for range loadSockets {
-		c, err := newLoadClient(l.Server)
+	for i := range loadSockets {
+		c, err := newLoadClient(l.Server, l.client(i))
 		if err != nil {
 			for _, c := range running.clients {
 				c.conn.Close()
@@ -123,6 +126,14 @@ func (l Load) Start() (*Loading, error) {
 	}
 	running.sending.Go(running.send)
 	return running, nil
+}
+
+// client is the address of the nth question; not valid: the kernel picks one.
+func (l Load) client(n int) netip.Addr {
+	if len(l.Clients) == 0 {
+		return netip.Addr{}
+	}
+	return l.Clients[n%len(l.Clients)]
 }
 
 // Stop ends asking, waits for the answers, and says what became of all.
@@ -169,6 +180,7 @@ func (r *Loading) send() {
 		default:
 		}
 		q := newAsked(r.load.Asks[n%len(r.load.Asks)], n)
+		q.client = r.load.client(n / len(r.load.Asks))
 		r.mu.Lock()
 		r.tally.Asked++
 		r.tally.Behind = max(r.tally.Behind, q.at.Sub(due))
@@ -187,6 +199,8 @@ type asked struct {
 	name string
 	at   time.Time
 	edns bool // every second time
+
+	client netip.Addr // for TCP
 }
 
 func newAsked(ask Ask, n int) asked {
@@ -194,7 +208,7 @@ func newAsked(ask Ask, n int) asked {
 	if strings.Contains(name, "%d") {
 		name = fmt.Sprintf(name, n)
 	}
-	return asked{ask, name, time.Now(), n%2 == 0}
+	return asked{ask: ask, name: name, at: time.Now(), edns: n%2 == 0}
 }
 
 func (q asked) message(id uint16) []byte {
@@ -284,6 +298,9 @@ func (r *Loading) overTCP(q asked) {
 
 func (q asked) exchange(server netip.AddrPort) ([]byte, error) {
 	dialer := net.Dialer{Deadline: q.at.Add(stubPatience)}
+	if q.client.IsValid() {
+		dialer.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(q.client, 0))
+	}
 	conn, err := dialer.Dial("tcp", server.String())
 	if err != nil {
 		return nil, err

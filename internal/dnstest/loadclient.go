@@ -27,12 +27,16 @@ type loadClient struct {
 // loadBuffer holds the answers that come while others have the processor.
 const loadBuffer = 16 << 20
 
-func newLoadClient(server netip.AddrPort) (*loadClient, error) {
+func newLoadClient(server netip.AddrPort, from netip.Addr) (*loadClient, error) {
 	network := "udp6"
 	if server.Addr().Is4() {
 		network = "udp4"
 	}
-	conn, err := net.ListenUDP(network, nil)
+	var local *net.UDPAddr
+	if from.IsValid() {
+		local = net.UDPAddrFromAddrPort(netip.AddrPortFrom(from, 0))
+	}
+	conn, err := net.ListenUDP(network, local)
 	if err != nil {
 		return nil, err
 	}

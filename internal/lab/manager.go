@@ -139,6 +139,18 @@ func (m *Manager) Hold(name string, fd int) {
 	m.store(name, m.duplicate(fd))
 }
 
+// Forget closes the files of this name.
+func (m *Manager) Forget(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.held = slices.DeleteFunc(m.held, func(held heldFile) bool {
+		if held.name == name {
+			unix.Close(held.fd)
+		}
+		return held.name == name
+	})
+}
+
 // PID is the program's process id.
 func (m *Manager) PID() int { return m.process.Process.Pid }
 
@@ -196,15 +208,7 @@ func (m *Manager) hear(said map[string]string, fds []int) {
 		m.mu.Unlock()
 	}
 	if said["FDSTOREREMOVE"] == "1" {
-		m.mu.Lock()
-		m.held = slices.DeleteFunc(m.held, func(held heldFile) bool {
-			gone := held.name == said["FDNAME"]
-			if gone {
-				unix.Close(held.fd)
-			}
-			return gone
-		})
-		m.mu.Unlock()
+		m.Forget(said["FDNAME"])
 	}
 	for _, fd := range fds {
 		unix.CloseOnExec(fd)

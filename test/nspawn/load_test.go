@@ -20,10 +20,19 @@ type busy struct {
 
 // Addresses of the test itself.
 const (
-	loadPod  = "10.128.0.3" // a pod that asks
 	loadSite = "10.77.0.60"
 	loadSlow = "10.77.0.61"
 )
+
+// loadPods are the pods that ask.
+func loadPods() []netip.Addr {
+	var pods []netip.Addr
+	for addr := netip.MustParseAddr(podIP); len(pods) < 8; {
+		addr = addr.Next()
+		pods = append(pods, addr)
+	}
+	return pods
+}
 
 const loadConfig = `upstreams: [` + loadSite + `]
 routes: [{domain: slow.example, servers: [` + loadSlow + `]}]
@@ -40,7 +49,6 @@ metadata: {name: web, namespace: shop}
 spec: {clusterIP: ` + dnstest.MixedService + `, selector: {app: web}, ports: [{name: http, port: 80}]}
 `
 
-// newBusyNode is one that serves, and knows its cluster and what is asked for often.
 func newBusyNode(t *testing.T) *busy {
 	t.Helper()
 	return makeBusy(newLeasedNode(t))
@@ -55,8 +63,10 @@ func makeBusy(n *node) *busy {
 	b.l.Addr("site0", loadSite+"/24", loadSlow+"/24")
 	b.l.Veth("load0", b.pods, "load1")
 	b.pods.Run("ip", "link", "set", "load1", "master", "pod0")
-	b.l.Addr("load0", loadPod+"/24")
-	b.l.Run("ip", "route", "add", nodeIP+"/32", "via", podGateway, "src", loadPod)
+	for _, pod := range loadPods() {
+		b.l.Addr("load0", pod.String()+"/24")
+	}
+	b.l.Run("ip", "route", "add", nodeIP+"/32", "via", podGateway)
 	at := func(addr string) netip.AddrPort { return netip.AddrPortFrom(netip.MustParseAddr(addr), 53) }
 	site, err := dnstest.StartAt(at(loadSite), dnstest.MixedSite)
 	if err != nil {
@@ -85,7 +95,7 @@ func makeBusy(n *node) *busy {
 // during asks while something happens, and wants every answer to come within a stub resolver's patience, and to be right.
 func (b *busy) during(rate int, happens func()) {
 	b.t.Helper()
-	loading, err := dnstest.Load{Server: netip.MustParseAddrPort(nodeIP + ":53"), Rate: rate, Asks: dnstest.Mixed()}.Start()
+	loading, err := dnstest.Load{Server: netip.MustParseAddrPort(nodeIP + ":53"), Rate: rate, Asks: dnstest.Mixed(), Clients: loadPods()}.Start()
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -136,7 +146,7 @@ func TestRestartUnderLoad(t *testing.T) {
 	}
 }
 
-// TestKillUnderLoad: neither do SIGKILL, twenty times in ten seconds too, and a daemon that hangs until its watchdog ends it.
+// TestKillUnderLoad: nor do SIGKILL, twenty times in ten seconds too, and a daemon that hangs until its watchdog ends it.
 func TestKillUnderLoad(t *testing.T) {
 	b := newBusyNode(t)
 	b.Run("systemctl", "restart", "node-dns.service") // which keeps what is known of the cluster

@@ -1,0 +1,104 @@
+package daemon
+
+import (
+	"bytes"
+	"log/slog"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/node-dns/node-dns/internal/dnsserver"
+	"github.com/node-dns/node-dns/internal/supervise"
+)
+
+// TestSocketNames: a name has no colon (sd_notify(3)), and no two sockets the same.
+func TestSocketNames(t *testing.T) {
+	at := netip.MustParseAddrPort
+	names := map[string]socketKey{}
+	for want, key := range map[string]socketKey{
+		"udp-192.0.2.10-53-0":      {dnsserver.UDP, at("192.0.2.10:53"), 0},
+		"tcp-192.0.2.10-53-0":      {dnsserver.TCP, at("192.0.2.10:53"), 0},
+		"udp-192.0.2.10-8053-1":    {dnsserver.UDP, at("192.0.2.10:8053"), 1},
+		"udp-2001_db8__10-53-0":    {dnsserver.UDP, at("[2001:db8::10]:53"), 0},
+		"tcp-fe80__1%br-ex-53-0":   {dnsserver.TCP, at("[fe80::1%br-ex]:53"), 0},
+		"udp-fe80__1%br_ex-53-0":   {dnsserver.UDP, at("[fe80::1%br_ex]:53"), 0},
+		"udp-2001_db8__a00_1-53-0": {dnsserver.UDP, at("[2001:db8::a00:1]:53"), 0},
+	} {
+		got := key.name()
+		if got != want {
+			t.Errorf("%v is named %q, expected %q", key, got, want)
+		}
+		if other, taken := names[got]; taken {
+			t.Errorf("%v and %v are both named %q", key, other, got)
+		}
+		names[got] = key
+	}
+}
+
+// TestSocketsWithoutRoom: what is beyond FileDescriptorStoreMax= is not held, and said so; with room again it is no problem any more.
+func TestSocketsWithoutRoom(t *testing.T) {
+	t.Setenv("FDSTORE", "6") // two, beside what is no socket
+	var log bytes.Buffer
+	s := newSockets(supervise.Store{}, slog.New(slog.NewTextHandler(&log, nil)))
+	if s.room != 2 {
+		t.Errorf("room for %d sockets, expected 2", s.room)
+	}
+	if s.all() {
+		t.Error("without a service manager somebody holds the sockets")
+	}
+	at := netip.MustParseAddrPort("192.0.2.10:53")
+	s.lost[socketKey{dnsserver.UDP, at, 0}] = true
+	if s.note() == "" {
+		t.Error("nothing is said of a socket that nobody holds")
+	}
+	s.Drop(dnsserver.UDP, at)
+	if s.note() != "" {
+		t.Error(s.note())
+	}
+}
+
+// TestUnsealCache: what is damaged, of another version, too old or from the future is not taken over.
+func TestUnsealCache(t *testing.T) {
+	const written = time.Hour
+	sealed := sealCache([]byte("dump"), written)
+	change := func(at int) []byte {
+		changed := bytes.Clone(sealed)
+		changed[at] ^= 1
+		return changed
+	}
+	for _, test := range []struct {
+		name string
+		data []byte
+		now  time.Duration
+		away time.Duration // -1: not taken over
+	}{
+		{"at once", sealed, written, 0},
+		{"after a second", sealed, written + time.Second, time.Second},
+		{"too late", sealed, written + maxAway + 1, -1},
+		{"before it was written", sealed, written - 1, -1},
+		{"another version", change(len(cacheMark) - 2), written, -1},
+		{"another checksum", change(len(cacheMark)), written, -1},
+		{"another time", change(len(sealed) - 5), written, -1},
+		{"another octet", change(len(sealed) - 1), written, -1},
+		{"cut", sealed[:len(sealed)-1], written, -1},
+		{"cut in its head", sealed[:len(cacheMark)+3], written, -1},
+		{"empty", nil, written, -1},
+	} {
+		dump, away, err := unsealCache(test.data, test.now)
+		if taken := err == nil; taken != (test.away >= 0) || taken && (away != test.away || string(dump) != "dump") {
+			t.Errorf("%s: %q after %v, %v", test.name, dump, away, err)
+		}
+	}
+}
+
+// FuzzUnsealCache: octets are taken over only when they were sealed so.
+func FuzzUnsealCache(f *testing.F) {
+	f.Add(sealCache([]byte("dump"), time.Minute), int64(time.Minute))
+	f.Add([]byte(cacheMark), int64(0))
+	f.Fuzz(func(t *testing.T, data []byte, now int64) {
+		dump, away, err := unsealCache(data, time.Duration(now))
+		if err == nil && (away < 0 || away > maxAway || !bytes.Equal(data, sealCache(dump, time.Duration(now)-away))) {
+			t.Errorf("%q, written %v before", dump, away)
+		}
+	})
+}

@@ -1,0 +1,45 @@
+package dnstest
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+// TestLoad: what is not answered is lost, what is answered otherwise is wrong, and a connection that is closed before the
+// answer is made once more.
+func TestLoad(t *testing.T) {
+	server := NewServer(t, "a.example. 60 IN A 192.0.2.1\nsilent.example. 60 IN A 192.0.2.1\n*.many.example. 60 IN A 192.0.2.1\n")
+	server.SetFaultsFor("silent.example.", Faults{Drop: true})
+	running, err := Load{
+		Server: server.Addr(), Rate: 500, Clients: []netip.Addr{netip.MustParseAddr("127.0.0.2"), netip.MustParseAddr("127.0.0.3")},
+		Asks: []Ask{
+			{Name: "a.example.", Type: dns.TypeA, Want: "192.0.2.1"},
+			{Name: "n%d.many.example.", Type: dns.TypeA, Want: "192.0.2.1", TCP: true},
+			{Name: "a.example.", Type: dns.TypeA, Want: "192.0.2.2"},
+			{Name: "a.example.", Type: dns.TypeA},
+			{Name: "none.example.", Type: dns.TypeA},
+			{Name: "none.example.", Type: dns.TypeA, Want: "192.0.2.1"},
+			{Name: "silent.example.", Type: dns.TypeA, Want: "192.0.2.1"},
+		},
+	}.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(100 * time.Millisecond)
+	server.CloseConnections()
+	time.Sleep(100 * time.Millisecond)
+	tally := running.Stop()
+	whole := tally.Asked / 7
+	if tally.Asked < 14 || tally.Wrong < 3*whole || tally.Wrong > 3*(whole+1) || tally.Lost < whole || tally.Lost > whole+1 || tally.Dropped > 0 {
+		t.Errorf("%v", tally)
+	}
+	for _, want := range []string{`a.example. A (TCP false)`, `NOERROR "192.0.2.1"`, `NXDOMAIN ""`} {
+		if !strings.Contains(tally.String(), want) {
+			t.Errorf("%v does not say %s", tally, want)
+		}
+	}
+}
