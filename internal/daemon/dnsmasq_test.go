@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -114,10 +113,7 @@ func startDnsmasq(t *testing.T) *peer {
 	cmd := exec.Command("dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--port="+fmt.Sprint(at.Port()),
 		"--listen-address=127.0.0.1", "--bind-interfaces", "--no-resolv", "--no-hosts", "--cache-size=0", "--enable-dbus", "--log-facility=-", "--user=", "--pid-file=")
 	cmd.Env = append(os.Environ(), "DBUS_SYSTEM_BUS_ADDRESS="+b.Address())
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	lab.StartBeside(t, cmd)
 	t.Cleanup(func() {
 		cmd.Process.Kill()
 		cmd.Wait()

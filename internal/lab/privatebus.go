@@ -2,13 +2,17 @@ package lab
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // PrivateBus is a dbus-daemon for one test, configured as a system bus. It needs no machine.
@@ -87,13 +91,33 @@ func StartUntilLine(t testing.TB, cmd *exec.Cmd) {
 		t.Fatal(err)
 	}
 	cmd.Stderr = os.Stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	StartBeside(t, cmd)
 	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
 		cmd.Process.Kill()
 		t.Fatalf("%s: %v, %v", strings.Join(cmd.Args, " "), err, cmd.Wait())
+	}
+}
+
+// StartBeside starts a process that does not outlive the test's, however that ends. The caller waits for it.
+func StartBeside(t testing.TB, cmd *exec.Cmd) {
+	t.Helper()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	started := make(chan error)
+	go func() {
+		// Pdeathsig is sent when the thread that started the child ends (prctl(2), PR_SET_PDEATHSIG), as threads do whose goroutine
+		// has changed them for good. This one stays for as long as the child.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			for errors.Is(unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil), unix.EINTR) {
+				continue
+			}
+		}
+	}()
+	if err := <-started; err != nil {
+		t.Fatalf("starting %s: %v", strings.Join(cmd.Args, " "), err)
 	}
 }
 
