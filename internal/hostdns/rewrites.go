@@ -143,7 +143,7 @@ func claimed(by string) string {
 }
 
 // after is the history's file when these steps have been taken; nil: none is needed. given says that resolv.conf was given
-// back: who writes it now writes over nothing of ours.
+// back: who writes it now writes over nothing of ours. A fight goes on where it was when it is ours again.
 func (p past) after(paths Paths, done []Step, given bool) []byte {
 	h := p.rewrites
 	if h.Files = maps.Clone(h.Files); h.Files == nil {
@@ -162,11 +162,13 @@ func (p past) after(paths Paths, done []Step, given bool) []byte {
 			f.By = writer(step.Before.Data)
 		}
 		f.Wrote = fingerprint(step.put())
-		h.Files[path] = f
 		if step.Path == paths.ResolvConf {
 			h.Said = p.said
+			if given {
+				f.Wrote = ""
+			}
 		}
-		if f.Wrote == "" || given && step.Path == paths.ResolvConf {
+		if h.Files[path] = f; f.Wrote == "" && len(f.Over) == 0 {
 			delete(h.Files, path)
 		}
 	}

@@ -133,6 +133,24 @@ func TestNoFight(t *testing.T) {
 	}
 }
 
+// TestFightOverCrashes: that node-dns is away for a moment, and the original comes back meanwhile, does not begin a fight anew.
+func TestFightOverCrashes(t *testing.T) {
+	w := newWorld()
+	w.run()
+	for i := range 100 {
+		if w.isOurs() && i%3 == 0 {
+			p := NewPlan(w.State)
+			steps := p.Steps(false)
+			w.State, w.Rewrites = after(w.State, steps), file(string(p.past.after(w.Paths, steps, true)))
+		}
+		w.ResolvConf = file(acme)
+		w.run()
+	}
+	if w.hold == "" || w.writes > 1+2*fightRewrites {
+		t.Errorf("written %d times, hold %q", w.writes, w.hold)
+	}
+}
+
 // TestFightWithTwo: two that write in turns are no better than one, though what is wanted is another thing each time.
 func TestFightWithTwo(t *testing.T) {
 	w := newWorld()
