@@ -156,7 +156,11 @@ func (d *Daemon) takeOver(next *serving) time.Duration {
 // setProblems replaces what an admin should know, and logs what is new of it.
 func (d *Daemon) setProblems(view *hostView, s *serving) {
 	now := slices.Concat(s.problems, view.problems())
-	for _, problem := range []string{d.request.problem(), d.unready, d.unkept} {
+	inVain := d.request.problem()
+	if inVain != "" && view.plan.Over != "" {
+		inVain = "/etc/resolv.conf is written over by " + view.plan.Over // the request was heard, and done
+	}
+	for _, problem := range []string{inVain, d.unready, d.unkept} {
 		if problem != "" {
 			now = append(now, problem)
 		}
