@@ -2,10 +2,13 @@ package dnsserver
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net"
 	"net/netip"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -158,6 +161,52 @@ func TestHandOver(t *testing.T) {
 	if second.Resume() != 0 {
 		t.Error("a query is taken over twice")
 	}
+}
+
+// TestLastCall: who has connected before TCP is drained is answered, also when the query is not read or not sent yet; who
+// connects later is the successor's. A connection that is not used ends.
+func TestLastCall(t *testing.T) {
+	handler := HandlerFunc(func(_ context.Context, q *Query) (*dns.Msg, error) {
+		return answerOf(q.Name.String() + " 60 A 192.0.2.1"), nil
+	})
+	sockets := newHolder(t)
+	first := New(Config{Handler: handler, Sockets: sockets})
+	if err := first.Listen([]netip.AddrPort{anyPort}); err != nil {
+		t.Fatal(err)
+	}
+	at := first.Listeners()[0].Addr
+	silent := dial(t, TCP, at)
+	silent.exchange(query("www.example.", dns.TypeA))
+	var clients sync.WaitGroup
+	ask := func() {
+		c := dial(t, TCP, at)
+		clients.Go(func() {
+			if r := c.exchange(query("www.example.", dns.TypeA)); address(r) != "192.0.2.1" {
+				t.Errorf("%v", r)
+			}
+		})
+	}
+	for range 40 {
+		ask()
+	}
+	drained := make(chan error)
+	go func() { drained <- first.DrainTCP(t.Context()) }()
+	for range 40 {
+		ask()
+	}
+	if err := <-drained; err != nil {
+		t.Error(err)
+	}
+	if _, err := silent.conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("a connection that is not used ends with %v", err)
+	}
+	first.Leave(t.Context())
+	second := New(Config{Handler: handler, Sockets: sockets})
+	if err := second.Listen([]netip.AddrPort{at}); err != nil {
+		t.Fatal(err)
+	}
+	defer second.Shutdown(context.Background())
+	clients.Wait()
 }
 
 func address(m *dns.Msg) string {

@@ -15,20 +15,20 @@ type tcpSocket struct {
 	s        *Server
 	listener net.Listener
 	local    netip.AddrPort
-	active   sync.WaitGroup // the accepting goroutine, and every connection
+	accepts  sync.WaitGroup // the accepting goroutine
+	active   sync.WaitGroup // every connection
 	stop     chan struct{}  // closed when draining
 	count    atomic.Uint64  // of connections
 
-	mu       sync.Mutex // guards what follows
-	draining bool
-	open     map[*tcpConn]struct{}
+	mu   sync.Mutex // guards what follows
+	open map[*tcpConn]struct{}
 }
 
 var _ socket = (*tcpSocket)(nil)
 
 func (s *Server) serveTCP(l net.Listener, local netip.AddrPort) *tcpSocket {
 	t := &tcpSocket{s: s, listener: l, local: local, stop: make(chan struct{}), open: map[*tcpConn]struct{}{}}
-	t.active.Go(t.accept)
+	t.accepts.Go(t.accept)
 	return t
 }
 
@@ -36,13 +36,13 @@ func (t *tcpSocket) taken() uint64 { return t.count.Load() }
 
 func (t *tcpSocket) drain(ctx context.Context) error {
 	t.listener.Close()
+	close(t.stop)
+	t.accepts.Wait() // it waits for nothing any more; what it has taken from the socket is answered here
 	t.mu.Lock()
-	t.draining = true
 	for c := range t.open {
 		c.stopReading()
 	}
 	t.mu.Unlock()
-	close(t.stop)
 	err := wait(ctx, &t.active)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -87,11 +87,6 @@ func (t *tcpSocket) accepted(conn net.Conn) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.draining {
-		t.s.conns.remove(c)
-		conn.Close()
-		return
-	}
 	t.open[c] = struct{}{}
 	t.s.counters.tcpAccepted.Add(1)
 	t.s.counters.tcpOpen.Add(1)

@@ -29,9 +29,13 @@ type tcpConn struct {
 
 	writing sync.Mutex // held while one response is written
 
-	mu       sync.Mutex // guards what follows, and setting the read deadline
-	stopping bool
+	mu   sync.Mutex // guards what follows, and setting the read deadline
+	last time.Time  // when reading ends for good; zero: not yet
 }
+
+// lastCall is how long a connection that is being drained may still ask: who has connected asks within a round trip, and
+// what is unread when a connection is closed resets it, and is lost with it.
+const lastCall = 100 * time.Millisecond
 
 func newTCPConn(s *Server, conn net.Conn, client, local netip.AddrPort) *tcpConn {
 	c := &tcpConn{
@@ -50,22 +54,32 @@ func (c *tcpConn) touch() { c.active.Store(time.Now().UnixNano()) }
 // idle reports whether the connection owes no response.
 func (c *tcpConn) idle() bool { return c.pending.Load() == 0 }
 
-// stopReading has serve end after the queries that were read are answered.
+// stopReading has serve end after the next query, or when none comes soon, and all that were read are answered.
 func (c *tcpConn) stopReading() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.stopping = true
-	c.conn.SetReadDeadline(time.Now())
+	c.last = time.Now().Add(lastCall)
+	c.conn.SetReadDeadline(c.last)
 }
 
-// readUntil sets the read deadline, unless stopReading did.
+// readUntil sets the read deadline, unless stopReading did, and reports whether there is time left.
 func (c *tcpConn) readUntil(deadline time.Time) (ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.stopping {
-		c.conn.SetReadDeadline(deadline)
+	if !c.last.IsZero() {
+		return time.Now().Before(c.last)
 	}
-	return !c.stopping
+	c.conn.SetReadDeadline(deadline)
+	return true
+}
+
+// wasAsked ends the last call: who has an answer sees the end after it, and asks the next one elsewhere.
+func (c *tcpConn) wasAsked() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.last.IsZero() {
+		c.last = time.Now()
+	}
 }
 
 // serve reads until the client sends no more, or is too slow, or we stop; then
@@ -82,6 +96,7 @@ func (c *tcpConn) serve() {
 		}
 		c.s.counters.tcpQueries.Add(1)
 		c.touch() // now, not after: by then another connection may have been answered
+		c.wasAsked()
 		if !c.received(wire) {
 			return
 		}
@@ -99,7 +114,7 @@ func (c *tcpConn) await(in *bufio.Reader, patience time.Duration) bool {
 		} else if !time.Now().Before(deadline) {
 			return false
 		}
-		if !c.readUntil(deadline) {
+		if !c.readUntil(deadline) && in.Buffered() < 2 {
 			return false
 		}
 		_, err := in.Peek(2)
