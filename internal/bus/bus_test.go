@@ -239,6 +239,26 @@ func TestProperties(t *testing.T) {
 	}
 }
 
+// TestOddText: what is not UTF-8, as the name of a file, an interface or a certificate, hides nothing else.
+func TestOddText(t *testing.T) {
+	w := start(t)
+	const odd = "caf\xe9\x00"
+	w.mu.Lock()
+	w.status = control.Status{
+		Problems: []string{odd}, Notes: []string{odd}, Listeners: []control.Listener{{Address: odd, Error: odd}},
+		Routes: []control.Route{{Domain: ".", Source: odd, Servers: []control.Server{{Address: odd, Error: odd}}}},
+		Bus:    &control.Bus{Names: []control.BusName{{Name: ManagerName, Why: odd}}},
+	}
+	w.mu.Unlock()
+	var all map[string]dbus.Variant
+	if err := managerOf(w.dial()).Call("org.freedesktop.DBus.Properties.GetAll", 0, managerInterface).Store(&all); err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(all["Problems"].Value()); got != "[caf??]" {
+		t.Errorf("problems %s", got)
+	}
+}
+
 func TestManagerMethods(t *testing.T) {
 	w := start(t)
 	manager := managerOf(w.dial())

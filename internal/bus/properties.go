@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"strings"
 	"time"
 
 	"github.com/godbus/dbus/v5"
@@ -47,8 +48,8 @@ func newProperties(s control.Status) properties {
 		"Version":            dbus.MakeVariant(s.Version),
 		"Started":            dbus.MakeVariant(microseconds(s.Started)),
 		"Ready":              dbus.MakeVariant(s.Ready),
-		"Problems":           dbus.MakeVariant(append([]string{}, s.Problems...)),
-		"Notes":              dbus.MakeVariant(append([]string{}, s.Notes...)),
+		"Problems":           dbus.MakeVariant(eachText(s.Problems)),
+		"Notes":              dbus.MakeVariant(eachText(s.Notes)),
 		"ClusterDomain":      dbus.MakeVariant(s.Cluster.Domain),
 		"Listeners":          dbus.MakeVariant(listenerProperties(s)),
 		"Routes":             dbus.MakeVariant(routeProperties(s)),
@@ -65,7 +66,7 @@ func newProperties(s control.Status) properties {
 	names, options := []nameProperty{}, []string{}
 	if s.Bus != nil {
 		for _, name := range s.Bus.Names {
-			names = append(names, nameProperty(name))
+			names = append(names, nameProperty{name.Name, name.Owned, text(name.Why)})
 		}
 		options = append(options, s.Bus.Options...)
 	}
@@ -76,7 +77,7 @@ func newProperties(s control.Status) properties {
 func listenerProperties(s control.Status) []listenerProperty {
 	all := []listenerProperty{}
 	for _, l := range s.Listeners {
-		all = append(all, listenerProperty(l))
+		all = append(all, listenerProperty{text(l.Address), l.UDP, l.TCP, text(l.Error)})
 	}
 	return all
 }
@@ -84,12 +85,12 @@ func listenerProperties(s control.Status) []listenerProperty {
 func routeProperties(s control.Status) []routeProperty {
 	all := []routeProperty{}
 	for i, route := range append(append([]control.Route{}, s.Routes...), s.Overridden...) {
-		r := routeProperty{Domain: route.Domain, Kind: "ask", Source: route.Source, Servers: []string{}, InForce: i < len(s.Routes)}
+		r := routeProperty{Domain: route.Domain, Kind: "ask", Source: text(route.Source), Servers: []string{}, InForce: i < len(s.Routes)}
 		if route.Local {
 			r.Kind = "local"
 		}
 		for _, server := range route.Servers {
-			r.Servers = append(r.Servers, server.Address)
+			r.Servers = append(r.Servers, text(server.Address))
 		}
 		all = append(all, r)
 	}
@@ -112,7 +113,7 @@ func eachUpstream(s control.Status, f func(control.Server)) {
 func upstreamProperties(s control.Status) []upstreamProperty {
 	all := []upstreamProperty{}
 	eachUpstream(s, func(server control.Server) {
-		all = append(all, upstreamProperty{server.Address, server.State, microseconds(server.Since), server.Error})
+		all = append(all, upstreamProperty{text(server.Address), server.State, microseconds(server.Since), text(server.Error)})
 	})
 	return all
 }
@@ -120,11 +121,23 @@ func upstreamProperties(s control.Status) []upstreamProperty {
 func upstreamStatistics(s control.Status) map[string]map[string]uint64 {
 	all := map[string]map[string]uint64{}
 	eachUpstream(s, func(server control.Server) {
-		all[server.Address] = map[string]uint64{
+		all[text(server.Address)] = map[string]uint64{
 			"queries": server.Queries, "failures": server.Failures, "refusals": server.Refusals, "nxdomain": server.NXDomain,
 			"retries": server.Retries, "rtt-microseconds": uint64(server.RTT.Microseconds()),
 		}
 	})
+	return all
+}
+
+// text is s as D-Bus lets a string be (D-Bus Specification, "Basic types"). Of any other godbus sends nothing of the message, and
+// what a file, an interface or a certificate is called may be any octets.
+func text(s string) string { return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", "?"), "?") }
+
+func eachText(list []string) []string {
+	all := []string{}
+	for _, s := range list {
+		all = append(all, text(s))
+	}
 	return all
 }
 
