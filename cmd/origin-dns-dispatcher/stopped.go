@@ -14,8 +14,9 @@ import (
 const (
 	daemonUnit = "node-dns.service"
 	applyUnit  = "node-dns-apply.service"
-	// systemdTimeout bounds what systemd is asked, which it answers within a millisecond. node-dns does not start again before.
-	systemdTimeout = 300 * time.Millisecond
+	// systemdTimeout bounds what systemd is asked. It answers within a millisecond, but on a busy node 300 ms were not always enough, and
+	// a restart was taken for a stop. node-dns does not start again before; what is left of runTimeout is for the restore.
+	systemdTimeout = time.Second
 	// failedStartPause comes before the next start of a daemon that did not get ready. RestartSec= is for one that was killed, and has
 	// queries waiting; a start that fails each 0.1 s would be 60 lines a second in the journal, for as long as it fails. (systemd 254 and
 	// later have RestartSteps= for this.)
