@@ -40,7 +40,9 @@ const modeBits = fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
 //
 // A file that cannot be replaced because it is a mount point (EBUSY, EXDEV), or
 // because its directory is on a read-only file system while it is not (EROFS: a
-// bind mount again), is written in place.
+// bind mount again), is written in place. So is one that is as long already where
+// the disk is full (ENOSPC, EDQUOT): a node is not to keep a nameserver that has
+// ended because somebody's log has taken the last block.
 //
 // The directory must exist. When Write returns an error path is as it was,
 // except for an error in the in-place write or after the replacement, which
@@ -71,6 +73,12 @@ func (w Writer) WriteGroup(path string, data []byte, perm fs.FileMode, group int
 		changed, err = w.writeInPlace(path, data, perm, err)
 		return changed, errors.Join(err, w.removeLeftover(temp))
 	}
+	if isFull(err) {
+		if leftErr := w.removeLeftover(temp); leftErr != nil || !isAsLong(path, data) {
+			return false, errors.Join(err, leftErr)
+		}
+		return w.writeInPlace(path, data, perm, err)
+	}
 	if err != nil {
 		return false, errors.Join(err, w.removeLeftover(temp))
 	}
@@ -92,6 +100,15 @@ func same(path string, data []byte, perm fs.FileMode) bool {
 	// One byte more than expected shows a file that grew since Lstat.
 	present, err := io.ReadAll(io.LimitReader(file, int64(len(data))+1))
 	return err == nil && bytes.Equal(present, data)
+}
+
+// isFull reports whether err says that the disk, or what is allowed of it, is full.
+func isFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
+
+// isAsLong reports whether path is a file that has room for data.
+func isAsLong(path string, data []byte) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode().IsRegular() && info.Size() >= int64(len(data))
 }
 
 // isGroups reports whether the file at path is a group's; 0 is any.

@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// writeInPlace is for a path that no rename can replace: another mount is on it.
+// writeInPlace is for a path that no rename can replace: another mount is on it,
+// or the disk has no room for a second file.
 // Its label and inode stay.
 //
 // The file is not truncated first. Content that is shorter than what it

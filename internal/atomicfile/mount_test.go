@@ -116,6 +116,50 @@ func TestBindMount(t *testing.T) {
 	})
 }
 
+// TestFullDisk: what is no longer than what is there takes its room, and what is longer leaves it.
+func TestFullDisk(t *testing.T) {
+	if !isolated(t) {
+		return
+	}
+	tests := []struct {
+		name, data string
+		inodes     bool // those are what has run out
+		err        error
+	}{
+		{name: "shorter", data: "new\n"},
+		{name: "as long", data: "new and as long\n"},
+		{name: "longer", data: "new and much longer\n", err: unix.ENOSPC},
+		{name: "shorter, without inodes", data: "new\n", inodes: true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			mount(t, "full", dir, "tmpfs", 0, "size=16k,nr_inodes=4")
+			path := filepath.Join(dir, "resolv.conf")
+			before := file("old and as long\n")
+			before.put(t, path)
+			fill := func(name string, size int) error {
+				return os.WriteFile(filepath.Join(dir, name), make([]byte, size), 0o600)
+			}
+			if tt.inodes {
+				fill("a", 0)
+				fill("b", 0)
+				if err := fill("c", 0); !errors.Is(err, unix.ENOSPC) {
+					t.Fatalf("there is an inode left: %v", err)
+				}
+			} else if err := fill("a", 1<<20); !errors.Is(err, unix.ENOSPC) {
+				t.Fatalf("there is room left: %v", err)
+			}
+			after := file(tt.data)
+			if tt.err != nil {
+				after = before
+			}
+			changed, err := Writer{}.Write(path, []byte(tt.data), 0o644)
+			check(t, path, changed, tt.err == nil, err, tt.err, after)
+		})
+	}
+}
+
 // In place nothing is whole by itself: each step must leave a text whose lines
 // are all old or all new.
 func TestKillOnBindMount(t *testing.T) {
