@@ -22,6 +22,7 @@ const usage = `Usage:
   origin-dns-dispatcher restore [--if-ours] [--purge] [--dry-run]
                                                         put the original resolv.conf back
   origin-dns-dispatcher plan [-o text|json]             say what apply would do, and why
+  origin-dns-dispatcher stopping                        what node-dns.service runs before it ends node-dns
   origin-dns-dispatcher stopped                         what node-dns.service runs when node-dns has ended
 Every verb takes --root DIR: work on the tree below DIR.
 Exit codes of the verbs: 0 /etc/resolv.conf is as it should be (plan, --dry-run: would be), 1 it is not, and the output
@@ -36,7 +37,7 @@ const (
 
 // command is one invocation, parsed.
 type command struct {
-	verb    string // apply, restore, plan, stopped, or "" for NetworkManager's form
+	verb    string // apply, restore, plan, stopping, stopped, or "" for NetworkManager's form
 	event   nm.Event
 	root    string
 	ifOurs  bool
@@ -51,7 +52,7 @@ type command struct {
 func parseCommand(args []string, fromNetworkManager bool) (command, error) {
 	if !fromNetworkManager && len(args) > 0 {
 		switch args[0] {
-		case "apply", "restore", "plan", "stopped":
+		case "apply", "restore", "plan", "stopping", "stopped":
 			return parseVerb(args[0], args[1:])
 		case "help", "-h", "--help":
 			return command{}, flag.ErrHelp
@@ -151,6 +152,8 @@ func (c command) hook(ctx context.Context, runner hostdns.Runner) {
 // error here.
 func (c command) do(ctx context.Context, runner hostdns.Runner, stdout io.Writer) (complete bool, err error) {
 	switch {
+	case c.verb == "stopping":
+		return c.stopping(ctx, runner)
 	case c.verb == "stopped":
 		return c.stopped(ctx, runner)
 	case c.capture:

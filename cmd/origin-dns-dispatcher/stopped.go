@@ -45,6 +45,23 @@ func aftermathOf(job systemd.Job) aftermath {
 	return giveChance
 }
 
+// stopping is for ExecStop=, while the daemon still answers: who stops it for good has DNS all the time, however long the queries under
+// way take to end. A restart touches nothing. Where systemd cannot be asked, that is left to stopped.
+func (c command) stopping(ctx context.Context, runner hostdns.Runner) (complete bool, err error) {
+	ctxAsk, cancel := context.WithTimeout(ctx, systemdTimeout)
+	defer cancel()
+	manager, err := systemd.Dial(ctxAsk, systemd.Socket)
+	if err != nil {
+		return true, nil
+	}
+	defer manager.Close()
+	if job, err := manager.Job(ctxAsk, daemonUnit); err != nil || job != systemd.Stop {
+		return true, nil
+	}
+	plan, result, err := runner.Restore(ctx, true)
+	return err == nil && plan.Complete(result.Silence), nil
+}
+
 // stopped is for ExecStopPost=, which is run however the daemon ended. Where systemd cannot be asked, the node gets its original
 // nameservers: the daemon, should it start again, takes them over.
 func (c command) stopped(ctx context.Context, runner hostdns.Runner) (complete bool, err error) {

@@ -2,6 +2,7 @@ package nspawn
 
 import (
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -78,6 +79,43 @@ func (n *node) awaitApplied() {
 		return n.property("node-dns-apply.service", "ActiveState") == "inactive" && n.property("node-dns-apply.service", "Job") == "" &&
 			n.ReadFile("/run/node-dns/apply") == ""
 	})
+}
+
+// TestKillAgainAndAgain: systemd gives nothing up, however often it has to start the daemon again; resolv.conf is guarded as before.
+func TestKillAgainAndAgain(t *testing.T) {
+	n := newServingNode(t)
+	for range 8 {
+		pid := n.mainPID()
+		n.Run("systemctl", "kill", "--signal=KILL", "node-dns.service")
+		n.Await("another process", func() bool { return n.mainPID() != pid && n.mainPID() != "0" })
+	}
+	n.awaitServing()
+	n.WriteFile(resolvConf, "nameserver 203.0.113.1\n", 0o644)
+	n.awaitServing()
+}
+
+// TestStopUnderWay: queries that nobody will answer hold up the end of the daemon, and not the return of the original nameservers.
+func TestStopUnderWay(t *testing.T) {
+	n := newServingNode(t)
+	pid := n.mainPID()
+	n.upstream.Signal(syscall.SIGSTOP)
+	for _, how := range []string{"+notcp", "+tcp"} {
+		n.pods.Start("dig", how, "+tries=1", "+timeout=10", "@"+nodeIP, "slow.test", "TXT")
+	}
+	n.Await("queries under way", func() bool { return n.upstreamHasWaiting() })
+	n.Run("systemctl", "stop", "--no-block", "node-dns.service")
+	n.awaitOriginal()
+	if now := n.mainPID(); now != pid {
+		t.Errorf("the original resolv.conf comes back only when the daemon has ended: process %s, and was %s", now, pid)
+	}
+	n.upstream.Signal(syscall.SIGCONT)
+	n.Await("node-dns to end", func() bool { return n.property("node-dns.service", "ActiveState") == "inactive" })
+}
+
+// upstreamHasWaiting reports whether the nameserver at ns1, which was stopped, has queries in its socket.
+func (n *node) upstreamHasWaiting() bool {
+	fields := strings.Fields(n.lan.Run("ss", "-lunH", "src", ns1+":53"))
+	return len(fields) > 1 && fields[1] != "0"
 }
 
 // TestCrashLoop: a daemon that cannot start leaves the node its original nameservers, and comes back by itself when it can.
