@@ -25,13 +25,26 @@ func TestExposure(t *testing.T) {
 	}
 }
 
-// agents are units that are ordered after us, as their packages have them.
+// agents are units that are started after us, as their packages have them.
 var agents = map[string]string{
 	"origin-node.service": "After=network-online.target nss-lookup.target\nWants=network-online.target\n",
 	"kubelet.service":     "After=network-online.target\nWants=network-online.target\n",
+
+	"atomic-openshift-node.service": "After=docker.service\n",
 }
 
-// TestVerify: systemd finds nothing wrong with the units, nor a circle in the order of the boot with everything enabled.
+// moment is when a unit came into a state, in µs since the boot.
+func (n *node) moment(unit, state string) int {
+	n.t.Helper()
+	at, err := strconv.Atoi(n.property(unit, state+"TimestampMonotonic"))
+	if err != nil || at == 0 {
+		n.t.Fatalf("%s of %s: %d, %v", state, unit, at, err)
+	}
+	return at
+}
+
+// TestVerify: systemd finds nothing wrong with the units, nor a circle in the order of the boot with everything enabled; node-dns is
+// ready before a node agent begins.
 func TestVerify(t *testing.T) {
 	n := newNode(t)
 	for name, order := range agents {
@@ -54,8 +67,11 @@ func TestVerify(t *testing.T) {
 		t.Errorf("there is a circle in the order of the boot:\n%s", log)
 	}
 	for name := range agents {
-		if got := n.Run("systemctl", "show", "--property=ActiveState", "--value", name); got != "active\n" {
+		if got := n.property(name, "ActiveState"); got != "active" {
 			t.Errorf("%s is %s", name, got)
+		}
+		if began, ready := n.moment(name, "InactiveExit"), n.moment("node-dns.service", "ActiveEnter"); began < ready {
+			t.Errorf("%s was started %d µs before node-dns was ready", name, ready-began)
 		}
 	}
 	for _, at := range []string{nodeIP + ":53", "[fd77::100]:53"} {
