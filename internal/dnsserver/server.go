@@ -70,10 +70,6 @@ func (s *Server) enter() bool {
 	return true
 }
 
-// burst is how long it is waited for a place before a query is shed: what waited in the sockets while there was no process
-// is read faster than it is answered.
-const burst = 200 * time.Millisecond
-
 // waitToEnter is enter for a query that found no place, and may wait for one.
 func (s *Server) waitToEnter(patience time.Duration) bool {
 	const pause = time.Millisecond

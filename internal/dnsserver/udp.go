@@ -23,8 +23,7 @@ type udpSocket struct {
 	local     netip.AddrPort
 	queries   *inflight.Receiver // the receiver's
 	buf       []byte             // likewise, for responses of Wire
-	second    time.Time          // likewise: in which it has waited for places
-	waited    time.Duration      // likewise: for so long
+	patience  patience           // likewise: for places
 	receiving sync.WaitGroup     // the receiver
 	active    sync.WaitGroup     // every query in flight
 	count     atomic.Uint64      // of datagrams
@@ -33,7 +32,7 @@ type udpSocket struct {
 var _ socket = (*udpSocket)(nil)
 
 func (s *Server) serveUDP(conn *net.UDPConn, raw syscall.RawConn, local netip.AddrPort) *udpSocket {
-	u := &udpSocket{s: s, conn: conn, local: local, buf: make([]byte, bufferSize), queries: s.cfg.Queries.Receive(raw, local)}
+	u := &udpSocket{s: s, conn: conn, local: local, buf: make([]byte, bufferSize), queries: s.cfg.Queries.Receive(raw, local), patience: newPatience(time.Now())}
 	u.receiving.Go(u.receive)
 	return u
 }
@@ -119,15 +118,11 @@ func (u *udpSocket) accepted(wire []byte, client netip.AddrPort) bool {
 	return true
 }
 
-// waitToEnter waits for a place no longer than burst of each second: where the places stay taken, by upstreams that are
-// dead, those whose answers are on the wire lose no more than that.
+// waitToEnter waits for a place as long as its patience lasts.
 func (u *udpSocket) waitToEnter() bool {
 	began := time.Now()
-	if began.Sub(u.second) >= time.Second {
-		u.second, u.waited = began, 0
-	}
-	entered := u.s.waitToEnter(burst - u.waited)
-	u.waited += time.Since(began)
+	entered := u.s.waitToEnter(u.patience.at(began))
+	u.patience.spend(time.Since(began))
 	return entered
 }
 

