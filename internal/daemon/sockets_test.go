@@ -7,7 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/miekg/dns"
+
 	"github.com/node-dns/node-dns/internal/dnsserver"
+	"github.com/node-dns/node-dns/internal/dnstest"
 	"github.com/node-dns/node-dns/internal/supervise"
 )
 
@@ -101,4 +104,26 @@ func FuzzUnsealCache(f *testing.F) {
 			t.Errorf("%q, written %v before", dump, away)
 		}
 	})
+}
+
+// TestCacheOfAnother: what an earlier daemon remembered is answered from, but not what servers said that are asked no more.
+func TestCacheOfAnother(t *testing.T) {
+	site, next := dnstest.NewServer(t, siteRecords), dnstest.NewServer(t, "www.example.com. 300 IN A 192.0.2.81\n")
+	ask := func(r *running) string {
+		return firstValue(dnstest.Exchange(t, r.address(), "www.example.com.", dns.TypeA))
+	}
+	first := start(t, map[string]string{upstreamPath: upstreamFile(site)})
+	ask(first)
+	from := heirloom{cache: first.daemon.cache.Load().Dump(maxCacheDump)}
+
+	second := start(t, map[string]string{upstreamPath: upstreamFile(site)})
+	second.daemon.takeOverFrom(from)
+	if got, asked := ask(second), site.QueriesFor("www.example.com.", dns.TypeA); got != "192.0.2.80" || asked != 1 {
+		t.Errorf("with the same server %s, which was asked %d times, expected once", got, asked)
+	}
+	third := start(t, map[string]string{upstreamPath: upstreamFile(next)})
+	third.daemon.takeOverFrom(from)
+	if got := ask(third); got != "192.0.2.81" {
+		t.Errorf("with another server %s", got)
+	}
 }

@@ -163,6 +163,45 @@ func TestHandOver(t *testing.T) {
 	}
 }
 
+// TestLeavesAgain: a query that outlasts many orderly ends is none that processes die of.
+func TestLeavesAgain(t *testing.T) {
+	sockets := newHolder(t)
+	_, file, err := inflight.Create()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	entered := make(chan struct{})
+	at := anyPort
+	for i := range 12 { // inflight gives up one that was taken over 8 times
+		log, err := inflight.Open(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := New(Config{Sockets: sockets, Queries: log, Handler: HandlerFunc(func(ctx context.Context, _ *Query) (*dns.Msg, error) {
+			entered <- struct{}{}
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})})
+		if err := s.Listen([]netip.AddrPort{at}); err != nil {
+			t.Fatal(err)
+		}
+		at = s.Listeners()[0].Addr
+		if i == 0 {
+			dial(t, UDP, at).send(packed(t, query("slow.example.", dns.TypeA)))
+		} else if taken := s.Resume(); taken != 1 {
+			t.Fatalf("server %d takes over %d queries", i+1, taken)
+		}
+		<-entered
+		if err := s.DrainTCP(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		s.Leave(ctx)
+	}
+}
+
 // TestLastCall: who has connected before TCP is drained is answered, also when the query is not read or not sent yet; who
 // connects later is the successor's. A connection that is not used ends.
 func TestLastCall(t *testing.T) {
