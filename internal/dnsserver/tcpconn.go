@@ -11,7 +11,10 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // tcpConn is one connection, RFC 7766: queries are read one after the other,
@@ -30,12 +33,17 @@ type tcpConn struct {
 	writing sync.Mutex // held while one response is written
 
 	mu   sync.Mutex // guards what follows, and setting the read deadline
-	last time.Time  // when reading ends for good; zero: not yet
+	last time.Time  // when reading ends, unless something is unread then; zero: not yet
+	end  time.Time  // likewise: when it ends for good
 }
 
 // lastCall is how long a connection that is being drained may still ask: who has connected asks within a round trip, and
 // what is unread when a connection is closed resets it, and is lost with it.
-const lastCall = 100 * time.Millisecond
+// It is given again while something is unread, up to longestCall: this goroutine may have had no processor.
+const (
+	lastCall    = 100 * time.Millisecond
+	longestCall = time.Second
+)
 
 func newTCPConn(s *Server, conn net.Conn, client, local netip.AddrPort) *tcpConn {
 	c := &tcpConn{
@@ -58,8 +66,37 @@ func (c *tcpConn) idle() bool { return c.pending.Load() == 0 }
 func (c *tcpConn) stopReading() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.last = time.Now().Add(lastCall)
+	now := time.Now()
+	c.last, c.end = now.Add(lastCall), now.Add(longestCall)
 	c.conn.SetReadDeadline(c.last)
+}
+
+// callAgain reports whether there is more to read after the last call, and time for it.
+func (c *tcpConn) callAgain() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	if !now.Before(c.end) || !hasUnread(c.conn) {
+		return false
+	}
+	c.last = now.Add(lastCall)
+	c.conn.SetReadDeadline(c.last)
+	return true
+}
+
+// hasUnread reports whether octets wait in the socket (SIOCINQ of tcp(7)).
+func hasUnread(conn net.Conn) bool {
+	c, ok := conn.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return false
+	}
+	unread := 0
+	err = raw.Control(func(fd uintptr) { unread, _ = unix.IoctlGetInt(int(fd), unix.SIOCINQ) })
+	return err == nil && unread > 0
 }
 
 // readUntil sets the read deadline, unless stopReading did, and reports whether there is time left.
@@ -114,7 +151,7 @@ func (c *tcpConn) await(in *bufio.Reader, patience time.Duration) bool {
 		} else if !time.Now().Before(deadline) {
 			return false
 		}
-		if !c.readUntil(deadline) && in.Buffered() < 2 {
+		if !c.readUntil(deadline) && in.Buffered() < 2 && !c.callAgain() {
 			return false
 		}
 		_, err := in.Peek(2)
