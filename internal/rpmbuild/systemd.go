@@ -127,9 +127,6 @@ func systemdTemplate(t testing.TB, name string) string {
 	})
 }
 
-// aptSources is a list of package sources beside the machine's own, which most often have none of source packages.
-const aptSources = "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian bookworm main\n"
-
 // systemdSource is src/rpm of systemd's sources, which Debian has whole and checks the signature of. Fetch loads it, once.
 func systemdSource(t testing.TB) string {
 	t.Helper()
@@ -142,7 +139,7 @@ func systemdSource(t testing.TB) string {
 }
 
 func fetchSystemd() (string, error) {
-	return cached(aptSources, func(dir string) error {
+	return cached("src/rpm of systemd's source package", func(dir string) error {
 		apt := filepath.Join(dir, "apt")
 		if err := download(apt); err != nil {
 			return err
@@ -160,23 +157,52 @@ func fetchSystemd() (string, error) {
 
 // download has apt load systemd's source package into dir, and leaves the machine's own lists alone.
 func download(dir string) error {
-	for _, sub := range []string{"lists/partial", "archives/partial"} {
+	parts := filepath.Join(dir, "parts")
+	for _, sub := range []string{"lists/partial", "archives/partial", "parts"} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
 			return err
 		}
 	}
-	list := filepath.Join(dir, "sources.list")
-	if err := os.WriteFile(list, []byte(aptSources), 0o644); err != nil {
+	if err := writeSources(parts); err != nil {
 		return err
 	}
 	options := []string{
-		"-q", "-o", "Dir::Etc::SourceList=" + list, "-o", "Dir::Etc::SourceParts=/dev/null", "-o", "Dir::State::Lists=" + dir + "/lists",
-		"-o", "Dir::Cache=" + dir, "-o", "APT::Sandbox::User=root",
+		"-q", "-o", "Acquire::Retries=3", "-o", "APT::Sandbox::User=root", "-o", "Dir::Etc::SourceList=/dev/null",
+		"-o", "Dir::Etc::SourceParts=" + parts, "-o", "Dir::State::Lists=" + dir + "/lists", "-o", "Dir::Cache=" + dir,
 	}
 	for _, command := range [][]string{{"update"}, {"source", "--download-only", "systemd"}} {
 		cmd := exec.Command("apt-get", append(options, command...)...)
 		cmd.Dir = dir
 		if err := run(cmd); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// binaries are the words of sources.list(5) for binary packages, in its two formats.
+var binaries = regexp.MustCompile(`(?m)^(Types:[ \t]*)?deb([ \t].*)?$`)
+
+// writeSources puts where this machine has its packages from into dir, as where it has source packages from: most often it has none.
+func writeSources(dir string) error {
+	var lists []string
+	for _, pattern := range []string{"sources.list", "sources.list.d/*.list", "sources.list.d/*.sources"} {
+		found, err := filepath.Glob(filepath.Join("/etc/apt", pattern))
+		if err != nil {
+			return err
+		}
+		lists = append(lists, found...)
+	}
+	for _, list := range lists {
+		text, err := os.ReadFile(list)
+		if err != nil {
+			return err
+		}
+		name := filepath.Base(list)
+		if name == "sources.list" {
+			name = "machine.list"
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), binaries.ReplaceAll(text, []byte("${1}deb-src$2")), 0o644); err != nil {
 			return err
 		}
 	}
