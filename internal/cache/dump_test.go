@@ -86,6 +86,32 @@ func TestRestoreKeeps(t *testing.T) {
 	}
 }
 
+// TestRestoreWhole: what New's cache would never remember, and would answer wrongly from, is left out, and the rest is not.
+func TestRestoreWhole(t *testing.T) {
+	now := time.Now()
+	for _, row := range []struct {
+		name   string
+		change func(*entry)
+		want   int
+	}{
+		{"whole", func(*entry) {}, 1},
+		{"lasts longer than its records", func(e *entry) { e.life = 301 * time.Second }, 0},
+		{"no name", func(e *entry) { e.key.name = "" }, 0},
+		{"a question of its own", func(e *entry) { e.msg.SetQuestion("b.example.", dns.TypeA) }, 0},
+		{"another client's OPT record", func(e *entry) { e.msg.SetEdns0(1232, true) }, 0},
+	} {
+		e := &entry{
+			key: key{name: "a.example.", qtype: dns.TypeA}, stored: now, life: 300 * time.Second,
+			msg: &dns.Msg{Answer: []dns.RR{&dns.A{Hdr: header("a.example.", dns.TypeA, 300), A: []byte{192, 0, 2, 1}}}},
+		}
+		row.change(e)
+		c := New(Config{Next: &upstream{t: t}, Size: 10, Now: func() time.Time { return now }})
+		if got, err := c.Restore(e.dump(nil, now), 0, nil); got != row.want || err != nil {
+			t.Errorf("%s: took over %d, %v; expected %d", row.name, got, err, row.want)
+		}
+	}
+}
+
 // TestDumpLimit: of what does not fit the newest comes over, whole.
 func TestDumpLimit(t *testing.T) {
 	for _, size := range []int{100, 5000} { // one shard, and many

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -12,11 +13,13 @@ import (
 
 	"github.com/godbus/dbus/v5"
 	"github.com/miekg/dns"
+	"golang.org/x/sys/unix"
 
 	"github.com/node-dns/node-dns/internal/bus"
 	"github.com/node-dns/node-dns/internal/dnstest"
 	"github.com/node-dns/node-dns/internal/kubetest"
 	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/nameserver"
 )
 
 // restart ends the daemon and starts it again, as another process would be.
@@ -215,6 +218,31 @@ func TestBusIsKept(t *testing.T) {
 	r.restart()
 	if got := r.answer("www.example.com.", dns.TypeA); got != "NOERROR 192.0.2.80" {
 		t.Error(got)
+	}
+}
+
+// TestBusRefusesInterface: a server whose interface can never be bound to is refused to who sets it. Since Linux 5.7 everybody may bind,
+// so that it is a lack of descriptors that fails here.
+func TestBusRefusesInterface(t *testing.T) {
+	rule := bus.Rule{Server: nameserver.Server{Addr: netip.MustParseAddrPort("192.0.2.99:53"), Interface: "lo"}}
+	d := &Daemon{}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // nobody follows
+	var usual unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &usual); err != nil {
+		t.Fatal(err)
+	}
+	none := usual
+	none.Cur = 0
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &none); err != nil {
+		t.Fatal(err)
+	}
+	err := d.setOverBus(ctx, bus.State{Rules: []bus.Rule{rule}})
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &usual); err != nil {
+		t.Fatal(err)
+	}
+	if !errors.Is(err, unix.EMFILE) {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/node-dns/node-dns/internal/control"
 	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/forward"
 	"github.com/node-dns/node-dns/internal/lab"
 	"github.com/node-dns/node-dns/internal/nameserver"
 )
@@ -162,6 +163,11 @@ func TestRoutesAreBounded(t *testing.T) {
 	}
 	if !sameRoutes(many.routes, many.routes) || sameRoutes(many.routes, other.routes) || sameRoutes(many.routes, many.routes[1:]) {
 		t.Error("routes are not compared by value")
+	}
+	nobody := []forward.Route{{Domain: dnsname.MustParse("example")}} // SERVFAIL there, and with Local NXDOMAIN
+	local := []forward.Route{{Domain: dnsname.MustParse("example"), Local: true}}
+	if sameRoutes(nobody, local) || !sameRoutes(local, local) {
+		t.Error("a domain that is answered here is taken for one that has no servers")
 	}
 	d, text := logged()
 	d.logRoutes(nil, many.routes)

@@ -5,8 +5,8 @@
 // query is written down by the kernel itself, in the same system call that takes it out of the socket. There is no
 // moment at which a query is neither in the socket nor here.
 //
-// The memory is a memfd that the service manager holds. It has a fixed number of places; what comes beyond them is
-// served as well, and lost with the process.
+// The memory is a memfd that the service manager holds. It has a fixed number of places of 512 octets; what comes beyond
+// them, and a longer query, is served as well, and lost with the process.
 package inflight
 
 import (

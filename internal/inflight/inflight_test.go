@@ -157,6 +157,43 @@ func TestLeftEnds(t *testing.T) {
 	}
 }
 
+// TestLeftHasArrived: memory that says a query comes in the future is damaged, and would be asked for whenever a process begins.
+func TestLeftHasArrived(t *testing.T) {
+	l, next := newLog(t)
+	p := newPair(t, l, "127.0.0.1")
+	p.receive("query")
+	p.receiver.Hold().place.arrived += int64(time.Hour)
+	if got := next(); len(got) > 0 {
+		t.Errorf("left are %q", wires(got))
+	}
+}
+
+// TestPlacesHaveMemory: all of a place is there before the kernel writes to it, see prepare.
+func TestPlacesHaveMemory(t *testing.T) {
+	l, _ := newLog(t)
+	page := uintptr(unix.Getpagesize())
+	across := 0
+	for range 100 {
+		p := l.take()
+		begin, end := uintptr(unsafe.Pointer(p))/page, uintptr(unsafe.Pointer(&p.query[maxQuery-1]))/page
+		if begin == end {
+			continue
+		}
+		across++
+		p.prepare(nil)
+		var there byte
+		if _, _, errno := unix.Syscall(unix.SYS_MINCORE, end*page, page, uintptr(unsafe.Pointer(&there))); errno != 0 {
+			t.Fatal(errno)
+		}
+		if there&1 == 0 {
+			t.Fatalf("the end of the place on page %d is not there", end-begin)
+		}
+	}
+	if across == 0 {
+		t.Error("no place lies across two pages")
+	}
+}
+
 // TestSizes: what is longer than a place is received whole, and not left; what is empty is nothing.
 func TestSizes(t *testing.T) {
 	l, next := newLog(t)
