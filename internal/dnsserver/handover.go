@@ -54,7 +54,8 @@ func (s *Server) Leave(ctx context.Context) int {
 }
 
 // Resume answers the queries that the predecessor has left in Queries, from the sockets where they came in. It returns
-// how many it takes up; what came in where nothing is listened at is dropped.
+// how many it takes up; what came in where nothing is listened at yet waits for the next Resume after a Listen, for as long
+// as its client waits.
 func (s *Server) Resume() int {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -67,10 +68,11 @@ func (s *Server) Resume() int {
 	}
 	s.mu.Unlock()
 	taken := 0
-	for _, q := range s.cfg.Queries.Left() {
+	isBound := func(local netip.AddrPort) bool { return sockets[local] != nil }
+	for _, q := range s.cfg.Queries.Left(isBound) {
 		u := sockets[q.Local]
 		v, _ := accept(q.Wire)
-		if u == nil || v != parse || q.Client.Port() == 0 || !s.enter() {
+		if v != parse || q.Client.Port() == 0 || !s.enter() {
 			q.Done()
 			continue
 		}

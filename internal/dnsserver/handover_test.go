@@ -80,6 +80,19 @@ func (h *holder) Drop(proto Proto, at netip.AddrPort) {
 // TestHandOver: what was received by one Server and not answered, what was not received, and who connected, is answered by
 // the next, from the same address; TCP is drained while UDP is served.
 func TestHandOver(t *testing.T) {
+	for name, at := range map[string]netip.AddrPort{"IPv4": anyPort, "IPv6": netip.MustParseAddrPort("[::1]:0")} {
+		t.Run(name, func(t *testing.T) {
+			if socket, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(at)); err != nil {
+				t.Skipf("no %v here: %v", at.Addr(), err)
+			} else {
+				socket.Close()
+			}
+			testHandOver(t, at)
+		})
+	}
+}
+
+func testHandOver(t *testing.T, want netip.AddrPort) {
 	sockets := newHolder(t)
 	_, file, err := inflight.Create()
 	if err != nil {
@@ -107,7 +120,7 @@ func TestHandOver(t *testing.T) {
 		}
 		return answerOf(name + " 60 A 192.0.2.1"), nil
 	}))
-	if err := first.Listen([]netip.AddrPort{anyPort}); err != nil {
+	if err := first.Listen([]netip.AddrPort{want}); err != nil {
 		t.Fatal(err)
 	}
 	at := first.Listeners()[0].Addr
@@ -160,6 +173,63 @@ func TestHandOver(t *testing.T) {
 	}
 	if second.Resume() != 0 {
 		t.Error("a query is taken over twice")
+	}
+}
+
+// TestLeavesAtOnce: who takes over does not wait for a receiver that waits for a place, and has its query too.
+func TestLeavesAtOnce(t *testing.T) {
+	sockets := newHolder(t)
+	log, file, err := inflight.Create()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	entered := make(chan struct{}, 2)
+	first := New(Config{Sockets: sockets, Queries: log, MaxInFlight: 1, Handler: HandlerFunc(func(ctx context.Context, _ *Query) (*dns.Msg, error) {
+		entered <- struct{}{}
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})})
+	if err := first.Listen([]netip.AddrPort{anyPort}); err != nil {
+		t.Fatal(err)
+	}
+	at := first.Listeners()[0].Addr
+	clients := []*client{dial(t, UDP, at), dial(t, UDP, at)}
+	for _, c := range clients {
+		c.send(packed(t, query("slow.example.", dns.TypeA)))
+	}
+	<-entered
+	for first.Stats().UDPQueries < 2 { // the second is read, and waits
+		time.Sleep(time.Millisecond)
+	}
+	if err := first.DrainTCP(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if left := first.Leave(ctx); left != 2 {
+		t.Errorf("%d queries are left, expected 2", left)
+	}
+
+	again, err := inflight.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := New(Config{Handler: fixed("slow.example. 60 A 192.0.2.2"), Sockets: sockets, Queries: again})
+	defer second.Shutdown(context.Background())
+	if taken := second.Resume(); taken != 0 {
+		t.Errorf("%d queries are taken over where nothing is listened at", taken)
+	}
+	if err := second.Listen([]netip.AddrPort{at}); err != nil {
+		t.Fatal(err)
+	}
+	if taken := second.Resume(); taken != 2 {
+		t.Errorf("%d queries are taken over, expected 2", taken)
+	}
+	for _, c := range clients {
+		if r := c.receive(); address(r) != "192.0.2.2" {
+			t.Errorf("%v", r)
+		}
 	}
 }
 

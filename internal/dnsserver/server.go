@@ -70,10 +70,15 @@ func (s *Server) enter() bool {
 	return true
 }
 
-// waitToEnter is enter for a query that found no place, and may wait for one.
-func (s *Server) waitToEnter(patience time.Duration) bool {
+// waitToEnter is enter for a query that found no place, and may wait for one. When the wait is over before its time the query
+// enters beyond MaxInFlight. nil: it never is.
+func (s *Server) waitToEnter(patience time.Duration, over *atomic.Bool) bool {
 	const pause = time.Millisecond
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		if over != nil && over.Load() {
+			s.counters.inFlight.Add(1)
+			return true
+		}
 		time.Sleep(pause)
 		if s.enter() {
 			return true

@@ -217,7 +217,7 @@ func (c *tcpConn) ask(x exchange, buf []byte) []byte {
 	if response := c.s.onWire(x, buf); response != nil {
 		return response
 	}
-	if !c.s.enter() && !c.s.waitToEnter(burst) {
+	if !c.s.enter() && !c.s.waitToEnter(burst, nil) {
 		return c.s.shed(x, buf)
 	}
 	defer c.s.leave()

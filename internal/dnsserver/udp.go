@@ -24,6 +24,7 @@ type udpSocket struct {
 	queries   *inflight.Receiver // the receiver's
 	buf       []byte             // likewise, for responses of Wire
 	patience  patience           // likewise: for places
+	stopping  atomic.Bool        // nothing more is received
 	receiving sync.WaitGroup     // the receiver
 	active    sync.WaitGroup     // every query in flight
 	count     atomic.Uint64      // of datagrams
@@ -46,8 +47,9 @@ func (u *udpSocket) drain(ctx context.Context) error {
 
 // stop is drain without the end: what is answered later than ctx ends can be sent.
 func (u *udpSocket) stop(ctx context.Context) error {
+	u.stopping.Store(true)
 	u.conn.SetReadDeadline(time.Now())
-	u.receiving.Wait() // it waits for nothing but the socket; only then no query is added any more
+	u.receiving.Wait() // it waits for nothing but the socket, now; only then no query is added any more
 	return wait(ctx, &u.active)
 }
 
@@ -118,10 +120,11 @@ func (u *udpSocket) accepted(wire []byte, client netip.AddrPort) bool {
 	return true
 }
 
-// waitToEnter waits for a place as long as its patience lasts.
+// waitToEnter waits for a place as long as its patience lasts. The last query before the socket stops enters without: a
+// successor waits for the receiver.
 func (u *udpSocket) waitToEnter() bool {
 	began := time.Now()
-	entered := u.s.waitToEnter(u.patience.at(began))
+	entered := u.s.waitToEnter(u.patience.at(began), &u.stopping)
 	u.patience.spend(time.Since(began))
 	return entered
 }

@@ -77,7 +77,7 @@ func newLog(t *testing.T) (l *Log, next func() []Left) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { again.Close() })
-		return again.Left()
+		return again.Left(nil)
 	}
 }
 
@@ -153,6 +153,40 @@ func TestLeftEnds(t *testing.T) {
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("takeover %d: left are %q, expected %q", i+1, got, want)
+		}
+	}
+}
+
+// TestLeftForLater: what came in where nobody listens yet is left until somebody does, or nobody waits for it any more.
+func TestLeftForLater(t *testing.T) {
+	l, file, err := Create()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	defer file.Close()
+	early, late := newPair(t, l, "127.0.0.1"), newPair(t, l, "127.0.0.1")
+	early.receive("early")
+	early.receiver.Hold()
+	late.receive("late")
+	late.receiver.Hold()
+	late.receive("old")
+	old := late.receiver.Hold()
+	again, err := Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	at := func(local netip.AddrPort) func(netip.AddrPort) bool {
+		return func(a netip.AddrPort) bool { return a == local }
+	}
+	if got := wires(again.Left(at(early.local()))); !slices.Equal(got, []string{"early"}) {
+		t.Errorf("left are %q at first", got)
+	}
+	old.place.arrived -= int64(patience)
+	for _, want := range [][]string{{"late"}, nil} {
+		if got := wires(again.Left(at(late.local()))); !slices.Equal(got, want) {
+			t.Errorf("left are %q, expected %q", got, want)
 		}
 	}
 }
@@ -242,7 +276,7 @@ func TestFull(t *testing.T) {
 func TestWithout(t *testing.T) {
 	var l *Log
 	p := newPair(t, l, "127.0.0.1")
-	if got := p.receive("query"); got != "query" || p.receiver.Hold() != nil || l.Left() != nil || l.Close() != nil {
+	if got := p.receive("query"); got != "query" || p.receiver.Hold() != nil || l.Left(nil) != nil || l.Close() != nil {
 		t.Errorf("received %q", got)
 	}
 	p.receiver.Done()
@@ -329,13 +363,13 @@ func FuzzOpen(f *testing.F) {
 			t.Fatal(err)
 		}
 		defer again.Close()
-		for _, q := range again.Left() {
+		for _, q := range again.Left(nil) {
 			if len(q.Wire) == 0 || len(q.Wire) > maxQuery || !q.Client.IsValid() || !q.Local.IsValid() {
 				t.Errorf("left is %+v", q)
 			}
 			q.Done()
 		}
-		if len(again.free) != 1 || again.Left() != nil {
+		if len(again.free) != 1 || again.Left(nil) != nil {
 			t.Errorf("%d places of 1 are free", len(again.free))
 		}
 	})

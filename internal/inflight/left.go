@@ -19,13 +19,15 @@ type Left struct {
 	Client, Local netip.AddrPort
 }
 
-// Left returns the queries that earlier processes have not answered, the second time none. They stay in the Log until
-// they are Done. What nobody waits for any more is dropped.
-func (l *Log) Left() []Left {
+// Left returns the queries that earlier processes have not answered and that came in where isBound is true, each of them once;
+// nil: wherever they did. They stay in the Log until they are Done. What nobody waits for any more is dropped. It is called
+// from one goroutine at a time.
+func (l *Log) Left(isBound func(netip.AddrPort) bool) []Left {
 	if l == nil {
 		return nil
 	}
 	var all []Left
+	var later []*place
 	now := newClock().now()
 	for _, p := range l.left {
 		q := Left{&Held{l, p}, p.wire(), p.from(), p.local.addrPort()}
@@ -34,10 +36,14 @@ func (l *Log) Left() []Left {
 			q.Done()
 			continue
 		}
+		if isBound != nil && !isBound(q.Local) {
+			later = append(later, p)
+			continue
+		}
 		p.asked++
 		all = append(all, q)
 	}
-	l.left = nil
+	l.left = later
 	return all
 }
 
