@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/godbus/dbus/v5"
 	"github.com/miekg/dns"
 	"golang.org/x/sys/unix"
 
@@ -46,6 +48,12 @@ type service struct {
 // newService starts node-dns with a cluster, an upstream nameserver, and one that takes so long.
 func newService(t *testing.T, room int, slow time.Duration) *service {
 	t.Helper()
+	return newServiceAt(t, room, slow, "unix:path=/nowhere")
+}
+
+// newServiceAt is newService with a system bus.
+func newServiceAt(t *testing.T, room int, slow time.Duration, bus string) *service {
+	t.Helper()
 	s := &service{
 		t: t, root: lab.ShortDir(t), at: freePort(t),
 		site: dnstest.NewServer(t, dnstest.MixedSite), slow: dnstest.NewServer(t, dnstest.MixedSlow),
@@ -55,7 +63,7 @@ func newService(t *testing.T, room int, slow time.Duration) *service {
 	api.Apply(shop)
 	s.write("/etc/node-dns/kubeconfig", string(api.Kubeconfig()))
 	s.write("/etc/node-dns/node-dns.yaml", "routes: [{domain: slow.example, servers: ["+s.slow.Addr().String()+"]}]\n")
-	s.Manager = lab.NewManager(t, room, []string{"DBUS_SYSTEM_BUS_ADDRESS=unix:path=/nowhere"}, "node-dns", "--root", s.root, "serve",
+	s.Manager = lab.NewManager(t, room, []string{"DBUS_SYSTEM_BUS_ADDRESS=" + bus}, "node-dns", "--root", s.root, "serve",
 		"--listen", s.at.String(), "--upstream", s.site.Addr().String())
 	s.Start()
 	s.await("the cluster to be known", func() bool {
@@ -106,6 +114,14 @@ func freePort(t *testing.T) netip.AddrPort {
 // load asks while something happens, and wants every answer.
 func (s *service) load(rate int, during func()) {
 	s.t.Helper()
+	if tally := s.tally(rate, during); tally.Lost > 0 || tally.Wrong > 0 {
+		s.t.Error("not all were answered as they should be")
+	}
+}
+
+// tally asks while something happens.
+func (s *service) tally(rate int, during func()) dnstest.Tally {
+	s.t.Helper()
 	clients := []netip.Addr{netip.MustParseAddr("127.0.0.2"), netip.MustParseAddr("127.0.0.3"), netip.MustParseAddr("127.0.0.4")}
 	loading, err := dnstest.Load{Server: s.at, Rate: rate, Asks: dnstest.Mixed(), Clients: clients}.Start()
 	if err != nil {
@@ -116,9 +132,7 @@ func (s *service) load(rate int, during func()) {
 	time.Sleep(300 * time.Millisecond)
 	tally := loading.Stop()
 	s.t.Logf("%v; %d found no room at the server", tally, dnstest.SocketDrops(s.at.Port()))
-	if tally.Lost > 0 || tally.Wrong > 0 {
-		s.t.Error("not all were answered as they should be")
-	}
+	return tally
 }
 
 // TestRestarts: no query is lost or answered wrongly while the daemon is restarted ten times.
@@ -135,6 +149,75 @@ func TestRestarts(t *testing.T) {
 	})
 	if got, want := s.Held(), []string{s.name("tcp"), s.name("udp"), "queries-in-flight"}; !sameSet(got, want) {
 		t.Errorf("the service manager holds %q, expected %q", got, want)
+	}
+}
+
+// job is what systemd is about to do with the service, as it tells over the bus (org.freedesktop.systemd1(5)).
+type job struct{ kind string }
+
+const unitPath, jobPath = dbus.ObjectPath("/org/freedesktop/systemd1/unit/node_2ddns_2eservice"), dbus.ObjectPath("/org/freedesktop/systemd1/job/1")
+
+// GetUnit is a method of org.freedesktop.systemd1.Manager.
+func (j job) GetUnit(string) (dbus.ObjectPath, *dbus.Error) { return unitPath, nil }
+
+// Get is a method of org.freedesktop.DBus.Properties.
+func (j job) Get(_, property string) (dbus.Variant, *dbus.Error) {
+	if property == "JobType" {
+		return dbus.MakeVariant(j.kind), nil
+	}
+	return dbus.MakeVariant(struct {
+		ID   uint32
+		Path dbus.ObjectPath
+	}{1, jobPath}), nil
+}
+
+// systemdWith is a bus where systemd tells of a job.
+func systemdWith(t *testing.T, kind string) (address string) {
+	t.Helper()
+	b := lab.NewPrivateBus(t)
+	b.Start()
+	conn, err := dbus.Connect(b.Address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	const properties = "org.freedesktop.DBus.Properties"
+	_, err = conn.RequestName("org.freedesktop.systemd1", dbus.NameFlagDoNotQueue)
+	err = errors.Join(err, conn.Export(job{kind}, "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager"),
+		conn.Export(job{kind}, unitPath, properties), conn.Export(job{kind}, jobPath, properties))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.Address()
+}
+
+// TestStopAndStart: a daemon that is stopped for good hands nothing over, and one that is restarted does; whatever is asked until
+// another is started, nothing is answered wrongly.
+func TestStopAndStart(t *testing.T) {
+	for kind, handsOver := range map[string]bool{"stop": false, "restart": true} {
+		t.Run(kind, func(t *testing.T) {
+			s := newServiceAt(t, 100, 50*time.Millisecond, systemdWith(t, kind))
+			tally := s.tally(300, func() {
+				for range 3 {
+					if err := s.End(syscall.SIGTERM); err != nil {
+						t.Errorf("it ended by %v", err)
+					}
+					if !handsOver {
+						for _, name := range s.Held() {
+							s.Forget(name) // FileDescriptorStorePreserve=restart
+						}
+					}
+					s.Start()
+					time.Sleep(300 * time.Millisecond)
+				}
+			})
+			if tally.Wrong > 0 || handsOver && tally.Lost > 0 {
+				t.Error("not all were answered as they should be")
+			}
+			if got := strings.Contains(s.Output(), "handed over"); got != handsOver {
+				t.Errorf("it hands over: %v", got)
+			}
+		})
 	}
 }
 
