@@ -66,6 +66,10 @@ func mountFiles() error {
 			return fmt.Errorf("mounting an overlay on %s: %w", dir, err)
 		}
 	}
+	// What programs outside leave there for a moment, as rpmbuild does, shows through an overlay.
+	if err := mountTmpfs("/var/tmp"); err != nil {
+		return err
+	}
 	return mountTmpfs("/run") // hides the layers, which programs that walk /run must not see
 }
 
