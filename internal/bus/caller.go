@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/godbus/dbus/v5"
+
+	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 )
 
 const (
@@ -37,7 +39,7 @@ func (l *link) caller(ctx context.Context, name string) Caller {
 	}
 	c.UID, c.Known = uid, true
 	if comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", c.PID)); err == nil {
-		c.Comm = printable(strings.TrimSuffix(string(comm), "\n"))
+		c.Comm = dnsmasqconf.Printable(strings.TrimSuffix(string(comm), "\n"))
 	}
 	c.Unit = l.unitOf(ctx, c.PID)
 	if l.callers == nil || len(l.callers) >= maxCallers {
@@ -61,7 +63,7 @@ func (l *link) unitOf(ctx context.Context, pid uint32) string {
 	if !ok || err != nil {
 		return ""
 	}
-	return printable(name)
+	return dnsmasqconf.Printable(name)
 }
 
 // mayChange reports whether a caller may change something: root and our own user, as the policy in packaging/dbus says too.

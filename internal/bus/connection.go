@@ -7,6 +7,7 @@ import (
 	"github.com/godbus/dbus/v5"
 
 	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/journal"
 	"github.com/node-dns/node-dns/internal/systembus"
 )
@@ -94,7 +95,7 @@ func (l *link) request(ctx context.Context, name string) error {
 	state := control.BusName{Name: name, Owned: reply == primaryOwner || reply == alreadyOwner}
 	switch {
 	case err != nil && isRemote(err):
-		state.Why = printable(err.Error())
+		state.Why = dnsmasqconf.Printable(err.Error())
 	case err != nil:
 		return err
 	case reply == inQueue:

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/godbus/dbus/v5"
+
+	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 )
 
 // A request is a call as its method sees it.
@@ -56,18 +58,18 @@ func (r request) unknown() error {
 func (l *link) answer(ctx context.Context, call *dbus.Message) {
 	body, err := l.dispatch(ctx, newRequest(call))
 	var named fault
-	var refused refusal
+	var refused dnsmasqconf.Refusal
 	switch {
 	case err == nil:
 		reply(l.conn, call, body...)
 	case errors.As(err, &named):
 		replyError(l.conn, call, dbus.NewError(named.name, []any{named.text}))
-	case errors.Is(err, errTooMany):
+	case errors.Is(err, dnsmasqconf.ErrTooMany):
 		replyError(l.conn, call, dbus.NewError(errorLimits, []any{err.Error()}))
 	case errors.As(err, &refused):
 		replyError(l.conn, call, dbus.NewError(errorArguments, []any{refused.Error()}))
 	default:
-		replyError(l.conn, call, dbus.NewError(errorFailed, []any{printable(err.Error())}))
+		replyError(l.conn, call, dbus.NewError(errorFailed, []any{dnsmasqconf.Printable(err.Error())}))
 	}
 }
 

@@ -3,6 +3,8 @@ package bus
 import (
 	"context"
 	"time"
+
+	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 )
 
 // apiVersion is the version of dnsmasq whose interface this is.
@@ -65,7 +67,7 @@ func changing(m method) method {
 
 // setter replaces all servers that were set before, when the arguments are right from the first to the last; else it changes
 // nothing. dnsmasq keeps of a bad list what comes before the fault.
-func setter(parse func(body []any) ([]Rule, error)) method {
+func setter(parse func(body []any) ([]dnsmasqconf.Rule, error)) method {
 	return changing(func(l *link, ctx context.Context, r request) ([]any, error) {
 		rules, err := parse(r.body)
 		if err != nil {

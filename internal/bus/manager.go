@@ -6,6 +6,8 @@ import (
 	"reflect"
 
 	"github.com/godbus/dbus/v5"
+
+	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 )
 
 // managerMethods are those of org.node_dns.Manager.
@@ -29,7 +31,7 @@ var propertyMethods = map[string]method{
 		}
 		value, exists := l.properties(iface)[name]
 		if !exists {
-			return nil, fault{errorProperty, "no property " + printable(name)}
+			return nil, fault{errorProperty, "no property " + dnsmasqconf.Printable(name)}
 		}
 		return []any{value}, nil
 	},
@@ -45,7 +47,7 @@ var propertyMethods = map[string]method{
 	},
 	"Set": func(l *link, _ context.Context, r request) ([]any, error) {
 		if _, name, ok := twoTexts(r.body); ok {
-			return nil, fault{errorReadOnly, printable(name) + " is read-only"}
+			return nil, fault{errorReadOnly, dnsmasqconf.Printable(name) + " is read-only"}
 		}
 		return nil, refuse("Expected interface, property and value")
 	},

@@ -6,10 +6,12 @@ import (
 	"testing"
 
 	"github.com/godbus/dbus/v5"
+
+	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 )
 
 // texts are rules as SetDomainServers takes them.
-func texts(rules []Rule) string {
+func texts(rules []dnsmasqconf.Rule) string {
 	var all []string
 	for _, rule := range rules {
 		all = append(all, rule.String())
@@ -27,7 +29,7 @@ func TestParse(t *testing.T) {
 	ipv6 = append(ipv6, byte(1))
 	tests := []struct {
 		name  string
-		parse func([]any) ([]Rule, error)
+		parse func([]any) ([]dnsmasqconf.Rule, error)
 		body  []any
 		want  string // rules, or the error behind "!"
 	}{
@@ -83,7 +85,7 @@ func TestParse(t *testing.T) {
 		{"a wildcard", parseDomainServers, []any{[]string{"/*a.example/10.0.0.1"}}, "!Invalid domain '*a.example': a wildcard; a domain has all names below it anyway"},
 		{"an empty label", parseDomainServers, []any{[]string{"/a..example/10.0.0.1"}}, "!Invalid domain 'a..example': label is not 1 to 63 octets long"},
 		{"control characters are not sent back", parseDomainServers, []any{[]string{"10.0.0.1\r\n"}}, "!Invalid IP address '10.0.0.1??': not an IP address"},
-		{"too many", parseDomainServers, []any{slices.Repeat([]string{"10.0.0.1"}, maxRules+1)}, "!" + errTooMany.Error()},
+		{"too many", parseDomainServers, []any{slices.Repeat([]string{"10.0.0.1"}, dnsmasqconf.MaxRules+1)}, "!" + dnsmasqconf.ErrTooMany.Error()},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -108,17 +110,17 @@ func TestRoutes(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			rules, err := ParseRules(strings.Fields(tt.rules))
+			rules, err := dnsmasqconf.ParseRules(strings.Fields(tt.rules))
 			if err != nil {
 				t.Fatal(err)
 			}
 			var all []string
-			for _, route := range Routes(rules) {
+			for _, route := range dnsmasqconf.Routes(rules) {
 				var servers []string
 				for _, server := range route.Servers {
 					servers = append(servers, server.String())
 				}
-				what := map[Kind]string{Ask: "[" + strings.Join(servers, " ") + "]", Local: "local", Standard: "standard"}[route.Kind]
+				what := map[dnsmasqconf.Kind]string{dnsmasqconf.Ask: "[" + strings.Join(servers, " ") + "]", dnsmasqconf.Local: "local", dnsmasqconf.Standard: "standard"}[route.Kind]
 				all = append(all, route.Domain.String()+" "+what)
 			}
 			if got := strings.Join(all, "; "); got != tt.want {
@@ -134,7 +136,7 @@ func FuzzParseRules(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		rules, err := ParseRules([]string{text})
+		rules, err := dnsmasqconf.ParseRules([]string{text})
 		if err != nil {
 			if !strings.ContainsAny(text, "\n\x00") && strings.ContainsAny(err.Error(), "\n\x00") {
 				t.Errorf("error %q", err)
@@ -142,7 +144,7 @@ func FuzzParseRules(f *testing.F) {
 			return
 		}
 		for _, rule := range rules {
-			again, err := ParseRules([]string{rule.String()})
+			again, err := dnsmasqconf.ParseRules([]string{rule.String()})
 			if err != nil || len(again) != 1 || again[0] != rule || strings.ContainsFunc(rule.String(), func(r rune) bool { return r <= ' ' || r > '~' }) {
 				t.Errorf("%q is read as %q, and that as %q, %v", text, rule, again, err)
 			}

@@ -5,12 +5,14 @@ import (
 	"net/netip"
 
 	"github.com/godbus/dbus/v5"
+
+	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 )
 
 // parseServers reads the arguments of SetServers: addresses, each a number (IPv4) or 16 bytes (IPv6), each followed by its
 // domains. They may come as arguments of their own, which is what dnsmasq reads, or in an array of variants, which is what it
 // says in its introspection and takes for an empty list.
-func parseServers(body []any) ([]Rule, error) {
+func parseServers(body []any) ([]dnsmasqconf.Rule, error) {
 	if len(body) == 0 {
 		return nil, errNoArguments
 	}
@@ -20,7 +22,7 @@ func parseServers(body []any) ([]Rule, error) {
 			body = append(body, v.Value())
 		}
 	}
-	var rules []Rule
+	var rules []dnsmasqconf.Rule
 	for len(body) > 0 {
 		addr, rest, err := cutAddr(body)
 		if err != nil {
@@ -37,12 +39,12 @@ func parseServers(body []any) ([]Rule, error) {
 		if len(domains) == 0 {
 			domains = []string{""}
 		}
-		more, err := newRules(addr.String(), domains)
+		more, err := dnsmasqconf.NewRules(addr.String(), domains)
 		if err != nil {
 			return nil, err
 		}
-		if rules = append(rules, more...); len(rules) > maxRules {
-			return nil, errTooMany
+		if rules = append(rules, more...); len(rules) > dnsmasqconf.MaxRules {
+			return nil, dnsmasqconf.ErrTooMany
 		}
 	}
 	return rules, nil
@@ -74,7 +76,7 @@ func cutAddr(body []any) (addr netip.Addr, rest []any, err error) {
 		}
 		return netip.AddrFrom16(octets), body[16:], nil
 	case string:
-		return addr, nil, refuse("Expected an address before the domain '%s'", printable(first))
+		return addr, nil, refuse("Expected an address before the domain '%s'", dnsmasqconf.Printable(first))
 	}
 	return addr, nil, refuse("Expected a UINT32 or 16 BYTEs for an address, STRINGs for its domains")
 }

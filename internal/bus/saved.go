@@ -11,11 +11,12 @@ import (
 	"time"
 
 	"github.com/node-dns/node-dns/internal/atomicfile"
+	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 )
 
 // State is all that was set over D-Bus. Its zero value is that nothing was. It is a value: treat its slices as read-only.
 type State struct {
-	Rules     []Rule
+	Rules     []dnsmasqconf.Rule
 	RulesBy   Caller // who set them; zero: nobody ever
 	Options   Options
 	OptionsBy Caller // who changed one of them last; zero: nobody ever
@@ -132,9 +133,9 @@ func Load(path string) (State, error) {
 	if err == nil {
 		err = json.Unmarshal(data, &saved)
 	}
-	var rules []Rule
+	var rules []dnsmasqconf.Rule
 	if err == nil {
-		rules, err = ParseRules(saved.Servers)
+		rules, err = dnsmasqconf.ParseRules(saved.Servers)
 	}
 	if err != nil {
 		return State{}, fmt.Errorf("reading what was set over D-Bus from %s: %w", path, err)

@@ -10,13 +10,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/dnsname"
 	"github.com/node-dns/node-dns/internal/nameserver"
 )
 
 func TestSaveAndLoad(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run", "dbus.json")
-	rules, err := ParseRules([]string{"10.0.0.1#5353@eth1@192.0.2.1", "/a.example/b.example/2001:db8::1", "//", "/c.example/#"})
+	rules, err := dnsmasqconf.ParseRules([]string{"10.0.0.1#5353@eth1@192.0.2.1", "/a.example/b.example/2001:db8::1", "//", "/c.example/#"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/node-dns/node-dns/internal/bus"
 	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/forward"
 	"github.com/node-dns/node-dns/internal/journal"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
@@ -153,7 +154,7 @@ func (d *Daemon) wantedBus(config nodeconfig.Config) bus.State {
 	return bus.State{}
 }
 
-func ruleWords(rules []bus.Rule) []string {
+func ruleWords(rules []dnsmasqconf.Rule) []string {
 	words := []string{}
 	for _, rule := range rules {
 		words = append(words, rule.String())

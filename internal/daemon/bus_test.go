@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/node-dns/node-dns/internal/bus"
+	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/dnstest"
 	"github.com/node-dns/node-dns/internal/kubetest"
 	"github.com/node-dns/node-dns/internal/lab"
@@ -224,7 +225,7 @@ func TestBusIsKept(t *testing.T) {
 // TestBusRefusesInterface: a server whose interface can never be bound to is refused to who sets it. Since Linux 5.7 everybody may bind,
 // so that it is a lack of descriptors that fails here.
 func TestBusRefusesInterface(t *testing.T) {
-	rule := bus.Rule{Server: nameserver.Server{Addr: netip.MustParseAddrPort("192.0.2.99:53"), Interface: "lo"}}
+	rule := dnsmasqconf.Rule{Server: nameserver.Server{Addr: netip.MustParseAddrPort("192.0.2.99:53"), Interface: "lo"}}
 	d := &Daemon{}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // nobody follows
@@ -237,7 +238,7 @@ func TestBusRefusesInterface(t *testing.T) {
 	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &none); err != nil {
 		t.Fatal(err)
 	}
-	err := d.setOverBus(ctx, bus.State{Rules: []bus.Rule{rule}})
+	err := d.setOverBus(ctx, bus.State{Rules: []dnsmasqconf.Rule{rule}})
 	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &usual); err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/node-dns/node-dns/internal/bus"
+	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/dnsname"
 	"github.com/node-dns/node-dns/internal/forward"
 	"github.com/node-dns/node-dns/internal/nameserver"
@@ -14,14 +15,14 @@ import (
 // whoever names that domain means it. A shorter domain, or that of all names, takes nothing from the cluster's.
 func (s *serving) addBusRoutes(set bus.State) {
 	source := "D-Bus " + set.RulesBy.String()
-	for _, route := range bus.Routes(set.Rules) {
+	for _, route := range dnsmasqconf.Routes(set.Rules) {
 		ofCluster := slices.ContainsFunc(s.apexes, route.Domain.Within)
 		switch {
-		case route.Kind == bus.Ask:
+		case route.Kind == dnsmasqconf.Ask:
 			s.addRoute(route.Domain, s.withoutSelf(route, source), source)
-		case route.Kind == bus.Local && ofCluster && s.api != (api{}):
+		case route.Kind == dnsmasqconf.Local && ofCluster && s.api != (api{}):
 			s.note("/%s/ (%s) is answered by the built-in cluster resolver: that is what is known here", route.Domain.Relative(), source)
-		case route.Kind == bus.Local:
+		case route.Kind == dnsmasqconf.Local:
 			s.routes = append(s.routes, forward.Route{Domain: route.Domain, Local: true, Source: source})
 		case !route.Domain.IsRoot():
 			s.standard = append(s.standard, route.Domain)
@@ -37,7 +38,7 @@ func (s *serving) addBusRoutes(set bus.State) {
 // withoutSelf leaves out the addresses that we listen on, as dnsmasq does ("ignoring nameserver - local interface"). OpenShift's
 // SDN names 127.0.0.1 for cluster.local and in-addr.arpa: there was its own nameserver. Here we are that, and answer the
 // cluster's names anyway; for the others the domain has no servers of its own then.
-func (s *serving) withoutSelf(route bus.Route, source string) []nameserver.Server {
+func (s *serving) withoutSelf(route dnsmasqconf.Route, source string) []nameserver.Server {
 	return slices.DeleteFunc(slices.Clone(route.Servers), func(server nameserver.Server) bool {
 		if !slices.Contains(s.listen, server.Addr) {
 			return false

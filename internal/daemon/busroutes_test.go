@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/node-dns/node-dns/internal/bus"
+	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/forward"
 	"github.com/node-dns/node-dns/internal/nameserver"
 	"github.com/node-dns/node-dns/internal/upstream"
@@ -16,7 +17,7 @@ import (
 // overBus is a state that a program has set.
 func overBus(t testing.TB, texts ...string) bus.State {
 	t.Helper()
-	rules, err := bus.ParseRules(texts)
+	rules, err := dnsmasqconf.ParseRules(texts)
 	if err != nil {
 		t.Fatal(err)
 	}

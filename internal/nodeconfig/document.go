@@ -85,7 +85,7 @@ func addSyntaxFault(data []byte, err error, faults *faultList) {
 		faults.add(line, column, "", "spaces to indent with", "a tab")
 		return
 	}
-	faults.add(line, column, "", "valid YAML", quote(syntaxMessage(err)))
+	faults.add(line, column, "", "valid YAML", Quote(syntaxMessage(err)))
 }
 
 // syntaxMessage is yaml.v3's message without its "yaml: line N: ".

@@ -37,7 +37,7 @@ func (f *Facts) check() error {
 type factsChecker struct{ errs []error }
 
 func (c *factsChecker) fail(key, expected, got string) {
-	c.errs = append(c.errs, fmt.Errorf("%s: expected %s, got %s", key, expected, quote(got)))
+	c.errs = append(c.errs, fmt.Errorf("%s: expected %s, got %s", key, expected, Quote(got)))
 }
 
 // checkValue is for a value that this syntax reads; the zero value, which is left out of the file, passes too.

@@ -217,7 +217,7 @@ func (r *reader) isKind(v value, f format) bool {
 			continue
 		}
 		if text, ok := r.text(entry, expected); ok && text != expected {
-			r.fault(entry, expected, quote(text))
+			r.fault(entry, expected, Quote(text))
 		}
 	}
 	return r.faults.count == before

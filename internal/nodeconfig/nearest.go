@@ -2,8 +2,8 @@ package nodeconfig
 
 import "strings"
 
-// nearest returns the one of names that takes the fewest edits to become text, letter case aside; the first of several.
-func nearest(text string, names []string) string {
+// Nearest returns the one of names that takes the fewest edits to become text, letter case aside; the first of several.
+func Nearest(text string, names []string) string {
 	text = strings.ToLower(text[:min(len(text), maxQuoted)])
 	best, fewest := "", -1
 	for _, name := range names {

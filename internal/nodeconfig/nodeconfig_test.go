@@ -204,8 +204,8 @@ func TestNearest(t *testing.T) {
 		"upstream": "upstreams", "UPSTREAMS": "upstreams", "cache-size": "cacheSize", "clusterdn": "clusterDNS",
 		"clusterDomian": "clusterDomain", "": "listen", strings.Repeat("listen", 1<<18): "listen",
 	} {
-		if got := nearest(text, names); got != want {
-			t.Errorf("nearest(%.20q) = %s, want %s", text, got, want)
+		if got := Nearest(text, names); got != want {
+			t.Errorf("Nearest(%.20q) = %s, want %s", text, got, want)
 		}
 	}
 }

@@ -115,7 +115,7 @@ func readRoutes(r *reader, v value, c *Config) {
 		case route.Servers == nil:
 			r.fault(element, "a route with domain and servers", "one without servers")
 		case seen[route.Domain]:
-			r.fault(element, "each domain once", quote(route.Domain.Relative())+" a second time")
+			r.fault(element, "each domain once", Quote(route.Domain.Relative())+" a second time")
 		}
 		seen[route.Domain] = true
 		routes = append(routes, route)

@@ -79,7 +79,7 @@ func addUnknown[T any](r *reader, entries map[string]value, keys []key[T]) {
 		names[i] = k.name
 	}
 	for _, entry := range slices.SortedFunc(maps.Values(entries), byLine) {
-		meant := nearest(entry.key.Value, names)
+		meant := Nearest(entry.key.Value, names)
 		r.lose(meant)
 		r.faults.add(entry.key.Line, entry.key.Column, entry.path,
 			fmt.Sprintf("a known key (the nearest is %s)", meant), "an unknown one")

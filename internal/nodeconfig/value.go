@@ -72,7 +72,7 @@ func fromText[T any](r *reader, v value, text string, as syntax[T]) (T, bool) {
 	if err == nil {
 		return result, true
 	}
-	got := quote(text)
+	got := Quote(text)
 	if why, ok := err.(reason); ok {
 		got += " (" + string(why) + ")"
 	}
@@ -167,20 +167,20 @@ func describe(node *yaml.Node) string {
 	case "!!null":
 		return "nothing"
 	case "!!str":
-		return quote(node.Value)
+		return Quote(node.Value)
 	case "!!int", "!!float":
 		return "the number " + plain(node.Value)
 	case "!!bool":
 		return "the boolean " + plain(node.Value)
 	}
-	return fmt.Sprintf("%s with the tag %s", quote(node.Value), quote(node.ShortTag()))
+	return fmt.Sprintf("%s with the tag %s", Quote(node.Value), Quote(node.ShortTag()))
 }
 
 // maxQuoted bounds what is repeated of a file, in bytes.
 const maxQuoted = 64
 
-// quote makes text safe for a log line or a terminal.
-func quote(text string) string {
+// Quote makes text safe for a log line or a terminal.
+func Quote(text string) string {
 	if len(text) > maxQuoted {
 		return strconv.Quote(strings.ToValidUTF8(text[:maxQuoted], "")) + "…"
 	}
@@ -194,11 +194,11 @@ func plain(text string) string {
 		switch {
 		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', strings.IndexByte("-+_./", c) >= 0:
 		default:
-			return quote(text)
+			return Quote(text)
 		}
 	}
 	if text == "" || len(text) > maxQuoted {
-		return quote(text)
+		return Quote(text)
 	}
 	return text
 }

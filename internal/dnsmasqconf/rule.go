@@ -1,4 +1,4 @@
-package bus
+package dnsmasqconf
 
 import (
 	"fmt"
@@ -17,9 +17,11 @@ const (
 	Standard             // they are asked of the servers for all names, although a shorter domain has its own
 )
 
-// A Rule is what one text of SetDomainServers says of one of its domains.
+// A Rule is what a server= option, or a text of SetDomainServers, says of one of its domains.
 type Rule struct {
 	Domain dnsname.Name // and all below it; the root: all names
+	// Plain is for names without dots alone, server=//IP of a file. Domain is the root then.
+	Plain  bool
 	Kind   Kind
 	Server nameserver.Server // of Kind Ask
 }

@@ -1,0 +1,139 @@
+package dnsmasqconf
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/node-dns/node-dns/internal/nodeconfig"
+)
+
+// maxLine is the longest line, in bytes: dnsmasq reads a longer one as two (MAXDNAME).
+const maxLine = 1024
+
+// text reads the lines of a file. There is no continuation of a line in dnsmasq.
+func (l *loader) text(name string, data []byte) {
+	l.at = position{name, 1, 1}
+	if len(data) > maxFile {
+		l.fault("", "a file of at most 1 MiB", "a larger one")
+		return
+	}
+	number := 0
+	for line := range bytes.Lines(data) {
+		number++
+		l.at = position{name, number, 1}
+		l.line(strings.TrimSuffix(string(line), "\n"))
+	}
+}
+
+// line reads "option", or "option=argument" with blanks around each.
+func (l *loader) line(raw string) {
+	begin := len(raw) - len(strings.TrimLeft(raw, blanks))
+	l.at.column = column(raw, begin)
+	if len(raw) > maxLine {
+		l.fault("", fmt.Sprintf("a line of at most %d bytes, as dnsmasq breaks longer ones in two", maxLine), "a longer one")
+		return
+	}
+	text, wrong, got := unquote(raw)
+	if wrong != "" {
+		l.fault("", wrong, got)
+		return
+	}
+	word, argument, has := strings.Cut(strings.Trim(text, " "), "=")
+	word = strings.TrimRight(word, " ")
+	if word == "" && !has {
+		return
+	}
+	if before, _, _ := strings.Cut(strings.ReplaceAll(raw, `""`, ""), "="); strings.Contains(before, `"`) {
+		word = strings.TrimSpace(before) // which is no option: dnsmasq knows none in quotes
+	}
+	if has {
+		if i := strings.IndexByte(raw, '='); i >= 0 {
+			l.at.column = column(raw, i+1+len(raw[i+1:])-len(strings.TrimLeft(raw[i+1:], blanks)))
+		}
+	}
+	start := position{l.at.file, l.at.line, column(raw, begin)}
+	l.option(shown(word), strings.TrimLeft(argument, " "), has, start)
+}
+
+// column counts characters from 1.
+func column(text string, at int) int { return utf8.RuneCountInString(text[:at]) + 1 }
+
+// blanks are what C calls space.
+const blanks = " \t\v\f\r"
+
+// The characters with a meaning stand for themselves within quotes: each has a control character of its own until shown
+// brings it back. Control characters of the file itself are faults before.
+const (
+	meant  = ",/.#:@= \t\n\b\r\x1b\"\\"
+	hidden = "\x01\x02\x03\x04\x05\x06\x07\x0e\x0f\x10\x11\x12\x13\x14\x15"
+)
+
+func hide(c byte) byte {
+	if i := strings.IndexByte(meant, c); i >= 0 {
+		return hidden[i]
+	}
+	return c
+}
+
+// shown brings back what was hidden.
+func shown(text string) string {
+	if !strings.ContainsAny(text, hidden) {
+		return text
+	}
+	out := []byte(text)
+	for i, c := range out {
+		if at := strings.IndexByte(hidden, c); at >= 0 {
+			out[i] = meant[at]
+		}
+	}
+	return string(out)
+}
+
+// unquote cuts the comment, which begins with # at the line's start or behind a blank, makes every blank a space, and takes
+// quotes away. Within quotes \" \\ \n \t \b \r \e are what they are in C.
+func unquote(raw string) (text, wrong, got string) {
+	var out []byte
+	white := true
+	for i := 0; i < len(raw); i++ {
+		c := raw[i]
+		switch {
+		case c == '"':
+			var closed bool
+			if out, i, closed = quoted(out, raw, i+1); !closed {
+				return "", `a closing quote (")`, "the end of the line"
+			}
+		case strings.IndexByte(blanks, c) >= 0:
+			out, white = append(out, ' '), true
+		case c == '#' && white:
+			return string(out), "", ""
+		case c < ' ' || c == 0x7f:
+			return "", "text", fmt.Sprintf("the byte 0x%02x", c)
+		default:
+			out, white = append(out, c), false
+		}
+	}
+	if !utf8.ValidString(raw) {
+		return "", "text in UTF-8", nodeconfig.Quote(strings.ToValidUTF8(raw, "?"))
+	}
+	return string(out), "", ""
+}
+
+// quoted appends what stands in quotes from i on, and says where they close.
+func quoted(out []byte, raw string, i int) (_ []byte, end int, closed bool) {
+	for ; i < len(raw) && raw[i] != '"'; i++ {
+		c := raw[i]
+		if c == '\\' && i+1 < len(raw) {
+			if at := strings.IndexByte(`"tnebr\`, raw[i+1]); at >= 0 {
+				i++
+				c = "\"\t\n\x1b\b\r\\"[at]
+			}
+		}
+		if c < ' ' && strings.IndexByte(meant, c) < 0 {
+			c = '?'
+		}
+		out = append(out, hide(c))
+	}
+	return out, i, i < len(raw)
+}

@@ -1,0 +1,395 @@
+package dnsmasqconf
+
+import (
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/node-dns/node-dns/internal/golden"
+	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
+)
+
+// tree writes files below a directory of the test's own.
+func tree(t testing.TB, files map[string]string) string {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+// load reads one text as dnsmasq.conf.
+func load(t testing.TB, text string) (Config, error) {
+	t.Helper()
+	return Load(DefaultPaths(tree(t, map[string]string{"etc/dnsmasq.conf": text})))
+}
+
+// The reasons why a line is a fault to one of us alone. Each stands in docs/dnsmasq.md.
+const (
+	hostName   = "a server is an address"
+	noPort     = "port 0 and source ports are refused"
+	noWildcard = "a wildcard within a label is refused"
+	strictName = "a domain that is no name is refused"
+	noControl  = "control characters and bytes that are not UTF-8 are refused"
+	unchecked  = "what has no effect is not checked"
+)
+
+// TestLinesLikeDnsmasq has dnsmasq's own --test and us read the same lines: what is a fault to one is one to the other, on
+// the same line.
+func TestLinesLikeDnsmasq(t *testing.T) {
+	lab.NeedPrograms(t, "dnsmasq")
+	rows := []struct {
+		text string
+		why  string // why they differ; "": they do not
+	}{
+		{"server=1.2.3.4\r\n", ""},
+		{"  server = 1.2.3.4  \n", ""},
+		{"\tserver=1.2.3.4\t# c\n", ""},
+		{"server=1.2.3.4# c\n", ""},
+		{"# server=x\n\n  #\n", ""},
+		{"txt-record=\"a.b,c\n", ""},
+		{"txt-record=a.b,\"c d # e\"\n", ""},
+		{"txt-record=a.b,\"c \\\" \\t d\"\n", ""},
+		{"no-resolv=\n", ""},
+		{"no-resolv = x\n", ""},
+		{"=x\n", ""},
+		{"server=1.2.3.4\\\n", ""},
+		{"server=1.2.3.4 \\\nno-resolv\n", ""},
+		{"SERVER=1.1.1.1\n", ""},
+		{"server 1.1.1.1\n", ""},
+		{"server=1.1.1.1,2.2.2.2\n", ""},
+		{"server\n", ""},
+		{"no-such\n", ""},
+		{"\"no-resolv\"\n", ""},
+		{"no-resolv \"\"#x\n", ""},
+		{"no-resolv\"\"#x\n", ""},
+		{"\ufeffno-resolv\n", ""},
+		{"no-resolv\x00x\n", noControl},
+		{"txt-record=a,\xff\n", noControl},
+		{"txt-record=a," + strings.Repeat("x", 1100) + "\n", ""},
+		{"cache-size=x\n", ""},
+		{"cache-size=-1\n", ""},
+		{"cache-size=99999999999\n", ""},
+		{"cache-size=010\n", ""},
+		{"cache-size=0x10\n", ""},
+		{"cache-size=5 \n", ""},
+		{"cache-size\n", ""},
+		{"cache-size=1\ncache-size=2\n", ""},
+		{"no-resolv\nno-resolv\n", ""},
+		{"address=/x/\n", ""},
+		{"address=/x/1.2.3\n", ""},
+		{"address=1.2.3.4\n", ""},
+		{"address=/x\n", ""},
+		{"address=\n", ""},
+		{"address=/#/1.2.3.4\n", ""},
+		{"address=/a/b/#\n", ""},
+		{"address=/a/1.1.1.1,2.2.2.2\n", ""},
+		{"local=/x/1.2.3.4\n", ""},
+		{"local=x\n", ""},
+		{"local=\n", ""},
+		{"local=//\n", ""},
+		{"server=/x/#\n", ""},
+		{"server=#\n", ""},
+		{"server=//1.1.1.1\n", ""},
+		{"server=1.1.1.1#5353@lo@127.0.0.1\n", ""},
+		{"server=1.1.1.1#\n", noPort},
+		{"server=1.1.1.1#0\n", noPort},
+		{"server=1.1.1.1@127.0.0.1#0\n", noPort},
+		{"server=1.1.1.1#65536\n", ""},
+		{"server=localhost\n", hostName},
+		{"server=/a b/1.1.1.1\n", strictName},
+		{"server=/a..b/1.1.1.1\n", strictName},
+		{"server=/a_b/1.1.1.1\n", ""},
+		{"server=/*a/1.1.1.1\n", noWildcard},
+		{"server=/bücher.example/1.1.1.1\n", ""},
+		{"rev-server=10.0.0.0/8,1.1.1.1\n", ""},
+		{"rev-server=10.0.0.0/9,1.1.1.1\n", ""},
+		{"rev-server=10.1.2.3,1.1.1.1\n", ""},
+		{"rev-server=10.0.0.0/33,1.1.1.1\n", ""},
+		{"rev-server=10.0.0.0/8\n", ""},
+		{"rev-server=2001:db8::/33,1.1.1.1\n", ""},
+		{"rev-server=10.0.0.0/0,1.1.1.1\n", ""},
+		{"rev-server=10.0.0.0/8,#\n", ""},
+		{"rev-server=x/8,1.1.1.1\n", ""},
+		{"host-record=a,b,1.1.1.1,::1,60\n", ""},
+		{"host-record=a,1.1.1.1,60,b\n", ""},
+		{"host-record=a,,1.1.1.1\n", ""},
+		{"host-record=a,60\n", ""},
+		{"host-record=1.1.1.1\n", ""},
+		{"host-record=*.a,1.1.1.1\n", noWildcard},
+		{"cname=a,b\n", ""},
+		{"cname=a,b,c,60\n", ""},
+		{"cname=a\n", ""},
+		{"cname=*.a,b\n", ""},
+		{"cname=a,b\ncname=a,c\n", ""},
+		{"cname=a,a\n", ""},
+		{"cname=a,b\ncname=b,a\n", ""},
+		{"txt-record=a\n", ""},
+		{"txt-record=a,b,c\n", ""},
+		{"txt-record=a b,c\n", strictName},
+		{"srv-host=_a._b.c\n", ""},
+		{"srv-host=_a._b.c,t,80,1,2\n", ""},
+		{"srv-host=_a._b.c,t,x\n", ""},
+		{"srv-host=_a._b.c,t,80,1,2,3\n", ""},
+		{"srv-host=_a._b.c,t,70000\n", ""},
+		{"ptr-record=a,b\n", ""},
+		{"ptr-record=a\n", ""},
+		{"mx-host=a\n", ""},
+		{"mx-host=a,10\n", ""},
+		{"mx-host=a,b,10\n", ""},
+		{"mx-host=a,b,x\n", ""},
+		{"domain=a\n", ""},
+		{"domain=a,10.0.0.0/8,local\n", ""},
+		{"domain=a b\n", strictName},
+		{"listen-address=1.1.1.1,::1\n", ""},
+		{"listen-address=x\n", ""},
+		{"listen-address=1.1.1.1#54\n", ""},
+		{"listen-address=\n", ""},
+		{"interface=lo,eth*\nexcept-interface=x\ninterface=\n", ""},
+		{"neg-ttl=x\n", ""},
+		{"max-ttl=0\n", ""},
+		{"min-cache-ttl=4000\n", ""},
+		{"dns-forward-max=0\n", ""},
+		{"port=70000\n", unchecked},
+		{"log-facility=bogus\n", unchecked},
+		{"use-stale-cache=x\n", unchecked},
+		{"bogus-nxdomain=1.1.1.0/24\n", ""},
+		{"bogus-nxdomain=2001:db8::/64\n", ""},
+		{"bogus-nxdomain=1.1.1.1,2.2.2.2\n", ""},
+		{"bogus-nxdomain=1.1.1.0/40\n", ""},
+		{"ignore-address=x\n", ""},
+		{"rebind-domain-ok=/a/b/\n", ""},
+		{"rebind-domain-ok=a\n", ""},
+		{"resolv-file=/nosuch\nresolv-file\naddn-hosts=/nosuch\n", ""},
+		{"conf-file=/nosuch\n", ""},
+		{"conf-dir=/nosuch\n", ""},
+		{"conf-file\nconf-file=\n", ""},
+		{"no-poll\nenable-dbus\nbind-dynamic\nproxy-dnssec\ndns-loop-detect\nuser=x\n", ""},
+		{"dhcp-range=192.168.0.50,192.168.0.150,12h\nenable-tftp\n", ""},
+	}
+	page, err := os.ReadFile("../../docs/dnsmasq.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	atLine := regexp.MustCompile(`at line (\d+)`)
+	for _, row := range rows {
+		t.Run(row.text[:min(len(row.text), 60)], func(t *testing.T) {
+			if row.why != "" && !strings.Contains(string(page), "\n| "+row.why) {
+				t.Errorf("docs/dnsmasq.md does not say that %s", row.why)
+			}
+			root := tree(t, map[string]string{"etc/dnsmasq.conf": row.text})
+			out, theirs := exec.Command("dnsmasq", "--test", "--conf-file="+filepath.Join(root, "etc/dnsmasq.conf")).CombinedOutput()
+			_, ours := Load(DefaultPaths(root))
+			if ((theirs == nil) == (ours == nil)) != (row.why == "") {
+				t.Fatalf("dnsmasq: %s\nours: %v", out, ours)
+			}
+			faults := nodeconfig.Faults(ours)
+			if line := atLine.FindSubmatch(out); row.why == "" && line != nil && string(line[1]) != "" && len(faults) > 0 &&
+				!strings.HasPrefix(row.text, "txt-record=a,xxx") && string(line[1]) != itoa(faults[0].Line) {
+				t.Errorf("dnsmasq: %s\nours: %v", out, ours)
+			}
+		})
+	}
+}
+
+func itoa(n int) string { return string(rune('0' + n)) }
+
+// TestKnowsAllOptions: what dnsmasq's --help lists is known here, and what takes an argument there does so here.
+func TestKnowsAllOptions(t *testing.T) {
+	lab.NeedPrograms(t, "dnsmasq")
+	out, err := exec.Command("dnsmasq", "--help").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, m := range regexp.MustCompile(`(?m)^(?:-\S, |    )--([A-Za-z0-9-]+)`).FindAllStringSubmatch(string(out), -1) {
+		found++
+		known, ok := words[m[1]]
+		if !ok {
+			t.Errorf("%s is not known", m[1])
+			continue
+		}
+		if m[1] == "no-daemon" || m[1] == "help" || m[1] == "version" || m[1] == "test" {
+			continue // of the command line
+		}
+		path := filepath.Join(t.TempDir(), "x.conf")
+		accepts := func(text string) string {
+			if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			out, _ := exec.Command("dnsmasq", "--test", "--conf-file="+path).CombinedOutput()
+			return string(out)
+		}
+		if got := strings.Contains(accepts(m[1]+"\n"), "missing parameter"); got != (known.argument == valued) {
+			t.Errorf("%s: that it must have an argument is %v in dnsmasq", m[1], got)
+		}
+		if got := strings.Contains(accepts(m[1]+"=x\n"), "extraneous parameter"); got != (known.argument == bare) {
+			t.Errorf("%s: that it must have no argument is %v in dnsmasq", m[1], got)
+		}
+	}
+	if found < 150 {
+		t.Errorf("only %d options in --help", found)
+	}
+}
+
+// TestFaults: every fault of every file with file, line and column.
+func TestFaults(t *testing.T) {
+	root := tree(t, map[string]string{
+		"etc/dnsmasq.conf": "no-resolve\n  server=10.0.0.1#x\ncache-size = many\nconf-dir=/etc/dnsmasq.d,*.conf\nconf-file=/etc/nosuch\naddress=/a\n" +
+			"txt-record=\"a\nno-resolv=1\nneg-ttl\nneg-ttl=1\nneg-ttl=2\n\x01\nbücher=1\n\tserver=/a..b/10.0.0.1\n",
+		"etc/dnsmasq.d/a.conf": "dhcp-rang=x\nhost-record=a\ncname=a,b\ncname=b,a\n",
+		"etc/dnsmasq.d/b.txt":  "never read\n",
+	})
+	_, err := Load(DefaultPaths(root))
+	golden.Check(t, "testdata/faults.golden", strings.ReplaceAll(err.Error(), root, "")+"\n")
+}
+
+// TestFiles: which files are read, and in which order.
+func TestFiles(t *testing.T) {
+	rows := []struct {
+		name  string
+		files map[string]string
+		want  string
+	}{
+		{"none", map[string]string{}, ""},
+		{"the directory alone", map[string]string{"etc/dnsmasq.d/b.conf": "", "etc/dnsmasq.d/a.conf": ""}, "dnsmasq.d/a.conf dnsmasq.d/b.conf"},
+		{"what others leave", map[string]string{
+			"etc/dnsmasq.d/a": "", "etc/dnsmasq.d/.b": "", "etc/dnsmasq.d/c~": "", "etc/dnsmasq.d/#d#": "", "etc/dnsmasq.d/e.rpmsave": "", "etc/dnsmasq.d/sub/f": "",
+		}, "dnsmasq.d/a"},
+		{"RHEL's", map[string]string{
+			"etc/dnsmasq.conf": "conf-dir=/etc/dnsmasq.d,.rpmnew,.rpmsave,.rpmorig\n", "etc/dnsmasq.d/a.conf": "", "etc/dnsmasq.d/b.rpmnew": "", "etc/dnsmasq.d/origin-upstream-dns.conf": "server=10.0.0.1\n",
+		}, "dnsmasq.conf dnsmasq.d/a.conf"},
+		{
+			"a suffix",
+			map[string]string{"etc/dnsmasq.conf": "conf-dir=/etc/dnsmasq.d/, *.conf\n", "etc/dnsmasq.d/B.conf": "", "etc/dnsmasq.d/a.conf": "", "etc/dnsmasq.d/b.txt": "", "etc/dnsmasq.d/10.conf": ""},
+			"dnsmasq.conf dnsmasq.d/10.conf dnsmasq.d/B.conf dnsmasq.d/a.conf",
+		},
+		{"any suffix", map[string]string{"etc/dnsmasq.conf": "conf-dir=/etc/dnsmasq.d,*\n", "etc/dnsmasq.d/b.txt": ""}, "dnsmasq.conf dnsmasq.d/b.txt"},
+		{"a circle", map[string]string{"etc/dnsmasq.conf": "conf-file=/etc/x.conf\n", "etc/x.conf": "conf-file=/etc/dnsmasq.conf\nconf-file=/etc/x.conf\n"}, "dnsmasq.conf x.conf"},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			root := tree(t, row.files)
+			config, err := Load(DefaultPaths(root))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := strings.ReplaceAll(strings.Join(config.Files, " "), root+"/etc/", "")
+			if got != row.want {
+				t.Errorf("read %q, want %q", got, row.want)
+			}
+			if len(config.Servers) > 0 {
+				t.Errorf("the hand-over was read: %v", config.Servers)
+			}
+		})
+	}
+}
+
+// TestServers: what server=, local=, rev-server= and address= say.
+func TestServers(t *testing.T) {
+	config, err := load(t, `server=10.0.0.1
+server=/a.example/b.example/10.0.0.2#5353@eth1
+local=/c.example/
+server=/d.example/#
+server=//10.0.0.3
+rev-server=10.1.0.0/16,10.0.0.4
+rev-server=10.2.0.0/15,10.0.0.5
+address=/e.example/
+local=
+server=/"f".example/10.0.0.6 # why
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, s := range config.Servers {
+		text := s.Rule.String()
+		if s.Plain {
+			text = "plain " + text
+		}
+		got = append(got, text)
+	}
+	want := []string{
+		"10.0.0.1", "/a.example/10.0.0.2#5353@eth1", "/b.example/10.0.0.2#5353@eth1", "/c.example/", "/d.example/#", "plain 10.0.0.3",
+		"/1.10.in-addr.arpa/10.0.0.4", "/2.10.in-addr.arpa/10.0.0.5", "/3.10.in-addr.arpa/10.0.0.5", "/e.example/", "/f.example/10.0.0.6",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if len(config.Aside) != 1 || config.Aside[0].Place.Line != 9 {
+		t.Errorf("aside: %v", config.Aside)
+	}
+}
+
+// TestAside: what has no effect is told of, each option once or as often as it stands there, and nothing else is.
+func TestAside(t *testing.T) {
+	for _, name := range slices.Sorted(maps.Keys(words)) {
+		known := words[name]
+		text := name
+		if known.argument != bare {
+			text += "=1"
+		}
+		config, _ := load(t, text+"\n")
+		if (len(config.Aside) == 1) != (known.aside != "") && name != "host-record" && name != "ptr-record" {
+			t.Errorf("%s: aside %v", name, config.Aside)
+		}
+		if known.aside == "" && known.argument != bare && readerOf(name) == nil && config.Number(name) != 1 {
+			t.Errorf("%s: neither read nor a number", name)
+		}
+	}
+}
+
+// FuzzText: whatever a file holds, faults are within it, and what was understood is understood again.
+func FuzzText(f *testing.F) {
+	for _, seed := range []string{"server=/a/10.0.0.1#53@eth0\n", "address=/a/#/1.1.1.1\n", "cname=a,b,60\ncname=b,a", "host-record=a,::1,9", "txt-record=a,\"b,\\\"c\" # d", "rev-server=10.0.0.0/9,#", "\"", "srv-host=_a._b,c,1,2,3", "domain=a\nexpand-hosts"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if strings.Contains(text, "conf") || strings.Contains(text, "hosts") {
+			t.Skip("reads files")
+		}
+		read := func(text string) (Config, []*nodeconfig.Fault) {
+			l := loader{once: map[string]bool{}, config: Config{Flags: map[string]bool{}, Numbers: map[string]int{}, Sources: map[string]Place{}}}
+			l.text("x", []byte(text))
+			l.checkAliases()
+			return l.config, l.faults
+		}
+		config, faults := read(text)
+		lines := strings.Count(text, "\n") + 1
+		for _, fault := range faults {
+			if fault.Line < 1 || fault.Line > lines || fault.Column < 1 || fault.Column > maxLine+2 {
+				t.Errorf("%v in %d lines", fault, lines)
+			}
+			if strings.ContainsFunc(fault.Error(), func(r rune) bool { return r < ' ' || r == 0x7f }) {
+				t.Errorf("control characters in %q", fault.Error())
+			}
+		}
+		var rendered strings.Builder
+		for _, s := range config.Servers {
+			if s.Plain {
+				rendered.WriteString("server=/" + strings.TrimPrefix("/"+s.Rule.String(), "//") + "\n")
+				continue
+			}
+			rendered.WriteString("server=" + s.Rule.String() + " # same\n")
+		}
+		again, faults := read(rendered.String())
+		if len(faults) > 0 || len(again.Servers) != len(config.Servers) {
+			t.Fatalf("%q: %v, %d servers of %d", rendered.String(), faults, len(again.Servers), len(config.Servers))
+		}
+	})
+}

@@ -1,0 +1,244 @@
+package dnsmasqconf
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/nameserver"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
+)
+
+// readerOf returns how an option's argument is read; nil: it is a number.
+func readerOf(name string) func(l *loader, name, text string) {
+	switch name {
+	case "server", "local":
+		return readServer
+	case "rev-server":
+		return readRevServer
+	case "address":
+		return readAddress
+	case "host-record":
+		return readHost
+	case "cname":
+		return readCNAME
+	case "txt-record":
+		return readText
+	case "srv-host":
+		return readSRV
+	case "ptr-record":
+		return readPTR
+	case "mx-host", "mx-target":
+		return readMX
+	case "domain", "domain-suffix":
+		return readDomain
+	case "addn-hosts", "hostsdir":
+		return readPath(func(c *Config) *[]string { return &c.HostsFile })
+	case "resolv-file":
+		return readPath(func(c *Config) *[]string { return &c.ResolvFile })
+	case "bogus-nxdomain":
+		return readPrefix(func(c *Config) *[]netip.Prefix { return &c.Bogus })
+	case "ignore-address":
+		return readPrefix(func(c *Config) *[]netip.Prefix { return &c.Ignored })
+	case "rebind-domain-ok":
+		return readRebindOK
+	case "listen-address":
+		return readListen
+	case "interface":
+		return readInterfaces(func(c *Config) *[]string { return &c.Interfaces })
+	case "except-interface":
+		return readInterfaces(func(c *Config) *[]string { return &c.Except })
+	case "conf-file":
+		return readConfFile
+	case "conf-dir":
+		return readConfDir
+	}
+	return nil
+}
+
+func readPath(into func(*Config) *[]string) func(*loader, string, string) {
+	return func(l *loader, _, text string) {
+		if text != "" {
+			paths := into(&l.config)
+			*paths = append(*paths, l.path(shown(text)))
+		}
+	}
+}
+
+func readPrefix(into func(*Config) *[]netip.Prefix) func(*loader, string, string) {
+	return func(l *loader, name, text string) {
+		text = shown(text)
+		prefix, err := netip.ParsePrefix(text)
+		if addr, e := netip.ParseAddr(text); e == nil {
+			prefix, err = netip.PrefixFrom(addr, addr.BitLen()), nil
+		}
+		if err != nil {
+			l.fault(name, "an IP address, or a network", nodeconfig.Quote(text))
+			return
+		}
+		prefixes := into(&l.config)
+		*prefixes = append(*prefixes, prefix.Masked())
+	}
+}
+
+func readInterfaces(into func(*Config) *[]string) func(*loader, string, string) {
+	return func(l *loader, _, text string) {
+		names := into(&l.config)
+		for _, name := range list(text) {
+			if name != "" && !slices.Contains(*names, name) {
+				*names = append(*names, name)
+			}
+		}
+	}
+}
+
+func readListen(l *loader, name, text string) {
+	for _, part := range list(text) {
+		addr, err := nameserver.ParseAddr(part)
+		if err != nil {
+			l.fault(name, "an IP address", nodeconfig.Quote(part))
+			return
+		}
+		l.config.Listen = append(l.config.Listen, addr)
+	}
+}
+
+// readRebindOK reads /a/b/, or one domain.
+func readRebindOK(l *loader, name, text string) {
+	for _, part := range strings.Split(strings.Trim(text, "/"), "/") {
+		if domain, ok := l.domain(name, part); ok {
+			l.config.RebindOK = append(l.config.RebindOK, domain)
+		}
+	}
+}
+
+// readDomain takes the domain for all names; one for a network is for DHCP.
+func readDomain(l *loader, name, text string) {
+	parts := list(text)
+	switch {
+	case len(parts) > 1:
+		l.setAside(name, "a domain for a network of its own is for DHCP's names")
+	case parts[0] == "#":
+		l.setAside(name, "the domain is not taken from resolv.conf: write its name")
+	case parts[0] != "":
+		if domain, ok := l.domain(name, parts[0]); ok {
+			l.config.Domain = domain
+		}
+	}
+}
+
+// domain reads a name, as parseDomain.
+func (l *loader) domain(option, text string) (dnsname.Name, bool) {
+	name, err := parseDomain(shown(text))
+	if err != nil {
+		l.fault(option, "a domain name", nodeconfig.Quote(shown(text))+", "+err.Error())
+	}
+	return name, err == nil
+}
+
+// readServer reads what ParseRules does, but that // in a file stands for names without dots, and an empty argument for
+// nothing: to dnsmasq it has no name exist, which is what a script with an empty list writes.
+func readServer(l *loader, name, text string) {
+	if text == "" {
+		l.setAside(name, "it names no server, and would have no name exist")
+		return
+	}
+	domains, server, ok := l.split(name, text)
+	if !ok {
+		return
+	}
+	l.addRules(name, server, domains)
+}
+
+// split cuts /a/b/rest. No domains: all names.
+func (l *loader) split(name, text string) (domains []string, rest string, ok bool) {
+	if !strings.HasPrefix(text, "/") {
+		return nil, shown(text), true
+	}
+	parts := strings.Split(text[1:], "/")
+	if len(parts) < 2 {
+		l.fault(name, "/domain/ in front, with both slashes", nodeconfig.Quote(shown(text)))
+		return nil, "", false
+	}
+	for _, part := range parts[:len(parts)-1] {
+		domains = append(domains, shown(part))
+	}
+	return domains, shown(parts[len(parts)-1]), true
+}
+
+func (l *loader) addRules(name, server string, domains []string) {
+	if domains == nil {
+		domains = []string{"*"}
+	}
+	for _, domain := range domains {
+		rules, err := NewRules(server, []string{domain})
+		if err != nil {
+			l.fault(name, "a server, as IP, IP#port or /domain/IP", err.Error())
+			return
+		}
+		for _, rule := range rules {
+			rule.Plain = domain == ""
+			if len(l.config.Servers) == MaxRules {
+				l.fault(name, "at most 1000 servers and domains", "more")
+				return
+			}
+			l.config.Servers = append(l.config.Servers, Server{rule, l.place()})
+		}
+	}
+}
+
+// readRevServer reads NETWORK[/bits],server: the servers of a reverse zone. A length between labels makes several of them.
+func readRevServer(l *loader, name, text string) {
+	network, server, _ := strings.Cut(text, ",")
+	network = shown(strings.TrimSpace(network))
+	prefix, err := netip.ParsePrefix(network)
+	if addr, e := netip.ParseAddr(network); e == nil {
+		prefix, err = netip.PrefixFrom(addr, addr.BitLen()), nil
+	}
+	if err != nil || prefix.Bits() == 0 {
+		l.fault(name, "a network, as 10.1.0.0/16", nodeconfig.Quote(network))
+		return
+	}
+	var domains []string
+	for _, zone := range dnsname.ReverseZones(prefix.Masked()) {
+		domains = append(domains, zone.String())
+	}
+	l.addRules(name, shown(strings.TrimSpace(server)), domains)
+}
+
+// readAddress reads address=/a/b/IP. Without an address the names of the domains do not exist; # stands for 0.0.0.0 and ::.
+func readAddress(l *loader, name, text string) {
+	domains, value, ok := l.split(name, text)
+	if !ok {
+		return
+	}
+	if value == "" {
+		if domains == nil {
+			l.setAside(name, "it names no domain, and would have no name exist")
+			return
+		}
+		l.addRules(name, "", domains)
+		return
+	}
+	address := Address{}
+	if value != "#" {
+		addr, err := netip.ParseAddr(value)
+		if err != nil || addr.Zone() != "" {
+			l.fault(name, "an IP address or #", nodeconfig.Quote(value))
+			return
+		}
+		address.Addr = addr.Unmap()
+	}
+	if domains == nil {
+		domains = []string{"*"}
+	}
+	for _, text := range domains {
+		if address.Plain = text == ""; text == "#" {
+			text = "*"
+		}
+		if address.Domain, ok = l.domain(name, text); ok {
+			l.config.Addresses = append(l.config.Addresses, address)
+		}
+	}
+}

@@ -1,0 +1,222 @@
+package dnsmasqconf
+
+import (
+	"fmt"
+	"math"
+	"net/netip"
+	"strconv"
+
+	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
+)
+
+// name reads the name of a record: one that there can be, not the root.
+func (l *loader) name(option, text string) (dnsname.Name, bool) {
+	name, err := parseDomain(text)
+	switch {
+	case err != nil:
+		l.fault(option, "a name", nodeconfig.Quote(text)+", "+err.Error())
+	case name.IsRoot():
+		l.fault(option, "a name", nodeconfig.Quote(text))
+		err = dnsname.ErrLabel
+	}
+	return name, err == nil
+}
+
+// uint16 reads a number of a record; "": the default.
+func (l *loader) uint16(option, text string, byDefault uint16) (uint16, bool) {
+	if text == "" {
+		return byDefault, true
+	}
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		l.fault(option, "a number from 0 to 65535", nodeconfig.Quote(text))
+	}
+	return uint16(n), err == nil
+}
+
+func ttl(text string) (int, bool) {
+	n, err := strconv.ParseUint(text, 10, 31)
+	return int(n), err == nil
+}
+
+// readHost reads host-record=NAME,…,IP,…,TTL. A number alone is the TTL, wherever it stands.
+func readHost(l *loader, option, text string) {
+	host := Host{TTL: Unset}
+	for _, part := range list(text) {
+		if n, ok := ttl(part); ok {
+			host.TTL = n
+		} else if addr, err := netip.ParseAddr(part); err == nil && addr.Zone() == "" {
+			host.Addrs = append(host.Addrs, addr.Unmap())
+		} else if part != "" {
+			name, ok := l.name(option, part)
+			if !ok {
+				return
+			}
+			host.Names = append(host.Names, name)
+		}
+	}
+	switch {
+	case len(host.Names) == 0:
+		l.fault(option, "a name and an address", nodeconfig.Quote(shown(text)))
+	case len(host.Addrs) == 0:
+		l.setAside(option, "it has no address")
+	default:
+		l.hosts = append(l.hosts, host)
+	}
+}
+
+// readCNAME reads cname=ALIAS,…,TARGET[,TTL].
+func readCNAME(l *loader, option, text string) {
+	parts := list(text)
+	c := CNAME{TTL: Unset}
+	if n, ok := ttl(parts[len(parts)-1]); ok {
+		c.TTL, parts = n, parts[:len(parts)-1]
+	}
+	if len(parts) < 2 {
+		l.fault(option, "an alias and its target", nodeconfig.Quote(shown(text)))
+		return
+	}
+	var ok bool
+	if c.Target, ok = l.name(option, parts[len(parts)-1]); !ok {
+		return
+	}
+	for _, alias := range parts[:len(parts)-1] {
+		if len(alias) > 1 && alias[:2] == "*." {
+			l.setAside(option, "an alias with * is for auth-zone")
+			continue
+		}
+		if c.Alias, ok = l.name(option, alias); !ok {
+			return
+		}
+		for _, other := range l.config.CNAMEs {
+			if other.Alias == c.Alias {
+				l.fault(option, "one target of an alias", fmt.Sprintf("%s a second time", c.Alias.Relative()))
+				return
+			}
+		}
+		l.config.CNAMEs = append(l.config.CNAMEs, c)
+	}
+}
+
+// checkAliases leaves out the aliases that lead in a circle.
+func (l *loader) checkAliases() {
+	next := map[dnsname.Name]dnsname.Name{}
+	for _, c := range l.config.CNAMEs {
+		next[c.Alias] = c.Target
+	}
+	var kept []CNAME
+	for _, c := range l.config.CNAMEs {
+		at, steps := c.Target, 0
+		for ; !at.IsZero() && steps <= len(next); steps++ {
+			at = next[at]
+		}
+		if at.IsZero() {
+			kept = append(kept, c)
+			continue
+		}
+		place := l.config.Sources["cname"]
+		l.at = position{place.File, place.Line, 1}
+		l.fault("cname", "an alias that leads to a name", c.Alias.Relative()+", which leads back to itself")
+	}
+	l.config.CNAMEs = kept
+}
+
+// readText reads txt-record=NAME,text,…; each text is a string of its own.
+func readText(l *loader, option, text string) {
+	parts := list(text)
+	name, ok := l.name(option, parts[0])
+	if !ok {
+		return
+	}
+	texts := parts[1:]
+	if len(texts) == 0 {
+		texts = []string{""}
+	}
+	for _, part := range texts {
+		if len(part) > math.MaxUint8 {
+			l.fault(option, "texts of at most 255 bytes", "a longer one")
+			return
+		}
+	}
+	l.config.Texts = append(l.config.Texts, Text{name, texts})
+}
+
+// field is one of the parts, "" where there are fewer.
+func field(parts []string, i int) string {
+	if i < len(parts) {
+		return parts[i]
+	}
+	return ""
+}
+
+// readSRV reads srv-host=_SERVICE._PROTOCOL[.DOMAIN][,TARGET[,PORT[,PRIORITY[,WEIGHT]]]].
+func readSRV(l *loader, option, text string) {
+	parts := list(text)
+	var s SRV
+	var ok bool
+	if s.Name, ok = l.name(option, parts[0]); !ok {
+		return
+	}
+	if s.Target = dnsname.Root(); field(parts, 1) != "" {
+		if s.Target, ok = l.name(option, parts[1]); !ok {
+			return
+		}
+	}
+	for i, number := range []*uint16{&s.Port, &s.Priority, &s.Weight} {
+		byDefault := uint16(0)
+		if i == 0 {
+			byDefault = 1
+		}
+		if *number, ok = l.uint16(option, field(parts, i+2), byDefault); !ok {
+			return
+		}
+	}
+	if len(parts) > 5 {
+		l.fault(option, "at most a name, a target and three numbers", nodeconfig.Quote(shown(text)))
+		return
+	}
+	l.config.SRVs = append(l.config.SRVs, s)
+}
+
+// readPTR reads ptr-record=NAME[,TARGET].
+func readPTR(l *loader, option, text string) {
+	parts := list(text)
+	name, ok := l.name(option, parts[0])
+	if !ok {
+		return
+	}
+	if field(parts, 1) == "" {
+		l.setAside(option, "it has no target")
+		return
+	}
+	if target, ok := l.name(option, parts[1]); ok {
+		l.config.PTRs = append(l.config.PTRs, PTR{name, target})
+	}
+}
+
+// readMX reads mx-host=NAME[[,TARGET],PREFERENCE]. mx-target is kept as the one of no name.
+func readMX(l *loader, option, text string) {
+	parts := list(text)
+	name, ok := l.name(option, parts[0])
+	if !ok {
+		return
+	}
+	if option == "mx-target" {
+		l.config.MXs = append(l.config.MXs, MX{Target: name})
+		return
+	}
+	m := MX{Name: name, Preference: 1}
+	if _, isNumber := ttl(field(parts, 1)); isNumber && len(parts) == 2 {
+		parts = []string{parts[0], "", parts[1]}
+	}
+	if m.Preference, ok = l.uint16(option, field(parts, 2), 1); !ok {
+		return
+	}
+	if field(parts, 1) != "" {
+		if m.Target, ok = l.name(option, parts[1]); !ok {
+			return
+		}
+	}
+	l.config.MXs = append(l.config.MXs, m)
+}

@@ -1,0 +1,166 @@
+package dnsmasqconf
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"golang.org/x/net/idna"
+
+	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/nameserver"
+)
+
+// MaxRules bounds what one call sets. OpenShift's SDN sends a handful, NetworkManager one for each server and domain of its
+// connections.
+const MaxRules = 1000
+
+// A Refusal is what a caller is told of arguments that are not taken over: in dnsmasq's words, where it refuses them too.
+type Refusal string
+
+func (r Refusal) Error() string { return string(r) }
+
+func refuse(format string, args ...any) error { return Refusal(fmt.Sprintf(format, args...)) }
+
+// The addresses that stand for no server.
+var (
+	unspecified4 = netip.IPv4Unspecified()
+	broadcast    = netip.AddrFrom4([4]byte{255, 255, 255, 255})
+)
+
+// ParseRules reads texts as of dnsmasq's server= option: "10.0.0.1#5353", "/a.example/b.example/10.0.0.1", "/a.example/" and
+// "/a.example/#". An error names the first text that is none.
+func ParseRules(texts []string) ([]Rule, error) {
+	var rules []Rule
+	for _, text := range texts {
+		domains, address := []string{""}, text
+		if i := strings.LastIndexByte(text, '/'); i >= 0 {
+			if address = text[i+1:]; text[0] != '/' || i == 0 {
+				return nil, refuse("No domain terminator '%s'", Printable(address))
+			}
+			domains = strings.Split(text[1:i], "/")
+		} else if text == "" {
+			return nil, refuse("Empty string")
+		}
+		more, err := NewRules(address, domains)
+		if err != nil {
+			return nil, err
+		}
+		if rules = append(rules, more...); len(rules) > MaxRules {
+			return nil, ErrTooMany
+		}
+	}
+	return rules, nil
+}
+
+// ErrTooMany is a bound that dnsmasq does not have.
+var ErrTooMany = refuse("more than %d servers and domains", MaxRules)
+
+// NewRules is what an address says of domains; "" stands for all names.
+func NewRules(address string, domains []string) ([]Rule, error) {
+	rule, isNone := Rule{}, false
+	switch address {
+	case "":
+		rule.Kind = Local
+	case "#":
+		rule.Kind = Standard
+	default:
+		server, err := nameserver.ParseDnsmasq(address)
+		if err == nil {
+			err = unusable(server.Addr.Addr())
+		}
+		switch {
+		case err != nil:
+			return nil, refuse("Invalid IP address '%s': %v", Printable(address), reasonOf(err))
+		case server.Addr.Addr() == unspecified4:
+			rule.Kind, isNone = Local, true
+		default:
+			rule.Server = server
+		}
+	}
+	rules, err := rule.forDomains(domains)
+	if isNone {
+		// No server for all names: dnsmasq 2.90 takes that for nothing said, but in SetServersEx, where no name exists then.
+		rules = slices.DeleteFunc(rules, func(r Rule) bool { return r.Domain.IsRoot() })
+	}
+	return rules, err
+}
+
+func (r Rule) forDomains(domains []string) ([]Rule, error) {
+	var rules []Rule
+	for _, text := range domains {
+		domain, err := parseDomain(text)
+		if err != nil {
+			return nil, refuse("Invalid domain '%s': %v", Printable(text), err)
+		}
+		r.Domain = domain
+		rules = append(rules, r)
+	}
+	return rules, nil
+}
+
+// unusable says why an address is no server's. 0.0.0.0 is "no server" to dnsmasq; :: it would ask, and reach itself.
+func unusable(addr netip.Addr) error {
+	switch {
+	case addr == netip.IPv6Unspecified():
+		return errors.New("unspecified")
+	case addr.IsMulticast(), addr == broadcast:
+		return errors.New("not one host's address")
+	}
+	return nil
+}
+
+// reasonOf leaves out what repeats the text.
+func reasonOf(err error) error {
+	for _, known := range []error{
+		nameserver.ErrAddress, nameserver.ErrZone, nameserver.ErrPort, nameserver.ErrInterface, nameserver.ErrSource, nameserver.ErrSourcePort,
+	} {
+		if errors.Is(err, known) {
+			return known
+		}
+	}
+	return err
+}
+
+// parseDomain reads a domain as dnsmasq does: dots in front count for nothing, "" and "*" are all names, and letters of other
+// scripts are written in ASCII. Its wildcards within a label ("*a.example" for all that ends in these letters) are refused.
+func parseDomain(text string) (dnsname.Name, error) {
+	text = strings.TrimLeft(text, ".")
+	if text == "" || text == "*" {
+		return dnsname.Root(), nil
+	}
+	if strings.Contains(text, "*") {
+		return dnsname.Name{}, errors.New("a wildcard; a domain has all names below it anyway")
+	}
+	ascii, err := idna.Lookup.ToASCII(text)
+	if err != nil || isASCII(text) {
+		ascii = text // which may have underscores
+	}
+	name, err := dnsname.Parse(ascii)
+	for _, known := range []error{dnsname.ErrTooLong, dnsname.ErrLabel, dnsname.ErrCharacter} {
+		if errors.Is(err, known) {
+			err = known
+		}
+	}
+	return name, err
+}
+
+func isASCII(text string) bool {
+	return strings.IndexFunc(text, func(r rune) bool { return r > '~' }) < 0
+}
+
+// Printable is a text that may go into a log and a reply.
+func Printable(text string) string {
+	const longest = 100
+	if len(text) > longest {
+		text = text[:longest] + "…"
+	}
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return '?'
+		}
+		return r
+	}, strings.ToValidUTF8(text, "?"))
+}
