@@ -22,7 +22,7 @@ var bands = [][]string{
 	{"internal/dnsname", "internal/nameserver", "internal/atomicfile", "internal/inflight", "internal/journal", "internal/systembus", "internal/dnstest", "internal/golden", "internal/manual", "internal/lab", "internal/kubetest"},
 	{"internal/nm", "internal/netstate", "internal/resolvconf", "internal/upstream", "internal/nodeconfig", "internal/dnsserver", "internal/supervise", "internal/systemd", "internal/rpmbuild"},
 	{"internal/dnsmasqconf"},
-	{"internal/hostdns", "internal/cache", "internal/forward", "internal/zone", "internal/autopath", "internal/peers"},
+	{"internal/hostdns", "internal/cache", "internal/forward", "internal/zone", "internal/autopath", "internal/peers", "internal/localdata"},
 	{"internal/kubewire"},
 	{"internal/cluster"},
 	{"internal/control"},

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/node-dns/node-dns/internal/daemon"
+	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
@@ -19,6 +21,8 @@ func newCheckConfigCommand() *cobra.Command {
 		Use:   "check-config",
 		Short: "Read the configuration as serve would, and name every fault",
 		Long: `Read the configuration as serve would, and name every fault as FILE:LINE:COLUMN.
+
+dnsmasq's files are part of it; an option of theirs that is known, and not followed, is named with the reason.
 
 Where the Kubernetes API is watched it is asked which of the rights for that are missing; contrib/cluster-role.yaml
 grants them.
@@ -53,10 +57,18 @@ func checkConfig(cmd *cobra.Command, root string, paths nodeconfig.Paths) error 
 	for _, fault := range nodeconfig.Faults(err) {
 		faulty[fault.File] = true
 	}
+	files, filesErr := dnsmasqconf.Load(dnsmasqconf.DefaultPaths(root))
+	for _, fault := range nodeconfig.Faults(filesErr) {
+		faulty[fault.File] = true
+	}
+	err = errors.Join(err, filesErr)
 	if err != nil {
 		fmt.Fprintln(cmd.OutOrStdout(), err)
 	}
-	for _, file := range config.Files {
+	for _, aside := range files.Aside {
+		fmt.Fprintln(cmd.OutOrStdout(), aside)
+	}
+	for _, file := range slices.Concat(config.Files, files.Files) {
 		if !faulty[file] {
 			fmt.Fprintf(cmd.OutOrStdout(), "%s: ok\n", file)
 		}
@@ -67,7 +79,7 @@ func checkConfig(cmd *cobra.Command, root string, paths nodeconfig.Paths) error 
 	if config.FactsWanted != "" {
 		fmt.Fprintf(cmd.OutOrStdout(), "%s: origin-dns-dispatcher apply, as root, reads it\n", config.FactsWanted)
 	}
-	if len(config.Files) == 0 {
+	if len(config.Files)+len(files.Files) == 0 {
 		fmt.Fprintln(cmd.OutOrStdout(), "no configuration file: every default applies")
 	}
 	showRights(cmd, root, config)

@@ -61,6 +61,37 @@ func TestCheckConfigForOthers(t *testing.T) {
 	check("has changed since origin-dns-dispatcher read it: origin-dns-dispatcher apply, as root, reads it")
 }
 
+// TestCheckConfigDnsmasq: dnsmasq's files are part of the configuration.
+func TestCheckConfigDnsmasq(t *testing.T) {
+	root := t.TempDir()
+	path := filepath.Join(root, "/etc/dnsmasq.d/site.conf")
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	rows := []struct {
+		text  string
+		fails bool
+		want  string
+	}{
+		{"server=192.0.2.1\nno-poll\n", false, path + ": ok\n"},
+		{"dhcp-range=192.0.2.0,static\n", false, path + ":1: dhcp-range is known, not followed: DHCP is not node-dns's: the package dnsmasq serves it"},
+		{"server=192.0.2.1\n  no-resolve\n", true, path + `:2:3: expected an option of dnsmasq (the nearest is no-resolv), got "no-resolve"`},
+	}
+	for _, row := range rows {
+		if err := os.WriteFile(path, []byte(row.text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		cmd := &cobra.Command{}
+		cmd.SetOut(&out)
+		cmd.SetContext(t.Context())
+		err := checkConfig(cmd, root, nodeconfig.DefaultPaths(root))
+		if (err != nil) != row.fails || !strings.Contains(out.String(), row.want) || strings.Contains(out.String(), "every default applies") {
+			t.Errorf("%q: %v\n%s", row.text, err, &out)
+		}
+	}
+}
+
 // TestCheckConfigRights asks an API server what it allows, one right less each time.
 func TestCheckConfigRights(t *testing.T) {
 	api := kubetest.NewServer(t)

@@ -47,6 +47,12 @@ type Config struct {
 	// MaxNegativeTTL is the same for NXDOMAIN and NODATA. 0 means 1 hour, as in
 	// unbound; less than 0 remembers none (dnsmasq's no-negcache).
 	MaxNegativeTTL time.Duration
+	// MinTTL is what a shorter TTL of a positive response is raised to (dnsmasq's
+	// min-cache-ttl). 0 means that none is.
+	MinTTL time.Duration
+	// NegativeTTL is for how long a negative response without SOA record is remembered
+	// (dnsmasq's neg-ttl). 0 means not at all.
+	NegativeTTL time.Duration
 	// Limit returns a bound on MaxTTL and MaxNegativeTTL for one qname: 0 means none, less
 	// than 0 that the response is not remembered. It gets the zero Name for a
 	// qname that is no dnsname.Name, and is called concurrently. nil means no limits.

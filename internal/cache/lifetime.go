@@ -14,11 +14,12 @@ import (
 // limits decide how long a response may be remembered.
 type limits struct {
 	positive, negative time.Duration
+	least, bare        time.Duration // MinTTL and NegativeTTL
 	byName             func(dnsname.Name) time.Duration
 }
 
 func newLimits(c Config) limits {
-	l := limits{positive: c.MaxTTL, negative: c.MaxNegativeTTL, byName: c.Limit}
+	l := limits{positive: c.MaxTTL, negative: c.MaxNegativeTTL, least: c.MinTTL, bare: c.NegativeTTL, byName: c.Limit}
 	if l.positive <= 0 {
 		l.positive = defaultMaxTTL
 	}
@@ -35,8 +36,15 @@ func newLimits(c Config) limits {
 func (l limits) remember(q *dnsserver.Query, m *dns.Msg) time.Duration {
 	seconds, soa := ttl(m, q.Msg.Question[0])
 	limit := l.positive
-	if soa != nil {
+	switch {
+	case soa != nil:
 		limit = l.negative
+	case l.isBare(m, q.Msg.Question[0]):
+		limit, seconds = l.negative, uint32(l.bare/time.Second)
+	case seconds > 0 && l.least > 0:
+		least := uint32(l.least / time.Second)
+		seconds = max(seconds, least)
+		eachTTL(m, func(ttl uint32) uint32 { return max(ttl, least) })
 	}
 	if l.byName != nil {
 		if own := l.byName(q.Name); own != 0 {
@@ -54,6 +62,13 @@ func (l limits) remember(q *dnsserver.Query, m *dns.Msg) time.Duration {
 	highest := uint32(min(limit/time.Second, math.MaxInt32))
 	eachTTL(m, func(ttl uint32) uint32 { return min(ttl, highest) })
 	return lifetime
+}
+
+// isBare reports whether m says that there is no such name, or nothing of the type, without the SOA record that says how
+// long that holds.
+func (l limits) isBare(m *dns.Msg, question dns.Question) bool {
+	return l.bare > 0 && !m.Truncated && (m.Rcode == dns.RcodeNameError || m.Rcode == dns.RcodeSuccess && !answers(m.Answer, question.Qtype)) &&
+		zoneOf(m, question.Name) == nil
 }
 
 // ttl returns the seconds for which m is an answer to question by its own

@@ -111,7 +111,8 @@ func (d *Daemon) setOverBus(ctx context.Context, state bus.State) error {
 // takeOverBus is the half of setOverBus that belongs to follow. What cannot be kept for the next start is in force all the
 // same.
 func (d *Daemon) takeOverBus(state bus.State) error {
-	running := d.serving.Load().config
+	served := d.serving.Load()
+	running := served.config
 	if running.DBus != nodeconfig.DBusDnsmasq {
 		return errors.New("dbus in node-dns.yaml lets nobody set anything")
 	}
@@ -119,7 +120,7 @@ func (d *Daemon) takeOverBus(state bus.State) error {
 		"options", few(state.Options.Words(), " "), journal.BusSet.Attr())
 	d.keepBus(state)
 	view := d.host.Load()
-	next := d.newServing(view, running, d.keptKubeconfig())
+	next := d.newServing(view, running, served.dnsmasq, d.keptKubeconfig())
 	d.takeOver(next)
 	d.setProblems(view, next)
 	return nil

@@ -52,7 +52,7 @@ func (s *serving) withoutSelf(route dnsmasqconf.Route, source string) []nameserv
 func (s *serving) fillStandard() {
 	var servers []nameserver.Server
 	for _, route := range s.routes {
-		if route.Domain.IsRoot() {
+		if route.Domain.IsRoot() && !route.Plain {
 			servers = route.Servers
 		}
 	}
@@ -69,7 +69,7 @@ func (s *serving) isOverridden(name dnsname.Name) bool {
 }
 
 func (s *serving) isRouted(domain dnsname.Name) bool {
-	return slices.ContainsFunc(s.routes, func(r forward.Route) bool { return r.Domain == domain })
+	return slices.ContainsFunc(s.routes, func(r forward.Route) bool { return r.Domain == domain && !r.Plain })
 }
 
 func (s *serving) note(format string, args ...any) {

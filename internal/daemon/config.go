@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/dnsname"
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/nameserver"
@@ -14,7 +15,8 @@ import (
 
 // follower decides which configuration is served by after a look. The zero value is ready. It belongs to one goroutine.
 type follower struct {
-	seen nodeconfig.Config // at the last look
+	seen        nodeconfig.Config // at the last look
+	seenDnsmasq dnsmasqconf.Config
 }
 
 // next is the configuration to serve by from now on: what the files say, so that the daemon and the hook, which reads them

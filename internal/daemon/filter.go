@@ -58,7 +58,9 @@ func (d *Daemon) serveUpstream(ctx context.Context, q *dnsserver.Query) (*dns.Ms
 		m.Authoritative = true
 		return m, nil
 	}
-	return d.serveCached(ctx, q)
+	m, err := d.serveCached(ctx, q)
+	limitTTL(m, s.settings.clientTTL)
+	return m, err
 }
 
 // asksAsWindows reports whether a question is one that filterwin2k answers with nothing (dnsmasq(8)).

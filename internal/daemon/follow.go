@@ -13,6 +13,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/cache"
+	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/dnsname"
 	"github.com/node-dns/node-dns/internal/dnsserver"
 	"github.com/node-dns/node-dns/internal/hostdns"
@@ -84,8 +85,10 @@ func (d *Daemon) reconcile(ctx context.Context, reason string) time.Duration {
 	if err != nil {
 		return 0 // we stop
 	}
-	config, again := d.follower.next(d.serving.Load().config, view)
-	next := d.newServing(view, config, d.keptKubeconfig())
+	running := d.serving.Load()
+	config, again := d.follower.next(running.config, view)
+	files, alsoAgain := d.follower.nextDnsmasq(running.dnsmasq, view)
+	next := d.newServing(view, config, files, d.keptKubeconfig())
 	wait := d.takeOver(next)
 	news, later := d.request.ask(time.Now(), reason, d.wanted(view, next.found, reason))
 	switch news {
@@ -101,7 +104,7 @@ func (d *Daemon) reconcile(ctx context.Context, reason string) time.Duration {
 	if wait == 0 || later > 0 && later < wait {
 		wait = later
 	}
-	if again {
+	if again || alsoAgain {
 		return settle
 	}
 	return wait
@@ -121,11 +124,15 @@ func (d *Daemon) takeOver(next *serving) time.Duration {
 	if old.api != (api{}) && next.api == (api{}) {
 		d.log.Info("the Kubernetes API is not watched any more", "kubeconfig", old.api.kubeconfig)
 	}
-	if next.config.CacheSize != old.config.CacheSize {
-		d.cache.Store(d.newCache(next.config))
+	if next.settings != old.settings {
+		d.cache.Store(d.newCache(next.settings))
+	}
+	if !reflect.DeepEqual(old.dnsmasq, next.dnsmasq) {
+		d.log.Info("dnsmasq's files taken over", "files", few(next.dnsmasq.Files, " "), journal.ConfigTaken.Attr())
 	}
 	d.forward.SetRoutes(next.guarded())
 	d.forward.SetMaxInFlight(next.forwardMax)
+	d.forward.SetAll(next.dnsmasq.Has("all-servers"))
 	d.server.SetMaxInFlight(next.forwardMax + localRoom)
 	d.setResolver(next)
 	d.zone.Set(d.authority(next))
@@ -187,7 +194,7 @@ func (d *Daemon) setLevel(s *serving) {
 }
 
 // newServing gathers the inputs and decides. kubeconfig is used where the configuration names none; "": there is none.
-func (d *Daemon) newServing(view *hostView, config nodeconfig.Config, kubeconfig string) *serving {
+func (d *Daemon) newServing(view *hostView, config nodeconfig.Config, files dnsmasqconf.Config, kubeconfig string) *serving {
 	captured := hostdns.Captured(view.state.Upstreams, view.state.Record)
 	if captured.Set.IsEmpty() {
 		// The hook has not run yet (or may not write): what it would capture serves as well.
@@ -209,20 +216,22 @@ func (d *Daemon) newServing(view *hostView, config nodeconfig.Config, kubeconfig
 	}
 	hostname, _ := os.Hostname() // a host without a name has an empty one
 	return newServing(inputs{
-		kubeconfig: kubeconfig,
-		found:      d.credentials(config, kubeconfig),
-		hostname:   hostname,
-		hostSearch: d.hostSearch(config),
-		flags:      d.config,
-		config:     config,
-		net:        d.lastNet,
-		captured:   captured.Set,
-		origin:     captured.From,
-		looping:    d.loops.looping(),
-		files:      d.config.Files,
-		recursive:  recursive,
-		bus:        d.wantedBus(config),
-		problems:   problems,
+		kubeconfig:  kubeconfig,
+		found:       d.credentials(config, kubeconfig),
+		hostname:    hostname,
+		hostSearch:  d.hostSearch(config),
+		flags:       d.config,
+		config:      config,
+		net:         d.lastNet,
+		captured:    captured.Set,
+		origin:      captured.From,
+		looping:     d.loops.looping(),
+		files:       d.config.Files,
+		recursive:   recursive,
+		bus:         d.wantedBus(config),
+		dnsmasq:     files,
+		resolvFiles: d.resolvFiles(files),
+		problems:    problems,
 	})
 }
 
@@ -293,7 +302,10 @@ func (d *Daemon) reloadNow(ctx context.Context) error {
 	if err := view.configErr; err != nil {
 		return fmt.Errorf("reloading: the running configuration stays: %w", err)
 	}
-	next := d.newServing(view, view.config, d.usualKubeconfig())
+	if err := view.dnsmasqErr; err != nil {
+		return fmt.Errorf("reloading: the running configuration stays: %w", err)
+	}
+	next := d.newServing(view, view.config, view.dnsmasq, d.usualKubeconfig())
 	d.takeOver(next)
 	d.setProblems(view, next)
 	d.hint("reload")

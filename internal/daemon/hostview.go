@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/nm"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
@@ -20,6 +21,9 @@ type hostView struct {
 
 	config    nodeconfig.Config // what is served by, at the start and after a reload
 	configErr error             // its faults
+
+	dnsmasq    dnsmasqconf.Config // what dnsmasq's files say
+	dnsmasqErr error              // their faults
 }
 
 // lookAtHost looks and plans, read-only. It fails only when ctx ends: what was seen by then is not all there is.
@@ -32,6 +36,7 @@ func (d *Daemon) lookAtHost(ctx context.Context) (*hostView, error) {
 	if d.config.ConfigFile != "" {
 		view.config, view.configErr = d.loadConfig()
 	}
+	view.dnsmasq, view.dnsmasqErr = dnsmasqconf.Load(dnsmasqconf.DefaultPaths(d.config.Root))
 	d.host.Store(view)
 	return view, nil
 }
@@ -52,6 +57,9 @@ func (v *hostView) problems() []string {
 	problems := slices.Clone(v.state.Problems)
 	if v.configErr != nil && !slices.Contains(problems, v.configErr.Error()) {
 		problems = append(problems, v.configErr.Error())
+	}
+	if v.dnsmasqErr != nil {
+		problems = append(problems, v.dnsmasqErr.Error())
 	}
 	if v.plan.Fought {
 		problems = append(problems, "/etc/resolv.conf is left alone: "+v.plan.Hold)

@@ -21,6 +21,7 @@ type local struct {
 	version string
 	serving func() *serving
 	routed  func(dnsname.Name) bool // whether a route of its own exists for the name
+	known   func(dnsname.Name) bool // whether local data has the name
 	isProbe func(dnsname.Name) bool // whether the name is one of our own loop probes
 }
 
@@ -72,7 +73,7 @@ func (l *local) chaos(q *dnsserver.Query, question dns.Question) *dns.Msg {
 // was forgotten or a typo made. A route for just that name is an admin's word against it.
 func (l *local) refusesPlain(name dnsname.Name, qtype uint16) bool {
 	return l.serving().config.DomainNeeded && name.Labels() == 1 &&
-		(qtype == dns.TypeA || qtype == dns.TypeAAAA) && !l.routed(name)
+		(qtype == dns.TypeA || qtype == dns.TypeAAAA) && !l.routed(name) && !l.known(name)
 }
 
 // isLocalhost reports whether a name is localhost or below it (RFC 6761 section 6.3).

@@ -26,6 +26,7 @@ func TestLocal(t *testing.T) {
 	}{
 		{name: "a name with a dot is handed on", qname: "www.example.com.", qtype: dns.TypeA, handedOn: true},
 		{name: "a plain name is not asked upstream", qname: "printer.", qtype: dns.TypeA, rcode: dns.RcodeNameError},
+		{name: "one that local data has is handed on", qname: "host.", qtype: dns.TypeA, handedOn: true},
 		{name: "nor its IPv6 address, in any case of letters", qname: "Printer.", qtype: dns.TypeAAAA, rcode: dns.RcodeNameError},
 		{name: "the servers of a top-level domain may be asked for, as with dnsmasq", qname: "com.", qtype: dns.TypeNS, handedOn: true},
 		{name: "the root's as well", qname: ".", qtype: dns.TypeNS, handedOn: true},
@@ -49,6 +50,7 @@ func TestLocal(t *testing.T) {
 				version: "1.0",
 				serving: func() *serving { return current },
 				routed:  func(name dnsname.Name) bool { return name.String() == "corp." },
+				known:   func(name dnsname.Name) bool { return name.String() == "host." },
 				isProbe: func(name dnsname.Name) bool { return name.String() == "probe.loop.node-dns." },
 				next: dnsserver.HandlerFunc(func(context.Context, *dnsserver.Query) (*dns.Msg, error) {
 					handedOn = true

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/miekg/dns"
@@ -120,7 +121,12 @@ func (d *Daemon) start(ctx context.Context) error {
 		d.log.Error("configuration has faults: serving what the rest of it says", "error", err, journal.ConfigFault.Attr())
 		d.problems.Store(&[]string{err.Error()}) // and has been logged
 	}
-	first := d.newServing(view, view.config, d.usualKubeconfig())
+	if err := view.dnsmasqErr; err != nil {
+		d.log.Error("dnsmasq's files have faults: serving what the rest of them says", "error", err, journal.ConfigFault.Attr())
+		known := append(slices.Clone(*d.problems.Load()), err.Error())
+		d.problems.Store(&known)
+	}
+	first := d.newServing(view, view.config, view.dnsmasq, d.usualKubeconfig())
 	d.serving.Store(first)
 	d.setLevel(first)
 	from := d.inherit(d.config.Inherited)
@@ -142,11 +148,12 @@ func (d *Daemon) start(ctx context.Context) error {
 
 // build makes the chain that a query goes through: local answers, the cluster's names, the cache, the upstreams.
 func (d *Daemon) build(s *serving, queries *inflight.Log) {
-	d.forward = forward.New(forward.Config{Routes: s.guarded(), MaxInFlight: s.forwardMax, Log: d.log, Changed: d.busChanged})
-	d.cache.Store(d.newCache(s.config))
+	d.forward = forward.New(forward.Config{Routes: s.guarded(), MaxInFlight: s.forwardMax, Log: d.log, Changed: d.busChanged, Ignore: d.ignore})
+	d.forward.SetAll(s.dnsmasq.Has("all-servers"))
+	d.cache.Store(d.newCache(s.settings))
 	d.setResolver(s)
 	d.zone = zone.New(d.authority(s), dnsserver.HandlerFunc(d.serveUpstream))
-	d.autopath = autopath.New(d.local(dnsserver.HandlerFunc(d.serveFiltered)), d.searchOf)
+	d.autopath = autopath.New(d.local(dnsserver.HandlerFunc(d.serveLocalData)), d.searchOf)
 	d.server = dnsserver.New(dnsserver.Config{
 		Log:         d.log,
 		MaxInFlight: s.forwardMax + localRoom,
@@ -163,7 +170,11 @@ func (d *Daemon) serve(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error
 	if s := d.serving.Load(); !s.access.allows(q.Local, q.Client.Addr(), s.net.IsLocal) {
 		return refused(q), nil
 	}
-	return d.autopath.ServeDNS(ctx, q)
+	m, err := d.autopath.ServeDNS(ctx, q)
+	if d.serving.Load().dnsmasq.Has("log-queries") {
+		d.logQuery(q, m, err)
+	}
+	return m, err
 }
 
 // local stands before whatever may send a name upstream.
@@ -173,13 +184,24 @@ func (d *Daemon) local(next dnsserver.Handler) *local {
 		version: d.config.Version,
 		serving: d.serving.Load,
 		routed:  d.isRouted,
+		known:   d.isLocalName,
 		isProbe: d.loops.isProbe,
 	}
 }
 
-func (d *Daemon) newCache(config nodeconfig.Config) *cache.Cache {
-	return cache.New(cache.Config{Next: d.forward, Size: config.CacheSize, Limit: d.cacheLimit})
+func (d *Daemon) newCache(s settings) *cache.Cache {
+	c := cache.Config{
+		Next: dnsserver.HandlerFunc(d.screenUpstream), Size: s.cacheSize, Limit: d.cacheLimit,
+		MaxTTL: seconds(s.maxTTL), MinTTL: seconds(s.minTTL), NegativeTTL: seconds(s.negativeTTL),
+	}
+	if s.noNegative {
+		c.MaxNegativeTTL = -1
+	}
+	return cache.New(c)
 }
+
+// seconds is a number of dnsmasq's; unset: 0.
+func seconds(n int) time.Duration { return time.Duration(max(n, 0)) * time.Second }
 
 // tasks are what runs until the daemon stops. They are only listed here: supervise starts them.
 func (d *Daemon) tasks(socket net.Listener) []supervise.Task {

@@ -7,8 +7,10 @@ import (
 	"strings"
 
 	"github.com/node-dns/node-dns/internal/bus"
+	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/dnsname"
 	"github.com/node-dns/node-dns/internal/forward"
+	"github.com/node-dns/node-dns/internal/localdata"
 	"github.com/node-dns/node-dns/internal/nameserver"
 	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
@@ -17,16 +19,18 @@ import (
 
 // inputs are all that says what to serve.
 type inputs struct {
-	flags     Config
-	config    nodeconfig.Config
-	net       netstate.State
-	captured  upstream.Set
-	origin    string // where captured came from
-	looping   map[nameserver.Server]struct{}
-	recursive []nameserver.Server // what dnsRecursiveResolvConf names, when it is not our own node resolv.conf
-	bus       bus.State           // what was set over D-Bus
-	files     int                 // how many files the process may open; 0: no bound
-	problems  []string            // of gathering these
+	flags       Config
+	config      nodeconfig.Config
+	net         netstate.State
+	captured    upstream.Set
+	origin      string // where captured came from
+	looping     map[nameserver.Server]struct{}
+	recursive   []nameserver.Server // what dnsRecursiveResolvConf names, when it is not our own node resolv.conf
+	bus         bus.State           // what was set over D-Bus
+	dnsmasq     dnsmasqconf.Config  // what dnsmasq's files say
+	resolvFiles []nameserver.Server // what their resolv-file names
+	files       int                 // how many files the process may open; 0: no bound
+	problems    []string            // of gathering these
 
 	kubeconfig string // the usual one; "": it does not exist
 	found      nodeconfig.Kubeconfig
@@ -52,7 +56,13 @@ type serving struct {
 	candidates    []nameserver.Server // all servers of the routes, those left out because they loop too
 	problems      []string
 	notes         []string // what an admin should know, though all is well
-	forwardMax    int      // dnsForwardMax, or what there are files for
+	dnsmasq       dnsmasqconf.Config
+	settings      settings
+	local         *localdata.Data
+	hostname      dnsname.Name        // the zero Name: it is none
+	fileUpstreams []nameserver.Server // of dnsmasq's files, for all names
+	fileSource    string
+	forwardMax    int // dnsForwardMax, or what there are files for
 	looping       map[nameserver.Server]struct{}
 	api           api
 	found         nodeconfig.Kubeconfig // where api's kubeconfig is from
@@ -72,7 +82,11 @@ func newServing(in inputs) *serving {
 		clusterDNS: place.ClusterDNS,
 		problems:   slices.Concat(in.problems, place.Problems),
 		looping:    in.looping,
+		dnsmasq:    in.dnsmasq,
+		settings:   newSettings(in.config, in.dnsmasq),
 	}
+	s.hostname, _ = dnsname.Parse(in.hostname) // one that is no name has no mail
+	s.addFileListeners(in)
 	s.api = newAPI(in.config, in.kubeconfig, in.hostname)
 	if s.found = in.found; s.api != (api{}) && s.found.Original == s.api.original {
 		s.api.kubeconfig = s.found.Use
@@ -83,7 +97,7 @@ func newServing(in inputs) *serving {
 		s.access = newAccess(in.config, s.listen, in.net.Addrs)
 		s.listen = append(s.listen, s.access.listen...)
 	}
-	s.forwardMax = s.config.DNSForwardMax
+	s.forwardMax = s.settings.forwardMax
 	if room := roomToForward(in.files, len(s.listen)); room < s.forwardMax {
 		s.notes = append(s.notes, fmt.Sprintf("%d queries may wait for upstreams, not dnsForwardMax %d: the process may open %d files "+
 			"(LimitNOFILE= of systemd.exec(5), ulimit -n)", room, s.forwardMax, in.files))
@@ -97,8 +111,8 @@ func newServing(in inputs) *serving {
 	if s.options = in.bus.Options; s.options.BogusPrivate {
 		s.private = privateZones()
 	}
+	s.addFiles(in)
 	s.addBusRoutes(in.bus)
-	s.onWire = !hasLocalNames(in.config.ClusterDomain) && len(s.overrides) == 0 && !s.options.FilterA && !s.options.FilterAAAA
 	if len(s.clusterDNS) > 0 {
 		for _, apex := range s.apexes {
 			s.addRoute(apex, s.clusterDNS, s.clusterSource)
@@ -107,6 +121,9 @@ func newServing(in inputs) *serving {
 	for _, route := range in.config.Routes {
 		s.addRoute(route.Domain, route.Servers, sourceOf(in.config, "routes"))
 	}
+	s.addFileRoutes(in)
+	s.onWire = !in.dnsmasq.Has("log-queries") && !hasLocalNames(in.config.ClusterDomain) && len(s.overrides) == 0 && !s.options.FilterA && !s.options.FilterAAAA &&
+		!slices.ContainsFunc(s.apexes, s.local.Knows)
 	for _, route := range in.captured.Routes {
 		if slices.ContainsFunc(s.apexes, route.Domain.Within) {
 			// DHCP and a VPN have no say in the cluster's names.
@@ -158,8 +175,8 @@ func (s *serving) unknown() *serving {
 	return s
 }
 
-// addRootRoute adds the upstreams by precedence: D-Bus (which is there already), the command line, node-dns.yaml,
-// node-config.yaml, and what was captured from NetworkManager. An admin's static upstreams win whole; they are not mixed with
+// addRootRoute adds the upstreams by precedence: D-Bus (which is there already), the command line, node-dns.yaml, dnsmasq's
+// files, node-config.yaml, and what was captured from NetworkManager. An admin's static upstreams win whole; they are not mixed with
 // DHCP's. node-config.yaml's were meant for OpenShift's own nameserver, whose upstream was this node: where nothing else is
 // left of them, the captured ones serve.
 func (s *serving) addRootRoute(in inputs) {
@@ -171,6 +188,7 @@ func (s *serving) addRootRoute(in inputs) {
 	}{
 		{in.flags.Upstreams, "the command line", true},
 		{in.config.Upstreams, sourceOf(in.config, "upstreams"), true},
+		{s.fileUpstreams, s.fileSource, true},
 		{slices.Concat(in.config.DNSNameservers, in.recursive), sourceOf(in.config, "dnsNameservers", "dnsRecursiveResolvConf"), false},
 		{in.captured.Servers, in.origin, false},
 	} {

@@ -171,6 +171,46 @@ func TestNewServing(t *testing.T) {
 			problems: []string{"198.51.100.1 (routes /etc/node-dns/node-dns.yaml:1) sends our queries back to us: it is left out"},
 		},
 		{
+			name: "dnsmasq's files are stronger than NetworkManager and weaker than node-dns.yaml",
+			change: func(in *inputs) {
+				in.dnsmasq = readDnsmasq(t, "server=192.0.2.60\nserver=/corp.example/lab.example/192.0.2.61\nserver=//192.0.2.62\nlocal=/home/\nserver=/x.lab.example/#\n")
+			},
+			nodeDNS: "routes:\n  - {domain: corp.example, servers: [198.51.100.1]}\n",
+			listen:  "192.0.2.10:53",
+			routes:  "corp.example.=198.51.100.1 lab.example.=192.0.2.61 home.= x.lab.example.=192.0.2.60 //=192.0.2.62 .=192.0.2.60",
+			sources: []string{
+				"routes /etc/node-dns/node-dns.yaml:1", "dnsmasq /etc/dnsmasq.conf:2", "dnsmasq /etc/dnsmasq.conf:4", "dnsmasq /etc/dnsmasq.conf:5",
+				"dnsmasq /etc/dnsmasq.conf:3", "dnsmasq /etc/dnsmasq.conf:1",
+			},
+		},
+		{
+			name:    "and the cluster's names are not theirs where somebody answers for these",
+			nodeDNS: "clusterDNS: [172.30.0.10]\nserviceCIDRs: []\nupstreams: [192.0.2.53]\n",
+			change: func(in *inputs) {
+				in.dnsmasq = readDnsmasq(t, "server=/svc.cluster.local/192.0.2.61\nserver=192.0.2.60\n")
+			},
+			listen:  "192.0.2.10:53",
+			routes:  "cluster.local.=172.30.0.10 .=192.0.2.53",
+			sources: []string{"clusterDNS /etc/node-dns/node-dns.yaml:1", "upstreams /etc/node-dns/node-dns.yaml:3"},
+		},
+		{
+			name: "listen-address and interface add to the node's address, loopback and except-interface do not",
+			change: func(in *inputs) {
+				in.dnsmasq = readDnsmasq(t, "interface=lo,*\nexcept-interface=eth0\nlisten-address=127.0.0.1,192.0.2.77\n")
+			},
+			listen:  "192.0.2.10:53 192.0.2.77:53 10.128.0.1:53",
+			routes:  ".=10.0.0.2,10.0.0.3",
+			sources: []string{"NetworkManager eth0"},
+		},
+		{
+			name:    "listen in node-dns.yaml wins over them",
+			nodeDNS: "listen: 192.0.2.10\n",
+			change:  func(in *inputs) { in.dnsmasq = readDnsmasq(t, "listen-address=192.0.2.77\n") },
+			listen:  "192.0.2.10:53",
+			routes:  ".=10.0.0.2,10.0.0.3",
+			sources: []string{"NetworkManager eth0"},
+		},
+		{
 			name:     "no upstream at all",
 			change:   func(in *inputs) { in.captured = upstream.Set{} },
 			listen:   "192.0.2.10:53",

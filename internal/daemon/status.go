@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/dnsname"
 	"github.com/node-dns/node-dns/internal/forward"
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/resolvconf"
@@ -101,7 +102,7 @@ func routeStatus(routes []forward.RouteStatus) []control.Route {
 		if route.Source == guard {
 			continue
 		}
-		r := control.Route{Domain: route.Domain.String(), Local: route.Local, Source: route.Source}
+		r := control.Route{Domain: routeWord(route.Domain, route.Plain), Local: route.Local, Source: route.Source}
 		for _, server := range route.Servers {
 			r.Servers = append(r.Servers, control.Server{
 				Address: server.Server.String(), State: string(server.State), Since: server.Since, RTT: server.RTT,
@@ -112,6 +113,14 @@ func routeStatus(routes []forward.RouteStatus) []control.Route {
 		all = append(all, r)
 	}
 	return all
+}
+
+// routeWord names a route's domain; dnsmasq's // stands for names of one label.
+func routeWord(domain dnsname.Name, plain bool) string {
+	if plain {
+		return "//"
+	}
+	return domain.String()
 }
 
 func overriddenStatus(routes []forward.Route) []control.Route {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
+	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/nm"
 )
@@ -60,13 +61,32 @@ func (d *Daemon) watchFiles(ctx context.Context) error {
 			return nil
 		case <-again.C: // directories that exist by now
 		case event := <-watcher.Events:
-			if name := filepath.Clean(event.Name); slices.Contains(files, name) && event.Op != fsnotify.Chmod && !d.isFoughtOver(name) {
+			if name := filepath.Clean(event.Name); (slices.Contains(files, name) || d.isDnsmasqDir(filepath.Dir(name))) && event.Op != fsnotify.Chmod && !d.isFoughtOver(name) {
 				d.hint("file: " + event.Name)
 			}
 		case err := <-watcher.Errors:
 			d.hint("file watch: " + err.Error()) // an overflow: look at everything
 		}
 	}
+}
+
+// dnsmasqFiles are dnsmasq's files, and one in each of their directories.
+func (d *Daemon) dnsmasqFiles() []string {
+	usual := dnsmasqconf.DefaultPaths(d.config.Root)
+	files := []string{usual.Conf, usual.Hosts}
+	if view := d.host.Load(); view != nil {
+		files = slices.Concat(files, view.dnsmasq.Files, view.dnsmasq.Others)
+		for _, dir := range view.dnsmasq.Dirs {
+			files = append(files, dir+"/.")
+		}
+	}
+	return files
+}
+
+// isDnsmasqDir reports whether any change in a directory may be one of dnsmasq's files.
+func (d *Daemon) isDnsmasqDir(dir string) bool {
+	view := d.host.Load()
+	return view != nil && slices.Contains(view.dnsmasq.Dirs, dir)
 }
 
 // isFoughtOver reports whether a file is left to somebody who writes it all the time: it is looked at now and then only.
@@ -85,6 +105,7 @@ func (d *Daemon) watchedFiles() []string {
 	if d.config.ConfigFile != "" {
 		files = append(files, filepath.Clean(d.config.ConfigFile))
 	}
+	files = append(files, d.dnsmasqFiles()...)
 	if s := d.serving.Load(); s != nil && s.config.DNSRecursiveResolvConf != "" {
 		files = append(files, filepath.Clean(s.config.DNSRecursiveResolvConf))
 	}

@@ -348,7 +348,7 @@ func TestAside(t *testing.T) {
 		if (len(config.Aside) == 1) != (known.aside != "") && name != "host-record" && name != "ptr-record" {
 			t.Errorf("%s: aside %v", name, config.Aside)
 		}
-		if known.aside == "" && known.argument != bare && readerOf(name) == nil && config.Number(name) != 1 {
+		if known.aside == "" && known.met == "" && known.argument != bare && readerOf(name) == nil && config.Number(name) != 1 {
 			t.Errorf("%s: neither read nor a number", name)
 		}
 	}

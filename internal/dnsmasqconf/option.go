@@ -42,6 +42,9 @@ func (l *loader) option(name, text string, has bool, begin position) {
 		l.setAside(name, known.aside)
 		return
 	}
+	if known.met != "" {
+		return
+	}
 	if known.argument == bare {
 		l.config.Flags[name] = true
 		return

@@ -49,6 +49,8 @@ func readerOf(name string) func(l *loader, name, text string) {
 		return readInterfaces(func(c *Config) *[]string { return &c.Interfaces })
 	case "except-interface":
 		return readInterfaces(func(c *Config) *[]string { return &c.Except })
+	case "log-queries":
+		return func(l *loader, name, _ string) { l.config.Flags[name] = true }
 	case "conf-file":
 		return readConfFile
 	case "conf-dir":
@@ -137,11 +139,11 @@ func (l *loader) domain(option, text string) (dnsname.Name, bool) {
 	return name, err == nil
 }
 
-// readServer reads what ParseRules does, but that // in a file stands for names without dots, and an empty argument for
-// nothing: to dnsmasq it has no name exist, which is what a script with an empty list writes.
+// readServer reads what ParseRules does, but that // in a file stands for names without dots, and an empty argument, which is
+// what a script with an empty list writes, for nothing.
 func readServer(l *loader, name, text string) {
 	if text == "" {
-		l.setAside(name, "it names no server, and would have no name exist")
+		l.setAside(name, "it names no server")
 		return
 	}
 	domains, server, ok := l.split(name, text)
@@ -153,18 +155,16 @@ func readServer(l *loader, name, text string) {
 
 // split cuts /a/b/rest. No domains: all names.
 func (l *loader) split(name, text string) (domains []string, rest string, ok bool) {
+	text = shown(text) // a slash in quotes divides too
 	if !strings.HasPrefix(text, "/") {
-		return nil, shown(text), true
+		return nil, text, true
 	}
 	parts := strings.Split(text[1:], "/")
 	if len(parts) < 2 {
-		l.fault(name, "/domain/ in front, with both slashes", nodeconfig.Quote(shown(text)))
+		l.fault(name, "/domain/ in front, with both slashes", nodeconfig.Quote(text))
 		return nil, "", false
 	}
-	for _, part := range parts[:len(parts)-1] {
-		domains = append(domains, shown(part))
-	}
-	return domains, shown(parts[len(parts)-1]), true
+	return parts[:len(parts)-1], parts[len(parts)-1], true
 }
 
 func (l *loader) addRules(name, server string, domains []string) {
@@ -215,7 +215,7 @@ func readAddress(l *loader, name, text string) {
 	}
 	if value == "" {
 		if domains == nil {
-			l.setAside(name, "it names no domain, and would have no name exist")
+			l.setAside(name, "it names no domain")
 			return
 		}
 		l.addRules(name, "", domains)

@@ -195,7 +195,7 @@ func readPTR(l *loader, option, text string) {
 	}
 }
 
-// readMX reads mx-host=NAME[[,TARGET],PREFERENCE]. mx-target is kept as the one of no name.
+// readMX reads mx-host=NAME[,TARGET[,PREFERENCE]]. mx-target is kept as the one of no name.
 func readMX(l *loader, option, text string) {
 	parts := list(text)
 	name, ok := l.name(option, parts[0])
@@ -207,9 +207,6 @@ func readMX(l *loader, option, text string) {
 		return
 	}
 	m := MX{Name: name, Preference: 1}
-	if _, isNumber := ttl(field(parts, 1)); isNumber && len(parts) == 2 {
-		parts = []string{parts[0], "", parts[1]}
-	}
 	if m.Preference, ok = l.uint16(option, field(parts, 2), 1); !ok {
 		return
 	}

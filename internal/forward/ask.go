@@ -19,6 +19,7 @@ func (f *Forward) ask(ctx context.Context, q question, r *route) (*dns.Msg, *ser
 		}
 	}
 	round := newRound(order)
+	round.all = f.all.Load()
 	outcomes := make(chan outcome, round.limit) // never blocks a try that nobody waits for
 	timer := time.NewTimer(f.tryTimeout)
 	defer timer.Stop()
@@ -29,6 +30,9 @@ func (f *Forward) ask(ctx context.Context, q question, r *route) (*dns.Msg, *ser
 				msg, err := f.try(ctx, q, a)
 				outcomes <- outcome{attempt: a, msg: msg, err: err}
 			})
+			if round.all {
+				continue
+			}
 		} else if round.over() {
 			return round.result(q)
 		}
@@ -98,6 +102,11 @@ func (f *Forward) try(ctx context.Context, q question, a attempt) (*dns.Msg, err
 	if refused {
 		f.counts.withoutEDNS.Add(1)
 		msg, err = f.exchange(ctx, q, a.to, withoutEDNS)
+	}
+	if err == nil {
+		if why := f.ignore(msg); why != nil {
+			return nil, why
+		}
 	}
 	if err != nil {
 		if isLocal(err) {

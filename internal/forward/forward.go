@@ -41,6 +41,9 @@ type Route struct {
 	// Domain and all below it take this route, unless a longer one matches. The
 	// root, and the zero Name, stand for every name.
 	Domain dnsname.Name
+	// Plain is for the names of one label alone, whatever the Domain (dnsmasq's
+	// server=//IP); a route for just that name is stronger.
+	Plain bool
 	// Servers are asked in this order. A route without servers is a domain whose
 	// servers are not known: its queries fail, and never take a shorter route.
 	Servers []nameserver.Server
@@ -70,6 +73,10 @@ type Config struct {
 	// RootCAs are the authorities that DNS over TLS servers are checked with; nil
 	// means those of the system.
 	RootCAs *x509.CertPool
+	// Ignore says why a response is to count as none, so that another server is
+	// asked (dnsmasq's ignore-address); nil says that it is not. It is called
+	// concurrently, and must not change the response. nil means that none is ignored.
+	Ignore func(*dns.Msg) error
 	// Log gets the changes of a server's state. nil means nowhere.
 	Log *slog.Logger
 	// Changed is called when a server's state has changed, from any goroutine, and
@@ -85,7 +92,9 @@ type Forward struct {
 	roots      *x509.CertPool
 	log        *slog.Logger
 	changed    func()
+	ignore     func(*dns.Msg) error
 
+	all     atomic.Bool // every server is asked at once
 	table   atomic.Pointer[table]
 	setting sync.Mutex // held while the table is replaced
 
@@ -105,6 +114,7 @@ func New(c Config) *Forward {
 		roots:      c.RootCAs,
 		log:        c.Log,
 		changed:    c.Changed,
+		ignore:     c.Ignore,
 	}
 	if f.tryTimeout <= 0 {
 		f.tryTimeout = defaultTryTimeout
@@ -117,6 +127,9 @@ func New(c Config) *Forward {
 	}
 	if f.changed == nil {
 		f.changed = func() {}
+	}
+	if f.ignore == nil {
+		f.ignore = func(*dns.Msg) error { return nil }
 	}
 	f.SetMaxInFlight(c.MaxInFlight)
 	f.flights.byKey = make(map[flightKey]*flight)
@@ -179,6 +192,10 @@ func (f *Forward) SetMaxInFlight(n int) {
 	defer f.flights.mu.Unlock()
 	f.flights.max = n
 }
+
+// SetAll says whether all servers of a route are asked at once, and the first final
+// response counts (dnsmasq's all-servers), not one after the other.
+func (f *Forward) SetAll(all bool) { f.all.Store(all) }
 
 // Close fails what is in flight, closes all connections and waits until nothing
 // of the Forward runs any more, which a probe may hold up for TryTimeout. Queries

@@ -38,6 +38,8 @@ type round struct {
 
 	current attempt
 	fresh   bool // current still has time
+	all     bool // all of the queue at first are started at once
+	late    bool // an attempt's time is up
 
 	refusal outcome   // the last presentable response that was not final
 	misses  []outcome // why the others have none
@@ -55,7 +57,7 @@ func newRound(order []*server) *round {
 // next returns the attempt to start now; false means to wait, or that the round
 // is over.
 func (r *round) next() (attempt, bool) {
-	if r.fresh || len(r.queue) == 0 || r.started == r.limit {
+	if r.fresh && !r.all || len(r.queue) == 0 || r.started == r.limit {
 		return attempt{}, false
 	}
 	r.current = r.queue[0]
@@ -84,7 +86,7 @@ func (r *round) ended(o outcome) {
 // refused already, then this one only held up the refusal: it gets no second
 // question.
 func (r *round) timedOut() {
-	r.fresh = false
+	r.fresh, r.late = false, true
 	r.misses = append(r.misses, outcome{attempt: r.current, err: errTimeout})
 	if r.refusal.msg == nil {
 		r.queue = append(r.queue, attempt{to: r.current.to, again: true})
@@ -95,5 +97,9 @@ func (r *round) timedOut() {
 // to start: no attempt is open, or those that are had their time and there is a
 // response to give.
 func (r *round) over() bool {
-	return r.open == 0 || !r.fresh && r.refusal.msg != nil
+	timeIsUp := !r.fresh
+	if r.all {
+		timeIsUp = r.late
+	}
+	return r.open == 0 || timeIsUp && r.refusal.msg != nil
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -51,9 +52,23 @@ func TestRound(t *testing.T) {
 		{"silent, then failed while another is asked", 2, "1? 1x", "1 2", false, ""},
 		{"silent, then all failed", 2, "1? 1x 2x 1x", "1 2 1", true, "no response from 192.0.2.1 (connection refused), 192.0.2.2 (connection refused)"},
 	}
+	atOnce := []string{"all at once: the last refuses first", "all at once: all refuse", "all at once: one refuses, the others are late"}
+	rows = append(rows, []struct {
+		name    string
+		servers int
+		events  string
+		starts  string
+		over    bool
+		result  string
+	}{
+		{atOnce[0], 3, "3!", "1 2 3", false, ""},
+		{atOnce[1], 2, "2! 1!", "1 2", true, "1"},
+		{atOnce[2], 3, "2! 3?", "1 2 3", true, "2"},
+	}...)
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
 			r := newRound(testServers(t, row.servers))
+			r.all = slices.Contains(atOnce, row.name)
 			starts := playRound(t, r, row.events)
 			if starts != row.starts {
 				t.Errorf("asked %q, want %q", starts, row.starts)

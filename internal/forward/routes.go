@@ -11,6 +11,7 @@ import (
 // with it, whatever SetRoutes does meanwhile.
 type table struct {
 	byDomain map[dnsname.Name]*route
+	plain    *route   // for names of one label; nil: none
 	order    []*route // as configured, for Status
 	servers  map[nameserver.Server]*server
 }
@@ -53,9 +54,16 @@ func (t *table) route(r Route) *route {
 		r.Domain = dnsname.Root()
 	}
 	to := t.byDomain[r.Domain]
+	if r.Plain {
+		to = t.plain
+	}
 	if to == nil {
-		to = &route{Route: Route{Domain: r.Domain, Local: r.Local, Source: r.Source}}
-		t.byDomain[r.Domain] = to
+		to = &route{Route: Route{Domain: r.Domain, Plain: r.Plain, Local: r.Local, Source: r.Source}}
+		if r.Plain {
+			t.plain = to
+		} else {
+			t.byDomain[r.Domain] = to
+		}
 		t.order = append(t.order, to)
 	}
 	return to
@@ -95,6 +103,9 @@ func (f *Forward) Match(name dnsname.Name) (Route, bool) {
 // allocate.
 func (t *table) match(name dnsname.Name) *route {
 	for zone := name; !zone.IsZero(); zone = zone.Parent() {
+		if zone.IsRoot() && t.plain != nil && name.Labels() == 1 {
+			return t.plain
+		}
 		if r := t.byDomain[zone]; r != nil {
 			return r
 		}

@@ -11,6 +11,7 @@ import (
 // A RouteStatus is a route and the state of its servers.
 type RouteStatus struct {
 	Domain  dnsname.Name   `json:"domain"`
+	Plain   bool           `json:"plain,omitempty"` // for names of one label alone
 	Local   bool           `json:"local,omitempty"` // its names do not exist
 	Source  string         `json:"source,omitempty"`
 	Servers []ServerStatus `json:"servers"`
@@ -35,7 +36,7 @@ func (f *Forward) Status() []RouteStatus {
 	t := f.table.Load()
 	all := make([]RouteStatus, 0, len(t.order))
 	for _, r := range t.order {
-		status := RouteStatus{Domain: r.Domain, Local: r.Local, Source: r.Source, Servers: make([]ServerStatus, 0, len(r.servers))}
+		status := RouteStatus{Domain: r.Domain, Plain: r.Plain, Local: r.Local, Source: r.Source, Servers: make([]ServerStatus, 0, len(r.servers))}
 		for _, s := range r.servers {
 			status.Servers = append(status.Servers, s.status())
 		}

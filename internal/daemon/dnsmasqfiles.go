@@ -1,0 +1,223 @@
+package daemon
+
+import (
+	"fmt"
+	"net/netip"
+	"path"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/node-dns/node-dns/internal/dnsmasqconf"
+	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/forward"
+	"github.com/node-dns/node-dns/internal/hostdns"
+	"github.com/node-dns/node-dns/internal/localdata"
+	"github.com/node-dns/node-dns/internal/nameserver"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
+	"github.com/node-dns/node-dns/internal/resolvconf"
+)
+
+// nextDnsmasq is what next is for dnsmasq's files: the running one stays where they have faults, and a change counts when two
+// looks agree on it.
+func (f *follower) nextDnsmasq(running dnsmasqconf.Config, view *hostView) (config dnsmasqconf.Config, again bool) {
+	before := f.seenDnsmasq
+	f.seenDnsmasq = view.dnsmasq
+	switch {
+	case view.dnsmasqErr != nil:
+		return running, false
+	case reflect.DeepEqual(view.dnsmasq, running), reflect.DeepEqual(view.dnsmasq, before):
+		return view.dnsmasq, false
+	}
+	return running, true
+}
+
+// settings are the numbers that dnsmasq's files and node-dns.yaml both have, where the latter wins, and what the cache needs.
+type settings struct {
+	cacheSize, forwardMax                     int
+	maxTTL, minTTL, negativeTTL, clientTTL    int // seconds; dnsmasqconf.Unset
+	noNegative                                bool
+	stopRebind, rebindLocalhost               bool
+	bogus, ignored, rebindOK                  string // their networks, to compare
+	filterA, filterAAAA, filterWin2K, bogPriv bool
+}
+
+func newSettings(config nodeconfig.Config, files dnsmasqconf.Config) settings {
+	s := settings{
+		cacheSize: config.CacheSize, forwardMax: config.DNSForwardMax,
+		maxTTL: files.Number("max-cache-ttl"), minTTL: files.Number("min-cache-ttl"), negativeTTL: files.Number("neg-ttl"),
+		clientTTL: files.Number("max-ttl"), noNegative: files.Has("no-negcache"),
+		stopRebind: files.Has("stop-dns-rebind"), rebindLocalhost: files.Has("rebind-localhost-ok"),
+		filterA: files.Has("filter-A"), filterAAAA: files.Has("filter-AAAA"),
+		filterWin2K: files.Has("filterwin2k"), bogPriv: files.Has("bogus-priv"),
+		rebindOK: fmt.Sprint(files.RebindOK), bogus: prefixWords(files.Bogus), ignored: prefixWords(files.Ignored),
+	}
+	if n := files.Number("cache-size"); n != dnsmasqconf.Unset && !isSet(config, "cacheSize") {
+		s.cacheSize = min(n, maxDnsmasqCache)
+	}
+	if n := files.Number("dns-forward-max"); n > 0 && !isSet(config, "dnsForwardMax") {
+		s.forwardMax = n
+	}
+	return s
+}
+
+// maxDnsmasqCache is node-dns.yaml's bound of cacheSize.
+const maxDnsmasqCache = 10_000_000
+
+func isSet(config nodeconfig.Config, key string) bool {
+	_, ok := config.Sources[key]
+	return ok
+}
+
+func prefixWords(prefixes []netip.Prefix) string {
+	var words []string
+	for _, p := range prefixes {
+		words = append(words, p.String())
+	}
+	return strings.Join(words, " ")
+}
+
+// addFiles adds what dnsmasq's files say but for their upstreams: local data, routes, options, and what has no effect.
+func (s *serving) addFiles(in inputs) {
+	s.local = localdata.New(in.dnsmasq, s.hostname)
+	s.options.FilterA = s.options.FilterA || s.settings.filterA
+	s.options.FilterAAAA = s.options.FilterAAAA || s.settings.filterAAAA
+	s.options.FilterWin2K = s.options.FilterWin2K || s.settings.filterWin2K
+	if s.options.BogusPrivate = s.options.BogusPrivate || s.settings.bogPriv; s.options.BogusPrivate {
+		s.private = privateZones()
+	}
+	var aside []string
+	for _, a := range in.dnsmasq.Aside {
+		aside = append(aside, fmt.Sprintf("%s (%s)", a.Option, a.Place))
+	}
+	if len(aside) > 0 {
+		s.note("dnsmasq's options that are known, not followed: %s; node-dns check-config says why", few(aside, ", "))
+	}
+}
+
+// addFileRoutes adds the routes of server=, local=, rev-server= and address=/domain/. The cluster's names are not theirs while
+// somebody else is known to answer for these.
+func (s *serving) addFileRoutes(in inputs) {
+	hasCluster := s.api != (api{}) || len(s.clusterDNS) > 0
+	var rules, plain []dnsmasqconf.Rule
+	for _, server := range in.dnsmasq.Servers {
+		ofCluster := slices.ContainsFunc(s.apexes, server.Domain.Within)
+		switch {
+		case server.Kind == dnsmasqconf.Ask && forward.MayBind(server.Server) != nil:
+			s.problems = append(s.problems, server.Place.String()+": "+forward.MayBind(server.Server).Error()+": it is left out")
+		case server.Plain:
+			plain = append(plain, server.Rule)
+		case ofCluster && hasCluster:
+			s.note("%s (%s) lies in the cluster's zone, which others answer for: it is left out", server.Rule, server.Place)
+		default:
+			if ofCluster && !slices.Contains(s.overrides, server.Domain) {
+				s.overrides = append(s.overrides, server.Domain)
+			}
+			rules = append(rules, server.Rule)
+		}
+	}
+	for _, route := range dnsmasqconf.Routes(rules) {
+		if source := fileSource(in.dnsmasq, route.Domain, false); !route.Domain.IsRoot() {
+			s.addRuleRoute(route, source)
+		} else if route.Kind == dnsmasqconf.Ask {
+			s.fileUpstreams, s.fileSource = s.withoutSelf(route, source), source
+		}
+	}
+	for _, route := range dnsmasqconf.Routes(plain) {
+		source := fileSource(in.dnsmasq, route.Domain, true)
+		if route.Kind != dnsmasqconf.Standard {
+			s.routes = append(s.routes, forward.Route{
+				Plain: true, Domain: dnsname.Root(), Local: route.Kind == dnsmasqconf.Local, Servers: s.withoutSelf(route, source), Source: source,
+			})
+		}
+	}
+	s.fileUpstreams = append(s.fileUpstreams, in.resolvFiles...)
+	if s.fileSource == "" && len(in.resolvFiles) > 0 {
+		s.fileSource = "resolv-file " + in.dnsmasq.Sources["resolv-file"].String()
+	}
+}
+
+// addRuleRoute adds a domain's route, unless a stronger source has one.
+func (s *serving) addRuleRoute(route dnsmasqconf.Route, source string) {
+	switch {
+	case s.isRouted(route.Domain):
+		s.lose(route.Domain, route.Servers, source)
+	case route.Kind == dnsmasqconf.Ask:
+		s.addRoute(route.Domain, s.withoutSelf(route, source), source)
+	case route.Kind == dnsmasqconf.Local:
+		s.routes = append(s.routes, forward.Route{Domain: route.Domain, Local: true, Source: source})
+	default:
+		s.standard = append(s.standard, route.Domain)
+		s.routes = append(s.routes, forward.Route{Domain: route.Domain, Source: source})
+	}
+}
+
+// fileSource is the place where a file first speaks of a domain.
+func fileSource(files dnsmasqconf.Config, domain dnsname.Name, plain bool) string {
+	for _, server := range files.Servers {
+		if server.Domain == domain && server.Plain == plain {
+			return "dnsmasq " + server.Place.String()
+		}
+	}
+	return "dnsmasq"
+}
+
+// addFileListeners adds listen-address and the addresses of interface, less those of except-interface: dnsmasq would have
+// listened there. What /etc/resolv.conf is to name stays, whatever they say. Loopback is left out: RHEL's dnsmasq.conf has
+// interface=lo for everybody, and OpenShift's own nameserver was there.
+func (s *serving) addFileListeners(in inputs) {
+	files := in.dnsmasq
+	if len(files.Listen)+len(files.Interfaces) == 0 || len(in.flags.Listen) > 0 {
+		return
+	}
+	if isSet(in.config, "listen") {
+		s.note("listen in node-dns.yaml wins over listen-address and interface of dnsmasq's files")
+		return
+	}
+	port := uint16(nameserver.Port)
+	for _, addr := range files.Listen {
+		s.addListener(netip.AddrPortFrom(addr, port), "listen-address "+files.Sources["listen-address"].String())
+	}
+	for _, addr := range in.net.Addrs {
+		if addr.Up && !addr.Tentative && matchesAny(files.Interfaces, addr.Interface) && !matchesAny(files.Except, addr.Interface) {
+			s.addListener(netip.AddrPortFrom(addr.Addr, port), "interface "+files.Sources["interface"].String())
+		}
+	}
+}
+
+func (s *serving) addListener(at netip.AddrPort, source string) {
+	switch {
+	case slices.Contains(s.listen, at):
+	case at.Addr().IsLoopback():
+		s.note("%s (%s) is not listened on: listen in node-dns.yaml says so where that is meant", at.Addr(), source)
+	default:
+		s.listen = append(s.listen, at)
+	}
+}
+
+// matchesAny reports whether an interface is named; a final * stands for any end.
+func matchesAny(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		ok, err := path.Match(pattern, name)
+		return err == nil && ok
+	})
+}
+
+// resolvFiles are the nameservers of resolv-file. no-resolv has none of them; one that we wrote says what we know already.
+func (d *Daemon) resolvFiles(files dnsmasqconf.Config) (servers []nameserver.Server) {
+	if files.Has("no-resolv") {
+		return nil
+	}
+	for _, name := range files.ResolvFile {
+		file := hostdns.ReadFile(d.paths.host.Root, name)
+		if name == d.paths.host.ResolvConf || hostdns.IsOurs(file.Data) {
+			continue
+		}
+		for _, addr := range resolvconf.Parse(file.Data).Nameservers() {
+			if !addr.IsUnspecified() {
+				servers = append(servers, nameserver.FromAddr(addr))
+			}
+		}
+	}
+	return servers
+}

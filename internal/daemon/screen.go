@@ -1,0 +1,108 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/dnsserver"
+)
+
+// errIgnored is of a response with an address of ignore-address.
+var errIgnored = errors.New("its address is to be ignored (ignore-address)")
+
+// screenUpstream asks the upstreams, and does to what they answer what dnsmasq's bogus-nxdomain and stop-dns-rebind say, before
+// it is remembered.
+func (d *Daemon) screenUpstream(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
+	m, err := d.forward.ServeDNS(ctx, q)
+	s := d.serving.Load()
+	if m == nil || len(m.Answer) == 0 || s.isOfCluster(q.Name) {
+		return m, err
+	}
+	switch {
+	case anyAddress(m, func(addr netip.Addr) bool { return within(s.dnsmasq.Bogus, addr) }):
+		return blocked(m, dns.RcodeNameError), nil
+	case s.settings.stopRebind && !s.mayRebind(q.Name) && anyAddress(m, s.isRebind):
+		return blocked(m, dns.RcodeSuccess), nil
+	}
+	return m, err
+}
+
+// ignore is forward's Ignore.
+func (d *Daemon) ignore(m *dns.Msg) error {
+	s := d.serving.Load()
+	if s != nil && anyAddress(m, func(addr netip.Addr) bool { return within(s.dnsmasq.Ignored, addr) }) {
+		return errIgnored
+	}
+	return nil
+}
+
+func (s *serving) isOfCluster(name dnsname.Name) bool {
+	return slices.ContainsFunc(s.apexes, name.Within)
+}
+
+// mayRebind reports whether a name may have private addresses. The root in rebind-domain-ok stands for plain names.
+func (s *serving) mayRebind(name dnsname.Name) bool {
+	return slices.ContainsFunc(s.dnsmasq.RebindOK, func(domain dnsname.Name) bool {
+		if domain.IsRoot() {
+			return name.Labels() == 1
+		}
+		return name.Within(domain)
+	})
+}
+
+// isRebind reports whether an address is one that a name of the internet has no business with.
+func (s *serving) isRebind(addr netip.Addr) bool {
+	if addr.IsLoopback() {
+		return !s.settings.rebindLocalhost
+	}
+	return isPrivate(rebindZones, dnsname.Reverse(addr))
+}
+
+// rebindZones are the reverse zones of the addresses that dnsmasq 2.90 takes for private.
+var rebindZones = privateZones()
+
+func within(networks []netip.Prefix, addr netip.Addr) bool {
+	return slices.ContainsFunc(networks, func(p netip.Prefix) bool { return p.Contains(addr) })
+}
+
+// anyAddress reports whether the answer section has such an address. An IPv4-mapped one counts as what it maps.
+func anyAddress(m *dns.Msg, is func(netip.Addr) bool) bool {
+	return slices.ContainsFunc(m.Answer, func(rr dns.RR) bool {
+		var addr netip.Addr
+		switch rr := rr.(type) {
+		case *dns.A:
+			addr, _ = netip.AddrFromSlice(rr.A)
+		case *dns.AAAA:
+			addr, _ = netip.AddrFromSlice(rr.AAAA)
+		}
+		return addr.IsValid() && is(addr.Unmap())
+	})
+}
+
+// blocked takes all records out, and says so: code 15 of RFC 8914, as dnsmasq does.
+func blocked(m *dns.Msg, rcode int) *dns.Msg {
+	m.Rcode = rcode
+	m.Answer, m.Ns = nil, nil
+	m.Extra = []dns.RR{&dns.OPT{
+		Hdr:    dns.RR_Header{Name: ".", Rrtype: dns.TypeOPT},
+		Option: []dns.EDNS0{&dns.EDNS0_EDE{InfoCode: dns.ExtendedErrorCodeBlocked}},
+	}}
+	return m
+}
+
+// limitTTL is dnsmasq's max-ttl: what clients see, not what is remembered.
+func limitTTL(m *dns.Msg, seconds int) {
+	if m == nil || seconds <= 0 {
+		return
+	}
+	for _, section := range [...][]dns.RR{m.Answer, m.Ns} {
+		for _, rr := range section {
+			rr.Header().Ttl = min(rr.Header().Ttl, uint32(seconds))
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package localdata
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dnsname"
+)
+
+// maxAliases bounds how many names one answer leads through. dnsmasqconf leaves out circles.
+const maxAliases = 100
+
+// Answer returns the records for a question about name, and false when none are known: then it is asked further. An alias is
+// followed as far as it is known here. The addresses of a domain count where that has at least least labels: a longer domain
+// has a route of its own. The caller owns the records.
+func (d *Data) Answer(question dns.Question, name dnsname.Name, least int) (answer []dns.RR, ok bool) {
+	if d.IsEmpty() || name.IsZero() {
+		return nil, false
+	}
+	owner, qtype := question.Name, question.Qtype
+	for range maxAliases {
+		n := d.names[name]
+		if n == nil {
+			break
+		}
+		if n.alias == nil {
+			answer = appendRecords(answer, n.records, owner, qtype)
+			break
+		}
+		answer = append(answer, owned(n.alias, owner))
+		target, err := dnsname.Parse(n.alias.Target)
+		if qtype == dns.TypeCNAME || err != nil {
+			break
+		}
+		owner, name = n.alias.Target, target
+	}
+	if len(answer) == 0 {
+		answer = d.ofDomain(name, owner, qtype, least)
+	}
+	return answer, len(answer) > 0
+}
+
+// ofDomain are the addresses of the longest domain that has such.
+func (d *Data) ofDomain(name dnsname.Name, owner string, qtype uint16, least int) []dns.RR {
+	for zone := name; !zone.IsZero() && zone.Labels() >= least; zone = zone.Parent() {
+		addrs := d.domains[zone]
+		if zone.IsRoot() && name.Labels() == 1 && len(d.plain) > 0 {
+			addrs = d.plain
+		}
+		var records []dns.RR
+		for _, addr := range addrs {
+			records = append(records, d.address(addr, int(d.ttl)))
+		}
+		if answer := appendRecords(nil, records, owner, qtype); len(answer) > 0 {
+			return answer
+		}
+	}
+	return nil
+}
+
+// Exists reports whether anything is known of a name or of one below it: then it is no NXDOMAIN, whatever others say.
+func (d *Data) Exists(name dnsname.Name) bool {
+	if d.IsEmpty() || name.IsZero() {
+		return false
+	}
+	if d.exist[name] || len(d.plain) > 0 && name.Labels() == 1 {
+		return true
+	}
+	for zone := name; !zone.IsZero(); zone = zone.Parent() {
+		if len(d.domains[zone]) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Knows reports whether something is known of the zone itself, or below it.
+func (d *Data) Knows(zone dnsname.Name) bool {
+	if d.IsEmpty() {
+		return false
+	}
+	if d.exist[zone] {
+		return true
+	}
+	for domain := range d.domains {
+		if domain.Within(zone) {
+			return true
+		}
+	}
+	return false
+}
+
+func appendRecords(answer, records []dns.RR, owner string, qtype uint16) []dns.RR {
+	for _, rr := range records {
+		if qtype == rr.Header().Rrtype || qtype == dns.TypeANY {
+			answer = append(answer, owned(rr, owner))
+		}
+	}
+	return answer
+}
+
+func owned(rr dns.RR, owner string) dns.RR {
+	rr = dns.Copy(rr)
+	rr.Header().Name = owner
+	return rr
+}
+
+// escaped writes texts as miekg/dns has them in a record: backslashes and quotes with a backslash, what is not printable as \DDD.
+func escaped(texts []string) []string {
+	out := make([]string, len(texts))
+	for i, text := range texts {
+		var b strings.Builder
+		for _, c := range []byte(text) {
+			switch {
+			case c == '"' || c == '\\':
+				b.WriteByte('\\')
+				b.WriteByte(c)
+			case c < ' ' || c > '~':
+				fmt.Fprintf(&b, `\%03d`, c)
+			default:
+				b.WriteByte(c)
+			}
+		}
+		out[i] = b.String()
+	}
+	return out
+}

@@ -1,0 +1,138 @@
+// Package localdata answers from what this node has been told of names: hosts files, and the address=, host-record, cname and
+// other records of dnsmasq's configuration.
+//
+// It stands before the routes: what it knows is asked of nobody. It is apart from zone, which is about the cluster, and from
+// dnsmasqconf, which only says what the files say.
+package localdata
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dnsmasqconf"
+	"github.com/node-dns/node-dns/internal/dnsname"
+)
+
+// Data is what is known. It is immutable: safe for concurrent use. Nil knows nothing.
+type Data struct {
+	names   map[dnsname.Name]*node
+	exist   map[dnsname.Name]bool // names that have records, and those above them
+	domains map[dnsname.Name][]netip.Addr
+	plain   []netip.Addr // for names of one label
+	ttl     uint32
+}
+
+// node are the records of one name. An alias has no others.
+type node struct {
+	alias   *dns.CNAME
+	records []dns.RR
+}
+
+// New returns what a configuration says. host is the target of MX records that have none; the zero Name: they are left out.
+func New(c dnsmasqconf.Config, host dnsname.Name) *Data {
+	d := &Data{
+		names: map[dnsname.Name]*node{}, exist: map[dnsname.Name]bool{}, domains: map[dnsname.Name][]netip.Addr{},
+		ttl: uint32(max(c.Number("local-ttl"), 0)),
+	}
+	for _, p := range c.PTRs {
+		d.add(p.Name, &dns.PTR{Hdr: d.header(dns.TypePTR, dnsmasqconf.Unset), Ptr: p.Target.String()})
+	}
+	for _, h := range c.Hosts {
+		d.addHost(h)
+	}
+	for _, t := range c.Texts {
+		d.add(t.Name, &dns.TXT{Hdr: d.header(dns.TypeTXT, dnsmasqconf.Unset), Txt: escaped(t.Texts)})
+	}
+	for _, s := range c.SRVs {
+		d.add(s.Name, &dns.SRV{
+			Hdr: d.header(dns.TypeSRV, dnsmasqconf.Unset), Target: s.Target.String(), Port: s.Port, Priority: s.Priority, Weight: s.Weight,
+		})
+	}
+	d.addMX(c.MXs, host)
+	for _, a := range c.CNAMEs {
+		d.at(a.Alias).alias = &dns.CNAME{Hdr: d.header(dns.TypeCNAME, a.TTL), Target: a.Target.String()}
+	}
+	for _, a := range c.Addresses {
+		addrs := []netip.Addr{a.Addr}
+		if !a.Addr.IsValid() {
+			addrs = []netip.Addr{netip.IPv4Unspecified(), netip.IPv6Unspecified()}
+		}
+		if a.Plain {
+			d.plain = append(d.plain, addrs...)
+			continue
+		}
+		d.domains[a.Domain] = append(d.domains[a.Domain], addrs...)
+	}
+	return d
+}
+
+// IsEmpty reports whether nothing is known.
+func (d *Data) IsEmpty() bool {
+	return d == nil || len(d.names) == 0 && len(d.domains) == 0 && len(d.plain) == 0
+}
+
+// header is without the owner, which the question has. seconds may be Unset.
+func (d *Data) header(rrtype uint16, seconds int) dns.RR_Header {
+	ttl := d.ttl
+	if seconds != dnsmasqconf.Unset {
+		ttl = uint32(seconds)
+	}
+	return dns.RR_Header{Rrtype: rrtype, Class: dns.ClassINET, Ttl: ttl}
+}
+
+func (d *Data) at(name dnsname.Name) *node {
+	n := d.names[name]
+	if n == nil {
+		n = &node{}
+		d.names[name] = n
+	}
+	for above := name; !above.IsZero() && !above.IsRoot() && !d.exist[above]; above = above.Parent() {
+		d.exist[above] = true
+	}
+	return n
+}
+
+func (d *Data) add(name dnsname.Name, rr dns.RR) {
+	n := d.at(name)
+	if !slices.ContainsFunc(n.records, func(have dns.RR) bool { return dns.IsDuplicate(have, rr) }) {
+		n.records = append(n.records, rr)
+	}
+}
+
+// addHost adds addresses, and that of each the way back to the first name, unless another leads elsewhere.
+func (d *Data) addHost(h dnsmasqconf.Host) {
+	for _, addr := range h.Addrs {
+		for _, name := range h.Names {
+			d.add(name, d.address(addr, h.TTL))
+		}
+		back := dnsname.Reverse(addr)
+		if n := d.names[back]; n == nil || len(n.records) == 0 {
+			d.add(back, &dns.PTR{Hdr: d.header(dns.TypePTR, h.TTL), Ptr: h.Names[0].String()})
+		}
+	}
+}
+
+func (d *Data) address(addr netip.Addr, seconds int) dns.RR {
+	if addr.Is4() {
+		return &dns.A{Hdr: d.header(dns.TypeA, seconds), A: addr.AsSlice()}
+	}
+	return &dns.AAAA{Hdr: d.header(dns.TypeAAAA, seconds), AAAA: addr.AsSlice()}
+}
+
+func (d *Data) addMX(all []dnsmasqconf.MX, host dnsname.Name) {
+	for _, m := range all {
+		if m.Name.IsZero() {
+			host = m.Target // mx-target
+		}
+	}
+	for _, m := range all {
+		if m.Target.IsZero() {
+			m.Target = host
+		}
+		if !m.Name.IsZero() && !m.Target.IsZero() {
+			d.add(m.Name, &dns.MX{Hdr: d.header(dns.TypeMX, dnsmasqconf.Unset), Mx: m.Target.String(), Preference: m.Preference})
+		}
+	}
+}
