@@ -17,6 +17,7 @@ import (
 	"github.com/node-dns/node-dns/internal/autopath"
 	"github.com/node-dns/node-dns/internal/bus"
 	"github.com/node-dns/node-dns/internal/cache"
+	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/dnsserver"
 	"github.com/node-dns/node-dns/internal/forward"
 	"github.com/node-dns/node-dns/internal/hostdns"
@@ -68,9 +69,10 @@ type Daemon struct {
 	// lastCapture and lastNet are the last good ones; they belong to the goroutine that looks (start, then follow).
 	lastCapture hostdns.Capture
 	lastNet     netstate.State
-	unready     string            // why the ready file could not be written; belongs to the same
-	saidReady   journal.Condition // Ready or NotReady, as the log says; 0: it does not yet. Belongs to the same
-	follower    follower          // likewise
+	unready     string              // why the ready file could not be written; belongs to the same
+	saidReady   journal.Condition   // Ready or NotReady, as the log says; 0: it does not yet. Belongs to the same
+	follower    follower            // likewise
+	dnsmasq     *dnsmasqconf.Reader // likewise
 
 	names    clusterNames
 	autopath *autopath.Autopath

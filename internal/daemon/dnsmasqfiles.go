@@ -79,7 +79,9 @@ func prefixWords(prefixes []netip.Prefix) string {
 
 // addFiles adds what dnsmasq's files say but for their upstreams: local data, routes, options, and what has no effect.
 func (s *serving) addFiles(in inputs) {
-	s.local = localdata.New(in.dnsmasq, s.hostname)
+	if s.local = in.local; s.local == nil {
+		s.local = localdata.New(in.dnsmasq, s.hostname)
+	}
 	s.options.FilterA = s.options.FilterA || s.settings.filterA
 	s.options.FilterAAAA = s.options.FilterAAAA || s.settings.filterAAAA
 	s.options.FilterWin2K = s.options.FilterWin2K || s.settings.filterWin2K
@@ -220,4 +222,13 @@ func (d *Daemon) resolvFiles(files dnsmasqconf.Config) (servers []nameserver.Ser
 		}
 	}
 	return servers
+}
+
+// nameOf is the host's name; the zero Name: it has none that could stand in DNS.
+func nameOf(hostname string) dnsname.Name {
+	name, err := dnsname.Parse(hostname)
+	if err != nil || name.IsRoot() {
+		return dnsname.Name{}
+	}
+	return name
 }

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -87,11 +88,20 @@ func readDnsmasq(t testing.TB, text string) dnsmasqconf.Config {
 // the start the other lines count. What is not followed is in the notes.
 func TestDnsmasqFilesWhileRunning(t *testing.T) {
 	const path = "/etc/dnsmasq.d/site.conf"
-	r := start(t, map[string]string{path: "address=/a.test/192.0.2.1\nno-such=1\nmin-port=1024\n"})
+	log := new(lab.Text)
+	r := start(t, map[string]string{path: "address=/a.test/192.0.2.1\nno-such=1\nmin-port=2048\ncache-size=7\ndns-forward-max=9\nlog-queries\n"}, func(c *Config) {
+		c.Log = slog.New(slog.NewTextHandler(log, nil))
+	})
 	answers := func(want string) func() bool {
 		return func() bool { return askWhole(t, r.address(), "a.test A") == "a.test A: NOERROR a.test. 0 IN A "+want }
 	}
 	r.await("the line without a fault", answers("192.0.2.1"))
+	if s := r.daemon.serving.Load(); r.status().Cache.Size != 7 || s.forwardMax != 9 || s.onWire {
+		t.Errorf("cache of %d, %d forwarded, on the wire %v", r.status().Cache.Size, s.forwardMax, s.onWire)
+	}
+	if !strings.Contains(log.String(), "msg=query name=a.test. type=A client=127.0.0.1:") {
+		t.Errorf("the query is not logged\n%s", log)
+	}
 	problem := func() bool {
 		return slices.ContainsFunc(r.status().Problems, func(p string) bool { return strings.Contains(p, path+":") && strings.Contains(p, "no-such") })
 	}
@@ -257,6 +267,11 @@ func TestFilesLikeDnsmasq(t *testing.T) {
 		{name: "addn-hosts", conf: "server=UP\nno-hosts\naddn-hosts=ROOT/etc/more\naddn-hosts=ROOT/etc/nosuch", questions: []string{"full.example A", "more.example A"}},
 		{name: "expand-hosts", conf: "server=UP\nexpand-hosts\ndomain=dom.test", questions: []string{"host A", "host.dom.test A", "host2.dom.test A", "full.dom.test A", "20.2.0.192.in-addr.arpa PTR", "21.2.0.192.in-addr.arpa PTR"}},
 		{name: "expand-hosts before its domain", conf: "expand-hosts\nserver=UP\naddn-hosts=ROOT/etc/more\ndomain=dom.test", questions: []string{"more2.dom.test A"}},
+		{name: "hostsdir", conf: "server=UP\nno-hosts\nhostsdir=ROOT/etc/more.d", questions: []string{"full.example A", "dir.example A"}},
+		{name: "conf-file and conf-dir", conf: "server=UP\nconf-file=ROOT/etc/extra.conf\nconf-dir=ROOT/etc/extra.d,*.conf", questions: []string{"extra.corp A", "in-dir.corp A", "not.corp A"}},
+		{name: "domain-suffix", conf: "server=UP\nexpand-hosts\ndomain-suffix=dom.test", questions: []string{"host.dom.test A"}},
+		{name: "neg-ttl", conf: "server=UP\nneg-ttl=60", questions: []string{"nowhere.example A", "nowhere.test A", "nowhere.test A"}},
+		{name: "rebind-domain-ok of plain names", conf: "domain-needed\nserver=UP\nstop-dns-rebind\nrebind-domain-ok=//", questions: []string{"private.example A"}},
 		{name: "local-ttl", conf: "server=UP\nlocal-ttl=50\naddress=/corp/192.0.2.1\nhost-record=h.corp,192.0.2.4\nhost-record=t.corp,192.0.2.5,9\ncname=al.corp,h.corp", questions: []string{"x.corp A", "h.corp A", "t.corp A", "al.corp A", "full.example A"}},
 		{name: "max-ttl", conf: "server=UP\nmax-ttl=7\nlocal-ttl=50\nhost-record=h.corp,192.0.2.4", questions: []string{"a.example A", "a.example A", "h.corp A", "short.example A"}},
 		{name: "max-cache-ttl", conf: "server=UP\nmax-cache-ttl=7", questions: []string{"a.example A", "a.example A"}, why: cappedAtOnce},
@@ -284,6 +299,19 @@ func TestFilesLikeDnsmasq(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	elsewhere := []string{"listen-address", "interface", "log-queries"} // what no answer shows
+	set := map[string]bool{}
+	for _, row := range rows {
+		for line := range strings.Lines(row.conf) {
+			option, _, _ := strings.Cut(line, "=")
+			set[strings.TrimSpace(option)] = true
+		}
+	}
+	for _, option := range dnsmasqconf.Followed() {
+		if set[option] == slices.Contains(elsewhere, option) {
+			t.Errorf("%s: that it has a row is %v", option, set[option])
+		}
+	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
 			if row.why != "" && !strings.Contains(string(page), "\n| "+row.why) {
@@ -293,6 +321,8 @@ func TestFilesLikeDnsmasq(t *testing.T) {
 			// The same lines in the same order; only paths begin elsewhere.
 			files := map[string]string{
 				"/etc/dnsmasq.d/test.conf": strings.ReplaceAll(conf, "ROOT", ""), "/etc/hosts": hosts,
+				"/etc/more.d/x": "192.0.2.31 dir.example\n", "/etc/extra.conf": "address=/extra.corp/192.0.2.32\n",
+				"/etc/extra.d/a.conf": "address=/in-dir.corp/192.0.2.33\n", "/etc/extra.d/b.txt": "address=/not.corp/192.0.2.34\n",
 				"/etc/more": "192.0.2.30 more.example more2\n", "/etc/node-dns/node-dns.yaml": "domainNeeded: false\nclusterDomain: cluster.test\n",
 			}
 			if strings.Contains(conf, "domain-needed") {

@@ -18,6 +18,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dnsserver"
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/journal"
+	"github.com/node-dns/node-dns/internal/localdata"
 	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/supervise"
@@ -215,7 +216,12 @@ func (d *Daemon) newServing(view *hostView, config nodeconfig.Config, files dnsm
 		problems = append(problems, "the kubeconfig "+path+" is gone: the Kubernetes API is watched with what was read from it")
 	}
 	hostname, _ := os.Hostname() // a host without a name has an empty one
+	var local *localdata.Data
+	if old := d.serving.Load(); old != nil && old.hostname == nameOf(hostname) && reflect.DeepEqual(old.dnsmasq, files) {
+		local = old.local
+	}
 	return newServing(inputs{
+		local:       local,
 		kubeconfig:  kubeconfig,
 		found:       d.credentials(config, kubeconfig),
 		hostname:    hostname,

@@ -36,7 +36,7 @@ func (d *Daemon) lookAtHost(ctx context.Context) (*hostView, error) {
 	if d.config.ConfigFile != "" {
 		view.config, view.configErr = d.loadConfig()
 	}
-	view.dnsmasq, view.dnsmasqErr = dnsmasqconf.Load(dnsmasqconf.DefaultPaths(d.config.Root))
+	view.dnsmasq, view.dnsmasqErr = d.dnsmasq.Load()
 	d.host.Store(view)
 	return view, nil
 }

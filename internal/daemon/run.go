@@ -16,6 +16,7 @@ import (
 	"github.com/node-dns/node-dns/internal/autopath"
 	"github.com/node-dns/node-dns/internal/cache"
 	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/dnsserver"
 	"github.com/node-dns/node-dns/internal/forward"
 	"github.com/node-dns/node-dns/internal/inflight"
@@ -87,6 +88,7 @@ func New(config Config) (*Daemon, error) {
 	}
 	d.problems.Store(&[]string{})
 	d.sockets = newSockets(supervise.OpenStore(), d.log)
+	d.dnsmasq = dnsmasqconf.NewReader(dnsmasqconf.DefaultPaths(config.Root))
 	d.loadBus()
 	d.bus = d.newBus()
 	d.request.path = d.paths.host.Request

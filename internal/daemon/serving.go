@@ -28,6 +28,7 @@ type inputs struct {
 	recursive   []nameserver.Server // what dnsRecursiveResolvConf names, when it is not our own node resolv.conf
 	bus         bus.State           // what was set over D-Bus
 	dnsmasq     dnsmasqconf.Config  // what dnsmasq's files say
+	local       *localdata.Data     // of them; nil: it is to be made
 	resolvFiles []nameserver.Server // what their resolv-file names
 	files       int                 // how many files the process may open; 0: no bound
 	problems    []string            // of gathering these
@@ -85,7 +86,7 @@ func newServing(in inputs) *serving {
 		dnsmasq:    in.dnsmasq,
 		settings:   newSettings(in.config, in.dnsmasq),
 	}
-	s.hostname, _ = dnsname.Parse(in.hostname) // one that is no name has no mail
+	s.hostname = nameOf(in.hostname)
 	s.addFileListeners(in)
 	s.api = newAPI(in.config, in.kubeconfig, in.hostname)
 	if s.found = in.found; s.api != (api{}) && s.found.Original == s.api.original {

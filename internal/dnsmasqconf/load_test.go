@@ -1,6 +1,7 @@
 package dnsmasqconf
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"os/exec"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -392,4 +394,50 @@ func FuzzText(f *testing.F) {
 			t.Fatalf("%q: %v, %d servers of %d", rendered.String(), faults, len(again.Servers), len(config.Servers))
 		}
 	})
+}
+
+// TestReader: what has not changed is not read again, and every change is seen, one in the tick of the last too.
+func TestReader(t *testing.T) {
+	root := tree(t, map[string]string{"etc/dnsmasq.d/a.conf": "addn-hosts=/etc/more\nserver=192.0.2.1\n"})
+	r := NewReader(DefaultPaths(root))
+	look := func() string {
+		config, _ := r.Load()
+		return fmt.Sprint(len(config.Files), " ", len(config.Servers), " ", len(config.Hosts))
+	}
+	put := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, change := range []struct{ name, text, want string }{
+		{"etc/dnsmasq.d/b.conf", "server=192.0.2.2\n", "2 2 0"},
+		{"etc/dnsmasq.d/b.conf", "server=192.0.2.2\nserver=192.0.2.3\n", "2 3 0"},
+		{"etc/more", "192.0.2.9 more.example\n", "2 3 1"},
+		{"etc/hosts", "192.0.2.9 hosts.example\n", "2 3 2"},
+		{"etc/dnsmasq.conf", "no-hosts\n", "3 3 1"},
+	} {
+		put(change.name, change.text)
+		if got := look(); got != change.want {
+			t.Errorf("after %s: %s, want %s", change.name, got, change.want)
+		}
+	}
+	if r.stampsOf(time.Now()) != "" {
+		t.Error("files that were just written count as settled")
+	}
+	r.stamps = r.stampsOf(time.Now().Add(time.Hour))
+	if later := r.stampsOf(time.Now().Add(2 * time.Hour)); r.stamps == "" || later != r.stamps {
+		t.Errorf("stamps of the same files differ: %q, %q", r.stamps, later)
+	}
+	put("etc/more", "192.0.2.9 more.example\n192.0.2.8 other.example\n")
+	if r.stampsOf(time.Now().Add(2*time.Hour)) == r.stamps {
+		t.Error("a change is not seen")
+	}
+}
+
+// TestFollowed: the options that are neither set aside nor met anyway; the daemon's tests have a row for each.
+func TestFollowed(t *testing.T) {
+	if got := len(Followed()); got < 40 {
+		t.Errorf("only %d are followed", got)
+	}
 }

@@ -13,6 +13,18 @@ import (
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
+// Followed are the options that have an effect here, sorted.
+func Followed() []string {
+	var names []string
+	for name, known := range words {
+		if known.aside == "" && known.met == "" {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
 // option takes one option over. word stands at begin, the argument at l.at.
 func (l *loader) option(name, text string, has bool, begin position) {
 	known, ok := words[name]

@@ -49,6 +49,8 @@ func readerOf(name string) func(l *loader, name, text string) {
 		return readInterfaces(func(c *Config) *[]string { return &c.Interfaces })
 	case "except-interface":
 		return readInterfaces(func(c *Config) *[]string { return &c.Except })
+	case "min-port":
+		return readMinPort
 	case "log-queries":
 		return func(l *loader, name, _ string) { l.config.Flags[name] = true }
 	case "conf-file":
@@ -57,6 +59,17 @@ func readerOf(name string) func(l *loader, name, text string) {
 		return readConfDir
 	}
 	return nil
+}
+
+// lowestSource is below what the kernel picks: ip_local_port_range must not overlap the ports below
+// ip_unprivileged_port_start, which is 1024 (ip-sysctl.rst).
+const lowestSource = 1024
+
+// readMinPort: OpenShift set 1024 on every node, which is so anyway.
+func readMinPort(l *loader, name, text string) {
+	if l.number(name, text); l.config.Number(name) > lowestSource {
+		l.setAside(name, words["max-port"].aside)
+	}
 }
 
 func readPath(into func(*Config) *[]string) func(*loader, string, string) {

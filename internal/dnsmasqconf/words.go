@@ -149,7 +149,7 @@ var words = map[string]word{
 	"max-tcp-connections":       {argument: valued, once: true, aside: "as many are served as there are files for"},
 	"max-ttl":                   {argument: valued, once: true},
 	"min-cache-ttl":             {argument: valued, once: true},
-	"min-port":                  {argument: valued, once: true, aside: "the kernel picks a random source port for each query, within net.ipv4.ip_local_port_range"},
+	"min-port":                  {argument: valued, once: true},
 	"mx-host":                   {argument: valued},
 	"mx-target":                 {argument: valued, once: true},
 	"naptr-record":              {argument: valued, aside: "there are no such records here"},
