@@ -88,6 +88,11 @@ func (s *serving) addFiles(in inputs) {
 	if s.options.BogusPrivate = s.options.BogusPrivate || s.settings.bogPriv; s.options.BogusPrivate {
 		s.private = privateZones()
 	}
+	for _, apex := range s.apexes {
+		if s.local.Knows(apex) {
+			s.note("dnsmasq's files have names in the cluster's zone %s: these are answered as they say", apex)
+		}
+	}
 	var aside []string
 	for _, a := range in.dnsmasq.Aside {
 		aside = append(aside, fmt.Sprintf("%s (%s)", a.Option, a.Place))

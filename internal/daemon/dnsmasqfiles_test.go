@@ -132,6 +132,36 @@ func TestDnsmasqFilesWhileRunning(t *testing.T) {
 	r.await("another hosts file", answers("192.0.2.6"))
 }
 
+// TestLocalDataInTheCluster: an admin's word for a name of the cluster's counts, and is said; one for a domain above does not.
+func TestLocalDataInTheCluster(t *testing.T) {
+	rows := []struct {
+		conf     string
+		inWay    bool // of the fast path
+		question string
+		want     string
+	}{
+		{"address=/local/192.0.2.1\naddress=/#/192.0.2.2\n", false, "web.shop.svc.cluster.local A", "172.30.1.1"},
+		{"host-record=web.shop.svc.cluster.local,192.0.2.1\n", true, "web.shop.svc.cluster.local A", "192.0.2.1"},
+		{"address=/svc.cluster.local/192.0.2.1\n", true, "web.shop.svc.cluster.local A", "192.0.2.1"},
+		{"host-record=web.shop.svc.cluster.local,2001:db8::1\n", true, "web.shop.svc.cluster.local A", "172.30.1.1"},
+		{"server=/svc.cluster.local/192.0.2.77\n", false, "web.shop.svc.cluster.local A", "172.30.1.1"},
+	}
+	cluster := dnstest.NewServer(t, "web.shop.svc.cluster.local. 5 IN A 172.30.1.1\ncluster.local. 5 IN SOA a. b. 1 2 3 4 5\n")
+	for _, row := range rows {
+		r := start(t, map[string]string{"/etc/dnsmasq.conf": row.conf, "/etc/node-dns/node-dns.yaml": "clusterDNS: [\"" + cluster.Addr().String() + "\"]\n"})
+		if got := askWhole(t, r.address(), row.question); !strings.HasSuffix(got, " "+row.want) {
+			t.Errorf("%s%s", row.conf, got)
+		}
+		if s := r.daemon.serving.Load(); s.onWire == row.inWay {
+			t.Errorf("%son the wire %v", row.conf, s.onWire)
+		}
+		said := slices.ContainsFunc(r.status().Notes, func(n string) bool { return strings.Contains(n, "cluster's zone cluster.local.") })
+		if said != row.inWay {
+			t.Errorf("%snotes %q", row.conf, r.status().Notes)
+		}
+	}
+}
+
 // TestHandoverIsNotReadTwice: the captured servers are NetworkManager's, not dnsmasq's files'.
 func TestHandoverIsNotReadTwice(t *testing.T) {
 	site := dnstest.NewServer(t, fileRecords)
