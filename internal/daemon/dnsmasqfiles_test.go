@@ -122,6 +122,10 @@ func TestDnsmasqFilesWhileRunning(t *testing.T) {
 	if err := r.daemon.reload(t.Context()); err == nil {
 		t.Error("a reload with a fault says nothing")
 	}
+	write(t, filepath.Join(r.root, "/etc/node-dns/node-dns.yaml"), "cacheSize: 5\n")
+	if err := r.daemon.reload(t.Context()); err == nil || r.status().Cache.Size != 5 || !answers("192.0.2.2")() {
+		t.Errorf("node-dns.yaml is not taken over beside a fault in dnsmasq's files: %v, cache of %d", err, r.status().Cache.Size)
+	}
 	write(t, filepath.Join(r.root, path), "no-hosts\n")
 	write(t, filepath.Join(r.root, "/etc/dnsmasq.d/new.conf"), "address=/a.test/192.0.2.4\n")
 	r.await("a new file", answers("192.0.2.4"))

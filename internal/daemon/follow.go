@@ -308,14 +308,15 @@ func (d *Daemon) reloadNow(ctx context.Context) error {
 	if err := view.configErr; err != nil {
 		return fmt.Errorf("reloading: the running configuration stays: %w", err)
 	}
-	if err := view.dnsmasqErr; err != nil {
-		return fmt.Errorf("reloading: the running configuration stays: %w", err)
+	files, err := view.dnsmasq, view.dnsmasqErr
+	if err != nil {
+		files, err = d.serving.Load().dnsmasq, fmt.Errorf("reloading dnsmasq's files: what they said before stays: %w", err)
 	}
-	next := d.newServing(view, view.config, view.dnsmasq, d.usualKubeconfig())
+	next := d.newServing(view, view.config, files, d.usualKubeconfig())
 	d.takeOver(next)
 	d.setProblems(view, next)
 	d.hint("reload")
-	return nil
+	return err
 }
 
 // announce and withdraw keep the ready file: it exists while queries are answered.
