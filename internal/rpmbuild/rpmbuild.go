@@ -57,7 +57,7 @@ func Build(t testing.TB, release int, macros Macros) Packages {
 	}
 	root := Root(t)
 	key := fmt.Sprintf("node-dns %d %s %s", release, text, sources(t, root))
-	dir, err := cached(key, func(dir string) error {
+	dir, err := lab.Cached(key, func(dir string) error {
 		file := filepath.Join(dir, "macros")
 		// A quick compression: nobody keeps these packages.
 		if err := os.WriteFile(file, []byte(text+"\n%_binary_payload w1.gzdio\n"), 0o644); err != nil {

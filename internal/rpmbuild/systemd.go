@@ -46,7 +46,7 @@ func SystemdPackage(t testing.TB) string {
 	lab.NeedPrograms(t, "rpmbuild")
 	helper, triggers := systemdTemplate(t, "systemd-update-helper"), systemdTemplate(t, "triggers.systemd")
 	spec := fmt.Sprintf(systemdSpec, triggers)
-	dir, err := cached(spec+helper, func(dir string) error {
+	dir, err := lab.Cached(spec+helper, func(dir string) error {
 		if err := os.WriteFile(filepath.Join(dir, "systemd-update-helper"), []byte(helper), 0o755); err != nil {
 			return err
 		}
@@ -139,7 +139,7 @@ func systemdSource(t testing.TB) string {
 }
 
 func fetchSystemd() (string, error) {
-	return cached("src/rpm of systemd's source package", func(dir string) error {
+	return lab.Cached("src/rpm of systemd's source package", func(dir string) error {
 		apt := filepath.Join(dir, "apt")
 		if err := download(apt); err != nil {
 			return err

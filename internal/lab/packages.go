@@ -1,0 +1,94 @@
+package lab
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// packageEnv and a package's name are the directory of what Packages fetched of it.
+const packageEnv = "NODEDNS_LAB_PACKAGE_"
+
+// Packages has Main fetch Debian packages for Container.Install, each with what it needs and the containers' root lacks. The host's own
+// root stays as it is.
+func Packages(names ...string) Option {
+	return Before(func() error {
+		var errs []error
+		for _, name := range names {
+			dir, err := fetchPackage(name)
+			errs = append(errs, err, os.Setenv(packageEnv+name, dir))
+		}
+		return errors.Join(errs...)
+	})
+}
+
+// fetchPackage is a directory with the package, and those that it needs.
+func fetchPackage(name string) (string, error) {
+	root := cmp.Or(os.Getenv(rootEnv), "/")
+	status, err := os.ReadFile(filepath.Join(root, "/var/lib/dpkg/status"))
+	if err != nil {
+		return "", fmt.Errorf("fetching %s: %w", name, err)
+	}
+	return Cached("package "+name+" for "+root+"\n"+string(status), func(dir string) error {
+		apt := func(argv ...string) error {
+			options := []string{
+				"--quiet", "--yes", "--no-install-recommends", "--reinstall", "--download-only",
+				"--option=Dir=" + root, "--option=Dir::State::status=" + root + "/var/lib/dpkg/status", "--option=Dir::Cache::archives=" + dir,
+				"--option=Debug::NoLocking=true", "--option=APT::Sandbox::User=root",
+			}
+			cmd := exec.Command("apt-get", append(options, argv...)...)
+			if out, err := cmd.CombinedOutput(); err != nil {
+				return fmt.Errorf("fetching %s: %w\n%s", name, err, out)
+			}
+			return nil
+		}
+		if err := os.MkdirAll(filepath.Join(dir, "partial"), 0o755); err != nil {
+			return err
+		}
+		if apt("install", name) == nil {
+			return nil
+		}
+		if err := apt("update"); err != nil { // its lists are old, or there are none
+			return err
+		}
+		return apt("install", name)
+	})
+}
+
+// Install installs a package of Packages in the machine, which runs, as dpkg(1) does: its scripts enable and start its units.
+func (c *Container) Install(name string) {
+	c.l.t.Helper()
+	files := packageFiles(c.l.t, name)
+	argv := []string{"env", "DEBIAN_FRONTEND=noninteractive", "dpkg", "--install", "--force-confnew"}
+	for _, file := range files {
+		to := filepath.Join("/srv/deb", filepath.Base(file))
+		c.CopyFile(to, file, 0o644)
+		argv = append(argv, to)
+	}
+	c.Run(argv...)
+	c.Run("rm", "-r", "/srv/deb")
+}
+
+// Unmask lets a unit start that a machine for tests does without.
+func (c *Container) Unmask(unit string) {
+	c.l.t.Helper()
+	if err := os.Remove(c.Path("/etc/systemd/system/" + unit)); err != nil {
+		c.l.t.Fatal(err)
+	}
+	if c.leader != 0 {
+		c.Run("systemctl", "daemon-reload")
+	}
+}
+
+func packageFiles(t testing.TB, name string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(os.Getenv(packageEnv+name), "*.deb"))
+	if err != nil || len(files) == 0 {
+		Skip(t, "needs the Debian package %s, which could not be fetched (lab.Packages)", name)
+	}
+	return files
+}
