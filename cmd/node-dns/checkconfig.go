@@ -68,6 +68,9 @@ func checkConfig(cmd *cobra.Command, root string, paths nodeconfig.Paths) error 
 	for _, aside := range files.Aside {
 		fmt.Fprintln(cmd.OutOrStdout(), aside)
 	}
+	for _, cost := range files.Costs() {
+		fmt.Fprintln(cmd.OutOrStdout(), cost)
+	}
 	for _, file := range slices.Concat(config.Files, files.Files) {
 		if !faulty[file] {
 			fmt.Fprintf(cmd.OutOrStdout(), "%s: ok\n", file)

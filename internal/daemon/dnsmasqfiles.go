@@ -93,6 +93,7 @@ func (s *serving) addFiles(in inputs) {
 			s.note("dnsmasq's files have names in the cluster's zone %s: these are answered as they say", apex)
 		}
 	}
+	s.notes = append(s.notes, in.dnsmasq.Costs()...)
 	var aside []string
 	for _, a := range in.dnsmasq.Aside {
 		aside = append(aside, fmt.Sprintf("%s (%s)", a.Option, a.Place))

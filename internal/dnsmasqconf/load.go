@@ -79,6 +79,7 @@ type loader struct {
 	faults []*nodeconfig.Fault
 	errs   []error
 	at     position
+	stock  bool   // the file that is read is openshift-ansible's own
 	hosts  []Host // of host-record
 }
 
@@ -146,9 +147,10 @@ func (l *loader) file(name string) error {
 		return fmt.Errorf("reading dnsmasq's configuration: %w", err)
 	}
 	l.config.Files = append(l.config.Files, name)
-	before := l.at
+	at, stock := l.at, l.stock
+	l.stock = isStock(name, data)
 	l.text(name, data)
-	l.at = before
+	l.at, l.stock = at, stock
 	return nil
 }
 

@@ -41,6 +41,9 @@ func (l *loader) option(name, text string, has bool, begin position) {
 	case known.argument == valued && !has:
 		l.fault(name, "an argument", "none")
 		return
+	case l.stock && leavesOut(name):
+		l.setAside(name, notOfStock)
+		return
 	case known.once && l.once[name]:
 		l.at = begin
 		l.fault(name, "it once, as dnsmasq has it", "it a second time")

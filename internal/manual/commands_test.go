@@ -19,3 +19,14 @@ func TestCommands(t *testing.T) {
 		t.Errorf("-want +got:\n%s", d)
 	}
 }
+
+func TestColumn(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "page.md")
+	const page = "# Page\n\n| x | y |\n|---|---|\n| other | 1 |\n\n## Here\n\nText.\n\n| name | what |\n|---|---|\n| b c | 1 |\n| a | 2 |\n\n| more | what |\n|---|---|\n| d | 3 |\n\n## There\n\n| name |\n|---|\n| e |\n"
+	if err := os.WriteFile(path, []byte(page), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]string{"a", "b c", "d"}, Column(t, path, "## Here")); d != "" {
+		t.Errorf("-want +got:\n%s", d)
+	}
+}

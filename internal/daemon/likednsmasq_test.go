@@ -1,0 +1,382 @@
+package daemon
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dnsmasqconf"
+	"github.com/node-dns/node-dns/internal/dnstest"
+	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/manual"
+)
+
+// Two upstreams: the names of both, with addresses of their own.
+const (
+	fileRecords = `
+a.example. 300 IN A 203.1.113.1
+a.example. 300 IN AAAA 2001:500::1
+a.example. 300 IN TXT "first"
+b.example. 300 IN A 203.1.113.2
+c.example. 300 IN CNAME a.example.
+b.a.example. 300 IN A 203.1.113.11
+short.example. 5 IN A 203.1.113.5
+plain. 300 IN A 203.1.113.3
+plain. 300 IN TXT "plain"
+private.example. 300 IN A 10.0.0.1
+loop.example. 300 IN A 127.0.0.1
+six.example. 300 IN AAAA fd00::1
+mapped.example. 300 IN AAAA ::ffff:10.0.0.1
+private.corp. 300 IN A 10.0.0.2
+bogus.example. 300 IN A 203.1.113.66
+bogus.example. 300 IN A 203.1.113.67
+10.113.1.203.in-addr.arpa. 300 IN PTR up.example.
+1.1.1.10.in-addr.arpa. 300 IN PTR ten.example.
+1.1.2.10.in-addr.arpa. 300 IN PTR ten-two.example.
+_ldap._tcp.example. 300 IN SRV 0 0 389 a.example.
+example. 300 IN SOA a.example. a.example. 1 2 3 4 60
+corp. 300 IN SOA a.example. a.example. 1 2 3 4 60
+. 300 IN SOA a.example. a.example. 1 2 3 4 60
+`
+	otherRecords = `
+a.example. 300 IN A 203.1.114.1
+a.example. 300 IN TXT "second"
+b.example. 300 IN A 203.1.114.2
+b.a.example. 300 IN A 203.1.114.11
+plain. 300 IN A 203.1.114.3
+private.corp. 300 IN A 203.1.114.4
+1.1.1.10.in-addr.arpa. 300 IN PTR other-ten.example.
+1.1.2.10.in-addr.arpa. 300 IN PTR other-ten-two.example.
+example. 300 IN SOA a.example. a.example. 1 2 3 4 60
+. 300 IN SOA a.example. a.example. 1 2 3 4 60
+`
+)
+
+// The reasons why answers differ. Each stands in docs/dnsmasq.md.
+const (
+	serverFails  = "a name that nobody can be asked for is SERVFAIL"
+	cappedAtOnce = "max-cache-ttl and min-cache-ttl count from the first answer"
+	plainTypes   = "address=// leaves the other types of plain names to the servers"
+	ignoredFails = "an answer that is ignored is SERVFAIL"
+	fromCache    = "the target of an alias is not taken from the cache"
+	plainNames   = "a plain name is not asked upstream, without domain-needed too"
+	ownQuestion  = "NXDOMAIN is remembered for the type that was asked for"
+	stockCache   = "max-cache-ttl and no-negcache of openshift-ansible's own origin-dns.conf are left out"
+)
+
+// askWhole is the answer to a question in a line, with TTLs. A question is "NAME TYPE", and how it is asked: ad, do, size=OCTETS
+// (with EDNS; the answer then tells of truncation and of Extended DNS Errors), after=DURATION.
+func askWhole(t *testing.T, at netip.AddrPort, question string) string {
+	t.Helper()
+	fields := strings.Fields(question)
+	m := new(dns.Msg).SetQuestion(dns.Fqdn(fields[0]), dns.StringToType[fields[1]])
+	client := dns.Client{Timeout: time.Second}
+	for _, option := range fields[2:] {
+		switch how, value, _ := strings.Cut(option, "="); how {
+		case "ad":
+			m.AuthenticatedData = true
+		case "do":
+			m.SetEdns0(1232, true)
+		case "size":
+			size, err := strconv.ParseUint(value, 10, 16)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.SetEdns0(uint16(size), false)
+			client.UDPSize = uint16(size)
+		case "after":
+			pause, err := time.ParseDuration(value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(pause)
+		default:
+			t.Fatalf("%s: what is %s?", question, option)
+		}
+	}
+	response, _, err := client.ExchangeContext(t.Context(), m, at.String())
+	if err != nil {
+		return question + ": no response"
+	}
+	return question + ": " + dns.RcodeToString[response.Rcode] + " " + strings.Join(wholeWords(response), ", ")
+}
+
+// wholeWords are the flags, errors and records of an answer, sorted.
+func wholeWords(response *dns.Msg) (words []string) {
+	if response.AuthenticatedData {
+		words = append(words, "ad")
+	}
+	if response.Truncated {
+		words = append(words, "tc")
+	}
+	if opt := response.IsEdns0(); opt != nil {
+		for _, o := range opt.Option {
+			if e, ok := o.(*dns.EDNS0_EDE); ok {
+				words = append(words, fmt.Sprint("EDE ", e.InfoCode))
+			}
+		}
+	}
+	for _, rr := range response.Answer {
+		words = append(words, strings.Join(strings.Fields(rr.String()), " "))
+	}
+	slices.Sort(words)
+	return words
+}
+
+// startFiles starts dnsmasq with a configuration, and hosts for /etc/hosts; what is of this test comes on its command line.
+func startFiles(t *testing.T, root, conf string) netip.AddrPort {
+	t.Helper()
+	path := filepath.Join(root, "theirs.conf")
+	write(t, path, strings.ReplaceAll(conf, "ROOT", root)+"\n")
+	at := netip.MustParseAddrPort(freeAddress(t))
+	args := []string{
+		"--keep-in-foreground", "--conf-file=" + path, fmt.Sprintf("--port=%d", at.Port()), "--listen-address=127.0.0.1",
+		"--bind-interfaces", "--no-resolv", "--log-facility=" + filepath.Join(root, "theirs.log"), "--user=", "--pid-file=",
+	}
+	if !strings.Contains(conf, "no-hosts") {
+		args = append(args, "--no-hosts", "--addn-hosts="+filepath.Join(root, "etc/hosts"))
+	}
+	cmd := exec.Command("dnsmasq", args...)
+	lab.StartBeside(t, cmd)
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		if askWhole(t, at, "version.bind TXT") != "version.bind TXT: no response" {
+			return at
+		}
+		if time.Now().After(deadline) {
+			log, _ := os.ReadFile(filepath.Join(root, "theirs.log"))
+			t.Fatalf("dnsmasq does not answer\n%s", log)
+		}
+	}
+}
+
+// hostsOfRows is /etc/hosts.
+const hostsOfRows = "192.0.2.20 host host2\n192.0.2.21 full.example full\n2001:db8::21 full.example\n192.0.2.22 under_score.example # c\n" +
+	"192.0.2.23\tMiXed.Example\nnot a line\n192.0.2.24\n"
+
+// A fileRow is a file for both, and what both are asked.
+type fileRow struct {
+	name, conf string
+	questions  []string // none: every
+	why        string   // why the answers differ; "": they do not
+	file       string   // its name in /etc/dnsmasq.d; "": test.conf
+	beside     string   // what another file there says
+	ourDefault bool     // with domainNeeded as it is where node-dns.yaml says nothing; else it is what the files say
+	counted    bool     // how often the upstreams were asked counts too
+}
+
+// openshiftConf is what openshift-ansible installs on a node of OpenShift 3.11, but for bind-dynamic, beside which dnsmasq does
+// not take the bind-interfaces of startFiles.
+const openshiftConf = "no-resolv\ndomain-needed\nno-negcache\nmax-cache-ttl=1\nenable-dbus\ndns-forward-max=10000\ncache-size=10000\n" +
+	"min-port=1024\nexcept-interface=lo2\n# End of config\n"
+
+// every are the questions of a row that has none.
+func every() []string {
+	return []string{"a.example A", "a.example AAAA", "a.example TXT", "b.a.example A", "b.example A", "nowhere.example A", "c.example A", "plain A", "plain TXT"}
+}
+
+// fileRows are the rows: UP, OTHER and BARE (which sends no SOA records) stand for the upstreams, ROOT for where paths begin.
+func fileRows() []fileRow {
+	return []fileRow{
+		{name: "server", conf: "server=UP"},
+		{name: "nobody", conf: "cache-size=10", questions: []string{"a.example A"}, why: serverFails},
+		{name: "server for a domain", conf: "server=UP\nserver=/a.example/OTHER"},
+		{name: "server for two domains", conf: "server=UP\nserver=/a.example/b.example/OTHER"},
+		{name: "standard servers", conf: "server=UP\nserver=/example/OTHER\nserver=/a.example/#"},
+		{name: "server by an interface", conf: "server=UP\nserver=/a.example/OTHER@lo@127.0.0.1"},
+		{name: "plain names", conf: "server=UP\nserver=//OTHER"},
+		{name: "plain names with domain-needed", conf: "domain-needed\nserver=UP\nserver=//OTHER"},
+		{name: "plain names locally", conf: "server=UP\nlocal=//"},
+		{name: "empty", conf: "server=UP\nserver="},
+		{name: "empty address", conf: "server=UP\naddress=\nlocal="},
+		{name: "local", conf: "server=UP\nlocal=/a.example/"},
+		{name: "local with an exception", conf: "server=UP\nlocal=/example/\nserver=/b.a.example/UP"},
+		{name: "rev-server", conf: "server=UP\nrev-server=10.1.0.0/16,OTHER", questions: []string{"1.1.1.10.in-addr.arpa PTR", "1.1.2.10.in-addr.arpa PTR"}},
+		{name: "rev-server between labels", conf: "server=UP\nrev-server=10.0.0.0/14,OTHER", questions: []string{"1.1.1.10.in-addr.arpa PTR", "1.1.2.10.in-addr.arpa PTR"}},
+		{name: "without domain-needed", conf: "server=UP", questions: []string{"plain A"}, ourDefault: true, why: plainNames},
+		{name: "without domain-needed, of other types", conf: "server=UP", questions: []string{"plain TXT"}, ourDefault: true},
+		{name: "domain-needed", conf: "domain-needed\nserver=UP", questions: []string{"plain A", "plain AAAA", "plain TXT", "a.example A"}},
+		{name: "address", conf: "server=UP\naddress=/a.example/192.0.2.1"},
+		{name: "address of both families", conf: "server=UP\naddress=/a.example/192.0.2.1\naddress=/a.example/2001:db8::1"},
+		{name: "two addresses", conf: "server=UP\naddress=/a.example/192.0.2.1\naddress=/a.example/192.0.2.2"},
+		{name: "address of no name", conf: "server=UP\naddress=/a.example/"},
+		{name: "address #", conf: "server=UP\naddress=/a.example/#"},
+		{name: "address of two domains", conf: "server=UP\naddress=/a.example/b.example/192.0.2.1"},
+		{name: "address of all names", conf: "server=UP\naddress=/#/192.0.2.1"},
+		{name: "address without a domain", conf: "server=/a.example/UP\nserver=/plain/UP\naddress=192.0.2.1", questions: []string{"a.example A", "b.example A", "plain A"}},
+		{name: "address of plain names", conf: "server=UP\naddress=//192.0.2.1", why: plainTypes},
+		{name: "address, and a server below", conf: "server=UP\naddress=/example/192.0.2.1\nserver=/a.example/OTHER"},
+		{name: "address and server of a domain", conf: "server=UP\naddress=/a.example/192.0.2.1\nserver=/a.example/OTHER"},
+		{name: "address and local", conf: "server=UP\naddress=/a.example/192.0.2.1\nlocal=/a.example/"},
+		{name: "host-record", conf: "server=UP\nhost-record=h.corp,h2.corp,192.0.2.4,2001:db8::4,77\nhost-record=a.example,192.0.2.5", questions: []string{
+			"h.corp A", "h.corp AAAA", "h.corp TXT", "h2.corp A", "a.example A", "a.example AAAA", "a.example TXT", "x.h.corp A",
+			"4.2.0.192.in-addr.arpa PTR", "5.2.0.192.in-addr.arpa PTR", "h.corp ANY",
+		}},
+		{name: "host-records of one name", conf: "server=UP\nhost-record=h.corp,192.0.2.4\nhost-record=h.corp,192.0.2.5\nhost-record=g.corp,192.0.2.4", questions: []string{
+			"h.corp A", "4.2.0.192.in-addr.arpa PTR",
+		}},
+		{name: "host-record and local", conf: "server=UP\nlocal=/corp/\nhost-record=h.corp,192.0.2.4", questions: []string{"h.corp A", "h.corp AAAA", "h.corp TXT", "corp A", "x.corp A"}},
+		{name: "host-record and address", conf: "server=UP\naddress=/corp/192.0.2.9\nhost-record=h.corp,192.0.2.4", questions: []string{"h.corp A", "x.corp A", "h.corp AAAA"}},
+		{name: "cname", conf: "server=UP\nhost-record=h.corp,192.0.2.4\ncname=al.corp,h.corp\ncname=al2.corp,al3.corp,al.corp,66", questions: []string{
+			"al.corp A", "al.corp AAAA", "al2.corp A", "al3.corp TXT", "al.corp CNAME", "al2.corp ANY",
+		}},
+		{name: "cname of an upstream's name", conf: "server=UP\ncname=al.corp,a.example", questions: []string{"al.corp A", "al.corp TXT"}},
+		{name: "cname of an upstream's name that is remembered", conf: "server=UP\ncname=al.corp,a.example", questions: []string{"a.example A", "al.corp A"}, why: fromCache},
+		{name: "cname of an address", conf: "server=UP\naddress=/a.example/192.0.2.1\ncname=al.corp,a.example", questions: []string{"al.corp A"}},
+		{name: "cname over a host-record", conf: "server=UP\nlocal=/corp/\ncname=al.corp,h.corp\nhost-record=h.corp,192.0.2.4\nhost-record=al.corp,192.0.2.5", questions: []string{"al.corp A", "al.corp AAAA"}},
+		{name: "cname with a wildcard", conf: "server=UP\ncname=*.corp,a.example", questions: []string{"al.corp A"}},
+		{name: "txt-record", conf: "server=UP\ntxt-record=t.corp,\"a b\",c\ntxt-record=q.corp,\"x\\\"y\\\\z, é\"\ntxt-record=e.corp", questions: []string{"t.corp TXT", "t.corp A", "q.corp TXT", "e.corp TXT", "T.CORP TXT"}},
+		{name: "srv-host", conf: "server=UP\nsrv-host=_ldap._tcp.corp,a.example,389,1,2\nsrv-host=_none._tcp.corp\nsrv-host=_one._tcp.corp,a.example", questions: []string{
+			"_ldap._tcp.corp SRV", "_none._tcp.corp SRV", "_one._tcp.corp SRV", "_ldap._tcp.corp TXT",
+		}},
+		{name: "ptr-record", conf: "server=UP\nptr-record=_http._tcp.corp,x.corp\nptr-record=4.2.0.192.in-addr.arpa,p.corp\nhost-record=h.corp,192.0.2.4", questions: []string{"_http._tcp.corp PTR", "4.2.0.192.in-addr.arpa PTR"}},
+		{name: "mx-host", conf: "server=UP\nmx-host=m.corp,mx.corp,20\nmx-host=m2.corp,mx.corp\nmx-host=m3.corp,7\nmx-target=t.corp", questions: []string{"m.corp MX", "m2.corp MX", "m3.corp MX", "m.corp A"}},
+		{name: "mx-host of this host", conf: "server=UP\nmx-host=m.corp", questions: []string{"m.corp MX"}},
+		{name: "hosts", conf: "server=UP", questions: []string{
+			"host A", "host2 A", "full.example A", "full.example AAAA", "full A", "under_score.example A", "mixed.example A", "20.2.0.192.in-addr.arpa PTR",
+			"23.2.0.192.in-addr.arpa PTR", "full.example TXT", "host.dom.test A",
+		}},
+		{name: "no-hosts", conf: "server=UP\nno-hosts", questions: []string{"full.example A"}},
+		{name: "addn-hosts", conf: "server=UP\nno-hosts\naddn-hosts=ROOT/etc/more\naddn-hosts=ROOT/etc/nosuch", questions: []string{"full.example A", "more.example A"}},
+		{name: "expand-hosts", conf: "server=UP\nexpand-hosts\ndomain=dom.test", questions: []string{"host A", "host.dom.test A", "host2.dom.test A", "full.dom.test A", "20.2.0.192.in-addr.arpa PTR", "21.2.0.192.in-addr.arpa PTR"}},
+		{name: "expand-hosts before its domain", conf: "expand-hosts\nserver=UP\naddn-hosts=ROOT/etc/more\ndomain=dom.test", questions: []string{"more2.dom.test A"}},
+		{name: "hostsdir", conf: "server=UP\nno-hosts\nhostsdir=ROOT/etc/more.d", questions: []string{"full.example A", "dir.example A"}},
+		{name: "conf-file and conf-dir", conf: "server=UP\nconf-file=ROOT/etc/extra.conf\nconf-dir=ROOT/etc/extra.d,*.conf", questions: []string{"extra.corp A", "in-dir.corp A", "not.corp A"}},
+		{name: "domain-suffix", conf: "server=UP\nexpand-hosts\ndomain-suffix=dom.test", questions: []string{"host.dom.test A"}},
+		{name: "neg-ttl with a SOA", conf: "server=UP\nneg-ttl=7", questions: []string{"nowhere.example A", "nowhere.example A", "nowhere.example A after=1s"}, counted: true},
+		{name: "neg-ttl without a SOA", conf: "server=BARE\nneg-ttl=60", questions: []string{"nowhere.example A", "nowhere.example A"}, counted: true},
+		{name: "NXDOMAIN, and another type", conf: "server=UP", questions: []string{"nowhere.example A", "nowhere.example TXT"}, counted: true, why: ownQuestion},
+		{name: "neg-ttl that is over", conf: "server=BARE\nneg-ttl=1", questions: []string{"nowhere.example A", "nowhere.example A", "nowhere.example A after=2s"}, counted: true},
+		{name: "no neg-ttl, and no SOA", conf: "server=BARE", questions: []string{"nowhere.example A", "nowhere.example A"}, counted: true},
+		{name: "rebind-domain-ok of plain names", conf: "domain-needed\nserver=UP\nstop-dns-rebind\nrebind-domain-ok=//", questions: []string{"private.example A"}},
+		{name: "local-ttl", conf: "server=UP\nlocal-ttl=50\naddress=/corp/192.0.2.1\nhost-record=h.corp,192.0.2.4\nhost-record=t.corp,192.0.2.5,9\ncname=al.corp,h.corp", questions: []string{"x.corp A", "h.corp A", "t.corp A", "al.corp A", "full.example A"}},
+		{name: "max-ttl", conf: "server=UP\nmax-ttl=7\nlocal-ttl=50\nhost-record=h.corp,192.0.2.4", questions: []string{"a.example A", "a.example A", "h.corp A", "short.example A"}},
+		{name: "max-cache-ttl", conf: "server=UP\nmax-cache-ttl=7", questions: []string{"a.example A", "a.example A"}, why: cappedAtOnce},
+		{name: "max-cache-ttl of a short one", conf: "server=UP\nmax-cache-ttl=7", questions: []string{"short.example A", "short.example A"}},
+		{name: "min-cache-ttl", conf: "server=UP\nmin-cache-ttl=60", questions: []string{"short.example A", "short.example A", "a.example A"}, why: cappedAtOnce},
+		{name: "no-negcache", conf: "server=UP\nno-negcache", questions: []string{"nowhere.example A", "nowhere.example A"}, counted: true},
+		{name: "filter-A", conf: "server=UP\nfilter-A\nhost-record=h.corp,192.0.2.4", questions: append([]string{"h.corp A"}, every()...)},
+		{name: "filter-AAAA", conf: "server=UP\nfilter-AAAA"},
+		{name: "filterwin2k", conf: "server=UP\nfilterwin2k", questions: []string{"_ldap._tcp.example SRV", "example SOA", "a.example A"}},
+		{name: "bogus-priv", conf: "server=UP\nbogus-priv\nhost-record=h.corp,10.1.1.9", questions: []string{"1.1.1.10.in-addr.arpa PTR", "9.1.1.10.in-addr.arpa PTR", "10.113.1.203.in-addr.arpa PTR"}},
+		{name: "bogus-priv with rev-server", conf: "server=UP\nbogus-priv\nrev-server=10.1.0.0/16,OTHER", questions: []string{"1.1.1.10.in-addr.arpa PTR", "1.1.2.10.in-addr.arpa PTR"}},
+		{name: "bogus-nxdomain", conf: "server=UP\nbogus-nxdomain=203.1.113.66\nbogus-nxdomain=203.1.113.2/31", questions: []string{"bogus.example A", "a.example A", "b.example A"}},
+		{name: "ignore-address", conf: "server=UP\nignore-address=203.1.113.66", questions: []string{"a.example A", "bogus.example A"}, why: ignoredFails},
+		{name: "stop-dns-rebind", conf: "server=UP\nstop-dns-rebind", questions: []string{"private.example A", "loop.example A", "six.example AAAA", "mapped.example AAAA", "private.corp A", "a.example A"}},
+		{name: "rebind-localhost-ok", conf: "server=UP\nstop-dns-rebind\nrebind-localhost-ok", questions: []string{"private.example A", "loop.example A"}},
+		{name: "rebind-domain-ok", conf: "server=UP\nstop-dns-rebind\nrebind-domain-ok=/corp/x.test/", questions: []string{"private.example A", "private.corp A"}},
+		{name: "rebind of local data", conf: "server=UP\nstop-dns-rebind\naddress=/corp/10.0.0.9", questions: []string{"private.corp A"}},
+		{name: "resolv-file", conf: "server=UP\nresolv-file=ROOT/etc/nosuch"},
+		{name: "all-servers", conf: "all-servers\nserver=UP\nserver=/corp/OTHER", questions: every()},
+		{name: "strict-order", conf: "strict-order\nserver=UP\nserver=OTHER", questions: []string{"a.example TXT"}},
+		{name: "quotes, blanks and comments", conf: "  server = UP # first\n\taddress = \"/a.example/\"192.0.2.1\r\n#address=/b.example/192.0.2.1"},
+		{name: "what OpenShift 3 installs", conf: openshiftConf, file: "origin-dns.conf", beside: "server=UP", questions: []string{"nowhere.example A", "nowhere.example A", "short.example A"}, counted: true, why: stockCache},
+		{name: "what OpenShift 3 installs, under another name", conf: openshiftConf, beside: "server=UP", questions: []string{"nowhere.example A", "nowhere.example A"}, counted: true},
+		{name: "what OpenShift 3 installs, changed", conf: openshiftConf + "no-poll", file: "origin-dns.conf", beside: "server=UP", questions: []string{"nowhere.example A", "nowhere.example A"}, counted: true},
+	}
+}
+
+// TestFilesLikeDnsmasq gives dnsmasq 2.90 and us the same files, and asks both the same questions. A row whose answers differ
+// says why, and one that says so must differ.
+func TestFilesLikeDnsmasq(t *testing.T) {
+	lab.NeedPrograms(t, "dnsmasq")
+	first, second, bare := dnstest.NewServer(t, fileRecords), dnstest.NewServer(t, otherRecords), dnstest.NewServer(t, "")
+	bare.SetFaults(dnstest.Faults{NoSOA: true})
+	upstreams := []*dnstest.Server{first, second, bare}
+	var words []string
+	for i, word := range []string{"UP", "OTHER", "BARE"} {
+		words = append(words, word, strings.Replace(upstreams[i].Addr().String(), ":", "#", 1))
+	}
+	for _, row := range fileRows() {
+		t.Run(row.name, func(t *testing.T) {
+			here := strings.NewReplacer(words...)
+			row.conf, row.beside = here.Replace(row.conf), here.Replace(row.beside)
+			r := start(t, row.files())
+			theirs := startFiles(t, r.root, row.conf+"\n"+row.beside)
+			questions := row.questions
+			if questions == nil {
+				questions = every()
+			}
+			ask := func(at netip.AddrPort, question string) string {
+				before := timesAsked(upstreams, question)
+				answer := askWhole(t, at, question)
+				if row.counted {
+					answer += fmt.Sprintf(", asked %d times", timesAsked(upstreams, question)-before)
+				}
+				return answer
+			}
+			var got, want []string
+			for _, question := range questions {
+				want = append(want, ask(theirs, question))
+				got = append(got, ask(r.address(), question))
+			}
+			if slices.Equal(got, want) != (row.why == "") {
+				t.Errorf("theirs %s\nours   %s", strings.Join(want, "\n       "), strings.Join(got, "\n       "))
+			}
+		})
+	}
+}
+
+// files are our host's: the same lines in the same order as dnsmasq gets; only paths begin elsewhere.
+func (row fileRow) files() map[string]string {
+	ours := "clusterDomain: cluster.test\n"
+	if !row.ourDefault && !strings.Contains(row.conf, "domain-needed") {
+		ours += "domainNeeded: false\n"
+	}
+	return map[string]string{
+		"/etc/dnsmasq.d/" + cmp.Or(row.file, "test.conf"): strings.ReplaceAll(row.conf, "ROOT", ""),
+		"/etc/dnsmasq.d/z.conf":                           row.beside, "/etc/hosts": hostsOfRows,
+		"/etc/more.d/x": "192.0.2.31 dir.example\n", "/etc/extra.conf": "address=/extra.corp/192.0.2.32\n",
+		"/etc/extra.d/a.conf": "address=/in-dir.corp/192.0.2.33\n", "/etc/extra.d/b.txt": "address=/not.corp/192.0.2.34\n",
+		"/etc/more": "192.0.2.30 more.example more2\n", "/etc/node-dns/node-dns.yaml": ours,
+	}
+}
+
+// timesAsked is how often the upstreams were asked a question.
+func timesAsked(upstreams []*dnstest.Server, question string) int {
+	fields := strings.Fields(question)
+	sum := 0
+	for _, server := range upstreams {
+		sum += server.QueriesFor(fields[0], dns.StringToType[fields[1]])
+	}
+	return sum
+}
+
+// TestFileRows: each option that is followed has a row, and the differences that the rows show are those of docs/dnsmasq.md.
+func TestFileRows(t *testing.T) {
+	elsewhere := []string{"listen-address", "interface", "log-queries"} // what no answer shows
+	set := map[string]bool{}
+	var reasons []string
+	for _, row := range fileRows() {
+		for line := range strings.Lines(row.conf) {
+			option, _, _ := strings.Cut(line, "=")
+			set[strings.TrimSpace(option)] = true
+		}
+		if row.why != "" && !slices.Contains(reasons, row.why) {
+			reasons = append(reasons, row.why)
+		}
+	}
+	for _, option := range dnsmasqconf.Followed() {
+		if set[option] == slices.Contains(elsewhere, option) {
+			t.Errorf("%s: that it has a row is %v", option, set[option])
+		}
+	}
+	slices.Sort(reasons)
+	if diff := gocmp.Diff(reasons, manual.Column(t, "../../docs/dnsmasq.md", "## Where answers differ")); diff != "" {
+		t.Errorf("-rows +docs/dnsmasq.md\n%s", diff)
+	}
+}

@@ -1,0 +1,21 @@
+package dnsmasqconf
+
+import "fmt"
+
+// fleeting is the max-cache-ttl, in seconds, below which a cache is of little use: a resolver asks for A and AAAA, each name
+// of its search list, and again after 5 s (resolv.conf(5)).
+const fleeting = 5
+
+// Costs are what options that are followed cost, where an admin may not have meant that, a line each.
+func (c Config) Costs() []string {
+	var costs []string
+	if n := c.Number("max-cache-ttl"); n > 0 && n < fleeting {
+		costs = append(costs, fmt.Sprintf("max-cache-ttl=%d (%s) has the upstreams asked for each name again after %d s: without it their TTLs count",
+			n, c.Sources["max-cache-ttl"], n))
+	}
+	if c.Has("no-negcache") {
+		costs = append(costs, fmt.Sprintf("no-negcache (%s) has the upstreams asked again for each name that does not exist: without it their SOA records say for how long",
+			c.Sources["no-negcache"]))
+	}
+	return costs
+}

@@ -1,0 +1,51 @@
+package dnsmasqconf
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// stockName is the file that openshift-ansible installs on the nodes of OpenShift 3.
+const stockName = "origin-dns.conf"
+
+// stock are the lines of openshift-ansible's origin-dns.conf.j2, from 3.4 to 3.11: option=argument, or option alone; * for
+// what the inventory and the host say. Some of them, and max-cache-ttl, are in all releases.
+var stock = []string{
+	"no-resolv", "domain-needed", "no-negcache", "neg-ttl=*", "max-cache-ttl=1", "enable-dbus", "bind-dynamic", "bind-interfaces",
+	"dns-forward-max=5000", "dns-forward-max=10000", "cache-size=5000", "cache-size=10000", "min-port=1024",
+	"except-interface=*", "listen-address=*",
+}
+
+// notOfStock is why two lines of a stock file are left out: together they have nothing remembered for more than 1 s, and
+// NXDOMAIN not at all, so that every name that a search list makes goes upstream again and again. They were there for the
+// cluster's names, which dnsmasq forwarded like all others.
+const notOfStock = "openshift-ansible put it into each node's file for the sake of the cluster's names, which are never remembered for long here; " +
+	"with any other line or number in it the file is yours, and obeyed"
+
+// isStock reports whether a file is openshift-ansible's own, as no admin has changed it.
+func isStock(name string, data []byte) bool {
+	if filepath.Base(name) != stockName {
+		return false
+	}
+	var options []string
+	for line := range strings.Lines(string(data)) {
+		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
+			continue
+		}
+		option, _, has := strings.Cut(line, "=")
+		if !slices.Contains(stock, line) && (!has || !slices.Contains(stock, option+"=*")) {
+			return false
+		}
+		options = append(options, line)
+	}
+	for _, must := range []string{"no-resolv", "domain-needed", "max-cache-ttl=1"} {
+		if !slices.Contains(options, must) {
+			return false
+		}
+	}
+	return true
+}
+
+// leavesOut reports whether an option of a stock file has no effect.
+func leavesOut(option string) bool { return option == "max-cache-ttl" || option == "no-negcache" }
