@@ -26,7 +26,7 @@ var bands = [][]string{
 	{"internal/kubewire"},
 	{"internal/cluster"},
 	{"internal/control"},
-	{"internal/bus"},
+	{"internal/bus", "internal/migrate"},
 	{"internal/daemon"},
 	{"internal/demo"},
 	{"cmd/origin-dns-dispatcher", "cmd/node-dns"},

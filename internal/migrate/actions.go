@@ -1,0 +1,144 @@
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/node-dns/node-dns/internal/atomicfile"
+	"github.com/node-dns/node-dns/internal/hostdns"
+)
+
+// do carries one step out, whether it was begun before or not.
+func (a Applier) do(ctx context.Context, j *Journal, s Step) error {
+	switch s.Kind {
+	case RemoveFile:
+		return removeFile(s.Path)
+	case Start:
+		return a.start(ctx, s)
+	case TakePort:
+		return a.takePort(ctx, s)
+	case Mask:
+		return a.mask(ctx, s)
+	case Release:
+		return a.release(ctx, s)
+	case Check:
+		return a.check(ctx, j)
+	}
+	return fmt.Errorf("%q is no step", s.Kind)
+}
+
+// undo carries the way back of one step out, whether that was done, begun or neither.
+func (a Applier) undo(ctx context.Context, j *Journal, s Step) error {
+	switch s.Kind {
+	case RemoveFile:
+		return restoreAll(j.of(s))
+	case Start:
+		return a.unstart(ctx, j, s)
+	case TakePort:
+		return a.givePort(ctx, j, s)
+	case Mask:
+		return a.unmask(ctx, j, s)
+	case Release:
+		return errors.Join(restoreAll(j.of(s)), hostdns.TellNetworkManager(ctx))
+	}
+	return nil
+}
+
+// of are the paths that a step touches, as they were before.
+func (j Journal) of(s Step) []Saved {
+	var all []Saved
+	for _, saved := range j.Saved {
+		for _, path := range s.Touches {
+			if saved.Path == path {
+				all = append(all, saved)
+			}
+		}
+	}
+	return all
+}
+
+func removeFile(path string) error {
+	var w atomicfile.Writer
+	_, err := w.Remove(filepath.Join(root, path))
+	return err
+}
+
+func systemctl(ctx context.Context, argv ...string) error {
+	_, err := command(ctx, append([]string{"systemctl", "--quiet"}, argv...)...)
+	return err
+}
+
+// start has node-dns run now and at every boot. Of port 53 it gets what nobody else has.
+func (a Applier) start(ctx context.Context, s Step) error {
+	if err := systemctl(ctx, "enable", "--now", s.Unit); err != nil {
+		return err
+	}
+	return awaitPrepared(ctx)
+}
+
+func (a Applier) unstart(ctx context.Context, j *Journal, s Step) error {
+	var errs []error
+	if !s.WasActive {
+		errs = append(errs, systemctl(ctx, "stop", s.Unit, applyPath, applyUnit))
+	}
+	if !s.WasEnabled {
+		errs = append(errs, systemctl(ctx, "disable", s.Unit))
+	}
+	return errors.Join(append(errs, restoreAll(j.of(s)))...)
+}
+
+// mask keeps a unit from being started by anybody. Where its file is in /etc itself it cannot be masked.
+func (a Applier) mask(ctx context.Context, s Step) error {
+	if err := systemctl(ctx, "disable", s.Unit); err != nil {
+		return err
+	}
+	units, err := showUnits(ctx, []string{s.Unit})
+	if err != nil || filepath.Dir(units[s.Unit].Path) == filepath.Dir(unitLink(s.Unit)) {
+		return err
+	}
+	return systemctl(ctx, "mask", s.Unit)
+}
+
+func (a Applier) unmask(ctx context.Context, j *Journal, s Step) error {
+	err := restoreAll(j.of(s))
+	return errors.Join(err, systemctl(ctx, "daemon-reload"))
+}
+
+// release has NetworkManager let resolv.conf be node-dns's while that runs, and its own when that has ended. In between it
+// must not write it: what keeps it from that is put there before.
+func (a Applier) release(ctx context.Context, s Step) error {
+	paths := hostdns.NewPaths(root)
+	var w atomicfile.Writer
+	if err := makeDir(filepath.Dir(paths.Snippet)); err != nil {
+		return err
+	}
+	if _, err := w.Write(paths.Snippet, []byte(hostdns.Snippet), 0o644); err != nil {
+		return err
+	}
+	if err := removeFile(s.Path); err != nil {
+		return err
+	}
+	return hostdns.TellNetworkManager(ctx)
+}
+
+// await asks every while until ok, or until the time is up, which is an error that says what was waited for.
+func await(ctx context.Context, what string, limit time.Duration, ok func() (bool, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		is, err := ok()
+		if is {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(fmt.Errorf("waiting for %s: %w", what, ctx.Err()), err)
+		case <-tick.C:
+		}
+	}
+}

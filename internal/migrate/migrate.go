@@ -1,0 +1,163 @@
+// Package migrate brings a node from what it runs today to node-dns, and back.
+//
+// It looks at everything that may own a node's DNS into one Host; Find says what of that is there, and NewPlan in which
+// steps the node gets from there to node-dns so that names resolve at every moment: both are pure. An Applier carries a Plan
+// out, each step written to a journal before it is done, so that a crash at any moment can be continued or undone.
+//
+// It is apart from hostdns, which keeps a node right that is node-dns's already: here are the peers, their hooks and units,
+// and port 53 changing hands.
+package migrate
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// A Finding is something that does node-dns's job on this node today.
+type Finding struct {
+	Origin string `json:"origin"`
+	What   string `json:"what"` // one line, with a path or a unit
+	// Evidence is what was seen, a line each.
+	Evidence []string `json:"evidence,omitempty"`
+}
+
+// A Plan is the way from what was found to node-dns. Without Steps there is nothing to do.
+type Plan struct {
+	Findings []Finding `json:"findings"`
+	// Refused are the reasons why nothing must be changed before an admin has; none: the plan can be carried out.
+	Refused []string `json:"refused,omitempty"`
+	Notes   []string `json:"notes,omitempty"` // what an admin should know of it
+	Steps   []Step   `json:"steps,omitempty"`
+}
+
+// origin is one way in which a node may have its DNS today.
+type origin struct {
+	name  string
+	files []string // what it reads of Host.Files, below the root
+	units []string // of Host.Units
+	// find is pure; nil: nothing of it is there.
+	find func(h Host) []Finding
+	// steps is pure, and asked only where find has found something.
+	steps func(h Host) part
+}
+
+// part is what one origin adds to a Plan.
+type part struct {
+	before  []Step // while everything is as it was: nobody starts it again behind our back
+	port    []Step // when node-dns is ready but for port 53, which it gets now
+	after   []Step // when it serves
+	refused []string
+	notes   []string
+}
+
+// origins are what is known, in the order in which it is told.
+func origins() []origin { return []origin{openshift3(), plainDnsmasq()} }
+
+// Find says what does node-dns's job on this node. It is pure.
+func Find(h Host) []Finding {
+	var all []Finding
+	for _, o := range origins() {
+		all = append(all, o.find(h)...)
+	}
+	return all
+}
+
+// NewPlan says how the node gets from what was found to node-dns. It is pure.
+func NewPlan(h Host, found []Finding) Plan {
+	p := Plan{Findings: found}
+	if len(found) == 0 {
+		return p
+	}
+	p.Refused = h.unfit()
+	var all part
+	for _, o := range origins() {
+		if !slices.ContainsFunc(found, func(f Finding) bool { return f.Origin == o.name }) {
+			continue
+		}
+		its := o.steps(h)
+		all.before, all.port, all.after = append(all.before, its.before...), append(all.port, its.port...), append(all.after, its.after...)
+		p.Refused, p.Notes = append(p.Refused, its.refused...), append(p.Notes, its.notes...)
+	}
+	p.Refused = append(p.Refused, h.strangers(all.port)...)
+	p.Notes = append(p.Notes, h.notes(all.port)...)
+	p.Steps = slices.Concat(all.before, []Step{h.startStep()}, all.port, all.after, []Step{h.checkStep()})
+	return p
+}
+
+// unfit are the reasons why node-dns would not serve here.
+func (h Host) unfit() []string {
+	var why []string
+	unit := h.Units[daemonUnit]
+	switch {
+	case unit.Load == "masked":
+		why = append(why, daemonUnit+" is masked: systemctl unmask node-dns")
+	case unit.Load != "loaded":
+		why = append(why, "node-dns is not installed: there is no "+daemonUnit)
+	}
+	if h.State.ConfigErr != nil {
+		why = append(why, "the configuration has faults: "+oneLine(h.State.ConfigErr))
+	} else if h.Plan.Hold != "" {
+		why = append(why, "node-dns could not serve: "+h.Plan.Hold)
+	}
+	if h.DnsmasqErr != nil {
+		why = append(why, "dnsmasq's files, which node-dns reads too, have faults: "+oneLine(h.DnsmasqErr))
+	}
+	return why
+}
+
+// strangers are the programs at addresses where node-dns is to listen that no step takes away from there.
+func (h Host) strangers(port []Step) []string {
+	var why []string
+	for _, at := range h.listen() {
+		for _, holder := range h.Holders {
+			gives := slices.ContainsFunc(port, func(s Step) bool { return s.Unit == holder.Unit && s.Unit != "" })
+			if holder.covers(at) && !gives && holder.Unit != daemonUnit {
+				why = append(why, fmt.Sprintf("port 53 of %v is held by %v, which this does not know how to replace: stop it first", at.Addr(), holder))
+			}
+		}
+	}
+	slices.Sort(why)
+	return slices.Compact(why)
+}
+
+// notes say what is different afterwards where that is meant, and what is left alone.
+func (h Host) notes(port []Step) []string {
+	var notes []string
+	listen := h.listen()
+	for _, holder := range h.Holders {
+		gives := slices.ContainsFunc(port, func(s Step) bool { return s.Unit == holder.Unit && s.Unit != "" })
+		at := holder.Addr
+		switch {
+		case gives && !at.Addr().IsUnspecified() && !slices.Contains(listen, at):
+			notes = append(notes, fmt.Sprintf("%s answers at %v too, and node-dns will not: `listen` in /etc/node-dns/node-dns.yaml can say so", holder.Unit, at.Addr()))
+		case !gives && holder.Unit != daemonUnit && holder.Name == "dnsmasq":
+			notes = append(notes, fmt.Sprintf("%v at %v is left alone", holder, at.Addr()))
+		}
+	}
+	slices.Sort(notes)
+	return slices.Compact(notes)
+}
+
+// listen are the addresses at port 53 that node-dns is to have.
+func (h Host) listen() []netip.AddrPort {
+	var all []netip.AddrPort
+	add := func(at netip.AddrPort) {
+		if at.Port() == 53 && !slices.Contains(all, at) {
+			all = append(all, at)
+		}
+	}
+	place := h.State.Placement()
+	for _, at := range place.Listen {
+		add(at)
+	}
+	for _, addr := range h.State.Net.Addrs {
+		if place.All && !addr.Addr.IsLoopback() && addr.Up && !addr.Tentative {
+			add(netip.AddrPortFrom(addr.Addr, 53))
+		}
+	}
+	return all
+}
+
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }

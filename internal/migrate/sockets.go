@@ -1,0 +1,186 @@
+package migrate
+
+import (
+	"bufio"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// socket is one line of /proc/net/udp and its like (proc_pid_net(5)).
+type socket struct {
+	proto  string
+	local  netip.AddrPort
+	state  uint64 // of TCP: tcpListen, tcpEstablished and more
+	unread uint64 // octets in the receive queue
+	inode  uint64
+}
+
+// States of TCP sockets (include/net/tcp_states.h).
+const (
+	tcpEstablished = 1
+	tcpCloseWait   = 8
+	tcpListen      = 10
+)
+
+// readSockets reads those of this network namespace. A file that is not there has none: IPv6 may be off.
+func readSockets(proc string) ([]socket, error) {
+	var all []socket
+	for _, name := range []string{"udp", "udp6", "tcp", "tcp6"} {
+		file, err := os.Open(filepath.Join(proc, "thread-self/net", name))
+		if os.IsNotExist(err) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading the sockets: %w", err)
+		}
+		sockets, err := parseSockets(file, strings.TrimSuffix(name, "6"))
+		file.Close()
+		if err != nil {
+			return nil, fmt.Errorf("reading the sockets: %w", err)
+		}
+		all = append(all, sockets...)
+	}
+	return all, nil
+}
+
+// parseSockets reads one of the files. Lines that it does not understand are left out.
+func parseSockets(r io.Reader, proto string) ([]socket, error) {
+	var all []socket
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		fields := strings.Fields(lines.Text())
+		if len(fields) < 10 {
+			continue
+		}
+		local, ok := parseSocketAddr(fields[1])
+		if !ok {
+			continue // the heading
+		}
+		s := socket{proto: proto, local: local}
+		s.state, _ = strconv.ParseUint(fields[3], 16, 8)
+		_, unread, _ := strings.Cut(fields[4], ":")
+		s.unread, _ = strconv.ParseUint(unread, 16, 64)
+		s.inode, _ = strconv.ParseUint(fields[9], 10, 64)
+		all = append(all, s)
+	}
+	return all, lines.Err()
+}
+
+// parseSocketAddr reads an address as the kernel prints it: words in the order of this machine, hexadecimal.
+func parseSocketAddr(text string) (netip.AddrPort, bool) {
+	host, port, _ := strings.Cut(text, ":")
+	octets, err := hex.DecodeString(host)
+	number, portErr := strconv.ParseUint(port, 16, 16)
+	if err != nil || portErr != nil || len(octets)%4 != 0 {
+		return netip.AddrPort{}, false
+	}
+	if isLittleEndian {
+		for word := range slices.Chunk(octets, 4) {
+			slices.Reverse(word)
+		}
+	}
+	addr, ok := netip.AddrFromSlice(octets)
+	return netip.AddrPortFrom(addr.Unmap(), uint16(number)), ok
+}
+
+// owners says which process has each of the sockets. Those of processes that we may not look at are left out.
+func owners(proc string, wanted map[uint64]bool) map[uint64]int {
+	found := map[uint64]int{}
+	dirs, _ := filepath.Glob(filepath.Join(proc, "[0-9]*")) // the pattern is ours
+	for _, dir := range dirs {
+		pid, err := strconv.Atoi(filepath.Base(dir))
+		if err != nil || pid == 1 { // systemd holds what it hands to others
+			continue
+		}
+		for inode := range socketsOf(proc, pid) {
+			if wanted[inode] {
+				found[inode] = pid
+			}
+		}
+	}
+	return found
+}
+
+// socketsOf are the inodes of a process's sockets; none, where it is gone or not ours to look at.
+func socketsOf(proc string, pid int) map[uint64]bool {
+	dir := filepath.Join(proc, strconv.Itoa(pid), "fd")
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	found := map[uint64]bool{}
+	for _, entry := range entries {
+		target, err := os.Readlink(filepath.Join(dir, entry.Name()))
+		text, ok := strings.CutPrefix(target, "socket:[")
+		if err != nil || !ok {
+			continue
+		}
+		if inode, err := strconv.ParseUint(strings.TrimSuffix(text, "]"), 10, 64); err == nil {
+			found[inode] = true
+		}
+	}
+	return found
+}
+
+// holders are the sockets that listen at the ports that matter here.
+func holders(proc string) ([]Holder, error) {
+	sockets, err := readSockets(proc)
+	if err != nil {
+		return nil, err
+	}
+	sockets = slices.DeleteFunc(sockets, func(s socket) bool {
+		wanted := slices.Contains([]uint16{portDNS, portDHCP, portTFTP, portDHCPv6}, s.local.Port())
+		return !wanted || s.proto == "tcp" && s.state != tcpListen
+	})
+	wanted := map[uint64]bool{}
+	for _, s := range sockets {
+		wanted[s.inode] = true
+	}
+	owner := owners(proc, wanted)
+	var all []Holder
+	for _, s := range sockets {
+		h := Holder{Proto: s.proto, Addr: s.local, PID: owner[s.inode]}
+		if h.PID != 0 {
+			h.Name, h.Unit = nameOf(proc, h.PID), unitOf(proc, h.PID)
+		}
+		all = append(all, h)
+	}
+	return all, nil
+}
+
+func nameOf(proc string, pid int) string {
+	name, _ := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "comm")) // "" when it has just ended
+	return strings.TrimSpace(string(name))
+}
+
+// unitOf is the unit that a process belongs to, by its control group; "" when it belongs to none, or to a container.
+func unitOf(proc string, pid int) string {
+	text, err := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "cgroup"))
+	if err != nil {
+		return ""
+	}
+	return parseUnit(string(text))
+}
+
+// parseUnit reads proc_pid_cgroup(5): of the unified hierarchy, or of systemd's own where there are others.
+func parseUnit(text string) string {
+	for line := range strings.Lines(text) {
+		fields := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(fields) < 3 || fields[1] != "" && fields[1] != "name=systemd" {
+			continue
+		}
+		for _, part := range slices.Backward(strings.Split(fields[2], "/")) {
+			if strings.HasSuffix(part, ".service") || strings.HasSuffix(part, ".scope") {
+				return part
+			}
+		}
+	}
+	return ""
+}

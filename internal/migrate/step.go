@@ -1,0 +1,124 @@
+package migrate
+
+import (
+	"fmt"
+	"net/netip"
+	"path/filepath"
+	"strings"
+)
+
+// Kind is what a Step does; each has its way back.
+type Kind string
+
+const (
+	RemoveFile Kind = "remove"  // a file that is kept in the journal
+	Start      Kind = "start"   // a unit, now and at every boot
+	TakePort   Kind = "port"    // 53 passes from a unit to node-dns, and the unit is stopped
+	Mask       Kind = "mask"    // a unit that is not to start again, whoever wants it
+	Release    Kind = "release" // a file that keeps NetworkManager from writing resolv.conf is removed, and NetworkManager told
+	Check      Kind = "check"   // that names resolve
+)
+
+// Step is one change to the node, or a check. Doing it twice does no more than doing it once, and so does undoing it,
+// whether it was done, begun or neither.
+type Step struct {
+	Kind Kind `json:"kind"`
+	// What is the step as a sentence in the imperative, without its full stop.
+	What string           `json:"what"`
+	Path string           `json:"path,omitempty"` // of RemoveFile and Release
+	Unit string           `json:"unit,omitempty"` // of Start, TakePort and Mask
+	At   []netip.AddrPort `json:"at,omitempty"`   // of TakePort: the addresses
+	// WasEnabled and WasActive say how the unit was before.
+	WasEnabled bool `json:"wasEnabled,omitempty"`
+	WasActive  bool `json:"wasActive,omitempty"`
+	// Touches are the paths that the step changes, or may have others change: they are kept before the first step is done,
+	// and are as they were when all is undone. A directory is one that is removed where it was not there, and empty.
+	Touches []string `json:"touches,omitempty"`
+}
+
+func removeStep(path, why string) Step {
+	return Step{Kind: RemoveFile, Path: path, Touches: []string{path}, What: fmt.Sprintf("move %s aside: %s", path, why)}
+}
+
+func (h Host) startStep() Step {
+	var at []string
+	for _, a := range h.listen() {
+		at = append(at, a.Addr().String())
+	}
+	unit := h.Units[daemonUnit]
+	return Step{
+		Kind: Start, Unit: daemonUnit, WasEnabled: unit.File == "enabled", WasActive: unit.IsActive(),
+		What: fmt.Sprintf("enable and start %s, which is to listen on %s and asks %s, and wait until its upstreams answer",
+			daemonUnit, strings.Join(at, ", "), h.upstreams()),
+		Touches: []string{
+			"/etc/resolv.conf", "/etc/dnsmasq.d", "/etc/dnsmasq.d/origin-upstream-dns.conf", "/etc/origin", "/etc/origin/node", "/etc/origin/node/resolv.conf",
+			wantsLink(daemonUnit),
+		},
+	}
+}
+
+// upstreams are whom node-dns will ask, in words.
+func (h Host) upstreams() string {
+	var all []string
+	for _, server := range h.State.Config.Upstreams {
+		all = append(all, server.String())
+	}
+	from := "/etc/node-dns/node-dns.yaml"
+	if len(all) == 0 {
+		for _, server := range h.Plan.Selection.Set.Servers {
+			all = append(all, server.String())
+		}
+		from = strings.TrimSpace(string(h.Plan.Selection.Origin) + " " + h.Plan.Selection.Detail)
+	}
+	if len(all) == 0 {
+		return "what node-config.yaml names"
+	}
+	return strings.Join(all, ", ") + " (from " + from + ")"
+}
+
+func takeStep(h Host, unit string) Step {
+	var at []netip.AddrPort
+	for _, a := range h.listen() {
+		for _, holder := range h.Holders {
+			if holder.Unit == unit && holder.covers(a) {
+				at = append(at, a)
+				break
+			}
+		}
+	}
+	what := fmt.Sprintf("stop %s, which holds no address that node-dns listens on", unit)
+	if len(at) > 0 {
+		var words []string
+		for _, a := range at {
+			words = append(words, a.Addr().String())
+		}
+		what = fmt.Sprintf("hand port 53 of %s over from %s to node-dns, and stop %s when what it was asked is answered",
+			strings.Join(words, ", "), unit, unit)
+	}
+	return Step{Kind: TakePort, Unit: unit, At: at, WasActive: true, What: what}
+}
+
+func maskStep(h Host, unit string) Step {
+	return Step{
+		Kind: Mask, Unit: unit, WasEnabled: h.Units[unit].File == "enabled", WasActive: h.Units[unit].IsActive(),
+		What: fmt.Sprintf("disable and mask %s: origin-node.service, say, would start it with itself", unit), Touches: []string{wantsLink(unit), unitLink(unit)},
+	}
+}
+
+func releaseStep(path string) Step {
+	return Step{
+		Kind: Release, Path: path, Touches: []string{path},
+		What: fmt.Sprintf("move %s (dns=none) aside and have NetworkManager read its configuration: it leaves /etc/resolv.conf to node-dns while that runs, and writes it when that has ended", path),
+	}
+}
+
+func (h Host) checkStep() Step {
+	return Step{Kind: Check, What: "check that node-dns answers, for this node's pods and by /etc/resolv.conf, what was answered before; if not, go all the way back"}
+}
+
+// wantsLink is how a unit is enabled, and unitLink what masks it (systemctl(1)).
+func wantsLink(unit string) string {
+	return filepath.Join("/etc/systemd/system/multi-user.target.wants", unit)
+}
+
+func unitLink(unit string) string { return filepath.Join("/etc/systemd/system", unit) }

@@ -1,0 +1,94 @@
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/node-dns/node-dns/internal/dnsmasqconf"
+	"github.com/node-dns/node-dns/internal/hostdns"
+	"github.com/node-dns/node-dns/internal/nm"
+)
+
+// Survey looks at everything once, and changes nothing. Below another root than the host's own there are files alone. The
+// Host has what could be seen beside an error, too.
+func Survey(ctx context.Context, root string) (Host, error) {
+	looker := hostdns.Looker{Paths: hostdns.NewPaths(root)}
+	h := Host{Files: map[string]hostdns.File{}, Units: map[string]Unit{}, Root: os.Geteuid() == 0}
+	h.State = looker.Look(ctx, nm.Event{})
+	h.Plan = hostdns.NewPlan(h.State)
+	h.Dnsmasq, h.DnsmasqErr = dnsmasqconf.Load(dnsmasqconf.DefaultPaths(root))
+	units := []string{daemonUnit}
+	for _, o := range origins() {
+		units = append(units, o.units...)
+		for _, pattern := range o.files {
+			paths, err := filepath.Glob(filepath.Join(root, pattern))
+			if err != nil {
+				return h, fmt.Errorf("looking for %s: %w", pattern, err)
+			}
+			for _, path := range paths {
+				h.Files["/"+strings.TrimPrefix(strings.TrimPrefix(path, root), "/")] = hostdns.ReadFile(root, path)
+			}
+		}
+	}
+	slices.Sort(units)
+	if filepath.Clean("/"+root) != "/" {
+		return h, nil
+	}
+	_, err := exec.LookPath("nft")
+	h.HasNFT = err == nil
+	h.Holders, err = holders("/proc")
+	var unitErr error
+	h.Units, unitErr = showUnits(ctx, slices.Compact(units))
+	return h, errors.Join(err, unitErr)
+}
+
+// unitProperties are those of Unit, as systemctl(1) names them.
+const unitProperties = "Id,LoadState,ActiveState,UnitFileState,FragmentPath,DropInPaths"
+
+// showUnits asks systemd for units.
+func showUnits(ctx context.Context, names []string) (map[string]Unit, error) {
+	out, err := command(ctx, append([]string{"systemctl", "show", "--property=" + unitProperties}, names...)...)
+	if err != nil {
+		return nil, err
+	}
+	return parseUnits(out, names), nil
+}
+
+// parseUnits reads what systemctl show prints: the units in the order in which they were asked for, an empty line between.
+// An alias has the Id of what it stands for, so the order counts.
+func parseUnits(text string, names []string) map[string]Unit {
+	units := map[string]Unit{}
+	for i, block := range strings.Split(strings.TrimSpace(text), "\n\n") {
+		if i >= len(names) {
+			break
+		}
+		said := map[string]string{}
+		for line := range strings.Lines(block) {
+			key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+			said[key] = value
+		}
+		units[names[i]] = Unit{
+			Load: said["LoadState"], Active: said["ActiveState"], File: said["UnitFileState"],
+			Path: said["FragmentPath"], DropIn: said["DropInPaths"],
+		}
+	}
+	return units
+}
+
+// command runs a program to its end, and returns what it printed. The error has what it complained of.
+func command(ctx context.Context, argv ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	var complaint strings.Builder
+	cmd.Stderr = &complaint
+	out, err := cmd.Output()
+	if err != nil {
+		return string(out), fmt.Errorf("running %s: %w: %s", strings.Join(argv, " "), err, strings.TrimSpace(complaint.String()))
+	}
+	return string(out), nil
+}

@@ -1,0 +1,81 @@
+package migrate
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+)
+
+// apiVersion is carried by everything that is printed as JSON.
+const apiVersion = "node-dns/v1"
+
+// WriteText shows what was found, and what would be done.
+func (p Plan) WriteText(w io.Writer) error {
+	var b bytes.Buffer
+	if len(p.Findings) == 0 {
+		b.WriteString("Nothing to migrate from was found.\n")
+	} else {
+		b.WriteString("This node runs\n")
+	}
+	for _, f := range p.Findings {
+		fmt.Fprintf(&b, "  %s: %s\n", f.Origin, f.What)
+		for _, line := range f.Evidence {
+			fmt.Fprintf(&b, "      %s\n", line)
+		}
+	}
+	for _, note := range p.Notes {
+		fmt.Fprintf(&b, "note: %s\n", note)
+	}
+	if len(p.Steps) > 0 {
+		b.WriteString("\nnode-dns migrate --apply would\n")
+	}
+	for i, step := range p.Steps {
+		fmt.Fprintf(&b, "%3d. %s\n", i+1, step.What)
+	}
+	if len(p.Steps) > 0 && len(p.Refused) == 0 {
+		b.WriteString("\nEach step is written to " + JournalFile + " before it is done; node-dns migrate --undo goes all the way back.\n")
+	}
+	if len(p.Refused) > 0 {
+		b.WriteString("\nIt would not begin:\n")
+	}
+	for _, why := range p.Refused {
+		fmt.Fprintf(&b, "  ! %s\n", why)
+	}
+	_, err := b.WriteTo(w)
+	return err
+}
+
+// WriteJSON prints the same.
+func (p Plan) WriteJSON(w io.Writer) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(struct {
+		APIVersion string `json:"apiVersion"`
+		Kind       string `json:"kind"`
+		Plan
+	}{apiVersion, "MigrationPlan", p})
+}
+
+// WriteText shows a migration that was begun, and what can be done about it.
+func (j Journal) WriteText(w io.Writer) error {
+	var b bytes.Buffer
+	switch j.Phase {
+	case Applied:
+		fmt.Fprintf(&b, "This node was migrated on %s; node-dns migrate --undo goes back.\n", j.Began.Format("2006-01-02 15:04 MST"))
+	case Undoing:
+		fmt.Fprintf(&b, "Going back from a migration of %s did not come to its end: node-dns migrate --undo does.\n", j.Began.Format("2006-01-02 15:04 MST"))
+	default:
+		fmt.Fprintf(&b, "A migration of %s came to its step %d of %d: node-dns migrate --apply continues it, --undo goes back.\n",
+			j.Began.Format("2006-01-02 15:04 MST"), j.Done+1, len(j.Steps))
+		for i, step := range j.Steps {
+			mark := " "
+			if i < j.Done {
+				mark = "x"
+			}
+			fmt.Fprintf(&b, "  [%s] %s\n", mark, step.What)
+		}
+	}
+	_, err := b.WriteTo(w)
+	return err
+}
