@@ -17,12 +17,13 @@ import (
 // that NODEDNS_ROOT names. Nothing that is installed on the host starts in it but what systemd and D-Bus need: a test enables the rest.
 // Its methods fail the test; they are for the test's own goroutine unless they say otherwise.
 type Container struct {
-	l      *Lab
-	name   string // also its host name
-	dir    string // its layers
-	root   string // where they are mounted
-	cgroup string
-	wires  []wire
+	l        *Lab
+	name     string // also its host name
+	dir      string // its layers
+	root     string // where they are mounted
+	cgroup   string
+	wires    []wire
+	deployed *Deployment // nil: it boots its own root, which can be written
 
 	nspawn *Process // nil: it is off
 	leader int      // its PID 1, as the Lab numbers processes
@@ -65,7 +66,11 @@ func (c *Container) Boot() {
 		w.lay(c.l)
 		argv = append(argv, "--network-interface="+w.name)
 	}
-	argv = append(argv, "systemd.unit=multi-user.target", "systemd.condition-needs-update=no")
+	argv = append(argv, c.deployed.options()...)
+	argv = append(argv, "systemd.unit=multi-user.target")
+	if c.deployed == nil {
+		argv = append(argv, "systemd.condition-needs-update=no")
+	}
 	c.nspawn = c.l.Start(Command{Argv: argv, Env: []string{
 		"PATH=" + Path, "NOTIFY_SOCKET=" + socket, "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1",
 	}})

@@ -12,7 +12,8 @@ import (
 	"strings"
 )
 
-// Run runs a program in the machine, as root, to its end, and returns what it printed.
+// Run runs a program in the machine, as root, to its end, and returns what it printed. In a machine that is off it runs as what builds an
+// image runs a program: there is no systemd, no bus and no network.
 func (c *Container) Run(argv ...string) string {
 	c.l.t.Helper()
 	out, err := c.Try(argv...)
@@ -41,6 +42,9 @@ func (c *Container) Start(argv ...string) *Process {
 var containerEnv = []string{"PATH=" + Path, "HOME=/root", "LANG=C.UTF-8", "SYSTEMD_PAGER="}
 
 func (c *Container) enter(argv []string) []string {
+	if c.leader == 0 {
+		return c.enterOff(argv)
+	}
 	return slices.Concat([]string{"nsenter", "--target", strconv.Itoa(c.leader), "--all", "--"}, argv)
 }
 
@@ -53,7 +57,7 @@ func (c *Container) Await(what string, ok func() bool) {
 // Path is where the Lab finds a file of the machine, on or off; not through a link to an absolute path, which leads elsewhere.
 func (c *Container) Path(path string) string {
 	if c.leader == 0 {
-		return c.root + path
+		return c.deployed.path(c.root, path)
 	}
 	return filepath.Join("/proc", strconv.Itoa(c.leader), "root") + path
 }
@@ -108,7 +112,7 @@ func (c *Container) Journal(options ...string) string {
 		out, _ := c.Try(argv...)
 		return out
 	}
-	cmd := exec.Command(argv[0], append(argv[1:], "--directory="+c.root+"/var/log/journal")...)
+	cmd := exec.Command(argv[0], append(argv[1:], "--directory="+c.Path("/var/log/journal"))...)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		out = append(bytes.TrimSpace(out), " ("+err.Error()+")\n"...)

@@ -45,9 +45,26 @@ const fileFormat = `[%{FILEMODES:perms} %{FILEUSERNAME} %{FILEGROUPNAME} %{FILEF
 func TestFiles(t *testing.T) {
 	p := rpmbuild.Build(t, 1, rpmbuild.Systemd)
 	for name, file := range map[string]string{"node-dns": p.Main, "node-dns-selinux": p.SELinux} {
-		// Which pages there are in docs is no matter of the package.
-		got := regexp.MustCompile(`(?m)^.*/docs/.*\n`).ReplaceAllString(query(t, file, "--queryformat", fileFormat), "")
+		// Which pages there are in docs, and which examples in contrib, is no matter of the package.
+		got := regexp.MustCompile(`(?m)^.*/(docs|contrib)/.*\n`).ReplaceAllString(query(t, file, "--queryformat", fileFormat), "")
 		golden.Check(t, filepath.Join("testdata", name+".files"), got)
+	}
+}
+
+// TestPlaces: a system that is an image brings /usr, and /etc to be merged; of /var it has nothing. What the package names there is made at
+// run time (TestImage of test/nspawn), and rpm makes none of it.
+func TestPlaces(t *testing.T) {
+	p := rpmbuild.Build(t, 1, rpmbuild.Systemd)
+	for _, file := range []string{p.Main, p.SELinux} {
+		for line := range strings.Lines(query(t, file, "--queryformat", fileFormat)) {
+			before, rest, _ := strings.Cut(line, "|")
+			path, _, _ := strings.Cut(rest, "|")
+			flags := before[strings.LastIndexByte(before, ' ')+1:]
+			brought := strings.HasPrefix(path, "/usr/") && !strings.HasPrefix(path, "/usr/local/") || strings.HasPrefix(path, "/etc/")
+			if made := strings.HasPrefix(path, "/var/") && flags == "g"; !brought && !made {
+				t.Errorf("an image-based system would not have %s", path)
+			}
+		}
 	}
 }
 
