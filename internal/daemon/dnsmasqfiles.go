@@ -40,6 +40,7 @@ type settings struct {
 	stopRebind, rebindLocalhost               bool
 	bogus, ignored, rebindOK                  string // their networks, to compare
 	filterA, filterAAAA, filterWin2K, bogPriv bool
+	udp                                       forward.UDP
 }
 
 func newSettings(config nodeconfig.Config, files dnsmasqconf.Config) settings {
@@ -51,6 +52,10 @@ func newSettings(config nodeconfig.Config, files dnsmasqconf.Config) settings {
 		filterA: files.Has("filter-A"), filterAAAA: files.Has("filter-AAAA"),
 		filterWin2K: files.Has("filterwin2k"), bogPriv: files.Has("bogus-priv"),
 		rebindOK: fmt.Sprint(files.RebindOK), bogus: prefixWords(files.Bogus), ignored: prefixWords(files.Ignored),
+	}
+	s.udp.Low, s.udp.High = files.Ports.Low, files.Ports.High
+	if n := files.Number("edns-packet-max"); n != dnsmasqconf.Unset {
+		s.udp.Size = uint16(n)
 	}
 	if n := files.Number("cache-size"); n != dnsmasqconf.Unset && !isSet(config, "cacheSize") {
 		s.cacheSize = min(n, maxDnsmasqCache)

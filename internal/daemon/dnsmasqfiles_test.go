@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/miekg/dns"
+
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/dnstest"
 	"github.com/node-dns/node-dns/internal/lab"
@@ -32,7 +34,7 @@ func readDnsmasq(t testing.TB, text string) dnsmasqconf.Config {
 func TestDnsmasqFilesWhileRunning(t *testing.T) {
 	const path = "/etc/dnsmasq.d/site.conf"
 	log := new(lab.Text)
-	r := start(t, map[string]string{path: "address=/a.test/192.0.2.1\nno-such=1\nmin-port=2048\ncache-size=7\ndns-forward-max=9\nlog-queries\n"}, func(c *Config) {
+	r := start(t, map[string]string{path: "address=/a.test/192.0.2.1\nno-such=1\nquery-port=2048\ncache-size=7\ndns-forward-max=9\nlog-queries\n"}, func(c *Config) {
 		c.Log = slog.New(slog.NewTextHandler(log, nil))
 	})
 	answers := func(want string) func() bool {
@@ -51,7 +53,7 @@ func TestDnsmasqFilesWhileRunning(t *testing.T) {
 	if !problem() {
 		t.Errorf("problems %q", r.status().Problems)
 	}
-	if !slices.ContainsFunc(r.status().Notes, func(n string) bool { return strings.Contains(n, "min-port") }) {
+	if !slices.ContainsFunc(r.status().Notes, func(n string) bool { return strings.Contains(n, "query-port") }) {
 		t.Errorf("notes %q", r.status().Notes)
 	}
 	write(t, filepath.Join(r.root, path), "address=/a.test/192.0.2.2\n")
@@ -77,6 +79,30 @@ func TestDnsmasqFilesWhileRunning(t *testing.T) {
 	r.await("the hosts file", answers("192.0.2.5"))
 	write(t, filepath.Join(r.root, "/etc/hosts"), "192.0.2.6 a.test\n")
 	r.await("another hosts file", answers("192.0.2.6"))
+}
+
+// TestUDPOptionsWhileRunning: edns-packet-max and max-port are taken over, and given up, without a restart.
+func TestUDPOptionsWhileRunning(t *testing.T) {
+	const path = "/etc/dnsmasq.d/site.conf"
+	site := dnstest.NewServer(t, bigRecords())
+	conf := "server=" + strings.Replace(site.Addr().String(), ":", "#", 1) + "\ncache-size=0\n"
+	r := start(t, map[string]string{path: conf})
+	asked := func() (isWhole bool, port uint16) {
+		isWhole = !strings.Contains(askWhole(t, r.address(), "big.example TXT size=4096"), "tc")
+		for _, q := range slices.Backward(site.Received()) {
+			if q.Network == "udp" && q.Msg.Question[0].Qtype == dns.TypeTXT && q.Msg.Question[0].Name == "big.example." {
+				return isWhole, q.Client.Port()
+			}
+		}
+		return isWhole, 0
+	}
+	if isWhole, _ := asked(); isWhole {
+		t.Error("3000 octets over UDP, without edns-packet-max")
+	}
+	write(t, filepath.Join(r.root, path), conf+"edns-packet-max=4096\nmin-port=1024\nmax-port=2047\n")
+	r.await("the larger size", func() bool { isWhole, port := asked(); return isWhole && port <= 2047 })
+	write(t, filepath.Join(r.root, path), conf)
+	r.await("the usual size", func() bool { isWhole, port := asked(); return !isWhole && port > 2047 })
 }
 
 // TestLocalDataInTheCluster: an admin's word for a name of the cluster's counts, and is said; one for a domain above does not.

@@ -135,6 +135,10 @@ func (d *Daemon) takeOver(next *serving) time.Duration {
 	d.forward.SetMaxInFlight(next.forwardMax)
 	d.forward.SetAll(next.dnsmasq.Has("all-servers"))
 	d.server.SetMaxInFlight(next.forwardMax + localRoom)
+	if next.settings.udp != old.settings.udp {
+		d.forward.SetUDP(next.settings.udp)
+		d.server.SetUDPSize(int(next.settings.udp.Size))
+	}
 	d.setResolver(next)
 	d.zone.Set(d.authority(next))
 	if !sameRoutes(old.routes, next.routes) {

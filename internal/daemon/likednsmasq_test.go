@@ -118,7 +118,7 @@ func wholeWords(response *dns.Msg) (words []string) {
 		words = append(words, "ad")
 	}
 	if response.Truncated {
-		words = append(words, "tc")
+		return append(words, "tc") // with it the records are worth nothing
 	}
 	if opt := response.IsEdns0(); opt != nil {
 		for _, o := range opt.Option {
@@ -177,6 +177,7 @@ type fileRow struct {
 	beside     string   // what another file there says
 	ourDefault bool     // with domainNeeded as it is where node-dns.yaml says nothing; else it is what the files say
 	counted    bool     // how often the upstreams were asked counts too
+	ports      bool     // whether the upstreams were asked from between min-port and max-port counts too
 }
 
 // openshiftConf is what openshift-ansible installs on a node of OpenShift 3.11, but for bind-dynamic, beside which dnsmasq does
@@ -283,6 +284,13 @@ func fileRows() []fileRow {
 		{name: "resolv-file", conf: "server=UP\nresolv-file=ROOT/etc/nosuch"},
 		{name: "all-servers", conf: "all-servers\nserver=UP\nserver=/corp/OTHER", questions: every()},
 		{name: "strict-order", conf: "strict-order\nserver=UP\nserver=OTHER", questions: []string{"a.example TXT"}},
+		{name: "edns-packet-max below what others say", conf: "server=UP\nedns-packet-max=512", questions: []string{"big.example TXT size=4096", "a.example A size=4096"}},
+		{name: "edns-packet-max above", conf: "server=UP\nedns-packet-max=4000", questions: []string{"big.example TXT size=4096", "big.example TXT size=2000", "big.example TXT"}},
+		{name: "edns-packet-max of nothing", conf: "server=UP\nedns-packet-max=0", questions: []string{"big.example TXT size=4096"}},
+		{name: "no edns-packet-max", conf: "server=UP", questions: []string{"big.example TXT size=4096"}},
+		{name: "min-port and max-port", conf: "server=UP\nmin-port=20000\nmax-port=22047", questions: []string{"a.example A", "b.example A", "a.example TXT"}, ports: true},
+		{name: "max-port alone", conf: "server=UP\nmax-port=2047", questions: []string{"a.example A", "b.example A", "a.example TXT"}, ports: true},
+		{name: "min-port alone", conf: "server=UP\nmin-port=64000", questions: []string{"a.example A", "b.example A", "a.example TXT"}, ports: true},
 		{name: "quotes, blanks and comments", conf: "  server = UP # first\n\taddress = \"/a.example/\"192.0.2.1\r\n#address=/b.example/192.0.2.1"},
 		{name: "what OpenShift 3 installs", conf: openshiftConf, file: "origin-dns.conf", beside: "server=UP", questions: []string{"nowhere.example A", "nowhere.example A", "short.example A"}, counted: true, why: stockCache},
 		{name: "what OpenShift 3 installs, under another name", conf: openshiftConf, beside: "server=UP", questions: []string{"nowhere.example A", "nowhere.example A"}, counted: true},
@@ -294,7 +302,7 @@ func fileRows() []fileRow {
 // says why, and one that says so must differ.
 func TestFilesLikeDnsmasq(t *testing.T) {
 	lab.NeedPrograms(t, "dnsmasq")
-	first, second, bare := dnstest.NewServer(t, fileRecords), dnstest.NewServer(t, otherRecords), dnstest.NewServer(t, "")
+	first, second, bare := dnstest.NewServer(t, fileRecords+bigRecords()), dnstest.NewServer(t, otherRecords), dnstest.NewServer(t, "")
 	bare.SetFaults(dnstest.Faults{NoSOA: true})
 	upstreams := []*dnstest.Server{first, second, bare}
 	var words []string
@@ -314,6 +322,9 @@ func TestFilesLikeDnsmasq(t *testing.T) {
 			ask := func(at netip.AddrPort, question string) string {
 				before := timesAsked(upstreams, question)
 				answer := askWhole(t, at, question)
+				if row.ports {
+					answer += portsAsked(row.conf, upstreams, question)
+				}
 				if row.counted {
 					answer += fmt.Sprintf(", asked %d times", timesAsked(upstreams, question)-before)
 				}
@@ -346,6 +357,15 @@ func (row fileRow) files() map[string]string {
 	}
 }
 
+// bigRecords are 3000 octets.
+func bigRecords() string {
+	var b strings.Builder
+	for i := range 12 {
+		fmt.Fprintf(&b, "big.example. 300 IN TXT \"%s%d\"\n", strings.Repeat("x", 230), i)
+	}
+	return b.String()
+}
+
 // timesAsked is how often the upstreams were asked a question.
 func timesAsked(upstreams []*dnstest.Server, question string) int {
 	fields := strings.Fields(question)
@@ -354,6 +374,29 @@ func timesAsked(upstreams []*dnstest.Server, question string) int {
 		sum += server.QueriesFor(fields[0], dns.StringToType[fields[1]])
 	}
 	return sum
+}
+
+// portsAsked says whether the last of a question came from between min-port and max-port.
+func portsAsked(conf string, upstreams []*dnstest.Server, question string) string {
+	limit := func(option string, otherwise uint64) uint64 {
+		_, rest, _ := strings.Cut("\n"+conf, "\n"+option+"=")
+		text, _, _ := strings.Cut(rest, "\n")
+		if n, err := strconv.ParseUint(text, 10, 16); err == nil {
+			return n
+		}
+		return otherwise
+	}
+	fields := strings.Fields(question)
+	for _, server := range upstreams {
+		for _, q := range slices.Backward(server.Received()) {
+			asked := q.Msg.Question[0]
+			if q.Network == "udp" && asked.Name == dns.Fqdn(fields[0]) && asked.Qtype == dns.StringToType[fields[1]] {
+				port := uint64(q.Client.Port())
+				return fmt.Sprintf(", between min-port and max-port %v", limit("min-port", 1024) <= port && port <= limit("max-port", 65535))
+			}
+		}
+	}
+	return ", nobody asked"
 }
 
 // TestFileRows: each option that is followed has a row, and the differences that the rows show are those of docs/dnsmasq.md.

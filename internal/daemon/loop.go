@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"maps"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,7 +14,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/node-dns/node-dns/internal/dnsname"
-	"github.com/node-dns/node-dns/internal/forward"
 	"github.com/node-dns/node-dns/internal/nameserver"
 )
 
@@ -39,6 +39,7 @@ type loops struct {
 	back   map[nameserver.Server]struct{}     // whose probe of this round came back
 	found  map[nameserver.Server]struct{}     // whose probe of the last whole round came back
 
+	dial func(ctx context.Context, server nameserver.Server) (net.Conn, error) // over UDP, as the forwarder does
 	// ask sends one probe and returns when it need not be waited for any longer. Nil: over UDP. A seam for tests.
 	ask func(ctx context.Context, server nameserver.Server, name string)
 }
@@ -110,7 +111,7 @@ func (l *loops) send(ctx context.Context, server nameserver.Server, name string)
 		return
 	}
 	client := dns.Client{Timeout: loopProbeTimeout}
-	socket, err := forward.Dial(ctx, "udp", server)
+	socket, err := l.dial(ctx, server)
 	if err != nil {
 		return
 	}

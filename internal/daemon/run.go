@@ -150,7 +150,10 @@ func (d *Daemon) start(ctx context.Context) error {
 
 // build makes the chain that a query goes through: local answers, the cluster's names, the cache, the upstreams.
 func (d *Daemon) build(s *serving, queries *inflight.Log) {
-	d.forward = forward.New(forward.Config{Routes: s.guarded(), MaxInFlight: s.forwardMax, Log: d.log, Changed: d.busChanged, Ignore: d.ignore})
+	d.forward = forward.New(forward.Config{
+		Routes: s.guarded(), MaxInFlight: s.forwardMax, UDP: s.settings.udp, Log: d.log, Changed: d.busChanged, Ignore: d.ignore,
+	})
+	d.loops.dial = d.forward.DialUDP
 	d.forward.SetAll(s.dnsmasq.Has("all-servers"))
 	d.cache.Store(d.newCache(s.settings))
 	d.setResolver(s)
@@ -159,6 +162,7 @@ func (d *Daemon) build(s *serving, queries *inflight.Log) {
 	d.server = dnsserver.New(dnsserver.Config{
 		Log:         d.log,
 		MaxInFlight: s.forwardMax + localRoom,
+		UDPSize:     int(s.settings.udp.Size),
 		MaxTCP:      roomForTCP(d.config.Files),
 		Handler:     dnsserver.HandlerFunc(d.serve),
 		Wire:        d.serveWire,

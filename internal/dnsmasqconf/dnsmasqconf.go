@@ -51,6 +51,8 @@ type Config struct {
 	Interfaces []string       // interface; a final * stands for any end
 	Except     []string       // except-interface
 
+	Ports Ports // min-port and max-port
+
 	// Sources says where each option was set first.
 	Sources map[string]Place
 	// Aside are the options that have no effect here, and why.

@@ -67,6 +67,7 @@ func Load(paths Paths) (Config, error) {
 		l.loadHosts()
 	}
 	l.checkAliases()
+	l.checkPorts()
 	return l.config, l.err()
 }
 

@@ -52,6 +52,7 @@ const (
 	noWildcard = "a wildcard within a label is refused"
 	strictName = "a domain that is no name is refused"
 	noControl  = "control characters and bytes that are not UTF-8 are refused"
+	fewPorts   = "fewer than 1024 source ports are refused"
 	unchecked  = "what has no effect is not checked"
 )
 
@@ -174,6 +175,19 @@ func TestLinesLikeDnsmasq(t *testing.T) {
 		{"port=70000\n", unchecked},
 		{"log-facility=bogus\n", unchecked},
 		{"use-stale-cache=x\n", unchecked},
+		{"min-port=0\n", ""},
+		{"min-port=70000\n", ""},
+		{"min-port=x\n", ""},
+		{"min-port=60000\nmax-port=65000\n", ""},
+		{"min-port=64512\n", ""},
+		{"min-port=64513\n", fewPorts},
+		{"max-port=2047\n", ""},
+		{"max-port=2046\n", fewPorts},
+		{"max-port=0\n", fewPorts},
+		{"max-port=2000\nmin-port=3000\n", fewPorts},
+		{"edns-packet-max=0\n", ""},
+		{"edns-packet-max=70000\n", ""},
+		{"edns-packet-max=x\n", ""},
 		{"bogus-nxdomain=1.1.1.0/24\n", ""},
 		{"bogus-nxdomain=2001:db8::/64\n", ""},
 		{"bogus-nxdomain=1.1.1.1,2.2.2.2\n", ""},

@@ -1,6 +1,7 @@
 package dnsmasqconf
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -49,8 +50,10 @@ func readerOf(name string) func(l *loader, name, text string) {
 		return readInterfaces(func(c *Config) *[]string { return &c.Interfaces })
 	case "except-interface":
 		return readInterfaces(func(c *Config) *[]string { return &c.Except })
-	case "min-port":
-		return readMinPort
+	case "min-port", "max-port":
+		return readPort
+	case "edns-packet-max":
+		return readPacketMax
 	case "log-queries":
 		return func(l *loader, name, _ string) { l.config.Flags[name] = true }
 	case "conf-file":
@@ -61,14 +64,28 @@ func readerOf(name string) func(l *loader, name, text string) {
 	return nil
 }
 
-// lowestSource is below what the kernel picks: ip_local_port_range must not overlap the ports below
-// ip_unprivileged_port_start, which is 1024 (ip-sysctl.rst).
-const lowestSource = 1024
+// readPort reads a port, 0 too.
+func readPort(l *loader, name, text string) {
+	if port, ok := l.uint16(name, shown(text), 0); ok {
+		l.config.Numbers[name] = int(port)
+	}
+}
 
-// readMinPort: OpenShift set 1024 on every node, which is so anyway.
-func readMinPort(l *loader, name, text string) {
-	if l.number(name, text); l.config.Number(name) > lowestSource {
-		l.setAside(name, words["max-port"].aside)
+// The bounds of edns-packet-max, in octets: what every client takes (RFC 1035 section 4.2.1), and what came of larger ones
+// before 2020: fragments, which firewalls drop, and which can be forged (RFC 9715).
+const (
+	smallestUDP = 512
+	largestUDP  = 4096
+)
+
+func readPacketMax(l *loader, name, text string) {
+	l.number(name, text)
+	n := l.config.Number(name)
+	if n > largestUDP {
+		l.setAside(name, fmt.Sprintf("more than %d octets over UDP are fragments: it counts as %d, and TCP takes the rest", largestUDP, largestUDP))
+	}
+	if n != Unset {
+		l.config.Numbers[name] = min(max(n, smallestUDP), largestUDP)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/miekg/dns"
+
 	"github.com/node-dns/node-dns/internal/inflight"
 )
 
@@ -20,6 +22,9 @@ type Config struct {
 	// one more is answered SERVFAIL when none of them ends soon, unless Wire has an answer. 0 means 10000, as dns-forward-max on
 	// OpenShift nodes.
 	MaxInFlight int
+	// UDPSize bounds a response over UDP, in octets, whatever a client offers
+	// (dnsmasq's edns-packet-max). 0 means 1232; less than 512 means 512.
+	UDPSize int
 	// Timeout is how long a Handler may take; its context ends then. 0 means 5 s,
 	// after which a stub resolver has given up (resolv.conf(5), timeout).
 	Timeout time.Duration
@@ -49,6 +54,8 @@ func (c Config) withDefaults() Config {
 		c.Sockets = noSockets{}
 	}
 	number(&c.MaxInFlight, 10000)
+	number(&c.UDPSize, udpSize)
+	c.UDPSize = max(c.UDPSize, dns.MinMsgSize)
 	number(&c.MaxTCP, 1000)
 	number(&c.MaxTCPPerClient, 64)
 	number(&c.MaxPipelined, 16)

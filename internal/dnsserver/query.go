@@ -67,24 +67,24 @@ func checkQuestion(question dns.Question) int {
 	return dns.RcodeSuccess
 }
 
-// limit returns how large a response to q may be.
-func (q *Query) limit() int {
+// limit returns how large a response to q may be; largest is Config.UDPSize.
+func (q *Query) limit(largest int) int {
 	size := 0
 	if opt := q.Msg.IsEdns0(); opt != nil {
 		size = int(opt.UDPSize())
 	}
-	return responseLimit(q.Proto, size)
+	return responseLimit(q.Proto, size, largest)
 }
 
 // responseLimit returns how large a response may be to a query that offers this
 // EDNS size, 0 without EDNS. Without EDNS, or with a size below 512, it is 512
 // octets (RFC 1035 section 4.2.1, RFC 6891 section 6.2.3); what is larger than
-// udpSize is not sent over UDP whatever the client offers.
-func responseLimit(proto Proto, size int) int {
+// largest is not sent over UDP whatever the client offers.
+func responseLimit(proto Proto, size, largest int) int {
 	if proto == TCP {
 		return dns.MaxMsgSize
 	}
-	return min(max(size, dns.MinMsgSize), udpSize)
+	return min(max(size, dns.MinMsgSize), largest)
 }
 
 // Domain is the name that the query is routed by: its qname, or, when that has

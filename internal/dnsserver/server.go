@@ -24,6 +24,7 @@ var ErrStopped = errors.New("the server is stopped")
 type Server struct {
 	cfg      Config
 	places   atomic.Int64 // how many queries may be handled at once
+	largest  atomic.Int64 // octets of a response over UDP
 	counters counters
 	buffers  sync.Pool // *[]byte of bufferSize, to pack responses into
 	conns    *connTable
@@ -48,6 +49,7 @@ func New(cfg Config) *Server {
 	s := &Server{cfg: cfg.withDefaults()}
 	s.queries, s.cancel = context.WithCancel(context.Background())
 	s.places.Store(int64(s.cfg.MaxInFlight))
+	s.largest.Store(int64(s.cfg.UDPSize))
 	s.conns = newConnTable(s.cfg.MaxTCP, s.cfg.MaxTCPPerClient)
 	s.buffers.New = func() any {
 		b := make([]byte, bufferSize)
@@ -59,6 +61,11 @@ func New(cfg Config) *Server {
 // SetMaxInFlight replaces Config.MaxInFlight. What is being handled stays, also beyond the bound.
 func (s *Server) SetMaxInFlight(n int) {
 	s.places.Store(int64(Config{MaxInFlight: n}.withDefaults().MaxInFlight))
+}
+
+// SetUDPSize replaces Config.UDPSize.
+func (s *Server) SetUDPSize(octets int) {
+	s.largest.Store(int64(Config{UDPSize: octets}.withDefaults().UDPSize))
 }
 
 // enter takes one of the MaxInFlight places; who got one must leave.
@@ -172,7 +179,7 @@ func (s *Server) panicked(x exchange, p any) {
 }
 
 func (s *Server) render(q *Query, out *dns.Msg, buf []byte) ([]byte, error) {
-	wire, truncated, err := pack(out, q.limit(), buf)
+	wire, truncated, err := pack(out, q.limit(int(s.largest.Load())), buf)
 	if err == nil && truncated {
 		s.counters.truncated.Add(1)
 	}

@@ -36,7 +36,7 @@ func (s *Server) onWire(x exchange, buf []byte) (response []byte) {
 	if s.cfg.Wire == nil {
 		return nil
 	}
-	limit, ok := wireLimit(x.wire, x.proto)
+	limit, ok := wireLimit(x.wire, x.proto, int(s.largest.Load()))
 	if !ok {
 		return nil
 	}
@@ -59,7 +59,7 @@ func (s *Server) onWire(x exchange, buf []byte) (response []byte) {
 
 // wireLimit returns what the response to a message that accept let pass may have,
 // and whether the message is a WireQuery: parseQuery would find no fault in it.
-func wireLimit(wire []byte, proto Proto) (limit int, ok bool) {
+func wireLimit(wire []byte, proto Proto, largest int) (limit int, ok bool) {
 	end := questionEnd(wire)
 	question := dns.Question{Qtype: count(wire, end-4), Qclass: count(wire, end-2)}
 	if question.Qclass != dns.ClassINET || checkQuestion(question) != dns.RcodeSuccess {
@@ -72,7 +72,7 @@ func wireLimit(wire []byte, proto Proto) (limit int, ok bool) {
 	case 1:
 		size, ok = optSize(rest)
 	}
-	return responseLimit(proto, size), ok
+	return responseLimit(proto, size, largest), ok
 }
 
 // optSize returns the size that an OPT record offers, and whether that is what wire

@@ -21,7 +21,7 @@ func FuzzWireQuery(f *testing.F) {
 			return
 		}
 		for _, proto := range []Proto{UDP, TCP} {
-			limit, ok := wireLimit(wire, proto)
+			limit, ok := wireLimit(wire, proto, udpSize)
 			if !ok {
 				continue
 			}
@@ -29,7 +29,7 @@ func FuzzWireQuery(f *testing.F) {
 			if rcode != dns.RcodeSuccess || q.Msg.Question[0].Qclass != dns.ClassINET {
 				t.Fatalf("%s, %v", dns.RcodeToString[rcode], q)
 			}
-			if want := q.limit(); limit != want {
+			if want := q.limit(udpSize); limit != want {
 				t.Fatalf("limit %d, want %d", limit, want)
 			}
 		}
@@ -50,7 +50,7 @@ func TestWireIsAsked(t *testing.T) {
 		v, _ := accept(odd.wire)
 		got := false
 		if v == parse {
-			_, got = wireLimit(odd.wire, UDP)
+			_, got = wireLimit(odd.wire, UDP, udpSize)
 		}
 		if got != asked[odd.name] || got && odd.want != handled {
 			t.Errorf("%s: asked %v", odd.name, got)

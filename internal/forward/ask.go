@@ -146,7 +146,8 @@ func (f *Forward) starved(err error) {
 
 // exchange sends the question to s and returns the response to it, whole.
 func (f *Forward) exchange(ctx context.Context, q question, s *server, as form) (*dns.Msg, error) {
-	query, err := q.wire(as)
+	udp := *f.udp.Load()
+	query, err := q.wire(as, udp.Size)
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +160,7 @@ func (f *Forward) exchange(ctx context.Context, q question, s *server, as form) 
 		}
 		return msg, err
 	}
-	msg, err := f.askUDP(ctx, s.Server, query)
+	msg, err := f.askUDP(ctx, s.Server, udp, query)
 	if err != nil {
 		return nil, err
 	}

@@ -12,18 +12,38 @@ import (
 	"github.com/node-dns/node-dns/internal/nameserver"
 )
 
-// Dial connects to a plain server, over "udp" or "tcp", from the source and by the interface that it has. Over UDP it does
-// not wait.
-func Dial(ctx context.Context, network string, to nameserver.Server) (net.Conn, error) {
+// DialUDP connects to a plain server as its questions do. It does not wait.
+func (f *Forward) DialUDP(ctx context.Context, to nameserver.Server) (net.Conn, error) {
+	return dialServer(ctx, "udp", to, *f.udp.Load())
+}
+
+// dialServer connects to a plain server, over "udp" or "tcp", from the source and by the interface that it has, and over UDP from
+// the ports of udp. Over UDP it does not wait.
+func dialServer(ctx context.Context, network string, to nameserver.Server, udp UDP) (net.Conn, error) {
+	if network == "udp" && udp.hasPorts() {
+		return dialFrom(ctx, to, udp)
+	}
+	return dialBy(ctx, network, to, 0)
+}
+
+// dialBy connects from a port; 0: from one that the kernel picks.
+func dialBy(ctx context.Context, network string, to nameserver.Server, port uint16) (net.Conn, error) {
 	if network == "udp" && to.Interface == "" && !to.Source.IsValid() {
-		return net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(to.Addr)) // without the costs of a Dialer
+		var from *net.UDPAddr
+		if port != 0 {
+			from = &net.UDPAddr{Port: int(port)}
+		}
+		return net.DialUDP("udp", from, net.UDPAddrFromAddrPort(to.Addr)) // without the costs of a Dialer
 	}
 	var dialer net.Dialer
+	if port != 0 {
+		dialer.LocalAddr = &net.UDPAddr{Port: int(port)}
+	}
 	if to.Interface != "" {
 		dialer.Control = bindTo(to.Interface)
 	}
 	if to.Source.IsValid() {
-		dialer.LocalAddr = &net.UDPAddr{IP: to.Source.AsSlice(), Zone: to.Source.Zone()}
+		dialer.LocalAddr = &net.UDPAddr{IP: to.Source.AsSlice(), Zone: to.Source.Zone(), Port: int(port)}
 		if network == "tcp" {
 			dialer.LocalAddr = &net.TCPAddr{IP: to.Source.AsSlice(), Zone: to.Source.Zone()}
 		}

@@ -139,6 +139,8 @@ func shortReason(err error) string {
 	switch {
 	case isSilence(err):
 		return errTimeout.Error()
+	case errors.Is(err, errNoPort):
+		return errNoPort.Error()
 	case errors.As(err, &errno):
 		return errno.Error()
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):

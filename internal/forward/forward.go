@@ -77,6 +77,8 @@ type Config struct {
 	// asked (dnsmasq's ignore-address); nil says that it is not. It is called
 	// concurrently, and must not change the response. nil means that none is ignored.
 	Ignore func(*dns.Msg) error
+	// UDP is how questions go over UDP.
+	UDP UDP
 	// Log gets the changes of a server's state. nil means nowhere.
 	Log *slog.Logger
 	// Changed is called when a server's state has changed, from any goroutine, and
@@ -95,6 +97,7 @@ type Forward struct {
 	ignore     func(*dns.Msg) error
 
 	all     atomic.Bool // every server is asked at once
+	udp     atomic.Pointer[UDP]
 	table   atomic.Pointer[table]
 	setting sync.Mutex // held while the table is replaced
 
@@ -131,6 +134,7 @@ func New(c Config) *Forward {
 	if f.ignore == nil {
 		f.ignore = func(*dns.Msg) error { return nil }
 	}
+	f.SetUDP(c.UDP)
 	f.SetMaxInFlight(c.MaxInFlight)
 	f.flights.byKey = make(map[flightKey]*flight)
 	f.table.Store(&table{})

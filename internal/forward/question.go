@@ -10,10 +10,6 @@ import (
 	"github.com/node-dns/node-dns/internal/dnsserver"
 )
 
-// udpSize is the largest UDP response that is asked for: what passes without
-// fragments everywhere (DNS Flag Day 2020, RFC 9715 section 3.1).
-const udpSize = 1232
-
 // A question is all that is told to an upstream nameserver about a query, so
 // that equal questions can share one response. What else a client sends, its
 // EDNS options above all, stays here: a client subnet would split equal
@@ -74,10 +70,10 @@ const (
 	bitDO = 1 << 7
 )
 
-// wire returns the question as a message with the ID 0. AD is always set: it
+// wire returns the question as a message with the ID 0, which asks for UDP responses of at most size octets. AD is always set: it
 // asks for the AD bit in the response (RFC 6840 section 5.7), and clients that
 // want it share the response with those that do not.
-func (q question) wire(as form) ([]byte, error) {
+func (q question) wire(as form, size uint16) ([]byte, error) {
 	msg := make([]byte, headerSize+maxNameSize, 2*paddingBlock+maxNameSize)
 	if q.rd {
 		msg[2] |= bitRD
@@ -97,15 +93,15 @@ func (q question) wire(as form) ([]byte, error) {
 		return msg, nil
 	}
 	msg[11] = 1 // ARCOUNT
-	return q.appendOPT(msg, as == padded), nil
+	return q.appendOPT(msg, size, as == padded), nil
 }
 
-func (q question) appendOPT(msg []byte, pad bool) []byte {
+func (q question) appendOPT(msg []byte, size uint16, pad bool) []byte {
 	var flags byte
 	if q.do {
 		flags = bitDO
 	}
-	msg = append(msg, 0, 0, byte(dns.TypeOPT), udpSize>>8, udpSize&0xff, 0, 0, flags, 0)
+	msg = append(msg, 0, 0, byte(dns.TypeOPT), byte(size>>8), byte(size), 0, 0, flags, 0)
 	if !pad {
 		return append(msg, 0, 0)
 	}

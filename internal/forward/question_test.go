@@ -63,7 +63,7 @@ func TestWire(t *testing.T) {
 			if got != row.want {
 				t.Fatalf("question %+v, want %+v", got, row.want)
 			}
-			wire, err := got.wire(row.form)
+			wire, err := got.wire(row.form, defaultUDPSize)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -105,7 +105,7 @@ func checkWire(t *testing.T, wire []byte, want question, as form, wantOPT bool) 
 // A name of any length must be padded to a whole block.
 func TestPaddingOfEveryLength(t *testing.T) {
 	for n := 1; n <= 63; n++ {
-		wire, err := question{name: strings.Repeat("a", n) + ".example."}.wire(padded)
+		wire, err := question{name: strings.Repeat("a", n) + ".example."}.wire(padded, defaultUDPSize)
 		if err != nil || len(wire)%paddingBlock != 0 {
 			t.Errorf("label of %d: %d octets, %v", n, len(wire), err)
 		}
@@ -113,7 +113,7 @@ func TestPaddingOfEveryLength(t *testing.T) {
 }
 
 func TestNameTooLong(t *testing.T) {
-	if _, err := (question{name: strings.Repeat("a.", 200)}).wire(withEDNS); err == nil {
+	if _, err := (question{name: strings.Repeat("a.", 200)}).wire(withEDNS, defaultUDPSize); err == nil {
 		t.Error("packed a name of 400 octets")
 	}
 }

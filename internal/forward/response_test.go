@@ -10,7 +10,7 @@ import (
 // sentQuery is a query that we sent, and a good response to it.
 func sentQuery(t testing.TB, as form) (sent []byte, good *dns.Msg) {
 	t.Helper()
-	sent, err := question{name: "www.example.", qtype: dns.TypeA, qclass: dns.ClassINET, rd: true}.wire(as)
+	sent, err := question{name: "www.example.", qtype: dns.TypeA, qclass: dns.ClassINET, rd: true}.wire(as, defaultUDPSize)
 	if err != nil {
 		t.Fatal(err)
 	}

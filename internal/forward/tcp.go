@@ -18,7 +18,7 @@ var errTooLong = errors.New("message longer than 65535 octets")
 // askTCP asks over a connection of its own: truncated responses are rare, and a
 // fresh connection cannot be one that the server is about to close.
 func (f *Forward) askTCP(ctx context.Context, to nameserver.Server, query []byte) (*dns.Msg, error) {
-	conn, err := Dial(ctx, "tcp", to)
+	conn, err := dialServer(ctx, "tcp", to, UDP{})
 	if err != nil {
 		return nil, err
 	}

@@ -15,16 +15,29 @@ import (
 // is more than was asked for, and is asked for again over TCP.
 const receiveSize = 2048
 
-var receiveBuffers = sync.Pool{New: func() any { return new([receiveSize]byte) }}
+var receiveBuffers = sync.Pool{New: func() any { return newBuffer(receiveSize) }}
+
+func newBuffer(size int) *[]byte {
+	buffer := make([]byte, size)
+	return &buffer
+}
+
+// receiveBuffer is for a response of size octets and more.
+func receiveBuffer(size uint16) *[]byte {
+	if buffer := receiveBuffers.Get().(*[]byte); len(*buffer) > int(size) {
+		return buffer
+	}
+	return newBuffer(int(size) + 1)
+}
 
 // askUDP sends query, whose ID it sets, and waits until ctx ends for the response
 // to it. The socket is used for nothing else: connected, so that the kernel drops
-// what comes from elsewhere (CVE-2020-25684, DNSpooq), and bound by the kernel to
-// a random port of net.ipv4.ip_local_port_range, which is as good as another
+// what comes from elsewhere (CVE-2020-25684, DNSpooq), and bound, where no others
+// are wanted, by the kernel to a random port of net.ipv4.ip_local_port_range, which is as good as another
 // 14 bits of ID (RFC 5452 section 9.2). CoreDNS, which keeps its sockets, used 8
 // ports for 4000 queries.
-func (f *Forward) askUDP(ctx context.Context, to nameserver.Server, query []byte) (*dns.Msg, error) {
-	conn, err := Dial(ctx, "udp", to)
+func (f *Forward) askUDP(ctx context.Context, to nameserver.Server, udp UDP, query []byte) (*dns.Msg, error) {
+	conn, err := dialServer(ctx, "udp", to, udp)
 	if err != nil {
 		return nil, err
 	}
@@ -34,14 +47,15 @@ func (f *Forward) askUDP(ctx context.Context, to nameserver.Server, query []byte
 	if _, err := conn.Write(query); err != nil {
 		return nil, err
 	}
-	buffer := receiveBuffers.Get().(*[receiveSize]byte)
-	defer receiveBuffers.Put(buffer)
+	pooled := receiveBuffer(udp.Size)
+	defer receiveBuffers.Put(pooled)
+	buffer := *pooled
 	for {
-		n, err := conn.Read(buffer[:])
+		n, err := conn.Read(buffer)
 		if err != nil {
 			return nil, err
 		}
-		if n == receiveSize {
+		if n == len(buffer) {
 			buffer[2] |= bitTC // its end is lost
 		}
 		msg, err := decode(query, buffer[:n])
