@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"path"
@@ -177,17 +178,21 @@ func fileSource(files dnsmasqconf.Config, domain dnsname.Name, plain bool) strin
 
 // addFileListeners adds listen-address and the addresses of interface, less those of except-interface: dnsmasq would have
 // listened there. What /etc/resolv.conf is to name stays, whatever they say. Loopback is left out: RHEL's dnsmasq.conf has
-// interface=lo for everybody, and OpenShift's own nameserver was there.
+// interface=lo for everybody, and OpenShift's own nameserver was there. With port= all of them are on another port.
 func (s *serving) addFileListeners(in inputs) {
 	files := in.dnsmasq
-	if len(files.Listen)+len(files.Interfaces) == 0 || len(in.flags.Listen) > 0 {
+	port := uint16(max(files.Number("port"), 0))
+	if len(files.Listen)+len(files.Interfaces) == 0 && port == 0 || len(in.flags.Listen) > 0 {
 		return
 	}
 	if isSet(in.config, "listen") {
-		s.note("listen in node-dns.yaml wins over listen-address and interface of dnsmasq's files")
+		s.note("listen in node-dns.yaml wins over port, listen-address and interface of dnsmasq's files")
 		return
 	}
-	port := uint16(nameserver.Port)
+	if port = cmp.Or(port, nameserver.Port); port != nameserver.Port {
+		s.note("port=%d (%s) has node-dns listen there: /etc/resolv.conf, which cannot name a port, names the site's nameservers", port, files.Sources["port"])
+		s.listen = onPort(s.listen, port)
+	}
 	for _, addr := range files.Listen {
 		s.addListener(netip.AddrPortFrom(addr, port), "listen-address "+files.Sources["listen-address"].String())
 	}
@@ -196,6 +201,17 @@ func (s *serving) addFileListeners(in inputs) {
 			s.addListener(netip.AddrPortFrom(addr.Addr, port), "interface "+files.Sources["interface"].String())
 		}
 	}
+}
+
+// onPort are the listeners on another port, but for those on loopback: they stand for OpenShift's own nameserver.
+func onPort(listen []netip.AddrPort, port uint16) []netip.AddrPort {
+	moved := slices.Clone(listen)
+	for i, at := range moved {
+		if !at.Addr().IsLoopback() {
+			moved[i] = netip.AddrPortFrom(at.Addr(), port)
+		}
+	}
+	return moved
 }
 
 func (s *serving) addListener(at netip.AddrPort, source string) {

@@ -203,9 +203,34 @@ func TestNewServing(t *testing.T) {
 			sources: []string{"NetworkManager eth0"},
 		},
 		{
+			name:    "port moves them, but for OpenShift's own nameserver",
+			config:  "dnsIP: 0.0.0.0\ndnsBindAddress: 127.0.0.1:53\n",
+			change:  func(in *inputs) { in.dnsmasq = readDnsmasq(t, "port=5353\nlisten-address=192.0.2.77\n") },
+			listen:  "192.0.2.10:5353 127.0.0.1:53 192.0.2.77:5353",
+			routes:  ".=10.0.0.2,10.0.0.3",
+			sources: []string{"NetworkManager eth0"},
+		},
+		{
+			name:    "port=0 is about dnsmasq, beside us",
+			change:  func(in *inputs) { in.dnsmasq = readDnsmasq(t, "port=0\ndhcp-range=192.0.2.100,static\n") },
+			listen:  "192.0.2.10:53",
+			routes:  ".=10.0.0.2,10.0.0.3",
+			sources: []string{"NetworkManager eth0"},
+		},
+		{
+			name: "the command line wins over port",
+			change: func(in *inputs) {
+				in.dnsmasq = readDnsmasq(t, "port=5353\n")
+				in.flags.Listen = []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:10053")}
+			},
+			listen:  "127.0.0.1:10053",
+			routes:  ".=10.0.0.2,10.0.0.3",
+			sources: []string{"NetworkManager eth0"},
+		},
+		{
 			name:    "listen in node-dns.yaml wins over them",
 			nodeDNS: "listen: 192.0.2.10\n",
-			change:  func(in *inputs) { in.dnsmasq = readDnsmasq(t, "listen-address=192.0.2.77\n") },
+			change:  func(in *inputs) { in.dnsmasq = readDnsmasq(t, "listen-address=192.0.2.77\nport=5353\n") },
 			listen:  "192.0.2.10:53",
 			routes:  ".=10.0.0.2,10.0.0.3",
 			sources: []string{"NetworkManager eth0"},

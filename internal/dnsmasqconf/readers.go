@@ -52,6 +52,8 @@ func readerOf(name string) func(l *loader, name, text string) {
 		return readInterfaces(func(c *Config) *[]string { return &c.Except })
 	case "min-port", "max-port":
 		return readPort
+	case "port":
+		return readListenPort
 	case "edns-packet-max":
 		return readPacketMax
 	case "log-queries":
@@ -68,6 +70,13 @@ func readerOf(name string) func(l *loader, name, text string) {
 func readPort(l *loader, name, text string) {
 	if port, ok := l.uint16(name, shown(text), 0); ok {
 		l.config.Numbers[name] = int(port)
+	}
+}
+
+// readListenPort: 0 is what who has dnsmasq serve DHCP beside node-dns writes.
+func readListenPort(l *loader, name, text string) {
+	if readPort(l, name, text); l.config.Number(name) == 0 {
+		l.setAside(name, "0 turns off dnsmasq's own DNS, beside which node-dns serves")
 	}
 }
 
