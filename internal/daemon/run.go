@@ -168,6 +168,8 @@ func (d *Daemon) build(s *serving, queries *inflight.Log) {
 		Wire:        d.serveWire,
 		Sockets:     d.sockets,
 		Queries:     queries,
+		UDPSockets:  d.config.Receivers,
+		Threads:     d.config.Receivers,
 	})
 }
 

@@ -42,6 +42,16 @@ func (k socketKey) name() string {
 	return fmt.Sprintf("%s-%s-%d-%d", k.proto, addr, k.addr.Port(), k.index)
 }
 
+// named returns the key of the same address with that name; nil: there is none.
+func (k socketKey) named(name string) *socketKey {
+	for k.index = range dnsserver.MaxSockets {
+		if k.name() == name {
+			return &k
+		}
+	}
+	return nil
+}
+
 // sockets has the service manager hold the listening sockets, so that queries wait in them while there is no process.
 type sockets struct {
 	store supervise.Store
@@ -79,7 +89,8 @@ func (s *sockets) inherit(file *os.File) bool {
 	defer s.mu.Unlock()
 	key := socketKey{proto: proto, addr: addr}
 	into := s.units
-	if file.Name() == key.name() {
+	if stored := key.named(file.Name()); stored != nil {
+		key = *stored
 		into, s.stored[key] = s.inherited, true
 	}
 	if into[key] != nil {
@@ -91,10 +102,10 @@ func (s *sockets) inherit(file *os.File) bool {
 }
 
 // Take implements dnsserver.Sockets.
-func (s *sockets) Take(proto dnsserver.Proto, addr netip.AddrPort) *os.File {
+func (s *sockets) Take(proto dnsserver.Proto, addr netip.AddrPort, index int) *os.File {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	key := socketKey{proto: proto, addr: addr}
+	key := socketKey{proto, addr, index}
 	if file := s.inherited[key]; file != nil {
 		delete(s.inherited, key)
 		return file
@@ -126,10 +137,10 @@ func duplicate(file *os.File) (*os.File, error) {
 }
 
 // Keep implements dnsserver.Sockets.
-func (s *sockets) Keep(proto dnsserver.Proto, addr netip.AddrPort, fd int) {
+func (s *sockets) Keep(proto dnsserver.Proto, addr netip.AddrPort, index, fd int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	key := socketKey{proto: proto, addr: addr}
+	key := socketKey{proto, addr, index}
 	if s.stored[key] || s.units[key] != nil || !s.store.Exists() {
 		return
 	}
@@ -149,7 +160,9 @@ func (s *sockets) Keep(proto dnsserver.Proto, addr netip.AddrPort, fd int) {
 func (s *sockets) Drop(proto dnsserver.Proto, addr netip.AddrPort) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.dropLocked(socketKey{proto: proto, addr: addr})
+	for index := range dnsserver.MaxSockets {
+		s.dropLocked(socketKey{proto, addr, index})
+	}
 }
 
 func (s *sockets) dropLocked(key socketKey) {

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -41,6 +42,43 @@ func TestSocketNames(t *testing.T) {
 			t.Errorf("%v and %v are both named %q", key, other, got)
 		}
 		names[got] = key
+	}
+}
+
+// TestSocketsOfOneAddress: each of those that an earlier daemon has left is taken over by its index.
+func TestSocketsOfOneAddress(t *testing.T) {
+	at := netip.MustParseAddrPort(freeAddress(t))
+	s := newSockets(supervise.Store{}, slog.New(slog.DiscardHandler))
+	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+		return c.Control(func(fd uintptr) { unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1) })
+	}}
+	for _, index := range []int{0, 2} {
+		socket, err := lc.ListenPacket(t.Context(), "udp4", at.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer socket.Close()
+		file, err := socket.(*net.UDPConn).File()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		again, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		key := socketKey{dnsserver.UDP, at, index}
+		if !s.inherit(os.NewFile(uintptr(again), key.name())) {
+			t.Fatalf("%s is not inherited", key.name())
+		}
+	}
+	for index, want := range []bool{true, false, true, false} {
+		if got := s.Take(dnsserver.UDP, at, index) != nil; got != want {
+			t.Errorf("socket %d taken: %v, expected %v", index, got, want)
+		}
+	}
+	if s.Drop(dnsserver.UDP, at); len(s.stored) > 0 {
+		t.Errorf("still stored: %v", s.stored)
 	}
 }
 
@@ -136,11 +174,13 @@ func TestQueryForLater(t *testing.T) {
 	if err := client.WriteMsg(query); err != nil {
 		t.Fatal(err)
 	}
-	receiver := log.Receive(raw, at)
-	if _, _, err := receiver.Next(); err != nil {
+	receiver := log.Receive(at)
+	if err := raw.Read(func(fd uintptr) bool {
+		_, err := receiver.Receive(fd, false)
+		return !errors.Is(err, unix.EAGAIN)
+	}); err != nil {
 		t.Fatal(err)
 	}
-	receiver.Hold()
 	if err := errors.Join(socket.Close(), log.Close()); err != nil {
 		t.Fatal(err)
 	}

@@ -9,13 +9,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// MaxSockets bounds the sockets of one address and transport.
+const MaxSockets = 64
+
 // Sockets are those that live longer than the server: who started the process holds them too, and hands them to the next
 // one. The server calls from one goroutine at a time.
 type Sockets interface {
-	// Take returns the socket that is bound to an address already, to be closed by the server; nil: there is none.
-	Take(Proto, netip.AddrPort) *os.File
+	// Take returns the socket of that index that is bound to an address already, to be closed by the server; nil: there is
+	// none. An address has less than MaxSockets.
+	Take(proto Proto, at netip.AddrPort, index int) *os.File
 	// Keep is told of each socket that is served; fd is valid until it returns.
-	Keep(proto Proto, at netip.AddrPort, fd int)
+	Keep(proto Proto, at netip.AddrPort, index, fd int)
 	// Drop is told that nothing is served at an address any more.
 	Drop(Proto, netip.AddrPort)
 }
@@ -71,6 +75,6 @@ func addrPortOf(at unix.Sockaddr) (netip.AddrPort, bool) {
 // noSockets is used where nobody holds any.
 type noSockets struct{}
 
-func (noSockets) Take(Proto, netip.AddrPort) *os.File { return nil }
-func (noSockets) Keep(Proto, netip.AddrPort, int)     {}
-func (noSockets) Drop(Proto, netip.AddrPort)          {}
+func (noSockets) Take(Proto, netip.AddrPort, int) *os.File { return nil }
+func (noSockets) Keep(Proto, netip.AddrPort, int, int)     {}
+func (noSockets) Drop(Proto, netip.AddrPort)               {}

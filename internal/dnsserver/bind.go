@@ -66,56 +66,111 @@ func (s *Server) bind(want, addr netip.AddrPort, proto Proto) *binding {
 	return b
 }
 
-// open serves a socket that is bound already, or binds one.
+// open serves the sockets that are bound already, or binds new ones.
 func (s *Server) open(b *binding) error {
-	if file := s.cfg.Sockets.Take(b.proto, b.actual); file != nil {
-		err := s.adopt(b, file)
-		if file.Close(); err == nil {
-			return nil
-		}
-		s.cfg.Log.Warn("an inherited socket is of no use", "address", b.actual, "proto", string(b.proto), "error", err)
-	}
-	family := "6"
-	if b.actual.Addr().Is4() {
-		family = "4"
-	}
-	lc := net.ListenConfig{KeepAlive: -1} // connections are short: Config.Idle
-	lc.SetMultipathTCP(false)             // Go's default; nothing to gain for one question
 	if b.proto == TCP {
-		l, err := lc.Listen(context.Background(), "tcp"+family, b.actual.String())
-		if err != nil {
-			return err
-		}
-		return s.useTCP(b, l.(*net.TCPListener))
+		return s.openTCP(b)
 	}
-	c, err := lc.ListenPacket(context.Background(), "udp"+family, b.actual.String())
-	if err != nil {
-		return err
-	}
-	return s.useUDP(b, c.(*net.UDPConn))
+	return s.openUDP(b)
 }
 
-// adopt serves the socket in file, which Identify knows.
-func (s *Server) adopt(b *binding, file *os.File) error {
-	if b.proto == TCP {
-		l, err := net.FileListener(file)
-		if err != nil {
-			return err
-		}
-		return s.useTCP(b, l.(*net.TCPListener))
+func (s *Server) openTCP(b *binding) error {
+	var adopted net.Listener
+	s.inherit(b, 0, func(file *os.File) (err error) {
+		adopted, err = net.FileListener(file)
+		return err
+	})
+	if adopted != nil {
+		return s.useTCP(b, adopted.(*net.TCPListener))
 	}
-	c, err := net.FilePacketConn(file)
+	lc := listenConfig()
+	l, err := lc.Listen(context.Background(), "tcp"+family(b.actual), b.actual.String())
 	if err != nil {
 		return err
 	}
-	return s.useUDP(b, c.(*net.UDPConn))
+	return s.useTCP(b, l.(*net.TCPListener))
+}
+
+// inherit has use take the socket of that index that is bound already, if there is one.
+func (s *Server) inherit(b *binding, index int, use func(*os.File) error) {
+	file := s.cfg.Sockets.Take(b.proto, b.actual, index)
+	if file == nil {
+		return
+	}
+	defer file.Close()
+	if err := use(file); err != nil {
+		s.cfg.Log.Warn("an inherited socket is of no use", "address", b.actual, "proto", string(b.proto), "error", err)
+	}
+}
+
+// openUDP serves all that are bound already: in each may be queries. New ones are added to them as the kernel allows it,
+// which is for the same user only.
+func (s *Server) openUDP(b *binding) error {
+	var all udpSockets
+	var free []int // indexes
+	for index := range MaxSockets {
+		before := len(all)
+		s.inherit(b, index, func(file *os.File) error {
+			c, err := net.FilePacketConn(file)
+			if err == nil {
+				err = s.useUDP(b, &all, index, c.(*net.UDPConn))
+			}
+			return err
+		})
+		if len(all) == before {
+			free = append(free, index)
+		}
+	}
+	lc := listenConfig()
+	lc.Control = shared
+	var err error
+	for i := 0; err == nil && len(all) < s.socketsEach(); i++ {
+		var c net.PacketConn
+		if c, err = lc.ListenPacket(context.Background(), "udp"+family(b.actual), b.actual.String()); err == nil {
+			err = s.useUDP(b, &all, free[i], c.(*net.UDPConn))
+		}
+	}
+	if len(all) == 0 {
+		return err
+	}
+	b.socket = all
+	return nil
+}
+
+// socketsEach is how many UDP sockets an address gets.
+func (s *Server) socketsEach() int {
+	const few = 16 // addresses
+	if s.addresses > few {
+		return 1
+	}
+	return min(s.cfg.UDPSockets, MaxSockets)
+}
+
+func listenConfig() net.ListenConfig {
+	lc := net.ListenConfig{KeepAlive: -1} // connections are short: Config.Idle
+	lc.SetMultipathTCP(false)             // Go's default; nothing to gain for one question
+	return lc
+}
+
+func family(a netip.AddrPort) string {
+	if a.Addr().Is4() {
+		return "4"
+	}
+	return "6"
+}
+
+// shared lets several sockets of ours have the address, before it is bound.
+func shared(_, _ string, c syscall.RawConn) error {
+	var failed error
+	err := c.Control(func(fd uintptr) { failed = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1) })
+	return errors.Join(err, failed)
 }
 
 func (s *Server) useTCP(b *binding, l *net.TCPListener) error {
 	b.actual = netip.AddrPortFrom(b.actual.Addr(), l.Addr().(*net.TCPAddr).AddrPort().Port())
 	raw, err := l.SyscallConn()
 	if err == nil {
-		err = s.keep(b, raw)
+		err = s.keep(b, 0, raw)
 	}
 	if err != nil {
 		l.Close()
@@ -125,7 +180,8 @@ func (s *Server) useTCP(b *binding, l *net.TCPListener) error {
 	return nil
 }
 
-func (s *Server) useUDP(b *binding, c *net.UDPConn) error {
+// useUDP serves one more socket.
+func (s *Server) useUDP(b *binding, all *udpSockets, index int, c *net.UDPConn) error {
 	b.actual = netip.AddrPortFrom(b.actual.Addr(), c.LocalAddr().(*net.UDPAddr).AddrPort().Port())
 	_ = c.SetReadBuffer(receiveBuffer) // the kernel caps it at net.core.rmem_max
 	raw, err := c.SyscallConn()
@@ -133,19 +189,19 @@ func (s *Server) useUDP(b *binding, c *net.UDPConn) error {
 		err = controlUDP(raw, b.actual.Addr())
 	}
 	if err == nil {
-		err = s.keep(b, raw)
+		err = s.keep(b, index, raw)
 	}
 	if err != nil {
 		c.Close()
 		return err
 	}
-	b.socket = s.serveUDP(c, raw, b.actual)
+	*all = append(*all, s.serveUDP(c, raw, b.actual))
 	return nil
 }
 
 // keep comes before the first query is read: what dies with the process then is only what a socket that is new had.
-func (s *Server) keep(b *binding, raw syscall.RawConn) error {
-	return raw.Control(func(fd uintptr) { s.cfg.Sockets.Keep(b.proto, b.actual, int(fd)) })
+func (s *Server) keep(b *binding, index int, raw syscall.RawConn) error {
+	return raw.Control(func(fd uintptr) { s.cfg.Sockets.Keep(b.proto, b.actual, index, int(fd)) })
 }
 
 // receiveBuffer holds the queries that come while the process is replaced, or the receiving goroutine waits for a
@@ -156,7 +212,9 @@ const receiveBuffer = 4 << 20
 // unbound, BIND and Knot do: forged, it makes a nameserver send fragments, which
 // can be replaced on the way ("Fragmentation considered poisonous", 2013).
 func controlUDP(c syscall.RawConn, local netip.Addr) error {
-	return c.Control(func(fd uintptr) {
+	var failed error
+	err := c.Control(func(fd uintptr) {
+		failed = blockBriefly(int(fd))
 		// No kernel that lacks the option sends worse than it always did.
 		if local.Is4() {
 			_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_OMIT)
@@ -164,6 +222,7 @@ func controlUDP(c syscall.RawConn, local netip.Addr) error {
 			_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_OMIT)
 		}
 	})
+	return errors.Join(err, failed)
 }
 
 // reasonOf leaves out of a net error what is said beside it, and says what is missing where that is known.

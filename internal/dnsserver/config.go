@@ -18,6 +18,13 @@ type Config struct {
 	Sockets Sockets       // nil: those that the server opens itself, and closes
 	Queries *inflight.Log // has the UDP queries that are not answered; nil: nothing has
 
+	// UDPSockets is how many sockets an address gets, each with a receiver of its own, where there are few addresses: as
+	// many as there are processors to answer. 0 means 1.
+	UDPSockets int
+	// Threads is how many receivers may wait in the kernel while they are busy, which Go's scheduler takes for running:
+	// GOMAXPROCS must be as many more. 0 means none, whatever it costs.
+	Threads int
+
 	// MaxInFlight bounds the queries being handled at once, over all sockets;
 	// one more is answered SERVFAIL when none of them ends soon, unless Wire has an answer. 0 means 10000, as dns-forward-max on
 	// OpenShift nodes.
@@ -53,6 +60,7 @@ func (c Config) withDefaults() Config {
 	if c.Sockets == nil {
 		c.Sockets = noSockets{}
 	}
+	number(&c.UDPSockets, 1)
 	number(&c.MaxInFlight, 10000)
 	number(&c.UDPSize, udpSize)
 	c.UDPSize = max(c.UDPSize, dns.MinMsgSize)

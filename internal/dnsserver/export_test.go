@@ -4,7 +4,9 @@ import "net/netip"
 
 // OnWire and Parsed are the two ways of a message that accept lets pass, for benchmarks with the packages above; nil: it
 // does not go this way.
-func (s *Server) OnWire(wire, buf []byte) []byte { return s.onWire(exchangeOf(wire), buf) }
+func (s *Server) OnWire(wire, buf []byte) []byte {
+	return s.onWire(exchangeOf(wire), buf, &s.counters.tally)
+}
 
 func (s *Server) Parsed(wire, buf []byte) []byte { return s.serve(exchangeOf(wire), buf) }
 

@@ -42,7 +42,7 @@ func (s *Server) Leave(ctx context.Context) int {
 	s.mu.Unlock()
 	var all sync.WaitGroup
 	for _, b := range have {
-		if u, ok := b.socket.(*udpSocket); ok {
+		if u, ok := b.socket.(udpSockets); ok {
 			all.Go(func() { _ = u.stop(ctx) }) // what it has not answered by then is counted below
 		}
 	}
@@ -62,8 +62,8 @@ func (s *Server) Resume() int {
 	s.mu.Lock()
 	sockets := map[netip.AddrPort]*udpSocket{}
 	for _, b := range s.bindings {
-		if u, ok := b.socket.(*udpSocket); ok {
-			sockets[b.actual] = u
+		if all, ok := b.socket.(udpSockets); ok {
+			sockets[b.actual] = all[0]
 		}
 	}
 	s.mu.Unlock()

@@ -27,6 +27,7 @@ type holder struct {
 type socketName struct {
 	proto Proto
 	at    netip.AddrPort
+	index int
 }
 
 func newHolder(t *testing.T) *holder {
@@ -47,8 +48,8 @@ func (h *holder) duplicate(fd int, name string) *os.File {
 	return os.NewFile(uintptr(again), name)
 }
 
-func (h *holder) Take(proto Proto, at netip.AddrPort) *os.File {
-	held := h.held[socketName{proto, at}]
+func (h *holder) Take(proto Proto, at netip.AddrPort, index int) *os.File {
+	held := h.held[socketName{proto, at, index}]
 	if held == nil {
 		return nil
 	}
@@ -66,15 +67,19 @@ func (h *holder) Take(proto Proto, at netip.AddrPort) *os.File {
 	return again
 }
 
-func (h *holder) Keep(proto Proto, at netip.AddrPort, fd int) {
-	if name := (socketName{proto, at}); h.held[name] == nil {
+func (h *holder) Keep(proto Proto, at netip.AddrPort, index, fd int) {
+	if name := (socketName{proto, at, index}); h.held[name] == nil {
 		h.held[name] = h.duplicate(fd, string(proto))
 	}
 }
 
 func (h *holder) Drop(proto Proto, at netip.AddrPort) {
-	h.held[socketName{proto, at}].Close()
-	delete(h.held, socketName{proto, at})
+	for name, file := range h.held {
+		if name.proto == proto && name.at == at {
+			file.Close()
+			delete(h.held, name)
+		}
+	}
 }
 
 // TestHandOver: what was received by one Server and not answered, what was not received, and who connected, is answered by
@@ -352,7 +357,7 @@ func TestSocketsAreDropped(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, l := range before {
-		if sockets.held[socketName{l.Proto, l.Addr}] == nil || len(sockets.held) != 2 {
+		if sockets.held[socketName{l.Proto, l.Addr, 0}] == nil || len(sockets.held) != 2 {
 			t.Errorf("kept are %v, expected %v", sockets.held, before)
 		}
 	}

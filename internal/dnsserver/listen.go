@@ -60,7 +60,9 @@ func (s *Server) Listen(addrs []netip.AddrPort) error {
 
 	var next []*binding
 	var errs []error
-	for _, want := range canonical(addrs) {
+	addrs = canonical(addrs)
+	s.addresses = len(addrs)
+	for _, want := range addrs {
 		for _, b := range s.bindBoth(want, have) {
 			next = append(next, b)
 			if b.err != nil {

@@ -225,14 +225,15 @@ func TestEDNSFlags(t *testing.T) {
 
 // TestPortZero: a response to port 0 reaches nobody; only a forged source has it.
 func TestPortZero(t *testing.T) {
-	s, addr := start(t, Config{Handler: fixed()})
+	s := New(Config{Handler: fixed()})
+	defer s.Shutdown(t.Context())
 	conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
-	u := &udpSocket{s: s, conn: conn, local: addr}
-	u.received(packed(t, query("www.example.com.", dns.TypeA)), netip.MustParseAddrPort("127.0.0.1:0"))
+	u := s.newUDPSocket(conn, nil, conn.LocalAddr().(*net.UDPAddr).AddrPort())
+	defer u.close()
+	u.received(0, packed(t, query("www.example.com.", dns.TypeA)), netip.MustParseAddrPort("127.0.0.1:0"))
 	if got := s.Stats(); got.Dropped != 1 || got.WriteErrors != 0 {
 		t.Errorf("counted %+v", got)
 	}

@@ -34,11 +34,15 @@ type Server struct {
 	cancel  context.CancelFunc
 	left    atomic.Bool // what is not answered yet is the successor's
 
-	changing sync.Mutex // held by Listen and Shutdown: one change at a time
+	changing  sync.Mutex // held by Listen and Shutdown: one change at a time
+	addresses int        // that Listen was given; guarded by changing
+
+	threads chan struct{} // taken by who waits in the kernel: Config.Threads
 
 	mu       sync.Mutex // guards what follows
 	stopped  bool
 	bindings []*binding
+	tallies  []*tally // of the receivers
 }
 
 // bufferSize is enough for nearly every response; a larger one gets its own.
@@ -50,6 +54,7 @@ func New(cfg Config) *Server {
 	s.queries, s.cancel = context.WithCancel(context.Background())
 	s.places.Store(int64(s.cfg.MaxInFlight))
 	s.largest.Store(int64(s.cfg.UDPSize))
+	s.threads = make(chan struct{}, s.cfg.Threads)
 	s.conns = newConnTable(s.cfg.MaxTCP, s.cfg.MaxTCPPerClient)
 	s.buffers.New = func() any {
 		b := make([]byte, bufferSize)

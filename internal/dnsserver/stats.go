@@ -1,6 +1,9 @@
 package dnsserver
 
-import "sync/atomic"
+import (
+	"slices"
+	"sync/atomic"
+)
 
 // Stats counts since the server was made. Every message is counted once under
 // UDPQueries or TCPQueries, and once under what became of it, Answered to Shed.
@@ -26,30 +29,65 @@ type Stats struct {
 	TCPOpen  int64 // connections open now
 }
 
+// tally is what a receiver counts by itself: two of them never write to the same memory.
+type tally struct {
+	_          [64]byte
+	udpQueries atomic.Uint64
+	answered   atomic.Uint64
+	refused    atomic.Uint64
+	dropped    atomic.Uint64
+	truncated  atomic.Uint64
+	_          [64]byte
+}
+
+func (t *tally) addTo(s *Stats) {
+	s.UDPQueries += t.udpQueries.Load()
+	s.Answered += t.answered.Load()
+	s.Refused += t.refused.Load()
+	s.Dropped += t.dropped.Load()
+	s.Truncated += t.truncated.Load()
+}
+
+func (s *Server) addTally(t *tally) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tallies = append(s.tallies, t)
+}
+
+// removeTally keeps what a receiver that has ended has counted.
+func (s *Server) removeTally(t *tally) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tallies = slices.DeleteFunc(s.tallies, func(other *tally) bool { return other == t })
+	c := &s.counters
+	c.udpQueries.Add(t.udpQueries.Load())
+	c.answered.Add(t.answered.Load())
+	c.refused.Add(t.refused.Load())
+	c.dropped.Add(t.dropped.Load())
+	c.truncated.Add(t.truncated.Load())
+}
+
 // counters are Stats while they count.
 type counters struct {
-	udpQueries, tcpQueries                                   atomic.Uint64
-	answered, failed, silent, refused, dropped, shed, panics atomic.Uint64
-	truncated, writeErrors                                   atomic.Uint64
-	tcpAccepted, tcpRejected, tcpEvicted                     atomic.Uint64
-	inFlight, tcpOpen                                        atomic.Int64
+	tally // of all but the receivers that there are
+
+	tcpQueries                           atomic.Uint64
+	failed, silent, shed, panics         atomic.Uint64
+	writeErrors                          atomic.Uint64
+	tcpAccepted, tcpRejected, tcpEvicted atomic.Uint64
+	inFlight, tcpOpen                    atomic.Int64
 }
 
 // Stats returns the counters. They are read one after the other, not at one
 // moment.
 func (s *Server) Stats() Stats {
 	c := &s.counters
-	return Stats{
-		UDPQueries:  c.udpQueries.Load(),
+	stats := Stats{
 		TCPQueries:  c.tcpQueries.Load(),
-		Answered:    c.answered.Load(),
 		Failed:      c.failed.Load(),
 		Silent:      c.silent.Load(),
-		Refused:     c.refused.Load(),
-		Dropped:     c.dropped.Load(),
 		Shed:        c.shed.Load(),
 		Panics:      c.panics.Load(),
-		Truncated:   c.truncated.Load(),
 		WriteErrors: c.writeErrors.Load(),
 		TCPAccepted: c.tcpAccepted.Load(),
 		TCPRejected: c.tcpRejected.Load(),
@@ -57,4 +95,11 @@ func (s *Server) Stats() Stats {
 		InFlight:    c.inFlight.Load(),
 		TCPOpen:     c.tcpOpen.Load(),
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.addTo(&stats)
+	for _, t := range s.tallies {
+		t.addTo(&stats)
+	}
+	return stats
 }

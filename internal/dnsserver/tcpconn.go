@@ -214,7 +214,7 @@ func (c *tcpConn) answer(x exchange) {
 }
 
 func (c *tcpConn) ask(x exchange, buf []byte) []byte {
-	if response := c.s.onWire(x, buf); response != nil {
+	if response := c.s.onWire(x, buf, &c.s.counters.tally); response != nil {
 		return response
 	}
 	if !c.s.enter() && !c.s.waitToEnter(burst, nil) {

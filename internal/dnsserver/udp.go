@@ -5,47 +5,59 @@ import (
 	"errors"
 	"net"
 	"net/netip"
-	"os"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/node-dns/node-dns/internal/inflight"
 )
 
-// udpSocket is a bound UDP socket. Responses leave through the socket that the
+// udpSocket is a bound UDP socket with the goroutine that receives from it. Responses leave through the socket that the
 // query came in on, and so from the address that was asked.
 type udpSocket struct {
 	s         *Server
 	conn      *net.UDPConn
+	raw       syscall.RawConn
 	local     netip.AddrPort
-	queries   *inflight.Receiver // the receiver's
-	buf       []byte             // likewise, for responses of Wire
-	patience  patience           // likewise: for places
-	stopping  atomic.Bool        // nothing more is received
-	receiving sync.WaitGroup     // the receiver
-	active    sync.WaitGroup     // every query in flight
-	count     atomic.Uint64      // of datagrams
+	stopping  atomic.Bool    // nothing more is received
+	receiving sync.WaitGroup // the receiver
+	active    sync.WaitGroup // every query in flight
+
+	// The receiver's own.
+	queries  *inflight.Receiver
+	out      outbox
+	pace     pace
+	patience patience // for places
+
+	tally tally
 }
 
-var _ socket = (*udpSocket)(nil)
+func (s *Server) newUDPSocket(conn *net.UDPConn, raw syscall.RawConn, local netip.AddrPort) *udpSocket {
+	now := time.Now()
+	u := &udpSocket{
+		s: s, conn: conn, raw: raw, local: local,
+		queries: s.cfg.Queries.Receive(local), pace: pace{since: now}, patience: newPatience(now),
+	}
+	s.addTally(&u.tally)
+	return u
+}
 
 func (s *Server) serveUDP(conn *net.UDPConn, raw syscall.RawConn, local netip.AddrPort) *udpSocket {
-	u := &udpSocket{s: s, conn: conn, local: local, buf: make([]byte, bufferSize), queries: s.cfg.Queries.Receive(raw, local), patience: newPatience(time.Now())}
+	u := s.newUDPSocket(conn, raw, local)
 	u.receiving.Go(u.receive)
 	return u
 }
 
-func (u *udpSocket) taken() uint64 { return u.count.Load() }
-
-func (u *udpSocket) drain(ctx context.Context) error {
-	defer u.conn.Close()
-	return u.stop(ctx)
+// close ends what has stopped.
+func (u *udpSocket) close() {
+	u.conn.Close()
+	u.s.removeTally(&u.tally)
 }
 
-// stop is drain without the end: what is answered later than ctx ends can be sent.
+// stop receives nothing more, and waits until what was received is answered or ctx ends. What is answered later can be sent.
 func (u *udpSocket) stop(ctx context.Context) error {
 	u.stopping.Store(true)
 	u.conn.SetReadDeadline(time.Now())
@@ -69,60 +81,80 @@ func wait(ctx context.Context, group *sync.WaitGroup) error {
 	}
 }
 
-// receive reads until the socket is drained.
+// receive reads until the socket is drained. It waits in Go's netpoller, or, while there is much to do, in the kernel.
 func (u *udpSocket) receive() {
 	defer u.queries.Release()
-	for {
-		wire, client, err := u.queries.Next()
-		switch {
-		case err == nil:
-			if !u.received(wire, client) {
-				u.queries.Done()
-			}
-		case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, net.ErrClosed):
+	for !u.stopping.Load() {
+		if err := u.raw.Read(u.receiveWaiting); errors.Is(err, net.ErrClosed) {
 			return
-		default:
-			// What the kernel reports here (ENOBUFS, ENOMEM, ENETDOWN) passes.
-			time.Sleep(time.Millisecond)
+		}
+		if u.pace.busy && u.s.enterKernel() {
+			_ = u.raw.Control(u.receiveBlocked) // fails on a closed socket only
+			u.s.leaveKernel()
 		}
 	}
 }
 
-// received takes one datagram, and reports whether it is still to be answered; it must not keep wire.
-func (u *udpSocket) received(wire []byte, client netip.AddrPort) bool {
-	u.s.counters.udpQueries.Add(1)
-	u.count.Add(1)
+// receiveWaiting takes what waits in the socket; false: nothing did.
+func (u *udpSocket) receiveWaiting(fd uintptr) bool {
+	_, err := u.receiveBatch(fd, false)
+	return err != unix.EAGAIN
+}
+
+// receiveBatch receives once, and answers what it can at once.
+func (u *udpSocket) receiveBatch(fd uintptr, wait bool) (n int, err error) {
+	n, err = u.queries.Receive(fd, wait)
+	switch err {
+	case nil:
+		for i := range n {
+			wire, client := u.queries.Query(i)
+			u.received(i, wire, client)
+		}
+		u.flush(fd)
+		u.queries.Done()
+	case unix.EAGAIN, unix.EINTR:
+	default:
+		// What the kernel reports here (ENOBUFS, ENOMEM, ENETDOWN) passes.
+		time.Sleep(time.Millisecond)
+	}
+	u.pace.add(n, time.Now())
+	return n, err
+}
+
+// received takes datagram i of a batch.
+func (u *udpSocket) received(i int, wire []byte, client netip.AddrPort) {
+	u.tally.udpQueries.Add(1)
 	v, rcode := accept(wire)
 	switch {
 	case v == drop, client.Port() == 0: // nobody listens on port 0: a forged source
-		u.s.counters.dropped.Add(1)
+		u.tally.dropped.Add(1)
 	case v == refuse:
-		u.s.counters.refused.Add(1)
-		u.send(errorReply(wire, rcode), client)
+		u.tally.refused.Add(1)
+		u.out.add(errorReply(wire, rcode), client)
 	default:
-		return u.accepted(wire, client)
+		u.accepted(i, exchange{wire, client, u.local, UDP})
 	}
-	return false
 }
 
-// accepted answers at once, or has a goroutine do it, and then is true.
-func (u *udpSocket) accepted(wire []byte, client netip.AddrPort) bool {
-	x := exchange{wire, client, u.local, UDP}
-	if response := u.s.onWire(x, u.buf); response != nil {
-		u.send(response, client)
-		return false
+// accepted answers at once, or has a goroutine do it.
+func (u *udpSocket) accepted(i int, x exchange) {
+	if response := u.s.onWire(x, u.out.buffer(), &u.tally); response != nil {
+		u.out.add(response, x.client)
+		return
 	}
 	if !u.s.enter() && !u.waitToEnter() {
-		u.send(u.s.shed(x, u.buf), client)
-		return false
+		u.out.add(u.s.shed(x, nil), x.client)
+		return
 	}
-	u.answerLater(exchange{slices.Clone(wire), client, u.local, UDP}, u.queries.Hold())
-	return true
+	var held inflight.Held
+	x.wire, held = u.queries.Hold(i)
+	u.answerLater(x, held)
 }
 
 // waitToEnter waits for a place as long as its patience lasts. The last query before the socket stops enters without: a
 // successor waits for the receiver.
 func (u *udpSocket) waitToEnter() bool {
+	_ = u.raw.Control(u.flush) // what is answered does not wait
 	began := time.Now()
 	entered := u.s.waitToEnter(u.patience.at(began), &u.stopping)
 	u.patience.spend(time.Since(began))
@@ -130,7 +162,7 @@ func (u *udpSocket) waitToEnter() bool {
 }
 
 // answerLater answers a query that has one of the MaxInFlight places.
-func (u *udpSocket) answerLater(x exchange, held *inflight.Held) {
+func (u *udpSocket) answerLater(x exchange, held inflight.Held) {
 	u.active.Go(func() {
 		defer u.s.leave()
 		buf := u.s.buffers.Get().(*[]byte)
@@ -151,4 +183,42 @@ func (u *udpSocket) send(response []byte, client netip.AddrPort) {
 	if _, err := u.conn.WriteToUDPAddrPort(response, client); err != nil {
 		u.s.counters.writeErrors.Add(1)
 	}
+}
+
+// flush sends the responses of a batch.
+func (u *udpSocket) flush(fd uintptr) {
+	if failed := u.out.flush(fd); failed > 0 {
+		u.s.counters.writeErrors.Add(uint64(failed))
+	}
+}
+
+// udpSockets are those of one address: the kernel shares what comes in out among them (SO_REUSEPORT of socket(7)), by the
+// client's address and port.
+type udpSockets []*udpSocket
+
+var _ socket = udpSockets(nil)
+
+func (all udpSockets) taken() (n uint64) {
+	for _, u := range all {
+		n += u.tally.udpQueries.Load()
+	}
+	return n
+}
+
+func (all udpSockets) drain(ctx context.Context) error {
+	err := all.stop(ctx)
+	for _, u := range all {
+		u.close()
+	}
+	return err
+}
+
+func (all udpSockets) stop(ctx context.Context) error {
+	errs := make([]error, len(all))
+	var group sync.WaitGroup
+	for i, u := range all {
+		group.Go(func() { errs[i] = u.stop(ctx) })
+	}
+	group.Wait()
+	return errors.Join(errs...)
 }

@@ -32,7 +32,7 @@ type WireFunc func(dst []byte, q WireQuery) (response []byte, ok bool)
 // larger buffer; nil: it must be parsed. It takes none of the MaxInFlight places,
 // since it is done before another message is received, or on the goroutine that a
 // connection has for the query anyway.
-func (s *Server) onWire(x exchange, buf []byte) (response []byte) {
+func (s *Server) onWire(x exchange, buf []byte, count *tally) (response []byte) {
 	if s.cfg.Wire == nil {
 		return nil
 	}
@@ -50,9 +50,9 @@ func (s *Server) onWire(x exchange, buf []byte) (response []byte) {
 	if !ok {
 		return nil
 	}
-	s.counters.answered.Add(1)
+	count.answered.Add(1)
 	if binary.BigEndian.Uint16(response[2:])&bitTC != 0 {
-		s.counters.truncated.Add(1)
+		count.truncated.Add(1)
 	}
 	return response
 }

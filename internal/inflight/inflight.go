@@ -5,8 +5,9 @@
 // query is written down by the kernel itself, in the same system call that takes it out of the socket. There is no
 // moment at which a query is neither in the socket nor here.
 //
-// The memory is a memfd that the service manager holds. It has a fixed number of places of 512 octets; what comes beyond
-// them, and a longer query, is served as well, and lost with the process.
+// The memory is a memfd that the service manager holds. In it each Receiver has a batch, which the kernel fills, and what
+// is not answered at once is put aside into a place, of which there is a fixed number. A query longer than 512 octets, and
+// what comes beyond the batches and the places, is served as well, and lost with the process.
 package inflight
 
 import (
@@ -20,34 +21,42 @@ import (
 )
 
 const (
-	// places bounds the queries that are kept: as many as dnsserver has in flight at a time. Memory is taken when a place
-	// is first used.
+	// places bounds the queries that are put aside: as many as dnsserver has in flight at a time. Memory is taken when a
+	// place is first used, as with batches.
 	places = 12288
-	size   = int(unsafe.Sizeof(header{})) + places*int(unsafe.Sizeof(place{}))
+	// batches bounds the Receivers whose queries are kept: as many as there may be sockets.
+	batches = 1024
+
+	headerSize  = int(unsafe.Sizeof(header{}))
+	placesSize  = places * int(unsafe.Sizeof(place{}))
+	batchesSize = batches * int(unsafe.Sizeof(batch{}))
+	size        = headerSize + placesSize + batchesSize
 )
 
 // header is what stands before the places.
 type header struct {
-	mark   [48]byte
-	octets uint32 // of the whole: the layout depends on the architecture
-	used   uint32 // places that were ever used, which are the first ones
-	_      uint64
+	mark    [48]byte
+	octets  uint32 // of the whole: the layout depends on the architecture
+	used    uint32 // places that were ever used, which are the first ones
+	batches uint32 // likewise
+	_       uint32
 }
 
-// mark begins the memory. The number is the version of the layout of a place.
-const mark = "node-dns queries in flight 1\n"
+// mark begins the memory. The number is the version of the layout.
+const mark = "node-dns queries in flight 2\n"
 
 // ErrForeign says that a file is no Log of this version and architecture.
 var ErrForeign = errors.New("no log of queries in flight, or of another version")
 
-// Log has the places. Its methods may be called concurrently. Nil is a Log without places.
+// Log has the places and the batches. Its methods may be called concurrently. Nil is a Log without any.
 type Log struct {
 	memory []byte
 	header *header
 	left   []*place // of earlier processes, not yet taken
 
-	mu   sync.Mutex // guards what follows, and header.used
-	free []*place   // that were used before; the last one is used next: its memory is warm
+	mu          sync.Mutex // guards what follows, and the counts of header
+	free        []*place   // that were used before; the last one is used next: its memory is warm
+	freeBatches []*batch
 }
 
 // Create makes an empty Log, and the file that it lives in, which the caller closes; the Log goes on without it.
@@ -91,7 +100,7 @@ func Open(file *os.File) (*Log, error) {
 	if string(l.header.mark[:len(mark)]) != mark || l.header.octets != uint32(size) {
 		return nil, errors.Join(ErrForeign, l.Close())
 	}
-	l.header.used = min(l.header.used, places)
+	l.header.used, l.header.batches = min(l.header.used, places), min(l.header.batches, batches)
 	for i := range l.header.used {
 		if p := l.at(i); p.isTaken() {
 			l.left = append(l.left, p)
@@ -99,11 +108,32 @@ func Open(file *os.File) (*Log, error) {
 			l.free = append(l.free, p)
 		}
 	}
+	for i := range l.header.batches {
+		l.empty(l.batchAt(i))
+	}
 	return l, nil
 }
 
+// empty puts aside what an earlier process has left in a batch.
+func (l *Log) empty(b *batch) {
+	for i := range b.messages {
+		if b.isTaken(i) && b.messages[i].length <= maxQuery { // what is not whole cannot be asked again
+			if p := l.take(); p != nil {
+				p.fill(b, i)
+				l.left = append(l.left, p)
+			}
+		}
+		b.clear(i)
+	}
+	l.freeBatches = append(l.freeBatches, b)
+}
+
 func (l *Log) at(i uint32) *place {
-	return (*place)(unsafe.Pointer(&l.memory[unsafe.Sizeof(header{})+uintptr(i)*unsafe.Sizeof(place{})]))
+	return (*place)(unsafe.Pointer(&l.memory[headerSize+int(i)*int(unsafe.Sizeof(place{}))]))
+}
+
+func (l *Log) batchAt(i uint32) *batch {
+	return (*batch)(unsafe.Pointer(&l.memory[headerSize+placesSize+int(i)*int(unsafe.Sizeof(batch{}))]))
 }
 
 // Close gives the memory back. Nothing of the Log may be used after it, nor while it runs.
@@ -138,4 +168,29 @@ func (l *Log) giveBack(p *place) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.free = append(l.free, p)
+}
+
+// takeBatch returns a batch that nobody has; nil when there is none.
+func (l *Log) takeBatch() *batch {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if last := len(l.freeBatches) - 1; last >= 0 {
+		b := l.freeBatches[last]
+		l.freeBatches = l.freeBatches[:last]
+		return b
+	}
+	if l.header.batches == batches {
+		return nil
+	}
+	l.header.batches++
+	return l.batchAt(l.header.batches - 1)
+}
+
+func (l *Log) giveBackBatch(b *batch) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.freeBatches = append(l.freeBatches, b)
 }

@@ -3,8 +3,11 @@ package inflight
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -22,6 +25,8 @@ type pair struct {
 	raw      syscall.RawConn
 	client   *net.UDPConn
 	receiver *Receiver
+	read     func(fd uintptr) bool
+	received int
 }
 
 func newPair(t *testing.T, l *Log, host string) *pair {
@@ -39,8 +44,29 @@ func newPair(t *testing.T, l *Log, host string) *pair {
 	if p.raw, err = server.SyscallConn(); err != nil {
 		t.Fatal(err)
 	}
-	p.receiver = l.Receive(p.raw, p.local())
+	p.receiver = l.Receive(p.local())
+	p.read = func(fd uintptr) bool {
+		var err error
+		p.received, err = p.receiver.Receive(fd, false)
+		return !errors.Is(err, unix.EAGAIN)
+	}
 	return p
+}
+
+// receiveWaiting receives what waits, once something does.
+func (p *pair) receiveWaiting() int {
+	p.t.Helper()
+	p.server.SetReadDeadline(time.Now().Add(10 * time.Second))
+	if err := p.raw.Read(p.read); err != nil {
+		p.t.Fatal(err)
+	}
+	return p.received
+}
+
+// hold puts what was received aside.
+func (p *pair) hold() Held {
+	_, held := p.receiver.Hold(0)
+	return held
 }
 
 func (p *pair) local() netip.AddrPort { return p.server.LocalAddr().(*net.UDPAddr).AddrPort() }
@@ -51,11 +77,10 @@ func (p *pair) receive(query string) string {
 	if _, err := p.client.Write([]byte(query)); err != nil {
 		p.t.Fatal(err)
 	}
-	p.server.SetReadDeadline(time.Now().Add(10 * time.Second))
-	wire, client, err := p.receiver.Next()
-	if err != nil {
-		p.t.Fatal(err)
+	if n := p.receiveWaiting(); n != 1 {
+		p.t.Fatalf("received %d messages, expected 1", n)
 	}
+	wire, client := p.receiver.Query(0)
 	if want := p.client.LocalAddr().(*net.UDPAddr).AddrPort(); client != want {
 		p.t.Errorf("came from %v, expected %v", client, want)
 	}
@@ -79,6 +104,25 @@ func newLog(t *testing.T) (l *Log, next func() []Left) {
 		t.Cleanup(func() { again.Close() })
 		return again.Left(nil)
 	}
+}
+
+// reopened is the Log in a file as a next process finds it now: this one goes on with its own.
+func reopened(t *testing.T, file *os.File) *Log {
+	t.Helper()
+	copied, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer copied.Close()
+	if _, err := io.Copy(copied, io.NewSectionReader(file, 0, int64(size))); err != nil {
+		t.Fatal(err)
+	}
+	again, err := Open(copied)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { again.Close() })
+	return again
 }
 
 func wires(all []Left) []string {
@@ -105,9 +149,9 @@ func TestLeft(t *testing.T) {
 			case 0:
 				p.receiver.Done()
 			case 1:
-				p.receiver.Hold().Done()
+				p.hold().Done()
 			case 2, 3:
-				p.receiver.Hold()
+				p.hold()
 			case 4: // forgotten: the next takes its place
 			}
 		}
@@ -132,9 +176,9 @@ func TestLeftEnds(t *testing.T) {
 	l, next := newLog(t)
 	p := newPair(t, l, "127.0.0.1")
 	p.receive("old")
-	held := p.receiver.Hold()
+	held := p.hold()
 	p.receive("fatal")
-	p.receiver.Hold()
+	p.hold()
 	if got := wires(next()); !slices.Equal(got, []string{"fatal", "old"}) {
 		t.Fatalf("left are %q", got)
 	}
@@ -167,11 +211,11 @@ func TestLeftForLater(t *testing.T) {
 	defer file.Close()
 	early, late := newPair(t, l, "127.0.0.1"), newPair(t, l, "127.0.0.1")
 	early.receive("early")
-	early.receiver.Hold()
+	early.hold()
 	late.receive("late")
-	late.receiver.Hold()
+	late.hold()
 	late.receive("old")
-	old := late.receiver.Hold()
+	old := late.hold()
 	again, err := Open(file)
 	if err != nil {
 		t.Fatal(err)
@@ -196,35 +240,75 @@ func TestLeftHasArrived(t *testing.T) {
 	l, next := newLog(t)
 	p := newPair(t, l, "127.0.0.1")
 	p.receive("query")
-	p.receiver.Hold().place.arrived += int64(time.Hour)
+	p.hold().place.arrived += int64(time.Hour)
 	if got := next(); len(got) > 0 {
 		t.Errorf("left are %q", wires(got))
 	}
 }
 
-// TestPlacesHaveMemory: all of a place is there before the kernel writes to it, see prepare.
-func TestPlacesHaveMemory(t *testing.T) {
+// TestBatchHasMemory: all of a query is there before the kernel writes to it, see prepare.
+func TestBatchHasMemory(t *testing.T) {
 	l, _ := newLog(t)
 	page := uintptr(unix.Getpagesize())
-	across := 0
-	for range 100 {
-		p := l.take()
-		begin, end := uintptr(unsafe.Pointer(p))/page, uintptr(unsafe.Pointer(&p.query[maxQuery-1]))/page
-		if begin == end {
-			continue
-		}
-		across++
-		p.prepare(nil)
-		var there byte
-		if _, _, errno := unix.Syscall(unix.SYS_MINCORE, end*page, page, uintptr(unsafe.Pointer(&there))); errno != 0 {
-			t.Fatal(errno)
-		}
-		if there&1 == 0 {
-			t.Fatalf("the end of the place on page %d is not there", end-begin)
+	for range 4 {
+		b := l.takeBatch()
+		b.prepare(BatchSize)
+		for i := range b.queries {
+			var there byte
+			end := uintptr(unsafe.Pointer(&b.queries[i][maxQuery-1])) / page * page
+			if _, _, errno := unix.Syscall(unix.SYS_MINCORE, end, page, uintptr(unsafe.Pointer(&there))); errno != 0 {
+				t.Fatal(errno)
+			}
+			if there&1 == 0 {
+				t.Fatalf("the end of query %d is not there", i)
+			}
 		}
 	}
-	if across == 0 {
-		t.Error("no place lies across two pages")
+}
+
+// TestBatch: what waits is received together, in more and more room; what is Done, held or neither is told apart when the
+// process dies.
+func TestBatch(t *testing.T) {
+	l, file, err := Create()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	defer file.Close()
+	next := func() []Left { return reopened(t, file).Left(nil) }
+	p := newPair(t, l, "127.0.0.1")
+	const all = 1 + 4 + 16 + BatchSize
+	for i := range all {
+		if _, err := fmt.Fprintf(p.client, "query %02d", i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seen := 0
+	for _, want := range []int{1, 4, 16, BatchSize} {
+		n := p.receiveWaiting()
+		if n != want {
+			t.Errorf("received %d, expected %d", n, want)
+		}
+		for i := range n {
+			if wire, _ := p.receiver.Query(i); string(wire) != fmt.Sprintf("query %02d", seen) {
+				t.Errorf("received %q at %d", wire, seen)
+			}
+			seen++
+		}
+		if left := wires(next()); len(left) != n {
+			t.Errorf("left are %q of %d", left, n)
+		}
+	}
+	p.hold()
+	_, last := p.receiver.Hold(1)
+	p.receiver.Done()
+	if left := wires(next()); !slices.Equal(left, []string{"query 21", "query 22"}) {
+		t.Errorf("left are %q of what is held", left)
+	}
+	last.Done()
+	p.receiver.Release()
+	if left := wires(next()); !slices.Equal(left, []string{"query 21"}) {
+		t.Errorf("left are %q after the end", left)
 	}
 }
 
@@ -237,8 +321,8 @@ func TestSizes(t *testing.T) {
 		if got := p.receive(query); got != query {
 			t.Errorf("received %d octets, expected %d", len(got), size)
 		}
-		held := p.receiver.Hold()
-		if kept, want := len(next()) == 1, size > 0 && size <= maxQuery; kept != want || (held != nil) != want {
+		held := p.hold()
+		if kept, want := len(next()) == 1, size > 0 && size <= maxQuery; kept != want || held.IsKept() != want {
 			t.Errorf("%d octets: kept %v, expected %v", size, kept, want)
 		}
 		held.Done()
@@ -249,17 +333,17 @@ func TestSizes(t *testing.T) {
 func TestFull(t *testing.T) {
 	l, next := newLog(t)
 	p := newPair(t, l, "127.0.0.1")
-	var held []*Held
+	var held []Held
 	for i := range places + 2 {
 		p.receive(fmt.Sprint(i))
-		held = append(held, p.receiver.Hold())
+		held = append(held, p.hold())
 	}
-	if left := next(); len(left) != places || held[places] != nil {
+	if left := next(); len(left) != places || held[places].IsKept() {
 		t.Errorf("%d are left, expected %d", len(left), places)
 	}
 	held[7].Done()
 	p.receive("again")
-	if p.receiver.Hold() == nil {
+	if !p.hold().IsKept() {
 		t.Error("a place that is free again is not used")
 	}
 	for _, h := range held {
@@ -276,15 +360,11 @@ func TestFull(t *testing.T) {
 func TestWithout(t *testing.T) {
 	var l *Log
 	p := newPair(t, l, "127.0.0.1")
-	if got := p.receive("query"); got != "query" || p.receiver.Hold() != nil || l.Left(nil) != nil || l.Close() != nil {
+	if got := p.receive("query"); got != "query" || p.hold().IsKept() || l.Left(nil) != nil || l.Close() != nil {
 		t.Errorf("received %q", got)
 	}
 	p.receiver.Done()
 	p.receiver.Release()
-	p.server.Close()
-	if _, _, err := p.receiver.Next(); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("after the end: %v", err)
-	}
 }
 
 func TestReceiverAllocates(t *testing.T) {
@@ -295,8 +375,11 @@ func TestReceiverAllocates(t *testing.T) {
 		if _, err := p.client.Write(query); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := p.receiver.Next(); err != nil {
-			t.Fatal(err)
+		p.receiveWaiting()
+		if _, held := p.receiver.Hold(0); !held.IsKept() {
+			t.Fatal("not kept")
+		} else {
+			held.Done()
 		}
 		p.receiver.Done()
 	}); n != 0 {
@@ -313,7 +396,7 @@ func TestForeign(t *testing.T) {
 	defer l.Close()
 	defer file.Close()
 	spoil := map[string]func() error{
-		"another version": func() error { _, err := file.WriteAt([]byte("2"), int64(len(mark)-2)); return err },
+		"another version": func() error { _, err := file.WriteAt([]byte("1"), int64(len(mark)-2)); return err },
 		"another size":    func() error { return file.Truncate(int64(size - 1)) },
 		"nothing":         func() error { return file.Truncate(0) },
 	}
@@ -354,7 +437,7 @@ func FuzzOpen(f *testing.F) {
 				memory[i] = octets[i%len(octets)]
 			}
 		}
-		p.message.length, p.client.Family, p.local.is4, p.asked, p.arrived = length, family, is4, asked, newClock().now()-age
+		p.length, p.client.Family, p.local.is4, p.asked, p.arrived = length, family, is4, asked, newClock().now()-age
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}

@@ -14,7 +14,7 @@ const (
 
 // Left is a query that an earlier process has not answered.
 type Left struct {
-	*Held
+	Held
 	Wire          []byte // valid until Done
 	Client, Local netip.AddrPort
 }
@@ -30,9 +30,9 @@ func (l *Log) Left(isBound func(netip.AddrPort) bool) []Left {
 	var later []*place
 	now := newClock().now()
 	for _, p := range l.left {
-		q := Left{&Held{l, p}, p.wire(), p.from(), p.local.addrPort()}
+		q := Left{Held{l, p}, p.wire(), addrPortOf(&p.client), p.local.addrPort()}
 		age := time.Duration(now - p.arrived)
-		if p.message.length > maxQuery || !q.Client.IsValid() || age < 0 || age >= patience || p.asked >= maxAsked {
+		if p.length > maxQuery || !q.Client.IsValid() || age < 0 || age >= patience || p.asked >= maxAsked {
 			q.Done()
 			continue
 		}

@@ -2,102 +2,123 @@ package inflight
 
 import (
 	"net/netip"
-	"os"
-	"syscall"
+	"slices"
 	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// Receiver reads the queries of one socket. It belongs to one goroutine.
-type Receiver struct {
-	log     *Log
-	socket  syscall.RawConn
-	local   endpoint
-	clock   clock
-	current *place
-	private *place // used while the Log has no free one; nothing of it outlives the process
-	rest    []byte // of a query that is longer than a place
+// restSize is how much longer than maxQuery a datagram may be. It takes memory only when one is.
+const restSize = 1<<16 - maxQuery
 
-	read  func(fd uintptr) bool // receive, made once: RawConn.Read would have it allocated each time
-	errno unix.Errno
+// Receiver receives the queries of one socket. It belongs to one goroutine.
+type Receiver struct {
+	log      *Log
+	clock    clock
+	batch    *batch
+	isKept   bool   // the batch is the Log's; it has more Receivers than batches otherwise
+	rest     []byte // BatchSize times restSize, not of Go's heap; nil: the machine has no room for it
+	room     int    // how many messages are asked for: few, until more wait than that
+	received int
 }
 
-// Receive returns a Receiver for a socket that is bound to local. Release it when nothing is read any more.
-func (l *Log) Receive(socket syscall.RawConn, local netip.AddrPort) *Receiver {
-	r := &Receiver{
-		log: l, socket: socket, local: newEndpoint(local), clock: newClock(),
-		private: new(place), rest: make([]byte, 1<<16),
+// Receive returns a Receiver for a socket that is bound to local. Release it when nothing is received any more.
+func (l *Log) Receive(local netip.AddrPort) *Receiver {
+	r := &Receiver{log: l, clock: newClock(), batch: l.takeBatch(), isKept: true, room: 1}
+	if r.batch == nil {
+		r.batch, r.isKept = new(batch), false
 	}
-	r.read = r.receive
-	r.current = r.private
+	r.batch.local = newEndpoint(local)
+	r.rest, _ = unix.Mmap(-1, 0, BatchSize*restSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	r.batch.init(r.rest)
 	return r
 }
 
-// Next waits for the next query. Wire holds until Done, Hold or the next call, and Done may be called when it needs no
-// answer any more. The error is that of the socket: os.ErrDeadlineExceeded and net.ErrClosed end it, what else there is
-// passes (ENOBUFS, ENOMEM, ENETDOWN).
-func (r *Receiver) Next() (wire []byte, client netip.AddrPort, err error) {
-	if r.current == r.private {
+// Receive receives what waits in the socket, in place of what it received before, and returns how many messages that are:
+// 1 to BatchSize, or 0 with an error. Where nothing waits the error is EAGAIN; a socket that blocks is waited for, for as
+// long as SO_RCVTIMEO says, if wait is true. Go's scheduler does not learn of that: see dnsserver.
+func (r *Receiver) Receive(fd uintptr, wait bool) (int, error) {
+	r.Done()
+	r.batch.prepare(r.room)
+	flags := uintptr(unix.MSG_DONTWAIT)
+	if wait {
+		flags = unix.MSG_WAITFORONE
+	}
+	n, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, fd, uintptr(unsafe.Pointer(&r.batch.messages)), uintptr(r.room), flags, 0, 0)
+	if errno != 0 {
+		return 0, errno
+	}
+	r.batch.arrived = r.clock.now()
+	r.received = int(n)
+	if r.received == r.room {
+		r.room = min(4*r.room, BatchSize)
+	}
+	return r.received, nil
+}
+
+// Arrived is when the messages were received, by the clock of time.Now.
+func (r *Receiver) Arrived() time.Time {
+	return r.clock.start.Add(time.Duration(r.batch.arrived - r.clock.boot))
+}
+
+// Query returns message i of those that were received last, and who sent it. It is valid until the next Receive, and to be
+// changed by nobody.
+func (r *Receiver) Query(i int) (wire []byte, client netip.AddrPort) {
+	n := int(r.batch.messages[i].length)
+	wire = r.batch.queries[i][:min(n, maxQuery)]
+	if n > maxQuery {
+		wire = slices.Concat(wire, r.rest[i*restSize:][:n-maxQuery])
+	}
+	return wire, addrPortOf(&r.batch.clients[i])
+}
+
+// Done says that nothing of what was received last needs an answer any more, but for what is held.
+func (r *Receiver) Done() {
+	for i := range r.received {
+		r.batch.clear(i)
+	}
+	r.received = 0
+}
+
+// Hold puts message i aside, and returns it as it stands there. It is valid until Held is Done.
+func (r *Receiver) Hold(i int) (wire []byte, held Held) {
+	if n := r.batch.messages[i].length; n > 0 && n <= maxQuery && r.isKept {
 		if p := r.log.take(); p != nil {
-			r.current = p
+			p.fill(r.batch, i)
+			r.batch.clear(i) // now it stands there
+			return p.wire(), Held{r.log, p}
 		}
 	}
-	r.current.prepare(r.rest)
-	r.current.local = r.local
-	if err := r.socket.Read(r.read); err != nil {
-		return nil, netip.AddrPort{}, err
-	}
-	if r.errno != 0 {
-		return nil, netip.AddrPort{}, os.NewSyscallError("recvmmsg", r.errno)
-	}
-	client = r.current.from()
-	if n := r.current.message.length; n > maxQuery {
-		wire = append(append(make([]byte, 0, n), r.current.wire()...), r.rest[:n-maxQuery]...)
-		r.Done() // what is not whole cannot be asked again
-		return wire, client, nil
-	}
-	return r.current.wire(), client, nil
+	wire, _ = r.Query(i)
+	return slices.Clone(wire), Held{}
 }
 
-// receive is called when there is something to read, and before that.
-func (r *Receiver) receive(fd uintptr) bool {
-	r.current.arrived = r.clock.now()
-	_, _, r.errno = unix.Syscall6(unix.SYS_RECVMMSG, fd, uintptr(unsafe.Pointer(&r.current.message)), 1, unix.MSG_DONTWAIT, 0, 0)
-	return r.errno != unix.EAGAIN && r.errno != unix.EINTR
-}
-
-// Done says that the query that Next returned last needs no answer any more.
-func (r *Receiver) Done() { r.current.clear() }
-
-// Hold keeps the query that Next returned last while others are received. Nil when it is not kept.
-func (r *Receiver) Hold() *Held {
-	if r.current == r.private || !r.current.isTaken() {
-		return nil
-	}
-	h := &Held{log: r.log, place: r.current}
-	r.current = r.private
-	return h
-}
-
-// Release gives up the place that is waiting for a query.
+// Release gives the batch back. What was received is Done.
 func (r *Receiver) Release() {
-	if r.current != r.private {
-		r.log.giveBack(r.current)
-		r.current = r.private
+	r.Done()
+	if r.isKept {
+		r.log.giveBackBatch(r.batch)
 	}
+	if r.rest != nil {
+		_ = unix.Munmap(r.rest)
+	}
+	r.batch, r.rest = nil, nil
 }
 
-// Held is a query in the Log that is being answered. Its methods are for one goroutine. Nil is one that is not kept.
+// Held is a query in the Log that is being answered. Its methods are for one goroutine. The zero value is one that is not
+// kept.
 type Held struct {
 	log   *Log
 	place *place
 }
 
+// IsKept reports whether the query outlives the process.
+func (h Held) IsKept() bool { return h.place != nil }
+
 // Done says that it needs no answer any more.
-func (h *Held) Done() {
-	if h != nil {
+func (h Held) Done() {
+	if h.place != nil {
 		h.log.giveBack(h.place)
 	}
 }

@@ -1,0 +1,99 @@
+package dnsserver
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"strconv"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/node-dns/node-dns/internal/inflight"
+)
+
+// outbox gathers the responses to one batch of queries, which leave in one system call. It belongs to one goroutine.
+type outbox struct {
+	n        int
+	messages [inflight.BatchSize]mmsghdr
+	iovs     [inflight.BatchSize]unix.Iovec
+	names    [inflight.BatchSize]unix.RawSockaddrInet6
+	buffers  [inflight.BatchSize][]byte
+}
+
+// mmsghdr is struct mmsghdr of sendmmsg(2).
+type mmsghdr struct {
+	unix.Msghdr
+	length uint32
+	_      uint32
+}
+
+// buffer is where the next response may be written.
+func (o *outbox) buffer() []byte {
+	if o.buffers[o.n] == nil {
+		o.buffers[o.n] = make([]byte, bufferSize)
+	}
+	return o.buffers[o.n]
+}
+
+// add puts a response in, unless it is nil. It must stay as it is until flush.
+func (o *outbox) add(response []byte, client netip.AddrPort) {
+	if len(response) == 0 {
+		return
+	}
+	m := &o.messages[o.n]
+	o.iovs[o.n].Base = unsafe.SliceData(response)
+	o.iovs[o.n].SetLen(len(response))
+	m.Name, m.Namelen = (*byte)(unsafe.Pointer(&o.names[o.n])), setName(&o.names[o.n], client)
+	m.Iov = &o.iovs[o.n]
+	m.SetIovlen(1)
+	o.n++
+}
+
+// flush sends what is in it, and returns how many could not be sent.
+func (o *outbox) flush(fd uintptr) (failed int) {
+	patient := true
+	for sent := 0; sent < o.n; {
+		n, _, errno := unix.RawSyscall6(unix.SYS_SENDMMSG, fd, uintptr(unsafe.Pointer(&o.messages[sent])), uintptr(o.n-sent), unix.MSG_DONTWAIT, 0, 0)
+		switch {
+		case errno == 0:
+			sent += int(n)
+		case errno == unix.EINTR:
+		case errno == unix.EAGAIN && patient:
+			patient = waitWritable(fd)
+		default: // of the first one: the others may have another way to go
+			sent++
+			failed++
+		}
+	}
+	clear(o.iovs[:o.n]) // a response that was too large for its buffer is not kept
+	o.n = 0
+	return failed
+}
+
+// waitWritable waits until the device has sent something, which takes it microseconds.
+func waitWritable(fd uintptr) bool {
+	const milliseconds = 10
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}, milliseconds)
+	return n > 0 || err == unix.EINTR
+}
+
+// setName writes the address for the kernel, and returns its length.
+func setName(name *unix.RawSockaddrInet6, a netip.AddrPort) uint32 {
+	if a.Addr().Is4() {
+		v4 := (*unix.RawSockaddrInet4)(unsafe.Pointer(name))
+		*v4 = unix.RawSockaddrInet4{Family: unix.AF_INET, Addr: a.Addr().As4()}
+		setPort(&v4.Port, a.Port())
+		return uint32(unsafe.Sizeof(*v4))
+	}
+	*name = unix.RawSockaddrInet6{Family: unix.AF_INET6, Addr: a.Addr().As16()}
+	if zone := a.Addr().Zone(); zone != "" {
+		index, _ := strconv.ParseUint(zone, 10, 32) // as inflight writes it
+		name.Scope_id = uint32(index)
+	}
+	setPort(&name.Port, a.Port())
+	return uint32(unsafe.Sizeof(*name))
+}
+
+func setPort(port *uint16, n uint16) {
+	binary.BigEndian.PutUint16((*[2]byte)(unsafe.Pointer(port))[:], n)
+}
