@@ -10,7 +10,6 @@ package cache
 
 import (
 	"context"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -25,7 +24,7 @@ import (
 const (
 	defaultMaxTTL         = 24 * time.Hour // unbound's cache-max-ttl
 	defaultMaxNegativeTTL = time.Hour      // unbound's cache-max-negative-ttl; RFC 2308 section 5 finds 1 to 3 hours good
-	defaultEntryBytes     = 4096
+	defaultEntryBytes     = 1024
 	minBytes              = 1 << 20
 )
 
@@ -37,8 +36,8 @@ type Config struct {
 	// Size bounds the responses remembered (dnsmasq's cache-size, which counts
 	// names). 0 or less remembers nothing.
 	Size int
-	// MaxBytes bounds the estimated memory of the responses. 0 means 4 KiB for each
-	// of Size, at least 1 MiB.
+	// MaxBytes bounds the memory of the responses. 0 means 1 KiB for each of Size, of
+	// which most take 0.2, at least 1 MiB.
 	MaxBytes int
 	// MaxTTL bounds how long a positive response is remembered, and the TTLs that
 	// clients see (dnsmasq's max-cache-ttl). 0 means 24 hours, as in unbound; dnsmasq
@@ -62,24 +61,29 @@ type Config struct {
 	Now func() time.Time
 }
 
-// A Cache is a dnsserver.Handler that remembers responses. All methods may be
+// A Cache is a dnsserver.Handler that remembers responses, and a dnsserver.WireFunc's part of them. All methods may be
 // called concurrently.
 type Cache struct {
-	next   dnsserver.Handler
-	limits limits
-	now    func() time.Time
-	store  *store // nil when nothing is remembered
+	next    dnsserver.Handler
+	limits  limits
+	elapsed func() time.Duration // since the cache was made
+	store   *store               // nil when nothing is remembered
 
-	hits, misses atomic.Uint64
+	hits   counter
+	misses atomic.Uint64
 }
 
 var _ dnsserver.Handler = (*Cache)(nil)
 
 // New returns an empty Cache. It starts nothing.
 func New(c Config) *Cache {
-	cache := &Cache{next: c.Next, limits: newLimits(c), now: c.Now}
-	if cache.now == nil {
-		cache.now = time.Now
+	cache := &Cache{next: c.Next, limits: newLimits(c)}
+	if c.Now != nil {
+		began := c.Now()
+		cache.elapsed = func() time.Duration { return c.Now().Sub(began) }
+	} else {
+		began := time.Now()
+		cache.elapsed = func() time.Duration { return time.Since(began) } // half of what time.Now takes
 	}
 	if c.Size > 0 {
 		if c.MaxBytes <= 0 {
@@ -99,16 +103,18 @@ func New(c Config) *Cache {
 // A query that has not RD set is answered from memory too, but what the next
 // handler says to it is not remembered: it may be a referral.
 func (c *Cache) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
-	if c.store == nil || !cacheable(q.Msg) {
+	if c.store == nil {
 		return c.next.ServeDNS(ctx, q)
 	}
-	k := keyOf(q)
-	if e := c.store.get(k); e != nil {
-		if age, live := e.age(c.now()); live {
-			c.hits.Add(1)
-			q.Cached = true
-			return answer(q, e.response(age)), nil
-		}
+	var room room
+	k, ok := room.parsedKey(q.Msg)
+	if !ok {
+		return c.next.ServeDNS(ctx, q)
+	}
+	if m := c.remembered(k, q); m != nil {
+		c.hits.add()
+		q.Cached = true
+		return m, nil
 	}
 	c.misses.Add(1)
 	epoch := c.store.epoch.Load()
@@ -117,31 +123,24 @@ func (c *Cache) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, err
 		return m, err
 	}
 	if lifetime := c.limits.remember(q, m); lifetime > 0 && q.Msg.RecursionDesired {
-		c.store.put(newEntry(k, q, m, c.now(), lifetime), epoch)
+		if e := newEntry(k, q, m, c.elapsed(), lifetime); e != nil {
+			c.store.put(e, epoch)
+		}
 	}
 	return m, nil
 }
 
-// cacheable reports whether responses to a query like msg may be remembered:
-// one question, of the Internet class.
-func cacheable(msg *dns.Msg) bool {
-	return len(msg.Question) == 1 && msg.Question[0].Qclass == dns.ClassINET
-}
-
-// answer turns a remembered response into one to q. It is not authoritative
-// whatever the upstream was (RFC 1034 section 4.3.1: AA is for who has the zone).
-func answer(q *dnsserver.Query, m *dns.Msg) *dns.Msg {
-	m.Id = q.Msg.Id
-	m.Question = []dns.Question{q.Msg.Question[0]}
-	m.Authoritative = false
-	m.RecursionDesired = q.Msg.RecursionDesired
-	m.CheckingDisabled = q.Msg.CheckingDisabled
-	return m
-}
-
-func wantsDNSSEC(msg *dns.Msg) bool {
-	opt := msg.IsEdns0()
-	return opt != nil && opt.Do()
+// remembered returns the response to q from memory; nil: there is none.
+func (c *Cache) remembered(k key, q *dnsserver.Query) *dns.Msg {
+	e := c.store.get(k)
+	if e == nil {
+		return nil
+	}
+	age, live := e.age(c.elapsed())
+	if !live {
+		return nil
+	}
+	return e.response(q, age)
 }
 
 // An Entry describes one remembered response.
@@ -176,7 +175,7 @@ func (c *Cache) Flush(match func(Entry) bool) int {
 	if c.store == nil {
 		return 0
 	}
-	now := c.now()
+	now := c.elapsed()
 	return c.store.flush(func(e *entry) bool { return match == nil || match(e.describe(now)) })
 }
 
@@ -187,32 +186,15 @@ type Stats struct {
 	Insertions uint64 `json:"insertions"`
 	Evictions  uint64 `json:"evictions"` // entries forgotten for lack of room that had not expired
 	Entries    int    `json:"entries"`
-	Bytes      int    `json:"bytes"` // estimated
+	Bytes      int    `json:"bytes"` // of memory
 	Size       int    `json:"size"`  // the bound on Entries
 }
 
 // Stats returns the counters.
 func (c *Cache) Stats() Stats {
-	s := Stats{Hits: c.hits.Load(), Misses: c.misses.Load()}
+	s := Stats{Hits: c.hits.load(), Misses: c.misses.Load()}
 	if c.store != nil {
 		c.store.addTo(&s)
 	}
 	return s
-}
-
-// A key is what two queries must have in common to get the same response. DO and
-// CD are part of it: without them a client got records, or failures, that were
-// meant for another (CVE-2024-0874, CoreDNS).
-type key struct {
-	name   string // in lower case
-	qtype  uint16
-	do, cd bool
-}
-
-func keyOf(q *dnsserver.Query) key {
-	name := q.Name.String()
-	if q.Name.IsZero() {
-		name = strings.ToLower(q.Msg.Question[0].Name)
-	}
-	return key{name: name, qtype: q.Msg.Question[0].Qtype, do: wantsDNSSEC(q.Msg), cd: q.Msg.CheckingDisabled}
 }

@@ -100,7 +100,7 @@ func TestTTLsCountDownAndEnd(t *testing.T) {
 		q := query("WWW.example.", dns.TypeA, flags{})
 		got := ask(t, c, q)
 		want := response(t, q.Msg, dns.RcodeSuccess, `
-			www.example.  241 IN CNAME web.example.
+			WWW.example.  241 IN CNAME web.example.
 			web.example.    1 IN A 192.0.2.80
 			authority
 			example.     3541 IN NS ns.example.`)

@@ -1,27 +1,30 @@
 package cache
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"slices"
 	"time"
+	"unique"
 
 	"github.com/miekg/dns"
 
-	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/dnswire"
+	"github.com/node-dns/node-dns/internal/nameserver"
 )
 
 // ErrDamaged says that octets are none that Dump made.
 var ErrDamaged = errors.New("damaged cache entries")
 
-// Dump writes down what is remembered, for Restore of another Cache: in each shard the newest first, and of all no more
-// than limit octets.
+// Dump writes down what is remembered, for Restore of another Cache of the same program: in each shard the newest first, and of
+// all no more than limit octets.
 func (c *Cache) Dump(limit int) []byte {
 	if c.store == nil {
 		return nil
 	}
 	var data []byte
-	now := c.now()
+	now := c.elapsed()
 	for i := range c.store.shards {
 		room := (limit - len(data)) / (len(c.store.shards) - i)
 		data = c.store.shards[i].dump(data, len(data)+room, now)
@@ -29,10 +32,10 @@ func (c *Cache) Dump(limit int) []byte {
 	return data
 }
 
-func (h *shard) dump(data []byte, limit int, now time.Time) []byte {
-	h.mu.RLock()
-	defer h.mu.RUnlock()
-	for e := h.newest; e != nil; e = e.prev {
+func (h *shard) dump(data []byte, limit int, now time.Duration) []byte {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for e := h.newest; e != nil; e = e.older {
 		if _, live := e.age(now); !live {
 			continue
 		}
@@ -44,34 +47,16 @@ func (h *shard) dump(data []byte, limit int, now time.Time) []byte {
 	return data
 }
 
-// dump appends the entry: flags, qtype, age and life in milliseconds, name, server and message, each with its length
-// before it. An entry that cannot be packed is left out.
-func (e *entry) dump(data []byte, now time.Time) []byte {
-	wire, err := e.msg.Pack()
-	if err != nil {
-		return data
-	}
-	var flags uint64
-	if e.key.do {
-		flags |= dumpDO
-	}
-	if e.key.cd {
-		flags |= dumpCD
-	}
-	age := max(0, now.Sub(e.stored))
-	for _, n := range []uint64{flags, uint64(e.key.qtype), uint64(age.Milliseconds()), uint64(e.life.Milliseconds())} {
+// dump appends the entry: flags, age and life in milliseconds, server and response, these with their lengths before them.
+func (e *entry) dump(data []byte, now time.Duration) []byte {
+	age := max(0, now-e.stored)
+	for _, n := range []uint64{uint64(e.flags), uint64(age.Milliseconds()), uint64(e.life.Milliseconds())} {
 		data = binary.AppendUvarint(data, n)
 	}
-	for _, text := range []string{e.key.name, e.server.String(), string(wire)} {
-		data = append(binary.AppendUvarint(data, uint64(len(text))), text...)
-	}
-	return data
+	server := e.server.Value().String()
+	data = append(binary.AppendUvarint(data, uint64(len(server))), server...)
+	return append(binary.AppendUvarint(data, uint64(len(e.wire))), e.wire...)
 }
-
-const (
-	dumpDO = 1 << iota
-	dumpCD
-)
 
 // Restore remembers what Dump has written down, as it is after another away, and returns how many entries those are. What
 // has expired by then, what keep refuses, and what is known better already is left out. With an error nothing is taken
@@ -81,9 +66,9 @@ func (c *Cache) Restore(data []byte, away time.Duration, keep func(Entry) bool) 
 		return 0, nil
 	}
 	var all []*entry
-	now := c.now()
+	now := c.elapsed()
 	for r := (dumpReader{rest: data}); len(r.rest) > 0; {
-		e := r.entry(now.Add(-away))
+		e := r.entry(now - away)
 		if r.rest == nil {
 			return 0, ErrDamaged
 		}
@@ -93,7 +78,7 @@ func (c *Cache) Restore(data []byte, away time.Duration, keep func(Entry) bool) 
 	}
 	taken, epoch := 0, c.store.epoch.Load()
 	for _, e := range slices.Backward(all) {
-		if _, live := e.age(now); !live || c.store.get(e.key) != nil || keep != nil && !keep(e.describe(now)) {
+		if _, live := e.age(now); !live || c.store.get(e.key()) != nil || keep != nil && !keep(e.describe(now)) {
 			continue
 		}
 		c.store.put(e, epoch)
@@ -105,33 +90,43 @@ func (c *Cache) Restore(data []byte, away time.Duration, keep func(Entry) bool) 
 // dumpReader reads what dump wrote.
 type dumpReader struct{ rest []byte }
 
-// entry reads one, which was dumped at the time at. It is nil for one that cannot be used: an upstream nameserver may send
-// what is read, and packed again is not.
-func (r *dumpReader) entry(at time.Time) *entry {
-	flags, qtype, age, life := r.number(dumpDO|dumpCD), r.number(1<<16-1), r.number(maxDumpAge), r.number(maxDumpAge)
-	name, from, wire := r.text(), r.text(), r.text()
-	e := &entry{
-		key: key{name: name, qtype: uint16(qtype), do: flags&dumpDO != 0, cd: flags&dumpCD != 0},
-		msg: new(dns.Msg), stored: at.Add(-time.Duration(age) * time.Millisecond), life: time.Duration(life) * time.Millisecond,
-	}
-	if e.server.UnmarshalText([]byte(from)) != nil || e.msg.Unpack([]byte(wire)) != nil || !e.isWhole() {
+// entry reads one, which was dumped at the time at. It is nil for one that newEntry would not have made.
+func (r *dumpReader) entry(at time.Duration) *entry {
+	flags, age, life := r.number(uint64(allFlags)), r.number(maxDumpAge), r.number(maxDumpAge)
+	from, wire := r.octets(), r.octets()
+	var server nameserver.Server
+	if server.UnmarshalText(from) != nil {
 		return nil
 	}
-	if parsed, err := dnsname.Parse(name); err == nil {
-		e.name = parsed // as dnsserver does; others have none
+	e := &entry{
+		wire: bytes.Clone(wire), flags: keyFlags(flags), server: unique.Make(server),
+		stored: at - time.Duration(age)*time.Millisecond, life: time.Duration(life) * time.Millisecond,
 	}
-	e.bytes = size(e.msg) + len(name)
+	if !e.readWire() {
+		return nil
+	}
 	return e
 }
 
-// isWhole reports whether the entry is one that newEntry could have made: its TTLs last as long as it does.
-func (e *entry) isWhole() bool {
-	whole := e.key.name != "" && len(e.msg.Question) == 0
-	eachTTL(e.msg, func(ttl uint32) uint32 {
+// readWire finds the end of the question, and reports whether wire is such as newEntry makes: all that is read of it without
+// a look at where it ends is there, and its TTLs last as long as the entry.
+func (e *entry) readWire() bool {
+	m := new(dns.Msg)
+	if len(e.wire) > dns.MaxMsgSize || m.Unpack(e.wire) != nil || m.Id != 0 || !m.Response || m.Truncated || m.Authoritative || len(m.Question) != 1 {
+		return false
+	}
+	var room room
+	k, ok := room.parsedKey(m)
+	e.end = uint16(dnswire.HeaderSize + len(k.question))
+	if !ok || !bytes.HasPrefix(e.wire[dnswire.HeaderSize:], k.question) || !dnswire.IsWhole(e.wire, int(e.end)) {
+		return false
+	}
+	whole := true
+	eachTTL(m, func(ttl uint32) uint32 {
 		whole = whole && time.Duration(ttl)*time.Second >= e.life
 		return ttl
 	})
-	return whole && e.msg.IsEdns0() == nil
+	return whole && m.IsEdns0() == nil
 }
 
 // maxDumpAge is in milliseconds: a TTL has 31 bits (RFC 2181 section 8).
@@ -148,13 +143,13 @@ func (r *dumpReader) number(limit uint64) uint64 {
 	return n
 }
 
-func (r *dumpReader) text() string {
+func (r *dumpReader) octets() []byte {
 	n := r.number(1 << 20)
 	if n > uint64(len(r.rest)) {
 		r.rest = nil
-		return ""
+		return nil
 	}
-	text := string(r.rest[:n])
+	octets := r.rest[:n:n]
 	r.rest = r.rest[n:]
-	return text
+	return octets
 }

@@ -1,11 +1,13 @@
 package cache
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
 	"testing"
 	"time"
+	"unique"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/miekg/dns"
@@ -89,24 +91,41 @@ func TestRestoreKeeps(t *testing.T) {
 // TestRestoreWhole: what New's cache would never remember, and would answer wrongly from, is left out, and the rest is not.
 func TestRestoreWhole(t *testing.T) {
 	now := time.Now()
-	for _, row := range []struct {
-		name   string
-		change func(*entry)
-		want   int
-	}{
-		{"whole", func(*entry) {}, 1},
-		{"lasts longer than its records", func(e *entry) { e.life = 301 * time.Second }, 0},
-		{"no name", func(e *entry) { e.key.name = "" }, 0},
-		{"a question of its own", func(e *entry) { e.msg.SetQuestion("b.example.", dns.TypeA) }, 0},
-		{"another client's OPT record", func(e *entry) { e.msg.SetEdns0(1232, true) }, 0},
-	} {
-		e := &entry{
-			key: key{name: "a.example.", qtype: dns.TypeA}, stored: now, life: 300 * time.Second,
-			msg: &dns.Msg{Answer: []dns.RR{&dns.A{Hdr: header("a.example.", dns.TypeA, 300), A: []byte{192, 0, 2, 1}}}},
+	message := func(change func(*dns.Msg)) []byte {
+		m := new(dns.Msg).SetQuestion("a.example.", dns.TypeA)
+		m.Id, m.Response, m.Compress = 0, true, true
+		m.Answer = []dns.RR{&dns.A{Hdr: header("a.example.", dns.TypeA, 300), A: []byte{192, 0, 2, 1}}}
+		change(m)
+		wire, err := m.Pack()
+		if err != nil {
+			t.Fatal(err)
 		}
-		row.change(e)
+		return wire
+	}
+	same := func(*dns.Msg) {}
+	for _, row := range []struct {
+		name string
+		wire []byte
+		life time.Duration
+		want int
+	}{
+		{"whole", message(same), 300 * time.Second, 1},
+		{"lasts longer than its records", message(same), 301 * time.Second, 0},
+		{"no question", message(func(m *dns.Msg) { m.Question = nil }), 300 * time.Second, 0},
+		{"two questions", message(func(m *dns.Msg) { m.Question = append(m.Question, m.Question[0]) }), 300 * time.Second, 0},
+		{"a question in capitals, which nobody finds", message(func(m *dns.Msg) { m.Question[0].Name = "A.example." }), 300 * time.Second, 0},
+		{"another class", message(func(m *dns.Msg) { m.Question[0].Qclass = dns.ClassCHAOS }), 300 * time.Second, 0},
+		{"another client's ID", message(func(m *dns.Msg) { m.Id = 1 }), 300 * time.Second, 0},
+		{"a query", message(func(m *dns.Msg) { m.Response = false }), 300 * time.Second, 0},
+		{"truncated", message(func(m *dns.Msg) { m.Truncated = true }), 300 * time.Second, 0},
+		{"another client's OPT record", message(func(m *dns.Msg) { m.SetEdns0(1232, true) }), 300 * time.Second, 0},
+		{"more behind it", append(message(same), 0), 300 * time.Second, 0},
+		{"cut", message(same)[:30], 300 * time.Second, 0},
+		{"empty", nil, 300 * time.Second, 0},
+	} {
+		e := &entry{wire: row.wire, stored: 0, life: row.life, server: unique.Make(upstreamA)}
 		c := New(Config{Next: &upstream{t: t}, Size: 10, Now: func() time.Time { return now }})
-		if got, err := c.Restore(e.dump(nil, now), 0, nil); got != row.want || err != nil {
+		if got, err := c.Restore(e.dump(nil, 0), 0, nil); got != row.want || err != nil {
 			t.Errorf("%s: took over %d, %v; expected %d", row.name, got, err, row.want)
 		}
 	}
@@ -155,14 +174,15 @@ func FuzzRestore(f *testing.F) {
 		if err != nil && (!errors.Is(err, ErrDamaged) || n != 0 || c.Stats().Entries != 0) {
 			t.Fatalf("%v, and %d entries", err, c.Stats().Entries)
 		}
-		for e := c.store.shards[0].newest; e != nil; e = e.prev {
-			age, live := e.age(now)
+		for e := c.store.shards[0].newest; e != nil; e = e.older {
+			age, live := e.age(c.elapsed())
 			if !live {
-				t.Fatalf("an expired entry for %q", e.key.name)
+				t.Fatalf("an expired entry for %q", e.key().question)
 			}
-			eachTTL(e.response(age), func(ttl uint32) uint32 {
-				if ttl == 0 || ttl > math.MaxInt32 && e.life > 0 && time.Duration(ttl)*time.Second < e.life {
-					t.Fatalf("a TTL of %d for %q", ttl, e.key.name)
+			hit := sameBothWays(t, c, queryOf(t, e.key()))
+			eachTTL(hit, func(ttl uint32) uint32 {
+				if ttl == 0 || ttl > math.MaxInt32 && e.life > 0 && time.Duration(ttl+age)*time.Second < e.life {
+					t.Fatalf("a TTL of %d for %q", ttl, e.key().question)
 				}
 				return ttl
 			})
@@ -171,9 +191,9 @@ func FuzzRestore(f *testing.F) {
 		if _, err := again.Restore(c.Dump(math.MaxInt), 0, nil); err != nil {
 			t.Fatalf("what was dumped is not restored: %v", err)
 		}
-		for e := again.store.shards[0].newest; e != nil; e = e.prev {
-			was := c.store.get(e.key)
-			if was == nil || e.life > was.life || e.server != was.server || e.name != was.name {
+		for e := again.store.shards[0].newest; e != nil; e = e.older {
+			was := c.store.get(e.key())
+			if was == nil || e.life > was.life || e.server != was.server || !bytes.Equal(e.wire, was.wire) {
 				t.Fatalf("%v of %v", e, was)
 			}
 		}

@@ -1,80 +1,144 @@
 package cache
 
 import (
+	"bytes"
+	"encoding/binary"
 	"math"
+	"slices"
 	"sync/atomic"
 	"time"
+	"unique"
 
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/dnsname"
 	"github.com/node-dns/node-dns/internal/dnsserver"
+	"github.com/node-dns/node-dns/internal/dnswire"
 	"github.com/node-dns/node-dns/internal/nameserver"
 )
 
 // An entry is one remembered response. It does not change once it is stored, but
-// for its place in the list of its shard.
+// for its places among the others.
 type entry struct {
-	key    key
-	name   dnsname.Name
-	server nameserver.Server
-	msg    *dns.Msg // nobody else has it; without question and OPT
-	stored time.Time
+	// wire is the response as a message: ID 0, RD, CD, AA and TC clear, one question in lower case, and no OPT record. Where
+	// a name is the question's or ends like it there is a pointer to that, so that each client finds its own letters' case.
+	wire   []byte
+	hash   uint64        // of its key; the store's
+	stored time.Duration // by the cache's clock
 	life   time.Duration
-	bytes  int
+	server unique.Handle[nameserver.Server]
+	end    uint16 // of the question in wire
+	flags  keyFlags
 
-	visited    atomic.Bool // since the hand passed; SIEVE
-	prev, next *entry      // guarded by the shard's mu
+	visited      atomic.Bool           // since the hand passed; SIEVE
+	next         atomic.Pointer[entry] // in its chain of the store
+	newer, older *entry                // in the list of its shard, whose mu guards them
 }
 
-// newEntry makes an entry of a copy of m.
-func newEntry(k key, q *dnsserver.Query, m *dns.Msg, now time.Time, life time.Duration) *entry {
-	e := &entry{key: k, name: q.Name, server: q.AnsweredBy, stored: now, life: life}
-	e.msg = m.Copy()
-	e.msg.Question = nil
-	e.msg.Compress = false
-	extra := e.msg.Extra[:0]
-	for _, rr := range e.msg.Extra {
-		if rr.Header().Rrtype != dns.TypeOPT {
-			extra = append(extra, rr)
+// newEntry makes an entry of m, which it does not change. It returns nil for a message that cannot be packed so that it can be
+// read: an upstream nameserver may send such.
+func newEntry(k key, q *dnsserver.Query, m *dns.Msg, now, life time.Duration) *entry {
+	qname, err := k.name()
+	if err != nil {
+		return nil
+	}
+	out := dns.Msg{
+		MsgHdr:   dns.MsgHdr{Response: true, RecursionAvailable: m.RecursionAvailable, AuthenticatedData: m.AuthenticatedData, Rcode: m.Rcode},
+		Compress: true,
+		Question: []dns.Question{{Name: qname, Qtype: k.qtype(), Qclass: dns.ClassINET}},
+		Answer:   inQuestionsCase(m.Answer, qname),
+		Ns:       inQuestionsCase(m.Ns, qname),
+		Extra:    inQuestionsCase(slices.DeleteFunc(slices.Clone(m.Extra), isHopByHop), qname),
+	}
+	wire, err := out.Pack()
+	if err != nil || len(wire) > dns.MaxMsgSize || !bytes.HasPrefix(wire[dnswire.HeaderSize:], k.question) || hasEmpty(&out) && out.Unpack(wire) != nil {
+		return nil
+	}
+	return &entry{
+		wire: bytes.Clone(wire), end: uint16(dnswire.HeaderSize + len(k.question)), flags: k.flags,
+		server: unique.Make(q.AnsweredBy), stored: now, life: life,
+	}
+}
+
+// isHopByHop is about the connection to an upstream nameserver: dnsserver makes its own OPT record for each client.
+func isHopByHop(rr dns.RR) bool {
+	return rr != nil && (rr.Header().Rrtype == dns.TypeOPT || rr.Header().Rrtype == dns.TypeTSIG)
+}
+
+// hasEmpty reports whether a record came without data, or from nowhere. Package dns reads one without as it does in a dynamic
+// update, and may write it with fields of zeros, which it does not read: a SOA record without its names.
+func hasEmpty(m *dns.Msg) bool {
+	for _, section := range [...][]dns.RR{m.Answer, m.Ns, m.Extra} {
+		if slices.ContainsFunc(section, func(rr dns.RR) bool { return rr.Header().Rdlength == 0 }) {
+			return true
 		}
 	}
-	e.msg.Extra = extra
-	e.bytes = size(e.msg) + len(k.name)
-	return e
+	return false
 }
 
-// size estimates what a message takes in memory: its text, and what Go adds for
-// each record and for the entry itself.
-func size(m *dns.Msg) int {
-	const perEntry, perRecord = 400, 100
-	records := len(m.Answer) + len(m.Ns) + len(m.Extra)
-	return perEntry + m.Len() + perRecord*records
-}
+// perEntry is what an entry takes beside its octets: an allocation of 96 octets, and two pointers to it in the store.
+const perEntry = 96 + 16
+
+// bytes is what the entry takes in memory. Allocations are multiples of 16 octets at least.
+func (e *entry) bytes() int { return perEntry + (len(e.wire)+15)&^15 }
+
+func (e *entry) key() key { return key{e.wire[dnswire.HeaderSize:e.end], e.flags} }
 
 // age returns for how long the entry has been there, in whole seconds, and whether
 // it may be given out. A clock that went back makes it as new.
-func (e *entry) age(now time.Time) (seconds uint32, live bool) {
-	age := max(0, now.Sub(e.stored))
+func (e *entry) age(now time.Duration) (seconds uint32, live bool) {
+	age := max(0, now-e.stored)
 	return uint32(min(age/time.Second, math.MaxInt32)), age < e.life
 }
 
-// response returns the response at an age below the entry's life, which no TTL is
-// shorter than, so that none gets down to 0. The caller owns it.
-func (e *entry) response(age uint32) *dns.Msg {
-	m := e.msg.Copy()
-	eachTTL(m, func(ttl uint32) uint32 { return ttl - age })
+// grow takes age from the TTLs of a response that is the entry's, as far as it is there. No TTL is shorter than the entry's
+// life, so that none gets down to 0 at an age below that. highest bounds those of the answer and authority sections; 0: none.
+func (e *entry) grow(response []byte, age, highest uint32) {
+	if age == 0 && highest == 0 {
+		return
+	}
+	bounded := int(binary.BigEndian.Uint16(e.wire[6:])) + int(binary.BigEndian.Uint16(e.wire[8:]))
+	for at := int(e.end); at < len(response); bounded-- {
+		ttlAt, end := dnswire.Record(response, at)
+		ttl := binary.BigEndian.Uint32(response[ttlAt:]) - age
+		if highest > 0 && bounded > 0 {
+			ttl = min(ttl, highest)
+		}
+		binary.BigEndian.PutUint32(response[ttlAt:], ttl)
+		at = end
+	}
+}
+
+// response returns the response to q at an age below the entry's life; nil when it cannot be read. The caller owns it. It is
+// not authoritative whatever the upstream was (RFC 1034 section 4.3.1: AA is for who has the zone).
+func (e *entry) response(q *dnsserver.Query, age uint32) *dns.Msg {
+	wire := bytes.Clone(e.wire)
+	question := q.Msg.Question[0]
+	if _, err := dns.PackDomainName(question.Name, wire[:e.end], dnswire.HeaderSize, nil, false); err != nil {
+		return nil
+	}
+	e.grow(wire, age, 0)
+	m := new(dns.Msg)
+	if m.Unpack(wire) != nil {
+		return nil
+	}
+	m.Id = q.Msg.Id
+	m.Question = []dns.Question{question}
+	m.RecursionDesired = q.Msg.RecursionDesired
+	m.CheckingDisabled = q.Msg.CheckingDisabled
 	return m
 }
 
-func (e *entry) describe(now time.Time) Entry {
-	age := now.Sub(e.stored)
+func (e *entry) describe(now time.Duration) Entry {
+	age := now - e.stored
+	qname, _ := e.key().name() // newEntry and Restore have read it
+	name, _ := dnsname.Parse(qname)
 	return Entry{
-		Name:   e.name,
-		QName:  e.key.name,
-		Type:   e.key.qtype,
-		Rcode:  e.msg.Rcode,
-		Server: e.server,
+		Name:   name, // zero when it is none, as dnsserver has it
+		QName:  qname,
+		Type:   e.key().qtype(),
+		Rcode:  int(e.wire[3] & 0xf),
+		Server: e.server.Value(),
 		Age:    age,
 		TTL:    e.life - age,
 	}

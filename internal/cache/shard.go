@@ -1,6 +1,9 @@
 package cache
 
-import "sync"
+import (
+	"sync"
+	"time"
+)
 
 // A shard is a part of the store, with SIEVE as the rule of what goes first (Zhang
 // and others, NSDI 2024): a list in order of arrival, and a hand that moves from
@@ -10,57 +13,43 @@ import "sync"
 type shard struct {
 	maxEntries, maxBytes int
 
-	mu         sync.RWMutex // guards what follows
-	byKey      map[key]*entry
+	mu         sync.Mutex // guards what follows, and the chains of the shard against others who change them
 	newest     *entry
 	oldest     *entry
 	hand       *entry // the entry to look at next; nil means the oldest
+	entries    int
 	bytes      int
 	insertions uint64
 	evictions  uint64
 }
 
-func (h *shard) get(k key) *entry {
-	h.mu.RLock()
-	defer h.mu.RUnlock()
-	e := h.byKey[k]
-	if e != nil && !e.visited.Load() { // a store would take the line from other cores
-		e.visited.Store(true)
-	}
-	return e
+// isFullLocked reports whether another must go before e can come.
+func (h *shard) isFullLocked(e *entry) bool {
+	return h.entries > 0 && (h.entries >= h.maxEntries || h.bytes+e.bytes() > h.maxBytes)
 }
 
-func (h *shard) putLocked(e *entry) {
-	if old := h.byKey[e.key]; old != nil {
-		// Asked for again after it expired: a name in use.
-		e.visited.Store(old.visited.Load())
-		h.removeLocked(old)
-	}
-	for len(h.byKey) > 0 && (len(h.byKey) >= h.maxEntries || h.bytes+e.bytes > h.maxBytes) {
-		h.evictLocked(e)
-	}
-	h.byKey[e.key] = e
-	h.bytes += e.bytes
+func (h *shard) addLocked(e *entry) {
+	h.entries++
+	h.bytes += e.bytes()
 	h.insertions++
-	e.prev = h.newest
+	e.older = h.newest
 	if h.newest != nil {
-		h.newest.next = e
+		h.newest.newer = e
 	} else {
 		h.oldest = e
 	}
 	h.newest = e
 }
 
-// evictLocked removes one entry to make room for the one that is coming. It ends
-// within two turns of the hand: the first leaves no marks, and get, which sets
-// them, is locked out.
-func (h *shard) evictLocked(coming *entry) {
+// victimLocked returns the entry that goes next. The shard must have one. Marks that are set again while the hand turns have
+// it turn no more than twice.
+func (h *shard) victimLocked(now time.Duration) *entry {
 	e := h.hand
-	for {
+	for range 2 * h.entries {
 		if e == nil {
 			e = h.oldest
 		}
-		if _, live := e.age(coming.stored); !live {
+		if _, live := e.age(now); !live {
 			break
 		}
 		if !e.visited.Load() {
@@ -68,41 +57,30 @@ func (h *shard) evictLocked(coming *entry) {
 			break
 		}
 		e.visited.Store(false)
-		e = e.next
+		e = e.newer
 	}
-	h.hand = e.next
-	h.removeLocked(e)
+	if e == nil {
+		e = h.oldest
+	}
+	h.hand = e.newer
+	return e
 }
 
 func (h *shard) removeLocked(e *entry) {
-	delete(h.byKey, e.key)
-	h.bytes -= e.bytes
+	h.entries--
+	h.bytes -= e.bytes()
 	if h.hand == e {
-		h.hand = e.next
+		h.hand = e.newer
 	}
-	if e.prev != nil {
-		e.prev.next = e.next
+	if e.older != nil {
+		e.older.newer = e.newer
 	} else {
-		h.oldest = e.next
+		h.oldest = e.newer
 	}
-	if e.next != nil {
-		e.next.prev = e.prev
+	if e.newer != nil {
+		e.newer.older = e.older
 	} else {
-		h.newest = e.prev
+		h.newest = e.older
 	}
-	e.prev, e.next = nil, nil
-}
-
-func (h *shard) flush(match func(*entry) bool) (removed int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for e := h.oldest; e != nil; {
-		next := e.next
-		if match(e) {
-			h.removeLocked(e)
-			removed++
-		}
-		e = next
-	}
-	return removed
+	e.older, e.newer = nil, nil
 }

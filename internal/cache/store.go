@@ -2,15 +2,17 @@ package cache
 
 import (
 	"hash/maphash"
+	"math/bits"
 	"sync/atomic"
 )
 
-// A store holds entries within bounds, in shards, so that queries on several cores
-// seldom wait for each other. What it stores it neither reads nor changes.
+// A store holds entries within bounds. They are found by chains, which are read without a lock; and belong to shards, so
+// that those who change them seldom wait for each other. What it stores it neither reads nor changes.
 type store struct {
 	size   int
-	seed   maphash.Seed // random: who asks cannot choose the shard
-	shards []shard
+	seed   maphash.Seed            // random: who asks cannot choose the chain
+	chains []atomic.Pointer[entry] // a power of two, and not fewer than shards; their entries are linked by next
+	shards []shard                 // a power of two; those of a chain belong to one
 
 	// epoch counts the flushes. It is raised before the shards are gone through, so
 	// that an entry whose response was asked for in an earlier epoch is either
@@ -20,7 +22,8 @@ type store struct {
 
 const (
 	manyShards = 16
-	smallSize  = 1024 // below this one shard keeps the bounds exact
+	smallSize  = 1024    // below this one shard keeps the bounds exact
+	maxChains  = 1 << 20 // 8 MiB; a larger store has longer ones
 )
 
 func newStore(size, bytes int) *store {
@@ -28,40 +31,96 @@ func newStore(size, bytes int) *store {
 	if size >= smallSize {
 		shards = manyShards
 	}
-	s := &store{size: size, seed: maphash.MakeSeed(), shards: make([]shard, shards)}
+	s := &store{
+		size: size, seed: maphash.MakeSeed(), shards: make([]shard, shards),
+		chains: make([]atomic.Pointer[entry], min(1<<bits.Len(uint(size-1)), maxChains)),
+	}
 	for i := range s.shards {
-		s.shards[i] = shard{maxEntries: size / shards, maxBytes: bytes / shards, byKey: make(map[key]*entry)}
+		s.shards[i] = shard{maxEntries: size / shards, maxBytes: bytes / shards}
 	}
 	return s
 }
 
-func (s *store) shardOf(k key) *shard {
-	if len(s.shards) == 1 {
-		return &s.shards[0]
-	}
-	return &s.shards[maphash.String(s.seed, k.name)%uint64(len(s.shards))]
+func (s *store) hash(k key) uint64 {
+	return maphash.Bytes(s.seed, k.question) + uint64(k.flags)
 }
 
-// get returns the entry for k, nil when there is none. It may have expired.
-func (s *store) get(k key) *entry { return s.shardOf(k).get(k) }
+func (s *store) chainOf(hash uint64) *atomic.Pointer[entry] {
+	return &s.chains[hash&uint64(len(s.chains)-1)]
+}
+
+func (s *store) shardOf(hash uint64) *shard { return &s.shards[hash&uint64(len(s.shards)-1)] }
+
+// get returns the entry for k, nil when there is none, and marks it as used. It may have expired.
+func (s *store) get(k key) *entry {
+	e := s.find(k, s.hash(k))
+	if e != nil && !e.visited.Load() { // a store would take the line from other processors
+		e.visited.Store(true)
+	}
+	return e
+}
+
+func (s *store) find(k key, hash uint64) *entry {
+	e := s.chainOf(hash).Load()
+	for e != nil && (e.hash != hash || !e.key().equal(k)) {
+		e = e.next.Load()
+	}
+	return e
+}
 
 // put stores e in place of what is there for its key, unless a flush began after epoch.
 // Others go when there is no room. An entry beyond a shard's bytes is not stored.
 func (s *store) put(e *entry, epoch uint64) {
-	h := s.shardOf(e.key)
+	e.hash = s.hash(e.key())
+	h := s.shardOf(e.hash)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if s.epoch.Load() != epoch || e.bytes > h.maxBytes {
+	if s.epoch.Load() != epoch || e.bytes() > h.maxBytes {
 		return
 	}
-	h.putLocked(e)
+	if old := s.find(e.key(), e.hash); old != nil {
+		// Asked for again after it expired: a name in use.
+		e.visited.Store(old.visited.Load())
+		s.removeLocked(h, old)
+	}
+	for h.isFullLocked(e) {
+		s.removeLocked(h, h.victimLocked(e.stored))
+	}
+	h.addLocked(e)
+	chain := s.chainOf(e.hash)
+	e.next.Store(chain.Load())
+	chain.Store(e)
+}
+
+// removeLocked removes e from its shard and its chain. Who has found it goes on along the chain from there.
+func (s *store) removeLocked(h *shard, e *entry) {
+	h.removeLocked(e)
+	link := s.chainOf(e.hash)
+	for link.Load() != e {
+		link = &link.Load().next
+	}
+	link.Store(e.next.Load())
 }
 
 // flush removes the entries that match, and returns how many.
 func (s *store) flush(match func(*entry) bool) (removed int) {
 	s.epoch.Add(1)
 	for i := range s.shards {
-		removed += s.shards[i].flush(match)
+		removed += s.flushShard(&s.shards[i], match)
+	}
+	return removed
+}
+
+func (s *store) flushShard(h *shard, match func(*entry) bool) (removed int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for e := h.oldest; e != nil; {
+		newer := e.newer
+		if match(e) {
+			s.removeLocked(h, e)
+			removed++
+		}
+		e = newer
 	}
 	return removed
 }
@@ -70,11 +129,11 @@ func (s *store) addTo(stats *Stats) {
 	stats.Size = s.size
 	for i := range s.shards {
 		h := &s.shards[i]
-		h.mu.RLock()
-		stats.Entries += len(h.byKey)
+		h.mu.Lock()
+		stats.Entries += h.entries
 		stats.Bytes += h.bytes
 		stats.Insertions += h.insertions
 		stats.Evictions += h.evictions
-		h.mu.RUnlock()
+		h.mu.Unlock()
 	}
 }

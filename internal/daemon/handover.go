@@ -178,9 +178,13 @@ func (d *Daemon) leaveCache() error {
 
 // cacheMark begins a cache that is handed over. The number is the version of what follows: a SHA-256 of the rest, the
 // time by CLOCK_BOOTTIME, and what cache.Dump wrote.
-const cacheMark = "node-dns cache 1\n"
+const cacheMark = "node-dns cache 2\n"
 
-var errDamaged = errors.New("damaged, or of another version")
+// What is not taken over, and begins anew.
+var (
+	errDamaged = errors.New("damaged")
+	errVersion = errors.New("written by another version of node-dns")
+)
 
 func sealCache(dump []byte, now time.Duration) []byte {
 	body := append(binary.BigEndian.AppendUint64(nil, uint64(now)), dump...)
@@ -199,8 +203,11 @@ func readCache(file *os.File) (dump []byte, away time.Duration, err error) {
 }
 
 func unsealCache(data []byte, now time.Duration) (dump []byte, away time.Duration, err error) {
-	data, ok := bytes.CutPrefix(data, []byte(cacheMark))
-	if !ok || len(data) < sha256.Size+8 {
+	mark, data := data[:min(len(cacheMark), len(data))], data[min(len(cacheMark), len(data)):]
+	switch {
+	case string(mark) != cacheMark && bytes.HasPrefix(mark, []byte("node-dns cache ")):
+		return nil, 0, errVersion
+	case string(mark) != cacheMark, len(data) < sha256.Size+8:
 		return nil, 0, errDamaged
 	}
 	sum, body := data[:sha256.Size], data[sha256.Size:]

@@ -118,22 +118,27 @@ func TestUnsealCache(t *testing.T) {
 		data []byte
 		now  time.Duration
 		away time.Duration // -1: not taken over
+		err  error         // why; nil: for its age
 	}{
-		{"at once", sealed, written, 0},
-		{"after a second", sealed, written + time.Second, time.Second},
-		{"too late", sealed, written + maxAway + 1, -1},
-		{"before it was written", sealed, written - 1, -1},
-		{"another version", change(len(cacheMark) - 2), written, -1},
-		{"another checksum", change(len(cacheMark)), written, -1},
-		{"another time", change(len(sealed) - 5), written, -1},
-		{"another octet", change(len(sealed) - 1), written, -1},
-		{"cut", sealed[:len(sealed)-1], written, -1},
-		{"cut in its head", sealed[:len(cacheMark)+3], written, -1},
-		{"empty", nil, written, -1},
+		{"at once", sealed, written, 0, nil},
+		{"after a second", sealed, written + time.Second, time.Second, nil},
+		{"too late", sealed, written + maxAway + 1, -1, nil},
+		{"before it was written", sealed, written - 1, -1, nil},
+		{"another version", change(len(cacheMark) - 2), written, -1, errVersion},
+		{"another checksum", change(len(cacheMark)), written, -1, errDamaged},
+		{"another time", change(len(sealed) - 5), written, -1, errDamaged},
+		{"another octet", change(len(sealed) - 1), written, -1, errDamaged},
+		{"cut", sealed[:len(sealed)-1], written, -1, errDamaged},
+		{"cut in its head", sealed[:len(cacheMark)+3], written, -1, errDamaged},
+		{"of something else", append([]byte("another mark    \n"), sealed...), written, -1, errDamaged},
+		{"empty", nil, written, -1, errDamaged},
 	} {
 		dump, away, err := unsealCache(test.data, test.now)
 		if taken := err == nil; taken != (test.away >= 0) || taken && (away != test.away || string(dump) != "dump") {
 			t.Errorf("%s: %q after %v, %v", test.name, dump, away, err)
+		}
+		if test.err != nil && !errors.Is(err, test.err) {
+			t.Errorf("%s: %v, want %v", test.name, err, test.err)
 		}
 	}
 }

@@ -10,6 +10,16 @@ func (s *Server) OnWire(wire, buf []byte) []byte {
 
 func (s *Server) Parsed(wire, buf []byte) []byte { return s.serve(exchangeOf(wire), buf) }
 
+// BothWays is a message on the two ways, where accept lets it pass.
+func (s *Server) BothWays(wire []byte, proto Proto) (onWire, parsed []byte) {
+	if v, _ := accept(wire); v != parse {
+		return nil, nil
+	}
+	x := exchangeOf(wire)
+	x.proto = proto
+	return s.onWire(x, nil, &s.counters.tally), s.serve(x, nil)
+}
+
 func exchangeOf(wire []byte) exchange {
 	client, local := netip.AddrFrom4([4]byte{10, 128, 0, 7}), netip.AddrFrom4([4]byte{192, 0, 2, 10})
 	return exchange{wire, netip.AddrPortFrom(client, 4242), netip.AddrPortFrom(local, 53), UDP}

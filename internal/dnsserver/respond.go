@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dnswire"
 )
 
 // udpSize is the size at which a response fits every path without fragments:
@@ -106,28 +108,21 @@ func pack(out *dns.Msg, limit int, buf []byte) (wire []byte, truncated bool, err
 	if len(wire) <= limit {
 		return wire, false, nil
 	}
-	opt := out.IsEdns0()
-	out.Extra = onlyOPT(opt)
-	if wire, err = out.PackBuffer(buf); err == nil && len(wire) <= limit {
-		return wire, false, nil
-	}
-	out.Truncate(limit)
-	out.Compress = true // Truncate turns it off when the plain form fits
-	if wire, err = out.PackBuffer(buf); err == nil && len(wire) <= limit {
-		return wire, true, nil
-	}
-	// Explanations that leave no room for themselves. What is left fits 512 octets.
+	last, opt := len(wire), out.IsEdns0()
 	if opt != nil {
+		last -= dns.Len(opt) // complete has it behind all others
+	}
+	room, question := limit-(len(wire)-last), questionEnd(wire)
+	if room < question {
+		// Explanations that leave no room for themselves. What is left fits 512 octets.
 		opt.Option = nil
+		out.Answer, out.Ns, out.Extra, out.Truncated = nil, nil, []dns.RR{opt}, true
+		wire, err = out.PackBuffer(buf)
+		return wire, true, err
 	}
-	out.Answer, out.Ns, out.Extra, out.Truncated = nil, nil, onlyOPT(opt), true
-	wire, err = out.PackBuffer(buf)
-	return wire, true, err
-}
-
-func onlyOPT(opt *dns.OPT) []dns.RR {
-	if opt == nil {
-		return nil
-	}
-	return []dns.RR{opt}
+	cut := dnswire.Fit(wire[:last], question, room)
+	tail := wire[last:]
+	wire = append(wire[:cut.End], tail...)
+	cut.SetHeader(wire, opt != nil)
+	return wire, cut.Truncated, nil
 }

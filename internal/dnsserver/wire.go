@@ -15,7 +15,19 @@ type WireQuery struct {
 	Limit         int            // octets that the response may have, RFC 6891 section 6.2.5
 	Client, Local netip.AddrPort // where the response goes, and where the query arrived
 	Proto         Proto
+
+	End      int  // where its question ends in Msg
+	EDNS, DO bool // whether it has an OPT record, and the DO bit there
 }
+
+// Name returns the octets of the qname. It is not compressed.
+func (q WireQuery) Name() []byte { return q.Msg[headerSize : q.End-4] }
+
+// Question returns the octets of the question: name, type and class.
+func (q WireQuery) Question() []byte { return q.Msg[headerSize:q.End] }
+
+// Type returns the qtype.
+func (q WireQuery) Type() uint16 { return count(q.Msg, q.End-4) }
 
 // WireFunc answers a query without parsing it: it appends the response to dst and
 // returns it. With ok false the query is left to the Handler, and nothing was
@@ -36,7 +48,7 @@ func (s *Server) onWire(x exchange, buf []byte, count *tally) (response []byte) 
 	if s.cfg.Wire == nil {
 		return nil
 	}
-	limit, ok := wireLimit(x.wire, x.proto, int(s.largest.Load()))
+	q, ok := wireQuery(x, int(s.largest.Load()))
 	if !ok {
 		return nil
 	}
@@ -46,7 +58,7 @@ func (s *Server) onWire(x exchange, buf []byte, count *tally) (response []byte) 
 			response = nil // the Handler may know better
 		}
 	}()
-	response, ok = s.cfg.Wire(buf[:0], WireQuery{x.wire, limit, x.client, x.local, x.proto})
+	response, ok = s.cfg.Wire(buf[:0], q)
 	if !ok {
 		return nil
 	}
@@ -57,23 +69,28 @@ func (s *Server) onWire(x exchange, buf []byte, count *tally) (response []byte) 
 	return response
 }
 
-// wireLimit returns what the response to a message that accept let pass may have,
-// and whether the message is a WireQuery: parseQuery would find no fault in it.
-func wireLimit(wire []byte, proto Proto, largest int) (limit int, ok bool) {
-	end := questionEnd(wire)
-	question := dns.Question{Qtype: count(wire, end-4), Qclass: count(wire, end-2)}
+// wireQuery reads a message that accept let pass, and reports whether it is a WireQuery: parseQuery would find no fault in
+// it.
+func wireQuery(x exchange, largest int) (q WireQuery, ok bool) {
+	q = WireQuery{Msg: x.wire, Client: x.client, Local: x.local, Proto: x.proto, End: questionEnd(x.wire)}
+	question := dns.Question{Qtype: q.Type(), Qclass: count(x.wire, q.End-2)}
 	if question.Qclass != dns.ClassINET || checkQuestion(question) != dns.RcodeSuccess {
-		return 0, false
+		return q, false
 	}
-	size, rest := 0, wire[end:]
-	switch count(wire, 10) {
+	size, rest := 0, x.wire[q.End:]
+	switch count(x.wire, 10) {
 	case 0:
 		ok = len(rest) == 0
 	case 1:
 		size, ok = optSize(rest)
+		q.EDNS, q.DO = true, ok && rest[7]&optDO != 0
 	}
-	return responseLimit(proto, size, largest), ok
+	q.Limit = responseLimit(x.proto, size, largest)
+	return q, ok
 }
+
+// optDO is in the eighth octet of an OPT record: RFC 4035 section 3.2.1, RFC 6891 section 6.1.3.
+const optDO = 1 << 7
 
 // optSize returns the size that an OPT record offers, and whether that is what wire
 // is: one of version 0, owned by the root, with options that are well-formed

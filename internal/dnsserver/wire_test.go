@@ -1,6 +1,7 @@
 package dnsserver
 
 import (
+	"bytes"
 	"context"
 	"net"
 	"net/netip"
@@ -11,7 +12,7 @@ import (
 )
 
 // FuzzWireQuery: whatever Config.Wire is asked, the parser finds no fault in it, and
-// says the same of how large the response may be.
+// reads the same question, flags, and size of the response.
 func FuzzWireQuery(f *testing.F) {
 	for _, odd := range oddQueries(f) {
 		f.Add(odd.wire)
@@ -21,7 +22,7 @@ func FuzzWireQuery(f *testing.F) {
 			return
 		}
 		for _, proto := range []Proto{UDP, TCP} {
-			limit, ok := wireLimit(wire, proto, udpSize)
+			got, ok := wireQuery(exchange{wire: wire, proto: proto}, udpSize)
 			if !ok {
 				continue
 			}
@@ -29,11 +30,46 @@ func FuzzWireQuery(f *testing.F) {
 			if rcode != dns.RcodeSuccess || q.Msg.Question[0].Qclass != dns.ClassINET {
 				t.Fatalf("%s, %v", dns.RcodeToString[rcode], q)
 			}
-			if want := q.limit(udpSize); limit != want {
-				t.Fatalf("limit %d, want %d", limit, want)
+			opt := q.Msg.IsEdns0()
+			if got.Limit != q.limit(udpSize) || got.EDNS != (opt != nil) || got.DO != (opt != nil && opt.Do()) {
+				t.Fatalf("%+v of %v", got, q.Msg)
+			}
+			name, end, err := dns.UnpackDomainName(got.Name(), 0)
+			if question := q.Msg.Question[0]; err != nil || end != len(got.Name()) || name != question.Name || got.Type() != question.Qtype ||
+				!bytes.Equal(got.Question(), wire[headerSize:headerSize+end+4]) {
+				t.Fatalf("%q and %d of %v", name, got.Type(), question)
 			}
 		}
 	})
+}
+
+// FuzzQuestion: there is a question for us where there is one for package dns, unless its name is compressed.
+func FuzzQuestion(f *testing.F) {
+	for _, odd := range oddQueries(f) {
+		f.Add(odd.wire)
+	}
+	f.Fuzz(func(t *testing.T, wire []byte) {
+		if len(wire) < headerSize || count(wire, 4) != 1 {
+			return
+		}
+		end := questionEnd(wire)
+		_, nameEnd, err := dns.UnpackDomainName(wire, headerSize)
+		want := nameEnd + 4
+		if err != nil || want > len(wire) {
+			want = 0
+		}
+		if end != want && !(end == 0 && isCompressed(wire[headerSize:nameEnd])) {
+			t.Fatalf("the question ends at %d, for package dns at %d", end, want)
+		}
+	})
+}
+
+func isCompressed(name []byte) bool {
+	at := 0
+	for at < len(name) && name[at] <= maxLabel {
+		at += 1 + int(name[at])
+	}
+	return at < len(name)
 }
 
 // TestWireIsAsked holds for which of the odd queries Config.Wire is asked: what has
@@ -50,7 +86,7 @@ func TestWireIsAsked(t *testing.T) {
 		v, _ := accept(odd.wire)
 		got := false
 		if v == parse {
-			_, got = wireLimit(odd.wire, UDP, udpSize)
+			_, got = wireQuery(exchange{wire: odd.wire, proto: UDP}, udpSize)
 		}
 		if got != asked[odd.name] || got && odd.want != handled {
 			t.Errorf("%s: asked %v", odd.name, got)

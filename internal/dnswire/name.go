@@ -1,0 +1,69 @@
+// Package dnswire reads messages as octets: the names and records of one that is well-formed, without an allocation.
+//
+// It is apart from dnsserver because those that remember and answer messages as octets need it too, and know no sockets; and
+// from dnsname because a Name is a text. It judges nothing: what it is given has been parsed or packed before.
+package dnswire
+
+import "encoding/binary"
+
+// Limits of RFC 1035 sections 2.3.4 and 4.1.
+const (
+	HeaderSize  = 12
+	MaxName     = 255             // octets of a name, the root label's included
+	MaxQuestion = MaxName + 2 + 2 // with type and class
+)
+
+// AppendLower appends octets with the letters A to Z in lower case. In a name the octets of lengths are none of these.
+func AppendLower(dst, name []byte) []byte {
+	at := len(dst)
+	dst = append(dst, name...)
+	for ; at+8 <= len(dst); at += 8 {
+		binary.LittleEndian.PutUint64(dst[at:], lower8(binary.LittleEndian.Uint64(dst[at:])))
+	}
+	for ; at < len(dst); at++ {
+		if c := dst[at]; 'A' <= c && c <= 'Z' {
+			dst[at] += 'a' - 'A'
+		}
+	}
+	return dst
+}
+
+// lower8 is eight octets at a time: the highest bit of each says what it is.
+func lower8(v uint64) uint64 {
+	const each = 0x0101010101010101
+	low := v & (0x7f * each)
+	fromA, aboveZ := low+(0x80-'A')*each, low+(0x7f-'Z')*each
+	return v | (fromA^aboveZ)&^v&(0x80*each)>>2
+}
+
+// AppendText appends a name as text: that of the dnsname.Name it is, in lower case, with its final dot. ok is false, and what
+// is appended of no use, for one with octets that no such name has; and for wildcards, which are asked for by nobody.
+func AppendText(dst, name []byte) (text []byte, ok bool) {
+	if len(name) <= 1 {
+		return append(dst, '.'), len(name) == 1
+	}
+	start, length := len(dst), int(name[0])
+	dst = append(dst, name[1:]...)
+	text = dst[start:]
+	for i, c := range text {
+		if i == length {
+			text[i], length = '.', i+1+int(c)
+			continue
+		}
+		if text[i] = hostLetter[c]; text[i] == 0 {
+			return dst, false
+		}
+	}
+	return dst, true
+}
+
+// hostLetter is the lower case of the octets that a dnsname.Name may have in a label; 0: it may not.
+var hostLetter = func() (table [256]byte) {
+	for _, c := range []byte("abcdefghijklmnopqrstuvwxyz0123456789-_") {
+		table[c] = c
+	}
+	for c := 'A'; c <= 'Z'; c++ {
+		table[c] = byte(c) + 'a' - 'A'
+	}
+	return table
+}()
