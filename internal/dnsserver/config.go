@@ -13,6 +13,7 @@ import (
 type Config struct {
 	Handler Handler
 	Wire    WireFunc     // asked before the Handler; nil: nobody is
+	Miss    MissFunc     // takes over what Wire has no answer to, over UDP; nil: the Handler answers
 	Log     *slog.Logger // nil: nothing is logged
 
 	Sockets Sockets       // nil: those that the server opens itself, and closes

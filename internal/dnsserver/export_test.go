@@ -5,7 +5,8 @@ import "net/netip"
 // OnWire and Parsed are the two ways of a message that accept lets pass, for benchmarks with the packages above; nil: it
 // does not go this way.
 func (s *Server) OnWire(wire, buf []byte) []byte {
-	return s.onWire(exchangeOf(wire), buf, &s.counters.tally)
+	response, _, _ := s.onWire(exchangeOf(wire), buf[:0], &s.counters.tally)
+	return response
 }
 
 func (s *Server) Parsed(wire, buf []byte) []byte { return s.serve(exchangeOf(wire), buf) }
@@ -17,10 +18,11 @@ func (s *Server) BothWays(wire []byte, proto Proto) (onWire, parsed []byte) {
 	}
 	x := exchangeOf(wire)
 	x.proto = proto
-	return s.onWire(x, nil, &s.counters.tally), s.serve(x, nil)
+	onWire, _, _ = s.onWire(x, nil, &s.counters.tally)
+	return onWire, s.serve(x, nil)
 }
 
 func exchangeOf(wire []byte) exchange {
 	client, local := netip.AddrFrom4([4]byte{10, 128, 0, 7}), netip.AddrFrom4([4]byte{192, 0, 2, 10})
-	return exchange{wire, netip.AddrPortFrom(client, 4242), netip.AddrPortFrom(local, 53), UDP}
+	return exchange{wire: wire, client: netip.AddrPortFrom(client, 4242), local: netip.AddrPortFrom(local, 53), proto: UDP}
 }

@@ -76,7 +76,7 @@ func (s *Server) Resume() int {
 			q.Done()
 			continue
 		}
-		u.answerLater(exchange{slices.Clone(q.Wire), q.Client, q.Local, UDP}, q.Held)
+		u.later(exchange{wire: q.Wire, client: q.Client, local: q.Local, proto: UDP}, WireQuery{}, q.Held)
 		taken++
 	}
 	return taken

@@ -7,32 +7,9 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
-)
 
-// TestPace: a receiver is busy from busyRate on, and idle again below idleRate.
-func TestPace(t *testing.T) {
-	now := time.Now()
-	p := pace{since: now}
-	for _, step := range []struct {
-		name  string
-		after time.Duration
-		n     int
-		busy  bool
-	}{
-		{"a burst within the window", paceWindow / 2, 1000, false},
-		{"the end of its window", paceWindow / 2, 0, true},
-		{"between the rates", time.Second, (busyRate + idleRate) / 2, true},
-		{"below both", time.Second, idleRate - 1, false},
-		{"between the rates again", time.Second, (busyRate + idleRate) / 2, false},
-		{"above both", time.Second, busyRate, true},
-		{"silence", paceWindow, 0, false},
-	} {
-		now = now.Add(step.after)
-		if p.add(step.n, now); p.busy != step.busy {
-			t.Errorf("%s: busy %v", step.name, p.busy)
-		}
-	}
-}
+	"github.com/node-dns/node-dns/internal/busy"
+)
 
 // TestBusy: receivers that wait in the kernel answer everything, let the garbage collector stop the world, and leave the
 // kernel when there is nothing more to do, or they are to stop.
@@ -65,7 +42,7 @@ func TestBusy(t *testing.T) {
 		ask(clients[0])
 	}
 	for len(s.threads) > 0 {
-		time.Sleep(kernelTimeout)
+		time.Sleep(busy.Timeout)
 	}
 	ask(clients[1])
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/node-dns/node-dns/internal/busy"
 	"github.com/node-dns/node-dns/internal/journal"
 )
 
@@ -37,7 +38,7 @@ type Server struct {
 	changing  sync.Mutex // held by Listen and Shutdown: one change at a time
 	addresses int        // that Listen was given; guarded by changing
 
-	threads chan struct{} // taken by who waits in the kernel: Config.Threads
+	threads busy.Threads
 
 	mu       sync.Mutex // guards what follows
 	stopped  bool
@@ -54,7 +55,7 @@ func New(cfg Config) *Server {
 	s.queries, s.cancel = context.WithCancel(context.Background())
 	s.places.Store(int64(s.cfg.MaxInFlight))
 	s.largest.Store(int64(s.cfg.UDPSize))
-	s.threads = make(chan struct{}, s.cfg.Threads)
+	s.threads = busy.NewThreads(s.cfg.Threads)
 	s.conns = newConnTable(s.cfg.MaxTCP, s.cfg.MaxTCPPerClient)
 	s.buffers.New = func() any {
 		b := make([]byte, bufferSize)
@@ -106,6 +107,7 @@ type exchange struct {
 	wire          []byte // as received; not changed, and not kept by the receiver
 	client, local netip.AddrPort
 	proto         Proto
+	tried         *Tried
 }
 
 // serve turns a message that accept let pass into the response to send, packed
@@ -138,6 +140,7 @@ func (s *Server) reply(x exchange, buf []byte, with answer) (response []byte) {
 		s.counters.refused.Add(1)
 		return errorReply(x.wire, rcode)
 	}
+	q.Tried = x.tried
 	out, outcome := failure(q, rcode, nil), &s.counters.refused
 	if rcode == dns.RcodeSuccess {
 		out, outcome = with(x, q)

@@ -180,7 +180,7 @@ func (c *tcpConn) read(in *bufio.Reader) ([]byte, error) {
 // received takes one message; false: nothing that this client says is DNS.
 func (c *tcpConn) received(wire []byte) bool {
 	v, rcode := accept(wire)
-	x := exchange{wire, c.client, c.local, TCP}
+	x := exchange{wire: wire, client: c.client, local: c.local, proto: TCP}
 	switch v {
 	case drop:
 		c.s.counters.dropped.Add(1)
@@ -214,7 +214,7 @@ func (c *tcpConn) answer(x exchange) {
 }
 
 func (c *tcpConn) ask(x exchange, buf []byte) []byte {
-	if response := c.s.onWire(x, buf, &c.s.counters.tally); response != nil {
+	if response, _, _ := c.s.onWire(x, buf[:0], &c.s.counters.tally); response != nil {
 		return response
 	}
 	if !c.s.enter() && !c.s.waitToEnter(burst, nil) {

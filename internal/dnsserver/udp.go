@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/node-dns/node-dns/internal/busy"
 	"github.com/node-dns/node-dns/internal/inflight"
 )
 
@@ -29,17 +30,16 @@ type udpSocket struct {
 	// The receiver's own.
 	queries  *inflight.Receiver
 	out      outbox
-	pace     pace
+	pace     busy.Pace
 	patience patience // for places
 
 	tally tally
 }
 
 func (s *Server) newUDPSocket(conn *net.UDPConn, raw syscall.RawConn, local netip.AddrPort) *udpSocket {
-	now := time.Now()
 	u := &udpSocket{
 		s: s, conn: conn, raw: raw, local: local,
-		queries: s.cfg.Queries.Receive(local), pace: pace{since: now}, patience: newPatience(now),
+		queries: s.cfg.Queries.Receive(local), patience: newPatience(time.Now()),
 	}
 	s.addTally(&u.tally)
 	return u
@@ -88,9 +88,9 @@ func (u *udpSocket) receive() {
 		if err := u.raw.Read(u.receiveWaiting); errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if u.pace.busy && u.s.enterKernel() {
+		if u.pace.IsBusy() && u.s.threads.Enter() {
 			_ = u.raw.Control(u.receiveBlocked) // fails on a closed socket only
-			u.s.leaveKernel()
+			u.s.threads.Leave()
 		}
 	}
 }
@@ -117,7 +117,7 @@ func (u *udpSocket) receiveBatch(fd uintptr, wait bool) (n int, err error) {
 		// What the kernel reports here (ENOBUFS, ENOMEM, ENETDOWN) passes.
 		time.Sleep(time.Millisecond)
 	}
-	u.pace.add(n, time.Now())
+	u.pace.Add(n, time.Now())
 	return n, err
 }
 
@@ -132,13 +132,14 @@ func (u *udpSocket) received(i int, wire []byte, client netip.AddrPort) {
 		u.tally.refused.Add(1)
 		u.out.add(errorReply(wire, rcode), client)
 	default:
-		u.accepted(i, exchange{wire, client, u.local, UDP})
+		u.accepted(i, exchange{wire: wire, client: client, local: u.local, proto: UDP})
 	}
 }
 
-// accepted answers at once, or has a goroutine do it.
+// accepted answers at once, or has it done later.
 func (u *udpSocket) accepted(i int, x exchange) {
-	if response := u.s.onWire(x, u.out.buffer(), &u.tally); response != nil {
+	response, q, isWire := u.s.onWire(x, u.out.buffer()[:0], &u.tally)
+	if response != nil {
 		u.out.add(response, x.client)
 		return
 	}
@@ -148,7 +149,11 @@ func (u *udpSocket) accepted(i int, x exchange) {
 	}
 	var held inflight.Held
 	x.wire, held = u.queries.Hold(i)
-	u.answerLater(x, held)
+	q.Msg = nil
+	if isWire {
+		q.Msg = x.wire
+	}
+	u.later(x, q, held)
 }
 
 // waitToEnter waits for a place as long as its patience lasts. The last query before the socket stops enters without: a
@@ -159,30 +164,6 @@ func (u *udpSocket) waitToEnter() bool {
 	entered := u.s.waitToEnter(u.patience.at(began), &u.stopping)
 	u.patience.spend(time.Since(began))
 	return entered
-}
-
-// answerLater answers a query that has one of the MaxInFlight places.
-func (u *udpSocket) answerLater(x exchange, held inflight.Held) {
-	u.active.Go(func() {
-		defer u.s.leave()
-		buf := u.s.buffers.Get().(*[]byte)
-		defer u.s.buffers.Put(buf)
-		response := u.s.serve(x, *buf)
-		if u.s.left.Load() {
-			return // the successor answers it
-		}
-		u.send(response, x.client)
-		held.Done()
-	})
-}
-
-func (u *udpSocket) send(response []byte, client netip.AddrPort) {
-	if response == nil {
-		return
-	}
-	if _, err := u.conn.WriteToUDPAddrPort(response, client); err != nil {
-		u.s.counters.writeErrors.Add(1)
-	}
 }
 
 // flush sends the responses of a batch.

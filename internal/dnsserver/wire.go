@@ -40,17 +40,13 @@ func (q WireQuery) Type() uint16 { return count(q.Msg, q.End-4) }
 // that receives: it must not wait for anything.
 type WireFunc func(dst []byte, q WireQuery) (response []byte, ok bool)
 
-// onWire has Config.Wire answer a message that accept let pass, into buf or a
-// larger buffer; nil: it must be parsed. It takes none of the MaxInFlight places,
-// since it is done before another message is received, or on the goroutine that a
-// connection has for the query anyway.
-func (s *Server) onWire(x exchange, buf []byte, count *tally) (response []byte) {
-	if s.cfg.Wire == nil {
-		return nil
-	}
-	q, ok := wireQuery(x, int(s.largest.Load()))
-	if !ok {
-		return nil
+// onWire has Config.Wire answer a message that accept let pass: the response is appended to dst; without one the message
+// must be parsed. It takes none of the MaxInFlight places, since it is done before another message is received, or on the
+// goroutine that a connection has. isWire is false for what is no WireQuery.
+func (s *Server) onWire(x exchange, dst []byte, count *tally) (response []byte, q WireQuery, isWire bool) {
+	q, isWire = wireQuery(x, int(s.largest.Load()))
+	if !isWire || s.cfg.Wire == nil {
+		return nil, q, isWire
 	}
 	defer func() {
 		if p := recover(); p != nil {
@@ -58,15 +54,19 @@ func (s *Server) onWire(x exchange, buf []byte, count *tally) (response []byte) 
 			response = nil // the Handler may know better
 		}
 	}()
-	response, ok = s.cfg.Wire(buf[:0], q)
+	response, ok := s.cfg.Wire(dst, q)
 	if !ok {
-		return nil
+		return nil, q, true
 	}
+	s.countResponse(response[len(dst):], count)
+	return response, q, true
+}
+
+func (s *Server) countResponse(response []byte, count *tally) {
 	count.answered.Add(1)
 	if binary.BigEndian.Uint16(response[2:])&bitTC != 0 {
 		count.truncated.Add(1)
 	}
-	return response
 }
 
 // wireQuery reads a message that accept let pass, and reports whether it is a WireQuery: parseQuery would find no fault in

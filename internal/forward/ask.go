@@ -7,11 +7,12 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/node-dns/node-dns/internal/dnsserver"
 	"github.com/node-dns/node-dns/internal/journal"
 )
 
-// ask asks the servers of r until one gives a final response or ctx ends.
-func (f *Forward) ask(ctx context.Context, q question, r *route) (*dns.Msg, *server, error) {
+// ask asks the servers of r until one gives a final response or ctx ends. tried is what was asked before; nil: nothing.
+func (f *Forward) ask(ctx context.Context, q question, r *route, tried *dnsserver.Tried) (*dns.Msg, *server, error) {
 	order, down := byHealth(r.servers)
 	if len(down) < len(order) {
 		for _, s := range down {
@@ -20,6 +21,9 @@ func (f *Forward) ask(ctx context.Context, q question, r *route) (*dns.Msg, *ser
 	}
 	round := newRound(order)
 	round.all = f.all.Load()
+	if tried != nil {
+		round.resume(tried)
+	}
 	outcomes := make(chan outcome, round.limit) // never blocks a try that nobody waits for
 	timer := time.NewTimer(f.tryTimeout)
 	defer timer.Stop()
@@ -97,11 +101,16 @@ func (f *Forward) try(ctx context.Context, q question, a attempt) (*dns.Msg, err
 	if a.again {
 		a.to.learn(func(h *health) { h.retries++ })
 	}
-	msg, err := f.exchange(ctx, q, a.to, as)
-	refused := err == nil && as != withoutEDNS && judge(msg, true, true) == noEDNS
+	var msg *dns.Msg
+	var err error
+	refused := a.noEDNS
+	if !refused {
+		msg, err = f.exchange(ctx, q, a, as)
+		refused = err == nil && as != withoutEDNS && judge(msg, true, true) == noEDNS
+	}
 	if refused {
 		f.counts.withoutEDNS.Add(1)
-		msg, err = f.exchange(ctx, q, a.to, withoutEDNS)
+		msg, err = f.exchange(ctx, q, a, withoutEDNS)
 	}
 	if err == nil {
 		if why := f.ignore(msg); why != nil {
@@ -145,11 +154,15 @@ func (f *Forward) starved(err error) {
 }
 
 // exchange sends the question to s and returns the response to it, whole.
-func (f *Forward) exchange(ctx context.Context, q question, s *server, as form) (*dns.Msg, error) {
+func (f *Forward) exchange(ctx context.Context, q question, a attempt, as form) (*dns.Msg, error) {
+	s := a.to
 	udp := *f.udp.Load()
 	query, err := q.wire(as, udp.Size)
 	if err != nil {
 		return nil, err
+	}
+	if a.tcp {
+		return f.exchangeTCP(ctx, s, query)
 	}
 	begin := time.Now()
 	s.sent()
@@ -168,6 +181,10 @@ func (f *Forward) exchange(ctx context.Context, q question, s *server, as form) 
 	if judge(msg, as != withoutEDNS, false) != overTCP {
 		return msg, nil
 	}
+	return f.exchangeTCP(ctx, s, query)
+}
+
+func (f *Forward) exchangeTCP(ctx context.Context, s *server, query []byte) (*dns.Msg, error) {
 	f.counts.overTCP.Add(1)
 	s.sent()
 	return f.askTCP(ctx, s.Server, query)

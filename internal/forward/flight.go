@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/miekg/dns"
 
@@ -36,8 +38,10 @@ type flight struct {
 
 // flights are the questions in flight.
 type flights struct {
+	max atomic.Int64
+	n   atomic.Int64 // in flight, in the lanes too
+
 	mu     sync.Mutex // guards what follows
-	max    int
 	byKey  map[flightKey]*flight
 	closed bool
 }
@@ -47,8 +51,8 @@ var (
 	errClosed         = errors.New("forwarding after the end")
 )
 
-// join returns the flight of key to wait for, starting it when there is none.
-func (f *Forward) join(key flightKey, r *route) (*flight, error) {
+// join returns the flight of key to wait for, starting it when there is none. tried is what was asked before; nil: nothing.
+func (f *Forward) join(key flightKey, r *route, tried *dnsserver.Tried) (*flight, error) {
 	all := &f.flights
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -58,26 +62,33 @@ func (f *Forward) join(key flightKey, r *route) (*flight, error) {
 		f.counts.joined.Add(1)
 		return fl, nil
 	}
-	switch share := all.shareLocked(key.table); {
-	case all.closed:
+	if all.closed {
 		return nil, errClosed
-	case len(all.byKey) >= all.max, r.flying >= share:
+	}
+	if !all.enter(r) {
 		f.counts.shed.Add(1)
-		return nil, tooMany(key.question, min(share, len(all.byKey)))
+		return nil, tooMany(key.question, int(min(all.share(r), all.n.Load())))
 	}
 	// The flight outlives the query that began it when others wait for it too.
-	ctx, cancel := context.WithTimeout(context.Background(), f.deadline)
+	ctx, cancel := context.WithTimeout(context.Background(), f.timeLeft(tried))
 	fl := &flight{key: key, route: r, cancel: cancel, done: make(chan struct{}), waiting: 1, joined: 1}
 	all.byKey[key] = fl
-	r.flying++
 	f.counts.asked.Add(1)
-	f.work.Go(func() { f.fly(ctx, fl, r) })
+	f.work.Go(func() { f.fly(ctx, fl, r, tried) })
 	return fl, nil
 }
 
-func (f *Forward) fly(ctx context.Context, fl *flight, r *route) {
+// timeLeft is what a question has of its time after what was tried.
+func (f *Forward) timeLeft(tried *dnsserver.Tried) time.Duration {
+	if tried != nil && tried.IsSilent() {
+		return f.deadline - f.tryTimeout
+	}
+	return f.deadline
+}
+
+func (f *Forward) fly(ctx context.Context, fl *flight, r *route, tried *dnsserver.Tried) {
 	defer fl.cancel() // closes the sockets of the other tries
-	fl.msg, fl.from, fl.err = f.ask(ctx, fl.key.question, r)
+	fl.msg, fl.from, fl.err = f.ask(ctx, fl.key.question, r, tried)
 	f.flights.remove(fl)
 	close(fl.done)
 }
@@ -92,17 +103,33 @@ func (all *flights) remove(fl *flight) {
 func (all *flights) removeLocked(fl *flight) {
 	if all.byKey[fl.key] == fl {
 		delete(all.byKey, fl.key)
-		fl.route.flying--
+		all.exit(fl.route)
 	}
 }
 
-// shareLocked is how many questions may take the same route. Where there are several, none takes all the room: when the
-// site's nameservers are dead, and each question for them lasts until the deadline, the cluster's names are still asked for.
-func (all *flights) shareLocked(t *table) int {
-	if len(t.order) > 1 {
-		return all.max - all.max/4
+// enter takes room for one question; who got it must exit.
+func (all *flights) enter(r *route) bool {
+	n, flying := all.n.Add(1), r.flying.Add(1)
+	if n <= all.max.Load() && flying <= all.share(r) {
+		return true
 	}
-	return all.max
+	all.exit(r)
+	return false
+}
+
+func (all *flights) exit(r *route) {
+	all.n.Add(-1)
+	r.flying.Add(-1)
+}
+
+// share is how many questions may take the same route. Where there are several, none takes all the room: when the
+// site's nameservers are dead, and each question for them lasts until the deadline, the cluster's names are still asked for.
+func (all *flights) share(r *route) int64 {
+	most := all.max.Load()
+	if !r.alone {
+		return most - most/4
+	}
+	return most
 }
 
 // leave is called by who no longer waits. The last one ends the flight.

@@ -20,6 +20,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/node-dns/node-dns/internal/busy"
 	"github.com/node-dns/node-dns/internal/dnsname"
 	"github.com/node-dns/node-dns/internal/dnsserver"
 	"github.com/node-dns/node-dns/internal/nameserver"
@@ -79,6 +80,12 @@ type Config struct {
 	Ignore func(*dns.Msg) error
 	// UDP is how questions go over UDP.
 	UDP UDP
+	// Lanes is how many goroutines take the responses to what Ask has asked, and how many threads they may wait on in the
+	// kernel: GOMAXPROCS must be as many more. 0: Ask asks nothing.
+	Lanes int
+	// Answered is given what Ask was answered, from any goroutine, and must not wait for anything. It is required with
+	// Lanes.
+	Answered func(Reply)
 	// Log gets the changes of a server's state. nil means nowhere.
 	Log *slog.Logger
 	// Changed is called when a server's state has changed, from any goroutine, and
@@ -95,6 +102,9 @@ type Forward struct {
 	log        *slog.Logger
 	changed    func()
 	ignore     func(*dns.Msg) error
+	answered   func(Reply)
+	lanes      []*lane
+	threads    busy.Threads
 
 	all     atomic.Bool // every server is asked at once
 	udp     atomic.Pointer[UDP]
@@ -118,6 +128,8 @@ func New(c Config) *Forward {
 		log:        c.Log,
 		changed:    c.Changed,
 		ignore:     c.Ignore,
+		answered:   c.Answered,
+		threads:    busy.NewThreads(c.Lanes),
 	}
 	if f.tryTimeout <= 0 {
 		f.tryTimeout = defaultTryTimeout
@@ -139,6 +151,11 @@ func New(c Config) *Forward {
 	f.flights.byKey = make(map[flightKey]*flight)
 	f.table.Store(&table{})
 	f.SetRoutes(c.Routes)
+	for range c.Lanes {
+		if n := newLane(f); n != nil {
+			f.lanes = append(f.lanes, n)
+		}
+	}
 	return f
 }
 
@@ -165,7 +182,7 @@ func (f *Forward) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, e
 	if r == nil || len(r.servers) == 0 {
 		return nil, noServers(asked, r)
 	}
-	fl, err := f.join(flightKey{question: asked, table: t}, r)
+	fl, err := f.join(flightKey{question: asked, table: t}, r, q.Tried)
 	if err != nil {
 		return nil, err
 	}
@@ -192,9 +209,7 @@ func (f *Forward) SetMaxInFlight(n int) {
 	if n <= 0 {
 		n = defaultMaxInFlight
 	}
-	f.flights.mu.Lock()
-	defer f.flights.mu.Unlock()
-	f.flights.max = n
+	f.flights.max.Store(int64(n))
 }
 
 // SetAll says whether all servers of a route are asked at once, and the first final
@@ -206,6 +221,9 @@ func (f *Forward) SetAll(all bool) { f.all.Store(all) }
 // fail from then on. It may be called again.
 func (f *Forward) Close() {
 	f.flights.close()
+	for _, n := range f.lanes {
+		n.close()
+	}
 	for _, s := range f.table.Load().servers {
 		s.close()
 	}

@@ -1,6 +1,12 @@
 package forward
 
-import "github.com/miekg/dns"
+import (
+	"slices"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dnsserver"
+)
 
 // Bounds of what one question may cause, however many servers there are and
 // however they fail (law of every fan-out attack since NXNSAttack).
@@ -13,7 +19,11 @@ const (
 type attempt struct {
 	to    *server
 	again bool // it was silent to this question before
-	n     int  // which attempt of the round it is, from 0
+
+	// What it has said already.
+	tcp    bool // the answer is to be had over TCP
+	noEDNS bool // it does not take EDNS
+	n      int  // which attempt of the round it is, from 0
 }
 
 // An outcome is how an attempt ended: with a response or an error.
@@ -52,6 +62,28 @@ func newRound(order []*server) *round {
 		r.queue[i] = attempt{to: s}
 	}
 	return r
+}
+
+// resume begins after what was tried: that server has had its turn, unless it is not asked any more.
+func (r *round) resume(tried *dnsserver.Tried) {
+	i := slices.IndexFunc(r.queue, func(a attempt) bool { return a.to.Server == tried.Server })
+	if i < 0 {
+		return
+	}
+	r.current = r.queue[i]
+	r.queue = slices.Delete(r.queue, i, i+1)
+	if tried.Truncated || tried.NoEDNS {
+		r.queue = slices.Insert(r.queue, 0, attempt{to: r.current.to, tcp: tried.Truncated, noEDNS: tried.NoEDNS})
+		return
+	}
+	r.started++
+	r.open++
+	if tried.IsSilent() {
+		r.timedOut()
+		r.open--
+		return
+	}
+	r.ended(outcome{attempt: r.current, msg: tried.Msg, err: tried.Err})
 }
 
 // next returns the attempt to start now; false means to wait, or that the round

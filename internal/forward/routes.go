@@ -2,6 +2,7 @@ package forward
 
 import (
 	"slices"
+	"sync/atomic"
 
 	"github.com/node-dns/node-dns/internal/dnsname"
 	"github.com/node-dns/node-dns/internal/nameserver"
@@ -11,15 +12,17 @@ import (
 // with it, whatever SetRoutes does meanwhile.
 type table struct {
 	byDomain map[dnsname.Name]*route
-	plain    *route   // for names of one label; nil: none
-	order    []*route // as configured, for Status
+	byText   map[string]*route // the same, by the domain in presentation format
+	plain    *route            // for names of one label; nil: none
+	order    []*route          // as configured, for Status
 	servers  map[nameserver.Server]*server
 }
 
 type route struct {
 	Route
 	servers []*server
-	flying  int // questions in flight; guarded by flights.mu
+	flying  atomic.Int64 // questions in flight
+	alone   bool         // there is no other route
 }
 
 // SetRoutes replaces all routes at once. A server that was there before keeps its
@@ -31,6 +34,7 @@ func (f *Forward) SetRoutes(routes []Route) {
 	old := f.table.Load()
 	t := &table{
 		byDomain: make(map[dnsname.Name]*route, len(routes)),
+		byText:   make(map[string]*route, len(routes)),
 		servers:  make(map[nameserver.Server]*server),
 	}
 	for _, r := range routes {
@@ -38,6 +42,9 @@ func (f *Forward) SetRoutes(routes []Route) {
 		for _, address := range r.Servers {
 			to.add(t.server(address, old, f))
 		}
+	}
+	for _, r := range t.order {
+		r.alone = len(t.order) == 1
 	}
 	f.table.Store(t)
 	for address, s := range old.servers {
@@ -62,7 +69,7 @@ func (t *table) route(r Route) *route {
 		if r.Plain {
 			t.plain = to
 		} else {
-			t.byDomain[r.Domain] = to
+			t.byDomain[r.Domain], t.byText[r.Domain.String()] = to, to
 		}
 		t.order = append(t.order, to)
 	}

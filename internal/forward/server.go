@@ -105,6 +105,30 @@ func (s *server) isDown() bool {
 	return s.health.state == Down
 }
 
+// laneState says whether a lane may ask a server.
+type laneState int
+
+const (
+	laneNow   laneState = iota
+	laneSkip            // it is down: the next one's turn
+	laneNever           // there is more to do than to ask it
+)
+
+func (s *server) laneState(now time.Time) laneState {
+	if s.tls != nil || s.Interface != "" || s.Source.IsValid() || s.Addr.Addr().Zone() != "" {
+		return laneNever
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.health.state == Down && !s.health.probing && !now.Before(s.health.nextProbe), !s.health.useEDNS(false, now):
+		return laneNever
+	case s.health.state == Down:
+		return laneSkip
+	}
+	return laneNow
+}
+
 func (s *server) startProbe() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

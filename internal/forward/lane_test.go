@@ -1,0 +1,276 @@
+package forward
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dnsserver"
+	"github.com/node-dns/node-dns/internal/dnstest"
+	"github.com/node-dns/node-dns/internal/nameserver"
+)
+
+// laneServer is a server whose queries go to f's lanes first.
+type laneServer struct {
+	f       *Forward
+	addr    netip.AddrPort
+	mu      sync.Mutex
+	handled int // queries that the Handler was asked
+	replies int
+}
+
+func newLaneServer(t testing.TB, change func(*Config), servers ...nameserver.Server) *laneServer {
+	t.Helper()
+	s := &laneServer{}
+	s.f = newForward(t, func(c *Config) {
+		c.Lanes = 2
+		c.Answered = s.answered
+		if change != nil {
+			change(c)
+		}
+	}, servers...)
+	server := dnsserver.New(dnsserver.Config{
+		Miss: func(l *dnsserver.Later) bool { return s.f.Ask(l, 7) },
+		Handler: dnsserver.HandlerFunc(func(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
+			s.mu.Lock()
+			s.handled++
+			s.mu.Unlock()
+			return s.f.ServeDNS(ctx, q)
+		}),
+	})
+	if err := server.Listen([]netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Shutdown(context.Background()) })
+	s.addr = server.Listeners()[0].Addr
+	return s
+}
+
+// answered is what a cache does, without remembering.
+func (s *laneServer) answered(r Reply) {
+	s.mu.Lock()
+	s.replies++
+	s.mu.Unlock()
+	for _, l := range r.Waiting {
+		query, m := new(dns.Msg), r.Msg.Copy()
+		if query.Unpack(l.Query().Msg) != nil || r.Tag != 7 {
+			l.Send(nil)
+			continue
+		}
+		m.Id, m.Question = query.Id, query.Question
+		m.RecursionDesired, m.CheckingDisabled = query.RecursionDesired, query.CheckingDisabled
+		wire, _ := m.Pack()
+		l.Send(wire)
+	}
+}
+
+func (s *laneServer) exchange(t testing.TB, name string, qtype uint16, options ...dnstest.Option) string {
+	t.Helper()
+	m := dnstest.Exchange(t, s.addr, name, qtype, options...)
+	text := dns.RcodeToString[m.Rcode]
+	for _, rr := range m.Answer {
+		text += " " + rr.String()
+	}
+	return text
+}
+
+// TestLane: one question to one server, and nobody else has anything to do.
+func TestLane(t *testing.T) {
+	servers, addresses := startServers(t, 2)
+	s := newLaneServer(t, patient, addresses...)
+	for _, row := range []struct {
+		name    string
+		qtype   uint16
+		options []dnstest.Option
+		want    string
+	}{
+		{"www.example.", dns.TypeA, nil, "NOERROR www.example.\t300\tIN\tA\t192.0.2.80"},
+		{"WWW.Example.", dns.TypeAAAA, nil, "NOERROR www.example.\t300\tIN\tAAAA\t2001:db8::80"},
+		{"alias.example.", dns.TypeCNAME, []dnstest.Option{dnstest.EDNS(1232)}, "NOERROR alias.example.\t300\tIN\tCNAME\twww.example."},
+		{"none.example.", dns.TypeA, []dnstest.Option{dnstest.DO()}, "NXDOMAIN"},
+		{"www.example.", dns.TypeMX, nil, "NOERROR"},
+	} {
+		if got := s.exchange(t, row.name, row.qtype, row.options...); got != row.want {
+			t.Errorf("%s %s: %s, expected %s", row.name, dns.TypeToString[row.qtype], got, row.want)
+		}
+	}
+	if s.handled != 0 || s.replies != 5 {
+		t.Errorf("the Handler had %d queries, the lanes %d", s.handled, s.replies)
+	}
+	if status := stateOf(s.f, addresses[0]); status.State != Up || status.Queries != 5 || status.NXDomain != 1 {
+		t.Errorf("the server is %+v", status)
+	}
+	if n := servers[1].Queries(); n != 0 {
+		t.Errorf("the second server was asked %d times", n)
+	}
+}
+
+// TestLaneLikeHandler: whatever a server does, the client is told the same with lanes and without, and no server is asked
+// more often.
+func TestLaneLikeHandler(t *testing.T) {
+	for name, faults := range map[string]dnstest.Faults{
+		"silence":              {Drop: true},
+		"one silence":          {Drop: true, First: 1},
+		"SERVFAIL":             {Rcode: dns.RcodeServerFailure},
+		"REFUSED":              {Rcode: dns.RcodeRefused},
+		"wrong ID, then right": {WrongID: true, Copies: 3, ThenOK: true},
+		"wrong question":       {WrongQuestion: true, Copies: 2, ThenOK: true},
+		"no question":          {NoQuestion: true, ThenOK: true},
+		"wrong source":         {WrongSource: true, ThenOK: true},
+		"garbage":              {Garbage: true, ThenOK: true},
+		"garbage alone":        {Garbage: true},
+		"truncated":            {Truncate: true},
+		"FORMERR to EDNS":      {FormErrOnEDNS: true},
+		"bare NOTIMP to EDNS":  {NotImpOnEDNS: true, NoQuestion: true},
+		"cut":                  {CutUDP: true, ThenOK: true},
+		"extra records":        {ExtraRR: "strange.example. 300 IN A 192.0.2.66"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			told := func(lanes int) (text string, first, second int) {
+				servers, addresses := startServers(t, 2)
+				servers[0].SetFaults(faults)
+				s := newLaneServer(t, func(c *Config) { c.Lanes = lanes }, addresses...)
+				text = s.exchange(t, "www.example.", dns.TypeA)
+				for _, seen := range servers[0].Received() {
+					if seen.Msg.Question[0].Name == "www.example." { // a check asks for the root
+						first++
+					}
+				}
+				return text, first, servers[1].Queries()
+			}
+			want, wantFirst, wantSecond := told(0)
+			got, first, second := told(2)
+			if got != want || first > wantFirst || second > wantSecond {
+				t.Errorf("with lanes %q, asked %d and %d times; without %q, %d and %d", got, first, second, want, wantFirst, wantSecond)
+			}
+		})
+	}
+}
+
+// TestLaneJoins: identical questions are asked once.
+func TestLaneJoins(t *testing.T) {
+	servers, addresses := startServers(t, 1)
+	servers[0].SetFaults(dnstest.Faults{Delay: 100 * time.Millisecond})
+	s := newLaneServer(t, patient, addresses...)
+	var clients sync.WaitGroup
+	for i := range 20 {
+		clients.Go(func() {
+			name := "www.example."
+			if i%2 == 0 {
+				name = "WwW.eXample."
+			}
+			if got := s.exchange(t, name, dns.TypeA); got != "NOERROR www.example.\t300\tIN\tA\t192.0.2.80" {
+				t.Error(got)
+			}
+		})
+	}
+	clients.Wait()
+	if n := servers[0].Queries(); n >= 20 {
+		t.Errorf("20 clients had the server asked %d times", n)
+	}
+	if joined := s.f.Stats().Joined; joined == 0 {
+		t.Error("nobody has joined")
+	}
+}
+
+// TestLaneShed: beyond the bound on questions the Handler decides.
+func TestLaneShed(t *testing.T) {
+	servers, addresses := startServers(t, 1)
+	servers[0].SetFaults(dnstest.Faults{Drop: true})
+	s := newLaneServer(t, func(c *Config) { patient(c); c.MaxInFlight = 1 }, addresses...)
+	waiting := make(chan struct{})
+	go func() {
+		defer close(waiting)
+		s.exchange(t, "first.example.", dns.TypeA)
+	}()
+	await(t, "the first question is asked", func() bool { return s.f.flights.n.Load() == 1 })
+	if got := s.exchange(t, "second.example.", dns.TypeA); got != "SERVFAIL" || s.f.Stats().Shed != 1 {
+		t.Errorf("%s, shed %d", got, s.f.Stats().Shed)
+	}
+	s.f.Close()
+	<-waiting
+	if n := s.f.flights.n.Load(); n != 0 {
+		t.Errorf("%d questions are in flight after the end", n)
+	}
+}
+
+// TestLaneBusy: many questions, some of them lost, all come to an end while the watcher waits in the kernel.
+func TestLaneBusy(t *testing.T) {
+	servers, addresses := startServers(t, 1)
+	servers[0].SetFaults(dnstest.Faults{Loss: 0.02})
+	s := newLaneServer(t, nil, addresses...)
+	var clients sync.WaitGroup
+	for c := range 8 {
+		clients.Go(func() {
+			for i := range 200 {
+				if got := s.exchange(t, fmt.Sprintf("n%d-%d.example.", c, i), dns.TypeA); got != "NXDOMAIN" {
+					t.Error(got)
+				}
+			}
+		})
+	}
+	clients.Wait()
+	if n := s.f.flights.n.Load(); n != 0 {
+		t.Errorf("%d questions are in flight after the end", n)
+	}
+	for _, n := range s.f.lanes {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		if n.oldest != nil || n.newest != nil || len(n.byKey) != 0 || len(n.free) != len(n.slots) {
+			t.Errorf("a lane still has %+v", n.byKey)
+		}
+	}
+}
+
+// FuzzKey: a key says the same as the parsed query.
+func FuzzKey(f *testing.F) {
+	for _, q := range []*dns.Msg{
+		new(dns.Msg).SetQuestion("WWW.Example.", dns.TypeA),
+		new(dns.Msg).SetQuestion(".", dns.TypeNS).SetEdns0(1232, true),
+		new(dns.Msg).SetQuestion("_http._tcp.a-b.example.", dns.TypeSRV).SetEdns0(512, false),
+		new(dns.Msg).SetQuestion(`a\.b\000.example.`, dns.TypeTXT),
+	} {
+		q.CheckingDisabled = true
+		wire, err := q.Pack()
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(wire)
+	}
+	f.Fuzz(func(t *testing.T, query []byte) {
+		m := new(dns.Msg)
+		if m.Unpack(query) != nil || len(m.Question) != 1 || len(m.Answer)+len(m.Ns) > 0 || m.Question[0].Qclass != dns.ClassINET ||
+			len(m.Extra) > 1 || len(m.Extra) == 1 && m.IsEdns0() == nil || m.Response {
+			return // dnsserver lets it not pass
+		}
+		end := questionEnd(query)
+		if end > len(query) || len(m.Extra) == 1 && query[end] != 0 || len(m.Extra) == 0 && len(query) != end {
+			return
+		}
+		key, ok := appendKey(nil, query)
+		if !ok {
+			return
+		}
+		q := clientQuery(m.Question[0].Name, m.Question[0].Qtype)
+		q.Msg = m
+		asked := questionOf(q)
+		if text := string(appendText(nil, key)); text != asked.name {
+			t.Errorf("the name is %q, expected %q", text, asked.name)
+		}
+		want, err := asked.wire(withEDNS, 1232)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := appendQuery(nil, key, 1232)
+		setID(want, uint16(count(got, 0)))
+		if string(got) != string(want) {
+			t.Errorf("asks\n%x, expected\n%x", got, want)
+		}
+	})
+}

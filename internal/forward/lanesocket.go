@@ -1,0 +1,198 @@
+package forward
+
+import (
+	"net/netip"
+	"os"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/node-dns/node-dns/internal/busy"
+)
+
+// newLane begins to watch. It returns nil where the kernel has no epoll(7) to give.
+func newLane(f *Forward) *lane {
+	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil
+	}
+	if err := unix.SetNonblock(epoll, true); err != nil {
+		unix.Close(epoll)
+		return nil
+	}
+	n := &lane{f: f, events: os.NewFile(uintptr(epoll), "questions"), byKey: map[string]*asking{}}
+	n.poll = poll{epoll: epoll, buffer: make([]byte, 1<<16)}
+	f.work.Go(n.watch)
+	return n
+}
+
+// poll is what a lane's watcher reads with.
+type poll struct {
+	epoll  int
+	events [64]unix.EpollEvent
+	buffer []byte
+}
+
+// watch takes responses until the lane is closed.
+func (n *lane) watch() {
+	defer n.end()
+	raw, err := n.events.SyscallConn()
+	if err != nil {
+		return
+	}
+	for {
+		n.wakeInTime()
+		if err := raw.Read(n.takeWaiting); err != nil && n.closing.Load() {
+			return // else the oldest question is overdue
+		}
+		n.overdue(time.Now())
+		if n.pace.IsBusy() && n.f.threads.Enter() {
+			_ = raw.Control(n.takeBlocked) // fails on a closed one only
+			n.f.threads.Leave()
+		}
+	}
+}
+
+// wakeInTime has the watcher look at the clock when the oldest question is overdue.
+func (n *lane) wakeInTime() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.wakeLocked()
+}
+
+func (n *lane) wakeLocked() {
+	var at time.Time
+	if n.oldest != nil {
+		at = n.oldest.begun.Add(n.f.tryTimeout)
+	}
+	_ = n.events.SetReadDeadline(at) // fails on a closed one only
+}
+
+// takeWaiting takes what has come; false: nothing has.
+func (n *lane) takeWaiting(uintptr) bool { return n.takeEvents(0) > 0 }
+
+// takeBlocked takes what comes until the lane is idle, or closed.
+func (n *lane) takeBlocked(uintptr) {
+	for n.pace.IsBusy() && !n.closing.Load() {
+		n.takeEvents(busy.Timeout)
+		n.overdue(time.Now())
+	}
+}
+
+// takeEvents waits for events, and handles them.
+func (n *lane) takeEvents(wait time.Duration) int {
+	count, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(n.poll.epoll), uintptr(unsafe.Pointer(&n.poll.events)),
+		uintptr(len(n.poll.events)), uintptr(wait.Milliseconds()), 0, 0)
+	if errno != 0 {
+		count = 0
+	}
+	for _, event := range n.poll.events[:count] {
+		n.mu.Lock()
+		a := n.slots[event.Fd]
+		n.mu.Unlock()
+		if a != nil {
+			n.receive(a)
+		}
+	}
+	n.pace.Add(int(count), time.Now())
+	return int(count)
+}
+
+// receive takes what has come for one question.
+func (n *lane) receive(a *asking) {
+	for {
+		buffer := n.poll.buffer
+		size, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(a.fd), uintptr(unsafe.Pointer(&buffer[0])), uintptr(len(buffer)), unix.MSG_DONTWAIT, 0, 0)
+		switch errno {
+		case 0:
+		case unix.EINTR:
+			continue
+		case unix.EAGAIN:
+			return
+		default:
+			n.failed(a, os.NewSyscallError("read", errno))
+			return
+		}
+		if int(size) >= max(receiveSize, int(n.f.udp.Load().Size)+1) {
+			buffer[2] |= bitTC // more than was asked for
+		}
+		m, err := decode(a.query, buffer[:size])
+		if err == nil {
+			n.answered(a, m)
+			return
+		}
+		n.f.counts.ignored.Add(1)
+	}
+}
+
+// watchSocket has the watcher told of a response.
+func (n *lane) watchSocket(fd int, slot uint32) error {
+	event := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(slot)} // Fd is ours to choose
+	_, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_CTL, uintptr(n.poll.epoll), unix.EPOLL_CTL_ADD, uintptr(fd), uintptr(unsafe.Pointer(&event)), 0, 0)
+	return errorOf(errno)
+}
+
+// openSocket returns a socket that is connected to a server, from a port that the kernel draws, or from one of udp's.
+func openSocket(to netip.AddrPort, udp UDP) (fd int, err error) {
+	family := uintptr(unix.AF_INET6)
+	if to.Addr().Is4() {
+		family = unix.AF_INET
+	}
+	got, _, errno := unix.RawSyscall(unix.SYS_SOCKET, family, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if errno != 0 {
+		return -1, os.NewSyscallError("socket", errno)
+	}
+	if udp.hasPorts() {
+		errno = bindDrawn(got, to.Addr(), udp)
+	}
+	if errno == 0 {
+		errno = callWithName(unix.SYS_CONNECT, got, to)
+	}
+	if errno != 0 {
+		closeSocket(int(got))
+		return -1, os.NewSyscallError("connect", errno)
+	}
+	return int(got), nil
+}
+
+func bindDrawn(fd uintptr, to netip.Addr, udp UDP) (errno syscall.Errno) {
+	any := netip.IPv6Unspecified()
+	if to.Is4() {
+		any = netip.IPv4Unspecified()
+	}
+	for range maxDraws {
+		if errno = callWithName(unix.SYS_BIND, fd, netip.AddrPortFrom(any, udp.draw())); errno != unix.EADDRINUSE {
+			break
+		}
+	}
+	return errno
+}
+
+// callWithName calls bind(2) or connect(2).
+func callWithName(call, fd uintptr, at netip.AddrPort) syscall.Errno {
+	port := at.Port()<<8 | at.Port()>>8
+	if at.Addr().Is4() {
+		name := unix.RawSockaddrInet4{Family: unix.AF_INET, Port: port, Addr: at.Addr().As4()}
+		_, _, errno := unix.RawSyscall(call, fd, uintptr(unsafe.Pointer(&name)), unsafe.Sizeof(name))
+		return errno
+	}
+	name := unix.RawSockaddrInet6{Family: unix.AF_INET6, Port: port, Addr: at.Addr().As16()}
+	_, _, errno := unix.RawSyscall(call, fd, uintptr(unsafe.Pointer(&name)), unsafe.Sizeof(name))
+	return errno
+}
+
+func sendOn(fd int, query []byte) error {
+	_, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(query))), uintptr(len(query)), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
+	return errorOf(errno)
+}
+
+func closeSocket(fd int) { unix.RawSyscall(unix.SYS_CLOSE, uintptr(fd), 0, 0) }
+
+func errorOf(errno syscall.Errno) error {
+	if errno == 0 {
+		return nil
+	}
+	return errno
+}
