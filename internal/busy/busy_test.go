@@ -33,7 +33,7 @@ func TestPace(t *testing.T) {
 // TestThreads: there are no more than were made, and none in nil.
 func TestThreads(t *testing.T) {
 	two := NewThreads(2)
-	if !two.Enter() || !two.Enter() || two.Enter() {
+	if first, second, third := two.Enter(), two.Enter(), two.Enter(); !first || !second || third {
 		t.Error("of two threads not two can be taken")
 	}
 	two.Leave()
