@@ -33,6 +33,7 @@ type Tried struct {
 	// Truncated says that it has an answer, which is to be asked for over TCP.
 	Truncated bool
 	NoEDNS    bool // it is to be asked again without EDNS
+	IsFinal   bool // Msg is the answer after all: there is more in it than Send could say
 }
 
 // IsSilent reports whether the server has said nothing.

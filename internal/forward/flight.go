@@ -165,6 +165,11 @@ func (fl *flight) responseTo(q *dnsserver.Query) *dns.Msg {
 	if fl.joined > 1 {
 		m = m.Copy()
 	}
+	return ofClient(q, m)
+}
+
+// ofClient makes of a response, which is the caller's, that to q.
+func ofClient(q *dnsserver.Query, m *dns.Msg) *dns.Msg {
 	m.Id = q.Msg.Id
 	m.Question = []dns.Question{q.Msg.Question[0]}
 	m.RecursionDesired = q.Msg.RecursionDesired

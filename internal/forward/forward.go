@@ -173,6 +173,10 @@ func (f *Forward) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, e
 	if len(q.Msg.Question) != 1 {
 		return nil, errNotOneQuestion
 	}
+	if q.Tried != nil && q.Tried.IsFinal {
+		q.AnsweredBy = q.Tried.Server
+		return ofClient(q, q.Tried.Msg.Copy()), nil
+	}
 	asked := questionOf(q)
 	t := f.table.Load()
 	r := t.match(q.Domain())

@@ -242,6 +242,10 @@ func (n *lane) answered(a *asking, m *dns.Msg) {
 		tried.Err = why
 	case verdict == final:
 		keepChain(m, string(appendText(nil, []byte(a.key))))
+		if m.IsEdns0() != nil { // it says why
+			tried.Msg, tried.IsFinal = m, true
+			break
+		}
 		if waiting := n.take(a); len(waiting) > 0 {
 			n.f.answered(Reply{Msg: m, From: a.server.Server, Tag: a.tag, Waiting: waiting})
 		}

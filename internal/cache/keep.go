@@ -1,0 +1,51 @@
+package cache
+
+import (
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/dnsserver"
+	"github.com/node-dns/node-dns/internal/nameserver"
+)
+
+// Epoch is to be taken before a response is asked for that Keep is to remember.
+func (c *Cache) Epoch() uint64 {
+	if c.store == nil {
+		return 0
+	}
+	return c.store.epoch.Load()
+}
+
+// Missed counts a query that AppendResponse had no answer to, and that is asked for elsewhere than by ServeDNS.
+func (c *Cache) Missed() { c.misses.Add(1) }
+
+// A Response is one that came for queries on the wire. It does not change.
+type Response struct{ entry *entry }
+
+// Keep remembers the response to q, if it may be, and returns it for all who have asked the same. It is from server, and was
+// asked for after epoch. ok is false for one that is no message: it came from an upstream nameserver. m belongs to the cache
+// then.
+func (c *Cache) Keep(q dnsserver.WireQuery, m *dns.Msg, server nameserver.Server, epoch uint64) (response Response, ok bool) {
+	var room room
+	k := room.wireKey(q)
+	qname, err := k.name()
+	if err != nil {
+		return Response{}, false
+	}
+	asked := &dnsserver.Query{Msg: new(dns.Msg).SetQuestion(qname, k.qtype()), AnsweredBy: server}
+	asked.Name, _ = dnsname.Parse(qname) // zero when it is none, as dnsserver has it
+	lifetime := c.limits.remember(asked, m)
+	e := newEntry(k, asked, m, c.elapsed(), lifetime)
+	if e == nil {
+		return Response{}, false
+	}
+	if lifetime > 0 && c.store != nil {
+		c.store.put(e, epoch)
+	}
+	return Response{e}, true
+}
+
+// Append appends the response as q is to get it, as AppendResponse does.
+func (r Response) Append(dst []byte, q dnsserver.WireQuery, highest uint32) []byte {
+	return r.entry.appendTo(dst, q, 0, highest)
+}
