@@ -33,6 +33,7 @@ type Stats struct {
 type tally struct {
 	_          [64]byte
 	udpQueries atomic.Uint64
+	tcpQueries atomic.Uint64
 	answered   atomic.Uint64
 	refused    atomic.Uint64
 	dropped    atomic.Uint64
@@ -42,6 +43,7 @@ type tally struct {
 
 func (t *tally) addTo(s *Stats) {
 	s.UDPQueries += t.udpQueries.Load()
+	s.TCPQueries += t.tcpQueries.Load()
 	s.Answered += t.answered.Load()
 	s.Refused += t.refused.Load()
 	s.Dropped += t.dropped.Load()
@@ -61,6 +63,7 @@ func (s *Server) removeTally(t *tally) {
 	s.tallies = slices.DeleteFunc(s.tallies, func(other *tally) bool { return other == t })
 	c := &s.counters
 	c.udpQueries.Add(t.udpQueries.Load())
+	c.tcpQueries.Add(t.tcpQueries.Load())
 	c.answered.Add(t.answered.Load())
 	c.refused.Add(t.refused.Load())
 	c.dropped.Add(t.dropped.Load())
@@ -71,7 +74,6 @@ func (s *Server) removeTally(t *tally) {
 type counters struct {
 	tally // of all but the receivers that there are
 
-	tcpQueries                           atomic.Uint64
 	failed, silent, shed, panics         atomic.Uint64
 	writeErrors                          atomic.Uint64
 	tcpAccepted, tcpRejected, tcpEvicted atomic.Uint64
@@ -83,7 +85,6 @@ type counters struct {
 func (s *Server) Stats() Stats {
 	c := &s.counters
 	stats := Stats{
-		TCPQueries:  c.tcpQueries.Load(),
 		Failed:      c.failed.Load(),
 		Silent:      c.silent.Load(),
 		Shed:        c.shed.Load(),

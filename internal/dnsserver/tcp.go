@@ -88,6 +88,7 @@ func (t *tcpSocket) accepted(conn net.Conn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.open[c] = struct{}{}
+	t.s.addTally(&c.tally)
 	t.s.counters.tcpAccepted.Add(1)
 	t.s.counters.tcpOpen.Add(1)
 	t.active.Go(func() {
@@ -98,6 +99,7 @@ func (t *tcpSocket) accepted(conn net.Conn) {
 
 func (t *tcpSocket) closed(c *tcpConn) {
 	c.conn.Close()
+	t.s.removeTally(&c.tally)
 	t.s.conns.remove(c)
 	t.s.counters.tcpOpen.Add(-1)
 	t.mu.Lock()

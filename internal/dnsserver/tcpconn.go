@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -31,6 +32,10 @@ type tcpConn struct {
 	queries sync.WaitGroup
 
 	writing sync.Mutex // held while one response is written
+
+	// Of the goroutine that reads.
+	out   []byte // responses, each with its length, that leave with the next flush
+	tally tally
 
 	mu   sync.Mutex // guards what follows, and setting the read deadline
 	last time.Time  // when reading ends, unless something is unread then; zero: not yet
@@ -124,21 +129,50 @@ func (c *tcpConn) wasAsked() {
 // query (RFC 7766 section 6.2.4).
 func (c *tcpConn) serve() {
 	defer c.queries.Wait()
-	in := bufio.NewReaderSize(c.conn, 2048)
+	in := bufio.NewReaderSize(c.conn, readSize)
 	patience := c.s.cfg.FirstQuery
-	for c.await(in, patience) {
-		wire, err := c.read(in)
-		if err != nil {
-			return
+	for goesOn := true; goesOn && c.await(in, patience); patience = c.s.cfg.Idle {
+		var whole []byte
+		if buffered(in) == nil {
+			var err error
+			if whole, err = c.read(in); err != nil {
+				return
+			}
 		}
-		c.s.counters.tcpQueries.Add(1)
 		c.touch() // now, not after: by then another connection may have been answered
 		c.wasAsked()
-		if !c.received(wire) {
-			return
+		if whole != nil {
+			goesOn = c.received(whole)
 		}
-		patience = c.s.cfg.Idle
+		for wire := buffered(in); wire != nil && goesOn; wire = buffered(in) {
+			goesOn = c.received(wire)
+			in.Discard(prefixSize + len(wire))
+		}
+		c.flush()
 	}
+}
+
+const (
+	prefixSize = 2 // RFC 1035 section 4.2.2
+	// readSize is what is read at once: some 60 queries.
+	readSize = 4096
+	// flushSize is how much is gathered before it is sent.
+	flushSize = 16 << 10
+)
+
+// buffered returns the next message, without its length, where it has been read already; nil: it has not, or not whole. It
+// holds until something is read.
+func buffered(in *bufio.Reader) []byte {
+	if in.Buffered() < prefixSize {
+		return nil
+	}
+	prefix, _ := in.Peek(prefixSize)
+	size := prefixSize + int(binary.BigEndian.Uint16(prefix))
+	if in.Buffered() < size {
+		return nil
+	}
+	message, _ := in.Peek(size)
+	return message[prefixSize:]
 }
 
 // await waits for the two octets of a query's length. Time passes only while no
@@ -177,26 +211,44 @@ func (c *tcpConn) read(in *bufio.Reader) ([]byte, error) {
 	return wire.Bytes(), err
 }
 
-// received takes one message; false: nothing that this client says is DNS.
+// received takes one message; false: nothing that this client says is DNS. What is answered at once leaves with the next
+// flush.
 func (c *tcpConn) received(wire []byte) bool {
+	c.tally.tcpQueries.Add(1)
 	v, rcode := accept(wire)
-	x := exchange{wire: wire, client: c.client, local: c.local, proto: TCP}
 	switch v {
 	case drop:
-		c.s.counters.dropped.Add(1)
+		c.tally.dropped.Add(1)
 		return len(wire) >= headerSize
 	case refuse:
-		c.s.counters.refused.Add(1)
-		c.send(errorReply(wire, rcode))
+		c.tally.refused.Add(1)
+		c.gather(errorReply(wire, rcode))
 		return true
 	}
-	c.slots <- struct{}{}
+	x := exchange{wire: wire, client: c.client, local: c.local, proto: TCP}
+	start := len(c.out)
+	if response, _, _ := c.s.onWire(x, append(c.out, 0, 0), &c.tally); response != nil {
+		c.gathered(response, start)
+		return true
+	}
+	x.wire = slices.Clone(wire)
+	c.takeSlot()
 	c.pending.Add(1)
 	c.queries.Go(func() {
 		defer c.done()
 		c.answer(x)
 	})
 	return true
+}
+
+// takeSlot waits until one of the queries before is answered, where there are MaxPipelined. What is answered does not wait.
+func (c *tcpConn) takeSlot() {
+	select {
+	case c.slots <- struct{}{}:
+	default:
+		c.flush()
+		c.slots <- struct{}{}
+	}
 }
 
 func (c *tcpConn) done() {
@@ -214,9 +266,6 @@ func (c *tcpConn) answer(x exchange) {
 }
 
 func (c *tcpConn) ask(x exchange, buf []byte) []byte {
-	if response, _, _ := c.s.onWire(x, buf[:0], &c.s.counters.tally); response != nil {
-		return response
-	}
 	if !c.s.enter() && !c.s.waitToEnter(burst, nil) {
 		return c.s.shed(x, buf)
 	}
@@ -224,18 +273,51 @@ func (c *tcpConn) ask(x exchange, buf []byte) []byte {
 	return c.s.serve(x, buf)
 }
 
-// send writes one response. After one that could not be written whole the stream
-// has no meaning, so the connection is closed.
+// gather puts a response to what leaves with the next flush.
+func (c *tcpConn) gather(response []byte) {
+	start := len(c.out)
+	c.gathered(append(append(c.out, 0, 0), response...), start)
+}
+
+// gathered is called with what is to be sent, in which the last response, behind room for its length, begins at start.
+func (c *tcpConn) gathered(out []byte, start int) {
+	binary.BigEndian.PutUint16(out[start:], uint16(len(out)-start-prefixSize))
+	if c.out = out; len(out) >= flushSize {
+		c.flush()
+	}
+}
+
+// flush sends what was gathered.
+func (c *tcpConn) flush() {
+	if len(c.out) == 0 {
+		return
+	}
+	c.write(func() error { _, err := c.conn.Write(c.out); return err })
+	if c.out = c.out[:0]; cap(c.out) > flushSize {
+		c.out = nil // a connection does not keep what one large response took
+	}
+}
+
+// send writes one response.
 func (c *tcpConn) send(response []byte) {
 	if response == nil {
 		return
 	}
 	prefix := binary.BigEndian.AppendUint16(nil, uint16(len(response)))
+	c.write(func() error {
+		message := net.Buffers{prefix, response}
+		_, err := message.WriteTo(c.conn)
+		return err
+	})
+}
+
+// write has one response after the other written. After one that could not be written whole the stream
+// has no meaning, so the connection is closed.
+func (c *tcpConn) write(responses func() error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	c.conn.SetWriteDeadline(time.Now().Add(c.s.cfg.Write))
-	message := net.Buffers{prefix, response}
-	if _, err := message.WriteTo(c.conn); err != nil {
+	if responses() != nil {
 		c.s.counters.writeErrors.Add(1)
 		c.conn.Close()
 	}
