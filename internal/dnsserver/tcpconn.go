@@ -31,7 +31,8 @@ type tcpConn struct {
 	active  atomic.Int64  // when it was last used, in Unix nanoseconds
 	queries sync.WaitGroup
 
-	writing sync.Mutex // held while one response is written
+	writing sync.Mutex  // held while one response is written
+	broken  atomic.Bool // nothing can be written any more
 
 	// Of the goroutine that reads.
 	out   []byte // responses, each with its length, that leave with the next flush
@@ -145,7 +146,7 @@ func (c *tcpConn) serve() {
 			goesOn = c.received(whole)
 		}
 		for wire := buffered(in); wire != nil && goesOn; wire = buffered(in) {
-			goesOn = c.received(wire)
+			goesOn = c.received(wire) && !c.broken.Load() // nobody gets what else was asked
 			in.Discard(prefixSize + len(wire))
 		}
 		c.flush()
@@ -319,6 +320,7 @@ func (c *tcpConn) write(responses func() error) {
 	c.conn.SetWriteDeadline(time.Now().Add(c.s.cfg.Write))
 	if responses() != nil {
 		c.s.counters.writeErrors.Add(1)
+		c.broken.Store(true)
 		c.conn.Close()
 	}
 }
