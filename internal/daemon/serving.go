@@ -70,6 +70,8 @@ type serving struct {
 	access        access
 	search        *searchLists // of pods
 	onWire        bool         // the cluster's names may be answered on the wire
+	hitsOnWire    bool         // so may what is remembered
+	missesOnWire  bool         // what the upstreams say is remembered as it is
 }
 
 // newServing decides what to serve. It is pure.
@@ -123,8 +125,9 @@ func newServing(in inputs) *serving {
 		s.addRoute(route.Domain, route.Servers, sourceOf(in.config, "routes"))
 	}
 	s.addFileRoutes(in)
-	s.onWire = !in.dnsmasq.Has("log-queries") && !hasLocalNames(in.config.ClusterDomain) && len(s.overrides) == 0 && !s.options.FilterA && !s.options.FilterAAAA &&
-		!slices.ContainsFunc(s.apexes, s.local.Knows)
+	s.hitsOnWire = !in.dnsmasq.Has("log-queries") && !s.options.FilterA && !s.options.FilterAAAA
+	s.missesOnWire = s.hitsOnWire && !s.settings.stopRebind && len(in.dnsmasq.Bogus)+len(in.dnsmasq.Ignored) == 0
+	s.onWire = s.hitsOnWire && !hasLocalNames(in.config.ClusterDomain) && len(s.overrides) == 0 && !slices.ContainsFunc(s.apexes, s.local.Knows)
 	for _, route := range in.captured.Routes {
 		if slices.ContainsFunc(s.apexes, route.Domain.Within) {
 			// DHCP and a VPN have no say in the cluster's names.

@@ -1,21 +1,43 @@
 package daemon
 
 import (
-	"strings"
+	"bytes"
 
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/dnsname"
 	"github.com/node-dns/node-dns/internal/dnsserver"
+	"github.com/node-dns/node-dns/internal/dnswire"
 )
 
-// serveWire answers for the cluster's names from what the API said last, without parsing the query. It leaves to serve
-// all that somebody before the resolver could have a say in, so that a client is told the same with and without it: who
-// may not ask is refused, what is not known of the cluster is asked of its DNS servers, and autopath walks on from a
+// serveWire answers without parsing the query: for the cluster's names from what the API said last, for others from memory.
+// It leaves to serve all that somebody before these could have a say in, so that a client is told the same with and without
+// it: who may not ask is refused, what is not known of the cluster is asked of its DNS servers, and autopath walks on from a
 // name that does not exist. It allocates nothing.
 func (d *Daemon) serveWire(dst []byte, q dnsserver.WireQuery) (response []byte, ok bool) {
-	s, resolver := d.serving.Load(), d.names.resolver.Load()
-	if resolver == nil || !s.onWire || !s.access.allows(q.Local, q.Client.Addr(), s.net.IsLocal) {
+	s := d.serving.Load()
+	if !s.hitsOnWire || !s.access.allows(q.Local, q.Client.Addr(), s.net.IsLocal) {
+		return dst, false
+	}
+	var buf [dnswire.MaxName]byte
+	name, isName := dnswire.AppendText(buf[:0], q.Name())
+	switch {
+	case !isName || d.zone.Covers(name):
+		response, ok = d.clusterOnWire(s, dst, q)
+		if ok || !isName {
+			return response, ok
+		}
+		return d.clusterHit(s, dst, q, name)
+	case s.answersItself(q, name):
+		return dst, false
+	}
+	return d.cache.Load().AppendResponse(dst, q, uint32(max(s.settings.clientTTL, 0)))
+}
+
+// clusterOnWire answers from what the API says now.
+func (d *Daemon) clusterOnWire(s *serving, dst []byte, q dnsserver.WireQuery) (response []byte, ok bool) {
+	resolver := d.names.resolver.Load()
+	if resolver == nil || !s.onWire {
 		return dst, false
 	}
 	if snapshot := resolver.Snapshot(); snapshot == nil || snapshot.IsStale() {
@@ -28,11 +50,47 @@ func (d *Daemon) serveWire(dst []byte, q dnsserver.WireQuery) (response []byte, 
 	return response, ok
 }
 
+// clusterHit answers a name in the cluster's zones from memory, where that has it from the cluster's DNS servers: serveCluster
+// asks them as long as the API says nothing that is new.
+func (d *Daemon) clusterHit(s *serving, dst []byte, q dnsserver.WireQuery, name []byte) (response []byte, ok bool) {
+	if len(s.clusterDNS) == 0 || len(s.overrides) > 0 || s.isLocalText(name) {
+		return dst, false
+	}
+	if known := d.names.known(); known != nil && (!known.IsStale() || d.podNamespace(q.Client.Addr()) != "") {
+		return dst, false
+	}
+	return d.cache.Load().AppendResponse(dst, q, 0)
+}
+
 // rcodeOf is the rcode in the header of a response, RFC 1035 section 4.1.1.
 func rcodeOf(response []byte) int { return int(response[3] & 0xf) }
+
+// answersItself reports whether a question about a name that is not the cluster's may have an answer that is neither an
+// upstream's nor remembered: what local, serveLocalData and serveUpstream look for. It may be wrong about that, not about the
+// contrary.
+func (s *serving) answersItself(q dnsserver.WireQuery, name []byte) bool {
+	switch q.Type() {
+	case dns.TypeSOA, dns.TypeSRV, dns.TypeANY:
+		if s.options.FilterWin2K {
+			return true
+		}
+	case dns.TypePTR:
+		if s.options.BogusPrivate {
+			return true
+		}
+	}
+	return s.isLocalText(name)
+}
+
+// isLocalText reports whether a name, by its text, may be one that is answered before anybody looks whose it is.
+func (s *serving) isLocalText(name []byte) bool {
+	isPlain := bytes.IndexByte(name, '.') == len(name)-1
+	return isPlain && (s.config.DomainNeeded || string(name) == "localhost.") || bytes.HasSuffix(name, []byte(".localhost.")) ||
+		bytes.HasSuffix(name, []byte(probeZone)) || s.local.Concerns(name)
+}
 
 // hasLocalNames says whether a name in the domain may be one that is answered before anybody looks whose it is: a plain
 // one, localhost, or our own loop probe.
 func hasLocalNames(domain dnsname.Name) bool {
-	return domain.Labels() < 2 || isLocalhost(domain) || strings.HasSuffix("."+domain.String(), probeZone)
+	return domain.Labels() < 2 || isLocalhost(domain) || bytes.HasSuffix([]byte("."+domain.String()), []byte(probeZone))
 }

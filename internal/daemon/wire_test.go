@@ -17,6 +17,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dnsname"
 	"github.com/node-dns/node-dns/internal/dnsserver"
 	"github.com/node-dns/node-dns/internal/dnstest"
+	"github.com/node-dns/node-dns/internal/dnswire"
 	"github.com/node-dns/node-dns/internal/zone"
 )
 
@@ -64,11 +65,17 @@ func bazaar() *zone.Snapshot {
 // still is a daemon that watches and follows nothing, and knows no upstream. Answers begin with their first record.
 func still(t testing.TB, nodeDNS string, snapshot *zone.Snapshot) *Daemon {
 	t.Helper()
+	return stillWith(t, nodeDNS, "", snapshot)
+}
+
+// stillWith has a dnsmasq.conf too.
+func stillWith(t testing.TB, nodeDNS, dnsmasq string, snapshot *zone.Snapshot) *Daemon {
+	t.Helper()
 	d, err := New(Config{Root: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newServing(inputs{config: readConfig(t, nodeDNS, ""), net: node(), kubeconfig: "/etc/node-dns/kubeconfig"})
+	s := newServing(inputs{config: readConfig(t, nodeDNS, ""), dnsmasq: readDnsmasq(t, dnsmasq), net: node(), kubeconfig: "/etc/node-dns/kubeconfig"})
 	d.serving.Store(s)
 	d.build(s, nil)
 	t.Cleanup(func() {
@@ -76,6 +83,9 @@ func still(t testing.TB, nodeDNS string, snapshot *zone.Snapshot) *Daemon {
 			t.Error(err)
 		}
 	})
+	if s.api == (api{}) {
+		return d
+	}
 	config := d.zoneConfig(s)
 	config.Rotate = func(int) int { return 0 }
 	d.names.replace(zone.NewResolver(config), s.api.kubeconfig)
@@ -83,6 +93,24 @@ func still(t testing.TB, nodeDNS string, snapshot *zone.Snapshot) *Daemon {
 		d.names.publish(s.api.kubeconfig, snapshot)
 	}
 	return d
+}
+
+// asWireQuery is a message as dnsserver hands it to serveWire.
+func asWireQuery(t testing.TB, msg []byte, client, local string) dnsserver.WireQuery {
+	t.Helper()
+	m := new(dns.Msg)
+	if err := m.Unpack(msg); err != nil {
+		t.Fatal(err)
+	}
+	_, end, err := dns.UnpackDomainName(msg, dnswire.HeaderSize)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opt := m.IsEdns0()
+	return dnsserver.WireQuery{
+		Msg: msg, Limit: dns.MinMsgSize, Proto: dnsserver.UDP, End: end + 4, EDNS: opt != nil, DO: opt != nil && opt.Do(),
+		Client: netip.AddrPortFrom(netip.MustParseAddr(client), 4242), Local: netip.MustParseAddrPort(local),
+	}
 }
 
 func wireQuery(t testing.TB, name string, qtype uint16, changes ...func(*dns.Msg)) []byte {
@@ -167,13 +195,7 @@ func TestServeWire(t *testing.T) {
 				qtype = dns.TypeA
 			}
 			d := still(t, config, snapshot)
-			if test.config == "kubeconfig: none\n" {
-				d.setResolver(d.serving.Load())
-			}
-			q := dnsserver.WireQuery{
-				Msg: wireQuery(t, test.ask, qtype), Limit: dns.MinMsgSize, Proto: dnsserver.UDP,
-				Client: netip.AddrPortFrom(netip.MustParseAddr(client), 4242), Local: netip.MustParseAddrPort(local),
-			}
+			q := asWireQuery(t, wireQuery(t, test.ask, qtype), client, local)
 			response, ok := d.serveWire([]byte("before"), q)
 			if ok != test.wire || !ok && string(response) != "before" {
 				t.Fatalf("answered: %v", ok)
@@ -183,7 +205,7 @@ func TestServeWire(t *testing.T) {
 			}
 		})
 	}
-	if _, ok := still(t, master, nil).serveWire(nil, dnsserver.WireQuery{Msg: wireQuery(t, web, dns.TypeA), Limit: 512}); ok {
+	if _, ok := still(t, master, nil).serveWire(nil, asWireQuery(t, wireQuery(t, web, dns.TypeA), other, "192.0.2.10:53")); ok {
 		t.Error("answered before the API has been read")
 	}
 }
@@ -191,10 +213,19 @@ func TestServeWire(t *testing.T) {
 // sameAsServe holds that serve has the same answer for the client.
 func sameAsServe(t *testing.T, d *Daemon, q dnsserver.WireQuery, response []byte) {
 	t.Helper()
-	onWire, msg := new(dns.Msg), new(dns.Msg)
+	onWire := new(dns.Msg)
 	if err := onWire.Unpack(response); err != nil {
 		t.Fatal(err)
 	}
+	if got, want := contents(onWire), contents(serveParsed(t, d, q)); got != want {
+		t.Errorf("on the wire\n%s\nelse\n%s", got, want)
+	}
+}
+
+// serveParsed is what serve says to a query on the wire.
+func serveParsed(t *testing.T, d *Daemon, q dnsserver.WireQuery) *dns.Msg {
+	t.Helper()
+	msg := new(dns.Msg)
 	if err := msg.Unpack(q.Msg); err != nil {
 		t.Fatal(err)
 	}
@@ -204,9 +235,7 @@ func sameAsServe(t *testing.T, d *Daemon, q dnsserver.WireQuery, response []byte
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := contents(onWire), contents(m); got != want {
-		t.Errorf("on the wire\n%s\nelse\n%s", got, want)
-	}
+	return m
 }
 
 func contents(m *dns.Msg) string {
@@ -406,10 +435,7 @@ func TestServeWireAllocates(t *testing.T) {
 			"dual.shop.svc.cluster.local.": dns.TypeAAAA, "Db.shop.svc.cluster.local.": dns.TypeA, "db.shop.svc.cluster.local.": dns.TypeAAAA,
 			"9.0.30.172.in-addr.arpa.": dns.TypePTR, "nowhere.default.svc.cluster.local.": dns.TypeTXT,
 		} {
-			q := dnsserver.WireQuery{
-				Msg: wireQuery(t, name, qtype), Limit: 1232, Proto: dnsserver.UDP,
-				Client: netip.AddrPortFrom(netip.MustParseAddr(client), 4242), Local: netip.MustParseAddrPort("192.0.2.10:8053"),
-			}
+			q := asWireQuery(t, wireQuery(t, name, qtype), client, "192.0.2.10:8053")
 			if n := testing.AllocsPerRun(100, func() { d.serveWire(buf[:0], q) }); n != 0 {
 				t.Errorf("%s for %s: %v allocations", name, client, n)
 			}

@@ -161,6 +161,25 @@ func (n Name) Parent() Name {
 	return Name{text: above}
 }
 
+// Lookup finds in m the Name that has this text, in lower case and with its final dot. It does not allocate, nor check that
+// it is one: what is no Name is not found.
+func Lookup[V any](m map[Name]V, text []byte) (V, bool) {
+	v, ok := m[Name{text: string(text)}]
+	return v, ok
+}
+
+// Covers is Within for the text of a name: whether zone is it, or above it. It does not allocate.
+func (n Name) Covers(text []byte) bool {
+	above := len(text) - len(n.text)
+	switch {
+	case n.IsZero() || above < 0 || len(text) == 0:
+		return false
+	case n.IsRoot():
+		return true
+	}
+	return string(text[above:]) == n.text && (above == 0 || text[above-1] == '.')
+}
+
 // MarshalText returns String as bytes; the zero Name is empty text.
 func (n Name) MarshalText() ([]byte, error) { return []byte(n.text), nil }
 

@@ -112,10 +112,27 @@ func TestWithin(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name+" in "+tt.zone, func(t *testing.T) {
-			if got := mustParse(t, tt.name).Within(mustParse(t, tt.zone)); got != tt.want {
+			name, zone := mustParse(t, tt.name), mustParse(t, tt.zone)
+			if got := name.Within(zone); got != tt.want {
 				t.Errorf("got %v, want %v", got, tt.want)
 			}
+			if got := zone.Covers([]byte(name.String())); got != tt.want {
+				t.Errorf("covers: got %v, want %v", got, tt.want)
+			}
 		})
+	}
+}
+
+func TestLookup(t *testing.T) {
+	all := map[Name]int{MustParse("a.example"): 1, Root(): 2}
+	for text, want := range map[string]int{"a.example.": 1, ".": 2, "b.example.": 0, "a.example": 0, "A.example.": 0, "": 0} {
+		if got, ok := Lookup(all, []byte(text)); got != want || ok != (want != 0) {
+			t.Errorf("%q: %d, %v", text, got, ok)
+		}
+	}
+	text := []byte("a-name-of-more-than-thirty-two-octets.example.")
+	if n := testing.AllocsPerRun(10, func() { Lookup(all, text) }); n != 0 {
+		t.Errorf("%v allocations", n)
 	}
 }
 

@@ -209,3 +209,22 @@ func hasOtherNames(m *dns.Msg) bool {
 	}
 	return false
 }
+
+// TestRememberedAllocates nothing, from the message that accept lets pass to the response.
+func TestRememberedAllocates(t *testing.T) {
+	asked := new(dns.Msg).SetQuestion("www.a-zone.example.", dns.TypeAAAA)
+	asked.SetEdns0(1232, true)
+	response := new(dns.Msg).SetReply(asked)
+	for i := range 60 {
+		response.Answer = append(response.Answer, aRecord(0, i, "www.a-zone.example."))
+	}
+	s := remembers(t, asked, response, time.Second)
+	query, err := asked.Pack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	buf, all := make([]byte, 4096), true
+	if n := testing.AllocsPerRun(100, func() { all = all && s.OnWire(query, buf) != nil }); n != 0 || !all {
+		t.Errorf("%v allocations, answered %v", n, all)
+	}
+}

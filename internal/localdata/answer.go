@@ -1,6 +1,7 @@
 package localdata
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 
@@ -74,6 +75,26 @@ func (d *Data) Exists(name dnsname.Name) bool {
 		}
 	}
 	return false
+}
+
+// Concerns reports whether Answer or Exists may have something to say of a name, by its text: that of a dnsname.Name. It does not
+// allocate.
+func (d *Data) Concerns(text []byte) bool {
+	if d.IsEmpty() {
+		return false
+	}
+	_, known := dnsname.Lookup(d.exist, text)
+	isPlain := bytes.IndexByte(text, '.') == len(text)-1 // or the root
+	if known || isPlain && (len(d.plain) > 0 || len(text) == 1) {
+		return true
+	}
+	for len(d.domains) > 0 && len(text) > 0 {
+		if _, known := dnsname.Lookup(d.domains, text); known {
+			return true
+		}
+		text = text[bytes.IndexByte(text, '.')+1:]
+	}
+	return len(d.domains[dnsname.Root()]) > 0
 }
 
 // Knows reports whether something is known of the zone itself, or below it.

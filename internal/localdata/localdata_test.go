@@ -53,6 +53,9 @@ func TestAnswer(t *testing.T) {
 		qname, qtype, _ := strings.Cut(row.question, " ")
 		question := dns.Question{Name: qname, Qtype: dns.StringToType[qtype], Qclass: dns.ClassINET}
 		answer, ok := data.Answer(question, name(qname), row.least)
+		if (ok || data.Exists(name(qname))) && !data.Concerns([]byte(name(qname).String())) {
+			t.Errorf("%s does not concern it", row.question)
+		}
 		var texts []string
 		for _, rr := range answer {
 			texts = append(texts, strings.Join(strings.Fields(rr.String()), " "))
@@ -68,10 +71,21 @@ func TestAnswer(t *testing.T) {
 		if data.Exists(name(text)) != want {
 			t.Errorf("%s exists: %v", text, !want)
 		}
+		if got := data.Concerns([]byte(name(text).String())); got != (want || text == ".") {
+			t.Errorf("%s is its concern: %v", text, got)
+		}
 	}
 	known := slices.DeleteFunc([]string{"corp", "example", "apps.example", "other", "a.b"}, func(zone string) bool { return !data.Knows(name(zone)) })
 	if got := strings.Join(known, " "); got != "corp example apps.example" {
 		t.Errorf("knows something of %s", got)
+	}
+	text := []byte("no-such-name.example.net.")
+	if n := testing.AllocsPerRun(10, func() { data.Concerns(text) }); n != 0 {
+		t.Errorf("%v allocations to find nothing", n)
+	}
+	all := New(dnsmasqconf.Config{Addresses: []dnsmasqconf.Address{{Domain: dnsname.Root(), Addr: netip.MustParseAddr("192.0.2.9")}}}, dnsname.Name{})
+	if !all.Concerns(text) || (*Data)(nil).Concerns(text) {
+		t.Error("address=/#/ concerns all names, and nothing none")
 	}
 	if nothing := New(dnsmasqconf.Config{}, dnsname.Name{}); !nothing.IsEmpty() || !(*Data)(nil).IsEmpty() {
 		t.Error("nothing is something")

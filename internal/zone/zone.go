@@ -53,6 +53,16 @@ func New(authority Authority, next dnsserver.Handler) *Zone {
 // Set replaces the authority. Queries under way end with the one they began with.
 func (z *Zone) Set(authority Authority) { z.authority.Store(&authority) }
 
+// Covers reports whether a name is in one of the zones, by its text: that of a dnsname.Name. It does not allocate.
+func (z *Zone) Covers(text []byte) bool {
+	for _, apex := range z.authority.Load().Apexes {
+		if apex.Covers(text) {
+			return true
+		}
+	}
+	return false
+}
+
 // ServeDNS implements dnsserver.Handler.
 func (z *Zone) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
 	authority := z.authority.Load()

@@ -102,6 +102,9 @@ func TestWhoAnswers(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			authority := zone.Authority{Apexes: names(test.apexes...), Cluster: answerer(fromCluster)}
 			z := zone.New(authority, answerer(fromNext))
+			if name, err := dnsname.Parse(test.ask); err == nil && z.Covers([]byte(name.String())) != test.cluster {
+				t.Error("Covers knows better")
+			}
 			addr := serve(t, z)
 			known, unknown := test.ask+" 5 A "+fromNext, test.ask+" 5 A "+fromNext
 			if test.cluster {
