@@ -91,28 +91,30 @@ func from(source string) string {
 	return "\nfrom " + source
 }
 
-// insteadOf is in further lines what the route has taken the place of.
+// insteadOf is in further lines what the route has won over.
 func (s Status) insteadOf(route Route) string {
 	text := ""
 	for _, lost := range s.Overridden {
-		if lost.Domain == route.Domain {
-			text += "\ninstead of " + lost.addresses() + strings.Replace(from(lost.Source), "\n", " ", 1)
+		if lost.Domain == route.Domain && lost.By != "" {
+			text += "\ninstead of " + lost.text() + strings.Replace(from(lost.Source), "\n", " ", 1)
 		}
 	}
 	return text
 }
 
-func (r Route) addresses() string {
-	var words []string
-	for _, server := range r.Servers {
-		words = append(words, server.Address)
+func (l Loss) text() string {
+	if l.Local {
+		return noSuchNames
 	}
-	return orNone(strings.Join(words, "   "))
+	return orNone(strings.Join(l.Servers, "   "))
 }
+
+// noSuchNames is what a domain has that is asked of nobody.
+const noSuchNames = "no such names"
 
 func (r Route) servers(now time.Time) string {
 	if r.Local {
-		return "no such names"
+		return noSuchNames
 	}
 	var words []string
 	for _, server := range r.Servers {

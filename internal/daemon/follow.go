@@ -204,7 +204,7 @@ func (d *Daemon) newServing(view *hostView, config nodeconfig.Config, files dnsm
 	if captured.Set.IsEmpty() {
 		// The hook has not run yet (or may not write): what it would capture serves as well.
 		selection := view.plan.Selection
-		captured = hostdns.Capture{Set: selection.Set, From: strings.TrimSpace(string(selection.Origin) + " " + selection.Detail)}
+		captured = hostdns.Capture{Set: selection.Set, Origin: selection.Origin, From: strings.TrimSpace(string(selection.Origin) + " " + selection.Detail)}
 	}
 	if captured.Set.IsEmpty() {
 		captured = d.lastCapture // law 2 holds for what is served too: the files may be gone, or could not be read
@@ -234,7 +234,9 @@ func (d *Daemon) newServing(view *hostView, config nodeconfig.Config, files dnsm
 		config:      config,
 		net:         d.lastNet,
 		captured:    captured.Set,
+		from:        sourceOfCapture(captured, view.plan.Selection),
 		origin:      captured.From,
+		outdone:     outdone(view.plan.Selection),
 		looping:     d.loops.looping(),
 		files:       d.config.Files,
 		recursive:   recursive,

@@ -156,9 +156,9 @@ func TestRoutesAreBounded(t *testing.T) {
 	}
 	var many, other serving
 	for i := range 100 {
-		many.addRoute(dnsname.MustParse(fmt.Sprintf("r%d.example", i)), servers(texts...), "a test")
+		many.routes = append(many.routes, forward.Route{Domain: dnsname.MustParse(fmt.Sprintf("r%d.example", i)), Servers: servers(texts...)})
 		texts[63] = "10.0.1.1" // beyond what the log names
-		other.addRoute(dnsname.MustParse(fmt.Sprintf("r%d.example", i)), servers(texts...), "a test")
+		other.routes = append(other.routes, forward.Route{Domain: dnsname.MustParse(fmt.Sprintf("r%d.example", i)), Servers: servers(texts...)})
 		texts[63] = "10.0.0.64"
 	}
 	if !sameRoutes(many.routes, many.routes) || sameRoutes(many.routes, other.routes) || sameRoutes(many.routes, many.routes[1:]) {

@@ -11,6 +11,7 @@ import (
 	"github.com/node-dns/node-dns/internal/nameserver"
 	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
+	"github.com/node-dns/node-dns/internal/precedence"
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
@@ -251,7 +252,7 @@ func TestNewServing(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			in := inputs{config: readConfig(t, test.nodeDNS, test.config), net: node(), captured: captured, origin: "NetworkManager eth0"}
+			in := inputs{config: readConfig(t, test.nodeDNS, test.config), net: node(), captured: captured, from: precedence.NetworkManager, origin: "NetworkManager eth0"}
 			if test.change != nil {
 				test.change(&in)
 			}
