@@ -24,6 +24,12 @@ func (a Applier) do(ctx context.Context, j *Journal, s Step) error {
 		return a.mask(ctx, s)
 	case Release:
 		return a.release(ctx, s)
+	case WriteFile:
+		return s.write()
+	case MakeLink:
+		return s.link()
+	case DropAddress:
+		return dropAddress(ctx, s)
 	case Check:
 		return a.check(ctx, j)
 	}
@@ -33,8 +39,10 @@ func (a Applier) do(ctx context.Context, j *Journal, s Step) error {
 // undo carries the way back of one step out, whether that was done, begun or neither.
 func (a Applier) undo(ctx context.Context, j *Journal, s Step) error {
 	switch s.Kind {
-	case RemoveFile:
+	case RemoveFile, WriteFile, MakeLink:
 		return restoreAll(j.of(s))
+	case DropAddress:
+		return restoreAddress(ctx, s)
 	case Start:
 		return a.unstart(ctx, j, s)
 	case TakePort:
