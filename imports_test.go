@@ -31,7 +31,7 @@ var bands = [][]string{
 	{"internal/daemon"},
 	{"internal/demo"},
 	{"cmd/origin-dns-dispatcher", "cmd/node-dns"},
-	{"test/netns", "test/nspawn", "test/rpm", "."},
+	{"test/netns", "test/nspawn", "test/rpm", "test/contrib", "."},
 }
 
 // owners say which packages alone may import a library. Tests may import anything.
