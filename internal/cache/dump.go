@@ -24,16 +24,16 @@ func (c *Cache) Dump(limit int) []byte {
 	now := c.now()
 	for i := range c.store.shards {
 		room := (limit - len(data)) / (len(c.store.shards) - i)
-		data = c.store.shards[i].dump(data, len(data)+room, now)
+		data = c.store.shards[i].dump(data, len(data)+room, now, c.stale)
 	}
 	return data
 }
 
-func (h *shard) dump(data []byte, limit int, now time.Time) []byte {
+func (h *shard) dump(data []byte, limit int, now time.Time, stale time.Duration) []byte {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	for e := h.newest; e != nil; e = e.prev {
-		if _, live := e.age(now); !live {
+		if !e.isUsable(now, stale) {
 			continue
 		}
 		whole := len(data)
@@ -93,7 +93,7 @@ func (c *Cache) Restore(data []byte, away time.Duration, keep func(Entry) bool) 
 	}
 	taken, epoch := 0, c.store.epoch.Load()
 	for _, e := range slices.Backward(all) {
-		if _, live := e.age(now); !live || c.store.get(e.key) != nil || keep != nil && !keep(e.describe(now)) {
+		if !e.isUsable(now, c.stale) || c.store.get(e.key) != nil || keep != nil && !keep(e.describe(now)) {
 			continue
 		}
 		c.store.put(e, epoch)

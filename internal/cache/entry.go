@@ -24,6 +24,7 @@ type entry struct {
 	bytes  int
 
 	visited    atomic.Bool // since the hand passed; SIEVE
+	refreshing atomic.Bool // it is stale, and is asked for anew
 	prev, next *entry      // guarded by the shard's mu
 }
 

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -73,6 +74,8 @@ type Daemon struct {
 	saidReady   journal.Condition   // Ready or NotReady, as the log says; 0: it does not yet. Belongs to the same
 	follower    follower            // likewise
 	dnsmasq     *dnsmasqconf.Reader // likewise
+
+	refreshes sync.WaitGroup // of stale answers
 
 	names    clusterNames
 	autopath *autopath.Autopath

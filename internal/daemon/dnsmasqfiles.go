@@ -38,6 +38,7 @@ func (f *follower) nextDnsmasq(running dnsmasqconf.Config, view *hostView) (conf
 type settings struct {
 	cacheSize, forwardMax                     int
 	maxTTL, minTTL, negativeTTL, clientTTL    int // seconds; dnsmasqconf.Unset
+	stale                                     int // likewise
 	noNegative                                bool
 	stopRebind, rebindLocalhost               bool
 	bogus, ignored, rebindOK                  string // their networks, to compare
@@ -49,7 +50,7 @@ func newSettings(config nodeconfig.Config, files dnsmasqconf.Config) settings {
 	s := settings{
 		cacheSize: config.CacheSize, forwardMax: config.DNSForwardMax,
 		maxTTL: files.Number("max-cache-ttl"), minTTL: files.Number("min-cache-ttl"), negativeTTL: files.Number("neg-ttl"),
-		clientTTL: files.Number("max-ttl"), noNegative: files.Has("no-negcache"),
+		clientTTL: files.Number("max-ttl"), stale: files.Number("use-stale-cache"), noNegative: files.Has("no-negcache"),
 		stopRebind: files.Has("stop-dns-rebind"), rebindLocalhost: files.Has("rebind-localhost-ok"),
 		filterA: files.Has("filter-A"), filterAAAA: files.Has("filter-AAAA"),
 		filterWin2K: files.Has("filterwin2k"), bogPriv: files.Has("bogus-priv"),

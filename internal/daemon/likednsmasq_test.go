@@ -32,6 +32,9 @@ b.example. 300 IN A 203.1.113.2
 c.example. 300 IN CNAME a.example.
 b.a.example. 300 IN A 203.1.113.11
 short.example. 5 IN A 203.1.113.5
+brief.example. 1 IN A 203.1.113.7
+brief2.example. 1 IN CNAME brief.example.
+brief. 1 IN SOA a.example. a.example. 1 2 3 4 1
 plain. 300 IN A 203.1.113.3
 plain. 300 IN TXT "plain"
 private.example. 300 IN A 10.0.0.1
@@ -291,6 +294,9 @@ func fileRows() []fileRow {
 		{name: "min-port and max-port", conf: "server=UP\nmin-port=20000\nmax-port=22047", questions: []string{"a.example A", "b.example A", "a.example TXT"}, ports: true},
 		{name: "max-port alone", conf: "server=UP\nmax-port=2047", questions: []string{"a.example A", "b.example A", "a.example TXT"}, ports: true},
 		{name: "min-port alone", conf: "server=UP\nmin-port=64000", questions: []string{"a.example A", "b.example A", "a.example TXT"}, ports: true},
+		{name: "use-stale-cache", conf: "server=UP\nuse-stale-cache", questions: []string{"brief.example A size=1232", "brief.example A size=1232", "brief.example A size=1232 after=2100ms"}},
+		{name: "use-stale-cache of an alias and of NXDOMAIN", conf: "server=UP\nuse-stale-cache=0", questions: []string{"brief2.example A", "no.brief A", "brief2.example A after=2100ms", "no.brief A"}},
+		{name: "use-stale-cache that is over", conf: "server=UP\nuse-stale-cache=1", questions: []string{"brief.example A", "brief.example A after=3100ms"}, counted: true},
 		{name: "quotes, blanks and comments", conf: "  server = UP # first\n\taddress = \"/a.example/\"192.0.2.1\r\n#address=/b.example/192.0.2.1"},
 		{name: "what OpenShift 3 installs", conf: openshiftConf, file: "origin-dns.conf", beside: "server=UP", questions: []string{"nowhere.example A", "nowhere.example A", "short.example A"}, counted: true, why: stockCache},
 		{name: "what OpenShift 3 installs, under another name", conf: openshiftConf, beside: "server=UP", questions: []string{"nowhere.example A", "nowhere.example A"}, counted: true},

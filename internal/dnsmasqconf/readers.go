@@ -2,6 +2,7 @@ package dnsmasqconf
 
 import (
 	"fmt"
+	"math"
 	"net/netip"
 	"slices"
 	"strings"
@@ -52,6 +53,8 @@ func readerOf(name string) func(l *loader, name, text string) {
 		return readInterfaces(func(c *Config) *[]string { return &c.Except })
 	case "min-port", "max-port":
 		return readPort
+	case "use-stale-cache":
+		return readStale
 	case "port":
 		return readListenPort
 	case "edns-packet-max":
@@ -70,6 +73,20 @@ func readerOf(name string) func(l *loader, name, text string) {
 func readPort(l *loader, name, text string) {
 	if port, ok := l.uint16(name, shown(text), 0); ok {
 		l.config.Numbers[name] = int(port)
+	}
+}
+
+// byDefaultStale is how long use-stale-cache without a number has an answer used after its TTL, in seconds.
+const byDefaultStale = 24 * 60 * 60
+
+// readStale: 0 stands for no bound.
+func readStale(l *loader, name, text string) {
+	if text == "" {
+		l.config.Numbers[name] = byDefaultStale
+		return
+	}
+	if l.number(name, text); l.config.Number(name) == 0 {
+		l.config.Numbers[name] = math.MaxInt32
 	}
 }
 

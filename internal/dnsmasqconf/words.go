@@ -211,7 +211,7 @@ var words = map[string]word{
 	"trust-anchor":              {argument: valued, aside: "nothing is validated here: the DO bit, signatures and the answer of a validating upstream are passed through"},
 	"txt-record":                {argument: valued},
 	"umbrella":                  {argument: either, once: true, aside: "clients are never told of to upstreams"},
-	"use-stale-cache":           {argument: either, once: true, aside: "what has expired is not given to clients"},
+	"use-stale-cache":           {argument: either, once: true},
 	"user":                      {argument: either, once: true, aside: "systemd says that: node-dns.service has User=node-dns"},
 	"version":                   {argument: bare, aside: "a word of the command line alone"},
 }
