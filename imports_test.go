@@ -31,6 +31,8 @@ var bands = [][]string{
 	{"internal/daemon"},
 	{"internal/demo"},
 	{"cmd/origin-dns-dispatcher", "cmd/node-dns"},
+	{"bench/result"},
+	{"bench"},
 	{"test/netns", "test/nspawn", "test/rpm", "test/contrib", "."},
 }
 
