@@ -41,7 +41,7 @@ type settings struct {
 	stale                                     int // likewise
 	noNegative                                bool
 	stopRebind, rebindLocalhost               bool
-	bogus, ignored, rebindOK                  string // their networks, to compare
+	bogus, ignored, rebindOK, rewrites        string // their networks, to compare
 	filterA, filterAAAA, filterWin2K, bogPriv bool
 	udp                                       forward.UDP
 }
@@ -54,7 +54,7 @@ func newSettings(config nodeconfig.Config, files dnsmasqconf.Config) settings {
 		stopRebind: files.Has("stop-dns-rebind"), rebindLocalhost: files.Has("rebind-localhost-ok"),
 		filterA: files.Has("filter-A"), filterAAAA: files.Has("filter-AAAA"),
 		filterWin2K: files.Has("filterwin2k"), bogPriv: files.Has("bogus-priv"),
-		rebindOK: fmt.Sprint(files.RebindOK), bogus: prefixWords(files.Bogus), ignored: prefixWords(files.Ignored),
+		rebindOK: fmt.Sprint(files.RebindOK), rewrites: fmt.Sprint(files.Rewrites), bogus: prefixWords(files.Bogus), ignored: prefixWords(files.Ignored),
 	}
 	s.udp.Low, s.udp.High = files.Ports.Low, files.Ports.High
 	if n := files.Number("edns-packet-max"); n != dnsmasqconf.Unset {

@@ -32,6 +32,11 @@ b.example. 300 IN A 203.1.113.2
 c.example. 300 IN CNAME a.example.
 b.a.example. 300 IN A 203.1.113.11
 short.example. 5 IN A 203.1.113.5
+d.example. 300 IN MX 10 a.example.
+x.cluster.test. 300 IN A 10.0.0.9
+brief.cluster.test. 1 IN A 203.1.113.9
+signed.example. 300 IN A 203.1.113.8
+signed.example. 300 IN RRSIG A 8 2 300 20380101000000 20200101000000 1 example. c2lnbmF0dXJl
 brief.example. 1 IN A 203.1.113.7
 brief2.example. 1 IN CNAME brief.example.
 brief. 1 IN SOA a.example. a.example. 1 2 3 4 1
@@ -74,6 +79,10 @@ const (
 	ignoredFails = "an answer that is ignored is SERVFAIL"
 	fromCache    = "the target of an alias is not taken from the cache"
 	plainNames   = "a plain name is not asked upstream, without domain-needed too"
+	passesAD     = "the AD bit of upstreams is passed on, without proxy-dnssec and from memory too"
+	changedAD    = "an address that alias has changed does not count as validated"
+	clusterApart = "the cluster's names are left alone by stop-dns-rebind, bogus-nxdomain, alias and use-stale-cache"
+	rrExists     = "a name with a dns-rr or a caa-record alone exists"
 	ownQuestion  = "NXDOMAIN is remembered for the type that was asked for"
 	stockCache   = "max-cache-ttl and no-negcache of openshift-ansible's own origin-dns.conf are left out"
 )
@@ -83,7 +92,7 @@ const (
 func askWhole(t *testing.T, at netip.AddrPort, question string) string {
 	t.Helper()
 	fields := strings.Fields(question)
-	m := new(dns.Msg).SetQuestion(dns.Fqdn(fields[0]), dns.StringToType[fields[1]])
+	m := new(dns.Msg).SetQuestion(dns.Fqdn(fields[0]), typeOf(fields[1]))
 	client := dns.Client{Timeout: time.Second}
 	for _, option := range fields[2:] {
 		switch how, value, _ := strings.Cut(option, "="); how {
@@ -113,6 +122,15 @@ func askWhole(t *testing.T, at netip.AddrPort, question string) string {
 		return question + ": no response"
 	}
 	return question + ": " + dns.RcodeToString[response.Rcode] + " " + strings.Join(wholeWords(response), ", ")
+}
+
+// typeOf is the type of a name, or of "TYPE65280" (RFC 3597).
+func typeOf(text string) uint16 {
+	if qtype, ok := dns.StringToType[text]; ok {
+		return qtype
+	}
+	n, _ := strconv.ParseUint(strings.TrimPrefix(text, "TYPE"), 10, 16) // 0 is no type to ask for
+	return uint16(n)
 }
 
 // wholeWords are the flags, errors and records of an answer, sorted.
@@ -297,6 +315,35 @@ func fileRows() []fileRow {
 		{name: "use-stale-cache", conf: "server=UP\nuse-stale-cache", questions: []string{"brief.example A size=1232", "brief.example A size=1232", "brief.example A size=1232 after=2100ms"}},
 		{name: "use-stale-cache of an alias and of NXDOMAIN", conf: "server=UP\nuse-stale-cache=0", questions: []string{"brief2.example A", "no.brief A", "brief2.example A after=2100ms", "no.brief A"}},
 		{name: "use-stale-cache that is over", conf: "server=UP\nuse-stale-cache=1", questions: []string{"brief.example A", "brief.example A after=3100ms"}, counted: true},
+		{name: "dns-rr", conf: "server=UP\ndns-rr=r.corp,16,03:61:62:63\ndns-rr=r.corp,65280,00010\ndns-rr=e.corp,65280\ndns-rr=a4.corp,1,c0000209\ndns-rr=bad.corp,1,c000", questions: []string{
+			"r.corp TXT", "r.corp TYPE65280", "e.corp TYPE65280", "a4.corp A", "R.corp TXT",
+		}},
+		{name: "dns-rr and other types", conf: "server=UP\ndns-rr=r.corp,16,0161", questions: []string{"r.corp A"}, why: rrExists},
+		{name: "caa-record and other types", conf: "server=UP\ncaa-record=c.corp,128,issue,ca.test", questions: []string{"c.corp A"}, why: rrExists},
+		{name: "dns-rr with local-ttl", conf: "server=UP\nlocal-ttl=30\ndns-rr=r.corp,16,0161", questions: []string{"r.corp TXT"}},
+		{name: "caa-record and naptr-record", conf: "server=UP\ncaa-record=c.corp,128,issue,ca.test\nnaptr-record=n.corp,10,20,s,SIP+D2U,,_sip._udp.corp\nnaptr-record=n.corp,10,30,u,E2U+sip,\"!^.*$!sip:a@corp!\"", questions: []string{
+			"c.corp CAA", "n.corp NAPTR", "n.corp A",
+		}},
+		{name: "alias", conf: "server=UP\nalias=203.1.113.1,192.0.2.1", questions: append([]string{"d.example MX"}, every()...)},
+		{name: "alias of a network", conf: "server=UP\nalias=203.1.113.0,10.9.8.0,255.255.255.0", questions: []string{"a.example A", "c.example A", "bogus.example A", "private.example A", "c.example A"}},
+		{name: "alias of a range", conf: "server=UP\nalias=203.1.113.2-203.1.113.10,10.9.8.0,255.255.255.0", questions: []string{"a.example A", "b.example A", "b.a.example A"}},
+		{name: "alias with gaps in the mask", conf: "server=UP\nalias=203.0.113.0,10.9.8.0,255.0.255.0", questions: []string{"a.example A"}},
+		{name: "two aliases", conf: "server=UP\nalias=203.1.113.0,10.9.8.0,255.255.255.0\nalias=203.1.113.1,192.0.2.1\nalias=192.0.2.1,192.0.2.2", questions: []string{"a.example A", "b.example A"}},
+		{name: "two aliases, the other way round", conf: "server=UP\nalias=203.1.113.1,192.0.2.1\nalias=203.1.113.0,10.9.8.0,255.255.255.0", questions: []string{"a.example A", "b.example A"}},
+		{name: "alias and what is known here", conf: "server=UP\nalias=192.0.2.4,192.0.2.9\nhost-record=h.corp,192.0.2.4\naddress=/x.corp/192.0.2.4", questions: []string{"h.corp A", "x.corp A"}},
+		{name: "alias and rebinding", conf: "server=UP\nalias=203.1.113.1,10.0.0.9\nalias=10.0.0.1,203.1.113.9\nstop-dns-rebind", questions: []string{"a.example A", "private.example A", "b.example A"}},
+		{name: "alias and bogus-nxdomain", conf: "server=UP\nalias=203.1.113.1,203.1.113.66\nalias=203.1.113.67,203.1.113.1\nbogus-nxdomain=203.1.113.66", questions: []string{"a.example A", "bogus.example A"}},
+		{name: "alias of a bogus address", conf: "server=UP\nalias=203.1.113.66,203.1.113.1\nbogus-nxdomain=203.1.113.66", questions: []string{"bogus.example A"}},
+		{name: "alias and ignore-address", conf: "server=UP\nalias=203.1.113.66,203.1.113.1\nignore-address=203.1.113.1", questions: []string{"bogus.example A", "b.example A"}},
+		{name: "alias and AD", conf: "server=UP\nproxy-dnssec\nalias=203.1.113.8,203.1.113.9", questions: []string{"signed.example A ad"}, why: changedAD},
+		{name: "rebind of the cluster's", conf: "server=/cluster.test/UP\nstop-dns-rebind", questions: []string{"x.cluster.test A"}, why: clusterApart},
+		{name: "bogus-nxdomain of the cluster's", conf: "server=/cluster.test/UP\nbogus-nxdomain=10.0.0.9", questions: []string{"x.cluster.test A"}, why: clusterApart},
+		{name: "alias of the cluster's", conf: "server=/cluster.test/UP\nalias=10.0.0.9,10.0.0.8", questions: []string{"x.cluster.test A"}, why: clusterApart},
+		{name: "use-stale-cache of the cluster's", conf: "server=/cluster.test/UP\nuse-stale-cache", questions: []string{"brief.cluster.test A", "brief.cluster.test A after=2100ms"}, why: clusterApart},
+		{name: "proxy-dnssec", conf: "server=UP\nproxy-dnssec", questions: []string{"signed.example A ad", "a.example A ad"}},
+		{name: "proxy-dnssec without the question", conf: "server=UP\nproxy-dnssec", questions: []string{"signed.example A", "signed.example A do"}},
+		{name: "proxy-dnssec, from memory", conf: "server=UP\nproxy-dnssec", questions: []string{"signed.example A ad", "signed.example A ad"}, why: passesAD},
+		{name: "no proxy-dnssec", conf: "server=UP", questions: []string{"signed.example A ad", "signed.example A"}, why: passesAD},
 		{name: "quotes, blanks and comments", conf: "  server = UP # first\n\taddress = \"/a.example/\"192.0.2.1\r\n#address=/b.example/192.0.2.1"},
 		{name: "what OpenShift 3 installs", conf: openshiftConf, file: "origin-dns.conf", beside: "server=UP", questions: []string{"nowhere.example A", "nowhere.example A", "short.example A"}, counted: true, why: stockCache},
 		{name: "what OpenShift 3 installs, under another name", conf: openshiftConf, beside: "server=UP", questions: []string{"nowhere.example A", "nowhere.example A"}, counted: true},
@@ -377,7 +424,7 @@ func timesAsked(upstreams []*dnstest.Server, question string) int {
 	fields := strings.Fields(question)
 	sum := 0
 	for _, server := range upstreams {
-		sum += server.QueriesFor(fields[0], dns.StringToType[fields[1]])
+		sum += server.QueriesFor(fields[0], typeOf(fields[1]))
 	}
 	return sum
 }
@@ -396,7 +443,7 @@ func portsAsked(conf string, upstreams []*dnstest.Server, question string) strin
 	for _, server := range upstreams {
 		for _, q := range slices.Backward(server.Received()) {
 			asked := q.Msg.Question[0]
-			if q.Network == "udp" && asked.Name == dns.Fqdn(fields[0]) && asked.Qtype == dns.StringToType[fields[1]] {
+			if q.Network == "udp" && asked.Name == dns.Fqdn(fields[0]) && asked.Qtype == typeOf(fields[1]) {
 				port := uint64(q.Client.Port())
 				return fmt.Sprintf(", between min-port and max-port %v", limit("min-port", 1024) <= port && port <= limit("max-port", 65535))
 			}

@@ -195,6 +195,36 @@ func TestLinesLikeDnsmasq(t *testing.T) {
 		{"edns-packet-max=0\n", ""},
 		{"edns-packet-max=70000\n", ""},
 		{"edns-packet-max=x\n", ""},
+		{"alias=1.1.1.1\n", ""},
+		{"alias=1.1.1.1,2.2.2.2\n", ""},
+		{"alias=1.1.1.0,2.2.2.0,255.255.255.0\n", ""},
+		{"alias=1.1.1.0,2.2.2.0,255.0.255.0\n", ""},
+		{"alias=1.1.1.0,2.2.2.0,24\n", ""},
+		{"alias=1.1.1.0,2.2.2.0,255.255.255.0,9\n", ""},
+		{"alias=1.1.1.10-1.1.1.20,2.2.2.0,255.255.255.0\n", ""},
+		{"alias=1.1.1.10-1.1.1.20,2.2.2.0\n", ""},
+		{"alias=1.1.1.20-1.1.1.10,2.2.2.0,255.255.255.0\n", ""},
+		{"alias=1.1.1.10-1.1.2.20,2.2.2.0,255.255.255.0\n", ""},
+		{"alias=,2.2.2.2\n", ""},
+		{"alias=::1,::2\n", ""},
+		{"dns-rr=a.b\n", ""},
+		{"dns-rr=a.b,300\n", ""},
+		{"dns-rr=a.b,300,\n", ""},
+		{"dns-rr=a.b,51,00:01\n", ""},
+		{"dns-rr=a.b,51,001\n", ""},
+		{"dns-rr=a.b,51,zz\n", ""},
+		{"dns-rr=a.b,51,0x01\n", ""},
+		{"dns-rr=a.b,51,00,01\n", ""},
+		{"dns-rr=a.b,TXT,00\n", ""},
+		{"dns-rr=a.b,70000,00\n", ""},
+		{"dns-rr=a.b,1,0102\n", ""},
+		{"caa-record=a.b,0,issue,ca.test\n", ""},
+		{"caa-record=a.b,0,issue\n", ""},
+		{"caa-record=a.b,x,issue,ca.test\n", ""},
+		{"naptr-record=a.b,1,2,s,SIP+D2U,,x.y\n", ""},
+		{"naptr-record=a.b,1,2,s,SIP+D2U,\n", ""},
+		{"naptr-record=a.b,1,2,s\n", ""},
+		{"naptr-record=a.b,x,2,s,SIP+D2U,\n", ""},
 		{"bogus-nxdomain=1.1.1.0/24\n", ""},
 		{"bogus-nxdomain=2001:db8::/64\n", ""},
 		{"bogus-nxdomain=1.1.1.1,2.2.2.2\n", ""},
@@ -386,7 +416,7 @@ func TestAside(t *testing.T) {
 
 // FuzzText: whatever a file holds, faults are within it, and what was understood is understood again.
 func FuzzText(f *testing.F) {
-	for _, seed := range []string{"server=/a/10.0.0.1#53@eth0\n", "address=/a/#/1.1.1.1\n", "cname=a,b,60\ncname=b,a", "host-record=a,::1,9", "txt-record=a,\"b,\\\"c\" # d", "rev-server=10.0.0.0/9,#", "\"", "srv-host=_a._b,c,1,2,3", "domain=a\nexpand-hosts"} {
+	for _, seed := range []string{"server=/a/10.0.0.1#53@eth0\n", "address=/a/#/1.1.1.1\n", "cname=a,b,60\ncname=b,a", "host-record=a,::1,9", "txt-record=a,\"b,\\\"c\" # d", "rev-server=10.0.0.0/9,#", "\"", "srv-host=_a._b,c,1,2,3", "domain=a\nexpand-hosts", "alias=1.1.1.1-1.1.1.9,2.2.2.0,255.255.255.0", "dns-rr=a.b,51,00:1", "caa-record=a,0,issue,b", "naptr-record=a,1,2,s,x,y,z"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -33,6 +33,14 @@ func readerOf(name string) func(l *loader, name, text string) {
 		return readPTR
 	case "mx-host", "mx-target":
 		return readMX
+	case "dns-rr":
+		return readRR
+	case "caa-record":
+		return readCAA
+	case "naptr-record":
+		return readNAPTR
+	case "alias":
+		return readAlias
 	case "domain", "domain-suffix":
 		return readDomain
 	case "addn-hosts", "hostsdir":
