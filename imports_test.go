@@ -41,7 +41,7 @@ var owners = map[string][]string{
 	"github.com/godbus/dbus/v5":            {"internal/systembus", "internal/nm", "internal/bus", "internal/systemd"},
 	"github.com/Wifx/gonetworkmanager/v3":  {"internal/nm"},
 	"github.com/vishvananda/netlink":       {"internal/netstate", "internal/lab"},
-	"gopkg.in/yaml.v3":                     {"internal/nodeconfig"},
+	"gopkg.in/yaml.v3":                     {"internal/nodeconfig", "cmd/node-dns"},
 	"github.com/spf13/cobra":               {"cmd/node-dns"},
 	"github.com/coreos/go-systemd/v22":     {"internal/supervise", "internal/journal"},
 	"k8s.io":                               {"internal/cluster", "internal/kubetest"},

@@ -10,6 +10,9 @@ import (
 
 // WriteText prints the status as a page for people.
 func (s Status) WriteText(w io.Writer) error {
+	notes, problems := s.Notes, s.Problems // some of which have several lines
+	s.Notes, s.Problems = nil, nil
+	s = escaped(s)
 	p := &page{w: w}
 	p.line("node-dns %s: running %s, %s%s", s.Version, age(s.Now.Sub(s.Started)), s.readiness(), s.Node.text())
 	p.row("Listening", s.listening())
@@ -33,11 +36,11 @@ func (s Status) WriteText(w io.Writer) error {
 	p.row("resolv.conf", s.ResolvConf.text())
 	p.row("Cache", s.Cache.text())
 	p.row("Queries", s.Queries.text())
-	for _, note := range s.Notes {
-		p.line("  %s", note)
+	for _, note := range notes {
+		p.line("  %s", escapedLines(note))
 	}
-	for _, problem := range s.Problems {
-		p.line("! %s", problem)
+	for _, problem := range problems {
+		p.line("! %s", escapedLines(problem))
 	}
 	return p.err
 }
@@ -96,17 +99,17 @@ func (s Status) insteadOf(route Route) string {
 	text := ""
 	for _, lost := range s.Overridden {
 		if lost.Domain == route.Domain && lost.By != "" {
-			text += "\ninstead of " + lost.text() + strings.Replace(from(lost.Source), "\n", " ", 1)
+			text += "\ninstead of " + lost.words("   ") + strings.Replace(from(lost.Source), "\n", " ", 1)
 		}
 	}
 	return text
 }
 
-func (l Loss) text() string {
+func (l Loss) words(separator string) string {
 	if l.Local {
 		return noSuchNames
 	}
-	return orNone(strings.Join(l.Servers, "   "))
+	return orNone(strings.Join(l.Servers, separator))
 }
 
 // noSuchNames is what a domain has that is asked of nobody.

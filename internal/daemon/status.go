@@ -74,13 +74,7 @@ func found(s control.Status) []string {
 			problems = append(problems, "not listening on "+l.Address+": "+l.Error)
 		}
 	}
-	for _, route := range s.Routes {
-		for _, server := range route.Servers {
-			if server.State == "down" {
-				problems = append(problems, server.Address+" (for "+route.Domain+") is down: "+server.Error)
-			}
-		}
-	}
+	problems = append(problems, s.DownServers()...)
 	if len(s.ResolvConf.Pending) > 0 {
 		problems = append(problems, "the host's files are not what they should be: origin-dns-dispatcher plan says why")
 	}
