@@ -160,6 +160,9 @@ func (d *Daemon) takeOver(next *serving) time.Duration {
 	}
 	d.announce()
 	wait := d.sockets.letGo(time.Now())
+	if _, left := dnsserver.ReadTerms(d.paths.terms); left > 0 && (wait == 0 || wait > left) {
+		wait = left // after which they are what they were
+	}
 	if err != nil && (wait == 0 || wait > listenAgain) {
 		return listenAgain
 	}

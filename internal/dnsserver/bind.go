@@ -21,6 +21,12 @@ var errUnspecified = errors.New("each address needs a socket of its own, to answ
 // bindBoth returns the UDP and the TCP binding for an address: those of have
 // that are bound, and new ones.
 func (s *Server) bindBoth(want netip.AddrPort, have []*binding) []*binding {
+	if s.terms == Yielding {
+		if b := bound(have, want, UDP); b != nil {
+			return []*binding{b}
+		}
+		return nil
+	}
 	both := []*binding{bound(have, want, UDP), bound(have, want, TCP)}
 	kept := slices.ContainsFunc(both, func(b *binding) bool { return b != nil })
 	for try := 0; ; try++ {
@@ -87,6 +93,9 @@ func (s *Server) open(b *binding) error {
 			return err
 		}
 		return s.useTCP(b, l.(*net.TCPListener))
+	}
+	if s.terms == Taking {
+		lc.Control = reuseBeforeBind
 	}
 	c, err := lc.ListenPacket(context.Background(), "udp"+family, b.actual.String())
 	if err != nil {

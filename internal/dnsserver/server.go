@@ -35,6 +35,7 @@ type Server struct {
 	left    atomic.Bool // what is not answered yet is the successor's
 
 	changing sync.Mutex // held by Listen and Shutdown: one change at a time
+	terms    Terms      // guarded by it
 
 	mu       sync.Mutex // guards what follows
 	stopped  bool

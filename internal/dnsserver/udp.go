@@ -20,6 +20,7 @@ import (
 type udpSocket struct {
 	s         *Server
 	conn      *net.UDPConn
+	raw       syscall.RawConn // the same
 	local     netip.AddrPort
 	queries   *inflight.Receiver // the receiver's
 	buf       []byte             // likewise, for responses of Wire
@@ -33,7 +34,7 @@ type udpSocket struct {
 var _ socket = (*udpSocket)(nil)
 
 func (s *Server) serveUDP(conn *net.UDPConn, raw syscall.RawConn, local netip.AddrPort) *udpSocket {
-	u := &udpSocket{s: s, conn: conn, local: local, buf: make([]byte, bufferSize), queries: s.cfg.Queries.Receive(raw, local), patience: newPatience(time.Now())}
+	u := &udpSocket{s: s, conn: conn, raw: raw, local: local, buf: make([]byte, bufferSize), queries: s.cfg.Queries.Receive(raw, local), patience: newPatience(time.Now())}
 	u.receiving.Go(u.receive)
 	return u
 }

@@ -34,6 +34,13 @@ func NewRestorePlan(s State, ifOurs bool) Plan {
 	return p
 }
 
+// newLeavePlan is NewRestorePlan for a resolv.conf that is another's, whatever it looks like.
+func newLeavePlan(s State) Plan {
+	p := NewRestorePlan(s, true)
+	p.Silent, p.Hold = nil, notOurs
+	return p
+}
+
 // restoreSteps put the original nameservers back into resolv.conf, and take the saved original away: the next
 // activation saves afresh.
 func restoreSteps(s State) []Step {

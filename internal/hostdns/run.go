@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"slices"
 	"strings"
 
 	"github.com/node-dns/node-dns/internal/journal"
+	"github.com/node-dns/node-dns/internal/nameserver"
 	"github.com/node-dns/node-dns/internal/nm"
 	"github.com/node-dns/node-dns/internal/resolvconf"
 )
@@ -41,9 +43,27 @@ func (r Runner) Event(ctx context.Context, event nm.Event) (Plan, Result, error)
 	return r.run(ctx, event, func(s State) Plan { return NewRestorePlan(s, true) })
 }
 
-// Restore brings the original resolv.conf back; with ifOurs it leaves a file alone that is not ours.
+// Restore brings the original resolv.conf back; with ifOurs it leaves a file alone that is not ours. One with the old script's
+// line alone is the script's where another nameserver than node-dns answers at the address in it: its dnsmasq is back.
 func (r Runner) Restore(ctx context.Context, ifOurs bool) (Plan, Result, error) {
-	return r.run(ctx, nm.Event{Action: "restore"}, func(s State) Plan { return NewRestorePlan(s, ifOurs) })
+	return r.run(ctx, nm.Event{Action: "restore"}, func(s State) Plan {
+		if ifOurs && r.isScripts(ctx, s.ResolvConf.Data) {
+			return newLeavePlan(s)
+		}
+		return NewRestorePlan(s, ifOurs)
+	})
+}
+
+func (r Runner) isScripts(ctx context.Context, text []byte) bool {
+	file := resolvconf.Parse(text)
+	if file.HasLine(Watermark) || !file.HasLine(LegacyWatermark) {
+		return false
+	}
+	for _, addr := range file.Nameservers() {
+		by, err := r.Applier.probe(ctx, netip.AddrPortFrom(addr, nameserver.Port), false)
+		return err == nil && by != "" && !isNodeDNS(by)
+	}
+	return false
 }
 
 func (r Runner) run(ctx context.Context, event nm.Event, decide func(State) Plan) (Plan, Result, error) {

@@ -97,7 +97,7 @@ func NewPlan(h Host, found []Finding) Plan {
 	p.Refused = append(p.Refused, h.strangers(all.port)...)
 	p.Notes = append(p.Notes, h.notes(all.port)...)
 	if first := slices.Concat(all.before, all.port, all.after); len(p.Owner) == 0 && !(len(first) == 0 && h.serves()) {
-		p.Steps = slices.Concat(all.before, []Step{h.startStep()}, all.port, all.after, []Step{h.checkStep()})
+		p.Steps = slices.Concat(all.before, []Step{h.startStep()}, all.port, []Step{pointStep()}, all.after, []Step{h.checkStep()})
 	}
 	return p
 }
@@ -137,13 +137,14 @@ func (h Host) unfit() []string {
 	return why
 }
 
-// strangers are the programs at addresses where node-dns is to listen that no step takes away from there.
+// strangers are the programs at addresses where node-dns is to listen that no step takes away from there. At a loopback
+// address they are only noted: it is the one where OpenShift's node process has its own nameserver.
 func (h Host) strangers(port []Step) []string {
 	var why []string
 	for _, at := range h.listen() {
 		for _, holder := range h.Holders {
 			gives := slices.ContainsFunc(port, func(s Step) bool { return s.Unit == holder.Unit && s.Unit != "" })
-			if holder.covers(at) && !gives && holder.Unit != daemonUnit {
+			if holder.covers(at) && !gives && holder.Unit != daemonUnit && !at.Addr().IsLoopback() {
 				why = append(why, fmt.Sprintf("port 53 of %v is held by %v, which this does not know how to replace: stop it first", at.Addr(), holder))
 			}
 		}
@@ -160,8 +161,12 @@ func (h Host) notes(port []Step) []string {
 		gives := slices.ContainsFunc(port, func(s Step) bool { return s.Unit == holder.Unit && s.Unit != "" })
 		at := holder.Addr
 		switch {
-		case gives && !at.Addr().IsUnspecified() && !slices.Contains(listen, at):
+		case gives && at.Addr().IsUnspecified():
+			notes = append(notes, holder.Unit+" answers at every address of this node, and node-dns at those it listens on: `listen: all` in /etc/node-dns/node-dns.yaml is every one but loopback")
+		case gives && !slices.Contains(listen, at):
 			notes = append(notes, fmt.Sprintf("%s answers at %v too, and node-dns will not: `listen` in /etc/node-dns/node-dns.yaml can say so", holder.Unit, at.Addr()))
+		case !gives && holder.Unit != daemonUnit && at.Addr().IsLoopback() && slices.Contains(listen, at):
+			notes = append(notes, fmt.Sprintf("%v has port 53 of %v, where node-dns is to listen as well (dnsBindAddress, or listen): until it ends, status says so", holder, at.Addr()))
 		case !gives && holder.Unit != daemonUnit && holder.Name == "dnsmasq":
 			notes = append(notes, fmt.Sprintf("%v at %v is left alone", holder, at.Addr()))
 		}

@@ -14,6 +14,7 @@ const (
 	RemoveFile  Kind = "remove"  // a file that is kept in the journal
 	Start       Kind = "start"   // a unit, now and at every boot
 	TakePort    Kind = "port"    // 53 passes from a unit to node-dns, and the unit is stopped
+	Point       Kind = "point"   // resolv.conf names this node, and is kept so
 	Mask        Kind = "mask"    // a unit that is not to start again, whoever wants it
 	Release     Kind = "release" // a file that keeps NetworkManager from writing resolv.conf is removed, and NetworkManager told
 	WriteFile   Kind = "write"   // a file gets a new content
@@ -117,6 +118,10 @@ func releaseStep(path string) Step {
 		Kind: Release, Path: path, Touches: []string{path},
 		What: fmt.Sprintf("move %s (dns=none) aside and have NetworkManager read its configuration: it leaves /etc/resolv.conf to node-dns while that runs, and writes it when that has ended", path),
 	}
+}
+
+func pointStep() Step {
+	return Step{Kind: Point, What: "have /etc/resolv.conf name this node, and origin-dns-dispatcher keep it so"}
 }
 
 func (h Host) checkStep() Step {
