@@ -92,6 +92,7 @@ func (s *serving) addFiles(in inputs) {
 	}
 	s.options.FilterA = s.options.FilterA || s.settings.filterA
 	s.options.FilterAAAA = s.options.FilterAAAA || s.settings.filterAAAA
+	s.options.Localise = s.options.Localise || in.dnsmasq.Has("localise-queries")
 	s.options.FilterWin2K = s.options.FilterWin2K || s.settings.filterWin2K
 	if s.options.BogusPrivate = s.options.BogusPrivate || s.settings.bogPriv; s.options.BogusPrivate {
 		s.private = privateZones()

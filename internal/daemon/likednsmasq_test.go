@@ -187,7 +187,7 @@ func startFiles(t *testing.T, root, conf string) netip.AddrPort {
 
 // hostsOfRows is /etc/hosts.
 const hostsOfRows = "192.0.2.20 host host2\n192.0.2.21 full.example full\n2001:db8::21 full.example\n192.0.2.22 under_score.example # c\n" +
-	"192.0.2.23\tMiXed.Example\nnot a line\n192.0.2.24\n"
+	"192.0.2.23\tMiXed.Example\n127.0.0.9 near\n192.0.2.25 near\nnot a line\n192.0.2.24\n"
 
 // A fileRow is a file for both, and what both are asked.
 type fileRow struct {
@@ -250,6 +250,9 @@ func fileRows() []fileRow {
 		}},
 		{name: "host-records of one name", conf: "server=UP\nhost-record=h.corp,192.0.2.4\nhost-record=h.corp,192.0.2.5\nhost-record=g.corp,192.0.2.4", questions: []string{
 			"h.corp A", "4.2.0.192.in-addr.arpa PTR",
+		}},
+		{name: "host-record with several addresses", conf: "server=UP\nhost-record=h.corp,192.0.2.4,192.0.2.5,2001:db8::4,2001:db8::5", questions: []string{
+			"h.corp A", "h.corp AAAA", "4.2.0.192.in-addr.arpa PTR", "5.2.0.192.in-addr.arpa PTR",
 		}},
 		{name: "host-record and local", conf: "server=UP\nlocal=/corp/\nhost-record=h.corp,192.0.2.4", questions: []string{"h.corp A", "h.corp AAAA", "h.corp TXT", "corp A", "x.corp A"}},
 		{name: "host-record and address", conf: "server=UP\naddress=/corp/192.0.2.9\nhost-record=h.corp,192.0.2.4", questions: []string{"h.corp A", "x.corp A", "h.corp AAAA"}},
@@ -340,6 +343,11 @@ func fileRows() []fileRow {
 		{name: "bogus-nxdomain of the cluster's", conf: "server=/cluster.test/UP\nbogus-nxdomain=10.0.0.9", questions: []string{"x.cluster.test A"}, why: clusterApart},
 		{name: "alias of the cluster's", conf: "server=/cluster.test/UP\nalias=10.0.0.9,10.0.0.8", questions: []string{"x.cluster.test A"}, why: clusterApart},
 		{name: "use-stale-cache of the cluster's", conf: "server=/cluster.test/UP\nuse-stale-cache", questions: []string{"brief.cluster.test A", "brief.cluster.test A after=2100ms"}, why: clusterApart},
+		{name: "localise-queries", conf: "server=UP\nlocalise-queries\nhost-record=two.corp,192.0.2.4\nhost-record=two.corp,127.0.0.9\nhost-record=two.corp,127.9.9.9\nhost-record=far.corp,192.0.2.4\nhost-record=far.corp,192.0.2.5\ncname=al.corp,two.corp\n" +
+			"host-record=six.corp,::1\nhost-record=six.corp,2001:db8::1\naddress=/dom.corp/127.0.0.8\naddress=/dom.corp/192.0.2.8", questions: []string{
+			"near A", "two.corp A", "al.corp A", "far.corp A", "six.corp AAAA", "dom.corp A", "two.corp ANY",
+		}},
+		{name: "no localise-queries", conf: "server=UP", questions: []string{"near A"}},
 		{name: "proxy-dnssec", conf: "server=UP\nproxy-dnssec", questions: []string{"signed.example A ad", "a.example A ad"}},
 		{name: "proxy-dnssec without the question", conf: "server=UP\nproxy-dnssec", questions: []string{"signed.example A", "signed.example A do"}},
 		{name: "proxy-dnssec, from memory", conf: "server=UP\nproxy-dnssec", questions: []string{"signed.example A ad", "signed.example A ad"}, why: passesAD},

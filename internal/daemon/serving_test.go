@@ -20,7 +20,7 @@ func node() netstate.State {
 	eth0 := netip.MustParseAddr("192.0.2.10")
 	return netstate.State{
 		Addrs: []netstate.Addr{
-			{Addr: netip.MustParseAddr("127.0.0.1"), Interface: "lo", Up: true},
+			{Addr: netip.MustParseAddr("127.0.0.1"), Interface: "lo", Bits: 8, Up: true},
 			{Addr: eth0, Interface: "eth0", Up: true},
 			{Addr: netip.MustParseAddr("10.128.0.1"), Interface: "cni0", Up: true},
 			{Addr: netip.MustParseAddr("2001:db8::1"), Interface: "eth0", Up: true, Tentative: true},

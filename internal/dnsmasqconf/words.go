@@ -137,7 +137,7 @@ var words = map[string]word{
 	"local":                     {argument: valued},
 	"local-service":             {argument: either, once: true, aside: "the addresses that are listened on decide who may ask"},
 	"local-ttl":                 {argument: valued, once: true},
-	"localise-queries":          {argument: bare, aside: "addresses of hosts are not sorted by the interface"},
+	"localise-queries":          {argument: bare},
 	"localmx":                   {argument: bare, aside: "no MX records are made up: mx-host says them"},
 	"log-async":                 {argument: either, once: true, aside: "the log is in the journal: journalctl -u node-dns"},
 	"log-debug":                 {argument: bare, aside: "there are no such logs"},
