@@ -21,7 +21,7 @@ const module = "github.com/node-dns/node-dns/"
 var bands = [][]string{
 	{"internal/dnsname", "internal/nameserver", "internal/atomicfile", "internal/inflight", "internal/journal", "internal/systembus", "internal/dnstest", "internal/golden", "internal/manual", "internal/lab", "internal/kubetest"},
 	{"internal/precedence"},
-	{"internal/nm", "internal/netstate", "internal/resolvconf", "internal/upstream", "internal/nodeconfig", "internal/dnsserver", "internal/supervise", "internal/systemd", "internal/rpmbuild"},
+	{"internal/nm", "internal/resolved", "internal/netstate", "internal/resolvconf", "internal/upstream", "internal/nodeconfig", "internal/dnsserver", "internal/supervise", "internal/systemd", "internal/rpmbuild"},
 	{"internal/dnsmasqconf"},
 	{"internal/hostdns", "internal/cache", "internal/forward", "internal/zone", "internal/autopath", "internal/peers", "internal/localdata"},
 	{"internal/kubewire"},

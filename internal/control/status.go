@@ -106,6 +106,7 @@ type ResolvConf struct {
 	Nameservers []string `json:"nameservers"`
 	Search      []string `json:"search"`
 	Original    string   `json:"original,omitempty"` // where the displaced file is kept; "": none is
+	DropIn      string   `json:"dropIn,omitempty"`   // the file by which systemd-resolved asks this node; "": it does not
 	Pending     []string `json:"pending"`            // files that are not what they should be
 	Hold        string   `json:"hold,omitempty"`     // why resolv.conf is left alone; of one that is ours, all but its nameserver
 }

@@ -159,6 +159,9 @@ func (r ResolvConf) text() string {
 	if r.Original != "" {
 		text += "\noriginal kept in " + r.Original
 	}
+	if r.DropIn != "" {
+		text += "\nsystemd-resolved asks this node: " + r.DropIn
+	}
 	switch {
 	case r.Hold != "" && r.Ours:
 		text += "\nleft alone but for the nameserver: " + r.Hold

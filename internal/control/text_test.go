@@ -87,6 +87,12 @@ func screens() map[string]Status {
 			}
 			s.Problems = []string{"the host's files are not what they should be: origin-dns-dispatcher plan says why"}
 		}),
+		"resolved": with(func(s *Status) {
+			s.ResolvConf = ResolvConf{
+				Path: "/etc/resolv.conf", Owner: "systemd-resolved", Nameservers: []string{"127.0.0.53"}, Search: []string{"cluster.local", "example.com"},
+				DropIn: "/run/systemd/resolved.conf.d/90-node-dns.conf", Pending: []string{},
+			}
+		}),
 		"held": with(func(s *Status) {
 			s.ResolvConf.Hold = "the configuration has faults"
 			s.Problems = []string{`/etc/node-dns/node-dns.yaml:3:9: listen: expected "auto", "all", IP or IP:PORT`}

@@ -192,7 +192,6 @@ func (d *Daemon) local(next dnsserver.Handler) *local {
 		routed:  d.isRouted,
 		known:   d.isLocalName,
 		isProbe: d.loops.isProbe,
-		numbers: d.bindNumbers,
 	}
 }
 

@@ -108,6 +108,9 @@ func (d *Daemon) resolvConfStatus() control.ResolvConf {
 	if view.state.Original.Exists {
 		status.Original = "/var/lib/node-dns/resolv.conf.orig"
 	}
+	if view.state.PointsResolved() {
+		status.DropIn = "/run/systemd/resolved.conf.d/90-node-dns.conf"
+	}
 	status.Hold = view.plan.Hold
 	status.Pending = append(status.Pending, view.pending(d.listening())...)
 	return status

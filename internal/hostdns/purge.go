@@ -29,7 +29,7 @@ func NewPurgePlan(s State, ifOurs bool) Plan {
 		p.Purge = append(p.Purge, Step{Path: path, Action: RemoveTree})
 	}
 	node := filepath.Dir(s.Paths.NodeResolvConf)
-	for _, path := range []string{node, filepath.Dir(node), filepath.Dir(s.Paths.Snippet)} {
+	for _, path := range []string{node, filepath.Dir(node), filepath.Dir(s.Paths.Snippet), filepath.Dir(s.Paths.DropIn)} {
 		p.Purge = append(p.Purge, Step{Path: path, Action: RemoveDir})
 	}
 	p.Purge = append(p.Purge, Step{Path: s.Paths.Lock, Action: Remove})

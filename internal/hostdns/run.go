@@ -37,7 +37,7 @@ func (r Runner) Event(ctx context.Context, event nm.Event) (Plan, Result, error)
 	if paths.inUse() {
 		return r.Apply(ctx, event)
 	}
-	if !resolvconf.Parse(ReadFile(paths.Root, paths.ResolvConf).Data).HasLine(Watermark) {
+	if !resolvconf.Parse(ReadFile(paths.Root, paths.ResolvConf).Data).HasLine(Watermark) && !paths.hasDropIn() {
 		return Plan{}, Result{}, nil
 	}
 	return r.run(ctx, event, func(s State) Plan { return NewRestorePlan(s, true) })
@@ -156,7 +156,7 @@ func (r Result) condition(p Plan, err error) journal.Condition {
 		return journal.ResolvConfRestored
 	case r.ResolvConf == Held && p.Fought:
 		return journal.ResolvConfFought
-	case r.ResolvConf == Held && p.Hold != notOurs && p.Hold != onlyCaptured:
+	case r.ResolvConf == Held && p.Hold != notOurs && p.Hold != onlyCaptured && p.Hold != leftToAdmin:
 		return journal.ResolvConfHeld
 	case r.ResolvConf == Waiting:
 		return journal.ResolvConfWaiting
