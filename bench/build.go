@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/node-dns/node-dns/bench/result"
 )
@@ -21,10 +22,13 @@ const debianSuite = "bookworm"
 // debianPackages are the peers and the client.
 const debianPackages = "dnsmasq-base,unbound,dnsdist,pdns-recursor,bind9,knot-resolver,dnsperf"
 
-// modules are the peers that are Go modules: a version, or a directory below bench/ whose go.mod names it.
-var modules = map[string]string{
-	"coredns":    "github.com/coredns/coredns@v1.15.0",
-	"node-cache": "k8s.io/dns/cmd/node-cache@v0.0.0-20230331134350-76795c66ba55",
+// coreDNS is the module that the tests with a Kubernetes API compare with too (scripts/test-kube).
+const coreDNS = "github.com/coredns/coredns@v1.15.0"
+
+// builds are the commands that get the peers that are Go modules; PROGRAMS is the directory that they are built into.
+var builds = map[string][]string{
+	"coredns":    {"env", "GOBIN=PROGRAMS", "go", "install", "-ldflags=-s -w", coreDNS},
+	"node-cache": {"go", "build", "-C", "bench/node-cache", "-ldflags=-s -w", "-o", "PROGRAMS/", "k8s.io/dns/cmd/node-cache"},
 }
 
 // prepare builds what is of this tree, and gets those peers that are not there yet. What could not be got is returned, with the reason;
@@ -50,21 +54,25 @@ func prepare(ctx context.Context, programs string, wanted []peer) (missing []res
 	return missing, nil
 }
 
-// buildTree builds node-dns as it is shipped, and the programs in C.
+// buildTree builds node-dns as it is shipped, but with the symbols that a profile names, and the programs in C.
 func buildTree(ctx context.Context, programs string) error {
 	if err := os.MkdirAll(programs, 0o755); err != nil {
 		return err
 	}
-	if err := run(ctx, "go", "build", "-trimpath", "-ldflags=-s -w -X main.version="+revision(ctx), "-o", programs+"/", "./cmd/node-dns"); err != nil {
+	if err := run(ctx, "go", "build", "-trimpath", "-ldflags=-X main.version="+revision(ctx), "-o", programs+"/", "./cmd/node-dns"); err != nil {
 		return fmt.Errorf("building node-dns: %w", err)
 	}
 	for _, name := range []string{"echo", "upstream"} {
-		err := run(ctx, "cc", "-O2", "-Wall", "-Wextra", "-pthread", "-o", filepath.Join(programs, name), "bench/c/"+name+".c", "bench/c/batch.c")
-		if err != nil {
+		if err := run(ctx, compiler(filepath.Join(programs, name), "bench/c/"+name+".c", "bench/c/batch.c")...); err != nil {
 			return fmt.Errorf("building %s: %w", name, err)
 		}
 	}
 	return nil
+}
+
+// compiler makes a program of these files.
+func compiler(program string, files ...string) []string {
+	return append([]string{"cc", "-O2", "-Wall", "-Wextra", "-pthread", "-o", program}, files...)
 }
 
 func getDebian(ctx context.Context, programs string) error {
@@ -93,8 +101,12 @@ func getModule(ctx context.Context, programs, name string) error {
 	if _, err := os.Stat(filepath.Join(programs, name)); err == nil {
 		return nil
 	}
-	if err := run(ctx, "env", "GOBIN="+programs, "go", "install", "-ldflags=-s -w", modules[name]); err != nil {
-		return fmt.Errorf("building %s: %w", modules[name], err)
+	var argv []string
+	for _, arg := range builds[name] {
+		argv = append(argv, strings.ReplaceAll(arg, "PROGRAMS", programs))
+	}
+	if err := run(ctx, argv...); err != nil {
+		return fmt.Errorf("%s: %w", strings.Join(builds[name], " "), err)
 	}
 	return nil
 }

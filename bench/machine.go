@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"debug/buildinfo"
 	"fmt"
 	"os"
 	"os/exec"
@@ -86,14 +87,16 @@ func revision(ctx context.Context) string {
 	return strings.TrimSpace(string(text))
 }
 
-// versionOf is what a peer says of its version: the first line that has a digit.
+// versionOf is what a peer says of its version: the first line that has a digit; of a Go module the one that it was built from.
 func (p place) versionOf(of peer) string {
-	if len(of.version) == 0 {
-		return "of this tree"
-	}
 	command, err := p.command(of.program)
-	if err != nil {
-		return ""
+	switch {
+	case err != nil:
+		return err.Error()
+	case of.program.origin == moduleOrigin:
+		return moduleVersion(command[0])
+	case len(of.version) == 0:
+		return "of this tree"
 	}
 	argv := append(command, of.version...)
 	text, _ := exec.Command(argv[0], argv[1:]...).CombinedOutput() // some end with 1 after it
@@ -102,5 +105,19 @@ func (p place) versionOf(of peer) string {
 			return strings.TrimSpace(line)
 		}
 	}
-	return ""
+	return "unknown"
+}
+
+// moduleVersion names the module of a Go program's main package.
+func moduleVersion(program string) string {
+	info, err := buildinfo.ReadFile(program)
+	if err != nil {
+		return err.Error()
+	}
+	for _, m := range append(info.Deps, &info.Main) {
+		if strings.HasPrefix(info.Path+"/", m.Path+"/") {
+			return m.Path + " " + m.Version
+		}
+	}
+	return "unknown"
 }

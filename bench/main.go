@@ -4,11 +4,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -19,10 +21,18 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	o, err := parseFlags(os.Args[1:])
-	if err == nil {
-		err = o.run(ctx)
+	var report result.Report
+	if err == nil && o.show != "" {
+		report, err = result.Load(o.show)
+	} else if err == nil {
+		report, err = o.measure(ctx)
 	}
-	if err != nil {
+	if err == nil {
+		err = o.present(report)
+	}
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+	case err != nil:
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -35,10 +45,12 @@ type options struct {
 	settings  result.Settings
 	programs  string // directory
 	out       string // directory; none: nothing is written
+	show      string // an earlier report, which is shown and nothing measured; none: measure
+	profiles  string // directory; none: there are no profiles
 }
 
 func parseFlags(args []string) (o options, err error) {
-	flags := flag.NewFlagSet("bench", flag.ExitOnError)
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	workloads := flags.String("workloads", "all", "measure these, separated by commas")
 	peers := flags.String("peers", "all", "measure these, separated by commas")
 	flags.IntVar(&o.settings.Rounds, "rounds", 3, "measure each peer so many times under each workload")
@@ -47,7 +59,11 @@ func parseFlags(args []string) (o options, err error) {
 	flags.Float64Var(&o.settings.Foreign, "foreign", 0.2, "cores that other programs may take")
 	flags.StringVar(&o.programs, "programs", "bin/bench", "directory of the programs that are built and fetched")
 	flags.StringVar(&o.out, "out", "", "directory to write the table, the JSON and the chart into (default: none)")
-	flags.Parse(args)
+	flags.StringVar(&o.show, "show", "", "measure nothing, and show this earlier JSON")
+	flags.StringVar(&o.profiles, "perf", "", "directory to write profiles of the servers into, by perf(1) (default: none)")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
 	if o.workloads, err = chooseWorkloads(*workloads); err != nil {
 		return o, fmt.Errorf("-workloads: %w", err)
 	}
@@ -57,40 +73,48 @@ func parseFlags(args []string) (o options, err error) {
 	if o.settings.Rounds < 1 || o.settings.Tries < 1 || o.settings.Seconds < 1 || flags.NArg() > 0 {
 		return o, fmt.Errorf("-rounds, -tries and -seconds are 1 or more, and there are no other arguments")
 	}
-	o.programs, err = filepath.Abs(o.programs)
-	return o, err
+	for _, path := range []*string{&o.programs, &o.profiles} { // programs have another working directory
+		if *path != "" {
+			if *path, err = filepath.Abs(*path); err != nil {
+				return o, err
+			}
+		}
+	}
+	return o, nil
 }
 
-// run measures all, and shows it.
-func (o options) run(ctx context.Context) error {
+// measure gets the programs, and measures all.
+func (o options) measure(ctx context.Context) (report result.Report, err error) {
 	cpus, err := pin()
 	if err != nil {
-		return err
+		return report, err
 	}
 	missing, err := prepare(ctx, o.programs, o.peers)
 	if err != nil {
-		return err
+		return report, err
 	}
-	b := &bench{settings: o.settings, cpus: cpus, files: map[string]bool{}}
+	b := &bench{settings: o.settings, cpus: cpus, files: map[string]bool{}, profiles: o.profiles}
 	if b.place, err = newPlace(o.programs); err != nil {
-		return err
+		return report, err
 	}
 	defer b.place.remove()
 	defer b.api.close()
 	if b.upstream, err = b.place.serve(peer{name: "upstream", program: ofTree("upstream"), argv: peers[0].argv}, 0, nil, "h00000.example.com"); err != nil {
-		return err
+		return report, err
 	}
 	defer b.upstream.stop()
-	report := result.Report{
-		Schema: result.Schema, Taken: time.Now().Round(time.Second), Revision: revision(ctx), Machine: thisMachine(cpus), Settings: o.settings,
+	report = result.Report{
+		Schema: result.Schema, Taken: time.Now().UTC().Round(time.Second), Revision: revision(ctx), Machine: thisMachine(cpus), Settings: o.settings,
 		Missing: missing,
 	}
 	b.all(ctx, o, &report)
-	if err := result.Write(os.Stdout, report); err != nil {
+	return report, ctx.Err()
+}
+
+// present shows the report, and writes it where that is wanted.
+func (o options) present(report result.Report) error {
+	if err := result.Write(os.Stdout, report); err != nil || o.out == "" {
 		return err
-	}
-	if ctx.Err() != nil || o.out == "" {
-		return ctx.Err()
 	}
 	return result.Save(o.out, report)
 }
@@ -100,7 +124,9 @@ func (b *bench) all(ctx context.Context, o options, report *result.Report) {
 	var present []peer
 	for _, p := range o.peers {
 		if _, err := b.place.command(p.program); err != nil {
-			report.Missing = append(report.Missing, result.Missing{Name: p.name, Why: err.Error()})
+			if !slices.ContainsFunc(report.Missing, func(m result.Missing) bool { return m.Name == p.name }) {
+				report.Missing = append(report.Missing, result.Missing{Name: p.name, Why: err.Error()})
+			}
 			continue
 		}
 		present = append(present, p)

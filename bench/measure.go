@@ -19,6 +19,7 @@ type bench struct {
 	upstream *server
 	api      api
 	files    map[string]bool // those of queries that are written
+	profiles string          // directory for profiles of the servers; none: there are none
 }
 
 // warmup is how long, in seconds, a server is asked as in the measurement before that begins, and onceLimit how long a pass of unique
@@ -114,6 +115,10 @@ func (b *bench) observe(w workload, s *server, run *result.Run) error {
 	if l.seconds = b.settings.Seconds; w.once {
 		l.seconds, l.limit = 0, onceLimit
 	}
+	profiled, err := profile(b.profiles, w.Name+"-"+s.peer.name, s.pids())
+	if err != nil {
+		return fmt.Errorf("profiling: %w", err)
+	}
 	before, err := b.reading(s)
 	if err != nil {
 		return err
@@ -125,6 +130,9 @@ func (b *bench) observe(w workload, s *server, run *result.Run) error {
 	after, err := b.reading(s)
 	if err != nil {
 		return err
+	}
+	if err := profiled(); err != nil {
+		return fmt.Errorf("profiling: %w", err)
 	}
 	run.Sent, run.Lost, run.Answered = seen.sent, seen.sent-seen.completed, seen.answered()
 	run.Failed = seen.completed - run.Answered

@@ -20,7 +20,7 @@ type peer struct {
 	program program
 	config  string   // its file below peers/; none: it has none
 	argv    []string // templates, behind the program
-	version []string // arguments that make it print its version; none: it is of this tree
+	version []string // arguments that make it print its version; none: it is of this tree, or of a Go module, which says it
 	copies  int      // processes that share the port, where threads cannot; 0: one
 	only    string   // the one workload that it has its say in; none: all
 }
@@ -63,10 +63,12 @@ var peers = []peer{
 		argv: []string{"-n", "-c", "{{.Config}}", "{{.Dir}}"},
 	},
 	{name: "dnsmasq", program: debian("dnsmasq"), config: "dnsmasq.conf", argv: []string{"-k", "-C", "{{.Config}}"}, version: []string{"--version"}},
-	{name: "coredns", program: ofModule("coredns"), config: "Corefile", argv: []string{"-conf", "{{.Config}}"}, version: []string{"-version"}},
+	{name: "coredns", program: ofModule("coredns"), config: "Corefile", argv: []string{"-conf", "{{.Config}}"}},
 	{
-		name: "node-cache", program: ofModule("node-cache"), config: "node-cache.Corefile", version: []string{"-version"},
-		argv: []string{"-localip=127.0.0.1", "-setupinterface=false", "-setupiptables=false", "-setupebtables=false", "-conf={{.Config}}"},
+		name: "node-cache", program: ofModule("node-cache"), config: "node-cache.Corefile",
+		argv: []string{
+			"-localip=127.0.0.1", "-setupinterface=false", "-setupiptables=false", "-metrics-listen-address=127.0.0.1:0", "-conf={{.Config}}",
+		},
 	},
 }
 
