@@ -228,6 +228,10 @@ func TestRestoreLeavesTheScripts(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			w := newTree(t, map[string]string{etcResolvConf: test.text, etcUpstreams: "server=10.0.0.2\n"})
 			w.version, w.silent = test.version, test.silent
+			purge := w.runner().ShowRestore(t.Context(), test.ifOurs, true)
+			if held := purge.Hold == notOurs; held != (test.want == Held) || len(purge.Purge) == 0 {
+				t.Errorf("a purge would leave it alone: %q, and do %d steps more", purge.Hold, len(purge.Purge))
+			}
 			if got := w.restore(test.ifOurs).ResolvConf; got != test.want {
 				t.Errorf("%s, want %s", got, test.want)
 			}

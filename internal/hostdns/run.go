@@ -46,12 +46,14 @@ func (r Runner) Event(ctx context.Context, event nm.Event) (Plan, Result, error)
 // Restore brings the original resolv.conf back; with ifOurs it leaves a file alone that is not ours. One with the old script's
 // line alone is the script's where another nameserver than node-dns answers at the address in it: its dnsmasq is back.
 func (r Runner) Restore(ctx context.Context, ifOurs bool) (Plan, Result, error) {
-	return r.run(ctx, nm.Event{Action: "restore"}, func(s State) Plan {
-		if ifOurs && r.isScripts(ctx, s.ResolvConf.Data) {
-			return newLeavePlan(s)
-		}
-		return NewRestorePlan(s, ifOurs)
-	})
+	return r.run(ctx, nm.Event{Action: "restore"}, func(s State) Plan { return r.restorePlan(ctx, s, ifOurs) })
+}
+
+func (r Runner) restorePlan(ctx context.Context, s State, ifOurs bool) Plan {
+	if ifOurs && r.isScripts(ctx, s.ResolvConf.Data) {
+		return newLeavePlan(s)
+	}
+	return NewRestorePlan(s, ifOurs)
 }
 
 func (r Runner) isScripts(ctx context.Context, text []byte) bool {
@@ -195,11 +197,11 @@ func (r Runner) Show(ctx context.Context) (Plan, error) {
 
 // ShowRestore is the plan of Restore, or with purge of Purge, without carrying it out.
 func (r Runner) ShowRestore(ctx context.Context, ifOurs, purge bool) Plan {
-	decide := NewRestorePlan
+	state := r.Looker.Look(ctx, nm.Event{})
+	p := r.restorePlan(ctx, state, ifOurs)
 	if purge {
-		decide = NewPurgePlan
+		p = withPurge(p, state)
 	}
-	p := decide(r.Looker.Look(ctx, nm.Event{}), ifOurs)
 	p.Warnings = append(p.Warnings, r.stillRunning(ctx, p)...)
 	return p
 }
