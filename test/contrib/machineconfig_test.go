@@ -14,7 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"gopkg.in/yaml.v3"
 
-	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/lab"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
@@ -61,15 +60,8 @@ type file struct {
 }
 
 type unit struct {
-	Name    string   `json:"name"`
-	Enabled *bool    `json:"enabled,omitempty"`
-	Mask    *bool    `json:"mask,omitempty"`
-	DropIns []dropIn `json:"dropins,omitempty" yaml:"dropins"`
-}
-
-type dropIn struct {
-	Name     string `json:"name"`
-	Contents string `json:"contents"`
+	Name    string `json:"name"`
+	Enabled bool   `json:"enabled"`
 }
 
 // butane is the source of one: https://coreos.github.io/butane/config-openshift-v4_10.
@@ -168,9 +160,6 @@ func validate(t *testing.T, path string, config ignition) {
 	}
 }
 
-// theirs are units of OpenShift's own: templates/common/on-prem/units and templates/common/_base/units of machine-config-operator.
-var theirs = map[string]bool{"on-prem-resolv-prepender.path": true, "kubelet.service": true}
-
 // TestMachineConfigOnNode: a node that has them all has a configuration without faults, all of which is followed, and no unit that nobody has.
 func TestMachineConfigOnNode(t *testing.T) {
 	root := t.TempDir()
@@ -188,7 +177,7 @@ func TestMachineConfigOnNode(t *testing.T) {
 			}
 		}
 		for _, u := range m.Spec.Config.Systemd.Units {
-			if _, err := os.Stat(filepath.Join(repository, "systemd", u.Name)); err != nil && !theirs[u.Name] {
+			if _, err := os.Stat(filepath.Join(repository, "systemd", u.Name)); err != nil {
 				t.Errorf("%s is nobody's unit", u.Name)
 			}
 		}
@@ -196,12 +185,5 @@ func TestMachineConfigOnNode(t *testing.T) {
 	config, err := nodeconfig.Load(nodeconfig.DefaultPaths(root))
 	if err != nil || len(config.ClusterDNS) != 1 {
 		t.Errorf("node-dns.yaml: %v, %v", config.ClusterDNS, err)
-	}
-	files, err := dnsmasqconf.Load(dnsmasqconf.DefaultPaths(root))
-	if err != nil || len(files.Aside) > 0 || len(files.Files) != 1 {
-		t.Errorf("dnsmasq's files: %v, not followed: %v, %v", files.Files, files.Aside, err)
-	}
-	if out, err := exec.Command("sh", "-n", filepath.Join(root, "etc/NetworkManager/dispatcher.d/30-resolv-prepender")).CombinedOutput(); err != nil {
-		t.Errorf("the hook: %v\n%s", err, out)
 	}
 }

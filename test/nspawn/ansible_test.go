@@ -11,71 +11,84 @@ import (
 	"github.com/node-dns/node-dns/internal/rpmbuild"
 )
 
-// playbooks is where the node has contrib/ansible.
-const playbooks = "/root/ansible"
+// inventory has the node itself, and the package as it was built here.
+const inventory = `[nodes]
+node ansible_connection=local ansible_user=root
 
-// newAnsibleNode has a lease, rpm, a repository with the package, and the playbook, which is run on the node itself.
-func newAnsibleNode(t *testing.T) *node {
+[nodes:vars]
+node_dns_unsigned=true
+node_dns_config={"cacheSize": 5000}
+`
+
+// newAnsibleNode is one of OpenShift 3 with a repository that has the package, and the playbook, where docs/migration.md has it run.
+func newAnsibleNode(t *testing.T) *oldNode {
 	t.Helper()
 	if os.Getenv("NODEDNS_ROOT") != "" {
 		t.Skip("the tree has no ansible; the playbook is tested on this machine's own")
 	}
 	lab.NeedPrograms(t, "ansible-playbook")
-	n := newPackageNode(t)
-	rpmbuild.Publish(t, n.Container, rpmbuild.Build(t, 1, rpmbuild.Systemd).Main)
-	if err := os.CopyFS(n.Path(playbooks), os.DirFS(filepath.Join(repository, "contrib/ansible"))); err != nil {
+	o := newOldNode(t, dnsmasqWith{base: openshiftBase, hook: true})
+	rpmbuild.Prepare(t, o.Container)
+	rpmbuild.Publish(t, o.Container, rpmbuild.Build(t, 1, rpmbuild.Systemd).Main)
+	if err := os.CopyFS(o.Path(home+"/contrib/ansible"), os.DirFS(filepath.Join(repository, "contrib/ansible"))); err != nil {
 		t.Fatal(err)
 	}
-	n.WriteFile(playbooks+"/inventory", "[nodes]\nnode ansible_connection=local ansible_user=root\n", 0o644)
-	return n
+	o.WriteFile(home+"/inventory", inventory, 0o644)
+	// As before the package came: the playbook looks for the program.
+	o.Run("rm", "/usr/sbin/node-dns", "/usr/sbin/origin-dns-dispatcher", "/usr/lib/NetworkManager/dispatcher.d/99-origin-dns")
+	return o
 }
 
 var recap = regexp.MustCompile(`(?m)^node +: ok=\d+ +changed=(\d+) +unreachable=0 +failed=(\d+) `)
 
-// play runs the playbook, and returns what it printed and how many tasks changed something, and failed.
-func (n *node) play(argv ...string) (out, changed, failed string) {
-	n.t.Helper()
-	command := "cd " + playbooks + " && ANSIBLE_NOCOLOR=1 ANSIBLE_PIPELINING=1 ansible-playbook --inventory inventory node-dns.yml " + strings.Join(argv, " ")
-	out, err := n.Try("sh", "-c", command)
+// play types a command that runs the playbook. It must change so many things, and so many tasks must fail.
+func (o *oldNode) play(command, changed, failed string) string {
+	o.t.Helper()
+	out, err := o.Try("sh", "-c", "cd "+home+" && ANSIBLE_NOCOLOR=1 ANSIBLE_PIPELINING=1 "+command)
 	found := recap.FindStringSubmatch(out)
-	if found == nil || (err == nil) != (found[2] == "0") {
-		n.t.Fatalf("%s: %v\n%s", command, err, out)
+	if found == nil || (err == nil) != (found[2] == "0") || found[1] != changed || found[2] != failed {
+		o.t.Errorf("%s: %v, want %s changed and %s failed\n%s", command, err, changed, failed, out)
 	}
-	return out, found[1], found[2]
+	return out
 }
 
-// TestAnsible: the playbook of contrib installs node-dns, changes nothing with --check or when it is run again, leaves a faulty configuration
-// where it was, and goes back.
+// TestAnsible: the playbook of contrib, as docs/migration.md has it run, brings a node of OpenShift 3 to node-dns, changes nothing with --check or
+// when it is run again, leaves a faulty configuration where it was, and goes back.
 func TestAnsible(t *testing.T) {
-	n := newAnsibleNode(t)
-	const config = `--extra-vars '{"node_dns_unsigned": true, "node_dns_config": {"cacheSize": 5000}}'`
-	before := n.tree()
-	if out, changed, failed := n.play("--check", config); changed != "1" || failed != "0" {
-		t.Errorf("--check changes %s, %s fail:\n%s", changed, failed, out)
+	o := newAnsibleNode(t)
+	said := commands(migrationPage(t)["Many nodes"])
+	if len(said) != 3 {
+		t.Fatalf("the page has the commands %q", said)
 	}
-	n.checkTree(before)
+	check, run, back := said[0], said[1], said[2]
+	before := o.tree()
+	o.play(check, "1", "0")
+	o.checkTree(before)
 
-	if out, changed, failed := n.play(config); changed == "0" || failed != "0" {
-		t.Errorf("it changes %s, %s fail:\n%s", changed, failed, out)
-	}
-	n.awaitServing()
-	if got := n.ReadFile("/etc/node-dns/node-dns.yaml"); !strings.HasSuffix(got, "\ncacheSize: 5000\n") {
+	o.play(run, "3", "0")
+	o.checkMigrated()
+	if got := o.ReadFile("/etc/node-dns/node-dns.yaml"); !strings.HasSuffix(got, "\ncacheSize: 5000\n") {
 		t.Errorf("the configuration is\n%s", got)
 	}
-	before = n.tree()
-	if out, changed, failed := n.play(config); changed != "0" || failed != "0" {
-		t.Errorf("run again it changes %s, %s fail:\n%s", changed, failed, out)
+	after := o.tree()
+	o.play(run, "0", "0")
+	if out := o.play(run+` --extra-vars '{"node_dns_config": {"cacheSize": "many"}}'`, "0", "1"); !strings.Contains(out, ":2:12: cacheSize: ") {
+		t.Errorf("of a faulty configuration it says\n%s", out)
 	}
-	out, _, failed := n.play(`--extra-vars '{"node_dns_config": {"cacheSize": "many"}}'`)
-	if failed != "1" || !strings.Contains(out, ":2:12: cacheSize: ") {
-		t.Errorf("with a faulty configuration %s fail:\n%s", failed, out)
-	}
-	n.checkTree(before)
+	o.checkTree(after)
 
-	if out, changed, failed := n.play("--extra-vars", "node_dns_state=absent"); changed != "1" || failed != "0" {
-		t.Errorf("going back changes %s, %s fail:\n%s", changed, failed, out)
+	o.play(back, "2", "0")
+	o.checkOld()
+	kept := []string{"/etc/node-dns", "/etc/node-dns/node-dns.yaml.rpmsave"} // what the playbook wrote
+	for name := range before {
+		if !strings.HasPrefix(name, "/etc/") {
+			kept = append(kept, name)
+		}
 	}
-	if got := n.ReadFile(resolvConf); got != original {
-		t.Errorf("resolv.conf is\n%s", got)
+	for name := range o.tree() {
+		if !strings.HasPrefix(name, "/etc/") {
+			kept = append(kept, name)
+		}
 	}
+	o.checkTree(before, kept...)
 }
