@@ -3,6 +3,7 @@ package daemon
 import (
 	"cmp"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -73,21 +74,23 @@ example. 300 IN SOA a.example. a.example. 1 2 3 4 60
 
 // The reasons why answers differ. Each stands in docs/dnsmasq.md.
 const (
-	serverFails  = "a name that nobody can be asked for is SERVFAIL"
-	cappedAtOnce = "max-cache-ttl and min-cache-ttl count from the first answer"
-	plainTypes   = "address=// leaves the other types of plain names to the servers"
-	ignoredFails = "an answer that is ignored is SERVFAIL"
-	fromCache    = "the target of an alias is not taken from the cache"
-	plainNames   = "a plain name is not asked upstream, without domain-needed too"
-	passesAD     = "the AD bit of upstreams is passed on, without proxy-dnssec and from memory too"
-	changedAD    = "an address that alias has changed does not count as validated"
-	clusterApart = "the cluster's names are left alone by stop-dns-rebind, bogus-nxdomain, alias and use-stale-cache"
-	rrExists     = "a name with a dns-rr or a caa-record alone exists"
-	ownQuestion  = "NXDOMAIN is remembered for the type that was asked for"
-	stockCache   = "max-cache-ttl and no-negcache of openshift-ansible's own origin-dns.conf are left out"
+	serverFails    = "a name that nobody can be asked for is SERVFAIL"
+	cappedAtOnce   = "max-cache-ttl and min-cache-ttl count from the first answer"
+	plainTypes     = "address=// leaves the other types of plain names to the servers"
+	ignoredFails   = "an answer that is ignored is SERVFAIL"
+	fromCache      = "the target of an alias is not taken from the cache"
+	plainNames     = "a plain name is not asked upstream, without domain-needed too"
+	ourVersionHere = "version.bind names node-dns, and names of class CHAOS are for this host alone"
+	notValidated   = "dnssec validates nothing"
+	passesAD       = "the AD bit of upstreams is passed on, without proxy-dnssec and from memory too"
+	changedAD      = "an address that alias has changed does not count as validated"
+	clusterApart   = "the cluster's names are left alone by stop-dns-rebind, bogus-nxdomain, alias and use-stale-cache"
+	rrExists       = "a name with a dns-rr or a caa-record alone exists"
+	ownQuestion    = "NXDOMAIN is remembered for the type that was asked for"
+	stockCache     = "max-cache-ttl and no-negcache of openshift-ansible's own origin-dns.conf are left out"
 )
 
-// askWhole is the answer to a question in a line, with TTLs. A question is "NAME TYPE", and how it is asked: ad, do, size=OCTETS
+// askWhole is the answer to a question in a line, with TTLs. A question is "NAME TYPE", and how it is asked: ad, do, ch, size=OCTETS
 // (with EDNS; the answer then tells of truncation and of Extended DNS Errors), after=DURATION.
 func askWhole(t *testing.T, at netip.AddrPort, question string) string {
 	t.Helper()
@@ -98,6 +101,8 @@ func askWhole(t *testing.T, at netip.AddrPort, question string) string {
 		switch how, value, _ := strings.Cut(option, "="); how {
 		case "ad":
 			m.AuthenticatedData = true
+		case "ch":
+			m.Question[0].Qclass = dns.ClassCHAOS
 		case "do":
 			m.SetEdns0(1232, true)
 		case "size":
@@ -175,7 +180,7 @@ func startFiles(t *testing.T, root, conf string) netip.AddrPort {
 		cmd.Wait()
 	})
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if askWhole(t, at, "version.bind TXT") != "version.bind TXT: no response" {
+		if !strings.HasSuffix(askWhole(t, at, "version.bind TXT ch"), "no response") {
 			return at
 		}
 		if time.Now().After(deadline) {
@@ -348,6 +353,11 @@ func fileRows() []fileRow {
 			"near A", "two.corp A", "al.corp A", "far.corp A", "six.corp AAAA", "dom.corp A", "two.corp ANY",
 		}},
 		{name: "no localise-queries", conf: "server=UP", questions: []string{"near A"}},
+		{name: "dnssec", conf: "server=UP\ndnssec\ntrust-anchor=.,20326,8,2,E06D44B80B8F1D39A95C0B0D7C65D08458E880409BBC683457104237C7F8EC8D", questions: []string{"a.example A"}, why: notValidated},
+		{name: "numbers of class CHAOS", conf: "server=UP\ncache-size=77", questions: []string{
+			"a.example A", "a.example A", "cachesize.bind TXT ch", "misses.bind TXT ch", "evictions.bind TXT ch", "auth.bind TXT ch", "servers.bind TXT ch", "Insertions.Bind TXT ch",
+		}},
+		{name: "version.bind", conf: "server=UP", questions: []string{"version.bind TXT ch"}, why: ourVersionHere},
 		{name: "proxy-dnssec", conf: "server=UP\nproxy-dnssec", questions: []string{"signed.example A ad", "a.example A ad"}},
 		{name: "proxy-dnssec without the question", conf: "server=UP\nproxy-dnssec", questions: []string{"signed.example A", "signed.example A do"}},
 		{name: "proxy-dnssec, from memory", conf: "server=UP\nproxy-dnssec", questions: []string{"signed.example A ad", "signed.example A ad"}, why: passesAD},
@@ -435,6 +445,36 @@ func timesAsked(upstreams []*dnstest.Server, question string) int {
 		sum += server.QueriesFor(fields[0], typeOf(fields[1]))
 	}
 	return sum
+}
+
+// TestLogLikeDnsmasq: the lines that dnsmasq writes of its servers are in our log too; of standard servers it writes one line
+// for the domain, and we one for each server.
+func TestLogLikeDnsmasq(t *testing.T) {
+	lab.NeedPrograms(t, "dnsmasq")
+	const conf = "no-hosts\nserver=192.0.2.1\nserver=/a.test/192.0.2.2#5353\nserver=//192.0.2.3\nlocal=/home/\nserver=/x.a.test/#\nserver=192.0.2.9@lo\n" +
+		"rev-server=192.168.0.0/24,192.0.2.4\nserver=2001:db8::1"
+	log := new(lab.Text)
+	r := start(t, map[string]string{"/etc/dnsmasq.conf": conf, "/etc/node-dns/node-dns.yaml": "clusterDomain: cluster.test\n"}, func(c *Config) {
+		c.Log = slog.New(slog.NewTextHandler(log, nil))
+	})
+	startFiles(t, r.root, conf)
+	theirs, err := os.ReadFile(filepath.Join(r.root, "theirs.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := func(text string) (lines []string) {
+		for line := range strings.Lines(text) {
+			_, line, found := strings.Cut(line, "using ")
+			if line = strings.TrimRight(line, " \n\""); found && !strings.Contains(line, "standard nameservers") && !strings.HasSuffix(line, "for domain x.a.test") {
+				lines = append(lines, line)
+			}
+		}
+		slices.Sort(lines)
+		return slices.Compact(lines) // dnsmasq writes them again for each change that inotify tells of
+	}
+	if diff := gocmp.Diff(lines(string(theirs)), lines(log.String())); diff != "" {
+		t.Errorf("-dnsmasq +node-dns\n%s", diff)
+	}
 }
 
 // portsAsked says whether the last of a question came from between min-port and max-port.

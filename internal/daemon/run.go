@@ -192,6 +192,7 @@ func (d *Daemon) local(next dnsserver.Handler) *local {
 		routed:  d.isRouted,
 		known:   d.isLocalName,
 		isProbe: d.loops.isProbe,
+		numbers: d.bindNumbers,
 	}
 }
 
