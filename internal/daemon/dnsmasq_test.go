@@ -170,6 +170,7 @@ const (
 	noSourcePort = "a source port is refused"
 	noAnyAddress = ":: is refused"
 	noWildcards  = "a wildcard is refused"
+	dottedStars  = "a wildcard label is the domain"
 	strictNames  = "a domain that is no name is refused"
 	zeroIsLocal  = "0.0.0.0 for a domain is /domain/ in all three methods"
 	allNames     = "0.0.0.0 for all names is ignored"
@@ -239,6 +240,7 @@ func TestLikeDnsmasq(t *testing.T) {
 		{name: "a source port", method: "SetDomainServers", args: texts(A, "/a.example/"+B+"@127.0.0.5#0"), reply: noSourcePort, answers: noSourcePort},
 		{name: "unspecified", method: "SetDomainServers", args: texts(A, "/a.example/::#"+B[len("127.0.0.1#"):]), reply: noAnyAddress, mute: true},
 		{name: "a wildcard", method: "SetDomainServers", args: texts(A, "/*xample/"+B), reply: noWildcards, answers: noWildcards},
+		{name: "a wildcard label", method: "SetDomainServers", args: texts(A, "/*.a.example/"+B), answers: dottedStars},
 		{name: "an empty label", method: "SetDomainServers", args: texts(A, "/a..example/"+B), reply: strictNames},
 		{name: "0.0.0.0 for a domain", method: "SetDomainServers", args: texts(A, "/a.example/0.0.0.0"), answers: zeroIsLocal},
 		{name: "0.0.0.0", method: "SetDomainServers", args: texts(A, "0.0.0.0")},

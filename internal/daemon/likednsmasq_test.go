@@ -81,6 +81,7 @@ const (
 	fromCache      = "the target of an alias is not taken from the cache"
 	plainNames     = "a plain name is not asked upstream, without domain-needed too"
 	ourVersionHere = "version.bind names node-dns, and names of class CHAOS are for this host alone"
+	dottedStar     = "a domain as `/*.a.example/` is `/a.example/`"
 	notValidated   = "dnssec validates nothing"
 	passesAD       = "the AD bit of upstreams is passed on, without proxy-dnssec and from memory too"
 	changedAD      = "an address that alias has changed does not count as validated"
@@ -225,6 +226,9 @@ func fileRows() []fileRow {
 		{name: "server for two domains", conf: "server=UP\nserver=/a.example/b.example/OTHER"},
 		{name: "standard servers", conf: "server=UP\nserver=/example/OTHER\nserver=/a.example/#"},
 		{name: "server by an interface", conf: "server=UP\nserver=/a.example/OTHER@lo@127.0.0.1"},
+		{name: "server below a domain", conf: "server=UP\nserver=/*.a.example/OTHER", questions: []string{"a.example A", "b.a.example A"}, why: dottedStar},
+		{name: "server below a domain, of the others", conf: "server=UP\nserver=/*.a.example/OTHER", questions: []string{"b.a.example A", "b.example A"}},
+		{name: "address below a domain", conf: "server=UP\naddress=/*.a.example/192.0.2.1", questions: []string{"b.a.example A", "x.b.a.example A", "b.example A"}},
 		{name: "plain names", conf: "server=UP\nserver=//OTHER"},
 		{name: "plain names with domain-needed", conf: "domain-needed\nserver=UP\nserver=//OTHER"},
 		{name: "plain names locally", conf: "server=UP\nlocal=//"},

@@ -123,6 +123,11 @@ func TestLinesLikeDnsmasq(t *testing.T) {
 		{"server=/a..b/1.1.1.1\n", strictName},
 		{"server=/a_b/1.1.1.1\n", ""},
 		{"server=/*a/1.1.1.1\n", noWildcard},
+		{"server=/*.a/1.1.1.1\n", ""},
+		{"address=/*.a/1.1.1.1\n", ""},
+		{"rebind-domain-ok=/*.a/\n", ""},
+		{"server=/*.*.a/1.1.1.1\n", noWildcard},
+		{"server=/*/1.1.1.1\n", ""},
 		{"server=/bücher.example/1.1.1.1\n", ""},
 		{"rev-server=10.0.0.0/8,1.1.1.1\n", ""},
 		{"rev-server=10.0.0.0/9,1.1.1.1\n", ""},
@@ -393,6 +398,42 @@ server=/"f".example/10.0.0.6 # why
 	}
 	if len(config.Aside) != 1 || config.Aside[0].Place.Line != 9 {
 		t.Errorf("aside: %v", config.Aside)
+	}
+}
+
+// TestPage: docs/dnsmasq.md has each option where it belongs.
+func TestPage(t *testing.T) {
+	data, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	quoted := regexp.MustCompile("`([A-Za-z0-9-]+)`")
+	names := func(heading string) (names []string) {
+		for _, cell := range manual.Column(t, page, heading) {
+			for _, m := range quoted.FindAllStringSubmatch(cell, -1) {
+				names = append(names, m[1])
+			}
+		}
+		slices.Sort(names)
+		return names
+	}
+	var aside, met []string
+	for _, name := range slices.Sorted(maps.Keys(words)) {
+		switch known := words[name]; {
+		case slices.Contains([]string{dhcp, tftp, advertisements}, known.aside):
+		case known.aside != "":
+			aside = append(aside, name)
+		case known.met != "":
+			met = append(met, name)
+		case !regexp.MustCompile("`" + name + "[`=]").Match(data):
+			t.Errorf("%s does not name %s, which is followed", page, name)
+		}
+	}
+	if diff := cmp.Diff(aside, names("## What is known, and not followed")); diff != "" {
+		t.Errorf("not followed: -words +%s\n%s", page, diff)
+	}
+	if diff := cmp.Diff(met, names("## What is so anyway")); diff != "" {
+		t.Errorf("so anyway: -words +%s\n%s", page, diff)
 	}
 }
 

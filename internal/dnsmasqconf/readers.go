@@ -173,7 +173,7 @@ func readListen(l *loader, name, text string) {
 // readRebindOK reads /a/b/, or one domain.
 func readRebindOK(l *loader, name, text string) {
 	for _, part := range strings.Split(strings.Trim(text, "/"), "/") {
-		if domain, ok := l.domain(name, part); ok {
+		if domain, ok := l.suffix(name, part); ok {
 			l.config.RebindOK = append(l.config.RebindOK, domain)
 		}
 	}
@@ -194,9 +194,17 @@ func readDomain(l *loader, name, text string) {
 	}
 }
 
-// domain reads a name, as parseDomain.
+// domain reads a name, as parseDomain; suffix as parseSuffix.
 func (l *loader) domain(option, text string) (dnsname.Name, bool) {
-	name, err := parseDomain(shown(text))
+	return l.parsed(option, text, parseDomain)
+}
+
+func (l *loader) suffix(option, text string) (dnsname.Name, bool) {
+	return l.parsed(option, text, parseSuffix)
+}
+
+func (l *loader) parsed(option, text string, parse func(string) (dnsname.Name, error)) (dnsname.Name, bool) {
+	name, err := parse(shown(text))
 	if err != nil {
 		l.fault(option, "a domain name", nodeconfig.Quote(shown(text))+", "+err.Error())
 	}
@@ -301,7 +309,7 @@ func readAddress(l *loader, name, text string) {
 		if address.Plain = text == ""; text == "#" {
 			text = "*"
 		}
-		if address.Domain, ok = l.domain(name, text); ok {
+		if address.Domain, ok = l.suffix(name, text); ok {
 			l.config.Addresses = append(l.config.Addresses, address)
 		}
 	}
