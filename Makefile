@@ -5,6 +5,10 @@
 # make test-kube   the lane with a Kubernetes API: the first time it builds etcd and kube-apiserver, which takes minutes
 # make test-trixie  the lane with systemd as PID 1 once more, with systemd 257 and NetworkManager 1.52
 # make bench-kube  node-dns and CoreDNS on a cluster of 10,000 services: memory, traffic, processor time
+# make bench       node-dns beside other nameservers, on two cores: a quarter of an hour to get them, and an hour; as root on Debian.
+#                  BENCHFLAGS chooses, as `make bench BENCHFLAGS='-peers=echo,node-dns,unbound -workloads=hits -rounds=1'`
+# make bench-quick  some of both, in 2 minutes; nothing is written
+# make bench-micro  the packages' own benchmarks, here and at the revision REV (default: HEAD), compared
 # make demo        the whole story on loopback, without root
 # make lint        gofmt, gofumpt, vet, staticcheck
 # make fuzz        each fuzz target for FUZZTIME
@@ -17,7 +21,7 @@ BUILDMODE ?= default
 ARCHES    = x86_64 aarch64 ppc64le s390x
 export CGO_ENABLED ?= 1
 
-.PHONY: build install rpm rpm-all test test-kube test-trixie bench-kube demo lint fuzz clean
+.PHONY: build install rpm rpm-all test test-kube test-trixie bench bench-quick bench-micro bench-kube demo lint fuzz clean
 
 # The completions come from the program, built for this machine where bin/ is for another.
 build:
@@ -73,6 +77,16 @@ test-trixie:
 
 bench-kube:
 	./scripts/test-kube bench
+
+# What BENCHFLAGS says comes last, and wins.
+bench:
+	$(GO) run ./bench -out=bench/results $(BENCHFLAGS)
+
+bench-quick:
+	$(GO) run ./bench -peers=echo,node-dns,unbound,dnsdist -workloads=hits,misses,pods,hits-10k -rounds=1 -seconds=2 -tries=1 $(BENCHFLAGS)
+
+bench-micro:
+	./scripts/bench-micro $(REV)
 
 demo:
 	$(GO) run ./cmd/node-dns demo

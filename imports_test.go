@@ -20,8 +20,8 @@ const module = "github.com/node-dns/node-dns/"
 // nothing of what is above, and what stands side by side can be read apart.
 var bands = [][]string{
 	{"internal/dnsname", "internal/nameserver", "internal/atomicfile", "internal/inflight", "internal/busy", "internal/journal", "internal/systembus", "internal/dnstest", "internal/golden", "internal/manual", "internal/lab", "internal/kubetest"},
-	{"internal/dnswire"},
-	{"internal/nm", "internal/netstate", "internal/resolvconf", "internal/upstream", "internal/nodeconfig", "internal/dnsserver", "internal/supervise", "internal/systemd", "internal/rpmbuild"},
+	{"internal/dnswire", "internal/precedence"},
+	{"internal/nm", "internal/resolved", "internal/netstate", "internal/resolvconf", "internal/upstream", "internal/nodeconfig", "internal/dnsserver", "internal/supervise", "internal/systemd", "internal/rpmbuild"},
 	{"internal/dnsmasqconf"},
 	{"internal/hostdns", "internal/cache", "internal/forward", "internal/zone", "internal/autopath", "internal/peers", "internal/localdata"},
 	{"internal/kubewire"},
@@ -31,7 +31,9 @@ var bands = [][]string{
 	{"internal/daemon"},
 	{"internal/demo"},
 	{"cmd/origin-dns-dispatcher", "cmd/node-dns"},
-	{"test/netns", "test/nspawn", "test/rpm", "."},
+	{"bench/result"},
+	{"bench"},
+	{"test/netns", "test/nspawn", "test/rpm", "test/contrib", "."},
 }
 
 // owners say which packages alone may import a library. Tests may import anything.
@@ -39,7 +41,7 @@ var owners = map[string][]string{
 	"github.com/godbus/dbus/v5":            {"internal/systembus", "internal/nm", "internal/bus", "internal/systemd"},
 	"github.com/Wifx/gonetworkmanager/v3":  {"internal/nm"},
 	"github.com/vishvananda/netlink":       {"internal/netstate", "internal/lab"},
-	"gopkg.in/yaml.v3":                     {"internal/nodeconfig"},
+	"gopkg.in/yaml.v3":                     {"internal/nodeconfig", "cmd/node-dns"},
 	"github.com/spf13/cobra":               {"cmd/node-dns"},
 	"github.com/coreos/go-systemd/v22":     {"internal/supervise", "internal/journal"},
 	"k8s.io":                               {"internal/cluster", "internal/kubetest"},

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,40 +22,27 @@ func newStatusCommand() *cobra.Command {
 Exit code 0: all is well; 1: there is a problem, and it is shown; 3: node-dns is not running.`,
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if output != "text" && output != "json" {
-				return usageError{fmt.Errorf("-o %s: expected text or json", output)}
-			}
-			root, err := rootOf(cmd)
+			status, err := fetchStatus(cmd, output)
 			if err != nil {
 				return err
 			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), statusTimeout)
-			defer cancel()
-			status, err := control.FetchStatus(ctx, control.SocketPath(root))
-			if err != nil {
-				return err
-			}
-			return showStatus(cmd, status, output)
+			return show(cmd, status, output, status.Problems)
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	addOutputFlag(cmd, &output)
 	return cmd
 }
 
-func showStatus(cmd *cobra.Command, status control.Status, output string) error {
-	var err error
-	if output == "json" {
-		encoder := json.NewEncoder(cmd.OutOrStdout())
-		encoder.SetIndent("", "  ")
-		err = encoder.Encode(status)
-	} else {
-		err = status.WriteText(cmd.OutOrStdout())
+// fetchStatus asks the daemon for what a command is to show in the form of -o.
+func fetchStatus(cmd *cobra.Command, output string) (control.Status, error) {
+	if err := checkOutput(output); err != nil {
+		return control.Status{}, err
 	}
+	root, err := rootOf(cmd)
 	if err != nil {
-		return err
+		return control.Status{}, err
 	}
-	if len(status.Problems) > 0 {
-		return errShown
-	}
-	return nil
+	ctx, cancel := context.WithTimeout(cmd.Context(), statusTimeout)
+	defer cancel()
+	return control.FetchStatus(ctx, control.SocketPath(root))
 }

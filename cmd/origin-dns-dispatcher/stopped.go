@@ -104,7 +104,7 @@ func (c command) ask(ctx context.Context, runner hostdns.Runner) (aftermath, sys
 		return restoreNow, job, err
 	}
 	then := aftermathOf(job)
-	if then != giveChance || !isOurs(runner.Looker.Paths.ResolvConf) {
+	if then != giveChance || !runner.Looker.Paths.PointsHere() {
 		return then, job, nil
 	}
 	runner.Log.Warn("node-dns has ended and is started again: waiting for it", slog.String("result", os.Getenv("SERVICE_RESULT")),
@@ -113,10 +113,4 @@ func (c command) ask(ctx context.Context, runner hostdns.Runner) (aftermath, sys
 		return restoreNow, job, err
 	}
 	return then, job, nil
-}
-
-// isOurs reports whether resolv.conf is ours; one that cannot be read may be.
-func isOurs(path string) bool {
-	data, err := os.ReadFile(path)
-	return err != nil && !os.IsNotExist(err) || hostdns.IsOurs(data)
 }

@@ -183,7 +183,7 @@ func TestProperties(t *testing.T) {
 		Version: "1", Ready: true, Problems: []string{"p"}, Notes: []string{"n"},
 		Listeners:  []control.Listener{{Address: "192.0.2.10:53", UDP: true, Error: "e"}},
 		Routes:     []control.Route{{Domain: ".", Source: "D-Bus", Servers: []control.Server{{Address: "10.0.0.1", State: "up", Queries: 3}}}, {Domain: "a.", Local: true}},
-		Overridden: []control.Route{{Domain: ".", Source: "upstreams", Servers: []control.Server{{Address: "10.0.0.2"}}}},
+		Overridden: []control.Loss{{Domain: ".", Source: "upstreams", Servers: []string{"10.0.0.2"}}},
 		Bus:        &control.Bus{Names: []control.BusName{{Name: ManagerName, Owned: true}}, Options: []string{"filter-A"}},
 	}
 	w.mu.Unlock()

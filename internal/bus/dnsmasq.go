@@ -18,21 +18,14 @@ var dnsmasqMethods = map[string]method{
 	"GetLoopServers": func(l *link, _ context.Context, _ request) ([]any, error) {
 		return []any{append([]string{}, l.config.Loops()...)}, nil
 	},
-	"SetServers":           setter(parseServers),
-	"SetServersEx":         setter(parseServersEx),
-	"SetDomainServers":     setter(parseDomainServers),
-	"SetFilterA":           option(func(o *Options, on bool) { o.FilterA = on }),
-	"SetFilterAAAA":        option(func(o *Options, on bool) { o.FilterAAAA = on }),
-	"SetFilterWin2KOption": option(func(o *Options, on bool) { o.FilterWin2K = on }),
-	"SetBogusPrivOption":   option(func(o *Options, on bool) { o.BogusPrivate = on }),
-	"SetLocaliseQueriesOption": func(l *link, _ context.Context, r request) ([]any, error) {
-		// Of a name's addresses in /etc/hosts dnsmasq gives those on the network that the query came from. We answer no names
-		// of /etc/hosts.
-		if on, err := boolean(r.body); err != nil || !on {
-			return nil, err
-		}
-		return nil, fault{errorSupport, "node-dns answers no names of /etc/hosts, the only ones that localise-queries is about"}
-	},
+	"SetServers":               setter(parseServers),
+	"SetServersEx":             setter(parseServersEx),
+	"SetDomainServers":         setter(parseDomainServers),
+	"SetFilterA":               option(func(o *Options, on bool) { o.FilterA = on }),
+	"SetFilterAAAA":            option(func(o *Options, on bool) { o.FilterAAAA = on }),
+	"SetFilterWin2KOption":     option(func(o *Options, on bool) { o.FilterWin2K = on }),
+	"SetBogusPrivOption":       option(func(o *Options, on bool) { o.BogusPrivate = on }),
+	"SetLocaliseQueriesOption": option(func(o *Options, on bool) { o.Localise = on }),
 	"GetMetrics": func(l *link, _ context.Context, _ request) ([]any, error) {
 		return []any{l.config.Counters().since(l.zero).metrics()}, nil
 	},

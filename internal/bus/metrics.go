@@ -11,6 +11,7 @@ import (
 type Counters struct {
 	Inserted   uint64 // responses that were remembered
 	Evicted    uint64 // of these, those forgotten before their time
+	Stale      uint64 // queries answered with what had expired
 	Forwarded  uint64 // questions that were asked upstream
 	Local      uint64 // queries answered from memory, the cluster's names and our own
 	Unanswered uint64 // queries to which no server responded
@@ -35,6 +36,7 @@ func (c Counters) since(zero Counters) Counters {
 	}
 	c.Inserted, c.Evicted = after(c.Inserted, zero.Inserted), after(c.Evicted, zero.Evicted)
 	c.Forwarded, c.Local = after(c.Forwarded, zero.Forwarded), after(c.Local, zero.Local)
+	c.Stale = after(c.Stale, zero.Stale)
 	c.Unanswered = after(c.Unanswered, zero.Unanswered)
 	before := map[netip.AddrPort]ServerCounters{}
 	for _, server := range zero.Servers {
@@ -51,18 +53,19 @@ func (c Counters) since(zero Counters) Counters {
 	return c
 }
 
-// metrics are dnsmasq 2.90's 26. What does not exist here is 0: DHCP, authoritative zones, stale answers, DNSSEC validation.
+// metrics are dnsmasq 2.90's 26. What does not exist here is 0: DHCP, authoritative zones, DNSSEC validation.
 func (c Counters) metrics() map[string]uint32 {
 	metrics := map[string]uint32{
 		"dns_cache_inserted":    clamp(c.Inserted),
 		"dns_cache_live_freed":  clamp(c.Evicted),
 		"dns_queries_forwarded": clamp(c.Forwarded),
 		"dns_local_answered":    clamp(c.Local),
+		"dns_stale_answered":    clamp(c.Stale),
 		"dns_unanswered":        clamp(c.Unanswered),
 		"tcp_connections":       clamp(c.OpenTCP),
 	}
 	for _, absent := range []string{
-		"dns_auth_answered", "dns_stale_answered", "dnssec_max_crypto_use", "dnssec_max_sig_fail", "dnssec_max_work",
+		"dns_auth_answered", "dnssec_max_crypto_use", "dnssec_max_sig_fail", "dnssec_max_work",
 		"bootp", "pxe", "dhcp_ack", "dhcp_decline", "dhcp_discover", "dhcp_inform", "dhcp_nak", "dhcp_offer", "dhcp_release",
 		"dhcp_request", "noanswer", "leases_allocated_4", "leases_pruned_4", "leases_allocated_6", "leases_pruned_6",
 	} {

@@ -42,9 +42,8 @@ func TestSince(t *testing.T) {
 func TestRefused(t *testing.T) {
 	w := start(t)
 	for method, args := range map[string][]any{
-		"AddDhcpLease":             {"192.0.2.1", "00:11:22:33:44:55", []byte{}, []byte{}, uint32(60), uint32(0), false},
-		"DeleteDhcpLease":          {"192.0.2.1"},
-		"SetLocaliseQueriesOption": {true},
+		"AddDhcpLease":    {"192.0.2.1", "00:11:22:33:44:55", []byte{}, []byte{}, uint32(60), uint32(0), false},
+		"DeleteDhcpLease": {"192.0.2.1"},
 	} {
 		err := dnsmasqOf(w.dial()).Call(DnsmasqName+"."+method, 0, args...).Err
 		var remote dbus.Error

@@ -84,15 +84,25 @@ func listenerProperties(s control.Status) []listenerProperty {
 
 func routeProperties(s control.Status) []routeProperty {
 	all := []routeProperty{}
-	for i, route := range append(append([]control.Route{}, s.Routes...), s.Overridden...) {
-		r := routeProperty{Domain: route.Domain, Kind: "ask", Source: text(route.Source), Servers: []string{}, InForce: i < len(s.Routes)}
-		if route.Local {
+	add := func(domain, source string, local, inForce bool, servers []string) {
+		r := routeProperty{Domain: domain, Kind: "ask", Source: text(source), Servers: []string{}, InForce: inForce}
+		if local {
 			r.Kind = "local"
 		}
-		for _, server := range route.Servers {
-			r.Servers = append(r.Servers, text(server.Address))
+		for _, server := range servers {
+			r.Servers = append(r.Servers, text(server))
 		}
 		all = append(all, r)
+	}
+	for _, route := range s.Routes {
+		var servers []string
+		for _, server := range route.Servers {
+			servers = append(servers, server.Address)
+		}
+		add(route.Domain, route.Source, route.Local, true, servers)
+	}
+	for _, lost := range s.Overridden {
+		add(lost.Domain, lost.Source, lost.Local, false, lost.Servers)
 	}
 	return all
 }

@@ -52,6 +52,11 @@ type Config struct {
 	// NegativeTTL is for how long a negative response without SOA record is remembered
 	// (dnsmasq's neg-ttl). 0 means not at all.
 	NegativeTTL time.Duration
+	// Stale is for how long after its TTLs a response is given out once more, while it is asked for anew (dnsmasq's
+	// use-stale-cache, RFC 8767). 0 means not at all. A name with a Limit has no stale responses.
+	Stale time.Duration
+	// Go runs a function beside its caller: that response is asked for so. nil means a goroutine that nobody waits for.
+	Go func(func())
 	// Limit returns a bound on MaxTTL and MaxNegativeTTL for one qname: 0 means none, less
 	// than 0 that the response is not remembered. It gets the zero Name for a
 	// qname that is no dnsname.Name, and is called concurrently. nil means no limits.
@@ -68,16 +73,21 @@ type Cache struct {
 	limits  limits
 	elapsed func() time.Duration // since the cache was made
 	store   *store               // nil when nothing is remembered
+	stale   time.Duration
+	run     func(func())
 
-	hits   counter
-	misses atomic.Uint64
+	hits              counter
+	misses, staleHits atomic.Uint64
 }
 
 var _ dnsserver.Handler = (*Cache)(nil)
 
 // New returns an empty Cache. It starts nothing.
 func New(c Config) *Cache {
-	cache := &Cache{next: c.Next, limits: newLimits(c)}
+	cache := &Cache{next: c.Next, limits: newLimits(c), stale: max(c.Stale, 0), run: c.Go}
+	if cache.run == nil {
+		cache.run = func(f func()) { go f() }
+	}
 	if c.Now != nil {
 		began := c.Now()
 		cache.elapsed = func() time.Duration { return c.Now().Sub(began) }
@@ -112,11 +122,15 @@ func (c *Cache) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, err
 		return c.next.ServeDNS(ctx, q)
 	}
 	if m := c.remembered(k, q); m != nil {
-		c.hits.add()
 		q.Cached = true
 		return m, nil
 	}
 	c.misses.Add(1)
+	return c.fetch(ctx, q, k)
+}
+
+// fetch asks the next handler, and remembers what it says.
+func (c *Cache) fetch(ctx context.Context, q *dnsserver.Query, k key) (*dns.Msg, error) {
 	epoch := c.store.epoch.Load()
 	m, err := c.next.ServeDNS(ctx, q)
 	if err != nil || m == nil {
@@ -136,11 +150,16 @@ func (c *Cache) remembered(k key, q *dnsserver.Query) *dns.Msg {
 	if e == nil {
 		return nil
 	}
-	age, live := e.age(c.elapsed())
+	now := c.elapsed()
+	age, live := e.age(now)
 	if !live {
-		return nil
+		return c.staleResponse(q, e, now)
 	}
-	return e.response(q, age)
+	m := e.response(q, age)
+	if m != nil {
+		c.hits.add()
+	}
+	return m
 }
 
 // An Entry describes one remembered response.
@@ -183,6 +202,7 @@ func (c *Cache) Flush(match func(Entry) bool) int {
 type Stats struct {
 	Hits       uint64 `json:"hits"`
 	Misses     uint64 `json:"misses"`
+	Stale      uint64 `json:"stale,omitempty"` // answered with what had expired; neither hits nor misses
 	Insertions uint64 `json:"insertions"`
 	Evictions  uint64 `json:"evictions"` // entries forgotten for lack of room that had not expired
 	Entries    int    `json:"entries"`
@@ -192,7 +212,7 @@ type Stats struct {
 
 // Stats returns the counters.
 func (c *Cache) Stats() Stats {
-	s := Stats{Hits: c.hits.load(), Misses: c.misses.Load()}
+	s := Stats{Hits: c.hits.load(), Misses: c.misses.Load(), Stale: c.staleHits.Load()}
 	if c.store != nil {
 		c.store.addTo(&s)
 	}

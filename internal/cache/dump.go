@@ -27,16 +27,16 @@ func (c *Cache) Dump(limit int) []byte {
 	now := c.elapsed()
 	for i := range c.store.shards {
 		room := (limit - len(data)) / (len(c.store.shards) - i)
-		data = c.store.shards[i].dump(data, len(data)+room, now)
+		data = c.store.shards[i].dump(data, len(data)+room, now, c.stale)
 	}
 	return data
 }
 
-func (h *shard) dump(data []byte, limit int, now time.Duration) []byte {
+func (h *shard) dump(data []byte, limit int, now, stale time.Duration) []byte {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for e := h.newest; e != nil; e = e.older {
-		if _, live := e.age(now); !live {
+		if !e.isUsable(now, stale) {
 			continue
 		}
 		whole := len(data)
@@ -78,7 +78,7 @@ func (c *Cache) Restore(data []byte, away time.Duration, keep func(Entry) bool) 
 	}
 	taken, epoch := 0, c.store.epoch.Load()
 	for _, e := range slices.Backward(all) {
-		if _, live := e.age(now); !live || c.store.get(e.key()) != nil || keep != nil && !keep(e.describe(now)) {
+		if !e.isUsable(now, c.stale) || c.store.get(e.key()) != nil || keep != nil && !keep(e.describe(now)) {
 			continue
 		}
 		c.store.put(e, epoch)

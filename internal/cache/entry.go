@@ -31,6 +31,7 @@ type entry struct {
 	flags  keyFlags
 
 	visited      atomic.Bool           // since the hand passed; SIEVE
+	refreshing   atomic.Bool           // it is stale, and is asked for anew
 	next         atomic.Pointer[entry] // in its chain of the store
 	newer, older *entry                // in the list of its shard, whose mu guards them
 }

@@ -46,10 +46,8 @@ func (l limits) remember(q *dnsserver.Query, m *dns.Msg) time.Duration {
 		seconds = max(seconds, least)
 		eachTTL(m, func(ttl uint32) uint32 { return max(ttl, least) })
 	}
-	if l.byName != nil {
-		if own := l.byName(q.Name); own != 0 {
-			limit = min(limit, own)
-		}
+	if own := l.limit(q); own != 0 {
+		limit = min(limit, own)
 	}
 	limit = limit.Truncate(time.Second)
 	lifetime := min(time.Duration(seconds)*time.Second, limit)
@@ -62,6 +60,14 @@ func (l limits) remember(q *dnsserver.Query, m *dns.Msg) time.Duration {
 	highest := uint32(min(limit/time.Second, math.MaxInt32))
 	eachTTL(m, func(ttl uint32) uint32 { return min(ttl, highest) })
 	return lifetime
+}
+
+// limit is Config.Limit.
+func (l limits) limit(q *dnsserver.Query) time.Duration {
+	if l.byName == nil {
+		return 0
+	}
+	return l.byName(q.Name)
 }
 
 // isBare reports whether m says that there is no such name, or nothing of the type, without the SOA record that says how

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/miekg/dns"
@@ -195,6 +196,10 @@ func TestNoHitOnTheWire(t *testing.T) {
 	miss(c, query("a.example.", dns.TypeA, flags{cd: true}))
 	now = now.Add(time.Minute)
 	miss(c, query("a.example.", dns.TypeA, flags{}))
+	stale := New(Config{Next: addresses(60), Size: 10, Stale: time.Hour, Go: func(func()) {}, Now: func() time.Time { return now }})
+	ask(t, stale, query("a.example.", dns.TypeA, flags{}))
+	now = now.Add(time.Minute)
+	miss(stale, query("a.example.", dns.TypeA, flags{})) // it is to be asked for anew
 	miss(New(Config{Next: addresses(60)}), query("a.example.", dns.TypeA, flags{}))
 	if after := c.Stats(); after != before {
 		t.Errorf("%+v became %+v", before, after)
@@ -224,6 +229,13 @@ func TestUnpackable(t *testing.T) {
 		if q := query("a.example.", dns.TypeTXT, flags{}); len(ask(t, c, q).Answer) != 1 || q.Cached {
 			t.Errorf("cached %v", q.Cached)
 		}
+	}
+}
+
+// TestEntryBytes: what is counted for an entry is what it takes.
+func TestEntryBytes(t *testing.T) {
+	if size := unsafe.Sizeof(entry{}) + 2*unsafe.Sizeof((*entry)(nil)); size > perEntry {
+		t.Errorf("an entry takes %d octets, %d are counted", size, perEntry)
 	}
 }
 

@@ -15,7 +15,8 @@ type Status struct {
 	Listeners  []Listener `json:"listeners"`
 	Cluster    Cluster    `json:"cluster"`
 	Routes     []Route    `json:"routes"`               // the root route's servers are the upstreams
-	Overridden []Route    `json:"overridden,omitempty"` // what a stronger source has a route for
+	Overridden []Loss     `json:"overridden,omitempty"` // what else is said of where names are asked, and does not count
+	Refused    []Refused  `json:"refused,omitempty"`    // nameservers that somebody names, and that are not asked
 	Bus        *Bus       `json:"dbus,omitempty"`       // nil: we are not on the bus by our configuration
 	ResolvConf ResolvConf `json:"resolvConf"`
 	Cache      Cache      `json:"cache"`
@@ -43,7 +44,27 @@ type Route struct {
 	Domain  string   `json:"domain"`
 	Local   bool     `json:"local,omitempty"` // its names are asked of nobody: they do not exist
 	Source  string   `json:"source"`
+	Rank    string   `json:"rank,omitempty"` // the source's name in the table of precedence
 	Servers []Server `json:"servers"`
+}
+
+// Loss is what somebody says of a domain without effect.
+type Loss struct {
+	Domain  string   `json:"domain"`
+	Local   bool     `json:"local,omitempty"` // he says that its names do not exist
+	Servers []string `json:"servers"`
+	Source  string   `json:"source"`
+	Rank    string   `json:"rank"`
+	By      string   `json:"by,omitempty"` // the source that won; "": it would not count without one either
+	Why     string   `json:"why"`
+}
+
+// Refused is a nameserver that must not be asked.
+type Refused struct {
+	Domain string `json:"domain,omitempty"` // "": not known
+	Server string `json:"server"`           // or the text that is none
+	Source string `json:"source"`
+	Why    string `json:"why"`
 }
 
 // Bus is how we are on the system bus, and what was set over it.
@@ -85,6 +106,7 @@ type ResolvConf struct {
 	Nameservers []string `json:"nameservers"`
 	Search      []string `json:"search"`
 	Original    string   `json:"original,omitempty"` // where the displaced file is kept; "": none is
+	DropIn      string   `json:"dropIn,omitempty"`   // the file by which systemd-resolved asks this node; "": it does not
 	Pending     []string `json:"pending"`            // files that are not what they should be
 	Hold        string   `json:"hold,omitempty"`     // why resolv.conf is left alone; of one that is ours, all but its nameserver
 }

@@ -10,6 +10,9 @@ import (
 
 // WriteText prints the status as a page for people.
 func (s Status) WriteText(w io.Writer) error {
+	notes, problems := s.Notes, s.Problems // some of which have several lines
+	s.Notes, s.Problems = nil, nil
+	s = escaped(s)
 	p := &page{w: w}
 	p.line("node-dns %s: running %s, %s%s", s.Version, age(s.Now.Sub(s.Started)), s.readiness(), s.Node.text())
 	p.row("Listening", s.listening())
@@ -33,11 +36,11 @@ func (s Status) WriteText(w io.Writer) error {
 	p.row("resolv.conf", s.ResolvConf.text())
 	p.row("Cache", s.Cache.text())
 	p.row("Queries", s.Queries.text())
-	for _, note := range s.Notes {
-		p.line("  %s", note)
+	for _, note := range notes {
+		p.line("  %s", escapedLines(note))
 	}
-	for _, problem := range s.Problems {
-		p.line("! %s", problem)
+	for _, problem := range problems {
+		p.line("! %s", escapedLines(problem))
 	}
 	return p.err
 }
@@ -91,28 +94,30 @@ func from(source string) string {
 	return "\nfrom " + source
 }
 
-// insteadOf is in further lines what the route has taken the place of.
+// insteadOf is in further lines what the route has won over.
 func (s Status) insteadOf(route Route) string {
 	text := ""
 	for _, lost := range s.Overridden {
-		if lost.Domain == route.Domain {
-			text += "\ninstead of " + lost.addresses() + strings.Replace(from(lost.Source), "\n", " ", 1)
+		if lost.Domain == route.Domain && lost.By != "" {
+			text += "\ninstead of " + lost.words("   ") + strings.Replace(from(lost.Source), "\n", " ", 1)
 		}
 	}
 	return text
 }
 
-func (r Route) addresses() string {
-	var words []string
-	for _, server := range r.Servers {
-		words = append(words, server.Address)
+func (l Loss) words(separator string) string {
+	if l.Local {
+		return noSuchNames
 	}
-	return orNone(strings.Join(words, "   "))
+	return orNone(strings.Join(l.Servers, separator))
 }
+
+// noSuchNames is what a domain has that is asked of nobody.
+const noSuchNames = "no such names"
 
 func (r Route) servers(now time.Time) string {
 	if r.Local {
-		return "no such names"
+		return noSuchNames
 	}
 	var words []string
 	for _, server := range r.Servers {
@@ -153,6 +158,9 @@ func (r ResolvConf) text() string {
 	text += ": nameserver " + orNone(strings.Join(r.Nameservers, " ")) + ", search " + orNone(strings.Join(r.Search, " "))
 	if r.Original != "" {
 		text += "\noriginal kept in " + r.Original
+	}
+	if r.DropIn != "" {
+		text += "\nsystemd-resolved asks this node: " + r.DropIn
 	}
 	switch {
 	case r.Hold != "" && r.Ours:

@@ -87,6 +87,12 @@ func screens() map[string]Status {
 			}
 			s.Problems = []string{"the host's files are not what they should be: origin-dns-dispatcher plan says why"}
 		}),
+		"resolved": with(func(s *Status) {
+			s.ResolvConf = ResolvConf{
+				Path: "/etc/resolv.conf", Owner: "systemd-resolved", Nameservers: []string{"127.0.0.53"}, Search: []string{"cluster.local", "example.com"},
+				DropIn: "/run/systemd/resolved.conf.d/90-node-dns.conf", Pending: []string{},
+			}
+		}),
 		"held": with(func(s *Status) {
 			s.ResolvConf.Hold = "the configuration has faults"
 			s.Problems = []string{`/etc/node-dns/node-dns.yaml:3:9: listen: expected "auto", "all", IP or IP:PORT`}
@@ -110,7 +116,10 @@ func screens() map[string]Status {
 			const by = "SetDomainServers by openshift (pid 812, uid 0, origin-node.service, :1.7)"
 			s.Routes[2].Source = "D-Bus " + by
 			s.Routes = append(s.Routes, Route{Domain: "lab.example.", Local: true, Source: "D-Bus " + by})
-			s.Overridden = []Route{{Domain: ".", Source: "NetworkManager eth0 (System eth0)", Servers: []Server{{Address: "10.0.0.9"}, {Address: "10.0.0.8"}}}}
+			s.Overridden = []Loss{{
+				Domain: ".", Source: "NetworkManager eth0 (System eth0)", Rank: "NetworkManager", Servers: []string{"10.0.0.9", "10.0.0.8"},
+				By: "D-Bus " + by, Why: "D-Bus " + by + " wins over NetworkManager eth0 (System eth0)",
+			}}
 			s.Bus = &Bus{
 				Names:     []BusName{{Name: "uk.org.thekelleys.dnsmasq", Why: "waiting for its owner dnsmasq (pid 77, uid 65534, :1.3)"}, {Name: "org.node_dns", Owned: true}},
 				Servers:   []string{"10.0.0.2", "10.0.0.3", "/lab.example/"},

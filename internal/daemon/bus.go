@@ -180,7 +180,7 @@ func (d *Daemon) busStatus(s *serving) *control.Bus {
 func (d *Daemon) counters() bus.Counters {
 	stored, forwarded, served := d.cache.Load().Stats(), d.forward.Stats(), d.server.Stats()
 	c := bus.Counters{
-		Inserted: stored.Insertions, Evicted: stored.Evictions,
+		Inserted: stored.Insertions, Evicted: stored.Evictions, Stale: stored.Stale,
 		Forwarded: forwarded.Asked, Unanswered: forwarded.Unanswered,
 		OpenTCP: uint64(max(served.TCPOpen, 0)),
 	}

@@ -202,7 +202,7 @@ func TestBusIsKept(t *testing.T) {
 		if !strings.HasPrefix(status.Bus.ServersBy, "SetDomainServers by daemon.test (pid ") || !strings.HasPrefix(status.Bus.OptionsBy, "SetFilterAAAA by ") {
 			t.Errorf("%+v", status.Bus)
 		}
-		if len(status.Overridden) != 1 || status.Overridden[0].Servers[0].Address != site.Addr().String() {
+		if len(status.Overridden) != 1 || status.Overridden[0].Servers[0] != site.Addr().String() {
 			t.Errorf("overridden %+v", status.Overridden)
 		}
 		r.restart()

@@ -11,6 +11,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/forward"
 	"github.com/node-dns/node-dns/internal/nameserver"
+	"github.com/node-dns/node-dns/internal/precedence"
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
@@ -45,7 +46,7 @@ func TestBusRoutes(t *testing.T) {
 			nodeDNS:    "upstreams: [192.0.2.53]\nroutes: [{domain: corp.example, servers: [192.0.2.54]}]\n",
 			config:     "dnsNameservers: [\"192.0.2.55:53\"]\n",
 			change:     func(in *inputs) { in.flags.Upstreams = servers("192.0.2.52") },
-			routes:     ".=192.0.2.99 corp.example.=192.0.2.98",
+			routes:     "corp.example.=192.0.2.98 .=192.0.2.99",
 			overridden: "corp.example.=192.0.2.54 .=192.0.2.52 .=192.0.2.53 .=192.0.2.55 .=10.0.0.2",
 		},
 		{
@@ -146,7 +147,7 @@ func TestBusRoutes(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			in := inputs{
-				config: readConfig(t, tt.nodeDNS, tt.config), net: node(), origin: "NetworkManager eth0",
+				config: readConfig(t, tt.nodeDNS, tt.config), net: node(), from: precedence.NetworkManager, origin: "NetworkManager eth0",
 				captured: upstream.Set{Servers: servers("10.0.0.2")}, bus: overBus(t, tt.set...),
 			}
 			if tt.change != nil {
@@ -165,7 +166,13 @@ func TestBusRoutes(t *testing.T) {
 			if got := text(s.routes); got != tt.routes {
 				t.Errorf("routes\n%s, want\n%s", got, tt.routes)
 			}
-			if got := text(s.overridden); got != tt.overridden {
+			var overridden []forward.Route
+			for _, lost := range s.lost {
+				if lost.Barred == "" && !lost.GaveWay {
+					overridden = append(overridden, forward.Route{Domain: lost.Domain, Servers: lost.Servers})
+				}
+			}
+			if got := text(overridden); got != tt.overridden {
 				t.Errorf("overridden\n%s, want\n%s", got, tt.overridden)
 			}
 			var overrides []string

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -77,6 +78,8 @@ type Daemon struct {
 	follower    follower            // likewise
 	dnsmasq     *dnsmasqconf.Reader // likewise
 
+	refreshes sync.WaitGroup // of stale answers
+
 	names    clusterNames
 	autopath *autopath.Autopath
 	rewatch  chan struct{} // how the API is watched may have changed
@@ -102,6 +105,7 @@ type paths struct {
 	run   string // the runtime directory
 	ready string // exists while we answer
 	bus   string // keeps what was set over D-Bus for the next start
+	terms string // says how to listen while port 53 changes hands (dnsserver.TermsFile)
 	// kubeconfig is used where the configuration names none. snapshot keeps the state of the cluster: in a directory of
 	// the daemon's own, as /var/lib/node-dns is the privileged half's.
 	kubeconfig, snapshot string
@@ -114,6 +118,7 @@ func newPaths(c Config) paths {
 		run:   run,
 		ready: filepath.Join(run, "ready"),
 		bus:   filepath.Join(run, "dbus.json"),
+		terms: filepath.Join("/", c.Root, dnsserver.TermsFile),
 
 		kubeconfig: filepath.Join("/", c.Root, "/etc/node-dns/kubeconfig"),
 		snapshot:   filepath.Join("/", c.Root, "/var/cache/node-dns/cluster.snapshot"),

@@ -16,6 +16,7 @@ import (
 	"github.com/node-dns/node-dns/internal/localdata"
 	"github.com/node-dns/node-dns/internal/nameserver"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
+	"github.com/node-dns/node-dns/internal/precedence"
 	"github.com/node-dns/node-dns/internal/resolvconf"
 )
 
@@ -37,9 +38,10 @@ func (f *follower) nextDnsmasq(running dnsmasqconf.Config, view *hostView) (conf
 type settings struct {
 	cacheSize, forwardMax                     int
 	maxTTL, minTTL, negativeTTL, clientTTL    int // seconds; dnsmasqconf.Unset
+	stale                                     int // likewise
 	noNegative                                bool
 	stopRebind, rebindLocalhost               bool
-	bogus, ignored, rebindOK                  string // their networks, to compare
+	bogus, ignored, rebindOK, rewrites        string // their networks, to compare
 	filterA, filterAAAA, filterWin2K, bogPriv bool
 	udp                                       forward.UDP
 }
@@ -48,11 +50,11 @@ func newSettings(config nodeconfig.Config, files dnsmasqconf.Config) settings {
 	s := settings{
 		cacheSize: config.CacheSize, forwardMax: config.DNSForwardMax,
 		maxTTL: files.Number("max-cache-ttl"), minTTL: files.Number("min-cache-ttl"), negativeTTL: files.Number("neg-ttl"),
-		clientTTL: files.Number("max-ttl"), noNegative: files.Has("no-negcache"),
+		clientTTL: files.Number("max-ttl"), stale: files.Number("use-stale-cache"), noNegative: files.Has("no-negcache"),
 		stopRebind: files.Has("stop-dns-rebind"), rebindLocalhost: files.Has("rebind-localhost-ok"),
 		filterA: files.Has("filter-A"), filterAAAA: files.Has("filter-AAAA"),
 		filterWin2K: files.Has("filterwin2k"), bogPriv: files.Has("bogus-priv"),
-		rebindOK: fmt.Sprint(files.RebindOK), bogus: prefixWords(files.Bogus), ignored: prefixWords(files.Ignored),
+		rebindOK: fmt.Sprint(files.RebindOK), rewrites: fmt.Sprint(files.Rewrites), bogus: prefixWords(files.Bogus), ignored: prefixWords(files.Ignored),
 	}
 	s.udp.Low, s.udp.High = files.Ports.Low, files.Ports.High
 	if n := files.Number("edns-packet-max"); n != dnsmasqconf.Unset {
@@ -90,6 +92,7 @@ func (s *serving) addFiles(in inputs) {
 	}
 	s.options.FilterA = s.options.FilterA || s.settings.filterA
 	s.options.FilterAAAA = s.options.FilterAAAA || s.settings.filterAAAA
+	s.options.Localise = s.options.Localise || in.dnsmasq.Has("localise-queries")
 	s.options.FilterWin2K = s.options.FilterWin2K || s.settings.filterWin2K
 	if s.options.BogusPrivate = s.options.BogusPrivate || s.settings.bogPriv; s.options.BogusPrivate {
 		s.private = privateZones()
@@ -109,71 +112,51 @@ func (s *serving) addFiles(in inputs) {
 	}
 }
 
-// addFileRoutes adds the routes of server=, local=, rev-server= and address=/domain/. The cluster's names are not theirs while
-// somebody else is known to answer for these.
-func (s *serving) addFileRoutes(in inputs) {
+// fileClaims are what server=, local=, rev-server=, address=/domain/ and resolv-file say. The cluster's names are not theirs
+// while somebody else is known to answer for these.
+func (s *serving) fileClaims(in inputs) []precedence.Claim {
 	hasCluster := s.api != (api{}) || len(s.clusterDNS) > 0
-	var rules, plain []dnsmasqconf.Rule
+	var rules, plain, barred []dnsmasqconf.Rule
 	for _, server := range in.dnsmasq.Servers {
-		ofCluster := slices.ContainsFunc(s.apexes, server.Domain.Within)
 		switch {
-		case server.Kind == dnsmasqconf.Ask && forward.MayBind(server.Server) != nil:
-			s.problems = append(s.problems, server.Place.String()+": "+forward.MayBind(server.Server).Error()+": it is left out")
 		case server.Plain:
 			plain = append(plain, server.Rule)
-		case ofCluster && hasCluster:
+		case hasCluster && s.isOfCluster(server.Domain):
+			barred = append(barred, server.Rule)
 			s.note("%s (%s) lies in the cluster's zone, which others answer for: it is left out", server.Rule, server.Place)
 		default:
-			if ofCluster && !slices.Contains(s.overrides, server.Domain) {
-				s.overrides = append(s.overrides, server.Domain)
-			}
 			rules = append(rules, server.Rule)
 		}
 	}
-	for _, route := range dnsmasqconf.Routes(rules) {
-		if source := fileSource(in.dnsmasq, route.Domain, false); !route.Domain.IsRoot() {
-			s.addRuleRoute(route, source)
-		} else if route.Kind == dnsmasqconf.Ask {
-			s.fileUpstreams, s.fileSource = s.withoutSelf(route, source), source
+	for _, server := range in.resolvFiles {
+		rules = append(rules, dnsmasqconf.Rule{Domain: dnsname.Root(), Server: server})
+	}
+	var claims []precedence.Claim
+	add := func(rules []dnsmasqconf.Rule, change func(*precedence.Claim)) {
+		for _, route := range dnsmasqconf.Routes(rules) {
+			c := ruleClaim(precedence.Dnsmasq, "", route)
+			change(&c)
+			// Of all names the files say only who is asked; "//#" says nothing.
+			if !c.Domain.IsRoot() || c.Kind == precedence.Ask || c.Plain && c.Kind == precedence.Local {
+				c.Detail = filePlace(in.dnsmasq, c.Domain, c.Plain)
+				claims = append(claims, c)
+			}
 		}
 	}
-	for _, route := range dnsmasqconf.Routes(plain) {
-		source := fileSource(in.dnsmasq, route.Domain, true)
-		if route.Kind != dnsmasqconf.Standard {
-			s.routes = append(s.routes, forward.Route{
-				Plain: true, Domain: dnsname.Root(), Local: route.Kind == dnsmasqconf.Local, Servers: s.withoutSelf(route, source), Source: source,
-			})
-		}
-	}
-	s.fileUpstreams = append(s.fileUpstreams, in.resolvFiles...)
-	if s.fileSource == "" && len(in.resolvFiles) > 0 {
-		s.fileSource = "resolv-file " + in.dnsmasq.Sources["resolv-file"].String()
-	}
+	add(rules, func(*precedence.Claim) {})
+	add(plain, func(c *precedence.Claim) { c.Plain = true })
+	add(barred, func(c *precedence.Claim) { c.Barred = "it lies in the cluster's zone, which others answer for" })
+	return claims
 }
 
-// addRuleRoute adds a domain's route, unless a stronger source has one.
-func (s *serving) addRuleRoute(route dnsmasqconf.Route, source string) {
-	switch {
-	case s.isRouted(route.Domain):
-		s.lose(route.Domain, route.Servers, source)
-	case route.Kind == dnsmasqconf.Ask:
-		s.addRoute(route.Domain, s.withoutSelf(route, source), source)
-	case route.Kind == dnsmasqconf.Local:
-		s.routes = append(s.routes, forward.Route{Domain: route.Domain, Local: true, Source: source})
-	default:
-		s.standard = append(s.standard, route.Domain)
-		s.routes = append(s.routes, forward.Route{Domain: route.Domain, Source: source})
-	}
-}
-
-// fileSource is the place where a file first speaks of a domain.
-func fileSource(files dnsmasqconf.Config, domain dnsname.Name, plain bool) string {
+// filePlace is where a file first speaks of a domain.
+func filePlace(files dnsmasqconf.Config, domain dnsname.Name, plain bool) string {
 	for _, server := range files.Servers {
 		if server.Domain == domain && server.Plain == plain {
-			return "dnsmasq " + server.Place.String()
+			return server.Place.String()
 		}
 	}
-	return "dnsmasq"
+	return "resolv-file " + files.Sources["resolv-file"].String()
 }
 
 // addFileListeners adds listen-address and the addresses of interface, less those of except-interface: dnsmasq would have

@@ -160,6 +160,9 @@ func (d *Daemon) takeOver(next *serving) time.Duration {
 	}
 	d.announce()
 	wait := d.sockets.letGo(time.Now())
+	if _, left := dnsserver.ReadTerms(d.paths.terms); left > 0 && (wait == 0 || wait > left) {
+		wait = left // after which they are what they were
+	}
 	if err != nil && (wait == 0 || wait > listenAgain) {
 		return listenAgain
 	}
@@ -204,7 +207,7 @@ func (d *Daemon) newServing(view *hostView, config nodeconfig.Config, files dnsm
 	if captured.Set.IsEmpty() {
 		// The hook has not run yet (or may not write): what it would capture serves as well.
 		selection := view.plan.Selection
-		captured = hostdns.Capture{Set: selection.Set, From: strings.TrimSpace(string(selection.Origin) + " " + selection.Detail)}
+		captured = hostdns.Capture{Set: selection.Set, Origin: selection.Origin, From: strings.TrimSpace(string(selection.Origin) + " " + selection.Detail)}
 	}
 	if captured.Set.IsEmpty() {
 		captured = d.lastCapture // law 2 holds for what is served too: the files may be gone, or could not be read
@@ -234,7 +237,9 @@ func (d *Daemon) newServing(view *hostView, config nodeconfig.Config, files dnsm
 		config:      config,
 		net:         d.lastNet,
 		captured:    captured.Set,
+		from:        sourceOfCapture(captured, view.plan.Selection),
 		origin:      captured.From,
+		outdone:     outdone(view.plan.Selection),
 		looping:     d.loops.looping(),
 		files:       d.config.Files,
 		recursive:   recursive,

@@ -3,6 +3,7 @@ package daemon
 import (
 	"cmp"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -32,6 +33,14 @@ b.example. 300 IN A 203.1.113.2
 c.example. 300 IN CNAME a.example.
 b.a.example. 300 IN A 203.1.113.11
 short.example. 5 IN A 203.1.113.5
+d.example. 300 IN MX 10 a.example.
+x.cluster.test. 300 IN A 10.0.0.9
+brief.cluster.test. 1 IN A 203.1.113.9
+signed.example. 300 IN A 203.1.113.8
+signed.example. 300 IN RRSIG A 8 2 300 20380101000000 20200101000000 1 example. c2lnbmF0dXJl
+brief.example. 1 IN A 203.1.113.7
+brief2.example. 1 IN CNAME brief.example.
+brief. 1 IN SOA a.example. a.example. 1 2 3 4 1
 plain. 300 IN A 203.1.113.3
 plain. 300 IN TXT "plain"
 private.example. 300 IN A 10.0.0.1
@@ -65,27 +74,36 @@ example. 300 IN SOA a.example. a.example. 1 2 3 4 60
 
 // The reasons why answers differ. Each stands in docs/dnsmasq.md.
 const (
-	serverFails  = "a name that nobody can be asked for is SERVFAIL"
-	cappedAtOnce = "max-cache-ttl and min-cache-ttl count from the first answer"
-	plainTypes   = "address=// leaves the other types of plain names to the servers"
-	ignoredFails = "an answer that is ignored is SERVFAIL"
-	fromCache    = "the target of an alias is not taken from the cache"
-	plainNames   = "a plain name is not asked upstream, without domain-needed too"
-	ownQuestion  = "NXDOMAIN is remembered for the type that was asked for"
-	stockCache   = "max-cache-ttl and no-negcache of openshift-ansible's own origin-dns.conf are left out"
+	serverFails    = "a name that nobody can be asked for is SERVFAIL"
+	cappedAtOnce   = "max-cache-ttl and min-cache-ttl count from the first answer"
+	plainTypes     = "address=// leaves the other types of plain names to the servers"
+	ignoredFails   = "an answer that is ignored is SERVFAIL"
+	fromCache      = "the target of an alias is not taken from the cache"
+	plainNames     = "a plain name is not asked upstream, without domain-needed too"
+	ourVersionHere = "version.bind names node-dns, and names of class CHAOS are for this host alone"
+	dottedStar     = "a domain as `/*.a.example/` is `/a.example/`"
+	notValidated   = "dnssec validates nothing"
+	passesAD       = "the AD bit of upstreams is passed on, without proxy-dnssec and from memory too"
+	changedAD      = "an address that alias has changed does not count as validated"
+	clusterApart   = "the cluster's names are left alone by stop-dns-rebind, bogus-nxdomain, alias and use-stale-cache"
+	rrExists       = "a name with a dns-rr or a caa-record alone exists"
+	ownQuestion    = "NXDOMAIN is remembered for the type that was asked for"
+	stockCache     = "max-cache-ttl and no-negcache of openshift-ansible's own origin-dns.conf are left out"
 )
 
-// askWhole is the answer to a question in a line, with TTLs. A question is "NAME TYPE", and how it is asked: ad, do, size=OCTETS
+// askWhole is the answer to a question in a line, with TTLs. A question is "NAME TYPE", and how it is asked: ad, do, ch, size=OCTETS
 // (with EDNS; the answer then tells of truncation and of Extended DNS Errors), after=DURATION.
 func askWhole(t *testing.T, at netip.AddrPort, question string) string {
 	t.Helper()
 	fields := strings.Fields(question)
-	m := new(dns.Msg).SetQuestion(dns.Fqdn(fields[0]), dns.StringToType[fields[1]])
+	m := new(dns.Msg).SetQuestion(dns.Fqdn(fields[0]), typeOf(fields[1]))
 	client := dns.Client{Timeout: time.Second}
 	for _, option := range fields[2:] {
 		switch how, value, _ := strings.Cut(option, "="); how {
 		case "ad":
 			m.AuthenticatedData = true
+		case "ch":
+			m.Question[0].Qclass = dns.ClassCHAOS
 		case "do":
 			m.SetEdns0(1232, true)
 		case "size":
@@ -110,6 +128,15 @@ func askWhole(t *testing.T, at netip.AddrPort, question string) string {
 		return question + ": no response"
 	}
 	return question + ": " + dns.RcodeToString[response.Rcode] + " " + strings.Join(wholeWords(response), ", ")
+}
+
+// typeOf is the type of a name, or of "TYPE65280" (RFC 3597).
+func typeOf(text string) uint16 {
+	if qtype, ok := dns.StringToType[text]; ok {
+		return qtype
+	}
+	n, _ := strconv.ParseUint(strings.TrimPrefix(text, "TYPE"), 10, 16) // 0 is no type to ask for
+	return uint16(n)
 }
 
 // wholeWords are the flags, errors and records of an answer, sorted.
@@ -154,7 +181,7 @@ func startFiles(t *testing.T, root, conf string) netip.AddrPort {
 		cmd.Wait()
 	})
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if askWhole(t, at, "version.bind TXT") != "version.bind TXT: no response" {
+		if !strings.HasSuffix(askWhole(t, at, "version.bind TXT ch"), "no response") {
 			return at
 		}
 		if time.Now().After(deadline) {
@@ -166,7 +193,7 @@ func startFiles(t *testing.T, root, conf string) netip.AddrPort {
 
 // hostsOfRows is /etc/hosts.
 const hostsOfRows = "192.0.2.20 host host2\n192.0.2.21 full.example full\n2001:db8::21 full.example\n192.0.2.22 under_score.example # c\n" +
-	"192.0.2.23\tMiXed.Example\nnot a line\n192.0.2.24\n"
+	"192.0.2.23\tMiXed.Example\n127.0.0.9 near\n192.0.2.25 near\nnot a line\n192.0.2.24\n"
 
 // A fileRow is a file for both, and what both are asked.
 type fileRow struct {
@@ -199,6 +226,9 @@ func fileRows() []fileRow {
 		{name: "server for two domains", conf: "server=UP\nserver=/a.example/b.example/OTHER"},
 		{name: "standard servers", conf: "server=UP\nserver=/example/OTHER\nserver=/a.example/#"},
 		{name: "server by an interface", conf: "server=UP\nserver=/a.example/OTHER@lo@127.0.0.1"},
+		{name: "server below a domain", conf: "server=UP\nserver=/*.a.example/OTHER", questions: []string{"a.example A", "b.a.example A"}, why: dottedStar},
+		{name: "server below a domain, of the others", conf: "server=UP\nserver=/*.a.example/OTHER", questions: []string{"b.a.example A", "b.example A"}},
+		{name: "address below a domain", conf: "server=UP\naddress=/*.a.example/192.0.2.1", questions: []string{"b.a.example A", "x.b.a.example A", "b.example A"}},
 		{name: "plain names", conf: "server=UP\nserver=//OTHER"},
 		{name: "plain names with domain-needed", conf: "domain-needed\nserver=UP\nserver=//OTHER"},
 		{name: "plain names locally", conf: "server=UP\nlocal=//"},
@@ -229,6 +259,9 @@ func fileRows() []fileRow {
 		}},
 		{name: "host-records of one name", conf: "server=UP\nhost-record=h.corp,192.0.2.4\nhost-record=h.corp,192.0.2.5\nhost-record=g.corp,192.0.2.4", questions: []string{
 			"h.corp A", "4.2.0.192.in-addr.arpa PTR",
+		}},
+		{name: "host-record with several addresses", conf: "server=UP\nhost-record=h.corp,192.0.2.4,192.0.2.5,2001:db8::4,2001:db8::5", questions: []string{
+			"h.corp A", "h.corp AAAA", "4.2.0.192.in-addr.arpa PTR", "5.2.0.192.in-addr.arpa PTR",
 		}},
 		{name: "host-record and local", conf: "server=UP\nlocal=/corp/\nhost-record=h.corp,192.0.2.4", questions: []string{"h.corp A", "h.corp AAAA", "h.corp TXT", "corp A", "x.corp A"}},
 		{name: "host-record and address", conf: "server=UP\naddress=/corp/192.0.2.9\nhost-record=h.corp,192.0.2.4", questions: []string{"h.corp A", "x.corp A", "h.corp AAAA"}},
@@ -291,6 +324,48 @@ func fileRows() []fileRow {
 		{name: "min-port and max-port", conf: "server=UP\nmin-port=20000\nmax-port=22047", questions: []string{"a.example A", "b.example A", "a.example TXT"}, ports: true},
 		{name: "max-port alone", conf: "server=UP\nmax-port=2047", questions: []string{"a.example A", "b.example A", "a.example TXT"}, ports: true},
 		{name: "min-port alone", conf: "server=UP\nmin-port=64000", questions: []string{"a.example A", "b.example A", "a.example TXT"}, ports: true},
+		{name: "use-stale-cache", conf: "server=UP\nuse-stale-cache", questions: []string{"brief.example A size=1232", "brief.example A size=1232", "brief.example A size=1232 after=2100ms"}},
+		{name: "use-stale-cache of an alias and of NXDOMAIN", conf: "server=UP\nuse-stale-cache=0", questions: []string{"brief2.example A", "no.brief A", "brief2.example A after=2100ms", "no.brief A"}},
+		{name: "use-stale-cache that is over", conf: "server=UP\nuse-stale-cache=1", questions: []string{"brief.example A", "brief.example A after=3100ms"}, counted: true},
+		{name: "dns-rr", conf: "server=UP\ndns-rr=r.corp,16,03:61:62:63\ndns-rr=r.corp,65280,00010\ndns-rr=e.corp,65280\ndns-rr=a4.corp,1,c0000209\ndns-rr=bad.corp,1,c000", questions: []string{
+			"r.corp TXT", "r.corp TYPE65280", "e.corp TYPE65280", "a4.corp A", "R.corp TXT",
+		}},
+		{name: "dns-rr and other types", conf: "server=UP\ndns-rr=r.corp,16,0161", questions: []string{"r.corp A"}, why: rrExists},
+		{name: "caa-record and other types", conf: "server=UP\ncaa-record=c.corp,128,issue,ca.test", questions: []string{"c.corp A"}, why: rrExists},
+		{name: "dns-rr with local-ttl", conf: "server=UP\nlocal-ttl=30\ndns-rr=r.corp,16,0161", questions: []string{"r.corp TXT"}},
+		{name: "caa-record and naptr-record", conf: "server=UP\ncaa-record=c.corp,128,issue,ca.test\nnaptr-record=n.corp,10,20,s,SIP+D2U,,_sip._udp.corp\nnaptr-record=n.corp,10,30,u,E2U+sip,\"!^.*$!sip:a@corp!\"", questions: []string{
+			"c.corp CAA", "n.corp NAPTR", "n.corp A",
+		}},
+		{name: "alias", conf: "server=UP\nalias=203.1.113.1,192.0.2.1", questions: append([]string{"d.example MX"}, every()...)},
+		{name: "alias of a network", conf: "server=UP\nalias=203.1.113.0,10.9.8.0,255.255.255.0", questions: []string{"a.example A", "c.example A", "bogus.example A", "private.example A", "c.example A"}},
+		{name: "alias of a range", conf: "server=UP\nalias=203.1.113.2-203.1.113.10,10.9.8.0,255.255.255.0", questions: []string{"a.example A", "b.example A", "b.a.example A"}},
+		{name: "alias with gaps in the mask", conf: "server=UP\nalias=203.0.113.0,10.9.8.0,255.0.255.0", questions: []string{"a.example A"}},
+		{name: "two aliases", conf: "server=UP\nalias=203.1.113.0,10.9.8.0,255.255.255.0\nalias=203.1.113.1,192.0.2.1\nalias=192.0.2.1,192.0.2.2", questions: []string{"a.example A", "b.example A"}},
+		{name: "two aliases, the other way round", conf: "server=UP\nalias=203.1.113.1,192.0.2.1\nalias=203.1.113.0,10.9.8.0,255.255.255.0", questions: []string{"a.example A", "b.example A"}},
+		{name: "alias and what is known here", conf: "server=UP\nalias=192.0.2.4,192.0.2.9\nhost-record=h.corp,192.0.2.4\naddress=/x.corp/192.0.2.4", questions: []string{"h.corp A", "x.corp A"}},
+		{name: "alias and rebinding", conf: "server=UP\nalias=203.1.113.1,10.0.0.9\nalias=10.0.0.1,203.1.113.9\nstop-dns-rebind", questions: []string{"a.example A", "private.example A", "b.example A"}},
+		{name: "alias and bogus-nxdomain", conf: "server=UP\nalias=203.1.113.1,203.1.113.66\nalias=203.1.113.67,203.1.113.1\nbogus-nxdomain=203.1.113.66", questions: []string{"a.example A", "bogus.example A"}},
+		{name: "alias of a bogus address", conf: "server=UP\nalias=203.1.113.66,203.1.113.1\nbogus-nxdomain=203.1.113.66", questions: []string{"bogus.example A"}},
+		{name: "alias and ignore-address", conf: "server=UP\nalias=203.1.113.66,203.1.113.1\nignore-address=203.1.113.1", questions: []string{"bogus.example A", "b.example A"}},
+		{name: "alias and AD", conf: "server=UP\nproxy-dnssec\nalias=203.1.113.8,203.1.113.9", questions: []string{"signed.example A ad"}, why: changedAD},
+		{name: "rebind of the cluster's", conf: "server=/cluster.test/UP\nstop-dns-rebind", questions: []string{"x.cluster.test A"}, why: clusterApart},
+		{name: "bogus-nxdomain of the cluster's", conf: "server=/cluster.test/UP\nbogus-nxdomain=10.0.0.9", questions: []string{"x.cluster.test A"}, why: clusterApart},
+		{name: "alias of the cluster's", conf: "server=/cluster.test/UP\nalias=10.0.0.9,10.0.0.8", questions: []string{"x.cluster.test A"}, why: clusterApart},
+		{name: "use-stale-cache of the cluster's", conf: "server=/cluster.test/UP\nuse-stale-cache", questions: []string{"brief.cluster.test A", "brief.cluster.test A after=2100ms"}, why: clusterApart},
+		{name: "localise-queries", conf: "server=UP\nlocalise-queries\nhost-record=two.corp,192.0.2.4\nhost-record=two.corp,127.0.0.9\nhost-record=two.corp,127.9.9.9\nhost-record=far.corp,192.0.2.4\nhost-record=far.corp,192.0.2.5\ncname=al.corp,two.corp\n" +
+			"host-record=six.corp,::1\nhost-record=six.corp,2001:db8::1\naddress=/dom.corp/127.0.0.8\naddress=/dom.corp/192.0.2.8", questions: []string{
+			"near A", "two.corp A", "al.corp A", "far.corp A", "six.corp AAAA", "dom.corp A", "two.corp ANY",
+		}},
+		{name: "no localise-queries", conf: "server=UP", questions: []string{"near A"}},
+		{name: "dnssec", conf: "server=UP\ndnssec\ntrust-anchor=.,20326,8,2,E06D44B80B8F1D39A95C0B0D7C65D08458E880409BBC683457104237C7F8EC8D", questions: []string{"a.example A"}, why: notValidated},
+		{name: "numbers of class CHAOS", conf: "server=UP\ncache-size=77", questions: []string{
+			"a.example A", "a.example A", "cachesize.bind TXT ch", "misses.bind TXT ch", "evictions.bind TXT ch", "auth.bind TXT ch", "servers.bind TXT ch", "Insertions.Bind TXT ch",
+		}},
+		{name: "version.bind", conf: "server=UP", questions: []string{"version.bind TXT ch"}, why: ourVersionHere},
+		{name: "proxy-dnssec", conf: "server=UP\nproxy-dnssec", questions: []string{"signed.example A ad", "a.example A ad"}},
+		{name: "proxy-dnssec without the question", conf: "server=UP\nproxy-dnssec", questions: []string{"signed.example A", "signed.example A do"}},
+		{name: "proxy-dnssec, from memory", conf: "server=UP\nproxy-dnssec", questions: []string{"signed.example A ad", "signed.example A ad"}, why: passesAD},
+		{name: "no proxy-dnssec", conf: "server=UP", questions: []string{"signed.example A ad", "signed.example A"}, why: passesAD},
 		{name: "quotes, blanks and comments", conf: "  server = UP # first\n\taddress = \"/a.example/\"192.0.2.1\r\n#address=/b.example/192.0.2.1"},
 		{name: "what OpenShift 3 installs", conf: openshiftConf, file: "origin-dns.conf", beside: "server=UP", questions: []string{"nowhere.example A", "nowhere.example A", "short.example A"}, counted: true, why: stockCache},
 		{name: "what OpenShift 3 installs, under another name", conf: openshiftConf, beside: "server=UP", questions: []string{"nowhere.example A", "nowhere.example A"}, counted: true},
@@ -371,9 +446,39 @@ func timesAsked(upstreams []*dnstest.Server, question string) int {
 	fields := strings.Fields(question)
 	sum := 0
 	for _, server := range upstreams {
-		sum += server.QueriesFor(fields[0], dns.StringToType[fields[1]])
+		sum += server.QueriesFor(fields[0], typeOf(fields[1]))
 	}
 	return sum
+}
+
+// TestLogLikeDnsmasq: the lines that dnsmasq writes of its servers are in our log too; of standard servers it writes one line
+// for the domain, and we one for each server.
+func TestLogLikeDnsmasq(t *testing.T) {
+	lab.NeedPrograms(t, "dnsmasq")
+	const conf = "no-hosts\nserver=192.0.2.1\nserver=/a.test/192.0.2.2#5353\nserver=//192.0.2.3\nlocal=/home/\nserver=/x.a.test/#\nserver=192.0.2.9@lo\n" +
+		"rev-server=192.168.0.0/24,192.0.2.4\nserver=2001:db8::1"
+	log := new(lab.Text)
+	r := start(t, map[string]string{"/etc/dnsmasq.conf": conf, "/etc/node-dns/node-dns.yaml": "clusterDomain: cluster.test\n"}, func(c *Config) {
+		c.Log = slog.New(slog.NewTextHandler(log, nil))
+	})
+	startFiles(t, r.root, conf)
+	theirs, err := os.ReadFile(filepath.Join(r.root, "theirs.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := func(text string) (lines []string) {
+		for line := range strings.Lines(text) {
+			_, line, found := strings.Cut(line, "using ")
+			if line = strings.TrimRight(line, " \n\""); found && !strings.Contains(line, "standard nameservers") && !strings.HasSuffix(line, "for domain x.a.test") {
+				lines = append(lines, line)
+			}
+		}
+		slices.Sort(lines)
+		return slices.Compact(lines) // dnsmasq writes them again for each change that inotify tells of
+	}
+	if diff := gocmp.Diff(lines(string(theirs)), lines(log.String())); diff != "" {
+		t.Errorf("-dnsmasq +node-dns\n%s", diff)
+	}
 }
 
 // portsAsked says whether the last of a question came from between min-port and max-port.
@@ -390,7 +495,7 @@ func portsAsked(conf string, upstreams []*dnstest.Server, question string) strin
 	for _, server := range upstreams {
 		for _, q := range slices.Backward(server.Received()) {
 			asked := q.Msg.Question[0]
-			if q.Network == "udp" && asked.Name == dns.Fqdn(fields[0]) && asked.Qtype == dns.StringToType[fields[1]] {
+			if q.Network == "udp" && asked.Name == dns.Fqdn(fields[0]) && asked.Qtype == typeOf(fields[1]) {
 				port := uint64(q.Client.Port())
 				return fmt.Sprintf(", between min-port and max-port %v", limit("min-port", 1024) <= port && port <= limit("max-port", 65535))
 			}

@@ -11,6 +11,8 @@ import (
 // listen binds what s wants, and logs what became of it. What is bound already stays as it is.
 func (d *Daemon) listen(s *serving) error {
 	before := listenerStatus(d.server.Listeners())
+	terms, _ := dnsserver.ReadTerms(d.paths.terms)
+	d.server.SetTerms(terms)
 	err := d.server.Listen(s.listen)
 	d.logListeners(before, listenerStatus(d.server.Listeners()))
 	return err

@@ -23,6 +23,8 @@ type local struct {
 	routed  func(dnsname.Name) bool // whether a route of its own exists for the name
 	known   func(dnsname.Name) bool // whether local data has the name
 	isProbe func(dnsname.Name) bool // whether the name is one of our own loop probes
+	// numbers are the texts of a name in lower case by which dnsmasq tells of its cache and servers.
+	numbers func(name string) (texts []string, known bool)
 }
 
 var _ dnsserver.Handler = (*local)(nil)
@@ -51,20 +53,24 @@ func (l *local) chaos(q *dnsserver.Query, question dns.Question) *dns.Msg {
 	if !l.serving().net.IsLocal(q.Client.Addr()) || question.Qtype != dns.TypeTXT && question.Qtype != dns.TypeANY {
 		return reply(q, dns.RcodeRefused)
 	}
-	var text string
+	var texts []string
 	switch strings.ToLower(question.Name) {
 	case "version.bind.", "version.server.":
-		text = "node-dns " + l.version
+		texts = []string{"node-dns " + l.version}
 	case "id.server.", "hostname.bind.":
-		text, _ = os.Hostname() // a host without a name has an empty one
+		name, _ := os.Hostname() // a host without a name has an empty one
+		texts = []string{name}
 	default:
-		return reply(q, dns.RcodeRefused)
+		var known bool
+		if texts, known = l.numbers(strings.ToLower(question.Name)); !known {
+			return reply(q, dns.RcodeRefused)
+		}
 	}
 	m := reply(q, dns.RcodeSuccess)
 	m.Authoritative = true
 	m.Answer = []dns.RR{&dns.TXT{
 		Hdr: dns.RR_Header{Name: question.Name, Rrtype: dns.TypeTXT, Class: dns.ClassCHAOS},
-		Txt: []string{text},
+		Txt: texts,
 	}}
 	return m
 }

@@ -39,6 +39,8 @@ func TestLocal(t *testing.T) {
 		{name: "our own loop probe goes no further", qname: "probe.loop.node-dns.", qtype: dns.TypeTXT, rcode: dns.RcodeNameError},
 		{name: "version.bind", qname: "version.bind.", qtype: dns.TypeTXT, class: dns.ClassCHAOS, firstValue: "node-dns 1.0"},
 		{name: "version.bind is for this host only", client: elsewhere, qname: "version.bind.", qtype: dns.TypeTXT, class: dns.ClassCHAOS, rcode: dns.RcodeRefused},
+		{name: "a number of dnsmasq's", qname: "CacheSize.bind.", qtype: dns.TypeTXT, class: dns.ClassCHAOS, firstValue: "77"},
+		{name: "a number is for this host only", client: elsewhere, qname: "cachesize.bind.", qtype: dns.TypeTXT, class: dns.ClassCHAOS, rcode: dns.RcodeRefused},
 		{name: "an unknown CHAOS name", qname: "secrets.bind.", qtype: dns.TypeTXT, class: dns.ClassCHAOS, rcode: dns.RcodeRefused},
 		{name: "class HESIOD", qname: "www.example.com.", qtype: dns.TypeTXT, class: dns.ClassHESIOD, rcode: dns.RcodeNotImplemented},
 	}
@@ -52,6 +54,7 @@ func TestLocal(t *testing.T) {
 				routed:  func(name dnsname.Name) bool { return name.String() == "corp." },
 				known:   func(name dnsname.Name) bool { return name.String() == "host." },
 				isProbe: func(name dnsname.Name) bool { return name.String() == "probe.loop.node-dns." },
+				numbers: func(name string) ([]string, bool) { return []string{"77"}, name == "cachesize.bind." },
 				next: dnsserver.HandlerFunc(func(context.Context, *dnsserver.Query) (*dns.Msg, error) {
 					handedOn = true
 					return nil, nil

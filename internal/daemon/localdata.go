@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"net/netip"
 
 	"github.com/miekg/dns"
 
@@ -16,7 +17,7 @@ func (d *Daemon) serveLocalData(ctx context.Context, q *dnsserver.Query) (*dns.M
 	if s.local.IsEmpty() {
 		return d.serveFiltered(ctx, q)
 	}
-	if answer, ok := s.local.Answer(q.Msg.Question[0], q.Name, d.routedLabels(s, q.Name)); ok {
+	if answer, ok := s.local.Answer(q.Msg.Question[0], q.Name, d.routedLabels(s, q.Name), s.near(q.Local.Addr())); ok {
 		m := reply(q, dns.RcodeSuccess)
 		m.Authoritative = true
 		m.Answer = answer
@@ -27,6 +28,20 @@ func (d *Daemon) serveLocalData(ctx context.Context, q *dnsserver.Query) (*dns.M
 		m.Rcode = dns.RcodeSuccess
 	}
 	return m, err
+}
+
+// near is the network of an address of ours whose clients get the addresses on it first: dnsmasq's localise-queries, which is
+// about IPv4 alone. The zero Prefix: there is none.
+func (s *serving) near(local netip.Addr) netip.Prefix {
+	if !s.options.Localise || !local.Unmap().Is4() {
+		return netip.Prefix{}
+	}
+	for _, addr := range s.net.Addrs {
+		if addr.Addr == local.Unmap() {
+			return netip.PrefixFrom(addr.Addr, addr.Bits).Masked()
+		}
+	}
+	return netip.Prefix{}
 }
 
 // routedLabels is how long a domain is that has answers of its own for a name: a route's, or the cluster's.

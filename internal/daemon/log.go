@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/miekg/dns"
@@ -76,6 +77,47 @@ func (d *Daemon) logLoops(before, after map[nameserver.Server]struct{}) {
 
 func (d *Daemon) logRoutes(before, after []forward.Route) {
 	d.log.Info("routes", "routes", few(routeWords(after), " "), "before", few(routeWords(before), " "))
+	for _, line := range nameserverLines(after) {
+		d.log.Info(line)
+	}
+}
+
+// maxNameserverLines is dnsmasq's SERVERS_LOGGED.
+const maxNameserverLines = 30
+
+// nameserverLines are dnsmasq 2.90's own lines of its servers, which admins and monitoring look for in the log. They say no
+// more than the line before them.
+func nameserverLines(routes []forward.Route) (lines []string) {
+	for _, route := range routes {
+		what := ""
+		switch {
+		case route.Plain:
+			what = "unqualified names"
+		case !route.Domain.IsRoot():
+			what = route.Domain.Relative()
+		}
+		if route.Local {
+			lines = append(lines, "using only locally-known addresses for "+what)
+			continue
+		}
+		if what != "" && !route.Plain {
+			what = "domain " + what
+		}
+		for _, server := range route.Servers {
+			line := "using nameserver " + server.Addr.Addr().String() + "#" + strconv.Itoa(int(server.Addr.Port()))
+			if server.Interface != "" {
+				line += "(via " + server.Interface + ")"
+			}
+			if what != "" {
+				line += " for " + what
+			}
+			lines = append(lines, line)
+		}
+	}
+	if more := len(lines) - maxNameserverLines; more > 0 {
+		lines = append(lines[:maxNameserverLines], fmt.Sprintf("using %d more nameservers", more))
+	}
+	return lines
 }
 
 func routeWords(routes []forward.Route) []string {

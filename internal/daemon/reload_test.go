@@ -78,8 +78,11 @@ func TestReloadTakesOverEveryKey(t *testing.T) {
 			return slices.ContainsFunc(r.status().Listeners, func(l control.Listener) bool { return l.Address == address })
 		}},
 		"clusterClients": {"[192.0.2.0/24]", func(r *running) bool { return len(r.daemon.serving.Load().access.clients) > 0 }},
-		"dbus":           {"none", func(r *running) bool { return r.status().Bus == nil }},
-		"logLevel":       {"debug", func(r *running) bool { return r.daemon.config.Level.Level() == slog.LevelDebug }},
+		"resolvConf": {"none", func(r *running) bool {
+			return r.status().ResolvConf.Hold == "resolvConf: none in /etc/node-dns/node-dns.yaml"
+		}},
+		"dbus":     {"none", func(r *running) bool { return r.status().Bus == nil }},
+		"logLevel": {"debug", func(r *running) bool { return r.daemon.config.Level.Level() == slog.LevelDebug }},
 	}
 	for _, key := range keysOf(t, "../../packaging/node-dns.yaml") {
 		t.Run(key, func(t *testing.T) {

@@ -194,6 +194,7 @@ func (d *Daemon) local(next dnsserver.Handler) *local {
 		routed:  d.isRouted,
 		known:   d.isLocalName,
 		isProbe: d.loops.isProbe,
+		numbers: d.bindNumbers,
 	}
 }
 
@@ -201,6 +202,7 @@ func (d *Daemon) newCache(s settings) *cache.Cache {
 	c := cache.Config{
 		Next: dnsserver.HandlerFunc(d.screenUpstream), Size: s.cacheSize, Limit: d.cacheLimit,
 		MaxTTL: seconds(s.maxTTL), MinTTL: seconds(s.minTTL), NegativeTTL: seconds(s.negativeTTL),
+		Stale: seconds(s.stale), Go: d.refreshes.Go,
 	}
 	if s.noNegative {
 		c.MaxNegativeTTL = -1
@@ -240,5 +242,6 @@ func (d *Daemon) stop(ctx context.Context) error {
 	if d.forward != nil {
 		d.forward.Close()
 	}
+	d.refreshes.Wait() // nobody asks for anything any more
 	return err
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/dnsname"
 	"github.com/node-dns/node-dns/internal/dnsserver"
 )
@@ -15,13 +16,16 @@ import (
 // errIgnored is of a response with an address of ignore-address.
 var errIgnored = errors.New("its address is to be ignored (ignore-address)")
 
-// screenUpstream asks the upstreams, and does to what they answer what dnsmasq's bogus-nxdomain and stop-dns-rebind say, before
-// it is remembered.
+// screenUpstream asks the upstreams, and does to what they answer what dnsmasq's alias, bogus-nxdomain and stop-dns-rebind say,
+// before it is remembered.
 func (d *Daemon) screenUpstream(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
 	m, err := d.forward.ServeDNS(ctx, q)
 	s := d.serving.Load()
 	if m == nil || len(m.Answer) == 0 || s.isOfCluster(q.Name) {
 		return m, err
+	}
+	if len(s.dnsmasq.Rewrites) > 0 {
+		rewrite(m, s.dnsmasq.Rewrites)
 	}
 	switch {
 	case anyAddress(m, func(addr netip.Addr) bool { return within(s.dnsmasq.Bogus, addr) }):
@@ -30,6 +34,27 @@ func (d *Daemon) screenUpstream(ctx context.Context, q *dnsserver.Query) (*dns.M
 		return blocked(m, dns.RcodeSuccess), nil
 	}
 	return m, err
+}
+
+// rewrite is dnsmasq's alias: the last of the options that are about an address counts. The response is not the upstream's any
+// more, so that it is neither authoritative nor validated.
+func rewrite(m *dns.Msg, rewrites []dnsmasqconf.Rewrite) {
+	for _, section := range [...][]dns.RR{m.Answer, m.Ns, m.Extra} {
+		for _, rr := range section {
+			a, ok := rr.(*dns.A)
+			if !ok {
+				continue
+			}
+			addr, _ := netip.AddrFromSlice(a.A)
+			for _, r := range slices.Backward(rewrites) {
+				if to, ok := r.Apply(addr.Unmap()); ok {
+					a.A = to.AsSlice()
+					m.Authoritative, m.AuthenticatedData = false, false
+					break
+				}
+			}
+		}
+	}
 }
 
 // ignore is forward's Ignore.

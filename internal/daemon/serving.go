@@ -14,6 +14,7 @@ import (
 	"github.com/node-dns/node-dns/internal/nameserver"
 	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
+	"github.com/node-dns/node-dns/internal/precedence"
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
@@ -23,7 +24,9 @@ type inputs struct {
 	config      nodeconfig.Config
 	net         netstate.State
 	captured    upstream.Set
-	origin      string // where captured came from
+	from        precedence.Source  // of captured
+	origin      string             // where that is, for people
+	outdone     []precedence.Claim // what else the host says of itself; what is not weaker than captured does not count yet
 	looping     map[nameserver.Server]struct{}
 	recursive   []nameserver.Server // what dnsRecursiveResolvConf names, when it is not our own node resolv.conf
 	bus         bus.State           // what was set over D-Bus
@@ -48,10 +51,10 @@ type serving struct {
 	apexes        []dnsname.Name // the cluster domain and its reverse zones
 	clusterDNS    []nameserver.Server
 	clusterSource string
-	routes        []forward.Route // those set over D-Bus, the cluster's, the domain routes, and the root's
-	overridden    []forward.Route // those for which a stronger source has a route
-	standard      []dnsname.Name  // the routes that have the root's servers
-	overrides     []dnsname.Name  // the cluster's domains, or such within them, that go another way
+	routes        []forward.Route    // in the order of precedence; the root's is the last
+	won           []precedence.Route // likewise, with where each is from
+	lost          []precedence.Loss
+	overrides     []dnsname.Name // the cluster's domains, or such within them, that go another way
 	options       bus.Options
 	private       []dnsname.Name      // the reverse zones of private networks, where they are not asked upstream
 	candidates    []nameserver.Server // all servers of the routes, those left out because they loop too
@@ -60,10 +63,8 @@ type serving struct {
 	dnsmasq       dnsmasqconf.Config
 	settings      settings
 	local         *localdata.Data
-	hostname      dnsname.Name        // the zero Name: it is none
-	fileUpstreams []nameserver.Server // of dnsmasq's files, for all names
-	fileSource    string
-	forwardMax    int // dnsForwardMax, or what there are files for
+	hostname      dnsname.Name // the zero Name: it is none
+	forwardMax    int          // dnsForwardMax, or what there are files for
 	looping       map[nameserver.Server]struct{}
 	api           api
 	found         nodeconfig.Kubeconfig // where api's kubeconfig is from
@@ -71,7 +72,7 @@ type serving struct {
 	search        *searchLists // of pods
 	onWire        bool         // the cluster's names may be answered on the wire
 	hitsOnWire    bool         // so may what is remembered
-	missesOnWire  bool         // what the upstreams say is remembered as it is
+	missesOnWire  bool         // what is not remembered is asked for, and what the upstreams say is remembered as it is
 }
 
 // newServing decides what to serve. It is pure.
@@ -115,29 +116,10 @@ func newServing(in inputs) *serving {
 		s.private = privateZones()
 	}
 	s.addFiles(in)
-	s.addBusRoutes(in.bus)
-	if len(s.clusterDNS) > 0 {
-		for _, apex := range s.apexes {
-			s.addRoute(apex, s.clusterDNS, s.clusterSource)
-		}
-	}
-	for _, route := range in.config.Routes {
-		s.addRoute(route.Domain, route.Servers, sourceOf(in.config, "routes"))
-	}
-	s.addFileRoutes(in)
+	s.settle(s.claims(in))
 	s.hitsOnWire = !in.dnsmasq.Has("log-queries") && !s.options.FilterA && !s.options.FilterAAAA
-	s.missesOnWire = s.hitsOnWire && !s.settings.stopRebind && len(in.dnsmasq.Bogus)+len(in.dnsmasq.Ignored) == 0
+	s.missesOnWire = s.hitsOnWire && !s.settings.stopRebind && s.settings.stale <= 0 && len(in.dnsmasq.Bogus)+len(in.dnsmasq.Ignored)+len(in.dnsmasq.Rewrites) == 0
 	s.onWire = s.hitsOnWire && !hasLocalNames(in.config.ClusterDomain) && len(s.overrides) == 0 && !slices.ContainsFunc(s.apexes, s.local.Knows)
-	for _, route := range in.captured.Routes {
-		if slices.ContainsFunc(s.apexes, route.Domain.Within) {
-			// DHCP and a VPN have no say in the cluster's names.
-			s.problems = append(s.problems, fmt.Sprintf("the route for %s (%s) lies in the cluster's zone: it is left out", route.Domain, in.origin))
-			continue
-		}
-		s.addRoute(route.Domain, route.Servers, in.origin)
-	}
-	s.addRootRoute(in)
-	s.fillStandard()
 	if !s.isRouted(dnsname.Root()) {
 		s.problems = append(s.problems, "no upstream nameserver is known: only cluster names are answered")
 	}
@@ -179,65 +161,17 @@ func (s *serving) unknown() *serving {
 	return s
 }
 
-// addRootRoute adds the upstreams by precedence: D-Bus (which is there already), the command line, node-dns.yaml, dnsmasq's
-// files, node-config.yaml, and what was captured from NetworkManager. An admin's static upstreams win whole; they are not mixed with
-// DHCP's. node-config.yaml's were meant for OpenShift's own nameserver, whose upstream was this node: where nothing else is
-// left of them, the captured ones serve.
-func (s *serving) addRootRoute(in inputs) {
-	settled := false
-	for _, from := range []struct {
-		servers []nameserver.Server
-		source  string
-		settles bool // although none of them may be left
-	}{
-		{in.flags.Upstreams, "the command line", true},
-		{in.config.Upstreams, sourceOf(in.config, "upstreams"), true},
-		{s.fileUpstreams, s.fileSource, true},
-		{slices.Concat(in.config.DNSNameservers, in.recursive), sourceOf(in.config, "dnsNameservers", "dnsRecursiveResolvConf"), false},
-		{in.captured.Servers, in.origin, false},
-	} {
-		if settled {
-			s.lose(dnsname.Root(), from.servers, from.source)
-			continue
-		}
-		s.addRoute(dnsname.Root(), from.servers, from.source)
-		settled = from.settles && len(from.servers) > 0
-	}
+func (s *serving) isRouted(domain dnsname.Name) bool {
+	return slices.ContainsFunc(s.routes, func(r forward.Route) bool { return r.Domain == domain && !r.Plain })
 }
 
-// lose notes servers that are not asked for a domain, as a stronger source has a route for it.
-func (s *serving) lose(domain dnsname.Name, servers []nameserver.Server, source string) {
-	if len(servers) > 0 {
-		s.overridden = append(s.overridden, forward.Route{Domain: domain, Servers: servers, Source: source})
-	}
+// isOverridden reports whether a name of the cluster's goes another way.
+func (s *serving) isOverridden(name dnsname.Name) bool {
+	return slices.ContainsFunc(s.overrides, name.Within)
 }
 
-// addRoute adds a route for a domain that has none yet: the callers go from the strongest source to the weakest. An
-// address that we listen on ourselves is left out, whoever named it (law 3).
-func (s *serving) addRoute(domain dnsname.Name, servers []nameserver.Server, source string) {
-	if s.isRouted(domain) {
-		s.lose(domain, servers, source)
-		return
-	}
-	var usable []nameserver.Server
-	for _, server := range servers {
-		if !server.TLS && slices.Contains(s.listen, server.Addr) {
-			s.problems = append(s.problems, fmt.Sprintf("%s (%s) is this node: it would loop, and is left out", server, source))
-			continue
-		}
-		s.candidates = append(s.candidates, server)
-		if _, loops := s.looping[server]; loops {
-			s.problems = append(s.problems, fmt.Sprintf("%s (%s) sends our queries back to us: it is left out", server, source))
-			continue
-		}
-		if !slices.Contains(usable, server) {
-			usable = append(usable, server)
-		}
-	}
-	// A domain route whose servers are all left out stays, and its names fail: they must not leak to the root's servers.
-	if len(usable) > 0 || len(servers) > 0 && !domain.IsRoot() {
-		s.routes = append(s.routes, forward.Route{Domain: domain, Servers: usable, Source: source})
-	}
+func (s *serving) note(format string, args ...any) {
+	s.notes = append(s.notes, fmt.Sprintf(format, args...))
 }
 
 // wantedListeners are the addresses to listen on: the command line's; or the placement's; or, for `listen: all`, every

@@ -11,6 +11,7 @@ import (
 	"github.com/node-dns/node-dns/internal/nameserver"
 	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
+	"github.com/node-dns/node-dns/internal/precedence"
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
@@ -19,7 +20,7 @@ func node() netstate.State {
 	eth0 := netip.MustParseAddr("192.0.2.10")
 	return netstate.State{
 		Addrs: []netstate.Addr{
-			{Addr: netip.MustParseAddr("127.0.0.1"), Interface: "lo", Up: true},
+			{Addr: netip.MustParseAddr("127.0.0.1"), Interface: "lo", Bits: 8, Up: true},
 			{Addr: eth0, Interface: "eth0", Up: true},
 			{Addr: netip.MustParseAddr("10.128.0.1"), Interface: "cni0", Up: true},
 			{Addr: netip.MustParseAddr("2001:db8::1"), Interface: "eth0", Up: true, Tentative: true},
@@ -251,7 +252,7 @@ func TestNewServing(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			in := inputs{config: readConfig(t, test.nodeDNS, test.config), net: node(), captured: captured, origin: "NetworkManager eth0"}
+			in := inputs{config: readConfig(t, test.nodeDNS, test.config), net: node(), captured: captured, from: precedence.NetworkManager, origin: "NetworkManager eth0"}
 			if test.change != nil {
 				test.change(&in)
 			}

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/node-dns/node-dns/internal/control"
-	"github.com/node-dns/node-dns/internal/dnsname"
-	"github.com/node-dns/node-dns/internal/forward"
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/resolvconf"
 )
@@ -26,8 +24,9 @@ func (d *Daemon) Status() control.Status {
 		Node:       d.nodeStatus(s),
 		Listeners:  listenerStatus(d.server.Listeners()),
 		Cluster:    d.clusterStatus(s),
-		Routes:     routeStatus(d.forward.Status()),
-		Overridden: overriddenStatus(s.overridden),
+		Routes:     s.routeStatus(d.forward.Status()),
+		Overridden: s.lossStatus(),
+		Refused:    s.refusedStatus(),
 		Bus:        d.busStatus(s),
 		ResolvConf: d.resolvConfStatus(),
 		Cache:      d.cacheStatus(),
@@ -49,6 +48,7 @@ func (d *Daemon) Status() control.Status {
 		status.Notes = append(status.Notes, view.plan.Warnings...)
 		for _, r := range view.plan.Selection.Refused {
 			status.Notes = append(status.Notes, "refused as an upstream: "+r.Text+" from "+string(r.Origin)+" ("+r.Reason+")")
+			status.Refused = append(status.Refused, control.Refused{Server: r.Text, Source: string(r.Origin), Why: r.Reason})
 		}
 	}
 	slices.Sort(status.Problems)
@@ -74,13 +74,7 @@ func found(s control.Status) []string {
 			problems = append(problems, "not listening on "+l.Address+": "+l.Error)
 		}
 	}
-	for _, route := range s.Routes {
-		for _, server := range route.Servers {
-			if server.State == "down" {
-				problems = append(problems, server.Address+" (for "+route.Domain+") is down: "+server.Error)
-			}
-		}
-	}
+	problems = append(problems, s.DownServers()...)
 	if len(s.ResolvConf.Pending) > 0 {
 		problems = append(problems, "the host's files are not what they should be: origin-dns-dispatcher plan says why")
 	}
@@ -94,45 +88,6 @@ func (d *Daemon) nodeStatus(s *serving) control.Node {
 		node.IP = s.nodeIP.String()
 	}
 	return node
-}
-
-func routeStatus(routes []forward.RouteStatus) []control.Route {
-	all := []control.Route{}
-	for _, route := range routes {
-		if route.Source == guard {
-			continue
-		}
-		r := control.Route{Domain: routeWord(route.Domain, route.Plain), Local: route.Local, Source: route.Source}
-		for _, server := range route.Servers {
-			r.Servers = append(r.Servers, control.Server{
-				Address: server.Server.String(), State: string(server.State), Since: server.Since, RTT: server.RTT,
-				Queries: server.Queries, Failures: server.Failures, Refusals: server.Refusals, NXDomain: server.NXDomain,
-				Retries: server.Retries, Error: server.LastError,
-			})
-		}
-		all = append(all, r)
-	}
-	return all
-}
-
-// routeWord names a route's domain; dnsmasq's // stands for names of one label.
-func routeWord(domain dnsname.Name, plain bool) string {
-	if plain {
-		return "//"
-	}
-	return domain.String()
-}
-
-func overriddenStatus(routes []forward.Route) []control.Route {
-	var all []control.Route
-	for _, route := range routes {
-		r := control.Route{Domain: route.Domain.String(), Source: route.Source}
-		for _, server := range route.Servers {
-			r.Servers = append(r.Servers, control.Server{Address: server.String()})
-		}
-		all = append(all, r)
-	}
-	return all
 }
 
 func (d *Daemon) resolvConfStatus() control.ResolvConf {
@@ -152,6 +107,9 @@ func (d *Daemon) resolvConfStatus() control.ResolvConf {
 	status.Search = append(status.Search, text.Search()...)
 	if view.state.Original.Exists {
 		status.Original = "/var/lib/node-dns/resolv.conf.orig"
+	}
+	if view.state.PointsResolved() {
+		status.DropIn = "/run/systemd/resolved.conf.d/90-node-dns.conf"
 	}
 	status.Hold = view.plan.Hold
 	status.Pending = append(status.Pending, view.pending(d.listening())...)

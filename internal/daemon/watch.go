@@ -99,8 +99,9 @@ func (d *Daemon) watchedFiles() []string {
 	host, config := d.paths.host, d.config.Looker.Config
 	files := []string{
 		host.ResolvConf, host.Upstreams, host.Record, host.NodeResolvConf, host.NetworkManagerConf,
-		host.ResolvedUplinks, host.Facts, host.Snippet, host.Kubeconfig,
+		host.ResolvedUplinks, host.DropIn, host.Facts, host.Snippet, host.Kubeconfig,
 		config.NodeConfig, config.Bootstrap, config.Kubelet, config.NodeDNS, d.paths.kubeconfig,
+		d.paths.terms,
 	}
 	if d.config.ConfigFile != "" {
 		files = append(files, filepath.Clean(d.config.ConfigFile))

@@ -36,6 +36,8 @@ type Config struct {
 	SRVs   []SRV
 	PTRs   []PTR
 	MXs    []MX
+	// Records are those of other types.
+	Records []Record
 	// Domain is domain= without a network; the zero Name: none.
 	Domain dnsname.Name
 
@@ -44,6 +46,7 @@ type Config struct {
 
 	Bogus      []netip.Prefix // bogus-nxdomain
 	Ignored    []netip.Prefix // ignore-address
+	Rewrites   []Rewrite      // alias, in order
 	RebindOK   []dnsname.Name // rebind-domain-ok; the root: names without dots
 	ResolvFile []string       // resolv-file, in order
 	HostsFile  []string       // addn-hosts and hostsdir, in order

@@ -123,6 +123,11 @@ func TestLinesLikeDnsmasq(t *testing.T) {
 		{"server=/a..b/1.1.1.1\n", strictName},
 		{"server=/a_b/1.1.1.1\n", ""},
 		{"server=/*a/1.1.1.1\n", noWildcard},
+		{"server=/*.a/1.1.1.1\n", ""},
+		{"address=/*.a/1.1.1.1\n", ""},
+		{"rebind-domain-ok=/*.a/\n", ""},
+		{"server=/*.*.a/1.1.1.1\n", noWildcard},
+		{"server=/*/1.1.1.1\n", ""},
 		{"server=/bücher.example/1.1.1.1\n", ""},
 		{"rev-server=10.0.0.0/8,1.1.1.1\n", ""},
 		{"rev-server=10.0.0.0/9,1.1.1.1\n", ""},
@@ -177,7 +182,11 @@ func TestLinesLikeDnsmasq(t *testing.T) {
 		{"port=0\n", ""},
 		{"port=5353\n", ""},
 		{"log-facility=bogus\n", unchecked},
-		{"use-stale-cache=x\n", unchecked},
+		{"use-stale-cache=x\n", ""},
+		{"use-stale-cache=-1\n", ""},
+		{"use-stale-cache\n", ""},
+		{"use-stale-cache=0\n", ""},
+		{"use-stale-cache=99999999999\n", ""},
 		{"min-port=0\n", ""},
 		{"min-port=70000\n", ""},
 		{"min-port=x\n", ""},
@@ -191,6 +200,36 @@ func TestLinesLikeDnsmasq(t *testing.T) {
 		{"edns-packet-max=0\n", ""},
 		{"edns-packet-max=70000\n", ""},
 		{"edns-packet-max=x\n", ""},
+		{"alias=1.1.1.1\n", ""},
+		{"alias=1.1.1.1,2.2.2.2\n", ""},
+		{"alias=1.1.1.0,2.2.2.0,255.255.255.0\n", ""},
+		{"alias=1.1.1.0,2.2.2.0,255.0.255.0\n", ""},
+		{"alias=1.1.1.0,2.2.2.0,24\n", ""},
+		{"alias=1.1.1.0,2.2.2.0,255.255.255.0,9\n", ""},
+		{"alias=1.1.1.10-1.1.1.20,2.2.2.0,255.255.255.0\n", ""},
+		{"alias=1.1.1.10-1.1.1.20,2.2.2.0\n", ""},
+		{"alias=1.1.1.20-1.1.1.10,2.2.2.0,255.255.255.0\n", ""},
+		{"alias=1.1.1.10-1.1.2.20,2.2.2.0,255.255.255.0\n", ""},
+		{"alias=,2.2.2.2\n", ""},
+		{"alias=::1,::2\n", ""},
+		{"dns-rr=a.b\n", ""},
+		{"dns-rr=a.b,300\n", ""},
+		{"dns-rr=a.b,300,\n", ""},
+		{"dns-rr=a.b,51,00:01\n", ""},
+		{"dns-rr=a.b,51,001\n", ""},
+		{"dns-rr=a.b,51,zz\n", ""},
+		{"dns-rr=a.b,51,0x01\n", ""},
+		{"dns-rr=a.b,51,00,01\n", ""},
+		{"dns-rr=a.b,TXT,00\n", ""},
+		{"dns-rr=a.b,70000,00\n", ""},
+		{"dns-rr=a.b,1,0102\n", ""},
+		{"caa-record=a.b,0,issue,ca.test\n", ""},
+		{"caa-record=a.b,0,issue\n", ""},
+		{"caa-record=a.b,x,issue,ca.test\n", ""},
+		{"naptr-record=a.b,1,2,s,SIP+D2U,,x.y\n", ""},
+		{"naptr-record=a.b,1,2,s,SIP+D2U,\n", ""},
+		{"naptr-record=a.b,1,2,s\n", ""},
+		{"naptr-record=a.b,x,2,s,SIP+D2U,\n", ""},
 		{"bogus-nxdomain=1.1.1.0/24\n", ""},
 		{"bogus-nxdomain=2001:db8::/64\n", ""},
 		{"bogus-nxdomain=1.1.1.1,2.2.2.2\n", ""},
@@ -362,6 +401,42 @@ server=/"f".example/10.0.0.6 # why
 	}
 }
 
+// TestPage: docs/dnsmasq.md has each option where it belongs.
+func TestPage(t *testing.T) {
+	data, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	quoted := regexp.MustCompile("`([A-Za-z0-9-]+)`")
+	names := func(heading string) (names []string) {
+		for _, cell := range manual.Column(t, page, heading) {
+			for _, m := range quoted.FindAllStringSubmatch(cell, -1) {
+				names = append(names, m[1])
+			}
+		}
+		slices.Sort(names)
+		return names
+	}
+	var aside, met []string
+	for _, name := range slices.Sorted(maps.Keys(words)) {
+		switch known := words[name]; {
+		case slices.Contains([]string{dhcp, tftp, advertisements}, known.aside):
+		case known.aside != "":
+			aside = append(aside, name)
+		case known.met != "":
+			met = append(met, name)
+		case !regexp.MustCompile("`" + name + "[`=]").Match(data):
+			t.Errorf("%s does not name %s, which is followed", page, name)
+		}
+	}
+	if diff := cmp.Diff(aside, names("## What is known, and not followed")); diff != "" {
+		t.Errorf("not followed: -words +%s\n%s", page, diff)
+	}
+	if diff := cmp.Diff(met, names("## What is so anyway")); diff != "" {
+		t.Errorf("so anyway: -words +%s\n%s", page, diff)
+	}
+}
+
 // TestAside: what has no effect is told of, each option once or as often as it stands there, and nothing else is.
 func TestAside(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(words)) {
@@ -382,7 +457,7 @@ func TestAside(t *testing.T) {
 
 // FuzzText: whatever a file holds, faults are within it, and what was understood is understood again.
 func FuzzText(f *testing.F) {
-	for _, seed := range []string{"server=/a/10.0.0.1#53@eth0\n", "address=/a/#/1.1.1.1\n", "cname=a,b,60\ncname=b,a", "host-record=a,::1,9", "txt-record=a,\"b,\\\"c\" # d", "rev-server=10.0.0.0/9,#", "\"", "srv-host=_a._b,c,1,2,3", "domain=a\nexpand-hosts"} {
+	for _, seed := range []string{"server=/a/10.0.0.1#53@eth0\n", "address=/a/#/1.1.1.1\n", "cname=a,b,60\ncname=b,a", "host-record=a,::1,9", "txt-record=a,\"b,\\\"c\" # d", "rev-server=10.0.0.0/9,#", "\"", "srv-host=_a._b,c,1,2,3", "domain=a\nexpand-hosts", "alias=1.1.1.1-1.1.1.9,2.2.2.0,255.255.255.0", "dns-rr=a.b,51,00:1", "caa-record=a,0,issue,b", "naptr-record=a,1,2,s,x,y,z"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -2,6 +2,7 @@ package dnsmasqconf
 
 import (
 	"fmt"
+	"math"
 	"net/netip"
 	"slices"
 	"strings"
@@ -32,6 +33,14 @@ func readerOf(name string) func(l *loader, name, text string) {
 		return readPTR
 	case "mx-host", "mx-target":
 		return readMX
+	case "dns-rr":
+		return readRR
+	case "caa-record":
+		return readCAA
+	case "naptr-record":
+		return readNAPTR
+	case "alias":
+		return readAlias
 	case "domain", "domain-suffix":
 		return readDomain
 	case "addn-hosts", "hostsdir":
@@ -52,6 +61,8 @@ func readerOf(name string) func(l *loader, name, text string) {
 		return readInterfaces(func(c *Config) *[]string { return &c.Except })
 	case "min-port", "max-port":
 		return readPort
+	case "use-stale-cache":
+		return readStale
 	case "port":
 		return readListenPort
 	case "edns-packet-max":
@@ -70,6 +81,20 @@ func readerOf(name string) func(l *loader, name, text string) {
 func readPort(l *loader, name, text string) {
 	if port, ok := l.uint16(name, shown(text), 0); ok {
 		l.config.Numbers[name] = int(port)
+	}
+}
+
+// byDefaultStale is how long use-stale-cache without a number has an answer used after its TTL, in seconds.
+const byDefaultStale = 24 * 60 * 60
+
+// readStale: 0 stands for no bound.
+func readStale(l *loader, name, text string) {
+	if text == "" {
+		l.config.Numbers[name] = byDefaultStale
+		return
+	}
+	if l.number(name, text); l.config.Number(name) == 0 {
+		l.config.Numbers[name] = math.MaxInt32
 	}
 }
 
@@ -148,7 +173,7 @@ func readListen(l *loader, name, text string) {
 // readRebindOK reads /a/b/, or one domain.
 func readRebindOK(l *loader, name, text string) {
 	for _, part := range strings.Split(strings.Trim(text, "/"), "/") {
-		if domain, ok := l.domain(name, part); ok {
+		if domain, ok := l.suffix(name, part); ok {
 			l.config.RebindOK = append(l.config.RebindOK, domain)
 		}
 	}
@@ -169,9 +194,17 @@ func readDomain(l *loader, name, text string) {
 	}
 }
 
-// domain reads a name, as parseDomain.
+// domain reads a name, as parseDomain; suffix as parseSuffix.
 func (l *loader) domain(option, text string) (dnsname.Name, bool) {
-	name, err := parseDomain(shown(text))
+	return l.parsed(option, text, parseDomain)
+}
+
+func (l *loader) suffix(option, text string) (dnsname.Name, bool) {
+	return l.parsed(option, text, parseSuffix)
+}
+
+func (l *loader) parsed(option, text string, parse func(string) (dnsname.Name, error)) (dnsname.Name, bool) {
+	name, err := parse(shown(text))
 	if err != nil {
 		l.fault(option, "a domain name", nodeconfig.Quote(shown(text))+", "+err.Error())
 	}
@@ -276,7 +309,7 @@ func readAddress(l *loader, name, text string) {
 		if address.Plain = text == ""; text == "#" {
 			text = "*"
 		}
-		if address.Domain, ok = l.domain(name, text); ok {
+		if address.Domain, ok = l.suffix(name, text); ok {
 			l.config.Addresses = append(l.config.Addresses, address)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
+	"slices"
 	"strconv"
 
 	"github.com/node-dns/node-dns/internal/dnsname"
@@ -40,14 +41,16 @@ func ttl(text string) (int, bool) {
 	return int(n), err == nil
 }
 
-// readHost reads host-record=NAME,…,IP,…,TTL. A number alone is the TTL, wherever it stands.
+// readHost reads host-record=NAME,…,IP,…,TTL. A number alone is the TTL, wherever it stands. Of several
+// addresses of a family the last counts.
 func readHost(l *loader, option, text string) {
 	host := Host{TTL: Unset}
 	for _, part := range list(text) {
 		if n, ok := ttl(part); ok {
 			host.TTL = n
 		} else if addr, err := netip.ParseAddr(part); err == nil && addr.Zone() == "" {
-			host.Addrs = append(host.Addrs, addr.Unmap())
+			addr = addr.Unmap()
+			host.Addrs = append(slices.DeleteFunc(host.Addrs, func(a netip.Addr) bool { return a.Is4() == addr.Is4() }), addr)
 		} else if part != "" {
 			name, ok := l.name(option, part)
 			if !ok {

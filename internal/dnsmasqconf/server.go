@@ -91,7 +91,7 @@ func NewRules(address string, domains []string) ([]Rule, error) {
 func (r Rule) forDomains(domains []string) ([]Rule, error) {
 	var rules []Rule
 	for _, text := range domains {
-		domain, err := parseDomain(text)
+		domain, err := parseSuffix(text)
 		if err != nil {
 			return nil, refuse("Invalid domain '%s': %v", Printable(text), err)
 		}
@@ -122,6 +122,15 @@ func reasonOf(err error) error {
 		}
 	}
 	return err
+}
+
+// parseSuffix is parseDomain for what stands for a domain and all names below it: "*.a.example", to dnsmasq 2.86 and later all
+// names below it alone, is what "a.example" is.
+func parseSuffix(text string) (dnsname.Name, error) {
+	if rest, ok := strings.CutPrefix(text, "*."); ok && rest != "" {
+		text = rest
+	}
+	return parseDomain(text)
 }
 
 // parseDomain reads a domain as dnsmasq does: dots in front count for nothing, "" and "*" are all names, and letters of other

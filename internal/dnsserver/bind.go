@@ -21,6 +21,12 @@ var errUnspecified = errors.New("each address needs a socket of its own, to answ
 // bindBoth returns the UDP and the TCP binding for an address: those of have
 // that are bound, and new ones.
 func (s *Server) bindBoth(want netip.AddrPort, have []*binding) []*binding {
+	if s.terms == Yielding {
+		if b := bound(have, want, UDP); b != nil {
+			return []*binding{b}
+		}
+		return nil
+	}
 	both := []*binding{bound(have, want, UDP), bound(have, want, TCP)}
 	kept := slices.ContainsFunc(both, func(b *binding) bool { return b != nil })
 	for try := 0; ; try++ {
@@ -123,6 +129,9 @@ func (s *Server) openUDP(b *binding) error {
 	}
 	lc := listenConfig()
 	lc.Control = shared
+	if s.terms == Taking {
+		lc.Control = reuseBeforeBind
+	}
 	var err error
 	for i := 0; err == nil && len(all) < s.socketsEach(); i++ {
 		var c net.PacketConn
@@ -137,10 +146,11 @@ func (s *Server) openUDP(b *binding) error {
 	return nil
 }
 
-// socketsEach is how many UDP sockets an address gets.
+// socketsEach is how many UDP sockets an address gets. One that is taken from another program has one: with SO_REUSEPORT Linux
+// puts an IPv6 socket behind those that were there before.
 func (s *Server) socketsEach() int {
 	const few = 16 // addresses
-	if s.addresses > few {
+	if s.addresses > few || s.terms == Taking {
 		return 1
 	}
 	return min(s.cfg.UDPSockets, MaxSockets)

@@ -57,6 +57,9 @@ func (s *Server) Listen(addrs []netip.AddrPort) error {
 	if stopped {
 		return ErrStopped
 	}
+	if s.terms == Gone {
+		addrs = nil
+	}
 
 	var next []*binding
 	var errs []error
@@ -77,6 +80,7 @@ func (s *Server) Listen(addrs []netip.AddrPort) error {
 	gone := slices.DeleteFunc(slices.Clone(have), func(b *binding) bool { return slices.Contains(next, b) })
 	ctx, cancel := context.WithTimeout(s.queries, s.cfg.Timeout)
 	defer cancel()
+	s.settle(next, gone)
 	s.dropAll(gone, next)
 	_ = drainAll(ctx, gone) // a response that is late now has no one to go to
 	return errors.Join(errs...)

@@ -36,7 +36,8 @@ type Server struct {
 	left    atomic.Bool // what is not answered yet is the successor's
 
 	changing  sync.Mutex // held by Listen and Shutdown: one change at a time
-	addresses int        // that Listen was given; guarded by changing
+	terms     Terms      // guarded by it
+	addresses int        // that Listen was given; likewise
 
 	threads busy.Threads
 

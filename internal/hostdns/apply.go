@@ -32,6 +32,8 @@ type Applier struct {
 	Answers func(ctx context.Context, nameserver netip.AddrPort, patient bool) (by string, err error)
 	// TellNetworkManager has it read its configuration again, and returns when it has. Nil: over the system bus.
 	TellNetworkManager func(ctx context.Context) error
+	// TellResolved has systemd-resolved read its configuration again, and returns when it has. Nil: through systemd.
+	TellResolved func(ctx context.Context) error
 	// Progress is told what is written or asked; nil: nobody wants to know.
 	Progress *Progress
 }
@@ -64,8 +66,9 @@ func (a Applier) Apply(ctx context.Context, p Plan) (Result, Undo, error) {
 	}
 	before, after := p.around(verdict)
 	shielded, shieldErr := a.each(ctx, before)
-	pointed, err := a.all(ctx, steps, p.Paths.ResolvConf)
-	if err != nil && !pointed.has(p.Paths.ResolvConf) {
+	decisive := p.decisive(steps, verdict)
+	pointed, err := a.all(ctx, steps, decisive)
+	if err != nil && !pointed.has(decisive) {
 		verdict = Failed
 		if atomicfile.Blocked(err) {
 			verdict = Blocked
@@ -99,7 +102,7 @@ func (a Applier) note(p Plan, done changes, given bool) error {
 // sweep removes what a run that was killed left beside the files, wherever this run has nothing to write.
 func (a Applier) sweep(paths Paths) error {
 	var errs []error
-	for _, path := range []string{paths.ResolvConf, paths.Upstreams, paths.NodeResolvConf, paths.Original, paths.Record, paths.Facts, paths.Snippet, paths.Rewrites, paths.Kubeconfig} {
+	for _, path := range []string{paths.ResolvConf, paths.Upstreams, paths.NodeResolvConf, paths.Original, paths.Record, paths.Facts, paths.Snippet, paths.DropIn, paths.Rewrites, paths.Kubeconfig} {
 		a.Progress.is("clearing up beside %s", path)
 		if err := a.Writer.Sweep(path); !atomicfile.Blocked(err) {
 			errs = append(errs, err)
@@ -157,14 +160,14 @@ func (a Applier) all(ctx context.Context, steps []Step, path string) (done chang
 	return done, nil
 }
 
-// step takes one step and reports whether it changed the file. What NetworkManager is told of is told in any case: that
-// nothing changed may be because an earlier run ended between the two.
+// step takes one step and reports whether it changed the file. What somebody is told of is told in any case: that nothing
+// changed may be because an earlier run ended between the two.
 func (a Applier) step(ctx context.Context, step Step) (changed bool, err error) {
 	changed, err = a.change(step)
-	if step.Tell {
-		err = errors.Join(err, a.tell(ctx))
+	if step.Tell != nobody && (err == nil || step.Tell == networkManager) {
+		err = errors.Join(err, a.tell(ctx, step.Tell))
 	}
-	return changed, err
+	return changed || step.isRetold(), err
 }
 
 func (a Applier) change(step Step) (bool, error) {

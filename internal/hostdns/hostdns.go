@@ -36,6 +36,7 @@ type Paths struct {
 	Upstreams          string   // one server=IP line an upstream, for the daemon, and for dnsmasq on the way back
 	NodeResolvConf     string   // the original nameservers, for kubelet's resolvConf and dnsRecursiveResolvConf
 	Kubeconfig         string   // what the daemon asks the Kubernetes API with, where it may not read the original
+	DropIn             string   // has systemd-resolved ask this node
 	Snippet            string   // keeps NetworkManager from writing resolv.conf while that names this node
 	Original           string   // the resolv.conf that ours displaced: a file or a link
 	Record             string   // the last good upstreams with where they came from
@@ -57,6 +58,7 @@ func NewPaths(root string) Paths {
 		ResolvedUplinks:    at("/run/systemd/resolve/resolv.conf"),
 		Upstreams:          at("/etc/dnsmasq.d/origin-upstream-dns.conf"),
 		NodeResolvConf:     at("/etc/origin/node/resolv.conf"),
+		DropIn:             at("/run/systemd/resolved.conf.d/90-node-dns.conf"),
 		Snippet:            at("/run/NetworkManager/conf.d/90-node-dns.conf"),
 		Original:           at("/var/lib/node-dns/resolv.conf.orig"),
 		Record:             at("/var/lib/node-dns/upstreams.json"),

@@ -9,8 +9,9 @@ import (
 
 // Capture is what an earlier run captured.
 type Capture struct {
-	Set  upstream.Set
-	From string // where it came from, for people: "NetworkManager eth0 (System eth0)"
+	Set    upstream.Set
+	Origin upstream.Origin // upstream.LastGood where no record tells
+	From   string          // where it came from, for people: "NetworkManager eth0 (System eth0)"
 	// Warnings are the lines of the upstream file that do not count. The next run that writes it drops them.
 	Warnings []string
 }
@@ -21,10 +22,10 @@ type Capture struct {
 func Captured(upstreams, recordFile File) Capture {
 	inFile, bad := upstream.ParseDnsmasqConf(upstreams.Data) // the good lines of a file with a bad one still count
 	record, err := upstream.ParseRecord(recordFile.Data)
-	c := Capture{Set: inFile, From: upstreamFile, Warnings: badLines(bad)}
+	c := Capture{Set: inFile, Origin: upstream.LastGood, From: upstreamFile, Warnings: badLines(bad)}
 	switch {
 	case err == nil && (inFile.IsEmpty() || inFile.Equal(inDnsmasqConf(record.Set))):
-		c.Set, c.From = record.Set, source(record)
+		c.Set, c.Origin, c.From = record.Set, record.Origin, source(record)
 	case inFile.IsEmpty():
 		c.From = "" // an emptied file is no list: the script emptied it on a bad day (its bug B4)
 	}

@@ -43,6 +43,8 @@ func (l Looker) Look(ctx context.Context, event nm.Event) State {
 	s.lookAtKernel(ctx, l.Net)
 	l.Progress.is("reading the configuration")
 	s.lookAtConfig(l.configPaths())
+	l.Progress.is("reading systemd-resolved's configuration")
+	s.lookAtResolvedConf()
 	l.Progress.is("reading the daemon's credentials")
 	s.lookAtHandover(l.configPaths())
 	s.lookAtFiles(l.Progress)
@@ -137,6 +139,7 @@ func (s *State) lookAtFiles(progress *Progress) {
 		{s.Paths.Upstreams, &s.Upstreams},
 		{s.Paths.NodeResolvConf, &s.NodeResolvConf},
 		{s.Paths.Snippet, &s.Snippet},
+		{s.Paths.DropIn, &s.DropIn},
 		{s.Paths.Original, &s.Original},
 		{s.Paths.Record, &s.Record},
 		{s.Paths.Facts, &s.Facts},

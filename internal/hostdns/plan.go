@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/node-dns/node-dns/internal/nameserver"
-	"github.com/node-dns/node-dns/internal/resolvconf"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
@@ -30,6 +30,15 @@ const (
 	Remove    Action = "remove"
 )
 
+// program is one that reads a file of ours.
+type program string
+
+const (
+	nobody          program = ""
+	networkManager  program = "NetworkManager"
+	systemdResolved program = "systemd-resolved"
+)
+
 // Step is one change to one path.
 type Step struct {
 	Path   string
@@ -39,7 +48,7 @@ type Step struct {
 	Target string      // MakeLink: where the link points
 	Group  int         // WriteFile: whose it is; 0: the group of who writes
 	Secret bool        // WriteFile, Remove: what it holds is not shown
-	Tell   bool        // NetworkManager is told to read its configuration again, whether something changed or not
+	Tell   program     // is told to read its configuration again, whether something changed or not
 	Before File        // what stands there now, for the diff and for the undo
 }
 
@@ -48,13 +57,14 @@ type Step struct {
 type Plan struct {
 	Paths      Paths
 	Selection  upstream.Selection
-	Change     Change         // "": a restore, which captures nothing
-	Nameserver netip.AddrPort // the local nameserver that resolv.conf is to name, or names; zero: none
-	Stopped    netip.AddrPort // a restore: where node-dns answers that was not stopped; zero: nobody is asked
-	Ours       bool           // resolv.conf is ours already
+	Change     Change                // "": a restore, which captures nothing
+	Nameserver netip.AddrPort        // the local nameserver that resolv.conf is to name, or names; zero: none
+	Stopped    netip.AddrPort        // a restore: where node-dns answers that was not stopped; zero: nobody is asked
+	Ours       bool                  // resolv.conf is ours already, or systemd-resolved asks this node
+	Via        nodeconfig.ResolvConf // file, resolved or none: what is to name this node. "": a restore
 
 	Capture []Step // what the daemon is handed: always done, and first
-	Answers []Step // done only when Nameserver answers: point resolv.conf at this node
+	Answers []Step // done only when Nameserver answers: point resolv.conf, or systemd-resolved, at this node
 	Silent  []Step // done only when it does not, or when there is none: back to the original nameservers (law 4)
 
 	Shield   []Step // done when resolv.conf names this node, and before it does: NetworkManager lets go of it
@@ -78,7 +88,7 @@ type Plan struct {
 // or written.
 func NewPlan(s State) Plan {
 	s.Net = assumed(s)
-	p := Plan{Paths: s.Paths, Selection: selectUpstreams(s), Ours: s.isOurs(), Problems: slices.Clone(s.Problems), past: s.past()}
+	p := Plan{Paths: s.Paths, Selection: selectUpstreams(s), Ours: s.pointsHere(), Via: s.via(), Problems: slices.Clone(s.Problems), past: s.past()}
 	known := lastGood(s)
 	p.Change, p.Warnings = changeOf(known.Set, p.Selection.Set), known.Warnings
 	p.Capture, p.Warnings = append(factsSteps(s), handoverSteps(s)...), append(p.Warnings, factsWarnings(s)...)
@@ -94,21 +104,30 @@ func NewPlan(s State) Plan {
 	p.Problems = append(p.Problems, place.Problems...)
 	p.Hold = hold(s, p, place.Nameserver)
 	p.Shield, p.Unshield, p.Besides = shieldSteps(s), unshieldSteps(s), besides(s)
+	if p.Via != nodeconfig.ResolvConfFile {
+		p.Shield, p.Besides = p.Unshield, "" // /etc/resolv.conf is not ours to keep
+	}
 	if here := askedNameserver(s, place.Nameserver); here.IsValid() {
 		p.Nameserver = netip.AddrPortFrom(here, nameserver.Port)
 	}
-	if p.Ours {
-		p.Silent = restoreSteps(s)
-	}
-	if p.Hold != "" {
-		p.Answers = keepHere(s, p.Nameserver.Addr())
-	} else {
-		p.Answers = pointHere(s, place.Nameserver)
+	p.Silent = giveBack(s)
+	switch {
+	case p.Hold == leftToAdmin:
+	case p.Hold != "":
+		p.Answers = slices.Concat(keepHere(s, p.Nameserver.Addr()), keepAsking(s, p.Nameserver.Addr()))
+	case p.Via == nodeconfig.ResolvConfResolved:
+		p.Answers = append(askHere(s, place.Nameserver), giveBackFile(s)...)
+		p.Warnings = append(p.Warnings, warnings(s, p)...)
+	default:
+		p.Answers = append(pointHere(s, place.Nameserver), unaskSteps(s)...)
 		p.Warnings = append(p.Warnings, warnings(s, p)...)
 	}
 	p.heed(s)
 	return p
 }
+
+// leftToAdmin is why resolv.conf is never written.
+const leftToAdmin = "resolvConf: none in /etc/node-dns/node-dns.yaml"
 
 // onlyCaptured is why resolv.conf is left alone where nothing else was asked for.
 const onlyCaptured = "only the upstreams are captured"
@@ -122,6 +141,8 @@ func (p Plan) captureOnly() Plan {
 // hold says why resolv.conf must not be pointed here, or "".
 func hold(s State, p Plan, here netip.Addr) string {
 	switch {
+	case p.Via == nodeconfig.ResolvConfNone:
+		return leftToAdmin
 	case s.ResolvConf.Err != nil:
 		return "it cannot be read"
 	case s.ConfigErr != nil:
@@ -132,6 +153,8 @@ func hold(s State, p Plan, here netip.Addr) string {
 		return "this node has no address to listen on (no default route, no nodeIP)"
 	case len(p.Selection.Set.Servers)+len(s.Config.Upstreams)+len(s.Config.DNSNameservers) == 0:
 		return "no upstream nameserver is known" // pointing here would end all names but the cluster's
+	case p.Via == nodeconfig.ResolvConfResolved:
+		return holdResolved(s)
 	}
 	return ""
 }
@@ -140,10 +163,10 @@ func hold(s State, p Plan, here netip.Addr) string {
 // it. Where one of them cannot tell, it is the one that our resolv.conf names, if that is still this node: a daemon that
 // runs keeps its configuration through a faulty one, and its address through the loss of a default route.
 func askedNameserver(s State, here netip.Addr) netip.Addr {
-	if !s.isOurs() || s.ConfigErr == nil && here.IsValid() {
+	if !s.pointsHere() || s.ConfigErr == nil && here.IsValid() {
 		return here
 	}
-	for _, addr := range resolvconf.Parse(s.ResolvConf.Data).Nameservers() {
+	for _, addr := range s.named() {
 		if s.NetErr != nil || s.Net.IsLocal(addr) && !addr.IsLoopback() {
 			return addr
 		}
@@ -189,6 +212,8 @@ func (p Plan) decide(answers bool) ([]Step, Verdict) {
 	switch {
 	case !p.asks() && len(p.Silent) == 0:
 		return nil, Held
+	case p.Hold == leftToAdmin:
+		return p.Silent, Restored
 	case p.Nameserver.IsValid() && answers && len(p.Answers) > 0:
 		return p.Answers, Written
 	case p.Nameserver.IsValid() && answers && p.Hold != "":
@@ -203,13 +228,22 @@ func (p Plan) decide(answers bool) ([]Step, Verdict) {
 
 // asks reports whether anything depends on the local nameserver's answer.
 func (p Plan) asks() bool {
-	return p.Nameserver.IsValid() && (p.Hold == "" || len(p.Answers)+len(p.Silent) > 0)
+	return p.Nameserver.IsValid() && p.Hold != leftToAdmin && (p.Hold == "" || len(p.Answers)+len(p.Silent) > 0)
+}
+
+// decisive is the path that says whether steps have taken effect. The others clear up, or make ready.
+func (p Plan) decisive(steps []Step, verdict Verdict) string {
+	file := slices.ContainsFunc(steps, func(step Step) bool { return step.Path == p.Paths.ResolvConf })
+	if file && (verdict != Written || p.Via != nodeconfig.ResolvConfResolved) {
+		return p.Paths.ResolvConf
+	}
+	return p.Paths.DropIn
 }
 
 // Complete reports whether the plan, carried out, leaves resolv.conf as it should be: nothing holds it back, and the local
 // nameserver answers where it is to be asked (silence is nil). A restore that finds nothing of ours is complete.
 func (p Plan) Complete(silence error) bool {
-	return silence == nil && (p.Hold == "" || p.Hold == notOurs)
+	return silence == nil && (p.Hold == "" || p.Hold == notOurs || p.Hold == leftToAdmin)
 }
 
 // warnings are what an admin should know of a plan that goes ahead all the same.

@@ -21,15 +21,14 @@ const (
 	RemoveDir  Action = "remove if empty" // a directory that we may have made
 )
 
-// NewPurgePlan is the plan of a restore that leaves no trace: for who takes node-dns off the host. Pure, as NewPlan is.
-func NewPurgePlan(s State, ifOurs bool) Plan {
-	p := NewRestorePlan(s, ifOurs)
+// withPurge adds to a restore what leaves no trace: for who takes node-dns off the host. Pure, as NewPlan is.
+func withPurge(p Plan, s State) Plan {
 	p.Purge = capturedSteps(s)
 	for _, path := range []string{filepath.Dir(s.Paths.Original), s.Paths.Cache, filepath.Dir(s.Paths.Request), filepath.Dir(s.Paths.Rewrites)} {
 		p.Purge = append(p.Purge, Step{Path: path, Action: RemoveTree})
 	}
 	node := filepath.Dir(s.Paths.NodeResolvConf)
-	for _, path := range []string{node, filepath.Dir(node), filepath.Dir(s.Paths.Snippet)} {
+	for _, path := range []string{node, filepath.Dir(node), filepath.Dir(s.Paths.Snippet), filepath.Dir(s.Paths.DropIn)} {
 		p.Purge = append(p.Purge, Step{Path: path, Action: RemoveDir})
 	}
 	p.Purge = append(p.Purge, Step{Path: s.Paths.Lock, Action: Remove})
@@ -66,7 +65,7 @@ func isAlone(path string) bool {
 // Purge is Restore, and takes away all that node-dns has made on this host. While node-dns runs, or where resolv.conf cannot
 // be given back, it does no more than Restore, which is an error.
 func (r Runner) Purge(ctx context.Context, ifOurs bool) (Plan, Result, error) {
-	return r.run(ctx, nm.Event{Action: "restore"}, func(s State) Plan { return NewPurgePlan(s, ifOurs) })
+	return r.run(ctx, nm.Event{Action: "restore"}, func(s State) Plan { return withPurge(r.restorePlan(ctx, s, ifOurs), s) })
 }
 
 // purge carries out the rest of a plan that may have one, after its restore.

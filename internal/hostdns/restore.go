@@ -17,20 +17,30 @@ const notOurs = "it is not ours"
 // without it a saved original displaces whatever stands there. Pure, as NewPlan is.
 func NewRestorePlan(s State, ifOurs bool) Plan {
 	s.Net = assumed(s)
-	p := Plan{Paths: s.Paths, Ours: s.isOurs(), Problems: s.Problems, Capture: append(forgetFacts(s, ifOurs), forgetHandover(s)...), Unshield: unshieldSteps(s)}
+	p := Plan{Paths: s.Paths, Ours: s.pointsHere(), Problems: s.Problems, Capture: append(forgetFacts(s, ifOurs), forgetHandover(s)...), Unshield: unshieldSteps(s)}
 	if here := askedNameserver(s, s.Placement().Nameserver); here.IsValid() {
 		p.Stopped = netip.AddrPortFrom(here, nameserver.Port)
 	}
 	switch {
 	case s.ResolvConf.Err != nil:
-		p.Hold = "it cannot be read"
-	case !s.isOurs() && (ifOurs || !s.hasOriginal()):
+		p.Hold, p.Silent = "it cannot be read", unaskSteps(s)
+	case !s.pointsHere() && (ifOurs || !s.hasOriginal()):
 		p.Hold = notOurs
 	default:
-		if p.Silent = restoreSteps(s); len(p.Silent) == 0 {
+		if s.isOurs() || !ifOurs && s.hasOriginal() {
+			p.Silent = restoreSteps(s)
+		}
+		if p.Silent = append(p.Silent, unaskSteps(s)...); len(p.Silent) == 0 {
 			p.Hold = "no other nameserver is known"
 		}
 	}
+	return p
+}
+
+// newLeavePlan is NewRestorePlan for a resolv.conf that is another's, whatever it looks like.
+func newLeavePlan(s State) Plan {
+	p := NewRestorePlan(s, true)
+	p.Silent, p.Hold = nil, notOurs
 	return p
 }
 
@@ -55,11 +65,11 @@ func (s State) hasOriginal() bool {
 // assumed is what the kernel said of this node, or, where it could not be asked, what our resolv.conf says: what that
 // names is this node, and nothing to go back to.
 func assumed(s State) netstate.State {
-	if s.NetErr == nil || !s.isOurs() {
+	if s.NetErr == nil || !s.pointsHere() {
 		return s.Net
 	}
 	var net netstate.State
-	for _, addr := range resolvconf.Parse(s.ResolvConf.Data).Nameservers() {
+	for _, addr := range s.named() {
 		net.Addrs = append(net.Addrs, netstate.Addr{Addr: addr})
 	}
 	return net

@@ -208,3 +208,36 @@ func notOursRows() []restoreRow {
 		{name: "one that cannot be read", options: []option{withResolvConf(File{Exists: true, Err: errors.New("input/output error")}), withOriginal(file(manual))}, hold: "it cannot be read"},
 	}
 }
+
+// TestRestoreLeavesTheScripts: what the old script wrote is left alone where its dnsmasq answers again, and not where node-dns
+// does, or nobody; nor one that is ours.
+func TestRestoreLeavesTheScripts(t *testing.T) {
+	scripts := LegacyWatermark + "\nsearch cluster.local\nnameserver " + nodeIP + "\n"
+	for _, test := range []struct {
+		name, text, version string
+		silent, ifOurs      bool
+		want                Verdict
+	}{
+		{name: "dnsmasq is back", text: scripts, version: "dnsmasq-2.90", ifOurs: true, want: Held},
+		{name: "it is asked for all the same", text: scripts, version: "dnsmasq-2.90", want: Restored},
+		{name: "node-dns answers", text: scripts, version: "node-dns 1.0", ifOurs: true, want: Restored},
+		{name: "who answers does not say", text: scripts, ifOurs: true, want: Restored},
+		{name: "nobody answers", text: scripts, version: "dnsmasq-2.90", silent: true, ifOurs: true, want: Restored},
+		{name: "ours", text: oursText, version: "dnsmasq-2.90", ifOurs: true, want: Restored},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newTree(t, map[string]string{etcResolvConf: test.text, etcUpstreams: "server=10.0.0.2\n"})
+			w.version, w.silent = test.version, test.silent
+			purge := w.runner().ShowRestore(t.Context(), test.ifOurs, true)
+			if held := purge.Hold == notOurs; held != (test.want == Held) || len(purge.Purge) == 0 {
+				t.Errorf("a purge would leave it alone: %q, and do %d steps more", purge.Hold, len(purge.Purge))
+			}
+			if got := w.restore(test.ifOurs).ResolvConf; got != test.want {
+				t.Errorf("%s, want %s", got, test.want)
+			}
+			if left := w.read(etcResolvConf) == test.text; left != (test.want == Held) {
+				t.Errorf("resolv.conf is\n%s", w.read(etcResolvConf))
+			}
+		})
+	}
+}

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
 // Two programs that each put a file right whenever the other has written it never end. After fightRewrites rewrites of what
@@ -157,14 +159,18 @@ func (p past) after(paths Paths, done []Step, given bool) []byte {
 		f := h.Files[path]
 		// A NetworkManager that writes because it has something new to say does not fight.
 		news := byNetworkManager(step.Before.Data) && p.said != h.Said
-		if f.isOver(step.Before) && !news {
+		switch {
+		case step.isRetold():
+			f = f.again(p.now)
+			f.By = string(step.Tell)
+		case f.isOver(step.Before) && !news:
 			f = f.again(p.now)
 			f.By = writer(step.Before.Data)
 		}
 		f.Wrote = fingerprint(step.put())
 		if step.Path == paths.ResolvConf {
 			h.Said = p.said
-			if given {
+			if given || step.Action != WriteFile || !IsOurs(step.Data) {
 				f.Wrote = ""
 			}
 		}
@@ -187,6 +193,10 @@ func (p *Plan) heed(s State) {
 	p.Shield = slices.DeleteFunc(p.Shield, func(step Step) bool {
 		return p.past.fought(p.Paths.host(step.Path), step.Before) != ""
 	})
+	if p.Via == nodeconfig.ResolvConfResolved {
+		p.heedResolved()
+		return
+	}
 	path := p.Paths.host(p.Paths.ResolvConf)
 	if len(p.Answers) == 0 || !p.past.rewrites.Files[path].isOver(s.ResolvConf) {
 		return

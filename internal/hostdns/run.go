@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"slices"
 	"strings"
 
 	"github.com/node-dns/node-dns/internal/journal"
+	"github.com/node-dns/node-dns/internal/nameserver"
 	"github.com/node-dns/node-dns/internal/nm"
 	"github.com/node-dns/node-dns/internal/resolvconf"
 )
@@ -35,15 +37,35 @@ func (r Runner) Event(ctx context.Context, event nm.Event) (Plan, Result, error)
 	if paths.inUse() {
 		return r.Apply(ctx, event)
 	}
-	if !resolvconf.Parse(ReadFile(paths.Root, paths.ResolvConf).Data).HasLine(Watermark) {
+	if !resolvconf.Parse(ReadFile(paths.Root, paths.ResolvConf).Data).HasLine(Watermark) && !paths.hasDropIn() {
 		return Plan{}, Result{}, nil
 	}
 	return r.run(ctx, event, func(s State) Plan { return NewRestorePlan(s, true) })
 }
 
-// Restore brings the original resolv.conf back; with ifOurs it leaves a file alone that is not ours.
+// Restore brings the original resolv.conf back; with ifOurs it leaves a file alone that is not ours. One with the old script's
+// line alone is the script's where another nameserver than node-dns answers at the address in it: its dnsmasq is back.
 func (r Runner) Restore(ctx context.Context, ifOurs bool) (Plan, Result, error) {
-	return r.run(ctx, nm.Event{Action: "restore"}, func(s State) Plan { return NewRestorePlan(s, ifOurs) })
+	return r.run(ctx, nm.Event{Action: "restore"}, func(s State) Plan { return r.restorePlan(ctx, s, ifOurs) })
+}
+
+func (r Runner) restorePlan(ctx context.Context, s State, ifOurs bool) Plan {
+	if ifOurs && r.isScripts(ctx, s.ResolvConf.Data) {
+		return newLeavePlan(s)
+	}
+	return NewRestorePlan(s, ifOurs)
+}
+
+func (r Runner) isScripts(ctx context.Context, text []byte) bool {
+	file := resolvconf.Parse(text)
+	if file.HasLine(Watermark) || !file.HasLine(LegacyWatermark) {
+		return false
+	}
+	for _, addr := range file.Nameservers() {
+		by, err := r.Applier.probe(ctx, netip.AddrPortFrom(addr, nameserver.Port), false)
+		return err == nil && by != "" && !isNodeDNS(by)
+	}
+	return false
 }
 
 func (r Runner) run(ctx context.Context, event nm.Event, decide func(State) Plan) (Plan, Result, error) {
@@ -136,7 +158,7 @@ func (r Result) condition(p Plan, err error) journal.Condition {
 		return journal.ResolvConfRestored
 	case r.ResolvConf == Held && p.Fought:
 		return journal.ResolvConfFought
-	case r.ResolvConf == Held && p.Hold != notOurs && p.Hold != onlyCaptured:
+	case r.ResolvConf == Held && p.Hold != notOurs && p.Hold != onlyCaptured && p.Hold != leftToAdmin:
 		return journal.ResolvConfHeld
 	case r.ResolvConf == Waiting:
 		return journal.ResolvConfWaiting
@@ -175,11 +197,11 @@ func (r Runner) Show(ctx context.Context) (Plan, error) {
 
 // ShowRestore is the plan of Restore, or with purge of Purge, without carrying it out.
 func (r Runner) ShowRestore(ctx context.Context, ifOurs, purge bool) Plan {
-	decide := NewRestorePlan
+	state := r.Looker.Look(ctx, nm.Event{})
+	p := r.restorePlan(ctx, state, ifOurs)
 	if purge {
-		decide = NewPurgePlan
+		p = withPurge(p, state)
 	}
-	p := decide(r.Looker.Look(ctx, nm.Event{}), ifOurs)
 	p.Warnings = append(p.Warnings, r.stillRunning(ctx, p)...)
 	return p
 }

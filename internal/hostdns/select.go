@@ -63,16 +63,33 @@ func candidates(s State) []upstream.Candidate {
 func fromOthersFiles(s State) []upstream.Candidate {
 	var all []upstream.Candidate
 	if stub := resolvedStub(s.ResolvConf); stub || resolvedStub(s.Original) {
-		c := fromResolvConf(upstream.Resolved, s.ResolvedUplinks.Data)
-		if stub {
+		c := fromResolved(s)
+		if stub && !s.DropIn.Exists {
 			return append(all, c)
 		}
 		all = append(all, withoutEcho(s, c))
+		if stub {
+			return all
+		}
 	}
 	if s.ResolvConf.Exists && !s.isOurs() {
 		all = append(all, fromResolvConf(upstream.ResolvConf, s.ResolvConf.Data))
 	}
 	return all
+}
+
+// fromResolved are the nameservers of systemd-resolved's links, after those that its files name beside them: they are no
+// uplinks while our drop-in stands.
+func fromResolved(s State) upstream.Candidate {
+	c := fromResolvConf(upstream.Resolved, s.ResolvedUplinks.Data)
+	if s.ResolvedSays != nil {
+		for _, server := range slices.Backward(s.ResolvedSays.Servers) {
+			if !slices.Contains(c.Set.Servers, server) {
+				c.Set.Servers = slices.Insert(c.Set.Servers, 0, server)
+			}
+		}
+	}
+	return c
 }
 
 // withoutEcho leaves this node out without a word: systemd-resolved takes the nameservers of a resolv.conf that it did

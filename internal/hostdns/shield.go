@@ -33,7 +33,7 @@ func shieldSteps(s State) []Step {
 	if !changes && s.networkManagerWrites() && s.Snippet.Err == nil { // it was not told, or did not hear
 		step, changes = Step{Path: s.Paths.Snippet, Action: WriteFile, Data: s.Snippet.Data, Mode: s.Snippet.Mode, Before: s.Snippet}, true
 	}
-	step.Tell = true
+	step.Tell = networkManager
 	if !changes {
 		return nil
 	}
@@ -45,7 +45,7 @@ func unshieldSteps(s State) []Step {
 	if !s.Snippet.Exists {
 		return nil
 	}
-	return []Step{{Path: s.Paths.Snippet, Action: Remove, Before: s.Snippet, Tell: true}}
+	return []Step{{Path: s.Paths.Snippet, Action: Remove, Before: s.Snippet, Tell: networkManager}}
 }
 
 // networkManagerWrites reports whether NetworkManager itself writes resolv.conf, by what is in force.
@@ -73,12 +73,16 @@ func TellNetworkManager(ctx context.Context) error {
 	return err
 }
 
-func (a Applier) tell(ctx context.Context) error {
-	a.Progress.is("telling NetworkManager to read its configuration")
-	if a.TellNetworkManager == nil {
-		return TellNetworkManager(ctx)
+func (a Applier) tell(ctx context.Context, whom program) error {
+	a.Progress.is("telling %s to read its configuration", whom)
+	tell, usual := a.TellNetworkManager, TellNetworkManager
+	if whom == systemdResolved {
+		tell, usual = a.TellResolved, TellResolved
 	}
-	return a.TellNetworkManager(ctx)
+	if tell == nil {
+		tell = usual
+	}
+	return tell(ctx)
 }
 
 // besides says who else writes resolv.conf because somebody has decided so; "": nobody.

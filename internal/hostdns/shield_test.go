@@ -80,7 +80,7 @@ func besideResolvConf(s State, steps []Step) string {
 		if step.Action == WriteFile && string(step.Data) != Snippet {
 			text = "wrong"
 		}
-		if step.Tell {
+		if step.Tell != nobody {
 			text += " and tell"
 		}
 		if pointed {

@@ -63,12 +63,12 @@ func (p Plan) intent(silence error) string {
 	return p.Nameserver.Addr().String() + " (it answers)"
 }
 
-// describe shows one step, and whether NetworkManager hears of it.
+// describe shows one step, and who hears of it.
 func (p Plan) describe(step Step) string {
-	if !step.Tell {
+	if step.Tell == nobody {
 		return p.describeChange(step)
 	}
-	const tell = "tell NetworkManager to read its configuration again\n"
+	tell := "tell " + string(step.Tell) + " to read its configuration again\n"
 	if step.Action == WriteFile && step.Before.is(step.Data) {
 		return tell
 	}
@@ -132,6 +132,7 @@ type stepJSON struct {
 	Content string `json:"content,omitempty"`
 	Target  string `json:"target,omitempty"`
 	Tell    bool   `json:"tellsNetworkManager,omitempty"`
+	Resolve bool   `json:"tellsSystemdResolved,omitempty"`
 }
 
 // WriteJSON prints the same as WriteText, for programs.
@@ -157,7 +158,9 @@ func (p Plan) WriteJSON(w io.Writer, silence error) error {
 		if step.Secret {
 			content = ""
 		}
-		out.Steps = append(out.Steps, stepJSON{p.Paths.host(step.Path), step.Action, content, step.Target, step.Tell})
+		out.Steps = append(out.Steps, stepJSON{
+			p.Paths.host(step.Path), step.Action, content, step.Target, step.Tell == networkManager, step.Tell == systemdResolved,
+		})
 	}
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")

@@ -52,8 +52,11 @@ func shown() []struct {
 		{name: "mode-only", plan: NewPlan(host(withResolvConf(File{Exists: true, Data: []byte(oursText), Mode: 0o600}), withCaptured(sys)))},
 		{name: "restore-a-link", plan: NewRestorePlan(host(
 			withResolvConf(file(oursText)), withOriginal(link("../run/systemd/resolve/stub-resolv.conf", ""))), false)},
-		{name: "restore-and-purge", plan: NewPurgePlan(host(withResolvConf(file(oursText)), withOriginal(file(generated)), withCaptured(sys),
-			func(s *State) { s.UpstreamsAlone, s.NodeResolvConfAlone = true, true }), true)},
+		{name: "restore-and-purge", plan: func() Plan {
+			s := host(withResolvConf(file(oursText)), withOriginal(file(generated)), withCaptured(sys),
+				func(s *State) { s.UpstreamsAlone, s.NodeResolvConfAlone = true, true })
+			return withPurge(NewRestorePlan(s, true), s)
+		}()},
 		{name: "restore-what-is-not-ours", plan: NewRestorePlan(host(withResolvConf(file(generated))), true)},
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/node-dns/node-dns/internal/nm"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/resolvconf"
+	"github.com/node-dns/node-dns/internal/resolved"
 )
 
 // State is all that has a say in the host's DNS files, as one value. Look fills it; tests write it by hand.
@@ -19,12 +20,14 @@ type State struct {
 	NetworkManager *nm.Snapshot // nil: not running, or did not answer in time
 	// NetworkManagerSays is what its configuration files say, but for our Snippet; nil: not known, or NetworkManager reads others.
 	NetworkManagerSays *nm.Conf
-	Config             nodeconfig.Config
-	NetErr             error // why the kernel could not be asked; Net knows no address then
-	ConfigErr          error // faults in the configuration; Config holds the rest of it
-	Net                netstate.State
-	Now                time.Time // when a record is made; zero: now
-	HasDnsmasqDir      bool      // the directory of Paths.Upstreams exists
+	// ResolvedSays is what systemd-resolved's configuration files say, but for our DropIn; nil: not known, or of no interest.
+	ResolvedSays  *resolved.Conf
+	Config        nodeconfig.Config
+	NetErr        error // why the kernel could not be asked; Net knows no address then
+	ConfigErr     error // faults in the configuration; Config holds the rest of it
+	Net           netstate.State
+	Now           time.Time // when a record is made; zero: now
+	HasDnsmasqDir bool      // the directory of Paths.Upstreams exists
 
 	ResolvConf         File
 	NetworkManagerConf File
@@ -32,6 +35,7 @@ type State struct {
 	Upstreams          File
 	NodeResolvConf     File
 	Snippet            File
+	DropIn             File
 	Original           File
 	Record             File
 	Facts              File

@@ -215,6 +215,8 @@ func (s *State) find(path string) *File {
 		return &s.Rewrites
 	case s.Paths.Snippet:
 		return &s.Snippet
+	case s.Paths.DropIn:
+		return &s.DropIn
 	}
 	panic("the plan has a step for " + path)
 }
@@ -232,8 +234,11 @@ func after(s State, steps []Step) State {
 		case Remove:
 			*f = File{}
 		}
-		if step.Tell {
+		switch step.Tell {
+		case networkManager:
 			s.reread()
+		case systemdResolved:
+			s.ResolvedUplinks = file(resolvedUplinks(string(s.ResolvedUplinks.Data), s.DropIn.Data, nodeIP))
 		}
 	}
 	return s

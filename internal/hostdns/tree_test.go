@@ -31,6 +31,9 @@ type tree struct {
 	version  string       // what it calls itself
 	told     int          // how often NetworkManager was told to read its configuration
 	deaf     error        // why it cannot be
+	resolved int          // how often systemd-resolved was
+	resDeaf  error        // why that cannot be
+	links    string       // its links' part of its uplinks' file
 	log      bytes.Buffer
 }
 
@@ -117,6 +120,7 @@ func (w *tree) runner() Runner {
 				return w.version, nil
 			},
 			TellNetworkManager: w.tell,
+			TellResolved:       w.tellResolved,
 		},
 		Log: slog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			if a.Key == slog.TimeKey {

@@ -3,6 +3,8 @@ package localdata
 import (
 	"bytes"
 	"fmt"
+	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/miekg/dns"
@@ -15,8 +17,9 @@ const maxAliases = 100
 
 // Answer returns the records for a question about name, and false when none are known: then it is asked further. An alias is
 // followed as far as it is known here. The addresses of a domain count where that has at least least labels: a longer domain
-// has a route of its own. The caller owns the records.
-func (d *Data) Answer(question dns.Question, name dnsname.Name, least int) (answer []dns.RR, ok bool) {
+// has a route of its own. Of several addresses of a name those in near are given, where there are such (dnsmasq's
+// localise-queries); the zero Prefix: all. The caller owns the records.
+func (d *Data) Answer(question dns.Question, name dnsname.Name, least int, near netip.Prefix) (answer []dns.RR, ok bool) {
 	if d.IsEmpty() || name.IsZero() {
 		return nil, false
 	}
@@ -27,7 +30,7 @@ func (d *Data) Answer(question dns.Question, name dnsname.Name, least int) (answ
 			break
 		}
 		if n.alias == nil {
-			answer = appendRecords(answer, n.records, owner, qtype)
+			answer = appendRecords(answer, nearest(n.records, near), owner, qtype)
 			break
 		}
 		answer = append(answer, owned(n.alias, owner))
@@ -41,6 +44,26 @@ func (d *Data) Answer(question dns.Question, name dnsname.Name, least int) (answ
 		answer = d.ofDomain(name, owner, qtype, least)
 	}
 	return answer, len(answer) > 0
+}
+
+// nearest leaves out the IPv4 addresses that are not in near, unless none is.
+func nearest(records []dns.RR, near netip.Prefix) []dns.RR {
+	if !near.IsValid() {
+		return records
+	}
+	address := func(rr dns.RR) (addr netip.Addr, ok bool) {
+		a, ok := rr.(*dns.A)
+		if ok {
+			addr, _ = netip.AddrFromSlice(a.A)
+		}
+		return addr.Unmap(), ok
+	}
+	isNear := func(rr dns.RR) bool { addr, ok := address(rr); return ok && near.Contains(addr) }
+	if !slices.ContainsFunc(records, isNear) {
+		return records
+	}
+	isFar := func(rr dns.RR) bool { addr, ok := address(rr); return ok && !near.Contains(addr) }
+	return slices.DeleteFunc(slices.Clone(records), isFar)
 }
 
 // ofDomain are the addresses of the longest domain that has such.

@@ -50,6 +50,11 @@ func New(c dnsmasqconf.Config, host dnsname.Name) *Data {
 			Hdr: d.header(dns.TypeSRV, dnsmasqconf.Unset), Target: s.Target.String(), Port: s.Port, Priority: s.Priority, Weight: s.Weight,
 		})
 	}
+	for _, r := range c.Records {
+		rr := dns.Copy(r.RR)
+		rr.Header().Ttl = d.ttl
+		d.add(r.Name, rr)
+	}
 	d.addMX(c.MXs, host)
 	for _, a := range c.CNAMEs {
 		d.at(a.Alias).alias = &dns.CNAME{Hdr: d.header(dns.TypeCNAME, a.TTL), Target: a.Target.String()}

@@ -52,7 +52,7 @@ func TestAnswer(t *testing.T) {
 	for _, row := range rows {
 		qname, qtype, _ := strings.Cut(row.question, " ")
 		question := dns.Question{Name: qname, Qtype: dns.StringToType[qtype], Qclass: dns.ClassINET}
-		answer, ok := data.Answer(question, name(qname), row.least)
+		answer, ok := data.Answer(question, name(qname), row.least, netip.Prefix{})
 		if (ok || data.Exists(name(qname))) && !data.Concerns([]byte(name(qname).String())) {
 			t.Errorf("%s does not concern it", row.question)
 		}

@@ -22,14 +22,18 @@ func Commands(t testing.TB, path string) [][]string {
 		if !closed {
 			t.Fatalf("%s: a block of commands does not end", path)
 		}
-		var block []string
-		for line := range strings.Lines(text) {
-			command, _, _ := strings.Cut(line, " #")
-			if command = strings.TrimSpace(command); command != "" && !strings.HasPrefix(command, "#") {
-				block = append(block, command)
-			}
-		}
-		all = append(all, block)
+		all = append(all, commands(text))
 	}
 	return all
+}
+
+// commands are those of a block.
+func commands(text string) (block []string) {
+	for line := range strings.Lines(text) {
+		command, _, _ := strings.Cut(line, " #")
+		if command = strings.TrimSpace(command); command != "" && !strings.HasPrefix(command, "#") {
+			block = append(block, command)
+		}
+	}
+	return block
 }

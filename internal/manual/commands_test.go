@@ -30,3 +30,15 @@ func TestColumn(t *testing.T) {
 		t.Errorf("-want +got:\n%s", d)
 	}
 }
+
+func TestSections(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "page.md")
+	const page = "# Title\n\n```sh\nnobody's\n```\n\n## One\n\n```sh\nfirst # why\n```\n\n```\noutput\n```\n\n```yaml\nkey: value\n```\n### Below\n\n## Two\n"
+	if err := os.WriteFile(path, []byte(page), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	want := []Section{{Title: "One", Blocks: []Block{{Commands: []string{"first"}}, {Screen: "output\n"}}}, {Title: "Two"}}
+	if d := cmp.Diff(want, Sections(t, path)); d != "" {
+		t.Errorf("-want +got:\n%s", d)
+	}
+}

@@ -20,10 +20,18 @@ func (a Applier) do(ctx context.Context, j *Journal, s Step) error {
 		return a.start(ctx, s)
 	case TakePort:
 		return a.takePort(ctx, s)
+	case Point:
+		return a.point(ctx)
 	case Mask:
 		return a.mask(ctx, s)
 	case Release:
 		return a.release(ctx, s)
+	case WriteFile:
+		return s.write()
+	case MakeLink:
+		return s.link()
+	case DropAddress:
+		return dropAddress(ctx, s)
 	case Check:
 		return a.check(ctx, j)
 	}
@@ -33,8 +41,10 @@ func (a Applier) do(ctx context.Context, j *Journal, s Step) error {
 // undo carries the way back of one step out, whether that was done, begun or neither.
 func (a Applier) undo(ctx context.Context, j *Journal, s Step) error {
 	switch s.Kind {
-	case RemoveFile:
+	case RemoveFile, WriteFile, MakeLink:
 		return restoreAll(j.of(s))
+	case DropAddress:
+		return restoreAddress(ctx, s)
 	case Start:
 		return a.unstart(ctx, j, s)
 	case TakePort:
@@ -71,8 +81,12 @@ func systemctl(ctx context.Context, argv ...string) error {
 	return err
 }
 
-// start has node-dns run now and at every boot. Of port 53 it gets what nobody else has.
+// start has node-dns run now and at every boot. Of port 53 it gets what nobody else has, and resolv.conf stays as it is.
 func (a Applier) start(ctx context.Context, s Step) error {
+	if err := unheed(ctx); err != nil {
+		return err
+	}
+	a.moment("unheeded")
 	if err := systemctl(ctx, "enable", "--now", s.Unit); err != nil {
 		return err
 	}
@@ -87,6 +101,7 @@ func (a Applier) unstart(ctx context.Context, j *Journal, s Step) error {
 	if !s.WasEnabled {
 		errs = append(errs, systemctl(ctx, "disable", s.Unit))
 	}
+	errs = append(errs, systemctl(ctx, "unmask", "--runtime", applyPath))
 	return errors.Join(append(errs, restoreAll(j.of(s)))...)
 }
 

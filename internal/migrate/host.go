@@ -19,6 +19,7 @@ type Host struct {
 	Files   map[string]hostdns.File // of the origins' paths those that exist
 	Units   map[string]Unit         // of the origins' units all
 	Holders []Holder                // of port 53, and of the ports of DHCP and TFTP
+	Rules   []Rule                  // of iptables, where NodeLocal DNSCache is or was
 	HasNFT  bool                    // nft(8) is there
 	Root    bool                    // we are root: without, Holders have no names
 }

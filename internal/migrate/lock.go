@@ -18,15 +18,19 @@ const lockPatience = 100 * time.Millisecond
 
 // Lock keeps a second migration from beginning.
 func Lock(ctx context.Context) (unlock func(), err error) {
+	return lock(ctx, filepath.Join(root, lockFile))
+}
+
+func lock(ctx context.Context, path string) (unlock func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, lockPatience)
 	defer cancel()
-	unlock, err = hostdns.Lock(ctx, filepath.Join(root, lockFile))
+	release, err := hostdns.Lock(ctx, path)
 	if err != nil {
 		return nil, fmt.Errorf("another migration is under way: %w", err)
 	}
 	return func() {
-		os.Remove(filepath.Join(root, lockFile)) // who waits for it fails soon
-		unlock()
+		os.Remove(path) // who waits for it fails soon
+		release()
 	}, nil
 }
 

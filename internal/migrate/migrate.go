@@ -13,6 +13,9 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/node-dns/node-dns/internal/nameserver"
+	"github.com/node-dns/node-dns/internal/netstate"
 )
 
 // A Finding is something that does node-dns's job on this node today.
@@ -28,8 +31,10 @@ type Plan struct {
 	Findings []Finding `json:"findings"`
 	// Refused are the reasons why nothing must be changed before an admin has; none: the plan can be carried out.
 	Refused []string `json:"refused,omitempty"`
-	Notes   []string `json:"notes,omitempty"` // what an admin should know of it
-	Steps   []Step   `json:"steps,omitempty"`
+	// Owner is what has to be done first, in this order, where the node's files are kept: it cannot be done from here, and what is left for here then shows when it is done.
+	Owner []string `json:"owner,omitempty"`
+	Notes []string `json:"notes,omitempty"` // what an admin should know of it
+	Steps []Step   `json:"steps,omitempty"`
 }
 
 // origin is one way in which a node may have its DNS today.
@@ -50,10 +55,17 @@ type part struct {
 	after   []Step // when it serves
 	refused []string
 	notes   []string
+
+	owner     []string            // Plan.Owner
+	told      []Holder            // whom refused tells of already
+	gone      []netip.Addr        // addresses that its steps take from the node
+	upstreams []nameserver.Server // that its steps have node-dns ask
 }
 
 // origins are what is known, in the order in which it is told.
-func origins() []origin { return []origin{openshift3(), plainDnsmasq()} }
+func origins() []origin {
+	return []origin{openshift3(), plainDnsmasq(), openshift4(), nodelocal(), systemdResolved(), resolvconfs(), cloudInit(), k3s()}
+}
 
 // Find says what does node-dns's job on this node. It is pure.
 func Find(h Host) []Finding {
@@ -78,12 +90,30 @@ func NewPlan(h Host, found []Finding) Plan {
 		}
 		its := o.steps(h)
 		all.before, all.port, all.after = append(all.before, its.before...), append(all.port, its.port...), append(all.after, its.after...)
-		p.Refused, p.Notes = append(p.Refused, its.refused...), append(p.Notes, its.notes...)
+		all.told, all.gone, all.upstreams = append(all.told, its.told...), append(all.gone, its.gone...), append(all.upstreams, its.upstreams...)
+		p.Refused, p.Notes, p.Owner = append(p.Refused, its.refused...), append(p.Notes, its.notes...), append(p.Owner, its.owner...)
 	}
+	h = h.after(all)
 	p.Refused = append(p.Refused, h.strangers(all.port)...)
 	p.Notes = append(p.Notes, h.notes(all.port)...)
-	p.Steps = slices.Concat(all.before, []Step{h.startStep()}, all.port, all.after, []Step{h.checkStep()})
+	if first := slices.Concat(all.before, all.port, all.after); len(p.Owner) == 0 && !(len(first) == 0 && h.serves()) {
+		p.Steps = slices.Concat(all.before, []Step{h.startStep()}, all.port, []Step{pointStep()}, all.after, []Step{h.checkStep()})
+	}
 	return p
+}
+
+// serves reports whether node-dns has the node already, and will after the next boot.
+func (h Host) serves() bool {
+	unit := h.Units[daemonUnit]
+	return unit.IsActive() && unit.File == "enabled"
+}
+
+// after is the host as it is when the first steps are done, as far as the others depend on that.
+func (h Host) after(p part) Host {
+	h.State.Net.Addrs = slices.DeleteFunc(slices.Clone(h.State.Net.Addrs), func(a netstate.Addr) bool { return slices.Contains(p.gone, a.Addr) })
+	h.Holders = slices.DeleteFunc(slices.Clone(h.Holders), func(holder Holder) bool { return slices.Contains(p.told, holder) })
+	h.State.Config.Upstreams = append(slices.Clip(h.State.Config.Upstreams), p.upstreams...)
+	return h
 }
 
 // unfit are the reasons why node-dns would not serve here.
@@ -107,13 +137,14 @@ func (h Host) unfit() []string {
 	return why
 }
 
-// strangers are the programs at addresses where node-dns is to listen that no step takes away from there.
+// strangers are the programs at addresses where node-dns is to listen that no step takes away from there. At a loopback
+// address they are only noted: it is the one where OpenShift's node process has its own nameserver.
 func (h Host) strangers(port []Step) []string {
 	var why []string
 	for _, at := range h.listen() {
 		for _, holder := range h.Holders {
 			gives := slices.ContainsFunc(port, func(s Step) bool { return s.Unit == holder.Unit && s.Unit != "" })
-			if holder.covers(at) && !gives && holder.Unit != daemonUnit {
+			if holder.covers(at) && !gives && holder.Unit != daemonUnit && !at.Addr().IsLoopback() {
 				why = append(why, fmt.Sprintf("port 53 of %v is held by %v, which this does not know how to replace: stop it first", at.Addr(), holder))
 			}
 		}
@@ -130,8 +161,12 @@ func (h Host) notes(port []Step) []string {
 		gives := slices.ContainsFunc(port, func(s Step) bool { return s.Unit == holder.Unit && s.Unit != "" })
 		at := holder.Addr
 		switch {
-		case gives && !at.Addr().IsUnspecified() && !slices.Contains(listen, at):
+		case gives && at.Addr().IsUnspecified():
+			notes = append(notes, holder.Unit+" answers at every address of this node, and node-dns at those it listens on: `listen: all` in /etc/node-dns/node-dns.yaml is every one but loopback")
+		case gives && !slices.Contains(listen, at):
 			notes = append(notes, fmt.Sprintf("%s answers at %v too, and node-dns will not: `listen` in /etc/node-dns/node-dns.yaml can say so", holder.Unit, at.Addr()))
+		case !gives && holder.Unit != daemonUnit && at.Addr().IsLoopback() && slices.Contains(listen, at):
+			notes = append(notes, fmt.Sprintf("%v has port 53 of %v, where node-dns is to listen as well (dnsBindAddress, or listen): until it ends, status says so", holder, at.Addr()))
 		case !gives && holder.Unit != daemonUnit && holder.Name == "dnsmasq":
 			notes = append(notes, fmt.Sprintf("%v at %v is left alone", holder, at.Addr()))
 		}

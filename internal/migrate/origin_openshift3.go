@@ -1,11 +1,14 @@
 package migrate
 
 import (
+	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/resolvconf"
+	"github.com/node-dns/node-dns/internal/upstream"
 )
 
 // What openshift-ansible leaves on a node (3.6 to 3.11).
@@ -31,6 +34,7 @@ func openshift3() origin {
 				its := giveUpDnsmasq(h)
 				p.port, p.refused, p.notes = its.port, its.refused, its.notes
 			}
+			p.notes = append(p.notes, lostUpstreams(h)...)
 			switch snippet := h.Files[oldSnippet]; {
 			case setsDNSNone(snippet):
 				p.after = append(p.after, releaseStep(oldSnippet))
@@ -61,6 +65,26 @@ func findOpenshift3(h Host) []Finding {
 		f.Evidence = append(f.Evidence, dnsmasqEvidence(h)...)
 	}
 	return []Finding{f}
+}
+
+// lostUpstreams says whom dnsmasq asks and node-dns would not: the script never asked again once it had a list, and an admin
+// may have written it by hand.
+func lostUpstreams(h Host) []string {
+	captured, _ := upstream.ParseDnsmasqConf(h.State.Upstreams.Data) // lines that are wrong dnsmasq does not read either
+	if len(h.State.Config.Upstreams) > 0 {
+		return nil // an admin has decided
+	}
+	var lost []string
+	for _, server := range captured.Servers {
+		if !slices.Contains(h.Plan.Selection.Set.Servers, server) {
+			lost = append(lost, server.String())
+		}
+	}
+	if len(lost) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("dnsmasq asks %s, whom %s does not name any more: `upstreams` in /etc/node-dns/node-dns.yaml keeps them",
+		strings.Join(lost, ", "), h.Plan.Selection.Origin)}
 }
 
 func nameservers(text []byte) []string {

@@ -3,38 +3,206 @@ package migrate
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
 	"time"
+
+	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/dnsserver"
+	"github.com/node-dns/node-dns/internal/hostdns"
+	"github.com/node-dns/node-dns/internal/resolvconf"
 )
 
-// bindPatience is how long node-dns may take until it has an address that is free: it tries each second.
-const bindPatience = 5 * time.Second
+/*
+Port 53 of one address passes from dnsmasq to node-dns, or back, without a query lost:
 
-// takePort stops a unit, whose addresses node-dns then binds.
+	           node-dns takes it                      and gives it back
+	UDP        binds beside dnsmasq, and has what     lets dnsmasq bind beside it, which has it from
+	           comes from then on                     then on; where dnsmasq is bound to every address,
+	                                                  when node-dns has turned away
+	in flight  dnsmasq's get their time               node-dns answers what it has received
+	TCP        nobody listens for a moment, in which new connections are held; those there are get their time
+*/
+
+const (
+	// bindPatience is how long node-dns may take to bind, or to let go of, an address.
+	bindPatience = 5 * time.Second
+	// quietPatience is how long what a nameserver was asked over UDP may take: its client waits no longer (resolv.conf(5)).
+	quietPatience = 5 * time.Second
+	// connectionPatience is how long a connection may take to end. New ones are held meanwhile: see holdLimit.
+	connectionPatience = time.Second
+	// startPatience is how long a unit may take until it has its sockets.
+	startPatience = 10 * time.Second
+)
+
+// takePort has node-dns serve in place of a unit, which then ends.
 func (a Applier) takePort(ctx context.Context, s Step) error {
+	defer a.setTerms(context.WithoutCancel(ctx), dnsserver.Alone)
+	if err := a.setTerms(ctx, dnsserver.Taking); err != nil {
+		return err
+	}
+	a.moment("taking")
+	if err := awaitListeners(ctx, s.At, func(l control.Listener) bool { return l.UDP }); err != nil {
+		return err
+	}
+	a.moment("UDP taken")
+	if err := a.point(ctx); err != nil {
+		return err
+	}
+	a.moment("pointed")
+	_ = await(ctx, "what is in flight", quietPatience, func() (bool, error) { return isQuiet(s.Unit) }) // its time is up then
+	release, err := holdTCP(ctx, s.At)
+	if err != nil {
+		return err
+	}
+	defer release()
+	a.moment("held")
+	_ = await(ctx, "connections to end", connectionPatience, func() (bool, error) { return hasNoConnections(s.At) })
 	if err := systemctl(ctx, "stop", s.Unit); err != nil {
 		return err
 	}
+	a.moment("stopped")
+	return awaitListeners(ctx, s.At, func(l control.Listener) bool { return l.UDP && l.TCP })
+}
+
+// point has the hook point resolv.conf at this node, where node-dns answers by now, and heed again what the daemon asks for.
+// Before, it must not: a dnsmasq that reads resolv.conf for its upstreams would find itself there.
+func (a Applier) point(ctx context.Context) error {
+	err := errors.Join(systemctl(ctx, "unmask", "--runtime", applyPath), systemctl(ctx, "start", applyPath), systemctl(ctx, "start", applyUnit))
+	if err != nil {
+		return err
+	}
+	return await(ctx, "/etc/resolv.conf to name this node", bindPatience, func() (bool, error) {
+		status, err := fetchStatus(ctx)
+		if err == nil && !(status.ResolvConf.Ours && len(status.ResolvConf.Pending) == 0) {
+			err = fmt.Errorf("held: %s", status.ResolvConf.Hold)
+		}
+		return err == nil, err
+	})
+}
+
+// unheed keeps resolv.conf from being pointed at this node again.
+func unheed(ctx context.Context) error {
+	return errors.Join(systemctl(ctx, "stop", applyPath, applyUnit), systemctl(ctx, "mask", "--runtime", applyPath))
+}
+
+// givePort has a unit serve again in place of node-dns, which listens no more. It is done so, too, where takePort did not come
+// to its end.
+func (a Applier) givePort(ctx context.Context, j *Journal, s Step) error {
+	err := errors.Join(dropHold(ctx), unheed(ctx))
+	resolv, others := j.split()
+	err = errors.Join(err, restoreAll(others))
+	if !asksItself(resolv) { // a dnsmasq that has its upstreams from there must find them when it starts
+		err = errors.Join(err, restoreAll(resolv))
+	}
+	a.moment("unheeded")
+	if s.WasActive && !holdsAll(s.Unit, s.At) {
+		err = errors.Join(err, a.startAgain(ctx, s))
+	}
+	a.moment("started again")
+	err = errors.Join(err, restoreAll(resolv))
+	if isRunning(ctx) {
+		err = errors.Join(err, a.setTerms(ctx, dnsserver.Gone), await(ctx, "node-dns to let go of port 53", bindPatience, func() (bool, error) {
+			held, err := holders("/proc")
+			return err == nil && !slices.ContainsFunc(held, func(h Holder) bool { return h.Unit == daemonUnit && h.Addr.Port() == portDNS }), err
+		}))
+	}
+	a.moment("gone")
+	return err
+}
+
+// startAgain starts a unit beside node-dns.
+func (a Applier) startAgain(ctx context.Context, s Step) error {
+	release, err := holdTCP(ctx, s.At)
+	defer release()
+	a.moment("held again")
+	if isRunning(ctx) {
+		err = errors.Join(err, a.setTerms(ctx, dnsserver.Yielding), await(ctx, "node-dns to let go of TCP", connectionPatience, func() (bool, error) {
+			return nobodyListens(s.At)
+		}))
+	}
+	a.moment("yielding")
+	err = errors.Join(err, systemctl(ctx, "start", s.Unit))
+	return errors.Join(err, await(ctx, s.Unit+" to have port 53", startPatience, func() (bool, error) { return holdsAll(s.Unit, s.At), nil }))
+}
+
+// split tells resolv.conf from all else that was kept.
+func (j Journal) split() (resolv, others []Saved) {
+	for _, s := range j.Saved {
+		if s.Path == libcFile {
+			resolv = append(resolv, s)
+		} else {
+			others = append(others, s)
+		}
+	}
+	return resolv, others
+}
+
+// libcFile is what processes of the host find their nameserver in.
+const libcFile = "/etc/resolv.conf"
+
+// asksItself reports whether a kept resolv.conf names this node, where nobody answers before the unit has started.
+func asksItself(resolv []Saved) bool {
+	for _, s := range resolv {
+		if hostdns.IsOurs(s.Data) {
+			return true
+		}
+		for _, addr := range resolvconf.Parse(s.Data).Nameservers() {
+			if addr.IsLoopback() || isLocal(addr) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// setTerms tells node-dns how to listen, and has it look at once: a status is asked for. What it does then may take as long
+// as the queries under way.
+func (a Applier) setTerms(ctx context.Context, terms dnsserver.Terms) error {
+	path := filepath.Join(root, dnsserver.TermsFile)
+	if _, err := os.Stat(filepath.Dir(path)); err != nil {
+		return nil // it does not run, and has no sockets
+	}
+	if err := dnsserver.WriteTerms(path, terms); err != nil {
+		return err
+	}
+	look(ctx)
+	return nil
+}
+
+// lookPatience is how long the daemon is waited for to look; where that takes longer it is under way.
+const lookPatience = 300 * time.Millisecond
+
+func look(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, lookPatience)
+	defer cancel()
+	_, _ = control.FetchStatus(ctx, control.SocketPath(root)) // what comes of it is awaited
+}
+
+func isRunning(ctx context.Context) bool {
+	_, err := fetchStatus(ctx)
+	return !errors.Is(err, control.ErrNotRunning)
+}
+
+// awaitListeners waits until node-dns listens at addresses.
+func awaitListeners(ctx context.Context, at []netip.AddrPort, ok func(control.Listener) bool) error {
 	return await(ctx, "node-dns to listen on port 53", bindPatience, func() (bool, error) {
 		status, err := fetchStatus(ctx)
 		if err != nil {
 			return false, err
 		}
-		for _, at := range s.At {
-			for _, l := range status.Listeners {
-				if l.Address == at.String() && !(l.UDP && l.TCP) {
-					return false, errors.New(l.Address + ": " + l.Error)
-				}
+		for _, want := range at {
+			i := slices.IndexFunc(status.Listeners, func(l control.Listener) bool { return l.Address == want.String() })
+			switch {
+			case i < 0:
+				return false, fmt.Errorf("it does not want to listen on %v", want)
+			case !ok(status.Listeners[i]):
+				return false, fmt.Errorf("%v: %s", want, status.Listeners[i].Error)
 			}
 		}
 		return true, nil
 	})
-}
-
-// givePort stops node-dns, and starts the unit again.
-func (a Applier) givePort(ctx context.Context, j *Journal, s Step) error {
-	err := systemctl(ctx, "stop", daemonUnit, applyPath, applyUnit)
-	if s.WasActive {
-		err = errors.Join(err, systemctl(ctx, "start", s.Unit))
-	}
-	return errors.Join(err, restoreAll(j.Saved))
 }

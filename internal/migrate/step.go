@@ -11,12 +11,16 @@ import (
 type Kind string
 
 const (
-	RemoveFile Kind = "remove"  // a file that is kept in the journal
-	Start      Kind = "start"   // a unit, now and at every boot
-	TakePort   Kind = "port"    // 53 passes from a unit to node-dns, and the unit is stopped
-	Mask       Kind = "mask"    // a unit that is not to start again, whoever wants it
-	Release    Kind = "release" // a file that keeps NetworkManager from writing resolv.conf is removed, and NetworkManager told
-	Check      Kind = "check"   // that names resolve
+	RemoveFile  Kind = "remove"  // a file that is kept in the journal
+	Start       Kind = "start"   // a unit, now and at every boot
+	TakePort    Kind = "port"    // 53 passes from a unit to node-dns, and the unit is stopped
+	Point       Kind = "point"   // resolv.conf names this node, and is kept so
+	Mask        Kind = "mask"    // a unit that is not to start again, whoever wants it
+	Release     Kind = "release" // a file that keeps NetworkManager from writing resolv.conf is removed, and NetworkManager told
+	WriteFile   Kind = "write"   // a file gets a new content
+	MakeLink    Kind = "link"    // a symbolic link in the place of a file
+	DropAddress Kind = "address" // an address is taken from a link, with the packet filter's rules for it
+	Check       Kind = "check"   // that names resolve
 )
 
 // Step is one change to the node, or a check. Doing it twice does no more than doing it once, and so does undoing it,
@@ -24,10 +28,14 @@ const (
 type Step struct {
 	Kind Kind `json:"kind"`
 	// What is the step as a sentence in the imperative, without its full stop.
-	What string           `json:"what"`
-	Path string           `json:"path,omitempty"` // of RemoveFile and Release
-	Unit string           `json:"unit,omitempty"` // of Start, TakePort and Mask
-	At   []netip.AddrPort `json:"at,omitempty"`   // of TakePort: the addresses
+	What    string           `json:"what"`
+	Path    string           `json:"path,omitempty"`    // of RemoveFile, WriteFile, MakeLink and Release
+	Unit    string           `json:"unit,omitempty"`    // of Start, TakePort and Mask
+	At      []netip.AddrPort `json:"at,omitempty"`      // of TakePort: the addresses
+	Content string           `json:"content,omitempty"` // of WriteFile: the whole; of MakeLink: where it leads
+	Link    string           `json:"link,omitempty"`    // of DropAddress: the link, the address and the rules
+	Addr    netip.Addr       `json:"addr,omitzero"`
+	Rules   []Rule           `json:"rules,omitempty"`
 	// WasEnabled and WasActive say how the unit was before.
 	WasEnabled bool `json:"wasEnabled,omitempty"`
 	WasActive  bool `json:"wasActive,omitempty"`
@@ -110,6 +118,10 @@ func releaseStep(path string) Step {
 		Kind: Release, Path: path, Touches: []string{path},
 		What: fmt.Sprintf("move %s (dns=none) aside and have NetworkManager read its configuration: it leaves /etc/resolv.conf to node-dns while that runs, and writes it when that has ended", path),
 	}
+}
+
+func pointStep() Step {
+	return Step{Kind: Point, What: "have /etc/resolv.conf name this node, and origin-dns-dispatcher keep it so"}
 }
 
 func (h Host) checkStep() Step {

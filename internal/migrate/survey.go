@@ -43,9 +43,12 @@ func Survey(ctx context.Context, root string) (Host, error) {
 	_, err := exec.LookPath("nft")
 	h.HasNFT = err == nil
 	h.Holders, err = holders("/proc")
-	var unitErr error
+	var unitErr, ruleErr error
 	h.Units, unitErr = showUnits(ctx, slices.Compact(units))
-	return h, errors.Join(err, unitErr)
+	if len(h.nodelocalAddrs()) > 0 {
+		h.Rules, ruleErr = readRules(ctx)
+	}
+	return h, errors.Join(err, unitErr, ruleErr)
 }
 
 // unitProperties are those of Unit, as systemctl(1) names them.

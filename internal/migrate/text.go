@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 )
 
 // apiVersion is carried by everything that is printed as JSON.
@@ -23,6 +24,15 @@ func (p Plan) WriteText(w io.Writer) error {
 		for _, line := range f.Evidence {
 			fmt.Fprintf(&b, "      %s\n", line)
 		}
+	}
+	if len(p.Findings) > 0 && len(p.Steps)+len(p.Owner)+len(p.Refused) == 0 {
+		b.WriteString("node-dns serves it already: there is nothing to do.\n")
+	}
+	for i, line := range p.Owner {
+		if i == 0 {
+			b.WriteString("\nFirst, by whoever may change the cluster, in this order:\n")
+		}
+		fmt.Fprintf(&b, "%3d. %s\n", i+1, strings.ReplaceAll(strings.TrimRight(line, "\n"), "\n", "\n     "))
 	}
 	for _, note := range p.Notes {
 		fmt.Fprintf(&b, "note: %s\n", note)

@@ -90,6 +90,7 @@ func decodeAddress(msg []byte) (address, error) {
 	return address{
 		ip:         ip,
 		index:      int(binary.NativeEndian.Uint32(msg[4:])),
+		bits:       int(msg[1]),
 		limited:    msg[3] != unix.RT_SCOPE_UNIVERSE,
 		second:     flags&unix.IFA_F_SECONDARY != 0,
 		deprecated: flags&unix.IFA_F_DEPRECATED != 0,

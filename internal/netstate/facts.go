@@ -28,6 +28,7 @@ type link struct {
 type address struct {
 	ip      netip.Addr
 	index   int
+	bits    int
 	limited bool // scope smaller than global
 	// second: not the address the kernel takes first for its prefix (IPv4), or
 	// a privacy address that is gone tomorrow (IPv6): one flag, IFA_F_SECONDARY.

@@ -13,6 +13,7 @@ type Addr struct {
 	Addr      netip.Addr // with the interface as its zone when it is IPv6 link-local
 	Interface string
 	Index     int
+	Bits      int // how long the prefix of its network is (ip-address(8))
 	// Up says that the interface is administratively up (IFF_UP), with or
 	// without carrier.
 	Up bool

@@ -211,12 +211,12 @@ func TestReadAddrs(t *testing.T) {
 		got[a.Addr.String()] = a
 	}
 	for text, want := range map[string]Addr{
-		"127.0.0.1":      {Interface: "lo", Up: true},
-		"192.168.122.50": {Interface: "eth0", Up: true},
-		"fe80::50%eth0":  {Interface: "eth0", Up: true},
-		"2001:db8:1::50": {Interface: "eth0", Up: true},
-		"2001:db8:2::50": {Interface: "eth0", Up: true, Deprecated: true},
-		"10.9.0.5":       {Interface: "eth1"},
+		"127.0.0.1":      {Interface: "lo", Bits: 8, Up: true},
+		"192.168.122.50": {Interface: "eth0", Bits: 24, Up: true},
+		"fe80::50%eth0":  {Interface: "eth0", Bits: 64, Up: true},
+		"2001:db8:1::50": {Interface: "eth0", Bits: 64, Up: true},
+		"2001:db8:2::50": {Interface: "eth0", Bits: 64, Up: true, Deprecated: true},
+		"10.9.0.5":       {Interface: "eth1", Bits: 24},
 	} {
 		have, ok := got[text]
 		if !ok || have.Index == 0 {

@@ -11,6 +11,7 @@ func (f facts) state(kernel ask) State {
 			Addr:       zoned(a.ip, l.name),
 			Interface:  l.name,
 			Index:      a.index,
+			Bits:       a.bits,
 			Up:         l.up,
 			Tentative:  a.tentative || a.dadFailed,
 			Deprecated: a.deprecated,

@@ -80,6 +80,9 @@ type Config struct {
 	// ClusterDNS are the servers that the cluster zone is forwarded to, where the admin names them. Empty: see Place.
 	ClusterDNS []nameserver.Server
 
+	// ResolvConf says by what the host's own names are pointed at this node.
+	ResolvConf ResolvConf
+
 	// CacheSize is the number of responses to remember; 0 is none.
 	CacheSize int
 
@@ -146,6 +149,7 @@ func defaults() Config {
 		LogLevel:      slog.LevelInfo,
 		Resolver:      Resolver{PodNames: PodsInsecure, TTL: -1, NegativeTTL: -1, Autopath: true},
 		DBus:          DBusDnsmasq,
+		ResolvConf:    ResolvConfFile,
 		Sources:       map[string]Source{},
 	}
 }

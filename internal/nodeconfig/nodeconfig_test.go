@@ -174,6 +174,7 @@ func TestExample(t *testing.T) {
 		"domainNeeded":  {c.DomainNeeded, d.DomainNeeded},
 		"logLevel":      {c.LogLevel, d.LogLevel},
 		"dbus":          {c.DBus, d.DBus},
+		"resolvConf":    {c.ResolvConf, d.ResolvConf},
 	} {
 		if diff := cmp.Diff(pair[1], pair[0], cmp.Comparer(func(a, b Listen) bool {
 			return a.Auto == b.Auto && a.All == b.All && len(a.Addrs) == len(b.Addrs)

@@ -24,6 +24,21 @@ const (
 
 var asDBus = syntax[DBus]{"dnsmasq, node-dns or none", parseWord(DBusDnsmasq, DBusNodeDNS, DBusNone)}
 
+// ResolvConf says by what the host's own names are pointed at this node.
+type ResolvConf string
+
+// The values of resolvConf.
+const (
+	ResolvConfFile     ResolvConf = "file"     // /etc/resolv.conf names this node
+	ResolvConfResolved ResolvConf = "resolved" // systemd-resolved asks this node; /etc/resolv.conf stays its stub
+	ResolvConfAuto     ResolvConf = "auto"     // resolved where /etc/resolv.conf is its stub, else file
+	ResolvConfNone     ResolvConf = "none"     // neither: the file is the admin's
+)
+
+var asResolvConf = syntax[ResolvConf]{
+	"file, resolved, auto or none", parseWord(ResolvConfFile, ResolvConfResolved, ResolvConfAuto, ResolvConfNone),
+}
+
 // nodeDNSKeys are the keys of our own file. packaging/node-dns.yaml says what each is for.
 var nodeDNSKeys = append([]key[Config]{
 	{name: "listen", read: readListen},
@@ -45,6 +60,9 @@ var nodeDNSKeys = append([]key[Config]{
 		c.PodCIDRs, _ = many(r, v, maxPrefixes, asPrefix)
 	}},
 	{name: "nodeIP", read: readNodeIP},
+	{name: "resolvConf", read: func(r *reader, v value, c *Config) {
+		c.ResolvConf, _ = one(r, v, asResolvConf)
+	}},
 	{name: "cacheSize", read: func(r *reader, v value, c *Config) {
 		c.CacheSize, _ = r.number(v, 0, maxCacheSize)
 	}},

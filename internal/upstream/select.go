@@ -3,8 +3,11 @@ package upstream
 import (
 	"net/netip"
 	"slices"
+	"strings"
 
+	"github.com/node-dns/node-dns/internal/dnsname"
 	"github.com/node-dns/node-dns/internal/nameserver"
+	"github.com/node-dns/node-dns/internal/precedence"
 )
 
 // An Origin is who said which nameservers are the node's.
@@ -20,6 +23,25 @@ const (
 	Resolved           Origin = "systemd-resolved"
 	LastGood           Origin = "last-good"
 )
+
+// Source is the place of an origin in the table of all who may name upstreams.
+func (o Origin) Source() precedence.Source {
+	switch o {
+	case NetworkManager, NetworkManagerFile, Event:
+		return precedence.NetworkManager
+	case ResolvConf, Resolved:
+		return precedence.ResolvConf
+	}
+	return precedence.LastGood
+}
+
+// Claim is what an origin says of the names that no route has.
+func (c Candidate) Claim() precedence.Claim {
+	return precedence.Claim{
+		Source: c.Origin.Source(), Detail: strings.TrimSpace(string(c.Origin) + " " + c.Detail),
+		Domain: dnsname.Root(), Servers: c.Set.Servers, GivesWay: true,
+	}
+}
 
 // A Candidate is what one origin says.
 type Candidate struct {
@@ -48,6 +70,9 @@ type Selection struct {
 	Detail string
 	// Refused are those of the winner and of the candidates before it.
 	Refused []Refused
+	// Lost are the candidates after the winner whose default servers, as far as
+	// they may be used, are others; without their routes and invalid texts.
+	Lost []Candidate
 }
 
 // maxRefused bounds the list of the refused.
@@ -69,7 +94,7 @@ const maxRefused = 64
 func Select(candidates []Candidate, refuse func(origin Origin, server nameserver.Server) string) Selection {
 	s := selector{refuse: refuse}
 	var routes []Route
-	for _, candidate := range candidates {
+	for i, candidate := range candidates {
 		set := s.usable(candidate)
 		if len(routes) == 0 {
 			routes = set.Routes
@@ -82,9 +107,23 @@ func Select(candidates []Candidate, refuse func(origin Origin, server nameserver
 			Origin:  candidate.Origin,
 			Detail:  candidate.Detail,
 			Refused: s.refused,
+			Lost:    s.lost(candidates[i+1:], set.Servers),
 		}
 	}
 	return Selection{Refused: s.refused}
+}
+
+// lost are the candidates that would have other servers than those of the winner.
+func (s *selector) lost(candidates []Candidate, won []nameserver.Server) []Candidate {
+	var lost []Candidate
+	for _, candidate := range candidates {
+		aside := selector{refuse: s.refuse}
+		set := Set{Servers: aside.usable(candidate).Servers}
+		if len(set.Servers) > 0 && !set.SameMembers(Set{Servers: won}) {
+			lost = append(lost, Candidate{Origin: candidate.Origin, Detail: candidate.Detail, Set: set})
+		}
+	}
+	return lost
 }
 
 type selector struct {

@@ -32,9 +32,21 @@ func TestSelect(t *testing.T) {
 			name: "the first wins",
 			candidates: []Candidate{
 				{Origin: NetworkManager, Detail: "eth0", Set: set("10.0.0.3 10.0.0.2 10.0.0.3")},
-				{Origin: LastGood, Set: set("10.0.0.9"), Invalid: []string{"not looked at"}},
+				{Origin: LastGood, Set: set("10.0.0.9 192.168.122.50"), Invalid: []string{"not looked at"}},
 			},
-			want: Selection{Set: set("10.0.0.3 10.0.0.2"), Origin: NetworkManager, Detail: "eth0"},
+			want: Selection{
+				Set: set("10.0.0.3 10.0.0.2"), Origin: NetworkManager, Detail: "eth0",
+				Lost: []Candidate{{Origin: LastGood, Set: set("10.0.0.9")}},
+			},
+		},
+		{
+			name: "what says the same, and what has none that may be asked, has not lost",
+			candidates: []Candidate{
+				{Origin: NetworkManager, Set: set("10.0.0.3 10.0.0.2")},
+				{Origin: ResolvConf, Set: set("192.168.122.7 192.168.122.50")},
+				{Origin: LastGood, Set: set("10.0.0.2 10.0.0.3 192.168.122.50")},
+			},
+			want: Selection{Set: set("10.0.0.3 10.0.0.2"), Origin: NetworkManager},
 		},
 		{
 			name: "an empty one does not win",
@@ -110,7 +122,10 @@ func TestSelect(t *testing.T) {
 				{Origin: NetworkManager, Set: set("10.0.0.2", "b.example: 10.8.0.1 192.168.122.50", "a.example: 192.168.122.50")},
 				{Origin: LastGood, Set: set("10.0.0.9", "old.example: 10.8.0.9")},
 			},
-			want: Selection{Set: set("10.0.0.2", "b.example: 10.8.0.1"), Origin: NetworkManager},
+			want: Selection{
+				Set: set("10.0.0.2", "b.example: 10.8.0.1"), Origin: NetworkManager,
+				Lost: []Candidate{{Origin: LastGood, Set: set("10.0.0.9")}},
+			},
 			refused: []string{
 				"NetworkManager 192.168.122.50: our own address",
 			},
@@ -121,7 +136,7 @@ func TestSelect(t *testing.T) {
 				{Origin: NetworkManager, Set: set("10.0.0.2")},
 				{Origin: LastGood, Set: set("10.0.0.9", "old.example: 10.8.0.9")},
 			},
-			want: Selection{Set: set("10.0.0.2"), Origin: NetworkManager},
+			want: Selection{Set: set("10.0.0.2"), Origin: NetworkManager, Lost: []Candidate{{Origin: LastGood, Set: set("10.0.0.9")}}},
 		},
 		{
 			name:       "routes alone are no set: a good list must not give way to it",

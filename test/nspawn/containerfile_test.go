@@ -11,7 +11,7 @@ import (
 )
 
 // notHere are commands of the Containerfile that this machine has no program for.
-var notHere = []string{"bootc container lint"}
+var notHere = []string{"bootc container lint", "ostree container commit"}
 
 // mount has the directory of the Containerfile at /context while a command runs.
 const mount = "--mount=type=bind,target=/context "

@@ -45,15 +45,15 @@ func (n *imageNode) baseImage(name string) *lab.Container {
 	return c
 }
 
-// image is one with node-dns of this release, made as contrib/bootc/Containerfile says.
-func (n *imageNode) image(name string, release int, macros rpmbuild.Macros, first ...string) *lab.Container {
+// image is one with node-dns of this release, made as the Containerfile of a directory of contrib says.
+func (n *imageNode) image(name, directory string, release int, macros rpmbuild.Macros, first ...string) *lab.Container {
 	n.t.Helper()
 	c := n.baseImage(name)
 	for _, command := range first {
 		c.Run("sh", "-c", command)
 	}
 	context := n.t.TempDir()
-	if err := os.CopyFS(context, os.DirFS(filepath.Join(repository, "contrib/bootc"))); err != nil {
+	if err := os.CopyFS(context, os.DirFS(filepath.Join(repository, "contrib", directory))); err != nil {
 		n.t.Fatal(err)
 	}
 	n.l.Run("cp", rpmbuild.Build(n.t, release, macros).Main, context)
@@ -150,9 +150,9 @@ func (n *imageNode) restart(d *deployment) {
 func TestImage(t *testing.T) {
 	n := newImageNode(t)
 	own := n.Path("")
-	base, first := n.baseImage("base"), n.image("first", 1, rpmbuild.Systemd)
+	base, first := n.baseImage("base"), n.image("first", "bootc", 1, rpmbuild.Systemd)
 	// An image that was built elsewhere, where the user has another id.
-	second := n.image("second", 2, rpmbuild.Fallback, "useradd --system --no-create-home earlier")
+	second := n.image("second", "bootc", 2, rpmbuild.Fallback, "useradd --system --no-create-home earlier")
 
 	installed := n.deploy(first, nil)
 	n.Deploy(installed.Deployment)
@@ -195,4 +195,13 @@ func TestImage(t *testing.T) {
 	n.restart(n.deploy(first, without))
 	n.Run("id", "admin")
 	n.checkServing("1")
+}
+
+// TestImageOfOpenShift: node-dns is in it, and does not run until a MachineConfig says so.
+func TestImageOfOpenShift(t *testing.T) {
+	n := newImageNode(t)
+	c := n.image("rhcos", "machineconfig", 1, rpmbuild.Systemd)
+	if got, _ := c.Try("systemctl", "is-enabled", "node-dns.service"); got != "disabled\n" {
+		t.Errorf("node-dns.service is %s", got)
+	}
 }

@@ -14,7 +14,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	lab.Main(m, lab.Build("./cmd/node-dns", "./cmd/origin-dns-dispatcher"), lab.Before(rpmbuild.Fetch))
+	lab.Main(m, lab.Build("./cmd/node-dns", "./cmd/origin-dns-dispatcher"), lab.Before(rpmbuild.Fetch), lab.Packages("systemd-resolved"))
 }
 
 // The addresses of the LAN and of the pods' network.

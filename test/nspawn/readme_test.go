@@ -34,6 +34,10 @@ func TestReadme(t *testing.T) {
 			n.typeIn(block)
 			n.awaitServing()
 			n.checkEvent()
+		case "node-dns migrate --apply":
+			seen = append(seen, "migrate")
+			n.typeIn(block)
+			n.awaitServing()
 		case "dnf remove -y node-dns":
 			seen = append(seen, "undo")
 			n.typeIn(block)
@@ -45,7 +49,7 @@ func TestReadme(t *testing.T) {
 			t.Errorf("this test does not know what the block is to bring about: %v", block)
 		}
 	}
-	if want := []string{"build", "install", "undo"}; !slices.Equal(seen, want) {
+	if want := []string{"build", "install", "migrate", "undo"}; !slices.Equal(seen, want) {
 		t.Errorf("the README has the blocks %v, want %v", seen, want)
 	}
 }

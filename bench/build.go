@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/node-dns/node-dns/bench/result"
+)
+
+// debianTree is the directory of Debian's programs. They are not installed on this machine: their units would be enabled there, and
+// hold port 53 from the next boot on.
+const debianTree = "debian"
+
+// The versions of the peers that Debian decides are those of this suite.
+const debianSuite = "bookworm"
+
+// debianPackages are the peers and the client.
+const debianPackages = "dnsmasq-base,unbound,dnsdist,pdns-recursor,bind9,knot-resolver,dnsperf"
+
+// coreDNS is the module that the tests with a Kubernetes API compare with too (scripts/test-kube).
+const coreDNS = "github.com/coredns/coredns@v1.15.0"
+
+// builds are the commands that get the peers that are Go modules; PROGRAMS is the directory that they are built into.
+var builds = map[string][]string{
+	"coredns":    {"env", "GOBIN=PROGRAMS", "go", "install", "-ldflags=-s -w", coreDNS},
+	"node-cache": {"go", "build", "-C", "bench/node-cache", "-ldflags=-s -w", "-o", "PROGRAMS/", "k8s.io/dns/cmd/node-cache"},
+}
+
+// prepare builds what is of this tree, and gets those peers that are not there yet. What could not be got is returned, with the reason;
+// an error is one of our own programs.
+func prepare(ctx context.Context, programs string, wanted []peer) (missing []result.Missing, err error) {
+	if err := buildTree(ctx, programs); err != nil {
+		return nil, err
+	}
+	needs := func(o origin) bool {
+		return slices.ContainsFunc(wanted, func(p peer) bool { return p.program.origin == o })
+	}
+	if err := getDebian(ctx, programs); err != nil && needs(debianOrigin) {
+		missing = append(missing, result.Missing{Name: "Debian's packages", Why: err.Error() + "; those of this machine are used"})
+	}
+	for _, p := range wanted {
+		if p.program.origin != moduleOrigin {
+			continue
+		}
+		if err := getModule(ctx, programs, p.program.name); err != nil {
+			missing = append(missing, result.Missing{Name: p.name, Why: err.Error()})
+		}
+	}
+	return missing, nil
+}
+
+// buildTree builds node-dns as it is shipped, but with the symbols that a profile names, and the programs in C.
+func buildTree(ctx context.Context, programs string) error {
+	if err := os.MkdirAll(programs, 0o755); err != nil {
+		return err
+	}
+	if err := run(ctx, "go", "build", "-trimpath", "-ldflags=-X main.version="+revision(ctx), "-o", programs+"/", "./cmd/node-dns"); err != nil {
+		return fmt.Errorf("building node-dns: %w", err)
+	}
+	for _, name := range []string{"echo", "upstream"} {
+		if err := run(ctx, compiler(filepath.Join(programs, name), "bench/c/"+name+".c", "bench/c/batch.c")...); err != nil {
+			return fmt.Errorf("building %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// compiler makes a program of these files.
+func compiler(program string, files ...string) []string {
+	return append([]string{"cc", "-O2", "-Wall", "-Wextra", "-pthread", "-o", program}, files...)
+}
+
+func getDebian(ctx context.Context, programs string) error {
+	tree := filepath.Join(programs, debianTree)
+	if _, err := os.Stat(tree); err == nil {
+		return nil
+	}
+	if os.Geteuid() != 0 {
+		return fmt.Errorf("getting them takes root")
+	}
+	if _, err := exec.LookPath("mmdebstrap"); err != nil {
+		if err := run(ctx, "apt-get", "install", "-y", "-qq", "--no-install-recommends", "mmdebstrap"); err != nil {
+			return fmt.Errorf("installing mmdebstrap: %w", err)
+		}
+	}
+	if err := os.RemoveAll(tree + ".new"); err != nil {
+		return err
+	}
+	if err := run(ctx, "mmdebstrap", "--quiet", "--variant=apt", "--include="+debianPackages, debianSuite, tree+".new"); err != nil {
+		return fmt.Errorf("getting the packages of Debian %s: %w", debianSuite, err)
+	}
+	return os.Rename(tree+".new", tree)
+}
+
+func getModule(ctx context.Context, programs, name string) error {
+	if _, err := os.Stat(filepath.Join(programs, name)); err == nil {
+		return nil
+	}
+	var argv []string
+	for _, arg := range builds[name] {
+		argv = append(argv, strings.ReplaceAll(arg, "PROGRAMS", programs))
+	}
+	if err := run(ctx, argv...); err != nil {
+		return fmt.Errorf("%s: %w", strings.Join(builds[name], " "), err)
+	}
+	return nil
+}
+
+// run runs a program of this machine in the tree, and shows what it says.
+func run(ctx context.Context, argv ...string) error {
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	return cmd.Run()
+}

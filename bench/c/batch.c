@@ -1,0 +1,89 @@
+#define _GNU_SOURCE
+#include "batch.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+enum { BATCH = 64 };
+
+void die(const char *what)
+{
+	perror(what);
+	exit(1);
+}
+
+int listener(int type, int port)
+{
+	struct sockaddr_in address = {
+		.sin_family = AF_INET,
+		.sin_port = htons(port),
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+	};
+	int fd = socket(AF_INET, type, 0), on = 1, room = 4 << 20;
+
+	if (fd < 0)
+		die("socket");
+	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) || setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on))
+		die("setsockopt");
+	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof room); /* as much as net.core.rmem_max allows */
+	if (bind(fd, (struct sockaddr *)&address, sizeof address))
+		die("bind");
+	if (type == SOCK_STREAM && listen(fd, 128))
+		die("listen");
+	return fd;
+}
+
+/* send_all sends a batch; the socket blocks, so that it is short of what was asked only after an error. */
+static void send_all(int fd, struct mmsghdr *out, int n)
+{
+	for (int sent = 0; sent < n;) {
+		int k = sendmmsg(fd, out + sent, n - sent, 0);
+
+		sent += k > 0 ? k : 1; /* the client of that one is gone */
+	}
+}
+
+void serve_udp(int port, answer_fn *answer)
+{
+	static _Thread_local uint8_t packets[BATCH][PACKET];
+	static _Thread_local struct sockaddr_in clients[BATCH];
+	struct iovec parts[BATCH];
+	struct mmsghdr in[BATCH], out[BATCH];
+	int fd = listener(SOCK_DGRAM, port);
+
+	for (;;) {
+		int got, n = 0;
+
+		for (int i = 0; i < BATCH; i++) {
+			parts[i] = (struct iovec){packets[i], PACKET};
+			in[i].msg_hdr = (struct msghdr){
+				.msg_name = &clients[i], .msg_namelen = sizeof clients[i], .msg_iov = &parts[i], .msg_iovlen = 1,
+			};
+		}
+		got = recvmmsg(fd, in, BATCH, MSG_WAITFORONE, NULL);
+		for (int i = 0; i < got; i++) {
+			parts[i].iov_len = answer(packets[i], in[i].msg_len);
+			if (parts[i].iov_len > 0)
+				out[n++] = in[i];
+		}
+		send_all(fd, out, n);
+	}
+}
+
+void on_threads(int n, void *(*run)(void *), void *arg)
+{
+	for (int i = 1; i < n; i++) {
+		pthread_t thread;
+
+		if ((errno = pthread_create(&thread, NULL, run, arg)))
+			die("pthread_create");
+	}
+	run(arg);
+	exit(0);
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestCommands: what the document and the Makefile give the program it understands.
+func TestCommands(t *testing.T) {
+	makefile, document := read(t, "../Makefile"), read(t, "../docs/bench.md")
+	var all []string
+	for _, match := range regexp.MustCompile(`\$\(GO\) run \./bench (-.*)`).FindAllStringSubmatch(makefile, -1) {
+		all = append(all, strings.TrimSuffix(match[1], " $(BENCHFLAGS)"))
+	}
+	for _, match := range regexp.MustCompile(`BENCHFLAGS='(.*)'`).FindAllStringSubmatch(makefile+document, -1) {
+		all = append(all, match[1])
+	}
+	if len(all) != 4 {
+		t.Errorf("not four: %q", all)
+	}
+	for _, match := range regexp.MustCompile("`(-[a-z]+ [A-Z]+)`").FindAllStringSubmatch(document, -1) {
+		all = append(all, match[1])
+	}
+	for _, flags := range all {
+		if _, err := parseFlags(strings.Fields(flags)); err != nil {
+			t.Errorf("%s: %v", flags, err)
+		}
+	}
+}
+
+// TestDocumentHasWorkloads: all, and no others.
+func TestDocumentHasWorkloads(t *testing.T) {
+	_, table, _ := strings.Cut(read(t, "../docs/bench.md"), "| workload |")
+	table, _, _ = strings.Cut(table, "\n\n")
+	var said []string
+	for row := range strings.Lines(table) {
+		cells := strings.Split(row, "|")
+		for _, match := range regexp.MustCompile("`([a-z0-9-]+)`").FindAllStringSubmatch(cells[min(1, len(cells)-1)], -1) {
+			said = append(said, match[1])
+		}
+	}
+	chosen, err := chooseWorkloads(strings.Join(said, ","))
+	if err != nil || len(chosen) != len(workloads) {
+		t.Errorf("the document has %q: %v", said, err)
+	}
+}
+
+func TestParseFlags(t *testing.T) {
+	for _, test := range []struct{ name, flags, want string }{
+		{"an unknown peer", "-peers=bind", `-peers: "bind": there are echo, `},
+		{"an unknown workload", "-workloads=hit", `-workloads: "hit": there are hits, `},
+		{"nothing to measure", "-rounds=0", "-rounds, -tries and -seconds are 1 or more"},
+		{"more than flags", "hits", "-rounds, -tries and -seconds are 1 or more, and there are no other arguments"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if _, err := parseFlags(strings.Fields(test.flags)); err == nil || !strings.HasPrefix(err.Error(), test.want) {
+				t.Errorf("%v\nnot %s", err, test.want)
+			}
+		})
+	}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

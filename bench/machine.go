@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"debug/buildinfo"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/node-dns/node-dns/bench/result"
+)
+
+// cores are shared by the server, the client and the upstream nameserver: a node's small share.
+const cores = 2
+
+// pin has this program, and with it all that it starts, run on the first two of its CPUs: it starts itself anew, for an affinity
+// is of a thread and its descendants. It returns when that is so.
+func pin() ([]int, error) {
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &set); err != nil {
+		return nil, err
+	}
+	var cpus []int
+	var wanted unix.CPUSet
+	for cpu := 0; len(cpus) < cores && cpu < 8*len(set)*8; cpu++ {
+		if set.IsSet(cpu) {
+			wanted.Set(cpu)
+			cpus = append(cpus, cpu)
+		}
+	}
+	if set.Count() <= cores {
+		return cpus, nil
+	}
+	runtime.LockOSThread()
+	if err := unix.SchedSetaffinity(0, &wanted); err != nil {
+		return nil, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	return nil, fmt.Errorf("starting anew on two CPUs: %w", syscall.Exec(self, os.Args, os.Environ()))
+}
+
+// thisMachine describes where it is measured. What cannot be read stays empty.
+func thisMachine(cpus []int) result.Machine {
+	m := result.Machine{Used: cpus, Kernel: firstOf("/proc/sys/kernel/osrelease", "", ""), CPU: firstOf("/proc/cpuinfo", "model name", ":")}
+	m.System = strings.Trim(firstOf("/etc/os-release", "PRETTY_NAME", "="), `"`)
+	online, _ := filepath.Glob("/sys/devices/system/cpu/cpu[0-9]*")
+	m.Cores = len(online)
+	var info unix.Sysinfo_t
+	if unix.Sysinfo(&info) == nil {
+		m.Memory = int64(info.Totalram) * int64(info.Unit)
+	}
+	return m
+}
+
+// firstOf is the value of the first line of a file that has the key.
+func firstOf(path, key, separator string) string {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(text)) {
+		if !strings.HasPrefix(line, key) {
+			continue
+		}
+		if _, value, found := strings.Cut(line, separator); found {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// revision names the tree that node-dns is built from.
+func revision(ctx context.Context) string {
+	text, err := exec.CommandContext(ctx, "git", "describe", "--tags", "--always", "--dirty").Output()
+	if err != nil {
+		return "dev"
+	}
+	return strings.TrimSpace(string(text))
+}
+
+// versionOf is what a peer says of its version: the first line that has a digit; of a Go module the one that it was built from.
+func (p place) versionOf(of peer) string {
+	command, err := p.command(of.program)
+	switch {
+	case err != nil:
+		return err.Error()
+	case of.program.origin == moduleOrigin:
+		return moduleVersion(command[0])
+	case len(of.version) == 0:
+		return "of this tree"
+	}
+	argv := append(command, of.version...)
+	text, _ := exec.Command(argv[0], argv[1:]...).CombinedOutput() // some end with 1 after it
+	for line := range strings.Lines(string(text)) {
+		if strings.ContainsAny(line, "0123456789") {
+			return strings.TrimSpace(line)
+		}
+	}
+	return "unknown"
+}
+
+// moduleVersion names the module of a Go program's main package.
+func moduleVersion(program string) string {
+	info, err := buildinfo.ReadFile(program)
+	if err != nil {
+		return err.Error()
+	}
+	for _, m := range append(info.Deps, &info.Main) {
+		if strings.HasPrefix(info.Path+"/", m.Path+"/") {
+			return m.Path + " " + m.Version
+		}
+	}
+	return "unknown"
+}

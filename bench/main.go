@@ -1,0 +1,149 @@
+// Command bench measures node-dns beside the nameservers that others use for the same job, on two cores of this machine: what a
+// query costs each, how long it takes, what is lost, and how much memory that needs. docs/bench.md says how to read it.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/node-dns/node-dns/bench/result"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	o, err := parseFlags(os.Args[1:])
+	var report result.Report
+	if err == nil && o.show != "" {
+		report, err = result.Load(o.show)
+	} else if err == nil {
+		report, err = o.measure(ctx)
+	}
+	if err == nil {
+		err = o.present(report)
+	}
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// options are what the command line says.
+type options struct {
+	workloads []workload
+	peers     []peer
+	settings  result.Settings
+	programs  string // directory
+	out       string // directory; none: nothing is written
+	show      string // an earlier report, which is shown and nothing measured; none: measure
+	profiles  string // directory; none: there are no profiles
+}
+
+func parseFlags(args []string) (o options, err error) {
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	workloads := flags.String("workloads", "all", "measure these, separated by commas")
+	peers := flags.String("peers", "all", "measure these, separated by commas")
+	flags.IntVar(&o.settings.Rounds, "rounds", 3, "measure each peer so many times under each workload")
+	flags.Float64Var(&o.settings.Seconds, "seconds", 4, "of a measurement")
+	flags.IntVar(&o.settings.Tries, "tries", 3, "of a measurement that other programs disturbed")
+	flags.Float64Var(&o.settings.Foreign, "foreign", 0.2, "cores that other programs may take")
+	flags.StringVar(&o.programs, "programs", "bin/bench", "directory of the programs that are built and fetched")
+	flags.StringVar(&o.out, "out", "", "directory to write the table, the JSON and the chart into (default: none)")
+	flags.StringVar(&o.show, "show", "", "measure nothing, and show this earlier JSON")
+	flags.StringVar(&o.profiles, "perf", "", "directory to write profiles of the servers into, by perf(1) (default: none)")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	if o.workloads, err = chooseWorkloads(*workloads); err != nil {
+		return o, fmt.Errorf("-workloads: %w", err)
+	}
+	if o.peers, err = choosePeers(*peers); err != nil {
+		return o, fmt.Errorf("-peers: %w", err)
+	}
+	if o.settings.Rounds < 1 || o.settings.Tries < 1 || o.settings.Seconds < 1 || flags.NArg() > 0 {
+		return o, fmt.Errorf("-rounds, -tries and -seconds are 1 or more, and there are no other arguments")
+	}
+	for _, path := range []*string{&o.programs, &o.profiles} { // programs have another working directory
+		if *path != "" {
+			if *path, err = filepath.Abs(*path); err != nil {
+				return o, err
+			}
+		}
+	}
+	return o, nil
+}
+
+// measure gets the programs, and measures all.
+func (o options) measure(ctx context.Context) (report result.Report, err error) {
+	cpus, err := pin()
+	if err != nil {
+		return report, err
+	}
+	missing, err := prepare(ctx, o.programs, o.peers)
+	if err != nil {
+		return report, err
+	}
+	b := &bench{settings: o.settings, cpus: cpus, files: map[string]bool{}, profiles: o.profiles}
+	if b.place, err = newPlace(o.programs); err != nil {
+		return report, err
+	}
+	defer b.place.remove()
+	defer b.api.close()
+	if b.upstream, err = b.place.serve(peer{name: "upstream", program: ofTree("upstream"), argv: peers[0].argv}, 0, nil, "h00000.example.com"); err != nil {
+		return report, err
+	}
+	defer b.upstream.stop()
+	report = result.Report{
+		Schema: result.Schema, Taken: time.Now().UTC().Round(time.Second), Revision: revision(ctx), Machine: thisMachine(cpus), Settings: o.settings,
+		Missing: missing,
+	}
+	b.all(ctx, o, &report)
+	return report, ctx.Err()
+}
+
+// present shows the report, and writes it where that is wanted.
+func (o options) present(report result.Report) error {
+	if err := result.Write(os.Stdout, report); err != nil || o.out == "" {
+		return err
+	}
+	return result.Save(o.out, report)
+}
+
+// all measures every peer in turn, round by round.
+func (b *bench) all(ctx context.Context, o options, report *result.Report) {
+	var present []peer
+	for _, p := range o.peers {
+		if _, err := b.place.command(p.program); err != nil {
+			if !slices.ContainsFunc(report.Missing, func(m result.Missing) bool { return m.Name == p.name }) {
+				report.Missing = append(report.Missing, result.Missing{Name: p.name, Why: err.Error()})
+			}
+			continue
+		}
+		present = append(present, p)
+		report.Peers = append(report.Peers, result.Peer{Name: p.name, Version: b.place.versionOf(p)})
+	}
+	for _, w := range o.workloads {
+		report.Workloads = append(report.Workloads, w.Workload)
+		for round := 1; round <= o.settings.Rounds && (round == 1 || !w.once); round++ {
+			for _, p := range present {
+				if !p.runs(w) || ctx.Err() != nil {
+					continue
+				}
+				run := b.measure(ctx, w, p, round)
+				report.Runs = append(report.Runs, run)
+				fmt.Fprintf(os.Stderr, "%-10s round %d %-19s %6.2f CPU-s/M %7.0f answers/s  lost %d failed %d foreign %.2f %s\n",
+					w.Name, round, p.name, run.Cost(), float64(run.Answered)/max(run.Seconds, 1e-9), run.Lost, run.Failed, run.Foreign, run.Error)
+			}
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// tick is the unit of times in /proc: USER_HZ is 100 on every architecture that Go runs Linux on (time(7)).
+const tick = time.Second / 100
+
+// procStat is what /proc/PID/stat says of a process (proc_pid_stat(5)).
+type procStat struct {
+	name   string
+	parent int
+	cpu    time.Duration // of all its threads
+	dead   time.Duration // of its children that ended and were waited for
+}
+
+// parseStat reads a /proc/PID/stat. The name in it may have blanks and parentheses.
+func parseStat(text string) (procStat, error) {
+	open, end := strings.IndexByte(text, '('), strings.LastIndexByte(text, ')')
+	if open < 0 || end < open {
+		return procStat{}, fmt.Errorf("parsing a process's stat: no name in %q", text)
+	}
+	fields := strings.Fields(text[end+1:]) // from the third on, the state
+	if len(fields) < 15 {
+		return procStat{}, fmt.Errorf("parsing a process's stat: %d fields behind the name", len(fields))
+	}
+	var numbers [5]int64
+	for i, at := range []int{4, 14, 15, 16, 17} { // ppid, utime, stime, cutime, cstime, as the manual counts
+		n, err := strconv.ParseInt(fields[at-3], 10, 64)
+		if err != nil {
+			return procStat{}, fmt.Errorf("parsing a process's stat: %w", err)
+		}
+		numbers[i] = n
+	}
+	return procStat{
+		name: text[open+1 : end], parent: int(numbers[0]),
+		cpu: time.Duration(numbers[1]+numbers[2]) * tick, dead: time.Duration(numbers[3]+numbers[4]) * tick,
+	}, nil
+}
+
+// parseBusy reads a /proc/stat: how long these CPUs were not idle, what others than this machine took of them (steal) among it.
+func parseBusy(text string, cpus []int) (time.Duration, error) {
+	var busy int64
+	seen := 0
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		number, isCPU := strings.CutPrefix(fields[0], "cpu")
+		cpu, err := strconv.Atoi(number)
+		if !isCPU || err != nil || !slices.Contains(cpus, cpu) || len(fields) < 9 {
+			continue
+		}
+		seen++
+		for _, at := range []int{1, 2, 3, 6, 7, 8} { // user, nice, system, irq, softirq, steal; 4 and 5 are idle and iowait
+			n, err := strconv.ParseInt(fields[at], 10, 64)
+			if err != nil {
+				return 0, fmt.Errorf("parsing /proc/stat: %w", err)
+			}
+			busy += n
+		}
+	}
+	if seen != len(cpus) {
+		return 0, fmt.Errorf("parsing /proc/stat: %d of the %d CPUs are in it", seen, len(cpus))
+	}
+	return time.Duration(busy) * tick, nil
+}
+
+// parseStatus finds a line of sizes in a /proc/PID/status (VmRSS, VmHWM), in octets.
+func parseStatus(text, key string) (int64, error) {
+	for line := range strings.Lines(text) {
+		value, found := strings.CutPrefix(line, key+":")
+		if !found {
+			continue
+		}
+		kib, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("parsing %s: %w", key, err)
+		}
+		return kib << 10, nil
+	}
+	return 0, fmt.Errorf("parsing a process's status: no %s", key)
+}

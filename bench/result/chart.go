@@ -1,0 +1,105 @@
+package result
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// The chart's measures, in pixels.
+const (
+	chartWidth  = 860
+	panelGap    = 34
+	barHeight   = 15
+	barStep     = 20
+	labelWidth  = 150
+	valueWidth  = 110
+	headHeight  = 44
+	panelHead   = 24
+	barsWidth   = chartWidth - labelWidth - valueWidth
+	marginBelow = 10
+)
+
+// clip is how many times the panel's median cost a bar may show: what is longer is cut, and says so, for one slow server would
+// make all others look alike.
+const clip = 3
+
+// style has colours that can be told apart on white and on black, so that the chart needs no ground of its own.
+const style = `text{font:12px system-ui,sans-serif;fill:#6e7781}.head{font-weight:600;font-size:14px}.panel{font-weight:600}` +
+	`.peer{fill:#8c959f}.limit{fill:#bf8700}.ours{fill:#2da44e}.end{text-anchor:end}` +
+	`@media(prefers-color-scheme:dark){text{fill:#9198a1}.peer{fill:#656c76}}`
+
+// Chart draws what an answer cost each peer, a panel for each workload and a bar for each peer, the cheapest first, as an SVG image.
+func Chart(r Report) string {
+	var body strings.Builder
+	y := headHeight
+	rows := Summarize(r)
+	for _, w := range r.Workloads {
+		panel := panelOf(rows, w.Name)
+		if len(panel) == 0 {
+			continue
+		}
+		fmt.Fprintf(&body, `<text class="panel" x="0" y="%d">%s</text>`+"\n", y, escape(w.Name+": "+w.Title))
+		y += panelHead - barHeight
+		full := scale(panel)
+		for _, row := range panel {
+			drawBar(&body, row, y, full)
+			y += barStep
+		}
+		y += panelGap
+	}
+	height := y - panelGap + marginBelow
+	var b strings.Builder
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img">`+"\n",
+		chartWidth, height, chartWidth, height)
+	fmt.Fprintf(&b, "<style>%s</style>\n", style)
+	fmt.Fprintf(&b, `<title>What a DNS answer costs</title>`+"\n"+`<text class="head" x="0" y="16">%s</text>`+"\n",
+		escape("Microseconds of the server's CPU time for an answer, on "+r.Machine.CPU))
+	b.WriteString(body.String())
+	b.WriteString("</svg>\n")
+	return b.String()
+}
+
+// panelOf are the rows of a workload that have a cost, the cheapest first.
+func panelOf(rows []Row, workload string) []Row {
+	var panel []Row
+	for _, row := range rows {
+		if row.Workload == workload && row.Cost > 0 {
+			panel = append(panel, row)
+		}
+	}
+	slices.SortStableFunc(panel, func(a, b Row) int { return cmp.Compare(a.Cost, b.Cost) })
+	return panel
+}
+
+// scale is the cost of a bar that has the whole width.
+func scale(panel []Row) float64 {
+	most := panel[len(panel)-1].Cost
+	return min(most, clip*panel[len(panel)/2].Cost)
+}
+
+func drawBar(b *strings.Builder, row Row, y int, full float64) {
+	class := "peer"
+	switch {
+	case isOurs(row.Peer):
+		class = "ours"
+	case row.Peer == Limit:
+		class = "limit"
+	}
+	width := max(1, min(row.Cost/full, 1)*barsWidth)
+	value := number(row.Cost)
+	if row.Cost > full {
+		value = "… " + value
+	}
+	if missed := row.Lost + row.Failed; missed > 0 && row.Sent > 0 {
+		value += fmt.Sprintf(" (%.2g %% missed)", 100*float64(missed)/float64(row.Sent))
+	}
+	fmt.Fprintf(b, `<text class="end" x="%d" y="%d">%s</text>`, labelWidth-8, y+barHeight-3, escape(row.Peer))
+	fmt.Fprintf(b, `<rect class="%s" x="%d" y="%d" width="%.1f" height="%d" rx="2"/>`, class, labelWidth, y, width, barHeight)
+	fmt.Fprintf(b, `<text x="%.1f" y="%d">%s</text>`+"\n", labelWidth+width+6, y+barHeight-3, escape(value))
+}
+
+func escape(text string) string {
+	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(text)
+}

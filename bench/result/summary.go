@@ -1,0 +1,126 @@
+package result
+
+import (
+	"slices"
+	"strings"
+)
+
+// Row is a peer under a workload: the medians over the rounds, and the sums of what went wrong. 0: not measured.
+type Row struct {
+	Workload, Peer   string
+	Cost             float64 // CPU-seconds per million answers
+	ToLimit, ToBest  float64 // cost, as a multiple of the echo's and of the best peer's in the same round
+	PerSecond        float64 // answers
+	P50, P99         float64 // microseconds
+	HitsMB, MissesMB float64
+	Names            int64
+	Sent             int64
+	Lost, Failed     int64
+	Noisy            int // rounds in which other programs took more than they may
+	Errors           []string
+}
+
+// Summarize has a row for every peer that ran under a workload, in the report's order.
+func Summarize(r Report) []Row {
+	var rows []Row
+	for _, w := range r.Workloads {
+		for _, p := range r.Peers {
+			if runs := r.of(w.Name, p.Name); len(runs) > 0 {
+				rows = append(rows, r.row(w.Name, p.Name, runs))
+			}
+		}
+	}
+	return rows
+}
+
+func (r Report) row(workload, peer string, runs []Run) Row {
+	row := Row{
+		Workload: workload, Peer: peer,
+		Cost:      medianOf(runs, Run.Cost),
+		ToLimit:   r.ratio(workload, peer, Run.Cost, r.only(Limit)),
+		ToBest:    r.ratio(workload, peer, Run.Cost, r.others()),
+		PerSecond: medianOf(runs, func(run Run) float64 { return float64(run.Answered) / max(run.Seconds, 1e-9) }),
+		P50:       medianOf(runs, func(run Run) float64 { return run.P50 }),
+		P99:       medianOf(runs, func(run Run) float64 { return run.P99 }),
+		HitsMB:    medianOf(runs, func(run Run) float64 { return run.HitsMB }),
+		MissesMB:  medianOf(runs, func(run Run) float64 { return run.MissesMB }),
+	}
+	for _, run := range runs {
+		row.Sent, row.Lost, row.Failed = row.Sent+run.Sent, row.Lost+run.Lost, row.Failed+run.Failed
+		row.Names = max(row.Names, run.Names)
+		if run.Foreign > r.Settings.Foreign {
+			row.Noisy++
+		}
+		if run.Error != "" {
+			row.Errors = append(row.Errors, run.Error)
+		}
+	}
+	return row
+}
+
+// ratio is the median over the rounds of a peer's value to the least of the rivals' in the same round; 0: there is none.
+func (r Report) ratio(workload, peer string, value func(Run) float64, rivals []string) float64 {
+	var ratios []float64
+	for _, run := range r.of(workload, peer) {
+		least := 0.0
+		for _, rival := range r.Runs {
+			counts := rival.Workload == workload && rival.Round == run.Round && slices.Contains(rivals, rival.Peer)
+			if v := value(rival); counts && v > 0 && (len(rivals) == 1 || !rival.spoiled()) && (least == 0 || v < least) {
+				least = v
+			}
+		}
+		if v := value(run); v > 0 && least > 0 {
+			ratios = append(ratios, v/least)
+		}
+	}
+	return median(ratios)
+}
+
+func (r Report) of(workload, peer string) []Run {
+	var runs []Run
+	for _, run := range r.Runs {
+		if run.Workload == workload && run.Peer == peer {
+			runs = append(runs, run)
+		}
+	}
+	return runs
+}
+
+func (r Report) only(peer string) []string { return []string{peer} }
+
+// others are the peers proper: neither ours nor the limit.
+func (r Report) others() []string {
+	var names []string
+	for _, p := range r.Peers {
+		if !isOurs(p.Name) && p.Name != Limit {
+			names = append(names, p.Name)
+		}
+	}
+	return names
+}
+
+func isOurs(peer string) bool { return peer == Ours || strings.HasPrefix(peer, Ours+"-") }
+
+// medianOf is the median of a value over the runs that have it.
+func medianOf(runs []Run, value func(Run) float64) float64 {
+	var values []float64
+	for _, run := range runs {
+		if v := value(run); v > 0 {
+			values = append(values, v)
+		}
+	}
+	return median(values)
+}
+
+// median is 0 where there are no values; of an even number it is the mean of the two in the middle.
+func median(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	slices.Sort(values)
+	half := len(values) / 2
+	if len(values)%2 == 1 {
+		return values[half]
+	}
+	return (values[half-1] + values[half]) / 2
+}

@@ -1,0 +1,162 @@
+package result
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+)
+
+// absent fills the cell of what was not measured.
+const absent = "-"
+
+// Write writes the report as aligned text: the machine, the cost of every peer under every workload, the details, and the targets.
+func Write(w io.Writer, r Report) error {
+	rows := Summarize(r)
+	var b strings.Builder
+	writeHead(&b, r)
+	writeCosts(&b, r, rows)
+	writeDetails(&b, rows)
+	writeTargets(&b, r)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func writeHead(b *strings.Builder, r Report) {
+	fmt.Fprintf(b, "%s, %s\n", r.Taken.UTC().Format("2006-01-02 15:04 MST"), r.Revision)
+	fmt.Fprintf(b, "%s, %d of %d cores used, %.1f GB, Linux %s, %s\n",
+		r.Machine.CPU, len(r.Machine.Used), r.Machine.Cores, float64(r.Machine.Memory)/1e9, r.Machine.Kernel, r.Machine.System)
+	fmt.Fprintf(b, "rounds: %d, of %g s; tries where other programs took more than %g cores: at most %d\n",
+		r.Settings.Rounds, r.Settings.Seconds, r.Settings.Foreign, r.Settings.Tries)
+	for _, m := range r.Missing {
+		fmt.Fprintf(b, "not measured: %s: %s\n", m.Name, m.Why)
+	}
+}
+
+// writeCosts is the overview: a line a peer, a column a workload.
+func writeCosts(b *strings.Builder, r Report, rows []Row) {
+	fmt.Fprint(b, "\nCPU-seconds of the server per million answers, and as a multiple of the C echo's (* disturbed by other programs)\n\n")
+	cells := map[[2]string]string{}
+	for _, row := range rows {
+		if row.Cost > 0 {
+			cells[[2]string{row.Workload, row.Peer}] = fmt.Sprintf("%s%s %s", number(row.Cost), mark(row), times(row.ToLimit))
+		}
+	}
+	t := newTable(b)
+	header := []string{"peer"}
+	for _, w := range r.Workloads {
+		header = append(header, w.Name)
+	}
+	line(t, header...)
+	for _, p := range r.Peers {
+		cell := []string{p.Name}
+		for _, w := range r.Workloads {
+			cell = append(cell, or(cells[[2]string{w.Name, p.Name}]))
+		}
+		line(t, cell...)
+	}
+	t.Flush()
+	fmt.Fprintln(b)
+	for _, w := range r.Workloads {
+		fmt.Fprintf(b, "%s: %s\n", w.Name, w.Title)
+	}
+	for _, p := range r.Peers {
+		fmt.Fprintf(b, "%s: %s\n", p.Name, p.Version)
+	}
+}
+
+func writeDetails(b *strings.Builder, rows []Row) {
+	fmt.Fprintln(b)
+	t := newTable(b)
+	line(t, "workload", "peer", "CPU-s/M", "× echo", "× best", "answers/s", "p50 µs", "p99 µs", "lost", "failed", "MB hits", "MB misses", "names", "")
+	for _, row := range rows {
+		line(t, row.Workload, row.Peer, number(row.Cost), times(row.ToLimit), times(row.ToBest), whole(row.PerSecond), whole(row.P50),
+			whole(row.P99), share(row.Lost, row.Sent), share(row.Failed, row.Sent), whole(row.HitsMB), whole(row.MissesMB),
+			whole(float64(row.Names)), remark(row))
+	}
+	t.Flush()
+}
+
+func writeTargets(b *strings.Builder, r Report) {
+	fmt.Fprintln(b)
+	t := newTable(b)
+	line(t, "workload", "target of "+Ours, "at most", "measured", "met")
+	for _, o := range Targets(r) {
+		if !slices.ContainsFunc(r.Workloads, func(w Workload) bool { return w.Name == o.Workload }) {
+			continue
+		}
+		got := absent
+		if o.Measured {
+			got = fmt.Sprintf("%.3g", o.Got)
+		}
+		line(t, o.Workload, o.What, fmt.Sprintf("%.3g", o.AtMost), got, o.String())
+	}
+	t.Flush()
+}
+
+func newTable(b *strings.Builder) *tabwriter.Writer { return tabwriter.NewWriter(b, 0, 0, 2, ' ', 0) }
+
+func line(t *tabwriter.Writer, cells ...string) {
+	fmt.Fprintln(t, strings.TrimRight(strings.Join(cells, "\t"), "\t"))
+}
+
+// number has three digits that count.
+func number(v float64) string {
+	switch {
+	case v == 0:
+		return absent
+	case v < 10:
+		return fmt.Sprintf("%.2f", v)
+	case v < 100:
+		return fmt.Sprintf("%.1f", v)
+	default:
+		return fmt.Sprintf("%.0f", v)
+	}
+}
+
+func times(v float64) string {
+	if v == 0 {
+		return absent
+	}
+	return number(v) + "×"
+}
+
+func whole(v float64) string {
+	if v == 0 {
+		return absent
+	}
+	return fmt.Sprintf("%.0f", v)
+}
+
+// share is a count, and what part of all it is where that shows.
+func share(n, all int64) string {
+	switch {
+	case n == 0 || all == 0:
+		return fmt.Sprint(n)
+	default:
+		return fmt.Sprintf("%d (%.2g %%)", n, 100*float64(n)/float64(all))
+	}
+}
+
+func mark(row Row) string {
+	if row.Noisy > 0 {
+		return "*"
+	}
+	return ""
+}
+
+func remark(row Row) string {
+	var remarks []string
+	if row.Noisy > 0 {
+		remarks = append(remarks, fmt.Sprintf("disturbed %d×", row.Noisy))
+	}
+	return strings.Join(append(remarks, row.Errors...), "; ")
+}
+
+func or(cell string) string {
+	if cell == "" {
+		return absent
+	}
+	return cell
+}

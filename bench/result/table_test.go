@@ -1,0 +1,110 @@
+package result_test
+
+import (
+	"encoding/xml"
+	"errors"
+	"io"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/node-dns/node-dns/bench/result"
+	"github.com/node-dns/node-dns/internal/golden"
+)
+
+// report has what the views must show: a peer that loses, one that was disturbed, one that failed, and one that is not there.
+func report() result.Report {
+	return result.Report{
+		Schema: result.Schema, Taken: time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC), Revision: "v1.2.3-4-gabcdef",
+		Machine: result.Machine{
+			CPU: "Example <CPU> & Co", Cores: 4, Used: []int{0, 1}, Memory: 25_300_000_000, Kernel: "6.1.0", System: "Debian GNU/Linux 12 (bookworm)",
+		},
+		Settings: result.Settings{Rounds: 3, Seconds: 4, Tries: 3, Foreign: 0.2},
+		Workloads: []result.Workload{
+			{Name: "hits", Title: "names that are remembered"}, {Name: "misses", Title: "names that are not"}, {Name: "memory", Title: "what it holds"},
+		},
+		Peers: []result.Peer{
+			{Name: "echo", Version: "of this tree"},
+			{Name: "node-dns", Version: "node-dns dev"},
+			{Name: "unbound", Version: "1.17.1"},
+			{Name: "dnsdist", Version: "1.7.3"},
+			{Name: "dnsmasq", Version: "2.90"},
+		},
+		Missing: []result.Missing{{Name: "node-cache", Why: "it could not be built"}},
+		Runs: []result.Run{
+			run("hits", "echo", 1, 3.0), run("hits", "echo", 2, 4.0), run("hits", "echo", 3, 3.5),
+			run("hits", "node-dns", 1, 3.3), run("hits", "node-dns", 2, 4.2), run("hits", "node-dns", 3, 4.2),
+			run("hits", "unbound", 1, 4.5), run("hits", "unbound", 2, 6.0), disturbed(run("hits", "unbound", 3, 4.4)),
+			run("hits", "dnsdist", 1, 5.0), run("hits", "dnsdist", 2, 5.0), run("hits", "dnsdist", 3, 5.0),
+			run("misses", "echo", 1, 3.0), run("misses", "node-dns", 1, 12), run("misses", "unbound", 1, 30), run("misses", "dnsdist", 1, 10),
+			losing(run("misses", "dnsmasq", 1, 2)),
+			{Workload: "memory", Peer: "node-dns", Round: 1, Sent: 1_000_000, Answered: 1_000_000, CPU: 11, Seconds: 30, HitsMB: 24, MissesMB: 70, Names: 1_000_000},
+			{Workload: "memory", Peer: "unbound", Round: 1, Error: "unbound ended: no memory"},
+		},
+	}
+}
+
+// run is one of 100,000 answers, each at this cost.
+func run(workload, peer string, round int, cost float64) result.Run {
+	return result.Run{
+		Workload: workload, Peer: peer, Round: round, Tries: 1, Foreign: 0.05, Sent: 100_000, Answered: 100_000, Seconds: 4, CPU: cost / 10,
+		P50: 20, P99: 80 + cost,
+	}
+}
+
+func disturbed(r result.Run) result.Run {
+	r.Tries, r.Foreign = 3, 0.7
+	return r
+}
+
+// losing has half of the queries lost, and each twice as dear.
+func losing(r result.Run) result.Run {
+	r.Lost, r.Answered = r.Sent/2, r.Sent/2
+	return r
+}
+
+func TestTable(t *testing.T) {
+	var b strings.Builder
+	if err := result.Write(&b, report()); err != nil {
+		t.Fatal(err)
+	}
+	golden.Check(t, "testdata/table.txt", b.String())
+}
+
+func TestChart(t *testing.T) {
+	chart := result.Chart(report())
+	golden.Check(t, "testdata/chart.svg", chart)
+	for decoder := xml.NewDecoder(strings.NewReader(chart)); ; {
+		if _, err := decoder.Token(); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatalf("no XML: %v", err)
+		}
+	}
+}
+
+// TestSaved: what is saved is what is loaded, and shows the same.
+func TestSaved(t *testing.T) {
+	dir := t.TempDir()
+	if err := result.Save(dir, report()); err != nil {
+		t.Fatal(err)
+	}
+	loaded, err := result.Load(filepath.Join(dir, "bench.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(report(), loaded); diff != "" {
+		t.Errorf("(-saved +loaded)\n%s", diff)
+	}
+	other := report()
+	other.Schema++
+	if err := result.Save(dir, other); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := result.Load(filepath.Join(dir, "bench.json")); err == nil || !strings.Contains(err.Error(), "has schema 2, not 1") {
+		t.Errorf("of another schema: %v", err)
+	}
+}

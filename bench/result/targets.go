@@ -1,0 +1,95 @@
+package result
+
+import "fmt"
+
+// target is what node-dns is to reach: a value of its own, or one that is at most so many times a rival's of the same round.
+type target struct {
+	workload string
+	what     string // in words
+	value    func(Run) float64
+	rival    string  // a peer, bestPeer, or none: atMost is the value itself
+	atMost   float64 // below, where it is 1 and the words say so
+}
+
+const bestPeer = "the best peer"
+
+// Outcome is a target, and what became of it.
+type Outcome struct {
+	Workload, What string
+	Got, AtMost    float64
+	Measured       bool // else Got means nothing
+	Met            bool
+}
+
+// targets are those of the design. "2.8 times better than" is at most 1/2.8 of.
+var targets = []target{
+	{"hits", "CPU at most 1.15 × the C echo's", Run.Cost, Limit, 1.15},
+	{"hits", "CPU below unbound's", Run.Cost, "unbound", 1},
+	{"hits", "CPU below dnsdist's", Run.Cost, "dnsdist", 1},
+	{"hits", "CPU 2.8 × better than CoreDNS's", Run.Cost, "coredns", 1 / 2.8},
+	{"hits", "CPU 4.5 × better than node-cache's", Run.Cost, "node-cache", 1 / 4.5},
+	{"hits-10k", "CPU at most 1.2 × the C echo's", Run.Cost, Limit, 1.2},
+	{"hits-10k", "CPU below unbound's", Run.Cost, "unbound", 1},
+	{"hits-10k", "CPU below dnsdist's", Run.Cost, "dnsdist", 1},
+	{"hits-10k", "p99 no worse than the best peer's", p99, bestPeer, 1},
+	{"hits-30k", "CPU at most 1.2 × the C echo's", Run.Cost, Limit, 1.2},
+	{"hits-30k", "CPU below unbound's", Run.Cost, "unbound", 1},
+	{"hits-30k", "CPU below dnsdist's", Run.Cost, "dnsdist", 1},
+	{"misses", "CPU at most 1.5 × dnsdist's", Run.Cost, "dnsdist", 1.5},
+	{"misses", "CPU 1.8 × better than unbound's", Run.Cost, "unbound", 1 / 1.8},
+	{"misses", "CPU 2.2 × better than CoreDNS's", Run.Cost, "coredns", 1 / 2.2},
+	{"misses", "nothing lost", missed, "", 0},
+	{"misses-10k", "CPU at most unbound's", Run.Cost, "unbound", 1},
+	{"misses-10k", "nothing lost", missed, "", 0},
+	{"pods", "CPU at most 0.85 × unbound's", Run.Cost, "unbound", 0.85},
+	{"pods", "CPU 4.5 × better than CoreDNS's", Run.Cost, "coredns", 1 / 4.5},
+	{"tcp", "CPU at most half the best peer's", Run.Cost, bestPeer, 0.5},
+	{"memory", "at most 25 MB after hits on 10,000 names", func(r Run) float64 { return r.HitsMB }, "", 25},
+	{"memory", "at most 64 MB while 1,000,000 names pass", func(r Run) float64 { return r.MissesMB }, "", 64},
+}
+
+func p99(r Run) float64 { return r.P99 }
+
+// missed is what was lost, or failed, in one run.
+func missed(r Run) float64 { return float64(r.Lost + r.Failed) }
+
+// Targets says of each target whether it was met. What was not measured, ours or the rival's, is not.
+func Targets(r Report) []Outcome {
+	var all []Outcome
+	for _, t := range targets {
+		o := Outcome{Workload: t.workload, What: t.what, AtMost: t.atMost}
+		o.Got, o.Measured = r.got(t)
+		o.Met = o.Measured && o.Got <= t.atMost
+		all = append(all, o)
+	}
+	return all
+}
+
+func (r Report) got(t target) (value float64, measured bool) {
+	switch t.rival {
+	case "":
+		for _, run := range r.of(t.workload, Ours) {
+			value, measured = max(value, t.value(run)), measured || run.Error == "" && run.Sent > 0
+		}
+		return value, measured
+	case bestPeer:
+		value = r.ratio(t.workload, Ours, t.value, r.others())
+	default:
+		value = r.ratio(t.workload, Ours, t.value, r.only(t.rival))
+	}
+	return value, value > 0
+}
+
+// String is "yes" or by how much it was missed, as a cell of a table.
+func (o Outcome) String() string {
+	switch {
+	case !o.Measured:
+		return "not measured"
+	case o.Met:
+		return "yes"
+	case o.AtMost == 0:
+		return fmt.Sprintf("no, %.0f", o.Got)
+	default:
+		return fmt.Sprintf("no, %.0f %% above", (o.Got/o.AtMost-1)*100)
+	}
+}

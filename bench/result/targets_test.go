@@ -1,0 +1,77 @@
+package result_test
+
+import (
+	"testing"
+
+	"github.com/node-dns/node-dns/bench/result"
+)
+
+func TestTargets(t *testing.T) {
+	for _, test := range []struct {
+		name, workload, what, want string
+		runs                       []result.Run
+	}{
+		{
+			"met at the bound", "hits", "CPU at most 1.15 × the C echo's", "yes",
+			[]result.Run{run("hits", "echo", 1, 4), run("hits", "node-dns", 1, 4.6)},
+		},
+		{
+			"missed", "hits", "CPU at most 1.15 × the C echo's", "no, 100 % above",
+			[]result.Run{run("hits", "echo", 1, 4), run("hits", "node-dns", 1, 9.2)},
+		},
+		{
+			"the rounds are compared each for itself", "hits", "CPU at most 1.15 × the C echo's", "yes",
+			[]result.Run{
+				run("hits", "echo", 1, 4), run("hits", "node-dns", 1, 4.1), run("hits", "echo", 2, 8), run("hits", "node-dns", 2, 8.2),
+				run("hits", "echo", 3, 4), run("hits", "node-dns", 3, 9),
+			},
+		},
+		{
+			"so many times better", "hits", "CPU 2.8 × better than CoreDNS's", "yes",
+			[]result.Run{run("hits", "coredns", 1, 14.1), run("hits", "node-dns", 1, 5)},
+		},
+		{
+			"not so many times", "hits", "CPU 2.8 × better than CoreDNS's", "no, 40 % above",
+			[]result.Run{run("hits", "coredns", 1, 10), run("hits", "node-dns", 1, 5)},
+		},
+		{
+			"without the rival", "hits", "CPU below unbound's", "not measured",
+			[]result.Run{run("hits", "echo", 1, 4), run("hits", "node-dns", 1, 4.6)},
+		},
+		{
+			"a latency, to the best that does not lose", "hits-10k", "p99 no worse than the best peer's", "yes",
+			[]result.Run{losing(run("hits-10k", "dnsdist", 1, 1)), run("hits-10k", "unbound", 1, 9), run("hits-10k", "node-dns", 1, 9)},
+		},
+		{
+			"nothing lost", "misses", "nothing lost", "yes",
+			[]result.Run{run("misses", "node-dns", 1, 9), run("misses", "node-dns", 2, 9)},
+		},
+		{
+			"lost in one round", "misses", "nothing lost", "no, 50000",
+			[]result.Run{run("misses", "node-dns", 1, 9), losing(run("misses", "node-dns", 2, 9))},
+		},
+		{
+			"a run that failed is no measurement", "misses", "nothing lost", "not measured",
+			[]result.Run{{Workload: "misses", Peer: "node-dns", Round: 1, Error: "it ended"}},
+		},
+		{
+			"an absolute bound", "memory", "at most 64 MB while 1,000,000 names pass", "no, 25 % above",
+			[]result.Run{{Workload: "memory", Peer: "node-dns", Round: 1, Sent: 1, MissesMB: 80}},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := report()
+			r.Peers = append(r.Peers, result.Peer{Name: "coredns"})
+			r.Runs = test.runs
+			for _, o := range result.Targets(r) {
+				if o.Workload == test.workload && o.What == test.what {
+					if o.String() != test.want {
+						t.Errorf("%v, not %s", o, test.want)
+					}
+					return
+				}
+			}
+			t.Error("there is no such target")
+		})
+	}
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/bench/result"
+)
+
+// startLimit is how long a server may take until it answers: that of one which follows a cluster, on a slow machine.
+const startLimit = 30 * time.Second
+
+// server is a peer that runs and answers.
+type server struct {
+	peer     peer
+	port     int
+	children []*child
+}
+
+// serve starts a peer, and returns when it answers for the names. upstream is the port of the nameserver that it asks, kubeconfig leads to
+// the cluster's API; nil: there is none.
+func (p place) serve(of peer, upstream int, kubeconfig []byte, names ...string) (*server, error) {
+	command, err := p.command(of.program)
+	if err != nil {
+		return nil, err
+	}
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	dir, argv, err := p.settle(of, values{Port: port, Upstream: upstream, Threads: cores, API: kubeconfig != nil}, kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	s := &server{peer: of, port: port}
+	for range max(of.copies, 1) {
+		c, err := start(dir, slices.Concat(command, argv))
+		if err != nil {
+			s.stop()
+			return nil, err
+		}
+		s.children = append(s.children, c)
+	}
+	if err := s.await(names); err != nil {
+		s.stop()
+		return nil, err
+	}
+	return s, nil
+}
+
+// settle makes a directory for a peer, with its files, and returns its arguments.
+func (p place) settle(of peer, v values, kubeconfig []byte) (dir string, argv []string, err error) {
+	if dir, err = os.MkdirTemp(p.dirOf(of.program), of.name+"-"); err != nil {
+		return "", nil, err
+	}
+	v.Dir = p.seen(of.program, dir)
+	v.Config = filepath.Join(v.Dir, of.config)
+	config, argv, err := of.render(v)
+	if err != nil {
+		return "", nil, err
+	}
+	files := map[string]string{}
+	if of.config != "" {
+		files[of.config] = config
+	}
+	if kubeconfig != nil {
+		files["kubeconfig"] = string(kubeconfig)
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			return "", nil, err
+		}
+	}
+	return dir, argv, nil
+}
+
+// await returns when the server answers for all the names.
+func (s *server) await(names []string) error {
+	client := dns.Client{Timeout: 250 * time.Millisecond}
+	deadline := time.Now().Add(startLimit)
+	for len(names) > 0 {
+		query := new(dns.Msg).SetQuestion(dns.Fqdn(names[0]), dns.TypeA)
+		answer, _, err := client.Exchange(query, s.address())
+		if err == nil && answer.Rcode == dns.RcodeSuccess && (len(answer.Answer) > 0 || s.peer.name == result.Limit) {
+			names = names[1:]
+			continue
+		}
+		for _, c := range s.children {
+			if !c.running() {
+				return fmt.Errorf("%s ended: %s", s.peer.name, lastLine(c.text()))
+			}
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%s does not answer for %s: %s", s.peer.name, names[0], lastLine(s.children[0].text()))
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	return nil
+}
+
+func (s *server) address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
+
+func (s *server) pids() []int {
+	var pids []int
+	for _, c := range s.children {
+		pids = append(pids, c.pid())
+	}
+	return pids
+}
+
+func (s *server) stop() {
+	for _, c := range s.children {
+		c.stop()
+	}
+}
+
+// freePort is one that neither UDP nor TCP has on loopback, as the kernel picks it.
+func freePort() (int, error) {
+	for range 100 {
+		listener, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+		if err != nil {
+			return 0, err
+		}
+		port := listener.Addr().(*net.TCPAddr).Port
+		socket, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port})
+		listener.Close()
+		if err == nil {
+			socket.Close()
+			return port, nil
+		}
+	}
+	return 0, fmt.Errorf("finding a free port: UDP has every one that TCP has not")
+}

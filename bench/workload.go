@@ -1,0 +1,104 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/node-dns/node-dns/bench/result"
+)
+
+// workload is what is asked of a server, and how.
+type workload struct {
+	result.Workload
+	before  queries // asked once, before anything is measured
+	ask     queries // over and over
+	other   queries // asked instead of ask in the warm-up; none: ask
+	once    bool    // each of ask once, in one round
+	rate    int     // queries a second; 0: as many as are answered. Where it is set latencies are measured
+	tcp     bool
+	bad     bool // one client in ten reads nothing, or is gone when its answer comes
+	cluster bool // node-dns answers the cluster's names itself
+	memory  bool // what is measured is memory: after before, and while ask passes
+}
+
+// million names are more than any server here answers in a measurement, and no cache holds them.
+const million = 1_000_000
+
+var workloads = []workload{
+	{
+		Workload: result.Workload{Name: "hits", Title: "1,000 names, all remembered, as fast as they are answered"},
+		before:   hot(1000), ask: hot(1000),
+	},
+	{
+		Workload: result.Workload{Name: "misses", Title: "names that nobody asked before, as fast as they are answered"},
+		before:   unique("before", 1000), other: unique("warm", 200_000), ask: unique("m", million),
+	},
+	{
+		Workload: result.Workload{Name: "misses-10k", Title: "names that nobody asked before, 10,000 a second"},
+		before:   unique("before", 1000), other: unique("warm", 200_000), ask: unique("m", million), rate: 10_000,
+	},
+	{
+		Workload: result.Workload{Name: "pods", Title: "google.com through four search domains, A and AAAA, and 10,000 services: eight in ten are NXDOMAIN"},
+		before:   podsOnce, ask: pods, cluster: true,
+	},
+	{
+		Workload: result.Workload{Name: "tcp", Title: "1,000 names, all remembered, over 20 TCP connections"},
+		before:   hot(1000), ask: hot(1000), tcp: true,
+	},
+	{
+		Workload: result.Workload{Name: "hits-10k", Title: "1,000 names, all remembered, 10,000 a second"},
+		before:   hot(1000), ask: hot(1000), rate: 10_000,
+	},
+	{
+		Workload: result.Workload{Name: "hits-30k", Title: "1,000 names, all remembered, 30,000 a second"},
+		before:   hot(1000), ask: hot(1000), rate: 30_000,
+	},
+	{
+		Workload: result.Workload{Name: "bad", Title: "as hits-10k, but one client in ten is gone before its answer, or never reads its TCP connection"},
+		before:   hot(1000), ask: hot(1000), rate: 10_000, bad: true,
+	},
+	{
+		Workload: result.Workload{Name: "bad-tcp", Title: "as bad, and the others ask over TCP"},
+		before:   hot(1000), ask: hot(1000), rate: 10_000, tcp: true, bad: true,
+	},
+	{
+		Workload: result.Workload{Name: "memory", Title: "resident memory after 10,000 names, and the most while 1,000,000 more pass (for a minute at most)"},
+		before:   hot(10_000), ask: unique("m", million), memory: true, once: true,
+	},
+}
+
+// warm is what is asked in the warm-up: what must not have been asked before the measurement is not.
+func (w workload) warm() queries {
+	if w.other != nil {
+		return w.other
+	}
+	return w.ask
+}
+
+// chooseWorkloads picks those that are named, separated by commas; all: every one.
+func chooseWorkloads(names string) ([]workload, error) {
+	return choose(workloads, func(w workload) string { return w.Name }, names)
+}
+
+// choose picks the rows that are named, separated by commas, in the table's order; all: every one.
+func choose[T any](rows []T, name func(T) string, names string) ([]T, error) {
+	if names == "all" {
+		return rows, nil
+	}
+	wanted := strings.Split(names, ",")
+	var chosen []T
+	var known []string
+	for _, row := range rows {
+		known = append(known, name(row))
+		if slices.Contains(wanted, name(row)) {
+			chosen = append(chosen, row)
+		}
+	}
+	for _, n := range wanted {
+		if !slices.Contains(known, n) {
+			return nil, fmt.Errorf("%q: there are %s", n, strings.Join(known, ", "))
+		}
+	}
+	return chosen, nil
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/node-dns/node-dns/bench/result"
+)
+
+func TestQueries(t *testing.T) {
+	for _, test := range []struct {
+		name         string
+		queries      queries
+		all, differs int
+		first        string
+	}{
+		{"hot", hot(1000), 1000, 1000, "h00000.example.com A"},
+		{"unique", unique("m", 50_000), 50_000, 50_000, "u0000000.m.example.com A"},
+		{"pods", pods, 410_000, 10_208, "svc-0.ns-0.svc.cluster.local A"},
+		{"each of pods", podsOnce, 11_000, 10_208, "svc-0.ns-0.svc.cluster.local A"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var b strings.Builder
+			if err := test.queries.writeTo(&b); err != nil {
+				t.Fatal(err)
+			}
+			lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
+			differ := map[string]bool{}
+			for _, line := range lines {
+				differ[line] = true
+			}
+			if len(lines) != test.all || len(differ) != test.differs || lines[0] != test.first {
+				t.Errorf("%d queries, %d of them different, the first %q", len(lines), len(differ), lines[0])
+			}
+		})
+	}
+}
+
+// TestPodsShare: about eight in ten of a pod's queries are for names that do not exist.
+func TestPodsShare(t *testing.T) {
+	var b strings.Builder
+	if err := queries(pods).writeTo(&b); err != nil {
+		t.Fatal(err)
+	}
+	missing := strings.Count(b.String(), "google.com.") // with a domain of the search list behind it
+	if share := float64(missing) / float64(strings.Count(b.String(), "\n")); share < 0.77 || share > 0.83 {
+		t.Errorf("%.2f of the names do not exist", share)
+	}
+}
+
+func TestChoose(t *testing.T) {
+	for _, test := range []struct{ name, names, want string }{
+		{"all", "all", "echo node-dns node-dns-forwarding unbound dnsdist pdns-recursor bind9 knot-resolver dnsmasq coredns node-cache <nil>"},
+		{"in the order of the table", "unbound,echo", "echo unbound <nil>"},
+		{"unknown", "unbound,named", ` "named": there are echo, node-dns, node-dns-forwarding, unbound, dnsdist, pdns-recursor, bind9, knot-resolver, dnsmasq, coredns, node-cache`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			chosen, err := choosePeers(test.names)
+			var names []string
+			for _, p := range chosen {
+				names = append(names, p.name)
+			}
+			if got := fmt.Sprint(strings.Join(names, " "), " ", err); got != test.want {
+				t.Errorf("%s\nnot %s", got, test.want)
+			}
+		})
+	}
+}
+
+// TestPeers: every configuration belongs to a peer, and names what it must: where to listen, and whom to ask.
+func TestPeers(t *testing.T) {
+	files, err := templates.ReadDir("peers")
+	if err != nil {
+		t.Fatal(err)
+	}
+	unused := map[string]bool{}
+	for _, f := range files {
+		unused[f.Name()] = true
+	}
+	v := values{Dir: "/dir", Config: "/dir/config", Port: 5301, Upstream: 5302, Threads: 2}
+	for _, p := range peers {
+		config, argv, err := p.render(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		delete(unused, p.config)
+		all := config + strings.Join(argv, " ")
+		if !strings.Contains(all, "5301") || p.config != "" && !strings.Contains(all, "5302") || strings.Contains(all, "{{") {
+			t.Errorf("%s: %s %q", p.name, config, argv)
+		}
+	}
+	if len(unused) > 0 {
+		t.Errorf("no peer's: %v", unused)
+	}
+}
+
+// TestWorkloads: each has a name of its own and what it asks, and each target has its workload.
+func TestWorkloads(t *testing.T) {
+	seen := map[string]bool{}
+	for _, w := range workloads {
+		if seen[w.Name] || w.Title == "" || w.before == nil || w.ask == nil {
+			t.Errorf("%+v", w.Workload)
+		}
+		seen[w.Name] = true
+	}
+	for _, o := range result.Targets(result.Report{}) {
+		if !seen[o.Workload] {
+			t.Errorf("%s: %s", o.Workload, o.What)
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package daemon
+
+import (
+	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/forward"
+	"github.com/node-dns/node-dns/internal/nameserver"
+	"github.com/node-dns/node-dns/internal/precedence"
+)
+
+// routeStatus are the routes with their servers' health, and who won them.
+func (s *serving) routeStatus(routes []forward.RouteStatus) []control.Route {
+	all := []control.Route{}
+	for _, route := range routes {
+		if route.Source == guard {
+			continue
+		}
+		r := control.Route{Domain: routeWord(route.Domain, route.Plain), Local: route.Local, Source: route.Source, Rank: s.rank(route)}
+		for _, server := range route.Servers {
+			r.Servers = append(r.Servers, control.Server{
+				Address: server.Server.String(), State: string(server.State), Since: server.Since, RTT: server.RTT,
+				Queries: server.Queries, Failures: server.Failures, Refusals: server.Refusals, NXDomain: server.NXDomain,
+				Retries: server.Retries, Error: server.LastError,
+			})
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+// rank is the name of the source that won a route; "": the forwarder has one of a moment before.
+func (s *serving) rank(route forward.RouteStatus) string {
+	for _, won := range s.won {
+		if won.Domain == route.Domain && won.Plain == route.Plain && won.String() == route.Source {
+			return won.Source.String()
+		}
+	}
+	return ""
+}
+
+// routeWord names a route's domain; dnsmasq's // stands for names of one label.
+func routeWord(domain dnsname.Name, plain bool) string {
+	if plain {
+		return "//"
+	}
+	return domain.String()
+}
+
+func (s *serving) lossStatus() []control.Loss {
+	var all []control.Loss
+	for _, lost := range s.lost {
+		l := control.Loss{
+			Domain: routeWord(lost.Domain, lost.Plain), Local: lost.Kind == precedence.Local,
+			Source: lost.Claim.String(), Rank: lost.Source.String(), Why: lost.Why, Servers: addressesOf(lost.Servers),
+		}
+		if lost.Barred == "" && !lost.GaveWay {
+			l.By = lost.By.String()
+		}
+		all = append(all, l)
+	}
+	return all
+}
+
+func addressesOf(servers []nameserver.Server) []string {
+	words := []string{}
+	for _, server := range servers {
+		words = append(words, server.String())
+	}
+	return words
+}
+
+func (s *serving) refusedStatus() []control.Refused {
+	var all []control.Refused
+	add := func(c precedence.Claim) {
+		for _, r := range c.Refused {
+			all = append(all, control.Refused{Domain: routeWord(c.Domain, c.Plain), Server: r.Server.String(), Source: c.String(), Why: r.Why})
+		}
+	}
+	for _, won := range s.won {
+		add(won.Claim)
+	}
+	for _, lost := range s.lost {
+		add(lost.Claim)
+	}
+	return all
+}

@@ -1,0 +1,128 @@
+package dnsserver
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/node-dns/node-dns/internal/atomicfile"
+)
+
+// Terms are how a Server stands to another program that has the same addresses, or is to have them.
+//
+// Linux lets two UDP sockets have one address and port where both have SO_REUSEADDR (socket(7)), and gives what comes to the
+// one that was bound last, unless the other's address is more specific. dnsmasq sets it. Two that listen for TCP need
+// SO_REUSEPORT, which dnsmasq does not set: there is a moment in which nobody listens.
+type Terms string
+
+const (
+	Alone    Terms = ""         // nobody else can have the addresses
+	Taking   Terms = "taking"   // UDP is taken from whoever lets it be taken
+	Yielding Terms = "yielding" // UDP lets itself be taken, and TCP is not listened at
+	Gone     Terms = "gone"     // nothing is listened at; what had been received by then is answered
+)
+
+// SetTerms is for the next Listen.
+func (s *Server) SetTerms(terms Terms) {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	s.terms = terms
+}
+
+// settle has the UDP sockets that stay, or go, do what the terms say.
+func (s *Server) settle(next, gone []*binding) {
+	for _, u := range udpOf(next) {
+		_ = u.raw.Control(func(fd uintptr) { setReuse(fd, s.terms != Alone) })
+	}
+	if s.terms != Gone {
+		return
+	}
+	for _, u := range udpOf(gone) {
+		u.turnAway()
+	}
+}
+
+// udpOf are the UDP sockets of the bindings.
+func udpOf(bindings []*binding) (all udpSockets) {
+	for _, b := range bindings {
+		if of, ok := b.socket.(udpSockets); ok {
+			all = append(all, of...)
+		}
+	}
+	return all
+}
+
+// setReuse cannot fail on a UDP socket.
+func setReuse(fd uintptr, on bool) {
+	value := 0
+	if on {
+		value = 1
+	}
+	_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEADDR, value)
+}
+
+// reuseBeforeBind is net.ListenConfig.Control for a socket that is to share, or take, its address.
+func reuseBeforeBind(_, _ string, c syscall.RawConn) error {
+	return c.Control(func(fd uintptr) { setReuse(fd, true) })
+}
+
+// emptyPatience is how long what a socket has received by now may take to be read. It is done in microseconds.
+const emptyPatience = 200 * time.Millisecond
+
+// turnAway has the kernel give what comes from now on to others, and returns when all that came before has been read. A
+// connected UDP socket gets what its peer sends and nothing else; this one's is itself.
+func (u *udpSocket) turnAway() {
+	connected := false
+	_ = u.raw.Control(func(fd uintptr) {
+		self, err := unix.Getsockname(int(fd))
+		connected = err == nil && unix.Connect(int(fd), self) == nil
+	})
+	for deadline := time.Now().Add(emptyPatience); connected && time.Now().Before(deadline); {
+		unread := 0
+		_ = u.raw.Control(func(fd uintptr) { unread, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ) })
+		if unread == 0 {
+			return
+		}
+		time.Sleep(100 * time.Microsecond)
+	}
+}
+
+const (
+	// TermsFile is where root tells a daemon on which terms to listen, below its root.
+	TermsFile = "/run/node-dns/terms"
+	// TermsHold is for how long a word in that file holds. Whoever wrote it may have been killed.
+	TermsHold = 10 * time.Second
+)
+
+// ReadTerms returns what the file says, and for how long that holds still. A word that it does not know, or that is too old,
+// is Alone.
+func ReadTerms(path string) (Terms, time.Duration) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return Alone, 0
+	}
+	left := TermsHold - time.Since(info.ModTime())
+	text, err := os.ReadFile(path)
+	terms := Terms(strings.TrimSpace(string(text)))
+	if err != nil || left <= 0 || left > TermsHold || terms != Taking && terms != Yielding && terms != Gone {
+		return Alone, 0
+	}
+	return terms, left
+}
+
+// WriteTerms tells the daemon, from now on; Alone removes the file.
+func WriteTerms(path string, terms Terms) error {
+	var w atomicfile.Writer
+	_, err := w.Remove(path) // the time of one that says the same would stay
+	if err == nil && terms != Alone {
+		_, err = w.Write(path, []byte(terms+"\n"), 0o644)
+	}
+	if err != nil {
+		return fmt.Errorf("telling node-dns how to listen: %w", err)
+	}
+	return nil
+}

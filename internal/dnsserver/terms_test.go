@@ -1,0 +1,200 @@
+package dnsserver
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+	"golang.org/x/sys/unix"
+)
+
+// other is the other program: dnsmasq as far as its sockets go. It answers UDP queries with REFUSED.
+type other struct {
+	conn  net.PacketConn
+	taken atomic.Int64
+}
+
+func newOther(t *testing.T, addr string) (*other, error) {
+	t.Helper()
+	lc := net.ListenConfig{Control: reuseBeforeBind}
+	conn, err := lc.ListenPacket(context.Background(), "udp4", addr)
+	if err != nil {
+		return nil, err
+	}
+	o := &other{conn: conn}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		buf := make([]byte, 512)
+		for {
+			n, client, err := conn.ReadFrom(buf)
+			if err != nil {
+				return
+			}
+			o.taken.Add(1)
+			_, _ = conn.WriteTo(errorReply(buf[:n], dns.RcodeRefused), client)
+		}
+	}()
+	t.Cleanup(func() { conn.Close(); <-done })
+	return o, nil
+}
+
+// freePort is one that nobody has a moment ago.
+func freePort(t *testing.T) netip.AddrPort {
+	t.Helper()
+	s := New(Config{Handler: fixed("www.example.com. 60 A 192.0.2.1")})
+	if err := s.Listen([]netip.AddrPort{loopback("127.0.0.1")}); err != nil {
+		t.Fatal(err)
+	}
+	at := s.Listeners()[0].Addr
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return at
+}
+
+func onTerms(t *testing.T, s *Server, terms Terms, at netip.AddrPort) error {
+	t.Helper()
+	s.SetTerms(terms)
+	return s.Listen([]netip.AddrPort{at})
+}
+
+// rcode asks once; a server that is gone must not be waited for.
+func rcode(t *testing.T, at netip.AddrPort) int {
+	t.Helper()
+	return dial(t, UDP, at).exchange(query("www.example.com.", dns.TypeA)).Rcode
+}
+
+// TestTaking: on no other terms is an address taken from a program that lets it be taken, and afterwards nobody takes it back.
+func TestTaking(t *testing.T) {
+	at := freePort(t)
+	o, err := newOther(t, at.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := New(Config{Handler: fixed("www.example.com. 60 A 192.0.2.1")})
+	defer s.Shutdown(context.Background())
+	if err := onTerms(t, s, Alone, at); !errors.Is(err, unix.EADDRINUSE) || rcode(t, at) != dns.RcodeRefused {
+		t.Fatalf("on no special terms: %v", err)
+	}
+	if err := onTerms(t, s, Taking, at); err != nil || rcode(t, at) != dns.RcodeSuccess {
+		t.Fatalf("taking: %v", err)
+	}
+	if o.taken.Load() != 1 {
+		t.Errorf("the other has %d queries, expected the first alone", o.taken.Load())
+	}
+	if err := onTerms(t, s, Alone, at); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := newOther(t, at.String()); !errors.Is(err, unix.EADDRINUSE) {
+		t.Errorf("what was taken can be taken again: %v", err)
+	}
+}
+
+// TestYielding: another can have TCP, and takes UDP by binding it; until then it is answered here.
+func TestYielding(t *testing.T) {
+	at := freePort(t)
+	s := New(Config{Handler: fixed("www.example.com. 60 A 192.0.2.1")})
+	defer s.Shutdown(context.Background())
+	if err := onTerms(t, s, Alone, at); err != nil {
+		t.Fatal(err)
+	}
+	if err := onTerms(t, s, Yielding, at); err != nil || rcode(t, at) != dns.RcodeSuccess || len(s.Listeners()) != 1 {
+		t.Fatalf("yielding: %v, %+v", err, s.Listeners())
+	}
+	listener, err := net.Listen("tcp", at.String())
+	if err != nil {
+		t.Fatalf("TCP is not let go: %v", err)
+	}
+	listener.Close()
+	if _, err := newOther(t, at.String()); err != nil || rcode(t, at) != dns.RcodeRefused {
+		t.Fatalf("who binds UDP does not have it: %v", err)
+	}
+	if err := onTerms(t, s, Alone, at); err != nil || len(s.Listeners()) != 2 {
+		t.Errorf("and back: %v, %+v", err, s.Listeners())
+	}
+}
+
+// TestGone: to a program that is bound to every address what is sent here comes only when this socket is gone, and nothing of
+// it is lost.
+func TestGone(t *testing.T) {
+	at := freePort(t)
+	var here atomic.Int64
+	answers := fixed("www.example.com. 60 A 192.0.2.1")
+	s := New(Config{Handler: HandlerFunc(func(ctx context.Context, q *Query) (*dns.Msg, error) {
+		here.Add(1)
+		return answers.ServeDNS(ctx, q)
+	})})
+	defer s.Shutdown(context.Background())
+	if err := onTerms(t, s, Alone, at); err != nil {
+		t.Fatal(err)
+	}
+	if err := onTerms(t, s, Yielding, at); err != nil {
+		t.Fatal(err)
+	}
+	o, err := newOther(t, netip.AddrPortFrom(netip.IPv4Unspecified(), at.Port()).String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const queries = 2000
+	sent := make(chan struct{})
+	c := dial(t, UDP, at)
+	wire := packed(t, query("www.example.com.", dns.TypeA))
+	go func() {
+		defer close(sent)
+		for i := range queries {
+			c.send(wire)
+			if i%100 == 0 {
+				time.Sleep(time.Millisecond)
+			}
+		}
+	}()
+	for here.Load() < queries/10 {
+		time.Sleep(time.Millisecond)
+	}
+	if err := onTerms(t, s, Gone, at); err != nil || len(s.Listeners()) != 0 {
+		t.Fatalf("gone: %v, %+v", err, s.Listeners())
+	}
+	<-sent
+	for deadline := time.Now().Add(10 * time.Second); here.Load()+o.taken.Load() < queries && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
+	if sum := here.Load() + o.taken.Load(); sum != queries || o.taken.Load() == 0 {
+		t.Errorf("of %d queries %d came here and %d to the other", queries, here.Load(), o.taken.Load())
+	}
+}
+
+// TestTermsFile: it holds for as long as it says, and not what is written there otherwise.
+func TestTermsFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "terms")
+	for _, test := range []struct {
+		name string
+		make func() error
+		want Terms
+	}{
+		{"none", func() error { return nil }, Alone},
+		{"a word", func() error { return WriteTerms(path, Taking) }, Taking},
+		{"another", func() error { return WriteTerms(path, Yielding) }, Yielding},
+		{"too old", func() error { return os.Chtimes(path, time.Time{}, time.Now().Add(-TermsHold)) }, Alone},
+		{"the same again", func() error { return WriteTerms(path, Yielding) }, Yielding},
+		{"of the future", func() error { return os.Chtimes(path, time.Time{}, time.Now().Add(time.Hour)) }, Alone},
+		{"unknown", func() error { return os.WriteFile(path, []byte("sharing\n"), 0o644) }, Alone},
+		{"gone", func() error { return WriteTerms(path, Gone) }, Gone},
+		{"removed", func() error { return WriteTerms(path, Alone) }, Alone},
+	} {
+		if err := test.make(); err != nil {
+			t.Fatal(err)
+		}
+		got, left := ReadTerms(path)
+		if got != test.want || left < 0 || left > TermsHold || (left > 0) != (got != Alone) {
+			t.Errorf("%s: %q for %v, expected %q", test.name, got, left, test.want)
+		}
+	}
+}

@@ -1,0 +1,269 @@
+package migrate
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// What NodeLocal DNSCache, a DaemonSet of Kubernetes, leaves to be seen on a node (cluster/addons/dns/nodelocaldns, kubernetes/dns).
+const (
+	nodelocalLink    = "nodelocaldns" // -interfacename
+	nodelocalProgram = "node-cache"
+	nodelocalPods    = "/var/log/pods/*_node-local-dns-*" // the kubelet has it as long as the pod is this node's
+	ourKubeconfig    = "/etc/node-dns/kubeconfig"
+	kubeDNS          = "the address of the kube-dns Service"
+)
+
+// nodelocal is NodeLocal DNSCache. While its pod is on the node, link and rules are the pod's: what is taken away comes back within a
+// minute, and pods have lost their nameserver until then. What it has left behind (killed, or with -skipteardown) nobody else takes away.
+func nodelocal() origin {
+	return origin{
+		name:  "nodelocaldns",
+		files: []string{nodelocalPods, ourKubeconfig},
+		find:  findNodelocal,
+		steps: func(h Host) part {
+			if h.nodelocalRuns() {
+				return leaveNodelocal(h)
+			}
+			return takeNodelocal(h)
+		},
+	}
+}
+
+// nodelocalAddrs are its addresses on this node.
+func (h Host) nodelocalAddrs() []netip.Addr {
+	links := []string{nodelocalLink}
+	for _, holder := range h.Holders {
+		for _, a := range h.State.Net.Addrs {
+			if holder.Name == nodelocalProgram && holder.Addr.Port() == portDNS && holder.Addr.Addr() == a.Addr && a.Interface != "lo" {
+				links = append(links, a.Interface)
+			}
+		}
+	}
+	var all []netip.Addr
+	for _, a := range h.State.Net.Addrs {
+		own := !a.Addr.IsLinkLocalUnicast() || a.Addr.Is4() // the kernel gives each link one of IPv6
+		if own && slices.Contains(links, a.Interface) && !slices.Contains(all, a.Addr) {
+			all = append(all, a.Addr)
+		}
+	}
+	return all
+}
+
+// linkOf is the link that has an address.
+func (h Host) linkOf(addr netip.Addr) string {
+	for _, a := range h.State.Net.Addrs {
+		if a.Addr == addr {
+			return a.Interface
+		}
+	}
+	return ""
+}
+
+// nodelocalHolders are the sockets of its program.
+func (h Host) nodelocalHolders() []Holder {
+	addrs := h.nodelocalAddrs()
+	var all []Holder
+	for _, holder := range h.Holders {
+		at := slices.Contains(addrs, holder.Addr.Addr()) && holder.Unit != daemonUnit
+		if holder.Addr.Port() == portDNS && (holder.Name == nodelocalProgram || at) {
+			all = append(all, holder)
+		}
+	}
+	return all
+}
+
+func (h Host) nodelocalPod() string {
+	for path := range h.Files {
+		if strings.HasPrefix(path, "/var/log/pods/") && strings.Contains(path, "_node-local-dns-") {
+			return path
+		}
+	}
+	return ""
+}
+
+// nodelocalRuns reports whether it is the cluster that has it here.
+func (h Host) nodelocalRuns() bool { return h.nodelocalPod() != "" || len(h.nodelocalHolders()) > 0 }
+
+func (h Host) rulesOf(addr netip.Addr) []Rule {
+	var all []Rule
+	for _, r := range h.Rules {
+		if r.names(addr) {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+func findNodelocal(h Host) []Finding {
+	addrs, pod := h.nodelocalAddrs(), h.nodelocalPod()
+	if len(addrs) == 0 && pod == "" {
+		return nil
+	}
+	f := Finding{Origin: "nodelocaldns", What: "NodeLocal DNSCache, what it left behind"}
+	if h.nodelocalRuns() {
+		f.What = "NodeLocal DNSCache (a DaemonSet of the cluster)"
+	}
+	var said []string
+	for _, holder := range h.nodelocalHolders() {
+		line := fmt.Sprintf("%v holds port 53 of %v", holder, holder.Addr.Addr())
+		if !slices.Contains(said, line) {
+			said = append(said, line)
+		}
+	}
+	if pod != "" {
+		said = append(said, "its pod is on this node: "+pod)
+	}
+	for _, addr := range addrs {
+		line := fmt.Sprintf("the link %s has %v", h.linkOf(addr), addr)
+		if n := len(h.rulesOf(addr)); n > 0 {
+			line += fmt.Sprintf(", which %d rules of iptables are for", n)
+		}
+		said = append(said, line)
+	}
+	if given := h.given(addrs); len(given) > 0 {
+		said = append(said, fmt.Sprintf("the kubelet gives pods %s%s", words(given), h.saidIn("clusterDNS")))
+	}
+	f.Evidence = said
+	return []Finding{f}
+}
+
+// given are those of the addresses that the kubelet gives to pods.
+func (h Host) given(addrs []netip.Addr) []netip.Addr {
+	var all []netip.Addr
+	for _, addr := range addrs {
+		if slices.Contains(h.State.Config.DNSIPs, addr) {
+			all = append(all, addr)
+		}
+	}
+	return all
+}
+
+// saidIn is the place in the cluster's file that sets a key, in brackets; "": none.
+func (h Host) saidIn(key string) string {
+	if source, ok := h.State.Config.Sources[key]; ok {
+		return fmt.Sprintf(" (%s:%d)", source.File, source.Line)
+	}
+	return ""
+}
+
+func words(addrs []netip.Addr) string {
+	var all []string
+	for _, addr := range addrs {
+		all = append(all, addr.String())
+	}
+	return strings.Join(all, ", ")
+}
+
+// isServices reports whether an address is that of the cluster DNS's Service, which without the link is kube-proxy's again; else it is
+// the cache's own (169.254.20.10, or one of fd00::/8).
+func (h Host) isServices(addr netip.Addr) bool {
+	if slices.ContainsFunc(h.State.Config.ServiceCIDRs, func(p netip.Prefix) bool { return p.Contains(addr) }) {
+		return true
+	}
+	return addr.Is4() && !addr.IsLinkLocalUnicast()
+}
+
+// split are its own addresses, and those of Services.
+func (h Host) split(addrs []netip.Addr) (own, services []netip.Addr) {
+	for _, addr := range addrs {
+		if h.isServices(addr) {
+			services = append(services, addr)
+		} else {
+			own = append(own, addr)
+		}
+	}
+	return own, services
+}
+
+// leaveNodelocal is the way where the cluster has it: node-dns beside it first, then the pods, and the DaemonSet last.
+func leaveNodelocal(h Host) part {
+	own, services := h.split(h.nodelocalAddrs())
+	node := h.State.Net.NodeIP()
+	p := part{
+		told:    h.nodelocalHolders(),
+		refused: []string{"NodeLocal DNSCache is the cluster's: what is taken from its link here its pod puts back, and pods have no nameserver until then"},
+	}
+	yaml := fmt.Sprintf("listen: [%v]", node)
+	if !h.knowsCluster() {
+		yaml += ", and clusterDNS: [" + wordsOr(services, kubeDNS) + "], or a kubeconfig"
+	}
+	if !h.Units[daemonUnit].IsActive() {
+		p.owner = append(p.owner, fmt.Sprintf("on this node, in /etc/node-dns/node-dns.yaml: %s. Then systemctl enable --now node-dns: it answers at %v, beside the cache", yaml, node))
+	}
+	if given := h.given(own); len(given) > 0 {
+		p.owner = append(
+			p.owner,
+			fmt.Sprintf("on this node, for the kubelet: clusterDNS: [%v] in place of %s%s, and systemctl restart kubelet. "+
+				"kubeadm keeps one value for all nodes: there it is --cluster-dns of each (KUBELET_EXTRA_ARGS), or a patch", node, words(given), h.saidIn("clusterDNS")),
+			"kubectl drain "+h.nodeName()+" --ignore-daemonsets --delete-emptydir-data && kubectl uncordon "+h.nodeName()+
+				": the pods that are there still have "+words(given)+", and ask the cache until they are new",
+		)
+	}
+	p.owner = append(
+		p.owner,
+		"kubectl label node "+h.nodeName()+" node-dns=serves, and once for the cluster: "+
+			`kubectl -n kube-system patch daemonset node-local-dns --patch '{"spec":{"template":{"spec":{"affinity":{"nodeAffinity":`+
+			`{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"node-dns","operator":"DoesNotExist"}]}]}}}}}}}'`+
+			": its pod leaves this node, and takes link, addresses and rules along",
+	)
+	if given := h.given(services); len(given) > 0 {
+		p.notes = append(p.notes, fmt.Sprintf("pods ask the Service at %s then, as without the cache; for them to ask node-dns give the kubelet clusterDNS: [%v]%s", words(given), node, h.saidIn("clusterDNS")))
+	}
+	return p
+}
+
+// takeNodelocal takes over what is left: a Service's address goes back to the Service; at the cache's own node-dns answers where the
+// kubelet gives it to pods, and else it goes too.
+func takeNodelocal(h Host) part {
+	addrs := h.nodelocalAddrs()
+	own, services := h.split(addrs)
+	given := h.given(own)
+	var p part
+	for _, addr := range services {
+		p.before = append(p.before, dropStep(h.linkOf(addr), addr, h.rulesOf(addr), "nobody answers there, and it is the cluster DNS's Service, which kube-proxy has again then"))
+	}
+	for _, addr := range own {
+		if !slices.Contains(given, addr) {
+			p.before = append(p.before, dropStep(h.linkOf(addr), addr, h.rulesOf(addr), "nobody answers there, and no pod is given it"))
+		}
+	}
+	for _, step := range p.before {
+		p.gone = append(p.gone, step.Addr)
+	}
+	if len(given) == 0 {
+		return p
+	}
+	node := h.State.Net.NodeIP()
+	p.notes = append(p.notes, fmt.Sprintf("the link %s is there until the next boot: before that say listen: [%v, %s] in /etc/node-dns/node-dns.yaml, "+
+		"and then give the kubelet clusterDNS: [%v]%s", h.linkOf(given[0]), node, words(given), node, h.saidIn("clusterDNS")))
+	if len(h.given(services)) == 0 && !h.knowsCluster() {
+		p.refused = append(p.refused, fmt.Sprintf("node-dns would not know the cluster's names: the kubelet names no other nameserver than %s. "+
+			"In /etc/node-dns/node-dns.yaml say clusterDNS: [%s], or give it a kubeconfig (%s)", words(given), wordsOr(services, kubeDNS), ourKubeconfig))
+	}
+	return p
+}
+
+// knowsCluster reports whether node-dns is told where the cluster's names come from, besides the addresses that the kubelet gives.
+func (h Host) knowsCluster() bool {
+	c := h.State.Config
+	return len(c.ClusterDNS) > 0 || !c.Resolver.Off && (c.Resolver.Kubeconfig != "" || c.MasterKubeConfig != "" || h.Files[ourKubeconfig].Exists)
+}
+
+// nodeName is the node's name in the API, where it is known.
+func (h Host) nodeName() string {
+	if h.State.Config.Resolver.NodeName != "" {
+		return h.State.Config.Resolver.NodeName
+	}
+	return "NODE"
+}
+
+// wordsOr is words, or what is said where there is no address.
+func wordsOr(addrs []netip.Addr, otherwise string) string {
+	if len(addrs) == 0 {
+		return otherwise
+	}
+	return words(addrs)
+}

@@ -1,0 +1,151 @@
+package migrate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/node-dns/node-dns/internal/resolvconf"
+)
+
+// What OpenShift 4's machine config, on premises and on clouds with a DNS of the admin's, has on a node
+// (templates/common/on-prem and cloud-platform-alt-dns of the machine-config-operator, 4.6 to 4.20).
+const (
+	prependerPath    = "on-prem-resolv-prepender.path"
+	prependerUnit    = "on-prem-resolv-prepender.service"
+	prependerHook    = "/etc/NetworkManager/dispatcher.d/30-resolv-prepender"
+	prependerScript  = "/usr/local/bin/resolv-prepender.sh"
+	prependerEnv     = "/run/resolv-prepender/env"
+	prependerReady   = "/run/resolv-prepender-kni-conf-done"
+	prependerDropIn  = "/etc/systemd/resolved.conf.d/60-kni.conf"
+	kubeletUnit      = "kubelet.service"
+	kubeletWaits     = "/etc/systemd/system/kubelet.service.d/10-mco-on-prem-wait-resolv.conf"
+	corednsPod       = "/etc/kubernetes/manifests/coredns.yaml"
+	corednsFile      = "/etc/coredns/Corefile"
+	corednsProgram   = "coredns"
+	apiServerPod     = "/etc/kubernetes/manifests/kube-apiserver-pod.yaml"
+	machineConfigNow = "/etc/machine-config-daemon/currentconfig"
+)
+
+// openshift4 is OpenShift 4's and OKD's own: resolv-prepender, or NetworkManager's global DNS, which put the node's address into
+// resolv.conf, and the static pod of CoreDNS that listens there. All of it is files of the machine config: the daemon that lays them down
+// calls a node degraded where one differs, and stops updating it.
+func openshift4() origin {
+	return origin{
+		name: "openshift4",
+		files: []string{
+			prependerHook, prependerScript, prependerEnv, prependerDropIn, kubeletWaits, corednsPod, corednsFile, apiServerPod, machineConfigNow,
+			"/etc/NetworkManager/conf.d/*.conf",
+		},
+		units: []string{prependerPath, prependerUnit},
+		find:  findOpenshift4,
+		steps: func(h Host) part {
+			return part{
+				told:    h.corednsHolders(),
+				refused: []string{"this node's files are its machine config's: to change them here makes the node degraded, and the next update puts them back"},
+				owner:   openshift4Owner(h),
+			}
+		},
+	}
+}
+
+// globalDNS is the file of NetworkManager that sets nameservers for all domains ([global-dns-domain-*]); "": none.
+func (h Host) globalDNS() string {
+	for path, file := range h.Files {
+		if strings.HasPrefix(path, "/etc/NetworkManager/conf.d/") && slices.ContainsFunc(strings.Split(string(file.Data), "\n"), func(line string) bool {
+			return strings.TrimSpace(line) == "[global-dns-domain-*]"
+		}) {
+			return path
+		}
+	}
+	return ""
+}
+
+func (h Host) corednsHolders() []Holder {
+	var all []Holder
+	for _, holder := range h.Holders {
+		if holder.Name == corednsProgram && holder.Addr.Port() == portDNS {
+			all = append(all, holder)
+		}
+	}
+	return all
+}
+
+func (h Host) hasPrepender() bool {
+	path, unit := h.Units[prependerPath], h.Units[prependerUnit]
+	return path.Load == "loaded" || unit.Load == "loaded" || h.Files[prependerHook].Exists
+}
+
+func findOpenshift4(h Host) []Finding {
+	global, prepender := h.globalDNS(), h.hasPrepender()
+	if !prepender && (global == "" || !h.Files[corednsPod].Exists) {
+		return nil
+	}
+	f := Finding{Origin: "openshift4", What: "NetworkManager's global DNS with CoreDNS (OpenShift 4)"}
+	if prepender {
+		f.What = "resolv-prepender with CoreDNS (OpenShift 4, OKD)"
+	}
+	say := func(is bool, format string, args ...any) {
+		if is {
+			f.Evidence = append(f.Evidence, fmt.Sprintf(format, args...))
+		}
+	}
+	unit := h.Units[prependerPath]
+	say(unit.Load == "loaded", "%s is %s, %s: it writes /etc/resolv.conf after NetworkManager", prependerPath, unit.Active, unit.File)
+	say(h.Files[prependerHook].Exists, "%s is NetworkManager's hook", prependerHook)
+	say(h.Files[prependerEnv].Exists, "%s has what the hook saw last", prependerEnv)
+	say(strings.Contains(resolvconf.Parse(h.State.ResolvConf.Data).Owner(), "KNI resolv prepender"), "/etc/resolv.conf is its: %s", strings.Join(nameservers(h.State.ResolvConf.Data), " "))
+	say(h.Files[prependerDropIn].Exists, "%s has systemd-resolved ask this node", prependerDropIn)
+	say(global != "", "%s sets nameservers for all domains ([global-dns-domain-*]); it may stay: node-dns is never its own upstream", global)
+	say(h.Files[corednsPod].Exists, "%s is a static pod", corednsPod)
+	var at []string
+	for _, holder := range h.corednsHolders() {
+		if line := fmt.Sprintf("%v holds port 53 of %v", holder, holder.Addr.Addr()); !slices.Contains(at, line) {
+			at = append(at, line)
+		}
+	}
+	f.Evidence = append(f.Evidence, at...)
+	answers, _ := parseCorefile(h.Files[corednsFile].Data)
+	for _, a := range answers {
+		name := a.Name
+		if a.Wild {
+			name = "*." + name
+		}
+		f.Evidence = append(f.Evidence, fmt.Sprintf("it answers %s with %v (%s)", name, a.Addr, corednsFile))
+	}
+	say(h.Files[kubeletWaits].Exists, "%s does not start before %s is there (%s)", kubeletUnit, prependerReady, kubeletWaits)
+	say(h.Files[machineConfigNow].Exists, "the machine-config daemon looks after this node (%s)", machineConfigNow)
+	return []Finding{f}
+}
+
+// openshift4Owner is the way by the machine config: what node-dns needs, and what goes, in one, so that a node has the one or the other.
+func openshift4Owner(h Host) []string {
+	role := "worker"
+	if h.Files[apiServerPod].Exists {
+		role = "master"
+	}
+	owner := []string{
+		"bring node-dns into the nodes' image, or install its package on them; it changes nothing as long as it is not enabled",
+	}
+	answers, hosts := parseCorefile(h.Files[corednsFile].Data)
+	if h.Files[corednsPod].Exists && len(answers) == 0 {
+		owner = append(owner, "CoreDNS answers the cluster's api, api-int and *.apps, which "+corednsFile+" does not show here: add them to the file below for /etc/dnsmasq.d (host-record=, address=)")
+	}
+	if hosts {
+		owner = append(owner, "CoreDNS answers the nodes' names too, from the hosts block of "+corednsFile+": see that the site's DNS knows them, or lay down a file for addn-hosts=")
+	}
+	return append(owner,
+		"oc apply -f - with what follows: each node is drained, restarted, and comes up with node-dns:\n"+h.machineConfig(role, answers),
+		"oc wait machineconfigpool/"+role+" --for=condition=Updated --timeout=2h; the way back is oc delete machineconfig 99-"+role+"-node-dns",
+	)
+}
+
+// localAnswers are the records that CoreDNS had, in dnsmasq's words.
+func localAnswers(answers []corefileAnswer) string {
+	var b strings.Builder
+	b.WriteString("# What CoreDNS on the node answered: the cluster's own names.\n")
+	for _, a := range answers {
+		b.WriteString(a.line() + "\n")
+	}
+	return b.String()
+}

@@ -1,0 +1,312 @@
+package precedence
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/nameserver"
+)
+
+// parse reads a claim: "dnsmasq x.conf:3: /b/ 10.0.0.1 10.0.0.2", with "local" or "standard" for servers, "!10.0.0.1" for a
+// refused one, "gives-way", and "barred". No domain is the root.
+func parse(t testing.TB, text string) Claim {
+	t.Helper()
+	who, what, ok := strings.Cut(text, ": ")
+	if !ok {
+		t.Fatalf("claim %q", text)
+	}
+	c := Claim{Domain: dnsname.Root()}
+	for _, row := range Table {
+		if rest, ok := strings.CutPrefix(who, row.Name); ok {
+			c.Source, c.Detail = row.Source, strings.TrimSpace(rest)
+		}
+	}
+	for word := range strings.FieldsSeq(what) {
+		switch {
+		case word == "local":
+			c.Kind = Local
+		case word == "standard":
+			c.Kind = Standard
+		case word == "gives-way":
+			c.GivesWay = true
+		case word == "barred":
+			c.Barred = "barred"
+		case word == "//":
+			c.Plain = true
+		case word[0] == '/':
+			c.Domain = dnsname.MustParse(strings.Trim(word, "/"))
+		case word[0] == '!':
+			c.Refused = append(c.Refused, Refused{nameserver.MustParse(word[1:]), "refused"})
+		default:
+			c.Servers = append(c.Servers, nameserver.MustParse(word))
+		}
+	}
+	if c.Source == 0 {
+		t.Fatalf("claim %q of nobody", text)
+	}
+	return c
+}
+
+// show is "/a/=10.0.0.1,10.0.0.2" for what is done with a domain.
+func show(c Claim) string {
+	domain := "/" + c.Domain.Relative() + "/"
+	switch {
+	case c.Plain:
+		domain = "//"
+	case c.Domain.IsRoot():
+		domain = "."
+	}
+	if c.Kind == Local {
+		return domain + "=local"
+	}
+	var words []string
+	for _, server := range c.Servers {
+		words = append(words, server.String())
+	}
+	return domain + "=" + strings.Join(words, ",")
+}
+
+func TestSettle(t *testing.T) {
+	tests := []struct {
+		name   string
+		claims []string
+		routes string
+		lost   []string
+	}{
+		{name: "nobody says anything"},
+		{
+			name: "D-Bus, command line", claims: []string{"command line: 10.0.0.2", "D-Bus :1.5: 10.0.0.1"},
+			routes: ".=10.0.0.1", lost: []string{"D-Bus :1.5 wins over the command line"},
+		},
+		{
+			name: "command line, cluster", claims: []string{"cluster clusterDNS n:1: /c/ 10.0.0.2", "command line: 10.0.0.1"},
+			routes: "/c/=10.0.0.2 .=10.0.0.1", // which do not speak of the same
+		},
+		{
+			name: "D-Bus, cluster", claims: []string{"cluster clusterDNS n:1: /c/ 10.0.0.2", "D-Bus :1.5: /c/ 10.0.0.1"},
+			routes: "/c/=10.0.0.1", lost: []string{"D-Bus :1.5 wins over clusterDNS n:1"},
+		},
+		{
+			name: "cluster, node-dns.yaml", claims: []string{"node-dns.yaml routes n:2: /c/ 10.0.0.2", "cluster clusterDNS n:1: /c/ 10.0.0.1"},
+			routes: "/c/=10.0.0.1", lost: []string{"clusterDNS n:1 wins over routes n:2"},
+		},
+		{
+			name: "command line, node-dns.yaml", claims: []string{"node-dns.yaml upstreams n:2: 10.0.0.2", "command line: 10.0.0.1"},
+			routes: ".=10.0.0.1", lost: []string{"the command line wins over upstreams n:2"},
+		},
+		{
+			name: "node-dns.yaml, dnsmasq", claims: []string{"dnsmasq x.conf:3: 10.0.0.2", "node-dns.yaml upstreams n:2: 10.0.0.1"},
+			routes: ".=10.0.0.1", lost: []string{"upstreams n:2 wins over dnsmasq x.conf:3"},
+		},
+		{
+			name: "dnsmasq, node-config.yaml", claims: []string{"node-config.yaml dnsNameservers c:1: 10.0.0.2", "dnsmasq x.conf:3: 10.0.0.1"},
+			routes: ".=10.0.0.1", lost: []string{"dnsmasq x.conf:3 wins over dnsNameservers c:1"},
+		},
+		{
+			name: "node-config.yaml, NetworkManager", claims: []string{"NetworkManager eth0 (lan): 10.0.0.2", "node-config.yaml dnsNameservers c:1: 10.0.0.1"},
+			routes: ".=10.0.0.1", lost: []string{"dnsNameservers c:1 wins over NetworkManager eth0 (lan)"},
+		},
+		{
+			name: "NetworkManager, resolv.conf", claims: []string{"resolv.conf /etc/resolv.conf: 10.0.0.2", "NetworkManager eth0 (lan): 10.0.0.1"},
+			routes: ".=10.0.0.1", lost: []string{"NetworkManager eth0 (lan) wins over /etc/resolv.conf"},
+		},
+		{
+			name: "resolv.conf, last-good", claims: []string{"last-good eth1: 10.0.0.2", "resolv.conf /etc/resolv.conf: 10.0.0.1"},
+			routes: ".=10.0.0.1", lost: []string{"/etc/resolv.conf wins over last-good eth1"},
+		},
+		{
+			name: "NetworkManager, last-good", claims: []string{"last-good eth1: 10.0.0.2", "NetworkManager NetworkManager eth0: 10.0.0.1"},
+			routes: ".=10.0.0.1", lost: []string{"NetworkManager eth0 wins over last-good eth1"},
+		},
+		{
+			name:   "D-Bus has one domain, node-dns.yaml all names, dnsmasq another domain",
+			claims: []string{"D-Bus :1.5: /a/ 10.0.0.1", "node-dns.yaml upstreams n:2: 10.0.0.2", "dnsmasq x.conf:3: /b/ 10.0.0.3"},
+			routes: "/a/=10.0.0.1 /b/=10.0.0.3 .=10.0.0.2",
+		},
+		{
+			name:   "a stronger source has a shorter domain: the longer one is still the weaker's",
+			claims: []string{"D-Bus :1.5: /a/ 10.0.0.1", "NetworkManager tun0: /b.a/ 10.0.0.2", "NetworkManager eth0: 10.0.0.3"},
+			routes: "/a/=10.0.0.1 /b.a/=10.0.0.2 .=10.0.0.3",
+		},
+		{
+			name:   "names without dots are a domain of their own",
+			claims: []string{"dnsmasq x.conf:1: // 10.0.0.1", "node-dns.yaml upstreams n:1: 10.0.0.2", "dnsmasq x.conf:2: 10.0.0.3"},
+			routes: "//=10.0.0.1 .=10.0.0.2", lost: []string{"upstreams n:1 wins over dnsmasq x.conf:2"},
+		},
+		{
+			name:   "the servers for all names, whoever names these",
+			claims: []string{"dnsmasq x.conf:1: /a/ standard", "node-dns.yaml routes n:1: /a/ standard", "NetworkManager eth0: 10.0.0.3"},
+			routes: "/a/=10.0.0.3 .=10.0.0.3", lost: []string{"routes n:1 wins over dnsmasq x.conf:1"},
+		},
+		{name: "the servers for all names, of which there are none", claims: []string{"dnsmasq x.conf:1: /a/ standard"}, routes: "/a/="},
+		{
+			name: "the servers for all names, which are asked of nobody", claims: []string{"dnsmasq x.conf:1: /a/ standard", "D-Bus :1.5: local"},
+			routes: "/a/= .=local",
+		},
+		{
+			name: "nobody is to be asked, in the place of servers", claims: []string{"D-Bus :1.5: local", "NetworkManager eth0: 10.0.0.3"},
+			routes: ".=local", lost: []string{"D-Bus :1.5 wins over NetworkManager eth0"},
+		},
+		{
+			name:   "one without a server left keeps the domain",
+			claims: []string{"node-dns.yaml upstreams n:1: !10.0.0.1", "NetworkManager eth0: 10.0.0.3"},
+			routes: ".=", lost: []string{"upstreams n:1 wins over NetworkManager eth0"},
+		},
+		{
+			name:   "or gives way, to the next one that has any",
+			claims: []string{"node-config.yaml c:1: gives-way !10.0.0.1", "NetworkManager eth0: gives-way !10.0.0.3", "last-good eth0: gives-way 10.0.0.4"},
+			routes: ".=10.0.0.4", lost: []string{"none of its servers can be asked", "none of its servers can be asked"},
+		},
+		{
+			name:   "who would give way has lost like others where he is not the strongest",
+			claims: []string{"D-Bus :1.5: 10.0.0.1", "NetworkManager eth0: gives-way !10.0.0.3"},
+			routes: ".=10.0.0.1", lost: []string{"D-Bus :1.5 wins over NetworkManager eth0"},
+		},
+		{
+			name:   "one that is barred does not count, alone or not",
+			claims: []string{"dnsmasq x.conf:1: /c/ 10.0.0.1 barred", "NetworkManager eth0: /c/ 10.0.0.3", "dnsmasq x.conf:2: /d/ 10.0.0.1 barred"},
+			routes: "/c/=10.0.0.3", lost: []string{"barred", "barred"},
+		},
+		{
+			name: "of one source the first", claims: []string{"dnsmasq x.conf:1: 10.0.0.1", "dnsmasq x.conf:2: 10.0.0.2"},
+			routes: ".=10.0.0.1", lost: []string{"dnsmasq x.conf:1 wins over dnsmasq x.conf:2"},
+		},
+	}
+	seen := map[string]bool{}
+	for _, tt := range tests {
+		seen[tt.name] = true
+		t.Run(tt.name, func(t *testing.T) {
+			var claims []Claim
+			for _, text := range tt.claims {
+				claims = append(claims, parse(t, text))
+			}
+			routes, losses := Settle(claims)
+			var won, lost []string
+			for _, r := range routes {
+				won = append(won, show(r.Claim))
+			}
+			for _, l := range losses {
+				lost = append(lost, l.Why)
+			}
+			if diff := cmp.Diff(tt.routes, strings.Join(won, " ")); diff != "" {
+				t.Errorf("routes (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tt.lost, lost); diff != "" {
+				t.Errorf("lost (-want +got):\n%s", diff)
+			}
+			holds(t, claims)
+		})
+	}
+	for i, row := range Table[1:] {
+		if pair := Table[i].Name + ", " + row.Name; !seen[pair] {
+			t.Errorf("there is no row %q", pair)
+		}
+	}
+}
+
+// holds checks what is so of all claims: each is in one list, once; who won a domain is the strongest of those that count
+// there, and no domain that somebody has is left.
+func holds(t testing.TB, claims []Claim) {
+	t.Helper()
+	before := fmt.Sprint(claims)
+	routes, losses := Settle(claims)
+	if fmt.Sprint(claims) != before {
+		t.Fatal("the claims were changed")
+	}
+	var all []Claim
+	for _, r := range routes {
+		c := r.Claim
+		if c.Kind == Standard {
+			c.Servers = nil
+		}
+		all = append(all, c)
+	}
+	for _, l := range losses {
+		all = append(all, l.Claim)
+		if l.Why == "" || l.GaveWay && (l.Barred != "" || len(l.Servers) > 0) {
+			t.Fatalf("%+v", l)
+		}
+	}
+	sorted := func(claims []Claim) []string {
+		var words []string
+		for _, c := range claims {
+			words = append(words, fmt.Sprint(c))
+		}
+		slices.Sort(words)
+		return words
+	}
+	if diff := cmp.Diff(sorted(claims), sorted(all)); diff != "" {
+		t.Fatalf("claims (-given +told):\n%s", diff)
+	}
+	for _, c := range claims {
+		if c.Barred != "" || c.isVoid() {
+			continue
+		}
+		won := slices.IndexFunc(routes, func(r Route) bool { return r.domain() == c.domain() })
+		if won < 0 || routes[won].Source > c.Source || slices.ContainsFunc(routes[won+1:], func(r Route) bool { return r.domain() == c.domain() }) {
+			t.Fatalf("%s of %s: %v", show(c), c, routes)
+		}
+	}
+}
+
+// TestEverySubset is holds for every choice of sources that name servers, have none left, are barred, or are silent.
+func TestEverySubset(t *testing.T) {
+	forms := []string{"", "10.0.0.1", "!10.0.0.1", "gives-way !10.0.0.1", "barred 10.0.0.1"}
+	made := make([][]Claim, len(Table)) // by source and form
+	total := 1
+	for i, row := range Table {
+		made[i] = append(made[i], Claim{})
+		for _, form := range forms[1:] {
+			made[i] = append(made[i], parse(t, row.Name+" x: "+form))
+		}
+		total *= 3 // two of the forms at a time, and silence: all five would take a minute
+	}
+	for _, pair := range [][2]int{{1, 2}, {1, 3}, {1, 4}, {2, 3}, {3, 4}} {
+		for n := range total {
+			var claims []Claim
+			for i, rest := len(Table)-1, n; i >= 0; i, rest = i-1, rest/3 {
+				if rest%3 > 0 {
+					claims = append(claims, made[i][pair[rest%3-1]])
+				}
+			}
+			routes, _ := Settle(claims)
+			strongest := Source(0)
+			for _, c := range slices.Backward(claims) {
+				if c.Barred == "" && !c.isVoid() && (strongest == 0 || c.Source < strongest) {
+					strongest = c.Source
+				}
+			}
+			if len(routes) > 1 || (len(routes) == 1) != (strongest > 0) || strongest > 0 && routes[0].Source != strongest {
+				t.Fatalf("%v: %v", claims, routes)
+			}
+		}
+	}
+}
+
+func FuzzSettle(f *testing.F) {
+	f.Add([]byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9})
+	f.Add([]byte("several domains of several sources"))
+	domains := []dnsname.Name{dnsname.Root(), dnsname.MustParse("a"), dnsname.MustParse("b.a"), dnsname.MustParse("c")}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var claims []Claim
+		for chunk := range slices.Chunk(data[:min(len(data), 200)], 2) {
+			c := Claim{Source: Table[int(chunk[0])%len(Table)].Source, Detail: fmt.Sprint(len(claims)), Domain: domains[chunk[0]>>6]}
+			if len(chunk) > 1 {
+				c.Kind, c.GivesWay, c.Plain = Kind(chunk[1]%3), chunk[1]&4 > 0, chunk[1]&8 > 0 && c.Domain.IsRoot()
+				if chunk[1]&16 > 0 && c.Kind == Ask {
+					c.Servers = []nameserver.Server{nameserver.MustParse(fmt.Sprintf("10.0.0.%d", chunk[1]))}
+				}
+				if chunk[1]&32 > 0 {
+					c.Barred = "barred"
+				}
+			}
+			claims = append(claims, c)
+		}
+		holds(t, claims)
+	})
+}

@@ -1,0 +1,189 @@
+// Package contrib tests the files of contrib that no test/nspawn runs: those for the Machine Config Operator of OpenShift 4.
+package contrib
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"gopkg.in/yaml.v3"
+
+	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
+)
+
+const repository = "../.."
+
+// machineConfig is one, as far as ours go.
+type machineConfig struct {
+	APIVersion string `yaml:"apiVersion"`
+	Kind       string
+	Metadata   metadata
+	Spec       struct {
+		OSImageURL string `yaml:"osImageURL"`
+		Config     *ignition
+	}
+}
+
+type metadata struct {
+	Name   string
+	Labels map[string]string
+}
+
+// ignition is a configuration by version 3.2 of its specification.
+type ignition struct {
+	Ignition struct {
+		Version string `json:"version"`
+	} `json:"ignition"`
+	Storage struct {
+		Files []file `json:"files"`
+	} `json:"storage"`
+	Systemd struct {
+		Units []unit `json:"units"`
+	} `json:"systemd"`
+}
+
+type file struct {
+	Path      string `json:"path"`
+	Mode      int    `json:"mode"`
+	Overwrite bool   `json:"overwrite"`
+	Contents  struct {
+		Source string `json:"source,omitempty"`
+		Inline string `json:"-"` // Butane's
+	} `json:"contents"`
+}
+
+type unit struct {
+	Name    string `json:"name"`
+	Enabled bool   `json:"enabled"`
+}
+
+// butane is the source of one: https://coreos.github.io/butane/config-openshift-v4_10.
+type butane struct {
+	Variant, Version string
+	Metadata         metadata
+	Storage          struct{ Files []file }
+	Systemd          struct{ Units []unit }
+}
+
+// read decodes a file of contrib/machineconfig, which has no other keys than its type has.
+func read(t *testing.T, path string, to any) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(to); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+}
+
+// all are the MachineConfigs, by their paths.
+func all(t *testing.T) map[string]machineConfig {
+	t.Helper()
+	paths, err := filepath.Glob(repository + "/contrib/machineconfig/*.yaml")
+	if err != nil || len(paths) != 3 {
+		t.Fatalf("found %v, %v", paths, err)
+	}
+	found := map[string]machineConfig{}
+	for _, path := range paths {
+		var m machineConfig
+		read(t, path, &m)
+		found[path] = m
+	}
+	return found
+}
+
+// text is the content of a file by its data: URL (RFC 2397).
+func (f file) text(t *testing.T) string {
+	t.Helper()
+	escaped, ok := strings.CutPrefix(f.Contents.Source, "data:,")
+	text, err := url.PathUnescape(escaped)
+	if !ok || err != nil {
+		t.Fatalf("%s: %q: %v", f.Path, f.Contents.Source, err)
+	}
+	return text
+}
+
+// TestMachineConfigs: each is one of the workers', Ignition takes what is in it, and it says what its Butane source says.
+func TestMachineConfigs(t *testing.T) {
+	for path, m := range all(t) {
+		name := strings.TrimSuffix(filepath.Base(path), ".yaml")
+		want := metadata{name, map[string]string{"machineconfiguration.openshift.io/role": "worker"}}
+		if d := cmp.Diff(want, m.Metadata); d != "" || m.APIVersion != "machineconfiguration.openshift.io/v1" || m.Kind != "MachineConfig" {
+			t.Errorf("%s is a %s %s (-want +got):\n%s", path, m.APIVersion, m.Kind, d)
+		}
+		if m.Spec.Config == nil {
+			if m.Spec.OSImageURL == "" {
+				t.Errorf("%s says nothing", path)
+			}
+			continue
+		}
+		validate(t, path, *m.Spec.Config)
+		var b butane
+		read(t, strings.TrimSuffix(path, ".yaml")+".bu", &b)
+		// 4.10 is the version of Butane's that Ignition 3.2 is made of.
+		if d := cmp.Diff(want, b.Metadata); d != "" || b.Variant != "openshift" || b.Version != "4.10.0" || m.Spec.Config.Ignition.Version != "3.2.0" {
+			t.Errorf("%s: the source is %s %s of (-want +got):\n%s", path, b.Variant, b.Version, d)
+		}
+		var files []file
+		for _, f := range m.Spec.Config.Storage.Files {
+			f.Contents.Inline, f.Contents.Source = f.text(t), ""
+			files = append(files, f)
+		}
+		if d := cmp.Diff(b.Storage.Files, files) + cmp.Diff(b.Systemd.Units, m.Spec.Config.Systemd.Units); d != "" {
+			t.Errorf("%s differs from its source (-source +it):\n%s", path, d)
+		}
+	}
+}
+
+// validate has Ignition's own program look at it.
+func validate(t *testing.T, path string, config ignition) {
+	t.Helper()
+	lab.NeedPrograms(t, "ignition-validate")
+	data, err := json.Marshal(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("ignition-validate", "-")
+	cmd.Stdin = bytes.NewReader(data)
+	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("%s: ignition-validate: %v\n%s", path, err, out)
+	}
+}
+
+// TestMachineConfigOnNode: a node that has them all has a configuration without faults, all of which is followed, and no unit that nobody has.
+func TestMachineConfigOnNode(t *testing.T) {
+	root := t.TempDir()
+	for _, m := range all(t) {
+		if m.Spec.Config == nil {
+			continue
+		}
+		for _, f := range m.Spec.Config.Storage.Files {
+			path := filepath.Join(root, f.Path)
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte(f.text(t)), os.FileMode(f.Mode)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, u := range m.Spec.Config.Systemd.Units {
+			if _, err := os.Stat(filepath.Join(repository, "systemd", u.Name)); err != nil {
+				t.Errorf("%s is nobody's unit", u.Name)
+			}
+		}
+	}
+	config, err := nodeconfig.Load(nodeconfig.DefaultPaths(root))
+	if err != nil || len(config.ClusterDNS) != 1 {
+		t.Errorf("node-dns.yaml: %v, %v", config.ClusterDNS, err)
+	}
+}

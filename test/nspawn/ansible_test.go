@@ -1,0 +1,94 @@
+package nspawn
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/rpmbuild"
+)
+
+// inventory has the node itself, and the package as it was built here.
+const inventory = `[nodes]
+node ansible_connection=local ansible_user=root
+
+[nodes:vars]
+node_dns_unsigned=true
+node_dns_config={"cacheSize": 5000}
+`
+
+// newAnsibleNode is one of OpenShift 3 with a repository that has the package, and the playbook, where docs/migration.md has it run.
+func newAnsibleNode(t *testing.T) *oldNode {
+	t.Helper()
+	if os.Getenv("NODEDNS_ROOT") != "" {
+		t.Skip("the tree has no ansible; the playbook is tested on this machine's own")
+	}
+	lab.NeedPrograms(t, "ansible-playbook")
+	o := newOldNode(t, dnsmasqWith{base: openshiftBase, hook: true})
+	rpmbuild.Prepare(t, o.Container)
+	rpmbuild.Publish(t, o.Container, rpmbuild.Build(t, 1, rpmbuild.Systemd).Main)
+	if err := os.CopyFS(o.Path(home+"/contrib/ansible"), os.DirFS(filepath.Join(repository, "contrib/ansible"))); err != nil {
+		t.Fatal(err)
+	}
+	o.WriteFile(home+"/inventory", inventory, 0o644)
+	// As before the package came: the playbook looks for the program.
+	o.Run("rm", "/usr/sbin/node-dns", "/usr/sbin/origin-dns-dispatcher", "/usr/lib/NetworkManager/dispatcher.d/99-origin-dns")
+	return o
+}
+
+var recap = regexp.MustCompile(`(?m)^node +: ok=\d+ +changed=(\d+) +unreachable=0 +failed=(\d+) `)
+
+// play types a command that runs the playbook. It must change so many things, and so many tasks must fail.
+func (o *oldNode) play(command, changed, failed string) string {
+	o.t.Helper()
+	out, err := o.Try("sh", "-c", "cd "+home+" && ANSIBLE_NOCOLOR=1 ANSIBLE_PIPELINING=1 "+command)
+	found := recap.FindStringSubmatch(out)
+	if found == nil || (err == nil) != (found[2] == "0") || found[1] != changed || found[2] != failed {
+		o.t.Errorf("%s: %v, want %s changed and %s failed\n%s", command, err, changed, failed, out)
+	}
+	return out
+}
+
+// TestAnsible: the playbook of contrib, as docs/migration.md has it run, brings a node of OpenShift 3 to node-dns, changes nothing with --check or
+// when it is run again, leaves a faulty configuration where it was, and goes back.
+func TestAnsible(t *testing.T) {
+	o := newAnsibleNode(t)
+	said := commands(migrationPage(t)["Many nodes"])
+	if len(said) != 3 {
+		t.Fatalf("the page has the commands %q", said)
+	}
+	check, run, back := said[0], said[1], said[2]
+	before := o.tree()
+	o.play(check, "1", "0")
+	o.checkTree(before)
+
+	o.play(run, "3", "0")
+	o.checkMigrated()
+	if got := o.ReadFile("/etc/node-dns/node-dns.yaml"); !strings.HasSuffix(got, "\ncacheSize: 5000\n") {
+		t.Errorf("the configuration is\n%s", got)
+	}
+	after := o.tree()
+	o.play(run, "0", "0")
+	if out := o.play(run+` --extra-vars '{"node_dns_config": {"cacheSize": "many"}}'`, "0", "1"); !strings.Contains(out, ":2:12: cacheSize: ") {
+		t.Errorf("of a faulty configuration it says\n%s", out)
+	}
+	o.checkTree(after)
+
+	o.play(back, "2", "0")
+	o.checkOld()
+	kept := []string{"/etc/node-dns", "/etc/node-dns/node-dns.yaml.rpmsave"} // what the playbook wrote
+	for name := range before {
+		if !strings.HasPrefix(name, "/etc/") {
+			kept = append(kept, name)
+		}
+	}
+	for name := range o.tree() {
+		if !strings.HasPrefix(name, "/etc/") {
+			kept = append(kept, name)
+		}
+	}
+	o.checkTree(before, kept...)
+}

@@ -1,0 +1,118 @@
+package nspawn
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/node-dns/node-dns/internal/manual"
+	"github.com/node-dns/node-dns/internal/rpmbuild"
+)
+
+// migrationPage is docs/migration.md, by the titles of its sections.
+func migrationPage(t *testing.T) map[string][]manual.Block {
+	t.Helper()
+	sections := map[string][]manual.Block{}
+	for _, s := range manual.Sections(t, filepath.Join(repository, "docs/migration.md")) {
+		sections[s.Title] = s.Blocks
+	}
+	return sections
+}
+
+// commands are those of all its blocks.
+func commands(blocks []manual.Block) (all []string) {
+	for _, b := range blocks {
+		all = append(all, b.Commands...)
+	}
+	return all
+}
+
+// way are the commands of the page for an origin. TestMigrate and the tests of the other origins type them.
+var way = []string{"node-dns migrate", "node-dns migrate --apply", "node-dns migrate --undo"}
+
+// byTheCluster are the commands of the page for whoever may change a cluster of OpenShift 4, which nobody can here. TestImageOfOpenShift does
+// what the Containerfile says, and test/contrib looks at what is applied.
+var byTheCluster = []string{
+	"node-dns migrate",
+	"cp dist/node-dns-[0-9]*.x86_64.rpm contrib/machineconfig/",
+	`podman build --from "$(oc adm release info --image-for=rhel-coreos)" --tag registry.example.com/rhcos-node-dns:1 contrib/machineconfig`,
+	"podman push registry.example.com/rhcos-node-dns:1",
+	"oc apply -f contrib/machineconfig/98-worker-node-dns-image.yaml -f contrib/machineconfig/98-worker-node-dns-config.yaml",
+	"oc wait machineconfigpool/worker --for=condition=Updated --timeout=2h",
+	"oc apply -f contrib/machineconfig/99-worker-node-dns.yaml",
+	"oc delete machineconfig 99-worker-node-dns",
+	"oc delete machineconfig 98-worker-node-dns-config 98-worker-node-dns-image",
+}
+
+// TestMigrationPage: each section has the commands that a test types, and shows what node-dns says of such a node.
+func TestMigrationPage(t *testing.T) {
+	page := migrationPage(t)
+	for _, row := range []struct {
+		title    string
+		commands []string
+		screen   string // of the tests of internal/migrate; "": it shows none
+	}{
+		{"OpenShift 3", way, "openshift3"},
+		{"dnsmasq", way, "dnsmasq"},
+		{"OpenShift 4 and OKD", byTheCluster, ""},
+		{"NodeLocal DNSCache", way[:1], "nodelocaldns"},
+		{"systemd-resolved", way, "systemd-resolved"},
+		{"openresolv", way, "openresolv"},
+		{"cloud-init", way, "cloud-init"},
+	} {
+		blocks := page[row.title]
+		delete(page, row.title)
+		if d := cmp.Diff(row.commands, commands(blocks)); d != "" {
+			t.Errorf("the commands of section %s (-tests +page):\n%s", row.title, d)
+		}
+		screen := ""
+		if row.screen != "" {
+			text, err := os.ReadFile(filepath.Join(repository, "internal/migrate/testdata", row.screen+".txt"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			screen = string(text)
+		}
+		shown := ""
+		for _, b := range blocks {
+			shown += b.Screen
+		}
+		if d := cmp.Diff(screen, shown); d != "" {
+			t.Errorf("the screen of section %s (-node-dns +page):\n%s", row.title, d)
+		}
+	}
+	for title, blocks := range page {
+		if typed := title == "Everywhere" || title == "Many nodes"; !typed && len(blocks) > 0 {
+			t.Errorf("no test types the commands of section %s", title)
+		}
+	}
+}
+
+// TestMigrationOfPackage types what the page has for every node, on one of OpenShift 3: from the installation of the package to its removal.
+func TestMigrationOfPackage(t *testing.T) {
+	o := newOldNode(t, dnsmasqWith{base: openshiftBase, hook: true})
+	rpmbuild.Prepare(t, o.Container)
+	rpmbuild.Publish(t, o.Container, rpmbuild.Build(t, 1, rpmbuild.Systemd).Main)
+	before := o.tree()
+	all := commands(migrationPage(t)["Everywhere"])
+	for i, command := range all {
+		if out := o.Run("sh", "-c", command); out == "" && !strings.HasPrefix(command, "node-dns wait") {
+			t.Errorf("%s says nothing", command)
+		}
+		switch {
+		case command == "node-dns migrate --dry-run":
+			o.checkOld()
+		case i+1 < len(all) && all[i+1] == "node-dns migrate --undo":
+			o.checkMigrated()
+		}
+	}
+	o.checkEtc(before)
+	o.checkOld()
+	if !slices.Contains(all, "node-dns migrate --undo") {
+		t.Errorf("there is no way back in %q", all)
+	}
+}

@@ -1,0 +1,249 @@
+package nspawn
+
+import (
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/node-dns/node-dns/internal/dnstest"
+	"github.com/node-dns/node-dns/internal/lab"
+)
+
+// What a node has from openshift-ansible.
+const (
+	oldHookPath    = "/etc/NetworkManager/dispatcher.d/99-origin-dns.sh"
+	oldSnippetPath = "/etc/NetworkManager/conf.d/99-origin.conf"
+	oldBasePath    = "/etc/dnsmasq.d/origin-dns.conf"
+	oldUpstreams   = "/etc/dnsmasq.d/origin-upstream-dns.conf"
+)
+
+// oldHook does what 99-origin-dns.sh does: for the interface of the default route it keeps the nameservers for dnsmasq and for
+// pods, as long as resolv.conf is not its own; has dnsmasq run; and has resolv.conf name the node. It is written after the
+// description of that script's behaviour, bugs included that matter here: it writes in place, and every time.
+const oldHook = `#!/bin/sh
+case $2 in up|dhcp4-change|dhcp6-change) ;; *) exit 0 ;; esac
+gateway=$(ip route list match 0.0.0.0/0 | awk '{print $3; exit}')
+[ -n "$gateway" ] || exit 0
+set -- $(ip route get to "$gateway")
+while [ $# -gt 1 ]; do
+	[ "$1" = dev ] && iface=$2
+	[ "$1" = src ] && node=$2
+	shift
+done
+[ "$DEVICE_IFACE" = "$iface" ] || exit 0
+restart=
+mark=99-origin-dns.sh
+if ! grep -q "$mark" /etc/resolv.conf; then
+	servers=$IP4_NAMESERVERS
+	[ -n "$servers" ] && [ "$servers" != "$node" ] || servers=$(awk '/^nameserver[ \t]/ {print $2}' /etc/resolv.conf)
+	new=$(mktemp)
+	for server in $servers; do echo "server=$server"; done >"$new"
+	if [ "$(sort "$new")" != "$(sort /etc/dnsmasq.d/origin-upstream-dns.conf 2>/dev/null)" ]; then
+		cat "$new" >/etc/dnsmasq.d/origin-upstream-dns.conf
+		restart=yes
+	fi
+	mkdir -p /etc/origin/node
+	for server in $servers; do echo "nameserver $server"; done >/etc/origin/node/resolv.conf
+	rm "$new"
+fi
+systemctl -q is-active dnsmasq.service || restart=yes
+[ -z "$restart" ] || systemctl restart dnsmasq
+systemctl -q is-active dnsmasq.service || exit 0
+new=$(mktemp)
+grep -q "$mark" /etc/resolv.conf || echo '# nameserver updated by /etc/NetworkManager/dispatcher.d/99-origin-dns.sh' >"$new"
+grep -v '^nameserver' /etc/resolv.conf >>"$new"
+echo "nameserver $node" >>"$new"
+if ! grep -qw search "$new"; then
+	echo 'search cluster.local' >>"$new"
+elif ! grep -q 'search cluster.local' "$new"; then
+	sed -i 's/^search[ \t]/search cluster.local /' "$new"
+fi
+cat "$new" >/etc/resolv.conf
+rm "$new"
+`
+
+// dnsmasqService is RHEL's, but that it does not go to the background: its users override the file all the same.
+const dnsmasqService = `[Unit]
+Description=DNS caching server.
+After=network.target
+
+[Service]
+ExecStart=/usr/sbin/dnsmasq -k
+
+[Install]
+WantedBy=multi-user.target
+`
+
+// oldNodeConfig is what matters of a node's.
+const oldNodeConfig = `kind: NodeConfig
+apiVersion: v1
+dnsIP: 0.0.0.0
+dnsDomain: cluster.local
+dnsBindAddress: 127.0.0.1:53
+dnsRecursiveResolvConf: /etc/origin/node/resolv.conf
+`
+
+// oldNode is a node of OpenShift 3 that has node-dns installed and not in use. The nameservers of the site, of slow.example
+// and of the cluster are the test's own.
+type oldNode struct {
+	*node
+	slow, cluster *dnstest.Server
+}
+
+// loadCluster53 is where the cluster's own nameserver is: the address of its Service.
+const clusterService = "10.77.0.62"
+
+// dnsmasqWith is how dnsmasq is set up on an old node.
+type dnsmasqWith struct {
+	base string // origin-dns.conf
+	hook bool   // OpenShift's hook and dns=none; without, an admin has set resolv.conf
+	text string // resolv.conf, without the hook
+}
+
+// openshiftBase is openshift-ansible's, with the servers that the node process sets over D-Bus there.
+const openshiftBase = `no-resolv
+domain-needed
+no-negcache
+max-cache-ttl=1
+enable-dbus
+dns-forward-max=10000
+cache-size=10000
+bind-dynamic
+min-port=1024
+except-interface=lo
+server=/cluster.local/` + clusterService + `
+server=/slow.example/` + loadSlow + `
+`
+
+func newOldNode(t *testing.T, with dnsmasqWith) *oldNode {
+	t.Helper()
+	lab.Need(t, "dnsmasq", "nft")
+	n := newNode(t)
+	o := &oldNode{node: n}
+	o.serveLAN()
+	if err := os.Remove(n.Path("/etc/systemd/system/dnsmasq.service")); err != nil {
+		t.Fatal(err)
+	}
+	n.WriteFile(unitFiles+"dnsmasq.service", dnsmasqService, 0o644)
+	n.WriteFile("/etc/dnsmasq.conf", "conf-dir=/etc/dnsmasq.d\n", 0o644)
+	n.WriteFile(oldBasePath, with.base, 0o644)
+	n.Enable("dnsmasq.service", "NetworkManager-dispatcher.service")
+	if with.hook {
+		n.WriteFile(oldHookPath, oldHook, 0o755)
+		n.WriteFile(oldSnippetPath, "[main]\ndns=none\n", 0o644)
+		n.WriteFile("/etc/origin/node/node-config.yaml", oldNodeConfig, 0o600)
+		n.WriteFile(resolvConf, "# of the installation\nsearch example.com\noptions timeout:3\nnameserver "+loadSite+"\n", 0o644)
+	} else {
+		n.WriteFile(oldSnippetPath, "[main]\nrc-manager=unmanaged\n", 0o644)
+		n.WriteFile(resolvConf, with.text, 0o640)
+	}
+	n.boot()
+	if with.hook {
+		n.Await("the old hook", func() bool { return strings.Contains(n.ReadFile(resolvConf), "nameserver "+nodeIP) })
+	}
+	n.Await("dnsmasq", func() bool { return n.answeredBy() == "dnsmasq" })
+	n.awaitQuietEvents()
+	return o
+}
+
+// serveLAN starts the nameservers.
+func (o *oldNode) serveLAN() {
+	o.t.Helper()
+	o.l.Veth("site0", o.lan, "site1")
+	o.lan.Run("ip", "link", "set", "site1", "master", "lan0")
+	o.l.Addr("site0", loadSite+"/24", loadSlow+"/24", clusterService+"/24")
+	o.l.Veth("load0", o.pods, "load1")
+	o.pods.Run("ip", "link", "set", "load1", "master", "pod0")
+	for _, pod := range loadPods() {
+		o.l.Addr("load0", pod.String()+"/24")
+	}
+	o.l.Run("ip", "route", "add", nodeIP+"/32", "via", podGateway)
+	start := func(addr, records string) *dnstest.Server {
+		s, err := dnstest.StartAt(netip.AddrPortFrom(netip.MustParseAddr(addr), 53), records)
+		if err != nil {
+			o.t.Fatal(err)
+		}
+		o.t.Cleanup(s.Close)
+		return s
+	}
+	start(loadSite, dnstest.MixedSite)
+	o.slow = start(loadSlow, dnstest.MixedSlow)
+	o.slow.SetFaults(dnstest.Faults{Delay: 200 * time.Millisecond})
+	o.cluster = start(clusterService, "web.shop.svc.cluster.local. 30 IN A "+dnstest.MixedService+"\nkubernetes.default.svc.cluster.local. 30 IN A 172.30.0.1\n")
+	o.dhcp.SetNameservers(loadSite)
+}
+
+// answeredBy is who answers a question of the node itself at its address.
+func (n *node) answeredBy() string {
+	out, _ := n.Try("dig", "+short", "+tries=1", "+timeout=1", "@"+nodeIP, "version.bind", "CH", "TXT")
+	name, _, _ := strings.Cut(strings.Trim(strings.TrimSpace(out), `"`), "-2")
+	name, _, _ = strings.Cut(name, " ")
+	return name
+}
+
+// awaitQuietEvents waits until no hook runs.
+func (n *node) awaitQuietEvents() {
+	n.t.Helper()
+	n.Await("the hooks to end", func() bool {
+		return n.property("NetworkManager-dispatcher.service", "ActiveState") == "inactive"
+	})
+}
+
+// during asks while something happens, as in the other tests under load, one question in ten over TCP; and the node's own
+// processes ask by resolv.conf all the time.
+func (o *oldNode) during(rate int, happens func()) {
+	o.t.Helper()
+	asks := dnstest.Mixed()
+	for i := range asks {
+		asks[i].TCP = asks[i].TCP || i%10 == 5
+	}
+	loading, err := dnstest.Load{Server: netip.MustParseAddrPort(nodeIP + ":53"), Rate: rate, Asks: asks, Clients: loadPods()}.Start()
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	o.Run("systemd-run", "--quiet", "--unit=libc.service", "--description=libc", "sh", "-c", libcLoop)
+	time.Sleep(500 * time.Millisecond)
+	happens()
+	time.Sleep(500 * time.Millisecond)
+	o.Run("systemctl", "stop", "libc.service")
+	tally := loading.Stop()
+	log := o.Journal("--unit=libc.service", "--output=cat", "--since=-1min")
+	o.t.Logf("%d a second: %v; by libc %d", rate, tally, strings.Count(log, "resolved"))
+	if tally.Lost > 0 || tally.Wrong > 0 {
+		o.t.Errorf("%d lost and %d wrong", tally.Lost, tally.Wrong)
+	}
+	if strings.Contains(log, "FAILED") || !strings.Contains(log, "resolved") {
+		o.t.Errorf("by resolv.conf names do not resolve all the time:\n%s", log)
+	}
+}
+
+// libcLoop resolves a name of the cluster and one of the site, which nobody remembers, by resolv.conf.
+const libcLoop = `i=0
+while :; do
+	i=$((i + 1))
+	for name in web.shop.svc.cluster.local. libc$i.example.; do
+		if getent ahostsv4 $name >/dev/null; then echo resolved; else echo "FAILED $name $(cat /etc/resolv.conf)"; fi
+	done
+	sleep 0.02
+done`
+
+// checkEtc: /etc is as it was, byte for byte, with modes and owners.
+func (o *oldNode) checkEtc(before map[string]string) {
+	o.t.Helper()
+	o.checkTree(before, slices.DeleteFunc(names(before, o.tree()), func(name string) bool { return strings.HasPrefix(name, "/etc") })...)
+}
+
+// names are those of both trees.
+func names(trees ...map[string]string) []string {
+	var all []string
+	for _, tree := range trees {
+		for name := range tree {
+			all = append(all, name)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
