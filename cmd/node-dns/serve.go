@@ -60,11 +60,12 @@ queries under way.`,
 // maxReceivers is how many threads receive at most: one of them takes 250,000 queries a second from a socket.
 const maxReceivers = 4
 
-// makeRoom gives each of the threads that receive a processor for the scheduler to count, and returns how many there are.
+// makeRoom gives each of the threads that receive queries and responses a processor for the scheduler to count, and returns
+// how many there are of each.
 func makeRoom() (receivers int) {
 	processors := runtime.GOMAXPROCS(0)
 	receivers = min(processors, maxReceivers)
-	runtime.GOMAXPROCS(processors + receivers)
+	runtime.GOMAXPROCS(processors + 2*receivers)
 	return receivers
 }
 

@@ -46,8 +46,8 @@ type Config struct {
 	Bus string
 	// Files is how many files may be open; the queries under way are bounded by it. 0: what the process's limit says.
 	Files int
-	// Receivers is how many UDP sockets an address gets, and how many threads may wait in the kernel for what comes in on
-	// them; GOMAXPROCS must be as many more. 0: one socket, and no thread.
+	// Receivers is how many UDP sockets an address gets, and lanes upstreams are asked on. As many threads may wait in the
+	// kernel for queries, and for responses; GOMAXPROCS must be twice as many more. 0: one socket, no lane, and no thread.
 	Receivers int
 	// Inherited are the files that the service manager passed at the start. The Daemon closes them.
 	Inherited []*os.File

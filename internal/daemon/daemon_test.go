@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -21,7 +22,14 @@ import (
 	"github.com/node-dns/node-dns/internal/nm"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 2*receivers) // as cmd/node-dns does
+	goleak.VerifyTestMain(m)
+}
+
+// receivers are those of the daemons under test: more than one, so that queries, and the responses to them, go by the ways
+// that they go on a node.
+const receivers = 2
 
 const siteRecords = `
 www.example.com. 300 IN A 192.0.2.80
@@ -55,8 +63,9 @@ func launch(t *testing.T, files map[string]string, changes ...func(*Config)) *ru
 	var ctx context.Context
 	ctx, r.stop = context.WithCancel(t.Context())
 	config := Config{
-		Root:   r.root,
-		Listen: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")},
+		Receivers: receivers,
+		Root:      r.root,
+		Listen:    []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")},
 		Looker: hostdns.Looker{
 			Net:            func(context.Context) (netstate.State, error) { return node(), nil },
 			NetworkManager: func(context.Context) (nm.Snapshot, error) { return nm.Snapshot{}, nm.ErrNotRunning },

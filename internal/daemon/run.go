@@ -152,6 +152,7 @@ func (d *Daemon) start(ctx context.Context) error {
 func (d *Daemon) build(s *serving, queries *inflight.Log) {
 	d.forward = forward.New(forward.Config{
 		Routes: s.guarded(), MaxInFlight: s.forwardMax, UDP: s.settings.udp, Log: d.log, Changed: d.busChanged, Ignore: d.ignore,
+		Lanes: d.config.Receivers, Answered: d.answered,
 	})
 	d.loops.dial = d.forward.DialUDP
 	d.forward.SetAll(s.dnsmasq.Has("all-servers"))
@@ -168,6 +169,7 @@ func (d *Daemon) build(s *serving, queries *inflight.Log) {
 		Wire:        d.serveWire,
 		Sockets:     d.sockets,
 		Queries:     queries,
+		Miss:        d.miss,
 		UDPSockets:  d.config.Receivers,
 		Threads:     d.config.Receivers,
 	})

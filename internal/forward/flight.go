@@ -73,7 +73,9 @@ func (f *Forward) join(key flightKey, r *route, tried *dnsserver.Tried) (*flight
 	ctx, cancel := context.WithTimeout(context.Background(), f.timeLeft(tried))
 	fl := &flight{key: key, route: r, cancel: cancel, done: make(chan struct{}), waiting: 1, joined: 1}
 	all.byKey[key] = fl
-	f.counts.asked.Add(1)
+	if tried == nil {
+		f.counts.asked.Add(1)
+	}
 	f.work.Go(func() { f.fly(ctx, fl, r, tried) })
 	return fl, nil
 }
