@@ -54,15 +54,13 @@ func (b *batch) init(rest []byte) {
 			name: uintptr(unsafe.Pointer(&b.clients[i])),
 			iov:  uintptr(unsafe.Pointer(&b.iovs[i])), iovLength: uintptr(len(b.iovs[i])),
 		}
+		b.queries[i][maxQuery-1] = 0 // has the last page there: the kernel drops what it cannot copy because SIGKILL interrupts a page fault
+		b.prepare(i)
 	}
 }
 
-// prepare readies the first n messages for recvmmsg.
-func (b *batch) prepare(n int) {
-	b.arrived = 0
-	for i := range n {
-		b.messages[i].nameLength, b.messages[i].flags = uint32(unsafe.Sizeof(b.clients[i])), 0
-		b.clients[i].Family = 0
-		b.queries[i][maxQuery-1] = 0 // has the last page there: the kernel drops what it cannot copy because SIGKILL interrupts a page fault
-	}
+// prepare readies message i, which has been received into, for recvmmsg.
+func (b *batch) prepare(i int) {
+	b.clear(i)
+	b.messages[i].nameLength = uint32(unsafe.Sizeof(b.clients[i]))
 }

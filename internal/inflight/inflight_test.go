@@ -246,13 +246,13 @@ func TestLeftHasArrived(t *testing.T) {
 	}
 }
 
-// TestBatchHasMemory: all of a query is there before the kernel writes to it, see prepare.
+// TestBatchHasMemory: all of a query is there before the kernel writes to it, see init.
 func TestBatchHasMemory(t *testing.T) {
 	l, _ := newLog(t)
 	page := uintptr(unix.Getpagesize())
 	for range 4 {
 		b := l.takeBatch()
-		b.prepare(BatchSize)
+		b.init(nil)
 		for i := range b.queries {
 			var there byte
 			end := uintptr(unsafe.Pointer(&b.queries[i][maxQuery-1])) / page * page

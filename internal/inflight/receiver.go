@@ -40,7 +40,7 @@ func (l *Log) Receive(local netip.AddrPort) *Receiver {
 // long as SO_RCVTIMEO says, if wait is true. Go's scheduler does not learn of that: see dnsserver.
 func (r *Receiver) Receive(fd uintptr, wait bool) (int, error) {
 	r.Done()
-	r.batch.prepare(r.room)
+	r.batch.arrived = 0
 	flags := uintptr(unix.MSG_DONTWAIT)
 	if wait {
 		flags = unix.MSG_WAITFORONE
@@ -76,7 +76,7 @@ func (r *Receiver) Query(i int) (wire []byte, client netip.AddrPort) {
 // Done says that nothing of what was received last needs an answer any more, but for what is held.
 func (r *Receiver) Done() {
 	for i := range r.received {
-		r.batch.clear(i)
+		r.batch.prepare(i)
 	}
 	r.received = 0
 }
