@@ -194,23 +194,27 @@ func (s *Server) useTCP(b *binding, l *net.TCPListener) error {
 func (s *Server) useUDP(b *binding, all *udpSockets, index int, c *net.UDPConn) error {
 	b.actual = netip.AddrPortFrom(b.actual.Addr(), c.LocalAddr().(*net.UDPAddr).AddrPort().Port())
 	_ = c.SetReadBuffer(receiveBuffer) // the kernel caps it at net.core.rmem_max
-	raw, err := c.SyscallConn()
-	if err == nil {
-		err = controlUDP(raw, b.actual.Addr())
-	}
-	if err == nil {
-		err = s.keep(b, index, raw)
-	}
+	file, err := newUDPFile(c)
 	if err != nil {
-		c.Close()
 		return err
 	}
-	*all = append(*all, s.serveUDP(c, raw, b.actual))
+	err = controlUDP(file, b.actual.Addr())
+	if err == nil {
+		err = s.keep(b, index, file)
+	}
+	if err != nil {
+		file.close()
+		return err
+	}
+	*all = append(*all, s.serveUDP(file, b.actual))
 	return nil
 }
 
+// controller is the part of syscall.RawConn that needs no netpoller.
+type controller interface{ Control(func(fd uintptr)) error }
+
 // keep comes before the first query is read: what dies with the process then is only what a socket that is new had.
-func (s *Server) keep(b *binding, index int, raw syscall.RawConn) error {
+func (s *Server) keep(b *binding, index int, raw controller) error {
 	return raw.Control(func(fd uintptr) { s.cfg.Sockets.Keep(b.proto, b.actual, index, int(fd)) })
 }
 
@@ -221,7 +225,7 @@ const receiveBuffer = 4 << 20
 // controlUDP has the kernel ignore what ICMP says about the path's MTU, as
 // unbound, BIND and Knot do: forged, it makes a nameserver send fragments, which
 // can be replaced on the way ("Fragmentation considered poisonous", 2013).
-func controlUDP(c syscall.RawConn, local netip.Addr) error {
+func controlUDP(c controller, local netip.Addr) error {
 	var failed error
 	err := c.Control(func(fd uintptr) {
 		failed = blockBriefly(int(fd))

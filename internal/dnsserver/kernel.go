@@ -8,10 +8,8 @@ import (
 
 // receiveBlocked receives in the kernel until the receiver is idle, or stops.
 func (u *udpSocket) receiveBlocked(fd uintptr) {
-	if unix.SetNonblock(int(fd), false) != nil {
-		return
-	}
-	defer unix.SetNonblock(int(fd), true)
+	u.file.bell.Mute()
+	defer u.file.bell.Unmute()
 	for u.pace.IsBusy() && !u.stopping.Load() {
 		_, _ = u.receiveBatch(fd, true) // what fails passes
 	}

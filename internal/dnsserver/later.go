@@ -106,7 +106,7 @@ func (u *udpSocket) send(response []byte, client netip.AddrPort) {
 	if response == nil {
 		return
 	}
-	if _, err := u.conn.WriteToUDPAddrPort(response, client); err != nil {
+	if err := u.file.send(response, client); err != nil {
 		u.s.counters.writeErrors.Add(1)
 	}
 }

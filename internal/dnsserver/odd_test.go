@@ -231,7 +231,12 @@ func TestPortZero(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	u := s.newUDPSocket(conn, nil, conn.LocalAddr().(*net.UDPAddr).AddrPort())
+	at := conn.LocalAddr().(*net.UDPAddr).AddrPort()
+	file, err := newUDPFile(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := s.newUDPSocket(file, at)
 	defer u.close()
 	u.received(0, packed(t, query("www.example.com.", dns.TypeA)), netip.MustParseAddrPort("127.0.0.1:0"))
 	if got := s.Stats(); got.Dropped != 1 || got.WriteErrors != 0 {

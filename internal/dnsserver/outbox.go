@@ -1,9 +1,7 @@
 package dnsserver
 
 import (
-	"encoding/binary"
 	"net/netip"
-	"strconv"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -68,32 +66,4 @@ func (o *outbox) flush(fd uintptr) (failed int) {
 	clear(o.iovs[:o.n]) // a response that was too large for its buffer is not kept
 	o.n = 0
 	return failed
-}
-
-// waitWritable waits until the device has sent something, which takes it microseconds.
-func waitWritable(fd uintptr) bool {
-	const milliseconds = 10
-	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}, milliseconds)
-	return n > 0 || err == unix.EINTR
-}
-
-// setName writes the address for the kernel, and returns its length.
-func setName(name *unix.RawSockaddrInet6, a netip.AddrPort) uint32 {
-	if a.Addr().Is4() {
-		v4 := (*unix.RawSockaddrInet4)(unsafe.Pointer(name))
-		*v4 = unix.RawSockaddrInet4{Family: unix.AF_INET, Addr: a.Addr().As4()}
-		setPort(&v4.Port, a.Port())
-		return uint32(unsafe.Sizeof(*v4))
-	}
-	*name = unix.RawSockaddrInet6{Family: unix.AF_INET6, Addr: a.Addr().As16()}
-	if zone := a.Addr().Zone(); zone != "" {
-		index, _ := strconv.ParseUint(zone, 10, 32) // as inflight writes it
-		name.Scope_id = uint32(index)
-	}
-	setPort(&name.Port, a.Port())
-	return uint32(unsafe.Sizeof(*name))
-}
-
-func setPort(port *uint16, n uint16) {
-	binary.BigEndian.PutUint16((*[2]byte)(unsafe.Pointer(port))[:], n)
 }

@@ -36,7 +36,7 @@ func (s *Server) SetTerms(terms Terms) {
 // settle has the UDP sockets that stay, or go, do what the terms say.
 func (s *Server) settle(next, gone []*binding) {
 	for _, u := range udpOf(next) {
-		_ = u.raw.Control(func(fd uintptr) { setReuse(fd, s.terms != Alone) })
+		_ = u.file.Control(func(fd uintptr) { setReuse(fd, s.terms != Alone) })
 	}
 	if s.terms != Gone {
 		return
@@ -77,13 +77,13 @@ const emptyPatience = 200 * time.Millisecond
 // connected UDP socket gets what its peer sends and nothing else; this one's is itself.
 func (u *udpSocket) turnAway() {
 	connected := false
-	_ = u.raw.Control(func(fd uintptr) {
+	_ = u.file.Control(func(fd uintptr) {
 		self, err := unix.Getsockname(int(fd))
 		connected = err == nil && unix.Connect(int(fd), self) == nil
 	})
 	for deadline := time.Now().Add(emptyPatience); connected && time.Now().Before(deadline); {
 		unread := 0
-		_ = u.raw.Control(func(fd uintptr) { unread, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ) })
+		_ = u.file.Control(func(fd uintptr) { unread, _ = unix.IoctlGetInt(int(fd), unix.TIOCINQ) })
 		if unread == 0 {
 			return
 		}

@@ -3,11 +3,9 @@ package dnsserver
 import (
 	"context"
 	"errors"
-	"net"
 	"net/netip"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -20,8 +18,7 @@ import (
 // query came in on, and so from the address that was asked.
 type udpSocket struct {
 	s         *Server
-	conn      *net.UDPConn
-	raw       syscall.RawConn
+	file      *udpFile
 	local     netip.AddrPort
 	stopping  atomic.Bool    // nothing more is received
 	receiving sync.WaitGroup // the receiver
@@ -36,31 +33,31 @@ type udpSocket struct {
 	tally tally
 }
 
-func (s *Server) newUDPSocket(conn *net.UDPConn, raw syscall.RawConn, local netip.AddrPort) *udpSocket {
+func (s *Server) newUDPSocket(file *udpFile, local netip.AddrPort) *udpSocket {
 	u := &udpSocket{
-		s: s, conn: conn, raw: raw, local: local,
+		s: s, file: file, local: local,
 		queries: s.cfg.Queries.Receive(local), patience: newPatience(time.Now()),
 	}
 	s.addTally(&u.tally)
 	return u
 }
 
-func (s *Server) serveUDP(conn *net.UDPConn, raw syscall.RawConn, local netip.AddrPort) *udpSocket {
-	u := s.newUDPSocket(conn, raw, local)
+func (s *Server) serveUDP(file *udpFile, local netip.AddrPort) *udpSocket {
+	u := s.newUDPSocket(file, local)
 	u.receiving.Go(u.receive)
 	return u
 }
 
 // close ends what has stopped.
 func (u *udpSocket) close() {
-	u.conn.Close()
+	u.file.close()
 	u.s.removeTally(&u.tally)
 }
 
 // stop receives nothing more, and waits until what was received is answered or ctx ends. What is answered later can be sent.
 func (u *udpSocket) stop(ctx context.Context) error {
 	u.stopping.Store(true)
-	u.conn.SetReadDeadline(time.Now())
+	u.file.wake()
 	u.receiving.Wait() // it waits for nothing but the socket, now; only then no query is added any more
 	return wait(ctx, &u.active)
 }
@@ -85,21 +82,19 @@ func wait(ctx context.Context, group *sync.WaitGroup) error {
 func (u *udpSocket) receive() {
 	defer u.queries.Release()
 	for !u.stopping.Load() {
-		if err := u.raw.Read(u.receiveWaiting); errors.Is(err, net.ErrClosed) {
-			return
+		if u.file.bell.Wait() != nil {
+			continue
 		}
+		_ = u.file.Control(u.receiveWaiting) // fails on a closed socket only, as below
 		if u.pace.IsBusy() && u.s.threads.Enter() {
-			_ = u.raw.Control(u.receiveBlocked) // fails on a closed socket only
+			_ = u.file.Control(u.receiveBlocked)
 			u.s.threads.Leave()
 		}
 	}
 }
 
-// receiveWaiting takes what waits in the socket; false: nothing did.
-func (u *udpSocket) receiveWaiting(fd uintptr) bool {
-	_, err := u.receiveBatch(fd, false)
-	return err != unix.EAGAIN
-}
+// receiveWaiting takes what waits in the socket.
+func (u *udpSocket) receiveWaiting(fd uintptr) { _, _ = u.receiveBatch(fd, false) }
 
 // receiveBatch receives once, and answers what it can at once.
 func (u *udpSocket) receiveBatch(fd uintptr, wait bool) (n int, err error) {
@@ -159,7 +154,7 @@ func (u *udpSocket) accepted(i int, x exchange) {
 // waitToEnter waits for a place as long as its patience lasts. The last query before the socket stops enters without: a
 // successor waits for the receiver.
 func (u *udpSocket) waitToEnter() bool {
-	_ = u.raw.Control(u.flush) // what is answered does not wait
+	_ = u.file.Control(u.flush) // what is answered does not wait
 	began := time.Now()
 	entered := u.s.waitToEnter(u.patience.at(began), &u.stopping)
 	u.patience.spend(time.Since(began))

@@ -3,6 +3,7 @@ package dnsserver
 import (
 	"bytes"
 	"context"
+	"errors"
 	"net"
 	"net/netip"
 	"testing"
@@ -183,13 +184,13 @@ func TestWireAllocates(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	raw, err := conn.SyscallConn()
+	file, err := newUDPFile(conn)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := New(Config{Wire: func(dst []byte, q WireQuery) ([]byte, bool) { return append(dst, q.Msg...), true }})
 	defer s.Shutdown(t.Context())
-	u := s.newUDPSocket(conn, raw, at.AddrPort())
+	u := s.newUDPSocket(file, at.AddrPort())
 	defer u.close()
 	wire := packed(t, query("www.example.com.", dns.TypeA, edns(1232)))
 	receive := func() {
@@ -198,7 +199,7 @@ func TestWireAllocates(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := raw.Read(u.receiveWaiting); err != nil {
+		if err := errors.Join(file.bell.Wait(), file.Control(u.receiveWaiting)); err != nil {
 			t.Fatal(err)
 		}
 	}
