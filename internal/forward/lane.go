@@ -1,7 +1,6 @@
 package forward
 
 import (
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,7 +26,7 @@ type Reply struct {
 // own, as those of askUDP are.
 type lane struct {
 	f       *Forward
-	events  *os.File // of epoll(7), which Go's netpoller watches
+	bell    *busy.Bell
 	poll    poll
 	pace    busy.Pace
 	closing atomic.Bool
@@ -301,6 +300,7 @@ func (n *lane) end() {
 	for _, a := range n.byKey {
 		all = append(all, n.takeLocked(a)...)
 	}
+	closeSocket(n.poll.epoll)
 	n.mu.Unlock()
 	handle(all, nil)
 }
@@ -311,5 +311,5 @@ func (n *lane) close() {
 	n.closed = true
 	n.mu.Unlock()
 	n.closing.Store(true)
-	n.events.Close()
+	n.bell.Close()
 }

@@ -14,16 +14,16 @@ import (
 
 // newLane begins to watch. It returns nil where the kernel has no epoll(7) to give.
 func newLane(f *Forward) *lane {
-	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	epoll, err := busy.NewEpoll()
 	if err != nil {
 		return nil
 	}
-	if err := unix.SetNonblock(epoll, true); err != nil {
+	n := &lane{f: f, byKey: map[string]*asking{}}
+	n.poll = poll{epoll: epoll, buffer: make([]byte, 1<<16)}
+	if n.bell, err = busy.NewBell(epoll); err != nil {
 		unix.Close(epoll)
 		return nil
 	}
-	n := &lane{f: f, events: os.NewFile(uintptr(epoll), "questions"), byKey: map[string]*asking{}}
-	n.poll = poll{epoll: epoll, buffer: make([]byte, 1<<16)}
 	f.work.Go(n.watch)
 	return n
 }
@@ -37,22 +37,18 @@ type poll struct {
 
 // watch takes responses until the lane is closed.
 func (n *lane) watch() {
-	defer n.end()
-	raw, err := n.events.SyscallConn()
-	if err != nil {
-		return
-	}
-	for {
+	for !n.closing.Load() {
 		n.wakeInTime()
-		if err := raw.Read(n.takeWaiting); err != nil && n.closing.Load() {
-			return // else the oldest question is overdue
+		if n.bell.Wait() == nil { // else the oldest question is overdue
+			n.takeEvents(0)
 		}
 		n.overdue(time.Now())
 		if n.pace.IsBusy() && n.f.threads.Enter() {
-			_ = raw.Control(n.takeBlocked) // fails on a closed one only
+			n.takeBlocked()
 			n.f.threads.Leave()
 		}
 	}
+	n.end()
 }
 
 // wakeInTime has the watcher look at the clock when the oldest question is overdue.
@@ -67,14 +63,13 @@ func (n *lane) wakeLocked() {
 	if n.oldest != nil {
 		at = n.oldest.begun.Add(n.f.tryTimeout)
 	}
-	_ = n.events.SetReadDeadline(at) // fails on a closed one only
+	n.bell.SetDeadline(at)
 }
 
-// takeWaiting takes what has come; false: nothing has.
-func (n *lane) takeWaiting(uintptr) bool { return n.takeEvents(0) > 0 }
-
 // takeBlocked takes what comes until the lane is idle, or closed.
-func (n *lane) takeBlocked(uintptr) {
+func (n *lane) takeBlocked() {
+	n.bell.Mute()
+	defer n.bell.Unmute()
 	for n.pace.IsBusy() && !n.closing.Load() {
 		n.takeEvents(busy.Timeout)
 		n.overdue(time.Now())
