@@ -1,11 +1,13 @@
 package forward
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/miekg/dns"
+	"golang.org/x/sys/unix"
 
 	"github.com/node-dns/node-dns/internal/busy"
 	"github.com/node-dns/node-dns/internal/dnsserver"
@@ -33,9 +35,10 @@ type lane struct {
 
 	mu     sync.Mutex // guards what follows
 	byKey  map[string]*asking
-	slots  []*asking // nil: free
-	free   []uint32
-	oldest *asking // in order of asking
+	slots  []*asking        // by what epoll tells of a socket; nil: nothing is asked on it
+	free   []uint32         // slots without a socket
+	idle   [2][]*laneSocket // for IPv4 and IPv6; the last one is used next
+	oldest *asking          // in order of asking
 	newest *asking
 	closed bool
 }
@@ -50,8 +53,7 @@ type asking struct {
 	tag    uint64
 
 	// Guarded by lane.mu.
-	fd         int // -1: none yet
-	slot       uint32
+	socket     *laneSocket // nil: none yet
 	begun      time.Time
 	waiting    []*dnsserver.Later
 	prev, next *asking
@@ -120,28 +122,35 @@ func (n *lane) ask(key []byte, like asking, l *dnsserver.Later) bool {
 		return false
 	}
 	a := &like
-	a.key, a.fd, a.waiting = string(key), -1, []*dnsserver.Later{l}
+	a.key, a.waiting = string(key), []*dnsserver.Later{l}
 	a.query = appendQuery(make([]byte, 0, len(key)+headerSize+optSize), key, n.f.udp.Load().Size)
 	n.byKey[a.key] = a
+	s := n.idleLocked(a.server.Addr.Addr())
 	n.mu.Unlock()
 
-	fd, err := openSocket(a.server.Addr, *n.f.udp.Load())
+	var err error
+	if s != nil {
+		err = s.connect(a.server.Addr)
+	} else {
+		s, err = openSocket(a.server.Addr, *n.f.udp.Load())
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.closed && err == nil {
-		closeSocket(fd)
-		err = errClosed
+	switch {
+	case err == nil:
+		err = n.beginLocked(a, s)
+	case s != nil:
+		n.closeLocked(s)
 	}
 	if err == nil {
-		n.beginLocked(a, fd)
-		err = n.sendLocked(a)
+		err = sendOn(s.fd, a.query)
 	}
 	if err == nil {
 		a.server.sent()
 		n.f.counts.asked.Add(1)
 		return true
 	}
-	for _, other := range n.takeLocked(a) { // the Handler finds out what is wrong
+	for _, other := range n.takeLocked(a, false) { // the Handler finds out what is wrong
 		if other != l {
 			other.Handle(nil)
 		}
@@ -149,17 +158,21 @@ func (n *lane) ask(key []byte, like asking, l *dnsserver.Later) bool {
 	return false
 }
 
-// beginLocked gives the question its time.
-func (n *lane) beginLocked(a *asking, fd int) {
-	a.fd, a.begun = fd, time.Now()
-	if last := len(n.free) - 1; last >= 0 {
-		a.slot = n.free[last]
-		n.free = n.free[:last]
-		n.slots[a.slot] = a
-	} else {
-		a.slot = uint32(len(n.slots))
-		n.slots = append(n.slots, a)
+// beginLocked gives the question its time, and has the watcher told of what comes in on the socket.
+func (n *lane) beginLocked(a *asking, s *laneSocket) error {
+	if n.closed {
+		s.close() // and so are all
+		return errClosed
 	}
+	if !s.isWatched {
+		s.slot = n.slotLocked()
+		if err := n.watchSocket(s); err != nil {
+			n.closeLocked(s)
+			return err
+		}
+	}
+	a.socket, a.begun = s, time.Now()
+	n.slots[s.slot] = a
 	a.prev = n.newest
 	if n.newest == nil {
 		n.oldest = a
@@ -168,25 +181,18 @@ func (n *lane) beginLocked(a *asking, fd int) {
 		n.newest.next = a
 	}
 	n.newest = a
+	return nil
 }
 
-// sendLocked sends the question. Nobody closes a socket that it is sent from: only who watches does, or who holds mu.
-func (n *lane) sendLocked(a *asking) error {
-	if err := n.watchSocket(a.fd, a.slot); err != nil {
-		return err
-	}
-	return sendOn(a.fd, a.query)
-}
-
-// take ends the question, closes its socket and returns who waits for it; none when it has ended already. Only who watches
-// the sockets calls it.
-func (n *lane) take(a *asking) []*dnsserver.Later {
+// take ends the question, and returns who waits for it; none when it has ended already. Its socket may ask another one from
+// another port, if it is reusable. Only who watches the sockets calls it, and so nobody reads from one that is closed.
+func (n *lane) take(a *asking, reusable bool) []*dnsserver.Later {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.takeLocked(a)
+	return n.takeLocked(a, reusable)
 }
 
-func (n *lane) takeLocked(a *asking) []*dnsserver.Later {
+func (n *lane) takeLocked(a *asking, reusable bool) []*dnsserver.Later {
 	if n.byKey[a.key] != a {
 		return nil
 	}
@@ -194,12 +200,11 @@ func (n *lane) takeLocked(a *asking) []*dnsserver.Later {
 	n.f.flights.exit(a.route)
 	waiting := a.waiting
 	a.waiting = nil
-	if a.fd < 0 {
+	if a.socket == nil {
 		return waiting
 	}
-	closeSocket(a.fd)
-	n.slots[a.slot] = nil
-	n.free = append(n.free, a.slot)
+	n.slots[a.socket.slot] = nil
+	n.releaseLocked(a.socket, reusable)
 	if a.prev != nil {
 		a.prev.next = a.next
 	} else {
@@ -218,7 +223,7 @@ func (n *lane) answered(a *asking, m *dns.Msg) {
 	a.server.succeeded(time.Since(a.begun))
 	verdict := judge(m, true, false)
 	if verdict == noEDNS {
-		handle(n.take(a), &dnsserver.Tried{Server: a.server.Server, NoEDNS: true})
+		handle(n.take(a, true), &dnsserver.Tried{Server: a.server.Server, NoEDNS: true})
 		return
 	}
 	opt := m.IsEdns0()
@@ -245,20 +250,20 @@ func (n *lane) answered(a *asking, m *dns.Msg) {
 			tried.Msg, tried.IsFinal = m, true
 			break
 		}
-		if waiting := n.take(a); len(waiting) > 0 {
+		if waiting := n.take(a, true); len(waiting) > 0 {
 			n.f.answered(Reply{Msg: m, From: a.server.Server, Tag: a.tag, Waiting: waiting})
 		}
 		return
 	default:
 		tried.Msg = m
 	}
-	handle(n.take(a), tried)
+	handle(n.take(a, true), tried)
 }
 
 // failed is called when no response comes.
 func (n *lane) failed(a *asking, err error) {
 	a.server.failed(err)
-	handle(n.take(a), &dnsserver.Tried{Server: a.server.Server, Err: err})
+	handle(n.take(a, false), &dnsserver.Tried{Server: a.server.Server, Err: err})
 }
 
 // silent is called when the time of a try is over.
@@ -287,7 +292,7 @@ func (n *lane) overdue(now time.Time) (next time.Time) {
 			}
 			return next
 		}
-		waiting := n.takeLocked(a)
+		waiting := n.takeLocked(a, true)
 		n.mu.Unlock()
 		n.silent(a, waiting)
 	}
@@ -298,9 +303,13 @@ func (n *lane) end() {
 	n.mu.Lock()
 	var all []*dnsserver.Later
 	for _, a := range n.byKey {
-		all = append(all, n.takeLocked(a)...)
+		all = append(all, n.takeLocked(a, false)...)
 	}
-	closeSocket(n.poll.epoll)
+	for _, s := range slices.Concat(n.idle[:]...) {
+		n.closeLocked(s)
+	}
+	n.idle = [2][]*laneSocket{}
+	unix.Close(n.poll.epoll)
 	n.mu.Unlock()
 	handle(all, nil)
 }

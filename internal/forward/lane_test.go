@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/miekg/dns"
 
+	"github.com/node-dns/node-dns/internal/dnsname"
 	"github.com/node-dns/node-dns/internal/dnsserver"
 	"github.com/node-dns/node-dns/internal/dnstest"
 	"github.com/node-dns/node-dns/internal/nameserver"
@@ -19,9 +21,8 @@ import (
 type laneServer struct {
 	f       *Forward
 	addr    netip.AddrPort
-	mu      sync.Mutex
-	handled int // queries that the Handler was asked
-	replies int
+	handled atomic.Int32 // queries that the Handler was asked
+	replies atomic.Int32
 }
 
 func newLaneServer(t testing.TB, change func(*Config), servers ...nameserver.Server) *laneServer {
@@ -37,9 +38,7 @@ func newLaneServer(t testing.TB, change func(*Config), servers ...nameserver.Ser
 	server := dnsserver.New(dnsserver.Config{
 		Miss: func(l *dnsserver.Later) bool { return s.f.Ask(l, 7) },
 		Handler: dnsserver.HandlerFunc(func(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
-			s.mu.Lock()
-			s.handled++
-			s.mu.Unlock()
+			s.handled.Add(1)
 			return s.f.ServeDNS(ctx, q)
 		}),
 	})
@@ -53,9 +52,7 @@ func newLaneServer(t testing.TB, change func(*Config), servers ...nameserver.Ser
 
 // answered is what a cache does, without remembering.
 func (s *laneServer) answered(r Reply) {
-	s.mu.Lock()
-	s.replies++
-	s.mu.Unlock()
+	s.replies.Add(1)
 	for _, l := range r.Waiting {
 		query, m := new(dns.Msg), r.Msg.Copy()
 		if query.Unpack(l.Query().Msg) != nil || r.Tag != 7 {
@@ -99,8 +96,8 @@ func TestLane(t *testing.T) {
 			t.Errorf("%s %s: %s, expected %s", row.name, dns.TypeToString[row.qtype], got, row.want)
 		}
 	}
-	if s.handled != 0 || s.replies != 5 {
-		t.Errorf("the Handler had %d queries, the lanes %d", s.handled, s.replies)
+	if handled, replies := s.handled.Load(), s.replies.Load(); handled != 0 || replies != 5 {
+		t.Errorf("the Handler had %d queries, the lanes %d", handled, replies)
 	}
 	if status := stateOf(s.f, addresses[0]); status.State != Up || status.Queries != 5 || status.NXDomain != 1 {
 		t.Errorf("the server is %+v", status)
@@ -150,6 +147,37 @@ func TestLaneLikeHandler(t *testing.T) {
 				t.Errorf("with lanes %q, asked %d and %d times; without %q, %d and %d", got, first, second, want, wantFirst, wantSecond)
 			}
 		})
+	}
+}
+
+// TestLanePorts: each question leaves from a port of its own, which nobody can foretell, also where the socket is an old one.
+func TestLanePorts(t *testing.T) {
+	servers, addresses := startServers(t, 2)
+	s := newLaneServer(t, func(c *Config) {
+		patient(c)
+		c.Lanes = 1
+		c.Routes = append(c.Routes, Route{Domain: dnsname.MustParse("b."), Servers: addresses[1:]})
+	}, addresses[0])
+	const questions = 300
+	for i := range questions {
+		s.exchange(t, fmt.Sprintf("n%d.%c.", i, 'a'+i%2), dns.TypeA)
+	}
+	ports, near := map[uint16]int{}, 0
+	for _, server := range servers {
+		var before uint16
+		for _, seen := range server.Received() {
+			port := seen.Client.Port()
+			if ports[port]++; port-before < 16 || before-port < 16 {
+				near++
+			}
+			before = port
+		}
+	}
+	if len(ports) < questions*9/10 || near > questions/20 {
+		t.Errorf("%d questions came from %d ports, %d of them near the one before", questions, len(ports), near)
+	}
+	if open := len(s.f.lanes[0].slots); open > 2 {
+		t.Errorf("%d sockets were opened for one question at a time", open)
 	}
 }
 
@@ -222,7 +250,7 @@ func TestLaneBusy(t *testing.T) {
 	for _, n := range s.f.lanes {
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		if n.oldest != nil || n.newest != nil || len(n.byKey) != 0 || len(n.free) != len(n.slots) {
+		if n.oldest != nil || n.newest != nil || len(n.byKey) != 0 || len(n.free)+len(n.idle[0]) != len(n.slots) {
 			t.Errorf("a lane still has %+v", n.byKey)
 		}
 	}

@@ -4,152 +4,104 @@ import (
 	"net/netip"
 	"os"
 	"syscall"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/node-dns/node-dns/internal/busy"
 )
 
-// newLane begins to watch. It returns nil where the kernel has no epoll(7) to give.
-func newLane(f *Forward) *lane {
-	epoll, err := busy.NewEpoll()
-	if err != nil {
+// laneSocket is a socket that one question is asked on at a time, each from a port that is drawn anew: to disconnect a UDP
+// socket that was bound by connecting it gives its port back (connect(2), AF_UNSPEC), which costs a third of what a new
+// socket does. What comes in late on the old port reaches nobody.
+type laneSocket struct {
+	fd        int
+	slot      uint32
+	isWatched bool
+	is4       bool
+}
+
+// maxIdle is how many sockets of a family a lane keeps for the next questions.
+const maxIdle = 256
+
+// idleLocked returns a socket to use again; nil: there is none.
+func (n *lane) idleLocked(to netip.Addr) *laneSocket {
+	idle := &n.idle[family(to.Is4())]
+	last := len(*idle) - 1
+	if last < 0 || n.f.udp.Load().hasPorts() {
 		return nil
 	}
-	n := &lane{f: f, byKey: map[string]*asking{}}
-	n.poll = poll{epoll: epoll, buffer: make([]byte, 1<<16)}
-	if n.bell, err = busy.NewBell(epoll); err != nil {
-		unix.Close(epoll)
-		return nil
+	s := (*idle)[last]
+	*idle = (*idle)[:last]
+	return s
+}
+
+func family(is4 bool) int {
+	if is4 {
+		return 0
 	}
-	f.work.Go(n.watch)
-	return n
+	return 1
 }
 
-// poll is what a lane's watcher reads with.
-type poll struct {
-	epoll  int
-	events [64]unix.EpollEvent
-	buffer []byte
-}
-
-// watch takes responses until the lane is closed.
-func (n *lane) watch() {
-	for !n.closing.Load() {
-		n.wakeInTime()
-		if n.bell.Wait() == nil { // else the oldest question is overdue
-			n.takeEvents(0)
-		}
-		n.overdue(time.Now())
-		if n.pace.IsBusy() && n.f.threads.Enter() {
-			n.takeBlocked()
-			n.f.threads.Leave()
-		}
+// releaseLocked keeps the socket for another question, or closes it.
+func (n *lane) releaseLocked(s *laneSocket, reusable bool) {
+	idle := &n.idle[family(s.is4)]
+	if !reusable || n.closed || len(*idle) == maxIdle || n.f.udp.Load().hasPorts() || s.disconnect() != nil {
+		n.closeLocked(s)
+		return
 	}
-	n.end()
+	*idle = append(*idle, s)
 }
 
-// wakeInTime has the watcher look at the clock when the oldest question is overdue.
-func (n *lane) wakeInTime() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.wakeLocked()
+func (n *lane) closeLocked(s *laneSocket) {
+	s.close()
+	n.free = append(n.free, s.slot)
 }
 
-func (n *lane) wakeLocked() {
-	var at time.Time
-	if n.oldest != nil {
-		at = n.oldest.begun.Add(n.f.tryTimeout)
+// slotLocked returns one that no socket has.
+func (n *lane) slotLocked() uint32 {
+	if last := len(n.free) - 1; last >= 0 {
+		slot := n.free[last]
+		n.free = n.free[:last]
+		return slot
 	}
-	n.bell.SetDeadline(at)
+	n.slots = append(n.slots, nil)
+	return uint32(len(n.slots) - 1)
 }
 
-// takeBlocked takes what comes until the lane is idle, or closed.
-func (n *lane) takeBlocked() {
-	n.bell.Mute()
-	defer n.bell.Unmute()
-	for n.pace.IsBusy() && !n.closing.Load() {
-		n.takeEvents(busy.Timeout)
-		n.overdue(time.Now())
-	}
-}
-
-// takeEvents waits for events, and handles them.
-func (n *lane) takeEvents(wait time.Duration) int {
-	count, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(n.poll.epoll), uintptr(unsafe.Pointer(&n.poll.events)),
-		uintptr(len(n.poll.events)), uintptr(wait.Milliseconds()), 0, 0)
-	if errno != 0 {
-		count = 0
-	}
-	for _, event := range n.poll.events[:count] {
-		n.mu.Lock()
-		a := n.slots[event.Fd]
-		n.mu.Unlock()
-		if a != nil {
-			n.receive(a)
-		}
-	}
-	n.pace.Add(int(count), time.Now())
-	return int(count)
-}
-
-// receive takes what has come for one question.
-func (n *lane) receive(a *asking) {
-	for {
-		buffer := n.poll.buffer
-		size, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(a.fd), uintptr(unsafe.Pointer(&buffer[0])), uintptr(len(buffer)), unix.MSG_DONTWAIT, 0, 0)
-		switch errno {
-		case 0:
-		case unix.EINTR:
-			continue
-		case unix.EAGAIN:
-			return
-		default:
-			n.failed(a, os.NewSyscallError("read", errno))
-			return
-		}
-		if int(size) >= max(receiveSize, int(n.f.udp.Load().Size)+1) {
-			buffer[2] |= bitTC // more than was asked for
-		}
-		m, err := decode(a.query, buffer[:size])
-		if err == nil {
-			n.answered(a, m)
-			return
-		}
-		n.f.counts.ignored.Add(1)
-	}
-}
-
-// watchSocket has the watcher told of a response.
-func (n *lane) watchSocket(fd int, slot uint32) error {
-	event := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(slot)} // Fd is ours to choose
-	_, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_CTL, uintptr(n.poll.epoll), unix.EPOLL_CTL_ADD, uintptr(fd), uintptr(unsafe.Pointer(&event)), 0, 0)
+// watchSocket has the watcher told of what comes: of a datagram once, as there may be some left that nobody waits for.
+func (n *lane) watchSocket(s *laneSocket) error {
+	event := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET, Fd: int32(s.slot)} // Fd is ours to choose
+	_, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_CTL, uintptr(n.poll.epoll), unix.EPOLL_CTL_ADD, uintptr(s.fd), uintptr(unsafe.Pointer(&event)), 0, 0)
+	s.isWatched = errno == 0
 	return errorOf(errno)
 }
 
-// openSocket returns a socket that is connected to a server, from a port that the kernel draws, or from one of udp's.
-func openSocket(to netip.AddrPort, udp UDP) (fd int, err error) {
-	family := uintptr(unix.AF_INET6)
+// openSocket returns a new socket that is connected to a server, from a port that the kernel draws, or from one of udp's.
+func openSocket(to netip.AddrPort, udp UDP) (*laneSocket, error) {
+	domain := uintptr(unix.AF_INET6)
 	if to.Addr().Is4() {
-		family = unix.AF_INET
+		domain = unix.AF_INET
 	}
-	got, _, errno := unix.RawSyscall(unix.SYS_SOCKET, family, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	fd, _, errno := unix.RawSyscall(unix.SYS_SOCKET, domain, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if errno != 0 {
-		return -1, os.NewSyscallError("socket", errno)
+		return nil, os.NewSyscallError("socket", errno)
 	}
+	s := &laneSocket{fd: int(fd), is4: to.Addr().Is4()}
 	if udp.hasPorts() {
-		errno = bindDrawn(got, to.Addr(), udp)
+		errno = bindDrawn(fd, to.Addr(), udp)
 	}
-	if errno == 0 {
-		errno = callWithName(unix.SYS_CONNECT, got, to)
+	err := errorOf(errno)
+	if err == nil {
+		err = s.connect(to)
 	}
-	if errno != 0 {
-		closeSocket(int(got))
-		return -1, os.NewSyscallError("connect", errno)
+	if err != nil {
+		s.close()
+		return nil, err
 	}
-	return int(got), nil
+	return s, nil
+}
+
+func (s *laneSocket) connect(to netip.AddrPort) error {
+	return errorOf(callWithName(unix.SYS_CONNECT, uintptr(s.fd), to))
 }
 
 func bindDrawn(fd uintptr, to netip.Addr, udp UDP) (errno syscall.Errno) {
@@ -183,7 +135,14 @@ func sendOn(fd int, query []byte) error {
 	return errorOf(errno)
 }
 
-func closeSocket(fd int) { unix.RawSyscall(unix.SYS_CLOSE, uintptr(fd), 0, 0) }
+func (s *laneSocket) close() { unix.RawSyscall(unix.SYS_CLOSE, uintptr(s.fd), 0, 0) }
+
+// disconnect gives the port back, and forgets the server.
+func (s *laneSocket) disconnect() error {
+	name := unix.RawSockaddr{Family: unix.AF_UNSPEC}
+	_, _, errno := unix.RawSyscall(unix.SYS_CONNECT, uintptr(s.fd), uintptr(unsafe.Pointer(&name)), unsafe.Sizeof(name))
+	return errorOf(errno)
+}
 
 func errorOf(errno syscall.Errno) error {
 	if errno == 0 {
