@@ -114,12 +114,12 @@ func New(c Config) *Cache {
 // handler says to it is not remembered: it may be a referral.
 func (c *Cache) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
 	if c.store == nil {
-		return c.next.ServeDNS(ctx, q)
+		return c.ask(ctx, q)
 	}
 	var room room
 	k, ok := room.parsedKey(q.Msg)
 	if !ok {
-		return c.next.ServeDNS(ctx, q)
+		return c.ask(ctx, q)
 	}
 	if m := c.remembered(k, q); m != nil {
 		q.Cached = true
@@ -132,7 +132,7 @@ func (c *Cache) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, err
 // fetch asks the next handler, and remembers what it says.
 func (c *Cache) fetch(ctx context.Context, q *dnsserver.Query, k key) (*dns.Msg, error) {
 	epoch := c.store.epoch.Load()
-	m, err := c.next.ServeDNS(ctx, q)
+	m, err := c.ask(ctx, q)
 	if err != nil || m == nil {
 		return m, err
 	}
@@ -141,6 +141,20 @@ func (c *Cache) fetch(ctx context.Context, q *dnsserver.Query, k key) (*dns.Msg,
 			c.store.put(e, epoch)
 		}
 	}
+	return m, nil
+}
+
+// ask asks the next handler, and returns what it says as the client that asks next gets it from memory: not authoritative (see
+// entry.response), and with names in the case of the question. Without that they are not packed as pointers to it, and an
+// answer of few records to a long name is truncated.
+func (c *Cache) ask(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
+	m, err := c.next.ServeDNS(ctx, q)
+	if err != nil || m == nil || len(q.Msg.Question) != 1 {
+		return m, err
+	}
+	m.Authoritative = false
+	qname := q.Msg.Question[0].Name
+	m.Answer, m.Ns, m.Extra = inQuestionsCase(m.Answer, qname), inQuestionsCase(m.Ns, qname), inQuestionsCase(m.Extra, qname)
 	return m, nil
 }
 

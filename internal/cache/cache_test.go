@@ -133,6 +133,7 @@ func TestNoHitAcrossDOAndCD(t *testing.T) {
 	}
 }
 
+// Nobody is told AA, the first who asks no more than those after it: RFC 1034 section 4.3.1.
 func TestADPassesAndAADoesNot(t *testing.T) {
 	u := &upstream{
 		t:       t,
@@ -142,8 +143,26 @@ func TestADPassesAndAADoesNot(t *testing.T) {
 	c := New(Config{Next: u, Size: 10})
 	for range 3 {
 		q := query("a.example.", dns.TypeA, flags{})
-		if m := ask(t, c, q); !m.AuthenticatedData || m.Authoritative == q.Cached {
+		if m := ask(t, c, q); !m.AuthenticatedData || m.Authoritative {
 			t.Errorf("cached %v: AD %v, AA %v", q.Cached, m.AuthenticatedData, m.Authoritative)
+		}
+	}
+}
+
+// A fresh answer is packed as the next one from memory is: its names are the question's, in its letters' case, so that what is
+// small is not truncated for the first who asks.
+func TestFreshAnswerInQuestionsCase(t *testing.T) {
+	long := strings.Repeat(strings.Repeat("l", 63)+".", 3) + strings.Repeat("m", 53) + ".example."
+	u := &upstream{t: t, records: map[string]string{long + " A": long + " 60 IN A 192.0.2.1"}}
+	for _, size := range []int{0, 10} {
+		c := New(Config{Next: u, Size: size})
+		for range 2 {
+			q := query(strings.ToUpper(long), dns.TypeA, flags{})
+			m := ask(t, c, q)
+			m.Compress = true
+			if want := 12 + 255 + 4 + 2 + 10 + 4; m.Len() != want || m.Answer[0].Header().Name != q.Msg.Question[0].Name {
+				t.Errorf("cached %v: %d octets, not %d: %v", q.Cached, m.Len(), want, m.Answer)
+			}
 		}
 	}
 }

@@ -8,12 +8,12 @@ import (
 )
 
 // inQuestionsCase returns the records with names that end as qname does, whatever the letters' case, in its case there, so
-// that they are packed as pointers to it. qname is in lower case. Records that are changed are copies. Names that are never
-// compressed (RFC 3597 section 4) are left alone.
+// that they are packed as pointers to it. Records that are changed are copies. Names that are never compressed (RFC 3597
+// section 4) are left alone.
 func inQuestionsCase(section []dns.RR, qname string) []dns.RR {
-	copied := false
+	copied, lower := false, !hasUpper(qname)
 	for i, rr := range section {
-		if rr == nil || !hasUpper(rr) {
+		if rr == nil || lower && !namesUpper(rr) {
 			continue
 		}
 		if !copied {
@@ -36,16 +36,21 @@ func withSuffix(name, qname string) string {
 		return name
 	}
 	at, _ := dns.PrevLabel(name, common)
-	return name[:at] + strings.ToLower(name[at:])
+	from, _ := dns.PrevLabel(qname, common)
+	return name[:at] + qname[from:]
 }
 
-func hasUpper(rr dns.RR) bool {
+func namesUpper(rr dns.RR) bool {
 	for _, name := range namesOf(rr) {
-		if name != nil && strings.ContainsFunc(*name, func(c rune) bool { return 'A' <= c && c <= 'Z' }) {
+		if name != nil && hasUpper(*name) {
 			return true
 		}
 	}
 	return false
+}
+
+func hasUpper(name string) bool {
+	return strings.ContainsFunc(name, func(c rune) bool { return 'A' <= c && c <= 'Z' })
 }
 
 // namesOf are the names in a record that are compressed, of the types that are in use: RFC 1035 section 3.3.
