@@ -41,6 +41,14 @@ func (r *records) respond(query *dns.Msg) *dns.Msg {
 func (r *records) resolve(m *dns.Msg, question dns.Question, signed bool) {
 	name := question.Name
 	for range maxChain {
+		if redirect := r.redirect(name, signed); redirect != nil {
+			m.Answer = append(m.Answer, redirect...)
+			if question.Qtype == dns.TypeCNAME || question.Qtype == dns.TypeANY {
+				return
+			}
+			name = target(redirect)
+			continue
+		}
 		owner, found := r.source(name)
 		if !found {
 			m.Rcode = dns.RcodeNameError
@@ -59,6 +67,28 @@ func (r *records) resolve(m *dns.Msg, question dns.Question, signed bool) {
 		m.Answer = append(m.Answer, alias...)
 		name = target(alias)
 	}
+}
+
+// redirect is the DNAME record above a name, and the CNAME record that it makes for that name (RFC 6672 section 3.1); nil:
+// there is none, or the name becomes too long.
+func (r *records) redirect(name string, signed bool) []dns.RR {
+	for labels := dns.CountLabel(name) - 1; labels > 0; labels-- {
+		at, _ := dns.PrevLabel(name, labels)
+		above := r.pick(dns.CanonicalName(name[at:]), name[at:], dns.TypeDNAME, signed)
+		for _, rr := range above {
+			dname, ok := rr.(*dns.DNAME)
+			if !ok {
+				continue
+			}
+			made := name[:at] + dname.Target
+			if _, fits := dns.IsDomainName(made); !fits {
+				return nil
+			}
+			header := dns.RR_Header{Name: name, Rrtype: dns.TypeCNAME, Class: dns.ClassINET, Ttl: dname.Hdr.Ttl}
+			return append(above, &dns.CNAME{Hdr: header, Target: made})
+		}
+	}
+	return nil
 }
 
 func target(alias []dns.RR) string {

@@ -30,6 +30,7 @@ const site = `
 	a.deep.apps.example.com. IN TXT "deep"
 	*.alias.example.com.    IN CNAME www.example.com.
 	www.elsewhere.example.  IN TXT "no address"
+	moved.example.com.   50 IN DNAME example.com.
 `
 
 const (
@@ -74,6 +75,12 @@ func TestRecords(t *testing.T) {
 			"alias of what does not exist (RFC 6604)", "dead.example.com.", dns.TypeA,
 			"dead.example.com. 600 IN CNAME nx.example.com.\n" + negative("NXDOMAIN", siteSOA),
 		},
+		{
+			"below a DNAME (RFC 6672)", "alias.Moved.example.com.", dns.TypeAAAA,
+			";; ordered\nMoved.example.com. 50 IN DNAME example.com.\nalias.Moved.example.com. 50 IN CNAME alias.example.com.\n" +
+				"alias.example.com. 20 IN CNAME www.example.com.\nwww.example.com. 60 IN AAAA 2001:db8::80",
+		},
+		{"the DNAME itself", "moved.example.com.", dns.TypeDNAME, "moved.example.com. 50 IN DNAME example.com."},
 		{
 			"alias out of the zone", "out.example.com.", dns.TypeTXT,
 			"out.example.com. 600 IN CNAME www.elsewhere.example.\nwww.elsewhere.example. 600 IN TXT \"no address\"",

@@ -1,0 +1,155 @@
+// Package alike compares what node-dns, dnsmasq and unbound answer to the same queries, in front of the same nameserver.
+package alike
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/node-dns/node-dns/internal/lab"
+)
+
+func TestMain(m *testing.M) {
+	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 2*receivers) // as cmd/node-dns does
+	goleak.VerifyTestMain(m)
+}
+
+const (
+	seed     = 1
+	count    = 20_000
+	inFlight = 48
+)
+
+// TestAlike asks dnsmasq 2.90, unbound 1.17 and us the same queries. A difference that no rule explains is a fault, and so is a
+// rule that explains none.
+func TestAlike(t *testing.T) {
+	lab.NeedPrograms(t, "dnsmasq", "unbound")
+	upstream := site(t).Addr()
+	servers := [them]netip.AddrPort{us: startOurs(t, upstream), dnsmasq: startDnsmasq(t, upstream), unbound: startUnbound(t, upstream)}
+	found := &findings{began: time.Now(), times: map[string]int{}, laws: laws{}}
+	all := queries(seed, count)
+	var next atomic.Int64
+	var asking sync.WaitGroup
+	for range inFlight {
+		asking.Go(func() {
+			a, err := newAsker(servers)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer a.close()
+			for i := int(next.Add(1)) - 1; i < len(all); i = int(next.Add(1)) - 1 {
+				answers, err := a.ask(all[i])
+				if err != nil {
+					t.Errorf("%s: %v", all[i], err)
+					continue
+				}
+				found.take(all[i], answers)
+			}
+			found.addRepeats(a.repeats)
+		})
+	}
+	asking.Wait()
+	found.report(t)
+}
+
+// findings are what came out.
+type findings struct {
+	began time.Time
+
+	mu          sync.Mutex // guards what follows
+	laws        laws
+	broken      []string
+	unexplained []string
+	times       map[string]int // how often each rule explained a difference
+	answered    [them]int
+	repeats     [them]int // how often nothing came
+}
+
+func (f *findings) take(q query, answers [them]answer) {
+	var all []difference
+	for _, peer := range []int{dnsmasq, unbound} {
+		all = append(all, compare(q, peer, answers[us], answers[peer])...)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i, a := range answers {
+		if a.msg != nil {
+			f.answered[i]++
+		}
+	}
+	if fault := f.laws.check(q, answers[us]); fault != "" {
+		f.broken = append(f.broken, fmt.Sprintf("%s: %s\n%s", q, fault, describe(answers[us])))
+	}
+	for _, d := range all {
+		d.elapsed = answers[us].arrived.Sub(f.began)
+		i := slices.IndexFunc(rules, func(r rule) bool { return r.explains(d) })
+		if i < 0 {
+			f.unexplained = append(f.unexplained, d.String())
+			continue
+		}
+		f.times[rules[i].row()]++
+	}
+}
+
+func (f *findings) addRepeats(repeats [them]int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i, n := range repeats {
+		f.repeats[i] += n
+	}
+}
+
+func (f *findings) report(t *testing.T) {
+	const enough = 10
+	for _, text := range f.broken[:min(len(f.broken), enough)] {
+		t.Error(text)
+	}
+	for _, text := range f.unexplained[:min(len(f.unexplained), enough)] {
+		t.Error("no rule explains it: ", text)
+	}
+	if n := len(f.unexplained); n > enough {
+		t.Errorf("no rule explains %d differences", n)
+	}
+	if f.answered[us] != count || f.repeats[us] > 0 {
+		t.Errorf("%d of %d answered, asked again %d times", f.answered[us], count, f.repeats[us])
+	}
+	for _, r := range rules {
+		if f.times[r.row()] == 0 {
+			t.Errorf("nothing differs as %q of %s says", r.name, names[r.peer])
+		}
+		t.Logf("%5d %s: %s", f.times[r.row()], names[r.peer], r.name)
+	}
+	t.Logf("%v of %d answered, asked again %v times", f.answered, count, f.repeats)
+}
+
+// TestPage holds docs/alike.md against the rules.
+func TestPage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/alike.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for _, r := range rules {
+		want = append(want, r.row())
+	}
+	var got []string
+	for row := range strings.Lines(string(page)) {
+		if strings.HasPrefix(row, "| ") && !strings.HasPrefix(row, "| difference |") {
+			got = append(got, strings.TrimSuffix(row, "\n"))
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the table of docs/alike.md (-wanted +there)\n%s", diff)
+	}
+}
