@@ -76,14 +76,35 @@ void serve_udp(int port, answer_fn *answer)
 	}
 }
 
-void on_threads(int n, void *(*run)(void *), void *arg)
-{
-	for (int i = 1; i < n; i++) {
-		pthread_t thread;
+static int port;
+static answer_fn *answer_query;
 
-		if ((errno = pthread_create(&thread, NULL, run, arg)))
+static void *run_udp(void *unused)
+{
+	(void)unused;
+	serve_udp(port, answer_query);
+}
+
+static void *run_tcp(void *unused)
+{
+	(void)unused;
+	serve_tcp(port, answer_query);
+}
+
+void serve(int argc, char **argv, answer_fn *answer)
+{
+	pthread_t thread;
+
+	if (argc != 3) {
+		fprintf(stderr, "usage: %s PORT THREADS\n", argv[0]);
+		exit(2);
+	}
+	port = atoi(argv[1]);
+	answer_query = answer;
+	for (int i = 0; i < 2 * atoi(argv[2]); i++) {
+		if ((errno = pthread_create(&thread, NULL, i % 2 ? run_tcp : run_udp, NULL)))
 			die("pthread_create");
 	}
-	run(arg);
-	exit(0);
+	pthread_join(thread, NULL);
+	exit(1); /* none of them returns */
 }
