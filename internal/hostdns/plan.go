@@ -80,8 +80,9 @@ type Plan struct {
 	// In one that is ours only the nameserver is kept right, and it goes back to the original as ever.
 	Hold string
 
-	Problems []string
-	Warnings []string
+	Problems  []string
+	Warnings  []string
+	Conflicts []string // of an admin's static servers with others, which is settled
 }
 
 // NewPlan decides what the host's files must say. It is pure: the same State gives the same Plan, and nothing is read
@@ -89,6 +90,7 @@ type Plan struct {
 func NewPlan(s State) Plan {
 	s.Net = assumed(s)
 	p := Plan{Paths: s.Paths, Selection: selectUpstreams(s), Ours: s.pointsHere(), Via: s.via(), Problems: slices.Clone(s.Problems), past: s.past()}
+	p.Conflicts = conflicts(s, p.Selection)
 	known := lastGood(s)
 	p.Change, p.Warnings = changeOf(known.Set, p.Selection.Set), known.Warnings
 	p.Capture, p.Warnings = append(factsSteps(s), handoverSteps(s)...), append(p.Warnings, factsWarnings(s)...)

@@ -126,6 +126,7 @@ func (r Runner) log(event nm.Event, p Plan, result Result, err error) {
 	add("over", p.Over)
 	add("held", p.Hold)
 	add("refused", refusedList(p))
+	add("conflict", strings.Join(p.Conflicts, "; "))
 	add("warning", strings.Join(p.Warnings, "; "))
 	add("problem", strings.Join(p.Problems, "; "))
 	if result.Silence != nil {
