@@ -13,12 +13,9 @@ typedef size_t answer_fn(uint8_t *packet, size_t length);
 /* serve is a program's main: its arguments are a port of 127.0.0.1, and how many threads UDP and TCP have each. */
 _Noreturn void serve(int argc, char **argv, answer_fn *answer);
 
-/* serve_udp and serve_tcp answer on the calling thread until the program is killed. */
-_Noreturn void serve_udp(int port, answer_fn *answer);
-_Noreturn void serve_tcp(int port, answer_fn *answer);
-
-/* listener opens a socket on 127.0.0.1 that shares the port with those of the other threads; type is SOCK_DGRAM or SOCK_STREAM. */
-int listener(int type, int port);
+/* serve_udp and serve_tcp answer at a socket, on the calling thread, until the program is killed. */
+_Noreturn void serve_udp(int fd, answer_fn *answer);
+_Noreturn void serve_tcp(int listening, answer_fn *answer);
 
 /* die ends the program with what went wrong, and errno. */
 _Noreturn void die(const char *what);

@@ -85,9 +85,9 @@ static void on_client(int poller, int listening)
 	watch(poller, fd, c);
 }
 
-void serve_tcp(int port, answer_fn *answer)
+void serve_tcp(int listening, answer_fn *answer)
 {
-	int listening = listener(SOCK_STREAM, port), poller = epoll_create1(0);
+	int poller = epoll_create1(0);
 	struct epoll_event events[EVENTS];
 
 	watch(poller, listening, NULL);
