@@ -81,27 +81,24 @@ func TestMigrateKilled(t *testing.T) {
 			t.Fatalf("%s: it was not killed: %v\n%s", moment, err, out)
 		}
 	}
-	for i, moment := range there {
-		die(moment)
-		if i%2 == 0 {
-			o.Run("node-dns", "migrate", "--apply")
-			o.checkMigrated()
-		}
+	undo := func(killed string) {
+		t.Helper()
 		o.Run("node-dns", "migrate", "--undo")
 		o.checkEtc(before)
 		o.checkOld()
 		if t.Failed() {
-			t.Fatalf("killed at %q", moment)
+			t.Fatalf("killed at %q", killed)
 		}
 	}
-	for _, moment := range back {
-		o.Run("node-dns", "migrate", "--apply")
-		die("undo:" + moment)
-		o.Run("node-dns", "migrate", "--undo")
-		o.checkEtc(before)
-		o.checkOld()
-		if t.Failed() {
-			t.Fatalf("killed on the way back at %q", moment)
+	for i := range max(len(there), len(back)) {
+		there, back := there[i%len(there)], back[i%len(back)]
+		die(there)
+		if i%2 == 0 {
+			undo(there)
 		}
+		o.Run("node-dns", "migrate", "--apply") // from the beginning, or from there
+		o.checkMigrated()
+		die("undo:" + back)
+		undo(there + ", and on the way back at " + back)
 	}
 }
