@@ -15,7 +15,7 @@ type Deployment struct {
 }
 
 // Deploy has the machine, which is off, boot this from now on. Of its own root only what lies elsewhere is left, read-only too.
-// ConditionNeedsUpdate= holds at each boot (systemd.unit(5)), as it does at the first one of a deployment: ostree removes /etc/.updated.
+// ConditionNeedsUpdate= counts (systemd.unit(5)).
 func (c *Container) Deploy(d Deployment) { c.deployed = &d }
 
 // options are what systemd-nspawn needs for it.
