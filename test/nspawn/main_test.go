@@ -6,7 +6,6 @@
 package nspawn
 
 import (
-	"os"
 	"strings"
 	"testing"
 
@@ -15,10 +14,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if moment := os.Getenv(dieEnv); moment != "" {
-		migrateAndDie(moment)
-	}
-	lab.Main(m, lab.Build("./cmd/node-dns", "./cmd/origin-dns-dispatcher"), lab.Before(rpmbuild.Fetch), lab.Packages("systemd-resolved"))
+	lab.Main(m, lab.Build("./cmd/node-dns", "./cmd/origin-dns-dispatcher"), lab.Before(rpmbuild.Fetch), lab.Packages("systemd-resolved", "openresolv", "resolvconf", "cloud-init"))
 }
 
 // The addresses of the LAN and of the pods' network.
