@@ -6,6 +6,7 @@
 package nspawn
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -14,6 +15,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if moment := os.Getenv(dieEnv); moment != "" {
+		migrateAndDie(moment)
+	}
 	lab.Main(m, lab.Build("./cmd/node-dns", "./cmd/origin-dns-dispatcher"), lab.Before(rpmbuild.Fetch), lab.Packages("systemd-resolved", "openresolv", "resolvconf", "cloud-init"))
 }
 

@@ -3,6 +3,10 @@ package nspawn
 import (
 	"strings"
 	"testing"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dnstest"
 )
 
 // TestMigrate: a node of OpenShift 3 becomes node-dns's under load, and back, and no query is lost; /etc is as it was.
@@ -36,6 +40,54 @@ func TestMigrate(t *testing.T) {
 	o.awaitQuietEvents()
 	o.checkEtc(before)
 	o.checkOld()
+}
+
+// plainBase is an admin's: bound to every address, as dnsmasq is without a word about it.
+const plainBase = `no-resolv
+server=` + loadSite + `
+server=/cluster.local/` + clusterService + `
+server=/slow.example/` + loadSlow + `
+`
+
+// TestMigrateDnsmasq: the same of an admin's dnsmasq, which is bound to every address, and asked at loopback by the node itself.
+func TestMigrateDnsmasq(t *testing.T) {
+	o := newOldNode(t, dnsmasqWith{base: plainBase, text: "# mine\nsearch example.com\nnameserver 127.0.0.1\noptions timeout:3\n"})
+	before := o.tree()
+	o.during(200, func() { t.Log(o.Run("node-dns", "migrate", "--apply")) })
+	o.checkMigrated()
+	o.reboot()
+	o.checkMigrated()
+	o.during(200, func() { t.Log(o.Run("node-dns", "migrate", "--undo")) })
+	o.checkEtc(before)
+	o.checkOld()
+}
+
+// TestMigrateFails: where node-dns would not do, the node is left as it was, or gets back there by itself; without a query lost
+// where that shows before port 53 has changed hands.
+func TestMigrateFails(t *testing.T) {
+	o := newOldNode(t, dnsmasqWith{base: openshiftBase, hook: true})
+	before := o.tree()
+	fails := func(config, says string) {
+		t.Helper()
+		o.WriteFile("/etc/node-dns/node-dns.yaml", config, 0o644)
+		if out, err := o.Try("node-dns", "migrate", "--apply"); err == nil || !strings.Contains(out, says) {
+			t.Errorf("%s: %v\n%s", says, err, out)
+		}
+		o.Run("rm", "-r", "/etc/node-dns")
+		o.checkEtc(before)
+		o.checkOld()
+	}
+	o.during(200, func() {
+		fails("upstreams: [10.77.0.200\n", "the configuration has faults")
+		fails("upstreams: [10.77.0.200]\n", "no upstream nameserver answers")
+	})
+
+	// A domain that dnsmasq was told of where node-dns does not look.
+	o.WriteFile(unitFiles+"dnsmasq.service", strings.Replace(dnsmasqService, "-k", "-k --server=/example.com/"+clusterService, 1), 0o644)
+	o.Run("systemctl", "daemon-reload")
+	o.Run("systemctl", "restart", "dnsmasq.service")
+	o.site.SetFaultsFor("example.com", dnstest.Faults{Rcode: dns.RcodeServerFailure})
+	fails("logLevel: info\n", "answers SERVFAIL to example.com. SOA, which had")
 }
 
 // checkMigrated: node-dns answers, and nothing of the old is about to come back.
