@@ -36,9 +36,8 @@ func fetchPackage(name string) (string, error) {
 	return Cached("package "+name+" for "+root+"\n"+string(status), func(dir string) error {
 		apt := func(argv ...string) error {
 			options := []string{
-				"--quiet", "--yes", "--no-install-recommends", "--reinstall", "--download-only",
-				"--option=Dir=" + root, "--option=Dir::State::status=" + root + "/var/lib/dpkg/status", "--option=Dir::Cache::archives=" + dir,
-				"--option=Debug::NoLocking=true", "--option=APT::Sandbox::User=root",
+				"--quiet", "--option=Dir=" + root, "--option=Dir::State::status=" + filepath.Join(root, "/var/lib/dpkg/status"),
+				"--option=Dir::Cache::archives=" + dir, "--option=Debug::NoLocking=true", "--option=APT::Sandbox::User=root",
 			}
 			cmd := exec.Command("apt-get", append(options, argv...)...)
 			if out, err := cmd.CombinedOutput(); err != nil {
@@ -46,16 +45,17 @@ func fetchPackage(name string) (string, error) {
 			}
 			return nil
 		}
+		install := []string{"install", "--yes", "--no-install-recommends", "--reinstall", "--download-only", name}
 		if err := os.MkdirAll(filepath.Join(dir, "partial"), 0o755); err != nil {
 			return err
 		}
-		if apt("install", name) == nil {
+		if apt(install...) == nil {
 			return nil
 		}
 		if err := apt("update"); err != nil { // its lists are old, or there are none
 			return err
 		}
-		return apt("install", name)
+		return apt(install...)
 	})
 }
 

@@ -18,7 +18,8 @@ func TestMain(m *testing.M) {
 	if moment := os.Getenv(dieEnv); moment != "" {
 		migrateAndDie(moment)
 	}
-	lab.Main(m, lab.Build("./cmd/node-dns", "./cmd/origin-dns-dispatcher"), lab.Before(rpmbuild.Fetch), lab.Packages("systemd-resolved", "openresolv", "resolvconf", "cloud-init"))
+	lab.Main(m, lab.Build("./cmd/node-dns", "./cmd/origin-dns-dispatcher"), lab.Before(rpmbuild.Fetch),
+		lab.Packages("systemd-resolved", "openresolv", "resolvconf", "cloud-init", "iptables", "dnsmasq-base"))
 }
 
 // The addresses of the LAN and of the pods' network.
