@@ -59,11 +59,15 @@ func fetchPackage(name string) (string, error) {
 	})
 }
 
-// Install installs a package of Packages in the machine, which runs, as dpkg(1) does: its scripts enable and start its units.
+// Install installs a package of Packages in the machine, which runs: its scripts enable and start its units. It is apt that knows in which
+// order the packages have to come.
 func (c *Container) Install(name string) {
 	c.l.t.Helper()
 	files := packageFiles(c.l.t, name)
-	argv := []string{"env", "DEBIAN_FRONTEND=noninteractive", "dpkg", "--install", "--force-confnew"}
+	argv := []string{
+		"env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "--quiet", "--yes", "--no-install-recommends", "--reinstall", "--allow-downgrades",
+		"--option=Dpkg::Use-Pty=false", "--option=APT::Sandbox::User=root", "install",
+	}
 	for _, file := range files {
 		to := filepath.Join("/srv/deb", filepath.Base(file))
 		c.CopyFile(to, file, 0o644)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/node-dns/node-dns/internal/atomicfile"
@@ -51,6 +52,8 @@ func (a Applier) undo(ctx context.Context, j *Journal, s Step) error {
 		return a.givePort(ctx, j, s)
 	case Mask:
 		return a.unmask(ctx, j, s)
+	case Point:
+		return a.unpoint(ctx, j)
 	case Release:
 		return errors.Join(restoreAll(j.of(s)), hostdns.TellNetworkManager(ctx))
 	}
@@ -92,6 +95,22 @@ func (a Applier) start(ctx context.Context, s Step) error {
 		return err
 	}
 	return awaitPrepared(ctx)
+}
+
+// lookupTime is how long a process may take, on a busy node, between reading resolv.conf and asking whom that names.
+const lookupTime = time.Second
+
+// unpoint gives resolv.conf back while node-dns still answers those who have just read it. Where another takes port 53 over
+// again, somebody answers them anyway, and resolv.conf waits for its turn (givePort).
+func (a Applier) unpoint(ctx context.Context, j *Journal) error {
+	if slices.ContainsFunc(j.Steps, func(s Step) bool { return s.Kind == TakePort }) || !isRunning(ctx) {
+		return nil
+	}
+	resolv, _ := j.split()
+	err := errors.Join(unheed(ctx), restoreAll(resolv))
+	a.moment("pointed elsewhere")
+	time.Sleep(lookupTime)
+	return err
 }
 
 func (a Applier) unstart(ctx context.Context, j *Journal, s Step) error {
