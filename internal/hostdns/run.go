@@ -159,7 +159,7 @@ func (r Result) condition(p Plan, err error) journal.Condition {
 		return journal.ResolvConfRestored
 	case r.ResolvConf == Held && p.Fought:
 		return journal.ResolvConfFought
-	case r.ResolvConf == Held && p.Hold != notOurs && p.Hold != onlyCaptured && p.Hold != leftToAdmin:
+	case r.ResolvConf == Held && p.Hold != notOurs && p.Hold != onlyCaptured && p.Hold != LeftToAdmin:
 		return journal.ResolvConfHeld
 	case r.ResolvConf == Waiting:
 		return journal.ResolvConfWaiting

@@ -127,7 +127,7 @@ func checkAll(ctx context.Context, status control.Status, before []Answer) error
 		}
 	}
 	text, err := os.ReadFile("/etc/resolv.conf")
-	if err == nil {
+	if err == nil && status.ResolvConf.Ours { // else it names systemd-resolved, or whom the admin wants
 		for _, addr := range resolvconf.Parse(text).Nameservers() {
 			errs = append(errs, checkAt(ctx, "udp", netip.AddrPortFrom(addr, portDNS), before))
 		}

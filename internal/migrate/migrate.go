@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/nameserver"
 	"github.com/node-dns/node-dns/internal/netstate"
 )
@@ -97,7 +98,7 @@ func NewPlan(h Host, found []Finding) Plan {
 	p.Refused = append(p.Refused, h.strangers(all.port)...)
 	p.Notes = append(p.Notes, h.notes(all.port)...)
 	if first := slices.Concat(all.before, all.port, all.after); len(p.Owner) == 0 && !(len(first) == 0 && h.serves()) {
-		p.Steps = slices.Concat(all.before, []Step{h.startStep()}, all.port, []Step{pointStep()}, all.after, []Step{h.checkStep()})
+		p.Steps = slices.Concat(all.before, []Step{h.startStep()}, all.port, []Step{h.pointStep()}, all.after, []Step{h.checkStep()})
 	}
 	return p
 }
@@ -128,7 +129,7 @@ func (h Host) unfit() []string {
 	}
 	if h.State.ConfigErr != nil {
 		why = append(why, "the configuration has faults: "+oneLine(h.State.ConfigErr))
-	} else if h.Plan.Hold != "" {
+	} else if h.Plan.Hold != "" && h.Plan.Hold != hostdns.LeftToAdmin {
 		why = append(why, "node-dns could not serve: "+h.Plan.Hold)
 	}
 	if h.DnsmasqErr != nil {

@@ -77,8 +77,9 @@ func (a Applier) point(ctx context.Context) error {
 	}
 	return await(ctx, "/etc/resolv.conf to name this node", bindPatience, func() (bool, error) {
 		status, err := fetchStatus(ctx)
-		if err == nil && !(status.ResolvConf.Ours && len(status.ResolvConf.Pending) == 0) {
-			err = fmt.Errorf("held: %s", status.ResolvConf.Hold)
+		r := status.ResolvConf
+		if err == nil && (len(r.Pending) > 0 || !r.Ours && r.DropIn == "" && r.Hold != hostdns.LeftToAdmin) {
+			err = fmt.Errorf("held: %s", r.Hold)
 		}
 		return err == nil, err
 	})

@@ -5,6 +5,9 @@ import (
 	"net/netip"
 	"path/filepath"
 	"strings"
+
+	"github.com/node-dns/node-dns/internal/hostdns"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
 // Kind is what a Step does; each has its way back.
@@ -120,8 +123,15 @@ func releaseStep(path string) Step {
 	}
 }
 
-func pointStep() Step {
-	return Step{Kind: Point, What: "have /etc/resolv.conf name this node, and origin-dns-dispatcher keep it so"}
+func (h Host) pointStep() Step {
+	what := "have /etc/resolv.conf name this node, and origin-dns-dispatcher keep it so"
+	switch h.Plan.Via {
+	case nodeconfig.ResolvConfResolved:
+		what = "have systemd-resolved ask this node, and origin-dns-dispatcher keep it so"
+	case nodeconfig.ResolvConfNone:
+		what = "leave /etc/resolv.conf as it is (" + hostdns.LeftToAdmin + "), and have origin-dns-dispatcher heed NetworkManager"
+	}
+	return Step{Kind: Point, What: what}
 }
 
 func (h Host) checkStep() Step {
