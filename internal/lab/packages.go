@@ -66,7 +66,7 @@ func (c *Container) Install(name string) {
 	files := packageFiles(c.l.t, name)
 	argv := []string{
 		"env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "--quiet", "--yes", "--no-install-recommends", "--reinstall", "--allow-downgrades",
-		"--option=Dpkg::Use-Pty=false", "--option=APT::Sandbox::User=root", "install",
+		"--option=Dpkg::Use-Pty=false", "--option=Dpkg::Options::=--force-confmiss", "--option=APT::Sandbox::User=root", "install",
 	}
 	for _, file := range files {
 		to := filepath.Join("/srv/deb", filepath.Base(file))
