@@ -80,6 +80,10 @@ func Find(h Host) []Finding {
 // NewPlan says how the node gets from what was found to node-dns. It is pure.
 func NewPlan(h Host, found []Finding) Plan {
 	p := Plan{Findings: found}
+	if !h.Root && (len(found) > 0 || h.someoneHolds(portDNS)) {
+		p.Refused = []string{"only root sees who has port 53, and reads what matters here: node-dns migrate as root shows what it would do"}
+		return p
+	}
 	if len(found) == 0 {
 		return p
 	}
@@ -107,6 +111,11 @@ func NewPlan(h Host, found []Finding) Plan {
 func (h Host) serves() bool {
 	unit := h.Units[daemonUnit]
 	return unit.IsActive() && unit.File == "enabled"
+}
+
+// someoneHolds reports whether anybody has a port.
+func (h Host) someoneHolds(port uint16) bool {
+	return slices.ContainsFunc(h.Holders, func(holder Holder) bool { return holder.Addr.Port() == port })
 }
 
 // after is the host as it is when the first steps are done, as far as the others depend on that.

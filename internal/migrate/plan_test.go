@@ -71,6 +71,14 @@ func dnsNoneFile(text string) func(*Host) {
 	return func(h *Host) { h.Files[oldSnippet] = file(text) }
 }
 
+// notRoot sees no names of programs.
+func notRoot(h *Host) {
+	h.Root = false
+	for i, holder := range h.Holders {
+		h.Holders[i] = Holder{Proto: holder.Proto, Addr: holder.Addr}
+	}
+}
+
 // TestDryRun: what is found and what would be done, as the command shows it.
 func TestDryRun(t *testing.T) {
 	for _, test := range []struct {
@@ -89,6 +97,9 @@ func TestDryRun(t *testing.T) {
 		{"dnsmasq-with-dhcp", node(dnsmasqAt("10.0.0.7"), held(dnsmasqUnit, "dnsmasq", 67, "0.0.0.0"))},
 		{"dnsmasq-for-dhcp-alone", node(func(h *Host) { h.Units[dnsmasqUnit] = Unit{Load: "loaded", Active: "active", File: "enabled"} }, held(dnsmasqUnit, "dnsmasq", 67, "0.0.0.0"))},
 		{"not-installed", node(hook, dnsmasqAt("10.0.0.7"), func(h *Host) { h.Units[daemonUnit] = Unit{Load: "not-found"} })},
+		// To an ordinary user a dnsmasq is a program without a name: told to stop it first, an admin had a node without DNS.
+		{"not-root", node(hook, dnsmasqAt("10.0.0.7"), notRoot)},
+		{"not-root-and-nothing-found", node(held("", "", 53, "0.0.0.0"), notRoot)},
 		{"no-upstream", node(hook, dnsmasqAt("10.0.0.7"), func(h *Host) { h.State.NetworkManagerConf = hostdns.File{} })},
 		{"faulty-configuration", node(dnsmasqAt("10.0.0.7"), func(h *Host) {
 			h.State.ConfigErr, h.DnsmasqErr = errors.New("node-dns.yaml:1:1: a fault\nnode-dns.yaml:2:1: another"), errors.New("dnsmasq.conf:1:1: a fault")

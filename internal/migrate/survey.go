@@ -38,6 +38,7 @@ func Survey(ctx context.Context, root string) (Host, error) {
 	}
 	slices.Sort(units)
 	if filepath.Clean("/"+root) != "/" {
+		h.Root = true // nothing runs there that only root sees
 		return h, nil
 	}
 	_, err := exec.LookPath("nft")

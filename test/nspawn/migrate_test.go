@@ -13,6 +13,12 @@ import (
 func TestMigrate(t *testing.T) {
 	o := newOldNode(t, dnsmasqWith{base: openshiftBase, hook: true})
 	before := o.tree()
+	if again := o.Run("node-dns", "migrate", "--undo"); !strings.Contains(again, "nothing to undo") {
+		t.Errorf("an --undo of nothing:\n%s", again)
+	}
+	if out, err := o.Try("setpriv", "--reuid=65534", "--clear-groups", "node-dns", "migrate"); err == nil || !strings.Contains(out, "as root") || strings.Contains(out, "stop it first") {
+		t.Errorf("of a user's: %v\n%s", err, out)
+	}
 	screen := o.Run("node-dns", "migrate")
 	for _, want := range []string{oldHookPath, oldSnippetPath, "hand port 53 of " + nodeIP + " over", "asks " + loadSite} {
 		if !strings.Contains(screen, want) {
@@ -25,6 +31,9 @@ func TestMigrate(t *testing.T) {
 	o.checkMigrated()
 	if again := o.Run("node-dns", "migrate", "--apply"); !strings.Contains(again, "This node was migrated") {
 		t.Errorf("a second --apply:\n%s", again)
+	}
+	if shown := o.Run("node-dns", "migrate", "-o", "json"); !strings.Contains(shown, `"phase": "applied"`) || strings.Contains(shown, `"saved"`) {
+		t.Errorf("as JSON:\n%s", shown)
 	}
 	o.Run("nmcli", "connection", "up", "eth0")
 	o.awaitQuietEvents()
