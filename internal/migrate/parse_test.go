@@ -180,3 +180,22 @@ func TestJournal(t *testing.T) {
 		}
 	}
 }
+
+// TestAsksItself: a resolv.conf that names this node has to wait for whoever answers there, a link to one too.
+func TestAsksItself(t *testing.T) {
+	for name, text := range map[string]string{"loopback": "nameserver 127.0.0.1\n", "another": "nameserver 192.0.2.53\n"} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "mine"), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range []Saved{
+			{Path: filepath.Join(dir, "resolv.conf"), Kind: "file", Data: []byte(text)},
+			{Path: filepath.Join(dir, "resolv.conf"), Kind: "link", Target: "mine"},
+			{Path: filepath.Join(dir, "resolv.conf"), Kind: "link", Target: filepath.Join(dir, "mine")},
+		} {
+			if got, want := asksItself([]Saved{s}), name == "loopback"; got != want {
+				t.Errorf("%s, %s %s: %v", name, s.Kind, s.Target, got)
+			}
+		}
+	}
+}

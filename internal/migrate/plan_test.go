@@ -91,6 +91,9 @@ func TestDryRun(t *testing.T) {
 		{"openshift3-snippet-with-more", node(hook, dnsmasqAt("10.0.0.7"), dnsNoneFile("[main]\ndns=none\nplugins=ifcfg-rh\n"))},
 		{"openshift3-without-nft", node(hook, dnsmasqAt("10.0.0.7"), func(h *Host) { h.HasNFT = false })},
 		{"dnsmasq", node(dnsmasqAt("0.0.0.0", "::"))},
+		{"dnsmasq-of-the-admins", node(dnsmasqAt("10.0.0.7"), func(h *Host) {
+			h.Units[dnsmasqUnit] = Unit{Load: "loaded", Active: "active", File: "enabled", Path: "/etc/systemd/system/dnsmasq.service"}
+		})},
 		{"dnsmasq-elsewhere", node(dnsmasqAt("127.0.0.1"))},
 		{"dnsmasq-of-libvirt", node(held("libvirtd.service", "dnsmasq", 53, "192.168.122.1"), held("libvirtd.service", "dnsmasq", 67, "0.0.0.0"))},
 		{"dnsmasq-beside-libvirt", node(dnsmasqAt("10.0.0.7"), held("libvirtd.service", "dnsmasq", 53, "192.168.122.1"))},

@@ -110,10 +110,19 @@ func takeStep(h Host, unit string) Step {
 }
 
 func maskStep(h Host, unit string) Step {
+	what := fmt.Sprintf("disable and mask %s: origin-node.service, say, would start it with itself", unit)
+	if !maskable(unit, h.Units[unit]) {
+		what = fmt.Sprintf("disable %s: its file is in /etc, so that it cannot be masked, and whatever wants it starts it again", unit)
+	}
 	return Step{
 		Kind: Mask, Unit: unit, WasEnabled: h.Units[unit].File == "enabled", WasActive: h.Units[unit].IsActive(),
-		What: fmt.Sprintf("disable and mask %s: origin-node.service, say, would start it with itself", unit), Touches: []string{wantsLink(unit), unitLink(unit)},
+		What: what, Touches: []string{wantsLink(unit), unitLink(unit)},
 	}
+}
+
+// maskable reports whether a unit's file is elsewhere than where the mask would be (systemctl(1)).
+func maskable(name string, unit Unit) bool {
+	return filepath.Dir(unit.Path) != filepath.Dir(unitLink(name))
 }
 
 func releaseStep(path string) Step {
