@@ -58,9 +58,12 @@ server=/cluster.local/` + clusterService + `
 server=/slow.example/` + loadSlow + `
 `
 
-// TestMigrateDnsmasq: the same of an admin's dnsmasq, which is bound to every address, and asked at loopback by the node itself.
+// TestMigrateDnsmasq: the same of an admin's dnsmasq, which is bound to every address, and asked at loopback by the node
+// itself: a link leads to the file that says so. On the way back that was put there before dnsmasq was.
 func TestMigrateDnsmasq(t *testing.T) {
 	o := newOldNode(t, dnsmasqWith{base: plainBase, text: "# mine\nsearch example.com\nnameserver 127.0.0.1\noptions timeout:3\n"})
+	o.Run("mv", resolvConf, "/etc/resolv.mine")
+	o.Run("ln", "-s", "resolv.mine", resolvConf)
 	before := o.tree()
 	o.during(200, func() { t.Log(o.Run("node-dns", "migrate", "--apply")) })
 	o.checkMigrated()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -13,16 +12,13 @@ import (
 )
 
 // dieEnv has this test's program, copied into a machine, migrate that and be killed at a moment: "undo:MOMENT" is one on the
-// way back. "?" prints the moments instead.
+// way back.
 const dieEnv = "NODEDNS_DIE_AT"
 
 // migrateAndDie does not return.
 func migrateAndDie(at string) {
 	at, undo := strings.CutPrefix(at, "undo:")
 	applier := migrate.Applier{Step: func(moment string) {
-		if at == "?" {
-			fmt.Println(moment)
-		}
 		if moment == at {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			select {}
@@ -51,54 +47,45 @@ func migrateOrBack(applier migrate.Applier, undo bool) error {
 	return applier.Apply(ctx, migrate.NewPlan(host, migrate.Find(host)))
 }
 
-// TestMigrateKilled: whenever a migration is killed, it can be gone back from, and continued; and so it is on the way back.
+// TestMigrateKilled: a migration that is killed, and a node that crashes in it, can be gone back from, and continued; and so it is on
+// the way back. These are the moments at which units and sockets are between the two; the files' are migrate.TestKilledAtEachMoment's.
 func TestMigrateKilled(t *testing.T) {
 	o := newOldNode(t, dnsmasqWith{base: openshiftBase, hook: true})
 	program := o.copySelf()
 	before := o.tree()
-	dieAt := func(moment string) (string, error) { return o.Try("env", dieEnv+"="+moment, program) }
-	moments := func(direction string) []string {
+	die := func(moment string, crash bool) {
 		t.Helper()
-		out, err := dieAt(direction + "?")
-		if err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
-		// Between the end of one step and the beginning of the next there is no more than a line in the journal.
-		all := slices.DeleteFunc(strings.Split(strings.TrimSpace(out), "\n"), func(moment string) bool {
-			return strings.HasPrefix(moment, "before ")
-		})
-		t.Logf("%d moments: %s", len(all), strings.Join(all, ", "))
-		if len(all) < 10 {
-			t.Fatal("too few")
-		}
-		return all
-	}
-	there, back := moments(""), moments("undo:")
-	o.checkEtc(before)
-	die := func(moment string) {
-		t.Helper()
-		if out, err := dieAt(moment); err == nil || !strings.Contains(err.Error(), "exit status 137") && !strings.Contains(err.Error(), "killed") {
+		if out, err := o.Try("env", dieEnv+"="+moment, program); err == nil || !strings.Contains(err.Error(), "exit status 137") && !strings.Contains(err.Error(), "killed") {
 			t.Fatalf("%s: it was not killed: %v\n%s", moment, err, out)
 		}
+		if crash {
+			o.Crash()
+			o.boot()
+		}
+		o.Await("names to resolve, killed at "+moment, func() bool { return o.libc() != "" && o.answeredBy() != "" })
 	}
-	undo := func(killed string) {
-		t.Helper()
-		o.Run("node-dns", "migrate", "--undo")
+	for _, row := range []struct {
+		there string
+		crash bool
+		then  string // what the admin types
+		back  string // of an --undo that is killed; "": it is not
+	}{
+		{there: "UDP taken", then: "--undo"},
+		{there: "stopped", then: "--apply", back: "yielding"},
+		{there: "after start", crash: true, then: "--apply", back: "gone"},
+		{there: "after port", crash: true, then: "--undo"},
+	} {
+		die(row.there, row.crash)
+		o.Run("node-dns", "migrate", row.then)
+		if row.then == "--apply" {
+			o.checkMigrated()
+			die("undo:"+row.back, row.crash)
+			o.Run("node-dns", "migrate", "--undo")
+		}
 		o.checkEtc(before)
 		o.checkOld()
 		if t.Failed() {
-			t.Fatalf("killed at %q", killed)
+			t.Fatalf("%+v", row)
 		}
-	}
-	for i := range max(len(there), len(back)) {
-		there, back := there[i%len(there)], back[i%len(back)]
-		die(there)
-		if i%2 == 0 {
-			undo(there)
-		}
-		o.Run("node-dns", "migrate", "--apply") // from the beginning, or from there
-		o.checkMigrated()
-		die("undo:" + back)
-		undo(there + ", and on the way back at " + back)
 	}
 }
