@@ -28,10 +28,10 @@ const (
 	// askPatience is how long one answer may take.
 	askPatience = 2 * time.Second
 	// checkPatience is how long node-dns may take until it answers what was answered before.
-	checkPatience = 20 * time.Second
+	checkPatience = 10 * time.Second
 	// preparePatience is how long its upstreams, which it asks at the start, and the cluster's API may take: a state of 10,000
 	// services is read in a second.
-	preparePatience = 15 * time.Second
+	preparePatience = 10 * time.Second
 )
 
 // samples are questions that most nodes have an answer to, of all that node-dns answers differently: the cluster's names, the

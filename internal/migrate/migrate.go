@@ -17,6 +17,7 @@ import (
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/nameserver"
 	"github.com/node-dns/node-dns/internal/netstate"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
 // A Finding is something that does node-dns's job on this node today.
@@ -140,6 +141,9 @@ func (h Host) unfit() []string {
 		why = append(why, "the configuration has faults: "+oneLine(h.State.ConfigErr))
 	} else if h.Plan.Hold != "" && h.Plan.Hold != hostdns.LeftToAdmin {
 		why = append(why, "node-dns could not serve: "+h.Plan.Hold)
+	}
+	if h.Fixed && h.Plan.Via != nodeconfig.ResolvConfResolved && h.Plan.Via != nodeconfig.ResolvConfNone && !hostdns.IsOurs(h.State.ResolvConf.Data) {
+		why = append(why, "nobody may change /etc/resolv.conf, which is to name this node: chattr -i /etc/resolv.conf, or say resolvConf: none in /etc/node-dns/node-dns.yaml")
 	}
 	if h.DnsmasqErr != nil {
 		why = append(why, "dnsmasq's files, which node-dns reads too, have faults: "+oneLine(h.DnsmasqErr))

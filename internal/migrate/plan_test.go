@@ -79,6 +79,8 @@ func notRoot(h *Host) {
 	}
 }
 
+func fixed(h *Host) { h.Fixed = true }
+
 // TestDryRun: what is found and what would be done, as the command shows it.
 func TestDryRun(t *testing.T) {
 	for _, test := range []struct {
@@ -94,6 +96,8 @@ func TestDryRun(t *testing.T) {
 		{"dnsmasq-of-the-admins", node(dnsmasqAt("10.0.0.7"), func(h *Host) {
 			h.Units[dnsmasqUnit] = Unit{Load: "loaded", Active: "active", File: "enabled", Path: "/etc/systemd/system/dnsmasq.service"}
 		})},
+		{"dnsmasq-and-chattr", node(dnsmasqAt("10.0.0.7"), fixed)},
+		{"openshift3-and-chattr", node(hook, dnsmasqAt("10.0.0.7"), fixed)},
 		{"dnsmasq-elsewhere", node(dnsmasqAt("127.0.0.1"))},
 		{"dnsmasq-of-libvirt", node(held("libvirtd.service", "dnsmasq", 53, "192.168.122.1"), held("libvirtd.service", "dnsmasq", 67, "0.0.0.0"))},
 		{"dnsmasq-beside-libvirt", node(dnsmasqAt("10.0.0.7"), held("libvirtd.service", "dnsmasq", 53, "192.168.122.1"))},

@@ -92,6 +92,13 @@ func TestMigrateFails(t *testing.T) {
 	o.during(200, func() {
 		fails("upstreams: [10.77.0.200\n", "the configuration has faults")
 		fails("upstreams: [10.77.0.200]\n", "no upstream nameserver answers")
+		o.Run("cp", resolvConf, "/run/resolv.conf")
+		o.Run("sh", "-c", "echo nameserver "+loadSite+" >"+resolvConf+"; chattr +i "+resolvConf)
+		if out, err := o.Try("node-dns", "migrate", "--apply"); err == nil || !strings.Contains(out, "chattr -i") {
+			t.Errorf("chattr +i: %v\n%s", err, out)
+		}
+		o.Run("sh", "-c", "chattr -i "+resolvConf+"; cp --preserve=all /run/resolv.conf "+resolvConf)
+		o.checkEtc(before)
 	})
 
 	// A domain that dnsmasq was told of where node-dns does not look.
