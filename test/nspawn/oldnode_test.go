@@ -185,11 +185,18 @@ func (n *node) answeredBy() string {
 	return name
 }
 
-// awaitQuietEvents waits until no hook runs.
+// awaitQuietEvents waits until no hook has run for 2 s: each is a process beside nm-dispatcher, which itself stays for 10 s more.
 func (n *node) awaitQuietEvents() {
 	n.t.Helper()
 	n.Await("the hooks to end", func() bool {
-		return n.property("NetworkManager-dispatcher.service", "ActiveState") == "inactive"
+		for range 20 {
+			procs, _ := n.Try("cat", "/sys/fs/cgroup/system.slice/NetworkManager-dispatcher.service/cgroup.procs") // none: it has ended
+			if strings.Count(procs, "\n") > 1 {
+				return false
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		return true
 	})
 }
 
