@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"net"
 	"sync"
@@ -45,19 +46,24 @@ func goneClient(ctx context.Context, address string, query []byte, rate int) {
 	}
 }
 
-// deafClient asks on a TCP connection as long as the server takes it, and reads nothing. When the server ends that it connects again.
+// deafQueries is how much a deaf client asks on one connection: more than fits the server's send buffer and its own receive buffer.
+const deafQueries = 2000
+
+// deafClient asks on a TCP connection, reads nothing, and holds it. When the server ends that it connects again a second later.
 func deafClient(ctx context.Context, address string, query []byte) {
 	framed := append([]byte{byte(len(query) >> 8), byte(len(query))}, query...)
-	for ctx.Err() == nil {
+	many := bytes.Repeat(framed, deafQueries)
+	for ; ctx.Err() == nil; sleep(ctx, time.Second) {
 		conn, err := net.Dial("tcp", address)
 		if err != nil {
-			sleep(ctx, 100*time.Millisecond)
 			continue
 		}
 		release := context.AfterFunc(ctx, func() { conn.Close() })
 		conn.(*net.TCPConn).SetReadBuffer(4096)
-		for err == nil {
-			_, err = conn.Write(framed)
+		_, err = conn.Write(many)
+		for err == nil && ctx.Err() == nil {
+			sleep(ctx, time.Second)
+			_, err = conn.Write(framed) // is it still there?
 		}
 		release()
 		conn.Close()

@@ -63,16 +63,20 @@ func buildTree(ctx context.Context, programs string) error {
 		return fmt.Errorf("building node-dns: %w", err)
 	}
 	for _, name := range []string{"echo", "upstream"} {
-		if err := run(ctx, compiler(filepath.Join(programs, name), "bench/c/"+name+".c", "bench/c/batch.c")...); err != nil {
+		if err := run(ctx, compiler(filepath.Join(programs, name), "bench/c", name)...); err != nil {
 			return fmt.Errorf("building %s: %w", name, err)
 		}
 	}
 	return nil
 }
 
-// compiler makes a program of these files.
-func compiler(program string, files ...string) []string {
-	return append([]string{"cc", "-O2", "-Wall", "-Wextra", "-pthread", "-o", program}, files...)
+// compiler makes a program of its source, and of what the programs in C share.
+func compiler(program, dir, name string) []string {
+	argv := []string{"cc", "-O2", "-Wall", "-Wextra", "-pthread", "-o", program}
+	for _, file := range []string{name, "batch", "stream"} {
+		argv = append(argv, filepath.Join(dir, file+".c"))
+	}
+	return argv
 }
 
 func getDebian(ctx context.Context, programs string) error {
@@ -84,8 +88,10 @@ func getDebian(ctx context.Context, programs string) error {
 		return fmt.Errorf("getting them takes root")
 	}
 	if _, err := exec.LookPath("mmdebstrap"); err != nil {
-		if err := run(ctx, "apt-get", "install", "-y", "-qq", "--no-install-recommends", "mmdebstrap"); err != nil {
-			return fmt.Errorf("installing mmdebstrap: %w", err)
+		for _, argv := range [][]string{{"apt-get", "update", "-qq"}, {"apt-get", "install", "-y", "-qq", "--no-install-recommends", "mmdebstrap"}} {
+			if err := run(ctx, argv...); err != nil {
+				return fmt.Errorf("installing mmdebstrap: %w", err)
+			}
 		}
 	}
 	if err := os.RemoveAll(tree + ".new"); err != nil {

@@ -19,11 +19,12 @@ type load struct {
 	gently  bool // few at a time, so that none is lost
 }
 
-// The outstanding queries of a client that asks as fast as it is answered keep both cores at work, and fit a socket's buffer. One
-// with a rate goes on asking when answers do not come, as clients do.
+// The outstanding queries of a client that asks as fast as it is answered keep both cores at work, and fit a socket's buffer (some
+// 270 small packets, of 208 KiB, the default). One with a rate goes on asking when answers do not come, as clients do, but not
+// without end: what it could not ask while it had no CPU it asks at once.
 const (
 	outstanding       = 200
-	outstandingAtRate = 5000
+	outstandingAtRate = 500
 	outstandingGently = 20
 	patience          = 2 // seconds until a query counts as lost
 )

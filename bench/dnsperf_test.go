@@ -61,7 +61,7 @@ func TestLoad(t *testing.T) {
 		want string
 	}{
 		{"as fast as it goes", load{file: "f", port: 53, clients: 20, seconds: 4}, "-s 127.0.0.1 -p 53 -d f -c 20 -T 2 -q 200 -t 2 -l 4"},
-		{"at a rate, over TCP", load{file: "f", port: 53, clients: 18, seconds: 1.5, rate: 10_000, tcp: true}, "-s 127.0.0.1 -p 53 -d f -c 18 -T 2 -q 5000 -t 2 -l 1.5 -Q 10000 -v -m tcp"},
+		{"at a rate, over TCP", load{file: "f", port: 53, clients: 18, seconds: 1.5, rate: 10_000, tcp: true}, "-s 127.0.0.1 -p 53 -d f -c 18 -T 2 -q 500 -t 2 -l 1.5 -Q 10000 -v -m tcp"},
 		{"each once, gently", load{file: "f", port: 53, clients: 20, limit: 60, gently: true}, "-s 127.0.0.1 -p 53 -d f -c 20 -T 2 -q 20 -t 2 -n 1 -l 60"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

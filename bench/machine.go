@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"syscall"
@@ -87,7 +88,10 @@ func revision(ctx context.Context) string {
 	return strings.TrimSpace(string(text))
 }
 
-// versionOf is what a peer says of its version: the first line that has a digit; of a Go module the one that it was built from.
+// dotted is a version as programs print it.
+var dotted = regexp.MustCompile(`\d+\.\d+\S*`)
+
+// versionOf is what a peer says of its version; of a Go module the one that it was built from.
 func (p place) versionOf(of peer) string {
 	command, err := p.command(of.program)
 	switch {
@@ -100,12 +104,10 @@ func (p place) versionOf(of peer) string {
 	}
 	argv := append(command, of.version...)
 	text, _ := exec.Command(argv[0], argv[1:]...).CombinedOutput() // some end with 1 after it
-	for line := range strings.Lines(string(text)) {
-		if strings.ContainsAny(line, "0123456789") {
-			return strings.TrimSpace(line)
-		}
+	if version := dotted.Find(text); version != nil {
+		return string(version)
 	}
-	return "unknown"
+	return lastLine(string(text))
 }
 
 // moduleVersion names the module of a Go program's main package.

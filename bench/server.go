@@ -81,26 +81,38 @@ func (p place) settle(of peer, v values, kubeconfig []byte) (dir string, argv []
 	return dir, argv, nil
 }
 
-// await returns when the server answers for all the names.
+// await returns when the server answers for all the names, over UDP and over TCP.
 func (s *server) await(names []string) error {
-	client := dns.Client{Timeout: 250 * time.Millisecond}
 	deadline := time.Now().Add(startLimit)
-	for len(names) > 0 {
-		query := new(dns.Msg).SetQuestion(dns.Fqdn(names[0]), dns.TypeA)
-		answer, _, err := client.Exchange(query, s.address())
-		if err == nil && answer.Rcode == dns.RcodeSuccess && (len(answer.Answer) > 0 || s.peer.name == result.Limit) {
-			names = names[1:]
-			continue
-		}
-		for _, c := range s.children {
-			if !c.running() {
-				return fmt.Errorf("%s ended: %s", s.peer.name, lastLine(c.text()))
+	for _, transport := range []string{"udp", "tcp"} {
+		client := dns.Client{Net: transport, Timeout: 250 * time.Millisecond}
+		for _, name := range names {
+			for !s.answers(&client, name) {
+				if err := s.ended(); err != nil {
+					return err
+				}
+				if time.Now().After(deadline) {
+					return fmt.Errorf("%s does not answer for %s: %s", s.peer.name, name, lastLine(s.children[0].text()))
+				}
+				time.Sleep(20 * time.Millisecond)
 			}
 		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("%s does not answer for %s: %s", s.peer.name, names[0], lastLine(s.children[0].text()))
+	}
+	return nil
+}
+
+// answers reports whether the name has an address. The echo's answers are empty.
+func (s *server) answers(client *dns.Client, name string) bool {
+	answer, _, err := client.Exchange(new(dns.Msg).SetQuestion(dns.Fqdn(name), dns.TypeA), s.address())
+	return err == nil && answer.Rcode == dns.RcodeSuccess && (len(answer.Answer) > 0 || s.peer.name == result.Limit)
+}
+
+// ended is why the server does not run any more; nil: it runs.
+func (s *server) ended() error {
+	for _, c := range s.children {
+		if !c.running() {
+			return fmt.Errorf("%s ended: %s", s.peer.name, lastLine(c.text()))
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
 	return nil
 }

@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-enum { BATCH = 64 };
+enum { BATCH = 64, THREADS = 64 };
 
 void die(const char *what)
 {
@@ -18,7 +18,8 @@ void die(const char *what)
 	exit(1);
 }
 
-int listener(int type, int port)
+/* listener opens a socket on 127.0.0.1 that shares the port with those of the other threads; type is SOCK_DGRAM or SOCK_STREAM. */
+static int listener(int type, int port)
 {
 	struct sockaddr_in address = {
 		.sin_family = AF_INET,
@@ -49,13 +50,12 @@ static void send_all(int fd, struct mmsghdr *out, int n)
 	}
 }
 
-void serve_udp(int port, answer_fn *answer)
+void serve_udp(int fd, answer_fn *answer)
 {
 	static _Thread_local uint8_t packets[BATCH][PACKET];
 	static _Thread_local struct sockaddr_in clients[BATCH];
 	struct iovec parts[BATCH];
 	struct mmsghdr in[BATCH], out[BATCH];
-	int fd = listener(SOCK_DGRAM, port);
 
 	for (;;) {
 		int got, n = 0;
@@ -76,14 +76,41 @@ void serve_udp(int port, answer_fn *answer)
 	}
 }
 
-void on_threads(int n, void *(*run)(void *), void *arg)
-{
-	for (int i = 1; i < n; i++) {
-		pthread_t thread;
+/* task is what a thread does. */
+struct task {
+	int type, fd;
+	answer_fn *answer;
+};
 
-		if ((errno = pthread_create(&thread, NULL, run, arg)))
+static void *run(void *arg)
+{
+	struct task *t = arg;
+
+	if (t->type == SOCK_DGRAM)
+		serve_udp(t->fd, t->answer);
+	serve_tcp(t->fd, t->answer);
+}
+
+/* Every socket is there before the first answer: who has one over UDP can connect. */
+void serve(int argc, char **argv, answer_fn *answer)
+{
+	static struct task tasks[2 * THREADS];
+	int n = argc == 3 ? 2 * atoi(argv[2]) : 0;
+	pthread_t thread;
+
+	if (n < 2 || n > 2 * THREADS) {
+		fprintf(stderr, "usage: %s PORT THREADS\n", argv[0]);
+		exit(2);
+	}
+	for (int i = 0; i < n; i++) {
+		int type = i % 2 ? SOCK_STREAM : SOCK_DGRAM;
+
+		tasks[i] = (struct task){type, listener(type, atoi(argv[1])), answer};
+	}
+	for (int i = 1; i < n; i++) {
+		if ((errno = pthread_create(&thread, NULL, run, &tasks[i])))
 			die("pthread_create");
 	}
-	run(arg);
-	exit(0);
+	run(&tasks[0]);
+	exit(1); /* it does not return */
 }

@@ -1,4 +1,4 @@
-/* Answers UDP packets in batches on all threads: what the echo and the upstream nameserver share. */
+/* Answers DNS queries on all threads: what the echo and the upstream nameserver share. UDP is served in batches. */
 #ifndef BATCH_H
 #define BATCH_H
 
@@ -10,14 +10,12 @@ enum { PACKET = 1232 };
 /* An answer_fn makes the query of that length the answer, in place, and returns its length, at most PACKET; 0: there is none. */
 typedef size_t answer_fn(uint8_t *packet, size_t length);
 
-/* listener opens a socket on 127.0.0.1 that shares the port with those of the other threads; type is SOCK_DGRAM or SOCK_STREAM. */
-int listener(int type, int port);
+/* serve is a program's main: its arguments are a port of 127.0.0.1, and how many threads UDP and TCP have each. */
+_Noreturn void serve(int argc, char **argv, answer_fn *answer);
 
-/* serve_udp answers until it is killed. */
-_Noreturn void serve_udp(int port, answer_fn *answer);
-
-/* on_threads runs a function n times at once, and does not return. */
-_Noreturn void on_threads(int n, void *(*run)(void *), void *arg);
+/* serve_udp and serve_tcp answer at a socket, on the calling thread, until the program is killed. */
+_Noreturn void serve_udp(int fd, answer_fn *answer);
+_Noreturn void serve_tcp(int listening, answer_fn *answer);
 
 /* die ends the program with what went wrong, and errno. */
 _Noreturn void die(const char *what);

@@ -1,11 +1,9 @@
 /*
- * upstream PORT THREADS: the nameserver that the forwarders ask. It knows every name: the same A and AAAA record for all, and nothing
+ * upstream PORT THREADS: the nameserver that forwarders ask. It knows every name: the same A and AAAA record for all, and nothing
  * of other types. Below cluster.local the services svc-N.ns-M.svc exist, with an A record; nothing exists below corp.example.com.
  */
 #include "batch.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -154,19 +152,7 @@ static size_t answer(uint8_t *packet, size_t length)
 	return p - packet;
 }
 
-static void *serve(void *port)
-{
-	serve_udp(*(int *)port, answer);
-}
-
 int main(int argc, char **argv)
 {
-	int port;
-
-	if (argc != 3) {
-		fprintf(stderr, "usage: upstream PORT THREADS\n");
-		return 2;
-	}
-	port = atoi(argv[1]);
-	on_threads(atoi(argv[2]), serve, &port);
+	serve(argc, argv, answer);
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/node-dns/node-dns/internal/control"
 	"github.com/node-dns/node-dns/internal/migrate"
 )
 
@@ -39,7 +40,7 @@ Exit code 0: done, or there is nothing to do, or the plan is shown; 1: it cannot
 	flags.BoolVar(&m.dryRun, "dry-run", false, "say what would be done (the default)")
 	flags.BoolVar(&m.apply, "apply", false, "do it")
 	flags.BoolVar(&m.undo, "undo", false, "go all the way back")
-	flags.StringVarP(&m.output, "output", "o", "text", "text or json, of what would be done")
+	flags.StringVarP(&m.output, "output", "o", "text", "text or json, of what would be done, or how far it is")
 	return cmd
 }
 
@@ -73,21 +74,29 @@ func (m migration) run(cmd *cobra.Command) error {
 	}
 	applier := migrate.Applier{Tell: func(sentence string) { fmt.Fprintln(cmd.OutOrStdout(), sentence) }}
 	if m.undo {
-		return undo(ctx, cmd.OutOrStdout(), applier, journal)
+		err = undo(ctx, cmd.OutOrStdout(), applier, journal)
+	} else {
+		err = apply(ctx, cmd.OutOrStdout(), applier, journal)
 	}
-	return apply(ctx, cmd.OutOrStdout(), applier, journal)
+	if errors.Is(err, control.ErrNotRunning) {
+		return errors.New(err.Error()) // not wrapped: that node-dns does not run has an exit code of its own, which is not this command's
+	}
+	return err
 }
 
 // show is the dry run.
 func (m migration) show(ctx context.Context, out io.Writer, root string) error {
 	journal, err := migrate.ReadJournal(root)
 	if errors.Is(err, os.ErrPermission) {
-		err = nil // it is root's, and says what was done
+		return fmt.Errorf("this node was migrated, or is being migrated; how far that is only root may read: %w", err)
 	}
 	if err != nil {
 		return err
 	}
-	if journal != nil && m.output == "text" {
+	if journal != nil && m.output == "json" {
+		return journal.WriteJSON(out)
+	}
+	if journal != nil {
 		return journal.WriteText(out)
 	}
 	plan, err := plan(ctx, root)
@@ -116,27 +125,31 @@ func plan(ctx context.Context, root string) (migrate.Plan, error) {
 }
 
 func apply(ctx context.Context, out io.Writer, applier migrate.Applier, journal *migrate.Journal) error {
-	switch {
-	case journal != nil && journal.Phase == migrate.Applying:
-		return applier.Continue(ctx, journal)
-	case journal != nil:
-		return journal.WriteText(out)
-	}
-	plan, err := plan(ctx, "/")
-	if err != nil {
-		return err
-	}
-	if len(plan.Steps) == 0 || len(plan.Refused) > 0 {
-		if err := plan.WriteText(out); err != nil || len(plan.Refused) == 0 {
+	if journal == nil {
+		plan, err := plan(ctx, "/")
+		if err != nil {
 			return err
 		}
-		return errShown
+		if len(plan.Steps) == 0 || len(plan.Refused) > 0 {
+			if err := plan.WriteText(out); err != nil || len(plan.Refused) == 0 {
+				return err
+			}
+			return errShown
+		}
+		err = applier.Apply(ctx, plan)
+		return done(out, err, served)
 	}
-	if err := applier.Apply(ctx, plan); err != nil {
+	switch journal.Phase {
+	case migrate.Applying:
+		err := applier.Continue(ctx, journal)
+		return done(out, err, served)
+	case migrate.Applied:
+		return journal.WriteText(out)
+	}
+	if err := journal.WriteText(out); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(out, "Done: node-dns serves this node. node-dns migrate --undo goes back.")
-	return err
+	return errShown
 }
 
 func undo(ctx context.Context, out io.Writer, applier migrate.Applier, journal *migrate.Journal) error {
@@ -145,9 +158,17 @@ func undo(ctx context.Context, out io.Writer, applier migrate.Applier, journal *
 		return err
 	}
 	// Once begun it is not given up: half of the way back is worse than either end.
-	if err := applier.Undo(context.WithoutCancel(ctx), journal); err != nil {
-		return err
+	err := applier.Undo(context.WithoutCancel(ctx), journal)
+	return done(out, err, "all is as it was before the migration.")
+}
+
+// served is the good end of --apply.
+const served = "node-dns serves this node. node-dns migrate --undo goes back."
+
+// done says so, where there is no error.
+func done(out io.Writer, err error, what string) error {
+	if err == nil {
+		_, err = fmt.Fprintln(out, "Done: "+what)
 	}
-	_, err := fmt.Fprintln(out, "Done: all is as it was before the migration.")
 	return err
 }

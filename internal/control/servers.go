@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/node-dns/node-dns/internal/screen"
 )
 
 // ServerList says which servers are asked for which names, what else was said of that, and who is never asked.
@@ -73,7 +75,7 @@ func (s Status) DownServers() []string {
 
 // WriteText prints the list as a table for people.
 func (l ServerList) WriteText(w io.Writer) error {
-	l = escaped(l)
+	l = screen.All(l)
 	p := &page{w: w}
 	p.table(l.table())
 	for _, lost := range l.Lost {

@@ -6,13 +6,15 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/node-dns/node-dns/internal/screen"
 )
 
 // WriteText prints the status as a page for people.
 func (s Status) WriteText(w io.Writer) error {
 	notes, problems := s.Notes, s.Problems // some of which have several lines
 	s.Notes, s.Problems = nil, nil
-	s = escaped(s)
+	s = screen.All(s)
 	p := &page{w: w}
 	p.line("node-dns %s: running %s, %s%s", s.Version, age(s.Now.Sub(s.Started)), s.readiness(), s.Node.text())
 	p.row("Listening", s.listening())
@@ -37,10 +39,10 @@ func (s Status) WriteText(w io.Writer) error {
 	p.row("Cache", s.Cache.text())
 	p.row("Queries", s.Queries.text())
 	for _, note := range notes {
-		p.line("  %s", escapedLines(note))
+		p.line("  %s", screen.Lines(note, "    "))
 	}
 	for _, problem := range problems {
-		p.line("! %s", escapedLines(problem))
+		p.line("! %s", screen.Lines(problem, "    "))
 	}
 	return p.err
 }

@@ -24,16 +24,7 @@ const (
 func (s *serving) claims(in inputs) []precedence.Claim {
 	claims := slices.Concat(s.busClaims(in.bus), s.clusterClaims(), s.fileClaims(in))
 	claims = append(claims, rootClaim(precedence.CommandLine, "", in.flags.Upstreams, false))
-	for _, route := range in.config.Routes {
-		claims = append(claims, precedence.Claim{
-			Source: precedence.NodeDNS, Detail: sourceOf(in.config, "routes"), Domain: route.Domain, Servers: route.Servers,
-		})
-	}
-	claims = append(claims, rootClaim(precedence.NodeDNS, sourceOf(in.config, "upstreams"), in.config.Upstreams, false))
-	// node-config.yaml's were meant for OpenShift's own nameserver, whose upstream was this node: where nothing else is left
-	// of them, the captured ones serve.
-	claims = append(claims, rootClaim(precedence.NodeConfig, sourceOf(in.config, "dnsNameservers", "dnsRecursiveResolvConf"),
-		slices.Concat(in.config.DNSNameservers, in.recursive), true))
+	claims = append(claims, in.config.Claims(in.recursive)...)
 	claims = append(claims, s.capturedClaims(in)...)
 	// Who names no server for all names says nothing of them.
 	claims = slices.DeleteFunc(claims, func(c precedence.Claim) bool {
@@ -159,8 +150,11 @@ func (s *serving) settle(claims []precedence.Claim) {
 		}
 	}
 	for _, c := range s.lost {
-		if c.GaveWay {
+		switch {
+		case c.GaveWay:
 			s.report(c.Claim)
+		case c.IsConflict() && c.By.Source == precedence.Dnsmasq: // of others the hook says it
+			s.notes = append(s.notes, c.Sentence())
 		}
 	}
 }

@@ -96,5 +96,5 @@ func (d *Daemon) recursive(config nodeconfig.Config) (servers []nameserver.Serve
 	default:
 		return servers, ""
 	}
-	return nil, fmt.Sprintf("%s is left out: %s", sourceOf(config, "dnsRecursiveResolvConf"), why)
+	return nil, fmt.Sprintf("%s is left out: %s", config.Where("dnsRecursiveResolvConf"), why)
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -324,7 +325,7 @@ func fileRows() []fileRow {
 		{name: "min-port and max-port", conf: "server=UP\nmin-port=20000\nmax-port=22047", questions: []string{"a.example A", "b.example A", "a.example TXT"}, ports: true},
 		{name: "max-port alone", conf: "server=UP\nmax-port=2047", questions: []string{"a.example A", "b.example A", "a.example TXT"}, ports: true},
 		{name: "min-port alone", conf: "server=UP\nmin-port=64000", questions: []string{"a.example A", "b.example A", "a.example TXT"}, ports: true},
-		{name: "use-stale-cache", conf: "server=UP\nuse-stale-cache", questions: []string{"brief.example A size=1232", "brief.example A size=1232", "brief.example A size=1232 after=2100ms"}},
+		{name: "use-stale-cache", conf: "server=UP\nuse-stale-cache", questions: []string{"brief.example A size=1232", "brief.example A size=1232 after=2100ms"}},
 		{name: "use-stale-cache of an alias and of NXDOMAIN", conf: "server=UP\nuse-stale-cache=0", questions: []string{"brief2.example A", "no.brief A", "brief2.example A after=2100ms", "no.brief A"}},
 		{name: "use-stale-cache that is over", conf: "server=UP\nuse-stale-cache=1", questions: []string{"brief.example A", "brief.example A after=3100ms"}, counted: true},
 		{name: "dns-rr", conf: "server=UP\ndns-rr=r.corp,16,03:61:62:63\ndns-rr=r.corp,65280,00010\ndns-rr=e.corp,65280\ndns-rr=a4.corp,1,c0000209\ndns-rr=bad.corp,1,c000", questions: []string{
@@ -406,15 +407,26 @@ func TestFilesLikeDnsmasq(t *testing.T) {
 				return answer
 			}
 			var got, want []string
-			for _, question := range questions {
-				want = append(want, ask(theirs, question))
-				got = append(got, ask(r.address(), question))
+			for i, question := range questions {
+				their, our := ask(theirs, question), ask(r.address(), question)
+				if slices.ContainsFunc(questions[:i], func(q string) bool { return strings.HasPrefix(question, q) || strings.HasPrefix(q, question) }) {
+					their, our = remembered(their), remembered(our)
+				}
+				want, got = append(want, their), append(got, our)
 			}
 			if slices.Equal(got, want) != (row.why == "") {
 				t.Errorf("theirs %s\nours   %s", strings.Join(want, "\n       "), strings.Join(got, "\n       "))
 			}
 		})
 	}
+}
+
+// remembered makes of TTLs that may have counted down by some seconds meanwhile what they were: the next multiple of 5.
+func remembered(answer string) string {
+	return regexp.MustCompile(` \d+ IN `).ReplaceAllStringFunc(answer, func(text string) string {
+		ttl, _ := strconv.Atoi(strings.Fields(text)[0]) // digits
+		return fmt.Sprintf(" %d IN ", (ttl+4)/5*5)
+	})
 }
 
 // files are our host's: the same lines in the same order as dnsmasq gets; only paths begin elsewhere.

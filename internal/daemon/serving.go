@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"github.com/node-dns/node-dns/internal/bus"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
@@ -194,20 +193,6 @@ func wantedListeners(flags []netip.AddrPort, place nodeconfig.Placement, addrs [
 }
 
 func clusterSource(config nodeconfig.Config) string {
-	return sourceOf(config, "clusterDomain", "kubeletArguments.cluster-domain", "dnsDomain", "clusterDNS",
+	return config.Where("clusterDomain", "kubeletArguments.cluster-domain", "dnsDomain", "clusterDNS",
 		"kubeletArguments.cluster-dns", "dnsIP")
-}
-
-// sourceOf names the places of the keys that are set: "dnsDomain /etc/origin/node/node-config.yaml:5".
-func sourceOf(config nodeconfig.Config, keys ...string) string {
-	var places []string
-	for _, key := range keys {
-		if source, ok := config.Sources[key]; ok {
-			places = append(places, fmt.Sprintf("%s %s:%d", key, source.File, source.Line))
-		}
-	}
-	if len(places) == 0 {
-		return "default"
-	}
-	return strings.Join(places, ", ")
 }

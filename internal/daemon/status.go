@@ -45,6 +45,7 @@ func (d *Daemon) Status() control.Status {
 		status.Notes = append(status.Notes, note)
 	}
 	if view := d.host.Load(); view != nil {
+		status.Notes = append(status.Notes, view.plan.Conflicts...)
 		status.Notes = append(status.Notes, view.plan.Warnings...)
 		for _, r := range view.plan.Selection.Refused {
 			status.Notes = append(status.Notes, "refused as an upstream: "+r.Text+" from "+string(r.Origin)+" ("+r.Reason+")")

@@ -98,7 +98,7 @@ func (d *Daemon) isFoughtOver(name string) bool {
 func (d *Daemon) watchedFiles() []string {
 	host, config := d.paths.host, d.config.Looker.Config
 	files := []string{
-		host.ResolvConf, host.Upstreams, host.Record, host.NodeResolvConf, host.NetworkManagerConf,
+		host.ResolvConf, host.Upstreams, host.Record, host.NodeResolvConf, host.NetworkManagerConf, host.NetworkManagerList,
 		host.ResolvedUplinks, host.DropIn, host.Facts, host.Snippet, host.Kubeconfig,
 		config.NodeConfig, config.Bootstrap, config.Kubelet, config.NodeDNS, d.paths.kubeconfig,
 		d.paths.terms,
@@ -107,6 +107,9 @@ func (d *Daemon) watchedFiles() []string {
 		files = append(files, filepath.Clean(d.config.ConfigFile))
 	}
 	files = append(files, d.dnsmasqFiles()...)
+	if view := d.host.Load(); view != nil && view.state.OriginalTarget() != "" {
+		files = append(files, view.state.OriginalTarget())
+	}
 	if s := d.serving.Load(); s != nil && s.config.DNSRecursiveResolvConf != "" {
 		files = append(files, filepath.Clean(s.config.DNSRecursiveResolvConf))
 	}

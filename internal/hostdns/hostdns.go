@@ -32,6 +32,7 @@ type Paths struct {
 
 	ResolvConf         string   // what libc reads
 	NetworkManagerConf string   // NetworkManager's own list: always current, whatever dns= and rc-manager= say
+	NetworkManagerList string   // the same without a local cache that dns= has it ask, as dnsmasq; since 1.14
 	ResolvedUplinks    string   // systemd-resolved's uplinks, without its stub
 	Upstreams          string   // one server=IP line an upstream, for the daemon, and for dnsmasq on the way back
 	NodeResolvConf     string   // the original nameservers, for kubelet's resolvConf and dnsRecursiveResolvConf
@@ -55,6 +56,7 @@ func NewPaths(root string) Paths {
 		Root:               filepath.Join("/", root),
 		ResolvConf:         at("/etc/resolv.conf"),
 		NetworkManagerConf: at("/run/NetworkManager/resolv.conf"),
+		NetworkManagerList: at("/run/NetworkManager/no-stub-resolv.conf"),
 		ResolvedUplinks:    at("/run/systemd/resolve/resolv.conf"),
 		Upstreams:          at("/etc/dnsmasq.d/origin-upstream-dns.conf"),
 		NodeResolvConf:     at("/etc/origin/node/resolv.conf"),

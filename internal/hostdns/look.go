@@ -51,6 +51,15 @@ func (l Looker) Look(ctx context.Context, event nm.Event) State {
 	return s
 }
 
+// OriginalTarget is the file that the saved original leads to, where that is a link; "": it is none. Its writer goes on to
+// write it.
+func (s State) OriginalTarget() string {
+	if s.Original.Link == "" {
+		return ""
+	}
+	return linkTarget(s.Paths.Root, filepath.Dir(s.Paths.ResolvConf), s.Original.Link)
+}
+
 // Reread is the State with the files as they are now. What NetworkManager, the kernel and the configuration said is as it
 // was; Problems are those of the files.
 func (s State) Reread() State {
@@ -135,6 +144,7 @@ func (s *State) lookAtFiles(progress *Progress) {
 	}{
 		{s.Paths.ResolvConf, &s.ResolvConf},
 		{s.Paths.NetworkManagerConf, &s.NetworkManagerConf},
+		{s.Paths.NetworkManagerList, &s.NetworkManagerList},
 		{s.Paths.ResolvedUplinks, &s.ResolvedUplinks},
 		{s.Paths.Upstreams, &s.Upstreams},
 		{s.Paths.NodeResolvConf, &s.NodeResolvConf},

@@ -80,8 +80,9 @@ type Plan struct {
 	// In one that is ours only the nameserver is kept right, and it goes back to the original as ever.
 	Hold string
 
-	Problems []string
-	Warnings []string
+	Problems  []string
+	Warnings  []string
+	Conflicts []string // of an admin's static servers with others, which is settled
 }
 
 // NewPlan decides what the host's files must say. It is pure: the same State gives the same Plan, and nothing is read
@@ -89,6 +90,7 @@ type Plan struct {
 func NewPlan(s State) Plan {
 	s.Net = assumed(s)
 	p := Plan{Paths: s.Paths, Selection: selectUpstreams(s), Ours: s.pointsHere(), Via: s.via(), Problems: slices.Clone(s.Problems), past: s.past()}
+	p.Conflicts = conflicts(s, p.Selection)
 	known := lastGood(s)
 	p.Change, p.Warnings = changeOf(known.Set, p.Selection.Set), known.Warnings
 	p.Capture, p.Warnings = append(factsSteps(s), handoverSteps(s)...), append(p.Warnings, factsWarnings(s)...)
@@ -112,7 +114,7 @@ func NewPlan(s State) Plan {
 	}
 	p.Silent = giveBack(s)
 	switch {
-	case p.Hold == leftToAdmin:
+	case p.Hold == LeftToAdmin:
 	case p.Hold != "":
 		p.Answers = slices.Concat(keepHere(s, p.Nameserver.Addr()), keepAsking(s, p.Nameserver.Addr()))
 	case p.Via == nodeconfig.ResolvConfResolved:
@@ -126,8 +128,8 @@ func NewPlan(s State) Plan {
 	return p
 }
 
-// leftToAdmin is why resolv.conf is never written.
-const leftToAdmin = "resolvConf: none in /etc/node-dns/node-dns.yaml"
+// LeftToAdmin is why resolv.conf is never written.
+const LeftToAdmin = "resolvConf: none in /etc/node-dns/node-dns.yaml"
 
 // onlyCaptured is why resolv.conf is left alone where nothing else was asked for.
 const onlyCaptured = "only the upstreams are captured"
@@ -142,7 +144,7 @@ func (p Plan) captureOnly() Plan {
 func hold(s State, p Plan, here netip.Addr) string {
 	switch {
 	case p.Via == nodeconfig.ResolvConfNone:
-		return leftToAdmin
+		return LeftToAdmin
 	case s.ResolvConf.Err != nil:
 		return "it cannot be read"
 	case s.ConfigErr != nil:
@@ -212,7 +214,7 @@ func (p Plan) decide(answers bool) ([]Step, Verdict) {
 	switch {
 	case !p.asks() && len(p.Silent) == 0:
 		return nil, Held
-	case p.Hold == leftToAdmin:
+	case p.Hold == LeftToAdmin:
 		return p.Silent, Restored
 	case p.Nameserver.IsValid() && answers && len(p.Answers) > 0:
 		return p.Answers, Written
@@ -228,7 +230,7 @@ func (p Plan) decide(answers bool) ([]Step, Verdict) {
 
 // asks reports whether anything depends on the local nameserver's answer.
 func (p Plan) asks() bool {
-	return p.Nameserver.IsValid() && p.Hold != leftToAdmin && (p.Hold == "" || len(p.Answers)+len(p.Silent) > 0)
+	return p.Nameserver.IsValid() && p.Hold != LeftToAdmin && (p.Hold == "" || len(p.Answers)+len(p.Silent) > 0)
 }
 
 // decisive is the path that says whether steps have taken effect. The others clear up, or make ready.
@@ -243,7 +245,7 @@ func (p Plan) decisive(steps []Step, verdict Verdict) string {
 // Complete reports whether the plan, carried out, leaves resolv.conf as it should be: nothing holds it back, and the local
 // nameserver answers where it is to be asked (silence is nil). A restore that finds nothing of ours is complete.
 func (p Plan) Complete(silence error) bool {
-	return silence == nil && (p.Hold == "" || p.Hold == notOurs || p.Hold == leftToAdmin)
+	return silence == nil && (p.Hold == "" || p.Hold == notOurs || p.Hold == LeftToAdmin)
 }
 
 // warnings are what an admin should know of a plan that goes ahead all the same.

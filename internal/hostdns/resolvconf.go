@@ -45,15 +45,24 @@ func localResolvConf(s State, nameserver netip.Addr) []byte {
 	return file.Bytes()
 }
 
-// saveStep saves the resolv.conf that is about to be displaced: once, and never one that is ours. A link is saved as a
+// saveStep saves the resolv.conf that is about to be displaced: never one that is ours, and once, but that who wrote the saved
+// one has written it anew. A link is saved as a
 // link, so that it can be put back as one. A file that not everyone could read is saved as one that everyone can: the
 // daemon looks at it, and libc had no use for it (the script's bug B13).
 func saveStep(s State) (Step, bool) {
-	if !s.ResolvConf.Exists || s.isOurs() || s.Original.Exists {
+	if !s.ResolvConf.Exists || s.isOurs() || s.Original.Exists && !s.isNewer() {
 		return Step{}, false
 	}
 	if s.ResolvConf.Link != "" {
 		return Step{Path: s.Paths.Original, Action: MakeLink, Target: s.ResolvConf.Link}, true
 	}
 	return Step{Path: s.Paths.Original, Action: WriteFile, Data: s.ResolvConf.Data, Mode: readable(s.ResolvConf.Mode)}, true
+}
+
+// isNewer reports whether who wrote the saved original has written a newer one over ours: resolvconf, a DHCP client, or
+// cloud-init, by its comment. Of NetworkManager the present list is known, and a tool that is no owner says its own name.
+func (s State) isNewer() bool {
+	by := writer(s.ResolvConf.Data)
+	return by != "" && !byNetworkManager(s.ResolvConf.Data) && s.ResolvConf.Link == "" && s.Original.Link == "" && by == writer(s.Original.Data) &&
+		usable(refuseCopies(s), s.ResolvConf.Data)
 }

@@ -291,7 +291,7 @@ func checkViaResolved(t *testing.T, s State) {
 	answering, silent := after(s, p.Steps(true)), after(s, p.Steps(false))
 	asked, _ := resolved.ParseDropIn(answering.DropIn.Data)
 	switch {
-	case p.Hold == leftToAdmin:
+	case p.Hold == LeftToAdmin:
 		if _, known := originalStep(s); answering.hasDropIn() || answering.isOurs() && known {
 			t.Errorf("resolvConf: none, and this node is named")
 		}

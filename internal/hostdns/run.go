@@ -126,6 +126,7 @@ func (r Runner) log(event nm.Event, p Plan, result Result, err error) {
 	add("over", p.Over)
 	add("held", p.Hold)
 	add("refused", refusedList(p))
+	add("conflict", strings.Join(p.Conflicts, "; "))
 	add("warning", strings.Join(p.Warnings, "; "))
 	add("problem", strings.Join(p.Problems, "; "))
 	if result.Silence != nil {
@@ -158,7 +159,7 @@ func (r Result) condition(p Plan, err error) journal.Condition {
 		return journal.ResolvConfRestored
 	case r.ResolvConf == Held && p.Fought:
 		return journal.ResolvConfFought
-	case r.ResolvConf == Held && p.Hold != notOurs && p.Hold != onlyCaptured && p.Hold != leftToAdmin:
+	case r.ResolvConf == Held && p.Hold != notOurs && p.Hold != onlyCaptured && p.Hold != LeftToAdmin:
 		return journal.ResolvConfHeld
 	case r.ResolvConf == Waiting:
 		return journal.ResolvConfWaiting

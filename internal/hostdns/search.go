@@ -26,9 +26,12 @@ func searchList(s State) []string {
 //
 // The file says it itself, ours too, because what stood there was kept. NetworkManager knows better only where the list
 // is its own: it writes the file, and the file says so. dns=none makes the list the admin's. A file without a list gets
-// NetworkManager's. None of this asks whether the file is ours yet: the first run and the second must agree.
+// NetworkManager's. Where ours displaced a link, what that leads to is kept up to date by who made it. None of this asks whether the file is ours yet: the first run and the second must agree.
 func hostSearch(s State) []string {
 	own := hostDomains(s, resolvconf.Parse(s.ResolvConf.Data).Search())
+	if behind := hostDomains(s, resolvconf.Parse(s.Original.Data).Search()); s.Original.Link != "" && len(behind) > 0 {
+		own = behind
+	}
 	theirs := hostDomains(s, networkManagerSearch(s))
 	if len(own) == 0 || len(theirs) > 0 && s.networkManagerWritesSearch() {
 		return theirs

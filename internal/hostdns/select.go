@@ -36,7 +36,9 @@ func candidates(s State) []upstream.Candidate {
 	if s.NetworkManager != nil {
 		all = append(all, fromNetworkManager(s))
 	}
-	if s.NetworkManagerConf.Exists {
+	if s.NetworkManagerList.Exists {
+		all = append(all, fromResolvConf(upstream.NetworkManagerFile, s.NetworkManagerList.Data))
+	} else if s.NetworkManagerConf.Exists {
 		all = append(all, fromResolvConf(upstream.NetworkManagerFile, s.NetworkManagerConf.Data))
 	}
 	if eventCounts(s) {
@@ -59,7 +61,8 @@ func candidates(s State) []upstream.Candidate {
 }
 
 // fromOthersFiles are the resolv.confs that are not ours. Where /etc/resolv.conf is systemd-resolved's stub, or was before
-// ours displaced it, the uplinks come first: the stub follows them, and so must what stands in for it.
+// ours displaced it, the uplinks come first: the stub follows them, and so must what stands in for it. Where ours displaced another link, what
+// that leads to comes first: who made the link (Debian's resolvconf, netconfig) writes there, and does not look at the link.
 func fromOthersFiles(s State) []upstream.Candidate {
 	var all []upstream.Candidate
 	if stub := resolvedStub(s.ResolvConf); stub || resolvedStub(s.Original) {
@@ -71,6 +74,9 @@ func fromOthersFiles(s State) []upstream.Candidate {
 		if stub {
 			return all
 		}
+	}
+	if s.Original.Link != "" && !resolvedStub(s.Original) {
+		all = append(all, withoutEcho(s, fromResolvConf(upstream.ResolvConf, s.Original.Data)))
 	}
 	if s.ResolvConf.Exists && !s.isOurs() {
 		all = append(all, fromResolvConf(upstream.ResolvConf, s.ResolvConf.Data))

@@ -11,8 +11,8 @@ import (
 // Snippet keeps NetworkManager from writing /etc/resolv.conf. It stands in /run and only while resolv.conf names this node:
 // one in /usr or /etc would leave a node whose node-dns does not run without DNS.
 const Snippet = `# node-dns points /etc/resolv.conf at this node while it runs; NetworkManager is not to write that file meanwhile.
-# origin-dns-dispatcher made this, and "origin-dns-dispatcher restore" removes it. Your own dns= or rc-manager=, in
-# NetworkManager.conf or a file of /etc/NetworkManager/conf.d, is respected instead.
+# origin-dns-dispatcher made this, and "origin-dns-dispatcher restore" removes it. Your own dns=none or rc-manager=,
+# in NetworkManager.conf or a file of /etc/NetworkManager/conf.d, is respected instead.
 [main]
 rc-manager=unmanaged
 `

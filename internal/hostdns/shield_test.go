@@ -48,7 +48,7 @@ func TestShield(t *testing.T) {
 		{name: "dns=none", options: with(says("none", ""), withMode("none", "unmanaged"))},
 		{name: "dns=none since", options: with(says("none", ""), withMode("none", "unmanaged"), withSnippet()), answers: "remove and tell", silent: "remove and tell", restore: "remove and tell"},
 		{name: "rc-manager=file", options: with(says("", "file"), withMode("default", "file"))},
-		{name: "dns=dnsmasq", options: with(says("dnsmasq", ""), withMode("dnsmasq", "symlink"))},
+		{name: "dns=dnsmasq", options: with(says("dnsmasq", ""), withMode("dnsmasq", "symlink")), answers: "write and tell"},
 		{name: "dns=default", options: with(says("default", "")), answers: "write and tell"},
 		{name: "systemd-resolved writes", options: with(withMode("systemd-resolved", "unmanaged"))},
 		{name: "nobody can write", options: with(withMode("default", "immutable"))},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/diff"
 
+	"github.com/node-dns/node-dns/internal/screen"
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
@@ -27,6 +28,9 @@ func (p Plan) WriteText(w io.Writer, silence error) error {
 	out.printf("resolv.conf: %s\n", p.intent(silence))
 	if p.Besides != "" {
 		out.printf("besides: %s\n", p.Besides)
+	}
+	for _, conflict := range p.Conflicts {
+		out.printf("conflict: %s\n", conflict)
 	}
 	for _, warning := range p.Warnings {
 		out.printf("warning: %s\n", warning)
@@ -121,6 +125,7 @@ type planJSON struct {
 	ResolvConf string           `json:"resolvConf"`
 	Besides    string           `json:"besides,omitempty"`
 	Refused    []string         `json:"refused"`
+	Conflicts  []string         `json:"conflicts"`
 	Warnings   []string         `json:"warnings"`
 	Problems   []string         `json:"problems"`
 	Steps      []stepJSON       `json:"steps"`
@@ -141,8 +146,8 @@ func (p Plan) WriteJSON(w io.Writer, silence error) error {
 		APIVersion: apiVersion, Kind: "Plan", Source: origin(p), Change: cmp.Or(p.Change, None),
 		Answers: p.asks() && silence == nil, ResolvConf: p.intent(silence),
 		Besides: p.Besides, Upstreams: []string{}, Refused: []string{}, Steps: []stepJSON{},
-		Routes:   append([]upstream.Route{}, p.Selection.Set.Routes...),
-		Warnings: append([]string{}, p.Warnings...), Problems: append([]string{}, p.Problems...),
+		Routes:    append([]upstream.Route{}, p.Selection.Set.Routes...),
+		Conflicts: append([]string{}, p.Conflicts...), Warnings: append([]string{}, p.Warnings...), Problems: append([]string{}, p.Problems...),
 	}
 	if p.Nameserver.IsValid() {
 		out.Nameserver = p.Nameserver.Addr().String()
@@ -167,7 +172,8 @@ func (p Plan) WriteJSON(w io.Writer, silence error) error {
 	return encoder.Encode(out)
 }
 
-// textWriter keeps the first error, so that a page of output needs one check.
+// textWriter keeps the first error, so that a page of output needs one check. What files hold, which the diffs show, steers no
+// terminal.
 type textWriter struct {
 	w   io.Writer
 	err error
@@ -175,6 +181,6 @@ type textWriter struct {
 
 func (t *textWriter) printf(format string, args ...any) {
 	if t.err == nil {
-		_, t.err = fmt.Fprintf(t.w, format, args...)
+		_, t.err = io.WriteString(t.w, screen.Lines(fmt.Sprintf(format, args...), ""))
 	}
 }

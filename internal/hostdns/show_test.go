@@ -57,6 +57,8 @@ func shown() []struct {
 				func(s *State) { s.UpstreamsAlone, s.NodeResolvConfAlone = true, true })
 			return withPurge(NewRestorePlan(s, true), s)
 		}()},
+		{name: "conflicts", plan: NewPlan(host(withResolvConf(file("# \x1b[2J\r\n"+oursText)), withAdmin("198.51.100.1", ""),
+			withNetworkManager(byHand("eth0", "192.0.2.53", "10.0.0.2")), withCaptured("192.0.2.53 10.0.0.2")))},
 		{name: "restore-what-is-not-ours", plan: NewRestorePlan(host(withResolvConf(file(generated))), true)},
 	}
 }

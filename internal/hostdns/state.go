@@ -31,6 +31,7 @@ type State struct {
 
 	ResolvConf         File
 	NetworkManagerConf File
+	NetworkManagerList File
 	ResolvedUplinks    File
 	Upstreams          File
 	NodeResolvConf     File

@@ -36,7 +36,7 @@ func (c *Container) mount() error {
 func (c *Container) removeInstalled() error {
 	gone := slices.Concat(resolverFiles, []string{
 		"/etc/fstab", "/var/log/journal", "/etc/sysctl.d", "/etc/NetworkManager/system-connections", "/etc/NetworkManager/dispatcher.d",
-		"/etc/cni", "/usr/sbin/policy-rc.d", // which keeps the scripts of packages from starting units
+		"/etc/cni", "/etc/resolvconf", "/usr/sbin/policy-rc.d", // which keeps the scripts of packages from starting units
 	})
 	for _, pattern := range []string{"/etc/systemd/system/*.wants", "/etc/systemd/system/*.requires", "/etc/systemd/system/*.d"} {
 		paths, err := filepath.Glob(c.root + pattern)

@@ -15,7 +15,7 @@ type Deployment struct {
 }
 
 // Deploy has the machine, which is off, boot this from now on. Of its own root only what lies elsewhere is left, read-only too.
-// ConditionNeedsUpdate= holds at each boot (systemd.unit(5)), as it does at the first one of a deployment: ostree removes /etc/.updated.
+// ConditionNeedsUpdate= counts (systemd.unit(5)).
 func (c *Container) Deploy(d Deployment) { c.deployed = &d }
 
 // options are what systemd-nspawn needs for it.
@@ -42,7 +42,7 @@ func (d *Deployment) path(root, path string) string {
 // enterOff is the command that runs one in the root of a machine that is off.
 func (c *Container) enterOff(argv []string) []string {
 	return slices.Concat([]string{
-		"sh", "-c", `echo 0 >"$0/cgroup.procs" && exec systemd-nspawn "$@"`, c.cgroup,
+		"sh", "-c", inCgroup, c.cgroup,
 		"--quiet", "--directory=" + c.root, "--as-pid2", "--pipe", "--register=no", "--keep-unit",
 		"--private-network", "--resolv-conf=off", "--timezone=off",
 	}, c.deployed.options(), []string{"--"}, argv)

@@ -36,9 +36,8 @@ func fetchPackage(name string) (string, error) {
 	return Cached("package "+name+" for "+root+"\n"+string(status), func(dir string) error {
 		apt := func(argv ...string) error {
 			options := []string{
-				"--quiet", "--yes", "--no-install-recommends", "--reinstall", "--download-only",
-				"--option=Dir=" + root, "--option=Dir::State::status=" + root + "/var/lib/dpkg/status", "--option=Dir::Cache::archives=" + dir,
-				"--option=Debug::NoLocking=true", "--option=APT::Sandbox::User=root",
+				"--quiet", "--option=Dir=" + root, "--option=Dir::State::status=" + filepath.Join(root, "/var/lib/dpkg/status"),
+				"--option=Dir::Cache::archives=" + dir, "--option=Debug::NoLocking=true", "--option=APT::Sandbox::User=root",
 			}
 			cmd := exec.Command("apt-get", append(options, argv...)...)
 			if out, err := cmd.CombinedOutput(); err != nil {
@@ -46,24 +45,29 @@ func fetchPackage(name string) (string, error) {
 			}
 			return nil
 		}
+		install := []string{"install", "--yes", "--no-install-recommends", "--reinstall", "--download-only", name}
 		if err := os.MkdirAll(filepath.Join(dir, "partial"), 0o755); err != nil {
 			return err
 		}
-		if apt("install", name) == nil {
+		if apt(install...) == nil {
 			return nil
 		}
 		if err := apt("update"); err != nil { // its lists are old, or there are none
 			return err
 		}
-		return apt("install", name)
+		return apt(install...)
 	})
 }
 
-// Install installs a package of Packages in the machine, which runs, as dpkg(1) does: its scripts enable and start its units.
+// Install installs a package of Packages in the machine, which runs: its scripts enable and start its units. It is apt that knows in which
+// order the packages have to come.
 func (c *Container) Install(name string) {
 	c.l.t.Helper()
 	files := packageFiles(c.l.t, name)
-	argv := []string{"env", "DEBIAN_FRONTEND=noninteractive", "dpkg", "--install", "--force-confnew"}
+	argv := []string{
+		"env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "--quiet", "--yes", "--no-install-recommends", "--reinstall", "--allow-downgrades",
+		"--option=Dpkg::Use-Pty=false", "--option=Dpkg::Options::=--force-confmiss", "--option=APT::Sandbox::User=root", "install",
+	}
 	for _, file := range files {
 		to := filepath.Join("/srv/deb", filepath.Base(file))
 		c.CopyFile(to, file, 0o644)

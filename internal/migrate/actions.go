@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/node-dns/node-dns/internal/atomicfile"
+	"github.com/node-dns/node-dns/internal/dnsserver"
 	"github.com/node-dns/node-dns/internal/hostdns"
 )
 
@@ -15,7 +17,16 @@ import (
 func (a Applier) do(ctx context.Context, j *Journal, s Step) error {
 	switch s.Kind {
 	case RemoveFile:
-		return removeFile(s.Path)
+		return a.removeFile(s.Path)
+	case WriteFile:
+		return s.write(a.base())
+	case MakeLink:
+		return s.link(a.base())
+	}
+	if a.other != nil {
+		return a.other.do(ctx, a, j, s)
+	}
+	switch s.Kind {
 	case Start:
 		return a.start(ctx, s)
 	case TakePort:
@@ -26,10 +37,6 @@ func (a Applier) do(ctx context.Context, j *Journal, s Step) error {
 		return a.mask(ctx, s)
 	case Release:
 		return a.release(ctx, s)
-	case WriteFile:
-		return s.write()
-	case MakeLink:
-		return s.link()
 	case DropAddress:
 		return dropAddress(ctx, s)
 	case Check:
@@ -42,7 +49,12 @@ func (a Applier) do(ctx context.Context, j *Journal, s Step) error {
 func (a Applier) undo(ctx context.Context, j *Journal, s Step) error {
 	switch s.Kind {
 	case RemoveFile, WriteFile, MakeLink:
-		return restoreAll(j.of(s))
+		return a.restoreAll(j.of(s))
+	}
+	if a.other != nil {
+		return a.other.undo(ctx, a, j, s)
+	}
+	switch s.Kind {
 	case DropAddress:
 		return restoreAddress(ctx, s)
 	case Start:
@@ -51,8 +63,10 @@ func (a Applier) undo(ctx context.Context, j *Journal, s Step) error {
 		return a.givePort(ctx, j, s)
 	case Mask:
 		return a.unmask(ctx, j, s)
+	case Point:
+		return a.unpoint(ctx, j)
 	case Release:
-		return errors.Join(restoreAll(j.of(s)), hostdns.TellNetworkManager(ctx))
+		return errors.Join(a.restoreAll(j.of(s)), hostdns.TellNetworkManager(ctx))
 	}
 	return nil
 }
@@ -70,9 +84,9 @@ func (j Journal) of(s Step) []Saved {
 	return all
 }
 
-func removeFile(path string) error {
+func (a Applier) removeFile(path string) error {
 	var w atomicfile.Writer
-	_, err := w.Remove(filepath.Join(root, path))
+	_, err := w.Remove(filepath.Join(a.base(), path))
 	return err
 }
 
@@ -87,10 +101,27 @@ func (a Applier) start(ctx context.Context, s Step) error {
 		return err
 	}
 	a.moment("unheeded")
-	if err := systemctl(ctx, "enable", "--now", s.Unit); err != nil {
+	// The manager has just read its units; it takes half a second on a busy node.
+	if err := errors.Join(systemctl(ctx, "--no-reload", "enable", s.Unit), systemctl(ctx, "start", s.Unit)); err != nil {
 		return err
 	}
 	return awaitPrepared(ctx)
+}
+
+// lookupTime is how long a process may take, on a busy node, between reading resolv.conf and asking whom that names.
+const lookupTime = time.Second
+
+// unpoint gives resolv.conf back while node-dns still answers those who have just read it. Where another takes port 53 over
+// again, somebody answers them anyway, and resolv.conf waits for its turn (givePort).
+func (a Applier) unpoint(ctx context.Context, j *Journal) error {
+	if slices.ContainsFunc(j.Steps, func(s Step) bool { return s.Kind == TakePort }) || !isRunning(ctx) {
+		return nil
+	}
+	resolv, _ := j.split()
+	err := errors.Join(unheed(ctx), a.restoreAll(resolv))
+	a.moment("pointed elsewhere")
+	time.Sleep(lookupTime)
+	return err
 }
 
 func (a Applier) unstart(ctx context.Context, j *Journal, s Step) error {
@@ -99,26 +130,29 @@ func (a Applier) unstart(ctx context.Context, j *Journal, s Step) error {
 		errs = append(errs, systemctl(ctx, "stop", s.Unit, applyPath, applyUnit))
 	}
 	if !s.WasEnabled {
-		errs = append(errs, systemctl(ctx, "disable", s.Unit))
+		errs = append(errs, systemctl(ctx, "--no-reload", "disable", s.Unit))
 	}
-	errs = append(errs, systemctl(ctx, "unmask", "--runtime", applyPath))
-	return errors.Join(append(errs, restoreAll(j.of(s)))...)
+	errs = append(errs, systemctl(ctx, "unmask", "--runtime", applyPath), a.restoreAll(j.of(s)))
+	if s.WasActive { // it goes on, as far as others let it, and is heeded
+		errs = append(errs, a.setTerms(ctx, dnsserver.Alone), systemctl(ctx, "start", applyPath))
+	}
+	return errors.Join(errs...)
 }
 
 // mask keeps a unit from being started by anybody. Where its file is in /etc itself it cannot be masked.
 func (a Applier) mask(ctx context.Context, s Step) error {
-	if err := systemctl(ctx, "disable", s.Unit); err != nil {
+	if err := systemctl(ctx, "--no-reload", "disable", s.Unit); err != nil {
 		return err
 	}
 	units, err := showUnits(ctx, []string{s.Unit})
-	if err != nil || filepath.Dir(units[s.Unit].Path) == filepath.Dir(unitLink(s.Unit)) {
+	if err != nil || !maskable(s.Unit, units[s.Unit]) {
 		return err
 	}
 	return systemctl(ctx, "mask", s.Unit)
 }
 
 func (a Applier) unmask(ctx context.Context, j *Journal, s Step) error {
-	err := restoreAll(j.of(s))
+	err := a.restoreAll(j.of(s))
 	return errors.Join(err, systemctl(ctx, "daemon-reload"))
 }
 
@@ -133,7 +167,7 @@ func (a Applier) release(ctx context.Context, s Step) error {
 	if _, err := w.Write(paths.Snippet, []byte(hostdns.Snippet), 0o644); err != nil {
 		return err
 	}
-	if err := removeFile(s.Path); err != nil {
+	if err := a.removeFile(s.Path); err != nil {
 		return err
 	}
 	return hostdns.TellNetworkManager(ctx)

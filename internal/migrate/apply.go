@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,12 +15,23 @@ type Applier struct {
 	Tell func(sentence string)
 	// Step, if not nil, is called at each moment at which a test may end the process.
 	Step func(moment string)
+
+	root  string // what is before every path; "": nothing
+	other doer   // does, for a test, what takes units, sockets and NetworkManager; nil: this host's own
 }
+
+// A doer carries steps out that are about more than files, and goes back.
+type doer interface {
+	do(ctx context.Context, a Applier, j *Journal, s Step) error
+	undo(ctx context.Context, a Applier, j *Journal, s Step) error
+}
+
+func (a Applier) base() string { return cmp.Or(a.root, root) }
 
 // ErrRefused says that a plan was not begun.
 var ErrRefused = errors.New("nothing has been changed")
 
-// root is where an Applier works: units and sockets are the host's.
+// root is where units and sockets are the host's.
 const root = "/"
 
 // Apply carries the plan out. When a step fails, it goes all the way back, and the error says both.
@@ -33,7 +45,7 @@ func (a Applier) Apply(ctx context.Context, p Plan) error {
 			if slices.ContainsFunc(j.Saved, func(s Saved) bool { return s.Path == path }) {
 				continue
 			}
-			saved, err := save(root, path)
+			saved, err := save(a.base(), path)
 			if err != nil {
 				return fmt.Errorf("%w: %w", ErrRefused, err)
 			}
@@ -41,7 +53,7 @@ func (a Applier) Apply(ctx context.Context, p Plan) error {
 		}
 	}
 	j.Before = askBefore(ctx, p)
-	if err := j.write(root); err != nil {
+	if err := j.write(a.base()); err != nil {
 		return fmt.Errorf("%w: %w", ErrRefused, err)
 	}
 	return a.Continue(ctx, &j)
@@ -61,12 +73,12 @@ func (a Applier) Continue(ctx context.Context, j *Journal) error {
 		}
 		a.moment("after " + string(step.Kind))
 		j.Done++
-		if err := j.write(root); err != nil {
+		if err := j.write(a.base()); err != nil {
 			return a.back(ctx, j, err)
 		}
 	}
 	j.Phase = Applied
-	return j.write(root)
+	return j.write(a.base())
 }
 
 // back undoes what a failure left. A context that has ended must not keep a node from it.
@@ -82,35 +94,33 @@ func (a Applier) back(ctx context.Context, j *Journal, why error) error {
 // keeps nothing else from being undone; the journal stays then, for another try.
 func (a Applier) Undo(ctx context.Context, j *Journal) error {
 	j.Phase = Undoing
-	if err := j.write(root); err != nil {
-		return err
-	}
+	written := j.write(a.base()) // on a full disk, say, it cannot be: all the more the node is to be as it was
 	var errs []error
 	for _, step := range slices.Backward(j.Steps[:min(j.Done+1, len(j.Steps))]) {
 		a.moment("before undoing " + string(step.Kind))
 		errs = append(errs, a.undo(ctx, j, step))
 		a.moment("after undoing " + string(step.Kind))
 	}
-	errs = append(errs, restoreAll(j.Saved))
+	errs = append(errs, a.restoreAll(j.Saved))
 	a.moment("restored")
 	if err := errors.Join(errs...); err != nil {
-		return err
+		return errors.Join(err, written)
 	}
-	return removeJournal(root)
+	return removeJournal(a.base())
 }
 
 // restoreAll makes every path what it was: a directory goes after what is in it.
-func restoreAll(saved []Saved) error {
+func (a Applier) restoreAll(saved []Saved) error {
 	var errs []error
 	ordered := slices.SortedStableFunc(slices.Values(saved), func(x, y Saved) int { return len(y.Path) - len(x.Path) })
 	for _, s := range ordered {
 		if s.Kind == "absent" {
-			errs = append(errs, s.restore(root))
+			errs = append(errs, s.restore(a.base()))
 		}
 	}
 	for _, s := range slices.Backward(ordered) {
 		if s.Kind != "absent" {
-			errs = append(errs, s.restore(root))
+			errs = append(errs, s.restore(a.base()))
 		}
 	}
 	return errors.Join(errs...)

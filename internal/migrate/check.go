@@ -13,6 +13,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/nameserver"
 	"github.com/node-dns/node-dns/internal/resolvconf"
 )
 
@@ -27,9 +28,10 @@ const (
 	// askPatience is how long one answer may take.
 	askPatience = 2 * time.Second
 	// checkPatience is how long node-dns may take until it answers what was answered before.
-	checkPatience = 20 * time.Second
-	// preparePatience is how long its upstreams and the cluster's API may take: a state of 10,000 services is read in a second.
-	preparePatience = 30 * time.Second
+	checkPatience = 10 * time.Second
+	// preparePatience is how long its upstreams, which it asks at the start, and the cluster's API may take: a state of 10,000
+	// services is read in a second.
+	preparePatience = 10 * time.Second
 )
 
 // samples are questions that most nodes have an answer to, of all that node-dns answers differently: the cluster's names, the
@@ -125,7 +127,7 @@ func checkAll(ctx context.Context, status control.Status, before []Answer) error
 		}
 	}
 	text, err := os.ReadFile("/etc/resolv.conf")
-	if err == nil {
+	if err == nil && status.ResolvConf.Ours { // else it names systemd-resolved, or whom the admin wants
 		for _, addr := range resolvconf.Parse(text).Nameservers() {
 			errs = append(errs, checkAt(ctx, "udp", netip.AddrPortFrom(addr, portDNS), before))
 		}
@@ -170,11 +172,11 @@ func awaitPrepared(ctx context.Context) error {
 		if err != nil {
 			return false, err
 		}
-		why := unprepared(status)
-		if why == "" {
-			return true, nil
+		if why := unprepared(status); why != "" {
+			return false, errors.New(why)
 		}
-		return false, errors.New(why)
+		err = askUpstreams(ctx, status)
+		return err == nil, err
 	})
 }
 
@@ -190,4 +192,25 @@ func unprepared(status control.Status) string {
 		return "the Kubernetes API has not been read: " + r.Error
 	}
 	return ""
+}
+
+// askUpstreams is an error where none of node-dns's upstream nameservers answers. It asks them itself only when it listens.
+func askUpstreams(ctx context.Context, status control.Status) error {
+	var errs []error
+	for _, route := range status.Routes {
+		if route.Domain != "." {
+			continue
+		}
+		for _, s := range route.Servers {
+			server, err := nameserver.Parse(s.Address)
+			if err == nil && server.Plain() {
+				_, err = ask(ctx, "udp", server.Addr, dns.Question{Name: ".", Qtype: dns.TypeNS, Qclass: dns.ClassINET})
+			}
+			if err == nil {
+				return nil
+			}
+			errs = append(errs, err)
+		}
+	}
+	return fmt.Errorf("no upstream nameserver answers: %w", errors.Join(errs...))
 }

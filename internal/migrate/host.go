@@ -21,7 +21,8 @@ type Host struct {
 	Holders []Holder                // of port 53, and of the ports of DHCP and TFTP
 	Rules   []Rule                  // of iptables, where NodeLocal DNSCache is or was
 	HasNFT  bool                    // nft(8) is there
-	Root    bool                    // we are root: without, Holders have no names
+	Fixed   bool                    // nobody may change /etc/resolv.conf (chattr(1), +i)
+	Root    bool                    // we are root, or look below another: without, Holders have no names
 }
 
 // Unit is what systemd knows of one (systemctl show).

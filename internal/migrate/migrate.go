@@ -14,8 +14,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/nameserver"
 	"github.com/node-dns/node-dns/internal/netstate"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
 // A Finding is something that does node-dns's job on this node today.
@@ -79,6 +81,10 @@ func Find(h Host) []Finding {
 // NewPlan says how the node gets from what was found to node-dns. It is pure.
 func NewPlan(h Host, found []Finding) Plan {
 	p := Plan{Findings: found}
+	if !h.Root && (len(found) > 0 || h.someoneHolds(portDNS)) {
+		p.Refused = []string{"only root sees who has port 53, and reads what matters here: node-dns migrate as root shows what it would do"}
+		return p
+	}
 	if len(found) == 0 {
 		return p
 	}
@@ -97,7 +103,7 @@ func NewPlan(h Host, found []Finding) Plan {
 	p.Refused = append(p.Refused, h.strangers(all.port)...)
 	p.Notes = append(p.Notes, h.notes(all.port)...)
 	if first := slices.Concat(all.before, all.port, all.after); len(p.Owner) == 0 && !(len(first) == 0 && h.serves()) {
-		p.Steps = slices.Concat(all.before, []Step{h.startStep()}, all.port, []Step{pointStep()}, all.after, []Step{h.checkStep()})
+		p.Steps = slices.Concat(all.before, []Step{h.startStep()}, all.port, []Step{h.pointStep()}, all.after, []Step{h.checkStep()})
 	}
 	return p
 }
@@ -106,6 +112,11 @@ func NewPlan(h Host, found []Finding) Plan {
 func (h Host) serves() bool {
 	unit := h.Units[daemonUnit]
 	return unit.IsActive() && unit.File == "enabled"
+}
+
+// someoneHolds reports whether anybody has a port.
+func (h Host) someoneHolds(port uint16) bool {
+	return slices.ContainsFunc(h.Holders, func(holder Holder) bool { return holder.Addr.Port() == port })
 }
 
 // after is the host as it is when the first steps are done, as far as the others depend on that.
@@ -128,8 +139,11 @@ func (h Host) unfit() []string {
 	}
 	if h.State.ConfigErr != nil {
 		why = append(why, "the configuration has faults: "+oneLine(h.State.ConfigErr))
-	} else if h.Plan.Hold != "" {
+	} else if h.Plan.Hold != "" && h.Plan.Hold != hostdns.LeftToAdmin {
 		why = append(why, "node-dns could not serve: "+h.Plan.Hold)
+	}
+	if h.Fixed && h.Plan.Via != nodeconfig.ResolvConfResolved && h.Plan.Via != nodeconfig.ResolvConfNone && !hostdns.IsOurs(h.State.ResolvConf.Data) {
+		why = append(why, "nobody may change /etc/resolv.conf, which is to name this node: chattr -i /etc/resolv.conf, or say resolvConf: none in /etc/node-dns/node-dns.yaml")
 	}
 	if h.DnsmasqErr != nil {
 		why = append(why, "dnsmasq's files, which node-dns reads too, have faults: "+oneLine(h.DnsmasqErr))

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
 const (
@@ -35,6 +37,9 @@ func systemdResolved() origin {
 			return []Finding{f}
 		},
 		steps: func(h Host) part {
+			if h.Plan.Via == nodeconfig.ResolvConfResolved {
+				return part{notes: []string{"systemd-resolved goes on at 127.0.0.53, and asks node-dns (resolvConf in /etc/node-dns/node-dns.yaml); it is restarted for that, on the way back too, and answers nobody for some 0.2 s"}}
+			}
 			p := part{notes: []string{"systemd-resolved goes on at 127.0.0.53, and has nothing to give up"}}
 			if nssResolve(h) {
 				p.notes = append(p.notes, "this host's programs ask systemd-resolved, and not what /etc/resolv.conf names: "+

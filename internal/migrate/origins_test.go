@@ -21,6 +21,7 @@ import (
 	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/nm"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
+	"github.com/node-dns/node-dns/internal/resolved"
 )
 
 // all are options together.
@@ -68,6 +69,10 @@ func kubelet(texts ...string) func(*Host) {
 		}
 		h.State.Config.Sources = map[string]nodeconfig.Source{"clusterDNS": {File: "/var/lib/kubelet/config.yaml", Line: 7}}
 	}
+}
+
+func via(by nodeconfig.ResolvConf) func(*Host) {
+	return func(h *Host) { h.State.Config.ResolvConf, h.State.ResolvedSays = by, new(resolved.Conf) }
 }
 
 func networkManager(h *Host) { h.State.NetworkManager = new(nm.Snapshot) }
@@ -149,6 +154,8 @@ func TestDryRunOfOthers(t *testing.T) {
 			with(cloudConfig, "manage_resolv_conf: false\n"), with(cloudConfigs+"/90_dns.cfg", "manage_resolv_conf: True  # ours\n"), with(cloudUserData, "#cloud-config\nmanage_resolv_conf: true\n"))},
 		{"cloud-init-and-braces", node(networkManager, resolvConf(cloudText), with(cloudConfig, ""), with(ourConfig, "{cacheSize: 5}\n"))},
 		{"cloud-init-off", node(resolvConf(cloudText), with(cloudConfig, ""), with(cloudOff, ""))},
+		{"systemd-resolved-asks-node-dns", node(stub, unit(resolvedUnit, "active", "enabled"), with(nsswitch, "hosts: files resolve dns\n"), via(nodeconfig.ResolvConfResolved))},
+		{"systemd-resolved-and-the-admins-resolv-conf", node(stub, unit(resolvedUnit, "active", "enabled"), via(nodeconfig.ResolvConfNone))},
 		{"systemd-resolved-and-node-dns", node(unit(resolvedUnit, "active", "enabled"), unit(daemonUnit, "active", "enabled"))},
 		{"openresolv-and-node-dns", node(unit(daemonUnit, "active", "enabled"), with(openresolvState, ""), resolvConf(hostdns.Watermark+"\n"+openresolvText))},
 		{"cloud-init-and-node-dns", node(unit(daemonUnit, "active", "enabled"), with(cloudConfig, "manage_resolv_conf: true\n"), resolvConf(hostdns.Watermark+"\n"+cloudText))},

@@ -24,7 +24,7 @@ func linkStep(path, target, why string) Step {
 }
 
 // write keeps the mode of a file that is there.
-func (s Step) write() error {
+func (s Step) write(root string) error {
 	path, mode := filepath.Join(root, s.Path), fs.FileMode(0o644)
 	if err := makeDir(filepath.Dir(path)); err != nil {
 		return err
@@ -37,7 +37,7 @@ func (s Step) write() error {
 	return err
 }
 
-func (s Step) link() error {
+func (s Step) link(root string) error {
 	var w atomicfile.Writer
 	_, err := w.Symlink(filepath.Join(root, s.Path), s.Content)
 	return err

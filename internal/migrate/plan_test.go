@@ -71,6 +71,16 @@ func dnsNoneFile(text string) func(*Host) {
 	return func(h *Host) { h.Files[oldSnippet] = file(text) }
 }
 
+// notRoot sees no names of programs.
+func notRoot(h *Host) {
+	h.Root = false
+	for i, holder := range h.Holders {
+		h.Holders[i] = Holder{Proto: holder.Proto, Addr: holder.Addr}
+	}
+}
+
+func fixed(h *Host) { h.Fixed = true }
+
 // TestDryRun: what is found and what would be done, as the command shows it.
 func TestDryRun(t *testing.T) {
 	for _, test := range []struct {
@@ -83,12 +93,20 @@ func TestDryRun(t *testing.T) {
 		{"openshift3-snippet-with-more", node(hook, dnsmasqAt("10.0.0.7"), dnsNoneFile("[main]\ndns=none\nplugins=ifcfg-rh\n"))},
 		{"openshift3-without-nft", node(hook, dnsmasqAt("10.0.0.7"), func(h *Host) { h.HasNFT = false })},
 		{"dnsmasq", node(dnsmasqAt("0.0.0.0", "::"))},
+		{"dnsmasq-of-the-admins", node(dnsmasqAt("10.0.0.7"), func(h *Host) {
+			h.Units[dnsmasqUnit] = Unit{Load: "loaded", Active: "active", File: "enabled", Path: "/etc/systemd/system/dnsmasq.service"}
+		})},
+		{"dnsmasq-and-chattr", node(dnsmasqAt("10.0.0.7"), fixed)},
+		{"openshift3-and-chattr", node(hook, dnsmasqAt("10.0.0.7"), fixed)},
 		{"dnsmasq-elsewhere", node(dnsmasqAt("127.0.0.1"))},
 		{"dnsmasq-of-libvirt", node(held("libvirtd.service", "dnsmasq", 53, "192.168.122.1"), held("libvirtd.service", "dnsmasq", 67, "0.0.0.0"))},
 		{"dnsmasq-beside-libvirt", node(dnsmasqAt("10.0.0.7"), held("libvirtd.service", "dnsmasq", 53, "192.168.122.1"))},
 		{"dnsmasq-with-dhcp", node(dnsmasqAt("10.0.0.7"), held(dnsmasqUnit, "dnsmasq", 67, "0.0.0.0"))},
 		{"dnsmasq-for-dhcp-alone", node(func(h *Host) { h.Units[dnsmasqUnit] = Unit{Load: "loaded", Active: "active", File: "enabled"} }, held(dnsmasqUnit, "dnsmasq", 67, "0.0.0.0"))},
 		{"not-installed", node(hook, dnsmasqAt("10.0.0.7"), func(h *Host) { h.Units[daemonUnit] = Unit{Load: "not-found"} })},
+		// To an ordinary user a dnsmasq is a program without a name: told to stop it first, an admin had a node without DNS.
+		{"not-root", node(hook, dnsmasqAt("10.0.0.7"), notRoot)},
+		{"not-root-and-nothing-found", node(held("", "", 53, "0.0.0.0"), notRoot)},
 		{"no-upstream", node(hook, dnsmasqAt("10.0.0.7"), func(h *Host) { h.State.NetworkManagerConf = hostdns.File{} })},
 		{"faulty-configuration", node(dnsmasqAt("10.0.0.7"), func(h *Host) {
 			h.State.ConfigErr, h.DnsmasqErr = errors.New("node-dns.yaml:1:1: a fault\nnode-dns.yaml:2:1: another"), errors.New("dnsmasq.conf:1:1: a fault")

@@ -77,8 +77,9 @@ func (a Applier) point(ctx context.Context) error {
 	}
 	return await(ctx, "/etc/resolv.conf to name this node", bindPatience, func() (bool, error) {
 		status, err := fetchStatus(ctx)
-		if err == nil && !(status.ResolvConf.Ours && len(status.ResolvConf.Pending) == 0) {
-			err = fmt.Errorf("held: %s", status.ResolvConf.Hold)
+		r := status.ResolvConf
+		if err == nil && (len(r.Pending) > 0 || !r.Ours && r.DropIn == "" && r.Hold != hostdns.LeftToAdmin) {
+			err = fmt.Errorf("held: %s", r.Hold)
 		}
 		return err == nil, err
 	})
@@ -94,16 +95,16 @@ func unheed(ctx context.Context) error {
 func (a Applier) givePort(ctx context.Context, j *Journal, s Step) error {
 	err := errors.Join(dropHold(ctx), unheed(ctx))
 	resolv, others := j.split()
-	err = errors.Join(err, restoreAll(others))
+	err = errors.Join(err, a.restoreAll(others))
 	if !asksItself(resolv) { // a dnsmasq that has its upstreams from there must find them when it starts
-		err = errors.Join(err, restoreAll(resolv))
+		err = errors.Join(err, a.restoreAll(resolv))
 	}
 	a.moment("unheeded")
 	if s.WasActive && !holdsAll(s.Unit, s.At) {
 		err = errors.Join(err, a.startAgain(ctx, s))
 	}
 	a.moment("started again")
-	err = errors.Join(err, restoreAll(resolv))
+	err = errors.Join(err, a.restoreAll(resolv))
 	if isRunning(ctx) {
 		err = errors.Join(err, a.setTerms(ctx, dnsserver.Gone), await(ctx, "node-dns to let go of port 53", bindPatience, func() (bool, error) {
 			held, err := holders("/proc")
@@ -147,16 +148,30 @@ const libcFile = "/etc/resolv.conf"
 // asksItself reports whether a kept resolv.conf names this node, where nobody answers before the unit has started.
 func asksItself(resolv []Saved) bool {
 	for _, s := range resolv {
-		if hostdns.IsOurs(s.Data) {
+		text := s.Data
+		if s.Kind == "link" {
+			text = readBehind(s)
+		}
+		if hostdns.IsOurs(text) {
 			return true
 		}
-		for _, addr := range resolvconf.Parse(s.Data).Nameservers() {
+		for _, addr := range resolvconf.Parse(text).Nameservers() {
 			if addr.IsLoopback() || isLocal(addr) {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+// readBehind reads the file that a kept link leads to, which no step changes; nil: there is none.
+func readBehind(s Saved) []byte {
+	target := s.Target
+	if !filepath.IsAbs(target) {
+		target = filepath.Join(filepath.Dir(s.Path), target)
+	}
+	text, _ := os.ReadFile(filepath.Join(root, target)) // a link that leads nowhere names nobody
+	return text
 }
 
 // setTerms tells node-dns how to listen, and has it look at once: a status is asked for. What it does then may take as long

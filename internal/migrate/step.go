@@ -5,6 +5,9 @@ import (
 	"net/netip"
 	"path/filepath"
 	"strings"
+
+	"github.com/node-dns/node-dns/internal/hostdns"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
 // Kind is what a Step does; each has its way back.
@@ -107,10 +110,19 @@ func takeStep(h Host, unit string) Step {
 }
 
 func maskStep(h Host, unit string) Step {
+	what := fmt.Sprintf("disable and mask %s: origin-node.service, say, would start it with itself", unit)
+	if !maskable(unit, h.Units[unit]) {
+		what = fmt.Sprintf("disable %s: its file is in /etc, so that it cannot be masked, and whatever wants it starts it again", unit)
+	}
 	return Step{
 		Kind: Mask, Unit: unit, WasEnabled: h.Units[unit].File == "enabled", WasActive: h.Units[unit].IsActive(),
-		What: fmt.Sprintf("disable and mask %s: origin-node.service, say, would start it with itself", unit), Touches: []string{wantsLink(unit), unitLink(unit)},
+		What: what, Touches: []string{wantsLink(unit), unitLink(unit)},
 	}
+}
+
+// maskable reports whether a unit's file is elsewhere than where the mask would be (systemctl(1)).
+func maskable(name string, unit Unit) bool {
+	return filepath.Dir(unit.Path) != filepath.Dir(unitLink(name))
 }
 
 func releaseStep(path string) Step {
@@ -120,8 +132,15 @@ func releaseStep(path string) Step {
 	}
 }
 
-func pointStep() Step {
-	return Step{Kind: Point, What: "have /etc/resolv.conf name this node, and origin-dns-dispatcher keep it so"}
+func (h Host) pointStep() Step {
+	what := "have /etc/resolv.conf name this node, and origin-dns-dispatcher keep it so"
+	switch h.Plan.Via {
+	case nodeconfig.ResolvConfResolved:
+		what = "have systemd-resolved ask this node, and origin-dns-dispatcher keep it so"
+	case nodeconfig.ResolvConfNone:
+		what = "leave /etc/resolv.conf as it is (" + hostdns.LeftToAdmin + "), and have origin-dns-dispatcher heed NetworkManager"
+	}
+	return Step{Kind: Point, What: what}
 }
 
 func (h Host) checkStep() Step {

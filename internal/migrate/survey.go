@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/nm"
@@ -36,8 +38,10 @@ func Survey(ctx context.Context, root string) (Host, error) {
 			}
 		}
 	}
+	h.Fixed = isImmutable(filepath.Join(root, libcFile))
 	slices.Sort(units)
 	if filepath.Clean("/"+root) != "/" {
+		h.Root = true // nothing runs there that only root sees
 		return h, nil
 	}
 	_, err := exec.LookPath("nft")
@@ -49,6 +53,13 @@ func Survey(ctx context.Context, root string) (Host, error) {
 		h.Rules, ruleErr = readRules(ctx)
 	}
 	return h, errors.Join(err, unitErr, ruleErr)
+}
+
+// isImmutable asks for the attribute of chattr(1); a file system that has none says no (statx(2)).
+func isImmutable(path string) bool {
+	var stat unix.Statx_t
+	err := unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW, 0, &stat)
+	return err == nil && stat.Attributes&unix.STATX_ATTR_IMMUTABLE != 0
 }
 
 // unitProperties are those of Unit, as systemctl(1) names them.

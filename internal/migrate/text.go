@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 )
 
 // apiVersion is carried by everything that is printed as JSON.
@@ -14,10 +15,11 @@ const apiVersion = "node-dns/v1"
 // WriteText shows what was found, and what would be done.
 func (p Plan) WriteText(w io.Writer) error {
 	var b bytes.Buffer
-	if len(p.Findings) == 0 {
-		b.WriteString("Nothing to migrate from was found.\n")
-	} else {
+	switch {
+	case len(p.Findings) > 0:
 		b.WriteString("This node runs\n")
+	case len(p.Refused) == 0:
+		b.WriteString("Nothing to migrate from was found.\n")
 	}
 	for _, f := range p.Findings {
 		fmt.Fprintf(&b, "  %s: %s\n", f.Origin, f.What)
@@ -88,4 +90,19 @@ func (j Journal) WriteText(w io.Writer) error {
 	}
 	_, err := b.WriteTo(w)
 	return err
+}
+
+// WriteJSON prints the same, and all steps; not what the files were, some of which only root may read.
+func (j Journal) WriteJSON(w io.Writer) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(struct {
+		APIVersion string    `json:"apiVersion"`
+		Kind       string    `json:"kind"`
+		Phase      Phase     `json:"phase"`
+		Began      time.Time `json:"began"`
+		Findings   []Finding `json:"findings"`
+		Steps      []Step    `json:"steps"`
+		Done       int       `json:"done"` // the first so many of Steps
+	}{apiVersion, "Migration", j.Phase, j.Began, j.Findings, j.Steps, j.Done})
 }

@@ -64,6 +64,15 @@ func (s Server) Plain() bool { return s.Addr.IsValid() && !s.TLS }
 // Parse does not read: "10.0.0.2:5353@eth1@192.0.2.1".
 func (s Server) String() string { return s.address() + s.via() }
 
+// Join is the servers' texts with blanks between them.
+func Join(servers []Server) string {
+	words := make([]string, len(servers))
+	for i, server := range servers {
+		words[i] = server.String()
+	}
+	return strings.Join(words, " ")
+}
+
 func (s Server) address() string {
 	switch {
 	case !s.Addr.IsValid():

@@ -2,6 +2,7 @@ package nm
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -171,6 +172,31 @@ func TestSnapshot(t *testing.T) {
 			h.set(base+"/IP6Config/2", gonm.IP6ConfigInterface, gonm.IP6ConfigPropertySearches, []string{"~."})
 		},
 		want: func(s *Snapshot) { s.Configs[1].Domains = []Domain{{Name: dnsname.Root(), RoutingOnly: true}} },
+	}, {
+		name: "nameservers that the profile sets come first (1.42 has their texts)",
+		change: func(h host) {
+			h.setProfile(device, propertiesOf("dns-data", []string{"10.77.0.54"}, "dns", []uint32{1}), propertiesOf("dns-data", []string{"fe80::53"}))
+		},
+		want: func(s *Snapshot) {
+			s.Configs[0].Nameservers, s.Configs[0].Static = serversOf("10.77.0.54 10.77.0.53"), serversOf("10.77.0.54")
+			s.Configs[1].Static = s.Configs[1].Nameservers
+		},
+	}, {
+		name: "and an earlier version their octets",
+		change: func(h host) {
+			addr := netip.MustParseAddr("10.77.0.54").As4()
+			v6 := netip.MustParseAddr("fe80::53").As16()
+			h.setProfile(device, propertiesOf("dns", []uint32{binary.NativeEndian.Uint32(addr[:])}), propertiesOf("dns", [][]byte{v6[:], {1, 2, 3}}))
+		},
+		want: func(s *Snapshot) {
+			s.Configs[0].Nameservers, s.Configs[0].Static = serversOf("10.77.0.54 10.77.0.53"), serversOf("10.77.0.54")
+			s.Configs[1].Static = s.Configs[1].Nameservers
+		},
+	}, {
+		name: "a profile whose nameservers are not in force, or of other types",
+		change: func(h host) {
+			h.setProfile(device, propertiesOf("dns-data", []string{"192.0.2.1", "junk"}), propertiesOf("dns-data", "fe80::53", "dns", "x"))
+		},
 	}, {
 		name: "VPN: its device is the one beneath, and the tunnel is a device of its own",
 		change: func(h host) {

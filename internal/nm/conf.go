@@ -30,13 +30,13 @@ type Conf struct {
 // A Setting is a key's value and the file that set it; "" where none does. An empty value is NetworkManager's default.
 type Setting struct{ Value, File string }
 
-// Decision says, for people, what an admin (or a distribution) has decided about resolv.conf; "": nothing. dns=default is
-// what is done anyway, and says nothing about who writes the file.
+// Decision says, for people, what an admin (or a distribution) has decided about resolv.conf; "": nothing. Any dns= but none
+// says whom the file names, and nothing about who writes it.
 func (c Conf) Decision() string {
 	switch {
 	case c.RcManager.File != "": // an empty one, too, in /etc wins over a snippet in /run
 		return "rc-manager=" + c.RcManager.Value + " in " + c.RcManager.File
-	case c.DNS.Value != "" && c.DNS.Value != "default":
+	case c.DNS.Value == "none":
 		return "dns=" + c.DNS.Value + " in " + c.DNS.File
 	case c.Shadow != "":
 		return c.Shadow

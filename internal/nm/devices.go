@@ -7,6 +7,8 @@ import (
 
 	gonm "github.com/Wifx/gonetworkmanager/v3"
 	"github.com/godbus/dbus/v5"
+
+	"github.com/node-dns/node-dns/internal/nameserver"
 )
 
 // A deviceState is a Device while it is asked for.
@@ -18,7 +20,11 @@ type deviceState struct {
 	ip4, ip6   dbus.ObjectPath
 	// wildcard4 and wildcard6 say that the profile has the domain "~.".
 	wildcard4, wildcard6 bool
+	static               []nameserver.Server // of the profile
 }
+
+// has reports whether a configuration is the device's.
+func (d *deviceState) has(c DNSConfig) bool { return c.Interface == d.IPInterface && !c.Global }
 
 func (c *Client) readDevices(ctx context.Context, devices []*deviceState) error {
 	var targets []target

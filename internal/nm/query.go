@@ -68,7 +68,11 @@ func (c *Client) addDevices(ctx context.Context, s *Snapshot, manager properties
 	if err := c.readDevices(ctx, found); err != nil {
 		return err
 	}
+	profiles := c.askProfiles(ctx, s, found)
 	if err := c.readAddresses(ctx, found); err != nil {
+		return err
+	}
+	if err := c.answerProfiles(ctx, profiles, found); err != nil {
 		return err
 	}
 	for _, d := range found {
@@ -92,10 +96,11 @@ func (c *Client) addDevices(ctx context.Context, s *Snapshot, manager properties
 func (s *Snapshot) complete(d *deviceState) {
 	for i := range s.Configs {
 		config := &s.Configs[i]
-		if config.Interface != d.IPInterface || config.Global {
+		if !d.has(*config) {
 			continue
 		}
 		config.Connection = d.ConnectionID
+		config.setStatic(d.static)
 		if len(config.Nameservers) == 0 || config.wildcard() {
 			continue
 		}

@@ -9,8 +9,16 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// A host is what a service answers: for each path and interface its properties.
+// A host is what a service answers: for each path and interface its properties. Those of the interface profile are what
+// GetAppliedConnection says of a device: its settings, each with its properties.
 type host map[dbus.ObjectPath]map[string]properties
+
+const profile = "profile"
+
+// setProfile gives a device a profile; pairs are those of its ipv4 and ipv6 settings.
+func (h host) setProfile(path dbus.ObjectPath, ipv4, ipv6 properties) {
+	h[path][profile] = properties{"ipv4": dbus.MakeVariant(entry(ipv4)), "ipv6": dbus.MakeVariant(entry(ipv6))}
+}
 
 // set replaces one property, which is named as gonetworkmanager does.
 func (h host) set(path dbus.ObjectPath, iface, property string, value any) {
@@ -102,6 +110,9 @@ func startService(h host) (*service, error) {
 		if err := conn.Export(object{s, path}, path, "org.freedesktop.DBus.Properties"); err != nil {
 			return nil, err
 		}
+		if err := conn.Export(object{s, path}, path, gonm.DeviceInterface); err != nil {
+			return nil, err
+		}
 	}
 	reply, err := conn.RequestName(gonm.NetworkManagerInterface, dbus.NameFlagDoNotQueue)
 	if err != nil || reply != dbus.RequestNameReplyPrimaryOwner {
@@ -131,6 +142,21 @@ func emitChanged(conn *dbus.Conn) error {
 type object struct {
 	service *service
 	path    dbus.ObjectPath
+}
+
+// GetAppliedConnection is a device's.
+func (o object) GetAppliedConnection(uint32) (map[string]entry, uint64, *dbus.Error) {
+	o.service.mu.Lock()
+	defer o.service.mu.Unlock()
+	settings, ok := o.service.host[o.path][profile]
+	if !ok {
+		return nil, 0, dbus.NewError(gonm.DeviceInterface+".NotActive", []any{"no applied connection"})
+	}
+	all := map[string]entry{}
+	for name, value := range settings {
+		all[name] = value.Value().(entry)
+	}
+	return all, 1, nil
 }
 
 func (o object) GetAll(iface string) (entry, *dbus.Error) {

@@ -51,6 +51,10 @@ type DNSConfig struct {
 	VPN      bool
 	// Nameservers in order, at most 64, link-local ones with their zone.
 	Nameservers []nameserver.Server
+	// Static are the first of Nameservers, those that the connection's profile
+	// sets (ipv4.dns, ipv6.dns); the others came from the network. Empty, too, where
+	// the profile is not known: a VPN's, one that is for certain users.
+	Static []nameserver.Server
 	// Invalid are the nameservers refused: cut to 64 bytes and quoted.
 	Invalid []string
 	// Domains in order, at most 64. The wildcard "~." comes last: NetworkManager

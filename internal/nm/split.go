@@ -39,17 +39,29 @@ type Route struct {
 //     better, negative priority is dropped. What gives defaults has the root.
 //   - Where there is a global configuration, the connections' do not count.
 //
-// IPv4 and IPv6 configurations of one interface stand for each other: both count.
+// IPv4 and IPv6 configurations of one interface stand for each other: both count. What the
+// connection's profile sets comes before what the network offers, over both: ipv6.dns before
+// the nameservers of DHCPv4.
 func (s Snapshot) Upstreams(defaultInterfaces []string) (defaults []nameserver.Server, routes []Route) {
-	configs := inForce(s.Configs)
-	configs = slices.DeleteFunc(configs, func(c DNSConfig) bool { return len(c.Nameservers) == 0 })
+	configs := named(s.Configs)
 	gives := givers(configs, defaultInterfaces)
 	for i, c := range configs {
-		if gives[i] {
-			defaults = appendNew(defaults, c.Nameservers)
+		if !gives[i] {
+			continue
 		}
+		for j, other := range configs[i:] {
+			if gives[i+j] && other.Interface == c.Interface && other.Priority == c.Priority {
+				defaults = appendNew(defaults, other.Static)
+			}
+		}
+		defaults = appendNew(defaults, c.Nameservers)
 	}
 	return defaults, domainRoutes(configs, gives)
+}
+
+// named are the configurations in force that name a server.
+func named(configs []DNSConfig) []DNSConfig {
+	return slices.DeleteFunc(inForce(configs), func(c DNSConfig) bool { return len(c.Nameservers) == 0 })
 }
 
 // inForce drops the connections' configurations where there is a global one, which

@@ -162,6 +162,26 @@ func Settle(claims []Claim) (routes []Route, losses []Loss) {
 	return routes, losses
 }
 
+// Sentence says it for people, with what is not asked therefore.
+func (l Loss) Sentence() string {
+	if len(l.Servers) == 0 {
+		return l.Why
+	}
+	return l.Why + ": not asked: " + nameserver.Join(l.Servers)
+}
+
+// IsConflict reports whether an admin's static servers for all names have won over others that the host was given: he may
+// have forgotten them, and wonder why what DHCP says is not asked.
+func (l Loss) IsConflict() bool {
+	if l.By == nil || l.Barred != "" || l.GaveWay || rootLast(l.Claim) == 0 {
+		return false
+	}
+	static := l.By.Source == NodeDNS || l.By.Source == Dnsmasq || l.By.Source == NodeConfig
+	given := l.Source == NetworkManager || l.Source == ResolvConf
+	others := slices.ContainsFunc(l.Servers, func(s nameserver.Server) bool { return !slices.Contains(l.By.Servers, s) })
+	return static && given && others
+}
+
 func (l Loss) why() string {
 	switch {
 	case l.Barred != "":

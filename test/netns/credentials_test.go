@@ -3,6 +3,7 @@ package netns
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -88,22 +89,14 @@ func (n credentialsNode) startAccount() {
 // awaitSynced waits until the API is watched with this token, and its names are answered.
 func (n credentialsNode) awaitSynced(token string) {
 	n.t.Helper()
-	var status control.Status
-	n.l.Await("the API to be watched with "+token, func() bool {
-		var err error
-		status, err = control.FetchStatus(n.t.Context(), control.SocketPath("/"))
+	n.l.Await("the API to be watched with "+token+", which was handed over, and no problem with it", func() bool {
+		status, err := control.FetchStatus(n.t.Context(), control.SocketPath("/"))
 		address, _ := n.l.Try("dig", "+short", "+time=1", "+tries=1", "@"+nodeIP, "web.shop.svc.cluster.local")
 		return err == nil && status.Cluster.Resolver != nil && status.Cluster.Resolver.Phase == "synced" &&
-			strings.Contains(n.l.ReadFile(handedOver), "token: "+token+"\n") && address == "172.30.0.7\n"
+			strings.Contains(n.l.ReadFile(handedOver), "token: "+token+"\n") && address == "172.30.0.7\n" &&
+			strings.Contains(strings.Join(status.Notes, "\n"), "the API is asked with what origin-dns-dispatcher handed over ("+handedOver+")") &&
+			!slices.ContainsFunc(status.Problems, func(p string) bool { return strings.Contains(p, "kubeconfig") || strings.Contains(p, "API") })
 	})
-	if notes := strings.Join(status.Notes, "\n"); !strings.Contains(notes, "the API is asked with what origin-dns-dispatcher handed over ("+handedOver+")") {
-		n.t.Errorf("notes: %s", notes)
-	}
-	for _, problem := range status.Problems {
-		if strings.Contains(problem, "kubeconfig") || strings.Contains(problem, "API") {
-			n.t.Errorf("problem: %s", problem)
-		}
-	}
 	info, err := os.Stat(handedOver)
 	if err != nil || info.Mode().Perm() != 0o640 {
 		n.t.Errorf("handed over: %v, %v", info, err)

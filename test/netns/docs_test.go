@@ -16,6 +16,7 @@ const (
 	troubleshooting = "docs/troubleshooting.md"
 	clusterPage     = "docs/cluster.md"
 	dbusPage        = "docs/dbus.md"
+	coexistencePage = "docs/coexistence.md"
 )
 
 // withSystemd is why these tests do not run what they could not: there is no systemd, and no journal, in their machines.
@@ -59,7 +60,7 @@ var elsewhere = map[string]string{
 // TestElsewhere: what is excused stands in a document.
 func TestElsewhere(t *testing.T) {
 	var all []string
-	for _, document := range []string{readme, troubleshooting, clusterPage, dbusPage} {
+	for _, document := range []string{readme, troubleshooting, clusterPage, dbusPage, coexistencePage} {
 		all = append(all, slices.Concat(blocks(t, document)...)...)
 		all = append(all, mentioned(t, document)...)
 	}

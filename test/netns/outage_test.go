@@ -2,6 +2,7 @@ package netns
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"os/exec"
 	"strings"
@@ -124,7 +125,7 @@ func TestNoBus(t *testing.T) {
 		t.Errorf("the hook logged: %s", log)
 	}
 	n.await(right{Upstreams: []string{ns1}, Text: trampled})
-	if err := os.Remove(networkManagerResolvConf); err != nil {
+	if err := errors.Join(os.Remove(networkManagerResolvConf), os.Remove(networkManagerList)); err != nil {
 		t.Fatal(err)
 	}
 	if log := n.hook("eth0", "dhcp4-change", "IP4_NAMESERVERS="+ns2); !strings.Contains(log, "source=event") {

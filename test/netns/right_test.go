@@ -19,6 +19,7 @@ const (
 	nodeResolvConf = "/etc/origin/node/resolv.conf"
 
 	networkManagerResolvConf = "/run/NetworkManager/resolv.conf" // NetworkManager's own list
+	networkManagerList       = "/run/NetworkManager/no-stub-resolv.conf"
 )
 
 // steady is how long a node must be right without a break.

@@ -17,7 +17,7 @@ func TestTroubleshooting(t *testing.T) {
 	sh := newShell(t, "/")
 	n.l.Run("ln", "-s", n.program, "/usr/sbin/origin-dns-dispatcher")
 	n.l.Run("ln", "-s", lab.Binary(t, "node-dns"), "/usr/sbin/node-dns")
-	spans := append(mentioned(t, troubleshooting), mentioned(t, readme)...)
+	spans := slices.Concat(mentioned(t, troubleshooting), mentioned(t, readme), mentioned(t, coexistencePage))
 	if !slices.Contains(spans, "ls -l /etc/resolv.conf") {
 		t.Errorf("no commands are found in the sentences, only %v", spans)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/node-dns/node-dns/internal/journal"
 	"github.com/node-dns/node-dns/internal/lab"
 	"github.com/node-dns/node-dns/internal/rpmbuild"
 )
@@ -66,7 +67,7 @@ func (n *imageNode) image(name, directory string, release int, macros rpmbuild.M
 }
 
 // lost is what an image has where a node has its own: it comes with an installation, and no update changes it. What systemd compiled of
-// /usr/lib/systemd/catalog it compiles on the node again (systemd-journal-catalog-update.service, which Debian has not), and /var/tmp is rpm's.
+// /usr/lib/systemd/catalog it compiles on the node again (systemd-journal-catalog-update.service, which Debian 12 has not), and /var/tmp is rpm's.
 func lost(c *lab.Container) (all []string) {
 	for _, dir := range []string{"/var", "/opt", "/srv", "/root", "/home", "/run", "/tmp", "/usr/local"} {
 		all = append(all, c.Own(dir)...)
@@ -88,6 +89,8 @@ func (n *imageNode) deploy(image *lab.Container, running *deployment) *deploymen
 			n.t.Fatal(err)
 		}
 	}
+	// ostree keeps no times, by which systemd could tell that a deployment is new to it: it removes these instead (ostree issues 1628, 3069).
+	n.l.Run("rm", "-f", filepath.Join(etc, ".updated"), filepath.Join(n.vars, ".updated"))
 	return d
 }
 
@@ -118,6 +121,9 @@ func (n *imageNode) checkServing(release string) {
 	n.checkBooted()
 	if out, err := n.Try("rpm", "--verify", "--noconfig", "node-dns"); err != nil {
 		n.t.Errorf("rpm --verify says %v\n%s", err, out)
+	}
+	if n.exists(unitFiles + "systemd-journal-catalog-update.service") {
+		n.Run("journalctl", "--list-catalog", journal.UpstreamDown.Explain().ID)
 	}
 	if got, want := n.Run("node-dns", "--version"), "node-dns "+rpmbuild.Version+"-"+release+"\n"; got != want {
 		n.t.Errorf("it is %q, want %q", got, want)

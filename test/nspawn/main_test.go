@@ -6,6 +6,7 @@
 package nspawn
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -14,7 +15,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	lab.Main(m, lab.Build("./cmd/node-dns", "./cmd/origin-dns-dispatcher"), lab.Before(rpmbuild.Fetch), lab.Packages("systemd-resolved"))
+	if moment := os.Getenv(dieEnv); moment != "" {
+		migrateAndDie(moment)
+	}
+	lab.Main(m, lab.Build("./cmd/node-dns", "./cmd/origin-dns-dispatcher"), lab.Before(rpmbuild.Fetch),
+		lab.Packages("systemd-resolved", "openresolv", "resolvconf", "cloud-init", "iptables", "dnsmasq-base"))
 }
 
 // The addresses of the LAN and of the pods' network.

@@ -63,6 +63,7 @@ func TestMigrationPage(t *testing.T) {
 		{"systemd-resolved", way, "systemd-resolved"},
 		{"openresolv", way, "openresolv"},
 		{"cloud-init", way, "cloud-init"},
+		{"k3s and RKE2", way, "k3s"},
 	} {
 		blocks := page[row.title]
 		delete(page, row.title)

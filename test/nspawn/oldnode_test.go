@@ -3,6 +3,7 @@ package nspawn
 import (
 	"net/netip"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -90,7 +91,7 @@ dnsRecursiveResolvConf: /etc/origin/node/resolv.conf
 // and of the cluster are the test's own.
 type oldNode struct {
 	*node
-	slow, cluster *dnstest.Server
+	site, slow, cluster *dnstest.Server
 }
 
 // loadCluster53 is where the cluster's own nameserver is: the address of its Service.
@@ -137,7 +138,7 @@ func newOldNode(t *testing.T, with dnsmasqWith) *oldNode {
 		n.WriteFile("/etc/origin/node/node-config.yaml", oldNodeConfig, 0o600)
 		n.WriteFile(resolvConf, "# of the installation\nsearch example.com\noptions timeout:3\nnameserver "+loadSite+"\n", 0o644)
 	} else {
-		n.WriteFile(oldSnippetPath, "[main]\nrc-manager=unmanaged\n", 0o644)
+		n.WriteFile("/etc/NetworkManager/conf.d/dns.conf", "[main]\nrc-manager=unmanaged\n", 0o644)
 		n.WriteFile(resolvConf, with.text, 0o640)
 	}
 	n.boot()
@@ -169,7 +170,7 @@ func (o *oldNode) serveLAN() {
 		o.t.Cleanup(s.Close)
 		return s
 	}
-	start(loadSite, dnstest.MixedSite)
+	o.site = start(loadSite, dnstest.MixedSite)
 	o.slow = start(loadSlow, dnstest.MixedSlow)
 	o.slow.SetFaults(dnstest.Faults{Delay: 200 * time.Millisecond})
 	o.cluster = start(clusterService, "web.shop.svc.cluster.local. 30 IN A "+dnstest.MixedService+"\nkubernetes.default.svc.cluster.local. 30 IN A 172.30.0.1\n")
@@ -184,11 +185,18 @@ func (n *node) answeredBy() string {
 	return name
 }
 
-// awaitQuietEvents waits until no hook runs.
+// awaitQuietEvents waits until no hook has run for 2 s: each is a process beside nm-dispatcher, which itself stays for 10 s more.
 func (n *node) awaitQuietEvents() {
 	n.t.Helper()
 	n.Await("the hooks to end", func() bool {
-		return n.property("NetworkManager-dispatcher.service", "ActiveState") == "inactive"
+		for range 20 {
+			procs, _ := n.Try("cat", "/sys/fs/cgroup/system.slice/NetworkManager-dispatcher.service/cgroup.procs") // none: it has ended
+			if strings.Count(procs, "\n") > 1 {
+				return false
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		return true
 	})
 }
 
@@ -246,4 +254,16 @@ func names(trees ...map[string]string) []string {
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
+}
+
+// copySelf puts this test's program into the machine, which can be told to end at a moment: see dieAt.
+func (o *oldNode) copySelf() string {
+	o.t.Helper()
+	self, err := filepath.EvalSymlinks("/proc/self/exe")
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	const program = "/usr/local/sbin/migrate-and-die"
+	o.CopyFile(program, self, 0o755)
+	return program
 }

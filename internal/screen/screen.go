@@ -1,4 +1,6 @@
-package control
+// Package screen writes foreign texts for a terminal: names come from DHCP, from files and over D-Bus, and what does not print
+// may clear the screen, or look like another line.
+package screen
 
 import (
 	"fmt"
@@ -9,9 +11,9 @@ import (
 	"unicode/utf8"
 )
 
-// escaped is a value in whose texts nothing steers a terminal or begins a line: what does not print stands as in a Go
-// string. Names come from DHCP, from files and over D-Bus. It shares no memory with the given one.
-func escaped[T any](value T) T {
+// All is a value, a string or what is made of strings, slices, structs and pointers, with Escape of all its texts; maps and
+// unexported fields it must not have. It shares no memory with the given one.
+func All[T any](value T) T {
 	v := reflect.ValueOf(&value).Elem()
 	escapeAll(v)
 	return value
@@ -20,7 +22,7 @@ func escaped[T any](value T) T {
 func escapeAll(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.String:
-		v.SetString(escape(v.String()))
+		v.SetString(Escape(v.String()))
 	case reflect.Slice:
 		if v.IsNil() {
 			return
@@ -49,8 +51,8 @@ func escapeAll(v reflect.Value) {
 	}
 }
 
-// escape writes what does not print as \xNN, \uNNNN or \UNNNNNNNN.
-func escape(text string) string {
+// Escape writes what does not print, line ends too, as \xNN, \uNNNN or \UNNNNNNNN.
+func Escape(text string) string {
 	if strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }) < 0 {
 		return text
 	}
@@ -72,11 +74,16 @@ func escape(text string) string {
 	return out.String()
 }
 
-// escapedLines escapes a text that may have several lines: the further ones are indented, to be no row of their own.
-func escapedLines(text string) string {
+// Lines escapes a text that may have several lines, with indent before the further ones, which makes them no rows of their
+// own. A tab in it stays.
+func Lines(text, indent string) string {
 	lines := strings.Split(text, "\n")
-	for i := range lines {
-		lines[i] = escape(lines[i])
+	for i, line := range lines {
+		words := strings.Split(line, "\t")
+		for j := range words {
+			words[j] = Escape(words[j])
+		}
+		lines[i] = strings.Join(words, "\t")
 	}
-	return strings.Join(lines, "\n    ")
+	return strings.Join(lines, "\n"+indent)
 }

@@ -1,0 +1,125 @@
+package daemon
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/nameserver"
+	"github.com/node-dns/node-dns/internal/precedence"
+	"github.com/node-dns/node-dns/internal/upstream"
+)
+
+// TestEveryClaim: with every source at once each domain has the strongest that names it, and all others are told, with the reason.
+func TestEveryClaim(t *testing.T) {
+	everybody := func() inputs {
+		in := inputs{
+			config: readConfig(t, "clusterDNS: [172.30.0.10]\nserviceCIDRs: []\nupstreams: [192.0.2.53]\nroutes: [{domain: corp.example, servers: [192.0.2.54]}]\n",
+				"dnsNameservers: [\"192.0.2.55:53\"]\n"),
+			net: node(), bus: overBus(t, "/a.example/192.0.2.98"),
+			dnsmasq: readDnsmasq(t, "server=192.0.2.60\nserver=/corp.example/b.example/192.0.2.61\nserver=/svc.cluster.local/192.0.2.62\nserver=//192.0.2.10\n"),
+			from:    precedence.NetworkManager, origin: "NetworkManager eth0",
+			captured: upstream.Set{Servers: servers("10.0.0.2", "192.0.2.10"), Routes: []upstream.Route{
+				{Domain: dnsname.MustParse("b.example"), Servers: servers("10.8.0.1")}, {Domain: dnsname.MustParse("x.cluster.local"), Servers: servers("10.8.0.1")},
+			}},
+			outdone: []precedence.Claim{
+				upstream.Candidate{Origin: upstream.NetworkManagerFile, Set: upstream.Set{Servers: servers("10.0.0.7")}}.Claim(), // not weaker: the hook is yet to see it
+				upstream.Candidate{Origin: upstream.ResolvConf, Set: upstream.Set{Servers: servers("10.0.0.9")}}.Claim(),
+			},
+		}
+		in.flags.Upstreams = servers("192.0.2.52")
+		return in
+	}
+	tests := []struct {
+		name    string
+		change  func(*inputs)
+		routes  string
+		lost    []string
+		refused []string
+		notes   []string // about who won
+	}{
+		{
+			name:   "all",
+			routes: "a.example.=192.0.2.98 cluster.local.=172.30.0.10 corp.example.=192.0.2.54 b.example.=192.0.2.61 .=192.0.2.52",
+			lost: []string{
+				"corp.example. 192.0.2.61: routes /etc/node-dns/node-dns.yaml:4 wins over dnsmasq /etc/dnsmasq.conf:2",
+				"// : none of its servers can be asked",
+				"svc.cluster.local. 192.0.2.62: it lies in the cluster's zone, which others answer for",
+				"b.example. 10.8.0.1: dnsmasq /etc/dnsmasq.conf:2 wins over NetworkManager eth0",
+				"x.cluster.local. 10.8.0.1: it lies in the cluster's zone",
+				". 192.0.2.53: the command line wins over upstreams /etc/node-dns/node-dns.yaml:3",
+				". 192.0.2.60: the command line wins over dnsmasq /etc/dnsmasq.conf:1",
+				". 192.0.2.55: the command line wins over dnsNameservers /etc/origin/node/node-config.yaml:1",
+				". 10.0.0.2: the command line wins over NetworkManager eth0",
+				". 10.0.0.9: the command line wins over /etc/resolv.conf",
+			},
+			refused: []string{
+				"// 192.0.2.10 from dnsmasq /etc/dnsmasq.conf:4: this node: would loop", ". 192.0.2.10 from NetworkManager eth0: this node: would loop",
+			},
+			notes: []string{"192.0.2.10 for . (dnsmasq /etc/dnsmasq.conf:4) is this node: it is left out, and its names are answered as without it"},
+		},
+		{
+			name: "dnsmasq's files beside what NetworkManager says: the conflict is said",
+			change: func(in *inputs) {
+				*in = inputs{config: readConfig(t, "", ""), net: in.net, from: in.from, origin: in.origin, captured: upstream.Set{Servers: servers("10.0.0.2")}, dnsmasq: readDnsmasq(t, "server=192.0.2.60\n")}
+			},
+			routes: ".=192.0.2.60",
+			lost:   []string{". 10.0.0.2: dnsmasq /etc/dnsmasq.conf:1 wins over NetworkManager eth0"},
+			notes:  []string{"dnsmasq /etc/dnsmasq.conf:1 wins over NetworkManager eth0: not asked: 10.0.0.2"},
+		},
+		{
+			name: "which is none where nobody says it any more",
+			change: func(in *inputs) {
+				*in = inputs{config: readConfig(t, "", ""), net: in.net, from: precedence.LastGood, origin: "NetworkManager eth0", captured: upstream.Set{Servers: servers("10.0.0.2")}, dnsmasq: readDnsmasq(t, "server=192.0.2.60\n")}
+			},
+			routes: ".=192.0.2.60",
+			lost:   []string{". 10.0.0.2: dnsmasq /etc/dnsmasq.conf:1 wins over last-good NetworkManager eth0"},
+		},
+		{
+			name: "a server of dnsmasq's that loops keeps the names",
+			change: func(in *inputs) {
+				*in = inputs{config: readConfig(t, "", ""), net: in.net, from: in.from, origin: in.origin, captured: upstream.Set{Servers: servers("10.0.0.2")}, dnsmasq: readDnsmasq(t, "server=192.0.2.60\nserver=192.0.2.10\n")}
+				in.looping = map[nameserver.Server]struct{}{servers("192.0.2.60")[0]: {}}
+			},
+			lost: []string{". 10.0.0.2: dnsmasq /etc/dnsmasq.conf:1 wins over NetworkManager eth0"},
+			refused: []string{
+				". 192.0.2.60 from dnsmasq /etc/dnsmasq.conf:1: it sends our queries back to us", ". 192.0.2.10 from dnsmasq /etc/dnsmasq.conf:1: this node: would loop",
+			},
+			notes: []string{
+				"192.0.2.10 for . (dnsmasq /etc/dnsmasq.conf:1) is this node: it is left out, and its names are answered as without it",
+				"dnsmasq /etc/dnsmasq.conf:1 wins over NetworkManager eth0: not asked: 10.0.0.2",
+			},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			in := everybody()
+			if tt.change != nil {
+				tt.change(&in)
+			}
+			s := newServing(in)
+			if got := routeText(s.routes); got != tt.routes {
+				t.Errorf("routes\n%s, want\n%s", got, tt.routes)
+			}
+			var lost, refused, notes []string
+			for _, l := range s.lossStatus() {
+				lost = append(lost, l.Domain+" "+strings.Join(l.Servers, " ")+": "+l.Why)
+			}
+			for _, r := range s.refusedStatus() {
+				refused = append(refused, r.Domain+" "+r.Server+" from "+r.Source+": "+r.Why)
+			}
+			for _, n := range s.notes {
+				if strings.Contains(n, "wins over") || strings.Contains(n, "is this node") {
+					notes = append(notes, n)
+				}
+			}
+			for what, diff := range map[string]string{"lost": cmp.Diff(tt.lost, lost), "refused": cmp.Diff(tt.refused, refused), "notes": cmp.Diff(tt.notes, notes)} {
+				if diff != "" {
+					t.Errorf("%s (-want +got):\n%s", what, diff)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,109 @@
+package nm
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"net/netip"
+	"slices"
+
+	gonm "github.com/Wifx/gonetworkmanager/v3"
+	"github.com/godbus/dbus/v5"
+
+	"github.com/node-dns/node-dns/internal/nameserver"
+)
+
+// askProfiles starts asking for the profiles in force of the devices that have nameservers. What they return is to be given to
+// answerProfiles: no round trip is waited for in between.
+func (c *Client) askProfiles(ctx context.Context, s *Snapshot, devices []*deviceState) []*dbus.Call {
+	calls := make([]*dbus.Call, len(devices))
+	for i, d := range devices {
+		if slices.ContainsFunc(s.Configs, d.has) {
+			object := c.conn.Object(gonm.NetworkManagerInterface, d.path)
+			calls[i] = object.GoWithContext(ctx, gonm.DeviceGetAppliedConnection, dbus.FlagNoAutoStart, make(chan *dbus.Call, 1), uint32(0))
+		}
+	}
+	return calls
+}
+
+// answerProfiles learns which nameservers the profiles set. Of a device that is gone, or whose profile is not for us (its
+// permissions name users), nothing is known.
+func (c *Client) answerProfiles(ctx context.Context, calls []*dbus.Call, devices []*deviceState) error {
+	for i, call := range calls {
+		if call == nil {
+			continue
+		}
+		call = <-call.Done
+		err := asError(ctx, call.Err)
+		var settings map[string]map[string]dbus.Variant
+		var version uint64
+		var refused dbus.Error
+		switch {
+		case err == nil && call.Store(&settings, &version) == nil:
+			devices[i].static = staticServers(settings, devices[i].IPInterface)
+		case err != nil && (errors.Is(err, ErrNotRunning) || !errors.As(err, &refused)):
+			return err
+		}
+	}
+	return nil
+}
+
+// staticServers are the nameservers of a profile: dns-data, which has texts (1.42), else dns, which has addresses in the
+// order of their bytes on the wire.
+func staticServers(settings map[string]map[string]dbus.Variant, iface string) []nameserver.Server {
+	l := lists{zone: iface}
+	for _, family := range []string{"ipv4", "ipv6"} {
+		p := properties(settings[family])
+		if texts := get[[]string](p, "dns-data"); len(texts) > 0 {
+			l.addServers(texts, false)
+			continue
+		}
+		for _, number := range get[[]uint32](p, "dns") {
+			l.addServers([]string{netip.AddrFrom4([4]byte(binary.NativeEndian.AppendUint32(nil, number))).String()}, false)
+		}
+		for _, octets := range get[[][]byte](p, "dns") {
+			addr, _ := netip.AddrFromSlice(octets)
+			l.addServers([]string{addr.String()}, false)
+		}
+	}
+	return l.servers
+}
+
+// setStatic says which nameservers of a configuration its profile sets, and has them first. NetworkManager (1.42.4) has them
+// there already.
+func (c *DNSConfig) setStatic(servers []nameserver.Server) {
+	var static, automatic []nameserver.Server
+	for _, server := range c.Nameservers {
+		if slices.Contains(servers, server) {
+			static = append(static, server)
+		} else {
+			automatic = append(automatic, server)
+		}
+	}
+	c.Static, c.Nameservers = static, append(slices.Clone(static), automatic...)
+}
+
+// Mixed are the default upstream nameservers of an interface of which some were set by hand and some came from the network.
+type Mixed struct {
+	Interface, Connection string
+	Static, Automatic     []nameserver.Server // at least one of each
+}
+
+// Mixed are those of Upstreams, in their order.
+func (s Snapshot) Mixed(defaultInterfaces []string) []Mixed {
+	var all []Mixed
+	configs := named(s.Configs)
+	for i, gives := range givers(configs, defaultInterfaces) {
+		c := configs[i]
+		if !gives || c.Global {
+			continue
+		}
+		at := slices.IndexFunc(all, func(m Mixed) bool { return m.Interface == c.Interface })
+		if at < 0 {
+			at, all = len(all), append(all, Mixed{Interface: c.Interface, Connection: c.Connection})
+		}
+		all[at].Static = appendNew(all[at].Static, c.Static)
+		all[at].Automatic = appendNew(all[at].Automatic, c.Nameservers[len(c.Static):])
+	}
+	return slices.DeleteFunc(all, func(m Mixed) bool { return len(m.Static) == 0 || len(m.Automatic) == 0 })
+}

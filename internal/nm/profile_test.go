@@ -1,0 +1,94 @@
+package nm
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/node-dns/node-dns/internal/nameserver"
+)
+
+func serversOf(texts string) []nameserver.Server {
+	return config("eth0", 0, texts, "").Nameservers
+}
+
+// static is a configuration whose profile sets some of its servers.
+func static(iface string, priority int, byHand, all string) DNSConfig {
+	c := config(iface, priority, all, "")
+	c.Connection = "System " + iface
+	c.setStatic(serversOf(byHand))
+	return c
+}
+
+// TestStaticFirst: what an admin sets in a connection is asked before what DHCP and router advertisements add to it, and the
+// mixture is told; dns-priority and the order of interfaces stay what they are.
+func TestStaticFirst(t *testing.T) {
+	tests := []struct {
+		name     string
+		configs  []DNSConfig
+		onRoute  string
+		defaults string
+		mixed    []string
+	}{
+		{name: "all from DHCP", configs: []DNSConfig{static("eth0", 100, "", "10.0.0.2 10.0.0.3")}, onRoute: "eth0", defaults: "10.0.0.2 10.0.0.3"},
+		{name: "all by hand", configs: []DNSConfig{static("eth0", 100, "10.0.0.2 10.0.0.3", "10.0.0.2 10.0.0.3")}, onRoute: "eth0", defaults: "10.0.0.2 10.0.0.3"},
+		{
+			name:    "one added to DHCP's, wherever NetworkManager puts it",
+			configs: []DNSConfig{static("eth0", 100, "192.0.2.53", "10.0.0.2 192.0.2.53 10.0.0.3")}, onRoute: "eth0",
+			defaults: "192.0.2.53 10.0.0.2 10.0.0.3", mixed: []string{"eth0 (System eth0): 192.0.2.53 before 10.0.0.2 10.0.0.3"},
+		},
+		{
+			name:    "one that DHCP offers too",
+			configs: []DNSConfig{static("eth0", 100, "10.0.0.3", "10.0.0.3 10.0.0.2")}, onRoute: "eth0",
+			defaults: "10.0.0.3 10.0.0.2", mixed: []string{"eth0 (System eth0): 10.0.0.3 before 10.0.0.2"},
+		},
+		{
+			name:    "IPv4 by hand, IPv6 from the router",
+			configs: []DNSConfig{static("eth0", 100, "192.0.2.53", "192.0.2.53"), static("eth0", 100, "", "fd77::1")}, onRoute: "eth0",
+			defaults: "192.0.2.53 fd77::1", mixed: []string{"eth0 (System eth0): 192.0.2.53 before fd77::1"},
+		},
+		{
+			name:    "IPv6 by hand, IPv4 from DHCP",
+			configs: []DNSConfig{static("eth0", 100, "", "10.0.0.2"), static("eth0", 100, "2001:db8::53", "2001:db8::53 fd77::1")}, onRoute: "eth0",
+			defaults: "2001:db8::53 10.0.0.2 fd77::1", mixed: []string{"eth0 (System eth0): 2001:db8::53 before 10.0.0.2 fd77::1"},
+		},
+		{
+			name:    "a priority says otherwise",
+			configs: []DNSConfig{static("eth0", 50, "", "10.0.0.2"), static("eth0", 100, "2001:db8::53", "2001:db8::53")}, onRoute: "eth0",
+			defaults: "10.0.0.2 2001:db8::53", mixed: []string{"eth0 (System eth0): 2001:db8::53 before 10.0.0.2"},
+		},
+		{
+			name:    "another interface's come after the better one's, by hand or not",
+			configs: []DNSConfig{static("eth0", 100, "", "10.0.0.2"), static("eth1", 100, "192.0.2.53", "192.0.2.53")}, onRoute: "eth0 eth1",
+			defaults: "10.0.0.2 192.0.2.53",
+		},
+		{
+			name:    "where there is no default route nobody is asked, and nothing is told",
+			configs: []DNSConfig{static("eth0", 100, "", "10.0.0.2"), static("eth1", 100, "192.0.2.53", "192.0.2.53 10.9.0.1")}, onRoute: "eth0",
+			defaults: "10.0.0.2",
+		},
+		{
+			name:    "the global configuration overrides all",
+			configs: []DNSConfig{global("10.5.0.1", ""), static("eth0", 100, "192.0.2.53", "192.0.2.53 10.0.0.2")}, onRoute: "eth0",
+			defaults: "10.5.0.1",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := Snapshot{Configs: tt.configs}
+			defaults, _ := s.Upstreams(strings.Fields(tt.onRoute))
+			if got := join(defaults); got != tt.defaults {
+				t.Errorf("defaults %s, want %s", got, tt.defaults)
+			}
+			var mixed []string
+			for _, m := range s.Mixed(strings.Fields(tt.onRoute)) {
+				mixed = append(mixed, fmt.Sprintf("%s (%s): %s before %s", m.Interface, m.Connection, join(m.Static), join(m.Automatic)))
+			}
+			if diff := cmp.Diff(tt.mixed, mixed); diff != "" {
+				t.Errorf("mixed (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

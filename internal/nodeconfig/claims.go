@@ -1,0 +1,50 @@
+package nodeconfig
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/nameserver"
+	"github.com/node-dns/node-dns/internal/precedence"
+)
+
+// Claims are what the files say of where names are asked, the cluster's apart (see Place). recursive are the nameservers of
+// dnsRecursiveResolvConf.
+func (c Config) Claims(recursive []nameserver.Server) []precedence.Claim {
+	var claims []precedence.Claim
+	for _, route := range c.Routes {
+		claims = append(claims, precedence.Claim{
+			Source: precedence.NodeDNS, Detail: c.Where("routes"), Domain: route.Domain, Servers: route.Servers,
+		})
+	}
+	if len(c.Upstreams) > 0 {
+		claims = append(claims, precedence.Claim{
+			Source: precedence.NodeDNS, Detail: c.Where("upstreams"), Domain: dnsname.Root(), Servers: c.Upstreams,
+		})
+	}
+	if servers := slices.Concat(c.DNSNameservers, recursive); len(servers) > 0 {
+		claims = append(claims, precedence.Claim{
+			Source: precedence.NodeConfig, Detail: c.Where("dnsNameservers", "dnsRecursiveResolvConf"), Domain: dnsname.Root(), Servers: servers,
+			// They were meant for OpenShift's own nameserver, whose upstream was this node: where nothing else is left of
+			// them, the captured ones serve.
+			GivesWay: true,
+		})
+	}
+	return claims
+}
+
+// Where names the places of the keys that are set: "dnsDomain /etc/origin/node/node-config.yaml:5". "default": none is.
+func (c Config) Where(keys ...string) string {
+	var places []string
+	for _, key := range keys {
+		if source, ok := c.Sources[key]; ok {
+			places = append(places, fmt.Sprintf("%s %s:%d", key, source.File, source.Line))
+		}
+	}
+	if len(places) == 0 {
+		return "default"
+	}
+	return strings.Join(places, ", ")
+}

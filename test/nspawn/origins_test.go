@@ -1,0 +1,290 @@
+package nspawn
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// origin is a node that has its DNS from elsewhere, and node-dns installed and not in use.
+type origin struct {
+	name   string
+	set    func(n *node)
+	says   []string      // what the dry run says
+	serves func(n *node) // nil: pods are answered by ns1
+	// stub: resolv.conf stays systemd-resolved's, which asks node-dns, and answers nobody while it is restarted for that.
+	stub bool
+}
+
+// origins are those from which the node itself can be brought to node-dns.
+func origins() []origin {
+	return []origin{
+		{
+			name: "systemd-resolved", set: (*node).setResolved,
+			says: []string{"systemd-resolved: ", "/etc/resolv.conf is a link to ../run/systemd/resolve/stub-resolv.conf", "has nothing to give up"},
+		},
+		{
+			name: "systemd-resolved that is to ask node-dns", set: func(n *node) {
+				n.setResolved()
+				n.WriteFile(nodeDNSFile, "resolvConf: resolved\n", 0o644)
+			},
+			says: []string{"have systemd-resolved ask this node"}, stub: true,
+			serves: func(n *node) {
+				n.Await("the drop-in", func() bool { return n.exists(dropIn) })
+				n.awaitNames()
+				n.Await("a pod to be answered", func() bool { return n.ask() == ns1 })
+			},
+		},
+		{
+			name: "openresolv", set: (*node).setOpenresolv,
+			says:   []string{"openresolv, which writes /etc/resolv.conf", "it was told of nameservers by NetworkManager", "make /etc/resolv.conf a link to /run/resolvconf/resolv.conf"},
+			serves: (*node).checkRedirected,
+		},
+		{
+			name: "openresolv alone", set: (*node).setOpenresolvAlone,
+			says:   []string{"it was told of nameservers by eth0", "write /etc/dnsmasq.d/node-dns-resolvconf.conf"},
+			serves: (*node).checkFollowed,
+		},
+		{
+			name: "Debian's resolvconf", set: func(n *node) {
+				n.Install("resolvconf")
+				n.Run("systemctl", "restart", "NetworkManager.service")
+				n.awaitNames()
+			},
+			says: []string{"resolvconf, to whose file /etc/resolv.conf is a link", "leads to ../run/resolvconf/resolv.conf"},
+		},
+		{
+			name: "cloud-init", set: func(n *node) { n.setCloudInit("{}") },
+			says: []string{"/etc/NetworkManager/conf.d/99-cloud-init.conf keeps NetworkManager from writing it", "upstreams: [" + ns2 + "], which are cloud-init's"},
+			serves: func(n *node) {
+				n.Await("a pod to be answered by cloud-init's nameserver", func() bool { return n.ask() == ns2 })
+			},
+		},
+		{
+			name: "cloud-init that manages resolv.conf", set: func(n *node) {
+				n.setCloudInit("manage_resolv_conf: true\nresolv_conf: {nameservers: [" + ns1 + "]}")
+			},
+			says:   []string{"/etc/cloud/cloud.cfg.d/50_dns.cfg says manage_resolv_conf: true", "write /etc/cloud/cloud.cfg.d/zz-node-dns.cfg"},
+			serves: (*node).checkCloudLeavesAlone,
+		},
+		{
+			name: "NodeLocal DNSCache, left", set: func(n *node) {
+				n.setNodelocal()
+				n.Run("systemctl", "kill", "--signal=KILL", nodelocalUnit) // which leaves all that it set up
+				n.Await("the cache to end", func() bool { return n.property(nodelocalUnit, "ActiveState") != "active" })
+			},
+			says:   []string{"what it left behind", "take " + cacheService + " from the link nodelocaldns, with its 12 rules of iptables", "listen on " + cacheAddr},
+			serves: (*node).checkTakenOver,
+		},
+	}
+}
+
+// whereFrom is by whom the upstreams are known: NetworkManager, which may just have been restarted, its file, or a run before.
+var whereFrom = regexp.MustCompile(`\(from [^)]*\)*`)
+
+// TestMigrateFrom: each is found as the real thing leaves it, is brought to node-dns and back, and at no moment a program of the node, asking
+// as libc does, goes without an answer; afterwards the node's files are as they were.
+func TestMigrateFrom(t *testing.T) {
+	for _, o := range origins() {
+		t.Run(o.name, func(t *testing.T) {
+			n := newLeasedNode(t)
+			o.set(n)
+			before, links := n.etc(), n.links()
+			screen := n.Run("node-dns", "migrate")
+			for _, want := range o.says {
+				if !strings.Contains(screen, want) {
+					t.Errorf("the dry run does not say %q:\n%s", want, screen)
+				}
+			}
+			n.checkEtcAs(before)
+
+			asking := n.whileAsking
+			if o.stub {
+				asking = func(happens func()) { happens() }
+			}
+			asking(func() { n.Run("node-dns", "migrate", "--apply") })
+			n.Run("systemctl", "is-enabled", "--quiet", "node-dns.service")
+			if !o.stub {
+				n.awaitNamed()
+			}
+			if o.serves != nil {
+				o.serves(n)
+			} else {
+				n.Await("a pod to be answered", func() bool { return n.ask() == ns1 })
+			}
+
+			asking(func() { n.Run("node-dns", "migrate", "--undo") })
+			n.checkEtcAs(before)
+			if d := cmp.Diff(links, n.links()); d != "" {
+				t.Errorf("links and rules (-before +after):\n%s", d)
+			}
+			if again := n.Run("node-dns", "migrate"); whereFrom.ReplaceAllString(again, "") != whereFrom.ReplaceAllString(screen, "") {
+				t.Errorf("after the way back the dry run says\n%s, and before\n%s", again, screen)
+			}
+		})
+	}
+}
+
+// TestMigrateLeavesToTheCluster: what the cluster looks after is told, with what to do there, and nothing is changed.
+func TestMigrateLeavesToTheCluster(t *testing.T) {
+	for _, o := range []origin{
+		{name: "resolv-prepender", set: (*node).setPrepender, says: []string{
+			"on-prem-resolv-prepender.path is active, enabled", "coredns of ", "holds port 53", "it answers api-int.ocp.example.com with 192.0.2.80",
+			"kind: MachineConfig", "on-prem-resolv-prepender.path, enabled: false, mask: true",
+		}},
+		{name: "global DNS", set: (*node).setGlobalDNS, says: []string{
+			"/etc/NetworkManager/conf.d/dns-servers.conf sets nameservers for all domains", "/etc/kubernetes/manifests/coredns.yaml is a static pod", "kind: MachineConfig",
+		}},
+		{name: "NodeLocal DNSCache", set: (*node).setNodelocal, says: []string{
+			"node-cache of " + nodelocalUnit + " holds port 53 of " + cacheAddr, "which 12 rules of iptables are for", "kubectl -n kube-system patch daemonset",
+		}},
+	} {
+		t.Run(o.name, func(t *testing.T) {
+			n := newLeasedNode(t)
+			o.set(n)
+			before, links := n.etc(), n.links()
+			for _, flag := range []string{"--dry-run", "--apply"} {
+				screen, err := n.Try("node-dns", "migrate", flag)
+				if err == nil || !strings.Contains(screen, "It would not begin:") {
+					t.Errorf("%s: %v\n%s", flag, err, screen)
+				}
+				for _, want := range o.says {
+					if !strings.Contains(screen, want) {
+						t.Errorf("%s does not say %q:\n%s", flag, want, screen)
+					}
+				}
+			}
+			n.checkEtcAs(before)
+			if d := cmp.Diff(links, n.links()); d != "" {
+				t.Errorf("links and rules (-before +after):\n%s", d)
+			}
+			if n.exists("/var/lib/node-dns") || n.property("node-dns.service", "ActiveState") != "inactive" {
+				t.Error("something was begun")
+			}
+		})
+	}
+}
+
+// TestNodelocalByItsOwner walks the way that is printed where the cluster has NodeLocal DNSCache: pods that ask the cache are answered until
+// they are gone, pods that ask the node from then on.
+func TestNodelocalByItsOwner(t *testing.T) {
+	n := newLeasedNode(t)
+	n.setNodelocal()
+	n.whilePodAsks(cacheAddr, func() {
+		n.WriteFile("/etc/node-dns/node-dns.yaml", "listen: ["+nodeIP+"]\nclusterDNS: ["+cacheService+"]\n", 0o644)
+		n.Run("systemctl", "enable", "--now", "node-dns.service")
+		n.awaitServing()
+		n.WriteFile(kubeletConfig, strings.ReplaceAll(n.ReadFile(kubeletConfig), cacheAddr, nodeIP), 0o644)
+		n.awaitServing()
+	})
+	if screen, err := n.Try("node-dns", "migrate"); err == nil || strings.Contains(screen, "systemctl enable --now node-dns") || strings.Contains(screen, "kubectl drain") {
+		t.Errorf("what has been done is told again: %v\n%s", err, screen)
+	}
+	n.whilePodAsks(nodeIP, func() {
+		n.Run("systemctl", "stop", nodelocalUnit) // whose end takes down what it set up
+		n.awaitServing()
+	})
+	if screen := n.Run("node-dns", "migrate"); screen != "Nothing to migrate from was found.\n" {
+		t.Errorf("behind it the dry run says\n%s", screen)
+	}
+}
+
+// etc are the files of the admin, and of those who keep resolv.conf.
+func (n *node) etc() map[string]string {
+	n.t.Helper()
+	files := n.tree()
+	for name := range files {
+		if !strings.HasPrefix(name, "/etc/") && !strings.HasPrefix(name, "/run/resolvconf") {
+			delete(files, name)
+		}
+	}
+	return files
+}
+
+func (n *node) checkEtcAs(before map[string]string) {
+	n.t.Helper()
+	if d := cmp.Diff(before, n.etc()); d != "" {
+		n.t.Errorf("files (-before +after):\n%s", d)
+	}
+}
+
+// links are addresses and, where there is iptables, rules, without what changes by itself.
+func (n *node) links() string {
+	n.t.Helper()
+	out := n.Run("ip", "-brief", "address", "show")
+	if _, err := os.Stat(n.Path("/usr/sbin/iptables-save")); err == nil {
+		out += n.Run("sh", "-c", "iptables-save | grep -v '^[#:]'")
+	}
+	return out
+}
+
+// awaitNames waits until libc gets an answer.
+func (n *node) awaitNames() {
+	n.t.Helper()
+	n.Await("names to resolve", func() bool { return n.libc() == "192.0.2.1" })
+}
+
+// awaitNamed waits until resolv.conf names the node alone, at whichever of its addresses.
+func (n *node) awaitNamed() {
+	n.t.Helper()
+	n.Await("resolv.conf to name the node alone", func() bool {
+		text := "\n" + n.ReadFile(resolvConf)
+		named := strings.Contains(text, "\nnameserver "+nodeIP+"\n") || strings.Contains(text, "\nnameserver "+cacheAddr+"\n")
+		return named && strings.Count(text, "\nnameserver ") == 1
+	})
+	n.awaitNames()
+}
+
+// whileAsking has a program of the node look a name up over and over while something happens, and wants an answer each time.
+func (n *node) whileAsking(happens func()) {
+	n.t.Helper()
+	const stop = "/run/stop-asking"
+	const loop = `while [ ! -e ` + stop + ` ]; do
+		case $(getent ahostsv4 www.up.example) in 192.0.2.1*) echo asked ;; *) echo LOST; cat /etc/resolv.conf ;; esac
+		sleep 0.01
+	done`
+	asking := n.Start("sh", "-c", loop)
+	n.Await("the first answer", func() bool { return strings.Contains(asking.Output(), "asked\n") })
+	happens()
+	asked := strings.Count(asking.Output(), "asked\n")
+	n.Await("answers afterwards", func() bool { return strings.Count(asking.Output(), "asked\n") > asked+10 })
+	n.WriteFile(stop, "", 0o644)
+	n.Await("it to end", func() bool { return !asking.Running() })
+	n.Run("rm", stop)
+	n.t.Logf("%d lookups", strings.Count(asking.Output(), "asked\n"))
+	if strings.Contains(asking.Output(), "LOST") {
+		n.t.Errorf("%d of them lost:\n%s", strings.Count(asking.Output(), "LOST"), asking.Output())
+	}
+}
+
+// whilePodAsks has a pod ask an address over and over while something happens, and wants an answer each time.
+func (n *node) whilePodAsks(addr string, happens func()) {
+	n.t.Helper()
+	done, lost := make(chan bool), make(chan []string)
+	go func() {
+		var failed []string
+		asked := 0
+		for running := true; running; asked++ {
+			out, err := n.pods.Try("dig", "+short", "+tries=1", "+timeout=2", "@"+addr, "who.test", "TXT")
+			if err != nil || !strings.Contains(out, ns1) {
+				failed = append(failed, out)
+			}
+			select {
+			case <-done:
+				running = false
+			default:
+			}
+		}
+		n.t.Logf("%d questions to %s", asked, addr)
+		lost <- failed
+	}()
+	happens()
+	close(done)
+	if failed := <-lost; len(failed) > 0 {
+		n.t.Errorf("%d questions to %s were lost:\n%s", len(failed), addr, strings.Join(slices.Compact(failed), "\n"))
+	}
+}
