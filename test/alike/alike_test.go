@@ -125,7 +125,7 @@ func (f *findings) report(t *testing.T) {
 		t.Errorf("%d of %d answered, asked again %d times", f.answered[us], count, f.repeats[us])
 	}
 	for _, r := range rules {
-		if f.times[r.row()] == 0 {
+		if f.times[r.row()] == 0 && !r.sometimes {
 			t.Errorf("nothing differs as %q of %s says", r.name, names[r.peer])
 		}
 		t.Logf("%5d %s: %s", f.times[r.row()], names[r.peer], r.name)

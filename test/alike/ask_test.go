@@ -30,11 +30,10 @@ type answer struct {
 	asked, arrived time.Time
 }
 
-// patience is for each of the tries of a client, which asks again where nothing comes, as stub resolvers do. unbound closes a
-// connection now and then without an answer.
+// patience is for each of the tries of a client, which asks again where nothing comes, as stub resolvers do.
 const (
 	patience = 5 * time.Second
-	tries    = 6
+	tries    = 3
 )
 
 // An asker asks one query after the other, and all three at a time.

@@ -15,6 +15,8 @@ type rule struct {
 	reason  string
 	aspects []aspect // that it is about
 	holds   func(d difference) bool
+
+	sometimes bool // a run may be without such a difference
 }
 
 func (r rule) explains(d difference) bool {
@@ -29,104 +31,111 @@ var rules = []rule{
 	{
 		"a query with TC set", unbound, "unbound says FORMERR; the bit means nothing in a query, and is not looked at here",
 		[]aspect{rcode, ra, aa, z, ad, edns, options},
-		func(d difference) bool { return d.query.msg.Truncated && d.their.msg.Rcode == dns.RcodeFormatError },
+		func(d difference) bool { return d.query.msg.Truncated && d.their.msg.Rcode == dns.RcodeFormatError }, false,
 	},
 	{
 		"errors", unbound, "unbound sends back the query's AA, AD and Z, and its OPT record, without RA",
 		[]aspect{ra, aa, z, ad, edns, options},
-		func(d difference) bool { return isRefusal(d.their.msg) },
+		func(d difference) bool { return isRefusal(d.their.msg) }, false,
+	},
+	{
+		"errors over TCP", unbound, "are told as over UDP; unbound now and then closes the connection instead",
+		[]aspect{noAnswer},
+		func(d difference) bool {
+			return d.query.tcp && (d.query.msg.Truncated || isOddQuestion(d) || isOddVersion(d)) && d.our.msg != nil
+		}, true,
 	},
 	{
 		"types and classes that nobody may ask for", unbound, "NOTIMP for TSIG, TKEY, MAILA, MAILB and other classes than IN and CH, where unbound says FORMERR, REFUSED or asks",
 		[]aspect{rcode},
-		isOddQuestion,
+		isOddQuestion, false,
 	},
 	{
 		"types and classes that nobody may ask for", dnsmasq, "REFUSED for zone transfers, FORMERR for OPT, NOTIMP for the others, none of which goes upstream; dnsmasq sends most, and has an RCODE of its own for the others",
 		[]aspect{rcode, answers, authority, additional},
-		isOddQuestion,
+		isOddQuestion, false,
 	},
 	{
 		"a version of EDNS that does not exist", dnsmasq, "BADVERS (RFC 6891 section 6.1.3) at once; dnsmasq answers from memory, or asks",
 		[]aspect{rcode},
-		func(d difference) bool { return isOddVersion(d) && d.our.msg.Rcode == dns.RcodeBadVers },
+		func(d difference) bool { return isOddVersion(d) && d.our.msg.Rcode == dns.RcodeBadVers }, false,
 	},
 	{
 		"a query without RD", unbound, "what is not remembered is asked for, as dnsmasq does: some clients forget the bit. unbound tells of the root's nameservers",
 		[]aspect{rcode, tc, answers, authority, additional},
 		func(d difference) bool {
 			return !d.query.msg.RecursionDesired && (len(d.their.msg.Ns) == 0 || d.their.msg.Ns[0].Header().Rrtype == dns.TypeNS) && len(d.their.msg.Answer) <= len(d.our.msg.Answer)
-		},
+		}, false,
 	},
 	{
 		"the RD bit", unbound, "the response has that of the query (RFC 1035 section 4.1.1), where unbound's from memory has it set",
 		[]aspect{rd},
-		func(d difference) bool { return d.our.msg.RecursionDesired == d.query.msg.RecursionDesired },
+		func(d difference) bool { return d.our.msg.RecursionDesired == d.query.msg.RecursionDesired }, false,
 	},
 	{
 		"the AA bit", dnsmasq, "no answer of another nameserver is authoritative here (RFC 1034 section 4.3.1); dnsmasq passes the bit on",
 		[]aspect{aa},
-		func(d difference) bool { return d.their.msg.Authoritative },
+		func(d difference) bool { return d.their.msg.Authoritative }, false,
 	},
 	{
 		"the Z bit", dnsmasq, "the bit must be 0 in responses (RFC 1035 section 4.1.1); dnsmasq passes it on",
 		[]aspect{z},
-		func(d difference) bool { return d.query.msg.Zero && !d.our.msg.Zero },
+		func(d difference) bool { return d.query.msg.Zero && !d.our.msg.Zero }, false,
 	},
 	{
 		"the largest response over UDP", unbound, "1232 octets, whatever the client offers (RFC 9715), as dnsmasq has it; unbound's is 4096",
 		[]aspect{tc},
-		func(d difference) bool { return d.our.msg.Truncated && len(d.their.wire) > d.query.limit() },
+		func(d difference) bool { return d.our.msg.Truncated && len(d.their.wire) > d.query.limit() }, false,
 	},
 	{
 		"the order of addresses", dnsmasq, "that of the upstream, from memory too",
 		[]aspect{order},
-		func(d difference) bool { return !hasOwnAliases(d) && d.query.msg.Question[0].Qtype != dns.TypeCNAME },
+		func(d difference) bool { return !hasOwnAliases(d) && d.query.msg.Question[0].Qtype != dns.TypeCNAME }, false,
 	},
 	{
 		"ANY", unbound, "the upstream's whole answer; unbound makes it of the RRsets that it remembers, if any, as RFC 8482 lets it",
 		[]aspect{answers},
-		func(d difference) bool { return d.query.msg.Question[0].Qtype == dns.TypeANY },
+		func(d difference) bool { return d.query.msg.Question[0].Qtype == dns.TypeANY }, false,
 	},
 	{
 		"the order of ANY", unbound, "that of the upstream; unbound puts RRsets together",
 		[]aspect{order},
-		func(d difference) bool { return d.query.msg.Question[0].Qtype == dns.TypeANY },
+		func(d difference) bool { return d.query.msg.Question[0].Qtype == dns.TypeANY }, false,
 	},
 	{
 		"the letters' case of names", dnsmasq, "names that end as the question does are pointers to it, in its letters' case (RFC 1035 section 4.1.4), as unbound has it",
 		[]aspect{letters},
-		func(d difference) bool { return onlyNamesDiffer(d) },
+		func(d difference) bool { return onlyNamesDiffer(d) }, false,
 	},
 	{
 		"the letters' case below a DNAME", unbound, "the alias that the upstream made is in the upstream's letters' case; unbound makes its own",
 		[]aspect{letters},
-		func(d difference) bool { return isMoved(d) && onlyNamesDiffer(d) },
+		func(d difference) bool { return isMoved(d) && onlyNamesDiffer(d) }, false,
 	},
 	{
 		"the TTL below a DNAME", unbound, "the alias that the upstream made has the TTL of the DNAME (RFC 6672 section 3.1); unbound's own has 0",
 		[]aspect{ttls},
-		isMoved,
+		isMoved, false,
 	},
 	{
 		"DNAME from memory", dnsmasq, "the whole answer is remembered; dnsmasq remembers aliases and addresses",
 		[]aspect{answers},
-		func(d difference) bool { return isMoved(d) && len(d.their.msg.Answer) < len(d.our.msg.Answer) },
+		func(d difference) bool { return isMoved(d) && len(d.their.msg.Answer) < len(d.our.msg.Answer) }, false,
 	},
 	{
 		"the TTL of negative answers", dnsmasq, "not above the SOA record's minimum (RFC 2308 section 3), as unbound has it; dnsmasq passes on what came",
 		[]aspect{ttls},
-		func(d difference) bool { return soaTTL(d.their.msg) > soaTTL(d.our.msg) && soaTTL(d.our.msg) > 0 },
+		func(d difference) bool { return soaTTL(d.their.msg) > soaTTL(d.our.msg) && soaTTL(d.our.msg) > 0 }, false,
 	},
 	{
 		"long TTLs", dnsmasq, "at most a day, as unbound has it (RFC 8767 section 4: at most a week)",
 		[]aspect{ttls},
-		func(d difference) bool { return highest(d.their.msg) > 86400 && highest(d.our.msg) <= 86400 },
+		func(d difference) bool { return highest(d.their.msg) > 86400 && highest(d.our.msg) <= 86400 }, false,
 	},
 	{
 		"the SOA record of a negative answer", dnsmasq, "from memory too (RFC 2308 section 6); dnsmasq has it no more",
 		[]aspect{authority},
-		func(d difference) bool { return len(d.their.msg.Ns) == 0 && soaTTL(d.our.msg) > 0 },
+		func(d difference) bool { return len(d.their.msg.Ns) == 0 && soaTTL(d.our.msg) > 0 }, false,
 	},
 	{
 		"aliases in a circle", unbound, "what the upstream says, as dnsmasq has it; unbound says SERVFAIL",
@@ -134,29 +143,29 @@ var rules = []rule{
 		func(d difference) bool {
 			name := strings.ToLower(d.query.msg.Question[0].Name)
 			return (name == "loop1.example." || name == "self.example.") && d.their.msg.Rcode == dns.RcodeServerFailure
-		},
+		}, false,
 	},
 	{
 		"the AD bit", unbound, "of the upstream, to who asks with AD or DO (RFC 6840 section 5.8); unbound would validate itself",
 		[]aspect{ad},
-		func(d difference) bool { return d.our.msg.AuthenticatedData && wantsAD(d) },
+		func(d difference) bool { return d.our.msg.AuthenticatedData && wantsAD(d) }, false,
 	},
 	{
 		"what an upstream says beside the answer", unbound, "is passed on; unbound takes out what was not asked for, and adds what it knows",
 		[]aspect{answers, authority, additional},
-		func(d difference) bool { return strings.EqualFold(d.query.msg.Question[0].Name, "told.example.") },
+		func(d difference) bool { return strings.EqualFold(d.query.msg.Question[0].Name, "told.example.") }, false,
 	},
 	{
 		"the AD bit", dnsmasq, "the upstream's, for who asks with AD or DO (RFC 6840 section 5.8), as docs/dnsmasq.md has it",
 		[]aspect{ad},
-		func(d difference) bool { return d.our.msg.AuthenticatedData && wantsAD(d) },
+		func(d difference) bool { return d.our.msg.AuthenticatedData && wantsAD(d) }, false,
 	},
 	{
 		"the OPT record", dnsmasq, "who sends one gets one (RFC 6891 section 6.1.1); dnsmasq leaves it out of some truncated answers and errors",
 		[]aspect{edns},
 		func(d difference) bool {
 			return offer(d.their.msg) == "none" && (d.their.msg.Truncated || isRefusal(d.their.msg))
-		},
+		}, false,
 	},
 	{
 		"one query for several clients", dnsmasq, "each gets its own question and flags, and what its own size allows; dnsmasq gives all who ask meanwhile the question, the flags, TC and BADVERS of one",
@@ -169,22 +178,22 @@ var rules = []rule{
 				return d.their.msg.Rcode == dns.RcodeBadVers && !isOddVersion(d)
 			}
 			return strings.EqualFold(d.their.msg.Question[0].Name, d.our.msg.Question[0].Name)
-		},
+		}, false,
 	},
 	{
 		"truncated answers", dnsmasq, "as many records as fit; dnsmasq sends none, or passes on what came. Clients ask over TCP in any case (RFC 2181 section 9)",
 		[]aspect{answers, authority},
-		func(d difference) bool { return d.our.msg.Truncated && d.their.msg.Truncated },
+		func(d difference) bool { return d.our.msg.Truncated && d.their.msg.Truncated }, false,
 	},
 	{
 		"truncated answers", unbound, "as many records as fit; unbound sends whole RRsets or none. Clients ask over TCP in any case (RFC 2181 section 9)",
 		[]aspect{answers, authority},
-		func(d difference) bool { return d.our.msg.Truncated && d.their.msg.Truncated },
+		func(d difference) bool { return d.our.msg.Truncated && d.their.msg.Truncated }, false,
 	},
 	{
 		"aliases that were just learned", dnsmasq, "all of them, as the upstream says; dnsmasq leaves out some, or makes of the last one the zone",
 		[]aspect{answers, authority, rcode},
-		func(d difference) bool { return hasOwnAliases(d) },
+		func(d difference) bool { return hasOwnAliases(d) }, false,
 	},
 	{
 		"NXDOMAIN behind an alias", dnsmasq, "the RCODE is the last name's (RFC 6604 section 3), as unbound has it; in dnsmasq it is NOERROR while it remembers the alias, and NXDOMAIN for ANY",
@@ -192,17 +201,17 @@ var rules = []rule{
 		func(d difference) bool {
 			return len(d.our.msg.Answer) > 0 && (d.our.msg.Rcode == dns.RcodeNameError && d.their.msg.Rcode == dns.RcodeSuccess ||
 				d.query.msg.Question[0].Qtype == dns.TypeANY && d.their.msg.Rcode == dns.RcodeNameError)
-		},
+		}, false,
 	},
 	{
 		"the age of an answer", dnsmasq, "each type, with and without DO and CD, is remembered by itself, from its first answer on; dnsmasq remembers names with their aliases and addresses, and asks for most other types each time",
 		[]aspect{ttls},
-		isOfAge,
+		isOfAge, false,
 	},
 	{
 		"the age of an answer", unbound, "each type, with and without DO and CD, is remembered by itself, from its first answer on; unbound has one age for an RRset in whatever answer it stands",
 		[]aspect{ttls},
-		isOfAge,
+		isOfAge, false,
 	},
 }
 
