@@ -39,8 +39,32 @@ func (l laws) check(q query, a answer) string {
 		return fmt.Sprintf("more than %d octets", q.limit())
 	case m.Truncated && q.tcp:
 		return "truncated over TCP"
+	case isRefused(q) && m.Rcode != refusal(q):
+		return "not refused as " + dns.RcodeToString[refusal(q)]
 	}
 	return l.compare(q, a)
+}
+
+// isRefused holds for what never goes upstream. Names of class CH are for the daemon itself.
+func isRefused(q query) bool {
+	question, o := q.msg.Question[0], q.msg.IsEdns0()
+	return o != nil && o.Version() != 0 || slices.Contains(refusedTypes, question.Qtype) || question.Qclass != dns.ClassINET && question.Qclass != dns.ClassCHAOS
+}
+
+// refusal is the RCODE of what is refused.
+func refusal(q query) int {
+	question, o := q.msg.Question[0], q.msg.IsEdns0()
+	switch {
+	case o != nil && o.Version() != 0:
+		return dns.RcodeBadVers
+	case question.Qclass != dns.ClassINET && question.Qclass != dns.ClassCHAOS:
+		return dns.RcodeNotImplemented
+	case question.Qtype == dns.TypeAXFR, question.Qtype == dns.TypeIXFR:
+		return dns.RcodeRefused
+	case question.Qtype == dns.TypeOPT:
+		return dns.RcodeFormatError
+	}
+	return dns.RcodeNotImplemented
 }
 
 // compare holds an answer against the first to the same question.
