@@ -1,10 +1,14 @@
 package cache
 
 import (
+	"bytes"
+	"unique"
+
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/dnsname"
 	"github.com/node-dns/node-dns/internal/dnsserver"
+	"github.com/node-dns/node-dns/internal/dnswire"
 	"github.com/node-dns/node-dns/internal/nameserver"
 )
 
@@ -43,6 +47,37 @@ func (c *Cache) Keep(q dnsserver.WireQuery, m *dns.Msg, server nameserver.Server
 		c.store.put(e, epoch)
 	}
 	return Response{e}, true
+}
+
+// KeepWire is Keep for a response to q that was not parsed, with the question that r was read for. r is copied, its TTLs are
+// changed in place.
+func (c *Cache) KeepWire(q dnsserver.WireQuery, r dnswire.Response, server nameserver.Server, epoch uint64) (response Response) {
+	var room room
+	k := room.wireKey(q)
+	lifetime := c.limits.rememberWire(k.dnsName, r)
+	e := &entry{
+		wire: bytes.Clone(r.Message), end: uint16(r.End), flags: k.flags,
+		server: unique.Make(server), stored: c.elapsed(), life: lifetime,
+	}
+	copy(e.wire, []byte{0, 0, bitQR, r.Message[3] & (bitRA | bitAD | maskRcode)})
+	e.wire[10], e.wire[11] = 0, 0 // the OPT record is gone
+	copy(e.wire[dnswire.HeaderSize:], k.question)
+	if lifetime > 0 && c.store != nil {
+		c.store.put(e, epoch)
+	}
+	return Response{e}
+}
+
+// dnsName is the qname; zero when it is no dnsname.Name.
+func (k key) dnsName() dnsname.Name {
+	var room [dnswire.MaxName]byte
+	if text, ok := dnswire.AppendText(room[:0], k.question[:len(k.question)-4]); ok {
+		name, _ := dnsname.Parse(string(text))
+		return name
+	}
+	text, _ := k.name()
+	name, _ := dnsname.Parse(text)
+	return name
 }
 
 // Append appends the response as q is to get it, as AppendResponse does.

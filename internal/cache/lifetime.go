@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"encoding/binary"
 	"math"
 	"strings"
 	"time"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/node-dns/node-dns/internal/dnsname"
 	"github.com/node-dns/node-dns/internal/dnsserver"
+	"github.com/node-dns/node-dns/internal/dnswire"
 )
 
 // limits decide how long a response may be remembered.
@@ -35,39 +37,87 @@ func newLimits(c Config) limits {
 // limit, in place.
 func (l limits) remember(q *dnsserver.Query, m *dns.Msg) time.Duration {
 	seconds, soa := ttl(m, q.Msg.Question[0])
-	limit := l.positive
-	switch {
-	case soa != nil:
-		limit = l.negative
-	case l.isBare(m, q.Msg.Question[0]):
-		limit, seconds = l.negative, uint32(l.bare/time.Second)
-	case seconds > 0 && l.least > 0:
-		least := uint32(l.least / time.Second)
-		seconds = max(seconds, least)
-		eachTTL(m, func(ttl uint32) uint32 { return max(ttl, least) })
+	t := l.terms(q.Name, said{seconds: seconds, isNegative: soa != nil, isBare: soa == nil && l.isBare(m, q.Msg.Question[0])})
+	if t.least > 0 {
+		eachTTL(m, func(ttl uint32) uint32 { return max(ttl, t.least) })
 	}
-	if own := l.limit(q); own != 0 {
-		limit = min(limit, own)
-	}
-	limit = limit.Truncate(time.Second)
-	lifetime := min(time.Duration(seconds)*time.Second, limit)
-	if lifetime <= 0 {
+	if t.lifetime <= 0 {
 		return 0
 	}
 	if soa != nil {
 		soa.Hdr.Ttl = min(soa.Hdr.Ttl, soa.Minttl) // RFC 2308 section 3
 	}
-	highest := uint32(min(limit/time.Second, math.MaxInt32))
-	eachTTL(m, func(ttl uint32) uint32 { return min(ttl, highest) })
-	return lifetime
+	eachTTL(m, func(ttl uint32) uint32 { return min(ttl, t.highest) })
+	return t.lifetime
+}
+
+// rememberWire is remember for a response that was not parsed, to the question that name and r are of.
+func (l limits) rememberWire(name func() dnsname.Name, r dnswire.Response) time.Duration {
+	s := said{seconds: r.TTL}
+	switch isPositive := r.Message[3]&maskRcode == dns.RcodeSuccess && r.Answers; {
+	case isPositive:
+	case r.SOA > 0:
+		s.isNegative, s.seconds = true, min(r.TTL, r.Minimum)
+	default:
+		s.isBare, s.seconds = l.bare > 0, 0
+	}
+	var asked dnsname.Name
+	if l.byName != nil {
+		asked = name()
+	}
+	t := l.terms(asked, s)
+	if t.least > 0 {
+		eachWireTTL(r, func(ttl uint32) uint32 { return max(ttl, t.least) })
+	}
+	if t.lifetime <= 0 {
+		return 0
+	}
+	if s.isNegative {
+		ttl := r.Message[r.SOA:]
+		binary.BigEndian.PutUint32(ttl, min(binary.BigEndian.Uint32(ttl), r.Minimum))
+	}
+	eachWireTTL(r, func(ttl uint32) uint32 { return min(ttl, t.highest) })
+	return t.lifetime
+}
+
+// said is what a response says of its time.
+type said struct {
+	seconds            uint32 // 0: it is none to remember
+	isNegative, isBare bool
+}
+
+// terms are for how long a response is remembered, and the bounds of its TTLs in seconds; least 0: none.
+type terms struct {
+	lifetime       time.Duration
+	least, highest uint32
+}
+
+func (l limits) terms(name dnsname.Name, s said) (t terms) {
+	limit := l.positive
+	switch {
+	case s.isNegative:
+		limit = l.negative
+	case s.isBare:
+		limit, s.seconds = l.negative, uint32(l.bare/time.Second)
+	case s.seconds > 0 && l.least > 0:
+		t.least = uint32(l.least / time.Second)
+		s.seconds = max(s.seconds, t.least)
+	}
+	if own := l.limit(name); own != 0 {
+		limit = min(limit, own)
+	}
+	limit = limit.Truncate(time.Second)
+	t.lifetime = min(time.Duration(s.seconds)*time.Second, limit)
+	t.highest = uint32(max(0, min(limit/time.Second, math.MaxInt32)))
+	return t
 }
 
 // limit is Config.Limit.
-func (l limits) limit(q *dnsserver.Query) time.Duration {
+func (l limits) limit(name dnsname.Name) time.Duration {
 	if l.byName == nil {
 		return 0
 	}
-	return l.byName(q.Name)
+	return l.byName(name)
 }
 
 // isBare reports whether m says that there is no such name, or nothing of the type, without the SOA record that says how
@@ -158,5 +208,14 @@ func eachTTL(m *dns.Msg, change func(uint32) uint32) {
 				h.Ttl = change(h.Ttl)
 			}
 		}
+	}
+}
+
+func eachWireTTL(r dnswire.Response, change func(uint32) uint32) {
+	for at := r.End; at < len(r.Message); {
+		ttlAt, end := dnswire.Record(r.Message, at)
+		ttl := r.Message[ttlAt:]
+		binary.BigEndian.PutUint32(ttl, change(binary.BigEndian.Uint32(ttl)))
+		at = end
 	}
 }

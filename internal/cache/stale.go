@@ -15,7 +15,7 @@ const refreshTimeout = 5 * time.Second
 // staleResponse returns the response to q of an entry whose TTLs have ended, if that may still be given out, and has it replaced;
 // nil: it may not. Its TTLs are 0, as dnsmasq's, so that a client asks again; RFC 8767 section 4 recommends 30 s.
 func (c *Cache) staleResponse(q *dnsserver.Query, e *entry, now time.Duration) *dns.Msg {
-	if c.stale == 0 || !e.isUsable(now, c.stale) || c.limits.limit(q) != 0 {
+	if c.stale == 0 || !e.isUsable(now, c.stale) || c.limits.limit(q.Name) != 0 {
 		return nil
 	}
 	m := e.response(q, 0)

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"github.com/node-dns/node-dns/internal/cache"
 	"github.com/node-dns/node-dns/internal/dnsserver"
 	"github.com/node-dns/node-dns/internal/dnswire"
 	"github.com/node-dns/node-dns/internal/forward"
@@ -28,15 +29,27 @@ func (d *Daemon) miss(l *dnsserver.Later) bool {
 
 // answered gives who waits for an answer that answer, and has it remembered.
 func (d *Daemon) answered(r forward.Reply) {
-	highest := uint32(max(d.serving.Load().settings.clientTTL, 0))
-	response, ok := d.cache.Load().Keep(r.Waiting[0].Query(), r.Msg, r.From, r.Tag)
-	var buf []byte
+	s := d.serving.Load()
+	response, ok := d.keep(s, r)
+	highest := uint32(max(s.settings.clientTTL, 0))
 	for _, l := range r.Waiting {
 		if !ok {
 			l.Handle(nil)
 			continue
 		}
-		buf = response.Append(buf[:0], l.Query(), highest)
-		l.Send(buf)
+		l.SendWith(r.Out, response.Append(r.Out.Buffer()[:0], l.Query(), highest))
 	}
+}
+
+// keep has an answer remembered. ok is false for one that the Handler must ask for again: what is served has changed, so that
+// it has to be looked at, or it cannot be packed.
+func (d *Daemon) keep(s *serving, r forward.Reply) (response cache.Response, ok bool) {
+	q := r.Waiting[0].Query()
+	switch {
+	case r.Msg != nil:
+		return d.cache.Load().Keep(q, r.Msg, r.From, r.Tag)
+	case !s.missesOnWire:
+		return response, false
+	}
+	return d.cache.Load().KeepWire(q, r.Wire, r.From, r.Tag), true
 }

@@ -11,13 +11,14 @@ import (
 )
 
 // Later is a query over UDP that is answered after its receiver has gone on to the next one. It has one of the MaxInFlight
-// places. Send or Handle ends it: the first call counts, from whatever goroutine.
+// places. Send, SendWith or Handle ends it, from whatever goroutine: it must not be touched any more.
 type Later struct {
 	u     *udpSocket
 	x     exchange
 	query WireQuery // zero: only the Handler can answer it
 	held  inflight.Held
 	over  atomic.Bool
+	holds atomic.Int32 // by who answers it, and by who has it answered; at 0 it is reused
 }
 
 // MissFunc takes over a query that Wire has no answer to, and calls Send or Handle sooner or later. With false it does not,
@@ -41,10 +42,26 @@ func (t *Tried) IsSilent() bool { return t.Msg == nil && t.Err == nil && !t.Trun
 
 // later answers a query that has a place. q is zero for one that is no WireQuery.
 func (u *udpSocket) later(x exchange, q WireQuery, held inflight.Held) {
-	l := &Later{u: u, x: x, query: q, held: held}
+	l, _ := u.s.laters.Get().(*Later)
+	if l == nil {
+		l = new(Later)
+	}
+	l.u, l.x, l.query, l.held = u, x, q, held
+	l.holds.Store(2)
 	u.active.Add(1)
 	if q.Msg == nil || u.s.cfg.Miss == nil || !u.s.miss(l) {
 		l.Handle(nil)
+	}
+	l.drop()
+}
+
+// drop has the last who holds it keep it for another query. Until Miss has returned it is this query's: who panics there may
+// have it answered twice, of which the first counts.
+func (l *Later) drop() {
+	if l.holds.Add(-1) == 0 {
+		s := l.u.s
+		*l = Later{}
+		s.laters.Put(l)
 	}
 }
 
@@ -67,12 +84,16 @@ func (l *Later) Send(response []byte) {
 	if l.over.Swap(true) {
 		return
 	}
+	l.count(response)
+	l.end(response)
+}
+
+func (l *Later) count(response []byte) {
 	if response == nil {
 		l.u.s.counters.silent.Add(1)
 	} else {
 		l.u.s.countResponse(response, &l.u.s.counters.tally)
 	}
-	l.end(response)
 }
 
 // Handle has the Handler answer, on another goroutine. tried is Query.Tried for it.
@@ -93,13 +114,18 @@ func (l *Later) handle() {
 
 // end sends the response, unless a successor is to answer.
 func (l *Later) end(response []byte) {
-	defer l.u.active.Done()
-	defer l.u.s.leave()
+	defer l.ended()
 	if l.u.s.left.Load() {
 		return
 	}
 	l.u.send(response, l.x.client)
 	l.held.Done()
+}
+
+func (l *Later) ended() {
+	l.u.s.leave()
+	l.u.active.Done()
+	l.drop()
 }
 
 func (u *udpSocket) send(response []byte, client netip.AddrPort) {

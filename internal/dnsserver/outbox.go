@@ -49,9 +49,22 @@ func (o *outbox) add(response []byte, client netip.AddrPort) {
 
 // flush sends what is in it, and returns how many could not be sent.
 func (o *outbox) flush(fd uintptr) (failed int) {
+	failed = o.send(fd, 0, o.n)
+	o.empty()
+	return failed
+}
+
+// empty is to be called when all have been sent.
+func (o *outbox) empty() {
+	clear(o.iovs[:o.n]) // a response that was too large for its buffer is not kept
+	o.n = 0
+}
+
+// send sends some of what is in it, and returns how many could not be sent.
+func (o *outbox) send(fd uintptr, from, to int) (failed int) {
 	patient := true
-	for sent := 0; sent < o.n; {
-		n, _, errno := unix.RawSyscall6(unix.SYS_SENDMMSG, fd, uintptr(unsafe.Pointer(&o.messages[sent])), uintptr(o.n-sent), unix.MSG_DONTWAIT, 0, 0)
+	for sent := from; sent < to; {
+		n, _, errno := unix.RawSyscall6(unix.SYS_SENDMMSG, fd, uintptr(unsafe.Pointer(&o.messages[sent])), uintptr(to-sent), unix.MSG_DONTWAIT, 0, 0)
 		switch {
 		case errno == 0:
 			sent += int(n)
@@ -63,7 +76,5 @@ func (o *outbox) flush(fd uintptr) (failed int) {
 			failed++
 		}
 	}
-	clear(o.iovs[:o.n]) // a response that was too large for its buffer is not kept
-	o.n = 0
 	return failed
 }

@@ -28,6 +28,7 @@ type Server struct {
 	largest  atomic.Int64 // octets of a response over UDP
 	counters counters
 	buffers  sync.Pool // *[]byte of bufferSize, to pack responses into
+	laters   sync.Pool // *Later
 	conns    *connTable
 
 	// queries is the parent of every query's context.

@@ -1,6 +1,7 @@
 package forward
 
 import (
+	"hash/maphash"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -11,51 +12,66 @@ import (
 
 	"github.com/node-dns/node-dns/internal/busy"
 	"github.com/node-dns/node-dns/internal/dnsserver"
+	"github.com/node-dns/node-dns/internal/dnswire"
 	"github.com/node-dns/node-dns/internal/nameserver"
 )
 
 // A Reply is what an upstream nameserver answers to a question that Ask has asked.
 type Reply struct {
-	Msg  *dns.Msg // final, without OPT record but for Extended DNS Errors
+	Msg  *dns.Msg         // final, without OPT record but for Extended DNS Errors; nil: it was not parsed
+	Wire dnswire.Response // without Msg; its octets are the receiver's until it returns
 	From nameserver.Server
 	Tag  uint64 // that of the first query that asked
-	// Waiting are the queries with that question. Who gets the Reply ends them.
+	// Waiting are the queries with that question. Who gets the Reply ends them before returning.
 	Waiting []*dnsserver.Later
+	// Out is flushed when all that has come with the Reply has been seen.
+	Out *dnsserver.Outgoing
 }
 
 // A lane asks questions without a goroutine for each: those that one server answers at once over UDP, as nearly all are. All
-// that takes more than that is left to the Handler, which is told what came of it. A question is asked from a socket of its
+// that takes more than that is left to the Handler, which is told what came of it. A question is asked from a port of its
 // own, as those of askUDP are.
 type lane struct {
 	f       *Forward
 	bell    *busy.Bell
 	poll    poll
+	out     dnsserver.Outgoing // the watcher's
 	pace    busy.Pace
+	seed    maphash.Seed // random: who asks cannot choose the hash
 	closing atomic.Bool
 
-	mu     sync.Mutex // guards what follows
-	byKey  map[string]*asking
-	slots  []*asking        // by what epoll tells of a socket; nil: nothing is asked on it
-	free   []uint32         // slots without a socket
-	idle   [2][]*laneSocket // for IPv4 and IPv6; the last one is used next
-	oldest *asking          // in order of asking
-	newest *asking
-	closed bool
+	mu       sync.Mutex         // guards what follows
+	byHash   map[uint64]*asking // of the key; those of the same hash are linked by twin
+	slots    []*asking          // that have a socket; nil: free
+	free     []int              // slots
+	idle     [2][]*asking       // by family, with a socket that belongs to nobody
+	faulty   []*asking          // that the watcher is to drop
+	oldest   *asking            // in order of asking
+	newest   *asking
+	ids      ids
+	isInside bool // the watcher waits in the kernel, and looks at the clock by itself
+	closed   bool
 }
 
-// asking is a question that is being asked, and all who wait for its response.
+// asking is a question that is being asked, all who wait for its response, and its socket. When nobody holds it any more
+// it is used for another question.
 type asking struct {
-	key    string
 	query  []byte // as sent
+	key    []byte
+	hash   uint64
 	table  *table
 	route  *route
 	server *server
 	tag    uint64
+	begun  time.Time
+	socket socket
+
+	holds atomic.Int32 // by who sends, and by who waits for the response
 
 	// Guarded by lane.mu.
-	socket     *laneSocket // nil: none yet
-	begun      time.Time
 	waiting    []*dnsserver.Later
+	isAsked    bool // it is in byHash, and in order of asking
+	twin       *asking
 	prev, next *asking
 }
 
@@ -76,11 +92,21 @@ func (f *Forward) Ask(l *dnsserver.Later, tag uint64) bool {
 	if r == nil || r.Local {
 		return false
 	}
-	s := r.first(time.Now())
+	now := time.Now()
+	s := r.first(now)
 	if s == nil {
 		return false
 	}
-	return f.laneOf(key).ask(key, asking{table: t, route: r, server: s, tag: tag}, l)
+	return f.laneOf(key).ask(key, terms{t, r, s, tag, now}, l)
+}
+
+// terms are what a lane is told of a question beside its key.
+type terms struct {
+	table  *table
+	route  *route
+	server *server
+	tag    uint64
+	now    time.Time
 }
 
 // first is the server whose turn it is; nil: a lane cannot ask it, or another one is to be probed.
@@ -106,74 +132,64 @@ func (f *Forward) laneOf(key []byte) *lane {
 }
 
 // ask joins who asks already, or asks.
-func (n *lane) ask(key []byte, like asking, l *dnsserver.Later) bool {
+func (n *lane) ask(key []byte, q terms, l *dnsserver.Later) bool {
+	udp := n.f.udp.Load()
+	hash := maphash.Bytes(n.seed, key)
 	n.mu.Lock()
-	if a := n.byKey[string(key)]; a != nil {
+	if a := n.findLocked(hash, key); a != nil {
 		defer n.mu.Unlock()
-		if a.table != like.table {
+		if a.table != q.table {
 			return false
 		}
 		a.waiting = append(a.waiting, l)
 		n.f.counts.joined.Add(1)
 		return true
 	}
-	if n.closed || !n.f.flights.enter(like.route) {
+	if n.closed || !n.f.flights.enter(q.route) {
 		n.mu.Unlock()
 		return false
 	}
-	a := &like
-	a.key, a.waiting = string(key), []*dnsserver.Later{l}
-	a.query = appendQuery(make([]byte, 0, len(key)+headerSize+optSize), key, n.f.udp.Load().Size)
-	n.byKey[a.key] = a
-	s := n.idleLocked(a.server.Addr.Addr())
+	a := n.newLocked(q.server.Addr.Addr().Is4(), udp.hasPorts())
+	a.key = append(a.key[:0], key...)
+	a.query = appendQuery(a.query[:0], n.ids.next(), a.key, udp.Size)
+	a.hash, a.table, a.route, a.server, a.tag, a.begun = hash, q.table, q.route, q.server, q.tag, q.now
+	a.waiting = append(a.waiting, l)
+	a.holds.Store(2)
+	n.beginLocked(a)
 	n.mu.Unlock()
 
-	var err error
-	if s != nil {
-		err = s.connect(a.server.Addr)
-	} else {
-		s, err = openSocket(a.server.Addr, *n.f.udp.Load())
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	switch {
-	case err == nil:
-		err = n.beginLocked(a, s)
-	case s != nil:
-		n.closeLocked(s)
-	}
-	if err == nil {
-		err = sendOn(s.fd, a.query)
-	}
-	if err == nil {
-		a.server.sent()
-		n.f.counts.asked.Add(1)
-		return true
-	}
-	for _, other := range n.takeLocked(a, false) { // the Handler finds out what is wrong
-		if other != l {
-			other.Handle(nil)
+	defer n.drop(a)
+	if err := n.send(a, udp); err != nil { // the Handler finds out what is wrong
+		waiting, isOurs := n.take(a)
+		for _, other := range waiting {
+			if other != l {
+				other.Handle(nil)
+			}
 		}
+		if isOurs {
+			n.leave(a)
+		}
+		return !slices.Contains(waiting, l)
 	}
-	return false
+	q.server.sent()
+	n.f.counts.asked.Add(1)
+	return true
 }
 
-// beginLocked gives the question its time, and has the watcher told of what comes in on the socket.
-func (n *lane) beginLocked(a *asking, s *laneSocket) error {
-	if n.closed {
-		s.close() // and so are all
-		return errClosed
+func (n *lane) findLocked(hash uint64, key []byte) *asking {
+	a := n.byHash[hash]
+	for a != nil && string(a.key) != string(key) {
+		a = a.twin
 	}
-	if !s.isWatched {
-		s.slot = n.slotLocked()
-		if err := n.watchSocket(s); err != nil {
-			n.closeLocked(s)
-			return err
-		}
-	}
-	a.socket, a.begun = s, time.Now()
-	n.slots[s.slot] = a
-	a.prev = n.newest
+	return a
+}
+
+// beginLocked gives the question its time.
+func (n *lane) beginLocked(a *asking) {
+	a.isAsked = true
+	a.twin = n.byHash[a.hash]
+	n.byHash[a.hash] = a
+	a.prev, a.next = n.newest, nil
 	if n.newest == nil {
 		n.oldest = a
 		n.wakeLocked()
@@ -181,30 +197,38 @@ func (n *lane) beginLocked(a *asking, s *laneSocket) error {
 		n.newest.next = a
 	}
 	n.newest = a
-	return nil
 }
 
-// take ends the question, and returns who waits for it; none when it has ended already. Its socket may ask another one from
-// another port, if it is reusable. Only who watches the sockets calls it, and so nobody reads from one that is closed.
-func (n *lane) take(a *asking, reusable bool) []*dnsserver.Later {
+// take ends the question and returns who waits for it; false: it has ended already. Who gets true drops it when they have
+// their answer.
+func (n *lane) take(a *asking) (waiting []*dnsserver.Later, ok bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.takeLocked(a, reusable)
+	return n.takeLocked(a)
 }
 
-func (n *lane) takeLocked(a *asking, reusable bool) []*dnsserver.Later {
-	if n.byKey[a.key] != a {
-		return nil
+func (n *lane) takeLocked(a *asking) (waiting []*dnsserver.Later, ok bool) {
+	if !a.isAsked {
+		return nil, false
 	}
-	delete(n.byKey, a.key)
+	a.isAsked = false
+	n.unlinkLocked(a)
 	n.f.flights.exit(a.route)
-	waiting := a.waiting
-	a.waiting = nil
-	if a.socket == nil {
-		return waiting
+	return a.waiting, true
+}
+
+func (n *lane) unlinkLocked(a *asking) {
+	switch first := n.byHash[a.hash]; {
+	case first != a:
+		for first.twin != a {
+			first = first.twin
+		}
+		first.twin = a.twin
+	case a.twin == nil:
+		delete(n.byHash, a.hash)
+	default:
+		n.byHash[a.hash] = a.twin
 	}
-	n.slots[a.socket.slot] = nil
-	n.releaseLocked(a.socket, reusable)
 	if a.prev != nil {
 		a.prev.next = a.next
 	} else {
@@ -215,7 +239,18 @@ func (n *lane) takeLocked(a *asking, reusable bool) []*dnsserver.Later {
 	} else {
 		n.newest = a.prev
 	}
-	return waiting
+}
+
+// answeredSimply is called with a response that is not parsed.
+func (n *lane) answeredSimply(a *asking, r dnswire.Response) {
+	a.server.succeeded(time.Since(a.begun))
+	a.server.learn(func(h *health) {
+		h.heard(rcodeOf(r.Message), true)
+		if r.HasOPT {
+			h.sawEDNS()
+		}
+	})
+	n.reply(a, Reply{Wire: r})
 }
 
 // answered is called with a response to the question.
@@ -223,7 +258,7 @@ func (n *lane) answered(a *asking, m *dns.Msg) {
 	a.server.succeeded(time.Since(a.begun))
 	verdict := judge(m, true, false)
 	if verdict == noEDNS {
-		handle(n.take(a, true), &dnsserver.Tried{Server: a.server.Server, NoEDNS: true})
+		n.handle(a, &dnsserver.Tried{Server: a.server.Server, NoEDNS: true})
 		return
 	}
 	opt := m.IsEdns0()
@@ -245,32 +280,42 @@ func (n *lane) answered(a *asking, m *dns.Msg) {
 	case why != nil:
 		tried.Err = why
 	case verdict == final:
-		keepChain(m, string(appendText(nil, []byte(a.key))))
+		keepChain(m, string(appendText(nil, a.key)))
 		if m.IsEdns0() != nil { // it says why
 			tried.Msg, tried.IsFinal = m, true
 			break
 		}
-		if waiting := n.take(a, true); len(waiting) > 0 {
-			n.f.answered(Reply{Msg: m, From: a.server.Server, Tag: a.tag, Waiting: waiting})
-		}
+		n.reply(a, Reply{Msg: m})
 		return
 	default:
 		tried.Msg = m
 	}
-	handle(n.take(a, true), tried)
+	n.handle(a, tried)
+}
+
+// reply ends the question with an answer.
+func (n *lane) reply(a *asking, r Reply) {
+	waiting, ok := n.take(a)
+	if !ok {
+		return
+	}
+	r.From, r.Tag, r.Waiting, r.Out = a.server.Server, a.tag, waiting, &n.out
+	n.f.answered(r)
+	n.drop(a)
 }
 
 // failed is called when no response comes.
 func (n *lane) failed(a *asking, err error) {
 	a.server.failed(err)
-	handle(n.take(a, false), &dnsserver.Tried{Server: a.server.Server, Err: err})
+	n.handle(a, &dnsserver.Tried{Server: a.server.Server, Err: err})
 }
 
-// silent is called when the time of a try is over.
-func (n *lane) silent(a *asking, waiting []*dnsserver.Later) {
-	a.server.timedOut(n.f.tryTimeout)
-	n.f.check(a.server)
-	handle(waiting, &dnsserver.Tried{Server: a.server.Server})
+// handle ends the question without an answer.
+func (n *lane) handle(a *asking, tried *dnsserver.Tried) {
+	if waiting, ok := n.take(a); ok {
+		handle(waiting, tried)
+		n.drop(a)
+	}
 }
 
 func handle(waiting []*dnsserver.Later, tried *dnsserver.Tried) {
@@ -292,26 +337,36 @@ func (n *lane) overdue(now time.Time) (next time.Time) {
 			}
 			return next
 		}
-		waiting := n.takeLocked(a, true)
+		waiting, _ := n.takeLocked(a)
 		n.mu.Unlock()
-		n.silent(a, waiting)
+		a.server.timedOut(n.f.tryTimeout)
+		n.f.check(a.server)
+		handle(waiting, &dnsserver.Tried{Server: a.server.Server})
+		n.drop(a)
 	}
 }
 
-// end ends all questions: the Handler says what becomes of them.
+// end ends all questions: the Handler says what becomes of them. Their sockets are closed by who drops them last.
 func (n *lane) end() {
 	n.mu.Lock()
-	var all []*dnsserver.Later
-	for _, a := range n.byKey {
-		all = append(all, n.takeLocked(a, false)...)
+	var all []*asking
+	for a := n.oldest; a != nil; a = n.oldest {
+		n.takeLocked(a)
+		all = append(all, a)
 	}
-	for _, s := range slices.Concat(n.idle[:]...) {
-		n.closeLocked(s)
+	n.dropFaultyLocked()
+	for _, idle := range n.idle {
+		for _, a := range idle {
+			n.closeLocked(a)
+		}
 	}
-	n.idle = [2][]*laneSocket{}
+	n.idle = [2][]*asking{}
 	unix.Close(n.poll.epoll)
 	n.mu.Unlock()
-	handle(all, nil)
+	for _, a := range all {
+		handle(a.waiting, nil)
+		n.drop(a)
+	}
 }
 
 // close has the watcher end.

@@ -1,6 +1,7 @@
 package forward
 
 import (
+	"hash/maphash"
 	"os"
 	"time"
 	"unsafe"
@@ -16,7 +17,7 @@ func newLane(f *Forward) *lane {
 	if err != nil {
 		return nil
 	}
-	n := &lane{f: f, byKey: map[string]*asking{}}
+	n := &lane{f: f, seed: maphash.MakeSeed(), byHash: map[uint64]*asking{}}
 	n.poll = poll{epoll: epoll, buffer: make([]byte, 1<<16)}
 	if n.bell, err = busy.NewBell(epoll); err != nil {
 		unix.Close(epoll)
@@ -30,6 +31,7 @@ func newLane(f *Forward) *lane {
 type poll struct {
 	epoll  int
 	events [64]unix.EpollEvent
+	asked  [64]*asking // whose events those are; nil: nobody's
 	buffer []byte
 }
 
@@ -57,6 +59,9 @@ func (n *lane) wakeInTime() {
 }
 
 func (n *lane) wakeLocked() {
+	if n.isInside {
+		return
+	}
 	var at time.Time
 	if n.oldest != nil {
 		at = n.oldest.begun.Add(n.f.tryTimeout)
@@ -66,12 +71,20 @@ func (n *lane) wakeLocked() {
 
 // takeBlocked takes what comes until the lane is idle, or closed.
 func (n *lane) takeBlocked() {
+	n.setInside(true)
+	defer n.setInside(false)
 	n.bell.Mute()
 	defer n.bell.Unmute()
 	for n.pace.IsBusy() && !n.closing.Load() {
 		n.takeEvents(busy.Timeout)
 		n.overdue(time.Now())
 	}
+}
+
+func (n *lane) setInside(isInside bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.isInside = isInside
 }
 
 // takeEvents waits for events, and handles them.
@@ -81,23 +94,41 @@ func (n *lane) takeEvents(wait time.Duration) int {
 	if errno != 0 {
 		count = 0
 	}
-	for _, event := range n.poll.events[:count] {
-		n.mu.Lock()
-		a := n.slots[event.Fd]
-		n.mu.Unlock()
+	for _, a := range n.askedIn(n.poll.events[:count]) {
 		if a != nil {
 			n.receive(a)
 		}
 	}
+	n.out.Flush()
 	n.pace.Add(int(count), time.Now())
 	return int(count)
+}
+
+// askedIn are the questions that events are of. They are held: only the watcher drops what was sent.
+func (n *lane) askedIn(events []unix.EpollEvent) []*asking {
+	asked := n.poll.asked[:len(events)]
+	if len(events) == 0 {
+		return asked
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.dropFaultyLocked()
+	for i, event := range events {
+		a := n.slots[event.Fd]
+		if a != nil && !a.isAsked {
+			n.drain(a.socket.fd) // it came too late
+			a = nil
+		}
+		asked[i] = a
+	}
+	return asked
 }
 
 // receive takes what has come for one question.
 func (n *lane) receive(a *asking) {
 	for {
 		buffer := n.poll.buffer
-		size, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(a.socket.fd), uintptr(unsafe.Pointer(&buffer[0])), uintptr(len(buffer)), unix.MSG_DONTWAIT, 0, 0)
+		size, errno := receiveFrom(a.socket.fd, buffer)
 		switch errno {
 		case 0:
 		case unix.EINTR:
@@ -108,8 +139,12 @@ func (n *lane) receive(a *asking) {
 			n.failed(a, os.NewSyscallError("read", errno))
 			return
 		}
-		if int(size) >= max(receiveSize, int(n.f.udp.Load().Size)+1) {
+		if size >= max(receiveSize, int(n.f.udp.Load().Size)+1) {
 			buffer[2] |= bitTC // more than was asked for
+		}
+		if r, ok := simple(a.query, buffer[:size]); ok {
+			n.answeredSimply(a, r)
+			return
 		}
 		m, err := decode(a.query, buffer[:size])
 		if err == nil {

@@ -60,8 +60,8 @@ func appendText(dst, key []byte) []byte {
 	return dst
 }
 
-// appendQuery appends the query that asks for a key, as question.wire writes it, with an ID.
-func appendQuery(dst, key []byte, size uint16) []byte {
+// appendQuery appends the query that asks for a key, as question.wire writes it.
+func appendQuery(dst []byte, id uint16, key []byte, size uint16) []byte {
 	var flags, do byte = bitAD, 0
 	if key[0]&keyCD != 0 {
 		flags |= bitCD
@@ -69,7 +69,7 @@ func appendQuery(dst, key []byte, size uint16) []byte {
 	if key[0]&keyDO != 0 {
 		do = bitDO
 	}
-	dst = binary.BigEndian.AppendUint16(dst, newID())
+	dst = binary.BigEndian.AppendUint16(dst, id)
 	dst = append(dst, bitRD, flags, 0, 1, 0, 0, 0, 0, 0, 1)
 	dst = append(dst, key[1:]...)
 	dst = binary.BigEndian.AppendUint16(dst, dns.ClassINET)

@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dnswire"
 )
 
 // Why a message is not the response to a query. Such a message is counted and
@@ -56,6 +58,15 @@ func decode(sent, msg []byte) (*dns.Msg, error) {
 	}
 	limitTTLs(m)
 	return m, nil
+}
+
+// simple returns the response in msg when it is the response to the query sent, and nothing is in it that decode, judge or
+// keepChain could change.
+func simple(sent, msg []byte) (r dnswire.Response, ok bool) {
+	if checkHeader(sent, msg) != nil || !sameQuestion(sent, msg) {
+		return r, false
+	}
+	return dnswire.ReadResponse(msg, questionEnd(sent))
 }
 
 // isEmpty reports whether a record lacks its RDATA. Only updates have such

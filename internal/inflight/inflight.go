@@ -118,7 +118,7 @@ func Open(file *os.File) (*Log, error) {
 func (l *Log) empty(b *batch) {
 	for i := range b.messages {
 		if b.isTaken(i) && b.messages[i].length <= maxQuery { // what is not whole cannot be asked again
-			if p := l.take(); p != nil {
+			for _, p := range l.take(nil, 1) {
 				p.fill(b, i)
 				l.left = append(l.left, p)
 			}
@@ -144,30 +144,33 @@ func (l *Log) Close() error {
 	return unix.Munmap(l.memory)
 }
 
-// take returns a free place; nil when there is none.
-func (l *Log) take() *place {
+// take appends up to n free places; none when there are none.
+func (l *Log) take(dst []*place, n int) []*place {
 	if l == nil {
-		return nil
+		return dst
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if last := len(l.free) - 1; last >= 0 {
-		p := l.free[last]
-		l.free = l.free[:last]
-		return p
+	used := min(n, len(l.free))
+	dst = append(dst, l.free[len(l.free)-used:]...)
+	l.free = l.free[:len(l.free)-used]
+	for ; used < n && l.header.used < places; used++ {
+		l.header.used++
+		dst = append(dst, l.at(l.header.used-1))
 	}
-	if l.header.used == places {
-		return nil
-	}
-	l.header.used++
-	return l.at(l.header.used - 1)
+	return dst
 }
 
-func (l *Log) giveBack(p *place) {
-	p.clear()
+func (l *Log) giveBack(some ...*place) {
+	if len(some) == 0 {
+		return
+	}
+	for _, p := range some {
+		p.clear()
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.free = append(l.free, p)
+	l.free = append(l.free, some...)
 }
 
 // takeBatch returns a batch that nobody has; nil when there is none.

@@ -430,7 +430,7 @@ func FuzzOpen(f *testing.F) {
 			t.Fatal(err)
 		}
 		defer file.Close()
-		p := l.take()
+		p := l.take(nil, 1)[0]
 		memory := unsafe.Slice((*byte)(unsafe.Pointer(p)), unsafe.Sizeof(*p))
 		for i := range memory {
 			if len(octets) > 0 {

@@ -21,7 +21,11 @@ type Receiver struct {
 	rest     []byte // BatchSize times restSize, not of Go's heap; nil: the machine has no room for it
 	room     int    // how many messages are asked for: few, until more wait than that
 	received int
+	stock    []*place // free ones, so that the Log is asked for several at a time
 }
+
+// stockSize is how many places a Receiver has at most that it may not need.
+const stockSize = 16
 
 // Receive returns a Receiver for a socket that is bound to local. Release it when nothing is received any more.
 func (l *Log) Receive(local netip.AddrPort) *Receiver {
@@ -84,7 +88,7 @@ func (r *Receiver) Done() {
 // Hold puts message i aside, and returns it as it stands there. It is valid until Held is Done.
 func (r *Receiver) Hold(i int) (wire []byte, held Held) {
 	if n := r.batch.messages[i].length; n > 0 && n <= maxQuery && r.isKept {
-		if p := r.log.take(); p != nil {
+		if p := r.takePlace(); p != nil {
 			p.fill(r.batch, i)
 			r.batch.clear(i) // now it stands there
 			return p.wire(), Held{r.log, p}
@@ -94,9 +98,24 @@ func (r *Receiver) Hold(i int) (wire []byte, held Held) {
 	return slices.Clone(wire), Held{}
 }
 
+func (r *Receiver) takePlace() *place {
+	if len(r.stock) == 0 {
+		r.stock = r.log.take(r.stock, stockSize)
+	}
+	last := len(r.stock) - 1
+	if last < 0 {
+		return nil
+	}
+	p := r.stock[last]
+	r.stock = r.stock[:last]
+	return p
+}
+
 // Release gives the batch back. What was received is Done.
 func (r *Receiver) Release() {
 	r.Done()
+	r.log.giveBack(r.stock...)
+	r.stock = nil
 	if r.isKept {
 		r.log.giveBackBatch(r.batch)
 	}
@@ -121,6 +140,23 @@ func (h Held) Done() {
 	if h.place != nil {
 		h.log.giveBack(h.place)
 	}
+}
+
+// Done says of all of them that they need no answer any more, at the price of one.
+func Done(all []Held) {
+	var room [BatchSize]*place
+	var log *Log
+	places := room[:0]
+	for _, h := range all {
+		switch {
+		case h.place == nil:
+		case log == nil || log == h.log:
+			log, places = h.log, append(places, h.place)
+		default:
+			h.Done()
+		}
+	}
+	log.giveBack(places...)
 }
 
 // clock tells CLOCK_BOOTTIME, which goes on when the process ends and when the machine sleeps, at the price of

@@ -1,0 +1,291 @@
+package dnswire
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+
+	"github.com/miekg/dns"
+)
+
+// A Response is what there is to know of a simple response without parsing it.
+type Response struct {
+	Message []byte // without its OPT record
+	End     int    // of the question
+	TTL     uint32 // the least one in seconds, at most 2^31-1
+	Answers bool   // there is a record of the type that was asked for
+	Minimum uint32 // of the SOA record, at most 2^31-1
+	SOA     int    // where the TTL of the SOA record stands; 0: there is none
+	HasOPT  bool
+}
+
+// ReadResponse reads a response to a question that ends at end, and is in lower case but for the letters of its name. ok is false
+// for one that is not simple: it may be none, or it takes parsing to know what it says. A simple one has
+//   - rcode NOERROR or NXDOMAIN, opcode 0 and no TC;
+//   - as answers records of class IN and of types whose data is easily checked, each owned by the qname, or by the target of
+//     the CNAME record that came before: nobody asked for others (MaginotDNS, 2023);
+//   - as authority nothing, or the SOA record of a zone that has the last of these names;
+//   - as additional record nothing, or an OPT record without options;
+//   - names that are compressed as far as they have the question's last labels, by pointers to labels before.
+func ReadResponse(message []byte, end int) (r Response, ok bool) {
+	if len(message) < end || len(message) > math.MaxUint16 || message[2]&(bitQR|opcodeBits|bitTC) != bitQR || count(message, 4) != 1 {
+		return r, false
+	}
+	rcode := message[3] & 0xf
+	if rcode != dns.RcodeSuccess && rcode != dns.RcodeNameError {
+		return r, false
+	}
+	answers, authority, additional := count(message, 6), count(message, 8), count(message, 10)
+	if authority > 1 || additional > 1 || answers > maxAnswers {
+		return r, false
+	}
+	rd := reader{message: message, end: end}
+	if !rd.readQName() {
+		return r, false
+	}
+	r = Response{End: end, TTL: math.MaxInt32}
+	qtype, at := count(message, end-4), end
+	for range answers {
+		rr, ok := rd.record(at)
+		if !ok || !rd.isOwner(rr) || !rd.checkData(rr) {
+			return r, false
+		}
+		r.TTL = min(r.TTL, rr.ttl)
+		r.Answers = r.Answers || rr.rrtype == qtype || qtype == dns.TypeANY
+		at = rr.end
+	}
+	if authority == 1 {
+		rr, ok := rd.record(at)
+		if !ok || rr.rrtype != dns.TypeSOA || !rd.isWithin(rr) || !rd.checkData(rr) {
+			return r, false
+		}
+		r.TTL, r.SOA = min(r.TTL, rr.ttl), rr.data-6
+		if r.Minimum = binary.BigEndian.Uint32(message[rr.end-4:]); r.Minimum > math.MaxInt32 {
+			return r, false
+		}
+		at = rr.end
+	}
+	r.Message = message[:at]
+	if additional == 1 {
+		if r.HasOPT = isBareOPT(message[at:]); !r.HasOPT {
+			return r, false
+		}
+		at = len(message)
+	}
+	return r, at == len(message)
+}
+
+const (
+	bitQR      = 1 << 7
+	opcodeBits = 0xf << 3
+	maxAnswers = 32 // so that no chain is longer than forward follows; whoever sends more is parsed
+)
+
+// isBareOPT reports whether wire is an OPT record without options, whose extended rcode is 0: RFC 6891 section 6.1.3.
+func isBareOPT(wire []byte) bool {
+	return len(wire) == 11 && wire[0] == 0 && count(wire, 1) == dns.TypeOPT && wire[5] == 0 && count(wire, 9) == 0
+}
+
+// reader reads the records of a message, in their order.
+type reader struct {
+	message []byte
+	end     int // of the question
+	qname   name
+	alias   name // the target of the last CNAME record
+	isAlias bool // there was one
+	owner   name
+	labels  [64]uint16 // where those begin that are not the question's
+	count   int
+}
+
+// A name is one in lower case, with the root's label.
+type name struct {
+	octets [MaxName]byte
+	size   int
+	own    int // octets that are not the question's
+}
+
+func (n *name) text() []byte { return n.octets[:n.size] }
+
+type record struct {
+	rrtype    uint16
+	ttl       uint32
+	data, end int
+	isQName   bool // its owner is a pointer to the question's name
+}
+
+func (rd *reader) readQName() bool {
+	if rd.end < HeaderSize+5 {
+		return false
+	}
+	rd.qname.size = len(AppendLower(rd.qname.octets[:0], rd.message[HeaderSize:rd.end-4]))
+	return true
+}
+
+// record reads the record at at. Its data is inside of the message, and not looked at.
+func (rd *reader) record(at int) (rr record, ok bool) {
+	const pointer = 0xc000 | HeaderSize
+	m := rd.message
+	if rr.isQName = at+2 <= len(m) && count(m, at) == pointer; rr.isQName {
+		at += 2
+	} else if at, ok = rd.name(at, &rd.owner); !ok {
+		return rr, false
+	}
+	if at+10 > len(m) || count(m, at+2) != dns.ClassINET {
+		return rr, false
+	}
+	rr.rrtype, rr.ttl = count(m, at), binary.BigEndian.Uint32(m[at+4:])
+	rr.data = at + 10
+	rr.end = rr.data + int(count(m, at+8))
+	return rr, rr.end <= len(m) && rr.ttl <= math.MaxInt32
+}
+
+// current is the name that is answered now.
+func (rd *reader) current() *name {
+	if rd.isAlias {
+		return &rd.alias
+	}
+	return &rd.qname
+}
+
+func (rd *reader) isOwner(rr record) bool {
+	if rr.isQName {
+		return !rd.isAlias
+	}
+	return string(rd.owner.text()) == string(rd.current().text())
+}
+
+// isWithin reports whether the name that is answered is in the zone that owns the record.
+func (rd *reader) isWithin(rr record) bool {
+	if rr.isQName {
+		rd.owner = rd.qname
+	}
+	rest, zone := rd.current().text(), rd.owner.text()
+	for len(rest) > len(zone) {
+		rest = rest[1+rest[0]:]
+	}
+	return string(rest) == string(zone)
+}
+
+// checkData reports whether a record's data is what its type has.
+func (rd *reader) checkData(rr record) bool {
+	size := rr.end - rr.data
+	switch rr.rrtype {
+	case dns.TypeA:
+		return size == 4
+	case dns.TypeAAAA:
+		return size == 16
+	case dns.TypeTXT:
+		at := rr.data
+		for at < rr.end {
+			at += 1 + int(rd.message[at])
+		}
+		return size > 0 && at == rr.end
+	case dns.TypeCNAME:
+		var target name // the owner may be where the target was
+		end, ok := rd.name(rr.data, &target)
+		rd.alias, rd.isAlias = target, true
+		return ok && end == rr.end
+	case dns.TypePTR:
+		end, ok := rd.name(rr.data, &rd.owner)
+		return ok && end == rr.end
+	case dns.TypeSOA:
+		var other name
+		at, ok := rd.name(rr.data, &other)
+		if ok {
+			at, ok = rd.name(at, &other)
+		}
+		return ok && at+20 == rr.end
+	}
+	return false
+}
+
+// name reads the name at at, which must not be the question's, and returns where it ends. ok is false for one that is none, and
+// for one that has more of the question's labels than it has by a pointer to the question: letters there are in the case that
+// the upstream server has chosen, and those of the question in that of the client.
+func (rd *reader) name(at int, n *name) (end int, ok bool) {
+	m, highest := rd.message, at
+	n.size = 0
+	for n.own = -1; ; {
+		if at >= len(m) {
+			return 0, false
+		}
+		size := int(m[at])
+		switch {
+		case size == 0:
+			n.octets[n.size] = 0
+			n.size++
+			if end == 0 {
+				end = at + 1
+			}
+			if n.own < 0 {
+				n.own = n.size - 1
+			}
+			return end, rd.isCompressed(n)
+		case size >= 0xc0:
+			if at+2 > len(m) {
+				return 0, false
+			}
+			if end == 0 {
+				end = at + 2
+			}
+			at = int(count(m, at) & 0x3fff)
+			if at >= highest || !rd.isLabel(at) {
+				return 0, false
+			}
+			if highest = at; at < rd.end && n.own < 0 {
+				n.own = n.size
+			}
+		case size >= 0x40 || n.size+1+size >= MaxName || at+1+size > len(m) || !rd.addLabel(at):
+			return 0, false
+		default:
+			n.size = len(AppendLower(n.octets[:n.size], m[at:at+1+size]))
+			at += 1 + size
+		}
+	}
+}
+
+// addLabel notes where a label begins; false: there are too many.
+func (rd *reader) addLabel(at int) bool {
+	if at < rd.end || rd.count > 0 && at <= int(rd.labels[rd.count-1]) {
+		return true // it was noted before
+	}
+	if rd.count == len(rd.labels) {
+		return false
+	}
+	rd.labels[rd.count] = uint16(at)
+	rd.count++
+	return true
+}
+
+// isLabel reports whether a label begins there, but the root's: a pointer into numbers would lead to another name when they
+// change.
+func (rd *reader) isLabel(at int) bool {
+	if at >= rd.end {
+		_, ok := slices.BinarySearch(rd.labels[:rd.count], uint16(at))
+		return ok
+	}
+	for i := HeaderSize; i <= at && rd.message[i] != 0; i += 1 + int(rd.message[i]) {
+		if i == at {
+			return true
+		}
+	}
+	return false
+}
+
+// isCompressed reports whether the labels that are not the question's are none of it.
+func (rd *reader) isCompressed(n *name) bool {
+	common, qname := n.size-n.own, rd.qname.text() // with the root's label
+	if common >= len(qname) {
+		return true // it ends in the whole of it
+	}
+	last := 0 // the label before what is common
+	for at := 0; at < n.own; at += 1 + int(n.octets[at]) {
+		last = at
+	}
+	before := 0
+	for at := 0; at < len(qname)-common; at += 1 + int(qname[at]) {
+		before = at
+	}
+	return n.own == 0 || string(n.octets[last:n.own]) != string(qname[before:len(qname)-common])
+}
