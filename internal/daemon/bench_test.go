@@ -3,6 +3,7 @@ package daemon
 import (
 	"net"
 	"net/netip"
+	"runtime"
 	"testing"
 	"time"
 
@@ -30,6 +31,81 @@ func BenchmarkUDP(b *testing.B) {
 		b.Run(bench.name+"/parsed", func(b *testing.B) { askMany(b, servers.parsed, query) })
 		b.Run(bench.name+"/wire", func(b *testing.B) { askMany(b, servers.wire, query) })
 	}
+}
+
+// BenchmarkMiss is a question that nobody asked before, through the whole daemon to a nameserver on loopback and back. Client and
+// nameserver allocate nothing.
+func BenchmarkMiss(b *testing.B) {
+	processors := runtime.GOMAXPROCS(0)
+	runtime.GOMAXPROCS(processors + 2)
+	b.Cleanup(func() { runtime.GOMAXPROCS(processors) })
+	site := parrot(b)
+	d := stillOn(b, Config{Root: b.TempDir(), Receivers: 1}, "nodeName: node-7\nupstreams: [\""+site.String()+"\"]\n", "", bazaar())
+	conn, err := net.Dial("udp", twoServers(b, d).wire.String())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(time.Minute))
+	query, n, buf := wireQuery(b, "n0000000.example.com.", dns.TypeA, func(m *dns.Msg) { m.SetEdns0(1232, false) }), 0, make([]byte, 512)
+	next := func() {
+		for i, rest := 0, n; i < 7; i, rest = i+1, rest/10 {
+			query[20-i] = '0' + byte(rest%10)
+		}
+		if _, err := conn.Write(query); err != nil {
+			b.Fatal(err)
+		}
+		n++
+	}
+	receive := func() {
+		if size, err := conn.Read(buf); err != nil || rcodeOf(buf[:size]) != dns.RcodeSuccess {
+			b.Fatalf("%x, %v", buf[:size], err)
+		}
+	}
+	const window = 16
+	for range 12_000 { // until the cache is full
+		next()
+		receive()
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := range b.N {
+		if next(); i >= window {
+			receive()
+		}
+	}
+	for range min(window, b.N) {
+		receive()
+	}
+}
+
+// parrot is a nameserver that has an address for every name.
+func parrot(b *testing.B) netip.AddrPort {
+	conn, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.MustParseAddrPort("127.0.0.1:0")))
+	if err != nil {
+		b.Fatal(err)
+	}
+	done := make(chan struct{})
+	b.Cleanup(func() {
+		conn.Close()
+		<-done
+	})
+	go func() {
+		defer close(done)
+		buf := make([]byte, 512)
+		for {
+			n, client, err := conn.ReadFromUDPAddrPort(buf)
+			if err != nil {
+				return
+			}
+			buf[2], buf[3], buf[7], buf[11] = 0x80, 0x80, 1, 0
+			response := append(buf[:n-11], 0xc0, 12, 0, 1, 0, 1, 0, 0, 2, 88, 0, 4, 192, 0, 2, 80)
+			if _, err := conn.WriteToUDPAddrPort(response, client); err != nil {
+				return
+			}
+		}
+	}()
+	return conn.LocalAddr().(*net.UDPAddr).AddrPort()
 }
 
 func askMany(b *testing.B, server netip.AddrPort, query []byte) {

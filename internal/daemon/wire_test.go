@@ -71,7 +71,12 @@ func still(t testing.TB, nodeDNS string, snapshot *zone.Snapshot) *Daemon {
 // stillWith has a dnsmasq.conf too.
 func stillWith(t testing.TB, nodeDNS, dnsmasq string, snapshot *zone.Snapshot) *Daemon {
 	t.Helper()
-	d, err := New(Config{Root: t.TempDir()})
+	return stillOn(t, Config{Root: t.TempDir()}, nodeDNS, dnsmasq, snapshot)
+}
+
+func stillOn(t testing.TB, c Config, nodeDNS, dnsmasq string, snapshot *zone.Snapshot) *Daemon {
+	t.Helper()
+	d, err := New(c)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,6 @@ type health struct {
 	since     time.Time     // of the state
 	rtt       time.Duration // smoothed; 0 means none was measured
 	inRow     int           // failures since the last response
-	queries   uint64        // messages sent, and connections begun
 	failures  uint64
 	refusals  uint64 // responses that are no answer: SERVFAIL, REFUSED and the like
 	nxdomain  uint64

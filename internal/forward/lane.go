@@ -243,13 +243,7 @@ func (n *lane) unlinkLocked(a *asking) {
 
 // answeredSimply is called with a response that is not parsed.
 func (n *lane) answeredSimply(a *asking, r dnswire.Response) {
-	a.server.succeeded(time.Since(a.begun))
-	a.server.learn(func(h *health) {
-		h.heard(rcodeOf(r.Message), true)
-		if r.HasOPT {
-			h.sawEDNS()
-		}
-	})
+	a.server.answered(time.Since(a.begun), rcodeOf(r.Message), r.HasOPT)
 	n.reply(a, Reply{Wire: r})
 }
 
@@ -324,26 +318,26 @@ func handle(waiting []*dnsserver.Later, tried *dnsserver.Tried) {
 	}
 }
 
-// overdue ends the questions that have had the time of a try, and says when the next one will have had it; zero: there is
-// none.
-func (n *lane) overdue(now time.Time) (next time.Time) {
-	for {
-		n.mu.Lock()
-		a := n.oldest
-		if a == nil || now.Sub(a.begun) < n.f.tryTimeout {
-			defer n.mu.Unlock()
-			if a != nil {
-				next = a.begun.Add(n.f.tryTimeout)
-			}
-			return next
-		}
-		waiting, _ := n.takeLocked(a)
-		n.mu.Unlock()
+// overdue ends the questions that have had the time of a try.
+func (n *lane) overdue(now time.Time) {
+	for a, waiting := n.takeOverdue(now); a != nil; a, waiting = n.takeOverdue(now) {
 		a.server.timedOut(n.f.tryTimeout)
 		n.f.check(a.server)
 		handle(waiting, &dnsserver.Tried{Server: a.server.Server})
 		n.drop(a)
 	}
+}
+
+// takeOverdue takes the oldest question if it has had its time; nil: it has not, or there is none.
+func (n *lane) takeOverdue(now time.Time) (a *asking, waiting []*dnsserver.Later) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.oldest == nil || now.Sub(n.oldest.begun) < n.f.tryTimeout {
+		return nil, nil
+	}
+	a = n.oldest
+	waiting, _ = n.takeLocked(a)
+	return a, waiting
 }
 
 // end ends all questions: the Handler says what becomes of them. Their sockets are closed by who drops them last.

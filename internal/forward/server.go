@@ -3,6 +3,7 @@ package forward
 import (
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/node-dns/node-dns/internal/journal"
@@ -17,6 +18,8 @@ type server struct {
 	news    func()   // is called after the log has told of a change
 	changed func()   // is called after every change
 	tls     *channel // nil for a plain server
+
+	queries atomic.Uint64 // messages sent, and connections begun
 
 	mu     sync.Mutex // guards health
 	health health
@@ -47,11 +50,22 @@ func (s *server) close() {
 	}
 }
 
-func (s *server) sent() { s.learn(func(h *health) { h.queries++ }) }
+func (s *server) sent() { s.queries.Add(1) }
 
 // succeeded accounts for a response, whatever it says: who refuses is there.
 func (s *server) succeeded(rtt time.Duration) {
 	s.account(func(h *health, now time.Time) { h.succeeded(rtt, now) })
+}
+
+// answered is succeeded for a response that is final, and hasOPT if it has an OPT record.
+func (s *server) answered(rtt time.Duration, rcode int, hasOPT bool) {
+	s.account(func(h *health, now time.Time) {
+		h.succeeded(rtt, now)
+		h.heard(rcode, true)
+		if hasOPT {
+			h.sawEDNS()
+		}
+	})
 }
 
 // failed accounts for a try that ended with err. Faults of this host do not count.

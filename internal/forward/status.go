@@ -53,7 +53,7 @@ func (s *server) status() ServerStatus {
 		State:     s.health.state,
 		Since:     s.health.since,
 		RTT:       s.health.rtt,
-		Queries:   s.health.queries,
+		Queries:   s.queries.Load(),
 		Failures:  s.health.failures,
 		Refusals:  s.health.refusals,
 		NXDomain:  s.health.nxdomain,
