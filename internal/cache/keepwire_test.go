@@ -163,3 +163,23 @@ func questionEndOf(wire []byte) int {
 	}
 	return 0
 }
+
+// TestKeepForAnother: a response that was asked for while another cache was in use may be of servers that are asked no more.
+func TestKeepForAnother(t *testing.T) {
+	before, now := New(Config{Size: 10}), New(Config{Size: 10})
+	wire := simpleResponse(t, 0, false)
+	end := len(wire) - 2*16
+	r, ok := dnswire.ReadResponse(wire, end)
+	if !ok {
+		t.Fatal("the response is not simple")
+	}
+	q := dnsserver.WireQuery{Msg: wire[:end], Limit: 512, End: end}
+	now.KeepWire(q, r, nameserver.Server{}, before.Epoch())
+	if _, ok := now.AppendResponse(nil, q, 0); ok {
+		t.Error("it is remembered")
+	}
+	now.KeepWire(q, r, nameserver.Server{}, now.Epoch())
+	if _, ok := now.AppendResponse(nil, q, 0); !ok {
+		t.Error("one that was asked for since is not remembered")
+	}
+}

@@ -3,6 +3,7 @@ package cache
 import (
 	"hash/maphash"
 	"math/bits"
+	"math/rand/v2"
 	"sync/atomic"
 )
 
@@ -16,7 +17,8 @@ type store struct {
 
 	// epoch counts the flushes. It is raised before the shards are gone through, so
 	// that an entry whose response was asked for in an earlier epoch is either
-	// refused or found by the flush.
+	// refused or found by the flush. It begins at random: a response that was asked for while another store was in use, of
+	// servers that are asked no more, is refused too.
 	epoch atomic.Uint64
 }
 
@@ -35,6 +37,7 @@ func newStore(size, bytes int) *store {
 		size: size, seed: maphash.MakeSeed(), shards: make([]shard, shards),
 		chains: make([]atomic.Pointer[entry], min(1<<bits.Len(uint(size-1)), maxChains)),
 	}
+	s.epoch.Store(rand.Uint64())
 	for i := range s.shards {
 		s.shards[i] = shard{maxEntries: size / shards, maxBytes: bytes / shards}
 	}
