@@ -55,8 +55,8 @@ func (u *udpSocket) later(x exchange, q WireQuery, held inflight.Held) {
 	l.drop()
 }
 
-// drop has the last who holds it keep it for another query. Until Miss has returned it is this query's: who panics there may
-// have it answered twice, of which the first counts.
+// drop has the last who holds it keep it for another query. Until Miss has returned it is this query's, and for good where
+// Miss panics: then it may be answered twice, of which the first counts.
 func (l *Later) drop() {
 	if l.holds.Add(-1) == 0 {
 		s := l.u.s
@@ -70,6 +70,7 @@ func (s *Server) miss(l *Later) (taken bool) {
 	defer func() {
 		if p := recover(); p != nil {
 			s.panicked(l.x, p)
+			l.holds.Add(1) // whoever has it still must not find another query in it
 			taken = false
 		}
 	}()
