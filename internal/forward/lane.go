@@ -332,6 +332,7 @@ func (n *lane) overdue(now time.Time) {
 func (n *lane) takeOverdue(now time.Time) (a *asking, waiting []*dnsserver.Later) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.dropFaultyLocked() // the watcher looks at none of them now
 	if n.oldest == nil || now.Sub(n.oldest.begun) < n.f.tryTimeout {
 		return nil, nil
 	}

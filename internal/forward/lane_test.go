@@ -3,6 +3,7 @@ package forward
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 	"sync"
@@ -315,4 +316,53 @@ func FuzzKey(f *testing.F) {
 			t.Errorf("asks\n%x, expected\n%x", got, want)
 		}
 	})
+}
+
+// TestLaneUnsent: where no question can be sent, and so nothing comes, no socket stays behind.
+func TestLaneUnsent(t *testing.T) {
+	held, err := net.ListenUDP("udp4", &net.UDPAddr{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	_, addresses := startServers(t, 1)
+	port := held.LocalAddr().(*net.UDPAddr).AddrPort().Port()
+	s := newLaneServer(t, func(c *Config) { c.UDP = UDP{Low: port, High: port} }, addresses...)
+	for i := range 2 {
+		if got := s.exchange(t, fmt.Sprintf("n%d.example.", i), dns.TypeA); got != "SERVFAIL" {
+			t.Errorf("the client was told %s", got)
+		}
+	}
+	sockets := func() (n int) {
+		for _, lane := range s.f.lanes {
+			lane.mu.Lock()
+			n += len(lane.slots) - len(lane.free)
+			lane.mu.Unlock()
+		}
+		return n
+	}
+	for deadline := time.Now().Add(10 * time.Second); sockets() > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d sockets are left of questions that nobody was asked", sockets())
+		}
+	}
+}
+
+// TestTriedTwice: what a lane was told belongs to no flight, as several may begin with it.
+func TestTriedTwice(t *testing.T) {
+	_, addresses := startServers(t, 1)
+	f := newForward(t, patient, addresses...)
+	said := new(dns.Msg).SetQuestion("www.example.", dns.TypeA)
+	said.Response, said.Rcode = true, dns.RcodeRefused
+	tried := &dnsserver.Tried{Server: addresses[0], Msg: said}
+	for range 2 {
+		q := clientQuery("www.example.", dns.TypeA)
+		q.Tried = tried
+		switch m, err := f.ServeDNS(context.Background(), q); {
+		case err != nil || m.Rcode != dns.RcodeRefused:
+			t.Errorf("%v, %v", m, err)
+		case m == said:
+			t.Error("two queries have the same message")
+		}
+	}
 }

@@ -101,11 +101,13 @@ func (n *lane) drop(a *asking) {
 	n.closeLocked(a)
 }
 
-// leave has the watcher drop the question: it may be about to look whether a response has come.
+// leave has the watcher drop the question: it may be about to look whether a response has come. It is woken for that: where
+// no question can be sent nothing else wakes it, and each of them may have a socket.
 func (n *lane) leave(a *asking) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.faulty = append(n.faulty, a)
+	n.wakeLocked()
 }
 
 // dropFaultyLocked drops what was left to the watcher, who looks at none of it.

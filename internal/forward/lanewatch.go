@@ -63,7 +63,10 @@ func (n *lane) wakeLocked() {
 		return
 	}
 	var at time.Time
-	if n.oldest != nil {
+	switch {
+	case len(n.faulty) > 0:
+		at = time.Now()
+	case n.oldest != nil:
 		at = n.oldest.begun.Add(n.f.tryTimeout)
 	}
 	n.bell.SetDeadline(at)

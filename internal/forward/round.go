@@ -83,7 +83,15 @@ func (r *round) resume(tried *dnsserver.Tried) {
 		r.open--
 		return
 	}
-	r.ended(outcome{attempt: r.current, msg: tried.Msg, err: tried.Err})
+	r.ended(outcome{attempt: r.current, msg: copyOf(tried.Msg), err: tried.Err})
+}
+
+// copyOf copies what was said to several queries: each may become a flight, whose message is its own.
+func copyOf(m *dns.Msg) *dns.Msg {
+	if m == nil {
+		return nil
+	}
+	return m.Copy()
 }
 
 // next returns the attempt to start now; false means to wait, or that the round
