@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -147,7 +148,7 @@ func TestRestarts(t *testing.T) {
 			time.Sleep(300 * time.Millisecond) // a life in which the slow nameserver can answer
 		}
 	})
-	if got, want := s.Held(), []string{s.name("tcp"), s.name("udp"), "queries-in-flight"}; !sameSet(got, want) {
+	if got, want := s.Held(), append(s.sockets(), "queries-in-flight"); !sameSet(got, want) {
 		t.Errorf("the service manager holds %q, expected %q", got, want)
 	}
 }
@@ -241,8 +242,17 @@ func TestKills(t *testing.T) {
 }
 
 // name is the FDNAME of one of the sockets.
-func (s *service) name(proto string) string {
-	return fmt.Sprintf("%s-%s-%d-0", proto, s.at.Addr(), s.at.Port())
+func (s *service) name(proto string, index int) string {
+	return fmt.Sprintf("%s-%s-%d-%d", proto, s.at.Addr(), s.at.Port(), index)
+}
+
+// sockets are the names of those that the manager holds: one for TCP, and one for UDP for each receiver.
+func (s *service) sockets() []string {
+	names := []string{s.name("tcp", 0)}
+	for index := range min(runtime.GOMAXPROCS(0), maxReceivers) {
+		names = append(names, s.name("udp", index))
+	}
+	return names
 }
 
 func sameSet(a, b []string) bool {
@@ -316,8 +326,9 @@ func TestSocketUnits(t *testing.T) {
 	if err := s.End(syscall.SIGTERM); err != nil {
 		t.Errorf("it ended by %v", err)
 	}
-	s.Forget(s.name("udp"))
-	s.Forget(s.name("tcp"))
+	for _, name := range s.sockets() {
+		s.Forget(name)
+	}
 	const unit = "node-dns@127.0.0.1.socket"
 	s.hold(unit, s.at)
 	s.hold("node-dns@127.0.0.9.socket", netip.AddrPortFrom(netip.MustParseAddr("127.0.0.9"), s.at.Port()))
@@ -368,7 +379,7 @@ func TestHeirlooms(t *testing.T) {
 	if err := s.End(syscall.SIGTERM); err != nil {
 		t.Errorf("it ended by %v", err)
 	}
-	kept := []string{s.name("udp"), s.name("tcp"), "queries-in-flight"}
+	kept := append(s.sockets(), "queries-in-flight")
 	for _, name := range []string{"cache", "queries-in-flight"} {
 		s.Forget(name)
 	}
