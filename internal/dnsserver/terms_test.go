@@ -172,6 +172,30 @@ func TestGone(t *testing.T) {
 	}
 }
 
+// TestTurnAway: a socket that is turned away from gets nothing more, while it is still open.
+func TestTurnAway(t *testing.T) {
+	at := freePort(t)
+	s := New(Config{Handler: fixed("www.example.com. 60 A 192.0.2.1")})
+	defer s.Shutdown(context.Background())
+	if err := errors.Join(onTerms(t, s, Alone, at), onTerms(t, s, Yielding, at)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := newOther(t, netip.AddrPortFrom(netip.IPv4Unspecified(), at.Port()).String()); err != nil {
+		t.Fatal(err)
+	}
+	if got := rcode(t, at); got != dns.RcodeSuccess {
+		t.Fatalf("before: %s", dns.RcodeToString[got])
+	}
+	for _, b := range s.bindings {
+		if u, ok := b.socket.(*udpSocket); ok {
+			u.turnAway()
+		}
+	}
+	if got := rcode(t, at); got != dns.RcodeRefused {
+		t.Errorf("after: %s, expected the other's answer", dns.RcodeToString[got])
+	}
+}
+
 // TestTermsFile: it holds for as long as it says, and not what is written there otherwise.
 func TestTermsFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "terms")
