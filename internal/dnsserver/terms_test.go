@@ -186,10 +186,8 @@ func TestTurnAway(t *testing.T) {
 	if got := rcode(t, at); got != dns.RcodeSuccess {
 		t.Fatalf("before: %s", dns.RcodeToString[got])
 	}
-	for _, b := range s.bindings {
-		if u, ok := b.socket.(*udpSocket); ok {
-			u.turnAway()
-		}
+	for _, u := range udpOf(s.bindings) {
+		u.turnAway()
 	}
 	if got := rcode(t, at); got != dns.RcodeRefused {
 		t.Errorf("after: %s, expected the other's answer", dns.RcodeToString[got])
