@@ -43,7 +43,7 @@ func (f *Forward) ask(ctx context.Context, q question, r *route, tried *dnsserve
 		select {
 		case o := <-outcomes:
 			if o.err == nil && judge(o.msg, false, true) == final {
-				keepChain(o.msg, q.name)
+				keepRelated(o.msg, q.name)
 				return o.msg, o.to, nil
 			}
 			round.ended(o)

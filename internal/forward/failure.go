@@ -29,7 +29,7 @@ var (
 // result is what the client gets when no response was final.
 func (r *round) result(q question) (*dns.Msg, *server, error) {
 	if r.refusal.msg != nil {
-		keepChain(r.refusal.msg, q.name)
+		keepRelated(r.refusal.msg, q.name)
 		return r.refusal.msg, r.refusal.to, nil
 	}
 	if r.fresh {

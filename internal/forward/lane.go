@@ -274,7 +274,7 @@ func (n *lane) answered(a *asking, m *dns.Msg) {
 	case why != nil:
 		tried.Err = why
 	case verdict == final:
-		keepChain(m, string(appendText(nil, a.key)))
+		keepRelated(m, string(appendText(nil, a.key)))
 		if m.IsEdns0() != nil { // it says why
 			tried.Msg, tried.IsFinal = m, true
 			break

@@ -117,25 +117,3 @@ func TestNameTooLong(t *testing.T) {
 		t.Error("packed a name of 400 octets")
 	}
 }
-
-// IDs must not be told from each other: chi-square over the high and the low octet, with
-// a bound that chance passes once in a million runs (255 degrees of freedom).
-func TestIDsAreRandom(t *testing.T) {
-	const draws = 1 << 18
-	var high, low [256]float64
-	for range draws {
-		id := newID()
-		high[id>>8]++
-		low[id&0xff]++
-	}
-	for _, octets := range [][256]float64{high, low} {
-		const expected = draws / 256.0
-		sum := 0.0
-		for _, n := range octets {
-			sum += (n - expected) * (n - expected) / expected
-		}
-		if sum > 375 {
-			t.Errorf("chi-square %.0f", sum)
-		}
-	}
-}

@@ -61,7 +61,7 @@ func decode(sent, msg []byte) (*dns.Msg, error) {
 }
 
 // simple returns the response in msg when it is the response to the query sent, and nothing is in it that decode, judge or
-// keepChain could change.
+// keepRelated could change.
 func simple(sent, msg []byte) (r dnswire.Response, ok bool) {
 	if checkHeader(sent, msg) != nil || !sameQuestion(sent, msg) {
 		return r, false

@@ -181,7 +181,7 @@ func FuzzDecode(f *testing.F) {
 		if opt := m.IsEdns0(); opt != nil {
 			keepErrors(m, opt)
 		}
-		keepChain(m, "www.example.")
+		keepRelated(m, "www.example.")
 		packed, err := m.Pack()
 		if err != nil {
 			return // miekg/dns reads what it cannot write; dnsserver answers that with SERVFAIL

@@ -1,0 +1,130 @@
+package forward
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"net/netip"
+	"testing"
+
+	"github.com/miekg/dns"
+)
+
+var (
+	trueAddr   = netip.MustParseAddr("192.0.2.80")
+	forgedAddr = netip.MustParseAddr("6.6.6.6")
+)
+
+// forgeries are messages that an attacker sends to the port of a question before its server answers. Each has the octets of a
+// right answer but for what its row changes; i is how many came before.
+var forgeries = []struct {
+	name  string
+	forge func(right []byte, i int) []byte
+}{
+	{"another ID", func(m []byte, i int) []byte {
+		id := uint16(m[0])<<8 | uint16(m[1])
+		setID(m, id+1+uint16(i%0xfff0))
+		return m
+	}},
+	{"another name", func(m []byte, i int) []byte { m[headerSize+1] ^= byte(1 + i%30); return m }},
+	{"a name below", func(m []byte, _ int) []byte { return grow(m, []byte{1, 'x'}) }},
+	{"the name above", func(m []byte, _ int) []byte {
+		first := headerSize + 1 + int(m[headerSize])
+		return append(bytes.Clone(m[:headerSize]), m[first:]...)
+	}},
+	{"another type", func(m []byte, _ int) []byte { m[questionEnd(m)-3] = byte(dns.TypeAAAA); return m }},
+	{"another class", func(m []byte, _ int) []byte { m[questionEnd(m)-1] = byte(dns.ClassCHAOS); return m }},
+	{"no question", func(m []byte, _ int) []byte {
+		end := questionEnd(m)
+		m[5] = 0
+		return append(bytes.Clone(m[:headerSize]), m[end:]...)
+	}},
+	{"two questions", func(m []byte, _ int) []byte {
+		end := questionEnd(m)
+		m[5] = 2
+		return append(append(bytes.Clone(m[:end]), m[headerSize:end]...), m[end:]...)
+	}},
+	{"a query", func(m []byte, _ int) []byte { m[2] &^= bitQR; return m }},
+	{"another opcode", func(m []byte, i int) []byte { m[2] |= byte(1+i%15) << 3; return m }},
+	{"cut", func(m []byte, i int) []byte { return m[:i%(len(m)-1)] }},
+	{"more records than there are", func(m []byte, i int) []byte { m[7] += byte(1 + i%200); return m }},
+	{"a name that points to itself", func(m []byte, _ int) []byte { m[questionEnd(m)+1] = byte(questionEnd(m)); return m }},
+}
+
+// grow puts a label before the qname.
+func grow(m, label []byte) []byte {
+	return append(append(bytes.Clone(m[:headerSize]), label...), m[headerSize:]...)
+}
+
+// forgedCopies come before each right answer: as many as the socket's buffer has room for, with names to spare.
+const forgedCopies = 100
+
+// TestForged: of 10,000 forged responses of each kind none is believed, all are counted, and what comes behind them is taken:
+// none ends the wait (CVE-2020-25685 DNSpooq, CVE-2023-28452 TuDoor).
+func TestForged(t *testing.T) {
+	const questions = 100
+	for _, row := range forgeries {
+		for _, road := range []struct {
+			name  string
+			lanes int
+		}{{"lanes", 1}, {"Handler", 0}} {
+			t.Run(row.name+"/"+road.name, func(t *testing.T) {
+				t.Parallel()
+				n := 0
+				p := newPeer(t, func(query []byte, _ bool) (responses [][]byte) {
+					for range forgedCopies {
+						responses = append(responses, row.forge(answerTo(query, forgedAddr), n))
+						n++
+					}
+					return append(responses, answerTo(query, trueAddr))
+				})
+				s := newLaneServer(t, func(c *Config) { patient(c); c.Lanes = road.lanes }, p.address)
+				for i := range questions {
+					name := fmt.Sprintf("n%d.example.", i)
+					if got := s.exchange(t, name, dns.TypeA); got != "NOERROR "+name+"\t300\tIN\tA\t"+trueAddr.String() {
+						t.Fatal(got)
+					}
+				}
+				if got := s.f.Stats(); got.Ignored != questions*forgedCopies || got.Unanswered != 0 || got.OverTCP != 0 {
+					t.Errorf("%d of %d ignored, %+v", got.Ignored, questions*forgedCopies, got)
+				}
+				if (s.handled.Load() == 0) != (road.lanes > 0) {
+					t.Errorf("the Handler had %d queries", s.handled.Load())
+				}
+			})
+		}
+	}
+}
+
+// TestForgedSource: the kernel lets nothing pass that comes from another port or address (CVE-2020-25684, DNSpooq).
+func TestForgedSource(t *testing.T) {
+	var others []*net.UDPConn
+	for _, from := range []net.IP{net.IPv4(127, 0, 0, 1), net.IPv4(127, 0, 0, 2)} {
+		other, err := net.ListenUDP("udp4", &net.UDPAddr{IP: from})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer other.Close()
+		others = append(others, other)
+	}
+	for _, lanes := range []int{1, 0} {
+		var p *peer
+		p = newPeer(t, func(query []byte, _ bool) [][]byte {
+			client := p.queries[len(p.queries)-1].from
+			for i := range forgedCopies {
+				_, _ = others[i%len(others)].WriteToUDPAddrPort(answerTo(query, forgedAddr), client) // refused: nothing listens to it
+			}
+			return [][]byte{answerTo(query, trueAddr)}
+		})
+		s := newLaneServer(t, func(c *Config) { patient(c); c.Lanes = lanes }, p.address)
+		for i := range 100 {
+			name := fmt.Sprintf("n%d.example.", i)
+			if got := s.exchange(t, name, dns.TypeA); got != "NOERROR "+name+"\t300\tIN\tA\t"+trueAddr.String() {
+				t.Fatal(got)
+			}
+		}
+		if got := s.f.Stats(); got.Ignored != 0 {
+			t.Errorf("%d came through to us", got.Ignored)
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package forward
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/miekg/dns"
+)
+
+// keepRelated drops what a response says about names that nobody asked for. We remember a response for its question alone, and
+// so could be taken in by none of it; but a client may be a nameserver that is less careful (MaginotDNS, 2023). What is kept:
+//   - of the answer section what keepChain keeps;
+//   - of the authority section the records of a zone that has a name of the answer, and DNSSEC's proofs (RFC 4035 section
+//     3.1.3), which are owned by whatever names are next to one that does not exist;
+//   - of the additional section the records of names that those name (RFC 1034 section 4.3.2), with their signatures, and what
+//     is about the message (RFC 6891, RFC 8945).
+func keepRelated(m *dns.Msg, qname string) {
+	keepChain(m, qname)
+	if len(m.Ns)+len(m.Extra) == 0 {
+		return
+	}
+	owners := chain(m.Answer, strings.ToLower(qname))
+	zones := zonesOf(owners)
+	m.Ns = slices.DeleteFunc(m.Ns, func(rr dns.RR) bool {
+		switch rr.Header().Rrtype {
+		case dns.TypeNSEC, dns.TypeNSEC3, dns.TypeRRSIG:
+			return false
+		}
+		return !zones[strings.ToLower(rr.Header().Name)]
+	})
+	if !slices.ContainsFunc(m.Extra, isAboutName) {
+		return
+	}
+	for _, section := range [...][]dns.RR{m.Answer, m.Ns} {
+		for _, rr := range section {
+			if name := named(rr); name != "" {
+				owners[strings.ToLower(name)] = true
+			}
+		}
+	}
+	m.Extra = slices.DeleteFunc(m.Extra, func(rr dns.RR) bool {
+		return isAboutName(rr) && !owners[strings.ToLower(rr.Header().Name)]
+	})
+}
+
+// isAboutName reports whether a record is about a name, and not about the message.
+func isAboutName(rr dns.RR) bool {
+	switch rr.Header().Rrtype {
+	case dns.TypeOPT, dns.TypeTSIG, dns.TypeSIG:
+		return false
+	}
+	return true
+}
+
+// zonesOf are the names and all above them: what is looked up once for each record, of which a message has room for 6,000.
+func zonesOf(names map[string]bool) map[string]bool {
+	zones := map[string]bool{".": true}
+	for name := range names {
+		for offset, end := 0, false; !end; offset, end = dns.NextLabel(name, offset) {
+			zones[name[offset:]] = true
+		}
+	}
+	return zones
+}
+
+// named is the name in a record whose addresses may come along in the additional section; "": there is none.
+func named(rr dns.RR) string {
+	switch rr := rr.(type) {
+	case *dns.NS:
+		return rr.Ns
+	case *dns.MX:
+		return rr.Mx
+	case *dns.SRV:
+		return rr.Target
+	case *dns.SVCB: // RFC 9460 section 4.2
+		return rr.Target
+	case *dns.HTTPS:
+		return rr.Target
+	case *dns.NAPTR:
+		return rr.Replacement
+	case *dns.AFSDB:
+		return rr.Hostname
+	case *dns.KX:
+		return rr.Exchanger
+	case *dns.LP:
+		return rr.Fqdn
+	}
+	return ""
+}

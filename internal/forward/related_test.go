@@ -1,0 +1,139 @@
+package forward
+
+import (
+	"bytes"
+	"encoding/binary"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/miekg/dns"
+)
+
+func TestKeepRelated(t *testing.T) {
+	const answer = "www.example. 60 IN A 192.0.2.1"
+	rows := []struct {
+		name                          string
+		answer, authority, additional []string
+		wantAuthority, wantAdditional string // owners
+	}{
+		{
+			"the zone's nameservers, and theirs",
+			[]string{answer},
+			[]string{"example. 60 IN NS ns.example.", "example. 60 IN NS NS.other."},
+			[]string{"ns.example. 60 IN A 192.0.2.53", "ns.Other. 60 IN AAAA 2001:db8::53", "ns.example. 60 IN RRSIG A 8 2 60 20300101000000 20200101000000 1 example. AAAA"},
+			"example. example.", "ns.example. ns.Other. ns.example.",
+		},
+		{"nameservers of another zone", []string{answer}, []string{"bank. 60 IN NS ns.bank.", "com. 60 IN NS ns.bank."}, []string{"ns.bank. 60 IN A 6.6.6.6"}, "", ""},
+		{"a zone that only ends alike", []string{answer}, []string{"ample. 60 IN NS ns.example.", "w.example. 60 IN NS ns.example."}, nil, "", ""},
+		{"a zone below", []string{answer}, []string{"a.www.example. 60 IN NS ns.example."}, nil, "", ""},
+		{"the zone of an alias", []string{"www.example. 60 IN CNAME cdn.test.", "cdn.test. 60 IN A 192.0.2.1"}, []string{"Test. 60 IN NS ns.test.", "example. 60 IN NS ns.test."}, nil, "Test. example.", ""},
+		{"an address for the name that was asked for", nil, []string{"example. 60 IN SOA ns.example. root.example. 1 2 3 4 5"}, []string{"www.example. 60 IN A 192.0.2.1"}, "example.", "www.example."},
+		{"a stranger's address", []string{answer}, nil, []string{"www.bank. 60 IN A 6.6.6.6"}, "", ""},
+		{"where mail goes", []string{"www.example. 60 IN MX 1 mail.example."}, nil, []string{"mail.example. 60 IN A 192.0.2.25", "mail.example.bank. 60 IN A 6.6.6.6"}, "", "mail.example."},
+		{"where a service is", []string{"www.example. 60 IN SRV 1 2 3 a.example.", "www.example. 60 IN HTTPS 1 b.example."}, nil, []string{"a.example. 60 IN A 192.0.2.1", "b.example. 60 IN A 192.0.2.2"}, "", "a.example. b.example."},
+		{"proofs", nil, []string{
+			"example. 60 IN SOA ns.example. root.example. 1 2 3 4 5", "a.example. 60 IN NSEC z.example. A", "a.example. 60 IN RRSIG NSEC 8 2 60 20300101000000 20200101000000 1 example. AAAA",
+			"0p9mhaveqvm6t7vbl5lop2u3t2rp3tom.example. 60 IN NSEC3 1 1 12 aabbccdd 2t7b4g4vsa5smi47k61mv5bv1a22bojr A", "example. 60 IN DS 1 8 2 00",
+		}, nil, "example. a.example. a.example. 0p9mhaveqvm6t7vbl5lop2u3t2rp3tom.example. example.", ""},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			m := new(dns.Msg).SetQuestion("www.example.", dns.TypeA)
+			m.Answer, m.Ns, m.Extra = records(t, row.answer...), records(t, row.authority...), records(t, row.additional...)
+			m.SetEdns0(1232, true)
+			keepRelated(m, "www.example.")
+			if got := ownersIn(m.Ns); got != row.wantAuthority {
+				t.Errorf("authority %q, expected %q", got, row.wantAuthority)
+			}
+			if got := ownersIn(m.Extra); got != strings.TrimSpace(row.wantAdditional+" .") {
+				t.Errorf("additional %q, expected %q", got, row.wantAdditional)
+			}
+			if len(m.Answer) != len(row.answer) {
+				t.Errorf("answer %v", m.Answer)
+			}
+		})
+	}
+}
+
+func ownersIn(section []dns.RR) string {
+	var owners []string
+	for _, rr := range section {
+		owners = append(owners, rr.Header().Name)
+	}
+	return strings.Join(owners, " ")
+}
+
+// FuzzSimple: of a response that is not parsed nothing is kept that would have been dropped of a parsed one: decode takes it for
+// the same, it is final, and keepRelated and keepErrors leave it alone.
+func FuzzSimple(f *testing.F) {
+	sent, good := sentQuery(f, withEDNS)
+	for _, change := range []func(m *dns.Msg){
+		func(*dns.Msg) {},
+		func(m *dns.Msg) { m.Answer = append(m.Answer, records(f, "bank. 60 IN A 6.6.6.6")...) },
+		func(m *dns.Msg) { m.Ns = records(f, "example. 60 IN NS ns.example.") },
+		func(m *dns.Msg) { m.Ns = records(f, "bank. 60 IN SOA ns.bank. root.bank. 1 2 3 4 5"); m.Answer = nil },
+		func(m *dns.Msg) {
+			m.Ns = records(f, "example. 60 IN SOA ns.bank. root.bank. 1 2 3 4 5")
+			m.Answer = nil
+		},
+		func(m *dns.Msg) { m.Extra = append(records(f, "bank. 60 IN A 6.6.6.6"), m.Extra...) },
+		func(m *dns.Msg) {
+			m.Answer = records(f, "www.example. 60 IN CNAME a.test.", "a.test. 60 IN CNAME b.test.", "b.test. 60 IN A 192.0.2.1")
+		},
+		func(m *dns.Msg) {
+			m.Answer = records(f, "www.example. 60 IN CNAME a.test.", "b.test. 60 IN A 192.0.2.1")
+		},
+		func(m *dns.Msg) {
+			m.Answer = records(f, "www.example. 60 IN A 192.0.2.1", "www.example. 60 IN CNAME b.test.", "b.test. 60 IN A 6.6.6.6")
+		},
+		func(m *dns.Msg) {
+			m.IsEdns0().Option = []dns.EDNS0{&dns.EDNS0_EDE{InfoCode: 3}}
+		},
+		func(m *dns.Msg) { m.Truncated = true },
+		func(m *dns.Msg) { m.Rcode = dns.RcodeServerFailure },
+		func(m *dns.Msg) { m.Rcode = dns.RcodeBadCookie },
+		func(m *dns.Msg) { m.Answer[0].Header().Ttl = 1 << 31 },
+	} {
+		m := good.Copy()
+		m.Compress = true
+		change(m)
+		wire, err := m.Pack()
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(wire)
+	}
+	f.Fuzz(func(t *testing.T, wire []byte) {
+		r, ok := simple(sent, bytes.Clone(wire))
+		if !ok {
+			return
+		}
+		m, err := decode(sent, wire)
+		if err != nil {
+			t.Fatalf("%v: %x", err, wire)
+		}
+		if verdict := judge(m, true, false); verdict != final {
+			t.Fatalf("verdict %v: %x", verdict, wire)
+		}
+		opt := m.IsEdns0()
+		if (opt != nil) != r.HasOPT {
+			t.Fatalf("OPT %v, %v: %x", opt, r.HasOPT, wire)
+		}
+		if opt != nil {
+			keepErrors(m, opt)
+		}
+		before := m.Copy()
+		keepRelated(m, "www.example.")
+		if diff := cmp.Diff(before, m, cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("-as it came +what is kept:\n%s\n%x", diff, wire)
+		}
+		if m.IsEdns0() != nil || len(m.Extra) > 0 || len(m.Answer) != count(r.Message, 6) || len(m.Ns) != count(r.Message, 8) {
+			t.Fatalf("more than what is remembered:\n%v\n%x", m, wire)
+		}
+		if id := binary.BigEndian.Uint16(r.Message); id != 0x1234 {
+			t.Fatalf("ID %x", id)
+		}
+	})
+}
