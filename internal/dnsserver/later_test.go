@@ -43,6 +43,9 @@ func TestLaterAfterPanic(t *testing.T) {
 			t.Errorf("the client was told %v", m)
 		}
 	}
+	if err := server.Shutdown(t.Context()); err != nil { // a query is in flight for a moment after its response
+		t.Error(err)
+	}
 	if stats := server.Stats(); stats.Panics != 1 || stats.InFlight != 0 {
 		t.Errorf("%+v", stats)
 	}
