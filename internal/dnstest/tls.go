@@ -25,7 +25,7 @@ func StartTLS(records string) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("starting a nameserver: making its certificate: %w", err)
 	}
-	secure := &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
+	secure := &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12, NextProtos: []string{"dot"}}
 	return start(&Server{addr: netip.AddrPortFrom(loopback, 0), secure: secure, pool: pool}, records)
 }
 

@@ -7,7 +7,6 @@ import (
 	"net"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/miekg/dns"
@@ -23,7 +22,7 @@ type channel struct {
 	config  *tls.Config
 	timeout time.Duration // of a handshake, and of a server that says nothing
 	work    *sync.WaitGroup
-	ignored *atomic.Uint64
+	counts  *counts
 
 	mu      sync.Mutex // guards what follows
 	stream  *stream    // the connection that new questions take, nil when none
@@ -31,6 +30,15 @@ type channel struct {
 	retired bool       // no connection is kept beyond its questions
 	closed  bool
 }
+
+// alpn is DNS over TLS's name for itself (RFC 7858, registered with IANA): a server that speaks other protocols at the same port
+// knows from it what is to come. One that has never heard of ALPN ignores it.
+const alpn = "dot"
+
+// keptSessions are what the next connections begin with, instead of certificates and signatures (RFC 8446 section 2.2): as many as
+// connections may be made before the first of them has brought a ticket of its own. crypto/tls takes none whose certificate would
+// not be accepted now.
+const keptSessions = 4
 
 // A dial is a connection being made, and all who wait for it.
 type dial struct {
@@ -49,10 +57,13 @@ func newChannel(s nameserver.Server, f *Forward) *channel {
 	}
 	return &channel{
 		address: s.Addr.String(),
-		config:  &tls.Config{ServerName: name, RootCAs: f.roots, MinVersion: tls.VersionTLS12},
+		config: &tls.Config{
+			ServerName: name, RootCAs: f.roots, MinVersion: tls.VersionTLS12, NextProtos: []string{alpn},
+			ClientSessionCache: tls.NewLRUClientSessionCache(keptSessions),
+		},
 		timeout: f.deadline,
 		work:    &f.work,
-		ignored: &f.counts.ignored,
+		counts:  &f.counts,
 	}
 }
 
@@ -122,7 +133,11 @@ func (c *channel) dialed(d *dial, conn net.Conn, err error) {
 		_ = conn.Close() // nothing was sent on it
 		d.err = errClosed
 	default:
-		d.stream = newStream(conn, c.timeout, c.retired, c.ignored)
+		c.counts.handshakes.Add(1)
+		if conn.(*tls.Conn).ConnectionState().DidResume {
+			c.counts.resumed.Add(1)
+		}
+		d.stream = newStream(conn, c.timeout, c.retired, &c.counts.ignored)
 		if !c.retired {
 			c.stream = d.stream
 		}

@@ -1,13 +1,16 @@
 package forward
 
 import (
+	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/miekg/dns"
@@ -226,4 +229,77 @@ func TestTLSCloseWhileConnecting(t *testing.T) {
 	})
 	f.Close()
 	client.Wait()
+}
+
+// The next connection begins with what the one before has left, whoever closed that, in TLS 1.3 and 1.2, as "dot" by ALPN.
+func TestTLSResumption(t *testing.T) {
+	rows := []struct {
+		name string
+		most uint16
+	}{{"TLS 1.3", tls.VersionTLS13}, {"TLS 1.2", tls.VersionTLS12}}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			s := dnstest.NewTLSServer(t, world)
+			f := newForward(t, trusting(s), overTLS(s))
+			c := f.table.Load().servers[overTLS(s)].tls
+			c.config.MaxVersion = row.most
+			for range 5 {
+				mustAnswer(t, f)
+				c.mu.Lock()
+				stream := c.stream
+				c.mu.Unlock()
+				said := stream.conn.(*tls.Conn).ConnectionState()
+				if said.NegotiatedProtocol != alpn || said.Version != row.most {
+					t.Errorf("protocol %q, %s", said.NegotiatedProtocol, tls.VersionName(said.Version))
+				}
+				s.CloseConnections()
+				await(t, "the connection is gone", stream.ended)
+			}
+			if got := f.Stats(); got.Handshakes != 5 || got.Resumed != 4 {
+				t.Errorf("%d of %d connections resumed", got.Resumed, got.Handshakes)
+			}
+		})
+	}
+}
+
+// TLS before 1.2 is not spoken (RFC 8996), and what is resumed has been checked against the name and the authorities of today: a
+// server that keeps its ticket key but shows another name is not asked.
+func TestTLSOld(t *testing.T) {
+	s := dnstest.NewTLSServer(t, world)
+	f := newForward(t, trusting(s), overTLS(s))
+	mustAnswer(t, f)
+	s.CloseConnections()
+	c := f.table.Load().servers[overTLS(s)].tls
+	if c.config.MinVersion != tls.VersionTLS12 || c.config.InsecureSkipVerify {
+		t.Errorf("TLS from %s, verified: %v", tls.VersionName(c.config.MinVersion), !c.config.InsecureSkipVerify)
+	}
+	other := overTLS(s)
+	other.Name = "resolver.example"
+	f.SetRoutes([]Route{{Servers: []nameserver.Server{other}}})
+	if _, _, err := askFor(t, f, "www.example.", dns.TypeA); !errors.Is(err, ErrNoResponse) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A connection without questions ends by itself after idleTimeout, and nobody sees it: the next question makes another.
+func TestTLSIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		defer theirs.Close()
+		var ignored atomic.Uint64
+		s := newStream(ours, time.Second, false, &ignored)
+		done := make(chan struct{})
+		go func() { defer close(done); s.read() }()
+		time.Sleep(idleTimeout - time.Nanosecond)
+		synctest.Wait()
+		if s.ended() {
+			t.Error("ended before its time")
+		}
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		if !s.ended() {
+			t.Error("it is kept")
+		}
+		<-done
+	})
 }
