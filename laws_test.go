@@ -1,0 +1,96 @@
+package nodedns_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// unsafeFor are the packages that may import unsafe, and what for: to hand memory to system calls that package unix has no
+// function for which allocates nothing, and to lay the log of queries out in memory that outlives the process. What an octet of
+// the network says is nowhere an offset or a length there: package dnswire, which reads messages, has none of it.
+var unsafeFor = map[string]string{
+	"internal/busy":      "epoll_pwait(2)",
+	"internal/cache":     "the address of a variable, as a number: which processor counts where",
+	"internal/dnsserver": "sendto(2), sendmmsg(2)",
+	"internal/forward":   "epoll_ctl(2), epoll_pwait(2), bind(2), connect(2), recvfrom(2), sendto(2)",
+	"internal/inflight":  "recvmmsg(2) into memory that the next daemon finds",
+}
+
+// TestUnsafe: there is no C (DNSpooq's CVE-2020-25681 to 25687 and dnsmasq's heap overflows since were), and unsafe where it is
+// allowed, and nowhere else.
+func TestUnsafe(t *testing.T) {
+	seen := map[string]bool{}
+	for _, pkg := range sources(t) {
+		for _, path := range pkg.imports {
+			switch path {
+			case "C":
+				t.Errorf("%s imports C", pkg.dir)
+			case "unsafe":
+				seen[pkg.dir] = true
+				if unsafeFor[pkg.dir] == "" {
+					t.Errorf("%s imports unsafe: say here what for", pkg.dir)
+				}
+			}
+		}
+	}
+	for dir := range unsafeFor {
+		if !seen[dir] {
+			t.Errorf("%s does not import unsafe: it needs no leave", dir)
+		}
+	}
+}
+
+// guessable are the packages whose random numbers an attacker gains nothing from: an order of addresses, when to look again, and
+// whom a test server is silent to.
+var guessable = []string{"internal/cache", "internal/cluster", "internal/dnstest", "internal/zone"}
+
+// TestRandomNumbers: message IDs, ports and the letters' case are drawn from the kernel's generator (CVE-2019-19794: miekg/dns
+// drew IDs from math/rand).
+func TestRandomNumbers(t *testing.T) {
+	for _, pkg := range sources(t) {
+		for _, path := range pkg.imports {
+			if (path == "math/rand" || path == "math/rand/v2") && !slices.Contains(guessable, pkg.dir) {
+				t.Errorf("%s imports %s", pkg.dir, path)
+			}
+		}
+	}
+}
+
+// TestNoResolver: nothing asks the system's resolver, which asks /etc/resolv.conf, which names us.
+func TestNoResolver(t *testing.T) {
+	for _, pkg := range sources(t) {
+		if !strings.HasPrefix(pkg.dir, "internal/") && !strings.HasPrefix(pkg.dir, "cmd/") {
+			continue
+		}
+		files, err := filepath.Glob(filepath.Join(pkg.dir, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range files {
+			if strings.HasSuffix(path, "_test.go") {
+				continue
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				selector, ok := n.(*ast.SelectorExpr)
+				if !ok {
+					return true
+				}
+				from, ok := selector.X.(*ast.Ident)
+				name := selector.Sel.Name
+				if ok && from.Name == "net" && (strings.HasPrefix(name, "Lookup") || strings.HasPrefix(name, "Resolve") || strings.HasSuffix(name, "Resolver")) {
+					t.Errorf("%s uses net.%s", path, name)
+				}
+				return true
+			})
+		}
+	}
+}
