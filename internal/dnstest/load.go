@@ -15,11 +15,17 @@ import (
 )
 
 // A Load asks a nameserver at a steady pace, whatever becomes of that, each question once, as glibc does within its
-// timeout of 5 s (resolv.conf(5)). A connection that is reset before the answer is made once more, as in glibc's send_vc.
+// timeout of 5 s (resolv.conf(5)): over TCP again where the answer is truncated. A connection that is reset before the
+// answer is made once more, as in glibc's send_vc.
 type Load struct {
 	Server netip.AddrPort
 	Rate   int   // questions a second
+	Count  int   // of the questions; 0: it asks until Stop
 	Asks   []Ask // in turns; those that stand there more often are asked more often
+	// Sockets share the questions over UDP, each of which has 65,536 IDs. 0: 8.
+	Sockets int
+	// Each is given what became of each question, from several goroutines at once. nil: nobody wants to know.
+	Each func(Answer)
 	// Clients are the addresses that ask, in turns: a server may bound what one client does at a time. None: one that the
 	// kernel picks.
 	Clients []netip.Addr
@@ -31,6 +37,15 @@ type Ask struct {
 	Type uint16
 	TCP  bool
 	Want string // the data of the last answer record, as in a zone file; "": NXDOMAIN
+}
+
+// An Answer is what became of one question of a Load.
+type Answer struct {
+	Name  string
+	Asked time.Time
+	Took  time.Duration
+	Msg   *dns.Msg // nil: there was none within 5 s, or it could not be read
+	Fault string   // in what it is not what must be answered; "": in nothing
 }
 
 // What Mixed takes for granted: the records of the site's nameserver, those of the one for slow.example., and that the
@@ -88,7 +103,7 @@ func (t Tally) String() string {
 const (
 	// stubPatience is how long a stub resolver waits.
 	stubPatience = 5 * time.Second
-	// loadSockets share the questions over UDP: each has 65,536 IDs.
+	// loadSockets is what Sockets is where it is 0.
 	loadSockets = 8
 	// maxFaults are described.
 	maxFaults = 10
@@ -111,7 +126,11 @@ type Loading struct {
 // Start begins to ask.
 func (l Load) Start() (*Loading, error) {
 	running := &Loading{load: l, stop: make(chan struct{})}
-	for i := range loadSockets {
+	sockets := l.Sockets
+	if sockets == 0 {
+		sockets = loadSockets
+	}
+	for i := range sockets {
 		c, err := newLoadClient(l.Server, l.client(i))
 		if err != nil {
 			for _, c := range running.clients {
@@ -139,8 +158,12 @@ func (l Load) client(n int) netip.Addr {
 // Stop ends asking, waits for the answers, and says what became of all.
 func (r *Loading) Stop() Tally {
 	close(r.stop)
+	return r.Wait()
+}
+
+// Wait is Stop when as many have been asked as Count says.
+func (r *Loading) Wait() Tally {
 	r.sending.Wait()
-	r.tcp.Wait()
 	deadline := time.Now().Add(stubPatience)
 	for _, c := range r.clients {
 		for c.waits() && time.Now().Before(deadline) {
@@ -150,6 +173,7 @@ func (r *Loading) Stop() Tally {
 		c.conn.Close()
 	}
 	r.reading.Wait()
+	r.tcp.Wait()
 	for _, c := range r.clients {
 		for _, q := range c.waiting {
 			r.lost(q, "no answer")
@@ -165,7 +189,7 @@ func (r *Loading) Stop() Tally {
 // send asks each question when its time has come, and those at once that it is late for.
 func (r *Loading) send() {
 	start, pace := time.Now(), time.Second/time.Duration(r.load.Rate)
-	for n := 0; ; n++ {
+	for n := 0; r.load.Count == 0 || n < r.load.Count; n++ {
 		due := start.Add(time.Duration(n) * pace)
 		if wait := time.Until(due); wait > 0 {
 			select {
@@ -249,17 +273,23 @@ func (q asked) fault(m *dns.Msg) string {
 // answered counts an answer.
 func (r *Loading) answered(q asked, wire []byte) {
 	took := time.Since(q.at)
-	var m dns.Msg
+	m := new(dns.Msg)
 	fault := ""
 	if err := m.Unpack(wire); err != nil {
-		fault = err.Error()
+		fault, m = err.Error(), nil
 	} else {
-		fault = q.fault(&m)
+		fault = q.fault(m)
 	}
-	if fault == "" && took > stubPatience {
+	switch {
+	case m != nil && m.Truncated && !q.ask.TCP:
+		q.ask.TCP = true
+		r.tcp.Go(func() { r.overTCP(q) })
+		return
+	case fault == "" && took > stubPatience:
 		r.lost(q, fmt.Sprintf("answered after %v", took))
 		return
 	}
+	r.tell(Answer{Name: q.name, Asked: q.at, Took: took, Msg: m, Fault: fault})
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.latencies = append(r.latencies, took)
@@ -269,7 +299,14 @@ func (r *Loading) answered(q asked, wire []byte) {
 	}
 }
 
+func (r *Loading) tell(a Answer) {
+	if r.load.Each != nil {
+		r.load.Each(a)
+	}
+}
+
 func (r *Loading) lost(q asked, why string) {
+	r.tell(Answer{Name: q.name, Asked: q.at, Took: time.Since(q.at), Fault: why})
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.tally.Lost++

@@ -3,6 +3,7 @@ package dnstest
 import (
 	"net/netip"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -41,5 +42,33 @@ func TestLoad(t *testing.T) {
 		if !strings.Contains(tally.String(), want) {
 			t.Errorf("%v does not say %s", tally, want)
 		}
+	}
+}
+
+// TestLoadCounts: so many are asked and no more, of each of them it is told what became, and what is truncated is asked
+// for over TCP.
+func TestLoadCounts(t *testing.T) {
+	server := NewServer(t, "*. 60 IN A 192.0.2.1\n")
+	server.SetFaults(Faults{Truncate: true})
+	server.SetFaultsFor("bad.example.", Faults{Rcode: dns.RcodeServerFailure})
+	var mu sync.Mutex
+	told := map[string]Answer{}
+	running, err := Load{
+		Server: server.Addr(), Rate: 10_000, Count: 40, Sockets: 3,
+		Asks: []Ask{{Name: "n%d.example.", Type: dns.TypeA, Want: "192.0.2.1"}, {Name: "bad.example.", Type: dns.TypeA, Want: "192.0.2.1"}},
+		Each: func(a Answer) {
+			mu.Lock()
+			defer mu.Unlock()
+			told[a.Name] = a
+		},
+	}.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tally := running.Wait(); tally.Asked != 40 || tally.Lost > 0 || tally.Wrong != 20 || server.Queries() != 60 {
+		t.Errorf("%v, %d queries", tally, server.Queries())
+	}
+	if len(told) != 21 || told["n0.example."].Fault != "" || told["n0.example."].Msg == nil || told["bad.example."].Fault == "" {
+		t.Errorf("told %v", told)
 	}
 }
