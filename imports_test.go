@@ -20,7 +20,7 @@ const module = "github.com/node-dns/node-dns/"
 // nothing of what is above, and what stands side by side can be read apart.
 var bands = [][]string{
 	{"internal/dnsname", "internal/nameserver", "internal/atomicfile", "internal/inflight", "internal/busy", "internal/journal", "internal/systembus", "internal/screen", "internal/dnstest", "internal/golden", "internal/manual", "internal/lab", "internal/kubetest"},
-	{"internal/dnswire", "internal/precedence"},
+	{"internal/dnswire", "internal/precedence", "internal/faultplan"},
 	{"internal/nm", "internal/resolved", "internal/netstate", "internal/resolvconf", "internal/upstream", "internal/nodeconfig", "internal/dnsserver", "internal/supervise", "internal/systemd", "internal/rpmbuild"},
 	{"internal/dnsmasqconf"},
 	{"internal/hostdns", "internal/cache", "internal/forward", "internal/zone", "internal/autopath", "internal/peers", "internal/localdata"},
@@ -33,7 +33,7 @@ var bands = [][]string{
 	{"cmd/origin-dns-dispatcher", "cmd/node-dns"},
 	{"bench/result"},
 	{"bench"},
-	{"test/netns", "test/nspawn", "test/rpm", "test/contrib", "test/alike", "."},
+	{"test/netns", "test/nspawn", "test/rpm", "test/contrib", "test/alike", "test/faults", "."},
 }
 
 // owners say which packages alone may import a library. Tests may import anything.

@@ -19,8 +19,11 @@ import (
 // answer is made once more, as in glibc's send_vc.
 type Load struct {
 	Server netip.AddrPort
-	Rate   int   // questions a second
-	Count  int   // of the questions; 0: it asks until Stop
+	Rate   int // questions a second
+	Count  int // of the questions; 0: it asks until Stop
+	// Window is how many questions over UDP may wait for answers, at which no more are asked until some came, or 5 s have
+	// passed. 0: no bound.
+	Window int
 	Asks   []Ask // in turns; those that stand there more often are asked more often
 	// Sockets share the questions over UDP, each of which has 65,536 IDs. 0: 8.
 	Sockets int
@@ -166,7 +169,7 @@ func (r *Loading) Wait() Tally {
 	r.sending.Wait()
 	deadline := time.Now().Add(stubPatience)
 	for _, c := range r.clients {
-		for c.waits() && time.Now().Before(deadline) {
+		for c.waits() > 0 && time.Now().Before(deadline) {
 			time.Sleep(10 * time.Millisecond)
 		}
 		r.tally.Dropped += c.drops()
@@ -203,6 +206,7 @@ func (r *Loading) send() {
 			return
 		default:
 		}
+		r.awaitWindow()
 		q := newAsked(r.load.Asks[n%len(r.load.Asks)], n)
 		q.client = r.load.client(n / len(r.load.Asks))
 		r.mu.Lock()
@@ -213,6 +217,23 @@ func (r *Loading) send() {
 			r.tcp.Go(func() { r.overTCP(q) })
 		} else {
 			r.clients[n%len(r.clients)].send(q)
+		}
+	}
+}
+
+// awaitWindow returns when another question may be asked.
+func (r *Loading) awaitWindow() {
+	const pause = 200 * time.Microsecond
+	if r.load.Window == 0 {
+		return
+	}
+	for deadline := time.Now().Add(stubPatience); time.Now().Before(deadline); time.Sleep(pause) {
+		waiting := 0
+		for _, c := range r.clients {
+			waiting += c.waits()
+		}
+		if waiting < r.load.Window {
+			return
 		}
 	}
 }

@@ -54,7 +54,7 @@ func TestLoadCounts(t *testing.T) {
 	var mu sync.Mutex
 	told := map[string]Answer{}
 	running, err := Load{
-		Server: server.Addr(), Rate: 10_000, Count: 40, Sockets: 3,
+		Server: server.Addr(), Rate: 10_000, Count: 40, Sockets: 3, Window: 2,
 		Asks: []Ask{{Name: "n%d.example.", Type: dns.TypeA, Want: "192.0.2.1"}, {Name: "bad.example.", Type: dns.TypeA, Want: "192.0.2.1"}},
 		Each: func(a Answer) {
 			mu.Lock()

@@ -70,10 +70,11 @@ func (c *loadClient) isWaiting(id uint16) bool {
 	return waiting
 }
 
-func (c *loadClient) waits() bool {
+// waits is how many questions have no answer yet.
+func (c *loadClient) waits() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.waiting) > 0
+	return len(c.waiting)
 }
 
 // read takes the answers until the socket is closed. A second answer to the same question is none.

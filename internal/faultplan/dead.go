@@ -1,0 +1,84 @@
+package faultplan
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dnstest"
+)
+
+// Facts of the rows in which all upstream nameservers are dead.
+const (
+	recovery   = "recovery, s" // from the first upstream nameserver's return to the first right answer
+	unanswered = "not right 1 s after the return"
+)
+
+// allDead are the rows in which no upstream nameserver answers.
+func allDead() []Row {
+	return []Row{
+		{
+			Name: "A and B dead, uncached names", Promise: "SERVFAIL with EDE within 2 s, never silence; the first answer at most 1 s after the return",
+			play: dead, want: wantFailures, upstream: func(asked int) int { return maxUpstream*asked + 2*2*rate }, // and what is asked after it
+		},
+	}
+}
+
+// dead plays that nobody answers, and then A does again.
+func dead(s *stage) error {
+	s.faults(dnstest.Faults{Drop: true})
+	if err := s.ask(dnstest.Load{Asks: distinct("n")}, s.main, func() { s.pass(1) }); err != nil {
+		return err
+	}
+	after := returned{tally: new(tally), at: time.Now()}
+	s.up[0].SetFaults(dnstest.Faults{})
+	err := s.ask(dnstest.Load{Asks: distinct("back"), Each: after.take}, after.tally, func() { time.Sleep(2 * time.Second) })
+	s.note(recovery, after.first.Seconds())
+	s.note(unanswered, float64(after.notRight))
+	return err
+}
+
+// returned counts what is answered from the moment on when a nameserver is back.
+type returned struct {
+	*tally
+	at time.Time
+
+	mu       sync.Mutex // guards what follows
+	first    time.Duration
+	notRight int
+}
+
+func (r *returned) take(a dnstest.Answer) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	right := a.Msg != nil && a.Fault == ""
+	if came := a.Asked.Add(a.Took).Sub(r.at); right && (r.first == 0 || came < r.first) {
+		r.first = came
+	}
+	if !right && a.Asked.Sub(r.at) > time.Second {
+		r.notRight++
+	}
+}
+
+func wantFailures(o Outcome) string {
+	switch {
+	case o.Failed < o.Asked || o.Unexplained > 0:
+		return "not all were told that, and why, there is no answer"
+	case o.Fact(recovery) == 0 || o.Fact(unanswered) > 0:
+		return "a second after A is back not all are answered"
+	}
+	return ""
+}
+
+// hotNames are so many names that everybody asks for.
+const hotNames = 100
+
+// known asks n names in turns.
+func known(prefix string, n int) (asks []dnstest.Ask) {
+	for i := range n {
+		asks = append(asks, dnstest.Ask{Name: fmt.Sprintf("%s%d.example.", prefix, i), Type: dns.TypeA, Want: address})
+	}
+	return asks
+}

@@ -1,0 +1,266 @@
+package faultplan
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/miekg/dns"
+	"golang.org/x/sys/unix"
+
+	"github.com/node-dns/node-dns/internal/dnstest"
+)
+
+// Facts of the rows about load.
+const (
+	silentOK   = "silent names not told so"
+	sameAsked  = "queries for the same name"
+	hitRate    = "hit rate, %"
+	memoryMB   = "resident, MB"
+	idleOpen   = "idle connections"
+	silentZone = "silent.example."
+)
+
+// load are the rows in which much is asked, or what is asked takes long.
+func load() []Row {
+	return []Row{
+		{
+			Name: "50 qps of names whose upstream never answers beside normal names", Promise: "normal names 100 %",
+			zone: silentZone, play: silentOwn, want: wantSilentTold,
+		},
+		{
+			Name: "50 qps of names that A and B never answer beside normal names", Promise: "normal names 100 %",
+			play: silentSame, want: wantSilentTold,
+		},
+		{Name: "200 clients ask the same name at once", Promise: "1 upstream query", servers: 1, play: same, want: wantOneQuery},
+		{Name: "an 800 ms upstream, 200 clients, cold", Promise: "200 of 200", servers: 1, play: slow, want: allTold},
+		{
+			Name: "hot names while 300,000 unique names pass", Promise: "≥ 99 % hits", servers: 1, cacheSize: 10_000, play: unique, want: wantHits,
+			upstream: func(asked int) int { return 100 * asked }, // what passes is not counted as asked
+		},
+		{Name: "SIGTERM with 100 queries in flight", Promise: "100 of 100", servers: 1, play: terminated},
+		{Name: "10,000 idle TCP connections", Promise: "10 of 10 new clients, UDP untouched", servers: 1, play: idle},
+		{Name: "the upstream list changes while 5,000 queries are in flight", Promise: "none lost", Alone: true, play: relisted, want: wantRelisted},
+	}
+}
+
+// silentOwn plays that the names of a zone of its own meet silence.
+func silentOwn(s *stage) error {
+	s.up[2].SetFaults(dnstest.Faults{Drop: true})
+	return s.beside()
+}
+
+// silentSame plays that A and B are silent about some names, and about no others.
+func silentSame(s *stage) error {
+	for n := range int(s.size.Length.Seconds()+1) * (rate + 50) {
+		name := fmt.Sprintf("n%d.%s", n, silentZone)
+		s.up[0].SetFaultsFor(name, dnstest.Faults{Drop: true})
+		s.up[1].SetFaultsFor(name, dnstest.Faults{Drop: true})
+	}
+	return s.beside()
+}
+
+// beside asks four names that are answered to one that is not.
+func (s *stage) beside() error {
+	asks := []dnstest.Ask{{Name: "n%d." + silentZone, Type: dns.TypeA, Want: address}}
+	for range 4 {
+		asks = append(asks, distinct("n")...)
+	}
+	silent := new(tally)
+	each := func(a dnstest.Answer) {
+		if strings.HasSuffix(a.Name, silentZone) {
+			silent.take(a)
+		} else {
+			s.main.take(a)
+		}
+	}
+	err := s.ask(dnstest.Load{Asks: asks, Rate: rate + 50, Each: each}, s.main, func() { s.pass(1) })
+	o := silent.outcome()
+	s.note(silentOK, float64(o.Asked-o.Failed))
+	return err
+}
+
+func wantSilentTold(o Outcome) string {
+	if o.Fact(silentOK) > 0 {
+		return "who asked for silent names was not told that there is no answer"
+	}
+	return allRight(o)
+}
+
+// same plays that everybody wants one name that takes a while.
+func same(s *stage) error {
+	const clients = 200
+	s.up[0].SetFaults(dnstest.Faults{Delay: 300 * time.Millisecond})
+	err := s.ask(s.once(clients, known("same", 1), crowd(clients)), s.main, func() {})
+	s.note(sameAsked, float64(s.up[0].QueriesFor("same0.example.", dns.TypeA)))
+	return err
+}
+
+func wantOneQuery(o Outcome) string {
+	if n := o.Fact(sameAsked); n != 1 {
+		return fmt.Sprintf("the upstream nameserver got %g queries", n)
+	}
+	return allRight(o)
+}
+
+// slow plays that all is new and takes long (DNSBomb's cure in unbound, discard-timeout, forgets the clients).
+func slow(s *stage) error {
+	const clients = 200
+	s.up[0].SetFaults(dnstest.Faults{Delay: 800 * time.Millisecond})
+	return s.ask(s.once(clients, distinct("slow"), crowd(clients)), s.main, func() {})
+}
+
+// unique plays that names pass which nobody asks for again, more than fit the cache between two questions for the same
+// hot name.
+func unique(s *stage) error {
+	const each = 30
+	hot, passing := hotNames*10/s.size.Part, 300_000/s.size.Part
+	asks := known("hot", hot)
+	for range 3 { // that they are hot shows
+		if err := s.ask(dnstest.Load{Rate: fast, Count: hot, Window: window, Asks: asks}, new(tally), func() {}); err != nil {
+			return err
+		}
+	}
+	before := s.hotQueries(asks)
+	var mixed []dnstest.Ask
+	for _, ask := range asks {
+		mixed = append(mixed, ask)
+		for range each {
+			mixed = append(mixed, distinct("pass")...)
+		}
+	}
+	passed := new(tally)
+	take := func(a dnstest.Answer) {
+		if strings.HasPrefix(a.Name, "hot") {
+			s.main.take(a)
+		} else {
+			passed.take(a)
+		}
+	}
+	err := s.ask(dnstest.Load{Rate: fast, Count: passing / each * (each + 1), Window: window, Asks: mixed, Each: take}, s.main, func() {})
+	asked := float64(passing / each)
+	s.note(hitRate, 100*(asked-float64(s.hotQueries(asks)-before))/asked)
+	s.note(memoryMB, s.program.Memory())
+	return err
+}
+
+// hotQueries is how often the upstream nameserver was asked for them.
+func (s *stage) hotQueries(asks []dnstest.Ask) (n int) {
+	for _, ask := range asks {
+		n += s.up[0].QueriesFor(ask.Name, ask.Type)
+	}
+	return n
+}
+
+// mostMB is what the program may have resident.
+const mostMB = 128
+
+func wantHits(o Outcome) string {
+	if o.Fact(hitRate) < 99 || o.Fact(memoryMB) > mostMB {
+		return fmt.Sprintf("%.1f %% of the hot names were remembered, in %.0f MB", o.Fact(hitRate), o.Fact(memoryMB))
+	}
+	return allRight(o)
+}
+
+// terminated plays that the program is told to end while clients wait.
+func terminated(s *stage) error {
+	const inFlight = 100
+	s.up[0].SetFaults(dnstest.Faults{Delay: 500 * time.Millisecond})
+	before := s.queries()
+	return s.ask(s.once(inFlight, distinct("n"), crowd(4)), s.main, func() {
+		s.await(func() bool { return s.queries()-before >= inFlight })
+		s.program.Terminate()
+	})
+}
+
+// await waits until something is so, for as long as any client waits.
+func (s *stage) await(done func() bool) {
+	for deadline := time.Now().Add(5 * time.Second); !done() && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// idle plays that connections stand open on which nothing is asked.
+func idle(s *stage) error {
+	const wanted, ofOne = 10_000, 50
+	n, err := roomFor(wanted, 2)
+	if err != nil {
+		return err
+	}
+	clients := crowd(n/ofOne + 1)
+	var open []net.Conn
+	defer func() {
+		for _, conn := range open {
+			conn.Close()
+		}
+	}()
+	for i := range n {
+		dialer := net.Dialer{Timeout: patience, LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(clients[i/ofOne], 0))}
+		conn, err := dialer.Dial("tcp", s.program.At.String())
+		if err != nil {
+			break // what it does not take is no fault: the new clients are what counts
+		}
+		open = append(open, conn)
+	}
+	s.note(idleOpen, float64(len(open)))
+	overTCP := distinct("tcp")
+	overTCP[0].TCP = true
+	if err := s.ask(dnstest.Load{Rate: 20, Count: 10, Asks: overTCP}, s.main, func() {}); err != nil {
+		return err
+	}
+	return s.ask(dnstest.Load{Asks: distinct("udp")}, s.main, func() { s.pass(0.5) })
+}
+
+// roomFor is how many of those that are wanted a process has descriptors for that opens as many files as it may, as programs
+// in Go do by themselves, each taking so many.
+func roomFor(wanted, each int) (int, error) {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return 0, fmt.Errorf("asking how many descriptors there may be: %w", err)
+	}
+	return min(wanted, int(min(limit.Cur, 1<<20))/each), nil
+}
+
+// relisted plays that B takes A's place while A owes thousands of answers.
+func relisted(s *stage) error {
+	const wanted, sockets = 5000, 12 // node-dns keeps six for a question, and has a third of all its descriptors for those of one route
+	if s.program.SetUpstreams == nil {
+		return errors.New("it cannot be given other upstream nameservers")
+	}
+	inFlight, err := roomFor(wanted, sockets)
+	if err != nil {
+		return err
+	}
+	a, b := s.up[0].Addr(), s.up[1].Addr()
+	if err := s.program.SetUpstreams([]netip.AddrPort{a}); err != nil {
+		return err
+	}
+	s.up[0].SetFaults(dnstest.Faults{Delay: 500 * time.Millisecond})
+	before := s.up[0].Queries()
+	var failed error
+	l := s.once(inFlight, distinct("n"), crowd(100))
+	err = s.ask(l, s.main, func() {
+		s.await(func() bool { return s.up[0].Queries()-before >= inFlight })
+		s.note("in flight", float64(s.up[0].Queries()-before))
+		failed = s.program.SetUpstreams([]netip.AddrPort{b})
+	})
+	if err = errors.Join(err, failed); err != nil {
+		return err
+	}
+	asked := s.up[1].Queries()
+	later := new(tally)
+	err = s.ask(dnstest.Load{Count: 50, Asks: distinct("later")}, later, func() {})
+	s.note("answered by the new one", float64(later.outcome().Right))
+	s.note("asked of it", float64(s.up[1].Queries()-asked))
+	return err
+}
+
+func wantRelisted(o Outcome) string {
+	if o.Fact("answered by the new one") < 50 || o.Fact("asked of it") < 50 {
+		return "the new list does not hold"
+	}
+	return allRight(o)
+}

@@ -1,0 +1,153 @@
+package faults
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/faultplan"
+	"github.com/node-dns/node-dns/internal/lab"
+)
+
+// node is a root of files, and node-dns on it.
+type node struct {
+	t       *testing.T
+	root    string
+	config  string
+	at      netip.AddrPort
+	setup   faultplan.Setup
+	process *lab.Process
+}
+
+func newNode(t *testing.T) *node {
+	root := lab.ShortDir(t)
+	return &node{t: t, root: root, config: filepath.Join(root, "node-dns.yaml"), at: freePort(t)}
+}
+
+// start starts node-dns; it ends with the test.
+func (n *node) start(setup faultplan.Setup) (*faultplan.Program, error) {
+	n.setup = setup
+	if err := n.configure(setup.Upstreams); err != nil {
+		return nil, err
+	}
+	var err error
+	n.process, err = lab.Beside(lab.Command{
+		Argv: []string{program, "--root", n.root, "serve", "--config", n.config},
+		Env:  []string{"PATH=" + lab.Path, "DBUS_SYSTEM_BUS_ADDRESS=unix:path=/nowhere"},
+	})
+	if err != nil {
+		return nil, err
+	}
+	n.t.Cleanup(n.process.Stop)
+	if !lab.Poll(20*time.Second, n.listens) {
+		return nil, fmt.Errorf("it does not come up: %s", n.process.Output())
+	}
+	return &faultplan.Program{
+		At: n.at, Terminate: n.process.Stop, Running: n.process.Running, SetUpstreams: n.change,
+		Memory: n.memory, CPU: n.cpu,
+	}, nil
+}
+
+// configure writes its configuration. Without upstream nameservers it is its own.
+func (n *node) configure(upstreams []netip.AddrPort) error {
+	if len(upstreams) == 0 {
+		upstreams = []netip.AddrPort{n.at}
+	}
+	all, err := json.Marshal(upstreams)
+	if err != nil {
+		return err
+	}
+	text := fmt.Sprintf("listen: [%q]\nupstreams: %s\nclusterDomain: cluster.test\nkubeconfig: none\ndbus: none\nresolvConf: none\ncacheSize: %d\n", n.at, all, n.setup.CacheSize)
+	if n.setup.Zone != "" {
+		text += fmt.Sprintf("routes: [{domain: %s, servers: [%q]}]\n", strings.TrimSuffix(n.setup.Zone, "."), n.setup.ZoneServer)
+	}
+	return os.WriteFile(n.config, []byte(text), 0o644)
+}
+
+func (n *node) status() (control.Status, error) {
+	return control.FetchStatus(n.t.Context(), control.SocketPath(n.root))
+}
+
+func (n *node) listens() bool {
+	status, err := n.status()
+	return err == nil && len(status.Listeners) > 0 && status.Listeners[0].UDP
+}
+
+// change has it ask other upstream nameservers, and returns when it does.
+func (n *node) change(upstreams []netip.AddrPort) error {
+	if err := n.configure(upstreams); err != nil {
+		return err
+	}
+	n.process.Signal(syscall.SIGHUP)
+	follows := func() bool {
+		status, err := n.status()
+		return err == nil && slices.ContainsFunc(status.Routes, func(r control.Route) bool {
+			return r.Domain == "." && len(r.Servers) == 1 && r.Servers[0].Address == upstreams[0].String()
+		})
+	}
+	if !lab.Poll(10*time.Second, follows) {
+		return fmt.Errorf("it does not ask %v: %s", upstreams, n.process.Output())
+	}
+	return nil
+}
+
+func (n *node) memory() float64 {
+	for line := range strings.Lines(n.proc("status")) {
+		if fields := strings.Fields(line); fields[0] == "VmRSS:" {
+			kib, _ := strconv.ParseFloat(fields[1], 64) // the kernel writes numbers
+			return kib / 1024
+		}
+	}
+	return 0
+}
+
+// cpu is its time in user mode and in the kernel (proc_pid_stat(5), fields 14 and 15).
+func (n *node) cpu() (sum time.Duration) {
+	text := n.proc("stat")
+	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
+	for _, at := range []int{14, 15} {
+		ticks, _ := strconv.Atoi(fields[at-3])
+		sum += time.Duration(ticks) * time.Second / 100
+	}
+	return sum
+}
+
+// proc is a file of the kernel's about the process, which must run.
+func (n *node) proc(name string) string {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", n.process.PID(), name))
+	if err != nil {
+		n.t.Error(err)
+		return ") " + strings.Repeat("0 ", 20)
+	}
+	return string(text)
+}
+
+// freePort is a port of loopback that nobody has, over UDP and TCP.
+func freePort(t *testing.T) netip.AddrPort {
+	t.Helper()
+	for range 100 {
+		udp, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := udp.LocalAddr().(*net.UDPAddr).AddrPort()
+		tcp, err := net.Listen("tcp4", at.String())
+		udp.Close()
+		if err == nil {
+			tcp.Close()
+			return at
+		}
+	}
+	t.Fatal("no port is free for UDP and TCP")
+	return netip.AddrPort{}
+}
