@@ -63,6 +63,8 @@ type Config struct {
 	Loops  func() []string
 	Status func() control.Status
 	Log    *slog.Logger
+	// Panics counts those of calls, which get an error instead of an answer. Nil: nobody asks.
+	Panics *journal.Panics
 }
 
 // A Service is our end of the bus. Its methods may be called concurrently.
@@ -78,6 +80,9 @@ type Service struct {
 
 // New makes a Service that does nothing before Run.
 func New(c Config) *Service {
+	if c.Panics == nil {
+		c.Panics = new(journal.Panics)
+	}
 	return &Service{config: c, changed: make(chan struct{}, 1), problem: "not connected yet"}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/godbus/dbus/v5"
 
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
+	"github.com/node-dns/node-dns/internal/journal"
 )
 
 // A request is a call as its method sees it.
@@ -56,7 +57,7 @@ func (r request) unknown() error {
 
 // answer answers a call.
 func (l *link) answer(ctx context.Context, call *dbus.Message) {
-	body, err := l.dispatch(ctx, newRequest(call))
+	body, err := l.guarded(ctx, newRequest(call))
 	var named fault
 	var refused dnsmasqconf.Refusal
 	switch {
@@ -71,6 +72,17 @@ func (l *link) answer(ctx context.Context, call *dbus.Message) {
 	default:
 		replyError(l.conn, call, dbus.NewError(errorFailed, []any{dnsmasqconf.Printable(err.Error())}))
 	}
+}
+
+// guarded is dispatch, whatever it does.
+func (l *link) guarded(ctx context.Context, r request) (body []any, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			l.config.Panics.Caught(l.config.Log, "task panicked", journal.TaskPanic, p, "task", "D-Bus", "member", r.member)
+			err = fault{errorFailed, "internal error"}
+		}
+	}()
+	return l.dispatch(ctx, r)
 }
 
 func (l *link) dispatch(ctx context.Context, r request) ([]any, error) {

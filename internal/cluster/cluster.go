@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/node-dns/node-dns/internal/journal"
 	"github.com/node-dns/node-dns/internal/zone"
 )
 
@@ -42,6 +43,8 @@ type Config struct {
 	Unready func(reason error)
 
 	Log *slog.Logger // nil: silent
+	// Panics counts those of the watching, which is tried again. Nil: nobody asks.
+	Panics *journal.Panics
 
 	// CompareEvery is how often a fresh list is compared with what the watches have told. 0: an hour.
 	CompareEvery time.Duration
@@ -66,10 +69,13 @@ var _ zone.Endpoints = (*Watcher)(nil)
 
 // New returns a Watcher that does nothing yet.
 func New(config Config) *Watcher {
-	w := &Watcher{config: config, log: config.Log}
-	if w.log == nil {
-		w.log = slog.New(slog.DiscardHandler)
+	if config.Log == nil {
+		config.Log = slog.New(slog.DiscardHandler)
 	}
+	if config.Panics == nil {
+		config.Panics = new(journal.Panics)
+	}
+	w := &Watcher{config: config, log: config.Log}
 	if w.config.CompareEvery == 0 {
 		w.config.CompareEvery = time.Hour
 	}

@@ -15,12 +15,12 @@ func (d *demands) serve(ctx context.Context, a *api, c Config) error {
 	d.connect()
 	defer d.disconnect()
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
+	group.Go(c.guard(func() error {
 		sweep := time.NewTicker(demandSweep)
 		defer sweep.Stop()
 		for {
 			for _, begin := range d.pending(ctx) {
-				group.Go(func() error { return begin(a, c) })
+				group.Go(c.guard(func() error { return begin(a, c) }))
 			}
 			select {
 			case <-ctx.Done():
@@ -30,7 +30,7 @@ func (d *demands) serve(ctx context.Context, a *api, c Config) error {
 				d.sweep()
 			}
 		}
-	})
+	}))
 	return group.Wait()
 }
 

@@ -158,7 +158,7 @@ func (p *places) answer(of *place, found []*zone.Slice, read int, err error) {
 }
 
 // serve seeks what is asked for, over one connection. isFirst tells an address that may be the first of a Pod.
-func (p *places) serve(ctx context.Context, a *api, isFirst func(netip.Addr) bool) error {
+func (p *places) serve(ctx context.Context, a *api, c Config, isFirst func(netip.Addr) bool) error {
 	p.connect()
 	defer p.disconnect()
 	var group sync.WaitGroup
@@ -174,7 +174,11 @@ func (p *places) serve(ctx context.Context, a *api, isFirst func(netip.Addr) boo
 						p.answer(of, nil, 0, errTooManyPlaces)
 						continue
 					}
-					found, err := s.seek(ctx, of.addr)
+					var found []*zone.Slice
+					err := c.guard(func() (err error) {
+						found, err = s.seek(ctx, of.addr)
+						return err
+					})()
 					p.answer(of, found, s.read, err)
 				}
 			}

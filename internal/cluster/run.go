@@ -19,13 +19,14 @@ const (
 // errFilesChanged ends a session: there are other credentials.
 var errFilesChanged = errors.New("the kubeconfig, or a file that it names, has changed")
 
-// Run watches until ctx ends, and then returns nil. It fails at nothing: whatever is missing may come.
+// Run watches until ctx ends, and then returns nil. It fails at nothing but a fault of the program, after which another Watcher
+// may do better: whatever is missing may come.
 func (w *Watcher) Run(ctx context.Context) error {
 	o := newOwner(w)
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return o.run(ctx) })
-	group.Go(func() error { return w.connect(ctx, o) })
-	group.Go(func() error { return w.writeSaves(o.saves) })
+	group.Go(w.config.guard(func() error { return o.run(ctx) }))
+	group.Go(w.config.guard(func() error { return w.connect(ctx, o) }))
+	group.Go(w.config.guard(func() error { return w.writeSaves(o.saves) }))
 	return group.Wait()
 }
 
@@ -77,15 +78,15 @@ func (w *Watcher) session(ctx context.Context, c *connection, o *owner) error {
 	}
 	o.forgetPlan()
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return followFiles(ctx, c) })
+	group.Go(w.config.guard(func() error { return followFiles(ctx, c) }))
 	if has == slicesShape && !w.config.Features.AllSlices {
-		group.Go(func() error { return w.demands.serve(ctx, c.api, w.config) })
-		group.Go(func() error { return w.places.serve(ctx, c.api, w.isFirst) })
+		group.Go(w.config.guard(func() error { return w.demands.serve(ctx, c.api, w.config) }))
+		group.Go(w.config.guard(func() error { return w.places.serve(ctx, c.api, w.config, w.isFirst) }))
 	}
-	group.Go(func() error {
+	group.Go(w.config.guard(func() error {
 		o.tell(ctx, news{phase: Syncing, connection: c, shape: has})
 		return w.follow(ctx, c, o)
-	})
+	}))
 	return group.Wait()
 }
 
@@ -108,14 +109,14 @@ func (w *Watcher) follow(ctx context.Context, c *connection, o *owner) error {
 		running[a.source] = cancel
 		to := func(r report) error { return o.report(within, r) }
 		reflector := newReflector(c.api, a.source, a.position, to, w.config)
-		group.Go(func() error {
+		group.Go(w.config.guard(func() error {
 			if err := reflector.run(within); err != nil {
 				return fmt.Errorf("watching %s: %w", a.source.path(), err)
 			}
 			return nil
-		})
+		}))
 	}
-	group.Go(func() error {
+	group.Go(w.config.guard(func() error {
 		for {
 			select {
 			case <-ctx.Done():
@@ -134,6 +135,6 @@ func (w *Watcher) follow(ctx context.Context, c *connection, o *owner) error {
 				}
 			}
 		}
-	})
+	}))
 	return group.Wait()
 }

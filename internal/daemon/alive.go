@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/node-dns/node-dns/internal/dnsserver"
+	"github.com/node-dns/node-dns/internal/journal"
 )
 
 const (
@@ -32,7 +33,15 @@ type alive struct {
 }
 
 func (d *Daemon) newAlive() *alive {
-	return &alive{listeners: d.server.Listeners, handler: dnsserver.HandlerFunc(d.serve)}
+	serve := func(ctx context.Context, q *dnsserver.Query) (m *dns.Msg, err error) {
+		defer func() {
+			if p := recover(); p != nil { // which is no hanging
+				d.panics.Caught(d.log, "task panicked", journal.TaskPanic, p, "task", "watchdog")
+			}
+		}()
+		return d.serve(ctx, q)
+	}
+	return &alive{listeners: d.server.Listeners, handler: dnsserver.HandlerFunc(serve)}
 }
 
 // check asks our own sockets as a client does, and fails when one of them hangs: it neither answers nor takes what others send. What is

@@ -38,6 +38,7 @@ func (d *Daemon) newBus() *bus.Service {
 		Loops:      d.loopAddresses,
 		Status:     d.Status,
 		Log:        d.log,
+		Panics:     &d.panics,
 	})
 }
 

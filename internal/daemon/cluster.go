@@ -76,14 +76,17 @@ func (d *Daemon) serveCluster(ctx context.Context, q *dnsserver.Query) (*dns.Msg
 // watchCluster watches the API as the configuration says, from anew whenever it says something else.
 func (d *Daemon) watchCluster(ctx context.Context) error {
 	for ctx.Err() == nil {
-		d.watchAPI(ctx, d.serving.Load().api)
+		if err := d.watchAPI(ctx, d.serving.Load().api); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// watchAPI watches until ctx ends or the configuration says something else.
-func (d *Daemon) watchAPI(ctx context.Context, wanted api) {
+// watchAPI watches until ctx ends or the configuration says something else. It fails where the watching does.
+func (d *Daemon) watchAPI(ctx context.Context, wanted api) error {
 	ctx, cancel := context.WithCancel(ctx)
+	failed := make(chan error, 1)
 	var group sync.WaitGroup
 	defer group.Wait()
 	defer cancel()
@@ -93,17 +96,19 @@ func (d *Daemon) watchAPI(ctx context.Context, wanted api) {
 		defer d.names.watcher.Store(nil)
 		group.Go(func() {
 			if err := watcher.Run(ctx); err != nil {
-				d.log.Error("watching the Kubernetes API", "error", err)
+				failed <- err
 			}
 		})
 	}
 	for {
 		select {
 		case <-ctx.Done():
-			return
+			return nil
+		case err := <-failed:
+			return err
 		case <-d.rewatch:
 			if d.serving.Load().api != wanted {
-				return
+				return nil
 			}
 		}
 	}
@@ -114,7 +119,7 @@ func (d *Daemon) clusterConfig(wanted api) cluster.Config {
 		Kubeconfig: wanted.kubeconfig, Features: wanted.features, NodeName: wanted.node, Version: d.config.Version,
 		Publish: func(s *zone.Snapshot) { d.names.publish(wanted.kubeconfig, s) },
 		Unready: func(reason error) { d.names.unready(wanted.kubeconfig, reason) },
-		Log:     d.log,
+		Log:     d.log, Panics: &d.panics,
 	}
 	if err := os.MkdirAll(filepath.Dir(d.paths.snapshot), 0o755); err != nil {
 		d.log.Warn("the cluster's state is not kept for the next start", "error", err)

@@ -97,6 +97,8 @@ type Daemon struct {
 	unkept     string        // why what was set over D-Bus is not kept; belongs to the goroutine that looks
 
 	request requester
+
+	panics journal.Panics // of all but queries, which those who answer them count
 }
 
 // paths are the daemon's own files.

@@ -32,12 +32,15 @@ func (d *Daemon) answered(r forward.Reply) {
 	s := d.serving.Load()
 	response, ok := d.keep(s, r)
 	highest := uint32(max(s.settings.clientTTL, 0))
-	for _, l := range r.Waiting {
+	for i, l := range r.Waiting {
 		if !ok {
+			r.Waiting[i] = nil
 			l.Handle(nil)
 			continue
 		}
-		l.SendWith(r.Out, response.Append(r.Out.Buffer()[:0], l.Query(), highest))
+		wire := response.Append(r.Out.Buffer()[:0], l.Query(), highest)
+		r.Waiting[i] = nil
+		l.SendWith(r.Out, wire)
 	}
 }
 

@@ -63,6 +63,7 @@ func (d *Daemon) run(ctx context.Context) error {
 		Tasks:   d.tasks(socket),
 		Signals: d.config.Signals,
 		Check:   d.newAlive().check,
+		Panics:  &d.panics,
 	})
 	return errors.Join(err, d.stop(context.WithoutCancel(ctx)))
 }
@@ -204,12 +205,24 @@ func (d *Daemon) newCache(s settings) *cache.Cache {
 	c := cache.Config{
 		Next: dnsserver.HandlerFunc(d.screenUpstream), Size: s.cacheSize, Limit: d.cacheLimit,
 		MaxTTL: seconds(s.maxTTL), MinTTL: seconds(s.minTTL), NegativeTTL: seconds(s.negativeTTL),
-		Stale: seconds(s.stale), Go: d.refreshes.Go,
+		Stale: seconds(s.stale), Go: d.refresh,
 	}
 	if s.noNegative {
 		c.MaxNegativeTTL = -1
 	}
 	return cache.New(c)
+}
+
+// refresh has a stale answer replaced.
+func (d *Daemon) refresh(ask func()) {
+	d.refreshes.Go(func() {
+		defer func() {
+			if p := recover(); p != nil {
+				d.panics.Caught(d.log, "refreshing an answer panicked", journal.QueryPanic, p)
+			}
+		}()
+		ask()
+	})
 }
 
 // seconds is a number of dnsmasq's; unset: 0.
@@ -218,7 +231,7 @@ func seconds(n int) time.Duration { return time.Duration(max(n, 0)) * time.Secon
 // tasks are what runs until the daemon stops. They are only listed here: supervise starts them.
 func (d *Daemon) tasks(socket net.Listener) []supervise.Task {
 	return []supervise.Task{
-		{Name: "control", Run: func(ctx context.Context) error { return control.Serve(ctx, socket, d.freshStatus) }},
+		{Name: "control", Run: func(ctx context.Context) error { return control.Serve(ctx, socket, d.guardedStatus) }},
 		{Name: "follow", Run: d.follow},
 		{Name: "D-Bus", Run: d.serveBus, Restart: true},
 		{Name: "watch cluster", Run: d.watchCluster, Restart: true},

@@ -128,6 +128,7 @@ func (d *Daemon) cacheStatus() control.Cache {
 func (d *Daemon) queryStatus() control.Queries {
 	stats, forwarded := d.server.Stats(), d.forward.Stats()
 	return control.Queries{
-		UDP: stats.UDPQueries, TCP: stats.TCPQueries, Shed: stats.Shed + forwarded.Shed, Dropped: stats.Dropped, Panics: stats.Panics,
+		UDP: stats.UDPQueries, TCP: stats.TCPQueries, Shed: stats.Shed + forwarded.Shed, Dropped: stats.Dropped,
+		Panics: stats.Panics + forwarded.Panics + d.panics.Count(),
 	}
 }

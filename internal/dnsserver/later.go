@@ -108,6 +108,7 @@ func (l *Later) Handle(tried *Tried) {
 
 func (l *Later) handle() {
 	s := l.u.s
+	defer s.recovered(exchange{})
 	buf := s.buffers.Get().(*[]byte)
 	defer s.buffers.Put(buf)
 	l.end(s.serve(l.x, *buf))

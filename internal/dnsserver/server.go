@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"net/netip"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,6 +25,7 @@ type Server struct {
 	places   atomic.Int64 // how many queries may be handled at once
 	largest  atomic.Int64 // octets of a response over UDP
 	counters counters
+	panics   journal.Panics
 	buffers  sync.Pool // *[]byte of bufferSize, to pack responses into
 	laters   sync.Pool // *Later
 	conns    *connTable
@@ -130,11 +129,12 @@ type answer func(x exchange, q *Query) (*dns.Msg, *atomic.Uint64)
 
 // reply never panics, whatever is in the message.
 func (s *Server) reply(x exchange, buf []byte, with answer) (response []byte) {
+	var q *Query
 	defer func() {
 		if p := recover(); p != nil {
 			s.panicked(x, p)
 			s.counters.failed.Add(1)
-			response = errorReply(x.wire, dns.RcodeServerFailure)
+			response = s.internalError(x, q, buf)
 		}
 	}()
 	q, rcode := parseQuery(x.wire, x.client, x.local, x.proto)
@@ -165,7 +165,7 @@ func (s *Server) ask(x exchange, q *Query) (out *dns.Msg, outcome *atomic.Uint64
 	defer func() {
 		if p := recover(); p != nil {
 			s.panicked(x, p)
-			out, outcome = failure(q, dns.RcodeServerFailure, nil), &s.counters.failed
+			out, outcome = failure(q, dns.RcodeServerFailure, errInternal), &s.counters.failed
 		}
 	}()
 	m, err := s.cfg.Handler.ServeDNS(ctx, q)
@@ -178,13 +178,33 @@ func (s *Server) ask(x exchange, q *Query) (out *dns.Msg, outcome *atomic.Uint64
 	return complete(q, m), &s.counters.answered
 }
 
-// panicked counts, and logs the 1st, 2nd, 4th, 8th … panic: each query of a
-// client may cause one.
+// errInternal is what a client is told of a panic. RFC 8914 has no code of its own for that.
+var errInternal = &ExtendedError{Code: dns.ExtendedErrorCodeOther, Text: "internal error"}
+
+// internalError is the response to a query whose own could not be made; q is nil where it could not even be parsed, and then
+// there is nothing to say why with.
+func (s *Server) internalError(x exchange, q *Query, buf []byte) (response []byte) {
+	defer func() {
+		if recover() != nil || response == nil {
+			response = errorReply(x.wire, dns.RcodeServerFailure)
+		}
+	}()
+	if q != nil {
+		response, _ = s.render(q, failure(q, dns.RcodeServerFailure, errInternal), buf)
+	}
+	return response
+}
+
+// panicked is called with what recover returned.
 func (s *Server) panicked(x exchange, p any) {
-	n := s.counters.panics.Add(1)
-	if n&(n-1) == 0 {
-		s.cfg.Log.Error("answering a query panicked", "client", x.client, "query", hex.EncodeToString(x.wire[:min(len(x.wire), 512)]),
-			"panic", fmt.Sprint(p), "panics", n, "stack", string(debug.Stack()), journal.QueryPanic.Attr())
+	s.panics.Caught(s.cfg.Log, "answering a query panicked", journal.QueryPanic, p,
+		"client", x.client, "query", hex.EncodeToString(x.wire[:min(len(x.wire), 512)]))
+}
+
+// recovered is deferred where a panic is to end no more than what is done for one client, whose query is x where there is one.
+func (s *Server) recovered(x exchange) {
+	if p := recover(); p != nil {
+		s.panicked(x, p)
 	}
 }
 

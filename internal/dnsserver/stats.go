@@ -16,7 +16,7 @@ type Stats struct {
 	Refused  uint64 // FORMERR, NOTIMP, REFUSED or BADVERS by the server itself
 	Dropped  uint64 // no response: too short, a response itself, or from port 0
 	Shed     uint64 // SERVFAIL because MaxInFlight were being handled
-	Panics   uint64 // how often the Handler or Wire panicked; what Wire leaves unanswered the Handler is asked
+	Panics   uint64 // how often what is done for a query panicked; what Wire leaves unanswered the Handler is asked
 
 	Truncated   uint64 // responses sent with TC because of the client's size
 	WriteErrors uint64 // responses that could not be sent
@@ -74,7 +74,7 @@ func (s *Server) removeTally(t *tally) {
 type counters struct {
 	tally // of all but the receivers that there are
 
-	failed, silent, shed, panics         atomic.Uint64
+	failed, silent, shed                 atomic.Uint64
 	writeErrors                          atomic.Uint64
 	tcpAccepted, tcpRejected, tcpEvicted atomic.Uint64
 	inFlight, tcpOpen                    atomic.Int64
@@ -88,7 +88,7 @@ func (s *Server) Stats() Stats {
 		Failed:      c.failed.Load(),
 		Silent:      c.silent.Load(),
 		Shed:        c.shed.Load(),
-		Panics:      c.panics.Load(),
+		Panics:      s.panics.Count(),
 		WriteErrors: c.writeErrors.Load(),
 		TCPAccepted: c.tcpAccepted.Load(),
 		TCPRejected: c.tcpRejected.Load(),

@@ -93,6 +93,7 @@ func (t *tcpSocket) accepted(conn net.Conn) {
 	t.s.counters.tcpOpen.Add(1)
 	t.active.Go(func() {
 		defer t.closed(c)
+		defer t.s.recovered(exchange{client: c.client})
 		c.serve()
 	})
 }

@@ -237,6 +237,7 @@ func (c *tcpConn) received(wire []byte) bool {
 	c.pending.Add(1)
 	c.queries.Go(func() {
 		defer c.done()
+		defer c.s.recovered(x)
 		c.answer(x)
 	})
 	return true

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/miekg/dns"
 	"golang.org/x/sys/unix"
 
 	"github.com/node-dns/node-dns/internal/busy"
@@ -101,9 +102,8 @@ func (u *udpSocket) receiveBatch(fd uintptr, wait bool) (n int, err error) {
 	n, err = u.queries.Receive(fd, wait)
 	switch err {
 	case nil:
-		for i := range n {
-			wire, client := u.queries.Query(i)
-			u.received(i, wire, client)
+		for next := 0; next < n; {
+			next = u.receivedFrom(next, n)
 		}
 		u.flush(fd)
 		u.queries.Done()
@@ -114,6 +114,27 @@ func (u *udpSocket) receiveBatch(fd uintptr, wait bool) (n int, err error) {
 	}
 	u.pace.Add(n, time.Now())
 	return n, err
+}
+
+// receivedFrom takes the datagrams of a batch of n from i on, and returns which one is next: the one behind that it panicked
+// at, which gets SERVFAIL.
+func (u *udpSocket) receivedFrom(i, n int) (next int) {
+	defer func() {
+		if p := recover(); p != nil {
+			wire, client := u.queries.Query(next)
+			u.s.panicked(exchange{wire: wire, client: client}, p)
+			u.s.counters.failed.Add(1)
+			if len(wire) >= headerSize {
+				u.out.add(errorReply(wire, dns.RcodeServerFailure), client)
+			}
+			next++
+		}
+	}()
+	for next = i; next < n; next++ {
+		wire, client := u.queries.Query(next)
+		u.received(next, wire, client)
+	}
+	return next
 }
 
 // received takes datagram i of a batch.

@@ -31,8 +31,10 @@ func (f *Forward) ask(ctx context.Context, q question, r *route, tried *dnsserve
 		if a, ok := round.next(); ok {
 			timer.Reset(f.tryTimeout)
 			f.work.Go(func() {
-				msg, err := f.try(ctx, q, a)
-				outcomes <- outcome{attempt: a, msg: msg, err: err}
+				o := outcome{attempt: a}
+				defer func() { outcomes <- o }()
+				defer f.recovered(func(err error) { o.err = err })
+				o.msg, o.err = f.try(ctx, q, a)
 			})
 			if round.all {
 				continue
@@ -66,6 +68,7 @@ func (f *Forward) probe(s *server, q question) {
 	}
 	f.work.Go(func() {
 		defer s.endProbe()
+		defer f.recovered(func(error) {})
 		ctx, cancel := context.WithTimeout(context.Background(), f.tryTimeout)
 		defer cancel()
 		if _, err := f.try(ctx, q, attempt{to: s}); err != nil && ctx.Err() != nil {
@@ -82,6 +85,7 @@ func (f *Forward) check(s *server) {
 		return
 	}
 	f.work.Go(func() {
+		defer f.recovered(func(error) { s.endCheck(false) })
 		ctx, cancel := context.WithTimeout(context.Background(), f.tryTimeout/2)
 		defer cancel()
 		q := question{name: ".", qtype: dns.TypeNS, qclass: dns.ClassINET, rd: true}

@@ -23,6 +23,7 @@ type channel struct {
 	timeout time.Duration // of a handshake, and of a server that says nothing
 	work    *sync.WaitGroup
 	counts  *counts
+	guard   func(failed func(error)) // Forward.recovered
 
 	mu      sync.Mutex // guards what follows
 	stream  *stream    // the connection that new questions take, nil when none
@@ -64,6 +65,7 @@ func newChannel(s nameserver.Server, f *Forward) *channel {
 		timeout: f.deadline,
 		work:    &f.work,
 		counts:  &f.counts,
+		guard:   f.recovered,
 	}
 }
 
@@ -115,6 +117,7 @@ func (c *channel) startDialLocked() *dial {
 	c.dial = d
 	c.work.Go(func() {
 		defer cancel()
+		defer c.guard(func(err error) { c.dialed(d, nil, err) })
 		dialer := tls.Dialer{NetDialer: &net.Dialer{}, Config: c.config}
 		conn, err := dialer.DialContext(ctx, "tcp", c.address)
 		c.dialed(d, conn, err)
@@ -141,7 +144,10 @@ func (c *channel) dialed(d *dial, conn net.Conn, err error) {
 		if !c.retired {
 			c.stream = d.stream
 		}
-		c.work.Go(d.stream.read)
+		c.work.Go(func() {
+			defer c.guard(d.stream.end)
+			d.stream.read()
+		})
 	}
 	close(d.done)
 }

@@ -90,9 +90,12 @@ func (f *Forward) timeLeft(tried *dnsserver.Tried) time.Duration {
 
 func (f *Forward) fly(ctx context.Context, fl *flight, r *route, tried *dnsserver.Tried) {
 	defer fl.cancel() // closes the sockets of the other tries
+	defer close(fl.done)
+	defer f.flights.remove(fl)
+	defer f.recovered(func(err error) {
+		fl.err = extended(dns.ExtendedErrorCodeOther, err.Error(), fl.key.question, err)
+	})
 	fl.msg, fl.from, fl.err = f.ask(ctx, fl.key.question, r, tried)
-	f.flights.remove(fl)
-	close(fl.done)
 }
 
 // remove takes the flight off the list, so that nobody joins it any more.

@@ -23,6 +23,7 @@ import (
 	"github.com/node-dns/node-dns/internal/busy"
 	"github.com/node-dns/node-dns/internal/dnsname"
 	"github.com/node-dns/node-dns/internal/dnsserver"
+	"github.com/node-dns/node-dns/internal/journal"
 	"github.com/node-dns/node-dns/internal/nameserver"
 )
 
@@ -115,6 +116,7 @@ type Forward struct {
 	flights flights
 	work    sync.WaitGroup // flights, probes and TLS connections
 	counts  counts
+	panics  journal.Panics
 }
 
 var _ dnsserver.Handler = (*Forward)(nil)

@@ -22,7 +22,8 @@ type Reply struct {
 	Wire dnswire.Response // without Msg; its octets are the receiver's until it returns
 	From nameserver.Server
 	Tag  uint64 // that of the first query that asked
-	// Waiting are the queries with that question. Who gets the Reply ends them before returning.
+	// Waiting are the queries with that question. Who gets the Reply ends them before returning, and sets each to nil before
+	// it does: after a panic the others are still to be ended.
 	Waiting []*dnsserver.Later
 	// Out is flushed when all that has come with the Reply has been seen.
 	Out *dnsserver.Outgoing
@@ -134,30 +135,10 @@ func (f *Forward) laneOf(key []byte) *lane {
 // ask joins who asks already, or asks.
 func (n *lane) ask(key []byte, q terms, l *dnsserver.Later) bool {
 	udp := n.f.udp.Load()
-	hash := maphash.Bytes(n.seed, key)
-	n.mu.Lock()
-	if a := n.findLocked(hash, key); a != nil {
-		defer n.mu.Unlock()
-		if a.table != q.table {
-			return false
-		}
-		a.waiting = append(a.waiting, l)
-		n.f.counts.joined.Add(1)
-		return true
+	a, joined := n.join(key, q, l, udp)
+	if a == nil {
+		return joined
 	}
-	if n.closed || !n.f.flights.enter(q.route) {
-		n.mu.Unlock()
-		return false
-	}
-	a := n.newLocked(q.server.Addr.Addr().Is4(), udp.hasPorts())
-	a.key = append(a.key[:0], key...)
-	a.query = appendQuery(a.query[:0], n.ids.next(), a.key, udp.Size)
-	a.hash, a.table, a.route, a.server, a.tag, a.begun = hash, q.table, q.route, q.server, q.tag, q.now
-	a.waiting = append(a.waiting, l)
-	a.holds.Store(2)
-	n.beginLocked(a)
-	n.mu.Unlock()
-
 	defer n.drop(a)
 	if err := n.send(a, udp); err != nil { // the Handler finds out what is wrong
 		waiting, isOurs := n.take(a)
@@ -174,6 +155,32 @@ func (n *lane) ask(key []byte, q terms, l *dnsserver.Later) bool {
 	q.server.sent()
 	n.f.counts.asked.Add(1)
 	return true
+}
+
+// join joins who asks already, or returns the question to be asked. nil and false: it is not to be asked here.
+func (n *lane) join(key []byte, q terms, l *dnsserver.Later, udp *UDP) (a *asking, joined bool) {
+	hash := maphash.Bytes(n.seed, key)
+	n.mu.Lock()
+	defer n.mu.Unlock() // also when it panics: others would wait for ever
+	if a := n.findLocked(hash, key); a != nil {
+		if a.table != q.table {
+			return nil, false
+		}
+		a.waiting = append(a.waiting, l)
+		n.f.counts.joined.Add(1)
+		return nil, true
+	}
+	if n.closed || !n.f.flights.enter(q.route) {
+		return nil, false
+	}
+	a = n.newLocked(q.server.Addr.Addr().Is4(), udp.hasPorts())
+	a.key = append(a.key[:0], key...)
+	a.query = appendQuery(a.query[:0], n.ids.next(), a.key, udp.Size)
+	a.hash, a.table, a.route, a.server, a.tag, a.begun = hash, q.table, q.route, q.server, q.tag, q.now
+	a.waiting = append(a.waiting, l)
+	a.holds.Store(2)
+	n.beginLocked(a)
+	return a, false
 }
 
 func (n *lane) findLocked(hash uint64, key []byte) *asking {
@@ -294,7 +301,7 @@ func (n *lane) reply(a *asking, r Reply) {
 		return
 	}
 	r.From, r.Tag, r.Waiting, r.Out = a.server.Server, a.tag, waiting, &n.out
-	n.f.answered(r)
+	n.deliver(r)
 	n.drop(a)
 }
 
@@ -321,8 +328,7 @@ func handle(waiting []*dnsserver.Later, tried *dnsserver.Tried) {
 // overdue ends the questions that have had the time of a try.
 func (n *lane) overdue(now time.Time) {
 	for a, waiting := n.takeOverdue(now); a != nil; a, waiting = n.takeOverdue(now) {
-		a.server.timedOut(n.f.tryTimeout)
-		n.f.check(a.server)
+		n.missed(a.server)
 		handle(waiting, &dnsserver.Tried{Server: a.server.Server})
 		n.drop(a)
 	}

@@ -55,7 +55,8 @@ func newLaneServer(t testing.TB, change func(*Config), servers ...nameserver.Ser
 // answered is what a cache does, without remembering.
 func (s *laneServer) answered(r Reply) {
 	s.replies.Add(1)
-	for _, l := range r.Waiting {
+	for i, l := range r.Waiting {
+		r.Waiting[i] = nil
 		query, m := new(dns.Msg), parsed(r)
 		if query.Unpack(l.Query().Msg) != nil || r.Tag != 7 {
 			l.Send(nil)

@@ -38,15 +38,7 @@ type poll struct {
 // watch takes responses until the lane is closed.
 func (n *lane) watch() {
 	for !n.closing.Load() {
-		n.wakeInTime()
-		if n.bell.Wait() == nil { // else the oldest question is overdue
-			n.takeEvents(0)
-		}
-		n.overdue(time.Now())
-		if n.pace.IsBusy() && n.f.threads.Enter() {
-			n.takeBlocked()
-			n.f.threads.Leave()
-		}
+		n.turn()
 	}
 	n.end()
 }
@@ -97,10 +89,8 @@ func (n *lane) takeEvents(wait time.Duration) int {
 	if errno != 0 {
 		count = 0
 	}
-	for _, a := range n.askedIn(n.poll.events[:count]) {
-		if a != nil {
-			n.receive(a)
-		}
+	for asked := n.askedIn(n.poll.events[:count]); len(asked) > 0; {
+		asked = n.receiveAll(asked)
 	}
 	n.out.Flush()
 	n.pace.Add(int(count), time.Now())

@@ -79,6 +79,7 @@ type Stats struct {
 	WithoutEDNS uint64 `json:"withoutEDNS"` // questions asked again without EDNS
 	Handshakes  uint64 `json:"handshakes"`  // TLS connections
 	Resumed     uint64 `json:"resumed"`     // of which began with what an earlier one left
+	Panics      uint64 `json:"panics"`      // faults of the program, each of which failed one try
 }
 
 // Stats returns the counters.
@@ -95,5 +96,6 @@ func (f *Forward) Stats() Stats {
 		WithoutEDNS: f.counts.withoutEDNS.Load(),
 		Handshakes:  f.counts.handshakes.Load(),
 		Resumed:     f.counts.resumed.Load(),
+		Panics:      f.panics.Count(),
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
@@ -40,6 +39,8 @@ type Config struct {
 	Check func(ctx context.Context) error
 	// Watchdog is how long the service manager waits for a sign of life. 0: what $WATCHDOG_USEC says, if anything.
 	Watchdog time.Duration
+	// Panics counts those of tasks. Nil: nobody asks.
+	Panics *journal.Panics
 	// Signals are those that arrive. Run lets go of them when it is over. Nil: none are heeded.
 	Signals *Signals
 }
@@ -84,6 +85,9 @@ func newRunner(c Config) *runner {
 	if r.Watchdog == 0 {
 		r.Watchdog = watchdogOfSystemd()
 	}
+	if r.Panics == nil {
+		r.Panics = new(journal.Panics)
+	}
 	if r.Signals == nil {
 		r.Signals = &Signals{} // whose nil channels say nothing
 	}
@@ -125,7 +129,7 @@ func (r *runner) guard(ctx context.Context, task Task) (err error) {
 	if task.Restart {
 		defer func() {
 			if p := recover(); p != nil {
-				r.Log.Error("task panicked", "task", task.Name, "panic", fmt.Sprint(p), "stack", string(debug.Stack()), journal.TaskPanic.Attr())
+				r.Panics.Caught(r.Log, "task panicked", journal.TaskPanic, p, "task", task.Name)
 				err = fmt.Errorf("panic: %v", p)
 			}
 		}()

@@ -1,0 +1,86 @@
+package dnsserver
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"testing"
+
+	"github.com/miekg/dns"
+)
+
+// TestPanicAnywhere: whatever panics while a query is answered, that query gets SERVFAIL and is told why where there is room for
+// it, the next one is answered by the same goroutines, and the server stops in order.
+func TestPanicAnywhere(t *testing.T) {
+	handler := func(answer func(q *Query) (*dns.Msg, error)) func(*Server) {
+		return func(s *Server) {
+			s.cfg.Handler = HandlerFunc(func(_ context.Context, q *Query) (*dns.Msg, error) {
+				if q.Name.Relative() == "fine" {
+					return new(dns.Msg).SetReply(q.Msg), nil
+				}
+				return answer(q)
+			})
+		}
+	}
+	const told = "SERVFAIL 0 internal error"
+	for _, row := range []struct {
+		name  string
+		spoil func(*Server)
+		udp   string
+		tcp   string
+	}{
+		{"the Handler", handler(func(*Query) (*dns.Msg, error) { panic("here") }), told, told},
+		{"its message", handler(func(*Query) (*dns.Msg, error) { return &dns.Msg{Answer: []dns.RR{(*dns.A)(nil)}}, nil }), told, told},
+		{"Wire, which the Handler stands in for", func(s *Server) {
+			s.cfg.Wire = func([]byte, WireQuery) ([]byte, bool) { panic("here") }
+		}, "NOERROR", "NOERROR"},
+		{"Miss, which the Handler stands in for", func(s *Server) { s.cfg.Miss = func(*Later) bool { panic("here") } }, "NOERROR", "NOERROR"},
+		{"the goroutine that receives", func(s *Server) {
+			tripped := false // one goroutine's
+			s.laters.New = func() any {
+				if tripped {
+					return nil
+				}
+				tripped = true
+				panic("here")
+			}
+		}, "SERVFAIL", "NOERROR"},
+	} {
+		for proto, want := range map[Proto]string{UDP: row.udp, TCP: row.tcp} {
+			t.Run(fmt.Sprintf("%s over %s", row.name, proto), func(t *testing.T) {
+				s := New(Config{})
+				handler(func(q *Query) (*dns.Msg, error) { return new(dns.Msg).SetReply(q.Msg), nil })(s)
+				row.spoil(s)
+				if err := s.Listen([]netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")}); err != nil {
+					t.Fatal(err)
+				}
+				c := dial(t, proto, s.Listeners()[0].Addr)
+				if got := outcome(c.exchange(query("broken.", dns.TypeA, edns(1232)))); got != want {
+					t.Errorf("told %q, expected %q", got, want)
+				}
+				if got := outcome(c.exchange(query("fine.", dns.TypeA, edns(1232)))); got != "NOERROR" {
+					t.Errorf("the next one is told %q", got)
+				}
+				stats := s.Stats()
+				if want != "NOERROR" && stats.Panics != 1 {
+					t.Errorf("%d panics are counted", stats.Panics)
+				}
+				if err := s.Shutdown(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+}
+
+// outcome is the rcode of a response, and its Extended DNS Error.
+func outcome(m *dns.Msg) string {
+	text := dns.RcodeToString[m.Rcode]
+	if opt := m.IsEdns0(); opt != nil {
+		for _, option := range opt.Option {
+			e := option.(*dns.EDNS0_EDE)
+			text += fmt.Sprintf(" %d %s", e.InfoCode, e.ExtraText)
+		}
+	}
+	return text
+}
