@@ -9,6 +9,7 @@ package lab
 
 import (
 	"cmp"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -23,6 +24,8 @@ type config struct {
 	shipped []string // main packages to build as they are shipped
 	raced   []string // and with -race, when the tests are
 	before  []func() error
+
+	machines int // at a time; below 2: one
 }
 
 // Build has Main build these main packages (paths from the module's root, such as "./cmd/node-dns") before the machine starts, for
@@ -43,13 +46,19 @@ func Before(f func() error) Option {
 	return func(c *config) { c.before = append(c.before, f) }
 }
 
-// Main is a package's TestMain: it runs the tests in a new machine and exits with their status.
+// Main is a package's TestMain: it runs the tests in a new machine, or several (see Machines), and exits with their status.
 //
 // Where no machine can be made (not root, a container without the right, fuzzing), the tests run where they are, and those that call
 // New or Need skip, or fail when Required.
 func Main(m *testing.M, options ...Option) {
 	if os.Getenv(stageEnv) != "" {
 		os.Exit(runInside(m))
+	}
+	if !flag.Parsed() {
+		flag.Parse() // testing.M.Run would do it, later
+	}
+	if flagValue("list") != "" {
+		os.Exit(m.Run())
 	}
 	var c config
 	for _, o := range options {

@@ -66,6 +66,8 @@ func (c *Container) Install(name string) {
 	files := packageFiles(c.l.t, name)
 	argv := []string{
 		"env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "--quiet", "--yes", "--no-install-recommends", "--reinstall", "--allow-downgrades",
+		// Without its sources: it would ask for the same package there first, in vain, for ten seconds.
+		"--option=Dir::Etc::SourceList=/dev/null", "--option=Dir::Etc::SourceParts=/dev/null",
 		"--option=Dpkg::Use-Pty=false", "--option=Dpkg::Options::=--force-confmiss", "--option=APT::Sandbox::User=root", "install",
 	}
 	for _, file := range files {

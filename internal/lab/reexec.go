@@ -2,8 +2,8 @@ package lab
 
 import (
 	"errors"
-	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"runtime"
@@ -40,15 +40,9 @@ func unavailable() string {
 	return ""
 }
 
-func fuzzing() bool {
-	if !flag.Parsed() {
-		flag.Parse() // testing.M.Run would do it, later
-	}
-	fuzz := flag.Lookup("test.fuzz")
-	return fuzz != nil && fuzz.Value.String() != ""
-}
+func fuzzing() bool { return flagValue("fuzz") != "" }
 
-// runOutside builds what was asked for, runs the test binary again inside, and returns its exit status.
+// runOutside builds what was asked for, runs the tests inside, and returns their exit status.
 func runOutside(c config) int {
 	dir, err := os.MkdirTemp("", "node-dns-lab-")
 	if err != nil {
@@ -65,14 +59,26 @@ func runOutside(c config) int {
 			fmt.Fprintln(os.Stderr, "lab:", err)
 		}
 	}
+	if names := c.apart(); names != nil {
+		return c.runApart(dir, names)
+	}
+	return startInside(dir, os.Stdout, os.Args[1:])
+}
+
+// startInside runs the test binary again in a new machine, and returns its exit status.
+func startInside(dir string, out io.Writer, args []string) int {
 	// Pdeathsig is sent when the thread that started the child ends, not the process (prctl(2), PR_SET_PDEATHSIG).
 	runtime.LockOSThread()
-	inside := exec.Command("/proc/self/exe", os.Args[1:]...)
+	defer runtime.UnlockOSThread()
+	inside := exec.Command("/proc/self/exe", args...)
 	inside.Args[0] = os.Args[0]
-	inside.Stdout, inside.Stderr = os.Stdout, os.Stderr
+	inside.Stdout, inside.Stderr = out, out
+	if out == os.Stdout {
+		inside.Stderr = os.Stderr
+	}
 	inside.Env = append(os.Environ(), stageEnv+"=inside", binariesEnv+"="+dir)
 	inside.SysProcAttr = &syscall.SysProcAttr{Cloneflags: namespaces, Pdeathsig: syscall.SIGKILL}
-	err = inside.Run()
+	err := inside.Run()
 	var exit *exec.ExitError
 	switch {
 	case err == nil:
@@ -80,7 +86,7 @@ func runOutside(c config) int {
 	case errors.As(err, &exit) && exit.ExitCode() > 0:
 		return exit.ExitCode()
 	default:
-		fmt.Fprintln(os.Stderr, "lab: the tests ended by", err)
+		fmt.Fprintln(out, "lab: the tests ended by", err)
 		return 1
 	}
 }
