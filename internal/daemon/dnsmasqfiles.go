@@ -56,6 +56,7 @@ func newSettings(config nodeconfig.Config, files dnsmasqconf.Config) settings {
 		filterWin2K: files.Has("filterwin2k"), bogPriv: files.Has("bogus-priv"),
 		rebindOK: fmt.Sprint(files.RebindOK), rewrites: fmt.Sprint(files.Rewrites), bogus: prefixWords(files.Bogus), ignored: prefixWords(files.Ignored),
 	}
+	s.udp.Cookies, s.udp.MixedCase = config.Cookies, config.UseCapsForID
 	s.udp.Low, s.udp.High = files.Ports.Low, files.Ports.High
 	if n := files.Number("edns-packet-max"); n != dnsmasqconf.Unset {
 		s.udp.Size = uint16(n)

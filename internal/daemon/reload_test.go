@@ -81,8 +81,10 @@ func TestReloadTakesOverEveryKey(t *testing.T) {
 		"resolvConf": {"none", func(r *running) bool {
 			return r.status().ResolvConf.Hold == "resolvConf: none in /etc/node-dns/node-dns.yaml"
 		}},
-		"dbus":     {"none", func(r *running) bool { return r.status().Bus == nil }},
-		"logLevel": {"debug", func(r *running) bool { return r.daemon.config.Level.Level() == slog.LevelDebug }},
+		"cookies":      {"true", func(r *running) bool { return r.daemon.serving.Load().settings.udp.Cookies && r.asks(withCookie) }},
+		"useCapsForID": {"true", func(r *running) bool { return r.asks(withCapital) }},
+		"dbus":         {"none", func(r *running) bool { return r.status().Bus == nil }},
+		"logLevel":     {"debug", func(r *running) bool { return r.daemon.config.Level.Level() == slog.LevelDebug }},
 	}
 	for _, key := range keysOf(t, "../../packaging/node-dns.yaml") {
 		t.Run(key, func(t *testing.T) {
@@ -121,6 +123,28 @@ func TestReloadTakesOverEveryKey(t *testing.T) {
 	}
 }
 
+// asks has the daemon ask an upstream, and reports whether the query is one of those.
+func (r *running) asks(is func(*dns.Msg) bool) bool {
+	site := dnstest.NewServer(r.t, siteRecords)
+	write(r.t, filepath.Join(r.root, upstreamPath), upstreamFile(site))
+	r.await("the upstream", func() bool { return slices.Equal(r.servers(), []string{site.Addr().String()}) })
+	const name = "a-name-of-many-letters.example."
+	m := r.exchange(r.address(), name)
+	if m == nil || m.Question[0].Name != name {
+		r.t.Errorf("answered with %v", m)
+	}
+	return slices.ContainsFunc(site.Received(), func(q dnstest.Query) bool { return is(q.Msg) })
+}
+
+func withCookie(m *dns.Msg) bool {
+	opt := m.IsEdns0()
+	return opt != nil && slices.ContainsFunc(opt.Option, func(o dns.EDNS0) bool { return o.Option() == dns.EDNS0COOKIE })
+}
+
+func withCapital(m *dns.Msg) bool {
+	return m.Question[0].Name != strings.ToLower(m.Question[0].Name)
+}
+
 // keysOf are the keys that a commented file names.
 func keysOf(t *testing.T, path string) []string {
 	t.Helper()
@@ -151,10 +175,18 @@ func freeAddress(t *testing.T) string {
 
 // rcode is what the daemon says, where it listens, to a question for an address.
 func (r *running) rcode(at netip.AddrPort, name string) int {
+	if m := r.exchange(at, name); m != nil {
+		return m.Rcode
+	}
+	return -1
+}
+
+// exchange asks for an address; nil: there is no response.
+func (r *running) exchange(at netip.AddrPort, name string) *dns.Msg {
 	m, err := dns.Exchange(new(dns.Msg).SetQuestion(name, dns.TypeA), at.String())
 	if err != nil {
 		r.t.Errorf("%s: %v", name, err)
-		return -1
+		return nil
 	}
-	return m.Rcode
+	return m
 }

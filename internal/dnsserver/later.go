@@ -34,11 +34,14 @@ type Tried struct {
 	// Truncated says that it has an answer, which is to be asked for over TCP.
 	Truncated bool
 	NoEDNS    bool // it is to be asked again without EDNS
+	BadCookie bool // it is to be asked again with the cookie that it has sent
 	IsFinal   bool // Msg is the answer after all: there is more in it than Send could say
 }
 
 // IsSilent reports whether the server has said nothing.
-func (t *Tried) IsSilent() bool { return t.Msg == nil && t.Err == nil && !t.Truncated && !t.NoEDNS }
+func (t *Tried) IsSilent() bool {
+	return t.Msg == nil && t.Err == nil && !t.Truncated && !t.NoEDNS && !t.BadCookie
+}
 
 // later answers a query that has a place. q is zero for one that is no WireQuery.
 func (u *udpSocket) later(x exchange, q WireQuery, held inflight.Held) {

@@ -17,6 +17,7 @@ type Response struct {
 	Minimum uint32 // of the SOA record, at most 2^31-1
 	SOA     int    // where the TTL of the SOA record stands; 0: there is none
 	HasOPT  bool
+	Cookie  []byte // of the OPT record; empty: there is none
 }
 
 // ReadResponse reads a response to a question that ends at end, and is in lower case but for the letters of its name. ok is false
@@ -25,7 +26,7 @@ type Response struct {
 //   - as answers records of class IN and of types whose data is easily checked, each owned by the qname, or by the target of
 //     the CNAME record that came before: nobody asked for others (MaginotDNS, 2023);
 //   - as authority nothing, or the SOA record of a zone that has the last of these names;
-//   - as additional record nothing, or an OPT record without options;
+//   - as additional record nothing, or an OPT record without options but a cookie;
 //   - names that are compressed as far as they have the question's last labels, by pointers to labels before.
 func ReadResponse(message []byte, end int) (r Response, ok bool) {
 	if len(message) < end || len(message) > math.MaxUint16 || message[2]&(bitQR|opcodeBits|bitTC) != bitQR || count(message, 4) != 1 {
@@ -67,7 +68,7 @@ func ReadResponse(message []byte, end int) (r Response, ok bool) {
 	}
 	r.Message = message[:at]
 	if additional == 1 {
-		if r.HasOPT = isBareOPT(message[at:]); !r.HasOPT {
+		if r.Cookie, r.HasOPT = readOPT(message[at:]); !r.HasOPT {
 			return r, false
 		}
 		at = len(message)
@@ -81,9 +82,20 @@ const (
 	maxAnswers = 32 // so that no chain is longer than forward follows; whoever sends more is parsed
 )
 
-// isBareOPT reports whether wire is an OPT record without options, whose extended rcode is 0: RFC 6891 section 6.1.3.
-func isBareOPT(wire []byte) bool {
-	return len(wire) == 11 && wire[0] == 0 && count(wire, 1) == dns.TypeOPT && wire[5] == 0 && count(wire, 9) == 0
+// readOPT reads an OPT record whose extended rcode is 0 (RFC 6891 section 6.1.3). ok is false for one with more than a cookie.
+func readOPT(wire []byte) (cookie []byte, ok bool) {
+	const size, optionHeader = 11, 4
+	if len(wire) < size || wire[0] != 0 || count(wire, 1) != dns.TypeOPT || wire[5] != 0 || int(count(wire, 9)) != len(wire)-size {
+		return nil, false
+	}
+	option := wire[size:]
+	if len(option) == 0 {
+		return nil, true
+	}
+	if len(option) < optionHeader || count(option, 0) != dns.EDNS0COOKIE || int(count(option, 2)) != len(option)-optionHeader {
+		return nil, false
+	}
+	return option[optionHeader:], true
 }
 
 // reader reads the records of a message, in their order.

@@ -142,6 +142,9 @@ func (f *Forward) try(ctx context.Context, q question, a attempt) (*dns.Msg, err
 		case a.again && as == withoutEDNS && isFinal:
 			h.silentToEDNS(time.Now())
 		}
+		if a.again && isFinal && h.cookie.size > clientCookie {
+			h.cookie.silentTo(time.Now())
+		}
 	})
 	if opt != nil {
 		keepErrors(msg, opt)
@@ -165,8 +168,12 @@ func (f *Forward) exchange(ctx context.Context, q question, a attempt, as form) 
 	if err != nil {
 		return nil, err
 	}
+	isGuarded := udp.isGuarded() && s.tls == nil
+	if isGuarded {
+		query = s.guard(query, &udp, !a.again, newID, time.Now())
+	}
 	if a.tcp {
-		return f.exchangeTCP(ctx, s, query)
+		return f.exchangeTCP(ctx, s, query, isGuarded)
 	}
 	begin := time.Now()
 	s.sent()
@@ -181,17 +188,33 @@ func (f *Forward) exchange(ctx context.Context, q question, a attempt, as form) 
 	if err != nil {
 		return nil, err
 	}
-	s.succeeded(time.Since(begin))
-	if judge(msg, as != withoutEDNS, false) != overTCP {
-		return msg, nil
+	if isGuarded && !msg.Truncated && s.doubts(query, parsedHasCase(query, msg), cookieIn(msg)) {
+		f.counts.doubted.Add(1)
+		return f.exchangeTCP(ctx, s, query, isGuarded)
 	}
-	return f.exchangeTCP(ctx, s, query)
+	s.succeeded(time.Since(begin))
+	hadCookie := len(cookieSent(query)) > 0
+	switch verdict := judge(msg, as != withoutEDNS, false); {
+	case verdict == overTCP, isBadCookie(query, msg) && a.badCookie:
+		return f.exchangeTCP(ctx, s, query, isGuarded)
+	case isBadCookie(query, msg):
+		a.badCookie = true
+		return f.exchange(ctx, q, a, as)
+	case verdict == noEDNS && hadCookie: // which is what it may not have liked
+		s.learn(func(h *health) { h.cookie.forget(time.Now()) })
+		return f.exchange(ctx, q, a, as)
+	}
+	return msg, nil
 }
 
-func (f *Forward) exchangeTCP(ctx context.Context, s *server, query []byte) (*dns.Msg, error) {
+func (f *Forward) exchangeTCP(ctx context.Context, s *server, query []byte, isGuarded bool) (*dns.Msg, error) {
 	f.counts.overTCP.Add(1)
 	s.sent()
-	return f.askTCP(ctx, s.Server, query)
+	msg, err := f.askTCP(ctx, s.Server, query)
+	if err == nil && isGuarded {
+		s.believes(query, msg)
+	}
+	return msg, err
 }
 
 // keepErrors leaves nothing of the OPT record but its Extended DNS Errors, which

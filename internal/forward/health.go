@@ -57,6 +57,10 @@ type health struct {
 	knowsEDNS bool // an OPT record came from it
 	plainOnly int  // questions in a row that it answered only without EDNS
 	plainTill time.Time
+
+	cookie    cookie
+	lowerTill time.Time // until when its questions are in lower case
+	doubts    int       // responses in a row that may not be its own
 }
 
 // succeeded accounts for a response that took rtt.
@@ -81,6 +85,7 @@ func (h *health) failed(reason string, silent bool, now time.Time) {
 	}
 	h.become(Down, now)
 	h.knowsEDNS = false // what answers there next may be another server
+	h.cookie.forget(now)
 	h.backoff = firstProbe
 	h.nextProbe = now.Add(firstProbe)
 }

@@ -67,6 +67,8 @@ type asking struct {
 	begun  time.Time
 	socket socket
 
+	isGuarded bool // the query has more to it than port and ID
+
 	holds atomic.Int32 // by who sends, and by who waits for the response
 
 	// Guarded by lane.mu.
@@ -176,6 +178,9 @@ func (n *lane) join(key []byte, q terms, l *dnsserver.Later, udp *UDP) (a *askin
 	a = n.newLocked(q.server.Addr.Addr().Is4(), udp.hasPorts())
 	a.key = append(a.key[:0], key...)
 	a.query = appendQuery(a.query[:0], n.ids.next(), a.key, udp.Size)
+	if a.isGuarded = udp.isGuarded(); a.isGuarded {
+		a.query = q.server.guard(a.query, udp, true, n.ids.next, q.now)
+	}
 	a.hash, a.table, a.route, a.server, a.tag, a.begun = hash, q.table, q.route, q.server, q.tag, q.now
 	a.waiting = append(a.waiting, l)
 	a.holds.Store(2)
@@ -258,7 +263,16 @@ func (n *lane) answeredSimply(a *asking, r dnswire.Response) {
 func (n *lane) answered(a *asking, m *dns.Msg) {
 	a.server.succeeded(time.Since(a.begun))
 	verdict := judge(m, true, false)
-	if verdict == noEDNS {
+	switch {
+	case isBadCookie(a.query, m):
+		n.handle(a, &dnsserver.Tried{Server: a.server.Server, BadCookie: true})
+		return
+	case verdict != noEDNS:
+	case len(cookieSent(a.query)) > 0: // which is what it may not have liked
+		a.server.learn(func(h *health) { h.cookie.forget(time.Now()) })
+		n.handle(a, nil)
+		return
+	default:
 		n.handle(a, &dnsserver.Tried{Server: a.server.Server, NoEDNS: true})
 		return
 	}
@@ -292,6 +306,12 @@ func (n *lane) answered(a *asking, m *dns.Msg) {
 		tried.Msg = m
 	}
 	n.handle(a, tried)
+}
+
+// doubted is called with a response that may not be the server's.
+func (n *lane) doubted(a *asking) {
+	n.f.counts.doubted.Add(1)
+	n.handle(a, &dnsserver.Tried{Server: a.server.Server, Truncated: true})
 }
 
 // reply ends the question with an answer.

@@ -136,12 +136,20 @@ func (n *lane) receive(a *asking) {
 			buffer[2] |= bitTC // more than was asked for
 		}
 		if r, ok := simple(a.query, buffer[:size]); ok {
-			n.answeredSimply(a, r)
+			if a.isGuarded && a.server.doubts(a.query, hasCase(a.query, buffer), r.Cookie) {
+				n.doubted(a)
+			} else {
+				n.answeredSimply(a, r)
+			}
 			return
 		}
 		m, err := decode(a.query, buffer[:size])
 		if err == nil {
-			n.answered(a, m)
+			if a.isGuarded && !m.Truncated && a.server.doubts(a.query, parsedHasCase(a.query, m), cookieIn(m)) {
+				n.doubted(a)
+			} else {
+				n.answered(a, m)
+			}
 			return
 		}
 		n.f.counts.ignored.Add(1)

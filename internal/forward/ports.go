@@ -20,6 +20,11 @@ type UDP struct {
 	Low, High uint16
 	// Size is the largest response that is asked for, in octets (dnsmasq's edns-packet-max). 0: 1232.
 	Size uint16
+	// Cookies has servers that speak them asked with DNS Cookies (RFC 7873).
+	Cookies bool
+	// MixedCase has the letters of questions in a case that is drawn for each, which responses must have too (unbound's
+	// use-caps-for-id). A server that answers in another case is asked over TCP, and in lower case then.
+	MixedCase bool
 }
 
 // defaultUDPSize is what passes without fragments everywhere (DNS Flag Day 2020, RFC 9715 section 3.1).

@@ -23,7 +23,9 @@ type attempt struct {
 	// What it has said already.
 	tcp    bool // the answer is to be had over TCP
 	noEDNS bool // it does not take EDNS
-	n      int  // which attempt of the round it is, from 0
+	// badCookie: it has refused the cookie that it was sent, and told which one it wants.
+	badCookie bool
+	n         int // which attempt of the round it is, from 0
 }
 
 // An outcome is how an attempt ended: with a response or an error.
@@ -72,8 +74,8 @@ func (r *round) resume(tried *dnsserver.Tried) {
 	}
 	r.current = r.queue[i]
 	r.queue = slices.Delete(r.queue, i, i+1)
-	if tried.Truncated || tried.NoEDNS {
-		r.queue = slices.Insert(r.queue, 0, attempt{to: r.current.to, tcp: tried.Truncated, noEDNS: tried.NoEDNS})
+	if tried.Truncated || tried.NoEDNS || tried.BadCookie {
+		r.queue = slices.Insert(r.queue, 0, attempt{to: r.current.to, tcp: tried.Truncated, noEDNS: tried.NoEDNS, badCookie: tried.BadCookie})
 		return
 	}
 	r.started++

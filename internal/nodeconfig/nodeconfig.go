@@ -92,6 +92,13 @@ type Config struct {
 	// DomainNeeded keeps queries for the addresses of single-label names from the upstreams.
 	DomainNeeded bool
 
+	// Cookies has the upstreams asked with DNS Cookies (RFC 7873).
+	Cookies bool
+
+	// UseCapsForID has the upstreams asked in letters of a random case, which their responses must have too
+	// (draft-vixie-dnsext-dns0x20).
+	UseCapsForID bool
+
 	// DBus says which names to own on the system bus.
 	DBus DBus
 

@@ -69,6 +69,12 @@ var nodeDNSKeys = append([]key[Config]{
 	{name: "dnsForwardMax", read: func(r *reader, v value, c *Config) {
 		c.DNSForwardMax, _ = r.number(v, 1, maxDNSForwardMax)
 	}},
+	{name: "cookies", read: func(r *reader, v value, c *Config) {
+		c.Cookies, _ = r.boolean(v)
+	}},
+	{name: "useCapsForID", read: func(r *reader, v value, c *Config) {
+		c.UseCapsForID, _ = r.boolean(v)
+	}},
 	{name: "dbus", read: func(r *reader, v value, c *Config) {
 		c.DBus, _ = one(r, v, asDBus)
 	}},

@@ -1,0 +1,116 @@
+package forward
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+// Octets of DNS Cookies (RFC 7873 section 4), and of an EDNS option's code and length (RFC 6891 section 6.1.2).
+const (
+	clientCookie     = 8
+	leastWithServers = clientCookie + 8
+	mostWithServers  = clientCookie + 32
+	optionHeader     = 4
+)
+
+const (
+	cookieLife  = 24 * time.Hour // RFC 7873 section 7.1: no secret should be used for more than 26 hours
+	cookieAgain = plainFor
+)
+
+// A cookie is ours for one server, and what that added to it. It is random and no server's twice, so that it tells nobody who
+// asks. Like health, of which it is a part, it knows no clock and no lock. The zero value has not been tried.
+//
+// Whether a server speaks cookies is found out with one question each cookieAgain: what does not like the option, be it the
+// server or what is before it, costs that question a second try and no other any. A response without the option tells the same.
+type cookie struct {
+	octets [mostWithServers]byte
+	size   int // 0: none; clientCookie: it is not known whether the server speaks cookies
+	drawn  time.Time
+	next   time.Time // when it may be tried
+	silent int       // questions in a row that were answered without it alone
+}
+
+// option is what the next question has; empty: nothing.
+func (c *cookie) option(now time.Time) []byte {
+	switch isOld := now.Sub(c.drawn) >= cookieLife; {
+	case c.size > clientCookie && !isOld:
+		return c.octets[:c.size]
+	case c.size <= clientCookie && now.Before(c.next):
+		return nil
+	}
+	_, _ = rand.Read(c.octets[:clientCookie]) // never fails since Go 1.24: it ends the program instead
+	c.size, c.drawn, c.next = clientCookie, now, now.Add(cookieAgain)
+	return c.octets[:c.size]
+}
+
+// heard takes the option of a response to a question that had the option sent; either may be empty. It reports whether the
+// response is not from the server, as far as that can be told: it speaks cookies, and this is not the one that we sent.
+func (c *cookie) heard(sent, got []byte) (isForeign bool) {
+	if len(sent) < clientCookie {
+		return false
+	}
+	if len(got) < leastWithServers || len(got) > mostWithServers || !bytes.Equal(got[:clientCookie], sent[:clientCookie]) {
+		return len(sent) > clientCookie
+	}
+	if bytes.Equal(got[:clientCookie], c.octets[:clientCookie]) { // else another was drawn since
+		c.size, c.silent = copy(c.octets[:], got), 0
+	}
+	return false
+}
+
+// silentTo notes that the server answered without a cookie what it was silent to. Once or twice may be lost packets.
+func (c *cookie) silentTo(now time.Time) {
+	if c.silent++; c.silent >= plainToAvoid {
+		c.forget(now)
+	}
+}
+
+// forget ends the use of cookies, until they are tried again.
+func (c *cookie) forget(now time.Time) { *c = cookie{next: now.Add(cookieAgain)} }
+
+// appendCookie appends an option to a query of ours that ends with an OPT record without one.
+func appendCookie(query, option []byte) []byte {
+	if len(option) == 0 {
+		return query
+	}
+	binary.BigEndian.PutUint16(query[len(query)-2:], uint16(optionHeader+len(option)))
+	query = binary.BigEndian.AppendUint16(query, dns.EDNS0COOKIE)
+	query = binary.BigEndian.AppendUint16(query, uint16(len(option)))
+	return append(query, option...)
+}
+
+// cookieSent is the cookie in a query that appendCookie has written; empty: it has none.
+func cookieSent(query []byte) []byte {
+	at := questionEnd(query) + optSize
+	if len(query) < at+optionHeader || binary.BigEndian.Uint16(query[at:]) != dns.EDNS0COOKIE {
+		return nil
+	}
+	return query[at+optionHeader:]
+}
+
+// cookieIn is the cookie of a response that was parsed; empty: it has none.
+func cookieIn(m *dns.Msg) []byte {
+	opt := m.IsEdns0()
+	if opt == nil {
+		return nil
+	}
+	for _, option := range opt.Option {
+		if c, ok := option.(*dns.EDNS0_COOKIE); ok {
+			octets, _ := hex.DecodeString(c.Cookie) // package dns has written it
+			return octets
+		}
+	}
+	return nil
+}
+
+// isBadCookie reports whether a server refuses the cookie that a query had, and has sent the one that it wants (RFC 7873 section
+// 5.3).
+func isBadCookie(query []byte, m *dns.Msg) bool {
+	return m.Rcode == dns.RcodeBadCookie && len(cookieSent(query)) > 0
+}

@@ -1,0 +1,239 @@
+package forward
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+// withOPT gives a response an OPT record with options, and the rcode its high bits.
+func withOPT(response []byte, rcode int, options []byte) []byte {
+	response[11]++
+	response[3] = response[3]&0xf0 | byte(rcode&0xf)
+	response = append(response, 0, 0, byte(dns.TypeOPT), 0x04, 0xd0, byte(rcode>>4), 0, 0, 0, 0, byte(len(options)))
+	return append(response, options...)
+}
+
+// cookieOption is an option with a client's cookie and a server's.
+func cookieOption(client []byte, server string) []byte {
+	option := []byte{0, byte(dns.EDNS0COOKIE), 0, byte(len(client) + len(server))}
+	return append(append(option, client...), server...)
+}
+
+// refusal is a response without records.
+func refusal(query []byte, rcode int) []byte {
+	response := answerTo(query, trueAddr)[:questionEnd(query)]
+	response[7] = 0
+	response[3] |= byte(rcode)
+	return response
+}
+
+const (
+	serverCookie = "8octets."
+	nextCookie   = "longer: sixteen."
+)
+
+// cookieManners are what servers, forwarders and firewalls do with cookies. cookie is that of the query, n how many queries came
+// before it.
+var cookieManners = []struct {
+	name   string
+	answer func(query, cookie []byte, overTCP bool, n int) [][]byte
+
+	questions   int
+	withCookie  int    // queries over UDP that have one
+	withServers int    // of these, with the server's
+	doubted     uint64 // responses
+	overTCP     uint64
+	lost        int // questions
+}{
+	{"a server that speaks them", func(query, cookie []byte, _ bool, _ int) [][]byte {
+		return speak(query, cookie, serverCookie)
+	}, 20, 20, 19, 0, 0, 0},
+	{"a server that changes its own", func(query, cookie []byte, _ bool, n int) [][]byte {
+		return speak(query, cookie, []string{serverCookie, nextCookie}[n%2])
+	}, 20, 20, 19, 0, 0, 0},
+	{"a server that knows none", func(query, cookie []byte, _ bool, _ int) [][]byte {
+		return [][]byte{withOPT(answerTo(query, trueAddr), 0, nil)}
+	}, 20, 1, 0, 0, 0, 0},
+	{"a server that knows no EDNS", func(query, cookie []byte, _ bool, _ int) [][]byte {
+		return [][]byte{answerTo(query, trueAddr)}
+	}, 20, 1, 0, 0, 0, 0},
+	{"a server that demands its own", func(query, cookie []byte, overTCP bool, _ int) [][]byte {
+		if !overTCP && !bytes.HasSuffix(cookie, []byte(serverCookie)) {
+			return [][]byte{withOPT(refusal(query, 0), dns.RcodeBadCookie, cookieOption(cookie, serverCookie))}
+		}
+		return speak(query, cookie, serverCookie)
+	}, 20, 21, 20, 0, 0, 0},
+	{"a server that is never content", func(query, cookie []byte, overTCP bool, _ int) [][]byte {
+		if !overTCP && len(cookie) > 0 {
+			return [][]byte{withOPT(refusal(query, 0), dns.RcodeBadCookie, cookieOption(cookie[:clientCookie], serverCookie))}
+		}
+		return speak(query, cookie, serverCookie)
+	}, 20, 40, 39, 0, 20, 0},
+	{"a server that has the option for an error", func(query, cookie []byte, _ bool, _ int) [][]byte {
+		if len(cookie) > 0 {
+			return [][]byte{refusal(query, dns.RcodeFormatError)}
+		}
+		return [][]byte{withOPT(answerTo(query, trueAddr), 0, nil)}
+	}, 20, 1, 0, 0, 0, 0},
+	{"a server that has the option for another version", func(query, cookie []byte, _ bool, _ int) [][]byte {
+		if len(cookie) > 0 {
+			return [][]byte{withOPT(refusal(query, 0), dns.RcodeBadVers, nil)}
+		}
+		return [][]byte{withOPT(answerTo(query, trueAddr), 0, nil)}
+	}, 20, 1, 0, 0, 0, 0},
+	{"a firewall that lets the option not pass", func(query, cookie []byte, _ bool, _ int) [][]byte {
+		if len(cookie) > 0 {
+			return nil
+		}
+		return [][]byte{withOPT(answerTo(query, trueAddr), 0, nil)}
+	}, 20, 1, 0, 0, 0, 0},
+	{"a forwarder that gives out another client's (FRITZ!Box)", func(query, cookie []byte, _ bool, _ int) [][]byte {
+		return [][]byte{withOPT(answerTo(query, trueAddr), 0, cookieOption([]byte("another!"), serverCookie))}
+	}, 20, 1, 0, 0, 0, 0},
+	{"a forwarder whose memory has none (Envoy issue 42836)", func(query, cookie []byte, _ bool, n int) [][]byte {
+		if n%4 == 3 {
+			return [][]byte{withOPT(answerTo(query, trueAddr), 0, nil)}
+		}
+		return speak(query, cookie, serverCookie)
+	}, 4, 4, 3, 1, 1, 0}, // over TCP it has one again
+	{"a server that has forgotten how, without TCP", func(query, cookie []byte, overTCP bool, n int) [][]byte {
+		switch {
+		case overTCP:
+			return nil
+		case n > 0:
+			return [][]byte{withOPT(answerTo(query, trueAddr), 0, nil)}
+		}
+		return speak(query, cookie, serverCookie)
+	}, 20, 4, 3, 3, 3, 3},
+	{"a server that has forgotten how", func(query, cookie []byte, _ bool, n int) [][]byte {
+		if n > 0 {
+			return [][]byte{withOPT(answerTo(query, trueAddr), 0, nil)}
+		}
+		return speak(query, cookie, serverCookie)
+	}, 20, 2, 1, 1, 1, 0},
+}
+
+// speak answers as who speaks cookies.
+func speak(query, cookie []byte, own string) [][]byte {
+	if len(cookie) < clientCookie {
+		return [][]byte{withOPT(answerTo(query, trueAddr), 0, nil)}
+	}
+	return [][]byte{withOPT(answerTo(query, trueAddr), 0, cookieOption(cookie[:clientCookie], own))}
+}
+
+// TestCookies: whatever becomes of a cookie, every question is answered rightly, on both roads, but for those of a server that says one
+// thing over UDP and nothing over TCP.
+func TestCookies(t *testing.T) {
+	for _, row := range cookieManners {
+		for road, lanes := range map[string]int{"lanes": 1, "Handler": 0} {
+			t.Run(row.name+"/"+road, func(t *testing.T) {
+				t.Parallel()
+				n := -1
+				p := newPeer(t, func(query []byte, overTCP bool) [][]byte {
+					if nameIn(t, query) == "." { // a check
+						return [][]byte{withOPT(answerTo(query, trueAddr), 0, nil)}
+					}
+					n++
+					return row.answer(query, cookieSent(query), overTCP, n)
+				})
+				s := newLaneServer(t, func(c *Config) { c.Lanes, c.UDP.Cookies = lanes, true }, p.address)
+				lost := 0
+				for i := range row.questions {
+					name := fmt.Sprintf("n%d.example.", i)
+					switch got := s.exchange(t, name, dns.TypeA); {
+					case got == "SERVFAIL":
+						lost++
+					case got != "NOERROR "+name+"\t300\tIN\tA\t"+trueAddr.String():
+						t.Fatal(got)
+					}
+				}
+				withCookie, withServers := 0, 0
+				for _, q := range p.seen() {
+					if c := cookieSent(q.wire); len(c) > 0 && !q.overTCP {
+						withCookie++
+						if len(c) > clientCookie {
+							withServers++
+						}
+					}
+				}
+				got := s.f.Stats()
+				if withCookie != row.withCookie || withServers != row.withServers || got.Doubted != row.doubted || got.OverTCP != row.overTCP || lost != row.lost {
+					t.Errorf("%d queries with a cookie, %d with the server's, %d doubted, %d over TCP, %d lost; expected %d, %d, %d, %d, %d",
+						withCookie, withServers, got.Doubted, got.OverTCP, lost, row.withCookie, row.withServers, row.doubted, row.overTCP, row.lost)
+				}
+			})
+		}
+	}
+}
+
+// TestCookieForged: once a server speaks cookies nothing is believed that has not ours, though port, ID and question are right.
+func TestCookieForged(t *testing.T) {
+	for road, lanes := range map[string]int{"lanes": 1, "Handler": 0} {
+		t.Run(road, func(t *testing.T) {
+			n := 0
+			p := newPeer(t, func(query []byte, overTCP bool) [][]byte {
+				right := speak(query, cookieSent(query), serverCookie)
+				if n++; n == 1 || overTCP {
+					return right
+				}
+				forged := [][]byte{
+					withOPT(answerTo(query, forgedAddr), 0, cookieOption([]byte("guessed!"), serverCookie)),
+					withOPT(answerTo(query, forgedAddr), 0, nil),
+					answerTo(query, forgedAddr),
+				}
+				return append(forged[n%len(forged):][:1], right...)
+			})
+			s := newLaneServer(t, func(c *Config) { patient(c); c.Lanes, c.UDP.Cookies = lanes, true }, p.address)
+			const questions = 300
+			for i := range questions {
+				name := fmt.Sprintf("n%d.example.", i)
+				if got := s.exchange(t, name, dns.TypeA); got != "NOERROR "+name+"\t300\tIN\tA\t"+trueAddr.String() {
+					t.Fatal(got)
+				}
+			}
+			if got := s.f.Stats(); got.Doubted != questions-1 || got.OverTCP != questions-1 {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+// TestCookieLife: a cookie is random, no server's twice, and drawn anew each day and when the server was down.
+func TestCookieLife(t *testing.T) {
+	now := time.Now()
+	var a, b cookie
+	first, other := bytes.Clone(a.option(now)), bytes.Clone(b.option(now))
+	if len(first) != clientCookie || bytes.Equal(first, other) {
+		t.Fatalf("%x and %x", first, other)
+	}
+	if again := a.option(now.Add(time.Second)); len(again) != 0 {
+		t.Errorf("tried again at once: %x", again)
+	}
+	whole := append(bytes.Clone(first), serverCookie...)
+	if a.heard(first, whole) || !bytes.Equal(a.option(now.Add(time.Hour)), whole) {
+		t.Errorf("not remembered: %x", a.octets)
+	}
+	next := bytes.Clone(a.option(now.Add(cookieLife)))
+	if len(next) != clientCookie || bytes.Equal(next, first) {
+		t.Errorf("after a day %x", next)
+	}
+	if a.heard(whole, whole); a.size != clientCookie {
+		t.Error("a late response has brought the old one back")
+	}
+	h := health{cookie: cookie{size: 16}}
+	for range failuresToDown {
+		h.failed("gone", false, now)
+	}
+	if h.state != Down || len(h.cookie.option(now)) != 0 || len(h.cookie.option(now.Add(cookieAgain))) != clientCookie {
+		t.Errorf("after it was down: %+v", h.cookie)
+	}
+	for _, got := range [][]byte{nil, first, append(bytes.Clone(first), make([]byte, 33)...), append(bytes.Clone(first), "short"...)} {
+		if !a.heard(whole, got) {
+			t.Errorf("%x is taken for the server's", got)
+		}
+	}
+}

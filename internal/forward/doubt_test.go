@@ -1,0 +1,154 @@
+package forward
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+const longName = "a-name-of-many-letters.example."
+
+// inLower gives a response its question in lower case.
+func inLower(response []byte) []byte {
+	for i := headerSize; i < questionEnd(response)-4; i++ {
+		response[i] = lower(response[i])
+	}
+	return response
+}
+
+// TestMixedCase: the letters of a question are of a case that nobody can foretell, and who does not answer in it is not believed:
+// over UDP none of 300 forged responses with the right port and ID. The client has its own case.
+func TestMixedCase(t *testing.T) {
+	for road, lanes := range map[string]int{"lanes": 1, "Handler": 0} {
+		t.Run(road, func(t *testing.T) {
+			p := newPeer(t, func(query []byte, overTCP bool) [][]byte {
+				right := answerTo(query, trueAddr)
+				if overTCP {
+					return [][]byte{right}
+				}
+				return [][]byte{inLower(answerTo(query, forgedAddr)), right}
+			})
+			s := newLaneServer(t, func(c *Config) { patient(c); c.Lanes, c.UDP.MixedCase = lanes, true }, p.address)
+			forms := map[string]int{}
+			for i := range 300 {
+				name := fmt.Sprintf("N%d.%s", i, longName)
+				got := s.exchange(t, name, dns.TypeA)
+				if !strings.EqualFold(got, "NOERROR "+name+"\t300\tIN\tA\t"+trueAddr.String()) {
+					t.Fatal(got)
+				}
+			}
+			for _, q := range p.seen() {
+				_, rest, _ := strings.Cut(nameIn(t, q.wire), ".")
+				forms[rest]++
+			}
+			if len(forms) < 290 {
+				t.Errorf("%d forms", len(forms))
+			}
+			if got := s.f.Stats(); got.Doubted != 300 || got.OverTCP != 300 {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+// TestMixedCaseManners: whatever a server does with the letters, every question is answered, and who does not copy them is asked in
+// lower case when that is known.
+func TestMixedCaseManners(t *testing.T) {
+	rows := []struct {
+		name    string
+		answer  func(query []byte, overTCP bool) [][]byte
+		overTCP uint64
+		mixed   int // queries over UDP, for 20 questions
+		lost    int // answered SERVFAIL
+	}{
+		{"copied", func(query []byte, _ bool) [][]byte { return [][]byte{answerTo(query, trueAddr)} }, 0, 20, 0},
+		{"in lower case", func(query []byte, _ bool) [][]byte { return [][]byte{inLower(answerTo(query, trueAddr))} }, 1, 1, 0},
+		{"in lower case over UDP alone", func(query []byte, overTCP bool) [][]byte {
+			if overTCP {
+				return [][]byte{answerTo(query, trueAddr)}
+			}
+			return [][]byte{inLower(answerTo(query, trueAddr))}
+		}, 20, 20, 0},
+		{"in lower case, without TCP", func(query []byte, overTCP bool) [][]byte {
+			if overTCP {
+				return nil
+			}
+			return [][]byte{inLower(answerTo(query, trueAddr))}
+		}, 3, 3, 3},
+		{"refused without a question", func(query []byte, _ bool) [][]byte {
+			if len(query) == questionEnd(query) {
+				return [][]byte{answerTo(query, trueAddr)}
+			}
+			bare := refusal(query, dns.RcodeFormatError)[:headerSize]
+			bare[5] = 0
+			return [][]byte{bare}
+		}, 0, 21, 0},
+	}
+	for _, row := range rows {
+		for road, lanes := range map[string]int{"lanes": 1, "Handler": 0} {
+			t.Run(row.name+"/"+road, func(t *testing.T) {
+				t.Parallel()
+				p := newPeer(t, row.answer)
+				s := newLaneServer(t, func(c *Config) { patient(c); c.Lanes, c.UDP.MixedCase = lanes, true }, p.address)
+				lost := 0
+				for i := range 20 {
+					name := fmt.Sprintf("n%d.%s", i, longName)
+					switch got := s.exchange(t, name, dns.TypeA); {
+					case got == "SERVFAIL":
+						lost++
+					case !strings.EqualFold(got, "NOERROR "+name+"\t300\tIN\tA\t"+trueAddr.String()):
+						t.Fatal(got)
+					}
+				}
+				mixed := 0
+				for _, q := range p.seen() {
+					if name := nameIn(t, q.wire); !q.overTCP && name != strings.ToLower(name) {
+						mixed++
+					}
+				}
+				if got := s.f.Stats(); got.OverTCP != row.overTCP || mixed != row.mixed || lost != row.lost {
+					t.Errorf("%d over TCP, %d mixed, %d lost; expected %d, %d, %d", got.OverTCP, mixed, lost, row.overTCP, row.mixed, row.lost)
+				}
+			})
+		}
+	}
+}
+
+// TestGuardOff: without being told to, queries have neither.
+func TestGuardOff(t *testing.T) {
+	for _, lanes := range []int{1, 0} {
+		p := newPeer(t, func(query []byte, _ bool) [][]byte { return [][]byte{answerTo(query, trueAddr)} })
+		s := newLaneServer(t, func(c *Config) { patient(c); c.Lanes = lanes }, p.address)
+		s.exchange(t, longName, dns.TypeA)
+		for _, q := range p.seen() {
+			if name := nameIn(t, q.wire); name != longName || len(optionsIn(q.wire)) > 0 {
+				t.Errorf("asked for %s with options %x", name, optionsIn(q.wire))
+			}
+		}
+	}
+}
+
+// TestGuardAllocates: a guarded query takes no memory that another does not.
+func TestGuardAllocates(t *testing.T) {
+	s := &server{}
+	udp := &UDP{Cookies: true, MixedCase: true}
+	key, ok := appendKey(nil, append(make([]byte, 2), "\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x03www\x07example\x00\x00\x01\x00\x01"...))
+	if !ok {
+		t.Fatal("no key")
+	}
+	pool, room := new(ids), make([]byte, 0, 512)
+	s.health.cookie = cookie{octets: [mostWithServers]byte{1, 2, 3}, size: mostWithServers, drawn: time.Unix(0, 0)}
+	response := make([]byte, headerSize)
+	if n := testing.AllocsPerRun(1000, func() {
+		query := s.guard(appendQuery(room, pool.next(), key, 1232), udp, true, pool.next, time.Unix(0, 0))
+		response = append(response[:0], query...)
+		if s.doubts(query, hasCase(query, response), cookieSent(query)) {
+			t.Fatalf("doubts %x", query)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
