@@ -13,6 +13,7 @@ type Status struct {
 	Ready      bool       `json:"ready"`
 	Node       Node       `json:"node"`
 	Listeners  []Listener `json:"listeners"`
+	Clients    Clients    `json:"clients"`
 	Cluster    Cluster    `json:"cluster"`
 	Routes     []Route    `json:"routes"`               // the root route's servers are the upstreams
 	Overridden []Loss     `json:"overridden,omitempty"` // what else is said of where names are asked, and does not count
@@ -37,6 +38,13 @@ type Listener struct {
 	UDP     bool   `json:"udp"`
 	TCP     bool   `json:"tcp"`
 	Error   string `json:"error,omitempty"`
+}
+
+// Clients are who may ask, beside this host.
+type Clients struct {
+	AllowFrom []string `json:"allowFrom"`           // as in the configuration
+	Networks  []string `json:"networks"`            // what that comes to; empty: everyone, or nobody
+	RateLimit int      `json:"rateLimit,omitempty"` // queries a second of one client; 0: no limit
 }
 
 // Route is one domain and the servers that its queries go to.
@@ -125,7 +133,21 @@ type Cache struct {
 type Queries struct {
 	UDP     uint64 `json:"udp"`
 	TCP     uint64 `json:"tcp"`
-	Shed    uint64 `json:"shed"`    // refused at a bound
+	Shed    uint64 `json:"shed"`    // refused at a bound, whichever
 	Dropped uint64 `json:"dropped"` // not a query at all
 	Panics  uint64 `json:"panics"`
+	Limits  Limits `json:"limits"`
+}
+
+// Limits are how often a bound was met since the start, and a query or a connection not served for it.
+type Limits struct {
+	Strangers     uint64 `json:"strangers"`     // refused: the client may not ask
+	Hasty         uint64 `json:"hasty"`         // refused: clientRateLimit
+	Crowding      uint64 `json:"crowding"`      // SERVFAIL: the client has its share of what may wait for an answer
+	Full          uint64 `json:"full"`          // SERVFAIL: too many queries wait for an answer
+	Upstream      uint64 `json:"upstream"`      // SERVFAIL: dnsForwardMax, or no socket to ask from
+	Silenced      uint64 `json:"silenced"`      // responses that say no, which were not sent: too many to one network
+	TCPRefused    uint64 `json:"tcpRefused"`    // connections closed at once
+	TCPIdle       uint64 `json:"tcpIdle"`       // idle connections closed to make room
+	NoDescriptors uint64 `json:"noDescriptors"` // connections closed because no file could be opened
 }

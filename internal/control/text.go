@@ -18,6 +18,7 @@ func (s Status) WriteText(w io.Writer) error {
 	p := &page{w: w}
 	p.line("node-dns %s: running %s, %s%s", s.Version, age(s.Now.Sub(s.Started)), s.readiness(), s.Node.text())
 	p.row("Listening", s.listening())
+	p.row("Clients", s.Clients.text())
 	p.row("Cluster", s.clusterText())
 	for _, route := range s.Routes {
 		if slices.Contains(s.Cluster.zones(), route.Domain) {
@@ -38,6 +39,9 @@ func (s Status) WriteText(w io.Writer) error {
 	p.row("resolv.conf", s.ResolvConf.text())
 	p.row("Cache", s.Cache.text())
 	p.row("Queries", s.Queries.text())
+	if limits := s.Queries.Limits.text(); limits != "" {
+		p.row("Limits", limits)
+	}
 	for _, note := range notes {
 		p.line("  %s", screen.Lines(note, "    "))
 	}
@@ -199,6 +203,49 @@ func (q Queries) text() string {
 		text += fmt.Sprintf(", %d PANICS", q.Panics)
 	}
 	return text
+}
+
+// manyNetworks is how many networks of clients are named.
+const manyNetworks = 6
+
+func (c Clients) text() string {
+	text := "this host alone"
+	switch networks := c.Networks; {
+	case slices.Contains(c.AllowFrom, "all"):
+		text = "everyone"
+	case len(networks) > manyNetworks:
+		text = fmt.Sprintf("%s and %d more", strings.Join(networks[:manyNetworks], " "), len(networks)-manyNetworks)
+	case len(networks) > 0:
+		text = strings.Join(networks, " ")
+	}
+	if c.RateLimit > 0 {
+		text += fmt.Sprintf("   %d queries a second each", c.RateLimit)
+	}
+	return text
+}
+
+// text names those that were met; "": none was.
+func (l Limits) text() string {
+	var words []string
+	for _, limit := range []struct {
+		count uint64
+		what  string
+	}{
+		{l.Strangers, "queries refused: the network may not ask"},
+		{l.Hasty, "refused: clientRateLimit"},
+		{l.Crowding, "failed: the client's share of the queries that wait"},
+		{l.Full, "failed: too many queries wait"},
+		{l.Upstream, "failed: dnsForwardMax, or no socket"},
+		{l.Silenced, "refusals over UDP above their limit"},
+		{l.TCPRefused, "connections refused"},
+		{l.TCPIdle, "idle connections closed for new ones"},
+		{l.NoDescriptors, "connections refused: no file descriptor"},
+	} {
+		if limit.count > 0 {
+			words = append(words, fmt.Sprintf("%d %s", limit.count, limit.what))
+		}
+	}
+	return strings.Join(words, ", ")
 }
 
 // page writes aligned rows and keeps the first error.

@@ -38,6 +38,7 @@ func well() Status {
 		},
 		Cache:    Cache{Entries: 4812, Size: 10000, Hits: 914, Misses: 86, Insertions: 4812},
 		Queries:  Queries{UDP: 120400, TCP: 12},
+		Clients:  Clients{AllowFrom: []string{"local"}, Networks: []string{"10.0.0.0/24", "10.128.0.0/14", "169.254.0.0/16", "172.30.0.0/16", "fe80::/10"}},
 		Problems: []string{}, Notes: []string{},
 	}
 }
@@ -55,7 +56,10 @@ func busy() Status {
 	s.Listeners[1] = Listener{Address: "127.0.0.1:53", Error: "address already in use"}
 	s.ResolvConf.Pending, s.ResolvConf.Hold = []string{"/etc/resolv.conf"}, "the configuration has faults"
 	s.Cache.Evictions = 17
-	s.Queries = Queries{UDP: 1, TCP: 2, Shed: 3, Dropped: 4, Panics: 5}
+	s.Queries = Queries{UDP: 1, TCP: 2, Shed: 3, Dropped: 4, Panics: 5, Limits: Limits{
+		Strangers: 6, Hasty: 7, Crowding: 8, Full: 9, Upstream: 10, Silenced: 11, TCPRefused: 12, TCPIdle: 13, NoDescriptors: 14,
+	}}
+	s.Clients = Clients{AllowFrom: []string{"all"}, Networks: []string{}, RateLimit: 100}
 	s.Problems, s.Notes = []string{"172.16.0.53 is down"}, []string{"refused as an upstream: 10.0.0.5"}
 	return s
 }
@@ -107,6 +111,10 @@ func screens() map[string]Status {
 			s.Cache = Cache{Entries: 10000, Size: 10000, Hits: 1, Misses: 2, Insertions: 10017, Evictions: 17}
 			s.Queries.Shed = 40
 		}),
+		"many-networks": with(func(s *Status) {
+			s.Clients.Networks = append(s.Clients.Networks, "10.9.0.1/32", "10.9.0.2/32", "10.9.0.3/32")
+		}),
+		"this-host-alone":  with(func(s *Status) { s.Clients = Clients{} }),
 		"only-the-cluster": with(func(s *Status) { s.Routes = s.Routes[:2] }),
 		"cache-off":        with(func(s *Status) { s.Cache = Cache{} }),
 		"listening-half": with(func(s *Status) {

@@ -1,35 +1,132 @@
 package daemon
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 
-	"github.com/miekg/dns"
-
+	"github.com/node-dns/node-dns/internal/clients"
+	"github.com/node-dns/node-dns/internal/control"
 	"github.com/node-dns/node-dns/internal/dnsserver"
 	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
-// access says who may ask at the addresses of clusterListen: they may be open to more of the world than the node IP is
-// meant to be (0.0.0.0:8053 on OpenShift's masters), and whoever answers everyone is used to attack others.
+// access says who may ask: whoever answers everyone is used to attack others.
 type access struct {
-	listen  []netip.AddrPort // clusterListen, spelled out, without what is listened on anyway
-	clients []netip.Prefix
+	listen []netip.AddrPort // clusterListen, spelled out, without what is listened on anyway
+	server *dnsserver.Access
+	status control.Clients
 }
 
-// newAccess opens clusterListen to the networks of pods, services and clusterClients. open are the addresses that are
-// listened on anyway, to which nothing is added.
-func newAccess(config nodeconfig.Config, open []netip.AddrPort, addrs []netstate.Addr) access {
-	a := access{clients: slices.Concat(config.PodCIDRs, config.ServiceCIDRs, config.Resolver.Clients)}
+// newAccess opens clusterListen to the networks of pods, services and clusterClients, as these addresses may be open to more
+// of the world than the node IP is meant to be (0.0.0.0:8053 on OpenShift's masters), and all others to allowFrom. open are the
+// addresses that are listened on anyway, to which nothing is added. This host may always ask.
+func newAccess(config nodeconfig.Config, open []netip.AddrPort, net netstate.State) access {
+	host := hostNetworks(net.Addrs)
+	a := access{server: &dnsserver.Access{Host: clients.NewNetworks(host), Rate: config.ClientRateLimit}}
+	a.status = control.Clients{AllowFrom: []string{}, Networks: []string{}, RateLimit: config.ClientRateLimit}
+	if allow := config.AllowFrom; allow.All {
+		a.status.AllowFrom = []string{"all"}
+	} else {
+		networks := slices.Clone(allow.Networks)
+		if allow.Local {
+			a.status.AllowFrom = []string{"local"}
+			networks = append(networks, localNetworks(config, net)...)
+		}
+		for _, p := range allow.Networks {
+			a.status.AllowFrom = append(a.status.AllowFrom, p.String())
+		}
+		networks = sortedNetworks(networks)
+		for _, p := range networks {
+			a.status.Networks = append(a.status.Networks, p.String())
+		}
+		a.server.Clients = clients.NewNetworks(slices.Concat(host, networks))
+	}
 	for _, at := range config.Resolver.Listen {
-		for _, addr := range spelledOut(at, addrs) {
+		for _, addr := range spelledOut(at, net.Addrs) {
 			if !slices.Contains(open, addr) && !slices.Contains(a.listen, addr) {
 				a.listen = append(a.listen, addr)
 			}
 		}
 	}
+	if len(a.listen) > 0 {
+		cluster := clients.NewNetworks(slices.Concat(host, config.PodCIDRs, config.ServiceCIDRs, config.Resolver.Clients))
+		a.server.At = map[netip.AddrPort]*clients.Networks{}
+		for _, at := range a.listen {
+			a.server.At[at] = cluster
+		}
+	}
 	return a
+}
+
+// hostNetworks are the addresses that only this host sends from.
+func hostNetworks(addrs []netstate.Addr) []netip.Prefix {
+	host := slices.Clone(loopback)
+	for _, a := range addrs {
+		host = append(host, single(a.Addr))
+	}
+	return host
+}
+
+func single(a netip.Addr) netip.Prefix {
+	a = a.Unmap().WithZone("")
+	return netip.PrefixFrom(a, a.BitLen())
+}
+
+var (
+	loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
+	// linkLocal never comes through a router: RFC 3927 section 2.7, RFC 4291 section 2.5.6.
+	linkLocal = []netip.Prefix{netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("fe80::/10")}
+	// private never comes from the internet: RFC 1918, RFC 6598, RFC 4193.
+	private = []netip.Prefix{
+		netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("172.16.0.0/12"),
+		netip.MustParsePrefix("192.168.0.0/16"), netip.MustParsePrefix("fc00::/7"),
+	}
+)
+
+// The longest networks that count as near: a VPN has routes to halves of the internet.
+const (
+	leastBits4 = 8
+	leastBits6 = 16
+)
+
+// localNetworks are those that are near: what this host reaches without a router, as dnsmasq's local-service and BIND's localnets
+// have it, and the cluster's. Pods are among the former where they have a bridge or a route each on this node, and need not be where
+// an overlay carries them; so where nobody says what their networks are, all private ones are near.
+func localNetworks(config nodeconfig.Config, net netstate.State) []netip.Prefix {
+	near := slices.Concat(linkLocal, config.PodCIDRs, config.ServiceCIDRs)
+	if len(config.PodCIDRs) == 0 {
+		near = append(near, private...)
+	}
+	onLink := slices.Clone(net.OnLink)
+	for _, a := range net.Addrs {
+		if p, err := a.Addr.WithZone("").Prefix(a.Bits); err == nil && a.Up && a.Interface != "lo" {
+			onLink = append(onLink, p)
+		}
+	}
+	for _, p := range onLink {
+		if p.Addr().Is4() && p.Bits() >= leastBits4 || p.Addr().Is6() && p.Bits() >= leastBits6 {
+			near = append(near, p)
+		}
+	}
+	return near
+}
+
+// sortedNetworks leaves out those that are in another one.
+func sortedNetworks(list []netip.Prefix) []netip.Prefix {
+	list = slices.Clone(list)
+	for i, p := range list {
+		list[i] = p.Masked()
+	}
+	slices.SortFunc(list, func(a, b netip.Prefix) int { return cmp.Or(a.Addr().Compare(b.Addr()), a.Bits()-b.Bits()) })
+	var all []netip.Prefix
+	for _, p := range list { // who contains it is the last one before it
+		if last := len(all) - 1; last < 0 || !all[last].Overlaps(p) {
+			all = append(all, p)
+		}
+	}
+	return all
 }
 
 // spelledOut is what an unspecified address stands for: this host's, those of loopback too; with :: those of both
@@ -47,23 +144,3 @@ func spelledOut(at netip.AddrPort, addrs []netstate.Addr) []netip.AddrPort {
 	}
 	return list
 }
-
-// allows reports whether a client may ask at local. This host may always.
-func (a access) allows(local netip.AddrPort, client netip.Addr, isLocal func(netip.Addr) bool) bool {
-	if len(a.listen) == 0 || !slices.Contains(a.listen, unmapped(local)) {
-		return true
-	}
-	client = client.Unmap().WithZone("")
-	return isLocal(client) || slices.ContainsFunc(a.clients, func(p netip.Prefix) bool { return p.Contains(client) })
-}
-
-// refused is the answer to who may not ask: REFUSED, with the Extended DNS Error Prohibited.
-func refused(q *dnsserver.Query) *dns.Msg {
-	m := reply(q, dns.RcodeRefused)
-	opt := &dns.OPT{Hdr: dns.RR_Header{Name: ".", Rrtype: dns.TypeOPT}}
-	opt.Option = []dns.EDNS0{&dns.EDNS0_EDE{InfoCode: dns.ExtendedErrorCodeProhibited, ExtraText: "not one of clusterClients"}}
-	m.Extra = []dns.RR{opt}
-	return m
-}
-
-func unmapped(a netip.AddrPort) netip.AddrPort { return netip.AddrPortFrom(a.Addr().Unmap(), a.Port()) }

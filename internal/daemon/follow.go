@@ -134,7 +134,8 @@ func (d *Daemon) takeOver(next *serving) time.Duration {
 	d.forward.SetRoutes(next.guarded())
 	d.forward.SetMaxInFlight(next.forwardMax)
 	d.forward.SetAll(next.dnsmasq.Has("all-servers"))
-	d.server.SetMaxInFlight(next.forwardMax + localRoom)
+	d.server.SetMaxInFlight(next.forwardMax+localRoom, next.forwardMax)
+	d.server.SetAccess(next.access.server)
 	if next.settings.udp != old.settings.udp {
 		d.forward.SetUDP(next.settings.udp)
 		d.server.SetUDPSize(int(next.settings.udp.Size))
@@ -275,6 +276,9 @@ func (d *Daemon) authority(s *serving) zone.Authority {
 }
 
 func (d *Daemon) serveCached(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
+	if q.Msg.Question[0].Qtype == dns.TypeANY {
+		return minimalAny(q), nil
+	}
 	return d.cache.Load().ServeDNS(ctx, q)
 }
 

@@ -18,6 +18,9 @@ func (d *Daemon) serveLocalData(ctx context.Context, q *dnsserver.Query) (*dns.M
 		return d.serveFiltered(ctx, q)
 	}
 	if answer, ok := s.local.Answer(q.Msg.Question[0], q.Name, d.routedLabels(s, q.Name), s.near(q.Local.Addr())); ok {
+		if q.Msg.Question[0].Qtype == dns.TypeANY {
+			answer = subset(answer)
+		}
 		m := reply(q, dns.RcodeSuccess)
 		m.Authoritative = true
 		m.Answer = answer

@@ -77,7 +77,11 @@ func TestReloadTakesOverEveryKey(t *testing.T) {
 		"clusterListen": {"['" + address + "']", func(r *running) bool {
 			return slices.ContainsFunc(r.status().Listeners, func(l control.Listener) bool { return l.Address == address })
 		}},
-		"clusterClients": {"[192.0.2.0/24]", func(r *running) bool { return len(r.daemon.serving.Load().access.clients) > 0 }},
+		"clusterClients": {"[192.0.2.0/24]", func(r *running) bool { return len(r.daemon.serving.Load().config.Resolver.Clients) > 0 }},
+		"allowFrom": {"[203.0.113.0/24]", func(r *running) bool {
+			return slices.Equal(r.status().Clients.Networks, []string{"203.0.113.0/24"})
+		}},
+		"clientRateLimit": {"100", func(r *running) bool { return r.status().Clients.RateLimit == 100 }},
 		"resolvConf": {"none", func(r *running) bool {
 			return r.status().ResolvConf.Hold == "resolvConf: none in /etc/node-dns/node-dns.yaml"
 		}},

@@ -163,7 +163,9 @@ func (d *Daemon) build(s *serving, queries *inflight.Log) {
 	d.autopath = autopath.New(d.local(dnsserver.HandlerFunc(d.serveLocalData)), d.searchOf)
 	d.server = dnsserver.New(dnsserver.Config{
 		Log:         d.log,
+		Access:      s.access.server,
 		MaxInFlight: s.forwardMax + localRoom,
+		Shared:      s.forwardMax,
 		UDPSize:     int(s.settings.udp.Size),
 		MaxTCP:      roomForTCP(d.config.Files),
 		Handler:     dnsserver.HandlerFunc(d.serve),
@@ -176,11 +178,8 @@ func (d *Daemon) build(s *serving, queries *inflight.Log) {
 	})
 }
 
-// serve is where a query begins: who may not ask at this address is refused, and the rest goes through the chain.
+// serve is where a query begins that is not answered on the wire.
 func (d *Daemon) serve(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
-	if s := d.serving.Load(); !s.access.allows(q.Local, q.Client.Addr(), s.net.IsLocal) {
-		return refused(q), nil
-	}
 	m, err := d.autopath.ServeDNS(ctx, q)
 	if d.serving.Load().dnsmasq.Has("log-queries") {
 		d.logQuery(q, m, err)

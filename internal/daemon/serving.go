@@ -96,10 +96,12 @@ func newServing(in inputs) *serving {
 		s.addFound()
 	}
 	s.search = newSearchLists(in.config, in.hostSearch)
-	if len(in.flags.Listen) == 0 {
-		s.access = newAccess(in.config, s.listen, in.net.Addrs)
-		s.listen = append(s.listen, s.access.listen...)
+	here := in.config
+	if len(in.flags.Listen) > 0 {
+		here.Resolver.Listen = nil // the command line says where, and nowhere else
 	}
+	s.access = newAccess(here, s.listen, in.net)
+	s.listen = append(s.listen, s.access.listen...)
 	s.forwardMax = s.settings.forwardMax
 	if room := roomToForward(in.files, len(s.listen)); room < s.forwardMax {
 		s.notes = append(s.notes, fmt.Sprintf("%d queries may wait for upstreams, not dnsForwardMax %d: the process may open %d files "+

@@ -23,6 +23,7 @@ func (d *Daemon) Status() control.Status {
 		Now:        time.Now(),
 		Node:       d.nodeStatus(s),
 		Listeners:  listenerStatus(d.server.Listeners()),
+		Clients:    s.access.status,
 		Cluster:    d.clusterStatus(s),
 		Routes:     s.routeStatus(d.forward.Status()),
 		Overridden: s.lossStatus(),
@@ -127,8 +128,13 @@ func (d *Daemon) cacheStatus() control.Cache {
 
 func (d *Daemon) queryStatus() control.Queries {
 	stats, forwarded := d.server.Stats(), d.forward.Stats()
+	limits := control.Limits{
+		Strangers: stats.Strangers, Hasty: stats.Hasty, Crowding: stats.Crowding, Full: stats.Shed, Upstream: forwarded.Shed,
+		Silenced: stats.Silenced, TCPRefused: stats.TCPRejected, TCPIdle: stats.TCPEvicted, NoDescriptors: stats.TCPStarved,
+	}
 	return control.Queries{
-		UDP: stats.UDPQueries, TCP: stats.TCPQueries, Shed: stats.Shed + forwarded.Shed, Dropped: stats.Dropped,
+		UDP: stats.UDPQueries, TCP: stats.TCPQueries, Dropped: stats.Dropped, Limits: limits,
+		Shed:   limits.Full + limits.Crowding + limits.Upstream,
 		Panics: stats.Panics + forwarded.Panics + d.panics.Count(),
 	}
 }

@@ -12,11 +12,11 @@ import (
 
 // serveWire answers without parsing the query: for the cluster's names from what the API said last, for others from memory.
 // It leaves to serve all that somebody before these could have a say in, so that a client is told the same with and without
-// it: who may not ask is refused, what is not known of the cluster is asked of its DNS servers, and autopath walks on from a
+// it: what is not known of the cluster is asked of its DNS servers, and autopath walks on from a
 // name that does not exist. It allocates nothing.
 func (d *Daemon) serveWire(dst []byte, q dnsserver.WireQuery) (response []byte, ok bool) {
 	s := d.serving.Load()
-	if !s.hitsOnWire || !s.access.allows(q.Local, q.Client.Addr(), s.net.IsLocal) {
+	if !s.hitsOnWire {
 		return dst, false
 	}
 	var buf [dnswire.MaxName]byte
@@ -70,7 +70,9 @@ func rcodeOf(response []byte) int { return int(response[3] & 0xf) }
 // contrary.
 func (s *serving) answersItself(q dnsserver.WireQuery, name []byte) bool {
 	switch q.Type() {
-	case dns.TypeSOA, dns.TypeSRV, dns.TypeANY:
+	case dns.TypeANY:
+		return true
+	case dns.TypeSOA, dns.TypeSRV:
 		if s.options.FilterWin2K {
 			return true
 		}

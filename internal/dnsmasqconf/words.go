@@ -135,7 +135,7 @@ var words = map[string]word{
 	"leasefile-ro":              {argument: bare, aside: dhcp},
 	"listen-address":            {argument: valued},
 	"local":                     {argument: valued},
-	"local-service":             {argument: either, once: true, aside: "the addresses that are listened on decide who may ask"},
+	"local-service":             {argument: either, once: true, aside: "only who is near may ask: allowFrom in node-dns.yaml"},
 	"local-ttl":                 {argument: valued, once: true},
 	"localise-queries":          {argument: bare},
 	"localmx":                   {argument: bare, aside: "no MX records are made up: mx-host says them"},

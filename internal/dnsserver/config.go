@@ -15,6 +15,7 @@ type Config struct {
 	Wire    WireFunc     // asked before the Handler; nil: nobody is
 	Miss    MissFunc     // takes over what Wire has no answer to, over UDP; nil: the Handler answers
 	Log     *slog.Logger // nil: nothing is logged
+	Access  *Access      // nil: everyone may ask, and no response that says no is withheld
 
 	Sockets Sockets       // nil: those that the server opens itself, and closes
 	Queries *inflight.Log // has the UDP queries that are not answered; nil: nothing has
@@ -30,6 +31,9 @@ type Config struct {
 	// one more is answered SERVFAIL when none of them ends soon, unless Wire has an answer. 0 means 10000, as dns-forward-max on
 	// OpenShift nodes.
 	MaxInFlight int
+	// Shared is how many of these places are shared out: a client gets as many as are free of them, so that one alone has half
+	// at most, two a third each, and whoever comes last finds one. A few it may always have. 0 means MaxInFlight.
+	Shared int
 	// UDPSize bounds a response over UDP, in octets, whatever a client offers
 	// (dnsmasq's edns-packet-max). 0 means 1232; less than 512 means 512.
 	UDPSize int
@@ -63,6 +67,7 @@ func (c Config) withDefaults() Config {
 	}
 	number(&c.UDPSockets, 1)
 	number(&c.MaxInFlight, 10000)
+	number(&c.Shared, c.MaxInFlight)
 	number(&c.UDPSize, udpSize)
 	c.UDPSize = max(c.UDPSize, dns.MinMsgSize)
 	number(&c.MaxTCP, 1000)

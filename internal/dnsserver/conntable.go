@@ -22,16 +22,16 @@ func newConnTable(max, maxPerClient int) *connTable {
 }
 
 // add takes a connection in. At a bound the one that has been idle longest makes
-// room (of the same client, when it is the client's bound); with none idle the
-// new one is refused.
+// room (of the same client, when it is the client's bound), or has not been read by its
+// client; with none the new one is refused.
 func (t *connTable) add(c *tcpConn, counters *counters) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	client := c.client.Addr()
+	client := c.owner
 	var victim *tcpConn
 	switch {
 	case t.byClient[client] >= t.maxPerClient:
-		victim = t.longestIdleLocked(func(o *tcpConn) bool { return o.client.Addr() == client })
+		victim = t.longestIdleLocked(func(o *tcpConn) bool { return o.owner == client })
 	case len(t.conns) >= t.max:
 		victim = t.longestIdleLocked(func(*tcpConn) bool { return true })
 	default:
@@ -51,7 +51,7 @@ func (t *connTable) add(c *tcpConn, counters *counters) bool {
 func (t *connTable) longestIdleLocked(of func(*tcpConn) bool) *tcpConn {
 	var longest *tcpConn
 	for c := range t.conns {
-		if of(c) && c.idle() && (longest == nil || c.active.Load() < longest.active.Load()) {
+		if of(c) && c.mayGo() && (longest == nil || c.active.Load() < longest.active.Load()) {
 			longest = c
 		}
 	}
@@ -60,7 +60,7 @@ func (t *connTable) longestIdleLocked(of func(*tcpConn) bool) *tcpConn {
 
 func (t *connTable) addLocked(c *tcpConn) {
 	t.conns[c] = struct{}{}
-	t.byClient[c.client.Addr()]++
+	t.byClient[c.owner]++
 }
 
 // remove does nothing when c is not in the table any more.
@@ -75,7 +75,7 @@ func (t *connTable) removeLocked(c *tcpConn) {
 		return
 	}
 	delete(t.conns, c)
-	client := c.client.Addr()
+	client := c.owner
 	if t.byClient[client]--; t.byClient[client] == 0 {
 		delete(t.byClient, client)
 	}

@@ -72,10 +72,12 @@ func (s *Server) Resume() int {
 	for _, q := range s.cfg.Queries.Left(isBound) {
 		u := sockets[q.Local]
 		v, _ := accept(q.Wire)
-		if v != parse || q.Client.Port() == 0 || !s.enter() {
+		client := q.Client.Addr()
+		if v != parse || q.Client.Port() == 0 || s.access.Load().denies(q.Local, client) != allowed || s.counters.inFlight.Load() >= s.places.Load() {
 			q.Done()
 			continue
 		}
+		s.enterBeyond(client) // what came before is not shed by a share of today
 		u.later(exchange{wire: q.Wire, client: q.Client, local: q.Local, proto: UDP}, WireQuery{}, q.Held)
 		taken++
 	}

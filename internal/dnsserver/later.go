@@ -128,7 +128,7 @@ func (l *Later) end(response []byte) {
 }
 
 func (l *Later) ended() {
-	l.u.s.leave()
+	l.u.s.leave(l.x.client.Addr())
 	l.u.active.Done()
 	l.drop()
 }

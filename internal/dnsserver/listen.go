@@ -116,6 +116,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.stopped, s.bindings = true, nil
 	s.mu.Unlock()
 	defer s.cancel()
+	defer s.spare.release()
 	if err := drainAll(ctx, have); err != nil {
 		return fmt.Errorf("answering the last queries: %w", err)
 	}

@@ -7,11 +7,11 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/busy"
+	"github.com/node-dns/node-dns/internal/clients"
 	"github.com/node-dns/node-dns/internal/journal"
 )
 
@@ -23,12 +23,19 @@ var ErrStopped = errors.New("the server is stopped")
 type Server struct {
 	cfg      Config
 	places   atomic.Int64 // how many queries may be handled at once
+	shared   atomic.Int64 // Config.Shared
 	largest  atomic.Int64 // octets of a response over UDP
 	counters counters
 	panics   journal.Panics
 	buffers  sync.Pool // *[]byte of bufferSize, to pack responses into
 	laters   sync.Pool // *Later
 	conns    *connTable
+	spare    spare
+
+	access  atomic.Pointer[Access] // nil: everyone may ask
+	shares  *clients.Shares        // of the places
+	errors  *clients.Limiter       // of responses that say no
+	limited atomic.Uint64          // of which one in slip is sent
 
 	// queries is the parent of every query's context.
 	queries context.Context
@@ -54,7 +61,9 @@ const bufferSize = 4096
 func New(cfg Config) *Server {
 	s := &Server{cfg: cfg.withDefaults()}
 	s.queries, s.cancel = context.WithCancel(context.Background())
-	s.places.Store(int64(s.cfg.MaxInFlight))
+	s.SetMaxInFlight(s.cfg.MaxInFlight, s.cfg.Shared)
+	s.SetAccess(s.cfg.Access)
+	s.shares, s.errors = clients.NewShares(), clients.NewLimiter(errorsPerSecond, errorBits4, errorBits6)
 	s.largest.Store(int64(s.cfg.UDPSize))
 	s.threads = busy.NewThreads(s.cfg.Threads)
 	s.conns = newConnTable(s.cfg.MaxTCP, s.cfg.MaxTCPPerClient)
@@ -65,43 +74,17 @@ func New(cfg Config) *Server {
 	return s
 }
 
-// SetMaxInFlight replaces Config.MaxInFlight. What is being handled stays, also beyond the bound.
-func (s *Server) SetMaxInFlight(n int) {
-	s.places.Store(int64(Config{MaxInFlight: n}.withDefaults().MaxInFlight))
+// SetMaxInFlight replaces Config.MaxInFlight and Config.Shared. What is being handled stays, also beyond the bounds.
+func (s *Server) SetMaxInFlight(n, shared int) {
+	c := Config{MaxInFlight: n, Shared: shared}.withDefaults()
+	s.places.Store(int64(c.MaxInFlight))
+	s.shared.Store(int64(c.Shared))
 }
 
 // SetUDPSize replaces Config.UDPSize.
 func (s *Server) SetUDPSize(octets int) {
 	s.largest.Store(int64(Config{UDPSize: octets}.withDefaults().UDPSize))
 }
-
-// enter takes one of the MaxInFlight places; who got one must leave.
-func (s *Server) enter() bool {
-	if s.counters.inFlight.Add(1) > s.places.Load() {
-		s.leave()
-		return false
-	}
-	return true
-}
-
-// waitToEnter is enter for a query that found no place, and may wait for one. When the wait is over before its time the query
-// enters beyond MaxInFlight. nil: it never is.
-func (s *Server) waitToEnter(patience time.Duration, over *atomic.Bool) bool {
-	const pause = time.Millisecond
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
-		if over != nil && over.Load() {
-			s.counters.inFlight.Add(1)
-			return true
-		}
-		time.Sleep(pause)
-		if s.enter() {
-			return true
-		}
-	}
-	return false
-}
-
-func (s *Server) leave() { s.counters.inFlight.Add(-1) }
 
 // exchange is one received message on its way to a response.
 type exchange struct {
@@ -140,7 +123,7 @@ func (s *Server) reply(x exchange, buf []byte, with answer) (response []byte) {
 	q, rcode := parseQuery(x.wire, x.client, x.local, x.proto)
 	if q == nil {
 		s.counters.refused.Add(1)
-		return errorReply(x.wire, rcode)
+		return s.refuse(x, rcode)
 	}
 	q.Tried = x.tried
 	out, outcome := failure(q, rcode, nil), &s.counters.refused
@@ -155,6 +138,9 @@ func (s *Server) reply(x exchange, buf []byte, with answer) (response []byte) {
 		}
 	}
 	outcome.Add(1)
+	if outcome == &s.counters.refused && !s.mayRefuse(x) {
+		return nil
+	}
 	return response
 }
 

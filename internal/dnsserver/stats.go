@@ -6,24 +6,30 @@ import (
 )
 
 // Stats counts since the server was made. Every message is counted once under
-// UDPQueries or TCPQueries, and once under what became of it, Answered to Shed.
+// UDPQueries or TCPQueries, and once under what became of it, Answered to Hasty.
 type Stats struct {
 	UDPQueries, TCPQueries uint64 // messages received, of whatever kind
 
-	Answered uint64 // responses of the Handler or of Wire
-	Failed   uint64 // SERVFAIL: the Handler returned an error, panicked, or made what is no message
-	Silent   uint64 // the Handler wanted no response
-	Refused  uint64 // FORMERR, NOTIMP, REFUSED or BADVERS by the server itself
-	Dropped  uint64 // no response: too short, a response itself, or from port 0
-	Shed     uint64 // SERVFAIL because MaxInFlight were being handled
-	Panics   uint64 // how often what is done for a query panicked; what Wire leaves unanswered the Handler is asked
+	Answered  uint64 // responses of the Handler or of Wire
+	Failed    uint64 // SERVFAIL: the Handler returned an error, panicked, or made what is no message
+	Silent    uint64 // the Handler wanted no response
+	Refused   uint64 // FORMERR, NOTIMP, REFUSED or BADVERS by the server itself
+	Dropped   uint64 // no response: too short, a response itself, or from port 0
+	Shed      uint64 // SERVFAIL because MaxInFlight were being handled
+	Crowding  uint64 // SERVFAIL because the client had its share of them
+	Strangers uint64 // REFUSED because the client may not ask
+	Hasty     uint64 // REFUSED because the client asks more often than Access.Rate
+	Panics    uint64 // how often what is done for a query panicked; what Wire leaves unanswered the Handler is asked
 
+	Silenced    uint64 // of Refused, Strangers and Hasty: over UDP, above the limit on such responses; all but every tenth were not sent
 	Truncated   uint64 // responses sent with TC because of the client's size
 	WriteErrors uint64 // responses that could not be sent
 
 	TCPAccepted uint64 // connections
 	TCPRejected uint64 // connections closed at once: MaxTCP or MaxTCPPerClient
 	TCPEvicted  uint64 // idle connections closed to make room
+
+	TCPStarved uint64 // connections closed at once: no file descriptor was left
 
 	InFlight int64 // queries being handled now
 	TCPOpen  int64 // connections open now
@@ -75,8 +81,10 @@ type counters struct {
 	tally // of all but the receivers that there are
 
 	failed, silent, shed                 atomic.Uint64
+	crowding, strangers, hasty, silenced atomic.Uint64
 	writeErrors                          atomic.Uint64
 	tcpAccepted, tcpRejected, tcpEvicted atomic.Uint64
+	tcpStarved                           atomic.Uint64
 	inFlight, tcpOpen                    atomic.Int64
 }
 
@@ -88,11 +96,16 @@ func (s *Server) Stats() Stats {
 		Failed:      c.failed.Load(),
 		Silent:      c.silent.Load(),
 		Shed:        c.shed.Load(),
+		Crowding:    c.crowding.Load(),
+		Strangers:   c.strangers.Load(),
+		Hasty:       c.hasty.Load(),
+		Silenced:    c.silenced.Load(),
 		Panics:      s.panics.Count(),
 		WriteErrors: c.writeErrors.Load(),
 		TCPAccepted: c.tcpAccepted.Load(),
 		TCPRejected: c.tcpRejected.Load(),
 		TCPEvicted:  c.tcpEvicted.Load(),
+		TCPStarved:  c.tcpStarved.Load(),
 		InFlight:    c.inFlight.Load(),
 		TCPOpen:     c.tcpOpen.Load(),
 	}

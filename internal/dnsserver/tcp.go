@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // tcpSocket is a listening TCP socket and the connections that came in on it.
@@ -27,6 +29,7 @@ type tcpSocket struct {
 var _ socket = (*tcpSocket)(nil)
 
 func (s *Server) serveTCP(l net.Listener, local netip.AddrPort) *tcpSocket {
+	s.spare.hold()
 	t := &tcpSocket{s: s, listener: l, local: local, stop: make(chan struct{}), open: map[*tcpConn]struct{}{}}
 	t.accepts.Go(t.accept)
 	return t
@@ -53,7 +56,7 @@ func (t *tcpSocket) drain(ctx context.Context) error {
 }
 
 // accept takes connections until the listener is closed. When the process has
-// no file descriptor left it waits, instead of asking again at once.
+// no file descriptor left it closes those that wait, and waits itself, instead of asking again at once.
 func (t *tcpSocket) accept() {
 	const shortest, longest = 5 * time.Millisecond, time.Second
 	delay := shortest
@@ -66,6 +69,8 @@ func (t *tcpSocket) accept() {
 			continue
 		case errors.Is(err, net.ErrClosed):
 			return
+		case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
+			t.s.counters.tcpStarved.Add(uint64(t.s.spare.turnAway(t.listener)))
 		}
 		select {
 		case <-t.stop:

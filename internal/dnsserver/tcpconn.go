@@ -25,9 +25,11 @@ type tcpConn struct {
 	conn   net.Conn
 	client netip.AddrPort
 	local  netip.AddrPort
+	owner  netip.Addr // whose share of the connections it is of
 
 	slots   chan struct{} // MaxPipelined: one for each query not yet answered
 	pending atomic.Int32  // queries not yet answered
+	asking  atomic.Int32  // of them: those whose response is not made yet
 	active  atomic.Int64  // when it was last used, in Unix nanoseconds
 	queries sync.WaitGroup
 
@@ -59,6 +61,10 @@ func newTCPConn(s *Server, conn net.Conn, client, local netip.AddrPort) *tcpConn
 		local:  local,
 		slots:  make(chan struct{}, s.cfg.MaxPipelined),
 	}
+	c.owner = client.Addr()
+	if a := s.access.Load(); a != nil && !a.Allows(local, c.owner) {
+		c.owner = netip.Addr{} // all strangers together are one client
+	}
 	c.touch()
 	return c
 }
@@ -67,6 +73,10 @@ func (c *tcpConn) touch() { c.active.Store(time.Now().UnixNano()) }
 
 // idle reports whether the connection owes no response.
 func (c *tcpConn) idle() bool { return c.pending.Load() == 0 }
+
+// mayGo reports whether it may be closed for another: nothing is being found out for its client, who reads what he asked for,
+// or does not, at his own pace.
+func (c *tcpConn) mayGo() bool { return c.asking.Load() == 0 }
 
 // stopReading has serve end after the next query, or when none comes soon, and all that were read are answered.
 func (c *tcpConn) stopReading() {
@@ -217,16 +227,20 @@ func (c *tcpConn) read(in *bufio.Reader) ([]byte, error) {
 func (c *tcpConn) received(wire []byte) bool {
 	c.tally.tcpQueries.Add(1)
 	v, rcode := accept(wire)
-	switch v {
-	case drop:
+	if v == drop {
 		c.tally.dropped.Add(1)
 		return len(wire) >= headerSize
-	case refuse:
+	}
+	x := exchange{wire: wire, client: c.client, local: c.local, proto: TCP}
+	if why := c.s.access.Load().denies(c.local, c.client.Addr()); why != allowed {
+		c.gather(c.s.deny(x, why))
+		return why != stranger
+	}
+	if v == refuse {
 		c.tally.refused.Add(1)
 		c.gather(errorReply(wire, rcode))
 		return true
 	}
-	x := exchange{wire: wire, client: c.client, local: c.local, proto: TCP}
 	start := len(c.out)
 	if response, _, _ := c.s.onWire(x, append(c.out, 0, 0), &c.tally); response != nil {
 		c.gathered(response, start)
@@ -235,6 +249,7 @@ func (c *tcpConn) received(wire []byte) bool {
 	x.wire = slices.Clone(wire)
 	c.takeSlot()
 	c.pending.Add(1)
+	c.asking.Add(1)
 	c.queries.Go(func() {
 		defer c.done()
 		defer c.s.recovered(x)
@@ -264,14 +279,22 @@ func (c *tcpConn) done() {
 func (c *tcpConn) answer(x exchange) {
 	buf := c.s.buffers.Get().(*[]byte)
 	defer c.s.buffers.Put(buf)
-	c.send(c.ask(x, *buf))
+	response := c.ask(x, *buf)
+	c.asking.Add(-1)
+	c.send(response)
 }
 
 func (c *tcpConn) ask(x exchange, buf []byte) []byte {
-	if !c.s.enter() && !c.s.waitToEnter(burst, nil) {
-		return c.s.shed(x, buf)
+	client := x.client.Addr()
+	switch c.s.enter(client) {
+	case enough:
+		return c.s.crowd(x)
+	case full:
+		if !c.s.waitToEnter(client, burst, nil) {
+			return c.s.shed(x, buf)
+		}
 	}
-	defer c.s.leave()
+	defer c.s.leave(client)
 	return c.s.serve(x, buf)
 }
 

@@ -141,15 +141,21 @@ func (u *udpSocket) receivedFrom(i, n int) (next int) {
 func (u *udpSocket) received(i int, wire []byte, client netip.AddrPort) {
 	u.tally.udpQueries.Add(1)
 	v, rcode := accept(wire)
-	switch {
-	case v == drop, client.Port() == 0: // nobody listens on port 0: a forged source
+	if v == drop || client.Port() == 0 { // nobody listens on port 0: a forged source
 		u.tally.dropped.Add(1)
-	case v == refuse:
-		u.tally.refused.Add(1)
-		u.out.add(errorReply(wire, rcode), client)
-	default:
-		u.accepted(i, exchange{wire: wire, client: client, local: u.local, proto: UDP})
+		return
 	}
+	x := exchange{wire: wire, client: client, local: u.local, proto: UDP}
+	if why := u.s.access.Load().denies(u.local, client.Addr()); why != allowed {
+		u.out.add(u.s.deny(x, why), client)
+		return
+	}
+	if v == refuse {
+		u.tally.refused.Add(1)
+		u.out.add(u.s.refuse(x, rcode), client)
+		return
+	}
+	u.accepted(i, x)
 }
 
 // accepted answers at once, or has it done later.
@@ -159,9 +165,15 @@ func (u *udpSocket) accepted(i int, x exchange) {
 		u.out.add(response, x.client)
 		return
 	}
-	if !u.s.enter() && !u.waitToEnter() {
-		u.out.add(u.s.shed(x, nil), x.client)
+	switch u.s.enter(x.client.Addr()) {
+	case enough: // the others are not to wait for this one
+		u.out.add(u.s.crowd(x), x.client)
 		return
+	case full:
+		if !u.waitToEnter(x.client.Addr()) {
+			u.out.add(u.s.shed(x, nil), x.client)
+			return
+		}
 	}
 	var held inflight.Held
 	x.wire, held = u.queries.Hold(i)
@@ -174,10 +186,10 @@ func (u *udpSocket) accepted(i int, x exchange) {
 
 // waitToEnter waits for a place as long as its patience lasts. The last query before the socket stops enters without: a
 // successor waits for the receiver.
-func (u *udpSocket) waitToEnter() bool {
+func (u *udpSocket) waitToEnter(client netip.Addr) bool {
 	_ = u.file.Control(u.flush) // what is answered does not wait
 	began := time.Now()
-	entered := u.s.waitToEnter(u.patience.at(began), &u.stopping)
+	entered := u.s.waitToEnter(client, u.patience.at(began), &u.stopping)
 	u.patience.spend(time.Since(began))
 	return entered
 }

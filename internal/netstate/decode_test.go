@@ -113,6 +113,44 @@ func TestIsDefault(t *testing.T) {
 	}
 }
 
+func TestOnLink(t *testing.T) {
+	header := func(fam family, bits, table, scope, kind byte, flags uint32) []byte {
+		return append([]byte{byte(fam), bits, 0, 0, table, 0, scope, kind}, u32(flags)...)
+	}
+	pod := attr(unix.RTA_DST, ip("10.1.2.3").AsSlice())
+	const main, link = unix.RT_TABLE_MAIN, unix.RT_SCOPE_LINK
+	tests := []struct {
+		name, want string
+		msg        []byte
+	}{
+		{"a pod's", "10.1.2.3/32", message(header(inet, 32, main, link, unix.RTN_UNICAST, 0), attr(unix.RTA_OIF, u32(7)), pod)},
+		{"an interface's", "10.1.0.0/16", message(header(inet, 16, main, link, unix.RTN_UNICAST, 0), pod)},
+		{"of another table", "10.1.2.3/32", message(header(inet, 32, unix.RT_TABLE_UNSPEC, link, unix.RTN_UNICAST, 0), pod, attr(unix.RTA_TABLE, u32(1000)))},
+		{"IPv6, without a scope", "2001:db8::/64", message(header(inet6, 64, main, 0, unix.RTN_UNICAST, 0), attr(unix.RTA_DST, ip("2001:db8::7").AsSlice()))},
+		{"behind a router", "", message(header(inet, 32, main, 0, unix.RTN_UNICAST, 0), pod, attr(unix.RTA_GATEWAY, ip("10.0.0.1").AsSlice()))},
+		{"IPv6, behind a router", "", message(header(inet6, 64, main, 0, unix.RTN_UNICAST, 0), attr(unix.RTA_DST, ip("2001:db8::7").AsSlice()), attr(unix.RTA_GATEWAY, ip("fe80::1").AsSlice()))},
+		{"behind one of several routers", "", message(header(inet6, 64, main, 0, unix.RTN_UNICAST, 0), attr(unix.RTA_DST, ip("2001:db8::7").AsSlice()), attr(unix.RTA_MULTIPATH, nil))},
+		{"everywhere", "", message(header(inet, 0, main, link, unix.RTN_UNICAST, 0), pod)},
+		{"this host's address", "", message(header(inet, 32, unix.RT_TABLE_LOCAL, link, unix.RTN_UNICAST, 0), pod)},
+		{"nowhere", "", message(header(inet, 32, main, link, unix.RTN_BLACKHOLE, 0), pod)},
+		{"a cache entry", "", message(header(inet, 32, main, link, unix.RTN_UNICAST, unix.RTM_F_CLONED), pod)},
+		{"without a destination", "", header(inet, 32, main, link, unix.RTN_UNICAST, 0)},
+		{"more bits than the address has", "", message(header(inet, 33, main, link, unix.RTN_UNICAST, 0), pod)},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			network, ok := onLink(tt.msg)
+			got := ""
+			if ok {
+				got = network.String()
+			}
+			if got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
 // FuzzDecode: no message makes a decoder panic, and none yields an interface or
 // gateway that it does not hold.
 func FuzzDecode(f *testing.F) {
@@ -131,6 +169,9 @@ func FuzzDecode(f *testing.F) {
 			t.Error("a rule out of a short message")
 		}
 		isDefault(msg)
+		if network, ok := onLink(msg); ok && (!network.IsValid() || network.Bits() == 0 || isDefault(msg)) {
+			t.Errorf("%v is on a link", network)
+		}
 		if r, err := decodeRoute(msg); err == nil && len(r.hops) > len(msg)/unix.SizeofRtNexthop {
 			t.Errorf("%d next hops out of %d octets", len(r.hops), len(msg))
 		}

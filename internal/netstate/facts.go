@@ -8,6 +8,7 @@ type facts struct {
 	addrs  []address
 	rules  map[family][]rule
 	routes map[family][]route // /0 routes only
+	onLink []netip.Prefix
 }
 
 // family is an address family as rtnetlink numbers it: AF_INET or AF_INET6.

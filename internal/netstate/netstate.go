@@ -45,6 +45,8 @@ type DefaultRoute struct {
 type State struct {
 	Addrs              []Addr        // in the kernel's order
 	Default4, Default6 *DefaultRoute // nil: none
+	// OnLink are the networks that routes without a router lead to, of every table, in the kernel's order.
+	OnLink []netip.Prefix
 }
 
 // NodeIP returns the node's address: the source of the IPv4 default route, else

@@ -14,6 +14,9 @@ import (
 // A dump that the kernel's tables changed under is asked for again this often.
 const maxTries = 5
 
+// maxOnLink bounds the networks without a router that are kept: there may be one a pod, and a node has some hundreds.
+const maxOnLink = 4096
+
 // kernelTimeout bounds one request. The kernel answers in microseconds; a
 // routing table of a million routes takes about a second.
 const kernelTimeout = 10 * time.Second
@@ -132,6 +135,10 @@ func (c conn) readRules(fam family, f *facts) error {
 
 func (c conn) readRoutes(fam family, f *facts) error {
 	return c.dump(unix.RTM_GETROUTE, unix.RTM_NEWROUTE, rtMsg(fam, 0), func(msg []byte) error {
+		if network, ok := onLink(msg); ok && len(f.onLink) < maxOnLink {
+			f.onLink = append(f.onLink, network)
+			return nil
+		}
 		if !isDefault(msg) {
 			return nil
 		}

@@ -4,7 +4,7 @@ import "net/netip"
 
 // state decides; everything it needs of the kernel is in f and in kernel.
 func (f facts) state(kernel ask) State {
-	var s State
+	s := State{OnLink: f.onLink}
 	for _, a := range f.addrs {
 		l := f.links[a.index]
 		s.Addrs = append(s.Addrs, Addr{

@@ -22,7 +22,7 @@ const (
 
 // Watch calls changed once as soon as it listens, so that nothing is lost
 // between a Read before and the first change, and then after each burst of
-// changes to addresses, links, rules and default routes. What changed is not
+// changes to addresses, links, rules, and routes by default or without a router. What changed is not
 // said: the state is to be asked for. Calls do not overlap.
 //
 // It returns nil when ctx ends, and an error when the kernel's messages cannot
@@ -72,8 +72,11 @@ func anyMatters(msgs []syscall.NetlinkMessage) bool {
 	for _, m := range msgs {
 		switch m.Header.Type {
 		case unix.RTM_NEWROUTE, unix.RTM_DELROUTE:
-			// Only /0 routes: a router's thousands of others are not asked about.
+			// Only /0 routes, and those without a router: a router's thousands of others are not asked about.
 			if len(m.Data) > 1 && m.Data[1] == 0 {
+				return true
+			}
+			if _, ok := onLink(m.Data); ok {
 				return true
 			}
 		case unix.RTM_NEWLINK, unix.RTM_DELLINK, unix.RTM_NEWADDR, unix.RTM_DELADDR,

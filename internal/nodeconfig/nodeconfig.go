@@ -65,6 +65,12 @@ type Config struct {
 	// Listen is where to listen.
 	Listen Listen
 
+	// AllowFrom says who may ask.
+	AllowFrom AllowFrom
+
+	// ClientRateLimit is how many queries a second are taken of one client; 0 is no limit.
+	ClientRateLimit int
+
 	// Upstreams are the admin's static upstream nameservers, in order. Empty: those that the network hands out.
 	Upstreams []nameserver.Server
 
@@ -150,6 +156,7 @@ func defaults() Config {
 	return Config{
 		ClusterDomain: domain,
 		Listen:        Listen{Auto: true},
+		AllowFrom:     AllowFrom{Local: true},
 		CacheSize:     DefaultCacheSize,
 		DNSForwardMax: DefaultDNSForwardMax,
 		DomainNeeded:  true,

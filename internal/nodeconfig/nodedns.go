@@ -10,6 +10,7 @@ import (
 const (
 	maxCacheSize     = 10_000_000
 	maxDNSForwardMax = 1_000_000
+	maxClientRate    = 1_000_000
 )
 
 // DBus says which names to own on the system bus.
@@ -58,6 +59,12 @@ var nodeDNSKeys = append([]key[Config]{
 	}},
 	{name: "podCIDRs", read: func(r *reader, v value, c *Config) {
 		c.PodCIDRs, _ = many(r, v, maxPrefixes, asPrefix)
+	}},
+	{name: "allowFrom", read: func(r *reader, v value, c *Config) {
+		c.AllowFrom = readAllowFrom(r, v)
+	}},
+	{name: "clientRateLimit", read: func(r *reader, v value, c *Config) {
+		c.ClientRateLimit, _ = r.number(v, 0, maxClientRate)
 	}},
 	{name: "nodeIP", read: readNodeIP},
 	{name: "resolvConf", read: func(r *reader, v value, c *Config) {

@@ -1,0 +1,191 @@
+package clients
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func prefixes(texts ...string) []netip.Prefix {
+	list := make([]netip.Prefix, 0, len(texts))
+	for _, text := range texts {
+		list = append(list, netip.MustParsePrefix(text))
+	}
+	return list
+}
+
+func TestNetworks(t *testing.T) {
+	some := prefixes("10.128.0.0/14", "10.130.0.0/16", "192.0.2.0/24", "192.0.3.0/24", "198.51.100.7/32", "2001:db8::/32", "fe80::/10", "2001:db9::1/128",
+		"::ffff:203.0.113.0/120", "2001:dba::8000:0:0:0/65")
+	tests := []struct {
+		name     string
+		prefixes []netip.Prefix
+		in, out  string
+	}{
+		{"the first of a network", some, "10.128.0.0", "10.127.255.255"},
+		{"the last of a network", some, "10.131.255.255", "10.132.0.0"},
+		{"within two", some, "10.130.1.1", "11.130.1.1"},
+		{"side by side", some, "192.0.3.0", "192.0.4.0"},
+		{"one address", some, "198.51.100.7", "198.51.100.8"},
+		{"mapped", some, "::ffff:192.0.2.1", "::ffff:192.0.1.255"},
+		{"a mapped prefix", some, "203.0.113.255", "203.0.114.0"},
+		{"IPv6", some, "2001:db8:ffff:ffff:ffff:ffff:ffff:ffff", "2001:dba::1"},
+		{"one IPv6 address", some, "2001:db9::1", "2001:db9::2"},
+		{"half of a link", some, "2001:dba::8000:0:0:1", "2001:dba::7fff:0:0:1"},
+		{"a zone", some, "fe80::1%eth0", "fec0::1%eth0"},
+		{"everything of one family", prefixes("0.0.0.0/0"), "255.255.255.255", "::1"},
+		{"everything of the other", prefixes("::/0"), "ffff::1", "0.0.0.0"},
+		{"nothing", nil, "", "192.0.2.1"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			n := NewNetworks(test.prefixes)
+			if test.in != "" && !n.Contains(netip.MustParseAddr(test.in)) {
+				t.Errorf("without %s", test.in)
+			}
+			if n.Contains(netip.MustParseAddr(test.out)) {
+				t.Errorf("with %s", test.out)
+			}
+		})
+	}
+	if (*Networks)(nil).Contains(netip.MustParseAddr("192.0.2.1")) {
+		t.Error("nil contains something")
+	}
+}
+
+// FuzzNetworks: an address is in the set when it is in one of the prefixes.
+func FuzzNetworks(f *testing.F) {
+	f.Add(uint64(1), []byte{10, 128, 3, 4})
+	f.Add(uint64(2), []byte("0123456789abcdef"))
+	f.Fuzz(func(t *testing.T, seed uint64, octets []byte) {
+		a, ok := netip.AddrFromSlice(octets)
+		if !ok {
+			t.Skip()
+		}
+		a = a.Unmap()
+		random := rand.New(rand.NewPCG(seed, 0))
+		var list []netip.Prefix
+		for range random.IntN(9) {
+			near := a.AsSlice()
+			near[random.IntN(len(near))] ^= byte(1 << random.IntN(8))
+			other, _ := netip.AddrFromSlice(near)
+			list = append(list, netip.PrefixFrom(other.Unmap(), random.IntN(other.Unmap().BitLen()+1)))
+		}
+		want := slices.ContainsFunc(list, func(p netip.Prefix) bool { return p.Contains(a) })
+		if got := NewNetworks(list).Contains(a); got != want {
+			t.Errorf("%v in %v: %v", a, list, got)
+		}
+	})
+}
+
+func TestLimiter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLimiter(10, 24, 56)
+		allowed := func(a string) (n int) {
+			for range 100 {
+				if l.Allow(netip.MustParseAddr(a)) {
+					n++
+				}
+			}
+			return n
+		}
+		if n := allowed("192.0.2.1"); n != 10 {
+			t.Errorf("%d of 100 at once, want 10", n)
+		}
+		if n := allowed("192.0.2.255"); n != 0 {
+			t.Errorf("%d for another of the network that had its share", n)
+		}
+		if n := allowed("2001:db8:0:1::1"); n != 10 {
+			t.Errorf("%d for another network", n)
+		}
+		if n := allowed("2001:db8:0:ff::1"); n != 0 {
+			t.Errorf("%d for another link of the site that had its share", n)
+		}
+		time.Sleep(500 * time.Millisecond)
+		if n := allowed("192.0.2.1"); n != 5 {
+			t.Errorf("%d half a second later, want 5", n)
+		}
+		time.Sleep(time.Hour)
+		if n := allowed("192.0.2.1"); n != 10 {
+			t.Errorf("%d an hour later, want 10: what was not used is not saved up", n)
+		}
+	})
+}
+
+// TestLimiterSpares: a client among a thousand that are far over their limit is not taken for one of them.
+func TestLimiterSpares(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spared := 0
+		const tries, hostile = 20, 200
+		for range tries {
+			l := NewLimiter(10, 24, 56)
+			for i := range hostile {
+				for range 20 {
+					l.Allow(netip.AddrFrom4([4]byte{198, 51, byte(i), 1}))
+				}
+			}
+			if l.Allow(netip.MustParseAddr("192.0.2.1")) {
+				spared++
+			}
+		}
+		if spared < tries-1 { // both cells are taken once in 440 tries
+			t.Errorf("spared %d times in %d", spared, tries)
+		}
+	})
+}
+
+func TestShares(t *testing.T) {
+	s := NewShares()
+	one, other := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
+	for i := range 5 {
+		if got, want := s.Take(one, 3), i < 3; got != want {
+			t.Errorf("the %d. of 3: %v", i+1, got)
+		}
+	}
+	if !s.Take(other, 1) {
+		t.Error("nothing for another")
+	}
+	s.Give(one)
+	if !s.Take(one, 3) || s.Take(one, 3) {
+		t.Error("what was given back can be taken once")
+	}
+}
+
+func BenchmarkContains(b *testing.B) {
+	for _, count := range []int{4, 16, 256} {
+		list := make([]netip.Prefix, 0, count)
+		for i := range count {
+			list = append(list, netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i), 0, 0}), 17))
+		}
+		n, a := NewNetworks(list), netip.MustParseAddr("10.3.1.1")
+		b.Run(fmt.Sprint(count), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if !n.Contains(a) {
+					b.Fatal("not in it")
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkShares(b *testing.B) {
+	s, a := NewShares(), netip.MustParseAddr("10.3.1.1")
+	b.ReportAllocs()
+	for b.Loop() {
+		s.Take(a, 10)
+		s.Give(a)
+	}
+}
+
+func BenchmarkLimiter(b *testing.B) {
+	l, a := NewLimiter(1000, 32, 128), netip.MustParseAddr("10.3.1.1")
+	b.ReportAllocs()
+	for b.Loop() {
+		l.Allow(a)
+	}
+}

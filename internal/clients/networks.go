@@ -1,0 +1,134 @@
+// Package clients says who may ask, and how much of what there is to have one client gets.
+//
+// It is apart from dnsserver because it knows nothing of messages and sockets: it counts addresses, in memory whose size does
+// not depend on how many there are.
+package clients
+
+import (
+	"cmp"
+	"encoding/binary"
+	"net/netip"
+	"slices"
+)
+
+// Networks is a set of addresses. It is never changed; nil is the empty set.
+type Networks struct {
+	v4 []span[uint32]
+	v6 []span[uint128]
+}
+
+// span is from one address to another, both included.
+type span[T any] struct{ from, to T }
+
+// uint128 is an IPv6 address as a number.
+type uint128 struct{ high, low uint64 }
+
+func (a uint128) less(b uint128) bool {
+	return a.high < b.high || a.high == b.high && a.low < b.low
+}
+
+func (a uint128) compare(b uint128) int {
+	return cmp.Or(cmp.Compare(a.high, b.high), cmp.Compare(a.low, b.low))
+}
+
+// NewNetworks makes a set of what is in any of the prefixes. Those that are not valid are left out.
+func NewNetworks(prefixes []netip.Prefix) *Networks {
+	n := new(Networks)
+	for _, p := range prefixes {
+		p = unmapped(p)
+		switch {
+		case !p.IsValid():
+		case p.Addr().Is4():
+			first := number4(p.Addr())
+			n.v4 = append(n.v4, span[uint32]{first, first | uint32(1<<(32-p.Bits())-1)})
+		default:
+			n.v6 = append(n.v6, span6(p))
+		}
+	}
+	n.v4 = merged(n.v4, cmp.Compare[uint32])
+	n.v6 = merged(n.v6, uint128.compare)
+	return n
+}
+
+// unmapped is the prefix without the bits behind it, as one of IPv4 where it is of 4-in-6 addresses.
+func unmapped(p netip.Prefix) netip.Prefix {
+	if p.Addr().Is4In6() && p.Bits() >= 96 {
+		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
+	}
+	return p.Masked()
+}
+
+func span6(p netip.Prefix) span[uint128] {
+	first := number6(p.Addr())
+	last := first
+	switch bits := p.Bits(); {
+	case bits <= 64:
+		last.low = ^uint64(0)
+		last.high |= ^uint64(0) >> bits
+	default:
+		last.low |= ^uint64(0) >> (bits - 64)
+	}
+	return span[uint128]{first, last}
+}
+
+// merged sorts the spans, and makes one of those that overlap.
+func merged[T any](spans []span[T], compare func(a, b T) int) []span[T] {
+	slices.SortFunc(spans, func(a, b span[T]) int { return compare(a.from, b.from) })
+	var all []span[T]
+	for _, s := range spans {
+		last := len(all) - 1
+		switch {
+		case last < 0 || compare(all[last].to, s.from) < 0:
+			all = append(all, s)
+		case compare(all[last].to, s.to) < 0:
+			all[last].to = s.to
+		}
+	}
+	return all
+}
+
+// Contains reports whether an address is in the set. An IPv4-mapped one counts as the IPv4 address, and a zone for nothing.
+func (n *Networks) Contains(a netip.Addr) bool {
+	if n == nil {
+		return false
+	}
+	if a.Is4() || a.Is4In6() {
+		return contains4(n.v4, number4(a))
+	}
+	return contains6(n.v6, number6(a))
+}
+
+// contains4 and contains6 are the same but for comparing, which is not left to a function: they are called for each query.
+func contains4(spans []span[uint32], a uint32) bool {
+	low, high := 0, len(spans) // the first one that ends at a or behind it is between them
+	for low < high {
+		if middle := int(uint(low+high) >> 1); spans[middle].to < a {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	return low < len(spans) && spans[low].from <= a
+}
+
+func contains6(spans []span[uint128], a uint128) bool {
+	low, high := 0, len(spans)
+	for low < high {
+		if middle := int(uint(low+high) >> 1); spans[middle].to.less(a) {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	return low < len(spans) && !a.less(spans[low].from)
+}
+
+func number4(a netip.Addr) uint32 {
+	octets := a.As16()
+	return binary.BigEndian.Uint32(octets[12:])
+}
+
+func number6(a netip.Addr) uint128 {
+	octets := a.As16()
+	return uint128{binary.BigEndian.Uint64(octets[:]), binary.BigEndian.Uint64(octets[8:])}
+}

@@ -1,0 +1,63 @@
+package dnsserver
+
+import (
+	"net"
+	"os"
+	"sync"
+	"time"
+)
+
+// spare is a file descriptor that is kept for when the process has no other: without one a connection cannot even be closed, and
+// who made it waits in the kernel's queue for an answer that nobody reads his question for.
+type spare struct {
+	mu   sync.Mutex // guards what follows, and is held while the descriptor is lent
+	file *os.File   // nil: there was none left to take back
+}
+
+// hold takes the descriptor, unless it is held.
+func (s *spare) hold() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.holdLocked()
+}
+
+func (s *spare) holdLocked() {
+	if s.file == nil {
+		s.file, _ = os.Open(os.DevNull) // tried again when one is needed
+	}
+}
+
+func (s *spare) release() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.file != nil {
+		s.file.Close()
+		s.file = nil
+	}
+}
+
+// turnAway closes the connections that wait, with nothing said, and reports how many those were.
+func (s *spare) turnAway(l net.Listener) (n int) {
+	const soon, most = time.Millisecond, 100
+	waiting, ok := l.(interface{ SetDeadline(time.Time) error })
+	if !ok {
+		return 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer s.holdLocked()
+	if s.file != nil {
+		s.file.Close()
+		s.file = nil
+	}
+	defer waiting.SetDeadline(time.Time{})
+	for ; n < most; n++ {
+		waiting.SetDeadline(time.Now().Add(soon))
+		conn, err := l.Accept()
+		if err != nil {
+			return n
+		}
+		conn.Close()
+	}
+	return n
+}
