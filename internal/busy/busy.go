@@ -9,7 +9,10 @@
 // 100 times a second; then it waits in the netpoller again.
 package busy
 
-import "time"
+import (
+	"runtime"
+	"time"
+)
 
 const (
 	// Rate and idleRate are the events a second from which on something is busy, and below which it is not any more: where
@@ -51,10 +54,15 @@ type Threads chan struct{}
 // NewThreads returns n of them.
 func NewThreads(n int) Threads { return make(Threads, n) }
 
-// Enter takes one; false: all are taken. Who got one must leave.
+// Enter takes one; false: all are taken. Who got one must leave, and waits by raw system calls until then.
+//
+// It wakes another thread, which goes on to wait in the netpoller. Where the program had nothing to do the calling one did that
+// for all, and the scheduler's own, which would look after 10 ms, sleeps for a minute until a thread enters a system call that
+// the scheduler learns of: everybody else was woken by no packet and at no deadline until then (Go 1.26).
 func (t Threads) Enter() bool {
 	select {
 	case t <- struct{}{}:
+		runtime.Gosched()
 		return true
 	default:
 		return false
