@@ -89,6 +89,9 @@ type Daemon struct {
 	fresh    fresh
 	loops    loops
 	rerouted chan struct{} // the upstreams have changed: probe them
+	suspects chan struct{} // our questions seem to come back: probe them soon
+	// suspectAgain is when that has them probed again; it belongs to the goroutine that probes.
+	suspectAgain time.Time
 
 	bus        *bus.Service              // nil: we are on no bus
 	busState   atomic.Pointer[bus.State] // what was set over D-Bus; never nil after New

@@ -196,6 +196,14 @@ func (d *Daemon) reroute() {
 	}
 }
 
+// suspect has them probed soon. It never blocks.
+func (d *Daemon) suspect() {
+	select {
+	case d.suspects <- struct{}{}:
+	default:
+	}
+}
+
 func (d *Daemon) setLevel(s *serving) {
 	if d.config.Level != nil {
 		d.config.Level.Set(s.config.LogLevel)

@@ -23,6 +23,9 @@ const (
 	// loopProbeAgain is how often the upstreams are probed though they have not changed: somebody may have pointed one
 	// of them at us.
 	loopProbeAgain = 5 * time.Minute
+	// loopProbeSoon is how long after a suspicion another one has the upstreams probed again: where nothing is answered every
+	// question raises one.
+	loopProbeSoon = 10 * time.Second
 	// loopProbes are on their way at a time: each has a socket, and a configuration may name thousands of servers.
 	loopProbes = 8
 )
@@ -135,7 +138,7 @@ func probeName() (dnsname.Name, error) {
 // probeZone is what the names of probes end in.
 const probeZone = ".loop.node-dns."
 
-// watchLoops probes the plain upstreams when they change, and now and then.
+// watchLoops probes the plain upstreams when they change, when questions seem to come back, and now and then.
 func (d *Daemon) watchLoops(ctx context.Context) error {
 	for {
 		before := d.loops.looping()
@@ -147,15 +150,30 @@ func (d *Daemon) watchLoops(ctx context.Context) error {
 			d.logLoops(before, d.loops.looping())
 			d.hint("loop probe")
 		}
-		timer := time.NewTimer(loopProbeAgain)
+		if !d.awaitProbe(ctx) {
+			return nil
+		}
+	}
+}
+
+// awaitProbe returns when the upstreams are to be probed again; false: ctx has ended.
+func (d *Daemon) awaitProbe(ctx context.Context) bool {
+	timer := time.NewTimer(loopProbeAgain)
+	defer timer.Stop()
+	for suspects := d.suspects; ; {
 		select {
 		case <-ctx.Done():
-			timer.Stop()
-			return nil
+			return false
 		case <-d.rerouted:
+			return true
 		case <-timer.C:
+			return true
+		case <-suspects:
+			wait := max(0, time.Until(d.suspectAgain))
+			d.suspectAgain = time.Now().Add(wait + loopProbeSoon)
+			timer.Reset(wait)
+			suspects = nil
 		}
-		timer.Stop()
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -78,6 +79,7 @@ func New(config Config) (*Daemon, error) {
 		hints:    make(chan string, 1),
 		reloads:  make(chan chan error),
 		rerouted: make(chan struct{}, 1),
+		suspects: make(chan struct{}, 1),
 		rewatch:  make(chan struct{}, 1),
 		rebus:    make(chan struct{}, 1),
 
@@ -153,6 +155,7 @@ func (d *Daemon) start(ctx context.Context) error {
 func (d *Daemon) build(s *serving, queries *inflight.Log) {
 	d.forward = forward.New(forward.Config{
 		Routes: s.guarded(), MaxInFlight: s.forwardMax, UDP: s.settings.udp, Log: d.log, Changed: d.busChanged, Ignore: d.ignore,
+		IsOwn: func(addr netip.Addr) bool { return d.serving.Load().net.IsLocal(addr) }, Suspect: d.suspect,
 		Lanes: d.config.Receivers, Answered: d.answered,
 	})
 	d.loops.dial = d.forward.DialUDP

@@ -30,6 +30,8 @@ type flight struct {
 	waiting int // guarded by flights.mu
 	joined  int // how many ever waited; guarded by flights.mu, constant once done
 
+	hasComeBack bool // guarded by flights.mu
+
 	// Set before done is closed, constant from then on.
 	msg  *dns.Msg
 	from *server
@@ -51,12 +53,16 @@ var (
 	errClosed         = errors.New("forwarding after the end")
 )
 
-// join returns the flight of key to wait for, starting it when there is none. tried is what was asked before; nil: nothing.
-func (f *Forward) join(key flightKey, r *route, tried *dnsserver.Tried) (*flight, error) {
+// join returns the flight of key to wait for, starting it when there is none; q.Tried is what was asked before.
+func (f *Forward) join(key flightKey, r *route, q *dnsserver.Query) (*flight, error) {
+	tried := q.Tried
 	all := &f.flights
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if fl := all.byKey[key]; fl != nil {
+		if s := r.at(q.Client.Addr()); s != nil && f.cameBack(s, &fl.hasComeBack) {
+			return nil, errComeback
+		}
 		fl.waiting++
 		fl.joined++
 		f.counts.joined.Add(1)
@@ -96,6 +102,16 @@ func (f *Forward) fly(ctx context.Context, fl *flight, r *route, tried *dnsserve
 		fl.err = extended(dns.ExtendedErrorCodeOther, err.Error(), fl.key.question, err)
 	})
 	fl.msg, fl.from, fl.err = f.ask(ctx, fl.key.question, r, tried)
+	if fl.err != nil {
+		f.mayHaveComeBack(f.flights.joined(fl))
+	}
+}
+
+// joined is how many have waited for the flight so far.
+func (all *flights) joined(fl *flight) int {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	return fl.joined
 }
 
 // remove takes the flight off the list, so that nobody joins it any more.

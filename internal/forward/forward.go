@@ -14,6 +14,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"log/slog"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -81,6 +82,12 @@ type Config struct {
 	Ignore func(*dns.Msg) error
 	// UDP is how questions go over UDP.
 	UDP UDP
+	// IsOwn reports whether an address is this host's. It is called concurrently. nil means that none is.
+	IsOwn func(netip.Addr) bool
+	// Suspect is called when questions seem to come back: the server that is asked asks us the same, or a question that several
+	// have asked has no answer. It is called from any goroutine, as often as that happens, and must not wait for anything.
+	// nil means that nobody wants to know.
+	Suspect func()
 	// Lanes is how many goroutines take the responses to what Ask has asked, and how many threads they may wait on in the
 	// kernel: GOMAXPROCS must be as many more. 0: Ask asks nothing.
 	Lanes int
@@ -104,6 +111,8 @@ type Forward struct {
 	changed    func()
 	ignore     func(*dns.Msg) error
 	answered   func(Reply)
+	isOwn      func(netip.Addr) bool
+	suspect    func()
 	lanes      []*lane
 	threads    busy.Threads
 
@@ -131,6 +140,8 @@ func New(c Config) *Forward {
 		changed:    c.Changed,
 		ignore:     c.Ignore,
 		answered:   c.Answered,
+		isOwn:      c.IsOwn,
+		suspect:    c.Suspect,
 		threads:    busy.NewThreads(c.Lanes),
 	}
 	if f.tryTimeout <= 0 {
@@ -147,6 +158,12 @@ func New(c Config) *Forward {
 	}
 	if f.ignore == nil {
 		f.ignore = func(*dns.Msg) error { return nil }
+	}
+	if f.isOwn == nil {
+		f.isOwn = func(netip.Addr) bool { return false }
+	}
+	if f.suspect == nil {
+		f.suspect = func() {}
 	}
 	f.SetUDP(c.UDP)
 	f.SetMaxInFlight(c.MaxInFlight)
@@ -179,6 +196,9 @@ func (f *Forward) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, e
 		q.AnsweredBy = q.Tried.Server
 		return ofClient(q, q.Tried.Msg.Copy()), nil
 	}
+	if q.Tried != nil && errors.Is(q.Tried.Err, errComeback) {
+		return comeback(q), nil
+	}
 	asked := questionOf(q)
 	t := f.table.Load()
 	r := t.match(q.Domain())
@@ -188,7 +208,10 @@ func (f *Forward) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, e
 	if r == nil || len(r.servers) == 0 {
 		return nil, noServers(asked, r)
 	}
-	fl, err := f.join(flightKey{question: asked, table: t}, r, q.Tried)
+	fl, err := f.join(flightKey{question: asked, table: t}, r, q)
+	if errors.Is(err, errComeback) {
+		return comeback(q), nil
+	}
 	if err != nil {
 		return nil, err
 	}

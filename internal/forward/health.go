@@ -61,6 +61,8 @@ type health struct {
 	cookie    cookie
 	lowerTill time.Time // until when its questions are in lower case
 	doubts    int       // responses in a row that may not be its own
+
+	comebacks int // questions that it has asked us while we asked it, since it answered one of ours
 }
 
 // succeeded accounts for a response that took rtt.
@@ -92,6 +94,9 @@ func (h *health) failed(reason string, silent bool, now time.Time) {
 
 // heard accounts for what a response says.
 func (h *health) heard(rcode int, isFinal bool) {
+	if isFinal {
+		h.comebacks = 0
+	}
 	switch {
 	case !isFinal:
 		h.refusals++

@@ -72,10 +72,11 @@ type asking struct {
 	holds atomic.Int32 // by who sends, and by who waits for the response
 
 	// Guarded by lane.mu.
-	waiting    []*dnsserver.Later
-	isAsked    bool // it is in byHash, and in order of asking
-	twin       *asking
-	prev, next *asking
+	waiting     []*dnsserver.Later
+	isAsked     bool // it is in byHash, and in order of asking
+	hasComeBack bool
+	twin        *asking
+	prev, next  *asking
 }
 
 // Ask asks for the answer to a query where that takes no more than one question to one server, and calls Config.Answered
@@ -168,6 +169,10 @@ func (n *lane) join(key []byte, q terms, l *dnsserver.Later, udp *UDP) (a *askin
 		if a.table != q.table {
 			return nil, false
 		}
+		if l.Query().Client.Addr() == a.server.Addr.Addr() && n.f.cameBack(a.server, &a.hasComeBack) {
+			l.Handle(&dnsserver.Tried{Server: a.server.Server, Err: errComeback})
+			return nil, true
+		}
 		a.waiting = append(a.waiting, l)
 		n.f.counts.joined.Add(1)
 		return nil, true
@@ -198,7 +203,7 @@ func (n *lane) findLocked(hash uint64, key []byte) *asking {
 
 // beginLocked gives the question its time.
 func (n *lane) beginLocked(a *asking) {
-	a.isAsked = true
+	a.isAsked, a.hasComeBack = true, false
 	a.twin = n.byHash[a.hash]
 	n.byHash[a.hash] = a
 	a.prev, a.next = n.newest, nil
@@ -349,6 +354,7 @@ func handle(waiting []*dnsserver.Later, tried *dnsserver.Tried) {
 func (n *lane) overdue(now time.Time) {
 	for a, waiting := n.takeOverdue(now); a != nil; a, waiting = n.takeOverdue(now) {
 		n.missed(a.server)
+		n.f.mayHaveComeBack(len(waiting))
 		handle(waiting, &dnsserver.Tried{Server: a.server.Server})
 		n.drop(a)
 	}

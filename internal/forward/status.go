@@ -63,7 +63,7 @@ func (s *server) status() ServerStatus {
 }
 
 type counts struct {
-	asked, unanswered, joined, shed, starved, ignored, overTCP, withoutEDNS, handshakes, resumed, doubted atomic.Uint64
+	asked, unanswered, joined, shed, starved, ignored, overTCP, withoutEDNS, handshakes, resumed, doubted, comebacks atomic.Uint64
 }
 
 // Stats are counters since New, and the questions in flight now.
@@ -77,6 +77,7 @@ type Stats struct {
 	Ignored     uint64 `json:"ignored"`     // messages that were no response to our query: forged, foreign or malformed
 	OverTCP     uint64 `json:"overTCP"`     // truncated responses asked for again over TCP
 	WithoutEDNS uint64 `json:"withoutEDNS"` // questions asked again without EDNS
+	Comebacks   uint64 `json:"comebacks"`   // questions asked by the server that is asked them
 	Doubted     uint64 `json:"doubted"`     // responses with another cookie than ours, or in another case: asked for again over TCP
 	Handshakes  uint64 `json:"handshakes"`  // TLS connections
 	Resumed     uint64 `json:"resumed"`     // of which began with what an earlier one left
@@ -95,6 +96,7 @@ func (f *Forward) Stats() Stats {
 		Ignored:     f.counts.ignored.Load(),
 		OverTCP:     f.counts.overTCP.Load(),
 		WithoutEDNS: f.counts.withoutEDNS.Load(),
+		Comebacks:   f.counts.comebacks.Load(),
 		Doubted:     f.counts.doubted.Load(),
 		Handshakes:  f.counts.handshakes.Load(),
 		Resumed:     f.counts.resumed.Load(),

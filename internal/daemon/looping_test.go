@@ -1,0 +1,217 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dnstest"
+	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/nameserver"
+	"github.com/node-dns/node-dns/internal/netstate"
+)
+
+// A relay sends on what it gets, and the responses back, as a forwarder does that somebody may point anywhere.
+type relay struct {
+	addr    netip.AddrPort
+	to      atomic.Pointer[netip.AddrPort]
+	queries atomic.Int64
+}
+
+func newRelay(t *testing.T, to netip.AddrPort) *relay {
+	t.Helper()
+	conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &relay{addr: conn.LocalAddr().(*net.UDPAddr).AddrPort()}
+	r.to.Store(&to)
+	var running sync.WaitGroup
+	running.Go(func() {
+		for {
+			query := make([]byte, 512)
+			n, client, err := conn.ReadFromUDPAddrPort(query)
+			if err != nil {
+				return
+			}
+			r.queries.Add(1)
+			running.Go(func() {
+				onward, err := net.DialUDP("udp4", nil, net.UDPAddrFromAddrPort(*r.to.Load()))
+				if err != nil {
+					return
+				}
+				defer onward.Close()
+				_ = onward.SetDeadline(time.Now().Add(5 * time.Second))
+				response := make([]byte, 2048)
+				if _, err := onward.Write(query[:n]); err != nil {
+					return
+				}
+				if n, err := onward.Read(response); err == nil {
+					_, _ = conn.WriteToUDPAddrPort(response[:n], client)
+				}
+			})
+		}
+	})
+	t.Cleanup(func() {
+		conn.Close()
+		running.Wait()
+	})
+	return r
+}
+
+// askAll asks for different names at once, and returns how many were answered with each rcode.
+func (r *running) askAll(at netip.AddrPort, prefix string, n int) map[int]int {
+	var mu sync.Mutex
+	rcodes := map[int]int{}
+	var clients sync.WaitGroup
+	for i := range n {
+		clients.Go(func() {
+			client := dns.Client{Timeout: 20 * time.Second}
+			m, _, err := client.Exchange(new(dns.Msg).SetQuestion(fmt.Sprintf("%s%d.example.com.", prefix, i), dns.TypeA), at.String())
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				r.t.Error(err)
+				return
+			}
+			rcodes[m.Rcode]++
+		})
+	}
+	clients.Wait()
+	return rcodes
+}
+
+// TestLoopWhileRunning: an upstream that is pointed at us while we run, which no probe of the start could see, is found by the
+// questions that come back, and left out; of 101 queries each goes round a few times, and later ones not at all.
+func TestLoopWhileRunning(t *testing.T) {
+	site := dnstest.NewServer(t, siteRecords)
+	there := newRelay(t, site.Addr())
+	r := start(t, map[string]string{upstreamPath: "server=" + strings.ReplaceAll(there.addr.String(), ":", "#") + "\n"})
+	at := r.address()
+	if rcode := r.rcode(at, "www.example.com."); rcode != dns.RcodeSuccess {
+		t.Fatalf("before: %s", dns.RcodeToString[rcode])
+	}
+	before := there.queries.Load()
+	there.to.Store(&at)
+	if rcodes := r.askAll(at, "loop", 101); rcodes[dns.RcodeServerFailure]+rcodes[dns.RcodeRefused] != 101 {
+		t.Errorf("answered with %v", rcodes)
+	}
+	n := there.queries.Load() - before
+	if t.Logf("101 queries went round %d times", n); n > 101*6 {
+		t.Error("that is too often")
+	}
+	r.await("the upstream is left out", func() bool { return len(r.servers()) == 0 })
+	if problems := strings.Join(r.status().Problems, "\n"); !strings.Contains(problems, there.addr.String()) {
+		t.Errorf("the status says %q", problems)
+	}
+	before = there.queries.Load()
+	r.askAll(at, "later", 101)
+	if n := there.queries.Load() - before; n > 2 { // a probe
+		t.Errorf("left out, and asked %d times", n)
+	}
+	to := site.Addr()
+	there.to.Store(&to)
+	r.daemon.reroute() // or in five minutes
+	r.await("the upstream is asked again", func() bool { return len(r.servers()) == 1 })
+	if rcode := r.rcode(at, "www.example.com."); rcode != dns.RcodeSuccess {
+		t.Errorf("after: %s", dns.RcodeToString[rcode])
+	}
+}
+
+// TestLoopBesideAnother: while one upstream sends our questions back, the other answers all of them.
+func TestLoopBesideAnother(t *testing.T) {
+	site, other := dnstest.NewServer(t, siteRecords), dnstest.NewServer(t, siteRecords)
+	there := newRelay(t, site.Addr())
+	r := start(t, map[string]string{upstreamPath: "server=" + strings.ReplaceAll(there.addr.String(), ":", "#") + "\n" + upstreamFile(other)})
+	at := r.address()
+	there.to.Store(&at)
+	if rcodes := r.askAll(at, "n", 101); rcodes[dns.RcodeNameError] != 101 {
+		t.Errorf("answered with %v", rcodes)
+	}
+	r.await("the upstream is left out", func() bool { return len(r.servers()) == 1 })
+}
+
+// TestLoopOfTwo: two nodes that ask each other, and one that asks dnsmasq, which asks it.
+func TestLoopOfTwo(t *testing.T) {
+	t.Run("two of us", func(t *testing.T) {
+		site := dnstest.NewServer(t, siteRecords)
+		a := start(t, map[string]string{upstreamPath: upstreamFile(site)})
+		b := start(t, map[string]string{upstreamPath: "server=" + strings.ReplaceAll(a.address().String(), ":", "#") + "\n"})
+		if rcode := b.rcode(b.address(), "www.example.com."); rcode != dns.RcodeSuccess {
+			t.Fatalf("before: %s", dns.RcodeToString[rcode])
+		}
+		write(t, filepath.Join(a.root, upstreamPath), "server="+strings.ReplaceAll(b.address().String(), ":", "#")+"\n")
+		a.askAll(a.address(), "a", 101)
+		b.askAll(b.address(), "b", 101)
+		a.await("one leaves the other out", func() bool { return len(a.servers())+len(b.servers()) < 2 })
+		for _, r := range []*running{a, b} {
+			if n := r.daemon.forward.Stats().Asked; n > 1000 {
+				t.Errorf("202 queries became %d questions", n)
+			}
+		}
+	})
+	t.Run("dnsmasq", func(t *testing.T) {
+		lab.NeedPrograms(t, "dnsmasq")
+		site := dnstest.NewServer(t, siteRecords)
+		r := start(t, map[string]string{upstreamPath: upstreamFile(site)})
+		theirs := startFiles(t, lab.ShortDir(t), "no-hosts\nserver="+strings.ReplaceAll(r.address().String(), ":", "#"))
+		write(t, filepath.Join(r.root, upstreamPath), "server="+strings.ReplaceAll(theirs.String(), ":", "#")+"\n")
+		r.askAll(r.address(), "n", 101)
+		r.await("dnsmasq is left out", func() bool {
+			return len(r.servers()) == 0 && strings.Contains(strings.Join(r.status().Problems, "\n"), theirs.String())
+		})
+		if n := r.daemon.forward.Stats().Asked; n > 600 {
+			t.Errorf("101 queries became %d questions", n)
+		}
+	})
+}
+
+// TestOwnAddressComes: an upstream whose address becomes one that we listen on is left out with the next look, which each change of
+// an address brings about, and asked again when that is another's once more (law 3).
+func TestOwnAddressComes(t *testing.T) {
+	const theirs = "192.0.2.53"
+	in := inputs{config: readConfig(t, "clusterDomain: cluster.local\nlisten: all\nupstreams: ["+theirs+", 192.0.2.54]\n", "")}
+	without, with := node(), node()
+	with.Addrs = append(slices.Clone(with.Addrs), netstate.Addr{Addr: netip.MustParseAddr(theirs), Interface: "eth0", Up: true})
+	for i, step := range []struct {
+		net  netstate.State
+		want string
+	}{{without, theirs + " 192.0.2.54"}, {with, "192.0.2.54"}, {without, theirs + " 192.0.2.54"}} {
+		in.net = step.net
+		s := newServing(in)
+		if got := nameserver.Join(s.routes[len(s.routes)-1].Servers); got != step.want {
+			t.Errorf("%d: %s, expected %s", i, got, step.want)
+		}
+	}
+}
+
+// TestSuspicionsAreBounded: however many there are, a round of probes follows the one before by loopProbeSoon.
+func TestSuspicionsAreBounded(t *testing.T) {
+	d := &Daemon{suspects: make(chan struct{}, 1), rerouted: make(chan struct{}, 1)}
+	d.suspect()
+	d.suspect()
+	if !d.awaitProbe(t.Context()) {
+		t.Error("the first is not taken up at once")
+	}
+	d.suspect()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if d.awaitProbe(ctx) {
+		t.Error("the second is taken up at once")
+	}
+	d.suspect()
+	d.reroute()
+	if !d.awaitProbe(t.Context()) {
+		t.Error("other upstreams are not probed at once")
+	}
+}
