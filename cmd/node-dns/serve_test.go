@@ -221,3 +221,39 @@ func TestWithoutRights(t *testing.T) {
 		}
 	}
 }
+
+// TestFewFilesManyConnections: a daemon that may open 100 files answers all that is asked over UDP, remembered or not, and new
+// clients over TCP, while there are 300 connections on which nothing is said.
+func TestFewFilesManyConnections(t *testing.T) {
+	upstream := dnstest.NewServer(t, "*.example. 300 IN A 192.0.2.80\n")
+	p := start(t, "ulimit -n 100; exec node-dns --root $ROOT serve --listen 127.0.0.1:0 --upstream "+upstream.Addr().String())
+	p.await("the listeners", func() bool { return p.has("/run/node-dns/ready") })
+	address := p.status().Listeners[0].Address
+	from := func(i int) *net.Dialer {
+		return &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 1, 0, byte(i%250+1))}, Timeout: 20 * time.Second}
+	}
+	for i := range 300 {
+		idle, err := from(i).Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer idle.Close()
+	}
+	for i := range 50 {
+		for name, client := range map[string]dns.Client{
+			"hot.example.":                   {Timeout: 20 * time.Second},
+			fmt.Sprintf("n%d.example.", i):   {Timeout: 20 * time.Second},
+			fmt.Sprintf("tcp%d.example.", i): {Timeout: 20 * time.Second, Net: "tcp", Dialer: from(i)},
+		} {
+			m, _, err := client.Exchange(new(dns.Msg).SetQuestion(name, dns.TypeA), address)
+			if err != nil || len(m.Answer) != 1 {
+				t.Errorf("%s: %v, %v", name, m, err)
+			}
+		}
+	}
+	if limits := p.status().Queries.Limits; limits.TCPIdle < 200 || limits.Upstream+limits.Full+limits.Crowding > 0 {
+		t.Errorf("%+v", limits)
+	}
+	p.signal(unix.SIGTERM)
+	p.end()
+}

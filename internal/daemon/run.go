@@ -238,6 +238,7 @@ func (d *Daemon) tasks(socket net.Listener) []supervise.Task {
 		{Name: "D-Bus", Run: d.serveBus, Restart: true},
 		{Name: "watch cluster", Run: d.watchCluster, Restart: true},
 		{Name: "watch files", Run: d.watchFiles, Restart: true},
+		{Name: "watch limits", Run: d.watchLimits, Restart: true},
 		{Name: "watch loops", Run: d.watchLoops, Restart: true},
 		{Name: "watch kernel", Run: d.watchKernel, Restart: true},
 		{Name: "watch NetworkManager", Run: d.watchNetworkManager, Restart: true},

@@ -119,7 +119,10 @@ func (s *Server) mayRefuse(x exchange) bool {
 
 // deny is the response to a query that is not looked at; nil: none is sent.
 func (s *Server) deny(x exchange, why denial) []byte {
-	s.counters.denied(why).Add(1)
+	if n := s.counters.denied(why).Add(1); why == stranger && n&(n-1) == 0 {
+		client := x.client.Addr()
+		s.counters.stranger.Store(&client)
+	}
 	if !s.mayRefuse(x) {
 		return nil
 	}

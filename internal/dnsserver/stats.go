@@ -1,6 +1,7 @@
 package dnsserver
 
 import (
+	"net/netip"
 	"slices"
 	"sync/atomic"
 )
@@ -30,6 +31,8 @@ type Stats struct {
 	TCPEvicted  uint64 // idle connections closed to make room
 
 	TCPStarved uint64 // connections closed at once: no file descriptor was left
+
+	Stranger netip.Addr // who asked and may not, now and then
 
 	InFlight int64 // queries being handled now
 	TCPOpen  int64 // connections open now
@@ -85,6 +88,7 @@ type counters struct {
 	writeErrors                          atomic.Uint64
 	tcpAccepted, tcpRejected, tcpEvicted atomic.Uint64
 	tcpStarved                           atomic.Uint64
+	stranger                             atomic.Pointer[netip.Addr]
 	inFlight, tcpOpen                    atomic.Int64
 }
 
@@ -108,6 +112,9 @@ func (s *Server) Stats() Stats {
 		TCPStarved:  c.tcpStarved.Load(),
 		InFlight:    c.inFlight.Load(),
 		TCPOpen:     c.tcpOpen.Load(),
+	}
+	if stranger := c.stranger.Load(); stranger != nil {
+		stats.Stranger = *stranger
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,0 +1,80 @@
+package daemon
+
+import (
+	"context"
+	"time"
+
+	"github.com/node-dns/node-dns/internal/control"
+)
+
+const (
+	// limitsEvery is how often it is looked whether a bound is met.
+	limitsEvery = 5 * time.Second
+	// limitsQuiet is how long none must be for it to be over: who is refused asks again.
+	limitsQuiet = time.Minute
+)
+
+// spell is a time during which a bound is met again and again.
+type spell struct {
+	began, last time.Time // zero: there is none now
+	before      uint64    // the counter when it began
+	counter     uint64
+}
+
+// look takes in what the counter is now, and says what to log.
+func (s *spell) look(now time.Time, counter uint64) (begins, ends bool) {
+	grown := counter > s.counter
+	if grown && s.began.IsZero() {
+		s.began, s.before, begins = now, s.counter, true
+	}
+	s.counter = counter
+	switch {
+	case grown:
+		s.last = now
+	case !s.began.IsZero() && now.Sub(s.last) >= limitsQuiet:
+		ends = true
+	}
+	return begins, ends
+}
+
+// limitWords are the bounds as the log names them, in the order of counters.
+var limitWords = []string{
+	"the client may not ask: allowFrom", "clientRateLimit", "the client's share of the queries that wait", "queries that wait",
+	"dnsForwardMax, or no socket", "connections", "no file descriptor for a connection",
+}
+
+func limitCounters(l control.Limits) []uint64 {
+	return []uint64{l.Strangers, l.Hasty, l.Crowding, l.Full, l.Upstream, l.TCPRefused, l.NoDescriptors}
+}
+
+// watchLimits logs when it begins and when it ends that queries are not served for a bound: each query may be such a one.
+func (d *Daemon) watchLimits(ctx context.Context) error {
+	spells := make([]spell, len(limitWords))
+	ticker := time.NewTicker(limitsEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case now := <-ticker.C:
+			d.logLimits(now, spells)
+		}
+	}
+}
+
+func (d *Daemon) logLimits(now time.Time, spells []spell) {
+	stats := d.server.Stats()
+	for i, counter := range limitCounters(d.queryStatus().Limits) {
+		s := &spells[i]
+		begins, ends := s.look(now, counter)
+		switch {
+		case begins && i == 0:
+			d.log.Warn("not serving all that is asked", "limit", limitWords[i], "count", counter-s.before, "client", stats.Stranger)
+		case begins:
+			d.log.Warn("not serving all that is asked", "limit", limitWords[i], "count", counter-s.before)
+		case ends:
+			d.log.Info("serving all that is asked again", "limit", limitWords[i], "count", counter-s.before, "for", s.last.Sub(s.began).Round(time.Second))
+			*s = spell{counter: counter}
+		}
+	}
+}

@@ -1,0 +1,188 @@
+package dnsserver
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+	"golang.org/x/sys/unix"
+)
+
+// TestTenThousandIdle: clients that come while there are 10,000 connections on which nothing is said are served, over TCP and
+// UDP, and no more than MaxTCP of these are kept.
+func TestTenThousandIdle(t *testing.T) {
+	idle := 10_000
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if room := int(limit.Cur) - 2000; room < idle { // the server's ends are of this process too
+		idle = room
+		t.Logf("this process may open %d files: %d idle connections", limit.Cur, idle)
+	}
+	// Patience beyond the test: that they go is to be for the bound alone.
+	s, addr := start(t, Config{Handler: fixed("www.example.com. A 192.0.2.80"), FirstQuery: time.Hour, Idle: time.Hour})
+	const perClient = 50
+	for i := range idle {
+		from(t, fmt.Sprintf("127.1.%d.%d", i/perClient/250, i/perClient%250+1), TCP, addr)
+	}
+	for s.Stats().TCPAccepted < uint64(idle) {
+		time.Sleep(time.Millisecond)
+	}
+	if got := s.Stats(); got.TCPEvicted != uint64(idle-1000) || got.TCPRejected != 0 {
+		t.Errorf("counted %+v", got)
+	}
+	for i := range 10 {
+		for _, proto := range []Proto{TCP, UDP} {
+			if r := from(t, fmt.Sprintf("127.2.0.%d", i+1), proto, addr).exchange(query("www.example.com.", dns.TypeA)); r.Rcode != dns.RcodeSuccess {
+				t.Errorf("client %d over %s: %v", i, proto, r)
+			}
+		}
+	}
+	for s.Stats().TCPOpen > 1000 {
+		time.Sleep(time.Millisecond) // what was closed for others is on its way out
+	}
+}
+
+// TestSlowReadersGo: connections whose clients ask and do not read make room for a new one, though they are owed responses.
+func TestSlowReadersGo(t *testing.T) {
+	const room = 4
+	s, addr := start(t, Config{
+		MaxTCP: room, Write: time.Hour,
+		Handler: fixed("www.example.com. TXT" + strings.Repeat(" "+strings.Repeat("x", 255), 240)), // 61 KB
+	})
+	wire := frame(t, query("www.example.com.", dns.TypeA))
+	for i := range room {
+		slow := from(t, fmt.Sprintf("127.0.0.%d", i+2), TCP, addr)
+		go func() { // more than all buffers on the way hold
+			for {
+				if _, err := slow.conn.Write(wire); err != nil {
+					return
+				}
+			}
+		}()
+	}
+	for { // until all of them wait for their clients
+		s.conns.mu.Lock()
+		stuck := 0
+		for c := range s.conns.conns {
+			if c.mayGo() && !c.idle() {
+				stuck++
+			}
+		}
+		s.conns.mu.Unlock()
+		if stuck == room {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	for i := range room {
+		r := from(t, fmt.Sprintf("127.0.1.%d", i+1), TCP, addr).exchange(query("www.example.com.", dns.TypeA))
+		if r.Rcode != dns.RcodeSuccess {
+			t.Errorf("got %v", r.MsgHdr)
+		}
+	}
+	if got := s.Stats(); got.TCPEvicted != room || got.TCPRejected != 0 {
+		t.Errorf("counted %+v", got)
+	}
+}
+
+// TestStrangersConnections: all strangers together have the connections of one client, so that those who may ask have room.
+func TestStrangersConnections(t *testing.T) {
+	s, addr := start(t, Config{
+		Handler: fixed("www.example.com. A 192.0.2.80"), Access: &Access{Clients: networks("127.0.0.1/32")},
+		MaxTCP: 20, MaxTCPPerClient: 5, FirstQuery: time.Hour, Idle: time.Hour,
+	})
+	client := dial(t, TCP, addr)
+	for i := range 40 {
+		from(t, fmt.Sprintf("127.3.0.%d", i+1), TCP, addr)
+	}
+	for s.Stats().TCPAccepted < 41 {
+		time.Sleep(time.Millisecond)
+	}
+	for s.Stats().TCPOpen > 6 {
+		time.Sleep(time.Millisecond)
+	}
+	if r := client.exchange(query("www.example.com.", dns.TypeA)); r.Rcode != dns.RcodeSuccess {
+		t.Errorf("who was there before: %v", r)
+	}
+}
+
+// TestNoDescriptorForConnections runs in a process of its own, that may open no more files than it has: new connections are closed
+// at once, not left waiting; UDP, and the connections that there are, are served; and all is well again when there are files.
+func TestNoDescriptorForConnections(t *testing.T) {
+	const stage = "NODEDNS_SERVER_FEW_FILES"
+	if os.Getenv(stage) == "" {
+		self, err := os.Executable()
+		if err != nil {
+			t.Fatal(err)
+		}
+		child := exec.Command(self, "-test.run=^TestNoDescriptorForConnections$", "-test.timeout=1m")
+		child.Env = append(os.Environ(), stage+"=1")
+		if out, err := child.CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	s, addr := start(t, Config{Handler: fixed("www.example.com. A 192.0.2.80"), FirstQuery: time.Hour, Idle: time.Hour})
+	ask := query("www.example.com.", dns.TypeA)
+	udp, tcp := dial(t, UDP, addr), dial(t, TCP, addr)
+	udp.exchange(ask)
+	tcp.exchange(ask)
+
+	const ours = 8 // ends of connections that this process opens below
+	var ends []int
+	for range ours {
+		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends = append(ends, fd)
+	}
+	var before unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &before); err != nil {
+		t.Fatal(err)
+	}
+	// The lowest that is free is the first that is refused, wherever the others are.
+	free, err := unix.FcntlInt(uintptr(ends[0]), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unix.Close(free)
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(free), Max: before.Max}); err != nil {
+		t.Fatal(err)
+	}
+	for i, fd := range ends {
+		at := unix.SockaddrInet4{Addr: addr.Addr().As4(), Port: int(addr.Port())}
+		if err := unix.Connect(fd, &at); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := unix.Read(fd, make([]byte, 1)); n != 0 { // it waits until the server closes
+			t.Errorf("connection %d: %d, %v", i, n, err)
+		}
+		for _, c := range []*client{udp, tcp} {
+			if r := c.exchange(ask); r.Rcode != dns.RcodeSuccess {
+				t.Errorf("beside it: %v", r)
+			}
+		}
+	}
+	for s.Stats().TCPStarved < ours { // they are counted when no more come
+		time.Sleep(time.Millisecond)
+	}
+	if got := s.Stats(); got.TCPStarved != ours || got.TCPOpen != 1 {
+		t.Errorf("counted %+v", got)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &before); err != nil {
+		t.Fatal(err)
+	}
+	for !alive(dial(t, TCP, addr), packed(t, ask)) { // one may still come before it is seen that there are files
+		time.Sleep(time.Millisecond)
+	}
+	for _, fd := range ends {
+		unix.Close(fd)
+	}
+}
