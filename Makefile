@@ -8,6 +8,8 @@
 # make bench       node-dns beside other nameservers, on two cores: a quarter of an hour to get them, and an hour; as root on Debian.
 #                  BENCHFLAGS chooses, as `make bench BENCHFLAGS='-peers=echo,node-dns,unbound -workloads=hits -rounds=1'`
 # make bench-quick  some of both, in 2 minutes; nothing is written
+# make bench-faults  node-dns, dnsmasq and unbound under each fault of an upstream, in half an hour: what was answered, and when.
+#                  BENCHFLAGS chooses, as `make bench-faults BENCHFLAGS='-faults=black-holed -seconds=2'`
 # make bench-micro  the packages' own benchmarks, here and at the revision REV (default: HEAD), compared
 # make demo        the whole story on loopback, without root
 # make lint        gofmt, gofumpt, vet, staticcheck
@@ -21,7 +23,7 @@ BUILDMODE ?= default
 ARCHES    = x86_64 aarch64 ppc64le s390x
 export CGO_ENABLED ?= 1
 
-.PHONY: build install rpm rpm-all test test-kube test-trixie bench bench-quick bench-micro bench-kube demo lint fuzz clean
+.PHONY: build install rpm rpm-all test test-kube test-trixie bench bench-quick bench-faults bench-micro bench-kube demo lint fuzz clean
 
 # The completions come from the program, built for this machine where bin/ is for another.
 build:
@@ -84,6 +86,9 @@ bench:
 
 bench-quick:
 	$(GO) run ./bench -peers=echo,node-dns,unbound,dnsdist -workloads=hits,misses,pods,hits-10k -rounds=1 -seconds=2 -tries=1 $(BENCHFLAGS)
+
+bench-faults:
+	$(GO) run ./bench -faults=. -seconds=6 -out=bench/results $(BENCHFLAGS)
 
 bench-micro:
 	./scripts/bench-micro $(REV)

@@ -17,8 +17,8 @@ func TestCommands(t *testing.T) {
 	for _, match := range regexp.MustCompile(`BENCHFLAGS='(.*)'`).FindAllStringSubmatch(makefile+document, -1) {
 		all = append(all, match[1])
 	}
-	if len(all) != 4 {
-		t.Errorf("not four: %q", all)
+	if len(all) != 6 {
+		t.Errorf("not six: %q", all)
 	}
 	for _, match := range regexp.MustCompile("`(-[a-z]+ [A-Z]+)`").FindAllStringSubmatch(document, -1) {
 		all = append(all, match[1])

@@ -15,20 +15,15 @@ import (
 	"time"
 
 	"github.com/node-dns/node-dns/bench/result"
+	"github.com/node-dns/node-dns/internal/faultplan"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	o, err := parseFlags(os.Args[1:])
-	var report result.Report
-	if err == nil && o.show != "" {
-		report, err = result.Load(o.show)
-	} else if err == nil {
-		report, err = o.measure(ctx)
-	}
 	if err == nil {
-		err = o.present(report)
+		err = o.run(ctx)
 	}
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -38,10 +33,37 @@ func main() {
 	}
 }
 
+// run measures, or loads, and shows that.
+func (o options) run(ctx context.Context) (err error) {
+	if o.rows != nil {
+		var report result.FaultReport
+		if o.show != "" {
+			report, err = result.LoadFaults(o.show)
+		} else {
+			report, err = o.measureFaults(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		return o.presentFaults(report)
+	}
+	var report result.Report
+	if o.show != "" {
+		report, err = result.Load(o.show)
+	} else {
+		report, err = o.measure(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	return o.present(report)
+}
+
 // options are what the command line says.
 type options struct {
 	workloads []workload
 	peers     []peer
+	rows      []faultplan.Row // of the fault matrix: they are played, and nothing else is measured; nil: it is
 	settings  result.Settings
 	programs  string // directory
 	out       string // directory; none: nothing is written
@@ -53,6 +75,7 @@ func parseFlags(args []string) (o options, err error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	workloads := flags.String("workloads", "all", "measure these, separated by commas")
 	peers := flags.String("peers", "all", "measure these, separated by commas")
+	rows := flags.String("faults", "", "play the rows of the fault matrix whose names match this regular expression, and measure nothing else")
 	flags.IntVar(&o.settings.Rounds, "rounds", 3, "measure each peer so many times under each workload")
 	flags.Float64Var(&o.settings.Seconds, "seconds", 4, "of a measurement")
 	flags.IntVar(&o.settings.Tries, "tries", 3, "of a measurement that other programs disturbed")
@@ -69,6 +92,11 @@ func parseFlags(args []string) (o options, err error) {
 	}
 	if o.peers, err = choosePeers(*peers); err != nil {
 		return o, fmt.Errorf("-peers: %w", err)
+	}
+	if *rows != "" {
+		if o.rows, err = chooseRows(*rows); err != nil {
+			return o, fmt.Errorf("-faults: %w", err)
+		}
 	}
 	if o.settings.Rounds < 1 || o.settings.Tries < 1 || o.settings.Seconds < 1 || flags.NArg() > 0 {
 		return o, fmt.Errorf("-rounds, -tries and -seconds are 1 or more, and there are no other arguments")
@@ -117,6 +145,14 @@ func (o options) present(report result.Report) error {
 		return err
 	}
 	return result.Save(o.out, report)
+}
+
+// presentFaults is present for the fault matrix.
+func (o options) presentFaults(report result.FaultReport) error {
+	if _, err := os.Stdout.WriteString(result.Markdown(report)); err != nil || o.out == "" {
+		return err
+	}
+	return result.SaveFaults(o.out, report)
 }
 
 // all measures every peer in turn, round by round.

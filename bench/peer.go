@@ -33,6 +33,13 @@ type values struct {
 	Upstream int    // port of the nameserver to ask, at 127.0.0.1
 	Threads  int
 	API      bool // there is a Kubernetes API, which the file kubeconfig in Dir leads to
+
+	// For the rows of the fault matrix.
+	Upstreams    []int  // ports of the nameservers to ask
+	Zone         string // names below it are asked at ZoneUpstream; none: there is no such zone
+	ZoneUpstream int
+	CacheSize    int // responses
+	CacheOctets  int // the same, as memory
 }
 
 var peers = []peer{

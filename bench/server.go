@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/miekg/dns"
@@ -27,26 +28,13 @@ type server struct {
 // serve starts a peer, and returns when it answers for the names. upstream is the port of the nameserver that it asks, kubeconfig leads to
 // the cluster's API; nil: there is none.
 func (p place) serve(of peer, upstream int, kubeconfig []byte, names ...string) (*server, error) {
-	command, err := p.command(of.program)
-	if err != nil {
-		return nil, err
-	}
 	port, err := freePort()
 	if err != nil {
 		return nil, err
 	}
-	dir, argv, err := p.settle(of, values{Port: port, Upstream: upstream, Threads: cores, API: kubeconfig != nil}, kubeconfig)
+	s, err := p.launch(of, values{Port: port, Upstream: upstream, Threads: cores, API: kubeconfig != nil}, kubeconfig)
 	if err != nil {
 		return nil, err
-	}
-	s := &server{peer: of, port: port}
-	for range max(of.copies, 1) {
-		c, err := start(dir, slices.Concat(command, argv))
-		if err != nil {
-			s.stop()
-			return nil, err
-		}
-		s.children = append(s.children, c)
 	}
 	if err := s.await(names); err != nil {
 		s.stop()
@@ -55,20 +43,42 @@ func (p place) serve(of peer, upstream int, kubeconfig []byte, names ...string) 
 	return s, nil
 }
 
+// launch starts a peer that is told these values.
+func (p place) launch(of peer, v values, kubeconfig []byte) (*server, error) {
+	command, err := p.command(of.program)
+	if err != nil {
+		return nil, err
+	}
+	dir, argv, err := p.settle(of, v, kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	s := &server{peer: of, port: v.Port}
+	for range max(of.copies, 1) {
+		c, err := start(dir, slices.Concat(command, argv))
+		if err != nil {
+			s.stop()
+			return nil, err
+		}
+		s.children = append(s.children, c)
+	}
+	return s, nil
+}
+
 // settle makes a directory for a peer, with its files, and returns its arguments.
 func (p place) settle(of peer, v values, kubeconfig []byte) (dir string, argv []string, err error) {
-	if dir, err = os.MkdirTemp(p.dirOf(of.program), of.name+"-"); err != nil {
+	if dir, err = os.MkdirTemp(p.dirOf(of.program), strings.ReplaceAll(of.name, " ", "")+"-"); err != nil {
 		return "", nil, err
 	}
 	v.Dir = p.seen(of.program, dir)
-	v.Config = filepath.Join(v.Dir, of.config)
+	v.Config = filepath.Join(v.Dir, filepath.Base(of.config))
 	config, argv, err := of.render(v)
 	if err != nil {
 		return "", nil, err
 	}
 	files := map[string]string{}
 	if of.config != "" {
-		files[of.config] = config
+		files[filepath.Base(of.config)] = config
 	}
 	if kubeconfig != nil {
 		files["kubeconfig"] = string(kubeconfig)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -78,8 +79,19 @@ func TestPeers(t *testing.T) {
 	for _, f := range files {
 		unused[f.Name()] = true
 	}
-	v := values{Dir: "/dir", Config: "/dir/config", Port: 5301, Upstream: 5302, Threads: 2}
-	for _, p := range peers {
+	faults, err := templates.ReadDir("peers/faults")
+	if err != nil {
+		t.Fatal(err)
+	}
+	delete(unused, "faults")
+	for _, f := range faults {
+		unused["faults/"+f.Name()] = true
+	}
+	v := values{
+		Dir: "/dir", Config: "/dir/config", Port: 5301, Upstream: 5302, Threads: 2,
+		Upstreams: []int{5302, 5303}, Zone: "zone.test", ZoneUpstream: 5304, CacheSize: 10, CacheOctets: 20,
+	}
+	for _, p := range slices.Concat(peers, faultPeers) {
 		config, argv, err := p.render(v)
 		if err != nil {
 			t.Fatal(err)

@@ -10,18 +10,29 @@ import (
 
 // Save writes the report into a directory, in its three forms: bench.json, bench.txt and bench.svg.
 func Save(dir string, r Report) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("saving the report: %w", err)
-	}
-	data, err := json.MarshalIndent(r, "", "\t")
-	if err != nil {
-		return fmt.Errorf("saving the report: %w", err)
-	}
 	var text strings.Builder
 	if err := Write(&text, r); err != nil {
 		return err
 	}
-	for name, content := range map[string]string{"bench.json": string(data) + "\n", "bench.txt": text.String(), "bench.svg": Chart(r)} {
+	return save(dir, "bench.json", r, map[string]string{"bench.txt": text.String(), "bench.svg": Chart(r)})
+}
+
+// SaveFaults writes the report into a directory, in its two forms: faults.json and faults.md.
+func SaveFaults(dir string, r FaultReport) error {
+	return save(dir, "faults.json", r, map[string]string{"faults.md": Markdown(r)})
+}
+
+// save writes a report as JSON, and its other forms.
+func save(dir, name string, report any, others map[string]string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("saving the report: %w", err)
+	}
+	data, err := json.MarshalIndent(report, "", "\t")
+	if err != nil {
+		return fmt.Errorf("saving the report: %w", err)
+	}
+	others[name] = string(data) + "\n"
+	for name, content := range others {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
 			return fmt.Errorf("saving the report: %w", err)
 		}
@@ -30,17 +41,28 @@ func Save(dir string, r Report) error {
 }
 
 // Load reads a bench.json.
-func Load(path string) (Report, error) {
+func Load(path string) (r Report, err error) {
+	err = load(path, &r, &r.Schema)
+	return r, err
+}
+
+// LoadFaults reads a faults.json.
+func LoadFaults(path string) (r FaultReport, err error) {
+	err = load(path, &r, &r.Schema)
+	return r, err
+}
+
+// load reads a report, whose schema is to be found there then.
+func load(path string, report any, schema *int) error {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return Report{}, fmt.Errorf("loading a report: %w", err)
+		return fmt.Errorf("loading a report: %w", err)
 	}
-	var r Report
-	if err := json.Unmarshal(data, &r); err != nil {
-		return Report{}, fmt.Errorf("loading a report: %w", err)
+	if err := json.Unmarshal(data, report); err != nil {
+		return fmt.Errorf("loading a report: %w", err)
 	}
-	if r.Schema != Schema {
-		return Report{}, fmt.Errorf("loading a report: %s has schema %d, not %d", path, r.Schema, Schema)
+	if *schema != Schema {
+		return fmt.Errorf("loading a report: %s has schema %d, not %d", path, *schema, Schema)
 	}
-	return r, nil
+	return nil
 }

@@ -41,8 +41,14 @@ type Outcome struct {
 
 // A Fact is a number that a row is about, beside how many answers were right.
 type Fact struct {
-	Name  string  `json:"name"`
+	Name  string  `json:"name"` // with the unit behind a comma
 	Value float64 `json:"value"`
+}
+
+// String is the name, the number and its unit.
+func (f Fact) String() string {
+	name, unit, _ := strings.Cut(f.Name, ", ")
+	return strings.TrimSpace(fmt.Sprintf("%s %.4g %s", name, f.Value, unit))
 }
 
 // Fact is the number of that name; 0: there is none.
@@ -63,25 +69,13 @@ func (o Outcome) String() string {
 	text := fmt.Sprintf("%d asked: %d right, %d late, %d failed (%d unexplained), %d wrong, %d silent; %d stale; %.1f, %.1f, %.1f ms; %d upstream",
 		o.Asked, o.Right, o.Late, o.Failed, o.Unexplained, o.Wrong, o.Silent, o.Stale, o.P50, o.P99, o.Worst, o.Upstream)
 	for _, f := range o.Facts {
-		text += fmt.Sprintf("; %s %.4g", f.Name, f.Value)
+		text += "; " + f.String()
 	}
 	return strings.Join(append([]string{text}, o.Examples...), "\n\t")
 }
 
-// allRight is what most rows promise. How long that took is measured and not held: only that most came while their client
-// waited, whatever else the machine had to do.
+// allRight is what most rows promise. How long it took is measured, and not held: a machine may have other things to do.
 func allRight(o Outcome) string {
-	switch {
-	case o.Asked == 0 || o.Right+o.Late < o.Asked:
-		return "not all were answered rightly"
-	case o.Late > o.Asked/2:
-		return "most were answered too late"
-	}
-	return ""
-}
-
-// allTold is allRight for answers that take nearly as long as a client waits.
-func allTold(o Outcome) string {
 	if o.Asked == 0 || o.Right+o.Late < o.Asked {
 		return "not all were answered rightly"
 	}

@@ -24,11 +24,12 @@ const withSystemd = "test/nspawn runs it"
 
 // elsewhere are the documents' commands that these tests do not run as they stand, and why.
 var elsewhere = map[string]string{
-	"make test":        "these tests are a part of it; CI runs it",
-	"make test-kube":   "make test runs it, and builds a kube-apiserver for it",
-	"make test-trixie": "it is test/nspawn, which make test runs, on another system",
-	"make bench":       "a measurement of an hour; the tests of bench run its parts",
-	"node-dns serve":   "does not end; the unit starts it",
+	"make test":         "these tests are a part of it; CI runs it",
+	"make test-kube":    "make test runs it, and builds a kube-apiserver for it",
+	"make test-trixie":  "it is test/nspawn, which make test runs, on another system",
+	"make bench":        "a measurement of an hour; the tests of bench run its parts",
+	"make bench-faults": "a measurement of half an hour; test/faults plays its rows",
+	"node-dns serve":    "does not end; the unit starts it",
 	"go test ./test/netns -run '^$' -bench Autopath -benchtime 5000x": "a measurement; the tests compile it",
 	"chattr +i":                "the name of an attribute, not a whole command",
 	"make rpm":                 withSystemd,

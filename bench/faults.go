@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/bench/result"
+	"github.com/node-dns/node-dns/internal/faultplan"
+)
+
+// faultPeers are the servers that the rows of the fault matrix are played with.
+var faultPeers = []peer{
+	{
+		name: result.Ours, program: ofTree("node-dns"), config: "faults/node-dns.yaml", version: []string{"--version"},
+		argv: []string{"serve", "--root={{.Dir}}", "--config={{.Config}}"},
+	},
+	{name: "dnsmasq", program: debian("dnsmasq"), config: "faults/dnsmasq.conf", argv: []string{"-k", "-C", "{{.Config}}"}, version: []string{"--version"}},
+	{
+		name: "dnsmasq --all-servers", program: debian("dnsmasq"), config: "faults/dnsmasq.conf",
+		argv: []string{"-k", "-C", "{{.Config}}", "--all-servers"}, version: []string{"--version"},
+	},
+	{name: "unbound", program: debian("unbound"), config: "faults/unbound.conf", argv: []string{"-d", "-c", "{{.Config}}"}, version: []string{"-V"}},
+}
+
+// chooseRows picks the rows whose names match.
+func chooseRows(pattern string) (rows []faultplan.Row, err error) {
+	match, err := regexp.Compile(pattern)
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range faultplan.Rows() {
+		if match.MatchString(row.Name) {
+			rows = append(rows, row)
+		}
+	}
+	if len(rows) == 0 {
+		return nil, fmt.Errorf("%q is part of no row's name", pattern)
+	}
+	return rows, nil
+}
+
+// measureFaults gets the programs, and plays all rows with each.
+func (o options) measureFaults(ctx context.Context) (report result.FaultReport, err error) {
+	cpus, err := pin()
+	if err != nil {
+		return report, err
+	}
+	if report.Missing, err = prepare(ctx, o.programs, faultPeers); err != nil {
+		return report, err
+	}
+	at, err := newPlace(o.programs)
+	if err != nil {
+		return report, err
+	}
+	defer at.remove()
+	report.Schema, report.Taken, report.Revision = result.Schema, time.Now().UTC().Round(time.Second), revision(ctx)
+	report.Machine, report.Seconds = thisMachine(cpus), o.settings.Seconds
+	for _, p := range faultPeers {
+		report.Peers = append(report.Peers, result.Peer{Name: p.name, Version: at.versionOf(p)})
+	}
+	for _, row := range o.rows {
+		played := result.FaultRow{Name: row.Name, Promise: row.Promise}
+		for _, p := range faultPeers {
+			if ctx.Err() != nil {
+				return report, ctx.Err()
+			}
+			if row.Alone && p.name != result.Ours {
+				continue
+			}
+			run := at.play(row, p, o.settings.Seconds)
+			fmt.Fprintf(os.Stderr, "%s: %s: %s\n", row.Name, p.name, run)
+			played.Runs = append(played.Runs, run)
+		}
+		report.Rows = append(report.Rows, played)
+	}
+	return report, nil
+}
+
+// play plays a row with a server that is started for it.
+func (p place) play(row faultplan.Row, of peer, seconds float64) result.FaultRun {
+	var s *server
+	outcome, err := row.Play(faultplan.Size{Length: time.Duration(seconds * float64(time.Second)), Part: 1}, func(setup faultplan.Setup) (*faultplan.Program, error) {
+		port, err := freePort()
+		if err != nil {
+			return nil, err
+		}
+		if s, err = p.launch(of, faultValues(setup, port), nil); err != nil {
+			return nil, err
+		}
+		return s.underFaults(), s.awaitAny()
+	})
+	if s != nil {
+		s.stop()
+	}
+	run := result.FaultRun{Peer: of.name, Outcome: outcome}
+	if err != nil {
+		run.Error = err.Error()
+	}
+	return run
+}
+
+// octetsOfAnswer is about what unbound takes for one in each of its two caches.
+const octetsOfAnswer = 400
+
+func faultValues(setup faultplan.Setup, port int) values {
+	v := values{
+		Port: port, Threads: cores, Zone: strings.TrimSuffix(setup.Zone, "."), ZoneUpstream: int(setup.ZoneServer.Port()),
+		CacheSize: setup.CacheSize, CacheOctets: setup.CacheSize * octetsOfAnswer,
+	}
+	for _, upstream := range setup.Upstreams {
+		v.Upstreams = append(v.Upstreams, int(upstream.Port()))
+	}
+	if len(v.Upstreams) == 0 {
+		v.Upstreams = []int{port} // it asks itself
+	}
+	return v
+}
+
+// underFaults is the server as a row knows it.
+func (s *server) underFaults() *faultplan.Program {
+	return &faultplan.Program{
+		At:        netip.MustParseAddrPort(s.address()),
+		Terminate: s.stop,
+		Running:   func() bool { return s.ended() == nil },
+		Memory: func() float64 {
+			mb, _ := memoryOf("VmRSS", s.pids()...) // one that has ended has none
+			return mb
+		},
+		CPU: func() (sum time.Duration) {
+			all, err := processes()
+			if err != nil {
+				return 0
+			}
+			for _, pid := range s.pids() {
+				sum += all.cpu(pid)
+			}
+			return sum
+		},
+	}
+}
+
+// awaitAny returns when the server says anything to a question that no other nameserver is asked: some loop.
+func (s *server) awaitAny() error {
+	client := dns.Client{Timeout: 250 * time.Millisecond}
+	question := new(dns.Msg).SetQuestion("version.bind.", dns.TypeTXT)
+	question.Question[0].Qclass = dns.ClassCHAOS
+	for deadline := time.Now().Add(startLimit); ; time.Sleep(20 * time.Millisecond) {
+		if _, _, err := client.Exchange(question, s.address()); err == nil {
+			return nil
+		}
+		if err := s.ended(); err != nil {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%s does not answer: %s", s.peer.name, lastLine(s.children[0].text()))
+		}
+	}
+}
