@@ -26,8 +26,27 @@ func (r rule) explains(d difference) bool {
 // row is the rule in the table of docs/alike.md.
 func (r rule) row() string { return "| " + r.name + " | " + names[r.peer] + " | " + r.reason + " |" }
 
+// isMinimal reports whether a response to ANY is the record of RFC 8482 section 4.2 alone.
+func isMinimal(m *dns.Msg) bool {
+	if len(m.Answer) != 1 || m.Rcode != dns.RcodeSuccess {
+		return false
+	}
+	info, ok := m.Answer[0].(*dns.HINFO)
+	return ok && info.Cpu == "RFC8482"
+}
+
 // rules are why answers differ. The first that explains a difference does.
 var rules = []rule{
+	{
+		"ANY", dnsmasq, "a HINFO record, and no upstream is asked (RFC 8482 section 4.2); dnsmasq passes the upstream's whole answer on",
+		[]aspect{rcode, aa, tc, ad, options, answers, order, authority, additional, ttls, letters, size},
+		func(d difference) bool { return d.query.msg.Question[0].Qtype == dns.TypeANY && isMinimal(d.our.msg) }, false,
+	},
+	{
+		"ANY", unbound, "likewise; unbound makes it of the RRsets that it remembers, if any, or asks for all",
+		[]aspect{rcode, aa, tc, ad, options, answers, order, authority, additional, ttls, letters, size},
+		func(d difference) bool { return d.query.msg.Question[0].Qtype == dns.TypeANY && isMinimal(d.our.msg) }, false,
+	},
 	{
 		"names that an upstream has written out", unbound, "stay as they are in a response that is remembered as it came; unbound writes every response anew, with all names compressed",
 		[]aspect{size},
@@ -96,16 +115,6 @@ var rules = []rule{
 		"the order of addresses", dnsmasq, "that of the upstream, from memory too",
 		[]aspect{order},
 		func(d difference) bool { return !hasOwnAliases(d) && d.query.msg.Question[0].Qtype != dns.TypeCNAME }, false,
-	},
-	{
-		"ANY", unbound, "the upstream's whole answer; unbound makes it of the RRsets that it remembers, if any, as RFC 8482 lets it",
-		[]aspect{answers},
-		func(d difference) bool { return d.query.msg.Question[0].Qtype == dns.TypeANY }, false,
-	},
-	{
-		"the order of ANY", unbound, "that of the upstream; unbound puts RRsets together",
-		[]aspect{order},
-		func(d difference) bool { return d.query.msg.Question[0].Qtype == dns.TypeANY }, false,
 	},
 	{
 		"the letters' case of names", dnsmasq, "names that end as the question does are pointers to it, in its letters' case (RFC 1035 section 4.1.4), as unbound has it",
@@ -201,11 +210,10 @@ var rules = []rule{
 		func(d difference) bool { return hasOwnAliases(d) }, false,
 	},
 	{
-		"NXDOMAIN behind an alias", dnsmasq, "the RCODE is the last name's (RFC 6604 section 3), as unbound has it; in dnsmasq it is NOERROR while it remembers the alias, and NXDOMAIN for ANY",
+		"NXDOMAIN behind an alias", dnsmasq, "the RCODE is the last name's (RFC 6604 section 3), as unbound has it; in dnsmasq it is NOERROR while it remembers the alias",
 		[]aspect{rcode},
 		func(d difference) bool {
-			return len(d.our.msg.Answer) > 0 && (d.our.msg.Rcode == dns.RcodeNameError && d.their.msg.Rcode == dns.RcodeSuccess ||
-				d.query.msg.Question[0].Qtype == dns.TypeANY && d.their.msg.Rcode == dns.RcodeNameError)
+			return len(d.our.msg.Answer) > 0 && d.our.msg.Rcode == dns.RcodeNameError && d.their.msg.Rcode == dns.RcodeSuccess
 		}, false,
 	},
 	{
