@@ -64,7 +64,7 @@ func (o *outbox) empty() {
 func (o *outbox) send(fd uintptr, from, to int) (failed int) {
 	patient := true
 	for sent := from; sent < to; {
-		n, _, errno := unix.RawSyscall6(unix.SYS_SENDMMSG, fd, uintptr(unsafe.Pointer(&o.messages[sent])), uintptr(to-sent), unix.MSG_DONTWAIT, 0, 0)
+		n, errno := o.trySend(fd, sent, to)
 		switch {
 		case errno == 0:
 			sent += int(n)
@@ -77,4 +77,16 @@ func (o *outbox) send(fd uintptr, from, to int) (failed int) {
 		}
 	}
 	return failed
+}
+
+// trySend has the kernel send some of what is in it, and returns how many it took. One costs less as a datagram of its own.
+func (o *outbox) trySend(fd uintptr, from, to int) (n uintptr, errno unix.Errno) {
+	m := &o.messages[from]
+	if to-from == 1 {
+		_, _, errno = unix.RawSyscall6(unix.SYS_SENDTO, fd, uintptr(unsafe.Pointer(m.Iov.Base)), uintptr(m.Iov.Len), unix.MSG_DONTWAIT,
+			uintptr(unsafe.Pointer(m.Name)), uintptr(m.Namelen))
+		return 1, errno
+	}
+	n, _, errno = unix.RawSyscall6(unix.SYS_SENDMMSG, fd, uintptr(unsafe.Pointer(m)), uintptr(to-from), unix.MSG_DONTWAIT, 0, 0)
+	return n, errno
 }

@@ -100,6 +100,7 @@ func (u *udpSocket) receiveWaiting(fd uintptr) { _, _ = u.receiveBatch(fd, false
 // receiveBatch receives once, and answers what it can at once.
 func (u *udpSocket) receiveBatch(fd uintptr, wait bool) (n int, err error) {
 	n, err = u.queries.Receive(fd, wait)
+	now := u.queries.Arrived()
 	switch err {
 	case nil:
 		for next := 0; next < n; {
@@ -108,11 +109,13 @@ func (u *udpSocket) receiveBatch(fd uintptr, wait bool) (n int, err error) {
 		u.flush(fd)
 		u.queries.Done()
 	case unix.EAGAIN, unix.EINTR:
+		now = time.Now()
 	default:
 		// What the kernel reports here (ENOBUFS, ENOMEM, ENETDOWN) passes.
 		time.Sleep(time.Millisecond)
+		now = time.Now()
 	}
-	u.pace.Add(n, time.Now())
+	u.pace.Add(n, now)
 	return n, err
 }
 

@@ -266,8 +266,8 @@ func TestBatchHasMemory(t *testing.T) {
 	}
 }
 
-// TestBatch: what waits is received together, in more and more room; what is Done, held or neither is told apart when the
-// process dies.
+// TestBatch: what waits is received together, in more and more room once it has come one by one for a while; what is Done, held or
+// neither is told apart when the process dies.
 func TestBatch(t *testing.T) {
 	l, file, err := Create()
 	if err != nil {
@@ -278,6 +278,7 @@ func TestBatch(t *testing.T) {
 	next := func() []Left { return reopened(t, file).Left(nil) }
 	p := newPair(t, l, "127.0.0.1")
 	const all = 1 + 4 + 16 + BatchSize
+	p.receiver.single = probe - 1
 	for i := range all {
 		if _, err := fmt.Fprintf(p.client, "query %02d", i); err != nil {
 			t.Fatal(err)
@@ -309,6 +310,25 @@ func TestBatch(t *testing.T) {
 	p.receiver.Release()
 	if left := wires(next()); !slices.Equal(left, []string{"query 21"}) {
 		t.Errorf("left are %q after the end", left)
+	}
+}
+
+// TestRoom: where queries come one by one, one is asked for, but that it is seen now and then whether more wait.
+func TestRoom(t *testing.T) {
+	p := newPair(t, nil, "127.0.0.1")
+	var rooms []int
+	for range 2 * (probe + 1) {
+		rooms = append(rooms, p.receiver.room)
+		if _, err := p.client.Write([]byte("query")); err != nil {
+			t.Fatal(err)
+		}
+		if n := p.receiveWaiting(); n != 1 {
+			t.Fatalf("received %d", n)
+		}
+	}
+	once := append(slices.Repeat([]int{1}, probe), 4)
+	if want := slices.Concat(once, once); !slices.Equal(rooms, want) {
+		t.Errorf("asked for %d, expected %d", rooms, want)
 	}
 }
 

@@ -19,7 +19,8 @@ type Receiver struct {
 	batch    *batch
 	isKept   bool   // the batch is the Log's; it has more Receivers than batches otherwise
 	rest     []byte // BatchSize times restSize, not of Go's heap; nil: the machine has no room for it
-	room     int    // how many messages are asked for: few, until more wait than that
+	room     int    // how many messages are asked for
+	single   int    // how often in turn that was one
 	received int
 	stock    []*place // free ones, so that the Log is asked for several at a time
 }
@@ -55,10 +56,26 @@ func (r *Receiver) Receive(fd uintptr, wait bool) (int, error) {
 	}
 	r.batch.arrived = r.clock.now()
 	r.received = int(n)
-	if r.received == r.room {
+	r.makeRoom()
+	return r.received, nil
+}
+
+// probe is how often in turn one message is asked for before it is seen whether more wait.
+const probe = 8
+
+// makeRoom chooses for how many messages to ask next. Where they come one by one that is one: for each of more the kernel prepares
+// all that it takes to hand one out, before it finds that there is none.
+func (r *Receiver) makeRoom() {
+	switch {
+	case r.room == 1:
+		if r.single++; r.single == probe {
+			r.room, r.single = 4, 0
+		}
+	case r.received == 1:
+		r.room = 1
+	case r.received == r.room:
 		r.room = min(4*r.room, BatchSize)
 	}
-	return r.received, nil
 }
 
 // Arrived is when the messages were received, by the clock of time.Now.
