@@ -44,6 +44,10 @@ type Faults struct {
 	BadVersOnEDNS bool // the same with BADVERS, and OPT
 	DropOnEDNS    bool // silence to a query with EDNS
 
+	// Raw makes the messages that are sent in the place of the bad response, octet by octet; with ThenOK the right one
+	// follows. nil: what the other faults make is sent.
+	Raw func(query []byte) [][]byte
+
 	CloseTCP bool // the connection is closed when the query has been read
 	ResetTCP bool // half of the response, then RST
 

@@ -38,15 +38,22 @@ func (s *Server) react(wire []byte, network string, client netip.AddrPort) reply
 	defer s.mu.Unlock()
 	s.noteLocked(Query{Msg: query, Client: client, Network: network})
 	o := s.orderLocked(query.Question[0].Name)
-	return o.reply(query, s.records.respond(query), network == "udp")
+	return o.reply(wire, query, s.records.respond(query), network == "udp")
 }
 
 // reply puts the bad response, or silence, before or in the place of the right one.
-func (o order) reply(query, right *dns.Msg, udp bool) reply {
+func (o order) reply(asked []byte, query, right *dns.Msg, udp bool) reply {
 	out := reply{delay: o.Delay}
 	silent := o.Drop || o.DropOnEDNS && query.IsEdns0() != nil
 	bad, spoilt := o.spoil(query, right, udp)
-	if spoilt && !silent {
+	switch {
+	case silent:
+	case o.Raw != nil:
+		spoilt = true
+		for _, wire := range o.Raw(asked) {
+			out.messages = append(out.messages, message{wire: wire})
+		}
+	case spoilt:
 		for i := range max(1, o.Copies) {
 			out.messages = append(out.messages, message{o.wire(query, bad, udp, i), udp && o.WrongSource})
 		}
