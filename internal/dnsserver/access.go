@@ -133,10 +133,13 @@ func (s *Server) deny(x exchange, why denial) []byte {
 	return explained(x.wire, dns.RcodeRefused, room, why)
 }
 
-// refuse is the response to a query that has a fault; nil: none is sent.
+// refuse is the response to a query that has a fault, or with NOERROR to one for a cookie; nil: none is sent.
 func (s *Server) refuse(x exchange, rcode int) []byte {
 	if !s.mayRefuse(x) {
 		return nil
+	}
+	if rcode == dns.RcodeSuccess {
+		return s.cookieReply(x)
 	}
 	return errorReply(x.wire, rcode)
 }
@@ -147,31 +150,20 @@ func (s *Server) crowd(x exchange) []byte {
 	return explained(x.wire, dns.RcodeServerFailure, int(s.largest.Load()), crowding)
 }
 
-// explained is errorReply with an OPT record, where the query has one, and what of the explanation there is room for.
+// explained is errorReply with what of the explanation there is room for, where the query has an OPT record.
 func explained(wire []byte, rcode, room int, why denial) []byte {
-	const fixed, option = 11, 4 + 2 // RFC 6891 section 6.1.2, RFC 8914 section 2
-	reply, end := errorReply(wire, rcode), questionEnd(wire)
-	if end == 0 || count(wire, 10) != 1 || len(wire) < end+fixed || wire[end] != 0 || count(wire, end+1) != dns.TypeOPT {
-		return reply
-	}
+	const option = 4 + 2 // RFC 8914 section 2
+	reply := errorReply(wire, rcode)
 	code, text := why.explanation()
 	size := option + len(text)
-	room -= len(reply) + fixed
+	room -= len(reply)
 	switch {
-	case room < option:
-		size = 0
+	case reply[11] == 0 || room < option:
+		return reply
 	case room < size:
 		size, text = option, ""
 	}
-	reply[11] = 1 // ARCOUNT
-	reply = append(reply, 0)
-	reply = binary.BigEndian.AppendUint16(reply, dns.TypeOPT)
-	reply = binary.BigEndian.AppendUint16(reply, udpSize)
-	reply = append(reply, 0, 0, wire[end+7]&optDO, 0)
-	reply = binary.BigEndian.AppendUint16(reply, uint16(size))
-	if size == 0 {
-		return reply
-	}
+	binary.BigEndian.PutUint16(reply[len(reply)-2:], uint16(size))
 	reply = binary.BigEndian.AppendUint16(reply, dns.EDNS0EDE)
 	reply = binary.BigEndian.AppendUint16(reply, uint16(size-4))
 	reply = binary.BigEndian.AppendUint16(reply, code)

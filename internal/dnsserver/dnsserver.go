@@ -30,10 +30,9 @@ const (
 // Query is one question of one client. A Query belongs to the goroutine that
 // serves it; handlers may set AnsweredBy and Cached, and nothing else.
 type Query struct {
-	// Msg is the message as received, never nil, read-only. It has exactly one
-	// question, of class IN, or CH, which must not be forwarded; no answer and no
-	// authority records, and at most one OPT record, of version 0. It may be kept
-	// after the response.
+	// Msg is what the message asks, never nil, read-only: its header, exactly one
+	// question, of class IN, or CH, which must not be forwarded, and at most one OPT
+	// record, of version 0 and without options. It may be kept after the response.
 	Msg *dns.Msg
 	// Name is the qname. It is zero when the qname has octets that
 	// dnsname.Parse refuses; Msg.Question[0].Name always has it.
@@ -48,6 +47,8 @@ type Query struct {
 	AnsweredBy nameserver.Server
 	// Cached says that the answer was remembered.
 	Cached bool
+
+	cookie *dns.EDNS0_COOKIE // for the response; nil: none
 }
 
 // Handler answers queries. It is called from many goroutines at once, and must

@@ -88,6 +88,7 @@ func (l *Later) Send(response []byte) {
 	if l.over.Swap(true) {
 		return
 	}
+	response = l.u.s.finish(response, &l.query)
 	l.count(response)
 	l.end(response)
 }

@@ -22,6 +22,7 @@ func (l *Later) SendWith(o *Outgoing, response []byte) {
 	if l.over.Swap(true) {
 		return
 	}
+	response = l.u.s.finish(response, &l.query)
 	l.count(response)
 	if len(response) == 0 {
 		l.end(nil)

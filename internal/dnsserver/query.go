@@ -10,47 +10,36 @@ import (
 // parseQuery makes a Query of a message that accept let pass. A nil Query means
 // FORMERR by errorReply. Otherwise the rcode is that of the response when it is
 // not NOERROR: the Handler must not see the query.
-func parseQuery(wire []byte, client, local netip.AddrPort, proto Proto) (q *Query, rcode int) {
+//
+// What a client adds to its question is not parsed by package dns, which takes an
+// option that it knows by its length for a fault of the message: RFC 9660's ZONEVERSION
+// without data, as it is in queries.
+func parseQuery(wire []byte, client, local netip.AddrPort, proto Proto) (q *Query, e extension, rcode int) {
+	end := questionEnd(wire)
+	e, rcode = readExtension(wire, end)
+	if rcode == dns.RcodeFormatError {
+		return nil, e, rcode
+	}
 	m := new(dns.Msg)
-	if err := m.Unpack(wire); err != nil || len(m.Question) != 1 {
-		return nil, dns.RcodeFormatError
+	if err := m.Unpack(e.withoutOptions(wire, end)); err != nil || len(m.Question) != 1 {
+		return nil, e, dns.RcodeFormatError
 	}
 	q = &Query{Msg: m, Client: client, Local: local, Proto: proto}
-	if rcode := checkEDNS(m); rcode != dns.RcodeSuccess {
-		return q, rcode
+	if rcode != dns.RcodeSuccess {
+		return q, e, rcode
 	}
 	if rcode := checkQuestion(m.Question[0]); rcode != dns.RcodeSuccess {
-		return q, rcode
+		return q, e, rcode
 	}
 	if name, err := dnsname.Parse(m.Question[0].Name); err == nil {
 		q.Name = name // a qname of other octets is answered too, RFC 2181 section 11
 	}
-	return q, dns.RcodeSuccess
-}
-
-// checkEDNS applies RFC 6891 sections 6.1.1 (at most one OPT record, owned by
-// the root) and 6.1.3 (version).
-func checkEDNS(m *dns.Msg) int {
-	var opt *dns.OPT
-	for _, rr := range m.Extra {
-		o, ok := rr.(*dns.OPT)
-		if !ok {
-			continue
-		}
-		if opt != nil || o.Hdr.Name != "." {
-			return dns.RcodeFormatError
-		}
-		opt = o
-	}
-	if opt != nil && opt.Version() != 0 {
-		return dns.RcodeBadVers
-	}
-	return dns.RcodeSuccess
+	return q, e, dns.RcodeSuccess
 }
 
 // checkQuestion refuses what is never forwarded. Classes other than IN and CH (in
 // which a nameserver is asked about itself, RFC 4892) are not known. Zone transfers are refused as RFC 5936 section 4.2 lets a server do.
-// OPT is no type to ask for; TKEY and TSIG want keys, MAILB and MAILA are
+// OPT is no type to ask for, nor is NXNAME (RFC 9824 section 3.5); TKEY and TSIG want keys, MAILB and MAILA are
 // obsolete (RFC 1035 section 3.2.3).
 func checkQuestion(question dns.Question) int {
 	if question.Qclass != dns.ClassINET && question.Qclass != dns.ClassCHAOS {
@@ -59,7 +48,7 @@ func checkQuestion(question dns.Question) int {
 	switch question.Qtype {
 	case dns.TypeAXFR, dns.TypeIXFR:
 		return dns.RcodeRefused
-	case dns.TypeOPT:
+	case dns.TypeOPT, dns.TypeNXNAME:
 		return dns.RcodeFormatError
 	case dns.TypeTKEY, dns.TypeTSIG, dns.TypeMAILA, dns.TypeMAILB:
 		return dns.RcodeNotImplemented

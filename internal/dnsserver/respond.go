@@ -28,6 +28,15 @@ func failure(q *Query, rcode int, err error) *dns.Msg {
 	return complete(q, m)
 }
 
+// why says what is wrong with a query that was refused with that rcode: a type of question that there is not (RFC 9824 section
+// 9); nil: the rcode says it all.
+func why(rcode int) error {
+	if rcode == dns.RcodeFormatError {
+		return &ExtendedError{Code: dns.ExtendedErrorCodeInvalidQueryType}
+	}
+	return nil
+}
+
 // complete makes of what the Handler said the response to this query. m is not
 // changed.
 func complete(q *Query, m *dns.Msg) *dns.Msg {
@@ -59,6 +68,9 @@ func complete(q *Query, m *dns.Msg) *dns.Msg {
 		return out
 	}
 	opt := newOPT(explanations(m)...)
+	if q.cookie != nil {
+		opt.Option = append(opt.Option, q.cookie)
+	}
 	opt.SetDo(asked.Do())
 	out.Extra = append(out.Extra, opt)
 	return out

@@ -13,6 +13,7 @@ import (
 	"github.com/node-dns/node-dns/internal/busy"
 	"github.com/node-dns/node-dns/internal/clients"
 	"github.com/node-dns/node-dns/internal/journal"
+	"github.com/node-dns/node-dns/internal/servercookie"
 )
 
 // ErrStopped is what Listen returns after Shutdown.
@@ -25,6 +26,7 @@ type Server struct {
 	places   atomic.Int64 // how many queries may be handled at once
 	shared   atomic.Int64 // Config.Shared
 	largest  atomic.Int64 // octets of a response over UDP
+	cookies  servercookie.Secret
 	counters counters
 	panics   journal.Panics
 	buffers  sync.Pool // *[]byte of bufferSize, to pack responses into
@@ -59,7 +61,7 @@ const bufferSize = 4096
 
 // New makes a server that listens on nothing yet.
 func New(cfg Config) *Server {
-	s := &Server{cfg: cfg.withDefaults()}
+	s := &Server{cfg: cfg.withDefaults(), cookies: servercookie.New()}
 	s.queries, s.cancel = context.WithCancel(context.Background())
 	s.SetMaxInFlight(s.cfg.MaxInFlight, s.cfg.Shared)
 	s.SetAccess(s.cfg.Access)
@@ -120,13 +122,13 @@ func (s *Server) reply(x exchange, buf []byte, with answer) (response []byte) {
 			response = s.internalError(x, q, buf)
 		}
 	}()
-	q, rcode := parseQuery(x.wire, x.client, x.local, x.proto)
+	q, e, rcode := parseQuery(x.wire, x.client, x.local, x.proto)
 	if q == nil {
 		s.counters.refused.Add(1)
 		return s.refuse(x, rcode)
 	}
-	q.Tried = x.tried
-	out, outcome := failure(q, rcode, nil), &s.counters.refused
+	q.Tried, q.cookie = x.tried, s.cookieOption(x, e)
+	out, outcome := failure(q, rcode, why(rcode)), &s.counters.refused
 	if rcode == dns.RcodeSuccess {
 		out, outcome = with(x, q)
 	}

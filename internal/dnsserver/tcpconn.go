@@ -238,7 +238,7 @@ func (c *tcpConn) received(wire []byte) bool {
 	}
 	if v == refuse {
 		c.tally.refused.Add(1)
-		c.gather(errorReply(wire, rcode))
+		c.gather(c.s.refuse(x, rcode))
 		return true
 	}
 	start := len(c.out)

@@ -9,15 +9,16 @@ import (
 
 // WireQuery is a query as it was received. It was only looked at, not parsed: it
 // has one question, of class IN and of a type that may be answered, and behind it
-// nothing, or an OPT record of version 0 without options that could be faulty.
+// nothing, or an OPT record of version 0 whose options have no fault.
 type WireQuery struct {
 	Msg           []byte         // not to be changed, and not to be kept
 	Limit         int            // octets that the response may have, RFC 6891 section 6.2.5
 	Client, Local netip.AddrPort // where the response goes, and where the query arrived
 	Proto         Proto
 
-	End      int  // where its question ends in Msg
-	EDNS, DO bool // whether it has an OPT record, and the DO bit there
+	End      int    // where its question ends in Msg
+	EDNS, DO bool   // whether it has an OPT record, and the DO bit there
+	cookie   uint16 // where the client's cookie is in Msg; 0: it has none
 }
 
 // Name returns the octets of the qname. It is not compressed.
@@ -35,7 +36,7 @@ func (q WireQuery) Type() uint16 { return count(q.Msg, q.End-4) }
 //
 // The response is sent as it is, so it must be all that a client gets to see when
 // the Handler answers: the ID, RD and CD of the query, its question octet by octet,
-// RA, an OPT record where the query has one, and TC only for what does not fit
+// RA, an OPT record at its end where the query has one, and TC only for what does not fit
 // Limit. A WireFunc is called from many goroutines at once, over UDP from the one
 // that receives: it must not wait for anything.
 type WireFunc func(dst []byte, q WireQuery) (response []byte, ok bool)
@@ -58,6 +59,7 @@ func (s *Server) onWire(x exchange, dst []byte, count *tally) (response []byte, 
 	if !ok {
 		return nil, q, true
 	}
+	response = s.finish(response, &q)
 	s.countResponse(response[len(dst):], count)
 	return response, q, true
 }
@@ -82,40 +84,30 @@ func wireQuery(x exchange, largest int) (q WireQuery, ok bool) {
 	case 0:
 		ok = len(rest) == 0
 	case 1:
-		size, ok = optSize(rest)
-		q.EDNS, q.DO = true, ok && rest[7]&optDO != 0
+		if ok = isBareOPT(rest); ok {
+			size, q.EDNS, q.DO = int(count(rest, 3)), true, rest[7]&optDO != 0
+			break
+		}
+		e, rcode := readExtension(x.wire, q.End)
+		size, q.EDNS, q.DO, q.cookie = e.size, e.fixed > 0, e.do, uint16(e.cookie)
+		ok = rcode == dns.RcodeSuccess && e.isLast
 	}
 	q.Limit = responseLimit(x.proto, size, largest)
+	if q.cookie > 0 {
+		q.Limit -= cookieSize
+	}
 	return q, ok
 }
 
-// optDO is in the eighth octet of an OPT record: RFC 4035 section 3.2.1, RFC 6891 section 6.1.3.
-const optDO = 1 << 7
+// isBareOPT reports whether wire is an OPT record of version 0 without options, as nearly every query has it.
+func isBareOPT(wire []byte) bool {
+	return len(wire) == optFixed && wire[0] == 0 && count(wire, 1) == dns.TypeOPT && wire[6] == 0 && count(wire, 9) == 0
+}
 
-// optSize returns the size that an OPT record offers, and whether that is what wire
-// is: one of version 0, owned by the root, with options that are well-formed
-// whatever is in them. Others may be faulty (FORMERR), as a client subnet of 33
-// bits is, which only parsing tells.
-func optSize(wire []byte) (size int, ok bool) {
-	const fixed = 11 // RFC 6891 section 6.1.2, the octet of the root's name included
-	if len(wire) < fixed || wire[0] != 0 || count(wire, 1) != dns.TypeOPT || wire[6] != 0 ||
-		len(wire) != fixed+int(count(wire, 9)) {
-		return 0, false
+// finish adds to a response to q what is no business of who made it.
+func (s *Server) finish(response []byte, q *WireQuery) []byte {
+	if q.cookie == 0 {
+		return response
 	}
-	for options := wire[fixed:]; len(options) > 0; {
-		if len(options) < 4 {
-			return 0, false
-		}
-		switch count(options, 0) {
-		case dns.EDNS0COOKIE, dns.EDNS0NSID, dns.EDNS0PADDING: // dig, c-ares and resolvers that hide lengths send them
-		default:
-			return 0, false
-		}
-		end := 4 + int(count(options, 2))
-		if end > len(options) {
-			return 0, false
-		}
-		options = options[end:]
-	}
-	return int(count(wire, 3)), true
+	return s.addCookie(response, q.Msg[q.cookie:], q.Client.Addr())
 }

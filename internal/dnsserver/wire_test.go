@@ -27,12 +27,12 @@ func FuzzWireQuery(f *testing.F) {
 			if !ok {
 				continue
 			}
-			q, rcode := parseQuery(wire, netip.AddrPort{}, netip.AddrPort{}, proto)
+			q, e, rcode := parseQuery(wire, netip.AddrPort{}, netip.AddrPort{}, proto)
 			if rcode != dns.RcodeSuccess || q.Msg.Question[0].Qclass != dns.ClassINET {
 				t.Fatalf("%s, %v", dns.RcodeToString[rcode], q)
 			}
 			opt := q.Msg.IsEdns0()
-			if got.Limit != q.limit(udpSize) || got.EDNS != (opt != nil) || got.DO != (opt != nil && opt.Do()) {
+			if got.Limit+cookieRoom(e) != q.limit(udpSize) || int(got.cookie) != e.cookie || got.EDNS != (opt != nil) || got.DO != (opt != nil && opt.Do()) {
 				t.Fatalf("%+v of %v", got, q.Msg)
 			}
 			name, end, err := dns.UnpackDomainName(got.Name(), 0)
@@ -42,6 +42,14 @@ func FuzzWireQuery(f *testing.F) {
 			}
 		}
 	})
+}
+
+// cookieRoom is how many octets a cookie takes of the response.
+func cookieRoom(e extension) int {
+	if e.cookie > 0 {
+		return cookieSize
+	}
+	return 0
 }
 
 // FuzzQuestion: there is a question for us where there is one for package dns, unless its name is compressed.
@@ -80,6 +88,7 @@ func TestWireIsAsked(t *testing.T) {
 	for _, name := range []string{
 		"plain (dns)", "AD (ad)", "RA (ra)", "TC (tc)", "Z", "octets that no host name has (binlabel)", "the root",
 		"type 666 (type666)", "type 65535 (type65535)", "type ANY", "unknown EDNS flags (ednsflags)", "cookie and padding",
+		"unknown EDNS option (ednsopt)", "several options (optlist)", "keepalive of one octet",
 	} {
 		asked[name] = true
 	}

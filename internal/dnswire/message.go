@@ -74,26 +74,27 @@ func IsWhole(message []byte, at int) bool {
 		return false
 	}
 	for n := int(count(message, 6)) + int(count(message, 8)) + int(count(message, 10)); n > 0; n-- {
-		if at = recordEnd(message, at); at == 0 {
+		if _, at = Find(message, at); at == 0 {
 			return false
 		}
 	}
 	return at == len(message)
 }
 
-// recordEnd is where a record ends that may not be whole; 0: it is not.
-func recordEnd(message []byte, at int) int {
-	for at < len(message) && message[at] != 0 && message[at] < 0xc0 {
+// Find is Record for one that may not be whole: it returns where its data begins, and where it ends; end 0: it is not whole.
+// Its owner may be a pointer to anywhere.
+func Find(message []byte, at int) (data, end int) {
+	for at < len(message) && message[at] != 0 && message[at] < 0x40 {
 		at += 1 + int(message[at])
 	}
-	if at+2 > len(message) {
-		return 0
+	if at+2 > len(message) || message[at] != 0 && message[at] < 0xc0 {
+		return 0, 0
 	}
-	if at = nameEnd(message, at) + 10; at > len(message) {
-		return 0
+	if data = nameEnd(message, at) + 10; data > len(message) {
+		return 0, 0
 	}
-	if at += int(count(message, at-2)); at > len(message) {
-		return 0
+	if end = data + int(count(message, data-2)); end > len(message) {
+		return 0, 0
 	}
-	return at
+	return data, end
 }

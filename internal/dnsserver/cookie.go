@@ -1,0 +1,61 @@
+package dnsserver
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"net/netip"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/servercookie"
+)
+
+// cookieSize is how many octets a COOKIE option of ours has: its code, its length, the client's cookie and the server's.
+const cookieSize = 4 + servercookie.ClientSize + servercookie.Size
+
+// asksForCookie reports whether a message has no question because it asks for a server cookie alone: RFC 7873 section 5.4. Any
+// other is none that RFC 9619 knows.
+func asksForCookie(wire []byte) bool {
+	if count(wire, 4) != 0 || count(wire, 6) != 0 || count(wire, 8) != 0 || count(wire, 10) == 0 {
+		return false
+	}
+	e, rcode := readExtension(wire, headerSize)
+	return rcode == dns.RcodeBadVers || rcode == dns.RcodeSuccess && e.cookie > 0
+}
+
+// cookieReply is the response to what asksForCookie: that says also whether the server cookie in it is good.
+func (s *Server) cookieReply(x exchange) []byte {
+	e, rcode := readExtension(x.wire, headerSize)
+	if rcode != dns.RcodeSuccess {
+		return errorReply(x.wire, rcode)
+	}
+	client := x.wire[e.cookie:][:e.shown]
+	server := client[servercookie.ClientSize:]
+	if len(server) > 0 && !s.cookies.IsValid(server, client, x.client.Addr(), time.Now()) {
+		rcode = dns.RcodeBadCookie
+	}
+	return s.addCookie(errorReply(x.wire, rcode), client, x.client.Addr())
+}
+
+// addCookie adds our cookie to a response, which ends with an OPT record without options.
+func (s *Server) addCookie(response, client []byte, from netip.Addr) []byte {
+	if at := len(response) - optFixed; at < headerSize || response[at] != 0 || count(response, at+1) != dns.TypeOPT || count(response, at+9) != 0 {
+		return response
+	}
+	binary.BigEndian.PutUint16(response[len(response)-2:], cookieSize)
+	response = append(response, 0, dns.EDNS0COOKIE, 0, cookieSize-4)
+	response = append(response, client[:servercookie.ClientSize]...)
+	return s.cookies.Append(response, client, from, time.Now())
+}
+
+// cookieOption is what addCookie adds, for a response that is not packed yet; nil: the query has no cookie.
+func (s *Server) cookieOption(x exchange, e extension) *dns.EDNS0_COOKIE {
+	if e.cookie == 0 {
+		return nil
+	}
+	client := x.wire[e.cookie:][:servercookie.ClientSize]
+	whole := append(make([]byte, 0, cookieSize), client...)
+	whole = s.cookies.Append(whole, client, x.client.Addr(), time.Now())
+	return &dns.EDNS0_COOKIE{Code: dns.EDNS0COOKIE, Cookie: hex.EncodeToString(whole)}
+}

@@ -1,0 +1,106 @@
+package servercookie
+
+import (
+	"encoding/hex"
+	"net/netip"
+	"testing"
+	"time"
+)
+
+func octets(t testing.TB, text string) []byte {
+	t.Helper()
+	b, err := hex.DecodeString(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestVectors are those of RFC 9018 appendix A.
+func TestVectors(t *testing.T) {
+	tests := []struct {
+		name, secret, client, from string
+		at                         int64
+		want                       string
+	}{
+		{"A.1 learning", "e5e973e5a6b2a43f48e7dc849e37bfcf", "2464c4abcf10c957", "198.51.100.100", 1559731985, "010000005cf79f111f8130c3eee29480"},
+		{"A.2 the same client later", "e5e973e5a6b2a43f48e7dc849e37bfcf", "2464c4abcf10c957", "198.51.100.100", 1559734385, "010000005cf7a871d4a564a1442aca77"},
+		{"A.4 IPv6, the old secret", "dd3bdf9344b678b185a6f5cb60fca715", "22681ab97d52c298", "2001:db8:220:1:59de:d0f4:8769:82b8", 1559741817, "010000005cf7c57926556bd0934c72f8"},
+		{"A.4 IPv6, the new secret", "445536bcd2513298075a5d379663c962", "22681ab97d52c298", "2001:db8:220:1:59de:d0f4:8769:82b8", 1559741961, "010000005cf7c609a6bb79d16625507a"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			secret := secretOf([16]byte(octets(t, test.secret)))
+			client, from, at := octets(t, test.client), netip.MustParseAddr(test.from), time.Unix(test.at, 0)
+			got := secret.Append([]byte("before"), client, from, at)
+			if hex.EncodeToString(got[6:]) != test.want || string(got[:6]) != "before" {
+				t.Errorf("got %x, want %s", got, test.want)
+			}
+			if mapped := netip.AddrFrom16(from.As16()); !secret.IsValid(got[6:], client, mapped, at) {
+				t.Error("not valid")
+			}
+		})
+	}
+}
+
+func TestIsValid(t *testing.T) {
+	secret, other := New(), New()
+	client, from, now := octets(t, "0102030405060708"), netip.MustParseAddr("192.0.2.1"), time.Unix(1<<32-10, 0)
+	made := secret.Append(nil, client, from, now)
+	tests := []struct {
+		name   string
+		secret Secret
+		server []byte
+		client string
+		from   string
+		after  time.Duration
+		want   bool
+	}{
+		{"now", secret, made, "0102030405060708", "192.0.2.1", 0, true},
+		{"an hour later, in another era", secret, made, "0102030405060708", "192.0.2.1", time.Hour, true},
+		{"later than that", secret, made, "0102030405060708", "192.0.2.1", time.Hour + time.Second, false},
+		{"by a clock that is behind", secret, made, "0102030405060708", "192.0.2.1", -5 * time.Minute, true},
+		{"by one that is wrong", secret, made, "0102030405060708", "192.0.2.1", -5*time.Minute - time.Second, false},
+		{"another client cookie", secret, made, "0102030405060709", "192.0.2.1", 0, false},
+		{"another address", secret, made, "0102030405060708", "192.0.2.2", 0, false},
+		{"another secret", other, made, "0102030405060708", "192.0.2.1", 0, false},
+		{"shorter", secret, made[:8], "0102030405060708", "192.0.2.1", 0, false},
+		{"changed", secret, append([]byte{2}, made[1:]...), "0102030405060708", "192.0.2.1", 0, false},
+		{"none", secret, nil, "0102030405060708", "192.0.2.1", 0, false},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got := test.secret.IsValid(test.server, octets(t, test.client), netip.MustParseAddr(test.from), now.Add(test.after))
+			if got != test.want {
+				t.Errorf("valid: %v", got)
+			}
+		})
+	}
+	if secret == other {
+		t.Error("two secrets are the same")
+	}
+}
+
+func TestIsWellFormed(t *testing.T) {
+	for size := range 64 {
+		if got, want := IsWellFormed(size), size == 8 || size >= 16 && size <= 40; got != want {
+			t.Errorf("%d octets: %v", size, got)
+		}
+	}
+}
+
+func TestAppendAllocates(t *testing.T) {
+	secret, client, from, now := New(), make([]byte, ClientSize), netip.MustParseAddr("2001:db8::1"), time.Now()
+	room := make([]byte, 0, Size)
+	if n := testing.AllocsPerRun(100, func() { room = secret.Append(room[:0], client, from, now) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func BenchmarkAppend(b *testing.B) {
+	secret, client, from, now := New(), make([]byte, ClientSize), netip.MustParseAddr("192.0.2.1"), time.Now()
+	room := make([]byte, 0, Size)
+	for b.Loop() {
+		room = secret.Append(room[:0], client, from, now)
+	}
+}
