@@ -40,7 +40,7 @@ type Query struct {
 	// Client is where the response goes, Local where the query arrived.
 	Client, Local netip.AddrPort
 	Proto         Proto
-	// Tried is what came of asking an upstream nameserver already; nil: none was asked.
+	// Tried is what came of asking the upstream nameservers already; nil: none was asked.
 	Tried *Tried
 	// AnsweredBy is the upstream nameserver that the answer came from, set by
 	// who asked it; zero for an answer of our own.

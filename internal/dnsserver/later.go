@@ -26,22 +26,16 @@ type Later struct {
 // anything.
 type MissFunc func(*Later) bool
 
-// Tried is what came of asking an upstream nameserver before the Handler is asked: that server had its turn.
+// Tried is what came of asking the upstream nameservers before the Handler is asked: Msg, in which there is more than Send could
+// say, or Err, or nothing yet, after some time.
 type Tried struct {
-	Server nameserver.Server
-	Msg    *dns.Msg // its response, which is no answer; nil: Err says why there is none
-	Err    error    // nil without Msg: it was silent
-	// Truncated says that it has an answer, which is to be asked for over TCP.
-	Truncated bool
-	NoEDNS    bool // it is to be asked again without EDNS
-	BadCookie bool // it is to be asked again with the cookie that it has sent
-	IsFinal   bool // Msg is the answer after all: there is more in it than Send could say
+	Server nameserver.Server // that Msg is from
+	Msg    *dns.Msg
+	Err    error
 }
 
-// IsSilent reports whether the server has said nothing.
-func (t *Tried) IsSilent() bool {
-	return t.Msg == nil && t.Err == nil && !t.Truncated && !t.NoEDNS && !t.BadCookie
-}
+// IsLate reports whether the query has been waiting for an answer.
+func (t *Tried) IsLate() bool { return t != nil && t.Msg == nil && t.Err == nil }
 
 // later answers a query that has a place. q is zero for one that is no WireQuery.
 func (u *udpSocket) later(x exchange, q WireQuery, held inflight.Held) {

@@ -2,40 +2,44 @@ package forward
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/miekg/dns"
 
-	"github.com/node-dns/node-dns/internal/dnsserver"
 	"github.com/node-dns/node-dns/internal/journal"
 )
 
-// ask asks the servers of r until one gives a final response or ctx ends. tried is what was asked before; nil: nothing.
-func (f *Forward) ask(ctx context.Context, q question, r *route, tried *dnsserver.Tried) (*dns.Msg, *server, error) {
-	order, down := byHealth(r.servers)
-	if len(down) < len(order) {
-		for _, s := range down {
-			f.probe(s, q)
-		}
+// ask asks the servers of a flight's route until one gives a final response or ctx ends.
+func (f *Forward) ask(ctx context.Context, fl *flight) (*dns.Msg, *server, error) {
+	q := fl.key.question
+	order, behind := inTurn(fl.route.servers)
+	for _, s := range behind {
+		f.probe(s, q)
 	}
-	round := newRound(order)
+	order[0].isProbe()
+	silence, round := f.silence, newRound(order)
+	if order[0].isDown() { // all of them are: once each will do
+		silence, round.limit = silence/3, max(2, len(round.queue))
+	}
 	round.all = f.all.Load()
-	if tried != nil {
-		round.resume(tried)
-	}
-	outcomes := make(chan outcome, round.limit) // never blocks a try that nobody waits for
-	timer := time.NewTimer(f.tryTimeout)
+	timer, silent := time.NewTimer(0), time.NewTimer(silence-time.Since(fl.begun))
 	defer timer.Stop()
+	defer silent.Stop()
+	isHurried := false // the time of the current attempt does not count
+	if fl.asking != nil {
+		round.resume(fl.asking.server)
+		fl.messages.Add(1)
+		timer.Reset(f.waitFor(round.current.to, round.again(), 0) - time.Since(fl.begun))
+	}
 	for {
 		if a, ok := round.next(); ok {
-			timer.Reset(f.tryTimeout)
-			f.work.Go(func() {
-				o := outcome{attempt: a}
-				defer func() { outcomes <- o }()
-				defer f.recovered(func(err error) { o.err = err })
-				o.msg, o.err = f.try(ctx, q, a)
-			})
+			isHurried = false
+			timer.Reset(f.waitFor(a.to, round.again(), a.n))
+			f.start(ctx, fl, a)
 			if round.all {
 				continue
 			}
@@ -43,23 +47,64 @@ func (f *Forward) ask(ctx context.Context, q question, r *route, tried *dnsserve
 			return round.result(q)
 		}
 		select {
-		case o := <-outcomes:
-			if o.err == nil && judge(o.msg, false, true) == final {
+		case o := <-fl.outcomes:
+			switch {
+			case o.isSpoilt:
+				if o.n == round.current.n && round.fresh && !round.again() {
+					round.goOn()
+				}
+			case o.isRedo:
+				round.redo(o)
+			case o.err == nil && judge(o.msg, false, true) == final:
+				for _, s := range round.slower(o) {
+					s.late()
+				}
 				keepRelated(o.msg, q.name)
 				return o.msg, o.to, nil
+			default:
+				round.ended(o)
 			}
-			round.ended(o)
 		case <-timer.C:
-			round.current.to.timedOut(f.tryTimeout)
-			f.check(round.current.to)
+			if !round.fresh {
+				break // it has ended
+			}
+			s := round.current.to
+			if !isHurried && !f.mayHedge(s, fl.begun) {
+				isHurried = true
+				timer.Reset(f.tryTimeout)
+				break
+			}
+			f.overdue(s, fl.begun)
 			round.timedOut()
+		case <-silent.C:
+			if !slices.ContainsFunc(order, func(s *server) bool { return s.wasHeard(fl.begun) }) {
+				return round.result(q)
+			}
 		case <-ctx.Done():
+			if fl.evicted.Load() {
+				return nil, nil, tooMany(q, int(f.flights.n.Load()))
+			}
 			return round.result(q)
 		}
 	}
 }
 
-// probe asks a server that is down what another one is asked for the client, to
+// start begins an attempt.
+func (f *Forward) start(ctx context.Context, fl *flight, a attempt) {
+	f.work.Go(func() {
+		t := try{f: f, q: fl.key.question, attempt: a, messages: &fl.messages}
+		t.spoilt = sync.OnceFunc(func() { fl.report(outcome{attempt: a, isSpoilt: true}) })
+		var o outcome
+		defer func() {
+			o.attempt = t.attempt
+			fl.report(o)
+		}()
+		defer f.recovered(func(err error) { o.err = err })
+		o.msg, o.err = t.run(ctx)
+	})
+}
+
+// probe asks a server that is down, or late, what another one is asked for the client, to
 // see whether it is back. It costs the client no time, and the network one query
 // in each backoff. The response is not used.
 func (f *Forward) probe(s *server, q question) {
@@ -69,10 +114,15 @@ func (f *Forward) probe(s *server, q question) {
 	f.work.Go(func() {
 		defer s.endProbe()
 		defer f.recovered(func(error) {})
-		ctx, cancel := context.WithTimeout(context.Background(), f.tryTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), f.checkTime(s))
 		defer cancel()
-		if _, err := f.try(ctx, q, attempt{to: s}); err != nil && ctx.Err() != nil {
-			s.timedOut(f.tryTimeout)
+		begun, wait := time.Now(), f.waitFor(s, false, 0)
+		m, err := (&try{f: f, q: q, attempt: attempt{to: s}}).run(ctx)
+		if err != nil && ctx.Err() != nil {
+			s.timedOut(f.checkTime(s))
+		}
+		if err != nil || judge(m, false, true) != final || time.Since(begun) > wait {
+			s.late()
 		}
 	})
 }
@@ -86,63 +136,77 @@ func (f *Forward) check(s *server) {
 	}
 	f.work.Go(func() {
 		defer f.recovered(func(error) { s.endCheck(false) })
-		ctx, cancel := context.WithTimeout(context.Background(), f.tryTimeout/2)
+		ctx, cancel := context.WithTimeout(context.Background(), f.checkTime(s))
 		defer cancel()
 		q := question{name: ".", qtype: dns.TypeNS, qclass: dns.ClassINET, rd: true}
-		_, err := f.try(ctx, q, attempt{to: s})
+		_, err := (&try{f: f, q: q, attempt: attempt{to: s}}).run(ctx)
 		silent := err != nil && ctx.Err() != nil
 		s.endCheck(silent)
 		if silent {
-			s.timedOut(f.tryTimeout / 2)
+			s.timedOut(f.checkTime(s))
 		}
 	})
 }
 
-// try asks one server once, which takes up to three messages: over TCP when the
-// response was truncated, without EDNS when the server does not take it.
-func (f *Forward) try(ctx context.Context, q question, a attempt) (*dns.Msg, error) {
-	as := a.to.form(a.again)
-	if a.again {
-		a.to.learn(func(h *health) { h.retries++ })
+// checkTime is half the time of a try, or what a server that is far away needs.
+func (f *Forward) checkTime(s *server) time.Duration { return max(f.tryTimeout/2, 2*s.wait()) }
+
+// A try asks one server once, which takes up to three messages: over TCP when the response was truncated, without EDNS when
+// the server does not take it.
+type try struct {
+	f *Forward
+	q question
+	attempt
+	messages *atomic.Int32 // that were sent for the question; nil: they are not counted
+	spoilt   func()        // is called when something comes that is no response; nil: nobody wants to know
+}
+
+// maysend counts a message.
+func (t *try) maySend() bool { return t.messages == nil || t.messages.Add(1) <= maxTries }
+
+func (t *try) run(ctx context.Context) (*dns.Msg, error) {
+	as := t.to.form(t.again)
+	if t.again {
+		t.to.learn(func(h *health) { h.retries++ })
 	}
 	var msg *dns.Msg
 	var err error
-	refused := a.noEDNS
+	refused := t.noEDNS
 	if !refused {
-		msg, err = f.exchange(ctx, q, a, as)
+		msg, err = t.exchange(ctx, as)
 		refused = err == nil && as != withoutEDNS && judge(msg, true, true) == noEDNS
 	}
 	if refused {
-		f.counts.withoutEDNS.Add(1)
-		msg, err = f.exchange(ctx, q, a, withoutEDNS)
+		t.f.counts.withoutEDNS.Add(1)
+		msg, err = t.exchange(ctx, withoutEDNS)
 	}
 	if err == nil {
-		if why := f.ignore(msg); why != nil {
+		if why := t.f.ignore(msg); why != nil {
 			return nil, why
 		}
 	}
 	if err != nil {
 		if isLocal(err) {
-			f.starved(err)
+			t.f.starved(err)
 		}
-		if ctx.Err() == nil {
-			a.to.failed(err)
+		if ctx.Err() == nil && !errors.Is(err, errSpent) {
+			t.to.failed(err)
 		}
 		return nil, err
 	}
 	opt := msg.IsEdns0()
 	isFinal := judge(msg, false, true) == final
-	a.to.learn(func(h *health) {
+	t.to.learn(func(h *health) {
 		h.heard(msg.Rcode, isFinal)
 		switch {
 		case opt != nil:
 			h.sawEDNS()
 		case refused && isFinal:
 			h.avoidEDNS(time.Now())
-		case a.again && as == withoutEDNS && isFinal:
+		case t.again && as == withoutEDNS && isFinal:
 			h.silentToEDNS(time.Now())
 		}
-		if a.again && isFinal && h.cookie.size > clientCookie {
+		if t.again && isFinal && h.cookie.size > clientCookie {
 			h.cookie.silentTo(time.Now())
 		}
 	})
@@ -160,20 +224,22 @@ func (f *Forward) starved(err error) {
 	}
 }
 
-// exchange sends the question to s and returns the response to it, whole.
-func (f *Forward) exchange(ctx context.Context, q question, a attempt, as form) (*dns.Msg, error) {
-	s := a.to
-	udp := *f.udp.Load()
-	query, err := q.wire(as, udp.Size)
+// exchange sends the question and returns the response to it, whole.
+func (t *try) exchange(ctx context.Context, as form) (*dns.Msg, error) {
+	s, udp := t.to, *t.f.udp.Load()
+	query, err := t.q.wire(as, udp.Size)
 	if err != nil {
 		return nil, err
 	}
 	isGuarded := udp.isGuarded() && s.tls == nil
 	if isGuarded {
-		query = s.guard(query, &udp, !a.again, newID, time.Now())
+		query = s.guard(query, &udp, !t.again, newID, time.Now())
 	}
-	if a.tcp {
-		return f.exchangeTCP(ctx, s, query, isGuarded)
+	if t.tcp {
+		return t.exchangeTCP(ctx, query, isGuarded)
+	}
+	if !t.maySend() {
+		return nil, errSpent
 	}
 	begin := time.Now()
 	s.sent()
@@ -184,35 +250,39 @@ func (f *Forward) exchange(ctx context.Context, q question, a attempt, as form) 
 		}
 		return msg, err
 	}
-	msg, err := f.askUDP(ctx, s.Server, udp, query)
+	msg, err := t.f.askUDP(ctx, s.Server, udp, query, t.spoilt)
 	if err != nil {
 		return nil, err
 	}
 	if isGuarded && !msg.Truncated && s.doubts(query, parsedHasCase(query, msg), cookieIn(msg)) {
-		f.counts.doubted.Add(1)
-		return f.exchangeTCP(ctx, s, query, isGuarded)
+		t.f.counts.doubted.Add(1)
+		return t.exchangeTCP(ctx, query, isGuarded)
 	}
 	s.succeeded(time.Since(begin))
 	hadCookie := len(cookieSent(query)) > 0
 	switch verdict := judge(msg, as != withoutEDNS, false); {
-	case verdict == overTCP, isBadCookie(query, msg) && a.badCookie:
-		return f.exchangeTCP(ctx, s, query, isGuarded)
+	case verdict == overTCP, isBadCookie(query, msg) && t.badCookie:
+		return t.exchangeTCP(ctx, query, isGuarded)
 	case isBadCookie(query, msg):
-		a.badCookie = true
-		return f.exchange(ctx, q, a, as)
+		t.badCookie = true
+		return t.exchange(ctx, as)
 	case verdict == noEDNS && hadCookie: // which is what it may not have liked
 		s.learn(func(h *health) { h.cookie.forget(time.Now()) })
-		return f.exchange(ctx, q, a, as)
+		return t.exchange(ctx, as)
 	}
 	return msg, nil
 }
 
-func (f *Forward) exchangeTCP(ctx context.Context, s *server, query []byte, isGuarded bool) (*dns.Msg, error) {
-	f.counts.overTCP.Add(1)
-	s.sent()
-	msg, err := f.askTCP(ctx, s.Server, query)
+func (t *try) exchangeTCP(ctx context.Context, query []byte, isGuarded bool) (*dns.Msg, error) {
+	if !t.maySend() {
+		return nil, errSpent
+	}
+	t.tcp = true
+	t.f.counts.overTCP.Add(1)
+	t.to.sent()
+	msg, err := t.f.askTCP(ctx, t.to.Server, query)
 	if err == nil && isGuarded {
-		s.believes(query, msg)
+		t.to.believes(query, msg)
 	}
 	return msg, err
 }

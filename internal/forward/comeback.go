@@ -53,6 +53,17 @@ func (r *route) at(addr netip.Addr) *server {
 	return nil
 }
 
+// asks is the server at an address, if it may be the one that is asked; nil: it is not.
+func (a *asking) asks(addr netip.Addr) *server {
+	switch {
+	case a.server == nil:
+		return a.route.at(addr)
+	case a.server.Addr.Addr() == addr:
+		return a.server
+	}
+	return nil
+}
+
 // comeback is the response to a question that came back.
 func comeback(q *dnsserver.Query) *dns.Msg {
 	m := new(dns.Msg).SetRcode(q.Msg, dns.RcodeRefused)

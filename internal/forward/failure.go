@@ -16,7 +16,10 @@ import (
 	"github.com/node-dns/node-dns/internal/dnsserver"
 )
 
-var errTimeout = errors.New("timed out")
+var (
+	errTimeout = errors.New("timed out")
+	errSpent   = errors.New("asked often enough")
+)
 
 // Why a query has no response. An error from ServeDNS matches one of them, or the
 // error of the client's context.
@@ -87,8 +90,8 @@ func tooMany(q question, limit int) error {
 
 // gaveUp is for a client whose time, set by its own context, was over first.
 func gaveUp(q question, r *route, cause error) error {
-	names := make([]string, 0, maxServers)
-	for _, s := range r.servers[:min(len(r.servers), maxServers)] {
+	names := make([]string, 0, maxTries)
+	for _, s := range r.servers[:min(len(r.servers), maxTries)] {
 		names = append(names, s.Server.String())
 	}
 	text := "no response yet from " + strings.Join(names, ", ")

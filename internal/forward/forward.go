@@ -31,13 +31,15 @@ import (
 // What zero means in a Config.
 const (
 	defaultMaxInFlight = 10000 // what OpenShift nodes gave dnsmasq as dns-forward-max
-	defaultTryTimeout  = 800 * time.Millisecond
+	defaultHedge       = 10 * time.Millisecond
+	defaultTryTimeout  = 250 * time.Millisecond
+	defaultSilence     = 1500 * time.Millisecond
 	defaultDeadline    = 4 * time.Second // below the 5 s after which glibc asks again (resolv.conf(5), timeout)
 )
 
-// SocketsPerQuestion is how many sockets one question holds at most with the default times: each try has its own, and is
-// waited for until the deadline; and one more asks a server that is down.
-const SocketsPerQuestion = int(defaultDeadline/defaultTryTimeout) + 1
+// SocketsPerQuestion is how many sockets one question holds at most: each try has its own, and is waited for until the
+// deadline; and two more ask a server that is silent for what it must know, and one that is down.
+const SocketsPerQuestion = maxTries + 2
 
 // A Route says which nameservers are asked for the names of a domain.
 type Route struct {
@@ -68,9 +70,12 @@ type Config struct {
 	// at most. Who waits for a question that is in flight already
 	// costs nothing upstream, and is bounded by dnsserver. 0 means 10000.
 	MaxInFlight int
-	// TryTimeout is how long one server is waited for before the next is asked
-	// as well. 0 means 800 ms.
-	TryTimeout time.Duration
+	// Hedge and TryTimeout are how long one server is waited for at least, and at most, before the next is asked as well; how
+	// long in between depends on the times that it took before. 0 means 10 ms, and 250 ms.
+	Hedge, TryTimeout time.Duration
+	// Silence is how long a question lasts when no server of its route says anything after it, to whatever question; where
+	// all were down before it is a third of that. 0 means 1.5 s.
+	Silence time.Duration
 	// Deadline is how long all tries of a question may take together. 0 means 4 s.
 	Deadline time.Duration
 	// RootCAs are the authorities that DNS over TLS servers are checked with; nil
@@ -104,7 +109,9 @@ type Config struct {
 // A Forward is a dnsserver.Handler that asks upstream nameservers. All methods
 // may be called concurrently.
 type Forward struct {
+	hedge      time.Duration
 	tryTimeout time.Duration
+	silence    time.Duration
 	deadline   time.Duration
 	roots      *x509.CertPool
 	log        *slog.Logger
@@ -114,6 +121,7 @@ type Forward struct {
 	isOwn      func(netip.Addr) bool
 	suspect    func()
 	lanes      []*lane
+	waits      [laneWaits]time.Duration
 	threads    busy.Threads
 
 	all     atomic.Bool // every server is asked at once
@@ -122,7 +130,9 @@ type Forward struct {
 	setting sync.Mutex // held while the table is replaced
 
 	outages outages
+	hedges  hedges
 	flights flights
+	outs    sync.Pool      // of *dnsserver.Outgoing
 	work    sync.WaitGroup // flights, probes and TLS connections
 	counts  counts
 	panics  journal.Panics
@@ -133,8 +143,10 @@ var _ dnsserver.Handler = (*Forward)(nil)
 // New returns a Forward, which holds no sockets until it is asked. Close ends it.
 func New(c Config) *Forward {
 	f := &Forward{
-		tryTimeout: c.TryTimeout,
-		deadline:   c.Deadline,
+		hedge:      orDefault(c.Hedge, defaultHedge),
+		tryTimeout: orDefault(c.TryTimeout, defaultTryTimeout),
+		silence:    orDefault(c.Silence, defaultSilence),
+		deadline:   orDefault(c.Deadline, defaultDeadline),
 		roots:      c.RootCAs,
 		log:        c.Log,
 		changed:    c.Changed,
@@ -144,12 +156,7 @@ func New(c Config) *Forward {
 		suspect:    c.Suspect,
 		threads:    busy.NewThreads(c.Lanes),
 	}
-	if f.tryTimeout <= 0 {
-		f.tryTimeout = defaultTryTimeout
-	}
-	if f.deadline <= 0 {
-		f.deadline = defaultDeadline
-	}
+	f.waits = laneWaitsBetween(f.hedge, f.tryTimeout)
 	if f.log == nil {
 		f.log = slog.New(slog.DiscardHandler)
 	}
@@ -168,6 +175,7 @@ func New(c Config) *Forward {
 	f.SetUDP(c.UDP)
 	f.SetMaxInFlight(c.MaxInFlight)
 	f.flights.byKey = make(map[flightKey]*flight)
+	f.outs.New = func() any { return new(dnsserver.Outgoing) }
 	f.table.Store(&table{})
 	f.SetRoutes(c.Routes)
 	for range c.Lanes {
@@ -176,6 +184,13 @@ func New(c Config) *Forward {
 		}
 	}
 	return f
+}
+
+func orDefault(d, otherwise time.Duration) time.Duration {
+	if d <= 0 {
+		return otherwise
+	}
+	return d
 }
 
 // ServeDNS asks the servers of the query's route and returns the response of
@@ -192,12 +207,15 @@ func (f *Forward) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, e
 	if len(q.Msg.Question) != 1 {
 		return nil, errNotOneQuestion
 	}
-	if q.Tried != nil && q.Tried.IsFinal {
-		q.AnsweredBy = q.Tried.Server
-		return ofClient(q, q.Tried.Msg.Copy()), nil
-	}
-	if q.Tried != nil && errors.Is(q.Tried.Err, errComeback) {
+	switch tried := q.Tried; {
+	case tried == nil:
+	case tried.Msg != nil:
+		q.AnsweredBy = tried.Server
+		return ofClient(q, tried.Msg.Copy()), nil
+	case errors.Is(tried.Err, errComeback):
 		return comeback(q), nil
+	case tried.Err != nil:
+		return nil, f.failed(tried.Err)
 	}
 	asked := questionOf(q)
 	t := f.table.Load()
@@ -222,15 +240,20 @@ func (f *Forward) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, e
 		return nil, gaveUp(asked, r, ctx.Err())
 	}
 	if fl.err != nil {
-		if errors.Is(fl.err, ErrShed) {
-			f.counts.shed.Add(1)
-		} else {
-			f.counts.unanswered.Add(1)
-		}
-		return nil, fl.err
+		return nil, f.failed(fl.err)
 	}
 	q.AnsweredBy = fl.from.Server
 	return fl.responseTo(q), nil
+}
+
+// failed counts a query whose question has failed.
+func (f *Forward) failed(err error) error {
+	if errors.Is(err, ErrShed) {
+		f.counts.shed.Add(1)
+	} else {
+		f.counts.unanswered.Add(1)
+	}
+	return err
 }
 
 // SetMaxInFlight replaces Config.MaxInFlight. What is in flight already stays, also beyond the bound.

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/miekg/dns"
+
 	"github.com/node-dns/node-dns/internal/dnsserver"
 	"github.com/node-dns/node-dns/internal/journal"
 )
@@ -28,7 +30,7 @@ func (f *Forward) panicked(p any) {
 func (n *lane) turn() {
 	defer n.f.recovered(func(error) { time.Sleep(time.Millisecond) }) // it may do so again at once
 	n.wakeInTime()
-	if n.bell.Wait() == nil { // else the oldest question is overdue
+	if n.bell.Wait() == nil { // else a question is overdue
 		n.takeEvents(0)
 	}
 	n.overdue(time.Now())
@@ -57,28 +59,30 @@ func (n *lane) receiveAll(asked []*asking) (rest []*asking) {
 
 // broken ends a question that something panicked at, unless it has ended before.
 func (n *lane) broken(a *asking) {
-	if waiting, ok := n.take(a); ok {
-		handle(waiting, &dnsserver.Tried{Server: a.server.Server, Err: errInternal})
+	waiting, fl, ok := n.take(a)
+	switch {
+	case fl != nil:
+		fl.report(outcome{attempt: attempt{to: a.server}, err: errInternal})
+	case ok:
+		handle(waiting, &dnsserver.Tried{Err: n.f.internal(a)})
 		n.drop(a)
 	}
 }
 
 // deliver gives a Reply to who wants it. Those whose queries it has not ended when it panics ask the Handler, which may have
 // an answer nevertheless.
-func (n *lane) deliver(r Reply) {
-	defer n.f.recovered(func(error) {
+func (f *Forward) deliver(r Reply) {
+	defer f.recovered(func(error) {
 		for _, l := range r.Waiting {
 			if l != nil {
 				l.Handle(nil)
 			}
 		}
 	})
-	n.f.answered(r)
+	f.answered(r)
 }
 
-// missed accounts for a try of a server that was silent.
-func (n *lane) missed(s *server) {
-	defer n.f.recovered(func(error) {})
-	s.timedOut(n.f.tryTimeout)
-	n.f.check(s)
+// internal is what a client is told of a question that something panicked at.
+func (f *Forward) internal(a *asking) error {
+	return extended(dns.ExtendedErrorCodeOther, "no response from "+a.server.Server.String()+" ("+errInternal.Error()+")", questionOfKey(a.key), errInternal)
 }

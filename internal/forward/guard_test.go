@@ -45,7 +45,7 @@ func TestPanics(t *testing.T) {
 			s = newLaneServer(t, func(c *Config) {
 				patient(c)
 				if row.faults.Drop {
-					c.TryTimeout, c.Deadline = 20e6, 200e6
+					c.Hedge, c.TryTimeout, c.Deadline = 10e6, 20e6, 200e6
 				}
 				c.Lanes, c.Log = row.lanes, logger(log)
 				c.Ignore = func(*dns.Msg) error { trip(row.ignore); return nil }

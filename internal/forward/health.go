@@ -20,8 +20,10 @@ const (
 const (
 	failuresToDown = 3
 	rttWeight      = 8 // RFC 6298 section 2: a new sample counts an eighth
+	varWeight      = 4 // and a quarter in its variation
 	firstProbe     = time.Second
 	longestProbe   = 15 * time.Second
+	betweenProbes  = time.Second / 2 // of one that is late
 	betweenChecks  = time.Second
 	plainToAvoid   = 3
 	plainFor       = 15 * time.Minute // as long as unbound remembers (infra-host-ttl)
@@ -35,7 +37,10 @@ type health struct {
 	state     State
 	since     time.Time     // of the state
 	rtt       time.Duration // smoothed; 0 means none was measured
-	inRow     int           // failures since the last response
+	rttVar    time.Duration // its variation, RFC 6298
+	heardAt   time.Time     // of the last response, whatever it says
+	lateness  lateness
+	inRow     int // failures since the last response
 	failures  uint64
 	refusals  uint64 // responses that are no answer: SERVFAIL, REFUSED and the like
 	nxdomain  uint64
@@ -68,10 +73,13 @@ type health struct {
 // succeeded accounts for a response that took rtt.
 func (h *health) succeeded(rtt time.Duration, now time.Time) {
 	if h.rtt == 0 {
-		h.rtt = rtt
+		h.rtt, h.rttVar = max(rtt, 1), rtt/2
 	} else {
+		h.rttVar += ((rtt - h.rtt).Abs() - h.rttVar) / varWeight
 		h.rtt += (rtt - h.rtt) / rttWeight
 	}
+	h.heardAt = now
+	h.lateness = h.lateness.met()
 	h.inRow, h.backoff, h.silentToCheck = 0, 0, false
 	h.become(Up, now)
 }
@@ -145,13 +153,20 @@ func (h *health) tell(now time.Time) (state State, changes int) {
 // beside the one that is asked, to see whether it is back. If so the probe counts
 // as begun, and the next one waits twice as long.
 func (h *health) startProbe(now time.Time) bool {
-	if h.state != Down || h.probing || now.Before(h.nextProbe) {
+	if !h.mayProbe(now) {
 		return false
 	}
 	h.probing = true
-	h.backoff = min(2*h.backoff, longestProbe)
-	h.nextProbe = now.Add(h.backoff)
+	h.nextProbe = now.Add(betweenProbes)
+	if h.state == Down {
+		h.backoff = min(2*h.backoff, longestProbe)
+		h.nextProbe = now.Add(h.backoff)
+	}
 	return true
+}
+
+func (h *health) mayProbe(now time.Time) bool {
+	return h.rank() > 0 && !h.probing && !now.Before(h.nextProbe)
 }
 
 // useEDNS reports whether a query to the server has an OPT record. again means

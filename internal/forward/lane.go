@@ -21,7 +21,7 @@ type Reply struct {
 	Msg  *dns.Msg         // final, without OPT record but for Extended DNS Errors; nil: it was not parsed
 	Wire dnswire.Response // without Msg; its octets are the receiver's until it returns
 	From nameserver.Server
-	Tag  uint64 // that of the first query that asked
+	Tag  uint64 // that of the first query that asked; 0: the Handler did
 	// Waiting are the queries with that question. Who gets the Reply ends them before returning, and sets each to nil before
 	// it does: after a panic the others are still to be ended.
 	Waiting []*dnsserver.Later
@@ -29,9 +29,9 @@ type Reply struct {
 	Out *dnsserver.Outgoing
 }
 
-// A lane asks questions without a goroutine for each: those that one server answers at once over UDP, as nearly all are. All
-// that takes more than that is left to the Handler, which is told what came of it. A question is asked from a port of its
-// own, as those of askUDP are.
+// A lane asks questions without a goroutine for each: those that one server answers at once over UDP, as nearly all are. What
+// takes more than that becomes a flight, for which the lane keeps the socket and those who wait. A question is asked from a
+// port of its own, as those of askUDP are.
 type lane struct {
 	f       *Forward
 	bell    *busy.Bell
@@ -47,11 +47,11 @@ type lane struct {
 	free     []int              // slots
 	idle     [2][]*asking       // by family, with a socket that belongs to nobody
 	faulty   []*asking          // that the watcher is to drop
-	oldest   *asking            // in order of asking
-	newest   *asking
+	queues   [lastWait + 1]queue
 	ids      ids
 	isInside bool // the watcher waits in the kernel, and looks at the clock by itself
 	closed   bool
+	isOver   bool // there is no watcher any more
 }
 
 // asking is a question that is being asked, all who wait for its response, and its socket. When nobody holds it any more
@@ -73,10 +73,13 @@ type asking struct {
 
 	// Guarded by lane.mu.
 	waiting     []*dnsserver.Later
-	isAsked     bool // it is in byHash, and in order of asking
+	isAsked     bool // it is in byHash
+	isSpoilt    bool // what is no response has come
 	hasComeBack bool
+	flight      *flight
+	isWaitedFor bool // the lane is one of those who wait for the flight
 	twin        *asking
-	prev, next  *asking
+	queued      queued
 }
 
 // Ask asks for the answer to a query where that takes no more than one question to one server, and calls Config.Answered
@@ -97,11 +100,11 @@ func (f *Forward) Ask(l *dnsserver.Later, tag uint64) bool {
 		return false
 	}
 	now := time.Now()
-	s := r.first(now)
+	s, wait := r.first(now)
 	if s == nil {
 		return false
 	}
-	return f.laneOf(key).ask(key, terms{t, r, s, tag, now}, l)
+	return f.laneOf(key).ask(key, terms{t, r, s, tag, now, f.laneWait(wait, len(r.servers) == 1)}, l)
 }
 
 // terms are what a lane is told of a question beside its key.
@@ -111,19 +114,22 @@ type terms struct {
 	server *server
 	tag    uint64
 	now    time.Time
+	wait   int // the queue
 }
 
-// first is the server whose turn it is; nil: a lane cannot ask it, or another one is to be probed.
-func (r *route) first(now time.Time) *server {
+// first is the server whose turn it is, and how long it is waited for; nil: a lane cannot ask it, or another one is to be probed.
+func (r *route) first(now time.Time) (first *server, wait time.Duration) {
 	for _, s := range r.servers {
-		switch s.laneState(now) {
-		case laneNever:
-			return nil
-		case laneNow:
-			return s
+		switch state, itsWait := s.laneState(now); {
+		case state == laneNever:
+			return nil, 0
+		case state == laneNow:
+			return s, itsWait
+		case state == laneLate && first == nil:
+			first, wait = s, itsWait
 		}
 	}
-	return nil
+	return first, wait
 }
 
 // laneOf is the lane of a question: the same one for the same question.
@@ -143,8 +149,9 @@ func (n *lane) ask(key []byte, q terms, l *dnsserver.Later) bool {
 		return joined
 	}
 	defer n.drop(a)
+	q.server.sent()
 	if err := n.send(a, udp); err != nil { // the Handler finds out what is wrong
-		waiting, isOurs := n.take(a)
+		waiting, isOurs := n.takeUnsent(a)
 		for _, other := range waiting {
 			if other != l {
 				other.Handle(nil)
@@ -155,21 +162,20 @@ func (n *lane) ask(key []byte, q terms, l *dnsserver.Later) bool {
 		}
 		return !slices.Contains(waiting, l)
 	}
-	q.server.sent()
 	n.f.counts.asked.Add(1)
 	return true
 }
 
 // join joins who asks already, or returns the question to be asked. nil and false: it is not to be asked here.
 func (n *lane) join(key []byte, q terms, l *dnsserver.Later, udp *UDP) (a *asking, joined bool) {
-	hash := maphash.Bytes(n.seed, key)
+	hash := n.hash(key)
 	n.mu.Lock()
 	defer n.mu.Unlock() // also when it panics: others would wait for ever
 	if a := n.findLocked(hash, key); a != nil {
-		if a.table != q.table {
+		if a.table != q.table || a.flight != nil && !a.flight.waitForLocked(n.f, a) {
 			return nil, false
 		}
-		if l.Query().Client.Addr() == a.server.Addr.Addr() && n.f.cameBack(a.server, &a.hasComeBack) {
+		if s := a.asks(l.Query().Client.Addr()); s != nil && n.f.cameBack(s, &a.hasComeBack) {
 			l.Handle(&dnsserver.Tried{Server: a.server.Server, Err: errComeback})
 			return nil, true
 		}
@@ -190,6 +196,7 @@ func (n *lane) join(key []byte, q terms, l *dnsserver.Later, udp *UDP) (a *askin
 	a.waiting = append(a.waiting, l)
 	a.holds.Store(2)
 	n.beginLocked(a)
+	n.enqueueLocked(a, q.wait, q.now)
 	return a, false
 }
 
@@ -201,26 +208,35 @@ func (n *lane) findLocked(hash uint64, key []byte) *asking {
 	return a
 }
 
-// beginLocked gives the question its time.
+func (n *lane) hash(key []byte) uint64 { return maphash.Bytes(n.seed, key) }
+
 func (n *lane) beginLocked(a *asking) {
 	a.isAsked, a.hasComeBack = true, false
 	a.twin = n.byHash[a.hash]
 	n.byHash[a.hash] = a
-	a.prev, a.next = n.newest, nil
-	if n.newest == nil {
-		n.oldest = a
-		n.wakeLocked()
-	} else {
-		n.newest.next = a
-	}
-	n.newest = a
 }
 
-// take ends the question and returns who waits for it; false: it has ended already. Who gets true drops it when they have
-// their answer.
-func (n *lane) take(a *asking) (waiting []*dnsserver.Later, ok bool) {
+// take ends the question and returns who waits for it; false: it has ended already, or there is a flight, which ends it. Who gets
+// true drops it when they have their answer.
+func (n *lane) take(a *asking) (waiting []*dnsserver.Later, fl *flight, ok bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if a.flight != nil {
+		return nil, a.flight, false
+	}
+	waiting, ok = n.takeLocked(a)
+	return waiting, nil, ok
+}
+
+// takeUnsent is take for a question that cannot be sent. A flight that others have begun goes on.
+func (n *lane) takeUnsent(a *asking) (waiting []*dnsserver.Later, ok bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if a.flight != nil {
+		a.flight.report(outcome{attempt: attempt{to: a.server}, err: errUnsent})
+		waiting, a.waiting = a.waiting, nil
+		return waiting, false
+	}
 	return n.takeLocked(a)
 }
 
@@ -230,6 +246,7 @@ func (n *lane) takeLocked(a *asking) (waiting []*dnsserver.Later, ok bool) {
 	}
 	a.isAsked = false
 	n.unlinkLocked(a)
+	n.dequeueLocked(a)
 	n.f.flights.exit(a.route)
 	return a.waiting, true
 }
@@ -246,22 +263,21 @@ func (n *lane) unlinkLocked(a *asking) {
 	default:
 		n.byHash[a.hash] = a.twin
 	}
-	if a.prev != nil {
-		a.prev.next = a.next
-	} else {
-		n.oldest = a.next
-	}
-	if a.next != nil {
-		a.next.prev = a.prev
-	} else {
-		n.newest = a.prev
-	}
 }
 
 // answeredSimply is called with a response that is not parsed.
 func (n *lane) answeredSimply(a *asking, r dnswire.Response) {
+	waiting, fl, ok := n.take(a)
+	if fl != nil {
+		if m, err := decode(a.query, r.Message); err == nil {
+			n.answered(a, m)
+		}
+		return
+	}
 	a.server.answered(time.Since(a.begun), rcodeOf(r.Message), r.HasOPT)
-	n.reply(a, Reply{Wire: r})
+	if ok {
+		n.reply(a, waiting, Reply{Wire: r})
+	}
 }
 
 // answered is called with a response to the question.
@@ -270,15 +286,15 @@ func (n *lane) answered(a *asking, m *dns.Msg) {
 	verdict := judge(m, true, false)
 	switch {
 	case isBadCookie(a.query, m):
-		n.handle(a, &dnsserver.Tried{Server: a.server.Server, BadCookie: true})
+		n.redo(a, attempt{badCookie: true})
 		return
 	case verdict != noEDNS:
 	case len(cookieSent(a.query)) > 0: // which is what it may not have liked
 		a.server.learn(func(h *health) { h.cookie.forget(time.Now()) })
-		n.handle(a, nil)
+		n.redo(a, attempt{})
 		return
 	default:
-		n.handle(a, &dnsserver.Tried{Server: a.server.Server, NoEDNS: true})
+		n.redo(a, attempt{noEDNS: true})
 		return
 	}
 	opt := m.IsEdns0()
@@ -293,54 +309,54 @@ func (n *lane) answered(a *asking, m *dns.Msg) {
 	if opt != nil {
 		keepErrors(m, opt)
 	}
-	tried := &dnsserver.Tried{Server: a.server.Server}
-	switch why := n.f.ignore(m); {
-	case verdict == overTCP:
-		tried.Truncated = true
-	case why != nil:
-		tried.Err = why
-	case verdict == final:
-		keepRelated(m, string(appendText(nil, a.key)))
-		if m.IsEdns0() != nil { // it says why
-			tried.Msg, tried.IsFinal = m, true
-			break
-		}
-		n.reply(a, Reply{Msg: m})
+	if verdict == overTCP {
+		n.redo(a, attempt{tcp: true})
 		return
-	default:
-		tried.Msg = m
 	}
-	n.handle(a, tried)
+	o := outcome{attempt: attempt{to: a.server}, msg: m, err: n.f.ignore(m)}
+	if verdict != final || o.err != nil || m.IsEdns0() != nil { // it says why
+		n.goOn(a, o)
+		return
+	}
+	waiting, fl, ok := n.take(a)
+	switch {
+	case fl != nil:
+		fl.report(o)
+	case ok:
+		keepRelated(m, string(appendText(nil, a.key)))
+		n.reply(a, waiting, Reply{Msg: m})
+	}
 }
 
 // doubted is called with a response that may not be the server's.
 func (n *lane) doubted(a *asking) {
 	n.f.counts.doubted.Add(1)
-	n.handle(a, &dnsserver.Tried{Server: a.server.Server, Truncated: true})
+	n.redo(a, attempt{tcp: true})
 }
 
-// reply ends the question with an answer.
-func (n *lane) reply(a *asking, r Reply) {
-	waiting, ok := n.take(a)
-	if !ok {
-		return
-	}
+// redo has the server be asked once more, in the way that it wants.
+func (n *lane) redo(a *asking, how attempt) {
+	how.to = a.server
+	n.goOn(a, outcome{attempt: how, isRedo: true})
+}
+
+// reply gives those who have waited the answer.
+func (n *lane) reply(a *asking, waiting []*dnsserver.Later, r Reply) {
 	r.From, r.Tag, r.Waiting, r.Out = a.server.Server, a.tag, waiting, &n.out
-	n.deliver(r)
+	n.f.deliver(r)
 	n.drop(a)
 }
 
 // failed is called when no response comes.
 func (n *lane) failed(a *asking, err error) {
 	a.server.failed(err)
-	n.handle(a, &dnsserver.Tried{Server: a.server.Server, Err: err})
+	n.goOn(a, outcome{attempt: attempt{to: a.server}, err: err})
 }
 
-// handle ends the question without an answer.
-func (n *lane) handle(a *asking, tried *dnsserver.Tried) {
-	if waiting, ok := n.take(a); ok {
-		handle(waiting, tried)
-		n.drop(a)
+// goOn has a flight do what is to be done after that outcome, as it is no answer for those who wait.
+func (n *lane) goOn(a *asking, o outcome) {
+	if fl := n.f.follow(n, a); fl != nil {
+		fl.report(o)
 	}
 }
 
@@ -350,38 +366,22 @@ func handle(waiting []*dnsserver.Later, tried *dnsserver.Tried) {
 	}
 }
 
-// overdue ends the questions that have had the time of a try.
-func (n *lane) overdue(now time.Time) {
-	for a, waiting := n.takeOverdue(now); a != nil; a, waiting = n.takeOverdue(now) {
-		n.missed(a.server)
-		n.f.mayHaveComeBack(len(waiting))
-		handle(waiting, &dnsserver.Tried{Server: a.server.Server})
-		n.drop(a)
-	}
-}
-
-// takeOverdue takes the oldest question if it has had its time; nil: it has not, or there is none.
-func (n *lane) takeOverdue(now time.Time) (a *asking, waiting []*dnsserver.Later) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.dropFaultyLocked() // the watcher looks at none of them now
-	if n.oldest == nil || now.Sub(n.oldest.begun) < n.f.tryTimeout {
-		return nil, nil
-	}
-	a = n.oldest
-	waiting, _ = n.takeLocked(a)
-	return a, waiting
-}
-
 // end ends all questions: the Handler says what becomes of them. Their sockets are closed by who drops them last.
 func (n *lane) end() {
 	n.mu.Lock()
 	var all []*asking
-	for a := n.oldest; a != nil; a = n.oldest {
+	for _, a := range n.byHash {
+		for ; a != nil; a = a.twin {
+			if a.flight == nil { // else it is being ended
+				all = append(all, a)
+			}
+		}
+	}
+	for _, a := range all {
 		n.takeLocked(a)
-		all = append(all, a)
 	}
 	n.dropFaultyLocked()
+	n.isOver = true
 	for _, idle := range n.idle {
 		for _, a := range idle {
 			n.closeLocked(a)

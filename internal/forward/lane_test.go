@@ -58,7 +58,7 @@ func (s *laneServer) answered(r Reply) {
 	for i, l := range r.Waiting {
 		r.Waiting[i] = nil
 		query, m := new(dns.Msg), parsed(r)
-		if query.Unpack(l.Query().Msg) != nil || r.Tag != 7 {
+		if query.Unpack(l.Query().Msg) != nil || r.Tag != 7 && r.Tag != 0 {
 			l.Send(nil)
 			continue
 		}
@@ -161,7 +161,8 @@ func TestLaneLikeHandler(t *testing.T) {
 			}
 			want, wantFirst, wantSecond := told(0)
 			got, first, second := told(2)
-			if got != want || first > wantFirst || second > wantSecond {
+			// Where the right response comes behind what is none, the second server is asked or not as it happens.
+			if got != want || first > wantFirst || second > max(wantSecond, 1) {
 				t.Errorf("with lanes %q, asked %d and %d times; without %q, %d and %d", got, first, second, want, wantFirst, wantSecond)
 			}
 		})
@@ -269,7 +270,7 @@ func TestLaneBusy(t *testing.T) {
 		await(t, "the lane has let go of all", func() bool { // who asked may do so after the answer
 			n.mu.Lock()
 			defer n.mu.Unlock()
-			return n.oldest == nil && n.newest == nil && len(n.byHash) == 0 && len(n.free)+len(n.idle[0])+len(n.idle[1]) == len(n.slots)
+			return n.queues == [lastWait + 1]queue{} && len(n.byHash) == 0 && len(n.free)+len(n.idle[0])+len(n.idle[1]) == len(n.slots)
 		})
 	}
 }
@@ -350,7 +351,7 @@ func TestLaneUnsent(t *testing.T) {
 	}
 }
 
-// TestTriedTwice: what a lane was told belongs to no flight, as several may begin with it.
+// TestTriedTwice: what a lane was told belongs to nobody, as several queries get it.
 func TestTriedTwice(t *testing.T) {
 	_, addresses := startServers(t, 1)
 	f := newForward(t, patient, addresses...)

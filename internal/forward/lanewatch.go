@@ -43,7 +43,7 @@ func (n *lane) watch() {
 	n.end()
 }
 
-// wakeInTime has the watcher look at the clock when the oldest question is overdue.
+// wakeInTime has the watcher look at the clock when a question is overdue.
 func (n *lane) wakeInTime() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -54,12 +54,9 @@ func (n *lane) wakeLocked() {
 	if n.isInside {
 		return
 	}
-	var at time.Time
-	switch {
-	case len(n.faulty) > 0:
+	at := n.dueLocked()
+	if len(n.faulty) > 0 {
 		at = time.Now()
-	case n.oldest != nil:
-		at = n.oldest.begun.Add(n.f.tryTimeout)
 	}
 	n.bell.SetDeadline(at)
 }
@@ -71,7 +68,7 @@ func (n *lane) takeBlocked() {
 	n.bell.Mute()
 	defer n.bell.Unmute()
 	for n.pace.IsBusy() && !n.closing.Load() {
-		n.takeEvents(busy.Timeout)
+		n.takeEvents(min(busy.Timeout, n.f.hedge))
 		n.overdue(time.Now())
 	}
 }
@@ -153,5 +150,16 @@ func (n *lane) receive(a *asking) {
 			return
 		}
 		n.f.counts.ignored.Add(1)
+		n.spoilt(a)
 	}
+}
+
+// spoilt is called with what is no response to the question. The right one may come yet; but if this is all that the server
+// sends, another is better asked at once. The same one is not: who forges responses would have two questions to hit.
+func (n *lane) spoilt(a *asking) {
+	if a.isSpoilt || len(a.route.servers) == 1 {
+		return
+	}
+	a.isSpoilt = true
+	n.goOn(a, outcome{attempt: attempt{to: a.server}, isSpoilt: true})
 }

@@ -44,6 +44,40 @@ func appendKey(dst, query []byte) (key []byte, ok bool) {
 	return append(key, query[end-4:end-2]...), true
 }
 
+// appendQuestion appends the key of a question. False: a lane has none for it.
+func appendQuestion(dst []byte, q question) (key []byte, ok bool) {
+	var flags byte
+	if q.do {
+		flags |= keyDO
+	}
+	if q.cd {
+		flags |= keyCD
+	}
+	key = append(dst, flags)
+	for label := range strings.SplitSeq(strings.TrimSuffix(q.name, "."), ".") {
+		if label == "" {
+			break // the root
+		}
+		key = append(append(key, byte(len(label))), label...)
+		for i := range len(label) {
+			if !isPlain(label[i]) {
+				return dst, false
+			}
+		}
+	}
+	key = append(key, 0)
+	return binary.BigEndian.AppendUint16(key, q.qtype), true
+}
+
+// questionOfKey is the question that a key is of.
+func questionOfKey(key []byte) question {
+	return question{
+		name:  string(appendText(nil, key)),
+		qtype: binary.BigEndian.Uint16(key[len(key)-2:]), qclass: dns.ClassINET,
+		do: key[0]&keyDO != 0, cd: key[0]&keyCD != 0, rd: true,
+	}
+}
+
 // isPlain reports whether presentation format has the octet as it is, and upper case is no matter.
 func isPlain(c byte) bool {
 	return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '_'

@@ -49,12 +49,17 @@ func newForward(t testing.TB, change func(*Config), servers ...nameserver.Server
 	if change != nil {
 		change(&c)
 	}
+	if c.Silence == 0 {
+		c.Silence = c.Deadline
+	}
 	f := New(c)
 	t.Cleanup(f.Close)
 	return f
 }
 
-func patient(c *Config) { c.TryTimeout, c.Deadline = 20*time.Second, 30*time.Second }
+func patient(c *Config) {
+	c.Hedge, c.TryTimeout, c.Deadline = 20*time.Second, 20*time.Second, 30*time.Second
+}
 
 func askFor(t testing.TB, f *Forward, name string, qtype uint16, change ...func(*dns.Msg)) (*dns.Msg, nameserver.Server, error) {
 	t.Helper()

@@ -4,16 +4,11 @@ import (
 	"slices"
 
 	"github.com/miekg/dns"
-
-	"github.com/node-dns/node-dns/internal/dnsserver"
 )
 
-// Bounds of what one question may cause, however many servers there are and
-// however they fail (law of every fan-out attack since NXNSAttack).
-const (
-	maxServers = 8 // asked for one question
-	minTries   = 4 // of the same servers, when packets get lost
-)
+// maxTries bounds what one question may cause, however many servers there are and however they fail (law of every fan-out
+// attack since NXNSAttack): attempts, and messages that leave, over TCP and without EDNS too.
+const maxTries = 4
 
 // An attempt is one try with one server.
 type attempt struct {
@@ -21,18 +16,20 @@ type attempt struct {
 	again bool // it was silent to this question before
 
 	// What it has said already.
-	tcp    bool // the answer is to be had over TCP
+	tcp    bool // the answer is to be had over TCP alone
 	noEDNS bool // it does not take EDNS
 	// badCookie: it has refused the cookie that it was sent, and told which one it wants.
 	badCookie bool
 	n         int // which attempt of the round it is, from 0
 }
 
-// An outcome is how an attempt ended: with a response or an error.
+// An outcome is how an attempt ended: with a response or an error; or that it goes on.
 type outcome struct {
 	attempt
-	msg *dns.Msg
-	err error
+	msg      *dns.Msg
+	err      error
+	isSpoilt bool // what came is no response: the attempt goes on, and so does the next
+	isRedo   bool // the same server is to be asked again, as the attempt says: of a lane, which does not
 }
 
 // A round decides whom to ask next for one question, and what the client gets
@@ -40,13 +37,14 @@ type outcome struct {
 // reports what happened.
 //
 // Each server is asked in turn: the next one when the one before it fails, or is
-// silent for the time of a try. Who was silent is waited for all the same, and
-// asked again when all were asked, while the question has less than minTries.
+// silent for its time. Who was silent is waited for all the same, and
+// asked again when all were asked, while the question has less than maxTries.
 type round struct {
 	queue   []attempt // to be started, in order
 	limit   int       // attempts that may start
 	started int
-	open    int // attempts that have no outcome
+	waited  []*server // those of the attempts that have not ended, or with a refusal, by n
+	open    int       // attempts that have no outcome
 
 	current attempt
 	fresh   bool // current still has time
@@ -58,57 +56,48 @@ type round struct {
 }
 
 func newRound(order []*server) *round {
-	order = order[:min(len(order), maxServers)]
-	r := &round{limit: max(len(order), minTries), queue: make([]attempt, len(order), len(order)+minTries)}
+	order = order[:min(len(order), maxTries)]
+	r := &round{limit: maxTries, queue: make([]attempt, len(order), len(order)+maxTries)}
 	for i, s := range order {
 		r.queue[i] = attempt{to: s}
 	}
 	return r
 }
 
-// resume begins after what was tried: that server has had its turn, unless it is not asked any more.
-func (r *round) resume(tried *dnsserver.Tried) {
-	i := slices.IndexFunc(r.queue, func(a attempt) bool { return a.to.Server == tried.Server })
-	if i < 0 {
-		return
-	}
-	r.current = r.queue[i]
-	r.queue = slices.Delete(r.queue, i, i+1)
-	if tried.Truncated || tried.NoEDNS || tried.BadCookie {
-		r.queue = slices.Insert(r.queue, 0, attempt{to: r.current.to, tcp: tried.Truncated, noEDNS: tried.NoEDNS, badCookie: tried.BadCookie})
-		return
-	}
-	r.started++
-	r.open++
-	if tried.IsSilent() {
-		r.timedOut()
-		r.open--
-		return
-	}
-	r.ended(outcome{attempt: r.current, msg: copyOf(tried.Msg), err: tried.Err})
-}
-
-// copyOf copies what was said to several queries: each may become a flight, whose message is its own.
-func copyOf(m *dns.Msg) *dns.Msg {
-	if m == nil {
-		return nil
-	}
-	return m.Copy()
+// resume begins while a server is being asked, which is the first attempt.
+func (r *round) resume(s *server) {
+	r.queue = slices.DeleteFunc(r.queue, func(a attempt) bool { return a.to == s })
+	r.queue = slices.Insert(r.queue, 0, attempt{to: s})
+	r.next()
 }
 
 // next returns the attempt to start now; false means to wait, or that the round
 // is over.
 func (r *round) next() (attempt, bool) {
-	if r.fresh && !r.all || len(r.queue) == 0 || r.started == r.limit {
+	if r.fresh && !r.all || len(r.queue) == 0 || r.started >= r.limit {
 		return attempt{}, false
 	}
 	r.current = r.queue[0]
 	r.current.n = r.started
 	r.queue = r.queue[1:]
+	r.waited = append(r.waited, r.current.to)
 	r.started++
 	r.open++
 	r.fresh = true
 	return r.current, true
+}
+
+// again reports whether who is asked after the current one has been asked before.
+func (r *round) again() bool { return len(r.queue) == 0 || r.queue[0].again }
+
+// slower are the servers that were asked before the one that gave the answer, and had none.
+func (r *round) slower(o outcome) (all []*server) {
+	for _, s := range r.waited[:min(o.n, len(r.waited))] {
+		if s != nil && s != o.to && !slices.Contains(all, s) {
+			all = append(all, s)
+		}
+	}
+	return all
 }
 
 // ended takes an outcome that is not final.
@@ -117,6 +106,9 @@ func (r *round) ended(o outcome) {
 	if o.n == r.current.n {
 		r.fresh = false
 	}
+	if o.err != nil && !o.tcp {
+		r.waited[o.n] = nil // the account of its failures says enough
+	}
 	if o.err == nil && presentable(o.msg) {
 		r.refusal = o
 		return
@@ -124,11 +116,27 @@ func (r *round) ended(o outcome) {
 	r.misses = append(r.misses, o)
 }
 
+// redo has the same server be asked in the other way that it wants.
+func (r *round) redo(o outcome) {
+	r.open--
+	if o.n == r.current.n {
+		r.fresh = false
+	}
+	r.waited[o.n] = nil
+	r.queue = slices.Insert(r.queue, 0, o.attempt)
+}
+
 // timedOut says that the current attempt's time is up. When another server has
 // refused already, then this one only held up the refusal: it gets no second
 // question.
 func (r *round) timedOut() {
-	r.fresh, r.late = false, true
+	r.late = true
+	r.goOn()
+}
+
+// goOn has the next be asked beside the current one.
+func (r *round) goOn() {
+	r.fresh = false
 	r.misses = append(r.misses, outcome{attempt: r.current, err: errTimeout})
 	if r.refusal.msg == nil {
 		r.queue = append(r.queue, attempt{to: r.current.to, again: true})

@@ -1,6 +1,7 @@
 package forward
 
 import (
+	"container/list"
 	"slices"
 	"sync/atomic"
 
@@ -22,6 +23,7 @@ type route struct {
 	Route
 	servers []*server
 	flying  atomic.Int64 // questions in flight
+	flights list.List    // of them, in order; guarded by flights.mu
 	alone   bool         // there is no other route
 }
 

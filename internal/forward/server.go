@@ -2,6 +2,7 @@ package forward
 
 import (
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -113,10 +114,30 @@ func (s *server) timedOut(after time.Duration) {
 	}
 }
 
-func (s *server) isDown() bool {
+func (s *server) isDown() bool { return s.rank() == down }
+
+func (s *server) rank() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.health.state == Down
+	return s.health.rank()
+}
+
+func (s *server) wait() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.health.wait()
+}
+
+// wasHeard reports whether a response came since then, to whatever question.
+func (s *server) wasHeard(since time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.health.heardAt.Before(since)
+}
+
+// late notes that another server had the answer while this one was waited for, or instead of it.
+func (s *server) late() {
+	s.learn(func(h *health) { h.late(time.Now()) })
 }
 
 // laneState says whether a lane may ask a server.
@@ -124,29 +145,41 @@ type laneState int
 
 const (
 	laneNow   laneState = iota
+	laneLate            // others first
 	laneSkip            // it is down: the next one's turn
 	laneNever           // there is more to do than to ask it
 )
 
-func (s *server) laneState(now time.Time) laneState {
+func (s *server) laneState(now time.Time) (state laneState, wait time.Duration) {
 	if s.tls != nil || s.Interface != "" || s.Source.IsValid() || s.Addr.Addr().Zone() != "" {
-		return laneNever
+		return laneNever, 0
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.health.state == Down && !s.health.probing && !now.Before(s.health.nextProbe), !s.health.useEDNS(false, now):
-		return laneNever
+	case s.health.mayProbe(now), !s.health.useEDNS(false, now):
+		return laneNever, 0
 	case s.health.state == Down:
-		return laneSkip
+		return laneSkip, 0
+	case s.health.rank() > 0:
+		return laneLate, s.health.wait()
 	}
-	return laneNow
+	return laneNow, s.health.wait()
 }
 
 func (s *server) startProbe() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.health.startProbe(time.Now())
+}
+
+// isProbe notes that the server is asked anyway, though it is late: no server is better.
+func (s *server) isProbe() {
+	s.learn(func(h *health) {
+		if h.rank() > 0 && h.state != Down {
+			h.nextProbe = time.Now().Add(betweenProbes)
+		}
+	})
 }
 
 func (s *server) startCheck() bool {
@@ -181,24 +214,27 @@ func (s *server) learn(change func(*health)) {
 	change(&s.health)
 }
 
-// byHealth returns the servers in the order in which they are asked: as they were
-// configured, those that are down behind all others. It returns the argument
-// itself when there is nothing to change.
-func byHealth(servers []*server) (order, down []*server) {
-	for i, s := range servers {
-		if !s.isDown() {
-			if down != nil {
-				order = append(order, s)
-			}
-			continue
-		}
-		if down == nil {
-			order = append(make([]*server, 0, len(servers)), servers[:i]...)
-		}
-		down = append(down, s)
+// inTurn returns the servers in the order in which they are asked, as they were configured, but by rank; and those that are
+// behind another for that. It returns the argument itself when there is nothing to change.
+func inTurn(servers []*server) (order, behind []*server) {
+	type ranked struct {
+		*server
+		rank int
 	}
-	if down == nil {
+	all, best, worst := make([]ranked, len(servers)), down, 0
+	for i, s := range servers {
+		all[i] = ranked{s, s.rank()}
+		best, worst = min(best, all[i].rank), max(worst, all[i].rank)
+	}
+	if best >= worst {
 		return servers, nil
 	}
-	return append(order, down...), down
+	slices.SortStableFunc(all, func(a, b ranked) int { return a.rank - b.rank })
+	first := 0
+	for _, s := range all {
+		if order = append(order, s.server); s.rank == best {
+			first++
+		}
+	}
+	return order, order[first:]
 }

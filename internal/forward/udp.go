@@ -31,12 +31,12 @@ func receiveBuffer(size uint16) *[]byte {
 }
 
 // askUDP sends query, whose ID it sets, and waits until ctx ends for the response
-// to it. The socket is used for nothing else: connected, so that the kernel drops
+// to it; of what is none, spoilt is told, which may be nil. The socket is used for nothing else: connected, so that the kernel drops
 // what comes from elsewhere (CVE-2020-25684, DNSpooq), and bound, where no others
 // are wanted, by the kernel to a random port of net.ipv4.ip_local_port_range, which is as good as another
 // 14 bits of ID (RFC 5452 section 9.2). CoreDNS, which keeps its sockets, used 8
 // ports for 4000 queries.
-func (f *Forward) askUDP(ctx context.Context, to nameserver.Server, udp UDP, query []byte) (*dns.Msg, error) {
+func (f *Forward) askUDP(ctx context.Context, to nameserver.Server, udp UDP, query []byte, spoilt func()) (*dns.Msg, error) {
 	conn, err := dialServer(ctx, "udp", to, udp)
 	if err != nil {
 		return nil, err
@@ -63,6 +63,9 @@ func (f *Forward) askUDP(ctx context.Context, to nameserver.Server, udp UDP, que
 			return msg, nil
 		}
 		f.counts.ignored.Add(1)
+		if spoilt != nil {
+			spoilt()
+		}
 	}
 }
 
