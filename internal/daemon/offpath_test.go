@@ -1,0 +1,145 @@
+package daemon
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dnstest"
+)
+
+// TestStrayNames: what a response says about names that nobody asked for is not remembered: asked for afterwards, they are asked
+// upstream, and have the true answer (MaginotDNS, 2023).
+func TestStrayNames(t *testing.T) {
+	const forged = " 300 IN A " + dnstest.ForgedA
+	rows := map[string]dnstest.Faults{
+		"answer":     {ExtraRR: "mail.example.com." + forged},
+		"alias":      {ExtraRR: "mail.example.com. 300 IN CNAME " + dnstest.ForgedName},
+		"authority":  {ExtraAuthority: "mail.example.com. 300 IN NS mail.example.com.", ExtraAdditional: "mail.example.com." + forged},
+		"additional": {ExtraAdditional: "mail.example.com." + forged},
+		"the parent": {ExtraAuthority: "com. 300 IN NS mail.example.com.", ExtraAdditional: "mail.example.com." + forged},
+	}
+	for name, faults := range rows {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			site := dnstest.NewServer(t, siteRecords+"\nmail.example.com. 300 IN A 192.0.2.25\n")
+			site.SetFaultsFor("www.example.com.", faults)
+			r := start(t, map[string]string{upstreamPath: upstreamFile(site)})
+			for range 2 { // asked for, and remembered
+				m := dnstest.Exchange(t, r.address(), "www.example.com.", dns.TypeA)
+				if firstValue(m) != "192.0.2.80" || len(m.Answer) != 1 {
+					t.Errorf("got\n%v", m)
+				}
+			}
+			m := dnstest.Exchange(t, r.address(), "mail.example.com.", dns.TypeA)
+			if firstValue(m) != "192.0.2.25" || site.QueriesFor("mail.example.com.", dns.TypeA) != 1 {
+				t.Errorf("asked %d times, got\n%v", site.QueriesFor("mail.example.com.", dns.TypeA), m)
+			}
+		})
+	}
+}
+
+// TestClientsOptions: nothing of a client's OPT record leaves the node but DO: its subnet would split what is asked once
+// (CVE-2025-5994), its cookie and padding are between it and us (RFC 6891 section 6.1.1).
+func TestClientsOptions(t *testing.T) {
+	site := dnstest.NewServer(t, siteRecords)
+	r := start(t, map[string]string{upstreamPath: upstreamFile(site)})
+	options := []dns.EDNS0{
+		&dns.EDNS0_SUBNET{Code: dns.EDNS0SUBNET, Family: 1, SourceNetmask: 24, Address: net.IPv4(198, 51, 100, 0).To4()},
+		&dns.EDNS0_COOKIE{Code: dns.EDNS0COOKIE, Cookie: "0123456789abcdef"},
+		&dns.EDNS0_NSID{Code: dns.EDNS0NSID},
+		&dns.EDNS0_TCP_KEEPALIVE{Code: dns.EDNS0TCPKEEPALIVE},
+		&dns.EDNS0_PADDING{Padding: make([]byte, 32)},
+		&dns.EDNS0_LOCAL{Code: 65001, Data: []byte("who asks")},
+	}
+	for i, option := range options {
+		for _, network := range []string{"udp", "tcp"} {
+			for _, do := range []bool{false, true} {
+				q := new(dns.Msg).SetQuestion(fmt.Sprintf("%s%d-%v.example.com.", network, i, do), dns.TypeA).SetEdns0(4096, do)
+				q.IsEdns0().Option = []dns.EDNS0{option}
+				client := dns.Client{Net: network, Timeout: 20 * time.Second}
+				m, _, err := client.Exchange(q, r.address().String())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if opt := m.IsEdns0(); opt == nil || slices.ContainsFunc(opt.Option, func(o dns.EDNS0) bool { return o.Option() == dns.EDNS0SUBNET }) {
+					t.Errorf("told\n%v", m)
+				}
+			}
+		}
+	}
+	seen := 0
+	for _, q := range site.Received() {
+		if strings.HasSuffix(q.Msg.Question[0].Name, probeZone) {
+			continue // our own
+		}
+		opt := q.Msg.IsEdns0()
+		if opt == nil || len(opt.Option) != 0 || opt.UDPSize() != 1232 {
+			t.Errorf("asked with\n%v", q.Msg)
+		}
+		seen++
+	}
+	if seen < 4*len(options) {
+		t.Errorf("%d queries", seen)
+	}
+}
+
+// TestBirthday: however many ask for a name at once, one question is on its way: a hundred would multiply an attacker's chances by
+// ten thousand (CVE-2020-25686, CVE-2023-30464).
+func TestBirthday(t *testing.T) {
+	const sockets, each = 100, 100
+	site := dnstest.NewServer(t, siteRecords)
+	site.SetFaults(dnstest.Faults{Delay: 500 * time.Millisecond})
+	r := start(t, map[string]string{upstreamPath: upstreamFile(site)})
+	at := r.address().String()
+	var clients sync.WaitGroup
+	var mu sync.Mutex
+	answers := 0
+	for i := range sockets {
+		clients.Go(func() {
+			from := net.Dialer{LocalAddr: &net.UDPAddr{IP: net.IPv4(127, 0, 1, byte(i+1))}} // each has a share of its own
+			socket, err := from.Dial("udp", at)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			conn := &dns.Conn{Conn: socket}
+			defer conn.Close()
+			for i := range each {
+				q := new(dns.Msg).SetQuestion("www.example.com.", dns.TypeA)
+				q.Id = uint16(i)
+				if err := conn.WriteMsg(q); err != nil {
+					t.Error(err)
+				}
+			}
+			_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+			for range each {
+				m, err := conn.ReadMsg()
+				if err != nil {
+					return // what a socket has no room for is lost
+				}
+				if m.Rcode == dns.RcodeSuccess { // else a client's share was used up
+					mu.Lock()
+					answers++
+					mu.Unlock()
+				}
+				if m.Rcode == dns.RcodeSuccess && firstValue(m) != "192.0.2.80" {
+					t.Errorf("got\n%v", m)
+				}
+			}
+		})
+	}
+	clients.Wait()
+	if n := site.QueriesFor("www.example.com.", dns.TypeA); n > 2 { // one of the lanes, and one of the Handler where both were asked
+		t.Errorf("%d queries became %d questions", sockets*each, n)
+	}
+	if t.Logf("%d of %d answered", answers, sockets*each); answers < each {
+		t.Error("that is too few")
+	}
+}
