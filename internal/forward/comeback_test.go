@@ -28,6 +28,7 @@ func TestComeback(t *testing.T) {
 			t.Run(row.name+"/"+road, func(t *testing.T) {
 				t.Parallel()
 				var s *laneServer
+				made := make(chan struct{})
 				var suspicions, refused atomic.Int32
 				var asking sync.WaitGroup
 				p := newPeer(t, func(query []byte, _ bool) [][]byte {
@@ -35,6 +36,7 @@ func TestComeback(t *testing.T) {
 					if name == "." {
 						return nil
 					}
+					<-made
 					asking.Go(func() {
 						m := dnstest.Exchange(t, s.addr, name, dns.TypeA, dnstest.EDNS(1232))
 						if m.Rcode == dns.RcodeRefused {
@@ -46,6 +48,7 @@ func TestComeback(t *testing.T) {
 				s = newLaneServer(t, func(c *Config) {
 					c.Lanes, c.IsOwn, c.Suspect = lanes, row.isOwn, func() { suspicions.Add(1) }
 				}, p.address)
+				close(made)
 				var clients sync.WaitGroup
 				const questions = 30
 				for i := range questions {

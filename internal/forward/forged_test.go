@@ -109,13 +109,16 @@ func TestForgedSource(t *testing.T) {
 	}
 	for _, lanes := range []int{1, 0} {
 		var p *peer
+		made := make(chan struct{})
 		p = newPeer(t, func(query []byte, _ bool) [][]byte {
+			<-made
 			client := p.queries[len(p.queries)-1].from
 			for i := range forgedCopies {
 				_, _ = others[i%len(others)].WriteToUDPAddrPort(answerTo(query, forgedAddr), client) // refused: nothing listens to it
 			}
 			return [][]byte{answerTo(query, trueAddr)}
 		})
+		close(made)
 		s := newLaneServer(t, func(c *Config) { patient(c); c.Lanes = lanes }, p.address)
 		for i := range 100 {
 			name := fmt.Sprintf("n%d.example.", i)
