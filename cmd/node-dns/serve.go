@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"runtime"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
@@ -38,7 +39,7 @@ queries under way.`,
 			}
 			config := daemon.Config{
 				Root: root, ConfigFile: configFile, Version: version, Level: new(slog.LevelVar), Signals: signals, Inherited: supervise.Inherit(),
-				Receivers: makeRoom(),
+				Receivers: makeRoom(), SetMemoryLimit: debug.SetMemoryLimit,
 			}
 			config.Log = journal.NewLogger(cmd.ErrOrStderr(), "node-dns", config.Level)
 			if config.Listen, err = parseListen(listen); err != nil {

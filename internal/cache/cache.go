@@ -222,6 +222,7 @@ type Stats struct {
 	Entries    int    `json:"entries"`
 	Bytes      int    `json:"bytes"` // of memory
 	Size       int    `json:"size"`  // the bound on Entries
+	MaxBytes   int    `json:"maxBytes"`
 }
 
 // Stats returns the counters.

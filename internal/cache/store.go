@@ -11,6 +11,7 @@ import (
 // that those who change them seldom wait for each other. What it stores it neither reads nor changes.
 type store struct {
 	size   int
+	bytes  int                     // what it has at most; a shard may have less
 	seed   maphash.Seed            // random: who asks cannot choose the chain
 	chains []atomic.Pointer[entry] // a power of two, and not fewer than shards; their entries are linked by next
 	shards []shard                 // a power of two; those of a chain belong to one
@@ -34,7 +35,7 @@ func newStore(size, bytes int) *store {
 		shards = manyShards
 	}
 	s := &store{
-		size: size, seed: maphash.MakeSeed(), shards: make([]shard, shards),
+		size: size, bytes: bytes, seed: maphash.MakeSeed(), shards: make([]shard, shards),
 		chains: make([]atomic.Pointer[entry], min(1<<bits.Len(uint(size-1)), maxChains)),
 	}
 	s.epoch.Store(rand.Uint64())
@@ -129,7 +130,7 @@ func (s *store) flushShard(h *shard, match func(*entry) bool) (removed int) {
 }
 
 func (s *store) addTo(stats *Stats) {
-	stats.Size = s.size
+	stats.Size, stats.MaxBytes = s.size, s.bytes
 	for i := range s.shards {
 		h := &s.shards[i]
 		h.mu.Lock()

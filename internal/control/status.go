@@ -22,8 +22,16 @@ type Status struct {
 	ResolvConf ResolvConf `json:"resolvConf"`
 	Cache      Cache      `json:"cache"`
 	Queries    Queries    `json:"queries"`
+	Process    Process    `json:"process"`
 	Problems   []string   `json:"problems"` // what an admin should mend; empty: all is well
 	Notes      []string   `json:"notes"`    // what an admin should know
+}
+
+// Process is what the daemon takes of its machine.
+type Process struct {
+	Goroutines  int   `json:"goroutines"`
+	Heap        int64 `json:"heap"`        // octets in use when memory was last collected
+	MemoryLimit int64 `json:"memoryLimit"` // octets that Go takes at most, and the cache shrinks before; 0: no limit
 }
 
 // Node is this machine as the daemon sees it.

@@ -49,6 +49,8 @@ type Config struct {
 	// Receivers is how many UDP sockets an address gets, and lanes upstreams are asked on. As many threads may wait in the
 	// kernel for queries, and for responses; GOMAXPROCS must be twice as many more. 0: one socket, no lane, and no thread.
 	Receivers int
+	// SetMemoryLimit is debug.SetMemoryLimit. Nil: the process's memory is not ours to bound.
+	SetMemoryLimit func(int64) int64
 	// Inherited are the files that the service manager passed at the start. The Daemon closes them.
 	Inherited []*os.File
 }
@@ -100,6 +102,7 @@ type Daemon struct {
 	unkept     string        // why what was set over D-Bus is not kept; belongs to the goroutine that looks
 
 	request requester
+	memory  memory
 
 	panics journal.Panics // of all but queries, which those who answer them count
 }

@@ -322,6 +322,7 @@ func (d *Daemon) reload(ctx context.Context) error {
 }
 
 func (d *Daemon) reloadNow(ctx context.Context) error {
+	d.fitMemory()
 	view, err := d.lookAtHost(ctx)
 	if err != nil {
 		return err

@@ -90,6 +90,9 @@ func New(config Config) (*Daemon, error) {
 		d.log = slog.New(slog.DiscardHandler)
 	}
 	d.problems.Store(&[]string{})
+	if config.SetMemoryLimit != nil {
+		d.memory.own = config.SetMemoryLimit(-1)
+	}
 	d.sockets = newSockets(supervise.OpenStore(), d.log)
 	d.dnsmasq = dnsmasqconf.NewReader(dnsmasqconf.DefaultPaths(config.Root))
 	d.loadBus()
@@ -131,6 +134,7 @@ func (d *Daemon) start(ctx context.Context) error {
 		known := append(slices.Clone(*d.problems.Load()), err.Error())
 		d.problems.Store(&known)
 	}
+	d.fitMemory()
 	first := d.newServing(view, view.config, view.dnsmasq, d.usualKubeconfig())
 	d.serving.Store(first)
 	d.setLevel(first)
@@ -240,6 +244,7 @@ func (d *Daemon) tasks(socket net.Listener) []supervise.Task {
 		{Name: "watch files", Run: d.watchFiles, Restart: true},
 		{Name: "watch limits", Run: d.watchLimits, Restart: true},
 		{Name: "watch loops", Run: d.watchLoops, Restart: true},
+		{Name: "watch memory", Run: d.watchMemory, Restart: true},
 		{Name: "watch kernel", Run: d.watchKernel, Restart: true},
 		{Name: "watch NetworkManager", Run: d.watchNetworkManager, Restart: true},
 	}

@@ -1,0 +1,122 @@
+package daemon
+
+import (
+	"context"
+	"math"
+	"runtime"
+	"runtime/metrics"
+	"sync/atomic"
+
+	"github.com/node-dns/node-dns/internal/cgroup"
+	"github.com/node-dns/node-dns/internal/control"
+)
+
+// leastHeadroom is what is left of a small limit: threads, the kernel's buffers of our sockets, and the program's own pages
+// count there too, and the queries in flight are not of Go's heap.
+const leastHeadroom = 16 << 20
+
+// memory is what this process may take.
+type memory struct {
+	own   int64        // what GOMEMLIMIT says; math.MaxInt64: nothing
+	limit atomic.Int64 // Go's, as it is; 0: none
+	why   string       // why the limit is not known, as the log says; "": it is. Belongs to the goroutine that looks
+	short bool         // the cache has less room than it wants, as the log says; belongs to watchMemory
+}
+
+// limitOfGo is what Go's heap may grow to where control groups limit the process to group (0: they do not), and GOMEMLIMIT says
+// own. A fifth is left for all that is not Go's.
+func limitOfGo(group, own int64) int64 {
+	if group == 0 {
+		return own
+	}
+	return min(own, max(group-max(group/5, leastHeadroom), group/2))
+}
+
+// roomForCache is what the cache may take where Go may take limit, live is what was in use when memory was last collected, and
+// cached is what the cache had of that: all that others leave of three quarters. The last one keeps the collector from
+// running all the time.
+func roomForCache(limit, live, cached int64) int64 {
+	return max(limit/4*3-max(live-cached, 0), 0)
+}
+
+// fitMemory takes over what the control groups say now.
+func (d *Daemon) fitMemory() {
+	if d.config.SetMemoryLimit == nil {
+		return
+	}
+	group, err := cgroup.MemoryLimit("")
+	if err != nil {
+		if d.memory.why != err.Error() {
+			d.memory.why = err.Error()
+			d.log.Warn("how much memory we may take is not known", "error", err)
+		}
+		return
+	}
+	d.memory.why = ""
+	limit := limitOfGo(group, d.memory.own)
+	d.config.SetMemoryLimit(limit)
+	if limit == math.MaxInt64 {
+		limit = 0
+	}
+	if before := d.memory.limit.Swap(limit); before != limit {
+		d.log.Info("memory limit", "octets", limit, "of", group)
+	}
+}
+
+// watchMemory has the cache shrink before memory is short, and grow again.
+func (d *Daemon) watchMemory(ctx context.Context) error {
+	collected := make(chan struct{}, 1)
+	afterCollecting(ctx, collected)
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-collected:
+			if limit := d.memory.limit.Load(); limit > 0 {
+				d.fitCache(limit, liveHeap())
+			}
+		}
+	}
+}
+
+// afterCollecting tells each time that memory has been collected, until ctx ends: nothing is woken for it.
+func afterCollecting(ctx context.Context, collected chan<- struct{}) {
+	garbage := &struct{ room [64]byte }{} // not a tiny one: those are collected together
+	runtime.SetFinalizer(garbage, func(any) {
+		if ctx.Err() != nil {
+			return
+		}
+		select {
+		case collected <- struct{}{}:
+		default:
+		}
+		afterCollecting(ctx, collected)
+	})
+}
+
+// liveHeap is what was in use when memory was last collected.
+func liveHeap() int64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(sample)
+	return int64(min(sample[0].Value.Uint64(), math.MaxInt64))
+}
+
+// fitCache bounds the cache, and says so once where that is less than it has.
+func (d *Daemon) fitCache(limit, live int64) {
+	c := d.cache.Load()
+	stats := c.Stats()
+	room := roomForCache(limit, live, int64(stats.Bytes))
+	removed := c.Bound(int(min(room, math.MaxInt)))
+	switch {
+	case removed > 0 && !d.memory.short:
+		d.memory.short = true
+		d.log.Warn("memory is short: the cache shrinks", "octets", room, "forgotten", removed, "limit", limit, "live", live)
+	case d.memory.short && room >= int64(stats.MaxBytes):
+		d.memory.short = false
+		d.log.Info("the cache has its room again", "octets", stats.MaxBytes)
+	}
+}
+
+func (d *Daemon) processStatus() control.Process {
+	return control.Process{Goroutines: runtime.NumGoroutine(), Heap: liveHeap(), MemoryLimit: d.memory.limit.Load()}
+}

@@ -1,0 +1,120 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/cache"
+	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/dnsserver"
+	"github.com/node-dns/node-dns/internal/lab"
+)
+
+const mib = 1 << 20
+
+func TestLimitOfGo(t *testing.T) {
+	for name, row := range map[string]struct{ group, own, want int64 }{
+		"nobody limits":            {0, math.MaxInt64, math.MaxInt64},
+		"GOMEMLIMIT alone":         {0, 100 * mib, 100 * mib},
+		"the unit's":               {500 * mib, math.MaxInt64, 400 * mib},
+		"GOMEMLIMIT is less":       {500 * mib, 300 * mib, 300 * mib},
+		"a small one keeps 16 MiB": {64 * mib, math.MaxInt64, 48 * mib},
+		"a tiny one keeps half":    {20 * mib, math.MaxInt64, 10 * mib},
+	} {
+		if got := limitOfGo(row.group, row.own); got != row.want {
+			t.Errorf("%s: %d, expected %d", name, got, row.want)
+		}
+	}
+}
+
+func TestRoomForCache(t *testing.T) {
+	for name, row := range map[string]struct{ limit, live, cached, want int64 }{
+		"nothing else":                       {400 * mib, 10 * mib, 10 * mib, 300 * mib},
+		"others take half":                   {400 * mib, 210 * mib, 10 * mib, 100 * mib},
+		"others take all":                    {400 * mib, 390 * mib, 10 * mib, 0},
+		"it has grown since":                 {400 * mib, 10 * mib, 50 * mib, 300 * mib},
+		"it has what there is":               {400 * mib, 320 * mib, 280 * mib, 260 * mib},
+		"it has more than there is any more": {100 * mib, 320 * mib, 280 * mib, 35 * mib},
+	} {
+		if got := roomForCache(row.limit, row.live, row.cached); got != row.want {
+			t.Errorf("%s: %d, expected %d", name, got, row.want)
+		}
+	}
+}
+
+// TestFitCache: the cache shrinks to what is left for it and grows again, and each is said once.
+func TestFitCache(t *testing.T) {
+	var log lab.Text
+	d := &Daemon{log: slog.New(slog.NewTextHandler(&log, nil))}
+	c := cache.New(cache.Config{Size: 10_000, Next: dnsserver.HandlerFunc(func(_ context.Context, q *dnsserver.Query) (*dns.Msg, error) {
+		m := new(dns.Msg).SetReply(q.Msg)
+		rr, err := dns.NewRR(q.Msg.Question[0].Name + " 300 IN A 192.0.2.80")
+		m.Answer = []dns.RR{rr}
+		return m, err
+	})})
+	d.cache.Store(c)
+	fill := func() {
+		for i := range 5000 {
+			name := fmt.Sprintf("n%d.example.", i)
+			q := &dnsserver.Query{Msg: new(dns.Msg).SetQuestion(name, dns.TypeA), Name: dnsname.MustParse(name)}
+			if _, err := c.ServeDNS(t.Context(), q); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	fill()
+	all := c.Stats()
+	const limit = 100 * mib
+	half := limit/4*3 - int64(all.Bytes)/2
+	for range 3 {
+		d.fitCache(limit, half+int64(c.Stats().Bytes)) // others take what leaves room for half of it
+	}
+	stats := c.Stats()
+	if stats.Bytes > all.Bytes/2 || stats.Bytes < all.Bytes/3 || stats.Entries >= all.Entries {
+		t.Errorf("of %d entries with %d octets are left %d with %d", all.Entries, all.Bytes, stats.Entries, stats.Bytes)
+	}
+	fill()
+	if got := c.Stats(); got.Bytes > all.Bytes/2 {
+		t.Errorf("it grows beyond its bound, to %d octets", got.Bytes)
+	}
+	for range 2 {
+		d.fitCache(limit, int64(c.Stats().Bytes))
+	}
+	fill()
+	if got := c.Stats(); got.Entries != all.Entries {
+		t.Errorf("afterwards it has %d entries, of %d", got.Entries, all.Entries)
+	}
+	text := log.String()
+	if strings.Count(text, "memory is short") != 1 || strings.Count(text, "has its room again") != 1 || strings.Count(text, "\n") != 2 {
+		t.Errorf("the log is\n%s", text)
+	}
+}
+
+// TestAfterCollecting: each collection is told of, until the end.
+func TestAfterCollecting(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	collected := make(chan struct{}, 1)
+	afterCollecting(ctx, collected)
+	for range 3 {
+		for told := false; !told; {
+			runtime.GC()
+			select {
+			case <-collected:
+				told = true
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}
+	if liveHeap() <= 0 {
+		t.Error("nothing is in use")
+	}
+}
