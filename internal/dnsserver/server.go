@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/miekg/dns"
 
@@ -23,6 +24,7 @@ var ErrStopped = errors.New("the server is stopped")
 // called from any goroutine.
 type Server struct {
 	cfg      Config
+	made     time.Time    // with its monotonic reading: the wall clock may jump
 	places   atomic.Int64 // how many queries may be handled at once
 	shared   atomic.Int64 // Config.Shared
 	largest  atomic.Int64 // octets of a response over UDP
@@ -61,7 +63,7 @@ const bufferSize = 4096
 
 // New makes a server that listens on nothing yet.
 func New(cfg Config) *Server {
-	s := &Server{cfg: cfg.withDefaults(), cookies: servercookie.New()}
+	s := &Server{cfg: cfg.withDefaults(), made: time.Now(), cookies: servercookie.New()}
 	s.queries, s.cancel = context.WithCancel(context.Background())
 	s.SetMaxInFlight(s.cfg.MaxInFlight, s.cfg.Shared)
 	s.SetAccess(s.cfg.Access)

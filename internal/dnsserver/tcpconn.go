@@ -30,7 +30,7 @@ type tcpConn struct {
 	slots   chan struct{} // MaxPipelined: one for each query not yet answered
 	pending atomic.Int32  // queries not yet answered
 	asking  atomic.Int32  // of them: those whose response is not made yet
-	active  atomic.Int64  // when it was last used, in Unix nanoseconds
+	active  atomic.Int64  // when it was last used, in nanoseconds since the server was made
 	queries sync.WaitGroup
 
 	writing sync.Mutex  // held while one response is written
@@ -69,7 +69,7 @@ func newTCPConn(s *Server, conn net.Conn, client, local netip.AddrPort) *tcpConn
 	return c
 }
 
-func (c *tcpConn) touch() { c.active.Store(time.Now().UnixNano()) }
+func (c *tcpConn) touch() { c.active.Store(int64(time.Since(c.s.made))) }
 
 // idle reports whether the connection owes no response.
 func (c *tcpConn) idle() bool { return c.pending.Load() == 0 }
@@ -190,7 +190,7 @@ func buffered(in *bufio.Reader) []byte {
 // response is owed.
 func (c *tcpConn) await(in *bufio.Reader, patience time.Duration) bool {
 	for {
-		deadline := time.Unix(0, c.active.Load()).Add(patience)
+		deadline := c.s.made.Add(time.Duration(c.active.Load()) + patience)
 		if !c.idle() {
 			deadline = time.Now().Add(patience)
 		} else if !time.Now().Before(deadline) {

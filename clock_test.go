@@ -1,0 +1,73 @@
+package nodedns_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// wallClock are the methods of time.Time that leave its monotonic reading behind: what they say goes back, or a day ahead, when
+// somebody sets the clock.
+var wallClock = map[string]bool{
+	"Unix": true, "UnixMilli": true, "UnixMicro": true, "UnixNano": true, "Round": true, "Truncate": true, "UTC": true, "Local": true, "In": true,
+}
+
+// wallClockUsers are the places that may, by file and method, and why.
+var wallClockUsers = map[string]string{
+	"internal/cache/lifetime.go Truncate": "a time.Duration, which has no clock",
+	"internal/zone/builder.go Unix":       "the serial of a SOA record, which is a date for people",
+}
+
+// TestNoWallClock: nothing that answers, remembers or asks looks at the wall clock: TTLs, stale answers, deadlines, pauses and
+// clients' credit go by the monotonic one, whatever becomes of the other.
+func TestNoWallClock(t *testing.T) {
+	used := map[string]bool{}
+	for _, dir := range []string{
+		"internal/dnsserver", "internal/cache", "internal/forward", "internal/zone", "internal/autopath", "internal/busy", "internal/inflight",
+		"internal/dnswire", "internal/localdata",
+	} {
+		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %d files, %v", dir, len(files), err)
+		}
+		for _, path := range files {
+			if strings.HasSuffix(path, "_test.go") {
+				continue
+			}
+			set := token.NewFileSet()
+			file, err := parser.ParseFile(set, path, nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				call, ok := n.(*ast.CallExpr)
+				if !ok || len(call.Args) > 1 {
+					return true
+				}
+				selector, ok := call.Fun.(*ast.SelectorExpr)
+				if !ok || !wallClock[selector.Sel.Name] || isPackage(selector.X) {
+					return true
+				}
+				place := path + " " + selector.Sel.Name
+				if _, may := wallClockUsers[place]; !may {
+					t.Errorf("%v: %s is of the wall clock", set.Position(call.Pos()), selector.Sel.Name)
+				}
+				used[place] = true
+				return true
+			})
+		}
+	}
+	for place := range wallClockUsers {
+		if !used[place] {
+			t.Errorf("%s does not look at the wall clock any more", place)
+		}
+	}
+}
+
+func isPackage(x ast.Expr) bool {
+	id, ok := x.(*ast.Ident)
+	return ok && id.Name == "time"
+}
