@@ -90,7 +90,7 @@ func TestClientsOptions(t *testing.T) {
 	}
 }
 
-// TestBirthday: however many ask for a name at once, one question is on its way: a hundred would multiply an attacker's chances by
+// TestBirthday: however many ask for a name at once, one of them has it asked for: a hundred would multiply an attacker's chances by
 // ten thousand (CVE-2020-25686, CVE-2023-30464).
 func TestBirthday(t *testing.T) {
 	const sockets, each = 100, 100
@@ -136,7 +136,8 @@ func TestBirthday(t *testing.T) {
 		})
 	}
 	clients.Wait()
-	if n := site.QueriesFor("www.example.com.", dns.TypeA); n > 2 { // one of the lanes, and one of the Handler where both were asked
+	// Once is what the first of them asks; a nameserver that takes half a second is asked again a few times, however many wait.
+	if n := site.QueriesFor("www.example.com.", dns.TypeA); n > 4 {
 		t.Errorf("%d queries became %d questions", sockets*each, n)
 	}
 	if t.Logf("%d of %d answered", answers, sockets*each); answers < each {
