@@ -140,12 +140,13 @@ func TestOpenShiftSDN(t *testing.T) {
 				t.Errorf("%s: %s, want %s", question, got, want)
 			}
 		}
+		r.await("no problem, and the note", func() bool { // a daemon that has just started may not have its names yet
+			status := r.status()
+			return len(status.Problems) == 0 && slices.ContainsFunc(status.Notes, func(n string) bool {
+				return strings.Contains(n, "for cluster.local. (D-Bus SetDomainServers by daemon.test (pid ") && strings.Contains(n, "is this node: it is left out")
+			})
+		})
 		status := r.status()
-		if len(status.Problems) > 0 || !slices.ContainsFunc(status.Notes, func(n string) bool {
-			return strings.Contains(n, "for cluster.local. (D-Bus SetDomainServers by daemon.test (pid ") && strings.Contains(n, "is this node: it is left out")
-		}) {
-			t.Errorf("problems %q, notes %q", status.Problems, status.Notes)
-		}
 		if got := strings.Join(status.Bus.Servers, " "); got != strings.Join(openshift.servers, " ") {
 			t.Errorf("servers %s", got)
 		}
@@ -333,7 +334,11 @@ func TestClusterOverBus(t *testing.T) {
 		if reply := p.call(step.method, step.arg); reply != " " {
 			t.Errorf("%s%v: %s", step.method, step.arg, reply)
 		}
-		if got := web(); got != step.want {
+		got := web()
+		for again := 0; got == "SERVFAIL" && again < 5; again++ { // other was too slow for a forwarder's patience
+			got = web()
+		}
+		if got != step.want {
 			t.Errorf("%s%v: %s, want %s", step.method, step.arg, got, step.want)
 		}
 	}

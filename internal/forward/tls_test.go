@@ -161,11 +161,19 @@ func TestTLSSilentConnectionIsReplaced(t *testing.T) {
 	s.SetFaults(dnstest.Faults{Drop: true, First: 1})
 	f := newForward(t, func(c *Config) { c.RootCAs, c.Deadline = s.CertPool(), 20*time.Second }, overTLS(s))
 	mustAnswer(t, f)
-	mustAnswer(t, f)
+	// Where a try's time is too short for this machine, the one that answers is replaced as well, now and then.
+	shares := func() bool {
+		mustAnswer(t, f)
+		received := s.Received()
+		return received[len(received)-1].Client == received[len(received)-2].Client
+	}
+	await(t, "the next question to share a connection with the one before", shares)
 	received := s.Received()
-	last := received[len(received)-1].Client.Port()
-	if n := connections(s); n < 2 || received[0].Client.Port() == last || received[len(received)-2].Client.Port() != last {
-		t.Errorf("%d queries over %d connections", len(received), n)
+	dead := received[0].Client
+	for _, q := range received[1:] {
+		if q.Client == dead {
+			t.Errorf("%d queries over %d connections; the dead one is asked again", len(received), connections(s))
+		}
 	}
 }
 
