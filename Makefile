@@ -13,7 +13,7 @@
 # make bench-micro  the packages' own benchmarks, here and at the revision REV (default: HEAD), compared
 # make demo        the whole story on loopback, without root
 # make lint        gofmt, gofumpt, vet, staticcheck
-# make fuzz        each fuzz target for FUZZTIME
+# make fuzz        each fuzz target for FUZZTIME; `make test` runs some of them, for 15 s each: the table in scripts/fuzz
 
 GO       ?= go
 FUZZTIME ?= 20s
@@ -67,7 +67,7 @@ rpm-all:
 test:
 	./scripts/test-packages
 	$(GO) vet -race ./...
-	$(GO) test -race -p 3 -timeout 25m ./test/nspawn ./...
+	./scripts/test-lanes
 	$(GO) test -timeout 10m -run '^(TestRandomHistories|TestQuiet)$$' ./internal/cluster # the race detector crashes on them
 	./scripts/test-kube
 

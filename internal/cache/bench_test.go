@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/miekg/dns"
 
@@ -74,4 +75,42 @@ func BenchmarkInsert(b *testing.B) {
 			}
 		}
 	})
+}
+
+// BenchmarkParts is what a hit on the wire is made of: the key, the copy of a response of so many records with TTLs that are less by its
+// age, and the same where half of the records have room.
+func BenchmarkParts(b *testing.B) {
+	var room room
+	q := onWire(b, query("Host-7.some-zone.example.", dns.TypeA, flags{}))
+	b.Run("key", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			room.wireKey(q)
+		}
+	})
+	for _, records := range []int{1, 20} {
+		m := new(dns.Msg).SetQuestion("host-7.some-zone.example.", dns.TypeA)
+		m.Response = true
+		for i := range records {
+			m.Answer = append(m.Answer, &dns.A{Hdr: header("host-7.some-zone.example.", dns.TypeA, 3600), A: []byte{192, 0, 2, byte(i)}})
+		}
+		e := newEntry(room.wireKey(q), &dnsserver.Query{Msg: m}, m, 0, time.Hour)
+		if e == nil {
+			b.Fatal("the response cannot be kept")
+		}
+		whole := len(e.appendTo(nil, q, 7, 0))
+		for _, bench := range []struct {
+			name  string
+			limit int
+		}{{"patch", dns.MaxMsgSize}, {"truncate", (whole + q.End) / 2}} {
+			b.Run(fmt.Sprintf("%s %d", bench.name, records), func(b *testing.B) {
+				q, buf := q, make([]byte, 0, 4096)
+				q.Limit = bench.limit
+				b.ReportAllocs()
+				for b.Loop() {
+					e.appendTo(buf, q, 7, 0)
+				}
+			})
+		}
+	}
 }

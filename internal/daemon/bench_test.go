@@ -1,6 +1,8 @@
 package daemon
 
 import (
+	"bufio"
+	"io"
 	"net"
 	"net/netip"
 	"runtime"
@@ -30,6 +32,50 @@ func BenchmarkUDP(b *testing.B) {
 		query := wireQuery(b, bench.ask, bench.qtype, func(m *dns.Msg) { m.SetEdns0(1232, false) })
 		b.Run(bench.name+"/parsed", func(b *testing.B) { askMany(b, servers.parsed, query) })
 		b.Run(bench.name+"/wire", func(b *testing.B) { askMany(b, servers.wire, query) })
+	}
+}
+
+// BenchmarkTCP is the same over a connection that stays, with as many queries under way.
+func BenchmarkTCP(b *testing.B) {
+	site := dnstest.NewServer(b, siteRecords)
+	server := twoServers(b, still(b, "nodeName: node-7\nupstreams: [\""+site.Addr().String()+"\"]\n", bazaar())).wire
+	for _, bench := range []struct{ name, ask string }{{"A", "web.shop.svc.cluster.local."}, {"cache hit", "www.example.com."}} {
+		query := wireQuery(b, bench.ask, dns.TypeA)
+		query = append([]byte{byte(len(query) >> 8), byte(len(query))}, query...)
+		b.Run(bench.name, func(b *testing.B) { askOver(b, server, query) })
+	}
+}
+
+// askOver has a window of queries under way on one connection.
+func askOver(b *testing.B, server netip.AddrPort, query []byte) {
+	const window = 16
+	conn, err := net.Dial("tcp", server.String())
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(time.Minute))
+	in, buf := bufio.NewReader(conn), make([]byte, 4096)
+	receive := func() {
+		if _, err := io.ReadFull(in, buf[:2]); err != nil {
+			b.Fatal(err)
+		}
+		if _, err := io.ReadFull(in, buf[:int(buf[0])<<8|int(buf[1])]); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := range b.N {
+		if _, err := conn.Write(query); err != nil {
+			b.Fatal(err)
+		}
+		if i >= window {
+			receive()
+		}
+	}
+	for range min(window, b.N) {
+		receive()
 	}
 }
 
