@@ -22,11 +22,11 @@ func (l *Lab) Try(argv ...string) (string, error) {
 	return string(out), err
 }
 
-// Await polls until ok, and fails the test when that does not come about within 20 seconds: a bound for a stuck machine, not a
+// Await polls until ok, and fails the test when that does not come about within a minute: a bound for a stuck machine, not a
 // demand on its speed.
 func (l *Lab) Await(what string, ok func() bool) {
 	l.t.Helper()
-	if !Poll(20*time.Second, ok) {
+	if !Poll(time.Minute, ok) {
 		l.t.Fatalf("waited in vain for %s", what)
 	}
 }
