@@ -13,17 +13,20 @@
 # make bench-micro  the packages' own benchmarks, here and at the revision REV (default: HEAD), compared
 # make demo        the whole story on loopback, without root
 # make lint        gofmt, gofumpt, vet, staticcheck
+# make soak        10 minutes (SOAK) of 20,000 queries a second (RATE) while faults rotate: nothing lost, nothing that grows
 # make fuzz        each fuzz target for FUZZTIME; `make test` runs some of them, for 15 s each: the table in scripts/fuzz
 
 GO       ?= go
 FUZZTIME ?= 20s
+SOAK     ?= 10m
+RATE     ?= 20000
 VERSION  ?= $(shell git describe --tags --always 2>/dev/null || echo dev)
 LDFLAGS   = -s -w -X main.version=$(VERSION)
 BUILDMODE ?= default
 ARCHES    = x86_64 aarch64 ppc64le s390x
 export CGO_ENABLED ?= 1
 
-.PHONY: build install rpm rpm-all test test-kube test-trixie bench bench-quick bench-faults bench-micro bench-kube demo lint fuzz clean
+.PHONY: build install rpm rpm-all test test-kube test-trixie bench bench-quick bench-faults bench-micro bench-kube demo lint fuzz soak clean
 
 # The completions come from the program, built for this machine where bin/ is for another.
 build:
@@ -102,6 +105,9 @@ lint:
 	$(GO) vet ./...
 	$(GO) tool -modfile=tools.mod staticcheck ./...
 	cd test/e2e && CGO_ENABLED=0 $(GO) tool -modfile=../../tools.mod staticcheck ./...
+
+soak:
+	$(GO) test ./test/soak -run '^TestSoak$$' -v -soak $(SOAK) -soak.rate $(RATE) -timeout 24h
 
 fuzz:
 	./scripts/fuzz $(FUZZTIME)

@@ -17,8 +17,9 @@ var wallClock = map[string]bool{
 
 // wallClockUsers are the places that may, by file and method, and why.
 var wallClockUsers = map[string]string{
-	"internal/cache/lifetime.go Truncate": "a time.Duration, which has no clock",
-	"internal/zone/builder.go Unix":       "the serial of a SOA record, which is a date for people",
+	"internal/cache/lifetime.go Truncate":        "a time.Duration, which has no clock",
+	"internal/servercookie/servercookie.go Unix": "the date of a cookie (RFC 9018 section 4.3): a client whose own is out of date gets another with its answer",
+	"internal/zone/builder.go Unix":              "the serial of a SOA record, which is a date for people",
 }
 
 // TestNoWallClock: nothing that answers, remembers or asks looks at the wall clock: TTLs, stale answers, deadlines, pauses and
@@ -27,7 +28,7 @@ func TestNoWallClock(t *testing.T) {
 	used := map[string]bool{}
 	for _, dir := range []string{
 		"internal/dnsserver", "internal/cache", "internal/forward", "internal/zone", "internal/autopath", "internal/busy", "internal/inflight",
-		"internal/dnswire", "internal/localdata",
+		"internal/dnswire", "internal/localdata", "internal/clients", "internal/servercookie",
 	} {
 		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 		if err != nil || len(files) == 0 {

@@ -33,7 +33,7 @@ var bands = [][]string{
 	{"cmd/origin-dns-dispatcher", "cmd/node-dns"},
 	{"bench/result"},
 	{"bench"},
-	{"test/netns", "test/nspawn", "test/rpm", "test/contrib", "test/alike", "test/faults", "test/edns", "."},
+	{"test/netns", "test/nspawn", "test/rpm", "test/contrib", "test/alike", "test/faults", "test/soak", "test/edns", "."},
 }
 
 // owners say which packages alone may import a library. Tests may import anything.

@@ -1,0 +1,155 @@
+package soak
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/lab"
+)
+
+// A node is node-dns on a root of files.
+type node struct {
+	t       *testing.T
+	root    string
+	at      netip.AddrPort // where it always listens
+	process *lab.Process
+}
+
+// newNode has no process yet.
+func newNode(t *testing.T) *node {
+	return &node{t: t, root: lab.ShortDir(t), at: freePort(t)}
+}
+
+// freePort is a port of loopback that nobody has, over UDP and TCP.
+func freePort(t *testing.T) netip.AddrPort {
+	t.Helper()
+	for range 100 {
+		udp, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := udp.LocalAddr().(*net.UDPAddr).AddrPort()
+		tcp, err := net.Listen("tcp4", at.String())
+		udp.Close()
+		if err == nil {
+			tcp.Close()
+			return at
+		}
+	}
+	t.Fatal("no port is free for UDP and TCP")
+	return netip.AddrPort{}
+}
+
+// start has the program run; shell is what a shell does before, "": nothing.
+func (n *node) start(shell string) {
+	n.t.Helper()
+	process, err := lab.Beside(lab.Command{
+		Argv: []string{"sh", "-c", shell + `exec "$0" "$@"`, program, "--root", n.root, "serve"},
+		Env:  []string{"PATH=" + lab.Path, "DBUS_SYSTEM_BUS_ADDRESS=unix:path=/nowhere"},
+	})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.process = process
+	n.t.Cleanup(process.Stop)
+	n.await("the node to listen", func(s control.Status) bool { return s.Ready })
+}
+
+// write replaces a file below the root whole, as an admin's editor does.
+func (n *node) write(path, text string) {
+	path = filepath.Join(n.root, path)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		n.t.Fatal(err)
+	}
+	if err := os.WriteFile(path+".new", []byte(text), 0o644); err != nil {
+		n.t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// A config is what node-dns.yaml says.
+type config struct {
+	listen    []netip.AddrPort
+	upstreams []netip.AddrPort
+	level     string
+	more      string // lines
+}
+
+func (n *node) configure(c config) {
+	n.write("/etc/node-dns/node-dns.yaml", fmt.Sprintf("listen: [%s]\nupstreams: [%s]\nlogLevel: %s\ndbus: none\nresolvConf: none\n%s",
+		list(c.listen), list(c.upstreams), c.level, c.more))
+}
+
+func list(all []netip.AddrPort) string {
+	var texts []string
+	for _, a := range all {
+		texts = append(texts, strconv.Quote(a.String()))
+	}
+	return strings.Join(texts, ", ")
+}
+
+func (n *node) reload() { n.process.Signal(syscall.SIGHUP) }
+
+// status asks the daemon; false: it does not answer.
+func (n *node) status() (control.Status, bool) {
+	s, err := control.FetchStatus(n.t.Context(), control.SocketPath(n.root))
+	return s, err == nil
+}
+
+func (n *node) await(what string, holds func(control.Status) bool) {
+	n.t.Helper()
+	ok := lab.Poll(30*time.Second, func() bool {
+		s, ok := n.status()
+		return ok && holds(s)
+	})
+	if !ok {
+		n.t.Fatalf("waited in vain for %s\n%s", what, n.process.Output())
+	}
+}
+
+// end stops it, which must be in order.
+func (n *node) end() {
+	n.t.Helper()
+	n.process.Signal(syscall.SIGTERM)
+	if !lab.Poll(30*time.Second, func() bool { return !n.process.Running() }) {
+		n.t.Error("it does not end")
+	}
+}
+
+// memory is what it has of the machine's, in MiB, and had at most (proc_pid_status(5)).
+func (n *node) memory() (now, most float64) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", n.process.PID()))
+	if err != nil {
+		return 0, 0
+	}
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Fields(line)
+		if len(fields) < 2 {
+			continue
+		}
+		kib, _ := strconv.ParseFloat(fields[1], 64) // the kernel writes numbers
+		switch fields[0] {
+		case "VmRSS:":
+			now = kib / 1024
+		case "VmHWM:":
+			most = kib / 1024
+		}
+	}
+	return now, most
+}
+
+func (n *node) files() int {
+	entries, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", n.process.PID()))
+	return len(entries)
+}
