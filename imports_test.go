@@ -51,8 +51,10 @@ var owners = map[string][]string{
 	"github.com/rogpeppe/go-internal/diff": {"internal/hostdns"},
 }
 
-// dispatcherMustNot are imports that would make the hook large or slow to start.
+// dispatcherMustNot are imports that would make the hook large or slow to start, or let it start a program: DHCP's texts once
+// reached a shell in its place (CVE-2018-1111).
 var dispatcherMustNot = []string{
+	"os/exec",
 	"net/http", "crypto/tls", "text/template", "html/template", "github.com/miekg/dns", "github.com/spf13/cobra",
 	"github.com/prometheus/", "k8s.io/",
 }

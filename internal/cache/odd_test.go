@@ -1,0 +1,48 @@
+package cache
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/miekg/dns"
+)
+
+// TestOddAnswersLeaveTheRest: 100,000 answers that are not to be remembered leave what is as it is (CVE-2026-50251: unbound
+// forgot all).
+func TestOddAnswersLeaveTheRest(t *testing.T) {
+	const kept = 500
+	u := &upstream{t: t, records: map[string]string{}}
+	for i := range kept {
+		name := fmt.Sprintf("n%d.example.", i)
+		u.records[name+" A"] = name + " 300 IN A 192.0.2.1"
+	}
+	c := New(Config{Next: u, Size: 1000})
+	for i := range kept {
+		ask(t, c, query(fmt.Sprintf("n%d.example.", i), dns.TypeA, flags{}))
+	}
+	odd := []func(m *dns.Msg){
+		func(m *dns.Msg) { m.Truncated = true },
+		func(m *dns.Msg) { m.Rcode = dns.RcodeRefused },
+		func(m *dns.Msg) { m.Rcode = dns.RcodeNameError }, // without SOA
+		func(m *dns.Msg) { m.Rcode = dns.RcodeBadCookie },
+		func(m *dns.Msg) {
+			m.Answer = []dns.RR{&dns.A{Hdr: header("n1.example.", dns.TypeA, 0), A: []byte{6, 6, 6, 6}}}
+		},
+		func(m *dns.Msg) { m.Ns = []dns.RR{&dns.NS{Hdr: header("example.", dns.TypeNS, 60), Ns: "n1.example."}} },
+		func(m *dns.Msg) {
+			m.Rcode = dns.RcodeNameError
+			m.Ns = []dns.RR{&dns.SOA{Hdr: header("elsewhere.", dns.TypeSOA, 60), Ns: "a.", Mbox: "b.", Minttl: 60}}
+		},
+	}
+	for i := range 100_000 {
+		u.change = odd[i%len(odd)]
+		ask(t, c, query(fmt.Sprintf("odd%d.example.", i), dns.TypeA, flags{}))
+	}
+	asked := u.asked
+	for i := range kept {
+		ask(t, c, query(fmt.Sprintf("n%d.example.", i), dns.TypeA, flags{}))
+	}
+	if u.asked != asked {
+		t.Errorf("%d of %d were forgotten", u.asked-asked, kept)
+	}
+}
