@@ -59,7 +59,7 @@ func (f *Forward) ask(ctx context.Context, fl *flight) (*dns.Msg, *server, error
 				for _, s := range round.slower(o) {
 					s.late()
 				}
-				keepRelated(o.msg, q.name)
+				keepAsked(o.msg, q)
 				return o.msg, o.to, nil
 			default:
 				round.ended(o)

@@ -32,7 +32,7 @@ var (
 // result is what the client gets when no response was final.
 func (r *round) result(q question) (*dns.Msg, *server, error) {
 	if r.refusal.msg != nil {
-		keepRelated(r.refusal.msg, q.name)
+		keepAsked(r.refusal.msg, q)
 		return r.refusal.msg, r.refusal.to, nil
 	}
 	if r.fresh {

@@ -323,7 +323,7 @@ func (n *lane) answered(a *asking, m *dns.Msg) {
 	case fl != nil:
 		fl.report(o)
 	case ok:
-		keepRelated(m, string(appendText(nil, a.key)))
+		keepAsked(m, questionOfKey(a.key))
 		n.reply(a, waiting, Reply{Msg: m})
 	}
 }
