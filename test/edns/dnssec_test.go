@@ -1,0 +1,293 @@
+package edns
+
+import (
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dnstest"
+)
+
+// A way is how a client asks: its DO, CD and AD bits. Without DO there is no OPT record.
+type way struct{ do, cd, ad bool }
+
+func ways() (all []way) {
+	for i := range 8 {
+		all = append(all, way{i&1 != 0, i&2 != 0, i&4 != 0})
+	}
+	return all
+}
+
+func (w way) String() string { return fmt.Sprintf("DO=%t CD=%t AD=%t", w.do, w.cd, w.ad) }
+
+func (w way) query(name string, qtype uint16) []byte {
+	bits := rd
+	if w.cd {
+		bits |= cd
+	}
+	if w.ad {
+		bits |= ad
+	}
+	if w.do {
+		return message(bits, 1, 0, 0, 1, question(name, qtype), opt(1232, do))
+	}
+	return message(bits, 1, 0, 0, 0, question(name, qtype))
+}
+
+// TestMatrix asks for what a signed zone has in every way, twice in each, in an order in which each way comes after each other
+// one: over UDP and over TCP. A client gets the records that it asked for, each with the octets that the zone has, signatures with
+// DO and only then, and AD as the upstream said it where it asked for one of both (RFC 6840 sections 5.7 and 5.8). What one way
+// is answered is not what another one is (CVE-2024-0874); what differs only by AD is asked once.
+func TestMatrix(t *testing.T) {
+	zone := newSignedZone(t)
+	upstream := dnstest.NewServer(t, zone.text)
+	asks := []struct {
+		name       string
+		qtype      uint16
+		records    int    // without signatures
+		signatures int    // that DO adds
+		verifies   string // why the signatures are not looked at; "": they are
+	}{
+		{name: "signed.test.", qtype: dns.TypeSOA, records: 1, signatures: 1},
+		{name: "signed.test.", qtype: dns.TypeNS, records: 1, signatures: 1},
+		{name: "signed.test.", qtype: dns.TypeMX, records: 1, signatures: 1},
+		{name: "signed.test.", qtype: dns.TypeCAA, records: 1, signatures: 1},
+		{name: "signed.test.", qtype: dns.TypeDNSKEY, records: 1, signatures: 1},
+		{name: "signed.test.", qtype: dns.TypeNSEC3PARAM, records: 1, signatures: 1},
+		{name: "www.signed.test.", qtype: dns.TypeA, records: 2, signatures: 1},
+		{name: "WWW.Signed.TEST.", qtype: dns.TypeAAAA, records: 1, signatures: 1},
+		{name: "www.signed.test.", qtype: dns.TypeNSEC, records: 1, signatures: 1},
+		{name: "www.signed.test.", qtype: dns.TypeRRSIG, records: 3, verifies: "what they are over was not asked for"},
+		{name: "alias.signed.test.", qtype: dns.TypeA, records: 3, signatures: 2},
+		{name: "child.signed.test.", qtype: dns.TypeDS, records: 1, signatures: 1},
+		{name: "child.signed.test.", qtype: dns.TypeCDS, records: 1, signatures: 1},
+		{name: "any.wild.signed.test.", qtype: dns.TypeA, records: 1, signatures: 1},
+		{name: "_443._tcp.www.signed.test.", qtype: dns.TypeTLSA, records: 1, signatures: 1},
+		{name: "svc.signed.test.", qtype: dns.TypeHTTPS, records: 1, signatures: 1},
+		{name: "txt.signed.test.", qtype: dns.TypeTXT, records: 1, signatures: 1},
+		{name: "unknown.signed.test.", qtype: 65280, records: 1, signatures: 1},
+		{name: "unknown.signed.test.", qtype: 65281, records: 1, signatures: 1},
+		{name: "2t7b4g4vsa5smi47k61mv5bv1a22bojr.signed.test.", qtype: dns.TypeNSEC3, records: 1, signatures: 1},
+	}
+	for _, network := range []string{"udp", "tcp"} {
+		daemon := serve(t, upstream)
+		for _, ask := range asks {
+			t.Run(fmt.Sprint(network, " ", ask.name, " ", dns.Type(ask.qtype)), func(t *testing.T) {
+				before := upstream.QueriesFor(ask.name, ask.qtype)
+				p := dial(t, network, daemon)
+				for _, w := range tour(ways()) {
+					m := signedAnswer(t, p, w, ask.name, ask.qtype)
+					want := ask.records
+					if w.do {
+						want += ask.signatures
+					}
+					if len(m.Answer) != want || len(m.Ns) > 0 {
+						t.Fatalf("%v: %d records, want %d:\n%v", w, len(m.Answer), want, m)
+					}
+					if isSigned := m.AuthenticatedData; isSigned != (w.do || w.ad) && ask.qtype != dns.TypeRRSIG {
+						t.Fatalf("%v: AD %v:\n%v", w, isSigned, m)
+					}
+					zoneHas(t, zone, m.Answer)
+					if err := zone.verify(m.Answer); err != nil && ask.verifies == "" {
+						t.Fatalf("%v: %v", w, err)
+					}
+				}
+				if n := upstream.QueriesFor(ask.name, ask.qtype) - before; n != 4 {
+					t.Errorf("the upstream was asked %d times, want once for each DO and CD", n)
+				}
+			})
+		}
+	}
+}
+
+// signedAnswer asks, and holds what is true of every answer.
+func signedAnswer(t *testing.T, p *peer, w way, name string, qtype uint16) *dns.Msg {
+	t.Helper()
+	asked := w.query(name, qtype)
+	response := p.ask(asked)
+	if line, faults := judge(asked, response, p.network); len(faults) > 0 || !strings.HasPrefix(line, "NOERROR ") {
+		t.Fatalf("%v: %s; faults %q: %x", w, line, faults, response)
+	}
+	m := new(dns.Msg)
+	if err := m.Unpack(response); err != nil {
+		t.Fatal(err)
+	}
+	opt := m.IsEdns0()
+	if m.CheckingDisabled != w.cd || (opt != nil) != w.do || w.do && !opt.Do() {
+		t.Fatalf("%v: %v", w, m)
+	}
+	return m
+}
+
+// zoneHas holds that each record stands in the zone, with the same octets as its data.
+func zoneHas(t *testing.T, zone signedZone, section []dns.RR) {
+	t.Helper()
+	has := map[string]bool{}
+	parser := dns.NewZoneParser(strings.NewReader(zone.text), ".", "")
+	for rr, ok := parser.Next(); ok; rr, ok = parser.Next() {
+		has[dataOf(t, rr)] = true
+	}
+	for _, rr := range section {
+		if !has[dataOf(t, rr)] {
+			t.Errorf("the zone has no %v", rr)
+		}
+	}
+}
+
+// dataOf is the type and the data of a record; in lower case where a response may have the letters of the question: in names of
+// RFC 1035, which DNSSEC takes in lower case too (RFC 4034 section 6.2).
+func dataOf(t *testing.T, rr dns.RR) string {
+	t.Helper()
+	wire := make([]byte, dns.Len(rr)+512)
+	start, err := dns.PackDomainName(rr.Header().Name, wire, 0, nil, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end, err := dns.PackRR(rr, wire, 0, nil, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := string(wire[start+10 : end])
+	switch rr.Header().Rrtype {
+	case dns.TypeCNAME, dns.TypeNS, dns.TypeMX, dns.TypeSOA, dns.TypePTR:
+		data = strings.ToLower(data)
+	}
+	return dns.Type(rr.Header().Rrtype).String() + " " + hex.EncodeToString([]byte(data))
+}
+
+// tour is an order in which each comes directly after each other one, and after itself.
+func tour[T any](all []T) (order []T) {
+	for i := range all {
+		for j := i; j < len(all); j++ {
+			order = append(order, all[i], all[j])
+		}
+	}
+	return order
+}
+
+// TestNegativeProofs: what proves that there is nothing comes with DO, whole, and without DO does not, also where the upstream
+// sends it unasked.
+func TestNegativeProofs(t *testing.T) {
+	zone := newSignedZone(t)
+	proofs := func(types ...string) string {
+		var text strings.Builder
+		for line := range strings.Lines(zone.text) {
+			fields := strings.Fields(line)
+			if slices.Contains(types, fields[3]) || fields[3] == "RRSIG" && slices.Contains(types, fields[4]) {
+				text.WriteString(line)
+			}
+		}
+		return text.String()
+	}
+	tests := []struct {
+		name, ask string
+		rcode     int
+		proofs    string
+		with      int // records of the authority section with DO; without there is the SOA record
+	}{
+		{"NODATA by NSEC", "www.signed.test.", dns.RcodeSuccess, proofs("NSEC"), 4},
+		{"NXDOMAIN by NSEC", "nowhere.signed.test.", dns.RcodeNameError, proofs("NSEC"), 4},
+		{"NXDOMAIN by NSEC3", "nothing.signed.test.", dns.RcodeNameError, proofs("NSEC3"), 4},
+	}
+	upstream := dnstest.NewServer(t, zone.text)
+	for _, test := range tests {
+		upstream.SetFaultsFor(test.ask, dnstest.Faults{ExtraAuthority: test.proofs})
+	}
+	daemon := serve(t, upstream)
+	for _, test := range tests {
+		for _, network := range []string{"udp", "tcp"} {
+			t.Run(test.name+" "+network, func(t *testing.T) {
+				p := dial(t, network, daemon)
+				for _, w := range tour(ways()) {
+					asked := w.query(test.ask, dns.TypeLOC)
+					response := p.ask(asked)
+					m := new(dns.Msg)
+					if err := m.Unpack(response); err != nil {
+						t.Fatal(err)
+					}
+					want := 1
+					if w.do {
+						want = test.with
+					}
+					if _, faults := judge(asked, response, network); len(faults) > 0 || m.Rcode != test.rcode || len(m.Ns) != want || len(m.Answer) > 0 {
+						t.Fatalf("%v: faults %q, want %d:\n%v", w, faults, want, m)
+					}
+					zoneHas(t, zone, m.Ns)
+					if err := zone.verify(m.Ns); err != nil {
+						t.Fatalf("%v: %v", w, err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestLargeSigned: what does not fit is cut, and said so; over TCP it is whole, with its signature; and what was cut is not what
+// another client gets.
+func TestLargeSigned(t *testing.T) {
+	zone := newSignedZone(t)
+	daemon := serve(t, dnstest.NewServer(t, zone.text))
+	const name, records = "large.signed.test.", 30
+	for range 3 {
+		for _, w := range ways() {
+			asked := w.query(name, dns.TypeTXT)
+			response := dial(t, "udp", daemon).ask(asked)
+			m := new(dns.Msg)
+			if err := m.Unpack(response); err != nil {
+				t.Fatal(err)
+			}
+			if _, faults := judge(asked, response, "udp"); len(faults) > 0 || !m.Truncated || m.CheckingDisabled != w.cd || len(m.Answer) >= records {
+				t.Fatalf("%v: faults %q:\n%v", w, faults, m)
+			}
+			whole := signedAnswer(t, dial(t, "tcp", daemon), w, name, dns.TypeTXT)
+			want := records
+			if w.do {
+				want++
+			}
+			if len(whole.Answer) != want || whole.Truncated {
+				t.Fatalf("%v: %d records over TCP, want %d", w, len(whole.Answer), want)
+			}
+			if err := zone.verify(whole.Answer); err != nil {
+				t.Fatalf("%v: %v", w, err)
+			}
+		}
+	}
+}
+
+// TestUpstreamIsTold: DO and CD go to the upstream as the client has set them, AD always, and nothing else of its OPT record.
+func TestUpstreamIsTold(t *testing.T) {
+	upstream := dnstest.NewServer(t, world)
+	daemon := serve(t, upstream)
+	for _, network := range []string{"udp", "tcp"} {
+		for _, w := range ways() {
+			label := unused()
+			asked := named(w.query(one, dns.TypeA), label)
+			if w.do {
+				asked = named(message(int(asked[2])<<8|int(asked[3]), 1, 0, 0, 1, www, opt(4096, do|0x55, option(dns.EDNS0SUBNET, "0001 18 00 c00002"),
+					option(dns.EDNS0COOKIE, cookie8), option(dns.EDNS0NSID, ""), option(100, "01"))), label)
+			}
+			dial(t, network, daemon).ask(asked)
+			q := lastFor(t, upstream, label)
+			opt := q.IsEdns0()
+			if opt == nil || opt.Do() != w.do || q.CheckingDisabled != w.cd || !q.AuthenticatedData || len(opt.Option) > 0 || opt.Z() != 0 || opt.UDPSize() != 1232 {
+				t.Errorf("%s %v: the upstream was asked %v", network, w, q)
+			}
+		}
+	}
+}
+
+// lastFor is the query for a name with that label.
+func lastFor(t *testing.T, upstream *dnstest.Server, label string) *dns.Msg {
+	t.Helper()
+	for _, q := range upstream.Received() {
+		if strings.Contains(q.Msg.Question[0].Name, label) {
+			return q.Msg
+		}
+	}
+	t.Fatalf("the upstream was not asked for %s", label)
+	return nil
+}
