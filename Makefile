@@ -107,7 +107,7 @@ lint:
 	cd test/e2e && CGO_ENABLED=0 $(GO) tool -modfile=../../tools.mod staticcheck ./...
 
 soak:
-	$(GO) test ./test/soak -run '^TestSoak$$' -v -soak $(SOAK) -soak.rate $(RATE) -timeout 24h
+	$(GO) test ./test/soak -v -soak $(SOAK) -soak.rate $(RATE) -soak.names 1000000 -timeout 24h
 
 fuzz:
 	./scripts/fuzz $(FUZZTIME)

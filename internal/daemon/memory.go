@@ -11,9 +11,9 @@ import (
 	"github.com/node-dns/node-dns/internal/control"
 )
 
-// leastHeadroom is what is left of a small limit: threads, the kernel's buffers of our sockets, and the program's own pages
+// leastHeadroom is what is left of a small limit: threads, the kernel's buffers of our sockets, and the pages of the program itself
 // count there too, and the queries in flight are not of Go's heap.
-const leastHeadroom = 16 << 20
+const leastHeadroom = 32 << 20
 
 // memory is what this process may take.
 type memory struct {

@@ -26,7 +26,7 @@ func TestLimitOfGo(t *testing.T) {
 		"GOMEMLIMIT alone":         {0, 100 * mib, 100 * mib},
 		"the unit's":               {500 * mib, math.MaxInt64, 400 * mib},
 		"GOMEMLIMIT is less":       {500 * mib, 300 * mib, 300 * mib},
-		"a small one keeps 16 MiB": {64 * mib, math.MaxInt64, 48 * mib},
+		"a small one keeps 32 MiB": {96 * mib, math.MaxInt64, 64 * mib},
 		"a tiny one keeps half":    {20 * mib, math.MaxInt64, 10 * mib},
 	} {
 		if got := limitOfGo(row.group, row.own); got != row.want {

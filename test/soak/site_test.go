@@ -1,6 +1,7 @@
 package soak
 
 import (
+	"bytes"
 	"encoding/binary"
 	"net"
 	"net/netip"
@@ -44,6 +45,7 @@ type site struct {
 	t    *testing.T
 	at   netip.AddrPort
 	mood atomic.Int32
+	hot  atomic.Int64 // questions for names below hot.example, of which each is asked for again and again
 
 	mu   sync.Mutex // guards what follows
 	conn *net.UDPConn
@@ -109,6 +111,9 @@ func (s *site) answer(conn *net.UDPConn, done chan struct{}) {
 		m := mood(s.mood.Load())
 		if size < 17 || m == silent || m == losing && n%3 == 0 {
 			continue
+		}
+		if bytes.Contains(buf[:size], []byte("\x03hot")) {
+			s.hot.Add(1)
 		}
 		response := respond(buf[:size], m)
 		if m != slow {
