@@ -84,8 +84,7 @@ func (m *message) begin(id uint16) {
 	}
 	m.out = append(m.out[:m.start], byte(id>>8), byte(id), 0, 0, 0, 1, 0, 0, 0, 0, 0, 0)
 	m.out = append(m.out, m.asked...)
-	m.u16(m.qtype)
-	m.u16(dns.ClassINET)
+	m.out = append(m.out, byte(m.qtype>>8), byte(m.qtype), 0, dns.ClassINET)
 }
 
 func (m *message) u16(v uint16) { m.out = binary.BigEndian.AppendUint16(m.out, v) }
@@ -139,11 +138,9 @@ func (m *message) haveHosts() bool {
 
 // head writes a record up to its data, which length then ends. owner is where its name is.
 func (m *message) head(owner int, rtype uint16, ttl uint32) (data int) {
-	m.u16(pointerBits | uint16(owner))
-	m.u16(rtype)
-	m.u16(dns.ClassINET)
-	m.u32(ttl)
-	m.u16(0)
+	owner |= pointerBits
+	m.out = append(m.out, byte(owner>>8), byte(owner), byte(rtype>>8), byte(rtype), 0, dns.ClassINET,
+		byte(ttl>>24), byte(ttl>>16), byte(ttl>>8), byte(ttl), 0, 0)
 	return len(m.out)
 }
 
@@ -206,12 +203,8 @@ func (m *message) edns(do bool) {
 	if do {
 		flags = bitDO
 	}
-	m.out = append(m.out, 0)
-	m.u16(dns.TypeOPT)
-	m.u16(ednsSize)
-	m.u16(0)
-	m.u16(flags)
-	m.u16(uint16(m.ednsSize() - optSize))
+	size := m.ednsSize() - optSize
+	m.out = append(m.out, 0, 0, byte(dns.TypeOPT), ednsSize>>8, ednsSize&0xff, 0, 0, byte(flags>>8), byte(flags), byte(size>>8), byte(size))
 	if m.snapshot.stale {
 		m.u16(dns.EDNS0EDE)
 		m.u16(uint16(2 + len(staleText)))

@@ -1,6 +1,10 @@
 package zone
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/node-dns/node-dns/internal/dnswire"
+)
 
 const (
 	maxName   = 255
@@ -29,12 +33,7 @@ func (q *question) read(wire []byte) (end int) {
 			return 0
 		case size == 0:
 			q.asked = wire[:end:end]
-			for i, c := range q.asked {
-				if 'A' <= c && c <= 'Z' {
-					c += 'a' - 'A'
-				}
-				q.lower[i] = c
-			}
+			dnswire.AppendLower(q.lower[:0], q.asked)
 			return end
 		}
 		q.n++
