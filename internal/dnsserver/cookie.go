@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"net/netip"
-	"time"
 
 	"github.com/miekg/dns"
 
@@ -32,7 +31,7 @@ func (s *Server) cookieReply(x exchange) []byte {
 	}
 	client := x.wire[e.cookie:][:e.shown]
 	server := client[servercookie.ClientSize:]
-	if len(server) > 0 && !s.cookies.IsValid(server, client, x.client.Addr(), time.Now()) {
+	if len(server) > 0 && !s.cookies.IsValid(server, client, x.client.Addr(), s.clock()) {
 		rcode = dns.RcodeBadCookie
 	}
 	return s.addCookie(errorReply(x.wire, rcode), client, x.client.Addr())
@@ -46,7 +45,7 @@ func (s *Server) addCookie(response, client []byte, from netip.Addr) []byte {
 	binary.BigEndian.PutUint16(response[len(response)-2:], cookieSize)
 	response = append(response, 0, dns.EDNS0COOKIE, 0, cookieSize-4)
 	response = append(response, client[:servercookie.ClientSize]...)
-	return s.cookies.Append(response, client, from, time.Now())
+	return s.cookies.Append(response, client, from, s.clock())
 }
 
 // cookieOption is what addCookie adds, for a response that is not packed yet; nil: the query has no cookie.
@@ -56,6 +55,6 @@ func (s *Server) cookieOption(x exchange, e extension) *dns.EDNS0_COOKIE {
 	}
 	client := x.wire[e.cookie:][:servercookie.ClientSize]
 	whole := append(make([]byte, 0, cookieSize), client...)
-	whole = s.cookies.Append(whole, client, x.client.Addr(), time.Now())
+	whole = s.cookies.Append(whole, client, x.client.Addr(), s.clock())
 	return &dns.EDNS0_COOKIE{Code: dns.EDNS0COOKIE, Cookie: hex.EncodeToString(whole)}
 }

@@ -1,6 +1,9 @@
 package dnsserver
 
-import "net/netip"
+import (
+	"net/netip"
+	"time"
+)
 
 // OnWire and Parsed are the two ways of a message that accept lets pass, for benchmarks with the packages above; nil: it
 // does not go this way.
@@ -11,11 +14,13 @@ func (s *Server) OnWire(wire, buf []byte) []byte {
 
 func (s *Server) Parsed(wire, buf []byte) []byte { return s.serve(exchangeOf(wire), buf) }
 
-// BothWays is a message on the two ways, where accept lets it pass.
+// BothWays is a message on the two ways at one time, where accept lets it pass.
 func (s *Server) BothWays(wire []byte, proto Proto) (onWire, parsed []byte) {
 	if v, _ := accept(wire); v != parse {
 		return nil, nil
 	}
+	now := time.Now()
+	s.clock = func() time.Time { return now }
 	x := exchangeOf(wire)
 	x.proto = proto
 	onWire, _, _ = s.onWire(x, nil, &s.counters.tally)

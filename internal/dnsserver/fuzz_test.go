@@ -1,18 +1,24 @@
 package dnsserver
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"net/netip"
 	"testing"
 
 	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dnswire"
 )
 
 // FuzzServe: whatever arrives, the server does not panic; a response is a
-// well-formed message with the ID and opcode of what was asked, and no larger
-// than the client takes; what is no query gets none.
+// well-formed message with the ID, opcode and RD of what was asked, its question or none,
+// and no larger than the client takes; what is no query gets none.
 func FuzzServe(f *testing.F) {
+	for i, odd := range oddQueries(f) {
+		f.Add(odd.wire, i%2 == 0, byte(i))
+	}
 	f.Add([]byte{}, false, byte(0))
 	f.Add(packed(f, query("www.example.com.", dns.TypeA)), false, byte(200))
 	f.Add(packed(f, query("WWW.example.com.", dns.TypeAAAA, edns(4096, &dns.EDNS0_NSID{Code: dns.EDNS0NSID}))), true, byte(3))
@@ -36,7 +42,7 @@ func FuzzServe(f *testing.F) {
 		var response []byte
 		switch v {
 		case refuse:
-			response = errorReply(wire, rcode)
+			response = s.refuse(x, rcode)
 		case parse:
 			response = s.serve(x, make([]byte, bufferSize))
 		}
@@ -62,14 +68,29 @@ func checkWire(t *testing.T, wire, response []byte, tcp bool) {
 	if err := m.Unpack(response); err != nil {
 		t.Fatalf("not well-formed: %v: %x", err, response)
 	}
-	if binary.BigEndian.Uint16(response) != binary.BigEndian.Uint16(wire) || !m.Response || m.Opcode != int(wire[2]>>3&0xf) {
+	if binary.BigEndian.Uint16(response) != binary.BigEndian.Uint16(wire) || !m.Response || m.Zero || (response[2]^wire[2])&0x79 != 0 {
 		t.Errorf("header: %v", m.MsgHdr)
 	}
-	limit := dns.MinMsgSize
-	if m.IsEdns0() != nil {
-		limit = udpSize
+	end := headerSize
+	if len(m.Question) > 0 {
+		if end = questionEnd(wire); end == 0 || !bytes.HasPrefix(response[headerSize:], wire[headerSize:end]) {
+			t.Fatalf("another question: %x", response)
+		}
+	}
+	if !dnswire.IsWhole(response, end) {
+		t.Errorf("more or less than the header counts: %x", response)
+	}
+	limit := len(wire) + cookieSize // nobody is sent more than he sent, but for a cookie
+	if end > headerSize {
+		limit = dns.MinMsgSize
+		if e, _ := readExtension(wire, end); e.fixed > 0 {
+			limit = min(max(limit, e.size), udpSize)
+		}
 	}
 	if !tcp && len(response) > limit {
-		t.Errorf("%d octets over UDP", len(response))
+		t.Errorf("%d octets over UDP, more than %d", len(response), limit)
+	}
+	if opt := m.IsEdns0(); opt != nil && findOPT(wire) == 0 {
+		t.Errorf("EDNS to who did not speak it: %x", response)
 	}
 }

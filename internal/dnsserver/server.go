@@ -29,6 +29,7 @@ type Server struct {
 	shared   atomic.Int64 // Config.Shared
 	largest  atomic.Int64 // octets of a response over UDP
 	cookies  servercookie.Secret
+	clock    func() time.Time // that they are made by
 	counters counters
 	panics   journal.Panics
 	buffers  sync.Pool // *[]byte of bufferSize, to pack responses into
@@ -63,7 +64,7 @@ const bufferSize = 4096
 
 // New makes a server that listens on nothing yet.
 func New(cfg Config) *Server {
-	s := &Server{cfg: cfg.withDefaults(), made: time.Now(), cookies: servercookie.New()}
+	s := &Server{cfg: cfg.withDefaults(), made: time.Now(), cookies: servercookie.New(), clock: time.Now}
 	s.queries, s.cancel = context.WithCancel(context.Background())
 	s.SetMaxInFlight(s.cfg.MaxInFlight, s.cfg.Shared)
 	s.SetAccess(s.cfg.Access)
