@@ -58,6 +58,16 @@ var rules = []rule{
 		func(d difference) bool { return d.query.msg.Truncated && d.their.msg.Rcode == dns.RcodeFormatError }, false,
 	},
 	{
+		"DNS Cookies", dnsmasq, "who sends one gets ours (RFC 7873 section 5.2), which takes 28 octets; dnsmasq knows none",
+		[]aspect{options, tc, answers, authority, additional},
+		isOfCookie, false,
+	},
+	{
+		"DNS Cookies", unbound, "likewise, as with unbound's `answer-cookie: yes`, which is off by default",
+		[]aspect{options, tc, answers, authority, additional},
+		isOfCookie, false,
+	},
+	{
 		"errors", unbound, "unbound sends back the query's AA, AD and Z, and its OPT record, without RA",
 		[]aspect{ra, aa, z, ad, edns, options},
 		func(d difference) bool { return isRefusal(d.their.msg) }, false,
@@ -70,13 +80,13 @@ var rules = []rule{
 		}, true,
 	},
 	{
-		"types and classes that nobody may ask for", unbound, "NOTIMP for TSIG, TKEY, MAILA, MAILB and other classes than IN and CH, where unbound says FORMERR, REFUSED or asks",
-		[]aspect{rcode},
+		"types and classes that nobody may ask for", unbound, "NOTIMP for TSIG, TKEY, MAILA, MAILB and other classes than IN and CH, where unbound says FORMERR, REFUSED or asks; FORMERR for OPT says why (RFC 9824 section 9)",
+		[]aspect{rcode, options},
 		isOddQuestion, false,
 	},
 	{
 		"types and classes that nobody may ask for", dnsmasq, "REFUSED for zone transfers, FORMERR for OPT, NOTIMP for the others, none of which goes upstream; dnsmasq sends most, and has an RCODE of its own for the others",
-		[]aspect{rcode, answers, authority, additional},
+		[]aspect{rcode, options, answers, authority, additional},
 		isOddQuestion, false,
 	},
 	{
@@ -231,6 +241,17 @@ var rules = []rule{
 // isRefusal holds for a response that says nothing of the name.
 func isRefusal(m *dns.Msg) bool {
 	return m.Rcode == dns.RcodeFormatError || m.Rcode == dns.RcodeRefused || m.Rcode == dns.RcodeNotImplemented || m.Rcode == dns.RcodeBadVers
+}
+
+// isOfCookie holds for a difference that our cookie makes: the option, and what has no room beside it.
+func isOfCookie(d difference) bool {
+	return hasCookie(d.our.msg) && !hasCookie(d.their.msg) && (d.aspect == options || d.our.msg.Truncated)
+}
+
+// hasCookie holds for a response with a COOKIE option.
+func hasCookie(m *dns.Msg) bool {
+	o := m.IsEdns0()
+	return o != nil && slices.ContainsFunc(o.Option, func(o dns.EDNS0) bool { return o.Option() == dns.EDNS0COOKIE })
 }
 
 func isOddQuestion(d difference) bool {
