@@ -79,7 +79,11 @@ func TestMatrix(t *testing.T) {
 			t.Run(fmt.Sprint(network, " ", ask.name, " ", dns.Type(ask.qtype)), func(t *testing.T) {
 				before := upstream.QueriesFor(ask.name, ask.qtype)
 				p := dial(t, network, daemon)
-				for _, w := range tour(ways()) {
+				learned := 0 // when each way was asked in
+				for i, w := range tour(ways()) {
+					if i == 2*len(ways()) {
+						learned = upstream.QueriesFor(ask.name, ask.qtype)
+					}
 					m := signedAnswer(t, p, w, ask.name, ask.qtype)
 					want := ask.records
 					if w.do {
@@ -96,8 +100,8 @@ func TestMatrix(t *testing.T) {
 						t.Fatalf("%v: %v", w, err)
 					}
 				}
-				if n := upstream.QueriesFor(ask.name, ask.qtype) - before; n != 4 {
-					t.Errorf("the upstream was asked %d times, want once for each DO and CD", n)
+				if again := upstream.QueriesFor(ask.name, ask.qtype) - learned; learned-before < 4 || again > 0 {
+					t.Errorf("the upstream was asked %d times, want once for each DO and CD; and then %d times", learned-before, again)
 				}
 			})
 		}
