@@ -59,8 +59,10 @@ func TestKill(t *testing.T) {
 	n.Await("another process", func() bool { return n.mainPID() != pid && n.mainPID() != "0" })
 	n.awaitServing()
 	n.awaitApplied()
-	if after := n.stamp(); after != before {
-		t.Errorf("resolv.conf is another file after SIGKILL: %s, and was %s", after, before)
+	// A machine that takes longer for it is one whose nameserver does not answer, and the hook gives resolv.conf back meanwhile.
+	down := time.Duration(n.moment("node-dns.service", "ActiveEnter")-n.moment("node-dns.service", "ActiveExit")) * time.Microsecond
+	if after := n.stamp(); after != before && down < 800*time.Millisecond { // hostdns.probeLimit
+		t.Errorf("resolv.conf is another file %v after SIGKILL: %s, and was %s", down, after, before)
 	}
 }
 
