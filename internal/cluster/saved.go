@@ -91,11 +91,18 @@ func (o *owner) snapshot() *saved {
 	return s
 }
 
-// writeSaves writes what comes, until there is no more.
+// writeSaves writes what comes, until there is no more. That it cannot be written is said once, and when it can be again.
 func (w *Watcher) writeSaves(saves <-chan []byte) error {
+	said := ""
 	for data := range saves {
-		if _, err := (atomicfile.Writer{}).Write(w.config.SnapshotFile, data, 0o600); err != nil {
+		_, err := (atomicfile.Writer{}).Write(w.config.SnapshotFile, data, 0o600)
+		switch {
+		case err != nil && said != err.Error():
+			said = err.Error()
 			w.log.Warn("the state of the cluster cannot be kept for the next start", "error", err)
+		case err == nil && said != "":
+			said = ""
+			w.log.Info("the state of the cluster is kept for the next start again")
 		}
 	}
 	return nil

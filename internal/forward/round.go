@@ -123,6 +123,7 @@ func (r *round) redo(o outcome) {
 		r.fresh = false
 	}
 	r.waited[o.n] = nil
+	r.limit = min(r.limit+1, maxTries) // where each is asked once it is the other one's turn all the same
 	r.queue = slices.Insert(r.queue, 0, o.attempt)
 }
 

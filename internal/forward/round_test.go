@@ -215,3 +215,23 @@ func TestInTurn(t *testing.T) {
 		})
 	}
 }
+
+// TestRedoIsNoTurn: where each server is asked once, as all are down, one that wants to be asked otherwise takes nobody's turn.
+// One that truncated, without TCP, had the question fail, and the other one, which had recovered, was not asked.
+func TestRedoIsNoTurn(t *testing.T) {
+	servers := testServers(t, 2)
+	r := newRound(servers)
+	r.limit = len(servers)
+	r.resume(servers[0])
+	again := r.current
+	again.tcp = true
+	r.redo(outcome{attempt: again, isRedo: true})
+	first, ok := r.next()
+	if !ok || first.to != servers[0] || !first.tcp {
+		t.Fatalf("%+v, %v: not the same server over TCP", first, ok)
+	}
+	r.ended(outcome{attempt: first, err: syscall.ECONNREFUSED})
+	if second, ok := r.next(); !ok || second.to != servers[1] {
+		t.Errorf("%+v, %v: not the other server", second, ok)
+	}
+}

@@ -1,0 +1,55 @@
+package cluster
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestSnapshotWithoutRoom: a state that there is no room for is said once, leaves the one before whole, and the next one that
+// there is room for is kept, and that is said. The limit of a file's size stands for that of a disk: it is met by the same write.
+func TestSnapshotWithoutRoom(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cluster.snapshot")
+	var log bytes.Buffer
+	w := New(Config{SnapshotFile: path, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	write := func(states ...[]byte) {
+		saves := make(chan []byte, len(states))
+		for _, state := range states {
+			saves <- state
+		}
+		close(saves)
+		if err := w.writeSaves(saves); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var before unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &before); err != nil {
+		t.Fatal(err)
+	}
+	const room = 1 << 20
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: room, Max: before.Max}); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Setrlimit(unix.RLIMIT_FSIZE, &before) }()
+	large := bytes.Repeat([]byte("x"), 2*room)
+	write([]byte("first"), large, large, large)
+	if text, err := os.ReadFile(path); err != nil || string(text) != "first" {
+		t.Errorf("the file has %d octets, %v", len(text), err)
+	}
+	if said := strings.Count(log.String(), "cannot be kept"); said != 1 {
+		t.Errorf("it is said %d times:\n%s", said, &log)
+	}
+	log.Reset()
+	write(large, []byte("second"), []byte("third"))
+	if text, err := os.ReadFile(path); err != nil || string(text) != "third" {
+		t.Errorf("afterwards it has %q, %v", text, err)
+	}
+	if lines := strings.Count(log.String(), "\n"); lines != 2 || !strings.Contains(log.String(), "kept for the next start again") {
+		t.Errorf("the log is\n%s", &log)
+	}
+}

@@ -1,0 +1,96 @@
+package netns
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/node-dns/node-dns/internal/lab"
+)
+
+// onSmallDisks has a file system of its own for each of these directories, which has room for a few small files.
+func onSmallDisks(t *testing.T, dirs ...string) option {
+	return func(s *setup) {
+		s.files = append(s.files, func(*lab.Lab) {
+			for _, dir := range dirs {
+				if err := os.MkdirAll(dir, 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=128k"); err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+			}
+		})
+	}
+}
+
+// fill takes all the room there is beside a file.
+func fill(t *testing.T, dir string) (empty func()) {
+	t.Helper()
+	path := filepath.Join(dir, "filler")
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for page := make([]byte, 4096); err == nil; {
+		_, err = file.Write(page)
+	}
+	if !errors.Is(err, unix.ENOSPC) {
+		t.Fatal(err)
+	}
+	return func() { os.Remove(path) }
+}
+
+// TestDiskFull: where there is no room for what NetworkManager says now, which is longer, what was written before stays whole, names resolve by
+// it, the hook says what is in the way, and when there is room all is as it must be.
+func TestDiskFull(t *testing.T) {
+	for _, dir := range []string{filepath.Dir(upstreamsFile), filepath.Dir(nodeResolvConf), "/var/lib/node-dns"} {
+		t.Run(dir, func(t *testing.T) {
+			n := newNode(t, onSmallDisks(t, dir))
+			n.connect("eth0")
+			n.await(right{Upstreams: []string{ns1}})
+			before := contents(t, dir)
+			empty := fill(t, dir)
+			n.answers(ns1, func() {
+				n.reapply("ipv4.dns", ns2+","+ns1, "ipv4.dns-search", "example.com")
+				if log := n.hook("eth0", "up"); !strings.Contains(log, "no space left on device") {
+					t.Errorf("the hook logged: %s", log)
+				}
+			})
+			for path, text := range before {
+				if got := n.l.ReadFile(path); got != text {
+					t.Errorf("%s is %q, and was %q", path, got, text)
+				}
+			}
+			empty()
+			n.hook("eth0", "up")
+			n.await(right{Upstreams: []string{ns2, ns1}})
+		})
+	}
+}
+
+// contents are the files of a directory.
+func contents(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for _, e := range entries {
+		if e.Type().IsRegular() {
+			data, err := os.ReadFile(filepath.Join(dir, e.Name()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			all[filepath.Join(dir, e.Name())] = string(data)
+		}
+	}
+	return all
+}
