@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -57,6 +58,8 @@ func TestLoad(t *testing.T) {
 	api := kubetest.NewServer(t)
 	api.Apply(shop)
 	stays, comes := freeAddress(t), freeAddress(t)
+	// A client that asks 127.0.0.1 while nobody listens there may have that very port, and then hears itself.
+	comes = strings.Replace(comes, "127.0.0.1", "127.0.0.2", 1)
 	const yaml = "/etc/node-dns/node-dns.yaml"
 	common := "upstreams: [\"" + site.Addr().String() + "\"]\n"
 	r := start(t, map[string]string{yaml: common + "listen: '" + stays + "'\n", kubeconfigPath: string(api.Kubeconfig())}, func(c *Config) { c.Listen = nil })
@@ -78,7 +81,12 @@ func TestLoad(t *testing.T) {
 			"listen: ['" + stays + "', '" + comes + "']\n", "listen: '" + stays + "'\ncacheSize: 50\n", "listen: [\n", "cacheSize: 0\nlisten: ['" + stays + "', '" + comes + "']\n",
 			"listen: '" + stays + "'\nclusterTTL: 7\n", "listen: '" + stays + "'\ndnsForwardMax: 500\nroutes: [{domain: a.example, servers: [192.0.2.53]}]\n",
 		}
-		write(t, filepath.Join(r.root, yaml), common+configs[i%len(configs)])
+		// Whole at once: the daemon reads it by itself as well, and where it is empty listens elsewhere.
+		path := filepath.Join(r.root, yaml)
+		write(t, path+".new", common+configs[i%len(configs)])
+		if err := os.Rename(path+".new", path); err != nil {
+			t.Error(err)
+		}
 		_ = r.daemon.reload(ctx) // one in six has a fault
 	})
 	repeat(1, func(int) {
