@@ -29,6 +29,6 @@ func (s *store) shrink(h *shard, now time.Duration) bool {
 	if h.entries == 0 || h.bytes <= h.maxBytes {
 		return false
 	}
-	s.removeLocked(h, h.victimLocked(now))
+	s.removeLocked(h, h.victimLocked(now, s.stale))
 	return true
 }

@@ -52,10 +52,20 @@ type Config struct {
 	// NegativeTTL is for how long a negative response without SOA record is remembered
 	// (dnsmasq's neg-ttl). 0 means not at all.
 	NegativeTTL time.Duration
-	// Stale is for how long after its TTLs a response is given out once more, while it is asked for anew (dnsmasq's
-	// use-stale-cache, RFC 8767). 0 means not at all. A name with a Limit has no stale responses.
+	// Stale is for how long after its TTLs a response is given out once more where the next handler has none (RFC 8767). 0
+	// means not at all. A name with a Limit has no stale responses.
 	Stale time.Duration
-	// Go runs a function beside its caller: that response is asked for so. nil means a goroutine that nobody waits for.
+	// StaleAtOnce has it given out without waiting for the next handler, which is asked all the same (dnsmasq's
+	// use-stale-cache).
+	StaleAtOnce bool
+	// Dark reports whether it is known that the next handler has nobody to ask about a name: what is stale is given out at once
+	// then, too. It gets what Limit gets, and is called concurrently. nil means that nothing is known.
+	Dark func(dnsname.Name) bool
+	// Prefetch has a response asked for anew when it is given out in the last tenth of its life, and was before. A name with a Limit is
+	// left alone.
+	Prefetch bool
+	// Go runs a function beside its caller: the next handler is asked so where no client waits for it, or not for long. nil
+	// means a goroutine that nobody waits for.
 	Go func(func())
 	// Limit returns a bound on MaxTTL and MaxNegativeTTL for one qname: 0 means none, less
 	// than 0 that the response is not remembered. It gets the zero Name for a
@@ -73,18 +83,20 @@ type Cache struct {
 	limits  limits
 	elapsed func() time.Duration // since the cache was made
 	store   *store               // nil when nothing is remembered
-	stale   time.Duration
+	stale   stale
 	run     func(func())
 
-	hits              counter
-	misses, staleHits atomic.Uint64
+	prefetches bool
+
+	hits                          counter
+	misses, staleHits, prefetched atomic.Uint64
 }
 
 var _ dnsserver.Handler = (*Cache)(nil)
 
 // New returns an empty Cache. It starts nothing.
 func New(c Config) *Cache {
-	cache := &Cache{next: c.Next, limits: newLimits(c), stale: max(c.Stale, 0), run: c.Go}
+	cache := &Cache{next: c.Next, limits: newLimits(c), stale: newStale(c), run: c.Go, prefetches: c.Prefetch}
 	if cache.run == nil {
 		cache.run = func(f func()) { go f() }
 	}
@@ -99,7 +111,7 @@ func New(c Config) *Cache {
 		if c.MaxBytes <= 0 {
 			c.MaxBytes = max(c.Size*defaultEntryBytes, minBytes)
 		}
-		cache.store = newStore(c.Size, c.MaxBytes)
+		cache.store = newStore(c.Size, c.MaxBytes, cache.stale.life)
 	}
 	return cache
 }
@@ -121,9 +133,17 @@ func (c *Cache) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, err
 	if !ok {
 		return c.ask(ctx, q)
 	}
-	if m := c.remembered(k, q); m != nil {
-		q.Cached = true
-		return m, nil
+	e, wasVisited := c.store.get(k)
+	now := c.elapsed()
+	switch {
+	case e == nil:
+	case e.isLive(now):
+		m, err := c.remembered(e, q, now, wasVisited)
+		if m != nil || err != nil {
+			return m, err
+		}
+	case c.mayBeStale(q, e, now):
+		return c.serveStale(ctx, q, e)
 	}
 	c.misses.Add(1)
 	return c.fetch(ctx, q, k)
@@ -133,6 +153,9 @@ func (c *Cache) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, err
 func (c *Cache) fetch(ctx context.Context, q *dnsserver.Query, k key) (*dns.Msg, error) {
 	epoch := c.store.epoch.Load()
 	m, err := c.ask(ctx, q)
+	if hasFailed(m, err) {
+		c.rememberFailure(q, k, err, epoch)
+	}
 	if err != nil || m == nil {
 		return m, err
 	}
@@ -158,22 +181,23 @@ func (c *Cache) ask(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
 	return m, nil
 }
 
-// remembered returns the response to q from memory; nil: there is none.
-func (c *Cache) remembered(k key, q *dnsserver.Query) *dns.Msg {
-	e := c.store.get(k)
-	if e == nil {
-		return nil
-	}
-	now := c.elapsed()
-	age, live := e.age(now)
-	if !live {
-		return c.staleResponse(q, e, now)
-	}
-	m := e.response(q, age)
-	if m != nil {
+// remembered returns the response to q of a live entry, or the error that it stands for; neither: it cannot be read.
+func (c *Cache) remembered(e *entry, q *dnsserver.Query, now time.Duration, wasVisited bool) (*dns.Msg, error) {
+	if e.isFailure() {
 		c.hits.add()
+		return nil, errRemembered
 	}
-	return m
+	age, _ := e.age(now)
+	m := e.response(q, age)
+	if m == nil {
+		return nil, nil
+	}
+	q.Cached = true
+	c.hits.add()
+	if c.prefetches && wasVisited && e.isNearEnd(now) {
+		c.prefetch(e)
+	}
+	return m, nil
 }
 
 // An Entry describes one remembered response.
@@ -216,7 +240,8 @@ func (c *Cache) Flush(match func(Entry) bool) int {
 type Stats struct {
 	Hits       uint64 `json:"hits"`
 	Misses     uint64 `json:"misses"`
-	Stale      uint64 `json:"stale,omitempty"` // answered with what had expired; neither hits nor misses
+	Stale      uint64 `json:"stale,omitempty"`      // answered with what had expired; neither hits nor misses
+	Prefetched uint64 `json:"prefetched,omitempty"` // asked for anew before they expired
 	Insertions uint64 `json:"insertions"`
 	Evictions  uint64 `json:"evictions"` // entries forgotten for lack of room that had not expired
 	Entries    int    `json:"entries"`
@@ -227,7 +252,7 @@ type Stats struct {
 
 // Stats returns the counters.
 func (c *Cache) Stats() Stats {
-	s := Stats{Hits: c.hits.load(), Misses: c.misses.Load(), Stale: c.staleHits.Load()}
+	s := Stats{Hits: c.hits.load(), Misses: c.misses.Load(), Stale: c.staleHits.Load(), Prefetched: c.prefetched.Load()}
 	if c.store != nil {
 		c.store.addTo(&s)
 	}

@@ -178,7 +178,6 @@ func TestNeverRemembered(t *testing.T) {
 		records string
 		change  func(*dns.Msg)
 	}{
-		{name: "SERVFAIL", rcode: dns.RcodeServerFailure},
 		{name: "REFUSED", rcode: dns.RcodeRefused},
 		{name: "FORMERR", rcode: dns.RcodeFormatError},
 		{name: "YXDOMAIN", rcode: dns.RcodeYXDomain, records: good},

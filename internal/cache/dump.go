@@ -27,7 +27,7 @@ func (c *Cache) Dump(limit int) []byte {
 	now := c.elapsed()
 	for i := range c.store.shards {
 		room := (limit - len(data)) / (len(c.store.shards) - i)
-		data = c.store.shards[i].dump(data, len(data)+room, now, c.stale)
+		data = c.store.shards[i].dump(data, len(data)+room, now, c.stale.life)
 	}
 	return data
 }
@@ -36,7 +36,7 @@ func (h *shard) dump(data []byte, limit int, now, stale time.Duration) []byte {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for e := h.newest; e != nil; e = e.older {
-		if !e.isUsable(now, stale) {
+		if e.isFailure() || !e.isUsable(now, stale) {
 			continue
 		}
 		whole := len(data)
@@ -78,7 +78,8 @@ func (c *Cache) Restore(data []byte, away time.Duration, keep func(Entry) bool) 
 	}
 	taken, epoch := 0, c.store.epoch.Load()
 	for _, e := range slices.Backward(all) {
-		if !e.isUsable(now, c.stale) || c.store.get(e.key()) != nil || keep != nil && !keep(e.describe(now)) {
+		known, _ := c.store.get(e.key())
+		if known != nil || !e.isUsable(now, c.stale.life) || keep != nil && !keep(e.describe(now)) {
 			continue
 		}
 		c.store.put(e, epoch)

@@ -192,7 +192,7 @@ func FuzzRestore(f *testing.F) {
 			t.Fatalf("what was dumped is not restored: %v", err)
 		}
 		for e := again.store.shards[0].newest; e != nil; e = e.older {
-			was := c.store.get(e.key())
+			was, _ := c.store.get(e.key())
 			if was == nil || e.life > was.life || e.server != was.server || !bytes.Equal(e.wire, was.wire) {
 				t.Fatalf("%v of %v", e, was)
 			}

@@ -31,7 +31,7 @@ type entry struct {
 	flags  keyFlags
 
 	visited      atomic.Bool           // since the hand passed; SIEVE
-	refreshing   atomic.Bool           // it is stale, and is asked for anew
+	again        atomic.Uint32         // when it may be asked for anew, in ticks of the cache's clock; the highest: it is
 	next         atomic.Pointer[entry] // in its chain of the store
 	newer, older *entry                // in the list of its shard, whose mu guards them
 }
@@ -91,6 +91,8 @@ func (e *entry) age(now time.Duration) (seconds uint32, live bool) {
 	age := max(0, now-e.stored)
 	return uint32(min(age/time.Second, math.MaxInt32)), age < e.life
 }
+
+func (e *entry) isLive(now time.Duration) bool { return max(0, now-e.stored) < e.life }
 
 // grow takes age from the TTLs of a response that is the entry's, as far as it is there. No TTL is shorter than the entry's
 // life, so that none gets down to 0 at an age below that. highest bounds those of the answer and authority sections; 0: none.

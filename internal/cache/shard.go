@@ -41,19 +41,21 @@ func (h *shard) addLocked(e *entry) {
 	h.newest = e
 }
 
-// victimLocked returns the entry that goes next. The shard must have one. Marks that are set again while the hand turns have
+// victimLocked returns the entry that goes next: what nobody asks for, or may not even be given out as stale. The shard must have one. Marks that are set again while the hand turns have
 // it turn no more than twice.
-func (h *shard) victimLocked(now time.Duration) *entry {
+func (h *shard) victimLocked(now, stale time.Duration) *entry {
 	e := h.hand
 	for range 2 * h.entries {
 		if e == nil {
 			e = h.oldest
 		}
-		if _, live := e.age(now); !live {
+		if !e.visited.Load() {
+			if e.isLive(now) {
+				h.evictions++
+			}
 			break
 		}
-		if !e.visited.Load() {
-			h.evictions++
+		if !e.isUsable(now, stale) {
 			break
 		}
 		e.visited.Store(false)

@@ -21,7 +21,7 @@ func TestStale(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		world := &upstream{t: t, records: map[string]string{"www.example. A": "www.example. 10 IN A 192.0.2.1"}}
 		asked, isDown, slow := 0, false, time.Duration(0)
-		c := New(Config{Size: 10, Stale: time.Minute, Next: dnsserver.HandlerFunc(func(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
+		c := New(Config{Size: 10, Stale: time.Minute, StaleAtOnce: true, Next: dnsserver.HandlerFunc(func(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
 			asked++
 			time.Sleep(slow)
 			if isDown {
@@ -86,7 +86,7 @@ func TestNeverStale(t *testing.T) {
 		wantAsked int
 	}{
 		{"not configured", Config{}, flags{}, false, 2},
-		{"configured", Config{Stale: time.Minute}, flags{}, true, 2},
+		{"configured", Config{Stale: time.Minute, StaleAtOnce: true}, flags{}, true, 2},
 		{"a limit", Config{Stale: time.Minute, Limit: limit}, flags{}, false, 2},
 		{"without RD", Config{Stale: time.Minute}, flags{noRD: true}, true, 1},
 	}
@@ -115,7 +115,7 @@ func TestStaleIsHandedOver(t *testing.T) {
 	u := &upstream{t: t, records: map[string]string{"www.example. A": "www.example. 10 IN A 192.0.2.1"}}
 	taken := func(stale time.Duration) int {
 		t.Helper()
-		config := Config{Next: u, Size: 10, Now: clock, Stale: stale, Go: func(func()) {}}
+		config := Config{Next: u, Size: 10, Now: clock, Stale: stale, StaleAtOnce: true, Go: func(func()) {}}
 		first, second := New(config), New(config)
 		ask(t, first, query("www.example.", dns.TypeA, flags{}))
 		now = now.Add(12 * time.Second)

@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"math/rand/v2"
 	"sync/atomic"
+	"time"
 )
 
 // A store holds entries within bounds. They are found by chains, which are read without a lock; and belong to shards, so
@@ -12,6 +13,7 @@ import (
 type store struct {
 	size   int
 	bytes  int                     // what it has at most; a shard may have less
+	stale  time.Duration           // for how long what has expired is worth its room
 	seed   maphash.Seed            // random: who asks cannot choose the chain
 	chains []atomic.Pointer[entry] // a power of two, and not fewer than shards; their entries are linked by next
 	shards []shard                 // a power of two; those of a chain belong to one
@@ -29,13 +31,13 @@ const (
 	maxChains  = 1 << 20 // 8 MiB; a larger store has longer ones
 )
 
-func newStore(size, bytes int) *store {
+func newStore(size, bytes int, stale time.Duration) *store {
 	shards := 1
 	if size >= smallSize {
 		shards = manyShards
 	}
 	s := &store{
-		size: size, bytes: bytes, seed: maphash.MakeSeed(), shards: make([]shard, shards),
+		size: size, bytes: bytes, stale: stale, seed: maphash.MakeSeed(), shards: make([]shard, shards),
 		chains: make([]atomic.Pointer[entry], min(1<<bits.Len(uint(size-1)), maxChains)),
 	}
 	s.epoch.Store(rand.Uint64())
@@ -55,13 +57,15 @@ func (s *store) chainOf(hash uint64) *atomic.Pointer[entry] {
 
 func (s *store) shardOf(hash uint64) *shard { return &s.shards[hash&uint64(len(s.shards)-1)] }
 
-// get returns the entry for k, nil when there is none, and marks it as used. It may have expired.
-func (s *store) get(k key) *entry {
-	e := s.find(k, s.hash(k))
-	if e != nil && !e.visited.Load() { // a store would take the line from other processors
-		e.visited.Store(true)
+// get returns the entry for k, nil when there is none, and marks it as used; wasVisited says that it was before. It may have
+// expired.
+func (s *store) get(k key) (e *entry, wasVisited bool) {
+	e = s.find(k, s.hash(k))
+	if e == nil || e.visited.Load() { // a store would take the line from other processors
+		return e, true
 	}
-	return e
+	e.visited.Store(true)
+	return e, false
 }
 
 func (s *store) find(k key, hash uint64) *entry {
@@ -88,7 +92,7 @@ func (s *store) put(e *entry, epoch uint64) {
 		s.removeLocked(h, old)
 	}
 	for h.isFullLocked(e) {
-		s.removeLocked(h, h.victimLocked(e.stored))
+		s.removeLocked(h, h.victimLocked(e.stored, s.stale))
 	}
 	h.addLocked(e)
 	chain := s.chainOf(e.hash)

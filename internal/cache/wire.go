@@ -30,15 +30,19 @@ func (c *Cache) AppendResponse(dst []byte, q dnsserver.WireQuery, highest uint32
 		return dst, false
 	}
 	var room room
-	e := c.store.get(room.wireKey(q))
+	e, wasVisited := c.store.get(room.wireKey(q))
 	if e == nil {
 		return dst, false
 	}
-	age, live := e.age(c.elapsed())
+	now := c.elapsed()
+	age, live := e.age(now)
 	if !live {
 		return dst, false
 	}
 	c.hits.add()
+	if c.prefetches && wasVisited && e.isNearEnd(now) {
+		c.prefetch(e)
+	}
 	return e.appendTo(dst, q, age, highest), true
 }
 
@@ -61,18 +65,24 @@ func (e *entry) appendTo(dst []byte, q dnsserver.WireQuery, age, highest uint32)
 	copy(m[dnswire.HeaderSize:], q.Question())
 	e.grow(m, age, highest)
 	cut.SetHeader(m, q.EDNS)
-	if q.EDNS {
+	switch {
+	case q.EDNS && e.isFailure():
+		dst = appendOPT(dst, q.DO, cachedError...)
+	case q.EDNS:
 		dst = appendOPT(dst, q.DO)
 	}
 	return dst
 }
+
+// cachedError is the option that says so, RFC 8914 section 4.14.
+var cachedError = []byte{0, dns.EDNS0EDE, 0, 2, 0, byte(dns.ExtendedErrorCodeCachedError)}
 
 const (
 	optSize = 11   // RFC 6891 section 6.1.2
 	udpSize = 1232 // as dnsserver offers
 )
 
-func appendOPT(dst []byte, do bool) []byte {
+func appendOPT(dst []byte, do bool, options ...byte) []byte {
 	dst = append(dst, 0)
 	dst = binary.BigEndian.AppendUint16(dst, dns.TypeOPT)
 	dst = binary.BigEndian.AppendUint16(dst, udpSize)
@@ -81,5 +91,6 @@ func appendOPT(dst []byte, do bool) []byte {
 		flags = 1 << 15
 	}
 	dst = binary.BigEndian.AppendUint32(dst, flags)
-	return binary.BigEndian.AppendUint16(dst, 0)
+	dst = binary.BigEndian.AppendUint16(dst, uint16(len(options)))
+	return append(dst, options...)
 }

@@ -37,8 +37,10 @@ func (f *follower) nextDnsmasq(running dnsmasqconf.Config, view *hostView) (conf
 // settings are the numbers that dnsmasq's files and node-dns.yaml both have, where the latter wins, and what the cache needs.
 type settings struct {
 	cacheSize, forwardMax                     int
-	maxTTL, minTTL, negativeTTL, clientTTL    int // seconds; dnsmasqconf.Unset
-	stale                                     int // likewise
+	maxTTL, minTTL, negativeTTL, clientTTL    int  // seconds; dnsmasqconf.Unset
+	stale                                     int  // likewise; 0: nothing stale is given out
+	staleAtOnce                               bool // before the upstreams are asked
+	prefetch                                  bool
 	noNegative                                bool
 	stopRebind, rebindLocalhost               bool
 	bogus, ignored, rebindOK, rewrites        string // their networks, to compare
@@ -50,7 +52,7 @@ func newSettings(config nodeconfig.Config, files dnsmasqconf.Config) settings {
 	s := settings{
 		cacheSize: config.CacheSize, forwardMax: config.DNSForwardMax,
 		maxTTL: files.Number("max-cache-ttl"), minTTL: files.Number("min-cache-ttl"), negativeTTL: files.Number("neg-ttl"),
-		clientTTL: files.Number("max-ttl"), stale: files.Number("use-stale-cache"), noNegative: files.Has("no-negcache"),
+		clientTTL: files.Number("max-ttl"), prefetch: config.Prefetch, noNegative: files.Has("no-negcache"),
 		stopRebind: files.Has("stop-dns-rebind"), rebindLocalhost: files.Has("rebind-localhost-ok"),
 		filterA: files.Has("filter-A"), filterAAAA: files.Has("filter-AAAA"),
 		filterWin2K: files.Has("filterwin2k"), bogPriv: files.Has("bogus-priv"),
@@ -60,6 +62,13 @@ func newSettings(config nodeconfig.Config, files dnsmasqconf.Config) settings {
 	s.udp.Low, s.udp.High = files.Ports.Low, files.Ports.High
 	if n := files.Number("edns-packet-max"); n != dnsmasqconf.Unset {
 		s.udp.Size = uint16(n)
+	}
+	s.stale = config.ServeStale
+	if n := files.Number("use-stale-cache"); n != dnsmasqconf.Unset {
+		if !isSet(config, "serveStale") {
+			s.stale = n
+		}
+		s.staleAtOnce = s.stale > 0
 	}
 	if n := files.Number("cache-size"); n != dnsmasqconf.Unset && !isSet(config, "cacheSize") {
 		s.cacheSize = min(n, maxDnsmasqCache)

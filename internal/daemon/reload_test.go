@@ -85,6 +85,8 @@ func TestReloadTakesOverEveryKey(t *testing.T) {
 		"resolvConf": {"none", func(r *running) bool {
 			return r.status().ResolvConf.Hold == "resolvConf: none in /etc/node-dns/node-dns.yaml"
 		}},
+		"serveStale":   {"7", func(r *running) bool { return r.daemon.serving.Load().settings.stale == 7 }},
+		"prefetch":     {"false", func(r *running) bool { return !r.daemon.serving.Load().settings.prefetch }},
 		"cookies":      {"true", func(r *running) bool { return r.daemon.serving.Load().settings.udp.Cookies && r.asks(withCookie) }},
 		"useCapsForID": {"true", func(r *running) bool { return r.asks(withCapital) }},
 		"dbus":         {"none", func(r *running) bool { return r.status().Bus == nil }},

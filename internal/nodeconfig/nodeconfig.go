@@ -19,6 +19,7 @@ import (
 const (
 	DefaultClusterDomain = "cluster.local"
 	DefaultCacheSize     = 10000
+	DefaultServeStale    = 24 * 60 * 60 // RFC 8767 section 5 finds one to three days good
 	DefaultDNSForwardMax = 10000
 )
 
@@ -92,6 +93,13 @@ type Config struct {
 	// CacheSize is the number of responses to remember; 0 is none.
 	CacheSize int
 
+	// ServeStale is for how many seconds after its TTL a response is given out where no upstream answers (RFC 8767); 0 is not
+	// at all.
+	ServeStale int
+
+	// Prefetch has names that are in use asked for before their TTL ends.
+	Prefetch bool
+
 	// DNSForwardMax is the number of queries that may wait for upstreams at the same time.
 	DNSForwardMax int
 
@@ -158,6 +166,8 @@ func defaults() Config {
 		Listen:        Listen{Auto: true},
 		AllowFrom:     AllowFrom{Local: true},
 		CacheSize:     DefaultCacheSize,
+		ServeStale:    DefaultServeStale,
+		Prefetch:      true,
 		DNSForwardMax: DefaultDNSForwardMax,
 		DomainNeeded:  true,
 		LogLevel:      slog.LevelInfo,

@@ -171,6 +171,8 @@ func TestExample(t *testing.T) {
 		"clusterDomain": {c.ClusterDomain.String(), d.ClusterDomain.String()},
 		"cacheSize":     {c.CacheSize, d.CacheSize},
 		"dnsForwardMax": {c.DNSForwardMax, d.DNSForwardMax},
+		"serveStale":    {c.ServeStale, d.ServeStale},
+		"prefetch":      {c.Prefetch, d.Prefetch},
 		"domainNeeded":  {c.DomainNeeded, d.DomainNeeded},
 		"logLevel":      {c.LogLevel, d.LogLevel},
 		"dbus":          {c.DBus, d.DBus},

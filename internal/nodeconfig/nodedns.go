@@ -9,6 +9,7 @@ import (
 // The bounds of the numbers in node-dns.yaml.
 const (
 	maxCacheSize     = 10_000_000
+	maxServeStale    = 7 * 24 * 60 * 60 // RFC 8767 section 4
 	maxDNSForwardMax = 1_000_000
 	maxClientRate    = 1_000_000
 )
@@ -72,6 +73,12 @@ var nodeDNSKeys = append([]key[Config]{
 	}},
 	{name: "cacheSize", read: func(r *reader, v value, c *Config) {
 		c.CacheSize, _ = r.number(v, 0, maxCacheSize)
+	}},
+	{name: "serveStale", read: func(r *reader, v value, c *Config) {
+		c.ServeStale, _ = r.number(v, 0, maxServeStale)
+	}},
+	{name: "prefetch", read: func(r *reader, v value, c *Config) {
+		c.Prefetch, _ = r.boolean(v)
 	}},
 	{name: "dnsForwardMax", read: func(r *reader, v value, c *Config) {
 		c.DNSForwardMax, _ = r.number(v, 1, maxDNSForwardMax)
