@@ -23,7 +23,12 @@ func (f *Forward) ask(ctx context.Context, fl *flight) (*dns.Msg, *server, error
 	order[0].isProbe()
 	silence, round := f.silence, newRound(order)
 	if order[0].isDown() { // all of them are: once each will do
-		silence, round.limit = silence/3, max(2, len(round.queue))
+		round.limit = max(2, len(round.queue))
+		if order[0].beginVigil(silence) {
+			defer order[0].endVigil()
+		} else {
+			silence /= 3
+		}
 	}
 	round.all = f.all.Load()
 	timer, silent := time.NewTimer(0), time.NewTimer(silence-time.Since(fl.begun))

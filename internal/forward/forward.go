@@ -127,7 +127,9 @@ type Forward struct {
 	all     atomic.Bool // every server is asked at once
 	udp     atomic.Pointer[UDP]
 	table   atomic.Pointer[table]
-	setting sync.Mutex // held while the table is replaced
+	setting sync.Mutex // held while the table is replaced; guards routes and isSet
+	routes  []Route    // those of the table, as they were given
+	isSet   bool
 
 	outages outages
 	hedges  hedges

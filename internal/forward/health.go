@@ -54,6 +54,7 @@ type health struct {
 	checking      bool
 	nextCheck     time.Time
 	silentToCheck bool // since the last response
+	onVigil       bool // a question waits for it as if it were up
 
 	told     State     // what the log says last
 	untold   int       // changes of state since then
@@ -128,6 +129,17 @@ func (h *health) startCheck(now time.Time) bool {
 	}
 	h.checking = true
 	h.nextCheck = now.Add(betweenChecks)
+	return true
+}
+
+// beginVigil reports whether a question to the server, which is down, is to be waited for as long as if it were up: each until it
+// has been down for so long, and then one at a time. What answers later than others are waited for when it is back could
+// not be told from what is dead otherwise.
+func (h *health) beginVigil(silence time.Duration, now time.Time) bool {
+	if h.onVigil && now.Sub(h.since) >= silence {
+		return false
+	}
+	h.onVigil = true
 	return true
 }
 

@@ -29,10 +29,15 @@ type route struct {
 
 // SetRoutes replaces all routes at once. A server that was there before keeps its
 // health and its connections, whichever route it was in. Routes of one domain
-// are joined in order, and a server counts once in a route.
+// are joined in order, and a server counts once in a route. Routes that are as they were are left alone: a question in
+// flight is not asked once more because somebody looked.
 func (f *Forward) SetRoutes(routes []Route) {
 	f.setting.Lock()
 	defer f.setting.Unlock()
+	if f.isSet && slices.EqualFunc(routes, f.routes, Route.equal) {
+		return
+	}
+	f.isSet, f.routes = true, cloneRoutes(routes)
 	old := f.table.Load()
 	t := &table{
 		byDomain: make(map[dnsname.Name]*route, len(routes)),
@@ -55,6 +60,18 @@ func (f *Forward) SetRoutes(routes []Route) {
 		}
 	}
 	f.tellOutages()
+}
+
+func (r Route) equal(o Route) bool {
+	return r.Domain == o.Domain && r.Plain == o.Plain && r.Local == o.Local && r.Source == o.Source && slices.Equal(r.Servers, o.Servers)
+}
+
+func cloneRoutes(routes []Route) []Route {
+	all := slices.Clone(routes)
+	for i := range all {
+		all[i].Servers = slices.Clone(all[i].Servers)
+	}
+	return all
 }
 
 // route returns the table's route for r's domain, making it when there is none.

@@ -1,12 +1,15 @@
 package forward
 
 import (
+	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/dnstest"
 	"github.com/node-dns/node-dns/internal/nameserver"
 )
 
@@ -107,5 +110,26 @@ func TestServersKeepTheirHealth(t *testing.T) {
 	}
 	if s := got[1].Servers[0]; s.State != Unknown || s.Server != nameserver.MustParse("192.0.2.3") {
 		t.Errorf("new server %+v", s)
+	}
+}
+
+// Who sets the routes that there are changes nothing: a question in flight is still asked once.
+func TestSameRoutesAgain(t *testing.T) {
+	servers, addresses := startServers(t, 1)
+	servers[0].SetFaults(dnstest.Faults{Delay: 300 * time.Millisecond})
+	f := newForward(t, patient, addresses...)
+	var clients sync.WaitGroup
+	for i := range 10 {
+		clients.Go(func() { mustAnswer(t, f) })
+		await(t, "a question in flight", func() bool { return f.flights.count() > 0 || i > 0 })
+		f.SetRoutes([]Route{{Servers: addresses}})
+	}
+	clients.Wait()
+	if n := servers[0].Queries(); n != 1 {
+		t.Errorf("asked %d times", n)
+	}
+	f.SetRoutes([]Route{{Servers: addresses, Source: "another"}})
+	if got := f.Status()[0].Source; got != "another" {
+		t.Errorf("the source is %q", got)
 	}
 }

@@ -182,6 +182,15 @@ func (s *server) isProbe() {
 	})
 }
 
+// beginVigil reports whether a question is to be waited for as long as if the server were up. If so endVigil follows.
+func (s *server) beginVigil(silence time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.health.beginVigil(silence, time.Now())
+}
+
+func (s *server) endVigil() { s.learn(func(h *health) { h.onVigil = false }) }
+
 func (s *server) startCheck() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

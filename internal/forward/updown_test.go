@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -118,6 +119,39 @@ func TestAllDownIsNotForEver(t *testing.T) {
 	if from := mustAnswer(t, f); from != addresses[1] {
 		t.Errorf("answered by %v", from)
 	}
+}
+
+// A server that is down comes back slower than questions are waited for while it is down: one of them is waited for longer.
+func TestComesBackSlow(t *testing.T) {
+	servers, addresses := startServers(t, 1)
+	servers[0].SetFaults(dnstest.Faults{Drop: true})
+	f := newForward(t, func(c *Config) { c.Silence = 900 * time.Millisecond }, addresses...)
+	await(t, "the server is down for long", func() bool {
+		_, _, err := askFor(t, f, "www.example.", dns.TypeA)
+		return err != nil && stateOf(f, addresses[0]).State == Down && time.Since(stateOf(f, addresses[0]).Since) > time.Second
+	})
+	servers[0].SetFaults(dnstest.Faults{Delay: 600 * time.Millisecond}) // a third of Silence is less
+	await(t, "an answer", func() bool {
+		_, _, err := askFor(t, f, "www.example.", dns.TypeA)
+		return err == nil
+	})
+}
+
+// A server that takes long from the first question on is silent to its check as one that is dead. All questions are waited for.
+func TestSlowFromTheStart(t *testing.T) {
+	servers, addresses := startServers(t, 1)
+	servers[0].SetFaults(dnstest.Faults{Delay: 1800 * time.Millisecond})
+	f := newForward(t, func(c *Config) { c.Silence, c.Deadline = 3*time.Second, 8*time.Second }, addresses...)
+	var clients sync.WaitGroup
+	for i := range 20 {
+		clients.Go(func() {
+			time.Sleep(time.Duration(i) * 30 * time.Millisecond) // some ask when it counts as down
+			if _, _, err := askFor(t, f, "www.example.", dns.TypeTXT+uint16(i)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	clients.Wait()
 }
 
 // Who refuses is there: a name that nobody can resolve must not take a server down.
