@@ -67,18 +67,19 @@ func (o options) measureFaults(ctx context.Context) (report result.FaultReport, 
 	}
 	for _, row := range o.rows {
 		played := result.FaultRow{Name: row.Name, Promise: row.Promise}
+		report.Rows = append(report.Rows, played)
+		if row.Told {
+			continue // it is for the tests
+		}
 		for _, p := range faultPeers {
 			if ctx.Err() != nil {
 				return report, ctx.Err()
-			}
-			if row.Alone && p.name != result.Ours {
-				continue
 			}
 			run := at.play(row, p, o.settings.Seconds)
 			fmt.Fprintf(os.Stderr, "%s: %s: %s\n", row.Name, p.name, run)
 			played.Runs = append(played.Runs, run)
 		}
-		report.Rows = append(report.Rows, played)
+		report.Rows[len(report.Rows)-1] = played
 	}
 	return report, nil
 }

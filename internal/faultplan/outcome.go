@@ -48,7 +48,11 @@ type Fact struct {
 // String is the name, the number and its unit.
 func (f Fact) String() string {
 	name, unit, _ := strings.Cut(f.Name, ", ")
-	return strings.TrimSpace(fmt.Sprintf("%s %.4g %s", name, f.Value, unit))
+	number := fmt.Sprintf("%.4g", f.Value)
+	if f.Value >= 1000 {
+		number = fmt.Sprintf("%.0f", f.Value)
+	}
+	return strings.TrimSpace(name + " " + number + " " + unit)
 }
 
 // Fact is the number of that name; 0: there is none.

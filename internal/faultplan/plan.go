@@ -19,8 +19,8 @@ import (
 type Row struct {
 	Name    string // as docs/faults.md calls it
 	Promise string // what node-dns does, in a phrase
-	// Alone says that the other programs cannot be measured in it.
-	Alone bool
+	// Told says that the program is told something while it runs, which not every one can be.
+	Told bool
 
 	servers   int    // upstream nameservers, A, B and so on; 0: two
 	records   string // what they know; "": every name has the address of everyName

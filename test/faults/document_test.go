@@ -1,0 +1,54 @@
+package faults
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/node-dns/node-dns/internal/faultplan"
+)
+
+// TestDocumentHasRows: all rows that are played, with their promises, and no others.
+func TestDocumentHasRows(t *testing.T) {
+	promises := map[string]string{}
+	for _, row := range rowsOf(t, "| fault | promise | node-dns |") {
+		promises[row[0]] = row[1]
+	}
+	for _, row := range faultplan.Rows() {
+		if promises[row.Name] != row.Promise {
+			t.Errorf("%s: the document says %q, not %q", row.Name, promises[row.Name], row.Promise)
+		}
+		delete(promises, row.Name)
+	}
+	for name := range promises {
+		t.Errorf("nobody plays %q", name)
+	}
+}
+
+// rowsOf are the cells of the document's table that begins so.
+func rowsOf(t *testing.T, header string) (rows [][]string) {
+	t.Helper()
+	_, table, found := strings.Cut(read(t, "../../docs/faults.md"), header)
+	if !found {
+		t.Fatalf("no table begins with %s", header)
+	}
+	table, _, _ = strings.Cut(table, "\n\n")
+	lines := strings.Split(strings.TrimSpace(table), "\n")
+	for _, line := range lines[2:] { // behind the rest of the header and the rule
+		var cells []string
+		for _, cell := range strings.Split(strings.Trim(line, "|"), "|") {
+			cells = append(cells, strings.TrimSpace(cell))
+		}
+		rows = append(rows, cells)
+	}
+	return rows
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
