@@ -23,6 +23,10 @@ func allDead() []Row {
 			Name: "A and B dead, uncached names", Promise: "SERVFAIL with EDE within 2 s, never silence; the first answer at most 1 s after the return",
 			play: dead, want: wantFailures,
 		},
+		{
+			Name: "A and B dead, expired cached names", Promise: "served stale, TTL 30, EDE 3, p99 ≤ 50 ms",
+			records: "*. 1 IN A " + address, play: expired, want: wantStale,
+		},
 	}
 }
 
@@ -76,6 +80,30 @@ func wantFailures(o Outcome) string {
 
 // hotNames are so many names that everybody asks for.
 const hotNames = 100
+
+// expired plays that what is asked for was remembered, and is older than its TTL when nobody answers.
+func expired(s *stage) error {
+	asks := known("hot", hotNames)
+	if err := s.ask(s.once(hotNames, asks, crowd(4)), new(tally), func() {}); err != nil {
+		return err
+	}
+	s.faults(dnstest.Faults{Drop: true})
+	time.Sleep(2 * time.Second) // more than the TTL, which is in whole seconds
+	return s.ask(dnstest.Load{Asks: asks}, s.main, func() { s.pass(1) })
+}
+
+// staleTTL is that of RFC 8767 section 4.
+const staleTTL = 30
+
+func wantStale(o Outcome) string {
+	if fault := allRight(o); fault != "" {
+		return fault
+	}
+	if o.Stale < o.Asked || o.LongestTTL > staleTTL {
+		return fmt.Sprintf("%d do not say that they are stale; the longest TTL is %d s", o.Asked-o.Stale, o.LongestTTL)
+	}
+	return ""
+}
 
 // known asks n names in turns.
 func known(prefix string, n int) (asks []dnstest.Ask) {
