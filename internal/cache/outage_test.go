@@ -138,12 +138,15 @@ func TestOutageIsBounded(t *testing.T) {
 		for range 1000 { // 10 s; an attempt takes 1.5 s, and the next begins 1 s later
 			www()
 			time.Sleep(10 * time.Millisecond)
+			synctest.Wait()
 		}
+		synctest.Wait()
 		if o.asked > 6 {
 			t.Errorf("asked %d times in 10 s", o.asked)
 		}
 		o.isDown, o.isDark = false, false
 		time.Sleep(3 * time.Second)
+		synctest.Wait()
 		if got := www(); got != "NOERROR 192.0.2.1 for 10 s after 0s" {
 			t.Errorf("afterwards: %s", got)
 		}
