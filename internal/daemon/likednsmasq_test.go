@@ -80,6 +80,7 @@ const (
 	plainTypes     = "address=// leaves the other types of plain names to the servers"
 	ignoredFails   = "an answer that is ignored is SERVFAIL"
 	fromCache      = "the target of an alias is not taken from the cache"
+	smallestANY    = "ANY is answered with one RRset (RFC 8482)"
 	plainNames     = "a plain name is not asked upstream, without domain-needed too"
 	ourVersionHere = "version.bind names node-dns, and names of class CHAOS are for this host alone"
 	dottedStar     = "a domain as `/*.a.example/` is `/a.example/`"
@@ -256,7 +257,7 @@ func fileRows() []fileRow {
 		{name: "address and local", conf: "server=UP\naddress=/a.example/192.0.2.1\nlocal=/a.example/"},
 		{name: "host-record", conf: "server=UP\nhost-record=h.corp,h2.corp,192.0.2.4,2001:db8::4,77\nhost-record=a.example,192.0.2.5", questions: []string{
 			"h.corp A", "h.corp AAAA", "h.corp TXT", "h2.corp A", "a.example A", "a.example AAAA", "a.example TXT", "x.h.corp A",
-			"4.2.0.192.in-addr.arpa PTR", "5.2.0.192.in-addr.arpa PTR", "h.corp ANY",
+			"4.2.0.192.in-addr.arpa PTR", "5.2.0.192.in-addr.arpa PTR",
 		}},
 		{name: "host-records of one name", conf: "server=UP\nhost-record=h.corp,192.0.2.4\nhost-record=h.corp,192.0.2.5\nhost-record=g.corp,192.0.2.4", questions: []string{
 			"h.corp A", "4.2.0.192.in-addr.arpa PTR",
@@ -267,8 +268,10 @@ func fileRows() []fileRow {
 		{name: "host-record and local", conf: "server=UP\nlocal=/corp/\nhost-record=h.corp,192.0.2.4", questions: []string{"h.corp A", "h.corp AAAA", "h.corp TXT", "corp A", "x.corp A"}},
 		{name: "host-record and address", conf: "server=UP\naddress=/corp/192.0.2.9\nhost-record=h.corp,192.0.2.4", questions: []string{"h.corp A", "x.corp A", "h.corp AAAA"}},
 		{name: "cname", conf: "server=UP\nhost-record=h.corp,192.0.2.4\ncname=al.corp,h.corp\ncname=al2.corp,al3.corp,al.corp,66", questions: []string{
-			"al.corp A", "al.corp AAAA", "al2.corp A", "al3.corp TXT", "al.corp CNAME", "al2.corp ANY",
+			"al.corp A", "al.corp AAAA", "al2.corp A", "al3.corp TXT", "al.corp CNAME",
 		}},
+		{name: "host-record and ANY", conf: "server=UP\nhost-record=h.corp,192.0.2.4,2001:db8::4", questions: []string{"h.corp ANY"}, why: smallestANY},
+		{name: "cname and ANY", conf: "server=UP\nhost-record=h.corp,192.0.2.4\ncname=al.corp,h.corp", questions: []string{"al.corp ANY"}, why: smallestANY},
 		{name: "cname of an upstream's name", conf: "server=UP\ncname=al.corp,a.example", questions: []string{"al.corp A", "al.corp TXT"}},
 		{name: "cname of an upstream's name that is remembered", conf: "server=UP\ncname=al.corp,a.example", questions: []string{"a.example A", "al.corp A"}, why: fromCache},
 		{name: "cname of an address", conf: "server=UP\naddress=/a.example/192.0.2.1\ncname=al.corp,a.example", questions: []string{"al.corp A"}},

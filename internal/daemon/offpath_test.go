@@ -136,8 +136,9 @@ func TestBirthday(t *testing.T) {
 		})
 	}
 	clients.Wait()
-	// Once is what the first of them asks; a nameserver that takes half a second is asked again a few times, however many wait.
-	if n := site.QueriesFor("www.example.com.", dns.TypeA); n > 4 {
+	// Once is what the first of them asks; a nameserver that takes half a second is asked again a few times, however many wait, and
+	// as often once more on a machine on which it takes so long that nobody waits for it any more.
+	if n := site.QueriesFor("www.example.com.", dns.TypeA); n > 8 {
 		t.Errorf("%d queries became %d questions", sockets*each, n)
 	}
 	if t.Logf("%d of %d answered", answers, sockets*each); answers < each {
