@@ -24,9 +24,11 @@ func (f *Forward) ask(ctx context.Context, fl *flight) (*dns.Msg, *server, error
 	silence, round := f.silence, newRound(order)
 	if order[0].isDown() { // all of them are: once each will do
 		round.limit = max(2, len(round.queue))
-		if order[0].beginVigil(silence) {
+		isLong, isVigil := order[0].beginVigil(silence)
+		if isVigil {
 			defer order[0].endVigil()
-		} else {
+		}
+		if !isLong {
 			silence /= 3
 		}
 	}

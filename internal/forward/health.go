@@ -133,14 +133,17 @@ func (h *health) startCheck(now time.Time) bool {
 }
 
 // beginVigil reports whether a question to the server, which is down, is to be waited for as long as if it were up: each until it
-// has been down for so long, and then one at a time. What answers later than others are waited for when it is back could
-// not be told from what is dead otherwise.
-func (h *health) beginVigil(silence time.Duration, now time.Time) bool {
-	if h.onVigil && now.Sub(h.since) >= silence {
-		return false
+// has been down for so long, and then one at a time, which is on vigil. What answers later than others are waited for when
+// it is back could not be told from what is dead otherwise.
+func (h *health) beginVigil(silence time.Duration, now time.Time) (isLong, isVigil bool) {
+	switch {
+	case now.Sub(h.since) < silence:
+		return true, false
+	case h.onVigil:
+		return false, false
 	}
 	h.onVigil = true
-	return true
+	return true, true
 }
 
 // tell returns what the log is to say: a state that it does not say yet, and how many changes led to it. One that comes and

@@ -161,3 +161,30 @@ func TestEDNSMemory(t *testing.T) {
 		t.Error("three times: not without EDNS, or not for as long")
 	}
 }
+
+// TestVigil: who is down is waited for by all for a while, and then by one at a time, however many of those before end meanwhile.
+func TestVigil(t *testing.T) {
+	const silence = time.Second
+	begun := time.Unix(1000, 0)
+	h := health{state: Down, since: begun}
+	for _, row := range []struct {
+		at     time.Duration
+		ends   bool // the one on vigil does before
+		isLong bool
+		isOn   bool
+	}{
+		{at: 0, isLong: true},
+		{at: silence / 2, isLong: true},
+		{at: silence, isLong: true, isOn: true},
+		{at: 2 * silence},
+		{at: 3 * silence, ends: true, isLong: true, isOn: true},
+		{at: 3 * silence},
+	} {
+		if row.ends {
+			h.onVigil = false
+		}
+		if isLong, isOn := h.beginVigil(silence, begun.Add(row.at)); isLong != row.isLong || isOn != row.isOn {
+			t.Errorf("after %v: %v, %v", row.at, isLong, isOn)
+		}
+	}
+}

@@ -182,8 +182,8 @@ func (s *server) isProbe() {
 	})
 }
 
-// beginVigil reports whether a question is to be waited for as long as if the server were up. If so endVigil follows.
-func (s *server) beginVigil(silence time.Duration) bool {
+// beginVigil is health's. endVigil follows where isVigil.
+func (s *server) beginVigil(silence time.Duration) (isLong, isVigil bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.health.beginVigil(silence, time.Now())
