@@ -51,7 +51,12 @@ func (f *Forward) ask(ctx context.Context, fl *flight) (*dns.Msg, *server, error
 				continue
 			}
 		} else if round.over() {
-			return round.result(q)
+			// Who is late by no more than others would be asked for may have the answer that the refusal is not.
+			patience := f.tryTimeout - time.Since(fl.begun)
+			if round.open == 0 || patience <= 0 {
+				return round.result(q)
+			}
+			timer.Reset(patience)
 		}
 		select {
 		case o := <-fl.outcomes:

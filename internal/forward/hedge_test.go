@@ -284,3 +284,23 @@ func TestOldestGivesWay(t *testing.T) {
 		t.Errorf("%d in flight", n)
 	}
 }
+
+// TestRefusalWaits: who refuses does not have the last word while the one that was asked before, and is quick as a rule, is late
+// by no more than a try may take.
+func TestRefusalWaits(t *testing.T) {
+	servers, addresses := startServers(t, 2)
+	f := newForward(t, func(c *Config) { patient(c); c.Hedge = 20 * time.Millisecond }, addresses...)
+	servers[1].SetFaults(dnstest.Faults{Rcode: dns.RcodeServerFailure})
+	for range 20 {
+		if from := mustAnswer(t, f); from != addresses[0] {
+			t.Fatalf("answered by %v", from)
+		}
+	}
+	servers[0].SetFaults(dnstest.Faults{Delay: 700 * time.Millisecond})
+	if from := mustAnswer(t, f); from != addresses[0] {
+		t.Errorf("answered by %v", from)
+	}
+	if n := questions(servers[1]); n != 1 {
+		t.Errorf("the other one was asked %d times, expected once", n)
+	}
+}
