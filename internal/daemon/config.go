@@ -1,7 +1,9 @@
 package daemon
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"reflect"
 	"slices"
 
@@ -37,9 +39,15 @@ func (f *follower) next(running nodeconfig.Config, view *hostView) (config nodec
 
 // wanted are the files that the privileged half must write: what it should have read for us, and what is not as it should
 // be. At the start, when it has read for us, it is asked to look again: where a directory is closed nobody can see whether
-// the cluster's file, or a certificate, has changed since.
+// the cluster's file, or a certificate, has changed since. So it is when we begin to answer, where nobody but root can read
+// /etc/resolv.conf: at boot NetworkManager's last event may have come before.
 func (d *Daemon) wanted(view *hostView, found nodeconfig.Kubeconfig, reason string) []string {
 	files := view.pending(d.listening())
+	before := d.answers
+	d.answers = view.isAnswered(d.listening())
+	if d.answers && !before && errors.Is(view.state.ResolvConf.Err, fs.ErrPermission) {
+		files = append(files, view.state.Paths.ResolvConf)
+	}
 	config := view.state.Config
 	if config.FactsWanted != "" || reason == startReason && config.FactsFile != "" {
 		files = append(files, view.state.Paths.Facts)

@@ -1,8 +1,11 @@
 package daemon
 
 import (
+	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -196,6 +199,40 @@ func TestWanted(t *testing.T) {
 				t.Errorf("got %v, want %v", got, test.want)
 			}
 		})
+	}
+}
+
+// TestWantedWhereNothingIsSeen: at boot NetworkManager's last event came 4 ms before the daemon listened, and an
+// /etc/resolv.conf of mode 0600 named nobody who answers until the next event.
+func TestWantedWhereNothingIsSeen(t *testing.T) {
+	d := looksOnly(t, t.TempDir(), "")
+	d.build(&serving{}, nil)
+	t.Cleanup(d.forward.Close)
+	if err := d.server.Listen([]netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.server.Shutdown(context.Background()) })
+	here, elsewhere := d.listening()[0], netip.MustParseAddrPort("192.0.2.1:53")
+	denied := &fs.PathError{Op: "open", Path: "/etc/resolv.conf", Err: fs.ErrPermission}
+	for _, step := range []struct {
+		name string
+		at   netip.AddrPort
+		err  error
+		want []string
+	}{
+		{"we do not answer yet", elsewhere, denied, nil},
+		{"we begin to", here, denied, []string{d.paths.host.ResolvConf}},
+		{"the hook has looked", here, denied, nil},
+		{"another address", elsewhere, denied, nil},
+		{"it is back", here, denied, []string{d.paths.host.ResolvConf}},
+		{"away", elsewhere, nil, nil},
+		{"back, where it can be read", here, nil, nil},
+	} {
+		view := &hostView{state: hostdns.State{Paths: d.paths.host, ResolvConf: hostdns.File{Exists: true, Err: step.err}}}
+		view.plan.Nameserver = step.at
+		if got := d.wanted(view, nodeconfig.Kubeconfig{}, "again"); !slices.Equal(got, step.want) {
+			t.Errorf("%s: got %v, want %v", step.name, got, step.want)
+		}
 	}
 }
 

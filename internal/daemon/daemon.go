@@ -102,6 +102,7 @@ type Daemon struct {
 	unkept     string        // why what was set over D-Bus is not kept; belongs to the goroutine that looks
 
 	request requester
+	answers bool // at the last look, at the address that resolv.conf is to name; belongs to the goroutine that looks
 	memory  memory
 
 	panics journal.Panics // of all but queries, which those who answer them count

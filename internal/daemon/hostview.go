@@ -77,7 +77,7 @@ func (v *hostView) reread() *hostView {
 // Where we do not listen at the address that resolv.conf is to name (a daemon run by hand on another port), the host's
 // files are none of our business.
 func (v *hostView) pending(listening []netip.AddrPort) []string {
-	if !v.plan.Nameserver.IsValid() || !slices.Contains(listening, v.plan.Nameserver) {
+	if !v.isAnswered(listening) {
 		return nil
 	}
 	var paths []string
@@ -85,4 +85,9 @@ func (v *hostView) pending(listening []netip.AddrPort) []string {
 		paths = append(paths, step.Path)
 	}
 	return paths
+}
+
+// isAnswered reports whether we listen at the address that resolv.conf is to name.
+func (v *hostView) isAnswered(listening []netip.AddrPort) bool {
+	return v.plan.Nameserver.IsValid() && slices.Contains(listening, v.plan.Nameserver)
 }
