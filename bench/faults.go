@@ -12,6 +12,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/bench/result"
+	"github.com/node-dns/node-dns/internal/dnstest"
 	"github.com/node-dns/node-dns/internal/faultplan"
 )
 
@@ -88,11 +89,11 @@ func (o options) measureFaults(ctx context.Context) (report result.FaultReport, 
 func (p place) play(row faultplan.Row, of peer, seconds float64) result.FaultRun {
 	var s *server
 	outcome, err := row.Play(faultplan.Size{Length: time.Duration(seconds * float64(time.Second)), Part: 1}, func(setup faultplan.Setup) (*faultplan.Program, error) {
-		port, err := freePort()
+		at, err := dnstest.FindPort()
 		if err != nil {
 			return nil, err
 		}
-		if s, err = p.launch(of, faultValues(setup, port), nil); err != nil {
+		if s, err = p.launch(of, faultValues(setup, int(at.Port())), nil); err != nil {
 			return nil, err
 		}
 		return s.underFaults(), s.awaitAny()

@@ -13,6 +13,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/bench/result"
+	"github.com/node-dns/node-dns/internal/dnstest"
 )
 
 // startLimit is how long a server may take until it answers: that of one which follows a cluster, on a slow machine.
@@ -28,11 +29,11 @@ type server struct {
 // serve starts a peer, and returns when it answers for the names. upstream is the port of the nameserver that it asks, kubeconfig leads to
 // the cluster's API; nil: there is none.
 func (p place) serve(of peer, upstream int, kubeconfig []byte, names ...string) (*server, error) {
-	port, err := freePort()
+	at, err := dnstest.FindPort()
 	if err != nil {
 		return nil, err
 	}
-	s, err := p.launch(of, values{Port: port, Upstream: upstream, Threads: cores, API: kubeconfig != nil}, kubeconfig)
+	s, err := p.launch(of, values{Port: int(at.Port()), Upstream: upstream, Threads: cores, API: kubeconfig != nil}, kubeconfig)
 	if err != nil {
 		return nil, err
 	}
@@ -141,22 +142,4 @@ func (s *server) stop() {
 	for _, c := range s.children {
 		c.stop()
 	}
-}
-
-// freePort is one that neither UDP nor TCP has on loopback, as the kernel picks it.
-func freePort() (int, error) {
-	for range 100 {
-		listener, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
-		if err != nil {
-			return 0, err
-		}
-		port := listener.Addr().(*net.TCPAddr).Port
-		socket, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port})
-		listener.Close()
-		if err == nil {
-			socket.Close()
-			return port, nil
-		}
-	}
-	return 0, fmt.Errorf("finding a free port: UDP has every one that TCP has not")
 }

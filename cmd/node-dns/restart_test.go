@@ -66,7 +66,7 @@ func newService(t *testing.T, room int, slow time.Duration) *service {
 func newServiceAt(t *testing.T, room int, slow time.Duration, bus string) *service {
 	t.Helper()
 	s := &service{
-		t: t, root: lab.ShortDir(t), at: freePort(t),
+		t: t, root: lab.ShortDir(t), at: dnstest.FreePort(t),
 		site: dnstest.NewServer(t, dnstest.MixedSite), slow: dnstest.NewServer(t, dnstest.MixedSlow),
 	}
 	s.slow.SetFaults(dnstest.Faults{Delay: slow})
@@ -100,26 +100,6 @@ func (s *service) await(what string, done func() bool) {
 	if !lab.Poll(20*time.Second, done) {
 		s.t.Fatalf("waited in vain for %s", what)
 	}
-}
-
-// freePort is a port of loopback that nobody has, over UDP and TCP.
-func freePort(t *testing.T) netip.AddrPort {
-	t.Helper()
-	for range 100 {
-		udp, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		at := udp.LocalAddr().(*net.UDPAddr).AddrPort()
-		tcp, err := net.Listen("tcp4", at.String())
-		udp.Close()
-		if err == nil {
-			tcp.Close()
-			return at
-		}
-	}
-	t.Fatal("no port is free for UDP and TCP")
-	return netip.AddrPort{}
 }
 
 // Starts that take longer than this are this machine's, which has too much to do: a second's questions have room in the sockets as the

@@ -2,8 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"net"
-	"net/netip"
 	"testing"
 
 	"github.com/node-dns/node-dns/test/e2e/kube"
@@ -88,24 +86,4 @@ ports: [{name: http, port: 8080, protocol: TCP}, {name: metrics, port: 9090, pro
 	}
 	o.Object["endpoints"] = endpoints
 	return o
-}
-
-// freeAddr is an address of loopback whose port is free over UDP and TCP.
-func freeAddr(t testing.TB) netip.AddrPort {
-	t.Helper()
-	for range 100 {
-		tcp, err := net.Listen("tcp4", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		addr := tcp.Addr().(*net.TCPAddr).AddrPort()
-		udp, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(addr))
-		tcp.Close()
-		if err == nil {
-			udp.Close()
-			return addr
-		}
-	}
-	t.Fatal("no port is free over UDP and TCP")
-	return netip.AddrPort{}
 }

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/node-dns/node-dns/internal/dnstest"
 	"github.com/node-dns/node-dns/internal/lab"
 	"github.com/node-dns/node-dns/internal/peers"
 	"github.com/node-dns/node-dns/test/e2e/kube"
@@ -159,7 +160,7 @@ func startNodeDNS(b testing.TB, kubeconfig string) (*lab.Process, netip.AddrPort
 // startCoreDNS runs it as kubeadm configures it, but for what is not about the cluster.
 func startCoreDNS(b testing.TB, kubeconfig string) (*lab.Process, netip.AddrPort) {
 	dir := b.TempDir()
-	addr := freeAddr(b)
+	addr := dnstest.FreePort(b)
 	config := fmt.Sprintf(`cluster.local in-addr.arpa ip6.arpa {
 	bind %s
 	kubernetes cluster.local in-addr.arpa ip6.arpa {
