@@ -12,12 +12,14 @@ import (
 	"testing"
 )
 
+// shipped are the flags of the Makefile's build.
+var shipped = []string{"-trimpath", "-ldflags=-s -w"}
+
 // build compiles the packages into dir, each under its base name.
 func (c config) build(dir string) error {
 	if err := os.Chmod(dir, 0o755); err != nil { // for programs that a test runs as somebody else
 		return err
 	}
-	shipped := []string{"-trimpath", "-ldflags=-s -w"}
 	if !raceEnabled {
 		return goBuild(dir, "CGO_ENABLED=0", shipped, slices.Concat(c.shipped, c.raced))
 	}
@@ -41,6 +43,19 @@ func goBuild(dir, env string, flags, packages []string) error {
 		return fmt.Errorf("building %s: %w\n%s", strings.Join(packages, " "), err, out)
 	}
 	return nil
+}
+
+// Ship builds a program of the module as it is shipped, without -race, for tests that run it where they are: a TestMain without Main. It
+// panics where that fails, as there is no test yet. remove is for when the tests have ended.
+func Ship(pkg string) (path string, remove func()) {
+	dir, err := os.MkdirTemp("", "node-dns-lab-")
+	if err == nil {
+		err = goBuild(dir, "CGO_ENABLED=0", shipped, []string{pkg})
+	}
+	if err != nil {
+		panic(err)
+	}
+	return filepath.Join(dir, filepath.Base(pkg)), func() { os.RemoveAll(dir) }
 }
 
 // moduleRoot is the directory of the go.mod above the working directory, which for a test is its package's.

@@ -2,34 +2,24 @@
 package faults
 
 import (
-	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/node-dns/node-dns/internal/faultplan"
+	"github.com/node-dns/node-dns/internal/lab"
 )
 
 // program is node-dns, as it is shipped: a race detector takes memory that is counted here.
 var program string
 
 func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "node-dns-faults")
-	if err != nil {
-		panic(err)
-	}
-	program = filepath.Join(dir, "node-dns")
-	build := exec.Command("go", "build", "-o", program, "../../cmd/node-dns")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if text, err := build.CombinedOutput(); err != nil {
-		panic(fmt.Sprintf("building node-dns: %v\n%s", err, text))
-	}
+	var remove func()
+	program, remove = lab.Ship("./cmd/node-dns")
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		os.RemoveAll(dir)
+		remove()
 		os.Exit(code)
 	}))
 }

@@ -3,7 +3,6 @@ package faults
 import (
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/dnstest"
 	"github.com/node-dns/node-dns/internal/faultplan"
 	"github.com/node-dns/node-dns/internal/lab"
 )
@@ -31,7 +31,7 @@ type node struct {
 
 func newNode(t *testing.T) *node {
 	root := lab.ShortDir(t)
-	return &node{t: t, root: root, config: filepath.Join(root, "node-dns.yaml"), at: freePort(t)}
+	return &node{t: t, root: root, config: filepath.Join(root, "node-dns.yaml"), at: dnstest.FreePort(t)}
 }
 
 // start starts node-dns; it ends with the test.
@@ -130,24 +130,4 @@ func (n *node) proc(name string) string {
 		return ") " + strings.Repeat("0 ", 20)
 	}
 	return string(text)
-}
-
-// freePort is a port of loopback that nobody has, over UDP and TCP.
-func freePort(t *testing.T) netip.AddrPort {
-	t.Helper()
-	for range 100 {
-		udp, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		at := udp.LocalAddr().(*net.UDPAddr).AddrPort()
-		tcp, err := net.Listen("tcp4", at.String())
-		udp.Close()
-		if err == nil {
-			tcp.Close()
-			return at
-		}
-	}
-	t.Fatal("no port is free for UDP and TCP")
-	return netip.AddrPort{}
 }

@@ -4,14 +4,13 @@ package soak
 
 import (
 	"flag"
-	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/node-dns/node-dns/internal/lab"
 )
 
 // program is node-dns, as it is shipped: a race detector takes memory and time of its own.
@@ -24,18 +23,10 @@ var (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	dir, err := os.MkdirTemp("", "node-dns-soak")
-	if err != nil {
-		panic(err)
-	}
-	program = filepath.Join(dir, "node-dns")
-	build := exec.Command("go", "build", "-o", program, "../../cmd/node-dns")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if text, err := build.CombinedOutput(); err != nil {
-		panic(fmt.Sprintf("building node-dns: %v\n%s", err, text))
-	}
+	var remove func()
+	program, remove = lab.Ship("./cmd/node-dns")
 	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		os.RemoveAll(dir)
+		remove()
 		os.Exit(code)
 	}))
 }

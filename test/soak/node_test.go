@@ -2,7 +2,6 @@ package soak
 
 import (
 	"fmt"
-	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/dnstest"
 	"github.com/node-dns/node-dns/internal/lab"
 )
 
@@ -26,27 +26,7 @@ type node struct {
 
 // newNode has no process yet.
 func newNode(t *testing.T) *node {
-	return &node{t: t, root: lab.ShortDir(t), at: freePort(t)}
-}
-
-// freePort is a port of loopback that nobody has, over UDP and TCP.
-func freePort(t *testing.T) netip.AddrPort {
-	t.Helper()
-	for range 100 {
-		udp, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		at := udp.LocalAddr().(*net.UDPAddr).AddrPort()
-		tcp, err := net.Listen("tcp4", at.String())
-		udp.Close()
-		if err == nil {
-			tcp.Close()
-			return at
-		}
-	}
-	t.Fatal("no port is free for UDP and TCP")
-	return netip.AddrPort{}
+	return &node{t: t, root: lab.ShortDir(t), at: dnstest.FreePort(t)}
 }
 
 // start has the program run; shell is what a shell does before, "": nothing.
