@@ -29,7 +29,7 @@ var bands = [][]string{
 	{"internal/control"},
 	{"internal/bus", "internal/migrate"},
 	{"internal/daemon"},
-	{"internal/demo"},
+	{"internal/demo", "internal/daemontest"},
 	{"cmd/origin-dns-dispatcher", "cmd/node-dns"},
 	{"bench/result"},
 	{"bench"},

@@ -16,11 +16,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"github.com/node-dns/node-dns/internal/daemontest"
 	"github.com/node-dns/node-dns/internal/lab"
 )
 
 func TestMain(m *testing.M) {
-	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 2*receivers) // as cmd/node-dns does
+	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 2*daemontest.Receivers) // as cmd/node-dns does
 	goleak.VerifyTestMain(m)
 }
 
@@ -28,6 +29,9 @@ const (
 	seed     = 1
 	count    = 20_000
 	inFlight = 48
+
+	// ours is the node-dns.yaml that has us ask as dnsmasq and unbound do.
+	ours = "clusterDomain: cluster.test\nkubeconfig: none\ndomainNeeded: false\n"
 )
 
 // TestAlike asks dnsmasq 2.90, unbound 1.17 and us the same queries. A difference that no rule explains is a fault, and so is a
@@ -35,7 +39,7 @@ const (
 func TestAlike(t *testing.T) {
 	lab.NeedPrograms(t, "dnsmasq", "unbound")
 	upstream := site(t).Addr()
-	servers := [them]netip.AddrPort{us: startOurs(t, upstream), dnsmasq: startDnsmasq(t, upstream), unbound: startUnbound(t, upstream)}
+	servers := [them]netip.AddrPort{us: daemontest.Run(t, ours, upstream), dnsmasq: startDnsmasq(t, upstream), unbound: startUnbound(t, upstream)}
 	found := &findings{began: time.Now(), times: map[string]int{}, laws: laws{}}
 	all := queries(seed, count)
 	var next atomic.Int64
