@@ -30,12 +30,13 @@ func run(ctx context.Context, args []string) int {
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	var usage usageError
+	var mistake control.MistakeError // a daemon finds some later than we do
 	switch {
 	case err == nil:
 		return exitOK
 	case errors.Is(err, errShown):
 		return exitProblem
-	case errors.As(err, &usage):
+	case errors.As(err, &usage), errors.As(err, &mistake):
 		fmt.Fprintf(os.Stderr, "node-dns: %v\n", err)
 		return exitUsage
 	}

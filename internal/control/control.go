@@ -6,10 +6,8 @@ package control
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -17,21 +15,15 @@ import (
 	"time"
 
 	"golang.org/x/net/netutil"
-	"golang.org/x/sys/unix"
 )
 
 // APIVersion is carried by every value that travels over the socket.
 const APIVersion = "node-dns/v1"
 
-// ErrNotRunning says that nobody listens on the control socket.
-var ErrNotRunning = errors.New("node-dns is not running")
-
 const (
 	statusPath = "/v1/status"
 	// maxPath is how long a socket's path may be (unix(7), sun_path, without its final zero).
 	maxPath = 107
-	// maxStatus bounds what a client reads; a status with every table full is well below it.
-	maxStatus = 8 << 20
 	// maxClients may be connected at a time; the next ones wait.
 	maxClients = 16
 )
@@ -87,12 +79,11 @@ func (s *socket) Close() error {
 	return errors.Join(err, s.Listener.Close())
 }
 
-// Serve answers on listener until ctx ends, and closes it. Requests under way get a second to end. The context of status
-// ends with ctx, and when its client goes away.
-func Serve(ctx context.Context, listener net.Listener, status func(context.Context) Status) error {
+// Serve answers on listener until ctx ends, and closes it. Requests under way get a second to end.
+func Serve(ctx context.Context, listener net.Listener, api API) error {
 	listener = netutil.LimitListener(listener, maxClients)
 	server := &http.Server{
-		Handler:        handler(status),
+		Handler:        api.handler(),
 		ReadTimeout:    2 * time.Second, // also of a connection with nothing to ask
 		WriteTimeout:   10 * time.Second,
 		MaxHeaderBytes: 8 << 10,
@@ -107,16 +98,6 @@ func Serve(ctx context.Context, listener net.Listener, status func(context.Conte
 	return <-stopped
 }
 
-// handler answers the one question that there is.
-func handler(status func(context.Context) Status) http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+statusPath, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		json.NewEncoder(w).Encode(status(r.Context())) // a client that went away needs no answer
-	})
-	return mux
-}
-
 // stop drains the server. A client that is connected and asks nothing is not waited for (Shutdown takes it for one that is
 // about to ask, for five seconds), nor is it an error.
 func stop(ctx context.Context, server *http.Server) error {
@@ -127,38 +108,4 @@ func stop(ctx context.Context, server *http.Server) error {
 		return server.Close()
 	}
 	return err
-}
-
-// FetchStatus asks the daemon that listens on path. It returns ErrNotRunning when none does.
-func FetchStatus(ctx context.Context, path string) (Status, error) {
-	client := http.Client{Transport: &http.Transport{
-		DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			var d net.Dialer
-			return d.DialContext(ctx, "unix", path)
-		},
-	}}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://node-dns"+statusPath, nil)
-	if err != nil {
-		return Status{}, err
-	}
-	response, err := client.Do(request)
-	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ECONNREFUSED) {
-		return Status{}, fmt.Errorf("%w: nobody listens on %s", ErrNotRunning, path)
-	}
-	if errors.Is(err, os.ErrPermission) {
-		return Status{}, fmt.Errorf("asking node-dns at %s: it is for root and the group node-dns: %w", path, os.ErrPermission)
-	}
-	if err != nil {
-		return Status{}, fmt.Errorf("asking node-dns: %w", err)
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return Status{}, fmt.Errorf("asking node-dns: it said %s", response.Status)
-	}
-	var status Status
-	if err := json.NewDecoder(io.LimitReader(response.Body, maxStatus)).Decode(&status); err != nil {
-		return Status{}, fmt.Errorf("reading node-dns's status: %w", err)
-	}
-	return status, nil
 }

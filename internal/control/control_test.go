@@ -27,7 +27,7 @@ func serve(t *testing.T, path string, status func(context.Context) Status) (stop
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- Serve(ctx, listener, status) }()
+	go func() { done <- Serve(ctx, listener, API{Status: status}) }()
 	ended := false
 	stop = func() error {
 		cancel()

@@ -2,9 +2,12 @@ package control
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 )
@@ -15,12 +18,12 @@ func TestStrangeAnswers(t *testing.T) {
 		answer http.HandlerFunc
 		err    string
 	}{
-		"another server":  {http.NotFound, "it said 404 Not Found"},
-		"no JSON":         {func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>") }, "reading node-dns's status"},
-		"an empty answer": {func(http.ResponseWriter, *http.Request) {}, "reading node-dns's status: EOF"},
-		"another type":    {func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"pid": "x"}`) }, "reading node-dns's status"},
+		"another server":  {http.NotFound, "does not know this question (404 Not Found)"},
+		"no JSON":         {func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>") }, "reading node-dns's answer"},
+		"an empty answer": {func(http.ResponseWriter, *http.Request) {}, "reading node-dns's answer: EOF"},
+		"another type":    {func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"pid": "x"}`) }, "reading node-dns's answer"},
 		"an endless one": {func(w http.ResponseWriter, _ *http.Request) {
-			io.WriteString(w, `{"version": "`+strings.Repeat("x", maxStatus)+`"}`)
+			io.WriteString(w, `{"version": "`+strings.Repeat("x", maxAnswer)+`"}`)
 		}, "unexpected EOF"},
 		"a broken one":     {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "asking node-dns"},
 		"a later version":  {func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"pid": 7, "new": [1]}`) }, ""},
@@ -52,7 +55,7 @@ func TestStrangeAnswers(t *testing.T) {
 
 // TestOtherRequests: the socket shows the status, and takes no orders.
 func TestOtherRequests(t *testing.T) {
-	mux := handler(func(context.Context) Status { return Status{PID: 7} })
+	mux := API{Status: func(context.Context) Status { return Status{PID: 7} }}.handler()
 	for request, want := range map[string]int{
 		"GET /v1/status": 200, "HEAD /v1/status": 200, "POST /v1/status": 405, "GET /": 404, "GET /v1/": 404, "DELETE /v1/status": 405,
 	} {
@@ -61,6 +64,63 @@ func TestOtherRequests(t *testing.T) {
 		mux.ServeHTTP(w, httptest.NewRequest(method, path, nil))
 		if w.Code != want {
 			t.Errorf("%s: %d, want %d", request, w.Code, want)
+		}
+	}
+}
+
+// TestPanickingAnswer: a fault of one answer ends that connection, which net/http says nothing of, and is told.
+func TestPanickingAnswer(t *testing.T) {
+	told := any(nil)
+	api := API{Status: func(context.Context) Status { panic("out of cheese") }, Panicked: func(value any) { told = value }}
+	defer func() {
+		if err, _ := recover().(error); !errors.Is(err, http.ErrAbortHandler) || told != "out of cheese" {
+			t.Errorf("net/http is told %v, and the daemon %v", err, told)
+		}
+	}()
+	api.handler().ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", statusPath, nil))
+}
+
+// TestQuestions: what comes with a question arrives, and each way to refuse it has its error.
+func TestQuestions(t *testing.T) {
+	type text struct{ Text string }
+	path := socketPath(t)
+	listener, err := Listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewUnstartedServer(handle(func(_ context.Context, q text) (text, error) {
+		switch q.Text {
+		case "mistake":
+			return q, MistakeError{"expected a name"}
+		case "gone":
+			return q, fmt.Errorf("no entry: %w", os.ErrNotExist)
+		case "fault":
+			return q, errors.New("out of cheese")
+		}
+		return text{strings.ToUpper(q.Text)}, nil
+	}))
+	server.Listener.Close()
+	server.Listener = listener
+	server.Start()
+	defer server.Close()
+	for _, test := range []struct {
+		question any
+		want     text
+		err      string
+		mistake  bool
+	}{
+		{question: text{"x"}, want: text{"X"}},
+		{question: nil},
+		{question: text{"mistake"}, err: "expected a name", mistake: true},
+		{question: text{"gone"}, err: "asking node-dns: no entry: file does not exist"},
+		{question: text{"fault"}, err: "asking node-dns: out of cheese"},
+		{question: struct{ New int }{1}, err: `reading the question: json: unknown field "New"`, mistake: true},
+		{question: text{strings.Repeat("x", maxQuestion)}, err: "reading the question: http: request body too large", mistake: true},
+	} {
+		got, err := ask[text](t.Context(), path, "/", test.question)
+		var mistake MistakeError
+		if said := fmt.Sprint(err); err != nil && said != test.err || (err != nil) != (test.err != "") || errors.As(err, &mistake) != test.mistake || err == nil && got != test.want {
+			t.Errorf("%.40v: %v, %v", test.question, got, err)
 		}
 	}
 }

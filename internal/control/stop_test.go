@@ -29,7 +29,7 @@ func TestStopBeforeStart(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := Serve(ctx, listener, func(context.Context) Status { return Status{} }); err != nil {
+	if err := Serve(ctx, listener, API{}); err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
@@ -102,7 +102,7 @@ func TestBrokenListener(t *testing.T) {
 	if err := listener.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := Serve(context.Background(), listener, func(context.Context) Status { return Status{} }); !errors.Is(err, net.ErrClosed) {
+	if err := Serve(context.Background(), listener, API{Status: func(context.Context) Status { return Status{} }}); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("got %v", err)
 	}
 }

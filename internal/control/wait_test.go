@@ -24,7 +24,7 @@ func TestAwaitReady(t *testing.T) {
 	}
 	var asked atomic.Int32
 	running.Go(func() error {
-		return Serve(ctx, listener, func(context.Context) Status { return Status{Ready: asked.Add(1) > 3} })
+		return Serve(ctx, listener, API{Status: func(context.Context) Status { return Status{Ready: asked.Add(1) > 3} }})
 	})
 	if err := <-waited; err != nil {
 		t.Error(err)
@@ -59,7 +59,7 @@ func TestAwaitReadyInVain(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				running.Go(func() error { return Serve(ctx, listener, func(context.Context) Status { return *test.status }) })
+				running.Go(func() error { return Serve(ctx, listener, API{Status: func(context.Context) Status { return *test.status }}) })
 			}
 			short, end := context.WithTimeout(t.Context(), 300*time.Millisecond)
 			defer end()

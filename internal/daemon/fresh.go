@@ -2,11 +2,9 @@ package daemon
 
 import (
 	"context"
-	"net/http"
 	"time"
 
 	"github.com/node-dns/node-dns/internal/control"
-	"github.com/node-dns/node-dns/internal/journal"
 	"github.com/node-dns/node-dns/internal/supervise"
 )
 
@@ -63,17 +61,6 @@ func (f *fresh) gather(waiting []chan struct{}) []chan struct{} {
 			return waiting
 		}
 	}
-}
-
-// guardedStatus is freshStatus, whatever that does: who asked sees the connection end.
-func (d *Daemon) guardedStatus(ctx context.Context) control.Status {
-	defer func() {
-		if p := recover(); p != nil {
-			d.panics.Caught(d.log, "task panicked", journal.TaskPanic, p, "task", "control")
-			panic(http.ErrAbortHandler) // which net/http takes, and says nothing of
-		}
-	}()
-	return d.freshStatus(ctx)
 }
 
 // freshStatus is the status after a look, or without one when that takes too long.

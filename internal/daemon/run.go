@@ -237,7 +237,7 @@ func seconds(n int) time.Duration { return time.Duration(max(n, 0)) * time.Secon
 // tasks are what runs until the daemon stops. They are only listed here: supervise starts them.
 func (d *Daemon) tasks(socket net.Listener) []supervise.Task {
 	return []supervise.Task{
-		{Name: "control", Run: func(ctx context.Context) error { return control.Serve(ctx, socket, d.guardedStatus) }},
+		{Name: "control", Run: func(ctx context.Context) error { return control.Serve(ctx, socket, d.admin()) }},
 		{Name: "follow", Run: d.follow},
 		{Name: "D-Bus", Run: d.serveBus, Restart: true},
 		{Name: "watch cluster", Run: d.watchCluster, Restart: true},

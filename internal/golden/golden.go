@@ -33,3 +33,6 @@ func Check(t testing.TB, path, got string) {
 		t.Errorf("%s (-want +got; -update writes it):\n%s", path, diff)
 	}
 }
+
+// Updating reports whether the golden files are to be written anew, for who keeps them elsewhere.
+func Updating() bool { return *update }

@@ -98,19 +98,28 @@ func NewServer(t TB) *Server {
 // NewServerAt is NewServer on an address of the caller's choice, as for a namespace.
 func NewServerAt(t TB, address string) *Server {
 	t.Helper()
-	s := New()
-	s.listener = httptest.NewUnstartedServer(s)
-	listener, err := net.Listen("tcp", address)
+	s, err := StartAt(address)
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// StartAt is NewServerAt where there is no test at hand. It must be closed.
+func StartAt(address string) (*Server, error) {
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	s := New()
+	s.listener = httptest.NewUnstartedServer(s)
 	s.listener.Listener.Close()
 	s.listener.Listener = listener
 	s.listener.EnableHTTP2 = true
 	s.listener.Config.ErrorLog = log.New(io.Discard, "", 0) // of clients that do not trust us
 	s.listener.StartTLS()
-	t.Cleanup(s.Close)
-	return s
+	return s, nil
 }
 
 // Close ends the watches, and the port.

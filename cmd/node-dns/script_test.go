@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/dnstest"
+	"github.com/node-dns/node-dns/internal/golden"
+	"github.com/node-dns/node-dns/internal/kubetest"
+	"github.com/node-dns/node-dns/internal/lab"
+)
+
+// TestScripts plays the stories in testdata/script, each with a tree of its own, $ROOT. Beside testscript's commands there are
+//
+//	site NAME FILE         a nameserver with the records of a file; $NAME is its address, and what is masked says NAME:53 for it
+//	serve [ARGS...]        `node-dns --root $ROOT serve ARGS` on a free port, $AT; the story goes on when it is ready
+//	cluster FILE           a Kubernetes API with the objects of a file; $KUBECONFIG leads to it, and node-dns.yaml's kubeconfig says so
+//	ask NAME TYPE [RCODE]  a query to that daemon, whose response has this rcode: NOERROR
+//	exits CODE COMMAND...  a program that exits with CODE
+//	masked                 what the last program printed, without what differs from run to run, for `cmp stdout` (-update writes that)
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:           "testdata/script",
+		UpdateScripts: golden.Updating(),
+		Setup: func(env *testscript.Env) error {
+			root := lab.ShortDir(t) // $WORK has no room for the path of a unix socket
+			env.Setenv("ROOT", root)
+			env.Values[masksKey{}] = &masks{root, ""}
+			return nil
+		},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"exits": exits, "site": site, "cluster": clusterAPI, "serve": serveRoot, "ask": ask, "masked": masked,
+		},
+	})
+}
+
+// exits runs a program and checks its exit code.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE COMMAND...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	var exit *exec.ExitError
+	if err := ts.Exec(args[1], args[2:]...); errors.As(err, &exit) {
+		got = exit.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if got != want {
+		ts.Fatalf("%v exits %d, expected %d", args[1:], got, want)
+	}
+}
+
+func site(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: site NAME FILE")
+	}
+	server, err := dnstest.Start(ts.ReadFile(args[1]))
+	ts.Check(err)
+	ts.Defer(server.Close)
+	ts.Setenv(args[0], server.Addr().String())
+	masksOf(ts).add(server.Addr().String(), args[0]+":53")
+}
+
+func clusterAPI(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: cluster FILE")
+	}
+	api, err := kubetest.StartAt("127.0.0.1:0")
+	ts.Check(err)
+	ts.Defer(api.Close)
+	api.Apply(ts.ReadFile(args[0]))
+	path := filepath.Join(ts.Getenv("ROOT"), "etc/node-dns/kubeconfig") // which is below the root where node-dns.yaml names it
+	ts.Check(os.MkdirAll(filepath.Dir(path), 0o755))
+	ts.Check(os.WriteFile(path, api.Kubeconfig(), 0o600))
+	ts.Setenv("KUBECONFIG", path)
+	masksOf(ts).add(api.URL(), "https://API:6443")
+}
+
+// serveRoot starts the daemon. It ends with the story.
+func serveRoot(ts *testscript.TestScript, neg bool, args []string) {
+	if neg {
+		ts.Fatalf("usage: serve [ARGS...]")
+	}
+	root := ts.Getenv("ROOT")
+	cmd := exec.Command("node-dns", append([]string{"--root", root, "serve", "--listen", "127.0.0.1:0"}, args...)...)
+	said := new(lab.Text)
+	cmd.Stderr = said
+	ts.Check(cmd.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	ts.Defer(func() {
+		_ = cmd.Process.Signal(os.Interrupt) // it may have ended
+		<-ended
+		ts.Logf("[daemon]\n%s", said)
+	})
+	status, err := awaitServing(control.SocketPath(root), ts.Getenv("KUBECONFIG") != "")
+	if err != nil {
+		ts.Fatalf("%v\n%s", err, said)
+	}
+	ts.Setenv("AT", status.Listeners[0].Address)
+	masksOf(ts).add(status.Listeners[0].Address, "127.0.0.1:53")
+}
+
+// awaitServing is the status of a daemon that is ready, and knows the cluster when there is one.
+func awaitServing(path string, cluster bool) (control.Status, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	for {
+		if err := control.AwaitReady(ctx, path); err != nil {
+			return control.Status{}, err
+		}
+		status, err := control.FetchStatus(ctx, path)
+		if err != nil || !cluster || status.Cluster.Resolver != nil && status.Cluster.Resolver.Phase == "synced" {
+			return status, err
+		}
+	}
+}
+
+func ask(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 || len(args) > 3 {
+		ts.Fatalf("usage: ask NAME TYPE [RCODE]")
+	}
+	want := "NOERROR"
+	if len(args) > 2 {
+		want = args[2]
+	}
+	at, err := netip.ParseAddrPort(ts.Getenv("AT"))
+	ts.Check(err)
+	client := dns.Client{Timeout: 20 * time.Second}
+	response, _, err := client.Exchange(new(dns.Msg).SetQuestion(dns.Fqdn(args[0]), dns.StringToType[args[1]]), at.String())
+	ts.Check(err)
+	if got := dns.RcodeToString[response.Rcode]; got != want {
+		ts.Fatalf("%s %s: %s, expected %s", args[0], args[1], got, want)
+	}
+}
+
+// masks are texts and what is shown for them, in turn.
+type masks []string
+
+type masksKey struct{}
+
+func masksOf(ts *testscript.TestScript) *masks { return ts.Value(masksKey{}).(*masks) }
+
+func (m *masks) add(text, shown string) { *m = append(*m, text, shown) }
+
+// varying is what differs from run to run beside the addresses.
+var varying = []struct {
+	pattern *regexp.Regexp
+	shown   string
+}{
+	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)`), "DATE"},
+	{regexp.MustCompile(`\b\d\d:\d\d:\d\d(\.\d+)?\b`), "CLOCK"},
+	{regexp.MustCompile(`\b\d+(\.\d+)?(ms|µs)`), "TIME"},
+	{regexp.MustCompile(`(running|for) \d+[dhms]( \d+[hms])?\b`), "$1 AGE"},
+	{regexp.MustCompile(`\bpid \d+`), "pid PID"},
+	{regexp.MustCompile(`(\bup +TIME) +\d+`), "$1  N"}, // loop probes ask too
+	{regexp.MustCompile(`(\S)  +`), "$1  "},            // columns are as wide as what is masked was
+}
+
+func (m *masks) mask(text string) string {
+	text = strings.NewReplacer(*m...).Replace(text)
+	for _, v := range varying {
+		text = v.pattern.ReplaceAllString(text, v.shown)
+	}
+	return text
+}
+
+func masked(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) > 0 {
+		ts.Fatalf("usage: masked")
+	}
+	_, err := fmt.Fprint(ts.Stdout(), masksOf(ts).mask(ts.ReadFile("stdout")))
+	ts.Check(err)
+}

@@ -1,0 +1,16 @@
+package daemon
+
+import (
+	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/journal"
+)
+
+// admin is what the daemon says to who asks at its socket.
+func (d *Daemon) admin() control.API {
+	return control.API{
+		Status: d.freshStatus,
+		Panicked: func(value any) {
+			d.panics.Caught(d.log, "task panicked", journal.TaskPanic, value, "task", "control")
+		},
+	}
+}
