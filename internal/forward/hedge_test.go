@@ -140,8 +140,8 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// TestOneSilentServer: the first of two is silent: all are answered, it is asked few questions, and beside one message for each
-// question there are no more than one in 25, and those that may be sent at once.
+// TestOneSilentServer: the first of two is silent, or no good: all are answered, it is asked few questions, and there are no more
+// messages upstream than 1.05 for each.
 func TestOneSilentServer(t *testing.T) {
 	for name, faults := range map[string]dnstest.Faults{
 		"silence":        {Drop: true},
@@ -156,13 +156,15 @@ func TestOneSilentServer(t *testing.T) {
 			servers, addresses := startServers(t, 2)
 			servers[0].SetFaults(faults)
 			s := newLaneServer(t, nil, addresses...)
-			const n = 1000
+			const n = 10_000
 			for i := range n {
 				if got := s.exchange(t, fmt.Sprintf("n%d.example.", i), dns.TypeA); got != "NXDOMAIN" {
 					t.Fatalf("n%d: %s", i, got)
 				}
 			}
-			if sent := servers[0].Queries() + servers[1].Queries(); sent > n+n/hedgeCost+mostSpent/hedgeCost {
+			sent := servers[0].Queries() + servers[1].Queries()
+			t.Logf("%d messages, %d to the first server", sent, servers[0].Queries())
+			if sent > n*105/100 {
 				t.Errorf("%d queries were %d messages upstream, %d to the first server", n, sent, servers[0].Queries())
 			}
 		})

@@ -1,0 +1,55 @@
+package forward
+
+import (
+	"context"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+// probe asks a server that is down, or late, what another one is asked for the client, to
+// see whether it is back. It costs the client no time, and the network one query
+// in each backoff. The response is not used.
+func (f *Forward) probe(s *server, q question) {
+	if !s.startProbe() {
+		return
+	}
+	f.work.Go(func() {
+		defer s.endProbe()
+		defer f.recovered(func(error) {})
+		ctx, cancel := context.WithTimeout(context.Background(), f.checkTime(s))
+		defer cancel()
+		begun, wait := time.Now(), f.waitFor(s, false, 0)
+		m, err := (&try{f: f, q: q, attempt: attempt{to: s}}).run(ctx)
+		if err != nil && ctx.Err() != nil {
+			s.timedOut(f.checkTime(s))
+		}
+		if err != nil || judge(m, false, true) != final || time.Since(begun) > wait {
+			s.late()
+		}
+	})
+}
+
+// check asks a server that was silent for the root's nameservers, which every nameserver knows or refuses to say, in half
+// the time of a try. So one whose clients ask for names that take it longer than a try is not taken for dead: it went down
+// and up in the log, and out of turn, all the time. One that is dead is found out half a try later for it.
+func (f *Forward) check(s *server) {
+	if !s.startCheck() {
+		return
+	}
+	f.work.Go(func() {
+		defer f.recovered(func(error) { s.endCheck(false) })
+		ctx, cancel := context.WithTimeout(context.Background(), f.checkTime(s))
+		defer cancel()
+		q := question{name: ".", qtype: dns.TypeNS, qclass: dns.ClassINET, rd: true}
+		_, err := (&try{f: f, q: q, attempt: attempt{to: s}}).run(ctx)
+		silent := err != nil && ctx.Err() != nil
+		s.endCheck(silent)
+		if silent {
+			s.timedOut(f.checkTime(s))
+		}
+	})
+}
+
+// checkTime is half the time of a try, or what a server that is far away needs.
+func (f *Forward) checkTime(s *server) time.Duration { return max(f.tryTimeout/2, 2*s.wait()) }
