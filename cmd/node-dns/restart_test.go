@@ -24,18 +24,6 @@ import (
 	"github.com/node-dns/node-dns/internal/lab"
 )
 
-// shop is a small cluster.
-const shop = `
-apiVersion: v1
-kind: Namespace
-metadata: {name: shop}
----
-apiVersion: v1
-kind: Service
-metadata: {name: web, namespace: shop}
-spec: {clusterIP: ` + dnstest.MixedService + `, selector: {app: web}, ports: [{name: http, port: 80}]}
-`
-
 // service is a node-dns that a service manager keeps running.
 type service struct {
 	*lab.Manager
@@ -71,7 +59,7 @@ func newServiceAt(t *testing.T, room int, slow time.Duration, bus string) *servi
 	}
 	s.slow.SetFaults(dnstest.Faults{Delay: slow})
 	api := kubetest.NewServer(t)
-	api.Apply(shop)
+	api.Apply(kubetest.Shop(dnstest.MixedService))
 	s.write("/etc/node-dns/kubeconfig", string(api.Kubeconfig()))
 	s.write("/etc/node-dns/node-dns.yaml", "routes: [{domain: slow.example, servers: ["+s.slow.Addr().String()+"]}]\n")
 	s.Manager = lab.NewManager(t, room, []string{"DBUS_SYSTEM_BUS_ADDRESS=" + bus}, "node-dns", "--root", s.root, "serve",

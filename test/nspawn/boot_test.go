@@ -96,17 +96,6 @@ contexts: [{name: test, context: {cluster: test}}]
 current-context: test
 `
 
-const webService = `
-apiVersion: v1
-kind: Namespace
-metadata: {name: shop}
----
-apiVersion: v1
-kind: Service
-metadata: {name: web, namespace: shop}
-spec: {clusterIP: 172.30.0.80, selector: {app: web}, ports: [{name: http, port: 80}]}
-`
-
 // startAPI serves a Kubernetes API with one Service on the LAN.
 func (n *node) startAPI() {
 	n.t.Helper()
@@ -114,7 +103,7 @@ func (n *node) startAPI() {
 	n.lan.Run("ip", "link", "set", "api1", "master", "lan0")
 	n.l.Addr("api0", "10.77.0.70/24")
 	api := kubetest.New()
-	api.Apply(webService)
+	api.Apply(kubetest.Shop("172.30.0.80"))
 	listener, err := net.Listen("tcp", apiAddr)
 	if err != nil {
 		n.t.Fatal(err)

@@ -38,17 +38,6 @@ const loadConfig = `upstreams: [` + loadSite + `]
 routes: [{domain: slow.example, servers: [` + loadSlow + `]}]
 `
 
-const loadCluster = `
-apiVersion: v1
-kind: Namespace
-metadata: {name: shop}
----
-apiVersion: v1
-kind: Service
-metadata: {name: web, namespace: shop}
-spec: {clusterIP: ` + dnstest.MixedService + `, selector: {app: web}, ports: [{name: http, port: 80}]}
-`
-
 func newBusyNode(t *testing.T) *busy {
 	t.Helper()
 	return makeBusy(newLeasedNode(t))
@@ -79,7 +68,7 @@ func makeBusy(n *node) *busy {
 	t.Cleanup(b.slow.Close)
 	b.slow.SetFaults(dnstest.Faults{Delay: 200 * time.Millisecond})
 	api := kubetest.NewServerAt(t, loadSite+":0")
-	api.Apply(loadCluster)
+	api.Apply(kubetest.Shop(dnstest.MixedService))
 	b.WriteFile("/etc/node-dns/node-dns.yaml", loadConfig, 0o644)
 	b.WriteFile("/etc/node-dns/kubeconfig", string(api.Kubeconfig()), 0o644)
 	b.Run("systemctl", "enable", "--now", "node-dns.service")

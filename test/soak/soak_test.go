@@ -16,17 +16,6 @@ import (
 	"github.com/node-dns/node-dns/internal/lab"
 )
 
-const shop = `
-apiVersion: v1
-kind: Namespace
-metadata: {name: shop}
----
-apiVersion: v1
-kind: Service
-metadata: {name: web, namespace: shop}
-spec: {clusterIP: ` + serviceIP + `, selector: {app: web}, ports: [{name: http, port: 80}]}
-`
-
 // A sample is what the node takes in a calm moment, under the load.
 type sample struct {
 	at         time.Duration
@@ -93,7 +82,7 @@ func (r *rig) sample(began time.Time, before []sample) (now sample) {
 
 func newRig(t *testing.T) *rig {
 	r := &rig{node: newNode(t), sites: [2]*site{newSite(t), newSite(t)}, api: kubetest.NewServer(t)}
-	r.api.Apply(shop)
+	r.api.Apply(kubetest.Shop(serviceIP))
 	r.write("/etc/node-dns/kubeconfig", string(r.api.Kubeconfig()))
 	r.usual = config{listen: []netip.AddrPort{r.at}, upstreams: []netip.AddrPort{r.sites[0].at, r.sites[1].at}, level: "info"}
 	r.configure(r.usual)
