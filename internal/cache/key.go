@@ -41,8 +41,7 @@ type room [dnswire.MaxQuestion]byte
 
 // wireKey is the key of a query on the wire.
 func (r *room) wireKey(q dnsserver.WireQuery) key {
-	question := append(dnswire.AppendLower(r[:0], q.Name()), q.Msg[q.End-4:q.End]...)
-	return key{question, flagsOf(q.DO, q.Msg[3]&bitCD != 0)}
+	return key{q.AppendKey(r[:0]), flagsOf(q.DO, q.Msg[3]&bitCD != 0)}
 }
 
 // parsedKey is the key of a parsed query. ok is false when responses to it are not remembered: to more or less than one

@@ -19,6 +19,9 @@ func (d *Daemon) serveWire(dst []byte, q dnsserver.WireQuery) (response []byte, 
 	if !s.hitsOnWire {
 		return dst, false
 	}
+	if response, ok = d.readyOnWire(s, dst, q); ok {
+		return response, true
+	}
 	var buf [dnswire.MaxName]byte
 	name, isName := dnswire.AppendText(buf[:0], q.Name())
 	switch {
@@ -34,6 +37,26 @@ func (d *Daemon) serveWire(dst []byte, q dnsserver.WireQuery) (response []byte, 
 	return d.cache.Load().AppendResponse(dst, q, uint32(max(s.settings.clientTTL, 0)))
 }
 
+// readyOnWire answers a question about the cluster that was asked before. A name that the resolver has an answer to is the
+// zone's: nobody need look whose it is.
+func (d *Daemon) readyOnWire(s *serving, dst []byte, q dnsserver.WireQuery) (response []byte, ok bool) {
+	resolver := d.names.resolver.Load()
+	if resolver == nil || !s.onWire {
+		return dst, false
+	}
+	var room [dnswire.MaxQuestion]byte
+	response, ok = resolver.AppendReady(dst, q, q.AppendKey(room[:0]))
+	if ok && d.leadsOn(response[len(dst):], q) {
+		return dst, false
+	}
+	return response, ok
+}
+
+// leadsOn says whether autopath goes on from a response: of a name that does not exist to a pod.
+func (d *Daemon) leadsOn(response []byte, q dnsserver.WireQuery) bool {
+	return rcodeOf(response) == dns.RcodeNameError && d.podNamespace(q.Client.Addr()) != ""
+}
+
 // clusterOnWire answers from what the API says now.
 func (d *Daemon) clusterOnWire(s *serving, dst []byte, q dnsserver.WireQuery) (response []byte, ok bool) {
 	resolver := d.names.resolver.Load()
@@ -44,7 +67,7 @@ func (d *Daemon) clusterOnWire(s *serving, dst []byte, q dnsserver.WireQuery) (r
 		return dst, false
 	}
 	response, ok = resolver.AppendResponse(dst, q.Msg, q.Limit)
-	if ok && rcodeOf(response[len(dst):]) == dns.RcodeNameError && d.podNamespace(q.Client.Addr()) != "" {
+	if ok && d.leadsOn(response[len(dst):], q) {
 		return dst, false
 	}
 	return response, ok

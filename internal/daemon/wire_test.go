@@ -199,12 +199,14 @@ func TestServeWire(t *testing.T) {
 			}
 			d := still(t, config, snapshot)
 			q := asWireQuery(t, wireQuery(t, test.ask, qtype), client, local)
-			response, ok := d.serveWire([]byte("before"), q)
-			if ok != test.wire || !ok && string(response) != "before" {
-				t.Fatalf("answered: %v", ok)
-			}
-			if ok {
-				sameAsServe(t, d, q, bytes.TrimPrefix(response, []byte("before")))
+			for range 3 { // then it is ready
+				response, ok := d.serveWire([]byte("before"), q)
+				if ok != test.wire || !ok && string(response) != "before" {
+					t.Fatalf("answered: %v", ok)
+				}
+				if ok {
+					sameAsServe(t, d, q, bytes.TrimPrefix(response, []byte("before")))
+				}
 			}
 		})
 	}
@@ -386,7 +388,7 @@ func TestSameOnTheWire(t *testing.T) {
 	for _, profile := range []string{"kubernetes", "openshift"} {
 		t.Run(profile, func(t *testing.T) {
 			servers := twoServers(t, still(t, master+"zoneProfile: "+profile+"\n", bazaar()))
-			for _, network := range []string{"udp", "tcp"} {
+			for _, network := range []string{"udp", "tcp", "udp", "tcp"} { // what is asked for again may be ready
 				c := servers.dial(t, network)
 				for _, query := range bazaarQueries(t) {
 					c.same(t, query)
@@ -427,7 +429,9 @@ func FuzzSameOnTheWire(f *testing.F) {
 			return // has no response
 		}
 		for _, c := range both {
-			c.same(t, query)
+			for range 3 {
+				c.same(t, query)
+			}
 		}
 	})
 }

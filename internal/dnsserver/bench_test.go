@@ -12,6 +12,7 @@ import (
 	"github.com/node-dns/node-dns/internal/cache"
 	"github.com/node-dns/node-dns/internal/dnsname"
 	"github.com/node-dns/node-dns/internal/dnsserver"
+	"github.com/node-dns/node-dns/internal/dnswire"
 	"github.com/node-dns/node-dns/internal/zone"
 )
 
@@ -26,6 +27,10 @@ func BenchmarkAnswer(b *testing.B) {
 	s := dnsserver.New(dnsserver.Config{
 		Handler: zone.New(zone.Authority{Apexes: resolver.Apexes(), Cluster: resolver}, remembered),
 		Wire: func(dst []byte, q dnsserver.WireQuery) ([]byte, bool) {
+			var room [dnswire.MaxQuestion]byte
+			if response, ok := resolver.AppendReady(dst, q, q.AppendKey(room[:0])); ok {
+				return response, true
+			}
 			if response, ok := resolver.AppendResponse(dst, q.Msg, q.Limit); ok {
 				return response, true
 			}

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 
 	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dnswire"
 )
 
 // WireQuery is a query as it was received. It was only looked at, not parsed: it
@@ -26,6 +28,11 @@ func (q WireQuery) Name() []byte { return q.Msg[headerSize : q.End-4] }
 
 // Question returns the octets of the question: name, type and class.
 func (q WireQuery) Question() []byte { return q.Msg[headerSize:q.End] }
+
+// AppendKey appends the question with its name in lower case: what is the same for all who ask the same.
+func (q WireQuery) AppendKey(dst []byte) []byte {
+	return append(dnswire.AppendLower(dst, q.Name()), q.Msg[q.End-4:q.End]...)
+}
 
 // Type returns the qtype.
 func (q WireQuery) Type() uint16 { return count(q.Msg, q.End-4) }

@@ -9,12 +9,15 @@ import (
 const (
 	maxName   = 255
 	maxLabels = maxName / 2
+
+	typeAndClass = 2 + 2
+	maxQuestion  = maxName + typeAndClass
 )
 
 // question is the name and type that are asked for, cut into labels. It is reused: read sets it anew.
 type question struct {
 	asked  []byte               // the name as asked, in wire format with the root label; the caller's
-	lower  [maxName]byte        // it in lower case (the octets of lengths are below 'A')
+	lower  [maxQuestion]byte    // it in lower case (the octets of lengths are below 'A'); of a query on the wire, type and class behind it
 	labels [maxLabels + 1]uint8 // where each label begins, the root label last
 	n      int                  // labels, the root label not counted
 	qtype  uint16
@@ -40,6 +43,9 @@ func (q *question) read(wire []byte) (end int) {
 	}
 	return 0
 }
+
+// key is the question of a query on the wire, in lower case.
+func (q *question) key() []byte { return q.lower[:len(q.asked)+typeAndClass] }
 
 // label returns label i in lower case, the first is 0.
 func (q *question) label(i int) []byte {

@@ -2,6 +2,7 @@ package zone
 
 import (
 	"encoding/binary"
+	"hash/maphash"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -16,10 +17,17 @@ import (
 // Resolver answers for the cluster domains and their reverse zones from the newest Snapshot. It is safe for concurrent
 // use.
 type Resolver struct {
-	cfg      *settings
-	snapshot atomic.Pointer[Snapshot]
-	reason   atomic.Pointer[error] // why there is no Snapshot
-	lookups  sync.Pool
+	cfg     *settings
+	now     atomic.Pointer[moment] // nil: there is no Snapshot
+	reason  atomic.Pointer[error]  // why there is none
+	lookups sync.Pool
+	seed    maphash.Seed // random: who asks cannot choose the place of a ready response
+}
+
+// moment is a Snapshot with what was answered from it: another Snapshot knows none of its ready responses.
+type moment struct {
+	snapshot *Snapshot
+	ready    *readyTable // nil: of a stale Snapshot, which is not answered from for long
 }
 
 var _ dnsserver.Handler = (*Resolver)(nil)
@@ -29,19 +37,34 @@ func NewResolver(cfg Config) *Resolver {
 	if cfg.Rotate == nil {
 		cfg.Rotate = rand.IntN
 	}
-	r := &Resolver{cfg: newSettings(cfg)}
+	r := &Resolver{cfg: newSettings(cfg), seed: maphash.MakeSeed()}
 	r.lookups.New = func() any { return new(lookup) }
 	return r
 }
 
 // Set has the questions from now on answered from s.
-func (r *Resolver) Set(s *Snapshot) { r.snapshot.Store(s) }
+func (r *Resolver) Set(s *Snapshot) {
+	if s == nil {
+		r.now.Store(nil)
+		return
+	}
+	now := &moment{snapshot: s}
+	if !s.stale {
+		now.ready = newReadyTable(s.counts)
+	}
+	r.now.Store(now)
+}
 
 // Unready says why there is no Snapshot, for who asks before the first.
 func (r *Resolver) Unready(reason error) { r.reason.Store(&reason) }
 
 // Snapshot returns the newest; nil before the first.
-func (r *Resolver) Snapshot() *Snapshot { return r.snapshot.Load() }
+func (r *Resolver) Snapshot() *Snapshot {
+	if now := r.now.Load(); now != nil {
+		return now.snapshot
+	}
+	return nil
+}
 
 // Apexes are the zones that a Zone must hand to the Resolver: the cluster domains, and the reverse zones of the cluster's
 // networks, all of them when the networks of Services or those of pods are not known.
@@ -62,8 +85,8 @@ func (r *Resolver) Apexes() []dnsname.Name {
 // or without an OPT record. The query is not changed. Nothing is allocated when dst has room for limit octets and another
 // record.
 func (r *Resolver) AppendResponse(dst, query []byte, limit int) (response []byte, ok bool) {
-	snapshot := r.snapshot.Load()
-	if snapshot == nil || len(query) < headerSize || limit < dns.MinMsgSize {
+	now := r.now.Load()
+	if now == nil || len(query) < headerSize || limit < dns.MinMsgSize {
 		return dst, false
 	}
 	l := r.lookups.Get().(*lookup)
@@ -72,13 +95,17 @@ func (r *Resolver) AppendResponse(dst, query []byte, limit int) (response []byte
 	if !ok {
 		return dst, false
 	}
-	l.begin(r.cfg, snapshot)
+	l.begin(r.cfg, now.snapshot)
 	l.resolve()
 	if l.verdict != answered {
 		return dst, false
 	}
 	q.limit = limit
-	return l.appendResponse(dst, q), true
+	response = l.appendResponse(dst, q)
+	if now.ready != nil {
+		now.ready.consider(l, maphash.Bytes(r.seed, l.key()), response[len(dst):])
+	}
+	return response, true
 }
 
 // begin has the lookup know nothing of the question before. Without a Snapshot there is nothing in the cluster.
@@ -102,6 +129,7 @@ func (l *lookup) readQuery(query []byte) (q asking, ok bool) {
 		return q, false
 	}
 	l.qtype = binary.BigEndian.Uint16(rest)
+	copy(l.lower[end:], rest[:typeAndClass])
 	switch rest = rest[4:]; {
 	case isMeta(l.qtype):
 		return q, false

@@ -32,7 +32,7 @@ func (r *Resolver) serve(ctx context.Context, q *dnsserver.Query, name string, c
 		return nil, fmt.Errorf("reading the name %q: %w", name, err)
 	}
 	l.qtype = q.Msg.Question[0].Qtype
-	snapshot := r.snapshot.Load()
+	snapshot := r.Snapshot()
 	l.begin(r.cfg, snapshot)
 	l.resolve()
 	if l.verdict == foreign {
