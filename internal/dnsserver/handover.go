@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"time"
 )
 
 // DrainTCP closes the connections when what came in on them is answered, or ctx ends, and accepts no more: who connects
@@ -78,7 +79,7 @@ func (s *Server) Resume() int {
 			continue
 		}
 		s.enterBeyond(client) // what came before is not shed by a share of today
-		u.later(exchange{wire: q.Wire, client: q.Client, local: q.Local, proto: UDP}, WireQuery{}, q.Held)
+		u.later(exchange{wire: q.Wire, client: q.Client, local: q.Local, proto: UDP}, WireQuery{}, q.Held, newMark(q.Wire), time.Now())
 		taken++
 	}
 	return taken

@@ -3,6 +3,7 @@ package dnsserver
 import (
 	"net/netip"
 	"sync/atomic"
+	"time"
 
 	"github.com/miekg/dns"
 
@@ -17,6 +18,8 @@ type Later struct {
 	x     exchange
 	query WireQuery // zero: only the Handler can answer it
 	held  inflight.Held
+	mark  mark
+	since time.Time // when it was received
 	over  atomic.Bool
 	holds atomic.Int32 // by who answers it, and by who has it answered; at 0 it is reused
 }
@@ -37,13 +40,14 @@ type Tried struct {
 // IsLate reports whether the query has been waiting for an answer.
 func (t *Tried) IsLate() bool { return t != nil && t.Msg == nil && t.Err == nil }
 
-// later answers a query that has a place. q is zero for one that is no WireQuery.
-func (u *udpSocket) later(x exchange, q WireQuery, held inflight.Held) {
+// later answers a query that has a place, and was received since. q is zero for one that is no WireQuery.
+func (u *udpSocket) later(x exchange, q WireQuery, held inflight.Held, query mark, since time.Time) {
 	l, _ := u.s.laters.Get().(*Later)
 	if l == nil {
 		l = new(Later)
 	}
 	l.u, l.x, l.query, l.held = u, x, q, held
+	l.mark, l.since = query, since
 	l.holds.Store(2)
 	u.active.Add(1)
 	if q.Msg == nil || u.s.cfg.Miss == nil || !u.s.miss(l) {
@@ -119,6 +123,7 @@ func (l *Later) end(response []byte) {
 		return
 	}
 	l.u.send(response, l.x.client)
+	l.u.late.traffic.add(time.Since(l.since), l.mark.with(response))
 	l.held.Done()
 }
 

@@ -16,6 +16,7 @@ type outbox struct {
 	iovs     [inflight.BatchSize]unix.Iovec
 	names    [inflight.BatchSize]unix.RawSockaddrInet6
 	buffers  [inflight.BatchSize][]byte
+	marks    [inflight.BatchSize]mark
 }
 
 // mmsghdr is struct mmsghdr of sendmmsg(2).
@@ -33,11 +34,9 @@ func (o *outbox) buffer() []byte {
 	return o.buffers[o.n]
 }
 
-// add puts a response in, unless it is nil. It must stay as it is until flush.
-func (o *outbox) add(response []byte, client netip.AddrPort) {
-	if len(response) == 0 {
-		return
-	}
+// add puts the response to a query in, which must not be nil, and must stay as it is until flush.
+func (o *outbox) add(response []byte, client netip.AddrPort, query mark) {
+	o.marks[o.n] = query.with(response)
 	m := &o.messages[o.n]
 	o.iovs[o.n].Base = unsafe.SliceData(response)
 	o.iovs[o.n].SetLen(len(response))

@@ -1,6 +1,10 @@
 package dnsserver
 
-import "github.com/node-dns/node-dns/internal/inflight"
+import (
+	"time"
+
+	"github.com/node-dns/node-dns/internal/inflight"
+)
 
 // Outgoing gathers responses to Laters, of whatever sockets, so that those of one socket leave in one system call. It belongs
 // to one goroutine, who must Flush before it waits for anything. The zero Outgoing is ready for use.
@@ -29,7 +33,7 @@ func (l *Later) SendWith(o *Outgoing, response []byte) {
 		return
 	}
 	o.laters[o.box.n] = l
-	o.box.add(response, l.x.client)
+	o.box.add(response, l.x.client, l.mark)
 	if o.box.n == len(o.laters) {
 		o.Flush()
 	}
@@ -55,8 +59,10 @@ func (o *Outgoing) Flush() {
 		if o.failed > 0 {
 			u.s.counters.writeErrors.Add(uint64(o.failed))
 		}
-		for _, l := range o.laters[o.from:o.to] {
+		now := time.Now()
+		for i, l := range o.laters[o.from:o.to] {
 			held = append(held, l.held)
+			u.late.traffic.add(now.Sub(l.since), o.box.marks[o.from+i])
 		}
 	}
 	inflight.Done(held)
@@ -76,6 +82,7 @@ func (o *Outgoing) gather(n int) *udpSocket {
 		if o.laters[i].u == u {
 			o.laters[i], o.laters[o.to] = o.laters[o.to], o.laters[i]
 			o.box.messages[i], o.box.messages[o.to] = o.box.messages[o.to], o.box.messages[i]
+			o.box.marks[i], o.box.marks[o.to] = o.box.marks[o.to], o.box.marks[i]
 			o.to++
 		}
 	}

@@ -56,7 +56,8 @@ type Server struct {
 	mu       sync.Mutex // guards what follows
 	stopped  bool
 	bindings []*binding
-	tallies  []*tally // of the receivers
+	tallies  []*tally  // of the receivers
+	gone     []Traffic // of those that have ended
 }
 
 // bufferSize is enough for nearly every response; a larger one gets its own.

@@ -47,6 +47,7 @@ type tally struct {
 	refused    atomic.Uint64
 	dropped    atomic.Uint64
 	truncated  atomic.Uint64
+	traffic    traffic
 	_          [64]byte
 }
 
@@ -77,6 +78,7 @@ func (s *Server) removeTally(t *tally) {
 	c.refused.Add(t.refused.Load())
 	c.dropped.Add(t.dropped.Load())
 	c.truncated.Add(t.truncated.Load())
+	s.gone = merge(s.gone, t.traffic.read())
 }
 
 // counters are Stats while they count.

@@ -37,7 +37,9 @@ type tcpConn struct {
 	broken  atomic.Bool // nothing can be written any more
 
 	// Of the goroutine that reads.
-	out   []byte // responses, each with its length, that leave with the next flush
+	out   []byte    // responses, each with its length, that leave with the next flush
+	marks []mark    // of their queries
+	since time.Time // when those were received
 	tally tally
 
 	mu   sync.Mutex // guards what follows, and setting the read deadline
@@ -61,6 +63,7 @@ func newTCPConn(s *Server, conn net.Conn, client, local netip.AddrPort) *tcpConn
 		local:  local,
 		slots:  make(chan struct{}, s.cfg.MaxPipelined),
 	}
+	c.tally.traffic = newTraffic(TCP, local.Addr())
 	c.owner = client.Addr()
 	if a := s.access.Load(); a != nil && !a.Allows(local, c.owner) {
 		c.owner = netip.Addr{} // all strangers together are one client
@@ -150,7 +153,8 @@ func (c *tcpConn) serve() {
 				return
 			}
 		}
-		c.touch() // now, not after: by then another connection may have been answered
+		c.since = time.Now()
+		c.active.Store(int64(c.since.Sub(c.s.made))) // now, not after: by then another connection may have been answered
 		c.wasAsked()
 		if whole != nil {
 			goesOn = c.received(whole)
@@ -233,17 +237,19 @@ func (c *tcpConn) received(wire []byte) bool {
 	}
 	x := exchange{wire: wire, client: c.client, local: c.local, proto: TCP}
 	if why := c.s.access.Load().denies(c.local, c.client.Addr()); why != allowed {
-		c.gather(c.s.deny(x, why))
+		c.gather(c.s.deny(x, why), newMark(wire))
 		return why != stranger
 	}
 	if v == refuse {
 		c.tally.refused.Add(1)
-		c.gather(c.s.refuse(x, rcode))
+		c.gather(c.s.refuse(x, rcode), newMark(wire))
 		return true
 	}
 	start := len(c.out)
-	if response, _, _ := c.s.onWire(x, append(c.out, 0, 0), &c.tally); response != nil {
-		c.gathered(response, start)
+	response, q, _ := c.s.onWire(x, append(c.out, 0, 0), &c.tally)
+	query, since := q.mark(), c.since
+	if response != nil {
+		c.gathered(response, start, query)
 		return true
 	}
 	x.wire = slices.Clone(wire)
@@ -253,7 +259,7 @@ func (c *tcpConn) received(wire []byte) bool {
 	c.queries.Go(func() {
 		defer c.done()
 		defer c.s.recovered(x)
-		c.answer(x)
+		c.answer(x, query, since)
 	})
 	return true
 }
@@ -276,12 +282,13 @@ func (c *tcpConn) done() {
 
 // answer leaves its place among the queries in flight before it writes: a client
 // that does not read holds up nobody but itself.
-func (c *tcpConn) answer(x exchange) {
+func (c *tcpConn) answer(x exchange, query mark, since time.Time) {
 	buf := c.s.buffers.Get().(*[]byte)
 	defer c.s.buffers.Put(buf)
 	response := c.ask(x, *buf)
 	c.asking.Add(-1)
 	c.send(response)
+	c.tally.traffic.add(time.Since(since), query.with(response))
 }
 
 func (c *tcpConn) ask(x exchange, buf []byte) []byte {
@@ -298,14 +305,15 @@ func (c *tcpConn) ask(x exchange, buf []byte) []byte {
 	return c.s.serve(x, buf)
 }
 
-// gather puts a response to what leaves with the next flush.
-func (c *tcpConn) gather(response []byte) {
+// gather puts the response to a query to what leaves with the next flush; nil: there is none.
+func (c *tcpConn) gather(response []byte, query mark) {
 	start := len(c.out)
-	c.gathered(append(append(c.out, 0, 0), response...), start)
+	c.gathered(append(append(c.out, 0, 0), response...), start, query)
 }
 
 // gathered is called with what is to be sent, in which the last response, behind room for its length, begins at start.
-func (c *tcpConn) gathered(out []byte, start int) {
+func (c *tcpConn) gathered(out []byte, start int, query mark) {
+	c.marks = append(c.marks, query.with(out[start+prefixSize:]))
 	binary.BigEndian.PutUint16(out[start:], uint16(len(out)-start-prefixSize))
 	if c.out = out; len(out) >= flushSize {
 		c.flush()
@@ -318,6 +326,8 @@ func (c *tcpConn) flush() {
 		return
 	}
 	c.write(func() error { _, err := c.conn.Write(c.out); return err })
+	c.tally.traffic.add(time.Since(c.since), c.marks...)
+	c.marks = c.marks[:0]
 	if c.out = c.out[:0]; cap(c.out) > flushSize {
 		c.out = nil // a connection does not keep what one large response took
 	}

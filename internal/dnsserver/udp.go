@@ -32,6 +32,7 @@ type udpSocket struct {
 	patience patience // for places
 
 	tally tally
+	late  tally // of what is answered after the receiver has gone on
 }
 
 func (s *Server) newUDPSocket(file *udpFile, local netip.AddrPort) *udpSocket {
@@ -39,7 +40,9 @@ func (s *Server) newUDPSocket(file *udpFile, local netip.AddrPort) *udpSocket {
 		s: s, file: file, local: local,
 		queries: s.cfg.Queries.Receive(local), patience: newPatience(time.Now()),
 	}
+	u.tally.traffic, u.late.traffic = newTraffic(UDP, local.Addr()), newTraffic(UDP, local.Addr())
 	s.addTally(&u.tally)
+	s.addTally(&u.late)
 	return u
 }
 
@@ -53,6 +56,7 @@ func (s *Server) serveUDP(file *udpFile, local netip.AddrPort) *udpSocket {
 func (u *udpSocket) close() {
 	u.file.close()
 	u.s.removeTally(&u.tally)
+	u.s.removeTally(&u.late)
 }
 
 // stop receives nothing more, and waits until what was received is answered or ctx ends. What is answered later can be sent.
@@ -128,7 +132,7 @@ func (u *udpSocket) receivedFrom(i, n int) (next int) {
 			u.s.panicked(exchange{wire: wire, client: client}, p)
 			u.s.counters.failed.Add(1)
 			if len(wire) >= headerSize {
-				u.out.add(errorReply(wire, dns.RcodeServerFailure), client)
+				u.out.add(errorReply(wire, dns.RcodeServerFailure), client, newMark(wire))
 			}
 			next++
 		}
@@ -150,41 +154,51 @@ func (u *udpSocket) received(i int, wire []byte, client netip.AddrPort) {
 	}
 	x := exchange{wire: wire, client: client, local: u.local, proto: UDP}
 	if why := u.s.access.Load().denies(u.local, client.Addr()); why != allowed {
-		u.out.add(u.s.deny(x, why), client)
+		u.say(u.s.deny(x, why), client, newMark(wire))
 		return
 	}
 	if v == refuse {
 		u.tally.refused.Add(1)
-		u.out.add(u.s.refuse(x, rcode), client)
+		u.say(u.s.refuse(x, rcode), client, newMark(wire))
 		return
 	}
 	u.accepted(i, x)
+}
+
+// say sends a response with the next flush; nil: none is sent.
+func (u *udpSocket) say(response []byte, client netip.AddrPort, query mark) {
+	if len(response) == 0 {
+		u.tally.traffic.add(0, query)
+		return
+	}
+	u.out.add(response, client, query)
 }
 
 // accepted answers at once, or has it done later.
 func (u *udpSocket) accepted(i int, x exchange) {
 	response, q, isWire := u.s.onWire(x, u.out.buffer()[:0], &u.tally)
 	if response != nil {
-		u.out.add(response, x.client)
+		u.out.add(response, x.client, q.mark())
 		return
 	}
 	switch u.s.enter(x.client.Addr()) {
 	case enough: // the others are not to wait for this one
-		u.out.add(u.s.crowd(x), x.client)
+		u.say(u.s.crowd(x), x.client, q.mark())
 		return
 	case full:
 		if !u.waitToEnter(x.client.Addr()) {
-			u.out.add(u.s.shed(x, nil), x.client)
+			u.say(u.s.shed(x, nil), x.client, q.mark())
 			return
 		}
 	}
 	var held inflight.Held
+	query := q.mark()
 	x.wire, held = u.queries.Hold(i)
 	q.Msg = nil
 	if isWire {
 		q.Msg = x.wire
 	}
-	u.later(x, q, held)
+	u.later(x, q, held, query, u.queries.Arrived())
 }
 
 // waitToEnter waits for a place as long as its patience lasts. The last query before the socket stops enters without: a
@@ -199,9 +213,14 @@ func (u *udpSocket) waitToEnter(client netip.Addr) bool {
 
 // flush sends the responses of a batch.
 func (u *udpSocket) flush(fd uintptr) {
+	n := u.out.n
+	if n == 0 {
+		return
+	}
 	if failed := u.out.flush(fd); failed > 0 {
 		u.s.counters.writeErrors.Add(uint64(failed))
 	}
+	u.tally.traffic.add(time.Since(u.queries.Arrived()), u.out.marks[:n]...)
 }
 
 // udpSockets are those of one address: the kernel shares what comes in out among them (SO_REUSEPORT of socket(7)), by the

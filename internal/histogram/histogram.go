@@ -1,0 +1,87 @@
+// Package histogram counts durations and sizes in buckets, for who shows how they spread.
+//
+// Its values are plain: nothing is allocated, and who shares one guards it. The buckets are CoreDNS's, so that dashboards made for
+// it fit (plugin/metrics and plugin/pkg/proxy of 1.14: ExponentialBuckets(0.00025, 2, 16), and the sizes of vars.go).
+package histogram
+
+import (
+	"math/bits"
+	"time"
+)
+
+const (
+	shortest        = 250 * time.Microsecond // the bound of the first bucket; each is twice the one before
+	durationBuckets = 16
+)
+
+// sizeBounds are octets: the most that a size in the bucket has.
+var sizeBounds = [...]int{0, 100, 200, 300, 400, 511, 1023, 2047, 4095, 8291, 16000, 32000, 48000, 64000}
+
+// Durations counts durations. The zero value has none.
+type Durations struct {
+	counts [durationBuckets + 1]uint64 // the last one is what is longer than all bounds
+	sum    time.Duration
+}
+
+// Add counts n durations of d. One below zero, by a clock that went back, counts as none.
+func (h *Durations) Add(d time.Duration, n uint64) {
+	d = max(d, 0)
+	h.counts[min(bits.Len64(uint64(max(d-1, 0)/shortest)), durationBuckets)] += n
+	h.sum += d * time.Duration(n)
+}
+
+// Merge adds what another one has counted.
+func (h *Durations) Merge(other *Durations) {
+	for i, n := range other.counts {
+		h.counts[i] += n
+	}
+	h.sum += other.sum
+}
+
+// Buckets is what Prometheus shows of it: how many there are, their sum in seconds, and for each bound in seconds how many are no
+// longer.
+func (h *Durations) Buckets() (count uint64, sum float64, upTo map[float64]uint64) {
+	upTo = make(map[float64]uint64, durationBuckets)
+	bound := shortest
+	for _, n := range h.counts[:durationBuckets] {
+		count += n
+		upTo[bound.Seconds()] = count
+		bound *= 2
+	}
+	return count + h.counts[durationBuckets], h.sum.Seconds(), upTo
+}
+
+// Sizes counts sizes in octets. The zero value has none.
+type Sizes struct {
+	counts [len(sizeBounds) + 1]uint64
+	sum    uint64
+}
+
+// Add counts one size.
+func (h *Sizes) Add(size int) {
+	i := (size + 99) / 100 // the first bounds are hundreds
+	if size > 400 {
+		for i = 5; i < len(sizeBounds) && size > sizeBounds[i]; i++ {
+		}
+	}
+	h.counts[i]++
+	h.sum += uint64(size)
+}
+
+// Merge adds what another one has counted.
+func (h *Sizes) Merge(other *Sizes) {
+	for i, n := range other.counts {
+		h.counts[i] += n
+	}
+	h.sum += other.sum
+}
+
+// Buckets is what Prometheus shows of it: how many there are, their sum, and for each bound how many are no larger.
+func (h *Sizes) Buckets() (count uint64, sum float64, upTo map[float64]uint64) {
+	upTo = make(map[float64]uint64, len(sizeBounds))
+	for i, bound := range sizeBounds {
+		count += h.counts[i]
+		upTo[float64(bound)] = count
+	}
+	return count + h.counts[len(sizeBounds)], float64(h.sum), upTo
+}
