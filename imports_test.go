@@ -29,7 +29,7 @@ var bands = [][]string{
 	{"internal/control"},
 	{"internal/bus", "internal/migrate"},
 	{"internal/daemon"},
-	{"internal/demo", "internal/daemontest"},
+	{"internal/demo", "internal/daemontest", "internal/doctor"},
 	{"cmd/origin-dns-dispatcher", "cmd/node-dns"},
 	{"bench/result"},
 	{"bench"},

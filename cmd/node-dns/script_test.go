@@ -116,6 +116,9 @@ func serveRoot(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	ts.Setenv("AT", status.Listeners[0].Address)
 	masksOf(ts).add(status.Listeners[0].Address, "127.0.0.1:53")
+	if status.Node.IP != "" {
+		masksOf(ts).add(status.Node.IP, "NODE")
+	}
 }
 
 // awaitServing is the status of a daemon that is ready, and knows the cluster when there is one.
@@ -170,6 +173,8 @@ var varying = []struct {
 	{regexp.MustCompile(`\b\d+(\.\d+)?(ms|µs)`), "TIME"},
 	{regexp.MustCompile(`(running|for) \d+[dhms]( \d+[hms])?\b`), "$1 AGE"},
 	{regexp.MustCompile(`\bpid \d+`), "pid PID"},
+	{regexp.MustCompile(`\bkernel \S+\b`), "kernel RELEASE"},
+	{regexp.MustCompile(`may open \d+ files`), "may open N files"},
 	{regexp.MustCompile(`(\bup +TIME) +\d+`), "$1  N"}, // loop probes ask too
 	{regexp.MustCompile(`(\S)  +`), "$1  "},            // columns are as wide as what is masked was
 }

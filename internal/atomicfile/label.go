@@ -18,11 +18,11 @@ const labelName = "security.selinux"
 // a replaced resolv.conf is out of reach for confined programs (the successor on
 // OpenShift 4 lost the label by mv, machine-config-operator commit b51629601).
 func copyLabel(from, to string) error {
-	want, err := label(from)
+	want, err := Label(from)
 	if err != nil || want == "" {
 		return err
 	}
-	have, err := label(to)
+	have, err := Label(to)
 	if err != nil || have == want {
 		return err
 	}
@@ -40,8 +40,8 @@ func meaningless(have string, err error) bool {
 	return have == "" && (errors.Is(err, unix.EPERM) || unsupported(err))
 }
 
-// label returns the label of the file or link at path, "" when it has none.
-func label(path string) (string, error) {
+// Label returns the SELinux label of the file or link at path, "" when it has none.
+func Label(path string) (string, error) {
 	// A context has at most a page: the limit of the kernel's own interface.
 	buf := make([]byte, 4096)
 	n, err := unix.Lgetxattr(path, labelName, buf)

@@ -30,7 +30,7 @@ func labelled(t *testing.T, th thing, path string) {
 
 func checkLabel(t *testing.T, path, want string) {
 	t.Helper()
-	if got, err := label(path); err != nil || got != want {
+	if got, err := Label(path); err != nil || got != want {
 		t.Errorf("label %q, %v; want %q", got, err, want)
 	}
 }
@@ -67,7 +67,7 @@ func TestNoLabel(t *testing.T) {
 		t.Errorf("nothing there: %v", err)
 	}
 	file("old\n").put(t, path)
-	want, err := label(path)
+	want, err := Label(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func TestNoLabel(t *testing.T) {
 	}
 	checkLabel(t, path, want)
 	// procfs has no extended attributes: ENOTSUP, or ENODATA with SELinux off.
-	if _, err := label("/proc/self/status"); err != nil {
+	if _, err := Label("/proc/self/status"); err != nil {
 		t.Errorf("on a file system without labels: %v", err)
 	}
 }

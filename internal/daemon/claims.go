@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/node-dns/node-dns/internal/bus"
+	"github.com/node-dns/node-dns/internal/control"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/dnsname"
 	"github.com/node-dns/node-dns/internal/forward"
@@ -17,7 +18,7 @@ import (
 // Why a server is not asked.
 const (
 	thisNode = "this node: would loop"
-	comeBack = "it sends our queries back to us"
+	comeBack = control.ComesBack
 )
 
 // claims are all that is said of where names are asked, by whomever.

@@ -144,7 +144,7 @@ func (a Applier) mask(ctx context.Context, s Step) error {
 	if err := systemctl(ctx, "--no-reload", "disable", s.Unit); err != nil {
 		return err
 	}
-	units, err := showUnits(ctx, []string{s.Unit})
+	units, err := ShowUnits(ctx, []string{s.Unit})
 	if err != nil || !maskable(s.Unit, units[s.Unit]) {
 		return err
 	}

@@ -32,6 +32,10 @@ type Unit struct {
 	File   string `json:"file"`             // UnitFileState: enabled, disabled, static, and more; "": there is no file
 	Path   string `json:"path,omitempty"`   // FragmentPath
 	DropIn string `json:"dropin,omitempty"` // DropInPaths
+
+	Sub      string `json:"-"` // SubState: running, dead, auto-restart, and more
+	Result   string `json:"-"` // of the last run: success, exit-code, start-limit-hit, and more
+	Restarts string `json:"-"` // how often systemd has restarted it by itself; "" of what is no service
 }
 
 // IsActive reports whether its processes run, or are about to.
@@ -59,8 +63,8 @@ func (h Holder) String() string {
 	return fmt.Sprintf("%s of %s", h.Name, h.Unit)
 }
 
-// covers reports whether nobody else can have port 53 of an address.
-func (h Holder) covers(at netip.AddrPort) bool {
+// Covers reports whether nobody else can have port 53 of an address.
+func (h Holder) Covers(at netip.AddrPort) bool {
 	if h.Addr.Port() != at.Port() {
 		return false
 	}

@@ -158,7 +158,7 @@ func (h Host) strangers(port []Step) []string {
 	for _, at := range h.listen() {
 		for _, holder := range h.Holders {
 			gives := slices.ContainsFunc(port, func(s Step) bool { return s.Unit == holder.Unit && s.Unit != "" })
-			if holder.covers(at) && !gives && holder.Unit != daemonUnit && !at.Addr().IsLoopback() {
+			if holder.Covers(at) && !gives && holder.Unit != daemonUnit && !at.Addr().IsLoopback() {
 				why = append(why, fmt.Sprintf("port 53 of %v is held by %v, which this does not know how to replace: stop it first", at.Addr(), holder))
 			}
 		}

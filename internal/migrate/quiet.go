@@ -63,7 +63,7 @@ func holdsAll(unit string, at []netip.AddrPort) bool {
 			return false
 		}
 		for _, a := range at {
-			if !has(proto, func(h Holder) bool { return h.covers(a) }) {
+			if !has(proto, func(h Holder) bool { return h.Covers(a) }) {
 				return false
 			}
 		}

@@ -91,7 +91,7 @@ func takeStep(h Host, unit string) Step {
 	var at []netip.AddrPort
 	for _, a := range h.listen() {
 		for _, holder := range h.Holders {
-			if holder.Unit == unit && holder.covers(a) {
+			if holder.Unit == unit && holder.Covers(a) {
 				at = append(at, a)
 				break
 			}

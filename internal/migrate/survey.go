@@ -48,7 +48,7 @@ func Survey(ctx context.Context, root string) (Host, error) {
 	h.HasNFT = err == nil
 	h.Holders, err = holders("/proc")
 	var unitErr, ruleErr error
-	h.Units, unitErr = showUnits(ctx, slices.Compact(units))
+	h.Units, unitErr = ShowUnits(ctx, slices.Compact(units))
 	if len(h.nodelocalAddrs()) > 0 {
 		h.Rules, ruleErr = readRules(ctx)
 	}
@@ -63,10 +63,10 @@ func isImmutable(path string) bool {
 }
 
 // unitProperties are those of Unit, as systemctl(1) names them.
-const unitProperties = "Id,LoadState,ActiveState,UnitFileState,FragmentPath,DropInPaths"
+const unitProperties = "Id,LoadState,ActiveState,SubState,UnitFileState,FragmentPath,DropInPaths,Result,NRestarts"
 
-// showUnits asks systemd for units.
-func showUnits(ctx context.Context, names []string) (map[string]Unit, error) {
+// ShowUnits asks systemd for units, all of which are in what it returns.
+func ShowUnits(ctx context.Context, names []string) (map[string]Unit, error) {
 	out, err := command(ctx, append([]string{"systemctl", "show", "--property=" + unitProperties}, names...)...)
 	if err != nil {
 		return nil, err
@@ -90,6 +90,7 @@ func parseUnits(text string, names []string) map[string]Unit {
 		units[names[i]] = Unit{
 			Load: said["LoadState"], Active: said["ActiveState"], File: said["UnitFileState"],
 			Path: said["FragmentPath"], DropIn: said["DropInPaths"],
+			Sub: said["SubState"], Result: said["Result"], Restarts: said["NRestarts"],
 		}
 	}
 	return units

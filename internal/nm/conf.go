@@ -28,7 +28,10 @@ type Conf struct {
 }
 
 // A Setting is a key's value and the file that set it; "" where none does. An empty value is NetworkManager's default.
-type Setting struct{ Value, File string }
+type Setting struct {
+	Value, File string
+	Line        int // from 1; 0: none does
+}
 
 // Decision says, for people, what an admin (or a distribution) has decided about resolv.conf; "": nothing. Any dns= but none
 // says whom the file names, and nothing about who writes it.
@@ -114,14 +117,14 @@ func readConfFile(path string) ([]byte, error) {
 // neither is a list (seen with `NetworkManager --print-config` of 1.42.4).
 func (c *Conf) read(path string, data []byte) {
 	values := keyFile(data)
-	if path != mainConf && isNo(values[keyOf{".config", "enable"}]) {
+	if path != mainConf && isNo(values[keyOf{".config", "enable"}].value) {
 		return
 	}
 	if dns, ok := values[keyOf{"main", "dns"}]; ok {
-		c.DNS = Setting{printable(dns, maxName), path}
+		c.DNS = Setting{printable(dns.value, maxName), path, dns.line}
 	}
 	if manager, ok := values[keyOf{"main", "rc-manager"}]; ok {
-		c.RcManager = Setting{printable(manager, maxName), path}
+		c.RcManager = Setting{printable(manager.value, maxName), path, manager.line}
 	}
 }
 
@@ -133,19 +136,26 @@ func isNo(value string) bool {
 // keyOf is a key and its group.
 type keyOf struct{ group, key string }
 
+// valueAt is a key's value, and its line from 1.
+type valueAt struct {
+	value string
+	line  int
+}
+
 // keyFile reads a GKeyFile: the last value of each key. What is no line of one is passed over; NetworkManager would take
 // over nothing of all its files then.
-func keyFile(data []byte) map[keyOf]string {
-	values := map[keyOf]string{}
-	group := ""
+func keyFile(data []byte) map[keyOf]valueAt {
+	values := map[keyOf]valueAt{}
+	group, number := "", 0
 	for line := range bytes.Lines(data) {
+		number++
 		text := strings.TrimSpace(string(line))
 		if name, ok := strings.CutPrefix(text, "["); ok {
 			group, _, _ = strings.Cut(name, "]")
 			continue
 		}
 		if key, value, ok := strings.Cut(text, "="); ok && !strings.HasPrefix(text, "#") {
-			values[keyOf{group, strings.TrimSpace(key)}] = strings.TrimSpace(value)
+			values[keyOf{group, strings.TrimSpace(key)}] = valueAt{strings.TrimSpace(value), number}
 		}
 	}
 	return values

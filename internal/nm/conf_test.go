@@ -32,8 +32,8 @@ func confTests() []struct {
 		}
 		return m
 	}
-	manager := func(value, file string) Conf { return Conf{RcManager: Setting{value, file}} }
-	dns := func(value, file string) Conf { return Conf{DNS: Setting{value, file}} }
+	manager := func(value, file string) Conf { return Conf{RcManager: Setting{Value: value, File: file}} }
+	dns := func(value, file string) Conf { return Conf{DNS: Setting{Value: value, File: file}} }
 	return []struct {
 		name     string
 		files    map[string]string
@@ -105,12 +105,23 @@ func confTests() []struct {
 	}
 }
 
+// TestReadConfLines: a setting is named with the line that counts, the last one.
+func TestReadConfLines(t *testing.T) {
+	root := t.TempDir()
+	lay(t, root, map[string]string{mainConf: "[main]\ndns=default\n# dns=none\n\n[main]\r\ndns=none\nrc-manager=file"})
+	want := Conf{DNS: Setting{"none", mainConf, 6}, RcManager: Setting{"file", mainConf, 7}}
+	if got, err := ReadConf(root, ourSnippet); err != nil || got != want {
+		t.Errorf("%+v, %v, expected %+v", got, err, want)
+	}
+}
+
 func TestReadConf(t *testing.T) {
 	for _, test := range confTests() {
 		t.Run(test.name, func(t *testing.T) {
 			root := t.TempDir()
 			lay(t, root, test.files)
 			got, err := ReadConf(root, ourSnippet)
+			got.DNS.Line, got.RcManager.Line = 0, 0 // see TestReadConfLines
 			if diff := cmp.Diff(test.want, got); diff != "" || err != nil {
 				t.Errorf("%v (-want +got):\n%s", err, diff)
 			}
@@ -154,7 +165,7 @@ func TestReadConfIsRight(t *testing.T) {
 			}
 			said := keyFile(out)
 			for key, want := range map[string]string{"dns": test.want.DNS.Value, "rc-manager": test.want.RcManager.Value} {
-				if got := said[keyOf{"main", key}]; got != want {
+				if got := said[keyOf{"main", key}].value; got != want {
 					t.Errorf("NetworkManager has %s=%q, we %q\n%s", key, got, want, out)
 				}
 			}
@@ -182,12 +193,12 @@ func FuzzKeyFile(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		values := keyFile(append(bytes.Clone(data), "\n[main]\nrc-manager=last\n"...))
-		if got := values[keyOf{"main", "rc-manager"}]; got != "last" {
+		if got := values[keyOf{"main", "rc-manager"}].value; got != "last" {
 			t.Errorf("rc-manager=%q", got)
 		}
 		for key, value := range values {
-			if strings.ContainsAny(key.group+key.key+value, "\n") {
-				t.Errorf("a line break in %q=%q", key, value)
+			if strings.ContainsAny(key.group+key.key+value.value, "\n") {
+				t.Errorf("a line break in %q=%q", key, value.value)
 			}
 		}
 	})

@@ -1,0 +1,106 @@
+package doctor
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// renewal is how long before its end a client's certificate should have been renewed: the kubelet does so when a fifth to a
+// tenth of its time is left, which is a month of a year's, and some hours of a day's.
+const renewal = 24 * time.Hour
+
+// checkCluster judges whether the cluster's names can be known: the credentials, the API server, and how the daemon's watching
+// goes.
+func checkCluster(s Snapshot) []Finding {
+	found := append(s.certificate(), s.apiServer()...)
+	if s.Status == nil {
+		return found
+	}
+	c := s.Status.Cluster
+	switch r := c.Resolver; {
+	case c.Domain == "":
+		found = append(found, fail("the cluster domain is not known: node-dns listens nowhere", "origin-dns-dispatcher apply, as root, reads the cluster's file; or set clusterDomain: in /etc/node-dns/node-dns.yaml"))
+	case r == nil && len(c.Servers) == 0:
+		found = append(found, warn("names of "+c.Domain+" are answered SERVFAIL: the Kubernetes API is not watched, and no cluster DNS server is known",
+			"set kubeconfig: or clusterDNS: in /etc/node-dns/node-dns.yaml; where this is no cluster's node that is as it should be"))
+	case r == nil:
+		found = append(found, fine("names of %s are asked of %s", c.Domain, strings.Join(c.Servers, ", "))...)
+	case r.Phase == "synced":
+		found = append(found, fine("names of %s are answered from the Kubernetes API: %s, %s", c.Domain, count(r.Services, "service"), count(r.Endpoints, "endpoint"))...)
+	default:
+		found = append(found, s.unsynced()...)
+	}
+	return found
+}
+
+func (s Snapshot) unsynced() []Finding {
+	c := s.Status.Cluster
+	r := c.Resolver
+	what := fmt.Sprintf("the Kubernetes API is not watched as it should be: %s", r.Phase)
+	if r.Error != "" {
+		what += ": " + r.Error
+	}
+	var details []string
+	for _, right := range r.MissingRights {
+		details = append(details, "denied: "+right)
+	}
+	fix := "see whether it can be reached from this node"
+	switch {
+	case len(r.MissingRights) > 0:
+		fix = "kubectl apply -f contrib/cluster-role.yaml, and bind it"
+	case r.Kubeconfig != "":
+		fix += ", and " + r.Kubeconfig
+	}
+	if r.Services+r.Namespaces > 0 || len(c.Servers) > 0 {
+		return []Finding{warn(what+"; meanwhile names are answered from what is known", fix, details...)}
+	}
+	return []Finding{fail(what+"; names of "+c.Domain+" are answered SERVFAIL", fix, details...)}
+}
+
+// certificate judges how long the daemon may ask with it.
+func (s Snapshot) certificate() []Finding {
+	const fix = "the kubelet renews its own: systemctl status kubelet; another's has to be renewed in its kubeconfig"
+	switch a := s.API; {
+	case a.Kubeconfig == "":
+		return nil
+	case a.CertErr != nil && s.Host.Root:
+		return []Finding{warn(firstLine(a.CertErr.Error()), "mend it: the daemon follows")}
+	case a.NotAfter.IsZero():
+		return nil
+	case s.Now.After(a.NotAfter):
+		return []Finding{fail(fmt.Sprintf("the client certificate of %s has ended at %s", a.Kubeconfig, date(a.NotAfter)), fix)}
+	case s.Now.Before(a.NotBefore):
+		return []Finding{fail(fmt.Sprintf("the client certificate of %s begins at %s, and here it is %s", a.Kubeconfig, date(a.NotBefore), date(s.Now)), "set the clock")}
+	case a.NotAfter.Sub(s.Now) < renewal && a.NotAfter.Sub(a.NotBefore) > 4*renewal:
+		return []Finding{warn(fmt.Sprintf("the client certificate of %s ends at %s", a.Kubeconfig, date(a.NotAfter)), fix)}
+	}
+	return fine("the client certificate of %s is good until %s", s.API.Kubeconfig, date(s.API.NotAfter))
+}
+
+// apiServer judges what the API server said when it was asked from here.
+func (s Snapshot) apiServer() []Finding {
+	a := s.API
+	var invalid x509.CertificateInvalidError
+	switch {
+	case a.Kubeconfig == "":
+		return nil
+	case a.Err == nil && len(a.Missing) == 0:
+		return fine("the Kubernetes API answers (%s), and grants what is needed", a.Server)
+	case a.Err == nil:
+		var details []string
+		for _, right := range a.Missing {
+			details = append(details, "denied: "+right)
+		}
+		return []Finding{warn("the Kubernetes API denies what is asked of it", "kubectl apply -f contrib/cluster-role.yaml, and bind it", details...)}
+	case errors.As(a.Err, &invalid) && invalid.Reason == x509.Expired && s.Now.Before(invalid.Cert.NotBefore):
+		return []Finding{fail(fmt.Sprintf("the certificate of the Kubernetes API begins at %s, and here it is %s", date(invalid.Cert.NotBefore), date(s.Now)), "set the clock: systemctl status chronyd")}
+	case errors.As(a.Err, &invalid) && invalid.Reason == x509.Expired:
+		return []Finding{fail(fmt.Sprintf("the certificate of the Kubernetes API has ended at %s, and here it is %s", date(invalid.Cert.NotAfter), date(s.Now)), "set the clock, where that is wrong; else the control plane's certificate has to be renewed")}
+	}
+	return []Finding{warn("the Kubernetes API cannot be asked from here: "+firstLine(a.Err.Error()), "see whether it can be reached from this node; what is known is answered meanwhile")}
+}
+
+func date(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }

@@ -1,0 +1,207 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/hostdns"
+	"github.com/node-dns/node-dns/internal/migrate"
+	"github.com/node-dns/node-dns/internal/nm"
+)
+
+const (
+	// patience is how long one matter may take to look at: the daemon, systemd, NetworkManager. They answer within
+	// milliseconds, or, stopped or stuck, never.
+	patience = 3 * time.Second
+	// upstreamPatience is how long an upstream nameserver may take for one question, which is asked twice over UDP.
+	upstreamPatience = 2 * time.Second
+)
+
+// Look says what is to be looked at.
+type Look struct {
+	Root    string // "/": the host itself; else a tree of files, and the daemon that serves it
+	Version string // of this program
+}
+
+// gathering fills a Snapshot from several goroutines.
+type gathering struct {
+	Look
+	mu sync.Mutex // guards what the parts write together
+	s  Snapshot
+}
+
+// Gather looks at everything, and changes nothing. It takes no longer than some seconds, whatever hangs, and returns what could
+// be seen by then.
+func Gather(ctx context.Context, look Look) Snapshot {
+	g := &gathering{Look: look}
+	g.Root = filepath.Join("/", look.Root)
+	g.s.Live, g.s.Now = g.Root == "/", time.Now()
+	g.each(ctx, g.survey, g.daemon, g.units, g.files, g.host, g.builds)
+	g.each(ctx, g.kubelet, g.process, g.upstreams, g.api)
+	slices.Sort(g.s.Unseen)
+	return g.s
+}
+
+// each runs parts beside each other. They write fields of their own, or hold the lock.
+func (g *gathering) each(ctx context.Context, parts ...func(context.Context)) {
+	var all sync.WaitGroup
+	for _, part := range parts {
+		all.Go(func() { part(ctx) })
+	}
+	all.Wait()
+}
+
+// unseen notes what could not be looked at.
+func (g *gathering) unseen(format string, args ...any) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.s.Unseen = append(g.s.Unseen, fmt.Sprintf(format, args...))
+}
+
+func (g *gathering) survey(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var err error
+	if g.s.Host, err = migrate.Survey(ctx, g.Root); err != nil && hasSystemd() {
+		g.unseen("%v", err)
+	}
+	for _, problem := range g.s.Host.State.Problems {
+		if state := g.s.Host.State; state.ConfigErr == nil || problem != state.ConfigErr.Error() { // checkConfiguration has that
+			g.unseen("%s", problem)
+		}
+	}
+	if g.s.Live && !g.s.Host.Root {
+		g.unseen("whose sockets, files and credentials are root's alone is not seen by others")
+	}
+}
+
+func (g *gathering) daemon(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	status, err := control.FetchStatus(ctx, control.SocketPath(g.Root))
+	if err != nil {
+		g.s.StatusErr = err
+		return
+	}
+	g.s.Status = &status
+}
+
+// hasSystemd is sd_booted(3).
+func hasSystemd() bool {
+	info, err := os.Lstat("/run/systemd/system")
+	return err == nil && info.IsDir()
+}
+
+// logLines are as many as systemctl status shows, or fewer.
+const logLines = "5"
+
+func (g *gathering) units(ctx context.Context) {
+	if !g.s.Live || !hasSystemd() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	units, err := migrate.ShowUnits(ctx, slices.Concat([]string{daemonUnit, applyPath, managerUnit, dispatcherUnit, resolvedUnit}, synchronisers))
+	if err != nil {
+		g.unseen("%v", err)
+		return
+	}
+	g.s.Units = units
+	g.s.Systemd, _ = output(ctx, "systemctl", "show", "--property=Version", "--value")
+	if unit := units[daemonUnit]; unit.Load == "loaded" {
+		log, err := output(ctx, "journalctl", "--no-pager", "--quiet", "--unit", daemonUnit, "--lines", logLines)
+		if err == nil && log != "" {
+			g.s.Log = strings.Split(log, "\n")
+		}
+	}
+}
+
+// files reads what has no part of its own.
+func (g *gathering) files(context.Context) {
+	g.s.ResolvConf = g.resolv()
+	g.s.Hooks, g.s.OldHooks = g.programs(hookName), g.programs(oldHookName)
+	g.s.NSSwitch = hostdns.ReadFile(g.Root, g.at("/etc/nsswitch.conf"))
+	g.s.NMConf, g.s.NMConfErr = nm.ReadConf(g.Root, "/run/NetworkManager/conf.d/90-node-dns.conf")
+	g.s.Storage = g.storage()
+	journal, err := migrate.ReadJournal(g.Root)
+	if err != nil {
+		g.unseen("%v", err)
+	}
+	g.s.Migration = journal
+	if g.s.Live {
+		_, err := os.Stat("/sys/fs/selinux/enforce")
+		g.s.SELinux = err == nil
+	}
+	g.s.Writers = append(g.netconfig(), g.clients()...)
+}
+
+func (g *gathering) at(path string) string { return filepath.Join(g.Root, path) }
+
+// programs are the hooks of one name, the one that counts first.
+func (g *gathering) programs(name string) []Program {
+	var all []Program
+	for _, dir := range dispatcherDirs {
+		path := filepath.Join(dir, name)
+		if _, err := os.Lstat(g.at(path)); err != nil {
+			continue
+		}
+		p := Program{Path: path}
+		p.Target, _ = os.Readlink(g.at(path)) // "" of what is no link
+		info, err := os.Stat(g.at(path))
+		p.Executable = err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
+		all = append(all, p)
+	}
+	return all
+}
+
+// kubelet finds out whom the kubelet hands on, by its command line where it runs, which wins over its file.
+func (g *gathering) kubelet(context.Context) {
+	config := g.s.Host.State.Config
+	k := Kubelet{Path: config.KubeletResolvConf, Configured: len(config.Sources) > 0 && config.IsOpenShift || g.isFile("/var/lib/kubelet/config.yaml")}
+	if k.Path != "" {
+		if k.Source = config.Where("kubeletArguments.resolv-conf"); k.Source == "default" {
+			k.Source = config.Where("resolvConf")
+		}
+	}
+	for _, p := range processes(g.Live(), "kubelet") {
+		k.Configured = true
+		if path, ok := flagValue(p.Args, "--resolv-conf"); ok {
+			k.Path, k.Source = path, fmt.Sprintf("the command line of pid %d", p.PID)
+		}
+	}
+	if k.Path == "" && k.Source == "" {
+		k.Path = g.at(resolvConf)
+	}
+	if k.Path != "" {
+		k.File = hostdns.ReadFile(g.Root, k.Path)
+		k.Path = g.shown(k.Path)
+	}
+	g.s.Kubelet = k
+}
+
+// Live reports whether it is the host itself.
+func (g *gathering) Live() bool { return g.Root == "/" }
+
+func (g *gathering) isFile(path string) bool {
+	_, err := os.Lstat(g.at(path))
+	return err == nil
+}
+
+// shown is a path as the host has it.
+func (g *gathering) shown(path string) string {
+	if rel, err := filepath.Rel(g.Root, path); err == nil && !strings.HasPrefix(rel, "..") {
+		return "/" + rel
+	}
+	return path
+}
+
+// modeOf are permission bits alone.
+func modeOf(info fs.FileInfo) fs.FileMode { return info.Mode().Perm() }

@@ -1,0 +1,152 @@
+package doctor
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/migrate"
+)
+
+// protocols are those of DNS without TLS (RFC 7766: a server has both).
+var protocols = []string{"udp", "tcp"}
+
+// checkPort says who has the addresses that are, or would be, ours: by the kernel's word where there is one, which knows of
+// other programs too, and else by the daemon's.
+func checkPort(s Snapshot) []Finding {
+	wanted := s.wanted()
+	if len(wanted) == 0 {
+		return nil // checkAddress says why
+	}
+	if !s.Live {
+		return portsByStatus(s.Status)
+	}
+	var found []Finding
+	var ours, free []string
+	for _, at := range wanted {
+		var holders []string
+		other, unseen, mine := false, false, map[string]bool{}
+		for _, h := range s.Host.Holders {
+			if !h.Covers(at) {
+				continue
+			}
+			switch {
+			case s.isOurs(h):
+				mine[h.Proto] = true
+				continue
+			case h.PID == 0 && s.isBound(at, h.Proto): // systemd keeps it for the daemon (socket unit, descriptor store), or we are not root
+				mine[h.Proto] = true
+				continue
+			case h.PID == 0:
+				unseen = true
+			}
+			other = true
+			if line := describe(h); !slices.Contains(holders, line) {
+				holders = append(holders, line)
+			}
+		}
+		switch name := at.String(); {
+		case other && unseen && len(holders) == 1:
+			found = append(found, unseenHolder(name, s.Host.Root))
+		case other:
+			found = append(found, taken(name, s.Host.Holders, at, s.isOurs, holders))
+		case mine["udp"] && mine["tcp"]:
+			ours = append(ours, name)
+		case len(mine) > 0 || s.Status != nil:
+			missing := slices.DeleteFunc(slices.Clone(protocols), func(p string) bool { return mine[p] })
+			found = append(found, fail(fmt.Sprintf("node-dns does not listen on %s (%s)%s", name, strings.Join(missing, "+"), why(s.Status, at)), "systemctl restart node-dns"))
+		default:
+			free = append(free, name)
+		}
+	}
+	if len(ours) > 0 {
+		found = append(found, fine("%s: node-dns listens (udp+tcp), and nobody else", strings.Join(ours, ", "))...)
+	}
+	if len(free) > 0 {
+		found = append(found, fine("%s: nobody listens, node-dns can", strings.Join(free, ", "))...)
+	}
+	return found
+}
+
+// portsByStatus is for a daemon of another root, such as a test's: its word must do.
+func portsByStatus(status *control.Status) []Finding {
+	if status == nil {
+		return nil
+	}
+	var found []Finding
+	var ours []string
+	for _, l := range status.Listeners {
+		if l.Error == "" && l.UDP && l.TCP {
+			ours = append(ours, l.Address)
+			continue
+		}
+		found = append(found, fail("node-dns does not listen on "+l.Address+": "+l.Error, "another program has it: ss -lunp and ss -ltnp name it"))
+	}
+	if len(ours) > 0 {
+		found = append(found, fine("%s: node-dns listens (udp+tcp)", strings.Join(ours, ", "))...)
+	}
+	return found
+}
+
+func (s Snapshot) isOurs(h migrate.Holder) bool {
+	return h.PID != 0 && (h.Unit == daemonUnit || s.Status != nil && h.PID == s.Status.PID)
+}
+
+// isBound reports whether the daemon says that it listens there.
+func (s Snapshot) isBound(at netip.AddrPort, proto string) bool {
+	if s.Status == nil {
+		return false
+	}
+	return slices.ContainsFunc(s.Status.Listeners, func(l control.Listener) bool {
+		return l.Address == at.String() && (proto == "udp" && l.UDP || proto == "tcp" && l.TCP)
+	})
+}
+
+func why(status *control.Status, at netip.AddrPort) string {
+	if status == nil {
+		return ""
+	}
+	for _, l := range status.Listeners {
+		if l.Address == at.String() && l.Error != "" {
+			return ": " + l.Error
+		}
+	}
+	return ""
+}
+
+// describe is a holder with its process and what of the address it has.
+func describe(h migrate.Holder) string {
+	who := "a program"
+	if h.PID != 0 {
+		who = fmt.Sprintf("%s (pid %d", h.Name, h.PID)
+		if h.Unit != "" {
+			who += ", " + h.Unit
+		}
+		who += ")"
+	}
+	return fmt.Sprintf("%s has %s %s", who, h.Addr, h.Proto)
+}
+
+func unseenHolder(at string, root bool) Finding {
+	if !root {
+		return warn(at+": somebody listens there, and only root sees who", "run this as root")
+	}
+	return warn(at+": somebody listens there who is not seen from here: systemd for a socket unit, or a container's program",
+		"systemctl list-sockets names the first; node-dns@ADDRESS.socket is meant to be there")
+}
+
+// taken is about an address that another program has, alone or beside us.
+func taken(at string, holders []migrate.Holder, addr netip.AddrPort, isOurs func(migrate.Holder) bool, lines []string) Finding {
+	i := slices.IndexFunc(holders, func(h migrate.Holder) bool { return h.PID != 0 && h.Covers(addr) && !isOurs(h) })
+	h := holders[i]
+	name, fix := h.Name, fmt.Sprintf("end it: kill %d, and see who starts it", h.PID)
+	switch {
+	case strings.HasSuffix(h.Unit, ".service"):
+		name, fix = h.Name+" of "+h.Unit, "node-dns migrate says what can take over from it without an outage; else systemctl disable --now "+h.Unit
+	case h.Unit != "":
+		name, fix = h.Name+" of "+h.Unit, "a container or a login has started it: systemctl status "+h.Unit
+	}
+	return fail(at+" is taken by "+name, fix, lines...)
+}
