@@ -54,11 +54,14 @@ func writeJSON(w io.Writer, value any) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(w, quiet(text, func(r rune) string {
-		high, low := utf16.EncodeRune(r)
-		return fmt.Sprintf(`\u%04x\u%04x`, high, low)
-	}))
+	_, err = fmt.Fprintln(w, quiet(text, jsonRune))
 	return err
+}
+
+// jsonRune escapes what has more than 16 bits.
+func jsonRune(r rune) string {
+	high, low := utf16.EncodeRune(r)
+	return fmt.Sprintf(`\u%04x\u%04x`, high, low)
 }
 
 // quiet escapes in JSON what the standard library leaves as it is, and a terminal may take for a command, or YAML refuses:

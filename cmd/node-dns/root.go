@@ -32,7 +32,17 @@ func newRootCommand() *cobra.Command {
 	root.PersistentFlags().String("root", "/", "work on the tree below this directory")
 	root.Flags().AddFlagSet(status.Flags())
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(status, newServersCommand(), newServeCommand(), newWaitCommand(), newCheckConfigCommand(), newDoctorCommand(), newMigrateCommand(), newDemoCommand())
+	root.AddCommand(
+		status,
+		newServersCommand(),
+		newCacheCommand(),
+		newServeCommand(),
+		newWaitCommand(),
+		newCheckConfigCommand(),
+		newDoctorCommand(),
+		newMigrateCommand(),
+		newDemoCommand(),
+	)
 	return root
 }
 

@@ -171,7 +171,9 @@ var varying = []struct {
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)`), "DATE"},
 	{regexp.MustCompile(`\b\d\d:\d\d:\d\d(\.\d+)?\b`), "CLOCK"},
 	{regexp.MustCompile(`\b\d+(\.\d+)?(ms|µs)`), "TIME"},
-	{regexp.MustCompile(`(running|for) \d+[dhms]( \d+[hms])?\b`), "$1 AGE"},
+	{regexp.MustCompile(`(running|for|age) \d+[dhms]( \d+[hms])?\b`), "$1 AGE"},
+	{regexp.MustCompile(`("?\b(ttl|age)"?): \d+`), "$1: N"},
+	{regexp.MustCompile(`(\S  )\d+(  IN  )`), "${1}TTL$2"}, // of a record in the cache
 	{regexp.MustCompile(`\bpid \d+`), "pid PID"},
 	{regexp.MustCompile(`\bkernel \S+\b`), "kernel RELEASE"},
 	{regexp.MustCompile(`may open \d+ files`), "may open N files"},

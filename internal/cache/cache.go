@@ -225,17 +225,6 @@ func (e Entry) Within(zone dnsname.Name) bool {
 	return !zone.IsZero() && dns.IsSubDomain(zone.String(), e.QName)
 }
 
-// Flush forgets the entries that match reports true for, all when it is nil, and
-// returns how many. A response that was asked for before Flush and comes after it
-// is not remembered: it may be one of those. match must not call the Cache.
-func (c *Cache) Flush(match func(Entry) bool) int {
-	if c.store == nil {
-		return 0
-	}
-	now := c.elapsed()
-	return c.store.flush(func(e *entry) bool { return match == nil || match(e.describe(now)) })
-}
-
 // Stats are counters since New, and what is remembered now.
 type Stats struct {
 	Hits       uint64 `json:"hits"`

@@ -344,7 +344,7 @@ func TestOddNames(t *testing.T) {
 		t.Error("not remembered")
 	}
 	zone := dnsname.MustParse("corp.example")
-	if n := c.Flush(func(e Entry) bool { return e.Name.IsZero() && e.Within(zone) }); n != 1 {
+	if n := c.Flush(func(e Remembered) bool { return e.Name.IsZero() && e.Within(zone) }); n != 1 {
 		t.Errorf("%d flushed, want 1", n)
 	}
 }

@@ -110,29 +110,6 @@ func (s *store) removeLocked(h *shard, e *entry) {
 	link.Store(e.next.Load())
 }
 
-// flush removes the entries that match, and returns how many.
-func (s *store) flush(match func(*entry) bool) (removed int) {
-	s.epoch.Add(1)
-	for i := range s.shards {
-		removed += s.flushShard(&s.shards[i], match)
-	}
-	return removed
-}
-
-func (s *store) flushShard(h *shard, match func(*entry) bool) (removed int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for e := h.oldest; e != nil; {
-		newer := e.newer
-		if match(e) {
-			s.removeLocked(h, e)
-			removed++
-		}
-		e = newer
-	}
-	return removed
-}
-
 func (s *store) addTo(stats *Stats) {
 	stats.Size, stats.MaxBytes = s.size, s.bytes
 	for i := range s.shards {

@@ -114,7 +114,7 @@ func TestFlush(t *testing.T) {
 	}
 	now = now.Add(20 * time.Second)
 	corp := dnsname.MustParse("corp.example")
-	n := c.Flush(func(e Entry) bool {
+	n := c.Flush(func(e Remembered) bool {
 		if e.Server != upstreamA || e.Age != 20*time.Second || e.TTL != 40*time.Second ||
 			e.Type != dns.TypeA || e.Rcode != dns.RcodeSuccess || e.QName != e.Name.String() {
 			t.Errorf("entry %+v", e)
@@ -128,7 +128,7 @@ func TestFlush(t *testing.T) {
 	if ask(t, c, q); !q.Cached {
 		t.Error("another name was flushed")
 	}
-	if n := c.Flush(func(e Entry) bool { return e.Server == upstreamB }); n != 0 {
+	if n := c.Flush(func(e Remembered) bool { return e.Server == upstreamB }); n != 0 {
 		t.Errorf("%d flushed of a server that none came from", n)
 	}
 }
@@ -146,7 +146,7 @@ func TestFlushWhileAsking(t *testing.T) {
 	var client sync.WaitGroup
 	client.Go(func() { ask(t, c, query("a.example.", dns.TypeA, flags{})) })
 	<-arrived
-	c.Flush(func(Entry) bool { return false })
+	c.Flush(func(Remembered) bool { return false })
 	close(release)
 	client.Wait()
 	if s := c.Stats(); s.Entries != 0 {
@@ -165,7 +165,7 @@ func TestManyAtOnce(t *testing.T) {
 					t.Errorf("%s got %v", q.Msg.Question[0].Name, m.Answer[0])
 				}
 				if i%500 == 0 {
-					c.Flush(func(e Entry) bool { return e.QName == "n1.example." })
+					c.Flush(func(e Remembered) bool { return e.QName == "n1.example." })
 					c.Stats()
 				}
 			}

@@ -297,7 +297,7 @@ func TestHitsWhileOthersChange(t *testing.T) {
 			for i := range 3000 {
 				ask(t, c, query(fmt.Sprintf("n%d.example.", (i*(change+1))%100), dns.TypeA, flags{}))
 				if i%50 == 0 {
-					c.Flush(func(e Entry) bool { return e.QName != "n1.example." })
+					c.Flush(func(e Remembered) bool { return e.QName != "n1.example." })
 				}
 			}
 		})

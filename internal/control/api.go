@@ -14,6 +14,10 @@ import (
 type API struct {
 	Status func(context.Context) Status
 
+	CacheDump  func(ctx context.Context, part CachePart, send func(CacheEntry) error) error
+	CacheFlush func(context.Context, CachePart) (CacheFlushed, error)
+	CacheStats func(context.Context) CacheStats
+
 	// Panicked hears what a function panicked with; who asked sees the connection end. Nil: nobody does.
 	Panicked func(value any)
 }
@@ -38,6 +42,17 @@ func (api API) handler() http.Handler {
 	if api.Status != nil {
 		mux.HandleFunc("GET "+statusPath, func(w http.ResponseWriter, r *http.Request) { reply(w, api.Status(r.Context()), nil) })
 	}
+	if api.CacheDump != nil {
+		mux.HandleFunc("POST "+cacheDumpPath, stream(func(ctx context.Context, part CachePart, send func(CacheEntry) error, _ func() error) error {
+			return api.CacheDump(ctx, part, send)
+		}))
+	}
+	if api.CacheFlush != nil {
+		mux.HandleFunc("POST "+cacheFlushPath, handle(api.CacheFlush))
+	}
+	if api.CacheStats != nil {
+		mux.HandleFunc("GET "+cacheStatsPath, func(w http.ResponseWriter, r *http.Request) { reply(w, api.CacheStats(r.Context()), nil) })
+	}
 	return api.guard(mux)
 }
 
@@ -46,7 +61,7 @@ func (api API) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
 			if value := recover(); value != nil {
-				if api.Panicked != nil {
+				if api.Panicked != nil && value != http.ErrAbortHandler { // which cuts a stream
 					api.Panicked(value)
 				}
 				panic(http.ErrAbortHandler) // which net/http takes, and says nothing of
@@ -60,15 +75,23 @@ func (api API) guard(next http.Handler) http.Handler {
 func handle[Q, A any](answer func(context.Context, Q) (A, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var question Q
-		decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxQuestion))
-		decoder.DisallowUnknownFields() // of a newer client: it would not get what it asked for
-		if err := decoder.Decode(&question); err != nil && !errors.Is(err, io.EOF) {
-			reply(w, nil, MistakeError{"reading the question: " + err.Error()})
+		if err := readQuestion(w, r, &question); err != nil {
+			reply(w, nil, err)
 			return
 		}
 		value, err := answer(r.Context(), question)
 		reply(w, value, err)
 	}
+}
+
+// readQuestion reads a question into what question points to. Without words it stays zero.
+func readQuestion(w http.ResponseWriter, r *http.Request, question any) error {
+	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxQuestion))
+	decoder.DisallowUnknownFields() // of a newer client: it would not get what it asked for
+	if err := decoder.Decode(question); err != nil && !errors.Is(err, io.EOF) {
+		return MistakeError{"reading the question: " + err.Error()}
+	}
+	return nil
 }
 
 // reply sends the value, or why there is none. A client that went away needs neither.

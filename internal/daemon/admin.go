@@ -8,7 +8,10 @@ import (
 // admin is what the daemon says to who asks at its socket.
 func (d *Daemon) admin() control.API {
 	return control.API{
-		Status: d.freshStatus,
+		Status:     d.freshStatus,
+		CacheDump:  d.dumpCache,
+		CacheFlush: d.answerFlush,
+		CacheStats: d.cacheStats,
 		Panicked: func(value any) {
 			d.panics.Caught(d.log, "task panicked", journal.TaskPanic, value, "task", "control")
 		},

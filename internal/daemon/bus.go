@@ -32,7 +32,7 @@ func (d *Daemon) newBus() *bus.Service {
 		Version:    d.config.Version,
 		State:      func() bus.State { return *d.busState.Load() },
 		Set:        d.setOverBus,
-		FlushCache: func() int { return d.cache.Load().Flush(nil) },
+		FlushCache: d.flushAll,
 		Reload:     d.reload,
 		Counters:   d.counters,
 		Loops:      d.loopAddresses,

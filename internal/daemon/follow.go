@@ -291,7 +291,9 @@ func (d *Daemon) serveCached(ctx context.Context, q *dnsserver.Query) (*dns.Msg,
 }
 
 // flushStale forgets the answers of servers that are not asked for the name any more.
-func (d *Daemon) flushStale() int { return d.cache.Load().Flush(d.isStale) }
+func (d *Daemon) flushStale() int {
+	return d.cache.Load().Flush(func(r cache.Remembered) bool { return d.isStale(r.Entry) })
+}
 
 func (d *Daemon) isStale(entry cache.Entry) bool {
 	route, ok := d.forward.Match(entry.Name)

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/node-dns/node-dns/internal/control"
+)
+
+// A listPrinter prints a list in the form that -o names as its elements come, however many they are: as text one after the other, as JSON and
+// YAML within a value with apiVersion and kind.
+type listPrinter struct {
+	w                 io.Writer
+	output, kind, key string // key is the list's in the value
+	n                 int
+}
+
+// add prints an element.
+func (p *listPrinter) add(s screen) error {
+	p.n++
+	switch p.output {
+	case "json":
+		text, err := json.MarshalIndent(s, "    ", "  ")
+		if err != nil {
+			return err
+		}
+		before := ",\n    "
+		if p.n == 1 {
+			before = p.begin() + "\n    "
+		}
+		_, err = io.WriteString(p.w, before+quiet(text, jsonRune))
+		return err
+	case "yaml":
+		var text bytes.Buffer
+		if p.n == 1 {
+			text.WriteString(p.begin() + "\n")
+		}
+		if err := writeYAML(&text, []screen{s}); err != nil {
+			return err
+		}
+		_, err := p.w.Write(text.Bytes())
+		return err
+	}
+	return s.WriteText(p.w)
+}
+
+// end prints what comes after the last element.
+func (p *listPrinter) end() error {
+	text := ""
+	switch p.output {
+	case "json":
+		text = "\n  ]\n}\n"
+		if p.n == 0 {
+			text = p.begin() + "]\n}\n"
+		}
+	case "yaml":
+		if p.n == 0 {
+			text = p.begin() + " []\n"
+		}
+	}
+	_, err := io.WriteString(p.w, text)
+	return err
+}
+
+func (p *listPrinter) begin() string {
+	if p.output == "yaml" {
+		return fmt.Sprintf("apiVersion: %s\nkind: %s\n%s:", control.APIVersion, p.kind, p.key)
+	}
+	return fmt.Sprintf("{\n  %q: %q,\n  %q: %q,\n  %q: [", "apiVersion", control.APIVersion, "kind", p.kind, p.key)
+}

@@ -1,0 +1,93 @@
+package cache
+
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dnswire"
+)
+
+// A Remembered is one remembered response as it was at one time.
+type Remembered struct {
+	Entry
+	DO, CD     bool // of the queries that it is for
+	IsNegative bool // NXDOMAIN, NODATA, or a failure
+
+	entry *entry
+}
+
+// Walk calls visit with each response that may be given out, in no order, until it returns false. No lock is held, and no more than a few
+// entries are looked at in advance: what comes, goes, or is replaced meanwhile may be missed. visit may take its time, and may call the
+// Cache.
+func (c *Cache) Walk(visit func(Remembered) bool) {
+	if c.store == nil {
+		return
+	}
+	var found []*entry
+	for i := range c.store.chains {
+		found = appendChain(found[:0], c.store.chains[i].Load())
+		if len(found) == 0 {
+			continue
+		}
+		now := c.elapsed()
+		for _, e := range found {
+			if e.isUsable(now, c.stale.life) && !visit(e.remembered(now)) {
+				return
+			}
+		}
+	}
+}
+
+func appendChain(found []*entry, e *entry) []*entry {
+	for ; e != nil; e = e.next.Load() {
+		found = append(found, e)
+	}
+	return found
+}
+
+func (e *entry) remembered(now time.Duration) Remembered {
+	return Remembered{
+		Entry: e.describe(now), DO: e.flags&keyDO != 0, CD: e.flags&keyCD != 0, IsNegative: !e.answers(), entry: e,
+	}
+}
+
+// answers is the function of that name on the wire: the response has what was asked for.
+func (e *entry) answers() bool {
+	if e.wire[3]&maskRcode != dns.RcodeSuccess {
+		return false
+	}
+	at := int(e.end)
+	for range binary.BigEndian.Uint16(e.wire[6:]) {
+		ttl, end := dnswire.Record(e.wire, at)
+		if binary.BigEndian.Uint16(e.wire[ttl-4:]) == e.key().qtype() {
+			return true
+		}
+		at = end
+	}
+	return false
+}
+
+// Msg is the response as a client would get it, without regard to the letters' case of its question; where its TTLs have ended they are 0.
+// nil: it cannot be read. The caller owns it.
+func (r Remembered) Msg() *dns.Msg {
+	wire := append([]byte(nil), r.entry.wire...)
+	r.entry.grow(wire, r.seconds(), 0)
+	m := new(dns.Msg)
+	if m.Unpack(wire) != nil {
+		return nil
+	}
+	if r.TTL <= 0 {
+		eachTTL(m, func(uint32) uint32 { return 0 })
+	}
+	return m
+}
+
+// seconds is the age, as far as TTLs can be brought down by it.
+func (r Remembered) seconds() uint32 {
+	if r.TTL <= 0 {
+		return 0
+	}
+	return uint32(max(0, r.Age) / time.Second)
+}

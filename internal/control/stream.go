@@ -1,0 +1,90 @@
+package control
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+const (
+	// streamPatience is how long a client may take nothing of a stream: who reads it in a pager has time, and who was stopped does not keep
+	// one of maxClients for ever.
+	streamPatience = 10 * time.Minute
+	// streamBuffer is in octets.
+	streamBuffer = 32 << 10
+)
+
+// stream answers a question of type Q with any number of values, a JSON text in a line each. send returns an error when the client has
+// gone; what answer returns after the first send cuts the stream, so that the client sees that it is not whole. flush sends what send
+// has gathered.
+func stream[Q, A any](answer func(ctx context.Context, question Q, send func(A) error, flush func() error) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var question Q
+		if err := readQuestion(w, r, &question); err != nil {
+			reply(w, nil, err)
+			return
+		}
+		connection := http.NewResponseController(w)
+		out := bufio.NewWriterSize(streamWriter{w, connection}, streamBuffer)
+		lines := json.NewEncoder(out)
+		began := false
+		send := func(value A) error {
+			began = true
+			return lines.Encode(value)
+		}
+		flush := func() error {
+			began = true // the client hears that there is an answer
+			return errors.Join(out.Flush(), connection.Flush())
+		}
+		err := answer(r.Context(), question, send, flush)
+		if err != nil && !began {
+			reply(w, nil, err)
+			return
+		}
+		if errors.Join(err, out.Flush()) != nil {
+			panic(http.ErrAbortHandler)
+		}
+	}
+}
+
+// streamWriter gives each piece its time.
+type streamWriter struct {
+	w          http.ResponseWriter
+	connection *http.ResponseController
+}
+
+func (s streamWriter) Write(data []byte) (int, error) {
+	if err := s.connection.SetWriteDeadline(time.Now().Add(streamPatience)); err != nil {
+		return 0, err
+	}
+	return s.w.Write(data)
+}
+
+// follow puts a question (nil: there are no words to it) to the daemon that listens on path, and calls each with every value of its answer as
+// it comes, until each returns an error, or ctx ends.
+func follow[A any](ctx context.Context, path, endpoint string, question any, each func(A) error) error {
+	body, err := open(ctx, path, endpoint, question)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	lines := json.NewDecoder(body)
+	for {
+		var value A
+		err := lines.Decode(&value)
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return fmt.Errorf("reading node-dns's answer, which is not whole: %w", err)
+		}
+		if err := each(value); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,119 @@
+package daemon
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/cache"
+	"github.com/node-dns/node-dns/internal/control"
+)
+
+// dumpStep is how many responses are written before the processor is left to others for as long as that took: it is queries' first.
+const dumpStep = 256
+
+// dumpCache sends what is remembered of a part, all for the zero part, one by one: a million responses are never there at once.
+func (d *Daemon) dumpCache(ctx context.Context, part control.CachePart, send func(control.CacheEntry) error) error {
+	if part == (control.CachePart{}) {
+		part.All = true
+	}
+	match, err := matchPart(part)
+	if err != nil {
+		return err
+	}
+	sent, began := 0, time.Now()
+	d.cache.Load().Walk(func(r cache.Remembered) bool {
+		if match != nil && !match(r) {
+			return true
+		}
+		if err = send(cacheEntry(r)); err == nil {
+			err = ctx.Err()
+		}
+		if sent++; sent%dumpStep == 0 {
+			time.Sleep(time.Since(began))
+			began = time.Now()
+		}
+		return err == nil
+	})
+	return err
+}
+
+// cacheEntry writes a response for people. One that cannot be read has no records.
+func cacheEntry(r cache.Remembered) control.CacheEntry {
+	e := control.CacheEntry{
+		Name: r.QName, Type: dns.Type(r.Type).String(), Result: result(r), Stale: r.TTL <= 0,
+		TTL: int64(max(0, r.TTL) / time.Second), Age: int64(max(0, r.Age) / time.Second), DO: r.DO, CD: r.CD, Answer: []control.CacheRecord{},
+	}
+	if !r.Server.IsZero() {
+		e.Server = r.Server.String()
+	}
+	m := r.Msg()
+	if m == nil {
+		return e
+	}
+	e.AD = m.AuthenticatedData
+	for _, rr := range m.Answer {
+		e.Answer = append(e.Answer, cacheRecord(rr))
+	}
+	for _, rr := range m.Ns {
+		if rr.Header().Rrtype == dns.TypeSOA && r.IsNegative {
+			soa := cacheRecord(rr)
+			e.SOA = &soa
+		}
+	}
+	return e
+}
+
+func result(r cache.Remembered) string {
+	if r.IsNegative && r.Rcode == dns.RcodeSuccess {
+		return "NODATA"
+	}
+	return dns.RcodeToString[r.Rcode]
+}
+
+// cacheRecord is a record in the words of a master file. miekg/dns escapes there what does not print, and has no words for some.
+func cacheRecord(rr dns.RR) control.CacheRecord {
+	h := rr.Header()
+	text := rr.String()
+	if unknown := new(dns.RFC3597); strings.HasPrefix(text, ";") && unknown.ToRFC3597(rr) == nil {
+		text = unknown.String()
+	}
+	r := control.CacheRecord{Name: h.Name, TTL: h.Ttl, Class: dns.Class(h.Class).String(), Type: dns.Type(h.Rrtype).String(), Data: `\# 0`}
+	if fields := strings.SplitN(text, "\t", 5); len(fields) == 5 && h.Rdlength > 0 {
+		r.Data = fields[4]
+	}
+	return r
+}
+
+// cacheStats counts what is in the cache, which takes a tenth of a second for a million responses.
+func (d *Daemon) cacheStats(context.Context) control.CacheStats {
+	c := d.cache.Load()
+	stats := c.Stats()
+	s := control.CacheStats{
+		APIVersion: control.APIVersion, Kind: "CacheStats", Entries: stats.Entries, Size: stats.Size, Bytes: stats.Bytes, MaxBytes: stats.MaxBytes,
+		Hits: stats.Hits, Misses: stats.Misses, Stale: stats.Stale, Prefetched: stats.Prefetched,
+		Insertions: stats.Insertions, Evictions: stats.Evictions,
+	}
+	counted := 0
+	c.Walk(func(r cache.Remembered) bool {
+		counted++
+		if r.TTL <= 0 {
+			s.Results.Stale++
+		}
+		switch result(r) {
+		case "NOERROR":
+			s.Results.Answers++
+		case "NODATA":
+			s.Results.NoData++
+		case "NXDOMAIN":
+			s.Results.NXDomain++
+		default:
+			s.Results.Failures++
+		}
+		return true
+	})
+	s.Results.Expired = max(0, stats.Entries-counted)
+	return s
+}

@@ -1,0 +1,129 @@
+package daemon
+
+import (
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/dnstest"
+)
+
+// TestFlushInFlight: who asks after a flush does not get, nor has remembered, what was asked for before it: on either way that queries go.
+func TestFlushInFlight(t *testing.T) {
+	for name, exchange := range map[string]func(dnstest.TB, netip.AddrPort, string, uint16, ...dnstest.Option) *dns.Msg{
+		"UDP": dnstest.Exchange, "TCP": dnstest.ExchangeTCP,
+	} {
+		t.Run(name, func(t *testing.T) {
+			site := dnstest.NewServer(t, siteRecords)
+			r := start(t, map[string]string{upstreamPath: upstreamFile(site)})
+			at, before := r.address(), make(chan *dns.Msg, 1)
+			site.SetFaultsFor("www.example.com.", dnstest.Faults{Delay: 700 * time.Millisecond})
+			asked := func() int { return site.QueriesFor("www.example.com.", dns.TypeA) }
+			go func() { before <- exchange(t, at, "www.example.com.", dns.TypeA) }()
+			r.await("it is asked", func() bool { return asked() > 0 })
+			site.SetRecords("www.example.com. 300 IN A 192.0.2.99\n")
+			if entries, err := r.daemon.flushCache(control.CachePart{Name: "elsewhere.example"}); entries != 0 || err != nil {
+				t.Errorf("%d flushed, %v", entries, err)
+			}
+			if got := firstValue(exchange(t, at, "www.example.com.", dns.TypeA)); got != "192.0.2.99" {
+				t.Errorf("after the flush: %s", got)
+			}
+			<-before // gets what comes first: where that takes long the server is asked once more
+			asks := asked()
+			if got := firstValue(exchange(t, at, "www.example.com.", dns.TypeA)); got != "192.0.2.99" || asked() != asks {
+				t.Errorf("then: %s, asked %d times more", got, asked()-asks)
+			}
+		})
+	}
+}
+
+// TestFlushOrders: what is no order for a flush is a mistake, and forgets nothing.
+func TestFlushOrders(t *testing.T) {
+	d := still(t, "", nil)
+	for _, part := range []control.CachePart{
+		{},
+		{Name: "a.example", All: true},
+		{Zone: "example", Negative: true},
+		{Name: "a", Zone: "b"},
+		{Name: "a..b"},
+		{Name: strings.Repeat("a", 64)},
+		{Zone: strings.Repeat("abcdefg.", 40)},
+	} {
+		if _, err := d.flushCache(part); err == nil {
+			t.Errorf("%+v is taken", part)
+		} else if _, ok := err.(control.MistakeError); !ok {
+			t.Errorf("%+v: %v", part, err)
+		}
+	}
+	if entries := d.flushAll(); entries != 0 {
+		t.Errorf("%d entries", entries)
+	}
+}
+
+// TestDumpIsAMasterFile: what is printed is read again as the records that were remembered, whatever is in them.
+func TestDumpIsAMasterFile(t *testing.T) {
+	const records = `a.example.com. 300 IN TXT "\027[2J;\"\\" "  two  spaces" "\255"
+\027\;\"\(\009x.example.com. 300 IN CNAME \@\.\\.example.com.
+b.example.com. 300 IN HINFO "a b" ";"
+c.example.com. 300 IN TYPE65280 \# 3 0a1b2c
+d.example.com. 300 IN CAA 0 issue "x;y\"\010"
+e.example.com. 300 IN NAPTR 1 2 "u" "a;b" "!^.*$!\\1!" .
+f.example.com. 300 IN URI 1 2 "http://x/;\007"
+g.example.com. 300 IN SVCB 1 . alpn="h2,h3" port=53
+h.example.com. 300 IN LOC 51 30 12.748 N 0 7 39.612 W 0.00m 0.00m 0.00m 0.00m
+i.example.com. 300 IN NULL \# 2 1b5b
+`
+	site := dnstest.NewServer(t, records)
+	r := start(t, map[string]string{upstreamPath: upstreamFile(site)})
+	want := map[string]bool{}
+	for parser := dns.NewZoneParser(strings.NewReader(records), "", ""); ; {
+		rr, ok := parser.Next()
+		if !ok {
+			break
+		}
+		rr.Header().Name = strings.ToLower(rr.Header().Name)
+		want[rr.String()] = true
+		dnstest.Exchange(t, r.address(), rr.Header().Name, rr.Header().Rrtype, dnstest.EDNS(4096))
+	}
+	var text strings.Builder
+	err := control.DumpCache(t.Context(), control.SocketPath(r.root), control.CachePart{}, func(e control.CacheEntry) error { return e.WriteText(&text) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.ContainsFunc(text.String(), func(c rune) bool { return c != '\n' && (c < ' ' || c > '~') }) {
+		t.Errorf("%q", text.String())
+	}
+	parser := dns.NewZoneParser(strings.NewReader(text.String()), "", "")
+	for rr, ok := parser.Next(); ok; rr, ok = parser.Next() {
+		rr.Header().Ttl = 300 // a second may have passed
+		if !want[rr.String()] {
+			t.Errorf("no such record: %s", rr)
+		}
+		delete(want, rr.String())
+	}
+	if parser.Err() != nil || len(want) > 0 {
+		t.Errorf("%v; missing %v in\n%s", parser.Err(), want, text.String())
+	}
+}
+
+// TestDumpStops: a client that goes away ends the dump.
+func TestDumpStops(t *testing.T) {
+	site := dnstest.NewServer(t, siteRecords+"*.example.com. 300 IN A 192.0.2.1\n")
+	r := start(t, map[string]string{upstreamPath: upstreamFile(site)})
+	for _, name := range []string{"a.example.com.", "b.example.com.", "c.example.com."} {
+		dnstest.Exchange(t, r.address(), name, dns.TypeA)
+	}
+	seen := 0
+	err := control.DumpCache(t.Context(), control.SocketPath(r.root), control.CachePart{}, func(control.CacheEntry) error {
+		seen++
+		return filepath.SkipAll
+	})
+	if err != filepath.SkipAll || seen != 1 {
+		t.Errorf("%v after %d", err, seen)
+	}
+}
