@@ -13,7 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A port that is free for UDP may be taken for TCP; then another is tried.
+// A port that is free for TCP may be taken for UDP; then another is tried. TCP comes first: the kernel takes a UDP port for free that
+// another process of this user shares (SO_REUSEPORT of socket(7)), and would have it share that one's queries until TCP has failed.
 const portTries = 10
 
 var errUnspecified = errors.New("each address needs a socket of its own, to answer from")
@@ -37,14 +38,14 @@ func (s *Server) bindBoth(want netip.AddrPort, have []*binding) []*binding {
 				port = b.actual.Port()
 			}
 		}
-		for i, proto := range []Proto{UDP, TCP} {
+		for i, proto := range slices.Backward([]Proto{UDP, TCP}) {
 			if pair[i] == nil {
 				pair[i] = s.bind(want, netip.AddrPortFrom(want.Addr(), port), proto)
 				port = pair[i].actual.Port()
 			}
 		}
 		again := want.Port() == 0 && !kept && try < portTries &&
-			pair[0].err == nil && errors.Is(pair[1].err, unix.EADDRINUSE)
+			pair[1].err == nil && errors.Is(pair[0].err, unix.EADDRINUSE)
 		if !again {
 			return pair
 		}
