@@ -22,7 +22,7 @@ var bands = [][]string{
 	{"internal/dnsname", "internal/nameserver", "internal/servercookie", "internal/atomicfile", "internal/inflight", "internal/busy", "internal/cgroup", "internal/histogram", "internal/clients", "internal/journal", "internal/systembus", "internal/screen", "internal/dnstest", "internal/golden", "internal/manual", "internal/lab", "internal/kubetest"},
 	{"internal/dnswire", "internal/precedence", "internal/faultplan"},
 	{"internal/nm", "internal/resolved", "internal/netstate", "internal/resolvconf", "internal/upstream", "internal/nodeconfig", "internal/dnsserver", "internal/supervise", "internal/systemd", "internal/rpmbuild"},
-	{"internal/dnsmasqconf"},
+	{"internal/dnsmasqconf", "internal/searchlist"},
 	{"internal/hostdns", "internal/cache", "internal/forward", "internal/zone", "internal/autopath", "internal/peers", "internal/localdata"},
 	{"internal/kubewire"},
 	{"internal/cluster"},

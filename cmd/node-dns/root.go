@@ -35,6 +35,7 @@ func newRootCommand() *cobra.Command {
 	root.AddCommand(
 		status,
 		newServersCommand(),
+		newQueryCommand(),
 		newCacheCommand(),
 		newServeCommand(),
 		newWaitCommand(),

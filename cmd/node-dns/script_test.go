@@ -174,6 +174,7 @@ var varying = []struct {
 	{regexp.MustCompile(`(running|for|age) \d+[dhms]( \d+[hms])?\b`), "$1 AGE"},
 	{regexp.MustCompile(`("?\b(ttl|age)"?): \d+`), "$1: N"},
 	{regexp.MustCompile(`(\S  )\d+(  IN  )`), "${1}TTL$2"}, // of a record in the cache
+	{regexp.MustCompile(`\b\d+[dhms]( \d+[hms])? old\b`), "AGE old"},
 	{regexp.MustCompile(`\bpid \d+`), "pid PID"},
 	{regexp.MustCompile(`\bkernel \S+\b`), "kernel RELEASE"},
 	{regexp.MustCompile(`may open \d+ files`), "may open N files"},

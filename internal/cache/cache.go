@@ -184,6 +184,7 @@ func (c *Cache) ask(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
 // remembered returns the response to q of a live entry, or the error that it stands for; neither: it cannot be read.
 func (c *Cache) remembered(e *entry, q *dnsserver.Query, now time.Duration, wasVisited bool) (*dns.Msg, error) {
 	if e.isFailure() {
+		q.Cached, q.Age = true, max(0, now-e.stored)
 		c.hits.add()
 		return nil, errRemembered
 	}
@@ -192,7 +193,7 @@ func (c *Cache) remembered(e *entry, q *dnsserver.Query, now time.Duration, wasV
 	if m == nil {
 		return nil, nil
 	}
-	q.Cached = true
+	q.Cached, q.Age, q.AnsweredBy = true, max(0, now-e.stored), e.server.Value()
 	c.hits.add()
 	if c.prefetches && wasVisited && e.isNearEnd(now) {
 		c.prefetch(e)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/netip"
 	"testing"
 	"time"
 	"unique"
@@ -48,8 +49,11 @@ func TestDump(t *testing.T) {
 		if diff := cmp.Diff(want[name].String(), got.String()); diff != "" {
 			t.Errorf("%s (-before +after):\n%s", name, diff)
 		}
-		if q.Cached && q.AnsweredBy.IsZero() == false {
-			t.Errorf("%s: a hit names the server %v", name, q.AnsweredBy)
+		if by := netip.MustParseAddr("192.0.2.1"); q.Cached && q.AnsweredBy.Addr.Addr() != by {
+			t.Errorf("%s: a hit is of %v, expected %v", name, q.AnsweredBy, by)
+		}
+		if q.Cached && q.Age != 5500*time.Millisecond {
+			t.Errorf("%s: a hit is %v old, expected 5.5s", name, q.Age)
 		}
 	}
 	if u.asked != 1 {

@@ -13,6 +13,8 @@ import (
 // goes away. One that is nil is a question that the daemon does not know.
 type API struct {
 	Status func(context.Context) Status
+	Query  func(context.Context, Question) (Answer, error)
+	Search func(context.Context, SearchQuestion) (Search, error)
 
 	CacheDump  func(ctx context.Context, part CachePart, send func(CacheEntry) error) error
 	CacheFlush func(context.Context, CachePart) (CacheFlushed, error)
@@ -52,6 +54,12 @@ func (api API) handler() http.Handler {
 	}
 	if api.CacheStats != nil {
 		mux.HandleFunc("GET "+cacheStatsPath, func(w http.ResponseWriter, r *http.Request) { reply(w, api.CacheStats(r.Context()), nil) })
+	}
+	if api.Query != nil {
+		mux.HandleFunc("POST "+queryPath, handle(api.Query))
+	}
+	if api.Search != nil {
+		mux.HandleFunc("POST "+searchPath, handle(api.Search))
 	}
 	return api.guard(mux)
 }

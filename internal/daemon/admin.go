@@ -12,6 +12,8 @@ func (d *Daemon) admin() control.API {
 		CacheDump:  d.dumpCache,
 		CacheFlush: d.answerFlush,
 		CacheStats: d.cacheStats,
+		Query:      d.query,
+		Search:     d.searchConf,
 		Panicked: func(value any) {
 			d.panics.Caught(d.log, "task panicked", journal.TaskPanic, value, "task", "control")
 		},

@@ -70,6 +70,7 @@ func (d *Daemon) serveCluster(ctx context.Context, q *dnsserver.Query) (*dns.Msg
 			return m, nil
 		}
 	}
+	q.Origin = dnsserver.OriginCluster
 	return resolver.ServeDNS(ctx, q)
 }
 

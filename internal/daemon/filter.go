@@ -50,10 +50,12 @@ func (d *Daemon) serveUpstream(ctx context.Context, q *dnsserver.Query) (*dns.Ms
 	s := d.serving.Load()
 	switch {
 	case s.options.FilterWin2K && asksAsWindows(q.Msg.Question[0]):
+		q.Origin = dnsserver.OriginRule
 		m := reply(q, dns.RcodeSuccess)
 		m.Authoritative = true
 		return m, nil
 	case s.options.BogusPrivate && q.Msg.Question[0].Qtype == dns.TypePTR && isPrivate(s.private, q.Name) && !d.isRouted(q.Name):
+		q.Origin = dnsserver.OriginRule
 		m := reply(q, dns.RcodeNameError)
 		m.Authoritative = true
 		return m, nil

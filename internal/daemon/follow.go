@@ -285,6 +285,7 @@ func (d *Daemon) authority(s *serving) zone.Authority {
 
 func (d *Daemon) serveCached(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
 	if q.Msg.Question[0].Qtype == dns.TypeANY {
+		q.Origin = dnsserver.OriginRule
 		return minimalAny(q), nil
 	}
 	return d.cache.Load().ServeDNS(ctx, q)

@@ -34,14 +34,18 @@ func (l *local) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, err
 	question := q.Msg.Question[0]
 	switch {
 	case question.Qclass == dns.ClassCHAOS:
+		q.Origin = dnsserver.OriginSelf
 		return l.chaos(q, question), nil
 	case question.Qclass != dns.ClassINET:
 		return reply(q, dns.RcodeNotImplemented), nil
 	case l.isProbe(q.Name):
+		q.Origin = dnsserver.OriginSelf
 		return reply(q, dns.RcodeNameError), nil
 	case isLocalhost(q.Name):
+		q.Origin = dnsserver.OriginLocalhost
 		return localhost(q, question), nil
 	case l.refusesPlain(q.Name, question.Qtype):
+		q.Origin = dnsserver.OriginRule
 		return reply(q, dns.RcodeNameError), nil
 	}
 	return l.next.ServeDNS(ctx, q)

@@ -21,6 +21,7 @@ func (d *Daemon) serveLocalData(ctx context.Context, q *dnsserver.Query) (*dns.M
 		if q.Msg.Question[0].Qtype == dns.TypeANY {
 			answer = subset(answer)
 		}
+		q.Origin = dnsserver.OriginLocalData
 		m := reply(q, dns.RcodeSuccess)
 		m.Authoritative = true
 		m.Answer = answer

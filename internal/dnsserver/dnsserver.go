@@ -12,6 +12,7 @@ package dnsserver
 import (
 	"context"
 	"net/netip"
+	"time"
 
 	"github.com/miekg/dns"
 	"github.com/node-dns/node-dns/internal/dnsname"
@@ -28,7 +29,7 @@ const (
 )
 
 // Query is one question of one client. A Query belongs to the goroutine that
-// serves it; handlers may set AnsweredBy and Cached, and nothing else.
+// serves it; handlers may set AnsweredBy, Origin, Cached and Age, and nothing else.
 type Query struct {
 	// Msg is what the message asks, never nil, read-only: its header, exactly one
 	// question, of class IN, or CH, which must not be forwarded, and at most one OPT
@@ -45,11 +46,26 @@ type Query struct {
 	// AnsweredBy is the upstream nameserver that the answer came from, set by
 	// who asked it; zero for an answer of our own.
 	AnsweredBy nameserver.Server
-	// Cached says that the answer was remembered.
+	// Origin is who made an answer that is no upstream nameserver's; "" where nobody says.
+	Origin Origin
+	// Cached says that the answer was remembered, and Age for how long.
 	Cached bool
+	Age    time.Duration
 
 	cookie *dns.EDNS0_COOKIE // for the response; nil: none
 }
+
+// Origin is who makes answers without asking anybody.
+type Origin string
+
+// The origins of answers.
+const (
+	OriginCluster   Origin = "cluster"    // the built-in resolver, from what the Kubernetes API said
+	OriginLocalData Origin = "local data" // hosts files, and records of dnsmasq's files
+	OriginLocalhost Origin = "localhost"  // RFC 6761 section 6.3
+	OriginSelf      Origin = "itself"     // class CHAOS, our own loop probes, and questions that are never forwarded
+	OriginRule      Origin = "rule"       // names and types that are kept from the upstreams, as domainNeeded has it
+)
 
 // Handler answers queries. It is called from many goroutines at once, and must
 // return when ctx ends, which is at Config.Timeout after the query arrived, or

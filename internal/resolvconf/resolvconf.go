@@ -94,9 +94,28 @@ func (f *File) nameservers() (addrs []netip.Addr, invalid []string) {
 // systemd-resolved writes an empty list) and names that are there already in any
 // case are left out. The number is not limited (glibc before 2.26 used six).
 func (f *File) Search() []string {
+	return cleanSearch(f.Written())
+}
+
+// Written returns the words of the last search or domain line that has such, as
+// they stand there: a C library asks for a domain that is there twice twice.
+func (f *File) Written() []string {
 	var words []string
 	for _, line := range f.lines {
 		if found := searchWords(line); len(found) > 0 {
+			words = found
+		}
+	}
+	return words
+}
+
+// SearchLine returns the names of the last search line without their final dots,
+// the root left out: what the kubelet reads, which knows no domain line (its
+// parseResolvConf).
+func (f *File) SearchLine() []string {
+	var words []string
+	for _, line := range f.lines {
+		if found, ok := directive(line, keySearch); ok {
 			words = found
 		}
 	}

@@ -116,6 +116,7 @@ func (r *Resolver) chase(ctx context.Context, q *dnsserver.Query, m *dns.Msg, ch
 // forward has Next answer for name: q itself, unless CNAME records lead there.
 func (r *Resolver) forward(ctx context.Context, q *dnsserver.Query, name string, chain int) (*dns.Msg, error) {
 	if chain == 0 {
+		q.Origin = ""
 		return r.cfg.Next.ServeDNS(ctx, q)
 	}
 	m := new(dns.Msg).SetQuestion(name, q.Msg.Question[0].Qtype)
@@ -126,7 +127,7 @@ func (r *Resolver) forward(ctx context.Context, q *dnsserver.Query, name string,
 	parsed, _ := dnsname.Parse(name) // the zero Name for other octets, as in the query that a client sends
 	onward := &dnsserver.Query{Msg: m, Name: parsed, Client: q.Client, Local: q.Local, Proto: q.Proto}
 	answer, err := r.cfg.Next.ServeDNS(ctx, onward)
-	q.AnsweredBy = onward.AnsweredBy
+	q.AnsweredBy, q.Cached, q.Age = onward.AnsweredBy, onward.Cached, onward.Age // the Origin is still us, who had the alias
 	return answer, err
 }
 

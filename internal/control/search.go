@@ -1,0 +1,74 @@
+package control
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+
+	"github.com/node-dns/node-dns/internal/searchlist"
+)
+
+const searchPath = "/v1/search"
+
+// SearchQuestion asks whose resolv.conf it is about: a pod's, an ordinary one's of a namespace, or with neither this node's.
+type SearchQuestion struct {
+	Namespace string `json:"namespace,omitempty"`
+	Pod       string `json:"pod,omitempty"` // in Namespace
+}
+
+// Search is a resolv.conf, and how it comes about.
+type Search struct {
+	APIVersion  string    `json:"apiVersion"`
+	Kind        string    `json:"kind"`
+	Namespace   string    `json:"namespace,omitempty"` // "": the node's own
+	Pod         string    `json:"pod,omitempty"`
+	Policy      string    `json:"dnsPolicy,omitempty"`
+	Nameservers []string  `json:"nameservers"`
+	Domains     []string  `json:"search"`
+	Options     []string  `json:"options"`
+	LocalDomain string    `json:"localDomain,omitempty"` // the host name's, where there is no list
+	Own         []string  `json:"ownAddresses"`          // nameservers that are this node
+	Host        *HostFile `json:"kubeletResolvConf,omitempty"`
+	Autopath    Walk      `json:"autopath"`
+	Faults      []Fault   `json:"faults"`
+	Notes       []string  `json:"notes"`
+}
+
+// HostFile is the resolv.conf that the kubelet makes pods' ones of.
+type HostFile struct {
+	Path        string   `json:"path"`
+	Source      string   `json:"source"` // where the kubelet is told so
+	Nameservers []string `json:"nameservers"`
+	Search      []string `json:"search"`
+}
+
+// Walk says whether the node walks the search list.
+type Walk struct {
+	On  bool   `json:"on"`
+	Why string `json:"why,omitempty"` // it does not
+}
+
+// Fault is what is wrong, and what to do about it.
+type Fault struct {
+	What string `json:"what"`
+	Fix  string `json:"fix"`
+}
+
+// FetchSearch asks the daemon that listens on path.
+func FetchSearch(ctx context.Context, path string, question SearchQuestion) (Search, error) {
+	return ask[Search](ctx, path, searchPath, question)
+}
+
+// conf is the resolv.conf as a value.
+func (s Search) conf() searchlist.Conf {
+	c := searchlist.Conf{Search: s.Domains, Options: s.Options, LocalDomain: s.LocalDomain}
+	for _, text := range s.Nameservers {
+		if addr, err := netip.ParseAddr(text); err == nil {
+			c.Nameservers = append(c.Nameservers, addr)
+		}
+	}
+	return c
+}
+
+// isOwn reports whether a nameserver is this node.
+func (s Search) isOwn(nameserver string) bool { return slices.Contains(s.Own, nameserver) }

@@ -1,0 +1,35 @@
+package dnsserver
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+
+	"github.com/miekg/dns"
+)
+
+// Direct has a Handler answer m as if a client had sent it over TCP, and no socket between them. It returns what the client would
+// get, and the query as the Handler left it; a nil response: the Handler says nothing. An error is of a message that no client
+// can send. What a server does around its Handler (who may ask, how much, what is answered on the wire) Direct does not.
+func Direct(ctx context.Context, h Handler, m *dns.Msg, client, local netip.AddrPort) (*dns.Msg, *Query, error) {
+	wire, err := m.Pack()
+	if err != nil {
+		return nil, nil, fmt.Errorf("packing a question: %w", err)
+	}
+	q, _, rcode := parseQuery(wire, client, local, TCP)
+	if q == nil {
+		return nil, nil, fmt.Errorf("reading a question: %s", dns.RcodeToString[rcode])
+	}
+	if rcode != dns.RcodeSuccess {
+		q.Origin = OriginSelf
+		return failure(q, rcode, why(rcode)), q, nil
+	}
+	response, err := h.ServeDNS(ctx, q)
+	switch {
+	case err != nil:
+		return failure(q, dns.RcodeServerFailure, err), q, nil
+	case response == nil:
+		return nil, q, nil
+	}
+	return complete(q, response), q, nil
+}

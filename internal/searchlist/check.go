@@ -1,0 +1,144 @@
+package searchlist
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Fault is what is wrong with a resolv.conf, and what to do about it.
+type Fault struct{ What, Fix string }
+
+// Checks are what a resolv.conf is looked at with.
+type Checks struct {
+	IsNode  func(netip.Addr) bool // an address of this node, loopback among them
+	Answers func(netip.Addr) bool // node-dns listens there, at port 53
+	// HostFile is the kubelet's resolvConf, and Setting where it is set, or would be.
+	HostFile, Setting string
+	// Originals is the file with the node's original nameservers; "": there is none.
+	Originals string
+	// Uplinks is systemd-resolved's file with its own nameservers; "": there is none.
+	Uplinks string
+}
+
+// Pod are the faults of an ordinary pod's resolv.conf, and of the file that the kubelet makes it of.
+func (c Checks) Pod(k Kubelet, conf Conf) []Fault {
+	faults := c.host(k)
+	for _, addr := range conf.Nameservers {
+		if addr.IsLoopback() {
+			faults = append(faults, Fault{
+				fmt.Sprintf("a pod is given %s, which is the pod itself: nobody answers there", addr),
+				"set clusterDNS to an address of this node that pods reach, in " + c.Setting,
+			})
+		}
+	}
+	return slices.Concat(faults, common(conf), limits(k.Limits, conf))
+}
+
+// host are the faults of the file that pods with dnsPolicy Default get, the cluster's own DNS servers among them.
+func (c Checks) host(k Kubelet) (faults []Fault) {
+	better, whose := c.Originals, "the original nameservers"
+	if c.Uplinks != "" {
+		better, whose = c.Uplinks, "systemd-resolved's own"
+	}
+	fix := "point it at a file with the nameservers that the network gave this node"
+	if better != "" && better != c.HostFile {
+		fix = fmt.Sprintf("point it at %s, which has %s", better, whose)
+	}
+	fix += ": " + c.Setting + "; then restart the kubelet, and the pods"
+	var own, loopback []netip.Addr
+	for _, addr := range k.Host.Nameservers {
+		switch {
+		case addr.IsLoopback():
+			loopback = append(loopback, addr)
+		case c.IsNode(addr):
+			own = append(own, addr)
+		}
+	}
+	if len(own) > 0 {
+		which := "this node (" + words(own) + ")"
+		what := fmt.Sprintf("the kubelet's resolvConf %s names %s where the original nameservers belong: pods with dnsPolicy Default, the cluster's "+
+			"DNS servers among them, have nobody to ask but this node", c.HostFile, which)
+		if slices.ContainsFunc(own, func(addr netip.Addr) bool { return slices.Contains(k.DNS, addr) }) {
+			what += ", and a kubelet that adds the host's nameservers to a pod's names it a second time"
+		}
+		faults = append(faults, Fault{what, fix})
+	}
+	if len(loopback) > 0 {
+		faults = append(faults, Fault{
+			fmt.Sprintf("the kubelet's resolvConf %s names %s, which in a pod with dnsPolicy Default is the pod itself: nobody answers there", c.HostFile, words(loopback)), fix,
+		})
+	}
+	if len(k.Host.Nameservers) == 0 {
+		faults = append(faults, Fault{fmt.Sprintf("the kubelet's resolvConf %s names no nameserver: a pod with dnsPolicy Default asks itself", c.HostFile), fix})
+	}
+	return faults
+}
+
+// Node are the faults of this node's own.
+func (c Checks) Node(conf Conf) []Fault {
+	var faults []Fault
+	here := slices.ContainsFunc(conf.Nameservers, c.Answers)
+	for _, addr := range conf.Nameservers {
+		if c.IsNode(addr) && !addr.IsLoopback() && !c.Answers(addr) {
+			faults = append(faults, Fault{fmt.Sprintf("%s is this node, and node-dns does not listen there", addr), "node-dns status says where it does, and why"})
+		}
+	}
+	if !here && len(conf.Nameservers) > 0 {
+		faults = append(faults, Fault{
+			"a process on this node does not ask node-dns, but " + words(conf.Nameservers) + ": what is shown is what node-dns would say",
+			"origin-dns-dispatcher plan says why /etc/resolv.conf does not name this node",
+		})
+	}
+	if len(conf.Nameservers) == 0 {
+		faults = append(faults, Fault{"it names no nameserver: C libraries ask 127.0.0.1 then", "origin-dns-dispatcher plan says what it should name"})
+	}
+	return append(faults, common(conf)...)
+}
+
+// common are the faults that any resolv.conf may have.
+func common(conf Conf) (faults []Fault) {
+	seen := map[netip.Addr]bool{}
+	for _, addr := range conf.Nameservers {
+		if seen[addr] {
+			faults = append(faults, Fault{
+				fmt.Sprintf("%s is named twice: musl asks it everything twice, and glibc asks it again when it was silent", addr), "name it once",
+			})
+		}
+		seen[addr] = true
+	}
+	if n := len(conf.Nameservers); n > maxServers {
+		faults = append(faults, Fault{
+			fmt.Sprintf("%d nameservers: libraries ask the first %d alone, and never %s", n, maxServers, words(conf.Nameservers[maxServers:])),
+			"take out those that are not needed",
+		})
+	}
+	if line := len("search " + strings.Join(conf.Search, " ")); line > muslLine {
+		faults = append(faults, Fault{
+			fmt.Sprintf("the search line has %d characters: musl (Alpine) reads no line of more than %d, and has no search list at all", line, muslLine),
+			"shorten the list",
+		})
+	}
+	return faults
+}
+
+// limits are what a kubelet drops.
+func limits(l Limits, conf Conf) (faults []Fault) {
+	if kept := len(l.Cut(conf).Search); kept < len(conf.Search) {
+		faults = append(faults, Fault{
+			fmt.Sprintf("%d search domains of %d characters: the kubelet hands on %d of at most %d and %d characters, and drops %s", len(conf.Search),
+				len(strings.Join(conf.Search, " ")), kept, l.Domains, l.Chars, strings.Join(conf.Search[kept:], " ")),
+			"shorten the search list of the kubelet's resolvConf",
+		})
+	}
+	return faults
+}
+
+func words(addrs []netip.Addr) string {
+	texts := make([]string, len(addrs))
+	for i, addr := range addrs {
+		texts[i] = addr.String()
+	}
+	return strings.Join(texts, " ")
+}
