@@ -85,7 +85,7 @@ func BenchmarkParts(b *testing.B) {
 	b.Run("key", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			room.wireKey(q)
+			q.AppendKey(room[:0])
 		}
 	})
 	for _, records := range []int{1, 20} {
@@ -94,11 +94,11 @@ func BenchmarkParts(b *testing.B) {
 		for i := range records {
 			m.Answer = append(m.Answer, &dns.A{Hdr: header("host-7.some-zone.example.", dns.TypeA, 3600), A: []byte{192, 0, 2, byte(i)}})
 		}
-		e := newEntry(room.wireKey(q), &dnsserver.Query{Msg: m}, m, 0, time.Hour)
+		e := newEntry(wireKey(&q, q.AppendKey(room[:0])), &dnsserver.Query{Msg: m}, m, 0, time.Hour)
 		if e == nil {
 			b.Fatal("the response cannot be kept")
 		}
-		whole := len(e.appendTo(nil, q, 7, 0))
+		whole := len(e.appendTo(nil, &q, 7, 0))
 		for _, bench := range []struct {
 			name  string
 			limit int
@@ -108,7 +108,7 @@ func BenchmarkParts(b *testing.B) {
 				q.Limit = bench.limit
 				b.ReportAllocs()
 				for b.Loop() {
-					e.appendTo(buf, q, 7, 0)
+					e.appendTo(buf, &q, 7, 0)
 				}
 			})
 		}

@@ -82,6 +82,7 @@ type Cache struct {
 	next    dnsserver.Handler
 	limits  limits
 	elapsed func() time.Duration // since the cache was made
+	began   time.Time            // zero: elapsed is by a clock of its own
 	store   *store               // nil when nothing is remembered
 	stale   stale
 	run     func(func())
@@ -104,8 +105,8 @@ func New(c Config) *Cache {
 		began := c.Now()
 		cache.elapsed = func() time.Duration { return c.Now().Sub(began) }
 	} else {
-		began := time.Now()
-		cache.elapsed = func() time.Duration { return time.Since(began) } // half of what time.Now takes
+		cache.began = time.Now()
+		cache.elapsed = func() time.Duration { return time.Since(cache.began) } // half of what time.Now takes
 	}
 	if c.Size > 0 {
 		if c.MaxBytes <= 0 {

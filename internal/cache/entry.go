@@ -23,17 +23,18 @@ type entry struct {
 	// wire is the response as a message: ID 0, RD, CD, AA and TC clear, one question in lower case, and no OPT record. Where
 	// a name is the question's or ends like it there is a pointer to that, so that each client finds its own letters' case.
 	wire   []byte
-	hash   uint64        // of its key; the store's
-	stored time.Duration // by the cache's clock
+	hash   uint64                // of its key; the store's
+	next   atomic.Pointer[entry] // in its chain of the store
+	stored time.Duration         // by the cache's clock
 	life   time.Duration
-	server unique.Handle[nameserver.Server]
 	end    uint16 // of the question in wire
 	flags  keyFlags
 
-	visited      atomic.Bool           // since the hand passed; SIEVE
-	again        atomic.Uint32         // when it may be asked for anew, in ticks of the cache's clock; the highest: it is
-	next         atomic.Pointer[entry] // in its chain of the store
-	newer, older *entry                // in the list of its shard, whose mu guards them
+	visited      atomic.Bool   // since the hand passed; SIEVE
+	mark         atomic.Uint32 // of AppendAndMark; 0: none
+	again        atomic.Uint32 // when it may be asked for anew, in ticks of the cache's clock; the highest: it is
+	server       unique.Handle[nameserver.Server]
+	newer, older *entry // in the list of its shard, whose mu guards them
 }
 
 // newEntry makes an entry of m, which it does not change. It returns nil for a message that cannot be packed so that it can be

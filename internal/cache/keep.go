@@ -31,7 +31,7 @@ type Response struct{ entry *entry }
 // then.
 func (c *Cache) Keep(q dnsserver.WireQuery, m *dns.Msg, server nameserver.Server, epoch uint64) (response Response, ok bool) {
 	var room room
-	k := room.wireKey(q)
+	k := wireKey(&q, q.AppendKey(room[:0]))
 	qname, err := k.name()
 	if err != nil {
 		return Response{}, false
@@ -53,7 +53,7 @@ func (c *Cache) Keep(q dnsserver.WireQuery, m *dns.Msg, server nameserver.Server
 // changed in place.
 func (c *Cache) KeepWire(q dnsserver.WireQuery, r dnswire.Response, server nameserver.Server, epoch uint64) (response Response) {
 	var room room
-	k := room.wireKey(q)
+	k := wireKey(&q, q.AppendKey(room[:0]))
 	lifetime := c.limits.rememberWire(k.dnsName, r)
 	e := &entry{
 		wire: bytes.Clone(r.Message), end: uint16(r.End), flags: k.flags,
@@ -82,5 +82,5 @@ func (k key) dnsName() dnsname.Name {
 
 // Append appends the response as q is to get it, as AppendResponse does.
 func (r Response) Append(dst []byte, q dnsserver.WireQuery, highest uint32) []byte {
-	return r.entry.appendTo(dst, q, 0, highest)
+	return r.entry.appendTo(dst, &q, 0, highest)
 }

@@ -39,9 +39,9 @@ func flagsOf(do, cd bool) (f keyFlags) {
 // room is what a key's question is written into.
 type room [dnswire.MaxQuestion]byte
 
-// wireKey is the key of a query on the wire.
-func (r *room) wireKey(q dnsserver.WireQuery) key {
-	return key{q.AppendKey(r[:0]), flagsOf(q.DO, q.Msg[3]&bitCD != 0)}
+// wireKey is the key of a query on the wire, whose AppendKey the question is.
+func wireKey(q *dnsserver.WireQuery, question []byte) key {
+	return key{question, flagsOf(q.DO, q.Msg[3]&bitCD != 0)}
 }
 
 // parsedKey is the key of a parsed query. ok is false when responses to it are not remembered: to more or less than one

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"encoding/binary"
+	"time"
 
 	"github.com/miekg/dns"
 
@@ -26,15 +27,43 @@ const (
 // Nothing is allocated when dst has room for the response, no lock is taken, and nothing is written that other processors
 // read, but the mark on an entry that has none.
 func (c *Cache) AppendResponse(dst []byte, q dnsserver.WireQuery, highest uint32) (response []byte, ok bool) {
-	if c.store == nil {
-		return dst, false
-	}
 	var room room
-	e, wasVisited := c.store.get(room.wireKey(q))
+	return c.AppendAndMark(dst, &q, q.AppendKey(room[:0]), highest, 0)
+}
+
+// AppendAndMark is AppendResponse, and has AppendMarked answer the question, the query's AppendKey, from now on.
+func (c *Cache) AppendAndMark(dst []byte, q *dnsserver.WireQuery, question []byte, highest, mark uint32) (response []byte, ok bool) {
+	e, wasVisited := c.get(q, question)
 	if e == nil {
 		return dst, false
 	}
-	now := c.elapsed()
+	response, ok = c.appendEntry(dst, e, q, highest, wasVisited)
+	if ok && e.mark.Load() != mark {
+		e.mark.Store(mark)
+	}
+	return response, ok
+}
+
+// AppendMarked is AppendResponse for what AppendAndMark has answered with the same mark, which is not 0: what the caller found
+// out before that is so for as long as it gives the mark, and need not be found out again.
+func (c *Cache) AppendMarked(dst []byte, q *dnsserver.WireQuery, question []byte, highest, mark uint32) (response []byte, ok bool) {
+	e, wasVisited := c.get(q, question)
+	if e == nil || e.mark.Load() != mark {
+		return dst, false
+	}
+	return c.appendEntry(dst, e, q, highest, wasVisited)
+}
+
+func (c *Cache) get(q *dnsserver.WireQuery, question []byte) (e *entry, wasVisited bool) {
+	if c.store == nil {
+		return nil, false
+	}
+	return c.store.get(wireKey(q, question))
+}
+
+// appendEntry appends an entry that is live.
+func (c *Cache) appendEntry(dst []byte, e *entry, q *dnsserver.WireQuery, highest uint32, wasVisited bool) (response []byte, ok bool) {
+	now := c.elapsedAt(q.Arrived)
 	age, live := e.age(now)
 	if !live {
 		return dst, false
@@ -46,15 +75,27 @@ func (c *Cache) AppendResponse(dst []byte, q dnsserver.WireQuery, highest uint32
 	return e.appendTo(dst, q, age, highest), true
 }
 
+// elapsedAt is elapsed at a moment that was not long ago: to ask for the time takes as long as to copy a response.
+func (c *Cache) elapsedAt(now time.Time) time.Duration {
+	if now.IsZero() || c.began.IsZero() {
+		return c.elapsed()
+	}
+	return now.Sub(c.began)
+}
+
 // appendTo appends the entry as the response to a query on the wire.
-func (e *entry) appendTo(dst []byte, q dnsserver.WireQuery, age, highest uint32) []byte {
+func (e *entry) appendTo(dst []byte, q *dnsserver.WireQuery, age, highest uint32) []byte {
 	limit := q.Limit
 	if q.EDNS {
 		limit -= optSize
 	}
-	cut := dnswire.Fit(e.wire, int(e.end), limit)
+	size, cut := len(e.wire), dnswire.Cut{}
+	if size > limit {
+		cut = dnswire.Fit(e.wire, int(e.end), limit)
+		size = cut.End
+	}
 	start := len(dst)
-	dst = append(dst, e.wire[:cut.End]...)
+	dst = append(dst, e.wire[:size]...)
 	m := dst[start:]
 	copy(m, q.Msg[:2]) // the ID
 	m[2] = bitQR | q.Msg[2]&bitRD
@@ -64,15 +105,21 @@ func (e *entry) appendTo(dst []byte, q dnsserver.WireQuery, age, highest uint32)
 	}
 	copy(m[dnswire.HeaderSize:], q.Question())
 	e.grow(m, age, highest)
-	cut.SetHeader(m, q.EDNS)
-	switch {
-	case q.EDNS && e.isFailure():
-		dst = appendOPT(dst, q.DO, cachedError...)
-	case q.EDNS:
-		dst = appendOPT(dst, q.DO)
+	if size < len(e.wire) {
+		cut.SetHeader(m, false)
 	}
-	return dst
+	if !q.EDNS {
+		return dst
+	}
+	binary.BigEndian.PutUint16(m[arCount:], binary.BigEndian.Uint16(m[arCount:])+1)
+	if e.isFailure() {
+		return appendOPT(dst, q.DO, cachedError...)
+	}
+	return appendOPT(dst, q.DO)
 }
+
+// arCount is where the count of additional records is in a header.
+const arCount = 10
 
 // cachedError is the option that says so, RFC 8914 section 4.14.
 var cachedError = []byte{0, dns.EDNS0EDE, 0, 2, 0, byte(dns.ExtendedErrorCodeCachedError)}

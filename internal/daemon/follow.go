@@ -115,6 +115,7 @@ func (d *Daemon) reconcile(ctx context.Context, reason string) time.Duration {
 // keep their health, and the cache keeps what came from servers that are still asked.
 func (d *Daemon) takeOver(next *serving) time.Duration {
 	old := d.serving.Swap(next)
+	d.mark.Add(1)
 	d.setLevel(next)
 	if !reflect.DeepEqual(old.config, next.config) {
 		d.log.Info("configuration taken over", journal.ConfigTaken.Attr())
@@ -142,6 +143,7 @@ func (d *Daemon) takeOver(next *serving) time.Duration {
 	}
 	d.setResolver(next)
 	d.zone.Set(d.authority(next))
+	d.mark.Add(1) // what was marked meanwhile may have been compared with the zones of before
 	if !sameRoutes(old.routes, next.routes) {
 		d.logRoutes(old.routes, next.routes)
 		// Only then: a flush also drops the answers that are on their way.

@@ -165,6 +165,7 @@ func (d *Daemon) build(s *serving, queries *inflight.Log) {
 	d.loops.dial = d.forward.DialUDP
 	d.forward.SetAll(s.dnsmasq.Has("all-servers"))
 	d.cache.Store(d.newCache(s.settings))
+	d.mark.Add(1)
 	d.setResolver(s)
 	d.zone = zone.New(d.authority(s), dnsserver.HandlerFunc(d.serveUpstream))
 	d.autopath = autopath.New(d.local(dnsserver.HandlerFunc(d.serveLocalData)), d.searchOf)

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"bytes"
+	"net/netip"
 
 	"github.com/miekg/dns"
 
@@ -15,11 +16,18 @@ import (
 // it: what is not known of the cluster is asked of its DNS servers, and autopath walks on from a
 // name that does not exist. It allocates nothing.
 func (d *Daemon) serveWire(dst []byte, q dnsserver.WireQuery) (response []byte, ok bool) {
+	mark := d.mark.Load() // before all that it is the mark of
 	s := d.serving.Load()
 	if !s.hitsOnWire {
 		return dst, false
 	}
-	if response, ok = d.readyOnWire(s, dst, q); ok {
+	var room [dnswire.MaxQuestion]byte
+	question := q.AppendKey(room[:0])
+	if response, ok = d.readyOnWire(s, dst, &q, question); ok {
+		return response, true
+	}
+	c, highest := d.cache.Load(), uint32(max(s.settings.clientTTL, 0))
+	if response, ok = c.AppendMarked(dst, &q, question, highest, mark); ok {
 		return response, true
 	}
 	var buf [dnswire.MaxName]byte
@@ -34,27 +42,26 @@ func (d *Daemon) serveWire(dst []byte, q dnsserver.WireQuery) (response []byte, 
 	case s.answersItself(q, name):
 		return dst, false
 	}
-	return d.cache.Load().AppendResponse(dst, q, uint32(max(s.settings.clientTTL, 0)))
+	return c.AppendAndMark(dst, &q, question, highest, mark)
 }
 
 // readyOnWire answers a question about the cluster that was asked before. A name that the resolver has an answer to is the
 // zone's: nobody need look whose it is.
-func (d *Daemon) readyOnWire(s *serving, dst []byte, q dnsserver.WireQuery) (response []byte, ok bool) {
+func (d *Daemon) readyOnWire(s *serving, dst []byte, q *dnsserver.WireQuery, question []byte) (response []byte, ok bool) {
 	resolver := d.names.resolver.Load()
 	if resolver == nil || !s.onWire {
 		return dst, false
 	}
-	var room [dnswire.MaxQuestion]byte
-	response, ok = resolver.AppendReady(dst, q, q.AppendKey(room[:0]))
-	if ok && d.leadsOn(response[len(dst):], q) {
+	response, ok = resolver.AppendReady(dst, q, question)
+	if ok && d.leadsOn(response[len(dst):], q.Client.Addr()) {
 		return dst, false
 	}
 	return response, ok
 }
 
 // leadsOn says whether autopath goes on from a response: of a name that does not exist to a pod.
-func (d *Daemon) leadsOn(response []byte, q dnsserver.WireQuery) bool {
-	return rcodeOf(response) == dns.RcodeNameError && d.podNamespace(q.Client.Addr()) != ""
+func (d *Daemon) leadsOn(response []byte, client netip.Addr) bool {
+	return rcodeOf(response) == dns.RcodeNameError && d.podNamespace(client) != ""
 }
 
 // clusterOnWire answers from what the API says now.
@@ -67,7 +74,7 @@ func (d *Daemon) clusterOnWire(s *serving, dst []byte, q dnsserver.WireQuery) (r
 		return dst, false
 	}
 	response, ok = resolver.AppendResponse(dst, q.Msg, q.Limit)
-	if ok && d.leadsOn(response[len(dst):], q) {
+	if ok && d.leadsOn(response[len(dst):], q.Client.Addr()) {
 		return dst, false
 	}
 	return response, ok

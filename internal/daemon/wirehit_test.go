@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"bytes"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -256,5 +257,34 @@ func TestHitAllocates(t *testing.T) {
 		}); n != 0 || !ok {
 			t.Errorf("%s: %v allocations, hit %v", name, n, ok)
 		}
+	}
+}
+
+// TestHitsUnderAnotherConfiguration: what was found out of a name that is answered again and again holds no longer than the
+// configuration.
+func TestHitsUnderAnotherConfiguration(t *testing.T) {
+	site := dnstest.NewServer(t, siteAndCluster)
+	config := "kubeconfig: none\nnodeName: node-7\nupstreams: [\"" + site.Addr().String() + "\"]\n"
+	for name, next := range map[string]inputs{
+		"dnsmasq's files have the name": {config: readConfig(t, config, ""), dnsmasq: readDnsmasq(t, "host-record=web.example.com,192.0.2.99\n")},
+		"it is the cluster's":           {config: readConfig(t, config+"clusterDomain: example.com\n", "")},
+		"types are filtered":            {config: readConfig(t, config, ""), dnsmasq: readDnsmasq(t, "filter-A\n")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := still(t, config, nil)
+			q := asWireQuery(t, wireQuery(t, "web.example.com.", dns.TypeA), "10.128.0.42", "192.0.2.10:53")
+			warm(t, d, q)
+			for range 3 {
+				if _, ok := d.serveWire(nil, q); !ok {
+					t.Fatal("not answered from memory")
+				}
+			}
+			next.flags.Listen = []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")}
+			next.net = node()
+			d.takeOver(newServing(next))
+			if response, ok := d.serveWire(nil, q); ok {
+				t.Errorf("answered from memory: %x", response)
+			}
+		})
 	}
 }

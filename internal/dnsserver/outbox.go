@@ -36,11 +36,22 @@ func (o *outbox) buffer() []byte {
 
 // add puts the response to a query in, which must not be nil, and must stay as it is until flush.
 func (o *outbox) add(response []byte, client netip.AddrPort, query mark) {
+	o.put(response, setName(&o.names[o.n], client), query)
+}
+
+// addTo is add where the kernel has named the client.
+func (o *outbox) addTo(response []byte, client *unix.RawSockaddrInet6, size uint32, query mark) {
+	o.names[o.n] = *client
+	o.put(response, size, query)
+}
+
+// put puts a response to the name that is next in, which has that size.
+func (o *outbox) put(response []byte, size uint32, query mark) {
 	o.marks[o.n] = query.with(response)
 	m := &o.messages[o.n]
 	o.iovs[o.n].Base = unsafe.SliceData(response)
 	o.iovs[o.n].SetLen(len(response))
-	m.Name, m.Namelen = (*byte)(unsafe.Pointer(&o.names[o.n])), setName(&o.names[o.n], client)
+	m.Name, m.Namelen = (*byte)(unsafe.Pointer(&o.names[o.n])), size
 	m.Iov = &o.iovs[o.n]
 	m.SetIovlen(1)
 	o.n++

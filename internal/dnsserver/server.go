@@ -97,6 +97,7 @@ type exchange struct {
 	wire          []byte // as received; not changed, and not kept by the receiver
 	client, local netip.AddrPort
 	proto         Proto
+	arrived       time.Time // zero: now
 	tried         *Tried
 }
 

@@ -51,6 +51,26 @@ type tally struct {
 	_          [64]byte
 }
 
+// counts are responses that one goroutine has counted and not yet moved to its tally.
+type counts struct{ answered, truncated uint64 }
+
+func (c *counts) add(response []byte) {
+	c.answered++
+	if isTruncated(response) {
+		c.truncated++
+	}
+}
+
+func (c *counts) move(t *tally) {
+	if c.answered > 0 {
+		t.answered.Add(c.answered)
+	}
+	if c.truncated > 0 {
+		t.truncated.Add(c.truncated)
+	}
+	*c = counts{}
+}
+
 func (t *tally) addTo(s *Stats) {
 	s.UDPQueries += t.udpQueries.Load()
 	s.TCPQueries += t.tcpQueries.Load()

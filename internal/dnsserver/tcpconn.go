@@ -235,7 +235,7 @@ func (c *tcpConn) received(wire []byte) bool {
 		c.tally.dropped.Add(1)
 		return len(wire) >= headerSize
 	}
-	x := exchange{wire: wire, client: c.client, local: c.local, proto: TCP}
+	x := exchange{wire: wire, client: c.client, local: c.local, proto: TCP, arrived: c.since}
 	if why := c.s.access.Load().denies(c.local, c.client.Addr()); why != allowed {
 		c.gather(c.s.deny(x, why), newMark(wire))
 		return why != stranger
@@ -246,9 +246,11 @@ func (c *tcpConn) received(wire []byte) bool {
 		return true
 	}
 	start := len(c.out)
-	response, q, _ := c.s.onWire(x, append(c.out, 0, 0), &c.tally)
+	var q WireQuery
+	response, _ := c.s.onWire(&x, &q, append(c.out, 0, 0))
 	query, since := q.mark(), c.since
 	if response != nil {
+		c.s.countResponse(response[start+prefixSize:], &c.tally)
 		c.gathered(response, start, query)
 		return true
 	}

@@ -28,6 +28,8 @@ type udpSocket struct {
 	// The receiver's own.
 	queries  *inflight.Receiver
 	out      outbox
+	counts   counts
+	arrived  time.Time // of the batch
 	pace     busy.Pace
 	patience patience // for places
 
@@ -107,6 +109,8 @@ func (u *udpSocket) receiveBatch(fd uintptr, wait bool) (n int, err error) {
 	now := u.queries.Arrived()
 	switch err {
 	case nil:
+		u.arrived = now
+		u.tally.udpQueries.Add(uint64(n))
 		for next := 0; next < n; {
 			next = u.receivedFrom(next, n)
 		}
@@ -146,13 +150,12 @@ func (u *udpSocket) receivedFrom(i, n int) (next int) {
 
 // received takes datagram i of a batch.
 func (u *udpSocket) received(i int, wire []byte, client netip.AddrPort) {
-	u.tally.udpQueries.Add(1)
 	v, rcode := accept(wire)
 	if v == drop || client.Port() == 0 { // nobody listens on port 0: a forged source
 		u.tally.dropped.Add(1)
 		return
 	}
-	x := exchange{wire: wire, client: client, local: u.local, proto: UDP}
+	x := exchange{wire: wire, client: client, local: u.local, proto: UDP, arrived: u.arrived}
 	if why := u.s.access.Load().denies(u.local, client.Addr()); why != allowed {
 		u.say(u.s.deny(x, why), client, newMark(wire))
 		return
@@ -162,7 +165,7 @@ func (u *udpSocket) received(i int, wire []byte, client netip.AddrPort) {
 		u.say(u.s.refuse(x, rcode), client, newMark(wire))
 		return
 	}
-	u.accepted(i, x)
+	u.accepted(i, &x)
 }
 
 // say sends a response with the next flush; nil: none is sent.
@@ -175,19 +178,22 @@ func (u *udpSocket) say(response []byte, client netip.AddrPort, query mark) {
 }
 
 // accepted answers at once, or has it done later.
-func (u *udpSocket) accepted(i int, x exchange) {
-	response, q, isWire := u.s.onWire(x, u.out.buffer()[:0], &u.tally)
+func (u *udpSocket) accepted(i int, x *exchange) {
+	var q WireQuery
+	response, isWire := u.s.onWire(x, &q, u.out.buffer()[:0])
 	if response != nil {
-		u.out.add(response, x.client, q.mark())
+		u.counts.add(response)
+		name, size := u.queries.Client(i)
+		u.out.addTo(response, name, size, q.mark())
 		return
 	}
 	switch u.s.enter(x.client.Addr()) {
 	case enough: // the others are not to wait for this one
-		u.say(u.s.crowd(x), x.client, q.mark())
+		u.say(u.s.crowd(*x), x.client, q.mark())
 		return
 	case full:
 		if !u.waitToEnter(x.client.Addr()) {
-			u.say(u.s.shed(x, nil), x.client, q.mark())
+			u.say(u.s.shed(*x, nil), x.client, q.mark())
 			return
 		}
 	}
@@ -198,7 +204,7 @@ func (u *udpSocket) accepted(i int, x exchange) {
 	if isWire {
 		q.Msg = x.wire
 	}
-	u.later(x, q, held, query, u.queries.Arrived())
+	u.later(*x, q, held, query, u.arrived)
 }
 
 // waitToEnter waits for a place as long as its patience lasts. The last query before the socket stops enters without: a
@@ -217,10 +223,11 @@ func (u *udpSocket) flush(fd uintptr) {
 	if n == 0 {
 		return
 	}
+	u.counts.move(&u.tally) // first, so that who has a response finds it counted
 	if failed := u.out.flush(fd); failed > 0 {
 		u.s.counters.writeErrors.Add(uint64(failed))
 	}
-	u.tally.traffic.add(time.Since(u.queries.Arrived()), u.out.marks[:n]...)
+	u.tally.traffic.add(time.Since(u.arrived), u.out.marks[:n]...)
 }
 
 // udpSockets are those of one address: the kernel shares what comes in out among them (SO_REUSEPORT of socket(7)), by the

@@ -1,8 +1,8 @@
 package dnsserver
 
 import (
-	"encoding/binary"
 	"net/netip"
+	"time"
 
 	"github.com/miekg/dns"
 
@@ -17,6 +17,7 @@ type WireQuery struct {
 	Limit         int            // octets that the response may have, RFC 6891 section 6.2.5
 	Client, Local netip.AddrPort // where the response goes, and where the query arrived
 	Proto         Proto
+	Arrived       time.Time // zero: now
 
 	End      int    // where its question ends in Msg
 	EDNS, DO bool   // whether it has an OPT record, and the DO bit there
@@ -50,41 +51,40 @@ type WireFunc func(dst []byte, q WireQuery) (response []byte, ok bool)
 
 // onWire has Config.Wire answer a message that accept let pass: the response is appended to dst; without one the message
 // must be parsed. It takes none of the MaxInFlight places, since it is done before another message is received, or on the
-// goroutine that a connection has. isWire is false for what is no WireQuery.
-func (s *Server) onWire(x exchange, dst []byte, count *tally) (response []byte, q WireQuery, isWire bool) {
-	q, isWire = wireQuery(x, int(s.largest.Load()))
+// goroutine that a connection has. It reads the message into q; isWire is false for what is no WireQuery.
+func (s *Server) onWire(x *exchange, q *WireQuery, dst []byte) (response []byte, isWire bool) {
+	isWire = q.read(x, int(s.largest.Load()))
 	if !isWire || s.cfg.Wire == nil {
-		return nil, q, isWire
+		return nil, isWire
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			s.panicked(x, p)
+			s.panicked(*x, p)
 			response = nil // the Handler may know better
 		}
 	}()
-	response, ok := s.cfg.Wire(dst, q)
+	response, ok := s.cfg.Wire(dst, *q)
 	if !ok {
-		return nil, q, true
+		return nil, true
 	}
-	response = s.finish(response, &q)
-	s.countResponse(response[len(dst):], count)
-	return response, q, true
+	return s.finish(response, q), true
 }
 
 func (s *Server) countResponse(response []byte, count *tally) {
 	count.answered.Add(1)
-	if binary.BigEndian.Uint16(response[2:])&bitTC != 0 {
+	if isTruncated(response) {
 		count.truncated.Add(1)
 	}
 }
 
-// wireQuery reads a message that accept let pass, and reports whether it is a WireQuery: parseQuery would find no fault in
-// it.
-func wireQuery(x exchange, largest int) (q WireQuery, ok bool) {
-	q = WireQuery{Msg: x.wire, Client: x.client, Local: x.local, Proto: x.proto, End: questionEnd(x.wire)}
+func isTruncated(response []byte) bool { return count(response, 2)&bitTC != 0 }
+
+// read reads a message that accept let pass, and reports whether it is a WireQuery: parseQuery would find no fault in it.
+func (q *WireQuery) read(x *exchange, largest int) (ok bool) {
+	*q = WireQuery{Msg: x.wire, Client: x.client, Local: x.local, Proto: x.proto, Arrived: x.arrived, End: questionEnd(x.wire)}
 	question := dns.Question{Qtype: q.Type(), Qclass: count(x.wire, q.End-2)}
 	if question.Qclass != dns.ClassINET || checkQuestion(question) != dns.RcodeSuccess {
-		return q, false
+		return false
 	}
 	size, rest := 0, x.wire[q.End:]
 	switch count(x.wire, 10) {
@@ -103,7 +103,7 @@ func wireQuery(x exchange, largest int) (q WireQuery, ok bool) {
 	if q.cookie > 0 {
 		q.Limit -= cookieSize
 	}
-	return q, ok
+	return ok
 }
 
 // isBareOPT reports whether wire is an OPT record of version 0 without options, as nearly every query has it.

@@ -23,7 +23,8 @@ func FuzzWireQuery(f *testing.F) {
 			return
 		}
 		for _, proto := range []Proto{UDP, TCP} {
-			got, ok := wireQuery(exchange{wire: wire, proto: proto}, udpSize)
+			var got WireQuery
+			ok := got.read(&exchange{wire: wire, proto: proto}, udpSize)
 			if !ok {
 				continue
 			}
@@ -96,7 +97,7 @@ func TestWireIsAsked(t *testing.T) {
 		v, _ := accept(odd.wire)
 		got := false
 		if v == parse {
-			_, got = wireQuery(exchange{wire: odd.wire, proto: UDP}, udpSize)
+			got = new(WireQuery).read(&exchange{wire: odd.wire, proto: UDP}, udpSize)
 		}
 		if got != asked[odd.name] || got && odd.want != handled {
 			t.Errorf("%s: asked %v", odd.name, got)

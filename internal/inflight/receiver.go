@@ -94,6 +94,11 @@ func (r *Receiver) Query(i int) (wire []byte, client netip.AddrPort) {
 	return wire, addrPortOf(&r.batch.clients[i])
 }
 
+// Client is who sent message i, as the kernel names it. It is valid until the next Receive.
+func (r *Receiver) Client(i int) (name *unix.RawSockaddrInet6, size uint32) {
+	return &r.batch.clients[i], r.batch.messages[i].nameLength
+}
+
 // Done says that nothing of what was received last needs an answer any more, but for what is held.
 func (r *Receiver) Done() {
 	for i := range r.received {

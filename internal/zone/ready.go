@@ -25,7 +25,7 @@ type ready struct {
 // AppendReady answers a query whose question was answered before from the same Snapshot: it appends the response to dst and
 // returns it, the one that AppendResponse would. question is the query's AppendKey. ok is false, and dst as it was, where
 // that has to be asked. Nothing is allocated when dst has room for the response.
-func (r *Resolver) AppendReady(dst []byte, q dnsserver.WireQuery, question []byte) (response []byte, ok bool) {
+func (r *Resolver) AppendReady(dst []byte, q *dnsserver.WireQuery, question []byte) (response []byte, ok bool) {
 	now := r.now.Load()
 	if now == nil || now.ready == nil || !r.mayBeReady(question) {
 		return dst, false
@@ -60,7 +60,7 @@ func (r *Resolver) mayBeReady(question []byte) bool {
 }
 
 // appendTo appends the response to a query, from record first of the answer section on.
-func (e *ready) appendTo(dst []byte, q dnsserver.WireQuery, first int) []byte {
+func (e *ready) appendTo(dst []byte, q *dnsserver.WireQuery, first int) []byte {
 	start := len(dst)
 	dst = append(dst, e.wire...)
 	m := dst[start:]

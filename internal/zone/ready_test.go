@@ -31,7 +31,7 @@ func wire(t testing.TB, query *dns.Msg, limit int) dnsserver.WireQuery {
 }
 
 func ready(resolver *zone.Resolver, dst []byte, q dnsserver.WireQuery) ([]byte, bool) {
-	return resolver.AppendReady(dst, q, q.AppendKey(nil))
+	return resolver.AppendReady(dst, &q, q.AppendKey(nil))
 }
 
 // clients ask the same in the ways that a response depends on.
@@ -223,7 +223,7 @@ func TestReadyOfItsSnapshot(t *testing.T) {
 			key := q.AppendKey(nil)
 			for n := 0; n < 2000; {
 				least := published.Load()
-				response, ok := resolver.AppendReady(nil, q, key)
+				response, ok := resolver.AppendReady(nil, &q, key)
 				if !ok {
 					response, _ = resolver.AppendResponse(nil, q.Msg, q.Limit)
 				} else {
@@ -296,10 +296,10 @@ func TestAppendReadyAllocates(t *testing.T) {
 		resolver.AppendResponse(buf, query, bench.limit)
 		q := benchQuery(t, bench.ask, bench.qtype, bench.limit)
 		key := q.AppendKey(nil)
-		if _, ok := resolver.AppendReady(buf, q, key); ok {
+		if _, ok := resolver.AppendReady(buf, &q, key); ok {
 			asked++
 		}
-		if n := testing.AllocsPerRun(100, func() { resolver.AppendReady(buf, q, key) }); n != 0 {
+		if n := testing.AllocsPerRun(100, func() { resolver.AppendReady(buf, &q, key) }); n != 0 {
 			t.Errorf("%s: %v allocations", bench.name, n)
 		}
 	}
@@ -328,7 +328,7 @@ func BenchmarkAppendReady(b *testing.B) {
 			var room [259]byte
 			b.ReportAllocs()
 			for b.Loop() {
-				resolver.AppendReady(buf, q, q.AppendKey(room[:0]))
+				resolver.AppendReady(buf, &q, q.AppendKey(room[:0]))
 			}
 		})
 	}
