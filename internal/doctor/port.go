@@ -26,39 +26,22 @@ func checkPort(s Snapshot) []Finding {
 	var found []Finding
 	var ours, free []string
 	for _, at := range wanted {
-		var holders []string
-		other, unseen, mine := false, false, map[string]bool{}
-		for _, h := range s.Host.Holders {
-			if !h.Covers(at) {
-				continue
-			}
-			switch {
-			case s.isOurs(h):
-				mine[h.Proto] = true
-				continue
-			case h.PID == 0 && s.isBound(at, h.Proto): // systemd keeps it for the daemon (socket unit, descriptor store), or we are not root
-				mine[h.Proto] = true
-				continue
-			case h.PID == 0:
-				unseen = true
-			}
-			other = true
-			if line := describe(h); !slices.Contains(holders, line) {
-				holders = append(holders, line)
-			}
-		}
-		switch name := at.String(); {
-		case other && unseen && len(holders) == 1:
-			found = append(found, unseenHolder(name, s.Host.Root))
-		case other:
-			found = append(found, taken(name, s.Host.Holders, at, s.isOurs, holders))
-		case mine["udp"] && mine["tcp"]:
-			ours = append(ours, name)
-		case len(mine) > 0 || s.Status != nil:
-			missing := slices.DeleteFunc(slices.Clone(protocols), func(p string) bool { return mine[p] })
-			found = append(found, fail(fmt.Sprintf("node-dns does not listen on %s (%s)%s", name, strings.Join(missing, "+"), why(s.Status, at)), "systemctl restart node-dns"))
+		h := s.holding(at)
+		switch {
+		case len(h.others) > 0:
+			found = append(found, taken(at, h.others))
+		case h.hidden && !s.Host.Root:
+			found = append(found, warn(at.String()+": somebody listens there, and only root sees who", "run this as root"))
+		case h.hidden:
+			found = append(found, warn(at.String()+": somebody listens there who is not seen from here: systemd for a socket unit, or a container's program",
+				"systemctl list-sockets names the first; node-dns@ADDRESS.socket is meant to be there"))
+		case h.mine["udp"] && h.mine["tcp"]:
+			ours = append(ours, at.String())
+		case len(h.mine) > 0 || s.Status != nil:
+			missing := slices.DeleteFunc(slices.Clone(protocols), func(p string) bool { return h.mine[p] })
+			found = append(found, fail(fmt.Sprintf("node-dns does not listen on %s (%s)%s", at, strings.Join(missing, "+"), why(s.Status, at)), "systemctl restart node-dns"))
 		default:
-			free = append(free, name)
+			free = append(free, at.String())
 		}
 	}
 	if len(ours) > 0 {
@@ -66,6 +49,29 @@ func checkPort(s Snapshot) []Finding {
 	}
 	if len(free) > 0 {
 		found = append(found, fine("%s: nobody listens, node-dns can", strings.Join(free, ", "))...)
+	}
+	return found
+}
+
+// holding is who has one address.
+type holding struct {
+	mine   map[string]bool // by protocol
+	others []migrate.Holder
+	hidden bool // somebody who is not seen
+}
+
+func (s Snapshot) holding(at netip.AddrPort) holding {
+	found := holding{mine: map[string]bool{}}
+	for _, h := range s.Host.Holders {
+		switch {
+		case !h.Covers(at):
+		case s.isOurs(h), h.PID == 0 && s.isBound(at, h.Proto): // systemd keeps it for the daemon (socket unit, descriptor store), or we are not root
+			found.mine[h.Proto] = true
+		case h.PID == 0:
+			found.hidden = true
+		case !slices.Contains(found.others, h): // a program may have several sockets at one address (SO_REUSEPORT)
+			found.others = append(found.others, h)
+		}
 	}
 	return found
 }
@@ -116,31 +122,17 @@ func why(status *control.Status, at netip.AddrPort) string {
 	return ""
 }
 
-// describe is a holder with its process and what of the address it has.
-func describe(h migrate.Holder) string {
-	who := "a program"
-	if h.PID != 0 {
-		who = fmt.Sprintf("%s (pid %d", h.Name, h.PID)
+// taken is about an address that other programs have, alone or beside us.
+func taken(at netip.AddrPort, others []migrate.Holder) Finding {
+	var lines []string
+	for _, h := range others {
+		who := fmt.Sprintf("pid %d", h.PID)
 		if h.Unit != "" {
 			who += ", " + h.Unit
 		}
-		who += ")"
+		lines = append(lines, fmt.Sprintf("%s (%s) has %s %s", h.Name, who, h.Addr, h.Proto))
 	}
-	return fmt.Sprintf("%s has %s %s", who, h.Addr, h.Proto)
-}
-
-func unseenHolder(at string, root bool) Finding {
-	if !root {
-		return warn(at+": somebody listens there, and only root sees who", "run this as root")
-	}
-	return warn(at+": somebody listens there who is not seen from here: systemd for a socket unit, or a container's program",
-		"systemctl list-sockets names the first; node-dns@ADDRESS.socket is meant to be there")
-}
-
-// taken is about an address that another program has, alone or beside us.
-func taken(at string, holders []migrate.Holder, addr netip.AddrPort, isOurs func(migrate.Holder) bool, lines []string) Finding {
-	i := slices.IndexFunc(holders, func(h migrate.Holder) bool { return h.PID != 0 && h.Covers(addr) && !isOurs(h) })
-	h := holders[i]
+	h := others[0]
 	name, fix := h.Name, fmt.Sprintf("end it: kill %d, and see who starts it", h.PID)
 	switch {
 	case strings.HasSuffix(h.Unit, ".service"):
@@ -148,5 +140,5 @@ func taken(at string, holders []migrate.Holder, addr netip.AddrPort, isOurs func
 	case h.Unit != "":
 		name, fix = h.Name+" of "+h.Unit, "a container or a login has started it: systemctl status "+h.Unit
 	}
-	return fail(at+" is taken by "+name, fix, lines...)
+	return fail(at.String()+" is taken by "+name, fix, lines...)
 }
