@@ -75,7 +75,7 @@ func well(t *testing.T, changes ...func(*Snapshot)) Snapshot {
 		Hooks:       []Program{{Path: "/usr/lib/NetworkManager/dispatcher.d/99-origin-dns", Executable: true}},
 		NSSwitch:    text("passwd: files\nhosts: files dns myhostname # as ever\n"),
 		Kubelet:     Kubelet{Configured: true, Path: nodeResolvConf, Source: "resolvConf /var/lib/kubelet/config.yaml:9", File: text("nameserver 192.0.2.53\n")},
-		Upstreams:   []Probe{{Server: "192.0.2.53:53", Domain: ".", EDNS: quick, TCP: quick, Large: large}},
+		Upstreams:   []Probe{{Server: "192.0.2.53:53", Domains: []string{"."}, EDNS: quick, TCP: quick, Large: large}},
 		API:         API{Kubeconfig: "/etc/node-dns/kubeconfig", Server: "https://10.0.0.1:6443", NotBefore: epoch.AddDate(0, -6, 0), NotAfter: epoch.AddDate(0, 6, 0)},
 		Clock:       Clock{Known: true, BuiltAt: epoch.AddDate(0, -1, 0)},
 		Storage:     []Storage{{Path: "/var/lib/node-dns", Exists: true, Owner: "root", Want: "root", Free: 1 << 30, Inodes: 1000, Mode: 0o755}},
@@ -137,7 +137,9 @@ var rows = []struct {
 	{"daemon", "is well", nil, OK, "node-dns 1.0.0 runs (pid 42), and is ready"},
 	{"daemon", "may not be asked", func(s *Snapshot) { s.Status, s.StatusErr = nil, fs.ErrPermission }, Warn, "run this as root"},
 	{"daemon", "hangs", func(s *Snapshot) { s.Status, s.StatusErr = nil, os.ErrDeadlineExceeded }, Fail, "does not answer on its control socket"},
-	{"daemon", "is not ready", func(s *Snapshot) { s.Status.Ready, s.Status.Problems = false, []string{"not listening on 10.0.0.7:53: address in use"} }, Fail, "is not ready|not listening on 10.0.0.7:53"},
+	{"daemon", "is not ready", func(s *Snapshot) {
+		s.Status.Ready, s.Status.Problems = false, []string{"not listening on 10.0.0.7:53: address in use"}
+	}, Fail, "is not ready|not listening on 10.0.0.7:53"},
 	{"daemon", "complains", func(s *Snapshot) { s.Status.Problems = []string{"asked in vain\nfor files"} }, Fail, "asked in vain; for files"},
 	{"daemon", "complains of a server, which is asked here", func(s *Snapshot) {
 		s.Status.Routes[0].Servers[0] = control.Server{Address: "192.0.2.53:53", State: "down", Error: "timeout"}
@@ -200,10 +202,14 @@ var rows = []struct {
 
 	{"units", "are well", nil, OK, "node-dns.service active/enabled, node-dns-apply.path active/static"},
 	{"units", "no systemd", func(s *Snapshot) { s.Units = nil }, "", ""},
-	{"units", "not enabled", func(s *Snapshot) { s.Units[daemonUnit] = migrate.Unit{Load: "loaded", Active: "active", File: "disabled"} }, Warn, "not enabled: it does not start at the next boot"},
+	{"units", "not enabled", func(s *Snapshot) {
+		s.Units[daemonUnit] = migrate.Unit{Load: "loaded", Active: "active", File: "disabled"}
+	}, Warn, "not enabled: it does not start at the next boot"},
 	{"units", "nobody hears the daemon", func(s *Snapshot) { s.Units[applyPath] = migrate.Unit{Load: "loaded", Active: "failed"} }, Fail, "node-dns-apply.path is failed|systemctl restart node-dns-apply.path"},
 	{"units", "nobody may hear it", func(s *Snapshot) { s.Units[applyPath] = migrate.Unit{Load: "masked", Active: "inactive"} }, Fail, "node-dns-apply.path is masked|systemctl unmask --runtime"},
-	{"units", "no hooks", func(s *Snapshot) { s.Units[dispatcherUnit] = migrate.Unit{Load: "loaded", Active: "inactive", File: "disabled"} }, Fail, "NetworkManager's events run no hook"},
+	{"units", "no hooks", func(s *Snapshot) {
+		s.Units[dispatcherUnit] = migrate.Unit{Load: "loaded", Active: "inactive", File: "disabled"}
+	}, Fail, "NetworkManager's events run no hook"},
 
 	{"hook", "is installed", nil, OK, "/usr/lib/NetworkManager/dispatcher.d/99-origin-dns"},
 	{"hook", "is not", func(s *Snapshot) { s.Hooks = nil }, Fail, "not installed"},
@@ -261,7 +267,9 @@ var rows = []struct {
 	{"writers", "OpenShift 4's", func(s *Snapshot) {
 		s.Host.Units = map[string]migrate.Unit{"on-prem-resolv-prepender.path": {Load: "loaded", Active: "active", File: "enabled"}}
 	}, Warn, "resolv-prepender|on-prem-resolv-prepender.path is active, enabled|node-dns migrate"},
-	{"writers", "one that was found here", func(s *Snapshot) { s.Writers = []Writer{{What: "netconfig writes it", Fix: "do not", Evidence: []string{"seen"}}} }, Warn, "netconfig writes it|seen|do not"},
+	{"writers", "one that was found here", func(s *Snapshot) {
+		s.Writers = []Writer{{What: "netconfig writes it", Fix: "do not", Evidence: []string{"seen"}}}
+	}, Warn, "netconfig writes it|seen|do not"},
 	{"writers", "systemd-resolved is judged elsewhere", func(s *Snapshot) {
 		s.Host.Units = map[string]migrate.Unit{resolvedUnit: {Load: "loaded", Active: "active", File: "enabled"}}
 	}, OK, "nothing else"},
@@ -304,18 +312,25 @@ var rows = []struct {
 	{"upstreams", "truncate", func(s *Snapshot) { s.Upstreams[0].Large.Truncated = true }, OK, "what does not fit it truncates"},
 	{"upstreams", "none", func(s *Snapshot) { s.Upstreams = nil }, Fail, "no upstream nameserver is known"},
 	{"upstreams", "silent", func(s *Snapshot) {
-		s.Upstreams[0] = Probe{Server: "192.0.2.53:53", Domain: ".", UDP: Answer{Err: errSilent}, EDNS: Answer{Err: errSilent}, TCP: Answer{Err: errSilent}}
+		s.Upstreams[0] = Probe{Server: "192.0.2.53:53", Domains: []string{"."}, UDP: Answer{Err: errSilent}, EDNS: Answer{Err: errSilent}, TCP: Answer{Err: errSilent}}
 	}, Fail, "does not answer over UDP: no answer within 2s|nothing else is asked"},
 	{"upstreams", "silent over UDP alone", func(s *Snapshot) { s.Upstreams[0].UDP.Err, s.Upstreams[0].EDNS.Err = errSilent, errSilent }, Fail, "over TCP it does"},
 	{"upstreams", "one silent of two", func(s *Snapshot) {
 		silent := Answer{Err: errSilent}
-		s.Upstreams = append([]Probe{{Server: "192.0.2.54:53", Domain: ".", UDP: silent, EDNS: silent, TCP: silent}}, s.Upstreams...)
+		s.Upstreams = append([]Probe{{Server: "192.0.2.54:53", Domains: []string{"."}, UDP: silent, EDNS: silent, TCP: silent}}, s.Upstreams...)
 	}, Warn, "others answer in its place"},
 	{"upstreams", "no TCP", func(s *Snapshot) { s.Upstreams[0].TCP = Answer{Err: errSilent} }, Warn, "does not answer over TCP"},
 	{"upstreams", "no EDNS", func(s *Snapshot) { s.Upstreams[0].EDNS.EDNS = false }, Warn, "does not know EDNS"},
-	{"upstreams", "silent to EDNS", func(s *Snapshot) { s.Upstreams[0].UDP, s.Upstreams[0].EDNS = s.Upstreams[0].EDNS, Answer{Err: errSilent} }, Warn, "does not answer what has EDNS"},
+	{"upstreams", "silent to EDNS", func(s *Snapshot) {
+		s.Upstreams[0].UDP, s.Upstreams[0].EDNS = s.Upstreams[0].EDNS, Answer{Err: errSilent}
+	}, Warn, "does not answer what has EDNS"},
 	{"upstreams", "loses large answers", func(s *Snapshot) { s.Upstreams[0].Large = Answer{Err: errSilent} }, Warn, "a large answer does not come over UDP"},
-	{"upstreams", "of a domain", func(s *Snapshot) { s.Upstreams[0].Domain, s.Upstreams[0].Large = "corp.example.", Answer{} }, OK, "upstream 192.0.2.53:53 (for corp.example.) answers over UDP (1ms), TCP and with EDNS 1232"},
+	{"upstreams", "of a domain", func(s *Snapshot) { s.Upstreams[0].Domains, s.Upstreams[0].Large = []string{"corp.example."}, Answer{} }, OK, "upstream 192.0.2.53:53 (for corp.example.) answers over UDP (1ms), TCP and with EDNS 1232"},
+	{"upstreams", "of several domains, for one of which there is no other", func(s *Snapshot) {
+		silent := Answer{Err: errSilent}
+		s.Upstreams = append(s.Upstreams, Probe{Server: "192.0.2.54:53", Domains: []string{".", "a.", "b.", "c.", "d."}, UDP: silent, EDNS: silent, TCP: silent})
+	}, Fail, "upstream 192.0.2.54:53 (for ., a., b. and 2 more) does not answer"},
+	{"upstreams", "refuses", func(s *Snapshot) { s.Upstreams[0].EDNS.Rcode = "REFUSED" }, Warn, "refuses what it is asked"},
 	{"upstreams", "over TLS", func(s *Snapshot) { s.Upstreams[0].TLS = true }, OK, "answers over TLS"},
 	{"upstreams", "not over TLS", func(s *Snapshot) {
 		s.Upstreams[0].TLS, s.Upstreams[0].TCP.Err = true, errors.New("bad certificate")

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -48,11 +49,12 @@ func (g *gathering) upstreams(ctx context.Context) {
 
 func (g *gathering) servers() []Probe {
 	var all []Probe
-	seen := map[Probe]bool{}
 	add := func(domain, server string) {
-		if p := (Probe{Server: server, Domain: domain}); !seen[p] {
-			seen[p] = true
-			all = append(all, p)
+		i := slices.IndexFunc(all, func(p Probe) bool { return p.Server == server })
+		if i < 0 {
+			all = append(all, Probe{Server: server, Domains: []string{domain}})
+		} else if !slices.Contains(all[i].Domains, domain) {
+			all[i].Domains = append(all[i].Domains, domain)
 		}
 	}
 	if g.s.Status != nil {
@@ -92,7 +94,7 @@ func (p *Probe) ask(ctx context.Context) {
 		return
 	}
 	p.TLS = server.TLS
-	question := dns.Question{Name: p.Domain, Qtype: dns.TypeSOA, Qclass: dns.ClassINET}
+	question := dns.Question{Name: dns.Fqdn(p.Domains[0]), Qtype: dns.TypeSOA, Qclass: dns.ClassINET}
 	if p.TLS {
 		p.TCP = exchange(ctx, server, "tcp-tls", question, bufferSize, false)
 		return
@@ -102,7 +104,7 @@ func (p *Probe) ask(ctx context.Context) {
 		if p.EDNS = patient(ctx, server, question, bufferSize, false); p.EDNS.Err != nil || p.EDNS.Rcode == "FORMERR" || p.EDNS.Rcode == "NOTIMP" {
 			p.UDP = patient(ctx, server, question, 0, false)
 		}
-		if p.EDNS.Err == nil && p.Domain == "." { // the root's keys with their signature: 1139 octets in 2026
+		if p.EDNS.Err == nil && slices.Contains(p.Domains, ".") { // the root's keys with their signature: 1139 octets in 2026
 			p.Large = patient(ctx, server, dns.Question{Name: ".", Qtype: dns.TypeDNSKEY, Qclass: dns.ClassINET}, bufferSize, true)
 		}
 	})

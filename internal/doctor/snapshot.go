@@ -82,13 +82,13 @@ type Kubelet struct {
 
 // Probe is how one upstream nameserver answered when it was asked directly.
 type Probe struct {
-	Server string // as the status has it
-	Domain string // "." for an upstream of all names
-	TLS    bool   // only TCP is asked then
-	UDP    Answer // without EDNS, where it did not answer with
-	EDNS   Answer // over UDP, EDNS with 1232 octets
-	TCP    Answer
-	Large  Answer // over UDP, of what takes more than 1232 octets, or nearly so
+	Server  string   // as the status has it
+	Domains []string // whose names it is asked, "." for all that have no others; at least one
+	TLS     bool     // only TCP is asked then
+	UDP     Answer   // without EDNS, where it did not answer with
+	EDNS    Answer   // over UDP, EDNS with 1232 octets
+	TCP     Answer
+	Large   Answer // over UDP, of what takes more than 512 octets; zero: it was not asked
 }
 
 // Answer is what came of one question.

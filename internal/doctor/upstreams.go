@@ -18,10 +18,16 @@ func checkUpstreams(s Snapshot) []Finding {
 	}
 	var found []Finding
 	for _, p := range s.Upstreams {
-		others := slices.ContainsFunc(s.Upstreams, func(o Probe) bool { return o.Domain == p.Domain && o.Server != p.Server && o.answers() })
-		found = append(found, p.judge(others))
+		found = append(found, p.judge(p.replaceable(s.Upstreams)))
 	}
 	return found
+}
+
+// replaceable reports whether another one answers for each of its domains.
+func (p Probe) replaceable(all []Probe) bool {
+	return !slices.ContainsFunc(p.Domains, func(domain string) bool {
+		return !slices.ContainsFunc(all, func(o Probe) bool { return slices.Contains(o.Domains, domain) && o.Server != p.Server && o.answers() })
+	})
 }
 
 // answers reports whether it can be asked at all.
@@ -33,10 +39,14 @@ func (p Probe) answers() bool {
 }
 
 func (p Probe) name() string {
-	if p.Domain == "." {
+	const most = 3
+	switch n := len(p.Domains); {
+	case slices.Equal(p.Domains, []string{"."}):
 		return "upstream " + p.Server
+	case n > most:
+		return fmt.Sprintf("upstream %s (for %s and %d more)", p.Server, strings.Join(p.Domains[:most], ", "), n-most)
 	}
-	return fmt.Sprintf("upstream %s (for %s)", p.Server, p.Domain)
+	return fmt.Sprintf("upstream %s (for %s)", p.Server, strings.Join(p.Domains, ", "))
 }
 
 func (p Probe) judge(others bool) Finding {
@@ -71,10 +81,13 @@ func (p Probe) judge(others bool) Finding {
 	if p.Large.Err != nil && p.EDNS.Err == nil {
 		odd = append(odd, fmt.Sprintf("a large answer does not come over UDP: %v: something on the way drops fragments, or datagrams of that size", p.Large.Err))
 	}
+	if best.Rcode == "REFUSED" {
+		return warn(p.name()+" answers, and refuses what it is asked (REFUSED)", "it may not serve this node's network: see to what it allows, or take it out of what names it: node-dns servers", odd...)
+	}
 	if len(odd) > 0 {
 		return warn(p.name()+" answers over UDP ("+best.words()+"), but not all", "TCP and UDP port 53 to it have to pass every firewall on the way, datagrams of 1232 octets too", odd...)
 	}
-	return fine("%s answers over UDP (%s), TCP and with EDNS 1232; %s", p.name(), best.words(), p.Large.largeWords())[0]
+	return fine("%s answers over UDP (%s), TCP and with EDNS 1232%s", p.name(), best.words(), p.Large.largeWords())[0]
 }
 
 func (a Answer) words() string {
@@ -85,11 +98,15 @@ func (a Answer) words() string {
 	return text
 }
 
+// largeWords is what came of a question whose answer is large, where it is.
 func (a Answer) largeWords() string {
-	if a.Truncated {
-		return "what does not fit it truncates"
+	switch {
+	case a.Truncated:
+		return "; what does not fit it truncates"
+	case a.Size > 512:
+		return fmt.Sprintf("; a large answer comes whole (%d octets)", a.Size)
 	}
-	return fmt.Sprintf("a large answer comes whole (%d octets)", a.Size)
+	return ""
 }
 
 // checkLoop takes the result of the daemon's own probe, which asks each upstream for a name that nobody can guess, and sees

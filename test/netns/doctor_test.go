@@ -1,0 +1,90 @@
+package netns
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/node-dns/node-dns/internal/doctor"
+	"github.com/node-dns/node-dns/internal/lab"
+)
+
+// doctor is what node-dns doctor says on this node. It exits 1 where that has a failure, and else 0.
+func (n *node) doctor() doctor.Report {
+	n.t.Helper()
+	out, err := n.l.Try(lab.Binary(n.t, "node-dns"), "doctor", "-o", "json")
+	var report doctor.Report
+	if jsonErr := json.Unmarshal([]byte(out), &report); jsonErr != nil || (err != nil) != (report.Failures > 0) {
+		n.t.Fatalf("%v, %v:\n%s", err, jsonErr, out)
+	}
+	return report
+}
+
+// wantFinding: a check of the doctor's says all of this in one of its findings.
+func wantFinding(t *testing.T, r doctor.Report, check string, level doctor.Level, parts ...string) {
+	t.Helper()
+	said := ""
+	for _, f := range r.Findings {
+		if f.Check != check {
+			continue
+		}
+		text := strings.Join(append([]string{f.What, f.Fix}, f.Details...), "\n")
+		said += fmt.Sprintf("[%s] %s\n", f.Level, text)
+		if f.Level == level && !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(text, part) }) {
+			return
+		}
+	}
+	t.Errorf("%s does not say [%s] %q:\n%s", check, level, parts, said)
+}
+
+// TestDoctor: a node that is well has no failure; then openshift-ansible's leftovers come back, node-dns ends, and dnsmasq takes its place.
+func TestDoctor(t *testing.T) {
+	n := newNode(t)
+	n.l.WriteFile("/var/lib/kubelet/config.yaml", "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nclusterDNS: ["+ns2+"]\nresolvConf: "+nodeResolvConf+"\n")
+	n.connect("eth0")
+	n.await(right{Upstreams: []string{ns1}})
+	r := n.doctor()
+	if r.Failures > 0 {
+		t.Errorf("%+v", r.Findings)
+	}
+	wantFinding(t, r, "daemon", doctor.OK, fmt.Sprintf("pid %d", n.daemon.PID()), "ready")
+	wantFinding(t, r, "port", doctor.OK, nodeIP+":53: node-dns listens (udp+tcp), and nobody else")
+	wantFinding(t, r, "resolv.conf", doctor.OK, "ours, nameserver "+nodeIP)
+	wantFinding(t, r, "hook", doctor.OK, installedHook)
+	wantFinding(t, r, "upstreams", doctor.Warn, ns1, "REFUSED") // the LAN's know their own names alone
+	wantFinding(t, r, "kubelet", doctor.OK, nodeResolvConf, ns1)
+	wantFinding(t, r, "networkmanager-conf", doctor.Warn, "rc-manager=file") // the admin's of these tests
+
+	const oldHook = "/etc/NetworkManager/dispatcher.d/99-origin-dns.sh"
+	n.l.WriteFile("/etc/NetworkManager/conf.d/99-origin.conf", "[main]\ndns=none\n")
+	n.l.WriteFile(oldHook, "#!/bin/bash\n")
+	if err := os.Chmod(oldHook, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	n.l.WriteFile("/var/lib/kubelet/config.yaml", "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nclusterDNS: ["+ns2+"]\n")
+	n.daemon.Stop()
+	dnsmasq := n.l.Start(lab.Command{Argv: []string{
+		"dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--user=root", "--pid-file", "--log-facility=-", "--no-resolv", "--no-hosts",
+		"--bind-interfaces", "--listen-address=" + nodeIP, "--server=" + ns1,
+	}})
+	n.l.Await("dnsmasq to answer", func() bool {
+		_, err := n.l.Try("dig", "+tries=1", "+time=1", "@"+nodeIP, "who.test")
+		return err == nil
+	})
+	r = n.doctor()
+	wantFinding(t, r, "daemon", doctor.Fail, "does not run")
+	wantFinding(t, r, "port", doctor.Fail, nodeIP+":53 is taken by dnsmasq", fmt.Sprintf("dnsmasq (pid %d) has %s:53 udp", dnsmasq.PID(), nodeIP), nodeIP+":53 tcp")
+	wantFinding(t, r, "old-hook", doctor.Fail, oldHook)
+	wantFinding(t, r, "networkmanager-conf", doctor.Warn, "99-origin.conf:2 sets dns=none")
+	wantFinding(t, r, "resolv.conf", doctor.Fail, "names this node ("+nodeIP+"), where node-dns does not answer")
+	wantFinding(t, r, "kubelet", doctor.Fail, "back at this node")
+
+	before := n.l.ReadFile(resolvConf)
+	n.doctor()
+	if after := n.l.ReadFile(resolvConf); after != before {
+		t.Errorf("the doctor has changed resolv.conf:\n%s", after)
+	}
+}
