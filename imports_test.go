@@ -23,7 +23,7 @@ var bands = [][]string{
 	{"internal/dnswire", "internal/precedence", "internal/faultplan"},
 	{"internal/nm", "internal/resolved", "internal/netstate", "internal/resolvconf", "internal/upstream", "internal/nodeconfig", "internal/dnsserver", "internal/supervise", "internal/systemd", "internal/rpmbuild"},
 	{"internal/dnsmasqconf", "internal/searchlist"},
-	{"internal/hostdns", "internal/cache", "internal/forward", "internal/zone", "internal/autopath", "internal/peers", "internal/localdata"},
+	{"internal/hostdns", "internal/cache", "internal/forward", "internal/zone", "internal/autopath", "internal/peers", "internal/localdata", "internal/monitor"},
 	{"internal/kubewire"},
 	{"internal/cluster"},
 	{"internal/control"},

@@ -36,6 +36,7 @@ func newRootCommand() *cobra.Command {
 		status,
 		newServersCommand(),
 		newQueryCommand(),
+		newMonitorCommand(),
 		newCacheCommand(),
 		newServeCommand(),
 		newWaitCommand(),

@@ -30,6 +30,8 @@ import (
 //	serve [ARGS...]        `node-dns --root $ROOT serve ARGS` on a free port, $AT; the story goes on when it is ready
 //	cluster FILE           a Kubernetes API with the objects of a file; $KUBECONFIG leads to it, and node-dns.yaml's kubeconfig says so
 //	ask NAME TYPE [RCODE]  a query to that daemon, whose response has this rcode: NOERROR
+//	logged PATTERN         returns when that daemon has logged a line that matches
+//	watched                returns when somebody watches that daemon
 //	exits CODE COMMAND...  a program that exits with CODE
 //	masked                 what the last program printed, without what differs from run to run, for `cmp stdout` (-update writes that)
 func TestScripts(t *testing.T) {
@@ -40,10 +42,11 @@ func TestScripts(t *testing.T) {
 			root := lab.ShortDir(t) // $WORK has no room for the path of a unix socket
 			env.Setenv("ROOT", root)
 			env.Values[masksKey{}] = &masks{root, ""}
+			env.Values[logKey{}] = &log{said: new(lab.Text)}
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"exits": exits, "site": site, "cluster": clusterAPI, "serve": serveRoot, "ask": ask, "masked": masked,
+			"exits": exits, "site": site, "cluster": clusterAPI, "serve": serveRoot, "ask": ask, "masked": masked, "watched": watched, "logged": logged,
 		},
 	})
 }
@@ -100,7 +103,7 @@ func serveRoot(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	root := ts.Getenv("ROOT")
 	cmd := exec.Command("node-dns", append([]string{"--root", root, "serve", "--listen", "127.0.0.1:0"}, args...)...)
-	said := new(lab.Text)
+	said := ts.Value(logKey{}).(*log).said
 	cmd.Stderr = said
 	ts.Check(cmd.Start())
 	ended := make(chan error, 1)
@@ -154,6 +157,51 @@ func ask(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
+// logged waits for a line of the log that matches, since the last that it has waited for.
+func logged(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: logged PATTERN")
+	}
+	pattern, err := regexp.Compile("(?m)" + args[0])
+	ts.Check(err)
+	log := ts.Value(logKey{}).(*log)
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		text := log.said.String()[log.read:]
+		if found := pattern.FindStringIndex(text); found != nil {
+			log.read += found[1]
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("nothing matches %s in\n%s", pattern, text)
+		}
+	}
+}
+
+// log is what the story's daemon says.
+type log struct {
+	said *lab.Text
+	read int
+}
+
+type logKey struct{}
+
+// watched waits for who was started before it in the background.
+func watched(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) > 0 {
+		ts.Fatalf("usage: watched")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	for {
+		status, err := control.FetchStatus(ctx, control.SocketPath(ts.Getenv("ROOT")))
+		ts.Check(err)
+		if status.Watched.Monitors > 0 {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
 // masks are texts and what is shown for them, in turn.
 type masks []string
 
@@ -175,6 +223,7 @@ var varying = []struct {
 	{regexp.MustCompile(`("?\b(ttl|age)"?): \d+`), "$1: N"},
 	{regexp.MustCompile(`(\S  )\d+(  IN  )`), "${1}TTL$2"}, // of a record in the cache
 	{regexp.MustCompile(`\b\d+[dhms]( \d+[hms])? old\b`), "AGE old"},
+	{regexp.MustCompile(`(Nanoseconds"?: ?)\d+`), "${1}N"},
 	{regexp.MustCompile(`\bpid \d+`), "pid PID"},
 	{regexp.MustCompile(`\bkernel \S+\b`), "kernel RELEASE"},
 	{regexp.MustCompile(`may open \d+ files`), "may open N files"},

@@ -69,7 +69,7 @@ func (a *Autopath) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, 
 		case found:
 			a.answered.Add(1)
 			a.saved.Add(uint64(i) + 1)
-			q.AnsweredBy, q.Origin, q.Cached, q.Age = step.AnsweredBy, step.Origin, step.Cached, step.Age
+			q.AnsweredBy, q.Origin, q.Cached, q.Stale, q.Age = step.AnsweredBy, step.Origin, step.Cached, step.Stale, step.Age
 			return aliased(q, candidate, m), nil
 		case unsure:
 			return first, nil

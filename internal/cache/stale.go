@@ -67,7 +67,7 @@ func (c *Cache) serveStale(ctx context.Context, q *dnsserver.Query, e *entry) (*
 		c.misses.Add(1)
 		return c.fetch(ctx, q, e.key())
 	}
-	q.Cached, q.Age, q.AnsweredBy = true, max(0, c.elapsed()-e.stored), e.server.Value()
+	q.Cached, q.Stale, q.Age, q.AnsweredBy = true, true, max(0, c.elapsed()-e.stored), e.server.Value()
 	c.staleHits.Add(1)
 	return m, nil
 }

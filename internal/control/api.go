@@ -15,6 +15,8 @@ type API struct {
 	Status func(context.Context) Status
 	Query  func(context.Context, Question) (Answer, error)
 	Search func(context.Context, SearchQuestion) (Search, error)
+	// Monitor tells of what goes on until the context ends or the client has gone.
+	Monitor func(ctx context.Context, filter MonitorFilter, send func(MonitorEvent) error, flush func() error) error
 
 	CacheDump  func(ctx context.Context, part CachePart, send func(CacheEntry) error) error
 	CacheFlush func(context.Context, CachePart) (CacheFlushed, error)
@@ -60,6 +62,9 @@ func (api API) handler() http.Handler {
 	}
 	if api.Search != nil {
 		mux.HandleFunc("POST "+searchPath, handle(api.Search))
+	}
+	if api.Monitor != nil {
+		mux.HandleFunc("POST "+monitorPath, stream(api.Monitor))
 	}
 	return api.guard(mux)
 }
@@ -111,6 +116,8 @@ func reply(w http.ResponseWriter, value any, err error) {
 		w.WriteHeader(http.StatusBadRequest)
 	case errors.Is(err, os.ErrNotExist):
 		w.WriteHeader(http.StatusGone) // 404 is of a path that is not known
+	case errors.Is(err, ErrBusy):
+		w.WriteHeader(http.StatusServiceUnavailable)
 	case err != nil:
 		w.WriteHeader(http.StatusInternalServerError)
 	}

@@ -22,9 +22,15 @@ type Status struct {
 	ResolvConf ResolvConf `json:"resolvConf"`
 	Cache      Cache      `json:"cache"`
 	Queries    Queries    `json:"queries"`
+	Watched    Watched    `json:"watched"`
 	Process    Process    `json:"process"`
 	Problems   []string   `json:"problems"` // what an admin should mend; empty: all is well
 	Notes      []string   `json:"notes"`    // what an admin should know
+}
+
+// Watched says who sees the queries.
+type Watched struct {
+	Monitors int `json:"monitors"` // each is a `node-dns monitor`
 }
 
 // Process is what the daemon takes of its machine.

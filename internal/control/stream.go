@@ -30,6 +30,7 @@ func stream[Q, A any](answer func(ctx context.Context, question Q, send func(A) 
 			return
 		}
 		connection := http.NewResponseController(w)
+		_ = connection.SetReadDeadline(time.Time{}) // the question's: nothing more is read, and the context ends with the connection
 		out := bufio.NewWriterSize(streamWriter{w, connection}, streamBuffer)
 		lines := json.NewEncoder(out)
 		began := false

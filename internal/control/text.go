@@ -42,6 +42,9 @@ func (s Status) WriteText(w io.Writer) error {
 	if limits := s.Queries.Limits.text(); limits != "" {
 		p.row("Limits", limits)
 	}
+	if watched := s.Watched.text(); watched != "" {
+		p.row("Watched", watched)
+	}
 	for _, note := range notes {
 		p.line("  %s", screen.Lines(note, "    "))
 	}

@@ -14,6 +14,7 @@ func (d *Daemon) admin() control.API {
 		CacheStats: d.cacheStats,
 		Query:      d.query,
 		Search:     d.searchConf,
+		Monitor:    d.monitor,
 		Panicked: func(value any) {
 			d.panics.Caught(d.log, "task panicked", journal.TaskPanic, value, "task", "control")
 		},

@@ -23,6 +23,7 @@ import (
 	"github.com/node-dns/node-dns/internal/forward"
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/journal"
+	"github.com/node-dns/node-dns/internal/monitor"
 	"github.com/node-dns/node-dns/internal/nameserver"
 	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/supervise"
@@ -58,7 +59,8 @@ type Config struct {
 // Daemon is the running node resolver.
 type Daemon struct {
 	config  Config
-	log     *slog.Logger
+	log     *slog.Logger // who watches is told of it too
+	plain   *slog.Logger // and not of this
 	paths   paths
 	started time.Time
 
@@ -106,6 +108,7 @@ type Daemon struct {
 	answers bool // at the last look, at the address that resolv.conf is to name; belongs to the goroutine that looks
 	memory  memory
 
+	hub    monitor.Hub    // who watches what goes on
 	panics journal.Panics // of all but queries, which those who answer them count
 }
 

@@ -78,7 +78,7 @@ func (d *Daemon) logLoops(before, after map[nameserver.Server]struct{}) {
 func (d *Daemon) logRoutes(before, after []forward.Route) {
 	d.log.Info("routes", "routes", few(routeWords(after), " "), "before", few(routeWords(before), " "))
 	for _, line := range nameserverLines(after) {
-		d.log.Info(line)
+		d.plain.Info(line)
 	}
 }
 

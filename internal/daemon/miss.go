@@ -40,7 +40,7 @@ func (d *Daemon) answered(r forward.Reply) {
 		}
 		wire := response.Append(r.Out.Buffer()[:0], l.Query(), highest)
 		r.Waiting[i] = nil
-		l.SendWith(r.Out, wire)
+		l.SendWith(r.Out, wire, &r.From)
 	}
 }
 

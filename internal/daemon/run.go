@@ -89,6 +89,8 @@ func New(config Config) (*Daemon, error) {
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}
+	d.plain, d.log = d.log, slog.New(d.hub.Tee(d.log.Handler()))
+	d.hub.Watched = d.watchQueries
 	d.problems.Store(&[]string{})
 	if config.SetMemoryLimit != nil {
 		d.memory.own = config.SetMemoryLimit(-1)

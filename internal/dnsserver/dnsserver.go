@@ -29,7 +29,7 @@ const (
 )
 
 // Query is one question of one client. A Query belongs to the goroutine that
-// serves it; handlers may set AnsweredBy, Origin, Cached and Age, and nothing else.
+// serves it; handlers may set AnsweredBy, Origin, Cached, Stale and Age, and nothing else.
 type Query struct {
 	// Msg is what the message asks, never nil, read-only: its header, exactly one
 	// question, of class IN, or CH, which must not be forwarded, and at most one OPT
@@ -48,11 +48,12 @@ type Query struct {
 	AnsweredBy nameserver.Server
 	// Origin is who made an answer that is no upstream nameserver's; "" where nobody says.
 	Origin Origin
-	// Cached says that the answer was remembered, and Age for how long.
-	Cached bool
-	Age    time.Duration
+	// Cached says that the answer was remembered, Age for how long, and Stale that it has expired.
+	Cached, Stale bool
+	Age           time.Duration
 
 	cookie *dns.EDNS0_COOKIE // for the response; nil: none
+	failed error             // why there is no answer; nil: there is
 }
 
 // Origin is who makes answers without asking anybody.

@@ -81,13 +81,14 @@ func (s *Server) miss(l *Later) (taken bool) {
 // Query is the query. Its Msg is valid until Send or Handle is called.
 func (l *Later) Query() WireQuery { return l.query }
 
-// Send sends the response; nil: none is.
-func (l *Later) Send(response []byte) {
+// Send sends the response, which is from that nameserver; nil: none is sent.
+func (l *Later) Send(response []byte, from *nameserver.Server) {
 	if l.over.Swap(true) {
 		return
 	}
 	response = l.u.s.finish(response, &l.query)
 	l.count(response)
+	l.tell(response, from)
 	l.end(response)
 }
 

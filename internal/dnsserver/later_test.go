@@ -27,7 +27,7 @@ func TestLaterAfterPanic(t *testing.T) {
 			if l == given[0] {
 				t.Error("another query is in what somebody has still")
 			}
-			given[0].Send(nil)
+			given[0].Send(nil, nil)
 			return false
 		},
 		Handler: dnsserver.HandlerFunc(func(_ context.Context, q *dnsserver.Query) (*dns.Msg, error) {

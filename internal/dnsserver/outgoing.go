@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/node-dns/node-dns/internal/inflight"
+	"github.com/node-dns/node-dns/internal/nameserver"
 )
 
 // Outgoing gathers responses to Laters, of whatever sockets, so that those of one socket leave in one system call. It belongs
@@ -20,14 +21,15 @@ type Outgoing struct {
 // Buffer is where the response to the next SendWith may be written, and where it is kept until Flush if it fits.
 func (o *Outgoing) Buffer() []byte { return o.box.buffer() }
 
-// SendWith sends the response at o's next Flush. The response must stay as it is until then; nil: none is sent. The query's
+// SendWith sends the response, which is from that nameserver, at o's next Flush. The response must stay as it is until then; nil: none is sent. The query's
 // Msg is valid until SendWith is called.
-func (l *Later) SendWith(o *Outgoing, response []byte) {
+func (l *Later) SendWith(o *Outgoing, response []byte, from *nameserver.Server) {
 	if l.over.Swap(true) {
 		return
 	}
 	response = l.u.s.finish(response, &l.query)
 	l.count(response)
+	l.tell(response, from)
 	if len(response) == 0 {
 		l.end(nil)
 		return

@@ -41,6 +41,7 @@ type Server struct {
 	shares  *clients.Shares        // of the places
 	errors  *clients.Limiter       // of responses that say no
 	limited atomic.Uint64          // of which one in slip is sent
+	watch   atomic.Pointer[Watch]  // nil: nobody wants to know
 
 	// queries is the parent of every query's context.
 	queries context.Context
@@ -130,7 +131,9 @@ func (s *Server) reply(x exchange, buf []byte, with answer) (response []byte) {
 	q, e, rcode := parseQuery(x.wire, x.client, x.local, x.proto)
 	if q == nil {
 		s.counters.refused.Add(1)
-		return s.refuse(x, rcode)
+		response = s.refuse(x, rcode)
+		s.watch.Load().tell(x, response, ByServer, "")
+		return response
 	}
 	q.Tried, q.cookie = x.tried, s.cookieOption(x, e)
 	out, outcome := failure(q, rcode, why(rcode)), &s.counters.refused
@@ -145,9 +148,14 @@ func (s *Server) reply(x exchange, buf []byte, with answer) (response []byte) {
 		}
 	}
 	outcome.Add(1)
-	if outcome == &s.counters.refused && !s.mayRefuse(x) {
-		return nil
+	by := ByHandler
+	if outcome == &s.counters.refused || outcome == &s.counters.shed {
+		by = ByServer
 	}
+	if outcome == &s.counters.refused && !s.mayRefuse(x) {
+		response = nil
+	}
+	s.tell(x, q, response, by)
 	return response
 }
 
@@ -158,10 +166,12 @@ func (s *Server) ask(x exchange, q *Query) (out *dns.Msg, outcome *atomic.Uint64
 	defer func() {
 		if p := recover(); p != nil {
 			s.panicked(x, p)
+			q.failed = errInternal
 			out, outcome = failure(q, dns.RcodeServerFailure, errInternal), &s.counters.failed
 		}
 	}()
 	m, err := s.cfg.Handler.ServeDNS(ctx, q)
+	q.failed = err
 	switch {
 	case err != nil:
 		return failure(q, dns.RcodeServerFailure, err), &s.counters.failed

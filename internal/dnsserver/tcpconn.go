@@ -237,12 +237,12 @@ func (c *tcpConn) received(wire []byte) bool {
 	}
 	x := exchange{wire: wire, client: c.client, local: c.local, proto: TCP, arrived: c.since}
 	if why := c.s.access.Load().denies(c.local, c.client.Addr()); why != allowed {
-		c.gather(c.s.deny(x, why), newMark(wire))
+		c.refuse(x, c.s.deny(x, why), why)
 		return why != stranger
 	}
 	if v == refuse {
 		c.tally.refused.Add(1)
-		c.gather(c.s.refuse(x, rcode), newMark(wire))
+		c.refuse(x, c.s.refuse(x, rcode), allowed)
 		return true
 	}
 	start := len(c.out)
@@ -251,6 +251,9 @@ func (c *tcpConn) received(wire []byte) bool {
 	query, since := q.mark(), c.since
 	if response != nil {
 		c.s.countResponse(response[start+prefixSize:], &c.tally)
+		if w := c.s.watch.Load(); w != nil {
+			w.tell(x, response[start+prefixSize:], ByWire, "")
+		}
 		c.gathered(response, start, query)
 		return true
 	}
@@ -264,6 +267,13 @@ func (c *tcpConn) received(wire []byte) bool {
 		c.answer(x, query, since)
 	})
 	return true
+}
+
+// refuse sends the server's own response to a query; nil: none is sent.
+func (c *tcpConn) refuse(x exchange, response []byte, why denial) {
+	c.gather(response, newMark(x.wire))
+	_, text := why.explanation()
+	c.s.watch.Load().tell(x, response, ByServer, text)
 }
 
 // takeSlot waits until one of the queries before is answered, where there are MaxPipelined. What is answered does not wait.
@@ -297,7 +307,10 @@ func (c *tcpConn) ask(x exchange, buf []byte) []byte {
 	client := x.client.Addr()
 	switch c.s.enter(client) {
 	case enough:
-		return c.s.crowd(x)
+		response := c.s.crowd(x)
+		_, text := crowding.explanation()
+		c.s.watch.Load().tell(x, response, ByServer, text)
+		return response
 	case full:
 		if !c.s.waitToEnter(client, burst, nil) {
 			return c.s.shed(x, buf)

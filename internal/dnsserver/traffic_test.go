@@ -14,6 +14,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/clients"
+	"github.com/node-dns/node-dns/internal/nameserver"
 )
 
 // traffic is what was counted of a transport, in words, once as many queries are done with as are expected.
@@ -78,7 +79,7 @@ func TestTraffic(t *testing.T) {
 			}
 			go func() {
 				out := new(Outgoing)
-				l.SendWith(out, append(out.Buffer()[:0], errorReply(l.Query().Msg, dns.RcodeRefused)...))
+				l.SendWith(out, append(out.Buffer()[:0], errorReply(l.Query().Msg, dns.RcodeRefused)...), new(nameserver.Server))
 				out.Flush()
 			}()
 			return true

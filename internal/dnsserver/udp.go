@@ -32,6 +32,7 @@ type udpSocket struct {
 	arrived  time.Time // of the batch
 	pace     busy.Pace
 	patience patience // for places
+	watch    *Watch   // of this batch; nil: nobody wants to know
 
 	tally tally
 	late  tally // of what is answered after the receiver has gone on
@@ -107,6 +108,7 @@ func (u *udpSocket) receiveWaiting(fd uintptr) { _, _ = u.receiveBatch(fd, false
 func (u *udpSocket) receiveBatch(fd uintptr, wait bool) (n int, err error) {
 	n, err = u.queries.Receive(fd, wait)
 	now := u.queries.Arrived()
+	u.watch = u.s.watch.Load()
 	switch err {
 	case nil:
 		u.arrived = now
@@ -157,12 +159,12 @@ func (u *udpSocket) received(i int, wire []byte, client netip.AddrPort) {
 	}
 	x := exchange{wire: wire, client: client, local: u.local, proto: UDP, arrived: u.arrived}
 	if why := u.s.access.Load().denies(u.local, client.Addr()); why != allowed {
-		u.say(u.s.deny(x, why), client, newMark(wire))
+		u.refuse(x, u.s.deny(x, why), newMark(wire), why)
 		return
 	}
 	if v == refuse {
 		u.tally.refused.Add(1)
-		u.say(u.s.refuse(x, rcode), client, newMark(wire))
+		u.refuse(x, u.s.refuse(x, rcode), newMark(wire), allowed)
 		return
 	}
 	u.accepted(i, &x)
@@ -185,11 +187,14 @@ func (u *udpSocket) accepted(i int, x *exchange) {
 		u.counts.add(response)
 		name, size := u.queries.Client(i)
 		u.out.addTo(response, name, size, q.mark())
+		if u.watch != nil {
+			u.watch.tell(*x, response, ByWire, "")
+		}
 		return
 	}
 	switch u.s.enter(x.client.Addr()) {
 	case enough: // the others are not to wait for this one
-		u.say(u.s.crowd(*x), x.client, q.mark())
+		u.refuse(*x, u.s.crowd(*x), q.mark(), crowding)
 		return
 	case full:
 		if !u.waitToEnter(x.client.Addr()) {
@@ -205,6 +210,15 @@ func (u *udpSocket) accepted(i int, x *exchange) {
 		q.Msg = x.wire
 	}
 	u.later(*x, q, held, query, u.arrived)
+}
+
+// refuse sends the server's own response to a query; nil: none is sent.
+func (u *udpSocket) refuse(x exchange, response []byte, query mark, why denial) {
+	u.say(response, x.client, query)
+	if u.watch != nil {
+		_, text := why.explanation()
+		u.watch.tell(x, response, ByServer, text)
+	}
 }
 
 // waitToEnter waits for a place as long as its patience lasts. The last query before the socket stops enters without: a

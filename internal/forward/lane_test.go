@@ -59,13 +59,13 @@ func (s *laneServer) answered(r Reply) {
 		r.Waiting[i] = nil
 		query, m := new(dns.Msg), parsed(r)
 		if query.Unpack(l.Query().Msg) != nil || r.Tag != 7 && r.Tag != 0 {
-			l.Send(nil)
+			l.Send(nil, nil)
 			continue
 		}
 		m.Id, m.Question = query.Id, query.Question
 		m.RecursionDesired, m.CheckingDisabled = query.RecursionDesired, query.CheckingDisabled
 		wire, _ := m.Pack()
-		l.Send(wire)
+		l.Send(wire, nil)
 	}
 }
 

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/monitor"
+)
+
+// errEnough ends what is shown.
+var errEnough = errors.New("enough")
+
+func newMonitorCommand() *cobra.Command {
+	var output string
+	var filter control.MonitorFilter
+	var count int
+	cmd := &cobra.Command{
+		Use:   "monitor",
+		Short: "Show queries and changes as they happen",
+		Long: `Show queries and changes as they happen: when, who asked, type and name, the response code, who answered (hit: from
+memory; stale: from memory though expired; cluster; local; an upstream nameserver's address; refused; failed), and how long it took.
+
+Only what the filters let pass leaves the daemon, which waits for nobody who watches: what did not fit is counted, and said. Changes
+are what the journal has, and pass every filter. Four may watch at a time.
+
+Exit code 0: --count queries were shown; 1: it may not be seen, or too many watch; 2: a filter is none; 3: node-dns is not running, or ended.`,
+		Example: `  node-dns monitor --client 10.128.0.14
+  node-dns monitor --name corp.example.com --rcode SERVFAIL
+  node-dns monitor -o json --type AAAA | jq -r .name`,
+		Args: usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkOutput(output); err != nil {
+				return err
+			}
+			if _, err := monitor.NewFilter(filter.Client, filter.Name, filter.Type, filter.Rcode); err != nil {
+				return usageError{fmt.Errorf("--%w", err)}
+			}
+			if count < 0 {
+				return usageError{fmt.Errorf("--count %d: expected a number of queries", count)}
+			}
+			root, err := rootOf(cmd)
+			if err != nil {
+				return err
+			}
+			out, left := cmd.OutOrStdout(), count
+			err = control.Monitor(cmd.Context(), control.SocketPath(root), filter, func(e control.MonitorEvent) error {
+				if err := writeEvent(out, e, output); err != nil {
+					return err
+				}
+				if e.Kind == control.KindQuery {
+					left--
+				}
+				if count > 0 && left == 0 {
+					return errEnough
+				}
+				return nil
+			})
+			if errors.Is(err, errEnough) {
+				return nil
+			}
+			return err
+		},
+	}
+	addOutputFlag(cmd, &output)
+	flags := cmd.Flags()
+	flags.StringVar(&filter.Client, "client", "", "only queries of this address or network")
+	flags.StringVar(&filter.Name, "name", "", "only queries for this name and those below it; * stands for any characters")
+	flags.StringVar(&filter.Type, "type", "", "only queries of this type, such as AAAA")
+	flags.StringVar(&filter.Rcode, "rcode", "", "only queries with this response code, such as NXDOMAIN")
+	flags.IntVar(&count, "count", 0, "end after this many queries (0: never)")
+	return cmd
+}
+
+// writeEvent writes one event: a line of text, a line of JSON, or a document of YAML.
+func writeEvent(w io.Writer, e control.MonitorEvent, output string) error {
+	switch output {
+	case "json":
+		text, err := json.Marshal(e)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(w, quiet(text, jsonRune))
+		return err
+	case "yaml":
+		if _, err := io.WriteString(w, "---\n"); err != nil {
+			return err
+		}
+		return writeYAML(w, e)
+	}
+	return e.WriteText(w)
+}
