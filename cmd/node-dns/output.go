@@ -22,6 +22,8 @@ type screen interface {
 // addOutputFlag adds -o, which checkOutput knows the words of.
 func addOutputFlag(cmd *cobra.Command, output *string) {
 	cmd.Flags().StringVarP(output, "output", "o", "text", "text, json or yaml")
+	// It fails only where there is no such flag.
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
 func checkOutput(output string) error {

@@ -42,6 +42,8 @@ func newRootCommand() *cobra.Command {
 		newWaitCommand(),
 		newCheckConfigCommand(),
 		newDoctorCommand(),
+		newRestoreCommand(),
+		newVersionCommand(),
 		newMigrateCommand(),
 		newDemoCommand(),
 	)

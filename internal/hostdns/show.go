@@ -67,6 +67,29 @@ func (p Plan) intent(silence error) string {
 	return p.Nameserver.Addr().String() + " (it answers)"
 }
 
+// WriteResult prints what came of a restore.
+func (p Plan) WriteResult(w io.Writer, result Result) error {
+	out := &textWriter{w: w}
+	for _, path := range result.Written {
+		out.printf("changed %s\n", p.Paths.host(path))
+	}
+	switch {
+	case result.ResolvConf == Restored:
+		out.printf("/etc/resolv.conf has the original nameservers\n")
+	case p.Hold != "":
+		out.printf("/etc/resolv.conf is left alone: %s\n", p.Hold)
+	case len(result.Written) == 0:
+		out.printf("nothing to do\n")
+	}
+	for _, warning := range p.Warnings {
+		out.printf("warning: %s\n", warning)
+	}
+	for _, problem := range p.Problems {
+		out.printf("problem: %s\n", problem)
+	}
+	return out.err
+}
+
 // describe shows one step, and who hears of it.
 func (p Plan) describe(step Step) string {
 	if step.Tell == nobody {

@@ -29,7 +29,7 @@ func TestTroubleshooting(t *testing.T) {
 		}
 	}
 	for _, b := range blocks(t, troubleshooting) {
-		if slices.Contains(b, "origin-dns-dispatcher restore") {
+		if slices.Contains(b, "node-dns restore") {
 			n.daemon.Stop()
 		}
 		for _, command := range b {

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/hostdns"
+)
+
+// restoreTimeout bounds a restore: what may hang, NetworkManager and systemd-resolved, is bounded below that.
+const restoreTimeout = 10 * time.Second
+
+// restoration is how the command was called.
+type restoration struct{ dryRun, ifOurs, force bool }
+
+func newRestoreCommand() *cobra.Command {
+	var r restoration
+	cmd := &cobra.Command{
+		Use:   "restore",
+		Short: "Bring the original resolv.conf back, and take our settings of other programs away",
+		Long: `Bring the original resolv.conf back, and take our settings of other programs away.
+
+/etc/resolv.conf becomes what it was before node-dns: the link that it was; or NetworkManager's present list, where that
+wrote it; or the kept original. NetworkManager and systemd-resolved have their configuration as before. It is done by
+itself when node-dns is stopped: this is for a node on which that did not happen. While node-dns runs it would point
+/etc/resolv.conf at the node again within a second, and nothing is changed then without --force.
+
+Exit code 0: it is as it should be, or with --dry-run would be; 1: it is not, and the reason is shown.`,
+		Args: usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error { return r.run(cmd) },
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&r.dryRun, "dry-run", false, "show what would be done, and change nothing")
+	flags.BoolVar(&r.ifOurs, "if-ours", false, "do and say nothing where /etc/resolv.conf is not node-dns's")
+	flags.BoolVar(&r.force, "force", false, "also while node-dns runs, which undoes it")
+	return cmd
+}
+
+func (r restoration) run(cmd *cobra.Command) error {
+	root, err := rootOf(cmd)
+	if err != nil {
+		return err
+	}
+	paths := hostdns.NewPaths(root)
+	if r.ifOurs && !paths.PointsHere() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), restoreTimeout)
+	defer cancel()
+	runner := hostdns.Runner{Looker: hostdns.Looker{Paths: paths}}
+	if r.dryRun {
+		return r.show(ctx, cmd.OutOrStdout(), runner)
+	}
+	if _, err := control.FetchStatus(ctx, control.SocketPath(root)); !errors.Is(err, control.ErrNotRunning) && !r.force {
+		return errors.New("node-dns runs, and would point /etc/resolv.conf at this node again: systemctl stop node-dns brings the original back by itself; " +
+			"--force does it all the same")
+	}
+	unix.Umask(0o022) // as for the hook: others must get into what is made here
+	plan, result, err := runner.Restore(ctx, r.ifOurs)
+	if errors.Is(err, unix.EACCES) {
+		return fmt.Errorf("it takes root to restore /etc/resolv.conf: %w", err)
+	}
+	if err := errors.Join(err, plan.WriteResult(cmd.OutOrStdout(), result)); err != nil {
+		return err
+	}
+	if !plan.Complete(result.Silence) {
+		return errShown
+	}
+	return nil
+}
+
+// show is the dry run.
+func (r restoration) show(ctx context.Context, out io.Writer, runner hostdns.Runner) error {
+	plan := runner.ShowRestore(ctx, r.ifOurs, false)
+	if info, err := os.Lstat(plan.Paths.Original); err == nil {
+		if _, err := fmt.Fprintf(out, "original: /var/lib/node-dns/resolv.conf.orig, kept since %s\n", info.ModTime().UTC().Format(time.RFC3339)); err != nil {
+			return err
+		}
+	}
+	if err := plan.WriteText(out, nil); err != nil {
+		return err
+	}
+	if !plan.Complete(nil) {
+		return errShown
+	}
+	return nil
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"github.com/node-dns/node-dns/internal/control"
+)
+
+func newVersionCommand() *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: "Show the version of this program, and of the daemon that runs",
+		Long: `Show the version of this program, and of the daemon that runs.
+
+Exit code 0: they are the same, or no daemon runs, or it may not be asked; 1: they differ.`,
+		Args: usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkOutput(output); err != nil {
+				return err
+			}
+			root, err := rootOf(cmd)
+			if err != nil {
+				return err
+			}
+			v := ownVersion()
+			ctx, cancel := context.WithTimeout(cmd.Context(), statusTimeout)
+			defer cancel()
+			v.Ask(ctx, control.SocketPath(root))
+			if err := show(cmd, v, output, nil); err != nil {
+				return err
+			}
+			if v.Differ() {
+				return errShown
+			}
+			return nil
+		},
+	}
+	addOutputFlag(cmd, &output)
+	return cmd
+}
+
+func ownVersion() control.Versions {
+	v := control.Versions{APIVersion: control.APIVersion, Kind: "Version", Version: version}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return v
+	}
+	v.Go = info.GoVersion
+	for _, setting := range info.Settings {
+		switch setting.Key {
+		case "vcs.revision":
+			v.Commit = setting.Value
+		case "vcs.modified":
+			v.Modified = setting.Value == "true"
+		}
+	}
+	return v
+}
