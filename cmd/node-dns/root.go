@@ -36,6 +36,7 @@ func newRootCommand() *cobra.Command {
 		status,
 		newServersCommand(),
 		newQueryCommand(),
+		newExplainCommand(),
 		newMonitorCommand(),
 		newCacheCommand(),
 		newServeCommand(),

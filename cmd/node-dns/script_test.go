@@ -223,6 +223,8 @@ var varying = []struct {
 	{regexp.MustCompile(`("?\b(ttl|age)"?): \d+`), "$1: N"},
 	{regexp.MustCompile(`(\S  )\d+(  IN  )`), "${1}TTL$2"}, // of a record in the cache
 	{regexp.MustCompile(`\b\d+[dhms]( \d+[hms])? old\b`), "AGE old"},
+	{regexp.MustCompile(`\b(cached|stale) \d+[dhms]( \d+[hms])?\b`), "$1 AGE"},
+	{regexp.MustCompile(`\bTTL \d+`), "TTL N"},
 	{regexp.MustCompile(`(Nanoseconds"?: ?)\d+`), "${1}N"},
 	{regexp.MustCompile(`\bpid \d+`), "pid PID"},
 	{regexp.MustCompile(`\bkernel \S+\b`), "kernel RELEASE"},

@@ -96,12 +96,13 @@ func (s *stepper) ask(name string) []searchlist.Result {
 func (s Step) results() []searchlist.Result {
 	var all []searchlist.Result
 	for _, answer := range s.Answers {
-		all = append(all, answer.result())
+		all = append(all, answer.Result())
 	}
 	return all
 }
 
-func (a Answer) result() searchlist.Result {
+// Result is what a C library sees in it.
+func (a Answer) Result() searchlist.Result {
 	switch {
 	case a.Rcode == "NXDOMAIN":
 		return searchlist.Absent
@@ -134,7 +135,7 @@ func (l Lookup) found() (step Step, ok bool) {
 func (s Step) best() Answer {
 	for _, result := range []searchlist.Result{searchlist.Found, searchlist.Failed, searchlist.Refused, searchlist.NoData} {
 		for _, answer := range s.Answers {
-			if answer.result() == result {
+			if answer.Result() == result {
 				return answer
 			}
 		}

@@ -2,20 +2,23 @@ package daemon
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"os"
 	"slices"
 	"strings"
 
+	"github.com/node-dns/node-dns/internal/cluster"
 	"github.com/node-dns/node-dns/internal/control"
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/resolvconf"
 	"github.com/node-dns/node-dns/internal/searchlist"
+	"github.com/node-dns/node-dns/internal/zone"
 )
 
 // searchConf is the resolv.conf that a question is about, as it is now.
-func (d *Daemon) searchConf(_ context.Context, question control.SearchQuestion) (control.Search, error) {
+func (d *Daemon) searchConf(ctx context.Context, question control.SearchQuestion) (control.Search, error) {
 	s := d.serving.Load()
 	out := control.Search{
 		APIVersion: control.APIVersion, Kind: "Search", Namespace: question.Namespace, Pod: question.Pod,
@@ -28,8 +31,65 @@ func (d *Daemon) searchConf(_ context.Context, question control.SearchQuestion) 
 	if !isNamespace(question.Namespace) {
 		return out, control.MistakeError{Why: "the namespace " + nodeconfig.Quote(question.Namespace) + ": expected the name of one"}
 	}
-	d.addPodConf(s, &out, searchlist.Pod{Namespace: question.Namespace})
+	pod := searchlist.Pod{Namespace: question.Namespace}
+	if question.Pod != "" {
+		var err error
+		if pod, err = d.podOf(ctx, s, question); err != nil {
+			return out, err
+		}
+		out.Policy = pod.Policy
+	}
+	d.addPodConf(s, &out, pod)
+	if !pod.IsClusterFirst() || pod.HostNetwork || len(pod.Own.Search) > 0 {
+		out.Autopath = control.Walk{Why: "the pod's search list or address is not one of its namespace"}
+	}
 	return out, nil
+}
+
+// podOf is what the Kubernetes API says of a pod.
+func (d *Daemon) podOf(ctx context.Context, s *serving, question control.SearchQuestion) (searchlist.Pod, error) {
+	pod := searchlist.Pod{Namespace: question.Namespace}
+	name := question.Namespace + "/" + question.Pod
+	if !isPodName(question.Pod) {
+		return pod, control.MistakeError{Why: "the pod " + nodeconfig.Quote(name) + ": expected the name of one"}
+	}
+	if s.api == (api{}) {
+		return pod, fmt.Errorf("what the pod %s says of its resolv.conf is not known: the Kubernetes API is not asked (kubeconfig); "+
+			"--namespace %s shows what the kubelet gives to a pod that says nothing", name, question.Namespace)
+	}
+	config := cluster.Config{Kubeconfig: s.api.kubeconfig, NodeName: s.api.node, Version: d.config.Version}
+	said, err := cluster.FetchPodDNS(ctx, config, zone.Key{Namespace: question.Namespace, Name: question.Pod})
+	if err != nil {
+		return pod, fmt.Errorf("asking the Kubernetes API for the pod %s: %w", name, err)
+	}
+	pod.Policy, pod.HostNetwork = said.Policy, said.HostNetwork
+	if pod.Policy == "" {
+		pod.Policy = searchlist.ClusterFirst
+	}
+	for _, text := range said.Config.Nameservers {
+		if addr, err := netip.ParseAddr(text); err == nil { // the API server takes no other
+			pod.Own.Nameservers = append(pod.Own.Nameservers, addr)
+		}
+	}
+	pod.Own.Search = said.Config.Searches
+	for _, option := range said.Config.Options {
+		word := option.Name
+		if option.Value != nil && *option.Value != "" {
+			word += ":" + *option.Value
+		}
+		pod.Own.Options = append(pod.Own.Options, word)
+	}
+	return pod, nil
+}
+
+// isPodName: a DNS subdomain of RFC 1123, as the API has it.
+func isPodName(text string) bool {
+	for label := range strings.SplitSeq(text, ".") {
+		if !isNamespace(label) {
+			return false
+		}
+	}
+	return len(text) <= 253
 }
 
 // isNamespace: a label of RFC 1123.
@@ -53,8 +113,13 @@ func (d *Daemon) addNodeConf(s *serving, out *control.Search) {
 func (d *Daemon) addPodConf(s *serving, out *control.Search, pod searchlist.Pod) {
 	kubelet, host := d.kubelet(s)
 	conf := kubelet.Conf(pod)
-	out.Host = &host
+	if pod.Policy != searchlist.None {
+		out.Host = &host
+	}
 	d.addConf(s, out, kubelet.Limits.Cut(conf))
+	if len(out.Own) == 0 && len(out.Nameservers) > 0 {
+		out.Notes = append(out.Notes, "it asks "+strings.Join(out.Nameservers, " ")+", not this node: what is shown is what node-dns says")
+	}
 	out.Faults = faultsOf(s.checks(d, host).Pod(kubelet, conf))
 	walk := d.autopathStatus(s)
 	if out.Autopath = (control.Walk{On: walk.On, Why: walk.Why}); d.names.known() == nil {

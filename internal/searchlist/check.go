@@ -114,6 +114,12 @@ func common(conf Conf) (faults []Fault) {
 			"take out those that are not needed",
 		})
 	}
+	if slices.Contains(conf.Search, ".") {
+		faults = append(faults, Fault{
+			"the search list has the root (.): musl (Alpine) asks for a name with two dots at its end by it, and finds nothing",
+			"take it out: systemd-resolved writes it for an empty list",
+		})
+	}
 	if line := len("search " + strings.Join(conf.Search, " ")); line > muslLine {
 		faults = append(faults, Fault{
 			fmt.Sprintf("the search line has %d characters: musl (Alpine) reads no line of more than %d, and has no search list at all", line, muslLine),

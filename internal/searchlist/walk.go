@@ -27,7 +27,7 @@ func (c Conf) Names(lib Library, name string) []string {
 	for _, domain := range list {
 		domain = strings.Trim(domain, ".")
 		if domain == "" && lib == Musl {
-			continue
+			return names // it asks for a name with an empty label, has no answer after 5 s, and ends
 		}
 		candidate := whole
 		if domain != "" {
@@ -65,7 +65,7 @@ func (c Conf) Walk(lib Library, name string, ask func(name string) []Result) (as
 	names := c.Names(lib, name)
 	for i := 0; i < len(names); i++ {
 		asked = append(asked, names[i])
-		switch lib.after(ask(names[i])) {
+		switch lib.after(c.seen(lib, ask(names[i]))) {
 		case ends:
 			return asked
 		case skips:
@@ -77,6 +77,14 @@ func (c Conf) Walk(lib Library, name string, ask func(name string) []Result) (as
 		}
 	}
 	return asked
+}
+
+// seen are the results of the types that a library asks for: no-aaaa (glibc 2.36) leaves AAAA out.
+func (c Conf) seen(lib Library, results []Result) []Result {
+	if lib == GLibc && c.has("no-aaaa") {
+		return results[:min(1, len(results))]
+	}
+	return results
 }
 
 // step is what a library does after a name.
@@ -114,6 +122,7 @@ func (lib Library) after(results []Result) step {
 // Queries is how many a library sends for one name with these results, a type of address each. atLeast: it sends more, as
 // long as its time lasts. glibc asks one nameserver after the other, musl all at once.
 func (c Conf) Queries(lib Library, results []Result) (n int, atLeast bool) {
+	results = c.seen(lib, results)
 	failed := 0
 	for _, result := range results {
 		if result == Failed || result == Refused {

@@ -1,0 +1,250 @@
+package netns
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/miekg/dns"
+	"golang.org/x/sys/unix"
+
+	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/dnstest"
+	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/resolvconf"
+	"github.com/node-dns/node-dns/internal/searchlist"
+)
+
+// wire is what a pod sends, as it comes in at the node's end of its cable.
+type wire struct {
+	t  testing.TB
+	fd int
+}
+
+// watchWire takes copies of all packets of an interface from now on.
+func watchWire(t testing.TB, name string) *wire {
+	t.Helper()
+	link, err := net.InterfaceByName(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const allProtocols = unix.ETH_P_ALL<<8&0xff00 | unix.ETH_P_ALL>>8 // in network order
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, allProtocols)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(fd) })
+	if err := unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: allProtocols, Ifindex: link.Index}); err != nil {
+		t.Fatal(err)
+	}
+	return &wire{t, fd}
+}
+
+// queries are the names in the queries over UDP since the last call, in the order in which each came first, and how many there were.
+// Who sent them has their answers, so that they have all come.
+func (w *wire) queries() (names []string, count int) {
+	w.t.Helper()
+	buf := make([]byte, 65536)
+	for {
+		n, from, err := unix.Recvfrom(w.fd, buf, 0)
+		if err == unix.EAGAIN {
+			return names, count
+		}
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		at, ok := from.(*unix.SockaddrLinklayer)
+		if !ok || at.Pkttype == unix.PACKET_OUTGOING {
+			continue
+		}
+		if name := questionIn(buf[:n]); name != "" {
+			count++
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+}
+
+// questionIn is the qname of a query in an IPv4 packet to port 53 over UDP; "": it is none.
+func questionIn(packet []byte) string {
+	if len(packet) < 28 || packet[0]>>4 != 4 || packet[9] != unix.IPPROTO_UDP {
+		return ""
+	}
+	udp := packet[int(packet[0]&0xf)*4:]
+	m := new(dns.Msg)
+	if len(udp) < 8 || udp[2] != 0 || udp[3] != 53 || m.Unpack(udp[8:]) != nil || m.Response || len(m.Question) != 1 {
+		return ""
+	}
+	return strings.ToLower(m.Question[0].Name)
+}
+
+// explain is what node-dns explain says.
+func (n *podNode) explain(args ...string) (e control.Explanation) {
+	n.t.Helper()
+	out, _ := n.l.Try(append([]string{lab.Binary(n.t, "node-dns"), "explain", "-o", "json"}, args...)...) // exit code 1: something is wrong, which it shows
+	if err := json.Unmarshal([]byte(out), &e); err != nil {
+		n.t.Fatalf("%v\n%s", err, out)
+	}
+	return e
+}
+
+// giveConf writes the pod's resolv.conf as explain says that the kubelet does.
+func (n *podNode) giveConf(s control.Search) {
+	n.t.Helper()
+	text := ""
+	for _, server := range s.Nameservers {
+		text += "nameserver " + server + "\n"
+	}
+	text += "search " + strings.Join(s.Domains, " ") + "\noptions " + strings.Join(s.Options, " ") + "\n"
+	n.l.WriteFile("/etc/netns/pod/resolv.conf", text)
+}
+
+// TestExplain holds explain to what C libraries send by the resolv.conf that it says a pod has: the names, their order, how many
+// queries, and whether the name is found.
+func TestExplain(t *testing.T) {
+	for i, lib := range libraries[:2] {
+		for _, on := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/%v", lib.name, on), func(t *testing.T) { testExplain(t, lib, i, on) })
+		}
+	}
+}
+
+func testExplain(t *testing.T, lib library, index int, on bool) {
+	program := lib.program(t)
+	n := newPodNode(t, podCluster, podSite, fmt.Sprintf("autopath: %v\n", on))
+	n.site.SetFaultsFor("down.example.org.example.com.", dnstest.Faults{Rcode: dns.RcodeServerFailure})
+	w := watchWire(t, "bridge0")
+	n.giveConf(n.explain("google.com", "--namespace", "shop").Search)
+	for _, test := range []struct {
+		name    string
+		queries [2]int // of glibc, without autopath and with it; 0: not said here
+	}{
+		{"google.com", [2]int{10, 2}},
+		{"google.com.", [2]int{2, 2}},
+		{"kubernetes.default", [2]int{4, 2}},
+		{"www.google.com", [2]int{10, 2}},
+		{"web", [2]int{2, 2}},
+		{"web.pay.svc", [2]int{6, 2}},
+		{"nowhere", [2]int{10, 10}},
+		{"pay", [2]int{8, 8}},
+		{"txt.example.org", [2]int{10, 10}},
+		{"a.b.c.d.e.f.example.org", [2]int{10, 10}},
+		{"down.example.org", [2]int{12, 12}},
+	} {
+		e := n.explain(test.name, "--namespace", "shop")
+		said := e.Libraries[index]
+		if said.AtLeast {
+			n.setOptions("ndots:5 timeout:1") // musl waits that long
+		}
+		w.queries()
+		found := n.lookup(program, 1, test.name)
+		names, count := w.queries()
+		if diff := cmp.Diff(said.Names, names); diff != "" {
+			t.Errorf("%s: explain says (-), and it asks for (+)\n%s", test.name, diff)
+		}
+		if said.Queries != count && !said.AtLeast || count < said.Queries {
+			t.Errorf("%s: explain says %d queries (at least: %v), and it sends %d", test.name, said.Queries, said.AtLeast, count)
+		}
+		if isFound := found != "none" && found != "again"; said.Found != isFound && test.name != "txt.example.org" { // which has no address
+			t.Errorf("%s: explain says %v, and it finds %s", test.name, said.Found, found)
+		}
+		want := test.queries[0]
+		if on {
+			want = test.queries[1]
+		}
+		if lib.name == "glibc" && said.Queries != want {
+			t.Errorf("%s: %d queries, want %d", test.name, said.Queries, want)
+		}
+		if said.AtLeast {
+			n.giveConf(e.Search)
+		}
+	}
+	if lib.name == "glibc" {
+		w.queries()
+		n.pod.Run("getent", "ahosts", "google.com")
+		if _, count := w.queries(); count != n.explain("google.com", "-n", "shop").Libraries[0].Queries {
+			t.Errorf("getent ahosts google.com sends %d queries", count)
+		}
+	}
+}
+
+// TestSearchLists holds the rules of internal/searchlist to what the libraries do with odd files.
+func TestSearchLists(t *testing.T) {
+	long := strings.Repeat("a", 60)
+	n := newPodNode(t, podCluster, podSite, "autopath: false\ndomainNeeded: false\n")
+	n.site.SetFaultsFor("no.example.org.example.com.", dnstest.Faults{Rcode: dns.RcodeRefused})
+	w := watchWire(t, "bridge0")
+	for _, lib := range libraries[:2] {
+		program := lib.program(t)
+		for _, test := range []struct{ name, conf, ask string }{
+			{"ndots is 1", "search example.com", "google.com"},
+			{"ndots is 1, and there are fewer dots", "search example.com", "printer"},
+			{"as many dots, and it is not there", "search example.com example.org\noptions ndots:2", "x.y.z"},
+			{"ndots is 0", "search example.com\noptions ndots:0", "printer"},
+			{"ndots is 15 at most", "search example.com\noptions ndots:99", strings.Repeat("a.", 15) + "a"},
+			{"no list", "#", "printer"},
+			{"the last search line counts", "search example.org\nsearch example.com", "printer"},
+			{"domain", "domain example.com", "printer"},
+			{"a domain twice", "search example.org example.org example.com", "printer"},
+			{"the root", "search .", "printer"},
+			{"no-tld-query", "search example.org\noptions no-tld-query", "printer"},
+			{"a domain that makes it too long", "search " + strings.Join([]string{long, long, long, long}, ".") + " example.com\noptions ndots:5", "printer.a.b"},
+			{"a line as long as musl reads", "search " + strings.Repeat("x.example.org ", 16) + "0123456.example.com 56\noptions ndots:5", "printer"},
+			{"one more", "search " + strings.Repeat("x.example.org ", 16) + "0123456.example.com 567\noptions ndots:5", "printer"},
+			{"a nameserver twice", "nameserver " + bridgeIP + "\nsearch example.org\noptions ndots:5", "google.com"},
+			{"another rcode", "search example.org example.com example.net\noptions ndots:5", "no.example.org"},
+			{"no-aaaa", "search example.org\noptions no-aaaa", "google.com"},
+		} {
+			t.Run(lib.name+"/"+test.name, func(t *testing.T) {
+				text := "nameserver " + bridgeIP + "\n" + test.conf + "\n"
+				n.l.WriteFile("/etc/netns/pod/resolv.conf", text)
+				conf := searchlist.Of(resolvconf.Parse([]byte(text)))
+				hostname, _ := os.Hostname()
+				_, conf.LocalDomain, _ = strings.Cut(hostname, ".")
+				which, queries, atLeast := searchlist.Library(lib.name), 0, false
+				want := conf.Walk(which, test.ask, n.results)
+				for _, name := range want {
+					count, more := conf.Queries(which, n.results(name))
+					queries, atLeast = queries+count, atLeast || more
+				}
+				w.queries()
+				found := n.lookup(program, 1, test.ask)
+				names, count := w.queries()
+				if diff := cmp.Diff(unique(want), names); diff != "" {
+					t.Errorf("expected (-), and it asks for (+), and finds %s\n%s", found, diff)
+				}
+				if count != queries && !atLeast || count < queries {
+					t.Errorf("expected %d queries (at least: %v), and it sends %d", queries, atLeast, count)
+				}
+			})
+		}
+	}
+}
+
+func unique(all []string) (some []string) {
+	for _, s := range all {
+		if !slices.Contains(some, strings.ToLower(s)) {
+			some = append(some, strings.ToLower(s))
+		}
+	}
+	return some
+}
+
+// results is what the daemon says of a name.
+func (n *podNode) results(name string) (all []searchlist.Result) {
+	n.t.Helper()
+	for _, qtype := range []string{"A", "AAAA"} {
+		answer, err := control.Query(n.t.Context(), control.SocketPath("/"), control.Question{Name: name, Type: qtype})
+		if err != nil {
+			n.t.Fatal(err)
+		}
+		all = append(all, answer.Result())
+	}
+	return all
+}
