@@ -58,9 +58,13 @@ type Config struct {
 	// StaleAtOnce has it given out without waiting for the next handler, which is asked all the same (dnsmasq's
 	// use-stale-cache).
 	StaleAtOnce bool
-	// Dark reports whether it is known that the next handler has nobody to ask about a name: what is stale is given out at once
-	// then, too. It gets what Limit gets, and is called concurrently. nil means that nothing is known.
-	Dark func(dnsname.Name) bool
+	// Dark returns a channel that is closed once it is known that the next handler has nobody to ask about a name: what is stale is
+	// given out at once then, too. It gets what Limit gets, and is called concurrently. nil, and a nil channel, mean that nothing is
+	// known.
+	Dark func(dnsname.Name) <-chan struct{}
+	// MayProbe reports whether the next handler may be asked, while that is known, about a name that nobody waits for. nil means
+	// that it may.
+	MayProbe func(dnsname.Name) bool
 	// Prefetch has a response asked for anew when it is given out in the last tenth of its life, and was before. A name with a Limit is
 	// left alone.
 	Prefetch bool

@@ -39,6 +39,15 @@ func (o *outage) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, er
 	return m, err
 }
 
+// dark is Config.Dark, of an outage that is known from the beginning or not at all.
+func (o *outage) dark(dnsname.Name) <-chan struct{} {
+	known := make(chan struct{})
+	if o.isDark {
+		close(known)
+	}
+	return known
+}
+
 func newOutage(t *testing.T) *outage {
 	return &outage{upstream: upstream{t: t, records: map[string]string{"www.example. A": "www.example. 10 IN A 192.0.2.1"}}}
 }
@@ -87,7 +96,7 @@ func TestOutage(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				o := newOutage(t)
-				c := New(Config{Next: o, Size: 10, Stale: time.Minute, Dark: func(dnsname.Name) bool { return o.isDark }})
+				c := New(Config{Next: o, Size: 10, Stale: time.Minute, Dark: o.dark})
 				told(t, c, www())
 				time.Sleep(11 * time.Second)
 				row.fault(o)
@@ -113,7 +122,7 @@ func TestStaleNXDOMAIN(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutage(t)
 		o.rcode, o.records = dns.RcodeNameError, map[string]string{"no.example. A": "authority\nexample. 10 IN SOA ns.example. h.example. 1 2 3 4 10"}
-		c := New(Config{Next: o, Size: 10, Stale: time.Minute, Dark: func(dnsname.Name) bool { return o.isDark }})
+		c := New(Config{Next: o, Size: 10, Stale: time.Minute, Dark: o.dark})
 		no := func() *dnsserver.Query { return query("no.example.", dns.TypeA, flags{}) }
 		told(t, c, no())
 		time.Sleep(11 * time.Second)
@@ -125,31 +134,74 @@ func TestStaleNXDOMAIN(t *testing.T) {
 	})
 }
 
-// TestOutageIsBounded: a name that is asked for all the while is asked for anew once a second at most, and once it is answered the
-// client is told so.
+// TestOutageIsBounded: while it is known that nobody is there, as much is asked for anew as MayProbe says, whatever the names are,
+// and nothing twice at a time; once there is an answer the client is told so.
 func TestOutageIsBounded(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		names int
+		asked int // in 10 s
+	}{
+		{"one name", 1, 7}, // each attempt takes 1.5 s
+		{"many names", 50, 20},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := newOutage(t)
+				var next time.Time
+				c := New(Config{Next: o, Size: 100, Stale: time.Minute, Dark: o.dark, MayProbe: func(dnsname.Name) bool {
+					if o.isDark && time.Now().Before(next) {
+						return false
+					}
+					next = time.Now().Add(500 * time.Millisecond)
+					return true
+				}})
+				for i := range row.names {
+					o.records[fmt.Sprintf("n%d.example. A", i)] = fmt.Sprintf("n%d.example. 10 IN A 192.0.2.1", i)
+				}
+				ask := func(i int) string { return told(t, c, query(fmt.Sprintf("n%d.example.", i), dns.TypeA, flags{})) }
+				for i := range row.names {
+					ask(i)
+				}
+				time.Sleep(11 * time.Second)
+				o.asked, o.isDown, o.isDark = 0, true, true
+				for i := range 1000 {
+					if got := ask(i % row.names); got != "NOERROR 192.0.2.1 for 30 s EDE 3 after 0s" {
+						t.Fatal(got)
+					}
+					time.Sleep(10 * time.Millisecond)
+					synctest.Wait()
+				}
+				if o.asked < row.asked-1 || o.asked > row.asked {
+					t.Errorf("asked %d times in 10 s, want %d", o.asked, row.asked)
+				}
+				o.isDown, o.isDark = false, false
+				time.Sleep(3 * time.Second)
+				synctest.Wait()
+				if got := ask(0); got != "NOERROR 192.0.2.1 for 10 s after 0s" {
+					t.Errorf("afterwards: %s", got)
+				}
+			})
+		})
+	}
+}
+
+// TestOutageBecomesKnown: who waits for an answer is given the stale one as soon as it is known that there is none to come.
+func TestOutageBecomesKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := newOutage(t)
-		c := New(Config{Next: o, Size: 10, Stale: time.Minute, Dark: func(dnsname.Name) bool { return o.isDark }})
+		o, known := newOutage(t), make(chan struct{})
+		c := New(Config{Next: o, Size: 10, Stale: time.Minute, Dark: func(dnsname.Name) <-chan struct{} { return known }})
 		www := func() string { return told(t, c, query("www.example.", dns.TypeA, flags{})) }
 		www()
 		time.Sleep(11 * time.Second)
-		o.isDown, o.isDark = true, true
-		for range 1000 { // 10 s; an attempt takes 1.5 s, and the next begins 1 s later
-			www()
-			time.Sleep(10 * time.Millisecond)
-			synctest.Wait()
+		o.isDown = true
+		time.AfterFunc(40*time.Millisecond, func() { close(known) })
+		for _, want := range []string{"40ms", "0s"} {
+			if got := www(); got != "NOERROR 192.0.2.1 for 30 s EDE 3 after "+want {
+				t.Errorf("told %s, want it after %s", got, want)
+			}
 		}
-		synctest.Wait()
-		if o.asked > 6 {
-			t.Errorf("asked %d times in 10 s", o.asked)
-		}
-		o.isDown, o.isDark = false, false
-		time.Sleep(3 * time.Second)
-		synctest.Wait()
-		if got := www(); got != "NOERROR 192.0.2.1 for 10 s after 0s" {
-			t.Errorf("afterwards: %s", got)
-		}
+		time.Sleep(5 * time.Second)
 	})
 }
 

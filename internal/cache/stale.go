@@ -26,17 +26,31 @@ const (
 
 // stale is Config's.
 type stale struct {
-	life   time.Duration
-	atOnce bool
-	dark   func(dnsname.Name) bool
+	life     time.Duration
+	atOnce   bool
+	dark     func(dnsname.Name) <-chan struct{}
+	mayProbe func(dnsname.Name) bool
 }
 
 func newStale(c Config) stale {
-	s := stale{life: max(c.Stale, 0), atOnce: c.StaleAtOnce, dark: c.Dark}
+	s := stale{life: max(c.Stale, 0), atOnce: c.StaleAtOnce, dark: c.Dark, mayProbe: c.MayProbe}
 	if s.dark == nil {
-		s.dark = func(dnsname.Name) bool { return false }
+		s.dark = func(dnsname.Name) <-chan struct{} { return nil }
+	}
+	if s.mayProbe == nil {
+		s.mayProbe = func(dnsname.Name) bool { return true }
 	}
 	return s
+}
+
+// isKnown reports whether what dark returned is closed.
+func isKnown(dark <-chan struct{}) bool {
+	select {
+	case <-dark:
+		return true
+	default:
+		return false
+	}
 }
 
 // mayBeStale reports whether an entry whose TTLs have ended may be given out all the same.
@@ -46,13 +60,14 @@ func (c *Cache) mayBeStale(q *dnsserver.Query, e *entry, now time.Duration) bool
 
 // serveStale answers q anew, or where that cannot be, or takes long, with the entry.
 func (c *Cache) serveStale(ctx context.Context, q *dnsserver.Query, e *entry) (*dns.Msg, error) {
-	isDark := q.Tried != nil || c.stale.dark(q.Name)
+	dark := c.stale.dark(q.Name)
+	isDark := q.Tried != nil || isKnown(dark)
 	switch {
 	case !q.Msg.RecursionDesired: // nothing would be remembered
 	case isDark, c.stale.atOnce:
 		c.refresh(q, e)
 	default:
-		if m := c.fetchSoon(ctx, q, e); m != nil {
+		if m := c.fetchSoon(ctx, q, e, dark); m != nil {
 			c.misses.Add(1)
 			return m, nil
 		}
@@ -89,8 +104,8 @@ func staleResponse(q *dnsserver.Query, e *entry, ttl uint32) *dns.Msg {
 	return m
 }
 
-// fetchSoon is fetch; nil: there is no answer, or none yet. What comes later is remembered.
-func (c *Cache) fetchSoon(ctx context.Context, q *dnsserver.Query, e *entry) *dns.Msg {
+// fetchSoon is fetch; nil: there is no answer, or none yet, or it is known that nobody is there. What comes later is remembered.
+func (c *Cache) fetchSoon(ctx context.Context, q *dnsserver.Query, e *entry, dark <-chan struct{}) *dns.Msg {
 	type answer struct {
 		m    *dns.Msg
 		from *dnsserver.Query
@@ -113,24 +128,42 @@ func (c *Cache) fetchSoon(ctx context.Context, q *dnsserver.Query, e *entry) *dn
 		q.AnsweredBy = a.from.AnsweredBy
 		return a.m
 	case <-timer.C:
+	case <-dark:
 	case <-ctx.Done():
 	}
 	return nil
 }
 
 // refresh asks for a response anew, unless that is under way, or has failed a moment ago. Where nobody has one, the old one stays.
-// As many are under way as there are entries at most; the next handler has its own bound.
+// As many are under way as there are entries at most, and a few where it is known that nobody is there; the next handler has its
+// own bound.
 func (c *Cache) refresh(q *dnsserver.Query, e *entry) {
-	if !e.claim(c.elapsed()) {
+	if !c.mayRefresh(q.Name, e) {
 		return
 	}
 	again := &dnsserver.Query{Msg: q.Msg, Name: q.Name, Client: q.Client, Local: q.Local, Proto: q.Proto}
 	c.run(func() {
-		defer func() { e.release(c.elapsed()) }()
+		defer c.refreshed(q.Name, e)
 		ctx, cancel := context.WithTimeout(context.Background(), refreshTimeout)
 		defer cancel()
 		_, _ = c.fetch(ctx, again, e.key()) // the client has its answer
 	})
+}
+
+// mayRefresh reports whether the entry is to be asked for anew. If so nobody else does until refreshed.
+func (c *Cache) mayRefresh(name dnsname.Name, e *entry) bool {
+	now := c.elapsed()
+	return e.again.Load() <= ticks(now) && c.stale.mayProbe(name) && e.claim(now)
+}
+
+// refreshed is called when the entry has been asked for anew. Where it is known that nobody is there, mayProbe says when that is
+// to be done again, be it for the same name.
+func (c *Cache) refreshed(name dnsname.Name, e *entry) {
+	next := c.elapsed()
+	if !isKnown(c.stale.dark(name)) {
+		next += betweenRefreshes
+	}
+	e.again.Store(ticks(next))
 }
 
 // prefetch is refresh for an entry that is in use, and not stale yet.
@@ -141,7 +174,7 @@ func (c *Cache) prefetch(e *entry) {
 	}
 	q := &dnsserver.Query{Msg: new(dns.Msg).SetQuestion(qname, e.key().qtype())}
 	q.Name, _ = dnsname.Parse(qname) // zero when it is none, as dnsserver has it
-	if c.limits.limit(q.Name) != 0 || !e.claim(c.elapsed()) {
+	if c.limits.limit(q.Name) != 0 || !c.mayRefresh(q.Name, e) {
 		return
 	}
 	if q.Msg.CheckingDisabled = e.flags&keyCD != 0; e.flags&keyDO != 0 {
@@ -149,20 +182,18 @@ func (c *Cache) prefetch(e *entry) {
 	}
 	c.prefetched.Add(1)
 	c.run(func() {
-		defer func() { e.release(c.elapsed()) }()
+		defer c.refreshed(q.Name, e)
 		ctx, cancel := context.WithTimeout(context.Background(), refreshTimeout)
 		defer cancel()
 		_, _ = c.fetch(ctx, q, e.key())
 	})
 }
 
-// claim reports whether the entry is to be asked for anew. If so nobody else does until release.
+// claim reports whether the entry is to be asked for anew. If so nobody else does until refreshed.
 func (e *entry) claim(now time.Duration) bool {
 	at := e.again.Load()
 	return at <= ticks(now) && e.again.CompareAndSwap(at, math.MaxUint32)
 }
-
-func (e *entry) release(now time.Duration) { e.again.Store(ticks(now + betweenRefreshes)) }
 
 // ticks are 67 ms each, of which there are nine years in 32 bits.
 func ticks(now time.Duration) uint32 { return uint32(now >> 26) }

@@ -214,7 +214,7 @@ func (d *Daemon) newCache(s settings) *cache.Cache {
 	c := cache.Config{
 		Next: dnsserver.HandlerFunc(d.screenUpstream), Size: s.cacheSize, Limit: d.cacheLimit,
 		MaxTTL: seconds(s.maxTTL), MinTTL: seconds(s.minTTL), NegativeTTL: seconds(s.negativeTTL),
-		Stale: seconds(s.stale), StaleAtOnce: s.staleAtOnce, Dark: d.forward.IsDark, Prefetch: s.prefetch, Go: d.refresh,
+		Stale: seconds(s.stale), StaleAtOnce: s.staleAtOnce, Dark: d.forward.Dark, MayProbe: d.forward.MayProbe, Prefetch: s.prefetch, Go: d.refresh,
 	}
 	if s.noNegative {
 		c.MaxNegativeTTL = -1

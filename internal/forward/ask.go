@@ -18,12 +18,13 @@ type asker struct {
 	timer  *time.Timer // of the current attempt, or of a refusal
 	silent *time.Timer // of all servers
 
+	isVigil   bool // it is waited for longer than other questions, as all servers are down
 	isHurried bool // the time of the current attempt does not count
 }
 
 // ask asks the servers of a flight's route until one gives a final response or ctx ends.
 func (f *Forward) ask(ctx context.Context, fl *flight) (*dns.Msg, *server, error) {
-	q := fl.key.question
+	q, dark := fl.key.question, fl.route.dark.now.Load().known
 	k, end := f.newAsker(fl)
 	defer end()
 	for {
@@ -47,6 +48,9 @@ func (f *Forward) ask(ctx context.Context, fl *flight) (*dns.Msg, *server, error
 			if !slices.ContainsFunc(k.order, func(s *server) bool { return s.wasHeard(fl.begun) }) {
 				return k.round.result(q)
 			}
+		case <-dark:
+			dark = nil
+			k.release()
 		case <-ctx.Done():
 			if fl.evicted.Load() {
 				return nil, nil, tooMany(q, int(f.flights.n.Load()))
@@ -65,7 +69,7 @@ func (f *Forward) newAsker(fl *flight) (k *asker, end func()) {
 	order[0].isProbe()
 	k = &asker{f: f, fl: fl, round: newRound(order), order: order, timer: time.NewTimer(0)}
 	k.round.all = f.all.Load()
-	silence, isVigil := k.silence()
+	silence := k.silence()
 	k.silent = time.NewTimer(silence - time.Since(fl.begun))
 	if fl.asking != nil {
 		k.round.resume(fl.asking.server)
@@ -75,24 +79,35 @@ func (f *Forward) newAsker(fl *flight) (k *asker, end func()) {
 	return k, func() {
 		k.timer.Stop()
 		k.silent.Stop()
-		if isVigil {
+		if k.isVigil {
 			order[0].endVigil()
 		}
 	}
 }
 
-// silence is how long the question lasts when no server says anything. isVigil: that ends with endVigil.
-func (k *asker) silence() (silence time.Duration, isVigil bool) {
-	silence = k.f.silence
+// silence is how long the question lasts when no server says anything.
+func (k *asker) silence() time.Duration {
+	silence := k.f.silence
 	if !k.order[0].isDown() {
-		return silence, false
+		return silence
 	}
-	k.round.limit = max(2, len(k.round.queue)) // all of them are: once each will do
-	isLong, isVigil := k.order[0].beginVigil(silence)
-	if !isLong {
+	var isLong bool
+	if isLong, k.isVigil = k.order[0].beginVigil(silence); !isLong {
 		silence /= 3
 	}
-	return silence, isVigil
+	if !k.isVigil {
+		k.round.limit = max(2, len(k.round.queue)) // all of them are down: once each will do
+	}
+	return silence
+}
+
+// waitFor is how long an attempt is waited for before the next. On vigil a server is asked again halfway, so that one that is
+// back meanwhile is found.
+func (k *asker) waitFor(a attempt) time.Duration {
+	if again := k.round.again(); !k.isVigil || !again || a.again {
+		return k.f.waitFor(a.to, again, a.n)
+	}
+	return k.f.silence / 2
 }
 
 // mayBeRefuted reports whether a refusal is to wait: who is late by no more than others would be asked for may have the answer
@@ -137,15 +152,23 @@ func (k *asker) timeIsUp() {
 		k.timer.Reset(k.f.tryTimeout)
 		return
 	}
-	k.f.overdue(s, k.fl.begun)
+	k.f.overdue(s, k.fl.begun, k.order)
 	k.round.timedOut()
+}
+
+// release has those who wait in a lane go where there may be something for them, as nobody is there. Where it is the network that
+// says so it ends the question at once, for them too.
+func (k *asker) release() {
+	if slices.ContainsFunc(k.order, (*server).isQuiet) {
+		k.fl.release()
+	}
 }
 
 // start begins an attempt.
 func (k *asker) start(ctx context.Context, a attempt) {
 	f, fl := k.f, k.fl
 	k.isHurried = false
-	k.timer.Reset(f.waitFor(a.to, k.round.again(), a.n))
+	k.timer.Reset(k.waitFor(a))
 	f.work.Go(func() {
 		t := try{f: f, q: fl.key.question, attempt: a, messages: &fl.messages}
 		t.spoilt = sync.OnceFunc(func() { fl.report(outcome{attempt: a, isSpoilt: true}) })

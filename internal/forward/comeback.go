@@ -53,6 +53,15 @@ func (r *route) at(addr netip.Addr) *server {
 	return nil
 }
 
+// asker is the server that a query is from; nil: none, or the query has been looked at when it came, and has waited in a lane
+// since.
+func (r *route) asker(q *dnsserver.Query) *server {
+	if q.Tried.IsLate() {
+		return nil
+	}
+	return r.at(q.Client.Addr())
+}
+
 // asks is the server at an address, if it may be the one that is asked; nil: it is not.
 func (a *asking) asks(addr netip.Addr) *server {
 	switch {

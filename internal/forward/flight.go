@@ -87,7 +87,7 @@ func (f *Forward) join(key flightKey, r *route, q *dnsserver.Query) (*flight, er
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if fl := all.byKey[key]; fl != nil {
-		if s := r.at(q.Client.Addr()); s != nil && f.cameBack(s, &fl.hasComeBack) {
+		if s := r.asker(q); s != nil && f.cameBack(s, &fl.hasComeBack) {
 			return nil, errComeback
 		}
 		fl.waiting++
@@ -100,7 +100,7 @@ func (f *Forward) join(key flightKey, r *route, q *dnsserver.Query) (*flight, er
 	}
 	if n != nil {
 		if a := n.findLocked(n.hash(wire), wire); a != nil && a.flight == nil && a.table == key.table {
-			if s := r.at(q.Client.Addr()); s != nil && f.cameBack(s, &a.hasComeBack) {
+			if s := r.asker(q); s != nil && f.cameBack(s, &a.hasComeBack) {
 				return nil, errComeback
 			}
 			f.counts.joined.Add(1)

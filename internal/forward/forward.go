@@ -131,13 +131,15 @@ type Forward struct {
 	routes  []Route    // those of the table, as they were given
 	isSet   bool
 
-	outages outages
-	hedges  hedges
-	flights flights
-	outs    sync.Pool      // of *dnsserver.Outgoing
-	work    sync.WaitGroup // flights, probes and TLS connections
-	counts  counts
-	panics  journal.Panics
+	outages   outages
+	began     time.Time
+	darkening sync.Mutex // held while a route's darkness is found out
+	hedges    hedges
+	flights   flights
+	outs      sync.Pool      // of *dnsserver.Outgoing
+	work      sync.WaitGroup // flights, probes and TLS connections
+	counts    counts
+	panics    journal.Panics
 }
 
 var _ dnsserver.Handler = (*Forward)(nil)
@@ -157,6 +159,7 @@ func New(c Config) *Forward {
 		isOwn:      c.IsOwn,
 		suspect:    c.Suspect,
 		threads:    busy.NewThreads(c.Lanes),
+		began:      time.Now(),
 	}
 	f.waits = laneWaitsBetween(f.hedge, f.tryTimeout)
 	if f.log == nil {

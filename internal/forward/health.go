@@ -24,7 +24,7 @@ const (
 	firstProbe     = time.Second
 	longestProbe   = 15 * time.Second
 	betweenProbes  = time.Second / 2 // of one that is late
-	betweenChecks  = time.Second
+	betweenChecks  = time.Second / 4
 	plainToAvoid   = 3
 	plainFor       = 15 * time.Minute // as long as unbound remembers (infra-host-ttl)
 	tellBurst      = 4                // changes that are logged as they come
@@ -54,6 +54,7 @@ type health struct {
 	checking      bool
 	nextCheck     time.Time
 	silentToCheck bool // since the last response
+	isQuiet       bool // since the last response it was silent to a check for longer than it takes as a rule
 	onVigil       bool // a question waits for it as if it were up
 
 	told     State     // what the log says last
@@ -81,7 +82,7 @@ func (h *health) succeeded(rtt time.Duration, now time.Time) {
 	}
 	h.heardAt = now
 	h.lateness = h.lateness.met()
-	h.inRow, h.backoff, h.silentToCheck = 0, 0, false
+	h.inRow, h.backoff, h.silentToCheck, h.isQuiet = 0, 0, false, false
 	h.become(Up, now)
 }
 

@@ -52,7 +52,7 @@ func (f *Forward) Ask(l *dnsserver.Later, tag uint64) bool {
 	}
 	t := f.table.Load()
 	r := t.matchWire(key)
-	if r == nil || r.Local {
+	if r == nil || r.Local || r.dark.is() {
 		return false
 	}
 	now := time.Now()

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dnsserver"
 )
 
 var errUnsent = errors.New("not sent")
@@ -59,6 +61,22 @@ func (fl *flight) waitForLocked(f *Forward, a *asking) bool {
 	a.isWaitedFor = true
 	fl.lane.enqueueLocked(a, lastWait, time.Now())
 	return true
+}
+
+// release has the Handler answer those who wait for the flight in a lane, as there may be something for them meanwhile.
+func (fl *flight) release() {
+	n := fl.lane
+	if n == nil {
+		return
+	}
+	n.mu.Lock()
+	var waiting []*dnsserver.Later
+	if a := fl.place; a.flight == fl {
+		waiting, a.waiting = a.waiting, nil
+		n.dequeueLocked(a)
+	}
+	n.mu.Unlock()
+	handle(waiting, &dnsserver.Tried{})
 }
 
 // laneFor is the lane that would ask a question, and its key there; nil: none would.

@@ -59,16 +59,6 @@ func (r *route) state() (isUp, isDown bool) {
 	return isUp, isDown
 }
 
-// IsDark reports whether all servers that a name would be asked of are down: there may be an answer, but not soon.
-func (f *Forward) IsDark(name dnsname.Name) bool {
-	r := f.table.Load().match(name)
-	if r == nil || r.Local {
-		return false
-	}
-	_, isDown := r.state()
-	return isDown
-}
-
 // fewDomains is how many domains a log line names: one server may be that of a thousand.
 const fewDomains = 6
 

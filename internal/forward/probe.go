@@ -37,7 +37,14 @@ func (f *Forward) check(s *server) {
 	if !s.startCheck() {
 		return
 	}
+	ended, begun := make(chan struct{}), time.Now()
 	f.work.Go(func() {
+		if hasPassed(f.checkWait(s), ended) {
+			s.fallSilent(begun)
+		}
+	})
+	f.work.Go(func() {
+		defer close(ended)
 		defer f.recovered(func(error) { s.endCheck(false) })
 		ctx, cancel := context.WithTimeout(context.Background(), f.checkTime(s))
 		defer cancel()
@@ -49,6 +56,11 @@ func (f *Forward) check(s *server) {
 			s.timedOut(f.checkTime(s))
 		}
 	})
+}
+
+// checkWait is after how long a check tells that nobody is there for now.
+func (f *Forward) checkWait(s *server) time.Duration {
+	return max(2*f.hedge, min(s.usual(), f.tryTimeout))
 }
 
 // checkTime is half the time of a try, or what a server that is far away needs.

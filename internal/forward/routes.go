@@ -25,6 +25,7 @@ type route struct {
 	flying  atomic.Int64 // questions in flight
 	flights list.List    // of them, in order; guarded by flights.mu
 	alone   bool         // there is no other route
+	dark    darkness
 }
 
 // SetRoutes replaces all routes at once. A server that was there before keeps its
@@ -59,6 +60,7 @@ func (f *Forward) SetRoutes(routes []Route) {
 			s.retire()
 		}
 	}
+	f.darken()
 	f.tellOutages()
 }
 
@@ -85,6 +87,7 @@ func (t *table) route(r Route) *route {
 	}
 	if to == nil {
 		to = &route{Route: Route{Domain: r.Domain, Plain: r.Plain, Local: r.Local, Source: r.Source}}
+		to.dark.now.Store(&dark{known: make(chan struct{})})
 		if r.Plain {
 			t.plain = to
 		} else {

@@ -18,6 +18,7 @@ type server struct {
 	log     *slog.Logger
 	news    func()   // is called after the log has told of a change
 	changed func()   // is called after every change
+	shifted func()   // is called when the server has gone, or is back
 	tls     *channel // nil for a plain server
 
 	queries atomic.Uint64 // messages sent, and connections begun
@@ -28,7 +29,7 @@ type server struct {
 
 func newServer(address nameserver.Server, f *Forward) *server {
 	s := &server{
-		Server: address, log: f.log, news: f.tellOutages, changed: f.changed,
+		Server: address, log: f.log, news: f.tellOutages, changed: f.changed, shifted: f.darken,
 		health: health{state: Unknown, since: time.Now()},
 	}
 	if address.TLS {
@@ -79,12 +80,15 @@ func (s *server) failed(err error) {
 // account changes the account, and logs a change of state.
 func (s *server) account(change func(h *health, now time.Time)) {
 	s.mu.Lock()
-	now, before := time.Now(), s.health.state
+	now, before, wasGone := time.Now(), s.health.state, s.health.isGone()
 	change(&s.health, now)
-	isNew := s.health.state != before
+	isNew, isShift := s.health.state != before, s.health.isGone() != wasGone
 	state, changes := s.health.tell(now)
 	rtt, reason := s.health.rtt, s.health.lastError
 	s.mu.Unlock()
+	if isShift {
+		s.shifted()
+	}
 	if isNew {
 		s.changed()
 	}
@@ -125,6 +129,16 @@ func (s *server) rank() int {
 func (s *server) wait() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.health.wait()
+}
+
+// usual is how long nearly all its responses take at most; 0: none came.
+func (s *server) usual() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.health.rtt == 0 {
+		return 0
+	}
 	return s.health.wait()
 }
 
