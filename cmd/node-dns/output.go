@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"unicode"
 	"unicode/utf16"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 	"gopkg.in/yaml.v3"
 )
 
@@ -36,19 +38,75 @@ func checkOutput(output string) error {
 
 // show prints a screen in the form that -o names. Problems that are in it make it errShown.
 func show(cmd *cobra.Command, s screen, output string, problems []string) error {
+	out := cmd.OutOrStdout()
+	return showOn(out, s, output, problems, isColoured(out))
+}
+
+// showOn is show to w.
+func showOn(w io.Writer, s screen, output string, problems []string, coloured bool) error {
 	var err error
-	switch out := cmd.OutOrStdout(); output {
+	switch output {
 	case "json":
-		err = writeJSON(out, s)
+		err = writeJSON(w, s)
 	case "yaml":
-		err = writeYAML(out, s)
+		err = writeYAML(w, s)
 	default:
-		err = s.WriteText(out)
+		err = writeText(w, s, coloured)
 	}
 	if err == nil && len(problems) > 0 {
 		err = errShown
 	}
 	return err
+}
+
+func writeText(w io.Writer, s screen, coloured bool) error {
+	if !coloured {
+		return s.WriteText(w)
+	}
+	var text strings.Builder
+	if err := s.WriteText(&text); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, colour(text.String()))
+	return err
+}
+
+// isColoured: colours are for terminals alone, and not for those who do not want them (no-color.org).
+func isColoured(w io.Writer) bool {
+	_, isTerminal := heightOf(w)
+	return isTerminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+}
+
+// heightOf is how many lines a terminal has; 0: it does not say.
+func heightOf(w io.Writer) (lines int, isTerminal bool) {
+	file, ok := w.(*os.File)
+	if !ok {
+		return 0, false
+	}
+	size, err := unix.IoctlGetWinsize(int(file.Fd()), unix.TIOCGWINSZ)
+	if err != nil {
+		return 0, false
+	}
+	return int(size.Row), true
+}
+
+const (
+	red   = "\x1b[31m"
+	plain = "\x1b[0m"
+)
+
+// colour has a page show in red what is to be mended.
+func colour(text string) string {
+	words := strings.NewReplacer("DOWN", red+"DOWN"+plain, "FAILS", red+"FAILS"+plain, "NOT ready", red+"NOT ready"+plain, "[FAIL]", red+"[FAIL]"+plain)
+	var out strings.Builder
+	for line := range strings.Lines(text) {
+		if problem, ok := strings.CutSuffix(line, "\n"); ok && strings.HasPrefix(problem, "! ") {
+			out.WriteString(red + problem + plain + "\n")
+		} else {
+			out.WriteString(words.Replace(line))
+		}
+	}
+	return out.String()
 }
 
 func writeJSON(w io.Writer, value any) error {

@@ -33,6 +33,7 @@ import (
 //	logged PATTERN         returns when that daemon has logged a line that matches
 //	watched                returns when somebody watches that daemon
 //	exits CODE COMMAND...  a program that exits with CODE
+//	until COMMAND... -- TEXT  a program again and again, until what it prints, masked, has this text
 //	masked                 what the last program printed, without what differs from run to run, for `cmp stdout` (-update writes that)
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
@@ -46,7 +47,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"exits": exits, "site": site, "cluster": clusterAPI, "serve": serveRoot, "ask": ask, "masked": masked, "watched": watched, "logged": logged,
+			"exits": exits, "until": until, "site": site, "cluster": clusterAPI, "serve": serveRoot, "ask": ask, "masked": masked, "watched": watched, "logged": logged,
 		},
 	})
 }
@@ -68,6 +69,21 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if got != want {
 		ts.Fatalf("%v exits %d, expected %d", args[1:], got, want)
 	}
+}
+
+// until runs a program again and again, whatever it exits with.
+func until(ts *testscript.TestScript, neg bool, args []string) {
+	split := len(args) - 2
+	if neg || split < 1 || args[split] != "--" {
+		ts.Fatalf("usage: until COMMAND... -- TEXT")
+	}
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+		_ = ts.Exec(args[0], args[1:split]...)
+		if strings.Contains(masksOf(ts).mask(ts.ReadFile("stdout")), args[split+1]) {
+			return
+		}
+	}
+	ts.Fatalf("%v never says %q", args[:split], args[split+1])
 }
 
 func site(ts *testscript.TestScript, neg bool, args []string) {

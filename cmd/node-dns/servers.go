@@ -1,9 +1,17 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/node-dns/node-dns/internal/control"
+)
 
 func newServersCommand() *cobra.Command {
 	var output string
+	var every interval
+	var history bool
 	cmd := &cobra.Command{
 		Use:   "servers",
 		Short: "Show which servers are asked for which names, who said so, and what lost",
@@ -12,17 +20,24 @@ func newServersCommand() *cobra.Command {
 Where several name servers for one domain the strongest wins: what is set over D-Bus, the command line, the cluster's
 files, node-dns.yaml, dnsmasq's files, node-config.yaml, NetworkManager, a resolv.conf, and what was good before.
 
-Exit code 0: all is well; 1: a server is down or missing, and it is shown; 3: node-dns is not running.`,
-		Args: usageArgs(cobra.NoArgs),
+With --history it is when other servers came to be asked, what that was about, and who was asked before and since: the last 32 times since
+it was started; a restart does not end it.
+
+Exit code 0: all is well; 1: a server is down or missing, and it is shown; 3: node-dns is not running. With --watch 0, when it is interrupted.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			status, err := fetchStatus(cmd, output)
-			if err != nil {
-				return err
-			}
-			list := status.ServerList()
-			return show(cmd, list, output, list.Problems)
+			return showView(cmd, output, every, func(ctx context.Context, path string) (screen, []string, error) {
+				if history {
+					h, err := control.FetchServerHistory(ctx, path)
+					return h, nil, err
+				}
+				status, err := control.FetchStatus(ctx, path)
+				list := status.ServerList()
+				return list, list.Problems, err
+			})
 		},
 	}
+	addWatchFlag(cmd, &every)
+	cmd.Flags().BoolVar(&history, "history", false, "when other servers came to be asked")
 	addOutputFlag(cmd, &output)
 	return cmd
 }

@@ -2,6 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,37 +15,95 @@ import (
 // statusTimeout bounds how long a stuck daemon is waited for.
 const statusTimeout = 5 * time.Second
 
+// usualWait is for how long --wait waits, as that of `cilium status` does.
+const usualWait = 5 * time.Minute
+
+// A view is what a command shows of the daemon that listens on path, once or again and again, and the problems that are in it.
+type view func(ctx context.Context, path string) (s screen, problems []string, err error)
+
 func newStatusCommand() *cobra.Command {
 	var output string
+	var every interval
+	var brief, await bool
+	var patience time.Duration
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show what the daemon listens on, whom it asks, and whose resolv.conf it is",
 		Long: `Show what the daemon listens on, whom it asks, and whose resolv.conf it is.
 
-Exit code 0: all is well; 1: there is a problem, and it is shown; 3: node-dns is not running.`,
-		Args: usageArgs(cobra.NoArgs),
+With --brief it is one line, for probes: "ready", "degraded: upstream 10.0.0.3:53 down", or "not ready: ...".
+
+Exit code 0: all is well; 1: there is a problem, and it is shown; 3: node-dns is not running. With --watch 0, when it is interrupted.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			status, err := fetchStatus(cmd, output)
-			if err != nil {
-				return err
+			switch {
+			case patience < 0:
+				return usageError{fmt.Errorf("--wait-duration %v: expected a duration, or 0 for ever", patience)}
+			case await:
+				if err := checkOutput(output); err != nil {
+					return err
+				}
+				if err := awaitReady(cmd, patience); err != nil {
+					return err
+				}
+			case cmd.Flags().Changed("wait-duration"):
+				return usageError{errors.New("--wait-duration is for --wait")}
 			}
-			return show(cmd, status, output, status.Problems)
+			return showView(cmd, output, every, func(ctx context.Context, path string) (screen, []string, error) {
+				status, err := control.FetchStatus(ctx, path)
+				if b := status.Brief(); brief {
+					return b, b.Reasons, err
+				}
+				return status, status.Problems, err
+			})
 		},
 	}
+	addWatchFlag(cmd, &every)
 	addOutputFlag(cmd, &output)
+	cmd.Flags().BoolVar(&brief, "brief", false, "one line")
+	cmd.Flags().BoolVar(&await, "wait", false, "wait until it is ready before")
+	cmd.Flags().DurationVar(&patience, "wait-duration", usualWait, "how long --wait waits at most; 0: for ever")
 	return cmd
 }
 
-// fetchStatus asks the daemon for what a command is to show in the form of -o.
-func fetchStatus(cmd *cobra.Command, output string) (control.Status, error) {
+// showView shows a view in the form of -o: once, or every so often.
+func showView(cmd *cobra.Command, output string, every interval, v view) error {
 	if err := checkOutput(output); err != nil {
-		return control.Status{}, err
+		return err
 	}
 	root, err := rootOf(cmd)
 	if err != nil {
-		return control.Status{}, err
+		return err
 	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), statusTimeout)
-	defer cancel()
-	return control.FetchStatus(ctx, control.SocketPath(root))
+	coloured := isColoured(cmd.OutOrStdout())
+	once := func(ctx context.Context, w io.Writer) error {
+		ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+		defer cancel()
+		s, problems, err := v(ctx, control.SocketPath(root))
+		if err != nil {
+			return err
+		}
+		if every > 0 && output == "yaml" {
+			fmt.Fprintln(w, "---") // which parts the documents
+		}
+		return showOn(w, s, output, problems, coloured)
+	}
+	if every > 0 {
+		return watch(cmd, every, once)
+	}
+	return once(cmd.Context(), cmd.OutOrStdout())
+}
+
+// awaitReady waits until the daemon is ready; patience 0: for ever.
+func awaitReady(cmd *cobra.Command, patience time.Duration) error {
+	root, err := rootOf(cmd)
+	if err != nil {
+		return err
+	}
+	ctx := cmd.Context()
+	if patience > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, patience)
+		defer cancel()
+	}
+	return control.AwaitReady(ctx, control.SocketPath(root))
 }

@@ -1,13 +1,10 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
-
-	"github.com/node-dns/node-dns/internal/control"
 )
 
 func newWaitCommand() *cobra.Command {
@@ -29,17 +26,7 @@ Exit code 0: it is ready; 1: it was not within the time, and the reason is shown
 			if timeout < 0 {
 				return usageError{fmt.Errorf("--timeout %v: expected a duration, or 0 for ever", timeout)}
 			}
-			root, err := rootOf(cmd)
-			if err != nil {
-				return err
-			}
-			ctx := cmd.Context()
-			if timeout > 0 {
-				var cancel context.CancelFunc
-				ctx, cancel = context.WithTimeout(ctx, timeout)
-				defer cancel()
-			}
-			return control.AwaitReady(ctx, control.SocketPath(root))
+			return awaitReady(cmd, timeout)
 		},
 	}
 	cmd.Flags().StringVar(&what, "for", "ready", "what to wait for: ready")

@@ -18,6 +18,8 @@ type API struct {
 	// Monitor tells of what goes on until the context ends or the client has gone.
 	Monitor func(ctx context.Context, filter MonitorFilter, send func(MonitorEvent) error, flush func() error) error
 
+	ServerHistory func(context.Context) ServerHistory
+
 	CacheDump  func(ctx context.Context, part CachePart, send func(CacheEntry) error) error
 	CacheFlush func(context.Context, CachePart) (CacheFlushed, error)
 	CacheStats func(context.Context) CacheStats
@@ -45,6 +47,9 @@ func (api API) handler() http.Handler {
 	mux := http.NewServeMux()
 	if api.Status != nil {
 		mux.HandleFunc("GET "+statusPath, func(w http.ResponseWriter, r *http.Request) { reply(w, api.Status(r.Context()), nil) })
+	}
+	if api.ServerHistory != nil {
+		mux.HandleFunc("GET "+serverHistoryPath, func(w http.ResponseWriter, r *http.Request) { reply(w, api.ServerHistory(r.Context()), nil) })
 	}
 	if api.CacheDump != nil {
 		mux.HandleFunc("POST "+cacheDumpPath, stream(func(ctx context.Context, part CachePart, send func(CacheEntry) error, _ func() error) error {

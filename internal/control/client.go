@@ -17,6 +17,9 @@ import (
 // ErrNotRunning says that nobody listens on the control socket.
 var ErrNotRunning = errors.New("node-dns is not running")
 
+// ErrUnknown says that the daemon does not know the question.
+var ErrUnknown = errors.New("the one that runs does not know this question")
+
 // maxAnswer bounds in octets what a client reads at once; a status with every table full is well below it.
 const maxAnswer = 8 << 20
 
@@ -80,8 +83,8 @@ func newRequest(ctx context.Context, endpoint string, question any) (*http.Reque
 // refused says why there is no answer: in the daemon's words where it has some.
 func refused(response *http.Response) error {
 	if response.StatusCode == http.StatusNotFound || response.StatusCode == http.StatusMethodNotAllowed {
-		return fmt.Errorf("asking node-dns: the one that runs does not know this question (%s): it is of another version than this program, "+
-			"and systemctl restart node-dns takes the installed one", response.Status)
+		return fmt.Errorf("asking node-dns: %w (%s): it is of another version than this program, "+
+			"and systemctl restart node-dns takes the installed one", ErrUnknown, response.Status)
 	}
 	var said refusal
 	if err := json.NewDecoder(io.LimitReader(response.Body, maxAnswer)).Decode(&said); err != nil || said.Error == "" {

@@ -13,14 +13,15 @@ import (
 
 // ServerList says which servers are asked for which names, what else was said of that, and who is never asked.
 type ServerList struct {
-	APIVersion string    `json:"apiVersion"`
-	Kind       string    `json:"kind"`
-	Now        time.Time `json:"now"`
-	Zones      []Zone    `json:"zones"`  // the cluster's, where the built-in resolver answers, or nobody
-	Routes     []Route   `json:"routes"` // the longest domain wins
-	Lost       []Loss    `json:"lost"`
-	Refused    []Refused `json:"refused"`
-	Problems   []string  `json:"problems"` // empty: all is well
+	APIVersion string        `json:"apiVersion"`
+	Kind       string        `json:"kind"`
+	Now        time.Time     `json:"now"`
+	Zones      []Zone        `json:"zones"`  // the cluster's, where the built-in resolver answers, or nobody
+	Routes     []Route       `json:"routes"` // the longest domain wins
+	Lost       []Loss        `json:"lost"`
+	Refused    []Refused     `json:"refused"`
+	Changed    *RouteChanged `json:"changed,omitempty"` // when other servers were asked; nil: not in our memory
+	Problems   []string      `json:"problems"`          // empty: all is well
 }
 
 // Zone is a domain that is not asked of other servers.
@@ -34,7 +35,7 @@ type Zone struct {
 func (s Status) ServerList() ServerList {
 	l := ServerList{
 		APIVersion: APIVersion, Kind: "ServerList", Now: s.Now, Zones: []Zone{}, Routes: append([]Route{}, s.Routes...),
-		Lost: append([]Loss{}, s.Overridden...), Refused: append([]Refused{}, s.Refused...), Problems: []string{},
+		Lost: append([]Loss{}, s.Overridden...), Refused: append([]Refused{}, s.Refused...), Changed: s.Changed, Problems: []string{},
 	}
 	isRouted := func(domain string) bool {
 		return slices.ContainsFunc(l.Routes, func(r Route) bool { return r.Domain == domain })
@@ -87,6 +88,9 @@ func (l ServerList) WriteText(w io.Writer) error {
 	}
 	for _, refused := range l.Refused {
 		p.line("refused: %s from %s: %s", strings.TrimSpace(refused.Domain+" "+refused.Server), refused.Source, refused.Why)
+	}
+	if l.Changed != nil {
+		p.line("%s", l.Changed.text())
 	}
 	for _, problem := range l.Problems {
 		p.line("! %s", problem)

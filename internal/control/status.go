@@ -26,6 +26,9 @@ type Status struct {
 	Process    Process    `json:"process"`
 	Problems   []string   `json:"problems"` // what an admin should mend; empty: all is well
 	Notes      []string   `json:"notes"`    // what an admin should know
+
+	// Changed is when Routes were others; nil: not in our memory.
+	Changed *RouteChanged `json:"routesChanged,omitempty"`
 }
 
 // Watched says who sees the queries.

@@ -8,7 +8,9 @@ import (
 // admin is what the daemon says to who asks at its socket.
 func (d *Daemon) admin() control.API {
 	return control.API{
-		Status:     d.freshStatus,
+		Status:        d.freshStatus,
+		ServerHistory: d.serverHistory,
+
 		CacheDump:  d.dumpCache,
 		CacheFlush: d.answerFlush,
 		CacheStats: d.cacheStats,

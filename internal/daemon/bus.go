@@ -33,7 +33,7 @@ func (d *Daemon) newBus() *bus.Service {
 		State:      func() bus.State { return *d.busState.Load() },
 		Set:        d.setOverBus,
 		FlushCache: d.flushAll,
-		Reload:     d.reload,
+		Reload:     d.reloadOverBus,
 		Counters:   d.counters,
 		Loops:      d.loopAddresses,
 		Status:     d.Status,
@@ -122,7 +122,7 @@ func (d *Daemon) takeOverBus(state bus.State) error {
 	d.keepBus(state)
 	view := d.host.Load()
 	next := d.newServing(view, running, served.dnsmasq, d.keptKubeconfig())
-	d.takeOver(next)
+	d.takeOver(next, "D-Bus "+state.RulesBy.String())
 	d.setProblems(view, next)
 	return nil
 }

@@ -89,8 +89,9 @@ type Daemon struct {
 	autopath *autopath.Autopath
 	rewatch  chan struct{} // how the API is watched may have changed
 
-	hints    chan string // reasons to look again; coalesced
-	reloads  chan chan error
+	hints    chan string          // reasons to look again; coalesced
+	lastHint atomic.Pointer[hint] // nil: none yet
+	reloads  chan reloading
 	fresh    fresh
 	loops    loops
 	rerouted chan struct{} // the upstreams have changed: probe them
@@ -104,6 +105,7 @@ type Daemon struct {
 	rebus      chan struct{} // the names that are wanted may have changed
 	unkept     string        // why what was set over D-Bus is not kept; belongs to the goroutine that looks
 
+	history history
 	request requester
 	answers bool // at the last look, at the address that resolv.conf is to name; belongs to the goroutine that looks
 	memory  memory
@@ -118,7 +120,9 @@ type paths struct {
 	run   string // the runtime directory
 	ready string // exists while we answer
 	bus   string // keeps what was set over D-Bus for the next start
-	terms string // says how to listen while port 53 changes hands (dnsserver.TermsFile)
+	// history keeps which servers were asked, for that too.
+	history string
+	terms   string // says how to listen while port 53 changes hands (dnsserver.TermsFile)
 	// kubeconfig is used where the configuration names none. snapshot keeps the state of the cluster: in a directory of
 	// the daemon's own, as /var/lib/node-dns is the privileged half's.
 	kubeconfig, snapshot string
@@ -127,11 +131,12 @@ type paths struct {
 func newPaths(c Config) paths {
 	run := filepath.Join("/", c.Root, "/run/node-dns")
 	return paths{
-		host:  hostdns.NewPaths(c.Root),
-		run:   run,
-		ready: filepath.Join(run, "ready"),
-		bus:   filepath.Join(run, "dbus.json"),
-		terms: filepath.Join("/", c.Root, dnsserver.TermsFile),
+		host:    hostdns.NewPaths(c.Root),
+		run:     run,
+		ready:   filepath.Join(run, "ready"),
+		bus:     filepath.Join(run, "dbus.json"),
+		history: filepath.Join(run, "servers.json"),
+		terms:   filepath.Join("/", c.Root, dnsserver.TermsFile),
 
 		kubeconfig: filepath.Join("/", c.Root, "/etc/node-dns/kubeconfig"),
 		snapshot:   filepath.Join("/", c.Root, "/var/cache/node-dns/cluster.snapshot"),

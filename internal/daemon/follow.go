@@ -35,6 +35,13 @@ const (
 	clusterLimit = 5 * time.Second
 )
 
+// Reasons of looks that nothing hinted at.
+const (
+	lookForStatus = "status"
+	lookAgainSoon = "again"
+	lookAtTime    = "time"
+)
+
 // follow looks again whenever something hints that it should, and takes over what has changed. It alone changes what
 // is served.
 func (d *Daemon) follow(ctx context.Context) error {
@@ -51,12 +58,12 @@ func (d *Daemon) follow(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case answer := <-d.reloads:
-			answer <- d.reloadNow(ctx)
+		case order := <-d.reloads:
+			order.done <- d.reloadNow(ctx, order.by)
 		case change := <-d.busChanges:
 			change.done <- d.takeOverBus(change.state)
 		case first := <-d.fresh.asked:
-			d.fresh.answer(ctx, first, func() { look("status") })
+			d.fresh.answer(ctx, first, func() { look(lookForStatus) })
 		case reason := <-d.hints:
 			if !supervise.Sleep(ctx, max(settle, time.Until(d.fresh.next))) {
 				return nil
@@ -64,9 +71,9 @@ func (d *Daemon) follow(ctx context.Context) error {
 			d.drainHints()
 			look(reason)
 		case <-again.C:
-			look("again")
+			look(lookAgainSoon)
 		case <-tick.C:
-			look("time")
+			look(lookAtTime)
 		}
 	}
 }
@@ -82,6 +89,7 @@ func (d *Daemon) drainHints() {
 // reconcile looks, takes over, and asks for what the privileged half must write. It says when to come back although
 // nothing hints; zero: not.
 func (d *Daemon) reconcile(ctx context.Context, reason string) time.Duration {
+	before := d.host.Load()
 	view, err := d.lookAtHost(ctx)
 	if err != nil {
 		return 0 // we stop
@@ -90,7 +98,7 @@ func (d *Daemon) reconcile(ctx context.Context, reason string) time.Duration {
 	config, again := d.follower.next(running.config, view)
 	files, alsoAgain := d.follower.nextDnsmasq(running.dnsmasq, view)
 	next := d.newServing(view, config, files, d.keptKubeconfig())
-	wait := d.takeOver(next)
+	wait := d.takeOver(next, cause(reason, d.lastHint.Load(), before, view))
 	news, later := d.request.ask(time.Now(), reason, d.wanted(view, next.found, reason))
 	switch news {
 	case askedNow:
@@ -112,8 +120,8 @@ func (d *Daemon) reconcile(ctx context.Context, reason string) time.Duration {
 }
 
 // takeOver serves next instead of what is served now. What is the same is left as it is: sockets stay open, upstreams
-// keep their health, and the cache keeps what came from servers that are still asked.
-func (d *Daemon) takeOver(next *serving) time.Duration {
+// keep their health, and the cache keeps what came from servers that are still asked. by says what it is about.
+func (d *Daemon) takeOver(next *serving, by string) time.Duration {
 	old := d.serving.Swap(next)
 	d.mark.Add(1)
 	d.setLevel(next)
@@ -146,6 +154,7 @@ func (d *Daemon) takeOver(next *serving) time.Duration {
 	d.mark.Add(1) // what was marked meanwhile may have been compared with the zones of before
 	if !sameRoutes(old.routes, next.routes) {
 		d.logRoutes(old.routes, next.routes)
+		d.noteRoutes(by, next.routes)
 		// Only then: a flush also drops the answers that are on their way.
 		d.log.Info("flushed what came from other upstreams", "entries", d.flushStale())
 	}
@@ -315,18 +324,28 @@ func (d *Daemon) isRouted(name dnsname.Name) bool {
 	return ok && !route.Domain.IsRoot()
 }
 
+// reloading is an order to read the configuration again.
+type reloading struct {
+	by   string
+	done chan error
+}
+
 // reload reads the configuration again. A bad file keeps the running configuration (law 8).
-func (d *Daemon) reload(ctx context.Context) error {
-	answer := make(chan error, 1)
+func (d *Daemon) reload(ctx context.Context) error { return d.orderReload(ctx, "SIGHUP") }
+
+func (d *Daemon) reloadOverBus(ctx context.Context) error { return d.orderReload(ctx, "D-Bus Reload") }
+
+func (d *Daemon) orderReload(ctx context.Context, by string) error {
+	order := reloading{by, make(chan error, 1)}
 	select {
-	case d.reloads <- answer:
-		return <-answer
+	case d.reloads <- order:
+		return <-order.done
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-func (d *Daemon) reloadNow(ctx context.Context) error {
+func (d *Daemon) reloadNow(ctx context.Context, by string) error {
 	d.fitMemory()
 	view, err := d.lookAtHost(ctx)
 	if err != nil {
@@ -340,7 +359,7 @@ func (d *Daemon) reloadNow(ctx context.Context) error {
 		files, err = d.serving.Load().dnsmasq, fmt.Errorf("reloading dnsmasq's files: what they said before stays: %w", err)
 	}
 	next := d.newServing(view, view.config, files, d.usualKubeconfig())
-	d.takeOver(next)
+	d.takeOver(next, by)
 	d.setProblems(view, next)
 	d.hint("reload")
 	return err

@@ -77,7 +77,7 @@ func New(config Config) (*Daemon, error) {
 		paths:    newPaths(config),
 		started:  time.Now(),
 		hints:    make(chan string, 1),
-		reloads:  make(chan chan error),
+		reloads:  make(chan reloading),
 		rerouted: make(chan struct{}, 1),
 		suspects: make(chan struct{}, 1),
 		rewatch:  make(chan struct{}, 1),
@@ -98,6 +98,10 @@ func New(config Config) (*Daemon, error) {
 	d.sockets = newSockets(supervise.OpenStore(), d.log)
 	d.dnsmasq = dnsmasqconf.NewReader(dnsmasqconf.DefaultPaths(config.Root))
 	d.loadBus()
+	d.history.path = d.paths.history
+	if err := d.history.load(); err != nil {
+		d.log.Warn("the history of servers begins anew", "error", err)
+	}
 	d.bus = d.newBus()
 	d.request.path = d.paths.host.Request
 	d.config.Looker.Paths = d.paths.host
@@ -150,6 +154,7 @@ func (d *Daemon) start(ctx context.Context) error {
 		d.log.Info("took over", "sockets", from.sockets, "queries", queries, journal.TookOver.Attr())
 	}
 	d.logRoutes(nil, first.routes)
+	d.noteRoutes(startReason, first.routes)
 	d.logNotes(nil, first.notes)
 	d.setProblems(view, first)
 	d.announce()

@@ -28,6 +28,7 @@ func (d *Daemon) Status() control.Status {
 		Routes:     s.routeStatus(d.forward.Status()),
 		Overridden: s.lossStatus(),
 		Refused:    s.refusedStatus(),
+		Changed:    d.lastChange(),
 		Bus:        d.busStatus(s),
 		ResolvConf: d.resolvConfStatus(),
 		Cache:      d.cacheStatus(),
@@ -52,7 +53,7 @@ func (d *Daemon) Status() control.Status {
 		status.Notes = append(status.Notes, view.plan.Warnings...)
 		for _, r := range view.plan.Selection.Refused {
 			status.Notes = append(status.Notes, "refused as an upstream: "+r.Text+" from "+string(r.Origin)+" ("+r.Reason+")")
-			status.Refused = append(status.Refused, control.Refused{Server: r.Text, Source: string(r.Origin), Why: r.Reason})
+			status.Refused = append(status.Refused, control.Refused{Server: r.Text, Source: r.From(), Why: r.Reason})
 		}
 	}
 	slices.Sort(status.Problems)

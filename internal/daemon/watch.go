@@ -20,8 +20,15 @@ import (
 // exist when watching began, a bus that lost a signal, no inotify instance left: 128 a user by default).
 const lookAgain = 30 * time.Second
 
+// A hint is why something may have changed.
+type hint struct {
+	reason string
+	at     time.Time
+}
+
 // hint says that something may have changed. It never blocks: one hint that waits stands for all that come after.
 func (d *Daemon) hint(reason string) {
+	d.lastHint.Store(&hint{reason, time.Now()})
 	select {
 	case d.hints <- reason:
 	default:

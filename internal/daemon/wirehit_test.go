@@ -281,7 +281,7 @@ func TestHitsUnderAnotherConfiguration(t *testing.T) {
 			}
 			next.flags.Listen = []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")}
 			next.net = node()
-			d.takeOver(newServing(next))
+			d.takeOver(newServing(next), "test")
 			if response, ok := d.serveWire(nil, q); ok {
 				t.Errorf("answered from memory: %x", response)
 			}

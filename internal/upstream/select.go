@@ -60,8 +60,12 @@ type Refused struct {
 	Server nameserver.Server
 	Text   string
 	Origin Origin
+	Detail string // the candidate's
 	Reason string
 }
+
+// From is who offered it, for people: "NetworkManager eth0 (System eth0)".
+func (r Refused) From() string { return strings.TrimSpace(string(r.Origin) + " " + r.Detail) }
 
 // A Selection is the outcome of Select.
 type Selection struct {
@@ -134,7 +138,7 @@ type selector struct {
 // usable returns what is left of the candidate's set, normalized.
 func (s *selector) usable(c Candidate) Set {
 	for _, text := range c.Invalid {
-		s.add(Refused{Text: cut(text), Origin: c.Origin, Reason: "not a nameserver's address"})
+		s.add(Refused{Text: cut(text), Origin: c.Origin, Detail: c.Detail, Reason: "not a nameserver's address"})
 	}
 	var g gatherer
 	for domain, server := range c.Set.members() {
@@ -143,7 +147,7 @@ func (s *selector) usable(c Candidate) Set {
 			reason = g.add(domain, server)
 		}
 		if reason != "" {
-			s.add(Refused{Server: server, Text: cut(server.String()), Origin: c.Origin, Reason: reason})
+			s.add(Refused{Server: server, Text: cut(server.String()), Origin: c.Origin, Detail: c.Detail, Reason: reason})
 		}
 	}
 	return g.set.Normalize()

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/supervise"
+)
+
+const (
+	usualInterval = 2 * time.Second // watch(1)'s
+	leastInterval = 100 * time.Millisecond
+)
+
+// interval is the value of --watch; 0: it was not given.
+type interval time.Duration
+
+func (i *interval) String() string { return time.Duration(*i).String() }
+func (i *interval) Type() string   { return "interval" }
+
+// Set takes a duration, or seconds as watch(1) does.
+func (i *interval) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	if seconds, failed := strconv.ParseFloat(text, 64); failed == nil {
+		d, err = time.Duration(seconds*float64(time.Second)), nil
+	}
+	if err != nil || d < leastInterval {
+		return fmt.Errorf("expected seconds or a duration, %v at least", leastInterval)
+	}
+	*i = interval(d)
+	return nil
+}
+
+// addWatchFlag adds --watch, whose interval may stand behind it as a word of its own.
+func addWatchFlag(cmd *cobra.Command, every *interval) {
+	cmd.Flags().Var(every, "watch", "show it again and again, until interrupted")
+	cmd.Flags().Lookup("watch").NoOptDefVal = usualInterval.String()
+	cmd.Args = usageArgs(func(cmd *cobra.Command, args []string) error {
+		if len(args) == 1 && cmd.Flags().Changed("watch") && every.Set(args[0]) == nil {
+			return nil
+		}
+		return cobra.NoArgs(cmd, args)
+	})
+}
+
+// watch shows what once writes again and again, until it is interrupted: on a terminal in one place, else one below the other. A daemon
+// that is not there is waited for.
+func watch(cmd *cobra.Command, every interval, once func(ctx context.Context, w io.Writer) error) error {
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, unix.SIGTERM)
+	defer stop()
+	out := cmd.OutOrStdout()
+	for first := true; ; first = false {
+		var block bytes.Buffer
+		err := once(ctx, &block)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err == nil, errors.Is(err, errShown):
+		case !isAway(err):
+			return err
+		default:
+			block.Reset()
+			fmt.Fprintf(&block, "! %v: waiting for it\n", err)
+		}
+		if err := writeBlock(out, block.String(), first); err != nil {
+			return err
+		}
+		if !supervise.Sleep(ctx, time.Duration(every)) {
+			return nil
+		}
+	}
+}
+
+// isAway reports whether a daemon may be there again soon: it is not running, or ended, or hung, while it was asked.
+func isAway(err error) bool {
+	var usage usageError
+	var mistake control.MistakeError
+	return !errors.Is(err, os.ErrPermission) && !errors.Is(err, control.ErrUnknown) && !errors.As(err, &usage) && !errors.As(err, &mistake)
+}
+
+// writeBlock writes one of many texts: over the one before it where that is a terminal, cut to its height.
+func writeBlock(w io.Writer, text string, isFirst bool) error {
+	height, isTerminal := heightOf(w)
+	switch {
+	case isTerminal:
+		lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+		if height > 1 {
+			lines = lines[:min(len(lines), height-1)]
+		}
+		text = strings.Join(lines, "\x1b[K\n") + "\x1b[K\n\x1b[J" // to the end of each line, and of the screen
+		if isFirst {
+			text = "\x1b[2J" + text
+		}
+		text = "\x1b[?7l\x1b[H" + text + "\x1b[?7h" // long lines are cut
+	case !isFirst:
+		text = "\n" + text
+	}
+	_, err := io.WriteString(w, text)
+	return err
+}

@@ -1,0 +1,197 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/node-dns/node-dns/internal/atomicfile"
+	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/forward"
+	"github.com/node-dns/node-dns/internal/upstream"
+)
+
+const (
+	// maxChanges is how many changes of the routes are remembered.
+	maxChanges = 32
+	// maxDifferences is how many domains of a change are; 512 may have servers of their own.
+	maxDifferences = 64
+	// maxHistory bounds what is read of the file, in octets.
+	maxHistory = 4 << 20
+)
+
+// history remembers when other servers came to be asked, over restarts of the daemon too: its file lies where a restart leaves it, and a
+// stop does not (RuntimeDirectoryPreserve=restart).
+type history struct {
+	path string
+	kept atomic.Pointer[keptHistory] // nil: nothing yet; who looks alone changes it
+}
+
+// keptHistory does not change.
+type keptHistory struct {
+	Changes []control.RouteChange `json:"changes"`
+	Routes  []keptRoute           `json:"routes"` // now
+}
+
+// keptRoute is where a domain's names are asked.
+type keptRoute struct {
+	Domain string              `json:"domain"`
+	Target control.RouteTarget `json:"target"`
+	Source string              `json:"source"`
+}
+
+// load reads what the daemon before us has kept.
+func (h *history) load() error {
+	file, err := os.ReadFile(h.path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err == nil && len(file) > maxHistory {
+		err = fmt.Errorf("%d bytes", len(file))
+	}
+	var kept keptHistory
+	if err == nil {
+		err = json.Unmarshal(file, &kept)
+	}
+	if err != nil {
+		return fmt.Errorf("reading which servers were asked before: %w", err)
+	}
+	kept.Changes = kept.Changes[max(0, len(kept.Changes)-maxChanges):]
+	h.kept.Store(&kept)
+	return nil
+}
+
+// note remembers that from now on these routes are taken, and keeps that for the next start.
+func (h *history) note(now time.Time, by string, routes []forward.Route) error {
+	var before keptHistory
+	if known := h.kept.Load(); known != nil {
+		before = *known
+	}
+	after := before.with(now, by, keptRoutes(routes))
+	h.kept.Store(&after)
+	data, err := json.Marshal(after)
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(h.path), 0o755)
+	}
+	if err == nil {
+		_, err = atomicfile.Writer{}.Write(h.path, append(data, '\n'), 0o644)
+	}
+	if err != nil {
+		return fmt.Errorf("keeping which servers were asked: %w", err)
+	}
+	return nil
+}
+
+// with is the history with one change more.
+func (k keptHistory) with(now time.Time, by string, routes []keptRoute) keptHistory {
+	change := control.RouteChange{Time: now.Round(0), By: by, Differences: differences(k.Routes, routes)}
+	if more := len(change.Differences) - maxDifferences; more > 0 {
+		change.Differences, change.More = change.Differences[:maxDifferences], more
+	}
+	changes := append(slices.Clone(k.Changes), change)
+	return keptHistory{Changes: changes[max(0, len(changes)-maxChanges):], Routes: routes}
+}
+
+func keptRoutes(routes []forward.Route) []keptRoute {
+	kept := []keptRoute{}
+	for _, r := range routes {
+		kept = append(kept, keptRoute{
+			routeWord(r.Domain, r.Plain), control.RouteTarget{Local: r.Local, Servers: addressesOf(r.Servers)}, r.Source,
+		})
+	}
+	return kept
+}
+
+// differences are the domains that are asked of others than before: first those that there are, in their order.
+func differences(before, after []keptRoute) []control.RouteDifference {
+	all := []control.RouteDifference{}
+	was := targets(before)
+	for _, route := range after {
+		old, known := was[route.Domain]
+		delete(was, route.Domain)
+		d := control.RouteDifference{Domain: route.Domain, After: &route.Target, Source: route.Source}
+		if known {
+			d.Before = &old
+		}
+		if !known || !sameTarget(old, route.Target) {
+			all = append(all, d)
+		}
+	}
+	for _, route := range before {
+		if old, gone := was[route.Domain]; gone {
+			all = append(all, control.RouteDifference{Domain: route.Domain, Before: &old})
+		}
+	}
+	return all
+}
+
+func targets(routes []keptRoute) map[string]control.RouteTarget {
+	all := map[string]control.RouteTarget{}
+	for _, route := range routes {
+		all[route.Domain] = route.Target
+	}
+	return all
+}
+
+func sameTarget(a, b control.RouteTarget) bool {
+	return a.Local == b.Local && slices.Equal(a.Servers, b.Servers)
+}
+
+// noteRoutes remembers whom we ask from now on. Where that cannot be kept a later daemon does not know of it.
+func (d *Daemon) noteRoutes(by string, routes []forward.Route) {
+	if err := d.history.note(time.Now(), by, routes); err != nil {
+		d.log.Warn("which servers were asked is not kept for the next start", "error", err)
+	}
+}
+
+// hintLasts is for how long a hint may have been what a look that was not its own has found: it waits until things have settled.
+const hintLasts = 10 * time.Second
+
+// cause says what a look was about. Where the hook has captured something since the look before, it was about that: what woke us is one
+// of the files that it wrote. A look that had no hint of its own has found what the last one was about.
+func cause(reason string, last *hint, before, now *hostView) string {
+	if before != nil && !bytes.Equal(before.state.Record.Data, now.state.Record.Data) {
+		if record, err := upstream.ParseRecord(now.state.Record.Data); err == nil && record.Event != "" {
+			return "origin-dns-dispatcher: " + record.Event
+		}
+	}
+	switch reason {
+	case lookAtTime, lookAgainSoon, lookForStatus:
+		if last != nil && time.Since(last.at) < hintLasts {
+			return last.reason
+		}
+		return "a look at the host: " + reason
+	}
+	return reason
+}
+
+func (d *Daemon) serverHistory(context.Context) control.ServerHistory {
+	h := control.ServerHistory{
+		APIVersion: control.APIVersion, Kind: "ServerHistory", Now: time.Now(), Kept: maxChanges, Changes: []control.RouteChange{},
+	}
+	if kept := d.history.kept.Load(); kept != nil {
+		h.Changes = append(h.Changes, kept.Changes...)
+	}
+	return h
+}
+
+// lastChange is the last time that we came to ask others; nil: not since the history began.
+func (d *Daemon) lastChange() *control.RouteChanged {
+	kept := d.history.kept.Load()
+	if kept == nil || len(kept.Changes) < 2 {
+		return nil
+	}
+	for _, change := range slices.Backward(kept.Changes[1:]) {
+		if len(change.Differences) > 0 {
+			return &control.RouteChanged{Time: change.Time, By: change.By}
+		}
+	}
+	return nil
+}
