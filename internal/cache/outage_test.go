@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,9 +21,10 @@ var errNobody = &dnsserver.ExtendedError{Code: dns.ExtendedErrorCodeNoReachableA
 // outage is an upstream that can go away.
 type outage struct {
 	upstream
-	isDark, isDown bool
-	slow           time.Duration
-	fails          int // RCODE instead of the answer; 0: none
+	isDark atomic.Bool // looked at beside the test
+	isDown bool
+	slow   time.Duration
+	fails  int // RCODE instead of the answer; 0: none
 }
 
 func (o *outage) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
@@ -39,10 +41,16 @@ func (o *outage) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, er
 	return m, err
 }
 
+// known has an outage begin that is known.
+func (o *outage) known() {
+	o.isDown = true
+	o.isDark.Store(true)
+}
+
 // dark is Config.Dark, of an outage that is known from the beginning or not at all.
 func (o *outage) dark(dnsname.Name) <-chan struct{} {
 	known := make(chan struct{})
-	if o.isDark {
+	if o.isDark.Load() {
 		close(known)
 	}
 	return known
@@ -86,7 +94,7 @@ func TestOutage(t *testing.T) {
 		{"an answer that takes a moment", func(o *outage) { o.slow = 400 * time.Millisecond }, nil, "NOERROR 192.0.2.1 for 10 s after 400ms", 1},
 		{"one that takes long", func(o *outage) { o.slow = time.Second }, nil, "NOERROR 192.0.2.1 for 30 s EDE 3 after 500ms", 1},
 		{"nobody there", func(o *outage) { o.isDown = true }, nil, "NOERROR 192.0.2.1 for 30 s EDE 3 after 500ms", 1},
-		{"which is known", func(o *outage) { o.isDown, o.isDark = true, true }, nil, "NOERROR 192.0.2.1 for 30 s EDE 3 after 0s", 1},
+		{"which is known", (*outage).known, nil, "NOERROR 192.0.2.1 for 30 s EDE 3 after 0s", 1},
 		{"SERVFAIL", func(o *outage) { o.fails = dns.RcodeServerFailure }, nil, "NOERROR 192.0.2.1 for 30 s EDE 3 after 0s", 1},
 		{"REFUSED", func(o *outage) { o.fails = dns.RcodeRefused }, nil, "NOERROR 192.0.2.1 for 30 s EDE 3 after 0s", 1},
 		{"a name that is gone", func(o *outage) { o.fails = dns.RcodeNameError }, nil, "NXDOMAIN after 0s", 1},
@@ -126,7 +134,7 @@ func TestStaleNXDOMAIN(t *testing.T) {
 		no := func() *dnsserver.Query { return query("no.example.", dns.TypeA, flags{}) }
 		told(t, c, no())
 		time.Sleep(11 * time.Second)
-		o.isDown, o.isDark = true, true
+		o.known()
 		if got, want := told(t, c, no()), "NXDOMAIN EDE 19 after 0s"; got != want {
 			t.Errorf("told %s, want %s", got, want)
 		}
@@ -150,7 +158,7 @@ func TestOutageIsBounded(t *testing.T) {
 				o := newOutage(t)
 				var next time.Time
 				c := New(Config{Next: o, Size: 100, Stale: time.Minute, Dark: o.dark, MayProbe: func(dnsname.Name) bool {
-					if o.isDark && time.Now().Before(next) {
+					if o.isDark.Load() && time.Now().Before(next) {
 						return false
 					}
 					next = time.Now().Add(500 * time.Millisecond)
@@ -164,7 +172,8 @@ func TestOutageIsBounded(t *testing.T) {
 					ask(i)
 				}
 				time.Sleep(11 * time.Second)
-				o.asked, o.isDown, o.isDark = 0, true, true
+				o.asked = 0
+				o.known()
 				for i := range 1000 {
 					if got := ask(i % row.names); got != "NOERROR 192.0.2.1 for 30 s EDE 3 after 0s" {
 						t.Fatal(got)
@@ -175,7 +184,8 @@ func TestOutageIsBounded(t *testing.T) {
 				if o.asked < row.asked-1 || o.asked > row.asked {
 					t.Errorf("asked %d times in 10 s, want %d", o.asked, row.asked)
 				}
-				o.isDown, o.isDark = false, false
+				o.isDown = false
+				o.isDark.Store(false)
 				time.Sleep(3 * time.Second)
 				synctest.Wait()
 				if got := ask(0); got != "NOERROR 192.0.2.1 for 10 s after 0s" {
@@ -190,7 +200,10 @@ func TestOutageIsBounded(t *testing.T) {
 func TestOutageBecomesKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, known := newOutage(t), make(chan struct{})
-		c := New(Config{Next: o, Size: 10, Stale: time.Minute, Dark: func(dnsname.Name) <-chan struct{} { return known }})
+		c := New(Config{
+			Next: o, Size: 10, Stale: time.Minute, Dark: func(dnsname.Name) <-chan struct{} { return known },
+			MayProbe: func(dnsname.Name) bool { return false },
+		})
 		www := func() string { return told(t, c, query("www.example.", dns.TypeA, flags{})) }
 		www()
 		time.Sleep(11 * time.Second)
