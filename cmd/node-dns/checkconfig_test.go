@@ -37,7 +37,7 @@ func TestCheckConfigForOthers(t *testing.T) {
 		cmd.SetOut(&out)
 		cmd.SetContext(t.Context())
 		var err error
-		lab.AsNobody(func() { err = checkConfig(cmd, root, paths) })
+		lab.AsNobody(func() { err = checkConfig(cmd, root, paths, "text") })
 		if fails := strings.Contains(wants[0], "permission denied"); (err != nil) != fails {
 			t.Errorf("error %v", err)
 		}
@@ -88,7 +88,7 @@ func TestCheckConfigDnsmasq(t *testing.T) {
 		cmd := &cobra.Command{}
 		cmd.SetOut(&out)
 		cmd.SetContext(t.Context())
-		err := checkConfig(cmd, root, nodeconfig.DefaultPaths(root))
+		err := checkConfig(cmd, root, nodeconfig.DefaultPaths(root), "text")
 		if (err != nil) != row.fails || !strings.Contains(out.String(), row.want) || strings.Contains(out.String(), "every default applies") {
 			t.Errorf("%q: %v\n%s", row.text, err, &out)
 		}
@@ -112,7 +112,7 @@ func TestCheckConfigRights(t *testing.T) {
 		cmd := &cobra.Command{}
 		cmd.SetOut(&out)
 		cmd.SetContext(t.Context())
-		if err := checkConfig(cmd, root, nodeconfig.DefaultPaths(root)); err != nil {
+		if err := checkConfig(cmd, root, nodeconfig.DefaultPaths(root), "text"); err != nil {
 			t.Error(err)
 		}
 		if want = kubeconfig + ": " + want + "\n"; !strings.Contains(out.String(), want) {
@@ -129,7 +129,7 @@ func TestCheckConfigRights(t *testing.T) {
 	cmd := &cobra.Command{}
 	cmd.SetOut(&out)
 	cmd.SetContext(t.Context())
-	if err := checkConfig(cmd, root, nodeconfig.DefaultPaths(root)); err != nil || !strings.Contains(out.String(), "rights not checked") {
+	if err := checkConfig(cmd, root, nodeconfig.DefaultPaths(root), "text"); err != nil || !strings.Contains(out.String(), "rights not checked") {
 		t.Errorf("%v\n%s", err, &out)
 	}
 }

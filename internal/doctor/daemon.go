@@ -115,6 +115,9 @@ func checkConfiguration(s Snapshot) []Finding {
 	if state.Config.FactsWanted != "" {
 		found = append(found, warn(state.Config.FactsWanted, "origin-dns-dispatcher apply, as root, reads it for the daemon"))
 	}
+	for _, loop := range (named{state.Config, s.Host.Dnsmasq, state.Net, state.Paths.Upstreams, state.Upstreams.Data}).looping() {
+		found = append(found, warn(loop, "take it out: names that are asked there alone do not resolve"))
+	}
 	if n := len(state.Config.Files) + len(s.Host.Dnsmasq.Files); n > 0 {
 		return orFine(found, "configuration: no fault in %s", count(n, "file"))
 	}

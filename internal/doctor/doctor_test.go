@@ -173,6 +173,9 @@ var rows = []struct {
 	{"configuration", "faults", func(s *Snapshot) {
 		s.Host.State.ConfigErr = errors.Join(&nodeconfig.Fault{File: "/etc/node-dns/node-dns.yaml", Line: 1, Column: 9, Expected: "a list", Got: "x"})
 	}, Fail, "/etc/node-dns/node-dns.yaml:1:9|node-dns check-config"},
+	{"configuration", "names this node", func(s *Snapshot) {
+		s.Host.State.Upstreams = text("server=192.0.2.53\nserver=/corp.test/10.0.0.7\nserver=10.0.0.7\n")
+	}, Warn, "/etc/dnsmasq.d/origin-upstream-dns.conf:3: server=10.0.0.7 is this node; ignored (would loop)"},
 	{"configuration", "unreadable", func(s *Snapshot) { s.Host.State.ConfigErr = errors.New("reading a: denied\nmore") }, Fail, "reading a: denied"},
 	{"configuration", "to be handed over", func(s *Snapshot) { s.Host.State.Config.FactsWanted = "/etc/origin/node/node-config.yaml has changed" }, Warn, "has changed|origin-dns-dispatcher apply"},
 

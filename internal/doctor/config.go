@@ -1,0 +1,112 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/daemon"
+	"github.com/node-dns/node-dns/internal/dnsmasqconf"
+	"github.com/node-dns/node-dns/internal/hostdns"
+	"github.com/node-dns/node-dns/internal/netstate"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
+)
+
+// CheckConfig reads the configuration as the daemon would, and asks the API server, where that is asked at all, which rights are
+// missing: within some seconds.
+func CheckConfig(ctx context.Context, root string, paths nodeconfig.Paths) control.ConfigCheck {
+	config, err := nodeconfig.Load(paths)
+	files, filesErr := dnsmasqconf.Load(dnsmasqconf.DefaultPaths(root))
+	ctx, cancel := context.WithTimeout(ctx, apiPatience)
+	defer cancel()
+	net, netErr := netstate.Read(ctx)
+	check := control.ConfigCheck{APIVersion: control.APIVersion, Kind: "ConfigCheck", Files: []control.ConfigFile{}, Notes: []string{}}
+	check.Faults = configFaults(errors.Join(err, filesErr))
+	check.Files = configFiles(config, files.Files, check.Faults)
+	for _, aside := range files.Aside {
+		check.Notes = append(check.Notes, aside.String())
+	}
+	check.Notes = append(check.Notes, files.Costs()...)
+	if netErr == nil {
+		check.Node = configNode(config.Place(net.IsLocal, net.NodeIP()))
+		handover := hostdns.NewPaths(root).Upstreams
+		check.Notes = append(check.Notes, named{config, files, net, handover, hostdns.ReadFile(root, handover).Data}.looping()...)
+	}
+	if config.FactsFile != "" {
+		check.Notes = append(check.Notes, config.FactsFile+": what the cluster's file says, which may not be read here")
+	}
+	if config.FactsWanted != "" {
+		check.Notes = append(check.Notes, config.FactsWanted+": origin-dns-dispatcher apply, as root, reads it")
+	}
+	check.Notes = append(check.Notes, rightsNotes(ctx, root, config)...)
+	return check
+}
+
+// configFaults are the faults, and in lines of their own what cannot be read.
+func configFaults(err error) []control.ConfigFault {
+	all := []control.ConfigFault{}
+	if err == nil {
+		return all
+	}
+	known := map[string]*nodeconfig.Fault{}
+	for _, fault := range nodeconfig.Faults(err) {
+		known[fault.Error()] = fault
+	}
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		f := control.ConfigFault{What: line}
+		if fault, ok := known[line]; ok {
+			f.File, f.Line, f.Column = fault.File, fault.Line, fault.Column
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
+// configFiles are those that were read, with what they set.
+func configFiles(config nodeconfig.Config, dnsmasq []string, faults []control.ConfigFault) []control.ConfigFile {
+	all := []control.ConfigFile{}
+	for _, path := range slices.Concat(config.Files, dnsmasq) {
+		file := control.ConfigFile{Path: path, OK: !slices.ContainsFunc(faults, func(f control.ConfigFault) bool { return f.File == path })}
+		for _, s := range config.Settings() {
+			if s.Source.File == path {
+				file.Settings = append(file.Settings, control.ConfigSetting{Key: s.Key, Line: s.Source.Line, Value: s.Value, By: s.By})
+			}
+		}
+		all = append(all, file)
+	}
+	return all
+}
+
+func configNode(place nodeconfig.Placement) control.ConfigNode {
+	node := control.ConfigNode{Listen: []string{}, Problems: place.Problems}
+	for _, at := range place.Listen {
+		node.Listen = append(node.Listen, at.String())
+	}
+	if place.All {
+		node.Listen = append(node.Listen, "every address of this node but loopback")
+	}
+	if place.Nameserver.IsValid() {
+		node.Nameserver = place.Nameserver.String()
+	}
+	return node
+}
+
+// rightsNotes say what of the Kubernetes API the configuration needs and does not get. The exit code is about the files:
+// a node must start while its API server, or the administrator of its rights, is not there yet.
+func rightsNotes(ctx context.Context, root string, config nodeconfig.Config) []string {
+	rights, err := daemon.CheckRights(ctx, root, config)
+	var notes []string
+	switch {
+	case err != nil:
+		notes = append(notes, fmt.Sprintf("%s: rights not checked: %v", rights.Kubeconfig, err))
+	case rights.Kubeconfig != "" && len(rights.Missing) == 0:
+		notes = append(notes, rights.Kubeconfig+": the Kubernetes API grants all rights that are needed")
+	}
+	for _, right := range rights.Missing {
+		notes = append(notes, rights.Kubeconfig+": the Kubernetes API denies: "+right)
+	}
+	return notes
+}
