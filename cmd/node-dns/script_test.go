@@ -27,11 +27,13 @@ import (
 // TestScripts plays the stories in testdata/script, each with a tree of its own, $ROOT. Beside testscript's commands there are
 //
 //	site NAME FILE         a nameserver with the records of a file; $NAME is its address, and what is masked says NAME:53 for it
+//	fails NAME             has that nameserver be silent from now on
 //	serve [ARGS...]        `node-dns --root $ROOT serve ARGS` on a free port, $AT; the story goes on when it is ready
 //	cluster FILE           a Kubernetes API with the objects of a file; $KUBECONFIG leads to it, and node-dns.yaml's kubeconfig says so
 //	ask NAME TYPE [RCODE]  a query to that daemon, whose response has this rcode: NOERROR
 //	logged PATTERN         returns when that daemon has logged a line that matches
 //	watched                returns when somebody watches that daemon
+//	olddaemon              a daemon of an earlier version in $ROOT, which knows the status alone
 //	exits CODE COMMAND...  a program that exits with CODE
 //	until COMMAND... -- TEXT  a program again and again, until what it prints, masked, has this text
 //	masked                 what the last program printed, without what differs from run to run, for `cmp stdout` (-update writes that)
@@ -43,11 +45,13 @@ func TestScripts(t *testing.T) {
 			root := lab.ShortDir(t) // $WORK has no room for the path of a unix socket
 			env.Setenv("ROOT", root)
 			env.Values[masksKey{}] = &masks{root, ""}
+			env.Values[sitesKey{}] = map[string]*dnstest.Server{}
 			env.Values[logKey{}] = &log{said: new(lab.Text)}
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"exits": exits, "until": until, "site": site, "cluster": clusterAPI, "serve": serveRoot, "ask": ask, "masked": masked, "watched": watched, "logged": logged,
+			"olddaemon": oldDaemon, "fails": fails,
 		},
 	})
 }
@@ -93,8 +97,23 @@ func site(ts *testscript.TestScript, neg bool, args []string) {
 	server, err := dnstest.Start(ts.ReadFile(args[1]))
 	ts.Check(err)
 	ts.Defer(server.Close)
+	sitesOf(ts)[args[0]] = server
 	ts.Setenv(args[0], server.Addr().String())
 	masksOf(ts).add(server.Addr().String(), args[0]+":53")
+}
+
+type sitesKey struct{}
+
+// sitesOf are the nameservers by their names.
+func sitesOf(ts *testscript.TestScript) map[string]*dnstest.Server {
+	return ts.Value(sitesKey{}).(map[string]*dnstest.Server)
+}
+
+func fails(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 || sitesOf(ts)[args[0]] == nil {
+		ts.Fatalf("usage: fails NAME")
+	}
+	sitesOf(ts)[args[0]].SetFaults(dnstest.Faults{Drop: true})
 }
 
 func clusterAPI(ts *testscript.TestScript, neg bool, args []string) {
@@ -153,6 +172,22 @@ func awaitServing(path string, cluster bool) (control.Status, error) {
 			return status, err
 		}
 	}
+}
+
+func oldDaemon(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) > 0 {
+		ts.Fatalf("usage: olddaemon")
+	}
+	listener, err := control.Listen(control.SocketPath(ts.Getenv("ROOT")))
+	ts.Check(err)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	api := control.API{Status: func(context.Context) control.Status { return control.Status{Version: "0.9"} }}
+	go func() { ended <- control.Serve(ctx, listener, api) }()
+	ts.Defer(func() {
+		cancel()
+		ts.Check(<-ended)
+	})
 }
 
 func ask(ts *testscript.TestScript, neg bool, args []string) {

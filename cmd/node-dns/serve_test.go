@@ -211,8 +211,11 @@ func TestWithoutRights(t *testing.T) {
 	for command, want := range map[string]string{
 		"serve":  "/run: permission denied\nOn a node it runs as a service: systemctl start node-dns\n",
 		"status": "closed/run/node-dns/control.sock: it is for root and the group node-dns",
+
+		"query www.example":   "closed/run/node-dns/control.sock: it is for root and the group node-dns",
+		"explain www.example": "closed/run/node-dns/control.sock: it is for root and the group node-dns",
 	} {
-		cmd := exec.Command(program, "--root", filepath.Join(dir, "closed"), command)
+		cmd := exec.Command(program, append([]string{"--root", filepath.Join(dir, "closed")}, strings.Fields(command)...)...)
 		cmd.Dir = "/"
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 		out, err := cmd.CombinedOutput()

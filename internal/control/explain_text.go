@@ -117,7 +117,7 @@ func (e Explanation) queriesText() []string {
 		text += ", with glibc; " + musl.count() + " with musl (Alpine)"
 	}
 	text += "."
-	if glibc.Queries > glibc.Whole {
+	if glibc.Queries > glibc.Whole && e.Name != e.Whole {
 		text += fmt.Sprintf(" %q, with the dot at its end, needs %d", e.Whole, glibc.Whole)
 		if musl.Whole != glibc.Whole {
 			text += fmt.Sprintf(" and %d", musl.Whole)
@@ -195,7 +195,7 @@ func (e Explanation) writeConf(p *page) {
 	p.line("             search %s", orNone(strings.Join(e.Search.Domains, " ")))
 	p.line("             options %s", orNone(strings.Join(e.Search.Options, " ")))
 	if host := e.Search.Host; host != nil {
-		p.line("             made by the kubelet of %s (%s): nameserver %s, search %s", host.Path, host.where(),
+		p.line("             made by the kubelet from %s (%s): nameserver %s, search %s", host.Path, host.where(),
 			orNone(strings.Join(host.Nameservers, " ")), orNone(strings.Join(host.Search, " ")))
 	}
 }

@@ -118,6 +118,9 @@ func (b By) text() string {
 		}
 		return b.Server + " (" + b.Source + ")"
 	case "local data":
+		if b.Source != "" {
+			return "local data (" + b.Source + ")"
+		}
 		return "local data"
 	case "localhost":
 		return "node-dns (localhost)"

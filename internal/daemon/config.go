@@ -68,7 +68,7 @@ func (d *Daemon) hostSearch(config nodeconfig.Config) []dnsname.Name {
 		path = d.paths.host.ResolvConf // the kubelet's default
 	}
 	var list []dnsname.Name
-	for _, domain := range resolvconf.Parse(hostdns.ReadFile(d.paths.host.Root, path).Data).Search() {
+	for _, domain := range resolvconf.Parse(hostdns.ReadFile(d.paths.host.Root, path).Data).SearchLine() {
 		if name, err := dnsname.Parse(domain); err == nil && !name.IsRoot() {
 			list = append(list, name)
 		}

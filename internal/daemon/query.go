@@ -163,6 +163,9 @@ func (d *Daemon) answeredBy(q *dnsserver.Query, a control.Answer) control.By {
 	case q.Origin == dnsserver.OriginCluster:
 		by.Domain, by.Source, by.Target = apex, s.clusterSource, q.AnsweredBy.String()
 		return by
+	case q.Origin == dnsserver.OriginLocalData:
+		by.Source = s.saidLocally(q.Name)
+		return by
 	case q.Origin != "":
 		return by
 	}
@@ -185,6 +188,15 @@ func (d *Daemon) answeredBy(q *dnsserver.Query, a control.Answer) control.By {
 		by.Who = "nobody"
 	}
 	return by
+}
+
+// saidLocally is the file and line that local data about a name is from; "": none says so.
+func (s *serving) saidLocally(name dnsname.Name) string {
+	place, ok := s.dnsmasq.Where(name)
+	if !ok {
+		return ""
+	}
+	return place.String()
 }
 
 // apexAbove is the cluster's zone that a name is in; "": it is in none.

@@ -1,11 +1,11 @@
 package daemon
 
 import (
-	"slices"
 	"sync"
 
 	"github.com/node-dns/node-dns/internal/dnsname"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
+	"github.com/node-dns/node-dns/internal/searchlist"
 )
 
 // searchLists are the search lists that the kubelet gives to pods with dnsPolicy ClusterFirst: the cluster's domains from
@@ -13,20 +13,12 @@ import (
 type searchLists struct {
 	domain dnsname.Name
 	host   []dnsname.Name
-	limits searchLimits
+	limits searchlist.Limits
 	lists  sync.Map // of []dnsname.Name, by namespace: as many as have had pods on this node
 }
 
-// searchLimits are what a kubelet bounds a pod's list by: domains, and characters with the blanks between them. It drops
-// the last ones. Kubernetes before 1.26, without ExpandedDNSConfig, has the limits that old C libraries had.
-type searchLimits struct{ domains, chars int }
-
 func newSearchLists(config nodeconfig.Config, host []dnsname.Name) *searchLists {
-	limits := searchLimits{32, 2048}
-	if config.IsOpenShift {
-		limits = searchLimits{6, 256}
-	}
-	return &searchLists{domain: config.ClusterDomain, host: host, limits: limits}
+	return &searchLists{domain: config.ClusterDomain, host: host, limits: searchlist.LimitsOf(config.IsOpenShift)}
 }
 
 // of is the list of a namespace's pods; "" is no namespace.
@@ -43,29 +35,18 @@ func (l *searchLists) of(namespace string) []dnsname.Name {
 }
 
 func (l *searchLists) made(namespace string) []dnsname.Name {
+	host := make([]string, len(l.host))
+	for i, name := range l.host {
+		host[i] = name.Relative()
+	}
+	conf := l.limits.Cut(searchlist.Conf{Search: searchlist.ClusterSearch(namespace, l.domain.Relative(), host)})
 	var list []dnsname.Name
-	for _, prefix := range []string{namespace + ".svc.", "svc.", ""} {
-		name, err := dnsname.Parse(prefix + l.domain.String())
+	for _, domain := range conf.Search {
+		name, err := dnsname.Parse(domain)
 		if err != nil {
 			return nil // too long for a name: no pod can have it
 		}
 		list = append(list, name)
-	}
-	for _, name := range l.host {
-		if !slices.Contains(list, name) { // the kubelet leaves out what is there twice
-			list = append(list, name)
-		}
-	}
-	return l.limits.cut(list)
-}
-
-func (l searchLimits) cut(list []dnsname.Name) []dnsname.Name {
-	chars := -1 // no blank before the first
-	for i, name := range list {
-		// A name's text ends in a dot that resolv.conf's has not: with it a domain is as long as with a blank.
-		if chars += len(name.String()); i == l.domains || chars > l.chars {
-			return list[:i]
-		}
 	}
 	return list
 }

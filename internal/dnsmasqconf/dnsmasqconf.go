@@ -82,6 +82,7 @@ type Address struct {
 	Domain dnsname.Name // and all below it; the root: all names
 	Plain  bool         // names without dots alone
 	Addr   netip.Addr   // the zero Addr: 0.0.0.0 and ::
+	Place  Place
 }
 
 // A Host are names with addresses, which lead back to the first of the names.
@@ -89,33 +90,41 @@ type Host struct {
 	Names []dnsname.Name
 	Addrs []netip.Addr
 	TTL   int // seconds, or Unset
+	Place Place
 }
 
 // A CNAME is an alias.
 type CNAME struct {
 	Alias, Target dnsname.Name
 	TTL           int // seconds, or Unset
+	Place         Place
 }
 
 // A Text is a TXT record.
 type Text struct {
 	Name  dnsname.Name
 	Texts []string // at least one, of at most 255 octets
+	Place Place
 }
 
 // An SRV is a service's record.
 type SRV struct {
 	Name, Target           dnsname.Name // Target: the root when there is none
 	Port, Priority, Weight uint16
+	Place                  Place
 }
 
 // A PTR is a record that leads from one name to another.
-type PTR struct{ Name, Target dnsname.Name }
+type PTR struct {
+	Name, Target dnsname.Name
+	Place        Place
+}
 
 // An MX says where a name's mail goes.
 type MX struct {
 	Name, Target dnsname.Name // Target: the zero Name is mx-target, or this host
 	Preference   uint16
+	Place        Place
 }
 
 // An Aside is an option that is known and has no effect.

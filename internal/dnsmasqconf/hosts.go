@@ -62,8 +62,9 @@ func (l *loader) hostsFile(path string) {
 	defer file.Close()
 	const most = 64 << 20 // bytes
 	lines := bufio.NewScanner(io.LimitReader(file, most))
-	for lines.Scan() && len(l.config.Hosts) < maxHosts {
+	for line := 1; lines.Scan() && len(l.config.Hosts) < maxHosts; line++ {
 		if host, ok := l.hostsLine(lines.Bytes()); ok {
+			host.Place = Place{path, line}
 			l.config.Hosts = append(l.config.Hosts, host)
 		}
 	}

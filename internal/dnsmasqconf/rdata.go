@@ -15,8 +15,9 @@ import (
 
 // A Record is a record of any type: dns-rr, caa-record or naptr-record.
 type Record struct {
-	Name dnsname.Name
-	RR   dns.RR // without owner and TTL; read-only
+	Name  dnsname.Name
+	RR    dns.RR // without owner and TTL; read-only
+	Place Place
 }
 
 // newRR reads the octets of a record. Those that are none of the type would be a response that no client can read.
@@ -64,7 +65,7 @@ func (l *loader) addRecord(option string, name dnsname.Name, rrtype uint16, data
 		l.setAside(option, "its octets are no record of type "+dns.Type(rrtype).String()+", and no client could read the answer")
 		return
 	}
-	l.config.Records = append(l.config.Records, Record{name, rr})
+	l.config.Records = append(l.config.Records, Record{name, rr, l.place()})
 }
 
 // octets reads what dnsmasq's parse_hex does: in each run of digits two are an octet, the last may be one alone.

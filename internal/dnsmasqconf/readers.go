@@ -293,7 +293,7 @@ func readAddress(l *loader, name, text string) {
 		l.addRules(name, "", domains)
 		return
 	}
-	address := Address{}
+	address := Address{Place: l.place()}
 	if value != "#" {
 		addr, err := netip.ParseAddr(value)
 		if err != nil || addr.Zone() != "" {

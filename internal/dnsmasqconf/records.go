@@ -44,7 +44,7 @@ func ttl(text string) (int, bool) {
 // readHost reads host-record=NAME,…,IP,…,TTL. A number alone is the TTL, wherever it stands. Of several
 // addresses of a family the last counts.
 func readHost(l *loader, option, text string) {
-	host := Host{TTL: Unset}
+	host := Host{TTL: Unset, Place: l.place()}
 	for _, part := range list(text) {
 		if n, ok := ttl(part); ok {
 			host.TTL = n
@@ -72,7 +72,7 @@ func readHost(l *loader, option, text string) {
 // readCNAME reads cname=ALIAS,…,TARGET[,TTL].
 func readCNAME(l *loader, option, text string) {
 	parts := list(text)
-	c := CNAME{TTL: Unset}
+	c := CNAME{TTL: Unset, Place: l.place()}
 	if n, ok := ttl(parts[len(parts)-1]); ok {
 		c.TTL, parts = n, parts[:len(parts)-1]
 	}
@@ -142,7 +142,7 @@ func readText(l *loader, option, text string) {
 			return
 		}
 	}
-	l.config.Texts = append(l.config.Texts, Text{name, texts})
+	l.config.Texts = append(l.config.Texts, Text{name, texts, l.place()})
 }
 
 // field is one of the parts, "" where there are fewer.
@@ -179,6 +179,7 @@ func readSRV(l *loader, option, text string) {
 		l.fault(option, "at most a name, a target and three numbers", nodeconfig.Quote(shown(text)))
 		return
 	}
+	s.Place = l.place()
 	l.config.SRVs = append(l.config.SRVs, s)
 }
 
@@ -194,7 +195,7 @@ func readPTR(l *loader, option, text string) {
 		return
 	}
 	if target, ok := l.name(option, parts[1]); ok {
-		l.config.PTRs = append(l.config.PTRs, PTR{name, target})
+		l.config.PTRs = append(l.config.PTRs, PTR{name, target, l.place()})
 	}
 }
 
@@ -206,10 +207,10 @@ func readMX(l *loader, option, text string) {
 		return
 	}
 	if option == "mx-target" {
-		l.config.MXs = append(l.config.MXs, MX{Target: name})
+		l.config.MXs = append(l.config.MXs, MX{Target: name, Place: l.place()})
 		return
 	}
-	m := MX{Name: name, Preference: 1}
+	m := MX{Name: name, Preference: 1, Place: l.place()}
 	if m.Preference, ok = l.uint16(option, field(parts, 2), 1); !ok {
 		return
 	}

@@ -58,10 +58,10 @@ func (c Checks) host(k Kubelet) (faults []Fault) {
 	}
 	if len(own) > 0 {
 		which := "this node (" + words(own) + ")"
-		what := fmt.Sprintf("the kubelet's resolvConf %s names %s where the original nameservers belong: pods with dnsPolicy Default, the cluster's "+
-			"DNS servers among them, have nobody to ask but this node", c.HostFile, which)
+		what := fmt.Sprintf("the kubelet's resolvConf %s names %s where the original nameservers belong: a pod with dnsPolicy Default, as the "+
+			"cluster's DNS servers are, has nobody else to ask", c.HostFile, which)
 		if slices.ContainsFunc(own, func(addr netip.Addr) bool { return slices.Contains(k.DNS, addr) }) {
-			what += ", and a kubelet that adds the host's nameservers to a pod's names it a second time"
+			what += ", and where a pod has these beside clusterDNS the node is there twice"
 		}
 		faults = append(faults, Fault{what, fix})
 	}

@@ -197,7 +197,7 @@ func TestChecks(t *testing.T) {
 	}{
 		{"a pod in order", checks, "nameserver 192.0.2.53", podConf, nil},
 		{"the node where the original belongs", with(func(c *Checks) { c.Originals = "/etc/origin/node/resolv.conf" }), "nameserver 10.0.0.5", podConf,
-			[]string{"names it a second time point it at /etc/origin/node/resolv.conf"}},
+			[]string{"the node is there twice point it at /etc/origin/node/resolv.conf"}},
 		{"which the hook has not captured", checks, "nameserver 10.0.0.5", podConf, []string{"point it at a file with"}},
 		{"systemd-resolved's stub", with(func(c *Checks) { c.Uplinks = "/run/systemd/resolve/resolv.conf" }), "nameserver 127.0.0.53", podConf,
 			[]string{"names 127.0.0.53, which in a pod with dnsPolicy Default is the pod itself: nobody answers there point it at /run/systemd/resolve/resolv.conf"}},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"github.com/node-dns/node-dns/internal/control"
 	"github.com/node-dns/node-dns/internal/dnstest"
 	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/manual"
 	"github.com/node-dns/node-dns/internal/resolvconf"
 	"github.com/node-dns/node-dns/internal/searchlist"
 )
@@ -247,4 +249,29 @@ func (n *podNode) results(name string) (all []searchlist.Result) {
 		all = append(all, answer.Result())
 	}
 	return all
+}
+
+// TestExplainKubelet holds the guide to what is said of a kubelet that hands on a resolv.conf which names this node.
+func TestExplainKubelet(t *testing.T) {
+	n := bootPodNode(t, podCluster, podSite, "")
+	n.l.WriteFile("/etc/node-dns/kubeconfig", string(n.api.Kubeconfig()))
+	n.l.WriteFile("/var/lib/kubelet/config.yaml", "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\n"+
+		"clusterDomain: cluster.local\nclusterDNS: ["+bridgeIP+"]\n")
+	n.l.WriteFile("/etc/origin/node/resolv.conf", "nameserver 192.0.2.53\n")
+	n.start()
+	const command = "node-dns explain web -n shop"
+	said, err := n.l.Try(append([]string{lab.Binary(t, "node-dns")}, strings.Fields(command)[1:]...)...)
+	if err == nil {
+		t.Error("something is wrong, and the exit code is 0")
+	}
+	consoles := manual.Consoles(t, "../../"+troubleshooting)
+	i := slices.IndexFunc(consoles, func(c manual.Console) bool { return c.Command == command })
+	if i < 0 {
+		t.Fatalf("the guide does not show %s", command)
+	}
+	varying := regexp.MustCompile(`\d+(\.\d+)?ms|  +`) // columns are as wide as the times
+	document, printed := varying.ReplaceAllString(consoles[i].Output, "  "), varying.ReplaceAllString(said, "  ")
+	if diff := cmp.Diff(document, printed); diff != "" {
+		t.Errorf("the guide (-), and what is printed (+)\n%s\n%s", diff, said)
+	}
 }

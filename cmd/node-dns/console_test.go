@@ -1,0 +1,80 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/node-dns/node-dns/internal/manual"
+)
+
+// byOthers are the documents' consoles that no script shows, and who does.
+var byOthers = map[string]string{
+	"node-dns explain web -n shop": "test/netns, where the node has an address",
+}
+
+// TestConsoles: what the documents say that a command of ours prints is what it prints in a script, but for what differs from run
+// to run.
+func TestConsoles(t *testing.T) {
+	shown := scriptOutputs(t)
+	documents, err := filepath.Glob("../../docs/*.md")
+	if err != nil || len(documents) == 0 {
+		t.Fatalf("%v, %v", documents, err)
+	}
+	seen := 0
+	for _, document := range documents {
+		for _, c := range manual.Consoles(t, document) {
+			seen++
+			if byOthers[c.Command] != "" {
+				continue
+			}
+			want, ok := shown[c.Command]
+			if !ok {
+				t.Errorf("%s: no script shows what %q prints", document, c.Command)
+				continue
+			}
+			m := masks{"10.0.0.2", "SITE:53"}
+			if diff := cmp.Diff(want, m.mask(c.Output)); diff != "" {
+				t.Errorf("%s: %s (-script +document)\n%s", document, c.Command, diff)
+			}
+		}
+	}
+	if seen == 0 {
+		t.Error("no document shows what a command prints")
+	}
+}
+
+// scriptOutputs are what the scripts compare a command's output with.
+func scriptOutputs(t *testing.T) map[string]string {
+	t.Helper()
+	scripts, err := filepath.Glob("testdata/script/*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	outputs := map[string]string{}
+	for _, script := range scripts {
+		data, err := os.ReadFile(script)
+		if err != nil {
+			t.Fatal(err)
+		}
+		archive := txtar.Parse(data)
+		command := ""
+		for line := range strings.Lines(string(archive.Comment)) {
+			words := strings.Fields(line)
+			if _, args, ok := strings.Cut(line, "node-dns --root $ROOT "); ok {
+				command = "node-dns " + strings.TrimSpace(args)
+			} else if len(words) == 3 && words[0] == "cmp" && words[1] == "stdout" {
+				for _, file := range archive.Files {
+					if file.Name == words[2] {
+						outputs[command] = string(file.Data)
+					}
+				}
+			}
+		}
+	}
+	return outputs
+}
