@@ -166,6 +166,9 @@ func (g *gathering) programs(name string) []Program {
 func (g *gathering) kubelet(context.Context) {
 	config := g.s.Host.State.Config
 	k := Kubelet{Path: config.KubeletResolvConf, Configured: len(config.Sources) > 0 && config.IsOpenShift || g.isFile("/var/lib/kubelet/config.yaml")}
+	if k.Path != "" {
+		k.Source = "the kubelet's configuration" // a key of ours has the same name, and the place with it
+	}
 	for _, setting := range config.Settings() {
 		if k.Path != "" && setting.Value == k.Path {
 			k.Source = fmt.Sprintf("%s %s:%d", setting.Key, g.shown(setting.Source.File), setting.Source.Line)

@@ -22,7 +22,7 @@ import (
 const (
 	// maxProbed bounds the servers that are asked: a configuration may name thousands.
 	maxProbed = 32
-	// probedAtOnce bounds the sockets, with three to a server.
+	// probedAtOnce bounds the sockets, with four to a server.
 	probedAtOnce = 16
 	// bufferSize is what EDNS says (RFC 9715, and the DNS flag day 2020).
 	bufferSize = 1232
@@ -100,15 +100,14 @@ func (p *Probe) ask(ctx context.Context) {
 		return
 	}
 	var all sync.WaitGroup
-	all.Go(func() {
-		if p.EDNS = patient(ctx, server, question, bufferSize, false); p.EDNS.Err != nil || p.EDNS.Rcode == "FORMERR" || p.EDNS.Rcode == "NOTIMP" {
-			p.UDP = patient(ctx, server, question, 0, false)
-		}
-		if p.EDNS.Err == nil && slices.Contains(p.Domains, ".") { // the root's keys with their signature: 1139 octets in 2026
-			p.Large = patient(ctx, server, dns.Question{Name: ".", Qtype: dns.TypeDNSKEY, Qclass: dns.ClassINET}, bufferSize, true)
-		}
-	})
+	all.Go(func() { p.EDNS = patient(ctx, server, question, bufferSize, false) })
+	all.Go(func() { p.UDP = patient(ctx, server, question, 0, false) })
 	all.Go(func() { p.TCP = exchange(ctx, server, "tcp", question, bufferSize, false) })
+	if slices.Contains(p.Domains, ".") { // the root's keys with their signature: 1139 octets in 2026
+		all.Go(func() {
+			p.Large = patient(ctx, server, dns.Question{Name: ".", Qtype: dns.TypeDNSKEY, Qclass: dns.ClassINET}, bufferSize, true)
+		})
+	}
 	all.Wait()
 }
 

@@ -85,7 +85,7 @@ type Probe struct {
 	Server  string   // as the status has it
 	Domains []string // whose names it is asked, "." for all that have no others; at least one
 	TLS     bool     // only TCP is asked then
-	UDP     Answer   // without EDNS, where it did not answer with
+	UDP     Answer   // without EDNS
 	EDNS    Answer   // over UDP, EDNS with 1232 octets
 	TCP     Answer
 	Large   Answer // over UDP, of what takes more than 512 octets; zero: it was not asked

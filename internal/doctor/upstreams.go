@@ -69,8 +69,10 @@ func (p Probe) judge(others bool) Finding {
 	}
 	var odd []string
 	best := p.EDNS
-	if p.EDNS.Err != nil {
+	if p.EDNS.Err != nil || p.EDNS.Rcode == "FORMERR" || p.EDNS.Rcode == "NOTIMP" { // RFC 6891 section 7
 		best = p.UDP
+	}
+	if p.EDNS.Err != nil {
 		odd = append(odd, fmt.Sprintf("it does not answer what has EDNS (RFC 6891): %v", p.EDNS.Err))
 	} else if !p.EDNS.EDNS {
 		odd = append(odd, "it does not know EDNS (RFC 6891): answers of more than 512 octets take TCP")
