@@ -71,7 +71,7 @@ func notRunning(unit migrate.Unit, known bool, log []string) Finding {
 		return not("there is no "+daemonUnit, "install the package node-dns, and "+start)
 	case unit.Load != "loaded":
 		return not(daemonUnit+" cannot be loaded ("+unit.Load+")", "systemd-analyze verify node-dns.service says what is wrong with it")
-	case unit.Result == "start-limit-hit":
+	case unit.Result == "start-limit-hit", unit.Active == "failed" && slices.ContainsFunc(log, isLimitHit):
 		return not("it ended so often that systemd has given it up (start-limit-hit)",
 			"mend what its log says; then systemctl reset-failed node-dns && systemctl start node-dns")
 	case unit.Active == "failed":
@@ -89,6 +89,10 @@ func notRunning(unit migrate.Unit, known bool, log []string) Finding {
 	}
 	return not("it is stopped", "systemctl start node-dns")
 }
+
+// isLimitHit reports whether a line of the journal is systemd's of a unit that it starts no more. The unit's Result is that of its
+// last run then, where that failed.
+func isLimitHit(line string) bool { return strings.Contains(line, "Start request repeated too quickly") }
 
 func checkMigration(s Snapshot) []Finding {
 	if s.Migration == nil || s.Migration.Phase == migrate.Applied {

@@ -155,6 +155,10 @@ var rows = []struct {
 		daemonIs(migrate.Unit{Load: "loaded", Active: "failed", Result: "start-limit-hit"})(s)
 		s.Log = []string{"node-dns[7]: listening: address in use"}
 	}, Fail, "start-limit-hit|node-dns[7]: listening: address in use|systemctl reset-failed node-dns"},
+	{"daemon", "given up, by its log alone", func(s *Snapshot) {
+		daemonIs(migrate.Unit{Load: "loaded", Active: "failed", Result: "exit-code"})(s)
+		s.Log = []string{"systemd[1]: node-dns.service: Start request repeated too quickly."}
+	}, Fail, "given it up (start-limit-hit)"},
 	{"daemon", "failed", daemonIs(migrate.Unit{Load: "loaded", Active: "failed", Result: "exit-code"}), Fail, "it has failed (exit-code)"},
 	{"daemon", "crashes", daemonIs(migrate.Unit{Load: "loaded", Active: "activating", Sub: "auto-restart", Result: "core-dump", Restarts: "7"}), Fail, "ends as soon as it has started (core-dump), 7 times"},
 	{"daemon", "is being started", daemonIs(migrate.Unit{Load: "loaded", Active: "activating", Sub: "start"}), Fail, "is being started|node-dns wait"},
