@@ -121,6 +121,7 @@ func (d *Daemon) clusterConfig(wanted api) cluster.Config {
 		Publish: func(s *zone.Snapshot) { d.names.publish(wanted.kubeconfig, s) },
 		Unready: func(reason error) { d.names.unready(wanted.kubeconfig, reason) },
 		Log:     d.log, Panics: &d.panics,
+		Dial: d.dialAPI,
 	}
 	if err := os.MkdirAll(filepath.Dir(d.paths.snapshot), 0o755); err != nil {
 		d.log.Warn("the cluster's state is not kept for the next start", "error", err)

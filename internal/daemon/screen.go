@@ -98,15 +98,22 @@ func within(networks []netip.Prefix, addr netip.Addr) bool {
 // anyAddress reports whether the answer section has such an address. An IPv4-mapped one counts as what it maps.
 func anyAddress(m *dns.Msg, is func(netip.Addr) bool) bool {
 	return slices.ContainsFunc(m.Answer, func(rr dns.RR) bool {
-		var addr netip.Addr
-		switch rr := rr.(type) {
-		case *dns.A:
-			addr, _ = netip.AddrFromSlice(rr.A)
-		case *dns.AAAA:
-			addr, _ = netip.AddrFromSlice(rr.AAAA)
-		}
-		return addr.IsValid() && is(addr.Unmap())
+		addr, ok := addrOf(rr)
+		return ok && is(addr)
 	})
+}
+
+// addrOf is the address in a record; false: there is none.
+func addrOf(rr dns.RR) (netip.Addr, bool) {
+	var octets []byte
+	switch rr := rr.(type) {
+	case *dns.A:
+		octets = rr.A
+	case *dns.AAAA:
+		octets = rr.AAAA
+	}
+	addr, ok := netip.AddrFromSlice(octets)
+	return addr.Unmap(), ok
 }
 
 // blocked takes all records out, and says so: code 15 of RFC 8914, as dnsmasq does.

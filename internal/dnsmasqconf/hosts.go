@@ -97,3 +97,15 @@ func (l *loader) hostsLine(line []byte) (Host, bool) {
 	}
 	return host, len(host.Names) > 0
 }
+
+// AddrsIn are the addresses that a hosts file has for a name, in its order; none, and no error, where it does not exist.
+func AddrsIn(path string, name dnsname.Name) (addrs []netip.Addr, err error) {
+	var l loader
+	l.hostsFile(path)
+	for _, host := range l.config.Hosts {
+		if slices.Contains(host.Names, name) {
+			addrs = append(addrs, host.Addrs...)
+		}
+	}
+	return addrs, errors.Join(l.errs...)
+}

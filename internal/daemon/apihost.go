@@ -1,0 +1,109 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dnsmasqconf"
+	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/dnsserver"
+)
+
+// maxAPIAddrs of a name are tried.
+const maxAPIAddrs = 8
+
+// dialAPI connects to the API server. The system's resolver is not asked for its name: that asks /etc/resolv.conf, which names us,
+// and before we answer nobody does.
+func (d *Daemon) dialAPI(ctx context.Context, network, address string) (net.Conn, error) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, err
+	}
+	addrs, err := d.addrsOf(ctx, host)
+	if err != nil {
+		return nil, fmt.Errorf("looking up %s: %w", host, err)
+	}
+	var errs []error
+	for _, addr := range addrs[:min(len(addrs), maxAPIAddrs)] {
+		var dialer net.Dialer
+		conn, err := dialer.DialContext(ctx, network, net.JoinHostPort(addr.String(), port))
+		if err == nil {
+			return conn, nil
+		}
+		errs = append(errs, err)
+	}
+	return nil, errors.Join(errs...)
+}
+
+// addrsOf are the addresses of a host: of /etc/hosts, or as we would answer a client on this host. A name of the cluster's is
+// known from the API alone, which is what is looked for here: no upstream is asked for it.
+func (d *Daemon) addrsOf(ctx context.Context, host string) (addrs []netip.Addr, err error) {
+	if addr, err := netip.ParseAddr(host); err == nil {
+		return []netip.Addr{addr}, nil
+	}
+	name, err := dnsname.Parse(host)
+	if err != nil {
+		return nil, err
+	}
+	hosts := dnsmasqconf.DefaultPaths(d.config.Root).Hosts
+	if addrs, err := dnsmasqconf.AddrsIn(hosts, name); len(addrs) > 0 || err != nil {
+		return addrs, err
+	}
+	s := d.serving.Load()
+	err = errors.New("it is a name of the cluster's, and not in /etc/hosts")
+	for _, name := range searched(name, strings.HasSuffix(host, "."), s.search.host) {
+		if s.isOfCluster(name) {
+			continue
+		}
+		if addrs, err = d.resolve(ctx, name); len(addrs) > 0 {
+			return addrs, nil
+		}
+	}
+	return nil, err
+}
+
+// searched are the names that resolv.conf(5) makes of one, with ndots:1.
+func searched(name dnsname.Name, isWhole bool, search []dnsname.Name) (names []dnsname.Name) {
+	if isWhole {
+		return []dnsname.Name{name}
+	}
+	for _, domain := range search {
+		if longer, err := dnsname.Parse(name.String() + domain.String()); err == nil {
+			names = append(names, longer)
+		}
+	}
+	if name.Labels() > 1 {
+		return append([]dnsname.Name{name}, names...)
+	}
+	return append(names, name)
+}
+
+// resolve answers as a client would be, for both families. err says why there are no addresses.
+func (d *Daemon) resolve(ctx context.Context, name dnsname.Name) (addrs []netip.Addr, err error) {
+	for _, qtype := range []uint16{dns.TypeA, dns.TypeAAAA} {
+		q := &dnsserver.Query{Msg: new(dns.Msg).SetQuestion(name.String(), qtype), Name: name, Proto: dnsserver.TCP}
+		m, failed := d.local(dnsserver.HandlerFunc(d.serveLocalData)).ServeDNS(ctx, q)
+		if failed != nil {
+			err = failed
+			continue
+		}
+		if m.Rcode != dns.RcodeSuccess && err == nil {
+			err = errors.New(dns.RcodeToString[m.Rcode])
+		}
+		for _, rr := range m.Answer {
+			if addr, ok := addrOf(rr); ok {
+				addrs = append(addrs, addr)
+			}
+		}
+	}
+	if len(addrs) == 0 && err == nil {
+		err = errors.New("it has no address")
+	}
+	return addrs, err
+}

@@ -1,0 +1,86 @@
+package daemon
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/dnstest"
+	"github.com/node-dns/node-dns/internal/kubetest"
+)
+
+// TestAPIByName: the API server's host name is looked up without the system's resolver, which is the daemon that waits for it.
+func TestAPIByName(t *testing.T) {
+	const records = `
+		api.corp.example. 300 IN A 127.0.0.1
+		alias.corp.example. 300 IN CNAME api.corp.example.
+		api.svc.cluster.local. 300 IN A 127.0.0.1`
+	for _, row := range []struct {
+		name, host, hosts, resolvConf string
+		asked                         string // upstream; "": nothing is
+		problem                       string // "": it is reached
+	}{
+		{name: "in /etc/hosts", host: "API.corp.example", hosts: "127.0.0.1 other api.corp.example # the API\n"},
+		{name: "in /etc/hosts, of the cluster's", host: "api.svc.cluster.local", hosts: "127.0.0.1 api.svc.cluster.local\n"},
+		{name: "upstream", host: "api.corp.example", asked: "api.corp.example."},
+		{name: "an alias", host: "alias.corp.example", asked: "alias.corp.example."},
+		{name: "by the search list", host: "api", resolvConf: "search corp.example\n", asked: "api.corp.example."},
+		{name: "of the cluster's", host: "api.svc.cluster.local", problem: "it is a name of the cluster's, and not in /etc/hosts"},
+		{name: "of nobody's", host: "none.corp.example", asked: "none.corp.example.", problem: "looking up none.corp.example: NXDOMAIN"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			api, site := kubetest.NewServer(t), dnstest.NewServer(t, records)
+			api.Apply(shop)
+			r := start(t, map[string]string{
+				"/etc/node-dns/node-dns.yaml": fmt.Sprintf("upstreams: [\"%s\"]\n", site.Addr()),
+				"/etc/hosts":                  row.hosts,
+				"/etc/resolv.conf":            row.resolvConf,
+				kubeconfigPath:                strings.Replace(string(api.Kubeconfig()), "https://127.0.0.1:", "https://"+row.host+":", 1),
+			})
+			if row.problem == "" {
+				r.synced()
+				if rcode := r.clusterRcode("web.shop.svc"); rcode != dns.RcodeSuccess {
+					t.Errorf("a Service: %s", dns.RcodeToString[rcode])
+				}
+			} else {
+				r.await("the problem is told", func() bool {
+					return strings.Contains(strings.Join(r.status().Problems, "\n"), row.problem)
+				})
+			}
+			if n := site.QueriesFor("api.svc.cluster.local.", dns.TypeA); n > 0 {
+				t.Errorf("a name of the cluster's was asked upstream %d times", n)
+			}
+			isAsked := slices.ContainsFunc(site.Received(), func(q dnstest.Query) bool { return q.Msg.Question[0].Name == row.asked })
+			if row.asked != "" && !isAsked {
+				t.Errorf("%s was not asked upstream", row.asked)
+			}
+		})
+	}
+}
+
+func TestSearched(t *testing.T) {
+	search := []dnsname.Name{dnsname.MustParse("corp.example"), dnsname.MustParse("example")}
+	for _, row := range []struct {
+		name    string
+		isWhole bool
+		want    string
+	}{
+		{"api", false, "api.corp.example. api.example. api."},
+		{"api.prod", false, "api.prod. api.prod.corp.example. api.prod.example."},
+		{"api.prod", true, "api.prod."},
+	} {
+		var got []string
+		for _, name := range searched(dnsname.MustParse(row.name), row.isWhole, search) {
+			got = append(got, name.String())
+		}
+		if diff := cmp.Diff(row.want, strings.Join(got, " ")); diff != "" {
+			t.Errorf("%s: -want +got:\n%s", row.name, diff)
+		}
+	}
+}
