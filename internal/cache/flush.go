@@ -17,13 +17,13 @@ func (c *Cache) Flush(match func(Remembered) bool) int {
 }
 
 // flush removes the entries that match, and returns how many. put may be at its end for a response of the epoch before: it is in its chain
-// when we have that chain's lock.
+// when we have that chain's lock. Where there are more chains meanwhile, entries are in those that were looked at, or behind.
 func (s *store) flush(match func(*entry) bool) (removed int) {
 	s.epoch.Add(1)
 	var found []*entry
 	for i := range s.shards {
 		h := &s.shards[i]
-		for from := i; from < len(s.chains); from += flushStep * len(s.shards) {
+		for from := i; from < len(*s.chains.Load()); from += flushStep * len(s.shards) {
 			found = s.gather(found[:0], h, from)
 			gone := found[:0]
 			for _, e := range found {
@@ -41,8 +41,9 @@ func (s *store) flush(match func(*entry) bool) (removed int) {
 func (s *store) gather(found []*entry, h *shard, from int) []*entry {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for i := from; i < min(from+flushStep*len(s.shards), len(s.chains)); i += len(s.shards) {
-		found = appendChain(found, s.chains[i].Load())
+	chains := *s.chains.Load()
+	for i := from; i < min(from+flushStep*len(s.shards), len(chains)); i += len(s.shards) {
+		found = appendChain(found, chains[i].Load())
 	}
 	return found
 }

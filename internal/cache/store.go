@@ -12,11 +12,12 @@ import (
 // that those who change them seldom wait for each other. What it stores it neither reads nor changes.
 type store struct {
 	size   int
-	bytes  int                     // what it has at most; a shard may have less
-	stale  time.Duration           // for how long what has expired is worth its room
-	seed   maphash.Seed            // random: who asks cannot choose the chain
-	chains []atomic.Pointer[entry] // a power of two, and not fewer than shards; their entries are linked by next
-	shards []shard                 // a power of two; those of a chain belong to one
+	bytes  int           // what it has at most; a shard may have less
+	stale  time.Duration // for how long what has expired is worth its room
+	seed   maphash.Seed  // random: who asks cannot choose the chain
+	chains atomic.Pointer[chains]
+	most   int     // chains that there may be
+	shards []shard // a power of two; those of a chain belong to one
 
 	// epoch counts the flushes. It is raised before the shards are gone through, so
 	// that an entry whose response was asked for in an earlier epoch is either
@@ -28,8 +29,14 @@ type store struct {
 const (
 	manyShards = 16
 	smallSize  = 1024    // below this one shard keeps the bounds exact
+	minChains  = 1 << 10 // of a store that is larger
 	maxChains  = 1 << 20 // 8 MiB; a larger store has longer ones
 )
+
+// chains are where entries are found. They are a power of two, and not fewer than shards; their entries are linked by next.
+type chains []atomic.Pointer[entry]
+
+func (c chains) of(hash uint64) *atomic.Pointer[entry] { return &c[hash&uint64(len(c)-1)] }
 
 func newStore(size, bytes int, stale time.Duration) *store {
 	shards := 1
@@ -38,8 +45,10 @@ func newStore(size, bytes int, stale time.Duration) *store {
 	}
 	s := &store{
 		size: size, bytes: bytes, stale: stale, seed: maphash.MakeSeed(), shards: make([]shard, shards),
-		chains: make([]atomic.Pointer[entry], min(1<<bits.Len(uint(size-1)), maxChains)),
+		most: min(1<<bits.Len(uint(size-1)), maxChains),
 	}
+	few := make(chains, min(s.most, minChains))
+	s.chains.Store(&few)
 	s.epoch.Store(rand.Uint64())
 	for i := range s.shards {
 		s.shards[i] = shard{maxEntries: size / shards, maxBytes: bytes / shards}
@@ -51,9 +60,7 @@ func (s *store) hash(k key) uint64 {
 	return maphash.Bytes(s.seed, k.question) + uint64(k.flags)
 }
 
-func (s *store) chainOf(hash uint64) *atomic.Pointer[entry] {
-	return &s.chains[hash&uint64(len(s.chains)-1)]
-}
+func (s *store) chainOf(hash uint64) *atomic.Pointer[entry] { return s.chains.Load().of(hash) }
 
 func (s *store) shardOf(hash uint64) *shard { return &s.shards[hash&uint64(len(s.shards)-1)] }
 
@@ -82,7 +89,45 @@ func (s *store) put(e *entry, epoch uint64) {
 	e.hash = s.hash(e.key())
 	h := s.shardOf(e.hash)
 	h.mu.Lock()
-	defer h.mu.Unlock()
+	s.putLocked(h, e, epoch)
+	entries := h.entries * len(s.shards) // about
+	h.mu.Unlock()
+	if n := len(*s.chains.Load()); entries > n && n < s.most {
+		s.grow(n)
+	}
+}
+
+// grow makes twice as many chains, if there are n. A store with room for many entries seldom has as many: what stands in few pages
+// of memory is found sooner. Who looks for an entry meanwhile may be led past it, and asks once more than he had to: a new chain has
+// the entries of one old chain in their order, so that he comes to an end.
+func (s *store) grow(n int) {
+	for i := range s.shards {
+		s.shards[i].mu.Lock()
+		defer s.shards[i].mu.Unlock()
+	}
+	old := *s.chains.Load()
+	if len(old) != n {
+		return // another has
+	}
+	more := make(chains, 2*n)
+	for i := range old {
+		ends := [2]*atomic.Pointer[entry]{&more[i], &more[i+n]}
+		for e := old[i].Load(); e != nil; {
+			next, half := e.next.Load(), 0
+			if e.hash&uint64(n) != 0 {
+				half = 1
+			}
+			ends[half].Store(e)
+			ends[half] = &e.next
+			e = next
+		}
+		ends[0].Store(nil)
+		ends[1].Store(nil)
+	}
+	s.chains.Store(&more)
+}
+
+func (s *store) putLocked(h *shard, e *entry, epoch uint64) {
 	if s.epoch.Load() != epoch || e.bytes() > h.maxBytes {
 		return
 	}

@@ -1,8 +1,10 @@
 package cache
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -172,4 +174,88 @@ func TestManyAtOnce(t *testing.T) {
 		})
 	}
 	clients.Wait()
+}
+
+// TestMoreChains: while a store gets more chains who looks for an entry finds that or none, a flush leaves nothing behind of what was
+// there when it began, and afterwards each entry is found, in the chain that is its own.
+func TestMoreChains(t *testing.T) {
+	const size = 20_000
+	c := New(Config{Next: addresses(60), Size: size, MaxBytes: 64 << 20})
+	name := func(i int) string { return fmt.Sprintf("n%d.example.", i) }
+	var all, readers sync.WaitGroup
+	done := make(chan struct{})
+	for range 2 {
+		readers.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				q := onWire(t, query(name(i%size), dns.TypeA, flags{}))
+				if response, ok := c.AppendResponse(nil, q, 0); ok && !bytes.Equal(response[12:q.End], q.Question()) {
+					t.Errorf("%x is not the response to %x", response, q.Msg)
+				}
+			}
+		})
+	}
+	for half := range 2 {
+		all.Go(func() {
+			for i := half; i < size; i += 2 {
+				ask(t, c, query(name(i), dns.TypeA, flags{}))
+			}
+		})
+	}
+	all.Go(func() {
+		for i := range 20 { // of which each entry may be gone once
+			c.Flush(func(e Remembered) bool { return len(e.QName)%20 == i })
+		}
+	})
+	all.Wait()
+	close(done)
+	readers.Wait()
+	before := c.Stats().Entries
+	if n := c.Flush(nil); n != before || c.Stats().Entries != 0 {
+		t.Fatalf("%d flushed, left %+v", n, c.Stats())
+	}
+	for i := range size {
+		ask(t, c, query(name(i), dns.TypeA, flags{}))
+	}
+	chains := *c.store.chains.Load()
+	if len(chains) < size/2 || len(chains) > c.store.most {
+		t.Errorf("%d chains for %d entries", len(chains), size)
+	}
+	found := 0
+	for i := range chains {
+		for _, e := range appendChain(nil, chains[i].Load()) {
+			if found++; chains.of(e.hash) != &chains[i] {
+				t.Fatalf("an entry is in chain %d", i)
+			}
+		}
+	}
+	if s := c.Stats(); found != s.Entries || found < size*9/10 {
+		t.Errorf("%d are found of %+v", found, s)
+	}
+	if n := c.Flush(nil); n != found {
+		t.Errorf("%d flushed of %d", n, found)
+	}
+}
+
+// TestFlushWhileChainsGrow: nothing of an epoch before stays, however many chains there are meanwhile.
+func TestFlushWhileChainsGrow(t *testing.T) {
+	c := New(Config{Next: addresses(60), Size: 20_000, MaxBytes: 64 << 20})
+	for i := range 1000 {
+		ask(t, c, query(fmt.Sprintf("old%d.example.", i), dns.TypeA, flags{}))
+	}
+	asked := 0
+	n := c.Flush(func(e Remembered) bool {
+		for range min(20, 12_000-asked) { // which has the store grow while it is flushed
+			ask(t, c, query(fmt.Sprintf("new%d.example.", asked), dns.TypeA, flags{}))
+			asked++
+		}
+		return strings.HasPrefix(e.QName, "old")
+	})
+	if grown := len(*c.store.chains.Load()); n != 1000 || grown < 8*minChains {
+		t.Errorf("%d of 1000 flushed, %d chains", n, grown)
+	}
 }

@@ -18,16 +18,17 @@ type Remembered struct {
 	entry *entry
 }
 
-// Walk calls visit with each response that may be given out, in no order, until it returns false. No lock is held, and no more than a few
-// entries are looked at in advance: what comes, goes, or is replaced meanwhile may be missed. visit may take its time, and may call the
-// Cache.
+// Walk calls visit with each response that may be given out, in no order, until it returns false. No lock is held meanwhile, and no
+// more than a few entries are looked at in advance: what comes, goes, or is replaced by then may be missed. visit may take its time,
+// and may call the Cache.
 func (c *Cache) Walk(visit func(Remembered) bool) {
 	if c.store == nil {
 		return
 	}
 	var found []*entry
-	for i := range c.store.chains {
-		found = appendChain(found[:0], c.store.chains[i].Load())
+	n := len(*c.store.chains.Load())
+	for i := range n {
+		found = c.store.gatherOf(found[:0], i, n)
 		if len(found) == 0 {
 			continue
 		}
@@ -38,6 +39,18 @@ func (c *Cache) Walk(visit func(Remembered) bool) {
 			}
 		}
 	}
+}
+
+// gatherOf appends the entries that were in chain i when there were n, or would have been.
+func (s *store) gatherOf(found []*entry, i, n int) []*entry {
+	h := s.shardOf(uint64(i))
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	chains := *s.chains.Load()
+	for ; i < len(chains); i += n {
+		found = appendChain(found, chains[i].Load())
+	}
+	return found
 }
 
 func appendChain(found []*entry, e *entry) []*entry {
