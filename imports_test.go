@@ -19,7 +19,7 @@ const module = "github.com/node-dns/node-dns/"
 // bands are the packages from low to high. A package may import packages of lower bands only: what is below knows
 // nothing of what is above, and what stands side by side can be read apart.
 var bands = [][]string{
-	{"internal/dnsname", "internal/nameserver", "internal/servercookie", "internal/atomicfile", "internal/inflight", "internal/busy", "internal/cgroup", "internal/histogram", "internal/clients", "internal/journal", "internal/systembus", "internal/screen", "internal/dnstest", "internal/golden", "internal/manual", "internal/lab", "internal/kubetest"},
+	{"internal/dnsname", "internal/nameserver", "internal/servercookie", "internal/atomicfile", "internal/inflight", "internal/busy", "internal/cgroup", "internal/counting", "internal/clients", "internal/journal", "internal/systembus", "internal/screen", "internal/dnstest", "internal/golden", "internal/manual", "internal/lab", "internal/kubetest"},
 	{"internal/dnswire", "internal/precedence", "internal/faultplan"},
 	{"internal/nm", "internal/resolved", "internal/netstate", "internal/resolvconf", "internal/upstream", "internal/nodeconfig", "internal/dnsserver", "internal/supervise", "internal/systemd", "internal/rpmbuild"},
 	{"internal/dnsmasqconf", "internal/searchlist"},
@@ -27,7 +27,7 @@ var bands = [][]string{
 	{"internal/kubewire"},
 	{"internal/cluster"},
 	{"internal/control"},
-	{"internal/bus", "internal/migrate"},
+	{"internal/bus", "internal/migrate", "internal/metrics"},
 	{"internal/daemon"},
 	{"internal/demo", "internal/daemontest", "internal/doctor"},
 	{"cmd/origin-dns-dispatcher", "cmd/node-dns"},
@@ -42,6 +42,7 @@ var owners = map[string][]string{
 	"github.com/Wifx/gonetworkmanager/v3":  {"internal/nm"},
 	"github.com/vishvananda/netlink":       {"internal/netstate", "internal/lab"},
 	"gopkg.in/yaml.v3":                     {"internal/nodeconfig", "cmd/node-dns"},
+	"github.com/prometheus":                {"internal/metrics"},
 	"github.com/spf13/cobra":               {"cmd/node-dns"},
 	"github.com/coreos/go-systemd/v22":     {"internal/supervise", "internal/journal"},
 	"k8s.io":                               {"internal/cluster", "internal/kubetest"},

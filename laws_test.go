@@ -15,7 +15,7 @@ import (
 // the network says is nowhere an offset or a length there: package dnswire, which reads messages, has none of it.
 var unsafeFor = map[string]string{
 	"internal/busy":      "epoll_pwait(2)",
-	"internal/cache":     "the address of a variable, as a number: which processor counts where",
+	"internal/counting":  "the address of a variable, as a number: which processor counts where",
 	"internal/dnsserver": "sendto(2), sendmmsg(2)",
 	"internal/forward":   "epoll_ctl(2), epoll_pwait(2), bind(2), connect(2), recvfrom(2), sendto(2)",
 	"internal/inflight":  "recvmmsg(2) into memory that the next daemon finds",

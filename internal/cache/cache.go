@@ -15,6 +15,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/node-dns/node-dns/internal/counting"
 	"github.com/node-dns/node-dns/internal/dnsname"
 	"github.com/node-dns/node-dns/internal/dnsserver"
 	"github.com/node-dns/node-dns/internal/nameserver"
@@ -93,7 +94,7 @@ type Cache struct {
 
 	prefetches bool
 
-	hits                          counter
+	hits, denials                 counting.Counter // answered from memory: with an answer, and with none
 	misses, staleHits, prefetched atomic.Uint64
 }
 
@@ -190,7 +191,7 @@ func (c *Cache) ask(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
 func (c *Cache) remembered(e *entry, q *dnsserver.Query, now time.Duration, wasVisited bool) (*dns.Msg, error) {
 	if e.isFailure() {
 		q.Cached, q.Age = true, max(0, now-e.stored)
-		c.hits.add()
+		c.hit(e)
 		return nil, errRemembered
 	}
 	age, _ := e.age(now)
@@ -199,11 +200,19 @@ func (c *Cache) remembered(e *entry, q *dnsserver.Query, now time.Duration, wasV
 		return nil, nil
 	}
 	q.Cached, q.Age, q.AnsweredBy = true, max(0, now-e.stored), e.server.Value()
-	c.hits.add()
+	c.hit(e)
 	if c.prefetches && wasVisited && e.isNearEnd(now) {
 		c.prefetch(e)
 	}
 	return m, nil
+}
+
+func (c *Cache) hit(e *entry) {
+	if e.isDenial() {
+		c.denials.Add()
+	} else {
+		c.hits.Add()
+	}
 }
 
 // An Entry describes one remembered response.
@@ -239,15 +248,21 @@ type Stats struct {
 	Prefetched uint64 `json:"prefetched,omitempty"` // asked for anew before they expired
 	Insertions uint64 `json:"insertions"`
 	Evictions  uint64 `json:"evictions"` // entries forgotten for lack of room that had not expired
-	Entries    int    `json:"entries"`
-	Bytes      int    `json:"bytes"` // of memory
-	Size       int    `json:"size"`  // the bound on Entries
-	MaxBytes   int    `json:"maxBytes"`
+
+	// Of these, those without an answer: NXDOMAIN, NODATA and failures.
+	DenialHits, DenialEvictions uint64 `json:"-"`
+	Denials                     int    `json:"-"` // of Entries
+
+	Entries  int `json:"entries"`
+	Bytes    int `json:"bytes"` // of memory
+	Size     int `json:"size"`  // the bound on Entries
+	MaxBytes int `json:"maxBytes"`
 }
 
 // Stats returns the counters.
 func (c *Cache) Stats() Stats {
-	s := Stats{Hits: c.hits.load(), Misses: c.misses.Load(), Stale: c.staleHits.Load(), Prefetched: c.prefetched.Load()}
+	denials := c.denials.Load()
+	s := Stats{Hits: c.hits.Load() + denials, DenialHits: denials, Misses: c.misses.Load(), Stale: c.staleHits.Load(), Prefetched: c.prefetched.Load()}
 	if c.store != nil {
 		c.store.addTo(&s)
 	}

@@ -84,6 +84,9 @@ const perEntry = 96 + 16
 // bytes is what the entry takes in memory. Allocations are multiples of 16 octets at least.
 func (e *entry) bytes() int { return perEntry + (len(e.wire)+15)&^15 }
 
+// isDenial reports whether there is no answer in it.
+func (e *entry) isDenial() bool { return e.wire[6]|e.wire[7] == 0 }
+
 func (e *entry) key() key { return key{e.wire[dnswire.HeaderSize:e.end], e.flags} }
 
 // age returns for how long the entry has been there, in whole seconds, and whether

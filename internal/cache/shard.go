@@ -21,6 +21,9 @@ type shard struct {
 	bytes      int
 	insertions uint64
 	evictions  uint64
+
+	denials         int // of entries
+	denialEvictions uint64
 }
 
 // isFullLocked reports whether another must go before e can come.
@@ -32,6 +35,9 @@ func (h *shard) addLocked(e *entry) {
 	h.entries++
 	h.bytes += e.bytes()
 	h.insertions++
+	if e.isDenial() {
+		h.denials++
+	}
 	e.older = h.newest
 	if h.newest != nil {
 		h.newest.newer = e
@@ -52,6 +58,9 @@ func (h *shard) victimLocked(now, stale time.Duration) *entry {
 		if !e.visited.Load() {
 			if e.isLive(now) {
 				h.evictions++
+				if e.isDenial() {
+					h.denialEvictions++
+				}
 			}
 			break
 		}
@@ -71,6 +80,9 @@ func (h *shard) victimLocked(now, stale time.Duration) *entry {
 func (h *shard) removeLocked(e *entry) {
 	h.entries--
 	h.bytes -= e.bytes()
+	if e.isDenial() {
+		h.denials--
+	}
 	if h.hand == e {
 		h.hand = e.newer
 	}

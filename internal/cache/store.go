@@ -164,6 +164,8 @@ func (s *store) addTo(stats *Stats) {
 		stats.Bytes += h.bytes
 		stats.Insertions += h.insertions
 		stats.Evictions += h.evictions
+		stats.Denials += h.denials
+		stats.DenialEvictions += h.denialEvictions
 		h.mu.Unlock()
 	}
 }

@@ -68,7 +68,7 @@ func (c *Cache) appendEntry(dst []byte, e *entry, q *dnsserver.WireQuery, highes
 	if !live {
 		return dst, false
 	}
-	c.hits.add()
+	c.hit(e)
 	if c.prefetches && wasVisited && e.isNearEnd(now) {
 		c.prefetch(e)
 	}

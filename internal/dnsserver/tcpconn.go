@@ -341,7 +341,7 @@ func (c *tcpConn) flush() {
 		return
 	}
 	c.write(func() error { _, err := c.conn.Write(c.out); return err })
-	c.tally.traffic.add(time.Since(c.since), c.marks...)
+	c.tally.traffic.sent(c.since, c.marks)
 	c.marks = c.marks[:0]
 	if c.out = c.out[:0]; cap(c.out) > flushSize {
 		c.out = nil // a connection does not keep what one large response took

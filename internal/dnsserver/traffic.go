@@ -8,7 +8,7 @@ import (
 
 	"github.com/miekg/dns"
 
-	"github.com/node-dns/node-dns/internal/histogram"
+	"github.com/node-dns/node-dns/internal/counting"
 )
 
 // Traffic is what was asked and answered over one transport and address family since the server was made. A query counts when it
@@ -19,12 +19,12 @@ type Traffic struct {
 
 	Types   [len(TypeNames)]uint64  // queries, by the place of their type in TypeNames
 	Rcodes  [len(RcodeNames)]uint64 // responses, likewise
-	Queries histogram.Sizes
+	Queries counting.Sizes
 	// Responses are as they were sent, of which some could not be: Stats.WriteErrors.
-	Responses histogram.Sizes
-	// Durations are from when a query was received until its response was sent. Queries that were received together and answered
-	// at once count as the last of them, whose response leaves in the same system call.
-	Durations histogram.Durations
+	Responses counting.Sizes
+	// Durations are from when a query was received until its response was sent. Of what is answered at once they are a sample: the
+	// clock is read for eight responses or more, of one receiver, all of which count as those that leave in one system call then.
+	Durations counting.Durations
 }
 
 // TypeNames are the types of queries that are told apart, and "other" for all else: a client must not be able to make up new ones.
@@ -92,19 +92,47 @@ func (m mark) with(response []byte) mark {
 
 // traffic counts what belongs to one receiver, or to those who answer after it: so that they seldom wait for each other.
 type traffic struct {
-	mu    sync.Mutex // guards count
-	count Traffic
+	mu      sync.Mutex // guards what follows
+	count   Traffic
+	untimed uint64        // responses that are not in Durations yet
+	last    time.Duration // of what is there; 0: nothing is
 }
+
+// timeEvery is for how many responses that are sent at once the clock is read: to ask for the time takes as long as to copy a
+// response.
+const timeEvery = 8
 
 func newTraffic(proto Proto, local netip.Addr) traffic {
 	return traffic{count: Traffic{Proto: proto, IPv6: local.Is6() && !local.Is4In6()}}
 }
 
-// add counts queries that were all done with after the same time. It costs what two atomic additions do, however many they are.
-func (t *traffic) add(after time.Duration, marks ...mark) {
+// add counts a query that was done with after that time.
+func (t *traffic) add(after time.Duration, m mark) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	answered := uint64(0)
+	t.count.Durations.Add(after, t.addLocked(m))
+}
+
+// sent counts queries that were received together, and whose responses have left together by now. It costs what two atomic
+// additions do, however many they are.
+func (t *traffic) sent(received time.Time, marks []mark) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.untimed += t.addLocked(marks...)
+	if t.untimed >= timeEvery || t.last == 0 {
+		t.last = max(time.Since(received), 1)
+		t.timeLocked()
+	}
+}
+
+// timeLocked has what is untimed count as what was timed last.
+func (t *traffic) timeLocked() {
+	t.count.Durations.Add(t.last, t.untimed)
+	t.untimed = 0
+}
+
+// addLocked counts all but durations, and returns how many responses there are.
+func (t *traffic) addLocked(marks ...mark) (answered uint64) {
 	for _, m := range marks {
 		t.count.Types[m.kind]++
 		t.count.Queries.Add(int(m.size))
@@ -114,13 +142,14 @@ func (t *traffic) add(after time.Duration, marks ...mark) {
 			t.count.Responses.Add(int(m.response))
 		}
 	}
-	t.count.Durations.Add(after, answered)
+	return answered
 }
 
 // read is what was counted.
 func (t *traffic) read() Traffic {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.timeLocked()
 	return t.count
 }
 

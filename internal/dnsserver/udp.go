@@ -241,7 +241,7 @@ func (u *udpSocket) flush(fd uintptr) {
 	if failed := u.out.flush(fd); failed > 0 {
 		u.s.counters.writeErrors.Add(uint64(failed))
 	}
-	u.tally.traffic.add(time.Since(u.arrived), u.out.marks[:n]...)
+	u.tally.traffic.sent(u.arrived, u.out.marks[:n])
 }
 
 // udpSockets are those of one address: the kernel shares what comes in out among them (SO_REUSEPORT of socket(7)), by the

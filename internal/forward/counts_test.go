@@ -28,6 +28,12 @@ func TestCounts(t *testing.T) {
 	if state.Queries != 3 || state.NXDomain != 1 || state.Refusals != 1 || state.Retries != 0 || state.Failures != 0 {
 		t.Errorf("server: %+v", state)
 	}
+	for i, name := range RcodeNames {
+		want := map[string]uint64{"NOERROR": 1, "NXDOMAIN": 1, "REFUSED": 1}[name]
+		if n, sum, _ := state.Durations[i].Buckets(); n != want || sum < 0 || n > 0 && sum == 0 {
+			t.Errorf("%d responses with %s are timed, in %v s", n, name, sum)
+		}
+	}
 	if stats.Asked != 3 || stats.Unanswered != 0 {
 		t.Errorf("%+v", stats)
 	}

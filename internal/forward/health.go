@@ -45,6 +45,7 @@ type health struct {
 	refusals  uint64 // responses that are no answer: SERVFAIL, REFUSED and the like
 	nxdomain  uint64
 	retries   uint64 // questions sent again, as it was silent to them
+	durations Durations
 	lastError string
 
 	probing   bool

@@ -40,7 +40,7 @@ func (n *lane) answeredSimply(a *asking, r dnswire.Response) {
 
 // answered is called with a response to the question.
 func (n *lane) answered(a *asking, m *dns.Msg) {
-	a.server.succeeded(time.Since(a.begun))
+	a.server.succeeded(time.Since(a.begun), m.Rcode)
 	verdict := judge(m, true, false)
 	switch {
 	case isBadCookie(a.query, m):

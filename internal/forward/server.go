@@ -55,14 +55,18 @@ func (s *server) close() {
 func (s *server) sent() { s.queries.Add(1) }
 
 // succeeded accounts for a response, whatever it says: who refuses is there.
-func (s *server) succeeded(rtt time.Duration) {
-	s.account(func(h *health, now time.Time) { h.succeeded(rtt, now) })
+func (s *server) succeeded(rtt time.Duration, rcode int) {
+	s.account(func(h *health, now time.Time) {
+		h.succeeded(rtt, now)
+		h.durations.add(rtt, rcode)
+	})
 }
 
 // answered is succeeded for a response that is final, and hasOPT if it has an OPT record.
 func (s *server) answered(rtt time.Duration, rcode int, hasOPT bool) {
 	s.account(func(h *health, now time.Time) {
 		h.succeeded(rtt, now)
+		h.durations.add(rtt, rcode)
 		h.heard(rcode, true)
 		if hasOPT {
 			h.sawEDNS()

@@ -29,6 +29,7 @@ type ServerStatus struct {
 	NXDomain  uint64            `json:"nxdomain"`            // responses that there is no such name
 	Retries   uint64            `json:"retries"`             // questions sent again, as it was silent to them
 	LastError string            `json:"lastError,omitempty"` // of the last failure, also when the server is up again
+	Durations Durations         `json:"-"`
 }
 
 // Status returns the routes as they were configured.
@@ -59,6 +60,7 @@ func (s *server) status() ServerStatus {
 		NXDomain:  s.health.nxdomain,
 		Retries:   s.health.retries,
 		LastError: s.health.lastError,
+		Durations: s.health.durations,
 	}
 }
 

@@ -107,7 +107,7 @@ func (t *try) exchange(ctx context.Context, as form) (*dns.Msg, error) {
 	if s.tls != nil {
 		msg, err := s.tls.exchange(ctx, query)
 		if err == nil {
-			s.succeeded(time.Since(begin))
+			s.succeeded(time.Since(begin), msg.Rcode)
 		}
 		return msg, err
 	}
@@ -119,7 +119,7 @@ func (t *try) exchange(ctx context.Context, as form) (*dns.Msg, error) {
 		t.f.counts.doubted.Add(1)
 		return t.exchangeTCP(ctx, query, isGuarded)
 	}
-	s.succeeded(time.Since(begin))
+	s.succeeded(time.Since(begin), msg.Rcode)
 	hadCookie := len(cookieSent(query)) > 0
 	switch verdict := judge(msg, as != withoutEDNS, false); {
 	case verdict == overTCP, isBadCookie(query, msg) && t.badCookie:

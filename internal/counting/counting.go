@@ -1,8 +1,9 @@
-// Package histogram counts durations and sizes in buckets, for who shows how they spread.
+// Package counting is what is counted while queries are answered: what many goroutines count at once, and how durations and sizes
+// spread.
 //
-// Its values are plain: nothing is allocated, and who shares one guards it. The buckets are CoreDNS's, so that dashboards made for
-// it fit (plugin/metrics and plugin/pkg/proxy of 1.14: ExponentialBuckets(0.00025, 2, 16), and the sizes of vars.go).
-package histogram
+// Nothing is allocated. The buckets are CoreDNS's, so that dashboards made for it fit (plugin/metrics and plugin/pkg/proxy of 1.14:
+// ExponentialBuckets(0.00025, 2, 16), and the sizes of vars.go).
+package counting
 
 import (
 	"math/bits"
@@ -17,7 +18,7 @@ const (
 // sizeBounds are octets: the most that a size in the bucket has.
 var sizeBounds = [...]int{0, 100, 200, 300, 400, 511, 1023, 2047, 4095, 8291, 16000, 32000, 48000, 64000}
 
-// Durations counts durations. The zero value has none.
+// Durations counts durations. The zero value has none. Who shares one guards it.
 type Durations struct {
 	counts [durationBuckets + 1]uint64 // the last one is what is longer than all bounds
 	sum    time.Duration
@@ -51,7 +52,7 @@ func (h *Durations) Buckets() (count uint64, sum float64, upTo map[float64]uint6
 	return count + h.counts[durationBuckets], h.sum.Seconds(), upTo
 }
 
-// Sizes counts sizes in octets. The zero value has none.
+// Sizes counts sizes in octets. The zero value has none. Who shares one guards it.
 type Sizes struct {
 	counts [len(sizeBounds) + 1]uint64
 	sum    uint64
