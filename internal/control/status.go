@@ -13,6 +13,7 @@ type Status struct {
 	Ready      bool       `json:"ready"`
 	Node       Node       `json:"node"`
 	Listeners  []Listener `json:"listeners"`
+	Metrics    Metrics    `json:"metrics"`
 	Clients    Clients    `json:"clients"`
 	Cluster    Cluster    `json:"cluster"`
 	Routes     []Route    `json:"routes"`               // the root route's servers are the upstreams

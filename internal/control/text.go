@@ -80,7 +80,13 @@ func (s Status) listening() string {
 		}
 		words = append(words, word)
 	}
-	return orNone(strings.Join(words, "   "))
+	if len(words) == 0 {
+		words = []string{"none"}
+	}
+	if metrics := s.Metrics.text(); metrics != "" {
+		words = append(words, metrics)
+	}
+	return strings.Join(words, "   ")
 }
 
 func protocols(l Listener) string {

@@ -60,6 +60,7 @@ func busy() Status {
 		Strangers: 6, Hasty: 7, Crowding: 8, Full: 9, Upstream: 10, Silenced: 11, TCPRefused: 12, TCPIdle: 13, NoDescriptors: 14,
 	}}
 	s.Clients = Clients{AllowFrom: []string{"all"}, Networks: []string{}, RateLimit: 100}
+	s.Metrics = Metrics{Address: "127.0.0.1:9453", Error: "address already in use"}
 	s.Problems, s.Notes = []string{"172.16.0.53 is down"}, []string{"refused as an upstream: 10.0.0.5"}
 	return s
 }
@@ -114,6 +115,7 @@ func screens() map[string]Status {
 		"many-networks": with(func(s *Status) {
 			s.Clients.Networks = append(s.Clients.Networks, "10.9.0.1/32", "10.9.0.2/32", "10.9.0.3/32")
 		}),
+		"metrics":          with(func(s *Status) { s.Metrics.Address = "127.0.0.1:9453" }),
 		"this-host-alone":  with(func(s *Status) { s.Clients = Clients{} }),
 		"only-the-cluster": with(func(s *Status) { s.Routes = s.Routes[:2] }),
 		"cache-off":        with(func(s *Status) { s.Cache = Cache{} }),

@@ -106,6 +106,8 @@ type Daemon struct {
 	unkept     string        // why what was set over D-Bus is not kept; belongs to the goroutine that looks
 
 	history history
+	metrics *metricsState
+
 	request requester
 	answers bool // at the last look, at the address that resolv.conf is to name; belongs to the goroutine that looks
 	memory  memory

@@ -102,6 +102,7 @@ func (d *Daemon) reconcile(ctx context.Context, reason string) time.Duration {
 	news, later := d.request.ask(time.Now(), reason, d.wanted(view, next.found, reason))
 	switch news {
 	case askedNow:
+		d.metrics.requests.add(reason)
 		d.log.Info("asked for the host's files to be written", "reason", reason, "files", d.request.want)
 	case askedDone:
 		if view.plan.Fought {
@@ -125,8 +126,10 @@ func (d *Daemon) takeOver(next *serving, by string) time.Duration {
 	old := d.serving.Swap(next)
 	d.mark.Add(1)
 	d.setLevel(next)
+	d.metrics.rewant()
 	if !reflect.DeepEqual(old.config, next.config) {
 		d.log.Info("configuration taken over", journal.ConfigTaken.Attr())
+		d.metrics.config.take(time.Now())
 	}
 	if was, is := old.config, next.config; was.ClusterDomain != is.ClusterDomain {
 		d.log.Info("cluster domain", "domain", is.ClusterDomain.String(), "before", was.ClusterDomain.String(), "source", next.clusterSource)
@@ -195,6 +198,7 @@ func (d *Daemon) setProblems(view *hostView, s *serving) {
 	}
 	slices.Sort(now)
 	now = slices.Compact(now)
+	d.metrics.config.look(errors.Join(view.configErr, view.dnsmasqErr))
 	d.logProblems(*d.problems.Swap(&now), now, view.configErr)
 	d.busChanged()
 }
@@ -352,6 +356,7 @@ func (d *Daemon) reloadNow(ctx context.Context, by string) error {
 		return err
 	}
 	if err := view.configErr; err != nil {
+		d.metrics.config.look(err)
 		return fmt.Errorf("reloading: the running configuration stays: %w", err)
 	}
 	files, err := view.dnsmasq, view.dnsmasqErr
@@ -360,6 +365,9 @@ func (d *Daemon) reloadNow(ctx context.Context, by string) error {
 	}
 	next := d.newServing(view, view.config, files, d.usualKubeconfig())
 	d.takeOver(next, by)
+	if err == nil {
+		d.metrics.config.take(time.Now())
+	}
 	d.setProblems(view, next)
 	d.hint("reload")
 	return err

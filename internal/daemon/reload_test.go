@@ -23,7 +23,7 @@ import (
 // TestReloadTakesOverEveryKey goes over the keys of packaging/node-dns.yaml, which names them all: dnsForwardMax was taken
 // over by a restart alone. A key that is new there fails the test until it has a row.
 func TestReloadTakesOverEveryKey(t *testing.T) {
-	address := freeAddress(t)
+	address, metricsAddress := freeAddress(t), freeAddress(t)
 	rows := map[string]struct {
 		value string
 		taken func(r *running) bool // whether it is in force
@@ -90,7 +90,14 @@ func TestReloadTakesOverEveryKey(t *testing.T) {
 		"cookies":      {"true", func(r *running) bool { return r.daemon.serving.Load().settings.udp.Cookies && r.asks(withCookie) }},
 		"useCapsForID": {"true", func(r *running) bool { return r.asks(withCapital) }},
 		"dbus":         {"none", func(r *running) bool { return r.status().Bus == nil }},
-		"logLevel":     {"debug", func(r *running) bool { return r.daemon.config.Level.Level() == slog.LevelDebug }},
+		"metrics": {"{address: '" + metricsAddress + "', namespace: coredns}", func(r *running) bool {
+			if r.status().Metrics.Address != metricsAddress {
+				return false
+			}
+			r.await("metrics", func() bool { return len(r.metric(metricsAddress, "/metrics", "coredns_dns_requests_total")) > 0 })
+			return true
+		}},
+		"logLevel": {"debug", func(r *running) bool { return r.daemon.config.Level.Level() == slog.LevelDebug }},
 	}
 	for _, key := range keysOf(t, "../../packaging/node-dns.yaml") {
 		t.Run(key, func(t *testing.T) {

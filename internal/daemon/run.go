@@ -63,7 +63,7 @@ func (d *Daemon) run(ctx context.Context) error {
 		Reload:  d.reload,
 		Tasks:   d.tasks(socket),
 		Signals: d.config.Signals,
-		Check:   d.newAlive().check,
+		Check:   d.metrics.health.timed(d.newAlive().check),
 		Panics:  &d.panics,
 	})
 	return errors.Join(err, d.stop(context.WithoutCancel(ctx)))
@@ -85,6 +85,7 @@ func New(config Config) (*Daemon, error) {
 
 		busChanges: make(chan busChange),
 		fresh:      fresh{asked: make(chan chan struct{})},
+		metrics:    newMetricsState(),
 	}
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
@@ -156,6 +157,7 @@ func (d *Daemon) start(ctx context.Context) error {
 	d.logRoutes(nil, first.routes)
 	d.noteRoutes(startReason, first.routes)
 	d.logNotes(nil, first.notes)
+	d.metrics.config.take(time.Now())
 	d.setProblems(view, first)
 	d.announce()
 	d.hint(startReason)
@@ -196,6 +198,7 @@ func (d *Daemon) build(s *serving, queries *inflight.Log) {
 // serve is where a query begins that is not answered on the wire.
 func (d *Daemon) serve(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
 	m, err := d.autopath.ServeDNS(ctx, q)
+	d.countSearch(q, m)
 	if d.serving.Load().dnsmasq.Has("log-queries") {
 		d.logQuery(q, m, err)
 	}
@@ -248,6 +251,7 @@ func (d *Daemon) tasks(socket net.Listener) []supervise.Task {
 		{Name: "control", Run: func(ctx context.Context) error { return control.Serve(ctx, socket, d.admin()) }},
 		{Name: "follow", Run: d.follow},
 		{Name: "D-Bus", Run: d.serveBus, Restart: true},
+		{Name: "metrics", Run: d.serveMetrics, Restart: true},
 		{Name: "watch cluster", Run: d.watchCluster, Restart: true},
 		{Name: "watch files", Run: d.watchFiles, Restart: true},
 		{Name: "watch limits", Run: d.watchLimits, Restart: true},

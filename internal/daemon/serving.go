@@ -70,8 +70,9 @@ type serving struct {
 	access        access
 	search        *searchLists // of pods
 	onWire        bool         // the cluster's names may be answered on the wire
-	hitsOnWire    bool         // so may what is remembered
-	missesOnWire  bool         // what is not remembered is asked for, and what the upstreams say is remembered as it is
+	metrics       nodeconfig.Metrics
+	hitsOnWire    bool // so may what is remembered
+	missesOnWire  bool // what is not remembered is asked for, and what the upstreams say is remembered as it is
 }
 
 // newServing decides what to serve. It is pure.
@@ -89,6 +90,7 @@ func newServing(in inputs) *serving {
 		settings:   newSettings(in.config, in.dnsmasq),
 	}
 	s.hostname = nameOf(in.hostname)
+	s.metrics = metricsOf(in.config, in.flags.Root)
 	s.addFileListeners(in)
 	s.api = newAPI(in.config, in.kubeconfig, in.hostname)
 	if s.found = in.found; s.api != (api{}) && s.found.Original == s.api.original {

@@ -23,6 +23,7 @@ func (d *Daemon) Status() control.Status {
 		Now:        time.Now(),
 		Node:       d.nodeStatus(s),
 		Listeners:  listenerStatus(d.server.Listeners()),
+		Metrics:    *d.metrics.state.Load(),
 		Clients:    s.access.status,
 		Cluster:    d.clusterStatus(s),
 		Routes:     s.routeStatus(d.forward.Status()),
@@ -40,10 +41,13 @@ func (d *Daemon) Status() control.Status {
 	}
 	status.Problems = append(status.Problems, found(status)...)
 	status.Problems = append(status.Problems, d.clusterProblems()...)
-	status.Ready = isReady(status)
+	status.Ready = len(status.Unready()) == 0
 	if d.config.ConfigFile != "" {
 		status.Notes = append(status.Notes, "serving by "+d.config.ConfigFile+", which origin-dns-dispatcher does not read: "+
 			"the host's files follow /etc/node-dns/node-dns.yaml")
+	}
+	if status.Metrics.IsOpen() {
+		status.Notes = append(status.Notes, "metrics are shown to whoever reaches "+status.Metrics.Address+" (metrics in node-dns.yaml)")
 	}
 	if note := d.sockets.note(); note != "" {
 		status.Notes = append(status.Notes, note)
@@ -61,13 +65,6 @@ func (d *Daemon) Status() control.Status {
 	return status
 }
 
-// isReady: every address is bound, and there is someone to ask.
-func isReady(s control.Status) bool {
-	bound := func(l control.Listener) bool { return l.Error == "" }
-	return len(s.Listeners) > 0 && !slices.ContainsFunc(s.Listeners, func(l control.Listener) bool { return !bound(l) }) &&
-		slices.ContainsFunc(s.Routes, func(r control.Route) bool { return r.Domain == "." })
-}
-
 // found are the problems that the status itself shows.
 func found(s control.Status) []string {
 	problems := []string{}
@@ -78,6 +75,9 @@ func found(s control.Status) []string {
 		if l.Error != "" {
 			problems = append(problems, "not listening on "+l.Address+": "+l.Error)
 		}
+	}
+	if s.Metrics.Error != "" {
+		problems = append(problems, "metrics are not shown at "+s.Metrics.Address+": "+s.Metrics.Error)
 	}
 	problems = append(problems, s.DownServers()...)
 	if len(s.ResolvConf.Pending) > 0 {

@@ -38,7 +38,10 @@ func (d *Daemon) hint(reason string) {
 // watchNetworkManager hints when NetworkManager's DNS configuration changes, also where it announces no event for it:
 // a renewal with 1.42, `nmcli general reload dns-rc`.
 func (d *Daemon) watchNetworkManager(ctx context.Context) error {
-	return nm.Watch(ctx, d.log, func(reason string) { d.hint("NetworkManager: " + reason) })
+	return nm.Watch(ctx, d.log, func(reason string) {
+		d.metrics.events.add(reason)
+		d.hint("NetworkManager: " + reason)
+	})
 }
 
 // watchKernel hints when addresses or default routes change.

@@ -24,7 +24,7 @@ func (d *Daemon) serveWire(dst []byte, q dnsserver.WireQuery) (response []byte, 
 	var room [dnswire.MaxQuestion]byte
 	question := q.AppendKey(room[:0])
 	if response, ok = d.readyOnWire(s, dst, &q, question); ok {
-		return response, true
+		return d.ofCluster(response, len(dst)), true
 	}
 	c, highest := d.cache.Load(), uint32(max(s.settings.clientTTL, 0))
 	if response, ok = c.AppendMarked(dst, &q, question, highest, mark); ok {
@@ -34,15 +34,25 @@ func (d *Daemon) serveWire(dst []byte, q dnsserver.WireQuery) (response []byte, 
 	name, isName := dnswire.AppendText(buf[:0], q.Name())
 	switch {
 	case !isName || d.zone.Covers(name):
-		response, ok = d.clusterOnWire(s, dst, q)
-		if ok || !isName {
-			return response, ok
+		if response, ok = d.clusterOnWire(s, dst, q); !ok && isName {
+			response, ok = d.clusterHit(s, dst, q, name)
 		}
-		return d.clusterHit(s, dst, q, name)
+		if ok {
+			response = d.ofCluster(response, len(dst))
+		}
+		return response, ok
 	case s.answersItself(q, name):
 		return dst, false
 	}
 	return c.AppendAndMark(dst, &q, question, highest, mark)
+}
+
+// ofCluster returns dst, in which the response about a name of the cluster's begins at start.
+func (d *Daemon) ofCluster(dst []byte, start int) []byte {
+	if rcodeOf(dst[start:]) == dns.RcodeNameError {
+		d.metrics.absent.Add()
+	}
+	return dst
 }
 
 // readyOnWire answers a question about the cluster that was asked before. A name that the resolver has an answer to is the

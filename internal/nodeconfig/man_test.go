@@ -33,6 +33,11 @@ func TestManPageKeys(t *testing.T) {
 	if diff := cmp.Diff(namesOf(routeKeys), page.Names("DESCRIPTION", "Ic", "routes")); diff != "" {
 		t.Errorf("keys of a route (-code +page):\n%s", diff)
 	}
+	for _, key := range metricsKeys {
+		if !slices.Contains(page.Names("DESCRIPTION", "Cm", "metrics"), key.name) {
+			t.Errorf("the page lacks %s of metrics", key.name)
+		}
+	}
 }
 
 // TestManPageExamples: each is a whole file without faults, and all together they show every key.

@@ -116,6 +116,9 @@ type Config struct {
 	// DBus says which names to own on the system bus.
 	DBus DBus
 
+	// Metrics are the numbers that the daemon shows.
+	Metrics Metrics
+
 	LogLevel slog.Level
 
 	// Sources says where each key was set, under the key's name in its file, nested ones with dots: "dnsDomain",
@@ -174,6 +177,7 @@ func defaults() Config {
 		Resolver:      Resolver{PodNames: PodsInsecure, TTL: -1, NegativeTTL: -1, Autopath: true},
 		DBus:          DBusDnsmasq,
 		ResolvConf:    ResolvConfFile,
+		Metrics:       DefaultMetrics,
 		Sources:       map[string]Source{},
 	}
 }

@@ -161,8 +161,14 @@ func TestExample(t *testing.T) {
 	}
 	checkConfig(t, c, err)
 	for _, key := range nodeDNSKeys {
-		if _, ok := c.Sources[key.name]; !ok {
-			t.Errorf("the example lacks %s", key.name)
+		paths := []string{key.name}
+		for _, below := range key.keys {
+			paths = append(paths, key.name+"."+below.name)
+		}
+		for _, path := range paths[min(len(key.keys), 1):] {
+			if _, ok := c.Sources[path]; !ok {
+				t.Errorf("the example lacks %s", path)
+			}
 		}
 	}
 	d := defaults()
@@ -177,6 +183,7 @@ func TestExample(t *testing.T) {
 		"logLevel":      {c.LogLevel, d.LogLevel},
 		"dbus":          {c.DBus, d.DBus},
 		"resolvConf":    {c.ResolvConf, d.ResolvConf},
+		"metrics":       {c.Metrics.Address.String() + string(c.Metrics.Namespace), d.Metrics.Address.String() + string(d.Metrics.Namespace)},
 	} {
 		if diff := cmp.Diff(pair[1], pair[0], cmp.Comparer(func(a, b Listen) bool {
 			return a.Auto == b.Auto && a.All == b.All && len(a.Addrs) == len(b.Addrs)

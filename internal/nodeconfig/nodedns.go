@@ -92,6 +92,7 @@ var nodeDNSKeys = append([]key[Config]{
 	{name: "dbus", read: func(r *reader, v value, c *Config) {
 		c.DBus, _ = one(r, v, asDBus)
 	}},
+	{name: "metrics", keys: metricsKeys},
 	{name: "logLevel", read: func(r *reader, v value, c *Config) {
 		c.LogLevel, _ = one(r, v, asLevel)
 	}},

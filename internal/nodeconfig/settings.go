@@ -97,6 +97,8 @@ func (c Config) effects() []effect {
 		{strconv.FormatBool(c.Cookies), []string{"cookies"}},
 		{strconv.FormatBool(c.UseCapsForID), []string{"useCapsForID"}},
 		{string(c.DBus), []string{"dbus"}},
+		{c.Metrics.addressText(), []string{"metrics.address"}},
+		{string(c.Metrics.Namespace), []string{"metrics.namespace"}},
 		{strings.ToLower(c.LogLevel.String()), []string{"logLevel"}},
 		{kubeconfig, []string{"kubeconfig"}},
 		{string(r.Profile), []string{"zoneProfile"}},

@@ -1,0 +1,49 @@
+package control
+
+import (
+	"net/netip"
+	"slices"
+)
+
+// Metrics says where the daemon's numbers are shown to Prometheus.
+type Metrics struct {
+	Address string `json:"address"` // "": nowhere, by the configuration
+	Error   string `json:"error,omitempty"`
+}
+
+func (m Metrics) text() string {
+	switch {
+	case m.Address == "":
+		return ""
+	case m.Error != "":
+		return "metrics " + m.Address + " FAILED (" + m.Error + ")"
+	}
+	return "metrics " + m.Address
+}
+
+// IsOpen reports whether others than this host may reach the numbers.
+func (m Metrics) IsOpen() bool {
+	at, err := netip.ParseAddrPort(m.Address)
+	return err == nil && !at.Addr().Unmap().IsLoopback()
+}
+
+// Unready are the reasons why not every address is bound, or there is nobody to ask; none: the daemon is ready.
+func (s Status) Unready() []string {
+	var reasons []string
+	switch {
+	case len(s.Listeners) > 0:
+	case s.Cluster.Domain == "":
+		reasons = append(reasons, "listening nowhere while the cluster domain is not known")
+	default:
+		reasons = append(reasons, "listening nowhere: this node has no address yet")
+	}
+	for _, l := range s.Listeners {
+		if l.Error != "" {
+			reasons = append(reasons, "not listening on "+l.Address+": "+l.Error)
+		}
+	}
+	if !slices.ContainsFunc(s.Routes, func(r Route) bool { return r.Domain == "." }) {
+		reasons = append(reasons, "no upstream nameserver is known")
+	}
+	return reasons
+}

@@ -1,0 +1,41 @@
+package control
+
+import (
+	"slices"
+	"testing"
+)
+
+// TestUnready: each reason why the daemon is not ready is named, and what is no such reason is not.
+func TestUnready(t *testing.T) {
+	const nowhere, nobody = "listening nowhere: this node has no address yet", "no upstream nameserver is known"
+	for _, test := range []struct {
+		name   string
+		change func(*Status)
+		want   []string
+	}{
+		{"all is well", func(*Status) {}, nil},
+		{"a nameserver that is down", func(s *Status) { s.Routes[2].Servers[0].State = "down" }, nil},
+		{"no metrics", func(s *Status) { s.Metrics = Metrics{"127.0.0.1:9453", "address already in use"} }, nil},
+		{"no address", func(s *Status) { s.Listeners = nil }, []string{nowhere}},
+		{"no cluster domain", func(s *Status) { s.Listeners, s.Cluster.Domain = nil, "" }, []string{"listening nowhere while the cluster domain is not known"}},
+		{"a port that is taken", func(s *Status) { s.Listeners[1].Error = "in use" }, []string{"not listening on 127.0.0.1:53: in use"}},
+		{"nobody to ask", func(s *Status) { s.Routes = s.Routes[:2] }, []string{nobody}},
+		{"both", func(s *Status) { s.Listeners, s.Routes = nil, nil }, []string{nowhere, nobody}},
+	} {
+		s := well()
+		test.change(&s)
+		if got := s.Unready(); !slices.Equal(got, test.want) {
+			t.Errorf("%s: %q, expected %q", test.name, got, test.want)
+		}
+	}
+}
+
+func TestMetricsOpen(t *testing.T) {
+	for address, want := range map[string]bool{
+		"": false, "127.0.0.1:9453": false, "[::1]:9453": false, "[::ffff:127.0.0.1]:1": false, "0.0.0.0:9453": true, "10.0.0.5:9453": true, "[::]:9453": true,
+	} {
+		if got := (Metrics{Address: address}).IsOpen(); got != want {
+			t.Errorf("%q: %v", address, got)
+		}
+	}
+}

@@ -1,0 +1,495 @@
+package daemon
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/dnstest"
+	"github.com/node-dns/node-dns/internal/golden"
+	"github.com/node-dns/node-dns/internal/kubetest"
+	"github.com/node-dns/node-dns/internal/lab"
+)
+
+// get asks the daemon's listener for metrics; 0: nobody answers.
+func (r *running) get(address, path string, change ...func(*http.Request)) (code int, body string) {
+	r.t.Helper()
+	request, err := http.NewRequestWithContext(r.t.Context(), http.MethodGet, "http://"+address+path, nil)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, c := range change {
+		c(request)
+	}
+	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := client.Do(request)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return 0, err.Error()
+	}
+	return response.StatusCode, string(text)
+}
+
+// metric are the lines of one family in a scrape.
+func (r *running) metric(address, path, name string) (lines []string) {
+	r.t.Helper()
+	_, body := r.get(address, path)
+	for line := range strings.Lines(body) {
+		if after, ok := strings.CutPrefix(line, name); ok && (after[0] == '{' || after[0] == ' ') {
+			lines = append(lines, strings.TrimSpace(line))
+		}
+	}
+	return lines
+}
+
+// withMetrics is a daemon that shows its metrics at the address.
+func withMetrics(t *testing.T, files map[string]string, more string, changes ...func(*Config)) (r *running, address string) {
+	t.Helper()
+	address = freeAddress(t)
+	files["/etc/node-dns/node-dns.yaml"] = fmt.Sprintf("metrics: {address: '%s'}\n%s", address, more)
+	r = start(t, files, changes...)
+	r.await("metrics are shown", func() bool {
+		code, _ := r.get(address, "/health")
+		return code == http.StatusOK
+	})
+	return r, address
+}
+
+func TestMetricsLint(t *testing.T) {
+	r, address := withMetrics(t, map[string]string{}, "")
+	code, body := r.get(address, "/metrics")
+	if code != http.StatusOK {
+		t.Fatalf("%d %s", code, body)
+	}
+	problems, err := promlint.New(strings.NewReader(body)).Lint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+}
+
+// family is one metric as a scrape shows it.
+type family struct {
+	name, kind, help string
+	labels           []string // nil: no value is there
+}
+
+// families are those of a scrape in its order.
+func families(t *testing.T, scrape string) []family {
+	t.Helper()
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	parsed, err := parser.TextToMetricFamilies(strings.NewReader(scrape))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []family
+	for _, name := range slices.Sorted(maps.Keys(parsed)) {
+		f := family{name: name, kind: strings.ToLower(parsed[name].GetType().String()), help: parsed[name].GetHelp()}
+		for _, m := range parsed[name].GetMetric() {
+			f.labels = []string{}
+			for _, pair := range m.GetLabel() {
+				f.labels = append(f.labels, pair.GetName())
+			}
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
+// TestMetricsDocument: docs/metrics.md has every metric that a daemon shows which has seen everything, with its labels. CoreDNS's
+// prefix adds what is listed under it, and nothing else changes.
+func TestMetricsDocument(t *testing.T) {
+	scrapes := map[string][]family{}
+	for _, namespace := range []string{"nodedns", "coredns"} {
+		r, address := busyDaemon(t, namespace)
+		_, body := r.get(address, "/metrics")
+		for _, f := range families(t, body) {
+			if name, ours := strings.CutPrefix(f.name, namespace+"_"); ours {
+				f.name = name
+				scrapes[namespace] = append(scrapes[namespace], f)
+			}
+		}
+	}
+	var table strings.Builder
+	row := func(prefix string, f family) {
+		labels := "none"
+		if len(f.labels) > 0 {
+			labels = "`" + strings.Join(f.labels, "`, `") + "`"
+		}
+		fmt.Fprintf(&table, "| `%s_%s` | %s | %s | %s |\n", prefix, f.name, f.kind, labels, f.help)
+	}
+	for _, f := range scrapes["nodedns"] {
+		row("nodedns", f)
+	}
+	for _, f := range scrapes["coredns"] {
+		same := func(other family) bool { return f.name == other.name }
+		if !slices.ContainsFunc(scrapes["nodedns"], same) {
+			row("coredns", f)
+		}
+	}
+	const path = "../../docs/metrics.md"
+	page, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const head = "| metric | type | labels | what |\n|---|---|---|---|\n"
+	before, rest, ok := strings.Cut(string(page), head)
+	_, after, found := strings.Cut(rest, "\n## ")
+	if !ok || !found {
+		t.Fatal("no table in " + path)
+	}
+	golden.Check(t, path, before+head+table.String()+"\n## "+after)
+}
+
+// busyDaemon is one that has something to show under every name: it knows a cluster and two upstreams, one of which refuses.
+func busyDaemon(t *testing.T, namespace string) (r *running, address string) {
+	t.Helper()
+	site := dnstest.NewServer(t, siteRecords)
+	api := kubetest.NewServer(t)
+	api.Apply(shop)
+	address = freeAddress(t)
+	r = start(t, map[string]string{
+		upstreamPath: upstreamFile(site), kubeconfigPath: string(api.Kubeconfig()),
+		"/etc/node-dns/node-dns.yaml": fmt.Sprintf("metrics: {address: '%s', namespace: %s}\n", address, namespace),
+	})
+	r.synced()
+	r.exchange(r.address(), "www.example.com.")
+	r.await("metrics are shown", func() bool {
+		code, _ := r.get(address, "/health")
+		return code == http.StatusOK
+	})
+	return r, address
+}
+
+// value is the value of the one line of a scrape that has this name and, in any order, these labels; -1: there is none.
+func (r *running) value(address, name string, labels ...string) float64 {
+	r.t.Helper()
+	found := -1.0
+	for _, line := range r.metric(address, "/metrics", name) {
+		if slices.ContainsFunc(labels, func(label string) bool { return !strings.Contains(line, label) }) {
+			continue
+		}
+		v, err := strconv.ParseFloat(line[strings.LastIndexByte(line, ' ')+1:], 64)
+		if err != nil || found >= 0 {
+			r.t.Fatalf("%s %v: a second line or no number: %s", name, labels, line)
+		}
+		found = v
+	}
+	return found
+}
+
+// TestMetricsCount: as many queries are counted as were asked, each by its type, its answer and where that came from.
+func TestMetricsCount(t *testing.T) {
+	site := dnstest.NewServer(t, siteRecords)
+	r, address := withMetrics(t, map[string]string{upstreamPath: upstreamFile(site)}, "")
+	at := r.address()
+	ask := func(name string, qtype uint16, network string, times int) {
+		c := dns.Client{Net: network, Timeout: 10 * time.Second}
+		for range times {
+			if _, _, err := c.Exchange(new(dns.Msg).SetQuestion(name, qtype), at.String()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	ask("www.example.com.", dns.TypeA, "udp", 7)            // a miss, and six hits
+	ask("www.example.com.", dns.TypeAAAA, "tcp", 3)         // a miss, and two hits: there is none
+	ask("nowhere.example.com.", dns.TypeSRV, "udp", 4)      // a miss, and three hits without
+	ask("web.shop.svc.cluster.local.", dns.TypeA, "udp", 2) // nobody knows
+	type row struct {
+		name   string
+		labels []string
+		want   float64
+	}
+	udp, tcp := `proto="udp"`, `proto="tcp"`
+	rows := []row{
+		{"nodedns_dns_requests_total", []string{udp, `type="A"`, `family="1"`}, 9},
+		{"nodedns_dns_requests_total", []string{udp, `type="AAAA"`}, 0},
+		{"nodedns_dns_requests_total", []string{tcp, `type="AAAA"`}, 3},
+		{"nodedns_dns_requests_total", []string{udp, `type="SRV"`}, 4},
+		{"nodedns_dns_requests_total", []string{udp, `type="other"`}, 0},
+		{"nodedns_dns_responses_total", []string{`rcode="NOERROR"`}, 10},
+		{"nodedns_dns_responses_total", []string{`rcode="NXDOMAIN"`}, 4},
+		{"nodedns_dns_responses_total", []string{`rcode="SERVFAIL"`}, 2},
+		{"nodedns_dns_request_duration_seconds_count", nil, 16},
+		{"nodedns_dns_request_size_bytes_count", []string{udp}, 13},
+		{"nodedns_dns_response_size_bytes_count", []string{tcp}, 3},
+		{"nodedns_cache_hits_total", []string{`type="success"`}, 6},
+		{"nodedns_cache_hits_total", []string{`type="denial"`}, 5},
+		{"nodedns_cache_misses_total", nil, 3},
+		{"nodedns_cache_requests_total", nil, 14},
+		{"nodedns_cache_entries", []string{`type="success"`}, 1},
+		{"nodedns_cache_entries", []string{`type="denial"`}, 2},
+		{"nodedns_upstream_requests_total", []string{`to="` + site.Addr().String() + `"`}, 3},
+		{"nodedns_proxy_request_duration_seconds_count", []string{`rcode="NOERROR"`}, 2},
+		{"nodedns_proxy_request_duration_seconds_count", []string{`rcode="NXDOMAIN"`}, 1},
+		{"nodedns_upstream_up", []string{`source="last-good"`}, 1},
+		{"nodedns_ready", nil, 1},
+		{"nodedns_resolvconf_ours", nil, 0},
+		{"nodedns_panics_total", nil, 0},
+	}
+	r.await("the last response is counted", func() bool { return r.value(address, "nodedns_dns_request_duration_seconds_count") == 16 })
+	for _, row := range rows {
+		if got := r.value(address, row.name, row.labels...); got != row.want {
+			t.Errorf("%s %v: %v, expected %v", row.name, row.labels, got, row.want)
+		}
+	}
+}
+
+// TestMetricsStayBounded: however many names and types are asked for, a scrape has no more lines, and none of the names.
+func TestMetricsStayBounded(t *testing.T) {
+	site := dnstest.NewServer(t, siteRecords)
+	r, address := withMetrics(t, map[string]string{upstreamPath: upstreamFile(site)}, "")
+	flood := func(from, to int) {
+		conn, err := net.Dial("udp", r.address().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		conn.SetDeadline(time.Now().Add(time.Minute))
+		buf := make([]byte, 4096)
+		for i := from; i < to; i++ {
+			m := new(dns.Msg).SetQuestion(fmt.Sprintf("evil-%d\\\"\\010.example.com.", i), uint16(i))
+			m.Opcode, m.Question[0].Qclass = i%16, uint16(1+i%5)
+			if m.Opcode > 5 {
+				m.Opcode, m.Question[0].Qclass = 0, dns.ClassINET
+			}
+			wire, err := m.Pack()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := conn.Write(wire); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := conn.Read(buf); err != nil {
+				t.Fatalf("query %d: %v", i, err)
+			}
+		}
+	}
+	lines := func() int {
+		_, body := r.get(address, "/metrics")
+		if strings.Contains(body, "evil") {
+			t.Error("a name that was asked for is in a scrape")
+		}
+		n := 0
+		for line := range strings.Lines(body) {
+			if strings.HasPrefix(line, "nodedns_") {
+				n++
+			}
+		}
+		return n
+	}
+	flood(1, 200)
+	before := lines()
+	flood(200, 10_200)
+	if after := lines(); after != before || before > 600 {
+		t.Errorf("%d lines after 10,000 more names and types, %d before", after, before)
+	}
+}
+
+// TestMetricsUnderLoad: scrapes and queries at the same time, and a scrape never shows less than the one before.
+func TestMetricsUnderLoad(t *testing.T) {
+	site := dnstest.NewServer(t, siteRecords)
+	r, address := withMetrics(t, map[string]string{upstreamPath: upstreamFile(site)}, "")
+	at, done, queries := r.address().String(), make(chan struct{}), 0
+	var asking sync.WaitGroup
+	for i := range 2 {
+		asking.Go(func() {
+			c := dns.Client{Net: []string{"udp", "tcp"}[i], Timeout: 10 * time.Second}
+			for n := 0; ; n++ {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				name := []string{"www.example.com.", fmt.Sprintf("n%d.example.com.", n)}[n%2]
+				if _, _, err := c.Exchange(new(dns.Msg).SetQuestion(name, dns.TypeA), at); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	last := 0.0
+	for range 30 {
+		now := r.value(address, "nodedns_dns_request_duration_seconds_count")
+		if now < last {
+			t.Errorf("%v after %v", now, last)
+		}
+		last = now
+		queries++
+	}
+	close(done)
+	asking.Wait()
+	if last == 0 {
+		t.Error("nothing was counted")
+	}
+}
+
+// TestReady: /ready says what node-dns status says, and why; /health answers meanwhile.
+func TestReady(t *testing.T) {
+	r, address := withMetrics(t, map[string]string{}, "")
+	if code, body := r.get(address, "/ready"); code != http.StatusServiceUnavailable || body != "no upstream nameserver is known\n" {
+		t.Errorf("%d %q without upstreams", code, body)
+	}
+	if r.status().Ready || r.value(address, "nodedns_ready") != 0 {
+		t.Error("the status says something else")
+	}
+	if code, body := r.get(address, "/health"); code != http.StatusOK || body != "OK\n" {
+		t.Errorf("health: %d %q", code, body)
+	}
+	site := dnstest.NewServer(t, siteRecords)
+	write(t, filepath.Join(r.root, upstreamPath), upstreamFile(site))
+	r.await("it is ready", func() bool { return r.status().Ready }) // who asks that has the host looked at
+	if code, body := r.get(address, "/ready"); code != http.StatusOK || body != "OK\n" {
+		t.Errorf("%d %q with one", code, body)
+	}
+	for _, path := range []string{"/", "/debug/pprof/", "/metrics/", "/v1/status"} {
+		if code, _ := r.get(address, path); code != http.StatusNotFound {
+			t.Errorf("%s: %d", path, code)
+		}
+	}
+	if code, _ := r.get(address, "/metrics", func(request *http.Request) { request.Method = http.MethodPost }); code != http.StatusMethodNotAllowed {
+		t.Errorf("POST: %d", code)
+	}
+	if code, _ := r.get(address, "/metrics", func(request *http.Request) { request.Header.Set("X-Large", strings.Repeat("x", 14<<10)) }); code == http.StatusOK { // 431, unless the connection ended before it is read
+		t.Errorf("a header of 14 KiB: %d", code)
+	}
+	_, body := r.get(address, "/metrics", func(request *http.Request) {
+		request.Header.Set("Accept", "application/openmetrics-text; version=1.0.0")
+	})
+	if !strings.HasSuffix(body, "# EOF\n") || !strings.Contains(body, "# TYPE nodedns_panics counter\n") {
+		t.Errorf("no OpenMetrics where they are asked for: %.300s", body)
+	}
+}
+
+// TestMetricsPortTaken: DNS is served while another program has the port of the metrics, the status says so, and they are shown
+// when it is free.
+func TestMetricsPortTaken(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	address := taken.Addr().String()
+	site := dnstest.NewServer(t, siteRecords)
+	text := new(lab.Text)
+	r := start(t, map[string]string{
+		upstreamPath: upstreamFile(site), "/etc/node-dns/node-dns.yaml": fmt.Sprintf("metrics: {address: '%s'}\n", address),
+	}, func(c *Config) { c.Log = slog.New(slog.NewTextHandler(text, nil)) })
+	if rcode := r.rcode(r.address(), "www.example.com."); rcode != dns.RcodeSuccess {
+		t.Errorf("answered with %d", rcode)
+	}
+	const why = "address already in use"
+	r.await("the status says so", func() bool { return r.status().Metrics == control.Metrics{Address: address, Error: why} })
+	status := r.status()
+	if !status.Ready || !slices.Contains(status.Problems, "metrics are not shown at "+address+": "+why) {
+		t.Errorf("ready %v, problems %q", status.Ready, status.Problems)
+	}
+	taken.Close()
+	r.await("they are shown", func() bool { code, _ := r.get(address, "/metrics"); return code == http.StatusOK })
+	if r.await("the status says so", func() bool { return r.status().Metrics == control.Metrics{Address: address} }); len(r.status().Problems) > 0 {
+		t.Errorf("problems %q", r.status().Problems)
+	}
+	if n := strings.Count(text.String(), "cannot show metrics"); n != 1 {
+		t.Errorf("the log says %d times that they cannot be shown:\n%s", n, text.String())
+	}
+}
+
+// TestMetricsMove: a reload takes the listener elsewhere, under another prefix, and away. Without a word there is none below
+// another root.
+func TestMetricsMove(t *testing.T) {
+	r, address := withMetrics(t, map[string]string{}, "")
+	say := func(yaml string) {
+		t.Helper()
+		write(t, filepath.Join(r.root, "/etc/node-dns/node-dns.yaml"), yaml)
+		if err := r.daemon.reload(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shows := func(address, name string) func() bool {
+		return func() bool { return r.value(address, name) == 0 }
+	}
+	isGone := func(address string) func() bool {
+		return func() bool { code, _ := r.get(address, "/health"); return code == 0 }
+	}
+	say(fmt.Sprintf("metrics: {address: '%s', namespace: coredns}\n", address))
+	r.await("another prefix", shows(address, "coredns_panics_total"))
+	other := freeAddress(t)
+	say(fmt.Sprintf("metrics: {address: '%s'}\n", other))
+	r.await("another address", shows(other, "nodedns_panics_total"))
+	r.await("nothing at the old one", isGone(address))
+	say("metrics: {address: none}\n")
+	r.await("nothing at the other one", isGone(other))
+	if m := r.status().Metrics; m != (control.Metrics{}) {
+		t.Errorf("the status says %+v", m)
+	}
+	say(fmt.Sprintf("metrics: {address: '0.0.0.0:%s'}\n", address[strings.LastIndexByte(address, ':')+1:]))
+	r.await("every address", shows(address, "nodedns_panics_total"))
+	if notes := r.status().Notes; !slices.ContainsFunc(notes, func(note string) bool {
+		return strings.HasPrefix(note, "metrics are shown to whoever reaches 0.0.0.0:")
+	}) {
+		t.Errorf("the status does not say that they are open: %q", notes)
+	}
+	say("# nothing\n")
+	r.await("nothing without a word", isGone(address))
+}
+
+// TestMetricsOfReloads: a faulty file is counted once, and shown for as long as it stands.
+func TestMetricsOfReloads(t *testing.T) {
+	r, address := withMetrics(t, map[string]string{}, "")
+	good := fmt.Sprintf("metrics: {address: '%s'}\n", address)
+	path := filepath.Join(r.root, "/etc/node-dns/node-dns.yaml")
+	taken := r.value(address, "nodedns_config_last_reload_success_timestamp_seconds")
+	if taken < float64(time.Now().Add(-time.Minute).Unix()) {
+		t.Errorf("taken over at %v", taken)
+	}
+	write(t, path, good+"cacheSize: many\n")
+	r.await("the fault", func() bool { return r.value(address, "nodedns_config_last_reload_successful") == 0 })
+	if err := r.daemon.reload(t.Context()); err == nil {
+		t.Error("a faulty file is taken over")
+	}
+	if n := r.value(address, "nodedns_reload_failed_total"); n != 1 {
+		t.Errorf("%v faults", n)
+	}
+	write(t, path, good+"cacheSize: 7\n")
+	r.await("the good file", func() bool { return r.value(address, "nodedns_config_last_reload_successful") == 1 })
+	r.await("it is in force", func() bool { return r.value(address, "nodedns_cache_size") == 7 })
+	if r.value(address, "nodedns_config_last_reload_success_timestamp_seconds") <= taken {
+		t.Error("it was taken over later than the first")
+	}
+}
+
+// TestSearchNXDomain: names of the cluster that do not exist are counted, on the wire and beside it, and no others.
+func TestSearchNXDomain(t *testing.T) {
+	r, address := busyDaemon(t, "nodedns")
+	before := r.value(address, "nodedns_search_nxdomain_total")
+	for _, name := range []string{"www.example.com.shop.svc.cluster.local.", "www.example.com.cluster.local.", "nowhere.example.com.", "web.shop.svc.cluster.local."} {
+		for range 3 {
+			r.rcode(r.address(), name)
+		}
+	}
+	r.await("they are counted", func() bool { return r.value(address, "nodedns_search_nxdomain_total") == before+6 })
+}
