@@ -38,6 +38,7 @@ func newRootCommand() *cobra.Command {
 		newQueryCommand(),
 		newExplainCommand(),
 		newMonitorCommand(),
+		newLogQueriesCommand(),
 		newCacheCommand(),
 		newServeCommand(),
 		newWaitCommand(),

@@ -16,6 +16,7 @@ import (
 
 	"github.com/miekg/dns"
 	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/sys/unix"
 
 	"github.com/node-dns/node-dns/internal/control"
 	"github.com/node-dns/node-dns/internal/dnstest"
@@ -32,6 +33,7 @@ import (
 //	cluster FILE           a Kubernetes API with the objects of a file; $KUBECONFIG leads to it, and node-dns.yaml's kubeconfig says so
 //	ask NAME TYPE [RCODE]  a query to that daemon, whose response has this rcode: NOERROR
 //	logged PATTERN         returns when that daemon has logged a line that matches
+//	signal NAME            sends that daemon a signal, such as USR1
 //	watched                returns when somebody watches that daemon
 //	olddaemon              a daemon of an earlier version in $ROOT, which knows the status alone
 //	exits CODE COMMAND...  a program that exits with CODE
@@ -46,12 +48,12 @@ func TestScripts(t *testing.T) {
 			env.Setenv("ROOT", root)
 			env.Values[masksKey{}] = &masks{root, ""}
 			env.Values[sitesKey{}] = map[string]*dnstest.Server{}
-			env.Values[logKey{}] = &log{said: new(lab.Text)}
+			env.Values[daemonKey{}] = &running{said: new(lab.Text)}
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"exits": exits, "until": until, "site": site, "cluster": clusterAPI, "serve": serveRoot, "ask": ask, "masked": masked, "watched": watched, "logged": logged,
-			"olddaemon": oldDaemon, "fails": fails,
+			"signal": sendSignal, "olddaemon": oldDaemon, "fails": fails,
 		},
 	})
 }
@@ -138,9 +140,11 @@ func serveRoot(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	root := ts.Getenv("ROOT")
 	cmd := exec.Command("node-dns", append([]string{"--root", root, "serve", "--listen", "127.0.0.1:0"}, args...)...)
-	said := ts.Value(logKey{}).(*log).said
+	daemon := ts.Value(daemonKey{}).(*running)
+	said := daemon.said
 	cmd.Stderr = said
 	ts.Check(cmd.Start())
+	daemon.process = cmd.Process
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	ts.Defer(func() {
@@ -215,11 +219,11 @@ func logged(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	pattern, err := regexp.Compile("(?m)" + args[0])
 	ts.Check(err)
-	log := ts.Value(logKey{}).(*log)
+	daemon := ts.Value(daemonKey{}).(*running)
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		text := log.said.String()[log.read:]
+		text := daemon.said.String()[daemon.read:]
 		if found := pattern.FindStringIndex(text); found != nil {
-			log.read += found[1]
+			daemon.read += found[1]
 			return
 		}
 		if time.Now().After(deadline) {
@@ -228,13 +232,22 @@ func logged(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// log is what the story's daemon says.
-type log struct {
-	said *lab.Text
-	read int
+// running is the story's daemon.
+type running struct {
+	process *os.Process
+	said    *lab.Text // its log
+	read    int       // octets of that
 }
 
-type logKey struct{}
+type daemonKey struct{}
+
+// sendSignal sends the daemon a signal.
+func sendSignal(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 || unix.SignalNum("SIG"+args[0]) == 0 {
+		ts.Fatalf("usage: signal NAME")
+	}
+	ts.Check(ts.Value(daemonKey{}).(*running).process.Signal(unix.SignalNum("SIG" + args[0])))
+}
 
 // watched waits for who was started before it in the background.
 func watched(ts *testscript.TestScript, neg bool, args []string) {

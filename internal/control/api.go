@@ -15,6 +15,8 @@ type API struct {
 	Status func(context.Context) Status
 	Query  func(context.Context, Question) (Answer, error)
 	Search func(context.Context, SearchQuestion) (Search, error)
+	// LogQueries turns the logging of queries on or off.
+	LogQueries func(context.Context, LogQueriesQuestion) (LogQueries, error)
 	// Monitor tells of what goes on until the context ends or the client has gone.
 	Monitor func(ctx context.Context, filter MonitorFilter, send func(MonitorEvent) error, flush func() error) error
 
@@ -67,6 +69,9 @@ func (api API) handler() http.Handler {
 	}
 	if api.Search != nil {
 		mux.HandleFunc("POST "+searchPath, handle(api.Search))
+	}
+	if api.LogQueries != nil {
+		mux.HandleFunc("POST "+logQueriesPath, handle(api.LogQueries))
 	}
 	if api.Monitor != nil {
 		mux.HandleFunc("POST "+monitorPath, stream(api.Monitor))

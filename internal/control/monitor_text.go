@@ -28,10 +28,14 @@ func (e MonitorEvent) WriteText(w io.Writer) error {
 
 // text is "" when nobody watches.
 func (w Watched) text() string {
-	if w.Monitors == 0 {
-		return ""
+	var words []string
+	if w.Monitors > 0 {
+		words = append(words, fmt.Sprintf("by %d node-dns monitor", w.Monitors))
 	}
-	return fmt.Sprintf("by %d node-dns monitor", w.Monitors)
+	if w.LogQueries {
+		words = append(words, "log-queries is on")
+	}
+	return strings.Join(words, "   ")
 }
 
 // nameWidth is the column of the names: lines are printed as they come, and most fit.

@@ -34,7 +34,8 @@ type Status struct {
 
 // Watched says who sees the queries.
 type Watched struct {
-	Monitors int `json:"monitors"` // each is a `node-dns monitor`
+	Monitors   int  `json:"monitors"`   // each is a `node-dns monitor`
+	LogQueries bool `json:"logQueries"` // they are written to the journal
 }
 
 // Process is what the daemon takes of its machine.

@@ -17,6 +17,7 @@ func (d *Daemon) admin() control.API {
 		Query:      d.query,
 		Search:     d.searchConf,
 		Monitor:    d.monitor,
+		LogQueries: d.setLogQueries,
 		Panicked: func(value any) {
 			d.panics.Caught(d.log, "task panicked", journal.TaskPanic, value, "task", "control")
 		},

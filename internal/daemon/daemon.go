@@ -112,8 +112,9 @@ type Daemon struct {
 	answers bool // at the last look, at the address that resolv.conf is to name; belongs to the goroutine that looks
 	memory  memory
 
-	hub    monitor.Hub    // who watches what goes on
-	panics journal.Panics // of all but queries, which those who answer them count
+	hub      monitor.Hub // who watches what goes on
+	queryLog queryLog
+	panics   journal.Panics // of all but queries, which those who answer them count
 }
 
 // paths are the daemon's own files.

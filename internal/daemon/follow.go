@@ -127,6 +127,7 @@ func (d *Daemon) takeOver(next *serving, by string) time.Duration {
 	d.mark.Add(1)
 	d.setLevel(next)
 	d.metrics.rewant()
+	d.followLogQueries(old, next)
 	if !reflect.DeepEqual(old.config, next.config) {
 		d.log.Info("configuration taken over", journal.ConfigTaken.Attr())
 		d.metrics.config.take(time.Now())

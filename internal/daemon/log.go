@@ -7,10 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/miekg/dns"
-
 	"github.com/node-dns/node-dns/internal/control"
-	"github.com/node-dns/node-dns/internal/dnsserver"
 	"github.com/node-dns/node-dns/internal/forward"
 	"github.com/node-dns/node-dns/internal/journal"
 	"github.com/node-dns/node-dns/internal/nameserver"
@@ -167,21 +164,4 @@ func sameRoutes(a, b []forward.Route) bool {
 	return slices.EqualFunc(a, b, func(x, y forward.Route) bool {
 		return x.Domain == y.Domain && x.Plain == y.Plain && x.Local == y.Local && slices.Equal(x.Servers, y.Servers)
 	})
-}
-
-// logQuery is dnsmasq's log-queries.
-func (d *Daemon) logQuery(q *dnsserver.Query, m *dns.Msg, err error) {
-	question := q.Msg.Question[0]
-	rcode := dns.RcodeServerFailure
-	if m != nil {
-		rcode = m.Rcode
-	}
-	attrs := []any{"name", question.Name, "type", dns.TypeToString[question.Qtype], "client", q.Client.String(), "rcode", dns.RcodeToString[rcode], "cached", q.Cached}
-	if !q.AnsweredBy.IsZero() {
-		attrs = append(attrs, "server", q.AnsweredBy.String())
-	}
-	if err != nil {
-		attrs = append(attrs, "error", err)
-	}
-	d.log.Info("query", attrs...)
 }

@@ -27,7 +27,8 @@ func logged() (*Daemon, *bytes.Buffer) {
 		}
 		return attr
 	}}
-	return &Daemon{log: slog.New(slog.NewTextHandler(&text, options))}, &text
+	log := slog.New(slog.NewTextHandler(&text, options))
+	return &Daemon{log: log, plain: log}, &text
 }
 
 // TestLogListeners: what was wanted was logged, bound or not, whole lists each time, and a failure to bind not at all.

@@ -57,6 +57,11 @@ func (d *Daemon) monitor(ctx context.Context, asked control.MonitorFilter, send 
 	}
 }
 
+func (d *Daemon) watchedStatus() control.Watched {
+	on, _ := d.logsQueries()
+	return control.Watched{Monitors: d.hub.Watching(), LogQueries: on}
+}
+
 // shown is an event as admins see it.
 func (d *Daemon) shown(event *monitor.Event) control.MonitorEvent {
 	out := control.MonitorEvent{APIVersion: control.APIVersion, Kind: control.KindChange, Time: event.Time, Change: event.Change, Details: event.Details}
@@ -92,7 +97,7 @@ func (d *Daemon) by(seen *dnsserver.Seen) string {
 	case dnsserver.ByServer:
 		return "refused"
 	case dnsserver.ByWire:
-		if seen.Response[2]&bitAA == 0 {
+		if !monitor.IsAuthoritative(seen) {
 			return "hit"
 		}
 	}
@@ -102,9 +107,6 @@ func (d *Daemon) by(seen *dnsserver.Seen) string {
 	}
 	return "local"
 }
-
-// bitAA is in the third octet of a header, RFC 1035 section 4.1.1.
-const bitAA = 1 << 2
 
 // rcodeWord is the name of a response code, or its number where it has none.
 func rcodeWord(rcode int) string {

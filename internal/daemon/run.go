@@ -61,6 +61,8 @@ func (d *Daemon) run(ctx context.Context) error {
 	err = supervise.Run(ctx, supervise.Config{
 		Log:     d.log,
 		Reload:  d.reload,
+		Report:  d.report,
+		Forget:  d.forget,
 		Tasks:   d.tasks(socket),
 		Signals: d.config.Signals,
 		Check:   d.metrics.health.timed(d.newAlive().check),
@@ -92,6 +94,7 @@ func New(config Config) (*Daemon, error) {
 	}
 	d.plain, d.log = d.log, slog.New(d.hub.Tee(d.log.Handler()))
 	d.hub.Watched = d.watchQueries
+	d.queryLog.changed = make(chan struct{}, 1)
 	d.problems.Store(&[]string{})
 	if config.SetMemoryLimit != nil {
 		d.memory.own = config.SetMemoryLimit(-1)
@@ -199,9 +202,6 @@ func (d *Daemon) build(s *serving, queries *inflight.Log) {
 func (d *Daemon) serve(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
 	m, err := d.autopath.ServeDNS(ctx, q)
 	d.countSearch(q, m)
-	if d.serving.Load().dnsmasq.Has("log-queries") {
-		d.logQuery(q, m, err)
-	}
 	return m, err
 }
 
@@ -250,6 +250,7 @@ func (d *Daemon) tasks(socket net.Listener) []supervise.Task {
 	return []supervise.Task{
 		{Name: "control", Run: func(ctx context.Context) error { return control.Serve(ctx, socket, d.admin()) }},
 		{Name: "follow", Run: d.follow},
+		{Name: "log queries", Run: d.logQueries, Restart: true},
 		{Name: "D-Bus", Run: d.serveBus, Restart: true},
 		{Name: "metrics", Run: d.serveMetrics, Restart: true},
 		{Name: "watch cluster", Run: d.watchCluster, Restart: true},

@@ -120,7 +120,7 @@ func newServing(in inputs) *serving {
 	}
 	s.addFiles(in)
 	s.settle(s.claims(in))
-	s.hitsOnWire = !in.dnsmasq.Has("log-queries") && !s.options.FilterA && !s.options.FilterAAAA
+	s.hitsOnWire = !s.options.FilterA && !s.options.FilterAAAA
 	s.missesOnWire = s.hitsOnWire && !s.settings.stopRebind && !s.settings.staleAtOnce && len(in.dnsmasq.Bogus)+len(in.dnsmasq.Ignored)+len(in.dnsmasq.Rewrites) == 0
 	s.onWire = s.hitsOnWire && !hasLocalNames(in.config.ClusterDomain) && len(s.overrides) == 0 && !slices.ContainsFunc(s.apexes, s.local.Knows)
 	if !s.isRouted(dnsname.Root()) {

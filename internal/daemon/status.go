@@ -34,7 +34,7 @@ func (d *Daemon) Status() control.Status {
 		ResolvConf: d.resolvConfStatus(),
 		Cache:      d.cacheStatus(),
 		Queries:    d.queryStatus(),
-		Watched:    control.Watched{Monitors: d.hub.Watching()},
+		Watched:    d.watchedStatus(),
 		Process:    d.processStatus(),
 		Problems:   slices.Clone(*d.problems.Load()),
 		Notes:      append([]string{}, s.notes...),

@@ -73,7 +73,7 @@ func TestHitsOnTheWire(t *testing.T) {
 		{name: "a plain name", ask: "printer."},
 		{name: "a plain name without domainNeeded", config: "domainNeeded: false\n", ask: "printer.", wire: true},
 
-		{name: "log-queries", dnsmasq: "log-queries\n", ask: "web.example.com."},
+		{name: "log-queries", dnsmasq: "log-queries\n", ask: "web.example.com.", wire: true},
 		{name: "filter-A", dnsmasq: "filter-A\n", ask: "web.example.com."},
 		{name: "filter-AAAA", dnsmasq: "filter-AAAA\n", ask: "web.example.com.", qtype: dns.TypeAAAA},
 		{name: "filterwin2k and SRV", dnsmasq: "filterwin2k\n", ask: "_sip._udp.example.com.", qtype: dns.TypeSRV},

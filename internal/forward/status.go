@@ -32,6 +32,15 @@ type ServerStatus struct {
 	Durations Durations         `json:"-"`
 }
 
+// ForgetTimes has the response times of all servers measured anew. Their states stay.
+func (f *Forward) ForgetTimes() {
+	for _, s := range f.table.Load().servers {
+		s.mu.Lock()
+		s.health.rtt, s.health.rttVar, s.health.lateness = 0, 0, 0
+		s.mu.Unlock()
+	}
+}
+
 // Status returns the routes as they were configured.
 func (f *Forward) Status() []RouteStatus {
 	t := f.table.Load()

@@ -316,7 +316,13 @@ func FuzzQuery(f *testing.F) {
 				t.Errorf("%q is shown", r)
 			}
 		}
-		Rcode(&seen)
+		for _, line := range LogLines(&seen) {
+			for _, r := range line {
+				if r < ' ' || r > '~' {
+					t.Errorf("%q is logged", r)
+				}
+			}
+		}
 		if filter, err := NewFilter("", name, "", ""); err == nil {
 			filter.matches(&seen)
 		}

@@ -17,6 +17,8 @@ import (
 // stands for those after it.
 type Signals struct {
 	reload chan os.Signal // SIGHUP
+	report chan os.Signal // SIGUSR1
+	forget chan os.Signal // SIGUSR2
 	stop   chan os.Signal // SIGTERM, SIGINT
 	caught bool           // they are the process's own
 }
@@ -25,8 +27,12 @@ type Signals struct {
 // ask whether the daemon is ready. (What remains is the start of Go's runtime, 2.5 ms for node-dns, in which os/signal
 // has no say.)
 func CatchSignals() *Signals {
-	s := &Signals{reload: make(chan os.Signal, 1), stop: make(chan os.Signal, 1), caught: true}
+	s := &Signals{
+		reload: make(chan os.Signal, 1), report: make(chan os.Signal, 1), forget: make(chan os.Signal, 1), stop: make(chan os.Signal, 1), caught: true,
+	}
 	signal.Notify(s.reload, unix.SIGHUP)
+	signal.Notify(s.report, unix.SIGUSR1)
+	signal.Notify(s.forget, unix.SIGUSR2)
 	signal.Notify(s.stop, unix.SIGINT, unix.SIGTERM)
 	return s
 }
@@ -35,16 +41,18 @@ func CatchSignals() *Signals {
 func (s *Signals) release() {
 	if s.caught {
 		signal.Stop(s.reload)
+		signal.Stop(s.report)
+		signal.Stop(s.forget)
 		signal.Stop(s.stop)
 	}
 }
 
 // endAtOnce has a second SIGTERM or SIGINT do what it does by default: who asks twice does not want to wait for the queries
-// under way. SIGHUP would end the process too, but does not ask for that, and comes from whoever rotates logs.
+// under way. SIGHUP and those that ask for something else would end the process too, but do not ask for that.
 func (s *Signals) endAtOnce() {
 	if s.caught {
 		signal.Reset(unix.SIGINT, unix.SIGTERM)
-		signal.Ignore(unix.SIGHUP)
+		signal.Ignore(unix.SIGHUP, unix.SIGUSR1, unix.SIGUSR2)
 	}
 }
 
@@ -62,14 +70,18 @@ func (r *runner) stops(ctx context.Context) error {
 	}
 }
 
-// reloads reloads at each SIGHUP.
-func (r *runner) reloads(ctx context.Context) error {
+// heeds does what the signals ask for that do not end it: one after the other.
+func (r *runner) heeds(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-r.Signals.reload:
 			r.reload(ctx)
+		case <-r.Signals.report:
+			r.Report()
+		case <-r.Signals.forget:
+			r.Forget()
 		}
 	}
 }

@@ -32,6 +32,8 @@ type Config struct {
 	Tasks  []Task
 	Log    *slog.Logger                    // nil: silent
 	Reload func(ctx context.Context) error // what SIGHUP does; an error is logged, and the old state stays. Nil: nothing.
+	Report func()                          // what SIGUSR1 does. Nil: nothing.
+	Forget func()                          // what SIGUSR2 does. Nil: nothing.
 	// Notify sends a state to the service manager. Nil: sd_notify to $NOTIFY_SOCKET, when there is one.
 	Notify func(state string) error
 	// Check is asked before each sign of life that the service manager's watchdog wants, and has a third of its time. An error, or
@@ -58,7 +60,7 @@ func Run(ctx context.Context, c Config) error {
 		group.Go(func() error { return r.run(ctx, task) })
 	}
 	group.Go(func() error { return r.stops(ctx) })
-	group.Go(func() error { return r.reloads(ctx) })
+	group.Go(func() error { return r.heeds(ctx) })
 	group.Go(func() error { return r.watches(ctx) })
 	r.notify(daemon.SdNotifyReady)
 	err := group.Wait()
@@ -87,6 +89,12 @@ func newRunner(c Config) *runner {
 	}
 	if r.Panics == nil {
 		r.Panics = new(journal.Panics)
+	}
+	if r.Report == nil {
+		r.Report = func() {}
+	}
+	if r.Forget == nil {
+		r.Forget = func() {}
 	}
 	if r.Signals == nil {
 		r.Signals = &Signals{} // whose nil channels say nothing

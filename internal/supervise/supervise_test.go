@@ -284,7 +284,7 @@ func TestSecondSignal(t *testing.T) {
 	}
 	argv := []string{self, "-test.run=^TestSecondSignal$", "-test.timeout=1m"}
 	// A test that is run with SIGHUP ignored, as by nohup(1), would hand that on (env(1), coreutils 8.31).
-	if defaults := []string{"env", "--default-signal=HUP"}; exec.Command("env", "--default-signal=HUP", "true").Run() == nil {
+	if defaults := []string{"env", "--default-signal=HUP,USR1,USR2"}; exec.Command("env", "--default-signal=HUP", "true").Run() == nil {
 		argv = append(defaults, argv...)
 	}
 	child := exec.Command(argv[0], argv[1:]...)
@@ -296,7 +296,7 @@ func TestSecondSignal(t *testing.T) {
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
 	}
-	steps := map[string][]os.Signal{"running": {unix.SIGTERM}, "draining": {unix.SIGHUP, unix.SIGHUP, unix.SIGTERM}}
+	steps := map[string][]os.Signal{"running": {unix.SIGTERM}, "draining": {unix.SIGHUP, unix.SIGHUP, unix.SIGUSR1, unix.SIGUSR2, unix.SIGTERM}}
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		for _, signal := range steps[lines.Text()] {
 			if err := child.Process.Signal(signal); err != nil {
@@ -307,6 +307,30 @@ func TestSecondSignal(t *testing.T) {
 	_ = child.Wait() // what it ended by is in ProcessState
 	if got := child.ProcessState.Sys().(syscall.WaitStatus); !got.Signaled() || got.Signal() != unix.SIGTERM {
 		t.Errorf("it ended by %v, expected the second SIGTERM", child.ProcessState)
+	}
+}
+
+// TestReportAndForget: SIGUSR1 and SIGUSR2 do what they are for, also those that came before Run, and end nothing.
+func TestReportAndForget(t *testing.T) {
+	done := make(chan string, 2)
+	task := Task{Name: "a", Run: func(ctx context.Context) error {
+		for _, want := range []string{"report", "forget"} {
+			if got := <-done; got != want {
+				t.Errorf("%s, expected %s", got, want)
+			}
+			if want == "report" {
+				kill(t, unix.SIGUSR2)
+			}
+		}
+		kill(t, unix.SIGTERM)
+		return untilEnd(ctx)
+	}}
+	signals := CatchSignals()
+	kill(t, unix.SIGUSR1)
+	config := Config{Signals: signals, Tasks: []Task{task}, Notify: new(states).notify}
+	config.Report, config.Forget = func() { done <- "report" }, func() { done <- "forget" }
+	if err := Run(t.Context(), config); err != nil {
+		t.Error(err)
 	}
 }
 

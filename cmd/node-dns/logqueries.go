@@ -1,0 +1,36 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/node-dns/node-dns/internal/control"
+)
+
+func newLogQueriesCommand() *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:   "log-queries [on | off]",
+		Short: "Have queries and their answers written to the journal, or no more",
+		Long: `Have queries and their answers written to the journal, or no more, in dnsmasq's words; without on or off say how it is.
+
+It is not kept over a restart: log-queries in dnsmasq's files is. At most 100 queries a second are logged, and the others are counted.
+
+Exit code 0: it is so; 3: node-dns is not running.`,
+		Args:      usageArgs(cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs)),
+		ValidArgs: []string{"on", "off"},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var question control.LogQueriesQuestion
+			if len(args) > 0 {
+				on := args[0] == "on"
+				question.On = &on
+			}
+			return showFetched(cmd, output, func(ctx context.Context, path string) (control.LogQueries, error) {
+				return control.AskLogQueries(ctx, path, question)
+			})
+		},
+	}
+	addOutputFlag(cmd, &output)
+	return cmd
+}
