@@ -1,0 +1,125 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/dnstest"
+	"github.com/node-dns/node-dns/internal/lab"
+)
+
+// Commands that ask the daemon for its status, and for what an older one does not know.
+var (
+	statusAskers = []string{"status", "status --brief", "status --watch", "status --wait", "servers", "servers -o json", "servers --watch"}
+	otherAskers  = []string{
+		"servers --history", "servers --history --watch", "cache dump", "cache dump -o json", "cache dump a.example -o yaml", "cache flush --all", "cache stats",
+	}
+)
+
+// result is what came of a program: its exit code, and what it has printed.
+type result struct {
+	code        int
+	out, errors string
+}
+
+func resultOf(t *testing.T, cmd *exec.Cmd) result {
+	t.Helper()
+	var out, said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &said
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return result{cmd.ProcessState.ExitCode(), out.String(), said.String()}
+}
+
+// TestOldDaemon: one of a version that knows its status alone is asked in vain, and said to be old; nothing is printed that a program could
+// take for an answer, and --watch does not wait for it.
+func TestOldDaemon(t *testing.T) {
+	root := lab.ShortDir(t)
+	listener, err := control.Listen(control.SocketPath(root))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- control.Serve(ctx, listener, control.API{Status: func(context.Context) control.Status { return control.Status{Ready: true} }})
+	}()
+	defer func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
+	if got := resultOf(t, exec.Command("node-dns", "--root", root, "status", "--brief")); got.code != exitOK || got.out != "ready\n" {
+		t.Errorf("%+v", got)
+	}
+	for _, args := range otherAskers {
+		got := resultOf(t, exec.Command("node-dns", append([]string{"--root", root}, strings.Fields(args)...)...))
+		if got.code != exitProblem || got.out != "" || !strings.Contains(got.errors, "does not know this question") {
+			t.Errorf("%s: %+v", args, got)
+		}
+	}
+}
+
+// TestNoPermission: who may not ask is told who may, at once, and that is not that nobody is there.
+func TestNoPermission(t *testing.T) {
+	site := dnstest.NewServer(t, siteRecords)
+	p := start(t, "exec node-dns --root $ROOT serve --listen 127.0.0.1:0 --upstream $SITE", "SITE="+site.Addr().String())
+	p.await("it is ready", func() bool { return p.has("/run/node-dns/ready") })
+	program := publicCopy(t)
+	for _, dir := range []string{"", "/run", "/run/node-dns"} {
+		if err := os.Chmod(filepath.Join(p.root, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(control.SocketPath(p.root), 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range slices.Concat(statusAskers, otherAskers) {
+		cmd := exec.Command(program, append([]string{"--root", p.root}, strings.Fields(args)...)...)
+		if os.Getuid() == 0 { // who may do everything
+			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		}
+		got := resultOf(t, cmd)
+		if got.code != exitProblem || got.out != "" || !strings.Contains(got.errors, "it is for root and the group node-dns: permission denied") {
+			t.Errorf("%s: %+v", args, got)
+		}
+	}
+}
+
+// publicCopy is node-dns where everyone may run it.
+func publicCopy(t *testing.T) string {
+	t.Helper()
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer from.Close()
+	dir := lab.ShortDir(t)
+	to, err := os.OpenFile(filepath.Join(dir, "node-dns"), os.O_CREATE|os.O_WRONLY, 0o755)
+	if err == nil {
+		_, err = io.Copy(to, from)
+		err = errors.Join(err, to.Close(), os.Chmod(dir, 0o755))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return to.Name()
+}
