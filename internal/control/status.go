@@ -28,6 +28,7 @@ type Status struct {
 	Problems   []string   `json:"problems"` // what an admin should mend; empty: all is well
 	Notes      []string   `json:"notes"`    // what an admin should know
 
+	LastMinute *LastMinute `json:"lastMinute,omitempty"` // nil: it runs for less than ten seconds
 	// Changed is when Routes were others; nil: not in our memory.
 	Changed *RouteChanged `json:"routesChanged,omitempty"`
 }

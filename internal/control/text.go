@@ -39,6 +39,9 @@ func (s Status) WriteText(w io.Writer) error {
 	p.row("resolv.conf", s.ResolvConf.text())
 	p.row("Cache", s.Cache.text())
 	p.row("Queries", s.Queries.text())
+	if s.LastMinute != nil {
+		p.row(s.LastMinute.name(), s.LastMinute.text())
+	}
 	if limits := s.Queries.Limits.text(); limits != "" {
 		p.row("Limits", limits)
 	}

@@ -108,6 +108,7 @@ type Daemon struct {
 	history history
 	metrics *metricsState
 
+	minute  minute
 	request requester
 	answers bool // at the last look, at the address that resolv.conf is to name; belongs to the goroutine that looks
 	memory  memory

@@ -257,6 +257,7 @@ func (d *Daemon) tasks(socket net.Listener) []supervise.Task {
 		{Name: "watch files", Run: d.watchFiles, Restart: true},
 		{Name: "watch limits", Run: d.watchLimits, Restart: true},
 		{Name: "watch loops", Run: d.watchLoops, Restart: true},
+		{Name: "watch minute", Run: d.watchMinute, Restart: true},
 		{Name: "watch memory", Run: d.watchMemory, Restart: true},
 		{Name: "watch kernel", Run: d.watchKernel, Restart: true},
 		{Name: "watch NetworkManager", Run: d.watchNetworkManager, Restart: true},

@@ -30,6 +30,7 @@ func (d *Daemon) Status() control.Status {
 		Overridden: s.lossStatus(),
 		Refused:    s.refusedStatus(),
 		Changed:    d.lastChange(),
+		LastMinute: d.lastMinute(time.Now()),
 		Bus:        d.busStatus(s),
 		ResolvConf: d.resolvConfStatus(),
 		Cache:      d.cacheStatus(),

@@ -1,0 +1,48 @@
+package control
+
+import (
+	"fmt"
+	"time"
+)
+
+// LastMinute is what the listeners did in the last minute, or since the start where that is shorter. The times are bounds of a histogram.
+type LastMinute struct {
+	Over      time.Duration `json:"overNanoseconds"` // how long that is: a minute, and up to ten seconds
+	Queries   uint64        `json:"queries"`
+	Responses uint64        `json:"responses"`
+	P50       time.Duration `json:"p50Nanoseconds"` // half of the responses took no longer; 0: there were none, or they took very long
+	P99       time.Duration `json:"p99Nanoseconds"`
+	NXDomain  uint64        `json:"nxdomain"`
+	ServFail  uint64        `json:"servfail"`
+}
+
+// manyNXDomain is the share of NXDOMAIN from which on it is told where they come from.
+const manyNXDomain = 0.5
+
+// name is what the row is called.
+func (l LastMinute) name() string {
+	if l.Over < time.Minute {
+		return "Last " + age(l.Over)
+	}
+	return "Last minute"
+}
+
+func (l LastMinute) text() string {
+	text := fmt.Sprintf("%d queries", l.Queries)
+	if l.Responses == 0 {
+		return text
+	}
+	share := float64(l.NXDomain) / float64(l.Responses)
+	text += "   p50 " + bound(l.P50) + "   p99 " + bound(l.P99) + fmt.Sprintf("   NXDOMAIN %.0f %%", 100*share)
+	if share >= manyNXDomain {
+		text += " (search lists make many)"
+	}
+	return text + fmt.Sprintf("   SERVFAIL %d", l.ServFail)
+}
+
+func bound(d time.Duration) string {
+	if d == 0 {
+		return "> 8s"
+	}
+	return "< " + milliseconds(d)
+}
