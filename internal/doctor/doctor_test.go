@@ -274,6 +274,13 @@ var rows = []struct {
 	{"writers", "OpenShift 4's", func(s *Snapshot) {
 		s.Host.Units = map[string]migrate.Unit{"on-prem-resolv-prepender.path": {Load: "loaded", Active: "active", File: "enabled"}}
 	}, Warn, "resolv-prepender|on-prem-resolv-prepender.path is active, enabled|node-dns migrate"},
+	{"writers", "openresolv, which does not yet", func(s *Snapshot) {
+		s.Host.Files["/run/resolvconf/interfaces/eth0.dhcp"] = text("nameserver 192.0.2.53\n")
+	}, Warn, "openresolv writes /etc/resolv.conf over when eth0.dhcp tells it|resolv_conf="},
+	{"writers", "openresolv, which was told otherwise", func(s *Snapshot) {
+		s.Host.Files["/run/resolvconf/interfaces/eth0.dhcp"] = text("nameserver 192.0.2.53\n")
+		s.Host.Files["/etc/resolvconf.conf"] = text("resolv_conf=/run/resolvconf/resolv.conf\n")
+	}, OK, "nothing else"},
 	{"writers", "one that was found here", func(s *Snapshot) {
 		s.Writers = []Writer{{What: "netconfig writes it", Fix: "do not", Evidence: []string{"seen"}}}
 	}, Warn, "netconfig writes it|seen|do not"},

@@ -3,6 +3,7 @@ package doctor
 import (
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"github.com/node-dns/node-dns/internal/migrate"
 	"github.com/node-dns/node-dns/internal/nm"
@@ -51,6 +52,10 @@ func checkWriters(s Snapshot) []Finding {
 		default:
 			found = append(found, warn(f.What, "node-dns migrate says what would be done about it", oneLine(f.Evidence)...))
 		}
+	}
+	if told := s.Host.OpenresolvTells(); len(told) > 0 {
+		found = append(found, warn("openresolv writes /etc/resolv.conf over when "+strings.Join(told, ", ")+" tells it of nameservers",
+			"resolv_conf=/run/resolvconf/resolv.conf in /etc/resolvconf.conf has it write there"))
 	}
 	for _, w := range s.Writers {
 		found = append(found, warn(w.What, w.Fix, oneLine(w.Evidence)...))

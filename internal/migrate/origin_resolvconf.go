@@ -70,9 +70,22 @@ func writesResolvConf(h Host) bool {
 	if h.State.ResolvConf.Link != "" || hostdns.IsOurs(h.State.ResolvConf.Data) || h.Files[debianResolvconf].Exists || !(h.Files[openresolvConf].Exists || h.Files[openresolvState].Exists) {
 		return false
 	}
+	return !h.redirects() && strings.Contains(resolvconf.Parse(h.State.ResolvConf.Data).Owner(), openresolvMark)
+}
+
+// redirects reports whether openresolv's configuration has it write another file than /etc/resolv.conf, or none.
+func (h Host) redirects() bool {
 	set := shellSettings(string(h.Files[openresolvConf].Data))
-	ends := set["libc"] == "NO" || set["resolvconf"] == "NO" || set["resolv_conf"] != "" && set["resolv_conf"] != "/etc/resolv.conf"
-	return !ends && strings.Contains(resolvconf.Parse(h.State.ResolvConf.Data).Owner(), openresolvMark)
+	return set["libc"] == "NO" || set["resolvconf"] == "NO" || set["resolv_conf"] != "" && set["resolv_conf"] != "/etc/resolv.conf"
+}
+
+// OpenresolvTells are those for whom openresolv will write /etc/resolv.conf again, over what node-dns has put there, as soon as they
+// tell it of nameservers; none: it does not, or the file is not node-dns's.
+func (h Host) OpenresolvTells() []string {
+	if !hostdns.IsOurs(h.State.ResolvConf.Data) || h.Files[debianResolvconf].Exists || h.redirects() {
+		return nil
+	}
+	return fedBy(h)
 }
 
 func isResolvconfLink(target string) bool {
