@@ -117,7 +117,7 @@ func (e Explanation) queriesText() []string {
 		text += ", with glibc; " + musl.count() + " with musl (Alpine)"
 	}
 	text += "."
-	if glibc.Queries > glibc.Whole && e.Name != e.Whole {
+	if e.Found && glibc.Queries > glibc.Whole && e.Name != e.Whole {
 		text += fmt.Sprintf(" %q, with the dot at its end, needs %d", e.Whole, glibc.Whole)
 		if musl.Whole != glibc.Whole {
 			text += fmt.Sprintf(" and %d", musl.Whole)

@@ -15,6 +15,10 @@ func (l Lookup) WriteText(w io.Writer) error {
 	l = screen.All(l)
 	p := &page{w: w}
 	step, _ := l.found()
+	if len(step.Answers) == 0 {
+		p.line(";; there is no name to ask for: none is short enough with a domain of the search list")
+		return p.err
+	}
 	for _, r := range step.records() {
 		p.line("%s  %d  %s  %s  %s", r.Name, r.TTL, r.Class, r.Type, r.Data)
 	}

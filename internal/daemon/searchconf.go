@@ -111,7 +111,11 @@ func (d *Daemon) addNodeConf(s *serving, out *control.Search) {
 
 // addPodConf adds what the kubelet gives to a pod.
 func (d *Daemon) addPodConf(s *serving, out *control.Search, pod searchlist.Pod) {
-	kubelet, host := d.kubelet(s)
+	kubelet, host, unread := d.kubelet(s)
+	if len(kubelet.DNS) == 0 && s.nodeIP.IsValid() {
+		kubelet.DNS = []netip.Addr{s.nodeIP}
+		out.Notes = append(out.Notes, "no file says what the kubelet's clusterDNS is: it is taken to be this node")
+	}
 	conf := kubelet.Conf(pod)
 	if pod.Policy != searchlist.None {
 		out.Host = &host
@@ -120,7 +124,12 @@ func (d *Daemon) addPodConf(s *serving, out *control.Search, pod searchlist.Pod)
 	if len(out.Own) == 0 && len(out.Nameservers) > 0 {
 		out.Notes = append(out.Notes, "it asks "+strings.Join(out.Nameservers, " ")+", not this node: what is shown is what node-dns says")
 	}
-	out.Faults = faultsOf(s.checks(d, host).Pod(kubelet, conf))
+	checks := s.checks(d, host)
+	checks.Unread = unread
+	if pod.Policy == searchlist.None {
+		checks.HostFile = ""
+	}
+	out.Faults = faultsOf(checks.Pod(kubelet, conf))
 	walk := d.autopathStatus(s)
 	if out.Autopath = (control.Walk{On: walk.On, Why: walk.Why}); d.names.known() == nil {
 		out.Autopath = control.Walk{Why: "the Kubernetes API is not read"}
@@ -140,34 +149,46 @@ func (d *Daemon) addConf(s *serving, out *control.Search, conf searchlist.Conf) 
 	}
 }
 
-// kubelet is what is known of the kubelet here.
-func (d *Daemon) kubelet(s *serving) (searchlist.Kubelet, control.HostFile) {
+// kubelet is what is known of the kubelet here. unread: why its resolvConf cannot be read.
+func (d *Daemon) kubelet(s *serving) (k searchlist.Kubelet, host control.HostFile, unread string) {
 	path := s.config.KubeletResolvConf
-	host := control.HostFile{Source: s.config.Where("resolvConf", "kubeletArguments.resolv-conf"), Nameservers: []string{}, Search: []string{}}
 	if path == "" {
 		path = d.paths.host.ResolvConf
 	}
-	host.Path = path
-	if rel, ok := strings.CutPrefix(path, strings.TrimSuffix(d.paths.host.Root, "/")); ok {
-		host.Path = rel
+	host = control.HostFile{
+		Path: d.hostPath(path), Source: s.config.Where("resolvConf", "kubeletArguments.resolv-conf"), Nameservers: []string{}, Search: []string{},
 	}
-	file := resolvconf.Parse(hostdns.ReadFile(d.paths.host.Root, path).Data)
-	conf := searchlist.Conf{Nameservers: file.Nameservers(), Search: file.SearchLine(), Options: file.Options()}
-	for _, addr := range conf.Nameservers {
+	read := hostdns.ReadFile(d.paths.host.Root, path)
+	switch {
+	case read.Err != nil:
+		unread = read.Err.Error()
+	case !read.Exists:
+		unread = "it does not exist"
+	}
+	file := resolvconf.Parse(read.Data)
+	k = searchlist.Kubelet{
+		Domain: s.config.ClusterDomain.Relative(), Limits: searchlist.LimitsOf(s.config.IsOpenShift),
+		Host: searchlist.Conf{Nameservers: file.Nameservers(), Search: file.SearchLine(), Options: file.Options()},
+	}
+	for _, addr := range k.Host.Nameservers {
 		host.Nameservers = append(host.Nameservers, addr.String())
 	}
-	host.Search = append(host.Search, conf.Search...)
-	k := searchlist.Kubelet{Domain: s.config.ClusterDomain.Relative(), Host: conf, Limits: searchlist.LimitsOf(s.config.IsOpenShift)}
+	host.Search = append(host.Search, k.Host.Search...)
 	for _, addr := range s.config.DNSIPs {
 		if addr.IsUnspecified() {
 			addr = s.nodeIP
 		}
 		k.DNS = append(k.DNS, addr)
 	}
-	if len(k.DNS) == 0 && s.nodeIP.IsValid() {
-		k.DNS = []netip.Addr{s.nodeIP}
+	return k, host, unread
+}
+
+// hostPath is a path as the host sees it, without the root.
+func (d *Daemon) hostPath(path string) string {
+	if rest, ok := strings.CutPrefix(path, strings.TrimSuffix(d.paths.host.Root, "/")+"/"); ok {
+		return "/" + rest
 	}
-	return k, host
+	return path
 }
 
 // checks are what is known here of a resolv.conf's surroundings.

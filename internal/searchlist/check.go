@@ -14,8 +14,8 @@ type Fault struct{ What, Fix string }
 type Checks struct {
 	IsNode  func(netip.Addr) bool // an address of this node, loopback among them
 	Answers func(netip.Addr) bool // node-dns listens there, at port 53
-	// HostFile is the kubelet's resolvConf, and Setting where it is set, or would be.
-	HostFile, Setting string
+	// HostFile is the kubelet's resolvConf ("": the pod has nothing of it), Unread why it cannot be read ("": it can), and Setting where it is set, or would be.
+	HostFile, Unread, Setting string
 	// Originals is the file with the node's original nameservers; "": there is none.
 	Originals string
 	// Uplinks is systemd-resolved's file with its own nameservers; "": there is none.
@@ -38,6 +38,9 @@ func (c Checks) Pod(k Kubelet, conf Conf) []Fault {
 
 // host are the faults of the file that pods with dnsPolicy Default get, the cluster's own DNS servers among them.
 func (c Checks) host(k Kubelet) (faults []Fault) {
+	if c.HostFile == "" {
+		return nil
+	}
 	better, whose := c.Originals, "the original nameservers"
 	if c.Uplinks != "" {
 		better, whose = c.Uplinks, "systemd-resolved's own"
@@ -69,6 +72,9 @@ func (c Checks) host(k Kubelet) (faults []Fault) {
 		faults = append(faults, Fault{
 			fmt.Sprintf("the kubelet's resolvConf %s names %s, which in a pod with dnsPolicy Default is the pod itself: nobody answers there", c.HostFile, words(loopback)), fix,
 		})
+	}
+	if c.Unread != "" {
+		return append(faults, Fault{fmt.Sprintf("the kubelet's resolvConf %s cannot be read here (%s): where the kubelet cannot either, no pod starts", c.HostFile, c.Unread), fix})
 	}
 	if len(k.Host.Nameservers) == 0 {
 		faults = append(faults, Fault{fmt.Sprintf("the kubelet's resolvConf %s names no nameserver: a pod with dnsPolicy Default asks itself", c.HostFile), fix})

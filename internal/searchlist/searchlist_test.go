@@ -201,6 +201,7 @@ func TestChecks(t *testing.T) {
 		{"which the hook has not captured", checks, "nameserver 10.0.0.5", podConf, []string{"point it at a file with"}},
 		{"systemd-resolved's stub", with(func(c *Checks) { c.Uplinks = "/run/systemd/resolve/resolv.conf" }), "nameserver 127.0.0.53", podConf,
 			[]string{"names 127.0.0.53, which in a pod with dnsPolicy Default is the pod itself: nobody answers there point it at /run/systemd/resolve/resolv.conf"}},
+		{"no file", with(func(c *Checks) { c.Unread = "it does not exist" }), "#", podConf, []string{"/etc/resolv.conf cannot be read here (it does not exist): where the kubelet"}},
 		{"an empty file", checks, "#", podConf, []string{"names no nameserver"}},
 		{"loopback in a pod", checks, "nameserver 192.0.2.53", "nameserver 127.0.0.1", []string{"a pod is given 127.0.0.1"}},
 		{"too many domains", checks, "nameserver 192.0.2.53", "nameserver 10.0.0.5\nsearch a b c d e f g h", []string{"drops g h"}},
