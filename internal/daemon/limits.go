@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/journal"
 )
 
 const (
@@ -69,11 +70,12 @@ func (d *Daemon) logLimits(now time.Time, spells []spell) {
 		begins, ends := s.look(now, counter)
 		switch {
 		case begins && i == 0:
-			d.log.Warn("not serving all that is asked", "limit", limitWords[i], "count", counter-s.before, "client", stats.Stranger)
+			d.log.Warn("not serving all that is asked", "limit", limitWords[i], "count", counter-s.before, "client", stats.Stranger, journal.LimitMet.Attr())
 		case begins:
-			d.log.Warn("not serving all that is asked", "limit", limitWords[i], "count", counter-s.before)
+			d.log.Warn("not serving all that is asked", "limit", limitWords[i], "count", counter-s.before, journal.LimitMet.Attr())
 		case ends:
-			d.log.Info("serving all that is asked again", "limit", limitWords[i], "count", counter-s.before, "for", s.last.Sub(s.began).Round(time.Second))
+			d.log.Info("serving all that is asked again", "limit", limitWords[i], "count", counter-s.before, "for", s.last.Sub(s.began).Round(time.Second),
+				journal.LimitOver.Attr())
 			*s = spell{counter: counter}
 		}
 	}

@@ -79,8 +79,8 @@ func TestLimitsInLog(t *testing.T) {
 	d.logLimits(now.Add(limitsQuiet), spells)
 	log := text.String()
 	if strings.Count(log, "\n") != 2 ||
-		!strings.Contains(log, `msg="not serving all that is asked" limit="the client may not ask: allowFrom" count=5 client=127.0.0.1`) ||
-		!strings.Contains(log, `msg="serving all that is asked again" limit="the client may not ask: allowFrom" count=15 for=10s`) {
+		!strings.Contains(log, `msg="not serving all that is asked" limit="the client may not ask: allowFrom" count=5 client=127.0.0.1 condition=limit-met`) ||
+		!strings.Contains(log, `msg="serving all that is asked again" limit="the client may not ask: allowFrom" count=15 for=10s condition=limit-over`) {
 		t.Errorf("log:\n%s", log)
 	}
 }

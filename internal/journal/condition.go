@@ -44,6 +44,8 @@ const (
 	BusName
 	BusAway
 	OutOfSockets
+	LimitMet
+	LimitOver
 	QueryPanic
 	TaskPanic
 	TaskFailed
@@ -194,6 +196,15 @@ var conditions = map[Condition]Explanation{
 		Name: "out-of-sockets", ID: "75f81aca85a842ec8ad2c1540faa051e",
 		When: "There was no socket to ask an upstream nameserver from: the process has as many files open as it may.",
 		Do:   "Raise LimitNOFILE= of node-dns.service, or lower dnsForwardMax. A silent upstream nameserver is the usual cause.",
+	},
+	LimitMet: {
+		Name: "limit-met", ID: "7b5eadd849c14eedb34572c887c76db3",
+		When: "Queries, or connections, are not served because of a bound: NODE_DNS_LIMIT, NODE_DNS_COUNT of them so far. Where they are of a client that may not ask, NODE_DNS_CLIENT is one such.",
+		Do:   "node-dns status counts them. A client that asks without measure is the usual cause: node-dns monitor shows who asks what. The bounds are keys of node-dns.yaml.",
+	},
+	LimitOver: {
+		Name: "limit-over", ID: "a04be1883c7347f585eb6580a50374cb",
+		When: "A bound, NODE_DNS_LIMIT, has not been met for a minute. NODE_DNS_COUNT queries or connections were not served, within NODE_DNS_FOR.",
 	},
 	QueryPanic: {
 		Name: "query-panic", ID: "aed2744f66d742afa80b6afd2712fbfe",
