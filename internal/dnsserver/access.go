@@ -107,10 +107,11 @@ func (a *Access) Allows(local netip.AddrPort, client netip.Addr) bool {
 	return who == nil || who.Contains(client)
 }
 
-// mayRefuse reports whether a response that says no may be sent to who seems to have asked.
+// mayRefuse reports whether a response that says no may be sent to who seems to have asked: so often in a second, unless he has
+// shown that he is there.
 func (s *Server) mayRefuse(x exchange) bool {
 	a, client := s.access.Load(), x.client.Addr()
-	if x.proto == TCP || a == nil || a.Host.Contains(client) || s.errors.Allow(client) { // who has connected is who he says
+	if x.proto == TCP || a == nil || a.Host.Contains(client) || s.errors.Allow(client) || s.knows(x) { // who has connected is who he says
 		return true
 	}
 	s.counters.silenced.Add(1)

@@ -3,6 +3,7 @@ package dnsserver
 import (
 	"context"
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"net"
 	"net/netip"
@@ -186,6 +187,44 @@ func TestRefusalsAreLimited(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// TestKnownClientIsRefused: who shows the cookie that was given to his address is told each time, with no more octets than he sent;
+// who shows another's, or one from an hour and more ago, as often as anybody.
+func TestKnownClientIsRefused(t *testing.T) {
+	const own, other = "198.51.100.1", "198.51.100.2"
+	for _, row := range []struct {
+		name, given string // to whom the cookie was given; "": to nobody
+		after       time.Duration
+		silenced    bool
+	}{
+		{"his own", own, 0, false},
+		{"an old one", own, 2 * time.Hour, true},
+		{"another's", other, 0, true},
+		{"none", "", 0, true},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := New(Config{Handler: fixed(), Access: &Access{Clients: networks("192.0.2.0/24")}})
+				defer s.cancel()
+				cookie := []byte("\x01\x02\x03\x04\x05\x06\x07\x08")
+				if row.given != "" {
+					cookie = s.cookies.Append(cookie, cookie, netip.MustParseAddr(row.given), time.Now())
+				}
+				time.Sleep(row.after)
+				option := &dns.EDNS0_COOKIE{Code: dns.EDNS0COOKIE, Cookie: hex.EncodeToString(cookie)}
+				x := exchange{wire: packed(t, query("www.example.com.", dns.TypeA, edns(1232, option))), client: netip.MustParseAddrPort(own + ":53")}
+				for range 1000 {
+					if response := s.deny(x, stranger); len(response) > len(x.wire) {
+						t.Fatalf("%d octets for %d", len(response), len(x.wire))
+					}
+				}
+				if got := s.Stats().Silenced > 0; got != row.silenced {
+					t.Errorf("%d of 1000 were above the limit", s.Stats().Silenced)
+				}
+			})
+		})
 	}
 }
 

@@ -37,6 +37,18 @@ func (s *Server) cookieReply(x exchange) []byte {
 	return s.addCookie(errorReply(x.wire, rcode), client, x.client.Addr())
 }
 
+// knows reports whether a query has the cookie that was given to who has its address: nobody else sees what is sent there, and so it is
+// no victim of somebody who only says that it is his (RFC 7873 section 5.2.4). The message may have any faults.
+func (s *Server) knows(x exchange) bool {
+	var e extension
+	at := findOPT(x.wire)
+	if at == 0 || !e.readOptions(x.wire[:at+int(count(x.wire, at-2))], at) || e.cookie == 0 {
+		return false
+	}
+	client := x.wire[e.cookie:][:e.shown]
+	return s.cookies.IsValid(client[servercookie.ClientSize:], client[:servercookie.ClientSize], x.client.Addr(), s.clock())
+}
+
 // addCookie adds our cookie to a response, which ends with an OPT record without options.
 func (s *Server) addCookie(response, client []byte, from netip.Addr) []byte {
 	if at := len(response) - optFixed; at < headerSize || response[at] != 0 || count(response, at+1) != dns.TypeOPT || count(response, at+9) != 0 {
