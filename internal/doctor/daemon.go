@@ -92,7 +92,9 @@ func notRunning(unit migrate.Unit, known bool, log []string) Finding {
 
 // isLimitHit reports whether a line of the journal is systemd's of a unit that it starts no more. The unit's Result is that of its
 // last run then, where that failed.
-func isLimitHit(line string) bool { return strings.Contains(line, "Start request repeated too quickly") }
+func isLimitHit(line string) bool {
+	return strings.Contains(line, "Start request repeated too quickly")
+}
 
 func checkMigration(s Snapshot) []Finding {
 	if s.Migration == nil || s.Migration.Phase == migrate.Applied {

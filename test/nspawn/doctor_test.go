@@ -48,6 +48,17 @@ func TestDoctor(t *testing.T) {
 	want("storage", doctor.OK, "/var/lib/node-dns", "/var/cache/node-dns", "/run/node-dns")
 	want("versions", doctor.OK, "systemd 2", "NetworkManager 1.")
 
+	// Who may not ask the daemon learns that, and no failure is made of what cannot be seen.
+	out, err := n.Try("runuser", "-u", "nobody", "--", "node-dns", "doctor")
+	if err != nil {
+		t.Errorf("for others: %v", err)
+	}
+	for _, part := range []string{"[warn] node-dns runs, and how it is may not be read", "[warn] " + nodeIP + ":53: somebody listens there, and only root sees who", "run this as root"} {
+		if !strings.Contains(out, part) {
+			t.Errorf("others are not told %q:\n%s", part, out)
+		}
+	}
+
 	n.Run("systemctl", "stop", "node-dns-apply.path")
 	want("units", doctor.Fail, "node-dns-apply.path is inactive", "systemctl restart node-dns-apply.path")
 	n.Run("systemctl", "start", "node-dns-apply.path")
