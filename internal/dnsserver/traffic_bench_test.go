@@ -1,0 +1,29 @@
+package dnsserver
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+// BenchmarkTraffic is what it takes to count a query that is answered at once, where so many responses leave in one system call.
+func BenchmarkTraffic(b *testing.B) {
+	wire := packed(b, query("www.example.com.", dns.TypeA, edns(1232)))
+	q := WireQuery{Msg: wire, End: questionEnd(wire)}
+	response := errorReply(wire, dns.RcodeNameError)
+	for _, size := range []int{1, 8, 32} {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			t := newTraffic(UDP, anyPort.Addr())
+			marks, now := make([]mark, size), time.Now()
+			b.ReportAllocs()
+			for i := range b.N {
+				marks[i%size] = q.mark().with(response)
+				if i%size == size-1 {
+					t.sent(now, marks)
+				}
+			}
+		})
+	}
+}
