@@ -37,7 +37,7 @@ func TestConsoles(t *testing.T) {
 				t.Errorf("%s: no script shows what %q prints", document, c.Command)
 				continue
 			}
-			m := masks{"10.0.0.2", "SITE:53", "10.0.0.5", "NODE"}
+			m := masks{"10.0.0.2", "SITE:53", "10.0.0.3", "OTHER:53", "10.0.0.5", "NODE"}
 			if diff := cmp.Diff(want, m.mask(c.Output)); diff != "" {
 				t.Errorf("%s: %s (-script +document)\n%s", document, c.Command, diff)
 			}

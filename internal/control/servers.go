@@ -131,6 +131,9 @@ func (s Server) state() string {
 	case "down":
 		return "DOWN"
 	case "unknown":
+		if s.Queries > 0 {
+			return "no answer"
+		}
 		return "not asked"
 	}
 	return s.State

@@ -162,6 +162,9 @@ func (s Server) text(now time.Time) string {
 	case "up":
 		return fmt.Sprintf("%s ok %s", s.Address, milliseconds(s.RTT))
 	}
+	if s.Queries > 0 {
+		return fmt.Sprintf("%s no answer yet (asked %d times)", s.Address, s.Queries)
+	}
 	return s.Address + " not asked yet"
 }
 

@@ -23,8 +23,8 @@ const (
 	maxChanges = 32
 	// maxDifferences is how many domains of a change are; 512 may have servers of their own.
 	maxDifferences = 64
-	// maxHistory bounds what is read of the file, in octets.
-	maxHistory = 4 << 20
+	// maxHistory bounds the file, in octets. Where that is not enough for all the oldest changes go.
+	maxHistory = 1 << 20
 )
 
 // history remembers when other servers came to be asked, over restarts of the daemon too: its file lies where a restart leaves it, and a
@@ -75,8 +75,12 @@ func (h *history) note(now time.Time, by string, routes []forward.Route) error {
 		before = *known
 	}
 	after := before.with(now, by, keptRoutes(routes))
-	h.kept.Store(&after)
 	data, err := json.Marshal(after)
+	for err == nil && len(data) > maxHistory && len(after.Changes) > 1 {
+		after.Changes = after.Changes[(len(after.Changes)+1)/2:]
+		data, err = json.Marshal(after)
+	}
+	h.kept.Store(&after)
 	if err == nil {
 		err = os.MkdirAll(filepath.Dir(h.path), 0o755)
 	}

@@ -96,8 +96,34 @@ func TestHistoryBounds(t *testing.T) {
 			}
 		}
 	}
-	if info, err := os.Stat(h.path); err != nil || info.Size() > maxHistory/4 {
+	if info, err := os.Stat(h.path); err != nil || info.Size() > maxHistory {
 		t.Errorf("%v, %v", info.Size(), err)
+	}
+}
+
+// TestHistoryIsSmall: where the servers are many, fewer changes are kept, and the next daemon can read them.
+func TestHistoryIsSmall(t *testing.T) {
+	h := history{path: filepath.Join(t.TempDir(), "servers.json")}
+	for i := range maxChanges {
+		var words []string
+		for domain := range maxDifferences {
+			word := fmt.Sprintf("d%d.example=10.1.0.%d", domain, i)
+			for server := range 63 {
+				word += fmt.Sprintf(",10.0.0.%d", server)
+			}
+			words = append(words, word)
+		}
+		if err := h.note(time.Now(), "a test", routesOf(words...)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again := history{path: h.path}
+	if err := again.load(); err != nil {
+		t.Fatal(err)
+	}
+	n := len(again.kept.Load().Changes)
+	if n < 2 || n != len(h.kept.Load().Changes) {
+		t.Errorf("%d changes, and %d here", n, len(h.kept.Load().Changes))
 	}
 }
 
