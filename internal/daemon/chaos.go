@@ -2,7 +2,10 @@ package daemon
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
+
+	"github.com/node-dns/node-dns/internal/forward"
 )
 
 // bindNumbers are what dnsmasq tells of itself by names of class CHAOS (dnsmasq(8), "cache statistics"), which monitoring asks
@@ -23,12 +26,41 @@ func (d *Daemon) bindNumbers(name string) (texts []string, known bool) {
 		n = c.Local
 	case "auth.bind.": // answers of zones that dnsmasq is authoritative for
 	case "servers.bind.":
-		for _, server := range c.Servers {
-			texts = append(texts, fmt.Sprintf("%s#%d %d %d", server.Addr.Addr(), server.Addr.Port(), server.Queries, server.Failed))
-		}
+		texts = serverTexts(d.forward.Status())
 		return texts, len(texts) > 0
 	default:
 		return nil, false
 	}
 	return []string{strconv.FormatUint(n, 10)}, true
+}
+
+const (
+	maxText  = 255 // octets, RFC 1035 section 3.3
+	maxTexts = 100
+)
+
+// serverTexts are the servers as dnsmasq 2.90 tells of them, address, queries and failures, of which it never says the domain: that is
+// written before the address as in its server= option, so that who splits at blanks finds three words. The numbers are those of the
+// server, whatever its domain.
+func serverTexts(routes []forward.RouteStatus) (texts []string) {
+	for _, route := range routes {
+		domain := ""
+		switch {
+		case route.Plain:
+			domain = "//"
+		case !route.Domain.IsRoot():
+			domain = "/" + route.Domain.Relative() + "/"
+		}
+		for _, server := range route.Servers {
+			addr := server.Server.Addr
+			text := fmt.Sprintf("%s#%d %d %d", addr.Addr(), addr.Port(), server.Queries, server.Failures+server.Refusals)
+			if len(domain)+len(text) <= maxText {
+				text = domain + text
+			}
+			if !slices.Contains(texts, text) && len(texts) < maxTexts {
+				texts = append(texts, text)
+			}
+		}
+	}
+	return texts
 }

@@ -54,7 +54,12 @@ func (l *local) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, err
 // chaos answers the names by which nameservers are told apart (RFC 4892, and BIND's older ones), to clients on this
 // host only. The dispatcher asks version.bind to learn whether we answer.
 func (l *local) chaos(q *dnsserver.Query, question dns.Question) *dns.Msg {
-	if !l.serving().net.IsLocal(q.Client.Addr()) || question.Qtype != dns.TypeTXT && question.Qtype != dns.TypeANY {
+	if !l.serving().net.IsLocal(q.Client.Addr()) {
+		m := reply(q, dns.RcodeRefused)
+		explain(m, dns.ExtendedErrorCodeProhibited, "for this host alone")
+		return m
+	}
+	if question.Qtype != dns.TypeTXT && question.Qtype != dns.TypeANY {
 		return reply(q, dns.RcodeRefused)
 	}
 	var texts []string
@@ -64,6 +69,8 @@ func (l *local) chaos(q *dnsserver.Query, question dns.Question) *dns.Msg {
 	case "id.server.", "hostname.bind.":
 		name, _ := os.Hostname() // a host without a name has an empty one
 		texts = []string{name}
+	case "authors.bind.":
+		texts = []string{"the authors of node-dns"}
 	default:
 		var known bool
 		if texts, known = l.numbers(strings.ToLower(question.Name)); !known {
@@ -103,6 +110,13 @@ func localhost(q *dnsserver.Query, question dns.Question) *dns.Msg {
 		m.Answer = []dns.RR{&dns.AAAA{Hdr: header, AAAA: netip.IPv6Loopback().AsSlice()}}
 	}
 	return m
+}
+
+// explain adds an extended error, RFC 8914, to a response that has no OPT record yet.
+func explain(m *dns.Msg, code uint16, text string) {
+	m.Extra = append(m.Extra, &dns.OPT{
+		Hdr: dns.RR_Header{Name: ".", Rrtype: dns.TypeOPT}, Option: []dns.EDNS0{&dns.EDNS0_EDE{InfoCode: code, ExtraText: text}},
+	})
 }
 
 func reply(q *dnsserver.Query, rcode int) *dns.Msg {

@@ -29,10 +29,13 @@ func failure(q *Query, rcode int, err error) *dns.Msg {
 }
 
 // why says what is wrong with a query that was refused with that rcode: a type of question that there is not (RFC 9824 section
-// 9); nil: the rcode says it all.
+// 9), or one that is not answered here (RFC 8914 section 4.22); nil: the rcode says it all.
 func why(rcode int) error {
-	if rcode == dns.RcodeFormatError {
+	switch rcode {
+	case dns.RcodeFormatError:
 		return &ExtendedError{Code: dns.ExtendedErrorCodeInvalidQueryType}
+	case dns.RcodeRefused, dns.RcodeNotImplemented:
+		return &ExtendedError{Code: dns.ExtendedErrorCodeNotSupported}
 	}
 	return nil
 }

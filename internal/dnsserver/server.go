@@ -110,7 +110,8 @@ func (s *Server) serve(x exchange, buf []byte) []byte { return s.reply(x, buf, s
 // receives.
 func (s *Server) shed(x exchange, buf []byte) []byte {
 	return s.reply(x, buf, func(_ exchange, q *Query) (*dns.Msg, *atomic.Uint64) {
-		return failure(q, dns.RcodeServerFailure, nil), &s.counters.shed
+		q.failed = errShed
+		return failure(q, dns.RcodeServerFailure, errShed), &s.counters.shed
 	})
 }
 
@@ -180,6 +181,9 @@ func (s *Server) ask(x exchange, q *Query) (out *dns.Msg, outcome *atomic.Uint64
 	}
 	return complete(q, m), &s.counters.answered
 }
+
+// errShed is what a client is told of Config.MaxInFlight.
+var errShed = &ExtendedError{Code: dns.ExtendedErrorCodeOther, Text: "too many queries wait for an answer"}
 
 // errInternal is what a client is told of a panic. RFC 8914 has no code of its own for that.
 var errInternal = &ExtendedError{Code: dns.ExtendedErrorCodeOther, Text: "internal error"}

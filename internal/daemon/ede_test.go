@@ -1,0 +1,195 @@
+package daemon
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/dnstest"
+	"github.com/node-dns/node-dns/internal/forward"
+	"github.com/node-dns/node-dns/internal/manual"
+	"github.com/node-dns/node-dns/internal/nameserver"
+)
+
+// TestExtendedErrors: each condition under which there is no answer, or not the one that there is, is told by the code that the man page
+// has for it; and it has no other.
+func TestExtendedErrors(t *testing.T) {
+	const records = `
+		example. 1 IN SOA ns.example. hostmaster.example. 1 2 3 4 1
+		www.example. 300 IN A 192.0.2.80
+		bogus.example. 300 IN A 192.0.2.66
+		brief.example. 1 IN A 192.0.2.81`
+	type row struct {
+		name   string
+		config string // of node-dns.yaml; no upstreams are known without SITE in it
+		files  string // of dnsmasq
+		ask    []string
+		qtype  uint16 // 0: A
+		faults dnstest.Faults
+		closed bool // the upstream, before the last question; it has been asked the others
+		code   uint16
+		says   string
+	}
+	const site = "upstreams: [\"SITE\"]\n"
+	codes := map[string]bool{}
+	for _, test := range []row{
+		{name: "the cluster has not been read", config: site, ask: []string{"web.shop.svc.cluster.local."}, code: dns.ExtendedErrorCodeNotReady, says: "no cluster DNS server is known for cluster.local."},
+		{name: "no upstream is known", ask: []string{"www.example."}, code: dns.ExtendedErrorCodeNoReachableAuthority, says: "no upstream nameserver is known"},
+		{name: "the upstreams are silent", config: site, ask: []string{"www.example."}, faults: dnstest.Faults{Drop: true}, code: dns.ExtendedErrorCodeNoReachableAuthority, says: "no response from SITE (timed out)"},
+		{name: "the upstreams are out of reach", config: site, closed: true, ask: []string{"www.example."}, code: dns.ExtendedErrorCodeNetworkError, says: "no response from SITE (connection refused)"},
+		{name: "it failed a moment ago", config: site, closed: true, ask: []string{"www.example.", "www.example."}, code: dns.ExtendedErrorCodeCachedError},
+		{name: "a stale answer", config: site, closed: true, ask: []string{"brief.example.", "sleep", "brief.example."}, code: dns.ExtendedErrorCodeStaleAnswer},
+		{name: "a stale NXDOMAIN", config: site, closed: true, ask: []string{"gone.example.", "sleep", "gone.example."}, code: dns.ExtendedErrorCodeStaleNXDOMAINAnswer},
+		{name: "bogus-nxdomain", config: site, files: "bogus-nxdomain=192.0.2.66\n", ask: []string{"bogus.example."}, code: dns.ExtendedErrorCodeBlocked},
+		{name: "filter-A", config: site, files: "filter-A\n", ask: []string{"www.example."}, code: dns.ExtendedErrorCodeFiltered},
+		{name: "a zone transfer", config: site, ask: []string{"example."}, qtype: dns.TypeAXFR, code: dns.ExtendedErrorCodeNotSupported},
+		{name: "a type that there is not", config: site, ask: []string{"example."}, qtype: dns.TypeNXNAME, code: dns.ExtendedErrorCodeInvalidQueryType},
+		{name: "dnsForwardMax", config: site + "dnsForwardMax: 1\n", ask: []string{"later www.example.", "more.example."}, faults: dnstest.Faults{Drop: true}, code: dns.ExtendedErrorCodeOther, says: "already 1 questions in flight"},
+	} {
+		codes[fmt.Sprint(test.code)] = true
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			upstream := dnstest.NewServer(t, records)
+			upstream.SetFaults(test.faults)
+			r := start(t, map[string]string{
+				"/etc/node-dns/node-dns.yaml": strings.ReplaceAll(test.config, "SITE", upstream.Addr().String()), "/etc/dnsmasq.d/site.conf": test.files,
+			})
+			if test.qtype == 0 {
+				test.qtype = dns.TypeA
+			}
+			var m *dns.Msg
+			for i, name := range test.ask {
+				first, wait := len(test.ask) == 1 || test.name == "it failed a moment ago", name == "sleep"
+				if test.closed && (wait || i == 0 && first) {
+					upstream.Close()
+				}
+				later, isLater := strings.CutPrefix(name, "later ")
+				switch {
+				case wait:
+					time.Sleep(1100 * time.Millisecond) // the TTL
+				case isLater:
+					go askQuietly(r.address(), later)
+					r.await("it is asked", func() bool { return r.daemon.forward.Stats().InFlight > 0 })
+				default:
+					m = dnstest.Exchange(t, r.address(), name, test.qtype, dnstest.EDNS(1232))
+				}
+			}
+			got, says := explanationOf(m)
+			if want := strings.ReplaceAll(test.says, "SITE", upstream.Addr().String()); got != int(test.code) || want != "" && says != want {
+				t.Errorf("%s: EDE %d %q, expected %d %q", dns.RcodeToString[m.Rcode], got, says, test.code, want)
+			}
+		})
+	}
+	t.Run("class CHAOS, from elsewhere", func(t *testing.T) {
+		r := start(t, map[string]string{})
+		q := clientQuery("version.bind.", "203.0.113.7")
+		q.Msg.Question[0] = dns.Question{Name: "version.bind.", Qtype: dns.TypeTXT, Qclass: dns.ClassCHAOS}
+		m, err := r.daemon.serve(t.Context(), q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := explanationOf(m); got != int(dns.ExtendedErrorCodeProhibited) || m.Rcode != dns.RcodeRefused {
+			t.Errorf("%s: EDE %d", dns.RcodeToString[m.Rcode], got)
+		}
+	})
+	codes[fmt.Sprint(dns.ExtendedErrorCodeProhibited)] = true
+	want, page := slices.Sorted(maps.Keys(codes)), manual.Read(t, "../../man/node-dns.8").Names("EXTENDED ERRORS", "", "")
+	slices.Sort(page)
+	if diff := cmp.Diff(want, page); diff != "" {
+		t.Errorf("codes (-these tests +page):\n%s", diff)
+	}
+}
+
+// askQuietly asks, and does not wait for what comes of it for longer than the test needs.
+func askQuietly(at netip.AddrPort, name string) {
+	client := dns.Client{Timeout: 10 * time.Second}
+	_, _, _ = client.Exchange(new(dns.Msg).SetQuestion(name, dns.TypeA), at.String())
+}
+
+// explanationOf is the first extended error; -1: there is none.
+func explanationOf(m *dns.Msg) (code int, text string) {
+	if opt := m.IsEdns0(); opt != nil {
+		for _, option := range opt.Option {
+			if ede, ok := option.(*dns.EDNS0_EDE); ok {
+				return int(ede.InfoCode), ede.ExtraText
+			}
+		}
+	}
+	return -1, ""
+}
+
+// TestChaosNames: what is told by names of class CHAOS to this host.
+func TestChaosNames(t *testing.T) {
+	upstream := dnstest.NewServer(t, siteRecords)
+	r := start(t, map[string]string{"/etc/node-dns/node-dns.yaml": fmt.Sprintf("cacheSize: 77\nupstreams: [\"%[1]s\"]\nroutes: [{domain: corp.example, servers: [\"%[1]s\"]}]\n", upstream.Addr())}, func(c *Config) { c.Version = "1.2" })
+	for range 3 {
+		dnstest.Exchange(t, r.address(), "www.example.com.", dns.TypeA)
+	}
+	ask := func(name string) (texts []string) {
+		query := new(dns.Msg).SetQuestion(name, dns.TypeTXT)
+		query.Question[0].Qclass = dns.ClassCHAOS
+		m, err := dns.Exchange(query, r.address().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, rr := range m.Answer {
+			texts = append(texts, rr.(*dns.TXT).Txt...)
+		}
+		return append(texts, dns.RcodeToString[m.Rcode])
+	}
+	for name, want := range map[string]string{
+		"version.bind.": "node-dns 1.2 NOERROR", "VERSION.server.": "node-dns 1.2 NOERROR", "authors.bind.": "the authors of node-dns NOERROR", "cachesize.bind.": "77 NOERROR",
+		"insertions.bind.": "1 NOERROR", "evictions.bind.": "0 NOERROR", "misses.bind.": "1 NOERROR", "auth.bind.": "0 NOERROR", "other.bind.": "REFUSED",
+	} {
+		if got := strings.Join(ask(name), " "); got != want {
+			t.Errorf("%s: %s, expected %s", name, got, want)
+		}
+	}
+	if got := ask("id.server."); !slices.Equal(got, ask("hostname.bind.")) || len(got) != 2 || got[0] == "" {
+		t.Errorf("id.server: %q", got)
+	}
+	address := strings.ReplaceAll(upstream.Addr().String(), ":", "#")
+	servers := ask("servers.bind.")
+	if len(servers) != 3 || !strings.HasPrefix(servers[0], "/corp.example/"+address+" ") || !strings.HasPrefix(servers[1], address+" ") {
+		t.Errorf("servers.bind: %q, expected /corp.example/%s and %[2]s", servers, address)
+	}
+	for _, server := range servers[:len(servers)-1] {
+		if len(strings.Fields(server)) != 3 {
+			t.Errorf("servers.bind: %q is not three words, which monitoring expects", server)
+		}
+	}
+}
+
+func TestServerTexts(t *testing.T) {
+	status := func(text string, queries uint64) forward.ServerStatus {
+		return forward.ServerStatus{Server: nameserver.Server{Addr: netip.MustParseAddrPort(text)}, Queries: queries, Failures: 2, Refusals: 1}
+	}
+	long := strings.Repeat(strings.Repeat("x", 60)+".", 4)
+	got := serverTexts([]forward.RouteStatus{
+		{Domain: dnsname.MustParse("corp.example"), Servers: []forward.ServerStatus{status("10.0.0.3:53", 7), status("[2001:db8::3]:5353", 0)}},
+		{Domain: dnsname.MustParse("no.example"), Local: true},
+		{Domain: dnsname.MustParse(long), Servers: []forward.ServerStatus{status("10.0.0.9:53", 1)}},
+		{Plain: true, Domain: dnsname.Root(), Servers: []forward.ServerStatus{status("10.0.0.4:53", 5)}},
+		{Domain: dnsname.Root(), Servers: []forward.ServerStatus{status("10.0.0.2:53", 40), status("10.0.0.2:53", 40)}},
+	})
+	want := []string{"/corp.example/10.0.0.3#53 7 3", "/corp.example/2001:db8::3#5353 0 3", "10.0.0.9#53 1 3", "//10.0.0.4#53 5 3", "10.0.0.2#53 40 3"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	var many []forward.ServerStatus
+	for i := range 300 {
+		many = append(many, status(fmt.Sprintf("10.0.%d.%d:53", i/200, i%200), 0))
+	}
+	if n := len(serverTexts([]forward.RouteStatus{{Domain: dnsname.Root(), Servers: many}})); n != maxTexts {
+		t.Errorf("%d texts", n)
+	}
+}
+
