@@ -2,6 +2,7 @@ package resolvconf
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -122,5 +123,28 @@ func TestLines(t *testing.T) {
 	}
 	if got, want := string(f.Bytes()), watermark+"\nnameserver 10.0.0.2\n"; got != want {
 		t.Errorf("editing the copy made the original %q, want %q", got, want)
+	}
+}
+
+// TestSearchReaders: a C library and the kubelet read the same file differently.
+func TestSearchReaders(t *testing.T) {
+	for _, test := range []struct {
+		name, text          string
+		written, searchLine []string
+	}{
+		{"once", "search a.example b.example.\n", []string{"a.example", "b.example."}, []string{"a.example", "b.example"}},
+		{"the last line counts", "search a\nsearch b\n", []string{"b"}, []string{"b"}},
+		{"a domain line is none of the kubelet's", "search a\ndomain b c\n", []string{"b"}, []string{"a"}},
+		{"repetitions and the root", "search a . A a\n", []string{"a", ".", "A", "a"}, []string{"a"}},
+		{"an empty line empties the kubelet's", "search a\nsearch\n", []string{"a"}, nil},
+		{"nothing", "nameserver 192.0.2.1\n", nil, nil},
+	} {
+		f := Parse([]byte(test.text))
+		if got := f.Written(); !slices.Equal(got, test.written) {
+			t.Errorf("%s: written %q", test.name, got)
+		}
+		if got := f.SearchLine(); !slices.Equal(got, test.searchLine) {
+			t.Errorf("%s: the search line has %q", test.name, got)
+		}
 	}
 }

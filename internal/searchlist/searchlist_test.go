@@ -17,8 +17,10 @@ func conf(text string) Conf { return Of(resolvconf.Parse([]byte(text))) }
 func TestNames(t *testing.T) {
 	long := strings.Repeat("a", 60)
 	for _, test := range []struct{ name, conf, ask, glibc, musl string }{
-		{"fewer dots than ndots: the list first", podConf, "google.com",
-			"google.com.shop.svc.cluster.local. google.com.svc.cluster.local. google.com.cluster.local. google.com.example.com. google.com.", "same"},
+		{
+			"fewer dots than ndots: the list first", podConf, "google.com",
+			"google.com.shop.svc.cluster.local. google.com.svc.cluster.local. google.com.cluster.local. google.com.example.com. google.com.", "same",
+		},
 		{"a dot at the end", podConf, "google.com.", "google.com.", "same"},
 		{"as many dots: glibc asks for it first, musl alone", "search a b\noptions ndots:2", "x.y.z", "x.y.z. x.y.z.a. x.y.z.b.", "x.y.z."},
 		{"ndots is 1", "search a", "web", "web.a. web.", "same"},
@@ -32,10 +34,14 @@ func TestNames(t *testing.T) {
 		{"the root in the list", "search a . b\noptions ndots:2", "x.y", "x.y.a. x.y. x.y.b.", "x.y.a."},
 		{"dots at a domain's end", "search a.", "web", "web.a. web.", "same"},
 		{"no-tld-query", "search a\noptions no-tld-query", "web", "web.a.", "web.a. web."},
-		{"a domain that makes it too long ends glibc's list", "search " + strings.Join([]string{long, long, long, long}, ".") + " a", "web.x.y.zz",
-			"web.x.y.zz.", "web.x.y.zz."},
-		{"and not musl's", "options ndots:5\nsearch " + strings.Join([]string{long, long, long, long[:50]}, ".") + " a", "web.a.b.c.d" + long[:20],
-			"web.a.b.c.d" + long[:20] + ".", "web.a.b.c.d" + long[:20] + ".a. web.a.b.c.d" + long[:20] + "."},
+		{
+			"a domain that makes it too long ends glibc's list", "search " + strings.Join([]string{long, long, long, long}, ".") + " a", "web.x.y.zz",
+			"web.x.y.zz.", "web.x.y.zz.",
+		},
+		{
+			"and not musl's", "options ndots:5\nsearch " + strings.Join([]string{long, long, long, long[:50]}, ".") + " a", "web.a.b.c.d" + long[:20],
+			"web.a.b.c.d" + long[:20] + ".", "web.a.b.c.d" + long[:20] + ".a. web.a.b.c.d" + long[:20] + ".",
+		},
 		{"musl reads no long line", "options ndots:5\nsearch " + strings.Repeat("a ", 130), "web", strings.Repeat("web.a. ", 130) + "web.", "web."},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -196,11 +202,15 @@ func TestChecks(t *testing.T) {
 		want   []string // texts in the faults, each once
 	}{
 		{"a pod in order", checks, "nameserver 192.0.2.53", podConf, nil},
-		{"the node where the original belongs", with(func(c *Checks) { c.Originals = "/etc/origin/node/resolv.conf" }), "nameserver 10.0.0.5", podConf,
-			[]string{"the node is there twice point it at /etc/origin/node/resolv.conf"}},
+		{
+			"the node where the original belongs", with(func(c *Checks) { c.Originals = "/etc/origin/node/resolv.conf" }), "nameserver 10.0.0.5", podConf,
+			[]string{"the node is there twice point it at /etc/origin/node/resolv.conf"},
+		},
 		{"which the hook has not captured", checks, "nameserver 10.0.0.5", podConf, []string{"point it at a file with"}},
-		{"systemd-resolved's stub", with(func(c *Checks) { c.Uplinks = "/run/systemd/resolve/resolv.conf" }), "nameserver 127.0.0.53", podConf,
-			[]string{"names 127.0.0.53, which in a pod with dnsPolicy Default is the pod itself: nobody answers there point it at /run/systemd/resolve/resolv.conf"}},
+		{
+			"systemd-resolved's stub", with(func(c *Checks) { c.Uplinks = "/run/systemd/resolve/resolv.conf" }), "nameserver 127.0.0.53", podConf,
+			[]string{"names 127.0.0.53, which in a pod with dnsPolicy Default is the pod itself: nobody answers there point it at /run/systemd/resolve/resolv.conf"},
+		},
 		{"no file", with(func(c *Checks) { c.Unread = "it does not exist" }), "#", podConf, []string{"/etc/resolv.conf cannot be read here (it does not exist): where the kubelet"}},
 		{"an empty file", checks, "#", podConf, []string{"names no nameserver"}},
 		{"loopback in a pod", checks, "nameserver 192.0.2.53", "nameserver 127.0.0.1", []string{"a pod is given 127.0.0.1"}},
@@ -212,8 +222,10 @@ func TestChecks(t *testing.T) {
 		{"twice", checks, "", "nameserver 10.0.0.5\nnameserver 10.0.0.5", []string{"10.0.0.5 is named twice"}},
 		{"too many", checks, "", "nameserver 10.0.0.5\nnameserver 192.0.2.1\nnameserver 192.0.2.2\nnameserver 192.0.2.3", []string{"never 192.0.2.3"}},
 		{"musl's line", checks, "", "nameserver 10.0.0.5\nsearch " + strings.Repeat("a", 248), []string{"255 characters: musl"}},
-		{"this node, where nobody listens", with(func(c *Checks) { c.Answers = func(netip.Addr) bool { return false } }), "", "nameserver 10.0.0.5",
-			[]string{"10.0.0.5 is this node, and node-dns does not listen there", "does not ask node-dns, but"}},
+		{
+			"this node, where nobody listens", with(func(c *Checks) { c.Answers = func(netip.Addr) bool { return false } }), "", "nameserver 10.0.0.5",
+			[]string{"10.0.0.5 is this node, and node-dns does not listen there", "does not ask node-dns, but"},
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var faults []Fault
