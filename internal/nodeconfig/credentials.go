@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -25,7 +26,7 @@ func ReadCredentials(path string) (Credentials, error) {
 	}
 	cluster, user, err := parseKubeconfig(data)
 	if err != nil {
-		return Credentials{}, fmt.Errorf("reading %s: %w", path, err)
+		return Credentials{}, fmt.Errorf("reading %s: %s", path, strings.TrimPrefix(err.Error(), errRefused.Error()+": ")) // nothing is handed over here
 	}
 	c := Credentials{Server: cluster.Server}
 	for _, file := range namedFiles(&cluster, &user) {

@@ -1,0 +1,76 @@
+package nodeconfig
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
+	"math/big"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// certificate is one for a client, good from 2026 to 2027.
+func certificate(t *testing.T) string {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := x509.Certificate{
+		SerialNumber: big.NewInt(1),
+		NotBefore:    time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), NotAfter: time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, &template, &template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+}
+
+// TestReadCredentials: a certificate within the kubeconfig or beside it is read, and what is not there is no fault unless it is named.
+func TestReadCredentials(t *testing.T) {
+	text := certificate(t)
+	ends := time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, row := range []struct {
+		name, user string
+		want       time.Time
+		fault      string
+	}{
+		{"a token", "token: secret", time.Time{}, ""},
+		{"within", "client-certificate-data: " + base64.StdEncoding.EncodeToString([]byte(text)), ends, ""},
+		{"beside", "client-certificate: client.pem", ends, ""},
+		{"a plugin", "exec: {command: aws}", time.Time{}, ""},
+		{"a file that is not there", "client-certificate: none.pem", time.Time{}, "none.pem, which "},
+		{"a file that is none", "client-certificate: key.pem", time.Time{}, "expected a certificate in PEM"},
+		{"no base64", "client-certificate-data: '!'", time.Time{}, "reading the client certificate of "},
+		{"no certificate", "client-certificate-data: " + base64.StdEncoding.EncodeToString([]byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")), time.Time{}, "reading the client certificate of "},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			dir := t.TempDir()
+			path := filepath.Join(dir, "kubeconfig")
+			for name, data := range map[string]string{
+				"kubeconfig": aKubeconfig("tls-server-name: api", row.user), "client.pem": text, "key.pem": "secret",
+			} {
+				if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			c, err := ReadCredentials(path)
+			if (err != nil) != (row.fault != "") || err != nil && !strings.Contains(err.Error(), row.fault) || err != nil && strings.Contains(err.Error(), "secret") {
+				t.Fatalf("%v, expected %q", err, row.fault)
+			}
+			if c.Server != "https://10.0.0.1:6443" || !c.NotAfter.Equal(row.want) {
+				t.Errorf("%+v", c)
+			}
+		})
+	}
+	if _, err := ReadCredentials(filepath.Join(t.TempDir(), "none")); err == nil {
+		t.Error("a kubeconfig that is not there is read")
+	}
+}
