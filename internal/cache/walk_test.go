@@ -164,3 +164,44 @@ type atomicVersion struct {
 
 func (v *atomicVersion) load() byte   { v.mu.Lock(); defer v.mu.Unlock(); return v.n }
 func (v *atomicVersion) store(n byte) { v.mu.Lock(); defer v.mu.Unlock(); v.n = n }
+
+// BenchmarkBeside is a hit on the wire while others walk, or flush what matches nothing, without a pause.
+func BenchmarkBeside(b *testing.B) {
+	for name, beside := range map[string]func(*Cache){
+		"nothing": nil,
+		"walk":    func(c *Cache) { c.Walk(func(r Remembered) bool { return r.Msg() != nil }) },
+		"flush":   func(c *Cache) { c.Flush(func(Remembered) bool { return false }) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			c, queries := full(b)
+			var wire []dnsserver.WireQuery
+			for _, q := range queries {
+				wire = append(wire, onWire(b, q))
+			}
+			done := make(chan struct{})
+			var group sync.WaitGroup
+			if beside != nil {
+				group.Go(func() {
+					for {
+						select {
+						case <-done:
+							return
+						default:
+							beside(c)
+						}
+					}
+				})
+			}
+			buf := make([]byte, 4096)
+			b.ResetTimer()
+			for i := 0; b.Loop(); i++ {
+				if _, ok := c.AppendResponse(buf[:0], wire[i%len(wire)], 0); !ok {
+					b.Fatal("not a hit")
+				}
+			}
+			b.StopTimer()
+			close(done)
+			group.Wait()
+		})
+	}
+}

@@ -60,12 +60,12 @@ func TestSelect(t *testing.T) {
 			// C021: DHCP offers the node itself.
 			name: "our own address is refused",
 			candidates: []Candidate{
-				{Origin: Event, Set: set("192.168.122.50 192.168.122.50")},
+				{Origin: Event, Detail: "eth0", Set: set("192.168.122.50 192.168.122.50")},
 				{Origin: ResolvConf, Set: set("192.168.122.50 10.0.0.2")},
 			},
 			want: Selection{Set: set("10.0.0.2"), Origin: ResolvConf},
 			refused: []string{
-				"event 192.168.122.50: our own address",
+				"event eth0 192.168.122.50: our own address",
 				"/etc/resolv.conf 192.168.122.50: our own address",
 			},
 		},
@@ -161,7 +161,7 @@ func TestSelect(t *testing.T) {
 			}
 			var refused []string
 			for _, r := range got.Refused {
-				refused = append(refused, fmt.Sprintf("%s %s: %s", r.Origin, r.Text, r.Reason))
+				refused = append(refused, fmt.Sprintf("%s %s: %s", r.From(), r.Text, r.Reason))
 			}
 			if diff := cmp.Diff(tt.refused, refused); diff != "" {
 				t.Error(diff)
