@@ -66,6 +66,7 @@ func scriptOutputs(t *testing.T) map[string]string {
 		for line := range strings.Lines(string(archive.Comment)) {
 			words := strings.Fields(line)
 			if _, args, ok := strings.Cut(line, "node-dns --root $ROOT "); ok {
+				args, _, _ = strings.Cut(args, " &") // in the background
 				command = "node-dns " + strings.TrimSpace(args)
 			} else if len(words) == 3 && words[0] == "cmp" && words[1] == "stdout" {
 				for _, file := range archive.Files {

@@ -192,4 +192,3 @@ func TestServerTexts(t *testing.T) {
 		t.Errorf("%d texts", n)
 	}
 }
-

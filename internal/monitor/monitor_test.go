@@ -77,8 +77,16 @@ func TestFilter(t *testing.T) {
 
 func TestFilterMistakes(t *testing.T) {
 	for _, test := range [][4]string{
-		{"host"}, {"10.0.0.0/33"}, {"10.0.0"}, {"", "a..b"}, {"", string(bytes.Repeat([]byte("x"), 64))},
-		{"", "", "NOTYPE"}, {"", "", "TYPE0"}, {"", "", "TYPE65536"}, {"", "", "", "NO"}, {"", "", "", "4096"},
+		{"host"},
+		{"10.0.0.0/33"},
+		{"10.0.0"},
+		{"", "a..b"},
+		{"", string(bytes.Repeat([]byte("x"), 64))},
+		{"", "", "NOTYPE"},
+		{"", "", "TYPE0"},
+		{"", "", "TYPE65536"},
+		{"", "", "", "NO"},
+		{"", "", "", "4096"},
 	} {
 		if _, err := NewFilter(test[0], test[1], test[2], test[3]); err == nil {
 			t.Errorf("%q is taken", test)
