@@ -76,16 +76,16 @@ func (api API) handler() http.Handler {
 	if api.Monitor != nil {
 		mux.HandleFunc("POST "+monitorPath, stream(api.Monitor))
 	}
-	return api.guard(mux)
+	return Guard(mux, api.Panicked)
 }
 
-// guard keeps a panic from ending more than its connection.
-func (api API) guard(next http.Handler) http.Handler {
+// Guard keeps a panic from ending more than its connection. panicked hears of it; nil: nobody does.
+func Guard(next http.Handler, panicked func(value any)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
 			if value := recover(); value != nil {
-				if api.Panicked != nil && value != http.ErrAbortHandler { // which cuts a stream
-					api.Panicked(value)
+				if panicked != nil && value != http.ErrAbortHandler { // which cuts a stream
+					panicked(value)
 				}
 				panic(http.ErrAbortHandler) // which net/http takes, and says nothing of
 			}

@@ -89,11 +89,19 @@ func Serve(ctx context.Context, listener net.Listener, api API) error {
 		MaxHeaderBytes: 8 << 10,
 		BaseContext:    func(net.Listener) context.Context { return ctx },
 	}
+	if err := ServeUntil(ctx, listener, server); err != nil {
+		return fmt.Errorf("serving the control socket: %w", err)
+	}
+	return nil
+}
+
+// ServeUntil has the server answer on listener until ctx ends, and closes both. Requests under way get a second to end.
+func ServeUntil(ctx context.Context, listener net.Listener, server *http.Server) error {
 	stopped := make(chan error, 1)
 	unwatch := context.AfterFunc(ctx, func() { stopped <- stop(context.WithoutCancel(ctx), server) })
 	defer unwatch()
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serving the control socket: %w", err)
+		return err
 	}
 	return <-stopped
 }

@@ -493,3 +493,24 @@ func TestSearchNXDomain(t *testing.T) {
 	}
 	r.await("they are counted", func() bool { return r.value(address, "nodedns_search_nxdomain_total") == before+6 })
 }
+
+// TestMetricsOfDeadUpstream: one that never responded is shown as down, and what became of the queries.
+func TestMetricsOfDeadUpstream(t *testing.T) {
+	dead := dnstest.NewServer(t, siteRecords)
+	dead.SetFaults(dnstest.Faults{Drop: true})
+	r, address := withMetrics(t, map[string]string{upstreamPath: upstreamFile(dead)}, "")
+	to := `to="` + dead.Addr().String() + `"`
+	if v := r.value(address, "nodedns_upstream_up", to); v != -1 {
+		t.Errorf("up is %v before it is asked", v)
+	}
+	if rcode := r.rcode(r.address(), "www.example.com."); rcode != dns.RcodeServerFailure {
+		t.Errorf("answered with %d", rcode)
+	}
+	r.await("it is shown as down", func() bool { return r.value(address, "nodedns_upstream_up", to) == 0 })
+	if v := r.value(address, "nodedns_proxy_healthcheck_failures_total", to); v < 1 {
+		t.Errorf("%v failures", v)
+	}
+	if v := r.value(address, "nodedns_forward_healthcheck_broken_total"); v != 1 {
+		t.Errorf("%v queries that nobody responded to", v)
+	}
+}

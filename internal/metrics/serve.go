@@ -2,7 +2,6 @@ package metrics
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -53,20 +52,7 @@ func Handler(namespace string, source Source) http.Handler {
 		}
 		say(w, http.StatusServiceUnavailable, strings.Join(status.Unready(), "\n")+"\n")
 	})
-	return guard(mux, source.Panicked)
-}
-
-// guard keeps a panic from ending more than its connection.
-func guard(next http.Handler, panicked func(any)) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		defer func() {
-			if value := recover(); value != nil {
-				panicked(value)
-				panic(http.ErrAbortHandler) // which net/http takes, and says nothing of
-			}
-		}()
-		next.ServeHTTP(w, r)
-	})
+	return control.Guard(mux, source.Panicked)
 }
 
 func say(w http.ResponseWriter, code int, text string) {
@@ -92,21 +78,8 @@ func Serve(ctx context.Context, listener net.Listener, handler http.Handler) err
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ErrorLog:          slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), // clients' faults are theirs
 	}
-	stopped := make(chan error, 1)
-	unwatch := context.AfterFunc(ctx, func() { stopped <- stop(context.WithoutCancel(ctx), server) })
-	defer unwatch()
-	if err := server.Serve(netutil.LimitListener(listener, maxClients)); !errors.Is(err, http.ErrServerClosed) {
+	if err := control.ServeUntil(ctx, netutil.LimitListener(listener, maxClients), server); err != nil {
 		return fmt.Errorf("serving metrics: %w", err)
 	}
-	return <-stopped
-}
-
-func stop(ctx context.Context, server *http.Server) error {
-	last, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	err := server.Shutdown(last)
-	if errors.Is(err, context.DeadlineExceeded) {
-		return server.Close()
-	}
-	return err
+	return nil
 }

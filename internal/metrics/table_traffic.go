@@ -74,8 +74,15 @@ var serverRows = []row{
 				name  string
 				count uint64
 			}{
-				{"allow_from", l.Strangers}, {"client_rate", l.Hasty}, {"client_share", l.Crowding}, {"in_flight", l.Full},
-				{"forward_max", l.Upstream}, {"refusals", l.Silenced}, {"tcp", l.TCPRefused}, {"tcp_idle", l.TCPIdle}, {"files", l.NoDescriptors},
+				{"allow_from", l.Strangers},
+				{"client_rate", l.Hasty},
+				{"client_share", l.Crowding},
+				{"in_flight", l.Full},
+				{"forward_max", l.Upstream},
+				{"refusals", l.Silenced},
+				{"tcp", l.TCPRefused},
+				{"tcp_idle", l.TCPIdle},
+				{"files", l.NoDescriptors},
 			} {
 				put.value(float64(limit.count), limit.name)
 			}

@@ -31,14 +31,14 @@ var upstreamRows = []row{
 	counter("forward_comebacks_total", "Questions that a nameserver asked us while we asked it: a loop.", nil, number(func(s *Sample) uint64 { return s.Forward.Comebacks })),
 	counter("forward_ignored_total", "Messages that were no response to a query of ours: forged, foreign or malformed.", nil, number(func(s *Sample) uint64 { return s.Forward.Ignored })),
 
-	gauge("upstream_up", "Whether a nameserver responds: 1, or 0 when it is down. One that was not asked yet is not shown.",
+	gauge("upstream_up", "Whether a nameserver responds: 1, or 0 when it is down or has failed only. One that was not asked yet is not shown.",
 		[]string{"to", "source"}, func(s *Sample, put puts) {
 			type pair struct{ to, source string }
 			seen := map[pair]bool{}
 			for _, route := range s.Status.Routes {
 				for _, u := range route.Servers {
 					p := pair{u.Address, route.Rank}
-					if seen[p] || u.State == string(forward.Unknown) {
+					if seen[p] || u.State == string(forward.Unknown) && u.Failures == 0 {
 						continue
 					}
 					seen[p] = true
