@@ -59,7 +59,9 @@ func TestAwaitReadyInVain(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				running.Go(func() error { return Serve(ctx, listener, API{Status: func(context.Context) Status { return *test.status }}) })
+				running.Go(func() error {
+					return Serve(ctx, listener, API{Status: func(context.Context) Status { return *test.status }})
+				})
 			}
 			short, end := context.WithTimeout(t.Context(), 300*time.Millisecond)
 			defer end()
