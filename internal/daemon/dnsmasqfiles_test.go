@@ -41,11 +41,11 @@ func TestDnsmasqFilesWhileRunning(t *testing.T) {
 		return func() bool { return askWhole(t, r.address(), "a.test A") == "a.test A: NOERROR a.test. 0 IN A "+want }
 	}
 	r.await("the line without a fault", answers("192.0.2.1"))
-	if s := r.daemon.serving.Load(); r.status().Cache.Size != 7 || s.forwardMax != 9 || s.onWire {
+	if s := r.daemon.serving.Load(); r.status().Cache.Size != 7 || s.forwardMax != 9 || !s.onWire {
 		t.Errorf("cache of %d, %d forwarded, on the wire %v", r.status().Cache.Size, s.forwardMax, s.onWire)
 	}
-	if !strings.Contains(log.String(), "msg=query name=a.test. type=A client=127.0.0.1:") {
-		t.Errorf("the query is not logged\n%s", log)
+	if text := log.String(); !strings.Contains(text, `msg="query[A] a.test from 127.0.0.1"`) || !strings.Contains(text, `msg="config a.test is 192.0.2.1"`) {
+		t.Errorf("the query is not logged\n%s", text)
 	}
 	problem := func() bool {
 		return slices.ContainsFunc(r.status().Problems, func(p string) bool { return strings.Contains(p, path+":") && strings.Contains(p, "no-such") })
