@@ -16,8 +16,9 @@ type store struct {
 	stale  time.Duration // for how long what has expired is worth its room
 	seed   maphash.Seed  // random: who asks cannot choose the chain
 	chains atomic.Pointer[chains]
-	most   int     // chains that there may be
-	shards []shard // a power of two; those of a chain belong to one
+	most   int         // chains that there may be
+	grows  atomic.Bool // entries are on their way to other chains
+	shards []shard     // a power of two; those of a chain belong to one
 
 	// epoch counts the flushes. It is raised before the shards are gone through, so
 	// that an entry whose response was asked for in an earlier epoch is either
@@ -76,7 +77,19 @@ func (s *store) get(k key) (e *entry, wasVisited bool) {
 }
 
 func (s *store) find(k key, hash uint64) *entry {
-	e := s.chainOf(hash).Load()
+	chains := s.chains.Load()
+	e := chains.find(k, hash)
+	if e == nil && (s.grows.Load() || s.chains.Load() != chains) { // we may have been led past it
+		h := s.shardOf(hash)
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		e = s.chains.Load().find(k, hash)
+	}
+	return e
+}
+
+func (c chains) find(k key, hash uint64) *entry {
+	e := c.of(hash).Load()
 	for e != nil && (e.hash != hash || !e.key().equal(k)) {
 		e = e.next.Load()
 	}
@@ -98,7 +111,7 @@ func (s *store) put(e *entry, epoch uint64) {
 }
 
 // grow makes twice as many chains, if there are n. A store with room for many entries seldom has as many: what stands in few pages
-// of memory is found sooner. Who looks for an entry meanwhile may be led past it, and asks once more than he had to: a new chain has
+// of memory is found sooner. Who looks for an entry meanwhile may be led past it, and looks again when all have arrived: a new chain has
 // the entries of one old chain in their order, so that he comes to an end.
 func (s *store) grow(n int) {
 	for i := range s.shards {
@@ -110,6 +123,8 @@ func (s *store) grow(n int) {
 		return // another has
 	}
 	more := make(chains, 2*n)
+	s.grows.Store(true)
+	defer s.grows.Store(false) // the chains are the new ones by then
 	for i := range old {
 		ends := [2]*atomic.Pointer[entry]{&more[i], &more[i+n]}
 		for e := old[i].Load(); e != nil; {

@@ -176,7 +176,7 @@ func TestManyAtOnce(t *testing.T) {
 	clients.Wait()
 }
 
-// TestMoreChains: while a store gets more chains who looks for an entry finds that or none, a flush leaves nothing behind of what was
+// TestMoreChains: while a store gets more chains who looks for an entry finds no other, a flush leaves nothing behind of what was
 // there when it began, and afterwards each entry is found, in the chain that is its own.
 func TestMoreChains(t *testing.T) {
 	const size = 20_000
@@ -239,6 +239,38 @@ func TestMoreChains(t *testing.T) {
 	if n := c.Flush(nil); n != found {
 		t.Errorf("%d flushed of %d", n, found)
 	}
+}
+
+// TestFoundWhileChainsGrow: what is there is found at any moment. It was not, and asked for once more: then clients saw TTLs begin anew.
+func TestFoundWhileChainsGrow(t *testing.T) {
+	const old = 500
+	c := New(Config{Next: addresses(60), Size: 20_000, MaxBytes: 64 << 20})
+	name := func(i int) string { return fmt.Sprintf("old%d.example.", i) }
+	for i := range old {
+		ask(t, c, query(name(i), dns.TypeA, flags{}))
+	}
+	done := make(chan struct{})
+	var readers sync.WaitGroup
+	for range 4 {
+		readers.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				if _, ok := c.AppendResponse(nil, onWire(t, query(name(i%old), dns.TypeA, flags{})), 0); !ok {
+					t.Errorf("%s is not found", name(i%old))
+					return
+				}
+			}
+		})
+	}
+	for i := range 12_000 {
+		ask(t, c, query(fmt.Sprintf("new%d.example.", i), dns.TypeA, flags{}))
+	}
+	close(done)
+	readers.Wait()
 }
 
 // TestFlushWhileChainsGrow: nothing of an epoch before stays, however many chains there are meanwhile.
