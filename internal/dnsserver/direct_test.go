@@ -34,7 +34,7 @@ func TestDirect(t *testing.T) {
 		{"absent.", dns.TypeA, dns.RcodeNameError, OriginLocalData, -1},
 		{"fails.", dns.TypeA, dns.RcodeServerFailure, "", int(dns.ExtendedErrorCodeNotReady)},
 		{"breaks.", dns.TypeA, dns.RcodeServerFailure, "", -1},
-		{"absent.", dns.TypeAXFR, dns.RcodeRefused, OriginSelf, -1},
+		{"absent.", dns.TypeAXFR, dns.RcodeRefused, OriginSelf, int(dns.ExtendedErrorCodeNotSupported)},
 		{"absent.", dns.TypeNXNAME, dns.RcodeFormatError, OriginSelf, int(dns.ExtendedErrorCodeInvalidQueryType)},
 	} {
 		m := new(dns.Msg).SetQuestion(test.name, test.qtype).SetEdns0(1232, false)

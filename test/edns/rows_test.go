@@ -150,7 +150,7 @@ var questionRows = []row{
 	{id: "axfr-udp", ref: "RFC 5936 4.2", wire: query(question("t.example.", dns.TypeAXFR)), want: "REFUSED", tcp: notSent},
 	{id: "axfr-tcp", ref: "RFC 5936 2.2", wire: query(question("t.example.", dns.TypeAXFR)), want: "REFUSED", udp: notSent},
 	{id: "ixfr", ref: "RFC 1995 2", wire: query(question("t.example.", dns.TypeIXFR)), want: "REFUSED"},
-	{id: "ixfr-edns", ref: "RFC 1995 2", wire: query(question("t.example.", dns.TypeIXFR), opt(1232, do)), want: "REFUSED opt do"},
+	{id: "ixfr-edns", ref: "RFC 1995 2", wire: query(question("t.example.", dns.TypeIXFR), opt(1232, do)), want: "REFUSED opt do ede=21"},
 	{id: "tkey", ref: "RFC 2930", wire: query(question(one, dns.TypeTKEY)), want: "NOTIMP"},
 	{id: "tsig-type", ref: "RFC 8945 4.2", wire: query(question(one, dns.TypeTSIG)), want: "NOTIMP"},
 	{id: "mailb", ref: "RFC 1035 3.2.3", wire: query(question(one, dns.TypeMAILB)), want: "NOTIMP"},
@@ -162,7 +162,7 @@ var questionRows = []row{
 	{id: "class-0", ref: "RFC 6895 3.2", wire: query(questionOf(one, dns.TypeA, 0)), want: "NOTIMP"},
 	{id: "class-none", ref: "RFC 2136 1.3", wire: query(questionOf(one, dns.TypeA, dns.ClassNONE)), want: "NOTIMP"},
 	{id: "class-any", ref: "RFC 1035 3.2.5", wire: query(questionOf(one, dns.TypeA, dns.ClassANY)), want: "NOTIMP"},
-	{id: "class-9-edns", ref: "RFC 6891 6.1.1", wire: query(questionOf(one, dns.TypeA, 9), opt(1232, 0)), want: "NOTIMP opt"},
+	{id: "class-9-edns", ref: "RFC 6891 6.1.1", wire: query(questionOf(one, dns.TypeA, 9), opt(1232, 0)), want: "NOTIMP opt ede=21"},
 }
 
 // ednsRows are about the OPT record, and its options.
@@ -196,7 +196,7 @@ var ednsRows = []row{
 	{id: "cookie-twice", ref: "RFC 7873 5.2", wire: query(www, opt(1232, 0, option(dns.EDNS0COOKIE, cookie8), option(dns.EDNS0COOKIE, "1112131415161718"))), want: "NOERROR an=1 opt cookie", asked: remembered, note: "the first counts"},
 	{id: "cookie-do", ref: "RFC 7873 5.2.3", wire: query(question(signed, dns.TypeA), opt(1232, do, option(dns.EDNS0COOKIE, cookie8))), want: "NOERROR ad an=2 opt do cookie", asked: remembered},
 	{id: "cookie-nxdomain", ref: "RFC 7873 5.2.3", wire: query(question(nowhere, dns.TypeA), opt(1232, 0, option(dns.EDNS0COOKIE, cookie8))), want: "NXDOMAIN ns=1 opt cookie", asked: remembered},
-	{id: "cookie-refused", ref: "RFC 7873 5.2.3", wire: query(question(one, dns.TypeAXFR), opt(1232, 0, option(dns.EDNS0COOKIE, cookie8))), want: "REFUSED opt cookie"},
+	{id: "cookie-refused", ref: "RFC 7873 5.2.3", wire: query(question(one, dns.TypeAXFR), opt(1232, 0, option(dns.EDNS0COOKIE, cookie8))), want: "REFUSED opt ede=21 cookie"},
 	{id: "cookie-badvers", ref: "RFC 6891 6.1.3", wire: query(www, opt(1232, 1<<16, option(dns.EDNS0COOKIE, cookie8))), want: "BADVERS opt", note: "what an option of another version means nobody knows"},
 	{id: "cookie-0", ref: "RFC 7873 5.2.2", wire: query(www, opt(1232, 0, option(dns.EDNS0COOKIE, ""))), want: "FORMERR opt"},
 	{id: "cookie-7", ref: "RFC 7873 5.2.2", wire: query(www, opt(1232, 0, option(dns.EDNS0COOKIE, cookie8[2:]))), want: "FORMERR opt"},

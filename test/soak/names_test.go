@@ -40,10 +40,10 @@ func TestUniqueNames(t *testing.T) {
 // TestMemoryLimit: in a control group of 64 MiB, which a cache of a million names does not fit, it lives, shrinks the cache and
 // says so once, and remembers the names that are asked for again.
 func TestMemoryLimit(t *testing.T) {
-	const limit = 64 << 20
+	const limit, names = 64 << 20, 200_000
 	group := newGroup(t, limit)
 	r := newNames(t, fmt.Sprintf("echo $$ >%s/cgroup.procs && ", group), "cacheSize: 1000000\n")
-	asked := r.pass(120_000)
+	asked := r.pass(names)
 	status, ok := r.status()
 	if !ok {
 		t.Fatalf("it does not answer any more:\n%s", tail(r.process.Output()))
@@ -55,7 +55,7 @@ func TestMemoryLimit(t *testing.T) {
 	if status.Process.MemoryLimit != limit/2 {
 		t.Errorf("Go's limit is %d", status.Process.MemoryLimit)
 	}
-	if status.Cache.Entries >= 120_000 || hits < 0.99 {
+	if status.Cache.Entries >= names || hits < 0.99 {
 		t.Error("the cache has not shrunk, or not rightly")
 	}
 	if told := strings.Count(r.process.Output(), `msg="memory is short`); told == 0 || told > 10 {
