@@ -50,8 +50,9 @@ func (s *Server) Leave(ctx context.Context) int {
 	all.Wait()
 	s.left.Store(true)
 	s.cfg.Queries.Leave()
+	left := s.counters.inFlight.Load() // before they end with their context
 	s.cancel()
-	return int(s.counters.inFlight.Load())
+	return int(left)
 }
 
 // Resume answers the queries that the predecessor has left in Queries, from the sockets where they came in. It returns
