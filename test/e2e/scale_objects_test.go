@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"net/netip"
 	"testing"
 
 	"github.com/node-dns/node-dns/test/e2e/kube"
