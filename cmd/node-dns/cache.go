@@ -69,10 +69,7 @@ func setName(part *control.CachePart, args []string) error {
 }
 
 func dumpCache(cmd *cobra.Command, part control.CachePart, output string) error {
-	if err := checkOutput(output); err != nil {
-		return err
-	}
-	root, err := rootOf(cmd)
+	root, err := rootToShow(cmd, output)
 	if err != nil {
 		return err
 	}
@@ -135,10 +132,7 @@ Exit code 0: the numbers were shown; 3: node-dns is not running.`,
 
 // showFetched asks the daemon for a value, and shows it in the form of -o.
 func showFetched[A screen](cmd *cobra.Command, output string, fetch func(ctx context.Context, path string) (A, error)) error {
-	if err := checkOutput(output); err != nil {
-		return err
-	}
-	root, err := rootOf(cmd)
+	root, err := rootToShow(cmd, output)
 	if err != nil {
 		return err
 	}

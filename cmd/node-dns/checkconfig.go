@@ -28,10 +28,7 @@ grants them.
 Exit code 0: no fault in a file; 1: faults, and they are shown.`,
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkOutput(output); err != nil {
-				return err
-			}
-			root, err := rootOf(cmd)
+			root, err := rootToShow(cmd, output)
 			if err != nil {
 				return err
 			}

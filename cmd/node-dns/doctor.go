@@ -19,10 +19,7 @@ each upstream nameserver directly; what does not answer is waited for some secon
 Exit code 0: nothing but [ok] and [warn]; 1: at least one [FAIL].`,
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkOutput(output); err != nil {
-				return err
-			}
-			root, err := rootOf(cmd)
+			root, err := rootToShow(cmd, output)
 			if err != nil {
 				return err
 			}

@@ -36,6 +36,14 @@ func checkOutput(output string) error {
 	return usageError{fmt.Errorf("-o %s: expected text, json or yaml", output)}
 }
 
+// rootToShow is rootOf for a command that shows what it finds in the form of -o.
+func rootToShow(cmd *cobra.Command, output string) (string, error) {
+	if err := checkOutput(output); err != nil {
+		return "", err
+	}
+	return rootOf(cmd)
+}
+
 // show prints a screen in the form that -o names. Problems that are in it make it errShown.
 func show(cmd *cobra.Command, s screen, output string, problems []string) error {
 	out := cmd.OutOrStdout()

@@ -67,10 +67,7 @@ Exit code 0: all is well; 1: there is a problem, and it is shown; 3: node-dns is
 
 // showView shows a view in the form of -o: once, or every so often.
 func showView(cmd *cobra.Command, output string, every interval, v view) error {
-	if err := checkOutput(output); err != nil {
-		return err
-	}
-	root, err := rootOf(cmd)
+	root, err := rootToShow(cmd, output)
 	if err != nil {
 		return err
 	}

@@ -19,10 +19,7 @@ func newVersionCommand() *cobra.Command {
 Exit code 0: they are the same, or no daemon runs, or it may not be asked; 1: they differ.`,
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkOutput(output); err != nil {
-				return err
-			}
-			root, err := rootOf(cmd)
+			root, err := rootToShow(cmd, output)
 			if err != nil {
 				return err
 			}

@@ -75,8 +75,11 @@ func TestWatch(t *testing.T) {
 func terminal(t *testing.T, lines uint16) (master, end *os.File) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
+	if err != nil && !lab.Required() {
 		t.Skip("there are no terminals here: ", err)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 	t.Cleanup(func() { master.Close() })
 	fd := int(master.Fd())

@@ -48,10 +48,10 @@ type refusal struct {
 func (api API) handler() http.Handler {
 	mux := http.NewServeMux()
 	if api.Status != nil {
-		mux.HandleFunc("GET "+statusPath, func(w http.ResponseWriter, r *http.Request) { reply(w, api.Status(r.Context()), nil) })
+		mux.HandleFunc("GET "+statusPath, tell(api.Status))
 	}
 	if api.ServerHistory != nil {
-		mux.HandleFunc("GET "+serverHistoryPath, func(w http.ResponseWriter, r *http.Request) { reply(w, api.ServerHistory(r.Context()), nil) })
+		mux.HandleFunc("GET "+serverHistoryPath, tell(api.ServerHistory))
 	}
 	if api.CacheDump != nil {
 		mux.HandleFunc("POST "+cacheDumpPath, stream(func(ctx context.Context, part CachePart, send func(CacheEntry) error, _ func() error) error {
@@ -62,7 +62,7 @@ func (api API) handler() http.Handler {
 		mux.HandleFunc("POST "+cacheFlushPath, handle(api.CacheFlush))
 	}
 	if api.CacheStats != nil {
-		mux.HandleFunc("GET "+cacheStatsPath, func(w http.ResponseWriter, r *http.Request) { reply(w, api.CacheStats(r.Context()), nil) })
+		mux.HandleFunc("GET "+cacheStatsPath, tell(api.CacheStats))
 	}
 	if api.Query != nil {
 		mux.HandleFunc("POST "+queryPath, handle(api.Query))
@@ -92,6 +92,11 @@ func Guard(next http.Handler, panicked func(value any)) http.Handler {
 		}()
 		next.ServeHTTP(w, r)
 	})
+}
+
+// tell answers a question without words.
+func tell[A any](answer func(context.Context) A) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) { reply(w, answer(r.Context()), nil) }
 }
 
 // handle answers a question of type Q, which travels in the body as JSON, with what answer makes of it.
@@ -134,5 +139,5 @@ func reply(w http.ResponseWriter, value any, err error) {
 	if err != nil {
 		value = refusal{APIVersion: APIVersion, Kind: "Error", Error: err.Error()}
 	}
-	_ = json.NewEncoder(w).Encode(value)
+	_ = json.NewEncoder(w).Encode(value) // fails where the client has gone
 }
