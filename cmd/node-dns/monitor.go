@@ -23,7 +23,8 @@ func newMonitorCommand() *cobra.Command {
 		Use:   "monitor",
 		Short: "Show queries and changes as they happen",
 		Long: `Show queries and changes as they happen: when, who asked, type and name, the response code, who answered (hit: from
-memory; stale: from memory though expired; cluster; local; an upstream nameserver's address; refused; failed), and how long it took.
+memory; stale: from memory though expired; cluster; local; an upstream nameserver's address; refused; failed, now or
+a moment ago), and how long it took.
 
 Only what the filters let pass leaves the daemon, which waits for nobody who watches: what did not fit is counted, and said. Changes
 are what the journal has, and pass every filter. Four may watch at a time.

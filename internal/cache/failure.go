@@ -17,7 +17,7 @@ const (
 )
 
 // errRemembered is what a client gets of a failure that is remembered.
-var errRemembered = &dnsserver.ExtendedError{Code: dns.ExtendedErrorCodeCachedError, Text: "failed a moment ago"}
+var errRemembered = &dnsserver.ExtendedError{Code: dns.ExtendedErrorCodeCachedError, Text: dnsserver.FailedBefore}
 
 // hasFailed reports whether the next handler could find nothing out: it was told SERVFAIL, or nobody answered it. That a
 // client did not wait, or that too much is under way, says nothing about the question.

@@ -83,7 +83,7 @@ func (d *Daemon) shown(event *monitor.Event) control.MonitorEvent {
 	return out
 }
 
-// by says who has answered. What is answered on the wire is remembered unless it is authoritative, which nothing is that is.
+// by says who has answered an event's query.
 func (d *Daemon) by(seen *dnsserver.Seen) string {
 	switch seen.Outcome {
 	case dnsserver.ByUpstream:
@@ -92,14 +92,10 @@ func (d *Daemon) by(seen *dnsserver.Seen) string {
 		return "hit"
 	case dnsserver.ByStale:
 		return "stale"
-	case dnsserver.ByNobody:
+	case dnsserver.ByNobody, dnsserver.ByFailure:
 		return "failed"
 	case dnsserver.ByServer:
 		return "refused"
-	case dnsserver.ByWire:
-		if !monitor.IsAuthoritative(seen) {
-			return "hit"
-		}
 	}
 	var room [dnswire.MaxName]byte
 	if name, ok := dnswire.AppendText(room[:0], monitor.Question(seen)); ok && d.zone.Covers(name) {

@@ -35,8 +35,12 @@ const (
 	ByStale                   // what was remembered, and has expired
 	ByHandler                 // the Handler, of itself
 	ByNobody                  // there is no answer: the Handler has failed
+	ByFailure                 // what was remembered: that there was no answer (RFC 9520)
 	ByServer                  // the server itself: the query has a fault, or a bound is met
 )
+
+// FailedBefore is what a client is told, and Seen.Why is, of a failure that is remembered.
+const FailedBefore = "failed a moment ago"
 
 // SetWatch replaces who is told of the queries; nil: nobody is, which costs a query nothing, and a batch of them one load.
 func (s *Server) SetWatch(w Watch) {
@@ -85,6 +89,8 @@ func (s *Server) tell(x exchange, q *Query, response []byte, outcome Outcome) {
 // outcome says who has answered a query that the Handler was given.
 func (q *Query) outcome() Outcome {
 	switch {
+	case q.failed != nil && q.Cached:
+		return ByFailure
 	case q.failed != nil:
 		return ByNobody
 	case q.Stale:

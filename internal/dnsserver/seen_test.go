@@ -30,6 +30,9 @@ func TestSeen(t *testing.T) {
 			q.Cached, q.Stale = true, true
 		case "failed.":
 			return nil, &ExtendedError{Code: dns.ExtendedErrorCodeNetworkError, Text: "nobody is there"}
+		case "before.":
+			q.Cached = true
+			return nil, &ExtendedError{Code: dns.ExtendedErrorCodeCachedError, Text: FailedBefore}
 		case "plain.":
 			return nil, errors.New("not for clients")
 		case "panic.":
@@ -71,6 +74,7 @@ func TestSeen(t *testing.T) {
 		"own.":        {Outcome: ByHandler, Answered: true},
 		"failed.":     {Outcome: ByNobody, Why: "nobody is there", Answered: true},
 		"plain.":      {Outcome: ByNobody, Answered: true},
+		"before.":     {Outcome: ByFailure, Why: FailedBefore, Answered: true},
 		"panic.":      {Outcome: ByNobody, Why: "internal error", Answered: true},
 		"silent.":     {Outcome: ByHandler},
 		"axfr.":       {Outcome: ByServer, Answered: true},

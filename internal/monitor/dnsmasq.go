@@ -16,7 +16,7 @@ import (
 // maxRecords bounds the lines of one answer.
 const maxRecords = 20
 
-// LogLines are the lines that dnsmasq 2.90 writes of such a query with log-queries, which admins and monitoring look for: the query, whom
+// LogLines are the lines that dnsmasq 2.90 writes of an Event's query with log-queries, which admins and monitoring look for: the query, whom
 // it was forwarded to, and each record. A name has no dot at its end there. What is no printable ASCII is escaped, where dnsmasq says
 // "<name unprintable>".
 func LogLines(seen *dnsserver.Seen) []string {
@@ -29,7 +29,7 @@ func LogLines(seen *dnsserver.Seen) []string {
 	if !sent {
 		return lines
 	}
-	source, why := logSource(seen.Outcome, seen), ""
+	source, why := logSource(seen.Outcome), ""
 	if seen.Why != "" {
 		why = " (EDE: " + seen.Why + ")"
 	}
@@ -51,23 +51,17 @@ func LogLines(seen *dnsserver.Seen) []string {
 	return lines
 }
 
-// logSource is how dnsmasq calls who has answered. What is answered on the wire and is not authoritative was remembered.
-func logSource(outcome dnsserver.Outcome, seen *dnsserver.Seen) string {
-	switch {
-	case outcome == dnsserver.ByUpstream:
+// logSource is how dnsmasq calls who has answered.
+func logSource(outcome dnsserver.Outcome) string {
+	switch outcome {
+	case dnsserver.ByUpstream:
 		return "reply"
-	case outcome == dnsserver.ByStale:
+	case dnsserver.ByStale:
 		return "cached-stale"
-	case outcome == dnsserver.ByMemory, outcome == dnsserver.ByWire && !IsAuthoritative(seen):
+	case dnsserver.ByMemory, dnsserver.ByFailure:
 		return "cached"
 	}
 	return "config"
-}
-
-// IsAuthoritative reports whether the response has the AA bit (RFC 1035 section 4.1.1), which no remembered one has.
-func IsAuthoritative(seen *dnsserver.Seen) bool {
-	const bitAA = 1 << 2
-	return len(seen.Response) > 2 && seen.Response[2]&bitAA != 0
 }
 
 func recordWords(rr dns.RR) string {

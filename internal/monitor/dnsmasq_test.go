@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/miekg/dns"
 
@@ -50,6 +51,8 @@ func TestLogLines(t *testing.T) {
 		{row: "our own", name: "localhost.", qtype: dns.TypeA, records: []string{"localhost. 5 A 127.0.0.1"}, aa: true, seen: dnsserver.Seen{Outcome: dnsserver.ByHandler}},
 		{row: "an upstream's SERVFAIL", name: "www.example.", qtype: dns.TypeA, rcode: dns.RcodeServerFailure, seen: dnsserver.Seen{Outcome: dnsserver.ByUpstream, Server: upstream}},
 		{row: "no answer, of which dnsmasq says (EDE: network error)", name: "www.example.", qtype: dns.TypeA, rcode: dns.RcodeServerFailure, seen: dnsserver.Seen{Outcome: dnsserver.ByNobody, Why: "no response from 10.0.0.2 (timed out)"}},
+		{row: "a failure of before", name: "www.example.", qtype: dns.TypeA, rcode: dns.RcodeServerFailure, seen: dnsserver.Seen{Outcome: dnsserver.ByFailure, Why: dnsserver.FailedBefore}},
+		{row: "a failure of before, on the wire", name: "www.example.", qtype: dns.TypeA, rcode: dns.RcodeServerFailure, seen: dnsserver.Seen{Outcome: dnsserver.ByWire}},
 		{row: "refused", name: "www.example.", qtype: dns.TypeA, rcode: dns.RcodeRefused, seen: dnsserver.Seen{Outcome: dnsserver.ByServer, Why: "this network may not ask here"}},
 		{row: "the root", name: ".", qtype: dns.TypeNS, records: []string{". 5 NS a.root-servers.net."}, seen: dnsserver.Seen{Outcome: dnsserver.ByMemory}},
 		{row: "a name of odd octets, which dnsmasq calls <name unprintable>", name: `a\010b\027\200.example.`, qtype: dns.TypeA, rcode: dns.RcodeNameError, seen: dnsserver.Seen{Outcome: dnsserver.ByUpstream, Server: upstream}},
@@ -74,7 +77,7 @@ func TestLogLines(t *testing.T) {
 		if seen.Response, err = m.Pack(); err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintf(&text, "# %s\n%s\n", test.row, strings.Join(LogLines(&seen), "\n"))
+		fmt.Fprintf(&text, "# %s\n%s\n", test.row, strings.Join(LogLines(ofQuery(time.Time{}, seen).Query), "\n"))
 	}
 	unsent := seenOf(t, "www.example.", dns.TypeA, "::ffff:10.128.0.14", 0)
 	unsent.Response = nil

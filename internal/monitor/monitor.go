@@ -31,7 +31,7 @@ const (
 // Event is a query that was answered, or a change.
 type Event struct {
 	Time   time.Time
-	Query  *dnsserver.Seen // its octets are nobody else's; nil: it is a change
+	Query  *dnsserver.Seen // its octets are nobody else's, and it is never ByWire; nil: it is a change
 	Change string          // as the log has it
 	// Details are the log's key=value pairs; "": it has none.
 	Details string
@@ -119,6 +119,7 @@ func (h *Hub) Query(seen dnsserver.Seen) {
 // ofQuery keeps what the query's owner will use again.
 func ofQuery(now time.Time, seen dnsserver.Seen) *Event {
 	seen.Query, seen.Response = bytes.Clone(seen.Query), bytes.Clone(seen.Response)
+	resolve(&seen)
 	return &Event{Time: now, Query: &seen}
 }
 
