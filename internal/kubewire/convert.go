@@ -27,7 +27,11 @@ func (d *Decoder) convert(from *objectJSON) (Object, error) {
 	if err != nil {
 		return Object{}, fmt.Errorf("reading a %v: %w", d.kind, err)
 	}
-	return m.object(d, value), nil
+	object := m.object(d, value)
+	if d.kind == EndpointSlices && value != nil {
+		object.Triggered = parseTrigger([]byte(from.Metadata.Annotations.Trigger))
+	}
+	return object, nil
 }
 
 func (d *Decoder) convertValue(m *meta, from *objectJSON) (any, error) {

@@ -14,7 +14,7 @@ type endpoint struct {
 
 // slice reads a discovery/v1 EndpointSlice: 1 metadata, 2 endpoints, 3 ports.
 func (d *Decoder) slice(message []byte) (Object, error) {
-	var m meta
+	m := meta{wantsTrigger: true}
 	d.ports, d.endpoints = d.ports[:0], d.endpoints[:0]
 	err := each(message, func(f *fields) error {
 		switch {
@@ -31,7 +31,7 @@ func (d *Decoder) slice(message []byte) (Object, error) {
 		return m.object(d, nil), err
 	}
 	slice := d.newSlice(m.key(d), string(m.service))
-	return Object{Key: slice.Key, Version: m.version, Value: slice}, err
+	return Object{Key: slice.Key, Version: m.version, Value: slice, Triggered: parseTrigger(m.trigger)}, err
 }
 
 // endpointNumbers are the field numbers of what is read of an endpoint, which differ between the APIs.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 )
 
 // objectJSON is what is kept of an object of any kind while it is read: the kinds share no field name that would have
@@ -18,6 +19,9 @@ type objectJSON struct {
 		Labels          struct {
 			Service string `json:"kubernetes.io/service-name"`
 		} `json:"labels"`
+		Annotations struct {
+			Trigger string `json:"endpoints.kubernetes.io/last-change-trigger-time"`
+		} `json:"annotations"`
 	} `json:"metadata"`
 	Spec struct {
 		Type                     string            `json:"type"`
@@ -174,7 +178,7 @@ func (d *Decoder) eventJSON(values *json.Decoder, bound *bounded) (event Event, 
 	case "DELETED":
 		event.Type = Deleted
 		event.Object, err = d.convert(&object)
-		event.Object.Value = nil
+		event.Object.Value, event.Object.Triggered = nil, time.Time{}
 	case "BOOKMARK":
 		event.Type = Bookmark
 		event.Object.Version, err = parseVersion([]byte(object.Metadata.ResourceVersion))

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"mime"
+	"time"
 
 	"github.com/node-dns/node-dns/internal/zone"
 )
@@ -55,6 +56,9 @@ type Object struct {
 	// Value is a *zone.Service, a *zone.Slice, the []zone.Slice that are the subsets of an Endpoints, a *zone.Pod or a
 	// Namespace. Nil: it holds nothing for DNS.
 	Value any
+	// Triggered is, of a *zone.Slice, when that happened which it was written for, by a clock of the control plane. Zero: it does
+	// not say, or makes no sense.
+	Triggered time.Time
 }
 
 // Namespace is the Value of a namespace: that it is there is all that DNS needs.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -55,7 +56,11 @@ spec: {type: ExternalName, externalName: www.example.test, clusterIP: ""}
 ---
 apiVersion: discovery.k8s.io/v1
 kind: EndpointSlice
-metadata: {name: a-slice, namespace: shop, labels: {kubernetes.io/service-name: web, service.kubernetes.io/headless: ""}}
+metadata:
+  name: a-slice
+  namespace: shop
+  labels: {kubernetes.io/service-name: web, service.kubernetes.io/headless: ""}
+  annotations: {endpoints.kubernetes.io/last-change-trigger-time: "2026-11-22T09:37:03Z"}
 addressType: IPv4
 ports: [{name: http, port: 8080, protocol: TCP}, {name: any}]
 endpoints:
@@ -161,7 +166,7 @@ var kept = map[Kind][]Object{
 		}},
 	},
 	EndpointSlices: {
-		{Key: zone.Key{Namespace: "shop", Name: "a-slice"}, Version: 1005, Value: &zone.Slice{
+		{Key: zone.Key{Namespace: "shop", Name: "a-slice"}, Version: 1005, Triggered: time.Date(2026, 11, 22, 9, 37, 3, 0, time.UTC), Value: &zone.Slice{
 			Key: zone.Key{Namespace: "shop", Name: "a-slice"}, Service: "web",
 			Ports: []zone.Port{{Name: "http", Number: 8080}, {Name: "any"}},
 			Endpoints: []zone.Endpoint{

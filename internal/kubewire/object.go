@@ -15,6 +15,9 @@ type meta struct {
 	name, namespace []byte
 	version         uint64
 	service         []byte // the value of serviceLabel
+
+	wantsTrigger bool
+	trigger      []byte // the value of triggerAnnotation, where that is wanted
 }
 
 // scratch is filled anew for every object, and copied from.
@@ -74,7 +77,7 @@ func (d *Decoder) metaAlone(message []byte) (m meta, err error) {
 	return m, f.err
 }
 
-// parse reads an ObjectMeta: 1 name, 3 namespace, 6 resourceVersion, 11 labels.
+// parse reads an ObjectMeta: 1 name, 3 namespace, 6 resourceVersion, 11 labels, 12 annotations.
 func (m *meta) parse(message []byte) (err error) {
 	f := fields{rest: message}
 	for f.next() {
@@ -94,6 +97,14 @@ func (m *meta) parse(message []byte) (err error) {
 			}
 			if string(key) == serviceLabel {
 				m.service = value
+			}
+		case m.wantsTrigger && f.isBytes(12):
+			key, value, err := mapEntry(f.bytes)
+			if err != nil {
+				return err
+			}
+			if string(key) == triggerAnnotation {
+				m.trigger = value
 			}
 		}
 	}

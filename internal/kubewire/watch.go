@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 )
 
 // Events is a WATCH under way. It is for one goroutine.
@@ -95,7 +96,7 @@ func (d *Decoder) newEvent(eventType string, message []byte) (event Event, err e
 	case "DELETED":
 		event.Type = Deleted
 		event.Object, err = d.object(message)
-		event.Object.Value = nil
+		event.Object.Value, event.Object.Triggered = nil, time.Time{}
 	case "BOOKMARK":
 		var m meta
 		event.Type = Bookmark
