@@ -27,6 +27,23 @@ func TestDurations(t *testing.T) {
 	theirs.compare(t, merged.Buckets)
 }
 
+// TestDelays: as TestDurations, with CoreDNS's buckets for what the cluster takes.
+func TestDelays(t *testing.T) {
+	var ours Delays
+	theirs := newTheirs(exponential(0.001, 2, 20))
+	for _, d := range []time.Duration{-time.Second, 0, 1, time.Microsecond, time.Hour, 300 * time.Hour} {
+		ours.Add(d)
+		theirs.observe(max(d, 0).Seconds())
+	}
+	for bound := shortestDelay; bound <= 20*time.Minute; bound *= 2 {
+		for _, d := range []time.Duration{bound - 1, bound, bound + 1} {
+			ours.Add(d)
+			theirs.observe(d.Seconds())
+		}
+	}
+	theirs.compare(t, ours.Buckets)
+}
+
 func TestSizes(t *testing.T) {
 	var ours Sizes
 	theirs := newTheirs([]float64{0, 100, 200, 300, 400, 511, 1023, 2047, 4095, 8291, 16e3, 32e3, 48e3, 64e3})
