@@ -41,6 +41,9 @@ type Config struct {
 	// Unready gets why there is no state yet, in words for people: when it is known that the SnapshotFile has none, and
 	// each time the reason changes. Nil: nobody asks.
 	Unready func(reason error)
+	// Programmed gets each change that a watch told of, right after Publish has had it, from the same goroutine. What a list has
+	// is none: nobody knows how long it has been there. Nil: nobody asks.
+	Programmed func(change Programmed)
 
 	Log *slog.Logger // nil: silent
 	// Panics counts those of the watching, which is tried again. Nil: nobody asks.
@@ -58,6 +61,7 @@ type Config struct {
 type Watcher struct {
 	config  Config
 	log     *slog.Logger
+	made    time.Time
 	state   atomic.Pointer[State]
 	latest  atomic.Pointer[zone.Snapshot] // nil: nothing has been published
 	old     atomic.Bool                   // the API has Endpoints alone, and all of them are known
@@ -75,7 +79,7 @@ func New(config Config) *Watcher {
 	if config.Panics == nil {
 		config.Panics = new(journal.Panics)
 	}
-	w := &Watcher{config: config, log: config.Log}
+	w := &Watcher{config: config, log: config.Log, made: time.Now()}
 	if w.config.CompareEvery == 0 {
 		w.config.CompareEvery = time.Hour
 	}
@@ -87,7 +91,7 @@ func New(config Config) *Watcher {
 	}
 	w.demands.init()
 	w.places.init()
-	w.state.Store(&State{Phase: Connecting, Since: time.Now(), Kubeconfig: config.Kubeconfig})
+	w.state.Store(&State{Phase: Connecting, Since: w.made, Kubeconfig: config.Kubeconfig})
 	return w
 }
 

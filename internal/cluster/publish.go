@@ -52,4 +52,5 @@ func (o *owner) give() {
 	o.w.latest.Store(snapshot)
 	o.w.config.Publish(snapshot)
 	o.published.at, o.published.took = time.Now(), time.Since(began)
+	o.tellProgrammed(snapshot, o.published.at)
 }

@@ -50,7 +50,7 @@ func (s *store) apply(r report) {
 	case changed:
 		s.counts.events++
 		delete(p.suspects, r.object.Key)
-		s.set(p, r.object)
+		s.change(p, r.object)
 		s.reach(p, r.object.Version)
 	case deleted:
 		s.counts.events++

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"maps"
 	"net/http"
 
@@ -24,6 +25,9 @@ type store struct {
 	renamed bool // unlabelled has changed since this was last set to false
 	dirty   bool // something that DNS sees has changed since this was last set to false
 	counts  counts
+
+	awaited []awaited // changes since this was last set to nil that are to be timed; at most maxAwaited
+	tooMany uint64    // those beyond, since this was last set to 0
 }
 
 // counts are kept since the start.
@@ -41,6 +45,7 @@ type entry struct {
 	slot    slot
 	byName  bool   // it is a Service that is counted in unlabelled
 	mark    uint16 // the epoch of the last list that had it
+	trigger uint32 // the triggerMark of the last time that it has had; 0: it never had one
 }
 
 // progress is how far a source has come.
@@ -130,7 +135,9 @@ func (s *store) set(p *progress, o kubewire.Object) (changed bool) {
 	case exists && old.slot != p.source.slot && old.version > o.Version:
 		return false // the other slot has told of what came after
 	}
-	e := entry{version: o.Version, slot: p.source.slot, mark: p.epoch, byName: byName(o.Value)}
+	e := entry{
+		version: o.Version, slot: p.source.slot, mark: p.epoch, byName: byName(o.Value), trigger: cmp.Or(triggerMark(o.Triggered), old.trigger),
+	}
 	objects[o.Key] = e
 	s.count(o.Key.Name, old.byName, e.byName)
 	return s.build(p.source.kind, o.Key, o.Value)

@@ -22,11 +22,12 @@ type metricsState struct {
 	state   atomic.Pointer[control.Metrics] // never nil, nor what it holds
 	changed chan struct{}                   // where they are to be shown may have changed
 
-	config   configCount
-	health   healthCount
-	events   *wordCount // of NetworkManager
-	requests *wordCount // for the host's files
-	absent   counting.Counter
+	config      configCount
+	health      healthCount
+	events      *wordCount // of NetworkManager
+	requests    *wordCount // for the host's files
+	absent      counting.Counter
+	programming programmingCount
 }
 
 func newMetricsState() *metricsState {
@@ -57,6 +58,7 @@ func (d *Daemon) sample() metrics.Sample {
 
 		Events: d.metrics.events.read(), Requests: d.metrics.requests.read(),
 		SearchNXDomain: d.metrics.absent.Load(), Health: d.metrics.health.read(),
+		Programming: d.metrics.programming.read(),
 	}
 }
 

@@ -164,6 +164,58 @@ func TestMetricsDocument(t *testing.T) {
 	golden.Check(t, path, before+head+table.String()+"\n## "+after)
 }
 
+// TestProgrammingMetric: a change of a headless Service counts under CoreDNS's name, label and buckets, and what was there before
+// counts nowhere; one from a clock ahead of ours is counted apart.
+func TestProgrammingMetric(t *testing.T) {
+	api := kubetest.NewServer(t)
+	api.Apply(shop)
+	slice := func(addr string, ago time.Duration) {
+		api.Apply(fmt.Sprintf(`
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata:
+  name: db-1
+  namespace: shop
+  labels: {kubernetes.io/service-name: db, service.kubernetes.io/headless: ""}
+  annotations: {endpoints.kubernetes.io/last-change-trigger-time: %q}
+addressType: IPv4
+endpoints: [{addresses: [%s]}]
+`, time.Now().Add(-ago).UTC().Format(time.RFC3339Nano), addr))
+	}
+	slice("10.128.0.1", 0)
+	for _, namespace := range []string{"nodedns", "coredns"} {
+		t.Run(namespace, func(t *testing.T) {
+			address := freeAddress(t)
+			r := start(t, map[string]string{
+				upstreamPath: "", kubeconfigPath: string(api.Kubeconfig()),
+				"/etc/node-dns/node-dns.yaml": fmt.Sprintf("metrics: {address: '%s', namespace: %s}\n", address, namespace),
+			})
+			r.synced()
+			name, kind := namespace+"_kubernetes_dns_programming_duration_seconds", `service_kind="headless_with_selector"`
+			r.await("there is nothing to count", func() bool { return r.value(address, name+"_count", kind) == 0 })
+			slice("10.128.0.2", 0)
+			r.await("a change is counted", func() bool { return r.value(address, name+"_count", kind) == 1 })
+			var bounds []string
+			for _, line := range r.metric(address, "/metrics", name+"_bucket") {
+				_, after, _ := strings.Cut(line, `le="`)
+				bound, _, _ := strings.Cut(after, `"`)
+				bounds = append(bounds, bound)
+			}
+			if len(bounds) != 21 || bounds[0] != "0.001" || bounds[1] != "0.002" || bounds[19] != "524.288" || bounds[20] != "+Inf" {
+				t.Errorf("the buckets are %q", bounds)
+			}
+			untimed := namespace + "_kubernetes_dns_programming_untimed_total"
+			slice("10.128.0.3", -time.Hour)
+			r.await("one from ahead of us is counted apart", func() bool { return r.value(address, untimed, `reason="future"`) == 1 })
+			slice("10.128.0.4", 24*time.Hour)
+			r.await("and one from long ago", func() bool { return r.value(address, untimed, `reason="past"`) == 1 })
+			if n := r.value(address, name+"_count", kind); n != 1 {
+				t.Errorf("%v are counted now", n)
+			}
+		})
+	}
+}
+
 // busyDaemon is one that has something to show under every name: it knows a cluster and two upstreams, one of which refuses.
 func busyDaemon(t *testing.T, namespace string) (r *running, address string) {
 	t.Helper()

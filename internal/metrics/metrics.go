@@ -29,6 +29,7 @@ type Sample struct {
 	Requests       map[string]uint64 // for the host's files to be written, by why
 	SearchNXDomain uint64            // names below the cluster's domain that do not exist: most are a search list's
 	Health         Health
+	Programming    Programming
 }
 
 // Config is how the configuration files came to be in force.
@@ -36,6 +37,13 @@ type Config struct {
 	Taken  time.Time // when they were taken over last
 	Good   bool      // what they say now is in force
 	Failed uint64    // how often it was not, for a fault
+}
+
+// Programming is how long changes of the cluster took until they were answered: Kubernetes' DNS programming latency.
+type Programming struct {
+	Headless           counting.Delays // of headless Services with a selector
+	ClusterIP          counting.Delays // of others: their slices are watched for ignoreEmptyService alone
+	Future, Past, Many uint64          // changes that were not timed, as they were to come, too long ago, or too many
 }
 
 // Health is the watchdog's: it asks our own listeners as a client does.

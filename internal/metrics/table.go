@@ -67,7 +67,7 @@ func and(labels []string, more ...string) []string {
 
 // tables are the rows of a namespace.
 func tables(namespace string) [][]row {
-	all := [][]row{trafficRows, serverRows, cacheRows, upstreamRows, hostRows}
+	all := [][]row{trafficRows, serverRows, cacheRows, upstreamRows, hostRows, clusterRows}
 	if namespace == coreDNS {
 		all = append(all, coreDNSRows)
 	}

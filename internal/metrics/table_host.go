@@ -27,34 +27,6 @@ var hostRows = []row{
 	counter("reload_failed_total", "How often the configuration files were not taken over for a fault.", nil, number(func(s *Sample) uint64 { return s.Config.Failed })),
 
 	counter("search_nxdomain_total", "Queries for names below the cluster's domain that do not exist: most are a search list's.", nil, number(func(s *Sample) uint64 { return s.SearchNXDomain })),
-	gauge("cluster_synced", "Whether the cluster's names are answered from what the Kubernetes API says now: 1 or 0. Not shown where it is not watched.", nil, func(s *Sample, put puts) {
-		if r := s.Status.Cluster.Resolver; r != nil {
-			put.value(one(r.FromDisk.IsZero() && r.Services+r.Namespaces > 0))
-		}
-	}),
-	gauge("cluster_objects", "What is known of the cluster.", []string{"kind"}, func(s *Sample, put puts) {
-		if r := s.Status.Cluster.Resolver; r != nil {
-			put.value(float64(r.Services), "service")
-			put.value(float64(r.Endpoints), "endpoint")
-			put.value(float64(r.Namespaces), "namespace")
-			put.value(float64(r.Pods), "pod")
-		}
-	}),
-	counter("cluster_events_total", "Changes that the Kubernetes API announced.", nil, func(s *Sample, put puts) {
-		if r := s.Status.Cluster.Resolver; r != nil {
-			put.value(float64(r.Events))
-		}
-	}),
-	counter("autopath_answered_total", "Queries that were answered with a name further on in the pod's search list.", nil, func(s *Sample, put puts) {
-		if r := s.Status.Cluster.Resolver; r != nil {
-			put.value(float64(r.Autopath.Answered))
-		}
-	}),
-	counter("autopath_saved_total", "Queries that pods did not have to send for that.", nil, func(s *Sample, put puts) {
-		if r := s.Status.Cluster.Resolver; r != nil {
-			put.value(float64(r.Autopath.Saved))
-		}
-	}),
 }
 
 // counts reads a row with one label.
