@@ -111,7 +111,7 @@ func (d *Daemon) addNodeConf(s *serving, out *control.Search) {
 
 // addPodConf adds what the kubelet gives to a pod.
 func (d *Daemon) addPodConf(s *serving, out *control.Search, pod searchlist.Pod) {
-	kubelet, host, unread := d.kubelet(s)
+	kubelet, host, read := d.kubelet(s)
 	if len(kubelet.DNS) == 0 && s.nodeIP.IsValid() {
 		kubelet.DNS = []netip.Addr{s.nodeIP}
 		out.Notes = append(out.Notes, "no file says what the kubelet's clusterDNS is: it is taken to be this node")
@@ -125,7 +125,9 @@ func (d *Daemon) addPodConf(s *serving, out *control.Search, pod searchlist.Pod)
 		out.Notes = append(out.Notes, "it asks "+strings.Join(out.Nameservers, " ")+", not this node: what is shown is what node-dns says")
 	}
 	checks := s.checks(d, host)
-	checks.Unread = unread
+	if checks.Missing = !read.Exists && read.Err == nil; read.Err != nil {
+		checks.Unread = read.Err.Error()
+	}
 	if pod.Policy == searchlist.None {
 		checks.HostFile = ""
 	}
@@ -149,22 +151,16 @@ func (d *Daemon) addConf(s *serving, out *control.Search, conf searchlist.Conf) 
 	}
 }
 
-// kubelet is what is known of the kubelet here. unread: why its resolvConf cannot be read.
-func (d *Daemon) kubelet(s *serving) (k searchlist.Kubelet, host control.HostFile, unread string) {
+// kubelet is what is known of the kubelet here, and its resolvConf as it was read.
+func (d *Daemon) kubelet(s *serving) (k searchlist.Kubelet, host control.HostFile, read hostdns.File) {
 	path := s.config.KubeletResolvConf
 	if path == "" {
 		path = d.paths.host.ResolvConf
 	}
 	host = control.HostFile{
-		Path: d.hostPath(path), Source: s.config.Where("resolvConf", "kubeletArguments.resolv-conf"), Nameservers: []string{}, Search: []string{},
+		Path: d.hostPath(path), Source: s.config.WhereCluster("resolvConf", "kubeletArguments.resolv-conf"), Nameservers: []string{}, Search: []string{},
 	}
-	read := hostdns.ReadFile(d.paths.host.Root, path)
-	switch {
-	case read.Err != nil:
-		unread = read.Err.Error()
-	case !read.Exists:
-		unread = "it does not exist"
-	}
+	read = hostdns.ReadFile(d.paths.host.Root, path)
 	file := resolvconf.Parse(read.Data)
 	k = searchlist.Kubelet{
 		Domain: s.config.ClusterDomain.Relative(), Limits: searchlist.LimitsOf(s.config.IsOpenShift),
@@ -180,7 +176,7 @@ func (d *Daemon) kubelet(s *serving) (k searchlist.Kubelet, host control.HostFil
 		}
 		k.DNS = append(k.DNS, addr)
 	}
-	return k, host, unread
+	return k, host, read
 }
 
 // hostPath is a path as the host sees it, without the root.
@@ -193,30 +189,15 @@ func (d *Daemon) hostPath(path string) string {
 
 // checks are what is known here of a resolv.conf's surroundings.
 func (s *serving) checks(d *Daemon, host control.HostFile) searchlist.Checks {
-	c := searchlist.Checks{IsNode: s.net.IsLocal, HostFile: host.Path, Setting: "resolvConf in /var/lib/kubelet/config.yaml"}
-	if s.config.IsOpenShift {
-		c.Setting = "kubeletArguments: {resolv-conf: [FILE]} in /etc/origin/node/node-config.yaml"
+	c := searchlist.Checks{
+		IsNode: s.net.IsLocal, HostFile: host.Path, Setting: searchlist.ResolvConfSetting(s.config.IsOpenShift), Hooks: hostdns.NewPaths("").NodeResolvConf,
 	}
 	listening := d.listening()
 	c.Answers = func(addr netip.Addr) bool { return slices.Contains(listening, netip.AddrPortFrom(addr.Unmap(), 53)) }
-	view := d.host.Load()
-	if view == nil {
-		return c
-	}
-	usual := hostdns.NewPaths("")
-	if s.namesOthers(view.state.NodeResolvConf) {
-		c.Originals = usual.NodeResolvConf
-	}
-	if s.namesOthers(view.state.ResolvedUplinks) {
-		c.Uplinks = usual.ResolvedUplinks
+	if view := d.host.Load(); view != nil {
+		c.Originals, c.Uplinks = view.state.ForPods()
 	}
 	return c
-}
-
-// namesOthers reports whether a resolv.conf names nameservers, none of them this node.
-func (s *serving) namesOthers(f hostdns.File) bool {
-	addrs := resolvconf.Parse(f.Data).Nameservers()
-	return len(addrs) > 0 && !slices.ContainsFunc(addrs, s.net.IsLocal)
 }
 
 func faultsOf(faults []searchlist.Fault) []control.Fault {

@@ -74,7 +74,7 @@ func well(t *testing.T, changes ...func(*Snapshot)) Snapshot {
 		SELinux:     true,
 		Hooks:       []Program{{Path: "/usr/lib/NetworkManager/dispatcher.d/99-origin-dns", Executable: true}},
 		NSSwitch:    text("passwd: files\nhosts: files dns myhostname # as ever\n"),
-		Kubelet:     Kubelet{Configured: true, Path: nodeResolvConf, Source: "resolvConf /var/lib/kubelet/config.yaml:9", File: text("nameserver 192.0.2.53\n")},
+		Kubelet:     Kubelet{Configured: true, Path: "/etc/origin/node/resolv.conf", Source: "resolvConf /var/lib/kubelet/config.yaml:9", File: text("nameserver 192.0.2.53\n")},
 		Upstreams:   []Probe{{Server: "192.0.2.53:53", Domains: []string{"."}, EDNS: quick, TCP: quick, Large: large}},
 		API:         API{Kubeconfig: "/etc/node-dns/kubeconfig", Server: "https://10.0.0.1:6443", NotBefore: epoch.AddDate(0, -6, 0), NotAfter: epoch.AddDate(0, 6, 0)},
 		Clock:       Clock{Known: true, BuiltAt: epoch.AddDate(0, -1, 0)},
@@ -315,10 +315,15 @@ var rows = []struct {
 	{"kubelet", "takes nothing", func(s *Snapshot) { s.Kubelet.Path = "" }, "", ""},
 	{"kubelet", "takes ours", func(s *Snapshot) {
 		s.Kubelet = Kubelet{Configured: true, Path: "/etc/resolv.conf", File: s.Host.State.ResolvConf}
-	}, Fail, "resolvConf=/etc/resolv.conf (its default) points pods, the cluster's DNS pods too, back at this node (10.0.0.7)|set resolvConf to /etc/origin/node/resolv.conf"},
-	{"kubelet", "takes one that is not ours, and names us", func(s *Snapshot) { s.Kubelet.File = text("nameserver 10.0.0.7\n") }, Fail, "back at this node"},
-	{"kubelet", "takes the stub", func(s *Snapshot) { s.Kubelet.File = text("nameserver 127.0.0.53\n") }, Fail, "loopback is the pod's own"},
-	{"kubelet", "takes what is not there", func(s *Snapshot) { s.Kubelet.File = hostdns.File{} }, Fail, "no pod can be started"},
+		s.Host.State.NodeResolvConf = text("nameserver 192.0.2.53\n")
+	}, Fail, "/etc/resolv.conf names this node (10.0.0.7) where the original nameservers belong|point it at /etc/origin/node/resolv.conf, which|resolvConf in /var/lib/kubelet/config.yaml;|by its default"},
+	{"kubelet", "takes one that is not ours, and names us", func(s *Snapshot) { s.Kubelet.File = text("nameserver 10.0.0.7\n") }, Fail, "names this node (10.0.0.7)|point it at a file with the nameservers that the network gave this node: resolvConf in"},
+	{"kubelet", "takes ours, of another address of before", func(s *Snapshot) { s.Kubelet.File = text(ours + "nameserver 10.0.0.99\n") }, Fail, "names this node (10.0.0.99)"},
+	{"kubelet", "is given the same twice", func(s *Snapshot) {
+		s.Kubelet.File, s.Kubelet.DNS = text("nameserver 10.0.0.7\n"), []netip.Addr{netip.MustParseAddr(nodeIP)}
+	}, Fail, "the node is there twice"},
+	{"kubelet", "takes the stub", func(s *Snapshot) { s.Kubelet.File = text("nameserver 127.0.0.53\n") }, Fail, "in a pod with dnsPolicy Default is the pod itself"},
+	{"kubelet", "takes what is not there", func(s *Snapshot) { s.Kubelet.File = hostdns.File{} }, Fail, "no pod can be started|origin-dns-dispatcher apply writes it"},
 	{"kubelet", "takes what names nobody", func(s *Snapshot) { s.Kubelet.File = text("search a\n") }, Warn, "names no nameserver"},
 	{"kubelet", "takes what may not be read", func(s *Snapshot) { s.Kubelet.File = hostdns.File{Exists: true, Err: fs.ErrPermission} }, Warn, "cannot be read"},
 

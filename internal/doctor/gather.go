@@ -165,14 +165,17 @@ func (g *gathering) programs(name string) []Program {
 // kubelet finds out whom the kubelet hands on, by its command line where it runs, which wins over its file.
 func (g *gathering) kubelet(context.Context) {
 	config := g.s.Host.State.Config
-	k := Kubelet{Path: config.KubeletResolvConf, Configured: len(config.Sources) > 0 && config.IsOpenShift || g.isFile("/var/lib/kubelet/config.yaml")}
-	if k.Path != "" {
-		k.Source = "the kubelet's configuration" // a key of ours has the same name, and the place with it
-	}
-	for _, setting := range config.Settings() {
-		if k.Path != "" && setting.Value == k.Path {
-			k.Source = fmt.Sprintf("%s %s:%d", setting.Key, g.shown(setting.Source.File), setting.Source.Line)
+	k := Kubelet{Path: config.KubeletResolvConf, Configured: config.IsOpenShift || g.isFile("/var/lib/kubelet/config.yaml")}
+	for _, key := range []string{"resolvConf", "kubeletArguments.resolv-conf"} {
+		if source, ok := config.ClusterSources[key]; ok {
+			k.Source = fmt.Sprintf("%s %s:%d", key, g.shown(source.File), source.Line)
 		}
+	}
+	for _, addr := range config.DNSIPs {
+		if addr.IsUnspecified() {
+			addr = g.s.Host.State.Placement().Nameserver
+		}
+		k.DNS = append(k.DNS, addr)
 	}
 	for _, p := range processes(g.Live(), "kubelet") {
 		k.Configured = true

@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -106,7 +107,7 @@ func TestGatherTree(t *testing.T) {
 		"/etc/sysconfig/network/config":                      "NETCONFIG_DNS_POLICY=\"auto\"\n",
 		"/sbin/netconfig":                                    "#!/bin/bash\n",
 		"/etc/nsswitch.conf":                                 "hosts: files dns\n",
-		"/etc/node-dns/node-dns.yaml":                        "upstreams: [\"127.0.0.1:1\"]\n",
+		"/etc/node-dns/node-dns.yaml":                        "upstreams: [\"127.0.0.1:1\"]\nresolvConf: none\n",
 		"/var/lib/kubelet/config.yaml":                       "kind: KubeletConfiguration\nclusterDNS: [192.0.2.10]\nresolvConf: ../x.conf\n",
 		"/var/lib/x.conf":                                    "nameserver 192.0.2.54\n",
 	}
@@ -134,7 +135,7 @@ func TestGatherTree(t *testing.T) {
 	if len(s.Writers) != 1 || !strings.Contains(s.Writers[0].What, "NETCONFIG_DNS_POLICY=auto") {
 		t.Errorf("writers %+v", s.Writers)
 	}
-	if k := s.Kubelet; !k.Configured || k.Path != "/var/lib/x.conf" || k.Source != "resolvConf /var/lib/kubelet/config.yaml:3" || !k.File.Exists {
+	if k := s.Kubelet; !k.Configured || k.Path != "/var/lib/x.conf" || k.Source != "resolvConf /var/lib/kubelet/config.yaml:3" || !k.File.Exists || fmt.Sprint(k.DNS) != "[192.0.2.10]" {
 		t.Errorf("kubelet %+v", k)
 	}
 	if s.ResolvConf.Kind != "regular" || s.ResolvConf.Mode != 0o644 {

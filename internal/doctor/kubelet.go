@@ -1,47 +1,53 @@
 package doctor
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/resolvconf"
+	"github.com/node-dns/node-dns/internal/searchlist"
 )
 
-// nodeResolvConf is what the hook writes for the kubelet.
-const nodeResolvConf = "/etc/origin/node/resolv.conf"
-
-// checkKubelet judges whom the kubelet hands on to pods: nameservers of the site's, and not this node again, which would have
-// the cluster's own DNS pods forward in a circle, nor anything on loopback, which is the pod's own there.
+// checkKubelet judges whom the kubelet hands on to pods, as node-dns explain does: nameservers of the site's, and not this node again,
+// which would have the cluster's own DNS pods forward in a circle.
 func checkKubelet(s Snapshot) []Finding {
 	k := s.Kubelet
-	if !k.Configured {
-		return fine("no kubelet is configured here")
-	}
-	where := "resolvConf=" + k.Path
-	if k.Source != "" {
-		where += " (" + k.Source + ")"
-	} else {
-		where += " (its default)"
-	}
-	fix := "set resolvConf to " + nodeResolvConf + ", which has the original nameservers, and restart the kubelet; see node-dns explain"
-	names := resolvconf.Parse(k.File.Data).Nameservers()
-	ours := s.addresses()
 	switch {
+	case !k.Configured:
+		return fine("no kubelet is configured here")
 	case k.Path == "": // kubelet's word for "nothing at all"
 		return nil
-	case !k.File.Exists:
-		return []Finding{fail("kubelet's "+where+" does not exist: no pod can be started", "origin-dns-dispatcher apply writes "+nodeResolvConf)}
-	case k.File.Err != nil:
-		return []Finding{warn("kubelet's "+where+" cannot be read: "+k.File.Err.Error(), "run this as root")}
-	case hostdns.IsOurs(k.File.Data), slices.ContainsFunc(names, func(a netip.Addr) bool { return slices.Contains(ours, a) }):
-		return []Finding{fail("kubelet's "+where+" points pods, the cluster's DNS pods too, back at this node ("+join(names)+")", fix)}
-	case slices.ContainsFunc(names, netip.Addr.IsLoopback):
-		return []Finding{fail("kubelet's "+where+" names "+join(names)+": loopback is the pod's own there", fix)}
-	case len(names) == 0:
-		return []Finding{warn("kubelet's "+where+" names no nameserver: pods that take the node's have none", fix)}
 	}
-	return fine("kubelet's %s: %s", where, join(names))
+	source := cmp.Or(k.Source, "its default")
+	handed := searchlist.Of(resolvconf.Parse(k.File.Data))
+	var found []Finding
+	for _, fault := range s.kubeletChecks().Host(searchlist.Kubelet{DNS: k.DNS, Host: handed}) {
+		level := fail
+		if fault.Maybe {
+			level = warn
+		}
+		found = append(found, level(fault.What, fault.Fix, "by "+source))
+	}
+	return orFine(found, "kubelet's resolvConf=%s (%s): %s", k.Path, source, join(handed.Nameservers))
+}
+
+// kubeletChecks are what the kubelet's resolvConf is looked at with.
+func (s Snapshot) kubeletChecks() searchlist.Checks {
+	k, state, ours := s.Kubelet, s.Host.State, s.addresses()
+	c := searchlist.Checks{
+		HostFile: k.Path, Missing: !k.File.Exists && k.File.Err == nil, Hooks: hostdns.NewPaths("").NodeResolvConf,
+		Setting: searchlist.ResolvConfSetting(state.Config.IsOpenShift),
+		IsNode: func(addr netip.Addr) bool { // of a file of ours it is, whatever address the node has by now
+			return state.Net.IsLocal(addr) || slices.Contains(ours, addr) || hostdns.IsOurs(k.File.Data)
+		},
+	}
+	if k.File.Err != nil {
+		c.Unread = k.File.Err.Error()
+	}
+	c.Originals, c.Uplinks = state.ForPods()
+	return c
 }
 
 // addresses are this node's at which node-dns answers.

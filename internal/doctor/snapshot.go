@@ -78,6 +78,7 @@ type Kubelet struct {
 	Path       string // of its resolvConf
 	Source     string // where that is said; "": it is the kubelet's default
 	File       hostdns.File
+	DNS        []netip.Addr // its clusterDNS
 }
 
 // Probe is how one upstream nameserver answered when it was asked directly.

@@ -143,7 +143,7 @@ func (h Host) given(addrs []netip.Addr) []netip.Addr {
 
 // saidIn is the place in the cluster's file that sets a key, in brackets; "": none.
 func (h Host) saidIn(key string) string {
-	if source, ok := h.State.Config.Sources[key]; ok {
+	if source, ok := h.State.Config.ClusterSources[key]; ok {
 		return fmt.Sprintf(" (%s:%d)", source.File, source.Line)
 	}
 	return ""

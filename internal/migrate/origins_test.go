@@ -67,7 +67,7 @@ func kubelet(texts ...string) func(*Host) {
 		for _, text := range texts {
 			h.State.Config.DNSIPs = append(h.State.Config.DNSIPs, netip.MustParseAddr(text))
 		}
-		h.State.Config.Sources = map[string]nodeconfig.Source{"clusterDNS": {File: "/var/lib/kubelet/config.yaml", Line: 7}}
+		h.State.Config.ClusterSources = map[string]nodeconfig.Source{"clusterDNS": {File: "/var/lib/kubelet/config.yaml", Line: 7}}
 	}
 }
 

@@ -36,10 +36,15 @@ func (c Config) Claims(recursive []nameserver.Server) []precedence.Claim {
 }
 
 // Where names the places of the keys that are set: "dnsDomain /etc/origin/node/node-config.yaml:5". "default": none is.
-func (c Config) Where(keys ...string) string {
+func (c Config) Where(keys ...string) string { return where(c.Sources, keys) }
+
+// WhereCluster is Where in the cluster's file, whatever node-dns.yaml says under these names.
+func (c Config) WhereCluster(keys ...string) string { return where(c.ClusterSources, keys) }
+
+func where(sources map[string]Source, keys []string) string {
 	var places []string
 	for _, key := range keys {
-		if source, ok := c.Sources[key]; ok {
+		if source, ok := sources[key]; ok {
 			places = append(places, fmt.Sprintf("%s %s:%d", key, source.File, source.Line))
 		}
 	}

@@ -113,6 +113,7 @@ func (f *Facts) put(c *Config, root string) error {
 	for key, line := range f.Lines {
 		c.Sources[key] = Source{File: file, Line: line}
 	}
+	c.keepClusterSources()
 	faults := &faultList{file: file}
 	for _, fault := range f.Faults {
 		faults.add(fault.Line, fault.Column, fault.Key, fault.Expected, "something else, which node-dns check-config shows to root")

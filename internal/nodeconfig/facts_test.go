@@ -3,6 +3,7 @@ package nodeconfig
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -467,4 +468,43 @@ func FuzzParseFacts(f *testing.F) {
 		checkConfig(t, c, err)
 		checkPlacement(t, c)
 	})
+}
+
+// TestClusterSources: node-dns.yaml has keys of the same names for other matters, and takes nothing from the cluster's places, whoever
+// read that file.
+func TestClusterSources(t *testing.T) {
+	root := t.TempDir()
+	paths := DefaultPaths(root)
+	for path, text := range map[string]string{
+		paths.Kubelet: "kind: KubeletConfiguration\nclusterDNS: [10.96.0.10]\nresolvConf: /run/x\n", paths.NodeDNS: "resolvConf: none\nclusterDNS: [10.96.0.11]\n",
+	} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read, err := Load(paths)
+	if err != nil {
+		t.Fatal(err)
+	}
+	handed := defaults()
+	if err := read.Facts.put(&handed, root); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := handed.load(paths.NodeDNS, nodeDNSFormat, root); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]Config{"as it is read": read, "as it is handed over": handed} {
+		for key, lines := range map[string][2]int{"clusterDNS": {2, 2}, "resolvConf": {3, 1}, "listen": {}} {
+			theirs, ours := "default", "default"
+			if lines[0] > 0 {
+				theirs, ours = fmt.Sprintf("%s %s:%d", key, paths.Kubelet, lines[0]), fmt.Sprintf("%s %s:%d", key, paths.NodeDNS, lines[1])
+			}
+			if got := c.WhereCluster(key); got != theirs {
+				t.Errorf("%s: the cluster's %s: %s, expected %s", name, key, got, theirs)
+			}
+			if got := c.Where(key); got != ours {
+				t.Errorf("%s: %s: %s, expected %s", name, key, got, ours)
+			}
+		}
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -167,6 +168,9 @@ func (c *Config) parse(name string, data []byte, f format, root string) error {
 		dir: filepath.Dir(name), root: root,
 	}
 	c.IsOpenShift = c.IsOpenShift || f.kind == nodeConfigFormat.kind
+	if !f.strict {
+		defer c.keepClusterSources()
+	}
 	top := readDocument(data, r.faults)
 	switch {
 	case top == nil && r.faults.count > 0, top != nil && f.kind != "" && !r.isKind(at("", top), f):
@@ -179,6 +183,9 @@ func (c *Config) parse(name string, data []byte, f format, root string) error {
 	}
 	return r.faults.err()
 }
+
+// keepClusterSources is called when the cluster's file was read, and node-dns.yaml was not.
+func (c *Config) keepClusterSources() { c.ClusterSources = maps.Clone(c.Sources) }
 
 // domainKeys are the keys that set the cluster domain, in all files.
 var domainKeys = []string{"clusterDomain", "kubeletArguments.cluster-domain", "dnsDomain"}

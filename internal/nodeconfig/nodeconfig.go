@@ -125,6 +125,10 @@ type Config struct {
 	// "kubeletArguments.cluster-dns", "upstreams". Keys that are not set, or had a fault, are missing.
 	Sources map[string]Source
 
+	// ClusterSources are those of the cluster's file alone: node-dns.yaml has keys of the same names, some for other matters
+	// (clusterDNS, resolvConf), which take their place in Sources.
+	ClusterSources map[string]Source `json:"-"`
+
 	// Files are the files that were read, in order, those with faults too. The cluster's own is named where FactsFile
 	// stood in for it, too.
 	Files []string

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"net/netip"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,7 +26,7 @@ func (c Config) Settings() []Setting {
 	for _, e := range c.effects() {
 		winner := ""
 		for _, key := range e.keys {
-			source, ok := c.Sources[key]
+			source, ok := c.sourceFor(e, key)
 			switch {
 			case !ok:
 			case winner == "":
@@ -48,26 +47,45 @@ func (c Config) Settings() []Setting {
 type effect struct {
 	value string
 	keys  []string
+	of    owner
 }
 
-// effects are all. Two files have keys of one name for different matters: whose it is, the place says.
+// owner says whose keys set a value, where two files have keys of one name for different matters.
+type owner int
+
+const (
+	anybody owner = iota
+	theCluster
+	ourselves
+)
+
+// sourceFor is where a key sets an effect.
+func (c Config) sourceFor(e effect, key string) (source Source, ok bool) {
+	switch e.of {
+	case theCluster:
+		source, ok = c.ClusterSources[key]
+		return source, ok
+	case ourselves:
+		return c.Sources[key], c.isOurs(key)
+	}
+	source, ok = c.Sources[key]
+	return source, ok
+}
+
+// isOurs reports whether node-dns.yaml sets a key.
+func (c Config) isOurs(key string) bool {
+	source, ok := c.Sources[key]
+	return ok && source != c.ClusterSources[key]
+}
+
+// effects are all.
 func (c Config) effects() []effect {
-	isOurs := func(key string) bool { return filepath.Base(c.Sources[key].File) == "node-dns.yaml" }
-	nodeIP := effect{addrText(c.NodeIP), []string{"kubeletArguments.node-ip", "nodeIP"}}
-	nodeName := effect{c.Resolver.NodeName, []string{"kubeletArguments.hostname-override", "nodeName"}}
+	nodeIP := effect{value: addrText(c.NodeIP), keys: []string{"kubeletArguments.node-ip", "nodeIP"}}
+	nodeName := effect{value: c.Resolver.NodeName, keys: []string{"kubeletArguments.hostname-override", "nodeName"}}
 	for _, e := range []effect{nodeIP, nodeName} { // node-config.yaml's own arguments win over its other keys, and ours over these
-		if isOurs(e.keys[1]) {
+		if c.isOurs(e.keys[1]) {
 			slices.Reverse(e.keys)
 		}
-	}
-	clusterDNS := effect{addrTexts(c.DNSIPs), []string{"clusterDNS"}}
-	if isOurs("clusterDNS") {
-		clusterDNS.value = nameserver.Join(c.ClusterDNS)
-	}
-	resolvConf := effect{c.KubeletResolvConf, []string{"kubeletArguments.resolv-conf", "resolvConf"}}
-	ours := effect{keys: []string{}}
-	if isOurs("resolvConf") {
-		resolvConf.keys, ours = resolvConf.keys[:1], effect{string(c.ResolvConf), []string{"resolvConf"}}
 	}
 	r := c.Resolver
 	kubeconfig := r.Kubeconfig
@@ -75,43 +93,47 @@ func (c Config) effects() []effect {
 		kubeconfig = "none"
 	}
 	return []effect{
-		{c.ClusterDomain.Relative(), []string{"clusterDomain", "kubeletArguments.cluster-domain", "dnsDomain"}},
-		{addrTexts(c.DNSIPs), []string{"kubeletArguments.cluster-dns", "dnsIP"}},
-		nodeIP, nodeName, clusterDNS, resolvConf, ours,
-		{c.DNSBindAddress.String(), []string{"dnsBindAddress"}},
-		{nameserver.Join(c.DNSNameservers), []string{"dnsNameservers"}},
-		{c.DNSRecursiveResolvConf, []string{"dnsRecursiveResolvConf"}},
-		{c.MasterKubeConfig, []string{"masterKubeConfig"}},
-		{texts(c.PodCIDRs), []string{"podCIDRs", "proxyArguments.cluster-cidr"}},
-		{texts(c.ServiceCIDRs), []string{"serviceCIDRs"}},
-		{c.Listen.String(), []string{"listen"}},
-		{nameserver.Join(c.Upstreams), []string{"upstreams"}},
-		{routesText(c.Routes), []string{"routes"}},
-		{c.AllowFrom.String(), []string{"allowFrom"}},
-		{strconv.Itoa(c.ClientRateLimit), []string{"clientRateLimit"}},
-		{strconv.Itoa(c.CacheSize), []string{"cacheSize"}},
-		{strconv.Itoa(c.ServeStale), []string{"serveStale"}},
-		{strconv.FormatBool(c.Prefetch), []string{"prefetch"}},
-		{strconv.Itoa(c.DNSForwardMax), []string{"dnsForwardMax"}},
-		{strconv.FormatBool(c.DomainNeeded), []string{"domainNeeded"}},
-		{strconv.FormatBool(c.Cookies), []string{"cookies"}},
-		{strconv.FormatBool(c.UseCapsForID), []string{"useCapsForID"}},
-		{string(c.DBus), []string{"dbus"}},
-		{c.Metrics.addressText(), []string{"metrics.address"}},
-		{string(c.Metrics.Namespace), []string{"metrics.namespace"}},
-		{strings.ToLower(c.LogLevel.String()), []string{"logLevel"}},
-		{kubeconfig, []string{"kubeconfig"}},
-		{string(r.Profile), []string{"zoneProfile"}},
-		{string(r.PodNames), []string{"pods"}},
-		{strconv.FormatBool(r.EndpointPodNames), []string{"endpointPodNames"}},
-		{strconv.FormatBool(r.IgnoreEmptyService), []string{"ignoreEmptyService"}},
-		{strconv.FormatBool(r.ZonalNames), []string{"zonalNames"}},
-		{listText(r.Namespaces), []string{"namespaces"}},
-		{secondsText(r.TTL), []string{"clusterTTL"}},
-		{secondsText(r.NegativeTTL), []string{"clusterNegativeTTL"}},
-		{strconv.FormatBool(r.Autopath), []string{"autopath"}},
-		{texts(r.Listen), []string{"clusterListen"}},
-		{texts(r.Clients), []string{"clusterClients"}},
+		{c.ClusterDomain.Relative(), []string{"clusterDomain", "kubeletArguments.cluster-domain", "dnsDomain"}, anybody},
+		{addrTexts(c.DNSIPs), []string{"kubeletArguments.cluster-dns", "dnsIP"}, anybody},
+		nodeIP, nodeName,
+		{addrTexts(c.DNSIPs), []string{"clusterDNS"}, theCluster},
+		{nameserver.Join(c.ClusterDNS), []string{"clusterDNS"}, ourselves},
+		{c.KubeletResolvConf, []string{"kubeletArguments.resolv-conf", "resolvConf"}, theCluster},
+		{string(c.ResolvConf), []string{"resolvConf"}, ourselves},
+		{c.DNSBindAddress.String(), []string{"dnsBindAddress"}, anybody},
+		{nameserver.Join(c.DNSNameservers), []string{"dnsNameservers"}, anybody},
+		{c.DNSRecursiveResolvConf, []string{"dnsRecursiveResolvConf"}, anybody},
+		{c.MasterKubeConfig, []string{"masterKubeConfig"}, anybody},
+		{texts(c.PodCIDRs), []string{"podCIDRs", "proxyArguments.cluster-cidr"}, anybody},
+		{texts(c.ServiceCIDRs), []string{"serviceCIDRs"}, anybody},
+		{c.Listen.String(), []string{"listen"}, anybody},
+		{nameserver.Join(c.Upstreams), []string{"upstreams"}, anybody},
+		{routesText(c.Routes), []string{"routes"}, anybody},
+		{c.AllowFrom.String(), []string{"allowFrom"}, anybody},
+		{strconv.Itoa(c.ClientRateLimit), []string{"clientRateLimit"}, anybody},
+		{strconv.Itoa(c.CacheSize), []string{"cacheSize"}, anybody},
+		{strconv.Itoa(c.ServeStale), []string{"serveStale"}, anybody},
+		{strconv.FormatBool(c.Prefetch), []string{"prefetch"}, anybody},
+		{strconv.Itoa(c.DNSForwardMax), []string{"dnsForwardMax"}, anybody},
+		{strconv.FormatBool(c.DomainNeeded), []string{"domainNeeded"}, anybody},
+		{strconv.FormatBool(c.Cookies), []string{"cookies"}, anybody},
+		{strconv.FormatBool(c.UseCapsForID), []string{"useCapsForID"}, anybody},
+		{string(c.DBus), []string{"dbus"}, anybody},
+		{c.Metrics.addressText(), []string{"metrics.address"}, anybody},
+		{string(c.Metrics.Namespace), []string{"metrics.namespace"}, anybody},
+		{strings.ToLower(c.LogLevel.String()), []string{"logLevel"}, anybody},
+		{kubeconfig, []string{"kubeconfig"}, anybody},
+		{string(r.Profile), []string{"zoneProfile"}, anybody},
+		{string(r.PodNames), []string{"pods"}, anybody},
+		{strconv.FormatBool(r.EndpointPodNames), []string{"endpointPodNames"}, anybody},
+		{strconv.FormatBool(r.IgnoreEmptyService), []string{"ignoreEmptyService"}, anybody},
+		{strconv.FormatBool(r.ZonalNames), []string{"zonalNames"}, anybody},
+		{listText(r.Namespaces), []string{"namespaces"}, anybody},
+		{secondsText(r.TTL), []string{"clusterTTL"}, anybody},
+		{secondsText(r.NegativeTTL), []string{"clusterNegativeTTL"}, anybody},
+		{strconv.FormatBool(r.Autopath), []string{"autopath"}, anybody},
+		{texts(r.Listen), []string{"clusterListen"}, anybody},
+		{texts(r.Clients), []string{"clusterClients"}, anybody},
 	}
 }
 

@@ -30,7 +30,7 @@ func TestSettingsAreWhole(t *testing.T) {
 	}
 	slices.Sort(known)
 	slices.Sort(shown)
-	if known = slices.Compact(known); !slices.Equal(known, shown) {
+	if known, shown = slices.Compact(known), slices.Compact(shown); !slices.Equal(known, shown) {
 		t.Errorf("keys\n%v\nand those shown\n%v", known, shown)
 	}
 }
@@ -57,6 +57,14 @@ func TestSettings(t *testing.T) {
 			"one name for two matters",
 			map[string]string{kubelet: "kind: KubeletConfiguration\nclusterDNS: [10.96.0.10]\nresolvConf: /run/x\n"},
 			"config.yaml:2 clusterDNS=10.96.0.10\nconfig.yaml:3 resolvConf=/run/x\n",
+		},
+		{
+			"one name in both files",
+			map[string]string{
+				kubelet: "kind: KubeletConfiguration\nclusterDNS: [10.96.0.10]\nresolvConf: /run/x\n",
+				ours:    "clusterDNS: [10.96.0.11]\nresolvConf: none\n",
+			},
+			"config.yaml:2 clusterDNS=10.96.0.10\nconfig.yaml:3 resolvConf=/run/x\nnode-dns.yaml:1 clusterDNS=10.96.0.11\nnode-dns.yaml:2 resolvConf=none\n",
 		},
 		{
 			"one name, and ours",

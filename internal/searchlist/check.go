@@ -8,7 +8,10 @@ import (
 )
 
 // Fault is what is wrong with a resolv.conf, and what to do about it.
-type Fault struct{ What, Fix string }
+type Fault struct {
+	What, Fix string
+	Maybe     bool // it need not harm anybody
+}
 
 // Checks are what a resolv.conf is looked at with.
 type Checks struct {
@@ -16,6 +19,9 @@ type Checks struct {
 	Answers func(netip.Addr) bool // node-dns listens there, at port 53
 	// HostFile is the kubelet's resolvConf ("": the pod has nothing of it), Unread why it cannot be read ("": it can), and Setting where it is set, or would be.
 	HostFile, Unread, Setting string
+	// Missing: HostFile does not exist. Hooks is the file that origin-dns-dispatcher writes for it.
+	Missing bool
+	Hooks   string
 	// Originals is the file with the node's original nameservers; "": there is none.
 	Originals string
 	// Uplinks is systemd-resolved's file with its own nameservers; "": there is none.
@@ -24,32 +30,57 @@ type Checks struct {
 
 // Pod are the faults of an ordinary pod's resolv.conf, and of the file that the kubelet makes it of.
 func (c Checks) Pod(k Kubelet, conf Conf) []Fault {
-	faults := c.host(k)
+	faults := c.Host(k)
 	for _, addr := range conf.Nameservers {
 		if addr.IsLoopback() {
 			faults = append(faults, Fault{
 				fmt.Sprintf("a pod is given %s, which is the pod itself: nobody answers there", addr),
-				"set clusterDNS to an address of this node that pods reach, in " + c.Setting,
+				"set clusterDNS to an address of this node that pods reach, in " + c.Setting, false,
 			})
 		}
 	}
 	return slices.Concat(faults, common(conf), limits(k.Limits, conf))
 }
 
-// host are the faults of the file that pods with dnsPolicy Default get, the cluster's own DNS servers among them.
-func (c Checks) host(k Kubelet) (faults []Fault) {
-	if c.HostFile == "" {
+// Host are the faults of the file that pods with dnsPolicy Default get, the cluster's own DNS servers among them.
+func (c Checks) Host(k Kubelet) []Fault {
+	fix := c.hostFix()
+	switch {
+	case c.HostFile == "":
 		return nil
+	case c.Missing && c.HostFile == c.Hooks:
+		return []Fault{{What: "the kubelet's resolvConf " + c.HostFile + " does not exist: no pod can be started", Fix: "origin-dns-dispatcher apply writes it"}}
+	case c.Missing:
+		return []Fault{{What: "the kubelet's resolvConf " + c.HostFile + " does not exist: no pod can be started", Fix: fix}}
+	case c.Unread != "":
+		return []Fault{{
+			fmt.Sprintf("the kubelet's resolvConf %s cannot be read here (%s): where the kubelet cannot either, no pod starts", c.HostFile, c.Unread),
+			"see whether root can read it; else " + fix, true,
+		}}
+	case len(k.Host.Nameservers) == 0:
+		return []Fault{{fmt.Sprintf("the kubelet's resolvConf %s names no nameserver: a pod with dnsPolicy Default asks itself", c.HostFile), fix, true}}
 	}
+	return c.hostNames(k, fix)
+}
+
+// hostFix is what to do about the kubelet's resolvConf.
+func (c Checks) hostFix() string {
 	better, whose := c.Originals, "the original nameservers"
 	if c.Uplinks != "" {
 		better, whose = c.Uplinks, "systemd-resolved's own"
 	}
 	fix := "point it at a file with the nameservers that the network gave this node"
-	if better != "" && better != c.HostFile {
+	switch {
+	case better == "" && c.Hooks != "" && c.Hooks != c.HostFile:
+		fix = "point it at " + c.Hooks + ", to which origin-dns-dispatcher apply writes the original nameservers"
+	case better != "" && better != c.HostFile:
 		fix = fmt.Sprintf("point it at %s, which has %s", better, whose)
 	}
-	fix += ": " + c.Setting + "; then restart the kubelet, and the pods"
+	return fix + ": " + c.Setting + "; then restart the kubelet, and the pods"
+}
+
+// hostNames are the faults of the nameservers there.
+func (c Checks) hostNames(k Kubelet, fix string) (faults []Fault) {
 	var own, loopback []netip.Addr
 	for _, addr := range k.Host.Nameservers {
 		switch {
@@ -66,20 +97,22 @@ func (c Checks) host(k Kubelet) (faults []Fault) {
 		if slices.ContainsFunc(own, func(addr netip.Addr) bool { return slices.Contains(k.DNS, addr) }) {
 			what += ", and where a pod has these beside clusterDNS the node is there twice"
 		}
-		faults = append(faults, Fault{what, fix})
+		faults = append(faults, Fault{What: what, Fix: fix})
 	}
 	if len(loopback) > 0 {
 		faults = append(faults, Fault{
-			fmt.Sprintf("the kubelet's resolvConf %s names %s, which in a pod with dnsPolicy Default is the pod itself: nobody answers there", c.HostFile, words(loopback)), fix,
+			What: fmt.Sprintf("the kubelet's resolvConf %s names %s, which in a pod with dnsPolicy Default is the pod itself: nobody answers there", c.HostFile, words(loopback)), Fix: fix,
 		})
 	}
-	if c.Unread != "" {
-		return append(faults, Fault{fmt.Sprintf("the kubelet's resolvConf %s cannot be read here (%s): where the kubelet cannot either, no pod starts", c.HostFile, c.Unread), fix})
-	}
-	if len(k.Host.Nameservers) == 0 {
-		faults = append(faults, Fault{fmt.Sprintf("the kubelet's resolvConf %s names no nameserver: a pod with dnsPolicy Default asks itself", c.HostFile), fix})
-	}
 	return faults
+}
+
+// ResolvConfSetting is where a kubelet is told its resolvConf.
+func ResolvConfSetting(isOpenShift3 bool) string {
+	if isOpenShift3 {
+		return "kubeletArguments: {resolv-conf: [FILE]} in /etc/origin/node/node-config.yaml"
+	}
+	return "resolvConf in /var/lib/kubelet/config.yaml"
 }
 
 // Node are the faults of this node's own.
@@ -88,17 +121,17 @@ func (c Checks) Node(conf Conf) []Fault {
 	here := slices.ContainsFunc(conf.Nameservers, c.Answers)
 	for _, addr := range conf.Nameservers {
 		if c.IsNode(addr) && !addr.IsLoopback() && !c.Answers(addr) {
-			faults = append(faults, Fault{fmt.Sprintf("%s is this node, and node-dns does not listen there", addr), "node-dns status says where it does, and why"})
+			faults = append(faults, Fault{fmt.Sprintf("%s is this node, and node-dns does not listen there", addr), "node-dns status says where it does, and why", false})
 		}
 	}
 	if !here && len(conf.Nameservers) > 0 {
 		faults = append(faults, Fault{
 			"a process on this node does not ask node-dns, but " + words(conf.Nameservers) + ": what is shown is what node-dns would say",
-			"origin-dns-dispatcher plan says why /etc/resolv.conf does not name this node",
+			"origin-dns-dispatcher plan says why /etc/resolv.conf does not name this node", false,
 		})
 	}
 	if len(conf.Nameservers) == 0 {
-		faults = append(faults, Fault{"it names no nameserver: C libraries ask 127.0.0.1 then", "origin-dns-dispatcher plan says what it should name"})
+		faults = append(faults, Fault{"it names no nameserver: C libraries ask 127.0.0.1 then", "origin-dns-dispatcher plan says what it should name", false})
 	}
 	return append(faults, common(conf)...)
 }
@@ -109,7 +142,7 @@ func common(conf Conf) (faults []Fault) {
 	for _, addr := range conf.Nameservers {
 		if seen[addr] {
 			faults = append(faults, Fault{
-				fmt.Sprintf("%s is named twice: musl asks it everything twice, and glibc asks it again when it was silent", addr), "name it once",
+				fmt.Sprintf("%s is named twice: musl asks it everything twice, and glibc asks it again when it was silent", addr), "name it once", false,
 			})
 		}
 		seen[addr] = true
@@ -117,19 +150,19 @@ func common(conf Conf) (faults []Fault) {
 	if n := len(conf.Nameservers); n > maxServers {
 		faults = append(faults, Fault{
 			fmt.Sprintf("%d nameservers: libraries ask the first %d alone, and never %s", n, maxServers, words(conf.Nameservers[maxServers:])),
-			"take out those that are not needed",
+			"take out those that are not needed", false,
 		})
 	}
 	if slices.Contains(conf.Search, ".") {
 		faults = append(faults, Fault{
 			"the search list has the root (.): musl (Alpine) asks for a name with two dots at its end by it, and finds nothing",
-			"take it out: systemd-resolved writes it for an empty list",
+			"take it out: systemd-resolved writes it for an empty list", false,
 		})
 	}
 	if line := len("search " + strings.Join(conf.Search, " ")); line > muslLine {
 		faults = append(faults, Fault{
 			fmt.Sprintf("the search line has %d characters: musl (Alpine) reads no line of more than %d, and has no search list at all", line, muslLine),
-			"shorten the list",
+			"shorten the list", false,
 		})
 	}
 	return faults
@@ -141,7 +174,7 @@ func limits(l Limits, conf Conf) (faults []Fault) {
 		faults = append(faults, Fault{
 			fmt.Sprintf("%d search domains of %d characters: the kubelet hands on %d of at most %d and %d characters, and drops %s", len(conf.Search),
 				len(strings.Join(conf.Search, " ")), kept, l.Domains, l.Chars, strings.Join(conf.Search[kept:], " ")),
-			"shorten the search list of the kubelet's resolvConf",
+			"shorten the search list of the kubelet's resolvConf", false,
 		})
 	}
 	return faults

@@ -207,11 +207,14 @@ func TestChecks(t *testing.T) {
 			[]string{"the node is there twice point it at /etc/origin/node/resolv.conf"},
 		},
 		{"which the hook has not captured", checks, "nameserver 10.0.0.5", podConf, []string{"point it at a file with"}},
+		{"but writes", with(func(c *Checks) { c.Hooks = "/etc/hooks.conf" }), "nameserver 10.0.0.5", podConf, []string{"point it at /etc/hooks.conf, to which"}},
 		{
 			"systemd-resolved's stub", with(func(c *Checks) { c.Uplinks = "/run/systemd/resolve/resolv.conf" }), "nameserver 127.0.0.53", podConf,
 			[]string{"names 127.0.0.53, which in a pod with dnsPolicy Default is the pod itself: nobody answers there point it at /run/systemd/resolve/resolv.conf"},
 		},
-		{"no file", with(func(c *Checks) { c.Unread = "it does not exist" }), "#", podConf, []string{"/etc/resolv.conf cannot be read here (it does not exist): where the kubelet"}},
+		{"no file", with(func(c *Checks) { c.Missing = true }), "#", podConf, []string{"/etc/resolv.conf does not exist: no pod can be started point it at a file"}},
+		{"not yet the hook's", with(func(c *Checks) { c.Missing, c.Hooks = true, c.HostFile }), "#", podConf, []string{"no pod can be started origin-dns-dispatcher apply writes it"}},
+		{"a closed file", with(func(c *Checks) { c.Unread = "permission denied" }), "#", podConf, []string{"/etc/resolv.conf cannot be read here (permission denied): where the kubelet"}},
 		{"an empty file", checks, "#", podConf, []string{"names no nameserver"}},
 		{"loopback in a pod", checks, "nameserver 192.0.2.53", "nameserver 127.0.0.1", []string{"a pod is given 127.0.0.1"}},
 		{"too many domains", checks, "nameserver 192.0.2.53", "nameserver 10.0.0.5\nsearch a b c d e f g h", []string{"drops g h"}},
@@ -235,7 +238,7 @@ func TestChecks(t *testing.T) {
 				faults = test.checks.Pod(Kubelet{DNS: []netip.Addr{node}, Host: conf(test.host), Limits: LimitsOf(true)}, c)
 			}
 			if len(faults) != len(test.want) {
-				t.Fatalf("%q, want %q", faults, test.want)
+				t.Fatalf("%+v, want %q", faults, test.want)
 			}
 			for i, want := range test.want {
 				if got := faults[i].What + " " + faults[i].Fix; !strings.Contains(got, want) || faults[i].Fix == "" {

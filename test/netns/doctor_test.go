@@ -80,7 +80,7 @@ func TestDoctor(t *testing.T) {
 	wantFinding(t, r, "old-hook", doctor.Fail, oldHook)
 	wantFinding(t, r, "networkmanager-conf", doctor.Warn, "99-origin.conf:2 sets dns=none")
 	wantFinding(t, r, "resolv.conf", doctor.Fail, "names this node ("+nodeIP+"), where node-dns does not answer")
-	wantFinding(t, r, "kubelet", doctor.Fail, "back at this node")
+	wantFinding(t, r, "kubelet", doctor.Fail, "names this node ("+nodeIP+")")
 
 	before := n.l.ReadFile(resolvConf)
 	n.doctor()
