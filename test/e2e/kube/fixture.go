@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -122,7 +123,7 @@ func completeService(service *Object) {
 
 // PodStatus is what a kubelet says of a pod that runs.
 func PodStatus(ip string, ready bool) map[string]any {
-	condition := map[string]any{"type": "Ready", "status": "False"}
+	condition := map[string]any{"type": "Ready", "status": "False", "lastTransitionTime": time.Now().UTC().Format(time.RFC3339)}
 	if ready {
 		condition["status"] = "True"
 	}
