@@ -19,7 +19,7 @@ const module = "github.com/node-dns/node-dns/"
 // bands are the packages from low to high. A package may import packages of lower bands only: what is below knows
 // nothing of what is above, and what stands side by side can be read apart.
 var bands = [][]string{
-	{"internal/dnsname", "internal/nameserver", "internal/servercookie", "internal/atomicfile", "internal/inflight", "internal/busy", "internal/cgroup", "internal/counting", "internal/clients", "internal/journal", "internal/systembus", "internal/screen", "internal/dnstest", "internal/golden", "internal/manual", "internal/lab", "internal/kubetest"},
+	{"internal/dnsname", "internal/nameserver", "internal/servercookie", "internal/atomicfile", "internal/inflight", "internal/busy", "internal/cgroup", "internal/procfs", "internal/counting", "internal/clients", "internal/journal", "internal/systembus", "internal/screen", "internal/dnstest", "internal/golden", "internal/manual", "internal/lab", "internal/kubetest"},
 	{"internal/dnswire", "internal/precedence", "internal/faultplan"},
 	{"internal/nm", "internal/resolved", "internal/netstate", "internal/resolvconf", "internal/upstream", "internal/nodeconfig", "internal/dnsserver", "internal/supervise", "internal/systemd", "internal/rpmbuild"},
 	{"internal/dnsmasqconf", "internal/searchlist"},

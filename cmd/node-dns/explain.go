@@ -36,6 +36,9 @@ Exit code 0: the name is found, and all is well; 1: it is not, or something is w
 			if err != nil {
 				return err
 			}
+			if question.Namespace != "" {
+				question.Kubelet = kubeletFlags(root)
+			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), lookupTimeout)
 			defer cancel()
 			explanation, err := control.FetchExplanation(ctx, control.SocketPath(root), args[0], question)

@@ -67,6 +67,9 @@ func fetchLookup(cmd *cobra.Command, question control.LookupQuestion) (control.L
 	if err != nil {
 		return control.Lookup{}, err
 	}
+	if question.Search.Namespace != "" {
+		question.Search.Kubelet = kubeletFlags(root)
+	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), lookupTimeout)
 	defer cancel()
 	return control.FetchLookup(ctx, control.SocketPath(root), question)

@@ -194,7 +194,11 @@ func (e Explanation) writeConf(p *page) {
 	p.line("resolv.conf  nameserver %s", orNone(strings.Join(servers, ", ")))
 	p.line("             search %s", orNone(strings.Join(e.Search.Domains, " ")))
 	p.line("             options %s", orNone(strings.Join(e.Search.Options, " ")))
-	if host := e.Search.Host; host != nil {
+	switch host := e.Search.Host; {
+	case host == nil:
+	case host.Path == "":
+		p.line("             made by the kubelet of no file (%s)", host.where())
+	default:
 		p.line("             made by the kubelet from %s (%s): nameserver %s, search %s", host.Path, host.where(),
 			orNone(strings.Join(host.Nameservers, " ")), orNone(strings.Join(host.Search, " ")))
 	}

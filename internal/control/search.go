@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"slices"
 
@@ -14,6 +15,32 @@ const searchPath = "/v1/search"
 type SearchQuestion struct {
 	Namespace string `json:"namespace,omitempty"`
 	Pod       string `json:"pod,omitempty"` // in Namespace
+	// Kubelet is what the asker sees of the kubelet that runs; nil: nothing.
+	Kubelet *KubeletFlags `json:"kubelet,omitempty"`
+}
+
+// KubeletFlags are what the command line of the kubelet that runs here says, as the asker sees it: the daemon sees no other processes.
+type KubeletFlags struct {
+	PID        int          `json:"pid"`
+	DNS        []netip.Addr `json:"clusterDNS,omitempty"`
+	Domain     *string      `json:"clusterDomain,omitempty"`
+	ResolvConf *FlagFile    `json:"resolvConf,omitempty"`
+}
+
+// FlagFile is a file that a flag names, as the asker has read it.
+type FlagFile struct {
+	Path    string `json:"path"` // "": the kubelet is to use none
+	Text    string `json:"text,omitempty"`
+	Missing bool   `json:"missing,omitempty"`
+	Unread  string `json:"unread,omitempty"` // why it could not be read
+}
+
+// MaxFlagFile bounds FlagFile.Text in octets.
+const MaxFlagFile = 32 << 10
+
+// Where is the place of a flag: "--cluster-dns of the kubelet, pid 812".
+func (f KubeletFlags) Where(flag string) string {
+	return fmt.Sprintf("%s of the kubelet, pid %d", flag, f.PID)
 }
 
 // Search is a resolv.conf, and how it comes about.
@@ -29,9 +56,12 @@ type Search struct {
 	LocalDomain string    `json:"localDomain,omitempty"` // the host name's, where there is no list
 	Own         []string  `json:"ownAddresses"`          // nameservers that are this node
 	Host        *HostFile `json:"kubeletResolvConf,omitempty"`
-	Autopath    Walk      `json:"autopath"`
-	Faults      []Fault   `json:"faults"`
-	Notes       []string  `json:"notes"`
+	// DNSSource and DomainSource are where the kubelet is told its clusterDNS and clusterDomain; "": it is not about a pod.
+	DNSSource    string   `json:"clusterDNSSource,omitempty"`
+	DomainSource string   `json:"clusterDomainSource,omitempty"`
+	Autopath     Walk     `json:"autopath"`
+	Faults       []Fault  `json:"faults"`
+	Notes        []string `json:"notes"`
 }
 
 // HostFile is the resolv.conf that the kubelet makes pods' ones of.

@@ -39,7 +39,7 @@ func (d *Daemon) searchConf(ctx context.Context, question control.SearchQuestion
 		}
 		out.Policy = pod.Policy
 	}
-	d.addPodConf(s, &out, pod)
+	d.addPodConf(s, &out, pod, question.Kubelet)
 	if !pod.IsClusterFirst() || pod.HostNetwork || len(pod.Own.Search) > 0 {
 		out.Autopath = control.Walk{Why: "the pod's search list or address is not one of its namespace"}
 	}
@@ -110,28 +110,29 @@ func (d *Daemon) addNodeConf(s *serving, out *control.Search) {
 }
 
 // addPodConf adds what the kubelet gives to a pod.
-func (d *Daemon) addPodConf(s *serving, out *control.Search, pod searchlist.Pod) {
-	kubelet, host, read := d.kubelet(s)
-	if len(kubelet.DNS) == 0 && s.nodeIP.IsValid() {
-		kubelet.DNS = []netip.Addr{s.nodeIP}
-		out.Notes = append(out.Notes, "no file says what the kubelet's clusterDNS is: it is taken to be this node")
+func (d *Daemon) addPodConf(s *serving, out *control.Search, pod searchlist.Pod, flags *control.KubeletFlags) {
+	k := d.kubeletByFiles(s)
+	k.hear(flags)
+	if len(k.DNS) == 0 && s.nodeIP.IsValid() {
+		k.DNS = []netip.Addr{s.nodeIP}
+		out.Notes = append(out.Notes, "neither a file nor a flag says what the kubelet's clusterDNS is: it is taken to be this node")
 	}
-	conf := kubelet.Conf(pod)
+	conf := k.Conf(pod)
 	if pod.Policy != searchlist.None {
-		out.Host = &host
+		out.Host, out.DNSSource, out.DomainSource = &k.host, k.dnsSource, k.domainSource
+		out.Notes = append(out.Notes, k.notes...)
 	}
-	d.addConf(s, out, kubelet.Limits.Cut(conf))
+	d.addConf(s, out, k.Limits.Cut(conf))
 	if len(out.Own) == 0 && len(out.Nameservers) > 0 {
 		out.Notes = append(out.Notes, "it asks "+strings.Join(out.Nameservers, " ")+", not this node: what is shown is what node-dns says")
 	}
-	checks := s.checks(d, host)
-	if checks.Missing = !read.Exists && read.Err == nil; read.Err != nil {
-		checks.Unread = read.Err.Error()
-	}
+	checks := s.checks(d, k.host)
+	checks.Setting = searchlist.ResolvConfSetting(s.config.IsOpenShift, k.byFlag)
+	checks.Missing, checks.Unread = k.missing, k.unread
 	if pod.Policy == searchlist.None {
 		checks.HostFile = ""
 	}
-	out.Faults = faultsOf(checks.Pod(kubelet, conf))
+	out.Faults = append(faultsOf(checks.Pod(k.Kubelet, conf)), faultsOf(k.domainFaults(s.config.ClusterDomain.Relative()))...)
 	walk := d.autopathStatus(s)
 	if out.Autopath = (control.Walk{On: walk.On, Why: walk.Why}); d.names.known() == nil {
 		out.Autopath = control.Walk{Why: "the Kubernetes API is not read"}
@@ -151,34 +152,6 @@ func (d *Daemon) addConf(s *serving, out *control.Search, conf searchlist.Conf) 
 	}
 }
 
-// kubelet is what is known of the kubelet here, and its resolvConf as it was read.
-func (d *Daemon) kubelet(s *serving) (k searchlist.Kubelet, host control.HostFile, read hostdns.File) {
-	path := s.config.KubeletResolvConf
-	if path == "" {
-		path = d.paths.host.ResolvConf
-	}
-	host = control.HostFile{
-		Path: d.hostPath(path), Source: s.config.WhereCluster("resolvConf", "kubeletArguments.resolv-conf"), Nameservers: []string{}, Search: []string{},
-	}
-	read = hostdns.ReadFile(d.paths.host.Root, path)
-	file := resolvconf.Parse(read.Data)
-	k = searchlist.Kubelet{
-		Domain: s.config.ClusterDomain.Relative(), Limits: searchlist.LimitsOf(s.config.IsOpenShift),
-		Host: searchlist.Conf{Nameservers: file.Nameservers(), Search: file.SearchLine(), Options: file.Options()},
-	}
-	for _, addr := range k.Host.Nameservers {
-		host.Nameservers = append(host.Nameservers, addr.String())
-	}
-	host.Search = append(host.Search, k.Host.Search...)
-	for _, addr := range s.config.DNSIPs {
-		if addr.IsUnspecified() {
-			addr = s.nodeIP
-		}
-		k.DNS = append(k.DNS, addr)
-	}
-	return k, host, read
-}
-
 // hostPath is a path as the host sees it, without the root.
 func (d *Daemon) hostPath(path string) string {
 	if rest, ok := strings.CutPrefix(path, strings.TrimSuffix(d.paths.host.Root, "/")+"/"); ok {
@@ -190,7 +163,7 @@ func (d *Daemon) hostPath(path string) string {
 // checks are what is known here of a resolv.conf's surroundings.
 func (s *serving) checks(d *Daemon, host control.HostFile) searchlist.Checks {
 	c := searchlist.Checks{
-		IsNode: s.net.IsLocal, HostFile: host.Path, Setting: searchlist.ResolvConfSetting(s.config.IsOpenShift), Hooks: hostdns.NewPaths("").NodeResolvConf,
+		IsNode: s.net.IsLocal, HostFile: host.Path, Hooks: hostdns.NewPaths("").NodeResolvConf,
 	}
 	listening := d.listening()
 	c.Answers = func(addr netip.Addr) bool { return slices.Contains(listening, netip.AddrPortFrom(addr.Unmap(), 53)) }

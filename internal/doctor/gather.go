@@ -15,6 +15,8 @@ import (
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/migrate"
 	"github.com/node-dns/node-dns/internal/nm"
+	"github.com/node-dns/node-dns/internal/procfs"
+	"github.com/node-dns/node-dns/internal/searchlist"
 )
 
 const (
@@ -177,13 +179,11 @@ func (g *gathering) kubelet(context.Context) {
 		}
 		k.DNS = append(k.DNS, addr)
 	}
-	for _, p := range processes(g.Live(), "kubelet") {
+	if p, ok := procfs.Host(g.Root, "kubelet"); ok {
 		k.Configured = true
-		if path, ok := flagValue(p.Args, "--resolv-conf"); ok {
-			k.Path, k.Source = path, fmt.Sprintf("the command line of pid %d", p.PID)
-		}
+		k.hear(p, g.at)
 	}
-	if k.Path == "" && k.Source == "" {
+	if k.Path == "" && !k.ByFlag {
 		k.Path = g.at(resolvConf)
 	}
 	if k.Path != "" {
@@ -191,6 +191,20 @@ func (g *gathering) kubelet(context.Context) {
 		k.Path = g.shown(k.Path)
 	}
 	g.s.Kubelet = k
+}
+
+// hear has the command line of the kubelet that runs say what it does. at is where a path of the host's is.
+func (k *Kubelet) hear(p procfs.Process, at func(string) string) {
+	flags := searchlist.FlagsOf(p)
+	if len(flags.DNS) > 0 {
+		k.DNS = flags.DNS
+	}
+	if path := flags.ResolvConf; path != nil {
+		if k.Path = *path; k.Path != "" {
+			k.Path = at(*path)
+		}
+		k.ByFlag, k.Source = true, fmt.Sprintf("%s of the kubelet, pid %d", searchlist.FlagResolvConf, p.PID)
+	}
 }
 
 // Live reports whether it is the host itself.

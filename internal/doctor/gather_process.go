@@ -1,16 +1,15 @@
 package doctor
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 
 	"github.com/node-dns/node-dns/internal/hostdns"
+	"github.com/node-dns/node-dns/internal/procfs"
 )
 
 // maxOutput bounds in octets what a program may say.
@@ -24,51 +23,11 @@ func output(ctx context.Context, argv ...string) (string, error) {
 	return strings.TrimSpace(string(out[:min(len(out), maxOutput)])), err
 }
 
-// aProcess is one that runs.
-type aProcess struct {
-	PID  int
-	Args []string
-}
-
-// processes are those of a name (proc_pid_comm(5)). Those in containers are among them.
-func processes(live bool, name string) []aProcess {
-	if !live {
-		return nil
-	}
-	var all []aProcess
-	dirs, _ := filepath.Glob("/proc/[0-9]*") // the pattern is ours
-	for _, dir := range dirs {
-		comm, err := os.ReadFile(filepath.Join(dir, "comm"))
-		if err != nil || strings.TrimSpace(string(comm)) != name {
-			continue
-		}
-		pid, err := strconv.Atoi(filepath.Base(dir))
-		if err != nil {
-			continue
-		}
-		args, _ := os.ReadFile(filepath.Join(dir, "cmdline")) // it has just ended
-		all = append(all, aProcess{pid, strings.Split(string(bytes.TrimRight(args, "\x00")), "\x00")})
-	}
-	return all
-}
-
-// flagValue is the last value of a flag, in either of its two forms.
-func flagValue(args []string, flag string) (value string, ok bool) {
-	for i, arg := range args {
-		if text, found := strings.CutPrefix(arg, flag+"="); found {
-			value, ok = text, true
-		} else if arg == flag && i+1 < len(args) {
-			value, ok = args[i+1], true
-		}
-	}
-	return value, ok
-}
-
 // clients are DHCP clients that write resolv.conf by themselves, beside NetworkManager.
 func (g *gathering) clients() []Writer {
 	var all []Writer
-	for _, p := range processes(g.Live(), "dhclient") {
-		if script, _ := flagValue(p.Args, "-sf"); strings.Contains(script, "nm-dhcp-helper") || !g.inHostNetwork(p.PID) {
+	for _, p := range procfs.Named(g.Root, "dhclient") {
+		if script, _ := p.Value("-sf"); strings.Contains(script, "nm-dhcp-helper") || !inHostNetwork(p) {
 			continue // NetworkManager's own (dhcp=dhclient), or a container's
 		}
 		all = append(all, Writer{
@@ -76,8 +35,8 @@ func (g *gathering) clients() []Writer {
 			Fix:  "have NetworkManager look after the interface; or a hook in /etc/dhcp/dhclient-enter-hooks.d whose make_resolv_conf() does nothing",
 		})
 	}
-	for _, p := range processes(g.Live(), "dhcpcd") {
-		if !g.inHostNetwork(p.PID) {
+	for _, p := range procfs.Named(g.Root, "dhcpcd") {
+		if !inHostNetwork(p) {
 			continue
 		}
 		all = append(all, Writer{
@@ -90,10 +49,9 @@ func (g *gathering) clients() []Writer {
 }
 
 // inHostNetwork reports whether a process is in our network namespace; where that is not to be seen it is not.
-func (g *gathering) inHostNetwork(pid int) bool {
-	ours, err := os.Readlink("/proc/self/ns/net")
-	its, itsErr := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", pid))
-	return err == nil && itsErr == nil && ours == its
+func inHostNetwork(p procfs.Process) bool {
+	shares, known := p.SharesNetwork()
+	return shares && known
 }
 
 // netconfig is SUSE's, which writes resolv.conf wherever NETCONFIG_DNS_POLICY= is not empty.

@@ -12,12 +12,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/miekg/dns"
 	"go.uber.org/goleak"
 
 	"github.com/node-dns/node-dns/internal/control"
 	"github.com/node-dns/node-dns/internal/dnstest"
+	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -93,6 +96,45 @@ func TestGatherHangs(t *testing.T) {
 	}
 	if r.OK == 0 {
 		t.Error("nothing else was seen")
+	}
+}
+
+// TestKubeletFlags: the command line of the kubelet that runs wins over its file.
+func TestKubeletFlags(t *testing.T) {
+	for _, row := range []struct {
+		name, flags string
+		want        Kubelet // its File is not looked at
+	}{
+		{"none", "", Kubelet{Configured: true, Path: "/run/file.conf", Source: "resolvConf /var/lib/kubelet/config.yaml:3"}},
+		{"another file", "--resolv-conf=/run/flag.conf", Kubelet{Configured: true, Path: "/run/flag.conf", Source: "--resolv-conf of the kubelet, pid 812", ByFlag: true}},
+		{"no file", "--resolv-conf=", Kubelet{Configured: true, Source: "--resolv-conf of the kubelet, pid 812", ByFlag: true}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			root := t.TempDir()
+			for path, text := range map[string]string{
+				"/var/lib/kubelet/config.yaml": "kind: KubeletConfiguration\nclusterDNS: [192.0.2.10]\nresolvConf: /run/file.conf\n",
+				"/proc/812/comm":               "kubelet\n", "/proc/812/cmdline": "kubelet\x00--cluster-dns=192.0.2.11\x00" + row.flags + "\x00",
+			} {
+				at := filepath.Join(root, path)
+				if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, []byte(text), 0o644)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			g := &gathering{Look: Look{Root: root}}
+			var err error
+			if g.s.Host.State.Config, err = nodeconfig.Load(nodeconfig.DefaultPaths(root)); err != nil {
+				t.Fatal(err)
+			}
+			g.kubelet(t.Context())
+			got := g.s.Kubelet
+			if fmt.Sprint(got.DNS) != "[192.0.2.11]" {
+				t.Errorf("clusterDNS %v", got.DNS)
+			}
+			got.DNS, got.File = nil, hostdns.File{}
+			if diff := cmp.Diff(row.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 
@@ -179,24 +221,6 @@ func TestOpenFiles(t *testing.T) {
 	} {
 		if got := openFiles(row.text); got != row.want {
 			t.Errorf("%q: %d, expected %d", row.text, got, row.want)
-		}
-	}
-}
-
-func TestFlagValue(t *testing.T) {
-	for _, row := range []struct {
-		args string
-		want string
-		ok   bool
-	}{
-		{"kubelet --resolv-conf=/a", "/a", true},
-		{"kubelet --resolv-conf /a --v 2", "/a", true},
-		{"kubelet --resolv-conf=/a --resolv-conf=", "", true},
-		{"kubelet --resolv-conf", "", false},
-		{"kubelet --resolv-config=/a", "", false},
-	} {
-		if got, ok := flagValue(strings.Fields(row.args), "--resolv-conf"); got != row.want || ok != row.ok {
-			t.Errorf("%s: %q, %v", row.args, got, ok)
 		}
 	}
 }

@@ -79,6 +79,7 @@ type Kubelet struct {
 	Source     string // where that is said; "": it is the kubelet's default
 	File       hostdns.File
 	DNS        []netip.Addr // its clusterDNS
+	ByFlag     bool         // its command line says Path
 }
 
 // Probe is how one upstream nameserver answered when it was asked directly.

@@ -35,7 +35,7 @@ func (c Checks) Pod(k Kubelet, conf Conf) []Fault {
 		if addr.IsLoopback() {
 			faults = append(faults, Fault{
 				fmt.Sprintf("a pod is given %s, which is the pod itself: nobody answers there", addr),
-				"set clusterDNS to an address of this node that pods reach, in " + c.Setting, false,
+				"set the kubelet's clusterDNS to an address of this node that pods reach", false,
 			})
 		}
 	}
@@ -107,10 +107,13 @@ func (c Checks) hostNames(k Kubelet, fix string) (faults []Fault) {
 	return faults
 }
 
-// ResolvConfSetting is where a kubelet is told its resolvConf.
-func ResolvConfSetting(isOpenShift3 bool) string {
-	if isOpenShift3 {
+// ResolvConfSetting is where a kubelet is told its resolvConf: on its command line, or by a file.
+func ResolvConfSetting(isOpenShift3, byFlag bool) string {
+	switch {
+	case isOpenShift3: // whose node process makes the command line of it
 		return "kubeletArguments: {resolv-conf: [FILE]} in /etc/origin/node/node-config.yaml"
+	case byFlag:
+		return FlagResolvConf + " on the kubelet's command line"
 	}
 	return "resolvConf in /var/lib/kubelet/config.yaml"
 }

@@ -24,6 +24,7 @@ type Kubelet struct {
 	DNS    []netip.Addr // clusterDNS; none: every pod has the host's file
 	Domain string       // clusterDomain, without its final dot; "": none
 	Host   Conf         // what its resolvConf says
+	NoFile bool         // its resolvConf is "": pods have nothing of the node's
 	Limits Limits
 }
 
@@ -55,6 +56,8 @@ func (k Kubelet) Conf(p Pod) Conf {
 	case p.Policy == None:
 	case p.IsClusterFirst() && len(k.DNS) > 0:
 		c = Conf{Nameservers: k.DNS, Search: ClusterSearch(p.Namespace, k.Domain, k.Host.Search), Options: []string{"ndots:5"}}
+	case k.NoFile: // which is to say that they ask nobody
+		c = Conf{Nameservers: []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}, Search: []string{"."}}
 	default:
 		c = Conf{Nameservers: k.Host.Nameservers, Search: k.Host.Search, Options: k.Host.Options}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/node-dns/node-dns/internal/procfs"
 	"github.com/node-dns/node-dns/internal/resolvconf"
 )
 
@@ -246,6 +247,41 @@ func TestChecks(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestFlags(t *testing.T) {
+	domain, path, none := "corp.test", "/run/x.conf", ""
+	a, b := netip.MustParseAddr("10.0.0.5"), netip.MustParseAddr("2001:db8::5")
+	for _, test := range []struct {
+		name, args string
+		want       Flags
+	}{
+		{"nothing", "kubelet --config=/var/lib/kubelet/config.yaml --v=2", Flags{}},
+		{"all", "kubelet --cluster-dns=10.0.0.5 --cluster-domain corp.test. --resolv-conf=/run/x.conf", Flags{[]netip.Addr{a}, &domain, &path}},
+		{"a list", "kubelet --cluster-dns=10.0.0.5,2001:db8::5", Flags{DNS: []netip.Addr{a, b}}},
+		{"a list in parts", "kubelet --cluster-dns 10.0.0.5 --cluster_dns 2001:db8::5", Flags{DNS: []netip.Addr{a, b}}},
+		{"no address", "kubelet --cluster-dns=dns.test,10.0.0.5", Flags{DNS: []netip.Addr{a}}},
+		{"the last domain", "kubelet --cluster-domain=a --cluster-domain=corp.test", Flags{Domain: &domain}},
+		{"a path from its working directory", "kubelet --resolv-conf=run/x.conf", Flags{ResolvConf: &path}},
+		{"no file", "kubelet --resolv-conf=", Flags{ResolvConf: &none}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := FlagsOf(procfs.Process{Args: strings.Fields(test.args)})
+			if diff := cmp.Diff(test.want, got, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if got.IsEmpty() != (test.name == "nothing") {
+				t.Errorf("%+v is empty: %t", got, got.IsEmpty())
+			}
+		})
+	}
+	pod := Kubelet{DNS: []netip.Addr{a}, Domain: "corp.test", NoFile: true}
+	if got := pod.Conf(Pod{Namespace: "shop", Policy: Default}); len(got.Nameservers) != 1 || !got.Nameservers[0].IsLoopback() || got.Search[0] != "." {
+		t.Errorf("without a file, dnsPolicy Default: %+v", got)
+	}
+	if got := pod.Conf(Pod{Namespace: "shop"}); got.Nameservers[0] != a || len(got.Search) != 3 {
+		t.Errorf("without a file: %+v", got)
 	}
 }
 

@@ -1,0 +1,88 @@
+// Package procfs tells which processes run on this host, and what they were told on their command lines (proc(5)).
+//
+// It sees what everybody may see: where /proc hides the processes of others (hidepid=, ProtectProc=) nobody runs.
+package procfs
+
+import (
+	"bytes"
+	"cmp"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Process is one that runs.
+type Process struct {
+	PID  int
+	Args []string // its command line, the program first
+
+	proc string // where /proc is
+}
+
+// Named are those of a name (proc_pid_comm(5)), those in containers too, by their numbers. root is where /proc is looked for; "": /.
+func Named(root, name string) []Process {
+	proc := filepath.Join("/", root, "/proc")
+	entries, _ := os.ReadDir(proc) // nil: a tree without one
+	var all []Process
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		comm, err := os.ReadFile(filepath.Join(proc, entry.Name(), "comm"))
+		if err != nil || strings.TrimSuffix(string(comm), "\n") != name {
+			continue
+		}
+		args, _ := os.ReadFile(filepath.Join(proc, entry.Name(), "cmdline")) // it has just ended
+		all = append(all, Process{PID: pid, Args: strings.Split(string(bytes.TrimRight(args, "\x00")), "\x00"), proc: proc})
+	}
+	slices.SortFunc(all, func(a, b Process) int { return cmp.Compare(a.PID, b.PID) })
+	return all
+}
+
+// Host is the first of a name that is not known to be in another network than we, as in a container of its own; false: there is none.
+func Host(root, name string) (Process, bool) {
+	for _, p := range Named(root, name) {
+		if shares, known := p.SharesNetwork(); shares || !known {
+			return p, true
+		}
+	}
+	return Process{}, false
+}
+
+// SharesNetwork reports whether it is in our network namespace. known: that can be seen; of others' processes root alone sees it.
+func (p Process) SharesNetwork() (shares, known bool) {
+	ours, err := os.Readlink(filepath.Join(p.proc, "self/ns/net"))
+	its, itsErr := os.Readlink(filepath.Join(p.proc, strconv.Itoa(p.PID), "ns/net"))
+	return ours == its, err == nil && itsErr == nil
+}
+
+// Values are those of a flag, dashes included, in their order, in either of its forms: "--flag=value" and "--flag value". As a kubelet
+// reads them "_" in a flag's name is "-", and "--" ends the flags.
+func (p Process) Values(flag string) []string {
+	var all []string
+	for i, arg := range p.Args {
+		name, value, isOne := strings.Cut(arg, "=")
+		switch {
+		case arg == "--":
+			return all
+		case strings.ReplaceAll(name, "_", "-") != flag:
+		case isOne:
+			all = append(all, value)
+		case i+1 < len(p.Args):
+			all = append(all, p.Args[i+1])
+		}
+	}
+	return all
+}
+
+// Value is the last of the Values, which counts where a flag has one.
+func (p Process) Value(flag string) (value string, ok bool) {
+	all := p.Values(flag)
+	if len(all) == 0 {
+		return "", false
+	}
+	return all[len(all)-1], true
+}

@@ -1,0 +1,105 @@
+package procfs
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestValues(t *testing.T) {
+	for _, row := range []struct {
+		args string
+		want []string
+	}{
+		{"kubelet --resolv-conf=/a", []string{"/a"}},
+		{"kubelet --resolv-conf /a --v 2", []string{"/a"}},
+		{"kubelet --resolv-conf=/a --resolv-conf=", []string{"/a", ""}},
+		{"kubelet --resolv_conf=/a_b", []string{"/a_b"}},
+		{"kubelet --resolv-conf", nil},
+		{"kubelet --resolv-config=/a", nil},
+		{"kubelet --v=2 -- --resolv-conf=/a", nil},
+		{"", nil},
+	} {
+		p := Process{Args: strings.Fields(row.args)}
+		if got := p.Values("--resolv-conf"); !slices.Equal(got, row.want) {
+			t.Errorf("%s: %q", row.args, got)
+		}
+		if got, ok := p.Value("--resolv-conf"); ok != (len(row.want) > 0) || ok && got != row.want[len(row.want)-1] {
+			t.Errorf("%s: %q %t", row.args, got, ok)
+		}
+	}
+}
+
+// TestTree: a tree has the processes of its own /proc, and one without has none.
+func TestTree(t *testing.T) {
+	root := t.TempDir()
+	if got := Named(root, "kubelet"); got != nil {
+		t.Errorf("%+v", got)
+	}
+	if _, ok := Host(root, "kubelet"); ok {
+		t.Error("there is one")
+	}
+	for path, text := range map[string]string{
+		"90/comm": "kubelet\n", "90/cmdline": "/usr/bin/kubelet\x00--v=2\x00",
+		"100/comm": "kubelet\n", "100/cmdline": "",
+		"7/comm": "kubelets\n", "self/comm": "kubelet\n", "8/cmdline": "kubelet\x00",
+	} {
+		at := filepath.Join(root, "proc", path)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all := Named(root, "kubelet")
+	if len(all) != 2 || all[0].PID != 90 || !slices.Equal(all[0].Args, []string{"/usr/bin/kubelet", "--v=2"}) || all[1].PID != 100 {
+		t.Errorf("%+v", all)
+	}
+	if p, ok := Host(root, "kubelet"); !ok || p.PID != 90 {
+		t.Errorf("%+v %t", p, ok)
+	}
+	for pid, namespace := range map[string]string{"self": "net:[1]", "90": "net:[2]", "100": "net:[1]"} {
+		dir := filepath.Join(root, "proc", pid, "ns")
+		if err := errors.Join(os.MkdirAll(dir, 0o755), os.Symlink(namespace, filepath.Join(dir, "net"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if p, ok := Host(root, "kubelet"); !ok || p.PID != 100 {
+		t.Errorf("not that of a container: %+v %t", p, ok)
+	}
+}
+
+// TestRunning is one that runs indeed.
+func TestRunning(t *testing.T) {
+	const name = "process-of-test"
+	shell, err := exec.LookPath("sh")
+	if err != nil {
+		t.Skip(err)
+	}
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.Symlink(shell, path); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(path, "-c", "read line", "--resolv-conf=/a b")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer in.Close()
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		p, ok := Host("", name)
+		if value, _ := p.Value("--resolv-conf"); ok && p.PID == cmd.Process.Pid && value == "/a b" {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%+v %t", p, ok)
+		}
+	}
+}
