@@ -136,10 +136,7 @@ func (c *channel) dialed(d *dial, conn net.Conn, err error) {
 		_ = conn.Close() // nothing was sent on it
 		d.err = errClosed
 	default:
-		c.counts.handshakes.Add(1)
-		if conn.(*tls.Conn).ConnectionState().DidResume {
-			c.counts.resumed.Add(1)
-		}
+		c.counts.shook(conn.(*tls.Conn))
 		d.stream = newStream(conn, c.timeout, c.retired, &c.counts.ignored)
 		if !c.retired {
 			c.stream = d.stream

@@ -35,7 +35,12 @@ func dialBy(ctx context.Context, network string, to nameserver.Server, port uint
 		}
 		return net.DialUDP("udp", from, net.UDPAddrFromAddrPort(to.Addr)) // without the costs of a Dialer
 	}
-	var dialer net.Dialer
+	return dialerBy(network, to, port).DialContext(ctx, network, to.Addr.String())
+}
+
+// dialerBy has the source and the interface of a server.
+func dialerBy(network string, to nameserver.Server, port uint16) *net.Dialer {
+	dialer := &net.Dialer{}
 	if port != 0 {
 		dialer.LocalAddr = &net.UDPAddr{Port: int(port)}
 	}
@@ -48,7 +53,7 @@ func dialBy(ctx context.Context, network string, to nameserver.Server, port uint
 			dialer.LocalAddr = &net.TCPAddr{IP: to.Source.AsSlice(), Zone: to.Source.Zone()}
 		}
 	}
-	return dialer.DialContext(ctx, network, to.Addr.String())
+	return dialer
 }
 
 func bindTo(device string) func(network, address string, c syscall.RawConn) error {

@@ -81,6 +81,11 @@ type Config struct {
 	// RootCAs are the authorities that DNS over TLS servers are checked with; nil
 	// means those of the system.
 	RootCAs *x509.CertPool
+	// Opportunistic has plain servers asked over TLS, with no check of who they are, where they speak it: without waiting for that,
+	// and in the clear where they do not.
+	Opportunistic bool
+	// TLSAddr is where a plain server may speak TLS; false: nowhere. nil: port 853 of one that is at port 53, and not on loopback.
+	TLSAddr func(nameserver.Server) (netip.AddrPort, bool)
 	// Ignore says why a response is to count as none, so that another server is
 	// asked (dnsmasq's ignore-address); nil says that it is not. It is called
 	// concurrently, and must not change the response. nil means that none is ignored.
@@ -127,9 +132,12 @@ type Forward struct {
 	all     atomic.Bool // every server is asked at once
 	udp     atomic.Pointer[UDP]
 	table   atomic.Pointer[table]
-	setting sync.Mutex // held while the table is replaced; guards routes and isSet
+	setting sync.Mutex // held while the table is replaced; guards what follows
 	routes  []Route    // those of the table, as they were given
 	isSet   bool
+
+	opportunistic bool
+	tlsAddr       func(nameserver.Server) (netip.AddrPort, bool) // constant
 
 	outages   outages
 	began     time.Time
@@ -170,6 +178,9 @@ func New(c Config) *Forward {
 	}
 	if f.ignore == nil {
 		f.ignore = func(*dns.Msg) error { return nil }
+	}
+	if f.opportunistic, f.tlsAddr = c.Opportunistic, c.TLSAddr; f.tlsAddr == nil {
+		f.tlsAddr = tlsAddress
 	}
 	if f.isOwn == nil {
 		f.isOwn = func(netip.Addr) bool { return false }

@@ -56,10 +56,11 @@ func (h *hedges) spend(asked uint64) bool {
 // overdue accounts for a server that said nothing in the time it had, to whatever question. Whether it is there is found out, and of
 // those that are asked after it too, so that their silence is not known one after the other.
 func (f *Forward) overdue(s *server, begun time.Time, others []*server) {
-	if s.wasHeard(begun) {
+	_, conn := s.upgraded()
+	if conn != nil && conn.wasHeard(begun) || conn == nil && s.wasHeard(begun) {
 		return
 	}
-	s.timedOut(time.Since(begun))
+	f.wasSilent(s, time.Since(begun))
 	f.check(s)
 	for _, other := range others {
 		f.check(other)

@@ -3,8 +3,6 @@ package forward
 import (
 	"context"
 	"time"
-
-	"github.com/miekg/dns"
 )
 
 // probe asks a server that is down, or late, what another one is asked for the client, to
@@ -22,7 +20,7 @@ func (f *Forward) probe(s *server, q question) {
 		begun, wait := time.Now(), f.waitFor(s, false, 0)
 		m, err := (&try{f: f, q: q, attempt: attempt{to: s}}).run(ctx)
 		if err != nil && ctx.Err() != nil {
-			s.timedOut(f.checkTime(s))
+			f.wasSilent(s, f.checkTime(s))
 		}
 		if err != nil || judge(m, false, true) != final || time.Since(begun) > wait {
 			s.late()
@@ -33,7 +31,12 @@ func (f *Forward) probe(s *server, q question) {
 // check asks a server that was silent for the root's nameservers, which every nameserver knows or refuses to say, in half
 // the time of a try. So one whose clients ask for names that take it longer than a try is not taken for dead: it went down
 // and up in the log, and out of turn, all the time. One that is dead is found out half a try later for it.
+// Where it is asked over its upgrade it is that connection which is checked: without it the server may answer yet.
 func (f *Forward) check(s *server) {
+	if u, conn := s.upgraded(); conn != nil {
+		u.check(conn, f.checkTime(s))
+		return
+	}
 	if !s.startCheck() {
 		return
 	}
@@ -48,14 +51,23 @@ func (f *Forward) check(s *server) {
 		defer f.recovered(func(error) { s.endCheck(false) })
 		ctx, cancel := context.WithTimeout(context.Background(), f.checkTime(s))
 		defer cancel()
-		q := question{name: ".", qtype: dns.TypeNS, qclass: dns.ClassINET, rd: true}
-		_, err := (&try{f: f, q: q, attempt: attempt{to: s}}).run(ctx)
+		_, err := (&try{f: f, q: rootQuestion(), attempt: attempt{to: s}}).run(ctx)
 		silent := err != nil && ctx.Err() != nil
 		s.endCheck(silent)
 		if silent {
 			s.timedOut(f.checkTime(s))
 		}
 	})
+}
+
+// wasSilent accounts for a server that said nothing for so long, if it is not the connection of its upgrade that is silent, which
+// is found out.
+func (f *Forward) wasSilent(s *server, after time.Duration) {
+	if u, conn := s.upgraded(); conn != nil {
+		u.check(conn, f.checkTime(s))
+		return
+	}
+	s.timedOut(after)
 }
 
 // checkWait is after how long a check tells that nobody is there for now.

@@ -16,10 +16,11 @@ import (
 type server struct {
 	nameserver.Server
 	log     *slog.Logger
-	news    func()   // is called after the log has told of a change
-	changed func()   // is called after every change
-	shifted func()   // is called when the server has gone, or is back
-	tls     *channel // nil for a plain server
+	news    func()                  // is called after the log has told of a change
+	changed func()                  // is called after every change
+	shifted func()                  // is called when the server has gone, or is back
+	tls     *channel                // nil for a plain server
+	upgrade atomic.Pointer[upgrade] // nil: a plain server is asked in the clear alone
 
 	queries atomic.Uint64 // messages sent, and connections begun
 
@@ -35,6 +36,7 @@ func newServer(address nameserver.Server, f *Forward) *server {
 	if address.TLS {
 		s.tls = newChannel(address, f)
 	}
+	s.setUpgrade(f)
 	return s
 }
 
@@ -43,6 +45,9 @@ func (s *server) retire() {
 	if s.tls != nil {
 		s.tls.retire()
 	}
+	if u := s.upgrade.Load(); u != nil {
+		u.retire()
+	}
 }
 
 // close ends the connection, and one that is being made.
@@ -50,9 +55,18 @@ func (s *server) close() {
 	if s.tls != nil {
 		s.tls.close()
 	}
+	if u := s.upgrade.Load(); u != nil {
+		u.close()
+	}
 }
 
-func (s *server) sent() { s.queries.Add(1) }
+// sent is called when a question goes to the server.
+func (s *server) sent() {
+	s.queries.Add(1)
+	if u := s.upgrade.Load(); u != nil {
+		u.prepare()
+	}
+}
 
 // succeeded accounts for a response, whatever it says: who refuses is there.
 func (s *server) succeeded(rtt time.Duration, rcode int) {
@@ -169,6 +183,9 @@ const (
 )
 
 func (s *server) laneState(now time.Time) (state laneState, wait time.Duration) {
+	if _, conn := s.upgraded(); conn != nil {
+		return laneNever, 0
+	}
 	if s.tls != nil || s.Interface != "" || s.Source.IsValid() || s.Addr.Addr().Zone() != "" {
 		return laneNever, 0
 	}

@@ -1,6 +1,7 @@
 package forward
 
 import (
+	"crypto/tls"
 	"sync/atomic"
 	"time"
 
@@ -29,8 +30,18 @@ type ServerStatus struct {
 	NXDomain  uint64            `json:"nxdomain"`            // responses that there is no such name
 	Retries   uint64            `json:"retries"`             // questions sent again, as it was silent to them
 	LastError string            `json:"lastError,omitempty"` // of the last failure, also when the server is up again
+	Transport Transport         `json:"transport,omitempty"`
 	Durations Durations         `json:"-"`
 }
+
+// A Transport is what the next question to a plain server goes over, where it may be TLS; "": it may not.
+type Transport string
+
+// The transports.
+const (
+	InTheClear    Transport = "udp"
+	Opportunistic Transport = "tls (opportunistic)" // nobody has checked who it is
+)
 
 // ForgetTimes has the response times of all servers measured anew. Their states stay.
 func (f *Forward) ForgetTimes() {
@@ -56,6 +67,7 @@ func (f *Forward) Status() []RouteStatus {
 }
 
 func (s *server) status() ServerStatus {
+	transport := s.transport()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return ServerStatus{
@@ -69,12 +81,21 @@ func (s *server) status() ServerStatus {
 		NXDomain:  s.health.nxdomain,
 		Retries:   s.health.retries,
 		LastError: s.health.lastError,
+		Transport: transport,
 		Durations: s.health.durations,
 	}
 }
 
 type counts struct {
 	asked, unanswered, joined, shed, starved, ignored, overTCP, withoutEDNS, handshakes, resumed, doubted, comebacks atomic.Uint64
+}
+
+// shook counts a connection.
+func (c *counts) shook(conn *tls.Conn) {
+	c.handshakes.Add(1)
+	if conn.ConnectionState().DidResume {
+		c.resumed.Add(1)
+	}
 }
 
 // Stats are counters since New, and the questions in flight now.

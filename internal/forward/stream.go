@@ -41,6 +41,7 @@ type stream struct {
 	err      error     // why it ended; nil while it has not
 	draining bool      // it ends with the last question
 	lastRead time.Time // or when it was made
+	answers  int
 }
 
 // A waiter waits for the response to a question on a stream.
@@ -178,6 +179,7 @@ func (s *stream) deliver(msg []byte) {
 	if s.pending[id] == w {
 		delete(s.pending, id)
 		w.response <- response
+		s.answers++
 		s.restLocked()
 	}
 }
@@ -222,6 +224,29 @@ func (s *stream) ended() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.err != nil
+}
+
+// ping asks what every nameserver answers at once.
+func (s *stream) ping(ctx context.Context) error {
+	query, err := rootQuestion().wire(padded, defaultUDPSize)
+	if err == nil {
+		_, err = s.exchange(ctx, query)
+	}
+	return err
+}
+
+// wasOfUse reports whether there were more answers than that to a ping.
+func (s *stream) wasOfUse() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.answers > 1
+}
+
+// wasHeard reports whether anything came since then.
+func (s *stream) wasHeard(since time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.lastRead.Before(since)
 }
 
 // silentFor is how long nothing came.

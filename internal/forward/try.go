@@ -92,6 +92,9 @@ func (t *try) exchange(ctx context.Context, as form) (*dns.Msg, error) {
 	if err != nil {
 		return nil, err
 	}
+	if msg, isAsked, err := t.exchangeUpgraded(ctx, as); isAsked {
+		return msg, err
+	}
 	isGuarded := udp.isGuarded() && s.tls == nil
 	if isGuarded {
 		query = s.guard(query, &udp, !t.again, newID, time.Now())
@@ -132,6 +135,40 @@ func (t *try) exchange(ctx context.Context, as form) (*dns.Msg, error) {
 		return t.exchange(ctx, as)
 	}
 	return msg, nil
+}
+
+// exchangeUpgraded asks over the connection of the server's upgrade. False: there is none, or it has ended, and the question goes
+// in the clear; what was sent with it does not count.
+func (t *try) exchangeUpgraded(ctx context.Context, as form) (msg *dns.Msg, isAsked bool, err error) {
+	u, conn := t.to.upgraded()
+	if conn == nil {
+		return nil, false, nil
+	}
+	if !t.maySend() {
+		return nil, true, errSpent
+	}
+	if as == withEDNS {
+		as = padded
+	}
+	query, err := t.q.wire(as, t.f.udp.Load().Size)
+	if err != nil {
+		return nil, true, err
+	}
+	begin := time.Now()
+	t.to.sent()
+	switch msg, err = conn.exchange(ctx, query); {
+	case err == nil:
+		t.to.succeeded(time.Since(begin), msg.Rcode)
+		return msg, true, nil
+	case ctx.Err() != nil:
+		return nil, true, err
+	case errors.Is(err, errStreamEnded):
+		u.lost(conn, err)
+	}
+	if t.messages != nil {
+		t.messages.Add(-1)
+	}
+	return nil, false, nil
 }
 
 func (t *try) exchangeTCP(ctx context.Context, query []byte, isGuarded bool) (*dns.Msg, error) {
