@@ -58,6 +58,9 @@ func TestExplanations(t *testing.T) {
 		there     map[string]Answer
 	}{
 		{"found-at-the-end", "google.com", podSearch(), map[string]Answer{"google.com.": address("google.com.", "192.0.2.1", upstream)}},
+		{"over-tls", "google.com", podSearch(), map[string]Answer{
+			"google.com.": address("google.com.", "192.0.2.1", By{Who: "upstream", Server: "10.0.0.2", Transport: "tls (opportunistic)", Domain: "."}),
+		}},
 		{"walked", "google.com", with(func(s *Search) { s.Autopath = Walk{On: true} }), map[string]Answer{
 			"google.com.": address("google.com.", "192.0.2.1", upstream),
 			"walked google.com.shop.svc.cluster.local.": {Rcode: "NOERROR", By: By{Who: "upstream", Walked: true}, Answer: []Record{{Type: "CNAME", Data: "google.com."}}},

@@ -58,13 +58,13 @@ func (e Explanation) table() [][]string {
 func (b By) short() string {
 	switch {
 	case b.Who == "cluster" && b.Server != "":
-		return "cluster " + b.Server
+		return "cluster " + b.Server + over(b.Transport)
 	case b.Who == "cluster" && b.Target != "":
 		return "cluster, " + b.Target
 	case b.Who == "upstream" && b.Domain != "." && b.Domain != "":
-		return b.Server + " for " + b.Domain
+		return b.Server + over(b.Transport) + " for " + b.Domain
 	case b.Who == "upstream":
-		return "upstream " + b.Server
+		return "upstream " + b.Server + over(b.Transport)
 	case b.Who == "localhost", b.Who == "itself", b.Who == "rule":
 		return "node-dns"
 	}

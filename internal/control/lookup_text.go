@@ -111,16 +111,16 @@ func (b By) text() string {
 	case "cluster":
 		switch {
 		case b.Server != "":
-			return "the cluster's " + b.Server
+			return "the cluster's " + b.Server + over(b.Transport)
 		case b.Target != "":
 			return "the cluster (built-in), the alias's target from " + b.Target
 		}
 		return "the cluster (built-in)"
 	case "upstream":
 		if b.Domain != "." && b.Domain != "" {
-			return b.Server + " (for " + b.Domain + ", " + b.Source + ")"
+			return b.Server + over(b.Transport) + " (for " + b.Domain + ", " + b.Source + ")"
 		}
-		return b.Server + " (" + b.Source + ")"
+		return b.Server + over(b.Transport) + " (" + b.Source + ")"
 	case "local data":
 		if b.Source != "" {
 			return "local data (" + b.Source + ")"

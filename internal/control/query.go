@@ -56,12 +56,14 @@ type By struct {
 	Target string        `json:"target,omitempty"` // the one that was asked for what an alias of ours leads to
 	State  string        `json:"state,omitempty"`  // of Server: up, down, unknown
 	RTT    time.Duration `json:"rttNanoseconds,omitempty"`
-	Domain string        `json:"domain,omitempty"` // of the route that the name takes
-	Source string        `json:"source,omitempty"` // who said so
-	Cached bool          `json:"cached"`
-	Age    time.Duration `json:"ageNanoseconds,omitempty"` // of one that is cached
-	Stale  bool          `json:"stale"`                    // it had expired
-	Walked bool          `json:"walked,omitempty"`         // the node went through the pod's search list
+	// Transport is what Server is asked over now, where dnsOverTLS is opportunistic; "" too of an answer from memory.
+	Transport string        `json:"transport,omitempty"`
+	Domain    string        `json:"domain,omitempty"` // of the route that the name takes
+	Source    string        `json:"source,omitempty"` // who said so
+	Cached    bool          `json:"cached"`
+	Age       time.Duration `json:"ageNanoseconds,omitempty"` // of one that is cached
+	Stale     bool          `json:"stale"`                    // it had expired
+	Walked    bool          `json:"walked,omitempty"`         // the node went through the pod's search list
 }
 
 // Query puts a question to the daemon that listens on path.

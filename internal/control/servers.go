@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -99,10 +100,11 @@ func (l ServerList) WriteText(w io.Writer) error {
 }
 
 func (l ServerList) table() [][]string {
-	rows := [][]string{{"DOMAIN", "SERVER", "STATE", "RTT", "QUERIES", "FAILED", "SOURCE"}}
+	rows := [][]string{{"DOMAIN", "SERVER", "STATE", "OVER", "RTT", "QUERIES", "FAILED", "SOURCE"}}
 	add := func(domain, server, state, source string) {
-		rows = append(rows, []string{domain, server, state, "-", "-", "-", source})
+		rows = append(rows, []string{domain, server, state, "-", "-", "-", "-", source})
 	}
+	isShown := false
 	for _, zone := range l.Zones {
 		if zone.State == "" {
 			add(zone.Domain, "none", "FAILS", zone.Source)
@@ -118,13 +120,22 @@ func (l ServerList) table() [][]string {
 		}
 		for _, server := range route.Servers {
 			rows = append(rows, []string{
-				route.Domain, server.Address, server.state(), server.rtt(), strconv.FormatUint(server.Queries, 10),
+				route.Domain, server.Address, server.state(), cmp.Or(server.Transport, "-"), server.rtt(), strconv.FormatUint(server.Queries, 10),
 				strconv.FormatUint(server.Failures+server.Refusals, 10), route.Source,
 			})
+			isShown = isShown || server.Transport != ""
+		}
+	}
+	if !isShown {
+		for i := range rows {
+			rows[i] = slices.Delete(rows[i], transportColumn, transportColumn+1)
 		}
 	}
 	return rows
 }
+
+// transportColumn is there where servers may be asked over one transport or the other.
+const transportColumn = 3
 
 func (s Server) state() string {
 	switch s.State {

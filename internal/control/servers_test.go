@@ -47,6 +47,15 @@ func contested() Status {
 	return s
 }
 
+// opportunistic is a node that asks over TLS where that is spoken.
+func opportunistic() Status {
+	s := well()
+	servers := s.Routes[2].Servers
+	servers[0].Transport, servers[1].Transport = "tls (opportunistic)", "udp"
+	servers[1].State, servers[1].RTT, servers[1].Queries = "up", 800*time.Microsecond, 7
+	return s
+}
+
 func TestServerListText(t *testing.T) {
 	screens := map[string]Status{"well": well(), "contested": contested(), "empty": {}}
 	builtIn := well()
@@ -55,6 +64,7 @@ func TestServerListText(t *testing.T) {
 	nobody := well()
 	nobody.Routes = nil
 	screens["nobody"] = nobody
+	screens["opportunistic"] = opportunistic()
 	for name, status := range screens {
 		t.Run(name, func(t *testing.T) {
 			var text strings.Builder

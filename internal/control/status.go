@@ -127,6 +127,8 @@ type Server struct {
 	NXDomain uint64        `json:"nxdomain"`
 	Retries  uint64        `json:"retries"`
 	Error    string        `json:"error,omitempty"` // the last failure
+	// Transport is what a plain server is asked over now, where dnsOverTLS is opportunistic: udp or tls (opportunistic).
+	Transport string `json:"transport,omitempty"`
 }
 
 // ResolvConf says whose /etc/resolv.conf is, and what is still to be done to the host's files.

@@ -160,12 +160,20 @@ func (s Server) text(now time.Time) string {
 	case "down":
 		return fmt.Sprintf("%s DOWN for %s (%s; %d of %d failed)", s.Address, age(now.Sub(s.Since)), s.Error, s.Failures, s.Queries)
 	case "up":
-		return fmt.Sprintf("%s ok %s", s.Address, milliseconds(s.RTT))
+		return fmt.Sprintf("%s ok %s", s.Address, milliseconds(s.RTT)) + over(s.Transport)
 	}
 	if s.Queries > 0 {
 		return fmt.Sprintf("%s no answer yet (asked %d times)", s.Address, s.Queries)
 	}
 	return s.Address + " not asked yet"
+}
+
+// over names a transport; "": there is but one.
+func over(transport string) string {
+	if transport == "" {
+		return ""
+	}
+	return " over " + transport
 }
 
 func (r ResolvConf) text() string {

@@ -55,6 +55,7 @@ func busy() Status {
 	}})
 	s.Listeners[1] = Listener{Address: "127.0.0.1:53", Error: "address already in use"}
 	s.ResolvConf.Pending, s.ResolvConf.Hold = []string{"/etc/resolv.conf"}, "the configuration has faults"
+	s.Routes[2].Servers[0].Transport = "tls (opportunistic)"
 	s.Cache.Evictions = 17
 	s.Queries = Queries{UDP: 1, TCP: 2, Shed: 3, Dropped: 4, Panics: 5, Limits: Limits{
 		Strangers: 6, Hasty: 7, Crowding: 8, Full: 9, Upstream: 10, Silenced: 11, TCPRefused: 12, TCPIdle: 13, NoDescriptors: 14,
@@ -73,8 +74,9 @@ func screens() map[string]Status {
 		return s
 	}
 	return map[string]Status{
-		"all-well": well(),
-		"busy":     busy(),
+		"all-well":      well(),
+		"busy":          busy(),
+		"opportunistic": opportunistic(),
 		"upstream-down": with(func(s *Status) {
 			s.Routes[2].Servers[1] = Server{Address: "10.0.0.3", State: "down", Since: noon.Add(-50 * time.Hour), Queries: 412, Failures: 31, Error: "i/o timeout"}
 			s.Problems = []string{"10.0.0.3 (for .) is down: i/o timeout"}

@@ -50,6 +50,8 @@ type Config struct {
 	// Receivers is how many UDP sockets an address gets, and lanes upstreams are asked on. As many threads may wait in the
 	// kernel for queries, and for responses; GOMAXPROCS must be twice as many more. 0: one socket, no lane, and no thread.
 	Receivers int
+	// TLSAddr is forward.Config's. Nil: port 853.
+	TLSAddr func(nameserver.Server) (netip.AddrPort, bool)
 	// SetMemoryLimit is debug.SetMemoryLimit. Nil: the process's memory is not ours to bound.
 	SetMemoryLimit func(int64) int64
 	// Inherited are the files that the service manager passed at the start. The Daemon closes them.

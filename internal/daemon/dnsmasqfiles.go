@@ -79,6 +79,11 @@ func newSettings(config nodeconfig.Config, files dnsmasqconf.Config) settings {
 	return s
 }
 
+// isOpportunistic reports whether upstreams are asked over TLS where they speak it.
+func (s *serving) isOpportunistic() bool {
+	return s.config.DNSOverTLS == nodeconfig.DNSOverTLSOpportunistic
+}
+
 // maxDnsmasqCache is node-dns.yaml's bound of cacheSize.
 const maxDnsmasqCache = 10_000_000
 

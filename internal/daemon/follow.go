@@ -147,6 +147,7 @@ func (d *Daemon) takeOver(next *serving, by string) time.Duration {
 	d.forward.SetRoutes(next.guarded())
 	d.forward.SetMaxInFlight(next.forwardMax)
 	d.forward.SetAll(next.dnsmasq.Has("all-servers"))
+	d.forward.SetOpportunistic(next.isOpportunistic())
 	d.server.SetMaxInFlight(next.forwardMax+localRoom, next.forwardMax)
 	d.server.SetAccess(next.access.server)
 	if next.settings.udp != old.settings.udp {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,6 +27,7 @@ import (
 	"github.com/node-dns/node-dns/internal/golden"
 	"github.com/node-dns/node-dns/internal/kubetest"
 	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/nameserver"
 )
 
 // get asks the daemon's listener for metrics; 0: nobody answers.
@@ -225,7 +227,9 @@ func busyDaemon(t *testing.T, namespace string) (r *running, address string) {
 	address = freeAddress(t)
 	r = start(t, map[string]string{
 		upstreamPath: upstreamFile(site), kubeconfigPath: string(api.Kubeconfig()),
-		"/etc/node-dns/node-dns.yaml": fmt.Sprintf("metrics: {address: '%s', namespace: %s}\n", address, namespace),
+		"/etc/node-dns/node-dns.yaml": fmt.Sprintf("dnsOverTLS: opportunistic\nmetrics: {address: '%s', namespace: %s}\n", address, namespace),
+	}, func(c *Config) {
+		c.TLSAddr = func(nameserver.Server) (netip.AddrPort, bool) { return site.Addr(), true } // where nobody speaks it
 	})
 	r.synced()
 	r.exchange(r.address(), "www.example.com.")

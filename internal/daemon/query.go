@@ -215,6 +215,9 @@ func (d *Daemon) addHealth(by *control.By) {
 		i := slices.IndexFunc(route.Servers, func(s forward.ServerStatus) bool { return s.Server.String() == by.Server })
 		if i >= 0 {
 			by.State, by.RTT = string(route.Servers[i].State), route.Servers[i].RTT
+			if !by.Cached {
+				by.Transport = string(route.Servers[i].Transport)
+			}
 			return
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dnstest"
 	"github.com/node-dns/node-dns/internal/kubetest"
 	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/nameserver"
 )
 
 // TestReloadTakesOverEveryKey goes over the keys of packaging/node-dns.yaml, which names them all: dnsForwardMax was taken
@@ -89,7 +90,14 @@ func TestReloadTakesOverEveryKey(t *testing.T) {
 		"prefetch":     {"false", func(r *running) bool { return !r.daemon.serving.Load().settings.prefetch }},
 		"cookies":      {"true", func(r *running) bool { return r.daemon.serving.Load().settings.udp.Cookies && r.asks(withCookie) }},
 		"useCapsForID": {"true", func(r *running) bool { return r.asks(withCapital) }},
-		"dbus":         {"none", func(r *running) bool { return r.status().Bus == nil }},
+		"dnsOverTLS": {"opportunistic", func(r *running) bool {
+			if r.transport() == "" {
+				return false
+			}
+			r.await("the connection", func() bool { return r.asksOverTLS() })
+			return true
+		}},
+		"dbus": {"none", func(r *running) bool { return r.status().Bus == nil }},
 		"metrics": {"{address: '" + metricsAddress + "', namespace: coredns}", func(r *running) bool {
 			if r.status().Metrics.Address != metricsAddress {
 				return false
@@ -112,6 +120,10 @@ func TestReloadTakesOverEveryKey(t *testing.T) {
 			files := map[string]string{upstreamPath: upstreamFile(site), kubeconfigPath: string(api.Kubeconfig())}
 			r := start(t, files, func(c *Config) {
 				c.Level = new(slog.LevelVar)
+				if key == "dnsOverTLS" {
+					secure := dnstest.NewTLSServer(t, siteRecords).Addr()
+					c.TLSAddr = func(nameserver.Server) (netip.AddrPort, bool) { return secure, true }
+				}
 				if key == "dbus" {
 					b := lab.NewPrivateBus(t)
 					b.Start()

@@ -173,6 +173,7 @@ func (d *Daemon) build(s *serving, queries *inflight.Log) {
 		Routes: s.guarded(), MaxInFlight: s.forwardMax, UDP: s.settings.udp, Log: d.log, Changed: d.busChanged, Ignore: d.ignore,
 		IsOwn: func(addr netip.Addr) bool { return d.serving.Load().net.IsLocal(addr) }, Suspect: d.suspect,
 		Lanes: d.config.Receivers, Answered: d.answered,
+		Opportunistic: s.isOpportunistic(), TLSAddr: d.config.TLSAddr,
 	})
 	d.loops.dial = d.forward.DialUDP
 	d.forward.SetAll(s.dnsmasq.Has("all-servers"))

@@ -46,6 +46,12 @@ var upstreamRows = []row{
 				}
 			}
 		}),
+	gauge("upstream_tls", "Whether a nameserver that was given as a plain one is asked over TLS now: 1, or 0 when it is asked in the clear. Shown where dnsOverTLS is opportunistic.",
+		[]string{"to"}, each(func(u forward.ServerStatus, put func(float64, ...string)) {
+			if u.Transport != "" {
+				put(one(u.Transport == forward.Opportunistic), u.Server.String())
+			}
+		})),
 	gauge("upstream_info", "Which nameserver is asked for which domain, who named it, and the interface that it is asked over where that is said.",
 		[]string{"to", "domain", "source", "interface"}, infos),
 	counter("upstream_requests_total", "Queries sent to a nameserver.", []string{"to"}, each(func(u forward.ServerStatus, put func(float64, ...string)) {

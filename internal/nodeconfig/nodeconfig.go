@@ -113,6 +113,9 @@ type Config struct {
 	// (draft-vixie-dnsext-dns0x20).
 	UseCapsForID bool
 
+	// DNSOverTLS says whether upstreams that were given as plain ones are asked over TLS.
+	DNSOverTLS DNSOverTLS
+
 	// DBus says which names to own on the system bus.
 	DBus DBus
 
@@ -179,6 +182,7 @@ func defaults() Config {
 		DomainNeeded:  true,
 		LogLevel:      slog.LevelInfo,
 		Resolver:      Resolver{PodNames: PodsInsecure, TTL: -1, NegativeTTL: -1, Autopath: true},
+		DNSOverTLS:    DNSOverTLSNo,
 		DBus:          DBusDnsmasq,
 		ResolvConf:    ResolvConfFile,
 		Metrics:       DefaultMetrics,

@@ -41,6 +41,17 @@ var asResolvConf = syntax[ResolvConf]{
 	"file, resolved, auto or none", parseWord(ResolvConfFile, ResolvConfResolved, ResolvConfAuto, ResolvConfNone),
 }
 
+// DNSOverTLS says whether upstreams that were given as plain ones are asked over TLS.
+type DNSOverTLS string
+
+// The values of dnsOverTLS.
+const (
+	DNSOverTLSNo            DNSOverTLS = "no"            // only those that are written dns+tls://
+	DNSOverTLSOpportunistic DNSOverTLS = "opportunistic" // where they speak it, whoever they are
+)
+
+var asDNSOverTLS = syntax[DNSOverTLS]{"no or opportunistic", parseWord(DNSOverTLSNo, DNSOverTLSOpportunistic)}
+
 // nodeDNSKeys are the keys of our own file. packaging/node-dns.yaml says what each is for.
 var nodeDNSKeys = append([]key[Config]{
 	{name: "listen", read: readListen},
@@ -88,6 +99,9 @@ var nodeDNSKeys = append([]key[Config]{
 	}},
 	{name: "useCapsForID", read: func(r *reader, v value, c *Config) {
 		c.UseCapsForID, _ = r.boolean(v)
+	}},
+	{name: "dnsOverTLS", read: func(r *reader, v value, c *Config) {
+		c.DNSOverTLS, _ = one(r, v, asDNSOverTLS)
 	}},
 	{name: "dbus", read: func(r *reader, v value, c *Config) {
 		c.DBus, _ = one(r, v, asDBus)

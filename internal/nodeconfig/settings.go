@@ -118,6 +118,7 @@ func (c Config) effects() []effect {
 		{strconv.FormatBool(c.DomainNeeded), []string{"domainNeeded"}, anybody},
 		{strconv.FormatBool(c.Cookies), []string{"cookies"}, anybody},
 		{strconv.FormatBool(c.UseCapsForID), []string{"useCapsForID"}, anybody},
+		{string(c.DNSOverTLS), []string{"dnsOverTLS"}, anybody},
 		{string(c.DBus), []string{"dbus"}, anybody},
 		{c.Metrics.addressText(), []string{"metrics.address"}, anybody},
 		{string(c.Metrics.Namespace), []string{"metrics.namespace"}, anybody},
