@@ -18,6 +18,7 @@ type Traffic struct {
 	IPv6  bool // of the address that was asked
 
 	Types   [len(TypeNames)]uint64  // queries, by the place of their type in TypeNames
+	DO      uint64                  // queries of class IN with the DO bit, but for those that were refused unread
 	Rcodes  [len(RcodeNames)]uint64 // responses, likewise
 	Queries counting.Sizes
 	// Responses are as they were sent, of which some could not be: Stats.WriteErrors.
@@ -47,6 +48,9 @@ var kinds = [dns.TypeHTTPS + 1]uint8{
 	dns.TypeCNAME: 9, dns.TypeHTTPS: 10, dns.TypeSVCB: 11,
 }
 
+// withDO is the bit of a mark's kind for a query with the DO bit: a field of its own costs more than all of the counting.
+const withDO = 1 << 7
+
 // mark is what is to be counted of one query. size, in octets, is the query's, and response its response's; 0: there is none.
 type mark struct {
 	kind, rcode    uint8
@@ -73,7 +77,13 @@ func kindOf(qtype uint16) uint8 {
 }
 
 // mark is newMark's for a query that was looked at.
-func (q *WireQuery) mark() mark { return mark{kind: kindOf(q.Type()), size: uint16(len(q.Msg))} }
+func (q *WireQuery) mark() mark {
+	m := mark{kind: kindOf(q.Type()), size: uint16(len(q.Msg))}
+	if q.DO {
+		m.kind |= withDO
+	}
+	return m
+}
 
 // with is the mark of a query that has this response; none, where it is empty.
 func (m mark) with(response []byte) mark {
@@ -134,7 +144,8 @@ func (t *traffic) timeLocked() {
 // addLocked counts all but durations, and returns how many responses there are.
 func (t *traffic) addLocked(marks ...mark) (answered uint64) {
 	for _, m := range marks {
-		t.count.Types[m.kind]++
+		t.count.Types[m.kind&^withDO]++
+		t.count.DO += uint64(m.kind / withDO)
 		t.count.Queries.Add(int(m.size))
 		if m.response > 0 {
 			answered++
@@ -163,6 +174,7 @@ func merge(all []Traffic, one Traffic) []Traffic {
 			for i, n := range one.Rcodes {
 				t.Rcodes[i] += n
 			}
+			t.DO += one.DO
 			t.Queries.Merge(&one.Queries)
 			t.Responses.Merge(&one.Responses)
 			t.Durations.Merge(&one.Durations)

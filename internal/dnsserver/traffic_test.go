@@ -32,6 +32,9 @@ func trafficOf(t *testing.T, s *Server, proto Proto, queries uint64) string {
 					words = append(words, fmt.Sprintf("%s %d", TypeNames[i], n))
 				}
 			}
+			if one.DO > 0 {
+				words = append(words, fmt.Sprintf("DO %d", one.DO))
+			}
 			for i, n := range one.Rcodes {
 				if n > 0 {
 					words = append(words, fmt.Sprintf("%s %d", RcodeNames[i], n))
@@ -47,6 +50,9 @@ func trafficOf(t *testing.T, s *Server, proto Proto, queries uint64) string {
 		}
 	}
 }
+
+// do sets the DO bit of a query with EDNS.
+func do(m *dns.Msg) { m.IsEdns0().SetDo() }
 
 // TestTraffic: every query is counted once, whichever way it goes, with its type and what was said to it.
 func TestTraffic(t *testing.T) {
@@ -94,6 +100,10 @@ func TestTraffic(t *testing.T) {
 	}{
 		{"the Handler", query("yes.", dns.TypeA), "A 1, NOERROR 1, in 1 out 1 took 1", ""},
 		{"with EDNS", query("yes.", dns.TypeAAAA, edns(1232)), "AAAA 1, NOERROR 1, in 1 out 1 took 1", ""},
+		{"with the DO bit", query("yes.", dns.TypeAAAA, edns(1232), do), "AAAA 1, DO 1, NOERROR 1, in 1 out 1 took 1", ""},
+		{"with it on the wire", query("wire.", dns.TypeA, edns(1232), do), "A 1, DO 1, NOERROR 1, in 1 out 1 took 1", ""},
+		{"with it later", query("later.", dns.TypeA, edns(1232), do), "A 1, DO 1, REFUSED 1, in 1 out 1 took 1", "A 1, DO 1, NOERROR 1, in 1 out 1 took 1"},
+		{"with it refused unread", query("yes.", dns.TypeA, edns(1232), do, func(m *dns.Msg) { m.Opcode = dns.OpcodeNotify }), "A 1, NOTIMP 1, in 1 out 1 took 1", ""},
 		{"no such name", query("no.", dns.TypeSRV), "SRV 1, NXDOMAIN 1, in 1 out 1 took 1", ""},
 		{"a failure", query("broken.", dns.TypeHTTPS), "HTTPS 1, SERVFAIL 1, in 1 out 1 took 1", ""},
 		{"a panic", query("panic.", dns.TypeMX), "MX 1, SERVFAIL 1, in 1 out 1 took 1", ""},

@@ -1,6 +1,9 @@
 package metrics
 
-import "github.com/node-dns/node-dns/internal/forward"
+import (
+	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/forward"
+)
 
 // coreDNSRows are what CoreDNS no longer has, or has of its plugins, and dashboards made for it ask for: dotdc's
 // k8s-system-coredns (15762 of Grafana's) and povilasv's coredns-mixin.
@@ -26,6 +29,8 @@ var coreDNSRows = []row{
 	counter("forward_healthcheck_failures_total", "Tries that a nameserver did not respond to; proxy_healthcheck_failures_total is the same.", []string{"to"}, each(func(u forward.ServerStatus, put func(float64, ...string)) {
 		put(float64(u.Failures), u.Server.String())
 	})),
+	counter("autopath_success_total", "Queries that were answered with a name further on in the pod's search list; autopath_answered_total is the same.", []string{"server"},
+		ofResolver(func(r *control.Resolver, _ *Sample, put puts) { put.value(float64(r.Autopath.Answered), server) })),
 	gauge("plugin_enabled", "Which plugins of CoreDNS's have a counterpart that is in use.", and(whole, "name"), func(s *Sample, put puts) {
 		put.value(1, server, zone, view, "forward")
 		if s.Cache.Size > 0 {

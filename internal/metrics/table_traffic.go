@@ -15,6 +15,13 @@ var trafficRows = []row{
 				}
 			}
 		}),
+	counter("dns_do_requests_total", "Queries with the DO bit, which wants DNSSEC's records.", whole, func(s *Sample, put puts) {
+		n := uint64(0)
+		for _, t := range s.Traffic {
+			n += t.DO
+		}
+		put.value(float64(n), server, zone, view)
+	}),
 	counter("dns_responses_total", "Responses by response code.", and(whole, "rcode", "plugin"), func(s *Sample, put puts) {
 		for i, name := range dnsserver.RcodeNames {
 			n := uint64(0)
