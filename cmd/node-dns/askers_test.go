@@ -22,7 +22,7 @@ import (
 var (
 	statusAskers = []string{"status", "status --brief", "status --watch", "status --wait", "servers", "servers -o json", "servers --watch"}
 	otherAskers  = []string{
-		"servers --history", "servers --history --watch", "cache dump", "cache dump -o json", "cache dump a.example -o yaml", "cache flush --all", "cache stats", "monitor", "monitor --count 1 -o json", "log-queries", "log-queries on",
+		"servers --history", "servers --history --watch", "cache dump", "cache dump -o json", "cache dump a.example -o yaml", "cache flush --all", "cache stats", "monitor", "monitor --count 1 -o json", "log-queries", "log-queries on", "log-queries extra",
 	}
 )
 

@@ -12,7 +12,8 @@ const logQueriesPath = "/v1/log-queries"
 
 // LogQueriesQuestion turns the logging of queries on or off.
 type LogQueriesQuestion struct {
-	On *bool `json:"on,omitempty"` // nil: it stays as it is
+	On    *bool `json:"on,omitempty"`    // nil: it stays as it is
+	Extra bool  `json:"extra,omitempty"` // each line begins with the query's number, and who has asked
 }
 
 // LogQueries says whether queries are written to the journal.
@@ -20,6 +21,7 @@ type LogQueries struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	On         bool   `json:"on"`
+	Extra      bool   `json:"extra,omitempty"`  // each line begins with the query's number, and who has asked
 	Source     string `json:"source,omitempty"` // who said so; "": nobody has said anything
 	Rate       int    `json:"rate"`             // queries in a second that are logged at most
 	Silent     bool   `json:"silent,omitempty"` // logLevel leaves the lines out
@@ -34,8 +36,12 @@ func AskLogQueries(ctx context.Context, path string, question LogQueriesQuestion
 func (l LogQueries) WriteText(w io.Writer) error {
 	l = screen.All(l)
 	text := "log-queries is off"
+	word := "log-queries"
+	if l.Extra {
+		word += "=extra"
+	}
 	if l.On {
-		text = fmt.Sprintf("log-queries is on: journalctl -t node-dns -f (at most %d queries a second)", l.Rate)
+		text = fmt.Sprintf(word+" is on: journalctl -t node-dns -f (at most %d queries a second)", l.Rate)
 	}
 	if l.Source != "" {
 		text += "\n  by " + l.Source

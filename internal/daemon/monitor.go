@@ -58,8 +58,8 @@ func (d *Daemon) monitor(ctx context.Context, asked control.MonitorFilter, send 
 }
 
 func (d *Daemon) watchedStatus() control.Watched {
-	on, _ := d.logsQueries()
-	return control.Watched{Monitors: d.hub.Watching(), LogQueries: on}
+	mode, _ := d.logsQueries()
+	return control.Watched{Monitors: d.hub.Watching(), LogQueries: mode.on}
 }
 
 // shown is an event as admins see it.

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 
 	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/dnsmasqconf"
+	"github.com/node-dns/node-dns/internal/dnsserver"
 	"github.com/node-dns/node-dns/internal/monitor"
 )
 
@@ -15,49 +17,65 @@ const logRate = 100
 
 // queryLog says whether queries are written to the log: dnsmasq's log-queries, or what was said at runtime since.
 type queryLog struct {
-	said    atomic.Pointer[bool] // at runtime; nil: nothing
-	changed chan struct{}        // wakes logQueries
+	said    atomic.Pointer[logMode] // at runtime; nil: nothing
+	changed chan struct{}           // wakes logQueries
+	number  uint64                  // of the query that was logged last; logQueries alone has to do with it
 }
 
-// logsQueries reports whether queries are logged, and who said so.
-func (d *Daemon) logsQueries() (on bool, source string) {
+// logMode is how queries are logged.
+type logMode struct {
+	on    bool
+	extra bool // log-queries=extra
+}
+
+// logModeOf is what dnsmasq's files say.
+func logModeOf(files dnsmasqconf.Config) logMode {
+	return logMode{files.Has("log-queries"), files.LogExtra}
+}
+
+// logsQueries is how queries are logged, and who said so.
+func (d *Daemon) logsQueries() (mode logMode, source string) {
 	if said := d.queryLog.said.Load(); said != nil {
 		return *said, "node-dns log-queries"
 	}
-	if d.serving.Load().dnsmasq.Has("log-queries") {
-		return true, "dnsmasq's files"
+	if mode = logModeOf(d.serving.Load().dnsmasq); mode.on {
+		return mode, "dnsmasq's files"
 	}
-	return false, ""
+	return mode, ""
 }
 
 // setLogQueries turns the logging of queries on or off, or only says how it is.
 func (d *Daemon) setLogQueries(_ context.Context, asked control.LogQueriesQuestion) (control.LogQueries, error) {
 	before, _ := d.logsQueries()
 	if asked.On != nil {
-		d.queryLog.said.Store(asked.On)
+		d.queryLog.said.Store(&logMode{*asked.On, *asked.On && asked.Extra})
 	}
-	on, source := d.logsQueries()
-	if on != before {
-		d.sayLogQueries(on, source)
+	mode, source := d.logsQueries()
+	if mode != before {
+		d.sayLogQueries(mode, source)
 	}
-	answer := control.LogQueries{APIVersion: control.APIVersion, Kind: "LogQueries", On: on, Source: source, Rate: logRate}
-	answer.Silent = on && !d.plain.Enabled(context.Background(), slog.LevelInfo)
+	answer := control.LogQueries{APIVersion: control.APIVersion, Kind: "LogQueries", On: mode.on, Extra: mode.extra, Source: source, Rate: logRate}
+	answer.Silent = mode.on && !d.plain.Enabled(context.Background(), slog.LevelInfo)
 	return answer, nil
 }
 
 // followLogQueries is called when another configuration is served. A word in dnsmasq's files that is new counts more than what was said
 // at runtime before.
 func (d *Daemon) followLogQueries(before, after *serving) {
-	had, has := before.dnsmasq.Has("log-queries"), after.dnsmasq.Has("log-queries")
-	if had == has {
+	mode := logModeOf(after.dnsmasq)
+	if mode == logModeOf(before.dnsmasq) {
 		return
 	}
 	d.queryLog.said.Store(nil)
-	d.sayLogQueries(has, "dnsmasq's files")
+	d.sayLogQueries(mode, "dnsmasq's files")
 }
 
-func (d *Daemon) sayLogQueries(on bool, source string) {
-	d.log.Info("logging of queries", "on", on, "source", source)
+func (d *Daemon) sayLogQueries(mode logMode, source string) {
+	attrs := []any{"on", mode.on, "source", source}
+	if mode.extra {
+		attrs = append(attrs, "extra", true)
+	}
+	d.log.Info("logging of queries", attrs...)
 	select {
 	case d.queryLog.changed <- struct{}{}:
 	default:
@@ -67,7 +85,7 @@ func (d *Daemon) sayLogQueries(on bool, source string) {
 // logQueries writes the queries to the log while that is on.
 func (d *Daemon) logQueries(ctx context.Context) error {
 	for ctx.Err() == nil {
-		if on, _ := d.logsQueries(); on {
+		if mode, _ := d.logsQueries(); mode.on {
 			if err := d.logWhileOn(ctx); err != nil {
 				return err
 			}
@@ -92,16 +110,26 @@ func (d *Daemon) logWhileOn(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-d.queryLog.changed:
-			if on, _ := d.logsQueries(); !on {
+			if mode, _ := d.logsQueries(); !mode.on {
 				return nil
 			}
 		case event := <-w.Events:
 			if lost := w.Lost(); lost > 0 {
 				d.plain.Warn("queries not logged: more in a second than the log is given", "count", lost, "limit", logRate)
 			}
-			for _, line := range monitor.LogLines(event.Query) {
-				d.plain.Info(line)
-			}
+			d.logQuery(event.Query)
 		}
+	}
+}
+
+// logQuery writes the lines of one query.
+func (d *Daemon) logQuery(seen *dnsserver.Seen) {
+	d.queryLog.number++
+	lines := monitor.LogLines
+	if mode, _ := d.logsQueries(); mode.extra {
+		lines = func(seen *dnsserver.Seen) []string { return monitor.ExtraLines(d.queryLog.number, seen) }
+	}
+	for _, line := range lines(seen) {
+		d.plain.Info(line)
 	}
 }

@@ -56,6 +56,8 @@ type Config struct {
 
 	Ports Ports // min-port and max-port
 
+	LogExtra bool // log-queries=extra
+
 	// Sources says where each option was set first.
 	Sources map[string]Place
 	// Aside are the options that have no effect here, and why.

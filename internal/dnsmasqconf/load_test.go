@@ -540,3 +540,21 @@ func TestFollowed(t *testing.T) {
 		t.Errorf("only %d are followed", got)
 	}
 }
+
+// TestLogQueries: of its words one says more, and dnsmasq takes any other without one.
+func TestLogQueries(t *testing.T) {
+	for text, want := range map[string][2]bool{
+		"":                                 {},
+		"log-queries\n":                    {true, false},
+		"log-queries=extra\n":              {true, true},
+		"log-queries=extra\nlog-queries\n": {true, true},
+		"log-queries\nlog-queries=extra\n": {true, true},
+		"log-queries=proto\n":              {true, false},
+		"log-queries=extras\n":             {true, false},
+	} {
+		config, err := load(t, text)
+		if got := [2]bool{config.Has("log-queries"), config.LogExtra}; err != nil || got != want {
+			t.Errorf("%q: %v %v, expected %v", text, got, err, want)
+		}
+	}
+}

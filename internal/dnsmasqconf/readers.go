@@ -68,7 +68,9 @@ func readerOf(name string) func(l *loader, name, text string) {
 	case "edns-packet-max":
 		return readPacketMax
 	case "log-queries":
-		return func(l *loader, name, _ string) { l.config.Flags[name] = true }
+		return func(l *loader, name, text string) { // any word but one is taken, and means nothing
+			l.config.Flags[name], l.config.LogExtra = true, l.config.LogExtra || text == "extra"
+		}
 	case "conf-file":
 		return readConfFile
 	case "conf-dir":

@@ -51,6 +51,15 @@ func LogLines(seen *dnsserver.Seen) []string {
 	return lines
 }
 
+// ExtraLines are the LogLines with log-queries=extra: each begins with the query's number, and who has asked.
+func ExtraLines(number uint64, seen *dnsserver.Seen) []string {
+	lines := LogLines(seen)
+	for i, line := range lines {
+		lines[i] = fmt.Sprintf("%d %s/%d %s", number, seen.Client.Addr().Unmap(), seen.Client.Port(), line)
+	}
+	return lines
+}
+
 // logSource is how dnsmasq calls who has answered.
 func logSource(outcome dnsserver.Outcome) string {
 	switch outcome {

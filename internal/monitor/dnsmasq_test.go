@@ -79,6 +79,9 @@ func TestLogLines(t *testing.T) {
 		}
 		fmt.Fprintf(&text, "# %s\n%s\n", test.row, strings.Join(LogLines(ofQuery(time.Time{}, seen).Query), "\n"))
 	}
+	from6 := seenOf(t, "www.example.", dns.TypeA, "2001:db8::14", dns.RcodeNameError)
+	from6.Outcome = dnsserver.ByMemory
+	fmt.Fprintf(&text, "# log-queries=extra\n%s\n", strings.Join(ExtraLines(104, &from6), "\n"))
 	unsent := seenOf(t, "www.example.", dns.TypeA, "::ffff:10.128.0.14", 0)
 	unsent.Response = nil
 	fmt.Fprintf(&text, "# no response was sent\n%s\n", strings.Join(LogLines(&unsent), "\n"))
