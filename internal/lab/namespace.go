@@ -1,5 +1,13 @@
 package lab
 
+import (
+	"fmt"
+	"os"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
 // Namespace is a second machine's network: the other end of a wire.
 type Namespace struct {
 	Name string
@@ -33,4 +41,28 @@ func (n *Namespace) Start(argv ...string) *Process {
 
 func (n *Namespace) argv(argv []string) []string {
 	return append([]string{"ip", "netns", "exec", n.Name}, argv...)
+}
+
+// Inside calls f in the namespace: the sockets that f itself opens stay there, also when others use them later. It returns when f has, or why
+// f could not be called.
+func (n *Namespace) Inside(f func()) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // the thread does not come back: the runtime ends one whose goroutine ended while locked to it
+		done <- n.enter(f)
+	}()
+	return <-done
+}
+
+func (n *Namespace) enter(f func()) error {
+	ns, err := os.Open("/run/netns/" + n.Name)
+	if err != nil {
+		return fmt.Errorf("finding a namespace: %w", err)
+	}
+	defer ns.Close()
+	if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
+		return fmt.Errorf("entering namespace %s: %w", n.Name, err)
+	}
+	f()
+	return nil
 }

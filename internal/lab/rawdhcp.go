@@ -4,10 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"net"
 	"net/netip"
-	"os"
-	"runtime"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -48,32 +47,12 @@ func (r RawDHCP) Serve(n *Namespace) {
 	}()
 }
 
-// listen opens a socket in the namespace. A socket stays in the namespace that it was made in, and a thread can move; this one does
-// not come back: the runtime ends a thread whose goroutine ended while locked to it.
-func (n *Namespace) listen(link string) (net.PacketConn, error) {
-	type result struct {
-		conn net.PacketConn
-		err  error
-	}
-	made := make(chan result)
-	go func() {
-		runtime.LockOSThread()
-		ns, err := os.Open("/run/netns/" + n.Name)
-		if err != nil {
-			made <- result{nil, err}
-			return
-		}
-		defer ns.Close()
-		if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
-			made <- result{nil, err}
-			return
-		}
+func (n *Namespace) listen(link string) (conn net.PacketConn, err error) {
+	insideErr := n.Inside(func() {
 		config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error { return broadcasting(c, link) }}
-		conn, err := config.ListenPacket(context.Background(), "udp4", "0.0.0.0:67")
-		made <- result{conn, err}
-	}()
-	r := <-made
-	return r.conn, r.err
+		conn, err = config.ListenPacket(context.Background(), "udp4", "0.0.0.0:67")
+	})
+	return conn, errors.Join(insideErr, err)
 }
 
 func broadcasting(c syscall.RawConn, link string) error {
