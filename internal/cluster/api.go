@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -25,6 +26,7 @@ type api struct {
 	client *http.Client
 	server *url.URL
 	agent  string
+	told   func(Request) // of each request; nil: nobody asks
 }
 
 // answer is a success, to be read. It must be closed.
@@ -99,7 +101,15 @@ func (a *api) do(ctx context.Context, method, path string, query url.Values, bod
 	if body != nil {
 		request.Header.Set("Content-Type", "application/json")
 	}
-	return a.client.Do(request)
+	response, err := a.client.Do(request)
+	switch {
+	case a.told == nil:
+	case err == nil:
+		a.told(Request{Method: method, Host: a.server.Host, Code: response.StatusCode})
+	case !errors.Is(context.Cause(ctx), context.Canceled): // by us, as nobody wants it any more
+		a.told(Request{Method: method, Host: a.server.Host})
+	}
+	return response, err
 }
 
 // readStatus makes an error of an answer that is no success.

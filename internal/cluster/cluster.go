@@ -44,6 +44,9 @@ type Config struct {
 	// Programmed gets each change that a watch told of, right after Publish has had it, from the same goroutine. What a list has
 	// is none: nobody knows how long it has been there. Nil: nobody asks.
 	Programmed func(change Programmed)
+	// Requested gets each request to the API server, when there is an answer to it or when it has failed. It is called
+	// concurrently. Nil: nobody asks.
+	Requested func(request Request)
 
 	Log *slog.Logger // nil: silent
 	// Panics counts those of the watching, which is tried again. Nil: nobody asks.
@@ -55,6 +58,12 @@ type Config struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Chance returns a number from 0 to below 1. It is called concurrently. Nil: a random one.
 	Chance func() float64
+}
+
+// Request is one to the API server, and how it went.
+type Request struct {
+	Method, Host string // GET or POST; what the kubeconfig has
+	Code         int    // of HTTP; 0: there was no answer
 }
 
 // Watcher keeps the state of the cluster. Its methods may be called concurrently.

@@ -120,8 +120,8 @@ func (d *Daemon) clusterConfig(wanted api) cluster.Config {
 		Kubeconfig: wanted.kubeconfig, Features: wanted.features, NodeName: wanted.node, Version: d.config.Version,
 		Publish:    func(s *zone.Snapshot) { d.names.publish(wanted.kubeconfig, s) },
 		Unready:    func(reason error) { d.names.unready(wanted.kubeconfig, reason) },
-		Programmed: d.metrics.programming.add,
-		Log:        d.log, Panics: &d.panics,
+		Programmed: d.metrics.programming.add, Requested: d.metrics.requested.add,
+		Log: d.log, Panics: &d.panics,
 		Dial: d.dialAPI,
 	}
 	if err := os.MkdirAll(filepath.Dir(d.paths.snapshot), 0o755); err != nil {

@@ -28,6 +28,7 @@ type metricsState struct {
 	requests    *wordCount // for the host's files
 	absent      counting.Counter
 	programming programmingCount
+	requested   requestCount
 }
 
 func newMetricsState() *metricsState {
@@ -58,7 +59,7 @@ func (d *Daemon) sample() metrics.Sample {
 
 		Events: d.metrics.events.read(), Requests: d.metrics.requests.read(),
 		SearchNXDomain: d.metrics.absent.Load(), Health: d.metrics.health.read(),
-		Programming: d.metrics.programming.read(),
+		Programming: d.metrics.programming.read(), APIRequests: d.metrics.requested.read(),
 	}
 }
 

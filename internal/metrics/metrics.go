@@ -30,7 +30,11 @@ type Sample struct {
 	SearchNXDomain uint64            // names below the cluster's domain that do not exist: most are a search list's
 	Health         Health
 	Programming    Programming
+	APIRequests    map[APIRequest]uint64 // to the Kubernetes API; bounded by who counts
 }
+
+// APIRequest is what requests to the Kubernetes API are told apart by. Each is a word that the API server cannot make longer.
+type APIRequest struct{ Code, Method, Host string }
 
 // Config is how the configuration files came to be in force.
 type Config struct {

@@ -30,6 +30,12 @@ var clusterRows = []row{
 			put.value(float64(s.Programming.Past), "past")
 			put.value(float64(s.Programming.Many), "many")
 		})),
+	counter("kubernetes_rest_client_requests_total", "Requests to the Kubernetes API by the code of its answer, or that there was none. A watch is one, and stands for minutes.",
+		[]string{"code", "method", "host"}, ofResolver(func(_ *control.Resolver, s *Sample, put puts) {
+			for request, n := range s.APIRequests {
+				put.value(float64(n), request.Code, request.Method, request.Host)
+			}
+		})),
 	counter("autopath_answered_total", "Queries that were answered with a name further on in the pod's search list.", nil, ofResolver(func(r *control.Resolver, _ *Sample, put puts) {
 		put.value(float64(r.Autopath.Answered))
 	})),

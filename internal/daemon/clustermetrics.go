@@ -1,0 +1,82 @@
+package daemon
+
+import (
+	"maps"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/node-dns/node-dns/internal/cluster"
+	"github.com/node-dns/node-dns/internal/metrics"
+)
+
+// programmingCount counts how long changes of the cluster took to be answered. It is safe for concurrent use.
+type programmingCount struct {
+	mu    sync.Mutex // guards count
+	count metrics.Programming
+}
+
+// add is cluster.Config.Programmed.
+func (c *programmingCount) add(change cluster.Programmed) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case change.Outcome == cluster.Future:
+		c.count.Future += change.Slices
+	case change.Outcome == cluster.Past:
+		c.count.Past += change.Slices
+	case change.Outcome == cluster.Many:
+		c.count.Many += change.Slices
+	case change.Headless:
+		c.count.Headless.Add(change.Took)
+	default:
+		c.count.ClusterIP.Add(change.Took)
+	}
+}
+
+func (c *programmingCount) read() metrics.Programming {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.count
+}
+
+// maxRequests bounds how many kinds of requests are told apart: an API server may answer with 500 codes, and kubeconfigs may name one
+// server after the other.
+const maxRequests = 100
+
+// requestCount counts requests to the Kubernetes API. It is safe for concurrent use.
+type requestCount struct {
+	mu    sync.Mutex                    // guards count
+	count map[metrics.APIRequest]uint64 // nil: none yet
+}
+
+// add is cluster.Config.Requested.
+func (c *requestCount) add(r cluster.Request) {
+	of := metrics.APIRequest{Code: codeWord(r.Code), Method: r.Method, Host: strings.ToValidUTF8(r.Host, "\uFFFD")}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.count == nil {
+		c.count = map[metrics.APIRequest]uint64{}
+	}
+	if _, known := c.count[of]; !known && len(c.count) >= maxRequests {
+		of = metrics.APIRequest{Code: "other", Method: "other", Host: "other"}
+	}
+	c.count[of]++
+}
+
+// codeWord is a code of HTTP as the libraries of Kubernetes write it in metrics.
+func codeWord(code int) string {
+	switch {
+	case code == 0:
+		return "<error>"
+	case code < 100 || code > 599:
+		return "other"
+	}
+	return strconv.Itoa(code)
+}
+
+func (c *requestCount) read() map[metrics.APIRequest]uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.count)
+}
