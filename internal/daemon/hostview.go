@@ -37,8 +37,20 @@ func (d *Daemon) lookAtHost(ctx context.Context) (*hostView, error) {
 		view.config, view.configErr = d.loadConfig()
 	}
 	view.dnsmasq, view.dnsmasqErr = d.dnsmasq.Load()
-	d.host.Store(view)
+	if before := d.host.Swap(view); before != nil {
+		d.countHookWrites(view.state.HookWrites(before.state))
+	}
 	return view, nil
+}
+
+// countHookWrites counts what the hook has written since the last look, but for what it was asked for, which counts by who showed it.
+func (d *Daemon) countHookWrites(n int) {
+	if d.request.times > 0 {
+		n--
+	}
+	for range n {
+		d.metrics.requests.add(hookReason)
+	}
 }
 
 // loadConfig reads the configuration with the file of --config, which must be there.

@@ -25,11 +25,14 @@ type metricsState struct {
 	config      configCount
 	health      healthCount
 	events      *wordCount // of NetworkManager
-	requests    *wordCount // for the host's files
+	requests    *wordCount // for the host's files, and what the hook writes by itself
 	absent      counting.Counter
 	programming programmingCount
 	requested   requestCount
 }
+
+// hookReason is for what the hook writes without being asked.
+const hookReason = "hook"
 
 func newMetricsState() *metricsState {
 	m := &metricsState{
@@ -39,7 +42,7 @@ func newMetricsState() *metricsState {
 		}),
 		requests: newWordCount(map[string]string{
 			"file": "file", "NetworkManager": "networkmanager", "kernel": "kernel", startReason: "start", "time": "time", "again": "again",
-			"status": "status", "reload": "reload", "loop probe": "loop",
+			"status": "status", "reload": "reload", "loop probe": "loop", hookReason: "hook",
 		}),
 	}
 	m.state.Store(&control.Metrics{})

@@ -538,6 +538,30 @@ func TestMetricsOfReloads(t *testing.T) {
 	}
 }
 
+// TestMetricsOfHook: what the hook has written without being asked is counted once, however often it is looked at.
+func TestMetricsOfHook(t *testing.T) {
+	r, address := withMetrics(t, map[string]string{"/run/origin-dns-dispatcher/rewrites.json": `{"version":1,"files":{"/etc/resolv.conf":{"wrote":"a"}},"said":"x"}`}, "")
+	const row = `nodedns_resolvconf_rewrites_total{reason="hook"} `
+	shows := func(n string) func() bool {
+		return func() bool {
+			r.status() // which looks
+			return slices.Contains(r.metric(address, "/metrics", "nodedns_resolvconf_rewrites_total"), row+n)
+		}
+	}
+	r.await("what was before is not counted", shows("0"))
+	for _, step := range []struct{ over, want string }{
+		{`"2026-11-22T10:00:00Z"`, "1"},
+		{`"2026-11-22T10:00:00Z","2026-11-22T10:00:10Z","2026-11-22T10:00:10Z"`, "3"},
+	} {
+		write(t, filepath.Join(r.root, "/run/origin-dns-dispatcher/rewrites.json"), `{"version":1,"files":{"/etc/resolv.conf":{"wrote":"a","over":[`+step.over+`]}},"said":"x"}`)
+		r.await(step.over, shows(step.want))
+		r.status()
+		if !shows(step.want)() {
+			t.Errorf("%s is counted again", step.over)
+		}
+	}
+}
+
 // TestSearchNXDomain: names of the cluster that do not exist are counted, on the wire and beside it, and no others.
 func TestSearchNXDomain(t *testing.T) {
 	r, address := busyDaemon(t, "nodedns")

@@ -127,6 +127,36 @@ func (s State) past() past {
 	return past{parseRewrites(s.Rewrites.Data), fingerprint(s.NetworkManagerConf), s.now()}
 }
 
+// HookWrites is how often /etc/resolv.conf, or systemd-resolved's drop-in, was written by our hand since an earlier look, as the history
+// tells it: at least so often, as two of the same within one look are one where nobody wrote in between.
+func (s State) HookWrites(earlier State) (n int) {
+	was, is := parseRewrites(earlier.Rewrites.Data), parseRewrites(s.Rewrites.Data)
+	for _, path := range []string{s.Paths.ResolvConf, s.Paths.DropIn} {
+		path = s.Paths.host(path)
+		n += is.Files[path].since(was.Files[path])
+	}
+	if n == 0 && is.Said != "" && is.Said != was.Said { // the same text, over NetworkManager's news
+		return 1
+	}
+	return n
+}
+
+// since is how often a file was written since an earlier history of it. Two moments may be the same second.
+func (f fight) since(earlier fight) (n int) {
+	known := slices.Clone(earlier.Over)
+	for _, t := range f.Over {
+		if i := slices.IndexFunc(known, t.Equal); i >= 0 {
+			known = slices.Delete(known, i, i+1)
+		} else {
+			n++
+		}
+	}
+	if n == 0 && f.Wrote != "" && f.Wrote != earlier.Wrote {
+		return 1
+	}
+	return n
+}
+
 // fought says why the file at path, a path of the host, is left as it is now; "": it is not.
 func (p past) fought(path string, now File) string {
 	f := p.rewrites.Files[path]

@@ -200,6 +200,62 @@ func TestFightOverCapture(t *testing.T) {
 	}
 }
 
+// TestHookWrites: who looks now and then sees how often resolv.conf was written by our hand, and sees nothing of what others write.
+func TestHookWrites(t *testing.T) {
+	news := generated + "# more\n"
+	for _, test := range []struct {
+		name  string
+		texts []string // what others make of resolv.conf, each before a run; "": nobody writes
+		every time.Duration
+		want  int // of writes, all seen at once
+	}{
+		{"nothing", []string{"", ""}, time.Second, 0},
+		{"once", []string{acme}, time.Second, 1},
+		{"each time", []string{acme, acme, acme}, 10 * time.Second, 3},
+		{"within one second", []string{acme, acme, acme}, 0, 3},
+		{"by somebody else in between", []string{acme, "nameserver 192.0.2.77\n"}, time.Second, 2},
+		{"NetworkManager has news, to which ours is the same", []string{news}, time.Second, 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld()
+			w.run()
+			first, writes := w.State, w.writes
+			if n := w.HookWrites(first); n != 0 {
+				t.Errorf("%d since the same look", n)
+			}
+			each := 0
+			for _, text := range test.texts {
+				before := w.State
+				w.Now = w.Now.Add(test.every)
+				if text != "" {
+					w.ResolvConf = file(text)
+				}
+				if text == news {
+					w.NetworkManagerConf = file(news)
+				}
+				if n := w.HookWrites(before); n != 0 {
+					t.Errorf("%d before we wrote", n)
+				}
+				w.run()
+				each += w.HookWrites(before)
+			}
+			if w.writes-writes != test.want || each != test.want || w.HookWrites(first) != test.want {
+				t.Errorf("%d writes, %d seen one by one, %d at once, expected %d", w.writes-writes, each, w.HookWrites(first), test.want)
+			}
+		})
+	}
+	w := newWorld()
+	before := w.State
+	if w.run(); w.HookWrites(before) != 1 {
+		t.Errorf("the first time: %d", w.HookWrites(before))
+	}
+	gone := w.State
+	gone.Rewrites = File{}
+	if n := gone.HookWrites(w.State); n != 0 {
+		t.Errorf("a history that is gone: %d", n)
+	}
+}
+
 // TestDamagedHistory: whatever stands there, a node gets its resolv.conf.
 func TestDamagedHistory(t *testing.T) {
 	far := `{"version":1,"files":{"/etc/resolv.conf":{"wrote":"x","truce":300000000000,"until":"2126-11-21T04:05:06Z","over":["2126-11-21T04:05:06Z"]}}}`
