@@ -52,6 +52,10 @@ func TestRequestMetric(t *testing.T) {
 	r.await("lists and watches are counted", func() bool {
 		return r.value(address, name, `code="200"`, `method="GET"`, `host="127.0.0.1:`) >= 6
 	})
+	r.await("so are the lists, and no bound is met", func() bool {
+		return r.value(address, "nodedns_cluster_lists_total") >= 3 && r.value(address, "nodedns_cluster_lost_total") == 0 &&
+			r.value(address, "nodedns_cluster_limited_total", `limit="objects"`) == 0 && r.value(address, "nodedns_cluster_limited_total", `limit="endpoints"`) == 0
+	})
 	api.SetFaults(kubetest.Faults{Status: 503})
 	api.CloseWatches()
 	r.await("a refusal is counted", func() bool { return r.value(address, name, `code="503"`) > 0 })
