@@ -23,8 +23,8 @@ type MonitorEvent struct {
 	Kind       string    `json:"kind"` // Query, Change or Lost
 	Time       time.Time `json:"time"`
 
-	Client   string `json:"client,omitempty"`
-	Protocol string `json:"protocol,omitempty"` // udp or tcp
+	Client   string `json:"client,omitempty"`   // an address, or "control": it was asked over the control socket
+	Protocol string `json:"protocol,omitempty"` // udp or tcp; "": neither
 	Type     string `json:"type,omitempty"`     // "": the query has no question that can be read
 	Name     string `json:"name,omitempty"`     // as master files write it
 	Rcode    string `json:"rcode,omitempty"`    // "": no response was sent

@@ -69,7 +69,7 @@ func (d *Daemon) shown(event *monitor.Event) control.MonitorEvent {
 	if seen == nil {
 		return out
 	}
-	out.Kind, out.Client, out.Protocol = control.KindQuery, seen.Client.Addr().Unmap().String(), string(seen.Proto)
+	out.Kind, out.Client, out.Protocol = control.KindQuery, monitor.Client(seen), string(seen.Proto)
 	out.Name, out.Type, out.By, out.Why = monitor.Name(seen), monitor.Type(seen), d.by(seen), seen.Why
 	if rcode, sent := monitor.Rcode(seen); sent {
 		out.Rcode = rcodeWord(rcode)

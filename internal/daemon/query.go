@@ -37,9 +37,28 @@ func (d *Daemon) query(ctx context.Context, question control.Question) (control.
 	}
 	answer := newAnswer(m.Question[0], response)
 	answer.Took = time.Since(began)
+	d.tellOfQuery(m, response, q, answer.Took)
 	answer.By = d.answeredBy(q, answer)
 	answer.By.Walked = walk.Stats().Answered > 0
 	return answer, nil
+}
+
+// tellOfQuery tells those who watch of an admin's question, as the server does of a client's.
+func (d *Daemon) tellOfQuery(asked, response *dns.Msg, q *dnsserver.Query, took time.Duration) {
+	if !d.hub.IsWatched() {
+		return
+	}
+	query, err := asked.Pack()
+	if err != nil {
+		return // Direct has packed it
+	}
+	var sent []byte
+	if response != nil {
+		if sent, err = response.Pack(); err != nil {
+			return // a client would have got no such response
+		}
+	}
+	d.hub.Query(q.Seen(query, sent, took))
 }
 
 // walkFor is the way of a query of a client of that namespace. It counts nothing.

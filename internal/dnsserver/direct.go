@@ -21,12 +21,13 @@ func Direct(ctx context.Context, h Handler, m *dns.Msg, client, local netip.Addr
 		return nil, nil, fmt.Errorf("reading a question: %s", dns.RcodeToString[rcode])
 	}
 	if rcode != dns.RcodeSuccess {
-		q.Origin = OriginSelf
+		q.Origin, q.faulty = OriginSelf, true
 		return failure(q, rcode, why(rcode)), q, nil
 	}
 	response, err := h.ServeDNS(ctx, q)
 	switch {
 	case err != nil:
+		q.failed = err
 		return failure(q, dns.RcodeServerFailure, err), q, nil
 	case response == nil:
 		return nil, q, nil

@@ -6,12 +6,16 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/nameserver"
 )
 
 // TestDirect: a question without a socket is answered as one with.
 func TestDirect(t *testing.T) {
+	upstream := nameserver.FromAddr(netip.MustParseAddr("192.0.2.53"))
 	handler := HandlerFunc(func(_ context.Context, q *Query) (*dns.Msg, error) {
 		switch q.Msg.Question[0].Name {
 		case "fails.":
@@ -20,6 +24,10 @@ func TestDirect(t *testing.T) {
 			return nil, errors.New("broken")
 		case "silent.":
 			return nil, nil
+		case "asks.":
+			q.AnsweredBy = upstream
+		case "remembers.":
+			q.AnsweredBy, q.Cached = upstream, true
 		}
 		q.Origin = OriginLocalData
 		return new(dns.Msg).SetRcode(q.Msg, dns.RcodeNameError), nil
@@ -30,18 +38,25 @@ func TestDirect(t *testing.T) {
 		rcode  int
 		origin Origin
 		why    int // the code of the extended error; -1: none
+		seen   Seen
 	}{
-		{"absent.", dns.TypeA, dns.RcodeNameError, OriginLocalData, -1},
-		{"fails.", dns.TypeA, dns.RcodeServerFailure, "", int(dns.ExtendedErrorCodeNotReady)},
-		{"breaks.", dns.TypeA, dns.RcodeServerFailure, "", -1},
-		{"absent.", dns.TypeAXFR, dns.RcodeRefused, OriginSelf, int(dns.ExtendedErrorCodeNotSupported)},
-		{"absent.", dns.TypeNXNAME, dns.RcodeFormatError, OriginSelf, int(dns.ExtendedErrorCodeInvalidQueryType)},
+		{"absent.", dns.TypeA, dns.RcodeNameError, OriginLocalData, -1, Seen{Outcome: ByHandler}},
+		{"fails.", dns.TypeA, dns.RcodeServerFailure, "", int(dns.ExtendedErrorCodeNotReady), Seen{Outcome: ByNobody, Why: "not yet"}},
+		{"asks.", dns.TypeA, dns.RcodeNameError, OriginLocalData, -1, Seen{Outcome: ByUpstream, Server: upstream}},
+		{"remembers.", dns.TypeA, dns.RcodeNameError, OriginLocalData, -1, Seen{Outcome: ByMemory}},
+		{"breaks.", dns.TypeA, dns.RcodeServerFailure, "", -1, Seen{Outcome: ByNobody}},
+		{"absent.", dns.TypeAXFR, dns.RcodeRefused, OriginSelf, int(dns.ExtendedErrorCodeNotSupported), Seen{Outcome: ByServer}},
+		{"absent.", dns.TypeNXNAME, dns.RcodeFormatError, OriginSelf, int(dns.ExtendedErrorCodeInvalidQueryType), Seen{Outcome: ByServer}},
 	} {
 		m := new(dns.Msg).SetQuestion(test.name, test.qtype).SetEdns0(1232, false)
 		response, q, err := Direct(t.Context(), handler, m, netip.AddrPort{}, netip.AddrPort{})
 		if err != nil {
 			t.Errorf("%s: %v", test.name, err)
 			continue
+		}
+		if seen := q.Seen([]byte("query"), []byte("response"), time.Second); seen.Outcome != test.seen.Outcome || seen.Server != test.seen.Server || seen.Why != test.seen.Why ||
+			string(seen.Query) != "query" || string(seen.Response) != "response" || seen.Took != time.Second || seen.Client.IsValid() || seen.Proto != "" {
+			t.Errorf("%s: seen as %+v, expected %+v", test.name, seen, test.seen)
 		}
 		why := -1
 		for _, option := range response.IsEdns0().Option {

@@ -54,6 +54,7 @@ type Query struct {
 
 	cookie *dns.EDNS0_COOKIE // for the response; nil: none
 	failed error             // why there is no answer; nil: there is
+	faulty bool              // Direct found a fault in it, and asked nobody
 }
 
 // Origin is who makes answers without asking anybody.

@@ -14,9 +14,9 @@ type Watch func(Seen)
 
 // Seen is what became of one query.
 type Seen struct {
-	Query    []byte // as it was received; not to be changed, and not to be kept
-	Response []byte // likewise, as it is sent; nil: none is
-	Client   netip.AddrPort
+	Query    []byte         // as it was received; not to be changed, and not to be kept
+	Response []byte         // likewise, as it is sent; nil: none is
+	Client   netip.AddrPort // zero: it came over no socket
 	Proto    Proto
 	Took     time.Duration // since the query was received; less than 0: that is not known
 	Outcome  Outcome
@@ -72,10 +72,14 @@ func (s *Server) tell(x exchange, q *Query, response []byte, outcome Outcome) {
 	if w == nil {
 		return
 	}
-	seen := Seen{Query: x.wire, Response: response, Client: x.client, Proto: x.proto, Took: x.took(), Outcome: outcome}
 	if outcome == ByHandler {
-		seen.Outcome = q.outcome()
+		outcome = q.outcome()
 	}
+	(*w)(q.seen(Seen{Query: x.wire, Response: response, Client: x.client, Proto: x.proto, Took: x.took(), Outcome: outcome}))
+}
+
+// seen is what the server knows of a query, and what the Handler left in it.
+func (q *Query) seen(seen Seen) Seen {
 	if seen.Outcome == ByUpstream {
 		seen.Server = q.AnsweredBy
 	}
@@ -83,7 +87,17 @@ func (s *Server) tell(x exchange, q *Query, response []byte, outcome Outcome) {
 	if errors.As(q.failed, &extended) {
 		seen.Why = extended.Text
 	}
-	(*w)(seen)
+	return seen
+}
+
+// Seen is what became of a query that Direct has had answered, without client and protocol, which it has none of: the messages, packed,
+// are the caller's.
+func (q *Query) Seen(query, response []byte, took time.Duration) Seen {
+	outcome := q.outcome()
+	if q.faulty {
+		outcome = ByServer
+	}
+	return q.seen(Seen{Query: query, Response: response, Took: took, Outcome: outcome})
 }
 
 // outcome says who has answered a query that the Handler was given.

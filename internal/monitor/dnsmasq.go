@@ -21,7 +21,7 @@ const maxRecords = 20
 // "<name unprintable>".
 func LogLines(seen *dnsserver.Seen) []string {
 	name := orRoot(Name(seen))
-	lines := []string{fmt.Sprintf("query[%s] %s from %s", Type(seen), name, seen.Client.Addr().Unmap())}
+	lines := []string{fmt.Sprintf("query[%s] %s from %s", Type(seen), name, Client(seen))}
 	if !seen.Server.IsZero() {
 		lines = append(lines, fmt.Sprintf("forwarded %s to %s", name, serverWord(seen.Server)))
 	}
@@ -55,7 +55,7 @@ func LogLines(seen *dnsserver.Seen) []string {
 func ExtraLines(number uint64, seen *dnsserver.Seen) []string {
 	lines := LogLines(seen)
 	for i, line := range lines {
-		lines[i] = fmt.Sprintf("%d %s/%d %s", number, seen.Client.Addr().Unmap(), seen.Client.Port(), line)
+		lines[i] = fmt.Sprintf("%d %s/%d %s", number, Client(seen), seen.Client.Port(), line)
 	}
 	return lines
 }

@@ -97,6 +97,9 @@ func (h *Hub) setLocked(next []*Watcher) {
 	}
 }
 
+// IsWatched reports whether anybody is told of queries.
+func (h *Hub) IsWatched() bool { return h.watchers.Load() != nil }
+
 // Query is a dnsserver.Watch. It allocates nothing for a query that nobody wants to see.
 func (h *Hub) Query(seen dnsserver.Seen) {
 	var event *Event

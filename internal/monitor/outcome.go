@@ -28,3 +28,14 @@ func isAuthoritative(seen *dnsserver.Seen) bool {
 	const bitAA = 1 << 2
 	return len(seen.Response) > 2 && seen.Response[2]&bitAA != 0
 }
+
+// Control is the client of what is asked over the control socket.
+const Control = "control"
+
+// Client is who has asked: an address, or Control.
+func Client(seen *dnsserver.Seen) string {
+	if !seen.Client.IsValid() {
+		return Control
+	}
+	return seen.Client.Addr().Unmap().String()
+}
