@@ -11,6 +11,7 @@
 # make bench-faults  node-dns, dnsmasq and unbound under each fault of docs/faults.md, in half an hour: what was answered, and when.
 #                  BENCHFLAGS chooses, as `make bench-faults BENCHFLAGS='-faults=black-holed -seconds=2'`
 # make bench-micro  the packages' own benchmarks, here and at the revision REV (default: HEAD), compared
+# make dashboard-png  docs/dashboard.png anew: ten minutes in the life of a node, drawn; as root, with Prometheus, Node.js and Chromium
 # make demo        the whole story on loopback, without root
 # make lint        gofmt, gofumpt, vet, staticcheck
 # make soak        10 minutes (SOAK) of 20,000 queries a second (RATE) while faults rotate: nothing lost, nothing that grows
@@ -26,7 +27,7 @@ BUILDMODE ?= default
 ARCHES    = x86_64 aarch64 ppc64le s390x
 export CGO_ENABLED ?= 1
 
-.PHONY: build install rpm rpm-all test test-kube test-trixie bench bench-quick bench-faults bench-micro bench-kube demo lint fuzz soak clean
+.PHONY: build install rpm rpm-all test test-kube test-trixie bench bench-quick bench-faults bench-micro bench-kube dashboard-png demo lint fuzz soak clean
 
 # The completions come from the program, built for this machine where bin/ is for another.
 build:
@@ -95,6 +96,11 @@ bench-faults:
 
 bench-micro:
 	./scripts/bench-micro $(REV)
+
+dashboard-png:
+	mkdir -p bin
+	NODEDNS_LANES=require $(GO) test ./test/netns -run '^TestDashboardRun$$' -count=1 -timeout 20m -dashboard.time 10m -dashboard.out $(CURDIR)/bin/dashboard.json
+	./scripts/dashboard-png/render bin/dashboard.json docs/dashboard.png
 
 demo:
 	$(GO) run ./cmd/node-dns demo
