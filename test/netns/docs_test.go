@@ -34,7 +34,6 @@ var elsewhere = map[string]string{
 	"node-dns query web.shop -n default":                               "it takes a cluster: cmd/node-dns runs it in a script",
 	"node-dns monitor --client 10.128.0.14":                            "it does not end: cmd/node-dns runs it in a script",
 	"node-dns monitor":                                                 "likewise",
-	"node-dns log-queries extra":                                       "likewise: cmd/node-dns runs it in a script",
 	"node-dns log-queries on":                                          "likewise: cmd/node-dns runs it in a script",
 	"node-dns explain google.com -n shop":                              "likewise; TestExplain runs it here",
 	"chattr +i":                                                        "the name of an attribute, not a whole command",
