@@ -33,7 +33,7 @@ type entry struct {
 	visited      atomic.Bool   // since the hand passed; SIEVE
 	mark         atomic.Uint32 // of AppendAndMark; 0: none
 	again        atomic.Uint32 // when it may be asked for anew, in ticks of the cache's clock; the highest: it is
-	server       unique.Handle[nameserver.Server]
+	server       nameserver.Handle
 	newer, older *entry // in the list of its shard, whose mu guards them
 }
 

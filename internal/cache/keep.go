@@ -2,7 +2,7 @@ package cache
 
 import (
 	"bytes"
-	"unique"
+	"time"
 
 	"github.com/miekg/dns"
 
@@ -49,15 +49,15 @@ func (c *Cache) Keep(q dnsserver.WireQuery, m *dns.Msg, server nameserver.Server
 	return Response{e}, true
 }
 
-// KeepWire is Keep for a response to q that was not parsed, with the question that r was read for. r is copied, its TTLs are
-// changed in place.
-func (c *Cache) KeepWire(q dnsserver.WireQuery, r dnswire.Response, server nameserver.Server, epoch uint64) (response Response) {
+// KeepWire is Keep for a response to q that was not parsed and came at that time, with the question that r was read for. r is
+// copied, its TTLs are changed in place. The zero time is now.
+func (c *Cache) KeepWire(q dnsserver.WireQuery, r dnswire.Response, server nameserver.Handle, at time.Time, epoch uint64) (response Response) {
 	var room room
 	k := wireKey(&q, q.AppendKey(room[:0]))
 	lifetime := c.limits.rememberWire(k.dnsName, r)
 	e := &entry{
 		wire: bytes.Clone(r.Message), end: uint16(r.End), flags: k.flags,
-		server: unique.Make(server), stored: c.elapsed(), life: lifetime,
+		server: server, stored: c.elapsedAt(at), life: lifetime,
 	}
 	copy(e.wire, []byte{0, 0, bitQR, r.Message[3] & (bitRA | bitAD | maskRcode)})
 	e.wire[10], e.wire[11] = 0, 0 // the OPT record is gone
@@ -72,8 +72,7 @@ func (c *Cache) KeepWire(q dnsserver.WireQuery, r dnswire.Response, server names
 func (k key) dnsName() dnsname.Name {
 	var room [dnswire.MaxName]byte
 	if text, ok := dnswire.AppendText(room[:0], k.question[:len(k.question)-4]); ok {
-		name, _ := dnsname.Parse(string(text))
-		return name
+		return dnsname.Canonical(string(text))
 	}
 	text, _ := k.name()
 	name, _ := dnsname.Parse(text)

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"testing"
 	"time"
+	"unique"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/miekg/dns"
@@ -127,7 +128,7 @@ func FuzzKeepWire(f *testing.F) {
 			c := New(config)
 			var response Response
 			if i == 0 {
-				response = c.KeepWire(q, r, nameserver.Server{}, c.Epoch())
+				response = c.KeepWire(q, r, unique.Make(nameserver.Server{}), time.Time{}, c.Epoch())
 			} else if response, ok = c.Keep(q, m, nameserver.Server{}, c.Epoch()); !ok {
 				t.Fatalf("cannot be packed: %x", wire)
 			}
@@ -175,11 +176,11 @@ func TestKeepForAnother(t *testing.T) {
 		t.Fatal("the response is not simple")
 	}
 	q := dnsserver.WireQuery{Msg: wire[:end], Limit: 512, End: end}
-	now.KeepWire(q, r, nameserver.Server{}, before.Epoch())
+	now.KeepWire(q, r, unique.Make(nameserver.Server{}), time.Time{}, before.Epoch())
 	if _, ok := now.AppendResponse(nil, q, 0); ok {
 		t.Error("it is remembered")
 	}
-	now.KeepWire(q, r, nameserver.Server{}, now.Epoch())
+	now.KeepWire(q, r, unique.Make(nameserver.Server{}), time.Time{}, now.Epoch())
 	if _, ok := now.AppendResponse(nil, q, 0); !ok {
 		t.Error("one that was asked for since is not remembered")
 	}

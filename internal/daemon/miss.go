@@ -40,7 +40,7 @@ func (d *Daemon) answered(r forward.Reply) {
 		}
 		wire := response.Append(r.Out.Buffer()[:0], l.Query(), highest)
 		r.Waiting[i] = nil
-		l.SendWith(r.Out, wire, &r.From)
+		l.SendWith(r.Out, wire, r.From)
 	}
 }
 
@@ -50,9 +50,9 @@ func (d *Daemon) keep(s *serving, r forward.Reply) (response cache.Response, ok 
 	q := r.Waiting[0].Query()
 	switch {
 	case r.Msg != nil:
-		return d.cache.Load().Keep(q, r.Msg, r.From, r.Tag)
+		return d.cache.Load().Keep(q, r.Msg, r.From.Value(), r.Tag)
 	case !s.missesOnWire:
 		return response, false
 	}
-	return d.cache.Load().KeepWire(q, r.Wire, r.From, r.Tag), true
+	return d.cache.Load().KeepWire(q, r.Wire, r.From, r.At, r.Tag), true
 }

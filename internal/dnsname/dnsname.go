@@ -62,6 +62,10 @@ func Parse(s string) (Name, error) {
 	return Name{text: strings.ToLower(s)}, nil
 }
 
+// Canonical is Parse for a text that is known to be a name in lower case with its final dot: it looks at none of it. Anything else
+// makes a Name that no other is equal to.
+func Canonical(text string) Name { return Name{text: text} }
+
 // MustParse is Parse for a text that is known to be a name; it panics when it is
 // none.
 func MustParse(s string) Name {

@@ -82,7 +82,7 @@ func (s *Server) miss(l *Later) (taken bool) {
 func (l *Later) Query() WireQuery { return l.query }
 
 // Send sends the response, which is from that nameserver; nil: none is sent.
-func (l *Later) Send(response []byte, from *nameserver.Server) {
+func (l *Later) Send(response []byte, from nameserver.Handle) {
 	if l.over.Swap(true) {
 		return
 	}

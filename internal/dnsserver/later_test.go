@@ -10,6 +10,7 @@ import (
 
 	"github.com/node-dns/node-dns/internal/dnsserver"
 	"github.com/node-dns/node-dns/internal/dnstest"
+	"github.com/node-dns/node-dns/internal/nameserver"
 )
 
 // TestLaterAfterPanic: who was given a query by a Miss that panics then, and answers it late, answers no other one.
@@ -27,7 +28,7 @@ func TestLaterAfterPanic(t *testing.T) {
 			if l == given[0] {
 				t.Error("another query is in what somebody has still")
 			}
-			given[0].Send(nil, nil)
+			given[0].Send(nil, nameserver.Handle{})
 			return false
 		},
 		Handler: dnsserver.HandlerFunc(func(_ context.Context, q *dnsserver.Query) (*dns.Msg, error) {

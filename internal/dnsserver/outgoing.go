@@ -23,7 +23,7 @@ func (o *Outgoing) Buffer() []byte { return o.box.buffer() }
 
 // SendWith sends the response, which is from that nameserver, at o's next Flush. The response must stay as it is until then; nil: none is sent. The query's
 // Msg is valid until SendWith is called.
-func (l *Later) SendWith(o *Outgoing, response []byte, from *nameserver.Server) {
+func (l *Later) SendWith(o *Outgoing, response []byte, from nameserver.Handle) {
 	if l.over.Swap(true) {
 		return
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unique"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/miekg/dns"
@@ -56,7 +57,7 @@ func TestSeen(t *testing.T) {
 			return false
 		}
 		response, _ := wire(nil, WireQuery{Msg: append([]byte(nil), l.Query().Msg...), End: l.Query().End})
-		l.Send(response, &upstream)
+		l.Send(response, unique.Make(upstream))
 		return true
 	}
 	type row struct {

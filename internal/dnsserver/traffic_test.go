@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unique"
 
 	"github.com/miekg/dns"
 
@@ -85,7 +86,7 @@ func TestTraffic(t *testing.T) {
 			}
 			go func() {
 				out := new(Outgoing)
-				l.SendWith(out, append(out.Buffer()[:0], errorReply(l.Query().Msg, dns.RcodeRefused)...), new(nameserver.Server))
+				l.SendWith(out, append(out.Buffer()[:0], errorReply(l.Query().Msg, dns.RcodeRefused)...), unique.Make(nameserver.Server{}))
 				out.Flush()
 			}()
 			return true

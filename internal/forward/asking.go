@@ -27,7 +27,7 @@ type asking struct {
 
 	// Guarded by lane.mu.
 	waiting     []*dnsserver.Later
-	isAsked     bool // it is in byHash
+	isAsked     bool // it is in a chain
 	isSpoilt    bool // what is no response has come
 	hasComeBack bool
 	flight      *flight
@@ -36,9 +36,14 @@ type asking struct {
 	queued      queued
 }
 
+// chains are a power of two, and more than there are questions in flight as a rule.
+const chains = 1 << 10
+
+func (n *lane) chainOf(hash uint64) **asking { return &n.asked[hash%chains] }
+
 func (n *lane) findLocked(hash uint64, key []byte) *asking {
-	a := n.byHash[hash]
-	for a != nil && string(a.key) != string(key) {
+	a := *n.chainOf(hash)
+	for a != nil && (a.hash != hash || string(a.key) != string(key)) {
 		a = a.twin
 	}
 	return a
@@ -48,8 +53,8 @@ func (n *lane) hash(key []byte) uint64 { return maphash.Bytes(n.seed, key) }
 
 func (n *lane) beginLocked(a *asking) {
 	a.isAsked, a.hasComeBack = true, false
-	a.twin = n.byHash[a.hash]
-	n.byHash[a.hash] = a
+	chain := n.chainOf(a.hash)
+	a.twin, *chain = *chain, a
 }
 
 // take ends the question and returns who waits for it; false: it has ended already, or there is a flight, which ends it. Who gets
@@ -88,15 +93,9 @@ func (n *lane) takeLocked(a *asking) (waiting []*dnsserver.Later, ok bool) {
 }
 
 func (n *lane) unlinkLocked(a *asking) {
-	switch first := n.byHash[a.hash]; {
-	case first != a:
-		for first.twin != a {
-			first = first.twin
-		}
-		first.twin = a.twin
-	case a.twin == nil:
-		delete(n.byHash, a.hash)
-	default:
-		n.byHash[a.hash] = a.twin
+	link := n.chainOf(a.hash)
+	for *link != a {
+		link = &(*link).twin
 	}
+	*link, a.twin = a.twin, nil
 }

@@ -101,7 +101,7 @@ func hasPassed(d time.Duration, ended <-chan struct{}) bool {
 
 // fallSilent notes that the server has said nothing since its check began, for as long as nearly no answer of it takes.
 func (s *server) fallSilent(begun time.Time) {
-	s.account(func(h *health, _ time.Time) { h.isQuiet = h.isQuiet || h.checking && h.heardAt.Before(begun) })
+	s.account(time.Now(), func(h *health, _ time.Time) { h.isQuiet = h.isQuiet || h.checking && h.heardAt.Before(begun) })
 }
 
 func (s *server) isQuiet() bool {

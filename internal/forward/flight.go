@@ -202,7 +202,7 @@ func (f *Forward) answerLane(fl *flight, waiting []*dnsserver.Later) {
 		return
 	}
 	out := f.outs.Get().(*dnsserver.Outgoing)
-	f.deliver(Reply{Msg: fl.msg.Copy(), From: fl.from.Server, Tag: fl.place.tag, Waiting: waiting, Out: out})
+	f.deliver(Reply{Msg: fl.msg.Copy(), From: fl.from.handle, Tag: fl.place.tag, Waiting: waiting, Out: out})
 	out.Flush()
 	f.outs.Put(out)
 }

@@ -22,15 +22,16 @@ type lane struct {
 	poll    poll
 	out     dnsserver.Outgoing // the watcher's
 	pace    busy.Pace
+	now     time.Time    // when the kernel told the watcher of what it takes
 	seed    maphash.Seed // random: who asks cannot choose the hash
 	closing atomic.Bool
 
-	mu       sync.Mutex         // guards what follows
-	byHash   map[uint64]*asking // of the key; those of the same hash are linked by twin
-	slots    []*asking          // that have a socket; nil: free
-	free     []int              // slots
-	idle     [2][]*asking       // by family, with a socket that belongs to nobody
-	faulty   []*asking          // that the watcher is to drop
+	mu       sync.Mutex      // guards what follows
+	asked    [chains]*asking // by hash of the key, linked by twin
+	slots    []*asking       // that have a socket; nil: free
+	free     []int           // slots
+	idle     [2][]*asking    // by family, with a socket that belongs to nobody
+	faulty   []*asking       // that the watcher is to drop
 	queues   [lastWait + 1]queue
 	ids      ids
 	isInside bool // the watcher waits in the kernel, and looks at the clock by itself
@@ -160,7 +161,7 @@ func (n *lane) join(key []byte, q terms, l *dnsserver.Later, udp *UDP) (a *askin
 func (n *lane) end() {
 	n.mu.Lock()
 	var all []*asking
-	for _, a := range n.byHash {
+	for _, a := range n.asked {
 		for ; a != nil; a = a.twin {
 			if a.flight == nil { // else it is being ended
 				all = append(all, a)

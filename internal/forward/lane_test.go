@@ -59,13 +59,13 @@ func (s *laneServer) answered(r Reply) {
 		r.Waiting[i] = nil
 		query, m := new(dns.Msg), parsed(r)
 		if query.Unpack(l.Query().Msg) != nil || r.Tag != 7 && r.Tag != 0 {
-			l.Send(nil, nil)
+			l.Send(nil, nameserver.Handle{})
 			continue
 		}
 		m.Id, m.Question = query.Id, query.Question
 		m.RecursionDesired, m.CheckingDisabled = query.RecursionDesired, query.CheckingDisabled
 		wire, _ := m.Pack()
-		l.Send(wire, nil)
+		l.Send(wire, nameserver.Handle{})
 	}
 }
 
@@ -270,7 +270,7 @@ func TestLaneBusy(t *testing.T) {
 		await(t, "the lane has let go of all", func() bool { // who asked may do so after the answer
 			n.mu.Lock()
 			defer n.mu.Unlock()
-			return n.queues == [lastWait + 1]queue{} && len(n.byHash) == 0 && len(n.free)+len(n.idle[0])+len(n.idle[1]) == len(n.slots)
+			return n.queues == [lastWait + 1]queue{} && n.asked == [chains]*asking{} && len(n.free)+len(n.idle[0])+len(n.idle[1]) == len(n.slots)
 		})
 	}
 }

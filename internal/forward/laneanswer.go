@@ -14,8 +14,9 @@ import (
 type Reply struct {
 	Msg  *dns.Msg         // final, without OPT record but for Extended DNS Errors; nil: it was not parsed
 	Wire dnswire.Response // without Msg; its octets are the receiver's until it returns
-	From nameserver.Server
-	Tag  uint64 // that of the first query that asked; 0: the Handler did
+	From nameserver.Handle
+	At   time.Time // when it came; zero: now
+	Tag  uint64    // that of the first query that asked; 0: the Handler did
 	// Waiting are the queries with that question. Who gets the Reply ends them before returning, and sets each to nil before
 	// it does: after a panic the others are still to be ended.
 	Waiting []*dnsserver.Later
@@ -23,37 +24,38 @@ type Reply struct {
 	Out *dnsserver.Outgoing
 }
 
-// answeredSimply is called with a response that is not parsed.
-func (n *lane) answeredSimply(a *asking, r dnswire.Response) {
+// answeredSimply is called with a response that is not parsed. If it is over the question is another's now.
+func (n *lane) answeredSimply(a *asking, r dnswire.Response) (isOver bool) {
 	waiting, fl, ok := n.take(a)
 	if fl != nil {
 		if m, err := decode(a.query, r.Message); err == nil {
-			n.answered(a, m)
+			return n.answered(a, m)
 		}
-		return
+		return false
 	}
-	a.server.answered(time.Since(a.begun), rcodeOf(r.Message), r.HasOPT)
+	a.server.answered(n.now, max(0, n.now.Sub(a.begun)), rcodeOf(r.Message), r.HasOPT)
 	if ok {
-		n.reply(a, waiting, Reply{Wire: r})
+		n.reply(a, waiting, Reply{Wire: r, At: n.now})
 	}
+	return ok
 }
 
-// answered is called with a response to the question.
-func (n *lane) answered(a *asking, m *dns.Msg) {
+// answered is answeredSimply for a response that was parsed.
+func (n *lane) answered(a *asking, m *dns.Msg) (isOver bool) {
 	a.server.succeeded(time.Since(a.begun), m.Rcode)
 	verdict := judge(m, true, false)
 	switch {
 	case isBadCookie(a.query, m):
 		n.redo(a, attempt{badCookie: true})
-		return
+		return false
 	case verdict != noEDNS:
 	case len(cookieSent(a.query)) > 0: // which is what it may not have liked
 		a.server.learn(func(h *health) { h.cookie.forget(time.Now()) })
 		n.redo(a, attempt{})
-		return
+		return false
 	default:
 		n.redo(a, attempt{noEDNS: true})
-		return
+		return false
 	}
 	opt := m.IsEdns0()
 	a.server.learn(func(h *health) {
@@ -69,12 +71,12 @@ func (n *lane) answered(a *asking, m *dns.Msg) {
 	}
 	if verdict == overTCP {
 		n.redo(a, attempt{tcp: true})
-		return
+		return false
 	}
 	o := outcome{attempt: attempt{to: a.server}, msg: m, err: n.f.ignore(m)}
 	if verdict != final || o.err != nil || m.IsEdns0() != nil { // it says why
 		n.goOn(a, o)
-		return
+		return false
 	}
 	waiting, fl, ok := n.take(a)
 	switch {
@@ -84,6 +86,7 @@ func (n *lane) answered(a *asking, m *dns.Msg) {
 		keepAsked(m, questionOfKey(a.key))
 		n.reply(a, waiting, Reply{Msg: m})
 	}
+	return ok
 }
 
 // doubted is called with a response that may not be the server's.
@@ -100,7 +103,7 @@ func (n *lane) redo(a *asking, how attempt) {
 
 // reply gives those who have waited the answer.
 func (n *lane) reply(a *asking, waiting []*dnsserver.Later, r Reply) {
-	r.From, r.Tag, r.Waiting, r.Out = a.server.Server, a.tag, waiting, &n.out
+	r.From, r.Tag, r.Waiting, r.Out = a.server.handle, a.tag, waiting, &n.out
 	n.f.deliver(r)
 	n.drop(a)
 }

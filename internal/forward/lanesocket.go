@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watchSocket has the watcher told of what comes.
+// watchSocket has the watcher told of what comes, once of each: the kernel need not look again whether there is more.
 func (n *lane) watchSocket(fd, slot int) error {
-	event := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(slot)} // Fd is ours to choose
+	event := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET, Fd: int32(slot)} // Fd is ours to choose
 	_, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_CTL, uintptr(n.poll.epoll), unix.EPOLL_CTL_ADD, uintptr(fd), uintptr(unsafe.Pointer(&event)), 0, 0)
 	return callError("epoll_ctl", errno)
 }

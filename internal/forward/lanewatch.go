@@ -17,7 +17,7 @@ func newLane(f *Forward) *lane {
 	if err != nil {
 		return nil
 	}
-	n := &lane{f: f, seed: maphash.MakeSeed(), byHash: map[uint64]*asking{}}
+	n := &lane{f: f, seed: maphash.MakeSeed()}
 	n.poll = poll{epoll: epoll, buffer: make([]byte, 1<<16)}
 	if n.bell, err = busy.NewBell(epoll); err != nil {
 		unix.Close(epoll)
@@ -86,11 +86,12 @@ func (n *lane) takeEvents(wait time.Duration) int {
 	if errno != 0 {
 		count = 0
 	}
+	n.now = time.Now()
 	for asked := n.askedIn(n.poll.events[:count]); len(asked) > 0; {
 		asked = n.receiveAll(asked)
 	}
 	n.out.Flush()
-	n.pace.Add(int(count), time.Now())
+	n.pace.Add(int(count), n.now)
 	return int(count)
 }
 
@@ -114,9 +115,9 @@ func (n *lane) askedIn(events []unix.EpollEvent) []*asking {
 	return asked
 }
 
-// receive takes what has come for one question.
+// receive takes what has come for one question, until it has its answer or there is no more: the kernel tells of each once.
 func (n *lane) receive(a *asking) {
-	for {
+	for hasFailed, isOver := false, false; !isOver; {
 		buffer := n.poll.buffer
 		size, errno := receiveFrom(a.socket.fd, buffer)
 		switch errno {
@@ -126,8 +127,12 @@ func (n *lane) receive(a *asking) {
 		case unix.EAGAIN:
 			return
 		default:
+			if hasFailed {
+				return
+			}
+			hasFailed = true
 			n.failed(a, os.NewSyscallError("read", errno))
-			return
+			continue
 		}
 		if size >= max(receiveSize, int(n.f.udp.Load().Size)+1) {
 			buffer[2] |= bitTC // more than was asked for
@@ -136,18 +141,18 @@ func (n *lane) receive(a *asking) {
 			if a.isGuarded && a.server.doubts(a.query, hasCase(a.query, buffer), r.Cookie) {
 				n.doubted(a)
 			} else {
-				n.answeredSimply(a, r)
+				isOver = n.answeredSimply(a, r)
 			}
-			return
+			continue
 		}
 		m, err := decode(a.query, buffer[:size])
 		if err == nil {
 			if a.isGuarded && !m.Truncated && a.server.doubts(a.query, parsedHasCase(a.query, m), cookieIn(m)) {
 				n.doubted(a)
 			} else {
-				n.answered(a, m)
+				isOver = n.answered(a, m)
 			}
-			return
+			continue
 		}
 		n.f.counts.ignored.Add(1)
 		n.spoilt(a)

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unique"
 
 	"github.com/node-dns/node-dns/internal/journal"
 	"github.com/node-dns/node-dns/internal/nameserver"
@@ -15,6 +16,7 @@ import (
 // value serves all routes that have its address.
 type server struct {
 	nameserver.Server
+	handle  nameserver.Handle // of Server
 	log     *slog.Logger
 	news    func()                  // is called after the log has told of a change
 	changed func()                  // is called after every change
@@ -30,7 +32,7 @@ type server struct {
 
 func newServer(address nameserver.Server, f *Forward) *server {
 	s := &server{
-		Server: address, log: f.log, news: f.tellOutages, changed: f.changed, shifted: f.darken,
+		Server: address, handle: unique.Make(address), log: f.log, news: f.tellOutages, changed: f.changed, shifted: f.darken,
 		health: health{state: Unknown, since: time.Now()},
 	}
 	if address.TLS {
@@ -70,15 +72,15 @@ func (s *server) sent() {
 
 // succeeded accounts for a response, whatever it says: who refuses is there.
 func (s *server) succeeded(rtt time.Duration, rcode int) {
-	s.account(func(h *health, now time.Time) {
+	s.account(time.Now(), func(h *health, now time.Time) {
 		h.succeeded(rtt, now)
 		h.durations.add(rtt, rcode)
 	})
 }
 
-// answered is succeeded for a response that is final, and hasOPT if it has an OPT record.
-func (s *server) answered(rtt time.Duration, rcode int, hasOPT bool) {
-	s.account(func(h *health, now time.Time) {
+// answered is succeeded for a response that came now and is final, and hasOPT if it has an OPT record.
+func (s *server) answered(now time.Time, rtt time.Duration, rcode int, hasOPT bool) {
+	s.account(now, func(h *health, now time.Time) {
 		h.succeeded(rtt, now)
 		h.durations.add(rtt, rcode)
 		h.heard(rcode, true)
@@ -91,14 +93,14 @@ func (s *server) answered(rtt time.Duration, rcode int, hasOPT bool) {
 // failed accounts for a try that ended with err. Faults of this host do not count.
 func (s *server) failed(err error) {
 	if !isLocal(err) {
-		s.account(func(h *health, now time.Time) { h.failed(shortReason(err), isSilence(err), now) })
+		s.account(time.Now(), func(h *health, now time.Time) { h.failed(shortReason(err), isSilence(err), now) })
 	}
 }
 
 // account changes the account, and logs a change of state.
-func (s *server) account(change func(h *health, now time.Time)) {
+func (s *server) account(now time.Time, change func(h *health, now time.Time)) {
 	s.mu.Lock()
-	now, before, wasGone := time.Now(), s.health.state, s.health.isGone()
+	before, wasGone := s.health.state, s.health.isGone()
 	change(&s.health, now)
 	isNew, isShift := s.health.state != before, s.health.isGone() != wasGone
 	state, changes := s.health.tell(now)

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"unique"
 )
 
 // The ports of DNS (RFC 1035 section 4.2) and of DNS over TLS (RFC 7858 section 3.1).
@@ -38,6 +39,9 @@ type Server struct {
 	// zero Addr leaves it to the kernel. Not with TLS.
 	Source netip.Addr
 }
+
+// A Handle is a Server that many remember: it is as large as a pointer. The zero Handle has no Value.
+type Handle = unique.Handle[Server]
 
 // FromAddr returns the plain server at port 53 of addr, which is made canonical
 // as ParseAddr says. The zero Addr, and one with a zone id that ParseAddr
