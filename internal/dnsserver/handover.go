@@ -37,10 +37,7 @@ func (s *Server) DrainTCP(ctx context.Context) error {
 func (s *Server) Leave(ctx context.Context) int {
 	s.changing.Lock()
 	defer s.changing.Unlock()
-	s.mu.Lock()
-	have := s.bindings
-	s.stopped, s.bindings = true, nil
-	s.mu.Unlock()
+	have := s.end()
 	var all sync.WaitGroup
 	for _, b := range have {
 		if u, ok := b.socket.(udpSockets); ok {

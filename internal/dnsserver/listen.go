@@ -111,16 +111,22 @@ func (s *Server) Listeners() []Listener {
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
-	s.mu.Lock()
-	have := s.bindings
-	s.stopped, s.bindings = true, nil
-	s.mu.Unlock()
+	have := s.end()
 	defer s.cancel()
 	defer s.spare.release()
 	if err := drainAll(ctx, have); err != nil {
 		return fmt.Errorf("answering the last queries: %w", err)
 	}
 	return nil
+}
+
+// end has the server listen no more, and returns what it has.
+func (s *Server) end() (have []*binding) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	have = s.bindings
+	s.stopped, s.bindings = true, nil
+	return have
 }
 
 // dropAll has nobody keep the sockets that are served no more.

@@ -85,13 +85,9 @@ const stalls = 4
 
 // hasPassed waits, and reports false if ended is closed before.
 func hasPassed(d time.Duration, ended <-chan struct{}) bool {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	<-timer.C
 	for range stalls {
-		timer.Reset(d / stalls)
 		select {
-		case <-timer.C:
+		case <-time.After(d / stalls):
 		case <-ended:
 			return false
 		}
