@@ -14,7 +14,7 @@ import (
 )
 
 // A port that is free for TCP may be taken for UDP; then another is tried. TCP comes first: the kernel takes a UDP port for free that
-// another process of this user shares (SO_REUSEPORT of socket(7)), and would have it share that one's queries until TCP has failed.
+// this user shares already (SO_REUSEPORT of socket(7)), and would have it share the queries that come there until TCP has failed.
 const portTries = 10
 
 var errUnspecified = errors.New("each address needs a socket of its own, to answer from")
@@ -134,6 +134,9 @@ func (s *Server) openUDP(b *binding) error {
 		lc.Control = reuseBeforeBind
 	}
 	var err error
+	if b.want.Port() == 0 && len(all) == 0 {
+		err = isFree(b.actual)
+	}
 	for i := 0; err == nil && len(all) < s.socketsEach(); i++ {
 		var c net.PacketConn
 		if c, err = lc.ListenPacket(context.Background(), "udp"+family(b.actual), b.actual.String()); err == nil {
@@ -145,6 +148,16 @@ func (s *Server) openUDP(b *binding) error {
 	}
 	b.socket = all
 	return nil
+}
+
+// isFree is an error where a UDP port has a socket already, be it one that would be shared with: nobody may receive from that
+// any more, as where a server has left, and the queries that the kernel gives it are lost.
+func isFree(addr netip.AddrPort) error {
+	c, err := net.ListenUDP("udp"+family(addr), net.UDPAddrFromAddrPort(addr))
+	if err != nil {
+		return err
+	}
+	return c.Close()
 }
 
 // socketsEach is how many UDP sockets an address gets. One that is taken from another program has one: with SO_REUSEPORT Linux

@@ -30,3 +30,25 @@ func TestReasons(t *testing.T) {
 		t.Error("a reason for nothing")
 	}
 }
+
+// TestSharedPort: port 0 is none that somebody shares already. A server that had left kept its sockets until its process ended, and
+// one in 10,000 that came after it got no query: the kernel gave them to who read nothing any more.
+func TestSharedPort(t *testing.T) {
+	lc := net.ListenConfig{Control: shared}
+	silent, err := lc.ListenPacket(t.Context(), "udp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	addr := silent.LocalAddr().(*net.UDPAddr).AddrPort()
+	s := New(Config{})
+	defer s.Shutdown(t.Context())
+	if b := s.bind(anyPort, addr, UDP); !errors.Is(b.err, unix.EADDRINUSE) {
+		t.Errorf("a port of its own choice: %v", b.err)
+	}
+	b := s.bind(addr, addr, UDP)
+	if b.err != nil {
+		t.Fatalf("a port that was asked for: %v", b.err)
+	}
+	_ = drainAll(t.Context(), []*binding{b})
+}
