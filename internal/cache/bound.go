@@ -26,7 +26,7 @@ func (c *Cache) Bound(bytes int) (removed int) {
 func (s *store) shrink(h *shard, now time.Duration) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.entries == 0 || h.bytes <= h.maxBytes {
+	if h.entries() == 0 || h.bytes <= h.maxBytes {
 		return false
 	}
 	s.removeLocked(h, h.victimLocked(now, s.stale))

@@ -35,8 +35,8 @@ func (c *Cache) Dump(limit int) []byte {
 func (h *shard) dump(data []byte, limit int, now, stale time.Duration) []byte {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for e := h.newest; e != nil; e = e.older {
-		if e.isFailure() || !e.isUsable(now, stale) {
+	for e := h.responses.newest; e != nil; e = e.older {
+		if !e.isUsable(now, stale) {
 			continue
 		}
 		whole := len(data)

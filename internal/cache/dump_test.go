@@ -178,7 +178,7 @@ func FuzzRestore(f *testing.F) {
 		if err != nil && (!errors.Is(err, ErrDamaged) || n != 0 || c.Stats().Entries != 0) {
 			t.Fatalf("%v, and %d entries", err, c.Stats().Entries)
 		}
-		for e := c.store.shards[0].newest; e != nil; e = e.older {
+		for e := c.store.shards[0].responses.newest; e != nil; e = e.older {
 			age, live := e.age(c.elapsed())
 			if !live {
 				t.Fatalf("an expired entry for %q", e.key().question)
@@ -195,7 +195,7 @@ func FuzzRestore(f *testing.F) {
 		if _, err := again.Restore(c.Dump(math.MaxInt), 0, nil); err != nil {
 			t.Fatalf("what was dumped is not restored: %v", err)
 		}
-		for e := again.store.shards[0].newest; e != nil; e = e.older {
+		for e := again.store.shards[0].responses.newest; e != nil; e = e.older {
 			was, _ := c.store.get(e.key())
 			if was == nil || e.life > was.life || e.server != was.server || !bytes.Equal(e.wire, was.wire) {
 				t.Fatalf("%v of %v", e, was)

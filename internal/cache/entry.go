@@ -34,7 +34,7 @@ type entry struct {
 	mark         atomic.Uint32 // of AppendAndMark; 0: none
 	again        atomic.Uint32 // when it may be asked for anew, in ticks of the cache's clock; the highest: it is
 	server       nameserver.Handle
-	newer, older *entry // in the list of its shard, whose mu guards them
+	newer, older *entry // in its list of its shard, whose mu guards them
 }
 
 // newEntry makes an entry of m, which it does not change. It returns nil for a message that cannot be packed so that it can be

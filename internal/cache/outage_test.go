@@ -258,6 +258,50 @@ func TestFailures(t *testing.T) {
 	})
 }
 
+// TestFailuresTakeNoRoom: while names fail that nobody knows, what may be given out as stale stays, but for a few. Of 1,200 responses
+// 100 were left after a minute of an outage.
+func TestFailuresTakeNoRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const size, share = 800, 800/failureShare + 1
+		o := &outage{upstream: upstream{t: t, records: map[string]string{}}}
+		c := New(Config{Next: o, Size: size, Stale: time.Hour})
+		for i := range size {
+			o.records[fmt.Sprintf("n%d.example. A", i)] = fmt.Sprintf("n%d.example. 10 IN A 192.0.2.1", i)
+			ask(t, c, query(fmt.Sprintf("n%d.example.", i), dns.TypeA, flags{}))
+		}
+		time.Sleep(11 * time.Second)
+		known := func() (n int) {
+			for i := range size {
+				k := mustKey(t, fmt.Sprintf("n%d.example.", i))
+				if c.store.find(k, c.store.hash(k)) != nil {
+					n++
+				}
+			}
+			return n
+		}
+		o.fails = dns.RcodeServerFailure
+		for _, pause := range []time.Duration{0, 20 * time.Millisecond} { // all at once, and 50 a second
+			for i := range 3 * size {
+				ask(t, c, query(fmt.Sprintf("%s-f%d.example.", pause, i), dns.TypeA, flags{}))
+				time.Sleep(pause)
+			}
+			if s, left := c.Stats(), known(); left < size-share || s.Entries != size || s.Denials > share {
+				t.Errorf("a failure each %s: %d responses are left, %d entries, of them %d failures", pause, left, s.Entries, s.Denials)
+			}
+		}
+		o.fails = 0
+		time.Sleep(time.Minute)
+		before, failures := known(), c.Stats().Denials
+		for i := range failures {
+			o.records[fmt.Sprintf("new%d.example. A", i)] = "new.example. 10 IN A 192.0.2.1"
+			ask(t, c, query(fmt.Sprintf("new%d.example.", i), dns.TypeA, flags{}))
+		}
+		if s := c.Stats(); known() != before || s.Denials != 0 || failures == 0 {
+			t.Errorf("%d new responses took the place of %d others, and left %d failures that were over", failures, before-known(), s.Denials)
+		}
+	})
+}
+
 // TestFailuresNotRemembered: what says nothing about the question, or is about a name with a limit, the cluster's.
 func TestFailuresNotRemembered(t *testing.T) {
 	shed := &dnsserver.ExtendedError{Code: dns.ExtendedErrorCodeOther, Text: "too many"}

@@ -103,7 +103,7 @@ func (s *store) put(e *entry, epoch uint64) {
 	h := s.shardOf(e.hash)
 	h.mu.Lock()
 	s.putLocked(h, e, epoch)
-	entries := h.entries * len(s.shards) // about
+	entries := h.entries() * len(s.shards) // about
 	h.mu.Unlock()
 	if n := len(*s.chains.Load()); entries > n && n < s.most {
 		s.grow(n)
@@ -152,7 +152,7 @@ func (s *store) putLocked(h *shard, e *entry, epoch uint64) {
 		s.removeLocked(h, old)
 	}
 	for h.isFullLocked(e) {
-		s.removeLocked(h, h.victimLocked(e.stored, s.stale))
+		s.removeLocked(h, h.victimForLocked(e, s.stale))
 	}
 	h.addLocked(e)
 	chain := s.chainOf(e.hash)
@@ -175,7 +175,7 @@ func (s *store) addTo(stats *Stats) {
 	for i := range s.shards {
 		h := &s.shards[i]
 		h.mu.Lock()
-		stats.Entries += h.entries
+		stats.Entries += h.entries()
 		stats.Bytes += h.bytes
 		stats.Insertions += h.insertions
 		stats.Evictions += h.evictions

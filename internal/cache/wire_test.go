@@ -141,7 +141,7 @@ func TestLetterCase(t *testing.T) {
 	if diff := cmp.Diff(sections(want), sections(sameBothWays(t, c, q))); diff != "" || !q.Cached {
 		t.Errorf("cached %v (-want +got):\n%s", q.Cached, diff)
 	}
-	for e := c.store.shards[0].newest; e != nil; e = e.older {
+	for e := c.store.shards[0].responses.newest; e != nil; e = e.older {
 		if n := bytes.Count(bytes.ToLower(e.wire), []byte("example")); n != 1 {
 			t.Errorf("the question's name is there %d times", n)
 		}
