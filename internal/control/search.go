@@ -2,10 +2,10 @@ package control
 
 import (
 	"context"
-	"fmt"
 	"net/netip"
 	"slices"
 
+	"github.com/node-dns/node-dns/internal/procfs"
 	"github.com/node-dns/node-dns/internal/searchlist"
 )
 
@@ -35,12 +35,14 @@ type FlagFile struct {
 	Unread  string `json:"unread,omitempty"` // why it could not be read
 }
 
-// MaxFlagFile bounds FlagFile.Text in octets.
-const MaxFlagFile = 32 << 10
+// MaxFlagFile bounds FlagFile.Text in octets, of which JSON may make six each: it must fit a question, with all that is beside it.
+const MaxFlagFile = 8 << 10
+
+const _ = uint(maxQuestion - 6*MaxFlagFile - 16<<10)
 
 // Where is the place of a flag: "--cluster-dns of the kubelet, pid 812".
 func (f KubeletFlags) Where(flag string) string {
-	return fmt.Sprintf("%s of the kubelet, pid %d", flag, f.PID)
+	return procfs.FlagPlace(flag, "kubelet", f.PID)
 }
 
 // Search is a resolv.conf, and how it comes about.

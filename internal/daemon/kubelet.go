@@ -16,6 +16,7 @@ type kubelet struct {
 	missing                 bool             // it does not exist
 	unread                  string           // why it cannot be read; "": it can
 	byFlag                  bool             // a flag names it
+	isOurs                  bool             // it is of our hand, and names this node, whatever address that has by now
 	dnsSource, domainSource string
 	notes                   []string // of what flags say in the files' place
 }
@@ -47,6 +48,7 @@ func (d *Daemon) kubeletByFiles(s *serving) kubelet {
 // setHost takes over what its resolvConf says.
 func (k *kubelet) setHost(data []byte) {
 	file := resolvconf.Parse(data)
+	k.isOurs = hostdns.IsOurs(data)
 	k.Host = searchlist.Conf{Nameservers: file.Nameservers(), Search: file.SearchLine(), Options: file.Options()}
 	k.host.Nameservers, k.host.Search = []string{}, append([]string{}, k.Host.Search...)
 	for _, addr := range k.Host.Nameservers {
@@ -76,11 +78,15 @@ func (k *kubelet) hear(flags *control.KubeletFlags) {
 
 // domainFaults are those of a kubelet whose cluster domain is another than ours.
 func (k *kubelet) domainFaults(ours string) []searchlist.Fault {
-	if k.Domain == ours || k.Domain == "" {
+	if k.Domain == "" || k.Domain == ours {
 		return nil
 	}
+	what := "does not know the cluster domain"
+	if ours != "" {
+		what = "answers for " + ours
+	}
 	return []searchlist.Fault{{
-		What: fmt.Sprintf("pods look for the cluster's names in %s (%s), and node-dns answers for %s", k.Domain, k.domainSource, ours),
+		What: fmt.Sprintf("pods look for the cluster's names in %s (%s), and node-dns %s", k.Domain, k.domainSource, what),
 		Fix:  "set clusterDomain: " + k.Domain + " in /etc/node-dns/node-dns.yaml",
 	}}
 }

@@ -129,6 +129,9 @@ func (d *Daemon) addPodConf(s *serving, out *control.Search, pod searchlist.Pod,
 	checks := s.checks(d, k.host)
 	checks.Setting = searchlist.ResolvConfSetting(s.config.IsOpenShift, k.byFlag)
 	checks.Missing, checks.Unread = k.missing, k.unread
+	if k.isOurs {
+		checks.IsNode = func(netip.Addr) bool { return true }
+	}
 	if pod.Policy == searchlist.None {
 		checks.HostFile = ""
 	}
@@ -168,6 +171,7 @@ func (s *serving) checks(d *Daemon, host control.HostFile) searchlist.Checks {
 	listening := d.listening()
 	c.Answers = func(addr netip.Addr) bool { return slices.Contains(listening, netip.AddrPortFrom(addr.Unmap(), 53)) }
 	if view := d.host.Load(); view != nil {
+		c.Written = view.state.NodeResolvConf.Exists
 		c.Originals, c.Uplinks = view.state.ForPods()
 	}
 	return c

@@ -68,7 +68,7 @@ func readerOf(name string) func(l *loader, name, text string) {
 	case "edns-packet-max":
 		return readPacketMax
 	case "log-queries":
-		return func(l *loader, name, text string) { // any word but one is taken, and means nothing
+		return func(l *loader, name, text string) { // 2.90 takes any word, and knows this one; later ones know more
 			l.config.Flags[name], l.config.LogExtra = true, l.config.LogExtra || text == "extra"
 		}
 	case "conf-file":

@@ -203,7 +203,7 @@ func (k *Kubelet) hear(p procfs.Process, at func(string) string) {
 		if k.Path = *path; k.Path != "" {
 			k.Path = at(*path)
 		}
-		k.ByFlag, k.Source = true, fmt.Sprintf("%s of the kubelet, pid %d", searchlist.FlagResolvConf, p.PID)
+		k.ByFlag, k.Source = true, procfs.FlagPlace(searchlist.FlagResolvConf, "kubelet", p.PID)
 	}
 }
 

@@ -113,7 +113,7 @@ func TestKubeletFlags(t *testing.T) {
 			root := t.TempDir()
 			for path, text := range map[string]string{
 				"/var/lib/kubelet/config.yaml": "kind: KubeletConfiguration\nclusterDNS: [192.0.2.10]\nresolvConf: /run/file.conf\n",
-				"/proc/812/comm":               "kubelet\n", "/proc/812/cmdline": "kubelet\x00--cluster-dns=192.0.2.11\x00" + row.flags + "\x00",
+				"/proc/812/comm":               "kubelet\n", "/proc/812/status": "Uid:\t0\t0\t0\t0\n", "/proc/812/cmdline": "kubelet\x00--cluster-dns=192.0.2.11\x00" + row.flags + "\x00",
 			} {
 				at := filepath.Join(root, path)
 				if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, []byte(text), 0o644)); err != nil {

@@ -4,8 +4,8 @@
 package procfs
 
 import (
-	"bytes"
 	"cmp"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -36,20 +36,32 @@ func Named(root, name string) []Process {
 			continue
 		}
 		args, _ := os.ReadFile(filepath.Join(proc, entry.Name(), "cmdline")) // it has just ended
-		all = append(all, Process{PID: pid, Args: strings.Split(string(bytes.TrimRight(args, "\x00")), "\x00"), proc: proc})
+		all = append(all, Process{PID: pid, Args: strings.Split(strings.TrimSuffix(string(args), "\x00"), "\x00"), proc: proc})
 	}
 	slices.SortFunc(all, func(a, b Process) int { return cmp.Compare(a.PID, b.PID) })
 	return all
 }
 
-// Host is the first of a name that is not known to be in another network than we, as in a container of its own; false: there is none.
+// Host is the first of a name that runs as root, or as we do, for anybody may give a process any name, and that is not known to be in
+// another network than we, as in a container of its own; false: there is none.
 func Host(root, name string) (Process, bool) {
 	for _, p := range Named(root, name) {
-		if shares, known := p.SharesNetwork(); shares || !known {
+		if shares, known := p.SharesNetwork(); (shares || !known) && p.isTrusted() {
 			return p, true
 		}
 	}
 	return Process{}, false
+}
+
+// isTrusted reports whether it runs as root, or as we do, by its effective user (proc_pid_status(5)).
+func (p Process) isTrusted() bool {
+	status, _ := os.ReadFile(filepath.Join(p.proc, strconv.Itoa(p.PID), "status")) // it has just ended
+	for line := range strings.Lines(string(status)) {
+		if ids := strings.Fields(line); len(ids) > 2 && ids[0] == "Uid:" {
+			return ids[2] == "0" || ids[2] == strconv.Itoa(os.Geteuid())
+		}
+	}
+	return false
 }
 
 // SharesNetwork reports whether it is in our network namespace. known: that can be seen; of others' processes root alone sees it.
@@ -85,4 +97,9 @@ func (p Process) Value(flag string) (value string, ok bool) {
 		return "", false
 	}
 	return all[len(all)-1], true
+}
+
+// FlagPlace names a flag, and the process it was given to: "--cluster-dns of the kubelet, pid 812".
+func FlagPlace(flag, name string, pid int) string {
+	return fmt.Sprintf("%s of the %s, pid %d", flag, name, pid)
 }

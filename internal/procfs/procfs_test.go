@@ -45,8 +45,9 @@ func TestTree(t *testing.T) {
 		t.Error("there is one")
 	}
 	for path, text := range map[string]string{
-		"90/comm": "kubelet\n", "90/cmdline": "/usr/bin/kubelet\x00--v=2\x00",
-		"100/comm": "kubelet\n", "100/cmdline": "",
+		"60/comm": "kubelet\n", "60/cmdline": "kubelet\x00--resolv-conf=/etc/shadow\x00", "60/status": "Name:\tkubelet\nUid:\t4242\t4242\t4242\t4242\n", // anybody's
+		"90/comm": "kubelet\n", "90/status": "Uid:\t0\t0\t0\t0\n", "90/cmdline": "/usr/bin/kubelet\x00--v=2\x00",
+		"100/comm": "kubelet\n", "100/status": "Uid:\t0\t0\t0\t0\n", "100/cmdline": "kubelet\x00--resolv-conf\x00\x00",
 		"7/comm": "kubelets\n", "self/comm": "kubelet\n", "8/cmdline": "kubelet\x00",
 	} {
 		at := filepath.Join(root, "proc", path)
@@ -55,8 +56,11 @@ func TestTree(t *testing.T) {
 		}
 	}
 	all := Named(root, "kubelet")
-	if len(all) != 2 || all[0].PID != 90 || !slices.Equal(all[0].Args, []string{"/usr/bin/kubelet", "--v=2"}) || all[1].PID != 100 {
+	if len(all) != 3 || all[0].PID != 60 || all[1].PID != 90 || !slices.Equal(all[1].Args, []string{"/usr/bin/kubelet", "--v=2"}) || all[2].PID != 100 {
 		t.Errorf("%+v", all)
+	}
+	if v, ok := all[2].Value("--resolv-conf"); !ok || v != "" {
+		t.Errorf("an empty value at the end: %q %t", v, ok)
 	}
 	if p, ok := Host(root, "kubelet"); !ok || p.PID != 90 {
 		t.Errorf("%+v %t", p, ok)

@@ -19,9 +19,10 @@ type Checks struct {
 	Answers func(netip.Addr) bool // node-dns listens there, at port 53
 	// HostFile is the kubelet's resolvConf ("": the pod has nothing of it), Unread why it cannot be read ("": it can), and Setting where it is set, or would be.
 	HostFile, Unread, Setting string
-	// Missing: HostFile does not exist. Hooks is the file that origin-dns-dispatcher writes for it.
-	Missing bool
-	Hooks   string
+	// Missing: HostFile does not exist. Hooks is the file that origin-dns-dispatcher writes for it, and Written whether it has: without
+	// Originals it knows of none that a pod can ask, then.
+	Missing, Written bool
+	Hooks            string
 	// Originals is the file with the node's original nameservers; "": there is none.
 	Originals string
 	// Uplinks is systemd-resolved's file with its own nameservers; "": there is none.
@@ -30,6 +31,12 @@ type Checks struct {
 
 // Pod are the faults of an ordinary pod's resolv.conf, and of the file that the kubelet makes it of.
 func (c Checks) Pod(k Kubelet, conf Conf) []Fault {
+	if k.NoFile && slices.Equal(conf.Search, []string{"."}) && len(conf.Nameservers) == 1 && conf.Nameservers[0].IsLoopback() { // the kubelet's own
+		return []Fault{{
+			What: `the kubelet's resolvConf is "": a pod that takes the node's nameservers has none`,
+			Fix:  "give the kubelet a file (" + c.Setting + "), or the pod another dnsPolicy",
+		}}
+	}
 	faults := c.Host(k)
 	for _, addr := range conf.Nameservers {
 		if addr.IsLoopback() {
@@ -71,7 +78,7 @@ func (c Checks) hostFix() string {
 	}
 	fix := "point it at a file with the nameservers that the network gave this node"
 	switch {
-	case better == "" && c.Hooks != "" && c.Hooks != c.HostFile:
+	case better == "" && c.Hooks != "" && c.Hooks != c.HostFile && !c.Written:
 		fix = "point it at " + c.Hooks + ", to which origin-dns-dispatcher apply writes the original nameservers"
 	case better != "" && better != c.HostFile:
 		fix = fmt.Sprintf("point it at %s, which has %s", better, whose)

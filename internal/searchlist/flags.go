@@ -17,7 +17,7 @@ const (
 // Flags are what a kubelet's command line says of pods' resolv.conf, which wins over its configuration file. Nil: it says nothing.
 type Flags struct {
 	DNS        []netip.Addr
-	Domain     *string // without its final dot
+	Domain     *string // in lower case, without its final dot
 	ResolvConf *string // absolute; "": pods have nothing of the node's
 }
 
@@ -33,7 +33,7 @@ func FlagsOf(p procfs.Process) Flags {
 		}
 	}
 	if domain, ok := p.Value(FlagDomain); ok {
-		domain = strings.TrimSuffix(domain, ".")
+		domain = strings.ToLower(strings.TrimSuffix(domain, "."))
 		f.Domain = &domain
 	}
 	if path, ok := p.Value(FlagResolvConf); ok {

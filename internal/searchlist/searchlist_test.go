@@ -209,6 +209,7 @@ func TestChecks(t *testing.T) {
 		},
 		{"which the hook has not captured", checks, "nameserver 10.0.0.5", podConf, []string{"point it at a file with"}},
 		{"but writes", with(func(c *Checks) { c.Hooks = "/etc/hooks.conf" }), "nameserver 10.0.0.5", podConf, []string{"point it at /etc/hooks.conf, to which"}},
+		{"but found none for", with(func(c *Checks) { c.Hooks, c.Written = "/etc/hooks.conf", true }), "nameserver 10.0.0.5", podConf, []string{"point it at a file with"}},
 		{
 			"systemd-resolved's stub", with(func(c *Checks) { c.Uplinks = "/run/systemd/resolve/resolv.conf" }), "nameserver 127.0.0.53", podConf,
 			[]string{"names 127.0.0.53, which in a pod with dnsPolicy Default is the pod itself: nobody answers there point it at /run/systemd/resolve/resolv.conf"},
@@ -258,7 +259,7 @@ func TestFlags(t *testing.T) {
 		want       Flags
 	}{
 		{"nothing", "kubelet --config=/var/lib/kubelet/config.yaml --v=2", Flags{}},
-		{"all", "kubelet --cluster-dns=10.0.0.5 --cluster-domain corp.test. --resolv-conf=/run/x.conf", Flags{[]netip.Addr{a}, &domain, &path}},
+		{"all", "kubelet --cluster-dns=10.0.0.5 --cluster-domain Corp.test. --resolv-conf=/run/x.conf", Flags{[]netip.Addr{a}, &domain, &path}},
 		{"a list", "kubelet --cluster-dns=10.0.0.5,2001:db8::5", Flags{DNS: []netip.Addr{a, b}}},
 		{"a list in parts", "kubelet --cluster-dns 10.0.0.5 --cluster_dns 2001:db8::5", Flags{DNS: []netip.Addr{a, b}}},
 		{"no address", "kubelet --cluster-dns=dns.test,10.0.0.5", Flags{DNS: []netip.Addr{a}}},
