@@ -40,7 +40,7 @@ func (c *programmingCount) read() metrics.Programming {
 	return c.count
 }
 
-// maxRequests bounds how many kinds of requests are told apart: an API server may answer with 500 codes, and kubeconfigs may name one
+// maxRequests bounds how many kinds of requests are told apart, beside one for all others: an API server may answer with 500 codes, and kubeconfigs may name one
 // server after the other.
 const maxRequests = 100
 

@@ -99,9 +99,11 @@ func (d *Daemon) reconcile(ctx context.Context, reason string) time.Duration {
 	files, alsoAgain := d.follower.nextDnsmasq(running.dnsmasq, view)
 	next := d.newServing(view, config, files, d.keptKubeconfig())
 	wait := d.takeOver(next, cause(reason, d.lastHint.Load(), before, view))
-	news, later := d.request.ask(time.Now(), reason, d.wanted(view, next.found, reason))
+	wanted := d.wanted(view, next.found, reason)
+	news, later := d.request.ask(time.Now(), reason, wanted)
 	switch news {
 	case askedNow:
+		d.request.owed = d.request.owed || view.state.Paths.HaveHistory(wanted)
 		d.metrics.requests.add(reason)
 		d.log.Info("asked for the host's files to be written", "reason", reason, "files", d.request.want)
 	case askedDone:

@@ -45,7 +45,8 @@ func (d *Daemon) lookAtHost(ctx context.Context) (*hostView, error) {
 
 // countHookWrites counts what the hook has written since the last look, but for what it was asked for, which counts by who showed it.
 func (d *Daemon) countHookWrites(n int) {
-	if d.request.times > 0 {
+	if n > 0 && d.request.owed {
+		d.request.owed = false
 		n--
 	}
 	for range n {

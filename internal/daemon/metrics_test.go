@@ -562,6 +562,18 @@ func TestMetricsOfHook(t *testing.T) {
 	}
 }
 
+// TestMetricsOfHookAsked: of what the hook has written one is what it was asked for, whenever it shows.
+func TestMetricsOfHookAsked(t *testing.T) {
+	d := &Daemon{metrics: newMetricsState()}
+	d.request.owed = true
+	for _, step := range []struct{ shown, want uint64 }{{0, 0}, {1, 0}, {1, 1}, {0, 1}, {2, 3}} {
+		d.countHookWrites(int(step.shown))
+		if got := d.metrics.requests.read()[hookReason]; got != step.want {
+			t.Errorf("%d more: %d are counted", step.shown, got)
+		}
+	}
+}
+
 // TestSearchNXDomain: names of the cluster that do not exist are counted, on the wire and beside it, and no others.
 func TestSearchNXDomain(t *testing.T) {
 	r, address := busyDaemon(t, "nodedns")

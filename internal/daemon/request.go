@@ -26,6 +26,7 @@ type requester struct {
 	times   int           // how often it was
 	next    time.Time     // when it may be asked for again
 	delay   time.Duration // the wait after that
+	owed    bool          // what the hook keeps a history of was asked for, and is not in there yet
 	failure error         // why the last request could not be written; nil: it was
 }
 

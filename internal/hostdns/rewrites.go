@@ -127,6 +127,11 @@ func (s State) past() past {
 	return past{parseRewrites(s.Rewrites.Data), fingerprint(s.NetworkManagerConf), s.now()}
 }
 
+// HaveHistory reports whether one of these files is one that HookWrites counts.
+func (p Paths) HaveHistory(files []string) bool {
+	return slices.Contains(files, p.ResolvConf) || slices.Contains(files, p.DropIn)
+}
+
 // HookWrites is how often /etc/resolv.conf, or systemd-resolved's drop-in, was written by our hand since an earlier look, as the history
 // tells it: at least so often, as two of the same within one look are one where nobody wrote in between.
 func (s State) HookWrites(earlier State) (n int) {
