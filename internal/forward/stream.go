@@ -235,7 +235,7 @@ func (s *stream) ping(ctx context.Context) error {
 	return err
 }
 
-// wasOfUse reports whether there were more answers than that to a ping.
+// wasOfUse reports whether there were more answers than that to the first ping.
 func (s *stream) wasOfUse() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -88,12 +88,12 @@ func (f *Forward) starved(err error) {
 // exchange sends the question and returns the response to it, whole.
 func (t *try) exchange(ctx context.Context, as form) (*dns.Msg, error) {
 	s, udp := t.to, *t.f.udp.Load()
+	if msg, isAsked, err := t.exchangeUpgraded(ctx, as); isAsked {
+		return msg, err
+	}
 	query, err := t.q.wire(as, udp.Size)
 	if err != nil {
 		return nil, err
-	}
-	if msg, isAsked, err := t.exchangeUpgraded(ctx, as); isAsked {
-		return msg, err
 	}
 	isGuarded := udp.isGuarded() && s.tls == nil
 	if isGuarded {

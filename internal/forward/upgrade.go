@@ -151,7 +151,10 @@ func (u *upgrade) dial(ctx context.Context) (*stream, error) {
 	return s, nil
 }
 
-func (u *upgrade) dialed(s *stream, err error) {
+func (u *upgrade) dialed(s *stream, err error) { u.tell(u.settle(s, err), err) }
+
+// settle ends the making of a connection, and returns what the log is to say.
+func (u *upgrade) settle(s *stream, err error) (news string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.cancel = nil
@@ -160,27 +163,47 @@ func (u *upgrade) dialed(s *stream, err error) {
 		if s != nil {
 			s.end(errClosed)
 		}
+		return ""
 	case err != nil:
-		u.restLocked(err)
-	default:
-		u.stream = s
-		u.tellLocked("upstream is asked over TLS")
+		return u.restLocked(err)
 	}
+	u.stream = s
+	return u.newsLocked("upstream is asked over TLS")
 }
 
-// restLocked leaves the server alone for a while. What this host lacks is no reason to.
-func (u *upgrade) restLocked(err error) {
-	if isLocal(err) {
-		return
+// rest leaves the server alone for a while, and returns what the log is to say.
+func (u *upgrade) rest(err error) (news string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.restLocked(err)
+}
+
+// restLocked is rest. What this host lacks is no reason to.
+func (u *upgrade) restLocked(err error) (news string) {
+	if u.retired || isLocal(err) {
+		return ""
 	}
 	u.nextDial = time.Now().Add(restAfterFailure)
-	u.tellLocked("upstream is asked in the clear", "error", shortReason(err))
+	return u.newsLocked("upstream is asked in the clear")
 }
 
-func (u *upgrade) tellLocked(text string, args ...any) {
-	if u.told != text {
-		u.told = text
-		u.log.Info(text, args...)
+// newsLocked returns the text; "": the log says it already.
+func (u *upgrade) newsLocked(text string) string {
+	if u.told == text {
+		return ""
+	}
+	u.told = text
+	return text
+}
+
+// tell is called without the lock, which every question takes: a log may have to be waited for.
+func (u *upgrade) tell(news string, err error) {
+	switch {
+	case news == "":
+	case err != nil:
+		u.log.Info(news, "error", shortReason(err))
+	default:
+		u.log.Info(news)
 	}
 }
 
@@ -198,16 +221,14 @@ func (u *upgrade) currentLocked() *stream {
 	return u.stream
 }
 
-// lost is called when a connection has ended under a question, or when it is to end as nothing comes over it, which fails all
-// questions that wait there. A server may close one whenever it likes (RFC 7766 section 6.2.4): one that had answers for clients
-// is replaced with the next question.
+// lost is called when a connection has ended under a question, or is to end as nothing comes over it, which fails all questions that
+// wait there. One that had answers for clients is replaced with the next question: a server may close it whenever it likes (RFC 7766
+// section 6.2.4), and a path may pause; where nothing answers any more that is found out without a client's question.
 func (u *upgrade) lost(s *stream, err error) {
-	if !s.ended() || !s.wasOfUse() {
-		u.mu.Lock()
-		defer u.mu.Unlock()
-		u.restLocked(err)
-	}
 	s.end(err)
+	if !s.wasOfUse() {
+		u.tell(u.rest(err), err)
+	}
 }
 
 // check has a connection that has been silent answer a question, or else ends it.

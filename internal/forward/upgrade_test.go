@@ -121,9 +121,6 @@ func nothingThere(t *testing.T, serve func(net.Conn)) (at netip.AddrPort, accept
 		t.Fatal(err)
 	}
 	accepted = new(atomic.Int32)
-	if serve == nil {
-		listener.Close()
-	}
 	var all sync.WaitGroup
 	all.Go(func() {
 		for {
@@ -146,13 +143,14 @@ func TestUpgradeToNothing(t *testing.T) {
 	mute.SetFaults(dnstest.Faults{Drop: true})
 	hangingUp := dnstest.NewTLSServer(t, world)
 	hangingUp.SetFaults(dnstest.Faults{CloseTCP: true})
-	closed, _ := nothingThere(t, nil)
+	closed := dnstest.NewTLSServer(t, world)
+	closed.Down()
 	rows := []struct {
 		name  string
 		at    netip.AddrPort
 		words string
 	}{
-		{"the port is closed", closed, "connection refused"},
+		{"the port is closed", closed.Addr(), "connection refused"},
 		{"no TLS there", dnstest.NewServer(t, world).Addr(), ""},
 		{"it answers nothing", mute.Addr(), "timed out"},
 		{"it hangs up", hangingUp.Addr(), "connection closed"},
@@ -161,9 +159,9 @@ func TestUpgradeToNothing(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			u, text := upgradable{open: dnstest.NewServer(t, world)}, &lab.Text{}
 			u.laneServer = newLaneServer(t, opportunistic(row.at, patient, func(c *Config) {
-				c.Deadline = 500 * time.Millisecond
 				c.Log = logger(text)
 			}), plain(u.open))
+			u.upgrade().hurry(500 * time.Millisecond)
 			u.mustAsk(t)
 			await(t, "it is found out", func() bool { return strings.Contains(text.String(), "upstream is asked in the clear") })
 			next := func() time.Time {
@@ -207,7 +205,18 @@ func TestUpgradeIsNotWaitedFor(t *testing.T) {
 	if n := accepted.Load(); n != 1 {
 		t.Errorf("%d connections", n)
 	}
-	u.f.Close() // does not wait for it either: the deadline is 30 s
+	begun := time.Now()
+	u.f.Close()
+	if took := time.Since(begun); took > 15*time.Second { // of 30
+		t.Errorf("Close has waited %v for the handshake", took)
+	}
+}
+
+// hurry shortens the time of a connection and its first answer.
+func (u *upgrade) hurry(timeout time.Duration) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.timeout = timeout
 }
 
 // TestUpgradeDies: no question is lost when the server ends, or falls silent, with many on the connection, and they are answered in
