@@ -302,6 +302,26 @@ func TestFailuresTakeNoRoom(t *testing.T) {
 	})
 }
 
+// TestFailuresGiveRoom: failures that found room free give it to the responses that come.
+func TestFailuresGiveRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const size = 80
+		o := &outage{upstream: upstream{t: t, records: map[string]string{}}, fails: dns.RcodeServerFailure}
+		c := New(Config{Next: o, Size: size})
+		for i := range size {
+			ask(t, c, query(fmt.Sprintf("f%d.example.", i), dns.TypeA, flags{}))
+		}
+		o.fails = 0
+		for i := range size {
+			o.records[fmt.Sprintf("n%d.example. A", i)] = "new.example. 10 IN A 192.0.2.1"
+			ask(t, c, query(fmt.Sprintf("n%d.example.", i), dns.TypeA, flags{}))
+		}
+		if s := c.Stats(); s.Entries != size || s.Denials > size/failureShare {
+			t.Errorf("%d entries, of them %d failures", s.Entries, s.Denials)
+		}
+	})
+}
+
 // TestFailuresNotRemembered: what says nothing about the question, or is about a name with a limit, the cluster's.
 func TestFailuresNotRemembered(t *testing.T) {
 	shed := &dnsserver.ExtendedError{Code: dns.ExtendedErrorCodeOther, Text: "too many"}

@@ -28,7 +28,7 @@ type shard struct {
 	denialEvictions uint64
 }
 
-// failureShare is the part of a full shard that failures may have.
+// failureShare is the part of a full shard beyond which failures go before any response.
 const failureShare = 8
 
 func (h *shard) entries() int { return h.responses.n + h.failures.n }
@@ -54,18 +54,11 @@ func (h *shard) addLocked(e *entry) {
 	h.listOf(e).add(e)
 }
 
-// victimForLocked returns the entry that goes next for e. The shard must have one.
-func (h *shard) victimForLocked(e *entry, stale time.Duration) *entry {
-	if e.isFailure() && h.failures.n > h.maxEntries/failureShare {
-		return h.evictedLocked(h.failures.oldest, e.stored)
-	}
-	return h.victimLocked(e.stored, stale)
-}
-
-// victimLocked returns the entry that goes next: a failure that is over, or the response that nobody asks for, or that may not even
-// be given out as stale. The shard must have one.
+// victimLocked returns the entry that goes next: a failure that is over, or that there are too many of, or the response that nobody asks
+// for, or that may not even be given out as stale. The shard must have one.
 func (h *shard) victimLocked(now, stale time.Duration) *entry {
-	if failed := h.failures.oldest; failed != nil && (h.responses.n == 0 || !failed.isLive(now)) {
+	failed := h.failures.oldest
+	if failed != nil && (h.responses.n == 0 || h.failures.n > h.maxEntries/failureShare || !failed.isLive(now)) {
 		return h.evictedLocked(failed, now)
 	}
 	return h.turnLocked(now, stale)

@@ -152,7 +152,7 @@ func (s *store) putLocked(h *shard, e *entry, epoch uint64) {
 		s.removeLocked(h, old)
 	}
 	for h.isFullLocked(e) {
-		s.removeLocked(h, h.victimForLocked(e, s.stale))
+		s.removeLocked(h, h.victimLocked(e.stored, s.stale))
 	}
 	h.addLocked(e)
 	chain := s.chainOf(e.hash)
