@@ -3,7 +3,6 @@ package nodeconfig
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -78,16 +77,19 @@ func addUnknown[T any](r *reader, entries map[string]value, keys []key[T]) {
 	for i, k := range keys {
 		names[i] = k.name
 	}
-	for _, entry := range slices.SortedFunc(maps.Values(entries), byLine) {
+	var unknown []*value // pointers: sorting a struct of its own would have the hook be 15 kB larger
+	for _, entry := range entries {
+		unknown = append(unknown, &entry)
+	}
+	slices.SortFunc(unknown, func(a, b *value) int {
+		return cmp.Or(cmp.Compare(a.key.Line, b.key.Line), cmp.Compare(a.key.Column, b.key.Column))
+	})
+	for _, entry := range unknown {
 		meant := Nearest(entry.key.Value, names)
 		r.lose(meant)
 		r.faults.add(entry.key.Line, entry.key.Column, entry.path,
 			fmt.Sprintf("a known key (the nearest is %s)", meant), "an unknown one")
 	}
-}
-
-func byLine(a, b value) int {
-	return cmp.Or(cmp.Compare(a.key.Line, b.key.Line), cmp.Compare(a.key.Column, b.key.Column))
 }
 
 // entries returns the values of a mapping by key. Of a key that is there twice the last counts, as it does for the
