@@ -135,7 +135,7 @@ func (s *Server) openUDP(b *binding) error {
 	}
 	var err error
 	if b.want.Port() == 0 && len(all) == 0 {
-		err = isFree(b.actual)
+		err = mustBeUnshared(b.actual)
 	}
 	for i := 0; err == nil && len(all) < s.socketsEach(); i++ {
 		var c net.PacketConn
@@ -150,9 +150,9 @@ func (s *Server) openUDP(b *binding) error {
 	return nil
 }
 
-// isFree is an error where a UDP port has a socket already, be it one that would be shared with: nobody may receive from that
+// mustBeUnshared is an error where a UDP port has a socket already, be it one that would be shared with: nobody may receive from that
 // any more, as where a server has left, and the queries that the kernel gives it are lost.
-func isFree(addr netip.AddrPort) error {
+func mustBeUnshared(addr netip.AddrPort) error {
 	c, err := net.ListenUDP("udp"+family(addr), net.UDPAddrFromAddrPort(addr))
 	if err != nil {
 		return err

@@ -18,7 +18,7 @@ type Traffic struct {
 	IPv6  bool // of the address that was asked
 
 	Types   [len(TypeNames)]uint64  // queries, by the place of their type in TypeNames
-	DO      uint64                  // queries of class IN with the DO bit, but for those that were refused unread
+	DO      uint64                  // queries of class IN with the DO bit, but for those that were refused unread, or left by the server before
 	Rcodes  [len(RcodeNames)]uint64 // responses, likewise
 	Queries counting.Sizes
 	// Responses are as they were sent, of which some could not be: Stats.WriteErrors.
