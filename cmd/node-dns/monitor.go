@@ -24,8 +24,7 @@ func newMonitorCommand() *cobra.Command {
 		Short: "Show queries and changes as they happen",
 		Long: `Show queries and changes as they happen: when, who asked, type and name, the response code, who answered (hit: from
 memory; stale: from memory though expired; cluster; local; an upstream nameserver's address; refused; failed, now or
-a moment ago), and how long it took.
- The client of what node-dns query and explain ask is "control".
+a moment ago), and how long it took. The client of what node-dns query and explain ask is "control".
 
 Only what the filters let pass leaves the daemon, which waits for nobody who watches: what did not fit is counted, and said. Changes
 are what the journal has, and pass every filter. Four may watch at a time.

@@ -62,8 +62,8 @@ func Parse(s string) (Name, error) {
 	return Name{text: strings.ToLower(s)}, nil
 }
 
-// Canonical is Parse for a text that is known to be a name in lower case with its final dot: it looks at none of it. Anything else
-// makes a Name that no other is equal to.
+// Canonical is Parse for a text that is known to be a name as String returns it: it looks at none of it, and who calls it answers for
+// what a Name is.
 func Canonical(text string) Name { return Name{text: text} }
 
 // MustParse is Parse for a text that is known to be a name; it panics when it is

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -43,13 +44,18 @@ func (n *Namespace) argv(argv []string) []string {
 	return append([]string{"ip", "netns", "exec", n.Name}, argv...)
 }
 
+// errEnded is what became of a function that did not return.
+var errEnded = errors.New("what was called in a namespace has ended its goroutine")
+
 // Inside calls f in the namespace: the sockets that f itself opens stay there, also when others use them later. It returns when f has, or why
-// f could not be called.
+// f could not be called or did not return: a test cannot be failed from within it (testing.T.FailNow).
 func (n *Namespace) Inside(f func()) error {
 	done := make(chan error)
 	go func() {
 		runtime.LockOSThread() // the thread does not come back: the runtime ends one whose goroutine ended while locked to it
-		done <- n.enter(f)
+		err := errEnded
+		defer func() { done <- err }()
+		err = n.enter(f)
 	}()
 	return <-done
 }

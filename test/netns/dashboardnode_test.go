@@ -95,7 +95,7 @@ func serveSite(t *testing.T, lan *lab.Namespace, addr string) *dnstest.Server {
 	return site
 }
 
-// rollOut has the API tell of so many more services, each with a pod on this node.
+// rollOut has the API tell of so many services in all, beside the first ones, each with a pod on this node.
 func (n *boardNode) rollOut(services int) {
 	for i := range services {
 		n.api.Apply(fmt.Sprintf(`
