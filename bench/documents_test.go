@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/node-dns/node-dns/bench/result"
 )
 
 // TestCommands: what the document and the Makefile give the program it understands.
@@ -69,4 +71,30 @@ func read(t *testing.T, path string) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+// TestResults: the table and the chart of the last full run are of its JSON, and the README shows it, and says where it was taken.
+func TestResults(t *testing.T) {
+	report, err := result.Load("results/bench.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := result.Save(dir, report); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"bench.json", "bench.txt", "bench.svg"} {
+		if got := read(t, "results/"+name); got != read(t, dir+"/"+name) {
+			t.Errorf("%s is not of bench.json: go run ./bench -show bench/results/bench.json -out bench/results", name)
+		}
+	}
+	if len(report.Workloads) != len(workloads) {
+		t.Errorf("no full run: %v", report.Workloads)
+	}
+	readme, where := read(t, "../README.md"), report.Machine
+	for _, part := range []string{"bench/results/bench.svg", "bench/results/bench.txt", where.CPU, where.System, "Linux " + where.Kernel} {
+		if !strings.Contains(readme, part) {
+			t.Errorf("the README does not have %q", part)
+		}
+	}
 }
