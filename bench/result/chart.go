@@ -14,7 +14,7 @@ const (
 	barHeight   = 15
 	barStep     = 20
 	labelWidth  = 150
-	valueWidth  = 110
+	valueWidth  = 160
 	headHeight  = 44
 	panelHead   = 24
 	barsWidth   = chartWidth - labelWidth - valueWidth
