@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/node-dns/node-dns/internal/kubetest"
 	"github.com/node-dns/node-dns/internal/kubewire"
 	"github.com/node-dns/node-dns/internal/zone"
 )
@@ -174,17 +175,7 @@ const timedService = `{apiVersion: v1, kind: Service, metadata: {name: db, names
 
 // triggeredSlice is a slice of timedService, with an address, written for what happened so long ago.
 func triggeredSlice(name, addr string, ago time.Duration) string {
-	return fmt.Sprintf(`
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata:
-  name: %s
-  namespace: alpha
-  labels: {kubernetes.io/service-name: db, service.kubernetes.io/headless: ""}
-  annotations: {%s: %q}
-addressType: IPv4
-endpoints: [{addresses: [%s]}]
-`, name, "endpoints.kubernetes.io/last-change-trigger-time", time.Now().Add(-ago).UTC().Format(time.RFC3339Nano), addr)
+	return kubetest.HeadlessSlice("alpha", "db", name, addr, time.Now().Add(-ago))
 }
 
 // TestProgrammed: from the API server to who counts: what a watch tells of is timed when it is published, also after an outage,

@@ -40,8 +40,8 @@ func (c *programmingCount) read() metrics.Programming {
 	return c.count
 }
 
-// maxRequests bounds how many kinds of requests are told apart, beside one for all others: an API server may answer with 500 codes, and kubeconfigs may name one
-// server after the other.
+// maxRequests bounds how many kinds of requests are told apart, beside one for all others: an API server may answer with 500 codes, and
+// kubeconfigs may name one server after the other.
 const maxRequests = 100
 
 // requestCount counts requests to the Kubernetes API. It is safe for concurrent use.

@@ -172,17 +172,7 @@ func TestProgrammingMetric(t *testing.T) {
 	api := kubetest.NewServer(t)
 	api.Apply(shop)
 	slice := func(addr string, ago time.Duration) {
-		api.Apply(fmt.Sprintf(`
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata:
-  name: db-1
-  namespace: shop
-  labels: {kubernetes.io/service-name: db, service.kubernetes.io/headless: ""}
-  annotations: {endpoints.kubernetes.io/last-change-trigger-time: %q}
-addressType: IPv4
-endpoints: [{addresses: [%s]}]
-`, time.Now().Add(-ago).UTC().Format(time.RFC3339Nano), addr))
+		api.Apply(kubetest.HeadlessSlice("shop", "db", "db-1", addr, time.Now().Add(-ago)))
 	}
 	slice("10.128.0.1", 0)
 	for _, namespace := range []string{"nodedns", "coredns"} {

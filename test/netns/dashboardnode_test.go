@@ -121,17 +121,7 @@ func (n *boardNode) restartPods() (stop func()) {
 	go func() {
 		defer close(done)
 		for i := 0; ; i++ {
-			n.api.Apply(fmt.Sprintf(`
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata:
-  name: db-1
-  namespace: shop
-  labels: {kubernetes.io/service-name: db, service.kubernetes.io/headless: ""}
-  annotations: {endpoints.kubernetes.io/last-change-trigger-time: %q}
-addressType: IPv4
-endpoints: [{addresses: [10.128.2.%d]}]
-`, time.Now().UTC().Truncate(time.Second).Format(time.RFC3339), i%200))
+			n.api.Apply(kubetest.HeadlessSlice("shop", "db", "db-1", fmt.Sprintf("10.128.2.%d", i%200), time.Now().Truncate(time.Second)))
 			select {
 			case <-ended:
 				return

@@ -1,0 +1,22 @@
+package kubetest
+
+import (
+	"fmt"
+	"time"
+)
+
+// HeadlessSlice is the manifest of an EndpointSlice that a controller writes for a headless Service, for a change of that time: it has
+// one address.
+func HeadlessSlice(namespace, service, name, addr string, changed time.Time) string {
+	return fmt.Sprintf(`
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata:
+  name: %s
+  namespace: %s
+  labels: {kubernetes.io/service-name: %s, service.kubernetes.io/headless: ""}
+  annotations: {endpoints.kubernetes.io/last-change-trigger-time: %q}
+addressType: IPv4
+endpoints: [{addresses: [%s]}]
+`, name, namespace, service, changed.UTC().Format(time.RFC3339Nano), addr)
+}
