@@ -212,6 +212,38 @@ func TestUpgradeIsNotWaitedFor(t *testing.T) {
 	}
 }
 
+// TestUpgradeIsReplaced: a connection that had answers for clients, and then none for a moment, is made anew for the next question;
+// one that never had leaves its server alone.
+func TestUpgradeIsReplaced(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		asked int
+		rests bool
+	}{{"it was of use", 3, false}, {"it never was", 0, true}} {
+		t.Run(row.name, func(t *testing.T) {
+			u := newUpgradable(t, patient)
+			u.secured(t)
+			for range row.asked {
+				u.mustAsk(t)
+			}
+			u.upgrade().lost(u.upgrade().current(), errTimeout)
+			if got := u.transport(); got != InTheClear {
+				t.Errorf("asked over %q", got)
+			}
+			u.upgrade().mu.Lock()
+			wait := time.Until(u.upgrade().nextDial)
+			u.upgrade().mu.Unlock()
+			if rests := wait > restAfterFailure/2; rests != row.rests {
+				t.Errorf("the next connection is made in %v", wait)
+			}
+			if !row.rests {
+				u.upgrade().soon()
+				u.secured(t)
+			}
+		})
+	}
+}
+
 // hurry shortens the time of a connection and its first answer.
 func (u *upgrade) hurry(timeout time.Duration) {
 	u.mu.Lock()
