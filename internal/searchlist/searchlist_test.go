@@ -251,6 +251,16 @@ func TestChecks(t *testing.T) {
 	}
 }
 
+// TestNoFile: what the kubelet makes of "" is its own doing, and is judged as that.
+func TestNoFile(t *testing.T) {
+	c := Checks{Setting: "config.yaml", IsNode: netip.Addr.IsLoopback}
+	k := Kubelet{NoFile: true, Limits: LimitsOf(false)}
+	faults := c.Pod(k, k.Conf(Pod{Namespace: "shop", Policy: Default}))
+	if len(faults) != 1 || !strings.Contains(faults[0].What, `resolvConf is ""`) || !strings.Contains(faults[0].Fix, "config.yaml") {
+		t.Errorf("%+v", faults)
+	}
+}
+
 func TestFlags(t *testing.T) {
 	domain, path, none := "corp.test", "/run/x.conf", ""
 	a, b := netip.MustParseAddr("10.0.0.5"), netip.MustParseAddr("2001:db8::5")
