@@ -29,12 +29,13 @@ func (l *loader) text(name string, data []byte) {
 
 // line reads "option", or "option=argument" with blanks around each.
 func (l *loader) line(raw string) {
-	begin := len(raw) - len(strings.TrimLeft(raw, blanks))
-	l.at.column = column(raw, begin)
 	if len(raw) > maxLine {
+		l.at.column = column(raw, maxLine)
 		l.fault("", fmt.Sprintf("a line of at most %d bytes, as dnsmasq breaks longer ones in two", maxLine), "a longer one")
 		return
 	}
+	begin := len(raw) - len(strings.TrimLeft(raw, blanks))
+	l.at.column = column(raw, begin)
 	text, wrong, got := unquote(raw)
 	if wrong != "" {
 		l.fault("", wrong, got)
