@@ -7,12 +7,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/node-dns/node-dns/internal/control"
 	"github.com/node-dns/node-dns/internal/doctor"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
 func newCheckConfigCommand() *cobra.Command {
 	var configFile, output string
+	var quiet bool
 	cmd := &cobra.Command{
 		Use:   "check-config",
 		Short: "Read the configuration as serve would, and name every fault",
@@ -24,6 +26,9 @@ which nameservers it would not ask because they are this node.
 
 Where the Kubernetes API is watched it is asked which of the rights for that are missing; contrib/cluster-role.yaml
 grants them.
+
+With --quiet it reads the files and asks nobody, and shows nothing but faults: so the unit runs it before each start, for
+the journal and for systemctl status.
 
 Exit code 0: no fault in a file; 1: faults, and they are shown.`,
 		Args: usageArgs(cobra.NoArgs),
@@ -42,10 +47,15 @@ Exit code 0: no fault in a file; 1: faults, and they are shown.`,
 				}
 				paths.NodeDNS = configFile
 			}
+			if quiet {
+				check := doctor.CheckFiles(root, paths)
+				return showFaults(cmd, check, check.Faults, output)
+			}
 			return checkConfig(cmd, root, paths, output)
 		},
 	}
 	cmd.Flags().StringVar(&configFile, "config", "", "read this file instead of /etc/node-dns/node-dns.yaml")
+	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "read the files, ask nobody, and show nothing but faults")
 	addOutputFlag(cmd, &output)
 	return cmd
 }
@@ -53,10 +63,15 @@ Exit code 0: no fault in a file; 1: faults, and they are shown.`,
 // checkConfig reads all, and shows it.
 func checkConfig(cmd *cobra.Command, root string, paths nodeconfig.Paths, output string) error {
 	check := doctor.CheckConfig(cmd.Context(), root, paths)
-	if err := show(cmd, check, output, nil); err != nil {
+	return showFaults(cmd, check, check.Faults, output)
+}
+
+// showFaults shows what was found, which is a problem where there are faults.
+func showFaults(cmd *cobra.Command, found screen, faults []control.ConfigFault, output string) error {
+	if err := show(cmd, found, output, nil); err != nil {
 		return err
 	}
-	if len(check.Faults) > 0 {
+	if len(faults) > 0 {
 		return errShown
 	}
 	return nil

@@ -48,6 +48,22 @@ type ConfigNode struct {
 	Problems   []string `json:"problems,omitempty"`
 }
 
+// ConfigFaults is what is wrong in the files of the configuration, and no more.
+type ConfigFaults struct {
+	APIVersion string        `json:"apiVersion"`
+	Kind       string        `json:"kind"`
+	Faults     []ConfigFault `json:"faults"`
+}
+
+// WriteText prints a line for each fault, and of good files none.
+func (c ConfigFaults) WriteText(w io.Writer) error {
+	p := &page{w: w}
+	for _, fault := range screen.All(c).Faults {
+		p.line("%s", fault.What)
+	}
+	return p.err
+}
+
 // WriteText prints the faults, the notes, the good files with what they set, and what that comes to here.
 func (c ConfigCheck) WriteText(w io.Writer) error {
 	c = screen.All(c)

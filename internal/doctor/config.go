@@ -45,6 +45,13 @@ func CheckConfig(ctx context.Context, root string, paths nodeconfig.Paths) contr
 	return check
 }
 
+// CheckFiles reads the files of the configuration as the daemon would, and nothing else: it asks nobody.
+func CheckFiles(root string, paths nodeconfig.Paths) control.ConfigFaults {
+	_, err := nodeconfig.Load(paths)
+	_, filesErr := dnsmasqconf.Load(dnsmasqconf.DefaultPaths(root))
+	return control.ConfigFaults{APIVersion: control.APIVersion, Kind: "ConfigFaults", Faults: configFaults(errors.Join(err, filesErr))}
+}
+
 // configFaults are the faults, and in lines of their own what cannot be read.
 func configFaults(err error) []control.ConfigFault {
 	all := []control.ConfigFault{}

@@ -114,6 +114,28 @@ func TestJournal(t *testing.T) {
 		"░░ Subject: DNS of this node: upstream down\n") || !strings.Contains(got, "The upstream nameserver "+ns1+" failed three times") {
 		t.Errorf("journalctl -x does not explain:\n%s", got)
 	}
+	n.checkFaultyStart()
+}
+
+// checkFaultyStart: a start with a faulty file says every fault, shows in the status of the unit, and is a start all the same.
+func (n *node) checkFaultyStart() {
+	n.t.Helper()
+	const config = "/etc/node-dns/node-dns.yaml"
+	n.WriteFile(config, "cacheSize: many\nupstream: 192.0.2.53\n", 0o644)
+	n.Run("systemctl", "start", "node-dns.service")
+	if got := n.property("node-dns.service", "ActiveState"); got != "active" {
+		n.t.Errorf("with faults in its file the unit is %s", got)
+	}
+	said := n.Run("journalctl", "--quiet", "-o", "cat", "-u", "node-dns", "_TRANSPORT=stdout")
+	for _, fault := range []string{config + ":1:12: cacheSize: ", config + ":2:1: "} {
+		if !strings.Contains(said, fault) {
+			n.t.Errorf("what is said before the start has no %q:\n%s", fault, said)
+		}
+	}
+	if got := n.property("node-dns.service", "ExecStartPre"); !regexp.MustCompile(`check-config --quiet ; ignore_errors=yes ;.* status=1 `).MatchString(got) {
+		n.t.Errorf("the unit does not show that the check failed: %s", got)
+	}
+	n.Run("systemctl", "stop", "node-dns.service")
 }
 
 // checkCommands types what the guide and the man page say to ask systemd and its journal, on a node where it has all happened.
