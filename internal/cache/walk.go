@@ -34,11 +34,19 @@ func (c *Cache) Walk(visit func(Remembered) bool) {
 		}
 		now := c.elapsed()
 		for _, e := range found {
-			if e.isUsable(now, c.stale.life) && !visit(e.remembered(now)) {
+			if c.mayBeGiven(e, now) && !visit(e.remembered(now)) {
 				return
 			}
 		}
 	}
+}
+
+// mayBeGiven reports whether the entry may be given out: until its TTLs end, and as a stale one where its name has no limit.
+func (c *Cache) mayBeGiven(e *entry, now time.Duration) bool {
+	if e.isUsable(now, 0) {
+		return true
+	}
+	return e.isUsable(now, c.stale.life) && c.limits.limit(e.describe(now).Name) == 0
 }
 
 // gatherOf appends the entries that were in chain i when there were n, or would have been.

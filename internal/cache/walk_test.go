@@ -12,6 +12,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/node-dns/node-dns/internal/dnsname"
 	"github.com/node-dns/node-dns/internal/dnsserver"
 )
 
@@ -76,6 +77,40 @@ func TestWalk(t *testing.T) {
 		}
 		if got := walked(c); !slices.Equal(got, want) {
 			t.Errorf("after 45 s:\n%s", strings.Join(got, "\n"))
+		}
+	})
+}
+
+// TestWalkLimited: a name with a limit, of the cluster's, is never stale, and is not shown when its TTLs have ended.
+func TestWalkLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutage(t)
+		o.records = map[string]string{
+			"www.example. A":    "www.example. 10 IN A 192.0.2.1",
+			"a.cluster.test. A": "a.cluster.test. 10 IN A 192.0.2.2",
+		}
+		cluster := dnsname.MustParse("cluster.test.")
+		c := New(Config{Next: o, Size: 5000, Stale: time.Hour, Limit: func(name dnsname.Name) time.Duration {
+			if name.Within(cluster) {
+				return 5 * time.Second
+			}
+			return 0
+		}})
+		for _, name := range []string{"www.example.", "a.cluster.test."} {
+			ask(t, c, query(name, dns.TypeA, flags{}))
+		}
+		time.Sleep(4 * time.Second)
+		want := []string{
+			"a.cluster.test. A NOERROR TTL 1s age 4s | a.cluster.test. 1 IN A 192.0.2.2",
+			"www.example. A NOERROR TTL 6s age 4s | www.example. 6 IN A 192.0.2.1",
+		}
+		if got := walked(c); !slices.Equal(got, want) {
+			t.Errorf("after 4 s:\n%s", strings.Join(got, "\n"))
+		}
+		time.Sleep(16 * time.Second)
+		want = []string{"www.example. A NOERROR TTL -10s age 20s | www.example. 0 IN A 192.0.2.1"}
+		if got := walked(c); !slices.Equal(got, want) {
+			t.Errorf("after 20 s:\n%s", strings.Join(got, "\n"))
 		}
 	})
 }
