@@ -37,7 +37,7 @@ func (d *Daemon) Status() control.Status {
 		Queries:    d.queryStatus(),
 		Watched:    d.watchedStatus(),
 		Process:    d.processStatus(),
-		Problems:   slices.Clone(*d.problems.Load()),
+		Problems:   append([]string{}, *d.problems.Load()...),
 		Notes:      append([]string{}, s.notes...),
 	}
 	status.Problems = append(status.Problems, found(status)...)
