@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -40,19 +42,18 @@ Exit code 0: done, or there is nothing to do, or the plan is shown; 1: it cannot
 	flags.BoolVar(&m.dryRun, "dry-run", false, "say what would be done (the default)")
 	flags.BoolVar(&m.apply, "apply", false, "do it")
 	flags.BoolVar(&m.undo, "undo", false, "go all the way back")
-	flags.StringVarP(&m.output, "output", "o", "text", "text or json, of what would be done, or how far it is")
+	addOutputFlag(cmd, &m.output)
+	flags.Lookup("output").Usage += ", of what would be done, or how far it is"
 	return cmd
 }
 
 func (m migration) run(cmd *cobra.Command) error {
-	root, err := rootOf(cmd)
+	root, err := rootToShow(cmd, m.output)
 	switch {
 	case err != nil:
 		return err
 	case m.apply && m.undo, m.dryRun && (m.apply || m.undo):
 		return usageError{errors.New("--dry-run, --apply and --undo: one of them")}
-	case m.output != "text" && m.output != "json":
-		return usageError{fmt.Errorf("-o %s: expected text or json", m.output)}
 	case !m.apply && !m.undo:
 		return m.show(cmd.Context(), cmd.OutOrStdout(), root)
 	case root != "/":
@@ -93,27 +94,35 @@ func (m migration) show(ctx context.Context, out io.Writer, root string) error {
 	if err != nil {
 		return err
 	}
-	if journal != nil && m.output == "json" {
-		return journal.WriteJSON(out)
-	}
 	if journal != nil {
-		return journal.WriteText(out)
+		return m.write(out, journal.WriteText, journal.WriteJSON)
 	}
 	plan, err := plan(ctx, root)
 	if err != nil {
 		return err
 	}
-	write := plan.WriteText
-	if m.output == "json" {
-		write = plan.WriteJSON
-	}
-	if err := write(out); err != nil {
+	if err := m.write(out, plan.WriteText, plan.WriteJSON); err != nil {
 		return err
 	}
 	if len(plan.Refused) > 0 {
 		return errShown
 	}
 	return nil
+}
+
+// write prints in the form of -o what there is as text and as JSON.
+func (m migration) write(out io.Writer, text, asJSON func(io.Writer) error) error {
+	if m.output == "text" {
+		return text(out)
+	}
+	var value bytes.Buffer
+	if err := asJSON(&value); err != nil {
+		return err
+	}
+	if m.output == "json" {
+		return writeJSON(out, json.RawMessage(value.Bytes()))
+	}
+	return writeYAML(out, json.RawMessage(value.Bytes()))
 }
 
 func plan(ctx context.Context, root string) (migrate.Plan, error) {

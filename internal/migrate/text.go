@@ -60,6 +60,7 @@ func (p Plan) WriteText(w io.Writer) error {
 
 // WriteJSON prints the same.
 func (p Plan) WriteJSON(w io.Writer) error {
+	p.Findings = append([]Finding{}, p.Findings...) // none are [], not null
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(struct {
