@@ -41,7 +41,7 @@ where no server answers; whether it is for queries with the bits DO or CD, and w
 The entries come as they are found, and queries are answered meanwhile: what changes while they are shown may be missed.
 
 Exit code 0: what there is was shown; 3: node-dns is not running.`,
-		Args: usageArgs(cobra.MaximumNArgs(1)),
+		Args: atMostOneName,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := setName(&part, args); err != nil {
 				return err
@@ -93,7 +93,7 @@ func newCacheFlushCommand() *cobra.Command {
 Who asks afterwards gets no older answer: one that is under way goes to who waits for it, and is not remembered.
 
 Exit code 0: it is forgotten; 3: node-dns is not running.`,
-		Args: usageArgs(cobra.MaximumNArgs(1)),
+		Args: atMostOneName,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := setName(&part, args); err != nil {
 				return err

@@ -23,7 +23,7 @@ resolv.conf, and what is wrong with it.
 
 Exit code 0: the name is found, and all is well; 1: it is not, or something is wrong, which is shown; 3: node-dns is not running.`,
 		Example: "  node-dns explain google.com --namespace shop",
-		Args:    usageArgs(cobra.ExactArgs(1)),
+		Args:    oneName,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkOutput(output); err != nil {
 				return err

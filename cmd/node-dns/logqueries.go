@@ -19,7 +19,7 @@ by dnsmasq's log-queries=extra, each line begins with a number, which the lines 
 It is not kept over a restart: log-queries in dnsmasq's files is. At most 100 queries a second are logged, and the others are counted.
 
 Exit code 0: it is so; 3: node-dns is not running.`,
-		Args:      usageArgs(cobra.MatchAll(cobra.MaximumNArgs(1), cobra.OnlyValidArgs)),
+		Args:      atMostOneOf("on, extra or off"),
 		ValidArgs: []string{"on", "extra", "off"},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var question control.LogQueriesQuestion

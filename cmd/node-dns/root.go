@@ -56,6 +56,7 @@ func newRootCommand() *cobra.Command {
 		newMigrateCommand(),
 		newDemoCommand(),
 	)
+	addCobrasCommands(root)
 	return root
 }
 

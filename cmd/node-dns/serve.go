@@ -55,7 +55,7 @@ queries under way.`,
 	flags := cmd.Flags()
 	flags.StringVar(&configFile, "config", "", "read this file instead of /etc/node-dns/node-dns.yaml")
 	flags.StringArrayVar(&listen, "listen", nil, "listen on ADDR:PORT instead of what the configuration says (repeatable)")
-	flags.StringArrayVar(&upstreams, "upstream", nil, "forward to IP[:PORT] instead of the captured upstreams (repeatable)")
+	flags.StringArrayVar(&upstreams, "upstream", nil, "ask this server instead of the captured upstreams: IP, IP:PORT or dns+tls://IP#NAME (repeatable)")
 	return cmd
 }
 
