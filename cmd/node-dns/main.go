@@ -10,8 +10,12 @@ import (
 	"github.com/node-dns/node-dns/internal/control"
 )
 
-// version is set by the linker: -X main.version=1.0.0.
-var version = "dev"
+// These are set by the linker: -X main.version=1.0.0 -X main.revision=abc, or abc-dirty of a tree with changes. Without a revision it is
+// what Go notes of the repository that it builds in (go help build: -buildvcs).
+var (
+	version  = "dev"
+	revision string
+)
 
 // Exit codes, the same for all commands.
 const (

@@ -10,6 +10,9 @@ import (
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"node-dns": func() { os.Exit(run(context.Background(), os.Args[1:])) },
+		"node-dns": func() {
+			revision = "c0ffee-dirty" // Go notes no repository in a test's program
+			os.Exit(run(context.Background(), os.Args[1:]))
+		},
 	})
 }

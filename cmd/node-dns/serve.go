@@ -39,7 +39,7 @@ queries under way.`,
 				return usageError{errors.New(`--config "": expected a file`)}
 			}
 			config := daemon.Config{
-				Root: root, ConfigFile: configFile, Version: version, Level: new(slog.LevelVar), Signals: signals, Inherited: supervise.Inherit(),
+				Root: root, ConfigFile: configFile, Version: version, Revision: ownVersion().Revision(), Level: new(slog.LevelVar), Signals: signals, Inherited: supervise.Inherit(),
 				Receivers: makeRoom(), SetMemoryLimit: debug.SetMemoryLimit,
 			}
 			config.Log = journal.NewLogger(cmd.ErrOrStderr(), "node-dns", config.Level)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -40,13 +41,18 @@ Exit code 0: they are the same, or no daemon runs, or it may not be asked; 1: th
 	return cmd
 }
 
+// ownVersion is what is known of this program without asking anybody.
 func ownVersion() control.Versions {
 	v := control.Versions{APIVersion: control.APIVersion, Kind: "Version", Version: version}
+	v.Commit, v.Modified = strings.CutSuffix(revision, control.Dirty)
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return v
 	}
 	v.Go = info.GoVersion
+	if revision != "" {
+		return v
+	}
 	for _, setting := range info.Settings {
 		switch setting.Key {
 		case "vcs.revision":

@@ -15,7 +15,7 @@ type Versions struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Version    string `json:"version"`
-	Commit     string `json:"commit,omitempty"` // "": it was built without a repository, as a package is
+	Commit     string `json:"commit,omitempty"` // "": it was built without a repository, and nobody said
 	Modified   bool   `json:"modified,omitempty"`
 	Go         string `json:"go"`
 	Daemon     string `json:"daemon,omitempty"`      // "": DaemonErr says why it is not known
@@ -37,6 +37,17 @@ func (v *Versions) Ask(ctx context.Context, path string) {
 
 // Differ reports whether the daemon is another version than this program.
 func (v Versions) Differ() bool { return v.Daemon != "" && v.Daemon != v.Version }
+
+// Dirty ends the revision of a tree with changes, as `git describe --dirty` has it.
+const Dirty = "-dirty"
+
+// Revision is the commit in one word, with what says that there were changes; "": it is not known.
+func (v Versions) Revision() string {
+	if v.Commit == "" || !v.Modified {
+		return v.Commit
+	}
+	return v.Commit + Dirty
+}
 
 // WriteText prints what --version does, and then more.
 func (v Versions) WriteText(w io.Writer) error {

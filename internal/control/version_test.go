@@ -9,6 +9,25 @@ import (
 	"github.com/node-dns/node-dns/internal/lab"
 )
 
+// TestRevision: one word says which commit was built, and with changes.
+func TestRevision(t *testing.T) {
+	for name, test := range map[string]struct {
+		v    Versions
+		want string
+	}{
+		"commit":      {Versions{Commit: "abc"}, "abc"},
+		"changes":     {Versions{Commit: "abc", Modified: true}, "abc-dirty"},
+		"not known":   {Versions{}, ""},
+		"of what not": {Versions{Modified: true}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := test.v.Revision(); got != test.want {
+				t.Errorf("%q, expected %q", got, test.want)
+			}
+		})
+	}
+}
+
 // TestVersions: an older daemon is told of, and one that is not there is no fault.
 func TestVersions(t *testing.T) {
 	path := filepath.Join(lab.ShortDir(t), "control.sock")

@@ -37,6 +37,7 @@ type Config struct {
 	Listen     []netip.AddrPort    // none: what the configuration says
 	Upstreams  []nameserver.Server // none: what the configuration and NetworkManager say
 	Version    string
+	Revision   string         // control.Versions', which metrics show; "": it is not known
 	Log        *slog.Logger   // nil: silent
 	Looker     hostdns.Looker // how the host is looked at; its Paths are set from Root
 	// Level is the logger's level; the configuration's logLevel sets it. Nil: the level is not ours to set.

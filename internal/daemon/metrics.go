@@ -52,13 +52,14 @@ func newMetricsState() *metricsState {
 // sample is all that is shown.
 func (d *Daemon) sample() metrics.Sample {
 	return metrics.Sample{
-		Status:  d.Status(),
-		Traffic: d.server.Traffic(),
-		Server:  d.server.Stats(),
-		Cache:   d.cache.Load().Stats(),
-		Forward: d.forward.Stats(),
-		Routes:  d.forward.Status(),
-		Config:  d.metrics.config.read(),
+		Status:   d.Status(),
+		Revision: d.config.Revision,
+		Traffic:  d.server.Traffic(),
+		Server:   d.server.Stats(),
+		Cache:    d.cache.Load().Stats(),
+		Forward:  d.forward.Stats(),
+		Routes:   d.forward.Status(),
+		Config:   d.metrics.config.read(),
 
 		Events: d.metrics.events.read(), Requests: d.metrics.requests.read(),
 		SearchNXDomain: d.metrics.absent.Load(), Health: d.metrics.health.read(),

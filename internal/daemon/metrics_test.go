@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -209,7 +210,7 @@ func TestProgrammingMetric(t *testing.T) {
 }
 
 // busyDaemon is one that has something to show under every name: it knows a cluster and two upstreams, one of which refuses.
-func busyDaemon(t *testing.T, namespace string) (r *running, address string) {
+func busyDaemon(t *testing.T, namespace string, changes ...func(*Config)) (r *running, address string) {
 	t.Helper()
 	site := dnstest.NewServer(t, siteRecords)
 	api := kubetest.NewServer(t)
@@ -218,9 +219,9 @@ func busyDaemon(t *testing.T, namespace string) (r *running, address string) {
 	r = start(t, map[string]string{
 		upstreamPath: upstreamFile(site), kubeconfigPath: string(api.Kubeconfig()),
 		"/etc/node-dns/node-dns.yaml": fmt.Sprintf("dnsOverTLS: opportunistic\nmetrics: {address: '%s', namespace: %s}\n", address, namespace),
-	}, func(c *Config) {
+	}, append(changes, func(c *Config) {
 		c.TLSAddr = func(nameserver.Server) (netip.AddrPort, bool) { return site.Addr(), true } // where nobody speaks it
-	})
+	})...)
 	r.synced()
 	r.exchange(r.address(), "www.example.com.")
 	r.await("metrics are shown", func() bool {
@@ -549,6 +550,24 @@ func TestMetricsOfHook(t *testing.T) {
 		if !shows(step.want)() {
 			t.Errorf("%s is counted again", step.over)
 		}
+	}
+}
+
+// TestMetricsOfBuild: the version, the commit and the Go of what is running are shown as CoreDNS shows its own.
+func TestMetricsOfBuild(t *testing.T) {
+	for _, test := range []struct{ name, namespace, revision string }{
+		{"known", "nodedns", "c0ffee-dirty"},
+		{"CoreDNS's prefix", "coredns", "c0ffee"},
+		{"not known", "nodedns", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r, address := busyDaemon(t, test.namespace, func(c *Config) { c.Version, c.Revision = "1.2", test.revision })
+			name := test.namespace + "_build_info"
+			want := fmt.Sprintf("%s{goversion=%q,revision=%q,version=\"1.2\"} 1", name, runtime.Version(), test.revision)
+			if got := r.metric(address, "/metrics", name); !slices.Equal(got, []string{want}) {
+				t.Errorf("%q, expected %s", got, want)
+			}
+		})
 	}
 }
 

@@ -17,13 +17,14 @@ import (
 
 // Sample is all that is shown, as it was at one moment, or nearly so: the parts are read one after the other.
 type Sample struct {
-	Status  control.Status
-	Traffic []dnsserver.Traffic
-	Server  dnsserver.Stats
-	Cache   cache.Stats
-	Forward forward.Stats
-	Routes  []forward.RouteStatus
-	Config  Config
+	Status   control.Status
+	Revision string // control.Versions' of the process that is sampled
+	Traffic  []dnsserver.Traffic
+	Server   dnsserver.Stats
+	Cache    cache.Stats
+	Forward  forward.Stats
+	Routes   []forward.RouteStatus
+	Config   Config
 
 	Events         map[string]uint64 // that NetworkManager announced; the keys are a few words of ours
 	Requests       map[string]uint64 // for the host's files to be written, by why

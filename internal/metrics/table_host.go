@@ -8,8 +8,8 @@ import (
 
 // hostRows are how the daemon and its host are.
 var hostRows = []row{
-	gauge("build_info", "Always 1: what is running.", []string{"version", "goversion"}, func(s *Sample, put puts) {
-		put.value(1, s.Status.Version, runtime.Version())
+	gauge("build_info", "Always 1: what is running.", []string{"version", "revision", "goversion"}, func(s *Sample, put puts) {
+		put.value(1, s.Status.Version, s.Revision, runtime.Version())
 	}),
 	gauge("ready", "Whether every address is bound and there is somebody to ask: 1 or 0, as /ready and node-dns status.", nil, truth(func(s *Sample) bool { return s.Status.Ready })),
 	gauge("problems", "How many problems node-dns status names.", nil, number(func(s *Sample) int { return len(s.Status.Problems) })),

@@ -15,8 +15,12 @@ import (
 	"github.com/node-dns/node-dns/internal/lab"
 )
 
-// Version is the version of every node-dns that Build makes.
-const Version = "1.0.0"
+// Version is the version of every node-dns that Build makes, and Revision the commit that it is said to be of: a build serves all commits
+// that have the same sources.
+const (
+	Version  = "1.0.0"
+	Revision = "0123456789abcdef0123456789abcdef01234567"
+)
 
 // Macros say whose scriptlets a package has.
 type Macros string
@@ -56,7 +60,7 @@ func Build(t testing.TB, release int, macros Macros) Packages {
 		text += "\n" + systemdMacros(t)
 	}
 	root := Root(t)
-	key := fmt.Sprintf("node-dns %d %s %s", release, text, sources(t, root))
+	key := fmt.Sprintf("node-dns %d %s %s %s", release, Revision, text, sources(t, root))
 	dir, err := lab.Cached(key, func(dir string) error {
 		file := filepath.Join(dir, "macros")
 		// A quick compression: nobody keeps these packages.
@@ -71,7 +75,7 @@ func Build(t testing.TB, release int, macros Macros) Packages {
 			}
 		}
 		cmd := exec.Command(filepath.Join(tree, "packaging/rpm/build"))
-		cmd.Env = append(os.Environ(), "DIST="+dir, "MACROS="+file, "VERSION="+Version, "RELEASE="+strconv.Itoa(release))
+		cmd.Env = append(os.Environ(), "DIST="+dir, "MACROS="+file, "VERSION="+Version, "REVISION="+Revision, "RELEASE="+strconv.Itoa(release))
 		return errors.Join(run(cmd), os.RemoveAll(filepath.Join(dir, "tree")))
 	})
 	if err != nil {

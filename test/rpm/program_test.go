@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/node-dns/node-dns/internal/lab"
@@ -72,11 +73,15 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
-// TestVersion: the programs say the version and release of their package.
+// TestVersion: the programs say the version and release of their package, and the commit that it was made of.
 func TestVersion(t *testing.T) {
 	p := rpmbuild.Build(t, 1, rpmbuild.Systemd)
-	if got, want := output(t, extract(t, p.Main)[0], "--version"), "node-dns "+rpmbuild.Version+"-1\n"; got != want {
+	program := extract(t, p.Main)[0]
+	if got, want := output(t, program, "--version"), "node-dns "+rpmbuild.Version+"-1\n"; got != want {
 		t.Errorf("it says %q, want %q", got, want)
+	}
+	if got, want := output(t, program, "--root", t.TempDir(), "version"), "\ncommit "+rpmbuild.Revision+"\n"; !strings.Contains(got, want) {
+		t.Errorf("it says %q, want %q in it", got, want)
 	}
 }
 
