@@ -26,7 +26,7 @@ type Sample struct {
 	Routes   []forward.RouteStatus
 	Config   Config
 
-	Events         map[string]uint64 // that NetworkManager announced; the keys are a few words of ours
+	Events         map[string]uint64 // of NetworkManager on D-Bus; the keys are a few words of ours
 	Requests       map[string]uint64 // for the host's files to be written, by why
 	SearchNXDomain uint64            // names below the cluster's domain that do not exist: most are a search list's
 	Health         Health

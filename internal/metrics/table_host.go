@@ -20,7 +20,7 @@ var hostRows = []row{
 	gauge("resolvconf_wanted", "Whether it should: 0 where node-dns.yaml or somebody else says who writes the file.", nil,
 		truth(func(s *Sample) bool { return s.Status.ResolvConf.Hold == "" || s.Status.ResolvConf.Ours })),
 	counter("resolvconf_rewrites_total", "How often the host's files were to be written anew, by what showed it; hook: NetworkManager's hook wrote /etc/resolv.conf by itself.", []string{"reason"}, counts(func(s *Sample) map[string]uint64 { return s.Requests })),
-	counter("nm_events_total", "What NetworkManager announced that may concern DNS, by what it was.", []string{"action"}, counts(func(s *Sample) map[string]uint64 { return s.Events })),
+	counter("nm_events_total", "What the daemon saw of NetworkManager on D-Bus that may concern DNS, by what it was; not the events that NetworkManager runs the hook for.", []string{"action"}, counts(func(s *Sample) map[string]uint64 { return s.Events })),
 
 	gauge("config_last_reload_success_timestamp_seconds", "When the configuration files were taken over last.", nil, number(func(s *Sample) float64 { return float64(s.Config.Taken.UnixMilli()) / 1000 })),
 	gauge("config_last_reload_successful", "Whether what the configuration files say now is in force: 1, or 0 when they have a fault.", nil, truth(func(s *Sample) bool { return s.Config.Good })),
