@@ -56,6 +56,9 @@ func decode(sent, msg []byte) (*dns.Msg, error) {
 	if slices.ContainsFunc(m.Answer, isEmpty) || slices.ContainsFunc(m.Ns, isEmpty) || slices.ContainsFunc(m.Extra, isEmpty) {
 		return nil, errMalformed
 	}
+	if !hasWholeRDATA(msg, questionEnd(sent), slices.Concat(m.Answer, m.Ns, m.Extra)) {
+		return nil, errMalformed
+	}
 	limitTTLs(m)
 	return m, nil
 }
