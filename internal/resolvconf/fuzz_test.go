@@ -36,10 +36,14 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("owner %q", file.Owner())
 		}
 		// What is said already changes no byte.
+		search := file.Search()
 		file.SetNameservers(file.Nameservers())
-		file.SetSearch(file.Search())
+		file.SetSearch(search)
 		checkEdited(t, file)
 		edited := file.Bytes()
+		if len(validNames(search)) == 0 && len(file.Search()) > 0 {
+			return // nothing on the search line was a name: without it the domain line applies
+		}
 		file.SetNameservers(file.Nameservers())
 		file.SetSearch(file.Search())
 		if !bytes.Equal(file.Bytes(), edited) {
