@@ -8,8 +8,10 @@ import (
 	"sync"
 
 	"github.com/node-dns/node-dns/internal/bus"
+	"github.com/node-dns/node-dns/internal/cache"
 	"github.com/node-dns/node-dns/internal/control"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
+	"github.com/node-dns/node-dns/internal/dnsserver"
 	"github.com/node-dns/node-dns/internal/forward"
 	"github.com/node-dns/node-dns/internal/journal"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
@@ -177,16 +179,14 @@ func (d *Daemon) busStatus(s *serving) *control.Bus {
 	}
 }
 
-// counters are what dnsmasq counts, of ours. What came to an end without asking anybody was answered here.
+// counters are what dnsmasq counts, of ours.
 func (d *Daemon) counters() bus.Counters {
 	stored, forwarded, served := d.cache.Load().Stats(), d.forward.Stats(), d.server.Stats()
 	c := bus.Counters{
 		Inserted: stored.Insertions, Evicted: stored.Evictions, Stale: stored.Stale,
 		Forwarded: forwarded.Asked, Unanswered: forwarded.Unanswered,
 		OpenTCP: uint64(max(served.TCPOpen, 0)),
-	}
-	if asked := forwarded.Asked + forwarded.Joined; served.Answered+served.Failed > asked {
-		c.Local = served.Answered + served.Failed - asked
+		Local:   answeredHere(served, stored, forwarded),
 	}
 	seen := map[string]bool{}
 	for _, route := range d.forward.Status() {
@@ -201,6 +201,15 @@ func (d *Daemon) counters() bus.Counters {
 		}
 	}
 	return c
+}
+
+// answeredHere is how many queries were answered without asking anybody: those that came to an end, without the questions that were
+// asked. Not all of these are clients': a prefetch is nobody's, and what an admin asks by node-dns query comes by no socket. So it is
+// as many as memory has answered in any case.
+func answeredHere(served dnsserver.Stats, stored cache.Stats, forwarded forward.Stats) uint64 {
+	ended, asked := served.Answered+served.Failed, forwarded.Asked+forwarded.Joined
+	asked -= min(asked, stored.Prefetched)
+	return max(ended-min(ended, asked), stored.Hits+stored.Stale)
 }
 
 // loopAddresses are without ports, as dnsmasq's.

@@ -12,7 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/miekg/dns"
 
+	"github.com/node-dns/node-dns/internal/cache"
 	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/dnsserver"
 	"github.com/node-dns/node-dns/internal/dnstest"
 	"github.com/node-dns/node-dns/internal/forward"
 	"github.com/node-dns/node-dns/internal/manual"
@@ -164,6 +166,30 @@ func TestChaosNames(t *testing.T) {
 	for _, server := range servers[:len(servers)-1] {
 		if len(strings.Fields(server)) != 3 {
 			t.Errorf("servers.bind: %q is not three words, which monitoring expects", server)
+		}
+	}
+}
+
+// TestAnsweredHere: what was asked for no client's sake takes nothing from it. hits.bind said 0, and went down, on a node whose admin used
+// node-dns query, and on one with prefetches.
+func TestAnsweredHere(t *testing.T) {
+	for _, row := range []struct {
+		name      string
+		served    dnsserver.Stats
+		stored    cache.Stats
+		forwarded forward.Stats
+		want      uint64
+	}{
+		{name: "nothing"},
+		{name: "one of three was asked", served: dnsserver.Stats{Answered: 3}, stored: cache.Stats{Hits: 2, Misses: 1}, forwarded: forward.Stats{Asked: 1}, want: 2},
+		{name: "and one joined it", served: dnsserver.Stats{Answered: 4}, stored: cache.Stats{Hits: 2, Misses: 2}, forwarded: forward.Stats{Asked: 1, Joined: 1}, want: 2},
+		{name: "the cluster's names are in no cache", served: dnsserver.Stats{Answered: 9, Failed: 1}, stored: cache.Stats{Hits: 2, Misses: 1}, forwarded: forward.Stats{Asked: 1}, want: 9},
+		{name: "a prefetch", served: dnsserver.Stats{Answered: 10}, stored: cache.Stats{Hits: 2, Misses: 1, Prefetched: 2}, forwarded: forward.Stats{Asked: 3}, want: 9},
+		{name: "an admin's questions", served: dnsserver.Stats{Answered: 3}, stored: cache.Stats{Hits: 2, Misses: 21}, forwarded: forward.Stats{Asked: 21}, want: 2},
+		{name: "stale answers, and the questions behind them", served: dnsserver.Stats{Answered: 5}, stored: cache.Stats{Stale: 4, Misses: 1}, forwarded: forward.Stats{Asked: 5}, want: 4},
+	} {
+		if got := answeredHere(row.served, row.stored, row.forwarded); got != row.want {
+			t.Errorf("%s: %d, expected %d", row.name, got, row.want)
 		}
 	}
 }
