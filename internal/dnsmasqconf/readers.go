@@ -1,6 +1,7 @@
 package dnsmasqconf
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"net/netip"
@@ -248,7 +249,11 @@ func (l *loader) addRules(name, server string, domains []string) {
 	for _, domain := range domains {
 		rules, err := NewRules(server, []string{domain})
 		if err != nil {
-			l.fault(name, "a server, as IP, IP#port or /domain/IP", err.Error())
+			got := err.Error()
+			if bad := (invalid{}); errors.As(err, &bad) {
+				got = fmt.Sprintf("%s (%v)", nodeconfig.Quote(bad.text), bad.why)
+			}
+			l.fault(name, "a server, as IP, IP#port or /domain/IP", got)
 			return
 		}
 		for _, rule := range rules {

@@ -24,6 +24,19 @@ func (r Refusal) Error() string { return string(r) }
 
 func refuse(format string, args ...any) error { return Refusal(fmt.Sprintf(format, args...)) }
 
+// invalid is a text that is no address, or no domain. To a caller it is a Refusal, in dnsmasq's words; a fault of a file names text and
+// reason in its own.
+type invalid struct {
+	what, text string
+	why        error
+}
+
+func (i invalid) Error() string {
+	return fmt.Sprintf("Invalid %s '%s': %v", i.what, Printable(i.text), i.why)
+}
+
+func (i invalid) Unwrap() error { return Refusal(i.Error()) }
+
 // The addresses that stand for no server.
 var (
 	unspecified4 = netip.IPv4Unspecified()
@@ -73,7 +86,7 @@ func NewRules(address string, domains []string) ([]Rule, error) {
 		}
 		switch {
 		case err != nil:
-			return nil, refuse("Invalid IP address '%s': %v", Printable(address), reasonOf(err))
+			return nil, invalid{"IP address", address, reasonOf(err)}
 		case server.Addr.Addr() == unspecified4:
 			rule.Kind, isNone = Local, true
 		default:
@@ -93,7 +106,7 @@ func (r Rule) forDomains(domains []string) ([]Rule, error) {
 	for _, text := range domains {
 		domain, err := parseSuffix(text)
 		if err != nil {
-			return nil, refuse("Invalid domain '%s': %v", Printable(text), err)
+			return nil, invalid{"domain", text, err}
 		}
 		r.Domain = domain
 		rules = append(rules, r)
