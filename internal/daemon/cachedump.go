@@ -9,6 +9,7 @@ import (
 
 	"github.com/node-dns/node-dns/internal/cache"
 	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/dnswire"
 )
 
 // dumpStep is how many responses are written before the processor is left to others for as long as that took: it is queries' first.
@@ -40,11 +41,12 @@ func (d *Daemon) dumpCache(ctx context.Context, part control.CachePart, send fun
 	return err
 }
 
-// cacheEntry writes a response for people. One that cannot be read has no records.
+// cacheEntry writes a response for people. One that cannot be read has no records. Of a second that has begun the TTL has the whole, as
+// those of the records have it, and the age nothing.
 func cacheEntry(r cache.Remembered) control.CacheEntry {
 	e := control.CacheEntry{
-		Name: r.QName, Type: dns.Type(r.Type).String(), Result: result(r), Stale: r.TTL <= 0,
-		TTL: int64(max(0, r.TTL) / time.Second), Age: int64(max(0, r.Age) / time.Second), DO: r.DO, CD: r.CD, Answer: []control.CacheRecord{},
+		Name: r.QName, Type: dnswire.TypeText(r.Type), Result: result(r), Stale: r.TTL <= 0,
+		TTL: int64((max(0, r.TTL) + time.Second - 1) / time.Second), Age: int64(max(0, r.Age) / time.Second), DO: r.DO, CD: r.CD, Answer: []control.CacheRecord{},
 	}
 	if !r.Server.IsZero() {
 		e.Server = r.Server.String()
@@ -80,7 +82,7 @@ func cacheRecord(rr dns.RR) control.CacheRecord {
 	if unknown := new(dns.RFC3597); strings.HasPrefix(text, ";") && unknown.ToRFC3597(rr) == nil {
 		text = unknown.String()
 	}
-	r := control.CacheRecord{Name: h.Name, TTL: h.Ttl, Class: dns.Class(h.Class).String(), Type: dns.Type(h.Rrtype).String(), Data: `\# 0`}
+	r := control.CacheRecord{Name: h.Name, TTL: h.Ttl, Class: dns.Class(h.Class).String(), Type: dnswire.TypeText(h.Rrtype), Data: `\# 0`}
 	if fields := strings.SplitN(text, "\t", 5); len(fields) == 5 && h.Rdlength > 0 {
 		r.Data = fields[4]
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/node-dns/node-dns/internal/control"
 	"github.com/node-dns/node-dns/internal/dnsname"
 	"github.com/node-dns/node-dns/internal/dnsserver"
+	"github.com/node-dns/node-dns/internal/dnswire"
 	"github.com/node-dns/node-dns/internal/forward"
 )
 
@@ -112,7 +113,7 @@ func numberOf(text, what string, byDefault uint16, names map[string]uint16) (uin
 func newAnswer(question dns.Question, response *dns.Msg) control.Answer {
 	a := control.Answer{
 		APIVersion: control.APIVersion, Kind: "Answer",
-		Name: question.Name, Type: dns.Type(question.Qtype).String(), Class: dns.Class(question.Qclass).String(),
+		Name: question.Name, Type: dnswire.TypeText(question.Qtype), Class: dns.Class(question.Qclass).String(),
 		Flags: []string{}, Answer: []control.Record{}, Authority: []control.Record{}, Errors: []control.ExtendedError{},
 	}
 	if response == nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/dnsserver"
+	"github.com/node-dns/node-dns/internal/dnswire"
 )
 
 // A question is all that is told to an upstream nameserver about a query, so
@@ -40,7 +41,7 @@ func questionOf(q *dnsserver.Query) question {
 }
 
 // String is how a question is written in errors: "example.com. AAAA".
-func (q question) String() string { return q.name + " " + dns.Type(q.qtype).String() }
+func (q question) String() string { return q.name + " " + dnswire.TypeText(q.qtype) }
 
 // A form is how a question is written on the wire.
 type form int

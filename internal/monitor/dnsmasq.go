@@ -10,6 +10,7 @@ import (
 
 	"github.com/node-dns/node-dns/internal/dnsname"
 	"github.com/node-dns/node-dns/internal/dnsserver"
+	"github.com/node-dns/node-dns/internal/dnswire"
 	"github.com/node-dns/node-dns/internal/nameserver"
 )
 
@@ -89,7 +90,7 @@ func recordWords(rr dns.RR) string {
 			return addr.String() + " is " + orRoot(rr.Ptr)
 		}
 	}
-	return name + " is <" + dns.Type(rr.Header().Rrtype).String() + ">"
+	return name + " is <" + dnswire.TypeText(rr.Header().Rrtype) + ">"
 }
 
 // reversed is the address whose PTR records have this name.

@@ -176,7 +176,7 @@ func Type(seen *dnsserver.Seen) string {
 	if name == nil {
 		return ""
 	}
-	return dns.Type(qtype).String()
+	return dnswire.TypeText(qtype)
 }
 
 // Rcode is that of the response, with the bits of an OPT record that the server's own has (BADVERS); false: none was sent.
