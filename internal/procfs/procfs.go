@@ -71,6 +71,31 @@ func (p Process) SharesNetwork() (shares, known bool) {
 	return ours == its, err == nil && itsErr == nil
 }
 
+// Dir is its working directory, as its own root has it; "/", where a service has it unless told otherwise, where that is not seen: of
+// others' processes root alone sees it.
+func (p Process) Dir() string {
+	dir, err := os.Readlink(filepath.Join(p.proc, strconv.Itoa(p.PID), "cwd"))
+	if err != nil || !filepath.IsAbs(dir) {
+		return "/"
+	}
+	return dir
+}
+
+// HasOther reports whether an absolute path is known to be another file to it than to us, as in a mount namespace or root directory of its
+// own. false: it is the same one, or none for both, or that cannot be seen; of others' processes root alone sees it.
+func (p Process) HasOther(path string) bool {
+	root := filepath.Join(p.proc, strconv.Itoa(p.PID), "root")
+	if _, err := os.Stat(root); err != nil {
+		return false
+	}
+	its, itsErr := os.Stat(filepath.Join(root, path))
+	ours, err := os.Stat(filepath.Join(filepath.Dir(p.proc), path))
+	if itsErr != nil || err != nil {
+		return (itsErr == nil) != (err == nil)
+	}
+	return !os.SameFile(its, ours)
+}
+
 // Values are those of a flag, dashes included, in their order, in either of its forms: "--flag=value" and "--flag value". As a kubelet
 // reads them "_" in a flag's name is "-", and "--" ends the flags.
 func (p Process) Values(flag string) []string {

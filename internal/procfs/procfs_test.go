@@ -22,6 +22,7 @@ func TestValues(t *testing.T) {
 		{"kubelet --resolv_conf=/a_b", []string{"/a_b"}},
 		{"kubelet --resolv-conf", nil},
 		{"kubelet --resolv-config=/a", nil},
+		{"kubelet -resolv-conf=/a", nil}, // one dash is for flags of one letter (pflag)
 		{"kubelet --v=2 -- --resolv-conf=/a", nil},
 		{"", nil},
 	} {
@@ -73,6 +74,34 @@ func TestTree(t *testing.T) {
 	}
 	if p, ok := Host(root, "kubelet"); !ok || p.PID != 100 {
 		t.Errorf("not that of a container: %+v %t", p, ok)
+	}
+}
+
+// TestPlaces: where a process works, and whether it sees the files that we see.
+func TestPlaces(t *testing.T) {
+	root := t.TempDir()
+	dir := filepath.Join(root, "proc/90")
+	if err := errors.Join(os.MkdirAll(filepath.Join(root, "etc"), 0o755), os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(root, "etc/a"), nil, 0o644),
+		os.WriteFile(filepath.Join(dir, "comm"), []byte("kubelet\n"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	p := Named(root, "kubelet")[0]
+	if got := p.Dir(); got != "/" || p.HasOther("/etc/a") {
+		t.Errorf("of what is not shown: %s, %t", got, p.HasOther("/etc/a"))
+	}
+	if err := errors.Join(os.Symlink("/var/lib/kubelet", filepath.Join(dir, "cwd")), os.Symlink(root, filepath.Join(dir, "root"))); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.Dir(); got != "/var/lib/kubelet" || p.HasOther("/etc/a") || p.HasOther("/etc/none") {
+		t.Errorf("in our own root: %s, %t, %t", got, p.HasOther("/etc/a"), p.HasOther("/etc/none"))
+	}
+	other := t.TempDir()
+	if err := errors.Join(os.MkdirAll(filepath.Join(other, "etc"), 0o755), os.WriteFile(filepath.Join(other, "etc/a"), nil, 0o644), os.WriteFile(filepath.Join(other, "etc/b"), nil, 0o644),
+		os.Remove(filepath.Join(dir, "root")), os.Symlink(other, filepath.Join(dir, "root"))); err != nil {
+		t.Fatal(err)
+	}
+	if !p.HasOther("/etc/a") || !p.HasOther("/etc/b") || p.HasOther("/etc/none") {
+		t.Errorf("in another root: %t, %t, %t", p.HasOther("/etc/a"), p.HasOther("/etc/b"), p.HasOther("/etc/none"))
 	}
 }
 
