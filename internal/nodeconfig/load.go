@@ -163,10 +163,14 @@ var (
 
 // parse reads a file's text into c. Its errors are faults.
 func (c *Config) parse(name string, data []byte, f format, root string) error {
-	r := &reader{
+	return c.parseBy(&reader{
 		faults: &faultList{file: name}, strict: f.strict, sources: c.Sources,
 		dir: filepath.Dir(name), root: root,
-	}
+	}, data, f)
+}
+
+// parseBy is parse by a reader, which is new.
+func (c *Config) parseBy(r *reader, data []byte, f format) error {
 	c.IsOpenShift = c.IsOpenShift || f.kind == nodeConfigFormat.kind
 	if !f.strict {
 		defer c.keepClusterSources()
@@ -179,7 +183,7 @@ func (c *Config) parse(name string, data []byte, f format, root string) error {
 		readKeys(r, at("", top), f.keys, c)
 	}
 	if slices.ContainsFunc(r.lost, mayHoldDomain) {
-		c.forgetDomain(name)
+		c.forgetDomain(r.faults.file)
 	}
 	return r.faults.err()
 }

@@ -19,8 +19,9 @@ type reader struct {
 	lost    []string // the paths of what could not be read for a fault; "" is the whole file
 	strict  bool     // an unknown key is a fault
 	sources map[string]Source
-	dir     string // what the file's relative paths are against
-	root    string // what its absolute ones are put under
+	blank   map[string]value // keys that are null, "" or []; nil: nobody asks for them
+	dir     string           // what the file's relative paths are against
+	root    string           // what its absolute ones are put under
 }
 
 func (r *reader) lose(path string) { r.lost = append(r.lost, path) }
@@ -51,6 +52,9 @@ func readKeys[T any](r *reader, v value, keys []key[T], out *T) {
 			r.faults.add(entry.key.Line, entry.key.Column, entry.path, "each key once", "it a second time")
 		}
 		if !ok || isNull(entry.node) || !r.strict && isEmpty(entry.node) {
+			if ok && r.blank != nil {
+				r.blank[entry.path] = entry
+			}
 			continue
 		}
 		if k.keys != nil {
