@@ -37,7 +37,7 @@ Exit code 0: the name is found, and all is well; 1: it is not, or something is w
 				return err
 			}
 			if question.Namespace != "" {
-				question.Kubelet = kubeletFlags(root)
+				question.Kubelet = kubeletTold(root)
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), lookupTimeout)
 			defer cancel()

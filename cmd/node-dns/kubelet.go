@@ -1,32 +1,74 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
+	"strings"
 
 	"github.com/node-dns/node-dns/internal/control"
 	"github.com/node-dns/node-dns/internal/hostdns"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/procfs"
 	"github.com/node-dns/node-dns/internal/searchlist"
 )
 
-// kubeletFlags are what the kubelet that runs below root was told of pods' resolv.conf on its command line; nil: none is to be seen, or
-// it was told nothing.
-func kubeletFlags(root string) *control.KubeletFlags {
+// kubeletTold is what the kubelet that runs below root was told of pods' resolv.conf, on its command line and in the files that this
+// names; nil: none is to be seen, or it was told nothing.
+func kubeletTold(root string) *control.KubeletTold {
 	p, ok := procfs.Host(root, "kubelet")
-	flags := searchlist.FlagsOf(p)
-	if !ok || flags.IsEmpty() {
+	if !ok {
 		return nil
 	}
-	out := &control.KubeletFlags{PID: p.PID, DNS: flags.DNS, Domain: flags.Domain}
-	if path := flags.ResolvConf; path != nil {
-		out.ResolvConf = readFlagFile(root, *path)
+	flags, files := searchlist.FlagsOf(p), searchlist.FilesOf(root, p)
+	says := files.Load()
+	if says == nil && flags.IsEmpty() {
+		return nil
+	}
+	told := searchlist.ToldBy(p.PID, flags, files, says)
+	out := &control.KubeletTold{
+		PID: p.PID, DNS: told.DNS, DNSSource: told.DNSBy, Domain: told.Domain, DomainSource: told.DomainBy,
+		ResolvConfSource: told.ResolvConfBy, ResolvConfSetting: told.SetBy,
+	}
+	if told.ResolvConfBy != "" {
+		out.ResolvConf = readToldFile(root, told.ResolvConf)
+	}
+	if says != nil {
+		out.Problems = problemsOf(says.Problems)
 	}
 	return out
 }
 
-func readFlagFile(root, path string) *control.FlagFile {
-	file := &control.FlagFile{Path: path}
+// problemsOf are the first ones, and how many more there are.
+func problemsOf(problems []nodeconfig.KubeletProblem) []control.KubeletProblem {
+	var all []control.KubeletProblem
+	for i, problem := range problems {
+		out := control.KubeletProblem{Text: bounded(problem.String())}
+		more := len(problems) - i - 1
+		if i == control.MaxKubeletProblems-1 && more > 0 {
+			out.Text += fmt.Sprintf(" (and %d more)", more)
+			return append(all, out)
+		}
+		if errors.Is(problem.Err, fs.ErrPermission) {
+			out.Denied = bounded(problem.File)
+		}
+		all = append(all, out)
+	}
+	return all
+}
+
+// bounded leaves room for how many more there are.
+func bounded(text string) string {
+	const most = control.MaxKubeletProblem - 32
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
+}
+
+func readToldFile(root, path string) *control.ToldFile {
+	file := &control.ToldFile{Path: path}
 	if path == "" {
 		return file
 	}
@@ -36,8 +78,8 @@ func readFlagFile(root, path string) *control.FlagFile {
 		file.Unread = read.Err.Error()
 	case !read.Exists:
 		file.Missing = true
-	case len(read.Data) > control.MaxFlagFile:
-		file.Unread = fmt.Sprintf("longer than %d bytes", control.MaxFlagFile)
+	case len(read.Data) > control.MaxToldFile:
+		file.Unread = fmt.Sprintf("longer than %d bytes", control.MaxToldFile)
 	default:
 		file.Text = string(read.Data)
 	}

@@ -68,7 +68,7 @@ func fetchLookup(cmd *cobra.Command, question control.LookupQuestion) (control.L
 		return control.Lookup{}, err
 	}
 	if question.Search.Namespace != "" {
-		question.Search.Kubelet = kubeletFlags(root)
+		question.Search.Kubelet = kubeletTold(root)
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), lookupTimeout)
 	defer cancel()

@@ -5,7 +5,6 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/node-dns/node-dns/internal/procfs"
 	"github.com/node-dns/node-dns/internal/searchlist"
 )
 
@@ -16,34 +15,49 @@ type SearchQuestion struct {
 	Namespace string `json:"namespace,omitempty"`
 	Pod       string `json:"pod,omitempty"` // in Namespace
 	// Kubelet is what the asker sees of the kubelet that runs; nil: nothing.
-	Kubelet *KubeletFlags `json:"kubelet,omitempty"`
+	Kubelet *KubeletTold `json:"kubelet,omitempty"`
 }
 
-// KubeletFlags are what the command line of the kubelet that runs here says, as the asker sees it: the daemon sees no other processes.
-type KubeletFlags struct {
-	PID        int          `json:"pid"`
-	DNS        []netip.Addr `json:"clusterDNS,omitempty"`
-	Domain     *string      `json:"clusterDomain,omitempty"`
-	ResolvConf *FlagFile    `json:"resolvConf,omitempty"`
+// KubeletTold is what the kubelet that runs here was told, by its command line and the files that this names, as the asker sees it: the
+// daemon sees no other processes, and not all files. A source is where; "": it is not known, and what the daemon knows counts; "default":
+// nowhere, so that the kubelet goes by its default.
+type KubeletTold struct {
+	PID              int          `json:"pid"`
+	DNS              []netip.Addr `json:"clusterDNS,omitempty"`
+	DNSSource        string       `json:"clusterDNSSource,omitempty"`
+	Domain           string       `json:"clusterDomain,omitempty"`
+	DomainSource     string       `json:"clusterDomainSource,omitempty"`
+	ResolvConf       *ToldFile    `json:"resolvConf,omitempty"` // nil where ResolvConfSource is ""
+	ResolvConfSource string       `json:"resolvConfSource,omitempty"`
+	// ResolvConfSetting is where that is set, or would be, as an admin is told.
+	ResolvConfSetting string           `json:"resolvConfSetting,omitempty"`
+	Problems          []KubeletProblem `json:"problems,omitempty"` // at most MaxKubeletProblems
 }
 
-// FlagFile is a file that a flag names, as the asker has read it.
-type FlagFile struct {
+// KubeletProblem is why something is not known of the kubelet's files.
+type KubeletProblem struct {
+	Text   string `json:"text"`             // one line that names the file, of at most MaxKubeletProblem octets
+	Denied string `json:"denied,omitempty"` // the file, as long, where the asker may not read it, which the daemon may have
+}
+
+// Bounds of KubeletTold.Problems, for which MaxToldFile leaves room: how many, and the octets of each text.
+const (
+	MaxKubeletProblems = 4
+	MaxKubeletProblem  = 300
+)
+
+// ToldFile is a resolv.conf that a kubelet was told of, as the asker has read it.
+type ToldFile struct {
 	Path    string `json:"path"` // "": the kubelet is to use none
 	Text    string `json:"text,omitempty"`
 	Missing bool   `json:"missing,omitempty"`
 	Unread  string `json:"unread,omitempty"` // why it could not be read
 }
 
-// MaxFlagFile bounds FlagFile.Text in octets, of which JSON may make six each: it must fit a question, with all that is beside it.
-const MaxFlagFile = 8 << 10
+// MaxToldFile bounds ToldFile.Text in octets, of which JSON may make six each: it must fit a question, with all that is beside it.
+const MaxToldFile = 8 << 10
 
-const _ = uint(maxQuestion - 6*MaxFlagFile - 16<<10)
-
-// Where is the place of a flag: "--cluster-dns of the kubelet, pid 812".
-func (f KubeletFlags) Where(flag string) string {
-	return procfs.FlagPlace(flag, "kubelet", f.PID)
-}
+const _ = uint(maxQuestion - 6*MaxToldFile - 16<<10)
 
 // Search is a resolv.conf, and how it comes about.
 type Search struct {

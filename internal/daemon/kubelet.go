@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/node-dns/node-dns/internal/control"
 	"github.com/node-dns/node-dns/internal/hostdns"
@@ -15,10 +16,11 @@ type kubelet struct {
 	host                    control.HostFile // its resolvConf
 	missing                 bool             // it does not exist
 	unread                  string           // why it cannot be read; "": it can
-	byFlag                  bool             // a flag names it
+	setBy                   string           // where the kubelet that runs is told of it, or would be; "": not known
 	isOurs                  bool             // it is of our hand, and names this node, whatever address that has by now
 	dnsSource, domainSource string
-	notes                   []string // of what flags say in the files' place
+	noDNS                   bool     // the one that runs was told of no clusterDNS
+	notes                   []string // of what the kubelet that runs was told in the place of what our files say
 }
 
 // kubeletByFiles is what the cluster's file says, and node-dns.yaml of the cluster domain.
@@ -56,23 +58,40 @@ func (k *kubelet) setHost(data []byte) {
 	}
 }
 
-// hear has the kubelet's command line, which wins over its file, say what it does; nil: nothing is known of it.
-func (k *kubelet) hear(flags *control.KubeletFlags) {
-	if flags == nil {
+// hear has the kubelet that runs, whose word counts more than our files', say what it was told; nil: nothing is known of it. ours is the
+// cluster's file that we have read: what the kubelet has from there is no news.
+func (k *kubelet) hear(told *control.KubeletTold, ours string) {
+	if told == nil {
 		return
 	}
-	if len(flags.DNS) > 0 {
-		k.DNS, k.dnsSource = flags.DNS, flags.Where(searchlist.FlagDNS)
-		k.notes = append(k.notes, "its nameservers are by "+k.dnsSource)
+	if told.DNSSource != "" {
+		k.DNS, k.dnsSource, k.noDNS = told.DNS, told.DNSSource, len(told.DNS) == 0
+		k.note(ours, told.DNSSource, "its nameservers are by %s", "the kubelet was told of no clusterDNS: pods have the nameservers of its resolvConf")
 	}
-	if flags.Domain != nil {
-		k.Domain, k.domainSource = *flags.Domain, flags.Where(searchlist.FlagDomain)
-		k.notes = append(k.notes, "the cluster domain in its search list is by "+k.domainSource)
+	if told.DomainSource != "" {
+		k.Domain, k.domainSource = told.Domain, told.DomainSource
+		k.note(ours, told.DomainSource, "the cluster domain in its search list is by %s", "the kubelet was told of no clusterDomain: no search list has the cluster's names")
 	}
-	if file := flags.ResolvConf; file != nil {
-		k.host.Path, k.host.Source, k.byFlag, k.NoFile = file.Path, flags.Where(searchlist.FlagResolvConf), true, file.Path == ""
+	if file := told.ResolvConf; file != nil {
+		k.host.Path, k.host.Source, k.setBy, k.NoFile = file.Path, told.ResolvConfSource, told.ResolvConfSetting, file.Path == ""
 		k.missing, k.unread = file.Missing, file.Unread
 		k.setHost([]byte(file.Text))
+	}
+	for _, problem := range told.Problems[:min(len(told.Problems), control.MaxKubeletProblems)] {
+		if problem.Denied == "" || problem.Denied != ours {
+			k.notes = append(k.notes, fmt.Sprintf("not all is known of what the kubelet, pid %d, was told: %s", told.PID, problem.Text))
+		}
+	}
+}
+
+// note says where the kubelet was told something, or that it was told nowhere.
+func (k *kubelet) note(ours, source, somewhere, nowhere string) {
+	_, place, _ := strings.Cut(source, " ")
+	switch {
+	case source == searchlist.ByDefault:
+		k.notes = append(k.notes, nowhere)
+	case ours == "" || !strings.HasPrefix(place, ours+":"):
+		k.notes = append(k.notes, fmt.Sprintf(somewhere, source))
 	}
 }
 

@@ -110,10 +110,10 @@ func (d *Daemon) addNodeConf(s *serving, out *control.Search) {
 }
 
 // addPodConf adds what the kubelet gives to a pod.
-func (d *Daemon) addPodConf(s *serving, out *control.Search, pod searchlist.Pod, flags *control.KubeletFlags) {
+func (d *Daemon) addPodConf(s *serving, out *control.Search, pod searchlist.Pod, told *control.KubeletTold) {
 	k := d.kubeletByFiles(s)
-	k.hear(flags)
-	if len(k.DNS) == 0 && s.nodeIP.IsValid() {
+	k.hear(told, s.clusterFile())
+	if len(k.DNS) == 0 && !k.noDNS && s.nodeIP.IsValid() {
 		k.DNS = []netip.Addr{s.nodeIP}
 		out.Notes = append(out.Notes, "neither a file nor a flag says what the kubelet's clusterDNS is: it is taken to be this node")
 	}
@@ -127,7 +127,7 @@ func (d *Daemon) addPodConf(s *serving, out *control.Search, pod searchlist.Pod,
 		out.Notes = append(out.Notes, "it asks "+strings.Join(out.Nameservers, " ")+", not this node: what is shown is what node-dns says")
 	}
 	checks := s.checks(d, k.host)
-	checks.Setting = searchlist.ResolvConfSetting(s.config.IsOpenShift, k.byFlag)
+	checks.Setting = searchlist.ResolvConfSetting(s.config.IsOpenShift, k.setBy)
 	checks.Missing, checks.Unread = k.missing, k.unread
 	if k.isOurs {
 		checks.IsNode = func(netip.Addr) bool { return true }
@@ -140,6 +140,14 @@ func (d *Daemon) addPodConf(s *serving, out *control.Search, pod searchlist.Pod,
 	if out.Autopath = (control.Walk{On: walk.On, Why: walk.Why}); d.names.known() == nil {
 		out.Autopath = control.Walk{Why: "the Kubernetes API is not read"}
 	}
+}
+
+// clusterFile is the cluster's file, as the host has it, that was read, by us or for us; "": none.
+func (s *serving) clusterFile() string {
+	if s.config.Facts == nil {
+		return ""
+	}
+	return s.config.Facts.File
 }
 
 func (d *Daemon) addConf(s *serving, out *control.Search, conf searchlist.Conf) {

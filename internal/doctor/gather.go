@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/migrate"
 	"github.com/node-dns/node-dns/internal/nm"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/procfs"
 	"github.com/node-dns/node-dns/internal/searchlist"
 )
@@ -164,7 +166,7 @@ func (g *gathering) programs(name string) []Program {
 	return all
 }
 
-// kubelet finds out whom the kubelet hands on, by its command line where it runs, which wins over its file.
+// kubelet finds out whom the kubelet hands on, by what it was told where it runs, which wins over the files that we know.
 func (g *gathering) kubelet(context.Context) {
 	config := g.s.Host.State.Config
 	k := Kubelet{Path: config.KubeletResolvConf, Configured: config.IsOpenShift || g.isFile("/var/lib/kubelet/config.yaml")}
@@ -181,9 +183,9 @@ func (g *gathering) kubelet(context.Context) {
 	}
 	if p, ok := procfs.Host(g.Root, "kubelet"); ok {
 		k.Configured = true
-		k.hear(p, g.at)
+		g.hear(&k, p)
 	}
-	if k.Path == "" && !k.ByFlag {
+	if k.Path == "" && k.SetBy == "" {
 		k.Path = g.at(resolvConf)
 	}
 	if k.Path != "" {
@@ -193,17 +195,33 @@ func (g *gathering) kubelet(context.Context) {
 	g.s.Kubelet = k
 }
 
-// hear has the command line of the kubelet that runs say what it does. at is where a path of the host's is.
-func (k *Kubelet) hear(p procfs.Process, at func(string) string) {
-	flags := searchlist.FlagsOf(p)
-	if len(flags.DNS) > 0 {
-		k.DNS = flags.DNS
+// hear has the kubelet that runs say what it was told, by its command line and the files that this names.
+func (g *gathering) hear(k *Kubelet, p procfs.Process) {
+	files := searchlist.FilesOf(g.Root, p)
+	says := files.Load()
+	told := searchlist.ToldBy(p.PID, searchlist.FlagsOf(p), files, says)
+	if told.DNSBy != "" {
+		k.DNS = told.DNS
 	}
-	if path := flags.ResolvConf; path != nil {
-		if k.Path = *path; k.Path != "" {
-			k.Path = at(*path)
+	if told.ResolvConfBy != "" {
+		if k.Path = told.ResolvConf; k.Path != "" {
+			k.Path = g.at(k.Path)
 		}
-		k.ByFlag, k.Source = true, procfs.FlagPlace(searchlist.FlagResolvConf, "kubelet", p.PID)
+		if k.Source, k.SetBy = told.ResolvConfBy, told.SetBy; k.Source == searchlist.ByDefault {
+			k.Source = ""
+		}
+	}
+	if says == nil {
+		return
+	}
+	for _, problem := range says.Problems {
+		known := g.s.Host.State.Config.Facts
+		switch isKnown := known != nil && known.File == problem.File; {
+		case !problem.IsUnseen():
+			k.Faults = append(k.Faults, problem.String())
+		case !isKnown || errors.Is(problem.Err, nodeconfig.ErrElsewhere):
+			g.unseen("what the kubelet, pid %d, was told is not known in full: %s", p.PID, problem)
+		}
 	}
 }
 

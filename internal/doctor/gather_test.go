@@ -106,14 +106,23 @@ func TestKubeletFlags(t *testing.T) {
 		want        Kubelet // its File is not looked at
 	}{
 		{"none", "", Kubelet{Configured: true, Path: "/run/file.conf", Source: "resolvConf /var/lib/kubelet/config.yaml:3"}},
-		{"another file", "--resolv-conf=/run/flag.conf", Kubelet{Configured: true, Path: "/run/flag.conf", Source: "--resolv-conf of the kubelet, pid 812", ByFlag: true}},
-		{"no file", "--resolv-conf=", Kubelet{Configured: true, Source: "--resolv-conf of the kubelet, pid 812", ByFlag: true}},
+		{"another file", "--resolv-conf=/run/flag.conf", Kubelet{Configured: true, Path: "/run/flag.conf", Source: "--resolv-conf of the kubelet, pid 812", SetBy: "--resolv-conf on the kubelet's command line"}},
+		{"no file", "--resolv-conf=", Kubelet{Configured: true, Source: "--resolv-conf of the kubelet, pid 812", SetBy: "--resolv-conf on the kubelet's command line"}},
+		{"a file of its own", "--config=/etc/k.yaml", Kubelet{Configured: true, Path: "/etc/own.conf", Source: "resolvConf /etc/k.yaml:2", SetBy: "resolvConf in /etc/k.yaml"}},
+		{"a file, and a drop-in that takes out", "--config=/etc/k.yaml\x00--config-dir=/etc/k.d", Kubelet{Configured: true, Path: "/etc/resolv.conf", SetBy: "resolvConf in /etc/k.yaml"}},
+		{"a flag before a file", "--config\x00/etc/k.yaml\x00--resolv-conf=/run/flag.conf", Kubelet{Configured: true, Path: "/run/flag.conf", Source: "--resolv-conf of the kubelet, pid 812", SetBy: "--resolv-conf on the kubelet's command line"}},
+		{
+			"a faulty file", "--config=/etc/bad.yaml",
+			Kubelet{Configured: true, Path: "/run/file.conf", Source: "resolvConf /var/lib/kubelet/config.yaml:3", Faults: []string{`/etc/bad.yaml:2:13: resolvConf: expected the path of a file, got the number 7`}},
+		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			root := t.TempDir()
 			for path, text := range map[string]string{
 				"/var/lib/kubelet/config.yaml": "kind: KubeletConfiguration\nclusterDNS: [192.0.2.10]\nresolvConf: /run/file.conf\n",
-				"/proc/812/comm":               "kubelet\n", "/proc/812/status": "Uid:\t0\t0\t0\t0\n", "/proc/812/cmdline": "kubelet\x00--cluster-dns=192.0.2.11\x00" + row.flags + "\x00",
+				"/etc/k.yaml":                  "kind: KubeletConfiguration\nresolvConf: own.conf\n", "/etc/bad.yaml": "kind: KubeletConfiguration\nresolvConf: 7\n",
+				"/etc/k.d/10.conf": "kind: KubeletConfiguration\nresolvConf: null\n",
+				"/proc/812/comm":   "kubelet\n", "/proc/812/status": "Uid:\t0\t0\t0\t0\n", "/proc/812/cmdline": "kubelet\x00--cluster-dns=192.0.2.11\x00" + row.flags + "\x00",
 			} {
 				at := filepath.Join(root, path)
 				if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, []byte(text), 0o644)); err != nil {

@@ -14,15 +14,18 @@ import (
 // which would have the cluster's own DNS pods forward in a circle.
 func checkKubelet(s Snapshot) []Finding {
 	k := s.Kubelet
+	var found []Finding
+	for _, fault := range k.Faults {
+		found = append(found, warn("the kubelet that runs was told of a file that is at fault: "+fault, "mend it: the kubelet reads it when it starts"))
+	}
 	switch {
 	case !k.Configured:
 		return fine("no kubelet is configured here")
 	case k.Path == "": // kubelet's word for "nothing at all"
-		return nil
+		return found
 	}
 	source := cmp.Or(k.Source, "its default")
 	handed := searchlist.Of(resolvconf.Parse(k.File.Data))
-	var found []Finding
 	for _, fault := range s.kubeletChecks().Host(searchlist.Kubelet{DNS: k.DNS, Host: handed}) {
 		level := fail
 		if fault.Maybe {
@@ -38,7 +41,7 @@ func (s Snapshot) kubeletChecks() searchlist.Checks {
 	k, state, ours := s.Kubelet, s.Host.State, s.addresses()
 	c := searchlist.Checks{
 		HostFile: k.Path, Missing: !k.File.Exists && k.File.Err == nil, Hooks: hostdns.NewPaths("").NodeResolvConf, Written: state.NodeResolvConf.Exists,
-		Setting: searchlist.ResolvConfSetting(state.Config.IsOpenShift, k.ByFlag),
+		Setting: searchlist.ResolvConfSetting(state.Config.IsOpenShift, k.SetBy),
 		IsNode: func(addr netip.Addr) bool { // of a file of ours it is, whatever address the node has by now
 			return state.Net.IsLocal(addr) || slices.Contains(ours, addr) || hostdns.IsOurs(k.File.Data)
 		},

@@ -79,7 +79,8 @@ type Kubelet struct {
 	Source     string // where that is said; "": it is the kubelet's default
 	File       hostdns.File
 	DNS        []netip.Addr // its clusterDNS
-	ByFlag     bool         // its command line says Path
+	SetBy      string       // where the one that runs is told of Path, or would be; "": not known
+	Faults     []string     // of the configuration files that the one that runs was told of
 }
 
 // Probe is how one upstream nameserver answered when it was asked directly.

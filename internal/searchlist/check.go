@@ -114,13 +114,13 @@ func (c Checks) hostNames(k Kubelet, fix string) (faults []Fault) {
 	return faults
 }
 
-// ResolvConfSetting is where a kubelet is told its resolvConf: on its command line, or by a file.
-func ResolvConfSetting(isOpenShift3, byFlag bool) string {
+// ResolvConfSetting is where a kubelet is told its resolvConf. told is Told.SetBy of the one that runs; "": that is not known.
+func ResolvConfSetting(isOpenShift3 bool, told string) string {
 	switch {
-	case isOpenShift3: // whose node process makes the command line of it
+	case isOpenShift3 && (told == "" || told == byCommandLine): // whose node process makes the command line of it
 		return "kubeletArguments: {resolv-conf: [FILE]} in /etc/origin/node/node-config.yaml"
-	case byFlag:
-		return FlagResolvConf + " on the kubelet's command line"
+	case told != "":
+		return told
 	}
 	return "resolvConf in /var/lib/kubelet/config.yaml"
 }

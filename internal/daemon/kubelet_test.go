@@ -1,0 +1,52 @@
+package daemon
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/searchlist"
+)
+
+// TestHear: the word of the kubelet that runs counts, where it is known, and what it has from the file that we know is no news.
+func TestHear(t *testing.T) {
+	const ours = "/var/lib/kubelet/config.yaml"
+	addr := netip.MustParseAddr("10.0.0.6")
+	for _, row := range []struct {
+		name  string
+		told  *control.KubeletTold
+		ours  string
+		dns   string
+		noDNS bool
+		notes []string // the beginnings
+	}{
+		{"no kubelet", nil, ours, "10.0.0.5", false, nil},
+		{"not known", &control.KubeletTold{PID: 7}, ours, "10.0.0.5", false, nil},
+		{"the file that we know", &control.KubeletTold{DNS: []netip.Addr{addr}, DNSSource: "clusterDNS " + ours + ":7"}, ours, "10.0.0.6", false, nil},
+		{"a file that begins with its name", &control.KubeletTold{DNS: []netip.Addr{addr}, DNSSource: "clusterDNS " + ours + ".d/a.conf:7"}, ours, "10.0.0.6", false, []string{"its nameservers are by clusterDNS " + ours + ".d/a.conf:7"}},
+		{"another file", &control.KubeletTold{DNS: []netip.Addr{addr}, DNSSource: "clusterDNS /etc/k.yaml:7"}, ours, "10.0.0.6", false, []string{"its nameservers are by clusterDNS /etc/k.yaml:7"}},
+		{"no file of ours", &control.KubeletTold{DNS: []netip.Addr{addr}, DNSSource: "clusterDNS /etc/k.yaml:7"}, "", "10.0.0.6", false, []string{"its nameservers are by clusterDNS /etc/k.yaml:7"}},
+		{"said nowhere", &control.KubeletTold{DNSSource: "default", DomainSource: "default"}, ours, "", true, []string{"the kubelet was told of no clusterDNS", "the kubelet was told of no clusterDomain"}},
+		{"closed to who asks, and not to us", &control.KubeletTold{Problems: []control.KubeletProblem{{Text: ours + ": permission denied", Denied: ours}}}, ours, "10.0.0.5", false, nil},
+		{"closed", &control.KubeletTold{PID: 7, Problems: []control.KubeletProblem{{Text: "/etc/k.yaml: permission denied", Denied: "/etc/k.yaml"}}}, ours, "10.0.0.5", false, []string{"not all is known of what the kubelet, pid 7, was told: /etc/k.yaml: permission denied"}},
+		{"more problems than an asker has", &control.KubeletTold{Problems: make([]control.KubeletProblem, 9)}, ours, "10.0.0.5", false, []string{"not all", "not all", "not all", "not all"}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			k := kubelet{Kubelet: searchlist.Kubelet{DNS: []netip.Addr{netip.MustParseAddr("10.0.0.5")}}}
+			k.hear(row.told, row.ours)
+			if got := strings.Trim(fmt.Sprint(k.DNS), "[]"); got != row.dns || k.noDNS != row.noDNS {
+				t.Errorf("nameservers %s, none: %t", got, k.noDNS)
+			}
+			if len(k.notes) != len(row.notes) {
+				t.Fatalf("%q", k.notes)
+			}
+			for i, want := range row.notes {
+				if !strings.HasPrefix(k.notes[i], want) {
+					t.Errorf("%q, want %q", k.notes[i], want)
+				}
+			}
+		})
+	}
+}
