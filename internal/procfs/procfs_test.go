@@ -117,6 +117,9 @@ func TestRunning(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(path, "-c", "read line", "--resolv-conf=/a b")
+	if cmd.Dir, err = filepath.EvalSymlinks(t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -129,6 +132,9 @@ func TestRunning(t *testing.T) {
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		p, ok := Host("", name)
 		if value, _ := p.Value("--resolv-conf"); ok && p.PID == cmd.Process.Pid && value == "/a b" {
+			if p.Dir() != cmd.Dir || p.HasOther(shell) || p.HasOther("/nowhere") {
+				t.Errorf("it works in %s, want %s; another %s: %t", p.Dir(), cmd.Dir, shell, p.HasOther(shell))
+			}
 			return
 		}
 		if time.Now().After(deadline) {
