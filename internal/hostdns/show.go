@@ -19,8 +19,12 @@ const apiVersion = "node-dns/v1"
 // WriteText prints what the plan would do, as diffs, and why.
 func (p Plan) WriteText(w io.Writer, silence error) error {
 	out := &textWriter{w: w}
-	if !p.isRestore() {
-		out.printf("upstreams: %s (%s), from %s\n", orNone(serverList(p)), p.Change, orNone(origin(p)))
+	switch servers := serverList(p); {
+	case p.isRestore():
+	case servers == "" && origin(p) == "":
+		out.printf("upstreams: none\n")
+	default:
+		out.printf("upstreams: %s (%s), from %s\n", orNone(servers), p.Change, orNone(origin(p)))
 	}
 	for _, r := range p.Selection.Refused {
 		out.printf("refused:   %s from %s: %s\n", r.Text, r.Origin, r.Reason)

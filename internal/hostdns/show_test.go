@@ -59,6 +59,7 @@ func shown() []struct {
 		}()},
 		{name: "conflicts", plan: NewPlan(host(withResolvConf(file("# \x1b[2J\r\n"+oursText)), withAdmin("198.51.100.1", ""),
 			withNetworkManager(byHand("eth0", "192.0.2.53", "10.0.0.2")), withCaptured("192.0.2.53 10.0.0.2")))},
+		{name: "no-upstream", plan: NewPlan(host(withResolvConf(file("options timeout:1\n"))))},
 		{name: "restore-what-is-not-ours", plan: NewRestorePlan(host(withResolvConf(file(generated))), true)},
 	}
 }
