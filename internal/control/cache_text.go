@@ -56,11 +56,7 @@ func (e CacheEntry) provenance() string {
 
 // WriteText prints how many entries were flushed.
 func (f CacheFlushed) WriteText(w io.Writer) error {
-	entries := "entries"
-	if f.Entries == 1 {
-		entries = "entry"
-	}
-	_, err := fmt.Fprintf(w, "flushed %d %s\n", f.Entries, entries)
+	_, err := fmt.Fprintf(w, "flushed %s\n", number(f.Entries, "entry", "entries"))
 	return err
 }
 
@@ -74,15 +70,15 @@ func (s CacheStats) WriteText(w io.Writer) error {
 	p.row("Entries", fmt.Sprintf("%d of %d", s.Entries, s.Size))
 	p.row("Memory", fmt.Sprintf("%d of %d KiB", s.Bytes>>10, s.MaxBytes>>10))
 	r := s.Results
-	p.row("Results", fmt.Sprintf("%d answers   %d NXDOMAIN   %d NODATA   %d failures", r.Answers, r.NXDomain, r.NoData, r.Failures)+
-		fmt.Sprintf("\n%d of them stale   %d more expired", r.Stale, r.Expired))
+	p.row("Results", fmt.Sprintf("%s   %d NXDOMAIN   %d NODATA   %s", number(r.Answers, "answer", "answers"), r.NXDomain, r.NoData,
+		number(r.Failures, "failure", "failures"))+fmt.Sprintf("\n%d of them stale   %d more expired", r.Stale, r.Expired))
 	hits := fmt.Sprintf("%d", s.Hits)
 	if asked := s.Hits + s.Misses; asked > 0 {
 		hits += fmt.Sprintf(" (%.1f %%)", 100*float64(s.Hits)/float64(asked))
 	}
 	p.row("Hits", hits)
 	p.row("Misses", fmt.Sprintf("%d", s.Misses))
-	p.row("Stale", fmt.Sprintf("%d answers with what had expired", s.Stale))
+	p.row("Stale", number(s.Stale, "answer", "answers")+" with what had expired")
 	p.row("Prefetched", fmt.Sprintf("%d", s.Prefetched))
 	p.row("Inserted", fmt.Sprintf("%d", s.Insertions))
 	p.row("Evicted", fmt.Sprintf("%d before they expired", s.Evictions))

@@ -80,7 +80,8 @@ func (s Status) clusterText() string {
 // text says what cluster names are answered from. forwarded is who is asked while that is nothing or stale; "": nobody.
 func (r *Resolver) text(now time.Time, forwarded string) string {
 	var text string
-	counts := fmt.Sprintf("%d services, %d endpoints, %d namespaces", r.Services, r.Endpoints, r.Namespaces)
+	counts := number(r.Services, "service", "services") + ", " + number(r.Endpoints, "endpoint", "endpoints") + ", " +
+		number(r.Namespaces, "namespace", "namespaces")
 	switch {
 	case !r.FromDisk.IsZero():
 		text = fmt.Sprintf("STALE: %s, as of %s ago", counts, age(now.Sub(r.FromDisk)))

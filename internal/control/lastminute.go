@@ -28,7 +28,7 @@ func (l LastMinute) name() string {
 }
 
 func (l LastMinute) text() string {
-	text := fmt.Sprintf("%d queries", l.Queries)
+	text := number(l.Queries, "query", "queries")
 	if l.Responses == 0 {
 		return text
 	}

@@ -217,10 +217,18 @@ func (c Cache) text() string {
 	return text
 }
 
+// number is how many of something there are.
+func number[N int | uint64](n N, one, many string) string {
+	if n == 1 {
+		many = one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
 func (q Queries) text() string {
 	text := fmt.Sprintf("%d over UDP, %d over TCP", q.UDP, q.TCP)
 	if q.Shed > 0 {
-		text += fmt.Sprintf(", %d refused at a limit", q.Shed)
+		text += fmt.Sprintf(", %d SERVFAIL at a limit", q.Shed)
 	}
 	if q.Panics > 0 {
 		text += fmt.Sprintf(", %d PANICS", q.Panics)

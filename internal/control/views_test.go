@@ -71,6 +71,7 @@ func TestViews(t *testing.T) {
 func TestLastMinuteText(t *testing.T) {
 	for want, l := range map[string]LastMinute{
 		"Last 12s: 0 queries": {Over: 12 * time.Second},
+		"Last 12s: 1 query":   {Over: 12 * time.Second, Queries: 1},
 		"Last minute: 1204 queries   p50 < 0.25ms   p99 < 16ms   NXDOMAIN 62 % (search lists make many)   SERVFAIL 2": {
 			Over: 65 * time.Second, Queries: 1204, Responses: 1200, P50: 250 * time.Microsecond, P99: 16 * time.Millisecond, NXDomain: 744, ServFail: 2,
 		},
