@@ -60,7 +60,7 @@ Exit code 0: all is well; 1: there is a problem, and it is shown; 3: node-dns is
 	addWatchFlag(cmd, &every)
 	addOutputFlag(cmd, &output)
 	cmd.Flags().BoolVar(&brief, "brief", false, "one line")
-	cmd.Flags().BoolVar(&await, "wait", false, "wait until it is ready before")
+	cmd.Flags().BoolVar(&await, "wait", false, "wait first until it is ready")
 	cmd.Flags().DurationVar(&patience, "wait-duration", usualWait, "how long --wait waits at most; 0: for ever")
 	return cmd
 }
