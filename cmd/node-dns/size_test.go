@@ -13,7 +13,9 @@ import (
 const maxSize = 23_000_000
 
 func TestSize(t *testing.T) {
-	info, err := os.Stat(lab.Binary(t, "node-dns"))
+	program, remove := lab.Ship("./cmd/node-dns")
+	defer remove()
+	info, err := os.Stat(program)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -298,7 +298,7 @@ func fileRows() []fileRow {
 		{name: "neg-ttl with a SOA", conf: "server=UP\nneg-ttl=7", questions: []string{"nowhere.example A", "nowhere.example A", "nowhere.example A after=1s"}, counted: true},
 		{name: "neg-ttl without a SOA", conf: "server=BARE\nneg-ttl=60", questions: []string{"nowhere.example A", "nowhere.example A"}, counted: true},
 		{name: "NXDOMAIN, and another type", conf: "server=UP", questions: []string{"nowhere.example A", "nowhere.example TXT"}, counted: true, why: ownQuestion},
-		{name: "neg-ttl that is over", conf: "server=BARE\nneg-ttl=1", questions: []string{"nowhere.example A", "nowhere.example A", "nowhere.example A after=2s"}, counted: true},
+		{name: "neg-ttl that is over", conf: "server=BARE\nneg-ttl=2", questions: []string{"nowhere.example A", "nowhere.example A", "nowhere.example A after=3s"}, counted: true},
 		{name: "no neg-ttl, and no SOA", conf: "server=BARE", questions: []string{"nowhere.example A", "nowhere.example A"}, counted: true},
 		{name: "rebind-domain-ok of plain names", conf: "domain-needed\nserver=UP\nstop-dns-rebind\nrebind-domain-ok=//", questions: []string{"private.example A"}},
 		{name: "local-ttl", conf: "server=UP\nlocal-ttl=50\naddress=/corp/192.0.2.1\nhost-record=h.corp,192.0.2.4\nhost-record=t.corp,192.0.2.5,9\ncname=al.corp,h.corp", questions: []string{"x.corp A", "h.corp A", "t.corp A", "al.corp A", "full.example A"}},
