@@ -200,7 +200,10 @@ func TestLanePorts(t *testing.T) {
 	if len(ports) < questions*9/10 || near > questions/20 {
 		t.Errorf("%d questions came from %d ports, %d of them near the one before", questions, len(ports), near)
 	}
-	if open := len(s.f.lanes[0].slots); open > 2 {
+	lane := s.f.lanes[0]
+	lane.mu.Lock()
+	defer lane.mu.Unlock()
+	if open := len(lane.slots); open > 2 {
 		t.Errorf("%d sockets were opened for one question at a time", open)
 	}
 }
