@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io/fs"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -117,13 +118,16 @@ func serving(t *testing.T, api API) (path string) {
 
 // TestLookupFails: what cannot be asked ends the search at once, with the daemon's words.
 func TestLookupFails(t *testing.T) {
-	asked := 0
+	var asked atomic.Int32
 	api := played(podSearch(), nil)
-	api.Query = func(context.Context, Question) (Answer, error) { asked++; return Answer{}, MistakeError{"no name"} }
+	api.Query = func(context.Context, Question) (Answer, error) {
+		asked.Add(1)
+		return Answer{}, MistakeError{"no name"}
+	}
 	path := serving(t, api)
 	var mistake MistakeError
-	if _, err := FetchLookup(t.Context(), path, LookupQuestion{Name: "web", Types: []string{"A"}}); !errors.As(err, &mistake) || asked != 1 {
-		t.Errorf("%v, asked %d times", err, asked)
+	if _, err := FetchLookup(t.Context(), path, LookupQuestion{Name: "web", Types: []string{"A"}}); !errors.As(err, &mistake) || asked.Load() != 1 {
+		t.Errorf("%v, asked %d times", err, asked.Load())
 	}
 	if _, err := FetchExplanation(t.Context(), path, "web", SearchQuestion{}); !errors.As(err, &mistake) {
 		t.Error(err)

@@ -102,14 +102,23 @@ func (a Applier) check(ctx context.Context, j *Journal) error {
 	}
 	limited, cancel := context.WithTimeout(ctx, checkPatience)
 	defer cancel()
+	return retry(limited, func() error { return checkAll(limited, status, j.Before) })
+}
+
+// retry tries until there is no error, or ctx ends, and returns what was wrong last. What was being tried when ctx ended says only that
+// it did, of whatever was to be asked next: then the time before counts.
+func retry(ctx context.Context, try func() error) (wrong error) {
 	for {
-		err := checkAll(limited, status, j.Before)
+		err := try()
 		if err == nil {
 			return nil
 		}
+		if wrong == nil || ctx.Err() == nil {
+			wrong = err
+		}
 		select {
-		case <-limited.Done():
-			return err
+		case <-ctx.Done():
+			return wrong
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
