@@ -141,7 +141,7 @@ func TestMessages(t *testing.T) {
 }
 
 // TestOneSilentServer: the first of two is silent, or no good: all are answered, it is asked few questions, and there are no more
-// messages upstream than 1.05 for each.
+// messages upstream than 1.05 for each. It is probed by the clock: where they take longer than ten seconds there are some more.
 func TestOneSilentServer(t *testing.T) {
 	for name, faults := range map[string]dnstest.Faults{
 		"silence":        {Drop: true},
@@ -157,6 +157,7 @@ func TestOneSilentServer(t *testing.T) {
 			servers[0].SetFaults(faults)
 			s := newLaneServer(t, nil, addresses...)
 			const n = 10_000
+			begun := time.Now()
 			for i := range n {
 				if got := s.exchange(t, fmt.Sprintf("n%d.example.", i), dns.TypeA); got != "NXDOMAIN" {
 					t.Fatalf("n%d: %s", i, got)
@@ -164,8 +165,8 @@ func TestOneSilentServer(t *testing.T) {
 			}
 			sent := servers[0].Queries() + servers[1].Queries()
 			t.Logf("%d messages, %d to the first server", sent, servers[0].Queries())
-			if sent > n*105/100 {
-				t.Errorf("%d queries were %d messages upstream, %d to the first server", n, sent, servers[0].Queries())
+			if most := n*105/100 + 10*int(max(time.Since(begun)-10*time.Second, 0).Seconds()); sent > most {
+				t.Errorf("%d queries were %d messages upstream, at most %d wanted, %d to the first server", n, sent, most, servers[0].Queries())
 			}
 		})
 	}
