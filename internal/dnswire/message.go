@@ -51,21 +51,26 @@ func count(message []byte, at int) uint16 { return binary.BigEndian.Uint16(messa
 
 // Record returns where the TTL is of the record that begins at at, and where it ends.
 func Record(message []byte, at int) (ttl, end int) {
-	at = nameEnd(message, at)
+	at = NameEnd(message, at)
 	return at + 4, at + 10 + int(count(message, at+8))
 }
 
-func nameEnd(message []byte, at int) int {
-	for {
+// NameEnd returns where the name at at ends, its last label or a pointer (RFC 1035 section 4.1.4) included; beyond the message: it is
+// not whole there.
+func NameEnd(message []byte, at int) int {
+	for at < len(message) {
 		switch size := int(message[at]); {
 		case size == 0:
 			return at + 1
-		case size >= 0xc0: // a pointer, RFC 1035 section 4.1.4
+		case size >= 0xc0:
 			return at + 2
+		case size >= 0x40: // reserved, in the same section
+			return len(message) + 1
 		default:
 			at += 1 + size
 		}
 	}
+	return len(message) + 1
 }
 
 // IsWhole reports whether a message has the records that its header counts, from at to its end, none of them beyond it.
@@ -84,13 +89,7 @@ func IsWhole(message []byte, at int) bool {
 // Find is Record for one that may not be whole: it returns where its data begins, and where it ends; end 0: it is not whole.
 // Its owner may be a pointer to anywhere.
 func Find(message []byte, at int) (data, end int) {
-	for at < len(message) && message[at] != 0 && message[at] < 0x40 {
-		at += 1 + int(message[at])
-	}
-	if at+2 > len(message) || message[at] != 0 && message[at] < 0xc0 {
-		return 0, 0
-	}
-	if data = nameEnd(message, at) + 10; data > len(message) {
+	if data = NameEnd(message, at) + 10; data > len(message) {
 		return 0, 0
 	}
 	if end = data + int(count(message, data-2)); end > len(message) {

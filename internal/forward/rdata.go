@@ -49,7 +49,7 @@ func hasFields(data []byte, at int, fields string) bool {
 		case field == '*':
 			return at <= len(data)
 		case field == 'n':
-			at = nameEnd(data, at)
+			at = dnswire.NameEnd(data, at)
 		case at >= len(data):
 			return false
 		case field == 's':
@@ -62,21 +62,6 @@ func hasFields(data []byte, at int, fields string) bool {
 		}
 	}
 	return at == len(data)
-}
-
-// nameEnd is where the name at at ends, its last label or a pointer included; beyond data: it is not whole.
-func nameEnd(data []byte, at int) int {
-	for at < len(data) {
-		switch size := int(data[at]); {
-		case size == 0:
-			return at + 1
-		case size >= 0xc0:
-			return at + 2
-		default:
-			at += 1 + size
-		}
-	}
-	return len(data) + 1
 }
 
 // isReadAgain reports whether a record of a rare type can be read by those that it is sent on to, if it can be sent on at all.
