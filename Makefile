@@ -73,6 +73,7 @@ test:
 	$(GO) vet -race ./...
 	./scripts/test-lanes
 	$(GO) test -timeout 10m -run '^(TestRandomHistories|TestQuiet)$$' ./internal/cluster # the race detector crashes on them
+	$(GO) test -run '^(TestServeWireAllocates|TestAppendResponseAllocates)$$' ./internal/daemon ./internal/zone # and has these allocate
 	./scripts/test-kube
 
 test-kube:

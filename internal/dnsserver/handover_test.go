@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/node-dns/node-dns/internal/inflight"
+	"github.com/node-dns/node-dns/internal/lab"
 )
 
 // holder plays the service manager: what one Server is to keep, another takes.
@@ -88,7 +89,7 @@ func TestHandOver(t *testing.T) {
 	for name, at := range map[string]netip.AddrPort{"IPv4": anyPort, "IPv6": netip.MustParseAddrPort("[::1]:0")} {
 		t.Run(name, func(t *testing.T) {
 			if socket, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(at)); err != nil {
-				t.Skipf("no %v here: %v", at.Addr(), err)
+				lab.Skip(t, "no %v here: %v", at.Addr(), err)
 			} else {
 				socket.Close()
 			}

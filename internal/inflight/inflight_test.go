@@ -16,6 +16,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/node-dns/node-dns/internal/lab"
 )
 
 // pair is a socket with a Receiver, and a client of it.
@@ -33,7 +35,7 @@ func newPair(t *testing.T, l *Log, host string) *pair {
 	t.Helper()
 	server, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(host), 0)))
 	if err != nil {
-		t.Skipf("no %s here: %v", host, err)
+		lab.Skip(t, "no %s here: %v", host, err)
 	}
 	t.Cleanup(func() { server.Close() })
 	p := &pair{t: t, server: server}
