@@ -1,0 +1,75 @@
+// Package peercred says who is at the other end of a unix socket: the process that connected, with the user and the groups
+// that it had then, as the kernel noted them (unix(7), SO_PEERCRED and SO_PEERGROUPS). No process can forge them.
+package peercred
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Peer is a process at the other end.
+type Peer struct {
+	PID    int // 0: of another PID namespace
+	UID    int
+	Groups []int // the process's own and the supplementary ones
+}
+
+// IsIn reports whether the process was in a group.
+func (p Peer) IsIn(group int) bool { return slices.Contains(p.Groups, group) }
+
+// maxGroups is NGROUPS_MAX of limits.h.
+const maxGroups = 1 << 16
+
+// Of returns who is at the other end of a connection.
+func Of(conn syscall.Conn) (Peer, error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return Peer{}, fmt.Errorf("asking who connected: %w", err)
+	}
+	var p Peer
+	var peerErr error
+	if err := raw.Control(func(fd uintptr) { p, peerErr = of(int(fd)) }); err != nil || peerErr != nil {
+		return Peer{}, fmt.Errorf("asking who connected: %w", errors.Join(err, peerErr))
+	}
+	return p, nil
+}
+
+func of(fd int) (Peer, error) {
+	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+	if err != nil {
+		return Peer{}, os.NewSyscallError("getsockopt", err)
+	}
+	p := Peer{PID: int(cred.Pid), UID: int(cred.Uid), Groups: []int{int(cred.Gid)}}
+	groups, err := groupsOf(fd)
+	for _, group := range groups {
+		p.Groups = append(p.Groups, int(group))
+	}
+	return p, err
+}
+
+// groupsOf are the supplementary groups; none where the kernel cannot tell (before 4.13).
+func groupsOf(fd int) ([]uint32, error) {
+	for room := 64; room <= maxGroups; {
+		groups := make([]uint32, room)
+		octets := uint32(4 * room)
+		_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_PEERGROUPS,
+			uintptr(unsafe.Pointer(&groups[0])), uintptr(unsafe.Pointer(&octets)), 0)
+		switch errno {
+		case 0:
+			return groups[:min(int(octets/4), room)], nil
+		case unix.ERANGE: // there are more, and octets says how many
+			room = max(int(octets/4), 2*room)
+		case unix.ENOPROTOOPT:
+			return nil, nil
+		default:
+			return nil, os.NewSyscallError("getsockopt", errno)
+		}
+	}
+	return nil, os.NewSyscallError("getsockopt", unix.ERANGE)
+}

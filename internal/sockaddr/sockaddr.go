@@ -1,0 +1,54 @@
+// Package sockaddr converts addresses to and from the socket addresses of raw system calls.
+//
+// Their port is two octets in network order (ip(7), ipv6(7)), whatever the byte order of the machine. Only this package reads
+// and writes that field: code that swaps the octets itself works on little-endian machines and fails on s390x.
+package sockaddr
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"strconv"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Set writes a to name, as sockaddr_in or sockaddr_in6, and returns its size in octets. It clears the rest of name only for
+// sockaddr_in6. A zone is used only if it is an interface's number, as AddrPort writes it.
+func Set(name *unix.RawSockaddrInet6, a netip.AddrPort) (size uint32) {
+	if a.Addr().Is4() {
+		v4 := (*unix.RawSockaddrInet4)(unsafe.Pointer(name))
+		*v4 = unix.RawSockaddrInet4{Family: unix.AF_INET, Port: NetworkOrder(a.Port()), Addr: a.Addr().As4()}
+		return unix.SizeofSockaddrInet4
+	}
+	*name = unix.RawSockaddrInet6{Family: unix.AF_INET6, Port: NetworkOrder(a.Port()), Addr: a.Addr().As16()}
+	if zone := a.Addr().Zone(); zone != "" {
+		index, _ := strconv.ParseUint(zone, 10, 32)
+		name.Scope_id = uint32(index)
+	}
+	return unix.SizeofSockaddrInet6
+}
+
+// AddrPort returns the address in name, which the kernel wrote: IPv4 without its IPv6 mapping, and the zone as a number. It is
+// not valid if name is of another family.
+func AddrPort(name *unix.RawSockaddrInet6) netip.AddrPort {
+	switch name.Family {
+	case unix.AF_INET:
+		v4 := (*unix.RawSockaddrInet4)(unsafe.Pointer(name))
+		return netip.AddrPortFrom(netip.AddrFrom4(v4.Addr), NetworkOrder(v4.Port))
+	case unix.AF_INET6:
+		addr := netip.AddrFrom16(name.Addr).Unmap()
+		if name.Scope_id != 0 {
+			addr = addr.WithZone(strconv.FormatUint(uint64(name.Scope_id), 10))
+		}
+		return netip.AddrPortFrom(addr, NetworkOrder(name.Port))
+	}
+	return netip.AddrPort{}
+}
+
+// NetworkOrder converts a number between the machine's order of octets and the network's, like htons(3) and ntohs(3).
+func NetworkOrder(n uint16) uint16 {
+	var octets [2]byte
+	binary.BigEndian.PutUint16(octets[:], n)
+	return binary.NativeEndian.Uint16(octets[:])
+}
