@@ -1,0 +1,138 @@
+// Package selinux reads what SELinux says about this host: its mode, the context of a process, and denials in audit
+// records. It reads files of the kernel and of the policy only (selinux(8)), and changes nothing.
+//
+// It stands apart from atomicfile, which keeps the labels of the files that it replaces.
+package selinux
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Mode is the mode that the kernel is in now.
+type Mode string
+
+const (
+	Off        Mode = ""           // no policy is loaded: SELinux is disabled, or not in this kernel
+	Permissive Mode = "permissive" // a denial is logged, and the access is allowed
+	Enforcing  Mode = "enforcing"
+	On         Mode = "on" // a policy is loaded; this process may not read whether it is enforced
+)
+
+// IsOn reports whether a policy is loaded.
+func (m Mode) IsOn() bool { return m != Off }
+
+// Kernel is the SELinux of the running kernel. The zero value is off. SELinux is turned on or off at boot only, so a
+// process may keep it.
+type Kernel struct {
+	enforce string // file of selinuxfs; "": off
+}
+
+// Find finds it. root is "/" but in tests. Like libselinux it looks for a mounted selinuxfs, which kernels without SELinux
+// do not have.
+func Find(root string) Kernel {
+	mounts, err := os.ReadFile(filepath.Join(root, "/proc/self/mounts"))
+	if err != nil {
+		return Kernel{}
+	}
+	at := mountPoint(string(mounts))
+	if at == "" {
+		return Kernel{}
+	}
+	return Kernel{filepath.Join(root, at, "enforce")}
+}
+
+// Mode is the mode of now: setenforce(8) may change it at any time.
+func (k Kernel) Mode() Mode {
+	if k.enforce == "" {
+		return Off
+	}
+	enforce, err := os.ReadFile(k.enforce)
+	switch {
+	case err != nil:
+		return On
+	case string(bytes.TrimSpace(enforce)) == "1":
+		return Enforcing
+	}
+	return Permissive
+}
+
+// mountPoint finds selinuxfs in the text of /proc/self/mounts (proc(5)); "": it is not mounted.
+func mountPoint(mounts string) string {
+	for line := range strings.Lines(mounts) {
+		if fields := strings.Fields(line); len(fields) > 2 && fields[2] == "selinuxfs" {
+			return fields[1]
+		}
+	}
+	return ""
+}
+
+// Config is /etc/selinux/config: what the next boot loads.
+type Config struct {
+	Mode   string // SELINUX=; "" without the file
+	Policy string // SELINUXTYPE=, such as "targeted"
+}
+
+// ReadConfig reads the configuration. A missing file is an empty Config.
+func ReadConfig(root string) Config {
+	text, err := os.ReadFile(filepath.Join(root, "/etc/selinux/config"))
+	if err != nil {
+		return Config{}
+	}
+	var c Config
+	for line := range strings.Lines(string(text)) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		switch strings.TrimSpace(key) {
+		case "SELINUX":
+			c.Mode = strings.ToLower(strings.TrimSpace(value))
+		case "SELINUXTYPE":
+			c.Policy = strings.TrimSpace(value)
+		}
+	}
+	return c
+}
+
+// IsInKernel reports whether the running kernel has SELinux, and its command line does not disable it (selinux=0).
+func IsInKernel(root string) bool {
+	text, err := os.ReadFile(filepath.Join(root, "/proc/filesystems"))
+	return err == nil && strings.Contains(string(text), "\tselinuxfs\n")
+}
+
+// HasModule reports whether a policy module is installed and enabled, at any priority (semodule(8)). Only root can see
+// that.
+func HasModule(root string, policy, module string) bool {
+	store := filepath.Join(root, "/var/lib/selinux", policy, "active/modules")
+	if _, err := os.Stat(filepath.Join(store, "disabled", module)); err == nil {
+		return false
+	}
+	found, err := filepath.Glob(filepath.Join(store, "[0-9]*", module))
+	return err == nil && len(found) > 0
+}
+
+// OwnContext returns the security context of this process, such as "system_u:system_r:node_dns_t:s0"; "" if it cannot be
+// read. It is only meaningful while SELinux is on: AppArmor uses the same file.
+func OwnContext(root string) string { return readContext(root, "self") }
+
+// ContextOf returns the security context of another process.
+func ContextOf(root string, pid int) string { return readContext(root, strconv.Itoa(pid)) }
+
+func readContext(root, process string) string {
+	text, err := os.ReadFile(filepath.Join(root, "/proc", process, "attr/current"))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimRight(string(text), "\x00\n")
+}
+
+// TypeOf returns the type of a context, the third of its four parts: the domain of a process, and the label that matters
+// of a file. "" for a text that is not a context.
+func TypeOf(context string) string {
+	parts := strings.SplitN(strings.TrimRight(context, "\x00"), ":", 4)
+	if len(parts) < 3 {
+		return ""
+	}
+	return parts[2]
+}
