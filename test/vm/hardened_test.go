@@ -1,0 +1,51 @@
+package vm
+
+import (
+	"strings"
+	"testing"
+)
+
+// modes are those of our files and directories, whatever umask they were made under.
+const modes = `/etc/resolv.conf 644
+/run/node-dns 755
+/run/node-dns/control.sock 666
+/var/cache/node-dns 750
+/var/lib/node-dns 755
+/var/lib/node-dns/resolv.conf.orig 644
+/var/lib/node-dns/upstreams.json 644
+`
+
+// TestHardened: a host without IPv6, where no user sees others' processes, shared memory is not executable, and root's shell makes
+// files that nobody else reads.
+func TestHardened(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the whole lane runs it")
+	}
+	g := newGuest(t, strictest(), true, "ipv6.disable=1")
+	g.install()
+	g.Run("mount -o remount,hidepid=2 /proc && mount -o remount,noexec,nosuid,nodev /dev/shm")
+	if out, err := g.Try("cat /proc/sys/net/ipv6/conf/all/forwarding"); err == nil {
+		t.Fatalf("the guest has IPv6: %s", out)
+	}
+	g.Run("umask 077; systemctl enable --quiet --now node-dns")
+	g.awaitPointed()
+	g.Run("umask 077; origin-dns-dispatcher apply")
+	g.checkAnswers()
+	g.checkResolves()
+	g.checkDoctor("the start")
+	for line := range strings.Lines(modes) {
+		path, want, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if got := strings.TrimSpace(g.Run("stat -L -c %a " + path)); got != want {
+			t.Errorf("%s has the mode %s, want %s", path, got, want)
+		}
+	}
+	g.checkLabels()
+	g.Run("umask 077; systemctl restart node-dns")
+	g.awaitPointed()
+	g.Run("umask 077; systemctl stop node-dns")
+	g.awaitOriginal()
+	if got := strings.TrimSpace(g.Run("stat -L -c %a /etc/resolv.conf")); got != "644" {
+		t.Errorf("resolv.conf was given back with the mode %s", got)
+	}
+	g.checkDenials()
+}

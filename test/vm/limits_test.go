@@ -1,0 +1,126 @@
+package vm
+
+import (
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dnstest"
+)
+
+// hostile is a nameserver on the LAN that does whatever a test needs.
+const hostile = "10.78.0.66"
+
+// serveHostile starts it, for the domain hostile.example, and gives the daemon a configuration.
+func (g *guest) serveHostile(records, config string) *dnstest.Server {
+	g.t.Helper()
+	g.lan.Run("ip", "address", "add", hostile+"/24", "dev", "lan0")
+	var server *dnstest.Server
+	var err error
+	at := netip.AddrPortFrom(netip.MustParseAddr(hostile), 53)
+	if inside := g.lan.Inside(func() { server, err = dnstest.StartAt(at, records) }); inside != nil || err != nil {
+		g.t.Fatalf("starting the hostile nameserver: %v, %v", inside, err)
+	}
+	g.t.Cleanup(server.Close)
+	g.Run("printf 'routes: [{domain: hostile.example, servers: [" + hostile + "]}]\\n" + config + "' >/etc/node-dns/node-dns.yaml; systemctl reload node-dns")
+	g.Await("the hostile nameserver to be asked", "node-dns servers | grep hostile.example | grep -q "+hostile)
+	return server
+}
+
+// load asks the node for a name below hostile.example with the question's number in it, from many addresses of the LAN.
+func (g *guest) load(count, window int, ask dnstest.Ask) *dnstest.Loading {
+	g.t.Helper()
+	var clients []netip.Addr
+	for i := range 20 {
+		addr := fmt.Sprintf("10.78.0.%d", 200+i)
+		g.lan.Try("ip", "address", "add", addr+"/24", "dev", "lan0") // again for a second load
+		clients = append(clients, netip.MustParseAddr(addr))
+	}
+	l := dnstest.Load{
+		Server: netip.AddrPortFrom(netip.MustParseAddr(nodeIP), 53), Rate: 5000, Count: count, Window: window, Sockets: len(clients),
+		Clients: clients, Asks: []dnstest.Ask{ask},
+	}
+	var loading *dnstest.Loading
+	var err error
+	if inside := g.lan.Inside(func() { loading, err = l.Start() }); inside != nil || err != nil {
+		g.t.Fatalf("asking: %v, %v", inside, err)
+	}
+	return loading
+}
+
+// number runs a script that prints one.
+func (g *guest) number(script string) int {
+	g.t.Helper()
+	out := strings.TrimSpace(g.Run(script))
+	n, err := strconv.Atoi(out)
+	if err != nil {
+		g.t.Fatalf("%s: %q is no number", script, out)
+	}
+	return n
+}
+
+// TestMemoryMax: names with answers of 60 KiB fill a cache that has no bound of its own. The cache shrinks, the daemon stays below the
+// unit's MemoryMax=, and nobody is killed.
+func TestMemoryMax(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the whole lane runs it")
+	}
+	g := newServingNode(t, strictest(), true)
+	text := strings.Repeat(` "`+strings.Repeat("x", 250)+`"`, 240)
+	g.serveHostile("*.hostile.example. 3600 IN TXT"+text+"\n", "cacheSize: 1000000\\n")
+	group := "/sys/fs/cgroup/system.slice/node-dns.service/"
+	limit := g.number("cat " + group + "memory.max")
+	if limit != 512<<20 {
+		t.Errorf("the limit is %d", limit)
+	}
+	before := g.mainPID()
+	// Over UDP the client is told to come again over TCP, and the cache has the whole answer nevertheless.
+	t.Log(g.load(12000, 64, dnstest.Ask{Name: "n%d.hostile.example.", Type: dns.TypeTXT}).Wait())
+	g.Await("the cache to shrink", "journalctl -q -o cat -u node-dns | grep -q 'the cache shrinks'")
+	g.checkAnswers()
+	peak, killed := g.number("cat "+group+"memory.peak"), g.Run("cat "+group+"memory.events")
+	t.Logf("of %d octets %d were used; memory.events:\n%s", limit, peak, killed)
+	if !strings.Contains(killed, "oom_kill 0\n") || g.mainPID() != before {
+		t.Errorf("the daemon was killed: pid %s, before %s", g.mainPID(), before)
+	}
+	g.checkDoctor("the load")
+	g.checkDenials()
+}
+
+// TestOpenQuestions: a nameserver is silent to 10,000 questions, each of which has a socket. The daemon has a file for each, and
+// still answers what it knows, what others know, and the control socket.
+func TestOpenQuestions(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the whole lane runs it")
+	}
+	g := newServingNode(t, strictest(), true)
+	server := g.serveHostile("*.hostile.example. 3600 IN A 192.0.2.80\n", "")
+	server.SetFaults(dnstest.Faults{Drop: true})
+	pid := g.mainPID()
+	if got := g.number("awk '/^Max open files/ { print $4 }' /proc/" + pid + "/limits"); got != 65536 {
+		t.Errorf("the daemon may open %d files", got)
+	}
+	g.Run("systemd-run --quiet --unit=most sh -c 'most=0; while sleep 0.2; do n=$(ls /proc/" + pid + "/fd | wc -l); [ $n -le $most ] || echo $n >/run/most; [ $n -le $most ] || most=$n; done'")
+	asking := g.load(10000, 0, dnstest.Ask{Name: "n%d.hostile.example.", Type: dns.TypeA, Want: "192.0.2.80"})
+	g.checkAnswers()
+	g.checkResolves()
+	if out, _ := g.Try("node-dns status"); !strings.Contains(out, "hostile.example. via "+hostile) {
+		t.Errorf("status says\n%s", out)
+	}
+	t.Log(asking.Wait())
+	g.checkAnswers()
+	t.Logf("%s files were open at most", strings.TrimSpace(g.Run("systemctl stop most; cat /run/most")))
+	if out := g.Run("journalctl -q -o cat -u node-dns | grep -i 'too many open files' || true"); out != "" || g.mainPID() != pid {
+		t.Errorf("files ran out: %s", out)
+	}
+	server.SetFaults(dnstest.Faults{})
+	g.l.Await("the nameserver that speaks again to be asked", func() bool {
+		out, err := g.lan.Try("dig", "+short", "+tries=1", "+timeout=5", "@"+nodeIP, "again.hostile.example")
+		return err == nil && strings.TrimSpace(out) == "192.0.2.80"
+	})
+	g.checkDenials()
+}

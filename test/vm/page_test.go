@@ -1,0 +1,50 @@
+package vm
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/node-dns/node-dns/internal/doctor"
+	"github.com/node-dns/node-dns/internal/manual"
+)
+
+// selinuxPage is docs/selinux.md.
+const selinuxPage = "../../docs/selinux.md"
+
+// TestPage runs the commands of docs/selinux.md one after the other, beside auditd, on a node with a denial to read.
+func TestPage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the guest compiles its policy, which takes minutes")
+	}
+	g := newServingNode(t, strictest(), true)
+	g.Run("systemctl start auditd")
+	g.Run("mkdir -p /srv/dns /etc/dnsmasq.d && echo '192.0.2.9 printer.example' >/srv/dns/hosts && chcon -t user_tmp_t /srv/dns/hosts && " +
+		"echo addn-hosts=/srv/dns/hosts >/etc/dnsmasq.d/site.conf && " +
+		"printf 'listen: [" + nodeIP + ":53, " + nodeIP + ":99]\\n' >/etc/node-dns/node-dns.yaml && systemctl reload node-dns")
+	g.Await("a denial in auditd's file", "grep -q 'denied.*/srv/dns/hosts.*node_dns_t' /var/log/audit/audit.log")
+	g.wants("denials", doctor.Warn, "user_tmp_t")
+	for _, block := range manual.Commands(t, selinuxPage) {
+		for _, command := range block {
+			t.Log(command)
+			out, err := g.Try(command)
+			if err != nil && command != "node-dns doctor" { // whose status tells of the denial
+				t.Errorf("%s: %v\n%s", command, err, out)
+			}
+			if strings.HasPrefix(command, "ausearch") && !strings.Contains(out, "user_tmp_t") {
+				t.Errorf("%s does not show the denial:\n%s", command, out)
+			}
+		}
+	}
+	g.Run("systemctl reload node-dns")
+	g.l.Await("a name of the file that was labelled", func() bool {
+		out, err := g.lan.Try("dig", "+short", "+tries=1", "+timeout=5", "@"+nodeIP, "printer.example")
+		return err == nil && strings.TrimSpace(out) == "192.0.2.9"
+	})
+	g.l.Await("an answer on the port that was labelled", func() bool {
+		out, err := g.lan.Try("dig", "+short", "+tries=1", "+timeout=5", "-p", "99", "@"+nodeIP, "www.up.example")
+		return err == nil && strings.TrimSpace(out) == "192.0.2.1"
+	})
+	if out := g.Run("semodule -l | grep permissive_node_dns_t"); out == "" {
+		t.Error("the daemon's domain is still enforced")
+	}
+}

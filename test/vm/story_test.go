@@ -1,0 +1,247 @@
+package vm
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/node-dns/node-dns/internal/rpmbuild"
+)
+
+// TestStory is the life of a node under each policy, with and without the module.
+func TestStory(t *testing.T) {
+	for name, policy := range policies() {
+		t.Run(name+"/confined", func(t *testing.T) { story(t, policy, true) })
+		if !testing.Short() {
+			t.Run(name+"/alone", func(t *testing.T) { story(t, policy, false) })
+		}
+	}
+}
+
+// step is one thing that happens to a node that serves, and that it serves after.
+type step struct {
+	name   string
+	isSlow bool // -short does it under the strictest policy alone
+	do     func(g *guest)
+}
+
+var steps = []step{
+	{name: "reapply", do: func(g *guest) { g.Run("nmcli device reapply eth0") }},
+	{name: "renewal", do: (*guest).renew},
+	{name: "VPN", isSlow: true, do: (*guest).vpn},
+	{name: "dns-rc", do: func(g *guest) { g.Run("nmcli general reload dns-rc") }},
+	{name: "D-Bus", do: (*guest).setDomainServers},
+	{name: "kubeconfig", do: (*guest).handOver},
+	{name: "reload", do: func(g *guest) { g.Run("systemctl reload node-dns") }},
+	{name: "restart", do: func(g *guest) { g.Run("systemctl restart node-dns") }},
+	{name: "SIGKILL", do: func(g *guest) { g.kill(1) }},
+	{name: "crash loop", isSlow: true, do: func(g *guest) { g.kill(6) }},
+	{name: "watchdog", isSlow: true, do: (*guest).hang},
+	{name: "upgrade", isSlow: true, do: (*guest).upgrade},
+}
+
+func story(t *testing.T, policy string, confined bool) {
+	g := newNode(t, policy, confined)
+	if got := g.resolvConf(); got != original {
+		t.Errorf("after the installation resolv.conf is\n%s", got)
+	}
+	g.Run("systemctl enable --quiet --now node-dns")
+	g.awaitPointed()
+	g.checkAnswers()
+	g.checkResolves()
+	g.checkDomains()
+	g.Await("the metrics to be shown", scrape+" | grep -qx 'nodedns_ready 1'")
+	for _, step := range steps {
+		if step.isSlow && testing.Short() && policy != strictest() {
+			continue
+		}
+		t.Log(step.name)
+		step.do(g)
+		g.awaitPointed()
+		g.checkAnswers()
+		g.checkDoctor(step.name)
+	}
+	g.checkLabels()
+	g.Run("systemctl stop node-dns")
+	g.awaitOriginal()
+	g.checkResolves()
+	g.Run("systemctl start node-dns")
+	g.awaitPointed()
+	g.PowerOff()
+	if got := g.ReadDisk("/etc/resolv.conf"); got != original {
+		t.Errorf("on the disk of the machine that is off resolv.conf is\n%s", got)
+	}
+	g.Boot()
+	g.awaitPointed()
+	g.checkAnswers()
+	g.checkResolves()
+	g.checkDoctor("the boot")
+	g.Run("rpm --erase node-dns")
+	g.awaitOriginal()
+	g.checkResolves()
+	if out := g.Run("systemctl list-units --all --no-legend 'node-dns*'"); out != "" {
+		t.Errorf("units are left:\n%s", out)
+	}
+	g.checkDenials()
+}
+
+// scrape prints the daemon's metrics.
+const scrape = `{ exec 3<>/dev/tcp/127.0.0.1/9453; printf 'GET /metrics HTTP/1.0\r\n\r\n' >&3; cat <&3; }`
+
+// domainOf is a process's type.
+func (g *guest) domainOf(pid string) string {
+	g.t.Helper()
+	context := strings.Trim(g.Run("cat /proc/"+pid+"/attr/current"), "\x00\n")
+	fields := strings.Split(context, ":")
+	if len(fields) < 3 {
+		g.t.Fatalf("process %s has the context %q", pid, context)
+	}
+	return fields[2]
+}
+
+func (g *guest) mainPID() string {
+	g.t.Helper()
+	return strings.TrimSpace(g.Run("systemctl show -p MainPID --value node-dns"))
+}
+
+// checkDomains: the daemon is confined where the module is loaded, and root's own command never is.
+func (g *guest) checkDomains() {
+	g.t.Helper()
+	if got := g.domainOf(g.mainPID()); g.confined != (got == "node_dns_t") {
+		g.t.Errorf("the daemon runs as %s, with the module: %v", got, g.confined)
+	}
+	// A unit of the administrator's that runs the same program stays in its own domain.
+	g.Run("printf '[Service]\\nType=oneshot\\nExecStart=/usr/sbin/node-dns wait --for=ready --timeout=60s\\n' >/etc/systemd/system/waits.service && " +
+		"systemctl daemon-reload && systemctl start waits")
+}
+
+// labels are the types of all files of ours where the module is loaded.
+const labels = `/etc/node-dns node_dns_conf_t
+/etc/node-dns/node-dns.yaml node_dns_conf_t
+/etc/resolv.conf net_conf_t
+/run/node-dns node_dns_runtime_t
+/run/node-dns/control.sock node_dns_runtime_t
+/run/node-dns/ready node_dns_runtime_t
+/run/node-dns/way-back node_dns_runtime_t
+/run/origin-dns-dispatcher.lock node_dns_runtime_t
+/usr/libexec/node-dns/origin-dns-dispatcher node_dns_hook_exec_t
+/usr/sbin/node-dns bin_t
+/var/cache/node-dns node_dns_cache_t
+/var/lib/node-dns node_dns_var_lib_t
+/var/lib/node-dns/resolv.conf.orig node_dns_var_lib_t
+/var/lib/node-dns/upstreams.json node_dns_var_lib_t
+`
+
+// checkLabels: each file has its label, and it is the one that restorecon would give it.
+func (g *guest) checkLabels() {
+	g.t.Helper()
+	if out := g.Run("restorecon -nvR /etc/node-dns /etc/resolv.conf /run/node-dns /run/origin-dns-dispatcher* /usr/libexec/node-dns /var/lib/node-dns /var/cache/node-dns 2>&1 | " +
+		"grep -v ': *Old compiled fcontext format, skipping' || true"); out != "" { // RHEL 10's policy, to Debian's libselinux
+		g.t.Errorf("files have other labels than the policy says:\n%s", out)
+	}
+	if !g.confined {
+		return
+	}
+	for line := range strings.Lines(labels) {
+		path, want, _ := strings.Cut(strings.TrimSpace(line), " ")
+		out := g.Run("stat -c %C " + path)
+		if fields := strings.Split(strings.TrimSpace(out), ":"); len(fields) < 3 || fields[2] != want {
+			g.t.Errorf("%s has the label %s, want %s", path, strings.TrimSpace(out), want)
+		}
+	}
+}
+
+// checkDoctor: nothing fails.
+func (g *guest) checkDoctor(after string) {
+	g.t.Helper()
+	var out string
+	for range 20 { // what is on its way may take a moment in a slow guest
+		if out, _ = g.Try("node-dns doctor"); !strings.Contains(out, "[FAIL]") {
+			return
+		}
+		g.Run("sleep 2")
+	}
+	g.t.Errorf("after %s:\n%s", after, out)
+}
+
+// renew: DHCP offers another nameserver, which the daemon asks from then on.
+func (g *guest) renew() {
+	g.t.Helper()
+	g.dhcp.SetNameservers(ns2)
+	g.Await("the daemon to ask "+ns2, "node-dns servers | grep -q "+ns2)
+	g.dhcp.SetNameservers(ns1)
+	g.Await("the daemon to ask "+ns1, "node-dns servers | grep -q "+ns1)
+}
+
+// vpn: a connection with a domain of its own comes and goes.
+func (g *guest) vpn() {
+	g.t.Helper()
+	g.Run("nmcli connection add type dummy ifname vpn0 con-name vpn ipv4.method manual ipv4.addresses 10.99.0.1/24 " +
+		"ipv4.dns " + ns2 + " ipv4.dns-search '~corp.test' ipv4.never-default yes autoconnect no ipv6.method disabled")
+	g.Run("nmcli connection up vpn")
+	g.Await("the VPN's domain to be a route", "node-dns servers | grep corp.test | grep -q "+ns2)
+	g.Run("nmcli connection down vpn && nmcli connection delete vpn")
+	g.Await("the VPN's route to go", "! node-dns servers | grep -q corp.test")
+}
+
+// setDomainServers: the call is obeyed. Debian's policy lets a daemon without a domain of its own (initrc_t) hear an admin's program over
+// D-Bus, and denies it the reply: without the module busctl waits in vain there.
+func (g *guest) setDomainServers() {
+	g.t.Helper()
+	out, err := g.Try("busctl --timeout=20 call uk.org.thekelleys.dnsmasq /uk/org/thekelleys/dnsmasq uk.org.thekelleys.dnsmasq SetDomainServers as 1 /dbus.test/" + ns2)
+	const denied = `journalctl -q -b -o cat | grep -q 'denied  { send_msg } for msgtype=method_return.*:initrc_t:.*:unconfined_t:'`
+	if _, hasDenial := g.Try(denied); err != nil && (g.confined || hasDenial != nil) {
+		g.t.Fatalf("%s\n%s", out, g.Run("journalctl -q -o cat | grep send_msg | tail -n 5"))
+	}
+	g.Await("the domain that was set over D-Bus", "node-dns servers | grep -q dbus.test")
+}
+
+// handOver: a kubeconfig that only root may read reaches the daemon through the hook.
+func (g *guest) handOver() {
+	g.t.Helper()
+	const kubeconfig = `apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: "https://10.78.0.1:6443", insecure-skip-tls-verify: true}}]
+users: [{name: u, user: {token: secret}}]
+contexts: [{name: x, context: {cluster: c, user: u}}]
+current-context: x
+`
+	g.Run("umask 077; cat >/etc/node-dns/kubeconfig.new <<'END'\n" + kubeconfig + "END\nmv /etc/node-dns/kubeconfig.new /etc/node-dns/kubeconfig")
+	g.Await("the kubeconfig to be handed over", "[ \"$(stat -c %a%U /var/lib/node-dns/kubeconfig)\" = 400node-dns ]")
+	if label := g.Run("stat -c %C /var/lib/node-dns/kubeconfig"); g.confined && !strings.Contains(label, ":node_dns_var_lib_t:") {
+		g.t.Errorf("the credentials that were handed over have the label %s", label)
+	}
+	g.Run("rm /etc/node-dns/kubeconfig && systemctl reload node-dns")
+	g.Await("the credentials to be taken back", "[ ! -e /var/lib/node-dns/kubeconfig ]")
+}
+
+// upgrade installs the next release over this one.
+func (g *guest) upgrade() {
+	g.t.Helper()
+	next := rpmbuild.Build(g.t, 2, macros()).Main
+	g.Push(router, "/srv/next", next)
+	before := g.mainPID()
+	g.Run("rpm --upgrade /srv/next/" + filepath.Base(next))
+	g.relabel()
+	g.Await("the new daemon", "pid=$(systemctl show -p MainPID --value node-dns); [ $pid != 0 ] && [ $pid != "+before+" ]")
+}
+
+// kill: systemd starts the daemon again, however often.
+func (g *guest) kill(times int) {
+	g.t.Helper()
+	for range times {
+		before := g.mainPID()
+		g.Run("kill -KILL " + before)
+		g.Await("the daemon to be started again",
+			fmt.Sprintf("pid=$(systemctl show -p MainPID --value node-dns); [ $pid != 0 ] && [ $pid != %s ]", before))
+	}
+}
+
+// hang: the watchdog ends a daemon that does not answer itself.
+func (g *guest) hang() {
+	g.t.Helper()
+	before := g.mainPID()
+	g.Run("kill -STOP " + before)
+	g.Await("the watchdog", fmt.Sprintf("pid=$(systemctl show -p MainPID --value node-dns); [ $pid != 0 ] && [ $pid != %s ]", before))
+}
