@@ -165,10 +165,17 @@ func (c *Cache) fetch(ctx context.Context, q *dnsserver.Query, k key) (*dns.Msg,
 	if err != nil || m == nil {
 		return m, err
 	}
-	if lifetime := c.limits.remember(q, m); lifetime > 0 && q.Msg.RecursionDesired {
-		if e := newEntry(k, q, m, c.elapsed(), lifetime); e != nil {
-			c.store.put(e, epoch)
-		}
+	lifetime := c.limits.remember(q, m) // which limits the TTLs for this client, too
+	if !q.Msg.RecursionDesired {
+		return m, nil
+	}
+	e := newEntry(k, q, m, c.elapsed(), lifetime)
+	switch {
+	case e == nil && m.Rcode <= 0xf: // an extended one needs an OPT record, which entries have not
+		c.rememberFailure(q, k, errUnusable, epoch)
+		return nil, errUnusable
+	case lifetime > 0:
+		c.store.put(e, epoch)
 	}
 	return m, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/node-dns/node-dns/internal/dnswire"
 	"github.com/node-dns/node-dns/internal/nameserver"
+	"github.com/node-dns/node-dns/internal/records"
 )
 
 // ErrDamaged says that octets are none that Dump made.
@@ -112,8 +113,11 @@ func (r *dumpReader) entry(at time.Duration) *entry {
 // readWire finds the end of the question, and reports whether wire is such as newEntry makes: all that is read of it without
 // a look at where it ends is there, and its TTLs last as long as the entry.
 func (e *entry) readWire() bool {
-	m := new(dns.Msg)
-	if len(e.wire) > dns.MaxMsgSize || m.Unpack(e.wire) != nil || m.Id != 0 || !m.Response || m.Truncated || m.Authoritative || len(m.Question) != 1 {
+	if len(e.wire) > dns.MaxMsgSize {
+		return false
+	}
+	m, err := records.Unpack(e.wire)
+	if err != nil || m.Id != 0 || !m.Response || m.Truncated || m.Authoritative || len(m.Question) != 1 {
 		return false
 	}
 	var room room

@@ -15,6 +15,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dnsserver"
 	"github.com/node-dns/node-dns/internal/dnswire"
 	"github.com/node-dns/node-dns/internal/nameserver"
+	"github.com/node-dns/node-dns/internal/records"
 )
 
 // An entry is one remembered response. It does not change once it is stored, but
@@ -46,18 +47,22 @@ func newEntry(k key, q *dnsserver.Query, m *dns.Msg, now, life time.Duration) *e
 	}
 	out := dns.Msg{
 		MsgHdr:   dns.MsgHdr{Response: true, RecursionAvailable: m.RecursionAvailable, AuthenticatedData: m.AuthenticatedData, Rcode: m.Rcode},
-		Compress: true,
 		Question: []dns.Question{{Name: qname, Qtype: k.qtype(), Qclass: dns.ClassINET}},
 		Answer:   inQuestionsCase(m.Answer, qname),
 		Ns:       inQuestionsCase(m.Ns, qname),
 		Extra:    inQuestionsCase(slices.DeleteFunc(slices.Clone(m.Extra), isHopByHop), qname),
 	}
-	wire, err := out.Pack()
-	if err != nil || len(wire) > dns.MaxMsgSize || !bytes.HasPrefix(wire[dnswire.HeaderSize:], k.question) || hasEmpty(&out) && out.Unpack(wire) != nil {
+	wire, err := records.Pack(&out)
+	if err != nil || !bytes.HasPrefix(wire[dnswire.HeaderSize:], k.question) {
 		return nil
 	}
+	if hasEmpty(&out) {
+		if _, err := records.Unpack(wire); err != nil {
+			return nil
+		}
+	}
 	return &entry{
-		wire: bytes.Clone(wire), end: uint16(dnswire.HeaderSize + len(k.question)), flags: k.flags,
+		wire: wire, end: uint16(dnswire.HeaderSize + len(k.question)), flags: k.flags,
 		server: unique.Make(q.AnsweredBy), stored: now, life: life,
 	}
 }
@@ -125,8 +130,8 @@ func (e *entry) response(q *dnsserver.Query, age uint32) *dns.Msg {
 		return nil
 	}
 	e.grow(wire, age, 0)
-	m := new(dns.Msg)
-	if m.Unpack(wire) != nil {
+	m, err := records.Unpack(wire)
+	if err != nil {
 		return nil
 	}
 	m.Id = q.Msg.Id

@@ -19,6 +19,9 @@ const (
 // errRemembered is what a client gets of a failure that is remembered.
 var errRemembered = &dnsserver.ExtendedError{Code: dns.ExtendedErrorCodeCachedError, Text: dnsserver.FailedBefore}
 
+// errUnusable is what a client gets of a response that cannot be sent on. It is remembered as a failure, so that asking again costs a hit.
+var errUnusable = &dnsserver.ExtendedError{Code: dns.ExtendedErrorCodeOther, Text: "the nameserver's response cannot be sent on"}
+
 // hasFailed reports whether the next handler could find nothing out: it was told SERVFAIL, or nobody answered it. That a
 // client did not wait, or that too much is under way, says nothing about the question.
 func hasFailed(m *dns.Msg, err error) bool {

@@ -7,6 +7,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/dnswire"
+	"github.com/node-dns/node-dns/internal/records"
 )
 
 // A Remembered is one remembered response as it was at one time.
@@ -95,8 +96,8 @@ func (e *entry) answers() bool {
 func (r Remembered) Msg() *dns.Msg {
 	wire := append([]byte(nil), r.entry.wire...)
 	r.entry.grow(wire, r.seconds(), 0)
-	m := new(dns.Msg)
-	if m.Unpack(wire) != nil {
+	m, err := records.Unpack(wire)
+	if err != nil {
 		return nil
 	}
 	if r.TTL <= 0 {

@@ -138,6 +138,30 @@ func TestLimiterSpares(t *testing.T) {
 	})
 }
 
+// TestCharge: who was charged more than a second's worth is over its limit until it has paid it off, and nobody else is.
+func TestCharge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLimiter(1000, 32, 128)
+		one, other := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
+		l.Charge(one, 1000)
+		if l.Over(one) {
+			t.Error("over at what it is allowed")
+		}
+		l.Charge(one, 500)
+		if !l.Over(one) || l.Over(other) {
+			t.Errorf("over %v, another one %v", l.Over(one), l.Over(other))
+		}
+		time.Sleep(499 * time.Millisecond)
+		if !l.Over(one) {
+			t.Error("paid off too early")
+		}
+		time.Sleep(time.Millisecond)
+		if l.Over(one) {
+			t.Error("over when it has paid")
+		}
+	})
+}
+
 func TestShares(t *testing.T) {
 	s := NewShares()
 	one, other := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")

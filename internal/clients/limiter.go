@@ -37,6 +37,22 @@ func (l *Limiter) Allow(a netip.Addr) bool {
 	return true
 }
 
+// Charge counts n more, whether they are allowed or not.
+func (l *Limiter) Charge(a netip.Addr, n int) {
+	now := int64(time.Since(l.began))
+	first, second := l.cells(a)
+	one, other := &l.rows[0][first], &l.rows[1][second]
+	due := max(min(one.Load(), other.Load()), now) + int64(n)*l.interval
+	raise(one, due)
+	raise(other, due)
+}
+
+// Over reports whether a client has been charged more than it is allowed.
+func (l *Limiter) Over(a netip.Addr) bool {
+	first, second := l.cells(a)
+	return min(l.rows[0][first].Load(), l.rows[1][second].Load())-int64(time.Since(l.began)) > int64(time.Second)
+}
+
 func raise(cell *atomic.Int64, to int64) {
 	if cell.Load() < to {
 		cell.Store(to)

@@ -57,6 +57,7 @@ const (
 	stranger               // the client may not ask here
 	hasty                  // it asks more often than Access.Rate
 	crowding               // it has more than its share of the places
+	costly                 // it has had more than its share of what upstream nameservers send
 )
 
 // explanation is the Extended DNS Error of a denial: RFC 8914 section 4.
@@ -68,6 +69,8 @@ func (d denial) explanation() (code uint16, text string) {
 		return dns.ExtendedErrorCodeOther, "too many queries a second"
 	case crowding:
 		return dns.ExtendedErrorCodeOther, "too many queries of yours wait for an answer"
+	case costly:
+		return dns.ExtendedErrorCodeOther, "the answers to your queries are too large for so many"
 	}
 	return dns.ExtendedErrorCodeOther, ""
 }
@@ -78,6 +81,8 @@ func (c *counters) denied(d denial) *atomic.Uint64 {
 		return &c.strangers
 	case hasty:
 		return &c.hasty
+	case costly:
+		return &c.costly
 	}
 	return &c.crowding
 }
@@ -107,6 +112,9 @@ func (a *Access) Allows(local netip.AddrPort, client netip.Addr) bool {
 	return who == nil || who.Contains(client)
 }
 
+// isHost reports whether a client is this host, which has no limits; nil: that is not known.
+func (a *Access) isHost(client netip.Addr) bool { return a != nil && a.Host.Contains(client) }
+
 // mayRefuse reports whether a response that says no may be sent to who seems to have asked: so often in a second, unless he has
 // shown that he is there.
 func (s *Server) mayRefuse(x exchange) bool {
@@ -120,10 +128,7 @@ func (s *Server) mayRefuse(x exchange) bool {
 
 // deny is the response to a query that is not looked at; nil: none is sent.
 func (s *Server) deny(x exchange, why denial) []byte {
-	if n := s.counters.denied(why).Add(1); why == stranger && n&(n-1) == 0 {
-		client := x.client.Addr()
-		s.counters.stranger.Store(&client)
-	}
+	s.count(why, &s.counters.stranger, x.client.Addr())
 	if !s.mayRefuse(x) {
 		return nil
 	}
@@ -145,10 +150,17 @@ func (s *Server) refuse(x exchange, rcode int) []byte {
 	return errorReply(x.wire, rcode)
 }
 
-// crowd is the response to a query of a client that has its share of the places.
-func (s *Server) crowd(x exchange) []byte {
-	s.counters.denied(crowding).Add(1)
-	return explained(x.wire, dns.RcodeServerFailure, int(s.largest.Load()), crowding)
+// count counts a denial, and notes the client now and then.
+func (s *Server) count(why denial, who *atomic.Pointer[netip.Addr], client netip.Addr) {
+	if n := s.counters.denied(why).Add(1); n&(n-1) == 0 {
+		who.Store(&client)
+	}
+}
+
+// crowd is the response to a query of a client that has its share of the places, or of what upstream nameservers send.
+func (s *Server) crowd(x exchange, why denial) []byte {
+	s.count(why, &s.counters.crowder, x.client.Addr())
+	return explained(x.wire, dns.RcodeServerFailure, int(s.largest.Load()), why)
 }
 
 // explained is errorReply with what of the explanation there is room for, where the query has an OPT record.

@@ -22,7 +22,7 @@ var errUnspecified = errors.New("each address needs a socket of its own, to answ
 // bindBoth returns the UDP and the TCP binding for an address: those of have
 // that are bound, and new ones.
 func (s *Server) bindBoth(want netip.AddrPort, have []*binding) []*binding {
-	if s.terms == Yielding {
+	if s.termsOf(want) == Yielding {
 		if b := bound(have, want, UDP); b != nil {
 			return []*binding{b}
 		}
@@ -130,14 +130,14 @@ func (s *Server) openUDP(b *binding) error {
 	}
 	lc := listenConfig()
 	lc.Control = shared
-	if s.terms == Taking {
+	if s.termsOf(b.want) == Taking {
 		lc.Control = reuseBeforeBind
 	}
 	var err error
 	if b.want.Port() == 0 && len(all) == 0 {
 		err = mustBeUnshared(b.actual)
 	}
-	for i := 0; err == nil && len(all) < s.socketsEach(); i++ {
+	for i := 0; err == nil && len(all) < s.socketsEach(b.want); i++ {
 		var c net.PacketConn
 		if c, err = lc.ListenPacket(context.Background(), "udp"+family(b.actual), b.actual.String()); err == nil {
 			err = s.useUDP(b, &all, free[i], c.(*net.UDPConn))
@@ -162,9 +162,9 @@ func mustBeUnshared(addr netip.AddrPort) error {
 
 // socketsEach is how many UDP sockets an address gets. One that is taken from another program has one: with SO_REUSEPORT Linux
 // puts an IPv6 socket behind those that were there before.
-func (s *Server) socketsEach() int {
+func (s *Server) socketsEach(want netip.AddrPort) int {
 	const few = 16 // addresses
-	if s.addresses > few || s.terms == Taking {
+	if s.addresses > few || s.termsOf(want) == Taking {
 		return 1
 	}
 	return min(s.cfg.UDPSockets, MaxSockets)

@@ -92,6 +92,9 @@ func (l *Later) Send(response []byte, from nameserver.Handle) {
 	l.end(response)
 }
 
+// Client is who asks.
+func (l *Later) Client() netip.Addr { return l.x.client.Addr() }
+
 func (l *Later) count(response []byte) {
 	if response == nil {
 		l.u.s.counters.silent.Add(1)

@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+
+	"golang.org/x/sys/unix"
 )
 
 // Listener is one address that Listen was given, over one transport.
@@ -16,6 +18,7 @@ type Listener struct {
 	Addr  netip.AddrPort
 	Proto Proto
 	Err   string // why it does not listen, without the address; "" when it does
+	InUse bool   // another program has the address: EADDRINUSE, which Err says
 	Taken uint64 // datagrams or connections that were taken from it since it was bound: what shows that somebody does
 }
 
@@ -94,7 +97,7 @@ func (s *Server) Listeners() []Listener {
 	for _, b := range s.bindings {
 		l := Listener{Addr: b.actual, Proto: b.proto}
 		if b.err != nil {
-			l.Err = b.err.Error()
+			l.Err, l.InUse = b.err.Error(), errors.Is(b.err, unix.EADDRINUSE)
 		}
 		if b.socket != nil {
 			l.Taken = b.socket.taken()

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/node-dns/node-dns/internal/inflight"
+	"github.com/node-dns/node-dns/internal/sockaddr"
 )
 
 // outbox gathers the responses to one batch of queries, which leave in one system call. It belongs to one goroutine.
@@ -36,7 +37,7 @@ func (o *outbox) buffer() []byte {
 
 // add puts the response to a query in, which must not be nil, and must stay as it is until flush.
 func (o *outbox) add(response []byte, client netip.AddrPort, query mark) {
-	o.put(response, setName(&o.names[o.n], client), query)
+	o.put(response, sockaddr.Set(&o.names[o.n], client), query)
 }
 
 // addTo is add where the kernel has named the client.

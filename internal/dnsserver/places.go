@@ -14,6 +14,7 @@ const (
 	entered place = iota // who has must leave
 	full                 // all places are taken
 	enough               // the client has its share of them
+	spent                // the client has had its share of what upstream nameservers send
 )
 
 // fewPlaces is how many a client may have though there are none left to share out: as many as one TCP connection asks for.
@@ -21,6 +22,9 @@ const fewPlaces = 16
 
 // enter takes a place for a client.
 func (s *Server) enter(client netip.Addr) place {
+	if s.spending.Over(client) && !s.access.Load().isHost(client) {
+		return spent
+	}
 	n := s.counters.inFlight.Add(1)
 	switch free := s.shared.Load() - n + 1; {
 	case n > s.places.Load():
@@ -54,6 +58,21 @@ func (s *Server) waitToEnter(client netip.Addr, patience time.Duration, over *at
 func (s *Server) enterBeyond(client netip.Addr) {
 	s.counters.inFlight.Add(1)
 	s.shares.Take(client, math.MaxInt)
+}
+
+const (
+	// spendRate is how many octets upstream nameservers may send a second for one client, and in one go.
+	spendRate = 256 << 10
+	// spendFree is what is free of each message: nearly all are no longer.
+	spendFree = udpSize
+)
+
+// Charge has a client pay for a message of so many octets that an upstream nameserver has sent for it, and so for the time that reading it
+// takes. Who has spent its share is answered from memory, and by the cluster's zone, alone for a while; this host never has.
+func (s *Server) Charge(client netip.Addr, octets int) {
+	if octets > spendFree {
+		s.spending.Charge(client, octets-spendFree)
+	}
 }
 
 func (s *Server) leave(client netip.Addr) {

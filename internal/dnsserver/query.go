@@ -84,7 +84,11 @@ func (q *Query) Domain() dnsname.Name {
 	if !q.Name.IsZero() {
 		return q.Name
 	}
-	text := dns.Fqdn(q.Msg.Question[0].Name)
+	return Domain(dns.Fqdn(q.Msg.Question[0].Name))
+}
+
+// Domain is the name of a text with its final dot, or the nearest domain above it that is one.
+func Domain(text string) dnsname.Name {
 	for offset, end := 0, false; !end; offset, end = dns.NextLabel(text, offset) {
 		if name, err := dnsname.Parse(text[offset:]); err == nil {
 			return name

@@ -13,6 +13,7 @@ import (
 	"github.com/node-dns/node-dns/internal/cache"
 	"github.com/node-dns/node-dns/internal/dnsname"
 	"github.com/node-dns/node-dns/internal/dnsserver"
+	"github.com/node-dns/node-dns/internal/records"
 )
 
 // remembers is a server whose cache has had the response to the query: it answers it on the wire too. Its clock stands still at
@@ -20,6 +21,11 @@ import (
 func remembers(t testing.TB, asked *dns.Msg, response *dns.Msg, age time.Duration) *dnsserver.Server {
 	t.Helper()
 	now := time.Now()
+	if wire, err := records.Pack(response); err == nil { // as it comes from an upstream nameserver
+		if m, err := records.Unpack(wire); err == nil {
+			response = m
+		}
+	}
 	c := cache.New(cache.Config{
 		Size: 10, MaxBytes: 1 << 20, Now: func() time.Time { return now },
 		Next: dnsserver.HandlerFunc(func(context.Context, *dnsserver.Query) (*dns.Msg, error) { return response, nil }),
@@ -178,8 +184,9 @@ func FuzzRemembered(f *testing.F) {
 		f.Add(said, query, uint16(0))
 	}
 	f.Fuzz(func(t *testing.T, said, query []byte, age uint16) {
-		asked, response := new(dns.Msg), new(dns.Msg)
-		if asked.Unpack(query) != nil || len(asked.Question) != 1 || response.Unpack(said) != nil {
+		asked := new(dns.Msg)
+		response, err := records.Unpack(said)
+		if asked.Unpack(query) != nil || len(asked.Question) != 1 || err != nil {
 			return
 		}
 		response.Question = asked.Question

@@ -8,6 +8,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/dnswire"
+	"github.com/node-dns/node-dns/internal/records"
 )
 
 // udpSize is the size at which a response fits every path without fragments:
@@ -58,7 +59,6 @@ func complete(q *Query, m *dns.Msg) *dns.Msg {
 			CheckingDisabled:   q.Msg.CheckingDisabled,
 			Rcode:              m.Rcode,
 		},
-		Compress: true,
 		Question: q.Msg.Question,
 		Answer:   m.Answer,
 		Ns:       m.Ns,
@@ -116,7 +116,11 @@ func newOPT(options ...dns.EDNS0) *dns.OPT {
 // do without (RFC 2181 section 9), then without those that do not fit, and TC.
 // truncated says that the limit, not the Handler, set TC.
 func pack(out *dns.Msg, limit int, buf []byte) (wire []byte, truncated bool, err error) {
-	wire, err = out.PackBuffer(buf)
+	wire, err = records.AppendPack(buf[:0], out)
+	if errors.Is(err, records.ErrTooLong) { // the cluster's, of a Service with thousands of endpoints
+		out.Compress = true
+		wire, err = out.PackBuffer(buf)
+	}
 	if err != nil {
 		return nil, false, fmt.Errorf("packing a response: %w", err)
 	}
@@ -132,7 +136,7 @@ func pack(out *dns.Msg, limit int, buf []byte) (wire []byte, truncated bool, err
 		// Explanations that leave no room for themselves. What is left fits 512 octets.
 		opt.Option = nil
 		out.Answer, out.Ns, out.Extra, out.Truncated = nil, nil, []dns.RR{opt}, true
-		wire, err = out.PackBuffer(buf)
+		wire, err = records.AppendPack(buf[:0], out)
 		return wire, true, err
 	}
 	cut := dnswire.Fit(wire[:last], question, room)

@@ -37,20 +37,22 @@ type Server struct {
 	conns    *connTable
 	spare    spare
 
-	access  atomic.Pointer[Access] // nil: everyone may ask
-	shares  *clients.Shares        // of the places
-	errors  *clients.Limiter       // of responses that say no
-	limited atomic.Uint64          // of which one in slip is sent
-	watch   atomic.Pointer[Watch]  // nil: nobody wants to know
+	access   atomic.Pointer[Access] // nil: everyone may ask
+	shares   *clients.Shares        // of the places
+	spending *clients.Limiter       // of octets from upstream nameservers
+	errors   *clients.Limiter       // of responses that say no
+	limited  atomic.Uint64          // of which one in slip is sent
+	watch    atomic.Pointer[Watch]  // nil: nobody wants to know
 
 	// queries is the parent of every query's context.
 	queries context.Context
 	cancel  context.CancelFunc
 	left    atomic.Bool // what is not answered yet is the successor's
 
-	changing  sync.Mutex // held by Listen and Shutdown: one change at a time
-	terms     Terms      // guarded by it
-	addresses int        // that Listen was given; likewise
+	changing  sync.Mutex       // held by Listen and Shutdown: one change at a time
+	terms     Terms            // guarded by it
+	termsAt   []netip.AddrPort // likewise: where terms hold; empty: everywhere
+	addresses int              // that Listen was given; likewise
 
 	threads busy.Threads
 
@@ -70,6 +72,7 @@ func New(cfg Config) *Server {
 	s.queries, s.cancel = context.WithCancel(context.Background())
 	s.SetMaxInFlight(s.cfg.MaxInFlight, s.cfg.Shared)
 	s.SetAccess(s.cfg.Access)
+	s.spending = clients.NewLimiter(spendRate, 32, 128)
 	s.shares, s.errors = clients.NewShares(), clients.NewLimiter(errorsPerSecond, errorBits4, errorBits6)
 	s.largest.Store(int64(s.cfg.UDPSize))
 	s.threads = busy.NewThreads(s.cfg.Threads)

@@ -18,6 +18,7 @@ type Stats struct {
 	Dropped   uint64 // no response: too short, a response itself, or from port 0
 	Shed      uint64 // SERVFAIL because MaxInFlight were being handled
 	Crowding  uint64 // SERVFAIL because the client had its share of them
+	Costly    uint64 // SERVFAIL because the client had had its share of what upstream nameservers send
 	Strangers uint64 // REFUSED because the client may not ask
 	Hasty     uint64 // REFUSED because the client asks more often than Access.Rate
 	Panics    uint64 // how often what is done for a query panicked; what Wire leaves unanswered the Handler is asked
@@ -33,6 +34,7 @@ type Stats struct {
 	TCPStarved uint64 // connections closed at once: no file descriptor was left
 
 	Stranger netip.Addr // who asked and may not, now and then
+	Crowder  netip.Addr // who had more than its share, of Crowding or Costly, now and then
 
 	InFlight int64 // queries being handled now
 	TCPOpen  int64 // connections open now
@@ -106,11 +108,12 @@ type counters struct {
 	tally // of all but the receivers that there are
 
 	failed, silent, shed                 atomic.Uint64
-	crowding, strangers, hasty, silenced atomic.Uint64
+	crowding, costly                     atomic.Uint64
+	strangers, hasty, silenced           atomic.Uint64
 	writeErrors                          atomic.Uint64
 	tcpAccepted, tcpRejected, tcpEvicted atomic.Uint64
 	tcpStarved                           atomic.Uint64
-	stranger                             atomic.Pointer[netip.Addr]
+	stranger, crowder                    atomic.Pointer[netip.Addr]
 	inFlight, tcpOpen                    atomic.Int64
 }
 
@@ -123,6 +126,7 @@ func (s *Server) Stats() Stats {
 		Silent:      c.silent.Load(),
 		Shed:        c.shed.Load(),
 		Crowding:    c.crowding.Load(),
+		Costly:      c.costly.Load(),
 		Strangers:   c.strangers.Load(),
 		Hasty:       c.hasty.Load(),
 		Silenced:    c.silenced.Load(),
@@ -137,6 +141,9 @@ func (s *Server) Stats() Stats {
 	}
 	if stranger := c.stranger.Load(); stranger != nil {
 		stats.Stranger = *stranger
+	}
+	if crowder := c.crowder.Load(); crowder != nil {
+		stats.Crowder = *crowder
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -305,10 +305,14 @@ func (c *tcpConn) answer(x exchange, query mark, since time.Time) {
 
 func (c *tcpConn) ask(x exchange, buf []byte) []byte {
 	client := x.client.Addr()
+	why := crowding
 	switch c.s.enter(client) {
+	case spent:
+		why = costly
+		fallthrough
 	case enough:
-		response := c.s.crowd(x)
-		_, text := crowding.explanation()
+		response := c.s.crowd(x, why)
+		_, text := why.explanation()
 		c.s.watch.Load().tell(x, response, ByServer, text)
 		return response
 	case full:

@@ -2,7 +2,9 @@ package dnsserver
 
 import (
 	"fmt"
+	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -26,17 +28,29 @@ const (
 	Gone     Terms = "gone"     // nothing is listened at; what had been received by then is answered
 )
 
-// SetTerms is for the next Listen.
-func (s *Server) SetTerms(terms Terms) {
+// SetTerms is for the next Listen. The terms hold at the given addresses, and the others are Alone; no address: they hold
+// at all of them. Gone holds at all of them in any case.
+func (s *Server) SetTerms(terms Terms, at ...netip.AddrPort) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
-	s.terms = terms
+	s.terms, s.termsAt = terms, at
 }
 
-// settle has the UDP sockets that stay, or go, do what the terms say.
+// termsOf are the terms at one address. While port 53 of one address changed hands, a dnsmasq that has another one, and
+// keeps it, once lost its UDP queries to us.
+func (s *Server) termsOf(at netip.AddrPort) Terms {
+	if s.terms != Gone && len(s.termsAt) > 0 && !slices.Contains(s.termsAt, at) {
+		return Alone
+	}
+	return s.terms
+}
+
+// settle makes the UDP sockets that stay, or go, follow the terms.
 func (s *Server) settle(next, gone []*binding) {
-	for _, u := range udpOf(next) {
-		_ = u.file.Control(func(fd uintptr) { setReuse(fd, s.terms != Alone) })
+	for _, b := range next {
+		for _, u := range udpOf([]*binding{b}) {
+			_ = u.file.Control(func(fd uintptr) { setReuse(fd, s.termsOf(b.want) != Alone) })
+		}
 	}
 	if s.terms != Gone {
 		return
@@ -98,28 +112,44 @@ const (
 	TermsHold = 10 * time.Second
 )
 
-// ReadTerms returns what the file says, and for how long that holds still. A word that it does not know, or that is too old,
-// is Alone.
-func ReadTerms(path string) (Terms, time.Duration) {
+// ReadTerms returns what the file says: a word, the addresses where it holds (nil: everywhere), and for how long it holds
+// still. A word that it does not know, or that is too old, is Alone, and so is one with an address that cannot be read.
+func ReadTerms(path string) (Terms, []netip.AddrPort, time.Duration) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return Alone, 0
+		return Alone, nil, 0
 	}
 	left := TermsHold - time.Since(info.ModTime())
 	text, err := os.ReadFile(path)
-	terms := Terms(strings.TrimSpace(string(text)))
-	if err != nil || left <= 0 || left > TermsHold || terms != Taking && terms != Yielding && terms != Gone {
-		return Alone, 0
+	words := strings.Fields(string(text))
+	if err != nil || len(words) == 0 || left <= 0 || left > TermsHold {
+		return Alone, nil, 0
 	}
-	return terms, left
+	terms := Terms(words[0])
+	if terms != Taking && terms != Yielding && terms != Gone {
+		return Alone, nil, 0
+	}
+	var at []netip.AddrPort
+	for _, word := range words[1:] {
+		addr, err := netip.ParseAddrPort(word)
+		if err != nil {
+			return Alone, nil, 0
+		}
+		at = append(at, addr)
+	}
+	return terms, at, left
 }
 
-// WriteTerms tells the daemon, from now on; Alone removes the file.
-func WriteTerms(path string, terms Terms) error {
+// WriteTerms tells the daemon, from now on, about these addresses, or about all where there is none; Alone removes the file.
+func WriteTerms(path string, terms Terms, at ...netip.AddrPort) error {
 	var w atomicfile.Writer
 	_, err := w.Remove(path) // the time of one that says the same would stay
 	if err == nil && terms != Alone {
-		_, err = w.Write(path, []byte(terms+"\n"), 0o644)
+		text := string(terms)
+		for _, addr := range at {
+			text += " " + addr.String()
+		}
+		_, err = w.Write(path, []byte(text+"\n"), 0o644)
 	}
 	if err != nil {
 		return fmt.Errorf("telling node-dns how to listen: %w", err)

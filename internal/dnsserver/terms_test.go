@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -95,6 +96,45 @@ func TestTaking(t *testing.T) {
 	}
 	if _, err := newOther(t, at.String()); !errors.Is(err, unix.EADDRINUSE) {
 		t.Errorf("what was taken can be taken again: %v", err)
+	}
+}
+
+// TestTakingPerAddress: a dnsmasq that keeps its own address, such as libvirt's, once lost its UDP queries while port 53 of another
+// address changed hands, because the terms were those of the whole server. Nor is an address yielded that nobody is to get.
+func TestTakingPerAddress(t *testing.T) {
+	mine, others := freePort(t), netip.AddrPortFrom(netip.MustParseAddr("127.0.0.2"), freePort(t).Port())
+	for _, at := range []netip.AddrPort{mine, others} {
+		if _, err := newOther(t, at.String()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := New(Config{Handler: fixed("www.example.com. 60 A 192.0.2.1")})
+	defer s.Shutdown(context.Background())
+	s.SetTerms(Taking, mine)
+	if err := s.Listen([]netip.AddrPort{mine, others}); !errors.Is(err, unix.EADDRINUSE) {
+		t.Errorf("both: %v", err)
+	}
+	if got := rcode(t, mine); got != dns.RcodeSuccess {
+		t.Errorf("the address that was to be taken answers %s", dns.RcodeToString[got])
+	}
+	if got := rcode(t, others); got != dns.RcodeRefused {
+		t.Errorf("the address that was not to be taken answers %s, expected the other program", dns.RcodeToString[got])
+	}
+	for _, l := range s.Listeners() {
+		if l.Addr == others && l.Proto == UDP && !l.InUse {
+			t.Errorf("%+v: expected in use", l)
+		}
+	}
+
+	keeps := New(Config{Handler: fixed("www.example.com. 60 A 192.0.2.1")})
+	defer keeps.Shutdown(context.Background())
+	kept := freePort(t)
+	keeps.SetTerms(Yielding, mine)
+	if err := keeps.Listen([]netip.AddrPort{kept}); err != nil || len(keeps.Listeners()) != 2 {
+		t.Errorf("an address that is not yielded: %v, %+v", err, keeps.Listeners())
+	}
+	if _, err := newOther(t, kept.String()); !errors.Is(err, unix.EADDRINUSE) {
+		t.Errorf("an address that was not yielded can be taken: %v", err)
 	}
 }
 
@@ -201,22 +241,25 @@ func TestTermsFile(t *testing.T) {
 		name string
 		make func() error
 		want Terms
+		at   []netip.AddrPort
 	}{
-		{"none", func() error { return nil }, Alone},
-		{"a word", func() error { return WriteTerms(path, Taking) }, Taking},
-		{"another", func() error { return WriteTerms(path, Yielding) }, Yielding},
-		{"too old", func() error { return os.Chtimes(path, time.Time{}, time.Now().Add(-TermsHold)) }, Alone},
-		{"the same again", func() error { return WriteTerms(path, Yielding) }, Yielding},
-		{"of the future", func() error { return os.Chtimes(path, time.Time{}, time.Now().Add(time.Hour)) }, Alone},
-		{"unknown", func() error { return os.WriteFile(path, []byte("sharing\n"), 0o644) }, Alone},
-		{"gone", func() error { return WriteTerms(path, Gone) }, Gone},
-		{"removed", func() error { return WriteTerms(path, Alone) }, Alone},
+		{"none", func() error { return nil }, Alone, nil},
+		{"a word", func() error { return WriteTerms(path, Taking) }, Taking, nil},
+		{"another", func() error { return WriteTerms(path, Yielding) }, Yielding, nil},
+		{"too old", func() error { return os.Chtimes(path, time.Time{}, time.Now().Add(-TermsHold)) }, Alone, nil},
+		{"the same again", func() error { return WriteTerms(path, Yielding) }, Yielding, nil},
+		{"of the future", func() error { return os.Chtimes(path, time.Time{}, time.Now().Add(time.Hour)) }, Alone, nil},
+		{"unknown", func() error { return os.WriteFile(path, []byte("sharing\n"), 0o644) }, Alone, nil},
+		{"at two addresses", func() error { return WriteTerms(path, Taking, loopback("127.0.0.1"), loopback("::1")) }, Taking, []netip.AddrPort{loopback("127.0.0.1"), loopback("::1")}},
+		{"at what is no address", func() error { return os.WriteFile(path, []byte("taking 127.0.0.1\n"), 0o644) }, Alone, nil},
+		{"gone", func() error { return WriteTerms(path, Gone) }, Gone, nil},
+		{"removed", func() error { return WriteTerms(path, Alone) }, Alone, nil},
 	} {
 		if err := test.make(); err != nil {
 			t.Fatal(err)
 		}
-		got, left := ReadTerms(path)
-		if got != test.want || left < 0 || left > TermsHold || (left > 0) != (got != Alone) {
+		got, at, left := ReadTerms(path)
+		if got != test.want || left < 0 || left > TermsHold || (left > 0) != (got != Alone) || !slices.Equal(at, test.at) {
 			t.Errorf("%s: %q for %v, expected %q", test.name, got, left, test.want)
 		}
 	}

@@ -194,7 +194,10 @@ func (u *udpSocket) accepted(i int, x *exchange) {
 	}
 	switch u.s.enter(x.client.Addr()) {
 	case enough: // the others are not to wait for this one
-		u.refuse(*x, u.s.crowd(*x), q.mark(), crowding)
+		u.refuse(*x, u.s.crowd(*x, crowding), q.mark(), crowding)
+		return
+	case spent:
+		u.refuse(*x, u.s.crowd(*x, costly), q.mark(), costly)
 		return
 	case full:
 		if !u.waitToEnter(x.client.Addr()) {

@@ -1,12 +1,10 @@
 package dnsserver
 
 import (
-	"encoding/binary"
 	"errors"
 	"net"
 	"net/netip"
 	"os"
-	"strconv"
 	"sync"
 	"time"
 	"unsafe"
@@ -14,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/node-dns/node-dns/internal/busy"
+	"github.com/node-dns/node-dns/internal/sockaddr"
 )
 
 // udpFile is a UDP socket that Go's netpoller does not watch but through a bell. Its methods may be called concurrently.
@@ -78,7 +77,7 @@ func (f *udpFile) close() {
 // send sends one datagram. Where the device has no room it is waited for.
 func (f *udpFile) send(message []byte, to netip.AddrPort) error {
 	var name unix.RawSockaddrInet6
-	size := setName(&name, to)
+	size := sockaddr.Set(&name, to)
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	if f.closed {
@@ -104,25 +103,4 @@ func waitWritable(fd uintptr) bool {
 	const milliseconds = 10
 	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}, milliseconds)
 	return n > 0 || errors.Is(err, unix.EINTR)
-}
-
-// setName writes the address for the kernel, and returns its length.
-func setName(name *unix.RawSockaddrInet6, a netip.AddrPort) uint32 {
-	if a.Addr().Is4() {
-		v4 := (*unix.RawSockaddrInet4)(unsafe.Pointer(name))
-		*v4 = unix.RawSockaddrInet4{Family: unix.AF_INET, Addr: a.Addr().As4()}
-		setPort(&v4.Port, a.Port())
-		return uint32(unsafe.Sizeof(*v4))
-	}
-	*name = unix.RawSockaddrInet6{Family: unix.AF_INET6, Addr: a.Addr().As16()}
-	if zone := a.Addr().Zone(); zone != "" {
-		index, _ := strconv.ParseUint(zone, 10, 32) // as inflight writes it
-		name.Scope_id = uint32(index)
-	}
-	setPort(&name.Port, a.Port())
-	return uint32(unsafe.Sizeof(*name))
-}
-
-func setPort(port *uint16, n uint16) {
-	binary.BigEndian.PutUint16((*[2]byte)(unsafe.Pointer(port))[:], n)
 }

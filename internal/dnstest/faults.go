@@ -45,7 +45,7 @@ type Faults struct {
 	DropOnEDNS    bool // silence to a query with EDNS
 
 	// Raw makes the messages that are sent in the place of the bad response, octet by octet; with ThenOK the right one
-	// follows. nil: what the other faults make is sent.
+	// follows; with Truncate they are for TCP alone. nil: what the other faults make is sent.
 	Raw func(query []byte) [][]byte
 
 	CloseTCP bool // the connection is closed when the query has been read

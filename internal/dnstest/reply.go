@@ -48,7 +48,7 @@ func (o order) reply(asked []byte, query, right *dns.Msg, udp bool) reply {
 	bad, spoilt := o.spoil(query, right, udp)
 	switch {
 	case silent:
-	case o.Raw != nil:
+	case o.Raw != nil && !(udp && o.Truncate):
 		spoilt = true
 		for _, wire := range o.Raw(asked) {
 			out.messages = append(out.messages, message{wire: wire})

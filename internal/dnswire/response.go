@@ -2,6 +2,7 @@ package dnswire
 
 import (
 	"encoding/binary"
+	"iter"
 	"math"
 	"slices"
 
@@ -14,6 +15,7 @@ type Response struct {
 	End     int    // of the question
 	TTL     uint32 // the least one in seconds, at most 2^31-1
 	Answers bool   // there is a record of the type that was asked for
+	IsAlias bool   // there is a CNAME record
 	Minimum uint32 // of the SOA record, at most 2^31-1
 	SOA     int    // where the TTL of the SOA record stands; 0: there is none
 	HasOPT  bool
@@ -55,6 +57,7 @@ func ReadResponse(message []byte, end int) (r Response, ok bool) {
 		r.Answers = r.Answers || rr.rrtype == qtype || qtype == dns.TypeANY
 		at = rr.end
 	}
+	r.IsAlias = rd.isAlias
 	if authority == 1 {
 		rr, ok := rd.record(at)
 		if !ok || rr.rrtype != dns.TypeSOA || !rd.isWithin(rr) || !rd.checkData(rr) {
@@ -74,6 +77,21 @@ func ReadResponse(message []byte, end int) (r Response, ok bool) {
 		at = len(message)
 	}
 	return r, at == len(message)
+}
+
+// Targets are the names that the CNAME records lead to: in lower case, and valid until the next.
+func (r Response) Targets() iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		rd := reader{message: r.Message, end: r.End}
+		at := r.End
+		for range count(r.Message, 6) {
+			rr, ok := rd.record(at)
+			if !ok || !rd.checkData(rr) || rr.rrtype == dns.TypeCNAME && !yield(rd.alias.text()) {
+				return
+			}
+			at = rr.end
+		}
+	}
 }
 
 const (

@@ -170,7 +170,7 @@ func (k *asker) start(ctx context.Context, a attempt) {
 	k.isHurried = false
 	k.timer.Reset(k.waitFor(a))
 	f.work.Go(func() {
-		t := try{f: f, q: fl.key.question, attempt: a, messages: &fl.messages}
+		t := try{f: f, q: fl.key.question, attempt: a, messages: &fl.messages, spent: &fl.spent}
 		t.spoilt = sync.OnceFunc(func() { fl.report(outcome{attempt: a, isSpoilt: true}) })
 		var o outcome
 		defer func() {

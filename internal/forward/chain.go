@@ -19,7 +19,38 @@ func keepChain(m *dns.Msg, qname string) {
 	if !slices.ContainsFunc(m.Answer, strange) {
 		return
 	}
-	owners := chain(m.Answer, strings.ToLower(qname))
+	owners, _ := chain(m.Answer, qname, nil)
+	keepOwners(m, owners)
+}
+
+// KeepUntil drops from the answer section what comes behind the first alias to a target that stop reports, and returns that target in
+// lower case. "": there is no such alias, and m is left as it is. stop is called with the targets of the chain from qname on, in lower
+// case and in their order.
+func KeepUntil(m *dns.Msg, qname string, stop func(target string) bool) (target string) {
+	owners, target := aliased(m, qname, stop)
+	if target != "" {
+		keepOwners(m, owners)
+	}
+	return target
+}
+
+// LeadsTo reports whether KeepUntil would find such an alias. It leaves m as it is.
+func LeadsTo(m *dns.Msg, qname string, stop func(target string) bool) bool {
+	_, target := aliased(m, qname, stop)
+	return target != ""
+}
+
+// aliased is chain for an answer that may have no alias at all.
+func aliased(m *dns.Msg, qname string, stop func(target string) bool) (owners map[string]bool, target string) {
+	if !slices.ContainsFunc(m.Answer, isAlias) {
+		return nil, ""
+	}
+	return chain(m.Answer, qname, stop)
+}
+
+func isAlias(rr dns.RR) bool { return rr.Header().Rrtype == dns.TypeCNAME }
+
+func keepOwners(m *dns.Msg, owners map[string]bool) {
 	m.Answer = slices.DeleteFunc(m.Answer, func(rr dns.RR) bool {
 		return !owners[strings.ToLower(rr.Header().Name)]
 	})
@@ -28,8 +59,9 @@ func keepChain(m *dns.Msg, qname string) {
 // chain returns the owners that belong to the answer for qname, all in lower
 // case. The records may stand in any order; of several CNAME records of one
 // owner (RFC 2181 section 10.1 forbids them) the first counts. The work grows with
-// the number of records, not with its square, whatever they say.
-func chain(answer []dns.RR, qname string) map[string]bool {
+// the number of records, not with its square, whatever they say. The chain ends
+// before the first target that stop reports, which is returned; nil reports none.
+func chain(answer []dns.RR, qname string, stop func(target string) bool) (owners map[string]bool, target string) {
 	aliases := make(map[string]string)
 	subtrees := make(map[string]bool)
 	for _, rr := range answer {
@@ -43,8 +75,11 @@ func chain(answer []dns.RR, qname string) map[string]bool {
 			subtrees[owner] = true
 		}
 	}
-	owners := make(map[string]bool)
-	for name, n := qname, 0; name != "" && n < maxChain; name, n = aliases[name], n+1 {
+	owners = make(map[string]bool)
+	for name, n := strings.ToLower(qname), 0; name != "" && n < maxChain; name, n = aliases[name], n+1 {
+		if n > 0 && stop != nil && stop(name) {
+			return owners, name
+		}
 		owners[name] = true
 		for offset, end := 0, false; !end; offset, end = dns.NextLabel(name, offset) {
 			if subtrees[name[offset:]] {
@@ -52,5 +87,5 @@ func chain(answer []dns.RR, qname string) map[string]bool {
 			}
 		}
 	}
-	return owners
+	return owners, ""
 }

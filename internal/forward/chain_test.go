@@ -36,7 +36,7 @@ func TestKeepChain(t *testing.T) {
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
-			m := &dns.Msg{Answer: records(t, row.answer...)}
+			m := &dns.Msg{Answer: rrs(t, row.answer...)}
 			var want []string
 			for i, rr := range m.Answer {
 				if !slices.Contains(row.drop, i) {
@@ -59,7 +59,7 @@ func TestKeepChain(t *testing.T) {
 func TestChainIsBounded(t *testing.T) {
 	var answer []dns.RR
 	for i := range 2000 {
-		answer = append(answer, records(t, fmt.Sprintf("n%d.example. 60 IN CNAME n%d.example.", i, i+1))...)
+		answer = append(answer, rrs(t, fmt.Sprintf("n%d.example. 60 IN CNAME n%d.example.", i, i+1))...)
 	}
 	slices.Reverse(answer)
 	m := &dns.Msg{Answer: answer}

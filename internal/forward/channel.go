@@ -72,14 +72,14 @@ func newChannel(s nameserver.Server, f *Forward) *channel {
 // exchange sends query with an ID of its own and waits for the response to it
 // until ctx ends. A server may close an idle connection at any time, also while we
 // write to it (RFC 7766 section 6.2.4): then the question is sent once more.
-func (c *channel) exchange(ctx context.Context, query []byte) (*dns.Msg, error) {
+func (c *channel) exchange(ctx context.Context, query []byte, spent *spending) (*dns.Msg, error) {
 	for again := false; ; again = true {
 		s, used, err := c.connect(ctx)
 		if err != nil {
 			return nil, err
 		}
 		// A copy: the reader of a stream that just ended may still look at it.
-		msg, err := s.exchange(ctx, slices.Clone(query))
+		msg, err := s.exchange(ctx, slices.Clone(query), spent)
 		if err == nil || again || !used || ctx.Err() != nil || !errors.Is(err, errStreamEnded) {
 			return msg, err
 		}

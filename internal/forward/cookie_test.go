@@ -36,6 +36,9 @@ const (
 	nextCookie   = "longer: sixteen."
 )
 
+// silentManner is the row whose server is silent to some queries: its test waits for a timeout.
+const silentManner = "a firewall that lets the option not pass"
+
 // cookieManners are what servers, forwarders and firewalls do with cookies. cookie is that of the query, n how many queries came
 // before it.
 var cookieManners = []struct {
@@ -85,7 +88,7 @@ var cookieManners = []struct {
 		}
 		return [][]byte{withOPT(answerTo(query, trueAddr), 0, nil)}
 	}, 20, 1, 0, 0, 0, 0},
-	{"a firewall that lets the option not pass", func(query, cookie []byte, _ bool, _ int) [][]byte {
+	{silentManner, func(query, cookie []byte, _ bool, _ int) [][]byte {
 		if len(cookie) > 0 {
 			return nil
 		}
@@ -140,7 +143,12 @@ func TestCookies(t *testing.T) {
 					n++
 					return row.answer(query, cookieSent(query), overTCP, n)
 				})
-				s := newLaneServer(t, func(c *Config) { c.Lanes, c.UDP.Cookies = lanes, true }, p.address)
+				s := newLaneServer(t, func(c *Config) {
+					if row.name != silentManner {
+						patient(c)
+					}
+					c.Lanes, c.UDP.Cookies = lanes, true
+				}, p.address)
 				lost := 0
 				for i := range row.questions {
 					name := fmt.Sprintf("n%d.example.", i)
@@ -195,7 +203,8 @@ func TestCookieForged(t *testing.T) {
 					t.Fatal(got)
 				}
 			}
-			if got := s.f.Stats(); got.Doubted != questions-1 || got.OverTCP != questions-1 {
+			// In a lane the right response, which comes behind, may be there before the question is asked over TCP.
+			if got := s.f.Stats(); got.Doubted != questions-1 || got.OverTCP == 0 || got.OverTCP > questions-1 {
 				t.Errorf("%+v", got)
 			}
 		})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,6 +16,9 @@ import (
 
 	"github.com/node-dns/node-dns/internal/lab"
 )
+
+// outOfSockets is a line of the log. Those that come at the same time are one line.
+var outOfSockets = regexp.MustCompile(`msg="no socket to ask a nameserver from" error="too many open files" times=[0-9]+ condition=out-of-sockets`)
 
 // TestNoDescriptors runs in a process of its own, that may open few files: what it has no socket for is shed and counted,
 // no server is blamed for it, and all is well again when the questions before are answered.
@@ -52,14 +56,11 @@ func TestNoDescriptors(t *testing.T) {
 			}
 		})
 	}
-	await(t, "all are asked or shed", func() bool {
-		asked := f.Stats().InFlight
-		return asked < 2*free && int(shed.Load())+asked == 4*free
+	await(t, "all are asked or shed, and counted", func() bool { // one in flight may be shed yet
+		s := f.Stats()
+		return s.InFlight > 0 && s.InFlight < 2*free && int(shed.Load())+s.InFlight == 4*free && s.Starved > 0 && int32(s.Shed) == shed.Load()
 	})
-	if s := f.Stats(); s.Starved == 0 || s.InFlight == 0 || int32(s.Shed) != shed.Load() {
-		t.Errorf("stats %+v", s)
-	}
-	if text := log.String(); !strings.Contains(text, `msg="no socket to ask a nameserver from" error="too many open files" times=1 condition=out-of-sockets`) || strings.Count(text, "\n") > 10 {
+	if text := log.String(); !outOfSockets.MatchString(text) || strings.Count(text, "\n") > 10 {
 		t.Errorf("log:\n%s", text)
 	}
 	g.open()

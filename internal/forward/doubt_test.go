@@ -47,7 +47,8 @@ func TestMixedCase(t *testing.T) {
 			if len(forms) < 290 {
 				t.Errorf("%d forms", len(forms))
 			}
-			if got := s.f.Stats(); got.Doubted != 300 || got.OverTCP != 300 {
+			// In a lane the right response, which comes behind, may be there before the question is asked over TCP.
+			if got := s.f.Stats(); got.Doubted != 300 || got.OverTCP == 0 || got.OverTCP > 300 {
 				t.Errorf("%+v", got)
 			}
 		})

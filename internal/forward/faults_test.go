@@ -287,7 +287,7 @@ func TestStrayRecordsAreDropped(t *testing.T) {
 
 func TestExtendedErrorsPass(t *testing.T) {
 	m := new(dns.Msg).SetRcode(clientQuery("a.example.", dns.TypeA).Msg, dns.RcodeServerFailure)
-	m.Extra = records(t, "ns.example. 60 IN A 192.0.2.53")
+	m.Extra = rrs(t, "ns.example. 60 IN A 192.0.2.53")
 	m.SetEdns0(4096, true)
 	opt := m.IsEdns0()
 	bogus := &dns.EDNS0_EDE{InfoCode: dns.ExtendedErrorCodeDNSBogus, ExtraText: "signature expired"}

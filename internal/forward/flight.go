@@ -31,6 +31,7 @@ type flight struct {
 	done     chan struct{}
 	outcomes chan outcome // of its attempts; there is room for all of them
 	messages atomic.Int32 // that were sent
+	spent    spending     // on what came
 	evicted  atomic.Bool  // it gave its room to another one
 
 	// lane is where who asks the same without a goroutine waits; nil: nowhere. asking is the lane's question there, which may have asked
@@ -163,6 +164,9 @@ func (f *Forward) takeOff(fl *flight) {
 // land ends a flight, so that nobody joins it any more, and answers who waits for it in a lane.
 func (f *Forward) land(fl *flight) {
 	waiting := f.end(fl)
+	for _, l := range waiting {
+		f.charge(l.Client(), &fl.spent)
+	}
 	if fl.err != nil {
 		f.mayHaveComeBack(fl.joined + max(0, len(waiting)-1)) // the lane has joined once
 	}

@@ -13,6 +13,7 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
+	"hash/maphash"
 	"log/slog"
 	"net/netip"
 	"sync"
@@ -98,6 +99,9 @@ type Config struct {
 	// have asked has no answer. It is called from any goroutine, as often as that happens, and must not wait for anything.
 	// nil means that nobody wants to know.
 	Suspect func()
+	// Spent is called with each message over TCP or TLS that came for a client's question, and its octets. It is called concurrently. nil
+	// means that nobody wants to know.
+	Spent func(client netip.Addr, octets int)
 	// Lanes is how many goroutines take the responses to what Ask has asked, and how many threads they may wait on in the
 	// kernel: GOMAXPROCS must be as many more. 0: Ask asks nothing.
 	Lanes int
@@ -125,7 +129,11 @@ type Forward struct {
 	answered   func(Reply)
 	isOwn      func(netip.Addr) bool
 	suspect    func()
+	spent      func(netip.Addr, int)
+	received   chan struct{} // one for each long message over TCP that comes in
+	read       chan struct{} // one for each that is read
 	lanes      []*lane
+	seed       maphash.Seed // random: chooses the lane
 	waits      [laneWaits]time.Duration
 	threads    busy.Threads
 
@@ -166,7 +174,11 @@ func New(c Config) *Forward {
 		answered:   c.Answered,
 		isOwn:      c.IsOwn,
 		suspect:    c.Suspect,
+		spent:      c.Spent,
+		received:   make(chan struct{}, mostReceived),
+		read:       make(chan struct{}, mostRead),
 		threads:    busy.NewThreads(c.Lanes),
+		seed:       maphash.MakeSeed(),
 		began:      time.Now(),
 	}
 	f.waits = laneWaitsBetween(f.hedge, f.tryTimeout)
@@ -187,6 +199,9 @@ func New(c Config) *Forward {
 	}
 	if f.suspect == nil {
 		f.suspect = func() {}
+	}
+	if f.spent == nil {
+		f.spent = func(netip.Addr, int) {}
 	}
 	f.SetUDP(c.UDP)
 	f.SetMaxInFlight(c.MaxInFlight)
@@ -249,6 +264,7 @@ func (f *Forward) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, e
 	if err != nil {
 		return nil, err
 	}
+	defer f.charge(q.Client.Addr(), &fl.spent)
 	select {
 	case <-fl.done:
 	case <-ctx.Done():

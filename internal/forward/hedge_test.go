@@ -299,11 +299,12 @@ func TestRefusalWaits(t *testing.T) {
 			t.Fatalf("answered by %v", from)
 		}
 	}
+	before := questions(servers[1]) // a busy machine takes longer than Hedge for some of them
 	servers[0].SetFaults(dnstest.Faults{Delay: 700 * time.Millisecond})
 	if from := mustAnswer(t, f); from != addresses[0] {
 		t.Errorf("answered by %v", from)
 	}
-	if n := questions(servers[1]); n != 1 {
+	if n := questions(servers[1]) - before; n != 1 {
 		t.Errorf("the other one was asked %d times, expected once", n)
 	}
 }

@@ -89,13 +89,9 @@ func (r *route) first(now time.Time) (first *server, wait time.Duration) {
 	return first, wait
 }
 
-// laneOf is the lane of a question: the same one for the same question.
+// laneOf is the lane of a question: the same one for the same question. A client cannot choose questions that share one.
 func (f *Forward) laneOf(key []byte) *lane {
-	hash := uint32(2166136261) // FNV-1a: what is in a lane too many is asked all the same
-	for _, c := range key {
-		hash = (hash ^ uint32(c)) * 16777619
-	}
-	return f.lanes[hash%uint32(len(f.lanes))]
+	return f.lanes[maphash.Bytes(f.seed, key)%uint64(len(f.lanes))]
 }
 
 // ask joins who asks already, or asks.

@@ -7,6 +7,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/node-dns/node-dns/internal/sockaddr"
 )
 
 // watchSocket has the watcher told of what comes, once of each: the kernel need not look again whether there is more.
@@ -59,14 +61,9 @@ func disconnect(fd int) error {
 
 // callWithName calls bind(2) or connect(2).
 func callWithName(call uintptr, fd int, at netip.AddrPort) syscall.Errno {
-	port := at.Port()<<8 | at.Port()>>8
-	if at.Addr().Is4() {
-		name := unix.RawSockaddrInet4{Family: unix.AF_INET, Port: port, Addr: at.Addr().As4()}
-		_, _, errno := unix.RawSyscall(call, uintptr(fd), uintptr(unsafe.Pointer(&name)), unsafe.Sizeof(name))
-		return errno
-	}
-	name := unix.RawSockaddrInet6{Family: unix.AF_INET6, Port: port, Addr: at.Addr().As16()}
-	_, _, errno := unix.RawSyscall(call, uintptr(fd), uintptr(unsafe.Pointer(&name)), unsafe.Sizeof(name))
+	var name unix.RawSockaddrInet6
+	size := sockaddr.Set(&name, at)
+	_, _, errno := unix.RawSyscall(call, uintptr(fd), uintptr(unsafe.Pointer(&name)), uintptr(size))
 	return errno
 }
 

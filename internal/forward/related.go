@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/records"
 )
 
 // keepRelated drops what a response says about names that nobody asked for. We remember a response for its question alone, and
@@ -19,7 +21,7 @@ func keepRelated(m *dns.Msg, qname string) {
 	if len(m.Ns)+len(m.Extra) == 0 {
 		return
 	}
-	owners := chain(m.Answer, strings.ToLower(qname))
+	owners, _ := chain(m.Answer, qname, nil)
 	zones := zonesOf(owners)
 	m.Ns = slices.DeleteFunc(m.Ns, func(rr dns.RR) bool {
 		switch rr.Header().Rrtype {
@@ -56,7 +58,7 @@ func isAboutName(rr dns.RR) bool {
 func zonesOf(names map[string]bool) map[string]bool {
 	zones := map[string]bool{".": true}
 	for name := range names {
-		for offset, end := 0, false; !end; offset, end = dns.NextLabel(name, offset) {
+		for offset, end := 0, false; !end && !zones[name[offset:]]; offset, end = dns.NextLabel(name, offset) {
 			zones[name[offset:]] = true
 		}
 	}
@@ -72,10 +74,6 @@ func named(rr dns.RR) string {
 		return rr.Mx
 	case *dns.SRV:
 		return rr.Target
-	case *dns.SVCB: // RFC 9460 section 4.2
-		return rr.Target
-	case *dns.HTTPS:
-		return rr.Target
 	case *dns.NAPTR:
 		return rr.Replacement
 	case *dns.AFSDB:
@@ -85,5 +83,5 @@ func named(rr dns.RR) string {
 	case *dns.LP:
 		return rr.Fqdn
 	}
-	return ""
+	return records.ServiceTarget(rr)
 }

@@ -41,7 +41,7 @@ func TestKeepRelated(t *testing.T) {
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
 			m := new(dns.Msg).SetQuestion("www.example.", dns.TypeA)
-			m.Answer, m.Ns, m.Extra = records(t, row.answer...), records(t, row.authority...), records(t, row.additional...)
+			m.Answer, m.Ns, m.Extra = rrs(t, row.answer...), rrs(t, row.authority...), rrs(t, row.additional...)
 			m.SetEdns0(1232, true)
 			keepRelated(m, "www.example.")
 			if got := ownersIn(m.Ns); got != row.wantAuthority {
@@ -71,22 +71,22 @@ func FuzzSimple(f *testing.F) {
 	sent, good := sentQuery(f, withEDNS)
 	for _, change := range []func(m *dns.Msg){
 		func(*dns.Msg) {},
-		func(m *dns.Msg) { m.Answer = append(m.Answer, records(f, "bank. 60 IN A 6.6.6.6")...) },
-		func(m *dns.Msg) { m.Ns = records(f, "example. 60 IN NS ns.example.") },
-		func(m *dns.Msg) { m.Ns = records(f, "bank. 60 IN SOA ns.bank. root.bank. 1 2 3 4 5"); m.Answer = nil },
+		func(m *dns.Msg) { m.Answer = append(m.Answer, rrs(f, "bank. 60 IN A 6.6.6.6")...) },
+		func(m *dns.Msg) { m.Ns = rrs(f, "example. 60 IN NS ns.example.") },
+		func(m *dns.Msg) { m.Ns = rrs(f, "bank. 60 IN SOA ns.bank. root.bank. 1 2 3 4 5"); m.Answer = nil },
 		func(m *dns.Msg) {
-			m.Ns = records(f, "example. 60 IN SOA ns.bank. root.bank. 1 2 3 4 5")
+			m.Ns = rrs(f, "example. 60 IN SOA ns.bank. root.bank. 1 2 3 4 5")
 			m.Answer = nil
 		},
-		func(m *dns.Msg) { m.Extra = append(records(f, "bank. 60 IN A 6.6.6.6"), m.Extra...) },
+		func(m *dns.Msg) { m.Extra = append(rrs(f, "bank. 60 IN A 6.6.6.6"), m.Extra...) },
 		func(m *dns.Msg) {
-			m.Answer = records(f, "www.example. 60 IN CNAME a.test.", "a.test. 60 IN CNAME b.test.", "b.test. 60 IN A 192.0.2.1")
+			m.Answer = rrs(f, "www.example. 60 IN CNAME a.test.", "a.test. 60 IN CNAME b.test.", "b.test. 60 IN A 192.0.2.1")
 		},
 		func(m *dns.Msg) {
-			m.Answer = records(f, "www.example. 60 IN CNAME a.test.", "b.test. 60 IN A 192.0.2.1")
+			m.Answer = rrs(f, "www.example. 60 IN CNAME a.test.", "b.test. 60 IN A 192.0.2.1")
 		},
 		func(m *dns.Msg) {
-			m.Answer = records(f, "www.example. 60 IN A 192.0.2.1", "www.example. 60 IN CNAME b.test.", "b.test. 60 IN A 6.6.6.6")
+			m.Answer = rrs(f, "www.example. 60 IN A 192.0.2.1", "www.example. 60 IN CNAME b.test.", "b.test. 60 IN A 6.6.6.6")
 		},
 		func(m *dns.Msg) {
 			m.IsEdns0().Option = []dns.EDNS0{&dns.EDNS0_EDE{InfoCode: 3}}

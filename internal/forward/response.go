@@ -4,22 +4,21 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
-	"slices"
 
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/dnswire"
+	"github.com/node-dns/node-dns/internal/records"
 )
 
 // Why a message is not the response to a query. Such a message is counted and
 // ignored, and the wait goes on: ending it would let anyone who can send one
 // packet turn answers into failures (TuDoor, CVE-2023-28452).
 var (
-	errShort     = errors.New("message shorter than a header and the question")
-	errID        = errors.New("ID of another query")
-	errNoReply   = errors.New("not a response to a standard query")
-	errQuestion  = errors.New("response to another question")
-	errMalformed = errors.New("malformed response")
+	errShort    = errors.New("message shorter than a header and the question")
+	errID       = errors.New("ID of another query")
+	errNoReply  = errors.New("not a response to a standard query")
+	errQuestion = errors.New("response to another question")
 )
 
 const opcodeBits = 0x0f << 3
@@ -44,23 +43,22 @@ func decode(sent, msg []byte) (*dns.Msg, error) {
 	if msg[2]&bitTC != 0 {
 		return &dns.Msg{MsgHdr: dns.MsgHdr{Response: true, Truncated: true, Rcode: rcodeOf(msg)}}, nil
 	}
-	m := new(dns.Msg)
-	if err := m.Unpack(msg); err != nil {
-		return nil, errMalformed
-	}
-	// Unpack takes a message that ends early for a shorter one: a header that
-	// promises an answer, with nothing behind it, would become NODATA.
-	if len(m.Answer) != count(msg, 6) || len(m.Ns) != count(msg, 8) || len(m.Extra) != count(msg, 10) {
-		return nil, errMalformed
-	}
-	if slices.ContainsFunc(m.Answer, isEmpty) || slices.ContainsFunc(m.Ns, isEmpty) || slices.ContainsFunc(m.Extra, isEmpty) {
-		return nil, errMalformed
-	}
-	if !hasWholeRDATA(msg, questionEnd(sent), slices.Concat(m.Answer, m.Ns, m.Extra)) {
-		return nil, errMalformed
+	m, err := records.Unpack(msg)
+	if err != nil {
+		return nil, err
 	}
 	limitTTLs(m)
 	return m, nil
+}
+
+// decodeStream is decode for what came over TCP or TLS, where nobody but the server can send. A response that cannot be read is its
+// failure, as SERVFAIL is: no better one follows, and the server is there all the same.
+func decodeStream(sent, msg []byte) (*dns.Msg, error) {
+	m, err := decode(sent, msg)
+	if errors.Is(err, records.ErrMalformed) || errors.Is(err, records.ErrCostly) {
+		return &dns.Msg{MsgHdr: dns.MsgHdr{Response: true, Rcode: dns.RcodeServerFailure}}, nil
+	}
+	return m, err
 }
 
 // simple returns the response in msg when it is the response to the query sent, and nothing is in it that decode, judge or
@@ -70,21 +68,6 @@ func simple(sent, msg []byte) (r dnswire.Response, ok bool) {
 		return r, false
 	}
 	return dnswire.ReadResponse(msg, questionEnd(sent))
-}
-
-// isEmpty reports whether a record lacks its RDATA. Only updates have such
-// records (RFC 2136 section 2.4), and miekg/dns reads them everywhere: an A
-// record without an address, a SOA that it writes again, for the client, with
-// RDATA that ends early.
-func isEmpty(rr dns.RR) bool {
-	if rr.Header().Rdlength > 0 {
-		return false
-	}
-	switch rr.(type) {
-	case *dns.OPT, *dns.NULL, *dns.APL, *dns.TXT, *dns.RFC3597:
-		return false
-	}
-	return true
 }
 
 func checkHeader(sent, msg []byte) error {

@@ -128,6 +128,18 @@ func (f *Forward) Match(name dnsname.Name) (Route, bool) {
 	return found, true
 }
 
+// IsElsewhere reports whether the names of to are asked of other servers than those of from, because of a route for their domain. The
+// default route is none: what a domain's own servers say of names that no domain has is theirs to say, as private names in public zones
+// are known to them alone.
+func (f *Forward) IsElsewhere(from, to dnsname.Name) bool {
+	t := f.table.Load()
+	r, other := t.match(from), t.match(to)
+	if r == nil || other == nil || other == r || other.Domain.IsRoot() && !other.Plain {
+		return false
+	}
+	return other.Local || !slices.Equal(r.servers, other.servers)
+}
+
 // match walks up from name to the first domain that has a route. It does not
 // allocate.
 func (t *table) match(name dnsname.Name) *route {

@@ -47,6 +47,7 @@ type stream struct {
 // A waiter waits for the response to a question on a stream.
 type waiter struct {
 	query    []byte
+	spent    *spending
 	response chan *dns.Msg // closed without a value when the stream ends
 }
 
@@ -65,8 +66,8 @@ func newStream(conn net.Conn, stall time.Duration, draining bool, ignored *atomi
 
 // exchange sends query, whose ID it sets, and waits for the response to it. An
 // error that is errStreamEnded means that there is none, and never will be.
-func (s *stream) exchange(ctx context.Context, query []byte) (*dns.Msg, error) {
-	w := &waiter{query: query, response: make(chan *dns.Msg, 1)}
+func (s *stream) exchange(ctx context.Context, query []byte, spent *spending) (*dns.Msg, error) {
+	w := &waiter{query: query, spent: spent, response: make(chan *dns.Msg, 1)}
 	id, err := s.add(w)
 	if err != nil {
 		return nil, err
@@ -168,7 +169,8 @@ func (s *stream) deliver(msg []byte) {
 	if w == nil {
 		return
 	}
-	response, err := decode(w.query, msg)
+	w.spent.add(len(msg))
+	response, err := decodeStream(w.query, msg)
 	if err != nil {
 		s.ignored.Add(1)
 		return
@@ -230,7 +232,7 @@ func (s *stream) ended() bool {
 func (s *stream) ping(ctx context.Context) error {
 	query, err := rootQuestion().wire(padded, defaultUDPSize)
 	if err == nil {
-		_, err = s.exchange(ctx, query)
+		_, err = s.exchange(ctx, query, nil)
 	}
 	return err
 }

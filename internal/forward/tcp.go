@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 
@@ -17,7 +18,7 @@ var errTooLong = errors.New("message longer than 65535 octets")
 
 // askTCP asks over a connection of its own: truncated responses are rare, and a
 // fresh connection cannot be one that the server is about to close.
-func (f *Forward) askTCP(ctx context.Context, to nameserver.Server, query []byte) (*dns.Msg, error) {
+func (f *Forward) askTCP(ctx context.Context, to nameserver.Server, query []byte, spent *spending) (*dns.Msg, error) {
 	conn, err := dialServer(ctx, "tcp", to, UDP{})
 	if err != nil {
 		return nil, err
@@ -29,16 +30,52 @@ func (f *Forward) askTCP(ctx context.Context, to nameserver.Server, query []byte
 		return nil, err
 	}
 	for {
-		response, err := readMessage(conn)
-		if err != nil {
-			return nil, err
-		}
-		msg, err := decode(query, response)
-		if err == nil {
-			return msg, nil
+		msg, err := f.receiveTCP(ctx, conn, query, spent)
+		if !errors.Is(err, errIgnored) {
+			return msg, err
 		}
 		f.counts.ignored.Add(1)
 	}
+}
+
+// Bounds of long messages, of which each may have 64 KiB, and take sixteen times as much when it is read.
+const (
+	longMessage  = 4 << 10 // octets
+	mostReceived = 128     // that come in at a time, perhaps slowly
+	mostRead     = 8       // that are read at a time
+)
+
+// errIgnored is a message that is no response to the question.
+var errIgnored = errors.New("another message")
+
+// receiveTCP returns the next message if it is the response to the query.
+func (f *Forward) receiveTCP(ctx context.Context, conn io.Reader, query []byte, spent *spending) (*dns.Msg, error) {
+	size, err := readLength(conn)
+	if err != nil {
+		return nil, err
+	}
+	if size > longMessage {
+		select {
+		case f.received <- struct{}{}:
+			defer func() { <-f.received }()
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	response := make([]byte, size)
+	if _, err := io.ReadFull(conn, response); err != nil {
+		return nil, err
+	}
+	spent.add(size)
+	if size > longMessage {
+		f.read <- struct{}{}
+		defer func() { <-f.read }()
+	}
+	msg, err := decodeStream(query, response)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errIgnored, err)
+	}
+	return msg, nil
 }
 
 // writeMessage writes the length and the message in one segment (RFC 7766
@@ -52,12 +89,18 @@ func writeMessage(w io.Writer, msg []byte) error {
 	return err
 }
 
-func readMessage(r io.Reader) ([]byte, error) {
+func readLength(r io.Reader) (int, error) {
 	var length [2]byte
-	if _, err := io.ReadFull(r, length[:]); err != nil {
+	_, err := io.ReadFull(r, length[:])
+	return int(binary.BigEndian.Uint16(length[:])), err
+}
+
+func readMessage(r io.Reader) ([]byte, error) {
+	size, err := readLength(r)
+	if err != nil {
 		return nil, err
 	}
-	msg := make([]byte, binary.BigEndian.Uint16(length[:]))
+	msg := make([]byte, size)
 	if _, err := io.ReadFull(r, msg); err != nil {
 		return nil, err
 	}

@@ -18,6 +18,7 @@ type try struct {
 	f *Forward
 	q question
 	attempt
+	spent    *spending     // nil: it is not counted
 	messages *atomic.Int32 // that were sent for the question; nil: they are not counted
 	spoilt   func()        // is called when something comes that is no response; nil: nobody wants to know
 }
@@ -108,7 +109,7 @@ func (t *try) exchange(ctx context.Context, as form) (*dns.Msg, error) {
 	begin := time.Now()
 	s.sent()
 	if s.tls != nil {
-		msg, err := s.tls.exchange(ctx, query)
+		msg, err := s.tls.exchange(ctx, query, t.spent)
 		if err == nil {
 			s.succeeded(time.Since(begin), msg.Rcode)
 		}
@@ -156,7 +157,7 @@ func (t *try) exchangeUpgraded(ctx context.Context, as form) (msg *dns.Msg, isAs
 	}
 	begin := time.Now()
 	t.to.sent()
-	switch msg, err = conn.exchange(ctx, query); {
+	switch msg, err = conn.exchange(ctx, query, t.spent); {
 	case err == nil:
 		t.to.succeeded(time.Since(begin), msg.Rcode)
 		return msg, true, nil
@@ -178,7 +179,7 @@ func (t *try) exchangeTCP(ctx context.Context, query []byte, isGuarded bool) (*d
 	t.tcp = true
 	t.f.counts.overTCP.Add(1)
 	t.to.sent()
-	msg, err := t.f.askTCP(ctx, t.to.Server, query)
+	msg, err := t.f.askTCP(ctx, t.to.Server, query, t.spent)
 	if err == nil && isGuarded {
 		t.to.believes(query, msg)
 	}

@@ -52,6 +52,7 @@ func TestDownAndUp(t *testing.T) {
 	}
 	want := "level=WARN msg=\"upstream down\" server=" + addresses[0].String() + " error=\"connection refused\" condition=upstream-down\n" +
 		"level=INFO msg=\"upstream up\" server=" + addresses[0].String() + " condition=upstream-up\n"
+	await(t, "the second line", func() bool { return strings.Count(log.String(), "\n") >= 2 }) // it follows the state
 	if got := log.String(); got != want {
 		t.Errorf("log:\n%swant:\n%s", got, want)
 	}
@@ -73,7 +74,7 @@ func TestProbesHoldNobodyUp(t *testing.T) {
 			t.Fatalf("answered by %v", from)
 		}
 	}
-	await(t, "the probe's failure", func() bool { return stateOf(f, addresses[0]).Failures == failures+1 })
+	await(t, "the probe's failure", func() bool { return stateOf(f, addresses[0]).Failures > failures })
 }
 
 // A server that is asked for names that take it longer than a try, and nothing else, stays up, and nothing is logged.

@@ -3,6 +3,8 @@ package inflight
 import (
 	"net/netip"
 	"time"
+
+	"github.com/node-dns/node-dns/internal/sockaddr"
 )
 
 const (
@@ -30,7 +32,7 @@ func (l *Log) Left(isBound func(netip.AddrPort) bool) []Left {
 	var later []*place
 	now := newClock().now()
 	for _, p := range l.left {
-		q := Left{Held{l, p}, p.wire(), addrPortOf(&p.client), p.local.addrPort()}
+		q := Left{Held{l, p}, p.wire(), sockaddr.AddrPort(&p.client), p.local.addrPort()}
 		age := time.Duration(now - p.arrived)
 		if p.length > maxQuery || !q.Client.IsValid() || age < 0 || age >= patience || p.asked >= maxAsked {
 			q.Done()

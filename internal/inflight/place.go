@@ -2,11 +2,8 @@ package inflight
 
 import (
 	"bytes"
-	"encoding/binary"
 	"net/netip"
-	"strconv"
 	"sync/atomic"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -67,21 +64,4 @@ func (e endpoint) addrPort() netip.AddrPort {
 	}
 	zone, _, _ := bytes.Cut(e.zone[:], []byte{0})
 	return netip.AddrPortFrom(addr.WithZone(string(zone)), e.port)
-}
-
-// addrPortOf is the address that the kernel named; not valid when it named none.
-func addrPortOf(client *unix.RawSockaddrInet6) netip.AddrPort {
-	port := binary.BigEndian.Uint16((*[2]byte)(unsafe.Pointer(&client.Port))[:])
-	switch client.Family {
-	case unix.AF_INET:
-		v4 := (*unix.RawSockaddrInet4)(unsafe.Pointer(client))
-		return netip.AddrPortFrom(netip.AddrFrom4(v4.Addr), port)
-	case unix.AF_INET6:
-		addr := netip.AddrFrom16(client.Addr).Unmap()
-		if client.Scope_id != 0 {
-			addr = addr.WithZone(strconv.FormatUint(uint64(client.Scope_id), 10))
-		}
-		return netip.AddrPortFrom(addr, port)
-	}
-	return netip.AddrPort{}
 }

@@ -7,6 +7,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/node-dns/node-dns/internal/sockaddr"
 )
 
 // restSize is how much longer than maxQuery a datagram may be. It takes memory only when one is.
@@ -91,7 +93,7 @@ func (r *Receiver) Query(i int) (wire []byte, client netip.AddrPort) {
 	if n > maxQuery {
 		wire = slices.Concat(wire, r.rest[i*restSize:][:n-maxQuery])
 	}
-	return wire, addrPortOf(&r.batch.clients[i])
+	return wire, sockaddr.AddrPort(&r.batch.clients[i])
 }
 
 // Client is who sent message i, as the kernel names it. It is valid until the next Receive.

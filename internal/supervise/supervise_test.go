@@ -144,6 +144,7 @@ func TestStopDuringReload(t *testing.T) {
 				Notify: told.notify, Signals: signals, Tasks: []Task{{Name: "a", Run: untilEnd}}, Reload: untilEnd,
 			})
 		}()
+		synctest.Wait() // ready
 		signals.reload <- unix.SIGHUP
 		synctest.Wait()
 		signals.stop <- unix.SIGTERM

@@ -105,7 +105,7 @@ func (p *confParser) line(line string) error {
 		domains = []dnsname.Name{dnsname.Root()}
 	}
 	for _, domain := range domains {
-		if why := p.add(domain, server); why != "" {
+		if why := p.add(Route{Domain: domain}, server); why != "" {
 			p.noRoom(why, value)
 		}
 	}

@@ -28,8 +28,13 @@ type Record struct {
 	Event string `json:"event,omitempty"`
 	// Time is when the set was chosen; zero is unknown.
 	Time time.Time `json:"time,omitzero"`
-	// Pointed are the addresses that resolv.conf was pointed at, the newest first,
-	// without zone ids. The first MaxPointed count.
+	// Lacking is why a last-good set serves although the network should offer one;
+	// "": it does, or need not. Since is when that began.
+	Lacking string    `json:"lacking,omitempty"`
+	Since   time.Time `json:"lackingSince,omitzero"`
+	// Pointed are the addresses that resolv.conf was pointed at and that pods were
+	// given beside it, the newest first, without zone ids. The first MaxPointed
+	// count.
 	Pointed []netip.Addr `json:"pointed,omitempty"`
 }
 
@@ -41,15 +46,18 @@ const MaxPointed = 8
 func (r Record) Bytes() []byte {
 	r.Version = recordVersion
 	r.Set, r.Pointed = r.Set.Normalize(), newest(r.Pointed)
-	for _, text := range []*string{&r.Detail, &r.Event} {
+	for _, text := range []*string{&r.Detail, &r.Event, &r.Lacking} {
 		// json would write invalid UTF-8 in one way now and in another once read.
 		*text = strings.ToValidUTF8(*text, "\ufffd")
 	}
-	r.Time = r.Time.UTC().Truncate(time.Second)
+	for i, route := range r.Routes {
+		r.Routes[i].Source = strings.ToValidUTF8(route.Source, "\ufffd")
+	}
+	r.Time, r.Since = r.Time.UTC().Truncate(time.Second), r.Since.UTC().Truncate(time.Second)
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		// Only a year that RFC 3339 cannot write makes this fail.
-		r.Time = time.Time{}
+		r.Time, r.Since = time.Time{}, time.Time{}
 		text, _ = json.MarshalIndent(r, "", "  ")
 	}
 	return append(text, '\n')
@@ -75,11 +83,11 @@ func ParseRecord(data []byte) (Record, error) {
 	return r, nil
 }
 
-// PointedAt is Pointed once resolv.conf is pointed at here (the zero Addr: at
-// none), and these servers are forwarded to: an address that is one of theirs is
-// somebody else's today, for DHCP gives a node's old address away.
-func (r Record) PointedAt(here netip.Addr, servers []nameserver.Server) []netip.Addr {
-	return slices.DeleteFunc(newest(append([]netip.Addr{here}, r.Pointed...)), func(addr netip.Addr) bool {
+// PointedAt returns Pointed with the addresses here, resolv.conf's first, once
+// these servers are forwarded to: an address that is one of theirs is somebody
+// else's today, because DHCP gives a node's old address away.
+func (r Record) PointedAt(here []netip.Addr, servers []nameserver.Server) []netip.Addr {
+	return slices.DeleteFunc(newest(slices.Concat(here, r.Pointed)), func(addr netip.Addr) bool {
 		return slices.ContainsFunc(servers, func(server nameserver.Server) bool {
 			return server.Plain() && server.Addr.Port() == nameserver.Port && server.Addr.Addr().WithZone("") == addr
 		})

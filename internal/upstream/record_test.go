@@ -68,6 +68,7 @@ func TestPointedAt(t *testing.T) {
 		{"another", "10.0.0.7", "10.0.0.2", "10.0.0.7 10.0.0.5 10.0.0.6"},
 		{"the one before", "10.0.0.6", "10.0.0.2", "10.0.0.6 10.0.0.5"},
 		{"with a zone", "fe80::5%eth0", "10.0.0.2", "fe80::5 10.0.0.5 10.0.0.6"},
+		{"two", "10.0.0.7 169.254.20.10", "10.0.0.2", "10.0.0.7 169.254.20.10 10.0.0.5 10.0.0.6"},
 		{"none", "", "10.0.0.2", "10.0.0.5 10.0.0.6"},
 		{"DHCP gave an old one to a nameserver", "10.0.0.7", "10.0.0.6 10.0.0.2", "10.0.0.7 10.0.0.5"},
 		{"a nameserver with a zone", "10.0.0.5", "fe80::5%eth0 10.0.0.6", "10.0.0.5"},
@@ -75,8 +76,7 @@ func TestPointedAt(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			here, _ := netip.ParseAddr(tt.here)
-			if diff := cmp.Diff(addrs(tt.want), old.PointedAt(here, servers(tt.servers)), asText); diff != "" {
+			if diff := cmp.Diff(addrs(tt.want), old.PointedAt(addrs(tt.here), servers(tt.servers)), asText); diff != "" {
 				t.Error(diff)
 			}
 			if diff := cmp.Diff(addrs("10.0.0.5 10.0.0.6"), old.Pointed, asText); diff != "" {

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"strings"
@@ -60,7 +61,7 @@ type Refused struct {
 	Server nameserver.Server
 	Text   string
 	Origin Origin
-	Detail string // the candidate's
+	Detail string // the route's source, else the candidate's
 	Reason string
 }
 
@@ -141,13 +142,14 @@ func (s *selector) usable(c Candidate) Set {
 		s.add(Refused{Text: cut(text), Origin: c.Origin, Detail: c.Detail, Reason: "not a nameserver's address"})
 	}
 	var g gatherer
-	for domain, server := range c.Set.members() {
+	for route, server := range c.Set.members() {
 		reason := s.reason(c.Origin, server)
 		if reason == "" {
-			reason = g.add(domain, server)
+			reason = g.add(route, server)
 		}
 		if reason != "" {
-			s.add(Refused{Server: server, Text: cut(server.String()), Origin: c.Origin, Detail: c.Detail, Reason: reason})
+			detail := cmp.Or(strings.TrimPrefix(route.Source, string(c.Origin)+" "), c.Detail)
+			s.add(Refused{Server: server, Text: cut(server.String()), Origin: c.Origin, Detail: detail, Reason: reason})
 		}
 	}
 	return g.set.Normalize()

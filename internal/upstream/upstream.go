@@ -7,6 +7,7 @@
 package upstream
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"slices"
@@ -21,6 +22,10 @@ import (
 type Route struct {
 	Domain  dnsname.Name        `json:"domain"`
 	Servers []nameserver.Server `json:"servers"`
+	// Source is who named the servers, for people: "NetworkManager tun0 (corp)".
+	// "" is not known: a file of dnsmasq's form and older records have none. Two
+	// sets whose sources alone differ mean the same.
+	Source string `json:"source,omitempty"`
 }
 
 // A Set is what a node forwards to. The zero Set is empty. A Set is a value:
@@ -70,12 +75,15 @@ func (s Set) Normalize() Set {
 	var out Set
 	routes := map[dnsname.Name][]nameserver.Server{}
 	seen := map[member]bool{}
-	for domain, server := range s.members() {
+	sources := map[dnsname.Name]string{} // the first of each domain
+	for route, server := range s.members() {
+		domain := route.Domain
 		m := member{domain, server}
 		if domain.IsZero() || seen[m] || !readable(server) {
 			continue
 		}
 		seen[m] = true
+		sources[domain] = cmp.Or(sources[domain], route.Source)
 		if domain.IsRoot() {
 			out.Servers = append(out.Servers, server)
 		} else {
@@ -83,7 +91,7 @@ func (s Set) Normalize() Set {
 		}
 	}
 	for domain, servers := range routes {
-		out.Routes = append(out.Routes, Route{Domain: domain, Servers: servers})
+		out.Routes = append(out.Routes, Route{Domain: domain, Servers: servers, Source: sources[domain]})
 	}
 	slices.SortFunc(out.Routes, func(a, b Route) int {
 		return strings.Compare(a.Domain.String(), b.Domain.String())
@@ -111,9 +119,10 @@ type gatherer struct {
 	routed int
 }
 
-// add takes a server of a domain, once; the root's are default servers. It says
-// why there is no room, or "".
-func (g *gatherer) add(domain dnsname.Name, server nameserver.Server) string {
+// add takes a server of a route's domain, once; the root's are default servers.
+// It says why there is no room, or "".
+func (g *gatherer) add(route Route, server nameserver.Server) string {
+	domain := route.Domain
 	m := member{domain, server}
 	switch {
 	case g.seen[m]:
@@ -132,26 +141,26 @@ func (g *gatherer) add(domain dnsname.Name, server nameserver.Server) string {
 		return ""
 	}
 	g.routed++
-	g.set.Routes = append(g.set.Routes, Route{Domain: domain, Servers: []nameserver.Server{server}})
+	g.set.Routes = append(g.set.Routes, Route{Domain: domain, Servers: []nameserver.Server{server}, Source: route.Source})
 	return ""
 }
 
 // limited returns what there is room for, normalized.
 func (s Set) limited() Set {
 	var g gatherer
-	for domain, server := range s.members() {
-		g.add(domain, server)
+	for route, server := range s.members() {
+		g.add(route, server)
 	}
 	return g.set.Normalize()
 }
 
-// members are the servers with their domains, in order; of the default ones it is
-// the root.
-func (s Set) members() iter.Seq2[dnsname.Name, nameserver.Server] {
-	return func(yield func(dnsname.Name, nameserver.Server) bool) {
+// members are the servers with their routes, in order; of the default ones it is
+// that of the root.
+func (s Set) members() iter.Seq2[Route, nameserver.Server] {
+	return func(yield func(Route, nameserver.Server) bool) {
 		for _, route := range append([]Route{{Domain: dnsname.Root(), Servers: s.Servers}}, s.Routes...) {
 			for _, server := range route.Servers {
-				if !yield(route.Domain, server) {
+				if !yield(route, server) {
 					return
 				}
 			}
