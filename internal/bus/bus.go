@@ -18,6 +18,7 @@ import (
 
 // The names on the bus, and the objects behind them.
 const (
+	busName     = "org.freedesktop.DBus"
 	DnsmasqName = "uk.org.thekelleys.dnsmasq"
 	ManagerName = "org.node_dns"
 
@@ -40,6 +41,8 @@ const (
 	askAgain = 30 * time.Second
 	// maxCalls may wait to be answered; the next ones are refused.
 	maxCalls = 256
+	// complainEvery is how often a call that changed nothing is logged.
+	complainEvery = 10 * time.Second
 	// setTimeout is how long the daemon may take to take something over; it may be looking at a NetworkManager that hangs.
 	setTimeout = 10 * time.Second
 )

@@ -120,7 +120,7 @@ func TestWholeOrNotAtAll(t *testing.T) {
 }
 
 // TestInOrder: what one program sends one after the other is heeded so, also when it does not wait for replies, and is
-// refused beyond a bound. A program that has left, as dbus-send has, is not known by name.
+// refused beyond a bound. A program that has left counts if the bus was asked about it in time.
 func TestInOrder(t *testing.T) {
 	w := start(t)
 	conn := w.dial()
@@ -160,9 +160,15 @@ func TestInOrder(t *testing.T) {
 		}
 	}
 	hasty := w.dial()
+	if err := dnsmasqOf(hasty).Call(DnsmasqName+".GetVersion", 0).Err; err != nil { // it arrived before, and was asked for
+		t.Fatal(err)
+	}
 	dnsmasqOf(hasty).Go("uk.org.thekelleys.SetDomainServers", dbus.FlagNoReplyExpected, nil, []string{"10.1.1.1"})
 	hasty.Close()
 	w.await("the hasty one's servers", func() bool { return texts(w.service.config.State().Rules) == "10.1.1.1" })
+	if by := w.service.config.State().RulesBy; by.PID != uint32(os.Getpid()) {
+		t.Errorf("by %+v", by)
+	}
 }
 
 // TestProperties: their types are those of the introspection, and a change of some is told in one signal.

@@ -29,7 +29,13 @@ func (s *Service) connection(ctx context.Context, names []string) error {
 	q.conn.Store(conn)
 	signals := make(chan *dbus.Signal, 16)
 	conn.Signal(signals)
-	l := &link{Service: s, conn: conn}
+	l := &link{Service: s, conn: conn, arrivals: &q.arrivals}
+	// Before the names, so that nobody calls who arrived unseen. A bus that refuses is asked about callers when they call.
+	err = conn.AddMatchSignalContext(setup, dbus.WithMatchSender(busName), dbus.WithMatchInterface(busName),
+		dbus.WithMatchMember("NameOwnerChanged"), dbus.WithMatchArg(1, ""))
+	if err != nil && !isRemote(err) {
+		return err
+	}
 	for _, name := range names {
 		if err := l.request(setup, name); err != nil {
 			return err
@@ -42,9 +48,12 @@ func (s *Service) connection(ctx context.Context, names []string) error {
 // A link is a Service on one connection. It belongs to one goroutine.
 type link struct {
 	*Service
-	conn      *dbus.Conn
-	callers   map[string]Caller // by unique name, which no other connection gets while the bus lives
-	announced properties        // what listeners were told last; nil: nothing yet
+	conn       *dbus.Conn
+	arrivals   *arrivals
+	callers    map[string]Caller // by unique name, which no other connection gets while the bus lives
+	announced  properties        // what listeners were told last; nil: nothing yet
+	complained time.Time         // the last line of complain; zero: none yet
+	unlogged   int               // calls since that complain did not log
 }
 
 func (l *link) run(ctx context.Context, calls <-chan *dbus.Message, signals <-chan *dbus.Signal) error {
@@ -135,7 +144,7 @@ func (l *link) owner(ctx context.Context, name string) string {
 
 // heed hears which names are ours. The bus says so in NameAcquired also for those that it gave us in its reply.
 func (l *link) heed(signal *dbus.Signal) {
-	if signal.Sender != "org.freedesktop.DBus" || len(signal.Body) != 1 {
+	if signal.Sender != busName || len(signal.Body) != 1 {
 		return
 	}
 	name, _ := signal.Body[0].(string)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/godbus/dbus/v5"
 
@@ -17,6 +18,7 @@ import (
 type request struct {
 	path, iface, member, signature string
 	sender                         string // its unique name
+	destination                    string // one of our names; of a signal "" for all who listen
 	body                           []any
 }
 
@@ -34,7 +36,8 @@ func newRequest(m *dbus.Message) request {
 	}
 	return request{
 		path: text(dbus.FieldPath), iface: text(dbus.FieldInterface), member: text(dbus.FieldMember),
-		signature: text(dbus.FieldSignature), sender: text(dbus.FieldSender), body: m.Body,
+		signature: text(dbus.FieldSignature), sender: text(dbus.FieldSender),
+		destination: text(dbus.FieldDestination), body: m.Body,
 	}
 }
 
@@ -57,9 +60,13 @@ func (r request) unknown() error {
 
 // answer answers a call.
 func (l *link) answer(ctx context.Context, call *dbus.Message) {
-	body, err := l.guarded(ctx, newRequest(call))
+	r := newRequest(call)
+	body, err := l.guarded(ctx, r)
 	var named fault
 	var refused dnsmasqconf.Refusal
+	if err != nil && (!wantsReply(call) || errors.As(err, &named) && named.name == errorAccess) {
+		l.complain(r, err)
+	}
 	switch {
 	case err == nil:
 		reply(l.conn, call, body...)
@@ -72,6 +79,17 @@ func (l *link) answer(ctx context.Context, call *dbus.Message) {
 	default:
 		replyError(l.conn, call, dbus.NewError(errorFailed, []any{dnsmasqconf.Printable(err.Error())}))
 	}
+}
+
+// complain logs a call that was refused, or that failed and gets no reply. Only the first in complainEvery is logged, as anybody
+// whom another policy lets through can send many.
+func (l *link) complain(r request, err error) {
+	if now := time.Now(); l.complained.IsZero() || now.Sub(l.complained) >= complainEvery {
+		l.config.Log.Warn("D-Bus call changed nothing", "member", dnsmasqconf.Printable(r.member), "sender", r.sender, "error", err, "unlogged", l.unlogged)
+		l.complained, l.unlogged = now, 0
+		return
+	}
+	l.unlogged++
 }
 
 // guarded is dispatch, whatever it does.

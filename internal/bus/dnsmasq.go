@@ -52,7 +52,7 @@ func noDHCP(*link, context.Context, request) ([]any, error) {
 func changing(m method) method {
 	return func(l *link, ctx context.Context, r request) ([]any, error) {
 		if caller := l.caller(ctx, r.sender); !caller.mayChange() {
-			return nil, fault{errorAccess, "only root and the user of node-dns may call " + r.member}
+			return nil, caller.refuse(r.member)
 		}
 		return m(l, ctx, r)
 	}

@@ -49,7 +49,7 @@ func (o Options) Words() []string {
 type Caller struct {
 	Method string    `json:"method"`
 	Name   string    `json:"name"`              // the unique name on the bus
-	Known  bool      `json:"known,omitempty"`   // what follows is: a caller that waits for no reply may be gone
+	Known  bool      `json:"known,omitempty"`   // the user is; older releases obeyed others, too
 	PID    uint32    `json:"pid,omitempty"`     // of the process
 	UID    uint32    `json:"uid,omitempty"`     // its user
 	Comm   string    `json:"command,omitempty"` // its name; "" when it had ended, or the kernel does not tell us
@@ -72,6 +72,9 @@ func (c Caller) who() string {
 		return c.Name
 	}
 	comm, words := c.Comm, []string{fmt.Sprintf("pid %d", c.PID), fmt.Sprintf("uid %d", c.UID), c.Unit, c.Name}
+	if c.PID == 0 { // of a process that the bus cannot see, as in another PID namespace
+		words = words[1:]
+	}
 	if comm == "" {
 		comm, words = words[0], words[1:]
 	}

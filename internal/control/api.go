@@ -45,36 +45,63 @@ type refusal struct {
 	Error      string `json:"error"`
 }
 
+// verb is a question, and who may ask it.
+type verb struct {
+	pattern string // of http.ServeMux
+	level   level
+	answer  http.Handler // nil: the daemon does not know the question
+}
+
+// verbs are all of them. What changes something, or shows what other clients ask, is for admins.
+func (api API) verbs() []verb {
+	return []verb{
+		{"GET " + statusPath, anyone, tell(api.status())},
+		{"GET " + serverHistoryPath, anyone, tell(api.ServerHistory)},
+		{"GET " + cacheStatsPath, anyone, tell(api.CacheStats)},
+		{"POST " + queryPath, anyone, handle(api.Query)},
+		{"POST " + searchPath, anyone, handle(api.searchFor())},
+		{"POST " + cacheDumpPath, admin, stream(unflushed(api.CacheDump))},
+		{"POST " + cacheFlushPath, admin, handle(api.CacheFlush)},
+		{"POST " + logQueriesPath, admin, handle(api.LogQueries)},
+		{"POST " + monitorPath, admin, stream(api.Monitor)},
+	}
+}
+
+// status is Status, which names a client to admins alone.
+func (api API) status() func(context.Context) Status {
+	if api.Status == nil {
+		return nil
+	}
+	return func(ctx context.Context) Status {
+		s := api.Status(ctx)
+		if mayAsk(ctx, admin) != nil {
+			s.Queries.Limits.Crowder, s.Queries.Limits.CrowderPod = "", ""
+		}
+		return s
+	}
+}
+
+// searchFor is Search, but for admins alone where the Kubernetes API is asked for a pod, which takes the node's credentials.
+func (api API) searchFor() func(context.Context, SearchQuestion) (Search, error) {
+	if api.Search == nil {
+		return nil
+	}
+	return func(ctx context.Context, question SearchQuestion) (Search, error) {
+		if question.Pod != "" {
+			if err := mayAsk(ctx, admin); err != nil {
+				return Search{}, err
+			}
+		}
+		return api.Search(ctx, question)
+	}
+}
+
 func (api API) handler() http.Handler {
 	mux := http.NewServeMux()
-	if api.Status != nil {
-		mux.HandleFunc("GET "+statusPath, tell(api.Status))
-	}
-	if api.ServerHistory != nil {
-		mux.HandleFunc("GET "+serverHistoryPath, tell(api.ServerHistory))
-	}
-	if api.CacheDump != nil {
-		mux.HandleFunc("POST "+cacheDumpPath, stream(func(ctx context.Context, part CachePart, send func(CacheEntry) error, _ func() error) error {
-			return api.CacheDump(ctx, part, send)
-		}))
-	}
-	if api.CacheFlush != nil {
-		mux.HandleFunc("POST "+cacheFlushPath, handle(api.CacheFlush))
-	}
-	if api.CacheStats != nil {
-		mux.HandleFunc("GET "+cacheStatsPath, tell(api.CacheStats))
-	}
-	if api.Query != nil {
-		mux.HandleFunc("POST "+queryPath, handle(api.Query))
-	}
-	if api.Search != nil {
-		mux.HandleFunc("POST "+searchPath, handle(api.Search))
-	}
-	if api.LogQueries != nil {
-		mux.HandleFunc("POST "+logQueriesPath, handle(api.LogQueries))
-	}
-	if api.Monitor != nil {
-		mux.HandleFunc("POST "+monitorPath, stream(api.Monitor))
+	for _, v := range api.verbs() {
+		if v.answer != nil {
+			mux.Handle(v.pattern, guarded(v.level, v.answer))
+		}
 	}
 	return Guard(mux, api.Panicked)
 }
@@ -94,14 +121,21 @@ func Guard(next http.Handler, panicked func(value any)) http.Handler {
 	})
 }
 
-// tell answers a question without words.
-func tell[A any](answer func(context.Context) A) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) { reply(w, answer(r.Context()), nil) }
+// tell answers a question without words. It returns nil if answer is nil.
+func tell[A any](answer func(context.Context) A) http.Handler {
+	if answer == nil {
+		return nil
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { reply(w, answer(r.Context()), nil) })
 }
 
-// handle answers a question of type Q, which travels in the body as JSON, with what answer makes of it.
-func handle[Q, A any](answer func(context.Context, Q) (A, error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+// handle answers a question of type Q, which travels in the body as JSON, with what answer makes of it. It returns nil if
+// answer is nil.
+func handle[Q, A any](answer func(context.Context, Q) (A, error)) http.Handler {
+	if answer == nil {
+		return nil
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var question Q
 		if err := readQuestion(w, r, &question); err != nil {
 			reply(w, nil, err)
@@ -109,7 +143,7 @@ func handle[Q, A any](answer func(context.Context, Q) (A, error)) http.HandlerFu
 		}
 		value, err := answer(r.Context(), question)
 		reply(w, value, err)
-	}
+	})
 }
 
 // readQuestion reads a question into what question points to. Without words it stays zero.
@@ -131,6 +165,8 @@ func reply(w http.ResponseWriter, value any, err error) {
 		w.WriteHeader(http.StatusBadRequest)
 	case errors.Is(err, os.ErrNotExist):
 		w.WriteHeader(http.StatusGone) // 404 is of a path that is not known
+	case errors.Is(err, errNotAdmin):
+		w.WriteHeader(http.StatusForbidden)
 	case errors.Is(err, ErrBusy):
 		w.WriteHeader(http.StatusServiceUnavailable)
 	case err != nil:

@@ -59,7 +59,7 @@ func open(ctx context.Context, path, endpoint string, question any) (io.ReadClos
 	case errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ECONNREFUSED):
 		return nil, fmt.Errorf("%w: nobody listens on %s", ErrNotRunning, path)
 	case errors.Is(err, os.ErrPermission):
-		return nil, fmt.Errorf("asking node-dns at %s: it is for root and the group node-dns: %w", path, os.ErrPermission)
+		return nil, fmt.Errorf("asking node-dns at %s: %w: %w", path, errNotAdmin, os.ErrPermission)
 	case err != nil:
 		return nil, fmt.Errorf("asking node-dns: %w", err)
 	case response.StatusCode != http.StatusOK:
@@ -90,8 +90,11 @@ func refused(response *http.Response) error {
 	if err := json.NewDecoder(io.LimitReader(response.Body, maxAnswer)).Decode(&said); err != nil || said.Error == "" {
 		return fmt.Errorf("asking node-dns: it said %s", response.Status)
 	}
-	if response.StatusCode == http.StatusBadRequest {
+	switch response.StatusCode {
+	case http.StatusBadRequest:
 		return MistakeError{said.Error}
+	case http.StatusForbidden:
+		return fmt.Errorf("asking node-dns: %s: %w", said.Error, os.ErrPermission)
 	}
 	return fmt.Errorf("asking node-dns: %s", said.Error)
 }

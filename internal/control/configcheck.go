@@ -83,7 +83,11 @@ func (c ConfigCheck) WriteText(w io.Writer) error {
 		p.line("no configuration file: every default applies")
 	}
 	if len(c.Node.Listen) > 0 {
-		p.line("on this node: listens on %s; /etc/resolv.conf is to name %s", strings.Join(c.Node.Listen, " "), orNone(c.Node.Nameserver))
+		resolvConf := "is to name " + c.Node.Nameserver
+		if c.Node.Nameserver == "" {
+			resolvConf = "keeps the site's nameservers, as it cannot name a port"
+		}
+		p.line("on this node: listens on %s; /etc/resolv.conf %s", strings.Join(c.Node.Listen, " "), resolvConf)
 	}
 	for _, problem := range c.Node.Problems {
 		p.line("on this node: %s", problem)

@@ -1,7 +1,8 @@
 // Package control is the admin's road to the running daemon: a unix socket, and the values that travel over it.
 //
-// It carries what the daemon knows about itself; it decides nothing. Whoever may open the socket (root and the group
-// of node-dns, mode 0660) may read all of it.
+// It carries what the daemon knows about itself; it decides nothing but who may ask what. Any local user may open the socket
+// and ask what a client of the node can learn anyway. What changes something, and what other clients ask, is for root and the
+// members of AdminGroup. The kernel says who has connected.
 package control
 
 import (
@@ -24,14 +25,12 @@ const (
 	statusPath = "/v1/status"
 	// maxPath is how long a socket's path may be (unix(7), sun_path, without its final zero).
 	maxPath = 107
-	// maxClients may be connected at a time; the next ones wait.
-	maxClients = 16
 )
 
 // SocketPath is the control socket below root.
 func SocketPath(root string) string { return filepath.Join("/", root, "/run/node-dns/control.sock") }
 
-// Listen opens the control socket at path with mode 0660. It is made beside its place and renamed into it, so that it
+// Listen opens the control socket at path with mode 0666. It is made beside its place and renamed into it, so that it
 // is never there with another mode, and one that a killed daemon left behind is replaced. It fails while a daemon
 // that lives listens on it.
 func Listen(path string) (net.Listener, error) {
@@ -53,7 +52,7 @@ func Listen(path string) (net.Listener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listening on %s: %w", path, err)
 	}
-	err = os.Chmod(temp, 0o660)
+	err = os.Chmod(temp, 0o666)
 	if err == nil {
 		err = os.Rename(temp, path)
 	}
@@ -79,15 +78,21 @@ func (s *socket) Close() error {
 	return errors.Join(err, s.Listener.Close())
 }
 
-// Serve answers on listener until ctx ends, and closes it. Requests under way get a second to end.
+// Serve answers on listener, which must be of a unix socket, until ctx ends, and closes it. Requests under way get a second to
+// end.
 func Serve(ctx context.Context, listener net.Listener, api API) error {
-	listener = netutil.LimitListener(listener, maxClients)
+	return serveWith(ctx, listener, api, adminGroup)
+}
+
+func serveWith(ctx context.Context, listener net.Listener, api API, adminGroup func() (int, bool)) error {
+	listener = netutil.LimitListener(&entrance{Listener: listener, adminGroup: adminGroup, guests: map[int]int{}}, maxClients)
 	server := &http.Server{
 		Handler:        api.handler(),
 		ReadTimeout:    2 * time.Second, // also of a connection with nothing to ask
 		WriteTimeout:   10 * time.Second,
 		MaxHeaderBytes: 8 << 10,
 		BaseContext:    func(net.Listener) context.Context { return ctx },
+		ConnContext:    withCaller,
 	}
 	if err := ServeUntil(ctx, listener, server); err != nil {
 		return fmt.Errorf("serving the control socket: %w", err)

@@ -86,7 +86,7 @@ func TestSocketMode(t *testing.T) {
 			t.Fatal(err, listenErr)
 		}
 		info, err := os.Lstat(path)
-		if err != nil || info.Mode() != fs.ModeSocket|0o660 {
+		if err != nil || info.Mode() != fs.ModeSocket|0o666 {
 			t.Errorf("umask %o: %v, %v", umask, info.Mode(), err)
 		}
 		if err := listener.Close(); err != nil {

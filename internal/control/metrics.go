@@ -31,14 +31,14 @@ func (m Metrics) IsOpen() bool {
 func (s Status) Unready() []string {
 	var reasons []string
 	switch {
-	case len(s.Listeners) > 0:
+	case slices.ContainsFunc(s.Listeners, func(l Listener) bool { return !l.Spare }):
 	case s.Cluster.Domain == "":
 		reasons = append(reasons, "listening nowhere while the cluster domain is not known")
 	default:
 		reasons = append(reasons, "listening nowhere: this node has no address yet")
 	}
 	for _, l := range s.Listeners {
-		if l.Error != "" {
+		if l.IsFailed() {
 			reasons = append(reasons, "not listening on "+l.Address+": "+l.Error)
 		}
 	}

@@ -46,15 +46,20 @@ const (
 	MaxKubeletProblem  = 300
 )
 
-// ToldFile is a resolv.conf that a kubelet was told of, as the asker has read it.
+// ToldFile is what a resolv.conf says that a kubelet was told of, as the asker has read it. The text itself stays with the asker: root
+// may have read what is not for the daemon.
 type ToldFile struct {
-	Path    string `json:"path"` // "": the kubelet is to use none
-	Text    string `json:"text,omitempty"`
-	Missing bool   `json:"missing,omitempty"`
-	Unread  string `json:"unread,omitempty"` // why it could not be read
+	Path        string       `json:"path"` // "": the kubelet is to use none
+	Nameservers []netip.Addr `json:"nameservers,omitempty"`
+	Search      []string     `json:"search,omitempty"`
+	Options     []string     `json:"options,omitempty"`
+	Ours        bool         `json:"ours,omitempty"` // node-dns has written it
+	Missing     bool         `json:"missing,omitempty"`
+	Unread      string       `json:"unread,omitempty"` // why it could not be read
 }
 
-// MaxToldFile bounds ToldFile.Text in octets, of which JSON may make six each: it must fit a question, with all that is beside it.
+// MaxToldFile bounds the file that a ToldFile is made of, in octets, of which JSON may make six each: what it says must fit a question,
+// with all that is beside it.
 const MaxToldFile = 8 << 10
 
 const _ = uint(maxQuestion - 6*MaxToldFile - 16<<10)

@@ -25,8 +25,9 @@ type Status struct {
 	Queries    Queries    `json:"queries"`
 	Watched    Watched    `json:"watched"`
 	Process    Process    `json:"process"`
-	Problems   []string   `json:"problems"` // what an admin should mend; empty: all is well
-	Notes      []string   `json:"notes"`    // what an admin should know
+	SELinux    *SELinux   `json:"selinux,omitempty"` // nil: SELinux is off
+	Problems   []string   `json:"problems"`          // what an admin should mend; empty: all is well
+	Notes      []string   `json:"notes"`             // what an admin should know
 
 	LastMinute *LastMinute `json:"lastMinute,omitempty"` // nil: it runs for less than ten seconds
 	// Changed is when Routes were others; nil: not in our memory.
@@ -46,6 +47,12 @@ type Process struct {
 	MemoryLimit int64 `json:"memoryLimit"` // octets that Go takes at most, and the cache shrinks before; 0: no limit
 }
 
+// SELinux says how SELinux confines the daemon.
+type SELinux struct {
+	Mode   string `json:"mode"`             // enforcing or permissive; on: the daemon may not read which
+	Domain string `json:"domain,omitempty"` // of the daemon, such as node_dns_t; "": not known
+}
+
 // Node is this machine as the daemon sees it.
 type Node struct {
 	Name string `json:"name"`
@@ -58,7 +65,12 @@ type Listener struct {
 	UDP     bool   `json:"udp"`
 	TCP     bool   `json:"tcp"`
 	Error   string `json:"error,omitempty"`
+	// Spare: dnsBindAddress alone names it, and another program has it, such as OpenShift's own nameserver. That is no fault.
+	Spare bool `json:"spare,omitempty"`
 }
+
+// IsFailed reports whether the daemon does not listen where it should.
+func (l Listener) IsFailed() bool { return l.Error != "" && !l.Spare }
 
 // Clients are who may ask, beside this host.
 type Clients struct {
@@ -169,10 +181,15 @@ type Limits struct {
 	Strangers     uint64 `json:"strangers"`     // refused: the client may not ask
 	Hasty         uint64 `json:"hasty"`         // refused: clientRateLimit
 	Crowding      uint64 `json:"crowding"`      // SERVFAIL: the client has its share of what may wait for an answer
+	Costly        uint64 `json:"costly"`        // SERVFAIL: the client has had its share of what upstream nameservers send
 	Full          uint64 `json:"full"`          // SERVFAIL: too many queries wait for an answer
 	Upstream      uint64 `json:"upstream"`      // SERVFAIL: dnsForwardMax, or no socket to ask from
 	Silenced      uint64 `json:"silenced"`      // responses that say no, which were not sent: too many to one network
 	TCPRefused    uint64 `json:"tcpRefused"`    // connections closed at once
 	TCPIdle       uint64 `json:"tcpIdle"`       // idle connections closed to make room
 	NoDescriptors uint64 `json:"noDescriptors"` // connections closed because no file could be opened
+
+	// Crowder is a client that had more than its share, of whichever; "": none had. Pod is its namespace and name, where it is known.
+	Crowder    string `json:"crowder,omitempty"`
+	CrowderPod string `json:"crowderPod,omitempty"`
 }

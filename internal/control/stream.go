@@ -21,9 +21,12 @@ const (
 
 // stream answers a question of type Q with any number of values, a JSON text in a line each. send returns an error when the client has
 // gone; what answer returns after the first send cuts the stream, so that the client sees that it is not whole. flush sends what send
-// has gathered.
-func stream[Q, A any](answer func(ctx context.Context, question Q, send func(A) error, flush func() error) error) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+// has gathered. It returns nil if answer is nil.
+func stream[Q, A any](answer func(ctx context.Context, question Q, send func(A) error, flush func() error) error) http.Handler {
+	if answer == nil {
+		return nil
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var question Q
 		if err := readQuestion(w, r, &question); err != nil {
 			reply(w, nil, err)
@@ -50,6 +53,16 @@ func stream[Q, A any](answer func(ctx context.Context, question Q, send func(A) 
 		if errors.Join(err, out.Flush()) != nil {
 			panic(http.ErrAbortHandler)
 		}
+	})
+}
+
+// unflushed is an answer for stream that does not flush. It returns nil if answer is nil.
+func unflushed[Q, A any](answer func(ctx context.Context, question Q, send func(A) error) error) func(context.Context, Q, func(A) error, func() error) error {
+	if answer == nil {
+		return nil
+	}
+	return func(ctx context.Context, question Q, send func(A) error, _ func() error) error {
+		return answer(ctx, question, send)
 	}
 }
 

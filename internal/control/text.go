@@ -45,6 +45,9 @@ func (s Status) WriteText(w io.Writer) error {
 	if limits := s.Queries.Limits.text(); limits != "" {
 		p.row("Limits", limits)
 	}
+	if s.SELinux != nil {
+		p.row("SELinux", s.SELinux.text())
+	}
 	if watched := s.Watched.text(); watched != "" {
 		p.row("Watched", watched)
 	}
@@ -55,6 +58,13 @@ func (s Status) WriteText(w io.Writer) error {
 		p.line("! %s", screen.Lines(problem, "    "))
 	}
 	return p.err
+}
+
+func (s SELinux) text() string {
+	if s.Domain == "" {
+		return s.Mode
+	}
+	return s.Mode + "   domain " + s.Domain
 }
 
 func (s Status) readiness() string {
@@ -78,7 +88,10 @@ func (s Status) listening() string {
 	var words []string
 	for _, l := range s.Listeners {
 		word := l.Address + " " + protocols(l)
-		if l.Error != "" {
+		switch {
+		case l.Spare:
+			word = l.Address + " left to another program"
+		case l.IsFailed():
 			word = l.Address + " FAILED (" + l.Error + ")"
 		}
 		words = append(words, word)
@@ -265,6 +278,7 @@ func (l Limits) text() string {
 		{l.Strangers, "queries refused: the network may not ask"},
 		{l.Hasty, "refused: clientRateLimit"},
 		{l.Crowding, "failed: the client's share of the queries that wait"},
+		{l.Costly, "failed: the client's share of what upstream nameservers send"},
 		{l.Full, "failed: too many queries wait"},
 		{l.Upstream, "failed: dnsForwardMax, or no socket"},
 		{l.Silenced, "refusals over UDP above their limit"},
@@ -275,6 +289,13 @@ func (l Limits) text() string {
 		if limit.count > 0 {
 			words = append(words, fmt.Sprintf("%d %s", limit.count, limit.what))
 		}
+	}
+	if l.Crowder != "" {
+		who := l.Crowder
+		if l.CrowderPod != "" {
+			who += ", pod " + l.CrowderPod
+		}
+		words = append(words, "more than its share: "+who)
 	}
 	return strings.Join(words, ", ")
 }

@@ -58,10 +58,11 @@ func busy() Status {
 	s.Routes[2].Servers[0].Transport = "tls (opportunistic)"
 	s.Cache.Evictions = 17
 	s.Queries = Queries{UDP: 1, TCP: 2, Shed: 3, Dropped: 4, Panics: 5, Limits: Limits{
-		Strangers: 6, Hasty: 7, Crowding: 8, Full: 9, Upstream: 10, Silenced: 11, TCPRefused: 12, TCPIdle: 13, NoDescriptors: 14,
+		Strangers: 6, Hasty: 7, Crowding: 8, Costly: 15, Full: 9, Upstream: 10, Silenced: 11, TCPRefused: 12, TCPIdle: 13, NoDescriptors: 14, Crowder: "10.128.0.7", CrowderPod: "shop/web-0",
 	}}
 	s.Clients = Clients{AllowFrom: []string{"all"}, Networks: []string{}, RateLimit: 100}
 	s.Metrics = Metrics{Address: "127.0.0.1:9453", Error: "address already in use"}
+	s.SELinux = &SELinux{Mode: "permissive", Domain: "unconfined_service_t"}
 	s.Problems, s.Notes = []string{"172.16.0.53 is down"}, []string{"refused as an upstream: 10.0.0.5"}
 	return s
 }
@@ -117,6 +118,8 @@ func screens() map[string]Status {
 		"many-networks": with(func(s *Status) {
 			s.Clients.Networks = append(s.Clients.Networks, "10.9.0.1/32", "10.9.0.2/32", "10.9.0.3/32")
 		}),
+		"selinux":          with(func(s *Status) { s.SELinux = &SELinux{Mode: "enforcing", Domain: "node_dns_t"} }),
+		"selinux-unknown":  with(func(s *Status) { s.SELinux = &SELinux{Mode: "on"} }),
 		"metrics":          with(func(s *Status) { s.Metrics.Address = "127.0.0.1:9453" }),
 		"this-host-alone":  with(func(s *Status) { s.Clients = Clients{} }),
 		"only-the-cluster": with(func(s *Status) { s.Routes = s.Routes[:2] }),
