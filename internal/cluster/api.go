@@ -122,5 +122,8 @@ func readStatus(response *http.Response, right Right) error {
 		Status: kubewire.ParseStatus(response.StatusCode, response.Header.Get("Content-Type"), body),
 		right:  right,
 	}
+	if to, err := response.Location(); err == nil && response.StatusCode/100 == 3 {
+		e.Message = fmt.Sprintf("redirects are not followed, and this one leads to %q", to.Scheme+"://"+to.Host)
+	}
 	return e.withRetryAfter(response.Header.Get("Retry-After"))
 }

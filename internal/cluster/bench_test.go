@@ -52,7 +52,7 @@ func bigMeta(name string, i int) metav1.ObjectMeta {
 		Labels:      map[string]string{"app": name, "app.kubernetes.io/managed-by": "Helm", "team": fmt.Sprintf("team-%d", i%37)},
 		Annotations: map[string]string{"kubectl.kubernetes.io/last-applied-configuration": strings.Repeat("{}", 150)},
 		ManagedFields: []metav1.ManagedFieldsEntry{{
-			Manager: "kubectl", Operation: "Apply", APIVersion: "v1", FieldsV1: &metav1.FieldsV1{Raw: []byte("{" + fields + `"f:z":{}}`)},
+			Manager: "kubectl", Operation: "Apply", APIVersion: "v1", FieldsV1: metav1.NewFieldsV1("{" + fields + `"f:z":{}}`),
 		}},
 	}
 }

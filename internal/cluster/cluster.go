@@ -28,9 +28,11 @@ type Features struct {
 // Config says what a Watcher watches.
 type Config struct {
 	Kubeconfig string // the path of the file
-	Features   Features
-	NodeName   string // as the API has it; "" with NodePods: no Pods are watched
-	Version    string // for the User-Agent
+	// Contents stand in for those of the file, which is not read then, and name no other file. Nil: the file is read.
+	Contents []byte
+	Features Features
+	NodeName string // as the API has it; "" with NodePods: no Pods are watched
+	Version  string // for the User-Agent
 
 	// SnapshotFile keeps the last known state for the next start; its directory must exist. "": none is kept.
 	SnapshotFile string

@@ -35,13 +35,19 @@ type file struct {
 // a goroutine for each transport that never ends (k8s.io/client-go transport/cache.go, DialerStopCh), and keep the CA
 // for good; here they are read once, and a new connection is made when any file has changed.
 func connect(c Config) (*connection, error) {
-	data, err := os.ReadFile(c.Kubeconfig)
-	if err != nil {
-		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
+	data := c.Contents
+	if data == nil {
+		var err error
+		if data, err = os.ReadFile(c.Kubeconfig); err != nil {
+			return nil, fmt.Errorf("reading the kubeconfig: %w", err)
+		}
 	}
 	config, err := parseKubeconfig(c.Kubeconfig, data)
 	if err != nil {
 		return nil, fmt.Errorf("reading the kubeconfig %s: %w", c.Kubeconfig, err)
+	}
+	if os.Geteuid() == 0 && (config.ExecProvider != nil || config.AuthProvider != nil) {
+		return nil, fmt.Errorf("using the kubeconfig %s: its credentials come from a plugin, which root does not run", c.Kubeconfig)
 	}
 	made := &connection{files: []file{{c.Kubeconfig, data}}}
 	for _, path := range []string{config.CAFile, config.CertFile, config.KeyFile} {
@@ -94,6 +100,7 @@ func (made *connection) use(config *rest.Config, c Config) error {
 	if err != nil {
 		return err
 	}
+	client.CheckRedirect = refuseRedirect
 	server, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
 		return err
@@ -103,6 +110,13 @@ func (made *connection) use(config *rest.Config, c Config) error {
 	made.cluster = sha256.Sum256(slices.Concat([]byte(server.String()), []byte{0}, config.CAData))
 	made.close = func() { utilnet.CloseIdleConnectionsFor(client.Transport) }
 	return nil
+}
+
+// refuseRedirect makes a redirect an answer like any other (see readStatus). client-go's transport adds the credentials to
+// every request, so a followed redirect sends them to whatever host it names, even in the clear. The API server redirects
+// none of our requests.
+func refuseRedirect(*http.Request, []*http.Request) error {
+	return http.ErrUseLastResponse
 }
 
 // changed reports whether any file is otherwise than when it was read. One that is gone, as for a moment while it is

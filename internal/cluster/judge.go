@@ -74,7 +74,7 @@ func (o *owner) assess(now time.Time) State {
 	onDemand, shed := o.w.demands.stats()
 	s := State{
 		Kubeconfig: o.w.config.Kubeconfig, FromDisk: o.fromDisk, OnDemand: onDemand, Shed: shed + o.w.places.refused(),
-		Events: counts.events, Lists: counts.lists, Lost: counts.lost, Rewinds: counts.rewinds, Dropped: counts.dropped,
+		Events: counts.events, Lists: counts.lists, Lost: counts.lost, Rewinds: counts.rewinds, Dropped: counts.dropped, LastDrop: o.lastDrop,
 	}
 	if latest := o.w.latest.Load(); latest != nil {
 		s.Counts = latest.Counts()

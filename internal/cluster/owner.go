@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"crypto/sha256"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -58,6 +59,8 @@ type owner struct {
 	}
 	publishing *time.Timer // nil: nothing is to be published
 	judged     bool        // who asks for the reason has one
+	lastDrop   string      // the last object that was dropped, and why
+	saidDrop   time.Time   // when the log last said so
 }
 
 func newOwner(w *Watcher) *owner {
@@ -167,9 +170,11 @@ func (o *owner) apply(r report) {
 			o.plan() // which slices are to be asked for by name
 		}
 		o.logLost(r.source)
+		o.logDropped(r.source)
 		o.judge()
 	case changed, deleted, reached:
 		o.logLost(r.source)
+		o.logDropped(r.source)
 	case watching, broken:
 		o.judge()
 	case rewound:
@@ -186,6 +191,21 @@ func (o *owner) logLost(s source) {
 	if p := o.store.slots[s.slot]; p != nil && p.lost > 0 {
 		o.w.log.Warn("a watch had lost changes", "kind", s.kind.String(), "objects", p.lost)
 		p.lost = 0
+	}
+}
+
+// logDropped says which objects are not kept, once a minute at most: whoever may write objects may write many.
+func (o *owner) logDropped(s source) {
+	p := o.store.slots[s.slot]
+	if p == nil || p.drops.count == 0 {
+		return
+	}
+	o.lastDrop = fmt.Sprintf("%v %q: %v", s.kind, p.drops.last.Namespace+"/"+p.drops.last.Name, p.drops.why)
+	if now := time.Now(); now.Sub(o.saidDrop) >= time.Minute {
+		o.saidDrop = now
+		o.w.log.Warn("objects of the cluster are dropped: some of its names are not answered", "kind", s.kind.String(), "objects", p.drops.count,
+			"last", o.lastDrop)
+		p.drops = drops{}
 	}
 }
 

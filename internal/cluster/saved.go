@@ -190,8 +190,10 @@ func (s *store) restore(data []byte, cluster [sha256.Size]byte) (*saved, error) 
 }
 
 func (s *store) restoreObject(kind kubewire.Kind, at slot, key zone.Key, value any) {
-	was := s.objects[kind][key].byName
-	s.objects[kind][key] = entry{slot: at, byName: byName(value)}
-	s.count(key.Name, was, byName(value))
+	was := s.objects[kind][key]
+	octets := sizeOf(key, value) // of one subset, of an Endpoints
+	s.room -= octets
+	s.objects[kind][key] = entry{slot: at, byName: byName(value), octets: was.octets + uint32(octets)}
+	s.count(key.Name, was.byName, byName(value))
 	s.build(kind, key, value)
 }

@@ -52,8 +52,10 @@ type State struct {
 	Lists   uint64 // read to their end since the start
 	Lost    uint64 // changes that a watch should have told and did not, found by comparing
 	Rewinds uint64 // times that the API server's state was older than what it had told before
-	Dropped uint64 // changes beyond the bound on objects
-	Shed    uint64 // questions for the slices of a Service, or at an address, while too many others were asked for
+	Dropped uint64 // objects, and changes of such, that were too big or for which there was no room
+	// LastDrop is the last of them, and why; "": none was dropped.
+	LastDrop string
+	Shed     uint64 // questions for the slices of a Service, or at an address, while too many others were asked for
 }
 
 // unready is the State as the reason why nothing can be answered.

@@ -17,6 +17,7 @@ const maxObjects = 1 << 20
 type store struct {
 	builder zone.Builder
 	limit   int // of objects of each kind
+	room    int // octets that all objects may still take, by sizeOf
 	objects [kubewire.Pods + 1]map[zone.Key]entry
 	slots   map[slot]*progress
 	// unlabelled counts the headless Services without selector by name: their slices have to be asked for by name.
@@ -35,7 +36,7 @@ type counts struct {
 	events  uint64 // told by watches
 	lists   uint64 // that were read to their end
 	lost    uint64 // objects that a comparing list found to be otherwise than the watch had told
-	dropped uint64 // objects beyond maxObjects
+	dropped uint64 // objects that were too big, or for which there was no room
 	rewinds uint64 // times that the server's state was older than what it had told before
 }
 
@@ -44,6 +45,7 @@ type entry struct {
 	version uint64
 	slot    slot
 	byName  bool   // it is a Service that is counted in unlabelled
+	octets  uint32 // by sizeOf; at most what kubewire lets one have
 	mark    uint16 // the epoch of the last list that had it
 	trigger uint32 // the triggerMark of the last time that it has had; 0: it never had one
 }
@@ -55,6 +57,7 @@ type progress struct {
 	position uint64 // what the store has of the source is its state at this version; 0: of no one version
 	synced   bool   // the store has had its whole state
 	lost     uint64 // as in counts, since this was last set to 0
+	drops    drops  // since this was last set to zero
 	err      error  // why it is not watched at the moment; nil: it is, or nothing is known against it
 
 	comparing bool // the list under way only checks what the watch has told
@@ -64,7 +67,7 @@ type progress struct {
 }
 
 func newStore() *store {
-	s := &store{limit: maxObjects, slots: make(map[slot]*progress), unlabelled: make(map[string]int)}
+	s := &store{limit: maxObjects, room: maxOctets, slots: make(map[slot]*progress), unlabelled: make(map[string]int)}
 	for kind := range s.objects {
 		s.objects[kind] = make(map[zone.Key]entry)
 	}
@@ -129,13 +132,25 @@ func (s *store) set(p *progress, o kubewire.Object) (changed bool) {
 	objects := s.objects[p.source.kind]
 	old, exists := objects[o.Key]
 	switch {
+	case o.TooBig != nil:
+		s.drop(p, o.Key, o.TooBig)
 	case !exists && len(objects) >= s.limit:
-		s.counts.dropped++
+		s.drop(p, o.Key, errManyObjects)
 		return false
 	case exists && old.slot != p.source.slot && old.version > o.Version:
 		return false // the other slot has told of what came after
 	}
+	octets := sizeOf(o.Key, o.Value)
+	if octets > s.room+int(old.octets) {
+		s.drop(p, o.Key, errNoRoom)
+		if !exists {
+			return false
+		}
+		o.Value, octets = nil, sizeOf(o.Key, nil) // what it was before is wrong
+	}
+	s.room -= octets - int(old.octets)
 	e := entry{
+		octets:  uint32(octets),
 		version: o.Version, slot: p.source.slot, mark: p.epoch, byName: byName(o.Value), trigger: cmp.Or(triggerMark(o.Triggered), old.trigger),
 	}
 	objects[o.Key] = e
@@ -151,6 +166,7 @@ func (s *store) remove(p *progress, key zone.Key) (changed bool) {
 		return false
 	}
 	delete(objects, key)
+	s.room += int(old.octets)
 	s.count(key.Name, old.byName, false)
 	return s.build(p.source.kind, key, nil)
 }

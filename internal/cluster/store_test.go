@@ -1,8 +1,11 @@
 package cluster
 
 import (
+	"bytes"
 	"errors"
+	"log/slog"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -233,5 +236,72 @@ func TestStoreIsBounded(t *testing.T) {
 	}
 	if s.counts.dropped != 1 || s.builder.Snapshot(time.Now()).Counts().Services != 1 {
 		t.Errorf("%+v", s.counts)
+	}
+}
+
+// TestStoreIsBoundedInOctets: an object that there is no room for is dropped, with what was known of it before; the others are kept, and one
+// that goes makes room.
+func TestStoreIsBoundedInOctets(t *testing.T) {
+	s := newStore()
+	slices := source{kind: kubewire.EndpointSlices, slot: sliceSlot}
+	s.assign([]source{slices})
+	s.room = 100_000
+	known := func() int { return s.builder.Snapshot(time.Now()).Counts().Endpoints }
+	tell := func(name string, endpoints int, err error) {
+		key := zone.Key{Namespace: "n", Name: name}
+		o := kubewire.Object{Key: key, TooBig: err}
+		if err == nil {
+			v := &zone.Slice{Key: key, Service: "web"}
+			for i := range endpoints {
+				v.Endpoints = append(v.Endpoints, zone.Endpoint{Addr: netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), Ready: true})
+			}
+			o.Value = v
+		}
+		s.apply(report{source: slices, step: changed, object: o})
+	}
+	for _, row := range []struct {
+		name      string
+		endpoints int
+		err       error
+		known     int
+		dropped   uint64
+	}{
+		{"one", 100, nil, 100, 0},
+		{"large", 10_000, nil, 100, 1},
+		{"two", 500, nil, 600, 1},
+		{"one", 10_000, nil, 500, 2}, // its old endpoints are not served any more
+		{"one", 200, nil, 700, 2},
+		{"two", 0, kubewire.ErrTooBig, 200, 3},
+		{"three", 700, nil, 900, 3},
+	} {
+		tell(row.name, row.endpoints, row.err)
+		if known() != row.known || s.counts.dropped != row.dropped {
+			t.Errorf("%s of %d: %d endpoints, %d dropped", row.name, row.endpoints, known(), s.counts.dropped)
+		}
+	}
+	for _, name := range []string{"one", "two", "three"} {
+		s.apply(report{source: slices, step: deleted, object: kubewire.Object{Key: zone.Key{Namespace: "n", Name: name}}})
+	}
+	if s.room != 100_000 {
+		t.Errorf("%d octets are free in the end", s.room)
+	}
+}
+
+// TestDropIsSaid once, and the state has it.
+func TestDropIsSaid(t *testing.T) {
+	var log bytes.Buffer
+	o := newOwner(New(Config{Log: slog.New(slog.NewTextHandler(&log, nil))}))
+	slices := source{kind: kubewire.EndpointSlices, slot: sliceSlot}
+	o.store.assign([]source{slices})
+	for range 3 {
+		key := zone.Key{Namespace: "n", Name: "big\x1b"}
+		o.apply(report{source: slices, step: changed, object: kubewire.Object{Key: key, TooBig: kubewire.ErrTooBig}})
+	}
+	const want = `EndpointSlice "n/big\x1b": object is too big`
+	if got := o.assess(time.Now()); got.LastDrop != want || got.Dropped != 3 {
+		t.Errorf("the state has %d, %q", got.Dropped, got.LastDrop)
+	}
+	if strings.Count(log.String(), "objects of the cluster are dropped") != 1 {
+		t.Errorf("the log is\n%s", &log)
 	}
 }

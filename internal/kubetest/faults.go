@@ -129,7 +129,7 @@ func (s *Server) review(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	about := asked.Spec.ResourceAttributes
-	if want := (resource)(about.Resource).prefix(); !strings.Contains(want, "/"+about.Group+"/") && about.Group != "" {
+	if want := resource(about.Resource).prefix(); !strings.Contains(want, "/"+about.Group+"/") && about.Group != "" {
 		s.writeStatus(w, r, failure(http.StatusBadRequest, metav1.StatusReasonBadRequest, "group "+about.Group))
 		return
 	}

@@ -1,6 +1,7 @@
 package kubewire
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -19,15 +20,23 @@ func (d *Decoder) convert(from *objectJSON) (Object, error) {
 	if err == nil && len(m.name) == 0 {
 		err = fmt.Errorf("%w: it has no name", ErrMalformed)
 	}
-	d.ports, d.endpoints, d.addrs = d.ports[:0], d.endpoints[:0], d.addrs[:0]
+	d.begin()
 	var value any
+	var tooBig error
 	if err == nil {
 		value, err = d.convertValue(&m, from)
+	}
+	if *from.room < 0 {
+		err = tooMany("members of lists", maxItems)
+	}
+	if errors.Is(err, ErrTooBig) {
+		value, tooBig, err = nil, fmt.Errorf("reading a %v: %w", d.kind, err), nil
 	}
 	if err != nil {
 		return Object{}, fmt.Errorf("reading a %v: %w", d.kind, err)
 	}
 	object := m.object(d, value)
+	object.TooBig = tooBig
 	if d.kind == EndpointSlices && value != nil {
 		object.Triggered = parseTrigger([]byte(from.Metadata.Annotations.Trigger))
 	}
@@ -50,7 +59,7 @@ func (d *Decoder) convertValue(m *meta, from *objectJSON) (any, error) {
 }
 
 func (d *Decoder) convertService(m *meta, from *objectJSON) (any, error) {
-	for _, ip := range from.Spec.ClusterIPs {
+	for _, ip := range from.Spec.ClusterIPs.all {
 		d.addAddr([]byte(ip))
 	}
 	spec := serviceSpec{
@@ -58,17 +67,17 @@ func (d *Decoder) convertService(m *meta, from *objectJSON) (any, error) {
 		kind:            []byte(from.Spec.Type),
 		externalName:    []byte(from.Spec.ExternalName),
 		publishNotReady: from.Spec.PublishNotReadyAddresses,
-		hasSelector:     len(from.Spec.Selector) > 0,
+		hasSelector:     bool(from.Spec.Selector),
 	}
 	err := d.convertPorts(from.Spec.Ports)
 	return d.newService(m, &spec), err
 }
 
-func (d *Decoder) convertPorts(from []portJSON) error {
-	if len(from) > maxPorts {
-		return tooMany("ports", maxPorts)
+func (d *Decoder) convertPorts(from list[portJSON]) error {
+	if err := add(&d.counts.ports, len(from.all), "ports", maxPorts); err != nil {
+		return err
 	}
-	for _, p := range from {
+	for _, p := range from.all {
 		if p.Port >= 0 && p.Port <= 0xffff {
 			d.ports = append(d.ports, zone.Port{
 				Name:     d.names.text([]byte(p.Name)),
@@ -87,10 +96,10 @@ func (d *Decoder) convertSlice(m *meta, from *objectJSON) (any, error) {
 	if err := d.convertPorts(from.Ports); err != nil {
 		return nil, err
 	}
-	for i := range from.Endpoints {
-		f := &from.Endpoints[i]
+	for i := range from.Endpoints.all {
+		f := &from.Endpoints.all[i]
 		ready := f.Conditions.Ready == nil || *f.Conditions.Ready
-		if err := d.convertEndpoint(f.Addresses, f.Hostname, f.Zone, f.TargetRef, ready); err != nil {
+		if err := d.convertEndpoint(f.Addresses.all, f.Hostname, f.Zone, f.TargetRef, ready); err != nil {
 			return nil, err
 		}
 	}
@@ -111,13 +120,16 @@ func (d *Decoder) convertEndpoint(addresses []string, hostname, zone string, tar
 
 func (d *Decoder) convertSubsets(from *objectJSON) (any, error) {
 	var all []zone.Slice
-	for _, subset := range from.Subsets {
+	for _, subset := range from.Subsets.all {
+		if err := add(&d.counts.subsets, 1, "subsets", maxSubsets); err != nil {
+			return nil, err
+		}
 		d.ports, d.endpoints = d.ports[:0], d.endpoints[:0]
 		if err := d.convertPorts(subset.Ports); err != nil {
 			return nil, err
 		}
-		for i, a := range slices.Concat(subset.Addresses, subset.NotReadyAddresses) {
-			ready := i < len(subset.Addresses)
+		for i, a := range slices.Concat(subset.Addresses.all, subset.NotReadyAddresses.all) {
+			ready := i < len(subset.Addresses.all)
 			if err := d.convertEndpoint([]string{a.IP}, a.Hostname, "", a.TargetRef, ready); err != nil {
 				return nil, err
 			}
@@ -133,14 +145,14 @@ func (d *Decoder) convertSubsets(from *objectJSON) (any, error) {
 }
 
 func (d *Decoder) convertPod(m *meta, from *objectJSON) any {
-	for _, ip := range from.Status.PodIPs {
+	for _, ip := range from.Status.PodIPs.all {
 		d.addAddr([]byte(ip.IP))
 	}
 	if len(d.addrs) == 0 {
 		d.addAddr([]byte(from.Status.PodIP))
 	}
 	spec := podSpec{
-		hostNetwork: from.Spec.HostNetwork, dnsPolicy: []byte(from.Spec.DNSPolicy), searches: len(from.Spec.DNSConfig.Searches) > 0,
+		hostNetwork: from.Spec.HostNetwork, dnsPolicy: []byte(from.Spec.DNSPolicy), searches: bool(from.Spec.DNSConfig.Searches),
 	}
 	return spec.pod(m.key(d), hasEnded(from.Status.Phase), d.addrs)
 }

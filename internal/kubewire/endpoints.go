@@ -92,6 +92,9 @@ func (d *Decoder) subsets(message []byte) (Object, error) {
 		if !f.isBytes(2) {
 			return nil
 		}
+		if err := add(&d.counts.subsets, 1, "subsets", maxSubsets); err != nil {
+			return err
+		}
 		err := d.subset(f.bytes)
 		if len(d.endpoints) > 0 {
 			all = append(all, *d.newSlice(zone.Key{}, ""))
@@ -141,11 +144,11 @@ func podName(message []byte) ([]byte, error) {
 // addEndpoint adds e to the scratch, once for each of its addresses. The API lets an endpoint have many that are
 // interchangeable; controllers write one.
 func (d *Decoder) addEndpoint(e *endpoint) error {
-	if len(d.endpoints)+len(d.addrs) > maxEndpoints {
-		return tooMany("endpoints", maxEndpoints)
+	if err := add(&d.counts.endpoints, len(d.addrs), "endpoints", maxEndpoints); err != nil || len(d.addrs) == 0 {
+		return err
 	}
-	if len(d.addrs) == 0 {
-		return nil
+	if len(e.hostname) > maxHostname {
+		e.hostname = nil
 	}
 	made := zone.Endpoint{
 		Hostname: string(e.hostname),

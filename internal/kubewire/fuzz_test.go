@@ -86,11 +86,11 @@ func throughJSON(t *testing.T, kind Kind, data []byte) (Object, bool) {
 	if err != nil {
 		return Object{}, false // a time beyond what JSON has
 	}
-	var from objectJSON
-	if err := json.Unmarshal(text, &from); err != nil {
+	from := newObjectJSON()
+	if err := json.Unmarshal(text, from); err != nil {
 		t.Fatal(err)
 	}
-	object, err := NewDecoder(kind).convert(&from)
+	object, err := NewDecoder(kind).convert(from)
 	return object, err == nil
 }
 

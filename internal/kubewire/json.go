@@ -12,6 +12,7 @@ import (
 // objectJSON is what is kept of an object of any kind while it is read: the kinds share no field name that would have
 // two meanings.
 type objectJSON struct {
+	room     *int // what all its lists may still have, less than 0: they had more. See newObjectJSON
 	Metadata struct {
 		Name            string `json:"name"`
 		Namespace       string `json:"namespace"`
@@ -24,31 +25,33 @@ type objectJSON struct {
 		} `json:"annotations"`
 	} `json:"metadata"`
 	Spec struct {
-		Type                     string            `json:"type"`
-		ClusterIP                string            `json:"clusterIP"`
-		ClusterIPs               []string          `json:"clusterIPs"`
-		ExternalName             string            `json:"externalName"`
-		Ports                    []portJSON        `json:"ports"`
-		Selector                 map[string]string `json:"selector"`
-		PublishNotReadyAddresses bool              `json:"publishNotReadyAddresses"`
-		HostNetwork              bool              `json:"hostNetwork"`
-		DNSPolicy                string            `json:"dnsPolicy"`
+		Type                     string         `json:"type"`
+		ClusterIP                string         `json:"clusterIP"`
+		ClusterIPs               list[string]   `json:"clusterIPs"`
+		ExternalName             string         `json:"externalName"`
+		Ports                    list[portJSON] `json:"ports"`
+		Selector                 some           `json:"selector"`
+		PublishNotReadyAddresses bool           `json:"publishNotReadyAddresses"`
+		HostNetwork              bool           `json:"hostNetwork"`
+		DNSPolicy                string         `json:"dnsPolicy"`
 		DNSConfig                struct {
-			Searches []string `json:"searches"`
+			Searches some `json:"searches"`
 		} `json:"dnsConfig"`
 	} `json:"spec"`
 	Status struct {
-		Phase  string        `json:"phase"`
-		PodIP  string        `json:"podIP"`
-		PodIPs []addressJSON `json:"podIPs"`
+		Phase  string            `json:"phase"`
+		PodIP  string            `json:"podIP"`
+		PodIPs list[addressJSON] `json:"podIPs"`
 	} `json:"status"`
-	Endpoints []endpointJSON `json:"endpoints"`
-	Ports     []portJSON     `json:"ports"`
-	Subsets   []struct {
-		Addresses         []addressJSON `json:"addresses"`
-		NotReadyAddresses []addressJSON `json:"notReadyAddresses"`
-		Ports             []portJSON    `json:"ports"`
-	} `json:"subsets"`
+	Endpoints list[endpointJSON] `json:"endpoints"`
+	Ports     list[portJSON]     `json:"ports"`
+	Subsets   list[subsetJSON]   `json:"subsets"`
+}
+
+type subsetJSON struct {
+	Addresses         list[addressJSON] `json:"addresses"`
+	NotReadyAddresses list[addressJSON] `json:"notReadyAddresses"`
+	Ports             list[portJSON]    `json:"ports"`
 }
 
 type portJSON struct {
@@ -69,7 +72,7 @@ type addressJSON struct {
 }
 
 type endpointJSON struct {
-	Addresses  []string `json:"addresses"`
+	Addresses  list[string] `json:"addresses"`
 	Conditions struct {
 		Ready *bool `json:"ready"`
 	} `json:"conditions"`
@@ -135,11 +138,11 @@ func (d *Decoder) itemsJSON(values *json.Decoder, bound *bounded, each func(Obje
 	}
 	for values.More() {
 		bound.left = maxObject
-		var from objectJSON
-		if err := values.Decode(&from); err != nil {
+		from := newObjectJSON()
+		if err := values.Decode(from); err != nil {
 			return err
 		}
-		object, err := d.convert(&from)
+		object, err := d.convert(from)
 		if err != nil {
 			return err
 		}
@@ -168,16 +171,16 @@ func (d *Decoder) eventJSON(values *json.Decoder, bound *bounded) (event Event, 
 		event.Status, err = parseStatusJSON(from.Object)
 		return event, err
 	}
-	var object objectJSON
-	if err := json.Unmarshal(from.Object, &object); err != nil {
+	object := newObjectJSON()
+	if err := json.Unmarshal(from.Object, object); err != nil {
 		return Event{}, malformed(err)
 	}
 	switch from.Type {
 	case "ADDED", "MODIFIED":
-		event.Object, err = d.convert(&object)
+		event.Object, err = d.convert(object)
 	case "DELETED":
 		event.Type = Deleted
-		event.Object, err = d.convert(&object)
+		event.Object, err = d.convert(object)
 		event.Object.Value, event.Object.Triggered = nil, time.Time{}
 	case "BOOKMARK":
 		event.Type = Bookmark

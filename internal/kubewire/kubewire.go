@@ -26,6 +26,9 @@ const (
 	maxObject    = 8 << 20
 	maxPorts     = 4096
 	maxEndpoints = 1 << 16
+	maxSubsets   = 4096
+	maxItems     = 4 * maxEndpoints // members of all lists of one in JSON: an endpoint has one for itself, and one for its address
+	maxHostname  = 63               // octets of one label: no name has a longer one
 )
 
 // Kind is a kind of object.
@@ -59,6 +62,8 @@ type Object struct {
 	// Triggered is, of a *zone.Slice, when that happened which it was written for, by a clock of the control plane. Zero: it does
 	// not say, or makes no sense.
 	Triggered time.Time
+	// TooBig says why there is no Value, of an object that has more than it may; it matches ErrTooBig. Nil: it has not.
+	TooBig error
 }
 
 // Namespace is the Value of a namespace: that it is there is all that DNS needs.

@@ -1,6 +1,7 @@
 package kubewire
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 
@@ -22,6 +23,7 @@ type meta struct {
 
 // scratch is filled anew for every object, and copied from.
 type scratch struct {
+	counts    struct{ endpoints, ports, subsets int } // of the whole object
 	ports     []zone.Port
 	endpoints []zone.Endpoint
 	addrs     []netip.Addr
@@ -30,6 +32,14 @@ type scratch struct {
 // object reads an object of the Decoder's kind. Nothing in it points into message.
 func (d *Decoder) object(message []byte) (Object, error) {
 	object, err := d.parse(message)
+	if errors.Is(err, ErrTooBig) {
+		var m meta
+		tooBig := err
+		if m, err = d.metaAlone(message); err == nil {
+			object = m.object(d, nil)
+			object.TooBig = tooBig
+		}
+	}
 	switch {
 	case err != nil:
 		return Object{}, fmt.Errorf("reading a %v: %w", d.kind, err)
@@ -40,6 +50,7 @@ func (d *Decoder) object(message []byte) (Object, error) {
 }
 
 func (d *Decoder) parse(message []byte) (Object, error) {
+	d.begin()
 	switch d.kind {
 	case Services:
 		return d.service(message)
@@ -136,6 +147,20 @@ func parseProtocol(text []byte) zone.Protocol {
 		return zone.SCTP
 	}
 	return zone.TCP
+}
+
+// begin begins an object.
+func (d *Decoder) begin() {
+	d.ports, d.endpoints, d.addrs = d.ports[:0], d.endpoints[:0], d.addrs[:0]
+	d.counts.endpoints, d.counts.ports, d.counts.subsets = 0, 0, 0
+}
+
+// add counts what an object has more of; the error matches ErrTooBig.
+func add(count *int, n int, what string, limit int) error {
+	if *count += n; *count > limit {
+		return tooMany(what, limit)
+	}
+	return nil
 }
 
 func tooMany(what string, limit int) error {

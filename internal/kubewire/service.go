@@ -103,14 +103,12 @@ func (d *Decoder) port(message []byte, is portNumbers) error {
 			number = f.value
 		}
 	}
-	switch {
-	case f.err != nil:
+	if f.err != nil {
 		return f.err
-	case len(d.ports) >= maxPorts:
-		return tooMany("ports", maxPorts)
-	case number <= 0xffff:
+	}
+	if number <= 0xffff {
 		p.Number = uint16(number)
 		d.ports = append(d.ports, p)
 	}
-	return nil
+	return add(&d.counts.ports, 1, "ports", maxPorts)
 }

@@ -35,6 +35,13 @@ func (c Config) Claims(recursive []nameserver.Server) []precedence.Claim {
 	return claims
 }
 
+// HasCluster reports whether the files speak of a cluster: its own file exists, or node-dns.yaml names its domain, its
+// nameservers or a kubeconfig. A cluster's file that cannot be read counts.
+func (c Config) HasCluster() bool {
+	_, hasDomain := c.Sources["clusterDomain"]
+	return c.Facts == nil || c.Facts.File != "" || hasDomain || len(c.ClusterDNS) > 0 || c.Resolver.Kubeconfig != ""
+}
+
 // Where names the places of the keys that are set: "dnsDomain /etc/origin/node/node-config.yaml:5". "default": none is.
 func (c Config) Where(keys ...string) string { return where(c.Sources, keys) }
 

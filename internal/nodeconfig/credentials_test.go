@@ -1,6 +1,7 @@
 package nodeconfig
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -36,20 +37,20 @@ func certificate(t *testing.T) string {
 // TestReadCredentials: a certificate within the kubeconfig or beside it is read, and what is not there is no fault unless it is named.
 func TestReadCredentials(t *testing.T) {
 	text := certificate(t)
-	ends := time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)
+	block, _ := pem.Decode([]byte(text))
 	for _, row := range []struct {
 		name, user string
-		want       time.Time
+		want       bool // a certificate
 		fault      string
 	}{
-		{"a token", "token: secret", time.Time{}, ""},
-		{"within", "client-certificate-data: " + base64.StdEncoding.EncodeToString([]byte(text)), ends, ""},
-		{"beside", "client-certificate: client.pem", ends, ""},
-		{"a plugin", "exec: {command: aws}", time.Time{}, ""},
-		{"a file that is not there", "client-certificate: none.pem", time.Time{}, "none.pem, which "},
-		{"a file that is none", "client-certificate: key.pem", time.Time{}, "expected a certificate in PEM"},
-		{"no base64", "client-certificate-data: '!'", time.Time{}, "reading the client certificate of "},
-		{"no certificate", "client-certificate-data: " + base64.StdEncoding.EncodeToString([]byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")), time.Time{}, "reading the client certificate of "},
+		{"a token", "token: secret", false, ""},
+		{"within", "client-certificate-data: " + base64.StdEncoding.EncodeToString([]byte(text)), true, ""},
+		{"beside", "client-certificate: client.pem", true, ""},
+		{"a plugin", "exec: {command: aws}", false, ""},
+		{"a file that is not there", "client-certificate: none.pem", false, "none.pem, which "},
+		{"a file that is none", "client-certificate: key.pem", false, "expected a certificate in PEM"},
+		{"no base64", "client-certificate-data: '!'", false, "reading the client certificate of "},
+		{"no PEM", "client-certificate-data: AAAA", false, "reading the client certificate of "},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -61,16 +62,16 @@ func TestReadCredentials(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			c, err := ReadCredentials(path)
+			c, err := ReadCredentials(Paths{Root: dir}, path)
 			if (err != nil) != (row.fault != "") || err != nil && !strings.Contains(err.Error(), row.fault) || err != nil && strings.Contains(err.Error(), "secret") {
 				t.Fatalf("%v, expected %q", err, row.fault)
 			}
-			if c.Server != "https://10.0.0.1:6443" || !c.NotAfter.Equal(row.want) {
+			if c.Server != "https://10.0.0.1:6443" || (c.ClientCertificate != nil) != row.want || row.want && !bytes.Equal(c.ClientCertificate, block.Bytes) {
 				t.Errorf("%+v", c)
 			}
 		})
 	}
-	if _, err := ReadCredentials(filepath.Join(t.TempDir(), "none")); err == nil {
+	if _, err := ReadCredentials(Paths{}, filepath.Join(t.TempDir(), "none")); err == nil {
 		t.Error("a kubeconfig that is not there is read")
 	}
 }

@@ -41,7 +41,7 @@ func FuzzParse(f *testing.F) {
 func checkPlacement(t *testing.T, c Config) {
 	t.Helper()
 	node := netip.AddrFrom4([4]byte{10, 0, 0, 5})
-	p := c.Place(func(a netip.Addr) bool { return a == node || a.IsLoopback() }, node)
+	p := c.Place(Host{IsLocal: func(a netip.Addr) bool { return a == node || a.IsLoopback() }, NodeIP: node})
 	if !p.Nameserver.IsValid() || p.Nameserver.IsLoopback() || p.Nameserver.IsUnspecified() {
 		t.Errorf("nameserver %v", p.Nameserver)
 	}

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 )
 
 // A Handover is the kubeconfig by which the daemon asks the Kubernetes API, made by the privileged half where the daemon may
@@ -65,25 +64,45 @@ func ReadHandover(paths Paths, path string) (Handover, error) {
 	read := func(path string) ([]byte, error) {
 		// First of all, so that a file that is replaced meanwhile has another stamp than the one that is noted.
 		h.Sources = append(h.Sources, HandoverSource{hostPath(paths.Root, path), stampAt(path)})
-		file, err := trusted(rootOf(paths), path)
-		if err != nil {
-			return nil, err
-		}
-		data, _, err := readFile(file)
-		return data, err
+		return readTrusted(paths, path)
 	}
 	data, err := read(path)
 	if err == nil {
 		h.Text, err = flatten(path, data, read)
 	}
-	if errors.Is(err, errRefused) {
-		h.Refused, h.Text = strings.TrimPrefix(err.Error(), errRefused.Error()+": "), nil
+	if errors.Is(err, ErrRefused) {
+		h.Refused, h.Text = err.Error(), nil
 		return h, nil
 	}
 	if err != nil {
 		return Handover{}, fmt.Errorf("reading %s for the daemon: %w", path, err)
 	}
 	return h, nil
+}
+
+// RootsKubeconfig is the kubeconfig at path as root may use it: what ReadHandover would hand over. A kubeconfig that others can
+// change could name any file for root to read, any server to send it to, and any program to run. Nil for other users, who use
+// the file itself. An error that matches ErrRefused says why root may not.
+func RootsKubeconfig(paths Paths, path string) ([]byte, error) {
+	if os.Geteuid() != 0 {
+		return nil, nil
+	}
+	read := func(path string) ([]byte, error) { return readTrusted(paths, path) }
+	data, err := read(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading the kubeconfig as root: %w", err)
+	}
+	return flatten(path, data, read)
+}
+
+// readTrusted reads the file at path if it is trusted.
+func readTrusted(paths Paths, path string) ([]byte, error) {
+	file, err := trusted(rootOf(paths), path)
+	if err != nil {
+		return nil, err
+	}
+	data, _, err := readFile(file)
+	return data, err
 }
 
 func rootOf(paths Paths) string {

@@ -66,13 +66,23 @@ type kubeUser struct {
 	Exec                  *yaml.Node          `yaml:"exec,omitempty"`
 }
 
-// errRefused is matched by what is never handed over, however often it is tried.
-var errRefused = errors.New("not handed over")
+var (
+	// ErrRefused is matched by credentials that root neither hands over nor uses, however often it is tried.
+	ErrRefused = errors.New("refused")
+	// ErrPlugin is the ErrRefused of credentials that a program has to fetch.
+	ErrPlugin = errors.New("credentials come from a plugin (exec, auth-provider)")
+)
 
-// refuse is an error that says so.
-func refuse(format string, args ...any) error {
-	return fmt.Errorf("%w: %w", errRefused, fmt.Errorf(format, args...))
-}
+// refusal matches ErrRefused, without its text.
+type refusal struct{ error }
+
+// Is implements the interface of errors.Is.
+func (refusal) Is(target error) bool { return target == ErrRefused }
+
+// Unwrap implements the interface of errors.Is.
+func (r refusal) Unwrap() error { return r.error }
+
+func refuse(format string, args ...any) error { return refusal{fmt.Errorf(format, args...)} }
 
 // parseKubeconfig reads a kubeconfig and keeps its current context: one cluster and one user, and no credentials for
 // others. Keys that it does not know pass, as with client-go.
@@ -174,7 +184,7 @@ func flatten(path string, data []byte, read func(path string) ([]byte, error)) (
 		return nil, err
 	}
 	if user.Exec != nil || user.AuthProvider != nil {
-		return nil, refuse("its user has its credentials from a plugin (exec, auth-provider): give node-dns a token or a certificate of its own")
+		return nil, refuse("%w, which root does not run: give node-dns a token or a certificate of its own", ErrPlugin)
 	}
 	for _, file := range namedFiles(&cluster, &user) {
 		named := beside(path, *file.path)

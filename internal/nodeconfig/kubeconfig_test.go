@@ -96,7 +96,7 @@ func TestFlatten(t *testing.T) {
 				if err == nil || !strings.Contains(err.Error(), test.err) || strings.Contains(err.Error(), "secret") {
 					t.Errorf("error %v, want %q", err, test.err)
 				}
-				if refused := errors.Is(err, errRefused); refused == errors.Is(err, fs.ErrNotExist) {
+				if refused := errors.Is(err, ErrRefused); refused == errors.Is(err, fs.ErrNotExist) {
 					t.Errorf("%v: refused %v", err, refused)
 				}
 				return

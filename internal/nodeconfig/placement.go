@@ -16,6 +16,10 @@ type Placement struct {
 	// All asks for port 53 of every local address but loopback as well, of those that appear later too.
 	All bool
 
+	// Spare are those of Listen that another program may have, as no pod is given them today: Host.Asked, and what
+	// dnsBindAddress alone asks for, where OpenShift 3's node process or SDN pod has its own nameserver.
+	Spare []netip.AddrPort
+
 	// Nameserver is what /etc/resolv.conf should say. The zero Addr: nothing, the host has no address for it.
 	Nameserver netip.Addr
 
@@ -26,23 +30,35 @@ type Placement struct {
 	Problems []string
 }
 
-// Place says where a Config puts us on a host. isLocal reports whether an address is the host's, all of loopback
-// included; node is the host's address on its default route, the zero Addr when it has none.
+// Host is what a Config is placed on.
+type Host struct {
+	// IsLocal reports whether an address is the host's, all of loopback included.
+	IsLocal func(netip.Addr) bool
+	// NodeIP is the host's address on its default route; the zero Addr when it has none.
+	NodeIP netip.Addr
+	// Asked are other addresses where clients may ask: those that pods were given earlier, and those of container bridges.
+	// Addresses that are not local count for nothing.
+	Asked []netip.Addr
+}
+
+// Place says where a Config puts us on a host.
 //
 //   - Nameserver is the first of DNSIPs that is the host's own, where an unspecified one stands for the node IP; else the
 //     node IP, which is Config.NodeIP when that is local, else node. Of explicit listen addresses the first local one at
 //     port 53 goes before, as nobody answers at the others. resolv.conf has no place for a port, and loopback is useless
 //     to pods.
 //   - Listen "auto" is every local address among DNSIPs, or Nameserver where there is none, at port 53: pods are given all
-//     of DNSIPs. DNSBindAddress is listened on in any case.
+//     of DNSIPs. It includes Host.Asked: a pod keeps the nameserver that it was given for life, and the default route may
+//     move meanwhile. DNSBindAddress is listened on in any case.
 //   - ClusterDNS is Config.ClusterDNS; else those of DNSIPs that are not local. What we listen on is left out: the query
 //     would come back.
-func (c Config) Place(isLocal func(netip.Addr) bool, node netip.Addr) Placement {
-	p := placer{Config: c, isLocal: isLocal}
-	p.node = p.nodeIP(node)
+func (c Config) Place(host Host) Placement {
+	p := placer{Config: c, isLocal: host.IsLocal}
+	p.node = p.nodeIP(host.NodeIP)
 	p.placePods()
 	p.placeExplicit()
 	p.placeBind()
+	p.placeAsked(host.Asked)
 	p.placeClusterDNS()
 	if !p.result.Nameserver.IsValid() {
 		p.problem("this host has no address that /etc/resolv.conf can name: no default route, and no local address in dnsIP, clusterDNS or nodeIP")
@@ -110,12 +126,14 @@ func (p *placer) placePods() {
 		local = []netip.Addr{p.node}
 	}
 	p.result.Nameserver = local[0]
-	if p.Listen.Auto || !p.Listen.All && len(p.Listen.Addrs) == 0 {
+	if p.isAuto() {
 		for _, addr := range local {
 			p.listen(addr, nameserver.Port)
 		}
 	}
 }
+
+func (p *placer) isAuto() bool { return p.Listen.Auto || !p.Listen.All && len(p.Listen.Addrs) == 0 }
 
 func (p *placer) placeExplicit() {
 	p.result.All = p.Listen.All
@@ -133,7 +151,7 @@ func (p *placer) placeExplicit() {
 // placeBind spells an unspecified dnsBindAddress out. A socket bound to it would take the port from every other address,
 // and its answers could leave from another address than the query came to.
 func (p *placer) placeBind() {
-	bind := p.DNSBindAddress
+	bind, before := p.DNSBindAddress, len(p.result.Listen)
 	switch {
 	case !bind.IsValid():
 	case bind.Addr().IsUnspecified():
@@ -146,6 +164,22 @@ func (p *placer) placeBind() {
 		p.listen(bind.Addr(), bind.Port())
 		if !p.isLocal(bind.Addr()) {
 			p.problem("dnsBindAddress %v is not an address of this host", bind.Addr())
+		}
+	}
+	for _, at := range p.result.Listen[before:] {
+		wanted := at.Port() == nameserver.Port && (at.Addr() == p.result.Nameserver || p.result.All && p.isReachable(at.Addr()))
+		if !wanted {
+			p.result.Spare = append(p.result.Spare, at)
+		}
+	}
+}
+
+func (p *placer) placeAsked(asked []netip.Addr) {
+	for _, addr := range asked {
+		at := netip.AddrPortFrom(addr, nameserver.Port)
+		if p.isAuto() && p.isReachable(addr) && !slices.Contains(p.result.Listen, at) {
+			p.listen(addr, nameserver.Port)
+			p.result.Spare = append(p.result.Spare, at)
 		}
 	}
 }

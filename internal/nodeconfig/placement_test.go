@@ -2,6 +2,7 @@ package nodeconfig
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -256,7 +257,7 @@ func TestPlace(t *testing.T) {
 			} else if tt.node != "" {
 				node = netip.MustParseAddr(tt.node)
 			}
-			got := c.Place(isLocal, node)
+			got := c.Place(Host{IsLocal: isLocal, NodeIP: node})
 			want := Placement{All: tt.all}
 			for word := range strings.FieldsSeq(tt.listen) {
 				want.Listen = append(want.Listen, netip.MustParseAddrPort(word))
@@ -268,7 +269,7 @@ func TestPlace(t *testing.T) {
 				want.Nameserver = netip.MustParseAddr(tt.nameserver)
 			}
 			checkProblems(t, tt.problems, got.Problems)
-			got.Problems = nil
+			got.Problems, got.Spare = nil, nil // TestPlaceSpare has the latter
 			if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b netip.Addr) bool { return a == b }),
 				cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b })); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
@@ -290,9 +291,77 @@ func checkProblems(t *testing.T, want, got []string) {
 	}
 }
 
+// TestPlaceSpare: SkyDNS once kept a node from ever being ready, by having the address that dnsBindAddress names. What others ask for
+// too is not spare. This host is that of TestPlace.
+func TestPlaceSpare(t *testing.T) {
+	for _, tt := range []struct{ name, nodeConfig, nodeDNS, want string }{
+		{"OpenShift 3.11", "{dnsIP: 0.0.0.0, dnsBindAddress: 127.0.0.1:53}", "", "127.0.0.1:53"},
+		{"no dnsBindAddress", "{dnsIP: 0.0.0.0}", "", ""},
+		{"listen names it too", "{dnsBindAddress: 127.0.0.1:53}", "{listen: 127.0.0.1}", ""},
+		{"what pods are given", "{dnsIP: 0.0.0.0, dnsBindAddress: 0.0.0.0:53}", "", "127.0.0.1:53"},
+		{"another port", "{dnsIP: 0.0.0.0, dnsBindAddress: 0.0.0.0:8053}", "", "127.0.0.1:8053 10.0.0.5:8053"},
+		{"listen all has it", "{dnsBindAddress: 192.168.7.5:53}", "{listen: all}", ""},
+		{"resolv.conf names it", "{dnsIP: 0.0.0.0, dnsBindAddress: 10.0.0.5:53}", "{listen: 10.0.0.5:5300}", ""},
+	} {
+		root := t.TempDir()
+		write(t, pathOf(root, "NodeConfig"), tt.nodeConfig)
+		write(t, pathOf(root, "NodeDNS"), tt.nodeDNS)
+		c, err := Load(DefaultPaths(root))
+		if err != nil {
+			t.Fatal(err)
+		}
+		isLocal := func(a netip.Addr) bool {
+			return a.IsLoopback() || slices.Contains([]string{"10.0.0.5", "192.168.7.5"}, a.String())
+		}
+		place := c.Place(Host{IsLocal: isLocal, NodeIP: netip.MustParseAddr("10.0.0.5")})
+		if got := joined(place.Spare); got != tt.want {
+			t.Errorf("%s: got %s, want %s", tt.name, got, tt.want)
+		}
+	}
+}
+
+// TestPlaceAsked: a pod keeps the nameserver that it was given for life. The old node IP once refused its pods as soon as the default
+// route moved, although it was still local.
+func TestPlaceAsked(t *testing.T) {
+	for _, tt := range []struct{ name, config, want, spare string }{
+		{"auto", "", "10.0.0.5:53 192.168.7.5:53", "192.168.7.5:53"},
+		{"auto beside an address", "{listen: [auto, 192.168.7.5]}", "10.0.0.5:53 192.168.7.5:53", ""},
+		{"listen names the addresses", "{listen: 10.0.0.5}", "10.0.0.5:53", ""},
+	} {
+		root := t.TempDir()
+		write(t, pathOf(root, "NodeDNS"), tt.config)
+		c, err := Load(DefaultPaths(root))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var asked []netip.Addr
+		for _, addr := range []string{"192.168.7.5", "10.0.0.5", "203.0.113.9", "127.0.0.9"} { // the latter two: not local any more, and nothing to pods
+			asked = append(asked, netip.MustParseAddr(addr))
+		}
+		isLocal := func(a netip.Addr) bool {
+			return a.IsLoopback() || slices.Contains([]string{"10.0.0.5", "192.168.7.5"}, a.String())
+		}
+		place := c.Place(Host{IsLocal: isLocal, NodeIP: netip.MustParseAddr("10.0.0.5"), Asked: asked})
+		if got := joined(place.Listen); got != tt.want {
+			t.Errorf("%s: listens on %q, want %q", tt.name, got, tt.want)
+		}
+		if got := joined(place.Spare); got != tt.spare {
+			t.Errorf("%s: spare are %q, want %q", tt.name, got, tt.spare)
+		}
+	}
+}
+
+func joined(addrs []netip.AddrPort) string {
+	var all []string
+	for _, at := range addrs {
+		all = append(all, at.String())
+	}
+	return strings.Join(all, " ")
+}
+
 // TestPlaceZero: a Config that no file was read into.
 func TestPlaceZero(t *testing.T) {
-	got := Config{}.Place(func(netip.Addr) bool { return false }, netip.MustParseAddr("::ffff:10.0.0.5"))
+	got := Config{}.Place(Host{IsLocal: func(netip.Addr) bool { return false }, NodeIP: netip.MustParseAddr("::ffff:10.0.0.5")})
 	if len(got.Listen) != 1 || got.Listen[0].String() != "10.0.0.5:53" || got.Nameserver.String() != "10.0.0.5" {
 		t.Errorf("got %+v", got)
 	}

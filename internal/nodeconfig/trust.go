@@ -1,12 +1,15 @@
 package nodeconfig
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/node-dns/node-dns/internal/atomicfile"
 )
 
 // maxLinks is how many links a path may lead through, as for the kernel (path_resolution(7)).
@@ -57,6 +60,21 @@ func trusted(base, path string) (string, error) {
 		todo = append(strings.Split(target, "/"), todo...)
 	}
 	return at, nil
+}
+
+// AsAnybody runs read, which reads the file at path below root, for a path that a process named. Root lends it its rights only
+// where nobody else can change what path leads to, as for a Handover; otherwise read has the rights of the user nobody, and so
+// finds what any user may read. An error means that read did not run.
+func AsAnybody(root, path string, read func()) error {
+	const nobody = 65534
+	if os.Geteuid() == 0 {
+		// Where a file is missing, the directories before it are root's.
+		if _, err := trusted(filepath.Join("/", root), path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return atomicfile.WithRights(nobody, nobody, read)
+		}
+	}
+	read()
+	return nil
 }
 
 // rootsAlone looks at one step of the way. Where this is not root itself who looks is trusted, too.

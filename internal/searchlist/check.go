@@ -19,10 +19,11 @@ type Checks struct {
 	Answers func(netip.Addr) bool // node-dns listens there, at port 53
 	// HostFile is the kubelet's resolvConf ("": the pod has nothing of it), Unread why it cannot be read ("": it can), and Setting where it is set, or would be.
 	HostFile, Unread, Setting string
-	// Missing: HostFile does not exist. Hooks is the file that origin-dns-dispatcher writes for it, and Written whether it has: without
-	// Originals it knows of none that a pod can ask, then.
-	Missing, Written bool
-	Hooks            string
+	// Missing: HostFile does not exist. Hooks is the file that origin-dns-dispatcher writes for it, and Writes whether it is about to.
+	Missing, Writes bool
+	// NamesNode: Hooks names this node, because a pod can ask none of its upstreams, such as those over TLS.
+	NamesNode bool
+	Hooks     string
 	// Originals is the file with the node's original nameservers; "": there is none.
 	Originals string
 	// Uplinks is systemd-resolved's file with its own nameservers; "": there is none.
@@ -73,12 +74,15 @@ func (c Checks) Host(k Kubelet) []Fault {
 // hostFix is what to do about the kubelet's resolvConf.
 func (c Checks) hostFix() string {
 	better, whose := c.Originals, "the original nameservers"
+	if c.NamesNode {
+		whose = "this node, as a pod can ask none of the upstreams"
+	}
 	if c.Uplinks != "" {
 		better, whose = c.Uplinks, "systemd-resolved's own"
 	}
 	fix := "point it at a file with the nameservers that the network gave this node"
 	switch {
-	case better == "" && c.Hooks != "" && c.Hooks != c.HostFile && !c.Written:
+	case better == "" && c.Hooks != "" && c.Hooks != c.HostFile && c.Writes:
 		fix = "point it at " + c.Hooks + ", to which origin-dns-dispatcher apply writes the original nameservers"
 	case better != "" && better != c.HostFile:
 		fix = fmt.Sprintf("point it at %s, which has %s", better, whose)
@@ -93,7 +97,7 @@ func (c Checks) hostNames(k Kubelet, fix string) (faults []Fault) {
 		switch {
 		case addr.IsLoopback():
 			loopback = append(loopback, addr)
-		case c.IsNode(addr):
+		case c.IsNode(addr) && !(c.NamesNode && c.HostFile == c.Hooks):
 			own = append(own, addr)
 		}
 	}

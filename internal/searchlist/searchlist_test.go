@@ -208,8 +208,8 @@ func TestChecks(t *testing.T) {
 			[]string{"the node is there twice point it at /etc/origin/node/resolv.conf"},
 		},
 		{"which the hook has not captured", checks, "nameserver 10.0.0.5", podConf, []string{"point it at a file with"}},
-		{"but writes", with(func(c *Checks) { c.Hooks = "/etc/hooks.conf" }), "nameserver 10.0.0.5", podConf, []string{"point it at /etc/hooks.conf, to which"}},
-		{"but found none for", with(func(c *Checks) { c.Hooks, c.Written = "/etc/hooks.conf", true }), "nameserver 10.0.0.5", podConf, []string{"point it at a file with"}},
+		{"but writes", with(func(c *Checks) { c.Hooks, c.Writes = "/etc/hooks.conf", true }), "nameserver 10.0.0.5", podConf, []string{"point it at /etc/hooks.conf, to which"}},
+		{"but found none for", with(func(c *Checks) { c.Hooks = "/etc/hooks.conf" }), "nameserver 10.0.0.5", podConf, []string{"point it at a file with"}},
 		{
 			"systemd-resolved's stub", with(func(c *Checks) { c.Uplinks = "/run/systemd/resolve/resolv.conf" }), "nameserver 127.0.0.53", podConf,
 			[]string{"names 127.0.0.53, which in a pod with dnsPolicy Default is the pod itself: nobody answers there point it at /run/systemd/resolve/resolv.conf"},

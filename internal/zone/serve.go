@@ -9,7 +9,6 @@ import (
 
 	"github.com/miekg/dns"
 
-	"github.com/node-dns/node-dns/internal/dnsname"
 	"github.com/node-dns/node-dns/internal/dnsserver"
 )
 
@@ -84,8 +83,8 @@ var errSomePods = &dnsserver.ExtendedError{
 // errCircle is for a chain of CNAME records that leads nowhere.
 var errCircle = &dnsserver.ExtendedError{Code: dns.ExtendedErrorCodeOther, Text: "ExternalName services that name each other"}
 
-// chase completes m, which ends with a CNAME record, with what there is at its target. The rcode is that of the target
-// (RFC 6604 section 3), the AA bit speaks of the first name (RFC 1035 section 4.1.1).
+// chase completes m, which ends with a CNAME record, with what there is at its target. The AA bit speaks of the first name
+// (RFC 1035 section 4.1.1).
 func (r *Resolver) chase(ctx context.Context, q *dnsserver.Query, m *dns.Msg, chain int) (*dns.Msg, error) {
 	if chain == maxChain {
 		return nil, errCircle
@@ -95,21 +94,9 @@ func (r *Resolver) chase(ctx context.Context, q *dnsserver.Query, m *dns.Msg, ch
 	if err != nil || rest == nil {
 		return nil, err
 	}
-	out := &dns.Msg{MsgHdr: dns.MsgHdr{
-		Rcode:         rest.Rcode,
-		Authoritative: rest.Rcode == dns.RcodeSuccess || rest.Rcode == dns.RcodeNameError,
-		Truncated:     rest.Truncated,
-	}}
-	out.Answer = append(out.Answer, m.Answer...)
-	out.Answer = append(out.Answer, rest.Answer...)
-	for _, rr := range rest.Ns {
-		if rr.Header().Rrtype == dns.TypeSOA { // says how long there is no answer; who the nameservers are is left out
-			out.Ns = append(out.Ns, rr)
-		}
-	}
-	if opt := rest.IsEdns0(); opt != nil {
-		out.Extra = append(out.Extra, opt)
-	}
+	out := &dns.Msg{Answer: m.Answer}
+	dnsserver.Join(out, rest)
+	out.Authoritative = rest.Rcode == dns.RcodeSuccess || rest.Rcode == dns.RcodeNameError
 	return out, nil
 }
 
@@ -119,13 +106,7 @@ func (r *Resolver) forward(ctx context.Context, q *dnsserver.Query, name string,
 		q.Origin = ""
 		return r.cfg.Next.ServeDNS(ctx, q)
 	}
-	m := new(dns.Msg).SetQuestion(name, q.Msg.Question[0].Qtype)
-	m.CheckingDisabled = q.Msg.CheckingDisabled
-	if opt := q.Msg.IsEdns0(); opt != nil {
-		m.SetEdns0(opt.UDPSize(), opt.Do())
-	}
-	parsed, _ := dnsname.Parse(name) // the zero Name for other octets, as in the query that a client sends
-	onward := &dnsserver.Query{Msg: m, Name: parsed, Client: q.Client, Local: q.Local, Proto: q.Proto}
+	onward := q.Onward(name)
 	answer, err := r.cfg.Next.ServeDNS(ctx, onward)
 	q.AnsweredBy, q.Cached, q.Age = onward.AnsweredBy, onward.Cached, onward.Age // the Origin is still us, who had the alias
 	return answer, err

@@ -131,6 +131,14 @@ func (s *Snapshot) SearchNamespace(addr netip.Addr) string {
 	return found
 }
 
+// PodAt is the Pod that has the address, as NAMESPACE/NAME; "": none is known, or several are.
+func (s *Snapshot) PodAt(addr netip.Addr) string {
+	if refs := s.podAddrs.at(addr); len(refs) == 1 {
+		return refs[0].to
+	}
+	return ""
+}
+
 // hasPod says whether a Pod of the namespace has the address.
 func (s *Snapshot) hasPod(addr netip.Addr, namespace []byte) bool {
 	for _, ref := range s.podAddrs.at(addr) {

@@ -1,0 +1,68 @@
+package kubewire
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// newObjectJSON returns one to be read into. What its lists may have is counted while they are read: 8 MiB of JSON have room for 2.8 million
+// empty endpoints, which would take a hundred times as much.
+func newObjectJSON() *objectJSON {
+	room := maxItems
+	o := &objectJSON{room: &room}
+	o.Spec.ClusterIPs.room, o.Spec.Ports.room, o.Status.PodIPs.room = &room, &room, &room
+	o.Endpoints.room, o.Ports.room, o.Subsets.room = &room, &room, &room
+	return o
+}
+
+func (e *endpointJSON) within(room *int) { e.Addresses.room = room }
+
+func (s *subsetJSON) within(room *int) {
+	s.Addresses.room, s.NotReadyAddresses.room, s.Ports.room = room, room, room
+}
+
+// list is a list in JSON. It is read as long as there is room for its members.
+type list[T any] struct {
+	all  []T
+	room *int
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (l *list[T]) UnmarshalJSON(data []byte) error {
+	l.all = l.all[:0] // of a key that stands twice the last one counts
+	values := json.NewDecoder(bytes.NewReader(data))
+	start, err := values.Token()
+	if err != nil || start == nil {
+		return err
+	}
+	if start != json.Delim('[') {
+		return ErrMalformed
+	}
+	for values.More() {
+		if *l.room--; *l.room < 0 {
+			return nil
+		}
+		var member T
+		if nested, ok := any(&member).(interface{ within(room *int) }); ok {
+			nested.within(l.room)
+		}
+		if err := values.Decode(&member); err != nil {
+			return err
+		}
+		l.all = append(l.all, member)
+	}
+	return nil
+}
+
+// some reports whether an object or list in JSON has a member.
+type some bool
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (s *some) UnmarshalJSON(data []byte) error {
+	values := json.NewDecoder(bytes.NewReader(data))
+	if _, err := values.Token(); err != nil {
+		return err
+	}
+	*s = some(values.More())
+	return nil
+}

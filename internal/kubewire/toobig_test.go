@@ -1,0 +1,67 @@
+package kubewire
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// TestTooBig: an object that becomes too much is told of without its value, and costs little more than its octets; the objects before and
+// behind it are told of as ever. 2.8 million empty endpoints in 8 MiB of JSON took 1.5 GB, and 932,056 subsets of one address 284 MB.
+func TestTooBig(t *testing.T) {
+	many := func(member string, n int) string { return strings.Repeat(member+",", n-1) + member }
+	for _, row := range []struct {
+		name   string
+		kind   Kind
+		member string // of the object in the middle
+	}{
+		{"empty endpoints", EndpointSlices, `"endpoints":[` + many("{}", 2_600_000) + `]`},
+		{"endpoints", EndpointSlices, `"endpoints":[` + many(`{"addresses":["10.0.0.1"]}`, maxEndpoints+1) + `]`},
+		{"addresses of one endpoint", EndpointSlices, `"endpoints":[{"addresses":[` + many(`"::"`, 1_000_000) + `]}]`},
+		{"ports", EndpointSlices, `"ports":[` + many("{}", 2_000_000) + `]`},
+		{"empty subsets", Endpoints, `"subsets":[` + many("{}", 2_600_000) + `]`},
+		{"subsets", Endpoints, `"subsets":[` + many(`{"addresses":[{"ip":"10.0.0.1"}]}`, maxSubsets+1) + `]`},
+		{"addresses of many subsets", Endpoints, `"subsets":[` + many(`{"addresses":[`+many("{}", 500)+`]}`, 4000) + `]`},
+		{"cluster addresses", Services, `"spec":{"clusterIPs":[` + many(`""`, 2_000_000) + `]}`},
+		{"ports of a service", Services, `"spec":{"ports":[` + many(`{"port":80}`, maxPorts+1) + `]}`},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			object := func(name, member string) string {
+				return `{"metadata":{"name":"` + name + `","resourceVersion":"7","labels":{"kubernetes.io/service-name":"web"}},` + member + `}`
+			}
+			body := `{"metadata":{"resourceVersion":"9"},"items":[` + object("one", `"a":1`) + "," + object("big", row.member) + "," + object("two", `"a":1`) + "]}"
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			var got []string
+			_, err := NewDecoder(row.kind).List(strings.NewReader(body), JSON, func(o Object) error {
+				got = append(got, fmt.Sprint(o.Key.Name, " ", errors.Is(o.TooBig, ErrTooBig), " ", o.TooBig == nil || o.Value == nil))
+				return nil
+			})
+			runtime.ReadMemStats(&after)
+			if want := "[one false true big true true two false true]"; err != nil || fmt.Sprint(got) != want {
+				t.Errorf("%v, %v: want %s", got, err, want)
+			}
+			if n := after.TotalAlloc - before.TotalAlloc; n > 200<<20 {
+				t.Errorf("%d MiB were allocated for %d KiB", n>>20, len(body)>>10)
+			}
+		})
+	}
+}
+
+// TestTooBigInProtobuf is the same for subsets in protobuf.
+func TestTooBigInProtobuf(t *testing.T) {
+	bytesField := func(number int, value string) string {
+		return string(binary.AppendUvarint(binary.AppendUvarint(nil, uint64(number<<3|2)), uint64(len(value)))) + value
+	}
+	const subset = "\x12\x06\x0a\x04\x0a\x02::" // field 2: {1: {1: "::"}}
+	meta := bytesField(1, bytesField(1, "big")+bytesField(6, "7"))
+	for n, isTooBig := range map[int]bool{maxSubsets: false, maxSubsets + 1: true, 800_000: true} {
+		o, err := NewDecoder(Endpoints).object([]byte(meta + strings.Repeat(subset, n)))
+		if err != nil || o.Key.Name != "big" || o.Version != 7 || errors.Is(o.TooBig, ErrTooBig) != isTooBig || (o.Value == nil) != isTooBig {
+			t.Errorf("%d subsets: %v, %v, %v", n, o.Key, o.TooBig, err)
+		}
+	}
+}
