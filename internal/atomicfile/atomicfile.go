@@ -48,21 +48,21 @@ const modeBits = fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
 // except for an error in the in-place write or after the replacement, which
 // changed tells.
 func (w Writer) Write(path string, data []byte, perm fs.FileMode) (changed bool, err error) {
-	return w.WriteGroup(path, data, perm, 0)
+	return w.WriteOwned(path, data, perm, 0)
 }
 
-// WriteGroup is Write for a file that is to be a group's; 0 is the group that a
-// file of this process has. A file that is written in place keeps its own.
-func (w Writer) WriteGroup(path string, data []byte, perm fs.FileMode, group int) (changed bool, err error) {
+// WriteOwned is Write for a file that a user is to own; 0 is the user that this
+// process runs as. A file that is written in place keeps its owner.
+func (w Writer) WriteOwned(path string, data []byte, perm fs.FileMode, owner int) (changed bool, err error) {
 	defer func() { err = wrap("writing", path, err) }()
 	temp := tempName(path)
 	if err := w.removeLeftover(temp); err != nil {
 		return false, err
 	}
-	if same(path, data, perm) && isGroups(path, group) {
+	if same(path, data, perm) && isOwners(path, owner) {
 		return false, nil
 	}
-	err = w.create(temp, path, data, perm, group)
+	err = w.create(temp, path, data, perm, owner)
 	if errors.Is(err, unix.EROFS) {
 		return w.writeInPlace(path, data, perm, err)
 	}
@@ -111,18 +111,18 @@ func isAsLong(path string, data []byte) bool {
 	return err == nil && info.Mode().IsRegular() && info.Size() >= int64(len(data))
 }
 
-// isGroups reports whether the file at path is a group's; 0 is any.
-func isGroups(path string, group int) bool {
+// isOwners reports whether a user owns the file at path; 0 is any.
+func isOwners(path string, owner int) bool {
 	info, err := os.Lstat(path)
 	if err != nil {
 		return false
 	}
 	stat, ok := info.Sys().(*syscall.Stat_t)
-	return group == 0 || ok && int(stat.Gid) == group
+	return owner == 0 || ok && int(stat.Uid) == owner
 }
 
 // create makes the complete temporary file. On failure the caller removes it.
-func (w Writer) create(temp, path string, data []byte, perm fs.FileMode, group int) (err error) {
+func (w Writer) create(temp, path string, data []byte, perm fs.FileMode, owner int) (err error) {
 	w.step("create")
 	file, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -133,12 +133,6 @@ func (w Writer) create(temp, path string, data []byte, perm fs.FileMode, group i
 			err = closeErr
 		}
 	}()
-	if group != 0 {
-		w.step("chown")
-		if err := file.Chown(-1, group); err != nil {
-			return err
-		}
-	}
 	w.step("chmod")
 	if err := file.Chmod(perm & modeBits); err != nil {
 		return err
@@ -150,6 +144,12 @@ func (w Writer) create(temp, path string, data []byte, perm fs.FileMode, group i
 	w.step("write")
 	if _, err := file.Write(data); err != nil {
 		return err
+	}
+	if owner != 0 { // last: root without CAP_FOWNER may not change the mode of another user's file
+		w.step("chown")
+		if err := file.Chown(owner, -1); err != nil {
+			return err
+		}
 	}
 	w.step("sync")
 	return file.Sync()

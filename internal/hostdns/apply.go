@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/node-dns/node-dns/internal/atomicfile"
 )
@@ -79,14 +80,52 @@ func (a Applier) Apply(ctx context.Context, p Plan) (Result, Undo, error) {
 		}
 	}
 	unshielded, unshieldErr := a.each(ctx, after)
-	done := slices.Concat(captured, shielded, pointed, unshielded)
-	noteErr := a.note(p, done, verdict == Restored)
+	forget := p.forgets(verdict)
+	var settled, forgotten changes
+	var settleErr error
+	if len(after)+len(forget) > 0 {
+		if settled, settleErr = a.settle(ctx, &p, pointed); settleErr != nil {
+			verdict = Failed
+		} else if err == nil && unshieldErr == nil { // a NetworkManager that has not heard yet may still write
+			forgotten, settleErr = a.each(ctx, forget)
+		}
+	}
+	done := slices.Concat(captured, shielded, pointed, unshielded, settled, forgotten)
+	noteErr := a.note(ctx, p, done, verdict == Restored)
 	result := Result{ResolvConf: verdict, AnsweredBy: by, Silence: silence, Written: done.paths()}
-	return result, func() error { return a.undo(ctx, done) }, errors.Join(sweepErr, captureErr, shieldErr, err, unshieldErr, noteErr)
+	return result, func() error { return a.undo(ctx, done) }, errors.Join(sweepErr, captureErr, shieldErr, err, unshieldErr, settleErr, noteErr)
+}
+
+// settle reads resolv.conf back, and puts what it is to hold there once more if that has gone: told to write it again, a
+// NetworkManager without a nameserver of its own writes an empty file. A usable file of NetworkManager's is its answer.
+func (a *Applier) settle(ctx context.Context, p *Plan, done changes) (changes, error) {
+	want := p.found.restoring(p.Paths.ResolvConf)
+	for _, step := range done {
+		if step.Path == want.Path {
+			want = step
+		}
+	}
+	a.Progress.is("reading %s back", want.Path)
+	now := ReadFile(p.Paths.Root, want.Path)
+	if p.stands(want, now) {
+		return nil, nil
+	}
+	want.Before = now
+	settled, err := a.each(ctx, []Step{want})
+	if err == nil && !p.stands(want, ReadFile(p.Paths.Root, want.Path)) {
+		err = fmt.Errorf("%s does not keep what was put back: somebody else writes it", p.Paths.host(want.Path))
+	}
+	return settled, err
+}
+
+// stands reports whether resolv.conf is as a step left it, or names a nameserver all the same.
+func (p *Plan) stands(want Step, now File) bool {
+	same := now.Link == want.Target && (want.Target != "" || now.is(want.Data))
+	return now.Err == nil && (same || p.usable(now.Data) || want.Target == "" && !p.usable(want.Data))
 }
 
 // note keeps the history of rewrites, which a restore ends.
-func (a Applier) note(p Plan, done changes, given bool) error {
+func (a Applier) note(ctx context.Context, p Plan, done changes, given bool) error {
 	text := p.past.after(p.Paths, done, given)
 	if len(done) == 0 && !p.isRestore() {
 		return nil
@@ -95,7 +134,7 @@ func (a Applier) note(p Plan, done changes, given bool) error {
 	if len(text) == 0 || p.isRestore() {
 		step.Action = Remove
 	}
-	_, err := a.change(step)
+	_, err := a.change(ctx, step)
 	return err
 }
 
@@ -163,21 +202,23 @@ func (a Applier) all(ctx context.Context, steps []Step, path string) (done chang
 // step takes one step and reports whether it changed the file. What somebody is told of is told in any case: that nothing
 // changed may be because an earlier run ended between the two.
 func (a Applier) step(ctx context.Context, step Step) (changed bool, err error) {
-	changed, err = a.change(step)
+	changed, err = a.change(ctx, step)
 	if step.Tell != nobody && (err == nil || step.Tell == networkManager) {
 		err = errors.Join(err, a.tell(ctx, step.Tell))
 	}
 	return changed || step.isRetold(), err
 }
 
-func (a Applier) change(step Step) (bool, error) {
-	a.Progress.is("writing %s", step.Path)
+func (a Applier) change(ctx context.Context, step Step) (bool, error) {
 	switch step.Action {
 	case RemoveTree:
-		return removeAll(step.Path)
+		a.Progress.is("removing %s", step.Path)
+		return removeAll(ctx, step.Path)
 	case RemoveDir:
+		a.Progress.is("removing %s", step.Path)
 		return removeEmpty(step.Path)
 	}
+	a.Progress.is("writing %s", step.Path)
 	if step.Action != Remove {
 		if err := os.MkdirAll(filepath.Dir(step.Path), 0o755); err != nil {
 			return false, fmt.Errorf("making the directory of %s: %w", step.Path, err)
@@ -189,22 +230,22 @@ func (a Applier) change(step Step) (bool, error) {
 	case Remove:
 		return a.Writer.Remove(step.Path)
 	default:
-		return a.Writer.WriteGroup(step.Path, step.Data, step.Mode, step.Group)
+		return a.Writer.WriteOwned(step.Path, step.Data, step.Mode, step.Owner)
 	}
 }
 
+// revertTimeout bounds one step back, which is taken even when the run's time is up: NetworkManager or systemd-resolved is
+// told once.
+const revertTimeout = time.Second
+
 func (a Applier) revert(ctx context.Context, step Step) error {
-	back := Step{Path: step.Path, Action: WriteFile, Data: step.Before.Data, Mode: step.Before.Mode, Tell: step.Tell}
-	if step.Secret {
-		back.Group = step.Before.Group
+	back := step.Before.restoring(step.Path)
+	if back.Tell = step.Tell; step.Secret {
+		back.Owner = step.Before.Owner
 	}
-	switch {
-	case !step.Before.Exists:
-		back.Action = Remove
-	case step.Before.Link != "":
-		back.Action, back.Target = MakeLink, step.Before.Link
-	}
-	_, err := a.step(context.WithoutCancel(ctx), back)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), revertTimeout)
+	defer cancel()
+	_, err := a.step(ctx, back)
 	return err
 }
 

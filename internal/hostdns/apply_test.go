@@ -30,7 +30,7 @@ func TestApplyOrder(t *testing.T) {
 		if nameserver.String() != nodeIP+":53" || patient {
 			t.Errorf("asked %v, patient %v", nameserver, patient)
 		}
-		if got := w.read(etcUpstreams) + w.read(etcNode); got != "server=10.0.0.2\nserver=10.0.0.3\nnameserver 10.0.0.2\nnameserver 10.0.0.3\n" {
+		if got := w.read(etcUpstreams) + w.read(etcNode); got != "server=10.0.0.2\nserver=10.0.0.3\nnameserver 10.0.0.2\nnameserver 10.0.0.3\nsearch example.com\n" {
 			t.Errorf("captured so far:\n%s", got)
 		}
 		if got := w.read(etcResolvConf); got != generated {
@@ -93,7 +93,7 @@ func TestApplyWritesOnlyWhatChanged(t *testing.T) {
 	}
 
 	w.snapshot.Configs = []nm.DNSConfig{dnsConfig("eth0", "10.0.0.8", "new.example")}
-	if r := w.apply(); r.ResolvConf != Written || w.written(r) != etcResolvConf {
+	if r := w.apply(); r.ResolvConf != Written || w.written(r) != etcNode+" "+etcResolvConf {
 		t.Errorf("new search list: %s, wrote %s", r.ResolvConf, w.written(r))
 	}
 }

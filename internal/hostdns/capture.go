@@ -46,22 +46,32 @@ func upstreamStep(s State, set upstream.Set) (Step, bool) {
 	return writeStep(s.Paths.Upstreams, s.Upstreams, text)
 }
 
-// noneForPods stands in the node resolv.conf where none of the upstreams can. Without a nameserver kubelet leaves pods
-// with dnsPolicy Default the host's resolv.conf, and SkyDNS reads that: both ask node-dns then. To name this node instead
-// would look like an upstream, and former upstreams would be asked in plain text what the admin sends over TLS. The file
-// itself must be there: OpenShift's node process does not start without it.
+// noneForPods stands in the node resolv.conf where none of the upstreams can. The file names this node then, which asks them:
+// without a nameserver a pod with dnsPolicy Default asks itself. Nor may former upstreams be asked in plain text what the
+// admin sends over TLS.
 const noneForPods = "# no upstream that a pod could ask (TLS, another port, loopback, link-local): see /var/lib/node-dns/upstreams.json"
 
-// nodeResolvConfStep keeps everything in the file but the nameservers.
+// nodeResolvConfStep gives the file the nameservers, the search list and the options that the host has without us. With
+// nameservers alone a pod did not find the site's names any more, once its kubelet was pointed here. All else in it is kept.
 func nodeResolvConfStep(s State, set upstream.Set) (Step, bool) {
 	file, addrs := resolvconf.Parse(s.NodeResolvConf.Data), forPods(set)
 	file.RemoveLine(noneForPods)
-	file.SetNameservers(addrs)
 	if len(addrs) == 0 {
 		file.PrependLine(noneForPods)
+		if here := s.Placement().Nameserver; here.IsValid() {
+			addrs = append(addrs, here)
+		}
+	}
+	file.SetNameservers(addrs)
+	if s.ResolvConf.Err == nil { // else what is there is as good as it gets
+		file.SetSearch(hostSearch(s))
+		file.SetOptions(resolvconf.Parse(s.base().Data).Options())
 	}
 	return writeStep(s.Paths.NodeResolvConf, s.NodeResolvConf, file.Bytes())
 }
+
+// NamesNode reports whether the node resolv.conf names this node because a pod can ask none of the upstreams.
+func (s State) NamesNode() bool { return resolvconf.Parse(s.NodeResolvConf.Data).HasLine(noneForPods) }
 
 // forPods are the upstreams that a pod can ask by itself: of those that a resolv.conf can name, the ones that are not on
 // the node's loopback, nor on one of its links (no interface of a pod has that zone).

@@ -57,6 +57,6 @@ func mixture(m nm.Mixed) string {
 	}
 	slices.Sort(settings)
 	return fmt.Sprintf("%s: %s, set by hand, asked before %s, which the network gave; %s would leave the latter out",
-		connectionDetail(nm.DNSConfig{Interface: m.Interface, Connection: m.Connection}),
+		nm.DNSConfig{Interface: m.Interface, Connection: m.Connection}.Source(),
 		nameserver.Join(m.Static), nameserver.Join(m.Automatic), strings.Join(settings, " and "))
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/node-dns/node-dns/internal/atomicfile"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
 // maxFile bounds what is read of one file. A resolv.conf of a megabyte is not one.
@@ -24,12 +25,20 @@ type File struct {
 	Link   string      // the link's target when the path is a symbolic link, else ""
 	Data   []byte      // the content, through the link; nil when it cannot be read
 	Mode   fs.FileMode // permission bits; of a link, the link's own
-	Group  int         // whose it is
+	Owner  int         // the user that owns it
 	Err    error       // why the content could not be read; such a file is never replaced
 }
 
 // ReadFile reads path; one that does not exist is the zero File. Absolute link targets are looked up below root.
 func ReadFile(root, path string) File { return readFileFrom(root, path, filepath.Dir(path)) }
+
+// ReadNamed is ReadFile for a path that a process named: see nodeconfig.AsAnybody.
+func ReadNamed(root, path string) (file File) {
+	if err := nodeconfig.AsAnybody(root, path, func() { file = ReadFile(root, path) }); err != nil {
+		return File{Exists: true, Err: err}
+	}
+	return file
+}
 
 // readFileFrom is ReadFile for a path whose relative link is looked up from dir.
 func readFileFrom(root, path, dir string) File {
@@ -42,7 +51,7 @@ func readFileFrom(root, path, dir string) File {
 	}
 	file := File{Exists: true, Mode: info.Mode().Perm()}
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
-		file.Group = int(stat.Gid)
+		file.Owner = int(stat.Uid)
 	}
 	if info.Mode()&fs.ModeSymlink != 0 {
 		if file.Link, err = os.Readlink(path); err != nil {
@@ -80,6 +89,17 @@ func readBounded(path string) ([]byte, error) {
 		return nil, fmt.Errorf("%s is larger than %d bytes", path, maxFile)
 	}
 	return data, nil
+}
+
+// restoring is the step that makes path this file again.
+func (f File) restoring(path string) Step {
+	switch {
+	case !f.Exists:
+		return Step{Path: path, Action: Remove}
+	case f.Link != "":
+		return Step{Path: path, Action: MakeLink, Target: f.Link}
+	}
+	return Step{Path: path, Action: WriteFile, Data: f.Data, Mode: f.Mode}
 }
 
 // is reports whether the file is a regular one with exactly this content.

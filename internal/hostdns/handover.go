@@ -11,7 +11,7 @@ import (
 // Handover is what a look found of the credentials for the Kubernetes API that the daemon may not read itself.
 type Handover struct {
 	Text    []byte // what its file must hold; nil: none is needed
-	Group   int    // who may read that; 0: everybody, as there is no secret in it
+	Owner   int    // the user who alone may read that; 0: everybody may, as there is no secret in it
 	Warning string // why the daemon gets none, "" when it does or needs none
 }
 
@@ -66,10 +66,10 @@ func readHandover(root string, paths nodeconfig.Paths, config nodeconfig.Config)
 	if h.Refused != "" {
 		return &Handover{Text: h.Bytes(), Warning: kubeconfig + " is not handed over to the daemon, who may not read it: " + h.Refused}, nil
 	}
-	return &Handover{Text: h.Bytes(), Group: group}, nil
+	return &Handover{Text: h.Bytes(), Owner: user}, nil
 }
 
-// handoverSteps write what is handed over, for the daemon's group alone, and take away what is not needed any more.
+// handoverSteps write what is handed over, for the daemon's user alone, and take away what is not needed any more.
 func handoverSteps(s State) []Step {
 	switch {
 	case s.Handover == nil || s.Kubeconfig.Err != nil:
@@ -78,10 +78,10 @@ func handoverSteps(s State) []Step {
 		return forgetHandover(s)
 	}
 	step := Step{Path: s.Paths.Kubeconfig, Action: WriteFile, Data: s.Handover.Text, Mode: 0o644, Before: s.Kubeconfig}
-	if s.Handover.Group != 0 {
-		step.Mode, step.Group, step.Secret = 0o640, s.Handover.Group, true
+	if s.Handover.Owner != 0 {
+		step.Mode, step.Owner, step.Secret = 0o400, s.Handover.Owner, true
 	}
-	if f := s.Kubeconfig; f.is(step.Data) && f.Mode == step.Mode && f.Group == step.Group {
+	if f := s.Kubeconfig; f.is(step.Data) && f.Mode == step.Mode && f.Owner == step.Owner {
 		return nil
 	}
 	return []Step{step}

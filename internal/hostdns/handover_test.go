@@ -1,6 +1,7 @@
 package hostdns
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"strings"
@@ -31,17 +32,17 @@ func newCredentials(t *testing.T) *tree {
 }
 
 // copied is the file that was handed over.
-func (w *tree) copied() (text string, mode fs.FileMode, group int) {
+func (w *tree) copied() (text string, mode fs.FileMode, owner int) {
 	w.t.Helper()
 	f := ReadFile(w.root, w.at(varKubeconfig))
-	return string(f.Data), f.Mode, f.Group
+	return string(f.Data), f.Mode, f.Owner
 }
 
 func TestHandover(t *testing.T) {
 	w := newCredentials(t)
 	w.apply()
-	if text, mode, group := w.copied(); !strings.HasSuffix(text, "token: first\n") || mode != 0o640 || group != 4712 {
-		t.Errorf("mode %v, group %d:\n%s", mode, group, text)
+	if text, mode, owner := w.copied(); !strings.HasSuffix(text, "token: first\n") || mode != 0o400 || owner != 4711 {
+		t.Errorf("mode %v, owner %d:\n%s", mode, owner, text)
 	}
 	before := w.identities()
 	w.apply()
@@ -54,8 +55,16 @@ func TestHandover(t *testing.T) {
 	}
 	w.chmod(varKubeconfig, 0o644)
 	w.apply()
-	if _, mode, _ := w.copied(); mode != 0o640 {
+	if _, mode, _ := w.copied(); mode != 0o400 {
 		t.Errorf("mode %v", mode)
+	}
+	// A member of the group node-dns read the token of root's kubeconfig: earlier versions left it so.
+	if err := errors.Join(os.Chown(w.at(varKubeconfig), 0, 4712), os.Chmod(w.at(varKubeconfig), 0o640)); err != nil {
+		t.Fatal(err)
+	}
+	w.apply()
+	if text, mode, owner := w.copied(); !strings.HasSuffix(text, "token: second\n") || mode != 0o400 || owner != 4711 {
+		t.Errorf("after an upgrade: mode %v, owner %d:\n%s", mode, owner, text)
 	}
 	if log := w.log.String(); strings.Contains(log, "second") || strings.Contains(w.read("/run/origin-dns-dispatcher/rewrites.json"), "kubeconfig") {
 		t.Errorf("the log, or the history, tells of credentials:\n%s", log)
@@ -136,8 +145,8 @@ func TestHandoverStays(t *testing.T) {
 
 // TestCredentialsAreNotShown: a plan is shown to whoever runs it, and copied into tickets.
 func TestCredentialsAreNotShown(t *testing.T) {
-	s := host(withResolvConf(file(oursText)), withCaptured(sys), func(s *State) { s.Handover = &Handover{Text: []byte("token: s3cret\n"), Group: 4712} })
-	for _, s := range []State{s, {Paths: s.Paths, Config: s.Config, Net: s.Net, Kubeconfig: File{Exists: true, Data: s.Handover.Text, Mode: 0o640, Group: 4712}, Handover: &Handover{}}} {
+	s := host(withResolvConf(file(oursText)), withCaptured(sys), func(s *State) { s.Handover = &Handover{Text: []byte("token: s3cret\n"), Owner: 4711} })
+	for _, s := range []State{s, {Paths: s.Paths, Config: s.Config, Net: s.Net, Kubeconfig: File{Exists: true, Data: s.Handover.Text, Mode: 0o400, Owner: 4711}, Handover: &Handover{}}} {
 		var text, json strings.Builder
 		p := NewPlan(s)
 		if err := p.WriteText(&text, nil); err != nil {

@@ -47,6 +47,7 @@ type Paths struct {
 	Units              []string // where the daemon's systemd unit may be
 	Lock               string   // serialises runs
 	Request            string   // the daemon's request for a run: it exists from then until a run begins
+	WayBack            string   // stamp of a start of the unit in which systemd ran origin-dns-dispatcher; systemd removes it at a stop
 }
 
 // NewPaths returns the paths of DESIGN's table below root.
@@ -71,6 +72,7 @@ func NewPaths(root string) Paths {
 		Units:              []string{at("/etc/systemd/system/node-dns.service"), at("/usr/lib/systemd/system/node-dns.service")},
 		Lock:               at("/run/origin-dns-dispatcher.lock"),
 		Request:            at("/run/node-dns/apply"),
+		WayBack:            at("/run/node-dns/way-back"),
 	}
 }
 
@@ -78,11 +80,16 @@ func NewPaths(root string) Paths {
 // over a restart and removes at a stop (RuntimeDirectoryPreserve=restart). Without a unit nobody removes it, nor says what
 // is meant: who has put the hook there by hand wants it.
 func (p Paths) inUse() bool {
-	exists := func(path string) bool {
-		_, err := os.Stat(path)
-		return !errors.Is(err, fs.ErrNotExist)
-	}
-	return exists(filepath.Dir(p.Request)) || !slices.ContainsFunc(p.Units, exists)
+	return mayExist(filepath.Dir(p.Request)) || !p.hasUnit()
+}
+
+// hasUnit reports whether the daemon's systemd unit is installed.
+func (p Paths) hasUnit() bool { return slices.ContainsFunc(p.Units, mayExist) }
+
+// mayExist reports whether path exists. One that cannot be looked at counts.
+func mayExist(path string) bool {
+	_, err := os.Stat(path)
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // host returns the path as the host sees it, without the root: what messages show.

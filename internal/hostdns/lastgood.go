@@ -61,10 +61,15 @@ func source(r upstream.Record) string {
 // node where dnsmasq and its files were removed.
 func lastGood(s State) Capture {
 	c := Captured(s.Upstreams, s.Record)
-	if c.Set.IsEmpty() {
+	if c.Set.IsEmpty() && !s.NamesNode() {
 		c.Set, c.From = fromResolvConf(upstream.LastGood, s.NodeResolvConf.Data).Set, s.Paths.host(s.Paths.NodeResolvConf)
 	}
 	return c
+}
+
+// candidate is the capture as the last of the sources.
+func (c Capture) candidate() upstream.Candidate {
+	return upstream.Candidate{Origin: upstream.LastGood, Detail: c.From, Set: c.Set}
 }
 
 // inDnsmasqConf is the part of a set that the upstream file can hold.

@@ -7,16 +7,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
+	"slices"
 
 	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/nm"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
-
-// networkManagerTimeout is how long NetworkManager may take to say what it knows. It answers within milliseconds, or,
-// stopped by SIGSTOP or stuck in a D-Bus call of its own, never.
-const networkManagerTimeout = 700 * time.Millisecond
 
 // Looker fills a State. Its fields are what tests and the demo replace; the zero value looks at the host itself.
 type Looker struct {
@@ -29,6 +25,9 @@ type Looker struct {
 	Net func(ctx context.Context) (netstate.State, error)
 	// Progress is told what is looked at; nil: nobody wants to know.
 	Progress *Progress
+	// Memory is for a process that looks again and again: each look asks NetworkManager once, and a missed deadline is
+	// tolerated as Memory says. nil: a look retries by itself, and reports what it missed.
+	Memory *Memory
 }
 
 // Look reads everything once. It never fails: what cannot be read is left out of the State and named in Problems,
@@ -36,7 +35,7 @@ type Looker struct {
 func (l Looker) Look(ctx context.Context, event nm.Event) State {
 	s := State{Paths: l.Paths, Event: event}
 	l.Progress.is("asking NetworkManager")
-	s.lookAtNetworkManager(ctx, l.NetworkManager)
+	s.lookAtNetworkManager(ctx, l)
 	l.Progress.is("reading NetworkManager's configuration")
 	s.lookAtNetworkManagerConf(l)
 	l.Progress.is("asking the kernel")
@@ -47,7 +46,9 @@ func (l Looker) Look(ctx context.Context, event nm.Event) State {
 	s.lookAtResolvedConf()
 	l.Progress.is("reading the daemon's credentials")
 	s.lookAtHandover(l.configPaths())
+	s.HasCluster = slices.ContainsFunc([]string{l.configPaths().Kubeconfig, s.Paths.Kubeconfig, filepath.Join(s.Paths.Cache, "cluster.snapshot")}, mayExist)
 	s.lookAtFiles(l.Progress)
+	s.lookForDeaf()
 	return s
 }
 
@@ -72,26 +73,10 @@ func (s *State) problem(format string, args ...any) {
 	s.Problems = append(s.Problems, fmt.Sprintf(format, args...))
 }
 
-func (s *State) lookAtNetworkManager(ctx context.Context, ask func(context.Context) (nm.Snapshot, error)) {
-	if ask == nil {
-		ask = AskNetworkManager
-	}
-	ctx, cancel := context.WithTimeout(ctx, networkManagerTimeout)
-	defer cancel()
-	snapshot, err := ask(ctx)
-	switch {
-	case err == nil:
-		s.NetworkManager = &snapshot
-	case errors.Is(err, nm.ErrNoBus), errors.Is(err, nm.ErrNotRunning):
-		// Not a problem of ours: a host may do without NetworkManager, and its files still say what it last knew.
-	default:
-		s.problem("%v", err)
-	}
-}
-
-// lookAtNetworkManagerConf reads what stands beside our snippet. The host's NetworkManager reads nothing below another root.
+// lookAtNetworkManagerConf reads what stands beside our snippet, also while NetworkManager does not run. The host's NetworkManager reads
+// nothing below another root.
 func (s *State) lookAtNetworkManagerConf(l Looker) {
-	if s.NetworkManager == nil || l.NetworkManager == nil && s.Paths.Root != "/" {
+	if l.NetworkManager == nil && s.Paths.Root != "/" {
 		return
 	}
 	conf, err := nm.ReadConf(s.Paths.Root, s.Paths.host(s.Paths.Snippet))
@@ -101,16 +86,6 @@ func (s *State) lookAtNetworkManagerConf(l Looker) {
 	case !errors.Is(err, fs.ErrPermission): // the hook may read what the daemon may not
 		s.problem("%v", err)
 	}
-}
-
-// AskNetworkManager takes one Snapshot over the system bus.
-func AskNetworkManager(ctx context.Context) (nm.Snapshot, error) {
-	client, err := nm.Dial(ctx)
-	if err != nil {
-		return nm.Snapshot{}, err
-	}
-	defer client.Close()
-	return client.Snapshot(ctx)
 }
 
 func (s *State) lookAtKernel(ctx context.Context, read func(context.Context) (netstate.State, error)) {
@@ -165,7 +140,9 @@ func (s *State) lookAtFiles(progress *Progress) {
 			s.problem("reading %s: %v", s.Paths.host(f.path), f.into.Err)
 		}
 	}
-	s.UpstreamsAlone, s.NodeResolvConfAlone = isAlone(s.Paths.Upstreams), isAlone(s.Paths.NodeResolvConf)
+	s.LacksWayBack = s.Paths.lacksWayBack()
+	s.UpstreamsAlone = isAlone(s.Paths.Upstreams) && !s.Paths.dnsmasqReads()
+	s.NodeResolvConfAlone = isAlone(s.Paths.NodeResolvConf)
 	info, err := os.Stat(filepath.Dir(s.Paths.Upstreams))
 	s.HasDnsmasqDir = err == nil && info.IsDir()
 }

@@ -46,7 +46,7 @@ type Step struct {
 	Data   []byte      // WriteFile: the whole new content
 	Mode   fs.FileMode // WriteFile: permission bits
 	Target string      // MakeLink: where the link points
-	Group  int         // WriteFile: whose it is; 0: the group of who writes
+	Owner  int         // WriteFile: the user that owns it; 0: the one that writes it
 	Secret bool        // WriteFile, Remove: what it holds is not shown
 	Tell   program     // is told to read its configuration again, whether something changed or not
 	Before File        // what stands there now, for the diff and for the undo
@@ -69,12 +69,15 @@ type Plan struct {
 
 	Shield   []Step // done when resolv.conf names this node, and before it does: NetworkManager lets go of it
 	Unshield []Step // done when it does not, and after: NetworkManager has it again
+	Forget   []Step // done last, when what resolv.conf was given back is seen to have stayed: the saved original goes
 	Purge    []Step // done after a restore, when node-dns does not run: what it has made goes
 	Besides  string // who writes resolv.conf besides us, as somebody has decided; "": nobody
 
 	Over   string // who wrote over our resolv.conf, as the file says, where that is to be put right; "": nobody
 	Fought bool   // that has gone on for too long: Hold says so
 	past   past
+	found  *File                  // resolv.conf as it was
+	usable func(text []byte) bool // reports whether a resolv.conf names a nameserver other than this node
 
 	// Hold is why resolv.conf does not get all that it should say; "": it does. One that is not ours is left alone then.
 	// In one that is ours only the nameserver is kept right, and it goes back to the original as ever.
@@ -82,6 +85,7 @@ type Plan struct {
 
 	Problems  []string
 	Warnings  []string
+	Lacking   string   // that the network offers no usable upstream, why and since when, where last-good serves for that; "": it does
 	Conflicts []string // of an admin's static servers with others, which is settled
 }
 
@@ -89,7 +93,13 @@ type Plan struct {
 // or written.
 func NewPlan(s State) Plan {
 	s.Net = assumed(s)
+	found := s
+	edit, edited := s.edited()
+	if edited {
+		s.ResolvConf = edit // somebody else's, but for our line in it
+	}
 	p := Plan{Paths: s.Paths, Selection: selectUpstreams(s), Ours: s.pointsHere(), Via: s.via(), Problems: slices.Clone(s.Problems), past: s.past()}
+	p.found, p.usable = &found.ResolvConf, usableBy(s)
 	p.Conflicts = conflicts(s, p.Selection)
 	known := lastGood(s)
 	p.Change, p.Warnings = changeOf(known.Set, p.Selection.Set), known.Warnings
@@ -100,6 +110,8 @@ func NewPlan(s State) Plan {
 	// Without the kernel's addresses nobody can tell which nameserver is this node: what was captured before stays.
 	if !p.Selection.Set.IsEmpty() && s.NetErr == nil {
 		p.Capture = append(p.Capture, captureSteps(s, p.Selection)...)
+		record, _ := newRecord(s, p.Selection)
+		p.Lacking = lackingSentence(record)
 	}
 	p.Capture = append(p.Capture, readableSteps(s, p.Capture)...)
 	place := s.Placement()
@@ -112,9 +124,12 @@ func NewPlan(s State) Plan {
 	if here := askedNameserver(s, place.Nameserver); here.IsValid() {
 		p.Nameserver = netip.AddrPortFrom(here, nameserver.Port)
 	}
-	p.Silent = giveBack(s)
+	p.Silent = giveBack(found)
+	if found.isOurs() || s.isEmptied() {
+		p.Forget = forgetSteps(s)
+	}
 	switch {
-	case p.Hold == LeftToAdmin:
+	case p.leavesHost():
 	case p.Hold != "":
 		p.Answers = slices.Concat(keepHere(s, p.Nameserver.Addr()), keepAsking(s, p.Nameserver.Addr()))
 	case p.Via == nodeconfig.ResolvConfResolved:
@@ -131,6 +146,9 @@ func NewPlan(s State) Plan {
 // LeftToAdmin is why resolv.conf is never written.
 const LeftToAdmin = "resolvConf: none in /etc/node-dns/node-dns.yaml"
 
+// leavesHost reports whether the host keeps its own nameservers, whatever answers here: one that was pointed here goes back.
+func (p Plan) leavesHost() bool { return p.Hold == LeftToAdmin || p.Hold == NoWayBack }
+
 // onlyCaptured is why resolv.conf is left alone where nothing else was asked for.
 const onlyCaptured = "only the upstreams are captured"
 
@@ -145,6 +163,8 @@ func hold(s State, p Plan, here netip.Addr) string {
 	switch {
 	case p.Via == nodeconfig.ResolvConfNone:
 		return LeftToAdmin
+	case s.LacksWayBack:
+		return NoWayBack
 	case s.ResolvConf.Err != nil:
 		return "it cannot be read"
 	case s.ConfigErr != nil:
@@ -192,7 +212,15 @@ func changeOf(before, after upstream.Set) Change {
 func (p Plan) Steps(answers bool) []Step {
 	steps, verdict := p.decide(answers)
 	before, after := p.around(verdict)
-	return slices.Concat(p.Capture, before, steps, after, p.Purge)
+	return slices.Concat(p.Capture, before, steps, after, p.forgets(verdict), p.Purge)
+}
+
+// forgets are the steps after which nothing is left to go back to.
+func (p Plan) forgets(verdict Verdict) []Step {
+	if verdict == Restored || p.isRestore() || verdict == Written && p.Via == nodeconfig.ResolvConfResolved && p.Hold == "" {
+		return p.Forget
+	}
+	return nil
 }
 
 // around is what is done about NetworkManager before and after what becomes of resolv.conf. One that is left alone stays
@@ -214,7 +242,7 @@ func (p Plan) decide(answers bool) ([]Step, Verdict) {
 	switch {
 	case !p.asks() && len(p.Silent) == 0:
 		return nil, Held
-	case p.Hold == LeftToAdmin:
+	case p.leavesHost():
 		return p.Silent, Restored
 	case p.Nameserver.IsValid() && answers && len(p.Answers) > 0:
 		return p.Answers, Written
@@ -230,7 +258,7 @@ func (p Plan) decide(answers bool) ([]Step, Verdict) {
 
 // asks reports whether anything depends on the local nameserver's answer.
 func (p Plan) asks() bool {
-	return p.Nameserver.IsValid() && p.Hold != LeftToAdmin && (p.Hold == "" || len(p.Answers)+len(p.Silent) > 0)
+	return p.Nameserver.IsValid() && !p.leavesHost() && (p.Hold == "" || len(p.Answers)+len(p.Silent) > 0)
 }
 
 // decisive is the path that says whether steps have taken effect. The others clear up, or make ready.
@@ -261,7 +289,7 @@ func warnings(s State, p Plan) []string {
 // droppedNameservers are the nameservers of an admin's resolv.conf that are not captured. One that NetworkManager wrote
 // is no admin's word, only older than what it says now.
 func droppedNameservers(s State, p Plan) []string {
-	if s.isOurs() || resolvedStub(s.ResolvConf) || byNetworkManager(s.ResolvConf.Data) {
+	if s.isOurs() || resolvedStub(s.ResolvConf) || byNetworkManager(s.ResolvConf.Data) && !IsOurs(p.found.Data) {
 		return nil
 	}
 	var names []string

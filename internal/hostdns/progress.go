@@ -12,12 +12,12 @@ type Progress struct {
 	doing atomic.Pointer[string]
 }
 
-// String is what the run is doing now, such as "reading /etc/resolv.conf"; "" before it started.
+// String is what the run is doing now, such as "reading /etc/resolv.conf"; "starting" before it did anything.
 func (p *Progress) String() string {
 	if doing := p.doing.Load(); doing != nil {
 		return *doing
 	}
-	return ""
+	return "starting"
 }
 
 func (p *Progress) is(format string, args ...any) {

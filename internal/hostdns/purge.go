@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -24,14 +26,16 @@ const (
 // withPurge adds to a restore what leaves no trace: for who takes node-dns off the host. Pure, as NewPlan is.
 func withPurge(p Plan, s State) Plan {
 	p.Purge = capturedSteps(s)
-	for _, path := range []string{filepath.Dir(s.Paths.Original), s.Paths.Cache, filepath.Dir(s.Paths.Request), filepath.Dir(s.Paths.Rewrites)} {
-		p.Purge = append(p.Purge, Step{Path: path, Action: RemoveTree})
+	add := func(action Action, paths ...string) {
+		for _, path := range paths {
+			p.Purge = append(p.Purge, Step{Path: path, Action: action})
+		}
 	}
 	node := filepath.Dir(s.Paths.NodeResolvConf)
-	for _, path := range []string{node, filepath.Dir(node), filepath.Dir(s.Paths.Snippet), filepath.Dir(s.Paths.DropIn)} {
-		p.Purge = append(p.Purge, Step{Path: path, Action: RemoveDir})
-	}
-	p.Purge = append(p.Purge, Step{Path: s.Paths.Lock, Action: Remove})
+	add(RemoveTree, filepath.Dir(s.Paths.Original), filepath.Dir(s.Paths.Rewrites))
+	add(RemoveDir, node, filepath.Dir(node), filepath.Dir(s.Paths.Snippet), filepath.Dir(s.Paths.DropIn))
+	add(Remove, s.Paths.Lock)
+	add(RemoveTree, s.Paths.Cache, filepath.Dir(s.Paths.Request)) // the daemon's, who may have put there what takes longer than a run may
 	return p
 }
 
@@ -50,10 +54,27 @@ func capturedSteps(s State) []Step {
 		}
 	}
 	remove(s.Paths.Upstreams, s.Upstreams, record.Set.DnsmasqConf(), s.UpstreamsAlone)
+	was := s.NodeResolvConf
 	if node := s.Paths.NodeResolvConf; s.Config.KubeletResolvConf != node && s.Config.DNSRecursiveResolvConf != node {
-		remove(node, s.NodeResolvConf, record.Set.ResolvConf(), s.NodeResolvConfAlone)
+		s.NodeResolvConf.Data = nil // what it says if nobody else has written there
+		fresh, _ := nodeResolvConfStep(s, record.Set)
+		remove(node, was, fresh.Data, s.NodeResolvConfAlone)
 	}
 	return steps
+}
+
+// dnsmasqReads reports whether /etc/dnsmasq.conf names the directory of the upstream file, as RHEL's does: a dnsmasq that serves this
+// node again has its upstreams from there.
+func (p Paths) dnsmasqReads() bool {
+	dir := filepath.Dir(p.host(p.Upstreams))
+	for line := range strings.Lines(string(ReadFile(p.Root, filepath.Join(p.Root, "/etc/dnsmasq.conf")).Data)) {
+		key, value, _ := strings.Cut(line, "=")
+		value, _, _ = strings.Cut(value, ",")
+		if strings.TrimSpace(key) == "conf-dir" && filepath.Clean(strings.TrimSpace(value)) == dir {
+			return true
+		}
+	}
+	return false
 }
 
 // isAlone reports whether nothing but the file is in its directory.
@@ -73,8 +94,8 @@ func (r Runner) purge(ctx context.Context, p Plan, restored Result) (removed []s
 	if len(p.Purge) == 0 {
 		return nil, nil
 	}
-	if restored.ResolvConf != Restored && p.Hold != notOurs {
-		return nil, errors.New("not purged: /etc/resolv.conf still names this node")
+	if restored.ResolvConf == Failed || restored.ResolvConf != Restored && p.Hold != notOurs {
+		return nil, errors.New("not purged: /etc/resolv.conf still names this node, or was not given back")
 	}
 	if p.Stopped.IsValid() {
 		if by, err := r.Applier.probe(ctx, p.Stopped, false); err == nil && isNodeDNS(by) {
@@ -85,15 +106,67 @@ func (r Runner) purge(ctx context.Context, p Plan, restored Result) (removed []s
 	return done.paths(), err
 }
 
-// removeAll and removeEmpty report whether something was there to be removed.
-func removeAll(path string) (bool, error) {
+// removeAll and removeEmpty report whether something was there to be removed. removeAll ends with ctx, and what is left is for another run.
+// It works by system calls: os.Root is as safe, and 29 kB of the hook's program.
+func removeAll(ctx context.Context, path string) (bool, error) {
 	if _, err := os.Lstat(path); errors.Is(err, os.ErrNotExist) {
 		return false, nil
 	}
-	if err := os.RemoveAll(path); err != nil {
-		return false, fmt.Errorf("removing what node-dns made: %w", err)
+	if err := removeIn(ctx, unix.AT_FDCWD, path); err != nil {
+		return false, fmt.Errorf("removing what node-dns made: %s: %w", path, err)
 	}
 	return true, nil
+}
+
+const openDir = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC
+
+// removeIn removes all of what is called so in an open directory, and follows no link out of it.
+func removeIn(ctx context.Context, above int, name string) error {
+	err := unix.Unlinkat(above, name, 0)
+	if errors.Is(err, unix.EISDIR) {
+		err = unix.Unlinkat(above, name, unix.AT_REMOVEDIR)
+	}
+	if !errors.Is(err, unix.ENOTEMPTY) {
+		return existing(err)
+	}
+	fd, err := unix.Openat(above, name, openDir|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return existing(err)
+	}
+	dir := os.NewFile(uintptr(fd), name)
+	defer dir.Close()
+	for {
+		names, err := some(dir)
+		if err != nil || len(names) == 0 {
+			return errors.Join(err, existing(unix.Unlinkat(above, name, unix.AT_REMOVEDIR)))
+		}
+		for _, name := range names {
+			if err := errors.Join(ctx.Err(), removeIn(ctx, fd, name)); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// some are the names of some files in a directory; none: it is empty.
+func some(dir *os.File) ([]string, error) {
+	const atOnce = 1000
+	if _, err := dir.Seek(0, io.SeekStart); err != nil {
+		return nil, err
+	}
+	names, err := dir.Readdirnames(atOnce)
+	if errors.Is(err, io.EOF) {
+		return nil, nil
+	}
+	return names, err
+}
+
+// existing is err, unless that says that a file has gone.
+func existing(err error) error {
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	return err
 }
 
 func removeEmpty(path string) (bool, error) {

@@ -1,6 +1,9 @@
 package hostdns
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -37,6 +40,11 @@ func TestPurge(t *testing.T) {
 			left: []string{"/etc/dnsmasq.d/origin-upstream-dns.conf"},
 		},
 		{
+			name: "dnsmasq reads its directory", files: map[string]string{"/etc/dnsmasq.conf": "# none\nconf-dir = /etc/dnsmasq.d/,.rpmnew,.rpmsave\n"},
+			left: []string{"/etc/dnsmasq.d/origin-upstream-dns.conf"},
+		},
+		{name: "dnsmasq reads another one", files: map[string]string{"/etc/dnsmasq.conf": "#conf-dir=/etc/dnsmasq.d\nconf-dir=/etc/other.d\n"}},
+		{
 			name: "an OpenShift node", files: map[string]string{"/etc/origin/node/node-config.yaml": "dnsDomain: cluster.local\n"},
 			left: []string{"/etc/origin/node/resolv.conf"},
 		},
@@ -49,8 +57,9 @@ func TestPurge(t *testing.T) {
 			w := newTree(t, test.files)
 			w.put("/etc/resolv.conf", generated)
 			w.put("/run/NetworkManager/resolv.conf", generated)
+			w.remove(filepath.Dir(varSnapshot))
+			w.put("/etc/node-dns/kubeconfig", "") // there is a cluster
 			w.mkdir("/var/lib")
-			w.mkdir("/var/cache")
 			w.snapshot = host(withNetworkManager(dnsConfig("eth0", sys, "example.com"))).NetworkManager
 			if _, ok := test.files["/etc/origin/node/node-config.yaml"]; !ok {
 				w.remove("/etc/origin")
@@ -117,15 +126,48 @@ func TestNoPurge(t *testing.T) {
 
 // TestPurgeLeavesLinksAlone: the daemon's directories are an unprivileged user's, who may put links there.
 func TestPurgeLeavesLinksAlone(t *testing.T) {
-	w := newTree(t, map[string]string{
-		"/etc/resolv.conf": generated, "/etc/secret/file": "x", "/run/node-dns/link": "-> ../../etc/secret", "/var/cache/node-dns": "-> ../../etc/secret",
-	})
+	w := newTree(t, map[string]string{"/etc/resolv.conf": generated, "/etc/secret/file": "x", "/run/node-dns/link": "-> ../../etc/secret"})
+	w.remove("/var/cache/node-dns")
+	w.put("/var/cache/node-dns", "-> ../../etc/secret")
 	w.silent = true
 	if _, _, err := w.runner().Purge(t.Context(), true); err != nil {
 		t.Fatal(err)
 	}
 	if w.read("/etc/secret/file") != "x" || slices.Contains(w.everything(), "/run/node-dns") || slices.Contains(w.everything(), "/var/cache/node-dns") {
 		t.Errorf("left: %q", w.everything())
+	}
+}
+
+// TestPurgeEnds: removing what a daemon that was taken over has left may take longer than a run may. It ends in time, says what it did not
+// remove, and the next run goes on.
+func TestPurgeEnds(t *testing.T) {
+	w := newTree(t, nil)
+	deep := "/run/node-dns"
+	for range 50 {
+		deep += "/d"
+	}
+	w.mkdir(deep)
+	for i := range 2500 {
+		w.put(fmt.Sprintf("/run/node-dns/apply/%d", i), "")
+	}
+	w.put("/run/node-dns/apply/link", "-> ../../../etc")
+	w.put("/etc/kept", "x")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	path := w.at("/run/node-dns")
+	if _, err := removeAll(ctx, path); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), path) {
+		t.Errorf("when the time is up: %v", err)
+	}
+	if _, err := os.Lstat(path); err != nil {
+		t.Error(err)
+	}
+	for _, want := range []bool{true, false} {
+		if got, err := removeAll(t.Context(), path); got != want || err != nil {
+			t.Errorf("removed %v, %v", got, err)
+		}
+	}
+	if w.read("/etc/kept") != "x" {
+		t.Error("it left its tree")
 	}
 }
 

@@ -4,34 +4,52 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/node-dns/node-dns/internal/nameserver"
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
-// recordStep keeps what the record says of the same servers, its time too, which is that of their last change: from a
-// weaker source they do not change where they came from, or two events in turn would write for ever.
+// recordStep writes the record where it is to say something else.
 func recordStep(s State, selection upstream.Selection) (Step, bool) {
+	record, changed := newRecord(s, selection)
+	if !changed {
+		return Step{}, false
+	}
+	return writeStep(s.Paths.Record, s.Record, record.Bytes())
+}
+
+// newRecord keeps what the record says of the same servers, its time too, which is that of their last change: from a
+// weaker source they do not change where they came from, or two events in turn would write for ever.
+func newRecord(s State, selection upstream.Selection) (record upstream.Record, changed bool) {
 	old, err := upstream.ParseRecord(s.Record.Data)
-	record := upstream.Record{
+	record = upstream.Record{
 		Set: selection.Set, Origin: selection.Origin, Detail: selection.Detail,
 		Event: strings.TrimSpace(s.Event.Interface + " " + s.Event.Action), Time: s.now(),
 	}
-	pointed := old.PointedAt(s.pointsAt(), selection.Set.Servers)
-	if err == nil && old.Set.Equal(selection.Set) && !isNews(old, selection) {
-		if slices.Equal(old.Pointed, pointed) {
-			return Step{}, false
-		}
+	isKept := err == nil && old.Set.Equal(selection.Set) && !isNews(old, selection)
+	if isKept {
 		record = old
 	}
-	record.Pointed = pointed
-	return writeStep(s.Paths.Record, s.Record, record.Bytes())
+	record.Pointed = old.PointedAt(s.givenOut(), selection.Set.Servers)
+	switch record.Lacking = lacking(s, record.Origin); {
+	case record.Lacking == "":
+		record.Since = time.Time{}
+	case old.Lacking != "":
+		record.Since = old.Since
+	default:
+		record.Since = s.now()
+	}
+	return record, !isKept || !slices.Equal(old.Pointed, record.Pointed) || old.Lacking != record.Lacking
 }
 
 // isNews reports whether a selection of the same servers says more of where they came from.
 func isNews(old upstream.Record, selection upstream.Selection) bool {
 	was, is := strength(old.Origin), strength(selection.Origin)
-	return is < was || is == was && old.Detail != selection.Detail && selection.Origin != upstream.LastGood
+	if is != was || selection.Origin == upstream.LastGood {
+		return is < was
+	}
+	return old.Detail != selection.Detail || !slices.EqualFunc(old.Routes, selection.Set.Routes, func(a, b upstream.Route) bool { return a.Source == b.Source })
 }
 
 // pointsAt is the address that resolv.conf names from now on, if any; a faulty configuration may not say it right, and
@@ -41,6 +59,26 @@ func (s State) pointsAt() netip.Addr {
 		return netip.Addr{}
 	}
 	return askedNameserver(s, s.Placement().Nameserver)
+}
+
+// givenOut are the addresses that resolv.conf and pods name from now on, resolv.conf's first; nil if it names none. A faulty
+// configuration may not say what pods are given.
+func (s State) givenOut() []netip.Addr {
+	here := s.pointsAt()
+	if !here.IsValid() {
+		return nil
+	}
+	all := []netip.Addr{here}
+	if s.ConfigErr != nil {
+		return all
+	}
+	place := s.Placement()
+	for _, at := range place.Listen {
+		if at.Port() == nameserver.Port && !at.Addr().IsLoopback() && !slices.Contains(place.Spare, at) {
+			all = append(all, at.Addr())
+		}
+	}
+	return all
 }
 
 // strength orders the sources as law 1 does, the strongest first.
@@ -59,7 +97,7 @@ func strength(origin upstream.Origin) int {
 func refuseCopies(s State) func(nameserver.Server) string {
 	refused := refuse(s)
 	record, _ := upstream.ParseRecord(s.Record.Data) // empty when it cannot be read
-	earlier := record.PointedAt(netip.Addr{}, lastGood(s).Set.Servers)
+	earlier := record.PointedAt(nil, lastGood(s).Set.Servers)
 	return func(server nameserver.Server) string {
 		reason := refused(server)
 		if reason == "" && server.Addr.Port() == nameserver.Port && slices.Contains(earlier, server.Addr.Addr().WithZone("")) {

@@ -5,14 +5,24 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/node-dns/node-dns/internal/nm"
 )
 
 // TakeRequest removes the daemon's request, before the run that answers it looks at anything: what is asked for during the run has the path
-// unit start another. Whatever stands there goes: a directory, which no request is, would start runs for ever.
+// unit start another. Whatever stands there goes: a directory, which no request is, would start runs for ever. It is renamed, as
+// removing all that a daemon that was taken over has put there could take longer than a run may.
 func (r Runner) TakeRequest() error {
-	if err := os.RemoveAll(r.Looker.Paths.Request); err != nil {
+	path := r.Looker.Paths.Request
+	r.Applier.Progress.is("taking the request %s", path)
+	err := os.Remove(path)
+	if errors.Is(err, unix.ENOTEMPTY) {
+		err = os.Rename(path, fmt.Sprintf("%s.%d", path, time.Now().UnixNano()))
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("taking the daemon's request: %w", err)
 	}
 	return nil

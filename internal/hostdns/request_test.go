@@ -35,6 +35,29 @@ func TestTakeRequest(t *testing.T) {
 	}
 }
 
+// TestTakeRequestAtOnce: a daemon that was taken over made the request a directory of 150,000 files, and the run that had to remove them was
+// given up.
+func TestTakeRequestAtOnce(t *testing.T) {
+	const request = "/run/node-dns/apply"
+	w := newTree(t, map[string]string{request + "/a/b": "x", request + "/c": "-> /etc"})
+	var progress Progress
+	r := w.runner()
+	r.Applier.Progress = &progress
+	if err := r.TakeRequest(); err != nil {
+		t.Fatal(err)
+	}
+	names, err := os.ReadDir(w.at("/run/node-dns"))
+	if err != nil || len(names) != 1 || names[0].Name() == "apply" {
+		t.Fatalf("there is %v, %v: want the directory under another name", names, err)
+	}
+	if got := w.read("/run/node-dns/" + names[0].Name() + "/a/b"); got != "x" {
+		t.Errorf("its files were touched: %q", got)
+	}
+	if got := progress.String(); got != "taking the request "+w.at(request) {
+		t.Errorf("it is %q", got)
+	}
+}
+
 // TestCapture: nobody is asked, and resolv.conf stays, for the daemon is about to start.
 func TestCapture(t *testing.T) {
 	for _, text := range []string{generated, oursText} {

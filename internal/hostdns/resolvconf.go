@@ -3,6 +3,7 @@ package hostdns
 import (
 	"net/netip"
 
+	"github.com/node-dns/node-dns/internal/nameserver"
 	"github.com/node-dns/node-dns/internal/resolvconf"
 )
 
@@ -33,10 +34,14 @@ func keepHere(s State, nameserver netip.Addr) []Step {
 	return nil
 }
 
-// localResolvConf is the resolv.conf of a node whose local nameserver answers: what stood there is kept, line by line
-// (law 6), but the nameservers and the search list.
+// resolvedComment marks the comment of systemd-resolved's own resolv.conf, which says "Do not edit".
+const resolvedComment = "managed by man:systemd-resolved(8)"
+
+// localResolvConf is the resolv.conf of a node whose local nameserver answers. It keeps every line of the host's file (law 6)
+// except the nameservers, the search list, and systemd-resolved's comment, which would claim our file. The saved original keeps that.
 func localResolvConf(s State, nameserver netip.Addr) []byte {
-	file := resolvconf.Parse(s.ResolvConf.Data)
+	file := resolvconf.Parse(s.base().Data)
+	file.RemoveComment(resolvedComment)
 	if !s.isOurs() {
 		file.PrependLine(Watermark)
 	}
@@ -45,24 +50,75 @@ func localResolvConf(s State, nameserver netip.Addr) []byte {
 	return file.Bytes()
 }
 
-// saveStep saves the resolv.conf that is about to be displaced: never one that is ours, and once, but that who wrote the saved
-// one has written it anew. A link is saved as a
-// link, so that it can be put back as one. A file that not everyone could read is saved as one that everyone can: the
-// daemon looks at it, and libc had no use for it (the script's bug B13).
+// base is the file that ours is made of: the one that stands there, or the saved original if that one was emptied.
+func (s *State) base() File {
+	if s.isEmptied() {
+		return s.Original
+	}
+	return s.ResolvConf
+}
+
+// isEmptied reports whether resolv.conf is not ours and names no usable nameserver, while the saved original does.
+// NetworkManager writes such a file when no connection of its own has a nameserver, for example on a host whose interfaces it
+// does not manage. The original still holds then (law 2).
+func (s *State) isEmptied() bool {
+	refused := refuseCopies(*s)
+	return s.ResolvConf.Err == nil && !s.isOurs() && s.hasOriginal() && !usable(refused, s.ResolvConf.Data) && usable(refused, s.Original.Data)
+}
+
+// saveStep saves the resolv.conf that is about to be displaced, never one of ours. A later file replaces the saved one
+// only if isNewer. A link is saved as a link, so that it can be put back as one. A file that not everyone could read is
+// saved as one that everyone can: the daemon looks at it, and libc had no use for it (the script's bug B13).
 func saveStep(s State) (Step, bool) {
 	if !s.ResolvConf.Exists || s.isOurs() || s.Original.Exists && !s.isNewer() {
 		return Step{}, false
 	}
 	if s.ResolvConf.Link != "" {
-		return Step{Path: s.Paths.Original, Action: MakeLink, Target: s.ResolvConf.Link}, true
+		return Step{Path: s.Paths.Original, Action: MakeLink, Target: s.ResolvConf.Link, Before: s.Original}, true
 	}
-	return Step{Path: s.Paths.Original, Action: WriteFile, Data: s.ResolvConf.Data, Mode: readable(s.ResolvConf.Mode)}, true
+	return Step{Path: s.Paths.Original, Action: WriteFile, Data: s.ResolvConf.Data, Mode: readable(s.ResolvConf.Mode), Before: s.Original}, true
 }
 
-// isNewer reports whether who wrote the saved original has written a newer one over ours: resolvconf, a DHCP client, or
-// cloud-init, by its comment. Of NetworkManager the present list is known, and a tool that is no owner says its own name.
+// isNewer reports whether the resolv.conf that stands in place of ours replaces the saved original: somebody has written
+// it since, whoever that is. A file without a usable nameserver never does (law 2), which covers copies of ours. A file does
+// not replace a link that leads to nameservers: the program that made the link writes there. Nor does it replace
+// NetworkManager's own file, whose present list is known.
 func (s State) isNewer() bool {
-	by := writer(s.ResolvConf.Data)
-	return by != "" && !byNetworkManager(s.ResolvConf.Data) && s.ResolvConf.Link == "" && s.Original.Link == "" && by == writer(s.Original.Data) &&
-		usable(refuseCopies(s), s.ResolvConf.Data)
+	refused := refuseCopies(s)
+	switch {
+	case !usable(refused, s.ResolvConf.Data):
+		return false
+	case s.ResolvConf.Link != "":
+		return s.ResolvConf.Link != s.Original.Link
+	case s.Original.Link != "":
+		return !usable(refused, s.Original.Data)
+	}
+	return s.NetworkManager == nil || !fromNetworkManagerFile(s)
+}
+
+// edited returns the resolv.conf that somebody meant who has changed the nameserver lines of ours: without our line and
+// the cluster domain. It reports false if the file is as we wrote it in this boot, or still names this node: a tool that
+// adds a nameserver of its own is overwritten.
+func (s *State) edited() (File, bool) {
+	history := parseRewrites(s.Rewrites.Data).Files[s.Paths.host(s.Paths.ResolvConf)]
+	if !s.isOurs() || s.ResolvConf.Link != "" || s.NetErr != nil || s.ConfigErr != nil || !history.isOver(s.ResolvConf) {
+		return File{}, false
+	}
+	refused, file := refuseCopies(*s), resolvconf.Parse(s.ResolvConf.Data)
+	for _, addr := range file.Nameservers() {
+		if refused(nameserver.FromAddr(addr)) != "" {
+			return File{}, false
+		}
+	}
+	f := s.ResolvConf
+	f.Data = unmarked(*s, file).Bytes()
+	return f, usable(refused, f.Data)
+}
+
+// unmarked is file without our line and the cluster domain.
+func unmarked(s State, file *resolvconf.File) *resolvconf.File {
+	file.RemoveLine(Watermark)
+	file.RemoveLine(LegacyWatermark)
+	file.SetSearch(hostDomains(s, file.Search()))
+	return file
 }

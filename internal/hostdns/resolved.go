@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -150,10 +149,14 @@ func unaskSteps(s State) []Step {
 func giveBack(s State) []Step { return append(giveBackFile(s), unaskSteps(s)...) }
 
 func giveBackFile(s State) []Step {
-	if !s.isOurs() {
-		return nil
+	edit, edited := s.edited()
+	switch {
+	case edited:
+		return []Step{{Path: s.Paths.ResolvConf, Action: WriteFile, Data: edit.Data, Mode: 0o644, Before: s.ResolvConf}}
+	case s.isOurs(), s.isEmptied():
+		return restoreSteps(s)
 	}
-	return restoreSteps(s)
+	return nil
 }
 
 // resolvedAsks reports whether systemd-resolved has taken an address over: the nameservers that it asks stand in a file of
@@ -165,12 +168,15 @@ func (s State) resolvedAsks(addr netip.Addr) bool {
 // maxDomains bounds the drop-in's list.
 const maxDomains = 32
 
-// askedDomains are the drop-in's domains: the cluster's, which is searched first, and an admin's; all others, "~."; and
+// askedDomains are the drop-in's domains: the cluster's, which is searched first where there is a cluster, and an admin's; all others, "~."; and
 // those that a link has a claim on, and an admin's routes, because systemd-resolved goes by the longest match. Where we are
 // as good as a link it asks both, and takes the first that knows the name. A link's domain stays when the link goes: it
 // does no harm, and systemd-resolved need not be told.
 func askedDomains(s State) []string {
-	domains := []string{s.Config.ClusterDomain.Relative()}
+	var domains []string
+	if s.searchesCluster() {
+		domains = append(domains, s.Config.ClusterDomain.Relative())
+	}
 	add := func(domain string) {
 		text, routing := strings.CutPrefix(domain, "~")
 		name, err := dnsname.Parse(text)
@@ -223,7 +229,7 @@ func (p *Plan) heedResolved() {
 		return
 	}
 	if f.isTruce(p.past.now) {
-		why := fmt.Sprintf("%s does not stay, or is not heeded; tried again after %s", path, f.Until.UTC().Format("15:04:05 MST"))
+		why := path + " does not stay, or is not heeded; tried again after " + untilText(f)
 		p.Fought, p.Hold, p.Answers = true, cmp.Or(p.Hold, why), nil
 	}
 }

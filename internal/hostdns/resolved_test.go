@@ -319,6 +319,7 @@ func checkViaResolved(t *testing.T, s State) {
 		if second := NewPlan(next); second.Via != p.Via { // auto: what is given back now is the stub that an older original was
 			next = after(next, second.Steps(answers))
 		}
+		next = followed(next, answers)
 		if again := NewPlan(next).Steps(answers); len(again) > 0 {
 			t.Errorf("not idempotent, answers %v: the second plan has\n%s", answers, describe(p, again))
 		}

@@ -1,6 +1,7 @@
 package hostdns
 
 import (
+	"bytes"
 	"io/fs"
 	"net/netip"
 
@@ -18,20 +19,31 @@ const notOurs = "it is not ours"
 func NewRestorePlan(s State, ifOurs bool) Plan {
 	s.Net = assumed(s)
 	p := Plan{Paths: s.Paths, Ours: s.pointsHere(), Problems: s.Problems, Capture: append(forgetFacts(s, ifOurs), forgetHandover(s)...), Unshield: unshieldSteps(s)}
+	p.found, p.usable = &s.ResolvConf, usableBy(s)
 	if here := askedNameserver(s, s.Placement().Nameserver); here.IsValid() {
 		p.Stopped = netip.AddrPortFrom(here, nameserver.Port)
 	}
+	asked := !ifOurs && s.hasOriginal()
 	switch {
 	case s.ResolvConf.Err != nil:
 		p.Hold, p.Silent = "it cannot be read", unaskSteps(s)
-	case !s.pointsHere() && (ifOurs || !s.hasOriginal()):
+	case !s.pointsHere() && !s.isEmptied() && !asked:
 		p.Hold = notOurs
+		if s.isBack() {
+			p.Forget = forgetSteps(s)
+		}
 	default:
-		if s.isOurs() || !ifOurs && s.hasOriginal() {
+		if p.Silent = giveBackFile(s); asked && len(p.Silent) == 0 {
 			p.Silent = restoreSteps(s)
 		}
-		if p.Silent = append(p.Silent, unaskSteps(s)...); len(p.Silent) == 0 {
+		p.Forget = forgetSteps(s)
+		p.Silent = append(p.Silent, unaskSteps(s)...)
+		switch {
+		case len(p.Silent) > 0:
+		case s.pointsHere():
 			p.Hold = "no other nameserver is known"
+		default:
+			p.Hold = notOurs // and the saved one is of no use
 		}
 	}
 	return p
@@ -44,17 +56,29 @@ func newLeavePlan(s State) Plan {
 	return p
 }
 
-// restoreSteps put the original nameservers back into resolv.conf, and take the saved original away: the next
-// activation saves afresh.
+// restoreSteps put the original nameservers back into resolv.conf.
 func restoreSteps(s State) []Step {
-	var steps []Step
 	if step, ok := originalStep(s); ok {
-		steps = append(steps, step)
+		return []Step{step}
 	}
-	if s.hasOriginal() {
-		steps = append(steps, Step{Path: s.Paths.Original, Action: Remove, Before: s.Original})
+	return nil
+}
+
+// forgetSteps take the saved original away: the next activation saves afresh.
+func forgetSteps(s State) []Step {
+	if !s.hasOriginal() {
+		return nil
 	}
-	return steps
+	return []Step{{Path: s.Paths.Original, Action: Remove, Before: s.Original}}
+}
+
+// isBack reports whether a run that ended early has given the original back, and not removed the saved one yet.
+func (s *State) isBack() bool {
+	if s.isOurs() || !usable(refuseCopies(*s), s.ResolvConf.Data) {
+		return false
+	}
+	return s.ResolvConf.Link == s.Original.Link && bytes.Equal(s.ResolvConf.Data, s.Original.Data) ||
+		byNetworkManager(s.ResolvConf.Data) && byNetworkManager(s.Original.Data)
 }
 
 // hasOriginal reports whether there is an original to go back to. A link is one wherever it leads.
@@ -111,9 +135,25 @@ func originalText(s State) (text []byte, mode fs.FileMode, ok bool) {
 	return nil, 0, false
 }
 
-// fromNetworkManagerFile reports whether NetworkManager wrote the original, and has something to write today.
+// fromNetworkManagerFile reports whether NetworkManager wrote the original, and has something to write there today.
 func fromNetworkManagerFile(s State) bool {
-	return byNetworkManager(s.Original.Data) && usable(refuse(s), s.NetworkManagerConf.Data)
+	return byNetworkManager(s.Original.Data) && !s.leavesFileAlone() && usable(refuse(s), s.NetworkManagerConf.Data)
+}
+
+// networkManagerIsEmpty reports whether NetworkManager runs and knows no nameserver: its file is a leftover then.
+func (s *State) networkManagerIsEmpty() bool {
+	return s.NetworkManager != nil && len(s.NetworkManager.Configs) == 0
+}
+
+// leavesFileAlone reports whether NetworkManager runs, and would not write resolv.conf even without our Snippet.
+func (s *State) leavesFileAlone() bool {
+	return s.networkManagerIsEmpty() || s.NetworkManager != nil && !s.networkManagerWrites() && !s.Snippet.Exists
+}
+
+// usableBy is usable for this host.
+func usableBy(s State) func(text []byte) bool {
+	refused := refuseCopies(s)
+	return func(text []byte) bool { return usable(refused, text) }
 }
 
 // usable reports whether text names a nameserver that is not node-dns. systemd-resolved's stub is none to forward to, but
@@ -131,10 +171,7 @@ func usable(refused func(nameserver.Server) string, text []byte) bool {
 // rebuilt is the resolv.conf that stands there, without what we put in. It serves where no original was saved: on nodes
 // that the script had before us.
 func rebuilt(s State, upstreams []nameserver.Server) []byte {
-	file := resolvconf.Parse(s.ResolvConf.Data)
-	file.RemoveLine(Watermark)
-	file.RemoveLine(LegacyWatermark)
-	file.SetSearch(hostDomains(s, file.Search()))
+	file := unmarked(s, resolvconf.Parse(s.ResolvConf.Data))
 	var nameservers []netip.Addr
 	for _, server := range upstreams {
 		nameservers = append(nameservers, server.Addr.Addr())

@@ -168,8 +168,28 @@ func (p past) fought(path string, now File) string {
 	if !f.isOver(now) || !f.isTruce(p.now) {
 		return ""
 	}
-	return fmt.Sprintf("%s writes it over ours again and again; tried again after %s", claimed(f.By), f.Until.UTC().Format("15:04:05 MST"))
+	return claimed(f.By) + " writes it over ours again and again; tried again after " + untilText(f) + `, or now by "origin-dns-dispatcher apply"`
 }
+
+// endTruces begins a new count for the files that are left to another program, and returns a warning for each.
+func (s *State) endTruces() (warnings []string) {
+	h, now := parseRewrites(s.Rewrites.Data), s.now()
+	for path, f := range h.Files {
+		if f.isTruce(now) {
+			warnings = append(warnings, path+" is no longer left alone until "+untilText(f)+", because apply was run by hand: "+
+				claimed(f.By)+" wrote it over ours again and again")
+			h.Files[path] = fight{Wrote: f.Wrote}
+		}
+	}
+	if len(warnings) > 0 {
+		s.Rewrites.Data = h.bytes()
+	}
+	slices.Sort(warnings)
+	return warnings
+}
+
+// untilText is when a truce ends, for people.
+func untilText(f fight) string { return f.Until.UTC().Format("15:04:05 MST") }
 
 // claimed is who wrote a file, by its own word.
 func claimed(by string) string {
@@ -237,6 +257,9 @@ func (p *Plan) heed(s State) {
 		return
 	}
 	p.Over = claimed(writer(s.ResolvConf.Data))
+	if IsOurs(p.found.Data) && !s.isOurs() {
+		p.Over = "somebody who changed its nameservers"
+	}
 	if why := p.past.fought(path, s.ResolvConf); why != "" {
 		p.Fought, p.Hold, p.Answers = true, cmp.Or(p.Hold, why), nil
 	}

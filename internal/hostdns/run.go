@@ -21,6 +21,8 @@ type Runner struct {
 	Looker  Looker
 	Applier Applier
 	Log     *slog.Logger // nil: silent
+	Ending  bool         // node-dns still answers, and ends next: that is no reason for a warning
+	ByHand  bool         // a person runs Apply: every truce with a program that overwrites our files ends
 }
 
 // Apply brings the host's files up to what its State asks for. The event only says why.
@@ -29,15 +31,17 @@ func (r Runner) Apply(ctx context.Context, event nm.Event) (Plan, Result, error)
 }
 
 // Event is Apply for NetworkManager's events. Where node-dns is installed and not in use nothing is changed, looked at or
-// logged: installing it must not change a node's DNS. But for a resolv.conf that a node-dns left behind which is gone: that
-// is given back. One with the old script's line alone is the script's then.
+// logged: installing it must not change a node's DNS. But for a resolv.conf that a node-dns left behind which is gone, or that
+// was emptied while one gave it back: that is given back. One with the old script's line alone is the script's then.
 func (r Runner) Event(ctx context.Context, event nm.Event) (Plan, Result, error) {
 	paths := r.Looker.Paths
 	r.Applier.Progress.is("looking whether node-dns is in use")
 	if paths.inUse() {
 		return r.Apply(ctx, event)
 	}
-	if !resolvconf.Parse(ReadFile(paths.Root, paths.ResolvConf).Data).HasLine(Watermark) && !paths.hasDropIn() {
+	file := resolvconf.Parse(ReadFile(paths.Root, paths.ResolvConf).Data)
+	emptied := len(file.Nameservers()) == 0 && ReadFile(paths.Root, paths.Original).Exists
+	if !file.HasLine(Watermark) && !emptied && !paths.hasDropIn() {
 		return Plan{}, Result{}, nil
 	}
 	return r.run(ctx, event, func(s State) Plan { return NewRestorePlan(s, true) })
@@ -87,11 +91,15 @@ func (r Runner) runLocked(ctx context.Context, event nm.Event, decide func(State
 		r.log(event, Plan{}, Result{ResolvConf: Failed}, err)
 		return Plan{}, Result{ResolvConf: Failed}, err
 	}
+	var ended []string
+	if r.ByHand {
+		ended = state.endTruces()
+	}
 	plan := decide(state)
 	result, _, err := r.Applier.Apply(ctx, plan)
 	removed, purgeErr := r.purge(ctx, plan, result)
 	result.Written, err = append(result.Written, removed...), errors.Join(err, purgeErr)
-	plan.Warnings = slices.Concat(plan.Warnings, stranger(plan, result.AnsweredBy), r.stillRunning(ctx, plan))
+	plan.Warnings = slices.Concat(plan.Warnings, ended, plan.lacks(), stranger(plan, result.AnsweredBy), r.stillRunning(ctx, plan))
 	r.log(event, plan, result, err)
 	return plan, result, err
 }
@@ -116,6 +124,7 @@ func (r Runner) log(event nm.Event, p Plan, result Result, err error) {
 		}
 	}
 	add("detail", p.Selection.Detail)
+	add("route_sources", strings.Join(routeSources(p, "="), ", "))
 	if p.Nameserver.IsValid() {
 		add("nameserver", p.Nameserver.Addr().String())
 	}
@@ -180,6 +189,17 @@ func serverList(p Plan) string {
 	return strings.Join(list, " ")
 }
 
+// routeSources says of each route who named its servers, where that is known.
+func routeSources(p Plan, between string) []string {
+	var list []string
+	for _, route := range p.Selection.Set.Routes {
+		if route.Source != "" {
+			list = append(list, route.Domain.String()+between+route.Source)
+		}
+	}
+	return list
+}
+
 func refusedList(p Plan) string {
 	var list []string
 	for _, r := range p.Selection.Refused {
@@ -192,7 +212,7 @@ func refusedList(p Plan) string {
 func (r Runner) Show(ctx context.Context) (Plan, error) {
 	p := NewPlan(r.Looker.Look(ctx, nm.Event{}))
 	by, silence := r.Applier.ask(ctx, p)
-	p.Warnings = append(p.Warnings, stranger(p, by)...)
+	p.Warnings = slices.Concat(p.Warnings, p.lacks(), stranger(p, by))
 	return p, silence
 }
 
@@ -207,6 +227,14 @@ func (r Runner) ShowRestore(ctx context.Context, ifOurs, purge bool) Plan {
 	return p
 }
 
+// lacks is Lacking as a list of warnings.
+func (p Plan) lacks() []string {
+	if p.Lacking == "" {
+		return nil
+	}
+	return []string{p.Lacking}
+}
+
 // stranger warns of another program in node-dns's place. It is no fault: dnsmasq is, on the way back to it.
 func stranger(p Plan, by string) []string {
 	if by == "" || isNodeDNS(by) {
@@ -217,7 +245,7 @@ func stranger(p Plan, by string) []string {
 
 // stillRunning warns of a node-dns that will undo a restore: it asks for its own resolv.conf a second later.
 func (r Runner) stillRunning(ctx context.Context, p Plan) []string {
-	if !p.Stopped.IsValid() || p.Hold != "" {
+	if r.Ending || !p.Stopped.IsValid() || p.Hold != "" {
 		return nil
 	}
 	if by, err := r.Applier.probe(ctx, p.Stopped, false); err != nil || !isNodeDNS(by) {

@@ -19,16 +19,38 @@ const (
 
 // searchList is the search list that resolv.conf must have: the cluster domain first, then the host's own.
 func searchList(s State) []string {
+	if !s.searchesCluster() {
+		return hostSearch(s)
+	}
 	return append([]string{s.Config.ClusterDomain.Relative()}, hostSearch(s)...)
+}
+
+// searchesCluster reports whether the cluster domain is searched: a cluster is known, or the host searched it before. Without a
+// cluster its names fail with SERVFAIL, and libc reports that of each missing name that it looks for there.
+func (s State) searchesCluster() bool {
+	return s.HasCluster || s.Config.HasCluster() || s.hadClusterDomain()
+}
+
+// hadClusterDomain reports whether the cluster domain was in the search list before it was ours.
+func (s State) hadClusterDomain() bool {
+	before := s.ResolvConf
+	if s.isOurs() {
+		before = s.Original
+	}
+	return slices.ContainsFunc(resolvconf.Parse(before.Data).Search(), func(domain string) bool {
+		name, err := dnsname.Parse(domain)
+		return err == nil && name == s.Config.ClusterDomain
+	})
 }
 
 // hostSearch is the search list the host would have without us, and so without the cluster domain.
 //
-// The file says it itself, ours too, because what stood there was kept. NetworkManager knows better only where the list
-// is its own: it writes the file, and the file says so. dns=none makes the list the admin's. A file without a list gets
-// NetworkManager's. Where ours displaced a link, what that leads to is kept up to date by who made it. None of this asks whether the file is ours yet: the first run and the second must agree.
+// It is NetworkManager's while that writes the file, or would without our Snippet: whatever a tool wrote there once. Else the
+// file says it itself, ours too, because its lines were kept. If ours displaced a link, what that leads to is kept up to
+// date by the program that made it. A file without a list gets NetworkManager's. None of this asks whether the file is ours
+// yet: the first run and the second must agree.
 func hostSearch(s State) []string {
-	own := hostDomains(s, resolvconf.Parse(s.ResolvConf.Data).Search())
+	own := hostDomains(s, resolvconf.Parse(s.base().Data).Search())
 	if behind := hostDomains(s, resolvconf.Parse(s.Original.Data).Search()); s.Original.Link != "" && len(behind) > 0 {
 		own = behind
 	}
@@ -50,8 +72,12 @@ func hostDomains(s State, list []string) []string {
 	})
 }
 
-// networkManagerSearch prefers NetworkManager's file over its D-Bus data: the file is its own merge of them.
+// networkManagerSearch prefers NetworkManager's file over its D-Bus data: the file is its own merge of them. It is nil if
+// NetworkManager runs without a nameserver: the list follows the nameservers.
 func networkManagerSearch(s State) []string {
+	if s.networkManagerIsEmpty() {
+		return nil
+	}
 	if list := resolvconf.Parse(s.NetworkManagerConf.Data).Search(); len(list) > 0 {
 		return list
 	}

@@ -1,12 +1,14 @@
 package hostdns
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/node-dns/node-dns/internal/nameserver"
-	"github.com/node-dns/node-dns/internal/nm"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/resolvconf"
 	"github.com/node-dns/node-dns/internal/upstream"
 )
@@ -20,10 +22,14 @@ func selectUpstreams(s State) upstream.Selection {
 func choose(s State, candidates ...upstream.Candidate) upstream.Selection {
 	refused, refusedCopies := refuse(s), refuseCopies(s)
 	return upstream.Select(candidates, func(origin upstream.Origin, server nameserver.Server) string {
-		if origin == upstream.ResolvConf {
-			return refusedCopies(server)
+		reason := refused(server)
+		switch {
+		case origin == upstream.ResolvConf:
+			return cmp.Or(refusedCopies(server), s.silence(server))
+		case origin != upstream.LastGood: // a local nameserver that restarts is not forgotten
+			return cmp.Or(reason, s.silence(server))
 		}
-		return refused(server)
+		return reason
 	})
 }
 
@@ -32,9 +38,18 @@ func choose(s State, candidates ...upstream.Candidate) upstream.Selection {
 func candidates(s State) []upstream.Candidate {
 	var all []upstream.Candidate
 	known := lastGood(s)
-	good := upstream.Candidate{Origin: upstream.LastGood, Detail: known.From, Set: known.Set}
-	if s.NetworkManager != nil {
-		all = append(all, fromNetworkManager(s))
+	good := known.candidate()
+	switch none := s.leavesFile(); {
+	case s.NetworkManager != nil:
+		said := fromNetworkManager(s)
+		own := fromAdminsFile(s, said, known)
+		if none {
+			all = append(own, said)
+		} else {
+			all = append([]upstream.Candidate{said}, own...)
+		}
+	case none: // it does not run, and its own file stays where it was
+		all = fromAdminsFile(s, upstream.Candidate{}, known)
 	}
 	if s.NetworkManagerList.Exists {
 		all = append(all, fromResolvConf(upstream.NetworkManagerFile, s.NetworkManagerList.Data))
@@ -50,14 +65,63 @@ func candidates(s State) []upstream.Candidate {
 		})
 	}
 	for _, c := range fromOthersFiles(s) {
-		if said := choose(s, c).Set; !said.IsEmpty() && said.Equal(inResolvConf(choose(s, good).Set)) {
-			// As far as a resolv.conf can, it says what last-good does: it may be the one that we restored, without the
-			// routes, the ports and the servers over TLS that last-good has.
+		if isEcho(s, c, good) {
 			c = good
 		}
 		all = append(all, c)
 	}
 	return append(all, good)
+}
+
+// isEcho reports whether a resolv.conf says what last-good does, as far as it can: it may be the one that we restored, without the
+// routes, the ports and the servers over TLS that last-good has.
+func isEcho(s State, c, good upstream.Candidate) bool {
+	said := choose(s, c).Set
+	return !said.IsEmpty() && said.Equal(inResolvConf(choose(s, good).Set))
+}
+
+// leavesFile reports whether dns=none leaves resolv.conf to the admin: by what is in force, or in the files while NetworkManager does
+// not run.
+func (s State) leavesFile() bool {
+	if s.NetworkManager != nil {
+		return s.NetworkManager.Mode == "none"
+	}
+	return s.NetworkManagerSays != nil && s.NetworkManagerSays.DNS.Value == "none"
+}
+
+// fromAdminsFile is the admin's own resolv.conf, before NetworkManager's files: with dns=none it is the source, and where
+// NetworkManager has no nameserver, of an unmanaged interface say, its files are of the past. Where ours stands there, or one that
+// names nobody, what was captured from the admin's stands for it, then the saved original. What leads to NetworkManager's
+// directory is not the admin's, nor, without dns=none, what it wrote.
+func fromAdminsFile(s State, said upstream.Candidate, known Capture) []upstream.Candidate {
+	none := s.leavesFile()
+	if !none && len(said.Set.Servers) > 0 {
+		return nil
+	}
+	good, captured := known.candidate(), known.Origin
+	var all []upstream.Candidate
+	add := func(f File) {
+		if !f.Exists || resolvedStub(f) || strings.Contains(f.Link, "run/NetworkManager/") || !none && byNetworkManager(f.Data) {
+			return
+		}
+		c := fromResolvConf(upstream.ResolvConf, f.Data)
+		if isEcho(s, c, good) {
+			c.Set = good.Set
+		}
+		all = append(all, c)
+	}
+	if !s.isOurs() {
+		add(s.ResolvConf)
+	}
+	detail := strings.TrimSpace(strings.TrimPrefix(good.Detail, string(captured)))
+	c := upstream.Candidate{Origin: captured, Detail: detail, Set: good.Set}
+	if captured == upstream.ResolvConf && !choose(s, c).Set.IsEmpty() {
+		all = append(all, c)
+	}
+	if captured != upstream.NetworkManagerFile { // which was taken because the original could not be
+		add(s.Original)
+	}
+	return all
 }
 
 // fromOthersFiles are the resolv.confs that are not ours. Where /etc/resolv.conf is systemd-resolved's stub, or was before
@@ -128,25 +192,19 @@ func defaultInterfaces(s State) []string {
 }
 
 func fromNetworkManager(s State) upstream.Candidate {
-	servers, routes := s.NetworkManager.Upstreams(defaultInterfaces(s))
-	c := upstream.Candidate{Origin: upstream.NetworkManager, Set: upstream.Set{Servers: servers}}
+	defaults, routes := s.NetworkManager.Upstreams(defaultInterfaces(s))
+	c := upstream.Candidate{
+		Origin: upstream.NetworkManager, Detail: strings.Join(defaults.Sources, ", "), Set: upstream.Set{Servers: defaults.Servers},
+	}
 	for _, r := range routes {
-		c.Set.Routes = append(c.Set.Routes, upstream.Route{Domain: r.Domain, Servers: r.Servers})
+		c.Set.Routes = append(c.Set.Routes, upstream.Route{
+			Domain: r.Domain, Servers: r.Servers, Source: strings.TrimSpace(string(upstream.NetworkManager) + " " + strings.Join(r.Sources, ", ")),
+		})
 	}
 	for _, config := range s.NetworkManager.Configs {
 		c.Invalid = append(c.Invalid, config.Invalid...)
-		if c.Detail == "" && slices.Contains(defaultInterfaces(s), config.Interface) {
-			c.Detail = connectionDetail(config)
-		}
 	}
 	return c
-}
-
-func connectionDetail(config nm.DNSConfig) string {
-	if config.Connection == "" {
-		return config.Interface
-	}
-	return config.Interface + " (" + config.Connection + ")"
 }
 
 // maxInvalid bounds, in bytes, what is told of a word that is no nameserver.
@@ -164,11 +222,12 @@ func fromResolvConf(origin upstream.Origin, text []byte) upstream.Candidate {
 	return c
 }
 
-// refuse says why a server can never be an upstream of this host (law 3), or "". Every local address at port 53 is
-// refused, not only those we listen on now: a list that DHCP offers may name an address the daemon binds a second
-// later. A nameserver of one's own on another local address is an explicit choice: node-dns.yaml's upstreams.
+// refuse says why a server can never be an upstream of this host (law 3), or "". Refused is where we listen, and where we may come
+// to listen with the same configuration: DHCP may name an address that the daemon binds a second later. Another local
+// address is somebody else's: a named, or a container's published port. The daemon's loop probe finds one that asks us.
 func refuse(s State) func(nameserver.Server) string {
-	listen := s.Placement().Listen
+	place := s.Placement()
+	listen, later := place.Listen, s.mayListen(place)
 	return func(server nameserver.Server) string {
 		addr := server.Addr.Addr().Unmap().WithZone("")
 		switch {
@@ -176,9 +235,29 @@ func refuse(s State) func(nameserver.Server) string {
 			return "systemd-resolved's stub"
 		case slices.Contains(listen, netip.AddrPortFrom(addr, server.Addr.Port())):
 			return "this node: would loop"
-		case !addr.IsLoopback() && server.Addr.Port() == 53 && s.Net.IsLocal(addr):
+		case server.Addr.Port() == nameserver.Port && later(addr):
 			return "this node: would loop"
 		}
 		return ""
 	}
+}
+
+// mayListen says at which local addresses the daemon may come to listen beside those of its placement: at all with listen: all, and
+// while the configuration is not known; with listen: auto at those that resolv.conf names, and at all while the node has no address.
+func (s State) mayListen(place nodeconfig.Placement) func(netip.Addr) bool {
+	auto := s.Config.Listen.Auto || !s.Config.Listen.All && len(s.Config.Listen.Addrs) == 0
+	return func(addr netip.Addr) bool {
+		if addr.IsLoopback() || !s.Net.IsLocal(addr) {
+			return false
+		}
+		return place.All || s.ConfigErr != nil || auto && (!place.Nameserver.IsValid() || slices.Contains(s.named(), addr))
+	}
+}
+
+// silence says that nothing listens at a loopback address, or "".
+func (s State) silence(server nameserver.Server) string {
+	if server.Plain() && slices.Contains(s.Deaf, server.Addr) {
+		return "nothing listens there"
+	}
+	return ""
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/node-dns/node-dns/internal/nm"
+	"github.com/node-dns/node-dns/internal/systembus"
 )
 
 // Snippet keeps NetworkManager from writing /etc/resolv.conf. It stands in /run and only while resolv.conf names this node:
@@ -60,13 +61,14 @@ const tellTimeout = 500 * time.Millisecond
 // TellNetworkManager has NetworkManager read its configuration, over the system bus. One that does not run reads it when
 // it starts.
 func TellNetworkManager(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, tellTimeout)
-	defer cancel()
-	client, err := nm.Dial(ctx)
-	if err == nil {
+	err := systembus.Retry(ctx, tellTimeout, lookReserve, func(ctx context.Context) error {
+		client, err := nm.Dial(ctx)
+		if err != nil {
+			return err
+		}
 		defer client.Close()
-		err = client.Reload(ctx)
-	}
+		return client.Reload(ctx)
+	})
 	if errors.Is(err, nm.ErrNoBus) || errors.Is(err, nm.ErrNotRunning) {
 		return nil
 	}

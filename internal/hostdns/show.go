@@ -26,6 +26,9 @@ func (p Plan) WriteText(w io.Writer, silence error) error {
 	default:
 		out.printf("upstreams: %s (%s), from %s\n", orNone(servers), p.Change, orNone(origin(p)))
 	}
+	for _, route := range routeSources(p, " from ") {
+		out.printf("route:     %s\n", route)
+	}
 	for _, r := range p.Selection.Refused {
 		out.printf("refused:   %s from %s: %s\n", r.Text, r.Origin, r.Reason)
 	}

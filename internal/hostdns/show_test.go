@@ -39,8 +39,8 @@ func shown() []struct {
 		{name: "held-ours-nameserver", plan: NewPlan(host(withResolvConf(file(ofAnotherNode)), withConfigFault(errors.New("x")), withCaptured(sys)))},
 		{name: "held-ours-gone", plan: NewPlan(host(withResolvConf(file(ofAnotherNode)), withoutDefaultRoute(), withCaptured(sys)))},
 		{name: "routes-and-refused", plan: NewPlan(host(
-			withNetworkManager(dnsConfig("eth0", nodeIP+" "+sys+" dns+tls://9.9.9.9#dns.quad9.net", "example.com"), vpnConfig("tun0", "172.16.0.53", "~corp.example")),
-			withResolvConf(file("nameserver 10.0.0.9\nnameserver $(id)\nsearch a b c d e f\n")), withRecord(upstream.NetworkManager, "eth0", vpn)))},
+			withNetworkManager(dnsConfig("eth0", nodeIP+" "+sys+" dns+tls://9.9.9.9#dns.quad9.net", "a b c d e f"), vpnConfig("tun0", "172.16.0.53", "~corp.example")),
+			withResolvConf(file("nameserver 10.0.0.9\nnameserver $(id)\nsearch vpn.example\n")), withRecord(upstream.NetworkManager, "eth0", vpn)))},
 		{name: "networkmanager-lets-go", plan: NewPlan(host(
 			withResolvConf(file(oursText)), withCaptured(sys), withNetworkManager(dnsConfig("eth0", sys, "example.com")), withConf(nm.Conf{})))},
 		{name: "networkmanager-has-not-heard", plan: NewPlan(host(

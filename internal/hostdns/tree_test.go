@@ -37,6 +37,9 @@ type tree struct {
 	log      bytes.Buffer
 }
 
+// varSnapshot says that there was a cluster: newTree makes it.
+const varSnapshot = "/var/cache/node-dns/cluster.snapshot"
+
 // newTree has OpenShift's directories, and files by their paths on the host; "-> target" is a link.
 func newTree(t *testing.T, files map[string]string) *tree {
 	t.Helper()
@@ -45,6 +48,7 @@ func newTree(t *testing.T, files map[string]string) *tree {
 	for _, dir := range []string{"/etc/dnsmasq.d", "/etc/origin/node", "/run"} {
 		w.mkdir(dir)
 	}
+	w.put(varSnapshot, "x")
 	for path, text := range files {
 		w.put(path, text)
 	}
@@ -136,9 +140,13 @@ func (w *tree) tell(context.Context) error {
 	if w.told++; w.deaf != nil || w.snapshot == nil {
 		return w.deaf
 	}
+	before := w.snapshot.RcManager
 	w.snapshot.RcManager = "symlink"
 	if _, err := os.Stat(w.paths.Snippet); err == nil {
 		w.snapshot.RcManager = "unmanaged"
+	} else if before == "unmanaged" { // it writes what it has at once, and be it nothing (seen with 1.42.4)
+		w.remove(etcResolvConf)
+		w.put(etcResolvConf, w.read("/run/NetworkManager/resolv.conf"))
 	}
 	return nil
 }

@@ -7,6 +7,8 @@ import (
 
 	"github.com/coreos/go-systemd/v22/journal"
 	"golang.org/x/sys/unix"
+
+	"github.com/node-dns/node-dns/internal/screen"
 )
 
 // Where journald listens: for entries, and for lines.
@@ -18,7 +20,7 @@ const (
 // NewLogger logs to the journal where stderr leads there, as entries of the program called identifier; else it writes
 // key=value lines with the time to stderr.
 func NewLogger(stderr io.Writer, identifier string, level slog.Leveler) *slog.Logger {
-	if stderr == io.Writer(os.Stderr) && leadsToJournal(unix.Stderr) {
+	if screen.Raw(stderr) == io.Writer(os.Stderr) && leadsToJournal(unix.Stderr) {
 		return slog.New(newHandler(&sender{socket: entrySocket, stderr: unix.Stderr, fd: -1}, identifier, ownUnit(), level))
 	}
 	return slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))

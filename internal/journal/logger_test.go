@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/node-dns/node-dns/internal/screen"
 )
 
 // TestLeadsToJournal: JOURNAL_STREAM counts when it is stderr's.
@@ -59,7 +61,7 @@ func TestText(t *testing.T) {
 	if !want.MatchString(text.String()) {
 		t.Errorf("got %q", &text)
 	}
-	if _, isOurs := NewLogger(os.Stderr, "node-dns", slog.LevelInfo).Handler().(handler); !isOurs {
+	if _, isOurs := NewLogger(screen.NewWriter(os.Stderr), "node-dns", slog.LevelInfo).Handler().(handler); !isOurs {
 		t.Error("stderr is the journal, and is not taken for it")
 	}
 }

@@ -10,6 +10,9 @@ import (
 
 // resetNetwork leaves nothing but loopback, and the kernel's own routing rules.
 func resetNetwork() error {
+	if err := flushRules(); err != nil {
+		return err
+	}
 	links, err := netlink.LinkList()
 	if err != nil {
 		return fmt.Errorf("listing links: %w", err)

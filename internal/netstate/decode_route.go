@@ -91,26 +91,29 @@ func gateway(attrs map[uint16][]byte) netip.Addr {
 // onLink reads a struct rtmsg of a route to a network that is reached without a router: that of an interface, or what was
 // added for it, as for each pod where it has no bridge (ip-route(8), "scope link"). It looks at the octets alone, as there may be
 // a million routes.
-func onLink(msg []byte) (network netip.Prefix, ok bool) {
+func onLink(msg []byte) (d direct, ok bool) {
 	if len(msg) < unix.SizeofRtMsg || msg[1] == 0 || msg[2] != 0 || msg[4] == unix.RT_TABLE_LOCAL || msg[7] != unix.RTN_UNICAST {
-		return network, false
+		return d, false
 	}
 	if flags := binary.NativeEndian.Uint32(msg[8:]); flags&unix.RTM_F_CLONED != 0 || family(msg[0]) == inet && msg[6] != unix.RT_SCOPE_LINK {
-		return network, false
+		return d, false
 	}
 	for b := msg[unix.SizeofRtMsg:]; len(b) >= unix.SizeofRtAttr; {
 		size := int(binary.NativeEndian.Uint16(b))
 		if size < unix.SizeofRtAttr || size > len(b) {
-			return network, false
+			return d, false
 		}
 		switch binary.NativeEndian.Uint16(b[2:]) & attrTypeMask {
 		case unix.RTA_DST:
 			a, _ := netip.AddrFromSlice(b[unix.SizeofRtAttr:size])
-			network = netip.PrefixFrom(a, int(msg[1])).Masked()
+			d.network = netip.PrefixFrom(a, int(msg[1])).Masked()
+		case unix.RTA_OIF:
+			index, _ := number(b[unix.SizeofRtAttr:size])
+			d.index = int(index)
 		case unix.RTA_GATEWAY, unix.RTA_VIA, unix.RTA_MULTIPATH:
-			return network, false
+			return d, false
 		}
 		b = b[min(len(b), aligned(size)):]
 	}
-	return network, network.IsValid()
+	return d, d.network.IsValid()
 }

@@ -2,6 +2,7 @@ package netstate
 
 import (
 	"encoding/binary"
+	"fmt"
 	"reflect"
 	"testing"
 
@@ -123,7 +124,7 @@ func TestOnLink(t *testing.T) {
 		name, want string
 		msg        []byte
 	}{
-		{"a pod's", "10.1.2.3/32", message(header(inet, 32, main, link, unix.RTN_UNICAST, 0), attr(unix.RTA_OIF, u32(7)), pod)},
+		{"a pod's", "10.1.2.3/32 dev 7", message(header(inet, 32, main, link, unix.RTN_UNICAST, 0), attr(unix.RTA_OIF, u32(7)), pod)},
 		{"an interface's", "10.1.0.0/16", message(header(inet, 16, main, link, unix.RTN_UNICAST, 0), pod)},
 		{"of another table", "10.1.2.3/32", message(header(inet, 32, unix.RT_TABLE_UNSPEC, link, unix.RTN_UNICAST, 0), pod, attr(unix.RTA_TABLE, u32(1000)))},
 		{"IPv6, without a scope", "2001:db8::/64", message(header(inet6, 64, main, 0, unix.RTN_UNICAST, 0), attr(unix.RTA_DST, ip("2001:db8::7").AsSlice()))},
@@ -139,10 +140,13 @@ func TestOnLink(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			network, ok := onLink(tt.msg)
+			d, ok := onLink(tt.msg)
 			got := ""
 			if ok {
-				got = network.String()
+				got = d.network.String()
+			}
+			if d.index != 0 {
+				got += fmt.Sprint(" dev ", d.index)
 			}
 			if got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
@@ -169,8 +173,8 @@ func FuzzDecode(f *testing.F) {
 			t.Error("a rule out of a short message")
 		}
 		isDefault(msg)
-		if network, ok := onLink(msg); ok && (!network.IsValid() || network.Bits() == 0 || isDefault(msg)) {
-			t.Errorf("%v is on a link", network)
+		if d, ok := onLink(msg); ok && (!d.network.IsValid() || d.network.Bits() == 0 || isDefault(msg)) {
+			t.Errorf("%v is on a link", d.network)
 		}
 		if r, err := decodeRoute(msg); err == nil && len(r.hops) > len(msg)/unix.SizeofRtNexthop {
 			t.Errorf("%d next hops out of %d octets", len(r.hops), len(msg))

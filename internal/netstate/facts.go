@@ -8,7 +8,7 @@ type facts struct {
 	addrs  []address
 	rules  map[family][]rule
 	routes map[family][]route // /0 routes only
-	onLink []netip.Prefix
+	onLink []direct
 }
 
 // family is an address family as rtnetlink numbers it: AF_INET or AF_INET6.
@@ -53,6 +53,12 @@ type route struct {
 	pref          uint8 // RFC 4191 router preference
 	source        netip.Addr
 	hops          []hop
+}
+
+// direct is a route without a router.
+type direct struct {
+	network netip.Prefix
+	index   int // 0 if the route names no interface
 }
 
 type hop struct {

@@ -6,7 +6,10 @@
 // speaks rtnetlink(7).
 package netstate
 
-import "net/netip"
+import (
+	"net/netip"
+	"slices"
+)
 
 // Addr is one address of an interface.
 type Addr struct {
@@ -46,15 +49,42 @@ type State struct {
 	Addrs              []Addr        // in the kernel's order
 	Default4, Default6 *DefaultRoute // nil: none
 	// OnLink are the networks that routes without a router lead to, of every table, in the kernel's order.
-	OnLink []netip.Prefix
+	OnLink []OnLink
+}
+
+// OnLink is a network that is reached without a router.
+type OnLink struct {
+	Network   netip.Prefix
+	Interface string // "" if the route names no interface
+	Index     int    // 0 if the route names no interface
 }
 
 // NodeIP returns the node's address: the source of the IPv4 default route, else
-// of the IPv6 one, else the zero Addr.
+// of the IPv6 one. Without a default route it is the only global address, IPv4
+// before IPv6: an air-gapped node has no route. Of several none is chosen, and
+// the zero Addr is returned.
 func (s State) NodeIP() netip.Addr {
 	for _, d := range []*DefaultRoute{s.Default4, s.Default6} {
 		if d != nil && d.Source.IsValid() {
 			return d.Source
+		}
+	}
+	if s.Default4 != nil || s.Default6 != nil {
+		return netip.Addr{}
+	}
+	for _, is4 := range []bool{true, false} {
+		var found []netip.Addr
+		for _, a := range s.Addrs {
+			if a.Addr.Is4() == is4 && a.Up && !a.Tentative && a.Addr.IsGlobalUnicast() {
+				found = append(found, a.Addr)
+			}
+		}
+		switch len(found) {
+		case 0:
+		case 1:
+			return found[0]
+		default:
+			return netip.Addr{}
 		}
 	}
 	return netip.Addr{}
@@ -74,6 +104,19 @@ func (s State) IsLocal(a netip.Addr) bool {
 		}
 	}
 	return false
+}
+
+// ContainerBridges returns the addresses of the interfaces on which a container runtime or SDN reaches this node: docker0, cni0
+// and their like. The containers behind them may have such an address as their nameserver, as dnsmasq listened there.
+func (s State) ContainerBridges() []netip.Addr {
+	names := []string{"docker0", "cni0", "cbr0", "lbr0", "tun0", "ovn-k8s-mp0"}
+	var addrs []netip.Addr
+	for _, have := range s.Addrs {
+		if slices.Contains(names, have.Interface) && !have.Tentative && !have.Addr.IsLinkLocalUnicast() {
+			addrs = append(addrs, have.Addr)
+		}
+	}
+	return addrs
 }
 
 // DefaultInterface returns the interface of the IPv4 default route, else of the

@@ -49,6 +49,38 @@ func TestState(t *testing.T) {
 	}
 }
 
+// TestNodeIPWithoutRoute: an air-gapped node has one address and no default route, and had no node IP until nodeIP: was set.
+func TestNodeIPWithoutRoute(t *testing.T) {
+	lo := Addr{Addr: ip("127.0.0.1"), Interface: "lo", Up: true}
+	up := func(texts ...string) []Addr {
+		list := []Addr{lo, {Addr: ip("::1"), Interface: "lo", Up: true}, {Addr: ip("fe80::50%eth0"), Interface: "eth0", Up: true}, {Addr: ip("169.254.20.10"), Interface: "dummy0", Up: true}}
+		for _, text := range texts {
+			list = append(list, Addr{Addr: ip(text), Interface: "eth0", Up: true})
+		}
+		return list
+	}
+	tests := []struct {
+		name  string
+		state State
+		want  string
+	}{
+		{"one address", State{Addrs: up("10.0.0.5")}, "10.0.0.5"},
+		{"one of each family", State{Addrs: up("2001:db8::5", "10.0.0.5")}, "10.0.0.5"},
+		{"one IPv6 address", State{Addrs: up("2001:db8::5")}, "2001:db8::5"},
+		{"two", State{Addrs: up("10.0.0.5", "10.0.1.5")}, "invalid IP"},
+		{"two and an IPv6 one", State{Addrs: up("10.0.0.5", "10.0.1.5", "2001:db8::5")}, "invalid IP"},
+		{"none but link-local ones", State{Addrs: up()}, "invalid IP"},
+		{"down", State{Addrs: []Addr{lo, {Addr: ip("10.0.0.5"), Interface: "eth0"}}}, "invalid IP"},
+		{"tentative", State{Addrs: []Addr{{Addr: ip("2001:db8::5"), Interface: "eth0", Up: true, Tentative: true}}}, "invalid IP"},
+		{"a default route goes before", State{Addrs: up("10.0.0.5"), Default6: &DefaultRoute{Source: ip("2001:db8::5")}}, "2001:db8::5"},
+	}
+	for _, tt := range tests {
+		if got := tt.state.NodeIP().String(); got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
+		}
+	}
+}
+
 // leaks must be called before lab.New: Cleanup runs backwards.
 func leaks(t *testing.T) {
 	t.Helper()

@@ -135,8 +135,8 @@ func (c conn) readRules(fam family, f *facts) error {
 
 func (c conn) readRoutes(fam family, f *facts) error {
 	return c.dump(unix.RTM_GETROUTE, unix.RTM_NEWROUTE, rtMsg(fam, 0), func(msg []byte) error {
-		if network, ok := onLink(msg); ok && len(f.onLink) < maxOnLink {
-			f.onLink = append(f.onLink, network)
+		if d, ok := onLink(msg); ok && len(f.onLink) < maxOnLink {
+			f.onLink = append(f.onLink, d)
 			return nil
 		}
 		if !isDefault(msg) {

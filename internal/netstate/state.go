@@ -4,7 +4,10 @@ import "net/netip"
 
 // state decides; everything it needs of the kernel is in f and in kernel.
 func (f facts) state(kernel ask) State {
-	s := State{OnLink: f.onLink}
+	var s State
+	for _, d := range f.onLink {
+		s.OnLink = append(s.OnLink, OnLink{Network: d.network, Interface: f.links[d.index].name, Index: d.index})
+	}
 	for _, a := range f.addrs {
 		l := f.links[a.index]
 		s.Addrs = append(s.Addrs, Addr{

@@ -79,7 +79,7 @@ func TestStaticFirst(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := Snapshot{Configs: tt.configs}
 			defaults, _ := s.Upstreams(strings.Fields(tt.onRoute))
-			if got := join(defaults); got != tt.defaults {
+			if got := join(defaults.Servers); got != tt.defaults {
 				t.Errorf("defaults %s, want %s", got, tt.defaults)
 			}
 			var mixed []string

@@ -87,7 +87,7 @@ func (t *routeTable) add(domain dnsname.Name, c DNSConfig) {
 		t.at[domain] = i
 		t.routes = append(t.routes, Route{Domain: domain, Interface: c.Interface})
 	}
-	t.routes[i].Servers = appendNew(t.routes[i].Servers, c.Nameservers)
+	t.routes[i].add(c, c.Nameservers)
 }
 
 // covers reports whether another interface's route is for the domain, or for one

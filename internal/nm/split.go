@@ -9,15 +9,36 @@ import (
 
 // A Route says which nameservers know a domain.
 type Route struct {
-	Domain  dnsname.Name // never the root
+	Domain  dnsname.Name // the root: all names that no other route has
 	Servers []nameserver.Server
 	// Interface is the one that the first of Servers belongs to; "" for a global
 	// configuration.
 	Interface string
+	// Sources name the configurations that Servers are from, each once.
+	Sources []string
 }
 
-// Upstreams splits the configurations into the default upstream nameservers and
-// the domain routes, one for each domain. defaultInterfaces are the interfaces
+// add takes the configuration's servers over, those that the route does not have.
+func (r *Route) add(c DNSConfig, servers []nameserver.Server) {
+	before := len(r.Servers)
+	if r.Servers = appendNew(r.Servers, servers); len(r.Servers) > before && !slices.Contains(r.Sources, c.Source()) {
+		r.Sources = append(r.Sources, c.Source())
+	}
+}
+
+// Source names the configuration for people: "eth0 (System eth0)".
+func (c DNSConfig) Source() string {
+	switch {
+	case c.Global:
+		return "global-dns (NetworkManager.conf)"
+	case c.Connection == "":
+		return c.Interface
+	}
+	return c.Interface + " (" + c.Connection + ")"
+}
+
+// Upstreams splits the configurations into the route for the root, which has the
+// default upstream nameservers, and the domain routes, one for each domain. defaultInterfaces are the interfaces
 // that carry the kernel's preferred default routes.
 //
 // The rules are those that NetworkManager follows with a resolver that can split
@@ -42,7 +63,8 @@ type Route struct {
 // IPv4 and IPv6 configurations of one interface stand for each other: both count. What the
 // connection's profile sets comes before what the network offers, over both: ipv6.dns before
 // the nameservers of DHCPv4.
-func (s Snapshot) Upstreams(defaultInterfaces []string) (defaults []nameserver.Server, routes []Route) {
+func (s Snapshot) Upstreams(defaultInterfaces []string) (defaults Route, routes []Route) {
+	defaults.Domain = dnsname.Root()
 	configs := named(s.Configs)
 	gives := givers(configs, defaultInterfaces)
 	for i, c := range configs {
@@ -51,10 +73,10 @@ func (s Snapshot) Upstreams(defaultInterfaces []string) (defaults []nameserver.S
 		}
 		for j, other := range configs[i:] {
 			if gives[i+j] && other.Interface == c.Interface && other.Priority == c.Priority {
-				defaults = appendNew(defaults, other.Static)
+				defaults.add(other, other.Static)
 			}
 		}
-		defaults = appendNew(defaults, c.Nameservers)
+		defaults.add(c, c.Nameservers)
 	}
 	return defaults, domainRoutes(configs, gives)
 }

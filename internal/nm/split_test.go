@@ -285,7 +285,7 @@ func TestUpstreams(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			defaults, routes := Snapshot{Configs: tt.configs}.Upstreams(strings.Fields(tt.onRoute))
-			if diff := cmp.Diff(tt.defaults, join(defaults)); diff != "" {
+			if diff := cmp.Diff(tt.defaults, join(defaults.Servers)); diff != "" {
 				t.Errorf("defaults (-want +got):\n%s", diff)
 			}
 			var got []string
@@ -294,6 +294,63 @@ func TestUpstreams(t *testing.T) {
 			}
 			if diff := cmp.Diff(tt.routes, strings.Join(got, "; ")); diff != "" {
 				t.Errorf("routes (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestSources: a route is from the connection that named its servers, not from the one with the default route.
+func TestSources(t *testing.T) {
+	named := func(c DNSConfig, connection string) DNSConfig {
+		c.Connection = connection
+		return c
+	}
+	eth0 := named(config("eth0", 100, "10.0.0.2", "example.test"), "System eth0")
+	tests := []struct {
+		name             string
+		configs          []DNSConfig
+		defaults, routes string
+	}{
+		{
+			"a VPN's route beside the LAN's defaults",
+			[]DNSConfig{named(vpn("tun0", 50, "10.8.0.1", "~corp.test"), "corpvpn"), eth0},
+			"eth0 (System eth0)", "corp.test=tun0 (corpvpn)",
+		},
+		{
+			"a VPN that takes all names",
+			[]DNSConfig{named(vpn("tun0", -50, "10.7.0.2", "~."), "corpvpn"), eth0},
+			"tun0 (corpvpn)", "",
+		},
+		{
+			"a second link",
+			[]DNSConfig{eth0, config("eth1", 100, "10.9.0.1", "lan.test")},
+			"eth0 (System eth0)", "lan.test=eth1",
+		},
+		{
+			"two links with one domain",
+			[]DNSConfig{eth0, config("eth1", 100, "10.9.0.1", "lan.test"), config("eth2", 100, "10.9.0.2", "lan.test")},
+			"eth0 (System eth0)", "lan.test=eth1 eth2",
+		},
+		{
+			"IPv4 and IPv6 of one interface",
+			[]DNSConfig{eth0, named(config("eth0", 100, "2001:db8::2", ""), "System eth0")},
+			"eth0 (System eth0)", "",
+		},
+		{
+			"the global configuration",
+			[]DNSConfig{global("10.5.0.1", ""), global("10.6.0.1", "corp.test"), eth0},
+			"global-dns (NetworkManager.conf)", "corp.test=global-dns (NetworkManager.conf)",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			defaults, routes := Snapshot{Configs: tt.configs}.Upstreams([]string{"eth0"})
+			var got []string
+			for _, r := range routes {
+				got = append(got, r.Domain.Relative()+"="+strings.Join(r.Sources, " "))
+			}
+			if d, r := strings.Join(defaults.Sources, " "), strings.Join(got, "; "); d != tt.defaults || r != tt.routes {
+				t.Errorf("defaults from %q, want %q; routes %q, want %q", d, tt.defaults, r, tt.routes)
 			}
 		})
 	}
@@ -353,8 +410,8 @@ func FuzzUpstreams(f *testing.F) {
 			s.Configs = append(s.Configs, c)
 		}
 		defaults, routes := s.Upstreams([]string{"if0"})
-		if known != (len(defaults) > 0) {
-			t.Errorf("nameservers known: %t, but %d defaults", known, len(defaults))
+		if known != (len(defaults.Servers) > 0) {
+			t.Errorf("nameservers known: %t, but %d defaults", known, len(defaults.Servers))
 		}
 		seen := map[string]bool{}
 		for _, r := range routes {

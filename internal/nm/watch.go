@@ -27,8 +27,8 @@ const (
 // as a renewal with other nameservers on 1.42, and `nmcli general reload dns-rc`.
 //
 // It has a connection of its own, makes it again with growing pauses when the bus
-// goes away or is not there, and logs when that changes. It returns nil when ctx
-// ends, and not before.
+// goes away or is not there, and logs when that changes. A bus that is slow is logged
+// after three missed deadlines in a row. It returns nil when ctx ends, and not before.
 //
 // notify is called from Watch's goroutine, and must return at once: meanwhile
 // signals queue up. It may be called when nothing changed, and several times for
@@ -53,6 +53,7 @@ type watcher struct {
 // run is the one loop that retries.
 func (w watcher) run(ctx context.Context) error {
 	pause, said := w.firstPause, ""
+	var misses systembus.Misses
 	for {
 		start := time.Now()
 		connected, err := w.connection(ctx)
@@ -60,14 +61,16 @@ func (w watcher) run(ctx context.Context) error {
 			return nil
 		}
 		if connected {
-			said = ""
+			said, misses = "", misses.After(nil, time.Now())
+		} else {
+			misses = misses.After(err, time.Now())
 		}
 		if time.Since(start) > w.lastPause { // not a bus that drops us at once
 			pause = w.firstPause
 		}
-		if said != err.Error() { // a state change, not every try
-			said = err.Error()
-			w.log.Warn("not watching NetworkManager", "error", err)
+		if problem := misses.Problem(err); problem != nil && said != problem.Error() { // a state change, not every try
+			said = problem.Error()
+			w.log.Warn("not watching NetworkManager", "error", problem)
 		}
 		select {
 		case <-ctx.Done():

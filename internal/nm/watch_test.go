@@ -3,8 +3,10 @@ package nm
 import (
 	"bufio"
 	"context"
+	"io"
 	"log/slog"
 	"net"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -29,6 +31,12 @@ type watch struct {
 // for it.
 func startWatch(t *testing.T) *watch {
 	t.Helper()
+	return startPatientWatch(t, 200*time.Millisecond)
+}
+
+// startPatientWatch gives each try to connect this time.
+func startPatientWatch(t *testing.T, setupTimeout time.Duration) *watch {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	w := &watch{t: t, reasons: make(chan string, 100), log: &lab.Text{}}
 	done := make(chan error, 1)
@@ -48,7 +56,7 @@ func startWatch(t *testing.T) *watch {
 		done <- watcher{
 			log:          slog.New(slog.NewTextHandler(w.log, nil)),
 			notify:       func(reason string) { w.reasons <- reason },
-			setupTimeout: 200 * time.Millisecond, firstPause: time.Millisecond, lastPause: 10 * time.Millisecond,
+			setupTimeout: setupTimeout, firstPause: time.Millisecond, lastPause: 10 * time.Millisecond,
 		}.run(ctx)
 	}()
 	return w
@@ -131,6 +139,43 @@ func TestWatch(t *testing.T) {
 		lab.SendSignal(t, bus.Process(), syscall.SIGCONT)
 		w.want(ReasonConnected)
 	})
+}
+
+// TestWatchOfSlowBus: one missed deadline was logged as if NetworkManager was not watched any more. Two are none of an
+// admin's business; the third in a row is.
+func TestWatchOfSlowBus(t *testing.T) {
+	for _, row := range []struct {
+		misses int
+		logged string
+	}{
+		{2, ""},
+		{3, "context deadline exceeded; no answer so far"},
+	} {
+		t.Run(strconv.Itoa(row.misses), func(t *testing.T) {
+			listener, err := net.Listen("unix", newBus(t).Dir()+"/bus")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer listener.Close()
+			w := startPatientWatch(t, time.Second) // which even a busy machine dials within
+			for range row.misses {                 // each is kept until the watcher gives it up, and dials again
+				conn, err := listener.Accept()
+				if err != nil {
+					t.Fatal(err)
+				}
+				io.Copy(io.Discard, conn)
+				conn.Close()
+			}
+			conn, err := listener.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			if log := w.log.String(); strings.Contains(log, "not watching") != (row.logged != "") || !strings.Contains(log, row.logged) {
+				t.Errorf("log:\n%s", log)
+			}
+		})
+	}
 }
 
 // TestWatchEnds: with its context, whatever it is doing; goleak sees what it leaves.

@@ -42,39 +42,75 @@ func Named(root, name string) []Process {
 	return all
 }
 
-// Host is the first of a name that runs as root, or as we do, for anybody may give a process any name, and that is not known to be in
-// another network than we, as in a container of its own; false: there is none.
+// Host is the first of a name that isRoots, for anybody may give a process any name, and that is not known to be in another network
+// than we, as in a container of its own; false: there is none.
 func Host(root, name string) (Process, bool) {
 	for _, p := range Named(root, name) {
-		if shares, known := p.SharesNetwork(); (shares || !known) && p.isTrusted() {
+		if shares, known := p.SharesNetwork(); (shares || !known) && p.isRoots() {
 			return p, true
 		}
 	}
 	return Process{}, false
 }
 
-// isTrusted reports whether it runs as root, or as we do, by its effective user (proc_pid_status(5)).
-func (p Process) isTrusted() bool {
-	status, _ := os.ReadFile(filepath.Join(p.proc, strconv.Itoa(p.PID), "status")) // it has just ended
+// isRoots reports whether root alone can have started the process, and given it its name and command line. All its users are root, by
+// proc_pid_status(5): those of a program that is set-user-ID are not all, unless it makes them so, as sudo does. It runs no such
+// program, where that is to be seen. And systemd, where that runs, has it in a service's own control group.
+func (p Process) isRoots() bool {
+	status, _ := os.ReadFile(p.file("status")) // it has just ended
+	isRoot := false
 	for line := range strings.Lines(string(status)) {
-		if ids := strings.Fields(line); len(ids) > 2 && ids[0] == "Uid:" {
-			return ids[2] == "0" || ids[2] == strconv.Itoa(os.Geteuid())
+		if ids := strings.Fields(line); len(ids) == 5 && ids[0] == "Uid:" {
+			isRoot = !slices.ContainsFunc(ids[1:], func(id string) bool { return id != "0" })
 		}
 	}
-	return false
+	if info, err := os.Stat(p.file("exe")); err == nil && info.Mode()&os.ModeSetuid != 0 {
+		return false
+	}
+	return isRoot && (p.isService() || !p.hasSystemd())
 }
+
+// hasSystemd is sd_booted(3).
+func (p Process) hasSystemd() bool {
+	info, err := os.Lstat(filepath.Join(filepath.Dir(p.proc), "run/systemd/system"))
+	return err == nil && info.IsDir()
+}
+
+// isService reports whether the process is in the control group of a service, or in one that a kubelet has made for itself
+// (--kubelet-cgroups): by the hierarchy that systemd goes by (cgroups(7)), behind nothing but slices. Users' own services are behind
+// theirs, and sessions and containers in scopes, or in groups below a service's.
+func (p Process) isService() bool {
+	groups, _ := os.ReadFile(p.file("cgroup")) // it has just ended
+	path := ""
+	for line := range strings.Lines(string(groups)) {
+		fields := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3) // number, controllers, path
+		if len(fields) == 3 && (fields[1] == "name=systemd" || path == "" && fields[0] == "0") {
+			path = fields[2]
+		}
+	}
+	for dir := range strings.SplitSeq(strings.Trim(filepath.Dir(path), "/"), "/") {
+		if dir == "user.slice" || dir != "" && !strings.HasSuffix(dir, ".slice") {
+			return false
+		}
+	}
+	name := filepath.Base(path)
+	return strings.HasSuffix(name, ".service") || name == "kubelet"
+}
+
+// file is one of the process's own in /proc.
+func (p Process) file(name string) string { return filepath.Join(p.proc, strconv.Itoa(p.PID), name) }
 
 // SharesNetwork reports whether it is in our network namespace. known: that can be seen; of others' processes root alone sees it.
 func (p Process) SharesNetwork() (shares, known bool) {
 	ours, err := os.Readlink(filepath.Join(p.proc, "self/ns/net"))
-	its, itsErr := os.Readlink(filepath.Join(p.proc, strconv.Itoa(p.PID), "ns/net"))
+	its, itsErr := os.Readlink(p.file("ns/net"))
 	return ours == its, err == nil && itsErr == nil
 }
 
 // Dir is its working directory, as its own root has it; "/", where a service has it unless told otherwise, where that is not seen: of
 // others' processes root alone sees it.
 func (p Process) Dir() string {
-	dir, err := os.Readlink(filepath.Join(p.proc, strconv.Itoa(p.PID), "cwd"))
+	dir, err := os.Readlink(p.file("cwd"))
 	if err != nil || !filepath.IsAbs(dir) {
 		return "/"
 	}
@@ -84,7 +120,7 @@ func (p Process) Dir() string {
 // HasOther reports whether an absolute path is known to be another file to it than to us, as in a mount namespace or root directory of its
 // own. false: it is the same one, or none for both, or that cannot be seen; of others' processes root alone sees it.
 func (p Process) HasOther(path string) bool {
-	root := filepath.Join(p.proc, strconv.Itoa(p.PID), "root")
+	root := p.file("root")
 	if _, err := os.Stat(root); err != nil {
 		return false
 	}

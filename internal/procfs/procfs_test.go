@@ -130,15 +130,75 @@ func TestRunning(t *testing.T) {
 	defer cmd.Wait()
 	defer in.Close()
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		p, ok := Host("", name)
-		if value, _ := p.Value("--resolv-conf"); ok && p.PID == cmd.Process.Pid && value == "/a b" {
+		all := Named("", name)
+		i := slices.IndexFunc(all, func(p Process) bool { return p.PID == cmd.Process.Pid })
+		var p Process
+		if i >= 0 {
+			p = all[i]
+		}
+		if value, _ := p.Value("--resolv-conf"); value == "/a b" {
 			if p.Dir() != cmd.Dir || p.HasOther(shell) || p.HasOther("/nowhere") {
 				t.Errorf("it works in %s, want %s; another %s: %t", p.Dir(), cmd.Dir, shell, p.HasOther(shell))
 			}
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%+v %t", p, ok)
+			t.Fatalf("%+v", all)
 		}
+	}
+}
+
+// TestHostIsRoots: anybody can run a set-user-ID program by a link named kubelet, with a command line of his own: su, with --resolv-conf=
+// /etc/shadow, waits for a password as root. A container's root can, too.
+func TestHostIsRoots(t *testing.T) {
+	const root, kubelet = "0\t0\t0\t0", "0::/system.slice/kubelet.service\n"
+	for _, row := range []struct {
+		name, uids, groups string
+		setuid, noSystemd  bool
+		want               bool
+	}{
+		{name: "kubelet.service", uids: root, groups: kubelet, want: true},
+		{name: "an agent's unit, with control groups of version 1", uids: root, groups: "3:pids:/x\n1:name=systemd:/system.slice/origin-node.service\n0::/\n", want: true},
+		{name: "a group of its own", uids: root, groups: "0::/podruntime.slice/kubelet\n", want: true},
+		{name: "a slice within a slice", uids: root, groups: "0::/system.slice/system-kubelet.slice/kubelet@a.service\n", want: true},
+		{name: "su, which waits for a password", uids: "65534\t0\t0\t0", groups: kubelet},
+		{name: "a saved user", uids: "0\t0\t65534\t0", groups: kubelet},
+		{name: "a file system user", uids: "0\t0\t0\t65534", groups: kubelet},
+		{name: "another user", uids: "1000\t1000\t1000\t1000", groups: kubelet},
+		{name: "no users", uids: "", groups: kubelet},
+		{name: "sudo, which is root in all, within a service", uids: root, groups: "0::/system.slice/httpd.service\n", setuid: true},
+		{name: "sudo in a session", uids: root, groups: "0::/user.slice/user-1000.slice/session-3.scope\n"},
+		{name: "a user's own service", uids: root, groups: "0::/user.slice/user-1000.slice/user@1000.service/app.slice/kubelet.service\n"},
+		{name: "a user's service manager", uids: root, groups: "0::/user.slice/user-0.slice/user@0.service\n"},
+		{name: "a pod's root", uids: root, groups: "0::/kubepods.slice/kubepods-pod1.slice/cri-containerd-1.scope\n"},
+		{name: "a pod's root, by cgroupfs", uids: root, groups: "0::/kubepods/pod1/1/system.slice/kubelet.service\n"},
+		{name: "systemd in a container", uids: root, groups: "0::/machine.slice/libpod-1.scope/system.slice/kubelet.service\n"},
+		{name: "a container below a service", uids: root, groups: "0::/system.slice/app.service/kubelet\n"},
+		{name: "no group", uids: root, groups: "0::/\n"},
+		{name: "no word of groups", uids: root},
+		{name: "a host without systemd", uids: root, groups: "0::/\n", noSystemd: true, want: true},
+		{name: "su on a host without systemd", uids: "65534\t0\t0\t0", groups: "0::/\n", noSystemd: true},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			tree := t.TempDir()
+			proc := filepath.Join(tree, "proc/90")
+			program, mode := filepath.Join(tree, "program"), os.FileMode(0o755)
+			if row.setuid {
+				mode |= os.ModeSetuid
+			}
+			err := errors.Join(os.MkdirAll(proc, 0o755), os.WriteFile(program, nil, 0o755), os.Chmod(program, mode), os.Symlink(program, filepath.Join(proc, "exe")))
+			if !row.noSystemd {
+				err = errors.Join(err, os.MkdirAll(filepath.Join(tree, "run/systemd/system"), 0o755))
+			}
+			for name, text := range map[string]string{"comm": "kubelet\n", "status": "Name:\tkubelet\nUid:\t" + row.uids + "\n", "cgroup": row.groups} {
+				err = errors.Join(err, os.WriteFile(filepath.Join(proc, name), []byte(text), 0o644))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, ok := Host(tree, "kubelet"); ok != row.want {
+				t.Errorf("it counts: %v, want %v", ok, row.want)
+			}
+		})
 	}
 }

@@ -104,11 +104,45 @@ func (f *File) SetSearch(names []string) {
 	f.lines = lines
 }
 
+// SetOptions makes these the options, in one line at the end. When the file says just that already no byte changes. An empty list
+// removes the options lines.
+func (f *File) SetOptions(words []string) {
+	if slices.Equal(f.Options(), words) {
+		return
+	}
+	f.lines = slices.DeleteFunc(f.lines, func(line string) bool {
+		_, ok := directive(line, keyOptions)
+		return ok
+	})
+	if len(words) > 0 {
+		f.lines = append(f.lines, keyOptions+" "+strings.Join(words, " "))
+	}
+}
+
 func searchLine(names []string) string { return keySearch + " " + strings.Join(names, " ") }
 
 func isSearch(line string) bool {
 	_, ok := directive(line, keySearch)
 	return ok
+}
+
+// RemoveComment removes every comment line that contains text, the comment lines that follow it, and one blank line behind
+// them.
+func (f *File) RemoveComment(text string) {
+	for at := 0; at < len(f.lines); at++ {
+		if !isComment(f.lines[at]) || !strings.Contains(f.lines[at], text) {
+			continue
+		}
+		end := at + 1
+		for end < len(f.lines) && isComment(f.lines[end]) {
+			end++
+		}
+		if end < len(f.lines) && f.lines[end] == "" {
+			end++
+		}
+		f.lines = slices.Delete(f.lines, at, end)
+		at--
+	}
 }
 
 func isDomain(line string) bool {

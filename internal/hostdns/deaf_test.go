@@ -1,0 +1,56 @@
+package hostdns
+
+import (
+	"net"
+	"net/netip"
+	"testing"
+
+	"github.com/node-dns/node-dns/internal/nm"
+	"github.com/node-dns/node-dns/internal/upstream"
+)
+
+// TestListens asks about sockets of every form, open and closed.
+func TestListens(t *testing.T) {
+	for _, at := range []string{"127.0.0.1:0", "127.0.0.2:0", "0.0.0.0:0", "[::1]:0", "[::]:0", "[::ffff:127.0.0.1]:0"} {
+		conn, err := net.ListenPacket("udp", at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		port := conn.LocalAddr().(*net.UDPAddr).AddrPort().Port()
+		asked := netip.MustParseAddrPort(at).Addr().Unmap()
+		if asked.IsUnspecified() && asked.Is4() {
+			asked = addr("127.0.0.1")
+		} else if asked.IsUnspecified() {
+			asked = addr("::1")
+		}
+		for _, open := range []bool{true, false} {
+			if got := listens(netip.AddrPortFrom(asked, port)); got != open {
+				t.Errorf("%s, open %t: %t", at, open, got)
+			}
+			conn.Close()
+		}
+	}
+}
+
+// TestDeafLoopback: a resolv.conf that names 127.0.0.1 where nothing listens, and a server beside it. The dead one became an upstream.
+// A nameserver that only restarts stays one.
+func TestDeafLoopback(t *testing.T) {
+	conn, err := net.ListenPacket("udp", "127.0.0.77:53")
+	if err != nil {
+		t.Skip("binding port 53 takes root: ", err)
+	}
+	w := newTree(t, map[string]string{etcResolvConf: "nameserver 127.0.0.77\nnameserver 127.0.0.78\nnameserver 10.0.0.2\n"})
+	look := func() upstream.Selection { return NewPlan(w.runner().Looker.Look(t.Context(), nm.Event{})).Selection }
+	p := look()
+	if got := serverList(Plan{Selection: p}); got != "127.0.0.77 10.0.0.2" {
+		t.Errorf("upstreams %s", got)
+	}
+	if got := refusedList(Plan{Selection: p}); got != "127.0.0.78 (nothing listens there)" {
+		t.Errorf("refused %s", got)
+	}
+	w.apply()
+	conn.Close()
+	if got := serverList(Plan{Selection: look()}); got != "127.0.0.77 10.0.0.2" {
+		t.Errorf("while it restarts: %s", got)
+	}
+}

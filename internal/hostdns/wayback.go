@@ -1,0 +1,51 @@
+package hostdns
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/node-dns/node-dns/internal/atomicfile"
+)
+
+// NoWayBack is why resolv.conf is not pointed here when systemd has not run our program in this start of the unit. The same
+// program restores resolv.conf at a stop, so what keeps systemd from running it (SELinux, noexec, a missing file, a drop-in)
+// would leave the host with a nameserver that is gone.
+const NoWayBack = "systemd has not run origin-dns-dispatcher in this start of node-dns.service, so nothing would restore it at a stop"
+
+// wayBackMode lets the daemon, which is not root, read the stamp.
+const wayBackMode = 0o644
+
+// RecordWayBack leaves the stamp that NewPlan requires before it points resolv.conf here. It is for ExecStartPre= alone.
+// invocation is systemd's ID of this start (systemd.exec(5), INVOCATION_ID).
+func (p Paths) RecordWayBack(invocation string) error {
+	if _, err := (atomicfile.Writer{}).Write(p.WayBack, []byte(invocation+"\n"), wayBackMode); err != nil {
+		return fmt.Errorf("recording that systemd runs origin-dns-dispatcher: %w", err)
+	}
+	return nil
+}
+
+// CheckWayBack removes a stamp of an earlier start of the unit and reports whether there is one of this start. The daemon calls
+// it before it answers anything.
+func (p Paths) CheckWayBack(invocation string) (ok bool, err error) {
+	data, err := readBounded(p.WayBack)
+	if err == nil && strings.TrimSpace(string(data)) == invocation {
+		return true, nil
+	}
+	if err := os.Remove(p.WayBack); err != nil && !os.IsNotExist(err) {
+		return false, fmt.Errorf("removing the stamp of an earlier start: %w", err)
+	}
+	return false, nil
+}
+
+// lacksWayBack reports whether the daemon's unit has started without the stamp. A daemon that was started by hand on a host
+// without the unit needs none, nor does one on a host without systemd (sd_booted(3)).
+func (p Paths) lacksWayBack() bool {
+	exists := func(path string) bool {
+		_, err := os.Stat(path)
+		return err == nil
+	}
+	booted := exists(filepath.Join(p.Root, "/run/systemd/system"))
+	return booted && p.hasUnit() && exists(filepath.Dir(p.WayBack)) && !exists(p.WayBack)
+}
