@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
 // renewal is how long before its end a client's certificate should have been renewed: the kubelet does so when a fifth to a
@@ -67,7 +69,7 @@ func (s Snapshot) certificate() []Finding {
 	case a.Kubeconfig == "":
 		return nil
 	case a.CertErr != nil && s.Host.Root:
-		return []Finding{warn(firstLine(a.CertErr.Error()), "mend it: the daemon follows")}
+		return []Finding{warn(firstLine(a.CertErr.Error()), "correct it, and let only root change it: the daemon reads it again")}
 	case a.NotAfter.IsZero():
 		return nil
 	case s.Now.After(a.NotAfter):
@@ -95,6 +97,10 @@ func (s Snapshot) apiServer() []Finding {
 			details = append(details, "denied: "+right)
 		}
 		return []Finding{warn("the Kubernetes API denies what is asked of it", "kubectl apply -f contrib/cluster-role.yaml, and bind it", details...)}
+	case errors.Is(a.Err, nodeconfig.ErrPlugin):
+		return fine("the rights at the Kubernetes API are not checked: %v", nodeconfig.ErrPlugin)
+	case a.CertErr != nil && errors.Is(a.Err, nodeconfig.ErrRefused): // certificate says why
+		return nil
 	case errors.As(a.Err, &invalid) && invalid.Reason == x509.Expired && s.Now.Before(invalid.Cert.NotBefore):
 		return []Finding{fail(fmt.Sprintf("the certificate of the Kubernetes API begins at %s, and here it is %s", date(invalid.Cert.NotBefore), date(s.Now)), "set the clock: systemctl status chronyd")}
 	case errors.As(a.Err, &invalid) && invalid.Reason == x509.Expired:

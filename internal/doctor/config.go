@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/node-dns/node-dns/internal/daemon"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/hostdns"
+	"github.com/node-dns/node-dns/internal/nameserver"
 	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
@@ -31,7 +33,7 @@ func CheckConfig(ctx context.Context, root string, paths nodeconfig.Paths) contr
 	}
 	check.Notes = append(check.Notes, files.Costs()...)
 	if netErr == nil {
-		check.Node = configNode(config.Place(net.IsLocal, net.NodeIP()))
+		check.Node = configNode(hostdns.Place(config, net, nil), daemon.Listeners(config, files, net))
 		handover := hostdns.NewPaths(root).Upstreams
 		check.Notes = append(check.Notes, named{config, files, net, handover, hostdns.ReadFile(root, handover).Data}.looping()...)
 	}
@@ -87,16 +89,20 @@ func configFiles(config nodeconfig.Config, dnsmasq []string, faults []control.Co
 	return all
 }
 
-func configNode(place nodeconfig.Placement) control.ConfigNode {
+// configNode is what becomes of a placement at these listeners. /etc/resolv.conf cannot name a port.
+func configNode(place nodeconfig.Placement, listeners []netip.AddrPort) control.ConfigNode {
 	node := control.ConfigNode{Listen: []string{}, Problems: place.Problems}
-	for _, at := range place.Listen {
-		node.Listen = append(node.Listen, at.String())
+	for _, at := range listeners {
+		if at.Port() == nameserver.Port && at.Addr() == place.Nameserver {
+			node.Nameserver = at.Addr().String()
+		}
+		isAll := place.All && at.Port() == nameserver.Port && !at.Addr().IsLoopback()
+		if !isAll || slices.Contains(place.Listen, at) {
+			node.Listen = append(node.Listen, at.String())
+		}
 	}
 	if place.All {
 		node.Listen = append(node.Listen, "every address of this node but loopback")
-	}
-	if place.Nameserver.IsValid() {
-		node.Nameserver = place.Nameserver.String()
 	}
 	return node
 }

@@ -16,6 +16,7 @@ import (
 const (
 	daemonUnit     = "node-dns.service"
 	applyPath      = "node-dns-apply.path"
+	applyUnit      = "node-dns-apply.service"
 	managerUnit    = "NetworkManager.service"
 	dispatcherUnit = "NetworkManager-dispatcher.service"
 	resolvedUnit   = "systemd-resolved.service"
@@ -28,7 +29,7 @@ func checkDaemon(s Snapshot) []Finding {
 	case s.Status != nil:
 		return s.running()
 	case s.isDenied():
-		return []Finding{warn("node-dns runs, and how it is may not be read: its control socket is for root and the group node-dns", "run this as root")}
+		return []Finding{warn("node-dns runs, and its control socket may not be opened", "run this as root")}
 	case errors.Is(s.StatusErr, control.ErrNotRunning):
 		unit, known := s.Units[daemonUnit]
 		return []Finding{notRunning(unit, known, s.Log)}

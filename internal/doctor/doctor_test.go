@@ -14,12 +14,15 @@ import (
 	"time"
 
 	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/firewall"
 	"github.com/node-dns/node-dns/internal/golden"
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/migrate"
 	"github.com/node-dns/node-dns/internal/netstate"
+	"github.com/node-dns/node-dns/internal/nftables"
 	"github.com/node-dns/node-dns/internal/nm"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
+	"github.com/node-dns/node-dns/internal/selinux"
 )
 
 var epoch = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -70,8 +73,11 @@ func well(t *testing.T, changes ...func(*Snapshot)) Snapshot {
 			resolvedUnit:      {Load: "not-found", Active: "inactive"},
 			"chronyd.service": {Load: "loaded", Active: "active", File: "enabled"},
 		},
-		ResolvConf:  Resolv{Kind: "regular", Mode: 0o644, Label: "system_u:object_r:net_conf_t:s0\x00"},
-		SELinux:     true,
+		ResolvConf: Resolv{Kind: "regular", Mode: 0o644, Label: "system_u:object_r:net_conf_t:s0\x00"},
+		SELinux: SELinux{
+			Mode: selinux.Enforcing, Config: selinux.Config{Mode: "enforcing", Policy: "targeted"}, InKernel: true, HasModule: true, Daemon: "node_dns_t",
+			Hooks: []HookDomain{{"NetworkManager-dispatcher.service", "NetworkManager_dispatcher_custom_t"}, {daemonUnit, "node_dns_hook_t"}},
+		},
 		Hooks:       []Program{{Path: "/usr/lib/NetworkManager/dispatcher.d/99-origin-dns", Executable: true}},
 		NSSwitch:    text("passwd: files\nhosts: files dns myhostname # as ever\n"),
 		Kubelet:     Kubelet{Configured: true, Path: "/etc/origin/node/resolv.conf", Source: "resolvConf /var/lib/kubelet/config.yaml:9", File: text("nameserver 192.0.2.53\n")},
@@ -122,18 +128,53 @@ func heldBy(pid int, name, unit string, protos ...string) func(*Snapshot) {
 	}
 }
 
+// rcManager has NetworkManager's configuration say so.
+func rcManager(value string) func(*Snapshot) {
+	return func(s *Snapshot) { s.NMConf.RcManager = nm.Setting{Value: value, File: "/etc/x.conf", Line: 3} }
+}
+
+// skyDNS has another program at the address that dnsBindAddress names.
+func skyDNS(h migrate.Holder) func(*Snapshot) {
+	return func(s *Snapshot) {
+		at := netip.MustParseAddrPort("127.0.0.1:53")
+		s.Host.State.Config.DNSBindAddress, h.Addr = at, at
+		s.Status.Listeners = append(s.Status.Listeners, control.Listener{Address: at.String(), Error: "bind: address already in use", Spare: true})
+		for _, h.Proto = range protocols {
+			s.Host.Holders = append(s.Host.Holders, h)
+		}
+	}
+}
+
 func resolver(r control.Resolver) func(*Snapshot) {
 	return func(s *Snapshot) { s.Status.Cluster.Resolver = &r }
 }
 
-// rows are what each check says of what.
-var rows = []struct {
+var (
+	drops  = &nftables.Ruleset{Inputs: []nftables.Chain{{Family: nftables.Inet, Table: "filter", Name: "input", Drop: true}}}
+	public = &firewall.Firewalld{Default: "public", Zones: []firewall.Zone{{Name: "public"}}}
+)
+
+// filteredBy adds a filter, and an interface as in "cni0 10.128.0.1/24".
+func filteredBy(filter firewall.State, link string) func(*Snapshot) {
+	return func(s *Snapshot) {
+		name, prefix, _ := strings.Cut(link, " ")
+		p := netip.MustParsePrefix(prefix)
+		s.Host.State.Net.Addrs = append(s.Host.State.Net.Addrs, netstate.Addr{Addr: p.Addr(), Bits: p.Bits(), Interface: name, Up: true})
+		s.Host.Filter = filter
+	}
+}
+
+// checkRow is what a check says of what.
+type checkRow struct {
 	check  string
 	name   string
 	change func(s *Snapshot)
 	level  Level
 	says   string // what, details and fix have this; "" with a level of "": nothing is said
-}{
+}
+
+// rows are those of all checks but SELinux's, which are selinuxRows.
+var rows = []checkRow{
 	{"daemon", "is well", nil, OK, "node-dns 1.0.0 runs (pid 42), and is ready"},
 	{"daemon", "may not be asked", func(s *Snapshot) { s.Status, s.StatusErr = nil, fs.ErrPermission }, Warn, "run this as root"},
 	{"daemon", "hangs", func(s *Snapshot) { s.Status, s.StatusErr = nil, os.ErrDeadlineExceeded }, Fail, "does not answer on its control socket"},
@@ -194,6 +235,16 @@ var rows = []struct {
 	{"port", "is dnsmasq's", heldBy(7, "dnsmasq", "dnsmasq.service", "udp", "tcp"), Fail, "10.0.0.7:53 is taken by dnsmasq of dnsmasq.service|dnsmasq (pid 7, dnsmasq.service) has 0.0.0.0:53 udp|0.0.0.0:53 tcp|node-dns migrate"},
 	{"port", "is half somebody's, without a unit", heldBy(9, "named", "", "tcp"), Fail, "is taken by named|named (pid 9) has 0.0.0.0:53 tcp|kill 9"},
 	{"port", "is a container's", heldBy(9, "coredns", "crio-1.scope", "udp"), Fail, "coredns of crio-1.scope|systemctl status crio-1.scope"},
+	{"port", "is a container's of no unit", func(s *Snapshot) {
+		heldBy(9, "coredns", "", "udp")(s)
+		s.Host.Holders[0].Container = true
+	}, Fail, "taken by coredns|container runtime has started it"},
+	// Doctor once advised "systemctl disable --now origin-node.service": that is the kubelet.
+	{"port", "is a node agent's", heldBy(9, "openshift", "origin-node.service", "udp"), Fail, "taken by openshift of origin-node.service|leave it running: this node needs it"},
+	{"port", "is a node agent's without a unit", heldBy(9, "hyperkube", "", "udp"), Fail, "leave it running: this node needs it"},
+	{"port", "is SkyDNS's, as dnsBindAddress says", skyDNS(migrate.Holder{Name: "openshift", PID: 9, Unit: "origin-node.service"}), OK, "127.0.0.1:53 is left to openshift of origin-node.service"},
+	{"port", "is SkyDNS's in the SDN's pod", skyDNS(migrate.Holder{Name: "openshift", PID: 9, Container: true}), OK, "127.0.0.1:53 is left to openshift"},
+	{"port", "of dnsBindAddress is dnsmasq's", skyDNS(migrate.Holder{Name: "dnsmasq", PID: 9, Unit: "dnsmasq.service"}), Fail, "127.0.0.1:53 is taken by dnsmasq"},
 	{"port", "is ours and another's", func(s *Snapshot) {
 		s.Host.Holders = append(s.Host.Holders, holder("udp", nodeIP, 7, "dnsmasq", "dnsmasq.service"))
 	}, Fail, "taken by dnsmasq of dnsmasq.service"},
@@ -206,6 +257,14 @@ var rows = []struct {
 	{"port", "of another is no matter", func(s *Snapshot) {
 		s.Host.Holders = append(s.Host.Holders, holder("udp", "127.0.0.53", 8, "systemd-resolve", resolvedUnit))
 	}, OK, "and nobody else"},
+
+	{"input-filter", "is not known", nil, "", ""},
+	{"input-filter", "with no clients", filteredBy(firewall.State{Rules: drops}, "eth0 10.0.0.7/24"), "", ""},
+	{"input-filter", "accepts", filteredBy(firewall.State{Rules: &nftables.Ruleset{}}, "cni0 10.128.0.1/24"), OK, "no input filter drops DNS from clients on cni0"},
+	{"input-filter", "drops, by firewalld", filteredBy(firewall.State{Firewalld: public}, "cni0 10.128.0.1/24"), Fail, "firewalld drops DNS from pods on cni0: zone public does not allow service dns|clients in 10.128.0.0/24|firewall-cmd --permanent --zone=public --add-service=dns && firewall-cmd --reload"},
+	{"input-filter", "drops, by nftables", filteredBy(firewall.State{Rules: drops}, "cni0 10.128.0.1/24"), Fail, `chain input of table inet filter drops DNS from pods on cni0|nft 'insert rule inet filter input iifname "cni0"`},
+	{"input-filter", "drops from what may be no clients", filteredBy(firewall.State{Rules: drops}, "eth1 192.168.3.7/24"), Warn, "drops DNS from clients on eth1|this is a guess"},
+	{"input-filter", "cannot be evaluated", filteredBy(firewall.State{Rules: &nftables.Ruleset{}, Legacy: []string{"iptables-legacy"}}, "cni0 10.128.0.1/24"), Warn, "iptables-legacy may drop DNS from pods on cni0|iptables-legacy -S INPUT"},
 
 	{"units", "are well", nil, OK, "node-dns.service active/enabled, node-dns-apply.path active/static"},
 	{"units", "no systemd", func(s *Snapshot) { s.Units = nil }, "", ""},
@@ -245,7 +304,7 @@ var rows = []struct {
 	{"resolv.conf", "everybody's", func(s *Snapshot) { s.ResolvConf.Mode = 0o666 }, Warn, "others than root may write it"},
 	{"resolv.conf", "a user's", func(s *Snapshot) { s.ResolvConf.UID = 1000 }, Warn, "the user's 1000|chown root:root"},
 	{"resolv.conf", "of another label", func(s *Snapshot) { s.ResolvConf.Label = "system_u:object_r:etc_t:s0" }, Fail, "label etc_t, not net_conf_t|restorecon"},
-	{"resolv.conf", "without a label, where that means nothing", func(s *Snapshot) { s.ResolvConf.Label, s.SELinux = "", false }, OK, "regular file, ours"},
+	{"resolv.conf", "without a label, where that means nothing", func(s *Snapshot) { s.ResolvConf.Label, s.SELinux = "", SELinux{} }, OK, "regular file, ours"},
 	{"resolv.conf", "immutable", func(s *Snapshot) { s.ResolvConf.Immutable = true }, Warn, "chattr -i"},
 	{"resolv.conf", "read-only", func(s *Snapshot) { s.ResolvConf.ReadOnly = true }, Warn, "mounted read-only"},
 	{"resolv.conf", "without a nameserver", func(s *Snapshot) { s.Host.State.ResolvConf = text("search a\n") }, Fail, "names no nameserver"},
@@ -266,7 +325,13 @@ var rows = []struct {
 	{"networkmanager-conf", "dns=none", func(s *Snapshot) {
 		s.NMConf.DNS = nm.Setting{Value: "none", File: "/etc/NetworkManager/conf.d/99-origin.conf", Line: 2}
 	}, Warn, "/etc/NetworkManager/conf.d/99-origin.conf:2 sets dns=none (openshift-ansible wrote it)|nmcli general reload"},
-	{"networkmanager-conf", "rc-manager", func(s *Snapshot) { s.NMConf.RcManager = nm.Setting{Value: "unmanaged", File: "/etc/x.conf", Line: 3} }, Warn, "/etc/x.conf:3 sets rc-manager=unmanaged"},
+	{"networkmanager-conf", "rc-manager", rcManager("unmanaged"), Warn, "/etc/x.conf:3 sets rc-manager=unmanaged"},
+	// It was said of every value, and docs/coexistence.md said the opposite.
+	{"networkmanager-conf", "rc-manager=file", rcManager("file"), OK, "leave /etc/resolv.conf"},
+	{"networkmanager-conf", "rc-manager=symlink", rcManager("symlink"), OK, "leave /etc/resolv.conf"},
+	{"networkmanager-conf", "rc-manager=resolvconf", rcManager("resolvconf"), OK, "leave /etc/resolv.conf"},
+	{"networkmanager-conf", "rc-manager=netconfig", rcManager("netconfig"), OK, "leave /etc/resolv.conf"},
+	{"networkmanager-conf", "rc-manager=auto", rcManager("auto"), OK, "leave /etc/resolv.conf"},
 	{"networkmanager-conf", "in our place", func(s *Snapshot) { s.NMConf.Shadow = "/etc/NetworkManager/conf.d/90-node-dns.conf" }, Warn, "hides node-dns's own"},
 	{"networkmanager-conf", "unreadable", func(s *Snapshot) { s.NMConfErr = errors.New("reading: denied") }, Warn, "cannot be read: reading: denied"},
 
@@ -329,6 +394,11 @@ var rows = []struct {
 
 	{"upstreams", "are well", nil, OK, "upstream 192.0.2.53:53 answers over UDP (1ms), TCP and with EDNS 1232; a large answer comes whole (1139 octets)"},
 	{"upstreams", "truncate", func(s *Snapshot) { s.Upstreams[0].Large.Truncated = true }, OK, "what does not fit it truncates"},
+	{"upstreams", "are the last good ones", func(s *Snapshot) {
+		h := &s.Host.State
+		h.NetworkManager = &nm.Snapshot{State: "connected"}
+		h.Upstreams, h.Original = text("server=192.0.2.53\n"), hostdns.File{}
+	}, Warn, "the network offers no usable nameserver since |(NetworkManager names no nameserver): the last good ones are asked: 192.0.2.53|set upstreams: in /etc/node-dns/node-dns.yaml"},
 	{"upstreams", "none", func(s *Snapshot) { s.Upstreams = nil }, Fail, "no upstream nameserver is known"},
 	{"upstreams", "silent", func(s *Snapshot) {
 		s.Upstreams[0] = Probe{Server: "192.0.2.53:53", Domains: []string{"."}, UDP: Answer{Err: errSilent}, EDNS: Answer{Err: errSilent}, TCP: Answer{Err: errSilent}}
@@ -389,6 +459,10 @@ var rows = []struct {
 	{"clock", "nobody sets it", func(s *Snapshot) { s.Clock.Unsynced = true; delete(s.Units, "chronyd.service") }, Warn, "nothing is known to run that does"},
 	{"clock", "somebody tries to set it", func(s *Snapshot) { s.Clock.Unsynced = true }, Warn, "though chronyd.service runs"},
 
+	{"group", "has no members", groups("node-dns:x:990:", "node-dns-admin:x:989:alice"), "", ""},
+	{"group", "has members of an earlier version's", groups("node-dns:x:990:node-dns,alice", "node-dns-admin:x:989:"), Warn, "alice is in the group node-dns|gpasswd -a alice node-dns-admin && gpasswd -d alice node-dns"},
+	{"group", "has a member who is an admin", groups("node-dns:x:990:alice", "node-dns-admin:x:989:bob,alice"), Warn, "any more\ngpasswd -d alice node-dns"},
+
 	{"storage", "has room", nil, OK, "/var/lib/node-dns"},
 	{"storage", "is not there", func(s *Snapshot) { s.Storage[0].Exists = false }, "", ""},
 	{"storage", "may not be seen", func(s *Snapshot) { s.Storage[0].Err = fs.ErrPermission }, "", ""},
@@ -421,7 +495,7 @@ var rows = []struct {
 
 func TestChecks(t *testing.T) {
 	seen := map[string]map[Level]bool{}
-	for _, row := range rows {
+	for _, row := range slices.Concat(rows, selinuxRows) {
 		t.Run(row.check+" "+row.name, func(t *testing.T) {
 			var changes []func(*Snapshot)
 			if row.change != nil {
@@ -459,6 +533,11 @@ func TestChecks(t *testing.T) {
 	}
 }
 
+// groups are the lines of /etc/group.
+func groups(lines ...string) func(s *Snapshot) {
+	return func(s *Snapshot) { s.Groups.Data = []byte(strings.Join(lines, "\n") + "\n") }
+}
+
 func worse(a, b Level) Level {
 	order := []Level{"", OK, Warn, Fail}
 	if slices.Index(order, a) > slices.Index(order, b) {
@@ -481,6 +560,7 @@ func TestText(t *testing.T) {
 		heldBy(7, "dns\x1b[2Jmasq", "dnsmasq.service", "udp")(s)
 		s.Log = []string{"node-dns[7]: \x1b]0;title\x07 listening"}
 		s.OldHooks = []Program{{Path: "/etc/NetworkManager/dispatcher.d/99-origin-dns.sh"}}
+		s.SELinux.Mislabelled = []Mislabelled{{"/run/node-dns/\x1b[2J", "var_run_t", "node_dns_runtime_t"}}
 	}))
 	var out strings.Builder
 	if err := report.WriteText(&out); err != nil {

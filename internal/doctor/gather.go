@@ -25,6 +25,8 @@ const (
 	// patience is how long one matter may take to look at: the daemon, systemd, NetworkManager. They answer within
 	// milliseconds, or, stopped or stuck, never.
 	patience = 3 * time.Second
+	// systemPatience is how long systemd and NetworkManager may take: a missed deadline is retried before it is reported.
+	systemPatience = 10 * time.Second
 	// upstreamPatience is how long an upstream nameserver may take for one question, which is asked twice over UDP.
 	upstreamPatience = 2 * time.Second
 )
@@ -49,7 +51,8 @@ func Gather(ctx context.Context, look Look) Snapshot {
 	g.Root = filepath.Join("/", look.Root)
 	g.s.Live, g.s.Now = g.Root == "/", time.Now()
 	g.each(ctx, g.survey, g.daemon, g.units, g.files, g.host, g.builds)
-	g.each(ctx, g.kubelet, g.process, g.upstreams, g.api)
+	g.ports() // which reads the whole Snapshot
+	g.each(ctx, g.kubelet, g.process, g.selinux, g.commands, g.upstreams, g.api)
 	slices.Sort(g.s.Unseen)
 	return g.s
 }
@@ -71,7 +74,7 @@ func (g *gathering) unseen(format string, args ...any) {
 }
 
 func (g *gathering) survey(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, systemPatience)
 	defer cancel()
 	var err error
 	if g.s.Host, err = migrate.Survey(ctx, g.Root); err != nil && hasSystemd() {
@@ -81,6 +84,9 @@ func (g *gathering) survey(ctx context.Context) {
 		if state := g.s.Host.State; state.ConfigErr == nil || problem != state.ConfigErr.Error() { // checkConfiguration has that
 			g.unseen("%s", problem)
 		}
+	}
+	for _, problem := range g.s.Host.Filter.Problems {
+		g.unseen("%s", problem)
 	}
 	if g.s.Live && !g.s.Host.Root {
 		g.unseen("whose sockets, files and credentials are root's alone is not seen by others")
@@ -111,7 +117,7 @@ func (g *gathering) units(ctx context.Context) {
 	if !g.s.Live || !hasSystemd() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, systemPatience)
 	defer cancel()
 	units, err := migrate.ShowUnits(ctx, slices.Concat([]string{daemonUnit, applyPath, managerUnit, dispatcherUnit, resolvedUnit}, synchronisers))
 	if err != nil {
@@ -133,6 +139,7 @@ func (g *gathering) files(context.Context) {
 	g.s.ResolvConf = g.resolv()
 	g.s.Hooks, g.s.OldHooks = g.programs(hookName), g.programs(oldHookName)
 	g.s.NSSwitch = hostdns.ReadFile(g.Root, g.at("/etc/nsswitch.conf"))
+	g.s.Groups = hostdns.ReadFile(g.Root, g.at("/etc/group"))
 	g.s.NMConf, g.s.NMConfErr = nm.ReadConf(g.Root, "/run/NetworkManager/conf.d/90-node-dns.conf")
 	g.s.Storage = g.storage()
 	journal, err := migrate.ReadJournal(g.Root)
@@ -140,10 +147,6 @@ func (g *gathering) files(context.Context) {
 		g.unseen("%v", err)
 	}
 	g.s.Migration = journal
-	if g.s.Live {
-		_, err := os.Stat("/sys/fs/selinux/enforce")
-		g.s.SELinux = err == nil
-	}
 	g.s.Writers = append(g.netconfig(), g.clients()...)
 }
 
@@ -189,7 +192,7 @@ func (g *gathering) kubelet(context.Context) {
 		k.Path = g.at(resolvConf)
 	}
 	if k.Path != "" {
-		k.File = hostdns.ReadFile(g.Root, k.Path)
+		k.File = hostdns.ReadNamed(g.Root, k.Path)
 		k.Path = g.shown(k.Path)
 	}
 	g.s.Kubelet = k
@@ -223,6 +226,25 @@ func (g *gathering) hear(k *Kubelet, p procfs.Process) {
 			g.unseen("what the kubelet, pid %d, was told is not known in full: %s", p.PID, problem)
 		}
 	}
+}
+
+// ports looks for the holders of the ports other than 53 at which node-dns listens, or would.
+func (g *gathering) ports() {
+	if !g.Live() {
+		return
+	}
+	var ports []uint16
+	for _, at := range g.s.wanted() {
+		if !slices.Contains(ports, at.Port()) {
+			ports = append(ports, at.Port())
+		}
+	}
+	more, err := migrate.MoreHolders(ports)
+	if err != nil {
+		g.unseen("%v", err)
+		return
+	}
+	g.s.Host.Holders = append(g.s.Host.Holders, more...)
 }
 
 // Live reports whether it is the host itself.

@@ -7,9 +7,12 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/procfs"
+	"github.com/node-dns/node-dns/internal/systembus"
+	"github.com/node-dns/node-dns/internal/systemd"
 )
 
 // maxOutput bounds in octets what a program may say.
@@ -76,15 +79,23 @@ func (g *gathering) netconfig() []Writer {
 	}}
 }
 
+// daemonPID is the number of the daemon's process on this host; false: it is in a container, or has ended by now.
+func (g *gathering) daemonPID() (int, bool) {
+	if g.s.Status == nil {
+		return 0, false
+	}
+	pid := g.s.Status.PID
+	comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+	return pid, err == nil && strings.TrimSpace(string(comm)) == "node-dns"
+}
+
 // process looks at the daemon's process, where it is this host's.
 func (g *gathering) process(context.Context) {
-	if g.s.Status == nil {
+	pid, ok := g.daemonPID()
+	if !ok {
 		return
 	}
-	proc := fmt.Sprintf("/proc/%d/", g.s.Status.PID)
-	if comm, err := os.ReadFile(proc + "comm"); err != nil || strings.TrimSpace(string(comm)) != "node-dns" {
-		return // in a container, or ended by now
-	}
+	proc := fmt.Sprintf("/proc/%d/", pid)
 	limits, _ := os.ReadFile(proc + "limits") // it has just ended
 	g.s.Descriptors = openFiles(string(limits))
 	exe, _ := os.Readlink(proc + "exe") // only root sees it
@@ -106,4 +117,47 @@ func openFiles(limits string) uint64 {
 		return n
 	}
 	return 0
+}
+
+// spawnFailed is systemd's message id for a command that it could not run (SD_MESSAGE_SPAWN_FAILED of sd-messages.h).
+const spawnFailed = "641257651c1b4ec9a8624d7a40a9e1e7"
+
+// commands asks systemd which commands of our units it could not run.
+func (g *gathering) commands(ctx context.Context) {
+	if !g.s.Live || !hasSystemd() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, systemPatience)
+	defer cancel()
+	var earliest time.Time // what happened before is over
+	for _, unit := range []string{daemonUnit, applyUnit} {
+		var ran []systemd.Command
+		var began time.Time
+		err := systembus.Retry(ctx, patience, 0, func(ctx context.Context) error {
+			manager, err := systemd.DialBus(ctx)
+			if err != nil {
+				return err
+			}
+			defer manager.Close()
+			ran, began, err = manager.Commands(ctx, unit)
+			return err
+		})
+		if err != nil {
+			g.unseen("which commands of %s could not be run: %v", unit, err)
+			return
+		}
+		if began.IsZero() { // systemd may have forgotten a unit that is stopped
+			began = g.s.Now.Add(-lately)
+		}
+		if began.Before(earliest) { // the run of a request before the daemon was started again
+			began = earliest
+		}
+		earliest = began
+		// What others than root log with this id is not systemd's.
+		entries, err := readJournal(ctx, []string{"MESSAGE", "EXECUTABLE"}, since(began), "MESSAGE_ID="+spawnFailed, "_UID=0", "UNIT="+unit)
+		if err != nil {
+			g.unseen("which commands of %s could not be run: %v", unit, err)
+		}
+		g.s.Skipped = append(g.s.Skipped, skipped(unit, began, ran, entries)...)
+	}
 }

@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -178,7 +179,19 @@ func (g *gathering) api(ctx context.Context) {
 	if rights.Kubeconfig == "" {
 		return
 	}
-	credentials, err := nodeconfig.ReadCredentials(rights.Kubeconfig)
+	credentials, err := nodeconfig.ReadCredentials(nodeconfig.DefaultPaths(g.Root), rights.Kubeconfig)
+	g.s.API.Server = credentials.Server
+	if err == nil && credentials.ClientCertificate != nil {
+		g.s.API.NotBefore, g.s.API.NotAfter, err = lifetime(credentials.ClientCertificate)
+	}
 	g.s.API.CertErr = err
-	g.s.API.Server, g.s.API.NotBefore, g.s.API.NotAfter = credentials.Server, credentials.NotBefore, credentials.NotAfter
+}
+
+// lifetime is that of a certificate in DER.
+func lifetime(der []byte) (notBefore, notAfter time.Time, err error) {
+	certificate, err := x509.ParseCertificate(der)
+	if err != nil {
+		return time.Time{}, time.Time{}, fmt.Errorf("reading the client certificate: %w", err)
+	}
+	return certificate.NotBefore, certificate.NotAfter, nil
 }

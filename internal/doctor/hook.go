@@ -12,6 +12,8 @@ const (
 	hookName    = "99-origin-dns"
 	oldHookName = "99-origin-dns.sh"
 	hookProgram = "/usr/sbin/origin-dns-dispatcher"
+	// hookIdentifier is the hook's SYSLOG_IDENTIFIER.
+	hookIdentifier = "origin-dns-dispatcher"
 )
 
 // dispatcherDirs are where NetworkManager looks for hooks, the first of which wins where two have one name

@@ -40,8 +40,9 @@ func checkKubelet(s Snapshot) []Finding {
 func (s Snapshot) kubeletChecks() searchlist.Checks {
 	k, state, ours := s.Kubelet, s.Host.State, s.addresses()
 	c := searchlist.Checks{
-		HostFile: k.Path, Missing: !k.File.Exists && k.File.Err == nil, Hooks: hostdns.NewPaths("").NodeResolvConf, Written: state.NodeResolvConf.Exists,
-		Setting: searchlist.ResolvConfSetting(state.Config.IsOpenShift, k.SetBy),
+		HostFile: k.Path, Missing: !k.File.Exists && k.File.Err == nil, Hooks: hostdns.NewPaths("").NodeResolvConf, Writes: s.Host.Plan.WritesForPods(),
+		NamesNode: state.NamesNode(),
+		Setting:   searchlist.ResolvConfSetting(state.Config.IsOpenShift, k.SetBy),
 		IsNode: func(addr netip.Addr) bool { // of a file of ours it is, whatever address the node has by now
 			return state.Net.IsLocal(addr) || slices.Contains(ours, addr) || hostdns.IsOurs(k.File.Data)
 		},

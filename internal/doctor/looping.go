@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/node-dns/node-dns/internal/daemon"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/nameserver"
 	"github.com/node-dns/node-dns/internal/netstate"
@@ -23,12 +24,8 @@ type named struct {
 
 // looping are sentences about the nameservers that are this node, whoever names them: the daemon leaves them out.
 func (n named) looping() []string {
-	place := n.config.Place(n.net.IsLocal, n.net.NodeIP())
-	isOurs := func(server nameserver.Server) bool {
-		at := server.Addr
-		all := place.All && at.Port() == nameserver.Port && n.net.IsLocal(at.Addr()) && !at.Addr().IsLoopback()
-		return server.Plain() && (all || slices.Contains(place.Listen, at))
-	}
+	listen := daemon.Listeners(n.config, n.dnsmasq, n.net)
+	isOurs := func(server nameserver.Server) bool { return server.Plain() && slices.Contains(listen, server.Addr) }
 	var found []string
 	add := func(where, what string) { found = append(found, where+": "+what+" is this node; ignored (would loop)") }
 	keys := func(key string, servers []nameserver.Server) {

@@ -26,7 +26,8 @@ func checkNetworkManagerConf(s Snapshot) []Finding {
 	if c := s.NMConf.DNS; c.Value == "none" {
 		found = append(found, kept("dns=none", c))
 	}
-	if c := s.NMConf.RcManager; c.File != "" {
+	// With each other value NetworkManager writes the file again: as a file, as its link, or by resolvconf or netconfig (NetworkManager.conf(5)).
+	if c := s.NMConf.RcManager; c.Value == "unmanaged" && c.File != "" {
 		found = append(found, kept("rc-manager="+c.Value, c))
 	}
 	if s.NMConf.Shadow != "" {

@@ -28,6 +28,10 @@ func checkPort(s Snapshot) []Finding {
 	for _, at := range wanted {
 		h := s.holding(at)
 		switch {
+		case len(h.others) > 0 && s.isSpare(at) && !slices.ContainsFunc(h.others, func(h migrate.Holder) bool { return !h.IsNodeAgent() }):
+			found = append(found, fine("%s is left to %s, as OpenShift's own nameserver is meant to have it (%s)", at, h.others[0], s.Host.State.Config.Where("dnsBindAddress"))...)
+		case len(h.others) > 0 && s.isSpare(at) && !at.Addr().IsLoopback():
+			found = append(found, fine("%s is left to %s: pods are given another address today", at, h.others[0])...)
 		case len(h.others) > 0:
 			found = append(found, taken(at, h.others))
 		case h.hidden && !s.Host.Root:
@@ -88,6 +92,10 @@ func portsByStatus(status *control.Status) []Finding {
 			ours = append(ours, l.Address)
 			continue
 		}
+		if l.Spare {
+			found = append(found, fine("%s is left to another program", l.Address)...)
+			continue
+		}
 		found = append(found, fail("node-dns does not listen on "+l.Address+": "+l.Error, "another program has it: ss -lunp and ss -ltnp name it"))
 	}
 	if len(ours) > 0 {
@@ -122,7 +130,12 @@ func why(status *control.Status, at netip.AddrPort) string {
 	return ""
 }
 
-// taken is about an address that other programs have, alone or beside us.
+// isSpare reports whether another program may have an address: nodeconfig.Placement.Spare.
+func (s Snapshot) isSpare(at netip.AddrPort) bool {
+	return slices.Contains(s.Host.State.Placement().Spare, at)
+}
+
+// taken is about an address that other programs have, alone or beside us. A node agent is never to be stopped for it.
 func taken(at netip.AddrPort, others []migrate.Holder) Finding {
 	var lines []string
 	for _, h := range others {
@@ -133,8 +146,18 @@ func taken(at netip.AddrPort, others []migrate.Holder) Finding {
 		lines = append(lines, fmt.Sprintf("%s (%s) has %s %s", h.Name, who, h.Addr, h.Proto))
 	}
 	h := others[0]
+	if i := slices.IndexFunc(others, migrate.Holder.IsNodeAgent); i >= 0 {
+		h = others[i]
+	}
 	name, fix := h.Name, fmt.Sprintf("end it: kill %d, and see who starts it", h.PID)
 	switch {
+	case h.Container && h.Unit == "":
+		fix = "a container runtime has started it, and would again: crictl ps, podman ps or docker ps names the container"
+	case h.IsNodeAgent() && !h.Container:
+		if h.Unit != "" {
+			name += " of " + h.Unit
+		}
+		fix = "leave it running: this node needs it. Give it another address for its nameserver, or node-dns another one: listen: in /etc/node-dns/node-dns.yaml"
 	case strings.HasSuffix(h.Unit, ".service"):
 		name, fix = h.Name+" of "+h.Unit, "node-dns migrate says what can take over from it without an outage; else systemctl disable --now "+h.Unit
 	case h.Unit != "":

@@ -11,6 +11,7 @@ import (
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/resolvconf"
+	"github.com/node-dns/node-dns/internal/selinux"
 )
 
 const (
@@ -46,7 +47,7 @@ func (s Snapshot) resolvConfFile() []Finding {
 	if f.UID != 0 && s.Host.State.ResolvConf.Link == "" {
 		found = append(found, warn(fmt.Sprintf("%s is the user's %d, not root's", resolvConf, f.UID), "chown root:root "+resolvConf))
 	}
-	if kind := typeOf(f.Label); s.SELinux && kind != netConf {
+	if kind := selinux.TypeOf(f.Label); s.SELinux.Mode.IsOn() && kind != netConf {
 		found = append(found, fail(fmt.Sprintf("%s has the SELinux label %s, not %s: confined programs may not read it", resolvConf, orNone(kind), netConf), "restorecon -v "+resolvConf))
 	}
 	if f.Immutable {
@@ -56,15 +57,6 @@ func (s Snapshot) resolvConfFile() []Finding {
 		found = append(found, warn(resolvConf+" is on a file system that is mounted read-only: it cannot follow the node's address", "mount shows where; a bind mount over it has to go"))
 	}
 	return found
-}
-
-// typeOf is the third of the four parts of an SELinux label.
-func typeOf(label string) string {
-	parts := strings.SplitN(strings.TrimRight(label, "\x00"), ":", 4)
-	if len(parts) < 3 {
-		return ""
-	}
-	return parts[2]
 }
 
 // resolvConfText judges whom the file names.
@@ -103,7 +95,7 @@ func (s Snapshot) resolvConfWords() string {
 	if state.ResolvConf.Link != "" {
 		words[0] = "link to " + state.ResolvConf.Link
 	}
-	if kind := typeOf(s.ResolvConf.Label); kind != "" {
+	if kind := selinux.TypeOf(s.ResolvConf.Label); kind != "" {
 		words = append(words, "label "+kind)
 	}
 	file := resolvconf.Parse(state.ResolvConf.Data)

@@ -6,9 +6,11 @@ import (
 	"time"
 
 	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/daemon"
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/migrate"
 	"github.com/node-dns/node-dns/internal/nm"
+	"github.com/node-dns/node-dns/internal/selinux"
 )
 
 // Snapshot is a node as it was looked at, as one value. Gather fills it; tests write it by hand.
@@ -24,12 +26,14 @@ type Snapshot struct {
 	Migration *migrate.Journal        // nil: there is none, or it may not be read
 
 	ResolvConf  Resolv
-	SELinux     bool // is on, enforcing or not
+	SELinux     SELinux
+	Skipped     []Skipped
 	Hooks       []Program
 	OldHooks    []Program
 	NMConf      nm.Conf
 	NMConfErr   error
 	NSSwitch    hostdns.File
+	Groups      hostdns.File // /etc/group
 	Writers     []Writer
 	Kubelet     Kubelet
 	Upstreams   []Probe
@@ -56,6 +60,39 @@ type Resolv struct {
 	Label     string // of SELinux, as user:role:type:range; "": none
 	Immutable bool   // chattr(1), +i
 	ReadOnly  bool   // its file system is mounted so
+}
+
+// SELinux is what SELinux says about node-dns. Without a policy that is loaded only Config and InKernel are known.
+type SELinux struct {
+	Mode     selinux.Mode
+	Config   selinux.Config
+	InKernel bool // the kernel has SELinux, and its command line does not disable it
+
+	HasModule   bool             // the policy module of node-dns is installed; only root sees that
+	Daemon      string           // domain of the running daemon; "": not known
+	Hooks       []HookDomain     // of the hook's last run since the boot, for each unit
+	Mislabelled []Mislabelled    // files of ours
+	Denials     []selinux.Denial // that concern us, within the last hour, oldest first
+}
+
+// HookDomain is the domain in which the hook ran.
+type HookDomain struct {
+	Unit   string // in which it ran, such as NetworkManager-dispatcher.service
+	Domain string
+}
+
+// Mislabelled is a file whose type is not the one that the policy says.
+type Mislabelled struct {
+	Path, Has, Wants string
+}
+
+// Skipped is a command of a unit that systemd could not run in the unit's present or last start.
+type Skipped struct {
+	Unit    string
+	Path    string   // of the program
+	Why     []string // in systemd's words, each once; at least one
+	Ignored bool     // systemd went on as if it had been run: the setting has the prefix "-"
+	Times   int      // how often systemd said so
 }
 
 // Program is a file that somebody may run.
@@ -157,16 +194,7 @@ func (s Snapshot) wanted() []netip.AddrPort {
 		}
 		return all
 	}
-	placement := s.Host.State.Placement()
-	all = append(all, placement.Listen...)
-	if placement.All {
-		for _, addr := range s.Host.State.Net.Addrs {
-			if !addr.Addr.IsLoopback() {
-				all = append(all, netip.AddrPortFrom(addr.Addr, 53))
-			}
-		}
-	}
-	return all
+	return daemon.Listeners(s.Host.State.Config, s.Host.Dnsmasq, s.Host.State.Net)
 }
 
 // isRunning reports whether the daemon runs, as far as can be told: it answers, or it would not let us ask.

@@ -20,6 +20,9 @@ func checkUpstreams(s Snapshot) []Finding {
 	for _, p := range s.Upstreams {
 		found = append(found, p.judge(p.replaceable(s.Upstreams)))
 	}
+	if lacking := s.Host.Plan.Lacking; lacking != "" {
+		found = append(found, warn(lacking, "give NetworkManager's connection a nameserver that answers (nmcli connection modify NAME ipv4.dns ADDRESS), or set upstreams: in /etc/node-dns/node-dns.yaml"))
+	}
 	return found
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/node-dns/node-dns/internal/control"
 	"github.com/node-dns/node-dns/internal/nameserver"
 	"github.com/node-dns/node-dns/internal/resolvconf"
+	"github.com/node-dns/node-dns/internal/systembus"
 )
 
 // Answer is a question that was answered before the first step.
@@ -167,10 +168,13 @@ func checkAt(ctx context.Context, network string, at netip.AddrPort, before []An
 	return nil
 }
 
-func fetchStatus(ctx context.Context) (control.Status, error) {
-	ctx, cancel := context.WithTimeout(ctx, askPatience)
-	defer cancel()
-	return control.FetchStatus(ctx, control.SocketPath(root))
+// fetchStatus asks again after a missed deadline: on an emulated machine one answer took 2 s, and migrate went back.
+func fetchStatus(ctx context.Context) (status control.Status, err error) {
+	err = systembus.Retry(ctx, askPatience, 0, func(ctx context.Context) error {
+		status, err = control.FetchStatus(ctx, control.SocketPath(root))
+		return err
+	})
+	return status, err
 }
 
 // awaitPrepared waits until all that is missing is port 53: there is an upstream to ask, and the state of the cluster is
@@ -205,21 +209,18 @@ func unprepared(status control.Status) string {
 
 // askUpstreams is an error where none of node-dns's upstream nameservers answers. It asks them itself only when it listens.
 func askUpstreams(ctx context.Context, status control.Status) error {
-	var errs []error
+	var servers []nameserver.Server
 	for _, route := range status.Routes {
 		if route.Domain != "." {
 			continue
 		}
 		for _, s := range route.Servers {
 			server, err := nameserver.Parse(s.Address)
-			if err == nil && server.Plain() {
-				_, err = ask(ctx, "udp", server.Addr, dns.Question{Name: ".", Qtype: dns.TypeNS, Qclass: dns.ClassINET})
+			if err != nil {
+				return fmt.Errorf("the upstream nameserver %q: %w", s.Address, err)
 			}
-			if err == nil {
-				return nil
-			}
-			errs = append(errs, err)
+			servers = append(servers, server)
 		}
 	}
-	return fmt.Errorf("no upstream nameserver answers: %w", errors.Join(errs...))
+	return askServers(ctx, servers)
 }

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
+	"github.com/node-dns/node-dns/internal/firewall"
 	"github.com/node-dns/node-dns/internal/hostdns"
 )
 
@@ -16,13 +17,16 @@ type Host struct {
 	Dnsmasq    dnsmasqconf.Config // what dnsmasq's files say
 	DnsmasqErr error              // their faults
 
-	Files   map[string]hostdns.File // of the origins' paths those that exist
-	Units   map[string]Unit         // of the origins' units all
-	Holders []Holder                // of port 53, and of the ports of DHCP and TFTP
-	Rules   []Rule                  // of iptables, where NodeLocal DNSCache is or was
-	HasNFT  bool                    // nft(8) is there
-	Fixed   bool                    // nobody may change /etc/resolv.conf (chattr(1), +i)
-	Root    bool                    // we are root, or look below another: without, Holders have no names
+	Files     map[string]hostdns.File // of the origins' paths those that exist
+	Units     map[string]Unit         // of the origins' units all
+	Holders   []Holder                // of port 53, and of the ports of DHCP and TFTP
+	Rules     []Rule                  // of iptables, where NodeLocal DNSCache is or was
+	HasNFT    bool                    // nft(8) is there
+	Filter    firewall.State          // what filters packets to this host
+	Kubelet   Kubelet                 // zero: it is left alone
+	Rehearsal Rehearsal               // zero: nothing was tried
+	Fixed     bool                    // nobody may change /etc/resolv.conf (chattr(1), +i)
+	Root      bool                    // we are root, or look below another: without, Holders have no names
 }
 
 // Unit is what systemd knows of one (systemctl show).
@@ -50,6 +54,8 @@ type Holder struct {
 	PID   int    // 0: not known, as of a process that is not ours to look at
 	Name  string // of the program (proc_pid_comm(5))
 	Unit  string // of systemd; "": none, or not known
+	// Container says that the process is in one.
+	Container bool
 }
 
 // String is whose it is.

@@ -9,7 +9,7 @@ import (
 // doNothing stands in the place of a hook that is the machine config's: it can replace a file, and not take one away.
 const doNothing = "#!/bin/sh\n# node-dns is this node's nameserver\n"
 
-// machineConfig is one for OpenShift 4's machine-config operator: node-dns in place of resolv-prepender and CoreDNS. Of several with the
+// machineConfig is one for OpenShift 4's machine-config operator: node-dns in place of resolv-prepender and CoreDNS, or of forcedns and dnsmasq. Of several with the
 // same file or unit the one whose name sorts last counts.
 func (h Host) machineConfig(role string, answers []corefileAnswer) string {
 	var units, files strings.Builder
@@ -24,6 +24,11 @@ func (h Host) machineConfig(role string, answers []corefileAnswer) string {
 	}
 	if h.Files[prependerHook].Exists {
 		file(prependerHook, 0o755, doNothing)
+	}
+	if h.hasForcedns() {
+		unit(dnsmasqUnit, "enabled: false, mask: true")
+		file(forcednsHook, 0o755, doNothing)
+		file(singleNodeConf, 0o644, "# NetworkManager writes /etc/resolv.conf while node-dns does not run\n")
 	}
 	if h.Files[kubeletWaits].Exists {
 		file("/etc/tmpfiles.d/node-dns-kubelet.conf", 0o644, "# The kubelet waits for it: "+kubeletWaits+"\nf "+prependerReady+"\n")

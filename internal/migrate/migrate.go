@@ -66,7 +66,7 @@ type part struct {
 
 // origins are what is known, in the order in which it is told.
 func origins() []origin {
-	return []origin{openshift3(), plainDnsmasq(), openshift4(), nodelocal(), systemdResolved(), resolvconfs(), cloudInit(), k3s()}
+	return []origin{openshift3(), plainDnsmasq(), openshift4(), singleNode(), nodelocal(), systemdResolved(), resolvconfs(), cloudInit(), k3s(), kubeletResolv()}
 }
 
 // Find says what does node-dns's job on this node. It is pure.
@@ -99,9 +99,12 @@ func NewPlan(h Host, found []Finding) Plan {
 		all.told, all.gone, all.upstreams = append(all.told, its.told...), append(all.gone, its.gone...), append(all.upstreams, its.upstreams...)
 		p.Refused, p.Notes, p.Owner = append(p.Refused, its.refused...), append(p.Notes, its.notes...), append(p.Owner, its.owner...)
 	}
+	if h.Files[machineConfigNow].Exists && len(p.Owner) == 0 && slices.ContainsFunc(slices.Concat(all.before, all.port, all.after), Step.changesFiles) {
+		p.Refused = append(p.Refused, ownedByMachineConfig)
+	}
 	h = h.after(all)
 	p.Refused = append(p.Refused, h.strangers(all.port)...)
-	p.Notes = append(p.Notes, h.notes(all.port)...)
+	p.Notes = slices.Concat(p.Notes, h.notes(all.port), h.filtered())
 	if first := slices.Concat(all.before, all.port, all.after); len(p.Owner) == 0 && !(len(first) == 0 && h.serves()) {
 		p.Steps = slices.Concat(all.before, []Step{h.startStep()}, all.port, []Step{h.pointStep()}, all.after, []Step{h.checkStep()})
 	}
@@ -148,7 +151,7 @@ func (h Host) unfit() []string {
 	if h.DnsmasqErr != nil {
 		why = append(why, "dnsmasq's files, which node-dns reads too, have faults: "+oneLine(h.DnsmasqErr))
 	}
-	return why
+	return append(why, h.obstacles()...)
 }
 
 // strangers are the programs at addresses where node-dns is to listen that no step takes away from there. At a loopback
@@ -159,7 +162,11 @@ func (h Host) strangers(port []Step) []string {
 		for _, holder := range h.Holders {
 			gives := slices.ContainsFunc(port, func(s Step) bool { return s.Unit == holder.Unit && s.Unit != "" })
 			if holder.Covers(at) && !gives && holder.Unit != daemonUnit && !at.Addr().IsLoopback() {
-				why = append(why, fmt.Sprintf("port 53 of %v is held by %v, which this does not know how to replace: stop it first", at.Addr(), holder))
+				fix := "stop it first"
+				if holder.IsNodeAgent() {
+					fix = "`listen` in /etc/node-dns/node-dns.yaml can leave that address to it"
+				}
+				why = append(why, fmt.Sprintf("port 53 of %v is held by %v, which this does not know how to replace: %s", at.Addr(), holder, fix))
 			}
 		}
 	}

@@ -37,7 +37,7 @@ func cloudInit() origin {
 			if byCloudInit(h) {
 				f.Evidence = append(f.Evidence, "/etc/resolv.conf is its: "+strings.Join(nameservers(h.State.ResolvConf.Data), " "))
 			}
-			if setsDNSNone(h.Files[cloudSnippet]) {
+			if setsOnly(h.Files[cloudSnippet], dnsNone) {
 				f.Evidence = append(f.Evidence, cloudSnippet+" keeps NetworkManager from writing it (dns=none)")
 			}
 			if file := h.managesResolvConf(); file != "" {
@@ -63,7 +63,7 @@ func cloudInitSteps(h Host) part {
 	if managing(h.Files[cloudUserData].Data) == "true" {
 		p.notes = append(p.notes, "what the user data say no file of this node can overrule: it has been done for this instance, and is done again for a new one of this image, over which node-dns writes then")
 	}
-	if setsDNSNone(h.Files[cloudSnippet]) {
+	if setsOnly(h.Files[cloudSnippet], dnsNone) {
 		p.notes = append(p.notes, cloudSnippet+" stays: cloud-init would write it again, and node-dns wants nothing else of NetworkManager than that it leaves /etc/resolv.conf alone")
 	}
 	if dropped := h.dropped(); byCloudInit(h) && len(dropped) > 0 && len(h.State.Config.Upstreams) == 0 {

@@ -22,7 +22,7 @@ func plainDnsmasq() origin {
 		files: []string{"/etc/dnsmasq.conf", "/etc/dnsmasq.d/*"},
 		units: []string{dnsmasqUnit},
 		find: func(h Host) []Finding {
-			if len(findOpenshift3(h)) > 0 || !h.holds(dnsmasqUnit, portDNS) {
+			if len(findOpenshift3(h)) > 0 || h.hasForcedns() || !h.holds(dnsmasqUnit, portDNS) {
 				return nil
 			}
 			return []Finding{{Origin: "dnsmasq", What: "dnsmasq on port 53 (" + dnsmasqUnit + ")", Evidence: dnsmasqEvidence(h)}}
@@ -47,6 +47,7 @@ func dnsmasqEvidence(h Host) []string {
 			at = append(at, addr)
 		}
 	}
+	slices.Sort(at)
 	if len(at) > 0 {
 		lines = append(lines, "it holds port 53 of "+strings.Join(at, ", "))
 	}

@@ -36,8 +36,8 @@ func openshift3() origin {
 			}
 			p.notes = append(p.notes, lostUpstreams(h)...)
 			switch snippet := h.Files[oldSnippet]; {
-			case setsDNSNone(snippet):
-				p.after = append(p.after, releaseStep(oldSnippet))
+			case setsOnly(snippet, dnsNone):
+				p.after = append(p.after, releaseStep(oldSnippet, "dns=none"))
 			case snippet.Exists:
 				p.notes = append(p.notes, oldSnippet+" has more in it than dns=none and stays: NetworkManager leaves /etc/resolv.conf to whom it says")
 			}
@@ -58,7 +58,7 @@ func findOpenshift3(h Host) []Finding {
 	if resolvconf.Parse(h.State.ResolvConf.Data).HasLine(hostdns.LegacyWatermark) {
 		f.Evidence = append(f.Evidence, "/etc/resolv.conf has its line: "+strings.Join(nameservers(h.State.ResolvConf.Data), " "))
 	}
-	if setsDNSNone(h.Files[oldSnippet]) {
+	if setsOnly(h.Files[oldSnippet], dnsNone) {
 		f.Evidence = append(f.Evidence, oldSnippet+" keeps NetworkManager from writing /etc/resolv.conf (dns=none)")
 	}
 	if runsDnsmasq(h) {
@@ -96,19 +96,3 @@ func nameservers(text []byte) []string {
 }
 
 var dnsNone = regexp.MustCompile(`^\s*dns\s*=\s*none\s*$`)
-
-// setsDNSNone reports whether a file of NetworkManager says dns=none and nothing else, as openshift-ansible wrote it.
-func setsDNSNone(f hostdns.File) bool {
-	found := false
-	for line := range strings.Lines(string(f.Data)) {
-		line = strings.TrimSpace(line)
-		switch {
-		case line == "", line[0] == '#', line[0] == ';', line == "[main]":
-		case dnsNone.MatchString(line):
-			found = true
-		default:
-			return false
-		}
-	}
-	return found
-}

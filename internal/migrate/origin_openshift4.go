@@ -42,12 +42,15 @@ func openshift4() origin {
 		steps: func(h Host) part {
 			return part{
 				told:    h.corednsHolders(),
-				refused: []string{"this node's files are its machine config's: to change them here makes the node degraded, and the next update puts them back"},
+				refused: []string{ownedByMachineConfig},
 				owner:   openshift4Owner(h),
 			}
 		},
 	}
 }
+
+// ownedByMachineConfig is why nothing is changed on a node.
+const ownedByMachineConfig = "this node's files are its machine config's: to change them here makes the node degraded, and the next update puts them back"
 
 // globalDNS is the file of NetworkManager that sets nameservers for all domains ([global-dns-domain-*]); "": none.
 func (h Host) globalDNS() string {

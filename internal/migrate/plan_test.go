@@ -3,10 +3,13 @@ package migrate
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"io/fs"
 	"net/netip"
 	"path/filepath"
 	"testing"
 
+	"github.com/node-dns/node-dns/internal/firewall"
 	"github.com/node-dns/node-dns/internal/golden"
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/netstate"
@@ -89,6 +92,11 @@ func TestDryRun(t *testing.T) {
 	}{
 		{"nothing", node()},
 		{"openshift3", node(hook, dnsmasqAt("10.0.0.7", "10.128.0.1"), dnsNoneFile("[main]\ndns=none\n"))},
+		{"openshift3-and-firewalld", node(hook, dnsmasqAt("10.0.0.7"), addrs("cni0", "10.128.0.1"), func(h *Host) {
+			h.State.Config.PodCIDRs = []netip.Prefix{netip.MustParsePrefix("10.128.0.0/14")}
+			h.State.Net.Addrs[len(h.State.Net.Addrs)-1].Bits = 23
+			h.Filter = firewall.State{Firewalld: &firewall.Firewalld{Default: "public", Zones: []firewall.Zone{{Name: "public"}}}}
+		})},
 		{"openshift3-hook-alone", node(hook)},
 		{"openshift3-snippet-with-more", node(hook, dnsmasqAt("10.0.0.7"), dnsNoneFile("[main]\ndns=none\nplugins=ifcfg-rh\n"))},
 		{"openshift3-without-nft", node(hook, dnsmasqAt("10.0.0.7"), func(h *Host) { h.HasNFT = false })},
@@ -108,6 +116,14 @@ func TestDryRun(t *testing.T) {
 		{"not-root", node(hook, dnsmasqAt("10.0.0.7"), notRoot)},
 		{"not-root-and-nothing-found", node(held("", "", 53, "0.0.0.0"), notRoot)},
 		{"no-upstream", node(hook, dnsmasqAt("10.0.0.7"), func(h *Host) { h.State.NetworkManagerConf = hostdns.File{} })},
+		// It began, waited for 15 s, and went back.
+		{"kubeconfig-missing", node(hook, dnsmasqAt("10.0.0.7"), func(h *Host) {
+			h.Rehearsal = Rehearsal{Kubeconfig: "/etc/origin/node/x.kubeconfig", APIErr: fmt.Errorf("reading the kubeconfig as root: %w", fs.ErrNotExist)}
+		})},
+		{"kubeconfig-missing-beside-cluster-dns", node(hook, dnsmasqAt("10.0.0.7"), kubelet("172.30.0.1"), func(h *Host) {
+			h.Rehearsal = Rehearsal{Kubeconfig: "/etc/origin/node/x.kubeconfig", APIErr: errors.New("no such file")}
+		})},
+		{"upstreams-silent", node(hook, dnsmasqAt("10.0.0.7"), func(h *Host) { h.Rehearsal.Upstreams = errors.New("no upstream nameserver answers: i/o timeout") })},
 		{"faulty-configuration", node(dnsmasqAt("10.0.0.7"), func(h *Host) {
 			h.State.ConfigErr, h.DnsmasqErr = errors.New("node-dns.yaml:1:1: a fault\nnode-dns.yaml:2:1: another"), errors.New("dnsmasq.conf:1:1: a fault")
 		})},

@@ -41,7 +41,7 @@ const (
 // takePort has node-dns serve in place of a unit, which then ends.
 func (a Applier) takePort(ctx context.Context, s Step) error {
 	defer a.setTerms(context.WithoutCancel(ctx), dnsserver.Alone)
-	if err := a.setTerms(ctx, dnsserver.Taking); err != nil {
+	if err := a.setTerms(ctx, dnsserver.Taking, s.At...); err != nil {
 		return err
 	}
 	a.moment("taking")
@@ -121,7 +121,7 @@ func (a Applier) startAgain(ctx context.Context, s Step) error {
 	defer release()
 	a.moment("held again")
 	if isRunning(ctx) {
-		err = errors.Join(err, a.setTerms(ctx, dnsserver.Yielding), await(ctx, "node-dns to let go of TCP", connectionPatience, func() (bool, error) {
+		err = errors.Join(err, a.setTerms(ctx, dnsserver.Yielding, s.At...), await(ctx, "node-dns to let go of TCP", connectionPatience, func() (bool, error) {
 			return nobodyListens(s.At)
 		}))
 	}
@@ -145,7 +145,8 @@ func (j Journal) split() (resolv, others []Saved) {
 // libcFile is what processes of the host find their nameserver in.
 const libcFile = "/etc/resolv.conf"
 
-// asksItself reports whether a kept resolv.conf names this node, where nobody answers before the unit has started.
+// asksItself reports whether a kept resolv.conf names this node, and is of no use before the unit has started: nobody answers at loopback,
+// and a dnsmasq that reads it finds no upstream. One that names others too is: that of forcedns, without which dnsmasq refused queries.
 func asksItself(resolv []Saved) bool {
 	for _, s := range resolv {
 		text := s.Data
@@ -155,10 +156,15 @@ func asksItself(resolv []Saved) bool {
 		if hostdns.IsOurs(text) {
 			return true
 		}
+		own, others := false, false
 		for _, addr := range resolvconf.Parse(text).Nameservers() {
-			if addr.IsLoopback() || isLocal(addr) {
+			if addr.IsLoopback() {
 				return true
 			}
+			own, others = own || isLocal(addr), others || !isLocal(addr)
+		}
+		if own && !others {
+			return true
 		}
 	}
 	return false
@@ -174,14 +180,14 @@ func readBehind(s Saved) []byte {
 	return text
 }
 
-// setTerms tells node-dns how to listen, and has it look at once: a status is asked for. What it does then may take as long
+// setTerms tells node-dns how to listen at these addresses, or at all where there is none, and has it look at once: a status is asked for. What it does then may take as long
 // as the queries under way.
-func (a Applier) setTerms(ctx context.Context, terms dnsserver.Terms) error {
+func (a Applier) setTerms(ctx context.Context, terms dnsserver.Terms, at ...netip.AddrPort) error {
 	path := filepath.Join(root, dnsserver.TermsFile)
 	if _, err := os.Stat(filepath.Dir(path)); err != nil {
 		return nil // it does not run, and has no sockets
 	}
-	if err := dnsserver.WriteTerms(path, terms); err != nil {
+	if err := dnsserver.WriteTerms(path, terms, at...); err != nil {
 		return err
 	}
 	look(ctx)

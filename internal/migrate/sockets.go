@@ -129,15 +129,29 @@ func socketsOf(proc string, pid int) map[uint64]bool {
 	return found
 }
 
-// holders are the sockets that listen at the ports that matter here.
-func holders(proc string) ([]Holder, error) {
+// surveyed are the ports that Survey looks at.
+var surveyed = []uint16{portDNS, portDHCP, portTFTP, portDHCPv6}
+
+// MoreHolders are the sockets of this host that listen at these ports. Those at which Survey has looked are left out.
+func MoreHolders(ports []uint16) ([]Holder, error) {
+	ports = slices.DeleteFunc(slices.Clone(ports), func(port uint16) bool { return slices.Contains(surveyed, port) })
+	if len(ports) == 0 {
+		return nil, nil
+	}
+	return holders("/proc", ports...)
+}
+
+// holders are the sockets that listen at these ports, or, without one, at those of Survey.
+func holders(proc string, ports ...uint16) ([]Holder, error) {
+	if len(ports) == 0 {
+		ports = surveyed
+	}
 	sockets, err := readSockets(proc)
 	if err != nil {
 		return nil, err
 	}
 	sockets = slices.DeleteFunc(sockets, func(s socket) bool {
-		wanted := slices.Contains([]uint16{portDNS, portDHCP, portTFTP, portDHCPv6}, s.local.Port())
-		return !wanted || s.proto == "tcp" && s.state != tcpListen
+		return !slices.Contains(ports, s.local.Port()) || s.proto == "tcp" && s.state != tcpListen
 	})
 	wanted := map[uint64]bool{}
 	for _, s := range sockets {
@@ -148,7 +162,8 @@ func holders(proc string) ([]Holder, error) {
 	for _, s := range sockets {
 		h := Holder{Proto: s.proto, Addr: s.local, PID: owner[s.inode]}
 		if h.PID != 0 {
-			h.Name, h.Unit = nameOf(proc, h.PID), unitOf(proc, h.PID)
+			h.Name = nameOf(proc, h.PID)
+			h.Unit, h.Container = unitOf(proc, h.PID)
 		}
 		all = append(all, h)
 	}
@@ -160,13 +175,13 @@ func nameOf(proc string, pid int) string {
 	return strings.TrimSpace(string(name))
 }
 
-// unitOf is the unit that a process belongs to, by its control group; "" when it belongs to none, or to a container.
-func unitOf(proc string, pid int) string {
+// unitOf is the unit that a process belongs to, by its control group; "" when it belongs to none; and whether it is in a container.
+func unitOf(proc string, pid int) (unit string, container bool) {
 	text, err := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "cgroup"))
 	if err != nil {
-		return ""
+		return "", false // it has just ended
 	}
-	return parseUnit(string(text))
+	return parseUnit(string(text)), parseContainer(string(text))
 }
 
 // parseUnit reads proc_pid_cgroup(5): of the unified hierarchy, or of systemd's own where there are others.

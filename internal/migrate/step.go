@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/node-dns/node-dns/internal/hostdns"
@@ -45,6 +46,11 @@ type Step struct {
 	// Touches are the paths that the step changes, or may have others change: they are kept before the first step is done,
 	// and are as they were when all is undone. A directory is one that is removed where it was not there, and empty.
 	Touches []string `json:"touches,omitempty"`
+}
+
+// changesFiles reports whether the step changes files that others may keep, as a machine config does: units among them.
+func (s Step) changesFiles() bool {
+	return slices.Contains([]Kind{RemoveFile, Mask, Release, WriteFile, MakeLink}, s.Kind)
 }
 
 func removeStep(path, why string) Step {
@@ -125,10 +131,10 @@ func maskable(name string, unit Unit) bool {
 	return filepath.Dir(unit.Path) != filepath.Dir(unitLink(name))
 }
 
-func releaseStep(path string) Step {
+func releaseStep(path, setting string) Step {
 	return Step{
 		Kind: Release, Path: path, Touches: []string{path},
-		What: fmt.Sprintf("move %s (dns=none) aside and have NetworkManager read its configuration: it leaves /etc/resolv.conf to node-dns while that runs, and writes it when that has ended", path),
+		What: fmt.Sprintf("move %s (%s) aside and have NetworkManager read its configuration: it leaves /etc/resolv.conf to node-dns while that runs, and writes it when that has ended", path, setting),
 	}
 }
 

@@ -9,12 +9,15 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
+	"github.com/node-dns/node-dns/internal/firewall"
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/nm"
+	"github.com/node-dns/node-dns/internal/systembus"
 )
 
 // Survey looks at everything once, and changes nothing. Below another root than the host's own there are files alone. The
@@ -44,6 +47,9 @@ func Survey(ctx context.Context, root string) (Host, error) {
 		h.Root = true // nothing runs there that only root sees
 		return h, nil
 	}
+	// Its time is its own: on a slow machine, systemctl alone may use up that of ctx.
+	filter := make(chan firewall.State, 1)
+	go func() { filter <- firewall.Read(context.WithoutCancel(ctx)) }()
 	_, err := exec.LookPath("nft")
 	h.HasNFT = err == nil
 	h.Holders, err = holders("/proc")
@@ -52,6 +58,7 @@ func Survey(ctx context.Context, root string) (Host, error) {
 	if len(h.nodelocalAddrs()) > 0 {
 		h.Rules, ruleErr = readRules(ctx)
 	}
+	h.Filter = <-filter
 	return h, errors.Join(err, unitErr, ruleErr)
 }
 
@@ -65,9 +72,20 @@ func isImmutable(path string) bool {
 // unitProperties are those of Unit, as systemctl(1) names them.
 const unitProperties = "Id,LoadState,ActiveState,SubState,UnitFileState,FragmentPath,DropInPaths,Result,NRestarts"
 
-// ShowUnits asks systemd for units, all of which are in what it returns.
+// showTimeout bounds the first try to ask systemd for units. It answers within some 10 ms, or, overloaded or stuck, much later.
+const showTimeout = 3 * time.Second
+
+// ShowUnits asks systemd for units, all of which are in what it returns. A missed deadline is retried.
 func ShowUnits(ctx context.Context, names []string) (map[string]Unit, error) {
-	out, err := command(ctx, append([]string{"systemctl", "show", "--property=" + unitProperties}, names...)...)
+	return showUnits(ctx, showTimeout, names)
+}
+
+func showUnits(ctx context.Context, first time.Duration, names []string) (map[string]Unit, error) {
+	var out string
+	err := systembus.Retry(ctx, first, 0, func(ctx context.Context) (err error) {
+		out, err = command(ctx, append([]string{"systemctl", "show", "--property=" + unitProperties}, names...)...)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -96,12 +114,15 @@ func parseUnits(text string, names []string) map[string]Unit {
 	return units
 }
 
-// command runs a program to its end, and returns what it printed. The error has what it complained of.
+// command runs a program to its end, and returns what it printed. The error has what it complained of, or is that of ctx.
 func command(ctx context.Context, argv ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	var complaint strings.Builder
 	cmd.Stderr = &complaint
 	out, err := cmd.Output()
+	if err != nil && ctx.Err() != nil { // which killed it
+		return string(out), fmt.Errorf("running %s: %w", strings.Join(argv, " "), ctx.Err())
+	}
 	if err != nil {
 		return string(out), fmt.Errorf("running %s: %w: %s", strings.Join(argv, " "), err, strings.TrimSpace(complaint.String()))
 	}

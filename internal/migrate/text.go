@@ -7,6 +7,8 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"github.com/node-dns/node-dns/internal/screen"
 )
 
 // apiVersion is carried by everything that is printed as JSON.
@@ -14,6 +16,7 @@ const apiVersion = "node-dns/v1"
 
 // WriteText shows what was found, and what would be done.
 func (p Plan) WriteText(w io.Writer) error {
+	p.Findings, p.Refused, p.Notes = screen.All(p.Findings), screen.All(p.Refused), screen.All(p.Notes)
 	var b bytes.Buffer
 	switch {
 	case len(p.Findings) > 0:
@@ -34,7 +37,7 @@ func (p Plan) WriteText(w io.Writer) error {
 		if i == 0 {
 			b.WriteString("\nFirst, by whoever may change the cluster, in this order:\n")
 		}
-		fmt.Fprintf(&b, "%3d. %s\n", i+1, strings.ReplaceAll(strings.TrimRight(line, "\n"), "\n", "\n     "))
+		fmt.Fprintf(&b, "%3d. %s\n", i+1, screen.Lines(strings.TrimRight(line, "\n"), "     "))
 	}
 	for _, note := range p.Notes {
 		fmt.Fprintf(&b, "note: %s\n", note)
@@ -43,7 +46,7 @@ func (p Plan) WriteText(w io.Writer) error {
 		b.WriteString("\nnode-dns migrate --apply would\n")
 	}
 	for i, step := range p.Steps {
-		fmt.Fprintf(&b, "%3d. %s\n", i+1, step.What)
+		fmt.Fprintf(&b, "%3d. %s\n", i+1, screen.Escape(step.What))
 	}
 	if len(p.Steps) > 0 && len(p.Refused) == 0 {
 		b.WriteString("\nEach step is written to " + JournalFile + " before it is done; node-dns migrate --undo goes all the way back.\n")
@@ -86,7 +89,7 @@ func (j Journal) WriteText(w io.Writer) error {
 			if i < j.Done {
 				mark = "x"
 			}
-			fmt.Fprintf(&b, "  [%s] %s\n", mark, step.What)
+			fmt.Fprintf(&b, "  [%s] %s\n", mark, screen.Escape(step.What))
 		}
 	}
 	_, err := b.WriteTo(w)

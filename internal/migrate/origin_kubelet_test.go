@@ -1,0 +1,56 @@
+package migrate
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/node-dns/node-dns/internal/nodeconfig"
+)
+
+// TestKubeletEdited: what is written says to the kubelet's own reader what is meant, and keeps all other lines.
+func TestKubeletEdited(t *testing.T) {
+	const head = "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\n"
+	for _, test := range []struct{ name, path, text, want string }{
+		{"no setting", kubeletFile, head + "clusterDNS: [10.0.0.7] # ours\n", head + "clusterDNS: [10.0.0.7] # ours\nresolvConf: /etc/origin/node/resolv.conf\n"},
+		{"another setting", kubeletFile, head + "resolvConf: /etc/resolv.conf\nmaxPods: 5\n", head + "resolvConf: /etc/origin/node/resolv.conf\nmaxPods: 5\n"},
+		{"JSON", kubeletFile, "{\"kind\": \"KubeletConfiguration\"}\n", "set it by hand: resolvConf in /var/lib/kubelet/config.yaml"},
+		{"no file", kubeletFile, "", "does not exist"},
+		{"a drop-in", "/etc/kubelet.d/" + kubeletDropIn, "", "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nresolvConf: /etc/origin/node/resolv.conf\n"},
+		{"OpenShift 3 without arguments", nodeConfigFile, "dnsIP: 0.0.0.0\n", "dnsIP: 0.0.0.0\nkubeletArguments:\n  resolv-conf:\n  - /etc/origin/node/resolv.conf\n"},
+		{"with others", nodeConfigFile, "kubeletArguments:\n    node-labels:\n    - a=b\ndnsIP: 0.0.0.0\n", "kubeletArguments:\n    resolv-conf:\n    - /etc/origin/node/resolv.conf\n    node-labels:\n    - a=b\ndnsIP: 0.0.0.0\n"},
+		{"with another one", nodeConfigFile, "kubeletArguments:\n  node-labels:\n  - a=b\n  resolv-conf:\n  - /etc/resolv.conf\n", "kubeletArguments:\n  node-labels:\n  - a=b\n  resolv-conf:\n  - /etc/origin/node/resolv.conf\n"},
+		{"in one line", nodeConfigFile, "kubeletArguments: {resolv-conf: [/etc/resolv.conf]}\n", "set it by hand: kubeletArguments: {resolv-conf: [FILE]} in /etc/origin/node/node-config.yaml"},
+	} {
+		k := Kubelet{Wanted: true, Path: test.path}
+		if test.text != "" {
+			k.File = file(test.text)
+		}
+		got, err := k.edited()
+		if err != nil {
+			if !strings.Contains(err.Error(), test.want) {
+				t.Errorf("%s: %v", test.name, err)
+			}
+			continue
+		}
+		if got != test.want {
+			t.Errorf("%s:\n%s\nwant\n%s", test.name, got, test.want)
+		}
+		root := t.TempDir()
+		paths := nodeconfig.DefaultPaths(root)
+		path := paths.Kubelet
+		if test.path == nodeConfigFile {
+			path = paths.NodeConfig
+		}
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if c, err := nodeconfig.Load(paths); err != nil || !strings.HasSuffix(c.KubeletResolvConf, "/etc/origin/node/resolv.conf") {
+			t.Errorf("%s: read back: %q, %v", test.name, c.KubeletResolvConf, err)
+		}
+	}
+}
