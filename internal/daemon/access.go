@@ -99,7 +99,10 @@ func localNetworks(config nodeconfig.Config, net netstate.State) []netip.Prefix 
 	if len(config.PodCIDRs) == 0 {
 		near = append(near, private...)
 	}
-	onLink := slices.Clone(net.OnLink)
+	var onLink []netip.Prefix
+	for _, direct := range net.OnLink {
+		onLink = append(onLink, direct.Network)
+	}
 	for _, a := range net.Addrs {
 		if p, err := a.Addr.WithZone("").Prefix(a.Bits); err == nil && a.Up && a.Interface != "lo" {
 			onLink = append(onLink, p)

@@ -63,7 +63,7 @@ func TestAccess(t *testing.T) {
 		{Addr: netip.MustParseAddr("2001:db8::10"), Interface: "eth0", Bits: 64, Up: true},
 		{Addr: netip.MustParseAddr("198.18.0.1"), Interface: "eth1", Bits: 24},
 	}
-	net := netstate.State{Addrs: addrs, OnLink: []netip.Prefix{netip.MustParsePrefix("203.0.113.9/32"), netip.MustParsePrefix("64.0.0.0/2")}}
+	net := netstate.State{Addrs: addrs, OnLink: []netstate.OnLink{{Network: netip.MustParsePrefix("203.0.113.9/32")}, {Network: netip.MustParsePrefix("64.0.0.0/2")}}}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			config, err := nodeconfig.ParseNodeDNS("node-dns.yaml", strings.NewReader(test.config))

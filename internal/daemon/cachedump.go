@@ -10,6 +10,7 @@ import (
 	"github.com/node-dns/node-dns/internal/cache"
 	"github.com/node-dns/node-dns/internal/control"
 	"github.com/node-dns/node-dns/internal/dnswire"
+	"github.com/node-dns/node-dns/internal/records"
 )
 
 // dumpStep is how many responses are written before the processor is left to others for as long as that took: it is queries' first.
@@ -78,7 +79,7 @@ func result(r cache.Remembered) string {
 // cacheRecord is a record in the words of a master file. miekg/dns escapes there what does not print, and has no words for some.
 func cacheRecord(rr dns.RR) control.CacheRecord {
 	h := rr.Header()
-	text := rr.String()
+	text := records.Readable(rr).String()
 	if unknown := new(dns.RFC3597); strings.HasPrefix(text, ";") && unknown.ToRFC3597(rr) == nil {
 		text = unknown.String()
 	}

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -82,7 +83,7 @@ func (s *serving) clusterClaims() []precedence.Claim {
 func (s *serving) capturedClaims(in inputs) []precedence.Claim {
 	var claims []precedence.Claim
 	for _, route := range in.captured.Routes {
-		c := precedence.Claim{Source: in.from, Detail: in.origin, Domain: route.Domain, Servers: route.Servers}
+		c := precedence.Claim{Source: in.from, Detail: cmp.Or(route.Source, in.origin), Domain: route.Domain, Servers: route.Servers}
 		if s.isOfCluster(route.Domain) {
 			// DHCP and a VPN have no say in the cluster's names.
 			c.Barred = "it lies in the cluster's zone"

@@ -22,7 +22,7 @@ func TestEveryClaim(t *testing.T) {
 			dnsmasq: readDnsmasq(t, "server=192.0.2.60\nserver=/corp.example/b.example/192.0.2.61\nserver=/svc.cluster.local/192.0.2.62\nserver=//192.0.2.10\n"),
 			from:    precedence.NetworkManager, origin: "NetworkManager eth0",
 			captured: upstream.Set{Servers: servers("10.0.0.2", "192.0.2.10"), Routes: []upstream.Route{
-				{Domain: dnsname.MustParse("b.example"), Servers: servers("10.8.0.1")}, {Domain: dnsname.MustParse("x.cluster.local"), Servers: servers("10.8.0.1")},
+				{Domain: dnsname.MustParse("b.example"), Servers: servers("10.8.0.1"), Source: "NetworkManager tun0 (corpvpn)"}, {Domain: dnsname.MustParse("x.cluster.local"), Servers: servers("10.8.0.1")},
 			}},
 			outdone: []precedence.Claim{
 				upstream.Candidate{Origin: upstream.NetworkManagerFile, Set: upstream.Set{Servers: servers("10.0.0.7")}}.Claim(), // not weaker: the hook is yet to see it
@@ -47,7 +47,7 @@ func TestEveryClaim(t *testing.T) {
 				"corp.example. 192.0.2.61: routes /etc/node-dns/node-dns.yaml:4 wins over dnsmasq /etc/dnsmasq.conf:2",
 				"// : none of its servers can be asked",
 				"svc.cluster.local. 192.0.2.62: it lies in the cluster's zone, which others answer for",
-				"b.example. 10.8.0.1: dnsmasq /etc/dnsmasq.conf:2 wins over NetworkManager eth0",
+				"b.example. 10.8.0.1: dnsmasq /etc/dnsmasq.conf:2 wins over NetworkManager tun0 (corpvpn)",
 				"x.cluster.local. 10.8.0.1: it lies in the cluster's zone",
 				". 192.0.2.53: the command line wins over upstreams /etc/node-dns/node-dns.yaml:3",
 				". 192.0.2.60: the command line wins over dnsmasq /etc/dnsmasq.conf:1",

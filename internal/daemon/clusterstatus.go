@@ -85,7 +85,7 @@ func (d *Daemon) clusterProblems() []string {
 		}
 	}
 	if state.Dropped > 0 {
-		problems = append(problems, "the cluster has more objects than fit: some of its names are not answered")
+		problems = append(problems, "the cluster has objects that do not fit: some of its names are not answered; the last is "+state.LastDrop)
 	}
 	var denied []string
 	for _, right := range state.Missing {

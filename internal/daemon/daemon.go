@@ -26,6 +26,7 @@ import (
 	"github.com/node-dns/node-dns/internal/monitor"
 	"github.com/node-dns/node-dns/internal/nameserver"
 	"github.com/node-dns/node-dns/internal/netstate"
+	"github.com/node-dns/node-dns/internal/selinux"
 	"github.com/node-dns/node-dns/internal/supervise"
 	"github.com/node-dns/node-dns/internal/zone"
 )
@@ -55,6 +56,8 @@ type Config struct {
 	TLSAddr func(nameserver.Server) (netip.AddrPort, bool)
 	// SetMemoryLimit is debug.SetMemoryLimit. Nil: the process's memory is not ours to bound.
 	SetMemoryLimit func(int64) int64
+	// Invocation is systemd's ID of this start of the unit (systemd.exec(5), INVOCATION_ID). "": started by hand.
+	Invocation string
 	// Inherited are the files that the service manager passed at the start. The Daemon closes them.
 	Inherited []*os.File
 }
@@ -66,6 +69,8 @@ type Daemon struct {
 	plain   *slog.Logger // and not of this
 	paths   paths
 	started time.Time
+	selinux selinux.Kernel
+	context string // of SELinux, at the start; "": not known
 
 	sockets *sockets // never nil
 	server  *dnsserver.Server

@@ -139,7 +139,8 @@ const (
 a.example. 300 IN A 192.0.2.1
 a.example. 300 IN AAAA 2001:db8::1
 a.example. 300 IN TXT "first"
-c.example. 300 IN CNAME a.example.
+c.example. 300 IN CNAME d.example.
+d.example. 300 IN A 192.0.2.13
 b.a.example. 300 IN A 192.0.2.11
 x.other. 300 IN A 192.0.2.21
 _ldap._tcp.example. 300 IN SRV 0 0 389 a.example.

@@ -30,6 +30,8 @@ const (
 	settle = 50 * time.Millisecond
 	// listenAgain is how soon an address that could not be bound is tried again.
 	listenAgain = time.Second
+	// missedAgain is how soon a NetworkManager that has missed a deadline is asked again.
+	missedAgain = time.Second
 	// clusterLimit is how long an answer for a cluster name may be cached: a Service that appears or moves must be
 	// seen within seconds, whatever the cluster DNS server's TTL (30 s in CoreDNS) and negative TTL say.
 	clusterLimit = 5 * time.Second
@@ -116,6 +118,9 @@ func (d *Daemon) reconcile(ctx context.Context, reason string) time.Duration {
 	if wait == 0 || later > 0 && later < wait {
 		wait = later
 	}
+	if d.config.Looker.Memory.IsWaiting() && (wait == 0 || wait > missedAgain) {
+		wait = missedAgain
+	}
 	if again || alsoAgain {
 		return settle
 	}
@@ -179,7 +184,7 @@ func (d *Daemon) takeOver(next *serving, by string) time.Duration {
 	}
 	d.announce()
 	wait := d.sockets.letGo(time.Now())
-	if _, left := dnsserver.ReadTerms(d.paths.terms); left > 0 && (wait == 0 || wait > left) {
+	if _, _, left := dnsserver.ReadTerms(d.paths.terms); left > 0 && (wait == 0 || wait > left) {
 		wait = left // after which they are what they were
 	}
 	if err != nil && (wait == 0 || wait > listenAgain) {
@@ -264,6 +269,7 @@ func (d *Daemon) newServing(view *hostView, config nodeconfig.Config, files dnsm
 		flags:       d.config,
 		config:      config,
 		net:         d.lastNet,
+		record:      view.state.Record.Data,
 		captured:    captured.Set,
 		from:        sourceOfCapture(captured, view.plan.Selection),
 		origin:      captured.From,
@@ -287,6 +293,9 @@ func steady(before, now netstate.State) netstate.State {
 	}
 	if node := before.NodeIP(); !now.NodeIP().IsValid() && node.IsValid() && now.IsLocal(node) {
 		now.Default4, now.Default6 = before.Default4, before.Default6
+		if !now.NodeIP().IsValid() { // it was the only address, and is not any more
+			now.Default4 = &netstate.DefaultRoute{Source: node}
+		}
 	}
 	return now
 }

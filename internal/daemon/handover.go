@@ -18,6 +18,7 @@ import (
 	"github.com/node-dns/node-dns/internal/inflight"
 	"github.com/node-dns/node-dns/internal/journal"
 	"github.com/node-dns/node-dns/internal/supervise"
+	"github.com/node-dns/node-dns/internal/systembus"
 	"github.com/node-dns/node-dns/internal/systemd"
 )
 
@@ -123,21 +124,28 @@ func (d *Daemon) handsOver(ctx context.Context) bool {
 	return keeps && !d.isStopped(ctx)
 }
 
-// jobTimeout is how long systemd may take to say why we stop. It answers within milliseconds, unless the bus hangs.
-const jobTimeout = 300 * time.Millisecond
+const (
+	// jobTimeout is how long systemd may take at first to say why we stop. It answers within milliseconds, unless the bus hangs.
+	jobTimeout = 300 * time.Millisecond
+	// jobLimit bounds all tries.
+	jobLimit = 3 * jobTimeout
+)
 
 // isStopped reports whether systemd stops the service for good. When that cannot be asked a successor is taken for granted,
 // as Restart=always has it.
 func (d *Daemon) isStopped(ctx context.Context) bool {
-	ctx, cancel := context.WithTimeout(ctx, jobTimeout)
+	ctx, cancel := context.WithTimeout(ctx, jobLimit)
 	defer cancel()
-	manager, err := systemd.DialBus(ctx)
-	if err != nil {
-		d.log.Debug("not asked why we stop", "error", err)
-		return false
-	}
-	defer manager.Close()
-	job, err := manager.Job(ctx, "node-dns.service")
+	var job systemd.Job
+	err := systembus.Retry(ctx, jobTimeout, 0, func(ctx context.Context) error {
+		manager, err := systemd.DialBus(ctx)
+		if err != nil {
+			return err
+		}
+		defer manager.Close()
+		job, err = manager.Job(ctx, "node-dns.service")
+		return err
+	})
 	if err != nil {
 		d.log.Debug("not asked why we stop", "error", err)
 	}

@@ -74,6 +74,13 @@ func (v *hostView) problems() []string {
 	if v.dnsmasqErr != nil {
 		problems = append(problems, v.dnsmasqErr.Error())
 	}
+	if v.plan.Hold == hostdns.NoWayBack {
+		problems = append(problems, "/etc/resolv.conf is not pointed at this node: "+v.plan.Hold+
+			"; node-dns doctor and journalctl -u node-dns say more")
+	}
+	if v.plan.Lacking != "" && v.state.IsLacking() {
+		problems = append(problems, v.plan.Lacking)
+	}
 	if v.plan.Fought {
 		problems = append(problems, "/etc/resolv.conf is left alone: "+v.plan.Hold)
 	}

@@ -2,10 +2,12 @@ package daemon
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/node-dns/node-dns/internal/hostdns"
@@ -73,4 +75,39 @@ func TestConfigFileOfTheHook(t *testing.T) {
 	if got := look(t, d).problems(); d.config.ConfigFile != "" || len(got) != 1 {
 		t.Errorf("taken for %q; problems %q", d.config.ConfigFile, got)
 	}
+}
+
+// TestSlowNetworkManager: the status showed one missed deadline of NetworkManager as a problem.
+func TestSlowNetworkManager(t *testing.T) {
+	var asked, hangs atomic.Int32 // hangs: the questions that are not answered in time
+	r := start(t, map[string]string{}, func(c *Config) {
+		c.Looker.NetworkManager = func(context.Context) (nm.Snapshot, error) {
+			asked.Add(1)
+			if hangs.Add(-1) >= 0 {
+				return nm.Snapshot{}, fmt.Errorf("asking NetworkManager: %w", context.DeadlineExceeded)
+			}
+			return nm.Snapshot{Version: "1.42.4"}, nil
+		}
+	})
+	problem := func() string {
+		for _, p := range r.status().Problems { // which looks first
+			if strings.Contains(p, "asking NetworkManager") {
+				return p
+			}
+		}
+		return ""
+	}
+	hangs.Store(2)
+	for i := range 3 {
+		if p := problem(); p != "" {
+			t.Errorf("look %d: %s", i, p)
+		}
+	}
+	hangs.Store(1 << 30)
+	before := asked.Load()
+	r.daemon.hint("test")
+	r.await("it asks again by itself", func() bool { return asked.Load() >= before+3 })
+	r.await("the problem", func() bool { return strings.Contains(problem(), "; the last answer came at 20") })
+	hangs.Store(0)
+	r.await("the problem to be solved", func() bool { return problem() == "" })
 }

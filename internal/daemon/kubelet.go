@@ -37,7 +37,9 @@ func (d *Daemon) kubeletByFiles(s *serving) kubelet {
 	if k.missing = !read.Exists; read.Err != nil {
 		k.unread = read.Err.Error()
 	}
-	k.setHost(read.Data)
+	file := resolvconf.Parse(read.Data)
+	k.setHost(searchlist.Conf{Nameservers: file.Nameservers(), Search: file.SearchLine(), Options: file.Options()})
+	k.isOurs = hostdns.IsOurs(read.Data)
 	for _, addr := range s.config.DNSIPs {
 		if addr.IsUnspecified() {
 			addr = s.nodeIP
@@ -48,10 +50,8 @@ func (d *Daemon) kubeletByFiles(s *serving) kubelet {
 }
 
 // setHost takes over what its resolvConf says.
-func (k *kubelet) setHost(data []byte) {
-	file := resolvconf.Parse(data)
-	k.isOurs = hostdns.IsOurs(data)
-	k.Host = searchlist.Conf{Nameservers: file.Nameservers(), Search: file.SearchLine(), Options: file.Options()}
+func (k *kubelet) setHost(conf searchlist.Conf) {
+	k.Host = conf
 	k.host.Nameservers, k.host.Search = []string{}, append([]string{}, k.Host.Search...)
 	for _, addr := range k.Host.Nameservers {
 		k.host.Nameservers = append(k.host.Nameservers, addr.String())
@@ -75,7 +75,8 @@ func (k *kubelet) hear(told *control.KubeletTold, ours string) {
 	if file := told.ResolvConf; file != nil {
 		k.host.Path, k.host.Source, k.setBy, k.NoFile = file.Path, told.ResolvConfSource, told.ResolvConfSetting, file.Path == ""
 		k.missing, k.unread = file.Missing, file.Unread
-		k.setHost([]byte(file.Text))
+		k.setHost(searchlist.Conf{Nameservers: file.Nameservers, Search: file.Search, Options: file.Options})
+		k.isOurs = file.Ours
 	}
 	for _, problem := range told.Problems[:min(len(told.Problems), control.MaxKubeletProblems)] {
 		if problem.Denied == "" || problem.Denied != ours {

@@ -31,7 +31,9 @@ a.example. 300 IN A 203.1.113.1
 a.example. 300 IN AAAA 2001:500::1
 a.example. 300 IN TXT "first"
 b.example. 300 IN A 203.1.113.2
-c.example. 300 IN CNAME a.example.
+c.example. 300 IN CNAME e.example.
+e.example. 300 IN A 203.1.113.6
+into.example. 300 IN CNAME a.example.
 b.a.example. 300 IN A 203.1.113.11
 short.example. 5 IN A 203.1.113.5
 d.example. 300 IN MX 10 a.example.
@@ -90,6 +92,7 @@ const (
 	clusterApart   = "the cluster's names are left alone by stop-dns-rebind, bogus-nxdomain, alias and use-stale-cache"
 	rrExists       = "a name with a dns-rr or a caa-record alone exists"
 	ownQuestion    = "NXDOMAIN is remembered for the type that was asked for"
+	followsThere   = "an upstream's alias into the domain of another server is followed there"
 	stockCache     = "max-cache-ttl and no-negcache of openshift-ansible's own origin-dns.conf are left out"
 )
 
@@ -225,6 +228,7 @@ func fileRows() []fileRow {
 		{name: "server", conf: "server=UP"},
 		{name: "nobody", conf: "cache-size=10", questions: []string{"a.example A"}, why: serverFails},
 		{name: "server for a domain", conf: "server=UP\nserver=/a.example/OTHER"},
+		{name: "alias into the domain of another server", conf: "server=UP\nserver=/a.example/OTHER", questions: []string{"into.example A", "into.example TXT"}, why: followsThere},
 		{name: "server for two domains", conf: "server=UP\nserver=/a.example/b.example/OTHER"},
 		{name: "standard servers", conf: "server=UP\nserver=/example/OTHER\nserver=/a.example/#"},
 		{name: "server by an interface", conf: "server=UP\nserver=/a.example/OTHER@lo@127.0.0.1"},

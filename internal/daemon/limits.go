@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"net/netip"
 	"time"
 
 	"github.com/node-dns/node-dns/internal/control"
@@ -14,6 +15,9 @@ const (
 	// limitsQuiet is how long none must be for it to be over: who is refused asks again.
 	limitsQuiet = time.Minute
 )
+
+// charge has a client pay for what upstream nameservers have sent for its question.
+func (d *Daemon) charge(client netip.Addr, octets int) { d.server.Charge(client, octets) }
 
 // spell is a time during which a bound is met again and again.
 type spell struct {
@@ -40,12 +44,13 @@ func (s *spell) look(now time.Time, counter uint64) (begins, ends bool) {
 
 // limitWords are the bounds as the log names them, in the order of counters.
 var limitWords = []string{
-	"the client may not ask: allowFrom", "clientRateLimit", "the client's share of the queries that wait", "queries that wait",
+	"the client may not ask: allowFrom", "clientRateLimit", "the client's share of the queries that wait",
+	"the client's share of what upstream nameservers send", "queries that wait",
 	"dnsForwardMax, or no socket", "connections", "no file descriptor for a connection",
 }
 
 func limitCounters(l control.Limits) []uint64 {
-	return []uint64{l.Strangers, l.Hasty, l.Crowding, l.Full, l.Upstream, l.TCPRefused, l.NoDescriptors}
+	return []uint64{l.Strangers, l.Hasty, l.Crowding, l.Costly, l.Full, l.Upstream, l.TCPRefused, l.NoDescriptors}
 }
 
 // watchLimits logs when it begins and when it ends that queries are not served for a bound: each query may be such a one.
@@ -65,12 +70,13 @@ func (d *Daemon) watchLimits(ctx context.Context) error {
 
 func (d *Daemon) logLimits(now time.Time, spells []spell) {
 	stats := d.server.Stats()
+	who := []netip.Addr{0: stats.Stranger, 2: stats.Crowder, 3: stats.Crowder}
 	for i, counter := range limitCounters(d.queryStatus().Limits) {
 		s := &spells[i]
 		begins, ends := s.look(now, counter)
 		switch {
-		case begins && i == 0:
-			d.log.Warn("not serving all that is asked", "limit", limitWords[i], "count", counter-s.before, "client", stats.Stranger, journal.LimitMet.Attr())
+		case begins && i < len(who) && who[i].IsValid():
+			d.log.Warn("not serving all that is asked", "limit", limitWords[i], "count", counter-s.before, "client", who[i], journal.LimitMet.Attr())
 		case begins:
 			d.log.Warn("not serving all that is asked", "limit", limitWords[i], "count", counter-s.before, journal.LimitMet.Attr())
 		case ends:

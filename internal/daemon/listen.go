@@ -10,11 +10,11 @@ import (
 
 // listen binds what s wants, and logs what became of it. What is bound already stays as it is.
 func (d *Daemon) listen(s *serving) error {
-	before := listenerStatus(d.server.Listeners())
-	terms, _ := dnsserver.ReadTerms(d.paths.terms)
-	d.server.SetTerms(terms)
+	before := listenerStatus(d.server.Listeners(), nil)
+	terms, at, _ := dnsserver.ReadTerms(d.paths.terms)
+	d.server.SetTerms(terms, at...)
 	err := d.server.Listen(s.listen)
-	d.logListeners(before, listenerStatus(d.server.Listeners()))
+	d.logListeners(before, listenerStatus(d.server.Listeners(), s.spare))
 	return err
 }
 
@@ -29,8 +29,8 @@ func (d *Daemon) listening() []netip.AddrPort {
 	return addrs
 }
 
-// listenerStatus shows UDP and TCP of one address as one.
-func listenerStatus(listeners []dnsserver.Listener) []control.Listener {
+// listenerStatus shows UDP and TCP of one address as one. spare are the addresses that another program may have.
+func listenerStatus(listeners []dnsserver.Listener, spare []netip.AddrPort) []control.Listener {
 	all := []control.Listener{}
 	for _, l := range listeners {
 		address := l.Addr.String()
@@ -41,6 +41,7 @@ func listenerStatus(listeners []dnsserver.Listener) []control.Listener {
 		}
 		if l.Err != "" {
 			all[i].Error = l.Err
+			all[i].Spare = l.InUse && slices.Contains(spare, l.Addr)
 			continue
 		}
 		all[i].UDP = all[i].UDP || l.Proto == dnsserver.UDP
@@ -52,7 +53,8 @@ func listenerStatus(listeners []dnsserver.Listener) []control.Listener {
 // listenerChange is how two states of the listeners differ.
 type listenerChange struct {
 	opened, closed []string            // addresses that are bound now, or not any more
-	failed         map[string][]string // addresses that are not bound, by a reason that is new for them
+	spared         []string            // addresses that another program has, and may have
+	failed         map[string][]string // other addresses that are not bound, by a reason that is new for them
 }
 
 func changeOfListeners(before, after []control.Listener) listenerChange {
@@ -66,7 +68,9 @@ func changeOfListeners(before, after []control.Listener) listenerChange {
 		old, known := was[l.Address]
 		is[l.Address] = l.Error == ""
 		switch {
-		case l.Error != "" && l.Error != old.Error:
+		case l.Spare && l.Error != old.Error:
+			change.spared = append(change.spared, l.Address)
+		case l.IsFailed() && l.Error != old.Error:
 			change.failed[l.Error] = append(change.failed[l.Error], l.Address)
 		case l.Error == "" && (!known || old.Error != ""):
 			change.opened = append(change.opened, l.Address)

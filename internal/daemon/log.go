@@ -35,6 +35,9 @@ func (d *Daemon) logListeners(before, after []control.Listener) {
 	if len(change.closed) > 0 {
 		d.log.Info("not listening any more", "addresses", few(change.closed, " "))
 	}
+	if len(change.spared) > 0 {
+		d.log.Info("another program has an address that node-dns would serve too", "addresses", few(change.spared, " "))
+	}
 	for _, reason := range slices.Sorted(maps.Keys(change.failed)) {
 		d.log.Warn("cannot listen", "addresses", few(change.failed[reason], " "), "error", reason, journal.ListenFailed.Attr())
 	}

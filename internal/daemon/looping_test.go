@@ -19,6 +19,8 @@ import (
 	"github.com/node-dns/node-dns/internal/lab"
 	"github.com/node-dns/node-dns/internal/nameserver"
 	"github.com/node-dns/node-dns/internal/netstate"
+	"github.com/node-dns/node-dns/internal/precedence"
+	"github.com/node-dns/node-dns/internal/upstream"
 )
 
 // A relay sends on what it gets, and the responses back, as a forwarder does that somebody may point anywhere.
@@ -126,6 +128,40 @@ func TestLoopWhileRunning(t *testing.T) {
 	if rcode := r.rcode(at, "www.example.com."); rcode != dns.RcodeSuccess {
 		t.Errorf("after: %s", dns.RcodeToString[rcode])
 	}
+}
+
+// TestLoopComesLater: the hook took a local address for an upstream at which nothing listened, or somebody else. A second later it leads
+// to us: a published port is turned our way, or the daemon itself is told to listen there. Both are found, and left out.
+func TestLoopComesLater(t *testing.T) {
+	t.Run("probe", func(t *testing.T) {
+		nobody, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		there := newRelay(t, nobody.LocalAddr().(*net.UDPAddr).AddrPort())
+		nobody.Close()
+		r := start(t, map[string]string{upstreamPath: "server=" + strings.ReplaceAll(there.addr.String(), ":", "#") + "\n"})
+		at := r.address()
+		there.to.Store(&at)
+		r.daemon.reroute() // as any change of the upstreams does
+		r.await("the upstream is left out", func() bool { return len(r.servers()) == 0 })
+		if refused := fmt.Sprint(r.status().Refused); !strings.Contains(refused, comeBack) {
+			t.Errorf("refused: %s", refused)
+		}
+	})
+	t.Run("listener", func(t *testing.T) {
+		const theirs = "192.0.2.53"
+		before, after := inputs{config: readConfig(t, "", "")}, inputs{config: readConfig(t, "listen: [auto, "+theirs+"]\n", "")}
+		for i, in := range []inputs{before, after} {
+			in.net = node()
+			in.net.Addrs = append(slices.Clone(in.net.Addrs), netstate.Addr{Addr: netip.MustParseAddr(theirs), Interface: "eth1", Up: true})
+			in.from, in.captured = precedence.NetworkManager, upstream.Set{Servers: servers(theirs, "192.0.2.54")}
+			s := newServing(in)
+			if got, want := nameserver.Join(s.routes[len(s.routes)-1].Servers), []string{theirs + " 192.0.2.54", "192.0.2.54"}[i]; got != want {
+				t.Errorf("%d: %s, expected %s", i, got, want)
+			}
+		}
+	})
 }
 
 // TestLoopBesideAnother: while one upstream sends our questions back, the other answers all of them.

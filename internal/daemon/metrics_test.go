@@ -432,6 +432,22 @@ func TestReady(t *testing.T) {
 	}
 }
 
+// TestMetricsWithoutMPTCP: a client that offers Multipath TCP gets plain TCP. Go listens with Multipath TCP by default, and Linux before 6.4
+// labels what such a listener accepts as the kernel's own: SELinux let the confined daemon read no request.
+func TestMetricsWithoutMPTCP(t *testing.T) {
+	_, address := withMetrics(t, map[string]string{}, "")
+	var dialer net.Dialer
+	dialer.SetMultipathTCP(true)
+	conn, err := dialer.DialContext(t.Context(), "tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if is, err := conn.(*net.TCPConn).MultipathTCP(); is || err != nil {
+		t.Errorf("the connection is one of Multipath TCP: %v, %v", is, err)
+	}
+}
+
 // TestMetricsPortTaken: DNS is served while another program has the port of the metrics, the status says so, and they are shown
 // when it is free.
 func TestMetricsPortTaken(t *testing.T) {

@@ -95,6 +95,8 @@ func (s *shownMetrics) follow(ctx context.Context, want nodeconfig.Metrics) (ok 
 		return true
 	}
 	var config net.ListenConfig
+	// Linux before 6.4 labels what a Multipath TCP listener accepts kernel_t, which SELinux lets the daemon not read.
+	config.SetMultipathTCP(false)
 	listener, err := config.Listen(ctx, "tcp", want.Address.String())
 	if err != nil {
 		s.close() // of what is not wanted any more

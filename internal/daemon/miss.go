@@ -30,6 +30,10 @@ func (d *Daemon) miss(l *dnsserver.Later) bool {
 // answered gives who waits for an answer that answer, and has it remembered.
 func (d *Daemon) answered(r forward.Reply) {
 	s := d.serving.Load()
+	if d.leadsElsewhere(s, r) {
+		d.handleAlias(r)
+		return
+	}
 	response, ok := d.keep(s, r)
 	highest := uint32(max(s.settings.clientTTL, 0))
 	for i, l := range r.Waiting {

@@ -16,6 +16,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dnsserver"
 	"github.com/node-dns/node-dns/internal/dnswire"
 	"github.com/node-dns/node-dns/internal/forward"
+	"github.com/node-dns/node-dns/internal/records"
 )
 
 // queryTimeout is what dnsserver gives a client's query.
@@ -124,7 +125,7 @@ func newAnswer(question dns.Question, response *dns.Msg) control.Answer {
 		a.Rcode = fmt.Sprintf("RCODE%d", response.Rcode)
 	}
 	a.Flags = flagsOf(response.MsgHdr)
-	a.Answer, a.Authority = records(response.Answer), records(response.Ns)
+	a.Answer, a.Authority = recordTexts(response.Answer), recordTexts(response.Ns)
 	if opt := response.IsEdns0(); opt != nil {
 		for _, option := range opt.Option {
 			if e, ok := option.(*dns.EDNS0_EDE); ok {
@@ -157,11 +158,11 @@ func flagsOf(h dns.MsgHdr) []string {
 	return flags
 }
 
-// records are the parts of the text of each, which has escapes for what does not print.
-func records(rrs []dns.RR) []control.Record {
+// recordTexts are the parts of the text of each, which has escapes for what does not print.
+func recordTexts(rrs []dns.RR) []control.Record {
 	all := []control.Record{}
 	for _, rr := range rrs {
-		parts := strings.SplitN(rr.String(), "\t", 5)
+		parts := strings.SplitN(records.Readable(rr).String(), "\t", 5)
 		if len(parts) < 5 {
 			parts = append(parts, make([]string, 5-len(parts))...)
 		}

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync/atomic"
@@ -46,28 +47,72 @@ func (d *Daemon) logsQueries() (mode logMode, source string) {
 
 // setLogQueries turns the logging of queries on or off, or only says how it is.
 func (d *Daemon) setLogQueries(_ context.Context, asked control.LogQueriesQuestion) (control.LogQueries, error) {
-	before, _ := d.logsQueries()
 	if asked.On != nil {
 		d.queryLog.said.Store(&logMode{*asked.On, *asked.On && asked.Extra})
+		d.queryLog.wake()
 	}
 	mode, source := d.logsQueries()
-	if mode != before {
-		d.sayLogQueries(mode, source)
-	}
 	answer := control.LogQueries{APIVersion: control.APIVersion, Kind: "LogQueries", On: mode.on, Extra: mode.extra, Source: source, Rate: logRate}
 	answer.Silent = mode.on && !d.plain.Enabled(context.Background(), slog.LevelInfo)
 	return answer, nil
 }
 
-// followLogQueries is called when another configuration is served. A word in dnsmasq's files that is new counts more than what was said
-// at runtime before.
+// followLogQueries is called when another configuration is served. A changed log-queries in dnsmasq's files overrides what was set at
+// runtime before.
 func (d *Daemon) followLogQueries(before, after *serving) {
-	mode := logModeOf(after.dnsmasq)
-	if mode == logModeOf(before.dnsmasq) {
+	if logModeOf(after.dnsmasq) == logModeOf(before.dnsmasq) {
 		return
 	}
 	d.queryLog.said.Store(nil)
-	d.sayLogQueries(mode, "dnsmasq's files")
+	d.queryLog.wake()
+}
+
+func (q *queryLog) wake() {
+	select {
+	case q.changed <- struct{}{}:
+	default:
+	}
+}
+
+// logQueries writes queries to the log while that is on. It logs a change of the mode once the change is in effect, so that the
+// next query after "on=true" is in the log.
+func (d *Daemon) logQueries(ctx context.Context) error {
+	var mode logMode
+	var setBy string             // the source of mode
+	var watcher *monitor.Watcher // nil while logging is off
+	var events <-chan *monitor.Event
+	defer func() {
+		if watcher != nil {
+			watcher.Close()
+		}
+	}()
+	for {
+		next, source := d.logsQueries()
+		if next.on && watcher == nil {
+			w, err := d.hub.Watch(monitor.Config{Rate: logRate})
+			if err != nil {
+				return err
+			}
+			watcher, events = w, w.Events
+		} else if !next.on && watcher != nil {
+			watcher.Close()
+			watcher, events = nil, nil
+		}
+		if next != mode || next.on && source != setBy {
+			d.sayLogQueries(next, cmp.Or(source, "dnsmasq's files"))
+		}
+		mode, setBy = next, source
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-d.queryLog.changed:
+		case event := <-events:
+			if lost := watcher.Lost(); lost > 0 {
+				d.plain.Warn("queries not logged: more in a second than the log is given", "count", lost, "limit", logRate)
+			}
+			d.logQuery(event.Query)
+		}
+	}
 }
 
 func (d *Daemon) sayLogQueries(mode logMode, source string) {
@@ -76,50 +121,6 @@ func (d *Daemon) sayLogQueries(mode logMode, source string) {
 		attrs = append(attrs, "extra", true)
 	}
 	d.log.Info("logging of queries", attrs...)
-	select {
-	case d.queryLog.changed <- struct{}{}:
-	default:
-	}
-}
-
-// logQueries writes the queries to the log while that is on.
-func (d *Daemon) logQueries(ctx context.Context) error {
-	for ctx.Err() == nil {
-		if mode, _ := d.logsQueries(); mode.on {
-			if err := d.logWhileOn(ctx); err != nil {
-				return err
-			}
-			continue
-		}
-		select {
-		case <-ctx.Done():
-		case <-d.queryLog.changed:
-		}
-	}
-	return nil
-}
-
-func (d *Daemon) logWhileOn(ctx context.Context) error {
-	w, err := d.hub.Watch(monitor.Config{Rate: logRate})
-	if err != nil {
-		return err
-	}
-	defer w.Close()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-d.queryLog.changed:
-			if mode, _ := d.logsQueries(); !mode.on {
-				return nil
-			}
-		case event := <-w.Events:
-			if lost := w.Lost(); lost > 0 {
-				d.plain.Warn("queries not logged: more in a second than the log is given", "count", lost, "limit", logRate)
-			}
-			d.logQuery(event.Query)
-		}
-	}
 }
 
 // logQuery writes the lines of one query.

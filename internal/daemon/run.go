@@ -20,9 +20,11 @@ import (
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/dnsserver"
 	"github.com/node-dns/node-dns/internal/forward"
+	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/inflight"
 	"github.com/node-dns/node-dns/internal/journal"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
+	"github.com/node-dns/node-dns/internal/selinux"
 	"github.com/node-dns/node-dns/internal/supervise"
 	"github.com/node-dns/node-dns/internal/zone"
 )
@@ -78,6 +80,8 @@ func New(config Config) (*Daemon, error) {
 		log:      config.Log,
 		paths:    newPaths(config),
 		started:  time.Now(),
+		selinux:  selinux.Find(config.Root),
+		context:  selinux.OwnContext(config.Root),
 		hints:    make(chan string, 1),
 		reloads:  make(chan reloading),
 		rerouted: make(chan struct{}, 1),
@@ -110,6 +114,7 @@ func New(config Config) (*Daemon, error) {
 	d.request.path = d.paths.host.Request
 	d.config.Looker.Paths = d.paths.host
 	d.config.Looker.Config = nodeconfig.DefaultPaths(config.Root)
+	d.config.Looker.Memory = &hostdns.Memory{}
 	if d.config.Files == 0 {
 		var err error
 		if d.config.Files, err = openFiles(); err != nil {
@@ -129,6 +134,11 @@ func New(config Config) (*Daemon, error) {
 
 // start looks at the host and begins to answer.
 func (d *Daemon) start(ctx context.Context) error {
+	if d.config.Invocation != "" {
+		if _, err := d.paths.host.CheckWayBack(d.config.Invocation); err != nil {
+			return err // resolv.conf could name a daemon whose stop restores nothing
+		}
+	}
 	view, err := d.lookAtHost(ctx)
 	if err != nil {
 		return fmt.Errorf("looking at the host: %w", err)
@@ -170,7 +180,7 @@ func (d *Daemon) start(ctx context.Context) error {
 // build makes the chain that a query goes through: local answers, the cluster's names, the cache, the upstreams.
 func (d *Daemon) build(s *serving, queries *inflight.Log) {
 	d.forward = forward.New(forward.Config{
-		Routes: s.guarded(), MaxInFlight: s.forwardMax, UDP: s.settings.udp, Log: d.log, Changed: d.busChanged, Ignore: d.ignore,
+		Routes: s.guarded(), MaxInFlight: s.forwardMax, Spent: d.charge, UDP: s.settings.udp, Log: d.log, Changed: d.busChanged, Ignore: d.ignore,
 		IsOwn: func(addr netip.Addr) bool { return d.serving.Load().net.IsLocal(addr) }, Suspect: d.suspect,
 		Lanes: d.config.Receivers, Answered: d.answered,
 		Opportunistic: s.isOpportunistic(), TLSAddr: d.config.TLSAddr,

@@ -11,26 +11,32 @@ import (
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/dnsname"
 	"github.com/node-dns/node-dns/internal/dnsserver"
+	"github.com/node-dns/node-dns/internal/records"
 )
 
 // errIgnored is of a response with an address of ignore-address.
 var errIgnored = errors.New("its address is to be ignored (ignore-address)")
 
-// screenUpstream asks the upstreams, and does to what they answer what dnsmasq's alias, bogus-nxdomain and stop-dns-rebind say,
-// before it is remembered.
+// screenUpstream asks the upstreams, follows an alias to what is not theirs to say, and does to what they answer what dnsmasq's alias,
+// bogus-nxdomain and stop-dns-rebind say, before it is remembered.
 func (d *Daemon) screenUpstream(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
 	m, err := d.forward.ServeDNS(ctx, q)
 	s := d.serving.Load()
-	if m == nil || len(m.Answer) == 0 || s.isOfCluster(q.Name) {
+	if m == nil || len(m.Answer) == 0 {
 		return m, err
 	}
-	if len(s.dnsmasq.Rewrites) > 0 {
+	target, isOfCluster := d.cutAlias(s, q, m), s.isOfCluster(q.Name)
+	if len(s.dnsmasq.Rewrites) > 0 && !isOfCluster {
 		rewrite(m, s.dnsmasq.Rewrites)
 	}
+	if target != "" {
+		m, err = d.followAlias(ctx, q, m, target)
+	}
 	switch {
+	case m == nil || isOfCluster:
 	case anyAddress(m, func(addr netip.Addr) bool { return within(s.dnsmasq.Bogus, addr) }):
 		return blocked(m, dns.RcodeNameError), nil
-	case s.settings.stopRebind && !s.mayRebind(q.Name) && anyAddress(m, s.isRebind):
+	case s.settings.stopRebind && !s.mayRebind(q.Name) && (anyAddress(m, s.isRebind) || anyHint(m, s.isRebind)):
 		return blocked(m, dns.RcodeSuccess), nil
 	}
 	return m, err
@@ -100,6 +106,13 @@ func anyAddress(m *dns.Msg, is func(netip.Addr) bool) bool {
 	return slices.ContainsFunc(m.Answer, func(rr dns.RR) bool {
 		addr, ok := addrOf(rr)
 		return ok && is(addr)
+	})
+}
+
+// anyHint is anyAddress for those that SVCB and HTTPS records hint at (RFC 9460 section 7.3), which browsers connect to.
+func anyHint(m *dns.Msg, is func(netip.Addr) bool) bool {
+	return slices.ContainsFunc(m.Answer, func(rr dns.RR) bool {
+		return slices.ContainsFunc(records.ServiceHints(rr), func(addr netip.Addr) bool { return is(addr.Unmap()) })
 	})
 }
 

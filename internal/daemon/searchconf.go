@@ -179,7 +179,7 @@ func (s *serving) checks(d *Daemon, host control.HostFile) searchlist.Checks {
 	listening := d.listening()
 	c.Answers = func(addr netip.Addr) bool { return slices.Contains(listening, netip.AddrPortFrom(addr.Unmap(), 53)) }
 	if view := d.host.Load(); view != nil {
-		c.Written = view.state.NodeResolvConf.Exists
+		c.Writes, c.NamesNode = view.plan.WritesForPods(), view.state.NamesNode()
 		c.Originals, c.Uplinks = view.state.ForPods()
 	}
 	return c

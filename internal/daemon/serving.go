@@ -9,6 +9,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/dnsname"
 	"github.com/node-dns/node-dns/internal/forward"
+	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/localdata"
 	"github.com/node-dns/node-dns/internal/nameserver"
 	"github.com/node-dns/node-dns/internal/netstate"
@@ -22,6 +23,7 @@ type inputs struct {
 	flags       Config
 	config      nodeconfig.Config
 	net         netstate.State
+	record      []byte // the upstream record, for the addresses that pods were given earlier
 	captured    upstream.Set
 	from        precedence.Source  // of captured
 	origin      string             // where that is, for people
@@ -46,6 +48,7 @@ type serving struct {
 	config        nodeconfig.Config
 	net           netstate.State
 	listen        []netip.AddrPort
+	spare         []netip.AddrPort // those of listen that another program may have
 	nodeIP        netip.Addr
 	apexes        []dnsname.Name // the cluster domain and its reverse zones
 	clusterDNS    []nameserver.Server
@@ -77,11 +80,12 @@ type serving struct {
 
 // newServing decides what to serve. It is pure.
 func newServing(in inputs) *serving {
-	place := in.config.Place(in.net.IsLocal, in.net.NodeIP())
+	place := hostdns.Place(in.config, in.net, in.record)
 	s := &serving{
 		config:     in.config,
 		net:        in.net,
 		listen:     wantedListeners(in.flags.Listen, place, in.net.Addrs),
+		spare:      place.Spare,
 		nodeIP:     place.Nameserver,
 		clusterDNS: place.ClusterDNS,
 		problems:   slices.Concat(in.problems, place.Problems),
@@ -175,6 +179,12 @@ func (s *serving) isOverridden(name dnsname.Name) bool {
 
 func (s *serving) note(format string, args ...any) {
 	s.notes = append(s.notes, fmt.Sprintf(format, args...))
+}
+
+// Listeners are the addresses at which a daemon with these files listens on a host with these addresses. It is pure. None: the
+// host has no address yet, or a fault leaves the cluster domain unknown.
+func Listeners(config nodeconfig.Config, files dnsmasqconf.Config, net netstate.State) []netip.AddrPort {
+	return newServing(inputs{config: config, dnsmasq: files, net: net}).listen
 }
 
 // wantedListeners are the addresses to listen on: the command line's; or the placement's; or, for `listen: all`, every

@@ -22,7 +22,7 @@ func node() netstate.State {
 		Addrs: []netstate.Addr{
 			{Addr: netip.MustParseAddr("127.0.0.1"), Interface: "lo", Bits: 8, Up: true},
 			{Addr: eth0, Interface: "eth0", Up: true},
-			{Addr: netip.MustParseAddr("10.128.0.1"), Interface: "cni0", Up: true},
+			{Addr: netip.MustParseAddr("10.128.0.1"), Interface: "eth1", Up: true},
 			{Addr: netip.MustParseAddr("2001:db8::1"), Interface: "eth0", Up: true, Tentative: true},
 		},
 		Default4: &netstate.DefaultRoute{Interface: "eth0", Source: eth0},

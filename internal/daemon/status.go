@@ -1,6 +1,8 @@
 package daemon
 
 import (
+	"fmt"
+	"net/netip"
 	"os"
 	"slices"
 	"time"
@@ -8,6 +10,7 @@ import (
 	"github.com/node-dns/node-dns/internal/control"
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/resolvconf"
+	"github.com/node-dns/node-dns/internal/selinux"
 )
 
 // Status gathers what the daemon knows of itself. It is safe for concurrent use, once the daemon
@@ -22,7 +25,7 @@ func (d *Daemon) Status() control.Status {
 		Started:    d.started,
 		Now:        time.Now(),
 		Node:       d.nodeStatus(s),
-		Listeners:  listenerStatus(d.server.Listeners()),
+		Listeners:  listenerStatus(d.server.Listeners(), s.spare),
 		Metrics:    *d.metrics.state.Load(),
 		Clients:    s.access.status,
 		Cluster:    d.clusterStatus(s),
@@ -37,6 +40,7 @@ func (d *Daemon) Status() control.Status {
 		Queries:    d.queryStatus(),
 		Watched:    d.watchedStatus(),
 		Process:    d.processStatus(),
+		SELinux:    d.selinuxStatus(),
 		Problems:   append([]string{}, *d.problems.Load()...),
 		Notes:      append([]string{}, s.notes...),
 	}
@@ -49,6 +53,11 @@ func (d *Daemon) Status() control.Status {
 	}
 	if status.Metrics.IsOpen() {
 		status.Notes = append(status.Notes, "metrics are shown to whoever reaches "+status.Metrics.Address+" (metrics in node-dns.yaml)")
+	}
+	for _, at := range s.spare {
+		if slices.ContainsFunc(status.Listeners, func(l control.Listener) bool { return l.Spare && l.Address == at.String() }) {
+			status.Notes = append(status.Notes, s.spareNote(at))
+		}
 	}
 	if note := d.sockets.note(); note != "" {
 		status.Notes = append(status.Notes, note)
@@ -66,6 +75,15 @@ func (d *Daemon) Status() control.Status {
 	return status
 }
 
+// spareNote says why another program may have an address that node-dns would listen on. A loopback one is of dnsBindAddress.
+func (s *serving) spareNote(at netip.AddrPort) string {
+	why := "where pods may ask"
+	if at.Addr().IsLoopback() {
+		why = "which " + s.config.Where("dnsBindAddress") + " names for OpenShift's own nameserver"
+	}
+	return fmt.Sprintf("another program has %v, %s: node-dns listens there when that ends", at, why)
+}
+
 // found are the problems that the status itself shows.
 func found(s control.Status) []string {
 	problems := []string{}
@@ -73,7 +91,7 @@ func found(s control.Status) []string {
 		problems = append(problems, "listening nowhere: this node has no address yet")
 	}
 	for _, l := range s.Listeners {
-		if l.Error != "" {
+		if l.IsFailed() {
 			problems = append(problems, "not listening on "+l.Address+": "+l.Error)
 		}
 	}
@@ -94,6 +112,15 @@ func (d *Daemon) nodeStatus(s *serving) control.Node {
 		node.IP = s.nodeIP.String()
 	}
 	return node
+}
+
+// selinuxStatus has the mode of now, and the domain of the start.
+func (d *Daemon) selinuxStatus() *control.SELinux {
+	mode := d.selinux.Mode()
+	if !mode.IsOn() {
+		return nil
+	}
+	return &control.SELinux{Mode: string(mode), Domain: selinux.TypeOf(d.context)}
 }
 
 func (d *Daemon) resolvConfStatus() control.ResolvConf {
@@ -133,12 +160,18 @@ func (d *Daemon) cacheStatus() control.Cache {
 func (d *Daemon) queryStatus() control.Queries {
 	stats, forwarded := d.server.Stats(), d.forward.Stats()
 	limits := control.Limits{
-		Strangers: stats.Strangers, Hasty: stats.Hasty, Crowding: stats.Crowding, Full: stats.Shed, Upstream: forwarded.Shed,
+		Strangers: stats.Strangers, Hasty: stats.Hasty, Crowding: stats.Crowding, Costly: stats.Costly, Full: stats.Shed, Upstream: forwarded.Shed,
 		Silenced: stats.Silenced, TCPRefused: stats.TCPRejected, TCPIdle: stats.TCPEvicted, NoDescriptors: stats.TCPStarved,
+	}
+	if stats.Crowder.IsValid() {
+		limits.Crowder = stats.Crowder.String()
+		if known := d.names.known(); known != nil {
+			limits.CrowderPod = known.PodAt(stats.Crowder)
+		}
 	}
 	return control.Queries{
 		UDP: stats.UDPQueries, TCP: stats.TCPQueries, Dropped: stats.Dropped, Limits: limits,
-		Shed:   limits.Full + limits.Crowding + limits.Upstream,
+		Shed:   limits.Full + limits.Crowding + limits.Costly + limits.Upstream,
 		Panics: stats.Panics + forwarded.Panics + d.panics.Count(),
 	}
 }

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"net/netip"
 	"testing"
 
 	"github.com/node-dns/node-dns/internal/netstate"
@@ -10,6 +11,9 @@ func TestSteady(t *testing.T) {
 	without := node()
 	without.Default4 = nil
 	gone := netstate.State{Addrs: node().Addrs[:1]}
+	first := netstate.Addr{Addr: netip.MustParseAddr("192.0.2.10"), Interface: "eth0", Up: true}
+	sole := netstate.State{Addrs: []netstate.Addr{first}}
+	both := netstate.State{Addrs: []netstate.Addr{first, {Addr: netip.MustParseAddr("172.17.0.1"), Interface: "docker0", Up: true}}}
 	tests := []struct {
 		name        string
 		before, now netstate.State
@@ -18,6 +22,7 @@ func TestSteady(t *testing.T) {
 		{"the kernel's word", netstate.State{}, node(), "192.0.2.10"},
 		{"a look that failed stands for nothing", node(), netstate.State{}, "192.0.2.10"},
 		{"the default route went, the address stays: so does the listener", node(), without, "192.0.2.10"},
+		{"the only address was the node's, and another one comes", sole, both, "192.0.2.10"},
 		{"the address went too", node(), gone, "invalid IP"},
 	}
 	for _, test := range tests {

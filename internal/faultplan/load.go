@@ -1,6 +1,7 @@
 package faultplan
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -22,6 +23,9 @@ const (
 	memoryMB   = "resident, MB"
 	idleOpen   = "idle connections"
 	silentZone = "silent.example."
+
+	hostileZone = "hostile.example."
+	harmless    = 64 // MB that the program may have resident beside hostile answers
 )
 
 // load are the rows in which much is asked, or what is asked takes long.
@@ -34,6 +38,10 @@ func load() []Row {
 		{
 			Name: "50 qps of names that A and B never answer beside normal names", Promise: "normal names 100 %",
 			play: silentSame, want: wantSilentTold,
+		},
+		{
+			Name: "100 qps of one client's names with hostile answers of 64 KiB beside normal names", Promise: "normal names ≥ 99.9 %, resident ≤ 64 MB",
+			zone: hostileZone, play: hostile, want: wantUnharmed,
 		},
 		{Name: "200 clients ask the same name at once", Promise: "1 upstream query, sent again only where no answer comes", servers: 1, play: same, want: wantOneQuery},
 		{Name: "an 800 ms upstream, 200 clients, cold", Promise: "200 of 200", servers: 1, play: slow},
@@ -87,6 +95,64 @@ func wantSilentTold(o Outcome) string {
 		return "who asked for silent names was not told that there is no answer"
 	}
 	return allRight(o)
+}
+
+// hostile plays that one client asks for names whose nameserver, over TCP, answers with records that are megabytes where their names are
+// expanded (CVE-2026-82399 is CoreDNS's case of it).
+func hostile(s *stage) error {
+	s.up[2].SetFaults(dnstest.Faults{Truncate: true, Raw: dnstest.CompressedHIP})
+	conn, err := net.DialUDP("udp", net.UDPAddrFromAddrPort(netip.MustParseAddrPort("127.0.9.9:0")), net.UDPAddrFromAddrPort(s.program.At))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	ctx, stop := context.WithCancel(context.Background())
+	attacked := make(chan int)
+	go func() { attacked <- attack(ctx, conn) }()
+	before := s.queries()
+	var resident float64
+	err = s.ask(dnstest.Load{Asks: distinct("n")}, s.main, func() {
+		for range 10 {
+			s.pass(0.1)
+			resident = max(resident, s.program.Memory())
+		}
+	})
+	stop()
+	s.note("hostile queries", float64(<-attacked))
+	s.count(s.queries() - before - s.up[2].Queries())
+	s.note(memoryMB, resident)
+	return err
+}
+
+// attack asks 100 names a second until ctx ends, and reads no answer. It returns how many.
+func attack(ctx context.Context, conn net.Conn) (n int) {
+	long := strings.Repeat(strings.Repeat("a", 49)+".", 3)
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return n
+		case <-ticker.C:
+			query, err := new(dns.Msg).SetQuestion(fmt.Sprintf("n%d.%s%s", n, long, hostileZone), dns.TypeHIP).Pack()
+			if err != nil {
+				panic(err) // the name is ours
+			}
+			if _, err := conn.Write(query); err == nil {
+				n++
+			}
+		}
+	}
+}
+
+func wantUnharmed(o Outcome) string {
+	switch {
+	case o.Fact(memoryMB) > harmless:
+		return fmt.Sprintf("%.0f MB were resident", o.Fact(memoryMB))
+	case o.Asked == 0 || float64(o.Right) < 0.999*float64(o.Asked):
+		return fmt.Sprintf("%d of %d were answered rightly", o.Right, o.Asked)
+	}
+	return ""
 }
 
 // same plays that everybody wants one name that takes a while.

@@ -84,6 +84,7 @@ var serverRows = []row{
 				{"allow_from", l.Strangers},
 				{"client_rate", l.Hasty},
 				{"client_share", l.Crowding},
+				{"client_cost", l.Costly},
 				{"in_flight", l.Full},
 				{"forward_max", l.Upstream},
 				{"refusals", l.Silenced},

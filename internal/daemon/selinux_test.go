@@ -1,0 +1,34 @@
+package daemon
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/node-dns/node-dns/internal/control"
+)
+
+// TestSELinuxStatus: the mode is that of now, the domain that of the start; AppArmor's context of a host without SELinux
+// is not shown.
+func TestSELinuxStatus(t *testing.T) {
+	const mounts, enforce, context = "/proc/self/mounts", "/sys/fs/selinux/enforce", "/proc/self/attr/current"
+	r := start(t, map[string]string{
+		mounts: "selinuxfs /sys/fs/selinux selinuxfs rw 0 0\n", enforce: "1", context: "system_u:system_r:node_dns_t:s0\x00",
+	})
+	for _, row := range []struct {
+		path, text string
+		want       *control.SELinux
+	}{
+		{enforce, "1", &control.SELinux{Mode: "enforcing", Domain: "node_dns_t"}},
+		{enforce, "0", &control.SELinux{Mode: "permissive", Domain: "node_dns_t"}},
+	} {
+		write(t, filepath.Join(r.root, row.path), row.text)
+		if diff := cmp.Diff(row.want, r.status().SELinux); diff != "" {
+			t.Errorf("with %s %q (-want +got):\n%s", row.path, row.text, diff)
+		}
+	}
+	if got := start(t, map[string]string{mounts: "proc /proc proc rw 0 0\n", context: "unconfined\n"}).status().SELinux; got != nil {
+		t.Errorf("without SELinux: %+v", got)
+	}
+}
