@@ -74,6 +74,42 @@ func TestOldDaemon(t *testing.T) {
 	}
 }
 
+// guestAskers are the commands that any local user may run.
+var guestAskers = []string{"status", "status --brief", "servers", "servers --history", "query www.example", "explain www.example", "cache stats", "wait", "version"}
+
+// TestOtherUser: a user who is neither root nor an admin sees what a client of the node can learn, and is told who may do the rest.
+func TestOtherUser(t *testing.T) {
+	if os.Getuid() != 0 {
+		lab.Skip(t, "becomes another user, which takes root")
+	}
+	site := dnstest.NewServer(t, siteRecords)
+	p := start(t, "exec node-dns --root $ROOT serve --listen 127.0.0.1:0 --upstream $SITE", "SITE="+site.Addr().String())
+	p.await("it is ready", func() bool { return p.has("/run/node-dns/ready") })
+	if err := os.Chmod(p.root, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	program := publicCopy(t)
+	asNobody := func(args string) result {
+		cmd := exec.Command(program, append([]string{"--root", p.root}, strings.Fields(args)...)...)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		return resultOf(t, cmd)
+	}
+	for _, args := range guestAskers {
+		if got := asNobody(args); strings.Contains(got.errors, "permission") || got.out == "" && args != "wait" {
+			t.Errorf("%s: %+v", args, got)
+		}
+	}
+	for _, args := range append(otherAskers, "explain www.example --pod shop/web") {
+		if slices.Contains(guestAskers, strings.TrimSuffix(args, " --watch")) {
+			continue
+		}
+		got := asNobody(args)
+		if got.code != exitProblem || got.out != "" || !strings.Contains(got.errors, "it is for root and the group node-dns-admin: permission denied") {
+			t.Errorf("%s: %+v", args, got)
+		}
+	}
+}
+
 // TestNoPermission: who may not ask is told who may, at once, and that is not that nobody is there.
 func TestNoPermission(t *testing.T) {
 	site := dnstest.NewServer(t, siteRecords)
@@ -94,7 +130,7 @@ func TestNoPermission(t *testing.T) {
 			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 		}
 		got := resultOf(t, cmd)
-		if got.code != exitProblem || got.out != "" || !strings.Contains(got.errors, "it is for root and the group node-dns: permission denied") {
+		if got.code != exitProblem || got.out != "" || !strings.Contains(got.errors, "it is for root and the group node-dns-admin: permission denied") {
 			t.Errorf("%s: %+v", args, got)
 		}
 	}

@@ -131,7 +131,7 @@ Exit code 0: the numbers were shown; 3: node-dns is not running.`,
 }
 
 // showFetched asks the daemon for a value, and shows it in the form of -o.
-func showFetched[A screen](cmd *cobra.Command, output string, fetch func(ctx context.Context, path string) (A, error)) error {
+func showFetched[A page](cmd *cobra.Command, output string, fetch func(ctx context.Context, path string) (A, error)) error {
 	root, err := rootToShow(cmd, output)
 	if err != nil {
 		return err

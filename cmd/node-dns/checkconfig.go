@@ -67,7 +67,7 @@ func checkConfig(cmd *cobra.Command, root string, paths nodeconfig.Paths, output
 }
 
 // showFaults shows what was found, which is a problem where there are faults.
-func showFaults(cmd *cobra.Command, found screen, faults []control.ConfigFault, output string) error {
+func showFaults(cmd *cobra.Command, found page, faults []control.ConfigFault, output string) error {
 	if err := show(cmd, found, output, nil); err != nil {
 		return err
 	}

@@ -14,7 +14,8 @@ func newDoctorCommand() *cobra.Command {
 		Long: `Look this node's DNS over, and say what mends what is wrong. Nothing is changed, whether node-dns runs or not.
 
 It asks the daemon, systemd, NetworkManager, the kernel and the Kubernetes API, reads the files that have a say, and asks
-each upstream nameserver directly; what does not answer is waited for some seconds. Root sees more than others do.
+each upstream nameserver directly; what does not answer is waited for some seconds. With SELinux it checks domains, labels
+and denials. Root sees more than others do.
 
 Exit code 0: nothing but [ok] and [warn]; 1: at least one [FAIL].`,
 		Args: usageArgs(cobra.NoArgs),

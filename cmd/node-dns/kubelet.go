@@ -11,6 +11,7 @@ import (
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/procfs"
+	"github.com/node-dns/node-dns/internal/resolvconf"
 	"github.com/node-dns/node-dns/internal/searchlist"
 )
 
@@ -72,7 +73,7 @@ func readToldFile(root, path string) *control.ToldFile {
 	if path == "" {
 		return file
 	}
-	read := hostdns.ReadFile(root, filepath.Join("/", root, path))
+	read := hostdns.ReadNamed(root, filepath.Join("/", root, path))
 	switch {
 	case read.Err != nil:
 		file.Unread = read.Err.Error()
@@ -81,7 +82,9 @@ func readToldFile(root, path string) *control.ToldFile {
 	case len(read.Data) > control.MaxToldFile:
 		file.Unread = fmt.Sprintf("longer than %d bytes", control.MaxToldFile)
 	default:
-		file.Text = string(read.Data)
+		conf := resolvconf.Parse(read.Data)
+		file.Nameservers, file.Search, file.Options = conf.Nameservers(), conf.SearchLine(), conf.Options()
+		file.Ours = hostdns.IsOurs(read.Data)
 	}
 	return file
 }

@@ -4,10 +4,10 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 
 	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/screen"
 )
 
 // These are set by the linker: -X main.version=1.0.0 -X main.revision=abc, or abc-dirty of a tree with changes. Without a revision it is
@@ -30,8 +30,11 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) int {
+	stderr := screen.NewWriter(os.Stderr)
 	root := newRootCommand()
 	root.SetArgs(args)
+	root.SetOut(screen.NewWriter(os.Stdout))
+	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
 	var usage usageError
 	var mistake control.MistakeError // a daemon finds some later than we do
@@ -41,10 +44,10 @@ func run(ctx context.Context, args []string) int {
 	case errors.Is(err, errShown):
 		return exitProblem
 	case errors.As(err, &usage), errors.As(err, &mistake):
-		fmt.Fprintf(os.Stderr, "node-dns: %v\n", err)
+		screen.WriteError(stderr, "node-dns", err)
 		return exitUsage
 	}
-	fmt.Fprintf(os.Stderr, "node-dns: %v\n", err)
+	screen.WriteError(stderr, "node-dns", err)
 	if errors.Is(err, control.ErrNotRunning) {
 		return exitNotRunning
 	}

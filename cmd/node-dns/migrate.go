@@ -14,12 +14,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/daemon"
 	"github.com/node-dns/node-dns/internal/migrate"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
+	"github.com/node-dns/node-dns/internal/screen"
 )
 
 // migration is how the command was called.
 type migration struct {
 	dryRun, apply, undo bool
+	kubelet             bool
 	output              string
 }
 
@@ -34,6 +38,9 @@ Without a flag it says what it found, and what --apply would do, and changes not
 which names resolve at every moment, each step written to ` + migrate.JournalFile + ` before it is done; where a step
 fails, or names do not resolve at the end, it goes back by itself. --undo goes all the way back, also after a crash.
 
+With --kubelet it also sets the kubelet's resolvConf to /etc/origin/node/resolv.conf, in the file that the kubelet reads. It does not
+restart the kubelet.
+
 Exit code 0: done, or there is nothing to do, or the plan is shown; 1: it cannot be done, and the reason is shown.`,
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return m.run(cmd) },
@@ -41,6 +48,7 @@ Exit code 0: done, or there is nothing to do, or the plan is shown; 1: it cannot
 	flags := cmd.Flags()
 	flags.BoolVar(&m.dryRun, "dry-run", false, "say what would be done (the default)")
 	flags.BoolVar(&m.apply, "apply", false, "do it")
+	flags.BoolVar(&m.kubelet, "kubelet", false, "also point the kubelet's resolvConf at the nameservers that pods can ask")
 	flags.BoolVar(&m.undo, "undo", false, "go all the way back")
 	addOutputFlag(cmd, &m.output)
 	flags.Lookup("output").Usage += ", of what would be done, or how far it is"
@@ -52,6 +60,8 @@ func (m migration) run(cmd *cobra.Command) error {
 	switch {
 	case err != nil:
 		return err
+	case m.undo && m.kubelet:
+		return usageError{errors.New("--undo undoes --kubelet too: leave --kubelet out")}
 	case m.apply && m.undo, m.dryRun && (m.apply || m.undo):
 		return usageError{errors.New("--dry-run, --apply and --undo: one of them")}
 	case !m.apply && !m.undo:
@@ -73,11 +83,11 @@ func (m migration) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	applier := migrate.Applier{Tell: func(sentence string) { fmt.Fprintln(cmd.OutOrStdout(), sentence) }}
+	applier := migrate.Applier{Tell: func(sentence string) { fmt.Fprintln(cmd.OutOrStdout(), screen.Lines(sentence, "  ")) }}
 	if m.undo {
 		err = undo(ctx, cmd.OutOrStdout(), applier, journal)
 	} else {
-		err = apply(ctx, cmd.OutOrStdout(), applier, journal)
+		err = m.applyPlan(ctx, cmd.OutOrStdout(), applier, journal)
 	}
 	if errors.Is(err, control.ErrNotRunning) {
 		return errors.New(err.Error()) // not wrapped: that node-dns does not run has an exit code of its own, which is not this command's
@@ -97,7 +107,7 @@ func (m migration) show(ctx context.Context, out io.Writer, root string) error {
 	if journal != nil {
 		return m.write(out, journal.WriteText, journal.WriteJSON)
 	}
-	plan, err := plan(ctx, root)
+	plan, err := m.plan(ctx, root)
 	if err != nil {
 		return err
 	}
@@ -125,17 +135,28 @@ func (m migration) write(out io.Writer, text, asJSON func(io.Writer) error) erro
 	return writeYAML(out, json.RawMessage(value.Bytes()))
 }
 
-func plan(ctx context.Context, root string) (migrate.Plan, error) {
+func (m migration) plan(ctx context.Context, root string) (migrate.Plan, error) {
 	host, err := migrate.Survey(ctx, root)
 	if err != nil {
 		return migrate.Plan{}, err
 	}
-	return migrate.NewPlan(host, migrate.Find(host)), nil
+	if m.kubelet {
+		host.Kubelet = host.LookAtKubelet(root)
+	}
+	found := migrate.Find(host)
+	if root == "/" && len(found) > 0 && host.Root {
+		rights, err := daemon.CheckRights(ctx, root, host.State.Config)
+		if errors.Is(err, nodeconfig.ErrRefused) { // root may not use it, and the daemon may
+			err = nil
+		}
+		host.Rehearsal = host.Rehearse(ctx, rights.Kubeconfig, err)
+	}
+	return migrate.NewPlan(host, found), nil
 }
 
-func apply(ctx context.Context, out io.Writer, applier migrate.Applier, journal *migrate.Journal) error {
+func (m migration) applyPlan(ctx context.Context, out io.Writer, applier migrate.Applier, journal *migrate.Journal) error {
 	if journal == nil {
-		plan, err := plan(ctx, "/")
+		plan, err := m.plan(ctx, "/")
 		if err != nil {
 			return err
 		}

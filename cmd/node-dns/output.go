@@ -14,10 +14,12 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 	"gopkg.in/yaml.v3"
+
+	"github.com/node-dns/node-dns/internal/screen"
 )
 
-// screen is what a command shows: to people as text, to programs as its JSON.
-type screen interface {
+// page is what a command shows: to people as text, to programs as its JSON.
+type page interface {
 	WriteText(w io.Writer) error
 }
 
@@ -44,22 +46,22 @@ func rootToShow(cmd *cobra.Command, output string) (string, error) {
 	return rootOf(cmd)
 }
 
-// show prints a screen in the form that -o names. Problems that are in it make it errShown.
-func show(cmd *cobra.Command, s screen, output string, problems []string) error {
+// show prints a page in the form that -o names. Problems that are in it make it errShown.
+func show(cmd *cobra.Command, p page, output string, problems []string) error {
 	out := cmd.OutOrStdout()
-	return showOn(out, s, output, problems, isColoured(out))
+	return showOn(out, p, output, problems, isColoured(out))
 }
 
 // showOn is show to w.
-func showOn(w io.Writer, s screen, output string, problems []string, coloured bool) error {
+func showOn(w io.Writer, p page, output string, problems []string, coloured bool) error {
 	var err error
 	switch output {
 	case "json":
-		err = writeJSON(w, s)
+		err = writeJSON(w, p)
 	case "yaml":
-		err = writeYAML(w, s)
+		err = writeYAML(w, p)
 	default:
-		err = writeText(w, s, coloured)
+		err = writeText(w, p, coloured)
 	}
 	if err == nil && len(problems) > 0 {
 		err = errShown
@@ -67,15 +69,15 @@ func showOn(w io.Writer, s screen, output string, problems []string, coloured bo
 	return err
 }
 
-func writeText(w io.Writer, s screen, coloured bool) error {
+func writeText(w io.Writer, p page, coloured bool) error {
 	if !coloured {
-		return s.WriteText(w)
+		return p.WriteText(w)
 	}
 	var text strings.Builder
-	if err := s.WriteText(&text); err != nil {
+	if err := p.WriteText(screen.NewWriter(&text)); err != nil {
 		return err
 	}
-	_, err := io.WriteString(w, colour(text.String()))
+	_, err := io.WriteString(screen.Raw(w), colour(text.String()))
 	return err
 }
 
@@ -87,7 +89,7 @@ func isColoured(w io.Writer) bool {
 
 // heightOf is how many lines a terminal has; 0: it does not say.
 func heightOf(w io.Writer) (lines int, isTerminal bool) {
-	file, ok := w.(*os.File)
+	file, ok := screen.Raw(w).(*os.File)
 	if !ok {
 		return 0, false
 	}

@@ -18,7 +18,7 @@ type listPrinter struct {
 }
 
 // add prints an element.
-func (p *listPrinter) add(s screen) error {
+func (p *listPrinter) add(s page) error {
 	p.n++
 	switch p.output {
 	case "json":
@@ -37,7 +37,7 @@ func (p *listPrinter) add(s screen) error {
 		if p.n == 1 {
 			text.WriteString(p.begin() + "\n")
 		}
-		if err := writeYAML(&text, []screen{s}); err != nil {
+		if err := writeYAML(&text, []page{s}); err != nil {
 			return err
 		}
 		_, err := p.w.Write(text.Bytes())

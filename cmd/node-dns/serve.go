@@ -40,7 +40,7 @@ queries under way.`,
 			}
 			config := daemon.Config{
 				Root: root, ConfigFile: configFile, Version: version, Revision: ownVersion().Revision(), Level: new(slog.LevelVar), Signals: signals, Inherited: supervise.Inherit(),
-				Receivers: makeRoom(), SetMemoryLimit: debug.SetMemoryLimit,
+				Receivers: makeRoom(), SetMemoryLimit: debug.SetMemoryLimit, Invocation: os.Getenv("INVOCATION_ID"),
 			}
 			config.Log = journal.NewLogger(cmd.ErrOrStderr(), "node-dns", config.Level)
 			if config.Listen, err = parseListen(listen); err != nil {

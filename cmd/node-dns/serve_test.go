@@ -209,11 +209,11 @@ func TestWithoutRights(t *testing.T) {
 		t.Fatal(err)
 	}
 	for command, want := range map[string]string{
-		"serve":  "/run: permission denied\nOn a node it runs as a service: systemctl start node-dns\n",
-		"status": "closed/run/node-dns/control.sock: it is for root and the group node-dns",
+		"serve":  "/run: permission denied\n  On a node it runs as a service: systemctl start node-dns\n",
+		"status": "closed/run/node-dns/control.sock: it is for root and the group node-dns-admin",
 
-		"query www.example":   "closed/run/node-dns/control.sock: it is for root and the group node-dns",
-		"explain www.example": "closed/run/node-dns/control.sock: it is for root and the group node-dns",
+		"query www.example":   "closed/run/node-dns/control.sock: it is for root and the group node-dns-admin",
+		"explain www.example": "closed/run/node-dns/control.sock: it is for root and the group node-dns-admin",
 	} {
 		cmd := exec.Command(program, append([]string{"--root", filepath.Join(dir, "closed")}, strings.Fields(command)...)...)
 		cmd.Dir = "/"

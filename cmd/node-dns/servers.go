@@ -25,7 +25,7 @@ it was started; a restart does not end it.
 
 Exit code 0: all is well; 1: a server is down or missing, and it is shown; 3: node-dns is not running. With --watch 0, when it is interrupted.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return showView(cmd, output, every, func(ctx context.Context, path string) (screen, []string, error) {
+			return showView(cmd, output, every, func(ctx context.Context, path string) (page, []string, error) {
 				if history {
 					h, err := control.FetchServerHistory(ctx, path)
 					return h, nil, err

@@ -19,7 +19,7 @@ const statusTimeout = 5 * time.Second
 const usualWait = 5 * time.Minute
 
 // A view is what a command shows of the daemon that listens on path, once or again and again, and the problems that are in it.
-type view func(ctx context.Context, path string) (s screen, problems []string, err error)
+type view func(ctx context.Context, path string) (p page, problems []string, err error)
 
 func newStatusCommand() *cobra.Command {
 	var output string
@@ -48,7 +48,7 @@ Exit code 0: all is well; 1: there is a problem, and it is shown; 3: node-dns is
 			case cmd.Flags().Changed("wait-duration"):
 				return usageError{errors.New("--wait-duration is for --wait")}
 			}
-			return showView(cmd, output, every, func(ctx context.Context, path string) (screen, []string, error) {
+			return showView(cmd, output, every, func(ctx context.Context, path string) (page, []string, error) {
 				status, err := control.FetchStatus(ctx, path)
 				if b := status.Brief(); brief {
 					return b, b.Reasons, err
@@ -75,14 +75,14 @@ func showView(cmd *cobra.Command, output string, every interval, v view) error {
 	once := func(ctx context.Context, w io.Writer) error {
 		ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 		defer cancel()
-		s, problems, err := v(ctx, control.SocketPath(root))
+		p, problems, err := v(ctx, control.SocketPath(root))
 		if err != nil {
 			return err
 		}
 		if every > 0 && output == "yaml" {
 			fmt.Fprintln(w, "---") // which parts the documents
 		}
-		return showOn(w, s, output, problems, coloured)
+		return showOn(w, p, output, problems, coloured)
 	}
 	if every > 0 {
 		return watch(cmd, every, once)

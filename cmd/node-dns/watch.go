@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/screen"
 	"github.com/node-dns/node-dns/internal/supervise"
 )
 
@@ -63,7 +64,7 @@ func watch(cmd *cobra.Command, every interval, once func(ctx context.Context, w 
 	out := cmd.OutOrStdout()
 	for first := true; ; first = false {
 		var block bytes.Buffer
-		err := once(ctx, &block)
+		err := once(ctx, screen.NewWriter(&block))
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -72,7 +73,7 @@ func watch(cmd *cobra.Command, every interval, once func(ctx context.Context, w 
 			return err
 		default:
 			block.Reset()
-			fmt.Fprintf(&block, "! %v: waiting for it\n", err)
+			fmt.Fprintf(&block, "! %s: waiting for it\n", screen.Lines(err.Error(), "  "))
 		}
 		if err := writeBlock(out, block.String(), first); err != nil {
 			return err
@@ -90,7 +91,7 @@ func isAway(err error) bool {
 	return !errors.Is(err, os.ErrPermission) && !errors.Is(err, control.ErrUnknown) && !errors.As(err, &usage) && !errors.As(err, &mistake)
 }
 
-// writeBlock writes one of many texts: over the one before it where that is a terminal, cut to its height.
+// writeBlock writes one of many texts, which are escaped already: over the one before it where that is a terminal, cut to its height.
 func writeBlock(w io.Writer, text string, isFirst bool) error {
 	height, isTerminal := heightOf(w)
 	switch {
@@ -107,6 +108,6 @@ func writeBlock(w io.Writer, text string, isFirst bool) error {
 	case !isFirst:
 		text = "\n" + text
 	}
-	_, err := io.WriteString(w, text)
+	_, err := io.WriteString(screen.Raw(w), text)
 	return err
 }

@@ -25,6 +25,7 @@ func (b behaviour) run(t *testing.T) {
 	t.Log(b.Title)
 	l := lab.New(t)
 	b.Before.build(t, l)
+	l.WriteFile("/var/cache/node-dns/cluster.snapshot", "x") // the node has a cluster
 	node := newNode(t, l, b)
 	old := readTree(t)
 

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -10,10 +11,12 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"time"
 
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/journal"
 	"github.com/node-dns/node-dns/internal/nm"
+	"github.com/node-dns/node-dns/internal/screen"
 )
 
 const usage = `Usage:
@@ -100,6 +103,14 @@ func (c *command) flags() *flag.FlagSet {
 	return flags
 }
 
+// timeout bounds the run.
+func (c command) timeout() time.Duration {
+	if c.verb == "" {
+		return eventTimeout
+	}
+	return verbTimeout
+}
+
 // run does what the command says and returns the exit code. NetworkManager's form exits 0 whatever happens: a failed
 // hook must never hold up an activation.
 func (c command) run(ctx context.Context, stdout, stderr io.Writer) int {
@@ -110,7 +121,7 @@ func (c command) run(ctx context.Context, stdout, stderr io.Writer) int {
 		Log:     journal.NewLogger(stderr, "origin-dns-dispatcher", slog.LevelInfo),
 	}
 	if c.verb == "" {
-		if !within(hangTimeout, func() { c.hook(ctx, runner) }) {
+		if !within(c.timeout()+hangTime, func() { c.hook(ctx, runner) }) {
 			c.giveUp(runner.Log, &progress)
 		}
 		return exitOK
@@ -119,7 +130,7 @@ func (c command) run(ctx context.Context, stdout, stderr io.Writer) int {
 	var out bytes.Buffer
 	var complete bool
 	var err error
-	if !within(hangTimeout, func() { complete, err = c.do(ctx, runner, &out) }) {
+	if !within(c.timeout()+hangTime, func() { complete, err = c.do(ctx, runner, &out) }) {
 		c.giveUp(runner.Log, &progress)
 		return exitProblem
 	}
@@ -127,7 +138,7 @@ func (c command) run(ctx context.Context, stdout, stderr io.Writer) int {
 		_, err = stdout.Write(out.Bytes())
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "origin-dns-dispatcher: %v\n", err)
+		screen.WriteError(stderr, "origin-dns-dispatcher", err)
 	}
 	if err != nil || !complete {
 		return exitProblem
@@ -157,11 +168,13 @@ func (c command) do(ctx context.Context, runner hostdns.Runner, stdout io.Writer
 	case c.verb == "stopped":
 		return c.stopped(ctx, runner)
 	case c.capture:
-		return true, runner.Capture(ctx)
+		// The stamp first: a capture may take all the time that there is.
+		return true, errors.Join(c.recordWayBack(ctx, runner.Looker.Paths), runner.Capture(ctx))
 	case c.verb == "apply":
 		if err := runner.TakeRequest(); err != nil {
 			return false, err
 		}
+		runner.ByHand = os.Getenv(invocationEnv) == "" // else it is node-dns-apply.service, for the daemon
 		plan, result, err := runner.Apply(ctx, nm.Event{Action: "apply"})
 		return err == nil && plan.Complete(result.Silence), nil
 	case c.verb == "restore" && !c.dryRun:

@@ -210,7 +210,7 @@ func TestKilledAndTheWorldWentBack(t *testing.T) {
 		t.Run(path, func(t *testing.T) {
 			s.kill(t, l, step{"renameat", filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".node-dns-tmp"), 1})
 			back.runUndisturbed(t)
-			if got := contents(t)[path]; got != s.Files[path].Content {
+			if got := nameserversOf(contents(t)[path]); got != s.Files[path].Content {
 				t.Errorf("%s holds %q, want %q", path, got, s.Files[path].Content)
 			}
 			if left := leftovers(t); len(left) > 0 {

@@ -27,6 +27,7 @@ func TestHangs(t *testing.T) {
 	const config = "/etc/node-dns/node-dns.yaml"
 	var hung []*hang
 	for _, test := range []struct{ call, path, while string }{
+		{"unlinkat", "/run/node-dns/apply", "taking the request /run/node-dns/apply"},
 		{"openat", "/run/origin-dns-dispatcher.lock", "taking the lock /run/origin-dns-dispatcher.lock"},
 		{"openat", config, "reading the configuration"},
 		{"openat", resolvConf, "reading " + resolvConf},
@@ -58,6 +59,7 @@ type hang struct {
 	while            string // at what it must say that it hung
 	code             int    // with which it must exit
 	argv             []string
+	env              []string // beside PATH
 
 	cmd *exec.Cmd
 	out bytes.Buffer
@@ -66,10 +68,10 @@ type hang struct {
 // start runs it with a call that takes longer than the dispatcher may.
 func (h *hang) start(t *testing.T) {
 	t.Helper()
-	fault := fmt.Sprintf("inject=%s:delay_enter=4s:when=1", h.call)
+	fault := fmt.Sprintf("inject=%s:delay_enter=12s:when=1", h.call)
 	strace := []string{"-f", "-qqq", "-o", "/dev/null", "-P", h.root + h.path, "-e", "trace=" + h.call, "-e", fault}
 	h.cmd = exec.Command("strace", append(strace, h.argv...)...)
-	h.cmd.Dir, h.cmd.Env = "/", []string{"PATH=" + lab.Path}
+	h.cmd.Dir, h.cmd.Env = "/", append([]string{"PATH=" + lab.Path}, h.env...)
 	h.cmd.Stdout, h.cmd.Stderr = &h.out, &h.out
 	if err := h.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -93,6 +95,29 @@ func (h *hang) check(t *testing.T, l *lab.Lab) {
 	l.Run(h.argv...)
 	if got := l.ReadFile(h.root + resolvConf); !strings.Contains(got, "nameserver 192.168.122.50\n") {
 		t.Errorf("the next run left\n%s", got)
+	}
+}
+
+// TestHungCapture: systemd runs the capture of ExecStartPre=, and it is given up. The stamp that it leaves shows that systemd can run the
+// program. On an overloaded node it came too late: the capture took the whole time of the run, and the node kept its own nameservers until
+// the next start of node-dns.
+func TestHungCapture(t *testing.T) {
+	lab.Need(t, "strace")
+	l := lab.New(t)
+	s := &scene{Files: map[string]beforeFile{resolvConf: {Content: generated}}}
+	s.stage(t, l)
+	s.lay(t, l)
+	root := t.TempDir()
+	l.WriteFile(root+resolvConf, generated)
+	l.WriteFile(root+"/run/node-dns/ready", "") // systemd makes the directory
+	h := &hang{call: "openat", root: root, path: resolvConf, argv: []string{s.program, "apply", "--capture-only", "--root", root}, env: []string{"INVOCATION_ID=0123"}}
+	h.start(t)
+	h.cmd.Wait() // the exit code is what is tested
+	if code := h.cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(h.out.String(), "given up: hangs while reading "+root+resolvConf) {
+		t.Errorf("exit %d, want a run that is given up:\n%s", code, h.out.String())
+	}
+	if got := l.ReadFile(root + "/run/node-dns/way-back"); got != "0123\n" {
+		t.Errorf("the stamp is %q", got)
 	}
 }
 

@@ -11,33 +11,45 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"runtime"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/node-dns/node-dns/internal/screen"
 )
 
-// runTimeout bounds a whole run; hangTimeout is for one that heeds no deadline. NetworkManager runs its hooks one after
-// the other, and an activation waits for pre-up behind a slow one.
-const runTimeout = 2 * time.Second
+const (
+	// eventTimeout bounds a run for NetworkManager, which runs its hooks one after the other: an activation waits for pre-up
+	// behind a slow one.
+	eventTimeout = 3 * time.Second
+	// verbTimeout bounds a verb's run. An overloaded node may need that long to restore resolv.conf, and only a unit waits for
+	// it: less than its TimeoutStartSec= (10 s) and TimeoutStopSec= (15 s).
+	verbTimeout = 8 * time.Second
+)
 
 func main() {
 	// The daemon must get into the directories that are made here, whatever the umask of root's shell. Files get their
 	// mode in any case.
 	unix.Umask(0o022)
-	ctx, cancel := context.WithTimeout(context.Background(), runTimeout)
-	defer cancel()
+	// A run waits more than it works. With a second processor Go's idle threads look for work, which costs a quarter of its time.
+	runtime.GOMAXPROCS(1)
 	fromNetworkManager := os.Getenv("NM_DISPATCHER_ACTION") != ""
+	stdout, stderr := screen.NewWriter(os.Stdout), screen.NewWriter(os.Stderr)
 	command, err := parseCommand(os.Args[1:], fromNetworkManager)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
-		fmt.Print(usage)
+		fmt.Fprint(stdout, usage)
 		return
 	case err != nil:
-		fmt.Fprintf(os.Stderr, "origin-dns-dispatcher: %v\n%s", err, usage)
+		screen.WriteError(stderr, "origin-dns-dispatcher", err)
+		fmt.Fprint(stderr, usage)
 		if fromNetworkManager {
 			return // its form exits 0 whatever happens
 		}
 		os.Exit(exitUsage)
 	}
-	os.Exit(command.run(ctx, os.Stdout, os.Stderr))
+	ctx, cancel := context.WithTimeout(context.Background(), command.timeout())
+	defer cancel()
+	os.Exit(command.run(ctx, stdout, stderr))
 }

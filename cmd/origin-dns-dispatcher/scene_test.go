@@ -50,6 +50,7 @@ func (s *scene) stage(t *testing.T, l *lab.Lab) {
 	for _, dir := range usualDirs {
 		makeDir(t, dir)
 	}
+	l.WriteFile("/var/cache/node-dns/cluster.snapshot", "x") // the node has a cluster
 	if s.Bind {
 		l.WriteFile("/run/lab/bound", "")
 		l.WriteFile(resolvConf, "")

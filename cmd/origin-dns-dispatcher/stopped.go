@@ -8,15 +8,18 @@ import (
 
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/journal"
+	"github.com/node-dns/node-dns/internal/systembus"
 	"github.com/node-dns/node-dns/internal/systemd"
 )
 
 const (
 	daemonUnit = "node-dns.service"
 	applyUnit  = "node-dns-apply.service"
-	// systemdTimeout bounds what systemd is asked. It answers within a millisecond, but on a busy node 300 ms were not always enough, and
-	// a restart was taken for a stop. node-dns does not start again before; what is left of runTimeout is for the restore.
-	systemdTimeout = time.Second
+	// systemdTimeout bounds the first try to ask systemd. It answers within a millisecond, but on a busy node 300 ms were not always enough, and
+	// a restart was taken for a stop. node-dns does not start again before.
+	systemdTimeout = 800 * time.Millisecond
+	// restoreReserve is the part of verbTimeout that a second try leaves for the restore.
+	restoreReserve = 4 * time.Second
 	// failedStartPause comes before the next start of a daemon that did not get ready. RestartSec= is for one that was killed, and has
 	// queries waiting; a start that fails each 0.1 s would be 60 lines a second in the journal, for as long as it fails. (systemd 254 and
 	// later have RestartSteps= for this.)
@@ -48,16 +51,15 @@ func aftermathOf(job systemd.Job) aftermath {
 // stopping is for ExecStop=, while the daemon still answers: who stops it for good has DNS all the time, however long the queries under
 // way take to end. A restart touches nothing. Where systemd cannot be asked, that is left to stopped.
 func (c command) stopping(ctx context.Context, runner hostdns.Runner) (complete bool, err error) {
-	ctxAsk, cancel := context.WithTimeout(ctx, systemdTimeout)
-	defer cancel()
-	manager, err := systemd.Dial(ctxAsk, systemd.Socket)
-	if err != nil {
+	var job systemd.Job
+	err = askSystemd(ctx, systemd.Socket, func(ctx context.Context, manager *systemd.Manager) (err error) {
+		job, err = manager.Job(ctx, daemonUnit)
+		return err
+	})
+	if err != nil || job != systemd.Stop {
 		return true, nil
 	}
-	defer manager.Close()
-	if job, err := manager.Job(ctxAsk, daemonUnit); err != nil || job != systemd.Stop {
-		return true, nil
-	}
+	runner.Ending = true
 	plan, result, err := runner.Restore(ctx, true)
 	return err == nil && plan.Complete(result.Silence), nil
 }
@@ -91,26 +93,35 @@ func pause(ctx context.Context, d time.Duration) {
 }
 
 // ask asks systemd, and does what only systemd can do.
-func (c command) ask(ctx context.Context, runner hostdns.Runner) (aftermath, systemd.Job, error) {
-	ctx, cancel := context.WithTimeout(ctx, systemdTimeout)
-	defer cancel()
-	manager, err := systemd.Dial(ctx, systemd.Socket)
-	if err != nil {
-		return restoreNow, systemd.NoJob, err
-	}
-	defer manager.Close()
-	job, err := manager.Job(ctx, daemonUnit)
+func (c command) ask(ctx context.Context, runner hostdns.Runner) (then aftermath, job systemd.Job, err error) {
+	err = askSystemd(ctx, systemd.Socket, func(ctx context.Context, manager *systemd.Manager) (err error) {
+		job, err = manager.Job(ctx, daemonUnit)
+		return err
+	})
 	if err != nil {
 		return restoreNow, job, err
 	}
-	then := aftermathOf(job)
+	then = aftermathOf(job)
 	if then != giveChance || !runner.Looker.Paths.PointsHere() {
 		return then, job, nil
 	}
 	runner.Log.Warn("node-dns has ended and is started again: waiting for it", slog.String("result", os.Getenv("SERVICE_RESULT")),
 		slog.String("code", os.Getenv("EXIT_CODE")), slog.String("status", os.Getenv("EXIT_STATUS")), journal.Died.Attr())
-	if err := manager.Start(ctx, applyUnit); err != nil {
+	err = askSystemd(ctx, systemd.Socket, func(ctx context.Context, manager *systemd.Manager) error { return manager.Start(ctx, applyUnit) })
+	if err != nil {
 		return restoreNow, job, err
 	}
 	return then, job, nil
+}
+
+// askSystemd puts one question to systemd, over a connection of its own, and again if that misses its deadline.
+func askSystemd(ctx context.Context, socket string, question func(context.Context, *systemd.Manager) error) error {
+	return systembus.Retry(ctx, systemdTimeout, restoreReserve, func(ctx context.Context) error {
+		manager, err := systemd.Dial(ctx, socket)
+		if err != nil {
+			return err
+		}
+		defer manager.Close()
+		return question(ctx, manager)
+	})
 }

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// hangTimeout is when a run is given up that did not end at its deadline.
-	hangTimeout = runTimeout + 500*time.Millisecond
+	// hangTime is how long after its deadline a run is given up that did not end.
+	hangTime = 500 * time.Millisecond
 	// logTimeout is how long the line about that may take: the log may be what hangs.
 	logTimeout = 100 * time.Millisecond
 )
