@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -21,6 +22,40 @@ const (
 	Version  = "1.0.0"
 	Revision = "0123456789abcdef0123456789abcdef01234567"
 )
+
+// OldLayout is the release number of a package as it was laid out when the hook's program was NetworkManager's entry itself.
+const OldLayout = 0
+
+// layOutAsBefore undoes the move of the program to /usr/libexec.
+func layOutAsBefore(tree string) error {
+	const (
+		program = "$(DESTDIR)$(LIBEXECDIR)/node-dns/origin-dns-dispatcher"
+		entry   = "$(DESTDIR)$(LIBDIR)/NetworkManager/dispatcher.d/99-origin-dns"
+	)
+	return errors.Join(
+		replace(filepath.Join(tree, "Makefile"),
+			"\t$(PUT) 0755 packaging/networkmanager/99-origin-dns "+entry+"\n", "",
+			"bin/origin-dns-dispatcher "+program, "bin/origin-dns-dispatcher "+entry,
+			"ln -sf ../libexec/node-dns/origin-dns-dispatcher", "ln -sf ../lib/NetworkManager/dispatcher.d/99-origin-dns"),
+		replace(filepath.Join(tree, "packaging/rpm/node-dns.spec"), "%{_libexecdir}/node-dns\n", ""),
+	)
+}
+
+// replace replaces each text of a file, which must be there, by the one after it.
+func replace(file string, pairs ...string) error {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	text := string(data)
+	for pair := range slices.Chunk(pairs, 2) {
+		if !strings.Contains(text, pair[0]) {
+			return fmt.Errorf("%s has no text %q", file, pair[0])
+		}
+		text = strings.Replace(text, pair[0], pair[1], 1)
+	}
+	return os.WriteFile(file, []byte(text), 0o644)
+}
 
 // Macros say whose scriptlets a package has.
 type Macros string
@@ -68,9 +103,9 @@ func Build(t testing.TB, release int, macros Macros) Packages {
 			return err
 		}
 		tree := root
-		if release > 1 {
+		if release != 1 {
 			tree = filepath.Join(dir, "tree")
-			if err := changedTree(tree, root); err != nil {
+			if err := changedTree(tree, root, release); err != nil {
 				return err
 			}
 		}
@@ -89,10 +124,13 @@ func Build(t testing.TB, release int, macros Macros) Packages {
 	}
 }
 
-// changedTree copies the module to where its configuration files can be changed.
-func changedTree(to, root string) error {
+// changedTree copies the module and makes it the source of another release than 1.
+func changedTree(to, root string, release int) error {
 	if err := CopyTree(to, root); err != nil {
 		return err
+	}
+	if release == OldLayout {
+		return layOutAsBefore(to)
 	}
 	for _, file := range []string{"packaging/node-dns.yaml", "packaging/node-dns.sysconfig"} {
 		f, err := os.OpenFile(filepath.Join(to, file), os.O_APPEND|os.O_WRONLY, 0)

@@ -71,7 +71,7 @@ Release: 1
 Summary: What the packages of a RHEL are to rpm
 License: LGPL-2.1-or-later
 BuildArch: noarch
-Provides: /bin/sh, /usr/bin/env, bash, dbus, shadow-utils, NetworkManager = 1:1.42
+Provides: /bin/sh, /usr/bin/env, bash, dbus, shadow-utils, policycoreutils, NetworkManager = 1:1.42
 %%description
 systemd's helper for scriptlets, its file triggers, and the preset of a RHEL.
 %%package udev
