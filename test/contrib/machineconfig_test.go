@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"gopkg.in/yaml.v3"
 
+	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/lab"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
@@ -90,7 +91,7 @@ func read(t *testing.T, path string, to any) {
 func all(t *testing.T) map[string]machineConfig {
 	t.Helper()
 	paths, err := filepath.Glob(repository + "/contrib/machineconfig/*.yaml")
-	if err != nil || len(paths) != 3 {
+	if err != nil || len(paths) != 4 {
 		t.Fatalf("found %v, %v", paths, err)
 	}
 	found := map[string]machineConfig{}
@@ -185,5 +186,27 @@ func TestMachineConfigOnNode(t *testing.T) {
 	config, err := nodeconfig.Load(nodeconfig.DefaultPaths(root))
 	if err != nil || len(config.ClusterDNS) != 1 {
 		t.Errorf("node-dns.yaml: %v, %v", config.ClusterDNS, err)
+	}
+}
+
+// TestKubeletConfig: it names the file that the hook writes for pods.
+func TestKubeletConfig(t *testing.T) {
+	text, err := os.ReadFile(repository + "/contrib/machineconfig/kubelet/worker-node-dns.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var config struct {
+		Kind string
+		Spec struct {
+			KubeletConfig struct {
+				ResolvConf string `yaml:"resolvConf"`
+			} `yaml:"kubeletConfig"`
+		}
+	}
+	if err := yaml.Unmarshal(text, &config); err != nil {
+		t.Fatal(err)
+	}
+	if want := hostdns.NewPaths("").NodeResolvConf; config.Kind != "KubeletConfig" || config.Spec.KubeletConfig.ResolvConf != want {
+		t.Errorf("%+v, want resolvConf %s", config, want)
 	}
 }

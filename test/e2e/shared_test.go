@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/node-dns/node-dns/test/e2e/kube"
 )
@@ -16,7 +17,7 @@ var (
 	// static holds the fixtures as a watcher sees them, slices and Endpoints too: nobody else writes any.
 	static = sharedCluster{fixtures: staticFixtures}
 	// controlled holds what its users would have created; the slices are those that real controllers make of it.
-	controlled = sharedCluster{config: kube.Config{Controllers: true}, fixtures: controlledFixtures}
+	controlled = sharedCluster{hasControllers: true, fixtures: controlledFixtures}
 )
 
 // The names of the fixtures. No two of them have an object in common that is not the same.
@@ -25,10 +26,13 @@ var fixtureNames = []string{"node-dns", "openshift-3.11", "kubernetes-e2e"}
 func staticFixtures(name string) string     { return filepath.Join(casesDir, name+".static.yaml") }
 func controlledFixtures(name string) string { return filepath.Join("testdata", name+".yaml") }
 
+// endpointsTimeout is how long the controllers may take to write the slices of the fixtures. They need less than a second.
+const endpointsTimeout = 5 * time.Minute
+
 // sharedCluster is started for the first test that wants it, and closed by TestMain.
 type sharedCluster struct {
-	config   kube.Config
-	fixtures func(name string) string
+	fixtures       func(name string) string
+	hasControllers bool
 
 	once    sync.Once
 	cluster *kube.Cluster
@@ -38,17 +42,17 @@ type sharedCluster struct {
 // get returns the control plane.
 func (s *sharedCluster) get(t testing.TB) *kube.Cluster {
 	t.Helper()
-	s.config.Programs = programs(t)
-	s.once.Do(func() { s.err = s.start(context.WithoutCancel(t.Context())) })
+	config := kube.Config{Programs: programs(t)}
+	s.once.Do(func() { s.err = s.start(context.WithoutCancel(t.Context()), config) })
 	if s.err != nil {
 		t.Fatal(s.err)
 	}
 	return s.cluster
 }
 
-func (s *sharedCluster) start(ctx context.Context) error {
+func (s *sharedCluster) start(ctx context.Context, config kube.Config) error {
 	var err error
-	if s.cluster, err = kube.Start(ctx, s.config); err != nil {
+	if s.cluster, err = kube.Start(ctx, config); err != nil {
 		return err
 	}
 	roles, err := readObjects(manifestFile)
@@ -63,7 +67,15 @@ func (s *sharedCluster) start(ctx context.Context) error {
 		}
 		objects = append(objects, fixture...)
 	}
-	return s.cluster.Apply(ctx, objects...)
+	if err := s.cluster.Apply(ctx, objects...); err != nil || !s.hasControllers {
+		return err
+	}
+	if err := s.cluster.StartControllers(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, endpointsTimeout)
+	defer cancel()
+	return s.cluster.AwaitEndpoints(ctx, objects...)
 }
 
 func (s *sharedCluster) close() {

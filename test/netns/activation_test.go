@@ -52,26 +52,61 @@ func TestIPv6Only(t *testing.T) {
 	n.await(right{Upstreams: []string{ns6}, Node: nodeIP6})
 }
 
-// With dns=none NetworkManager's word is in its own file and on the bus; what stands in resolv.conf is nobody's.
+// With dns=none a hand-written resolv.conf is the source: DHCP's nameservers, which the admin had switched off, were asked. Where it
+// names nobody, NetworkManager's word is in its own file and on the bus.
 func TestDNSNone(t *testing.T) {
 	for _, row := range []struct {
-		name    string
-		options []option
-		text    string
+		name     string
+		options  []option
+		upstream string
+		text     string
 	}{
 		{
-			"stale",
-			[]option{withResolvConf("# by hand\nsearch old.example\nnameserver 192.0.2.99\noptions timeout:1\n")},
-			"# by hand\nsearch cluster.local old.example\nnameserver " + nodeIP + "\noptions timeout:1\n",
+			"by hand",
+			[]option{withResolvConf("# by hand\nsearch old.example\nnameserver " + ns2 + "\noptions timeout:1\n")},
+			ns2, "# by hand\nsearch old.example\nnameserver " + nodeIP + "\noptions timeout:1\n",
 		},
-		{"empty", []option{withResolvConf("")}, "search cluster.local example.com\nnameserver " + nodeIP + "\n"},
-		{"missing", nil, "search cluster.local example.com\nnameserver " + nodeIP + "\n"},
+		{"empty", []option{withResolvConf("")}, ns1, "search example.com\nnameserver " + nodeIP + "\n"},
+		{"missing", nil, ns1, "search example.com\nnameserver " + nodeIP + "\n"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			n := newNode(t, append(row.options, dnsNone())...)
 			n.connect("eth0")
-			n.await(right{Upstreams: []string{ns1}, Text: row.text})
+			n.await(right{Upstreams: []string{row.upstream}, Text: row.text})
+			n.l.Nmcli("connection", "up", "eth0") // a lease is no reason to ask others
+			n.await(right{Upstreams: []string{row.upstream}, Text: row.text})
 		})
+	}
+}
+
+// A stale file in /run/NetworkManager went before the admin's own, where NetworkManager runs and has no nameserver: the interface is
+// not managed.
+func TestStaleListOfNetworkManager(t *testing.T) {
+	n := newNode(t, dnsLeftToAdmin(), withResolvConf("# by hand\nnameserver "+ns2+"\n"),
+		withFile("/etc/NetworkManager/conf.d/50-unmanaged.conf", "[keyfile]\nunmanaged-devices=interface-name:eth0\n"))
+	n.l.WriteFile(networkManagerResolvConf, generated+"nameserver "+ns1+"\n")
+	n.l.Addr("eth0", nodeIP+"/24")
+	n.l.Route("default via " + router)
+	n.await(right{Upstreams: []string{ns2}, Text: "# by hand\nnameserver " + nodeIP + "\n"})
+}
+
+// dnsLeftToAdmin has NetworkManager leave resolv.conf alone without dns=none.
+func dnsLeftToAdmin() option {
+	return func(s *setup) { s.main = []string{"rc-manager=unmanaged"} }
+}
+
+// TestNoCluster: on a node without a cluster each unknown name without a dot was a temporary failure (EAI_AGAIN), because
+// nosuch.cluster.local was asked for first.
+func TestNoCluster(t *testing.T) {
+	program := libraries[0].program(t) // glibc
+	n := newNode(t, withDHCP(func(c *lab.DHCPConfig) { c.Domain = "test" }), withFile("/etc/dnsmasq.d/local.conf", "local=/nosuch/\n"))
+	n.connect("eth0")
+	n.await(right{Upstreams: []string{ns1}, Search: []string{"test"}})
+	if out, err := n.l.Try("getent", "hosts", "nosuch"); err == nil {
+		t.Errorf("nosuch exists: %s", out)
+	}
+	if out := strings.TrimSpace(n.l.Run(program, "1", "nosuch")); out != "none" {
+		t.Errorf("an unknown name without a dot: %s, want none (EAI_NONAME)", out)
 	}
 }
 
@@ -80,7 +115,7 @@ func TestFiveNameservers(t *testing.T) {
 	n := newNode(t, offering(all...))
 	n.connect("eth0")
 	const note = "# NOTE: the libc resolver may not support more than 3 nameservers.\n# The nameservers listed below may not be recognized.\n"
-	n.await(right{Upstreams: all, Text: generated + "search cluster.local example.com\nnameserver " + nodeIP + "\n" + note})
+	n.await(right{Upstreams: all, Text: generated + "search example.com\nnameserver " + nodeIP + "\n" + note})
 }
 
 // A DHCP server that offers the node its own address would make it ask itself.
@@ -101,4 +136,24 @@ func TestOnlyOwnAddressOffered(t *testing.T) {
 		return strings.Contains(n.l.ReadFile(networkManagerResolvConf), "nameserver "+nodeIP+"\n")
 	})
 	n.await(right{Upstreams: []string{ns1}})
+	node := lab.Binary(t, "node-dns")
+	const said, why = "the network offers no usable nameserver since ", "NetworkManager eth0 (eth0) names " + nodeIP + ": this node: would loop"
+	for _, args := range [][]string{{"status"}, {"status", "--brief"}, {"doctor"}} {
+		var out string
+		n.l.Await(strings.Join(args, " ")+" to say so", func() bool {
+			out, _ = n.l.Try(append([]string{node}, args...)...)
+			flat := strings.Join(strings.Fields(out), " ")
+			return strings.Contains(flat, said) && strings.Contains(flat, why)
+		})
+	}
+	if log := n.daemon.Output(); strings.Count(log, said) != 1 {
+		t.Errorf("the log does not say so once:\n%s", log)
+	}
+	n.dhcp.SetNameservers(ns2)
+	n.l.Nmcli("connection", "up", "eth0")
+	n.await(right{Upstreams: []string{ns2}})
+	n.l.Await("the status to be ready", func() bool {
+		out, _ := n.l.Try(node, "status", "--brief")
+		return out == "ready\n"
+	})
 }

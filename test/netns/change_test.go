@@ -68,7 +68,7 @@ func TestTrampled(t *testing.T) {
 // trample is what a tool does that knows of nobody else, and trampled the resolv.conf that we make of it, below our line.
 func (n *node) trample() { n.l.WriteFile(resolvConf, "nameserver 192.0.2.1\n") }
 
-const trampled = "nameserver " + nodeIP + "\nsearch cluster.local example.com\n"
+const trampled = "nameserver " + nodeIP + "\nsearch example.com\n"
 
 // displaced runs what writes resolv.conf, and waits until the daemon had it brought back: until a file that is not the one of before has
 // our line.
@@ -115,6 +115,59 @@ func TestSecondInterface(t *testing.T) {
 	n.await(first)
 	n.l.Nmcli("connection", "down", "eth1")
 	n.await(first)
+}
+
+// TestDefaultRouteMoves: pods keep the nameserver that they were given for life. A second interface with a better default route once took
+// the node IP away, and the old address refused its pods at once, although it was still local.
+func TestDefaultRouteMoves(t *testing.T) {
+	n := newNode(t)
+	n.addSecondLAN()
+	n.connect("eth0")
+	n.await(right{Upstreams: []string{ns1}})
+	n.connect("eth1", "ipv4.method", "manual", "ipv4.addresses", ip2+"/24", "ipv4.gateway", router2, "ipv4.dns", nsLAN2, "ipv4.route-metric", "50")
+	moved := right{Upstreams: []string{nsLAN2}, Routes: []string{"example.com/" + ns1}, Node: ip2}
+	n.await(moved)
+	for _, when := range []string{"after the move", "after a restart"} {
+		if got := ask(nodeIP, "who.test."); got != nsLAN2 {
+			t.Errorf("%s the address that pods have is answered %q, want %q", when, got, nsLAN2)
+		}
+		n.daemon.Stop()
+		n.daemon = startDaemon(t, n.l)
+		n.await(moved)
+	}
+	n.l.Nmcli("connection", "modify", "eth0", "ipv4.method", "disabled", "ipv6.method", "link-local")
+	n.l.Nmcli("connection", "up", "eth0")
+	n.l.Await("the address that is gone to be left", func() bool {
+		out, _ := n.l.Try(lab.Binary(t, "node-dns"), "status")
+		return !strings.Contains(out, nodeIP+":53")
+	})
+}
+
+// TestContainerBridge: dnsmasq answered at docker0's address too, and containers may have that as their nameserver. Where another
+// program has it, that is a note.
+func TestContainerBridge(t *testing.T) {
+	const docker = "172.17.0.1"
+	n := newNode(t)
+	n.connect("eth0")
+	n.await(right{Upstreams: []string{ns1}})
+	n.l.Run("ip", "link", "add", "docker0", "type", "bridge")
+	n.l.Run("ip", "address", "add", docker+"/16", "dev", "docker0")
+	n.l.Run("ip", "link", "set", "docker0", "up")
+	n.l.Await("docker0's address to answer", func() bool { return ask(docker, "who.test.") == ns1 })
+	n.await(right{Upstreams: []string{ns1}})
+	n.daemon.Stop()
+	other := n.l.Start(lab.Command{Argv: []string{
+		"dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--user=root", "--pid-file", "--no-resolv", "--no-hosts",
+		"--bind-interfaces", "--except-interface=lo", "--listen-address=" + docker, "--txt-record=who.test,other",
+	}})
+	n.l.Await("the other program to answer", func() bool { return ask(docker, "who.test.") == "other" })
+	n.daemon = startDaemon(t, n.l)
+	n.await(right{Upstreams: []string{ns1}})
+	if out, err := n.l.Try(lab.Binary(t, "node-dns"), "status"); err != nil || !strings.Contains(out, "another program has "+docker+":53, where pods may ask") {
+		t.Errorf("status: %v\n%s", err, out)
+	}
+	other.Kill()
+	n.l.Await("docker0's address to answer again", func() bool { return ask(docker, "who.test.") == ns1 })
 }
 
 // A VPN's nameserver is asked for the VPN's domain, and for nothing else.

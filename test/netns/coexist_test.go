@@ -43,7 +43,7 @@ func (n *node) wantNames(site, cluster string) {
 	}
 }
 
-// TestNetworkManagerModes: whatever dns= says, node-dns takes its upstreams from NetworkManager and has resolv.conf to itself while it
+// TestNetworkManagerModes: whatever dns= says, node-dns takes its upstreams from NetworkManager, or with dns=none from the file, and has resolv.conf to itself while it
 // answers, NetworkManager goes on with it when node-dns has ended, and there is no fight.
 func TestNetworkManagerModes(t *testing.T) {
 	for _, row := range []struct {
@@ -87,9 +87,13 @@ func TestNetworkManagerModes(t *testing.T) {
 			}
 			n.dhcp.SetNameservers(ns2)
 			n.l.Nmcli("connection", "up", "eth0")
-			n.await(right{Upstreams: []string{ns2}, Text: ours})
+			offered := right{Upstreams: []string{ns2}, Text: ours}
+			if row.dns == "none" {
+				offered.Upstreams = []string{ns1} // the file is the source
+			}
+			n.await(offered)
 			n.nm.Stop()
-			n.await(right{Upstreams: []string{ns2}, Text: ours})
+			n.await(offered)
 			n.nm = n.l.NetworkManager(n.main...)
 			n.dhcp.SetNameservers(ns1)
 			n.l.Nmcli("connection", "up", "eth0")

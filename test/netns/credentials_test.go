@@ -98,7 +98,7 @@ func (n credentialsNode) awaitSynced(token string) {
 			!slices.ContainsFunc(status.Problems, func(p string) bool { return strings.Contains(p, "kubeconfig") || strings.Contains(p, "API") })
 	})
 	info, err := os.Stat(handedOver)
-	if err != nil || info.Mode().Perm() != 0o640 {
+	if err != nil || info.Mode().Perm() != 0o400 {
 		n.t.Errorf("handed over: %v, %v", info, err)
 	}
 }
@@ -121,7 +121,7 @@ func TestCredentialsForRootAlone(t *testing.T) {
 	n.writeKubeconfig("exec: {apiVersion: client.authentication.k8s.io/v1, command: /bin/true}")
 	n.l.Await("the plugin to be refused", func() bool {
 		status, err := control.FetchStatus(t.Context(), control.SocketPath("/"))
-		return err == nil && strings.Contains(strings.Join(status.Problems, "\n"), "origin-dns-dispatcher does not hand it over: its user has its credentials from a plugin")
+		return err == nil && strings.Contains(strings.Join(status.Problems, "\n"), "origin-dns-dispatcher does not hand it over: credentials come from a plugin")
 	})
 	if out, _ := n.l.Try("dig", "+short", "@"+nodeIP, "web.shop.svc.cluster.local"); out != "172.30.0.7\n" {
 		t.Errorf("what was known is not answered any more: %s", out)

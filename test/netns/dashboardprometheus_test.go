@@ -16,7 +16,7 @@ import (
 
 // A boardPrometheus is a real one, on the node, that scrapes it.
 type boardPrometheus struct {
-	t     *testing.T
+	t     testing.TB
 	every time.Duration // it scrapes so often
 }
 

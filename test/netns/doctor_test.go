@@ -12,13 +12,19 @@ import (
 	"github.com/node-dns/node-dns/internal/lab"
 )
 
-// doctor is what node-dns doctor says on this node. It exits 1 where that has a failure, and else 0.
+// doctor is what node-dns doctor says on this node.
 func (n *node) doctor() doctor.Report {
 	n.t.Helper()
-	out, err := n.l.Try(lab.Binary(n.t, "node-dns"), "doctor", "-o", "json")
+	return diagnose(n.t, n.l)
+}
+
+// diagnose is what node-dns doctor says. It exits 1 where that has a failure, and else 0.
+func diagnose(t testing.TB, l *lab.Lab) doctor.Report {
+	t.Helper()
+	out, err := l.Try(lab.Binary(t, "node-dns"), "doctor", "-o", "json")
 	var report doctor.Report
 	if jsonErr := json.Unmarshal([]byte(out), &report); jsonErr != nil || (err != nil) != (report.Failures > 0) {
-		n.t.Fatalf("%v, %v:\n%s", err, jsonErr, out)
+		t.Fatalf("%v, %v:\n%s", err, jsonErr, out)
 	}
 	return report
 }
@@ -45,7 +51,7 @@ func TestDoctor(t *testing.T) {
 	n := newNode(t)
 	n.l.WriteFile("/var/lib/kubelet/config.yaml", "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nclusterDNS: ["+ns2+"]\nresolvConf: "+nodeResolvConf+"\n")
 	n.connect("eth0")
-	n.await(right{Upstreams: []string{ns1}})
+	n.await(right{Upstreams: []string{ns1}, Cluster: true})
 	r := n.doctor()
 	if r.Failures > 0 {
 		t.Errorf("%+v", r.Findings)
@@ -56,7 +62,7 @@ func TestDoctor(t *testing.T) {
 	wantFinding(t, r, "hook", doctor.OK, installedHook)
 	wantFinding(t, r, "upstreams", doctor.Warn, ns1, "REFUSED") // the LAN's know their own names alone
 	wantFinding(t, r, "kubelet", doctor.OK, nodeResolvConf, ns1)
-	wantFinding(t, r, "networkmanager-conf", doctor.Warn, "rc-manager=file") // the admin's of these tests
+	wantFinding(t, r, "networkmanager-conf", doctor.OK, "leave /etc/resolv.conf") // rc-manager=file of these tests brings the file back
 
 	const oldHook = "/etc/NetworkManager/dispatcher.d/99-origin-dns.sh"
 	n.l.WriteFile("/etc/NetworkManager/conf.d/99-origin.conf", "[main]\ndns=none\n")
@@ -87,4 +93,26 @@ func TestDoctor(t *testing.T) {
 	if after := n.l.ReadFile(resolvConf); after != before {
 		t.Errorf("the doctor has changed resolv.conf:\n%s", after)
 	}
+}
+
+// TestPortsOfOthers: SkyDNS, in a process of OpenShift's, keeps the address that dnsBindAddress alone names, and node-dns is ready all the
+// same. doctor finds node-dns at the ports other than 53 where it listens.
+func TestPortsOfOthers(t *testing.T) {
+	n := newNode(t)
+	n.l.WriteFile("/etc/origin/node/node-config.yaml", "dnsIP: 0.0.0.0\ndnsBindAddress: 127.0.0.1:53\nkubeletArguments: {resolv-conf: ["+nodeResolvConf+"]}\n")
+	n.l.WriteFile("/etc/node-dns/node-dns.yaml", "clusterListen: [0.0.0.0:8053]\n")
+	n.l.Run("cp", "/usr/sbin/dnsmasq", "/run/openshift") // the name of OpenShift 3's node process
+	n.l.Start(lab.Command{Argv: []string{
+		"/run/openshift", "--keep-in-foreground", "--conf-file=/dev/null", "--user=root", "--pid-file", "--log-facility=-", "--no-resolv", "--no-hosts",
+		"--listen-address=127.0.0.1", "--bind-interfaces",
+	}})
+	n.connect("eth0")
+	n.await(right{Upstreams: []string{ns1}, Cluster: true})
+	n.l.Run(lab.Binary(t, "node-dns"), "wait", "--for=ready", "--timeout=10s")
+	r := n.doctor()
+	if r.Failures > 0 {
+		t.Errorf("%+v", r.Findings)
+	}
+	wantFinding(t, r, "port", doctor.OK, "127.0.0.1:53 is left to openshift")
+	wantFinding(t, r, "port", doctor.OK, nodeIP+":8053", "127.0.0.1:8053", "node-dns listens (udp+tcp)")
 }

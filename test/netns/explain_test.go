@@ -16,10 +16,12 @@ import (
 
 	"github.com/node-dns/node-dns/internal/control"
 	"github.com/node-dns/node-dns/internal/dnstest"
+	"github.com/node-dns/node-dns/internal/doctor"
 	"github.com/node-dns/node-dns/internal/lab"
 	"github.com/node-dns/node-dns/internal/manual"
 	"github.com/node-dns/node-dns/internal/resolvconf"
 	"github.com/node-dns/node-dns/internal/searchlist"
+	"github.com/node-dns/node-dns/internal/sockaddr"
 )
 
 // wire is what a pod sends, as it comes in at the node's end of its cable.
@@ -35,8 +37,8 @@ func watchWire(t testing.TB, name string) *wire {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const allProtocols = unix.ETH_P_ALL<<8&0xff00 | unix.ETH_P_ALL>>8 // in network order
-	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, allProtocols)
+	allProtocols := sockaddr.NetworkOrder(unix.ETH_P_ALL) // packet(7)
+	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, int(allProtocols))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -273,5 +275,55 @@ func TestExplainKubelet(t *testing.T) {
 	document, printed := varying.ReplaceAllString(consoles[i].Output, "  "), varying.ReplaceAllString(said, "  ")
 	if diff := cmp.Diff(document, printed); diff != "" {
 		t.Errorf("the guide (-), and what is printed (+)\n%s\n%s", diff, said)
+	}
+}
+
+// TestAdviceLosesNoName applies what explain and doctor advise of the kubelet's resolvConf, and asks again: all names that resolved in a
+// pod still do. The file that they advised had nameservers alone, and printer, of the site's search domain, was lost.
+func TestAdviceLosesNoName(t *testing.T) {
+	for _, test := range []struct{ name, upstreams string }{
+		{"plain upstreams", "nameserver 192.0.2.53\n"},
+		{"none that a pod can ask", "nameserver fe80::1%bridge0\n"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			n := bootPodNode(t, podCluster, podSite, "")
+			kubelet := "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\nclusterDomain: cluster.local\nclusterDNS: [" + bridgeIP + "]\n"
+			n.l.WriteFile("/etc/node-dns/kubeconfig", string(n.api.Kubeconfig()))
+			n.l.WriteFile("/var/lib/kubelet/config.yaml", kubelet)
+			n.l.WriteFile(resolvConf, "search example.com\n"+test.upstreams+"options timeout:2\n")
+			n.start()
+			n.l.Run(lab.Binary(t, "origin-dns-dispatcher"), "apply")
+			names := []string{"printer", "google.com", "web", "kubernetes.default"}
+			before := map[string]bool{}
+			for _, name := range names {
+				before[name] = n.explain(name, "-n", "shop").Found
+			}
+			if !before["printer"] || !before["web"] {
+				t.Fatalf("found before: %v", before)
+			}
+			advised := regexp.MustCompile(`point it at (/\S+),`)
+			advice := advised.FindStringSubmatch(fmt.Sprintf("%+v", n.explain("printer", "-n", "shop").Search.Faults))
+			if advice == nil {
+				t.Fatal("explain advises nothing")
+			}
+			r := diagnose(t, n.l)
+			wantFinding(t, r, "kubelet", doctor.Fail, "point it at "+advice[1]+",", "resolvConf in /var/lib/kubelet/config.yaml")
+
+			n.l.WriteFile("/var/lib/kubelet/config.yaml", kubelet+"resolvConf: "+advice[1]+"\n")
+			var after control.Explanation
+			n.l.Await("the kubelet's new file to be read", func() bool {
+				after = n.explain("printer", "-n", "shop")
+				return after.Search.Host != nil && after.Search.Host.Path == advice[1]
+			})
+			for _, name := range names {
+				if before[name] && !n.explain(name, "-n", "shop").Found {
+					t.Errorf("%s resolved, and does not after the advice was followed:\n%s", name, n.l.ReadFile(advice[1]))
+				}
+			}
+			if len(after.Search.Faults) > 0 {
+				t.Errorf("and there is still something wrong: %+v", after.Search.Faults)
+			}
+			wantFinding(t, diagnose(t, n.l), "kubelet", doctor.OK, "resolvConf="+advice[1])
+		})
 	}
 }

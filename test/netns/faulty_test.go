@@ -12,7 +12,7 @@ import (
 func TestFaultyConfiguration(t *testing.T) {
 	const before, moved = "search example.com\nnameserver " + ns1 + "\n", "10.77.0.101"
 	n := newNode(t, byHand(func(l *lab.Lab) { l.WriteFile(resolvConf, before) }))
-	n.await(right{Upstreams: []string{ns1}, Text: "search cluster.local example.com\nnameserver " + nodeIP + "\n"})
+	n.await(right{Upstreams: []string{ns1}, Text: "search example.com\nnameserver " + nodeIP + "\n"})
 
 	n.l.WriteFile("/etc/node-dns/node-dns.yaml", "clusterDomain: 7 dwarfs\n")
 	n.l.Run("ip", "addr", "flush", "dev", "eth0", "scope", "global")

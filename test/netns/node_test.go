@@ -26,7 +26,7 @@ const installedHook = "/usr/lib/NetworkManager/dispatcher.d/99-origin-dns"
 
 // node is a machine with both programs installed, on a LAN.
 type node struct {
-	t       *testing.T
+	t       testing.TB
 	l       *lab.Lab
 	lan     *lab.Namespace
 	dhcp    *lab.DHCPServer // nil with a server of the test's own
@@ -85,7 +85,7 @@ func withResolvConf(text string) option {
 
 // newNode starts everything but a connection. Without options DHCP offers nodeIP, the router, ns1 and example.com, there is no
 // resolv.conf, and the admin has NetworkManager write it (rc-manager=file): it is written under our hands.
-func newNode(t *testing.T, options ...option) *node {
+func newNode(t testing.TB, options ...option) *node {
 	t.Helper()
 	s := setup{main: []string{"rc-manager=file"}, dhcp: lab.DHCPConfig{
 		Interface: "lan0", Range: nodeIP + "," + nodeIP + ",255.255.255.0", Router: router, Domain: "example.com", Nameservers: []string{ns1},

@@ -26,7 +26,7 @@ func (n *node) rcManager() string {
 }
 
 // identity changes whenever resolv.conf is written.
-func identity(t *testing.T) os.FileInfo {
+func identity(t testing.TB) os.FileInfo {
 	t.Helper()
 	info, err := os.Stat(resolvConf)
 	if err != nil {

@@ -47,7 +47,7 @@ func (u *pathUnit) start(n *node) {
 
 func (u *pathUnit) run(program, request string) {
 	cmd := exec.Command(program, "apply")
-	cmd.Dir, cmd.Env = "/", []string{"PATH=" + lab.Path}
+	cmd.Dir, cmd.Env = "/", []string{"PATH=" + lab.Path, "INVOCATION_ID=00000000000000000000000000000000"}
 	out, err := cmd.CombinedOutput()
 	fmt.Fprintf(&u.output, "%s%s", request, out)
 	if err != nil {

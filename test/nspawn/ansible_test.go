@@ -26,7 +26,7 @@ func newAnsibleNode(t *testing.T) *oldNode {
 	if os.Getenv("NODEDNS_ROOT") != "" {
 		t.Skip("the tree has no ansible; the playbook is tested on this machine's own")
 	}
-	lab.NeedPrograms(t, "ansible-playbook")
+	lab.NeedPrograms(t, "ansible-playbook", "firewalld")
 	o := newOldNode(t, dnsmasqWith{base: openshiftBase, hook: true})
 	rpmbuild.Prepare(t, o.Container)
 	rpmbuild.Publish(t, o.Container, rpmbuild.Build(t, 1, rpmbuild.Systemd).Main)
@@ -53,7 +53,7 @@ func (o *oldNode) play(command, changed, failed string) string {
 }
 
 // TestAnsible: the playbook of contrib, as docs/migration.md has it run, brings a node of OpenShift 3 to node-dns, changes nothing with --check or
-// when it is run again, leaves a faulty configuration where it was, and goes back.
+// when it is run again, leaves a faulty configuration where it was, opens the zones of firewalld that it is told, and goes back.
 func TestAnsible(t *testing.T) {
 	o := newAnsibleNode(t)
 	said := commands(migrationPage(t)["Many nodes"])
@@ -61,6 +61,7 @@ func TestAnsible(t *testing.T) {
 		t.Fatalf("the page has the commands %q", said)
 	}
 	check, run, back := said[0], said[1], said[2]
+	o.Unmask("firewalld.service")
 	before := o.tree()
 	o.play(check, "1", "0")
 	o.checkTree(before)
@@ -76,6 +77,17 @@ func TestAnsible(t *testing.T) {
 		t.Errorf("of a faulty configuration it says\n%s", out)
 	}
 	o.checkTree(after)
+
+	o.Run("systemctl", "start", "firewalld.service")
+	opening := run + ` --extra-vars '{"node_dns_firewalld_zones": ["public", "trusted"]}'`
+	o.play(opening+" --check", "0", "0")
+	o.play(opening, "2", "0")
+	o.play(opening, "0", "0")
+	for _, zone := range []string{"public", "trusted"} {
+		o.Run("firewall-cmd", "--zone="+zone, "--query-service=dns") // fails where it does not
+	}
+	o.Run("systemctl", "stop", "firewalld.service")
+	o.Run("rm", "/etc/firewalld/zones/public.xml", "/etc/firewalld/zones/trusted.xml")
 
 	o.play(back, "2", "0")
 	o.checkOld()

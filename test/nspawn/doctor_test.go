@@ -48,16 +48,26 @@ func TestDoctor(t *testing.T) {
 	want("storage", doctor.OK, "/var/lib/node-dns", "/var/cache/node-dns", "/run/node-dns")
 	want("versions", doctor.OK, "systemd 2", "NetworkManager 1.")
 
-	// Who may not ask the daemon learns that, and no failure is made of what cannot be seen.
+	// Others may ask the daemon how it is, and no failure is made of what they cannot see.
 	out, err := n.Try("runuser", "-u", "nobody", "--", "node-dns", "doctor")
 	if err != nil {
 		t.Errorf("for others: %v", err)
 	}
-	for _, part := range []string{"[warn] node-dns runs, and how it is may not be read", "[warn] " + nodeIP + ":53: somebody listens there, and only root sees who", "run this as root"} {
+	for _, part := range []string{"[ok]   node-dns dev runs", nodeIP + ":53: node-dns listens (udp+tcp), and nobody else", "run this as root"} {
 		if !strings.Contains(out, part) {
 			t.Errorf("others are not told %q:\n%s", part, out)
 		}
 	}
+
+	// The unit's prefix "-" hid that systemd could not run the hook, and doctor found nothing wrong.
+	want("commands", doctor.OK)
+	n.Run("chmod", "0644", "/usr/sbin/origin-dns-dispatcher") // of what a link leads to
+	_, _ = n.Try("systemctl", "restart", "node-dns.service")
+	want("commands", doctor.Fail, "cannot run /usr/", "/origin-dns-dispatcher for node-dns", "Permission denied", "systemctl restart node-dns")
+	n.Run("chmod", "0755", "/usr/sbin/origin-dns-dispatcher")
+	n.Run("systemctl", "restart", "node-dns.service")
+	n.awaitServing()
+	want("commands", doctor.OK)
 
 	n.Run("systemctl", "stop", "node-dns-apply.path")
 	want("units", doctor.Fail, "node-dns-apply.path is inactive", "systemctl restart node-dns-apply.path")

@@ -158,8 +158,12 @@ func TestCredentials(t *testing.T) {
 		n.Await("the certificate "+serial+" to be handed over", func() bool {
 			return strings.Contains(n.ReadFile(copied), base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("CERTIFICATE" + serial)})))
 		})
-		if got := n.Run("stat", "--format=%U:%G %a", copied); got != "root:node-dns 640\n" {
+		if got := n.Run("stat", "--format=%U:%G %a", copied); got != "node-dns:root 400\n" {
 			t.Errorf("%s is %s", copied, got)
+		}
+		// The control socket's group was node-dns, which read this file.
+		if out, err := n.Try("runuser", "--user", "nobody", "--supp-group", "node-dns", "--supp-group", "node-dns-admin", "--", "cat", copied); err == nil {
+			t.Errorf("a member of the groups reads\n%s", out)
 		}
 	}
 	n.Run("mkdir", "-p", pki)

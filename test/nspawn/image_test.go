@@ -57,7 +57,8 @@ func (n *imageNode) image(name, directory string, release int, macros rpmbuild.M
 	if err := os.CopyFS(context, os.DirFS(filepath.Join(repository, "contrib", directory))); err != nil {
 		n.t.Fatal(err)
 	}
-	n.l.Run("cp", rpmbuild.Build(n.t, release, macros).Main, context)
+	p := rpmbuild.Build(n.t, release, macros)
+	n.l.Run("cp", p.Main, p.SELinux, context)
 	before := lost(c)
 	buildContainerfile(n.t, c, context)
 	if d := cmp.Diff(before, lost(c)); d != "" {

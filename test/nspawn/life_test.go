@@ -193,17 +193,23 @@ func TestTrample(t *testing.T) {
 	}
 }
 
-// TestAccess: the daemon cannot write what is root's, and nobody else can ask it for its state.
+// TestAccess: the daemon cannot write what is root's. Any user may ask for its status and for a name, and what other clients ask and the cache
+// are for root and the group node-dns-admin.
 func TestAccess(t *testing.T) {
 	n := newServingNode(t)
 	if got := n.Run("stat", "--format=%U:%G %a", "/run/node-dns", "/run/node-dns/control.sock", "/var/cache/node-dns", "/var/lib/node-dns"); got !=
-		"node-dns:node-dns 755\nnode-dns:node-dns 660\nnode-dns:node-dns 750\nroot:root 755\n" {
+		"node-dns:node-dns 755\nnode-dns:node-dns 666\nnode-dns:node-dns 750\nroot:root 755\n" {
 		t.Errorf("owners and modes:\n%s", got)
 	}
-	n.Run("node-dns", "status")
-	if out, err := n.Try("runuser", "--user", "nobody", "--", "node-dns", "status"); err == nil || !strings.Contains(out, "permission denied") {
-		t.Errorf("nobody may ask for the status: %v\n%s", err, out)
+	for _, command := range []string{"status", "servers", "query localhost.", "cache stats"} {
+		n.Run("runuser", "--user", "nobody", "--", "sh", "-c", "node-dns "+command)
 	}
+	for _, command := range []string{"monitor", "cache dump", "cache flush --all", "log-queries on"} {
+		if out, err := n.Try("runuser", "--user", "nobody", "--", "sh", "-c", "node-dns "+command); err == nil || !strings.Contains(out, "it is for root and the group node-dns-admin: permission denied") {
+			t.Errorf("nobody may ask %s: %v\n%s", command, err, out)
+		}
+	}
+	n.Run("runuser", "--user", "nobody", "--supp-group", "node-dns-admin", "--", "node-dns", "cache", "flush", "--all")
 	for _, path := range []string{"/etc/resolv.conf", "/var/lib/node-dns/x", "/etc/node-dns/x", "/usr/sbin/x", "/etc/origin/node/resolv.conf"} {
 		if out, err := n.Try("nsenter", "--target", n.mainPID(), "--mount", "--", "runuser", "--user", "node-dns", "--", "sh", "-c", `: >>"$0"`, path); err == nil {
 			t.Errorf("the daemon's user may write %s\n%s", path, out)

@@ -62,15 +62,20 @@ func newNode(t *testing.T) *node {
 // newBareNode is a node before the product is installed.
 func newBareNode(t *testing.T) *node {
 	t.Helper()
-	l := lab.New(t)
-	n := &node{Container: l.Container("node"), t: t, l: l, lan: l.Namespace("lan"), pods: l.Namespace("pods")}
-	n.lan.Bridge("lan0", router+"/24", ns1+"/24", ns2+"/24")
+	return newNamedNode(t, lab.New(t), "node", "lan0")
+}
+
+// newNamedNode is a bare node on a LAN of its own, whose addresses are those of any other's. No two LANs of a Lab have bridges of one name.
+func newNamedNode(t *testing.T, l *lab.Lab, name, bridge string) *node {
+	t.Helper()
+	n := &node{Container: l.Container(name), t: t, l: l, lan: l.Namespace(name + "-lan"), pods: l.Namespace(name + "-pods")}
+	n.lan.Bridge(bridge, router+"/24", ns1+"/24", ns2+"/24")
 	n.upstream = n.lan.Nameserver(ns1)
 	n.lan.Nameserver(ns2)
 	n.dhcp = n.lan.DHCP(lab.DHCPConfig{
-		Interface: "lan0", Range: nodeIP + "," + nodeIP + ",255.255.255.0", Router: router, Domain: "example.com", Nameservers: []string{ns1},
+		Interface: bridge, Range: nodeIP + "," + nodeIP + ",255.255.255.0", Router: router, Domain: "example.com", Nameservers: []string{ns1},
 	})
-	n.Wire("eth0", n.lan, "lan0")
+	n.Wire("eth0", n.lan, bridge)
 	n.pods.Bridge("pod0", podIP+"/24")
 	n.pods.Run("ip", "route", "add", "default", "via", podGateway)
 	n.Wire("pods0", n.pods, "pod0")

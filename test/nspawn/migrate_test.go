@@ -7,11 +7,39 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/dnstest"
+	"github.com/node-dns/node-dns/internal/doctor"
+	"github.com/node-dns/node-dns/internal/lab"
 )
 
-// TestMigrate: a node of OpenShift 3 becomes node-dns's under load, and back, and no query is lost; /etc is as it was.
+// openshiftRules are those of RHEL's iptables-services with the chain in which openshift-ansible opens ports
+// (roles/lib_os_firewall).
+const openshiftRules = `*filter
+:INPUT ACCEPT
+:OS_FIREWALL_ALLOW -
+-A INPUT -m state --state RELATED,ESTABLISHED -j ACCEPT
+-A INPUT -p icmp -j ACCEPT
+-A INPUT -i lo -j ACCEPT
+-A INPUT -j OS_FIREWALL_ALLOW
+-A INPUT -j REJECT --reject-with icmp-host-prohibited
+-A OS_FIREWALL_ALLOW -p tcp -m state --state NEW -m tcp --dport 53 -j ACCEPT
+-A OS_FIREWALL_ALLOW -p udp -m state --state NEW -m udp --dport 53 -j ACCEPT
+COMMIT
+`
+
+// TestMigrate: a node of OpenShift 3 becomes node-dns's under load, and back, and no query is lost; /etc is as it was. The
+// ports that OpenShift's installer opened stay open.
 func TestMigrate(t *testing.T) {
 	o := newOldNode(t, dnsmasqWith{base: openshiftBase, hook: true})
+	o.Install("iptables")
+	o.WriteFile("/run/rules", openshiftRules, 0o600)
+	o.Run("iptables-restore", "/run/rules")
+	rules := o.Run("iptables", "-S")
+	checkRules := func() {
+		t.Helper()
+		if got := o.Run("iptables", "-S"); got != rules {
+			t.Errorf("the rules were\n%s\nand are\n%s", rules, got)
+		}
+	}
 	before := o.tree()
 	if again := o.Run("node-dns", "migrate", "--undo"); !strings.Contains(again, "nothing to undo") {
 		t.Errorf("an --undo of nothing:\n%s", again)
@@ -25,10 +53,14 @@ func TestMigrate(t *testing.T) {
 			t.Errorf("the dry run does not say %q:\n%s", want, screen)
 		}
 	}
+	if strings.Contains(screen, "drop DNS") || strings.Contains(screen, "drops DNS") {
+		t.Errorf("the dry run sees a filter that drops:\n%s", screen)
+	}
 	o.checkEtc(before)
 
 	o.during(200, func() { t.Log(o.Run("node-dns", "migrate", "--apply")) })
 	o.checkMigrated()
+	checkRules()
 	if again := o.Run("node-dns", "migrate", "--apply"); !strings.Contains(again, "This node was migrated") {
 		t.Errorf("a second --apply:\n%s", again)
 	}
@@ -42,6 +74,7 @@ func TestMigrate(t *testing.T) {
 	o.during(200, func() { t.Log(o.Run("node-dns", "migrate", "--undo")) })
 	o.checkEtc(before)
 	o.checkOld()
+	checkRules()
 	if again := o.Run("node-dns", "migrate", "--undo"); !strings.Contains(again, "nothing to undo") {
 		t.Errorf("a second --undo:\n%s", again)
 	}
@@ -92,6 +125,10 @@ func TestMigrateFails(t *testing.T) {
 	o.during(200, func() {
 		fails("upstreams: [10.77.0.200\n", "the configuration has faults")
 		fails("upstreams: [10.77.0.200]\n", "no upstream nameserver answers")
+		fails("kubeconfig: /etc/none.kubeconfig\n", "/etc/none.kubeconfig does not exist")
+		if o.exists("/var/lib/node-dns/migration.json") || o.property("node-dns.service", "ExecMainStartTimestamp") != "" {
+			t.Error("what the dry run can see did not keep a migration from being begun")
+		}
 		o.Run("cp", resolvConf, "/run/resolv.conf")
 		o.Run("sh", "-c", "echo nameserver "+loadSite+" >"+resolvConf+"; chattr +i "+resolvConf)
 		if out, err := o.Try("node-dns", "migrate", "--apply"); err == nil || !strings.Contains(out, "chattr -i") {
@@ -102,11 +139,46 @@ func TestMigrateFails(t *testing.T) {
 	})
 
 	// A domain that dnsmasq was told of where node-dns does not look.
-	o.WriteFile(unitFiles+"dnsmasq.service", strings.Replace(dnsmasqService, "-k", "-k --server=/example.com/"+clusterService, 1), 0o644)
+	o.WriteFile(unitFiles+"dnsmasq.service", strings.Replace(lab.DnsmasqService, "-k", "-k --server=/example.com/"+clusterService, 1), 0o644)
 	o.Run("systemctl", "daemon-reload")
 	o.Run("systemctl", "restart", "dnsmasq.service")
 	o.site.SetFaultsFor("example.com", dnstest.Faults{Rcode: dns.RcodeServerFailure})
 	fails("logLevel: info\n", "answers SERVFAIL to example.com. SOA, which had")
+}
+
+// TestMigrateBesideSkyDNS: the node process of OpenShift 3 keeps its own nameserver on 127.0.0.1, loses no query there while port 53 of the
+// node's address changes hands, and is no reason for node-dns not to be ready. Doctor once advised to disable it: it is the kubelet.
+func TestMigrateBesideSkyDNS(t *testing.T) {
+	o := newOldNode(t, dnsmasqWith{base: openshiftBase, hook: true})
+	const unit = "origin-node.service"
+	o.WriteFile(unitFiles+unit, "[Service]\nExecStart=/usr/sbin/dnsmasq -k --conf-file=/dev/null --pid-file= --user=root --no-resolv --no-hosts "+
+		"--bind-interfaces --listen-address=127.0.0.1 --address=/sky.test/192.0.2.99\n", 0o644)
+	o.Run("systemctl", "daemon-reload")
+	o.Run("systemctl", "start", unit)
+	const ask = "dig +short +tries=1 +timeout=1 @127.0.0.1 sky.test"
+	o.Await("SkyDNS", func() bool {
+		out, _ := o.Try("sh", "-c", ask)
+		return strings.TrimSpace(out) == "192.0.2.99"
+	})
+	o.WriteFile("/run/asks", "while [ ! -e /run/enough ]; do test \"$("+ask+")\" = 192.0.2.99 && echo sky || echo other; sleep 0.02; done >/run/answers\n", 0o644)
+	o.Run("systemd-run", "--quiet", "--unit=asks", "sh", "/run/asks")
+	t.Log(o.Run("node-dns", "migrate", "--apply"))
+	o.Run("touch", "/run/enough")
+	o.checkMigrated()
+	if answers := o.ReadFile("/run/answers"); strings.Contains(answers, "other") || !strings.Contains(answers, "sky") {
+		t.Errorf("of %d questions to 127.0.0.1, SkyDNS did not answer %d", strings.Count(answers, "\n"), strings.Count(answers, "other"))
+	}
+	if got := o.property(unit, "ActiveState"); got != "active" {
+		t.Errorf("%s is %s", unit, got)
+	}
+	if level, said := o.doctor("port"); level != doctor.OK {
+		t.Errorf("[%s] %s", level, said)
+	}
+	if out, _ := o.Try("node-dns", "doctor"); !strings.Contains(out, "127.0.0.1:53 is left to dnsmasq of "+unit) || strings.Contains(out, "disable --now "+unit) {
+		t.Errorf("doctor says\n%s", out)
+	}
+	o.Run("node-dns", "migrate", "--undo")
+	o.checkOld()
 }
 
 // checkMigrated: node-dns answers, and nothing of the old is about to come back.

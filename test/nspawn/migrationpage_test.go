@@ -38,7 +38,7 @@ var way = []string{"node-dns migrate", "node-dns migrate --apply", "node-dns mig
 // what the Containerfile says, and test/contrib looks at what is applied.
 var byTheCluster = []string{
 	"node-dns migrate",
-	"cp dist/node-dns-[0-9]*.x86_64.rpm contrib/machineconfig/",
+	"cp dist/node-dns-[0-9]*.x86_64.rpm dist/node-dns-selinux-*.noarch.rpm contrib/machineconfig/",
 	`podman build --from "$(oc adm release info --image-for=rhel-coreos)" --tag registry.example.com/rhcos-node-dns:1 contrib/machineconfig`,
 	"podman push registry.example.com/rhcos-node-dns:1",
 	"oc apply -f contrib/machineconfig/98-worker-node-dns-image.yaml -f contrib/machineconfig/98-worker-node-dns-config.yaml",

@@ -21,72 +21,6 @@ const (
 	oldUpstreams   = "/etc/dnsmasq.d/origin-upstream-dns.conf"
 )
 
-// oldHook does what 99-origin-dns.sh does: for the interface of the default route it keeps the nameservers for dnsmasq and for
-// pods, as long as resolv.conf is not its own; has dnsmasq run; and has resolv.conf name the node. It is written after the
-// description of that script's behaviour, bugs included that matter here: it writes in place, and every time.
-const oldHook = `#!/bin/sh
-case $2 in up|dhcp4-change|dhcp6-change) ;; *) exit 0 ;; esac
-gateway=$(ip route list match 0.0.0.0/0 | awk '{print $3; exit}')
-[ -n "$gateway" ] || exit 0
-set -- $(ip route get to "$gateway")
-while [ $# -gt 1 ]; do
-	[ "$1" = dev ] && iface=$2
-	[ "$1" = src ] && node=$2
-	shift
-done
-[ "$DEVICE_IFACE" = "$iface" ] || exit 0
-restart=
-mark=99-origin-dns.sh
-if ! grep -q "$mark" /etc/resolv.conf; then
-	servers=$IP4_NAMESERVERS
-	[ -n "$servers" ] && [ "$servers" != "$node" ] || servers=$(awk '/^nameserver[ \t]/ {print $2}' /etc/resolv.conf)
-	new=$(mktemp)
-	for server in $servers; do echo "server=$server"; done >"$new"
-	if [ "$(sort "$new")" != "$(sort /etc/dnsmasq.d/origin-upstream-dns.conf 2>/dev/null)" ]; then
-		cat "$new" >/etc/dnsmasq.d/origin-upstream-dns.conf
-		restart=yes
-	fi
-	mkdir -p /etc/origin/node
-	for server in $servers; do echo "nameserver $server"; done >/etc/origin/node/resolv.conf
-	rm "$new"
-fi
-systemctl -q is-active dnsmasq.service || restart=yes
-[ -z "$restart" ] || systemctl restart dnsmasq
-systemctl -q is-active dnsmasq.service || exit 0
-new=$(mktemp)
-grep -q "$mark" /etc/resolv.conf || echo '# nameserver updated by /etc/NetworkManager/dispatcher.d/99-origin-dns.sh' >"$new"
-grep -v '^nameserver' /etc/resolv.conf >>"$new"
-echo "nameserver $node" >>"$new"
-if ! grep -qw search "$new"; then
-	echo 'search cluster.local' >>"$new"
-elif ! grep -q 'search cluster.local' "$new"; then
-	sed -i 's/^search[ \t]/search cluster.local /' "$new"
-fi
-cat "$new" >/etc/resolv.conf
-rm "$new"
-`
-
-// dnsmasqService is RHEL's, but that it does not go to the background: its users override the file all the same.
-const dnsmasqService = `[Unit]
-Description=DNS caching server.
-After=network.target
-
-[Service]
-ExecStart=/usr/sbin/dnsmasq -k
-
-[Install]
-WantedBy=multi-user.target
-`
-
-// oldNodeConfig is what matters of a node's.
-const oldNodeConfig = `kind: NodeConfig
-apiVersion: v1
-dnsIP: 0.0.0.0
-dnsDomain: cluster.local
-dnsBindAddress: 127.0.0.1:53
-dnsRecursiveResolvConf: /etc/origin/node/resolv.conf
-`
-
 // oldNode is a node of OpenShift 3 that has node-dns installed and not in use. The nameservers of the site, of slow.example
 // and of the cluster are the test's own.
 type oldNode struct {
@@ -128,14 +62,14 @@ func newOldNode(t *testing.T, with dnsmasqWith) *oldNode {
 	if err := os.Remove(n.Path("/etc/systemd/system/dnsmasq.service")); err != nil {
 		t.Fatal(err)
 	}
-	n.WriteFile(unitFiles+"dnsmasq.service", dnsmasqService, 0o644)
+	n.WriteFile(unitFiles+"dnsmasq.service", lab.DnsmasqService, 0o644)
 	n.WriteFile("/etc/dnsmasq.conf", "conf-dir=/etc/dnsmasq.d\n", 0o644)
 	n.WriteFile(oldBasePath, with.base, 0o644)
 	n.Enable("dnsmasq.service", "NetworkManager-dispatcher.service")
 	if with.hook {
-		n.WriteFile(oldHookPath, oldHook, 0o755)
+		n.WriteFile(oldHookPath, lab.OldHook, 0o755)
 		n.WriteFile(oldSnippetPath, "[main]\ndns=none\n", 0o644)
-		n.WriteFile("/etc/origin/node/node-config.yaml", oldNodeConfig, 0o600)
+		n.WriteFile("/etc/origin/node/node-config.yaml", lab.OldNodeConfig, 0o600)
 		n.WriteFile(resolvConf, "# of the installation\nsearch example.com\noptions timeout:3\nnameserver "+loadSite+"\n", 0o644)
 	} else {
 		n.WriteFile("/etc/NetworkManager/conf.d/dns.conf", "[main]\nrc-manager=unmanaged\n", 0o644)

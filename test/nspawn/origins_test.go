@@ -59,7 +59,7 @@ func origins() []origin {
 		},
 		{
 			name: "cloud-init", set: func(n *node) { n.setCloudInit("{}") },
-			says: []string{"/etc/NetworkManager/conf.d/99-cloud-init.conf keeps NetworkManager from writing it", "upstreams: [" + ns2 + "], which are cloud-init's"},
+			says: []string{"/etc/NetworkManager/conf.d/99-cloud-init.conf keeps NetworkManager from writing it", "asks " + ns2 + " (from /etc/resolv.conf Created by cloud-init"},
 			serves: func(n *node) {
 				n.Await("a pod to be answered by cloud-init's nameserver", func() bool { return n.ask() == ns2 })
 			},
@@ -70,6 +70,16 @@ func origins() []origin {
 			},
 			says:   []string{"/etc/cloud/cloud.cfg.d/50_dns.cfg says manage_resolv_conf: true", "write /etc/cloud/cloud.cfg.d/zz-node-dns.cfg"},
 			serves: (*node).checkCloudLeavesAlone,
+		},
+		{
+			name: "forcedns by hand", set: (*node).setForcedns,
+			says: []string{"single-node: forcedns with dnsmasq", "move /etc/NetworkManager/dispatcher.d/forcedns aside", "single-node.conf (rc-manager=unmanaged) aside"},
+			serves: func(n *node) {
+				n.Await("the cluster's own name", func() bool {
+					out, _ := n.Try("dig", "+short", "+tries=1", "+timeout=1", "@"+nodeIP, "api-int.sno.example.com")
+					return strings.TrimSpace(out) == "192.0.2.80"
+				})
+			},
 		},
 		{
 			name: "NodeLocal DNSCache, left", set: func(n *node) {
@@ -135,6 +145,9 @@ func TestMigrateLeavesToTheCluster(t *testing.T) {
 		{name: "resolv-prepender", set: (*node).setPrepender, says: []string{
 			"on-prem-resolv-prepender.path is active, enabled", "coredns of ", "holds port 53", "it answers api-int.ocp.example.com with 192.0.2.80",
 			"kind: MachineConfig", "on-prem-resolv-prepender.path, enabled: false, mask: true",
+		}},
+		{name: "forcedns", set: (*node).setSingleNode, says: []string{
+			"single-node: forcedns with dnsmasq", "rc-manager=unmanaged", "kind: MachineConfig", "dnsmasq.service, enabled: false, mask: true",
 		}},
 		{name: "global DNS", set: (*node).setGlobalDNS, says: []string{
 			"/etc/NetworkManager/conf.d/dns-servers.conf sets nameservers for all domains", "/etc/kubernetes/manifests/coredns.yaml is a static pod", "kind: MachineConfig",
@@ -217,7 +230,7 @@ func (n *node) links() string {
 	n.t.Helper()
 	out := n.Run("ip", "-brief", "address", "show")
 	if _, err := os.Stat(n.Path("/usr/sbin/iptables-save")); err == nil {
-		out += n.Run("sh", "-c", "iptables-save | grep -v '^[#:]'")
+		out += n.Run("sh", "-c", "iptables-save | sed '/^[#:]/d'")
 	}
 	return out
 }
@@ -287,4 +300,36 @@ func (n *node) whilePodAsks(addr string, happens func()) {
 	if failed := <-lost; len(failed) > 0 {
 		n.t.Errorf("%d questions to %s were lost:\n%s", len(failed), addr, strings.Join(slices.Compact(failed), "\n"))
 	}
+}
+
+// TestMigrateKubelet: where an admin asks for it, the kubelet's resolvConf is set in the file that it reads, and taken back by --undo.
+func TestMigrateKubelet(t *testing.T) {
+	n := newLeasedNode(t)
+	n.WriteFile(kubeletConfig, "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\nclusterDNS: ["+nodeIP+"]\n", 0o600)
+	before := n.etc()
+	if screen := n.Run("node-dns", "migrate"); screen != "Nothing to migrate from was found.\n" {
+		t.Errorf("without --kubelet:\n%s", screen)
+	}
+	screen := n.Run("node-dns", "migrate", "--kubelet")
+	for _, want := range []string{"a kubelet whose resolvConf is /etc/resolv.conf, its default", "write " + kubeletConfig, "restart it when that suits you"} {
+		if !strings.Contains(screen, want) {
+			t.Errorf("the dry run does not say %q:\n%s", want, screen)
+		}
+	}
+	config := n.ReadFile(kubeletConfig)
+	n.Run("node-dns", "migrate", "--kubelet", "--apply")
+	if got := n.ReadFile(kubeletConfig); got != config+"resolvConf: /etc/origin/node/resolv.conf\n" {
+		t.Errorf("the kubelet's file is\n%s", got)
+	}
+	if got := n.ReadFile("/etc/origin/node/resolv.conf"); !strings.Contains(got, "nameserver "+ns1+"\n") || !strings.Contains(got, "search ") {
+		t.Errorf("what it names is\n%s", got)
+	}
+	if got := n.Run("stat", "-c", "%a", kubeletConfig); got != "600\n" {
+		t.Errorf("its mode is %s", got)
+	}
+	n.Run("node-dns", "migrate", "--undo")
+	if got := n.ReadFile(kubeletConfig); got != config {
+		t.Errorf("after --undo the kubelet's file is\n%s", got)
+	}
+	n.checkEtcAs(before)
 }

@@ -111,7 +111,12 @@ func TestPackage(t *testing.T) {
 	n.awaitServing()
 	n.verify("")
 
+	// The group node-dns had the rights of node-dns-admin, and read the daemon's credentials, before that group existed.
+	n.Run("gpasswd", "--add", "nobody", "node-dns")
 	n.replace("2", "rpm", "--upgrade", two)
+	if got := n.Run("getent", "group", "node-dns", "node-dns-admin"); !strings.HasSuffix(got, ":nobody\n") || strings.Count(got, "nobody") != 1 {
+		t.Errorf("the groups after an upgrade:\n%s", got)
+	}
 	n.replace("1", "rpm", "--upgrade", "--oldpackage", one)
 	n.verify("")
 
@@ -149,6 +154,34 @@ func TestUpgradeUnderLoad(t *testing.T) {
 			t.Errorf("%v: process %s, and was %s; resolv.conf is file %d, and was %d", step, n.pid(), pid, n.inode(), inode)
 		}
 	}
+}
+
+// TestUpgradeFromOldLayout: a package whose program was NetworkManager's entry itself is upgraded, while NetworkManager runs its hooks
+// without a pause: none fails, clients are answered, and the way back works after it. And back.
+func TestUpgradeFromOldLayout(t *testing.T) {
+	n := newPackageNode(t)
+	before, after := rpmbuild.Build(t, rpmbuild.OldLayout, rpmbuild.Systemd), rpmbuild.Build(t, 1, rpmbuild.Systemd)
+	n.Run("rpm", "--install", rpmbuild.Put(n.Container, before.Main))
+	n.Run("systemctl", "enable", "--now", "node-dns")
+	n.awaitServing()
+	n.WriteFile("/root/events", "#!/bin/sh\nwhile :; do NM_DISPATCHER_ACTION=dhcp4-change "+hookFile+" eth0 dhcp4-change || echo failed: $?; done\n", 0o755)
+	n.Run("systemd-run", "--quiet", "--unit=events", "/root/events")
+	for _, step := range [][]string{
+		{"--upgrade", rpmbuild.Put(n.Container, after.Main)},
+		{"--upgrade", "--oldpackage", rpmbuild.Put(n.Container, before.Main)},
+		{"--upgrade", rpmbuild.Put(n.Container, after.Main)},
+	} {
+		n.Run(slices.Concat([]string{"rpm"}, step)...)
+		n.awaitServing()
+	}
+	n.Run("systemctl", "stop", "events")
+	if out := n.Journal("--unit=events", "--output=cat"); strings.Contains(out, "failed: ") || strings.Contains(out, "not found") {
+		t.Errorf("a hook failed:\n%s", out)
+	}
+	n.Run("systemctl", "stop", "node-dns")
+	n.awaitOriginal()
+	n.Run("rpm", "--erase", "node-dns")
+	n.awaitOriginal()
 }
 
 // TestPackageConfiguration: what the admin wrote stays, beside what a new version brings, and when the package goes.

@@ -13,16 +13,20 @@ const repository = "../.."
 // unitFiles are where the installed units are.
 const unitFiles = "/usr/lib/systemd/system/"
 
+// hookFile is NetworkManager's entry.
+const hookFile = "/usr/lib/NetworkManager/dispatcher.d/99-origin-dns"
+
 // units are the product's, by their names.
 var units = []string{"node-dns.service", "node-dns-apply.service", "node-dns-apply.path", "node-dns@.socket"}
 
 // install puts the product into a machine that is off, as a package does: nothing is enabled.
 func install(n *node) {
 	n.t.Helper()
-	const hook = "/usr/lib/NetworkManager/dispatcher.d/99-origin-dns"
+	const program = "/usr/libexec/node-dns/origin-dns-dispatcher"
 	n.CopyFile("/usr/sbin/node-dns", lab.Binary(n.t, "node-dns"), 0o755)
-	n.CopyFile(hook, lab.Binary(n.t, "origin-dns-dispatcher"), 0o755)
-	if err := os.Symlink(hook, n.Path("/usr/sbin/origin-dns-dispatcher")); err != nil {
+	n.CopyFile(program, lab.Binary(n.t, "origin-dns-dispatcher"), 0o755)
+	n.CopyFile(hookFile, filepath.Join(repository, "packaging/networkmanager/99-origin-dns"), 0o755)
+	if err := os.Symlink(program, n.Path("/usr/sbin/origin-dns-dispatcher")); err != nil {
 		n.t.Fatal(err)
 	}
 	for _, unit := range units {

@@ -29,7 +29,7 @@ func TestReadme(t *testing.T) {
 		case "make rpm":
 			seen = append(seen, "build")
 			n.build(block)
-		case "dnf install -y ./dist/node-dns-[0-9]*.$(uname -m).rpm":
+		case "dnf install -y ./dist/node-dns-[0-9]*.$(uname -m).rpm ./dist/node-dns-selinux-*.noarch.rpm":
 			seen = append(seen, "install")
 			n.typeIn(block)
 			n.awaitServing()
@@ -38,7 +38,7 @@ func TestReadme(t *testing.T) {
 			seen = append(seen, "migrate")
 			n.typeIn(block)
 			n.awaitServing()
-		case "dnf remove -y node-dns":
+		case "dnf remove -y node-dns node-dns-selinux":
 			seen = append(seen, "undo")
 			n.typeIn(block)
 			if got := n.ReadFile(resolvConf); got != original {

@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/node-dns/node-dns/internal/lab"
 )
 
 // setResolved has systemd-resolved answer the node's programs, as Debian's package sets it up: resolv.conf a link to its stub.
@@ -319,4 +321,41 @@ func (n *node) setGlobalDNS() {
 		return strings.Contains(n.ReadFile(resolvConf), "nameserver "+nodeIP+"\nnameserver "+ns1+"\n")
 	})
 	n.awaitNames()
+}
+
+// forcednsHook is the assisted installer's of Single Node OpenShift, as its behaviour is described: it puts the node's address before
+// NetworkManager's nameservers.
+const forcednsHook = `#!/bin/sh
+case $2 in up|dhcp4-change|dhcp6-change|connectivity-change) ;; *) exit 0 ;; esac
+tmp=$(mktemp /etc/forcedns_resolv.conf.XXXXXX)
+chmod 644 $tmp
+sed -e '0,/^nameserver/s/^nameserver/nameserver ` + nodeIP + `\n&/' -e 's/^search/& sno.example.com/' /run/NetworkManager/resolv.conf >$tmp
+mv $tmp /etc/resolv.conf
+`
+
+// setForcedns has the node be a Single Node OpenShift whose files an admin, and no machine config, has laid down.
+func (n *node) setForcedns() {
+	n.t.Helper()
+	n.WriteFile("/etc/NetworkManager/dispatcher.d/forcedns", forcednsHook, 0o755)
+	n.WriteFile("/etc/NetworkManager/conf.d/single-node.conf", "\n[main]\nrc-manager=unmanaged\n", 0o644)
+	n.WriteFile("/etc/dnsmasq.d/single-node.conf", "address=/api-int.sno.example.com/192.0.2.80\n", 0o644)
+	n.WriteFile("/etc/dnsmasq.conf", "bind-interfaces\nlisten-address=127.0.0.1,"+nodeIP+"\nconf-dir=/etc/dnsmasq.d\n", 0o644)
+	n.Run("rm", "-f", "/etc/systemd/system/dnsmasq.service") // a mask
+	n.WriteFile("/etc/systemd/system/dnsmasq.service", lab.DnsmasqService, 0o644)
+	n.Run("systemctl", "daemon-reload")
+	n.Run("systemctl", "restart", "NetworkManager.service")
+	n.Run("nmcli", "connection", "up", "eth0")
+	n.Await("resolv.conf to be the hook's", func() bool {
+		return strings.Contains(n.ReadFile(resolvConf), "\nnameserver "+nodeIP+"\nnameserver "+ns1+"\n")
+	})
+	n.Run("systemctl", "enable", "--now", "dnsmasq.service")
+	n.awaitNames()
+	n.Await("the events", func() bool { return n.property("NetworkManager-dispatcher.service", "ActiveState") == "inactive" })
+}
+
+// setSingleNode is setForcedns by the machine config.
+func (n *node) setSingleNode() {
+	n.t.Helper()
+	n.setForcedns()
+	n.WriteFile("/etc/machine-config-daemon/currentconfig", "{}\n", 0o644)
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // installed are the programs of the package.
-var installed = []string{"usr/sbin/node-dns", "usr/lib/NetworkManager/dispatcher.d/99-origin-dns"}
+var installed = []string{"usr/sbin/node-dns", "usr/libexec/node-dns/origin-dns-dispatcher"}
 
 // extract unpacks a package, and returns the paths of its programs.
 func extract(t testing.TB, file string) []string {

@@ -68,15 +68,8 @@ func (c *Cluster) apply(ctx context.Context, object *Object) error {
 	if IsServersOwn(object) {
 		return nil
 	}
-	client := c.Client(object)
-	sent := object.DeepCopy()
-	switch object.GetKind() {
-	case "Pod":
-		completePod(sent)
-	case "Service":
-		completeService(sent)
-	}
-	_, err := client.Create(ctx, sent, metav1.CreateOptions{})
+	sent := complete(object)
+	_, err := c.Client(object).Create(ctx, sent, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		return nil
 	}
@@ -89,6 +82,18 @@ func (c *Cluster) apply(ctx context.Context, object *Object) error {
 // IsServersOwn reports whether an object is made by the API server for itself. Its port is another one in each run.
 func IsServersOwn(o *Object) bool {
 	return o.GetNamespace() == "default" && o.GetName() == "kubernetes"
+}
+
+// complete returns a copy of an object with what the API asks for and a fixture leaves out.
+func complete(object *Object) *Object {
+	sent := object.DeepCopy()
+	switch object.GetKind() {
+	case "Pod":
+		completePod(sent)
+	case "Service":
+		completeService(sent)
+	}
+	return sent
 }
 
 // completePod adds what the API asks of a pod and DNS does not. It is bound to the node from the beginning, and the annotations

@@ -30,8 +30,7 @@ const advertised = "192.0.2.10"
 
 // Config is what a Cluster is made of.
 type Config struct {
-	Programs    string // the directory of etcd, kube-apiserver and kube-controller-manager
-	Controllers bool   // run kube-controller-manager: endpoints, slices, namespaces
+	Programs string // the directory of etcd, kube-apiserver and kube-controller-manager
 }
 
 // Cluster is a running control plane. Its methods are safe for concurrent use, but those that stop and start its parts.
@@ -83,18 +82,12 @@ func (c *Cluster) prepare() error {
 	return c.connect(kubeconfig)
 }
 
-// StartAll starts what does not run, and returns when the API is ready.
+// StartAll starts etcd and kube-apiserver where they do not run, and returns when the API is ready.
 func (c *Cluster) StartAll(ctx context.Context) error {
 	if err := c.StartEtcd(ctx); err != nil {
 		return err
 	}
-	if err := c.StartAPI(ctx); err != nil {
-		return err
-	}
-	if !c.config.Controllers {
-		return nil
-	}
-	return c.startControllers(ctx)
+	return c.StartAPI(ctx)
 }
 
 // Close stops everything and removes its files.

@@ -94,8 +94,10 @@ func (c *Cluster) StartAPI(ctx context.Context) error {
 	return await(ctx, c.api, client, c.URL()+"/readyz")
 }
 
-// startControllers starts the controllers that make Endpoints and EndpointSlices, and empty a namespace that is deleted.
-func (c *Cluster) startControllers(ctx context.Context) error {
+// StartControllers starts the controllers that make Endpoints and EndpointSlices, and empty a namespace that is deleted. It returns
+// when kube-controller-manager is ready, which may be before the controllers have written anything: see AwaitEndpoints. Nothing is
+// done when it runs.
+func (c *Cluster) StartControllers(ctx context.Context) error {
 	if c.controllers != nil {
 		return nil
 	}

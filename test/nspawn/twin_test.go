@@ -1,0 +1,130 @@
+package nspawn
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/resolvconf"
+	"github.com/node-dns/node-dns/internal/rpmbuild"
+)
+
+// twins are two machines that get the same configuration and the same changes. Only the first ever has node-dns: the second
+// is the model of what the first must resolve without it.
+type twins struct {
+	*node
+	model *node
+	rpm   string // the package's file on the node
+}
+
+// newTwins boots two machines of one kind and installs the package on the first.
+func newTwins(t *testing.T, kind hostKind) *twins {
+	t.Helper()
+	l := lab.New(t)
+	p := &twins{node: newNamedNode(t, l, "node", "lan0"), model: newNamedNode(t, l, "model", "lan1")}
+	p.both(func(n *node) {
+		n.lan.Run("ip", "address", "add", adminNS+"/24", "dev", n.bridge())
+		n.lan.Run("ip", "address", "add", vpnNS+"/24", "dev", n.bridge())
+		n.lan.Nameserver(adminNS)
+		n.lan.Nameserver(vpnNS)
+		if kind.prepare != nil {
+			kind.prepare(n)
+		}
+		n.boot()
+		if kind.complete != nil {
+			kind.complete(n)
+		}
+		n.awaitNames()
+	})
+	rpmbuild.Prepare(t, p.Container)
+	p.rpm = rpmbuild.Put(p.Container, rpmbuild.Build(t, 1, rpmbuild.Systemd).Main)
+	p.Run("rpm", "--install", p.rpm)
+	p.awaitSame("after the installation")
+	return p
+}
+
+// both does the same to both machines.
+func (p *twins) both(do func(n *node)) {
+	do(p.node)
+	do(p.model)
+}
+
+// bridge is the one of the node's LAN.
+func (n *node) bridge() string {
+	if strings.HasPrefix(n.lan.Name, "model") {
+		return "lan1"
+	}
+	return "lan0"
+}
+
+// awaitSame waits until the node, where node-dns does not run, resolves what its model does, and fails when it does not.
+func (p *twins) awaitSame(when string) {
+	p.t.Helper()
+	p.settle()
+	var got, want string
+	if !lab.Poll(awaitLimit, func() bool {
+		got, want = p.node.resolving(), p.model.resolving()
+		return got == want
+	}) {
+		p.t.Fatalf("%s the host resolves otherwise than if node-dns had never run (- without, + with):\n%s", when, cmp.Diff(want, got))
+	}
+}
+
+// awaitServing waits until node-dns answers in place of what the model asks: the same nameserver and the same search list.
+func (p *twins) awaitServing(kind hostKind, when string) {
+	p.t.Helper()
+	p.awaitPointed()
+	p.settle()
+	var got, want string
+	if !lab.Poll(awaitLimit, func() bool {
+		got, want = p.node.resolvingThrough(!kind.asksDHCP), p.model.resolvingThrough(!kind.asksDHCP)
+		return got == want && p.isPointed()
+	}) {
+		p.t.Fatalf("%s node-dns answers otherwise than the host's own nameservers (- without, + with):\n%s\nstatus:\n%s\nplan:\n%s", when, cmp.Diff(want, got),
+			p.status(), first(p.Try("origin-dns-dispatcher", "plan")))
+	}
+}
+
+func first(text string, _ error) string { return text }
+
+// settle waits until NetworkManager and the hook have nothing left to do on either machine.
+func (p *twins) settle() {
+	p.t.Helper()
+	p.both(func(n *node) {
+		if n.property("NetworkManager.service", "ActiveState") == "active" {
+			n.Run("nmcli", "--wait", "10", "general", "status") // answered after what NetworkManager was told before
+			n.Await("the events", func() bool { return n.property("NetworkManager-dispatcher.service", "ActiveState") == "inactive" })
+		}
+	})
+	if p.property("node-dns.service", "ActiveState") == "active" {
+		p.awaitApplied()
+	}
+}
+
+// resolving is how the host resolves names: what kind of file resolv.conf is, and all that libc reads there.
+func (n *node) resolving() string {
+	return first(n.Try("sh", "-c", `readlink `+resolvConf+`; grep -v '^[#;]' `+resolvConf+` | grep .; grep -q " `+resolvConf+` " /proc/self/mountinfo && echo mounted`))
+}
+
+// resolvingThrough is the host's search list and options and, if asks is set, which nameserver the host's queries get to.
+func (n *node) resolvingThrough(asks bool) string {
+	file := resolvconf.Parse([]byte(first(n.Try("cat", resolvConf))))
+	search := file.Search()
+	if len(search) > 0 && search[0] == "cluster.local" {
+		search = search[1:]
+	}
+	var who string
+	if asks {
+		who, _ = n.Try("dig", "+short", "+tries=1", "+timeout=2", "who.test", "TXT")
+	}
+	var options []string
+	for line := range strings.Lines(string(file.Bytes())) {
+		if strings.HasPrefix(line, "options") {
+			options = append(options, strings.TrimSpace(line))
+		}
+	}
+	return fmt.Sprintf("asks %s\nsearch %v\n%v\n", strings.TrimSpace(who), search, options)
+}

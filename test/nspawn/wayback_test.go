@@ -1,0 +1,74 @@
+package nspawn
+
+import (
+	"strings"
+	"testing"
+)
+
+// dispatcher is the program that systemd runs before a start and after a stop.
+const dispatcher = "/usr/libexec/node-dns/origin-dns-dispatcher"
+
+// TestNoWayBack: what keeps systemd from running the program that restores resolv.conf keeps resolv.conf as it is. On RHEL 9
+// SELinux did (the program lay where NetworkManager's hooks lie), resolv.conf was pointed at the node by NetworkManager's next
+// event, and a stop left it so.
+func TestNoWayBack(t *testing.T) {
+	const dropIn = "/etc/systemd/system/node-dns.service.d/test.conf"
+	for _, tt := range []struct {
+		name  string
+		spoil func(n *node)
+	}{
+		{"not executable", func(n *node) { n.Run("chmod", "644", dispatcher) }},
+		{"missing", func(n *node) { n.Run("mv", dispatcher, dispatcher+".away") }},
+		{"noexec", func(n *node) {
+			n.Run("mount", "--bind", "/usr/libexec/node-dns", "/usr/libexec/node-dns")
+			n.Run("mount", "-o", "remount,bind,noexec", "/usr/libexec/node-dns")
+		}},
+		{"drop-in without the capture", func(n *node) { n.WriteFile(dropIn, "[Service]\nExecStartPre=\n", 0o644) }},
+		{"drop-in without the restore", func(n *node) { n.WriteFile(dropIn, "[Service]\nExecStopPost=\n", 0o644) }},
+		{"drop-in whose restore is not root", func(n *node) {
+			n.WriteFile(dropIn, "[Service]\nExecStopPost=\nExecStopPost=-/usr/sbin/origin-dns-dispatcher stopped\n", 0o644)
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			n := newLeasedNode(t)
+			tt.spoil(n)
+			n.Run("systemctl", "daemon-reload")
+			n.Run("systemctl", "start", "node-dns.service")
+			n.Await("pods to be answered", func() bool { return n.ask() == ns1 })
+			// What an event of NetworkManager's runs: the program, where a person or NetworkManager can still run it.
+			if _, err := n.Try("test", "-x", dispatcher); err == nil {
+				n.Run("sh", "-c", "env NM_DISPATCHER_ACTION=dhcp4-change "+hookFile+" eth0 dhcp4-change")
+			}
+			if got := n.ReadFile(resolvConf); got != original {
+				t.Errorf("resolv.conf is pointed at a node that nothing restores:\n%s", got)
+			}
+			const reason = "systemd has not run origin-dns-dispatcher"
+			if status, _ := n.Try("node-dns", "status"); !strings.Contains(status, reason) {
+				t.Errorf("the status does not say why:\n%s", status)
+			}
+			if out, _ := n.Try("node-dns", "doctor"); !strings.Contains(out, reason) {
+				t.Errorf("doctor does not say why:\n%s", out)
+			}
+			if got := strings.Count(n.Journal("--unit=node-dns.service"), reason); got != 1 {
+				t.Errorf("the journal says why %d times, want once", got)
+			}
+			n.Run("systemctl", "stop", "node-dns.service")
+			if got := n.libc(); got != "192.0.2.1" {
+				t.Errorf("after a stop libc resolves www.up.example to %q, with\n%s", got, n.ReadFile(resolvConf))
+			}
+		})
+	}
+}
+
+// TestWayBackLost: a restart after which nothing would restore resolv.conf gives it back while the program can still run.
+func TestWayBackLost(t *testing.T) {
+	n := newServingNode(t)
+	n.WriteFile("/etc/systemd/system/node-dns.service.d/test.conf", "[Service]\nExecStopPost=\n", 0o644)
+	n.Run("systemctl", "daemon-reload")
+	n.Run("systemctl", "restart", "node-dns.service")
+	n.awaitOriginal()
+	n.Run("rm", "/etc/systemd/system/node-dns.service.d/test.conf")
+	n.Run("systemctl", "daemon-reload")
+	n.Run("systemctl", "restart", "node-dns.service")
+	n.awaitServing()
+}
