@@ -3,6 +3,9 @@
 # make rpm         the RPM for ARCH and the source RPM into dist/; rpm-all: the RPMs for every architecture
 # make test        every test lane; as root on Debian or RHEL it installs the packages the lanes need, and says so
 # make test-kube   the lane with a Kubernetes API: the first time it builds etcd and kube-apiserver, which takes minutes
+# make test-vm     the VM lane: whole machines, emulated, with SELinux enforcing under Debian's policy and those of SELINUX_POLICY;
+#                  as root on Debian. `make test` runs a part of it
+# make test-arch   the demo and the short tests as programs of s390x, arm64 and ppc64le, in an emulator (qemu-user)
 # make test-trixie  the lane with systemd as PID 1 once more, with systemd 257 and NetworkManager 1.52
 # make bench-kube  node-dns and CoreDNS on a cluster of 10,000 services: memory, traffic, processor time
 # make bench       node-dns beside other nameservers, on two cores: a quarter of an hour to get them, and an hour; as root on Debian.
@@ -27,7 +30,7 @@ BUILDMODE ?= default
 ARCHES    = x86_64 aarch64 ppc64le s390x
 export CGO_ENABLED ?= 1
 
-.PHONY: build install rpm rpm-all test test-kube test-trixie bench bench-quick bench-faults bench-micro bench-kube dashboard-png demo lint fuzz soak clean
+.PHONY: build install rpm rpm-all test test-arch test-kube test-trixie test-vm bench bench-quick bench-faults bench-micro bench-kube dashboard-png demo lint fuzz soak clean
 
 # The completions come from the program, built for this machine where bin/ is for another.
 build:
@@ -37,17 +40,21 @@ build:
 	bin/native/node-dns completion zsh >bin/node-dns.zsh
 	bin/native/node-dns completion fish >bin/node-dns.fish
 
-# Directories as on RHEL; the spec passes its macros where they differ.
+# Directories as on RHEL; the spec passes its macros where they differ. The hook is a script of its own that runs the program
+# in LIBEXECDIR: RHEL's SELinux policy lets systemd execute nothing below dispatcher.d, and runs only a file from there in
+# the domain of hooks.
 SBINDIR    ?= /usr/sbin
 DATADIR    ?= /usr/share
 SYSCONFDIR ?= /etc
 LIBDIR     ?= /usr/lib
+LIBEXECDIR ?= /usr/libexec
 PUT         = install -D -p -m
 
 install:
 	$(PUT) 0755 bin/node-dns $(DESTDIR)$(SBINDIR)/node-dns
-	$(PUT) 0755 bin/origin-dns-dispatcher $(DESTDIR)$(LIBDIR)/NetworkManager/dispatcher.d/99-origin-dns
-	ln -sf ../lib/NetworkManager/dispatcher.d/99-origin-dns $(DESTDIR)$(SBINDIR)/origin-dns-dispatcher
+	$(PUT) 0755 bin/origin-dns-dispatcher $(DESTDIR)$(LIBEXECDIR)/node-dns/origin-dns-dispatcher
+	ln -sf ../libexec/node-dns/origin-dns-dispatcher $(DESTDIR)$(SBINDIR)/origin-dns-dispatcher
+	$(PUT) 0755 packaging/networkmanager/99-origin-dns $(DESTDIR)$(LIBDIR)/NetworkManager/dispatcher.d/99-origin-dns
 	for unit in systemd/*.*; do $(PUT) 0644 $$unit $(DESTDIR)$(LIBDIR)/systemd/system/$${unit##*/} || exit; done
 	$(PUT) 0644 packaging/node-dns.sysusers $(DESTDIR)$(LIBDIR)/sysusers.d/node-dns.conf
 	$(PUT) 0644 packaging/node-dns.sysctl $(DESTDIR)$(LIBDIR)/sysctl.d/60-node-dns.conf
@@ -74,13 +81,21 @@ test:
 	./scripts/test-lanes
 	$(GO) test -timeout 10m -run '^(TestRandomHistories|TestQuiet)$$' ./internal/cluster # the race detector crashes on them
 	$(GO) test -run '^(TestServeWireAllocates|TestAppendResponseAllocates)$$' ./internal/daemon ./internal/zone # and has these allocate
-	./scripts/test-kube
+	./scripts/test-arch
+	./scripts/test-machines
+
+test-arch:
+	./scripts/test-arch
 
 test-kube:
 	./scripts/test-kube
 
 test-trixie:
 	./scripts/test-trixie
+
+test-vm:
+	./scripts/test-packages
+	./scripts/test-vm
 
 bench-kube:
 	./scripts/test-kube bench

@@ -69,6 +69,5 @@ func TestNoWallClock(t *testing.T) {
 }
 
 func isPackage(x ast.Expr) bool {
-	id, ok := x.(*ast.Ident)
-	return ok && id.Name == "time"
+	return isNamed(x, "time")
 }

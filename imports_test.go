@@ -19,10 +19,12 @@ const module = "github.com/node-dns/node-dns/"
 // bands are the packages from low to high. A package may import packages of lower bands only: what is below knows
 // nothing of what is above, and what stands side by side can be read apart.
 var bands = [][]string{
-	{"internal/dnsname", "internal/nameserver", "internal/servercookie", "internal/atomicfile", "internal/inflight", "internal/busy", "internal/cgroup", "internal/procfs", "internal/counting", "internal/clients", "internal/journal", "internal/systembus", "internal/screen", "internal/dnstest", "internal/golden", "internal/manual", "internal/lab", "internal/kubetest"},
-	{"internal/dnswire", "internal/precedence", "internal/faultplan"},
-	{"internal/nm", "internal/resolved", "internal/netstate", "internal/resolvconf", "internal/upstream", "internal/nodeconfig", "internal/dnsserver", "internal/supervise", "internal/systemd", "internal/rpmbuild"},
-	{"internal/dnsmasqconf", "internal/searchlist"},
+	{"internal/screen"},
+	{"internal/dnsname", "internal/nameserver", "internal/servercookie", "internal/atomicfile", "internal/sockaddr", "internal/busy", "internal/cgroup", "internal/peercred", "internal/procfs", "internal/counting", "internal/clients", "internal/journal", "internal/systembus", "internal/selinux", "internal/dnstest", "internal/golden", "internal/manual", "internal/lab", "internal/kubetest"},
+	{"internal/dnswire", "internal/inflight", "internal/precedence", "internal/faultplan"},
+	{"internal/records"},
+	{"internal/nm", "internal/resolved", "internal/netstate", "internal/resolvconf", "internal/upstream", "internal/nodeconfig", "internal/dnsserver", "internal/supervise", "internal/systemd", "internal/nftables", "internal/rpmbuild", "internal/vm"},
+	{"internal/dnsmasqconf", "internal/searchlist", "internal/firewall"},
 	{"internal/hostdns", "internal/cache", "internal/forward", "internal/zone", "internal/autopath", "internal/peers", "internal/localdata", "internal/monitor"},
 	{"internal/kubewire"},
 	{"internal/cluster"},
@@ -38,9 +40,9 @@ var bands = [][]string{
 
 // owners say which packages alone may import a library. Tests may import anything.
 var owners = map[string][]string{
-	"github.com/godbus/dbus/v5":            {"internal/systembus", "internal/nm", "internal/bus", "internal/systemd"},
+	"github.com/godbus/dbus/v5":            {"internal/systembus", "internal/nm", "internal/bus", "internal/systemd", "internal/firewall"},
 	"github.com/Wifx/gonetworkmanager/v3":  {"internal/nm"},
-	"github.com/vishvananda/netlink":       {"internal/netstate", "internal/lab"},
+	"github.com/vishvananda/netlink":       {"internal/netstate", "internal/nftables", "internal/lab"},
 	"gopkg.in/yaml.v3":                     {"internal/nodeconfig", "cmd/node-dns"},
 	"github.com/prometheus":                {"internal/metrics"},
 	"github.com/spf13/cobra":               {"cmd/node-dns"},
@@ -56,7 +58,7 @@ var owners = map[string][]string{
 // reached a shell in its place (CVE-2018-1111).
 var dispatcherMustNot = []string{
 	"os/exec",
-	"net/http", "crypto/tls", "text/template", "html/template", "github.com/miekg/dns", "github.com/spf13/cobra",
+	"net/http", "crypto/tls", "crypto/x509", "text/template", "html/template", "github.com/miekg/dns", "github.com/spf13/cobra",
 	"github.com/prometheus/", "k8s.io/",
 }
 

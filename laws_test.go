@@ -19,6 +19,8 @@ var unsafeFor = map[string]string{
 	"internal/dnsserver": "sendto(2), sendmmsg(2)",
 	"internal/forward":   "epoll_ctl(2), epoll_pwait(2), bind(2), connect(2), recvfrom(2), sendto(2)",
 	"internal/inflight":  "recvmmsg(2) into memory that the next daemon finds",
+	"internal/peercred":  "getsockopt(2) of SO_PEERGROUPS, whose value is a list",
+	"internal/sockaddr":  "sockaddr_in in the memory of a sockaddr_in6",
 }
 
 // TestUnsafe: there is no C (DNSpooq's CVE-2020-25681 to 25687 and dnsmasq's heap overflows since were), and unsafe where it is
@@ -67,18 +69,7 @@ func TestNoResolver(t *testing.T) {
 		if !strings.HasPrefix(pkg.dir, "internal/") && !strings.HasPrefix(pkg.dir, "cmd/") {
 			continue
 		}
-		files, err := filepath.Glob(filepath.Join(pkg.dir, "*.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, path := range files {
-			if strings.HasSuffix(path, "_test.go") {
-				continue
-			}
-			file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+		for path, file := range parsed(t, pkg.dir) {
 			ast.Inspect(file, func(n ast.Node) bool {
 				selector, ok := n.(*ast.SelectorExpr)
 				if !ok {
@@ -93,4 +84,55 @@ func TestNoResolver(t *testing.T) {
 			})
 		}
 	}
+}
+
+// terminals are the files that may name os.Stdout and os.Stderr, which everything else is given as a screen.Writer: nothing that came
+// from outside reaches a terminal around it.
+var terminals = []string{"cmd/node-dns/main.go", "cmd/origin-dns-dispatcher/main.go", "internal/journal/logger.go"}
+
+// TestOneWayToTheTerminal: both programs write to the terminal by one writer, which escapes.
+func TestOneWayToTheTerminal(t *testing.T) {
+	for _, pkg := range sources(t) {
+		if !strings.HasPrefix(pkg.dir, "internal/") && !strings.HasPrefix(pkg.dir, "cmd/") || pkg.dir == "internal/lab" {
+			continue
+		}
+		for path, file := range parsed(t, pkg.dir) {
+			ast.Inspect(file, func(n ast.Node) bool {
+				selector, ok := n.(*ast.SelectorExpr)
+				if !ok {
+					return true
+				}
+				switch name := selector.Sel.Name; {
+				case isNamed(selector.X, "os") && (name == "Stdout" || name == "Stderr") && !slices.Contains(terminals, path),
+					isNamed(selector.X, "fmt") && (name == "Print" || name == "Printf" || name == "Println"):
+					t.Errorf("%s writes to the terminal around screen.Writer: %s", path, name)
+				}
+				return true
+			})
+		}
+	}
+}
+
+// parsed are a package's files, without its tests.
+func parsed(t *testing.T, dir string) map[string]*ast.File {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]*ast.File{}
+	for _, path := range paths {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		if files[path], err = parser.ParseFile(token.NewFileSet(), path, nil, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return files
+}
+
+func isNamed(x ast.Expr, name string) bool {
+	id, ok := x.(*ast.Ident)
+	return ok && id.Name == name
 }
