@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"net/netip"
-	"path"
 	"reflect"
 	"slices"
 	"strings"
@@ -191,13 +190,8 @@ func (s *serving) addFileListeners(in inputs) {
 		s.note("port=%d (%s) has node-dns listen there: /etc/resolv.conf, which cannot name a port, names the site's nameservers", port, files.Sources["port"])
 		s.listen = onPort(s.listen, port)
 	}
-	for _, addr := range files.Listen {
-		s.addListener(netip.AddrPortFrom(addr, port), "listen-address "+files.Sources["listen-address"].String())
-	}
-	for _, addr := range in.net.Addrs {
-		if addr.Up && !addr.Tentative && matchesAny(files.Interfaces, addr.Interface) && !matchesAny(files.Except, addr.Interface) {
-			s.addListener(netip.AddrPortFrom(addr.Addr, port), "interface "+files.Sources["interface"].String())
-		}
+	for _, bound := range files.Bound(in.net.Addrs) {
+		s.addListener(netip.AddrPortFrom(bound.Addr, port), bound.Source)
 	}
 }
 
@@ -220,14 +214,6 @@ func (s *serving) addListener(at netip.AddrPort, source string) {
 	default:
 		s.listen = append(s.listen, at)
 	}
-}
-
-// matchesAny reports whether an interface is named; a final * stands for any end.
-func matchesAny(patterns []string, name string) bool {
-	return slices.ContainsFunc(patterns, func(pattern string) bool {
-		ok, err := path.Match(pattern, name)
-		return err == nil && ok
-	})
 }
 
 // resolvFiles are the nameservers of resolv-file. no-resolv has none of them; one that we wrote says what we know already.

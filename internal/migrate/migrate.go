@@ -10,6 +10,7 @@ package migrate
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -103,6 +104,10 @@ func NewPlan(h Host, found []Finding) Plan {
 		p.Refused = append(p.Refused, ownedByMachineConfig)
 	}
 	h = h.after(all)
+	if step, listen, ok := h.keepListening(all.port); ok && len(p.Owner) == 0 && !h.Files[machineConfigNow].Exists {
+		all.before, h.State.Config.Listen = append(all.before, step), listen
+		all.port = h.retaken(all.port)
+	}
 	p.Refused = append(p.Refused, h.strangers(all.port)...)
 	p.Notes = slices.Concat(p.Notes, h.notes(all.port), h.filtered())
 	if first := slices.Concat(all.before, all.port, all.after); len(p.Owner) == 0 && !(len(first) == 0 && h.serves()) {
@@ -126,6 +131,12 @@ func (h Host) someoneHolds(port uint16) bool {
 func (h Host) after(p part) Host {
 	h.State.Net.Addrs = slices.DeleteFunc(slices.Clone(h.State.Net.Addrs), func(a netstate.Addr) bool { return slices.Contains(p.gone, a.Addr) })
 	h.Holders = slices.DeleteFunc(slices.Clone(h.Holders), func(holder Holder) bool { return slices.Contains(p.told, holder) })
+	h.Files = maps.Clone(h.Files)
+	for _, s := range p.before {
+		if s.Kind == WriteFile {
+			h.Files[s.Path] = hostdns.File{Exists: true, Data: []byte(s.Content)}
+		}
+	}
 	h.State.Config.Upstreams = append(slices.Clip(h.State.Config.Upstreams), p.upstreams...)
 	return h
 }
@@ -160,8 +171,7 @@ func (h Host) strangers(port []Step) []string {
 	var why []string
 	for _, at := range h.listen() {
 		for _, holder := range h.Holders {
-			gives := slices.ContainsFunc(port, func(s Step) bool { return s.Unit == holder.Unit && s.Unit != "" })
-			if holder.Covers(at) && !gives && holder.Unit != daemonUnit && !at.Addr().IsLoopback() {
+			if holder.Covers(at) && !gives(port, holder) && holder.Unit != daemonUnit && !at.Addr().IsLoopback() {
 				fix := "stop it first"
 				if holder.IsNodeAgent() {
 					fix = "`listen` in /etc/node-dns/node-dns.yaml can leave that address to it"
@@ -179,11 +189,12 @@ func (h Host) notes(port []Step) []string {
 	var notes []string
 	listen := h.listen()
 	for _, holder := range h.Holders {
-		gives := slices.ContainsFunc(port, func(s Step) bool { return s.Unit == holder.Unit && s.Unit != "" })
-		at := holder.Addr
+		at, gives := holder.Addr, gives(port, holder)
 		switch {
 		case gives && at.Addr().IsUnspecified():
-			notes = append(notes, holder.Unit+" answers at every address of this node, and node-dns at those it listens on: `listen: all` in /etc/node-dns/node-dns.yaml is every one but loopback")
+			if !h.State.Config.Listen.All && len(h.Dnsmasq.Listen)+len(h.Dnsmasq.Interfaces) == 0 {
+				notes = append(notes, holder.Unit+" answers at every address of this node, and node-dns at those it listens on: `listen: all` in /etc/node-dns/node-dns.yaml is every one but loopback, of those that appear later too")
+			}
 		case gives && !slices.Contains(listen, at):
 			notes = append(notes, fmt.Sprintf("%s answers at %v too, and node-dns will not: `listen` in /etc/node-dns/node-dns.yaml can say so", holder.Unit, at.Addr()))
 		case !gives && holder.Unit != daemonUnit && at.Addr().IsLoopback() && slices.Contains(listen, at):
@@ -194,26 +205,6 @@ func (h Host) notes(port []Step) []string {
 	}
 	slices.Sort(notes)
 	return slices.Compact(notes)
-}
-
-// listen are the addresses at port 53 that node-dns is to have.
-func (h Host) listen() []netip.AddrPort {
-	var all []netip.AddrPort
-	add := func(at netip.AddrPort) {
-		if at.Port() == 53 && !slices.Contains(all, at) {
-			all = append(all, at)
-		}
-	}
-	place := h.State.Placement()
-	for _, at := range place.Listen {
-		add(at)
-	}
-	for _, addr := range h.State.Net.Addrs {
-		if place.All && !addr.Addr.IsLoopback() && addr.Up && !addr.Tentative {
-			add(netip.AddrPortFrom(addr.Addr, 53))
-		}
-	}
-	return all
 }
 
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }

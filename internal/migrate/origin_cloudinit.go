@@ -20,7 +20,6 @@ const (
 	cloudUserData = "/var/lib/cloud/instance/cloud-config.txt"
 	cloudOff      = "/etc/cloud/cloud-init.disabled"
 	cloudOurs     = cloudConfigs + "/zz-node-dns.cfg" // behind all others: the last one counts
-	ourConfig     = "/etc/node-dns/node-dns.yaml"
 )
 
 // cloudInit writes resolv.conf once for an instance (manage_resolv_conf), or with the network's configuration where a cloud's data have
@@ -28,7 +27,7 @@ const (
 func cloudInit() origin {
 	return origin{
 		name:  "cloud-init",
-		files: []string{cloudSnippet, cloudConfig, cloudConfigs + "/*.cfg", cloudUserData, cloudOff, ourConfig},
+		files: []string{cloudSnippet, cloudConfig, cloudConfigs + "/*.cfg", cloudUserData, cloudOff},
 		find: func(h Host) []Finding {
 			if h.Files[cloudOff].Exists || !h.Files[cloudConfig].Exists {
 				return nil
@@ -68,7 +67,7 @@ func cloudInitSteps(h Host) part {
 	}
 	if dropped := h.dropped(); byCloudInit(h) && len(dropped) > 0 && len(h.State.Config.Upstreams) == 0 {
 		all := nameservers(h.State.ResolvConf.Data)
-		text, ok := withUpstreams(string(h.Files[ourConfig].Data), all)
+		text, ok := withSetting(h.Files[ourConfig], "What cloud-init had in /etc/resolv.conf", "upstreams", all)
 		if !ok {
 			p.refused = append(p.refused, fmt.Sprintf("/etc/resolv.conf names %s, which NetworkManager does not: say upstreams: [%s] in %s to keep them, or []",
 				strings.Join(dropped, ", "), strings.Join(all, ", "), ourConfig))
@@ -132,20 +131,6 @@ func (h Host) dropped() []string {
 		}
 		return false
 	})
-}
-
-// withUpstreams adds a key to node-dns.yaml. A text to whose end no key of a mapping can be added is left: more than one document, or a
-// mapping in braces.
-func withUpstreams(text string, servers []string) (string, bool) {
-	for line := range strings.Lines(text) {
-		if strings.HasPrefix(line, "{") || strings.HasPrefix(line, "---") || strings.HasPrefix(line, "...") {
-			return "", false
-		}
-	}
-	if text != "" && !strings.HasSuffix(text, "\n") {
-		text += "\n"
-	}
-	return text + "\n# What cloud-init had in /etc/resolv.conf: see node-dns migrate.\nupstreams: [" + strings.Join(servers, ", ") + "]\n", true
 }
 
 func sorted(all []string) []string {

@@ -101,6 +101,19 @@ func TestDryRun(t *testing.T) {
 		{"openshift3-snippet-with-more", node(hook, dnsmasqAt("10.0.0.7"), dnsNoneFile("[main]\ndns=none\nplugins=ifcfg-rh\n"))},
 		{"openshift3-without-nft", node(hook, dnsmasqAt("10.0.0.7"), func(h *Host) { h.HasNFT = false })},
 		{"dnsmasq", node(dnsmasqAt("0.0.0.0", "::"))},
+		// It only said that node-dns would not answer there, and pods had no nameserver.
+		{"dnsmasq-at-two-addresses", node(dnsmasqAt("0.0.0.0", "::"), addrs("eth1", "192.168.5.2", "fd00::5"), with(ourConfig, "cacheSize: 5000"))},
+		{"dnsmasq-at-two-addresses-and-libvirt", node(dnsmasqAt("10.0.0.7", "192.168.5.2", "fd00::5"), addrs("eth1", "192.168.5.2", "fd00::5"), addrs("virbr0", "192.168.122.1"),
+			held("libvirtd.service", "dnsmasq", 53, "192.168.122.1"))},
+		{"dnsmasq-at-two-addresses-and-listen", node(dnsmasqAt("10.0.0.7", "192.168.5.2"), addrs("eth1", "192.168.5.2"), with(ourConfig, "listen: 10.0.0.7\n"), func(h *Host) {
+			h.State.Config.Listen = nodeconfig.Listen{Addrs: []netip.AddrPort{netip.MustParseAddrPort("10.0.0.7:53")}}
+			h.State.Config.Sources = map[string]nodeconfig.Source{"listen": {File: ourConfig, Line: 1}}
+		})},
+		{"dnsmasq-at-two-addresses-and-braces", node(dnsmasqAt("10.0.0.7", "192.168.5.2"), addrs("eth1", "192.168.5.2"), with(ourConfig, "{}\n"))},
+		{"dnsmasq-with-interface", node(dnsmasqAt("0.0.0.0"), addrs("eth1", "192.168.5.2"), addrs("eth2", "192.168.6.2"), func(h *Host) {
+			h.Dnsmasq.Interfaces = []string{"eth1"}
+		})},
+		{"dnsmasq-at-loopback-in-resolv-conf", node(dnsmasqAt("0.0.0.0", "::"), resolvConf("nameserver 127.0.0.1\nnameserver 192.0.2.53\n"))},
 		{"dnsmasq-of-the-admins", node(dnsmasqAt("10.0.0.7"), func(h *Host) {
 			h.Units[dnsmasqUnit] = Unit{Load: "loaded", Active: "active", File: "enabled", Path: "/etc/systemd/system/dnsmasq.service"}
 		})},

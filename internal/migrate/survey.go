@@ -41,6 +41,7 @@ func Survey(ctx context.Context, root string) (Host, error) {
 			}
 		}
 	}
+	h.Files[ourConfig] = hostdns.ReadFile(root, filepath.Join(root, ourConfig))
 	h.Fixed = isImmutable(filepath.Join(root, libcFile))
 	slices.Sort(units)
 	if filepath.Clean("/"+root) != "/" {

@@ -92,19 +92,56 @@ server=/slow.example/` + loadSlow + `
 `
 
 // TestMigrateDnsmasq: the same of an admin's dnsmasq, which is bound to every address, and asked at loopback by the node
-// itself: a link leads to the file that says so. On the way back that was put there before dnsmasq was.
+// itself: a link leads to the file that says so. On the way back that was put there before dnsmasq was. A container in the host's
+// network, which has a copy of the file, is answered at loopback, and one at the address of another link.
 func TestMigrateDnsmasq(t *testing.T) {
 	o := newOldNode(t, dnsmasqWith{base: plainBase, text: "# mine\nsearch example.com\nnameserver 127.0.0.1\noptions timeout:3\n"})
 	o.Run("mv", resolvConf, "/etc/resolv.mine")
 	o.Run("ln", "-s", "resolv.mine", resolvConf)
+	const second = "10.99.0.1"
+	o.Run("nmcli", "connection", "add", "type", "dummy", "ifname", "second", "con-name", "second", "ipv4.method", "manual", "ipv4.addresses", second+"/24")
+	o.awaitQuietEvents()
 	before := o.tree()
-	o.during(200, func() { t.Log(o.Run("node-dns", "migrate", "--apply")) })
+	during := func(argv ...string) {
+		t.Helper()
+		loopback, other := o.asking("127.0.0.1", "web.shop.svc.cluster.local", dnstest.MixedService), o.asking(second, "web.shop.svc.cluster.local", dnstest.MixedService)
+		o.during(200, func() { t.Log(o.Run(argv...)) })
+		loopback()
+		other()
+	}
+	during("node-dns", "migrate", "--apply")
 	o.checkMigrated()
+	if got := o.ReadFile("/etc/node-dns/node-dns.yaml"); !strings.HasSuffix(got, "\nlisten: [all, 127.0.0.1]\n") {
+		t.Errorf("node-dns.yaml:\n%s", got)
+	}
 	o.reboot()
 	o.checkMigrated()
-	o.during(200, func() { t.Log(o.Run("node-dns", "migrate", "--undo")) })
+	during("node-dns", "migrate", "--undo")
 	o.checkEtc(before)
 	o.checkOld()
+}
+
+// asking has the machine ask an address for a name again and again. What it returns ends that, and says what went wrong.
+func (o *oldNode) asking(addr, name, want string) (stop func()) {
+	o.t.Helper()
+	ask := "dig +short +tries=1 +timeout=1 @" + addr + " " + name
+	o.Await(name+" at "+addr, func() bool {
+		out, _ := o.Try("sh", "-c", ask)
+		return strings.TrimSpace(out) == want
+	})
+	unit := "asks-" + addr
+	o.WriteFile("/run/"+unit, "while [ ! -e /run/"+unit+".enough ]; do got=$("+ask+"); [ \"$got\" = "+want+" ] && echo right || echo \"WRONG $got\"; sleep 0.02; done >/run/"+unit+".answers\n", 0o644)
+	o.Run("systemd-run", "--quiet", "--unit="+unit, "sh", "/run/"+unit)
+	return func() {
+		o.t.Helper()
+		o.Run("touch", "/run/"+unit+".enough")
+		o.Await(unit+" to end", func() bool { return o.property(unit+".service", "ActiveState") != "active" })
+		answers := o.ReadFile("/run/" + unit + ".answers")
+		o.Run("sh", "-c", "rm /run/"+unit+"*")
+		if strings.Contains(answers, "WRONG") || !strings.Contains(answers, "right") {
+			o.t.Errorf("of %d questions to %s, %d were not answered right:\n%s", strings.Count(answers, "\n"), addr, strings.Count(answers, "WRONG"), answers)
+		}
+	}
 }
 
 // TestMigrateFails: where node-dns would not do, the node is left as it was, or gets back there by itself; without a query lost
@@ -155,19 +192,10 @@ func TestMigrateBesideSkyDNS(t *testing.T) {
 		"--bind-interfaces --listen-address=127.0.0.1 --address=/sky.test/192.0.2.99\n", 0o644)
 	o.Run("systemctl", "daemon-reload")
 	o.Run("systemctl", "start", unit)
-	const ask = "dig +short +tries=1 +timeout=1 @127.0.0.1 sky.test"
-	o.Await("SkyDNS", func() bool {
-		out, _ := o.Try("sh", "-c", ask)
-		return strings.TrimSpace(out) == "192.0.2.99"
-	})
-	o.WriteFile("/run/asks", "while [ ! -e /run/enough ]; do test \"$("+ask+")\" = 192.0.2.99 && echo sky || echo other; sleep 0.02; done >/run/answers\n", 0o644)
-	o.Run("systemd-run", "--quiet", "--unit=asks", "sh", "/run/asks")
+	stop := o.asking("127.0.0.1", "sky.test", "192.0.2.99")
 	t.Log(o.Run("node-dns", "migrate", "--apply"))
-	o.Run("touch", "/run/enough")
+	stop()
 	o.checkMigrated()
-	if answers := o.ReadFile("/run/answers"); strings.Contains(answers, "other") || !strings.Contains(answers, "sky") {
-		t.Errorf("of %d questions to 127.0.0.1, SkyDNS did not answer %d", strings.Count(answers, "\n"), strings.Count(answers, "other"))
-	}
 	if got := o.property(unit, "ActiveState"); got != "active" {
 		t.Errorf("%s is %s", unit, got)
 	}

@@ -1,0 +1,77 @@
+package nodeconfig
+
+import (
+	"bytes"
+	"os"
+	"slices"
+	"testing"
+)
+
+func TestAddList(t *testing.T) {
+	shipped, err := os.ReadFile("../../packaging/node-dns.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name, text string
+		ok         bool
+	}{
+		{"no file", "", true},
+		{"as shipped", string(shipped), true},
+		{"comments alone", "# listen: auto\n", true},
+		{"no newline at the end", "cacheSize: 5000", true},
+		{"a text in lines at the end", "routes:\n- domain: |\n    a.example\n", true},
+		{"a tab", "cacheSize:\t5000\n", true},
+		{"the key is there", "listen: auto\n", false},
+		{"the key is there, in quotes", "\"listen\": auto\n", false},
+		{"braces", "{cacheSize: 5000}\n", false},
+		{"braces behind a blank", " {cacheSize: 5000}\n", false},
+		{"indented", "  cacheSize: 5000\n", false},
+		{"a list", "- cacheSize\n", false},
+		{"an end", "cacheSize: 5000\n...\n", false},
+		{"two documents", "cacheSize: 5000\n---\ncacheSize: 6000\n", false},
+		{"a fault", "cacheSize: [\n", false},
+		{"a quote that does not end", "cacheSize: \"5000\n", false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			added, ok := AddList([]byte(test.text), "A test's.", "listen", []string{"auto", "192.0.2.1", "fd00::1", "::"})
+			if ok != test.ok {
+				t.Fatalf("%v, want %v:\n%s", ok, test.ok, added)
+			}
+			if !ok {
+				return
+			}
+			keys, parses := keysOf(added)
+			if !parses || keys[len(keys)-1] != "listen" || !bytes.HasPrefix(added, []byte(test.text)) {
+				t.Errorf("keys %q:\n%s", keys, added)
+			}
+		})
+	}
+}
+
+// FuzzAddList: what was said before is said afterwards, and nothing else but the key.
+func FuzzAddList(f *testing.F) {
+	for _, text := range []string{"", "a: 1", "a: |\n  x\n", " a: 1\n", "{}", "--- \na: 1\n", "a: &x [1]\nb: *x\n", "? a\n: 1\n"} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		added, ok := AddList(data, "A test's.", "listen", []string{"192.0.2.7", "fd00::1"})
+		if !ok {
+			return
+		}
+		before, err := ParseNodeDNS("f", bytes.NewReader(data))
+		if err != nil {
+			return
+		}
+		after, err := ParseNodeDNS("f", bytes.NewReader(added))
+		if err != nil {
+			t.Fatalf("%q: %v", added, err)
+		}
+		if len(after.Listen.Addrs) != 2 || after.Listen.Auto {
+			t.Errorf("%q: listen %v", added, after.Listen)
+		}
+		if !slices.Equal(before.Upstreams, after.Upstreams) || before.CacheSize != after.CacheSize || before.ClusterDomain != after.ClusterDomain || before.NodeIP != after.NodeIP {
+			t.Errorf("%q reads otherwise than %q", added, data)
+		}
+	})
+}
