@@ -126,6 +126,11 @@ func isSearch(line string) bool {
 	return ok
 }
 
+func isBareSearch(line string) bool {
+	words, ok := directive(line, keySearch)
+	return ok && len(words) == 0
+}
+
 // RemoveComment removes every comment line that contains text, the comment lines that follow it, and one blank line behind
 // them.
 func (f *File) RemoveComment(text string) {
@@ -172,10 +177,11 @@ func (f *File) lastIndex(match func(string) bool) int {
 }
 
 // saysSearch reports whether there is one search line, it applies, and it has
-// exactly these names; or whether no names are wanted and none apply.
+// exactly these names; or whether no names are wanted, none apply, and no line
+// is the keyword alone, as NetworkManager writes it for a name that is none.
 func (f *File) saysSearch(names []string) bool {
 	if len(names) == 0 {
-		return len(f.Search()) == 0
+		return len(f.Search()) == 0 && !slices.ContainsFunc(f.lines, isBareSearch)
 	}
 	var words []string
 	count := 0

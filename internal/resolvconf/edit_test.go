@@ -71,6 +71,7 @@ func TestSetSearch(t *testing.T) {
 		{"other case is another text", "search cluster.local a.example\n", two, line},
 		{"final dots and root", "", []string{"cluster.local.", ".", "A.Example"}, line},
 		{"none", "a\nsearch x\nsearch y\n", nil, "a\n"},
+		{"the keyword alone", "a\nsearch\n", nil, "a\n"},
 		{"none where none applies", "search .\n", nil, "search .\n"},
 		{"not names", "", []string{"cluster.local", "", "a b", "x\nnameserver 8.8.8.8", "$(reboot)", "*", "a/b", "\xff", strings.Repeat("a", 64<<10), "A.Example"}, "search cluster.local * A.Example\n"},
 	}

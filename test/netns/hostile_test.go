@@ -10,7 +10,7 @@ import (
 
 // harmless are the only lines that may stand in a resolv.conf that we wrote. A backslash is NetworkManager's: it writes three digits
 // after it for what it lets through.
-var harmless = regexp.MustCompile(`^(#[ -~]*|search( [A-Za-z0-9._\\-]+)*|nameserver ` + regexp.QuoteMeta(nodeIP) + `)$`)
+var harmless = regexp.MustCompile(`^(#[ -~]*|search( [A-Za-z0-9._\\-]+)+|nameserver ` + regexp.QuoteMeta(nodeIP) + `)$`)
 
 // Numbers of DHCP options (RFC 2132, RFC 3397).
 const (

@@ -93,8 +93,10 @@ func origins() []origin {
 	}
 }
 
-// whereFrom is by whom the upstreams are known: NetworkManager, which may just have been restarted, its file, or a run before.
-var whereFrom = regexp.MustCompile(`\(from [^)]*\)*`)
+// mayDiffer is what may be different when a node was node-dns's in between: by whom the upstreams are known (NetworkManager, which may just
+// have been restarted, its file, or a run before), and a second address to listen on. While eth0 is activated anew, the pods' link has the
+// node's only address, so resolv.conf may have named that for a moment; a pod that has it from there is answered from then on.
+var mayDiffer = regexp.MustCompile(`\(from [^)]*\)*|, ` + regexp.QuoteMeta(podGateway))
 
 // TestMigrateFrom: each is found as the real thing leaves it, is brought to node-dns and back, and at no moment a program of the node, asking
 // as libc does, goes without an answer; afterwards the node's files are as they were.
@@ -132,7 +134,7 @@ func TestMigrateFrom(t *testing.T) {
 			if d := cmp.Diff(links, n.links()); d != "" {
 				t.Errorf("links and rules (-before +after):\n%s", d)
 			}
-			if again := n.Run("node-dns", "migrate"); whereFrom.ReplaceAllString(again, "") != whereFrom.ReplaceAllString(screen, "") {
+			if again := n.Run("node-dns", "migrate"); mayDiffer.ReplaceAllString(again, "") != mayDiffer.ReplaceAllString(screen, "") {
 				t.Errorf("after the way back the dry run says\n%s, and before\n%s", again, screen)
 			}
 		})
