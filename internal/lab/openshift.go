@@ -57,6 +57,19 @@ ExecStart=/usr/sbin/dnsmasq -k
 WantedBy=multi-user.target
 `
 
+// OldDnsmasqConfig is openshift-ansible's origin-dns.conf, of 3.11.
+const OldDnsmasqConfig = `no-resolv
+domain-needed
+no-negcache
+max-cache-ttl=1
+enable-dbus
+dns-forward-max=10000
+cache-size=10000
+bind-dynamic
+min-port=1024
+except-interface=lo
+`
+
 // OldNodeConfig is what matters of a node's.
 const OldNodeConfig = `kind: NodeConfig
 apiVersion: v1

@@ -39,19 +39,7 @@ type dnsmasqWith struct {
 }
 
 // openshiftBase is openshift-ansible's, with the servers that the node process sets over D-Bus there.
-const openshiftBase = `no-resolv
-domain-needed
-no-negcache
-max-cache-ttl=1
-enable-dbus
-dns-forward-max=10000
-cache-size=10000
-bind-dynamic
-min-port=1024
-except-interface=lo
-server=/cluster.local/` + clusterService + `
-server=/slow.example/` + loadSlow + `
-`
+const openshiftBase = lab.OldDnsmasqConfig + "server=/cluster.local/" + clusterService + "\nserver=/slow.example/" + loadSlow + "\n"
 
 func newOldNode(t *testing.T, with dnsmasqWith) *oldNode {
 	t.Helper()

@@ -7,19 +7,6 @@ import (
 	"github.com/node-dns/node-dns/internal/lab"
 )
 
-// oldBase is openshift-ansible's origin-dns.conf.
-const oldBase = `no-resolv
-domain-needed
-no-negcache
-max-cache-ttl=1
-enable-dbus
-dns-forward-max=10000
-cache-size=10000
-bind-dynamic
-min-port=1024
-except-interface=lo
-`
-
 // TestMigrate takes a node over from 99-origin-dns.sh and dnsmasq, which the policy confines, and gives it back.
 func TestMigrate(t *testing.T) {
 	g := newNode(t, strictest(), true)
@@ -29,7 +16,7 @@ func TestMigrate(t *testing.T) {
 	g.Run("rm -f /etc/systemd/system/dnsmasq.service; mkdir -p /etc/origin/node")
 	put("/usr/lib/systemd/system/dnsmasq.service", "644", lab.DnsmasqService)
 	put("/etc/dnsmasq.conf", "644", "conf-dir=/etc/dnsmasq.d\n")
-	put("/etc/dnsmasq.d/origin-dns.conf", "644", oldBase)
+	put("/etc/dnsmasq.d/origin-dns.conf", "644", lab.OldDnsmasqConfig)
 	put("/etc/NetworkManager/dispatcher.d/99-origin-dns.sh", "755", lab.OldHook)
 	put("/etc/NetworkManager/conf.d/99-origin.conf", "644", "[main]\ndns=none\n")
 	put("/etc/origin/node/node-config.yaml", "600", lab.OldNodeConfig)
