@@ -9,6 +9,7 @@ package netstate
 import (
 	"net/netip"
 	"slices"
+	"strconv"
 )
 
 // Addr is one address of an interface.
@@ -91,15 +92,16 @@ func (s State) NodeIP() netip.Addr {
 }
 
 // IsLocal reports whether a packet to a would stay on this node: a is an
-// address of an interface, or any loopback address. An IPv6 link-local address
-// without a zone is local when any interface has it.
+// address of an interface, or any loopback address. The zone of an IPv6
+// link-local address is the interface's name or its number; without a zone it
+// is local when any interface has it (RFC 4007 section 11.2).
 func (s State) IsLocal(a netip.Addr) bool {
 	a = a.Unmap()
 	if a.IsLoopback() {
 		return true
 	}
 	for _, have := range s.Addrs {
-		if have.Addr == a || a.Zone() == "" && have.Addr.WithZone("") == a {
+		if have.Addr.WithZone("") == a.WithZone("") && (a.Zone() == "" || a.Zone() == have.Interface || a.Zone() == strconv.Itoa(have.Index)) {
 			return true
 		}
 	}

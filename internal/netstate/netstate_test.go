@@ -15,7 +15,7 @@ func TestState(t *testing.T) {
 	s := State{
 		Addrs: []Addr{
 			{Addr: ip("192.168.122.50"), Interface: "eth0"},
-			{Addr: ip("fe80::50%eth0"), Interface: "eth0"},
+			{Addr: ip("fe80::50%eth0"), Interface: "eth0", Index: 2},
 		},
 		Default4: &DefaultRoute{Interface: "eth0"}, // unnumbered, with no address to borrow
 		Default6: &DefaultRoute{Interface: "eth1", Source: ip("2001:db8::50")},
@@ -41,6 +41,8 @@ func TestState(t *testing.T) {
 		"fe80::50%eth0":         true,
 		"fe80::50":              true,
 		"fe80::50%eth1":         false,
+		"fe80::50%2":            true, // as the kernel says who sent a datagram: this host was told that version.bind is for the host alone
+		"fe80::50%3":            false,
 		"0.0.0.0":               false,
 	} {
 		if got := s.IsLocal(netip.MustParseAddr(addr)); got != want {
