@@ -75,7 +75,13 @@ func (h Holder) Covers(at netip.AddrPort) bool {
 		return false
 	}
 	bound := h.Addr.Addr()
-	return bound == at.Addr() || bound.IsUnspecified() && (bound.Is6() || at.Addr().Is4())
+	return isAt(h.Addr, at) || bound.IsUnspecified() && (bound.Is6() || at.Addr().Is4())
+}
+
+// isAt reports whether a socket's address is this one. The kernel's tables of sockets do not name the zone of a link-local address
+// (proc_pid_net(5)): a socket without one is at that address of every link.
+func isAt(socket, at netip.AddrPort) bool {
+	return socket == at || socket == netip.AddrPortFrom(at.Addr().WithZone(""), at.Port())
 }
 
 // Ports of what a dnsmasq does beside DNS.

@@ -195,7 +195,7 @@ func (h Host) notes(port []Step) []string {
 			if !h.State.Config.Listen.All && len(h.Dnsmasq.Listen)+len(h.Dnsmasq.Interfaces) == 0 {
 				notes = append(notes, holder.Unit+" answers at every address of this node, and node-dns at those it listens on: `listen: all` in /etc/node-dns/node-dns.yaml is every one but loopback, of those that appear later too")
 			}
-		case gives && !slices.Contains(listen, at):
+		case gives && !slices.ContainsFunc(listen, func(ours netip.AddrPort) bool { return isAt(at, ours) }):
 			notes = append(notes, fmt.Sprintf("%s answers at %v too, and node-dns will not: `listen` in /etc/node-dns/node-dns.yaml can say so", holder.Unit, at.Addr()))
 		case !gives && holder.Unit != daemonUnit && at.Addr().IsLoopback() && slices.Contains(listen, at):
 			notes = append(notes, fmt.Sprintf("%v has port 53 of %v, where node-dns is to listen as well (dnsBindAddress, or listen): until it ends, status says so", holder, at.Addr()))

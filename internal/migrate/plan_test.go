@@ -103,6 +103,8 @@ func TestDryRun(t *testing.T) {
 		{"dnsmasq", node(dnsmasqAt("0.0.0.0", "::"))},
 		// It only said that node-dns would not answer there, and pods had no nameserver.
 		{"dnsmasq-at-two-addresses", node(dnsmasqAt("0.0.0.0", "::"), addrs("eth1", "192.168.5.2", "fd00::5"), with(ourConfig, "cacheSize: 5000"))},
+		// The kernel's tables name no zone: the address was in no step, and node-dns could not have it.
+		{"dnsmasq-at-two-addresses-and-link-local", node(dnsmasqAt("10.0.0.7", "192.168.5.2", "fe80::2"), addrs("eth1", "192.168.5.2", "fe80::2%eth1"))},
 		{"dnsmasq-at-two-addresses-and-libvirt", node(dnsmasqAt("10.0.0.7", "192.168.5.2", "fd00::5"), addrs("eth1", "192.168.5.2", "fd00::5"), addrs("virbr0", "192.168.122.1"),
 			held("libvirtd.service", "dnsmasq", 53, "192.168.122.1"))},
 		{"dnsmasq-at-two-addresses-and-listen", node(dnsmasqAt("10.0.0.7", "192.168.5.2"), addrs("eth1", "192.168.5.2"), with(ourConfig, "listen: 10.0.0.7\n"), func(h *Host) {

@@ -41,6 +41,7 @@ const (
 // takePort has node-dns serve in place of a unit, which then ends.
 func (a Applier) takePort(ctx context.Context, s Step) error {
 	defer a.setTerms(context.WithoutCancel(ctx), dnsserver.Alone)
+	s.At = stillLocal(s.At)
 	if err := a.setTerms(ctx, dnsserver.Taking, s.At...); err != nil {
 		return err
 	}
@@ -93,6 +94,7 @@ func unheed(ctx context.Context) error {
 // givePort has a unit serve again in place of node-dns, which listens no more. It is done so, too, where takePort did not come
 // to its end.
 func (a Applier) givePort(ctx context.Context, j *Journal, s Step) error {
+	s.At = stillLocal(s.At)
 	err := errors.Join(dropHold(ctx), unheed(ctx))
 	resolv, others := j.split()
 	err = errors.Join(err, a.restoreAll(others))
@@ -122,7 +124,8 @@ func (a Applier) startAgain(ctx context.Context, s Step) error {
 	a.moment("held again")
 	if isRunning(ctx) {
 		err = errors.Join(err, a.setTerms(ctx, dnsserver.Yielding, s.At...), await(ctx, "node-dns to let go of TCP", connectionPatience, func() (bool, error) {
-			return nobodyListens(s.At)
+			listens, err := listensTCP(daemonUnit, s.At)
+			return !listens, err
 		}))
 	}
 	a.moment("yielding")
@@ -130,12 +133,14 @@ func (a Applier) startAgain(ctx context.Context, s Step) error {
 	return errors.Join(err, await(ctx, s.Unit+" to have port 53", startPatience, func() (bool, error) { return holdsAll(s.Unit, s.At), nil }))
 }
 
-// split tells resolv.conf from all else that was kept.
+// split tells resolv.conf from all else that was kept. What node-dns is configured by is in neither: it serves by that until it ends,
+// and without it let go of addresses before the unit had them.
 func (j Journal) split() (resolv, others []Saved) {
 	for _, s := range j.Saved {
-		if s.Path == libcFile {
+		switch dir := filepath.Dir(ourConfig); {
+		case s.Path == libcFile:
 			resolv = append(resolv, s)
-		} else {
+		case s.Path != dir && filepath.Dir(s.Path) != dir:
 			others = append(others, s)
 		}
 	}

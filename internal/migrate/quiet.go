@@ -33,19 +33,23 @@ func isQuiet(unit string) (bool, error) {
 
 // hasNoConnections reports whether nobody is connected to these addresses.
 func hasNoConnections(at []netip.AddrPort) (bool, error) {
-	return noSocket(at, tcpEstablished, tcpCloseWait)
-}
-
-// nobodyListens reports whether nobody listens for TCP at these addresses.
-func nobodyListens(at []netip.AddrPort) (bool, error) { return noSocket(at, tcpListen) }
-
-func noSocket(at []netip.AddrPort, states ...uint64) (bool, error) {
 	sockets, err := readSockets("/proc")
 	if err != nil {
 		return false, err
 	}
 	return !slices.ContainsFunc(sockets, func(s socket) bool {
-		return s.proto == "tcp" && slices.Contains(states, s.state) && slices.Contains(at, s.local)
+		return s.proto == "tcp" && (s.state == tcpEstablished || s.state == tcpCloseWait) && slices.ContainsFunc(at, func(a netip.AddrPort) bool { return isAt(s.local, a) })
+	}), nil
+}
+
+// listensTCP reports whether a unit listens for TCP at one of these addresses.
+func listensTCP(unit string, at []netip.AddrPort) (bool, error) {
+	held, err := holders("/proc")
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(held, func(h Holder) bool {
+		return h.Unit == unit && h.Proto == "tcp" && slices.ContainsFunc(at, h.Covers)
 	}), nil
 }
 
@@ -69,6 +73,11 @@ func holdsAll(unit string, at []netip.AddrPort) bool {
 		}
 	}
 	return true
+}
+
+// stillLocal are those of the addresses that this host has: a link may be gone since the plan was made, and with it what a step waits for.
+func stillLocal(at []netip.AddrPort) []netip.AddrPort {
+	return slices.DeleteFunc(slices.Clone(at), func(a netip.AddrPort) bool { return !isLocal(a.Addr()) })
 }
 
 // isLocal reports whether an address is this host's.

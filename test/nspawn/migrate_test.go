@@ -48,7 +48,7 @@ func TestMigrate(t *testing.T) {
 		t.Errorf("of a user's: %v\n%s", err, out)
 	}
 	screen := o.Run("node-dns", "migrate")
-	for _, want := range []string{oldHookPath, oldSnippetPath, "hand port 53 of " + nodeIP + " over", "asks " + loadSite} {
+	for _, want := range []string{oldHookPath, oldSnippetPath, "hand port 53 of " + nodeIP + ", " + podGateway, " over from dnsmasq.service", "asks " + loadSite} {
 		if !strings.Contains(screen, want) {
 			t.Errorf("the dry run does not say %q:\n%s", want, screen)
 		}
@@ -98,13 +98,10 @@ func TestMigrateDnsmasq(t *testing.T) {
 	o := newOldNode(t, dnsmasqWith{base: plainBase, text: "# mine\nsearch example.com\nnameserver 127.0.0.1\noptions timeout:3\n"})
 	o.Run("mv", resolvConf, "/etc/resolv.mine")
 	o.Run("ln", "-s", "resolv.mine", resolvConf)
-	const second = "10.99.0.1"
-	o.Run("nmcli", "connection", "add", "type", "dummy", "ifname", "second", "con-name", "second", "ipv4.method", "manual", "ipv4.addresses", second+"/24")
-	o.awaitQuietEvents()
 	before := o.tree()
 	during := func(argv ...string) {
 		t.Helper()
-		loopback, other := o.asking("127.0.0.1", "web.shop.svc.cluster.local", dnstest.MixedService), o.asking(second, "web.shop.svc.cluster.local", dnstest.MixedService)
+		loopback, other := o.asking("127.0.0.1", "web.shop.svc.cluster.local", dnstest.MixedService), o.asking(podGateway, "web.shop.svc.cluster.local", dnstest.MixedService)
 		o.during(200, func() { t.Log(o.Run(argv...)) })
 		loopback()
 		other()
@@ -124,7 +121,7 @@ func TestMigrateDnsmasq(t *testing.T) {
 // asking has the machine ask an address for a name again and again. What it returns ends that, and says what went wrong.
 func (o *oldNode) asking(addr, name, want string) (stop func()) {
 	o.t.Helper()
-	ask := "dig +short +tries=1 +timeout=1 @" + addr + " " + name
+	ask := "dig +short +tries=2 +timeout=1 @" + addr + " " + name
 	o.Await(name+" at "+addr, func() bool {
 		out, _ := o.Try("sh", "-c", ask)
 		return strings.TrimSpace(out) == want
