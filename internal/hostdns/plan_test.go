@@ -118,7 +118,7 @@ func sourceRows() []row {
 	return []row{
 		{
 			name: "NetworkManager's own word goes before all", options: everything, change: Changed,
-			upstreams: "10.0.1.1", from: upstream.NetworkManager, here: nodeIP + " | cluster.local example.com", warning: dropped + "NetworkManager does not",
+			upstreams: "10.0.1.1", from: upstream.NetworkManager, here: nodeIP + " | cluster.local", warning: dropped + "NetworkManager does not",
 		},
 		{
 			name: "then its file", options: without(noNM), change: Changed,
@@ -141,7 +141,7 @@ func sourceRows() []row {
 		{
 			// DHCP's servers were asked, which is what the admin had switched off.
 			name: "dns=none: the admin's file", options: without(withMode("none", "symlink")), change: Changed,
-			upstreams: "10.0.4.1", from: upstream.ResolvConf, here: nodeIP + " | cluster.local example.com",
+			upstreams: "10.0.4.1", from: upstream.ResolvConf, here: nodeIP + " | cluster.local",
 		},
 		{
 			name: "dns=none, ours: the original", change: Changed,
@@ -151,7 +151,7 @@ func sourceRows() []row {
 		{
 			name: "dns=none, and the file names this node alone", change: Changed,
 			options:   without(withMode("none", "symlink"), withResolvConf(file("nameserver "+nodeIP+"\n"))),
-			upstreams: "10.0.1.1", from: upstream.NetworkManager, refused: nodeIP + " (this node: would loop)", here: nodeIP + " | cluster.local example.com",
+			upstreams: "10.0.1.1", from: upstream.NetworkManager, refused: nodeIP + " (this node: would loop)", here: nodeIP + " | cluster.local",
 		},
 		{
 			name: "dns=none, and the script had it before us: nobody knows the admin's file", change: Changed,
@@ -161,7 +161,7 @@ func sourceRows() []row {
 		{
 			name: "dns=none, a link to NetworkManager's own file", change: Changed,
 			options:   without(withMode("none", "symlink"), withResolvConf(link("/run/NetworkManager/resolv.conf", "nameserver 10.0.2.1\n")), withNetworkManagerConf(file("nameserver 10.0.2.1\n"))),
-			upstreams: "10.0.1.1", from: upstream.NetworkManager, here: nodeIP + " | cluster.local example.com", warning: "/etc/resolv.conf named 10.0.2.1",
+			upstreams: "10.0.1.1", from: upstream.NetworkManager, here: nodeIP + " | cluster.local", warning: "/etc/resolv.conf named 10.0.2.1",
 		},
 		{
 			name: "then the event", options: without(noNM, noFile), change: Changed,

@@ -54,9 +54,9 @@ func hostSearch(s State) []string {
 	if behind := hostDomains(s, resolvconf.Parse(s.Original.Data).Search()); s.Original.Link != "" && len(behind) > 0 {
 		own = behind
 	}
-	theirs := hostDomains(s, networkManagerSearch(s))
-	if len(own) == 0 || len(theirs) > 0 && s.networkManagerWritesSearch() {
-		return theirs
+	theirs, known := networkManagerSearch(s)
+	if len(own) == 0 || known && s.networkManagerWritesSearch() {
+		return hostDomains(s, theirs)
 	}
 	return own
 }
@@ -72,19 +72,21 @@ func hostDomains(s State, list []string) []string {
 	})
 }
 
-// networkManagerSearch prefers NetworkManager's file over its D-Bus data: the file is its own merge of them. It is nil if
-// NetworkManager runs without a nameserver: the list follows the nameservers.
-func networkManagerSearch(s State) []string {
+// networkManagerSearch prefers NetworkManager's file over its D-Bus data: the file is its own merge of them, and may search nothing,
+// as where a connection of negative dns-priority has nothing to search. known is false where NetworkManager says nothing of it, and
+// where it runs without a nameserver: the list follows the nameservers.
+func networkManagerSearch(s State) (list []string, known bool) {
 	if s.networkManagerIsEmpty() {
-		return nil
+		return nil, false
 	}
-	if list := resolvconf.Parse(s.NetworkManagerConf.Data).Search(); len(list) > 0 {
-		return list
+	file := resolvconf.Parse(s.NetworkManagerConf.Data)
+	if list = file.Search(); len(list) > 0 || len(file.Nameservers()) > 0 {
+		return list, true
 	}
 	if s.NetworkManager != nil {
-		return s.NetworkManager.SearchList()
+		list = s.NetworkManager.SearchList()
 	}
-	return nil
+	return list, len(list) > 0
 }
 
 func searchWarnings(s State) []string {

@@ -1,7 +1,6 @@
 package hostdns
 
 import (
-	"cmp"
 	"net/netip"
 	"path/filepath"
 	"slices"
@@ -96,7 +95,10 @@ func (s State) networkManagerWritesSearch() bool {
 
 // leadsElsewhere reports whether resolv.conf is a link, or was before ours displaced it, to a file that is not NetworkManager's.
 func (s *State) leadsElsewhere() bool {
-	link := cmp.Or(s.ResolvConf.Link, s.Original.Link)
+	link := s.ResolvConf.Link
+	if s.isEmptied() || s.isOurs() && link == "" {
+		link = s.Original.Link
+	}
 	return link != "" && !strings.Contains(link, "run/NetworkManager/")
 }
 

@@ -26,12 +26,12 @@ func TestWhoSetIt(t *testing.T) {
 
 	n.l.Nmcli("connection", "modify", "corpvpn", "ipv4.dns-search", "~.", "ipv4.dns-priority", "-50")
 	n.l.Nmcli("connection", "up", "corpvpn")
-	n.await(right{Upstreams: []string{nsLAN2}, AnySearch: true})
+	n.await(right{Upstreams: []string{nsLAN2}, Search: []string{}})
 	n.wantSources(map[string]string{".": vpn})
 
 	n.l.WriteFile("/etc/NetworkManager/conf.d/90-global.conf", "[global-dns]\nsearches=example.com\n[global-dns-domain-*]\nservers="+ns2+"\n")
 	n.l.Nmcli("general", "reload", "conf")
-	n.await(right{Upstreams: []string{ns2}, AnySearch: true})
+	n.await(right{Upstreams: []string{ns2}})
 	n.wantSources(map[string]string{".": global})
 }
 
