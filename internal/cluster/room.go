@@ -35,17 +35,25 @@ func (s *store) drop(p *progress, key zone.Key, why error) {
 func sizeOf(key zone.Key, value any) int {
 	const entry, object, port, endpoint, address = 160, 160, 24, 96, 24
 	size := entry + len(key.Namespace) + len(key.Name)
+	ofPorts := func(ports []zone.Port) {
+		for i := range ports {
+			size += port + len(ports[i].Name)
+		}
+	}
 	ofSlice := func(v *zone.Slice) {
-		size += object + len(v.Service) + len(v.Ports)*port + len(v.Endpoints)*endpoint
+		size += object + len(v.Service)
+		ofPorts(v.Ports)
 		for i := range v.Endpoints {
-			size += len(v.Endpoints[i].Hostname) + len(v.Endpoints[i].Pod)
+			e := &v.Endpoints[i]
+			size += endpoint + len(e.Hostname) + len(e.Pod) + len(e.Zone)
 		}
 	}
 	ofAddrs := func(addrs []netip.Addr) { size += object + len(addrs)*address }
 	switch v := value.(type) {
 	case *zone.Service:
 		ofAddrs(v.ClusterIPs)
-		size += len(v.ExternalName) + len(v.Ports)*port
+		size += len(v.ExternalName)
+		ofPorts(v.Ports)
 	case *zone.Slice:
 		ofSlice(v)
 	case []zone.Slice:

@@ -80,7 +80,7 @@ func (d *Decoder) convertPorts(from list[portJSON]) error {
 	for _, p := range from.all {
 		if p.Port >= 0 && p.Port <= 0xffff {
 			d.ports = append(d.ports, zone.Port{
-				Name:     d.names.text([]byte(p.Name)),
+				Name:     d.names.label([]byte(p.Name)),
 				Number:   uint16(p.Port),
 				Protocol: parseProtocol([]byte(p.Protocol)),
 			})

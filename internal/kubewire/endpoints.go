@@ -147,13 +147,13 @@ func (d *Decoder) addEndpoint(e *endpoint) error {
 	if err := add(&d.counts.endpoints, len(d.addrs), "endpoints", maxEndpoints); err != nil || len(d.addrs) == 0 {
 		return err
 	}
-	if len(e.hostname) > maxHostname {
+	if len(e.hostname) > maxLabel {
 		e.hostname = nil
 	}
 	made := zone.Endpoint{
 		Hostname: string(e.hostname),
 		Pod:      string(e.pod),
-		Zone:     d.names.text(e.zone),
+		Zone:     d.names.label(e.zone),
 		Ready:    !e.notReady,
 	}
 	for _, made.Addr = range d.addrs {

@@ -7,9 +7,12 @@ import (
 	"github.com/node-dns/node-dns/internal/zone"
 )
 
-// maxInterned bounds each table of an interner. A table that is full starts anew: then some values are kept twice, and
-// nothing else changes.
-const maxInterned = 4096
+// An interner's tables outlive the objects, and nobody counts what is in them. A table that is full starts anew: then some values are
+// kept twice, and nothing else changes. A longer value is not kept: 300 updates of one object filled 300 MiB.
+const (
+	maxInterned      = 4096 // values of each table
+	maxInternedPorts = 16   // of a list
+)
 
 // interner keeps one copy of what many objects share: namespaces, zones, lists of ports. Nothing in it points into
 // the buffer that it was read from.
@@ -27,6 +30,9 @@ func (in *interner) text(b []byte) string {
 	if len(b) == 0 {
 		return ""
 	}
+	if len(b) > maxLabel {
+		return string(b)
+	}
 	if s, ok := in.texts[string(b)]; ok { // does not allocate
 		return s
 	}
@@ -38,10 +44,21 @@ func (in *interner) text(b []byte) string {
 	return s
 }
 
+// label is text for what is a label of a DNS name or of an object, such as a port's name or a zone; a longer one is none, and "".
+func (in *interner) label(b []byte) string {
+	if len(b) > maxLabel {
+		return ""
+	}
+	return in.text(b)
+}
+
 // portList returns a copy of ports that is not to be changed.
 func (in *interner) portList(ports []zone.Port) []zone.Port {
 	if len(ports) == 0 {
 		return nil
+	}
+	if len(ports) > maxInternedPorts {
+		return slices.Clone(ports)
 	}
 	in.key = in.key[:0]
 	for _, p := range ports {

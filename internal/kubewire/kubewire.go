@@ -28,7 +28,7 @@ const (
 	maxEndpoints = 1 << 16
 	maxSubsets   = 4096
 	maxItems     = 4 * maxEndpoints // members of all lists of one in JSON: an endpoint has one for itself, and one for its address
-	maxHostname  = 63               // octets of one label: no name has a longer one
+	maxLabel     = 63               // octets of one label, of a name or of an object: none is longer
 )
 
 // Kind is a kind of object.

@@ -96,7 +96,7 @@ func (d *Decoder) port(message []byte, is portNumbers) error {
 	for f.next() {
 		switch {
 		case f.isBytes(1):
-			p.Name = d.names.text(f.bytes)
+			p.Name = d.names.label(f.bytes)
 		case f.isBytes(is.protocol):
 			p.Protocol = parseProtocol(f.bytes)
 		case f.isVarint(is.number):
