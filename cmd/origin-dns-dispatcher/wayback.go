@@ -3,8 +3,9 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/node-dns/node-dns/internal/hostdns"
@@ -19,30 +20,33 @@ var errNoStopPost = errors.New("node-dns.service has no command \"ExecStopPost=+
 	"see systemctl cat node-dns; /etc/resolv.conf stays as it is")
 
 // recordWayBack is for ExecStartPre=: that it runs shows that systemd can run this program as root, as it has to at a stop.
-// A unit without the command that restores is refused. systemd before 243 cannot tell, which is not held against it.
+// A unit without the command that restores is refused, and where systemd does not answer nobody knows. systemd before 243
+// cannot tell, which is not held against it, nor that a test has none.
 func (c command) recordWayBack(ctx context.Context, paths hostdns.Paths) error {
 	invocation := os.Getenv(invocationEnv)
 	if invocation == "" {
 		return nil // run by a person
 	}
-	ctx, cancel := context.WithTimeout(ctx, systemdTimeout)
-	defer cancel()
-	if commands, err := stopCommands(ctx); err == nil && !slices.ContainsFunc(commands, restores) {
+	self, err := os.Stat("/proc/self/exe")
+	if err != nil {
+		return fmt.Errorf("looking at this program: %w", err)
+	}
+	var commands []systemd.StopPost
+	err = askSystemd(ctx, systemd.Socket, func(ctx context.Context, manager *systemd.Manager) (err error) {
+		commands, err = manager.StopPosts(ctx, daemonUnit)
+		return err
+	})
+	switch isUntold := errors.Is(err, systemd.ErrTooOld) || errors.Is(err, fs.ErrNotExist); {
+	case err != nil && !isUntold:
+		return fmt.Errorf("%w; /etc/resolv.conf stays as it is", err)
+	case err == nil && !slices.ContainsFunc(commands, func(c systemd.StopPost) bool { return restores(c, self) }):
 		return errNoStopPost
 	}
 	return paths.RecordWayBack(invocation)
 }
 
-func stopCommands(ctx context.Context) ([]systemd.StopPost, error) {
-	manager, err := systemd.Dial(ctx, systemd.Socket)
-	if err != nil {
-		return nil, err
-	}
-	defer manager.Close()
-	return manager.StopPosts(ctx, daemonUnit)
-}
-
-// restores reports whether a command gives resolv.conf back.
-func restores(c systemd.StopPost) bool {
-	return c.Privileged && len(c.Argv) == 2 && filepath.Base(c.Argv[0]) == "origin-dns-dispatcher" && c.Argv[1] == "stopped"
+// restores reports whether a command gives resolv.conf back: it is this program, which systemd has just been seen to run.
+func restores(c systemd.StopPost, self fs.FileInfo) bool {
+	program, err := os.Stat(c.Program)
+	return err == nil && os.SameFile(program, self) && c.Privileged && len(c.Argv) == 2 && c.Argv[1] == "stopped"
 }

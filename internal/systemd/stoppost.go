@@ -2,6 +2,7 @@ package systemd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -10,6 +11,7 @@ import (
 
 // A StopPost is one ExecStopPost= line of a unit, with all drop-ins applied.
 type StopPost struct {
+	Program    string // absolute path of what is run, whatever Argv[0] says (prefix "@")
 	Argv       []string
 	Privileged bool // prefix "+": it runs as root, outside of the unit's sandbox
 }
@@ -24,19 +26,26 @@ type execCommand struct {
 	Code, ExitCode int32
 }
 
-// StopPosts returns the commands that systemd runs when a service has ended. systemd before 243 cannot tell.
+// ErrTooOld says that systemd cannot tell.
+var ErrTooOld = errors.New("systemd before 243 does not say")
+
+// StopPosts returns the commands that systemd runs when a service has ended, or ErrTooOld.
 func (m *Manager) StopPosts(ctx context.Context, unit string) ([]StopPost, error) {
 	var path dbus.ObjectPath
 	if err := m.call(ctx, managerAt, name+".Manager.GetUnit", unit).Store(&path); err != nil {
 		return nil, fmt.Errorf("asking systemd for %s: %w", unit, err)
 	}
 	var lines []execCommand
-	if err := m.get(ctx, path, name+".Service", "ExecStopPostEx", &lines); err != nil {
+	err := m.get(ctx, path, name+".Service", "ExecStopPostEx", &lines)
+	if is(err, "org.freedesktop.DBus.Error.UnknownProperty") {
+		return nil, ErrTooOld
+	}
+	if err != nil {
 		return nil, fmt.Errorf("asking systemd for the commands of %s: %w", unit, err)
 	}
 	commands := make([]StopPost, len(lines))
 	for i, line := range lines {
-		commands[i] = StopPost{Argv: line.Argv, Privileged: slices.Contains(line.Flags, "privileged")}
+		commands[i] = StopPost{Program: line.Path, Argv: line.Argv, Privileged: slices.Contains(line.Flags, "privileged")}
 	}
 	return commands, nil
 }

@@ -25,6 +25,12 @@ func TestNoWayBack(t *testing.T) {
 		}},
 		{"drop-in without the capture", func(n *node) { n.WriteFile(dropIn, "[Service]\nExecStartPre=\n", 0o644) }},
 		{"drop-in without the restore", func(n *node) { n.WriteFile(dropIn, "[Service]\nExecStopPost=\n", 0o644) }},
+		{"drop-in whose restore is missing", func(n *node) {
+			n.WriteFile(dropIn, "[Service]\nExecStopPost=\nExecStopPost=-+/opt/missing/origin-dns-dispatcher stopped\n", 0o644)
+		}},
+		{"drop-in whose restore is another program's", func(n *node) {
+			n.WriteFile(dropIn, "[Service]\nExecStopPost=\nExecStopPost=-+@/bin/true origin-dns-dispatcher stopped\n", 0o644)
+		}},
 		{"drop-in whose restore is not root", func(n *node) {
 			n.WriteFile(dropIn, "[Service]\nExecStopPost=\nExecStopPost=-/usr/sbin/origin-dns-dispatcher stopped\n", 0o644)
 		}},
