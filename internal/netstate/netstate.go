@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // Addr is one address of an interface.
@@ -62,8 +63,9 @@ type OnLink struct {
 
 // NodeIP returns the node's address: the source of the IPv4 default route, else
 // of the IPv6 one. Without a default route it is the only global address, IPv4
-// before IPv6: an air-gapped node has no route. Of several none is chosen, and
-// the zero Addr is returned.
+// before IPv6: an air-gapped node has no route. Those of the links that container
+// runtimes make do not count. Of several none is chosen, and the zero Addr is
+// returned.
 func (s State) NodeIP() netip.Addr {
 	for _, d := range []*DefaultRoute{s.Default4, s.Default6} {
 		if d != nil && d.Source.IsValid() {
@@ -76,7 +78,7 @@ func (s State) NodeIP() netip.Addr {
 	for _, is4 := range []bool{true, false} {
 		var found []netip.Addr
 		for _, a := range s.Addrs {
-			if a.Addr.Is4() == is4 && a.Up && !a.Tentative && a.Addr.IsGlobalUnicast() {
+			if a.Addr.Is4() == is4 && a.Up && !a.Tentative && a.Addr.IsGlobalUnicast() && !isContainerLink(a.Interface) {
 				found = append(found, a.Addr)
 			}
 		}
@@ -111,10 +113,9 @@ func (s State) IsLocal(a netip.Addr) bool {
 // ContainerBridges returns the addresses of the interfaces on which a container runtime or SDN reaches this node: docker0, cni0
 // and their like. The containers behind them may have such an address as their nameserver, as dnsmasq listened there.
 func (s State) ContainerBridges() []netip.Addr {
-	names := []string{"docker0", "cni0", "cbr0", "lbr0", "tun0", "ovn-k8s-mp0"}
 	var addrs []netip.Addr
 	for _, have := range s.Addrs {
-		if slices.Contains(names, have.Interface) && !have.Tentative && !have.Addr.IsLinkLocalUnicast() {
+		if slices.Contains(containerBridges, have.Interface) && !have.Tentative && !have.Addr.IsLinkLocalUnicast() {
 			addrs = append(addrs, have.Addr)
 		}
 	}
@@ -130,4 +131,15 @@ func (s State) DefaultInterface() string {
 		}
 	}
 	return ""
+}
+
+// containerBridges are interfaces on which containers reach this node.
+var containerBridges = []string{"docker0", "cni0", "cbr0", "lbr0", "tun0", "ovn-k8s-mp0"}
+
+// isContainerLink reports whether an interface is there for containers or virtual machines alone: those that cluster networks, podman and
+// libvirt make have numbers or further words behind these.
+func isContainerLink(name string) bool {
+	return slices.Contains(containerBridges, name) || slices.ContainsFunc([]string{"podman", "virbr", "flannel", "cilium_", "kube-", "nodelocaldns"}, func(prefix string) bool {
+		return strings.HasPrefix(name, prefix)
+	})
 }

@@ -70,6 +70,8 @@ func TestNodeIPWithoutRoute(t *testing.T) {
 		{"one of each family", State{Addrs: up("2001:db8::5", "10.0.0.5")}, "10.0.0.5"},
 		{"one IPv6 address", State{Addrs: up("2001:db8::5")}, "2001:db8::5"},
 		{"two", State{Addrs: up("10.0.0.5", "10.0.1.5")}, "invalid IP"},
+		// Which of the two came first decided whether the node had DNS after a boot.
+		{"one and a bridge of containers", State{Addrs: append(up("10.0.0.5"), Addr{Addr: ip("172.17.0.1"), Interface: "docker0", Up: true}, Addr{Addr: ip("10.88.0.1"), Interface: "podman0", Up: true})}, "10.0.0.5"},
 		{"two and an IPv6 one", State{Addrs: up("10.0.0.5", "10.0.1.5", "2001:db8::5")}, "invalid IP"},
 		{"none but link-local ones", State{Addrs: up()}, "invalid IP"},
 		{"down", State{Addrs: []Addr{lo, {Addr: ip("10.0.0.5"), Interface: "eth0"}}}, "invalid IP"},
