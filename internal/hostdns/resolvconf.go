@@ -79,6 +79,12 @@ func saveStep(s State) (Step, bool) {
 	return Step{Path: s.Paths.Original, Action: WriteFile, Data: s.ResolvConf.Data, Mode: readable(s.ResolvConf.Mode), Before: s.Original}, true
 }
 
+// keepsOriginal reports whether the saved original stays, whatever stands there.
+func (s State) keepsOriginal() bool {
+	_, saves := saveStep(s)
+	return s.Original.Exists && !saves
+}
+
 // isNewer reports whether the resolv.conf that stands in place of ours replaces the saved original: somebody has written
 // it since, whoever that is. A file without a usable nameserver never does (law 2), which covers copies of ours. A file does
 // not replace a link that leads to nameservers: the program that made the link writes there. Nor does it replace

@@ -47,15 +47,16 @@ func (s State) hadClusterDomain() bool {
 //
 // It is NetworkManager's while that writes the file, or would without our Snippet: whatever a tool wrote there once. Else the
 // file says it itself, ours too, because its lines were kept. If ours displaced a link, what that leads to is kept up to
-// date by the program that made it. A file without a list gets NetworkManager's. None of this asks whether the file is ours
-// yet: the first run and the second must agree.
+// date by the program that made it, and may be empty again when a VPN has gone. A file without a list gets NetworkManager's,
+// but with dns=none, where it is the admin's. None of this asks whether the file is ours yet: the first run and the second
+// must agree.
 func hostSearch(s State) []string {
 	own := hostDomains(s, resolvconf.Parse(s.base().Data).Search())
-	if behind := hostDomains(s, resolvconf.Parse(s.Original.Data).Search()); s.Original.Link != "" && len(behind) > 0 {
-		own = behind
+	if behind := resolvconf.Parse(s.Original.Data); s.keepsOriginal() && s.Original.Link != "" && len(behind.Nameservers()) > 0 {
+		own = hostDomains(s, behind.Search())
 	}
 	theirs, known := networkManagerSearch(s)
-	if len(own) == 0 || known && s.networkManagerWritesSearch() {
+	if len(own) == 0 && !s.leavesFile() || known && s.networkManagerWritesSearch() {
 		return hostDomains(s, theirs)
 	}
 	return own

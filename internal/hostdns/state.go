@@ -96,7 +96,7 @@ func (s State) networkManagerWritesSearch() bool {
 // leadsElsewhere reports whether resolv.conf is a link, or was before ours displaced it, to a file that is not NetworkManager's.
 func (s *State) leadsElsewhere() bool {
 	link := s.ResolvConf.Link
-	if s.isEmptied() || s.isOurs() && link == "" {
+	if s.keepsOriginal() && !(s.isOurs() && link != "") {
 		link = s.Original.Link
 	}
 	return link != "" && !strings.Contains(link, "run/NetworkManager/")
