@@ -2,6 +2,7 @@ package hostdns
 
 import (
 	"net/netip"
+	"slices"
 
 	"github.com/node-dns/node-dns/internal/nameserver"
 	"github.com/node-dns/node-dns/internal/resolvconf"
@@ -102,9 +103,9 @@ func (s State) isNewer() bool {
 	return s.NetworkManager == nil || !fromNetworkManagerFile(s)
 }
 
-// edited returns the resolv.conf that somebody meant who has changed the nameserver lines of ours: without our line and
-// the cluster domain. It reports false if the file is as we wrote it in this boot, or still names this node: a tool that
-// adds a nameserver of its own is overwritten.
+// edited returns the resolv.conf that somebody meant who has changed ours: without our line and the cluster domain where its
+// nameservers are others, and the saved original with another search list, or other options, where these are. It reports
+// false if the file is as we wrote it in this boot: a tool that adds a nameserver of its own is overwritten.
 func (s *State) edited() (File, bool) {
 	history := parseRewrites(s.Rewrites.Data).Files[s.Paths.host(s.Paths.ResolvConf)]
 	if !s.isOurs() || s.ResolvConf.Link != "" || s.NetErr != nil || s.ConfigErr != nil || !history.isOver(s.ResolvConf) {
@@ -113,12 +114,31 @@ func (s *State) edited() (File, bool) {
 	refused, file := refuseCopies(*s), resolvconf.Parse(s.ResolvConf.Data)
 	for _, addr := range file.Nameservers() {
 		if refused(nameserver.FromAddr(addr)) != "" {
-			return File{}, false
+			return s.editedOriginal(file)
 		}
 	}
 	f := s.ResolvConf
 	f.Data = unmarked(*s, file).Bytes()
 	return f, usable(refused, f.Data)
+}
+
+// editedOriginal is the saved original with the search list and the options that now stand in ours, if these are others. It is
+// for an admin's file: NetworkManager, and who made a link, say themselves what is searched, and where the host searched
+// the cluster domain nobody can tell ours from its.
+func (s *State) editedOriginal(now *resolvconf.File) (File, bool) {
+	if !s.hasOriginal() || s.Original.Link != "" || !usable(refuseCopies(*s), s.Original.Data) || s.networkManagerWritesSearch() || s.hadClusterDomain() {
+		return File{}, false
+	}
+	file := resolvconf.Parse(s.Original.Data)
+	search := hostDomains(*s, now.Search())
+	if slices.Equal(search, hostDomains(*s, file.Search())) && slices.Equal(now.Options(), file.Options()) {
+		return File{}, false
+	}
+	file.SetSearch(search)
+	file.SetOptions(now.Options())
+	f := s.Original
+	f.Data = file.Bytes()
+	return f, true
 }
 
 // unmarked is file without our line and the cluster domain.

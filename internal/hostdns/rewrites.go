@@ -258,7 +258,7 @@ func (p *Plan) heed(s State) {
 	}
 	p.Over = claimed(writer(s.ResolvConf.Data))
 	if IsOurs(p.found.Data) && !s.isOurs() {
-		p.Over = "somebody who changed its nameservers"
+		p.Over = "somebody who changed its lines"
 	}
 	if why := p.past.fought(path, s.ResolvConf); why != "" {
 		p.Fought, p.Hold, p.Answers = true, cmp.Or(p.Hold, why), nil
