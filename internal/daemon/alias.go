@@ -27,13 +27,18 @@ func (d *Daemon) isElsewhere(s *serving, from, to dnsname.Name) bool {
 	return s.isOfCluster(to) && !s.isOfCluster(from) || d.forward.IsElsewhere(from, to)
 }
 
-// cutAlias drops what a response says behind an alias about names that its server has no say about, and returns the first of them;
-// "": there is none. Our cache would not believe it of those names, but a caching client could (MaginotDNS, 2023).
-func (d *Daemon) cutAlias(s *serving, q *dnsserver.Query, m *dns.Msg) (target string) {
-	from := q.Domain()
-	return forward.KeepUntil(m, q.Msg.Question[0].Name, func(target string) bool {
-		return d.isElsewhere(s, from, dnsserver.Domain(target))
-	})
+// elsewhere is isElsewhere for a server that was asked about from.
+func (d *Daemon) elsewhere(s *serving, from dnsname.Name) func(name string) bool {
+	return func(name string) bool { return d.isElsewhere(s, from, dnsserver.Domain(name)) }
+}
+
+// cut drops what a response says about names that its server has no say about: in the authority and the additional section, and behind
+// an alias. It returns the alias's target; "": no alias leads to such a name. Our cache would not believe it of those names, but a caching
+// client could (MaginotDNS, 2023).
+func (d *Daemon) cut(s *serving, q *dnsserver.Query, m *dns.Msg) (target string) {
+	isElsewhere := d.elsewhere(s, q.Domain())
+	forward.DropBeside(m, isElsewhere)
+	return forward.KeepUntil(m, q.Msg.Question[0].Name, isElsewhere)
 }
 
 // followAlias completes m, which was cut before the target, by what a client is told that asks for that. A response to CNAME or ANY
@@ -56,8 +61,8 @@ func (d *Daemon) followAlias(ctx context.Context, q *dnsserver.Query, m *dns.Msg
 	return m, nil
 }
 
-// leadsElsewhere reports whether cutAlias would cut a reply, or might.
-func (d *Daemon) leadsElsewhere(s *serving, r forward.Reply) bool {
+// mustCut reports whether cut would change a reply, or might. A reply that was not parsed has no NS and no additional records.
+func (d *Daemon) mustCut(s *serving, r forward.Reply) bool {
 	if r.Msg == nil && !r.Wire.IsAlias {
 		return false
 	}
@@ -68,8 +73,8 @@ func (d *Daemon) leadsElsewhere(s *serving, r forward.Reply) bool {
 		return true
 	}
 	if r.Msg != nil {
-		isElsewhere := func(target string) bool { return d.isElsewhere(s, from, dnsserver.Domain(target)) }
-		return forward.LeadsTo(r.Msg, from.String(), isElsewhere)
+		isElsewhere := d.elsewhere(s, from)
+		return forward.HasBeside(r.Msg, isElsewhere) || forward.LeadsTo(r.Msg, from.String(), isElsewhere)
 	}
 	for target := range r.Wire.Targets() {
 		text, ok := dnswire.AppendText(room[:0], target)
@@ -80,8 +85,8 @@ func (d *Daemon) leadsElsewhere(s *serving, r forward.Reply) bool {
 	return false
 }
 
-// handleAlias has the Handler answer who waits for a reply, as it has to ask another server for the rest.
-func (d *Daemon) handleAlias(r forward.Reply) {
+// handleCut makes the Handler answer the queries that wait for a reply. It cuts the reply, and asks another server for the rest.
+func (d *Daemon) handleCut(r forward.Reply) {
 	m, server := r.Msg, r.From.Value()
 	if m == nil {
 		r.Wire.Message[10], r.Wire.Message[11] = 0, 0 // the OPT record is gone

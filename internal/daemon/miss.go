@@ -30,8 +30,8 @@ func (d *Daemon) miss(l *dnsserver.Later) bool {
 // answered gives who waits for an answer that answer, and has it remembered.
 func (d *Daemon) answered(r forward.Reply) {
 	s := d.serving.Load()
-	if d.leadsElsewhere(s, r) {
-		d.handleAlias(r)
+	if d.mustCut(s, r) {
+		d.handleCut(r)
 		return
 	}
 	response, ok := d.keep(s, r)

@@ -17,15 +17,18 @@ import (
 // errIgnored is of a response with an address of ignore-address.
 var errIgnored = errors.New("its address is to be ignored (ignore-address)")
 
-// screenUpstream asks the upstreams, follows an alias to what is not theirs to say, and does to what they answer what dnsmasq's alias,
-// bogus-nxdomain and stop-dns-rebind say, before it is remembered.
+// screenUpstream asks the upstreams, drops what is not theirs to say, and follows an alias to it. Then it applies dnsmasq's alias,
+// bogus-nxdomain and stop-dns-rebind. The cache gets what is left.
 func (d *Daemon) screenUpstream(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
 	m, err := d.forward.ServeDNS(ctx, q)
+	if m == nil {
+		return nil, err
+	}
 	s := d.serving.Load()
-	if m == nil || len(m.Answer) == 0 {
+	target, isOfCluster := d.cut(s, q, m), s.isOfCluster(q.Name)
+	if len(m.Answer) == 0 {
 		return m, err
 	}
-	target, isOfCluster := d.cutAlias(s, q, m), s.isOfCluster(q.Name)
 	if len(s.dnsmasq.Rewrites) > 0 && !isOfCluster {
 		rewrite(m, s.dnsmasq.Rewrites)
 	}

@@ -24,11 +24,7 @@ func keepRelated(m *dns.Msg, qname string) {
 	owners, _ := chain(m.Answer, qname, nil)
 	zones := zonesOf(owners)
 	m.Ns = slices.DeleteFunc(m.Ns, func(rr dns.RR) bool {
-		switch rr.Header().Rrtype {
-		case dns.TypeNSEC, dns.TypeNSEC3, dns.TypeRRSIG:
-			return false
-		}
-		return !zones[strings.ToLower(rr.Header().Name)]
+		return !isProof(rr) && !zones[strings.ToLower(rr.Header().Name)]
 	})
 	if !slices.ContainsFunc(m.Extra, isAboutName) {
 		return
@@ -43,6 +39,37 @@ func keepRelated(m *dns.Msg, qname string) {
 	m.Extra = slices.DeleteFunc(m.Extra, func(rr dns.RR) bool {
 		return isAboutName(rr) && !owners[strings.ToLower(rr.Header().Name)]
 	})
+}
+
+// DropBeside drops what a response says about names that isElsewhere reports, beside the answer: in the authority section and in the
+// additional section. A zone's SOA record and DNSSEC's proofs stay, as they lead nowhere and negative answers need them.
+func DropBeside(m *dns.Msg, isElsewhere func(owner string) bool) {
+	m.Ns = slices.DeleteFunc(m.Ns, besideAuthority(isElsewhere))
+	m.Extra = slices.DeleteFunc(m.Extra, besideAdditional(isElsewhere))
+}
+
+// HasBeside reports whether DropBeside would drop a record. It leaves m as it is.
+func HasBeside(m *dns.Msg, isElsewhere func(owner string) bool) bool {
+	return slices.ContainsFunc(m.Ns, besideAuthority(isElsewhere)) || slices.ContainsFunc(m.Extra, besideAdditional(isElsewhere))
+}
+
+func besideAuthority(isElsewhere func(owner string) bool) func(dns.RR) bool {
+	return func(rr dns.RR) bool {
+		return rr.Header().Rrtype != dns.TypeSOA && !isProof(rr) && isElsewhere(rr.Header().Name)
+	}
+}
+
+func besideAdditional(isElsewhere func(owner string) bool) func(dns.RR) bool {
+	return func(rr dns.RR) bool { return isAboutName(rr) && isElsewhere(rr.Header().Name) }
+}
+
+// isProof reports whether a record is one of DNSSEC's proofs, or a signature.
+func isProof(rr dns.RR) bool {
+	switch rr.Header().Rrtype {
+	case dns.TypeNSEC, dns.TypeNSEC3, dns.TypeRRSIG:
+		return true
+	}
+	return false
 }
 
 // isAboutName reports whether a record is about a name, and not about the message.

@@ -57,6 +57,41 @@ func TestKeepRelated(t *testing.T) {
 	}
 }
 
+// TestDropBeside: a server says nothing about names of bank. but SOA and proofs, without which a negative answer is of no use.
+func TestDropBeside(t *testing.T) {
+	const signature = " 8 2 60 20300101000000 20200101000000 1 bank. AAAA"
+	rows := []struct {
+		name                          string
+		authority, additional         []string
+		wantAuthority, wantAdditional string // owners
+	}{
+		{"nothing", nil, nil, "", ""},
+		{"its own", []string{"example. 60 IN NS ns.example."}, []string{"ns.example. 60 IN A 192.0.2.53"}, "example.", "ns.example."},
+		{"another's address", []string{"example. 60 IN NS ns.bank."}, []string{"ns.bank. 60 IN A 6.6.6.6", "ns.Bank. 60 IN RRSIG A" + signature}, "example.", ""},
+		{"another's nameservers", []string{"bank. 60 IN NS ns.example.", "bank. 60 IN DS 1 8 2 00"}, []string{"ns.example. 60 IN A 192.0.2.53"}, "", "ns.example."},
+		{"a negative answer", []string{"bank. 60 IN SOA ns.bank. root.bank. 1 2 3 4 5", "a.bank. 60 IN NSEC z.bank. A", "a.bank. 60 IN RRSIG NSEC" + signature}, nil, "bank. a.bank. a.bank.", ""},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			m := new(dns.Msg)
+			m.Ns, m.Extra = rrs(t, row.authority...), rrs(t, row.additional...)
+			m.SetEdns0(1232, true)
+			isElsewhere := func(owner string) bool { return dns.IsSubDomain("bank.", owner) }
+			drops := len(row.authority)+len(row.additional) > len(strings.Fields(row.wantAuthority+" "+row.wantAdditional))
+			if got := HasBeside(m, isElsewhere); got != drops {
+				t.Errorf("something to drop: %v, expected %v", got, drops)
+			}
+			DropBeside(m, isElsewhere)
+			if got := ownersIn(m.Ns); got != row.wantAuthority {
+				t.Errorf("authority %q, expected %q", got, row.wantAuthority)
+			}
+			if got := ownersIn(m.Extra); got != strings.TrimSpace(row.wantAdditional+" .") {
+				t.Errorf("additional %q, expected %q", got, row.wantAdditional)
+			}
+		})
+	}
+}
+
 func ownersIn(section []dns.RR) string {
 	var owners []string
 	for _, rr := range section {
