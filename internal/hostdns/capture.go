@@ -35,15 +35,20 @@ func upstreamStep(s State, set upstream.Set) (Step, bool) {
 	if !s.HasDnsmasqDir {
 		return Step{}, false
 	}
-	text := set.DnsmasqConf()
-	if len(text) == 0 {
-		text = []byte(tlsOnly)
-	}
+	text := upstreamText(set)
 	old, err := upstream.ParseDnsmasqConf(s.Upstreams.Data)
 	if err == nil && s.Upstreams.Exists && s.Upstreams.Link == "" && old.Equal(inDnsmasqConf(set)) {
 		text = s.Upstreams.Data
 	}
 	return writeStep(s.Paths.Upstreams, s.Upstreams, text)
+}
+
+// upstreamText is a fresh upstream file.
+func upstreamText(set upstream.Set) []byte {
+	if text := set.DnsmasqConf(); len(text) > 0 {
+		return text
+	}
+	return []byte(tlsOnly)
 }
 
 // noneForPods stands in the node resolv.conf where none of the upstreams can. The file names this node then, which asks them:

@@ -1,7 +1,6 @@
 package hostdns
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +25,9 @@ const (
 // withPurge adds to a restore what leaves no trace: for who takes node-dns off the host. Pure, as NewPlan is.
 func withPurge(p Plan, s State) Plan {
 	p.Purge = capturedSteps(s)
+	if s.NodeResolvConf.Exists && s.KubeletNaming != "" {
+		p.Warnings = append(p.Warnings, "kept "+s.Paths.host(s.Paths.NodeResolvConf)+": "+s.KubeletNaming)
+	}
 	add := func(action Action, paths ...string) {
 		for _, path := range paths {
 			p.Purge = append(p.Purge, Step{Path: path, Action: action})
@@ -49,19 +51,22 @@ func capturedSteps(s State) []Step {
 	}
 	var steps []Step
 	remove := func(path string, f File, text []byte, alone bool) {
-		if alone && f.Link == "" && f.Exists && bytes.Equal(f.Data, text) {
+		if alone && f.Link == "" && f.Exists && slices.Equal(sortedLines(f.Data), sortedLines(text)) {
 			steps = append(steps, Step{Path: path, Action: Remove, Before: f})
 		}
 	}
-	remove(s.Paths.Upstreams, s.Upstreams, record.Set.DnsmasqConf(), s.UpstreamsAlone)
+	remove(s.Paths.Upstreams, s.Upstreams, upstreamText(record.Set), s.UpstreamsAlone)
 	was := s.NodeResolvConf
-	if node := s.Paths.NodeResolvConf; s.Config.KubeletResolvConf != node && s.Config.DNSRecursiveResolvConf != node {
+	if node := s.Paths.NodeResolvConf; s.Config.KubeletResolvConf != node && s.Config.DNSRecursiveResolvConf != node && s.KubeletNaming == "" {
 		s.NodeResolvConf.Data = nil // what it says if nobody else has written there
 		fresh, _ := nodeResolvConfStep(s, record.Set)
 		remove(node, was, fresh.Data, s.NodeResolvConfAlone)
 	}
 	return steps
 }
+
+// sortedLines are the lines of a text, without their order: an edit leaves a line where it is, and a fresh file has them in ours.
+func sortedLines(text []byte) []string { return slices.Sorted(strings.Lines(string(text))) }
 
 // dnsmasqReads reports whether /etc/dnsmasq.conf names the directory of the upstream file, as RHEL's does: a dnsmasq that serves this
 // node again has its upstreams from there.
@@ -86,7 +91,12 @@ func isAlone(path string) bool {
 // Purge is Restore, and takes away all that node-dns has made on this host. While node-dns runs, or where resolv.conf cannot
 // be given back, it does no more than Restore, which is an error.
 func (r Runner) Purge(ctx context.Context, ifOurs bool) (Plan, Result, error) {
-	return r.run(ctx, nm.Event{Action: "restore"}, func(s State) Plan { return withPurge(r.restorePlan(ctx, s, ifOurs), s) })
+	return r.run(ctx, nm.Event{Action: "restore"}, func(s State) Plan { return r.purgePlan(ctx, s, ifOurs) })
+}
+
+func (r Runner) purgePlan(ctx context.Context, s State, ifOurs bool) Plan {
+	s.KubeletNaming = s.Paths.kubeletNaming(s.Paths.host(s.Paths.NodeResolvConf))
+	return withPurge(r.restorePlan(ctx, s, ifOurs), s)
 }
 
 // purge carries out the rest of a plan that may have one, after its restore.

@@ -1,6 +1,7 @@
 package hostdns
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,10 +30,15 @@ func (w *tree) everything() []string {
 
 // TestPurge: what is there after a life with node-dns and a purge is what was there before.
 func TestPurge(t *testing.T) {
+	const node = "/etc/origin/node/resolv.conf"
+	kept := []string{"/etc/origin", "/etc/origin/node", node}
 	for _, test := range []struct {
-		name  string
-		files map[string]string // before
-		left  []string          // what others may count on
+		name      string
+		files     map[string]string // before
+		servers   string            // NetworkManager's; "": sys
+		meanwhile string            // what node says by then; "": what the hook wrote
+		left      []string          // what others may count on
+		log       string            // why
 	}{
 		{name: "a plain host"},
 		{
@@ -50,8 +56,50 @@ func TestPurge(t *testing.T) {
 		},
 		{
 			name: "a kubelet that names it", files: map[string]string{"/var/lib/kubelet/config.yaml": "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\nresolvConf: /etc/origin/node/resolv.conf\n"},
-			left: []string{"/etc/origin", "/etc/origin/node", "/etc/origin/node/resolv.conf"},
+			left: kept, log: "kept /etc/origin/node/resolv.conf: /var/lib/kubelet/config.yaml names it",
 		},
+		// Only /var/lib/kubelet/config.yaml and node-config.yaml counted: the file went, and the kubelet started no pod any more.
+		{
+			name: "OpenShift 4's kubelet", files: map[string]string{"/etc/kubernetes/kubelet.conf": `{"kind": "KubeletConfiguration", "resolvConf": "/etc/origin/node/resolv.conf"}`},
+			left: kept, log: "/etc/kubernetes/kubelet.conf names it",
+		},
+		{
+			name: "a drop-in", files: map[string]string{"/etc/kubernetes/kubelet.conf.d/99-node-dns.conf": "resolvConf: /etc/origin/node/resolv.conf\n"},
+			left: kept, log: "/etc/kubernetes/kubelet.conf.d/99-node-dns.conf names it",
+		},
+		{
+			name: "a flag of the unit", files: map[string]string{"/etc/systemd/system/kubelet.service.d/dns.conf": "[Service]\nEnvironment=KUBELET_EXTRA_ARGS=--resolv-conf=/etc/origin/node/resolv.conf\n"},
+			left: kept, log: "/etc/systemd/system/kubelet.service.d/dns.conf names it",
+		},
+		{
+			name: "a flag of the running kubelet", files: map[string]string{"/proc/812/comm": "kubelet\n", "/proc/812/cmdline": "kubelet\x00--resolv-conf\x00/etc/origin/node/resolv.conf\x00"},
+			left: kept, log: "the command line of kubelet, pid 812, names it",
+		},
+		{
+			name: "a file that the running kubelet reads", files: map[string]string{
+				"/proc/812/comm": "hyperkube\n", "/proc/812/cmdline": "hyperkube\x00kubelet\x00--config=srv/kubelet.yaml\x00", "/srv/kubelet.yaml": "resolvConf: /etc/origin/node/resolv.conf\n",
+			},
+			left: kept, log: "/srv/kubelet.yaml names it",
+		},
+		{
+			name: "a drop-in that the running kubelet reads", files: map[string]string{
+				"/proc/812/comm": "kubelet\n", "/proc/812/cmdline": "kubelet\x00--config-dir=/srv/kubelet.d\x00", "/srv/kubelet.d/a/99-node-dns.conf": "resolvConf: /etc/origin/node/resolv.conf\n",
+			},
+			left: kept, log: "/srv/kubelet.d/a/99-node-dns.conf names it",
+		},
+		{
+			name: "a configuration that cannot be read", files: map[string]string{"/etc/kubernetes/kubelet.conf": "-> .", "/etc/kubernetes/other": ""},
+			left: kept, log: "cannot read /etc/kubernetes/kubelet.conf",
+		},
+		{name: "a kubelet that names another file", files: map[string]string{
+			"/etc/kubernetes/kubelet.conf": "resolvConf: /etc/resolv.conf\n", "/proc/812/comm": "kubelet\n", "/proc/812/cmdline": "kubelet\x00--config=/etc/kubernetes/kubelet.conf\x00",
+		}},
+		{name: "a process that is no kubelet", files: map[string]string{"/proc/812/comm": "vi\n", "/proc/812/cmdline": "vi\x00/etc/origin/node/resolv.conf\x00"}},
+		// The upstream file says so in a comment, and was compared with an empty one.
+		{name: "nameservers over TLS only", servers: "dns+tls://9.9.9.9#dns.quad9.net"},
+		// The hook edits lines where they are.
+		{name: "lines in another order", meanwhile: "search example.com\nnameserver 10.0.0.2\nnameserver 10.0.0.3\n"},
+		{name: "a line of the admin's", meanwhile: "# mine\nnameserver 10.0.0.2\nnameserver 10.0.0.3\nsearch example.com\n", left: kept},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := newTree(t, test.files)
@@ -60,7 +108,7 @@ func TestPurge(t *testing.T) {
 			w.remove(filepath.Dir(varSnapshot))
 			w.put("/etc/node-dns/kubeconfig", "") // there is a cluster
 			w.mkdir("/var/lib")
-			w.snapshot = host(withNetworkManager(dnsConfig("eth0", sys, "example.com"))).NetworkManager
+			w.snapshot = host(withNetworkManager(dnsConfig("eth0", cmp.Or(test.servers, sys), "example.com"))).NetworkManager
 			if _, ok := test.files["/etc/origin/node/node-config.yaml"]; !ok {
 				w.remove("/etc/origin")
 			}
@@ -70,9 +118,16 @@ func TestPurge(t *testing.T) {
 			w.apply()
 			w.put("/etc/resolv.conf", "nameserver 192.0.2.1\n") // which makes a history
 			w.apply()
+			if test.meanwhile != "" {
+				w.put(node, test.meanwhile)
+			}
 			w.silent = true
+			w.log.Reset()
 			if _, result, err := w.runner().Purge(t.Context(), true); err != nil || result.ResolvConf != Restored {
 				t.Errorf("%s, %v", result.ResolvConf, err)
+			}
+			if log := w.log.String(); !strings.Contains(log, test.log) || strings.Contains(log, "kept /etc") != (test.log != "") {
+				t.Errorf("logged %s, want %q", log, test.log)
 			}
 			want := slices.Sorted(slices.Values(append(before, test.left...)))
 			if got := slices.Sorted(slices.Values(w.everything())); !slices.Equal(got, want) {

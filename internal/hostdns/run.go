@@ -219,10 +219,11 @@ func (r Runner) Show(ctx context.Context) (Plan, error) {
 // ShowRestore is the plan of Restore, or with purge of Purge, without carrying it out.
 func (r Runner) ShowRestore(ctx context.Context, ifOurs, purge bool) Plan {
 	state := r.Looker.Look(ctx, nm.Event{})
-	p := r.restorePlan(ctx, state, ifOurs)
+	decide := r.restorePlan
 	if purge {
-		p = withPurge(p, state)
+		decide = r.purgePlan
 	}
+	p := decide(ctx, state, ifOurs)
 	p.Warnings = append(p.Warnings, r.stillRunning(ctx, p)...)
 	return p
 }

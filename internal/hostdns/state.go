@@ -54,6 +54,8 @@ type State struct {
 
 	UpstreamsAlone, NodeResolvConfAlone bool // nothing else is in its directory, and no dnsmasq reads that
 
+	KubeletNaming string // which kubelet may read NodeResolvConf, as a sentence; "": none, or it is no purge, which alone looks for it
+
 	Problems []string // what could not be looked at, and why
 }
 

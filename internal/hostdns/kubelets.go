@@ -1,0 +1,89 @@
+package hostdns
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"github.com/node-dns/node-dns/internal/procfs"
+)
+
+// kubeletConfigs are the files and directories that may tell a kubelet its resolvConf, by its configuration or by its flags.
+// /var/lib/kubelet as a whole is not among them: the pods' volumes are there.
+var kubeletConfigs = []string{
+	"/var/lib/kubelet/config.yaml", "/var/lib/kubelet/config.yaml.d", "/var/lib/kubelet/kubeadm-flags.env",
+	"/etc/kubernetes/kubelet.conf", "/etc/kubernetes/kubelet.conf.d", "/etc/kubernetes/kubelet", // OpenShift 4, kubeadm, EKS
+	"/etc/kubernetes/kubelet.env", "/etc/kubernetes/kubelet-config.yaml", // kubespray
+	"/etc/origin/node/node-config.yaml", "/etc/origin/node/bootstrap-node-config.yaml", "/etc/sysconfig/origin-node",
+	"/etc/sysconfig/kubelet", "/etc/default/kubelet",
+	"/etc/systemd/system/kubelet.service", "/etc/systemd/system/kubelet.service.d",
+	"/usr/lib/systemd/system/kubelet.service", "/usr/lib/systemd/system/kubelet.service.d",
+	"/etc/rancher", "/var/lib/rancher/k3s/agent/etc", "/var/lib/rancher/rke2/agent/etc",
+	"/etc/microshift",
+}
+
+// kubeletPrograms are the names of processes that are a kubelet, or have one inside (proc_pid_comm(5)).
+var kubeletPrograms = []string{"kubelet", "hyperkube", "openshift", "k3s-server", "k3s-agent", "microshift"}
+
+// maxKubeletFiles bounds the files and directories that are looked at below one path. Any user may run a "kubelet --config-dir=/".
+const maxKubeletFiles = 1000
+
+// kubeletNaming says which kubelet's configuration or command line has path in its text, or cannot be read; "": none. It prefers a
+// false alarm: without the file, the kubelet that reads it starts no pod.
+func (p Paths) kubeletNaming(path string) (why string) {
+	for _, config := range kubeletConfigs {
+		if why := p.textNaming(config, path); why != "" {
+			return why
+		}
+	}
+	for _, name := range kubeletPrograms {
+		for _, process := range procfs.Named(p.Root, name) {
+			if strings.Contains(strings.Join(process.Args, " "), path) {
+				return fmt.Sprintf("the command line of %s, pid %d, names it", name, process.PID)
+			}
+			for _, config := range append(process.Values("--config"), process.Values("--config-dir")...) {
+				if !filepath.IsAbs(config) {
+					config = filepath.Join(process.Dir(), config)
+				}
+				if process.HasOther(config) {
+					return fmt.Sprintf("%s, pid %d, reads a %s that is not this host's", name, process.PID, config)
+				}
+				if why := p.textNaming(config, path); why != "" {
+					return why
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// textNaming is kubeletNaming for one file, or for all files of a directory. Any user may name one: see ReadNamed.
+func (p Paths) textNaming(config, path string) (why string) {
+	seen := 0
+	err := filepath.WalkDir(filepath.Join(p.Root, config), func(file string, entry fs.DirEntry, err error) error {
+		seen++
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
+			return err
+		case seen > maxKubeletFiles:
+			return fmt.Errorf("more than %d files", maxKubeletFiles)
+		case entry.IsDir():
+			return nil
+		}
+		f := ReadNamed(p.Root, file)
+		if bytes.Contains(f.Data, []byte(path)) {
+			why = p.host(file) + " names it"
+			return fs.SkipAll
+		}
+		return f.Err
+	})
+	if err != nil {
+		return fmt.Sprintf("cannot read %s: %v", config, err)
+	}
+	return why
+}
