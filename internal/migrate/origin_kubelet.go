@@ -1,12 +1,14 @@
 package migrate
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/node-dns/node-dns/internal/hostdns"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/procfs"
 	"github.com/node-dns/node-dns/internal/searchlist"
 )
@@ -93,66 +95,74 @@ func kubeletResolv() origin {
 	}
 }
 
-// edited is the file with the setting in it. It keeps all other lines, and so does not follow every form of YAML.
+// edited is the file with the setting in it. It keeps all other lines, and so does not follow every form of YAML: what it has made is
+// parsed, and must have the setting once.
 func (k Kubelet) edited() (string, error) {
 	setting := "resolvConf in " + k.Path
 	if k.Path == nodeConfigFile {
 		setting = searchlist.ResolvConfSetting(true, "")
 	}
 	byHand := func(why string) error { return fmt.Errorf("%s: %s: set it by hand: %s", k.Path, why, setting) }
-	isDropIn := filepath.Base(k.Path) == kubeletDropIn
 	lines := strings.Split(strings.TrimRight(string(k.File.Data), "\n"), "\n")
 	switch {
 	case k.Refused != "":
 		return "", fmt.Errorf("%s", k.Refused)
 	case k.File.Err != nil:
 		return "", byHand(k.File.Err.Error())
-	case isDropIn:
+	case filepath.Base(k.Path) == kubeletDropIn:
 		return "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nresolvConf: " + nodeResolvConf + "\n", nil
 	case !k.File.Exists:
 		return "", byHand("it does not exist")
-	case slices.ContainsFunc(lines, func(line string) bool {
-		return strings.HasPrefix(line, "{") || strings.HasPrefix(line, "---") && line != lines[0]
-	}):
-		return "", byHand("it is JSON, or has several documents")
 	case k.Path == nodeConfigFile:
-		return setArgument(lines, byHand)
+		lines = withArgument(lines)
+	default:
+		lines = withResolvConf(lines)
 	}
-	i := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, "resolvConf:") })
+	text := strings.Join(lines, "\n") + "\n"
+	said, err := nodeconfig.ResolvConfs([]byte(text))
+	switch {
+	case err != nil:
+		return "", byHand("it is JSON, has several documents, or has the setting in another form: " + strings.Join(strings.Fields(err.Error()), " "))
+	case !slices.Equal(said, []string{nodeResolvConf}):
+		return "", byHand("it has several values, or has the setting in another form")
+	}
+	return text, nil
+}
+
+// withResolvConf sets resolvConf of a KubeletConfiguration.
+func withResolvConf(lines []string) []string {
+	const key = "resolvConf:"
+	i := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, key) })
 	if i < 0 {
 		i, lines = len(lines), append(lines, "")
 	}
-	lines[i] = "resolvConf: " + nodeResolvConf
-	return strings.Join(lines, "\n") + "\n", nil
+	lines[i] = key + " " + nodeResolvConf
+	return lines
 }
 
-// setArgument sets kubeletArguments.resolv-conf, a list of one.
-func setArgument(lines []string, byHand func(string) error) (string, error) {
-	const key, argument = "kubeletArguments:", "resolv-conf:"
+// withArgument sets kubeletArguments.resolv-conf of a node-config.yaml, a list of one.
+func withArgument(lines []string) []string {
+	const key, argument, item = "kubeletArguments:", "resolv-conf:", "- "
 	at := slices.Index(lines, key)
-	switch {
-	case at < 0 && slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, key) }):
-		return "", byHand(key + " is in one line")
-	case at < 0:
-		lines = append(lines, key, "  "+argument, "  - "+nodeResolvConf)
-		return strings.Join(lines, "\n") + "\n", nil
+	if at < 0 {
+		return append(lines, key, "  "+argument, "  "+item+nodeResolvConf)
 	}
-	indent := "  "
-	for i := at + 1; i < len(lines) && strings.HasPrefix(lines[i], " "); i++ {
+	indent, last := "", "" // of the arguments; the line before, without its indent
+	for i := at + 1; i < len(lines); i++ {
 		text := strings.TrimLeft(lines[i], " ")
-		if i == at+1 {
-			indent = lines[i][:len(lines[i])-len(text)]
-		}
-		if !strings.HasPrefix(text, argument) {
+		if text == "" || strings.HasPrefix(text, "#") {
 			continue
 		}
-		if text != argument || i+1 == len(lines) || !strings.HasPrefix(strings.TrimLeft(lines[i+1], " "), "- ") {
-			return "", byHand(argument + " is in one line")
+		before := strings.TrimSuffix(lines[i], text)
+		if before == "" {
+			break
 		}
-		before, _, _ := strings.Cut(lines[i+1], "- ")
-		lines[i+1] = before + "- " + nodeResolvConf
-		return strings.Join(lines, "\n") + "\n", nil
+		if last == argument && strings.HasPrefix(text, item) {
+			lines[i] = before + item + nodeResolvConf
+			return lines
+		}
+		indent, last = cmp.Or(indent, before), text
 	}
-	lines = slices.Insert(lines, at+1, indent+argument, indent+"- "+nodeResolvConf)
-	return strings.Join(lines, "\n") + "\n", nil
+	indent = cmp.Or(indent, "  ")
+	return slices.Insert(lines, at+1, indent+argument, indent+item+nodeResolvConf)
 }

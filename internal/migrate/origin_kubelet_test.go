@@ -22,6 +22,16 @@ func TestKubeletEdited(t *testing.T) {
 		{"with others", nodeConfigFile, "kubeletArguments:\n    node-labels:\n    - a=b\ndnsIP: 0.0.0.0\n", "kubeletArguments:\n    resolv-conf:\n    - /etc/origin/node/resolv.conf\n    node-labels:\n    - a=b\ndnsIP: 0.0.0.0\n"},
 		{"with another one", nodeConfigFile, "kubeletArguments:\n  node-labels:\n  - a=b\n  resolv-conf:\n  - /etc/resolv.conf\n", "kubeletArguments:\n  node-labels:\n  - a=b\n  resolv-conf:\n  - /etc/origin/node/resolv.conf\n"},
 		{"in one line", nodeConfigFile, "kubeletArguments: {resolv-conf: [/etc/resolv.conf]}\n", "set it by hand: kubeletArguments: {resolv-conf: [FILE]} in /etc/origin/node/node-config.yaml"},
+		// The key was there twice then.
+		{"a blank line and comments between", nodeConfigFile, "kubeletArguments:\n\n# ours\n  node-labels:\n  - a=b\n\n# DNS\n  resolv-conf:\n# the host's\n  - /etc/resolv.conf\n", "kubeletArguments:\n\n# ours\n  node-labels:\n  - a=b\n\n# DNS\n  resolv-conf:\n# the host's\n  - /etc/origin/node/resolv.conf\n"},
+		{"an argument in quotes", nodeConfigFile, "kubeletArguments:\n  'resolv-conf':\n  - /etc/resolv.conf\n", "set it by hand: kubeletArguments"},
+		{"a key in quotes", kubeletFile, head + "\"resolvConf\": /etc/resolv.conf\n", "set it by hand: resolvConf"},
+		{"arguments in quotes", nodeConfigFile, "\"kubeletArguments\":\n  resolv-conf:\n  - /etc/resolv.conf\n", "set it by hand: kubeletArguments"},
+		// The kubelet goes by the last one.
+		{"two values", nodeConfigFile, "kubeletArguments:\n  resolv-conf:\n  - /etc/resolv.conf\n  - /run/resolv.conf\n", "it has several values"},
+		{"a comment that looks like it", nodeConfigFile, "kubeletArguments:\n  node-labels:\n  - a=b\n  # resolv-conf:\n  # - /etc/resolv.conf\ndnsIP: 0.0.0.0\n", "kubeletArguments:\n  resolv-conf:\n  - /etc/origin/node/resolv.conf\n  node-labels:\n  - a=b\n  # resolv-conf:\n  # - /etc/resolv.conf\ndnsIP: 0.0.0.0\n"},
+		{"no list", nodeConfigFile, "kubeletArguments:\n  resolv-conf:\n  node-labels:\n  - a=b\n", "set it by hand: kubeletArguments"},
+		{"another document", kubeletFile, head + "---\nkind: Other\n", "set it by hand: resolvConf"},
 	} {
 		k := Kubelet{Wanted: true, Path: test.path}
 		if test.text != "" {
