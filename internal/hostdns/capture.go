@@ -11,16 +11,17 @@ import (
 )
 
 // captureSteps hand the upstreams over: the record first, because it alone can hold all of them, then the file that
-// the daemon (and dnsmasq) reads, then the node resolv.conf.
+// the daemon (and dnsmasq) reads, then the node resolv.conf. An empty selection, beside an admin's own upstreams, leaves the captured
+// servers as they are (law 2); the record keeps this node's addresses all the same.
 func captureSteps(s State, selection upstream.Selection) []Step {
 	var steps []Step
 	if step, ok := recordStep(s, selection); ok {
 		steps = append(steps, step)
 	}
-	if step, ok := upstreamStep(s, selection.Set); ok {
+	if step, ok := upstreamStep(s, selection.Set); ok && !selection.Set.IsEmpty() {
 		steps = append(steps, step)
 	}
-	if step, ok := nodeResolvConfStep(s, selection.Set); ok {
+	if step, ok := nodeResolvConfStep(s, askedForPods(s, selection.Set)); ok {
 		steps = append(steps, step)
 	}
 	return steps
@@ -77,6 +78,15 @@ func nodeResolvConfStep(s State, set upstream.Set) (Step, bool) {
 
 // NamesNode reports whether the node resolv.conf names this node because a pod can ask none of the upstreams.
 func (s State) NamesNode() bool { return resolvconf.Parse(s.NodeResolvConf.Data).HasLine(noneForPods) }
+
+// askedForPods are the upstreams that this node asks: an admin's in node-dns.yaml, else the captured ones. Where the former are over TLS
+// a pod must not ask the latter in plain text.
+func askedForPods(s State, captured upstream.Set) upstream.Set {
+	if len(s.Config.Upstreams) == 0 {
+		return captured
+	}
+	return choose(s, upstream.Candidate{Set: upstream.Set{Servers: s.Config.Upstreams}}).Set
+}
 
 // forPods are the upstreams that a pod can ask by itself: of those that a resolv.conf can name, the ones that are not on
 // the node's loopback, nor on one of its links (no interface of a pod has that zone).

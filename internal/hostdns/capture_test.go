@@ -51,25 +51,35 @@ func TestNodeResolvConf(t *testing.T) {
 		upstreams string
 		file      File
 		want      string
+		admin     option // nil: no upstreams are set by hand
 	}{
-		{"missing", sys, File{}, "nameserver 10.0.0.2\nnameserver 10.0.0.3\n" + search},
-		{"of an earlier version", sys, file("nameserver 10.0.0.2\nnameserver 10.0.0.3\n"), "nameserver 10.0.0.2\nnameserver 10.0.0.3\n" + search},
-		{"everything else is kept", sys, file("# mine\nsearch a.example\nnameserver 10.0.0.9\nsortlist 10.0.0.0\noptions ndots:1\n"), "# mine\n" + search + "nameserver 10.0.0.2\nnameserver 10.0.0.3\nsortlist 10.0.0.0\n"},
-		{"TLS beside plain", quad9 + " 10.0.0.2", File{}, "nameserver 10.0.0.2\n" + search},
-		{"TLS alone", quad9, File{}, none + search},
-		{"TLS alone, after plain ones", quad9, file("search a.example\nnameserver 10.0.0.9\n"), noneForPods + "\n" + search + "nameserver " + nodeIP + "\n"},
-		{"TLS alone, of an earlier version", quad9, file(noneForPods + "\n"), none + search},
-		{"plain ones again", sys, file(none + search), "nameserver 10.0.0.2\nnameserver 10.0.0.3\n" + search},
-		{"another port", "10.0.0.2#5353", file("nameserver 10.0.0.9\n"), none + search},
-		{"loopback", "127.0.0.1 ::1 10.0.0.2", File{}, "nameserver 10.0.0.2\n" + search},
-		{"loopback alone", "127.0.0.1", file("nameserver 127.0.0.1\n"), none + search},
-		{"another link's zone", "fe80::1%eth0 2001:db8::2", File{}, "nameserver 2001:db8::2\n" + search},
-		{"a link's zone alone", "fe80::1%eth0", File{}, none + search},
-		{"a cloud's link-local IPv4 address is routed for pods", "169.254.169.253", File{}, "nameserver 169.254.169.253\n" + search},
+		{"missing", sys, File{}, "nameserver 10.0.0.2\nnameserver 10.0.0.3\n" + search, nil},
+		{"of an earlier version", sys, file("nameserver 10.0.0.2\nnameserver 10.0.0.3\n"), "nameserver 10.0.0.2\nnameserver 10.0.0.3\n" + search, nil},
+		{"everything else is kept", sys, file("# mine\nsearch a.example\nnameserver 10.0.0.9\nsortlist 10.0.0.0\noptions ndots:1\n"), "# mine\n" + search + "nameserver 10.0.0.2\nnameserver 10.0.0.3\nsortlist 10.0.0.0\n", nil},
+		{"TLS beside plain", quad9 + " 10.0.0.2", File{}, "nameserver 10.0.0.2\n" + search, nil},
+		{"TLS alone", quad9, File{}, none + search, nil},
+		{"TLS alone, after plain ones", quad9, file("search a.example\nnameserver 10.0.0.9\n"), noneForPods + "\n" + search + "nameserver " + nodeIP + "\n", nil},
+		{"TLS alone, of an earlier version", quad9, file(noneForPods + "\n"), none + search, nil},
+		{"plain ones again", sys, file(none + search), "nameserver 10.0.0.2\nnameserver 10.0.0.3\n" + search, nil},
+		{"another port", "10.0.0.2#5353", file("nameserver 10.0.0.9\n"), none + search, nil},
+		{"loopback", "127.0.0.1 ::1 10.0.0.2", File{}, "nameserver 10.0.0.2\n" + search, nil},
+		{"loopback alone", "127.0.0.1", file("nameserver 127.0.0.1\n"), none + search, nil},
+		{"another link's zone", "fe80::1%eth0 2001:db8::2", File{}, "nameserver 2001:db8::2\n" + search, nil},
+		{"a link's zone alone", "fe80::1%eth0", File{}, none + search, nil},
+		// An admin's servers over TLS: pods asked DHCP's in plain text.
+		{"node-dns.yaml's over TLS", sys, File{}, none + search, withAdmin(quad9, "")},
+		{"node-dns.yaml's over TLS, after plain ones", sys, file("nameserver 10.0.0.2\nnameserver 10.0.0.3\n" + search), none + search, withAdmin(quad9, "")},
+		{"node-dns.yaml's", sys, File{}, "nameserver 10.0.0.7\n" + search, withAdmin("10.0.0.7 "+quad9, "")},
+		{"node-dns.yaml's, this node", sys, File{}, none + search, withAdmin(nodeIP, "")},
+		{"node-config.yaml's", sys, File{}, "nameserver 10.0.0.2\nnameserver 10.0.0.3\n" + search, withAdmin("", "10.0.0.7")},
+		{"a cloud's link-local IPv4 address is routed for pods", "169.254.169.253", File{}, "nameserver 169.254.169.253\n" + search, nil},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			s := host(withResolvConf(file(oursText)), withNetworkManager(dnsConfig("eth0", test.upstreams, "")), withNodeResolvConf(test.file))
+			if test.admin != nil {
+				test.admin(&s)
+			}
 			next := after(s, NewPlan(s).Capture)
 			if got := string(next.NodeResolvConf.Data); got != test.want {
 				t.Errorf("got\n%swant\n%s", got, test.want)

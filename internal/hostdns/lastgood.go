@@ -58,10 +58,10 @@ func source(r upstream.Record) string {
 }
 
 // lastGood is what a run falls back to: what was captured; else the node resolv.conf, which is all that is left on a
-// node where dnsmasq and its files were removed.
+// node where dnsmasq and its files were removed. Beside a record that file is ours, and names an admin's upstreams perhaps.
 func lastGood(s State) Capture {
 	c := Captured(s.Upstreams, s.Record)
-	if c.Set.IsEmpty() && !s.NamesNode() {
+	if _, err := upstream.ParseRecord(s.Record.Data); err != nil && c.Set.IsEmpty() && !s.NamesNode() {
 		c.Set, c.From = fromResolvConf(upstream.LastGood, s.NodeResolvConf.Data).Set, s.Paths.host(s.Paths.NodeResolvConf)
 	}
 	return c

@@ -135,8 +135,13 @@ func checkStep(t *testing.T, s State, step Step) {
 func checkNodeResolvConf(t *testing.T, s State, text string) {
 	t.Helper()
 	addrs, here := nameserverLines(t, text), s.Placement().Nameserver
+	usedByPods := selectUpstreams(s).Set
+	if len(s.Config.Upstreams) > 0 {
+		refused := refuse(s)
+		usedByPods.Servers = slices.DeleteFunc(slices.Clone(s.Config.Upstreams), func(server nameserver.Server) bool { return refused(server) != "" })
+	}
 	if strings.HasPrefix(text, noneForPods+"\n") {
-		if len(addrs) > 1 || here.IsValid() && !slices.Contains(addrs, here) || len(forPods(selectUpstreams(s).Set)) > 0 {
+		if len(addrs) > 1 || here.IsValid() && !slices.Contains(addrs, here) || len(forPods(usedByPods)) > 0 {
 			t.Errorf("node resolv.conf says that there is no upstream for pods, and does not name %v alone:\n%s", here, text)
 		}
 		return
@@ -145,7 +150,7 @@ func checkNodeResolvConf(t *testing.T, s State, text string) {
 		t.Errorf("node resolv.conf does not say why it has no nameserver:\n%s", text)
 	}
 	for _, a := range addrs {
-		if a.IsLoopback() || a.Zone() != "" || !slices.Contains(selectUpstreams(s).Set.Servers, nameserver.FromAddr(a)) {
+		if a.IsLoopback() || a.Zone() != "" || !slices.Contains(usedByPods.Servers, nameserver.FromAddr(a)) {
 			t.Errorf("node resolv.conf: a pod cannot ask %v, or must not:\n%s", a, text)
 		}
 	}
@@ -228,13 +233,14 @@ func checkAnswering(t *testing.T, s State, p Plan) {
 		if diff := cmp.Diff(others(string(kept.Bytes())), others(text)); diff != "" {
 			t.Errorf("law 6: lines changed: %s", diff)
 		}
-		if len(p.Selection.Set.Servers) == 0 && !s.isOurs() {
+		if !p.knowsUpstream(s) && !s.isOurs() {
 			t.Error("resolv.conf points here, and there is no upstream")
 		}
 		if !s.isOurs() && s.ResolvConf.Exists && !next.Original.Exists {
 			t.Error("a resolv.conf is displaced and not saved")
 		}
 	}
+	checkPointed(t, s, p, next)
 	if gone := s.Original.Exists && !next.Original.Exists; gone && IsOurs(next.ResolvConf.Data) {
 		t.Error("the saved original is gone, and resolv.conf is ours")
 	} else if s.Original.Exists && !gone && !s.isNewer() && (string(s.Original.Data) != string(next.Original.Data) || s.Original.Link != next.Original.Link) {
@@ -257,6 +263,21 @@ func followed(s State, answers bool) State {
 		return after(s, steps)
 	}
 	return s
+}
+
+// checkPointed: pods keep the address that resolv.conf named while they started. It is served from the record alone.
+func checkPointed(t *testing.T, s State, p Plan, next State) {
+	t.Helper()
+	if p.Hold != "" || s.Record.Err != nil {
+		return
+	}
+	record, err := upstream.ParseRecord(next.Record.Data)
+	if here := p.Nameserver.Addr().WithZone(""); err != nil || !slices.Contains(record.Pointed, here) {
+		t.Errorf("resolv.conf names %v, and the record %v: %v", here, record.Pointed, err)
+	}
+	if before := lastGood(s); p.Selection.Set.IsEmpty() && !before.Set.Equal(lastGood(next).Set) {
+		t.Errorf("law 2: nothing is selected, and the last good %v become %v", before.Set, lastGood(next).Set)
+	}
 }
 
 // checkSilent: the world where it does not answer. Only a resolv.conf that is ours may be touched (law 4).

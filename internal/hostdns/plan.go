@@ -108,7 +108,7 @@ func NewPlan(s State) Plan {
 		p.Warnings = append(p.Warnings, s.Handover.Warning)
 	}
 	// Without the kernel's addresses nobody can tell which nameserver is this node: what was captured before stays.
-	if !p.Selection.Set.IsEmpty() && s.NetErr == nil {
+	if s.NetErr == nil && (!p.Selection.Set.IsEmpty() || p.knowsUpstream(s)) {
 		p.Capture = append(p.Capture, captureSteps(s, p.Selection)...)
 		record, _ := newRecord(s, p.Selection)
 		p.Lacking = lackingSentence(record)
@@ -173,12 +173,17 @@ func hold(s State, p Plan, here netip.Addr) string {
 		return "this node's addresses are not known"
 	case !here.IsValid():
 		return "this node has no address to listen on (no default route, no nodeIP)"
-	case len(p.Selection.Set.Servers)+len(s.Config.Upstreams)+len(s.Config.DNSNameservers) == 0:
+	case !p.knowsUpstream(s):
 		return "no upstream nameserver is known" // pointing here would end all names but the cluster's
 	case p.Via == nodeconfig.ResolvConfResolved:
 		return holdResolved(s)
 	}
 	return ""
+}
+
+// knowsUpstream reports whether there is a nameserver to forward to, captured or an admin's own: resolv.conf may point here.
+func (p Plan) knowsUpstream(s State) bool {
+	return len(p.Selection.Set.Servers)+len(s.Config.Upstreams)+len(s.Config.DNSNameservers) > 0
 }
 
 // askedNameserver is the local nameserver that must answer: the one at here, where the configuration and the kernel place

@@ -2,6 +2,7 @@ package hostdns
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -21,6 +22,8 @@ type row struct {
 	change    Change // "" is not compared
 	hold      string // its beginning
 	warning   string // a part of one; "" is none at all
+	pointed   string // the addresses in the record afterwards; "" is not compared
+	node      string // the nameservers of the node resolv.conf afterwards; "" is not compared
 
 	// resolv.conf when the local nameserver answers, and when it does not: "nameservers | search list | what else", "" for
 	// one that is left alone.
@@ -34,7 +37,15 @@ func (r row) test(t *testing.T) {
 		upstreams: serverList(p), from: p.Selection.Origin, refused: refusedList(p),
 		here: outcome(s, p, true), back: outcome(s, p, false),
 	}
-	want := row{upstreams: r.upstreams, from: r.from, refused: r.refused, here: r.here, back: r.back}
+	want := row{upstreams: r.upstreams, from: r.from, refused: r.refused, here: r.here, back: r.back, pointed: r.pointed, node: r.node}
+	next := after(s, p.Steps(true))
+	if r.pointed != "" {
+		record, _ := upstream.ParseRecord(next.Record.Data)
+		got.pointed = strings.Trim(fmt.Sprint(record.Pointed), "[]")
+	}
+	if r.node != "" {
+		got.node, _, _ = strings.Cut(summary(string(next.NodeResolvConf.Data)), " |")
+	}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(row{}), cmp.FilterPath(func(path cmp.Path) bool {
 		return path.Last().String() == ".options"
 	}, cmp.Ignore())); diff != "" {
@@ -293,6 +304,39 @@ func holdRows() []row {
 		},
 		{
 			name: "no resolv.conf and no upstream", change: None, hold: "no upstream nameserver is known",
+		},
+		{
+			// Nothing was recorded: pods' nameserver was forgotten when the node moved, and /etc/origin/node/resolv.conf was missing.
+			name:    "no upstream but node-dns.yaml's",
+			options: []option{withAdmin("10.0.0.2", ""), withResolvConf(file("# air-gapped\n"))},
+			change:  None, here: nodeIP + " | cluster.local | # air-gapped", pointed: nodeIP, node: "10.0.0.2",
+		},
+		{
+			name:    "no upstream but node-dns.yaml's, ours, of a node that got another address",
+			options: []option{withAdmin("10.0.0.2", ""), withRecord(upstream.None, "", upstream.Set{}), withPointed("10.99.0.1"), old, withOriginal(file("# air-gapped\n"))},
+			change:  None, here: here, back: " |  | # air-gapped", pointed: nodeIP + " 10.99.0.1", node: "10.0.0.2",
+		},
+		{
+			name:    "no upstream but node-dns.yaml's over TLS",
+			options: []option{withAdmin("dns+tls://9.9.9.9#dns.quad9.net", ""), withResolvConf(file("# air-gapped\n"))},
+			change:  None, here: nodeIP + " | cluster.local | # air-gapped", pointed: nodeIP, node: nodeIP,
+		},
+		{
+			name:    "no upstream but node-config.yaml's",
+			options: []option{withAdmin("", "10.0.0.2"), withResolvConf(file("# air-gapped\n"))},
+			change:  None, here: nodeIP + " | cluster.local | # air-gapped", pointed: nodeIP, node: nodeIP,
+		},
+		{
+			// Law 2: a list that cannot be used today may be good tomorrow.
+			name:    "node-dns.yaml's alone can be asked, and the last good one is this node",
+			options: []option{withAdmin("10.0.0.2", ""), withCaptured(nodeIP), withResolvConf(file("# air-gapped\n"))},
+			refused: nodeIP + " (this node: would loop)", change: None, here: nodeIP + " | cluster.local | # air-gapped", pointed: nodeIP, node: "10.0.0.2",
+		},
+		{
+			// What we wrote there ourselves is not captured.
+			name:    "node-dns.yaml's were the only ones, and are removed",
+			options: []option{withRecord(upstream.None, "", upstream.Set{}), withNodeResolvConf(file("nameserver 10.0.0.2\n")), withResolvConf(file("# air-gapped\n"))},
+			change:  None, hold: "no upstream nameserver is known",
 		},
 		{
 			// The cluster's names would be all that resolves.

@@ -82,6 +82,7 @@ func randomHost(seed uint64) State {
 		withoutKernel()(&s)
 	}
 	withConfig(func(c *nodeconfig.Config) { c.Listen.Auto, c.Listen.All = pick(d, true, false), pick(d, true, false) })(&s)
+	s.Config.Upstreams = pick(d, nil, nil, nil, servers("10.0.0.7"), servers("dns+tls://9.9.9.9#dns.quad9.net"))
 	s.Problems = pick(d, nil, []string{"reading /etc/hosts: no"})
 	return s
 }

@@ -20,9 +20,15 @@ func recordStep(s State, selection upstream.Selection) (Step, bool) {
 }
 
 // newRecord keeps what the record says of the same servers, its time too, which is that of their last change: from a
-// weaker source they do not change where they came from, or two events in turn would write for ever.
+// weaker source they do not change where they came from, or two events in turn would write for ever. An empty selection keeps
+// the last good servers.
 func newRecord(s State, selection upstream.Selection) (record upstream.Record, changed bool) {
 	old, err := upstream.ParseRecord(s.Record.Data)
+	forwarded := selection.Set.Servers
+	if selection.Set.IsEmpty() {
+		known := lastGood(s)
+		selection = upstream.Selection{Set: known.Set, Origin: upstream.LastGood, Detail: known.From}
+	}
 	record = upstream.Record{
 		Set: selection.Set, Origin: selection.Origin, Detail: selection.Detail,
 		Event: strings.TrimSpace(s.Event.Interface + " " + s.Event.Action), Time: s.now(),
@@ -31,7 +37,7 @@ func newRecord(s State, selection upstream.Selection) (record upstream.Record, c
 	if isKept {
 		record = old
 	}
-	record.Pointed = old.PointedAt(s.givenOut(), selection.Set.Servers)
+	record.Pointed = old.PointedAt(s.givenOut(), forwarded)
 	switch record.Lacking = lacking(s, record.Origin); {
 	case record.Lacking == "":
 		record.Since = time.Time{}
