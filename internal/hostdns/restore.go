@@ -19,6 +19,7 @@ const notOurs = "it is not ours"
 func NewRestorePlan(s State, ifOurs bool) Plan {
 	s.Net = assumed(s)
 	p := Plan{Paths: s.Paths, Ours: s.pointsHere(), Problems: s.Problems, Capture: append(forgetFacts(s, ifOurs), forgetHandover(s)...), Unshield: unshieldSteps(s)}
+	p.Capture = append(p.Capture, giveBackForPods(s)...)
 	p.found, p.usable = &s.ResolvConf, usableBy(s)
 	if here := askedNameserver(s, s.Placement().Nameserver); here.IsValid() {
 		p.Stopped = netip.AddrPortFrom(here, nameserver.Port)
@@ -47,6 +48,19 @@ func NewRestorePlan(s State, ifOurs bool) Plan {
 		}
 	}
 	return p
+}
+
+// giveBackForPods puts the captured nameservers into the node resolv.conf, where that goes by an admin's upstreams: it may name this
+// node, which answers no more. Without one that a pod can ask the file stays.
+func giveBackForPods(s State) []Step {
+	captured := selectUpstreams(s).Set
+	if len(s.Config.Upstreams) == 0 || !s.Record.Exists || !s.NodeResolvConf.Exists || s.NetErr != nil || len(forPods(captured)) == 0 {
+		return nil
+	}
+	if step, ok := nodeResolvConfStep(s, captured); ok {
+		return []Step{step}
+	}
+	return nil
 }
 
 // newLeavePlan is NewRestorePlan for a resolv.conf that is another's, whatever it looks like.

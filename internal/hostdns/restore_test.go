@@ -271,3 +271,38 @@ func TestOriginalIsFollowed(t *testing.T) {
 		})
 	}
 }
+
+// TestRestoreForPods: the node resolv.conf goes by upstreams: of node-dns.yaml. After a stop it named this node, and pods that were
+// made then had a dead nameserver.
+func TestRestoreForPods(t *testing.T) {
+	const search, captured = "search example.com\n", "nameserver 10.0.0.2\nnameserver 10.0.0.3\nsearch example.com\n"
+	for _, test := range []struct {
+		name, config, resolvConf string
+		running, stopped         string
+	}{
+		{"over TLS", "upstreams: [dns+tls://9.9.9.9#dns.quad9.net]\n", generated, noneForPods + "\nnameserver " + nodeIP + "\n" + search, captured},
+		{"plain", "upstreams: [10.0.0.7]\n", generated, "nameserver 10.0.0.7\n" + search, captured},
+		{"plain, and nothing was captured", "upstreams: [10.0.0.7]\n", search, "nameserver 10.0.0.7\n" + search, "nameserver 10.0.0.7\n" + search},
+		{"not set", "", generated, captured, captured},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			w := newTree(t, map[string]string{etcResolvConf: test.resolvConf, "/etc/node-dns/node-dns.yaml": test.config})
+			w.apply()
+			if got := w.read(etcNode); got != test.running {
+				t.Errorf("while node-dns runs:\n%s", got)
+			}
+			w.silent = true
+			w.restore(true)
+			if got := w.read(etcNode); got != test.stopped {
+				t.Errorf("after a stop:\n%s", got)
+			}
+			if again := w.restore(true); len(again.Written) > 0 {
+				t.Errorf("the second restore wrote %s", w.written(again))
+			}
+			w.silent = false
+			if w.apply(); w.read(etcNode) != test.running {
+				t.Errorf("when it runs again:\n%s", w.read(etcNode))
+			}
+		})
+	}
+}
