@@ -1,7 +1,10 @@
 package records_test
 
 import (
+	"errors"
 	"runtime"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/miekg/dns"
@@ -57,6 +60,35 @@ func TestManyAddresses(t *testing.T) {
 	got, err := records.Unpack(wire)
 	if err != nil || len(got.Answer) != 4000 {
 		t.Fatalf("%v", err)
+	}
+}
+
+// TestPackToTheEnd: a message may end where TCP's limit is. Package dns wants room for the whole owner of the last record before it writes
+// a pointer in its place, so that those that ended up to 64 octets before the limit were refused, and the client got SERVFAIL.
+func TestPackToTheEnd(t *testing.T) {
+	owner := strings.Repeat("a", 63) + ".example."
+	for size, want := range map[int]error{65_400: nil, 65_528: nil, 65_535: nil, 65_536: records.ErrTooLong, 65_600: records.ErrTooLong, 66_000: records.ErrTooLong} {
+		t.Run(strconv.Itoa(size), func(t *testing.T) {
+			m := new(dns.Msg).SetQuestion(owner, dns.TypeA)
+			h := dns.RR_Header{Name: owner, Rrtype: dns.TypeNULL, Class: dns.ClassINET}
+			first := &dns.RFC3597{Hdr: h}
+			m.Answer = []dns.RR{first, &dns.RFC3597{Hdr: h, Rdata: "00"}}
+			bare, err := records.Pack(m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			first.Rdata = strings.Repeat("00", size-len(bare))
+			wire, err := records.Pack(m)
+			if !errors.Is(err, want) {
+				t.Fatalf("packed: %v", err)
+			}
+			if err != nil {
+				return
+			}
+			if _, err := records.Unpack(wire); err != nil || len(wire) != size {
+				t.Errorf("%d octets are read: %v", len(wire), err)
+			}
+		})
 	}
 }
 

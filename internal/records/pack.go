@@ -18,8 +18,11 @@ import (
 // ErrTooLong is a message of more octets than TCP can carry.
 var ErrTooLong = errors.New("message longer than 65535 octets")
 
+// maxScratch has room for a label behind the longest message: PackDomainName wants it before it looks for a pointer.
+const maxScratch = dns.MaxMsgSize + 256
+
 // scratch are buffers that every message fits.
-var scratch = sync.Pool{New: func() any { return new([dns.MaxMsgSize]byte) }}
+var scratch = sync.Pool{New: func() any { return new([maxScratch]byte) }}
 
 // Pack writes a message, with its names compressed (RFC 1035 section 4.1.4). It is (*dns.Msg).Pack, which takes as much memory as the
 // message would have without compression. It changes nothing but the extended RCODE of an OPT record, and may be called concurrently.
@@ -27,11 +30,14 @@ func Pack(m *dns.Msg) ([]byte, error) { return AppendPack(nil, m) }
 
 // AppendPack is Pack behind the octets of dst.
 func AppendPack(dst []byte, m *dns.Msg) ([]byte, error) {
-	buf := scratch.Get().(*[dns.MaxMsgSize]byte)
+	buf := scratch.Get().(*[maxScratch]byte)
 	defer scratch.Put(buf)
 	p := packer{buf: buf[:], names: make(map[string]int)}
 	if err := p.message(m); err != nil {
 		return dst, err
+	}
+	if p.at > dns.MaxMsgSize {
+		return dst, ErrTooLong
 	}
 	return append(dst, p.buf[:p.at]...), nil
 }
@@ -41,6 +47,7 @@ type packer struct {
 	buf   []byte
 	at    int
 	names map[string]int // that later ones may point to, and where they are
+	txt   *dns.TXT       // copies for other, one after the other
 }
 
 func (p *packer) message(m *dns.Msg) error {
@@ -81,10 +88,14 @@ func (p *packer) record(rr dns.RR) error {
 	case *dns.A, *dns.AAAA, *dns.NS, *dns.CNAME, *dns.PTR, *dns.DNAME, *dns.MX, *dns.RFC3597:
 	case *dns.TXT:
 		if slices.ContainsFunc(rr.Txt, isEscaped) {
-			return p.other(rr)
+			if p.txt == nil {
+				p.txt = new(dns.TXT)
+			}
+			*p.txt = *rr
+			return p.other(p.txt)
 		}
 	default:
-		return p.other(rr)
+		return p.other(dns.Copy(rr))
 	}
 	h := rr.Header()
 	if err := p.name(h.Name, true); err != nil {
@@ -128,10 +139,10 @@ func (p *packer) rdata(rr dns.RR) error {
 	return nil
 }
 
-// other writes a record of another type. PackRR writes into it how long its RDATA are, so it gets a copy.
+// other writes a record of another type. It gets a copy: PackRR writes into it how long its RDATA are.
 func (p *packer) other(rr dns.RR) (err error) {
 	at := p.at
-	if p.at, err = dns.PackRR(dns.Copy(rr), p.buf, at, p.names, true); err != nil && at+dns.Len(rr) > len(p.buf) {
+	if p.at, err = dns.PackRR(rr, p.buf, at, p.names, true); err != nil && at+dns.Len(rr) > dns.MaxMsgSize {
 		return ErrTooLong
 	}
 	return packed(rr, err)
