@@ -189,8 +189,7 @@ func (c *Cache) ask(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
 		return m, err
 	}
 	m.Authoritative = false
-	qname := q.Msg.Question[0].Name
-	m.Answer, m.Ns, m.Extra = inQuestionsCase(m.Answer, qname), inQuestionsCase(m.Ns, qname), inQuestionsCase(m.Extra, qname)
+	inQuestionsCase(m, q.Msg.Question[0].Name)
 	return m, nil
 }
 

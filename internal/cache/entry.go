@@ -38,22 +38,23 @@ type entry struct {
 	newer, older *entry // in its list of its shard, whose mu guards them
 }
 
-// newEntry makes an entry of m, which it does not change. It returns nil for a message that cannot be packed so that it can be
-// read: an upstream nameserver may send such.
+// newEntry makes an entry of m, which it does not change, and whose names inQuestionsCase has put in the case of q. It returns nil for a
+// message that cannot be packed so that it can be read: an upstream nameserver may send such.
 func newEntry(k key, q *dnsserver.Query, m *dns.Msg, now, life time.Duration) *entry {
-	qname, err := k.name()
-	if err != nil {
-		return nil
-	}
 	out := dns.Msg{
 		MsgHdr:   dns.MsgHdr{Response: true, RecursionAvailable: m.RecursionAvailable, AuthenticatedData: m.AuthenticatedData, Rcode: m.Rcode},
-		Question: []dns.Question{{Name: qname, Qtype: k.qtype(), Qclass: dns.ClassINET}},
-		Answer:   inQuestionsCase(m.Answer, qname),
-		Ns:       inQuestionsCase(m.Ns, qname),
-		Extra:    inQuestionsCase(slices.DeleteFunc(slices.Clone(m.Extra), isHopByHop), qname),
+		Question: []dns.Question{{Name: q.Msg.Question[0].Name, Qtype: k.qtype(), Qclass: dns.ClassINET}},
+		Answer:   m.Answer,
+		Ns:       m.Ns,
+		Extra:    slices.DeleteFunc(slices.Clone(m.Extra), isHopByHop),
 	}
 	wire, err := records.Pack(&out)
-	if err != nil || !bytes.HasPrefix(wire[dnswire.HeaderSize:], k.question) {
+	end := dnswire.HeaderSize + len(k.question)
+	if err != nil || len(wire) < end {
+		return nil
+	}
+	dnswire.AppendLower(wire[:dnswire.HeaderSize], wire[dnswire.HeaderSize:end-4]) // in place
+	if !bytes.Equal(wire[dnswire.HeaderSize:end], k.question) {
 		return nil
 	}
 	if hasEmpty(&out) {
@@ -62,7 +63,7 @@ func newEntry(k key, q *dnsserver.Query, m *dns.Msg, now, life time.Duration) *e
 		}
 	}
 	return &entry{
-		wire: wire, end: uint16(dnswire.HeaderSize + len(k.question)), flags: k.flags,
+		wire: wire, end: uint16(end), flags: k.flags,
 		server: unique.Make(q.AnsweredBy), stored: now, life: life,
 	}
 }

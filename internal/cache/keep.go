@@ -39,6 +39,7 @@ func (c *Cache) Keep(q dnsserver.WireQuery, m *dns.Msg, server nameserver.Server
 	asked := &dnsserver.Query{Msg: new(dns.Msg).SetQuestion(qname, k.qtype()), AnsweredBy: server}
 	asked.Name, _ = dnsname.Parse(qname) // zero when it is none, as dnsserver has it
 	lifetime := c.limits.remember(asked, m)
+	inQuestionsCase(m, qname)
 	e := newEntry(k, asked, m, c.elapsed(), lifetime)
 	if e == nil {
 		return Response{}, false

@@ -1,56 +1,64 @@
 package cache
 
-import (
-	"slices"
-	"strings"
+import "github.com/miekg/dns"
 
-	"github.com/miekg/dns"
-)
-
-// inQuestionsCase returns the records with names that end as qname does, whatever the letters' case, in its case there, so
-// that they are packed as pointers to it. Records that are changed are copies. Names that are never compressed (RFC 3597
-// section 4) are left alone.
-func inQuestionsCase(section []dns.RR, qname string) []dns.RR {
-	copied, lower := false, !hasUpper(qname)
-	for i, rr := range section {
-		if rr == nil || lower && !namesUpper(rr) {
-			continue
-		}
-		if !copied {
-			section, copied = slices.Clone(section), true
-		}
-		section[i] = dns.Copy(rr)
-		for _, name := range namesOf(section[i]) {
-			if name != nil {
-				*name = withSuffix(*name, qname)
+// inQuestionsCase changes the names in m that end as qname does, whatever the letters' case, to its case there, so that they are
+// packed as pointers to it. Names that are never compressed (RFC 3597 section 4) are left alone. A name that thousands of records
+// share is compared once.
+func inQuestionsCase(m *dns.Msg, qname string) {
+	lower, known := !hasUpper(qname), make(map[string]string)
+	for _, section := range [...][]dns.RR{m.Answer, m.Ns, m.Extra} {
+		for _, rr := range section {
+			if rr == nil {
+				continue
+			}
+			for _, name := range namesOf(rr) {
+				if name == nil || *name == qname || lower && !hasUpper(*name) {
+					continue
+				}
+				if _, ok := known[*name]; !ok {
+					known[*name] = withSuffix(*name, qname)
+				}
+				*name = known[*name]
 			}
 		}
 	}
-	return section
 }
 
 // withSuffix returns name with the labels that it has in common with qname, from the last on, as they are there.
 func withSuffix(name, qname string) string {
-	common := dns.CompareDomainName(name, qname)
-	if common == 0 {
-		return name
+	common := 0
+	for n := 1; n <= min(len(name), len(qname)); n++ {
+		at, from := len(name)-n, len(qname)-n
+		if lowerLetter(name[at]) != lowerLetter(qname[from]) {
+			break
+		}
+		if beginsLabel(name, at) && beginsLabel(qname, from) {
+			common = n
+		}
 	}
-	at, _ := dns.PrevLabel(name, common)
-	from, _ := dns.PrevLabel(qname, common)
-	return name[:at] + qname[from:]
+	return name[:len(name)-common] + qname[len(qname)-common:]
 }
 
-func namesUpper(rr dns.RR) bool {
-	for _, name := range namesOf(rr) {
-		if name != nil && hasUpper(*name) {
+// beginsLabel reports whether a label of name begins at at: behind a dot that is not escaped.
+func beginsLabel(name string, at int) bool { return at == 0 || dns.IsFqdn(name[:at]) }
+
+func hasUpper(name string) bool {
+	for i := range len(name) {
+		if isUpper(name[i]) {
 			return true
 		}
 	}
 	return false
 }
 
-func hasUpper(name string) bool {
-	return strings.ContainsFunc(name, func(c rune) bool { return 'A' <= c && c <= 'Z' })
+func isUpper(c byte) bool { return 'A' <= c && c <= 'Z' }
+
+func lowerLetter(c byte) byte {
+	if isUpper(c) {
+		return c + 'a' - 'A'
+	}
+	return c
 }
 
 // namesOf are the names in a record that are compressed, of the types that are in use: RFC 1035 section 3.3.

@@ -195,8 +195,10 @@ func zoneOf(m *dns.Msg, qname string) *dns.SOA {
 	return nil
 }
 
+// isWithin walks no more than name: a response may have thousands of aliases to short ones, and a zone with a long name.
 func isWithin(name, zone string) bool {
-	return dns.IsSubDomain(strings.ToLower(zone), strings.ToLower(name))
+	at := len(name) - len(zone)
+	return zone == "." || at >= 0 && strings.EqualFold(name[at:], zone) && beginsLabel(name, at)
 }
 
 // eachTTL changes every TTL in m. That of an OPT record is none (RFC 6891 section

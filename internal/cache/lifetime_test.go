@@ -96,3 +96,36 @@ func TestRemember(t *testing.T) {
 		})
 	}
 }
+
+// TestNamesEnd: what names have in common begins at a label, behind a dot that is not escaped, whatever the letters' case. Both functions
+// compare octet by octet, without memory for the labels: an owner of 125 labels took 500 octets for each octet of its records.
+func TestNamesEnd(t *testing.T) {
+	for _, test := range []struct {
+		name, zone string
+		isWithin   bool
+		inCase     string
+	}{
+		{"www.example.", "example.", true, "www.example."},
+		{"WWW.Example.", "eXample.", true, "WWW.eXample."},
+		{"WWW.EXAMPLE.", "ftp.example.", false, "WWW.example."},
+		{"EXAMPLE.", "www.example.", false, "example."},
+		{"EXAMPLE.", "example.", true, "example."},
+		{"myEXAMPLE.", "example.", false, "myEXAMPLE."},
+		{`my\.EXAMPLE.`, "example.", false, `my\.EXAMPLE.`},
+		{`my\\.EXAMPLE.`, "example.", true, `my\\.example.`},
+		{`a\001.B.`, "001.b.", false, `a\001.b.`},
+		{"Example.", "test.", false, "Example."},
+		{"Example.", ".", true, "Example."},
+		{".", "example.", false, "."},
+		{".", ".", true, "."},
+	} {
+		t.Run(test.name+" "+test.zone, func(t *testing.T) {
+			if got := isWithin(test.name, test.zone); got != test.isWithin {
+				t.Errorf("within: %v", got)
+			}
+			if got := withSuffix(test.name, test.zone); got != test.inCase {
+				t.Errorf("written as %s, want %s", got, test.inCase)
+			}
+		})
+	}
+}

@@ -70,7 +70,47 @@ func Costly(name string, qtype uint16) map[string][]byte {
 			return c.named(long[:2*(c.n%100)+1], dns.TypeDNAME, "\x01a\x00")
 		})
 	}
+	addShared(all, name, qtype)
 	return all
+}
+
+// addShared adds those in which thousands of records point to one name: a reader that walks the name once for each record pays for it again
+// and again. One record has another owner, and one may be an alias: without them a reader sees soon that it has nothing to drop.
+func addShared(all map[string][]byte, name string, qtype uint16) {
+	labels, octets := strings.Repeat("a.", 125), strings.Repeat(strings.Repeat("\\001", 62)+".", 4)
+	data := map[uint16]string{dns.TypeA: "\x01\x02\x03\x04", dns.TypeMB: "\x00", dns.TypeCNAME: "\x00", dns.TypeTXT: "\x01\x00", dns.TypeNULL: ""}
+	for what, owner := range map[string]string{
+		"a name": name, "a name in upper case": strings.ToUpper(name), "many labels": labels, "many labels in upper case": strings.ToUpper(labels),
+		"control characters": octets, "control characters in upper case": octets[:len(octets)-5] + "A.",
+	} {
+		for rrtype, data := range data {
+			for section, where := range []string{"answer", "authority", "additional"} {
+				for _, with := range []string{"", " with an alias"} {
+					c := newCostly(owner, qtype)
+					if with != "" && c.record(dns.TypeCNAME, "\x01A\x00") {
+						c.n++
+					}
+					for c.room() && c.record(rrtype, data) {
+						c.n++
+					}
+					c.octets("\x01b\x00", rrtype, data)
+					c.n++
+					all[what+" of many "+dns.TypeToString[rrtype]+" in "+where+with] = c.finish(section)
+				}
+			}
+		}
+	}
+	zone := strings.Repeat("\x01A", 125) + "\x00"
+	c := newCostly(name, qtype)
+	c.octets(zone, dns.TypeCNAME, "\x01b\x00")
+	pointer := string(binary.BigEndian.AppendUint16(nil, 0xc000|uint16(c.last)))
+	for c.n = 1; c.room() && c.octets(pointer, dns.TypeCNAME, "\x01b\x00"); c.n++ {
+	}
+	c.record(dns.TypeCNAME, pointer)
+	c.n++
+	c.octets(pointer, dns.TypeSOA, smallest[dns.TypeSOA])
+	c.m[9] = 1 // in the authority section
+	all["a zone of the last alias alone"] = c.finish(0)
 }
 
 // CompressedHIP is a Faults.Raw: the response with a HIP record of 64 KiB that is made of pointers to the name of the question. A reader

@@ -14,45 +14,61 @@ const maxChain = 32
 // qname nor a name that it leads to by CNAME (RFC 1034 section 3.6.2) or DNAME
 // (RFC 6672) records of the same section: nobody asked for them, and a cache
 // that believed them could be poisoned (MaginotDNS, 2023).
-func keepChain(m *dns.Msg, qname string) {
-	strange := func(rr dns.RR) bool { return !strings.EqualFold(rr.Header().Name, qname) }
+func keepChain(m *dns.Msg, qname string, lower lowerNames) {
+	strange := func(rr dns.RR) bool {
+		name := rr.Header().Name
+		return name != qname && lower.of(name) != lower.of(qname)
+	}
 	if !slices.ContainsFunc(m.Answer, strange) {
 		return
 	}
-	owners, _ := chain(m.Answer, qname, nil)
-	keepOwners(m, owners)
+	owners, _ := chain(m.Answer, qname, nil, lower)
+	keepOwners(m, owners, lower)
+}
+
+// lowerNames are names of one message in lower case. Thousands of its records may share a long one, which is walked once.
+type lowerNames map[string]string
+
+func (l lowerNames) of(name string) string {
+	lower, ok := l[name]
+	if !ok {
+		lower = strings.ToLower(name)
+		l[name] = lower
+	}
+	return lower
 }
 
 // KeepUntil drops from the answer section what comes behind the first alias to a target that stop reports, and returns that target in
 // lower case. "": there is no such alias, and m is left as it is. stop is called with the targets of the chain from qname on, in lower
 // case and in their order.
 func KeepUntil(m *dns.Msg, qname string, stop func(target string) bool) (target string) {
-	owners, target := aliased(m, qname, stop)
+	lower := make(lowerNames)
+	owners, target := aliased(m, qname, stop, lower)
 	if target != "" {
-		keepOwners(m, owners)
+		keepOwners(m, owners, lower)
 	}
 	return target
 }
 
 // LeadsTo reports whether KeepUntil would find such an alias. It leaves m as it is.
 func LeadsTo(m *dns.Msg, qname string, stop func(target string) bool) bool {
-	_, target := aliased(m, qname, stop)
+	_, target := aliased(m, qname, stop, make(lowerNames))
 	return target != ""
 }
 
 // aliased is chain for an answer that may have no alias at all.
-func aliased(m *dns.Msg, qname string, stop func(target string) bool) (owners map[string]bool, target string) {
+func aliased(m *dns.Msg, qname string, stop func(target string) bool, lower lowerNames) (owners map[string]bool, target string) {
 	if !slices.ContainsFunc(m.Answer, isAlias) {
 		return nil, ""
 	}
-	return chain(m.Answer, qname, stop)
+	return chain(m.Answer, qname, stop, lower)
 }
 
 func isAlias(rr dns.RR) bool { return rr.Header().Rrtype == dns.TypeCNAME }
 
-func keepOwners(m *dns.Msg, owners map[string]bool) {
+func keepOwners(m *dns.Msg, owners map[string]bool, lower lowerNames) {
 	m.Answer = slices.DeleteFunc(m.Answer, func(rr dns.RR) bool {
-		return !owners[strings.ToLower(rr.Header().Name)]
+		return !owners[lower.of(rr.Header().Name)]
 	})
 }
 
@@ -61,11 +77,11 @@ func keepOwners(m *dns.Msg, owners map[string]bool) {
 // owner (RFC 2181 section 10.1 forbids them) the first counts. The work grows with
 // the number of records, not with its square, whatever they say. The chain ends
 // before the first target that stop reports, which is returned; nil reports none.
-func chain(answer []dns.RR, qname string, stop func(target string) bool) (owners map[string]bool, target string) {
+func chain(answer []dns.RR, qname string, stop func(target string) bool, lower lowerNames) (owners map[string]bool, target string) {
 	aliases := make(map[string]string)
 	subtrees := make(map[string]bool)
 	for _, rr := range answer {
-		owner := strings.ToLower(rr.Header().Name)
+		owner := lower.of(rr.Header().Name)
 		switch rr := rr.(type) {
 		case *dns.CNAME:
 			if aliases[owner] == "" {

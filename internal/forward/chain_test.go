@@ -43,7 +43,7 @@ func TestKeepChain(t *testing.T) {
 					want = append(want, rr.String())
 				}
 			}
-			keepChain(m, "www.example.")
+			keepChain(m, "www.example.", make(lowerNames))
 			var got []string
 			for _, rr := range m.Answer {
 				got = append(got, rr.String())
@@ -63,7 +63,7 @@ func TestChainIsBounded(t *testing.T) {
 	}
 	slices.Reverse(answer)
 	m := &dns.Msg{Answer: answer}
-	if keepChain(m, "n0.example."); len(m.Answer) != maxChain {
+	if keepChain(m, "n0.example.", make(lowerNames)); len(m.Answer) != maxChain {
 		t.Errorf("%d records kept, want %d", len(m.Answer), maxChain)
 	}
 }

@@ -17,14 +17,15 @@ import (
 //   - of the additional section the records of names that those name (RFC 1034 section 4.3.2), with their signatures, and what
 //     is about the message (RFC 6891, RFC 8945).
 func keepRelated(m *dns.Msg, qname string) {
-	keepChain(m, qname)
+	lower := make(lowerNames)
+	keepChain(m, qname, lower)
 	if len(m.Ns)+len(m.Extra) == 0 {
 		return
 	}
-	owners, _ := chain(m.Answer, qname, nil)
+	owners, _ := chain(m.Answer, qname, nil, lower)
 	zones := zonesOf(owners)
 	m.Ns = slices.DeleteFunc(m.Ns, func(rr dns.RR) bool {
-		return !isProof(rr) && !zones[strings.ToLower(rr.Header().Name)]
+		return !isProof(rr) && !zones[lower.of(rr.Header().Name)]
 	})
 	if !slices.ContainsFunc(m.Extra, isAboutName) {
 		return
@@ -37,7 +38,7 @@ func keepRelated(m *dns.Msg, qname string) {
 		}
 	}
 	m.Extra = slices.DeleteFunc(m.Extra, func(rr dns.RR) bool {
-		return isAboutName(rr) && !owners[strings.ToLower(rr.Header().Name)]
+		return isAboutName(rr) && !owners[lower.of(rr.Header().Name)]
 	})
 }
 

@@ -25,7 +25,7 @@ var (
 // Bounds of one message.
 const (
 	nameShare   = 4       // characters of names for each octet of the message ...
-	leastNames  = 2 << 10 // ... and for a small message
+	leastNames  = 8 << 10 // ... and for a small message
 	fewItems    = 2       // strings or parameters of a record that is read as the type that it is, ...
 	leastItem   = 8       // ... or octets that they have in the mean
 	maxOptions  = 64      // of an OPT record
@@ -131,13 +131,19 @@ func (r *reader) record(at int) (rr dns.RR, end int, err error) {
 	return rr, end, nil
 }
 
-// name reads the name at at. One that a pointer leads to is read once.
+// name reads the name at at. One that a pointer leads to is read once. If it has escapes, it is charged each time: package dns copies
+// such a name, of up to 1,004 characters, whenever it writes it.
 func (r *reader) name(at int) (name string, end int, err error) {
 	from, end := at, 0
 	if at+1 < len(r.message) && r.message[at] >= 0xc0 {
 		from, end = count(r.message, at)&0x3fff, at+2
 	}
 	if name, ok := r.names[from]; ok && end > 0 {
+		if strings.Contains(name, `\`) {
+			if r.room -= len(name); r.room < 0 {
+				return "", 0, ErrCostly
+			}
+		}
 		return name, end, nil
 	}
 	after, err := r.pay(at)
