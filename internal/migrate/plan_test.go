@@ -91,7 +91,7 @@ func TestDryRun(t *testing.T) {
 		host Host
 	}{
 		{"nothing", node()},
-		{"openshift3", node(hook, dnsmasqAt("10.0.0.7", "10.128.0.1"), dnsNoneFile("[main]\ndns=none\n"))},
+		{"openshift3", node(hook, dnsmasqAt("10.0.0.7", "10.128.0.1"), addrs("tun0", "10.128.0.1"), dnsNoneFile("[main]\ndns=none\n"))},
 		{"openshift3-and-firewalld", node(hook, dnsmasqAt("10.0.0.7"), addrs("cni0", "10.128.0.1"), func(h *Host) {
 			h.State.Config.PodCIDRs = []netip.Prefix{netip.MustParsePrefix("10.128.0.0/14")}
 			h.State.Net.Addrs[len(h.State.Net.Addrs)-1].Bits = 23
