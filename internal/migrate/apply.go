@@ -91,9 +91,14 @@ func (a Applier) back(ctx context.Context, j *Journal, why error) error {
 }
 
 // Undo goes all the way back, the last step first, and then makes every file what it was. What fails is told at the end, and
-// keeps nothing else from being undone; the journal stays then, for another try.
+// keeps nothing else from being undone; the journal stays then, for another try. The node resolv.conf stays for a kubelet that was
+// pointed at it: what that has in memory no file takes back.
 func (a Applier) Undo(ctx context.Context, j *Journal) error {
 	j.Phase = Undoing
+	kubelet := j.setsKubelet()
+	if kubelet {
+		j.Saved = slices.DeleteFunc(j.Saved, func(s Saved) bool { return s.Path == nodeResolvConf && s.Kind == "absent" })
+	}
 	written := j.write(a.base()) // on a full disk, say, it cannot be: all the more the node is to be as it was
 	var errs []error
 	for _, step := range slices.Backward(j.Steps[:min(j.Done+1, len(j.Steps))]) {
@@ -103,6 +108,10 @@ func (a Applier) Undo(ctx context.Context, j *Journal) error {
 	}
 	errs = append(errs, a.restoreAll(j.Saved))
 	a.moment("restored")
+	if kubelet {
+		a.tell(stillRead)
+		errs = append(errs, a.keepForKubelet())
+	}
 	if err := errors.Join(errs...); err != nil {
 		return errors.Join(err, written)
 	}

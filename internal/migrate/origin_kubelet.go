@@ -7,9 +7,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/node-dns/node-dns/internal/atomicfile"
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/procfs"
+	"github.com/node-dns/node-dns/internal/resolvconf"
 	"github.com/node-dns/node-dns/internal/searchlist"
 )
 
@@ -66,6 +68,35 @@ func (k *Kubelet) lookAt(root string, p procfs.Process) {
 
 var nodeResolvConf = hostdns.NewPaths("").NodeResolvConf
 
+var (
+	kubeletGives = "the kubelet gives pods " + nodeResolvConf // in the words of its step
+	stillRead    = "a kubelet that was started since the migration still reads " + nodeResolvConf + ", so that file stays: restart the kubelet before you remove it"
+)
+
+// keptLine is in a node resolv.conf that an undo left. With a line that is not the hook's, erasing node-dns leaves it too.
+const keptLine = "# kept by node-dns migrate --undo for a kubelet that was started before that: restart the kubelet before you remove this file"
+
+// setsKubelet reports whether the step that points the kubelet at the node resolv.conf is done, or was begun.
+func (j Journal) setsKubelet() bool {
+	return slices.ContainsFunc(j.Steps[:min(j.Done+1, len(j.Steps))], func(s Step) bool {
+		return s.Kind == WriteFile && strings.HasSuffix(s.What, kubeletGives)
+	})
+}
+
+// keepForKubelet marks the node resolv.conf as one that stays. The kubelet reads it for each pod that it starts, and starts none without.
+func (a Applier) keepForKubelet() error {
+	path := filepath.Join(a.base(), nodeResolvConf)
+	was := hostdns.ReadFile(a.base(), path)
+	file := resolvconf.Parse(was.Data)
+	if !was.Exists || was.Link != "" || was.Err != nil || file.HasLine(keptLine) {
+		return was.Err
+	}
+	file.PrependLine(keptLine)
+	var w atomicfile.Writer
+	_, err := w.Write(path, file.Bytes(), was.Mode)
+	return err
+}
+
 // kubeletResolv points the kubelet at the node resolv.conf. It stops no kubelet: an admin decides when one is started again.
 func kubeletResolv() origin {
 	return origin{
@@ -88,7 +119,7 @@ func kubeletResolv() origin {
 				return part{refused: []string{"the kubelet's resolvConf is not set to " + nodeResolvConf + ": " + err.Error()}}
 			}
 			return part{
-				after: []Step{writeStep(h.Kubelet.Path, text, "the kubelet gives pods "+nodeResolvConf)},
+				after: []Step{writeStep(h.Kubelet.Path, text, kubeletGives)},
 				notes: []string{"the kubelet reads its resolvConf when it is started again, and pods get it when they are: restart it when that suits you"},
 			}
 		},

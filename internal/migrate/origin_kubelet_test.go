@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -62,5 +63,82 @@ func TestKubeletEdited(t *testing.T) {
 		if c, err := nodeconfig.Load(paths); err != nil || !strings.HasSuffix(c.KubeletResolvConf, "/etc/origin/node/resolv.conf") {
 			t.Errorf("%s: read back: %q, %v", test.name, c.KubeletResolvConf, err)
 		}
+	}
+}
+
+// TestUndoForKubelet: a kubelet that was pointed at the node resolv.conf has its path in memory until it is started again. The way back
+// removed the file, and the kubelet started no pod any more. Killed at each moment, it is kept all the same.
+func TestUndoForKubelet(t *testing.T) {
+	const was, read = "kind: KubeletConfiguration\n", "of step start\n"
+	kept := keptLine + "\n" + read
+	for _, test := range []struct {
+		name   string
+		before string // the node resolv.conf; "": none
+		killed string // the moment at which the migration is; "": never
+		after  string
+	}{
+		{name: "it was not there", after: kept},
+		{name: "it was there", before: "nameserver 192.0.2.1\n", after: keptLine + "\nnameserver 192.0.2.1\n"},
+		{name: "before the kubelet was told", killed: "after start"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			for moment, more := 0, true; more; moment++ {
+				a := Applier{root: t.TempDir(), other: onPaper{}}
+				layOut(t, a.root)
+				told := ""
+				a.Tell = func(sentence string) { told = sentence }
+				if err := a.rewrite(kubeletFile, was); err != nil {
+					t.Fatal(err)
+				}
+				if test.before != "" {
+					if err := a.rewrite(nodeResolvConf, test.before); err != nil {
+						t.Fatal(err)
+					}
+				}
+				host := node(hook, dnsmasqAt("10.0.0.7"), func(h *Host) { h.Kubelet = Kubelet{Wanted: true, Path: kubeletFile, File: file(was)} })
+				plan := NewPlan(host, Find(host))
+				for i := range plan.Steps {
+					plan.Steps[i].At = nil // nobody is asked
+				}
+				dying := a
+				dying.Step = func(name string) {
+					if name == test.killed {
+						panic(killed{})
+					}
+				}
+				func() {
+					defer func() {
+						if r := recover(); r != nil && r != (killed{}) {
+							panic(r)
+						}
+					}()
+					if err := dying.Apply(t.Context(), plan); err != nil {
+						t.Fatal(err)
+					}
+				}()
+				undo := func(a Applier) error {
+					j, err := ReadJournal(a.root)
+					if err != nil || j == nil {
+						return err
+					}
+					return a.Undo(t.Context(), j)
+				}
+				var err error
+				_, more, err = until(moment, a, undo)
+				if err := errors.Join(err, undo(a)); err != nil {
+					t.Fatal(err)
+				}
+				got, _ := os.ReadFile(filepath.Join(a.root, nodeResolvConf)) // "": it is gone
+				if string(got) != test.after {
+					t.Errorf("the node resolv.conf is %q, want %q", got, test.after)
+				}
+				if text, err := os.ReadFile(filepath.Join(a.root, kubeletFile)); string(text) != was {
+					t.Errorf("the kubelet's file is %q, %v", text, err)
+				}
+				if (told == stillRead) != (test.after != "") {
+					t.Errorf("last told: %s", told)
+				}
+			}
+		})
 	}
 }

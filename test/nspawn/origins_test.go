@@ -329,9 +329,15 @@ func TestMigrateKubelet(t *testing.T) {
 	if got := n.Run("stat", "-c", "%a", kubeletConfig); got != "600\n" {
 		t.Errorf("its mode is %s", got)
 	}
-	n.Run("node-dns", "migrate", "--undo")
+	if screen := n.Run("node-dns", "migrate", "--undo"); !strings.Contains(screen, "restart the kubelet before you remove it") {
+		t.Errorf("--undo does not say that the kubelet has to be restarted:\n%s", screen)
+	}
 	if got := n.ReadFile(kubeletConfig); got != config {
 		t.Errorf("after --undo the kubelet's file is\n%s", got)
 	}
+	if got := n.ReadFile("/etc/origin/node/resolv.conf"); !strings.HasPrefix(got, "# kept by node-dns migrate --undo") || !strings.Contains(got, "nameserver "+ns1+"\n") {
+		t.Errorf("after --undo a kubelet that was restarted in between reads\n%s", got)
+	}
+	n.Run("rm", "--recursive", "/etc/origin")
 	n.checkEtcAs(before)
 }
