@@ -1,11 +1,13 @@
 package dnstest
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/miekg/dns"
 )
@@ -125,6 +127,23 @@ func CompressedHIP(query []byte) [][]byte {
 	c.record(dns.TypeHIP, c.rest("\x00\x00\x00\x00", "\xc0\x0c"))
 	c.n = 1
 	return [][]byte{c.finish(0)}
+}
+
+// CostlyInTurn is a Faults.Raw: of the Costly responses those of these kinds, in turn. Queries must be for names as long as name.
+func CostlyInTurn(name string, qtype uint16, kinds ...string) func(query []byte) [][]byte {
+	all := Costly(name, qtype)
+	for _, kind := range kinds {
+		if all[kind] == nil {
+			panic("no costly response is called " + kind)
+		}
+	}
+	var n atomic.Int64
+	return func(query []byte) [][]byte {
+		response := bytes.Clone(all[kinds[int(n.Add(1)-1)%len(kinds)]])
+		copy(response, query[:2])
+		copy(response[12:], query[12:12+len(name)+1])
+		return [][]byte{response}
+	}
 }
 
 // smallest are RDATA of a few octets, by type; of others they are empty.

@@ -21,6 +21,8 @@ type Row struct {
 	Promise string // what node-dns does, in a phrase
 	// Told says that the program is told something while it runs, which not every one can be.
 	Told bool
+	// Timed says that the row is about times, so that it is to be played alone.
+	Timed bool
 
 	servers   int    // upstream nameservers, A, B and so on; 0: two
 	records   string // what they know; "": every name has the address of everyName

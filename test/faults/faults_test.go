@@ -28,7 +28,9 @@ func TestMain(m *testing.M) {
 func TestFaults(t *testing.T) {
 	for _, row := range faultplan.Rows() {
 		t.Run(row.Name, func(t *testing.T) {
-			t.Parallel()
+			if !row.Timed {
+				t.Parallel()
+			}
 			n := newNode(t)
 			outcome, err := row.Play(faultplan.Size{Length: 1500 * time.Millisecond, Part: 10}, n.start)
 			if err != nil {
