@@ -53,4 +53,15 @@ func TestDeafLoopback(t *testing.T) {
 	if got := serverList(Plan{Selection: look()}); got != "127.0.0.77 10.0.0.2" {
 		t.Errorf("while it restarts: %s", got)
 	}
+	late, err := net.ListenPacket("udp", "127.0.0.78:53")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer late.Close()
+	for _, what := range []string{"starts", "is captured"} {
+		if got := serverList(Plan{Selection: look()}); got != "127.0.0.77 127.0.0.78 10.0.0.2" {
+			t.Errorf("when the other %s: %s", what, got)
+		}
+		w.apply()
+	}
 }

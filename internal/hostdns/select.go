@@ -70,7 +70,28 @@ func candidates(s State) []upstream.Candidate {
 		}
 		all = append(all, c)
 	}
-	return append(all, good)
+	return append(append(all, wholeOriginal(s, known)...), good)
+}
+
+// wholeOriginal is the saved original where it names what was captured from it, and loopback addresses beside: a local nameserver
+// that did not listen at the capture does now.
+func wholeOriginal(s State, known Capture) []upstream.Candidate {
+	original := fromResolvConf(upstream.ResolvConf, s.Original.Data)
+	captured := choose(s, known.candidate()).Set.Servers
+	besides := choose(s, original).Set.Servers
+	for _, server := range captured {
+		i := slices.Index(besides, server)
+		if i < 0 {
+			return nil
+		}
+		besides = slices.Delete(besides, i, i+1)
+	}
+	isRemote := func(server nameserver.Server) bool { return !server.Addr.Addr().IsLoopback() }
+	if known.Origin != upstream.ResolvConf || len(captured) == 0 || len(besides) == 0 || slices.ContainsFunc(besides, isRemote) {
+		return nil
+	}
+	original.Set.Routes = known.Set.Routes
+	return []upstream.Candidate{original}
 }
 
 // isEcho reports whether a resolv.conf says what last-good does, as far as it can: it may be the one that we restored, without the
@@ -91,8 +112,7 @@ func (s State) leavesFile() bool {
 
 // fromAdminsFile is the admin's own resolv.conf, before NetworkManager's files: with dns=none it is the source, and where
 // NetworkManager has no nameserver, of an unmanaged interface say, its files are of the past. Where ours stands there, or one that
-// names nobody, what was captured from the admin's stands for it, then the saved original. What leads to NetworkManager's
-// directory is not the admin's, nor, without dns=none, what it wrote.
+// names nobody, what was captured from the admin's stands for it, completed from the saved original, then that original.
 func fromAdminsFile(s State, said upstream.Candidate, known Capture) []upstream.Candidate {
 	none := s.leavesFile()
 	if !none && len(said.Set.Servers) > 0 {
@@ -101,7 +121,7 @@ func fromAdminsFile(s State, said upstream.Candidate, known Capture) []upstream.
 	good, captured := known.candidate(), known.Origin
 	var all []upstream.Candidate
 	add := func(f File) {
-		if !f.Exists || resolvedStub(f) || strings.Contains(f.Link, "run/NetworkManager/") || !none && byNetworkManager(f.Data) {
+		if !s.isAdmins(f) {
 			return
 		}
 		c := fromResolvConf(upstream.ResolvConf, f.Data)
@@ -113,6 +133,7 @@ func fromAdminsFile(s State, said upstream.Candidate, known Capture) []upstream.
 	if !s.isOurs() {
 		add(s.ResolvConf)
 	}
+	all = append(all, wholeOriginal(s, known)...)
 	detail := strings.TrimSpace(strings.TrimPrefix(good.Detail, string(captured)))
 	c := upstream.Candidate{Origin: captured, Detail: detail, Set: good.Set}
 	if captured == upstream.ResolvConf && !choose(s, c).Set.IsEmpty() {
@@ -122,6 +143,12 @@ func fromAdminsFile(s State, said upstream.Candidate, known Capture) []upstream.
 		add(s.Original)
 	}
 	return all
+}
+
+// isAdmins reports whether a resolv.conf is the admin's: what leads to NetworkManager's directory is not, nor, without dns=none, what it
+// wrote.
+func (s State) isAdmins(f File) bool {
+	return f.Exists && !resolvedStub(f) && !strings.Contains(f.Link, "run/NetworkManager/") && (s.leavesFile() || !byNetworkManager(f.Data))
 }
 
 // fromOthersFiles are the resolv.confs that are not ours. Where /etc/resolv.conf is systemd-resolved's stub, or was before

@@ -196,6 +196,11 @@ func withEvent(iface, action, list string) option {
 	}
 }
 
+// withDeaf are loopback addresses where nothing listens.
+func withDeaf(at string) option {
+	return func(s *State) { s.Deaf = []netip.AddrPort{netip.MustParseAddrPort(at)} }
+}
+
 // withIPv6Only replaces the node's IPv4 address and route.
 func withIPv6Only() option {
 	return func(s *State) {
