@@ -399,6 +399,9 @@ var rows = []checkRow{
 		h.NetworkManager = &nm.Snapshot{State: "connected"}
 		h.Upstreams, h.Original = text("server=192.0.2.53\n"), hostdns.File{}
 	}, Warn, "the network offers no usable nameserver since |(NetworkManager names no nameserver): the last good ones are asked: 192.0.2.53|set upstreams: in /etc/node-dns/node-dns.yaml"},
+	{"upstreams", "are the last good ones, as the admin's file has a typo", func(s *Snapshot) {
+		s.Host.State.Record = text(`{"version": 1, "servers": ["192.0.2.53"], "origin": "/etc/resolv.conf", "lacking": "/etc/resolv.conf names x: not a nameserver's address"}`)
+	}, Warn, "/etc/resolv.conf names no usable nameserver|write an /etc/resolv.conf with a nameserver that answers, or set upstreams:"},
 	{"upstreams", "none", func(s *Snapshot) { s.Upstreams = nil }, Fail, "no upstream nameserver is known"},
 	{"upstreams", "silent", func(s *Snapshot) {
 		s.Upstreams[0] = Probe{Server: "192.0.2.53:53", Domains: []string{"."}, UDP: Answer{Err: errSilent}, EDNS: Answer{Err: errSilent}, TCP: Answer{Err: errSilent}}

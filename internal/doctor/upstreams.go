@@ -21,7 +21,11 @@ func checkUpstreams(s Snapshot) []Finding {
 		found = append(found, p.judge(p.replaceable(s.Upstreams)))
 	}
 	if lacking := s.Host.Plan.Lacking; lacking != "" {
-		found = append(found, warn(lacking, "give NetworkManager's connection a nameserver that answers (nmcli connection modify NAME ipv4.dns ADDRESS), or set upstreams: in /etc/node-dns/node-dns.yaml"))
+		fix := "give NetworkManager's connection a nameserver that answers (nmcli connection modify NAME ipv4.dns ADDRESS)"
+		if strings.HasPrefix(lacking, "/etc/resolv.conf ") {
+			fix = "write an /etc/resolv.conf with a nameserver that answers"
+		}
+		found = append(found, warn(lacking, fix+", or set upstreams: in /etc/node-dns/node-dns.yaml"))
 	}
 	return found
 }

@@ -3,6 +3,7 @@ package hostdns
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,9 +17,15 @@ const maxReasons = 3
 // lacking says why last-good serves although NetworkManager runs and should offer upstreams, or "". A node that NetworkManager has not
 // connected yet, or that an admin's servers serve, lacks nothing; nor does one without NetworkManager. Where NetworkManager names
 // nobody, servers of an admin's file are all right. captured is where the record has its servers from, which does not
-// change with whose resolv.conf it is for the moment.
-func lacking(s State, captured upstream.Origin) string {
-	if s.NetworkManager == nil || len(s.Config.Upstreams)+len(s.Config.DNSNameservers) > 0 ||
+// change with whose resolv.conf it is for the moment. before is what the record says now.
+func lacking(s State, captured upstream.Origin, before string) string {
+	if len(s.Config.Upstreams)+len(s.Config.DNSNameservers) > 0 {
+		return ""
+	}
+	if captured == upstream.ResolvConf && (s.NetworkManager == nil || s.leavesFile() || len(fromNetworkManager(s).Set.Servers) == 0) {
+		return lackingFile(s, before)
+	}
+	if s.NetworkManager == nil ||
 		len(defaultInterfaces(s)) == 0 && !strings.HasPrefix(s.NetworkManager.State, "connected") {
 		return ""
 	}
@@ -28,19 +35,56 @@ func lacking(s State, captured upstream.Origin) string {
 	if !selection.Set.IsEmpty() || isSilent && (captured == upstream.ResolvConf || captured == upstream.Resolved || captured == upstream.NetworkManagerFile) {
 		return ""
 	}
+	return cmp.Or(reasons(selection), "NetworkManager names no nameserver")
+}
+
+func reasons(selection upstream.Selection) string {
 	var reasons []string
 	for _, r := range selection.Refused[:min(len(selection.Refused), maxReasons)] {
 		reasons = append(reasons, r.From()+" names "+r.Text+": "+r.Reason)
 	}
-	return cmp.Or(strings.Join(reasons, "; "), "NetworkManager names no nameserver")
+	return strings.Join(reasons, "; ")
 }
+
+// lackingFile says why the admin's resolv.conf, which names nothing but invalid and refused servers, is not followed, or "". The file is
+// replaced by ours at once: the reason then stays until a file with a usable server is written. A file that names this node is a copy of ours.
+func lackingFile(s State, before string) string {
+	if !isOfFile(before) {
+		before = ""
+	}
+	file := s.ResolvConf
+	if s.isOurs() {
+		file, _ = s.edited()
+	}
+	if !s.isAdmins(file) {
+		return before
+	}
+	refused := refuseCopies(s)
+	said := fromResolvConf(upstream.ResolvConf, file.Data)
+	isCopy := slices.ContainsFunc(said.Set.Servers, func(server nameserver.Server) bool { return refused(server) != "" })
+	selection := choose(s, said)
+	switch {
+	case !selection.Set.IsEmpty():
+		return ""
+	case isCopy:
+		return before
+	}
+	return cmp.Or(reasons(selection), before)
+}
+
+// isOfFile reports whether a reason is one of lackingFile's.
+func isOfFile(reason string) bool { return strings.HasPrefix(reason, string(upstream.ResolvConf)+" ") }
 
 // lackingSentence is what an admin is told of it, or "".
 func lackingSentence(r upstream.Record) string {
 	if r.Lacking == "" {
 		return ""
 	}
-	return fmt.Sprintf("the network offers no usable nameserver since %s (%s): the last good ones are asked: %s",
+	who := "the network offers"
+	if isOfFile(r.Lacking) {
+		who = string(upstream.ResolvConf) + " names"
+	}
+	return fmt.Sprintf("%s no usable nameserver since %s (%s): the last good ones are asked: %s", who,
 		r.Since.UTC().Format(time.RFC3339), r.Lacking, nameserver.Join(r.Servers))
 }
 

@@ -54,3 +54,58 @@ func TestLacking(t *testing.T) {
 		t.Errorf("%v, %v", got, err)
 	}
 }
+
+// TestLackingFile: a typo in the admin's resolv.conf. The servers of before were asked for ever, and nothing said so.
+func TestLackingFile(t *testing.T) {
+	const no = ": not a nameserver's address"
+	none := func(s *State) {
+		withNetworkManager(dnsConfig("eth0", "10.0.1.1", ""))(s)
+		withMode("none", "symlink")(s)
+	}
+	tests := []struct {
+		name   string
+		option option
+		text   string // what the admin writes over ours
+		want   string // "": nothing is lacking
+	}{
+		{"a typo", none, "nameserver 10.0.0.\n", `/etc/resolv.conf names "10.0.0."` + no},
+		{"a typo, in place", none, Watermark + "\nnameserver 10.0.0.\n", `/etc/resolv.conf names "10.0.0."` + no},
+		{"a typo, without NetworkManager", func(*State) {}, "nameserver 10.0.0.\n", `/etc/resolv.conf names "10.0.0."` + no},
+		{"a typo, NetworkManager has no nameserver", withNetworkManager(), "nameserver 10.0.0.\n", `/etc/resolv.conf names "10.0.0."` + no},
+		{"a multicast address and a typo", none, "nameserver 224.0.0.251\nnameserver x\n", `/etc/resolv.conf names "x"` + no + "; /etc/resolv.conf names 224.0.0.251: multicast address"},
+		{"nothing listens there", func(s *State) { none(s); withDeaf("127.0.0.1:53")(s) }, "nameserver 127.0.0.1\n", "/etc/resolv.conf names 127.0.0.1: nothing listens there"},
+		{"a typo beside a server", none, "nameserver 10.0.0.\nnameserver 10.0.0.8\n", ""},
+		{"no nameserver", none, "search example.com\n", ""},
+		{"a copy of ours", none, "nameserver " + nodeIP + "\n", ""},
+		{"systemd-resolved's stub", none, stubText, ""},
+		{"NetworkManager is the source", withNetworkManager(dnsConfig("eth0", "10.0.1.1", "")), "nameserver 10.0.0.\n", ""},
+		{"an admin's servers are asked", func(s *State) { none(s); withAdmin("198.51.100.1", "")(s) }, "nameserver 10.0.0.\n", ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			w := newWorld(withResolvConf(file("nameserver 10.0.0.2\nnameserver 10.0.0.3\n")), withRecord(upstream.ResolvConf, "", upstream.Set{Servers: servers(sys)}), test.option)
+			w.run()
+			began := w.Now
+			w.ResolvConf = file(test.text)
+			want := ""
+			if test.want != "" {
+				want = "/etc/resolv.conf names no usable nameserver since 2026-11-21T04:05:06Z (" + test.want + "): the last good ones are asked: 10.0.0.2 10.0.0.3"
+			}
+			for _, run := range []string{"first", "second"} {
+				p := w.run()
+				if p.Lacking != want || w.IsLacking() != (want != "") {
+					t.Errorf("%s run: %t, %q, want\n%q", run, w.IsLacking(), p.Lacking, want)
+				}
+				w.Now = began.Add(time.Hour)
+			}
+			if p := NewPlan(w.State); len(p.Steps(true)) > 0 {
+				t.Errorf("the third run has steps: %s", describe(p, p.Steps(true)))
+			}
+			w.ResolvConf = file("nameserver 10.0.0.2\nnameserver 10.0.0.3\n")
+			w.run()
+			if p := w.run(); p.Lacking != "" || w.IsLacking() {
+				t.Errorf("when the file names some again: %q\n%s", p.Lacking, w.Record.Data)
+			}
+		})
+	}
+}

@@ -256,10 +256,10 @@ func checkAnswering(t *testing.T, s State, p Plan) {
 }
 
 // followed is the state after the next run, where that changes the node resolv.conf alone: an original that was given back may have
-// another search list, and other options, than ours had.
+// another search list, and other options, than ours had. Nor does an admin's file lack servers any more, whose place it has taken.
 func followed(s State, answers bool) State {
 	steps := NewPlan(s).Steps(answers)
-	if !s.isOurs() && len(steps) == 1 && steps[0].Path == s.Paths.NodeResolvConf {
+	if !s.isOurs() && len(steps) == 1 && (steps[0].Path == s.Paths.NodeResolvConf || s.IsLacking() && steps[0].Path == s.Paths.Record) {
 		return after(s, steps)
 	}
 	return s

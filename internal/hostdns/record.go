@@ -38,7 +38,7 @@ func newRecord(s State, selection upstream.Selection) (record upstream.Record, c
 		record = old
 	}
 	record.Pointed = old.PointedAt(s.givenOut(), forwarded)
-	switch record.Lacking = lacking(s, record.Origin); {
+	switch record.Lacking = lacking(s, record.Origin, old.Lacking); {
 	case record.Lacking == "":
 		record.Since = time.Time{}
 	case old.Lacking != "":
