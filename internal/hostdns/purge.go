@@ -50,17 +50,19 @@ func capturedSteps(s State) []Step {
 		return nil
 	}
 	var steps []Step
-	remove := func(path string, f File, text []byte, alone bool) {
-		if alone && f.Link == "" && f.Exists && slices.Equal(sortedLines(f.Data), sortedLines(text)) {
+	remove := func(path string, f File, alone bool, texts ...[]byte) {
+		isText := func(text []byte) bool { return slices.Equal(sortedLines(f.Data), sortedLines(text)) }
+		if alone && f.Link == "" && f.Exists && slices.ContainsFunc(texts, isText) {
 			steps = append(steps, Step{Path: path, Action: Remove, Before: f})
 		}
 	}
-	remove(s.Paths.Upstreams, s.Upstreams, upstreamText(record.Set), s.UpstreamsAlone)
+	remove(s.Paths.Upstreams, s.Upstreams, s.UpstreamsAlone, upstreamText(record.Set))
 	was := s.NodeResolvConf
 	if node := s.Paths.NodeResolvConf; s.Config.KubeletResolvConf != node && s.Config.DNSRecursiveResolvConf != node && s.KubeletNaming == "" {
 		s.NodeResolvConf.Data = nil // what it says if nobody else has written there
-		fresh, _ := nodeResolvConfStep(s, record.Set)
-		remove(node, was, fresh.Data, s.NodeResolvConfAlone)
+		captured, _ := nodeResolvConfStep(s, record.Set)
+		asked, _ := nodeResolvConfStep(s, askedForPods(s, record.Set))
+		remove(node, was, s.NodeResolvConfAlone, captured.Data, asked.Data)
 	}
 	return steps
 }

@@ -41,6 +41,7 @@ func TestPurge(t *testing.T) {
 		log       string            // why
 	}{
 		{name: "a plain host"},
+		{name: "upstreams of the admin's own", files: map[string]string{"/etc/node-dns/node-dns.yaml": "upstreams: [10.9.9.9]\n"}},
 		{
 			name: "dnsmasq's directory has more", files: map[string]string{"/etc/dnsmasq.d/origin-dns.conf": "no-resolv\n"},
 			left: []string{"/etc/dnsmasq.d/origin-upstream-dns.conf"},
