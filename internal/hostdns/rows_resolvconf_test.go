@@ -125,6 +125,8 @@ func searchRows() []row {
 		with("dns=none, no list, and NetworkManager's file has one", nodeIP+" | cluster.local", "",
 			withResolvConf(file(ns)), none, withNetworkManagerConf(file("search merged.example\n"))),
 		with("dns=none, no list but the cluster's own", nodeIP+" | cluster.local", "", withResolvConf(file("search cluster.local\n"+ns)), none),
+		// The nameservers are NetworkManager's then.
+		{name: "dns=none, and no file", options: []option{none, withResolvConf(File{})}, upstreams: sys, from: upstream.NetworkManager, here: nodeIP + " | cluster.local dhcp.example"},
 		with("NetworkManager's file goes before its D-Bus data", nodeIP+" | cluster.local merged.example", "",
 			withResolvConf(file(ns)), managed, withNetworkManagerConf(file("search merged.example\n"))),
 		// The list of a file that NetworkManager writes is NetworkManager's: what is said there by hand lasts until its next write.

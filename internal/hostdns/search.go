@@ -48,7 +48,7 @@ func (s State) hadClusterDomain() bool {
 // It is NetworkManager's while that writes the file, or would without our Snippet: whatever a tool wrote there once. Else the
 // file says it itself, ours too, because its lines were kept. If ours displaced a link, what that leads to is kept up to
 // date by the program that made it, and may be empty again when a VPN has gone. A file without a list gets NetworkManager's,
-// but with dns=none, where it is the admin's. None of this asks whether the file is ours yet: the first run and the second
+// but with dns=none, where the nameservers are the admin's. None of this asks whether the file is ours yet: the first run and the second
 // must agree.
 func hostSearch(s State) []string {
 	own := hostDomains(s, resolvconf.Parse(s.base().Data).Search())
@@ -56,10 +56,19 @@ func hostSearch(s State) []string {
 		own = hostDomains(s, behind.Search())
 	}
 	theirs, known := networkManagerSearch(s)
-	if len(own) == 0 && !s.leavesFile() || known && s.networkManagerWritesSearch() {
+	if len(own) == 0 && !s.goesByAdminsFile() || known && s.networkManagerWritesSearch() {
 		return hostDomains(s, theirs)
 	}
 	return own
+}
+
+// goesByAdminsFile reports whether, with dns=none, resolv.conf names a nameserver, or did before it was ours.
+func (s State) goesByAdminsFile() bool {
+	file := s.ResolvConf
+	if s.keepsOriginal() {
+		file = s.Original
+	}
+	return s.leavesFile() && usable(refuseCopies(s), file.Data)
 }
 
 // hostDomains leaves the cluster domain out of a list, the usual one while it is not known, and what is no domain name:
