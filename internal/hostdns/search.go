@@ -65,10 +65,15 @@ func hostSearch(s State) []string {
 // goesByAdminsFile reports whether, with dns=none, resolv.conf names a nameserver, or did before it was ours.
 func (s State) goesByAdminsFile() bool {
 	file := s.ResolvConf
-	if s.keepsOriginal() {
+	switch {
+	case !s.leavesFile():
+		return false
+	case s.keepsOriginal():
 		file = s.Original
+	case s.isOurs():
+		return false // there was none
 	}
-	return s.leavesFile() && usable(refuseCopies(s), file.Data)
+	return usable(refuseCopies(s), file.Data)
 }
 
 // hostDomains leaves the cluster domain out of a list, the usual one while it is not known, and what is no domain name:
