@@ -20,8 +20,8 @@ var errNoStopPost = errors.New("node-dns.service has no command \"ExecStopPost=+
 	"see systemctl cat node-dns; /etc/resolv.conf stays as it is")
 
 // recordWayBack is for ExecStartPre=: that it runs shows that systemd can run this program as root, as it has to at a stop.
-// A unit without the command that restores is refused, and where systemd does not answer nobody knows. systemd before 243
-// cannot tell, which is not held against it, nor that a test has none.
+// A unit without the command that restores is refused. A systemd that does not say is not held against it: one before 243
+// cannot, and one that misses its deadlines at a slow boot would leave the node without node-dns until the next start.
 func (c command) recordWayBack(ctx context.Context, paths hostdns.Paths) error {
 	invocation := os.Getenv(invocationEnv)
 	if invocation == "" {
@@ -36,10 +36,7 @@ func (c command) recordWayBack(ctx context.Context, paths hostdns.Paths) error {
 		commands, err = manager.StopPosts(ctx, daemonUnit)
 		return err
 	})
-	switch isUntold := errors.Is(err, systemd.ErrTooOld) || errors.Is(err, fs.ErrNotExist); {
-	case err != nil && !isUntold:
-		return fmt.Errorf("%w; /etc/resolv.conf stays as it is", err)
-	case err == nil && !slices.ContainsFunc(commands, func(c systemd.StopPost) bool { return restores(c, self) }):
+	if err == nil && !slices.ContainsFunc(commands, func(c systemd.StopPost) bool { return restores(c, self) }) {
 		return errNoStopPost
 	}
 	return paths.RecordWayBack(invocation)

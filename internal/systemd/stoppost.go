@@ -2,7 +2,6 @@ package systemd
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -26,21 +25,14 @@ type execCommand struct {
 	Code, ExitCode int32
 }
 
-// ErrTooOld says that systemd cannot tell.
-var ErrTooOld = errors.New("systemd before 243 does not say")
-
-// StopPosts returns the commands that systemd runs when a service has ended, or ErrTooOld.
+// StopPosts returns the commands that systemd runs when a service has ended. systemd before 243 cannot tell.
 func (m *Manager) StopPosts(ctx context.Context, unit string) ([]StopPost, error) {
 	var path dbus.ObjectPath
 	if err := m.call(ctx, managerAt, name+".Manager.GetUnit", unit).Store(&path); err != nil {
 		return nil, fmt.Errorf("asking systemd for %s: %w", unit, err)
 	}
 	var lines []execCommand
-	err := m.get(ctx, path, name+".Service", "ExecStopPostEx", &lines)
-	if is(err, "org.freedesktop.DBus.Error.UnknownProperty") {
-		return nil, ErrTooOld
-	}
-	if err != nil {
+	if err := m.get(ctx, path, name+".Service", "ExecStopPostEx", &lines); err != nil {
 		return nil, fmt.Errorf("asking systemd for the commands of %s: %w", unit, err)
 	}
 	commands := make([]StopPost, len(lines))
