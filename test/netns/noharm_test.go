@@ -121,7 +121,9 @@ func TestLineIsEdited(t *testing.T) {
 		t.Errorf("the log does not say what became of the edit:\n%s", log)
 	}
 	// ansible's lineinfile for an option, and a domain more, went lost at the stop.
-	n.displaced(func() { n.l.Run("sed", "-i", "s/^options .*/options timeout:1 rotate/; s/^search .*/& more.example/", resolvConf) })
+	n.displaced(func() {
+		n.l.Run("sed", "-i", "s/^options .*/options timeout:1 rotate/; s/^search .*/& more.example/", resolvConf)
+	})
 	n.awaitText("# the admin's\nsearch admin.example more.example\nnameserver " + nodeIP + "\noptions timeout:1 rotate\n")
 	n.awaitAnswerOf(ns2)
 	n.daemon.Stop()
