@@ -1,7 +1,6 @@
 package cache
 
 import (
-	"math"
 	"runtime"
 	"strings"
 	"testing"
@@ -46,24 +45,7 @@ func TestCost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("hundreds of messages of 64 KiB")
 	}
-	for _, name := range []string{costlyName, strings.ToUpper(costlyName)} {
-		for what, message := range dnstest.Costly(name, dns.TypeHIP) {
-			octets, read, kept := math.MaxInt, time.Hour, time.Hour
-			for tries := 0; tries < 8 && (octets > 16*len(message) || kept > 12*read); tries++ { // the runtime's own are among them
-				var before, after runtime.MemStats
-				runtime.ReadMemStats(&before)
-				r, k := costlyEntry(message)
-				runtime.ReadMemStats(&after)
-				octets, read, kept = min(octets, int(after.TotalAlloc-before.TotalAlloc)), min(read, r), min(kept, k)
-			}
-			if octets > 16*len(message) {
-				t.Errorf("%s: %d octets took %d, %.1f each", what, len(message), octets, float64(octets)/float64(len(message)))
-			}
-			if kept > 12*read {
-				t.Errorf("%s: read in %v, and remembered in %v", what, read, kept)
-			}
-		}
-	}
+	dnstest.CheckCosts(t, costlyName, costlyEntry)
 }
 
 // BenchmarkCostly reads and remembers what is made to cost as much as can be.

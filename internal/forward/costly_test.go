@@ -3,9 +3,7 @@ package forward
 import (
 	"context"
 	"errors"
-	"math"
 	"net/netip"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -67,24 +65,7 @@ func TestCost(t *testing.T) {
 	if testing.Short() {
 		t.Skip("hundreds of messages of 64 KiB")
 	}
-	for _, name := range []string{costlyName, strings.ToUpper(costlyName)} {
-		for what, message := range dnstest.Costly(name, dns.TypeHIP) {
-			octets, read, dropped := math.MaxInt, time.Hour, time.Hour
-			for tries := 0; tries < 8 && (octets > 16*len(message) || dropped > 12*read); tries++ { // the runtime's own are among them
-				var before, after runtime.MemStats
-				runtime.ReadMemStats(&before)
-				r, d := costlyRead(message)
-				runtime.ReadMemStats(&after)
-				octets, read, dropped = min(octets, int(after.TotalAlloc-before.TotalAlloc)), min(read, r), min(dropped, d)
-			}
-			if octets > 16*len(message) {
-				t.Errorf("%s: %d octets took %d, %.1f each", what, len(message), octets, float64(octets)/float64(len(message)))
-			}
-			if dropped > 12*read {
-				t.Errorf("%s: read in %v, and then %v", what, read, dropped)
-			}
-		}
-	}
+	dnstest.CheckCosts(t, costlyName, costlyRead)
 }
 
 // BenchmarkCostly reads what is made to cost as much as can be, and drops what was not asked for.
