@@ -67,7 +67,7 @@ func capturedSteps(s State) []Step {
 	return steps
 }
 
-// sortedLines are the lines of a text, without their order: an edit leaves a line where it is, and a fresh file has them in ours.
+// sortedLines are the lines of a text in one order: a file that was edited line by line may have another order than a fresh one.
 func sortedLines(text []byte) []string { return slices.Sorted(strings.Lines(string(text))) }
 
 // dnsmasqReads reports whether /etc/dnsmasq.conf names the directory of the upstream file, as RHEL's does: a dnsmasq that serves this

@@ -103,9 +103,9 @@ func (s State) isNewer() bool {
 	return s.NetworkManager == nil || !fromNetworkManagerFile(s)
 }
 
-// edited returns the resolv.conf that somebody meant who has changed ours: without our line and the cluster domain where its
-// nameservers are others, and the saved original with another search list, or other options, where these are. It reports
-// false if the file is as we wrote it in this boot: a tool that adds a nameserver of its own is overwritten.
+// edited returns the resolv.conf that an edit of ours asks for. If the edit changed the nameservers, that is the file without our
+// line and without the cluster domain. If it changed the search list or the options, that is the saved original with these.
+// It reports false if the file is as we wrote it in this boot: a tool that adds a nameserver of its own is overwritten.
 func (s *State) edited() (File, bool) {
 	history := parseRewrites(s.Rewrites.Data).Files[s.Paths.host(s.Paths.ResolvConf)]
 	if !s.isOurs() || s.ResolvConf.Link != "" || s.NetErr != nil || s.ConfigErr != nil || !history.isOver(s.ResolvConf) {
@@ -123,8 +123,8 @@ func (s *State) edited() (File, bool) {
 }
 
 // editedOriginal is the saved original with the search list and the options that now stand in ours, if these are others. It is
-// for an admin's file: NetworkManager, and who made a link, say themselves what is searched, and where the host searched
-// the cluster domain nobody can tell ours from its.
+// for an admin's file: NetworkManager, and who made a link, say themselves what is searched. Where the host itself
+// searched the cluster domain, that cannot be told from ours.
 func (s *State) editedOriginal(now *resolvconf.File) (File, bool) {
 	if !s.hasOriginal() || s.Original.Link != "" || !usable(refuseCopies(*s), s.Original.Data) || s.networkManagerWritesSearch() || s.hadClusterDomain() {
 		return File{}, false

@@ -7,8 +7,8 @@ import (
 	"github.com/node-dns/node-dns/internal/zone"
 )
 
-// An interner's tables outlive the objects, and nobody counts what is in them. A table that is full starts anew: then some values are
-// kept twice, and nothing else changes. A longer value is not kept: 300 updates of one object filled 300 MiB.
+// An interner's tables outlive the objects, and the store does not count them. A full table is emptied: then some values are kept
+// twice, and nothing else changes. A longer value is not kept: 300 updates of one object filled 300 MiB.
 const (
 	maxInterned      = 4096 // values of each table
 	maxInternedPorts = 16   // of a list
@@ -44,7 +44,7 @@ func (in *interner) text(b []byte) string {
 	return s
 }
 
-// label is text for what is a label of a DNS name or of an object, such as a port's name or a zone; a longer one is none, and "".
+// label is text for a label of a DNS name or of an object, such as a port's name or a zone. It is "" if b is too long for one.
 func (in *interner) label(b []byte) string {
 	if len(b) > maxLabel {
 		return ""
