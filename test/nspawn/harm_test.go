@@ -183,7 +183,7 @@ var ends = []harmStep{
 		p.Run("mv", program, program+".good")
 		p.WriteFile(program, "#!/bin/sh\nexit 1\n", 0o755)
 		p.Run("systemctl", "kill", "--signal=KILL", "node-dns.service")
-		p.Await("systemd to try again and again", func() bool { return p.property("node-dns.service", "NRestarts") > "3" })
+		p.Await("systemd to try again and again", func() bool { return p.restarts() > 3 })
 		p.awaitSame("in a crash loop")
 		p.Run("systemctl", "disable", "--now", "node-dns.service")
 		p.Run("mv", program+".good", program)

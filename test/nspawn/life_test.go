@@ -1,6 +1,7 @@
 package nspawn
 
 import (
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -72,6 +73,16 @@ func (n *node) mainPID() string { return n.property("node-dns.service", "MainPID
 func (n *node) property(unit, name string) string {
 	n.t.Helper()
 	return strings.TrimSpace(n.Run("systemctl", "show", "--value", "--property="+name, unit))
+}
+
+// restarts is how many times systemd has restarted node-dns by itself since the last start by hand.
+func (n *node) restarts() int {
+	n.t.Helper()
+	count, err := strconv.Atoi(n.property("node-dns.service", "NRestarts"))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return count
 }
 
 // awaitApplied waits until no run of the privileged half is under way or asked for.
@@ -153,8 +164,8 @@ func TestCrashLoop(t *testing.T) {
 			n.Run("systemctl", "kill", "--signal=KILL", "node-dns.service")
 			n.awaitOriginal()
 			t.Logf("the original nameservers %v after SIGKILL", time.Since(since).Round(time.Millisecond))
-			before := n.property("node-dns.service", "NRestarts")
-			n.Await("systemd to go on trying", func() bool { return n.property("node-dns.service", "NRestarts") > before })
+			before := n.restarts()
+			n.Await("systemd to go on trying", func() bool { return n.restarts() > before })
 			if got := n.libc(); got != "192.0.2.1" {
 				t.Errorf("meanwhile libc resolves www.up.example to %q", got)
 			}

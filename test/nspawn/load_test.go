@@ -103,16 +103,6 @@ func (b *busy) drops() string {
 	return strings.Join(strings.Fields(b.Run("awk", `$2 ~ /:0035$/ {print $NF}`, "/proc/net/udp")), "+")
 }
 
-// restarts is how often systemd has started the service again by itself.
-func (b *busy) restarts() int {
-	b.t.Helper()
-	n, err := strconv.Atoi(b.property("node-dns.service", "NRestarts"))
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return n
-}
-
 // awaitRestart waits until systemd has started the service again so many times.
 func (b *busy) awaitRestart(n int) {
 	b.t.Helper()
