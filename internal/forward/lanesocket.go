@@ -38,7 +38,7 @@ func bindDrawn(fd int, to netip.Addr, udp UDP) error {
 	}
 	var errno syscall.Errno
 	for range maxDraws {
-		if errno = callWithName(unix.SYS_BIND, fd, netip.AddrPortFrom(any, udp.draw())); errno != unix.EADDRINUSE {
+		if errno = callWithName(unix.SYS_BIND, fd, netip.AddrPortFrom(any, udp.draw())); !isTaken(errno) {
 			break
 		}
 	}

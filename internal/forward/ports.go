@@ -44,18 +44,24 @@ func (f *Forward) SetUDP(u UDP) {
 // question in 10,000 finds none.
 const maxDraws = 32
 
-// errNoPort says that all ports that were drawn are in use.
+// errNoPort says that no port that was drawn could be bound.
 var errNoPort = errors.New("no port between min-port and max-port is free")
 
-// dialFrom connects over UDP from a port of the range, drawn anew for each question.
+// dialFrom connects over UDP from a random port of the range, a new one for each question.
 func dialFrom(ctx context.Context, to nameserver.Server, udp UDP) (net.Conn, error) {
 	for range maxDraws {
 		conn, err := dialBy(ctx, "udp", to, udp.draw())
-		if !errors.Is(err, syscall.EADDRINUSE) {
+		if errno := syscall.Errno(0); !errors.As(err, &errno) || !isTaken(errno) {
 			return conn, err
 		}
 	}
 	return nil, fmt.Errorf("%w: %w", errNoPort, syscall.EADDRNOTAVAIL)
+}
+
+// isTaken reports whether bind(2) failed because of the port, so that another port may do. EACCES: SELinux reserves ports for
+// other services (name_bind), 690 UDP ports of 1024 to 32767 and 61000 to 65535 in RHEL 9's policy.
+func isTaken(errno syscall.Errno) bool {
+	return errno == syscall.EADDRINUSE || errno == syscall.EACCES
 }
 
 // draw draws a port from the kernel's generator, as newID does an ID.
