@@ -55,7 +55,9 @@ kind: Service
 metadata: {name: db, namespace: shop}
 spec: {clusterIP: None, clusterIPs: [None], selector: {app: db}, ports: [{name: sql, port: 5432}]}
 `)
-	n.node = newNode(t, offering(boardSites[:]...), func(s *setup) {
+	// NetworkManager disables IPv6 on a device that it manages and has no connection for, at whatever moment it sees the device.
+	pods := withFile("/etc/NetworkManager/conf.d/pods.conf", "[keyfile]\nunmanaged-devices=interface-name:bridge0\n")
+	n.node = newNode(t, offering(boardSites[:]...), pods, func(s *setup) {
 		s.files = append(s.files, func(l *lab.Lab) {
 			l.WriteFile("/etc/node-dns/node-dns.yaml", boardSettings)
 			l.WriteFile("/etc/node-dns/kubeconfig", string(n.api.Kubeconfig()))
