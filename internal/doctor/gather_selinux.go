@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/node-dns/node-dns/internal/selinux"
 )
 
@@ -183,11 +185,27 @@ func (g *gathering) hookDomains(ctx context.Context) {
 	if !hasSystemd() {
 		return
 	}
-	entries, err := readJournal(ctx, []string{"_SELINUX_CONTEXT", "_SYSTEMD_UNIT", "OBJECT_SYSTEMD_UNIT"}, "--boot", "_TRANSPORT=journal", "SYSLOG_IDENTIFIER="+hookIdentifier)
+	// A run before the last relabelling says nothing about the next one.
+	entries, err := readJournal(ctx, []string{"_SELINUX_CONTEXT", "_SYSTEMD_UNIT", "OBJECT_SYSTEMD_UNIT"}, "--boot", since(g.lastChange(hookFiles)), "_TRANSPORT=journal", "SYSLOG_IDENTIFIER="+hookIdentifier)
 	if err != nil {
 		g.unseen("the domain of the hook: %v", err)
 	}
 	g.s.SELinux.Hooks = lastRuns(entries)
+}
+
+// lastChange returns when one of the files last changed, its label included. Missing files do not count; the epoch if all are missing.
+func (g *gathering) lastChange(paths []string) time.Time {
+	last := time.Unix(0, 0)
+	for _, path := range paths {
+		var stat unix.Stat_t
+		if unix.Stat(g.at(path), &stat) != nil {
+			continue
+		}
+		if changed := time.Unix(stat.Ctim.Unix()); changed.After(last) {
+			last = changed
+		}
+	}
+	return last
 }
 
 // lastRuns are the domains of the hook's last run in each unit, by unit. A unit is what journald says, or, of a run that

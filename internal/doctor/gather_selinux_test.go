@@ -122,6 +122,27 @@ func TestLastRuns(t *testing.T) {
 	}
 }
 
+// TestLastChange: doctor's fix for a hook in the wrong domain, restorecon, did not clear the finding before NetworkManager's next event.
+func TestLastChange(t *testing.T) {
+	g := &gathering{Look: Look{Root: t.TempDir()}}
+	if got := g.lastChange(hookFiles); !got.Equal(time.Unix(0, 0)) {
+		t.Errorf("without any file: %v", got)
+	}
+	hook := g.at(hookProgram)
+	if err := os.MkdirAll(filepath.Dir(hook), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(hook, nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(hook, epoch, epoch); err != nil { // as rpm does; a label is no content either
+		t.Fatal(err)
+	}
+	if got := time.Since(g.lastChange(hookFiles)); got < 0 || got > time.Hour {
+		t.Errorf("a file that was changed just now changed %v ago", got)
+	}
+}
+
 func TestSkipped(t *testing.T) {
 	entry := func(message, path string, after time.Duration) logEntry {
 		us := epoch.Add(after).UnixMicro()

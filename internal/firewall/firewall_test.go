@@ -140,6 +140,7 @@ func TestZones(t *testing.T) {
 		{"bound by other networks", zones(Zone{Name: "trusted", Target: "ACCEPT", Sources: []string{"10.0.0.0/24", "fd77::/48"}}), "public dd"},
 		{"perhaps bound by an ipset", zones(Zone{Name: "trusted", Target: "ACCEPT", Sources: []string{"ipset:pods"}}), "public ??"},
 		{"rich rules", zones(Zone{Name: "public", More: true}), "public ??"},
+		{"rich rules of a zone that drops", zones(Zone{Name: "public", Target: "DROP", More: true}), "public ??"}, // they come before the target
 		{"rich rules, and a port", zones(Zone{Name: "public", More: true, Ports: dnsPorts[:1]}), "public ?a"},
 		{"without its default zone", &Firewalld{Default: "gone"}, "gone ??"},
 	} {

@@ -62,7 +62,7 @@ func (f *Firewalld) decide(link Link, port uint16, protocol string) (Zone, nftab
 		return z, nftables.Unknown
 	case z.accepts(port, protocol):
 		return z, nftables.Accept
-	case z.More && z.Target != "DROP":
+	case z.More:
 		return z, nftables.Unknown
 	}
 	return z, nftables.Drop

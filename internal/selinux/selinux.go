@@ -101,15 +101,22 @@ func IsInKernel(root string) bool {
 	return err == nil && strings.Contains(string(text), "\tselinuxfs\n")
 }
 
+// stores are where libsemanage keeps modules (store-root in semanage.conf(5)). rpm-ostree moves the store below /etc, so that
+// it is part of the image (coreos/rpm-ostree#1105).
+var stores = []string{"/var/lib/selinux", "/etc/selinux"}
+
 // HasModule reports whether a policy module is installed and enabled, at any priority (semodule(8)). Only root can see
 // that.
 func HasModule(root string, policy, module string) bool {
-	store := filepath.Join(root, "/var/lib/selinux", policy, "active/modules")
-	if _, err := os.Stat(filepath.Join(store, "disabled", module)); err == nil {
-		return false
+	for _, store := range stores {
+		modules := filepath.Join(root, store, policy, "active/modules")
+		found, err := filepath.Glob(filepath.Join(modules, "[0-9]*", module))
+		_, disabled := os.Stat(filepath.Join(modules, "disabled", module))
+		if err == nil && len(found) > 0 && disabled != nil {
+			return true
+		}
 	}
-	found, err := filepath.Glob(filepath.Join(store, "[0-9]*", module))
-	return err == nil && len(found) > 0
+	return false
 }
 
 // OwnContext returns the security context of this process, such as "system_u:system_r:node_dns_t:s0"; "" if it cannot be

@@ -90,6 +90,7 @@ func TestHasModule(t *testing.T) {
 	}{
 		{"at the priority of packages", map[string]string{store + "200/node_dns/cil": ""}, true},
 		{"at semodule's own", map[string]string{store + "400/node_dns/cil": "", store + "100/base/cil": ""}, true},
+		{"in the image of rpm-ostree", map[string]string{"/etc/selinux/targeted/active/modules/200/node_dns/cil": "", store + "100/base/cil": ""}, true},
 		{"another", map[string]string{store + "200/node_dns_more/cil": ""}, false},
 		{"disabled", map[string]string{store + "200/node_dns/cil": "", store + "disabled/node_dns": ""}, false},
 		{"of another policy", map[string]string{"/var/lib/selinux/mls/active/modules/200/node_dns/cil": ""}, false},
