@@ -20,8 +20,8 @@ var errNoStopPost = errors.New("node-dns.service has no command \"ExecStopPost=+
 	"see systemctl cat node-dns; /etc/resolv.conf stays as it is")
 
 // recordWayBack is for ExecStartPre=: that it runs shows that systemd can run this program as root, as it has to at a stop.
-// A unit without the command that restores is refused. A systemd that does not say is not held against it: one before 243
-// cannot, and one that misses its deadlines at a slow boot would leave the node without node-dns until the next start.
+// A unit without the command that restores is refused. A systemd that does not answer is no reason to refuse: one that misses
+// its deadlines at a slow boot would leave the node without node-dns until the next start.
 func (c command) recordWayBack(ctx context.Context, paths hostdns.Paths) error {
 	invocation := os.Getenv(invocationEnv)
 	if invocation == "" {

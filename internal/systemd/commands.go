@@ -17,6 +17,16 @@ type Command struct {
 	Status  int       // exit status; from 200 on systemd could not run the command (systemd.exec(5), "PROCESS EXIT CODES")
 }
 
+// lastRun is an element of ExecStartPre and its like.
+type lastRun struct {
+	Path                            string
+	Argv                            []string
+	IgnoreFailure                   bool
+	Start, StartMono, End, StopMono uint64
+	PID                             uint32
+	Code, Status                    int32
+}
+
 // settings are those of Commands, in the order in which systemd runs them.
 var settings = []string{"ExecStartPre", "ExecStart", "ExecStop", "ExecStopPost"}
 
@@ -36,14 +46,7 @@ func (m *Manager) Commands(ctx context.Context, service string) (commands []Comm
 		return nil, time.Time{}, fmt.Errorf("asking systemd when %s was started: %w", service, err)
 	}
 	for _, setting := range settings {
-		var runs []struct {
-			Path                            string
-			Argv                            []string
-			IgnoreFailure                   bool
-			Start, StartMono, End, StopMono uint64
-			PID                             uint32
-			Code, Status                    int32
-		}
+		var runs []lastRun
 		if err := m.get(ctx, path, name+".Service", setting, &runs); err != nil {
 			return nil, time.Time{}, fmt.Errorf("asking systemd for %s of %s: %w", setting, service, err)
 		}
