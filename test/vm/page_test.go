@@ -1,11 +1,13 @@
 package vm
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/node-dns/node-dns/internal/doctor"
 	"github.com/node-dns/node-dns/internal/manual"
+	"github.com/node-dns/node-dns/internal/rpmbuild"
 )
 
 // selinuxPage is docs/selinux.md.
@@ -46,5 +48,12 @@ func TestPage(t *testing.T) {
 	})
 	if out := g.Run("semodule -l | grep permissive_node_dns_t"); out == "" {
 		t.Error("the daemon's domain is still enforced")
+	}
+	// That module kept ours from being removed, and the labels stayed.
+	p := rpmbuild.Build(t, 1, macros())
+	g.Push(router, "/srv/rpm", p.SELinux)
+	g.Run("rpm --install /srv/rpm/" + filepath.Base(p.SELinux) + " && rpm --erase node-dns-selinux")
+	if out, err := g.Try("semodule -l | grep node_dns"); err == nil {
+		t.Errorf("with the package erased there are modules:\n%s", out)
 	}
 }
