@@ -82,6 +82,7 @@ type guest struct {
 	lan  *lab.Namespace
 	dhcp *lab.DHCPServer
 
+	isRHEL   bool // the policy is one of RHEL's, not Debian's
 	confined bool // the policy of node-dns-selinux is loaded
 }
 
@@ -93,7 +94,7 @@ func newGuest(t *testing.T, policy string, confined bool, kernel string) *guest 
 	if confined {
 		c.Module = read(t, filepath.Join(rpmbuild.Root(t), "packaging/selinux/node_dns.cil"))
 	}
-	g := &guest{Machine: vm.New(t, l, c), t: t, l: l, lan: l.Namespace("lan"), confined: confined}
+	g := &guest{Machine: vm.New(t, l, c), t: t, l: l, lan: l.Namespace("lan"), isRHEL: policy != "", confined: confined}
 	t.Cleanup(g.dump)
 	g.lan.Bridge("lan0", router+"/24", ns1+"/24", ns2+"/24")
 	g.lan.Nameserver(ns1)

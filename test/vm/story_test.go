@@ -3,9 +3,11 @@ package vm
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/node-dns/node-dns/internal/doctor"
 	"github.com/node-dns/node-dns/internal/rpmbuild"
 )
 
@@ -27,7 +29,7 @@ type step struct {
 }
 
 var steps = []step{
-	{name: "reapply", do: func(g *guest) { g.Run("nmcli device reapply eth0") }},
+	{name: "reapply", do: (*guest).reapply},
 	{name: "renewal", do: (*guest).renew},
 	{name: "VPN", isSlow: true, do: (*guest).vpn},
 	{name: "dns-rc", do: func(g *guest) { g.Run("nmcli general reload dns-rc") }},
@@ -105,12 +107,22 @@ func (g *guest) mainPID() string {
 	return strings.TrimSpace(g.Run("systemctl show -p MainPID --value node-dns"))
 }
 
-// checkDomains: the daemon is confined where the module is loaded, and root's own command never is.
+// checkDomains: the daemon and the hook that systemd starts are confined where the module is loaded. Elsewhere they run in the domain of
+// services that the policy does not know. Root's own command is never confined.
 func (g *guest) checkDomains() {
 	g.t.Helper()
-	if got := g.domainOf(g.mainPID()); g.confined != (got == "node_dns_t") {
-		g.t.Errorf("the daemon runs as %s, with the module: %v", got, g.confined)
+	daemon, hook := "node_dns_t", "node_dns_hook_t"
+	switch {
+	case g.confined:
+	case !g.isRHEL:
+		daemon, hook = "initrc_t", "initrc_t"
+	default:
+		daemon, hook = "unconfined_service_t", "unconfined_service_t"
 	}
+	if got := g.domainOf(g.mainPID()); got != daemon {
+		g.t.Errorf("the daemon runs as %s, want %s", got, daemon)
+	}
+	g.wants("selinux", doctor.OK, "the daemon runs as "+daemon, hook+" (node-dns-apply.service)")
 	// A unit of the administrator's that runs the same program stays in its own domain.
 	g.Run("printf '[Service]\\nType=oneshot\\nExecStart=/usr/sbin/node-dns wait --for=ready --timeout=60s\\n' >/etc/systemd/system/waits.service && " +
 		"systemctl daemon-reload && systemctl start waits")
@@ -163,6 +175,19 @@ func (g *guest) checkDoctor(after string) {
 		g.Run("sleep 2")
 	}
 	g.t.Errorf("after %s:\n%s", after, out)
+}
+
+// reapply: NetworkManager runs the hook, with RHEL's policies in the domain of hooks that no other policy knows.
+func (g *guest) reapply() {
+	g.t.Helper()
+	g.Run("nmcli device reapply eth0")
+	if !g.isRHEL {
+		return
+	}
+	const want = "NetworkManager_dispatcher_custom_t (NetworkManager-dispatcher.service)"
+	g.l.Await("the hook to run as "+want, func() bool {
+		return slices.ContainsFunc(g.findings("selinux"), func(f doctor.Finding) bool { return strings.Contains(f.What, want) })
+	})
 }
 
 // renew: DHCP offers another nameserver, which the daemon asks from then on.
