@@ -40,6 +40,7 @@ var steps = []step{
 	{name: "SIGKILL", do: func(g *guest) { g.kill(1) }},
 	{name: "crash loop", isSlow: true, do: func(g *guest) { g.kill(6) }},
 	{name: "watchdog", isSlow: true, do: (*guest).hang},
+	{name: "socket unit", isSlow: true, do: (*guest).socketUnit},
 	{name: "upgrade", isSlow: true, do: (*guest).upgrade},
 }
 
@@ -239,6 +240,23 @@ current-context: x
 	}
 	g.Run("rm /etc/node-dns/kubeconfig && systemctl reload node-dns")
 	g.Await("the credentials to be taken back", "[ ! -e /var/lib/node-dns/kubeconfig ]")
+}
+
+// socketUnit: systemd holds port 53 and starts the daemon at the first query. Such a socket has another label than those that the daemon
+// makes.
+func (g *guest) socketUnit() {
+	g.t.Helper()
+	const unit = "node-dns@" + nodeIP + ".socket"
+	g.Run("systemctl stop node-dns && systemctl start " + unit)
+	g.l.Await("an answer of a daemon that the query starts", func() bool {
+		out, err := g.lan.Try("dig", "+short", "+tries=1", "+timeout=5", "@"+nodeIP, "www.up.example")
+		return err == nil && strings.TrimSpace(out) == "192.0.2.1"
+	})
+	g.awaitPointed()
+	g.Run("systemctl restart node-dns")
+	g.awaitPointed()
+	g.checkAnswers()
+	g.Run("systemctl stop " + unit + " node-dns && systemctl start node-dns")
 }
 
 // upgrade installs the next release over this one.
