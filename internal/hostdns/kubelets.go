@@ -22,11 +22,11 @@ var kubeletConfigs = []string{
 	"/etc/systemd/system/kubelet.service", "/etc/systemd/system/kubelet.service.d",
 	"/usr/lib/systemd/system/kubelet.service", "/usr/lib/systemd/system/kubelet.service.d",
 	"/etc/rancher", "/var/lib/rancher/k3s/agent/etc", "/var/lib/rancher/rke2/agent/etc",
-	"/etc/microshift",
+	"/etc/microshift", "/var/snap/microk8s/current/args", "/var/lib/k0s/kubelet-config.yaml",
 }
 
 // kubeletPrograms are the names of processes that are a kubelet, or have one inside (proc_pid_comm(5)).
-var kubeletPrograms = []string{"kubelet", "hyperkube", "openshift", "k3s-server", "k3s-agent", "microshift"}
+var kubeletPrograms = []string{"kubelet", "hyperkube", "openshift", "k3s-server", "k3s-agent", "microshift", "kubelite"}
 
 // maxKubeletFiles bounds the files and directories that are looked at below one path. Any user may run a "kubelet --config-dir=/".
 const maxKubeletFiles = 1000

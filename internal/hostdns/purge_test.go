@@ -73,6 +73,10 @@ func TestPurge(t *testing.T) {
 			left: kept, log: "/etc/systemd/system/kubelet.service.d/dns.conf names it",
 		},
 		{
+			name: "microk8s", files: map[string]string{"/var/snap/microk8s/current/args/kubelet": "--resolv-conf=/etc/origin/node/resolv.conf\n"},
+			left: kept, log: "/var/snap/microk8s/current/args/kubelet names it",
+		},
+		{
 			name: "a flag of the running kubelet", files: map[string]string{"/proc/812/comm": "kubelet\n", "/proc/812/cmdline": "kubelet\x00--resolv-conf\x00/etc/origin/node/resolv.conf\x00"},
 			left: kept, log: "the command line of kubelet, pid 812, names it",
 		},
