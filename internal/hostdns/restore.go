@@ -122,7 +122,11 @@ func originalStep(s State) (Step, bool) {
 		if s.ResolvConf.Link == s.Original.Link {
 			return Step{}, false
 		}
-		return Step{Path: s.Paths.ResolvConf, Action: MakeLink, Target: s.Original.Link, Before: s.ResolvConf}, true
+		step := Step{Path: s.Paths.ResolvConf, Action: MakeLink, Target: s.Original.Link, Before: s.ResolvConf}
+		if s.NetworkManager != nil && s.NetworkManager.RcManager == "file" && s.leadsElsewhere() {
+			step.Tell = networkManager // it writes through the link, and wrote into our file meanwhile
+		}
+		return step, true
 	}
 	text, mode, ok := originalText(s)
 	if !ok || s.ResolvConf.is(text) {

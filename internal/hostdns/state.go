@@ -89,7 +89,7 @@ func (s State) networkManagerWritesSearch() bool {
 		return false
 	case s.NetworkManager.Mode == "systemd-resolved":
 		return resolvedStub(s.ResolvConf) || resolvedStub(s.Original)
-	case s.leadsElsewhere(): // rc-manager=symlink, the default, leaves such a link alone
+	case s.leadsElsewhere() && s.NetworkManager.RcManager != "file": // rc-manager=symlink, the default, leaves such a link alone
 		return false
 	}
 	return s.networkManagerWrites() || s.Snippet.Exists && s.NetworkManager.RcManager == "unmanaged"
