@@ -33,6 +33,8 @@ type Applier struct {
 	Answers func(ctx context.Context, nameserver netip.AddrPort, patient bool) (by string, err error)
 	// TellNetworkManager has it read its configuration again, and returns when it has. Nil: over the system bus.
 	TellNetworkManager func(ctx context.Context) error
+	// RenewResolvConf makes NetworkManager write resolv.conf again, and returns when it has. Nil: over the system bus.
+	RenewResolvConf func(ctx context.Context) error
 	// TellResolved has systemd-resolved read its configuration again, and returns when it has. Nil: through systemd.
 	TellResolved func(ctx context.Context) error
 	// Progress is told what is written or asked; nil: nobody wants to know.
@@ -205,6 +207,14 @@ func (a Applier) step(ctx context.Context, step Step) (changed bool, err error) 
 	changed, err = a.change(ctx, step)
 	if step.Tell != nobody && (err == nil || step.Tell == networkManager) {
 		err = errors.Join(err, a.tell(ctx, step.Tell))
+	}
+	if step.Renew && err == nil {
+		a.Progress.is("telling NetworkManager to write %s", step.Path)
+		renew := a.RenewResolvConf
+		if renew == nil {
+			renew = RenewResolvConf
+		}
+		err = renew(ctx)
 	}
 	return changed || step.isRetold(), err
 }

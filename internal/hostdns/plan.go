@@ -49,6 +49,7 @@ type Step struct {
 	Owner  int         // WriteFile: the user that owns it; 0: the one that writes it
 	Secret bool        // WriteFile, Remove: what it holds is not shown
 	Tell   program     // is told to read its configuration again, whether something changed or not
+	Renew  bool        // NetworkManager is told to write resolv.conf again, through the link that this step makes
 	Before File        // what stands there now, for the diff and for the undo
 }
 

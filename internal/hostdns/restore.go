@@ -123,9 +123,8 @@ func originalStep(s State) (Step, bool) {
 			return Step{}, false
 		}
 		step := Step{Path: s.Paths.ResolvConf, Action: MakeLink, Target: s.Original.Link, Before: s.ResolvConf}
-		if s.NetworkManager != nil && s.NetworkManager.RcManager == "file" && s.leadsElsewhere() {
-			step.Tell = networkManager // it writes through the link, and wrote into our file meanwhile
-		}
+		// It writes through the link, and wrote into our file meanwhile.
+		step.Renew = s.NetworkManager != nil && s.NetworkManager.RcManager == "file" && s.leadsElsewhere()
 		return step, true
 	}
 	text, mode, ok := originalText(s)

@@ -70,18 +70,21 @@ func (r restoreRow) testTwice(t *testing.T, next State) {
 	}
 }
 
-// TestRestoreTells: NetworkManager with rc-manager=file wrote into our file while that stood in place of the link, so what the link leads
+// TestRestoreRenews: NetworkManager with rc-manager=file wrote into our file while that stood in place of the link, so what the link leads
 // to was as old as that when it came back.
-func TestRestoreTells(t *testing.T) {
-	for _, row := range []struct{ name, target, rcManager, want string }{
-		{"rc-manager=file", "resolv.real", "file", string(networkManager)},
-		{"rc-manager=symlink leaves the link alone", "resolv.real", "symlink", ""},
-		{"its own file is up to date", "/run/NetworkManager/resolv.conf", "file", ""},
+func TestRestoreRenews(t *testing.T) {
+	for _, row := range []struct {
+		name, target, rcManager string
+		want                    bool
+	}{
+		{"rc-manager=file", "resolv.real", "file", true},
+		{"rc-manager=symlink leaves the link alone", "resolv.real", "symlink", false},
+		{"its own file is up to date", "/run/NetworkManager/resolv.conf", "file", false},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			s := host(withResolvConf(file(oursText)), withOriginal(link(row.target, generated)), withNetworkManager(dnsConfig("eth0", "10.0.1.1", "")), withMode("default", row.rcManager))
 			steps := NewRestorePlan(s, true).Silent
-			if len(steps) == 0 || steps[0].Target != row.target || string(steps[0].Tell) != row.want {
+			if len(steps) == 0 || steps[0].Target != row.target || steps[0].Renew != row.want {
 				t.Errorf("%+v", steps)
 			}
 		})

@@ -61,13 +61,22 @@ const tellTimeout = 500 * time.Millisecond
 // TellNetworkManager has NetworkManager read its configuration, over the system bus. One that does not run reads it when
 // it starts.
 func TellNetworkManager(ctx context.Context) error {
+	return askOfNetworkManager(ctx, (*nm.Client).Reload)
+}
+
+// RenewResolvConf makes NetworkManager write resolv.conf again, over the system bus. One that does not run writes it when it starts.
+func RenewResolvConf(ctx context.Context) error {
+	return askOfNetworkManager(ctx, (*nm.Client).WriteResolvConf)
+}
+
+func askOfNetworkManager(ctx context.Context, what func(*nm.Client, context.Context) error) error {
 	err := systembus.Retry(ctx, tellTimeout, lookReserve, func(ctx context.Context) error {
 		client, err := nm.Dial(ctx)
 		if err != nil {
 			return err
 		}
 		defer client.Close()
-		return client.Reload(ctx)
+		return what(client, ctx)
 	})
 	if errors.Is(err, nm.ErrNoBus) || errors.Is(err, nm.ErrNotRunning) {
 		return nil

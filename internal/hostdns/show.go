@@ -99,6 +99,9 @@ func (p Plan) WriteResult(w io.Writer, result Result) error {
 
 // describe shows one step, and who hears of it.
 func (p Plan) describe(step Step) string {
+	if step.Renew {
+		return p.describeChange(step) + "tell NetworkManager to write " + p.Paths.host(step.Path) + " again\n"
+	}
 	if step.Tell == nobody {
 		return p.describeChange(step)
 	}
@@ -194,7 +197,7 @@ func (p Plan) WriteJSON(w io.Writer, silence error) error {
 			content = ""
 		}
 		out.Steps = append(out.Steps, stepJSON{
-			p.Paths.host(step.Path), step.Action, content, step.Target, step.Tell == networkManager, step.Tell == systemdResolved,
+			p.Paths.host(step.Path), step.Action, content, step.Target, step.Tell == networkManager || step.Renew, step.Tell == systemdResolved,
 		})
 	}
 	encoder := json.NewEncoder(w)

@@ -125,6 +125,7 @@ func (w *tree) runner() Runner {
 			},
 			TellNetworkManager: w.tell,
 			TellResolved:       w.tellResolved,
+			RenewResolvConf:    func(context.Context) error { return nil },
 		},
 		Log: slog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			if a.Key == slog.TimeKey {

@@ -22,10 +22,26 @@ const reloadConf uint32 = 0x01
 // Errors match ErrNotRunning, ErrNoBus, ErrAnswer or ctx.Err(). Files with a syntax
 // error are no error here: NetworkManager keeps what it had, and logs it.
 func (c *Client) Reload(ctx context.Context) error {
-	object := c.conn.Object(gonm.NetworkManagerInterface, gonm.NetworkManagerObjectPath)
-	call := object.CallWithContext(ctx, gonm.NetworkManagerInterface+".Reload", dbus.FlagNoAutoStart, reloadConf)
-	if err := asError(ctx, call.Err); err != nil {
+	if err := c.reload(ctx, reloadConf); err != nil {
 		return fmt.Errorf("telling NetworkManager to read its configuration: %w", err)
 	}
 	return nil
+}
+
+// reloadDNS is Reload's flag for /etc/resolv.conf (NM_MANAGER_RELOAD_FLAG_DNS_RC).
+const reloadDNS uint32 = 0x02
+
+// WriteResolvConf makes NetworkManager write /etc/resolv.conf again, as `nmcli general reload dns-rc` does, and returns when it has done so.
+// Only root may ask for that. Errors are those of Reload.
+func (c *Client) WriteResolvConf(ctx context.Context) error {
+	if err := c.reload(ctx, reloadDNS); err != nil {
+		return fmt.Errorf("telling NetworkManager to write resolv.conf: %w", err)
+	}
+	return nil
+}
+
+func (c *Client) reload(ctx context.Context, flags uint32) error {
+	object := c.conn.Object(gonm.NetworkManagerInterface, gonm.NetworkManagerObjectPath)
+	call := object.CallWithContext(ctx, gonm.NetworkManagerInterface+".Reload", dbus.FlagNoAutoStart, flags)
+	return asError(ctx, call.Err)
 }

@@ -59,6 +59,15 @@ func TestReload(t *testing.T) {
 			if flags := <-test.manager.flags; flags != 1 {
 				t.Errorf("flags %#x, want NM_MANAGER_RELOAD_FLAG_CONF alone", flags)
 			}
+			if test.ctx != nil {
+				ctx = test.ctx(t)
+			}
+			if err := dial(t).WriteResolvConf(ctx); !errors.Is(err, test.want) || (err == nil) != (test.want == nil) {
+				t.Errorf("%v, want %v", err, test.want)
+			}
+			if flags := <-test.manager.flags; flags != 2 {
+				t.Errorf("flags %#x, want NM_MANAGER_RELOAD_FLAG_DNS_RC alone", flags)
+			}
 		})
 	}
 	t.Run("not running", func(t *testing.T) {
