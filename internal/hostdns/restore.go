@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io/fs"
 	"net/netip"
+	"slices"
 
 	"github.com/node-dns/node-dns/internal/nameserver"
 	"github.com/node-dns/node-dns/internal/netstate"
@@ -125,6 +126,9 @@ func originalStep(s State) (Step, bool) {
 		step := Step{Path: s.Paths.ResolvConf, Action: MakeLink, Target: s.Original.Link, Before: s.ResolvConf}
 		// It writes through the link, and wrote into our file meanwhile.
 		step.Renew = s.NetworkManager != nil && s.NetworkManager.RcManager == "file" && s.leadsElsewhere()
+		if s.resolvedKeepsOurSearch() {
+			step.Tell = systemdResolved
+		}
 		return step, true
 	}
 	text, mode, ok := originalText(s)
@@ -135,6 +139,18 @@ func originalStep(s State) (Step, bool) {
 		mode = 0o644
 	}
 	return Step{Path: s.Paths.ResolvConf, Action: WriteFile, Data: text, Mode: mode, Before: s.ResolvConf}, true
+}
+
+// resolvedKeepsOurSearch reports whether the link leads to a file of systemd-resolved's that searches more than NetworkManager's list. It
+// read that in our file, which it takes for an admin's configuration, and forgets it at a restart.
+func (s State) resolvedKeepsOurSearch() bool {
+	if !resolvedStub(s.Original) {
+		return false
+	}
+	theirs, known := networkManagerSearch(s)
+	return known && slices.ContainsFunc(resolvconf.Parse(s.Original.Data).Search(), func(domain string) bool {
+		return domain != "." && !slices.Contains(theirs, domain)
+	})
 }
 
 // originalText is originalStep's choice among the texts; mode 0 is the usual one.

@@ -91,6 +91,28 @@ func TestRestoreRenews(t *testing.T) {
 	}
 }
 
+// TestRestoreForgets: systemd-resolved read our file while that stood in place of the link, and kept what it searched after a stop.
+func TestRestoreForgets(t *testing.T) {
+	const target = "../run/systemd/resolve/stub-resolv.conf"
+	for _, row := range []struct {
+		name, behind, domains string
+		want                  program
+	}{
+		{"what our file searched before", "nameserver 127.0.0.53\nsearch old.example new.example\n", "new.example", systemdResolved},
+		{"what NetworkManager searches", "nameserver 127.0.0.53\nsearch new.example\n", "new.example", nobody},
+		{"nothing", "nameserver 127.0.0.53\nsearch .\n", "new.example", nobody},
+		{"what NetworkManager does not tell", "nameserver 127.0.0.53\nsearch old.example\n", "", nobody},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			s := host(withResolvConf(file(oursText)), withOriginal(link(target, row.behind)), withNetworkManager(dnsConfig("eth0", "10.0.1.1", row.domains)), withMode("systemd-resolved", "unmanaged"))
+			steps := NewRestorePlan(s, true).Silent
+			if len(steps) == 0 || steps[0].Target != target || steps[0].Tell != row.want {
+				t.Errorf("%+v", steps)
+			}
+		})
+	}
+}
+
 func TestRestore(t *testing.T) {
 	for _, table := range [][]restoreRow{originalRows(), withoutOriginalRows(), notOursRows()} {
 		for _, r := range table {

@@ -87,8 +87,12 @@ func (s State) networkManagerWritesSearch() bool {
 	switch {
 	case s.NetworkManager == nil || s.NetworkManager.Mode == "none":
 		return false
+	case resolvedStub(s.ResolvConf) || resolvedStub(s.Original):
+		// It hands its list on, with dns=default too, which a restart while our file stands in place of the link leaves it with. The file
+		// behind the link may search more: systemd-resolved takes ours for an admin's configuration, and keeps what that searched.
+		return true
 	case s.NetworkManager.Mode == "systemd-resolved":
-		return resolvedStub(s.ResolvConf) || resolvedStub(s.Original)
+		return false
 	case s.leadsElsewhere() && s.NetworkManager.RcManager != "file": // rc-manager=symlink, the default, leaves such a link alone
 		return false
 	}
