@@ -36,6 +36,7 @@ type hostKind struct {
 	linked   bool          // resolv.conf is a link, through which no admin writes
 	asksDHCP bool          // node-dns asks the nameservers that DHCP offers, and not those of the file: docs/precedence.md
 	migrates bool          // there is something to migrate: else `migrate --apply` does nothing
+	shuffles bool          // the search list is in no order: systemd-resolved keeps links in a hash table with a random seed
 	writes   bool          // NetworkManager writes resolv.conf itself, and an edit lasts until its next event: docs/coexistence.md
 }
 
@@ -103,7 +104,7 @@ var hostKinds = []hostKind{
 		n.Enable("systemd-networkd.service")
 		n.setHandwritten()
 	}},
-	{name: "systemd-resolved", manages: true, migrates: true, linked: true, complete: (*node).setResolved},
+	{name: "systemd-resolved", manages: true, migrates: true, linked: true, shuffles: true, complete: (*node).setResolved},
 	{name: "bind mount", prepare: func(n *node) {
 		n.disableNetworkManager()
 		n.setStatic()

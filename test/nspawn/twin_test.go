@@ -2,6 +2,7 @@ package nspawn
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,6 +18,7 @@ import (
 type twins struct {
 	*node
 	model *node
+	kind  hostKind
 	rpm   string // the package's file on the node
 }
 
@@ -24,7 +26,7 @@ type twins struct {
 func newTwins(t *testing.T, kind hostKind) *twins {
 	t.Helper()
 	l := lab.New(t)
-	p := &twins{node: newNamedNode(t, l, "node", "lan0"), model: newNamedNode(t, l, "model", "lan1")}
+	p := &twins{kind: kind, node: newNamedNode(t, l, "node", "lan0"), model: newNamedNode(t, l, "model", "lan1")}
 	p.both(func(n *node) {
 		n.lan.Run("ip", "address", "add", adminNS+"/24", "dev", n.bridge())
 		n.lan.Run("ip", "address", "add", vpnNS+"/24", "dev", n.bridge())
@@ -66,7 +68,7 @@ func (p *twins) awaitSame(when string) {
 	p.settle()
 	var got, want string
 	if !lab.Poll(awaitLimit, func() bool {
-		got, want = p.node.resolving(), p.model.resolving()
+		got, want = p.inOrder(p.node.resolving()), p.inOrder(p.model.resolving())
 		return got == want
 	}) {
 		p.t.Fatalf("%s the host resolves otherwise than if node-dns had never run (- without, + with):\n%s", when, cmp.Diff(want, got))
@@ -80,12 +82,28 @@ func (p *twins) awaitServing(kind hostKind, when string) {
 	p.settle()
 	var got, want string
 	if !lab.Poll(awaitLimit, func() bool {
-		got, want = p.node.resolvingThrough(!kind.asksDHCP), p.model.resolvingThrough(!kind.asksDHCP)
+		got, want = p.inOrder(p.node.resolvingThrough(!kind.asksDHCP)), p.inOrder(p.model.resolvingThrough(!kind.asksDHCP))
 		return got == want && p.isPointed()
 	}) {
 		p.t.Fatalf("%s node-dns answers otherwise than the host's own nameservers (- without, + with):\n%s\nstatus:\n%s\nplan:\n%s", when, cmp.Diff(want, got),
 			p.status(), first(p.Try("origin-dns-dispatcher", "plan")))
 	}
+}
+
+// inOrder sorts the domains of a search line where the host has them in no order.
+func (p *twins) inOrder(text string) string {
+	if !p.kind.shuffles {
+		return text
+	}
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		if list, ok := strings.CutPrefix(line, "search "); ok {
+			domains := strings.Fields(list)
+			slices.Sort(domains)
+			lines[i] = "search " + strings.Join(domains, " ")
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 func first(text string, _ error) string { return text }
@@ -126,5 +144,5 @@ func (n *node) resolvingThrough(asks bool) string {
 			options = append(options, strings.TrimSpace(line))
 		}
 	}
-	return fmt.Sprintf("asks %s\nsearch %v\n%v\n", strings.TrimSpace(who), search, options)
+	return fmt.Sprintf("asks %s\nsearch %s\n%v\n", strings.TrimSpace(who), strings.Join(search, " "), options)
 }
