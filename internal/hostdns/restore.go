@@ -33,6 +33,9 @@ func NewRestorePlan(s State, ifOurs bool) Plan {
 		p.Hold = notOurs
 		if s.isBack() {
 			p.Forget = forgetSteps(s)
+			if len(p.Forget) > 0 && s.resolvedKeepsOurSearch() { // migrate --undo has brought the link back
+				p.Forget[0].Tell = systemdResolved
+			}
 		}
 	default:
 		if p.Silent = giveBackFile(s); asked && len(p.Silent) == 0 {

@@ -109,6 +109,11 @@ func TestRestoreForgets(t *testing.T) {
 			if len(steps) == 0 || steps[0].Target != target || steps[0].Tell != row.want {
 				t.Errorf("%+v", steps)
 			}
+			s.ResolvConf = s.Original // migrate --undo has brought it back
+			steps = NewRestorePlan(s, true).Forget
+			if len(steps) == 0 || steps[0].Action != Remove || steps[0].Tell != row.want {
+				t.Errorf("with the link back: %+v", steps)
+			}
 		})
 	}
 }
