@@ -99,13 +99,14 @@ func TestDoctor(t *testing.T) {
 // same. doctor finds node-dns at the ports other than 53 where it listens.
 func TestPortsOfOthers(t *testing.T) {
 	n := newNode(t)
-	n.l.WriteFile("/etc/origin/node/node-config.yaml", "dnsIP: 0.0.0.0\ndnsBindAddress: 127.0.0.1:53\nkubeletArguments: {resolv-conf: ["+nodeResolvConf+"]}\n")
-	n.l.WriteFile("/etc/node-dns/node-dns.yaml", "clusterListen: [0.0.0.0:8053]\n")
 	n.l.Run("cp", "/usr/sbin/dnsmasq", "/run/openshift") // the name of OpenShift 3's node process
 	n.l.Start(lab.Command{Argv: []string{
 		"/run/openshift", "--keep-in-foreground", "--conf-file=/dev/null", "--user=root", "--pid-file", "--log-facility=-", "--no-resolv", "--no-hosts",
 		"--listen-address=127.0.0.1", "--bind-interfaces",
 	}})
+	n.l.Await("openshift to have the port", func() bool { return n.l.Run("ss", "-lntH", "src", "127.0.0.1:53") != "" })
+	n.l.WriteFile("/etc/origin/node/node-config.yaml", "dnsIP: 0.0.0.0\ndnsBindAddress: 127.0.0.1:53\nkubeletArguments: {resolv-conf: ["+nodeResolvConf+"]}\n")
+	n.l.WriteFile("/etc/node-dns/node-dns.yaml", "clusterListen: [0.0.0.0:8053]\n")
 	n.connect("eth0")
 	n.await(right{Upstreams: []string{ns1}, Cluster: true})
 	n.l.Run(lab.Binary(t, "node-dns"), "wait", "--for=ready", "--timeout=10s")
