@@ -45,8 +45,9 @@ const handwritten = "# the site's\nsearch admin.example\nnameserver " + adminNS 
 
 func (n *node) setHandwritten() { n.WriteFile(resolvConf, handwritten, 0o644) }
 
+// setNetworkManager adds settings that win over those of the machine itself, such as pods.conf: of one key the last file counts.
 func (n *node) setNetworkManager(text string) {
-	n.WriteFile("/etc/NetworkManager/conf.d/kind.conf", text, 0o644)
+	n.WriteFile("/etc/NetworkManager/conf.d/zz-kind.conf", text, 0o644)
 }
 
 // setStatic gives eth0 its address by a unit of the admin's.
