@@ -199,7 +199,7 @@ func measure(b *testing.B, w *world, slices string) {
 // hasRelisted reports whether the relist has begun.
 func hasRelisted(w *world) bool {
 	return slices.ContainsFunc(w.server.Requests(), func(r kubetest.Request) bool {
-		return !r.Watch && r.Limit == "" && r.Version != "0" && strings.HasSuffix(r.Path, "services")
+		return isWholeList(r) && r.Version != "0" && strings.HasSuffix(r.Path, "services")
 	})
 }
 

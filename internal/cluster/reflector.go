@@ -21,6 +21,7 @@ type reflector struct {
 	decoder *kubewire.Decoder
 	sink    sink
 	chance  func() float64
+	guard   func(func() error) func() error
 
 	state        turn
 	compareEvery time.Duration // 0: never
@@ -30,11 +31,11 @@ type reflector struct {
 
 func newReflector(a *api, s source, position uint64, to sink, c Config) *reflector {
 	r := &reflector{
-		source: s, api: a, decoder: kubewire.NewDecoder(s.kind), sink: to, chance: c.Chance,
+		source: s, api: a, decoder: kubewire.NewDecoder(s.kind), sink: to, chance: c.Chance, guard: c.guard,
 		compareEvery: c.CompareEvery, state: turn{do: list, position: position},
 	}
 	if position > 0 {
-		r.state.do = check
+		r.state.do, r.state.unsure = watch, true
 	}
 	r.planCompare()
 	return r
@@ -96,18 +97,9 @@ func (r *reflector) take(ctx context.Context) outcome {
 	}
 }
 
-// check asks how far the server's state is. A limit of 1 makes it cheap; that no version is asked for makes it the
-// newest one, and not what a cache has.
+// check asks whether the server is behind.
 func (r *reflector) check(ctx context.Context) outcome {
-	everything := source{kind: r.source.kind, namespace: r.source.namespace}
-	query := everything.query()
-	query.Set("limit", "1")
-	answer, err := r.api.get(ctx, "list", everything, query)
-	if err != nil {
-		return outcome{err: err}
-	}
-	defer answer.close()
-	version, err := r.decoder.Version(answer, answer.format)
+	version, err := r.serverVersion(ctx)
 	return outcome{version: version, err: err}
 }
 
@@ -152,6 +144,8 @@ func (r *reflector) watch(ctx context.Context) outcome {
 	query.Set("timeoutSeconds", strconv.Itoa(int(lasts/time.Second)))
 	ctx, cancel := context.WithTimeoutCause(ctx, lasts+patience, errStalled)
 	defer cancel()
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
 	began := time.Now()
 	answer, err := r.api.get(ctx, "watch", r.source, query)
 	if err != nil {
@@ -161,6 +155,10 @@ func (r *reflector) watch(ctx context.Context) outcome {
 	answer.allowSilence()
 	if err := r.sink(report{source: r.source, step: watching}); err != nil {
 		return outcome{err: err}
+	}
+	stop := func() uint64 { return r.state.position }
+	if r.state.unsure {
+		stop = r.checkBeside(ctx, end)
 	}
 	events := r.decoder.Watch(answer, answer.format)
 	position := r.state.position
@@ -177,7 +175,11 @@ func (r *reflector) watch(ctx context.Context) outcome {
 			position = max(position, event.Object.Version)
 			continue
 		}
-		return outcome{version: position, err: err}
+		checked := stop()
+		if 0 < checked && checked < r.state.position {
+			return outcome{version: checked, err: errRewound}
+		}
+		return outcome{version: position, err: err, isSure: checked > 0 || position > r.state.position}
 	}
 }
 

@@ -40,7 +40,7 @@ func TestRestart(t *testing.T) {
 			time.Sleep(time.Minute)
 			synctest.Wait()
 			for _, r := range w.server.Requests()[asked:] {
-				if !r.Watch && r.Limit == "" && !strings.HasSuffix(r.Path, "discovery.k8s.io/v1") {
+				if isWholeList(r) {
 					t.Errorf("listed: %+v", r)
 				}
 			}

@@ -1,6 +1,9 @@
 package cluster
 
-import "time"
+import (
+	"errors"
+	"time"
+)
 
 // action is what a reflector does next.
 type action uint8
@@ -8,7 +11,7 @@ type action uint8
 const (
 	list    action = iota
 	watch          // from position on
-	check          // whether the server is at position at least, before a watch from there
+	check          // whether the server is at position at least, after a list that says that it is not
 	compare        // list, to see what the watch has lost
 )
 
@@ -16,6 +19,7 @@ const (
 type turn struct {
 	do       action
 	position uint64 // the version up to which everything has been told; 0: nothing has
+	unsure   bool   // the server may have been restored from a backup since position: the watch is to find out
 	newest   bool   // list from etcd: what the caches have may be from before a restore
 	failures int    // in a row
 }
@@ -26,6 +30,7 @@ type outcome struct {
 	err     error  // nil: it went to its end
 	lasted  time.Duration
 	compare bool // it is time to compare
+	isSure  bool // of a watch: the server has been at position at least
 }
 
 // pause is a time between two bounds, to be picked by chance.
@@ -51,17 +56,17 @@ func (t turn) next(o outcome, objects int) (turn, pause) {
 	if o.err != nil {
 		return t.afterFailure(o, objects)
 	}
-	n := turn{do: watch, position: t.position}
+	n := turn{do: watch, position: t.position, unsure: t.unsure}
 	switch t.do {
 	case list:
-		n.position = o.version
+		n.position, n.unsure = o.version, false
 	case watch:
-		n.position = max(t.position, o.version)
+		n.position, n.unsure = max(t.position, o.version), t.unsure && !o.isSure
 		if o.compare {
 			n.do = compare
 		}
 	case check:
-		n.failures = t.failures
+		n.failures, n.unsure = t.failures, false
 		if o.version < t.position { // restored from a backup
 			n.do, n.position, n.newest = list, 0, true
 		}
@@ -74,14 +79,16 @@ func (t turn) afterFailure(o outcome, objects int) (turn, pause) {
 	n.failures++
 	switch t.do {
 	case watch:
-		n.position = max(t.position, o.version)
-		n.do = check
+		relist := pause{max: min(time.Duration(objects)*relistSpread, maxSpread)}
+		switch {
+		case errors.Is(o.err, errRewound):
+			return turn{do: list, newest: true}, relist
+		case isExpired(o.err):
+			return turn{do: list, position: max(t.position, o.version)}, relist
+		}
+		n.position, n.unsure = max(t.position, o.version), true
 		if o.lasted >= goodWatch {
 			n.failures = 1
-		}
-		if isExpired(o.err) {
-			n.do, n.failures = list, 0
-			return n, pause{max: min(time.Duration(objects)*relistSpread, maxSpread)}
 		}
 	case list, compare:
 		switch {

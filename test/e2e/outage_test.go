@@ -114,3 +114,41 @@ func TestEtcdRestored(t *testing.T) {
 	create(t, c, service(t, "default", "later", "{clusterIP: 10.97.3.6, ports: [{port: 80}]}"))
 	n.answers("later.default.svc.cluster.local", "A", "NOERROR A 10.97.3.6")
 }
+
+// TestAutopathOutlivesWatches: a kubelet's certificate may list the pods of its own node, and only with the selector of that node (the
+// Node authorizer, Kubernetes 1.32). A check without the selector was denied, and turned autopath off at the first lost watch.
+func TestAutopathOutlivesWatches(t *testing.T) {
+	t.Parallel()
+	c := newKube(t, kube.Config{})
+	create(t, c, objects(t, manifestFile)...)
+	n := newNode(t)
+	n.credentials(c, kube.Node())
+	n.start()
+	autopath := func() bool {
+		resolver := n.status().Cluster.Resolver
+		return resolver != nil && resolver.Phase == "synced" && resolver.Autopath.On
+	}
+	stays := func(after string) {
+		t.Helper()
+		n.until("autopath after "+after, autopath)
+		// The check comes within ten seconds.
+		for end := time.Now().Add(12 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+			if !autopath() {
+				t.Fatalf("after %s: %+v", after, n.status().Cluster.Resolver)
+			}
+		}
+	}
+	n.until("autopath", autopath)
+	c.KillAPI()
+	if err := c.StartAPI(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	create(t, c, service(t, "default", "later", "{clusterIP: 10.97.3.7, ports: [{port: 80}]}"))
+	n.answers("later.default.svc.cluster.local", "A", "NOERROR A 10.97.3.7")
+	stays("a restart of the API server")
+	for range 3 {
+		n.stop()
+		n.start()
+		stays("a restart of node-dns")
+	}
+}
