@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"time"
 
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+
 	"github.com/node-dns/node-dns/internal/kubewire"
 )
 
@@ -24,6 +26,7 @@ const (
 // api asks one API server.
 type api struct {
 	client *http.Client
+	race   *racer
 	server *url.URL
 	agent  string
 	told   func(Request) // of each request; nil: nobody asks
@@ -102,14 +105,26 @@ func (a *api) do(ctx context.Context, method, path string, query url.Values, bod
 		request.Header.Set("Content-Type", "application/json")
 	}
 	response, err := a.client.Do(request)
+	r := Request{Method: method, Host: a.server.Host}
 	switch {
-	case a.told == nil:
 	case err == nil:
-		a.told(Request{Method: method, Host: a.server.Host, Code: response.StatusCode})
-	case !errors.Is(context.Cause(ctx), context.Canceled): // by us, as nobody wants it any more
-		a.told(Request{Method: method, Host: a.server.Host})
+		r.Code = response.StatusCode
+	case errors.Is(context.Cause(ctx), context.Canceled): // by us, as the answer is no longer of use
+		return response, err
+	}
+	if answers := isAnswer(r.Code); a.race.judge(answers) && !answers {
+		utilnet.CloseIdleConnectionsFor(a.client.Transport) // the next request goes to another address
+	}
+	if a.told != nil {
+		a.told(r)
 	}
 	return response, err
+}
+
+// isAnswer reports whether a code comes from an API server that works; 0: there is none. 504 says that a resource version is not known
+// yet.
+func isAnswer(code int) bool {
+	return code != 0 && (code < http.StatusInternalServerError || code == http.StatusGatewayTimeout)
 }
 
 // readStatus makes an error of an answer that is no success.

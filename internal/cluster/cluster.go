@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"net/netip"
 	"sync/atomic"
 	"time"
 
@@ -56,10 +57,14 @@ type Config struct {
 
 	// CompareEvery is how often a fresh list is compared with what the watches have told. 0: an hour.
 	CompareEvery time.Duration
-	// Dial connects to the API server. Nil: a net.Dialer.
+	// Lookup returns the addresses of the API server's host. Nil: Dial gets the host's name.
+	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)
+	// Dial connects to one address of the API server. It is called concurrently. Nil: a net.Dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Chance returns a number from 0 to below 1. It is called concurrently. Nil: a random one.
 	Chance func() float64
+
+	race *racer // made by New
 }
 
 // Request is one to the API server, and how it went.
@@ -90,6 +95,7 @@ func New(config Config) *Watcher {
 	if config.Panics == nil {
 		config.Panics = new(journal.Panics)
 	}
+	config.race = &racer{lookup: config.Lookup, dial: config.Dial}
 	w := &Watcher{config: config, log: config.Log, made: time.Now()}
 	if w.config.CompareEvery == 0 {
 		w.config.CompareEvery = time.Hour

@@ -91,7 +91,11 @@ func (made *connection) use(config *rest.Config, c Config) error {
 	if err := rest.LoadTLSFiles(config); err != nil {
 		return err
 	}
-	config.Dial = c.Dial
+	race := c.race
+	if race == nil {
+		race = &racer{lookup: c.Lookup, dial: c.Dial}
+	}
+	config.Dial = race.Dial
 	if config.Proxy == nil {
 		// With a function here client-go does not keep the transport for good in a cache of its own.
 		config.Proxy = http.ProxyFromEnvironment
@@ -105,7 +109,7 @@ func (made *connection) use(config *rest.Config, c Config) error {
 	if err != nil {
 		return err
 	}
-	made.api = &api{client: client, server: &url.URL{Scheme: server.Scheme, Host: server.Host, Path: server.Path}}
+	made.api = &api{client: client, race: race, server: &url.URL{Scheme: server.Scheme, Host: server.Host, Path: server.Path}}
 	made.api.agent, made.api.told = "node-dns/"+c.Version, c.Requested
 	made.cluster = sha256.Sum256(slices.Concat([]byte(server.String()), []byte{0}, config.CAData))
 	made.close = func() { utilnet.CloseIdleConnectionsFor(client.Transport) }

@@ -120,7 +120,7 @@ func newFakeWorld(t *testing.T) (*world, *wire) {
 	const kubeconfig = `
 apiVersion: v1
 kind: Config
-clusters: [{name: c, cluster: {server: "http://kube.test"}}]
+clusters: [{name: c, cluster: {server: "http://192.0.2.6"}}]
 contexts: [{name: c, context: {cluster: c, user: u}}]
 users: [{name: u, user: {}}]
 current-context: c

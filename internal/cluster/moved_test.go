@@ -15,7 +15,7 @@ func TestSavedOfTheClusterBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, network := newKnownWorld(t)
 		network.setDown(true)
-		other := bytes.Replace([]byte(readFile(t, w.config.Kubeconfig)), []byte("kube.test"), []byte("other.test"), 1)
+		other := bytes.Replace([]byte(readFile(t, w.config.Kubeconfig)), []byte("192.0.2.6"), []byte("192.0.2.7"), 1)
 		if err := os.WriteFile(w.config.Kubeconfig, other, 0o600); err != nil {
 			t.Fatal(err)
 		}

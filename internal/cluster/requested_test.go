@@ -19,7 +19,7 @@ func TestRequested(t *testing.T) {
 		w.config.Requested = func(r Request) {
 			mu.Lock()
 			defer mu.Unlock()
-			if r.Host != "kube.test" || r.Method != http.MethodGet {
+			if r.Host != "192.0.2.6" || r.Method != http.MethodGet {
 				t.Errorf("%+v", r)
 			}
 			codes[r.Code]++

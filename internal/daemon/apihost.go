@@ -3,8 +3,6 @@ package daemon
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net"
 	"net/netip"
 	"strings"
 
@@ -15,34 +13,9 @@ import (
 	"github.com/node-dns/node-dns/internal/dnsserver"
 )
 
-// maxAPIAddrs of a name are tried.
-const maxAPIAddrs = 8
-
-// dialAPI connects to the API server. The system's resolver is not asked for its name: that asks /etc/resolv.conf, which names us,
-// and before we answer nobody does.
-func (d *Daemon) dialAPI(ctx context.Context, network, address string) (net.Conn, error) {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return nil, err
-	}
-	addrs, err := d.addrsOf(ctx, host)
-	if err != nil {
-		return nil, fmt.Errorf("looking up %s: %w", host, err)
-	}
-	var errs []error
-	for _, addr := range addrs[:min(len(addrs), maxAPIAddrs)] {
-		var dialer net.Dialer
-		conn, err := dialer.DialContext(ctx, network, net.JoinHostPort(addr.String(), port))
-		if err == nil {
-			return conn, nil
-		}
-		errs = append(errs, err)
-	}
-	return nil, errors.Join(errs...)
-}
-
-// addrsOf are the addresses of a host: of /etc/hosts, or as we would answer a client on this host. A name of the cluster's is
-// known from the API alone, which is what is looked for here: no upstream is asked for it.
+// addrsOf returns the addresses of the API server's host, from /etc/hosts or as a client on this host would be answered. The system's
+// resolver is not asked: that asks /etc/resolv.conf, which names us. A name of the cluster's is known from the API alone: no upstream
+// is asked for it.
 func (d *Daemon) addrsOf(ctx context.Context, host string) (addrs []netip.Addr, err error) {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{addr}, nil

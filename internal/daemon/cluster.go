@@ -122,7 +122,7 @@ func (d *Daemon) clusterConfig(wanted api) cluster.Config {
 		Unready:    func(reason error) { d.names.unready(wanted.kubeconfig, reason) },
 		Programmed: d.metrics.programming.add, Requested: d.metrics.requested.add,
 		Log: d.log, Panics: &d.panics,
-		Dial: d.dialAPI,
+		Lookup: d.addrsOf,
 	}
 	if err := os.MkdirAll(filepath.Dir(d.paths.snapshot), 0o755); err != nil {
 		d.log.Warn("the cluster's state is not kept for the next start", "error", err)
