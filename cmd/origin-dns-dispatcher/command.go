@@ -175,8 +175,12 @@ func (c command) do(ctx context.Context, runner hostdns.Runner, stdout io.Writer
 			return false, err
 		}
 		runner.ByHand = os.Getenv(invocationEnv) == "" // else it is node-dns-apply.service, for the daemon
+		var noWayBack error
+		if runner.Looker.Paths.LacksWayBack() {
+			noWayBack = c.recordWayBack(ctx, runner.Looker.Paths)
+		}
 		plan, result, err := runner.Apply(ctx, nm.Event{Action: "apply"})
-		return err == nil && plan.Complete(result.Silence), nil
+		return err == nil && plan.Complete(result.Silence), noWayBack
 	case c.verb == "restore" && !c.dryRun:
 		restore := runner.Restore
 		if c.purge {

@@ -19,12 +19,12 @@ const invocationEnv = "INVOCATION_ID"
 var errNoStopPost = errors.New("node-dns.service has no command \"ExecStopPost=+origin-dns-dispatcher stopped\": " +
 	"see systemctl cat node-dns; /etc/resolv.conf stays as it is")
 
-// recordWayBack is for ExecStartPre=: that it runs shows that systemd can run this program as root, as it has to at a stop.
-// A unit without the command that restores is refused. A systemd that does not answer is no reason to refuse: one that misses
-// its deadlines at a slow boot would leave the node without node-dns until the next start.
+// recordWayBack is for ExecStartPre= and, where that was killed, for node-dns-apply.service: that it runs shows that systemd can run this
+// program as root, as it has to at a stop. A unit without the command that restores is refused. A systemd that does not answer is no reason
+// to refuse: one that misses its deadlines at a slow boot would leave the node without node-dns until the next start.
 func (c command) recordWayBack(ctx context.Context, paths hostdns.Paths) error {
-	invocation := os.Getenv(invocationEnv)
-	if invocation == "" {
+	own := os.Getenv(invocationEnv)
+	if own == "" {
 		return nil // run by a person
 	}
 	self, err := os.Stat("/proc/self/exe")
@@ -32,14 +32,25 @@ func (c command) recordWayBack(ctx context.Context, paths hostdns.Paths) error {
 		return fmt.Errorf("looking at this program: %w", err)
 	}
 	var commands []systemd.StopPost
+	var start string
 	err = askSystemd(ctx, systemd.Socket, func(ctx context.Context, manager *systemd.Manager) (err error) {
-		commands, err = manager.StopPosts(ctx, daemonUnit)
+		if commands, err = manager.StopPosts(ctx, daemonUnit); err != nil {
+			return err
+		}
+		start, err = manager.Invocation(ctx, daemonUnit)
 		return err
 	})
-	if err == nil && !slices.ContainsFunc(commands, func(c systemd.StopPost) bool { return restores(c, self) }) {
+	switch {
+	case err != nil && c.capture:
+		start = own
+	case err != nil:
+		return err // the daemon asks again
+	case start == "":
+		return nil // run by another unit, before node-dns
+	case !slices.ContainsFunc(commands, func(c systemd.StopPost) bool { return restores(c, self) }):
 		return errNoStopPost
 	}
-	return paths.RecordWayBack(invocation)
+	return paths.RecordWayBack(start)
 }
 
 // restores reports whether a command gives resolv.conf back: it is this program, which systemd has just been seen to run.

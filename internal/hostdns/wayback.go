@@ -17,8 +17,8 @@ const NoWayBack = "systemd has not run origin-dns-dispatcher in this start of no
 // wayBackMode lets the daemon, which is not root, read the stamp.
 const wayBackMode = 0o644
 
-// RecordWayBack leaves the stamp that NewPlan requires before it points resolv.conf here. It is for ExecStartPre= alone.
-// invocation is systemd's ID of this start (systemd.exec(5), INVOCATION_ID).
+// RecordWayBack leaves the stamp that NewPlan requires before it points resolv.conf here. It is for a program that systemd runs.
+// invocation is the ID of node-dns.service's start (systemd.exec(5), INVOCATION_ID).
 func (p Paths) RecordWayBack(invocation string) error {
 	if _, err := (atomicfile.Writer{}).Write(p.WayBack, []byte(invocation+"\n"), wayBackMode); err != nil {
 		return fmt.Errorf("recording that systemd runs origin-dns-dispatcher: %w", err)
@@ -39,9 +39,9 @@ func (p Paths) CheckWayBack(invocation string) (ok bool, err error) {
 	return false, nil
 }
 
-// lacksWayBack reports whether the daemon's unit has started without the stamp. A daemon that was started by hand on a host
+// LacksWayBack reports whether the daemon's unit has started without the stamp. A daemon that was started by hand on a host
 // without the unit needs none, nor does one on a host without systemd (sd_booted(3)).
-func (p Paths) lacksWayBack() bool {
+func (p Paths) LacksWayBack() bool {
 	exists := func(path string) bool {
 		_, err := os.Stat(path)
 		return err == nil

@@ -43,8 +43,8 @@ func TestLacksWayBack(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if got := NewPaths(root).lacksWayBack(); got != tt.want {
-				t.Errorf("lacksWayBack is %v, want %v", got, tt.want)
+			if got := NewPaths(root).LacksWayBack(); got != tt.want {
+				t.Errorf("LacksWayBack is %v, want %v", got, tt.want)
 			}
 		})
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	"github.com/godbus/dbus/v5"
 )
 
 // A Command is the last run of one command of a service (org.freedesktop.systemd1(5), ExecStartPre).
@@ -33,13 +31,12 @@ var settings = []string{"ExecStartPre", "ExecStart", "ExecStop", "ExecStopPost"}
 // Commands returns a service's commands, and when the service last began to start; zero: it has not been since systemd
 // loaded it. A service that is not loaded has none.
 func (m *Manager) Commands(ctx context.Context, service string) (commands []Command, began time.Time, err error) {
-	var path dbus.ObjectPath
-	err = m.call(ctx, managerAt, name+".Manager.GetUnit", service).Store(&path)
+	path, err := m.unit(ctx, service)
 	if is(err, name+".NoSuchUnit") {
 		return nil, time.Time{}, nil
 	}
 	if err != nil {
-		return nil, time.Time{}, fmt.Errorf("asking systemd for %s: %w", service, err)
+		return nil, time.Time{}, err
 	}
 	var left uint64
 	if err := m.get(ctx, path, name+".Unit", "InactiveExitTimestamp", &left); err != nil {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-
-	"github.com/godbus/dbus/v5"
 )
 
 // A StopPost is one ExecStopPost= line of a unit, with all drop-ins applied.
@@ -30,12 +28,12 @@ type execCommand struct {
 
 // StopPosts returns the commands that systemd runs when a service has ended.
 func (m *Manager) StopPosts(ctx context.Context, unit string) ([]StopPost, error) {
-	var path dbus.ObjectPath
-	if err := m.call(ctx, managerAt, name+".Manager.GetUnit", unit).Store(&path); err != nil {
-		return nil, fmt.Errorf("asking systemd for %s: %w", unit, err)
+	path, err := m.unit(ctx, unit)
+	if err != nil {
+		return nil, err
 	}
 	var lines []execCommand
-	err := m.get(ctx, path, name+".Service", "ExecStopPostEx", &lines)
+	err = m.get(ctx, path, name+".Service", "ExecStopPostEx", &lines)
 	if is(err, "org.freedesktop.DBus.Error.UnknownProperty") { // RHEL 8 has systemd 239
 		var runs []lastRun
 		err = m.get(ctx, path, name+".Service", "ExecStopPost", &runs)

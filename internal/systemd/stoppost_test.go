@@ -35,6 +35,25 @@ func TestStopPosts(t *testing.T) {
 	}
 }
 
+func TestInvocation(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		unit  unitOf
+		want  string
+		fails bool
+	}{
+		{"started", unitOf{"InvocationID": []byte{0xc0, 0xff, 0xee, 0}}, "c0ffee00", false},
+		{"not started", unitOf{"InvocationID": []byte{}}, "", false},
+		{"no answer", unitOf{}, "", true},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			if got, err := managerWith(t, row.unit).Invocation(t.Context(), "node-dns.service"); got != row.want || (err != nil) != row.fails {
+				t.Errorf("got %q, %v, want %q", got, err, row.want)
+			}
+		})
+	}
+}
+
 // unitOf are the properties of a unit's D-Bus object.
 type unitOf map[string]any
 

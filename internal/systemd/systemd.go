@@ -7,6 +7,7 @@ package systemd
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
@@ -90,9 +91,9 @@ const (
 
 // Job is what systemd is about to do with a unit that is loaded.
 func (m *Manager) Job(ctx context.Context, unit string) (Job, error) {
-	var path dbus.ObjectPath
-	if err := m.call(ctx, managerAt, name+".Manager.GetUnit", unit).Store(&path); err != nil {
-		return NoJob, fmt.Errorf("asking systemd for %s: %w", unit, err)
+	path, err := m.unit(ctx, unit)
+	if err != nil {
+		return NoJob, err
 	}
 	var job struct {
 		ID   uint32
@@ -102,12 +103,26 @@ func (m *Manager) Job(ctx context.Context, unit string) (Job, error) {
 		return NoJob, wrap(err, unit)
 	}
 	var kind Job
-	err := m.get(ctx, job.Path, name+".Job", "JobType", &kind)
+	err = m.get(ctx, job.Path, name+".Job", "JobType", &kind)
 	var gone dbus.Error
 	if errors.As(err, &gone) && gone.Name == "org.freedesktop.DBus.Error.UnknownObject" {
 		return NoJob, nil // it ended between the two questions
 	}
 	return kind, wrap(err, unit)
+}
+
+// Invocation returns the ID of a unit's last start, as systemd.exec(5), INVOCATION_ID, writes it; "": it has not been started since systemd
+// loaded it.
+func (m *Manager) Invocation(ctx context.Context, unit string) (string, error) {
+	path, err := m.unit(ctx, unit)
+	if err != nil {
+		return "", err
+	}
+	var id []byte
+	if err := m.get(ctx, path, name+".Unit", "InvocationID", &id); err != nil {
+		return "", fmt.Errorf("asking systemd for the start of %s: %w", unit, err)
+	}
+	return hex.EncodeToString(id), nil
 }
 
 // Start has systemd start a unit, and does not wait for it. One that is being started already is started once.
@@ -116,6 +131,14 @@ func (m *Manager) Start(ctx context.Context, unit string) error {
 		return fmt.Errorf("starting %s: %w", unit, err)
 	}
 	return nil
+}
+
+// unit returns the object of a unit that is loaded.
+func (m *Manager) unit(ctx context.Context, unit string) (path dbus.ObjectPath, err error) {
+	if err := m.call(ctx, managerAt, name+".Manager.GetUnit", unit).Store(&path); err != nil {
+		return "", fmt.Errorf("asking systemd for %s: %w", unit, err)
+	}
+	return path, nil
 }
 
 func (m *Manager) call(ctx context.Context, path dbus.ObjectPath, method string, args ...any) *dbus.Call {

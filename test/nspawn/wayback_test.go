@@ -1,6 +1,7 @@
 package nspawn
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -23,7 +24,6 @@ func TestNoWayBack(t *testing.T) {
 			n.Run("mount", "--bind", "/usr/libexec/node-dns", "/usr/libexec/node-dns")
 			n.Run("mount", "-o", "remount,bind,noexec", "/usr/libexec/node-dns")
 		}},
-		{"drop-in without the capture", func(n *node) { n.WriteFile(dropIn, "[Service]\nExecStartPre=\n", 0o644) }},
 		{"drop-in without the restore", func(n *node) { n.WriteFile(dropIn, "[Service]\nExecStopPost=\n", 0o644) }},
 		{"drop-in whose restore is missing", func(n *node) {
 			n.WriteFile(dropIn, "[Service]\nExecStopPost=\nExecStopPost=-+/opt/missing/origin-dns-dispatcher stopped\n", 0o644)
@@ -63,6 +63,38 @@ func TestNoWayBack(t *testing.T) {
 				t.Errorf("after a stop libc resolves www.up.example to %q, with\n%s", got, n.ReadFile(resolvConf))
 			}
 		})
+	}
+}
+
+// TestWayBackLater: the command that leaves the stamp may not get to it: a SIGKILL to the unit, or from a node without memory, is sent to it,
+// too. resolv.conf was not pointed at the node then until node-dns was restarted.
+func TestWayBackLater(t *testing.T) {
+	for _, row := range []struct{ name, text string }{
+		{"killed", "[Service]\nExecStartPre=\nExecStartPre=-+/bin/sh -c 'kill -9 $$$$'\n"},
+		{"drop-in without the capture", "[Service]\nExecStartPre=\n"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			n := newLeasedNode(t)
+			n.WriteFile("/etc/systemd/system/node-dns.service.d/test.conf", row.text, 0o644)
+			n.Run("systemctl", "daemon-reload")
+			n.Run("systemctl", "start", "node-dns.service")
+			n.awaitServing()
+			n.Run("systemctl", "kill", "--signal=KILL", "node-dns.service") // the next start needs a stamp of its own
+			n.Await("the next start", func() bool { return n.restarts() == 1 })
+			n.awaitServing()
+			n.Run("systemctl", "stop", "node-dns.service")
+			n.awaitOriginal()
+		})
+	}
+}
+
+// TestKilledStarts kills node-dns at each moment of a start: the second SIGKILL met the program that leaves the stamp, and resolv.conf was
+// given back for good.
+func TestKilledStarts(t *testing.T) {
+	n := newServingNode(t)
+	for delay := range 24 {
+		n.Run("sh", "-c", fmt.Sprintf("systemctl kill --signal=KILL node-dns.service; sleep 0.%03d; systemctl kill --signal=KILL node-dns.service; sleep 0.5", 100+5*delay))
+		n.awaitServing()
 	}
 }
 
