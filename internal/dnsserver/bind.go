@@ -49,6 +49,7 @@ func (s *Server) bindBoth(want netip.AddrPort, have []*binding) []*binding {
 		if !again {
 			return pair
 		}
+		s.dropAll(pair, nil)
 		_ = drainAll(context.Background(), pair) // nobody has asked there yet
 	}
 }

@@ -364,6 +364,30 @@ func TestSocketsAreDropped(t *testing.T) {
 	}
 }
 
+// TestTriedPortIsNotKept: of a port that is free for TCP alone nothing is kept. Here one of 14 is taken for UDP; CI met one of those that
+// other programs have.
+func TestTriedPortIsNotKept(t *testing.T) {
+	for range 2000 {
+		taken, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer taken.Close()
+	}
+	sockets := newHolder(t)
+	s, _ := start(t, Config{Handler: fixed(), Sockets: sockets})
+	for range 100 {
+		for _, want := range [][]netip.AddrPort{nil, {anyPort}} {
+			if err := s.Listen(want); err != nil {
+				t.Fatal(err)
+			}
+			if got := len(sockets.held); got != 2*len(want) {
+				t.Fatalf("%d are kept, want %d", got, 2*len(want))
+			}
+		}
+	}
+}
+
 // TestIdentify: what is no socket for queries is told apart, whatever its name.
 func TestIdentify(t *testing.T) {
 	listener, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
