@@ -114,7 +114,7 @@ func (k *asker) waitFor(a attempt) time.Duration {
 // that it is not.
 func (k *asker) mayBeRefuted() bool {
 	patience := k.f.tryTimeout - time.Since(k.fl.begun)
-	if k.round.open == 0 || patience <= 0 {
+	if len(k.round.open) == 0 || patience <= 0 {
 		return false
 	}
 	k.timer.Reset(patience)
@@ -124,6 +124,8 @@ func (k *asker) mayBeRefuted() bool {
 // take takes an outcome; true: it is the answer.
 func (k *asker) take(o outcome) bool {
 	switch {
+	case o.isUnreadable:
+		k.round.besides(o)
 	case o.isSpoilt:
 		if o.n == k.round.current.n && k.round.fresh && !k.round.again() {
 			k.round.goOn()
@@ -171,7 +173,10 @@ func (k *asker) start(ctx context.Context, a attempt) {
 	k.timer.Reset(k.waitFor(a))
 	f.work.Go(func() {
 		t := try{f: f, q: fl.key.question, attempt: a, messages: &fl.messages, spent: &fl.spent}
-		t.spoilt = sync.OnceFunc(func() { fl.report(outcome{attempt: a, isSpoilt: true}) })
+		var once sync.Once
+		t.spoilt = func(unreadable bool) {
+			once.Do(func() { fl.report(outcome{attempt: a, isSpoilt: true, isUnreadable: unreadable}) })
+		}
 		var o outcome
 		defer func() {
 			o.attempt = t.attempt

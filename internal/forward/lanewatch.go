@@ -155,16 +155,16 @@ func (n *lane) receive(a *asking) {
 			continue
 		}
 		n.f.counts.ignored.Add(1)
-		n.spoilt(a)
+		n.spoilt(a, isUnreadable(err))
 	}
 }
 
 // spoilt is called with what is no response to the question. The right one may come yet; but if this is all that the server
-// sends, another is better asked at once. The same one is not: who forges responses would have two questions to hit.
-func (n *lane) spoilt(a *asking) {
-	if a.isSpoilt || len(a.route.servers) == 1 {
+// sends, another is better asked at once. The same one is not over UDP: who forges responses would have two questions to hit.
+func (n *lane) spoilt(a *asking, unreadable bool) {
+	if a.isSpoilt || len(a.route.servers) == 1 && !unreadable {
 		return
 	}
 	a.isSpoilt = true
-	n.goOn(a, outcome{attempt: attempt{to: a.server}, isSpoilt: true})
+	n.goOn(a, outcome{attempt: attempt{to: a.server}, isSpoilt: true, isUnreadable: unreadable})
 }

@@ -55,10 +55,16 @@ func decode(sent, msg []byte) (*dns.Msg, error) {
 // failure, as SERVFAIL is: no better one follows, and the server is there all the same.
 func decodeStream(sent, msg []byte) (*dns.Msg, error) {
 	m, err := decode(sent, msg)
-	if errors.Is(err, records.ErrMalformed) || errors.Is(err, records.ErrCostly) {
+	if isUnreadable(err) {
 		return &dns.Msg{MsgHdr: dns.MsgHdr{Response: true, Rcode: dns.RcodeServerFailure}}, nil
 	}
 	return m, err
+}
+
+// isUnreadable reports whether decode found a response to the query that cannot be read. Over UDP it may be cut, or forged by who knows
+// port and ID: the question is asked again over TCP.
+func isUnreadable(err error) bool {
+	return errors.Is(err, records.ErrMalformed) || errors.Is(err, records.ErrCostly)
 }
 
 // simple returns the response in msg when it is the response to the query sent, and nothing is in it that decode, judge or

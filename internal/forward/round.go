@@ -21,6 +21,9 @@ type attempt struct {
 	// badCookie: it has refused the cookie that it was sent, and told which one it wants.
 	badCookie bool
 	n         int // which attempt of the round it is, from 0
+	// isBeside: the attempt before it, besideOf, goes on over UDP, where what came was unreadable.
+	isBeside bool
+	besideOf int
 }
 
 // An outcome is how an attempt ended: with a response or an error; or that it goes on.
@@ -29,7 +32,9 @@ type outcome struct {
 	msg      *dns.Msg
 	err      error
 	isSpoilt bool // what came is no response: the attempt goes on, and so does the next
-	isRedo   bool // the same server is to be asked again, as the attempt says: of a lane, which does not
+	// isUnreadable: it is spoilt by a response that cannot be read. TCP may have it whole.
+	isUnreadable bool
+	isRedo       bool // the same server is to be asked again, as the attempt says: of a lane, which does not
 }
 
 // A round decides whom to ask next for one question, and what the client gets
@@ -44,7 +49,7 @@ type round struct {
 	limit   int       // attempts that may start
 	started int
 	waited  []*server // those of the attempts that have not ended, or with a refusal, by n
-	open    int       // attempts that have no outcome
+	open    []int     // attempts that have no outcome, by n, and from which one is expected
 
 	current attempt
 	fresh   bool // current still has time
@@ -82,9 +87,13 @@ func (r *round) next() (attempt, bool) {
 	r.queue = r.queue[1:]
 	r.waited = append(r.waited, r.current.to)
 	r.started++
-	r.open++
+	r.open = append(r.open, r.current.n)
 	r.fresh = true
 	return r.current, true
+}
+
+func (r *round) leave(attempt int) {
+	r.open = slices.DeleteFunc(r.open, func(n int) bool { return n == attempt })
 }
 
 // again reports whether who is asked after the current one has been asked before.
@@ -102,7 +111,10 @@ func (r *round) slower(o outcome) (all []*server) {
 
 // ended takes an outcome that is not final.
 func (r *round) ended(o outcome) {
-	r.open--
+	r.leave(o.n)
+	if o.isBeside && o.err == nil { // over TCP it said no more
+		r.leave(o.besideOf)
+	}
 	if o.n == r.current.n {
 		r.fresh = false
 	}
@@ -118,7 +130,7 @@ func (r *round) ended(o outcome) {
 
 // redo has the same server be asked in the other way that it wants.
 func (r *round) redo(o outcome) {
-	r.open--
+	r.leave(o.n)
 	if o.n == r.current.n {
 		r.fresh = false
 	}
@@ -144,6 +156,13 @@ func (r *round) goOn() {
 	}
 }
 
+// besides has a server whose response over UDP was unreadable be asked over TCP, too. The right one may come over UDP yet.
+func (r *round) besides(o outcome) {
+	r.fresh = false
+	r.limit = min(r.limit+1, maxTries)
+	r.queue = slices.Insert(r.queue, 0, attempt{to: o.to, tcp: true, isBeside: true, besideOf: o.n})
+}
+
 // over reports whether nothing is to be expected any more, once next has nothing
 // to start: no attempt is open, or those that are had their time and there is a
 // response to give.
@@ -152,5 +171,5 @@ func (r *round) over() bool {
 	if r.all {
 		timeIsUp = r.late
 	}
-	return r.open == 0 || timeIsUp && r.refusal.msg != nil
+	return len(r.open) == 0 || timeIsUp && r.refusal.msg != nil
 }

@@ -18,9 +18,9 @@ type try struct {
 	f *Forward
 	q question
 	attempt
-	spent    *spending     // nil: it is not counted
-	messages *atomic.Int32 // that were sent for the question; nil: they are not counted
-	spoilt   func()        // is called when something comes that is no response; nil: nobody wants to know
+	spent    *spending             // nil: it is not counted
+	messages *atomic.Int32         // that were sent for the question; nil: they are not counted
+	spoilt   func(unreadable bool) // is called when something comes that is no response; nil: nobody wants to know
 }
 
 // maysend counts a message.

@@ -36,7 +36,7 @@ func receiveBuffer(size uint16) *[]byte {
 // are wanted, by the kernel to a random port of net.ipv4.ip_local_port_range, which is as good as another
 // 14 bits of ID (RFC 5452 section 9.2). CoreDNS, which keeps its sockets, used 8
 // ports for 4000 queries.
-func (f *Forward) askUDP(ctx context.Context, to nameserver.Server, udp UDP, query []byte, spoilt func()) (*dns.Msg, error) {
+func (f *Forward) askUDP(ctx context.Context, to nameserver.Server, udp UDP, query []byte, spoilt func(unreadable bool)) (*dns.Msg, error) {
 	conn, err := dialServer(ctx, "udp", to, udp)
 	if err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func (f *Forward) askUDP(ctx context.Context, to nameserver.Server, udp UDP, que
 		}
 		f.counts.ignored.Add(1)
 		if spoilt != nil {
-			spoilt()
+			spoilt(isUnreadable(err))
 		}
 	}
 }
