@@ -9,15 +9,27 @@ import (
 	"github.com/node-dns/node-dns/internal/doctor"
 )
 
-// findings are doctor's of one check.
-func (g *guest) findings(check string) []doctor.Finding {
+// report is what doctor finds.
+func (g *guest) report() doctor.Report {
 	g.t.Helper()
 	out, _ := g.Try("node-dns doctor -o json 2>/dev/null") // its exit status tells of other checks, too
 	var r doctor.Report
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		g.t.Fatalf("reading doctor's report: %v\n%s", err, out)
 	}
-	return slices.DeleteFunc(r.Findings, func(f doctor.Finding) bool { return f.Check != check })
+	return r
+}
+
+// findings are doctor's of one check.
+func (g *guest) findings(check string) []doctor.Finding {
+	g.t.Helper()
+	return slices.DeleteFunc(g.report().Findings, func(f doctor.Finding) bool { return f.Check != check })
+}
+
+// failures are those findings that fail.
+func (g *guest) failures() []doctor.Finding {
+	g.t.Helper()
+	return slices.DeleteFunc(g.report().Findings, func(f doctor.Finding) bool { return f.Level != doctor.Fail })
 }
 
 // wants fails the test unless a check has a finding of this level that says all of these.

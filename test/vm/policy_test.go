@@ -18,6 +18,15 @@ func TestPolicyPackage(t *testing.T) {
 	p := rpmbuild.Build(t, 1, macros())
 	g.Push(router, "/srv/rpm", p.SELinux)
 	before := g.domainOf(g.mainPID())
+	// A label that the administrator chose stays, whatever the policy of the day says of the directory.
+	const own, chosen = "/etc/node-dns/own.hosts", "etc_runtime_t"
+	g.Run("semanage fcontext -N -a -t " + chosen + " '/etc/node-dns/own\\.hosts' && touch " + own + " && restorecon " + own)
+	keepsOwn := func(after string) {
+		if got := g.Run("stat -c %C " + own); !strings.Contains(got, ":"+chosen+":") {
+			t.Errorf("after %s the file that the administrator labelled has %s", after, got)
+		}
+	}
+	keepsOwn("semanage")
 	g.Run("rpm --install /srv/rpm/" + filepath.Base(p.SELinux))
 	g.awaitPointed()
 	g.checkAnswers()
@@ -26,12 +35,14 @@ func TestPolicyPackage(t *testing.T) {
 	}
 	g.confined = true
 	g.checkLabels()
+	keepsOwn("the installation")
 	g.Run("rpm --erase node-dns-selinux")
 	g.awaitPointed()
 	g.checkAnswers()
 	if got := g.domainOf(g.mainPID()); got != before {
 		t.Errorf("with node-dns-selinux erased the daemon runs as %s, before it was %s", got, before)
 	}
+	keepsOwn("the erasure")
 	if out := g.Run("find /etc/node-dns /var/lib/node-dns /var/cache/node-dns /run/node-dns /usr/libexec/node-dns -context '*node_dns*' -o -context '*unlabeled*'"); out != "" {
 		t.Errorf("files keep labels of the policy that is gone:\n%s", out)
 	}

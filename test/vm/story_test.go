@@ -69,7 +69,11 @@ func story(t *testing.T, policy string, confined bool) {
 	g.Run("systemctl stop node-dns")
 	g.awaitOriginal()
 	g.checkResolves()
-	g.Run("systemctl start node-dns")
+	failed := g.failures()
+	if len(failed) != 1 || failed[0].Check != "daemon" || !strings.Contains(failed[0].What, "stopped") {
+		t.Fatalf("of a node where node-dns is stopped doctor says %+v", failed)
+	}
+	g.Run(failed[0].Fix)
 	g.awaitPointed()
 	g.PowerOff()
 	if got := g.ReadDisk("/etc/resolv.conf"); got != original {
