@@ -49,8 +49,13 @@ func unshieldSteps(s State) []Step {
 	return []Step{{Path: s.Paths.Snippet, Action: Remove, Before: s.Snippet, Tell: networkManager}}
 }
 
-// networkManagerWrites reports whether NetworkManager itself writes resolv.conf, by what is in force.
+// networkManagerWrites reports whether NetworkManager itself writes resolv.conf, by what is in force. With rc-manager=resolvconf it tells
+// resolvconf(8); where resolv.conf is, or was before ours displaced it, a link to that one's file, ours is in nobody's way. Our Snippet
+// would keep the file behind the link from what a VPN or an admin changes.
 func (s State) networkManagerWrites() bool {
+	if s.NetworkManager.RcManager == "resolvconf" && s.leadsElsewhere() {
+		return false
+	}
 	return s.NetworkManager.Mode != "none" && s.NetworkManager.RcManager != "unmanaged" && s.NetworkManager.RcManager != "immutable"
 }
 

@@ -51,6 +51,9 @@ func TestShield(t *testing.T) {
 		{name: "dns=dnsmasq", options: with(says("dnsmasq", ""), withMode("dnsmasq", "symlink")), answers: "write and tell"},
 		{name: "dns=default", options: with(says("default", "")), answers: "write and tell"},
 		{name: "systemd-resolved writes", options: with(withMode("systemd-resolved", "unmanaged"))},
+		{name: "openresolv writes a file of its own", options: with(withMode("default", "resolvconf"), withResolvConf(link("/run/resolvconf/resolv.conf", generated)))},
+		{name: "the link to openresolv's file was displaced", options: with(withMode("default", "resolvconf"), withResolvConf(file(oursText)), withOriginal(link("/run/resolvconf/resolv.conf", generated)))},
+		{name: "openresolv writes resolv.conf", options: with(withMode("default", "resolvconf")), answers: "write and tell"},
 		{name: "nobody can write", options: with(withMode("default", "immutable"))},
 	} {
 		t.Run(test.name, func(t *testing.T) {

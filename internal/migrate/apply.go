@@ -95,6 +95,7 @@ func (a Applier) back(ctx context.Context, j *Journal, why error) error {
 // pointed at it: what that has in memory no file takes back.
 func (a Applier) Undo(ctx context.Context, j *Journal) error {
 	j.Phase = Undoing
+	takeFromOpenresolv(a.base(), j.Saved)
 	kubelet := j.setsKubelet()
 	if kubelet {
 		j.Saved = slices.DeleteFunc(j.Saved, func(s Saved) bool { return s.Path == nodeResolvConf && s.Kind == "absent" })

@@ -62,6 +62,24 @@ func resolvconfs() origin {
 	}
 }
 
+// takeFromOpenresolv replaces a kept resolv.conf by what openresolv has written to its own file since, where it would have written
+// resolv.conf: without it the nameservers of before came back, and stayed until an interface brought something new.
+func takeFromOpenresolv(root string, saved []Saved) {
+	conf, err := saveAt(filepath.Join(root, openresolvConf))
+	if err != nil || shellSettings(string(conf.Data))["resolv_conf"] != resolvconfFile {
+		return // it is not redirected, or not any more
+	}
+	written, err := saveAt(filepath.Join(root, resolvconfFile))
+	if err != nil || written.Kind != "file" {
+		return
+	}
+	for i, s := range saved {
+		if s.Path == libcFile && s.Kind == "file" {
+			saved[i].Data, saved[i].Time = written.Data, written.Time
+		}
+	}
+}
+
 const resolvFile = `# Whom resolvconf(8) has been told of are the upstream nameservers: see node-dns migrate.
 resolv-file=` + resolvconfFile + "\n"
 

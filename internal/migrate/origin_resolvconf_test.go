@@ -1,0 +1,45 @@
+package migrate
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestTakeFromOpenresolv: after migrate --undo the host had the search list of the day of migrate --apply, until an interface brought
+// something new.
+func TestTakeFromOpenresolv(t *testing.T) {
+	const before, since = "nameserver 192.0.2.1\n", "nameserver 192.0.2.2\n"
+	redirects := "resolv_conf=" + resolvconfFile + "\n"
+	for _, row := range []struct {
+		name  string
+		files map[string]string
+		saved Saved
+		want  string
+	}{
+		{"written since", map[string]string{openresolvConf: redirects, resolvconfFile: since}, Saved{Path: libcFile, Kind: "file", Data: []byte(before)}, since},
+		{"not written", map[string]string{openresolvConf: redirects}, Saved{Path: libcFile, Kind: "file", Data: []byte(before)}, before},
+		{"not redirected yet", map[string]string{openresolvConf: "name_servers=192.0.2.9\n", resolvconfFile: since}, Saved{Path: libcFile, Kind: "file", Data: []byte(before)}, before},
+		{"undone before", map[string]string{resolvconfFile: since}, Saved{Path: libcFile, Kind: "file", Data: []byte(before)}, before},
+		{"a link", map[string]string{openresolvConf: redirects, resolvconfFile: since}, Saved{Path: libcFile, Kind: "link", Target: resolvconfFile}, ""},
+		{"another file", map[string]string{openresolvConf: redirects, resolvconfFile: since}, Saved{Path: openresolvConf, Kind: "file", Data: []byte(before)}, before},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			root := t.TempDir()
+			for path, text := range row.files {
+				path = filepath.Join(root, path)
+				if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			saved := []Saved{row.saved}
+			takeFromOpenresolv(root, saved)
+			if got := string(saved[0].Data); got != row.want {
+				t.Errorf("kept is %q, want %q", got, row.want)
+			}
+		})
+	}
+}
