@@ -32,8 +32,8 @@ type file struct {
 }
 
 // connect reads the kubeconfig. It asks nothing of the server. client-go would read certificates anew by itself, with
-// a goroutine for each transport that never ends (k8s.io/client-go transport/cache.go, DialerStopCh), and keep the CA
-// for good; here they are read once, and a new connection is made when any file has changed.
+// a goroutine for each transport that never ends (k8s.io/client-go transport/cache.go, DialerStopCh), keep the CA for good
+// and a token for a minute (transport/token_source.go); here they are read once, and a new connection is made when any file has changed.
 func connect(c Config) (*connection, error) {
 	data := c.Contents
 	if data == nil {
@@ -50,7 +50,7 @@ func connect(c Config) (*connection, error) {
 		return nil, fmt.Errorf("using the kubeconfig %s: its credentials come from a plugin, which root does not run", c.Kubeconfig)
 	}
 	made := &connection{files: []file{{c.Kubeconfig, data}}}
-	for _, path := range []string{config.CAFile, config.CertFile, config.KeyFile} {
+	for _, path := range []string{config.CAFile, config.CertFile, config.KeyFile, config.BearerTokenFile} {
 		if path == "" {
 			continue
 		}

@@ -16,6 +16,42 @@ import (
 	"github.com/node-dns/node-dns/internal/kubewire"
 )
 
+// TestFilesChange: whatever the kubeconfig names is noticed when it changes. A token that was replaced was sent for another minute.
+func TestFilesChange(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"ca.crt", "token"} {
+		t.Run(name, func(t *testing.T) {
+			write := func(name string, data []byte) {
+				if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			write("ca.crt", certificateOf(t))
+			write("token", []byte("first"))
+			write("kubeconfig", []byte(`
+apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: "https://192.0.2.1", certificate-authority: ca.crt}}]
+contexts: [{name: c, context: {cluster: c, user: u}}]
+users: [{name: u, user: {tokenFile: token}}]
+current-context: c
+`))
+			made, err := connect(Config{Kubeconfig: filepath.Join(dir, "kubeconfig")})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer made.close()
+			if made.changed() {
+				t.Error("nothing has changed")
+			}
+			write(name, []byte("second"))
+			if !made.changed() {
+				t.Errorf("a change of %s is not noticed", name)
+			}
+		})
+	}
+}
+
 // A redirect once took the bearer token to another host, over plain HTTP too: client-go adds it to each request.
 func TestRedirectsAreRefused(t *testing.T) {
 	var visits atomic.Int32
