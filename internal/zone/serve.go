@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/miekg/dns"
 
@@ -18,11 +19,11 @@ func (r *Resolver) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, 
 	if question.Qclass != dns.ClassINET {
 		return &dns.Msg{MsgHdr: dns.MsgHdr{Rcode: dns.RcodeRefused}}, nil
 	}
-	return r.serve(ctx, q, question.Name, 0)
+	return r.serve(ctx, q, question.Name, nil)
 }
 
-// serve answers q as if it had asked for name, to which that many CNAME records lead.
-func (r *Resolver) serve(ctx context.Context, q *dnsserver.Query, name string, chain int) (*dns.Msg, error) {
+// serve answers q as if it had asked for name, to which the CNAME records of these owners lead.
+func (r *Resolver) serve(ctx context.Context, q *dnsserver.Query, name string, chain []string) (*dns.Msg, error) {
 	l := r.lookups.Get().(*lookup)
 	defer r.lookups.Put(l)
 	var wire [maxName]byte
@@ -71,8 +72,9 @@ func (l *lookup) unpacked() (*dns.Msg, error) {
 	return m, nil
 }
 
-// maxChain is how many CNAME records in the cluster lead to an answer: an ExternalName service may name another.
-const maxChain = 8
+// maxChain is how many CNAME records in the cluster lead to an answer: an ExternalName service may name another. CoreDNS 1.15 follows
+// 11, as unbound does.
+const maxChain = 16
 
 // errSomePods is for the name of a Pod while there may be Pods that are not known.
 var errSomePods = &dnsserver.ExtendedError{
@@ -80,17 +82,25 @@ var errSomePods = &dnsserver.ExtendedError{
 	Text: "not all pods are known, and with pods: verified only those that exist have names",
 }
 
-// errCircle is for a chain of CNAME records that leads nowhere.
-var errCircle = &dnsserver.ExtendedError{Code: dns.ExtendedErrorCodeOther, Text: "ExternalName services that name each other"}
+// Why a chain of CNAME records has no end.
+var (
+	errCircle = &dnsserver.ExtendedError{Code: dns.ExtendedErrorCodeOther, Text: "ExternalName services that name each other"}
+	errLong   = &dnsserver.ExtendedError{Code: dns.ExtendedErrorCodeOther, Text: fmt.Sprintf("more than %d ExternalName services, one leading to the next", maxChain)}
+)
 
 // chase completes m, which ends with a CNAME record, with what there is at its target. The AA bit speaks of the first name
 // (RFC 1035 section 4.1.1).
-func (r *Resolver) chase(ctx context.Context, q *dnsserver.Query, m *dns.Msg, chain int) (*dns.Msg, error) {
-	if chain == maxChain {
+func (r *Resolver) chase(ctx context.Context, q *dnsserver.Query, m *dns.Msg, chain []string) (*dns.Msg, error) {
+	alias := m.Answer[0].(*dns.CNAME)
+	chain = append(chain, alias.Hdr.Name)
+	isTarget := func(owner string) bool { return strings.EqualFold(owner, alias.Target) }
+	switch {
+	case slices.ContainsFunc(chain, isTarget):
 		return nil, errCircle
+	case len(chain) > maxChain:
+		return nil, errLong
 	}
-	target := m.Answer[0].(*dns.CNAME).Target
-	rest, err := r.serve(ctx, q, target, chain+1)
+	rest, err := r.serve(ctx, q, alias.Target, chain)
 	if err != nil || rest == nil {
 		return nil, err
 	}
@@ -101,8 +111,8 @@ func (r *Resolver) chase(ctx context.Context, q *dnsserver.Query, m *dns.Msg, ch
 }
 
 // forward has Next answer for name: q itself, unless CNAME records lead there.
-func (r *Resolver) forward(ctx context.Context, q *dnsserver.Query, name string, chain int) (*dns.Msg, error) {
-	if chain == 0 {
+func (r *Resolver) forward(ctx context.Context, q *dnsserver.Query, name string, chain []string) (*dns.Msg, error) {
+	if len(chain) == 0 {
 		q.Origin = ""
 		return r.cfg.Next.ServeDNS(ctx, q)
 	}
