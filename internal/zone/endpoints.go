@@ -48,7 +48,7 @@ func (l *lookup) pick(v *view, pick selection) {
 }
 
 // zonal answers for names below _zone, k labels: ZONE.pin has the endpoints in the zone, ZONE.prefer all when there are
-// none.
+// none. A zone without endpoints is no reason for NXDOMAIN, which would deny names below it, too: CoreDNS's pull request 8388.
 func (l *lookup) zonal(v *view, pick selection, k int) {
 	directive := ""
 	if k > 0 {
@@ -58,9 +58,13 @@ func (l *lookup) zonal(v *view, pick selection, k int) {
 	case k > 2, k > 0 && directive != "pin" && directive != "prefer":
 		l.nxdomain()
 	case k == 2:
+		all := pick
 		pick.zone = l.label(0)
-		if directive == "prefer" && !l.has(v, pick) {
-			pick.zone = nil
+		if !l.has(v, pick) && l.has(v, all) { // all are elsewhere
+			if directive == "pin" {
+				return
+			}
+			pick = all
 		}
 		l.pick(v, pick)
 	case !l.has(v, pick): // else an empty non-terminal

@@ -137,7 +137,7 @@ func TestRules(t *testing.T) {
 
 		// Zonal names.
 		{"pin, in whatever case", zonal, "zone-a.pin._zone.db.shop.svc.cluster.local.", dns.TypeA, "zone-a.pin._zone.db.shop.svc.cluster.local. 5 A 10.2.0.1"},
-		{"pin to a zone without endpoints", zonal, "zone-c.pin._zone.db.shop.svc.cluster.local.", dns.TypeA, absent},
+		{"pin to a zone without endpoints", zonal, "zone-c.pin._zone.db.shop.svc.cluster.local.", dns.TypeA, nodata},
 		{"pin, the other family", zonal, "zone-a.pin._zone.db.shop.svc.cluster.local.", dns.TypeAAAA, nodata},
 		{"prefer, the other family", zonal, "zone-a.prefer._zone.db.shop.svc.cluster.local.", dns.TypeAAAA, nodata},
 		{"prefer without endpoints", zonal, "zone-c.prefer._zone.db.shop.svc.cluster.local.", dns.TypeA, "zone-c.prefer._zone.db.shop.svc.cluster.local. 5 A 10.2.0.1\nzone-c.prefer._zone.db.shop.svc.cluster.local. 5 A 10.2.0.2"},
