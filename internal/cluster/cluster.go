@@ -37,6 +37,8 @@ type Config struct {
 
 	// SnapshotFile keeps the last known state for the next start; its directory must exist. "": none is kept.
 	SnapshotFile string
+	// SnapshotMaxAge is how old what the SnapshotFile has may be. 0: no bound.
+	SnapshotMaxAge time.Duration
 
 	// Publish gets each new state of the cluster: from when it is whole for the first time, or from the SnapshotFile. It
 	// is called by one goroutine, and holds it up.

@@ -21,6 +21,9 @@ import (
 // saveEvery is how often the state is written while it changes, so that a node that goes down hard still knows it.
 const saveEvery = 5 * time.Minute
 
+// mostAhead is how far ahead of our clock the time of a saved state may be: that of this node may have been set back.
+const mostAhead = 5 * time.Minute
+
 // savedMagic begins a saved state; the number is the version of its format. A SHA-256 of all that follows it is next.
 const savedMagic = "node-dns cluster state 2\n"
 
@@ -29,6 +32,8 @@ var (
 	errDamaged = errors.New("damaged, or of another version")
 	errForeign = errors.New("of another cluster")
 	errPartial = errors.New("without the endpoints that are to be known now")
+	errOld     = errors.New("older than snapshotMaxAge")
+	errFuture  = errors.New("from the future")
 )
 
 // saved is a state as it is written: with how far each source had come, so that the watches go on from there. What is
@@ -108,6 +113,17 @@ func (w *Watcher) writeSaves(saves <-chan []byte) error {
 	return nil
 }
 
+// checkAge returns why a saved state of that age is not served: the addresses in it may be other pods' by now.
+func (c Config) checkAge(age time.Duration) error {
+	switch {
+	case age < -mostAhead:
+		return fmt.Errorf("%w by %v", errFuture, -age.Round(time.Second))
+	case c.SnapshotMaxAge > 0 && age > c.SnapshotMaxAge:
+		return fmt.Errorf("%w: %v", errOld, age.Round(time.Second))
+	}
+	return nil
+}
+
 // load makes the saved state of this cluster the state, and publishes it as stale.
 func (o *owner) load(cluster [sha256.Size]byte) {
 	path := o.w.config.SnapshotFile
@@ -121,6 +137,9 @@ func (o *owner) load(cluster [sha256.Size]byte) {
 	var from *saved
 	if err == nil {
 		from, err = o.store.restore(data, cluster)
+	}
+	if err == nil {
+		err = o.w.config.checkAge(time.Since(from.at))
 	}
 	if err == nil && o.w.config.Features.AllSlices && !from.hasAllSlices() {
 		err = errPartial

@@ -93,6 +93,44 @@ func TestRestartWithoutServer(t *testing.T) {
 	})
 }
 
+// TestSavedAge: after a week without the API server the addresses of a snapshot may be anybody's.
+func TestSavedAge(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		passes time.Duration // between the end and the next start
+		max    time.Duration
+		ahead  time.Duration // of the clock when it was written
+		says   string        // "": it is served
+	}{
+		{name: "as old as may be", passes: time.Hour, max: time.Hour},
+		{name: "older", passes: time.Hour + time.Second, max: time.Hour, says: "older than snapshotMaxAge: 1h0m1s"},
+		{name: "without a bound", passes: 1000 * time.Hour},
+		{name: "a little ahead", ahead: mostAhead, max: time.Hour},
+		{name: "from the future", ahead: mostAhead + time.Minute, max: time.Hour, says: "from the future by 6m0s"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			err := Config{SnapshotMaxAge: row.max}.checkAge(row.passes - row.ahead)
+			if (err == nil) != (row.says == "") || err != nil && err.Error() != row.says {
+				t.Errorf("got %v, want %q", err, row.says)
+			}
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		w, network := newKnownWorld(t)
+		w.stop()
+		network.setDown(true)
+		time.Sleep(time.Hour)
+		w.config.SnapshotMaxAge = time.Hour - time.Second
+		w.start()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if w.snapshot() != nil {
+			t.Error("a snapshot that is too old is served")
+		}
+		w.hasSaid("msg=\"the state of the cluster from before is not used\" ", " error=\"older than snapshotMaxAge: 1h0m0s\"\n")
+	})
+}
+
 // While things change the state is written now and then, for a node that goes down hard.
 func TestSavedWhileRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -127,7 +127,7 @@ func (d *Daemon) clusterConfig(wanted api) cluster.Config {
 	if err := os.MkdirAll(filepath.Dir(d.paths.snapshot), 0o755); err != nil {
 		d.log.Warn("the cluster's state is not kept for the next start", "error", err)
 	} else {
-		config.SnapshotFile = d.paths.snapshot
+		config.SnapshotFile, config.SnapshotMaxAge = d.paths.snapshot, d.serving.Load().config.Resolver.SnapshotMaxAge
 	}
 	return config
 }

@@ -41,6 +41,9 @@ type Resolver struct {
 	// TTL is of positive answers, NegativeTTL of negative ones; a negative duration is the profile's own.
 	TTL, NegativeTTL time.Duration
 
+	// SnapshotMaxAge is how old the last known state of the cluster may be that a start serves.
+	SnapshotMaxAge time.Duration
+
 	// Autopath answers a pod's query below its search list with what the whole search would have led to.
 	Autopath bool
 
@@ -83,6 +86,13 @@ func (c Config) ClusterProfile() Profile {
 
 const maxTTL = 24 * 60 * 60 // seconds
 
+// Bounds of snapshotMaxAge, in seconds.
+const (
+	leastSnapshotMaxAge   = 60
+	defaultSnapshotMaxAge = 7 * 24 * time.Hour
+	mostSnapshotMaxAge    = 10 * 365 * 24 * 60 * 60
+)
+
 var (
 	asKubeconfig = syntax[string]{`the path of a kubeconfig, or "none"`, parsePath}
 	asProfile    = syntax[Profile]{"kubernetes or openshift", parseWord(Kubernetes, OpenShift)}
@@ -123,6 +133,10 @@ var resolverKeys = []key[Config]{
 	}},
 	{name: "clusterNegativeTTL", read: func(r *reader, v value, c *Config) {
 		c.Resolver.NegativeTTL = r.seconds(v)
+	}},
+	{name: "snapshotMaxAge", read: func(r *reader, v value, c *Config) {
+		n, _ := r.number(v, leastSnapshotMaxAge, mostSnapshotMaxAge)
+		c.Resolver.SnapshotMaxAge = time.Duration(n) * time.Second
 	}},
 	{name: "autopath", read: func(r *reader, v value, c *Config) {
 		c.Resolver.Autopath, _ = r.boolean(v)

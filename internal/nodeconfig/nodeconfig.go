@@ -181,7 +181,7 @@ func defaults() Config {
 		DNSForwardMax: DefaultDNSForwardMax,
 		DomainNeeded:  true,
 		LogLevel:      slog.LevelInfo,
-		Resolver:      Resolver{PodNames: PodsInsecure, TTL: -1, NegativeTTL: -1, Autopath: true},
+		Resolver:      Resolver{PodNames: PodsInsecure, TTL: -1, NegativeTTL: -1, SnapshotMaxAge: defaultSnapshotMaxAge, Autopath: true},
 		DNSOverTLS:    DNSOverTLSNo,
 		DBus:          DBusDnsmasq,
 		ResolvConf:    ResolvConfFile,

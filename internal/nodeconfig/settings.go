@@ -132,6 +132,7 @@ func (c Config) effects() []effect {
 		{listText(r.Namespaces), []string{"namespaces"}, anybody},
 		{secondsText(r.TTL), []string{"clusterTTL"}, anybody},
 		{secondsText(r.NegativeTTL), []string{"clusterNegativeTTL"}, anybody},
+		{secondsText(r.SnapshotMaxAge), []string{"snapshotMaxAge"}, anybody},
 		{strconv.FormatBool(r.Autopath), []string{"autopath"}, anybody},
 		{texts(r.Listen), []string{"clusterListen"}, anybody},
 		{texts(r.Clients), []string{"clusterClients"}, anybody},
