@@ -80,3 +80,11 @@ func BenchmarkCostly(b *testing.B) {
 		})
 	}
 }
+
+func TestReadAtATime(t *testing.T) {
+	for processors, want := range map[int]int{1: 1, 2: 1, 4: 2, 16: mostRead, 128: mostRead} {
+		if got := readAtATime(processors); got != want {
+			t.Errorf("with %d processors %d, want %d", processors, got, want)
+		}
+	}
+}

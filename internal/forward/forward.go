@@ -16,6 +16,7 @@ import (
 	"hash/maphash"
 	"log/slog"
 	"net/netip"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -176,7 +177,7 @@ func New(c Config) *Forward {
 		suspect:    c.Suspect,
 		spent:      c.Spent,
 		received:   make(chan struct{}, mostReceived),
-		read:       make(chan struct{}, mostRead),
+		read:       make(chan struct{}, readAtATime(runtime.GOMAXPROCS(0))),
 		threads:    busy.NewThreads(c.Lanes),
 		seed:       maphash.MakeSeed(),
 		began:      time.Now(),

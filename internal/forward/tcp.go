@@ -42,8 +42,12 @@ func (f *Forward) askTCP(ctx context.Context, to nameserver.Server, query []byte
 const (
 	longMessage  = 4 << 10 // octets
 	mostReceived = 128     // that come in at a time, perhaps slowly
-	mostRead     = 8       // that are read at a time
+	mostRead     = 8       // that are read at a time, where there are processors enough
 )
+
+// readAtATime is how many long messages are read at a time, by the number of processors: half of them have time for other clients. One of
+// them takes up to 3 ms, in which a processor does nothing else.
+func readAtATime(processors int) int { return max(1, min(mostRead, processors/2)) }
 
 // errIgnored is a message that is no response to the question.
 var errIgnored = errors.New("another message")
