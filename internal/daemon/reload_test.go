@@ -75,6 +75,7 @@ func TestReloadTakesOverEveryKey(t *testing.T) {
 		"namespaces":         {"[pay]", func(r *running) bool { return r.clusterRcode("web.shop.svc") == dns.RcodeNameError }},
 		"clusterTTL":         {"77", func(r *running) bool { return r.cluster("web.shop.svc").Answer[0].Header().Ttl == 77 }},
 		"clusterNegativeTTL": {"88", func(r *running) bool { return r.cluster("nowhere.shop.svc").Ns[0].Header().Ttl == 88 }},
+		"snapshotMaxAge":     {"90", func(r *running) bool { return r.daemon.clusterConfig(api{}).SnapshotMaxAge == 90*time.Second }},
 		"clusterListen": {"['" + address + "']", func(r *running) bool {
 			return slices.ContainsFunc(r.status().Listeners, func(l control.Listener) bool { return l.Address == address })
 		}},
