@@ -207,11 +207,14 @@ var about = regexp.MustCompile(`node_dns|node-dns|origin-dns|spatcher\)|resolv\.
 // notices changes itself.
 var debiansHooks = regexp.MustCompile(`execute_no_trans.*comm="nm-dispatcher".*scontext=\S*:NetworkManager_t:`)
 
+// unlabelledUnits are what Debian 11's policy denies the package's scriptlet, before relabel has done what rpm does on RHEL.
+var unlabelledUnits = regexp.MustCompile(`denied  \{ start \} .*path="/usr/lib/systemd/system/node-dns\S*".*tcontext=\S*:lib_t:\S* tclass=service`)
+
 // checkDenials fails the test for each denial that concerns us.
 func (g *guest) checkDenials() {
 	g.t.Helper()
 	for _, denial := range g.Denials(about) {
-		if !debiansHooks.MatchString(denial) {
+		if !debiansHooks.MatchString(denial) && !(suite() == "bullseye" && unlabelledUnits.MatchString(denial)) {
 			g.t.Error(denial)
 		}
 	}
