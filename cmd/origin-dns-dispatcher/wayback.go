@@ -31,24 +31,26 @@ func (c command) recordWayBack(ctx context.Context, paths hostdns.Paths) error {
 	if err != nil {
 		return fmt.Errorf("looking at this program: %w", err)
 	}
-	var commands []systemd.StopPost
-	var start string
-	err = askSystemd(ctx, systemd.Socket, func(ctx context.Context, manager *systemd.Manager) (err error) {
-		if commands, err = manager.StopPosts(ctx, daemonUnit); err != nil {
+	start, gone := own, false
+	err = askSystemd(ctx, systemd.Socket, func(ctx context.Context, manager *systemd.Manager) error {
+		commands, err := manager.StopPosts(ctx, daemonUnit)
+		if err != nil {
 			return err
 		}
-		start, err = manager.Invocation(ctx, daemonUnit)
+		gone = !slices.ContainsFunc(commands, func(c systemd.StopPost) bool { return restores(c, self) })
+		id, err := manager.Invocation(ctx, daemonUnit)
+		if err == nil {
+			start = id
+		}
 		return err
 	})
 	switch {
-	case err != nil && c.capture:
-		start = own
-	case err != nil:
+	case gone:
+		return errNoStopPost
+	case err != nil && !c.capture:
 		return err // the daemon asks again
 	case start == "":
 		return nil // run by another unit, before node-dns
-	case !slices.ContainsFunc(commands, func(c systemd.StopPost) bool { return restores(c, self) }):
-		return errNoStopPost
 	}
 	return paths.RecordWayBack(start)
 }

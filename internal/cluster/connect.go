@@ -33,7 +33,7 @@ type file struct {
 
 // connect reads the kubeconfig. It asks nothing of the server. client-go would read certificates anew by itself, with
 // a goroutine for each transport that never ends (k8s.io/client-go transport/cache.go, DialerStopCh), keep the CA for good
-// and a token for a minute (transport/token_source.go); here they are read once, and a new connection is made when any file has changed.
+// and send an old token for a minute (transport/token_source.go); here a new connection is made when any file has changed.
 func connect(c Config) (*connection, error) {
 	data := c.Contents
 	if data == nil {
@@ -55,6 +55,9 @@ func connect(c Config) (*connection, error) {
 			continue
 		}
 		data, err := os.ReadFile(path)
+		if err != nil && path == config.BearerTokenFile && config.BearerToken != "" {
+			continue // client-go sends the other token
+		}
 		if err != nil {
 			return nil, fmt.Errorf("reading what the kubeconfig %s names: %w", c.Kubeconfig, err)
 		}

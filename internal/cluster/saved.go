@@ -21,8 +21,8 @@ import (
 // saveEvery is how often the state is written while it changes, so that a node that goes down hard still knows it.
 const saveEvery = 5 * time.Minute
 
-// mostAhead is how far ahead of our clock the time of a saved state may be: that of this node may have been set back.
-const mostAhead = 5 * time.Minute
+// mostAhead is how far ahead of our clock the time of a saved state may be: at boot a node may take its hardware clock's local time for UTC.
+const mostAhead = 24 * time.Hour
 
 // savedMagic begins a saved state; the number is the version of its format. A SHA-256 of all that follows it is next.
 const savedMagic = "node-dns cluster state 2\n"

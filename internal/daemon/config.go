@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"reflect"
 	"slices"
+	"time"
 
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/dnsname"
@@ -43,6 +44,9 @@ func (f *follower) next(running nodeconfig.Config, view *hostView) (config nodec
 // /etc/resolv.conf: at boot NetworkManager's last event may have come before.
 func (d *Daemon) wanted(view *hostView, found nodeconfig.Kubeconfig, reason string) []string {
 	files := view.pending(d.listening())
+	if d.awaitsWayBack(view, time.Now()) {
+		files = append(files, view.state.Paths.WayBack)
+	}
 	before := d.answers
 	d.answers = view.isAnswered(d.listening())
 	if d.answers && !before && errors.Is(view.state.ResolvConf.Err, fs.ErrPermission) {
@@ -56,6 +60,21 @@ func (d *Daemon) wanted(view *hostView, found nodeconfig.Kubeconfig, reason stri
 		files = append(files, view.state.Paths.Kubeconfig)
 	}
 	return files
+}
+
+// wayBackPatience is for how long the stamp that systemd's run of the hook leaves is asked for, where it is missing. A run that was killed is
+// made up for at once; what keeps systemd from running the hook lasts.
+const wayBackPatience = 5 * time.Minute
+
+// awaitsWayBack reports whether that stamp is missing, and may come yet.
+func (d *Daemon) awaitsWayBack(view *hostView, now time.Time) bool {
+	if view.plan.Hold != hostdns.NoWayBack || d.config.Invocation == "" || !view.isAnswered(d.listening()) {
+		return false
+	}
+	if d.wayBackTill.IsZero() {
+		d.wayBackTill = now.Add(wayBackPatience)
+	}
+	return now.Before(d.wayBackTill)
 }
 
 // startReason is the reason of the first look that may ask for something.

@@ -116,8 +116,10 @@ type Daemon struct {
 	history history
 	metrics *metricsState
 
-	minute  minute
-	request requester
+	minute      minute
+	request     requester
+	wayBackTill time.Time // until when the stamp of the way back is asked for; zero: it has not been missing. Belongs to the same goroutine
+
 	answers bool // at the last look, at the address that resolv.conf is to name; belongs to the goroutine that looks
 	memory  memory
 

@@ -101,9 +101,6 @@ func (v *hostView) pending(listening []netip.AddrPort) []string {
 		return nil
 	}
 	var paths []string
-	if v.plan.Hold == hostdns.NoWayBack {
-		paths = append(paths, v.state.Paths.WayBack)
-	}
 	for _, step := range v.plan.Steps(true) {
 		paths = append(paths, step.Path)
 	}

@@ -124,8 +124,7 @@ func (k *asker) mayBeRefuted() bool {
 // take takes an outcome; true: it is the answer.
 func (k *asker) take(o outcome) bool {
 	switch {
-	case o.isUnreadable:
-		k.round.besides(o)
+	case o.isUnreadable && k.round.besides(o):
 	case o.isSpoilt:
 		if o.n == k.round.current.n && k.round.fresh && !k.round.again() {
 			k.round.goOn()
@@ -145,6 +144,7 @@ func (k *asker) take(o outcome) bool {
 
 // timeIsUp has the next be asked when the current attempt has had its time.
 func (k *asker) timeIsUp() {
+	k.round.late = k.round.late || k.round.all
 	if !k.round.fresh {
 		return // it has ended
 	}
@@ -173,8 +173,12 @@ func (k *asker) start(ctx context.Context, a attempt) {
 	k.timer.Reset(k.waitFor(a))
 	f.work.Go(func() {
 		t := try{f: f, q: fl.key.question, attempt: a, messages: &fl.messages, spent: &fl.spent}
-		var once sync.Once
+		var spoilt, unread sync.Once
 		t.spoilt = func(unreadable bool) {
+			once := &spoilt
+			if unreadable {
+				once = &unread
+			}
 			once.Do(func() { fl.report(outcome{attempt: a, isSpoilt: true, isUnreadable: unreadable}) })
 		}
 		var o outcome

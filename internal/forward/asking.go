@@ -29,6 +29,7 @@ type asking struct {
 	waiting     []*dnsserver.Later
 	isAsked     bool // it is in a chain
 	isSpoilt    bool // what is no response has come
+	isUnread    bool // a response that cannot be read has come
 	hasComeBack bool
 	flight      *flight
 	isWaitedFor bool // the lane is one of those who wait for the flight

@@ -91,7 +91,7 @@ func (n *lane) drop(a *asking) {
 	}
 	isReusable := a.socket.fd >= 0 && !a.socket.isBound && !a.socket.isFaulty && disconnect(a.socket.fd) == nil && n.drain(a.socket.fd)
 	clear(a.waiting)
-	a.waiting, a.table, a.route, a.server, a.flight, a.isSpoilt, a.isWaitedFor = a.waiting[:0], nil, nil, nil, nil, false, false
+	a.waiting, a.table, a.route, a.server, a.flight, a.isSpoilt, a.isUnread, a.isWaitedFor = a.waiting[:0], nil, nil, nil, nil, false, false, false
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if idle := &n.idle[family(a.socket.is4)]; isReusable && !n.closed && len(*idle) < maxIdle {

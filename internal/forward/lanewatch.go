@@ -162,9 +162,13 @@ func (n *lane) receive(a *asking) {
 // spoilt is called with what is no response to the question. The right one may come yet; but if this is all that the server
 // sends, another is better asked at once. The same one is not over UDP: who forges responses would have two questions to hit.
 func (n *lane) spoilt(a *asking, unreadable bool) {
-	if a.isSpoilt || len(a.route.servers) == 1 && !unreadable {
+	told := &a.isSpoilt
+	if unreadable {
+		told = &a.isUnread
+	}
+	if *told || len(a.route.servers) == 1 && !unreadable {
 		return
 	}
-	a.isSpoilt = true
+	*told = true
 	n.goOn(a, outcome{attempt: attempt{to: a.server}, isSpoilt: true, isUnreadable: unreadable})
 }

@@ -112,8 +112,11 @@ func (r *round) slower(o outcome) (all []*server) {
 // ended takes an outcome that is not final.
 func (r *round) ended(o outcome) {
 	r.leave(o.n)
-	if o.isBeside && o.err == nil { // over TCP it said no more
+	switch {
+	case o.isBeside && o.err == nil: // over TCP it said no more
 		r.leave(o.besideOf)
+	case o.isBeside && r.refusal.msg == nil:
+		r.queue = append(r.queue, attempt{to: o.to, again: true}) // what was unreadable may have been spoilt on its way
 	}
 	if o.n == r.current.n {
 		r.fresh = false
@@ -156,11 +159,19 @@ func (r *round) goOn() {
 	}
 }
 
-// besides has a server whose response over UDP was unreadable be asked over TCP, too. The right one may come over UDP yet.
-func (r *round) besides(o outcome) {
-	r.fresh = false
-	r.limit = min(r.limit+1, maxTries)
+// besides has a server whose response over UDP was unreadable be asked over TCP, too, if one more may be asked. The right one may come
+// over UDP yet.
+func (r *round) besides(o outcome) bool {
+	limit := min(r.limit+1, maxTries)
+	if r.started >= limit {
+		return false
+	}
+	r.limit = limit
 	r.queue = slices.Insert(r.queue, 0, attempt{to: o.to, tcp: true, isBeside: true, besideOf: o.n})
+	if o.n == r.current.n {
+		r.fresh = false
+	}
+	return true
 }
 
 // over reports whether nothing is to be expected any more, once next has nothing

@@ -53,7 +53,7 @@ func unshieldSteps(s State) []Step {
 // resolvconf(8); where resolv.conf is, or was before ours displaced it, a link to that one's file, ours is in nobody's way. Our Snippet
 // would keep the file behind the link from what a VPN or an admin changes.
 func (s State) networkManagerWrites() bool {
-	if s.NetworkManager.RcManager == "resolvconf" && s.leadsElsewhere() {
+	if s.NetworkManager.RcManager == "resolvconf" && s.leadsToResolvconf() {
 		return false
 	}
 	return s.NetworkManager.Mode != "none" && s.NetworkManager.RcManager != "unmanaged" && s.NetworkManager.RcManager != "immutable"

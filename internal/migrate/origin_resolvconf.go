@@ -2,6 +2,7 @@ package migrate
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/node-dns/node-dns/internal/hostdns"
@@ -65,12 +66,13 @@ func resolvconfs() origin {
 // takeFromOpenresolv replaces a kept resolv.conf by what openresolv has written to its own file since, where it would have written
 // resolv.conf: without it the nameservers of before came back, and stayed until an interface brought something new.
 func takeFromOpenresolv(root string, saved []Saved) {
+	isRedirected := func(text []byte) bool { return shellSettings(string(text))["resolv_conf"] == resolvconfFile }
 	conf, err := saveAt(filepath.Join(root, openresolvConf))
-	if err != nil || shellSettings(string(conf.Data))["resolv_conf"] != resolvconfFile {
-		return // it is not redirected, or not any more
+	if err != nil || !isRedirected(conf.Data) || !slices.ContainsFunc(saved, func(s Saved) bool { return s.Path == openresolvConf && !isRedirected(s.Data) }) {
+		return // not by this migration, or not any more
 	}
 	written, err := saveAt(filepath.Join(root, resolvconfFile))
-	if err != nil || written.Kind != "file" {
+	if err != nil || written.Kind != "file" || len(nameservers(written.Data)) == 0 {
 		return
 	}
 	for i, s := range saved {

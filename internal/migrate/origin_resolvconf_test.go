@@ -15,14 +15,17 @@ func TestTakeFromOpenresolv(t *testing.T) {
 		name  string
 		files map[string]string
 		saved Saved
+		conf  string // openresolv's configuration before the migration
 		want  string
 	}{
-		{"written since", map[string]string{openresolvConf: redirects, resolvconfFile: since}, Saved{Path: libcFile, Kind: "file", Data: []byte(before)}, since},
-		{"not written", map[string]string{openresolvConf: redirects}, Saved{Path: libcFile, Kind: "file", Data: []byte(before)}, before},
-		{"not redirected yet", map[string]string{openresolvConf: "name_servers=192.0.2.9\n", resolvconfFile: since}, Saved{Path: libcFile, Kind: "file", Data: []byte(before)}, before},
-		{"undone before", map[string]string{resolvconfFile: since}, Saved{Path: libcFile, Kind: "file", Data: []byte(before)}, before},
-		{"a link", map[string]string{openresolvConf: redirects, resolvconfFile: since}, Saved{Path: libcFile, Kind: "link", Target: resolvconfFile}, ""},
-		{"another file", map[string]string{openresolvConf: redirects, resolvconfFile: since}, Saved{Path: openresolvConf, Kind: "file", Data: []byte(before)}, before},
+		{"written since", map[string]string{openresolvConf: redirects, resolvconfFile: since}, Saved{Path: libcFile, Kind: "file", Data: []byte(before)}, "", since},
+		{"without a nameserver", map[string]string{openresolvConf: redirects, resolvconfFile: "search x.example\n"}, Saved{Path: libcFile, Kind: "file", Data: []byte(before)}, "", before},
+		{"redirected by an admin", map[string]string{openresolvConf: redirects, resolvconfFile: since}, Saved{Path: libcFile, Kind: "file", Data: []byte(before)}, redirects, before},
+		{"not written", map[string]string{openresolvConf: redirects}, Saved{Path: libcFile, Kind: "file", Data: []byte(before)}, "", before},
+		{"not redirected yet", map[string]string{openresolvConf: "name_servers=192.0.2.9\n", resolvconfFile: since}, Saved{Path: libcFile, Kind: "file", Data: []byte(before)}, "", before},
+		{"undone before", map[string]string{resolvconfFile: since}, Saved{Path: libcFile, Kind: "file", Data: []byte(before)}, "", before},
+		{"a link", map[string]string{openresolvConf: redirects, resolvconfFile: since}, Saved{Path: libcFile, Kind: "link", Target: resolvconfFile}, "", ""},
+		{"another file", map[string]string{openresolvConf: redirects, resolvconfFile: since}, Saved{Path: openresolvConf, Kind: "file", Data: []byte(before)}, "", before},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			root := t.TempDir()
@@ -35,7 +38,7 @@ func TestTakeFromOpenresolv(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			saved := []Saved{row.saved}
+			saved := []Saved{row.saved, {Path: openresolvConf, Kind: "file", Data: []byte(row.conf)}}
 			takeFromOpenresolv(root, saved)
 			if got := string(saved[0].Data); got != row.want {
 				t.Errorf("kept is %q, want %q", got, row.want)
