@@ -12,12 +12,8 @@ import (
 	"github.com/node-dns/node-dns/internal/dnsserver"
 )
 
-const (
-	// localTTL is the TTL of what we answer by ourselves; it can only change with the program.
-	localTTL = 3600
-	// plainTTL is how long a client may know that a name without dots does not exist: an admin may change that.
-	plainTTL = 60
-)
+// localTTL is the TTL of what we answer by ourselves; it can only change with the program.
+const localTTL = 3600
 
 // local answers what must not leave the node whatever the routes say, and hands on the rest.
 type local struct {
@@ -50,9 +46,7 @@ func (l *local) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, err
 		return localhost(q, question), nil
 	case l.refusesPlain(q.Name, question.Qtype):
 		q.Origin = dnsserver.OriginRule
-		m := reply(q, dns.RcodeNameError)
-		m.Ns = []dns.RR{noPlainName()}
-		return m, nil
+		return reply(q, dns.RcodeNameError), nil
 	}
 	return l.next.ServeDNS(ctx, q)
 }
@@ -97,15 +91,6 @@ func (l *local) chaos(q *dnsserver.Query, question dns.Question) *dns.Msg {
 func (l *local) refusesPlain(name dnsname.Name, qtype uint16) bool {
 	return l.serving().config.DomainNeeded && name.Labels() == 1 &&
 		(qtype == dns.TypeA || qtype == dns.TypeAAAA) && !l.routed(name) && !l.known(name)
-}
-
-// noPlainName lets clients remember that there is no such name (RFC 2308 section 5). The zone of a name without dots is the root, which has
-// an SOA record of this form with the servers that it comes from.
-func noPlainName() *dns.SOA {
-	return &dns.SOA{
-		Hdr: dns.RR_Header{Name: ".", Rrtype: dns.TypeSOA, Class: dns.ClassINET, Ttl: plainTTL},
-		Ns:  "localhost.", Mbox: "nobody.invalid.", Serial: 1, Refresh: 3600, Retry: 1200, Expire: 604800, Minttl: plainTTL, // RFC 6303 section 3
-	}
 }
 
 // isLocalhost reports whether a name is localhost or below it (RFC 6761 section 6.3).
