@@ -28,7 +28,8 @@ func testServers(t testing.TB, n int) []*server {
 }
 
 // A round is written as what happens to it: "1!" the server 1 refused, "1?" it was silent
-// for the time of a try, "1x" it failed. Before that, the attempts that were to start.
+// for the time of a try, "1x" it failed, "1%" what came is unreadable; "1X" and "1U" are of its last attempt, which failed, or of which what
+// came was unreadable over TCP. Before that, the attempts that were to start; "1t" is over TCP.
 func TestRound(t *testing.T) {
 	rows := []struct {
 		name    string
@@ -50,6 +51,12 @@ func TestRound(t *testing.T) {
 		{"refused, then silent: the refusal, and no second question", 2, "1! 2?", "1 2", true, "1"},
 		{"silent, then refused: its second question is not asked for more", 2, "1? 2!", "1 2 1", false, ""},
 		{"silent, then failed while another is asked", 2, "1? 1x", "1 2", false, ""},
+		{"unreadable: asked over TCP as well", 1, "1%", "1 1t", false, ""},
+		{"unreadable over TCP as well", 1, "1% 1U", "1 1t", true, "no response from 192.0.2.1 (SERVFAIL)"},
+		{"unreadable, and TCP is refused: once more over UDP", 1, "1% 1X", "1 1t 1", false, ""},
+		{"unreadable late: the one that is asked has its time", 2, "1? 1%", "1 2", false, ""},
+		{"unreadable late, and refused meanwhile", 2, "1? 1% 2!", "1 2 1t", false, ""},
+		{"unreadable when no more may be asked", 4, "1? 2? 3! 1%", "1 2 3 4", false, ""},
 		{"silent, then all failed", 2, "1? 1x 2x 1x", "1 2 1", true, "no response from 192.0.2.1 (connection refused), 192.0.2.2 (connection refused)"},
 	}
 	atOnce := []string{"all at once: the last refuses first", "all at once: all refuse", "all at once: one refuses, the others are late"}
@@ -94,6 +101,9 @@ func playRound(t *testing.T, r *round, events string) (starts string) {
 		for a, ok := r.next(); ok; a, ok = r.next() {
 			name := strings.TrimPrefix(a.to.Server.String(), "192.0.2.")
 			open[name] = append(open[name], a)
+			if a.tcp {
+				name += "t"
+			}
 			started = append(started, name)
 		}
 	}
@@ -105,9 +115,20 @@ func playRound(t *testing.T, r *round, events string) (starts string) {
 			start()
 			continue
 		}
-		o := outcome{attempt: open[name][0]}
-		open[name] = open[name][1:]
-		if what == "x" {
+		if what == "%" {
+			r.besides(outcome{attempt: open[name][0]})
+			start()
+			continue
+		}
+		i := 0
+		if what == "X" || what == "U" {
+			i = len(open[name]) - 1
+		}
+		o := outcome{attempt: open[name][i]}
+		open[name] = slices.Delete(open[name], i, i+1)
+		if what == "U" {
+			o.msg = &dns.Msg{MsgHdr: dns.MsgHdr{Response: true, Rcode: dns.RcodeServerFailure}}
+		} else if what == "x" || what == "X" {
 			o.err = &net.OpError{Op: "read", Err: syscall.ECONNREFUSED}
 		} else {
 			o.msg = new(dns.Msg).SetRcode(clientQuery("a.example.", dns.TypeA).Msg, dns.RcodeRefused)
