@@ -18,8 +18,12 @@ import (
 	"github.com/node-dns/node-dns/internal/zone"
 )
 
-// saveEvery is how often the state is written while it changes, so that a node that goes down hard still knows it.
-const saveEvery = 5 * time.Minute
+const (
+	// saveEvery is how often the state is written while it changes, so that a node that goes down hard still knows it.
+	saveEvery = 5 * time.Minute
+	// saveAgain is how often it is written while it does not, so that its age is not that of the last change.
+	saveAgain = 24 * time.Hour
+)
 
 // mostAhead is how far ahead of our clock the time of a saved state may be: at boot a node may take its hardware clock's local time for UTC.
 const mostAhead = 24 * time.Hour
@@ -57,7 +61,7 @@ type savedSlice struct {
 // save writes the state, when that is due or the end. While it is in part another cluster's it is none of this one's.
 func (o *owner) save(last bool) {
 	due := last || time.Since(o.saved) >= saveEvery
-	if o.w.config.SnapshotFile == "" || !o.whole || !o.store.synced() || !due || !last && !o.unsaved {
+	if o.w.config.SnapshotFile == "" || !o.whole || !o.store.synced() || !due || !last && !o.unsaved && time.Since(o.saved) < saveAgain {
 		return
 	}
 	data := o.snapshot().encode()
@@ -72,9 +76,20 @@ func (o *owner) save(last bool) {
 	}
 }
 
+// asOf is the last time at which the state was known to be the cluster's.
+func (o *owner) asOf() time.Time {
+	switch {
+	case !o.fromDisk.IsZero():
+		return o.fromDisk
+	case !o.failing.IsZero():
+		return o.failing
+	}
+	return time.Now()
+}
+
 // snapshot is what save writes.
 func (o *owner) snapshot() *saved {
-	s := &saved{cluster: o.cluster, at: time.Now(), shape: o.shape}
+	s := &saved{cluster: o.cluster, at: o.asOf(), shape: o.shape}
 	for _, p := range o.store.slots {
 		if p.synced && !p.optional() { // Pods that may not be watched are not known: what is written of them is from before
 			s.sources = append(s.sources, assignment{p.source, p.position})

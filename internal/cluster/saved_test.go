@@ -131,6 +131,36 @@ func TestSavedAge(t *testing.T) {
 	})
 }
 
+// TestSavedAsOf: a restart while the API server was away made an old state new, and a state that did not change was as old as its last change.
+func TestSavedAsOf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, network := newKnownWorld(t)
+		age := func(when string, want time.Duration) {
+			t.Helper()
+			data := []byte(readFile(t, w.config.SnapshotFile))
+			of := [sha256.Size]byte(data[len(savedMagic)+sha256.Size:]) // the cluster comes first
+			s, err := newStore().restore(data, of)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := time.Since(s.at); got < want || got > want+time.Minute {
+				t.Errorf("%s the state is %v old, want %v", when, got, want)
+			}
+		}
+		time.Sleep(saveAgain + time.Hour)
+		synctest.Wait()
+		age("after a day without a change", time.Hour)
+		network.setDown(true)
+		time.Sleep(3 * time.Hour)
+		w.stop()
+		age("after three hours without the API server", 3*time.Hour)
+		w.start()
+		time.Sleep(time.Hour)
+		w.stop()
+		age("after a start without it", 4*time.Hour)
+	})
+}
+
 // While things change the state is written now and then, for a node that goes down hard.
 func TestSavedWhileRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
