@@ -45,8 +45,8 @@ const (
 	mostRead     = 8       // that are read at a time, where there are processors enough
 )
 
-// readAtATime is how many long messages are read at a time, by the number of processors: half of them have time for other clients. One of
-// them takes up to 3 ms, in which a processor does nothing else.
+// readAtATime is how many long messages are read at a time, by the number of processors: half of them, where there are several, have time for
+// other clients. A long message takes up to 3 ms, in which a processor does nothing else.
 func readAtATime(processors int) int { return max(1, min(mostRead, processors/2)) }
 
 // errIgnored is a message that is no response to the question.

@@ -47,8 +47,8 @@ func (l *lookup) pick(v *view, pick selection) {
 	}
 }
 
-// zonal answers for names below _zone, k labels: ZONE.pin has the endpoints in the zone, ZONE.prefer all when there are
-// none. A zone without endpoints is no reason for NXDOMAIN, which would deny names below it, too: CoreDNS's pull request 8388.
+// zonal answers for names below _zone, k labels: ZONE.pin has the endpoints in the zone, ZONE.prefer all when all are in other zones. A zone
+// without endpoints is no reason for NXDOMAIN then (CoreDNS's pull request 8388).
 func (l *lookup) zonal(v *view, pick selection, k int) {
 	directive := ""
 	if k > 0 {
