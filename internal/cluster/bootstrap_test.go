@@ -15,7 +15,7 @@ import (
 
 // A node comes up before its credentials, and before the cluster.
 func TestBootstrap(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	fakeTime(t, func(t *testing.T) {
 		w, network := newFakeWorld(t)
 		kubeconfig := readFile(t, w.config.Kubeconfig)
 		os.Remove(w.config.Kubeconfig)
@@ -87,7 +87,7 @@ func TestAilingServer(t *testing.T) {
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			fakeTime(t, func(t *testing.T) {
 				w, _ := newFakeWorld(t)
 				w.server.Apply(readFixture(t, "node-dns"))
 				row.ail(w.server)
@@ -118,7 +118,7 @@ func TestAilingServer(t *testing.T) {
 
 // 429 with Retry-After is obeyed: no request comes earlier.
 func TestRetryAfter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	fakeTime(t, func(t *testing.T) {
 		w, _ := newFakeWorld(t)
 		w.server.SetFaults(kubetest.Faults{Status: http.StatusTooManyRequests, RetryAfter: 20})
 		w.start()
@@ -132,7 +132,7 @@ func TestRetryAfter(t *testing.T) {
 
 // An API server that is away for an hour does not make cluster names go away, but what is known is called stale.
 func TestServerAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	fakeTime(t, func(t *testing.T) {
 		w, network := newFakeWorld(t)
 		w.server.Apply(readFixture(t, "node-dns"))
 		w.start()

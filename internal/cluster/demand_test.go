@@ -54,7 +54,7 @@ func countOf(t *testing.T, w *world, service zone.Key) (n int) {
 }
 
 func TestOf(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	fakeTime(t, func(t *testing.T) {
 		w, network := demandWorld(t)
 		var group sync.WaitGroup
 		for range 50 {
@@ -114,7 +114,7 @@ endpoints: [{addresses: [172.30.1.77]}]
 }
 
 func TestOfIsBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	fakeTime(t, func(t *testing.T) {
 		w, _ := demandWorld(t)
 		refused := 0
 		for i := range maxDemands + 5 {
@@ -138,7 +138,7 @@ func TestOfIsBounded(t *testing.T) {
 
 // The first Services that were asked for shut out all others for five minutes: who is asked for no more gives way.
 func TestOfGivesWay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	fakeTime(t, func(t *testing.T) {
 		w, _ := demandWorld(t)
 		service := func(i int) zone.Key { return zone.Key{Namespace: "alpha", Name: fmt.Sprint("service-", i)} }
 		ask := func(key zone.Key) error {
@@ -172,7 +172,7 @@ func TestOfGivesWay(t *testing.T) {
 
 // Who asks gets an answer, whatever the server does.
 func TestOfFails(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	fakeTime(t, func(t *testing.T) {
 		w, network := demandWorld(t)
 		w.server.Deny("list", "endpointslices")
 		_, err := w.watcher.Of(t.Context(), web)
@@ -203,7 +203,7 @@ func TestOfFails(t *testing.T) {
 }
 
 func TestOfWithAllSlices(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	fakeTime(t, func(t *testing.T) {
 		w, _ := newFakeWorld(t)
 		w.config.Features.AllSlices = true
 		w.server.Apply(readFixture(t, "node-dns"))

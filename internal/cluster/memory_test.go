@@ -77,9 +77,9 @@ func (n *wire) Accept() (net.Conn, error) {
 func (n *wire) Close() error   { close(n.closed); return nil }
 func (n *wire) Addr() net.Addr { return &net.UnixAddr{} }
 
-// skipUnderRace skips a test that fires too many timers with fake time for the race detector of Go 1.26, which crashes
-// on them now and then (golang/go issue 78156). `make test` runs these once more without it.
-func skipUnderRace(t *testing.T) {
+// fakeTime is synctest.Test, and skips where the race detector is on: that of Go 1.26 crashes now and then on tests that fire many timers with
+// fake time (golang/go issue 78156), one of three runs of this package. `make test` runs the package once more without it.
+func fakeTime(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -88,6 +88,7 @@ func skipUnderRace(t *testing.T) {
 	if slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
 		t.Skip("the race detector crashes on it: golang/go issue 78156")
 	}
+	synctest.Test(t, f)
 }
 
 // newKnownWorld is newFakeWorld where the watcher has had a minute with the objects of the fixture.

@@ -12,7 +12,7 @@ import (
 // What is known of one cluster is not kept as another's: the kubeconfig was replaced, the new server never answered, and
 // the next start served the old cluster's names as the new one's.
 func TestSavedOfTheClusterBefore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	fakeTime(t, func(t *testing.T) {
 		w, network := newKnownWorld(t)
 		network.setDown(true)
 		other := bytes.Replace([]byte(readFile(t, w.config.Kubeconfig)), []byte("192.0.2.6"), []byte("192.0.2.7"), 1)
@@ -36,7 +36,7 @@ func TestSavedOfTheClusterBefore(t *testing.T) {
 
 // A state without the endpoints of every Service is none for who has to know them all: a Service would seem empty.
 func TestSavedWithoutAllSlices(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	fakeTime(t, func(t *testing.T) {
 		w, network := newKnownWorld(t)
 		w.stop()
 		w.config.Features.AllSlices = true

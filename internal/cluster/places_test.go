@@ -136,7 +136,7 @@ func TestAt(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			fakeTime(t, func(t *testing.T) {
 				w, _ := shopWorld(t)
 				before := len(w.server.Requests())
 				var group sync.WaitGroup
@@ -172,7 +172,7 @@ func TestAt(t *testing.T) {
 
 // What is watched needs no search, unless it leaves open whether another Service has the address.
 func TestAtOfDemands(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	fakeTime(t, func(t *testing.T) {
 		w, _ := shopWorld(t)
 		countOf(t, w, zone.Key{Namespace: "one", Name: "hats"})
 		if got, err := w.at("10.1.0.1"); err != nil || got != "one/hats one/shoes" {
@@ -188,7 +188,7 @@ func TestAtOfDemands(t *testing.T) {
 
 // Without the right to list Pods all slices are read; without that nobody is told that there is nothing.
 func TestAtByRight(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	fakeTime(t, func(t *testing.T) {
 		w, _ := shopWorld(t)
 		w.server.Deny("list", "pods")
 		before := len(w.server.Requests())
@@ -225,7 +225,7 @@ func TestAtByRight(t *testing.T) {
 
 // Pods with the network of their host share its address, in more namespaces than are worth a list each.
 func TestAtOfManyNamespaces(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	fakeTime(t, func(t *testing.T) {
 		w, _ := shopWorld(t)
 		for i := range maxNamespaces {
 			w.server.Apply(fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: more, namespace: more-%d}, `+
@@ -241,7 +241,7 @@ func TestAtOfManyNamespaces(t *testing.T) {
 
 // Somebody asks for all addresses of the network: few are sought, and the others are no worse off for long.
 func TestAtIsBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	fakeTime(t, func(t *testing.T) {
 		w, _ := shopWorld(t)
 		nobody := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{10, 2, byte(i >> 8), byte(i)}) }
 		before := len(w.server.Requests())
@@ -278,7 +278,7 @@ func TestAtIsBounded(t *testing.T) {
 
 // A search that had to read much is paid off before the next: those that wait are told so.
 func TestAtIsPaidFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	fakeTime(t, func(t *testing.T) {
 		w, _ := shopWorld(t)
 		const more = 2000
 		for i := range more {
@@ -330,7 +330,7 @@ func TestPlacesAreBounded(t *testing.T) {
 
 // Who asks gets an answer, whatever the server does, and nobody is told that there is nothing.
 func TestAtFails(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	fakeTime(t, func(t *testing.T) {
 		w, network := shopWorld(t)
 		w.server.SetFaults(kubetest.Faults{Status: 500, Lists: true})
 		if _, err := w.at("10.1.0.1"); err == nil {
@@ -363,7 +363,7 @@ func TestAtFails(t *testing.T) {
 
 // The end of a session answers those who wait for their turn, and what it had found is not the next one's.
 func TestAtWhileSessionEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	fakeTime(t, func(t *testing.T) {
 		w, _ := shopWorld(t)
 		if got, err := w.at("10.1.0.1"); err != nil || got == "" {
 			t.Errorf("%q, %v", got, err)
@@ -390,7 +390,7 @@ func TestAtWhileSessionEnds(t *testing.T) {
 func TestAtWhereAllIsKnown(t *testing.T) {
 	for _, old := range []bool{true, false} {
 		t.Run(fmt.Sprint("old=", old), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			fakeTime(t, func(t *testing.T) {
 				w, network := newFakeWorld(t)
 				if old {
 					w.server.Old()

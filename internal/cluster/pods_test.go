@@ -25,7 +25,7 @@ func TestHasAllPods(t *testing.T) {
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			fakeTime(t, func(t *testing.T) {
 				w, network := newFakeWorld(t)
 				w.config.Features, w.config.NodeName = Features{NodePods: true, AllPods: row.before}, "n1"
 				w.server.Apply(readFixture(t, "node-dns"))
@@ -54,7 +54,7 @@ func TestHasAllPods(t *testing.T) {
 
 // The right to Pods comes and goes, while nothing else changes.
 func TestHasAllPodsByRight(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	fakeTime(t, func(t *testing.T) {
 		w, _ := newFakeWorld(t)
 		w.config.Features.AllPods = true
 		w.server.Apply(readFixture(t, "node-dns"))

@@ -181,7 +181,7 @@ func triggeredSlice(name, addr string, ago time.Duration) string {
 // and what was there before is not, be it in the first list, in one anew, or told by a watch that goes on from an earlier run's
 // state.
 func TestProgrammed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	fakeTime(t, func(t *testing.T) {
 		w, network := newFakeWorld(t)
 		log := new(programmedLog)
 		w.config.Programmed = log.add

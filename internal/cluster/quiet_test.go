@@ -34,7 +34,7 @@ func isSample(r kubetest.Request) bool {
 // Bookmarks keep a watch of what never changes from being forgotten by the server: nothing has to be listed again.
 func TestBookmarks(t *testing.T) {
 	for _, bookmarks := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
+		fakeTime(t, func(t *testing.T) {
 			w, _ := newFakeWorld(t)
 			w.config.CompareEvery = 1000 * time.Hour
 			w.server.Apply(readFixture(t, "node-dns"))
@@ -61,8 +61,7 @@ func TestBookmarks(t *testing.T) {
 // While nothing happens next to nothing is asked: a watch of each source every five to ten minutes, and a list of it
 // every hour or so.
 func TestQuiet(t *testing.T) {
-	skipUnderRace(t)
-	synctest.Test(t, func(t *testing.T) {
+	fakeTime(t, func(t *testing.T) {
 		w, _ := newFakeWorld(t)
 		w.server.Apply(readFixture(t, "node-dns"))
 		w.config.Chance = func() float64 { return 0.5 }
@@ -84,7 +83,7 @@ func TestQuiet(t *testing.T) {
 
 // What a watch has lost is found by comparing, put right, and said.
 func TestLostChanges(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	fakeTime(t, func(t *testing.T) {
 		w, _ := newKnownWorld(t)
 		lost, err := kubetest.Parse(`{apiVersion: v1, kind: Service, metadata: {name: lost, namespace: alpha}, spec: {clusterIP: 10.96.0.99}}`)
 		if err != nil {
@@ -105,7 +104,7 @@ func TestLostChanges(t *testing.T) {
 
 // Nodes that start together, or whose API server was restarted, do not list together.
 func TestListsAreSpread(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	fakeTime(t, func(t *testing.T) {
 		w, _ := newFakeWorld(t)
 		w.config.SnapshotFile = ""
 		w.config.Chance = func() float64 { return 0.9 }

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 )
 
@@ -106,7 +105,7 @@ func TestRace(t *testing.T) {
 		{"no address", nil, nil, time.Millisecond, "", []string{"api.example", "no address"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			fakeTime(t, func(t *testing.T) {
 				r := &racer{dial: row.hosts.dial, lookup: func(context.Context, string) ([]netip.Addr, error) { return addresses(row.addrs), nil }}
 				began := time.Now()
 				conn, err := r.Dial(t.Context(), "tcp", "api.example:6443")
@@ -131,7 +130,7 @@ func TestRace(t *testing.T) {
 
 // TestJudge: a server that accepts connections and does not answer is tried last, until it answers again.
 func TestJudge(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	fakeTime(t, func(t *testing.T) {
 		up := hosts{"10.0.0.1": "up", "10.0.0.2": "up"}
 		r := &racer{dial: up.dial, lookup: func(context.Context, string) ([]netip.Addr, error) {
 			return addresses([]string{"10.0.0.1", "10.0.0.2"}), nil

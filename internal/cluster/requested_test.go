@@ -12,7 +12,7 @@ import (
 
 // TestRequested: each request is told of once, with what became of it; that nobody wants an answer any more is no failure.
 func TestRequested(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	fakeTime(t, func(t *testing.T) {
 		w, network := newFakeWorld(t)
 		var mu sync.Mutex
 		codes := map[int]int{}

@@ -21,7 +21,7 @@ import (
 // A Watcher that is started again goes on from where it was: nothing is listed, and nothing that happened is missed.
 func TestRestart(t *testing.T) {
 	for _, old := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
+		fakeTime(t, func(t *testing.T) {
 			w, _ := newFakeWorld(t)
 			w.config.Features.AllPods = true
 			if old {
@@ -62,7 +62,7 @@ func TestRestart(t *testing.T) {
 
 // A node that is started while the control plane is away serves what it knew, and says that it is stale.
 func TestRestartWithoutServer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	fakeTime(t, func(t *testing.T) {
 		w, network := newKnownWorld(t)
 		w.stop()
 		network.setDown(true)
@@ -115,7 +115,7 @@ func TestSavedAge(t *testing.T) {
 			}
 		})
 	}
-	synctest.Test(t, func(t *testing.T) {
+	fakeTime(t, func(t *testing.T) {
 		w, network := newKnownWorld(t)
 		w.stop()
 		network.setDown(true)
@@ -133,7 +133,7 @@ func TestSavedAge(t *testing.T) {
 
 // TestSavedAsOf: a restart while the API server was away made an old state new, and a state that did not change was as old as its last change.
 func TestSavedAsOf(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	fakeTime(t, func(t *testing.T) {
 		w, network := newKnownWorld(t)
 		age := func(when string, want time.Duration) {
 			t.Helper()
@@ -163,7 +163,7 @@ func TestSavedAsOf(t *testing.T) {
 
 // While things change the state is written now and then, for a node that goes down hard.
 func TestSavedWhileRunning(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	fakeTime(t, func(t *testing.T) {
 		w, _ := newFakeWorld(t)
 		w.server.Apply(readFixture(t, "node-dns"))
 		w.start()
@@ -205,7 +205,7 @@ func TestSavedUnusable(t *testing.T) {
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			fakeTime(t, func(t *testing.T) {
 				w, network := newKnownWorld(t)
 				w.stop()
 				spoilt := row.spoil([]byte(readFile(t, w.config.SnapshotFile)))
