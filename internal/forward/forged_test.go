@@ -75,7 +75,7 @@ func TestForged(t *testing.T) {
 				n := 0
 				p := newPeer(t, func(query []byte, overTCP bool) (responses [][]byte) {
 					for range forgedCopies {
-						if overTCP { // where nobody forges
+						if overTCP { // the attacker cannot forge there
 							break
 						}
 						responses = append(responses, row.forge(answerTo(query, forgedAddr), n))

@@ -20,7 +20,7 @@ type try struct {
 	attempt
 	spent    *spending             // nil: it is not counted
 	messages *atomic.Int32         // that were sent for the question; nil: they are not counted
-	spoilt   func(unreadable bool) // is called when something comes that is no response; nil: nobody wants to know
+	spoilt   func(unreadable bool) // is called when a message comes that is not the response; nil: not called
 }
 
 // maysend counts a message.

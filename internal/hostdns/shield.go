@@ -50,8 +50,8 @@ func unshieldSteps(s State) []Step {
 }
 
 // networkManagerWrites reports whether NetworkManager itself writes resolv.conf, by what is in force. With rc-manager=resolvconf it tells
-// resolvconf(8); where resolv.conf is, or was before ours displaced it, a link to that one's file, ours is in nobody's way. Our Snippet
-// would keep the file behind the link from what a VPN or an admin changes.
+// resolvconf(8). Where resolv.conf is a link to resolvconf's file, or was before ours replaced it, NetworkManager does not overwrite ours, and our
+// Snippet would keep the file behind the link from what a VPN or an admin changes.
 func (s State) networkManagerWrites() bool {
 	if s.NetworkManager.RcManager == "resolvconf" && s.leadsToResolvconf() {
 		return false

@@ -105,7 +105,8 @@ func (s *State) leadsElsewhere() bool {
 	return link != "" && !strings.Contains(link, "run/NetworkManager/")
 }
 
-// leadsToResolvconf reports whether it is, or was, one to the file that resolvconf(8) writes: Debian's has it below /etc/resolvconf/run, too.
+// leadsToResolvconf reports whether resolv.conf is a link to the file that resolvconf(8) writes, or was before ours replaced it. Debian's
+// resolvconf also has that file below /etc/resolvconf/run.
 func (s *State) leadsToResolvconf() bool {
 	return strings.HasSuffix(s.link(), "/run/resolvconf/resolv.conf") || strings.HasSuffix(s.link(), "/resolvconf/run/resolv.conf")
 }

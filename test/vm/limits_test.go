@@ -103,7 +103,7 @@ func TestOpenQuestions(t *testing.T) {
 	const alive = "alive.hostile.example."
 	server := g.serveHostile("*.hostile.example. 3600 IN A 192.0.2.80\n"+alive+" 0 IN A 192.0.2.81\n", "")
 	server.SetFaults(dnstest.Faults{Drop: true})
-	server.SetFaultsFor(alive, dnstest.Faults{}) // else nobody waits for a server that is silent to all
+	server.SetFaultsFor(alive, dnstest.Faults{}) // questions to a server that is silent to all end at once
 	pid := g.mainPID()
 	if got := g.number("awk '/^Max open files/ { print $4 }' /proc/" + pid + "/limits"); got != 65536 {
 		t.Errorf("the daemon may open %d files", got)

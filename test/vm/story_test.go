@@ -275,7 +275,7 @@ func (g *guest) upgrade() {
 	g.Run("rpm --upgrade /srv/next/" + filepath.Base(next))
 	g.relabel()
 	if suite() == "bullseye" {
-		// Its policy lets nobody start a unit whose file is labelled lib_t, as that one was while the package's scriptlet restarted it.
+		// Its policy does not let root start a unit whose file is labelled lib_t, as rpm left it when the package's scriptlet restarted the unit.
 		g.Run("systemctl daemon-reload && systemctl try-restart node-dns")
 	}
 	g.Await("the new daemon", "pid=$(systemctl show -p MainPID --value node-dns); [ $pid != 0 ] && [ $pid != "+before+" ]")
