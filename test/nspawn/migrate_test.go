@@ -177,6 +177,11 @@ func TestMigrateFails(t *testing.T) {
 	o.Run("systemctl", "daemon-reload")
 	o.Run("systemctl", "restart", "dnsmasq.service")
 	o.site.SetFaultsFor("example.com", dnstest.Faults{Rcode: dns.RcodeServerFailure})
+	// systemd calls it started before it answers, and what answered nothing before is nothing to compare with.
+	o.Await("dnsmasq to answer example.com", func() bool {
+		out, _ := o.Try("dig", "+tries=1", "+timeout=1", "@"+nodeIP, "example.com", "SOA")
+		return strings.Contains(out, "status: NOERROR")
+	})
 	fails("logLevel: info\n", "answers SERVFAIL to example.com. SOA, which had")
 }
 
