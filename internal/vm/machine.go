@@ -29,6 +29,9 @@ type Config struct {
 	Policy string // directory with another distribution's targeted policy, unpacked or as root.tar.xz; "": Debian's own policy
 	Module []byte // policy module (CIL) that is loaded before the first boot; nil: none
 	Kernel string // further kernel parameters
+	// Calm has the guest's clock count instructions, one a nanosecond, on one processor: by its own clock it is as fast as real
+	// hardware, and seconds of its time take as many times ten.
+	Calm bool
 }
 
 func (c Config) policyName() string {
@@ -135,7 +138,7 @@ func (m *Machine) start(more ...string) {
 func (m *Machine) argv() []string {
 	m.t.Helper()
 	argv := []string{
-		"qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m", "1536", "-nographic", "-no-reboot",
+		"qemu-system-x86_64", "-cpu", "max", "-m", "1536", "-nographic", "-no-reboot",
 		"-kernel", m.only("vmlinuz-*"), "-initrd", m.only("initrd.img-*"),
 		"-append", "root=/dev/vda rw console=ttyS0 quiet net.ifnames=0 systemd.show_status=0 security=selinux selinux=1 audit=1 " +
 			"enforcing=1 " + m.c.Kernel,
@@ -144,6 +147,11 @@ func (m *Machine) argv() []string {
 		"-device", "virtio-serial-pci", "-chardev", "socket,id=agent,server=on,wait=off,path=" + m.path("agent"),
 		"-device", "virtserialport,chardev=agent,name=agent",
 		"-monitor", "unix:" + m.path("monitor") + ",server=on,wait=off", "-serial", "stdio",
+	}
+	if m.c.Calm {
+		argv = append(argv, "-accel", "tcg,thread=single", "-icount", "shift=0", "-smp", "1")
+	} else {
+		argv = append(argv, "-accel", "tcg,thread=multi", "-smp", "2")
 	}
 	for _, link := range m.links {
 		argv = append(argv, "-netdev", link.netdev(), "-device", link.device())

@@ -13,6 +13,7 @@ type lookup struct {
 	fetched  *view         // the Service of answer.view with the slices that the Snapshot lacks; nil: not fetched
 	found    []*view       // the same of the Services at answer.addr; nil: not fetched
 	scratch  [maxName]byte // for answer.target
+	aimed    question      // that as a name
 	hosts    []uint16      // where in the message the host of each record is; 0: out of reach
 	wire     []byte        // a message
 }

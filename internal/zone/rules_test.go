@@ -47,6 +47,10 @@ external shop/alias-alias alias.shop.svc.cluster.local
 external shop/dangling nothing.shop.svc.cluster.local
 external shop/a b.shop.svc.cluster.local
 external shop/b a.shop.svc.cluster.local
+external shop/inner web.shop.svc.cluster.local http:80 admin:8080
+external shop/inner-pair Pair.shop.svc.cluster.local a:1
+external shop/inner-mail mail.shop.svc.cluster.local smtp:25
+service  shop/plain 172.30.0.12 80
 external shop/literal 192.0.2.7 http:80
 external shop/literal6 2001:db8::7
 pod      shop/db-0 10.2.0.1 fd00:2::1
@@ -110,7 +114,10 @@ func TestRules(t *testing.T) {
 		{"SRV of one port twice", nil, "web.shop.svc.cluster.local.", dns.TypeSRV, "web.shop.svc.cluster.local. 5 SRV 0 16 80 web.shop.svc.cluster.local.\nweb.shop.svc.cluster.local. 5 SRV 0 16 53 web.shop.svc.cluster.local.\n;; ADDITIONAL\nweb.shop.svc.cluster.local. 5 A 172.30.0.10\nweb.shop.svc.cluster.local. 5 AAAA fd00:30::10"},
 		{"SRV of the other protocol", nil, "_http._udp.web.shop.svc.cluster.local.", dns.TypeSRV, absent},
 		{"SRV of an unknown protocol", nil, "_http._zzz.web.shop.svc.cluster.local.", dns.TypeSRV, absent},
-		{"port without a name", nil, "_._tcp.web.shop.svc.cluster.local.", dns.TypeSRV, absent},
+		{"no port without a name", nil, "_._tcp.web.shop.svc.cluster.local.", dns.TypeSRV, absent},
+		{"port without a name", nil, "_._tcp.plain.shop.svc.cluster.local.", dns.TypeSRV, "_._tcp.plain.shop.svc.cluster.local. 5 SRV 0 100 80 plain.shop.svc.cluster.local.\n;; ADDITIONAL\nplain.shop.svc.cluster.local. 5 A 172.30.0.12"},
+		{"port without a name, the other protocol", nil, "_._udp.plain.shop.svc.cluster.local.", dns.TypeSRV, absent},
+		{"port without a name, of an endpoint", nil, "_._tcp.multi.shop.svc.cluster.local.", dns.TypeSRV, "_._tcp.multi.shop.svc.cluster.local. 5 SRV 0 100 3 10-7-0-1.multi.shop.svc.cluster.local.\n;; ADDITIONAL\n10-7-0-1.multi.shop.svc.cluster.local. 5 A 10.7.0.1"},
 		{"port and protocol without underscores", nil, "http.tcp.web.shop.svc.cluster.local.", dns.TypeSRV, absent},
 		{"below a port", nil, "_x._http._tcp.web.shop.svc.cluster.local.", dns.TypeSRV, absent},
 		{"A of a port", nil, "_http._tcp.web.shop.svc.cluster.local.", dns.TypeA, "_http._tcp.web.shop.svc.cluster.local. 5 A 172.30.0.10"},
@@ -158,6 +165,9 @@ func TestRules(t *testing.T) {
 		{"address", nil, "literal.shop.svc.cluster.local.", dns.TypeA, absent},
 		{"port of an address", nil, "_http._tcp.literal.shop.svc.cluster.local.", dns.TypeSRV, absent},
 		{"port of an ExternalName", nil, "_smtp._tcp.mail.shop.svc.cluster.local.", dns.TypeSRV, "_smtp._tcp.mail.shop.svc.cluster.local. 5 SRV 0 100 25 mx.example.com."},
+		{"port of an ExternalName that names a ClusterIP", nil, "_http._tcp.inner.shop.svc.cluster.local.", dns.TypeSRV, "_http._tcp.inner.shop.svc.cluster.local. 5 SRV 0 100 80 web.shop.svc.cluster.local.\n;; ADDITIONAL\nweb.shop.svc.cluster.local. 5 A 172.30.0.10\nweb.shop.svc.cluster.local. 5 AAAA fd00:30::10"},
+		{"port of an ExternalName that names a headless Service", nil, "_a._tcp.inner-pair.shop.svc.cluster.local.", dns.TypeSRV, "_a._tcp.inner-pair.shop.svc.cluster.local. 5 SRV 0 100 1 Pair.shop.svc.cluster.local.\n;; ADDITIONAL\nPair.shop.svc.cluster.local. 5 A 10.4.0.1\nPair.shop.svc.cluster.local. 5 A 10.4.0.2"},
+		{"port of an ExternalName that names an ExternalName", nil, "_smtp._tcp.inner-mail.shop.svc.cluster.local.", dns.TypeSRV, "_smtp._tcp.inner-mail.shop.svc.cluster.local. 5 SRV 0 100 25 mail.shop.svc.cluster.local."},
 		{"port of an ExternalName, another type", nil, "_smtp._tcp.mail.shop.svc.cluster.local.", dns.TypeA, nodata},
 		{"no such port of an ExternalName", nil, "_http._tcp.mail.shop.svc.cluster.local.", dns.TypeSRV, absent},
 		{"protocol of an ExternalName", nil, "_tcp.mail.shop.svc.cluster.local.", dns.TypeSRV, nodata},

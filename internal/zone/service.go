@@ -146,6 +146,42 @@ func (l *lookup) externalPorts(svc *Service, ports portFilter, isName bool) {
 			l.addSRV(record{port: p.Number})
 		}
 	}
+	l.addTargetAddrs()
+}
+
+// addTargetAddrs adds the addresses of the Service that the target of the SRV records names, if it does. They are what that name's
+// own A and AAAA records say.
+func (l *lookup) addTargetAddrs() {
+	if len(l.records) == 0 || l.aimed.read(l.target) == 0 {
+		return
+	}
+	for i := range l.cfg.domains {
+		k, in := l.aimed.within(&l.cfg.domains[i])
+		if !in || k != 3 || string(l.aimed.label(2)) != "svc" || !l.exposes(l.aimed.label(1)) {
+			continue
+		}
+		v := l.snapshot.services.find(l.aimed.span(0, 2))
+		if v == nil || v.svc == nil {
+			return
+		}
+		if v.svc.Kind == ClusterIP {
+			for _, addr := range v.svc.ClusterIPs {
+				l.addExtra(0, addr)
+			}
+			return
+		}
+		for _, s := range v.slices { // of an ExternalName service there are none
+			for c := s.endpoints(); c.next(); {
+				if v.isReady(&c) {
+					l.addExtra(0, c.Addr)
+				}
+			}
+		}
+		if v.repeats > 0 {
+			l.unique()
+		}
+		return
+	}
 }
 
 // aim makes a name the target of records. It returns false when it is none.

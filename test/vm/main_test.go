@@ -93,12 +93,17 @@ type guest struct {
 // newGuest makes one, which is off. kernel are further parameters of its kernel.
 func newGuest(t *testing.T, policy string, confined bool, kernel string) *guest {
 	t.Helper()
+	return newGuestOf(t, vm.Config{Policy: policy, Kernel: kernel}, confined)
+}
+
+func newGuestOf(t *testing.T, c vm.Config, confined bool) *guest {
+	t.Helper()
 	l := lab.New(t)
-	c := vm.Config{Suite: suite(), Policy: policy, Kernel: kernel}
+	c.Suite = suite()
 	if confined {
 		c.Module = read(t, filepath.Join(rpmbuild.Root(t), "packaging/selinux/node_dns.cil"))
 	}
-	g := &guest{Machine: vm.New(t, l, c), t: t, l: l, lan: l.Namespace("lan"), isRHEL: policy != "", confined: confined}
+	g := &guest{Machine: vm.New(t, l, c), t: t, l: l, lan: l.Namespace("lan"), isRHEL: c.Policy != "", confined: confined}
 	t.Cleanup(g.dump)
 	g.lan.Bridge("lan0", router+"/24", ns1+"/24", ns2+"/24")
 	g.lan.Nameserver(ns1)
@@ -153,9 +158,15 @@ func (g *guest) relabel() {
 func newServingNode(t *testing.T, policy string, confined bool) *guest {
 	t.Helper()
 	g := newNode(t, policy, confined)
+	g.serve()
+	return g
+}
+
+// serve has the node serve, and its resolv.conf name it.
+func (g *guest) serve() {
+	g.t.Helper()
 	g.Run("systemctl enable --quiet --now node-dns")
 	g.awaitPointed()
-	return g
 }
 
 func (g *guest) resolvConf() string {
