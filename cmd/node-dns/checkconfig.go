@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/node-dns/node-dns/internal/control"
 	"github.com/node-dns/node-dns/internal/doctor"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
@@ -30,7 +29,8 @@ grants them.
 With --quiet it reads the files and asks nobody, and shows nothing but faults: so the unit runs it before each start, for
 the journal and for systemctl status.
 
-Exit code 0: no fault in a file; 1: faults, and they are shown.`,
+Exit code 0: no fault in a file, and no right missing; 1: one or the other, and it is shown. That the Kubernetes API cannot be
+asked is no fault.`,
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			root, err := rootToShow(cmd, output)
@@ -49,7 +49,7 @@ Exit code 0: no fault in a file; 1: faults, and they are shown.`,
 			}
 			if quiet {
 				check := doctor.CheckFiles(root, paths)
-				return showFaults(cmd, check, check.Faults, output)
+				return showFaults(cmd, check, len(check.Faults) > 0, output)
 			}
 			return checkConfig(cmd, root, paths, output)
 		},
@@ -63,15 +63,15 @@ Exit code 0: no fault in a file; 1: faults, and they are shown.`,
 // checkConfig reads all, and shows it.
 func checkConfig(cmd *cobra.Command, root string, paths nodeconfig.Paths, output string) error {
 	check := doctor.CheckConfig(cmd.Context(), root, paths)
-	return showFaults(cmd, check, check.Faults, output)
+	return showFaults(cmd, check, len(check.Faults) > 0 || len(check.MissingRights) > 0, output)
 }
 
-// showFaults shows what was found, which is a problem where there are faults.
-func showFaults(cmd *cobra.Command, found page, faults []control.ConfigFault, output string) error {
+// showFaults shows what was found. faulty decides the exit code.
+func showFaults(cmd *cobra.Command, found page, faulty bool, output string) error {
 	if err := show(cmd, found, output, nil); err != nil {
 		return err
 	}
-	if len(faults) > 0 {
+	if faulty {
 		return errShown
 	}
 	return nil

@@ -15,7 +15,9 @@ type ConfigCheck struct {
 	Faults     []ConfigFault `json:"faults"`
 	Files      []ConfigFile  `json:"files"`
 	Notes      []string      `json:"notes"` // what has no effect, or an odd one, and why
-	Node       ConfigNode    `json:"node"`
+	// MissingRights are what the Kubernetes API denies of what the configuration needs, each with the kubeconfig.
+	MissingRights []string   `json:"missingRights"`
+	Node          ConfigNode `json:"node"`
 }
 
 // ConfigFault is one fault of a file, or why that cannot be read.
@@ -64,7 +66,7 @@ func (c ConfigFaults) WriteText(w io.Writer) error {
 	return p.err
 }
 
-// WriteText prints the faults, the notes, the good files with what they set, and what that comes to here.
+// WriteText prints the faults, the notes, the missing rights, the good files with what they set, and what that comes to here.
 func (c ConfigCheck) WriteText(w io.Writer) error {
 	c = screen.All(c)
 	p := &page{w: w}
@@ -73,6 +75,9 @@ func (c ConfigCheck) WriteText(w io.Writer) error {
 	}
 	for _, note := range c.Notes {
 		p.line("%s", note)
+	}
+	for _, right := range c.MissingRights {
+		p.line("%s", right)
 	}
 	for _, file := range c.Files {
 		if file.OK {

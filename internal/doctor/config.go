@@ -25,7 +25,7 @@ func CheckConfig(ctx context.Context, root string, paths nodeconfig.Paths) contr
 	ctx, cancel := context.WithTimeout(ctx, apiPatience)
 	defer cancel()
 	net, netErr := netstate.Read(ctx)
-	check := control.ConfigCheck{APIVersion: control.APIVersion, Kind: "ConfigCheck", Files: []control.ConfigFile{}, Notes: []string{}}
+	check := control.ConfigCheck{APIVersion: control.APIVersion, Kind: "ConfigCheck", Files: []control.ConfigFile{}, Notes: []string{}, MissingRights: []string{}}
 	check.Faults = configFaults(errors.Join(err, filesErr))
 	check.Files = configFiles(config, files.Files, check.Faults)
 	for _, aside := range files.Aside {
@@ -43,7 +43,7 @@ func CheckConfig(ctx context.Context, root string, paths nodeconfig.Paths) contr
 	if config.FactsWanted != "" {
 		check.Notes = append(check.Notes, config.FactsWanted+": origin-dns-dispatcher apply, as root, reads it")
 	}
-	check.Notes = append(check.Notes, rightsNotes(ctx, root, config)...)
+	addRights(ctx, &check, root, config)
 	return check
 }
 
@@ -107,19 +107,17 @@ func configNode(place nodeconfig.Placement, listeners []netip.AddrPort) control.
 	return node
 }
 
-// rightsNotes say what of the Kubernetes API the configuration needs and does not get. The exit code is about the files:
-// a node must start while its API server, or the administrator of its rights, is not there yet.
-func rightsNotes(ctx context.Context, root string, config nodeconfig.Config) []string {
+// addRights adds what of the Kubernetes API the configuration needs and does not get. That nobody could be asked is a note: the API
+// server may be down, or not be there yet.
+func addRights(ctx context.Context, check *control.ConfigCheck, root string, config nodeconfig.Config) {
 	rights, err := daemon.CheckRights(ctx, root, config)
-	var notes []string
 	switch {
 	case err != nil:
-		notes = append(notes, fmt.Sprintf("%s: rights not checked: %v", rights.Kubeconfig, err))
+		check.Notes = append(check.Notes, fmt.Sprintf("%s: rights not checked: %v", rights.Kubeconfig, err))
 	case rights.Kubeconfig != "" && len(rights.Missing) == 0:
-		notes = append(notes, rights.Kubeconfig+": the Kubernetes API grants all rights that are needed")
+		check.Notes = append(check.Notes, rights.Kubeconfig+": the Kubernetes API grants all rights that are needed")
 	}
 	for _, right := range rights.Missing {
-		notes = append(notes, rights.Kubeconfig+": the Kubernetes API denies: "+right)
+		check.MissingRights = append(check.MissingRights, rights.Kubeconfig+": the Kubernetes API denies: "+right)
 	}
-	return notes
 }
