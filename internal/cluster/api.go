@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"sync/atomic"
 	"time"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
@@ -30,6 +31,7 @@ type api struct {
 	server *url.URL
 	agent  string
 	told   func(Request) // of each request; nil: nobody asks
+	pulse  *pulse
 }
 
 // answer is a success, to be read. It must be closed.
@@ -39,7 +41,9 @@ type answer struct {
 	close   func()
 	blame   func(error) error // what really ended the body
 	stalled *time.Timer
-	silent  bool // the answer may take its time: a watch is silent while nothing happens
+	silent  bool        // the answer may take its time: a watch is silent while nothing happens
+	pulse   func()      // takes the server's pulse while the answer is silent; nil: pings do
+	heard   atomic.Bool // something came since the pulse was looked after
 }
 
 // Read implements io.Reader. An answer that stops for patience, and is not silent, ends in errStalled.
@@ -48,6 +52,7 @@ func (a *answer) Read(p []byte) (int, error) {
 		a.stalled.Reset(patience)
 	}
 	n, err := a.body.Read(p)
+	a.heard.Store(true)
 	if err != nil && err != io.EOF {
 		err = a.blame(err)
 	}
@@ -58,6 +63,9 @@ func (a *answer) Read(p []byte) (int, error) {
 func (a *answer) allowSilence() {
 	a.silent = true
 	a.stalled.Stop()
+	if a.pulse != nil {
+		go a.pulse()
+	}
 }
 
 // get asks for what the path and the query say, to verb ("list" or "watch").
@@ -86,10 +94,14 @@ func (a *api) get(ctx context.Context, verb string, s source, query url.Values) 
 		defer done()
 		return nil, err
 	}
-	return &answer{
+	got := &answer{
 		format: format, body: response.Body, close: done, stalled: stalled,
 		blame: func(err error) error { return plain(ctx, err) },
-	}, nil
+	}
+	if response.ProtoMajor < 2 {
+		got.pulse = func() { got.watchPulse(ctx, a, cancel) }
+	}
+	return got, nil
 }
 
 func (a *api) do(ctx context.Context, method, path string, query url.Values, body io.Reader, accept string) (*http.Response, error) {

@@ -112,7 +112,7 @@ func (made *connection) use(config *rest.Config, c Config) error {
 	if err != nil {
 		return err
 	}
-	made.api = &api{client: client, race: race, server: &url.URL{Scheme: server.Scheme, Host: server.Host, Path: server.Path}}
+	made.api = &api{client: client, race: race, server: &url.URL{Scheme: server.Scheme, Host: server.Host, Path: server.Path}, pulse: newPulse()}
 	made.api.agent, made.api.told = "node-dns/"+c.Version, c.Requested
 	made.cluster = sha256.Sum256(slices.Concat([]byte(server.String()), []byte{0}, config.CAData))
 	made.close = func() { utilnet.CloseIdleConnectionsFor(client.Transport) }

@@ -24,7 +24,7 @@ func requestsSince(s *kubetest.Server, n int) (lists, watches int) {
 
 // isWholeList reports whether a request reads all objects of a source, and is not a sample for the server's version.
 func isWholeList(r kubetest.Request) bool {
-	return !r.Watch && !isSample(r) && !strings.HasSuffix(r.Path, "discovery.k8s.io/v1")
+	return !r.Watch && !isSample(r) && !strings.HasSuffix(r.Path, "discovery.k8s.io/v1") && r.Path != "/version"
 }
 
 func isSample(r kubetest.Request) bool {
@@ -148,4 +148,53 @@ func bigServicesList(n int) (all []kubetest.Object) {
 		all = append(all, bigService(i))
 	}
 	return all
+}
+
+// TestSilentStream: over HTTP/1.1 there are no pings. A proxy that was stopped went unnoticed for up to 11 minutes, while the status said
+// synced.
+func TestSilentStream(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		faults kubetest.Faults
+		want   string // part of the error; "": none
+	}{
+		{"nothing is answered", kubetest.Faults{Hang: true}, "the API server does not answer"},
+		{"a proxy without a server", kubetest.Faults{Status: 502, Plain: true}, "502 Bad Gateway"},
+		{"nothing happens", kubetest.Faults{}, ""},
+		{"the server is busy", kubetest.Faults{Status: 429}, ""},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			fakeTime(t, func(t *testing.T) {
+				w, _ := newFakeWorld(t)
+				w.server.Apply(readFixture(t, "node-dns"))
+				w.start()
+				w.awaitPhase(Synced)
+				w.server.SetFaults(kubetest.Faults{NoBookmarks: true})
+				w.server.CloseWatches()
+				time.Sleep(30 * time.Second)
+				w.awaitPhase(Synced)
+				asked := len(w.server.Requests())
+				w.server.SetFaults(row.faults)
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				s := w.watcher.State()
+				if row.want == "" {
+					if lists, watches := requestsSince(w.server, asked); s.Phase != Synced || s.LastError != "" || lists+watches > 0 {
+						t.Errorf("%+v, %d lists, %d watches", s, lists, watches)
+					}
+					if n := len(w.server.Requests()) - asked; n > 3 {
+						t.Errorf("asked %d times in a minute", n)
+					}
+				} else if !strings.Contains(s.LastError, row.want) {
+					t.Errorf("after a minute %+v", s)
+				}
+				w.server.SetFaults(kubetest.Faults{})
+				w.server.CloseWatches() // and those that hang
+				time.Sleep(3 * time.Minute)
+				if s := w.watcher.State(); s.Phase != Synced {
+					t.Errorf("later %+v", s)
+				}
+			})
+		})
+	}
 }

@@ -32,6 +32,7 @@ type target struct {
 	watch     bool
 	review    bool // a SelfSubjectAccessReview
 	discovery bool // which resources discovery.k8s.io/v1 has
+	about     bool // the server's own version
 
 	version   uint64
 	versioned bool // resourceVersion is given
@@ -47,6 +48,9 @@ func parseTarget(r *http.Request) (t target, ok bool) {
 	switch path := strings.TrimSuffix(r.URL.Path, "/"); path {
 	case reviewPath:
 		t.review = true
+		return t, true
+	case "/version":
+		t.about = true
 		return t, true
 	case "/apis/discovery.k8s.io/v1":
 		t.discovery, t.resource = true, "endpointslices"
