@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -122,7 +123,12 @@ func TestAutopathOutlivesWatches(t *testing.T) {
 	c := newKube(t, kube.Config{})
 	create(t, c, objects(t, manifestFile)...)
 	n := newNode(t)
-	n.credentials(c, kube.Node())
+	kubeconfig, err := c.Kubeconfig(kube.Node())
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := newMeter(t, strings.TrimPrefix(c.URL(), "https://"))
+	n.write(kubeconfigPath, strings.ReplaceAll(string(kubeconfig), c.URL(), "https://"+proxy.listener.Addr().String()))
 	n.start()
 	autopath := func() bool {
 		resolver := n.status().Cluster.Resolver
@@ -139,6 +145,9 @@ func TestAutopathOutlivesWatches(t *testing.T) {
 		}
 	}
 	n.until("autopath", autopath)
+	before := proxy.drop()
+	n.until("another connection", func() bool { return proxy.connections() > before })
+	stays("a dropped connection")
 	c.KillAPI()
 	if err := c.StartAPI(t.Context()); err != nil {
 		t.Fatal(err)

@@ -14,6 +14,10 @@ type meter struct {
 	target   string
 	received atomic.Int64 // octets
 	wait     sync.WaitGroup
+
+	mu       sync.Mutex // guards what follows
+	clients  []net.Conn
+	accepted int
 }
 
 // newMeter starts a proxy to target, ADDR:PORT. It ends with the test.
@@ -38,8 +42,29 @@ func (m *meter) accept() {
 		if err != nil {
 			return
 		}
+		m.mu.Lock()
+		m.clients = append(m.clients, client)
+		m.accepted++
+		m.mu.Unlock()
 		m.wait.Go(func() { m.join(client) })
 	}
+}
+
+// drop ends the connections that stand, as a load balancer does, and returns how many there have been.
+func (m *meter) drop() (accepted int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, client := range m.clients {
+		client.Close()
+	}
+	m.clients = nil
+	return m.accepted
+}
+
+func (m *meter) connections() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.accepted
 }
 
 // join copies until either side ends, and then ends the other.

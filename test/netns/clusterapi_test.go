@@ -1,0 +1,42 @@
+package netns
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/node-dns/node-dns/internal/lab"
+)
+
+// TestAPIOfSilentAddresses: the API server has a name with three addresses. Two of them drop what is sent there, and the daemon comes to
+// the third all the same. It never did when the first was silent. Of a name whose addresses are all silent the status says so.
+func TestAPIOfSilentAddresses(t *testing.T) {
+	n := bootPodNode(t, podCluster, podSite, "kubeconfig: kubeconfig\n")
+	const silent = "10.88.0.61 api.test\n10.88.0.62 api.test\n"
+	for _, line := range strings.Fields(strings.ReplaceAll(silent, "api.test", "")) {
+		n.l.Run("ip", "route", "add", line+"/32", "via", podIP)
+	}
+	n.pod.Run("nft", "add table ip silent; add chain ip silent drops { type filter hook prerouting priority 0; }; add rule ip silent drops ip daddr { 10.88.0.61, 10.88.0.62 } counter drop")
+	named := strings.Replace(string(n.api.Kubeconfig()), "127.0.0.1", "api.test", 1)
+	n.l.WriteFile("/etc/hosts", silent+"127.0.0.1 api.test\n")
+	n.l.WriteFile("/etc/node-dns/kubeconfig", named)
+	began := time.Now()
+	n.start()
+	t.Logf("with two silent addresses of three: synced %v after the start", time.Since(began))
+	if dropped := n.pod.Run("nft", "list", "chain", "ip", "silent", "drops"); strings.Contains(dropped, "packets 0 ") {
+		t.Errorf("the silent addresses were not tried:\n%s", dropped)
+	}
+
+	n.l.WriteFile("/etc/hosts", silent)
+	n.l.WriteFile("/etc/node-dns/kubeconfig", named+"# again\n")
+	began = time.Now()
+	var out string
+	if !lab.Poll(20*time.Second, func() bool {
+		out, _ = n.l.Try(lab.Binary(t, "node-dns"), "status") // exits 1 where it names a problem
+		return strings.Contains(out, "10.88.0.61") && strings.Contains(out, "10.88.0.62")
+	}) {
+		t.Errorf("the status does not say why:\n%s", out)
+	}
+	t.Logf("without another one: the status has the reason after %v", time.Since(began))
+	n.digs("what is known is answered", nil, "172.30.0.1")
+}
