@@ -41,9 +41,11 @@ type answer struct {
 	close   func()
 	blame   func(error) error // what really ended the body
 	stalled *time.Timer
-	silent  bool        // the answer may take its time: a watch is silent while nothing happens
-	pulse   func()      // takes the server's pulse while the answer is silent; nil: pings do
-	heard   atomic.Bool // something came since the pulse was looked after
+	silent  bool // the answer may take its time: a watch is silent while nothing happens
+
+	hasPings     bool        // of HTTP/2
+	heard        atomic.Bool // octets came since the last look; for watches
+	hasBookmarks atomic.Bool // one came
 }
 
 // Read implements io.Reader. An answer that stops for patience, and is not silent, ends in errStalled.
@@ -52,7 +54,9 @@ func (a *answer) Read(p []byte) (int, error) {
 		a.stalled.Reset(patience)
 	}
 	n, err := a.body.Read(p)
-	a.heard.Store(true)
+	if n > 0 {
+		a.heard.Store(true)
+	}
 	if err != nil && err != io.EOF {
 		err = a.blame(err)
 	}
@@ -63,9 +67,6 @@ func (a *answer) Read(p []byte) (int, error) {
 func (a *answer) allowSilence() {
 	a.silent = true
 	a.stalled.Stop()
-	if a.pulse != nil {
-		go a.pulse()
-	}
 }
 
 // get asks for what the path and the query say, to verb ("list" or "watch").
@@ -94,14 +95,10 @@ func (a *api) get(ctx context.Context, verb string, s source, query url.Values) 
 		defer done()
 		return nil, err
 	}
-	got := &answer{
-		format: format, body: response.Body, close: done, stalled: stalled,
+	return &answer{
+		format: format, body: response.Body, close: done, stalled: stalled, hasPings: response.ProtoMajor >= 2,
 		blame: func(err error) error { return plain(ctx, err) },
-	}
-	if response.ProtoMajor < 2 {
-		got.pulse = func() { got.watchPulse(ctx, a, cancel) }
-	}
-	return got, nil
+	}, nil
 }
 
 func (a *api) do(ctx context.Context, method, path string, query url.Values, body io.Reader, accept string) (*http.Response, error) {

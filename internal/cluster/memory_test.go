@@ -24,7 +24,46 @@ type wire struct {
 
 	mu    sync.Mutex // guards what follows
 	down  bool
-	conns []net.Conn // the server's ends
+	conns []*serverEnd
+}
+
+// serverEnd is the server's end of a connection.
+type serverEnd struct {
+	net.Conn
+	frozen, closed chan struct{}
+	freeze, end    func() // close these
+}
+
+func newServerEnd(conn net.Conn) *serverEnd {
+	e := &serverEnd{Conn: conn, frozen: make(chan struct{}), closed: make(chan struct{})}
+	e.freeze = sync.OnceFunc(func() { close(e.frozen) })
+	e.end = sync.OnceFunc(func() { close(e.closed) })
+	return e
+}
+
+// Write is silent once the connection is frozen.
+func (e *serverEnd) Write(p []byte) (int, error) {
+	select {
+	case <-e.frozen:
+		<-e.closed
+		return 0, net.ErrClosed
+	default:
+		return e.Conn.Write(p)
+	}
+}
+
+func (e *serverEnd) Close() error {
+	e.end()
+	return e.Conn.Close()
+}
+
+// freeze has nothing more come over the connections that stand, as from a proxy that has lost its server.
+func (n *wire) freeze() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, c := range n.conns {
+		c.freeze()
+	}
 }
 
 var errDown = errors.New("connection refused")
@@ -38,7 +77,8 @@ func (n *wire) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	if n.down {
 		return nil, errDown
 	}
-	client, server := net.Pipe()
+	client, other := net.Pipe()
+	server := newServerEnd(other)
 	n.conns = append(n.conns, server)
 	select {
 	case n.accepted <- server:

@@ -10,74 +10,113 @@ import (
 )
 
 const (
-	// pulseEvery is for how long a watch over HTTP/1.1 may be silent before the server is asked for a sign of life. The server sends a
-	// bookmark a minute.
-	pulseEvery = 25 * time.Second
-	// pulsePatience is how long that may take.
+	// pulseEvery is the interval between looks at a silent watch.
+	pulseEvery = 20 * time.Second
+	// pulsePatience bounds the answer to a pulse.
 	pulsePatience = 10 * time.Second
+	// maxSilence bounds the silence of a watch that has brought a bookmark. The API server sends one
+	// a minute (k8s.io/apiserver, storage/cacher, bookmarkFrequency).
+	maxSilence = 3 * time.Minute
 )
 
-// pulse tells whether a server whose watches are silent is there. HTTP/2 has pings for that. A connection of HTTP/1.1 carries one
-// answer at a time, so another one is asked: where a proxy has stopped, the kernel still acknowledges what TCP sends. It is safe for
-// concurrent use.
+// pulse asks whether a server is there while its watches are silent. It is safe for concurrent use.
 type pulse struct {
-	turn  chan struct{} // holds one while the server is asked: all who wait are told the same
+	turn  chan struct{} // holds one while the server is asked: the others wait, and get the same result
 	asked time.Time     // zero: not yet
 	err   error
 }
 
 func newPulse() *pulse { return &pulse{turn: make(chan struct{}, 1)} }
 
-// take asks, unless the server was asked a short while ago. The error is an errStalled.
+// take asks, unless the server was asked a short while ago. Its error is an errStalled.
 func (p *pulse) take(ctx context.Context, a *api) error {
-	p.turn <- struct{}{}
+	select {
+	case p.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil
+	}
 	defer func() { <-p.turn }()
 	if !p.asked.IsZero() && time.Since(p.asked) < pulseEvery/2 {
 		return p.err
 	}
 	err := a.beat(ctx)
-	if ctx.Err() == nil { // else who asked has ended
-		p.asked, p.err = time.Now(), err
+	if ctx.Err() != nil {
+		return nil
 	}
+	p.asked, p.err = time.Now(), err
 	return err
 }
 
-// beat asks for what everybody may read and costs the server nothing. Any answer of a server that works will do.
+// beat asks for the server's health, on a connection other than those of the watches. Anonymous
+// users may, and API priority and fairness never queues it. Only an API server answers so: a
+// gateway without one answers 502 to 504, and one that knows no such path 404.
 func (a *api) beat(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, pulsePatience, errStalled)
 	defer cancel()
-	response, err := a.do(ctx, http.MethodGet, "version", nil, nil, "application/json")
+	response, err := a.do(ctx, http.MethodGet, "healthz", nil, nil, "application/json")
 	if err == nil {
 		defer response.Body.Close()
-		_, err = io.Copy(io.Discard, io.LimitReader(response.Body, maxErrorBody)) // or the connection could not be used again
+		// Read to its end, or the connection could not be used again.
+		_, err = io.Copy(io.Discard, io.LimitReader(response.Body, maxErrorBody))
 	}
-	switch {
-	case err == nil && isAnswer(response.StatusCode):
+	if err != nil {
+		if err = plain(ctx, err); errors.Is(err, errStalled) {
+			return err
+		}
+		return fmt.Errorf("%w: %w", errStalled, err)
+	}
+	switch response.StatusCode {
+	case http.StatusOK, http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests,
+		http.StatusInternalServerError: // it runs, and says that it is not well
 		return nil
-	case err == nil:
-		return fmt.Errorf("%w: %s", errStalled, response.Status)
-	case errors.Is(plain(ctx, err), errStalled):
-		return errStalled
 	}
-	return fmt.Errorf("%w: %w", errStalled, plain(ctx, err))
+	return fmt.Errorf("%w: %s", errStalled, response.Status)
 }
 
-// watchPulse takes the pulse while the answer is silent, until ctx ends, and ends the answer with cancel when there is none.
-func (a *answer) watchPulse(ctx context.Context, server *api, cancel context.CancelCauseFunc) {
+// pulseBeside looks at a watch while it is silent, and ends it with errStalled when the server is
+// gone. HTTP/2 has pings for that. Over HTTP/1.1 the kernel of a stopped proxy still acknowledges
+// what TCP sends, so the server is asked something else. Where that answers and this watch alone
+// is dead, its bookmarks stop. The look ends with the call of stop.
+func (r *reflector) pulseBeside(ctx context.Context, watch *answer, end context.CancelCauseFunc) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = r.guard(func() error {
+			if err := r.awaitSilence(ctx, watch); err != nil {
+				end(err)
+			}
+			return nil
+		})()
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+// awaitSilence returns nil when ctx ends, and an errStalled when the watch is silent for good.
+func (r *reflector) awaitSilence(ctx context.Context, watch *answer) error {
 	ticker := time.NewTicker(pulseEvery)
 	defer ticker.Stop()
+	heard := time.Now()
 	for {
 		select {
 		case <-ctx.Done():
-			return
+			return nil
 		case <-ticker.C:
 		}
-		if a.heard.Swap(false) {
-			continue
+		if watch.heard.Swap(false) {
+			heard = time.Now()
 		}
-		if err := server.pulse.take(ctx, server); err != nil && ctx.Err() == nil {
-			cancel(err)
-			return
+		switch silence := time.Since(heard); {
+		case silence < pulseEvery/2:
+		case watch.hasBookmarks.Load() && silence >= maxSilence:
+			return errStalled
+		case !watch.hasPings:
+			if err := r.api.pulse.take(ctx, r.api); err != nil {
+				return err
+			}
 		}
 	}
 }

@@ -24,7 +24,7 @@ func requestsSince(s *kubetest.Server, n int) (lists, watches int) {
 
 // isWholeList reports whether a request reads all objects of a source, and is not a sample for the server's version.
 func isWholeList(r kubetest.Request) bool {
-	return !r.Watch && !isSample(r) && !strings.HasSuffix(r.Path, "discovery.k8s.io/v1") && r.Path != "/version"
+	return !r.Watch && !isSample(r) && !strings.HasSuffix(r.Path, "discovery.k8s.io/v1") && r.Path != "/healthz"
 }
 
 func isSample(r kubetest.Request) bool {
@@ -160,6 +160,7 @@ func TestSilentStream(t *testing.T) {
 	}{
 		{"nothing is answered", kubetest.Faults{Hang: true}, "the API server does not answer"},
 		{"a proxy without a server", kubetest.Faults{Status: 502, Plain: true}, "502 Bad Gateway"},
+		{"a gateway whose server does not answer", kubetest.Faults{Status: 504, Plain: true}, "504 Gateway Timeout"},
 		{"nothing happens", kubetest.Faults{}, ""},
 		{"the server is busy", kubetest.Faults{Status: 429}, ""},
 	} {
@@ -197,4 +198,19 @@ func TestSilentStream(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestSilentWatch: the watches alone are silent, and the server answers whatever else it is asked. Their bookmarks are missed.
+func TestSilentWatch(t *testing.T) {
+	fakeTime(t, func(t *testing.T) {
+		w, network := newKnownWorld(t)
+		time.Sleep(time.Minute)
+		network.freeze()
+		w.server.Delete("Service", "alpha", "web")
+		time.Sleep(maxSilence + pulseEvery + 20*time.Second)
+		synctest.Wait()
+		if hasService("alpha", "web")(w.snapshot()) {
+			t.Errorf("a Service is still known that was deleted: %+v", w.watcher.State())
+		}
+	})
 }

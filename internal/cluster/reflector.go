@@ -156,6 +156,8 @@ func (r *reflector) watch(ctx context.Context) outcome {
 	if err := r.sink(report{source: r.source, step: watching}); err != nil {
 		return outcome{err: err}
 	}
+	stopPulse := r.pulseBeside(ctx, answer, end)
+	defer stopPulse()
 	stop := func() uint64 { return r.state.position }
 	if r.state.unsure {
 		stop = r.checkBeside(ctx, end)
@@ -164,6 +166,9 @@ func (r *reflector) watch(ctx context.Context) outcome {
 	position := r.state.position
 	for {
 		event, err := events.Next()
+		if err == nil && event.Type == kubewire.Bookmark {
+			answer.hasBookmarks.Store(true)
+		}
 		if err == nil {
 			err = r.tell(event)
 		}

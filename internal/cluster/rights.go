@@ -36,7 +36,8 @@ func rightTo(verb string, s source) Right {
 	return Right{Verb: verb, Group: group, Resource: resource, Namespace: s.namespace}
 }
 
-// MissingRights asks the API server which of the rights that the Config needs it would deny.
+// MissingRights asks the API server which of the rights that the Config needs it would deny. With an
+// error these are those that it has denied by then.
 func MissingRights(ctx context.Context, config Config) ([]Right, error) {
 	c, err := connect(config)
 	if err != nil {
@@ -53,7 +54,7 @@ func MissingRights(ctx context.Context, config Config) ([]Right, error) {
 			right := rightTo(verb, s)
 			allowed, err := c.api.allows(ctx, right, s.fields)
 			if err != nil {
-				return nil, fmt.Errorf("asking for the right to %s: %w", right, err)
+				return missing, fmt.Errorf("asking for the right to %s: %w", right, err)
 			}
 			if !allowed {
 				missing = append(missing, right)

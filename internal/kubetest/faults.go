@@ -41,7 +41,7 @@ func (s *Server) takeFaults(t target) Faults {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := s.faults
-	if f.Watches && !t.watch || f.Lists && (t.watch || t.review || t.discovery || t.about) || f.First > 0 && s.met >= f.First {
+	if f.Watches && !t.watch || f.Lists && (t.watch || t.review || t.discovery || t.health) || f.First > 0 && s.met >= f.First {
 		return Faults{}
 	}
 	s.met++
@@ -68,7 +68,7 @@ func (s *Server) refusal(t target, known bool, f Faults, r *http.Request) *metav
 	if t.watch {
 		verb = "watch"
 	}
-	denied := !t.review && !t.discovery && !t.about && s.denied[verb+" "+string(t.resource)]
+	denied := !t.review && !t.discovery && !t.health && s.denied[verb+" "+string(t.resource)]
 	s.mu.Unlock()
 	switch {
 	case f.Status != 0:
@@ -80,7 +80,7 @@ func (s *Server) refusal(t target, known bool, f Faults, r *http.Request) *metav
 	case denied:
 		return failure(http.StatusForbidden, metav1.StatusReasonForbidden,
 			fmt.Sprintf(`%s is forbidden: User "test" cannot %s resource %q`, t.resource, verb, t.resource))
-	case t.review || t.discovery || t.about:
+	case t.review || t.discovery || t.health:
 		return nil
 	case f.EventGone && t.watch:
 		return nil

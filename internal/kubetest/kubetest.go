@@ -209,8 +209,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.review(w, r)
 	case target.discovery:
 		writeJSON(w, http.StatusOK, metav1.APIResourceList{GroupVersion: "discovery.k8s.io/v1"})
-	case target.about:
-		writeJSON(w, http.StatusOK, map[string]string{"major": "1", "minor": "36"})
+	case target.health:
+		_, _ = io.WriteString(w, "ok")
 	case target.watch:
 		s.watch(w, r, target, f)
 	default:

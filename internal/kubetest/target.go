@@ -32,7 +32,7 @@ type target struct {
 	watch     bool
 	review    bool // a SelfSubjectAccessReview
 	discovery bool // which resources discovery.k8s.io/v1 has
-	about     bool // the server's own version
+	health    bool // whether the server is well
 
 	version   uint64
 	versioned bool // resourceVersion is given
@@ -49,8 +49,8 @@ func parseTarget(r *http.Request) (t target, ok bool) {
 	case reviewPath:
 		t.review = true
 		return t, true
-	case "/version":
-		t.about = true
+	case "/healthz":
+		t.health = true
 		return t, true
 	case "/apis/discovery.k8s.io/v1":
 		t.discovery, t.resource = true, "endpointslices"
