@@ -13,7 +13,7 @@ const (
 	everyPort  portKind = iota // unnamed ones too
 	noPort                     // the name is of none; SkyDNS has one SRV record with port 0 for such a name
 	ofProtocol                 // _PROTOCOL: those with a name
-	namedPort                  // _PORT._PROTOCOL; `_` alone is the port without a name, as with CoreDNS
+	namedPort                  // _PORT._PROTOCOL; `_` alone is the port without a name
 	badPort                    // what looks like a port and is none
 )
 

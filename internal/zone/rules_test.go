@@ -50,6 +50,10 @@ external shop/b a.shop.svc.cluster.local
 external shop/inner web.shop.svc.cluster.local http:80 admin:8080
 external shop/inner-pair Pair.shop.svc.cluster.local a:1
 external shop/inner-mail mail.shop.svc.cluster.local smtp:25
+external shop/inner-idle idle.shop.svc.cluster.local http:80
+external shop/inner-left left.shop.svc.cluster.local http:80
+external shop/left www.example.com
+slice    shop/left-1 left http:80 10.9.8.8
 service  shop/plain 172.30.0.12 80
 external shop/literal 192.0.2.7 http:80
 external shop/literal6 2001:db8::7
@@ -168,6 +172,9 @@ func TestRules(t *testing.T) {
 		{"port of an ExternalName that names a ClusterIP", nil, "_http._tcp.inner.shop.svc.cluster.local.", dns.TypeSRV, "_http._tcp.inner.shop.svc.cluster.local. 5 SRV 0 100 80 web.shop.svc.cluster.local.\n;; ADDITIONAL\nweb.shop.svc.cluster.local. 5 A 172.30.0.10\nweb.shop.svc.cluster.local. 5 AAAA fd00:30::10"},
 		{"port of an ExternalName that names a headless Service", nil, "_a._tcp.inner-pair.shop.svc.cluster.local.", dns.TypeSRV, "_a._tcp.inner-pair.shop.svc.cluster.local. 5 SRV 0 100 1 Pair.shop.svc.cluster.local.\n;; ADDITIONAL\nPair.shop.svc.cluster.local. 5 A 10.4.0.1\nPair.shop.svc.cluster.local. 5 A 10.4.0.2"},
 		{"port of an ExternalName that names an ExternalName", nil, "_smtp._tcp.inner-mail.shop.svc.cluster.local.", dns.TypeSRV, "_smtp._tcp.inner-mail.shop.svc.cluster.local. 5 SRV 0 100 25 mail.shop.svc.cluster.local."},
+		{"port of an ExternalName that names an idle ClusterIP", nil, "_http._tcp.inner-idle.shop.svc.cluster.local.", dns.TypeSRV, "_http._tcp.inner-idle.shop.svc.cluster.local. 5 SRV 0 100 80 idle.shop.svc.cluster.local.\n;; ADDITIONAL\nidle.shop.svc.cluster.local. 5 A 172.30.0.11"},
+		{"port of an ExternalName that names an idle ClusterIP, ignored", ignoreEmpty, "_http._tcp.inner-idle.shop.svc.cluster.local.", dns.TypeSRV, "_http._tcp.inner-idle.shop.svc.cluster.local. 5 SRV 0 100 80 idle.shop.svc.cluster.local."},
+		{"port of an ExternalName that names one with slices of before", nil, "_http._tcp.inner-left.shop.svc.cluster.local.", dns.TypeSRV, "_http._tcp.inner-left.shop.svc.cluster.local. 5 SRV 0 100 80 left.shop.svc.cluster.local."},
 		{"port of an ExternalName, another type", nil, "_smtp._tcp.mail.shop.svc.cluster.local.", dns.TypeA, nodata},
 		{"no such port of an ExternalName", nil, "_http._tcp.mail.shop.svc.cluster.local.", dns.TypeSRV, absent},
 		{"protocol of an ExternalName", nil, "_tcp.mail.shop.svc.cluster.local.", dns.TypeSRV, nodata},

@@ -149,28 +149,37 @@ func (l *lookup) externalPorts(svc *Service, ports portFilter, isName bool) {
 	l.addTargetAddrs()
 }
 
-// addTargetAddrs adds the addresses of the Service that the target of the SRV records names, if it does. They are what that name's
-// own A and AAAA records say.
+// addTargetAddrs adds the addresses of the Service that the target of the SRV records names, if it
+// does: what the A and AAAA records of that name say.
 func (l *lookup) addTargetAddrs() {
 	if len(l.records) == 0 || l.aimed.read(l.target) == 0 {
 		return
 	}
 	for i := range l.cfg.domains {
 		k, in := l.aimed.within(&l.cfg.domains[i])
-		if !in || k != 3 || string(l.aimed.label(2)) != "svc" || !l.exposes(l.aimed.label(1)) {
-			continue
-		}
-		v := l.snapshot.services.find(l.aimed.span(0, 2))
-		if v == nil || v.svc == nil {
-			return
-		}
-		if v.svc.Kind == ClusterIP {
-			for _, addr := range v.svc.ClusterIPs {
-				l.addExtra(0, addr)
+		if in && k == 3 && string(l.aimed.label(2)) == "svc" && l.exposes(l.aimed.label(1)) {
+			if v := l.snapshot.services.find(l.aimed.span(0, 2)); v != nil && v.svc != nil {
+				l.addAddrsOf(v)
 			}
 			return
 		}
-		for _, s := range v.slices { // of an ExternalName service there are none
+	}
+}
+
+// addAddrsOf adds the addresses of a Service, as of record 0. An ExternalName service has none, even
+// if slices are left of what it was before.
+func (l *lookup) addAddrsOf(v *view) {
+	switch v.svc.Kind {
+	case ClusterIP:
+		// Whether a Service is empty may have to be asked for. That is not worth it here.
+		if l.cfg.IgnoreEmptyService && (l.cfg.Endpoints != nil || l.isEmpty(v)) {
+			return
+		}
+		for _, addr := range v.svc.ClusterIPs {
+			l.addExtra(0, addr)
+		}
+	case Headless:
+		for _, s := range v.slices {
 			for c := s.endpoints(); c.next(); {
 				if v.isReady(&c) {
 					l.addExtra(0, c.Addr)
@@ -180,7 +189,6 @@ func (l *lookup) addTargetAddrs() {
 		if v.repeats > 0 {
 			l.unique()
 		}
-		return
 	}
 }
 
