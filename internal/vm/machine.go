@@ -29,8 +29,8 @@ type Config struct {
 	Policy string // directory with another distribution's targeted policy, unpacked or as root.tar.xz; "": Debian's own policy
 	Module []byte // policy module (CIL) that is loaded before the first boot; nil: none
 	Kernel string // further kernel parameters
-	// Calm has the guest's clock count instructions, one a nanosecond, on one processor: by its own clock it is as fast as real
-	// hardware, and seconds of its time take as many times ten.
+	// Calm makes the guest's clock count instructions, one a nanosecond, on one processor. By that
+	// clock the guest is as fast as real hardware. A second of it takes 5 to 10 while it is busy.
 	Calm bool
 }
 

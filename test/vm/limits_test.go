@@ -93,9 +93,10 @@ func TestMemoryMax(t *testing.T) {
 	g.checkDenials()
 }
 
-// TestOpenQuestions: a nameserver is silent to 10,000 questions that are open at once, each of which has a socket, and answers others. The
-// daemon has a file for each, and still answers what it knows, what others know, and the control socket. Each is open for 4 s, in which an
-// emulated machine takes some hundred: this one's clock waits for it.
+// TestOpenQuestions: a nameserver is silent to 10,000 questions that are open at once, and answers
+// others. The daemon has a socket for each, and still answers what it knows, what others know, and
+// the control socket. A question is open for 4 s, and an emulated machine takes some hundred a
+// second: the clock of this one waits for it.
 func TestOpenQuestions(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the whole lane runs it")
@@ -113,19 +114,16 @@ func TestOpenQuestions(t *testing.T) {
 	}
 	g.Run("systemd-run --quiet --unit=most sh -c 'most=0; while sleep 0.2; do n=$(ls /proc/" + pid + "/fd | wc -l); [ $n -le $most ] || echo $n >/run/most; [ $n -le $most ] || most=$n; done'")
 	asks := slices.Repeat([]dnstest.Ask{{Name: "n%d.hostile.example.", Type: dns.TypeA, Want: "192.0.2.80"}}, 99)
-	asking := g.load(12000, 250, 0, append(asks, dnstest.Ask{Name: alive, Type: dns.TypeA, Want: "192.0.2.81"})...)
+	asking := g.load(40000, 500, 0, append(asks, dnstest.Ask{Name: alive, Type: dns.TypeA, Want: "192.0.2.81"})...)
+	g.Await("10,000 open questions", "[ $(cat /run/most) -ge 10500 ]") // the listeners and all else are some hundred
 	g.checkAnswers()
 	g.checkResolves()
 	if out, _ := g.Try("node-dns status"); !strings.Contains(out, "hostile.example. via "+hostile) {
 		t.Errorf("status says\n%s", out)
 	}
-	t.Log(asking.Wait())
+	t.Log(asking.Stop())
 	g.checkAnswers()
-	if most := g.number("systemctl stop most; cat /run/most"); most < 10000 {
-		t.Errorf("%d files were open at most: not as many as questions", most)
-	} else {
-		t.Logf("%d files were open at most", most)
-	}
+	t.Logf("%d files were open at most", g.number("systemctl stop most; cat /run/most"))
 	if out := g.Run("journalctl -q -o cat -u node-dns | grep -i 'too many open files' || true"); out != "" || g.mainPID() != pid {
 		t.Errorf("files ran out: %s", out)
 	}

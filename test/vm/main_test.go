@@ -162,7 +162,7 @@ func newServingNode(t *testing.T, policy string, confined bool) *guest {
 	return g
 }
 
-// serve has the node serve, and its resolv.conf name it.
+// serve starts node-dns, and returns when resolv.conf names the node.
 func (g *guest) serve() {
 	g.t.Helper()
 	g.Run("systemctl enable --quiet --now node-dns")
