@@ -26,11 +26,11 @@ which nameservers it would not ask because they are this node.
 Where the Kubernetes API is watched it is asked which of the rights for that are missing; contrib/cluster-role.yaml
 grants them.
 
-With --quiet it reads the files and asks nobody, and shows nothing but faults: so the unit runs it before each start, for
-the journal and for systemctl status.
+With --quiet it reads the files alone, does not check rights, and prints nothing but faults: so the unit runs it before
+each start, for the journal and for systemctl status.
 
-Exit code 0: no fault in a file, and no right missing; 1: one or the other, and it is shown. That the Kubernetes API cannot be
-asked is no fault.`,
+Exit code 0: no faults and no missing rights; 1: at least one, and it is printed. An API server that
+does not answer does not change the exit code.`,
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			root, err := rootToShow(cmd, output)

@@ -2,14 +2,17 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
 
+	"github.com/node-dns/node-dns/internal/control"
 	"github.com/node-dns/node-dns/internal/kubetest"
 	"github.com/node-dns/node-dns/internal/lab"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
@@ -125,6 +128,18 @@ func TestCheckConfigRights(t *testing.T) {
 	check(true, "the Kubernetes API denies: watch endpointslices.discovery.k8s.io")
 	api.Deny("list", "pods")
 	check(true, "the Kubernetes API denies: list pods")
+	var asJSON bytes.Buffer
+	shown := &cobra.Command{}
+	shown.SetOut(&asJSON)
+	shown.SetContext(t.Context())
+	if err := checkConfig(shown, root, nodeconfig.DefaultPaths(root), "json"); !errors.Is(err, errShown) {
+		t.Error(err)
+	}
+	var read control.ConfigCheck
+	if err := json.Unmarshal(asJSON.Bytes(), &read); err != nil || read.Kubeconfig != kubeconfig || len(read.MissingRights) != 2 ||
+		!slices.Contains(read.MissingRights, "list pods") {
+		t.Errorf("%v\n%s", err, &asJSON)
+	}
 	api.Close()
 	var out bytes.Buffer
 	cmd := &cobra.Command{}

@@ -15,8 +15,9 @@ type ConfigCheck struct {
 	Faults     []ConfigFault `json:"faults"`
 	Files      []ConfigFile  `json:"files"`
 	Notes      []string      `json:"notes"` // what has no effect, or an odd one, and why
-	// MissingRights are what the Kubernetes API denies of what the configuration needs, each with the kubeconfig.
-	MissingRights []string   `json:"missingRights"`
+	// Kubeconfig is what the API server was asked with for rights; "": the API is not watched.
+	Kubeconfig    string     `json:"kubeconfig,omitempty"`
+	MissingRights []string   `json:"missingRights"` // as in the status: "list pods"
 	Node          ConfigNode `json:"node"`
 }
 
@@ -77,7 +78,7 @@ func (c ConfigCheck) WriteText(w io.Writer) error {
 		p.line("%s", note)
 	}
 	for _, right := range c.MissingRights {
-		p.line("%s", right)
+		p.line("%s: the Kubernetes API denies: %s", c.Kubeconfig, right)
 	}
 	for _, file := range c.Files {
 		if file.OK {

@@ -107,17 +107,16 @@ func configNode(place nodeconfig.Placement, listeners []netip.AddrPort) control.
 	return node
 }
 
-// addRights adds what of the Kubernetes API the configuration needs and does not get. That nobody could be asked is a note: the API
-// server may be down, or not be there yet.
+// addRights adds the rights that the configuration needs and the API server denies. An API server that
+// does not answer is a note: it may be down, or not be there yet.
 func addRights(ctx context.Context, check *control.ConfigCheck, root string, config nodeconfig.Config) {
 	rights, err := daemon.CheckRights(ctx, root, config)
+	check.Kubeconfig = rights.Kubeconfig
+	check.MissingRights = append(check.MissingRights, rights.Missing...)
 	switch {
 	case err != nil:
 		check.Notes = append(check.Notes, fmt.Sprintf("%s: rights not checked: %v", rights.Kubeconfig, err))
 	case rights.Kubeconfig != "" && len(rights.Missing) == 0:
 		check.Notes = append(check.Notes, rights.Kubeconfig+": the Kubernetes API grants all rights that are needed")
-	}
-	for _, right := range rights.Missing {
-		check.MissingRights = append(check.MissingRights, rights.Kubeconfig+": the Kubernetes API denies: "+right)
 	}
 }

@@ -177,7 +177,7 @@ func TestMigrateFails(t *testing.T) {
 	o.Run("systemctl", "daemon-reload")
 	o.Run("systemctl", "restart", "dnsmasq.service")
 	o.site.SetFaultsFor("example.com", dnstest.Faults{Rcode: dns.RcodeServerFailure})
-	// systemd calls it started before it answers, and what answered nothing before is nothing to compare with.
+	// systemd calls dnsmasq started before it answers, and migrate compares only names that it answered.
 	o.Await("dnsmasq", func() bool { return o.answeredBy() == "dnsmasq" })
 	fails("logLevel: info\n", "answers SERVFAIL to example.com. SOA, which had")
 }
