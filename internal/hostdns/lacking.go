@@ -90,6 +90,6 @@ func lackingSentence(r upstream.Record) string {
 
 // IsLacking reports whether a run has recorded that the network offers no usable upstream: Plan.Lacking is of that time then.
 func (s State) IsLacking() bool {
-	record, err := upstream.ParseRecord(s.Record.Data)
+	record, err := s.record()
 	return err == nil && record.Lacking != ""
 }

@@ -20,8 +20,13 @@ type Capture struct {
 // ansible may have written it by hand. The record says where they came from, and has what the file cannot hold,
 // as long as the file is as the run left it.
 func Captured(upstreams, recordFile File) Capture {
-	inFile, bad := upstream.ParseDnsmasqConf(upstreams.Data) // the good lines of a file with a bad one still count
 	record, err := upstream.ParseRecord(recordFile.Data)
+	return captured(upstreams, record, err)
+}
+
+// captured is Captured with the record, or the error that it is none.
+func captured(upstreams File, record upstream.Record, err error) Capture {
+	inFile, bad := upstream.ParseDnsmasqConf(upstreams.Data) // the good lines of a file with a bad one still count
 	c := Capture{Set: inFile, Origin: upstream.LastGood, From: upstreamFile, Warnings: badLines(bad)}
 	switch {
 	case err == nil && (inFile.IsEmpty() || inFile.Equal(inDnsmasqConf(record.Set))):
@@ -60,8 +65,9 @@ func source(r upstream.Record) string {
 // lastGood is what a run falls back to: what was captured; else the node resolv.conf, which is all that is left on a
 // node where dnsmasq and its files were removed. Beside a record that file is ours, and names an admin's upstreams perhaps.
 func lastGood(s State) Capture {
-	c := Captured(s.Upstreams, s.Record)
-	if _, err := upstream.ParseRecord(s.Record.Data); err != nil && c.Set.IsEmpty() && !s.NamesNode() {
+	k := s.known()
+	c := k.captured
+	if k.recordErr != nil && c.Set.IsEmpty() && !s.NamesNode() {
 		c.Set, c.From = fromResolvConf(upstream.LastGood, s.NodeResolvConf.Data).Set, s.Paths.host(s.Paths.NodeResolvConf)
 	}
 	return c

@@ -140,6 +140,7 @@ func (s *State) lookAtFiles(progress *Progress) {
 			s.problem("reading %s: %v", s.Paths.host(f.path), f.into.Err)
 		}
 	}
+	s.parsed = newKnown(s.Upstreams, s.Record)
 	s.LacksWayBack = s.Paths.LacksWayBack()
 	s.UpstreamsAlone = isAlone(s.Paths.Upstreams) && !s.Paths.dnsmasqReads()
 	s.NodeResolvConfAlone = isAlone(s.Paths.NodeResolvConf)

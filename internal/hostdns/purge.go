@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/node-dns/node-dns/internal/nm"
-	"github.com/node-dns/node-dns/internal/upstream"
 )
 
 // What a purge does to its paths.
@@ -45,7 +44,7 @@ func withPurge(p Plan, s State) Plan {
 // configuration names them, and they say what the record says that we wrote. They have no header: dnsmasq's file is the
 // script's, to the byte.
 func capturedSteps(s State) []Step {
-	record, err := upstream.ParseRecord(s.Record.Data)
+	record, err := s.record()
 	if err != nil {
 		return nil
 	}

@@ -23,7 +23,7 @@ func recordStep(s State, selection upstream.Selection) (Step, bool) {
 // weaker source they do not change where they came from, or two events in turn would write for ever. An empty selection keeps
 // the last good servers.
 func newRecord(s State, selection upstream.Selection) (record upstream.Record, changed bool) {
-	old, err := upstream.ParseRecord(s.Record.Data)
+	old, err := s.record()
 	forwarded := selection.Set.Servers
 	if selection.Set.IsEmpty() {
 		known := lastGood(s)
@@ -102,7 +102,7 @@ func strength(origin upstream.Origin) int {
 // node had another address. NetworkManager and DHCP may give that to a nameserver, and what was taken from them stays good.
 func refuseCopies(s State) func(nameserver.Server) string {
 	refused := refuse(s)
-	record, _ := upstream.ParseRecord(s.Record.Data) // empty when it cannot be read
+	record, _ := s.record() // empty when it cannot be read
 	earlier := record.PointedAt(nil, lastGood(s).Set.Servers)
 	return func(server nameserver.Server) string {
 		reason := refused(server)

@@ -57,6 +57,8 @@ type State struct {
 	KubeletNaming string // which kubelet may read NodeResolvConf, as a sentence; "": none, or it is no purge, which alone looks for it
 
 	Problems []string // what could not be looked at, and why
+
+	parsed *known // what Look has made of two of the files; nil: they are parsed when needed
 }
 
 // IsOurs reports whether text is an /etc/resolv.conf that node-dns, or the script before it, wrote: it has exactly one
@@ -72,12 +74,17 @@ func (s State) isOurs() bool { return s.ResolvConf.Exists && IsOurs(s.ResolvConf
 // are listened on as long as they are local; nil: there were none.
 func Place(config nodeconfig.Config, net netstate.State, record []byte) nodeconfig.Placement {
 	earlier, _ := upstream.ParseRecord(record) // empty when it cannot be read
-	return config.Place(nodeconfig.Host{IsLocal: net.IsLocal, NodeIP: net.NodeIP(), Asked: slices.Concat(earlier.Pointed, net.ContainerBridges())})
+	return place(config, net, earlier.Pointed)
+}
+
+func place(config nodeconfig.Config, net netstate.State, earlier []netip.Addr) nodeconfig.Placement {
+	return config.Place(nodeconfig.Host{IsLocal: net.IsLocal, NodeIP: net.NodeIP(), Asked: slices.Concat(earlier, net.ContainerBridges())})
 }
 
 // Placement is where the daemon listens on this host, and what resolv.conf must say.
 func (s State) Placement() nodeconfig.Placement {
-	return Place(s.Config, s.Net, s.Record.Data)
+	earlier, _ := s.record() // empty when it cannot be read
+	return place(s.Config, s.Net, earlier.Pointed)
 }
 
 // networkManagerWritesSearch reports whether the search list of resolv.conf is NetworkManager's: it writes the file, or

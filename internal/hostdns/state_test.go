@@ -292,7 +292,7 @@ func (s *State) behind(target string) string {
 
 // sameState reports what differs; a Name and an Addr compare by ==.
 func sameState(a, b State) string {
-	return cmp.Diff(a, b, cmp.Comparer(func(a, b dnsname.Name) bool { return a == b }),
+	return cmp.Diff(a, b, cmp.AllowUnexported(State{}, known{}), cmp.Comparer(func(a, b dnsname.Name) bool { return a == b }),
 		cmp.Comparer(func(a, b netip.Addr) bool { return a == b }),
 		cmp.Comparer(func(a, b netip.AddrPort) bool { return a == b }),
 		cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }),
