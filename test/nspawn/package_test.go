@@ -127,6 +127,13 @@ func TestPackage(t *testing.T) {
 	n.Run("systemctl", "start", "node-dns")
 	n.awaitServing()
 
+	// A run that took too long: the unit that failed was left behind without its file.
+	n.WriteFile("/run/systemd/system/node-dns-apply.service.d/fails.conf", "[Service]\nExecStart=\nExecStart=/bin/sh -c 'kill -KILL $$$$'\n", 0o644)
+	n.Run("systemctl", "daemon-reload")
+	if out, err := n.Try("systemctl", "start", "node-dns-apply.service"); err == nil {
+		t.Errorf("a run that is killed does not fail: %s", out)
+	}
+	n.Run("rm", "-r", "/run/systemd/system/node-dns-apply.service.d")
 	n.Run("rpm", "--erase", "node-dns")
 	if got := n.ReadFile(resolvConf); got != original {
 		t.Errorf("after erasing it resolv.conf is\n%s", got)
