@@ -84,7 +84,7 @@ func until(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || split < 1 || args[split] != "--" {
 		ts.Fatalf("usage: until COMMAND... -- TEXT")
 	}
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		_ = ts.Exec(args[0], args[1:split]...)
 		if strings.Contains(masksOf(ts).mask(ts.ReadFile("stdout")), args[split+1]) {
 			return

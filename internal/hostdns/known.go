@@ -12,7 +12,7 @@ type known struct {
 	recordData, upstreamsData []byte // what it was parsed from
 
 	record    upstream.Record
-	recordErr error // the record is none
+	recordErr error // why the record cannot be read; nil: it can
 	captured  Capture
 }
 
@@ -31,7 +31,7 @@ func (s State) known() *known {
 	return newKnown(s.Upstreams, s.Record)
 }
 
-// record is the record as it was parsed. The error says that it is none.
+// record returns the parsed record, or an error if it cannot be read.
 func (s State) record() (upstream.Record, error) {
 	k := s.known()
 	return k.record, k.recordErr

@@ -24,7 +24,7 @@ func Captured(upstreams, recordFile File) Capture {
 	return captured(upstreams, record, err)
 }
 
-// captured is Captured with the record, or the error that it is none.
+// captured is Captured for a parsed record; err says why it cannot be read.
 func captured(upstreams File, record upstream.Record, err error) Capture {
 	inFile, bad := upstream.ParseDnsmasqConf(upstreams.Data) // the good lines of a file with a bad one still count
 	c := Capture{Set: inFile, Origin: upstream.LastGood, From: upstreamFile, Warnings: badLines(bad)}

@@ -17,8 +17,9 @@ var (
 	cutSeed = flag.Uint64("vm.seed", 1, "seed of TestPowerCuts")
 )
 
-// storm changes at random what node-dns keeps in files: NetworkManager's nameservers and search list, the admin's configuration, and
-// by a restart, at whose end the daemon writes it, the cluster's snapshot. It writes a new configuration as editors do, so that half a file would be a fault of node-dns's or of nobody's.
+// storm makes random changes to what node-dns keeps in files: NetworkManager's nameservers and search
+// list, and the admin's configuration. A restart makes the daemon write the cluster's snapshot. The
+// storm writes a configuration as editors do, so a file cut in half would be a fault of node-dns.
 const storm = `#!/bin/bash
 RANDOM=$1
 while :; do
@@ -105,6 +106,9 @@ func (g *guest) checkAfterCut() {
 	}
 	if out, err := g.Try("node-dns check-config --quiet"); err != nil {
 		g.t.Errorf("check-config: %v\n%s", err, out)
+	}
+	if out := g.Run("journalctl -b -o cat -u node-dns | grep -i 'snapshot' | grep -iE 'damaged|error|ignored' || true"); out != "" {
+		g.t.Errorf("the snapshot did not survive:\n%s", out)
 	}
 	const served, refused = "serving the state of the cluster from before", "the state of the cluster from before is not used"
 	if out := g.Run("journalctl -b -o cat -u node-dns | grep -e '" + served + "' -e '" + refused + "' || true"); !strings.Contains(out, served) || strings.Contains(out, refused) {
