@@ -3,6 +3,7 @@ package dnsserver
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 	"os"
@@ -47,18 +48,25 @@ func newOther(t *testing.T, addr string) (*other, error) {
 	return o, nil
 }
 
-// freePort is one that nobody has a moment ago.
+// freePort is one that nobody has at any address, and below those that the kernel gives to whoever names none.
 func freePort(t *testing.T) netip.AddrPort {
 	t.Helper()
-	s := New(Config{Handler: fixed("www.example.com. 60 A 192.0.2.1")})
-	if err := s.Listen([]netip.AddrPort{loopback("127.0.0.1")}); err != nil {
-		t.Fatal(err)
+	for range 100 {
+		at := netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(20000+rand.N(12000)))
+		udp, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(at))
+		if err != nil {
+			continue
+		}
+		tcp, err := net.ListenTCP("tcp4", net.TCPAddrFromAddrPort(at))
+		udp.Close()
+		if err != nil {
+			continue
+		}
+		tcp.Close()
+		return netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), at.Port())
 	}
-	at := s.Listeners()[0].Addr
-	if err := s.Shutdown(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	return at
+	t.Fatal("100 ports are not free")
+	return netip.AddrPort{}
 }
 
 func onTerms(t *testing.T, s *Server, terms Terms, at netip.AddrPort) error {
