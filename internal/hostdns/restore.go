@@ -183,7 +183,7 @@ func (s *State) networkManagerIsEmpty() bool {
 
 // leavesFileAlone reports whether NetworkManager runs, and would not write resolv.conf even without our Snippet.
 func (s *State) leavesFileAlone() bool {
-	return s.networkManagerIsEmpty() || s.NetworkManager != nil && !s.networkManagerWrites() && !s.Snippet.Exists
+	return s.networkManagerIsEmpty() || s.NetworkManager != nil && !s.networkManagerWrites() && !s.isShielded()
 }
 
 // usableBy is usable for this host.

@@ -27,7 +27,7 @@ func shieldSteps(s State) []Step {
 	if s.NetworkManagerSays.Decision() != "" {
 		return unshieldSteps(s)
 	}
-	if !s.Snippet.Exists && !s.networkManagerWrites() {
+	if !s.isShielded() && !s.networkManagerWrites() {
 		return nil // systemd-resolved does, say, or the file is immutable
 	}
 	step, changes := writeStep(s.Paths.Snippet, s.Snippet, []byte(Snippet))
@@ -41,9 +41,17 @@ func shieldSteps(s State) []Step {
 	return []Step{step}
 }
 
+// isShielded reports whether our Snippet keeps NetworkManager from writing resolv.conf: it stands there, or NetworkManager goes by one that
+// is gone. On a busy host a run may end between its removal and the word to NetworkManager, or that may not be heard in time.
+func (s State) isShielded() bool {
+	manager, says := s.NetworkManager, s.NetworkManagerSays
+	return s.Snippet.Exists || manager != nil && manager.RcManager == "unmanaged" && manager.Mode != "none" && manager.Mode != "systemd-resolved" &&
+		says != nil && says.RcManager.File == "" // nobody else says unmanaged
+}
+
 // unshieldSteps give resolv.conf back to NetworkManager, which writes it at once.
 func unshieldSteps(s State) []Step {
-	if !s.Snippet.Exists {
+	if !s.isShielded() {
 		return nil
 	}
 	return []Step{{Path: s.Paths.Snippet, Action: Remove, Before: s.Snippet, Tell: networkManager}}

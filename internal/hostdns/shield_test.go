@@ -41,6 +41,10 @@ func TestShield(t *testing.T) {
 		{name: "first activation", options: with(), answers: "write and tell"},
 		{name: "all is as it should be", options: with(withResolvConf(file(oursText)), withSnippet(), withMode("default", "unmanaged")), silent: "remove and tell", restore: "remove and tell"},
 		{name: "it has not heard yet", options: with(withResolvConf(file(oursText)), withSnippet()), answers: "write and tell", silent: "remove and tell", restore: "remove and tell"},
+		// Seen on a virtual machine under load: restores went by the original of an hour before, and nobody told NetworkManager any more.
+		{name: "it has not heard that ours is gone", options: with(withResolvConf(file(generated)), withMode("default", "unmanaged")), answers: "write and tell", silent: "remove and tell", restore: "remove and tell"},
+		{name: "an admin's rc-manager=unmanaged", options: with(withResolvConf(file(generated)), says("", "unmanaged"), withMode("default", "unmanaged"))},
+		{name: "unmanaged, and what it reads is not known", options: []option{running, withResolvConf(file(generated)), withMode("default", "unmanaged")}},
 		{name: "the snippet is somebody's", options: with(func(s *State) { s.Snippet = file("[main]\n") }), answers: "write and tell", silent: "remove and tell", restore: "remove and tell"},
 		{name: "it does not run", options: []option{withResolvConf(file(generated)), withConf(nm.Conf{})}},
 		{name: "it does not run any more", options: []option{withResolvConf(file(oursText)), withCaptured(sys), withSnippet()}, silent: "remove and tell", restore: "remove and tell"},
@@ -97,10 +101,11 @@ func besideResolvConf(s State, steps []Step) string {
 
 // TestShieldInForce: the search list is still NetworkManager's while our snippet keeps it from writing the file.
 func TestShieldInForce(t *testing.T) {
-	s := host(withNetworkManager(dnsConfig("eth0", sys, "new.example")), withMode("default", "unmanaged"), withResolvConf(file(oursText)), withConf(nm.Conf{}))
+	s := host(withNetworkManager(dnsConfig("eth0", sys, "new.example")), withMode("default", "unmanaged"), withResolvConf(file(oursText)), says("", "unmanaged"))
 	if got := summary(string(localResolvConf(s, addr(nodeIP)))); !strings.Contains(got, "cluster.local example.com |") {
 		t.Errorf("by an admin's rc-manager=unmanaged: %s", got)
 	}
+	withConf(nm.Conf{})(&s)
 	withSnippet()(&s)
 	if got := summary(string(localResolvConf(s, addr(nodeIP)))); !strings.Contains(got, "cluster.local new.example |") {
 		t.Errorf("by our snippet: %s", got)
@@ -148,6 +153,36 @@ func TestDeafNetworkManager(t *testing.T) {
 	w.deaf = nil
 	if w.apply(); w.told != 2 || w.snapshot.RcManager != "unmanaged" {
 		t.Errorf("told %d times, rc-manager %s", w.told, w.snapshot.RcManager)
+	}
+}
+
+// TestDeafAtRestore: a NetworkManager that did not hear that the snippet is gone goes by it still, and hears of it in the next run, whatever
+// that does. Its list of then is what resolv.conf gets. Seen on a virtual machine under load: every later stop gave back the list that it had
+// had at first.
+func TestDeafAtRestore(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		next func(w *tree)
+	}{
+		{"the hook runs, and node-dns is stopped", func(w *tree) { w.restore(true) }},
+		{"node-dns is stopped again", func(w *tree) { w.restore(false) }},
+		{"node-dns is started, and stopped", func(w *tree) { w.apply(); w.restore(false) }},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			w := newManaged(t)
+			w.apply()
+			w.deaf = errors.New("context deadline exceeded")
+			if _, _, err := w.runner().Restore(t.Context(), false); !errors.Is(err, w.deaf) || w.snapshot.RcManager != "unmanaged" {
+				t.Fatalf("%v, rc-manager %s", err, w.snapshot.RcManager)
+			}
+			w.deaf = nil
+			list := strings.ReplaceAll(generated, "10.0.0.2", "10.0.7.7")
+			w.put("/run/NetworkManager/resolv.conf", list)
+			row.next(w)
+			if got := w.read("/etc/resolv.conf"); got != list || w.snapshot.RcManager != "symlink" {
+				t.Errorf("rc-manager %s, resolv.conf %q", w.snapshot.RcManager, got)
+			}
+		})
 	}
 }
 

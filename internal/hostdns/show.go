@@ -106,7 +106,7 @@ func (p Plan) describe(step Step) string {
 		return p.describeChange(step)
 	}
 	tell := "tell " + string(step.Tell) + " to read its configuration again\n"
-	if step.Action == WriteFile && step.Before.is(step.Data) {
+	if step.Action == WriteFile && step.Before.is(step.Data) || step.Action == Remove && !step.Before.Exists { // an earlier run did not get to it
 		return tell
 	}
 	return p.describeChange(step) + tell

@@ -103,7 +103,7 @@ func (s State) networkManagerWritesSearch() bool {
 	case s.leadsElsewhere() && s.NetworkManager.RcManager != "file": // rc-manager=symlink, the default, leaves such a link alone
 		return false
 	}
-	return s.networkManagerWrites() || s.Snippet.Exists && s.NetworkManager.RcManager == "unmanaged"
+	return s.networkManagerWrites() || s.isShielded() && s.NetworkManager.RcManager == "unmanaged"
 }
 
 // leadsElsewhere reports whether resolv.conf is a link, or was before ours displaced it, to a file that is not NetworkManager's.
