@@ -19,7 +19,12 @@ func TestSystemCertificates(t *testing.T) {
 		t.Skip("the whole lane runs it")
 	}
 	lab.Need(t, "unbound", "openssl")
-	g := newServingNode(t, strictest(), true)
+	t.Run("confined", func(t *testing.T) { systemCertificates(t, true) })
+	t.Run("alone", func(t *testing.T) { systemCertificates(t, false) })
+}
+
+func systemCertificates(t *testing.T, confined bool) {
+	g := newServingNode(t, strictest(), confined)
 	g.lan.Run("ip", "address", "add", secure+"/24", "dev", "lan0")
 	_, certificate := g.lan.StartTLS(t.TempDir(), secure, secureName)
 	ask := func() string {
