@@ -63,7 +63,7 @@ func oldNode(t *testing.T, fixture string, next dnsserver.Handler) netip.AddrPor
 	w.awaitPhase(Synced)
 	resolver := zone.NewResolver(zone.Config{
 		Domains: []dnsname.Name{dnsname.MustParse("cluster.local")}, Profile: zone.OpenShift, TTL: -1, NegativeTTL: -1,
-		Nameservers: []netip.Addr{netip.MustParseAddr("10.96.0.10")}, Endpoints: w.watcher, Next: next,
+		Nameservers: []netip.Addr{netip.MustParseAddr("10.96.0.10")}, Next: next,
 		Rotate: func(int) int { return 0 },
 	})
 	resolver.Set(w.snapshot())

@@ -19,11 +19,11 @@ import (
 	"github.com/node-dns/node-dns/internal/zone"
 )
 
-// Features say what is watched besides Services, namespaces and the slices of headless Services.
+// Features say what is known besides Services, namespaces and endpoints.
 type Features struct {
-	NodePods  bool // the Pods of this node, for autopath
-	AllPods   bool // every Pod, for `pods verified`
-	AllSlices bool // every EndpointSlice, and not only when somebody asks for one: 16 times the traffic
+	NodePods bool // the Pods of this node, for autopath
+	AllPods  bool // every Pod, for `pods verified`
+	PodNames bool // the names of the Pods behind endpoints, which take as much memory as all that is known of these else
 }
 
 // Config says what a Watcher watches.
@@ -77,17 +77,12 @@ type Request struct {
 
 // Watcher keeps the state of the cluster. Its methods may be called concurrently.
 type Watcher struct {
-	config  Config
-	log     *slog.Logger
-	made    time.Time
-	state   atomic.Pointer[State]
-	latest  atomic.Pointer[zone.Snapshot] // nil: nothing has been published
-	old     atomic.Bool                   // the API has Endpoints alone, and all of them are known
-	demands demands
-	places  places
+	config Config
+	log    *slog.Logger
+	made   time.Time
+	state  atomic.Pointer[State]
+	latest atomic.Pointer[zone.Snapshot] // nil: nothing has been published
 }
-
-var _ zone.Endpoints = (*Watcher)(nil)
 
 // New returns a Watcher that does nothing yet.
 func New(config Config) *Watcher {
@@ -108,8 +103,6 @@ func New(config Config) *Watcher {
 	if w.config.Unready == nil {
 		w.config.Unready = func(error) {}
 	}
-	w.demands.init()
-	w.places.init()
 	w.state.Store(&State{Phase: Connecting, Since: w.made, Kubeconfig: config.Kubeconfig})
 	return w
 }

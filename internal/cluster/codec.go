@@ -13,7 +13,7 @@ import (
 
 // encode writes the state: numbers as varints, texts and lists after their length, and what is many as writeEach does.
 func (s *saved) encode() []byte {
-	w := savedWriter(make([]byte, 0, 1<<16))
+	w := savedWriter(make([]byte, 0, s.size))
 	w = append(w, savedMagic...)
 	start := len(w)
 	w = append(w, make([]byte, sha256.Size)...)
@@ -21,12 +21,10 @@ func (s *saved) encode() []byte {
 	w = append(w, s.cluster[:]...)
 	w.number(uint64(s.at.Unix()))
 	w.number(uint64(s.shape))
+	w.truth(s.podNames)
 	w.number(uint64(len(s.sources)))
 	for _, a := range s.sources {
 		w.number(uint64(a.source.kind))
-		w.number(uint64(a.source.slot))
-		w.text(a.source.namespace)
-		w.text(a.source.labels)
 		w.text(a.source.fields)
 		w.number(a.position)
 	}
@@ -98,8 +96,7 @@ func (w *savedWriter) service(s *zone.Service) {
 	w.truth(s.HasSelector)
 }
 
-func (w *savedWriter) slice(s savedSlice) {
-	w.number(uint64(s.slot))
+func (w *savedWriter) slice(s *zone.Slice) {
 	w.key(s.Key)
 	w.text(s.Service)
 	w.ports(s.Ports)
@@ -182,16 +179,14 @@ func (r *savedReader) header() *saved {
 	r.rest = r.rest[min(len(s.cluster), len(r.rest)):]
 	s.at = time.Unix(int64(r.number(1<<40)), 0)
 	s.shape = shape(r.number(uint64(endpointsShape)))
+	s.podNames = r.truth()
 	s.sources = listOf(r, r.assignment)
 	return s
 }
 
 func (r *savedReader) assignment() assignment {
 	return assignment{
-		source: source{
-			kind: kubewire.Kind(r.number(uint64(kubewire.Pods))), slot: slot(r.number(0xff)),
-			namespace: r.text(), labels: r.text(), fields: r.text(),
-		},
+		source:   source{kind: kubewire.Kind(r.number(uint64(kubewire.Pods))), fields: r.text()},
 		position: r.number(1<<64 - 1),
 	}
 }
@@ -203,11 +198,8 @@ func (r *savedReader) service() *zone.Service {
 	}
 }
 
-func (r *savedReader) slice() savedSlice {
-	at := slot(r.number(0xff))
-	return savedSlice{slot: at, Slice: &zone.Slice{
-		Key: r.key(), Service: r.text(), Ports: listOf(r, r.port), Endpoints: listOf(r, r.endpoint),
-	}}
+func (r *savedReader) slice() *zone.Slice {
+	return &zone.Slice{Key: r.key(), Service: r.text(), Ports: listOf(r, r.port), Endpoints: listOf(r, r.endpoint)}
 }
 
 func (r *savedReader) pod() *zone.Pod {

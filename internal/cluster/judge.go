@@ -71,9 +71,8 @@ func (s State) condition() journal.Condition {
 // assess makes the State. It also keeps since when something fails.
 func (o *owner) assess(now time.Time) State {
 	counts := o.store.counts
-	onDemand, shed := o.w.demands.stats()
 	s := State{
-		Kubeconfig: o.w.config.Kubeconfig, FromDisk: o.fromDisk, OnDemand: onDemand, Shed: shed + o.w.places.refused(),
+		Kubeconfig: o.w.config.Kubeconfig, FromDisk: o.fromDisk,
 		Events: counts.events, Lists: counts.lists, Lost: counts.lost, Rewinds: counts.rewinds, Dropped: counts.dropped, LastDrop: o.lastDrop,
 	}
 	if latest := o.w.latest.Load(); latest != nil {
@@ -119,8 +118,8 @@ func (o *owner) phase() (Phase, []Right, error) {
 	var first error
 	var missing []Right
 	failed := false
-	for _, at := range slices.Sorted(maps.Keys(o.store.slots)) {
-		p := o.store.slots[at]
+	for _, at := range slices.Sorted(maps.Keys(o.store.progress)) {
+		p := o.store.progress[at]
 		if p.err == nil {
 			continue
 		}

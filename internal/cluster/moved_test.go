@@ -34,12 +34,12 @@ func TestSavedOfTheClusterBefore(t *testing.T) {
 	})
 }
 
-// A state without the endpoints of every Service is none for who has to know them all: a Service would seem empty.
-func TestSavedWithoutAllSlices(t *testing.T) {
+// A state without the names of Pods is none for who names endpoints by them: they would have other names.
+func TestSavedWithoutPodNames(t *testing.T) {
 	fakeTime(t, func(t *testing.T) {
 		w, network := newKnownWorld(t)
 		w.stop()
-		w.config.Features.AllSlices = true
+		w.config.Features.PodNames = true
 		network.setDown(true)
 		w.start()
 		time.Sleep(time.Minute)
@@ -56,7 +56,7 @@ func TestSavedWithoutAllSlices(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if s := w.snapshot(); s == nil || !s.IsStale() {
-			t.Errorf("one with all of them is not served:\n%s", w.log)
+			t.Errorf("one with them is not served:\n%s", w.log)
 		}
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -16,7 +15,8 @@ type news struct {
 	phase      Phase
 	err        error
 	connection *connection // nil: there is none
-	shape      shape       // not unknownShape: the server answers, and a plan is wanted
+	shape      shape       // not unknownShape: the server answers
+	plan       chan<- plan // with a shape: gets the plan for the connection; has room for it
 }
 
 // assignment is a source, and the version from which it is to be watched; 0: it has to be listed first.
@@ -27,18 +27,12 @@ type assignment struct {
 
 type plan []assignment
 
-func (p plan) has(s source) bool {
-	return slices.ContainsFunc(p, func(a assignment) bool { return a.source == s })
-}
-
 // owner is the goroutine that has the store, and decides what of it is published and when.
 type owner struct {
 	w       *Watcher
 	store   *store
-	batches batches
 	reports chan report
 	news    chan news
-	plans   chan plan // the newest plan that nobody has taken yet
 	saves   chan []byte
 
 	met       bool
@@ -65,8 +59,8 @@ type owner struct {
 
 func newOwner(w *Watcher) *owner {
 	return &owner{
-		w: w, store: newStore(), heard: news{phase: Connecting}, failing: time.Now(),
-		reports: make(chan report), news: make(chan news), plans: make(chan plan, 1), saves: make(chan []byte, 1),
+		w: w, store: newStore(w.config.Features), heard: news{phase: Connecting}, failing: time.Now(),
+		reports: make(chan report), news: make(chan news), saves: make(chan []byte, 1),
 	}
 }
 
@@ -108,41 +102,21 @@ func (o *owner) hear(n news) {
 		o.meet(n.connection)
 	}
 	if n.shape != unknownShape {
-		o.setShape(n.shape)
-		o.plan()
+		o.shape = n.shape
+		n.plan <- o.plan()
 	}
 	o.judge()
 }
 
-func (o *owner) setShape(has shape) {
-	o.shape = has
-	o.w.old.Store(has == endpointsShape)
-}
-
 // plan decides what is watched, and from where.
-func (o *owner) plan() {
-	o.store.renamed = false
-	o.batches.update(o.store.unlabelled)
-	wanted := sources(o.w.config.Features, o.w.config.NodeName, o.shape, o.batches.selectors())
+func (o *owner) plan() plan {
+	wanted := sources(o.w.config.Features, o.w.config.NodeName, o.shape)
 	o.store.assign(wanted)
 	var p plan
 	for _, s := range wanted {
-		p = append(p, assignment{source: s, position: o.store.slots[s.slot].position})
+		p = append(p, assignment{source: s, position: o.store.progress[s.kind].position})
 	}
-	select {
-	case <-o.plans:
-	default:
-	}
-	o.plans <- p
-}
-
-// forgetPlan takes back a plan that was made for the connection before. Nobody makes one while it is called: there is
-// no source that could report.
-func (o *owner) forgetPlan() {
-	select {
-	case <-o.plans:
-	default:
-	}
+	return p
 }
 
 // meet takes note of the cluster that we connect to.
@@ -166,9 +140,6 @@ func (o *owner) apply(r report) {
 	o.store.apply(r)
 	switch r.step {
 	case complete:
-		if r.source.slot == serviceSlot && o.store.renamed {
-			o.plan() // which slices are to be asked for by name
-		}
 		o.logLost(r.source)
 		o.logDropped(r.source)
 		o.judge()
@@ -181,14 +152,14 @@ func (o *owner) apply(r report) {
 		o.w.log.Warn("the API server's state is older than what it has told before: reading all anew",
 			"kind", r.source.kind.String(), "version", r.version)
 	}
-	if o.whole && (o.store.renamed || o.store.dirty) || !o.whole && o.store.synced() {
+	if o.whole && o.store.dirty || !o.whole && o.store.synced() {
 		o.schedule()
 	}
 }
 
 // logLost says that a watch has not told everything.
 func (o *owner) logLost(s source) {
-	if p := o.store.slots[s.slot]; p != nil && p.lost > 0 {
+	if p := o.store.progress[s.kind]; p != nil && p.lost > 0 {
 		o.w.log.Warn("a watch had lost changes", "kind", s.kind.String(), "objects", p.lost)
 		p.lost = 0
 	}
@@ -196,7 +167,7 @@ func (o *owner) logLost(s source) {
 
 // logDropped says which objects are not kept, once a minute at most: whoever may write objects may write many.
 func (o *owner) logDropped(s source) {
-	p := o.store.slots[s.slot]
+	p := o.store.progress[s.kind]
 	if p == nil || p.drops.count == 0 {
 		return
 	}

@@ -104,10 +104,10 @@ func TestAwaited(t *testing.T) {
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
-			s := newStore()
-			s.assign([]source{headless})
+			s := newStore(Features{})
+			s.assign([]source{endpoints})
 			for _, r := range row.told {
-				r.source = headless
+				r.source = endpoints
 				s.apply(r)
 			}
 			var got []int64
@@ -126,12 +126,12 @@ func TestAwaited(t *testing.T) {
 
 // TestAwaitedBound: more changes than there is room for are counted.
 func TestAwaitedBound(t *testing.T) {
-	s := newStore()
-	s.assign([]source{headless})
+	s := newStore(Features{})
+	s.assign([]source{endpoints})
 	for i := range maxAwaited + 7 {
 		o := sliceAt(fmt.Sprintf("s%d", i), "10.0.0.1", uint64(i+1))
 		o.Triggered = time.Now()
-		s.apply(report{source: headless, step: changed, object: o})
+		s.apply(report{source: endpoints, step: changed, object: o})
 	}
 	if len(s.awaited) != maxAwaited || s.tooMany != 7 {
 		t.Errorf("%d wait, %d are too many", len(s.awaited), s.tooMany)
@@ -140,7 +140,7 @@ func TestAwaitedBound(t *testing.T) {
 
 // TestEntrySize: there is an entry for each of up to a million objects of each kind.
 func TestEntrySize(t *testing.T) {
-	if size := reflect.TypeFor[entry]().Size(); size != 24 {
+	if size := reflect.TypeFor[entry]().Size(); size != 12 {
 		t.Errorf("an entry has %d octets", size)
 	}
 }

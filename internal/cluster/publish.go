@@ -21,9 +21,6 @@ func (o *owner) schedule() {
 
 // publish gives out the state, when it is whole.
 func (o *owner) publish() {
-	if o.store.renamed {
-		o.plan()
-	}
 	if !o.whole && !o.store.synced() {
 		return
 	}

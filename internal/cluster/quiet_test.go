@@ -71,7 +71,7 @@ func TestQuiet(t *testing.T) {
 		published := w.times()
 		time.Sleep(24 * time.Hour)
 		synctest.Wait()
-		const sources = 4
+		const sources = 3
 		if lists, watches := requestsSince(w.server, asked); lists < 20*sources || lists > 24*sources || watches > 24*9*sources {
 			t.Errorf("%d lists, %d watches in a day", lists, watches)
 		}

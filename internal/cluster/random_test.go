@@ -41,7 +41,7 @@ func runHistory(t *testing.T, random *rand.Rand) {
 	w, network := newFakeWorld(t)
 	chance := random.Float64()
 	w.config.Chance = func() float64 { return chance }
-	w.config.Features = Features{NodePods: random.IntN(2) == 0, AllSlices: random.IntN(5) == 0}
+	w.config.Features = Features{NodePods: random.IntN(2) == 0, PodNames: random.IntN(5) == 0}
 	w.config.NodeName = "n1"
 	if random.IntN(4) == 0 {
 		w.server.Old()
@@ -206,12 +206,12 @@ func (h *history) slice(meta metav1.ObjectMeta) kubetest.Object {
 		return e
 	}
 	service := string('a' + rune(h.random.IntN(6)))
-	meta.Labels = map[string]string{serviceLabel: service}
+	meta.Labels = map[string]string{"kubernetes.io/service-name": service}
 	if h.random.IntN(2) == 0 {
-		meta.Labels[headlessLabel] = ""
+		meta.Labels["service.kubernetes.io/headless"] = ""
 	}
 	if h.random.IntN(8) == 0 {
-		delete(meta.Labels, serviceLabel)
+		delete(meta.Labels, "kubernetes.io/service-name")
 	}
 	return &discoveryv1.EndpointSlice{ObjectMeta: meta, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{h.address()}}}}
 }
@@ -227,42 +227,17 @@ func (h *history) check() {
 	if got.IsStale() {
 		h.t.Errorf("what is published is stale: %+v", h.watcher.State())
 	}
-	want, optional := h.scratch()
-	have := dump(got)
-	for line := range have {
-		if optional[line] {
-			want[line] = true
-		}
-	}
+	want, have := dump(h.read(sources(h.config.Features, h.config.NodeName, h.has()))), dump(got)
 	if diff := cmp.Diff(slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(have))); diff != "" {
 		h.t.Errorf("published (+), and what there is (-):\n%s\nstate %+v", diff, h.watcher.State())
 	}
 }
 
-// scratch reads the server's objects anew. Slices of Services that have a selector by now may still be watched.
-func (h *history) scratch() (want, optional map[string]bool) {
-	everything := Features{AllSlices: true, NodePods: h.config.Features.NodePods}
-	whole := h.read(sources(everything, h.config.NodeName, h.has(), nil))
-	want, optional = dump(whole), make(map[string]bool)
-	if h.has() == endpointsShape || h.config.Features.AllSlices {
-		return want, optional
-	}
-	headless := dump(h.read(sources(Features{}, "", slicesShape, nil)))
-	byName := make(map[string]bool)
-	for s := range whole.Services() {
-		byName[s.Name] = byName[s.Name] || s.Kind == zone.Headless && !s.HasSelector
-	}
-	for s := range whole.Slices() {
-		if line := sliceLine(s); !headless[line] && !byName[s.Service] {
-			delete(want, line)
-			optional[line] = true
-		}
-	}
-	return want, optional
-}
-
+// has is what the server has.
 func (h *history) has() shape {
-	if h.watcher.old.Load() {
+	w := httptest.NewRecorder()
+	h.server.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/apis/discovery.k8s.io/v1", nil))
+	if w.Code == http.StatusNotFound {
 		return endpointsShape
 	}
 	return slicesShape
@@ -271,7 +246,7 @@ func (h *history) has() shape {
 // read makes a Snapshot of what the server says of the sources now.
 func (h *history) read(from []source) *zone.Snapshot {
 	h.t.Helper()
-	s := newStore()
+	s := newStore(h.config.Features)
 	s.assign(from)
 	for _, source := range from {
 		r := httptest.NewRequest(http.MethodGet, source.path()+"?"+source.query().Encode(), nil)

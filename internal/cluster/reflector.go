@@ -24,7 +24,7 @@ type reflector struct {
 	guard   func(func() error) func() error
 
 	state        turn
-	compareEvery time.Duration // 0: never
+	compareEvery time.Duration
 	compareAt    time.Time
 	objects      int // in the last list
 }
@@ -58,7 +58,7 @@ func (r *reflector) run(ctx context.Context) error {
 			return outcome.err
 		}
 		outcome.lasted = time.Since(began)
-		outcome.compare = r.compareEvery > 0 && !time.Now().Before(r.compareAt)
+		outcome.compare = !time.Now().Before(r.compareAt)
 		next, wait := r.state.next(outcome, r.objects)
 		if outcome.err != nil && next.failures > 0 {
 			if err := r.sink(report{source: r.source, step: broken, err: outcome.err}); err != nil {

@@ -32,7 +32,7 @@ type report struct {
 
 // apply puts a report into the store. One of a source that is not watched any more is passed over.
 func (s *store) apply(r report) {
-	p := s.slots[r.source.slot]
+	p := s.progress[r.source.kind]
 	if p == nil || p.source != r.source {
 		return
 	}
@@ -55,7 +55,7 @@ func (s *store) apply(r report) {
 	case deleted:
 		s.counts.events++
 		delete(p.suspects, r.object.Key)
-		s.remove(p, r.object.Key)
+		s.remove(p.source.kind, r.object.Key)
 		s.reach(p, r.object.Version)
 	case reached:
 		s.reach(p, r.version)
@@ -63,12 +63,13 @@ func (s *store) apply(r report) {
 		p.err = r.err
 	case rewound:
 		s.counts.rewinds++
-		s.forgetVersions(p)
+		p.forgetPosition()
 	}
 }
 
 // applyListed takes an item of a list. A comparing list is read while no watch stands, which then goes on from where
-// it was: what the list has from after that is still to be told, and left alone.
+// it was: what the list has from after that is still to be told, and left alone. What it has from before holds, whatever the
+// watch told: the list is as new as the watch, and an object that is older in it comes from a backup.
 func (s *store) applyListed(p *progress, o kubewire.Object) {
 	objects := s.objects[p.source.kind]
 	old, exists := objects[o.Key]
@@ -76,11 +77,11 @@ func (s *store) applyListed(p *progress, o kubewire.Object) {
 		s.set(p, o)
 		return
 	}
-	if exists && old.slot == p.source.slot {
+	if exists {
 		old.mark = p.epoch
 		objects[o.Key] = old
 	}
-	if o.Version <= p.position && (!exists || old.version < o.Version) {
+	if o.Version <= p.position {
 		s.recordLost(p, s.set(p, o))
 	}
 }
@@ -91,14 +92,14 @@ func (s *store) applyComplete(p *progress, version uint64) {
 	s.counts.lists++
 	unseen := func(e entry) bool { return e.mark != p.epoch }
 	if !p.comparing {
-		s.sweep(p, unseen)
+		s.sweep(p.source.kind, unseen)
 		p.position, p.synced, p.err = version, true, nil
 		return
 	}
 	p.comparing = false
 	p.until, p.suspects = version, make(map[zone.Key]bool)
 	for key, e := range s.objects[p.source.kind] {
-		if e.slot == p.source.slot && unseen(e) {
+		if unseen(e) {
 			p.suspects[key] = true
 		}
 	}
@@ -112,18 +113,14 @@ func (s *store) reach(p *progress, version uint64) {
 		return
 	}
 	for key := range p.suspects {
-		s.recordLost(p, s.remove(p, key))
+		s.recordLost(p, s.remove(p.source.kind, key))
 	}
 	p.suspects = nil
 }
 
-// forgetVersions forgets which versions p's objects are of: those that are to come may be lower, and no less true.
-func (s *store) forgetVersions(p *progress) {
+// forgetPosition forgets which version p's objects are of: those that are to come may be lower, and no less true.
+func (p *progress) forgetPosition() {
 	p.position, p.suspects = 0, nil
-	for key, e := range s.objects[p.source.kind] {
-		e.version = 0
-		s.objects[p.source.kind][key] = e
-	}
 }
 
 func (s *store) recordLost(p *progress, changed bool) {

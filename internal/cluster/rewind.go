@@ -75,7 +75,7 @@ const sampleName = "kubernetes"
 // sample is a list that is cheap for the server: an object of a namespace, by name. Of pods it is those of a namespace that the source
 // selects: the Node authorizer allows a kubelet's certificate no list without the selector of its node (Kubernetes 1.32).
 func (s source) sample() (source, url.Values) {
-	few := source{kind: s.kind, slot: s.slot, fields: "metadata.name=" + sampleName}
+	few := source{kind: s.kind, fields: "metadata.name=" + sampleName}
 	if s.kind != kubewire.Namespaces {
 		few.namespace = cmp.Or(s.namespace, "default")
 	}

@@ -49,7 +49,7 @@ func MissingRights(ctx context.Context, config Config) ([]Right, error) {
 		return nil, err
 	}
 	var missing []Right
-	for _, s := range sources(config.Features, config.NodeName, has, nil) {
+	for _, s := range sources(config.Features, config.NodeName, has) {
 		for _, verb := range []string{"list", "watch"} {
 			right := rightTo(verb, s)
 			allowed, err := c.api.allows(ctx, right, s.fields)

@@ -76,17 +76,9 @@ func (w *Watcher) session(ctx context.Context, c *connection, o *owner) error {
 	if !o.resumes.Load() && !supervise.Sleep(ctx, time.Duration(w.config.Chance()*float64(startSpread))) {
 		return ctx.Err()
 	}
-	o.forgetPlan()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(w.config.guard(func() error { return followFiles(ctx, c) }))
-	if has == slicesShape && !w.config.Features.AllSlices {
-		group.Go(w.config.guard(func() error { return w.demands.serve(ctx, c.api, w.config) }))
-		group.Go(w.config.guard(func() error { return w.places.serve(ctx, c.api, w.config, w.isFirst) }))
-	}
-	group.Go(w.config.guard(func() error {
-		o.tell(ctx, news{phase: Syncing, connection: c, shape: has})
-		return w.follow(ctx, c, o)
-	}))
+	group.Go(w.config.guard(func() error { return w.follow(ctx, c, has, o) }))
 	return group.Wait()
 }
 
@@ -100,41 +92,26 @@ func followFiles(ctx context.Context, c *connection) error {
 	return ctx.Err()
 }
 
-// follow runs a reflector for every source of the owner's plan.
-func (w *Watcher) follow(ctx context.Context, c *connection, o *owner) error {
+// follow runs a reflector for every source of the owner's plan for the connection.
+func (w *Watcher) follow(ctx context.Context, c *connection, has shape, o *owner) error {
+	plans := make(chan plan, 1)
+	o.tell(ctx, news{phase: Syncing, connection: c, shape: has, plan: plans})
+	var p plan
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case p = <-plans:
+	}
 	group, ctx := errgroup.WithContext(ctx)
-	running := make(map[source]context.CancelFunc)
-	start := func(a assignment) {
-		within, cancel := context.WithCancel(ctx)
-		running[a.source] = cancel
-		to := func(r report) error { return o.report(within, r) }
+	for _, a := range p {
+		to := func(r report) error { return o.report(ctx, r) }
 		reflector := newReflector(c.api, a.source, a.position, to, w.config)
 		group.Go(w.config.guard(func() error {
-			if err := reflector.run(within); err != nil {
+			if err := reflector.run(ctx); err != nil {
 				return fmt.Errorf("watching %s: %w", a.source.path(), err)
 			}
 			return nil
 		}))
 	}
-	group.Go(w.config.guard(func() error {
-		for {
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case plan := <-o.plans:
-				for s, cancel := range running {
-					if !plan.has(s) {
-						cancel()
-						delete(running, s)
-					}
-				}
-				for _, a := range plan {
-					if running[a.source] == nil {
-						start(a)
-					}
-				}
-			}
-		}
-	}))
 	return group.Wait()
 }

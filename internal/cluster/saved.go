@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"iter"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -29,13 +28,13 @@ const (
 const mostAhead = 24 * time.Hour
 
 // savedMagic begins a saved state; the number is the version of its format. A SHA-256 of all that follows it is next.
-const savedMagic = "node-dns cluster state 2\n"
+const savedMagic = "node-dns cluster state 3\n"
 
 // Why a file is no saved state that can be used.
 var (
 	errDamaged = errors.New("damaged, or of another version")
 	errForeign = errors.New("of another cluster")
-	errPartial = errors.New("without the endpoints that are to be known now")
+	errPartial = errors.New("without the names of pods that are to be known now")
 	errOld     = errors.New("older than snapshotMaxAge")
 	errFuture  = errors.New("from the future")
 )
@@ -46,16 +45,13 @@ type saved struct {
 	cluster    [sha256.Size]byte
 	at         time.Time
 	shape      shape
+	podNames   bool
+	size       int // in octets, about
 	sources    []assignment
 	services   iter.Seq[*zone.Service]
-	slices     iter.Seq[savedSlice]
+	slices     iter.Seq[*zone.Slice]
 	namespaces iter.Seq[string]
 	pods       iter.Seq[*zone.Pod]
-}
-
-type savedSlice struct {
-	*zone.Slice
-	slot slot
 }
 
 // save writes the state, when that is due or the end. While it is in part another cluster's it is none of this one's.
@@ -89,25 +85,16 @@ func (o *owner) asOf() time.Time {
 
 // snapshot is what save writes.
 func (o *owner) snapshot() *saved {
-	s := &saved{cluster: o.cluster, at: o.asOf(), shape: o.shape}
-	for _, p := range o.store.slots {
+	s := &saved{cluster: o.cluster, at: o.asOf(), shape: o.shape, podNames: o.store.podNames}
+	for _, p := range o.store.progress {
 		if p.synced && !p.optional() { // Pods that may not be watched are not known: what is written of them is from before
 			s.sources = append(s.sources, assignment{p.source, p.position})
 		}
 	}
 	from := o.store.builder.Snapshot(s.at)
-	s.services, s.namespaces, s.pods = from.Services(), from.Namespaces(), from.Pods()
-	s.slices = func(yield func(savedSlice) bool) {
-		for slice := range from.Slices() {
-			at := sliceSlot // of an Endpoints
-			if e, known := o.store.objects[kubewire.EndpointSlices][slice.Key]; known {
-				at = e.slot
-			}
-			if !yield(savedSlice{slice, at}) {
-				return
-			}
-		}
-	}
+	counts := from.Counts()
+	s.size = 1<<10 + 64*(counts.Services+counts.Slices+counts.Namespaces+counts.Pods) + 20*counts.Endpoints
+	s.services, s.slices, s.namespaces, s.pods = from.Services(), from.Slices(), from.Namespaces(), from.Pods()
 	return s
 }
 
@@ -156,25 +143,20 @@ func (o *owner) load(cluster [sha256.Size]byte) {
 	if err == nil {
 		err = o.w.config.checkAge(time.Since(from.at))
 	}
-	if err == nil && o.w.config.Features.AllSlices && !from.hasAllSlices() {
+	if err == nil && o.store.podNames && !from.podNames {
 		err = errPartial
 	}
 	if err != nil {
-		o.store = newStore()
+		o.store = newStore(o.w.config.Features)
 		o.w.log.Warn("the state of the cluster from before is not used", "file", path, "error", err)
 		return
 	}
 	o.fromDisk = from.at
-	o.setShape(from.shape)
+	o.shape = from.shape
 	o.give()
 	o.w.log.Info("serving the state of the cluster from before", "file", path,
 		"age", time.Since(from.at).Round(time.Second), "services", o.store.builder.Snapshot(from.at).Counts().Services,
 		journal.ClusterSnapshot.Attr())
-}
-
-// hasAllSlices reports whether the state has the slices of every Service.
-func (s *saved) hasAllSlices() bool {
-	return slices.ContainsFunc(s.sources, func(a assignment) bool { return a.source.slot == sliceSlot && a.source.labels == "" })
 }
 
 // restore makes what encode has written the state, when it is of that cluster. The store must be empty; after an error
@@ -194,7 +176,7 @@ func (s *store) restore(data []byte, cluster [sha256.Size]byte) (*saved, error) 
 		return nil, errForeign
 	}
 	for _, a := range from.sources {
-		s.slots[a.source.slot] = &progress{source: a.source, position: a.position}
+		s.progress[a.source.kind] = &progress{source: a.source, position: a.position}
 	}
 	sliceKind := kubewire.EndpointSlices
 	if from.shape == endpointsShape {
@@ -202,20 +184,20 @@ func (s *store) restore(data []byte, cluster [sha256.Size]byte) (*saved, error) 
 	}
 	for r.more() {
 		service := r.service()
-		s.restoreObject(kubewire.Services, serviceSlot, service.Key, service)
+		s.restoreObject(kubewire.Services, service.Key, service)
 	}
 	for r.more() {
 		slice := r.slice()
 		key := slice.Key // a subset of an Endpoints is named after it
 		key.Name, _, _ = strings.Cut(key.Name, "/")
-		s.restoreObject(sliceKind, slice.slot, key, slice.Slice)
+		s.restoreObject(sliceKind, key, slice)
 	}
 	for r.more() {
-		s.restoreObject(kubewire.Namespaces, namespaceSlot, zone.Key{Name: r.text()}, kubewire.Namespace{})
+		s.restoreObject(kubewire.Namespaces, zone.Key{Name: r.text()}, kubewire.Namespace{})
 	}
 	for r.more() {
 		pod := r.pod()
-		s.restoreObject(kubewire.Pods, podSlot, pod.Key, pod)
+		s.restoreObject(kubewire.Pods, pod.Key, pod)
 	}
 	if r.failed || len(r.rest) > 0 {
 		return nil, fmt.Errorf("%w: its checksum is right and its content is not", errDamaged)
@@ -223,11 +205,11 @@ func (s *store) restore(data []byte, cluster [sha256.Size]byte) (*saved, error) 
 	return from, nil
 }
 
-func (s *store) restoreObject(kind kubewire.Kind, at slot, key zone.Key, value any) {
+func (s *store) restoreObject(kind kubewire.Kind, key zone.Key, value any) {
 	was := s.objects[kind][key]
+	s.trim(value)
 	octets := sizeOf(key, value) // of one subset, of an Endpoints
 	s.room -= octets
-	s.objects[kind][key] = entry{slot: at, byName: byName(value), octets: was.octets + uint32(octets)}
-	s.count(key.Name, was.byName, byName(value))
+	s.objects[kind][key] = entry{octets: was.octets + uint32(octets)}
 	s.build(kind, key, value)
 }

@@ -139,7 +139,7 @@ func TestSavedAsOf(t *testing.T) {
 			t.Helper()
 			data := []byte(readFile(t, w.config.SnapshotFile))
 			of := [sha256.Size]byte(data[len(savedMagic)+sha256.Size:]) // the cluster comes first
-			s, err := newStore().restore(data, of)
+			s, err := newStore(Features{}).restore(data, of)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -249,9 +249,9 @@ func TestSavedKeepsEveryField(t *testing.T) {
 			}
 		}
 	}
-	o := newOwner(New(Config{}))
+	o := newOwner(New(Config{Features: Features{PodNames: true}}))
 	o.shape = slicesShape
-	everything := sources(Features{AllSlices: true, AllPods: true}, "", slicesShape, nil)
+	everything := sources(Features{AllPods: true}, "", slicesShape)
 	o.store.assign(everything)
 	values := map[kubewire.Kind]any{
 		kubewire.Services: service, kubewire.EndpointSlices: slice, kubewire.Pods: pod, kubewire.Namespaces: kubewire.Namespace{},
@@ -262,7 +262,7 @@ func TestSavedKeepsEveryField(t *testing.T) {
 			o.store.apply(r)
 		}
 	}
-	restored := newStore()
+	restored := newStore(Features{PodNames: true})
 	if _, err := restored.restore(o.snapshot().encode(), o.cluster); err != nil {
 		t.Fatal(err)
 	}
@@ -272,7 +272,7 @@ func TestSavedKeepsEveryField(t *testing.T) {
 		t.Errorf("%d objects\n%s", len(before), diff)
 	}
 	for _, s := range everything {
-		if p := restored.slots[s.slot]; p == nil || p.source != s || p.position != 20 {
+		if p := restored.progress[s.kind]; p == nil || p.source != s || p.position != 20 {
 			t.Errorf("%+v is restored as %+v", s, p)
 		}
 	}
@@ -280,11 +280,11 @@ func TestSavedKeepsEveryField(t *testing.T) {
 
 // FuzzSaved: any octets, with a right checksum, are refused or are a state, which is written as it was read.
 func FuzzSaved(f *testing.F) {
-	o := newOwner(New(Config{}))
+	o := newOwner(New(Config{Features: Features{PodNames: true}}))
 	o.shape = slicesShape
-	o.store.assign([]source{headless, named})
+	o.store.assign([]source{endpoints})
 	for _, r := range relist(listing, 20, sliceAt("s1", "10.0.0.1", 5), sliceAt("s2", "fd00::1", 6)) {
-		r.source = headless
+		r.source = endpoints
 		o.store.apply(r)
 	}
 	f.Add(o.snapshot().encode()[len(savedMagic)+sha256.Size:])
@@ -305,12 +305,12 @@ func FuzzSaved(f *testing.F) {
 
 // readAndWrite returns what is written of the state that data is.
 func readAndWrite(data []byte, cluster [sha256.Size]byte) ([]byte, bool) {
-	o := newOwner(New(Config{}))
+	o := newOwner(New(Config{Features: Features{PodNames: true}}))
 	from, err := o.store.restore(data, cluster)
 	if err != nil {
 		return nil, false
 	}
-	for _, p := range o.store.slots {
+	for _, p := range o.store.progress {
 		p.synced = true
 	}
 	o.shape, o.cluster = from.shape, cluster

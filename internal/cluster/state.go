@@ -46,7 +46,6 @@ type State struct {
 	// FromDisk is when the state that is served was written to the SnapshotFile. Zero: it is from the API server.
 	FromDisk time.Time
 	Counts   zone.Counts // objects that are served
-	OnDemand int         // Services whose slices are watched because somebody asked for them
 
 	Events  uint64 // told by watches since the start
 	Lists   uint64 // read to their end since the start
@@ -55,7 +54,6 @@ type State struct {
 	Dropped uint64 // objects, and changes of such, that were too big or for which there was no room
 	// LastDrop is the last of them, and why; "": none was dropped.
 	LastDrop string
-	Shed     uint64 // questions for the slices of a Service, or at an address, while too many others were asked for
 }
 
 // unready is the State as the reason why nothing can be answered.

@@ -19,13 +19,12 @@ type store struct {
 	limit   int // of objects of each kind
 	room    int // octets that all objects may still take, by sizeOf
 	objects [kubewire.Pods + 1]map[zone.Key]entry
-	slots   map[slot]*progress
-	// unlabelled counts the headless Services without selector by name: their slices have to be asked for by name.
-	unlabelled map[string]int
+	// progress is how far the source of each kind has come.
+	progress map[kubewire.Kind]*progress
+	podNames bool // those of endpoints are kept
 
-	renamed bool // unlabelled has changed since this was last set to false
-	dirty   bool // something that DNS sees has changed since this was last set to false
-	counts  counts
+	dirty  bool // something that DNS sees has changed since this was last set to false
+	counts counts
 
 	awaited []awaited // changes since this was last set to nil that are to be timed; at most maxAwaited
 	tooMany uint64    // those beyond, since this was last set to 0
@@ -42,9 +41,6 @@ type counts struct {
 
 // entry is what is known of an object besides its value.
 type entry struct {
-	version uint64
-	slot    slot
-	byName  bool   // it is a Service that is counted in unlabelled
 	octets  uint32 // by sizeOf; at most what kubewire lets one have
 	mark    uint16 // the epoch of the last list that had it
 	trigger uint32 // the triggerMark of the last time that it has had; 0: it never had one
@@ -66,8 +62,8 @@ type progress struct {
 	until    uint64
 }
 
-func newStore() *store {
-	s := &store{limit: maxObjects, room: maxOctets, slots: make(map[slot]*progress), unlabelled: make(map[string]int)}
+func newStore(f Features) *store {
+	s := &store{limit: maxObjects, room: maxOctets, progress: make(map[kubewire.Kind]*progress), podNames: f.PodNames}
 	for kind := range s.objects {
 		s.objects[kind] = make(map[zone.Key]entry)
 	}
@@ -76,30 +72,27 @@ func newStore() *store {
 
 // assign makes these the sources, and forgets what other sources told of. A source that was there stays as it is.
 func (s *store) assign(wanted []source) {
-	gone := maps.Clone(s.slots)
+	gone := maps.Clone(s.progress)
 	for _, w := range wanted {
-		delete(gone, w.slot)
-		p := s.slots[w.slot]
+		delete(gone, w.kind)
+		p := s.progress[w.kind]
 		switch {
 		case p == nil:
-			s.slots[w.slot] = &progress{source: w}
-		case p.source.kind != w.kind:
-			s.sweep(p, func(entry) bool { return true })
-			s.slots[w.slot] = &progress{source: w}
-		case p.source != w: // another selector: what the slot holds is swept when that has been listed
-			s.slots[w.slot] = &progress{source: w, epoch: p.epoch, synced: p.synced}
+			s.progress[w.kind] = &progress{source: w}
+		case p.source != w: // another selector: what it does not select is swept when it has been listed
+			s.progress[w.kind] = &progress{source: w, epoch: p.epoch, synced: p.synced}
 		}
 	}
-	for at, p := range gone {
-		s.sweep(p, func(entry) bool { return true })
-		delete(s.slots, at)
+	for kind := range gone {
+		s.sweep(kind, func(entry) bool { return true })
+		delete(s.progress, kind)
 	}
 }
 
 // restart has every source listed anew: what is known is another server's.
 func (s *store) restart() {
-	for _, p := range s.slots {
-		s.forgetVersions(p)
+	for _, p := range s.progress {
+		p.forgetPosition()
 		p.synced = false
 	}
 }
@@ -107,24 +100,24 @@ func (s *store) restart() {
 // optional reports whether cluster names can be answered without p: Pods serve what is extra, and are done without
 // where the rights are missing.
 func (p *progress) optional() bool {
-	return p.source.slot == podSlot && hasCode(p.err, http.StatusForbidden)
+	return p.source.kind == kubewire.Pods && hasCode(p.err, http.StatusForbidden)
 }
 
 // hasAllPods reports whether every Pod is known, maybe from before. Those of a right that was taken away are not: their
 // addresses become others'.
 func (s *store) hasAllPods() bool {
-	p := s.slots[podSlot]
+	p := s.progress[kubewire.Pods]
 	return p != nil && p.source.isAllPods() && (p.synced || p.position > 0) && !p.optional()
 }
 
 // synced reports whether the whole state of every source has been here.
 func (s *store) synced() bool {
-	for _, p := range s.slots {
+	for _, p := range s.progress {
 		if !p.synced && !p.optional() {
 			return false
 		}
 	}
-	return len(s.slots) > 0
+	return len(s.progress) > 0
 }
 
 // set stores an object that p's source told of, and reports whether that changes anything for DNS.
@@ -137,9 +130,8 @@ func (s *store) set(p *progress, o kubewire.Object) (changed bool) {
 	case !exists && len(objects) >= s.limit:
 		s.drop(p, o.Key, errManyObjects)
 		return false
-	case exists && old.slot != p.source.slot && old.version > o.Version:
-		return false // the other slot has told of what came after
 	}
+	s.trim(o.Value)
 	octets := sizeOf(o.Key, o.Value)
 	if octets > s.room+int(old.octets) {
 		s.drop(p, o.Key, errNoRoom)
@@ -150,32 +142,28 @@ func (s *store) set(p *progress, o kubewire.Object) (changed bool) {
 	}
 	s.room -= octets - int(old.octets)
 	e := entry{
-		octets:  uint32(octets),
-		version: o.Version, slot: p.source.slot, mark: p.epoch, byName: byName(o.Value), trigger: cmp.Or(triggerMark(o.Triggered), old.trigger),
+		octets: uint32(octets), mark: p.epoch, trigger: cmp.Or(triggerMark(o.Triggered), old.trigger),
 	}
 	objects[o.Key] = e
-	s.count(o.Key.Name, old.byName, e.byName)
 	return s.build(p.source.kind, o.Key, o.Value)
 }
 
-// remove takes an object away, when it is p's.
-func (s *store) remove(p *progress, key zone.Key) (changed bool) {
-	objects := s.objects[p.source.kind]
-	old, exists := objects[key]
-	if !exists || old.slot != p.source.slot {
+// remove takes an object away.
+func (s *store) remove(kind kubewire.Kind, key zone.Key) (changed bool) {
+	old, exists := s.objects[kind][key]
+	if !exists {
 		return false
 	}
-	delete(objects, key)
+	delete(s.objects[kind], key)
 	s.room += int(old.octets)
-	s.count(key.Name, old.byName, false)
-	return s.build(p.source.kind, key, nil)
+	return s.build(kind, key, nil)
 }
 
-// sweep removes those of p's objects that are gone.
-func (s *store) sweep(p *progress, gone func(entry) bool) {
-	for key, e := range s.objects[p.source.kind] {
-		if e.slot == p.source.slot && gone(e) {
-			s.remove(p, key)
+// sweep removes those objects of a kind that are gone.
+func (s *store) sweep(kind kubewire.Kind, gone func(entry) bool) {
+	for key, e := range s.objects[kind] {
+		if gone(e) {
+			s.remove(kind, key)
 		}
 	}
 }
@@ -215,23 +203,22 @@ func (s *store) unbuild(kind kubewire.Kind, key zone.Key) (changed bool) {
 	}
 }
 
-// byName reports whether the slices of a Service can only be found by its name.
-func byName(value any) bool {
-	service, ok := value.(*zone.Service)
-	return ok && service.Kind == zone.Headless && !service.HasSelector
-}
-
-// count keeps unlabelled.
-func (s *store) count(name string, was, is bool) {
-	if was == is {
+// trim takes the names of Pods out of an object, unless they are kept.
+func (s *store) trim(value any) {
+	if s.podNames {
 		return
 	}
-	s.renamed = true
-	if is {
-		s.unlabelled[name]++
-		return
+	forget := func(slice *zone.Slice) {
+		for i := range slice.Endpoints {
+			slice.Endpoints[i].Pod = ""
+		}
 	}
-	if s.unlabelled[name]--; s.unlabelled[name] == 0 {
-		delete(s.unlabelled, name)
+	switch v := value.(type) {
+	case *zone.Slice:
+		forget(v)
+	case []zone.Slice:
+		for i := range v {
+			forget(&v[i])
+		}
 	}
 }

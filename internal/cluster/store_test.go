@@ -15,10 +15,7 @@ import (
 	"github.com/node-dns/node-dns/internal/zone"
 )
 
-var (
-	headless = source{kind: kubewire.EndpointSlices, slot: sliceSlot, labels: headlessLabel}
-	named    = source{kind: kubewire.EndpointSlices, slot: namedSlot, labels: "kubernetes.io/service-name in (a)"}
-)
+var endpoints = source{kind: kubewire.EndpointSlices}
 
 // sliceAt is a slice of Service a that has one address, which tells versions apart.
 func sliceAt(name, addr string, version uint64) kubewire.Object {
@@ -69,49 +66,26 @@ func TestStore(t *testing.T) {
 	}{
 		{
 			"a list anew takes away what it does not have",
-			[]told{{headless, relist(listing, 20, one, two)}, {headless, relist(listing, 30, two)}},
+			[]told{{endpoints, relist(listing, 20, one, two)}, {endpoints, relist(listing, 30, two)}},
 			map[string]string{"s2": "10.0.0.2"},
 			0,
 		},
 		{
-			"but nothing before it is complete, nor what another source told of",
+			"but nothing before it is complete",
 			[]told{
-				{headless, relist(listing, 20, one)},
-				{named, relist(listing, 20, two)},
-				{headless, []report{tell(listing, 0), tell(broken, 0)}},
-				{headless, relist(listing, 30, one)},
+				{endpoints, relist(listing, 20, one)},
+				{endpoints, []report{tell(listing, 0), tell(broken, 0)}},
+				{endpoints, relist(listing, 30, one)},
 			},
-			map[string]string{"s1": "10.0.0.1", "s2": "10.0.0.2"},
-			0,
-		},
-		{
-			"a slice that gets the headless label goes from one watch to the other: the deletion comes last",
-			[]told{
-				{headless, relist(listing, 20)},
-				{named, relist(listing, 20, one)},
-				{headless, []report{tell(changed, 0, sliceAt("s1", "10.0.0.9", 25))}},
-				{named, []report{tell(deleted, 0, sliceAt("s1", "10.0.0.1", 25))}},
-			},
-			map[string]string{"s1": "10.0.0.9"},
-			0,
-		},
-		{
-			"and what the other told before does not undo it",
-			[]told{
-				{headless, relist(listing, 20)},
-				{named, relist(listing, 20)},
-				{headless, []report{tell(changed, 0, sliceAt("s1", "10.0.0.9", 25))}},
-				{named, []report{tell(changed, 0, one)}},
-			},
-			map[string]string{"s1": "10.0.0.9"},
+			map[string]string{"s1": "10.0.0.1"},
 			0,
 		},
 		{
 			"comparing finds what the watch has lost",
 			[]told{
-				{headless, relist(listing, 20, one)},
-				{headless, []report{tell(reached, 40)}},
-				{headless, relist(comparing, 40, sliceAt("s1", "10.0.0.9", 35), sliceAt("s3", "10.0.0.3", 36))},
+				{endpoints, relist(listing, 20, one)},
+				{endpoints, []report{tell(reached, 40)}},
+				{endpoints, relist(comparing, 40, sliceAt("s1", "10.0.0.9", 35), sliceAt("s3", "10.0.0.3", 36))},
 			},
 			map[string]string{"s1": "10.0.0.9", "s3": "10.0.0.3"},
 			2,
@@ -119,9 +93,9 @@ func TestStore(t *testing.T) {
 		{
 			"but leaves to the watch what it is still to tell",
 			[]told{
-				{headless, relist(listing, 20, one, two)},
-				{headless, relist(comparing, 40, sliceAt("s1", "10.0.0.9", 35), sliceAt("s3", "10.0.0.3", 36))},
-				{headless, []report{
+				{endpoints, relist(listing, 20, one, two)},
+				{endpoints, relist(comparing, 40, sliceAt("s1", "10.0.0.9", 35), sliceAt("s3", "10.0.0.3", 36))},
+				{endpoints, []report{
 					tell(watching, 0),
 					tell(deleted, 0, sliceAt("s2", "10.0.0.2", 34)),
 					tell(changed, 0, sliceAt("s1", "10.0.0.9", 35)),
@@ -135,44 +109,41 @@ func TestStore(t *testing.T) {
 		{
 			"a deletion that has not been told of when the watch is past it was lost",
 			[]told{
-				{headless, relist(listing, 20, one, two)},
-				{headless, relist(comparing, 40, one)},
-				{headless, []report{tell(watching, 0), tell(reached, 39)}},
-				{headless, []report{tell(reached, 40)}},
+				{endpoints, relist(listing, 20, one, two)},
+				{endpoints, relist(comparing, 40, one)},
+				{endpoints, []report{tell(watching, 0), tell(reached, 39)}},
+				{endpoints, []report{tell(reached, 40)}},
 			},
 			map[string]string{"s1": "10.0.0.1"},
 			1,
 		},
 		{
 			"and not before",
-			[]told{{headless, relist(listing, 20, one, two)}, {headless, relist(comparing, 40, one)}, {headless, []report{tell(reached, 39)}}},
+			[]told{{endpoints, relist(listing, 20, one, two)}, {endpoints, relist(comparing, 40, one)}, {endpoints, []report{tell(reached, 39)}}},
 			map[string]string{"s1": "10.0.0.1", "s2": "10.0.0.2"},
 			0,
 		},
 		{
-			"after a restore lower versions are newer, also from the other source",
+			"after a restore lower versions are newer",
 			[]told{
-				{headless, relist(listing, 20, sliceAt("s1", "10.0.0.9", 19))},
-				{named, relist(listing, 20)},
-				{named, []report{tell(rewound, 5)}},
-				{named, relist(listing, 12, one)},
-				{headless, []report{tell(rewound, 5)}},
-				{headless, relist(listing, 12)},
+				{endpoints, relist(listing, 20, sliceAt("s1", "10.0.0.9", 19))},
+				{endpoints, []report{tell(rewound, 5)}},
+				{endpoints, relist(listing, 12, one)},
 			},
 			map[string]string{"s1": "10.0.0.1"},
 			0,
 		},
 		{
 			"a source that is not watched any more has nothing to say",
-			[]told{{source{kind: kubewire.EndpointSlices, slot: sliceSlot}, relist(listing, 20, one)}},
+			[]told{{source{kind: kubewire.EndpointSlices, fields: "metadata.name=s1"}, relist(listing, 20, one)}},
 			map[string]string{},
 			0,
 		},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
-			s := newStore()
-			s.assign([]source{headless, named})
+			s := newStore(Features{})
+			s.assign([]source{endpoints})
 			for _, told := range row.told {
 				for _, r := range told.of {
 					r.source = told.by
@@ -190,8 +161,8 @@ func TestStore(t *testing.T) {
 }
 
 func TestAssign(t *testing.T) {
-	s := newStore()
-	old := source{kind: kubewire.Endpoints, slot: sliceSlot}
+	s := newStore(Features{})
+	old := source{kind: kubewire.Endpoints}
 	s.assign([]source{old})
 	for _, r := range relist(listing, 20, kubewire.Object{
 		Key:   zone.Key{Namespace: "n", Name: "e"},
@@ -203,31 +174,55 @@ func TestAssign(t *testing.T) {
 	if len(addrsOf(s)) != 1 || !s.synced() {
 		t.Fatalf("%v", addrsOf(s))
 	}
-	s.assign([]source{headless, named})
+	s.assign([]source{endpoints})
 	if len(addrsOf(s)) != 0 || s.synced() {
 		t.Errorf("the API has EndpointSlices now, and %v of Endpoints are left", addrsOf(s))
 	}
-	for _, by := range []source{headless, named} {
-		for _, r := range relist(listing, 20, sliceAt(by.labels, "10.0.0.1", 10)) {
-			r.source = by
-			s.apply(r)
-		}
+	for _, r := range relist(listing, 20, sliceAt("s1", "10.0.0.1", 10), sliceAt("s2", "10.0.0.2", 10)) {
+		r.source = endpoints
+		s.apply(r)
 	}
-	another := named
-	another.labels = "kubernetes.io/service-name in (a,b)"
-	s.assign([]source{headless, another})
-	if len(addrsOf(s)) != 2 || s.slots[namedSlot].position != 0 || s.slots[sliceSlot].position != 20 || !s.synced() {
+	another := endpoints
+	another.fields = "metadata.name=s1"
+	s.assign([]source{another})
+	if len(addrsOf(s)) != 2 || s.progress[kubewire.EndpointSlices].position != 0 || !s.synced() {
 		t.Errorf("another selector: %v", addrsOf(s))
 	}
-	s.assign([]source{headless})
-	if got := addrsOf(s); len(got) != 1 || got[headlessLabel] == "" {
-		t.Errorf("the named slices are not watched any more, and %v", got)
+	for _, r := range relist(listing, 30, sliceAt("s1", "10.0.0.1", 10)) {
+		r.source = another
+		s.apply(r)
+	}
+	if got := addrsOf(s); len(got) != 1 || got["s1"] == "" {
+		t.Errorf("it selects s1, and known are %v", got)
+	}
+}
+
+// TestPodNames: the names of Pods are kept for who wants them alone.
+func TestPodNames(t *testing.T) {
+	for _, want := range []string{"", "web-7d9f8c6b5-x7x9k"} {
+		s := newStore(Features{PodNames: want != ""})
+		for kind, value := range map[kubewire.Kind]any{
+			kubewire.EndpointSlices: &zone.Slice{Key: zone.Key{Namespace: "n", Name: "s"}, Service: "a", Endpoints: []zone.Endpoint{{Addr: netip.MustParseAddr("10.0.0.1"), Pod: "web-7d9f8c6b5-x7x9k"}}},
+			kubewire.Endpoints:      []zone.Slice{{Endpoints: []zone.Endpoint{{Addr: netip.MustParseAddr("10.0.0.1"), Pod: "web-7d9f8c6b5-x7x9k"}}}},
+		} {
+			by := source{kind: kind}
+			s.assign([]source{by})
+			s.apply(report{source: by, step: changed, object: kubewire.Object{Key: zone.Key{Namespace: "n", Name: "s"}, Value: value}})
+			for slice := range s.builder.Snapshot(time.Now()).Slices() {
+				if got := slice.Endpoints[0].Pod; got != want {
+					t.Errorf("%v: %q, want %q", kind, got, want)
+				}
+			}
+			if s.builder.Snapshot(time.Now()).Counts().Slices != 1 {
+				t.Errorf("%v: not known", kind)
+			}
+		}
 	}
 }
 
 func TestStoreIsBounded(t *testing.T) {
-	s := newStore()
-	services := source{kind: kubewire.Services, slot: serviceSlot}
+	s := newStore(Features{})
+	services := source{kind: kubewire.Services}
 	s.assign([]source{services})
 	s.limit = 1
 	for _, name := range []string{"one", "one-too-many", "one"} {
@@ -242,8 +237,8 @@ func TestStoreIsBounded(t *testing.T) {
 // TestStoreIsBoundedInOctets: an object that there is no room for is dropped, with what was known of it before; the others are kept, and one
 // that goes makes room.
 func TestStoreIsBoundedInOctets(t *testing.T) {
-	s := newStore()
-	slices := source{kind: kubewire.EndpointSlices, slot: sliceSlot}
+	s := newStore(Features{})
+	slices := source{kind: kubewire.EndpointSlices}
 	s.assign([]source{slices})
 	s.room = 100_000
 	known := func() int { return s.builder.Snapshot(time.Now()).Counts().Endpoints }
@@ -291,7 +286,7 @@ func TestStoreIsBoundedInOctets(t *testing.T) {
 func TestDropIsSaid(t *testing.T) {
 	var log bytes.Buffer
 	o := newOwner(New(Config{Log: slog.New(slog.NewTextHandler(&log, nil))}))
-	slices := source{kind: kubewire.EndpointSlices, slot: sliceSlot}
+	slices := source{kind: kubewire.EndpointSlices}
 	o.store.assign([]source{slices})
 	for range 3 {
 		key := zone.Key{Namespace: "n", Name: "big\x1b"}

@@ -29,13 +29,11 @@ type Resolver struct {
 	Endpoints     int       `json:"endpoints"`
 	Namespaces    int       `json:"namespaces"`
 	Pods          int       `json:"pods"`
-	OnDemand      int       `json:"onDemand"` // services whose endpoints are watched because they were asked for
 	Events        uint64    `json:"events"`
 	Lists         uint64    `json:"lists"`
 	Lost          uint64    `json:"lost"`
 	Rewinds       uint64    `json:"rewinds"`
 	Dropped       uint64    `json:"dropped"`
-	Shed          uint64    `json:"shed"` // questions for endpoints while those of too many services, or at too many addresses, were asked for
 	Autopath      Autopath  `json:"autopath"`
 }
 

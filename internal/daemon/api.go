@@ -34,8 +34,7 @@ func newAPI(config nodeconfig.Config, kubeconfig, hostname string) api {
 	return api{kubeconfig, kubeconfig, node, cluster.Features{
 		NodePods: r.Autopath,
 		AllPods:  r.PodNames == nodeconfig.PodsVerified,
-		// Each query for a ClusterIP service needs its endpoints then, and only so many are fetched at a time.
-		AllSlices: r.IgnoreEmptyService,
+		PodNames: r.EndpointPodNames,
 	}}
 }
 

@@ -19,7 +19,7 @@ import (
 // zoneConfig is the function of that name, with who else is asked.
 func (d *Daemon) zoneConfig(s *serving) zone.Config {
 	z := zoneConfig(s.config, s.nodeIP)
-	z.Endpoints, z.Next = &d.names, d.local(dnsserver.HandlerFunc(d.serveUpstream))
+	z.Next = d.local(dnsserver.HandlerFunc(d.serveUpstream))
 	return z
 }
 

@@ -54,7 +54,7 @@ func TestRequestMetric(t *testing.T) {
 	})
 	r.await("so are the lists, and no bound is met", func() bool {
 		return r.value(address, "nodedns_cluster_lists_total") >= 3 && r.value(address, "nodedns_cluster_lost_total") == 0 &&
-			r.value(address, "nodedns_cluster_limited_total", `limit="objects"`) == 0 && r.value(address, "nodedns_cluster_limited_total", `limit="endpoints"`) == 0
+			r.value(address, "nodedns_cluster_limited_total", `limit="objects"`) == 0
 	})
 	api.SetFaults(kubetest.Faults{Status: 503})
 	api.CloseWatches()

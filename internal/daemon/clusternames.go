@@ -3,7 +3,6 @@ package daemon
 import (
 	"context"
 	"errors"
-	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -112,19 +111,3 @@ func (c *clusterNames) known() *zone.Snapshot {
 }
 
 var errNotWatched = errors.New("the Kubernetes API is not watched")
-
-// Of implements zone.Endpoints.
-func (c *clusterNames) Of(ctx context.Context, service zone.Key) ([]*zone.Slice, error) {
-	if w := c.watcher.Load(); w != nil {
-		return w.Of(ctx, service)
-	}
-	return nil, errNotWatched
-}
-
-// At implements zone.Endpoints.
-func (c *clusterNames) At(ctx context.Context, addr netip.Addr) ([]*zone.Slice, error) {
-	if w := c.watcher.Load(); w != nil {
-		return w.At(ctx, addr)
-	}
-	return nil, errNotWatched
-}

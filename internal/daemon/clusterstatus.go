@@ -33,7 +33,7 @@ func resolverStatus(s *serving, state cluster.State) *control.Resolver {
 		Phase: state.Phase.String(), Since: state.Since, Profile: string(s.config.ClusterProfile()),
 		Kubeconfig: state.Kubeconfig, Server: state.Server, Error: state.LastError, MissingRights: []string{}, FromDisk: state.FromDisk,
 		Services: state.Counts.Services, Endpoints: state.Counts.Endpoints, Namespaces: state.Counts.Namespaces, Pods: state.Counts.Pods,
-		OnDemand: state.OnDemand, Events: state.Events, Lists: state.Lists, Lost: state.Lost, Rewinds: state.Rewinds, Dropped: state.Dropped, Shed: state.Shed,
+		Events: state.Events, Lists: state.Lists, Lost: state.Lost, Rewinds: state.Rewinds, Dropped: state.Dropped,
 	}
 	for _, right := range state.Missing {
 		r.MissingRights = append(r.MissingRights, right.String())

@@ -59,17 +59,19 @@ func TestReloadTakesOverEveryKey(t *testing.T) {
 		"kubeconfig": {"/run/another", func(r *running) bool {
 			return strings.HasSuffix(r.daemon.serving.Load().api.kubeconfig, "/run/another")
 		}},
-		"nodeName":         {"node-7", func(r *running) bool { return r.daemon.serving.Load().api.node == "node-7" }},
-		"autopath":         {"false", func(r *running) bool { return !r.daemon.serving.Load().api.features.NodePods }},
-		"zoneProfile":      {"openshift", func(r *running) bool { return r.clusterRcode("local.dns") == dns.RcodeSuccess }},
-		"pods":             {"disabled", func(r *running) bool { return r.clusterRcode("10-0-0-1.shop.pod") == dns.RcodeNameError }},
-		"endpointPodNames": {"true", func(r *running) bool { return r.clusterRcode("db-0.db.shop.svc") == dns.RcodeSuccess }},
-		"ignoreEmptyService": {"true", func(r *running) bool {
-			if !r.daemon.serving.Load().api.features.AllSlices {
+		"nodeName":    {"node-7", func(r *running) bool { return r.daemon.serving.Load().api.node == "node-7" }},
+		"autopath":    {"false", func(r *running) bool { return !r.daemon.serving.Load().api.features.NodePods }},
+		"zoneProfile": {"openshift", func(r *running) bool { return r.clusterRcode("local.dns") == dns.RcodeSuccess }},
+		"pods":        {"disabled", func(r *running) bool { return r.clusterRcode("10-0-0-1.shop.pod") == dns.RcodeNameError }},
+		"endpointPodNames": {"true", func(r *running) bool {
+			if !r.daemon.serving.Load().api.features.PodNames {
 				return false
 			}
-			r.await("the endpoints of all services", func() bool { return r.clusterRcode("empty.shop.svc") == dns.RcodeNameError })
-			return r.clusterRcode("web.shop.svc") == dns.RcodeSuccess
+			r.await("the names of pods, which are listed for this", func() bool { return r.clusterRcode("db-0.db.shop.svc") == dns.RcodeSuccess })
+			return true
+		}},
+		"ignoreEmptyService": {"true", func(r *running) bool {
+			return r.clusterRcode("empty.shop.svc") == dns.RcodeNameError && r.clusterRcode("web.shop.svc") == dns.RcodeSuccess
 		}},
 		"zonalNames":         {"true", func(r *running) bool { return r.clusterRcode("z.prefer._zone.db.shop.svc") == dns.RcodeSuccess }},
 		"namespaces":         {"[pay]", func(r *running) bool { return r.clusterRcode("web.shop.svc") == dns.RcodeNameError }},

@@ -157,7 +157,7 @@ func TestServeWire(t *testing.T) {
 		{name: "a plain name", ask: "printer."},
 		{name: "an alias that leads out", ask: "site.shop.svc.cluster.local."},
 		{name: "an alias that leads to a service", ask: "here.shop.svc.cluster.local."},
-		{name: "endpoints that are not watched", ask: "10-130-3-1." + web},
+		{name: "an endpoint that there is not", ask: "10-130-3-1." + web, wire: true},
 		// The site's reverse zone has the node's name, and not only that of a service whose pod is on the node's network.
 		{name: "an endpoint's address outside of the cluster's networks", ask: "10.2.0.192.in-addr.arpa.", qtype: dns.TypePTR},
 

@@ -21,10 +21,9 @@ var clusterRows = []row{
 		ofResolver(func(r *control.Resolver, _ *Sample, put puts) { put.value(float64(r.Lists)) })),
 	counter("cluster_lost_total", "Changes that a watch should have told of and did not, which a list compared with it has shown.", nil,
 		ofResolver(func(r *control.Resolver, _ *Sample, put puts) { put.value(float64(r.Lost)) })),
-	counter("cluster_limited_total", "What was not taken for a bound: changes of objects beyond those that are kept (objects), questions for endpoints of too many services or addresses (endpoints).",
+	counter("cluster_limited_total", "What was not taken for a bound: changes of objects beyond those that are kept (objects).",
 		[]string{"limit"}, ofResolver(func(r *control.Resolver, _ *Sample, put puts) {
 			put.value(float64(r.Dropped), "objects")
-			put.value(float64(r.Shed), "endpoints")
 		})),
 	spread("kubernetes_dns_programming_duration_seconds", "Time from when a Service or a Pod behind it changed, by the EndpointSlice written for that, until names were answered by it.",
 		[]string{"service_kind"}, ofResolver(func(_ *control.Resolver, s *Sample, put puts) {

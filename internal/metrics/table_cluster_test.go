@@ -36,13 +36,13 @@ func TestClusterRows(t *testing.T) {
 		APIRequests: map[APIRequest]uint64{{"200", "GET", "api"}: 14},
 	}
 	s.Status.Cluster.Resolver = &control.Resolver{
-		Services: 1, Endpoints: 2, Namespaces: 3, Pods: 4, Events: 5, Lists: 6, Lost: 7, Dropped: 8, Shed: 9,
+		Services: 1, Endpoints: 2, Namespaces: 3, Pods: 4, Events: 5, Lists: 6, Lost: 7, Dropped: 8,
 		Autopath: control.Autopath{Answered: 15, Saved: 16},
 	}
 	s.Programming.Headless.Add(1)
 	want := map[string]float64{
 		"cluster_synced": 1, "cluster_objects service": 1, "cluster_objects endpoint": 2, "cluster_objects namespace": 3, "cluster_objects pod": 4,
-		"cluster_events_total": 5, "cluster_lists_total": 6, "cluster_lost_total": 7, "cluster_limited_total objects": 8, "cluster_limited_total endpoints": 9,
+		"cluster_events_total": 5, "cluster_lists_total": 6, "cluster_lost_total": 7, "cluster_limited_total objects": 8,
 		"kubernetes_dns_programming_duration_seconds headless_with_selector": 1,
 		"kubernetes_dns_programming_untimed_total future":                    11,
 		"kubernetes_dns_programming_untimed_total past":                      12,

@@ -15,7 +15,6 @@ const (
 	answered verdict = iota
 	foreign          // the name is not the cluster's
 	chased           // there is a CNAME, and the answer goes on at its target
-	lacking          // it needs endpoints that the Snapshot does not have
 	unknown          // it needs all Pods, and the Snapshot does not have them
 )
 
@@ -28,12 +27,11 @@ type answer struct {
 	zoneAt  int      // the label of the question at which the zone begins
 	records []record // of the answer section; none, and there is a SOA record in the authority section
 	extra   []record // addresses of the hosts that records name
-	view    *view    // what SRV records are of, in the subdomain sub; lacking: whose slices are needed
+	view    *view    // what SRV records are of, in the subdomain sub
 	sub     string
-	target  []byte     // of the CNAME record, and of SRV records that are of no view: in wire format
-	addr    netip.Addr // lacking: the address whose endpoints are needed
-	shares  int        // how many SRV records there would be if those that say the same were apart
-	ordered bool       // the first record is the best
+	target  []byte // of the CNAME record, and of SRV records that are of no view: in wire format
+	shares  int    // how many SRV records there would be if those that say the same were apart
+	ordered bool   // the first record is the best
 
 	seen    map[target]int32 // index of each of many SRV records
 	hasSeen bool             // of this answer
@@ -70,7 +68,7 @@ const (
 
 func (a *answer) reset() {
 	a.verdict, a.rcode, a.ttl, a.zoneAt = answered, dns.RcodeSuccess, 0, 0
-	a.view, a.sub, a.target, a.addr, a.ordered = nil, "", nil, netip.Addr{}, false
+	a.view, a.sub, a.target, a.ordered = nil, "", nil, false
 	a.drop()
 }
 

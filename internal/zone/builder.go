@@ -16,9 +16,9 @@ import (
 type Builder struct {
 	services   tableBuilder[*view]     // by viewKey
 	namespaces tableBuilder[namespace] // by label
-	addrs      addrBuilder             // of ClusterIPs and endpoints, to viewKey
-	pods       tableBuilder[*Pod]      // by podKey
-	podAddrs   addrBuilder             // to podKey
+	addrs      addrBuilder             // of ClusterIPs and endpoints, to viewKeys
+	pods       tableBuilder[member]    // by podKey
+	podAddrs   addrBuilder             // to podKeys
 	serviceOf  map[Key]string          // the viewKey of each Slice
 	counts     Counts
 	last       *Snapshot // nil: there was a change since
@@ -74,10 +74,10 @@ func (b *Builder) setService(key string, s *Service) (changed bool) {
 	if s.equal(v.svc) {
 		return false
 	}
-	next := *v
+	next := b.change(v)
 	next.svc = s
-	next.repeats += b.reindex(key, clusterIPs(b.gone, v.svc), clusterIPs(b.come, s))
-	b.put(&next)
+	next.repeats += b.reindex(next.number, clusterIPs(b.gone, v.svc), clusterIPs(b.come, s))
+	b.put(next)
 	added := count(s) - count(v.svc)
 	b.counts.Services += added
 	if added != 0 {
@@ -136,14 +136,14 @@ func (b *Builder) DeleteSlice(key Key) (changed bool) {
 // setSlice has v go on with s in the place of the slice of that name, or without one.
 func (b *Builder) setSlice(v *view, name string, s *slice) {
 	before := v.slice(name)
-	next := *v
+	next := b.change(v)
 	if s == nil {
 		next.slices = v.without(name)
 	} else {
 		next.slices = v.with(s)
 	}
-	next.repeats += b.reindex(v.key, before.addrs(b.gone), s.addrs(b.come))
-	b.put(&next)
+	next.repeats += b.reindex(next.number, before.addrs(b.gone), s.addrs(b.come))
+	b.put(next)
 	b.counts.Slices += s.objects() - before.objects()
 	b.counts.Endpoints += s.size() - before.size()
 }
@@ -177,31 +177,41 @@ func (b *Builder) view(key string) *view {
 	return &view{key: key}
 }
 
+// change returns a copy of v to be changed and put.
+func (b *Builder) change(v *view) *view {
+	next := *v
+	if next.number == 0 {
+		next.number = b.addrs.number(v.key)
+	}
+	return &next
+}
+
 // put replaces the view of v's key.
 func (b *Builder) put(v *view) {
 	b.last = nil
 	if v.svc == nil && len(v.slices) == 0 {
 		b.services.delete(v.key)
+		b.addrs.forget(v.number)
 		return
 	}
 	b.services.set(v.key, v)
 }
 
-// reindex has the view of that key at the addresses of come, and no more at those of gone. It returns by how many its
+// reindex has the view of that number at the addresses of come, and no more at those of gone. It returns by how many its
 // repeats change. It keeps both slices for the next time.
-func (b *Builder) reindex(key string, gone, come []netip.Addr) (repeats int) {
+func (b *Builder) reindex(number uint32, gone, come []netip.Addr) (repeats int) {
 	b.gone, b.come = gone, come
 	slices.SortFunc(gone, netip.Addr.Compare)
 	slices.SortFunc(come, netip.Addr.Compare)
 	for len(gone)+len(come) > 0 {
 		switch {
 		case len(come) == 0 || len(gone) > 0 && gone[0].Less(come[0]):
-			if b.addrs.remove(gone[0], key) {
+			if b.addrs.remove(gone[0], number) {
 				repeats--
 			}
 			gone = gone[1:]
 		case len(gone) == 0 || come[0].Less(gone[0]):
-			if b.addrs.add(come[0], key) {
+			if b.addrs.add(come[0], number) {
 				repeats++
 			}
 			come = come[1:]
@@ -251,7 +261,7 @@ func (b *Builder) setNamespace(name string, change func(*namespace)) (changed bo
 func (b *Builder) SetPod(p *Pod) (changed bool) {
 	key := podKey(p.Key)
 	before := b.pods.get(key)
-	if before != nil && slices.Equal(before.Addrs, p.Addrs) && before.OwnSearch == p.OwnSearch {
+	if before.Pod != nil && slices.Equal(before.Addrs, p.Addrs) && before.OwnSearch == p.OwnSearch {
 		return false
 	}
 	b.setPod(key, before, p)
@@ -261,31 +271,44 @@ func (b *Builder) SetPod(p *Pod) (changed bool) {
 // DeletePod takes the Pod out; one that is not there is no change.
 func (b *Builder) DeletePod(key Key) (changed bool) {
 	before := b.pods.get(podKey(key))
-	if before == nil {
+	if before.Pod == nil {
 		return false
 	}
 	b.setPod(podKey(key), before, nil)
 	return true
 }
 
-func (b *Builder) setPod(key string, before, after *Pod) {
+func (b *Builder) setPod(key string, before member, after *Pod) {
 	b.last = nil
-	if before != nil {
+	if before.Pod != nil {
 		b.counts.Pods--
 		b.setNamespace(before.Namespace, func(n *namespace) { n.pods-- })
 		b.pods.delete(key)
 		for _, addr := range before.Addrs {
-			b.podAddrs.remove(addr, key)
+			b.podAddrs.remove(addr, before.number)
 		}
+		b.podAddrs.forget(before.number)
 	}
 	if after != nil {
 		b.counts.Pods++
 		b.setNamespace(after.Namespace, func(n *namespace) { n.pods++ })
-		b.pods.set(key, after)
+		m := member{after, b.podAddrs.number(key)}
+		b.pods.set(key, m)
 		for _, addr := range after.Addrs {
-			b.podAddrs.add(addr, key)
+			b.podAddrs.add(addr, m.number)
 		}
 	}
+}
+
+// member is a Pod, and its number in the index of addresses. The zero member is none.
+type member struct {
+	*Pod
+	number uint32
+}
+
+// has says whether it has the address, which may be IPv4-mapped.
+func (m member) has(addr netip.Addr) bool {
+	return m.Pod != nil && slices.ContainsFunc(m.Addrs, func(other netip.Addr) bool { return other.As16() == addr.As16() })
 }
 
 // podKey has the namespace first: at an address the pods of a namespace are found by it.

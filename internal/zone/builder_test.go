@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -355,7 +356,9 @@ func TestIteration(t *testing.T) {
 			}
 		}
 		for slice := range s.Slices() {
-			slicesOf[slice.Key] = slice
+			kept := *slice
+			kept.Endpoints = slices.Clone(slice.Endpoints)
+			slicesOf[slice.Key] = &kept
 		}
 		for pod := range s.Pods() {
 			pods[pod.Key] = pod

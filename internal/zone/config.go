@@ -1,7 +1,6 @@
 package zone
 
 import (
-	"context"
 	"net/netip"
 	"slices"
 	"time"
@@ -58,25 +57,11 @@ type Config struct {
 	// Nameservers are the addresses of ns.dns.DOMAIN, the nameserver of the zones: where they are answered.
 	Nameservers []netip.Addr
 
-	// Endpoints has the slices of ClusterIP services, which a node of a large cluster does not watch. Nil: the Snapshot
-	// has them.
-	Endpoints Endpoints
-
 	// Next answers for what is not the cluster's: targets of ExternalName services, and other reverse zones.
 	Next dnsserver.Handler
 
 	// Rotate returns from 0 to n-1: which of n records is the first of an answer. Nil: a random one.
 	Rotate func(n int) int
-}
-
-// Endpoints fetches what a Snapshot does not have. Both methods are called from many goroutines at once, and return when
-// ctx ends. An error is SERVFAIL for who asked.
-type Endpoints interface {
-	// Of returns the slices of a Service; none is no error.
-	Of(ctx context.Context, service Key) ([]*Slice, error)
-	// At returns the slices that have an endpoint with that address, for the name of an address; none is no error. Of their
-	// endpoints no others need be there.
-	At(ctx context.Context, addr netip.Addr) ([]*Slice, error)
 }
 
 // soaTimes are the numbers of a SOA record between its serial number and its negative TTL, in seconds.

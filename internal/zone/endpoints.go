@@ -9,10 +9,6 @@ import (
 
 // endpoints answers for the ready endpoints of a Service, with k labels before its name.
 func (l *lookup) endpoints(v *view, k int) {
-	v = l.whole(v)
-	if v == nil {
-		return
-	}
 	l.view = v
 	var pick selection
 	if l.cfg.isOpenShift {
@@ -78,22 +74,8 @@ func (l *lookup) has(v *view, pick selection) bool {
 	return l.add(v, &pick)
 }
 
-// whole returns v with all its slices; nil when they must be fetched first.
-func (l *lookup) whole(v *view) *view {
-	switch {
-	case l.cfg.Endpoints == nil || v.svc.Kind == Headless:
-		return v
-	case l.fetched == nil:
-		l.verdict, l.view = lacking, v
-	}
-	return l.fetched
-}
-
-// isEmpty says whether the Service has no ready endpoint; false as well when that is not known.
+// isEmpty says whether the Service has no ready endpoint.
 func (l *lookup) isEmpty(v *view) bool {
-	if v = l.whole(v); v == nil {
-		return false
-	}
 	for _, s := range v.slices {
 		for c := s.endpoints(); c.next(); {
 			if v.isReady(&c) {

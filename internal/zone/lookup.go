@@ -10,8 +10,6 @@ type lookup struct {
 	cfg      *settings
 	snapshot *Snapshot
 	domain   *domain       // of the question; nil when it is of a reverse zone
-	fetched  *view         // the Service of answer.view with the slices that the Snapshot lacks; nil: not fetched
-	found    []*view       // the same of the Services at answer.addr; nil: not fetched
 	scratch  [maxName]byte // for answer.target
 	aimed    question      // that as a name
 	hosts    []uint16      // where in the message the host of each record is; 0: out of reach

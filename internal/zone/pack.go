@@ -30,13 +30,12 @@ func newSlice(s *Slice) *slice {
 	return &slice{name: s.Name, ports: s.Ports, data: string(data), count: count}
 }
 
-// unpack is newSlice's other way.
-func (s *slice) unpack(service Key) *Slice {
-	out := &Slice{Key: Key{service.Namespace, s.name}, Service: service.Name, Ports: s.ports}
+// unpack is newSlice's other way. It uses the room of out's Endpoints.
+func (s *slice) unpack(service Key, out *Slice) {
+	*out = Slice{Key: Key{service.Namespace, s.name}, Service: service.Name, Ports: s.ports, Endpoints: out.Endpoints[:0]}
 	for c := s.endpoints(); c.next(); {
 		out.Endpoints = append(out.Endpoints, c.Endpoint)
 	}
-	return out
 }
 
 // equal says whether both say the same; before is nil for no slice.

@@ -113,7 +113,7 @@ func (l *lookup) begin(cfg *settings, snapshot *Snapshot) {
 	if snapshot == nil {
 		snapshot = cfg.nothing
 	}
-	l.cfg, l.snapshot, l.fetched, l.found = cfg, snapshot, nil, nil
+	l.cfg, l.snapshot = cfg, snapshot
 }
 
 // readQuery reads a query into the question. It returns false for what AppendResponse leaves to others.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/miekg/dns"
 )
@@ -23,7 +24,6 @@ func (l *lookup) reverse() {
 	isAddr := prefix.IsSingleIP() && left == 0
 	switch {
 	case isAddr && l.pointers(prefix.Addr(), ours):
-	case l.verdict == lacking:
 	case !ours:
 		l.verdict = foreign
 	case left > 0, isAddr:
@@ -109,23 +109,17 @@ func decimal(label []byte) (byte, bool) {
 func (l *lookup) pointers(addr netip.Addr, ours bool) (known bool) {
 	l.ordered = true
 	for _, ref := range l.snapshot.addrs.at(addr) {
-		if v := l.snapshot.services.get(ref.to); v != nil && v.svc != nil {
+		if v := l.snapshot.services.get(l.snapshot.addrs.names.of(uint32(ref))); v != nil && v.svc != nil {
 			l.addPointers(v, addr)
 		}
-	}
-	for _, v := range l.found {
-		l.addPointers(v, addr)
 	}
 	if !ours {
 		l.records = slices.DeleteFunc(l.records, l.isElsewhere)
 	}
 	if len(l.records) == 0 {
-		if ours && l.cfg.Endpoints != nil && l.found == nil {
-			l.verdict, l.addr = lacking, addr
-		}
 		return false
 	}
-	slices.SortStableFunc(l.records, func(a, b record) int { return cmp.Compare(a.of, b.of) })
+	slices.SortStableFunc(l.records, func(a, b record) int { return cmp.Or(cmp.Compare(a.of, b.of), strings.Compare(a.view.key, b.view.key)) })
 	end := 1
 	for end < len(l.records) && !l.cfg.isOpenShift && (l.records[0].of > rankClusterIP || l.records[end].of == rankClusterIP) {
 		end++

@@ -1,10 +1,8 @@
 package zone
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -43,12 +41,6 @@ func (r *Resolver) serve(ctx context.Context, q *dnsserver.Query, name string, c
 	}
 	if l.verdict == unknown {
 		return nil, errSomePods
-	}
-	if l.verdict == lacking {
-		if err := l.fetch(ctx); err != nil {
-			return nil, err
-		}
-		l.resolve()
 	}
 	m, err := l.unpacked()
 	if err != nil || l.verdict != chased {
@@ -120,57 +112,4 @@ func (r *Resolver) forward(ctx context.Context, q *dnsserver.Query, name string,
 	answer, err := r.cfg.Next.ServeDNS(ctx, onward)
 	q.AnsweredBy, q.Cached, q.Age = onward.AnsweredBy, onward.Cached, onward.Age // the Origin is still us, who had the alias
 	return answer, err
-}
-
-// fetch gets the endpoints that the Snapshot lacks.
-func (l *lookup) fetch(ctx context.Context) error {
-	if l.addr.IsValid() {
-		return l.fetchAt(ctx, l.addr)
-	}
-	fetched, err := l.cfg.Endpoints.Of(ctx, l.view.service())
-	if err != nil {
-		return unreachable(err)
-	}
-	l.fetched = l.view.complete(fetched)
-	return nil
-}
-
-func (l *lookup) fetchAt(ctx context.Context, addr netip.Addr) error {
-	fetched, err := l.cfg.Endpoints.At(ctx, addr)
-	if err != nil {
-		return unreachable(err)
-	}
-	byService := map[Key][]*Slice{}
-	for _, s := range fetched {
-		service := Key{s.Namespace, s.Service}
-		byService[service] = append(byService[service], s)
-	}
-	l.found = []*view{}
-	for service, of := range byService {
-		if l.snapshot.Service(service) != nil {
-			l.found = append(l.found, l.snapshot.services.get(viewKey(service)).complete(of))
-		}
-	}
-	slices.SortFunc(l.found, func(a, b *view) int { return cmp.Compare(a.key, b.key) })
-	return nil
-}
-
-// complete returns the view with these slices.
-func (v *view) complete(fetched []*Slice) *view {
-	out := &view{key: v.key, svc: v.svc}
-	seen := map[netip.Addr]bool{}
-	for _, s := range fetched {
-		out.slices = out.with(newSlice(s))
-		for _, e := range s.Endpoints {
-			if seen[e.Addr] {
-				out.repeats++
-			}
-			seen[e.Addr] = true
-		}
-	}
-	return out
-}
-
-func unreachable(err error) error {
-	return &dnsserver.ExtendedError{Code: dns.ExtendedErrorCodeNetworkError, Text: err.Error()}
 }

@@ -41,7 +41,6 @@ func (l *lookup) service(v *view, k int) {
 	switch {
 	case v.svc.Kind == ClusterIP && l.sub == "svc" && l.cfg.IgnoreEmptyService && l.isEmpty(v):
 		l.nxdomain()
-	case l.verdict == lacking:
 	case v.svc.Kind == ExternalName && all:
 		l.nxdomain()
 	case v.svc.Kind == ExternalName:
@@ -171,8 +170,7 @@ func (l *lookup) addTargetAddrs() {
 func (l *lookup) addAddrsOf(v *view) {
 	switch v.svc.Kind {
 	case ClusterIP:
-		// Whether a Service is empty may have to be asked for. That is not worth it here.
-		if l.cfg.IgnoreEmptyService && (l.cfg.Endpoints != nil || l.isEmpty(v)) {
+		if l.cfg.IgnoreEmptyService && l.isEmpty(v) {
 			return
 		}
 		for _, addr := range v.svc.ClusterIPs {

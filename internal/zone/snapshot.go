@@ -10,7 +10,7 @@ type Snapshot struct {
 	services   *table[*view]
 	namespaces *table[namespace]
 	addrs      *addrIndex
-	pods       *table[*Pod]
+	pods       *table[member]
 	podAddrs   *addrIndex
 	counts     Counts
 	serial     uint32
@@ -54,13 +54,15 @@ func (s *Snapshot) Services() iter.Seq[*Service] {
 	}
 }
 
-// Slices are all Slices, made for the caller, in no order: those from SetEndpoints by their own names, and those without
-// a Service as well.
+// Slices are all Slices, in no order: those from SetEndpoints by their own names, and those without a Service as well. Each
+// is only there until the next one.
 func (s *Snapshot) Slices() iter.Seq[*Slice] {
 	return func(yield func(*Slice) bool) {
+		var slice Slice
 		for _, v := range s.services.each {
 			for _, packed := range v.slices {
-				if !yield(packed.unpack(v.service())) {
+				packed.unpack(v.service(), &slice)
+				if !yield(&slice) {
 					return
 				}
 			}
@@ -82,8 +84,8 @@ func (s *Snapshot) Namespaces() iter.Seq[string] {
 // Pods are all Pods, in no order.
 func (s *Snapshot) Pods() iter.Seq[*Pod] {
 	return func(yield func(*Pod) bool) {
-		for _, p := range s.pods.each {
-			if !yield(p) {
+		for _, m := range s.pods.each {
+			if !yield(m.Pod) {
 				return
 			}
 		}
@@ -101,28 +103,22 @@ func (s *Snapshot) Service(key Key) *Service {
 	return nil
 }
 
-// SlicesOf returns the Slices of a Service, made for the caller.
-func (s *Snapshot) SlicesOf(service Key) []*Slice {
-	if !isLabel(service.Name) || !isLabel(service.Namespace) {
-		return nil
+// podsAt are the Pods that have the address, in no order.
+func (s *Snapshot) podsAt(addr netip.Addr) iter.Seq[*Pod] {
+	return func(yield func(*Pod) bool) {
+		for _, ref := range s.podAddrs.at(addr) {
+			if m := s.pods.get(s.podAddrs.names.of(uint32(ref))); m.has(addr) && !yield(m.Pod) {
+				return
+			}
+		}
 	}
-	v := s.services.get(viewKey(service))
-	if v == nil {
-		return nil
-	}
-	all := make([]*Slice, len(v.slices))
-	for i, packed := range v.slices {
-		all[i] = packed.unpack(service)
-	}
-	return all
 }
 
 // SearchNamespace returns the namespace whose search list the Pod has that has the address: "" when none has it or its
 // search list is its own, and when Pods that differ there have it, while one goes and another gets its address.
 func (s *Snapshot) SearchNamespace(addr netip.Addr) string {
 	var found string
-	for _, ref := range s.podAddrs.at(addr) {
-		pod := s.pods.get(ref.to)
+	for pod := range s.podsAt(addr) {
 		if pod.OwnSearch || found != "" && found != pod.Namespace {
 			return ""
 		}
@@ -133,16 +129,20 @@ func (s *Snapshot) SearchNamespace(addr netip.Addr) string {
 
 // PodAt is the Pod that has the address, as NAMESPACE/NAME; "": none is known, or several are.
 func (s *Snapshot) PodAt(addr netip.Addr) string {
-	if refs := s.podAddrs.at(addr); len(refs) == 1 {
-		return refs[0].to
+	var found string
+	for pod := range s.podsAt(addr) {
+		if found != "" {
+			return ""
+		}
+		found = podKey(pod.Key)
 	}
-	return ""
+	return found
 }
 
 // hasPod says whether a Pod of the namespace has the address.
 func (s *Snapshot) hasPod(addr netip.Addr, namespace []byte) bool {
-	for _, ref := range s.podAddrs.at(addr) {
-		if end := len(namespace); len(ref.to) > end && ref.to[end] == '/' && ref.to[:end] == string(namespace) {
+	for pod := range s.podsAt(addr) {
+		if pod.Namespace == string(namespace) {
 			return true
 		}
 	}

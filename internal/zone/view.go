@@ -13,6 +13,7 @@ type view struct {
 	slices []*slice // by name, so that answers do not depend on the order in which they came
 	// repeats counts the addresses that it has more than once; 0, and answers need not look for it.
 	repeats int
+	number  uint32 // in the index of addresses
 }
 
 // viewKey returns the key of the view of a Service.

@@ -30,6 +30,7 @@ var elsewhere = map[string]string{
 	"make test-vm":      "make test runs a part of it",
 	"make test-trixie":  "it is test/nspawn, which make test runs, on another system",
 	"make bench":        "a measurement of an hour; the tests of bench run its parts",
+	"make bench-kube":   "a measurement of a quarter of an hour; make test-kube starts the same servers",
 	"make bench-faults": "a measurement of half an hour; test/faults plays its rows",
 	"node-dns serve":    "does not end; the unit starts it",
 	"go test ./test/netns -run '^$' -bench Autopath -benchtime 5000x": "a measurement; the tests compile it",
@@ -65,7 +66,6 @@ var elsewhere = map[string]string{
 	"kubectl -n kube-system create token node-dns --duration=8760h":                                                             "there is no kubectl",
 	"kubectl create clusterrolebinding node-dns-account --clusterrole=node-dns --serviceaccount=kube-system:node-dns":           "there is no kubectl",
 	"kubectl create clusterrolebinding node-dns-account-pods --clusterrole=node-dns-pods --serviceaccount=kube-system:node-dns": "there is no kubectl",
-	"kubectl create clusterrolebinding node-dns-nodes-pods --clusterrole=node-dns-pods --group=system:nodes":                    "there is no kubectl",
 }
 
 // TestElsewhere: what is excused stands in a document.

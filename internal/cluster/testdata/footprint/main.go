@@ -39,7 +39,7 @@ func main() {
 		Kubeconfig:   os.Args[1],
 		SnapshotFile: os.Args[2],
 		Log:          slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
-		Features:     cluster.Features{AllSlices: os.Args[3] == "all"},
+		Features:     cluster.Features{PodNames: os.Args[3] == "pods"},
 		Publish: func(*zone.Snapshot) {
 			if count++; count == 1 {
 				first = time.Since(began)

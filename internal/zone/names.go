@@ -1,0 +1,57 @@
+package zone
+
+import "slices"
+
+// namesChunk is how many names are copied where one changes.
+const namesChunk = 256
+
+// names are keys by number. It is immutable, as a table is.
+type names []*[namesChunk]string
+
+// of returns the key of a number, which has one.
+func (n names) of(number uint32) string { return n[number/namesChunk][number%namesChunk] }
+
+// namesBuilder makes names one after the other. Its zero value has none.
+type namesBuilder struct {
+	all  names
+	mine []bool // chunks that no frozen names have
+	next uint32
+	free []uint32 // numbers below next that nobody has
+}
+
+// add gives a key a number, from 1 on.
+func (b *namesBuilder) add(key string) uint32 {
+	var number uint32
+	if last := len(b.free) - 1; last >= 0 {
+		number, b.free = b.free[last], b.free[:last]
+	} else {
+		b.next++
+		number = b.next
+	}
+	b.own(number)[number%namesChunk] = key
+	return number
+}
+
+// remove takes a number back, which another key may get.
+func (b *namesBuilder) remove(number uint32) {
+	b.own(number)[number%namesChunk] = ""
+	b.free = append(b.free, number)
+}
+
+// own returns the chunk of a number for writing.
+func (b *namesBuilder) own(number uint32) *[namesChunk]string {
+	i := int(number / namesChunk)
+	switch {
+	case i == len(b.all):
+		b.all, b.mine = append(b.all, new([namesChunk]string)), append(b.mine, true)
+	case !b.mine[i]:
+		copied := *b.all[i]
+		b.all[i], b.mine[i] = &copied, true
+	}
+	return b.all[i]
+}
+
+func (b *namesBuilder) freeze() names {
+	clear(b.mine)
+	return slices.Clone(b.all)
+}
