@@ -8,8 +8,7 @@ const (
 	anyIsHINFO = "RFC 8482 section 4.2 has an answer for ANY that resolvers can cache; REFUSED is asked again elsewhere"
 	noPortZero = "the Service has no such port. A SRV record with port 0 is taken for one, and nothing listens there"
 	bothFamily = "a dual-stack Service has addresses of both families"
-	emptyNot   = "the Service exists, as hl-empty does, and has no Endpoints object: NODATA. SkyDNS cannot tell an empty " +
-		"Service from none without that object"
+	emptyNot   = "a Service without an Endpoints object exists, as an empty one does: NODATA. SkyDNS cannot tell it from none"
 	ownTTL    = "the target's records keep the TTLs that their own nameserver gave them"
 	onlyCNAME = "a name with a CNAME record has no other records (RFC 1034 section 3.6.2): the answer is the CNAME and what " +
 		"its target has"
@@ -21,7 +20,7 @@ const (
 	circle      = "a circle of CNAME records leads to no answer; NODATA would say that there is none to find"
 	reverse6    = "IPv6 addresses have names too (RFC 3596 section 2.5)"
 	hasPTR      = "the name has a PTR record, so it exists: NODATA"
-	noService   = "there are slices of svc2 but no Service svc2, so double-ep.svc2 has no address. A PTR record names what exists"
+	noService   = "slices without their Service (here svc2) give no names, and a PTR record names what exists"
 )
 
 // deviation is an answer of ours.

@@ -3,6 +3,7 @@ package zone_test
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,8 +21,8 @@ func TestDocs(t *testing.T) {
 		t.Fatal(err)
 	}
 	made := string(text)
-	counts, rows := caseTables(t)
-	for name, table := range map[string]string{"counts": counts, "deviations": rows} {
+	counts, rules := caseTables(t)
+	for name, table := range map[string]string{"counts": counts, "deviations": rules} {
 		begin, end := fmt.Sprintf("<!-- %s: from the tests -->\n", name), fmt.Sprintf("<!-- end of %s -->", name)
 		before, rest, found := strings.Cut(made, begin)
 		_, after, closed := strings.Cut(rest, end)
@@ -33,14 +34,13 @@ func TestDocs(t *testing.T) {
 	golden.Check(t, docs, made)
 }
 
-// caseTables renders how many cases of the peers are answered alike, and those that are not.
-func caseTables(t *testing.T) (counts, rows string) {
+// caseTables renders how many cases of the peers are answered alike, and the rules by which others are not.
+func caseTables(t *testing.T) (counts, rules string) {
 	t.Helper()
 	var suites []string
 	all, other := map[string]int{}, map[string]int{}
 	servers := map[string]served{}
-	var table strings.Builder
-	table.WriteString("| query | peer | its answer | ours | why |\n|---|---|---|---|---|\n")
+	var table deviationTable
 	for _, c := range peerCases(t) {
 		suite := fmt.Sprintf("| %s | %s |", c.Suite, c.Profile)
 		if all[suite] == 0 {
@@ -57,9 +57,9 @@ func caseTables(t *testing.T) (counts, rows string) {
 			servers[key] = serveWorld(t, worlds[c.Profile], fixtureOf(t, c))
 		}
 		ours := servers[key].ask(t, c.Q.Name, dns.StringToType[c.Q.Type])
-		fmt.Fprintf(&table, "| `%s` %s | %s | %s | %s | %s |\n", shortName(c.Q.Name), c.Q.Type, askedIn[c.Suite],
+		table.add(why, fmt.Sprintf("`%s` %s", shortName(c.Q.Name), c.Q.Type), askedIn[c.Suite],
 			short(c.Expect.Rcode, records(t, c.Expect.Answer), len(c.Expect.Additional)),
-			short(dns.RcodeToString[ours.Rcode], ours.Answer, len(ours.Extra)-1), why) // the OPT record is no answer
+			short(dns.RcodeToString[ours.Rcode], ours.Answer, len(ours.Extra)-1)) // the OPT record is no answer
 	}
 	var sums strings.Builder
 	sums.WriteString("| suite | settings | cases | alike | otherwise |\n|---|---|---|---|---|\n")
@@ -69,7 +69,39 @@ func caseTables(t *testing.T) (counts, rows string) {
 		cases, deviating = cases+all[suite], deviating+other[suite]
 	}
 	fmt.Fprintf(&sums, "| all | | %d | %d | %d |\n", cases, cases-deviating, deviating)
-	return sums.String(), table.String()
+	return sums.String(), table.text()
+}
+
+// deviationTable has a row for each rule, with an example, and the questions that it is also about.
+type deviationTable struct{ rows []*deviationRow }
+
+type deviationRow struct {
+	why, query, there, ours string
+	also                    []string
+}
+
+func (d *deviationTable) add(why, query, peer, theirs, ours string) {
+	theirs = peer + ": " + theirs
+	i := slices.IndexFunc(d.rows, func(r *deviationRow) bool { return r.why == why })
+	if i < 0 {
+		d.rows = append(d.rows, &deviationRow{why: why, query: query, there: theirs, ours: ours})
+		return
+	}
+	switch r := d.rows[i]; {
+	case r.query == query:
+		r.there += "; " + theirs
+	case !slices.Contains(r.also, query):
+		r.also = append(r.also, query)
+	}
+}
+
+func (d *deviationTable) text() string {
+	var text strings.Builder
+	text.WriteString("| rule | for example | there | here | also tested with |\n|---|---|---|---|---|\n")
+	for _, r := range d.rows {
+		fmt.Fprintf(&text, "| %s | %s | %s | %s | %s |\n", r.why, r.query, r.there, r.ours, strings.Join(r.also, ", "))
+	}
+	return text.String()
 }
 
 // askedIn are who was asked in a suite.
