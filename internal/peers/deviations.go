@@ -9,8 +9,8 @@ const (
 	noPortZero = "the Service has no such port. A SRV record with port 0 is taken for one, and nothing listens there"
 	bothFamily = "a dual-stack Service has addresses of both families"
 	emptyNot   = "a Service without an Endpoints object exists, as an empty one does: NODATA. SkyDNS cannot tell it from none"
-	ownTTL    = "the target's records keep the TTLs that their own nameserver gave them"
-	onlyCNAME = "a name with a CNAME record has no other records (RFC 1034 section 3.6.2): the answer is the CNAME and what " +
+	ownTTL     = "the target's records keep the TTLs that their own nameserver gave them"
+	onlyCNAME  = "a name with a CNAME record has no other records (RFC 1034 section 3.6.2): the answer is the CNAME and what " +
 		"its target has"
 	noForeign = "the target is not in our zones; who needs its addresses asks for them, and gets them from who knows (RFC 2181 " +
 		"section 5.4.1)"
