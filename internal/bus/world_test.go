@@ -24,6 +24,7 @@ type world struct {
 	bus     *lab.PrivateBus
 	service *Service
 	log     lab.Text
+	names   int    // that the Service is to have
 	stop    func() // ends the Service and waits for it
 
 	mu     sync.Mutex // guards what follows
@@ -62,6 +63,7 @@ func start(t *testing.T) *world {
 }
 
 func (w *world) run(names ...string) {
+	w.names = len(names)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- w.service.Run(ctx, names...) }()
@@ -117,7 +119,7 @@ func (w *world) awaitNames() {
 				return false
 			}
 		}
-		return problem == "" && len(names) > 0
+		return problem == "" && len(names) == w.names // one after the other becomes known
 	})
 }
 
