@@ -44,6 +44,7 @@ type owner struct {
 	fromDisk  time.Time // when what is in the store was written; zero: it is from the server
 	failing   time.Time // since when something is not watched; zero: all is
 	saved     time.Time
+	savedSize int // in octets, of the last one
 	unsaved   bool
 	published struct {
 		at      time.Time // zero: never

@@ -81,9 +81,15 @@ func (s *store) applyListed(p *progress, o kubewire.Object) {
 		old.mark = p.epoch
 		objects[o.Key] = old
 	}
-	if o.Version <= p.position {
-		s.recordLost(p, s.set(p, o))
+	if o.Version > p.position {
+		return
 	}
+	dropped, drops := s.counts.dropped, p.drops
+	changed := s.set(p, o)
+	if !changed { // what is dropped again was counted
+		s.counts.dropped, p.drops = dropped, drops
+	}
+	s.recordLost(p, changed)
 }
 
 // applyComplete ends a list: what it did not have is gone. After a comparing list it may also be that the watch is

@@ -61,6 +61,7 @@ func (o *owner) save(last bool) {
 		return
 	}
 	data := o.snapshot().encode()
+	o.savedSize = len(data)
 	if last {
 		o.saves <- data
 		return
@@ -93,7 +94,7 @@ func (o *owner) snapshot() *saved {
 	}
 	from := o.store.builder.Snapshot(s.at)
 	counts := from.Counts()
-	s.size = 1<<10 + 64*(counts.Services+counts.Slices+counts.Namespaces+counts.Pods) + 20*counts.Endpoints
+	s.size = max(1<<10+64*(counts.Services+counts.Slices+counts.Namespaces+counts.Pods)+20*counts.Endpoints, o.savedSize+o.savedSize/8)
 	s.services, s.slices, s.namespaces, s.pods = from.Services(), from.Slices(), from.Namespaces(), from.Pods()
 	return s
 }

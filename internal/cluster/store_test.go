@@ -197,6 +197,20 @@ func TestAssign(t *testing.T) {
 	}
 }
 
+// TestDroppedOnce: a list that is compared counts no object again that was dropped, and calls nothing lost.
+func TestDroppedOnce(t *testing.T) {
+	s := newStore(Features{})
+	s.assign([]source{endpoints})
+	big := kubewire.Object{Key: zone.Key{Namespace: "n", Name: "big"}, Version: 7, TooBig: kubewire.ErrTooBig}
+	for _, r := range append(relist(listing, 20, big), relist(comparing, 20, big)...) {
+		r.source = endpoints
+		s.apply(r)
+	}
+	if s.counts.dropped != 1 || s.counts.lost != 0 {
+		t.Errorf("%+v", s.counts)
+	}
+}
+
 // TestPodNames: the names of Pods are kept for who wants them alone.
 func TestPodNames(t *testing.T) {
 	for _, want := range []string{"", "web-7d9f8c6b5-x7x9k"} {

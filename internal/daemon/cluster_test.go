@@ -125,7 +125,6 @@ func TestAnswersFromTheAPI(t *testing.T) {
 		// What is not asked upstream for a client is not asked for an ExternalName service.
 		"here.shop.svc":  "here.shop.svc.cluster.local. 5 CNAME localhost.\nlocalhost. 3600 A 127.0.0.1",
 		"plain.shop.svc": "plain.shop.svc.cluster.local. 5 CNAME printer.\n;; NXDOMAIN",
-		// Its slices are not watched: they are fetched for who asks.
 		"10-128-0-21.web.shop.svc": "10-128-0-21.web.shop.svc.cluster.local. 5 A 10.128.0.21",
 	} {
 		if diff := dnstest.Diff(want, without(r.cluster(name))); diff != "" {

@@ -47,7 +47,7 @@ type Config struct {
 // Programming is how long changes of the cluster took until they were answered: Kubernetes' DNS programming latency.
 type Programming struct {
 	Headless           counting.Delays // of headless Services with a selector
-	ClusterIP          counting.Delays // of others: their slices are watched for ignoreEmptyService alone
+	ClusterIP          counting.Delays // of others
 	Future, Past, Many uint64          // changes that were not timed, as they were to come, too long ago, or too many
 }
 

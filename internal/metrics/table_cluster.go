@@ -21,7 +21,7 @@ var clusterRows = []row{
 		ofResolver(func(r *control.Resolver, _ *Sample, put puts) { put.value(float64(r.Lists)) })),
 	counter("cluster_lost_total", "Changes that a watch should have told of and did not, which a list compared with it has shown.", nil,
 		ofResolver(func(r *control.Resolver, _ *Sample, put puts) { put.value(float64(r.Lost)) })),
-	counter("cluster_limited_total", "What was not taken for a bound: changes of objects beyond those that are kept (objects).",
+	counter("cluster_limited_total", "What was not taken for a bound: changes of objects beyond those that are kept.",
 		[]string{"limit"}, ofResolver(func(r *control.Resolver, _ *Sample, put puts) {
 			put.value(float64(r.Dropped), "objects")
 		})),

@@ -51,17 +51,17 @@ type addrBuilder struct {
 // add puts in one reference more. again says that there was the same one already.
 func (b *addrBuilder) add(addr netip.Addr, to uint32) (again bool) {
 	shard, ref := b.own(addr, to)
-	i, again := slices.BinarySearch(*shard, ref)
-	*shard = slices.Insert(*shard, i, ref)
-	return again
+	end, _ := slices.BinarySearch(*shard, ref+1) // behind those that are the same: of many few are moved
+	*shard = slices.Insert(*shard, end, ref)
+	return end > 0 && (*shard)[end-1] == ref
 }
 
 // remove takes out one reference, which is there. again says that the same one is left.
 func (b *addrBuilder) remove(addr netip.Addr, to uint32) (again bool) {
 	shard, ref := b.own(addr, to)
-	i, _ := slices.BinarySearch(*shard, ref)
-	*shard = slices.Delete(*shard, i, i+1)
-	return i < len(*shard) && (*shard)[i] == ref
+	end, _ := slices.BinarySearch(*shard, ref+1)
+	*shard = slices.Delete(*shard, end-1, end)
+	return end > 1 && (*shard)[end-2] == ref
 }
 
 // own returns the list of an address for writing, and the reference.

@@ -311,5 +311,5 @@ func (m member) has(addr netip.Addr) bool {
 	return m.Pod != nil && slices.ContainsFunc(m.Addrs, func(other netip.Addr) bool { return other.As16() == addr.As16() })
 }
 
-// podKey has the namespace first: at an address the pods of a namespace are found by it.
+// podKey is a Pod as it is named to people.
 func podKey(pod Key) string { return pod.Namespace + "/" + pod.Name }

@@ -103,28 +103,32 @@ func decimal(label []byte) (byte, bool) {
 	return byte(value), value <= 255
 }
 
+// The bounds of the search for an address's names. Who may write slices may put any address into them, and so often that a
+// question would take minutes.
+const (
+	maxPointers = 256     // endpoints with the address
+	maxOfOne    = 16      // of them those of one Service
+	maxWalked   = 1 << 17 // endpoints that are looked at: those of 26 Services that have 5,000 each
+)
+
 // pointers answers for an address that is known. A ClusterIP is its Services' alone. Of the endpoints that have the
 // address the best comes first, because most clients look no further: a headless service's before another's, and one
 // with a hostname before that. SkyDNS knows those with a hostname, and gives one.
 func (l *lookup) pointers(addr netip.Addr, ours bool) (known bool) {
 	l.ordered = true
-	for _, ref := range l.snapshot.addrs.at(addr) {
-		if v := l.snapshot.services.get(l.snapshot.addrs.names.of(uint32(ref))); v != nil && v.svc != nil {
-			l.addPointers(v, addr)
-		}
-	}
-	if !ours {
-		l.records = slices.DeleteFunc(l.records, l.isElsewhere)
+	l.addClusterIPs(addr)
+	l.leaveOutElsewhere(ours)
+	if len(l.records) == 0 {
+		l.addPointers(addr)
+		l.leaveOutElsewhere(ours)
 	}
 	if len(l.records) == 0 {
 		return false
 	}
 	slices.SortStableFunc(l.records, func(a, b record) int { return cmp.Or(cmp.Compare(a.of, b.of), strings.Compare(a.view.key, b.view.key)) })
-	end := 1
-	for end < len(l.records) && !l.cfg.isOpenShift && (l.records[0].of > rankClusterIP || l.records[end].of == rankClusterIP) {
-		end++
+	if l.cfg.isOpenShift {
+		l.records = l.records[:1]
 	}
-	l.records = l.records[:end]
 	if l.qtype != dns.TypePTR {
 		l.records = l.records[:0]
 	}
@@ -140,23 +144,59 @@ const (
 	rankOther
 )
 
-// addPointers adds the names that the Service gives to the address.
-func (l *lookup) addPointers(v *view, addr netip.Addr) {
-	if !l.exposes([]byte(v.namespace())) {
-		return
+// nextView returns the view that the first of the references to an address is of, nil for one without a Service or that is
+// not exposed, and the references to others.
+func (l *lookup) nextView(refs []uint64) (v *view, rest []uint64) {
+	end := 1
+	for end < len(refs) && refs[end] == refs[0] { // it has the address again
+		end++
 	}
-	if slices.Contains(v.svc.ClusterIPs, addr) {
-		l.addPointer(record{rtype: dns.TypePTR, view: v, of: rankClusterIP})
-		return
+	v = l.snapshot.services.get(l.snapshot.addrs.names.of(uint32(refs[0])))
+	if v == nil || v.svc == nil || !l.exposes([]byte(v.namespace())) {
+		v = nil
 	}
-	for _, s := range v.slices {
-		for c := s.endpoints(); c.next(); {
-			if c.Addr == addr && v.isReady(&c) && (c.Hostname != "" || !l.cfg.isOpenShift) {
-				r := l.hostOf(&c)
-				r.rtype, r.view, r.of = dns.TypePTR, v, rankOf(v, &c)
-				l.addPointer(r)
+	return v, refs[end:]
+}
+
+// addClusterIPs adds the names of the Services that have the address themselves.
+func (l *lookup) addClusterIPs(addr netip.Addr) {
+	for refs := l.snapshot.addrs.at(addr); len(refs) > 0; {
+		var v *view
+		if v, refs = l.nextView(refs); v != nil && slices.Contains(v.svc.ClusterIPs, addr) {
+			l.records = append(l.records, record{rtype: dns.TypePTR, view: v, of: rankClusterIP})
+		}
+	}
+}
+
+// addPointers adds the names of the endpoints that have the address.
+func (l *lookup) addPointers(addr netip.Addr) {
+	found, walked := 0, 0
+	for refs := l.snapshot.addrs.at(addr); len(refs) > 0; {
+		var v *view
+		if v, refs = l.nextView(refs); v == nil || slices.Contains(v.svc.ClusterIPs, addr) {
+			continue
+		}
+		ofOne := 0
+		for _, s := range v.slices {
+			for c := s.endpoints(); ofOne < maxOfOne && c.next(); {
+				if walked++; walked > maxWalked || found >= maxPointers {
+					return
+				}
+				if c.Addr == addr && v.isReady(&c) && (c.Hostname != "" || !l.cfg.isOpenShift) {
+					r := l.hostOf(&c)
+					r.rtype, r.view, r.of = dns.TypePTR, v, rankOf(v, &c)
+					l.addPointer(r)
+					found, ofOne = found+1, ofOne+1
+				}
 			}
 		}
+	}
+}
+
+// leaveOutElsewhere takes out what is not the cluster's to say of an address outside of its networks.
+func (l *lookup) leaveOutElsewhere(ours bool) {
+	if !ours {
+		l.records = slices.DeleteFunc(l.records, l.isElsewhere)
 	}
 }
 

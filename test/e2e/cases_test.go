@@ -22,7 +22,7 @@ var profiles = map[string][]string{
 	"all":              {"zoneProfile: kubernetes", "pods: disabled", "clusterTTL: 30"},
 }
 
-// The networks of the fixtures' pods: in these the names of addresses are the cluster's, of endpoints too that are not watched. An
+// The networks of the fixtures' pods: in these the names of addresses are the cluster's. An
 // endpoint without a hostname has no such name with SkyDNS, which asks upstream: it is in no network of a node's that stands for it.
 const (
 	podNetworks = `podCIDRs: [172.30.0.0/16, "fd00:1::/64"]`

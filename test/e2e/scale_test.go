@@ -187,7 +187,7 @@ func startCoreDNS(b testing.TB, kubeconfig string) (*lab.Process, netip.AddrPort
 	return process, addr
 }
 
-// yardstick notes what a client receives that lists Services and the slices of headless ones, packed.
+// yardstick notes what a client receives that lists Services and slices, packed.
 func yardstick(b *testing.B, c *kube.Cluster) {
 	b.Helper()
 	kubeconfig, err := c.Kubeconfig(kube.Reader())
@@ -205,7 +205,7 @@ func yardstick(b *testing.B, c *kube.Cluster) {
 	var octets int64
 	for _, path := range []string{
 		"/api/v1/services?resourceVersion=0",
-		"/apis/discovery.k8s.io/v1/endpointslices?resourceVersion=0&labelSelector=service.kubernetes.io/headless",
+		"/apis/discovery.k8s.io/v1/endpointslices?resourceVersion=0",
 	} {
 		request, err := http.NewRequestWithContext(b.Context(), http.MethodGet, c.URL()+path, nil)
 		if err != nil {
@@ -224,7 +224,7 @@ func yardstick(b *testing.B, c *kube.Cluster) {
 		}
 		octets += n
 	}
-	measured.note("Services and headless slices, protobuf and gzip: %.1f MB", float64(octets)/1e6)
+	measured.note("Services and slices, protobuf and gzip: %.1f MB", float64(octets)/1e6)
 }
 
 // fill creates the Services and slices.
