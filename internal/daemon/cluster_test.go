@@ -123,8 +123,8 @@ func TestAnswersFromTheAPI(t *testing.T) {
 		"nowhere.shop.svc": ";; NXDOMAIN",
 		"site.shop.svc":    "site.shop.svc.cluster.local. 5 CNAME www.example.com.\nwww.example.com. 300 A 192.0.2.80",
 		// What is not asked upstream for a client is not asked for an ExternalName service.
-		"here.shop.svc":  "here.shop.svc.cluster.local. 5 CNAME localhost.\nlocalhost. 3600 A 127.0.0.1",
-		"plain.shop.svc": "plain.shop.svc.cluster.local. 5 CNAME printer.\n;; NXDOMAIN",
+		"here.shop.svc":            "here.shop.svc.cluster.local. 5 CNAME localhost.\nlocalhost. 3600 A 127.0.0.1",
+		"plain.shop.svc":           "plain.shop.svc.cluster.local. 5 CNAME printer.\n;; NXDOMAIN",
 		"10-128-0-21.web.shop.svc": "10-128-0-21.web.shop.svc.cluster.local. 5 A 10.128.0.21",
 	} {
 		if diff := dnstest.Diff(want, without(r.cluster(name))); diff != "" {
