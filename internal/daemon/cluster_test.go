@@ -111,12 +111,33 @@ func (r *running) synced() {
 	})
 }
 
-// TestAnswersFromTheAPI: with a kubeconfig nobody else is asked for the cluster's names.
+// TestAnswersFromTheAPI: with a kubeconfig the cluster's names, those of pods' addresses too, come from what is watched. No question leads to
+// the site's nameservers or to the API.
 func TestAnswersFromTheAPI(t *testing.T) {
 	api, site := kubetest.NewServer(t), dnstest.NewServer(t, siteRecords+"web.shop.svc.cluster.local. 30 IN A 192.0.2.66\n")
 	api.Apply(shop)
 	r := start(t, map[string]string{kubeconfigPath: string(api.Kubeconfig()), upstreamPath: upstreamFile(site)})
 	r.synced()
+	lists := func() (n int) {
+		for _, request := range api.Requests() {
+			if !request.Watch && request.Path != "/healthz" {
+				n++
+			}
+		}
+		return n
+	}
+	listed := lists()
+	for reverse, want := range map[string]string{
+		"21.0.128.10.in-addr.arpa.": "10-128-0-21.web.shop.svc.cluster.local.",
+		"31.0.128.10.in-addr.arpa.": "10-128-0-31.db.shop.svc.cluster.local.",
+	} {
+		if diff := dnstest.Diff(reverse+" 5 PTR "+want, without(dnstest.Exchange(t, r.address(), reverse, dns.TypePTR))); diff != "" {
+			t.Errorf("%s:\n%s", reverse, diff)
+		}
+		if n := site.QueriesFor(reverse, dns.TypePTR); n > 0 {
+			t.Errorf("%s was sent to the site", reverse)
+		}
+	}
 	for name, want := range map[string]string{
 		"web.shop.svc":     "web.shop.svc.cluster.local. 5 A 172.30.0.9",
 		"db.shop.svc":      "db.shop.svc.cluster.local. 5 A 10.128.0.31",
@@ -135,6 +156,9 @@ func TestAnswersFromTheAPI(t *testing.T) {
 		if n := site.QueriesFor(name, dns.TypeA); n > 0 {
 			t.Errorf("%s was sent to the site", name)
 		}
+	}
+	if n := lists(); n != listed {
+		t.Errorf("%d lists before the questions, %d after", listed, n)
 	}
 	api.Delete("Service", "shop", "web")
 	r.await("the service is gone", func() bool { return r.clusterRcode("web.shop.svc") == dns.RcodeNameError })
