@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"iter"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -96,6 +97,9 @@ func (o *owner) snapshot() *saved {
 	counts := from.Counts()
 	s.size = max(1<<10+64*(counts.Services+counts.Slices+counts.Namespaces+counts.Pods)+20*counts.Endpoints, o.savedSize+o.savedSize/8)
 	s.services, s.slices, s.namespaces, s.pods = from.Services(), from.Slices(), from.Namespaces(), from.Pods()
+	if !slices.ContainsFunc(s.sources, func(a assignment) bool { return a.source.kind == kubewire.Pods }) {
+		s.pods = func(func(*zone.Pod) bool) {} // the next start would know no source that takes them away
+	}
 	return s
 }
 

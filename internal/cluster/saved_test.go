@@ -3,6 +3,7 @@ package cluster
 import (
 	"bytes"
 	"crypto/sha256"
+	"net/http"
 	"net/netip"
 	"os"
 	"reflect"
@@ -275,6 +276,29 @@ func TestSavedKeepsEveryField(t *testing.T) {
 		if p := restored.progress[s.kind]; p == nil || p.source != s || p.position != 20 {
 			t.Errorf("%+v is restored as %+v", s, p)
 		}
+	}
+}
+
+// TestForbiddenPodsAreNotSaved: the Pods of a right that was taken away stayed for good, with their namespaces, if the next start wanted none.
+func TestForbiddenPodsAreNotSaved(t *testing.T) {
+	o := newOwner(New(Config{}))
+	o.shape = slicesShape
+	wanted := sources(Features{AllPods: true}, "", slicesShape)
+	o.store.assign(wanted)
+	key := zone.Key{Namespace: "n", Name: "o"}
+	pod := &zone.Pod{Key: key, Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}
+	by := wanted[len(wanted)-1]
+	for _, r := range append(relist(listing, 20, kubewire.Object{Key: key, Version: 7, Value: pod}),
+		report{step: broken, err: &statusError{Status: kubewire.Status{Code: http.StatusForbidden}}}) {
+		r.source = by
+		o.store.apply(r)
+	}
+	restored := newStore(Features{})
+	if _, err := restored.restore(o.snapshot().encode(), o.cluster); err != nil {
+		t.Fatal(err)
+	}
+	if before, after := o.store.builder.Snapshot(time.Now()).Counts().Pods, restored.builder.Snapshot(time.Now()).Counts().Pods; before != 1 || after != 0 {
+		t.Errorf("%d pods, %d are restored", before, after)
 	}
 }
 
