@@ -39,7 +39,7 @@ func migrate(t *testing.T, confined bool) {
 	g.checkAnswers()
 	g.checkResolves()
 	g.checkDomains()
-	g.checkLabels()
+	g.checkPolicyLabels()
 	if label := g.Run("stat -c %C /var/lib/node-dns/migration.json"); confined && !strings.Contains(label, ":node_dns_var_lib_t:") {
 		t.Errorf("what migrate notes for --undo has the label %s", label)
 	}
