@@ -34,7 +34,7 @@ func TestSavedOfTheClusterBefore(t *testing.T) {
 	})
 }
 
-// A state without the names of Pods is none for who names endpoints by them: they would have other names.
+// A state without the names of Pods is not used where endpoints are named by them: the names would be wrong.
 func TestSavedWithoutPodNames(t *testing.T) {
 	fakeTime(t, func(t *testing.T) {
 		w, network := newKnownWorld(t)

@@ -48,7 +48,7 @@ func newOther(t *testing.T, addr string) (*other, error) {
 	return o, nil
 }
 
-// freePort is one that nobody has at any address, and below those that the kernel gives to whoever names none.
+// freePort returns a port that is free at every address, below the range of ephemeral ports.
 func freePort(t *testing.T) netip.AddrPort {
 	t.Helper()
 	for range 100 {

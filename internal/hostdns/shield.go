@@ -41,12 +41,12 @@ func shieldSteps(s State) []Step {
 	return []Step{step}
 }
 
-// isShielded reports whether our Snippet keeps NetworkManager from writing resolv.conf: it stands there, or NetworkManager goes by one that
-// is gone. On a busy host a run may end between its removal and the word to NetworkManager, or that may not be heard in time.
+// isShielded reports whether our Snippet keeps NetworkManager from writing resolv.conf: the file is there, or NetworkManager still obeys a
+// removed one. On a busy host a run may end after the removal and before the reload, or the reload may time out.
 func (s State) isShielded() bool {
 	manager, says := s.NetworkManager, s.NetworkManagerSays
 	return s.Snippet.Exists || manager != nil && manager.RcManager == "unmanaged" && manager.Mode != "none" && manager.Mode != "systemd-resolved" &&
-		says != nil && says.RcManager.File == "" // nobody else says unmanaged
+		says != nil && says.RcManager.File == "" // no other file says unmanaged
 }
 
 // unshieldSteps give resolv.conf back to NetworkManager, which writes it at once.

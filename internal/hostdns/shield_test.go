@@ -41,7 +41,7 @@ func TestShield(t *testing.T) {
 		{name: "first activation", options: with(), answers: "write and tell"},
 		{name: "all is as it should be", options: with(withResolvConf(file(oursText)), withSnippet(), withMode("default", "unmanaged")), silent: "remove and tell", restore: "remove and tell"},
 		{name: "it has not heard yet", options: with(withResolvConf(file(oursText)), withSnippet()), answers: "write and tell", silent: "remove and tell", restore: "remove and tell"},
-		// Seen on a virtual machine under load: restores went by the original of an hour before, and nobody told NetworkManager any more.
+		// Seen on a virtual machine under load: restores used an old saved original, and no run told NetworkManager again.
 		{name: "it has not heard that ours is gone", options: with(withResolvConf(file(generated)), withMode("default", "unmanaged")), answers: "write and tell", silent: "remove and tell", restore: "remove and tell"},
 		{name: "an admin's rc-manager=unmanaged", options: with(withResolvConf(file(generated)), says("", "unmanaged"), withMode("default", "unmanaged"))},
 		{name: "unmanaged, and what it reads is not known", options: []option{running, withResolvConf(file(generated)), withMode("default", "unmanaged")}},

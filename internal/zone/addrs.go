@@ -13,10 +13,10 @@ const (
 )
 
 // addrIndex says who may have an address: a multimap, because several Services may have an endpoint, and one Service may
-// have it in two slices while they are rewritten. It knows the hashes of addresses alone, so that an endpoint takes eight
-// octets, without a pointer: who is found may have another address, and has to be asked. It is immutable, as a table is.
+// have it in two slices while they are rewritten. It stores hashes of addresses, not addresses: an endpoint takes eight
+// octets and no pointer. Hashes collide, so the caller compares the address of what it finds. It is immutable, as a table is.
 type addrIndex struct {
-	// shards have the references, sorted: 32 bits of the address's hash, and then the number of who has it.
+	// shards hold sorted references: 32 bits of the address's hash, then the owner's number.
 	shards [addrShards][]uint64
 	seed   maphash.Seed // random: who chooses addresses cannot choose their hashes
 	names  names
@@ -28,7 +28,7 @@ func (x *addrIndex) hash(addr netip.Addr) (shard int, ref uint64) {
 	return int(hash >> (64 - addrShardBits)), hash << 32
 }
 
-// at returns references to all that have addr, and maybe to others; names knows them. It does not allocate.
+// at returns references to all owners of addr, and perhaps to others. names has their keys. It does not allocate.
 func (x *addrIndex) at(addr netip.Addr) []uint64 {
 	at, ref := x.hash(addr)
 	shard := x.shards[at]
@@ -44,14 +44,14 @@ func (x *addrIndex) at(addr netip.Addr) []uint64 {
 type addrBuilder struct {
 	addrIndex
 	mine   [addrShards]bool // lists that no frozen index has
-	names  namesBuilder
-	frozen *addrIndex // nil: there was a change since
+	keys   namesBuilder     // of numbers
+	frozen *addrIndex       // nil: there was a change since
 }
 
 // add puts in one reference more. again says that there was the same one already.
 func (b *addrBuilder) add(addr netip.Addr, to uint32) (again bool) {
 	shard, ref := b.own(addr, to)
-	end, _ := slices.BinarySearch(*shard, ref+1) // behind those that are the same: of many few are moved
+	end, _ := slices.BinarySearch(*shard, ref+1) // after equal references, so that few are moved
 	*shard = slices.Insert(*shard, end, ref)
 	return end > 0 && (*shard)[end-1] == ref
 }
@@ -83,23 +83,23 @@ func (b *addrBuilder) begin() {
 	}
 }
 
-// number gives who has that key a number, which is not 0.
+// number assigns a number to the owner of that key. It is never 0.
 func (b *addrBuilder) number(key string) uint32 {
 	b.begin()
-	return b.names.add(key)
+	return b.keys.add(key)
 }
 
-// forget takes a number back, to which there is no reference.
+// forget releases a number that no reference has.
 func (b *addrBuilder) forget(number uint32) {
 	b.begin()
-	b.names.remove(number)
+	b.keys.remove(number)
 }
 
 func (b *addrBuilder) freeze() *addrIndex {
 	if b.frozen == nil {
 		b.begin() // an empty one has a seed, too
 		frozen := b.addrIndex
-		frozen.names = b.names.freeze()
+		frozen.names = b.keys.freeze()
 		b.frozen = &frozen
 		clear(b.mine[:])
 	}

@@ -300,7 +300,7 @@ func (b *Builder) setPod(key string, before member, after *Pod) {
 	}
 }
 
-// member is a Pod, and its number in the index of addresses. The zero member is none.
+// member is a Pod with its number in the index of addresses. The zero member has no Pod.
 type member struct {
 	*Pod
 	number uint32

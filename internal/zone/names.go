@@ -8,7 +8,7 @@ const namesChunk = 256
 // names are keys by number. It is immutable, as a table is.
 type names []*[namesChunk]string
 
-// of returns the key of a number, which has one.
+// of returns the key of a number that add assigned.
 func (n names) of(number uint32) string { return n[number/namesChunk][number%namesChunk] }
 
 // namesBuilder makes names one after the other. Its zero value has none.
@@ -16,10 +16,10 @@ type namesBuilder struct {
 	all  names
 	mine []bool // chunks that no frozen names have
 	next uint32
-	free []uint32 // numbers below next that nobody has
+	free []uint32 // released numbers
 }
 
-// add gives a key a number, from 1 on.
+// add assigns a number to a key, from 1 on.
 func (b *namesBuilder) add(key string) uint32 {
 	var number uint32
 	if last := len(b.free) - 1; last >= 0 {
@@ -32,7 +32,7 @@ func (b *namesBuilder) add(key string) uint32 {
 	return number
 }
 
-// remove takes a number back, which another key may get.
+// remove releases a number. Another key may get it.
 func (b *namesBuilder) remove(number uint32) {
 	b.own(number)[number%namesChunk] = ""
 	b.free = append(b.free, number)

@@ -103,8 +103,8 @@ func decimal(label []byte) (byte, bool) {
 	return byte(value), value <= 255
 }
 
-// The bounds of the search for an address's names. Who may write slices may put any address into them, and so often that a
-// question would take minutes.
+// Bounds on the search for the names of an address. A user who may write slices may repeat an address in them so often that
+// a question would take minutes.
 const (
 	maxPointers = 256     // endpoints with the address
 	maxOfOne    = 16      // of them those of one Service
@@ -193,7 +193,7 @@ func (l *lookup) addPointers(addr netip.Addr) {
 	}
 }
 
-// leaveOutElsewhere takes out what is not the cluster's to say of an address outside of its networks.
+// leaveOutElsewhere removes the records that isElsewhere reports, for an address outside the cluster's networks.
 func (l *lookup) leaveOutElsewhere(ours bool) {
 	if !ours {
 		l.records = slices.DeleteFunc(l.records, l.isElsewhere)

@@ -12,7 +12,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dnsname"
 )
 
-// pointersTo are the names that a Snapshot has for an address, and how many endpoints were looked at as records.
+// pointersTo returns the names in the PTR records of an address.
 func pointersTo(t *testing.T, b *Builder, addr string) (names []string) {
 	t.Helper()
 	r := NewResolver(Config{Domains: []dnsname.Name{dnsname.MustParse("cluster.local")}})
@@ -36,7 +36,7 @@ func pointersTo(t *testing.T, b *Builder, addr string) (names []string) {
 	return names
 }
 
-// TestPointersAreBounded: whoever may write slices may write an address into as many as he likes. A question for its name took 2.7 s
+// TestPointersAreBounded: a user who may write slices may repeat an address in them. A question for its name took 2.7 s
 // with a slice of 1,000 endpoints, and minutes with four.
 func TestPointersAreBounded(t *testing.T) {
 	const addr = "10.1.2.3"
@@ -100,8 +100,8 @@ func TestNumbersAreTakenBack(t *testing.T) {
 		b.DeleteService(key) // is not there
 		b.DeletePod(key)
 	}
-	if b.addrs.names.next > 1 || b.podAddrs.names.next > 1 {
-		t.Errorf("%d numbers of Services, %d of Pods", b.addrs.names.next, b.podAddrs.names.next)
+	if b.addrs.keys.next > 1 || b.podAddrs.keys.next > 1 {
+		t.Errorf("%d numbers of Services, %d of Pods", b.addrs.keys.next, b.podAddrs.keys.next)
 	}
 }
 
