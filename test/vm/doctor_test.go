@@ -32,15 +32,20 @@ func (g *guest) failures() []doctor.Finding {
 	return slices.DeleteFunc(g.report().Findings, func(f doctor.Finding) bool { return f.Level != doctor.Fail })
 }
 
-// wants fails the test unless a check has a finding of this level that says all of these.
+// wants fails the test unless a check has a finding of this level that says all of these. A slow guest's daemon may not answer doctor
+// in time at first.
 func (g *guest) wants(check string, level doctor.Level, words ...string) doctor.Finding {
 	g.t.Helper()
-	found := g.findings(check)
-	for _, f := range found {
-		text := f.What + " " + strings.Join(f.Details, " ") + " " + f.Fix
-		if f.Level == level && !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(text, word) }) {
-			return f
+	var found []doctor.Finding
+	for range 10 {
+		found = g.findings(check)
+		for _, f := range found {
+			text := f.What + " " + strings.Join(f.Details, " ") + " " + f.Fix
+			if f.Level == level && !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(text, word) }) {
+				return f
+			}
 		}
+		g.Run("sleep 2")
 	}
 	g.t.Errorf("doctor's check %s: no %s that says %q in %+v", check, level, words, found)
 	return doctor.Finding{}
