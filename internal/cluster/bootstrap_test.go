@@ -19,7 +19,7 @@ func TestBootstrap(t *testing.T) {
 		w, network := newFakeWorld(t)
 		kubeconfig := readFile(t, w.config.Kubeconfig)
 		os.Remove(w.config.Kubeconfig)
-		network.setDown(true)
+		network.SetDown(true)
 		w.start()
 		phase := func(want Phase, after time.Duration, reason string) {
 			t.Helper()
@@ -44,16 +44,16 @@ func TestBootstrap(t *testing.T) {
 		write(strings.Replace(kubeconfig, "user: {}", "user: {client-certificate: later.crt, client-key: later.key}", 1))
 		phase(Unreadable, 5*time.Second, "later.crt")
 		write(kubeconfig)
-		phase(Connecting, time.Hour, errDown.Error())
+		phase(Connecting, time.Hour, kubetest.ErrDown.Error())
 		if w.snapshot() != nil {
 			t.Fatal("nothing is known, and something is published")
 		}
-		network.setDown(false)
+		network.SetDown(false)
 		phase(Synced, time.Minute, "")
 		if w.snapshot() == nil || w.snapshot().IsStale() {
 			t.Error("all is known, and nothing is published")
 		}
-		if got := w.reasons(); !strings.Contains(got, "no kubeconfig") || !strings.Contains(got, errDown.Error()) {
+		if got := w.reasons(); !strings.Contains(got, "no kubeconfig") || !strings.Contains(got, kubetest.ErrDown.Error()) {
 			t.Errorf("who asks was told\n%s", got)
 		}
 	})
@@ -137,7 +137,7 @@ func TestServerAway(t *testing.T) {
 		w.server.Apply(readFixture(t, "node-dns"))
 		w.start()
 		time.Sleep(10 * time.Second)
-		network.setDown(true)
+		network.SetDown(true)
 		time.Sleep(30 * time.Second)
 		synctest.Wait()
 		if s := w.watcher.State(); s.Phase != Synced || w.snapshot().IsStale() {
@@ -151,7 +151,7 @@ func TestServerAway(t *testing.T) {
 		w.hasSaid("msg=cluster phase=synced ", " condition=cluster-synced\n")
 		w.hasSaid("msg=cluster phase=stale ", " condition=cluster-stale\n")
 		w.server.Delete("Service", "alpha", "web")
-		network.setDown(false)
+		network.SetDown(false)
 		time.Sleep(maxBackoff + time.Second)
 		synctest.Wait()
 		if s := w.watcher.State(); s.Phase != Synced || w.snapshot().IsStale() || hasService("alpha", "web")(w.snapshot()) {

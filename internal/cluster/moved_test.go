@@ -14,7 +14,7 @@ import (
 func TestSavedOfTheClusterBefore(t *testing.T) {
 	fakeTime(t, func(t *testing.T) {
 		w, network := newKnownWorld(t)
-		network.setDown(true)
+		network.SetDown(true)
 		other := bytes.Replace([]byte(readFile(t, w.config.Kubeconfig)), []byte("192.0.2.6"), []byte("192.0.2.7"), 1)
 		if err := os.WriteFile(w.config.Kubeconfig, other, 0o600); err != nil {
 			t.Fatal(err)
@@ -40,18 +40,18 @@ func TestSavedWithoutPodNames(t *testing.T) {
 		w, network := newKnownWorld(t)
 		w.stop()
 		w.config.Features.PodNames = true
-		network.setDown(true)
+		network.SetDown(true)
 		w.start()
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if w.snapshot() != nil || !strings.Contains(w.log.String(), errPartial.Error()) {
 			t.Errorf("log\n%s", w.log)
 		}
-		network.setDown(false)
+		network.SetDown(false)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		w.stop()
-		network.setDown(true)
+		network.SetDown(true)
 		w.start()
 		time.Sleep(time.Minute)
 		synctest.Wait()

@@ -40,7 +40,7 @@ func TestHasAllPods(t *testing.T) {
 				}
 				w.stop()
 				w.config.Features.AllPods = row.after
-				network.setDown(!row.api)
+				network.SetDown(!row.api)
 				w.start()
 				time.Sleep(time.Minute)
 				synctest.Wait()

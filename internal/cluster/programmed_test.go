@@ -212,24 +212,24 @@ func TestProgrammed(t *testing.T) {
 		w.server.Apply(triggeredSlice("db-t", "172.30.9.7", 24*time.Hour))
 		settled("from long ago", Programmed{Outcome: Past, Headless: true, Slices: 1})
 
-		network.setDown(true)
+		network.SetDown(true)
 		w.server.Apply(triggeredSlice("db-t", "172.30.9.8", 0))
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		if told := log.take(); told != nil {
 			t.Errorf("while the API server was away: %+v", told)
 		}
-		network.setDown(false)
+		network.SetDown(false)
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		if told := log.take(); len(told) != 1 || told[0].Outcome != Timed || told[0].Took < 2*time.Minute {
 			t.Errorf("a change during an outage: %+v", told)
 		}
 
-		network.setDown(true)
+		network.SetDown(true)
 		w.server.Apply(triggeredSlice("db-t", "172.30.9.9", 0))
 		w.server.Compact()
-		network.setDown(false)
+		network.SetDown(false)
 		settled("a list anew")
 		if got := endpointsOf(w.snapshot(), "alpha", "db"); got != 2 {
 			t.Errorf("%d endpoints after it", got)

@@ -63,7 +63,7 @@ func runHistory(t *testing.T, random *rand.Rand) {
 			time.Millisecond, 50 * time.Millisecond, 3 * time.Second, 2 * time.Minute, 40 * time.Minute,
 		}[random.IntN(5)]))))
 	}
-	network.setDown(false)
+	network.SetDown(false)
 	w.server.SetFaults(kubetest.Faults{})
 	// What a watch lost is found when the next fresh list has been compared: an hour and a half later at most, when a
 	// watch ends after that (ten minutes), and when the one after it has come past the list (a bookmark: a minute).
@@ -82,7 +82,7 @@ func runHistory(t *testing.T, random *rand.Rand) {
 // history makes things happen.
 type history struct {
 	*world
-	network *wire
+	network *kubetest.Wire
 	random  *rand.Rand
 	backup  kubetest.Backup
 	honest  bool
@@ -130,7 +130,7 @@ func (h *history) next() {
 	case 7:
 		down := h.random.IntN(2) == 0
 		h.note("down %v", down)
-		h.network.setDown(down)
+		h.network.SetDown(down)
 	case 8:
 		h.note("restarted")
 		h.stop()

@@ -47,14 +47,14 @@ func TestRequested(t *testing.T) {
 			t.Errorf("while it refuses: %v", got)
 		}
 
-		network.setDown(true)
+		network.SetDown(true)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if got := take(); len(got) != 1 || got[0] == 0 {
 			t.Errorf("while it is away: %v", got)
 		}
 
-		network.setDown(false)
+		network.SetDown(false)
 		w.server.SetFaults(kubetest.Faults{Hang: true})
 		time.Sleep(40 * time.Second) // not long enough for it to be said not to answer
 		w.stop()

@@ -66,7 +66,7 @@ func TestRestartWithoutServer(t *testing.T) {
 	fakeTime(t, func(t *testing.T) {
 		w, network := newKnownWorld(t)
 		w.stop()
-		network.setDown(true)
+		network.SetDown(true)
 		w.start()
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
@@ -82,7 +82,7 @@ func TestRestartWithoutServer(t *testing.T) {
 		// The server comes back, restored from a backup of long ago.
 		w.server.Restore(kubetest.New().Backup())
 		w.server.Apply(`{apiVersion: v1, kind: Service, metadata: {name: new, namespace: alpha}, spec: {clusterIP: 10.96.0.99}}`)
-		network.setDown(false)
+		network.SetDown(false)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if got := w.snapshot(); got.IsStale() || hasService("alpha", "web")(got) || !hasService("alpha", "new")(got) {
@@ -119,7 +119,7 @@ func TestSavedAge(t *testing.T) {
 	fakeTime(t, func(t *testing.T) {
 		w, network := newKnownWorld(t)
 		w.stop()
-		network.setDown(true)
+		network.SetDown(true)
 		time.Sleep(time.Hour)
 		w.config.SnapshotMaxAge = time.Hour - time.Second
 		w.start()
@@ -151,7 +151,7 @@ func TestSavedAsOf(t *testing.T) {
 		time.Sleep(saveAgain + time.Hour)
 		synctest.Wait()
 		age("after a day without a change", time.Hour)
-		network.setDown(true)
+		network.SetDown(true)
 		time.Sleep(3 * time.Hour)
 		w.stop()
 		age("after three hours without the API server", 3*time.Hour)
@@ -213,14 +213,14 @@ func TestSavedUnusable(t *testing.T) {
 				if err := os.WriteFile(w.config.SnapshotFile, spoilt, 0o600); err != nil {
 					t.Fatal(err)
 				}
-				network.setDown(true)
+				network.SetDown(true)
 				w.start()
 				time.Sleep(time.Minute)
 				synctest.Wait()
 				if w.snapshot() != nil || strings.Count(w.log.String(), "is not used") != 1 || !strings.Contains(w.log.String(), row.want) {
 					t.Errorf("log\n%s", w.log)
 				}
-				network.setDown(false)
+				network.SetDown(false)
 				time.Sleep(time.Minute)
 				synctest.Wait()
 				if w.snapshot() == nil || w.snapshot().IsStale() {

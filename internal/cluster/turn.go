@@ -46,8 +46,9 @@ const (
 	// goodWatch is how long a watch has to last to show that the server is well.
 	goodWatch = 10 * time.Second
 	// relistSpread is, for each object of the list, how long the lists of all nodes are spread over when all have to
-	// be read anew, as after the restart of an API server: 11 s at 10,000 Services, and nothing in a small cluster.
+	// be read anew, as after the restart of an API server: from minSpread up to maxSpread. What is known is served on.
 	relistSpread = time.Millisecond
+	minSpread    = 10 * time.Second
 	maxSpread    = 30 * time.Second
 )
 
@@ -79,12 +80,12 @@ func (t turn) afterFailure(o outcome, objects int) (turn, pause) {
 	n.failures++
 	switch t.do {
 	case watch:
-		relist := pause{max: min(time.Duration(objects)*relistSpread, maxSpread)}
+		spread := time.Duration(objects) * relistSpread
 		switch {
-		case errors.Is(o.err, errRewound):
-			return turn{do: list, newest: true}, relist
+		case errors.Is(o.err, errRewound): // what is known is wrong
+			return turn{do: list, newest: true}, pause{max: min(spread, maxSpread)}
 		case isExpired(o.err):
-			return turn{do: list, position: max(t.position, o.version)}, relist
+			return turn{do: list, position: max(t.position, o.version)}, pause{max: min(max(spread, minSpread), maxSpread)}
 		}
 		n.position, n.unsure = max(t.position, o.version), true
 		if o.lasted >= goodWatch {

@@ -57,7 +57,7 @@ func TestTurn(t *testing.T) {
 			turn{do: watch, position: 7, unsure: true, failures: 1},
 			after(0, 1),
 		},
-		{"410 Gone in a small cluster", turn{do: watch, position: 5}, outcome{err: expired}, 500, turn{do: list, position: 5}, pause{max: time.Second / 2}},
+		{"410 Gone in a small cluster", turn{do: watch, position: 5}, outcome{err: expired}, 500, turn{do: list, position: 5}, pause{max: minSpread}},
 		{"410 Gone in a big one", turn{do: watch, position: 5}, outcome{err: expired}, 1e6, turn{do: list, position: 5}, pause{max: maxSpread}},
 		{"a server that is behind, or restored", turn{do: list, position: 5}, outcome{err: future}, 0, turn{do: check, position: 5, failures: 1}, after(1, 1)},
 		{"a list that expired while it was read", turn{do: list, position: 5}, outcome{err: expired}, 0, turn{do: list, position: 5, newest: true, failures: 1}, after(0, 1)},

@@ -1,0 +1,321 @@
+package e2e
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/node-dns/node-dns/internal/cluster"
+	"github.com/node-dns/node-dns/internal/kubetest"
+	"github.com/node-dns/node-dns/internal/zone"
+)
+
+var fleetSize = flag.Int("fleet", 100, "the nodes of TestFleet; docs/cluster.md has the figures of 5000, which take minutes and 12 GB")
+
+// fleetServices are few: what is counted is requests. With many, the lists that are needed are spread over more time.
+const fleetServices = 20
+
+// TestFleet counts what the nodes of a cluster ask of its API server in fake time, before and after something that happens to all of
+// them at once, beside as many of client-go's reflectors, as CoreDNS and kube-proxy have them. With node-dns no node lists a resource
+// twice or from etcd, and what is not needed to know the next change is spread over 10 s.
+func TestFleet(t *testing.T) {
+	klog.SetSlogLogger(slog.New(slog.DiscardHandler)) // client-go says each failure
+	t.Setenv("KUBE_FEATURE_WatchListClient", "false") // a list is a list, as with an API server before 1.34
+	happenings := []struct {
+		name string
+		do   func(f *fleet)
+	}{
+		{"a load balancer drops all connections", func(f *fleet) { f.network.SetDown(true); f.network.SetDown(false) }},
+		{"the API server is away for a minute", func(f *fleet) {
+			f.network.SetDown(true)
+			time.Sleep(time.Minute)
+			f.forget()
+			f.network.SetDown(false)
+		}},
+		{"watches are 410 Gone", func(f *fleet) {
+			f.server.Compact()
+			f.network.SetDown(true)
+			f.network.SetDown(false)
+		}},
+		{"the kubeconfig has another token", func(f *fleet) { f.writeKubeconfig("another") }},
+	}
+	for _, h := range happenings {
+		t.Run(h.name, func(t *testing.T) {
+			for _, client := range []struct {
+				name  string
+				start func(ctx context.Context, f *fleet, seed uint64) (end func())
+			}{{"node-dns", startWatcher}, {"client-go", startInformers}} {
+				synctest.Test(t, func(t *testing.T) {
+					f := newFleet(t)
+					ctx, cancel := context.WithCancel(t.Context())
+					var ends []func()
+					defer func() {
+						cancel()
+						f.network.SetDown(true)
+						for _, end := range ends {
+							end()
+						}
+					}()
+					for i := range *fleetSize {
+						ends = append(ends, client.start(ctx, f, uint64(i)))
+					}
+					time.Sleep(15 * time.Minute) // each watch has ended by itself once and begun again
+					f.checkKnown()
+					f.forget()
+					h.do(f)
+					time.Sleep(90 * time.Second)
+					f.apply("after")
+					time.Sleep(time.Second)
+					got := f.count()
+					t.Logf("%-10s %s", client.name, got)
+					if client.name == "node-dns" {
+						got.check(t)
+						f.checkKnown()
+					}
+				})
+			}
+		})
+	}
+}
+
+// fleet is an API server that counts, and what it was asked.
+type fleet struct {
+	t          *testing.T
+	server     *kubetest.Server
+	network    *kubetest.Wire
+	kubeconfig string
+
+	mu     sync.Mutex // guards what follows
+	asked  []asked
+	begin  time.Time
+	latest map[uint64]int // by node: Services that it knows
+	want   int
+}
+
+// asked is one request.
+type asked struct {
+	at       time.Time
+	node     string
+	resource string
+	kind     string // "watch", "list", "check" or "other"
+	isQuorum bool   // of a list: etcd answers it, not the watch cache
+}
+
+func newFleet(t *testing.T) *fleet {
+	f := &fleet{
+		t: t, server: kubetest.New(), network: kubetest.NewWire(), latest: map[uint64]int{},
+		kubeconfig: filepath.Join(t.TempDir(), "kubeconfig"), begin: time.Now(),
+	}
+	for i := range fleetServices {
+		f.apply(fmt.Sprint("s", i))
+	}
+	f.writeKubeconfig("one")
+	server := &http.Server{Handler: http.HandlerFunc(f.serve), ReadHeaderTimeout: time.Hour}
+	done := make(chan struct{})
+	go func() { defer close(done); _ = server.Serve(f.network) }()
+	t.Cleanup(func() {
+		f.server.CloseWatches()
+		server.Close()
+		<-done
+	})
+	return f
+}
+
+func (f *fleet) writeKubeconfig(token string) {
+	const text = `
+apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: "http://192.0.2.6"}}]
+contexts: [{name: x, context: {cluster: c, user: u}}]
+users: [{name: u, user: {token: %s}}]
+current-context: x
+`
+	if err := os.WriteFile(f.kubeconfig, fmt.Appendf(nil, text, token), 0o600); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// apply adds a Service with an endpoint.
+func (f *fleet) apply(name string) {
+	f.server.Apply(fmt.Sprintf(`
+apiVersion: v1
+kind: Service
+metadata: {namespace: default, name: %[1]s}
+spec: {clusterIP: 10.96.0.1, clusterIPs: [10.96.0.1], type: ClusterIP}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {namespace: default, name: %[1]s-x, labels: {kubernetes.io/service-name: %[1]s}}
+addressType: IPv4
+endpoints: [{addresses: [10.1.0.1]}]
+`, name))
+	f.mu.Lock()
+	f.want++
+	f.mu.Unlock()
+}
+
+// serve notes the request and has the server answer it. The node is the User-Agent.
+func (f *fleet) serve(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	a := asked{at: time.Now(), node: r.UserAgent(), resource: r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]}
+	version := q.Get("resourceVersion")
+	switch {
+	case q.Get("watch") != "":
+		a.kind = "watch"
+	case q.Get("fieldSelector") != "":
+		a.kind, a.isQuorum = "check", version == ""
+	case slices.Contains([]string{"services", "namespaces", "endpointslices"}, a.resource):
+		a.kind, a.isQuorum = "list", version == ""
+	case r.URL.Path == "/healthz": // over HTTP/1.1, which the network of this test has: see pulse.go of cluster
+		f.server.ServeHTTP(w, r)
+		return
+	default:
+		a.kind = "other"
+	}
+	f.mu.Lock()
+	f.asked = append(f.asked, a)
+	f.mu.Unlock()
+	f.server.ServeHTTP(w, r)
+}
+
+// forget begins to count anew.
+func (f *fleet) forget() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asked, f.begin = nil, time.Now()
+}
+
+// know notes how many Services a node knows.
+func (f *fleet) know(node uint64, services int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.latest[node] = services
+}
+
+// checkKnown fails the test unless each node knows every Service.
+func (f *fleet) checkKnown() {
+	f.t.Helper()
+	synctest.Wait()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for node := range uint64(*fleetSize) {
+		if got := f.latest[node]; got != f.want {
+			f.t.Fatalf("node %d knows %d Services of %d", node, got, f.want)
+		}
+	}
+}
+
+// load is what the nodes asked.
+type load struct {
+	byKind   map[string]int
+	peak     map[string]int // most in one second
+	lists    int            // most of one node for one resource
+	isQuorum int            // lists and checks that etcd answered
+}
+
+func (f *fleet) count() load {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	l := load{byKind: map[string]int{}, peak: map[string]int{}}
+	type second struct {
+		kind string
+		at   time.Duration
+	}
+	type who struct{ node, resource string }
+	seconds, lists := map[second]int{}, map[who]int{}
+	for _, a := range f.asked {
+		l.byKind[a.kind]++
+		for _, kind := range []string{a.kind, "all"} {
+			s := second{kind, a.at.Sub(f.begin).Truncate(time.Second)}
+			seconds[s]++
+			l.peak[kind] = max(l.peak[kind], seconds[s])
+		}
+		if a.isQuorum {
+			l.isQuorum++
+		}
+		if a.kind == "list" {
+			w := who{a.node, a.resource}
+			lists[w]++
+			l.lists = max(l.lists, lists[w])
+		}
+	}
+	return l
+}
+
+// String is a line of figures per node.
+func (l load) String() string {
+	var b strings.Builder
+	for _, kind := range []string{"watch", "list", "check", "other"} {
+		fmt.Fprintf(&b, "%s %.2f a node (at most %.2f in a second)  ", kind, float64(l.byKind[kind])/float64(*fleetSize), float64(l.peak[kind])/float64(*fleetSize))
+	}
+	fmt.Fprintf(&b, "all: %.2f in a second; lists of one resource and node: %d; from etcd: %d", float64(l.peak["all"])/float64(*fleetSize), l.lists, l.isQuorum)
+	return b.String()
+}
+
+// check: see TestFleet. A tenth of the nodes a second would be an even spread; chance makes it uneven, the more the fewer there are.
+func (l load) check(t *testing.T) {
+	t.Helper()
+	const resources = 3
+	if most := *fleetSize * resources / 4; l.peak["check"] > most || l.peak["list"] > most {
+		t.Errorf("checks and lists come at once: %v", l)
+	}
+	if l.lists > 1 || l.isQuorum > 0 {
+		t.Errorf("too many lists, or lists from etcd: %v", l)
+	}
+}
+
+// startWatcher starts what the daemon of a node has.
+func startWatcher(ctx context.Context, f *fleet, seed uint64) (end func()) {
+	random := rand.New(rand.NewPCG(seed, 1))
+	var mu sync.Mutex
+	w := cluster.New(cluster.Config{
+		Kubeconfig: f.kubeconfig, Version: fmt.Sprint(seed), Dial: f.network.Dial,
+		Publish: func(s *zone.Snapshot) { f.know(seed, s.Counts().Services) },
+		Chance: func() float64 {
+			mu.Lock()
+			defer mu.Unlock()
+			return random.Float64()
+		},
+	})
+	done := make(chan struct{})
+	go func() { defer close(done); _ = w.Run(ctx) }()
+	return func() { <-done }
+}
+
+// startInformers starts what CoreDNS has: client-go's informers.
+func startInformers(ctx context.Context, f *fleet, seed uint64) (end func()) {
+	client, err := kubernetes.NewForConfig(&rest.Config{
+		Host: "http://192.0.2.6", UserAgent: fmt.Sprint(seed), Dial: f.network.Dial, Proxy: http.ProxyFromEnvironment,
+		ContentConfig: rest.ContentConfig{ContentType: "application/vnd.kubernetes.protobuf"},
+	})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	factory := informers.NewSharedInformerFactory(client, 0)
+	services := factory.Core().V1().Services().Informer()
+	factory.Core().V1().Namespaces().Informer()
+	factory.Discovery().V1().EndpointSlices().Informer()
+	tell := func(any) { f.know(seed, len(services.GetStore().ListKeys())) }
+	if _, err := services.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: tell}); err != nil {
+		f.t.Fatal(err)
+	}
+	factory.StartWithContext(ctx)
+	return factory.Shutdown
+}
