@@ -15,7 +15,7 @@ const (
 	answered verdict = iota
 	foreign          // the name is not the cluster's
 	chased           // there is a CNAME, and the answer goes on at its target
-	unknown          // it needs all Pods, and the Snapshot does not have them
+	unknown          // it needs all Pods, or the ServiceImports, and the Snapshot does not have them
 )
 
 // answer is what the rules say to a question. It is reused: reset sets it anew. It refers to the Snapshot and to the
@@ -39,9 +39,9 @@ type answer struct {
 
 // target is what must not be twice among the SRV records of an answer.
 type target struct {
-	label string
-	addr  netip.Addr
-	port  uint16
+	label, cluster string
+	addr           netip.Addr
+	port           uint16
 }
 
 // record is a resource record. Those of the answer section belong to the question's name, the others to the host of a
@@ -53,7 +53,9 @@ type record struct {
 	of    int32      // of the additional section: the index of the SRV or NS record
 	addr  netip.Addr // of A and AAAA; of a host that is dashed or hashed
 	label string     // of a host that is named
-	view  *view      // of PTR: the Service
+	// cluster is the label that follows that of the host; "": none does.
+	cluster string
+	view    *view // of PTR: the Service
 }
 
 // hostForm is how the host of a record is named below its Service.
@@ -127,7 +129,7 @@ const few = 16
 func (a *answer) find(r record) int {
 	if len(a.records) < few {
 		for i := range a.records {
-			if other := &a.records[i]; other.port == r.port && other.label == r.label && other.same() == r.same() {
+			if other := &a.records[i]; other.port == r.port && other.label == r.label && other.cluster == r.cluster && other.same() == r.same() {
 				return i
 			}
 		}
@@ -152,7 +154,7 @@ func (a *answer) find(r record) int {
 
 // same has no address for a host with a name: that is one host, at all its addresses.
 func (r *record) same() target {
-	t := target{label: r.label, port: r.port}
+	t := target{label: r.label, cluster: r.cluster, port: r.port}
 	if r.form != named {
 		t.addr = r.addr
 	}
@@ -166,7 +168,7 @@ func (a *answer) unique() {
 	}
 	compact(&a.extra, func(r, s record) int {
 		of, other := &a.records[r.of], &a.records[s.of]
-		return cmp.Or(cmp.Compare(of.label, other.label), of.addr.Compare(other.addr), r.addr.Compare(s.addr))
+		return cmp.Or(cmp.Compare(of.label, other.label), cmp.Compare(of.cluster, other.cluster), of.addr.Compare(other.addr), r.addr.Compare(s.addr))
 	})
 }
 

@@ -21,6 +21,7 @@ type Builder struct {
 	podAddrs   addrBuilder             // to podKeys
 	serviceOf  map[Key]string          // the viewKey of each Slice
 	counts     Counts
+	imports    *Builder  // see Imports; nil: there are none
 	last       *Snapshot // nil: there was a change since
 
 	gone, come []netip.Addr // for reindex to write to
@@ -39,18 +40,37 @@ type Counts struct{ Services, Slices, Endpoints, Namespaces, Pods int }
 // Snapshot returns what is known now. at is the time of the newest change in it, for the serial number of the zone;
 // without a change since the one before it returns that one.
 func (b *Builder) Snapshot(at time.Time) *Snapshot {
-	if b.last == nil {
+	var imports *Snapshot
+	if b.imports != nil {
+		imports = b.imports.Snapshot(at)
+	}
+	if b.last == nil || b.last.imports != imports {
 		b.last = &Snapshot{
 			services:   b.services.freeze(),
 			namespaces: b.namespaces.freeze(),
 			addrs:      b.addrs.freeze(),
 			pods:       b.pods.freeze(),
 			podAddrs:   b.podAddrs.freeze(),
+			imports:    imports,
 			counts:     b.counts,
 			serial:     uint32(at.Unix()),
 		}
 	}
 	return b.last
+}
+
+// Imports returns the Builder of what is imported from other clusters: ServiceImports are Services there, and Slices are those that
+// Slice.Imported returns. nil: this API has no ServiceImports, see SetImports.
+func (b *Builder) Imports() *Builder { return b.imports }
+
+// SetImports says whether the API has ServiceImports. Where it has none, what is known of them is forgotten.
+func (b *Builder) SetImports(has bool) {
+	switch {
+	case !has:
+		b.imports = nil
+	case b.imports == nil:
+		b.imports = new(Builder)
+	}
 }
 
 // SetService adds s, or replaces the Service of its name. One whose name cannot be a label is not taken.

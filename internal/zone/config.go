@@ -54,6 +54,9 @@ type Config struct {
 	// PodCIDRs is.
 	ServiceCIDRs, PodCIDRs []netip.Prefix
 
+	// ClusterSet is the domain of what is imported from other clusters (KEP-1645), while a Snapshot has Imports. Zero: there is none.
+	ClusterSet dnsname.Name
+
 	// Nameservers are the addresses of ns.dns.DOMAIN, the nameserver of the zones: where they are answered.
 	Nameservers []netip.Addr
 
@@ -63,6 +66,9 @@ type Config struct {
 	// Rotate returns from 0 to n-1: which of n records is the first of an answer. Nil: a random one.
 	Rotate func(n int) int
 }
+
+// ClusterSet is the domain that KEP-1645 has for Config.ClusterSet.
+const ClusterSet = "clusterset.local"
 
 // soaTimes are the numbers of a SOA record between its serial number and its negative TTL, in seconds.
 type soaTimes struct{ refresh, retry, expire uint32 }
@@ -80,6 +86,7 @@ type settings struct {
 	priority         uint16 // of SRV records
 	isOpenShift      bool
 	nothing          *Snapshot
+	clusterSet       *domain // nil: none
 }
 
 // domain is a cluster domain.
@@ -89,9 +96,12 @@ type domain struct {
 }
 
 func newSettings(cfg Config) *settings {
-	s := &settings{Config: cfg, isOpenShift: cfg.Profile == OpenShift, nothing: new(Builder).Snapshot(time.Time{})}
+	s := &settings{Config: cfg, isOpenShift: cfg.Profile == OpenShift, nothing: nothing()}
 	for _, name := range cfg.Domains {
 		s.domains = append(s.domains, domain{wire: string(wireName(name.String())), labels: name.Labels()})
+	}
+	if !cfg.ClusterSet.IsZero() {
+		s.clusterSet = &domain{wire: string(wireName(cfg.ClusterSet.String())), labels: cfg.ClusterSet.Labels()}
 	}
 	if len(cfg.Namespaces) > 0 {
 		s.namespaces = map[string]bool{}
@@ -112,6 +122,13 @@ func newSettings(cfg Config) *settings {
 	}
 	s.ttl, s.negativeTTL = seconds(cfg.TTL, ttl), seconds(cfg.NegativeTTL, negative)
 	return s
+}
+
+// nothing is a Snapshot without an object. Nobody knows then whether there are ServiceImports.
+func nothing() *Snapshot {
+	b := new(Builder)
+	b.SetImports(true)
+	return b.Snapshot(time.Time{})
 }
 
 // seconds returns set, or the default when it is negative.

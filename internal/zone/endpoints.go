@@ -16,11 +16,13 @@ func (l *lookup) endpoints(v *view, k int) {
 	}
 	switch {
 	case k == 0, l.cfg.isOpenShift && string(l.label(k-1)) == "_endpoints":
-	case l.cfg.Zonal && v.svc.Kind == Headless && string(l.label(k-1)) == "_zone":
+	case l.cfg.Zonal && !l.isImport() && v.svc.Kind == Headless && string(l.label(k-1)) == "_zone":
 		l.zonal(v, pick, k-1)
 		return
 	case l.ofPort(k):
 		pick.ports = l.ports(k)
+	case k == 2 && l.isImport():
+		pick.host, pick.cluster = newHostFilter(l.label(0), false), l.label(1)
 	case k == 1 || l.cfg.isOpenShift:
 		pick.host = newHostFilter(l.label(k-1), l.cfg.isOpenShift)
 	default:
@@ -88,15 +90,17 @@ func (l *lookup) isEmpty(v *view) bool {
 
 // selection says which endpoints, and which of their ports, a name is of. Its zero value is all.
 type selection struct {
-	host  hostFilter
-	zone  []byte // in lower case; nil: any
-	ports portFilter
+	host hostFilter
+	zone []byte // in lower case; nil: any
+
+	cluster []byte // that the host is in, of a ServiceImport
+	ports   portFilter
 }
 
 // add adds the records of the ready endpoints that are selected, and says whether there is any, of whatever family.
 func (l *lookup) add(v *view, pick *selection) (found bool) {
 	for _, s := range v.slices {
-		if pick.ports.kind > noPort && !pick.ports.any(s.ports) {
+		if pick.ports.kind > noPort && !pick.ports.any(s.ports) || pick.host.label != nil && l.clusterOf(s) != string(pick.cluster) {
 			continue
 		}
 		for c := s.endpoints(); c.next(); {
@@ -118,6 +122,7 @@ func (l *lookup) add(v *view, pick *selection) (found bool) {
 // addPorts adds the SRV records of an endpoint, one for each port that it has.
 func (l *lookup) addPorts(s *slice, c *cursor, ports *portFilter) {
 	target := l.hostOf(c)
+	target.cluster = l.clusterOf(s)
 	if ports.kind == noPort {
 		l.addExtra(l.addSRV(target), c.Addr)
 		return
@@ -135,6 +140,14 @@ func (l *lookup) addPorts(s *slice, c *cursor, ports *portFilter) {
 	if len(s.ports) == 0 {
 		l.shares++
 	}
+}
+
+// clusterOf returns the cluster that is in the names of a slice's endpoints; "": none is.
+func (l *lookup) clusterOf(s *slice) string {
+	if l.isImport() {
+		return s.cluster
+	}
+	return ""
 }
 
 // hostOf returns a record with the name of an endpoint below its Service.

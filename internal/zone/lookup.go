@@ -9,6 +9,7 @@ type lookup struct {
 	answer
 	cfg      *settings
 	snapshot *Snapshot
+	from     *Snapshot     // that the Services are in: the snapshot, or its imports
 	domain   *domain       // of the question; nil when it is of a reverse zone
 	scratch  [maxName]byte // for answer.target
 	aimed    question      // that as a name
@@ -20,7 +21,7 @@ type lookup struct {
 func (l *lookup) resolve() {
 	l.reset()
 	l.ttl = l.cfg.ttl
-	l.domain = nil
+	l.domain, l.from = nil, l.snapshot
 	for i := range l.cfg.domains {
 		if below, in := l.within(&l.cfg.domains[i]); in {
 			l.domain, l.zoneAt = &l.cfg.domains[i], below
@@ -29,8 +30,36 @@ func (l *lookup) resolve() {
 			return
 		}
 	}
+	if set := l.cfg.clusterSet; set != nil && l.snapshot.imports != nil {
+		if below, in := l.within(set); in {
+			l.domain, l.zoneAt, l.from = set, below, l.snapshot.imports
+			l.inClusterSet(below)
+			l.finish()
+			return
+		}
+	}
 	l.reverse()
 	l.finish()
+}
+
+// isImport says whether the question is of Config.ClusterSet.
+func (l *lookup) isImport() bool { return l.from != l.snapshot }
+
+// inClusterSet answers for a name with k labels below Config.ClusterSet.
+func (l *lookup) inClusterSet(k int) {
+	switch {
+	case k == 0:
+		l.apex()
+	case l.snapshot.noImports:
+		l.verdict = unknown
+	case string(l.label(k-1)) == "svc":
+		l.sub = "svc"
+		l.services(k - 1)
+	case string(l.label(k-1)) == "dns":
+		l.inDNS(k - 1)
+	default:
+		l.nxdomain()
+	}
 }
 
 // finish does what is the same for all names. ANY has a HINFO record for its answer (RFC 8482 section 4.2).

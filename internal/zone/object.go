@@ -50,9 +50,18 @@ type Service struct {
 // immutable once it is handed to a Builder.
 type Slice struct {
 	Key
-	Service   string // the name of its Service, which is in the same namespace
+	Service   string // the name of its Service, which is in the same namespace; "": it has none
+	Import    string // the name of its ServiceImport, which is in the same namespace; "": it has none
+	Cluster   string // the cluster that its endpoints are in, with an Import
 	Ports     []Port
 	Endpoints []Endpoint
+}
+
+// Imported returns it as a Slice of its ServiceImport.
+func (s *Slice) Imported() *Slice {
+	imported := *s
+	imported.Service, imported.Import = s.Import, ""
+	return &imported
 }
 
 // Endpoint is one address of a Slice.

@@ -8,10 +8,11 @@ import (
 // slice is a Slice as a Snapshot keeps it. It is immutable. A hundred thousand endpoints are 8 MB as Endpoint values,
 // with three pointers each for the garbage collector to follow; packed they are 1 to 3 MB without one.
 type slice struct {
-	name  string // of the object; its namespace is that of the Service
-	ports []Port
-	data  string // the endpoints one after the other, as appendEndpoint writes them; a cursor reads them
-	count int
+	name    string // of the object; its namespace is that of the Service
+	cluster string // as Slice has it
+	ports   []Port
+	data    string // the endpoints one after the other, as appendEndpoint writes them; a cursor reads them
+	count   int
 }
 
 // newSlice packs s. Endpoints without an address (addressType FQDN) are left out.
@@ -27,12 +28,12 @@ func newSlice(s *Slice) *slice {
 		zone = e.Zone
 		count++
 	}
-	return &slice{name: s.Name, ports: s.Ports, data: string(data), count: count}
+	return &slice{name: s.Name, cluster: s.Cluster, ports: s.Ports, data: string(data), count: count}
 }
 
 // unpack is newSlice's other way. It uses the room of out's Endpoints.
 func (s *slice) unpack(service Key, out *Slice) {
-	*out = Slice{Key: Key{service.Namespace, s.name}, Service: service.Name, Ports: s.ports, Endpoints: out.Endpoints[:0]}
+	*out = Slice{Key: Key{service.Namespace, s.name}, Service: service.Name, Cluster: s.cluster, Ports: s.ports, Endpoints: out.Endpoints[:0]}
 	for c := s.endpoints(); c.next(); {
 		out.Endpoints = append(out.Endpoints, c.Endpoint)
 	}
@@ -40,7 +41,7 @@ func (s *slice) unpack(service Key, out *Slice) {
 
 // equal says whether both say the same; before is nil for no slice.
 func (s *slice) equal(before *slice) bool {
-	return before != nil && s.data == before.data && slices.Equal(s.ports, before.ports)
+	return before != nil && s.data == before.data && s.cluster == before.cluster && slices.Equal(s.ports, before.ports)
 }
 
 // addrs writes the addresses into buf, for nil none.

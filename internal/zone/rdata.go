@@ -15,7 +15,11 @@ func (m *message) answer(i int) {
 		m.writeHost(r)
 		m.out = append(m.out, r.view.key...)
 		m.out = append(m.out, "\x03svc"...)
-		m.writeDomain()
+		if m.isImport() {
+			m.out = append(m.out, m.cfg.clusterSet.wire...)
+		} else {
+			m.writeDomain()
+		}
 	case dns.TypeCNAME:
 		m.out = append(m.out, m.target...)
 	case dns.TypeNS:
@@ -69,7 +73,7 @@ func (m *message) writeSRV(i int) {
 	m.out = append(m.out, m.asked[m.labels[m.zoneAt]:]...)
 }
 
-// writeHost writes the first label of a host's name.
+// writeHost writes the labels of a host's name before that of its Service.
 func (m *message) writeHost(r *record) {
 	switch r.form {
 	case named:
@@ -83,6 +87,9 @@ func (m *message) writeHost(r *record) {
 			m.out = appendHashed(m.out, r.addr)
 		}
 		m.out[size] = byte(len(m.out) - size - 1)
+	}
+	if r.cluster != "" {
+		m.out = appendLabel(m.out, r.cluster)
 	}
 }
 

@@ -73,6 +73,9 @@ func (r *Resolver) Apexes() []dnsname.Name {
 	for _, cidr := range r.cfg.cidrs {
 		apexes = append(apexes, dnsname.ReverseZones(cidr)...)
 	}
+	if r.cfg.clusterSet != nil {
+		apexes = append(apexes, r.cfg.ClusterSet)
+	}
 	if r.cfg.anyService || r.cfg.anyPod {
 		apexes = append(apexes, dnsname.MustParse("in-addr.arpa"), dnsname.MustParse("ip6.arpa"))
 	}

@@ -122,6 +122,12 @@ func (l *lookup) pointers(addr netip.Addr, ours bool) (known bool) {
 		l.addPointers(addr)
 		l.leaveOutElsewhere(ours)
 	}
+	if imports := l.snapshot.imports; len(l.records) == 0 && imports != nil && l.cfg.clusterSet != nil && !l.snapshot.noImports {
+		l.from = imports
+		if l.addClusterIPs(addr); len(l.records) == 0 {
+			l.addPointers(addr)
+		}
+	}
 	if len(l.records) == 0 {
 		return false
 	}
@@ -151,7 +157,7 @@ func (l *lookup) nextView(refs []uint64) (v *view, rest []uint64) {
 	for end < len(refs) && refs[end] == refs[0] { // it has the address again
 		end++
 	}
-	v = l.snapshot.services.get(l.snapshot.addrs.names.of(uint32(refs[0])))
+	v = l.from.services.get(l.from.addrs.names.of(uint32(refs[0])))
 	if v == nil || v.svc == nil || !l.exposes([]byte(v.namespace())) {
 		v = nil
 	}
@@ -160,7 +166,7 @@ func (l *lookup) nextView(refs []uint64) (v *view, rest []uint64) {
 
 // addClusterIPs adds the names of the Services that have the address themselves.
 func (l *lookup) addClusterIPs(addr netip.Addr) {
-	for refs := l.snapshot.addrs.at(addr); len(refs) > 0; {
+	for refs := l.from.addrs.at(addr); len(refs) > 0; {
 		var v *view
 		if v, refs = l.nextView(refs); v != nil && slices.Contains(v.svc.ClusterIPs, addr) {
 			l.records = append(l.records, record{rtype: dns.TypePTR, view: v, of: rankClusterIP})
@@ -171,7 +177,7 @@ func (l *lookup) addClusterIPs(addr netip.Addr) {
 // addPointers adds the names of the endpoints that have the address.
 func (l *lookup) addPointers(addr netip.Addr) {
 	found, walked := 0, 0
-	for refs := l.snapshot.addrs.at(addr); len(refs) > 0; {
+	for refs := l.from.addrs.at(addr); len(refs) > 0; {
 		var v *view
 		if v, refs = l.nextView(refs); v == nil || slices.Contains(v.svc.ClusterIPs, addr) {
 			continue
@@ -184,6 +190,7 @@ func (l *lookup) addPointers(addr netip.Addr) {
 				}
 				if c.Addr == addr && v.isReady(&c) && (c.Hostname != "" || !l.cfg.isOpenShift) {
 					r := l.hostOf(&c)
+					r.cluster = l.clusterOf(s)
 					r.rtype, r.view, r.of = dns.TypePTR, v, rankOf(v, &c)
 					l.addPointer(r)
 					found, ofOne = found+1, ofOne+1

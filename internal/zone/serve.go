@@ -39,7 +39,10 @@ func (r *Resolver) serve(ctx context.Context, q *dnsserver.Query, name string, c
 	if snapshot == nil {
 		return nil, r.unready()
 	}
-	if l.verdict == unknown {
+	switch {
+	case l.verdict == unknown && l.isImport():
+		return nil, errNoImports
+	case l.verdict == unknown:
 		return nil, errSomePods
 	}
 	m, err := l.unpacked()
@@ -72,6 +75,12 @@ const maxChain = 16
 var errSomePods = &dnsserver.ExtendedError{
 	Code: dns.ExtendedErrorCodeNotReady,
 	Text: "not all pods are known, and with pods: verified only those that exist have names",
+}
+
+// errNoImports is for names in Config.ClusterSet while the ServiceImports may not be read.
+var errNoImports = &dnsserver.ExtendedError{
+	Code: dns.ExtendedErrorCodeNotReady,
+	Text: "the rights to list and watch serviceimports.multicluster.x-k8s.io are missing",
 }
 
 // Why a chain of CNAME records has no end.

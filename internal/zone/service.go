@@ -23,7 +23,7 @@ func (l *lookup) services(k int) {
 		return
 	}
 	key := l.span(k-2, k)
-	v := l.snapshot.services.find(key)
+	v := l.from.services.find(key)
 	switch {
 	case v != nil && v.svc != nil:
 		l.service(v, k-2)
@@ -64,7 +64,7 @@ func (l *lookup) clusterIP(v *view, k int) {
 		}
 	case l.cfg.isOpenShift:
 		ports.kind = noPort
-	case k == 1:
+	case k == 1, k == 2 && l.isImport():
 		l.endpoints(v, k)
 		return
 	case k > 1:

@@ -16,6 +16,9 @@ type Snapshot struct {
 	serial     uint32
 	stale      bool
 	somePods   bool
+
+	imports   *Snapshot // of the ServiceImports; nil: the API has none
+	noImports bool      // it has, and they may not be read
 }
 
 // Stale returns the same objects, known from an earlier run: answers say that they are stale (RFC 8914) and are kept for
@@ -36,6 +39,16 @@ func (s *Snapshot) SomePods() *Snapshot {
 
 // HasAllPods says whether it is not from SomePods.
 func (s *Snapshot) HasAllPods() bool { return !s.somePods }
+
+// Unimported returns the same objects where the API has ServiceImports that may not be read: names in ClusterSet are SERVFAIL.
+func (s *Snapshot) Unimported() *Snapshot {
+	without := *s
+	without.noImports = true
+	return &without
+}
+
+// Imports are the ServiceImports and their Slices, as Services and Slices; nil: the API has none.
+func (s *Snapshot) Imports() *Snapshot { return s.imports }
 
 // IsStale says whether it is from Stale.
 func (s *Snapshot) IsStale() bool { return s.stale }

@@ -17,6 +17,8 @@ import (
 //	service   NS/NAME [publish] ADDRESS… PORT…     a port is [NAME:]NUMBER[/udp|/sctp]
 //	headless  NS/NAME [publish] PORT…
 //	external  NS/NAME TARGET PORT…
+//	import    NS/NAME ADDRESS… PORT…               a ServiceImport; headless without an address
+//	imported  NS/NAME IMPORT@CLUSTER PORT… ENDPOINT…
 //	slice     NS/NAME SERVICE PORT… ENDPOINT…      an endpoint is [!]ADDRESS[=HOSTNAME][@ZONE][+POD], ! is not ready
 func cluster(t testing.TB, lines string) *zone.Builder {
 	t.Helper()
@@ -44,8 +46,18 @@ func setLine(t testing.TB, b *zone.Builder, kind, id string, words []string) {
 		b.SetPod(&zone.Pod{Key: key, Addrs: addrs(words), OwnSearch: own})
 	case "slice":
 		b.SetSlice(sliceOf(t, key, words))
+	case "imported":
+		service, cluster, _ := strings.Cut(words[0], "@")
+		s := sliceOf(t, key, append([]string{""}, words[1:]...))
+		s.Import, s.Cluster = service, cluster
+		b.SetImports(true)
+		b.Imports().SetSlice(s.Imported())
 	default:
 		s := &zone.Service{Key: key}
+		if kind == "import" {
+			b.SetImports(true)
+			b = b.Imports()
+		}
 		s.Kind = map[string]zone.Kind{"service": zone.ClusterIP, "headless": zone.Headless, "external": zone.ExternalName}[kind]
 		if kind == "external" {
 			s.ExternalName, words = words[0], words[1:]
@@ -58,6 +70,9 @@ func setLine(t testing.TB, b *zone.Builder, kind, id string, words []string) {
 			} else {
 				s.Ports = append(s.Ports, portOf(t, word))
 			}
+		}
+		if kind == "import" && len(s.ClusterIPs) == 0 {
+			s.Kind = zone.Headless
 		}
 		b.SetService(s)
 	}

@@ -1,0 +1,124 @@
+package zone_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/dnsserver"
+	"github.com/node-dns/node-dns/internal/dnstest"
+	"github.com/node-dns/node-dns/internal/zone"
+)
+
+// imports are the objects of CoreDNS's tests of its multicluster option (plugin/kubernetes, kubernetes_test.go at 1.15), and some more.
+const imports = `
+	namespace testns
+	import   testns/svc1 10.0.0.1 http:80
+	imported testns/svc1-slice1 svc1@cluster1 http:80 172.0.0.1=ep1a
+	import   testns/svc-dual-stack 10.0.0.2 10::2 http:80
+	import   testns/hdls1 http:80
+	imported testns/hdls1-slice1 hdls1@cluster1 http:80 172.0.0.2 !172.0.0.9
+	imported testns/hdls1-slice2 hdls1@cluster2 http:80 172.0.0.3=db
+	imported testns/hdls1-slice3 hdls1@cluster1 http:80 172.0.0.4=db
+	service  testns/svc1 10.9.0.1 http:80
+	slice    testns/svc1-own svc1 http:80 10.1.0.1
+	service  testns/both 10.0.0.8 http:80
+	import   testns/both 10.0.0.8 http:80
+	import   testns/no-endpoints http:80`
+
+func withClusterSet(c *zone.Config) { c.ClusterSet = dnsname.MustParse(zone.ClusterSet) }
+
+// TestClusterSet: what other clusters export has names in a domain of its own.
+func TestClusterSet(t *testing.T) {
+	addr := serveResolver(t, resolverOf(t, imports, withClusterSet), never(t))
+	const soa = "\n;; AUTHORITY\nclusterset.local. 5 SOA ns.dns.clusterset.local. hostmaster.clusterset.local. 1700000000 7200 1800 86400 5"
+	rows := []struct{ story, name, qtype, want string }{
+		{"a ClusterSetIP", "svc1.testns.svc.clusterset.local.", "A", "svc1.testns.svc.clusterset.local. 5 A 10.0.0.1"},
+		{"the Service of that name is another", "svc1.testns.svc.cluster.local.", "A", "svc1.testns.svc.cluster.local. 5 A 10.9.0.1"},
+		{
+			"its port", "_http._tcp.svc1.testns.svc.clusterset.local.", "SRV",
+			"_http._tcp.svc1.testns.svc.clusterset.local. 5 SRV 0 100 80 svc1.testns.svc.clusterset.local.\n;; ADDITIONAL\nsvc1.testns.svc.clusterset.local. 5 A 10.0.0.1",
+		},
+		{"its endpoint", "ep1a.cluster1.svc1.testns.svc.clusterset.local.", "A", "ep1a.cluster1.svc1.testns.svc.clusterset.local. 5 A 172.0.0.1"},
+		{"in no other cluster", "ep1a.cluster2.svc1.testns.svc.clusterset.local.", "A", ";; NXDOMAIN" + soa},
+		{"an endpoint without its cluster", "ep1a.svc1.testns.svc.clusterset.local.", "A", ";; NXDOMAIN" + soa},
+		{"both families", "svc-dual-stack.testns.svc.clusterset.local.", "AAAA", "svc-dual-stack.testns.svc.clusterset.local. 5 AAAA 10::2"},
+		{
+			"a headless one", "hdls1.testns.svc.clusterset.local.", "A",
+			"hdls1.testns.svc.clusterset.local. 5 A 172.0.0.2\nhdls1.testns.svc.clusterset.local. 5 A 172.0.0.3\nhdls1.testns.svc.clusterset.local. 5 A 172.0.0.4",
+		},
+		{
+			"a hostname that two clusters have", "_http._tcp.hdls1.testns.svc.clusterset.local.", "SRV",
+			"_http._tcp.hdls1.testns.svc.clusterset.local. 5 SRV 0 33 80 172-0-0-2.cluster1.hdls1.testns.svc.clusterset.local.\n" +
+				"_http._tcp.hdls1.testns.svc.clusterset.local. 5 SRV 0 33 80 db.cluster1.hdls1.testns.svc.clusterset.local.\n" +
+				"_http._tcp.hdls1.testns.svc.clusterset.local. 5 SRV 0 33 80 db.cluster2.hdls1.testns.svc.clusterset.local.\n;; ADDITIONAL\n" +
+				"172-0-0-2.cluster1.hdls1.testns.svc.clusterset.local. 5 A 172.0.0.2\n" +
+				"db.cluster1.hdls1.testns.svc.clusterset.local. 5 A 172.0.0.4\ndb.cluster2.hdls1.testns.svc.clusterset.local. 5 A 172.0.0.3",
+		},
+		{"the one in a cluster", "db.cluster2.hdls1.testns.svc.clusterset.local.", "A", "db.cluster2.hdls1.testns.svc.clusterset.local. 5 A 172.0.0.3"},
+		{"no endpoint anywhere", "no-endpoints.testns.svc.clusterset.local.", "A", ";; NXDOMAIN" + soa},
+		{"not imported", "web.testns.svc.clusterset.local.", "A", ";; NXDOMAIN" + soa},
+		{"a namespace", "testns.svc.clusterset.local.", "A", soa[1:]},
+		{"no pods", "1-2-3-4.testns.pod.clusterset.local.", "A", ";; NXDOMAIN" + soa},
+		{"the apex", "clusterset.local.", "NS", "clusterset.local. 5 NS ns.dns.clusterset.local."},
+		{"the reverse of a ClusterSetIP", "1.0.0.10.in-addr.arpa.", "PTR", "1.0.0.10.in-addr.arpa. 5 PTR svc1.testns.svc.clusterset.local."},
+		{"the reverse of an endpoint", "3.0.0.172.in-addr.arpa.", "PTR", "3.0.0.172.in-addr.arpa. 5 PTR db.cluster2.hdls1.testns.svc.clusterset.local."},
+		{"the cluster's own name first", "8.0.0.10.in-addr.arpa.", "PTR", "8.0.0.10.in-addr.arpa. 5 PTR both.testns.svc.cluster.local."},
+		{"the cluster's own reverse names", "1.0.1.10.in-addr.arpa.", "PTR", "1.0.1.10.in-addr.arpa. 5 PTR 10-1-0-1.svc1.testns.svc.cluster.local."},
+	}
+	for _, row := range rows {
+		t.Run(row.story, func(t *testing.T) {
+			check(t, row.name, row.want, dnstest.Exchange(t, addr, row.name, dns.StringToType[row.qtype]))
+		})
+	}
+}
+
+// Where the API has no ServiceImports the domain is the site's, as before.
+func TestNoClusterSet(t *testing.T) {
+	const name = "svc1.testns.svc.clusterset.local."
+	elsewhere := dnsserver.HandlerFunc(internet(t).ServeDNS)
+	for story, change := range map[string]func(*zone.Config){
+		"no ServiceImports in the API": withClusterSet,
+		"switched off":                 func(*zone.Config) {},
+	} {
+		lines := "service testns/svc1 10.9.0.1"
+		if story == "switched off" {
+			lines = imports
+		}
+		t.Run(story, func(t *testing.T) {
+			asked := false
+			resolver := resolverOf(t, lines, func(c *zone.Config) {
+				change(c)
+				c.Next = dnsserver.HandlerFunc(func(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
+					asked = true
+					return elsewhere.ServeDNS(ctx, q)
+				})
+			})
+			if _, err := resolver.ServeDNS(t.Context(), query(t, name)); err != nil || !asked {
+				t.Errorf("asked elsewhere: %v, error %v", asked, err)
+			}
+		})
+	}
+}
+
+// What may not be read, and what has not been read, is unknown.
+func TestUnknownImports(t *testing.T) {
+	const name = "svc1.testns.svc.clusterset.local."
+	var code *dnsserver.ExtendedError
+	denied := resolverOf(t, imports, withClusterSet)
+	denied.Set(cluster(t, imports).Snapshot(newest).Unimported())
+	if m, err := denied.ServeDNS(t.Context(), query(t, name)); !errors.As(err, &code) || code.Code != dns.ExtendedErrorCodeNotReady {
+		t.Errorf("without the right: %v, %v", m, err)
+	}
+	if m, err := denied.ServeDNS(t.Context(), query(t, "svc1.testns.svc.cluster.local")); err != nil || len(m.Answer) != 1 {
+		t.Errorf("a name of the cluster: %v, %v", m, err)
+	}
+	early := resolverOf(t, "", withClusterSet)
+	early.Set(nil)
+	if m, err := early.ServeDNS(t.Context(), query(t, name)); !errors.As(err, &code) || code.Code != dns.ExtendedErrorCodeNotReady {
+		t.Errorf("before the first state: %v, %v", m, err)
+	}
+}
