@@ -32,6 +32,8 @@ func (s *saved) encode() []byte {
 	writeEach(&w, s.slices, w.slice)
 	writeEach(&w, s.namespaces, w.text)
 	writeEach(&w, s.pods, w.pod)
+	writeEach(&w, s.imports, w.service)
+	writeEach(&w, s.imported, w.slice)
 	sum := sha256.Sum256(w[body:])
 	copy(w[start:], sum[:])
 	return w
@@ -99,6 +101,7 @@ func (w *savedWriter) service(s *zone.Service) {
 func (w *savedWriter) slice(s *zone.Slice) {
 	w.key(s.Key)
 	w.text(s.Service)
+	w.text(s.Cluster)
 	w.ports(s.Ports)
 	w.number(uint64(len(s.Endpoints)))
 	for _, e := range s.Endpoints {
@@ -178,7 +181,7 @@ func (r *savedReader) header() *saved {
 	r.failed = copy(s.cluster[:], r.rest) < len(s.cluster)
 	r.rest = r.rest[min(len(s.cluster), len(r.rest)):]
 	s.at = time.Unix(int64(r.number(1<<40)), 0)
-	s.shape = shape(r.number(uint64(endpointsShape)))
+	s.shape = shape(r.number(uint64(importsShape)))
 	s.podNames = r.truth()
 	s.sources = listOf(r, r.assignment)
 	return s
@@ -186,7 +189,7 @@ func (r *savedReader) header() *saved {
 
 func (r *savedReader) assignment() assignment {
 	return assignment{
-		source:   source{kind: kubewire.Kind(r.number(uint64(kubewire.Pods))), fields: r.text()},
+		source:   source{kind: kubewire.Kind(r.number(uint64(kubewire.ServiceImports))), fields: r.text()},
 		position: r.number(1<<64 - 1),
 	}
 }
@@ -199,7 +202,7 @@ func (r *savedReader) service() *zone.Service {
 }
 
 func (r *savedReader) slice() *zone.Slice {
-	return &zone.Slice{Key: r.key(), Service: r.text(), Ports: listOf(r, r.port), Endpoints: listOf(r, r.endpoint)}
+	return &zone.Slice{Key: r.key(), Service: r.text(), Cluster: r.text(), Ports: listOf(r, r.port), Endpoints: listOf(r, r.endpoint)}
 }
 
 func (r *savedReader) pod() *zone.Pod {

@@ -12,7 +12,7 @@ import (
 )
 
 // judge says how things are: to who asks for the State, in the log when it has changed, and by publishing anew what
-// has become stale, or is no more, and so when all Pods are known, or are no more.
+// has become stale, or is no more, and so when all Pods or the ServiceImports are known, or are no more.
 func (o *owner) judge() {
 	now := time.Now()
 	before := o.w.State()
@@ -32,7 +32,7 @@ func (o *owner) judge() {
 		}
 		return
 	}
-	if stale := !o.fromDisk.IsZero() || o.isStale(now); stale != o.published.stale || o.store.hasAllPods() != o.published.allPods {
+	if stale := !o.fromDisk.IsZero() || o.isStale(now); stale != o.published.stale || o.store.hasAllPods() != o.published.allPods || o.store.lacksImports() != o.published.lacking {
 		o.give()
 	}
 }

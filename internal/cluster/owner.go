@@ -50,6 +50,7 @@ type owner struct {
 		at      time.Time // zero: never
 		stale   bool
 		allPods bool
+		lacking bool // of ServiceImports
 		took    time.Duration
 	}
 	publishing *time.Timer // nil: nothing is to be published
@@ -111,6 +112,7 @@ func (o *owner) hear(n news) {
 
 // plan decides what is watched, and from where.
 func (o *owner) plan() plan {
+	o.store.setImports(o.shape == importsShape)
 	wanted := sources(o.w.config.Features, o.w.config.NodeName, o.shape)
 	o.store.assign(wanted)
 	var p plan

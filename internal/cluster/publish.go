@@ -43,6 +43,9 @@ func (o *owner) give() {
 	if !o.published.allPods {
 		snapshot = snapshot.SomePods()
 	}
+	if o.published.lacking = o.store.lacksImports(); o.published.lacking {
+		snapshot = snapshot.Unimported()
+	}
 	o.unsaved = o.unsaved || o.store.dirty
 	o.store.dirty = false
 	o.resumes.Store(true)

@@ -24,7 +24,12 @@ func requestsSince(s *kubetest.Server, n int) (lists, watches int) {
 
 // isWholeList reports whether a request reads all objects of a source, and is not a sample for the server's version.
 func isWholeList(r kubetest.Request) bool {
-	return !r.Watch && !isSample(r) && !strings.HasSuffix(r.Path, "discovery.k8s.io/v1") && r.Path != "/healthz"
+	return !r.Watch && !isSample(r) && !isDiscovery(r) && r.Path != "/healthz"
+}
+
+// isDiscovery reports whether a request asks which APIs there are.
+func isDiscovery(r kubetest.Request) bool {
+	return strings.HasSuffix(r.Path, "discovery.k8s.io/v1") || strings.HasSuffix(r.Path, importsGroup+"/"+importsVersion)
 }
 
 func isSample(r kubetest.Request) bool {

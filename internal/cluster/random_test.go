@@ -43,8 +43,11 @@ func runHistory(t *testing.T, random *rand.Rand) {
 	w.config.Chance = func() float64 { return chance }
 	w.config.Features = Features{NodePods: random.IntN(2) == 0, PodNames: random.IntN(5) == 0}
 	w.config.NodeName = "n1"
-	if random.IntN(4) == 0 {
+	switch random.IntN(8) {
+	case 0, 1:
 		w.server.Old()
+	case 2, 3, 4:
+		w.server.SetImports(true)
 	}
 	// Half of the API servers are honest: they lose nothing and are not restored. With those all has to be right
 	// without comparing.
@@ -94,7 +97,7 @@ func (h *history) note(format string, args ...any) {
 }
 
 func (h *history) next() {
-	switch h.random.IntN(20) {
+	switch h.random.IntN(21) {
 	case 0:
 		h.note("watches closed")
 		h.server.CloseWatches()
@@ -131,6 +134,10 @@ func (h *history) next() {
 		down := h.random.IntN(2) == 0
 		h.note("down %v", down)
 		h.network.SetDown(down)
+	case 9:
+		has := h.random.IntN(2) == 0
+		h.note("ServiceImports %v", has)
+		h.server.SetImports(has)
 	case 8:
 		h.note("restarted")
 		h.stop()
@@ -149,20 +156,22 @@ func (h *history) changeObject() {
 	lost := !h.honest && h.random.IntN(10) == 0
 	var o kubetest.Object
 	meta := metav1.ObjectMeta{Name: name, Namespace: namespace}
-	switch h.random.IntN(8) {
+	switch h.random.IntN(9) {
 	case 0, 1, 2:
 		o = h.service(meta)
 	case 3, 4, 5:
 		o = h.slice(meta)
 	case 6:
 		o = &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	case 7:
+		o = h.serviceImport(meta)
 	default:
 		o = &corev1.Pod{
 			ObjectMeta: meta, Spec: corev1.PodSpec{NodeName: []string{"n1", "n2"}[h.random.IntN(2)]},
 			Status: corev1.PodStatus{PodIP: h.address(), Phase: []corev1.PodPhase{"Running", "Failed"}[h.random.IntN(2)]},
 		}
 	}
-	kind := strings.TrimPrefix(fmt.Sprintf("%T", o), "*v1.")
+	_, kind, _ := strings.Cut(fmt.Sprintf("%T", o), ".")
 	if h.random.IntN(4) == 0 {
 		h.note("delete %s %s/%s lost=%v", kind, o.GetNamespace(), o.GetName(), lost)
 		if lost {
@@ -195,6 +204,20 @@ func (h *history) service(meta metav1.ObjectMeta) kubetest.Object {
 	return s
 }
 
+func (h *history) serviceImport(meta metav1.ObjectMeta) kubetest.Object {
+	i := &kubetest.ServiceImport{ObjectMeta: meta}
+	if i.Spec.Type = "Headless"; h.random.IntN(2) == 0 {
+		i.Spec.Type, i.Spec.IPs = "ClusterSetIP", []string{h.address()}
+	}
+	return i
+}
+
+// The labels of an EndpointSlice that is of a ServiceImport.
+const (
+	importName    = "multicluster.kubernetes.io/service-name"
+	importCluster = "multicluster.kubernetes.io/source-cluster"
+)
+
 // slice returns an EndpointSlice, or the Endpoints that an old API has.
 func (h *history) slice(meta metav1.ObjectMeta) kubetest.Object {
 	if h.random.IntN(4) == 0 {
@@ -212,6 +235,9 @@ func (h *history) slice(meta metav1.ObjectMeta) kubetest.Object {
 	}
 	if h.random.IntN(8) == 0 {
 		delete(meta.Labels, "kubernetes.io/service-name")
+	}
+	if h.random.IntN(3) == 0 {
+		meta.Labels[importName], meta.Labels[importCluster] = string('a'+rune(h.random.IntN(6))), []string{"c1", "c2"}[h.random.IntN(2)]
 	}
 	return &discoveryv1.EndpointSlice{ObjectMeta: meta, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{h.address()}}}}
 }
@@ -240,20 +266,30 @@ func (h *history) has() shape {
 	if w.Code == http.StatusNotFound {
 		return endpointsShape
 	}
-	return slicesShape
+	w = httptest.NewRecorder()
+	h.server.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/apis/"+importsGroup+"/"+importsVersion, nil))
+	if w.Code == http.StatusNotFound {
+		return slicesShape
+	}
+	return importsShape
 }
 
 // read makes a Snapshot of what the server says of the sources now.
 func (h *history) read(from []source) *zone.Snapshot {
 	h.t.Helper()
 	s := newStore(h.config.Features)
+	s.setImports(h.has() == importsShape)
 	s.assign(from)
 	for _, source := range from {
 		r := httptest.NewRequest(http.MethodGet, source.path()+"?"+source.query().Encode(), nil)
 		r.Header.Set("Accept", kubewire.Accept)
 		w := httptest.NewRecorder()
 		h.server.ServeHTTP(w, r)
-		_, err := kubewire.NewDecoder(source.kind).List(bytes.NewReader(w.Body.Bytes()), kubewire.Protobuf, func(o kubewire.Object) error {
+		format, err := kubewire.ParseFormat(w.Header().Get("Content-Type"))
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		_, err = kubewire.NewDecoder(source.kind).List(bytes.NewReader(w.Body.Bytes()), format, func(o kubewire.Object) error {
 			s.apply(report{source: source, step: listed, object: o})
 			return nil
 		})
@@ -267,6 +303,13 @@ func (h *history) read(from []source) *zone.Snapshot {
 // dump writes what a Snapshot has, a line for each object.
 func dump(s *zone.Snapshot) map[string]bool {
 	lines := make(map[string]bool)
+	if imports := s.Imports(); imports != nil {
+		for line := range dump(imports) {
+			if !strings.HasPrefix(line, "namespace ") {
+				lines["imported "+line] = true
+			}
+		}
+	}
 	for v := range s.Services() {
 		lines[fmt.Sprintf("service %+v", *v)] = true
 	}

@@ -126,20 +126,41 @@ func (a *api) allows(ctx context.Context, right Right, fields string) (bool, err
 	return answer.Status.Allowed, nil
 }
 
-// shape asks whether the server has EndpointSlices.
+// shape asks which of the APIs that not every server has this one has.
 func (a *api) shape(ctx context.Context) (shape, error) {
+	hasSlices, err := a.has(ctx, "/apis/discovery.k8s.io/v1", true)
+	switch {
+	case err != nil:
+		return unknownShape, err
+	case !hasSlices:
+		return endpointsShape, nil
+	}
+	hasImports, err := a.has(ctx, "/apis/"+importsGroup+"/"+importsVersion, false)
+	switch {
+	case err != nil:
+		return unknownShape, err
+	case hasImports:
+		return importsShape, nil
+	}
+	return slicesShape, nil
+}
+
+// has asks whether the server has a group of resources. Who may not ask that gets the usual answer.
+func (a *api) has(ctx context.Context, path string, usual bool) (bool, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errStalled)
 	defer cancel()
-	response, err := a.do(ctx, http.MethodGet, "/apis/discovery.k8s.io/v1", nil, nil, "application/json")
+	response, err := a.do(ctx, http.MethodGet, path, nil, nil, "application/json")
 	if err != nil {
-		return unknownShape, plain(ctx, err)
+		return false, plain(ctx, err)
 	}
 	defer response.Body.Close()
 	switch response.StatusCode {
-	case http.StatusOK, http.StatusForbidden: // who may not ask which APIs there are may still use them
-		return slicesShape, nil
+	case http.StatusOK:
+		return true, nil
 	case http.StatusNotFound:
-		return endpointsShape, nil
+		return false, nil
+	case http.StatusForbidden:
+		return usual, nil
 	}
-	return unknownShape, readStatus(response, Right{Verb: "get", Resource: "/apis/discovery.k8s.io/v1"})
+	return false, readStatus(response, Right{Verb: "get", Resource: path})
 }

@@ -41,7 +41,7 @@ func sizeOf(key zone.Key, value any) int {
 		}
 	}
 	ofSlice := func(v *zone.Slice) {
-		size += object + len(v.Service)
+		size += object + len(v.Service) + len(v.Import) + len(v.Cluster)
 		ofPorts(v.Ports)
 		for i := range v.Endpoints {
 			e := &v.Endpoints[i]

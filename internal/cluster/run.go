@@ -13,8 +13,12 @@ import (
 
 const (
 	lookEvery   = 2 * time.Second // at the kubeconfig's files
+	shapeEvery  = time.Hour       // at which APIs there are, on average
 	startSpread = time.Second     // over how long nodes that start together list for the first time
 )
+
+// errShapeChanged ends a session: the server has got another API, or lost one.
+var errShapeChanged = errors.New("the API server has other APIs than before")
 
 // errFilesChanged ends a session: there are other credentials.
 var errFilesChanged = errors.New("the kubeconfig, or a file that it names, has changed")
@@ -43,7 +47,7 @@ func (w *Watcher) connect(ctx context.Context, o *owner) error {
 		began := time.Now()
 		err = w.session(ctx, c, o)
 		c.close()
-		if ctx.Err() != nil || errors.Is(err, errFilesChanged) {
+		if ctx.Err() != nil || errors.Is(err, errFilesChanged) || errors.Is(err, errShapeChanged) {
 			failures = 0
 			continue
 		}
@@ -78,8 +82,19 @@ func (w *Watcher) session(ctx context.Context, c *connection, o *owner) error {
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(w.config.guard(func() error { return followFiles(ctx, c) }))
+	group.Go(w.config.guard(func() error { return w.followShape(ctx, c, has) }))
 	group.Go(w.config.guard(func() error { return w.follow(ctx, c, has, o) }))
 	return group.Wait()
+}
+
+// followShape ends when the server has another shape. That it cannot be asked is no reason to end: the watches notice that.
+func (w *Watcher) followShape(ctx context.Context, c *connection, has shape) error {
+	for supervise.Sleep(ctx, time.Duration((0.5+w.config.Chance())*float64(shapeEvery))) {
+		if is, err := c.api.shape(ctx); err == nil && is != has {
+			return errShapeChanged
+		}
+	}
+	return ctx.Err()
 }
 
 // followFiles ends when the files of c change.

@@ -29,7 +29,7 @@ const (
 const mostAhead = 24 * time.Hour
 
 // savedMagic begins a saved state; the number is the version of its format. A SHA-256 of all that follows it is next.
-const savedMagic = "node-dns cluster state 3\n"
+const savedMagic = "node-dns cluster state 4\n"
 
 // Why a file is no saved state that can be used.
 var (
@@ -53,6 +53,8 @@ type saved struct {
 	slices     iter.Seq[*zone.Slice]
 	namespaces iter.Seq[string]
 	pods       iter.Seq[*zone.Pod]
+	imports    iter.Seq[*zone.Service] // ServiceImports
+	imported   iter.Seq[*zone.Slice]   // their slices
 }
 
 // save writes the state, when that is due or the end. While it is in part another cluster's it is none of this one's.
@@ -97,8 +99,18 @@ func (o *owner) snapshot() *saved {
 	counts := from.Counts()
 	s.size = max(1<<10+64*(counts.Services+counts.Slices+counts.Namespaces+counts.Pods)+20*counts.Endpoints, o.savedSize+o.savedSize/8)
 	s.services, s.slices, s.namespaces, s.pods = from.Services(), from.Slices(), from.Namespaces(), from.Pods()
-	if !slices.ContainsFunc(s.sources, func(a assignment) bool { return a.source.kind == kubewire.Pods }) {
+	isSource := func(kind kubewire.Kind) bool {
+		return slices.ContainsFunc(s.sources, func(a assignment) bool { return a.source.kind == kind })
+	}
+	if !isSource(kubewire.Pods) {
 		s.pods = func(func(*zone.Pod) bool) {} // the next start would know no source that takes them away
+	}
+	s.imports, s.imported = func(func(*zone.Service) bool) {}, func(func(*zone.Slice) bool) {}
+	if imports := from.Imports(); imports != nil {
+		s.imported = imports.Slices()
+		if isSource(kubewire.ServiceImports) {
+			s.imports = imports.Services()
+		}
 	}
 	return s
 }
@@ -183,6 +195,7 @@ func (s *store) restore(data []byte, cluster [sha256.Size]byte) (*saved, error) 
 	for _, a := range from.sources {
 		s.progress[a.source.kind] = &progress{source: a.source, position: a.position}
 	}
+	s.builder.SetImports(from.shape == importsShape)
 	sliceKind := kubewire.EndpointSlices
 	if from.shape == endpointsShape {
 		sliceKind = kubewire.Endpoints
@@ -204,10 +217,30 @@ func (s *store) restore(data []byte, cluster [sha256.Size]byte) (*saved, error) 
 		pod := r.pod()
 		s.restoreObject(kubewire.Pods, pod.Key, pod)
 	}
+	for r.more() {
+		service := r.service()
+		s.restoreObject(kubewire.ServiceImports, service.Key, service)
+	}
+	for r.more() {
+		s.restoreImported(r.slice())
+	}
 	if r.failed || len(r.rest) > 0 {
 		return nil, fmt.Errorf("%w: its checksum is right and its content is not", errDamaged)
 	}
 	return from, nil
+}
+
+// restoreImported restores what a slice is to a ServiceImport. It may have been restored as a Service's.
+func (s *store) restoreImported(slice *zone.Slice) {
+	if _, exists := s.objects[kubewire.EndpointSlices][slice.Key]; !exists {
+		octets := sizeOf(slice.Key, slice)
+		s.room -= octets
+		s.objects[kubewire.EndpointSlices][slice.Key] = entry{octets: uint32(octets)}
+	}
+	s.trim(slice)
+	if imports := s.builder.Imports(); imports != nil {
+		imports.SetSlice(slice)
+	}
 }
 
 func (s *store) restoreObject(kind kubewire.Kind, key zone.Key, value any) {

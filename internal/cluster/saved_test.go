@@ -241,7 +241,7 @@ func TestSavedKeepsEveryField(t *testing.T) {
 		Key: key, Kind: zone.Headless, ClusterIPs: []netip.Addr{addr}, ExternalName: "e.test.",
 		Ports: []zone.Port{port}, PublishNotReady: true, HasSelector: true,
 	}
-	slice := &zone.Slice{Key: key, Service: "o", Ports: []zone.Port{port}, Endpoints: []zone.Endpoint{endpoint}}
+	slice := &zone.Slice{Key: key, Service: "o", Import: "i", Cluster: "c", Ports: []zone.Port{port}, Endpoints: []zone.Endpoint{endpoint}}
 	pod := &zone.Pod{Key: key, Addrs: []netip.Addr{addr}, OwnSearch: true}
 	for _, filled := range []any{port, endpoint, *service, *slice, *pod} {
 		for _, field := range reflect.VisibleFields(reflect.TypeOf(filled)) {
@@ -251,11 +251,13 @@ func TestSavedKeepsEveryField(t *testing.T) {
 		}
 	}
 	o := newOwner(New(Config{Features: Features{PodNames: true}}))
-	o.shape = slicesShape
-	everything := sources(Features{AllPods: true}, "", slicesShape)
+	o.shape = importsShape
+	o.store.setImports(true)
+	everything := sources(Features{AllPods: true}, "", importsShape)
 	o.store.assign(everything)
 	values := map[kubewire.Kind]any{
 		kubewire.Services: service, kubewire.EndpointSlices: slice, kubewire.Pods: pod, kubewire.Namespaces: kubewire.Namespace{},
+		kubewire.ServiceImports: service,
 	}
 	for _, s := range everything {
 		for _, r := range relist(listing, 20, kubewire.Object{Key: key, Version: 7, Value: values[s.kind]}) {
@@ -269,7 +271,7 @@ func TestSavedKeepsEveryField(t *testing.T) {
 	}
 	now := time.Now()
 	before, after := dump(o.store.builder.Snapshot(now)), dump(restored.builder.Snapshot(now))
-	if diff := cmp.Diff(before, after); diff != "" || len(before) != 4 {
+	if diff := cmp.Diff(before, after); diff != "" || len(before) != 6 {
 		t.Errorf("%d objects\n%s", len(before), diff)
 	}
 	for _, s := range everything {

@@ -21,6 +21,7 @@ const (
 	unknownShape   shape = iota
 	slicesShape          // EndpointSlices: Kubernetes 1.21 and later
 	endpointsShape       // Endpoints alone: OpenShift 3.11, which is Kubernetes 1.11
+	importsShape         // EndpointSlices and ServiceImports: a cluster of a set (KEP-1645)
 )
 
 // running leaves out a Pod that has ended: it has no address any more, and a server that does not send it saves both sides
@@ -30,8 +31,11 @@ const running = "status.phase!=Succeeded,status.phase!=Failed"
 // sources returns what is to be watched, one of each kind, in an order that does not change.
 func sources(f Features, node string, has shape) []source {
 	all := []source{{kind: kubewire.Services}, {kind: kubewire.Namespaces}, {kind: kubewire.EndpointSlices}}
-	if has == endpointsShape {
+	switch has {
+	case endpointsShape:
 		all[2].kind = kubewire.Endpoints
+	case importsShape:
+		all = append(all, source{kind: kubewire.ServiceImports})
 	}
 	switch {
 	case f.AllPods:
@@ -53,10 +57,18 @@ func resourceOf(kind kubewire.Kind) (group, resource string) {
 		return "", "endpoints"
 	case kubewire.Namespaces:
 		return "", "namespaces"
+	case kubewire.ServiceImports:
+		return importsGroup, "serviceimports"
 	default:
 		return "", "pods"
 	}
 }
+
+// The group and the version of ServiceImports.
+const (
+	importsGroup   = "multicluster.x-k8s.io"
+	importsVersion = "v1alpha1"
+)
 
 // isAllPods reports whether it is every Pod, not those of this node alone.
 func (s source) isAllPods() bool { return s.kind == kubewire.Pods && s.fields == running }
@@ -65,7 +77,11 @@ func (s source) isAllPods() bool { return s.kind == kubewire.Pods && s.fields ==
 func (s source) path() string {
 	group, resource := resourceOf(s.kind)
 	path := "/api/v1/"
-	if group != "" {
+	switch group {
+	case "":
+	case importsGroup:
+		path = "/apis/" + group + "/" + importsVersion + "/"
+	default:
 		path = "/apis/" + group + "/v1/"
 	}
 	if s.namespace != "" {

@@ -18,7 +18,7 @@ type store struct {
 	builder zone.Builder
 	limit   int // of objects of each kind
 	room    int // octets that all objects may still take, by sizeOf
-	objects [kubewire.Pods + 1]map[zone.Key]entry
+	objects [kubewire.ServiceImports + 1]map[zone.Key]entry
 	// progress is how far the source of each kind has come.
 	progress map[kubewire.Kind]*progress
 	podNames bool // those of endpoints are kept
@@ -97,17 +97,38 @@ func (s *store) restart() {
 	}
 }
 
-// optional reports whether cluster names can be answered without p: Pods serve what is extra, and are done without
-// where the rights are missing.
+// optional reports whether cluster names can be answered without p: Pods and ServiceImports serve what is extra, and are
+// done without where the rights are missing.
 func (p *progress) optional() bool {
-	return p.source.kind == kubewire.Pods && hasCode(p.err, http.StatusForbidden)
+	return (p.source.kind == kubewire.Pods || p.source.kind == kubewire.ServiceImports) && hasCode(p.err, http.StatusForbidden)
 }
 
-// hasAllPods reports whether every Pod is known, maybe from before. Those of a right that was taken away are not: their
-// addresses become others'.
+// isKnown reports whether the whole state of p has been here, maybe before. That of a right that was taken away is not known:
+// what there was becomes others'.
+func (p *progress) isKnown() bool { return (p.synced || p.position > 0) && !p.optional() }
+
+// setImports says whether the API has ServiceImports. The slices that are theirs come with the others, which are listed anew.
+func (s *store) setImports(has bool) {
+	if has == (s.builder.Imports() != nil) {
+		return
+	}
+	s.builder.SetImports(has)
+	if p := s.progress[kubewire.EndpointSlices]; p != nil && has {
+		p.forgetPosition()
+	}
+	s.dirty = true
+}
+
+// lacksImports reports whether the API has ServiceImports that are not known.
+func (s *store) lacksImports() bool {
+	p, slices := s.progress[kubewire.ServiceImports], s.progress[kubewire.EndpointSlices]
+	return s.builder.Imports() != nil && (p == nil || !p.isKnown() || slices == nil || slices.position == 0)
+}
+
+// hasAllPods reports whether every Pod is known.
 func (s *store) hasAllPods() bool {
 	p := s.progress[kubewire.Pods]
-	return p != nil && p.source.isAllPods() && (p.synced || p.position > 0) && !p.optional()
+	return p != nil && p.source.isAllPods() && p.isKnown()
 }
 
 // synced reports whether the whole state of every source has been here.
@@ -170,11 +191,19 @@ func (s *store) sweep(kind kubewire.Kind, gone func(entry) bool) {
 
 // build has the Builder know the value of an object; nil: none.
 func (s *store) build(kind kubewire.Kind, key zone.Key, value any) (changed bool) {
+	imports := s.builder.Imports()
 	switch v := value.(type) {
 	case *zone.Service:
-		changed = s.builder.SetService(v)
+		if kind == kubewire.ServiceImports {
+			changed = imports != nil && imports.SetService(v)
+		} else {
+			changed = s.builder.SetService(v)
+		}
 	case *zone.Slice:
 		changed = s.builder.SetSlice(v)
+		if imports != nil {
+			changed = imports.SetSlice(v.Imported()) || changed
+		}
 	case []zone.Slice:
 		changed = s.builder.SetEndpoints(key, v)
 	case *zone.Pod:
@@ -189,11 +218,15 @@ func (s *store) build(kind kubewire.Kind, key zone.Key, value any) (changed bool
 }
 
 func (s *store) unbuild(kind kubewire.Kind, key zone.Key) (changed bool) {
+	imports := s.builder.Imports()
 	switch kind {
 	case kubewire.Services:
 		return s.builder.DeleteService(key)
+	case kubewire.ServiceImports:
+		return imports != nil && imports.DeleteService(key)
 	case kubewire.EndpointSlices:
-		return s.builder.DeleteSlice(key)
+		changed = s.builder.DeleteSlice(key)
+		return imports != nil && imports.DeleteSlice(key) || changed
 	case kubewire.Endpoints:
 		return s.builder.DeleteEndpoints(key)
 	case kubewire.Pods:

@@ -63,7 +63,7 @@ func (s *Server) setRight(verb, resource string, denied bool) {
 // refusal returns why the request is not answered; nil: it is.
 func (s *Server) refusal(t target, known bool, f Faults, r *http.Request) *metav1.Status {
 	s.mu.Lock()
-	token, old := s.token, s.old
+	token, old, hasImports := s.token, s.old, s.imports
 	verb := "list"
 	if t.watch {
 		verb = "watch"
@@ -75,7 +75,7 @@ func (s *Server) refusal(t target, known bool, f Faults, r *http.Request) *metav
 		return failure(f.Status, metav1.StatusReason(http.StatusText(f.Status)), "a fault that was ordered")
 	case token != "" && r.Header.Get("Authorization") != "Bearer "+token:
 		return failure(http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "Unauthorized")
-	case !known || old && t.resource == "endpointslices":
+	case !known || old && t.resource == "endpointslices" || !hasImports && t.resource == imports:
 		return failure(http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource")
 	case denied:
 		return failure(http.StatusForbidden, metav1.StatusReasonForbidden,

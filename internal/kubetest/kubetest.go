@@ -42,6 +42,7 @@ type Server struct {
 	denied   map[string]bool
 	token    string
 	old      bool
+	imports  bool
 	requests []Request
 	sent     int64
 	listener *httptest.Server // nil: it serves no port
@@ -208,7 +209,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case target.review:
 		s.review(w, r)
 	case target.discovery:
-		writeJSON(w, http.StatusOK, metav1.APIResourceList{GroupVersion: "discovery.k8s.io/v1"})
+		writeJSON(w, http.StatusOK, metav1.APIResourceList{GroupVersion: target.resource.group()})
 	case target.health:
 		_, _ = io.WriteString(w, "ok")
 	case target.watch:

@@ -40,7 +40,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, t target, f Faults
 		items, meta.Continue = items[:t.limit], "more"
 	}
 	contentType, body := jsonType, listJSON(t.resource, meta, items)
-	if wantsProtobuf(r) && !f.JSON {
+	if wantsProtobuf(r) && !f.JSON && t.resource != imports {
 		contentType, body = protobufType, listProtobuf(t.resource, meta, items)
 	}
 	if f.CutList {
@@ -83,10 +83,9 @@ func (c *counter) Write(p []byte) (int, error) {
 func listKind(r resource) metav1.TypeMeta {
 	kinds := map[resource]string{
 		"services": "Service", "endpointslices": "EndpointSlice", "endpoints": "Endpoints",
-		"namespaces": "Namespace", "pods": "Pod",
+		"namespaces": "Namespace", "pods": "Pod", imports: "ServiceImport",
 	}
-	group := strings.TrimPrefix(strings.TrimPrefix(strings.TrimSuffix(r.prefix(), "/"), "/apis/"), "/api/")
-	return metav1.TypeMeta{APIVersion: group, Kind: kinds[r] + "List"}
+	return metav1.TypeMeta{APIVersion: r.group(), Kind: kinds[r] + "List"}
 }
 
 // listProtobuf encodes a list as every ...List of k8s.io/api is: 1 metadata, 2 items.

@@ -13,14 +13,23 @@ import (
 // resource is what the API calls a kind of object in a path.
 type resource string
 
-var resources = []resource{"services", "endpointslices", "endpoints", "namespaces", "pods"}
+var resources = []resource{"services", "endpointslices", "endpoints", "namespaces", "pods", imports}
 
 // prefixes are where the resources are.
 func (r resource) prefix() string {
-	if r == "endpointslices" {
+	switch r {
+	case "endpointslices":
 		return "/apis/discovery.k8s.io/v1/"
+	case imports:
+		return "/apis/multicluster.x-k8s.io/v1alpha1/"
 	}
 	return "/api/v1/"
+}
+
+// group is the version of the API that has the resource, such as "discovery.k8s.io/v1".
+func (r resource) group() string {
+	path := strings.Split(strings.Trim(r.prefix(), "/"), "/")
+	return strings.Join(path[1:], "/")
 }
 
 const reviewPath = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
@@ -31,7 +40,7 @@ type target struct {
 	namespace string // "": all
 	watch     bool
 	review    bool // a SelfSubjectAccessReview
-	discovery bool // which resources discovery.k8s.io/v1 has
+	discovery bool // which resources the API group of the resource has
 	health    bool // whether the server is well
 
 	version   uint64
@@ -54,6 +63,9 @@ func parseTarget(r *http.Request) (t target, ok bool) {
 		return t, true
 	case "/apis/discovery.k8s.io/v1":
 		t.discovery, t.resource = true, "endpointslices"
+		return t, true
+	case "/apis/multicluster.x-k8s.io/v1alpha1":
+		t.discovery, t.resource = true, imports
 		return t, true
 	default:
 		if t.resource, t.namespace, ok = splitPath(path); !ok {

@@ -15,6 +15,8 @@ func (d *Decoder) convert(from *objectJSON) (Object, error) {
 		name:      []byte(from.Metadata.Name),
 		namespace: []byte(from.Metadata.Namespace),
 		service:   []byte(from.Metadata.Labels.Service),
+		imported:  []byte(from.Metadata.Labels.Import),
+		cluster:   []byte(from.Metadata.Labels.Cluster),
 		version:   version,
 	}
 	if err == nil && len(m.name) == 0 {
@@ -47,6 +49,8 @@ func (d *Decoder) convertValue(m *meta, from *objectJSON) (any, error) {
 	switch d.kind {
 	case Services:
 		return d.convertService(m, from)
+	case ServiceImports:
+		return d.convertImport(m, from)
 	case EndpointSlices:
 		return d.convertSlice(m, from)
 	case Endpoints:
@@ -73,6 +77,20 @@ func (d *Decoder) convertService(m *meta, from *objectJSON) (any, error) {
 	return d.newService(m, &spec), err
 }
 
+// convertImport makes a Service of a ServiceImport, headless or with the addresses of the cluster set.
+func (d *Decoder) convertImport(m *meta, from *objectJSON) (any, error) {
+	var spec serviceSpec
+	if from.Spec.Type == "Headless" {
+		spec.clusterIP = []byte("None")
+	} else {
+		for _, ip := range from.Spec.IPs.all {
+			d.addAddr([]byte(ip))
+		}
+	}
+	err := d.convertPorts(from.Spec.Ports)
+	return d.newService(m, &spec), err
+}
+
 func (d *Decoder) convertPorts(from list[portJSON]) error {
 	if err := add(&d.counts.ports, len(from.all), "ports", maxPorts); err != nil {
 		return err
@@ -90,7 +108,7 @@ func (d *Decoder) convertPorts(from list[portJSON]) error {
 }
 
 func (d *Decoder) convertSlice(m *meta, from *objectJSON) (any, error) {
-	if len(m.service) == 0 {
+	if m.isOfNone() {
 		return nil, nil
 	}
 	if err := d.convertPorts(from.Ports); err != nil {
@@ -103,7 +121,7 @@ func (d *Decoder) convertSlice(m *meta, from *objectJSON) (any, error) {
 			return nil, err
 		}
 	}
-	return d.newSlice(m.key(d), string(m.service)), nil
+	return d.newSliceOf(m), nil
 }
 
 func (d *Decoder) convertEndpoint(addresses []string, hostname, zone string, target referenceJSON, ready bool) error {

@@ -27,10 +27,10 @@ func (d *Decoder) slice(message []byte) (Object, error) {
 		}
 		return nil
 	})
-	if len(m.service) == 0 { // of no Service
+	if m.isOfNone() {
 		return m.object(d, nil), err
 	}
-	slice := d.newSlice(m.key(d), string(m.service))
+	slice := d.newSliceOf(&m)
 	return Object{Key: slice.Key, Version: m.version, Value: slice, Triggered: parseTrigger(m.trigger)}, err
 }
 
@@ -160,6 +160,18 @@ func (d *Decoder) addEndpoint(e *endpoint) error {
 		d.endpoints = append(d.endpoints, made)
 	}
 	return nil
+}
+
+// isOfNone reports whether an EndpointSlice is neither of a Service nor of a ServiceImport.
+func (m *meta) isOfNone() bool { return len(m.service)+len(m.imported) == 0 }
+
+// newSliceOf makes the slice that an EndpointSlice with this metadata is.
+func (d *Decoder) newSliceOf(m *meta) *zone.Slice {
+	slice := d.newSlice(m.key(d), string(m.service))
+	if len(m.imported) > 0 {
+		slice.Import, slice.Cluster = string(m.imported), d.names.label(m.cluster)
+	}
+	return slice
 }
 
 // newSlice makes a slice of what is in the scratch.

@@ -19,6 +19,8 @@ type objectJSON struct {
 		ResourceVersion string `json:"resourceVersion"`
 		Labels          struct {
 			Service string `json:"kubernetes.io/service-name"`
+			Import  string `json:"multicluster.kubernetes.io/service-name"`
+			Cluster string `json:"multicluster.kubernetes.io/source-cluster"`
 		} `json:"labels"`
 		Annotations struct {
 			Trigger string `json:"endpoints.kubernetes.io/last-change-trigger-time"`
@@ -28,6 +30,7 @@ type objectJSON struct {
 		Type                     string         `json:"type"`
 		ClusterIP                string         `json:"clusterIP"`
 		ClusterIPs               list[string]   `json:"clusterIPs"`
+		IPs                      list[string]   `json:"ips"` // of a ServiceImport
 		ExternalName             string         `json:"externalName"`
 		Ports                    list[portJSON] `json:"ports"`
 		Selector                 some           `json:"selector"`

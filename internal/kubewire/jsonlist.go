@@ -10,7 +10,7 @@ import (
 func newObjectJSON() *objectJSON {
 	room := maxItems
 	o := &objectJSON{room: &room}
-	o.Spec.ClusterIPs.room, o.Spec.Ports.room, o.Status.PodIPs.room = &room, &room, &room
+	o.Spec.ClusterIPs.room, o.Spec.IPs.room, o.Spec.Ports.room, o.Status.PodIPs.room = &room, &room, &room, &room
 	o.Endpoints.room, o.Ports.room, o.Subsets.room = &room, &room, &room
 	return o
 }

@@ -8,14 +8,20 @@ import (
 	"github.com/node-dns/node-dns/internal/zone"
 )
 
-// serviceLabel says on an EndpointSlice which Service it is of.
-const serviceLabel = "kubernetes.io/service-name"
+// Labels of an EndpointSlice: which Service it is of, which ServiceImport, and in which cluster its endpoints are.
+const (
+	serviceLabel = "kubernetes.io/service-name"
+	importLabel  = "multicluster.kubernetes.io/service-name"
+	clusterLabel = "multicluster.kubernetes.io/source-cluster"
+)
 
 // meta is what is kept of a meta/v1 ObjectMeta while its object is read.
 type meta struct {
 	name, namespace []byte
 	version         uint64
 	service         []byte // the value of serviceLabel
+	imported        []byte // of importLabel
+	cluster         []byte // of clusterLabel
 
 	wantsTrigger bool
 	trigger      []byte // the value of triggerAnnotation, where that is wanted
@@ -60,6 +66,8 @@ func (d *Decoder) parse(message []byte) (Object, error) {
 		return d.subsets(message)
 	case Pods:
 		return d.pod(message)
+	case ServiceImports:
+		return Object{}, fmt.Errorf("%w: a custom resource in protobuf", ErrMalformed)
 	default:
 		m, err := d.metaAlone(message)
 		return m.object(d, Namespace{}), err
@@ -106,8 +114,13 @@ func (m *meta) parse(message []byte) (err error) {
 			if err != nil {
 				return err
 			}
-			if string(key) == serviceLabel {
+			switch string(key) {
+			case serviceLabel:
 				m.service = value
+			case importLabel:
+				m.imported = value
+			case clusterLabel:
+				m.cluster = value
 			}
 		case m.wantsTrigger && f.isBytes(12):
 			key, value, err := mapEntry(f.bytes)

@@ -77,10 +77,10 @@ var errSomePods = &dnsserver.ExtendedError{
 	Text: "not all pods are known, and with pods: verified only those that exist have names",
 }
 
-// errNoImports is for names in Config.ClusterSet while the ServiceImports may not be read.
+// errNoImports is for names in Config.ClusterSet while the ServiceImports are not known.
 var errNoImports = &dnsserver.ExtendedError{
 	Code: dns.ExtendedErrorCodeNotReady,
-	Text: "the rights to list and watch serviceimports.multicluster.x-k8s.io are missing",
+	Text: "the ServiceImports of the Kubernetes API are not known",
 }
 
 // Why a chain of CNAME records has no end.

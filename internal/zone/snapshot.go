@@ -18,7 +18,7 @@ type Snapshot struct {
 	somePods   bool
 
 	imports   *Snapshot // of the ServiceImports; nil: the API has none
-	noImports bool      // it has, and they may not be read
+	noImports bool      // it has, and they are not known
 }
 
 // Stale returns the same objects, known from an earlier run: answers say that they are stale (RFC 8914) and are kept for
@@ -40,7 +40,7 @@ func (s *Snapshot) SomePods() *Snapshot {
 // HasAllPods says whether it is not from SomePods.
 func (s *Snapshot) HasAllPods() bool { return !s.somePods }
 
-// Unimported returns the same objects where the API has ServiceImports that may not be read: names in ClusterSet are SERVFAIL.
+// Unimported returns the same objects where the API has ServiceImports that are not known: names in ClusterSet are SERVFAIL.
 func (s *Snapshot) Unimported() *Snapshot {
 	without := *s
 	without.noImports = true

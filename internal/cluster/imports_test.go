@@ -1,0 +1,156 @@
+package cluster
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/zone"
+)
+
+const imported = `
+apiVersion: multicluster.x-k8s.io/v1alpha1
+kind: ServiceImport
+metadata: {namespace: alpha, name: shared}
+spec: {type: ClusterSetIP, ips: [10.42.0.1], ports: [{name: http, port: 80, protocol: TCP}]}
+---
+apiVersion: multicluster.x-k8s.io/v1alpha1
+kind: ServiceImport
+metadata: {namespace: alpha, name: db}
+spec: {type: Headless, ports: [{port: 5432}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata:
+  namespace: alpha
+  name: db-of-east
+  labels: {multicluster.kubernetes.io/service-name: db, multicluster.kubernetes.io/source-cluster: east}
+addressType: IPv4
+ports: [{port: 5432}]
+endpoints: [{addresses: [10.43.0.1], hostname: db-0}]
+`
+
+// clusterSet is what a resolver makes of names in the domain of the cluster set: addresses, or the code of an error.
+func (w *world) clusterSet(name string) string {
+	w.t.Helper()
+	resolver := zone.NewResolver(zone.Config{
+		Domains: []dnsname.Name{dnsname.MustParse("cluster.local")}, ClusterSet: dnsname.MustParse(zone.ClusterSet),
+	})
+	resolver.Set(w.snapshot())
+	query, err := new(dns.Msg).SetQuestion(name+"."+zone.ClusterSet+".", dns.TypeA).Pack()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	response, ok := resolver.AppendResponse(nil, query, dns.MaxMsgSize)
+	if !ok {
+		return "elsewhere or unknown"
+	}
+	m := new(dns.Msg)
+	if err := m.Unpack(response); err != nil {
+		w.t.Fatal(err)
+	}
+	var all []string
+	for _, rr := range m.Answer {
+		all = append(all, rr.(*dns.A).A.String())
+	}
+	if len(all) == 0 {
+		return dns.RcodeToString[m.Rcode]
+	}
+	return strings.Join(all, " ")
+}
+
+// TestImports: what other clusters export is answered while the API has ServiceImports that may be read, also after a restart, and also
+// when the API has come later.
+func TestImports(t *testing.T) {
+	fakeTime(t, func(t *testing.T) {
+		w, network := newFakeWorld(t)
+		w.server.Apply(readFixture(t, "node-dns"))
+		w.server.Apply(imported)
+		w.config.CompareEvery = 1000 * time.Hour
+		wants := func(when, shared, db string) {
+			t.Helper()
+			synctest.Wait()
+			if got := w.clusterSet("shared.alpha.svc"); got != shared {
+				t.Errorf("%s: the ClusterSetIP is %q, want %q", when, got, shared)
+			}
+			if got := w.clusterSet("db-0.east.db.alpha.svc"); got != db {
+				t.Errorf("%s: the endpoint is %q, want %q", when, got, db)
+			}
+			if w.snapshot().Service(zone.Key{Namespace: "alpha", Name: "web"}) == nil {
+				t.Errorf("%s: the cluster's own names are gone: %+v", when, w.watcher.State())
+			}
+		}
+		const elsewhere = "elsewhere or unknown"
+		w.start()
+		time.Sleep(time.Minute)
+		wants("without the API", elsewhere, elsewhere)
+
+		asked := len(w.server.Requests())
+		w.server.SetImports(true)
+		time.Sleep(90 * time.Minute)
+		wants("an hour and a half after the API has come", "10.42.0.1", "10.43.0.1")
+		services := 0
+		for _, r := range w.server.Requests()[asked:] {
+			if strings.HasSuffix(r.Path, "/services") && isWholeList(r) {
+				services++
+			}
+		}
+		if services > 0 {
+			t.Errorf("all Services were listed %d times", services)
+		}
+
+		w.stop()
+		network.SetDown(true)
+		w.start()
+		time.Sleep(time.Minute)
+		wants("from the saved state", "10.42.0.1", "10.43.0.1")
+		network.SetDown(false)
+		time.Sleep(time.Minute)
+		wants("after the restart", "10.42.0.1", "10.43.0.1")
+		w.server.Delete("EndpointSlice", "alpha", "db-of-east")
+		w.server.Delete("ServiceImport", "alpha", "shared")
+		time.Sleep(time.Second)
+		wants("deleted", "NXDOMAIN", "NXDOMAIN")
+
+		w.server.Deny("list", "serviceimports")
+		w.server.Deny("watch", "serviceimports")
+		w.server.CloseWatches()
+		time.Sleep(time.Minute)
+		wants("without the right", elsewhere, elsewhere)
+		if s := w.watcher.State(); len(s.Missing) == 0 || s.Missing[0].Resource != "serviceimports" {
+			t.Errorf("the missing right is not said: %+v", s)
+		}
+		w.server.Grant("list", "serviceimports")
+		w.server.Grant("watch", "serviceimports")
+		time.Sleep(time.Minute)
+		wants("with it again", "NXDOMAIN", "NXDOMAIN")
+
+		w.server.SetImports(false)
+		w.server.CloseWatches()
+		time.Sleep(time.Minute)
+		wants("the API is gone", elsewhere, elsewhere)
+		if w.snapshot().Imports() != nil {
+			t.Error("names of the cluster set are still the cluster's")
+		}
+		w.stop()
+	})
+}
+
+// The index of addresses of what is imported is its own: an address of another cluster may be one of ours, too.
+func TestImportsHaveTheirOwnAddresses(t *testing.T) {
+	s := newStore(Features{})
+	s.setImports(true)
+	at := []netip.Addr{netip.MustParseAddr("10.0.0.1")}
+	imports := s.builder.Imports()
+	s.builder.SetService(&zone.Service{Key: zone.Key{Namespace: "n", Name: "ours"}, ClusterIPs: at})
+	imports.SetService(&zone.Service{Key: zone.Key{Namespace: "n", Name: "theirs"}, ClusterIPs: at})
+	s.setImports(false)
+	if s.builder.Imports() != nil || s.builder.Snapshot(time.Now()).Service(zone.Key{Namespace: "n", Name: "ours"}) == nil {
+		t.Error("what is ours went with what is theirs")
+	}
+}
