@@ -29,6 +29,7 @@ type Resolver struct {
 	Endpoints     int       `json:"endpoints"`
 	Namespaces    int       `json:"namespaces"`
 	Pods          int       `json:"pods"`
+	Imports       int       `json:"imports,omitempty"` // ServiceImports
 	Events        uint64    `json:"events"`
 	Lists         uint64    `json:"lists"`
 	Lost          uint64    `json:"lost"`
@@ -80,6 +81,9 @@ func (r *Resolver) text(now time.Time, forwarded string) string {
 	var text string
 	counts := number(r.Services, "service", "services") + ", " + number(r.Endpoints, "endpoint", "endpoints") + ", " +
 		number(r.Namespaces, "namespace", "namespaces")
+	if r.Imports > 0 {
+		counts += ", " + number(r.Imports, "ServiceImport", "ServiceImports")
+	}
 	switch {
 	case !r.FromDisk.IsZero():
 		text = fmt.Sprintf("STALE: %s, as of %s ago", counts, age(now.Sub(r.FromDisk)))

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/node-dns/node-dns/internal/cluster"
 	"github.com/node-dns/node-dns/internal/dnsname"
 	"github.com/node-dns/node-dns/internal/dnsserver"
+	"github.com/node-dns/node-dns/internal/forward"
 	"github.com/node-dns/node-dns/internal/zone"
 )
 
@@ -20,8 +22,16 @@ import (
 func (d *Daemon) zoneConfig(s *serving) zone.Config {
 	z := zoneConfig(s.config, s.nodeIP)
 	z.Next = d.local(dnsserver.HandlerFunc(d.serveUpstream))
+	// Whoever says where this domain or a name below it is asked, knows a nameserver for it that does more, such as Submariner's.
+	hasOwn := func(r forward.Route) bool { return !r.Plain && r.Domain.Within(clusterSet()) }
+	if !slices.ContainsFunc(s.routes, hasOwn) {
+		z.ClusterSet = clusterSet()
+	}
 	return z
 }
+
+// clusterSet is the domain of what other clusters export.
+func clusterSet() dnsname.Name { return dnsname.MustParse(zone.ClusterSet) }
 
 // setResolver makes the resolver for what is served next.
 func (d *Daemon) setResolver(next *serving) {
@@ -47,7 +57,7 @@ func (d *Daemon) serveCluster(ctx context.Context, q *dnsserver.Query) (*dns.Msg
 	if len(s.overrides) > 0 && s.isOverridden(q.Domain()) {
 		return d.serveCached(ctx, q)
 	}
-	hasServers := len(s.clusterDNS) > 0
+	hasServers := len(s.clusterDNS) > 0 && !q.Domain().Within(clusterSet()) // which may not know that one
 	if !hasServers {
 		d.names.await(ctx)
 	}

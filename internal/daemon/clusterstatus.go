@@ -32,7 +32,7 @@ func resolverStatus(s *serving, state cluster.State) *control.Resolver {
 	r := &control.Resolver{
 		Phase: state.Phase.String(), Since: state.Since, Profile: string(s.config.ClusterProfile()),
 		Kubeconfig: state.Kubeconfig, Server: state.Server, Error: state.LastError, MissingRights: []string{}, FromDisk: state.FromDisk,
-		Services: state.Counts.Services, Endpoints: state.Counts.Endpoints, Namespaces: state.Counts.Namespaces, Pods: state.Counts.Pods,
+		Services: state.Counts.Services, Endpoints: state.Counts.Endpoints, Namespaces: state.Counts.Namespaces, Pods: state.Counts.Pods, Imports: state.Counts.Imports,
 		Events: state.Events, Lists: state.Lists, Lost: state.Lost, Rewinds: state.Rewinds, Dropped: state.Dropped,
 	}
 	for _, right := range state.Missing {
@@ -91,7 +91,7 @@ func (d *Daemon) clusterProblems() []string {
 	for _, right := range state.Missing {
 		// Without its pods a node's search lists are not walked, and that is no problem: the autopath line says so.
 		verified := d.serving.Load().api.features.AllPods && right.Resource == "pods"
-		if state.Phase == cluster.Forbidden || verified {
+		if state.Phase == cluster.Forbidden || verified || right.Resource == "serviceimports" {
 			denied = append(denied, right.String())
 		}
 	}

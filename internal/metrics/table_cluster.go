@@ -13,6 +13,9 @@ var clusterRows = []row{
 		put.value(float64(r.Endpoints), "endpoint")
 		put.value(float64(r.Namespaces), "namespace")
 		put.value(float64(r.Pods), "pod")
+		if r.Imports > 0 {
+			put.value(float64(r.Imports), "import")
+		}
 	})),
 	counter("cluster_events_total", "Changes that the Kubernetes API announced.", nil, ofResolver(func(r *control.Resolver, _ *Sample, put puts) {
 		put.value(float64(r.Events))

@@ -34,8 +34,8 @@ type namespace struct {
 	services, pods int
 }
 
-// Counts are how many objects a Snapshot has. Endpoints are those of all slices, ready or not.
-type Counts struct{ Services, Slices, Endpoints, Namespaces, Pods int }
+// Counts are how many objects a Snapshot has. Endpoints are those of all slices, ready or not; Imports are ServiceImports.
+type Counts struct{ Services, Slices, Endpoints, Namespaces, Pods, Imports int }
 
 // Snapshot returns what is known now. at is the time of the newest change in it, for the serial number of the zone;
 // without a change since the one before it returns that one.
@@ -54,6 +54,9 @@ func (b *Builder) Snapshot(at time.Time) *Snapshot {
 			imports:    imports,
 			counts:     b.counts,
 			serial:     uint32(at.Unix()),
+		}
+		if imports != nil {
+			b.last.counts.Imports = imports.counts.Services
 		}
 	}
 	return b.last
