@@ -119,7 +119,7 @@ func newGuestOf(t *testing.T, c vm.Config, confined bool) *guest {
 // dump shows what a failed test's guest has logged, where the guest still answers.
 func (g *guest) dump() {
 	if g.t.Failed() && g.IsOn() {
-		out, _ := g.Try("cat /etc/resolv.conf; ls -lZ /run/node-dns /var/lib/node-dns; journalctl --no-pager -o short-monotonic -n 200 -u 'node-dns*' -t origin-dns-dispatcher")
+		out, _ := g.Try("cat /etc/resolv.conf; ls -lZ /run/node-dns /var/lib/node-dns; journalctl -b --no-pager -o short-monotonic | grep -E 'node-dns|origin-dns' | tail -n 300")
 		g.t.Logf("---- guest\n%s\n%s", out, strings.Join(g.Denials(about), "\n"))
 	}
 }
