@@ -23,6 +23,7 @@ import (
 type Features struct {
 	NodePods bool // the Pods of this node, for autopath
 	AllPods  bool // every Pod, for `pods verified`
+	NodeZone bool // the topology zone of this node
 	PodNames bool // the names of the Pods behind endpoints, which take as much memory as all that is known of these else
 }
 
@@ -32,7 +33,7 @@ type Config struct {
 	// Contents stand in for those of the file, which is not read then, and name no other file. Nil: the file is read.
 	Contents []byte
 	Features Features
-	NodeName string // as the API has it; "" with NodePods: no Pods are watched
+	NodeName string // as the API has it; "": neither its Pods nor its zone are watched
 	Version  string // for the User-Agent
 
 	// SnapshotFile keeps the last known state for the next start; its directory must exist. "": none is kept.

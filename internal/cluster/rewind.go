@@ -73,13 +73,13 @@ func (r *reflector) version(ctx context.Context, least uint64) (uint64, error) {
 const sampleName = "kubernetes"
 
 // sample is a list that is cheap for the server: an object of a namespace, by name. Of pods it is those of a namespace that the source
-// selects: the Node authorizer allows a kubelet's certificate no list without the selector of its node (Kubernetes 1.32).
+// selects, of nodes what it selects: the Node authorizer allows a kubelet's certificate no list without the selector of its node (Kubernetes 1.32).
 func (s source) sample() (source, url.Values) {
 	few := source{kind: s.kind, fields: "metadata.name=" + sampleName}
-	if s.kind != kubewire.Namespaces {
+	if s.kind != kubewire.Namespaces && s.kind != kubewire.Nodes {
 		few.namespace = cmp.Or(s.namespace, "default")
 	}
-	if s.kind == kubewire.Pods {
+	if s.kind == kubewire.Pods || s.kind == kubewire.Nodes {
 		few.fields = s.fields
 	}
 	return few, few.query()

@@ -37,6 +37,9 @@ func sources(f Features, node string, has shape) []source {
 	case importsShape:
 		all = append(all, source{kind: kubewire.ServiceImports})
 	}
+	if f.NodeZone && node != "" {
+		all = append(all, source{kind: kubewire.Nodes, fields: "metadata.name=" + node})
+	}
 	switch {
 	case f.AllPods:
 		all = append(all, source{kind: kubewire.Pods, fields: running})
@@ -57,6 +60,8 @@ func resourceOf(kind kubewire.Kind) (group, resource string) {
 		return "", "endpoints"
 	case kubewire.Namespaces:
 		return "", "namespaces"
+	case kubewire.Nodes:
+		return "", "nodes"
 	case kubewire.ServiceImports:
 		return importsGroup, "serviceimports"
 	default:

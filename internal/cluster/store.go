@@ -97,10 +97,10 @@ func (s *store) restart() {
 	}
 }
 
-// optional reports whether cluster names can be answered without p: Pods and ServiceImports serve what is extra, and are
-// done without where the rights are missing.
+// optional reports whether cluster names can be answered without p: Pods, Nodes and ServiceImports serve what is extra, and
+// are done without where the rights are missing.
 func (p *progress) optional() bool {
-	return (p.source.kind == kubewire.Pods || p.source.kind == kubewire.ServiceImports) && hasCode(p.err, http.StatusForbidden)
+	return p.source.kind >= kubewire.Pods && hasCode(p.err, http.StatusForbidden)
 }
 
 // isKnown reports whether the whole state of p has been here, maybe before. That of a right that was taken away is not known:
@@ -210,6 +210,8 @@ func (s *store) build(kind kubewire.Kind, key zone.Key, value any) (changed bool
 		changed = s.builder.SetPod(v)
 	case kubewire.Namespace:
 		changed = s.builder.SetNamespace(key.Name)
+	case kubewire.Node:
+		changed = s.builder.SetZone(v.Zone)
 	default:
 		changed = s.unbuild(kind, key)
 	}
@@ -231,6 +233,8 @@ func (s *store) unbuild(kind kubewire.Kind, key zone.Key) (changed bool) {
 		return s.builder.DeleteEndpoints(key)
 	case kubewire.Pods:
 		return s.builder.DeletePod(key)
+	case kubewire.Nodes:
+		return s.builder.SetZone("")
 	default:
 		return s.builder.DeleteNamespace(key.Name)
 	}

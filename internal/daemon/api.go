@@ -33,6 +33,7 @@ func newAPI(config nodeconfig.Config, kubeconfig, hostname string) api {
 	}
 	return api{kubeconfig, kubeconfig, node, cluster.Features{
 		NodePods: r.Autopath,
+		NodeZone: r.SameZoneFirst,
 		AllPods:  r.PodNames == nodeconfig.PodsVerified,
 		PodNames: r.EndpointPodNames,
 	}}
@@ -80,6 +81,7 @@ func zoneConfig(config nodeconfig.Config, nodeIP netip.Addr) zone.Config {
 		EndpointPodNames:   r.EndpointPodNames,
 		IgnoreEmptyService: r.IgnoreEmptyService,
 		Zonal:              r.ZonalNames,
+		SameZoneFirst:      r.SameZoneFirst,
 		Namespaces:         r.Namespaces,
 		TTL:                r.TTL,
 		NegativeTTL:        r.NegativeTTL,

@@ -74,6 +74,7 @@ func TestReloadTakesOverEveryKey(t *testing.T) {
 			return r.clusterRcode("empty.shop.svc") == dns.RcodeNameError && r.clusterRcode("web.shop.svc") == dns.RcodeSuccess
 		}},
 		"zonalNames":         {"true", func(r *running) bool { return r.clusterRcode("z.prefer._zone.db.shop.svc") == dns.RcodeSuccess }},
+		"sameZoneFirst":      {"true", func(r *running) bool { return r.daemon.serving.Load().api.features.NodeZone }},
 		"namespaces":         {"[pay]", func(r *running) bool { return r.clusterRcode("web.shop.svc") == dns.RcodeNameError }},
 		"clusterTTL":         {"77", func(r *running) bool { return r.cluster("web.shop.svc").Answer[0].Header().Ttl == 77 }},
 		"clusterNegativeTTL": {"88", func(r *running) bool { return r.cluster("nowhere.shop.svc").Ns[0].Header().Ttl == 88 }},

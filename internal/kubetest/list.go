@@ -83,7 +83,7 @@ func (c *counter) Write(p []byte) (int, error) {
 func listKind(r resource) metav1.TypeMeta {
 	kinds := map[resource]string{
 		"services": "Service", "endpointslices": "EndpointSlice", "endpoints": "Endpoints",
-		"namespaces": "Namespace", "pods": "Pod", imports: "ServiceImport",
+		"namespaces": "Namespace", "pods": "Pod", "nodes": "Node", imports: "ServiceImport",
 	}
 	return metav1.TypeMeta{APIVersion: r.group(), Kind: kinds[r] + "List"}
 }

@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Object is an object of k8s.io/api: a *corev1.Service, *corev1.Endpoints, *corev1.Namespace, *corev1.Pod or
-// *discoveryv1.EndpointSlice. Or it is a *ServiceImport.
+// Object is an object of k8s.io/api: a *corev1.Service, *corev1.Endpoints, *corev1.Namespace, *corev1.Pod,
+// *corev1.Node or *discoveryv1.EndpointSlice. Or it is a *ServiceImport.
 type Object interface {
 	metav1.Object
 	runtime.Object
@@ -72,6 +72,8 @@ func newObject(kind string) Object {
 		return new(corev1.Namespace)
 	case "Pod":
 		return new(corev1.Pod)
+	case "Node":
+		return new(corev1.Node)
 	case "ServiceImport":
 		return new(ServiceImport)
 	}
@@ -91,6 +93,8 @@ func resourceOf(o Object) (r resource, kind, group string) {
 		return "namespaces", "Namespace", "v1"
 	case *corev1.Pod:
 		return "pods", "Pod", "v1"
+	case *corev1.Node:
+		return "nodes", "Node", "v1"
 	case *ServiceImport:
 		return imports, "ServiceImport", "multicluster.x-k8s.io/v1alpha1"
 	}

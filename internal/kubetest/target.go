@@ -13,7 +13,7 @@ import (
 // resource is what the API calls a kind of object in a path.
 type resource string
 
-var resources = []resource{"services", "endpointslices", "endpoints", "namespaces", "pods", imports}
+var resources = []resource{"services", "endpointslices", "endpoints", "namespaces", "pods", "nodes", imports}
 
 // prefixes are where the resources are.
 func (r resource) prefix() string {

@@ -17,6 +17,7 @@ func (d *Decoder) convert(from *objectJSON) (Object, error) {
 		service:   []byte(from.Metadata.Labels.Service),
 		imported:  []byte(from.Metadata.Labels.Import),
 		cluster:   []byte(from.Metadata.Labels.Cluster),
+		zone:      []byte(from.Metadata.Labels.Zone),
 		version:   version,
 	}
 	if err == nil && len(m.name) == 0 {
@@ -49,6 +50,9 @@ func (d *Decoder) convertValue(m *meta, from *objectJSON) (any, error) {
 	switch d.kind {
 	case Services:
 		return d.convertService(m, from)
+	case Nodes:
+		m.setOldZone([]byte(from.Metadata.Labels.OldZone))
+		return Node{Zone: string(m.zone)}, nil
 	case ServiceImports:
 		return d.convertImport(m, from)
 	case EndpointSlices:

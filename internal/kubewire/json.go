@@ -21,6 +21,8 @@ type objectJSON struct {
 			Service string `json:"kubernetes.io/service-name"`
 			Import  string `json:"multicluster.kubernetes.io/service-name"`
 			Cluster string `json:"multicluster.kubernetes.io/source-cluster"`
+			Zone    string `json:"topology.kubernetes.io/zone"`
+			OldZone string `json:"failure-domain.beta.kubernetes.io/zone"`
 		} `json:"labels"`
 		Annotations struct {
 			Trigger string `json:"endpoints.kubernetes.io/last-change-trigger-time"`

@@ -41,12 +41,13 @@ const (
 	Endpoints                  // core/v1, where EndpointSlices do not exist: Kubernetes before 1.21
 	Namespaces                 // core/v1
 	Pods                       // core/v1
+	Nodes                      // core/v1
 	ServiceImports             // multicluster.x-k8s.io/v1alpha1, in JSON alone, as all custom resources are (KEP-1645)
 )
 
 var kindNames = [...]string{
 	Services: "Service", EndpointSlices: "EndpointSlice", Endpoints: "Endpoints", Namespaces: "Namespace", Pods: "Pod",
-	ServiceImports: "ServiceImport",
+	Nodes: "Node", ServiceImports: "ServiceImport",
 }
 
 // String returns the name of the kind as the API has it.
@@ -58,7 +59,7 @@ type Object struct {
 	// Version is metadata.resourceVersion, which orders all that happened in the cluster. The API calls it opaque, but
 	// it has been etcd's revision ever since, and Kubernetes 1.35 made its order a promise (KEP-5504).
 	Version uint64
-	// Value is a *zone.Service (of a ServiceImport, too), a *zone.Slice, the []zone.Slice that are the subsets of an Endpoints, a *zone.Pod or a
+	// Value is a *zone.Service (of a ServiceImport, too), a *zone.Slice, the []zone.Slice that are the subsets of an Endpoints, a *zone.Pod, a Node or a
 	// Namespace. Nil: it holds nothing for DNS.
 	Value any
 	// Triggered is, of a *zone.Slice, when that happened which it was written for, by a clock of the control plane. Zero: it does
@@ -70,6 +71,9 @@ type Object struct {
 
 // Namespace is the Value of a namespace: that it is there is all that DNS needs.
 type Namespace struct{}
+
+// Node is the Value of a node: the topology zone that it is in; "": it has none.
+type Node struct{ Zone string }
 
 // EventType says what a watch tells.
 type EventType uint8

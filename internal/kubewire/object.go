@@ -15,6 +15,12 @@ const (
 	clusterLabel = "multicluster.kubernetes.io/source-cluster"
 )
 
+// Labels of a Node that say in which topology zone it is: since Kubernetes 1.17, and before.
+const (
+	zoneLabel    = "topology.kubernetes.io/zone"
+	oldZoneLabel = "failure-domain.beta.kubernetes.io/zone"
+)
+
 // meta is what is kept of a meta/v1 ObjectMeta while its object is read.
 type meta struct {
 	name, namespace []byte
@@ -22,6 +28,7 @@ type meta struct {
 	service         []byte // the value of serviceLabel
 	imported        []byte // of importLabel
 	cluster         []byte // of clusterLabel
+	zone            []byte // of zoneLabel, or of oldZoneLabel
 
 	wantsTrigger bool
 	trigger      []byte // the value of triggerAnnotation, where that is wanted
@@ -66,6 +73,9 @@ func (d *Decoder) parse(message []byte) (Object, error) {
 		return d.subsets(message)
 	case Pods:
 		return d.pod(message)
+	case Nodes:
+		m, err := d.metaAlone(message)
+		return m.object(d, Node{Zone: string(m.zone)}), err
 	case ServiceImports:
 		return Object{}, fmt.Errorf("%w: a custom resource in protobuf", ErrMalformed)
 	default:
@@ -121,6 +131,10 @@ func (m *meta) parse(message []byte) (err error) {
 				m.imported = value
 			case clusterLabel:
 				m.cluster = value
+			case zoneLabel:
+				m.zone = value
+			case oldZoneLabel:
+				m.setOldZone(value)
 			}
 		case m.wantsTrigger && f.isBytes(12):
 			key, value, err := mapEntry(f.bytes)
@@ -133,6 +147,13 @@ func (m *meta) parse(message []byte) (err error) {
 		}
 	}
 	return f.err
+}
+
+// setOldZone takes the value of oldZoneLabel, unless there is one of zoneLabel.
+func (m *meta) setOldZone(value []byte) {
+	if len(m.zone) == 0 {
+		m.zone = value
+	}
 }
 
 // parseAddr returns the address that text is; none, and false, for anything else, such as the names in slices of

@@ -35,6 +35,9 @@ type Resolver struct {
 	// zonal has them.
 	ZonalNames bool
 
+	// SameZoneFirst has the addresses of a headless service begin with those in this node's topology zone.
+	SameZoneFirst bool
+
 	// Namespaces are those whose names exist. Empty: all.
 	Namespaces []string
 
@@ -124,6 +127,9 @@ var resolverKeys = []key[Config]{
 	}},
 	{name: "zonalNames", read: func(r *reader, v value, c *Config) {
 		c.Resolver.ZonalNames, _ = r.boolean(v)
+	}},
+	{name: "sameZoneFirst", read: func(r *reader, v value, c *Config) {
+		c.Resolver.SameZoneFirst, _ = r.boolean(v)
 	}},
 	{name: "namespaces", read: func(r *reader, v value, c *Config) {
 		c.Resolver.Namespaces, _ = many(r, v, maxRoutes, asLabel)

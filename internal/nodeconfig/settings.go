@@ -129,6 +129,7 @@ func (c Config) effects() []effect {
 		{strconv.FormatBool(r.EndpointPodNames), []string{"endpointPodNames"}, anybody},
 		{strconv.FormatBool(r.IgnoreEmptyService), []string{"ignoreEmptyService"}, anybody},
 		{strconv.FormatBool(r.ZonalNames), []string{"zonalNames"}, anybody},
+		{strconv.FormatBool(r.SameZoneFirst), []string{"sameZoneFirst"}, anybody},
 		{listText(r.Namespaces), []string{"namespaces"}, anybody},
 		{secondsText(r.TTL), []string{"clusterTTL"}, anybody},
 		{secondsText(r.NegativeTTL), []string{"clusterNegativeTTL"}, anybody},

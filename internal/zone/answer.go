@@ -32,6 +32,7 @@ type answer struct {
 	target  []byte // of the CNAME record, and of SRV records that are of no view: in wire format
 	shares  int    // how many SRV records there would be if those that say the same were apart
 	ordered bool   // the first record is the best
+	near    int    // how many records are of this node's zone, and come first; 0: all are alike
 
 	seen    map[target]int32 // index of each of many SRV records
 	hasSeen bool             // of this answer
@@ -51,6 +52,7 @@ type record struct {
 	port  uint16     // of SRV
 	form  hostForm   // of SRV and PTR
 	of    int32      // of the additional section: the index of the SRV or NS record
+	near  bool       // of A and AAAA: it is in this node's zone
 	addr  netip.Addr // of A and AAAA; of a host that is dashed or hashed
 	label string     // of a host that is named
 	// cluster is the label that follows that of the host; "": none does.
@@ -70,7 +72,7 @@ const (
 
 func (a *answer) reset() {
 	a.verdict, a.rcode, a.ttl, a.zoneAt = answered, dns.RcodeSuccess, 0, 0
-	a.view, a.sub, a.target, a.ordered = nil, "", nil, false
+	a.view, a.sub, a.target, a.ordered, a.near = nil, "", nil, false, 0
 	a.drop()
 }
 
@@ -97,6 +99,27 @@ func family(addr netip.Addr) uint16 {
 func (a *answer) addAddr(addr netip.Addr, qtype uint16) {
 	if family(addr) == qtype {
 		a.records = append(a.records, record{rtype: qtype, addr: addr})
+	}
+}
+
+// turning is how many records take turns at being the first. The others follow them.
+func (a *answer) turning() int {
+	switch {
+	case a.ordered:
+		return 0
+	case a.near > 0:
+		return a.near
+	}
+	return len(a.records)
+}
+
+// nearFirst puts the records of this node's zone before the others.
+func (a *answer) nearFirst() {
+	for i := range a.records {
+		if a.records[i].near {
+			a.records[a.near], a.records[i] = a.records[i], a.records[a.near]
+			a.near++
+		}
 	}
 }
 

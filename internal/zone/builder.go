@@ -22,6 +22,7 @@ type Builder struct {
 	serviceOf  map[Key]string          // the viewKey of each Slice
 	counts     Counts
 	imports    *Builder  // see Imports; nil: there are none
+	zone       string    // see SetZone
 	last       *Snapshot // nil: there was a change since
 
 	gone, come []netip.Addr // for reindex to write to
@@ -52,6 +53,7 @@ func (b *Builder) Snapshot(at time.Time) *Snapshot {
 			pods:       b.pods.freeze(),
 			podAddrs:   b.podAddrs.freeze(),
 			imports:    imports,
+			zone:       b.zone,
 			counts:     b.counts,
 			serial:     uint32(at.Unix()),
 		}
@@ -60,6 +62,15 @@ func (b *Builder) Snapshot(at time.Time) *Snapshot {
 		}
 	}
 	return b.last
+}
+
+// SetZone says in which topology zone this node is; "": none is known.
+func (b *Builder) SetZone(zone string) (changed bool) {
+	if b.zone == zone {
+		return false
+	}
+	b.zone, b.last = zone, nil
+	return true
 }
 
 // Imports returns the Builder of what is imported from other clusters: ServiceImports are Services there, and Slices are those that

@@ -44,6 +44,9 @@ type Config struct {
 	// Zonal has ZONE.pin._zone.SERVICE.NAMESPACE.svc, the endpoints of a headless service in a topology zone, and
 	// ZONE.prefer._zone…, which is all of them while the zone has none.
 	Zonal bool
+	// SameZoneFirst has address records of a headless service begin with those of endpoints in this node's topology zone, while a
+	// Snapshot knows that. None is left out.
+	SameZoneFirst bool
 
 	// TTL is of positive answers, NegativeTTL of the others. Negative: the profile's own, 5 s for both with Kubernetes,
 	// 30 s and 60 s with OpenShift.

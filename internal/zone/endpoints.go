@@ -99,6 +99,7 @@ type selection struct {
 
 // add adds the records of the ready endpoints that are selected, and says whether there is any, of whatever family.
 func (l *lookup) add(v *view, pick *selection) (found bool) {
+	zoned := l.hasZone()
 	for _, s := range v.slices {
 		if pick.ports.kind > noPort && !pick.ports.any(s.ports) || pick.host.label != nil && l.clusterOf(s) != string(pick.cluster) {
 			continue
@@ -111,8 +112,8 @@ func (l *lookup) add(v *view, pick *selection) (found bool) {
 			found = true
 			if l.qtype == dns.TypeSRV {
 				l.addPorts(s, &c, &pick.ports)
-			} else {
-				l.addAddr(c.Addr, l.qtype)
+			} else if family(c.Addr) == l.qtype {
+				l.records = append(l.records, record{rtype: l.qtype, addr: c.Addr, near: zoned && c.Zone == l.snapshot.zone})
 			}
 		}
 	}

@@ -73,9 +73,17 @@ func (l *lookup) finish() {
 	case l.view != nil && l.view.repeats > 0:
 		l.unique()
 	}
+	if l.hasZone() && len(l.records) > 1 && family(l.records[0].addr) == l.qtype {
+		l.nearFirst()
+	}
 	if l.snapshot.stale {
 		l.ttl = min(l.ttl, staleTTL)
 	}
+}
+
+// hasZone says whether the order of records depends on this node's zone.
+func (l *lookup) hasZone() bool {
+	return l.cfg.SameZoneFirst && l.snapshot.zone != "" && l.view != nil && l.view.svc.Kind == Headless
 }
 
 // staleTTL is in seconds, RFC 8767 section 4.

@@ -105,7 +105,7 @@ const (
 	arCount = 10
 )
 
-// answers writes the answer section, from a record on that is another each time. It returns false when one does not fit.
+// answers writes the answer section. Its first record is another each time. It returns false when one does not fit.
 func (m *message) answers() bool {
 	n := len(m.records)
 	if n == 0 {
@@ -114,13 +114,17 @@ func (m *message) answers() bool {
 	if m.haveHosts() {
 		m.hosts = append(m.hosts[:0], make([]uint16, n)...)
 	}
-	first := 0
-	if n > 1 && !m.ordered {
-		first = m.cfg.Rotate(n)
+	first, turning := 0, m.turning()
+	if turning > 1 {
+		first = m.cfg.Rotate(turning)
 	}
 	for i := range n {
 		before := len(m.out)
-		m.answer((first + i) % n)
+		if i < turning {
+			m.answer((first + i) % turning)
+		} else {
+			m.answer(i)
+		}
 		if len(m.out) > m.limit {
 			m.out = m.out[:before]
 			m.count(anCount, i)

@@ -17,8 +17,8 @@ type ready struct {
 	// wire is the response as a message: ID 0, RD and CD clear, the question in lower case, no OPT record.
 	wire    []byte
 	end     uint16 // of the question in wire
-	answers uint16 // where the answer section ends, whose first record is another each time
-	turns   uint16 // how many records those are; 0: their order stays
+	answers uint16 // where those records of the answer section end of which another is the first each time
+	turns   uint16 // how many those are; 0: their order stays
 	inCase  bool   // names in its records are written as the question is, and not pointers to it
 }
 
@@ -90,6 +90,9 @@ func (e *ready) turn(m []byte, first int) {
 	}
 	begin, end := int(e.end), int(e.answers)
 	copy(m[begin+copy(m[begin:], e.wire[from:end]):], e.wire[begin:from])
+	if !e.inCase { // no SRV records
+		return
+	}
 	for at := end; at < len(m); { // the additional section has the hosts that the answers name
 		owner := int(binary.BigEndian.Uint16(m[at:])) &^ pointerBits
 		if owner < from {

@@ -68,7 +68,7 @@ func readyNames() (all []string) {
 			all = append(all, below+service+".shop.svc.cluster.local.")
 		}
 	}
-	return append(all, "cluster.local.", "svc.cluster.local.", "shop.svc.cluster.local.", "void.svc.cluster.local.", "www.example.com.shop.svc.cluster.local.",
+	return append(all, "cluster.local.", "svc.cluster.local.", "shop.svc.cluster.local.", "void.svc.cluster.local.", "zonal.shop.svc.cluster.local.", "_http._tcp.zonal.shop.svc.cluster.local.", "www.example.com.shop.svc.cluster.local.",
 		"dns-version.cluster.local.", "ns.dns.cluster.local.", "10-6-0-1.pods.pod.cluster.local.", "kubernetes.default.svc.cluster.local.",
 		"10.0.30.172.in-addr.arpa.", "1.0.2.10.in-addr.arpa.", "1.0.4.10.in-addr.arpa.", "77.0.30.172.in-addr.arpa.", "30.172.in-addr.arpa.",
 		"1.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.2.0.0.0.0.0.d.f.ip6.arpa.", "www.example.com.",
@@ -84,10 +84,11 @@ func TestReady(t *testing.T) {
 	}
 	for name, change := range map[string]func(*zone.Config){
 		"kubernetes": nil, "openshift": openShift, "networks": networks, "nameservers": nameservers, "two domains": second, "TTLs": ttls,
+		"same zone first": func(c *zone.Config) { c.SameZoneFirst = true },
 	} {
 		t.Run(name, func(t *testing.T) {
 			first := 0
-			resolver := resolverOf(t, shop+manyEndpoints(60), func(c *zone.Config) {
+			resolver := resolverOf(t, shop+manyEndpoints(60)+inZones, func(c *zone.Config) {
 				if change != nil {
 					change(c)
 				}

@@ -73,9 +73,10 @@ func (l *lookup) ready(hash uint64) *ready {
 	if len(l.records) > 0 {
 		e.inCase = l.records[0].rtype == dns.TypeSRV
 	}
-	if len(l.records) > 1 && !l.ordered {
-		e.turns, l.ordered = uint16(len(l.records)), true
+	if turning := l.turning(); turning > 1 {
+		e.turns = uint16(turning)
 	}
+	l.ordered = true
 	l.asked = l.lower[:len(l.asked)]
 	l.wire = l.appendResponse(l.wire[:0], asking{limit: maxReady})
 	if binary.BigEndian.Uint16(l.wire[2:])&bitTC != 0 || int(binary.BigEndian.Uint16(l.wire[arCount:])) != len(l.extra) {

@@ -16,6 +16,7 @@ type Snapshot struct {
 	serial     uint32
 	stale      bool
 	somePods   bool
+	zone       string // of this node; "": not known
 
 	imports   *Snapshot // of the ServiceImports; nil: the API has none
 	noImports bool      // it has, and they are not known
@@ -52,6 +53,9 @@ func (s *Snapshot) Imports() *Snapshot { return s.imports }
 
 // IsStale says whether it is from Stale.
 func (s *Snapshot) IsStale() bool { return s.stale }
+
+// Zone is the topology zone of this node; "": none is known.
+func (s *Snapshot) Zone() string { return s.zone }
 
 // Counts says how many objects there are.
 func (s *Snapshot) Counts() Counts { return s.counts }

@@ -13,6 +13,7 @@ import (
 // cluster fills a Builder from lines, one an object. Lists are apart by blanks, NAMESPACE/NAME is an object's key.
 //
 //	namespace NAME
+//	zone      NAME                                 that this node is in
 //	pod       NS/NAME [search] ADDRESS…            search: it has a search list of its own
 //	service   NS/NAME [publish] ADDRESS… PORT…     a port is [NAME:]NUMBER[/udp|/sctp]
 //	headless  NS/NAME [publish] PORT…
@@ -38,6 +39,8 @@ func setLine(t testing.TB, b *zone.Builder, kind, id string, words []string) {
 	switch kind {
 	case "namespace":
 		b.SetNamespace(id)
+	case "zone":
+		b.SetZone(id)
 	case "pod":
 		own := len(words) > 0 && words[0] == "search"
 		if own {
