@@ -111,7 +111,7 @@ func parseRelabels(text string) []Mislabelled {
 }
 
 // denials looks for audit records where auditd writes them and in the journal, which has those of a host without auditd,
-// and of the time before it starts.
+// and of the time before it starts: as records, or where systemd-journald-audit.socket is off, as lines of the kernel's log.
 func (g *gathering) denials(ctx context.Context) {
 	start := g.s.Now.Add(-lately)
 	text, err := tail(g.at(auditLog), maxAudit)
@@ -134,6 +134,15 @@ func (g *gathering) denials(ctx context.Context) {
 			if d, ok := selinux.ParseDenial(entry["MESSAGE"]); ok {
 				d.Time = entry.time()
 				d.Serial, _ = strconv.ParseUint(entry["_AUDIT_ID"], 10, 64) // 0: not said
+				found = append(found, d)
+			}
+		}
+		const notice = "PRIORITY=5" // which audit_printk_skb of the kernel uses
+		if entries, err = readJournal(ctx, []string{"MESSAGE"}, since(start), "_TRANSPORT=kernel", notice); err != nil {
+			g.unseen("denials of SELinux: %v", err)
+		}
+		for _, entry := range entries {
+			if d, ok := selinux.ParseDenial(entry["MESSAGE"]); ok {
 				found = append(found, d)
 			}
 		}

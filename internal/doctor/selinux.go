@@ -132,7 +132,7 @@ func checkDenials(s Snapshot) []Finding {
 		details = append(details, fmt.Sprintf("and %d more", more))
 	}
 	return []Finding{warn("SELinux denied accesses that concern node-dns within the last hour: "+count(len(s.SELinux.Denials), "denial"),
-		"ausearch -m avc,user_avc -ts today | audit2why explains them; without auditd: journalctl --since -1h _TRANSPORT=audit", oneLine(details)...)}
+		"ausearch -m avc,user_avc -ts today | audit2why explains them; without auditd: journalctl --since -1h _TRANSPORT=audit + _TRANSPORT=kernel", oneLine(details)...)}
 }
 
 // concernsUs reports whether a denial is of our domains, types, programs or files. Names can be anybody's: a file that is

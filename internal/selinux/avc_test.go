@@ -48,6 +48,14 @@ var records = []struct {
 		},
 	},
 	{
+		"a port, in the kernel's log", // of a guest with Debian 13, where journald does not listen for audit records
+		`audit: type=1400 audit(1795584809.752:476): avc:  denied  { name_bind } for  pid=668 comm="node-dns" src=5353 scontext=system_u:system_r:node_dns_t:s0 tcontext=system_u:object_r:howl_port_t:s0 tclass=udp_socket permissive=0`,
+		Denial{
+			Time: time.Unix(1795584809, 752e6).UTC(), Serial: 476, Permissions: []string{"name_bind"}, Class: "udp_socket", Command: "node-dns", Port: "5353",
+			Source: "system_u:system_r:node_dns_t:s0", Target: "system_u:object_r:howl_port_t:s0",
+		},
+	},
+	{
 		"the bus",
 		`type=USER_AVC msg=audit(1700000000.123:46): pid=612 uid=81 auid=4294967295 ses=4294967295 subj=system_u:system_r:system_dbusd_t:s0-s0:c0.c1023 msg='avc:  denied  { send_msg } for msgtype=method_call interface=org.freedesktop.DBus.Properties member=GetAll dest=org.freedesktop.NetworkManager spid=700 tpid=640 scontext=system_u:system_r:node_dns_t:s0 tcontext=system_u:system_r:NetworkManager_t:s0 tclass=dbus permissive=0 exe="/usr/bin/dbus-daemon" sauid=81 hostname=? addr=? terminal=?'` + "\x1dUID=\"dbus\" AUID=\"unset\"",
 		Denial{

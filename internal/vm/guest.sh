@@ -14,8 +14,13 @@ for unit in apt-daily.timer apt-daily-upgrade.timer man-db.timer e2scrub_all.tim
 	ln -sf /dev/null "etc/systemd/system/$unit"
 done
 rm -f etc/systemd/system/*.wants/firewalld.service etc/systemd/system/dbus-org.fedoraproject.FirewallD1.service
-# Without auditd the journal has the audit records. A test may start it.
+# Without auditd the journal has the audit records. A test may start it. Debian 13 leaves journald's socket for them off, which
+# systemd's own preset has on.
 rm -f etc/systemd/system/*.wants/auditd.service
+for dir in systemd-journald.service.wants sockets.target.wants; do
+	mkdir -p "etc/systemd/system/$dir"
+	ln -sf /usr/lib/systemd/system/systemd-journald-audit.socket "etc/systemd/system/$dir/"
+done
 mkdir -p var/log/journal
 
 cat >etc/NetworkManager/system-connections/eth0.nmconnection <<'END'
