@@ -140,6 +140,9 @@ func (g *guest) install() {
 	g.Push(router, "/srv/rpm", rpmbuild.SystemdPackage(g.t), p.Main)
 	g.Run("rpm --install /srv/rpm/systemd-*.rpm")
 	g.Run("rpm --install /srv/rpm/node-dns-[0-9]*.rpm")
+	if g.confined { // the image has the policy of node-dns-selinux; its drop-in is all that the package has else
+		g.Push(router, "/usr/lib/systemd/system/node-dns.service.d", filepath.Join(rpmbuild.Root(g.t), "packaging/selinux/node-dns.service.conf"))
+	}
 	g.relabel()
 	// A time zone, as RHEL has one: without the right to look for it the daemon's times were those of UTC, with a denial at each start.
 	g.Run("[ -e /etc/localtime ] || { mkdir -p /usr/share/zoneinfo && touch /usr/share/zoneinfo/Site && ln -s ../usr/share/zoneinfo/Site /etc/localtime; }; " +
