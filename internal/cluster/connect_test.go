@@ -67,7 +67,7 @@ func TestRedirectsAreRefused(t *testing.T) {
 		send func(a *api) error
 	}{
 		{"GET of the API's shape", func(a *api) error {
-			_, err := a.shape(t.Context())
+			_, _, err := a.shape(t.Context())
 			return err
 		}},
 		{"GET of a list", func(a *api) error {

@@ -10,6 +10,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/kubetest"
 	"github.com/node-dns/node-dns/internal/zone"
 )
 
@@ -139,6 +140,69 @@ func TestImports(t *testing.T) {
 		}
 		w.stop()
 	})
+}
+
+// TestSilentImports: a server that does not say whether it has ServiceImports holds nothing up, and what it had holds until it says.
+func TestSilentImports(t *testing.T) {
+	fakeTime(t, func(t *testing.T) {
+		w, network := newFakeWorld(t)
+		w.server.Apply(readFixture(t, "node-dns"))
+		w.server.Apply(imported)
+		w.server.SetImports(true)
+		w.server.SetSilentImports(true)
+		wants := func(when, want string) {
+			t.Helper()
+			synctest.Wait()
+			if got, s := w.clusterSet("shared.alpha.svc"), w.watcher.State(); got != want || s.Phase != Synced {
+				t.Errorf("%s: %q, want %q; %+v", when, got, want, s)
+			}
+		}
+		w.start()
+		time.Sleep(10 * time.Second)
+		wants("at the start", "elsewhere or unknown")
+		w.server.SetSilentImports(false)
+		time.Sleep(time.Minute)
+		wants("when it has said", "10.42.0.1")
+		w.server.SetSilentImports(true)
+		network.SetDown(true)
+		time.Sleep(10 * time.Second)
+		network.SetDown(false)
+		time.Sleep(30 * time.Second)
+		wants("after an outage", "10.42.0.1")
+		w.stop()
+		w.start()
+		time.Sleep(10 * time.Second)
+		wants("after a restart", "10.42.0.1")
+		w.stop()
+	})
+}
+
+// TestBrokenImports: a resource whose conversion fails, or that nobody answers for, holds nothing of the cluster's own up.
+func TestBrokenImports(t *testing.T) {
+	for _, fault := range []kubetest.Faults{{Status: 500}, {Hang: true}} {
+		fakeTime(t, func(t *testing.T) {
+			w, _ := newFakeWorld(t)
+			w.server.Apply(readFixture(t, "node-dns"))
+			w.server.Apply(imported)
+			w.server.SetImports(true)
+			fault.Imports = true
+			w.server.SetFaults(fault)
+			w.start()
+			time.Sleep(5 * time.Minute)
+			synctest.Wait()
+			if s := w.watcher.State(); s.Phase != Synced || w.snapshot().IsStale() || w.clusterSet("shared.alpha.svc") != "elsewhere or unknown" {
+				t.Errorf("%+v: %+v", fault, s)
+			}
+			w.server.SetFaults(kubetest.Faults{})
+			w.server.CloseWatches() // what hangs ends with them
+			time.Sleep(2 * time.Minute)
+			synctest.Wait()
+			if got := w.clusterSet("shared.alpha.svc"); got != "10.42.0.1" {
+				t.Errorf("when it works: %q; %+v", got, w.watcher.State())
+			}
+			w.stop()
+		})
+	}
 }
 
 // The index of addresses of what is imported is its own: an address of another cluster may be one of ours, too.

@@ -16,6 +16,7 @@ type news struct {
 	err        error
 	connection *connection // nil: there is none
 	shape      shape       // not unknownShape: the server answers
+	isSure     bool        // of the shape
 	plan       chan<- plan // with a shape: gets the plan for the connection; has room for it
 }
 
@@ -25,7 +26,11 @@ type assignment struct {
 	position uint64
 }
 
-type plan []assignment
+// plan says what is watched of a server of that shape.
+type plan struct {
+	shape   shape
+	sources []assignment
+}
 
 // owner is the goroutine that has the store, and decides what of it is published and when.
 type owner struct {
@@ -104,7 +109,9 @@ func (o *owner) hear(n news) {
 		o.meet(n.connection)
 	}
 	if n.shape != unknownShape {
-		o.shape = n.shape
+		if n.isSure || n.shape != slicesShape || o.shape != importsShape { // else the server has what it had
+			o.shape = n.shape
+		}
 		n.plan <- o.plan()
 	}
 	o.judge()
@@ -115,9 +122,9 @@ func (o *owner) plan() plan {
 	o.store.setImports(o.shape == importsShape)
 	wanted := sources(o.w.config.Features, o.w.config.NodeName, o.shape)
 	o.store.assign(wanted)
-	var p plan
+	p := plan{shape: o.shape}
 	for _, s := range wanted {
-		p = append(p, assignment{source: s, position: o.store.progress[s.kind].position})
+		p.sources = append(p.sources, assignment{source: s, position: o.store.progress[s.kind].position})
 	}
 	return p
 }

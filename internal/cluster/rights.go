@@ -44,7 +44,7 @@ func MissingRights(ctx context.Context, config Config) ([]Right, error) {
 		return nil, err
 	}
 	defer c.close()
-	has, err := c.api.shape(ctx)
+	has, _, err := c.api.shape(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -126,23 +126,27 @@ func (a *api) allows(ctx context.Context, right Right, fields string) (bool, err
 	return answer.Status.Allowed, nil
 }
 
-// shape asks which of the APIs that not every server has this one has.
-func (a *api) shape(ctx context.Context) (shape, error) {
+// shape asks which of the APIs that not every server has this one has. The answer is not sure where the server does not say whether it has
+// ServiceImports, as one that starts, or whose group of them is broken: the cluster's own names do not wait for that.
+func (a *api) shape(ctx context.Context) (has shape, isSure bool, err error) {
 	hasSlices, err := a.has(ctx, "/apis/discovery.k8s.io/v1", true)
 	switch {
 	case err != nil:
-		return unknownShape, err
+		return unknownShape, false, err
 	case !hasSlices:
-		return endpointsShape, nil
+		return endpointsShape, true, nil
 	}
 	hasImports, err := a.has(ctx, "/apis/"+importsGroup+"/"+importsVersion, false)
+	_, isStatus := status(err)
 	switch {
+	case isStatus:
+		return slicesShape, false, nil
 	case err != nil:
-		return unknownShape, err
+		return unknownShape, false, err
 	case hasImports:
-		return importsShape, nil
+		return importsShape, true, nil
 	}
-	return slicesShape, nil
+	return slicesShape, true, nil
 }
 
 // has asks whether the server has a group of resources. Who may not ask that gets the usual answer.

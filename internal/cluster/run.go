@@ -13,6 +13,7 @@ import (
 
 const (
 	lookEvery   = 2 * time.Second // at the kubeconfig's files
+	shapeSoon   = time.Minute     // after the first look at which APIs there are, the server may have been starting
 	shapeEvery  = time.Hour       // at which APIs there are, on average
 	startSpread = time.Second     // over how long nodes that start together list for the first time
 )
@@ -73,7 +74,7 @@ func (w *Watcher) waitOrChange(ctx context.Context, c *connection, wait time.Dur
 // session watches over one connection, until it has to be made anew. Its error says why; it is never nil.
 func (w *Watcher) session(ctx context.Context, c *connection, o *owner) error {
 	o.tell(ctx, news{phase: Connecting, connection: c})
-	has, err := c.api.shape(ctx)
+	has, isSure, err := c.api.shape(ctx)
 	if err != nil {
 		return err
 	}
@@ -82,15 +83,16 @@ func (w *Watcher) session(ctx context.Context, c *connection, o *owner) error {
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(w.config.guard(func() error { return followFiles(ctx, c) }))
-	group.Go(w.config.guard(func() error { return w.followShape(ctx, c, has) }))
-	group.Go(w.config.guard(func() error { return w.follow(ctx, c, has, o) }))
+	group.Go(w.config.guard(func() error {
+		return w.follow(ctx, c, news{phase: Syncing, connection: c, shape: has, isSure: isSure}, o)
+	}))
 	return group.Wait()
 }
 
 // followShape ends when the server has another shape. That it cannot be asked is no reason to end: the watches notice that.
 func (w *Watcher) followShape(ctx context.Context, c *connection, has shape) error {
-	for supervise.Sleep(ctx, time.Duration((0.5+w.config.Chance())*float64(shapeEvery))) {
-		if is, err := c.api.shape(ctx); err == nil && is != has {
+	for wait := shapeSoon; supervise.Sleep(ctx, time.Duration((0.5+w.config.Chance())*float64(wait))); wait = shapeEvery {
+		if is, isSure, err := c.api.shape(ctx); err == nil && isSure && is != has {
 			return errShapeChanged
 		}
 	}
@@ -107,10 +109,11 @@ func followFiles(ctx context.Context, c *connection) error {
 	return ctx.Err()
 }
 
-// follow runs a reflector for every source of the owner's plan for the connection.
-func (w *Watcher) follow(ctx context.Context, c *connection, has shape, o *owner) error {
+// follow runs a reflector for every source of the owner's plan for the connection, which n tells of.
+func (w *Watcher) follow(ctx context.Context, c *connection, n news, o *owner) error {
 	plans := make(chan plan, 1)
-	o.tell(ctx, news{phase: Syncing, connection: c, shape: has, plan: plans})
+	n.plan = plans
+	o.tell(ctx, n)
 	var p plan
 	select {
 	case <-ctx.Done():
@@ -118,7 +121,8 @@ func (w *Watcher) follow(ctx context.Context, c *connection, has shape, o *owner
 	case p = <-plans:
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	for _, a := range p {
+	group.Go(w.config.guard(func() error { return w.followShape(ctx, c, p.shape) }))
+	for _, a := range p.sources {
 		to := func(r report) error { return o.report(ctx, r) }
 		reflector := newReflector(c.api, a.source, a.position, to, w.config)
 		group.Go(w.config.guard(func() error {

@@ -94,7 +94,7 @@ func (o *owner) snapshot() *saved {
 		if p.source.kind == kubewire.Nodes { // one object, without which order alone is lost, is not worth a place in the file
 			continue
 		}
-		if p.synced && !p.optional() { // Pods that may not be watched are not known: what is written of them is from before
+		if p.synced && !p.isForbidden() { // Pods that may not be watched are not known: what is written of them is from before
 			s.sources = append(s.sources, assignment{p.source, p.position})
 		}
 	}

@@ -97,15 +97,20 @@ func (s *store) restart() {
 	}
 }
 
-// optional reports whether cluster names can be answered without p: Pods, Nodes and ServiceImports serve what is extra, and
-// are done without where the rights are missing.
+// optional reports whether the cluster's own names can be answered without p: Pods and Nodes serve what is extra, and are done
+// without where the rights are missing; ServiceImports have a domain of their own, and may be broken as any custom resource may.
 func (p *progress) optional() bool {
+	return p.source.kind == kubewire.ServiceImports || p.isForbidden()
+}
+
+// isForbidden reports whether the rights to what is extra are missing.
+func (p *progress) isForbidden() bool {
 	return p.source.kind >= kubewire.Pods && hasCode(p.err, http.StatusForbidden)
 }
 
 // isKnown reports whether the whole state of p has been here, maybe before. That of a right that was taken away is not known:
 // what there was becomes others'.
-func (p *progress) isKnown() bool { return (p.synced || p.position > 0) && !p.optional() }
+func (p *progress) isKnown() bool { return (p.synced || p.position > 0) && !p.isForbidden() }
 
 // setImports says whether the API has ServiceImports. The slices that are theirs come with the others, which are listed anew.
 func (s *store) setImports(has bool) {

@@ -26,6 +26,7 @@ type Faults struct {
 
 	Watches bool // only watches meet the faults
 	Lists   bool // only lists do
+	Imports bool // only lists and watches of ServiceImports do
 	First   int  // only the first so many requests do; 0: all
 }
 
@@ -41,7 +42,7 @@ func (s *Server) takeFaults(t target) Faults {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := s.faults
-	if f.Watches && !t.watch || f.Lists && (t.watch || t.review || t.discovery || t.health) || f.First > 0 && s.met >= f.First {
+	if f.Imports && (t.resource != imports || t.discovery) || f.Watches && !t.watch || f.Lists && (t.watch || t.review || t.discovery || t.health) || f.First > 0 && s.met >= f.First {
 		return Faults{}
 	}
 	s.met++
@@ -64,6 +65,7 @@ func (s *Server) setRight(verb, resource string, denied bool) {
 func (s *Server) refusal(t target, known bool, f Faults, r *http.Request) *metav1.Status {
 	s.mu.Lock()
 	token, old, hasImports := s.token, s.old, s.imports
+	silent := s.silentImports && t.discovery && t.resource == imports
 	verb := "list"
 	if t.watch {
 		verb = "watch"
@@ -75,6 +77,8 @@ func (s *Server) refusal(t target, known bool, f Faults, r *http.Request) *metav
 		return failure(f.Status, metav1.StatusReason(http.StatusText(f.Status)), "a fault that was ordered")
 	case token != "" && r.Header.Get("Authorization") != "Bearer "+token:
 		return failure(http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "Unauthorized")
+	case silent:
+		return failure(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "the server is currently unable to handle the request")
 	case !known || old && t.resource == "endpointslices" || !hasImports && t.resource == imports:
 		return failure(http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource")
 	case denied:

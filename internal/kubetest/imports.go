@@ -17,6 +17,13 @@ func (s *Server) SetImports(has bool) {
 	s.imports = has
 }
 
+// SetSilentImports has the server not say whether it has ServiceImports, as while it starts: 503.
+func (s *Server) SetSilentImports(silent bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.silentImports = silent
+}
+
 // ServiceImport is what is used here of multicluster.x-k8s.io/v1alpha1 (KEP-1645).
 type ServiceImport struct {
 	metav1.TypeMeta   `json:",inline"`

@@ -31,21 +31,23 @@ type TB interface {
 type Server struct {
 	bookmarkEvery time.Duration
 
-	mu       sync.Mutex // guards what follows
-	version  uint64
-	shelves  map[resource]*shelf
-	changed  chan struct{} // closed at the next change of anything that a watch waits for
-	dropped  chan struct{} // closed to end the watches
-	cut      chan struct{} // closed to end them in the midst of an event
-	faults   Faults
-	met      int // requests that met faults
-	denied   map[string]bool
-	token    string
-	old      bool
-	imports  bool
-	requests []Request
-	sent     int64
-	listener *httptest.Server // nil: it serves no port
+	mu      sync.Mutex // guards what follows
+	version uint64
+	shelves map[resource]*shelf
+	changed chan struct{} // closed at the next change of anything that a watch waits for
+	dropped chan struct{} // closed to end the watches
+	cut     chan struct{} // closed to end them in the midst of an event
+	faults  Faults
+	met     int // requests that met faults
+	denied  map[string]bool
+	token   string
+	old     bool
+	imports bool
+
+	silentImports bool
+	requests      []Request
+	sent          int64
+	listener      *httptest.Server // nil: it serves no port
 }
 
 // shelf holds the objects of one resource.

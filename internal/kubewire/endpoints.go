@@ -1,7 +1,9 @@
 package kubewire
 
 import (
+	"bytes"
 	"slices"
+	"strings"
 
 	"github.com/node-dns/node-dns/internal/zone"
 )
@@ -169,7 +171,10 @@ func (m *meta) isOfNone() bool { return len(m.service)+len(m.imported) == 0 }
 func (d *Decoder) newSliceOf(m *meta) *zone.Slice {
 	slice := d.newSlice(m.key(d), string(m.service))
 	if len(m.imported) > 0 {
-		slice.Import, slice.Cluster = string(m.imported), d.names.label(m.cluster)
+		slice.Import, slice.Cluster = string(m.imported), d.names.label(bytes.ToLower(m.cluster))
+		if strings.Contains(slice.Cluster, ".") { // a label of an object may have dots, one of a name has none
+			slice.Cluster = ""
+		}
 	}
 	return slice
 }
