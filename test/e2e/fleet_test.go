@@ -37,7 +37,6 @@ const fleetServices = 20
 // twice or from etcd, and what is not needed to know the next change is spread over 10 s.
 func TestFleet(t *testing.T) {
 	klog.SetSlogLogger(slog.New(slog.DiscardHandler)) // client-go says each failure
-	t.Setenv("KUBE_FEATURE_WatchListClient", "false") // a list is a list, as with an API server before 1.34
 	happenings := []struct {
 		name string
 		do   func(f *fleet)

@@ -35,6 +35,8 @@ func run(m *testing.M) (status int, err error) {
 	}
 	defer os.RemoveAll(scratch)
 	os.Setenv(scratchEnv, scratch)
+	// For TestFleet: a list is a list, as with an API server before 1.34. client-go looks once, at its first use.
+	os.Setenv("KUBE_FEATURE_WatchListClient", "false")
 	flag.Parse()
 	if err := buildNodeDNS(scratch); err != nil {
 		return 0, err
