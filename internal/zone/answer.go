@@ -51,13 +51,20 @@ type record struct {
 	rtype uint16
 	port  uint16     // of SRV
 	form  hostForm   // of SRV and PTR
-	of    int32      // of the additional section: the index of the SRV or NS record
 	near  bool       // of A and AAAA: it is in this node's zone
+	of    int32      // of the additional section: the index of the SRV or NS record
 	addr  netip.Addr // of A and AAAA; of a host that is dashed or hashed
 	label string     // of a host that is named
-	// cluster is the label that follows that of the host; "": none does.
-	cluster string
-	view    *view // of PTR: the Service
+	from  *slice     // of an imported host: its cluster follows it; nil: none does
+	view  *view      // of PTR: the Service
+}
+
+// cluster is the label that follows that of the host; "": none does.
+func (r *record) cluster() string {
+	if r.from == nil {
+		return ""
+	}
+	return r.from.cluster
 }
 
 // hostForm is how the host of a record is named below its Service.
@@ -152,7 +159,7 @@ const few = 16
 func (a *answer) find(r record) int {
 	if len(a.records) < few {
 		for i := range a.records {
-			if other := &a.records[i]; other.port == r.port && other.label == r.label && other.cluster == r.cluster && other.same() == r.same() {
+			if other := &a.records[i]; other.port == r.port && other.label == r.label && other.same() == r.same() {
 				return i
 			}
 		}
@@ -177,7 +184,7 @@ func (a *answer) find(r record) int {
 
 // same has no address for a host with a name: that is one host, at all its addresses.
 func (r *record) same() target {
-	t := target{label: r.label, cluster: r.cluster, port: r.port}
+	t := target{label: r.label, cluster: r.cluster(), port: r.port}
 	if r.form != named {
 		t.addr = r.addr
 	}
@@ -191,7 +198,7 @@ func (a *answer) unique() {
 	}
 	compact(&a.extra, func(r, s record) int {
 		of, other := &a.records[r.of], &a.records[s.of]
-		return cmp.Or(cmp.Compare(of.label, other.label), cmp.Compare(of.cluster, other.cluster), of.addr.Compare(other.addr), r.addr.Compare(s.addr))
+		return cmp.Or(cmp.Compare(of.label, other.label), cmp.Compare(of.cluster(), other.cluster()), of.addr.Compare(other.addr), r.addr.Compare(s.addr))
 	})
 }
 

@@ -23,6 +23,7 @@ const imports = `
 	imported testns/hdls1-slice1 hdls1@cluster1 http:80 172.0.0.2 !172.0.0.9
 	imported testns/hdls1-slice2 hdls1@cluster2 http:80 172.0.0.3=db
 	imported testns/hdls1-slice3 hdls1@cluster1 http:80 172.0.0.4=db
+	imported testns/hdls1-slice4 hdls1@cluster2 http:80 172.0.0.3=db
 	service  testns/svc1 10.9.0.1 http:80
 	slice    testns/svc1-own svc1 http:80 10.1.0.1
 	service  testns/both 10.0.0.8 http:80
@@ -52,9 +53,9 @@ func TestClusterSet(t *testing.T) {
 		},
 		{
 			"a hostname that two clusters have", "_http._tcp.hdls1.testns.svc.clusterset.local.", "SRV",
-			"_http._tcp.hdls1.testns.svc.clusterset.local. 5 SRV 0 33 80 172-0-0-2.cluster1.hdls1.testns.svc.clusterset.local.\n" +
-				"_http._tcp.hdls1.testns.svc.clusterset.local. 5 SRV 0 33 80 db.cluster1.hdls1.testns.svc.clusterset.local.\n" +
-				"_http._tcp.hdls1.testns.svc.clusterset.local. 5 SRV 0 33 80 db.cluster2.hdls1.testns.svc.clusterset.local.\n;; ADDITIONAL\n" +
+			"_http._tcp.hdls1.testns.svc.clusterset.local. 5 SRV 0 25 80 172-0-0-2.cluster1.hdls1.testns.svc.clusterset.local.\n" +
+				"_http._tcp.hdls1.testns.svc.clusterset.local. 5 SRV 0 25 80 db.cluster1.hdls1.testns.svc.clusterset.local.\n" +
+				"_http._tcp.hdls1.testns.svc.clusterset.local. 5 SRV 0 25 80 db.cluster2.hdls1.testns.svc.clusterset.local.\n;; ADDITIONAL\n" +
 				"172-0-0-2.cluster1.hdls1.testns.svc.clusterset.local. 5 A 172.0.0.2\n" +
 				"db.cluster1.hdls1.testns.svc.clusterset.local. 5 A 172.0.0.4\ndb.cluster2.hdls1.testns.svc.clusterset.local. 5 A 172.0.0.3",
 		},

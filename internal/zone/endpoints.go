@@ -101,7 +101,7 @@ type selection struct {
 func (l *lookup) add(v *view, pick *selection) (found bool) {
 	zoned := l.hasZone()
 	for _, s := range v.slices {
-		if pick.ports.kind > noPort && !pick.ports.any(s.ports) || pick.host.label != nil && l.clusterOf(s) != string(pick.cluster) {
+		if pick.ports.kind > noPort && !pick.ports.any(s.ports) || pick.host.label != nil && l.isImport() && s.cluster != string(pick.cluster) {
 			continue
 		}
 		for c := s.endpoints(); c.next(); {
@@ -123,7 +123,7 @@ func (l *lookup) add(v *view, pick *selection) (found bool) {
 // addPorts adds the SRV records of an endpoint, one for each port that it has.
 func (l *lookup) addPorts(s *slice, c *cursor, ports *portFilter) {
 	target := l.hostOf(c)
-	target.cluster = l.clusterOf(s)
+	target.from = l.importedFrom(s)
 	if ports.kind == noPort {
 		l.addExtra(l.addSRV(target), c.Addr)
 		return
@@ -143,12 +143,12 @@ func (l *lookup) addPorts(s *slice, c *cursor, ports *portFilter) {
 	}
 }
 
-// clusterOf returns the cluster that is in the names of a slice's endpoints; "": none is.
-func (l *lookup) clusterOf(s *slice) string {
-	if l.isImport() {
-		return s.cluster
+// importedFrom returns the slice if its cluster is in the names of its endpoints; nil: it is not.
+func (l *lookup) importedFrom(s *slice) *slice {
+	if l.isImport() && s.cluster != "" {
+		return s
 	}
-	return ""
+	return nil
 }
 
 // hostOf returns a record with the name of an endpoint below its Service.

@@ -88,8 +88,8 @@ func (m *message) writeHost(r *record) {
 		}
 		m.out[size] = byte(len(m.out) - size - 1)
 	}
-	if r.cluster != "" {
-		m.out = appendLabel(m.out, r.cluster)
+	if r.from != nil {
+		m.out = appendLabel(m.out, r.from.cluster)
 	}
 }
 

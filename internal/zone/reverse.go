@@ -190,7 +190,7 @@ func (l *lookup) addPointers(addr netip.Addr) {
 				}
 				if c.Addr == addr && v.isReady(&c) && (c.Hostname != "" || !l.cfg.isOpenShift) {
 					r := l.hostOf(&c)
-					r.cluster = l.clusterOf(s)
+					r.from = l.importedFrom(s)
 					r.rtype, r.view, r.of = dns.TypePTR, v, rankOf(v, &c)
 					l.addPointer(r)
 					found, ofOne = found+1, ofOne+1
@@ -218,7 +218,10 @@ func (l *lookup) isElsewhere(r record) bool {
 
 // addPointer adds a name, once: a Service may have the address several times.
 func (l *lookup) addPointer(r record) {
-	if !slices.Contains(l.records, r) {
+	isSame := func(other record) bool {
+		return other.form == r.form && other.label == r.label && other.addr == r.addr && other.view == r.view && other.cluster() == r.cluster()
+	}
+	if !slices.ContainsFunc(l.records, isSame) {
 		l.records = append(l.records, r)
 	}
 }
