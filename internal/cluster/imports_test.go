@@ -177,7 +177,7 @@ func TestSilentImports(t *testing.T) {
 	})
 }
 
-// TestBrokenImports: a resource whose conversion fails, or that nobody answers for, holds nothing of the cluster's own up.
+// TestBrokenImports: if ServiceImports fail to convert, or their requests hang, the cluster's own names are still answered.
 func TestBrokenImports(t *testing.T) {
 	for _, fault := range []kubetest.Faults{{Status: 500}, {Hang: true}} {
 		fakeTime(t, func(t *testing.T) {

@@ -35,7 +35,7 @@ func TestRequested(t *testing.T) {
 		w.start()
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		// That there are no ServiceImports is said by a 404, at once and within a minute or so.
+		// The API has no ServiceImports: it is asked twice in the first minute, and says 404.
 		if got, asked := take(), len(w.server.Requests()); len(got) != 2 || got[http.StatusOK] != asked-2 || got[http.StatusNotFound] != 2 || asked < 8 {
 			t.Errorf("%v of %d requests", got, asked)
 		}

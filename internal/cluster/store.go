@@ -112,7 +112,7 @@ func (p *progress) isForbidden() bool {
 // what there was becomes others'.
 func (p *progress) isKnown() bool { return (p.synced || p.position > 0) && !p.isForbidden() }
 
-// setImports says whether the API has ServiceImports. The slices that are theirs come with the others, which are listed anew.
+// setImports says whether the API has ServiceImports. Their slices come with the others, so all slices are listed again.
 func (s *store) setImports(has bool) {
 	if has == (s.builder.Imports() != nil) {
 		return

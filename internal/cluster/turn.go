@@ -45,8 +45,8 @@ const (
 	maxBackoff   = 30 * time.Second
 	// goodWatch is how long a watch has to last to show that the server is well.
 	goodWatch = 10 * time.Second
-	// relistSpread is, for each object of the list, how long the lists of all nodes are spread over when all have to
-	// be read anew, as after the restart of an API server: from minSpread up to maxSpread. What is known is served on.
+	// relistSpread is, for each object of the list, how long the lists of all nodes are spread over when every node
+	// has to list again, as after the restart of an API server: from minSpread up to maxSpread. Until then it serves what it knows.
 	relistSpread = time.Millisecond
 	minSpread    = 10 * time.Second
 	maxSpread    = 30 * time.Second

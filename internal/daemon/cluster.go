@@ -22,7 +22,7 @@ import (
 func (d *Daemon) zoneConfig(s *serving) zone.Config {
 	z := zoneConfig(s.config, s.nodeIP)
 	z.Next = d.local(dnsserver.HandlerFunc(d.serveUpstream))
-	// Whoever says where this domain or a name below it is asked, knows a nameserver for it that does more, such as Submariner's.
+	// A route for this domain, or for one below it, names a nameserver that knows more, such as Submariner's.
 	hasOwn := func(r forward.Route) bool { return !r.Plain && r.Domain.Within(clusterSet()) }
 	if !slices.ContainsFunc(s.routes, hasOwn) {
 		z.ClusterSet = clusterSet()

@@ -18,8 +18,8 @@ metadata: {name: web, namespace: shop}
 spec: {type: ClusterSetIP, ips: [10.42.0.1], ports: [{name: http, port: 80, protocol: TCP}]}
 `
 
-// TestClusterSet: what other clusters export is answered from the API, and else from where it was before: nowhere, while nobody knows
-// whether the API has any, then the nameservers of a route, then the site's.
+// TestClusterSet: names that other clusters export are answered from the API. Without ServiceImports there, or with a route for them, they
+// are asked elsewhere; until the API has been read they are SERVFAIL.
 func TestClusterSet(t *testing.T) {
 	const name = "web.shop.svc.clusterset.local."
 	const ofSite, ofRoute, ofAPI = name + " 30 A 192.0.2.66", name + " 30 A 192.0.2.67", name + " 5 A 10.42.0.1"

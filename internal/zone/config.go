@@ -127,7 +127,7 @@ func newSettings(cfg Config) *settings {
 	return s
 }
 
-// nothing is a Snapshot without an object. Nobody knows then whether there are ServiceImports.
+// nothing is a Snapshot without an object. It has imports, so that their names are not asked elsewhere before the API has been read.
 func nothing() *Snapshot {
 	b := new(Builder)
 	b.SetImports(true)

@@ -34,7 +34,7 @@ const fleetServices = 20
 
 // TestFleet counts what the nodes of a cluster ask of its API server in fake time, before and after something that happens to all of
 // them at once, beside as many of client-go's reflectors, as CoreDNS and kube-proxy have them. With node-dns no node lists a resource
-// twice or from etcd, and what is not needed to know the next change is spread over 10 s.
+// twice or from etcd, and the nodes spread their lists and checks over 10 s.
 func TestFleet(t *testing.T) {
 	klog.SetSlogLogger(slog.New(slog.DiscardHandler)) // client-go says each failure
 	happenings := []struct {
@@ -194,7 +194,7 @@ func (f *fleet) serve(w http.ResponseWriter, r *http.Request) {
 	f.server.ServeHTTP(w, r)
 }
 
-// forget begins to count anew.
+// forget sets the counters to zero.
 func (f *fleet) forget() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
