@@ -179,7 +179,7 @@ func TestSilentImports(t *testing.T) {
 
 // TestBrokenImports: if ServiceImports fail to convert, or their requests hang, the cluster's own names are still answered.
 func TestBrokenImports(t *testing.T) {
-	for _, fault := range []kubetest.Faults{{Status: 500}, {Hang: true}} {
+	for _, fault := range []kubetest.Faults{{Status: 500}, {Hang: true}, {Status: 404}} {
 		fakeTime(t, func(t *testing.T) {
 			w, _ := newFakeWorld(t)
 			w.server.Apply(readFixture(t, "node-dns"))

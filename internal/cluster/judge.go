@@ -9,12 +9,14 @@ import (
 	"time"
 
 	"github.com/node-dns/node-dns/internal/journal"
+	"github.com/node-dns/node-dns/internal/kubewire"
 )
 
 // judge says how things are: to who asks for the State, in the log when it has changed, and by publishing anew what
 // has become stale, or is no more, and so when all Pods or the ServiceImports are known, or are no more.
 func (o *owner) judge() {
 	now := time.Now()
+	o.watchImports(now)
 	before := o.w.State()
 	next := o.assess(now)
 	next.Since = before.Since
@@ -32,9 +34,25 @@ func (o *owner) judge() {
 		}
 		return
 	}
-	if stale := !o.fromDisk.IsZero() || o.isStale(now); stale != o.published.stale || o.store.hasAllPods() != o.published.allPods || o.store.lacksImports() != o.published.lacking {
+	if stale := !o.fromDisk.IsZero() || o.isStale(now); stale != o.published.stale || o.store.hasAllPods() != o.published.allPods || o.lacksImports(now) != o.published.lacking {
 		o.give()
 	}
+}
+
+// watchImports keeps since when the ServiceImports are not watched.
+func (o *owner) watchImports(now time.Time) {
+	p := o.store.progress[kubewire.ServiceImports]
+	switch {
+	case p == nil || p.err == nil:
+		o.importsAt = time.Time{}
+	case o.importsAt.IsZero():
+		o.importsAt = now
+	}
+}
+
+// lacksImports reports whether the API has ServiceImports that are not known, or may be wrong by now.
+func (o *owner) lacksImports(now time.Time) bool {
+	return o.store.lacksImports() || !o.importsAt.IsZero() && o.fromDisk.IsZero() && now.Sub(o.importsAt) >= staleAfter
 }
 
 func (o *owner) announce(s State) {

@@ -29,6 +29,7 @@ type assignment struct {
 // plan says what is watched of a server of that shape.
 type plan struct {
 	shape   shape
+	isSure  bool
 	sources []assignment
 }
 
@@ -43,6 +44,8 @@ type owner struct {
 	met       bool
 	cluster   [sha256.Size]byte // once met
 	shape     shape
+	unsure    bool        // whether the server has ServiceImports; it never said
+	importsAt time.Time   // since when the ServiceImports are not watched; zero: they are
 	resumes   atomic.Bool // there is a state to go on from
 	heard     news
 	whole     bool      // the state has been whole, from the server
@@ -109,6 +112,7 @@ func (o *owner) hear(n news) {
 		o.meet(n.connection)
 	}
 	if n.shape != unknownShape {
+		o.unsure = !n.isSure && o.shape == unknownShape
 		if n.isSure || n.shape != slicesShape || o.shape != importsShape { // else the server has what it had
 			o.shape = n.shape
 		}
@@ -119,10 +123,10 @@ func (o *owner) hear(n news) {
 
 // plan decides what is watched, and from where.
 func (o *owner) plan() plan {
-	o.store.setImports(o.shape == importsShape)
+	o.store.setImports(o.shape == importsShape || o.unsure) // of which nothing is known if it is not sure
 	wanted := sources(o.w.config.Features, o.w.config.NodeName, o.shape)
 	o.store.assign(wanted)
-	p := plan{shape: o.shape}
+	p := plan{shape: o.shape, isSure: !o.unsure}
 	for _, s := range wanted {
 		p.sources = append(p.sources, assignment{source: s, position: o.store.progress[s.kind].position})
 	}

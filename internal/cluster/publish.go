@@ -43,7 +43,7 @@ func (o *owner) give() {
 	if !o.published.allPods {
 		snapshot = snapshot.SomePods()
 	}
-	if o.published.lacking = o.store.lacksImports(); o.published.lacking {
+	if o.published.lacking = o.lacksImports(began); o.published.lacking {
 		snapshot = snapshot.Unimported()
 	}
 	o.unsaved = o.unsaved || o.store.dirty

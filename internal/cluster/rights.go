@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 
 	"github.com/node-dns/node-dns/internal/kubewire"
@@ -129,17 +131,19 @@ func (a *api) allows(ctx context.Context, right Right, fields string) (bool, err
 // shape asks which of the APIs that not every server has this one has. The answer is not sure where the server does not say whether it has
 // ServiceImports, as one that starts, or whose group of them is broken: the cluster's own names do not wait for that.
 func (a *api) shape(ctx context.Context) (has shape, isSure bool, err error) {
-	hasSlices, err := a.has(ctx, "/apis/discovery.k8s.io/v1", true)
+	hasSlices, err := a.hasGroup(ctx, "/apis/discovery.k8s.io/v1", "")
 	switch {
+	case hasCode(err, http.StatusForbidden): // who may not ask which APIs there are may still use them
 	case err != nil:
 		return unknownShape, false, err
 	case !hasSlices:
 		return endpointsShape, true, nil
 	}
-	hasImports, err := a.has(ctx, "/apis/"+importsGroup+"/"+importsVersion, false)
+	// The group may have other resources alone, such as ServiceExports.
+	hasImports, err := a.hasGroup(ctx, "/apis/"+importsGroup+"/"+importsVersion, "serviceimports")
 	_, isStatus := status(err)
 	switch {
-	case isStatus:
+	case isStatus, errors.Is(err, kubewire.ErrMalformed):
 		return slicesShape, false, nil
 	case err != nil:
 		return unknownShape, false, err
@@ -149,8 +153,8 @@ func (a *api) shape(ctx context.Context) (has shape, isSure bool, err error) {
 	return slicesShape, true, nil
 }
 
-// has asks whether the server has a group of resources. Who may not ask that gets the usual answer.
-func (a *api) has(ctx context.Context, path string, usual bool) (bool, error) {
+// hasGroup asks whether the server has a group of resources. Who may not ask that gets an error.
+func (a *api) hasGroup(ctx context.Context, path string, resource string) (bool, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errStalled)
 	defer cancel()
 	response, err := a.do(ctx, http.MethodGet, path, nil, nil, "application/json")
@@ -160,11 +164,26 @@ func (a *api) has(ctx context.Context, path string, usual bool) (bool, error) {
 	defer response.Body.Close()
 	switch response.StatusCode {
 	case http.StatusOK:
-		return true, nil
 	case http.StatusNotFound:
 		return false, nil
-	case http.StatusForbidden:
-		return usual, nil
+	default:
+		return false, readStatus(response, Right{Verb: "get", Resource: path})
 	}
-	return false, readStatus(response, Right{Verb: "get", Resource: path})
+	if resource == "" {
+		return true, nil
+	}
+	var list struct {
+		Resources []struct {
+			Name string `json:"name"`
+		} `json:"resources"`
+	}
+	if err := json.NewDecoder(io.LimitReader(response.Body, maxErrorBody)).Decode(&list); err != nil {
+		return false, fmt.Errorf("%w: %w", kubewire.ErrMalformed, err)
+	}
+	for _, r := range list.Resources {
+		if r.Name == resource {
+			return true, nil
+		}
+	}
+	return false, nil
 }

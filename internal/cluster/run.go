@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/node-dns/node-dns/internal/kubewire"
 	"github.com/node-dns/node-dns/internal/supervise"
 )
 
@@ -90,9 +91,9 @@ func (w *Watcher) session(ctx context.Context, c *connection, o *owner) error {
 }
 
 // followShape ends when the server has another shape. That it cannot be asked is no reason to end: the watches notice that.
-func (w *Watcher) followShape(ctx context.Context, c *connection, has shape) error {
+func (w *Watcher) followShape(ctx context.Context, c *connection, has plan) error {
 	for wait := shapeSoon; supervise.Sleep(ctx, time.Duration((0.5+w.config.Chance())*float64(wait))); wait = shapeEvery {
-		if is, isSure, err := c.api.shape(ctx); err == nil && isSure && is != has {
+		if is, isSure, err := c.api.shape(ctx); err == nil && isSure && (is != has.shape || !has.isSure) {
 			return errShapeChanged
 		}
 	}
@@ -121,15 +122,27 @@ func (w *Watcher) follow(ctx context.Context, c *connection, n news, o *owner) e
 	case p = <-plans:
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(w.config.guard(func() error { return w.followShape(ctx, c, p.shape) }))
+	group.Go(w.config.guard(func() error { return w.followShape(ctx, c, p) }))
 	for _, a := range p.sources {
 		to := func(r report) error { return o.report(ctx, r) }
 		reflector := newReflector(c.api, a.source, a.position, to, w.config)
 		group.Go(w.config.guard(func() error {
-			if err := reflector.run(ctx); err != nil {
-				return fmt.Errorf("watching %s: %w", a.source.path(), err)
+			for {
+				err := reflector.run(ctx)
+				switch {
+				case err == nil:
+					return nil
+				case a.source.kind != kubewire.ServiceImports:
+					return fmt.Errorf("watching %s: %w", a.source.path(), err)
+				}
+				// The other sources go on, unless the server has other APIs.
+				if is, isSure, failed := c.api.shape(ctx); failed == nil && isSure && is != p.shape {
+					return errShapeChanged
+				}
+				if to(report{source: a.source, step: broken, err: err}) != nil || !supervise.Sleep(ctx, backoff(6, 0).pick(w.config.Chance())) {
+					return nil
+				}
 			}
-			return nil
 		}))
 	}
 	return group.Wait()

@@ -91,6 +91,9 @@ func (o *owner) asOf() time.Time {
 func (o *owner) snapshot() *saved {
 	s := &saved{cluster: o.cluster, at: o.asOf(), shape: o.shape, podNames: o.store.podNames}
 	for _, p := range o.store.progress {
+		if p.source.kind == kubewire.ServiceImports && p.err != nil { // what is written of them would be from before
+			continue
+		}
 		if p.source.kind == kubewire.Nodes { // one object, without which order alone is lost, is not worth a place in the file
 			continue
 		}

@@ -57,7 +57,8 @@ func (d *Daemon) serveCluster(ctx context.Context, q *dnsserver.Query) (*dns.Msg
 	if len(s.overrides) > 0 && s.isOverridden(q.Domain()) {
 		return d.serveCached(ctx, q)
 	}
-	hasServers := len(s.clusterDNS) > 0 && !q.Domain().Within(clusterSet()) // which may not know that one
+	isOfSet := q.Domain().Within(clusterSet()) && !q.Domain().Within(s.config.ClusterDomain)
+	hasServers := len(s.clusterDNS) > 0 && !isOfSet // they may not know that domain
 	if !hasServers {
 		d.names.await(ctx)
 	}

@@ -211,7 +211,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case target.review:
 		s.review(w, r)
 	case target.discovery:
-		writeJSON(w, http.StatusOK, metav1.APIResourceList{GroupVersion: target.resource.group()})
+		writeJSON(w, http.StatusOK, metav1.APIResourceList{
+			GroupVersion: target.resource.group(), APIResources: []metav1.APIResource{{Name: string(target.resource)}},
+		})
 	case target.health:
 		_, _ = io.WriteString(w, "ok")
 	case target.watch:

@@ -81,13 +81,16 @@ func (d *Decoder) convertService(m *meta, from *objectJSON) (any, error) {
 	return d.newService(m, &spec), err
 }
 
+// maxImportIPs is how many addresses of a ServiceImport are kept: one of each family is what there should be.
+const maxImportIPs = 4
+
 // convertImport makes a Service of a ServiceImport, headless or with the addresses of the cluster set.
 func (d *Decoder) convertImport(m *meta, from *objectJSON) (any, error) {
 	var spec serviceSpec
 	if from.Spec.Type == "Headless" {
 		spec.clusterIP = []byte("None")
 	} else {
-		for _, ip := range from.Spec.IPs.all {
+		for _, ip := range from.Spec.IPs.all[:min(len(from.Spec.IPs.all), maxImportIPs)] {
 			d.addAddr([]byte(ip))
 		}
 	}

@@ -21,6 +21,8 @@ func (l *lookup) endpoints(v *view, k int) {
 		return
 	case l.ofPort(k):
 		pick.ports = l.ports(k)
+	case k == 1 && l.isImport() && l.hasCluster(v, l.label(0)): // NODATA
+		return
 	case k == 2 && l.isImport():
 		pick.host, pick.cluster = newHostFilter(l.label(0), false), l.label(1)
 	case k == 1 || l.cfg.isOpenShift:
@@ -123,7 +125,9 @@ func (l *lookup) add(v *view, pick *selection) (found bool) {
 // addPorts adds the SRV records of an endpoint, one for each port that it has.
 func (l *lookup) addPorts(s *slice, c *cursor, ports *portFilter) {
 	target := l.hostOf(c)
-	target.from = l.importedFrom(s)
+	if target.from = l.importedFrom(s); l.isTooLong(target, l.view) {
+		return
+	}
 	if ports.kind == noPort {
 		l.addExtra(l.addSRV(target), c.Addr)
 		return
@@ -141,6 +145,30 @@ func (l *lookup) addPorts(s *slice, c *cursor, ports *portFilter) {
 	if len(s.ports) == 0 {
 		l.shares++
 	}
+}
+
+// isTooLong reports whether the name of an imported host would be too long: it has a label more than names of the cluster.
+func (l *lookup) isTooLong(r record, v *view) bool {
+	if r.from == nil {
+		return false
+	}
+	host := len(r.label)
+	if r.form != named {
+		host = maxAddrText
+	}
+	return 1+host+1+len(r.from.cluster)+len(v.key)+len("\x03svc")+len(l.cfg.clusterSet.wire) > maxName
+}
+
+// hasCluster says whether a name is above those of the ready endpoints in a cluster (RFC 8020).
+func (l *lookup) hasCluster(v *view, cluster []byte) bool {
+	for _, s := range v.slices {
+		for c := s.endpoints(); s.cluster == string(cluster) && c.next(); {
+			if v.isReady(&c) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // importedFrom returns the slice if its cluster is in the names of its endpoints; nil: it is not.

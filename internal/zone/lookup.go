@@ -141,7 +141,7 @@ func (l *lookup) inDNS(k int) {
 		for _, addr := range l.cfg.Nameservers {
 			l.addAddr(addr, l.qtype)
 		}
-	case k == 1 && l.cfg.isOpenShift && string(l.label(0)) == "local":
+	case k == 1 && l.cfg.isOpenShift && string(l.label(0)) == "local" && !l.isImport():
 		l.sub = "svc"
 		l.alias()
 	default:

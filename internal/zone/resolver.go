@@ -105,7 +105,7 @@ func (r *Resolver) AppendResponse(dst, query []byte, limit int) (response []byte
 	}
 	q.limit = limit
 	response = l.appendResponse(dst, q)
-	if now.ready != nil {
+	if now.ready != nil && !l.isImport() { // mayBeReady knows no names of imports
 		now.ready.consider(l, maphash.Bytes(r.seed, l.key()), response[len(dst):])
 	}
 	return response, true

@@ -122,10 +122,19 @@ func (l *lookup) pointers(addr netip.Addr, ours bool) (known bool) {
 		l.addPointers(addr)
 		l.leaveOutElsewhere(ours)
 	}
-	if imports := l.snapshot.imports; len(l.records) == 0 && imports != nil && l.cfg.clusterSet != nil && !l.snapshot.noImports {
+	if imports := l.snapshot.imports; len(l.records) == 0 && imports != nil && l.cfg.clusterSet != nil {
 		l.from = imports
-		if l.addClusterIPs(addr); len(l.records) == 0 {
+		if l.snapshot.noImports {
+			if ours {
+				l.verdict = unknown
+			}
+			return ours
+		}
+		l.addClusterIPs(addr)
+		l.leaveOutElsewhere(ours)
+		if len(l.records) == 0 {
 			l.addPointers(addr)
+			l.leaveOutElsewhere(ours)
 		}
 	}
 	if len(l.records) == 0 {
@@ -166,7 +175,8 @@ func (l *lookup) nextView(refs []uint64) (v *view, rest []uint64) {
 
 // addClusterIPs adds the names of the Services that have the address themselves.
 func (l *lookup) addClusterIPs(addr netip.Addr) {
-	for refs := l.from.addrs.at(addr); len(refs) > 0; {
+	refs := l.from.addrs.at(addr)
+	for walked := 0; len(refs) > 0 && (walked < maxPointers || !l.isImport()); walked++ { // the API keeps ClusterIPs unique, and no other
 		var v *view
 		if v, refs = l.nextView(refs); v != nil && slices.Contains(v.svc.ClusterIPs, addr) {
 			l.records = append(l.records, record{rtype: dns.TypePTR, view: v, of: rankClusterIP})
@@ -192,6 +202,9 @@ func (l *lookup) addPointers(addr netip.Addr) {
 					r := l.hostOf(&c)
 					r.from = l.importedFrom(s)
 					r.rtype, r.view, r.of = dns.TypePTR, v, rankOf(v, &c)
+					if l.isTooLong(r, v) {
+						continue
+					}
 					l.addPointer(r)
 					found, ofOne = found+1, ofOne+1
 				}

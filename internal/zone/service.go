@@ -27,7 +27,7 @@ func (l *lookup) services(k int) {
 	switch {
 	case v != nil && v.svc != nil:
 		l.service(v, k-2)
-	case l.cfg.isOpenShift && k == 2 && string(key) == keyOfOpenShift:
+	case l.cfg.isOpenShift && k == 2 && string(key) == keyOfOpenShift && !l.isImport():
 		l.alias()
 	default:
 		l.nxdomain()
