@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"context"
+	"net/http"
 	"net/netip"
 	"strings"
 	"testing"
@@ -10,6 +12,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/dnsserver"
 	"github.com/node-dns/node-dns/internal/kubetest"
 	"github.com/node-dns/node-dns/internal/zone"
 )
@@ -36,24 +39,32 @@ ports: [{port: 5432}]
 endpoints: [{addresses: [10.43.0.1], hostname: db-0}]
 `
 
-// clusterSet is what a resolver makes of names in the domain of the cluster set: addresses, or the code of an error.
+// What a question may lead to besides addresses and an rcode.
+const (
+	elsewhere = "asked elsewhere"
+	unknown   = "not known"
+)
+
+// clusterSet is what a resolver makes of a name in the domain of the cluster set.
 func (w *world) clusterSet(name string) string {
 	w.t.Helper()
+	isElsewhere := false
 	resolver := zone.NewResolver(zone.Config{
 		Domains: []dnsname.Name{dnsname.MustParse("cluster.local")}, ClusterSet: dnsname.MustParse(zone.ClusterSet),
+		Next: dnsserver.HandlerFunc(func(context.Context, *dnsserver.Query) (*dns.Msg, error) {
+			isElsewhere = true
+			return new(dns.Msg), nil
+		}),
 	})
 	resolver.Set(w.snapshot())
-	query, err := new(dns.Msg).SetQuestion(name+"."+zone.ClusterSet+".", dns.TypeA).Pack()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	response, ok := resolver.AppendResponse(nil, query, dns.MaxMsgSize)
-	if !ok {
-		return "elsewhere or unknown"
-	}
-	m := new(dns.Msg)
-	if err := m.Unpack(response); err != nil {
-		w.t.Fatal(err)
+	full := name + "." + zone.ClusterSet
+	q := &dnsserver.Query{Msg: new(dns.Msg).SetQuestion(full+".", dns.TypeA), Name: dnsname.MustParse(full), Proto: dnsserver.UDP}
+	m, err := resolver.ServeDNS(w.t.Context(), q)
+	switch {
+	case isElsewhere:
+		return elsewhere
+	case err != nil:
+		return unknown
 	}
 	var all []string
 	for _, rr := range m.Answer {
@@ -86,7 +97,6 @@ func TestImports(t *testing.T) {
 				t.Errorf("%s: the cluster's own names are gone: %+v", when, w.watcher.State())
 			}
 		}
-		const elsewhere = "elsewhere or unknown"
 		w.start()
 		time.Sleep(time.Minute)
 		wants("without the API", elsewhere, elsewhere)
@@ -122,7 +132,7 @@ func TestImports(t *testing.T) {
 		w.server.Deny("watch", "serviceimports")
 		w.server.CloseWatches()
 		time.Sleep(time.Minute)
-		wants("without the right", elsewhere, elsewhere)
+		wants("without the right", unknown, unknown)
 		if s := w.watcher.State(); len(s.Missing) == 0 || s.Missing[0].Resource != "serviceimports" {
 			t.Errorf("the missing right is not said: %+v", s)
 		}
@@ -144,37 +154,46 @@ func TestImports(t *testing.T) {
 
 // TestSilentImports: a server that does not say whether it has ServiceImports holds nothing up, and what it had holds until it says.
 func TestSilentImports(t *testing.T) {
-	fakeTime(t, func(t *testing.T) {
-		w, network := newFakeWorld(t)
-		w.server.Apply(readFixture(t, "node-dns"))
-		w.server.Apply(imported)
-		w.server.SetImports(true)
-		w.server.SetSilentImports(true)
-		wants := func(when, want string) {
-			t.Helper()
-			synctest.Wait()
-			if got, s := w.clusterSet("shared.alpha.svc"), w.watcher.State(); got != want || s.Phase != Synced {
-				t.Errorf("%s: %q, want %q; %+v", when, got, want, s)
-			}
+	for _, code := range []int{http.StatusServiceUnavailable, http.StatusForbidden} {
+		fakeTime(t, func(t *testing.T) { silentImports(t, code) })
+	}
+}
+
+func silentImports(t *testing.T, code int) {
+	t.Helper()
+	w, network := newFakeWorld(t)
+	w.server.Apply(readFixture(t, "node-dns"))
+	w.server.Apply(imported)
+	w.server.SetImports(true)
+	w.server.SetSilentImports(code)
+	wants := func(when, want string) {
+		t.Helper()
+		synctest.Wait()
+		if got, s := w.clusterSet("shared.alpha.svc"), w.watcher.State(); got != want || s.Phase != Synced {
+			t.Errorf("%s: %q, want %q; %+v", when, got, want, s)
 		}
-		w.start()
-		time.Sleep(10 * time.Second)
-		wants("at the start", "elsewhere or unknown")
-		w.server.SetSilentImports(false)
-		time.Sleep(time.Minute)
-		wants("when it has said", "10.42.0.1")
-		w.server.SetSilentImports(true)
-		network.SetDown(true)
-		time.Sleep(10 * time.Second)
-		network.SetDown(false)
-		time.Sleep(30 * time.Second)
-		wants("after an outage", "10.42.0.1")
-		w.stop()
-		w.start()
-		time.Sleep(10 * time.Second)
-		wants("after a restart", "10.42.0.1")
-		w.stop()
-	})
+	}
+	w.start()
+	time.Sleep(10 * time.Second)
+	wants("at the start", unknown)
+	network.SetDown(true)
+	network.SetDown(false)
+	time.Sleep(10 * time.Second)
+	wants("in a second session", unknown)
+	w.server.SetSilentImports(0)
+	time.Sleep(time.Minute)
+	wants("when it has said", "10.42.0.1")
+	w.server.SetSilentImports(code)
+	network.SetDown(true)
+	time.Sleep(10 * time.Second)
+	network.SetDown(false)
+	time.Sleep(30 * time.Second)
+	wants("after an outage", "10.42.0.1")
+	w.stop()
+	w.start()
+	time.Sleep(10 * time.Second)
+	wants("after a restart", "10.42.0.1")
+	w.stop()
 }
 
 // TestBrokenImports: if ServiceImports fail to convert, or their requests hang, the cluster's own names are still answered.
@@ -190,7 +209,7 @@ func TestBrokenImports(t *testing.T) {
 			w.start()
 			time.Sleep(5 * time.Minute)
 			synctest.Wait()
-			if s := w.watcher.State(); s.Phase != Synced || w.snapshot().IsStale() || w.clusterSet("shared.alpha.svc") != "elsewhere or unknown" {
+			if s := w.watcher.State(); s.Phase != Synced || w.snapshot().IsStale() || w.clusterSet("shared.alpha.svc") != unknown {
 				t.Errorf("%+v: %+v", fault, s)
 			}
 			w.server.SetFaults(kubetest.Faults{})
@@ -203,6 +222,45 @@ func TestBrokenImports(t *testing.T) {
 			w.stop()
 		})
 	}
+}
+
+// TestImportsFailForLong: what cannot be watched any more is not answered as if it were true, by the next start either.
+func TestImportsFailForLong(t *testing.T) {
+	fakeTime(t, func(t *testing.T) {
+		w, network := newFakeWorld(t)
+		w.server.Apply(readFixture(t, "node-dns"))
+		w.server.Apply(imported)
+		w.server.SetImports(true)
+		wants := func(when, want string) {
+			t.Helper()
+			synctest.Wait()
+			if got := w.clusterSet("shared.alpha.svc"); got != want {
+				t.Errorf("%s: %q, want %q; %+v", when, got, want, w.watcher.State())
+			}
+		}
+		w.start()
+		time.Sleep(time.Minute)
+		wants("at the start", "10.42.0.1")
+		w.server.SetFaults(kubetest.Faults{Status: 500, Imports: true})
+		w.server.CloseWatches()
+		time.Sleep(staleAfter / 2)
+		wants("at first", "10.42.0.1")
+		time.Sleep(2 * staleAfter)
+		wants("after long", unknown)
+		if s := w.watcher.State(); s.Phase != Synced || w.snapshot().IsStale() {
+			t.Errorf("the cluster's own names: %+v", s)
+		}
+		w.stop()
+		network.SetDown(true)
+		w.start()
+		time.Sleep(time.Minute)
+		wants("after a restart without the API", unknown)
+		w.server.SetFaults(kubetest.Faults{})
+		network.SetDown(false)
+		time.Sleep(time.Minute)
+		wants("when it works", "10.42.0.1")
+		w.stop()
+	})
 }
 
 // The index of addresses of what is imported is its own: an address of another cluster may be one of ours, too.

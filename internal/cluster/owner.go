@@ -44,7 +44,7 @@ type owner struct {
 	met       bool
 	cluster   [sha256.Size]byte // once met
 	shape     shape
-	unsure    bool        // whether the server has ServiceImports; it never said
+	unsure    bool        // the server has not said yet whether it has ServiceImports
 	importsAt time.Time   // since when the ServiceImports are not watched; zero: they are
 	resumes   atomic.Bool // there is a state to go on from
 	heard     news
@@ -112,7 +112,7 @@ func (o *owner) hear(n news) {
 		o.meet(n.connection)
 	}
 	if n.shape != unknownShape {
-		o.unsure = !n.isSure && o.shape == unknownShape
+		o.unsure = !n.isSure && (o.unsure || o.shape == unknownShape)
 		if n.isSure || n.shape != slicesShape || o.shape != importsShape { // else the server has what it had
 			o.shape = n.shape
 		}

@@ -49,7 +49,7 @@ func (w *Watcher) connect(ctx context.Context, o *owner) error {
 		began := time.Now()
 		err = w.session(ctx, c, o)
 		c.close()
-		if ctx.Err() != nil || errors.Is(err, errFilesChanged) || errors.Is(err, errShapeChanged) {
+		if ctx.Err() != nil || errors.Is(err, errFilesChanged) {
 			failures = 0
 			continue
 		}

@@ -33,6 +33,11 @@ func (d *Daemon) zoneConfig(s *serving) zone.Config {
 // clusterSet is the domain of what other clusters export.
 func clusterSet() dnsname.Name { return dnsname.MustParse(zone.ClusterSet) }
 
+// isOfClusterSet reports whether a name is in the domain of what other clusters export, and not in the cluster's own.
+func (s *serving) isOfClusterSet(name dnsname.Name) bool {
+	return name.Within(clusterSet()) && !name.Within(s.config.ClusterDomain)
+}
+
 // setResolver makes the resolver for what is served next.
 func (d *Daemon) setResolver(next *serving) {
 	var resolver *zone.Resolver
@@ -57,8 +62,7 @@ func (d *Daemon) serveCluster(ctx context.Context, q *dnsserver.Query) (*dns.Msg
 	if len(s.overrides) > 0 && s.isOverridden(q.Domain()) {
 		return d.serveCached(ctx, q)
 	}
-	isOfSet := q.Domain().Within(clusterSet()) && !q.Domain().Within(s.config.ClusterDomain)
-	hasServers := len(s.clusterDNS) > 0 && !isOfSet // they may not know that domain
+	hasServers := len(s.clusterDNS) > 0 && !s.isOfClusterSet(q.Domain()) // they may not know that domain
 	if !hasServers {
 		d.names.await(ctx)
 	}

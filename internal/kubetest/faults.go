@@ -65,7 +65,10 @@ func (s *Server) setRight(verb, resource string, denied bool) {
 func (s *Server) refusal(t target, known bool, f Faults, r *http.Request) *metav1.Status {
 	s.mu.Lock()
 	token, old, hasImports := s.token, s.old, s.imports
-	silent := s.silentImports && t.discovery && t.resource == imports
+	silent := 0
+	if t.discovery && t.resource == imports {
+		silent = s.silentImports
+	}
 	verb := "list"
 	if t.watch {
 		verb = "watch"
@@ -77,8 +80,8 @@ func (s *Server) refusal(t target, known bool, f Faults, r *http.Request) *metav
 		return failure(f.Status, metav1.StatusReason(http.StatusText(f.Status)), "a fault that was ordered")
 	case token != "" && r.Header.Get("Authorization") != "Bearer "+token:
 		return failure(http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "Unauthorized")
-	case silent:
-		return failure(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "the server is currently unable to handle the request")
+	case silent != 0:
+		return failure(silent, metav1.StatusReason(http.StatusText(silent)), "it does not say what it has")
 	case !known || old && t.resource == "endpointslices" || !hasImports && t.resource == imports:
 		return failure(http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource")
 	case denied:

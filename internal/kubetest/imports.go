@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// imports is a custom resource: the API has it from SetImports on, and writes it in JSON alone.
+// imports is a custom resource: the API has it from SetImports on, and writes it in JSON only.
 const imports resource = "serviceimports"
 
 // SetImports says whether the API has ServiceImports. A new Server has none.
@@ -17,11 +17,12 @@ func (s *Server) SetImports(has bool) {
 	s.imports = has
 }
 
-// SetSilentImports has the server not say whether it has ServiceImports, as while it starts: 503.
-func (s *Server) SetSilentImports(silent bool) {
+// SetSilentImports has the server answer with this code when it is asked whether it has ServiceImports: 503 while it starts, 403. 0: it
+// says it.
+func (s *Server) SetSilentImports(code int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.silentImports = silent
+	s.silentImports = code
 }
 
 // ServiceImport is what is used here of multicluster.x-k8s.io/v1alpha1 (KEP-1645).

@@ -44,7 +44,7 @@ type Server struct {
 	old     bool
 	imports bool
 
-	silentImports bool
+	silentImports int
 	requests      []Request
 	sent          int64
 	listener      *httptest.Server // nil: it serves no port

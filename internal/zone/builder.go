@@ -21,7 +21,7 @@ type Builder struct {
 	podAddrs   addrBuilder             // to podKeys
 	serviceOf  map[Key]string          // the viewKey of each Slice
 	counts     Counts
-	imports    *Builder  // see Imports; nil: there are none
+	imports    *Builder  // see Imports; nil: the API has no ServiceImports
 	zone       string    // see SetZone
 	last       *Snapshot // nil: there was a change since
 

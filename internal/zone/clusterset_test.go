@@ -3,6 +3,9 @@ package zone_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/miekg/dns"
@@ -59,6 +62,7 @@ func TestClusterSet(t *testing.T) {
 				"172-0-0-2.cluster1.hdls1.testns.svc.clusterset.local. 5 A 172.0.0.2\n" +
 				"db.cluster1.hdls1.testns.svc.clusterset.local. 5 A 172.0.0.4\ndb.cluster2.hdls1.testns.svc.clusterset.local. 5 A 172.0.0.3",
 		},
+		{"a cluster alone, above its hosts (RFC 8020)", "cluster2.hdls1.testns.svc.clusterset.local.", "A", soa[1:]},
 		{"the one in a cluster", "db.cluster2.hdls1.testns.svc.clusterset.local.", "A", "db.cluster2.hdls1.testns.svc.clusterset.local. 5 A 172.0.0.3"},
 		{"no endpoint anywhere", "no-endpoints.testns.svc.clusterset.local.", "A", ";; NXDOMAIN" + soa},
 		{"not imported", "web.testns.svc.clusterset.local.", "A", ";; NXDOMAIN" + soa},
@@ -74,6 +78,90 @@ func TestClusterSet(t *testing.T) {
 		t.Run(row.story, func(t *testing.T) {
 			check(t, row.name, row.want, dnstest.Exchange(t, addr, row.name, dns.StringToType[row.qtype]))
 		})
+	}
+}
+
+// A name with its cluster may be too long for DNS: the response had it all the same, and no client could read it.
+func TestClusterSetLongNames(t *testing.T) {
+	long := strings.Repeat("x", 63)
+	lines := "import " + long + "/" + long + " http:80\nimported " + long + "/a " + long + "@" + long + " http:80 172.0.0.2=" + long + " 172.0.0.3=db\n" +
+		"imported " + long + "/b " + long + "@c http:80 172.0.0.4=db"
+	addr := serveResolver(t, resolverOf(t, lines, func(c *zone.Config) { withClusterSet(c); c.Next = internet(t) }), never(t))
+	name := long + "." + long + ".svc.clusterset.local."
+	port := "_http._tcp." + name
+	check(t, "SRV", port+" 5 SRV 0 50 80 db.c."+name+"\n"+port+" 5 SRV 0 50 80 db."+long+"."+name+"\n;; ADDITIONAL\n"+
+		"db.c."+name+" 5 A 172.0.0.4\ndb."+long+"."+name+" 5 A 172.0.0.3",
+		dnstest.ExchangeTCP(t, addr, port, dns.TypeSRV))
+	check(t, "A", name+" 5 A 172.0.0.2\n"+name+" 5 A 172.0.0.3\n"+name+" 5 A 172.0.0.4", dnstest.Exchange(t, addr, name, dns.TypeA))
+	if m := dnstest.Exchange(t, addr, "2.0.0.172.in-addr.arpa.", dns.TypePTR); len(m.Answer) > 0 {
+		t.Errorf("PTR of a name that is too long: %v", m)
+	}
+	check(t, "PTR", "4.0.0.172.in-addr.arpa. 5 PTR db.c."+name, dnstest.Exchange(t, addr, "4.0.0.172.in-addr.arpa.", dns.TypePTR))
+}
+
+// Where the cluster's networks are known, an address outside of them is the site's, whatever another cluster says of it.
+func TestClusterSetReverseElsewhere(t *testing.T) {
+	const lines = `
+		import   n/shared 10.42.0.1 http:80
+		import   n/db http:80
+		imported n/db-1 db@east http:80 192.168.7.7=db 10.128.0.9=db`
+	asked := map[string]bool{}
+	resolver := resolverOf(t, lines, func(c *zone.Config) {
+		withClusterSet(c)
+		c.PodCIDRs, c.ServiceCIDRs = []netip.Prefix{netip.MustParsePrefix("10.128.0.0/14")}, []netip.Prefix{netip.MustParsePrefix("10.96.0.0/12")}
+		c.Next = dnsserver.HandlerFunc(func(_ context.Context, q *dnsserver.Query) (*dns.Msg, error) {
+			asked[q.Msg.Question[0].Name] = true
+			return new(dns.Msg), nil
+		})
+	})
+	reverse := func(name string) (*dns.Msg, error) {
+		q := query(t, name)
+		q.Msg.Question[0].Qtype = dns.TypePTR
+		return resolver.ServeDNS(t.Context(), q)
+	}
+	for _, name := range []string{"7.7.168.192.in-addr.arpa.", "1.0.42.10.in-addr.arpa."} {
+		if _, err := reverse(name); err != nil || !asked[name] {
+			t.Errorf("%s is not asked elsewhere: %v", name, err)
+		}
+	}
+	if m, err := reverse("9.0.128.10.in-addr.arpa."); err != nil || len(m.Answer) != 1 {
+		t.Errorf("an address of ours: %v, %v", m, err)
+	}
+	resolver.Set(cluster(t, lines).Snapshot(newest).Unimported())
+	var code *dnsserver.ExtendedError
+	if m, err := reverse("9.0.128.10.in-addr.arpa."); !errors.As(err, &code) {
+		t.Errorf("while the ServiceImports are not known: %v, %v", m, err)
+	}
+	clear(asked)
+	if _, err := reverse("7.7.168.192.in-addr.arpa."); err != nil || len(asked) != 1 {
+		t.Errorf("and outside: %v", err)
+	}
+}
+
+// No API keeps the addresses of ServiceImports unique: what one question costs is bounded.
+func TestClusterSetPointersAreBounded(t *testing.T) {
+	b := new(zone.Builder)
+	b.SetImports(true)
+	for i := range 2000 {
+		b.Imports().SetService(&zone.Service{Key: zone.Key{Namespace: "n", Name: fmt.Sprint("s", i)}, ClusterIPs: []netip.Addr{netip.MustParseAddr("10.42.0.1")}})
+	}
+	resolver := resolverOf(t, "", withClusterSet)
+	resolver.Set(b.Snapshot(newest))
+	q := query(t, "1.0.42.10.in-addr.arpa.")
+	q.Msg.Question[0].Qtype = dns.TypePTR
+	if m, err := resolver.ServeDNS(t.Context(), q); err != nil || len(m.Answer) == 0 || len(m.Answer) > 256 {
+		t.Errorf("%d names, %v", len(m.Answer), err)
+	}
+}
+
+// SkyDNS's second names for the Service kubernetes are the cluster's own alone.
+func TestClusterSetHasNoAliases(t *testing.T) {
+	lines := imports + "\nservice default/kubernetes 10.0.9.9 https:443"
+	addr := serveResolver(t, resolverOf(t, lines, func(c *zone.Config) { openShift(c); withClusterSet(c) }), never(t))
+	for _, name := range []string{"openshift.default.svc.clusterset.local.", "local.dns.clusterset.local."} {
+		if m := dnstest.Exchange(t, addr, name, dns.TypeA); m.Rcode != dns.RcodeNameError {
+			t.Errorf("%s: %v", name, m)
+		}
 	}
 }
 

@@ -57,7 +57,7 @@ type Config struct {
 	// PodCIDRs is.
 	ServiceCIDRs, PodCIDRs []netip.Prefix
 
-	// ClusterSet is the domain of what is imported from other clusters (KEP-1645), while a Snapshot has Imports. Zero: there is none.
+	// ClusterSet is the domain of what is imported from other clusters (KEP-1645), while a Snapshot has Imports. Zero: no such names are answered.
 	ClusterSet dnsname.Name
 
 	// Nameservers are the addresses of ns.dns.DOMAIN, the nameserver of the zones: where they are answered.

@@ -125,10 +125,11 @@ func (l *lookup) pointers(addr netip.Addr, ours bool) (known bool) {
 	if imports := l.snapshot.imports; len(l.records) == 0 && imports != nil && l.cfg.clusterSet != nil {
 		l.from = imports
 		if l.snapshot.noImports {
-			if ours {
-				l.verdict = unknown
+			if !ours {
+				return false
 			}
-			return ours
+			l.verdict = unknown
+			return true
 		}
 		l.addClusterIPs(addr)
 		l.leaveOutElsewhere(ours)
@@ -138,6 +139,7 @@ func (l *lookup) pointers(addr netip.Addr, ours bool) (known bool) {
 		}
 	}
 	if len(l.records) == 0 {
+		l.from = l.snapshot
 		return false
 	}
 	slices.SortStableFunc(l.records, func(a, b record) int { return cmp.Or(cmp.Compare(a.of, b.of), strings.Compare(a.view.key, b.view.key)) })
