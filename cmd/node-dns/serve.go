@@ -30,7 +30,6 @@ queries under way.`,
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			signals := supervise.CatchSignals()
-			collectOften()
 			root, err := rootOf(cmd)
 			if err != nil {
 				return err
@@ -40,7 +39,7 @@ queries under way.`,
 			}
 			config := daemon.Config{
 				Root: root, ConfigFile: configFile, Version: version, Revision: ownVersion().Revision(), Level: new(slog.LevelVar), Signals: signals, Inherited: supervise.Inherit(),
-				Receivers: makeRoom(), SetMemoryLimit: debug.SetMemoryLimit, Invocation: os.Getenv("INVOCATION_ID"),
+				Receivers: makeRoom(), SetMemoryLimit: debug.SetMemoryLimit, SetGCPercent: ownGCPercent(), Invocation: os.Getenv("INVOCATION_ID"),
 			}
 			config.Log = journal.NewLogger(cmd.ErrOrStderr(), "node-dns", config.Level)
 			if config.Listen, err = parseListen(listen); err != nil {
@@ -59,12 +58,12 @@ queries under way.`,
 	return cmd
 }
 
-// collectOften has a third of the heap be garbage at most, where Go would have a half: nearly all of the heap is the cache and
-// the cluster's names, which stay, and a hit leaves no garbage at all. What GOGC says has precedence (go doc runtime).
-func collectOften() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(50)
+// ownGCPercent is how the daemon says when Go collects memory; nil where GOGC says it, which has precedence (go doc runtime).
+func ownGCPercent() func(int) int {
+	if os.Getenv("GOGC") != "" {
+		return nil
 	}
+	return debug.SetGCPercent
 }
 
 // maxReceivers is how many threads receive at most: one of them takes 250,000 queries a second from a socket.

@@ -56,6 +56,8 @@ type Config struct {
 	TLSAddr func(nameserver.Server) (netip.AddrPort, bool)
 	// SetMemoryLimit is debug.SetMemoryLimit. Nil: the process's memory is not ours to bound.
 	SetMemoryLimit func(int64) int64
+	// SetGCPercent is debug.SetGCPercent. Nil: it is not ours to say when memory is collected.
+	SetGCPercent func(int) int
 	// Invocation is systemd's ID of this start of the unit (systemd.exec(5), INVOCATION_ID). "": started by hand.
 	Invocation string
 	// Inherited are the files that the service manager passed at the start. The Daemon closes them.

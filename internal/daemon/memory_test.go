@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -48,6 +49,44 @@ func TestRoomForCache(t *testing.T) {
 			t.Errorf("%s: %d, expected %d", name, got, row.want)
 		}
 	}
+}
+
+func TestGCPercent(t *testing.T) {
+	for name, row := range map[string]struct {
+		live int64
+		want int
+	}{
+		"nothing in use":           {0, 400},
+		"less than Go's minimum":   {2 * mib, 400},
+		"a node without a cluster": {4 * mib, 300},
+		"half of the floor":        {8 * mib, 100},
+		"two thirds":               {11 * mib, 50},
+		"the floor":                {16 * mib, 50},
+		"above":                    {500 * mib, 50},
+	} {
+		if got := gcPercent(row.live); got != row.want {
+			t.Errorf("%s: %d, expected %d", name, got, row.want)
+		}
+	}
+}
+
+// TestHeapFloor: while little is in use, memory is collected when the heap has grown to heapFloor, not before; when more is in
+// use, at once when half of that is garbage. With a percentage alone a heap of 3 MB was collected at each 1.5 MB of garbage.
+func TestHeapFloor(t *testing.T) {
+	var set []int
+	d := &Daemon{config: Config{SetGCPercent: func(percent int) int { set = append(set, percent); return 0 }}}
+	percent := 0
+	for _, live := range []int64{0, 1 * mib, 4 * mib, 4*mib + 1000, 20 * mib, 21 * mib, 3 * mib} {
+		percent = d.collectAt(percent, gcPercent(live))
+		if heap := live + live*int64(percent)/100; heap > max(heapFloor, live*3/2) {
+			t.Errorf("with %d octets in use memory is collected at %d", live, heap)
+		}
+	}
+	if want := []int{400, 300, 250, 50, 400}; !slices.Equal(set, want) {
+		t.Errorf("set were %d, expected %d", set, want)
+	}
+	d.config.SetGCPercent = nil
+	d.collectAt(50, 400) // GOGC is the admin's
 }
 
 // TestFitCache: the cache shrinks to what is left for it and grows again, and each is said once.
