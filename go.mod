@@ -4,6 +4,7 @@ go 1.26.8
 
 require (
 	github.com/Wifx/gonetworkmanager/v3 v3.2.0
+	github.com/coredns/caddy v1.1.4
 	github.com/coreos/go-systemd/v22 v22.7.0
 	github.com/fsnotify/fsnotify v1.10.1
 	github.com/godbus/dbus/v5 v5.2.4

@@ -21,7 +21,7 @@ const module = "github.com/node-dns/node-dns/"
 var bands = [][]string{
 	{"internal/screen"},
 	{"internal/dnsname", "internal/nameserver", "internal/servercookie", "internal/atomicfile", "internal/sockaddr", "internal/busy", "internal/cgroup", "internal/peercred", "internal/procfs", "internal/counting", "internal/clients", "internal/journal", "internal/systembus", "internal/selinux", "internal/dnstest", "internal/golden", "internal/manual", "internal/lab", "internal/kubetest"},
-	{"internal/dnswire", "internal/inflight", "internal/precedence", "internal/faultplan"},
+	{"internal/dnswire", "internal/inflight", "internal/precedence", "internal/clusterdns", "internal/faultplan"},
 	{"internal/records"},
 	{"internal/nm", "internal/resolved", "internal/netstate", "internal/resolvconf", "internal/upstream", "internal/nodeconfig", "internal/dnsserver", "internal/supervise", "internal/systemd", "internal/nftables", "internal/rpmbuild", "internal/vm"},
 	{"internal/dnsmasqconf", "internal/searchlist", "internal/firewall"},
@@ -47,6 +47,7 @@ var owners = map[string][]string{
 	"github.com/prometheus":                {"internal/metrics"},
 	"github.com/spf13/cobra":               {"cmd/node-dns"},
 	"github.com/coreos/go-systemd/v22":     {"internal/supervise", "internal/journal"},
+	"github.com/coredns/caddy":             {"internal/clusterdns"},
 	"k8s.io":                               {"internal/cluster", "internal/kubetest"},
 	"sigs.k8s.io":                          {"internal/kubetest"},
 	"github.com/fsnotify/fsnotify":         {"internal/daemon"},
