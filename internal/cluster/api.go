@@ -77,7 +77,7 @@ func (a *api) get(ctx context.Context, verb string, s source, query url.Values) 
 		stalled.Stop()
 		cancel(nil)
 	}
-	response, err := a.do(ctx, http.MethodGet, s.path(), query, nil, kubewire.Accept)
+	response, err := a.do(ctx, http.MethodGet, s.path(), query, nil, s.accept())
 	if err != nil {
 		defer release()
 		return nil, plain(ctx, err)

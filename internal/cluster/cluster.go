@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/node-dns/node-dns/internal/clusterdns"
 	"github.com/node-dns/node-dns/internal/journal"
 	"github.com/node-dns/node-dns/internal/zone"
 )
@@ -24,6 +25,7 @@ type Features struct {
 	NodePods bool // the Pods of this node, for autopath
 	AllPods  bool // every Pod, for `pods verified`
 	NodeZone bool // the topology zone of this node
+	Settings bool // what the cluster configures of its own DNS: see Config.Settings
 	PodNames bool // the names of the Pods behind endpoints, which take as much memory as all that is known of these else
 }
 
@@ -50,6 +52,11 @@ type Config struct {
 	// Programmed gets each change that a watch told of, right after Publish has had it, from the same goroutine. What a list has
 	// is none: nobody knows how long it has been there. Nil: nobody asks.
 	Programmed func(change Programmed)
+	// Settings gets what the cluster configures of its own DNS, each time that this changes; of Features.Settings. It is called by one
+	// goroutine at a time, and holds that up. Nil: nobody asks.
+	Settings func(settings Settings)
+	// KnownSettings are the objects of earlier Settings, which hold until the API says something else.
+	KnownSettings []clusterdns.Object
 	// Requested gets each request to the API server, when there is an answer to it or when it has failed. It is called
 	// concurrently. Nil: nobody asks.
 	Requested func(request Request)
@@ -83,6 +90,8 @@ type Watcher struct {
 	made   time.Time
 	state  atomic.Pointer[State]
 	latest atomic.Pointer[zone.Snapshot] // nil: nothing has been published
+
+	settings *settings // nil: they are not watched
 }
 
 // New returns a Watcher that does nothing yet.
@@ -103,6 +112,9 @@ func New(config Config) *Watcher {
 	}
 	if w.config.Unready == nil {
 		w.config.Unready = func(error) {}
+	}
+	if w.config.Features.Settings && w.config.Settings != nil {
+		w.settings = newSettings(config.KnownSettings, config.Settings)
 	}
 	w.state.Store(&State{Phase: Connecting, Since: w.made, Kubeconfig: config.Kubeconfig})
 	return w

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 
 	"github.com/node-dns/node-dns/internal/kubewire"
 )
@@ -18,6 +19,7 @@ type Right struct {
 	Group     string // "": core
 	Resource  string
 	Namespace string // "": all
+	Name      string // "": all
 }
 
 // String returns the right as `kubectl auth can-i` takes it.
@@ -25,6 +27,9 @@ func (r Right) String() string {
 	text := r.Verb + " " + r.Resource
 	if r.Group != "" {
 		text += "." + r.Group
+	}
+	if r.Name != "" {
+		text += "/" + r.Name
 	}
 	if r.Namespace != "" {
 		text += " in namespace " + r.Namespace
@@ -35,7 +40,7 @@ func (r Right) String() string {
 // rightTo is the right to list or to watch a source.
 func rightTo(verb string, s source) Right {
 	group, resource := resourceOf(s.kind)
-	return Right{Verb: verb, Group: group, Resource: resource, Namespace: s.namespace}
+	return Right{Verb: verb, Group: group, Resource: resource, Namespace: s.namespace, Name: s.name}
 }
 
 // MissingRights asks the API server which of the rights that the Config needs it would deny. With an
@@ -50,8 +55,19 @@ func MissingRights(ctx context.Context, config Config) ([]Right, error) {
 	if err != nil {
 		return nil, err
 	}
+	wanted := sources(config.Features, config.NodeName, has)
+	if config.Features.Settings {
+		wanted = append(wanted, settingSources()...)
+		isOpenShift, err := c.api.hasGroup(ctx, "/apis/operator.openshift.io/v1", "dnses")
+		if _, isStatus := status(err); err != nil && !isStatus {
+			return nil, err
+		}
+		if !isOpenShift {
+			wanted = slices.DeleteFunc(wanted, func(s source) bool { return s.kind == kubewire.DNSes })
+		}
+	}
 	var missing []Right
-	for _, s := range sources(config.Features, config.NodeName, has) {
+	for _, s := range wanted {
 		for _, verb := range []string{"list", "watch"} {
 			right := rightTo(verb, s)
 			allowed, err := c.api.allows(ctx, right, s.fields)
@@ -83,6 +99,7 @@ type reviewAttributes struct {
 	Group         string       `json:"group,omitempty"`
 	Resource      string       `json:"resource"`
 	Namespace     string       `json:"namespace,omitempty"`
+	Name          string       `json:"name,omitempty"`
 	FieldSelector *rawSelector `json:"fieldSelector,omitempty"`
 }
 
@@ -100,7 +117,7 @@ type reviewStatus struct {
 func (a *api) allows(ctx context.Context, right Right, fields string) (bool, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errStalled)
 	defer cancel()
-	attributes := reviewAttributes{Verb: right.Verb, Group: right.Group, Resource: right.Resource, Namespace: right.Namespace}
+	attributes := reviewAttributes{Verb: right.Verb, Group: right.Group, Resource: right.Resource, Namespace: right.Namespace, Name: right.Name}
 	if fields != "" {
 		attributes.FieldSelector = &rawSelector{fields}
 	}

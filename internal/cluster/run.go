@@ -84,6 +84,9 @@ func (w *Watcher) session(ctx context.Context, c *connection, o *owner) error {
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(w.config.guard(func() error { return followFiles(ctx, c) }))
+	if w.settings != nil {
+		group.Go(w.config.guard(func() error { return w.followSettings(ctx, c) }))
+	}
 	group.Go(w.config.guard(func() error {
 		return w.follow(ctx, c, news{phase: Syncing, connection: c, shape: has, isSure: isSure}, o)
 	}))

@@ -11,6 +11,7 @@ import (
 type source struct {
 	kind      kubewire.Kind
 	namespace string // "": all
+	name      string // of the one object; "": all
 	fields    string // field selector; "": all
 }
 
@@ -49,6 +50,16 @@ func sources(f Features, node string, has shape) []source {
 	return all
 }
 
+// settingSources are the objects that configure a cluster's own DNS: CoreDNS's ConfigMap under the names that kubeadm and RKE2 give it, what AKS
+// and k3s have it import, kube-dns's, and OpenShift's for its operator.
+func settingSources() []source {
+	var all []source
+	for _, name := range []string{"coredns", "coredns-custom", "kube-dns", "rke2-coredns-rke2-coredns"} {
+		all = append(all, source{kind: kubewire.ConfigMaps, namespace: "kube-system", name: name})
+	}
+	return append(all, source{kind: kubewire.DNSes, name: "default"})
+}
+
 // resourceOf names what a kind is called in paths and rights, and its group ("": core).
 func resourceOf(kind kubewire.Kind) (group, resource string) {
 	switch kind {
@@ -64,6 +75,10 @@ func resourceOf(kind kubewire.Kind) (group, resource string) {
 		return "", "nodes"
 	case kubewire.ServiceImports:
 		return importsGroup, "serviceimports"
+	case kubewire.ConfigMaps:
+		return "", "configmaps"
+	case kubewire.DNSes:
+		return "operator.openshift.io", "dnses"
 	default:
 		return "", "pods"
 	}
@@ -95,10 +110,21 @@ func (s source) path() string {
 	return path + resource
 }
 
+// accept is the request header that asks for a format that is read here.
+func (s source) accept() string {
+	if s.kind == kubewire.ConfigMaps || s.kind == kubewire.DNSes {
+		return kubewire.AcceptJSON
+	}
+	return kubewire.Accept
+}
+
 // query selects the source's objects.
 func (s source) query() url.Values {
 	q := make(url.Values)
-	if s.fields != "" {
+	switch {
+	case s.name != "": // which RBAC takes for the name that resourceNames has
+		q.Set("fieldSelector", "metadata.name="+s.name)
+	case s.fields != "":
 		q.Set("fieldSelector", s.fields)
 	}
 	return q

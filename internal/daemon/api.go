@@ -34,6 +34,7 @@ func newAPI(config nodeconfig.Config, kubeconfig, hostname string) api {
 	return api{kubeconfig, kubeconfig, node, cluster.Features{
 		NodePods: r.Autopath,
 		NodeZone: r.SameZoneFirst,
+		Settings: r.FromCluster,
 		AllPods:  r.PodNames == nodeconfig.PodsVerified,
 		PodNames: r.EndpointPodNames,
 	}}

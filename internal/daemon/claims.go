@@ -27,6 +27,7 @@ func (s *serving) claims(in inputs) []precedence.Claim {
 	claims := slices.Concat(s.busClaims(in.bus), s.clusterClaims(), s.fileClaims(in))
 	claims = append(claims, rootClaim(precedence.CommandLine, "", in.flags.Upstreams, false))
 	claims = append(claims, in.config.Claims(in.recursive)...)
+	claims = append(claims, s.ownDNSClaims()...)
 	claims = append(claims, s.capturedClaims(in)...)
 	// Who names no server for all names says nothing of them.
 	claims = slices.DeleteFunc(claims, func(c precedence.Claim) bool {

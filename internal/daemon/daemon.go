@@ -96,6 +96,7 @@ type Daemon struct {
 	refreshes sync.WaitGroup // of stale answers
 
 	names    clusterNames
+	ownDNS   atomic.Pointer[fromCluster] // what the cluster configures of its own DNS; never nil after New
 	autopath *autopath.Autopath
 	rewatch  chan struct{} // how the API is watched may have changed
 
@@ -142,6 +143,8 @@ type paths struct {
 	// kubeconfig is used where the configuration names none. snapshot keeps the state of the cluster: in a directory of
 	// the daemon's own, as /var/lib/node-dns is the privileged half's.
 	kubeconfig, snapshot string
+	// fromCluster keeps what the cluster configures of its own DNS, likewise.
+	fromCluster string
 }
 
 func newPaths(c Config) paths {
@@ -154,7 +157,8 @@ func newPaths(c Config) paths {
 		history: filepath.Join(run, "servers.json"),
 		terms:   filepath.Join("/", c.Root, dnsserver.TermsFile),
 
-		kubeconfig: filepath.Join("/", c.Root, "/etc/node-dns/kubeconfig"),
-		snapshot:   filepath.Join("/", c.Root, "/var/cache/node-dns/cluster.snapshot"),
+		kubeconfig:  filepath.Join("/", c.Root, "/etc/node-dns/kubeconfig"),
+		fromCluster: filepath.Join("/", c.Root, "/var/cache/node-dns/from-cluster.json"),
+		snapshot:    filepath.Join("/", c.Root, "/var/cache/node-dns/cluster.snapshot"),
 	}
 }

@@ -101,8 +101,9 @@ func prefixWords(prefixes []netip.Prefix) string {
 
 // addFiles adds what dnsmasq's files say but for their upstreams: local data, routes, options, and what has no effect.
 func (s *serving) addFiles(in inputs) {
-	if s.local = in.local; s.local == nil {
-		s.local = localdata.New(in.dnsmasq, s.hostname)
+	s.addFromCluster(in)
+	if s.local = in.local; s.local == nil || s.own != in.localOwn {
+		s.local = localdata.New(s.said, s.hostname)
 	}
 	s.options.FilterA = s.options.FilterA || s.settings.filterA
 	s.options.FilterAAAA = s.options.FilterAAAA || s.settings.filterAAAA
@@ -113,7 +114,7 @@ func (s *serving) addFiles(in inputs) {
 	}
 	for _, apex := range s.apexes {
 		if s.local.Knows(apex) {
-			s.note("dnsmasq's files have names in the cluster's zone %s: these are answered as they say", apex)
+			s.note("dnsmasq's files, or hosts of the cluster's DNS, have names in the cluster's zone %s: these are answered as they say", apex)
 		}
 	}
 	s.notes = append(s.notes, in.dnsmasq.Costs()...)

@@ -13,6 +13,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/cache"
+	"github.com/node-dns/node-dns/internal/clusterdns"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/dnsname"
 	"github.com/node-dns/node-dns/internal/dnsserver"
@@ -256,12 +257,19 @@ func (d *Daemon) newServing(view *hostView, config nodeconfig.Config, files dnsm
 		problems = append(problems, "the kubeconfig "+path+" is gone: the Kubernetes API is watched with what was read from it")
 	}
 	hostname, _ := os.Hostname() // a host without a name has an empty one
+	var ownDNS *fromCluster
+	if config.Resolver.FromCluster {
+		ownDNS = d.ownDNS.Load()
+	}
 	var local *localdata.Data
+	var localOwn *clusterdns.Settings
 	if old := d.serving.Load(); old != nil && old.hostname == nameOf(hostname) && reflect.DeepEqual(old.dnsmasq, files) {
-		local = old.local
+		local, localOwn = old.local, old.own
 	}
 	return newServing(inputs{
+		ownDNS:      ownDNS,
 		local:       local,
+		localOwn:    localOwn,
 		kubeconfig:  kubeconfig,
 		found:       d.credentials(config, kubeconfig),
 		hostname:    hostname,

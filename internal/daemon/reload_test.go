@@ -75,6 +75,7 @@ func TestReloadTakesOverEveryKey(t *testing.T) {
 		}},
 		"zonalNames":         {"true", func(r *running) bool { return r.clusterRcode("z.prefer._zone.db.shop.svc") == dns.RcodeSuccess }},
 		"sameZoneFirst":      {"true", func(r *running) bool { return r.daemon.serving.Load().api.features.NodeZone }},
+		"fromCluster":        {"true", func(r *running) bool { return r.daemon.serving.Load().api.features.Settings }},
 		"namespaces":         {"[pay]", func(r *running) bool { return r.clusterRcode("web.shop.svc") == dns.RcodeNameError }},
 		"clusterTTL":         {"77", func(r *running) bool { return r.cluster("web.shop.svc").Answer[0].Header().Ttl == 77 }},
 		"clusterNegativeTTL": {"88", func(r *running) bool { return r.cluster("nowhere.shop.svc").Ns[0].Header().Ttl == 88 }},

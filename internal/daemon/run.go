@@ -106,6 +106,7 @@ func New(config Config) (*Daemon, error) {
 	d.sockets = newSockets(supervise.OpenStore(), d.log)
 	d.dnsmasq = dnsmasqconf.NewReader(dnsmasqconf.DefaultPaths(config.Root))
 	d.loadBus()
+	d.loadFromCluster()
 	d.history.path = d.paths.history
 	if err := d.history.load(); err != nil {
 		d.log.Warn("the history of servers begins anew", "error", err)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/node-dns/node-dns/internal/bus"
+	"github.com/node-dns/node-dns/internal/clusterdns"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/dnsname"
 	"github.com/node-dns/node-dns/internal/forward"
@@ -32,7 +33,9 @@ type inputs struct {
 	recursive   []nameserver.Server // what dnsRecursiveResolvConf names, when it is not our own node resolv.conf
 	bus         bus.State           // what was set over D-Bus
 	dnsmasq     dnsmasqconf.Config  // what dnsmasq's files say
-	local       *localdata.Data     // of them; nil: it is to be made
+	ownDNS      *fromCluster        // nil: it is not followed
+	local       *localdata.Data     // of dnsmasq and of localOwn; nil: it is to be made
+	localOwn    *clusterdns.Settings
 	resolvFiles []nameserver.Server // what their resolv-file names
 	files       int                 // how many files the process may open; 0: no bound
 	problems    []string            // of gathering these
@@ -63,6 +66,8 @@ type serving struct {
 	problems      []string
 	notes         []string // what an admin should know, though all is well
 	dnsmasq       dnsmasqconf.Config
+	own           *clusterdns.Settings // of ownDNS; nil: it is not followed
+	said          dnsmasqconf.Config   // what dnsmasq's files say, and the hosts of own
 	settings      settings
 	local         *localdata.Data
 	hostname      dnsname.Name // the zero Name: it is none

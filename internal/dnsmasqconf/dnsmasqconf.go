@@ -93,6 +93,8 @@ type Host struct {
 	Addrs []netip.Addr
 	TTL   int // seconds, or Unset
 	Place Place
+	// NoReverse says that nothing leads back.
+	NoReverse bool
 }
 
 // A CNAME is an alias.

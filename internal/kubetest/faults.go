@@ -64,7 +64,8 @@ func (s *Server) setRight(verb, resource string, denied bool) {
 // refusal returns why the request is not answered; nil: it is.
 func (s *Server) refusal(t target, known bool, f Faults, r *http.Request) *metav1.Status {
 	s.mu.Lock()
-	token, old, hasImports := s.token, s.old, s.imports
+	token, old := s.token, s.old
+	hasNone := t.resource == imports && !s.imports || t.resource == operators && !s.openShift
 	silent := 0
 	if t.discovery && t.resource == imports {
 		silent = s.silentImports
@@ -82,7 +83,7 @@ func (s *Server) refusal(t target, known bool, f Faults, r *http.Request) *metav
 		return failure(http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "Unauthorized")
 	case silent != 0:
 		return failure(silent, metav1.StatusReason(http.StatusText(silent)), "it does not say what it has")
-	case !known || old && t.resource == "endpointslices" || !hasImports && t.resource == imports:
+	case !known || old && t.resource == "endpointslices" || hasNone:
 		return failure(http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource")
 	case denied:
 		return failure(http.StatusForbidden, metav1.StatusReasonForbidden,

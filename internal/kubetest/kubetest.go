@@ -31,18 +31,19 @@ type TB interface {
 type Server struct {
 	bookmarkEvery time.Duration
 
-	mu      sync.Mutex // guards what follows
-	version uint64
-	shelves map[resource]*shelf
-	changed chan struct{} // closed at the next change of anything that a watch waits for
-	dropped chan struct{} // closed to end the watches
-	cut     chan struct{} // closed to end them in the midst of an event
-	faults  Faults
-	met     int // requests that met faults
-	denied  map[string]bool
-	token   string
-	old     bool
-	imports bool
+	mu        sync.Mutex // guards what follows
+	version   uint64
+	shelves   map[resource]*shelf
+	changed   chan struct{} // closed at the next change of anything that a watch waits for
+	dropped   chan struct{} // closed to end the watches
+	cut       chan struct{} // closed to end them in the midst of an event
+	faults    Faults
+	met       int // requests that met faults
+	denied    map[string]bool
+	token     string
+	old       bool
+	imports   bool
+	openShift bool
 
 	silentImports int
 	requests      []Request

@@ -40,7 +40,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, t target, f Faults
 		items, meta.Continue = items[:t.limit], "more"
 	}
 	contentType, body := jsonType, listJSON(t.resource, meta, items)
-	if wantsProtobuf(r) && !f.JSON && t.resource != imports {
+	if wantsProtobuf(r) && !f.JSON && !t.resource.isCustom() {
 		contentType, body = protobufType, listProtobuf(t.resource, meta, items)
 	}
 	if f.CutList {
@@ -83,7 +83,7 @@ func (c *counter) Write(p []byte) (int, error) {
 func listKind(r resource) metav1.TypeMeta {
 	kinds := map[resource]string{
 		"services": "Service", "endpointslices": "EndpointSlice", "endpoints": "Endpoints",
-		"namespaces": "Namespace", "pods": "Pod", "nodes": "Node", imports: "ServiceImport",
+		"namespaces": "Namespace", "pods": "Pod", "nodes": "Node", imports: "ServiceImport", "configmaps": "ConfigMap", operators: "DNS",
 	}
 	return metav1.TypeMeta{APIVersion: r.group(), Kind: kinds[r] + "List"}
 }

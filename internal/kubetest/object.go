@@ -18,7 +18,7 @@ import (
 )
 
 // Object is an object of k8s.io/api: a *corev1.Service, *corev1.Endpoints, *corev1.Namespace, *corev1.Pod,
-// *corev1.Node or *discoveryv1.EndpointSlice. Or it is a *ServiceImport.
+// *corev1.Node, *corev1.ConfigMap or *discoveryv1.EndpointSlice. Or it is a *ServiceImport or a *DNS.
 type Object interface {
 	metav1.Object
 	runtime.Object
@@ -74,6 +74,10 @@ func newObject(kind string) Object {
 		return new(corev1.Pod)
 	case "Node":
 		return new(corev1.Node)
+	case "ConfigMap":
+		return new(corev1.ConfigMap)
+	case "DNS":
+		return new(DNS)
 	case "ServiceImport":
 		return new(ServiceImport)
 	}
@@ -95,6 +99,10 @@ func resourceOf(o Object) (r resource, kind, group string) {
 		return "pods", "Pod", "v1"
 	case *corev1.Node:
 		return "nodes", "Node", "v1"
+	case *corev1.ConfigMap:
+		return "configmaps", "ConfigMap", "v1"
+	case *DNS:
+		return operators, "DNS", "operator.openshift.io/v1"
 	case *ServiceImport:
 		return imports, "ServiceImport", "multicluster.x-k8s.io/v1alpha1"
 	}

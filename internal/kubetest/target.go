@@ -13,18 +13,23 @@ import (
 // resource is what the API calls a kind of object in a path.
 type resource string
 
-var resources = []resource{"services", "endpointslices", "endpoints", "namespaces", "pods", "nodes", imports}
+var resources = []resource{"services", "endpointslices", "endpoints", "namespaces", "pods", "nodes", "configmaps", imports, operators}
 
 // prefixes are where the resources are.
 func (r resource) prefix() string {
 	switch r {
 	case "endpointslices":
 		return "/apis/discovery.k8s.io/v1/"
+	case operators:
+		return "/apis/operator.openshift.io/v1/"
 	case imports:
 		return "/apis/multicluster.x-k8s.io/v1alpha1/"
 	}
 	return "/api/v1/"
 }
+
+// isCustom reports whether it is a custom resource, which an API server writes in JSON alone.
+func (r resource) isCustom() bool { return r == imports || r == operators }
 
 // group is the version of the API that has the resource, such as "discovery.k8s.io/v1".
 func (r resource) group() string {
@@ -63,6 +68,9 @@ func parseTarget(r *http.Request) (t target, ok bool) {
 		return t, true
 	case "/apis/discovery.k8s.io/v1":
 		t.discovery, t.resource = true, "endpointslices"
+		return t, true
+	case "/apis/operator.openshift.io/v1":
+		t.discovery, t.resource = true, operators
 		return t, true
 	case "/apis/multicluster.x-k8s.io/v1alpha1":
 		t.discovery, t.resource = true, imports

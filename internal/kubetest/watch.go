@@ -25,7 +25,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, t target, f Fault
 	flusher := http.NewResponseController(w)
 	watch := &watcher{
 		server: s, target: t, out: &counter{w: w, server: s}, flush: func() { _ = flusher.Flush() },
-		json: f.JSON || t.resource == imports || !wantsProtobuf(r), version: t.version,
+		json: f.JSON || t.resource.isCustom() || !wantsProtobuf(r), version: t.version,
 	}
 	if watch.json {
 		w.Header().Set("Content-Type", jsonType)

@@ -55,6 +55,10 @@ func (d *Decoder) convertValue(m *meta, from *objectJSON) (any, error) {
 		return Node{Zone: string(m.zone)}, nil
 	case ServiceImports:
 		return d.convertImport(m, from)
+	case ConfigMaps:
+		return ConfigMap(from.Data), nil
+	case DNSes:
+		return from.Spec.DNS, nil
 	case EndpointSlices:
 		return d.convertSlice(m, from)
 	case Endpoints:

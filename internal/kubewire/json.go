@@ -42,12 +42,14 @@ type objectJSON struct {
 		DNSConfig                struct {
 			Searches some `json:"searches"`
 		} `json:"dnsConfig"`
+		DNS
 	} `json:"spec"`
 	Status struct {
 		Phase  string            `json:"phase"`
 		PodIP  string            `json:"podIP"`
 		PodIPs list[addressJSON] `json:"podIPs"`
 	} `json:"status"`
+	Data      map[string]string  `json:"data"` // of a ConfigMap
 	Endpoints list[endpointJSON] `json:"endpoints"`
 	Ports     list[portJSON]     `json:"ports"`
 	Subsets   list[subsetJSON]   `json:"subsets"`

@@ -7,6 +7,7 @@
 package kubewire
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"mime"
@@ -43,11 +44,13 @@ const (
 	Pods                       // core/v1
 	Nodes                      // core/v1
 	ServiceImports             // multicluster.x-k8s.io/v1alpha1, in JSON alone, as all custom resources are (KEP-1645)
+	ConfigMaps                 // core/v1, read in JSON alone: few, small and seldom read
+	DNSes                      // operator.openshift.io/v1, in JSON alone
 )
 
 var kindNames = [...]string{
 	Services: "Service", EndpointSlices: "EndpointSlice", Endpoints: "Endpoints", Namespaces: "Namespace", Pods: "Pod",
-	Nodes: "Node", ServiceImports: "ServiceImport",
+	Nodes: "Node", ServiceImports: "ServiceImport", ConfigMaps: "ConfigMap", DNSes: "DNS",
 }
 
 // String returns the name of the kind as the API has it.
@@ -59,8 +62,8 @@ type Object struct {
 	// Version is metadata.resourceVersion, which orders all that happened in the cluster. The API calls it opaque, but
 	// it has been etcd's revision ever since, and Kubernetes 1.35 made its order a promise (KEP-5504).
 	Version uint64
-	// Value is a *zone.Service (of a ServiceImport, too), a *zone.Slice, the []zone.Slice that are the subsets of an Endpoints, a *zone.Pod, a Node or a
-	// Namespace. Nil: it holds nothing for DNS.
+	// Value is a *zone.Service (of a ServiceImport, too), a *zone.Slice, the []zone.Slice that are the subsets of an Endpoints, a *zone.Pod, a Node, a
+	// Namespace, a ConfigMap or a DNS. Nil: it holds nothing for DNS.
 	Value any
 	// Triggered is, of a *zone.Slice, when that happened which it was written for, by a clock of the control plane. Zero: it does
 	// not say, or makes no sense.
@@ -74,6 +77,15 @@ type Namespace struct{}
 
 // Node is the Value of a node: the topology zone that it is in; "": it has none.
 type Node struct{ Zone string }
+
+// ConfigMap is the Value of a ConfigMap: its data.
+type ConfigMap map[string]string
+
+// DNS is the Value of a DNS of OpenShift's operator: the part of its spec that says where names are asked, as JSON.
+type DNS struct {
+	Servers           json.RawMessage `json:"servers,omitempty"`
+	UpstreamResolvers json.RawMessage `json:"upstreamResolvers,omitempty"`
+}
 
 // EventType says what a watch tells.
 type EventType uint8
@@ -102,8 +114,11 @@ const (
 	JSON
 )
 
-// Accept is the request header that asks for what is read here.
-const Accept = "application/vnd.kubernetes.protobuf, application/json;q=0.9"
+// Accept is the request header that asks for what is read here; AcceptJSON is for the kinds that are read in JSON alone.
+const (
+	Accept     = "application/vnd.kubernetes.protobuf, application/json;q=0.9"
+	AcceptJSON = "application/json"
+)
 
 // ParseFormat reads a Content-Type header.
 func ParseFormat(contentType string) (Format, error) {

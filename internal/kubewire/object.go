@@ -76,8 +76,8 @@ func (d *Decoder) parse(message []byte) (Object, error) {
 	case Nodes:
 		m, err := d.metaAlone(message)
 		return m.object(d, Node{Zone: string(m.zone)}), err
-	case ServiceImports:
-		return Object{}, fmt.Errorf("%w: a custom resource in protobuf", ErrMalformed)
+	case ServiceImports, ConfigMaps, DNSes:
+		return Object{}, fmt.Errorf("%w: it is in protobuf", ErrMalformed)
 	default:
 		m, err := d.metaAlone(message)
 		return m.object(d, Namespace{}), err

@@ -112,6 +112,9 @@ func (d *Data) addHost(h dnsmasqconf.Host) {
 		for _, name := range h.Names {
 			d.add(name, d.address(addr, h.TTL))
 		}
+		if h.NoReverse {
+			continue
+		}
 		back := dnsname.Reverse(addr)
 		if n := d.names[back]; n == nil || len(n.records) == 0 {
 			d.add(back, &dns.PTR{Hdr: d.header(dns.TypePTR, h.TTL), Ptr: h.Names[0].String()})

@@ -38,6 +38,9 @@ type Resolver struct {
 	// SameZoneFirst has the addresses of a headless service begin with those in this node's topology zone.
 	SameZoneFirst bool
 
+	// FromCluster has what the cluster configures of its own DNS followed: see package clusterdns.
+	FromCluster bool
+
 	// Namespaces are those whose names exist. Empty: all.
 	Namespaces []string
 
@@ -130,6 +133,9 @@ var resolverKeys = []key[Config]{
 	}},
 	{name: "sameZoneFirst", read: func(r *reader, v value, c *Config) {
 		c.Resolver.SameZoneFirst, _ = r.boolean(v)
+	}},
+	{name: "fromCluster", read: func(r *reader, v value, c *Config) {
+		c.Resolver.FromCluster, _ = r.boolean(v)
 	}},
 	{name: "namespaces", read: func(r *reader, v value, c *Config) {
 		c.Resolver.Namespaces, _ = many(r, v, maxRoutes, asLabel)

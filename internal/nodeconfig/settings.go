@@ -130,6 +130,7 @@ func (c Config) effects() []effect {
 		{strconv.FormatBool(r.IgnoreEmptyService), []string{"ignoreEmptyService"}, anybody},
 		{strconv.FormatBool(r.ZonalNames), []string{"zonalNames"}, anybody},
 		{strconv.FormatBool(r.SameZoneFirst), []string{"sameZoneFirst"}, anybody},
+		{strconv.FormatBool(r.FromCluster), []string{"fromCluster"}, anybody},
 		{listText(r.Namespaces), []string{"namespaces"}, anybody},
 		{secondsText(r.TTL), []string{"clusterTTL"}, anybody},
 		{secondsText(r.NegativeTTL), []string{"clusterNegativeTTL"}, anybody},

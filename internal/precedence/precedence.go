@@ -24,6 +24,7 @@ const (
 	NodeDNS
 	Dnsmasq
 	NodeConfig
+	FromCluster
 	NetworkManager
 	ResolvConf
 	LastGood
@@ -44,6 +45,7 @@ var Table = []Row{
 	{NodeDNS, "node-dns.yaml", "upstreams: all names; routes: a domain each"},
 	{Dnsmasq, "dnsmasq", "server=, local=, rev-server=, address=, resolv-file of dnsmasq's files: all names, a domain, or names without dots"},
 	{NodeConfig, "node-config.yaml", "dnsNameservers, dnsRecursiveResolvConf: all names"},
+	{FromCluster, "cluster's DNS", "what CoreDNS, kube-dns or OpenShift's operator is configured to forward, with fromCluster: all names, or a domain"},
 	{NetworkManager, "NetworkManager", "a connection's nameservers, set by hand before those of DHCP: all names, or a domain"},
 	{ResolvConf, "resolv.conf", "one that is not ours, or systemd-resolved's: all names"},
 	{LastGood, "last-good", "what was captured before: all names, or a domain"},
@@ -102,7 +104,7 @@ func (c Claim) String() string {
 		return "the " + name
 	case c.Detail == "":
 		return name
-	case c.Source == Cluster, c.Source == NodeDNS, c.Source == NodeConfig, c.Source == ResolvConf, strings.HasPrefix(c.Detail, name):
+	case c.Source == Cluster, c.Source == NodeDNS, c.Source == NodeConfig, c.Source == FromCluster, c.Source == ResolvConf, strings.HasPrefix(c.Detail, name):
 		return c.Detail // which names the file
 	}
 	return name + " " + c.Detail

@@ -108,8 +108,12 @@ func TestSettle(t *testing.T) {
 			routes: ".=10.0.0.1", lost: []string{"dnsmasq x.conf:3 wins over dnsNameservers c:1"},
 		},
 		{
-			name: "node-config.yaml, NetworkManager", claims: []string{"NetworkManager eth0 (lan): 10.0.0.2", "node-config.yaml dnsNameservers c:1: 10.0.0.1"},
-			routes: ".=10.0.0.1", lost: []string{"dnsNameservers c:1 wins over NetworkManager eth0 (lan)"},
+			name: "node-config.yaml, cluster's DNS", claims: []string{"cluster's DNS dns.operator/default upstreamResolvers: 10.0.0.2", "node-config.yaml dnsNameservers c:1: 10.0.0.1"},
+			routes: ".=10.0.0.1", lost: []string{"dnsNameservers c:1 wins over dns.operator/default upstreamResolvers"},
+		},
+		{
+			name: "cluster's DNS, NetworkManager", claims: []string{"NetworkManager eth0 (lan): 10.0.0.2", "cluster's DNS ConfigMap kube-system/coredns Corefile:9: 10.0.0.1"},
+			routes: ".=10.0.0.1", lost: []string{"ConfigMap kube-system/coredns Corefile:9 wins over NetworkManager eth0 (lan)"},
 		},
 		{
 			name: "NetworkManager, resolv.conf", claims: []string{"resolv.conf /etc/resolv.conf: 10.0.0.2", "NetworkManager eth0 (lan): 10.0.0.1"},

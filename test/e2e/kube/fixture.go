@@ -156,8 +156,11 @@ func (c *Cluster) PatchStatus(ctx context.Context, object *Object, status any) e
 func (c *Cluster) Client(object *Object) dynamic.ResourceInterface {
 	kind := object.GroupVersionKind()
 	resource := strings.ToLower(kind.Kind) + "s"
-	if kind.Kind == "Endpoints" {
+	switch kind.Kind {
+	case "Endpoints":
 		resource = "endpoints"
+	case "DNS":
+		resource = "dnses"
 	}
 	client := c.dynamic.Resource(schema.GroupVersionResource{Group: kind.Group, Version: kind.Version, Resource: resource})
 	if object.GetNamespace() == "" {
