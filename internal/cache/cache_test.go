@@ -232,6 +232,34 @@ func TestNeverRemembered(t *testing.T) {
 	}
 }
 
+// TestCappedThoughNotRemembered: what is not remembered here has no TTL above the cap either, as the client may remember it.
+func TestCappedThoughNotRemembered(t *testing.T) {
+	for name, row := range map[string]struct {
+		config  Config
+		records string
+		want    uint32
+	}{
+		"referral":          {Config{}, "authority\n example. 604800 IN NS ns.example.", 86400},
+		"alias to nowhere":  {Config{MaxTTL: time.Hour}, "a.example. 604800 IN CNAME b.example.", 3600},
+		"one TTL is 0":      {Config{}, "a.example. 604800 IN A 192.0.2.1\n a.example. 0 IN A 192.0.2.2", 86400},
+		"below the cap":     {Config{}, "authority\n example. 60 IN NS ns.example.", 60},
+		"no negative cache": {Config{MaxNegativeTTL: -1}, "authority\n example. 604800 IN SOA ns.example. h.example. 1 2 3 4 60", 604800},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u := &upstream{t: t, records: map[string]string{"a.example. A": row.records}}
+			row.config.Next, row.config.Size = u, 10
+			m := ask(t, New(row.config), query("a.example.", dns.TypeA, flags{}))
+			highest := uint32(0)
+			for _, rr := range append(m.Answer, m.Ns...) {
+				highest = max(highest, rr.Header().Ttl)
+			}
+			if highest != row.want {
+				t.Errorf("the highest TTL is %d, want %d", highest, row.want)
+			}
+		})
+	}
+}
+
 func TestErrorsPassAndAreNotRemembered(t *testing.T) {
 	broken := errors.New("out of reach")
 	c := New(Config{Size: 10, Next: dnsserver.HandlerFunc(func(context.Context, *dnsserver.Query) (*dns.Msg, error) {

@@ -42,6 +42,7 @@ func (l limits) remember(q *dnsserver.Query, m *dns.Msg) time.Duration {
 		eachTTL(m, func(ttl uint32) uint32 { return max(ttl, t.least) })
 	}
 	if t.lifetime <= 0 {
+		eachTTL(m, t.capped)
 		return 0
 	}
 	if soa != nil {
@@ -70,6 +71,7 @@ func (l limits) rememberWire(name func() dnsname.Name, r dnswire.Response) time.
 		eachWireTTL(r, func(ttl uint32) uint32 { return max(ttl, t.least) })
 	}
 	if t.lifetime <= 0 {
+		eachWireTTL(r, t.capped)
 		return 0
 	}
 	if s.isNegative {
@@ -90,6 +92,15 @@ type said struct {
 type terms struct {
 	lifetime       time.Duration
 	least, highest uint32
+}
+
+// capped is the TTL in a response that is not remembered, such as a referral: the client may remember it. Where nothing of its kind is, highest is 0 and
+// no bound.
+func (t terms) capped(ttl uint32) uint32 {
+	if t.highest == 0 {
+		return ttl
+	}
+	return min(ttl, t.highest)
 }
 
 func (l limits) terms(name dnsname.Name, s said) (t terms) {

@@ -48,6 +48,10 @@ func (l *local) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, err
 		q.Origin = dnsserver.OriginRule
 		return reply(q, dns.RcodeNameError), nil
 	}
+	if m := l.specialReply(q, question); m != nil {
+		q.Origin = dnsserver.OriginRule
+		return m, nil
+	}
 	return l.next.ServeDNS(ctx, q)
 }
 

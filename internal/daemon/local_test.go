@@ -37,6 +37,19 @@ func TestLocal(t *testing.T) {
 		{name: "localhost has no mail", qname: "localhost.", qtype: dns.TypeMX},
 		{name: "notlocalhost is another name", qname: "notlocalhost.example.", qtype: dns.TypeA, handedOn: true},
 		{name: "our own loop probe goes no further", qname: "probe.loop.node-dns.", qtype: dns.TypeTXT, rcode: dns.RcodeNameError},
+		{name: "the way back from the loopback address", qname: "1.0.0.127.in-addr.arpa.", qtype: dns.TypePTR, firstValue: "localhost."},
+		{name: "it has no address", qname: "1.0.0.127.in-addr.arpa.", qtype: dns.TypeA},
+		{name: "and of IPv6", qname: zoneOfLoopback6, qtype: dns.TypePTR, firstValue: "localhost."},
+		{name: "above it is nothing", qname: "0.127.In-Addr.arpa.", qtype: dns.TypePTR},
+		{name: "another loopback address", qname: "53.0.0.127.in-addr.arpa.", qtype: dns.TypePTR, rcode: dns.RcodeNameError},
+		{name: "below the way back", qname: "x.1.0.0.127.in-addr.arpa.", qtype: dns.TypePTR, rcode: dns.RcodeNameError},
+		{name: "another network", qname: "1.0.0.227.in-addr.arpa.", qtype: dns.TypePTR, handedOn: true},
+		{name: "onion names never leave (RFC 7686)", qname: "abc.Onion.", qtype: dns.TypeA, rcode: dns.RcodeNameError},
+		{name: "unless local data has them", qname: "host.onion.", qtype: dns.TypeA, handedOn: true},
+		{name: "or a route", qname: "corp.onion.", qtype: dns.TypeA, handedOn: true},
+		{name: "invalid (RFC 6761)", qname: "www.invalid.", qtype: dns.TypeMX, rcode: dns.RcodeNameError},
+		{name: "the domain itself", qname: "invalid.", qtype: dns.TypeNS, rcode: dns.RcodeNameError},
+		{name: "notinvalid is another one", qname: "notinvalid.", qtype: dns.TypeNS, handedOn: true},
 		{name: "version.bind", qname: "version.bind.", qtype: dns.TypeTXT, class: dns.ClassCHAOS, firstValue: "node-dns 1.0"},
 		{name: "version.bind is for this host only", client: elsewhere, qname: "version.bind.", qtype: dns.TypeTXT, class: dns.ClassCHAOS, rcode: dns.RcodeRefused},
 		{name: "a number of dnsmasq's", qname: "CacheSize.bind.", qtype: dns.TypeTXT, class: dns.ClassCHAOS, firstValue: "77"},
@@ -51,8 +64,8 @@ func TestLocal(t *testing.T) {
 			l := &local{
 				version: "1.0",
 				serving: func() *serving { return current },
-				routed:  func(name dnsname.Name) bool { return name.String() == "corp." },
-				known:   func(name dnsname.Name) bool { return name.String() == "host." },
+				routed:  func(name dnsname.Name) bool { return name.String() == "corp." || name.String() == "corp.onion." },
+				known:   func(name dnsname.Name) bool { return name.String() == "host." || name.String() == "host.onion." },
 				isProbe: func(name dnsname.Name) bool { return name.String() == "probe.loop.node-dns." },
 				numbers: func(name string) ([]string, bool) { return []string{"77"}, name == "cachesize.bind." },
 				next: dnsserver.HandlerFunc(func(context.Context, *dnsserver.Query) (*dns.Msg, error) {
@@ -100,6 +113,8 @@ func firstValue(m *dns.Msg) string {
 		return rr.AAAA.String()
 	case *dns.TXT:
 		return rr.Txt[0]
+	case *dns.PTR:
+		return rr.Ptr
 	}
 	return m.Answer[0].String()
 }

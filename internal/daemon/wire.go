@@ -128,7 +128,7 @@ func (s *serving) answersItself(q dnsserver.WireQuery, name []byte) bool {
 func (s *serving) isLocalText(name []byte) bool {
 	isPlain := bytes.IndexByte(name, '.') == len(name)-1
 	return isPlain && (s.config.DomainNeeded || string(name) == "localhost.") || bytes.HasSuffix(name, []byte(".localhost.")) ||
-		bytes.HasSuffix(name, []byte(probeZone)) || s.local.Concerns(name)
+		bytes.HasSuffix(name, []byte(probeZone)) || isSpecialText(name) || s.local.Concerns(name)
 }
 
 // hasLocalNames says whether a name in the domain may be one that is answered before anybody looks whose it is: a plain

@@ -155,6 +155,7 @@ func TestServeWire(t *testing.T) {
 		{name: "another domain", ask: "www.example.com."},
 		{name: "localhost", ask: "localhost."},
 		{name: "a plain name", ask: "printer."},
+		{name: "a name that never leaves", ask: "x.onion."},
 		{name: "an alias that leads out", ask: "site.shop.svc.cluster.local."},
 		{name: "an alias that leads to a service", ask: "here.shop.svc.cluster.local."},
 		{name: "an endpoint that there is not", ask: "10-130-3-1." + web, wire: true},

@@ -53,13 +53,13 @@ func extended(code uint16, text string, q question, cause error) error {
 }
 
 // explain puts the misses into an extended DNS error: code 23 (Network Error)
-// when every server was out of reach for a reason that the network told, else 22
-// (No Reachable Authority). A server is named once, with its last reason.
+// when every server was out of reach for a reason that the network told, or cannot
+// read what it is sent, else 22 (No Reachable Authority). A server is named once, with its last reason.
 func explain(misses []outcome) (code uint16, text string) {
 	code = dns.ExtendedErrorCodeNetworkError
 	var names, reasons []string
 	for _, o := range misses {
-		if !isNetwork(o.err) {
+		if !isNetwork(o.err) && !(o.err == nil && o.msg.Rcode == dns.RcodeFormatError) {
 			code = dns.ExtendedErrorCodeNoReachableAuthority
 		}
 		name := o.to.Server.String()

@@ -129,7 +129,7 @@ func TestSilentAtFirst(t *testing.T) {
 }
 
 func TestWhenAllFailWithAResponse(t *testing.T) {
-	for _, rcode := range []int{dns.RcodeServerFailure, dns.RcodeRefused, dns.RcodeNotImplemented, dns.RcodeFormatError} {
+	for _, rcode := range []int{dns.RcodeServerFailure, dns.RcodeRefused, dns.RcodeNotImplemented} {
 		t.Run(dns.RcodeToString[rcode], func(t *testing.T) {
 			servers, addresses := startServers(t, 2)
 			servers[0].SetFaults(dnstest.Faults{Rcode: dns.RcodeServerFailure})
@@ -170,6 +170,7 @@ func TestWhenNobodyResponds(t *testing.T) {
 	}{
 		{"silence", func(s *dnstest.Server) { s.SetFaults(dnstest.Faults{Drop: true}) }, dns.ExtendedErrorCodeNoReachableAuthority, "timed out"},
 		{"forgeries", func(s *dnstest.Server) { s.SetFaults(dnstest.Faults{WrongID: true}) }, dns.ExtendedErrorCodeNoReachableAuthority, "timed out"},
+		{"FORMERR with EDNS and without", func(s *dnstest.Server) { s.SetFaults(dnstest.Faults{Rcode: dns.RcodeFormatError}) }, dns.ExtendedErrorCodeNetworkError, "FORMERR"},
 		{"closed ports", (*dnstest.Server).Down, dns.ExtendedErrorCodeNetworkError, "connection refused"},
 	}
 	for _, row := range rows {
@@ -215,14 +216,15 @@ func TestEDNSIsRememberedPerServer(t *testing.T) {
 		ask    int // questions
 		edns   int // of the queries that they took had EDNS
 		plain  int // and had not
+		fails  bool
 	}{
-		{"behaves", dnstest.Faults{}, 3, 3, 0},
-		{"FORMERR: at once", dnstest.Faults{FormErrOnEDNS: true}, 3, 1, 3},
-		{"silent: after three times", dnstest.Faults{DropOnEDNS: true}, 5, 3, 5},
+		{"behaves", dnstest.Faults{}, 3, 3, 0, false},
+		{"FORMERR: at once", dnstest.Faults{FormErrOnEDNS: true}, 3, 1, 3, false},
+		{"silent: after three times", dnstest.Faults{DropOnEDNS: true}, 5, 3, 5, false},
 		// The second try has no EDNS, unless the check of the silent server has shown by then that it has nothing against it.
-		{"one packet lost", dnstest.Faults{Drop: true, First: 1}, 3, 3, 1},
+		{"one packet lost", dnstest.Faults{Drop: true, First: 1}, 3, 3, 1, false},
 		// A server that finds fault with each query has nothing against EDNS.
-		{"FORMERR to all", dnstest.Faults{Rcode: dns.RcodeFormatError}, 2, 2, 2},
+		{"FORMERR to all", dnstest.Faults{Rcode: dns.RcodeFormatError}, 2, 2, 2, true},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
@@ -231,7 +233,7 @@ func TestEDNSIsRememberedPerServer(t *testing.T) {
 			servers[0].SetFaults(row.faults)
 			f := newForward(t, nil, addresses...)
 			for range row.ask {
-				if _, _, err := askFor(t, f, "www.example.", dns.TypeA); err != nil {
+				if _, _, err := askFor(t, f, "www.example.", dns.TypeA); (err != nil) != row.fails {
 					t.Fatal(err)
 				}
 			}

@@ -41,5 +41,8 @@ func judge(m *dns.Msg, edns, stream bool) verdict {
 }
 
 // presentable reports whether a response that was not final may still be given
-// to the client when no server did better.
-func presentable(m *dns.Msg) bool { return m.Rcode <= 0x0f && !m.Truncated && len(m.Question) == 1 }
+// to the client when no server did better. FORMERR may not: the client would take its
+// own query for malformed, which has been read here.
+func presentable(m *dns.Msg) bool {
+	return m.Rcode <= 0x0f && m.Rcode != dns.RcodeFormatError && !m.Truncated && len(m.Question) == 1
+}
