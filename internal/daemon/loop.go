@@ -20,8 +20,9 @@ import (
 const (
 	// loopProbeTimeout is how long a probe may be on its way back to us.
 	loopProbeTimeout = time.Second
-	// loopProbeAgain is how often the upstreams are probed though they have not changed: somebody may have pointed one
-	// of them at us.
+	// loopProbeAgain is how often the upstreams are probed while one of them is left out, which may not loop any more. Others are not probed
+	// again: each probe goes on to the root, 33 a second from 5,000 nodes, and of a server that somebody points at us later the questions
+	// that come back tell.
 	loopProbeAgain = 5 * time.Minute
 	// loopProbeSoon is how long after a suspicion another one has the upstreams probed again: where nothing is answered every
 	// question raises one.
@@ -138,7 +139,7 @@ func probeName() (dnsname.Name, error) {
 // probeZone is what the names of probes end in.
 const probeZone = ".loop.node-dns."
 
-// watchLoops probes the plain upstreams when they change, when questions seem to come back, and now and then.
+// watchLoops probes the plain upstreams when they change, when questions seem to come back, and now and then while one is left out.
 func (d *Daemon) watchLoops(ctx context.Context) error {
 	for {
 		before := d.loops.looping()
@@ -160,6 +161,9 @@ func (d *Daemon) watchLoops(ctx context.Context) error {
 func (d *Daemon) awaitProbe(ctx context.Context) bool {
 	timer := time.NewTimer(loopProbeAgain)
 	defer timer.Stop()
+	if len(d.loops.looping()) == 0 {
+		timer.Stop()
+	}
 	for suspects := d.suspects; ; {
 		select {
 		case <-ctx.Done():

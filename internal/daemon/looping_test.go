@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/miekg/dns"
@@ -228,6 +229,23 @@ func TestOwnAddressComes(t *testing.T) {
 		if got := nameserver.Join(s.routes[len(s.routes)-1].Servers); got != step.want {
 			t.Errorf("%d: %s, expected %s", i, got, step.want)
 		}
+	}
+}
+
+// TestProbesWithoutReason: upstreams that do not change, and of which none is left out, are probed once. One that is left out is probed again.
+func TestProbesWithoutReason(t *testing.T) {
+	for loops, want := range map[bool]bool{false: false, true: true} {
+		synctest.Test(t, func(t *testing.T) {
+			d := &Daemon{suspects: make(chan struct{}, 1), rerouted: make(chan struct{}, 1)}
+			if loops {
+				d.loops.found = map[nameserver.Server]struct{}{nameserver.MustParse("192.0.2.53"): {}}
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
+			defer cancel()
+			if got := d.awaitProbe(ctx); got != want {
+				t.Errorf("while an upstream loops (%v): probed again: %v", loops, got)
+			}
+		})
 	}
 }
 
