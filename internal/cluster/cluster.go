@@ -15,7 +15,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/node-dns/node-dns/internal/clusterdns"
 	"github.com/node-dns/node-dns/internal/journal"
 	"github.com/node-dns/node-dns/internal/zone"
 )
@@ -55,8 +54,8 @@ type Config struct {
 	// Settings gets what the cluster configures of its own DNS, each time that this changes; of Features.Settings. It is called by one
 	// goroutine at a time, and holds that up. Nil: nobody asks.
 	Settings func(settings Settings)
-	// KnownSettings are the objects of earlier Settings, which hold until the API says something else.
-	KnownSettings []clusterdns.Object
+	// KnownSettings are earlier ones, whose Objects hold until the API says something else.
+	KnownSettings Settings
 	// Requested gets each request to the API server, when there is an answer to it or when it has failed. It is called
 	// concurrently. Nil: nobody asks.
 	Requested func(request Request)

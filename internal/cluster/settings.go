@@ -3,9 +3,12 @@ package cluster
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,7 +25,21 @@ type Settings struct {
 	Objects []clusterdns.Object
 	// Failed says, of each object that the API does not tell of, why. It may still be among the Objects, as it was before.
 	Failed []error
+	// Cluster tells the cluster that the Objects are of from others. "": it is not known.
+	Cluster string
 }
+
+// IsSetting reports whether an object is one of those that Settings have.
+func IsSetting(o clusterdns.Object) bool {
+	return slices.ContainsFunc(settingSources(), func(s source) bool { return s.isOf(o) })
+}
+
+func (s source) isOf(o clusterdns.Object) bool {
+	return o.Kind == s.kind.String() && o.Namespace == s.namespace && o.Name == s.name
+}
+
+// fewFailures in a row are told of: one watch that ends early, or one lost connection, is no news.
+const fewFailures = 3
 
 // How soon an object is asked for again, on average: one that may not be read, and one of an API that the server does not have.
 const (
@@ -30,30 +47,33 @@ const (
 	missingAgain = time.Hour
 )
 
-// setting is what is known of one object. One of another cluster holds until the API has said what this one has.
+// setting is what is known of one object.
 type setting struct {
-	object   *clusterdns.Object // nil: there is none
-	listed   *clusterdns.Object // by the list that is being read
-	position uint64             // of the cluster: see reflector
-	err      error              // why it is not watched; nil: it is
+	object    *clusterdns.Object // nil: there is none
+	listed    *clusterdns.Object // by the list that is being read
+	position  uint64             // of the cluster: see reflector
+	err       error              // why it is not watched; nil: it is
+	failures  int                // in a row that are no answer
+	isForeign bool               // object is of another cluster: it holds until the API of this one has answered
 }
 
 // settings gathers what reflectors tell of the objects that configure a cluster's DNS. They are apart from the store: a name's answer does not
 // wait for them, nor they for it.
 type settings struct {
 	mu      sync.Mutex
-	cluster [sha256.Size]byte
+	cluster string // that of the last connection; "": there was none
+	from    string // that of the objects
 	known   map[source]*setting
 	last    Settings // published
 	publish func(Settings)
 }
 
-func newSettings(known []clusterdns.Object, publish func(Settings)) *settings {
-	s := &settings{known: map[source]*setting{}, publish: publish}
+func newSettings(known Settings, publish func(Settings)) *settings {
+	s := &settings{known: map[source]*setting{}, publish: publish, from: known.Cluster}
 	for _, source := range settingSources() {
-		s.known[source] = new(setting)
-		for _, o := range known {
-			if o.Kind == source.kind.String() && o.Namespace == source.namespace && o.Name == source.name {
+		s.known[source] = &setting{isForeign: true}
+		for _, o := range known.Objects {
+			if source.isOf(o) {
 				s.known[source].object = &o
 			}
 		}
@@ -66,10 +86,10 @@ func newSettings(known []clusterdns.Object, publish func(Settings)) *settings {
 func (s *settings) position(of source, cluster [sha256.Size]byte) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.cluster != cluster {
-		s.cluster = cluster
+	if name := hex.EncodeToString(cluster[:]); s.cluster != name {
+		s.cluster = name
 		for _, one := range s.known {
-			one.position = 0
+			one.position, one.isForeign = 0, s.from != name
 		}
 	}
 	return s.known[of].position
@@ -84,13 +104,18 @@ func (s *settings) take(r report) {
 	case listing, comparing:
 		one.listed = nil
 	case listed:
-		one.listed = objectOf(r.source, r.object)
+		if one.listed = objectOf(r.source, r.object); one.listed == nil {
+			one.listed = one.object
+		}
 	case complete:
-		one.object, one.position, one.err = one.listed, r.version, nil
+		one.object, one.position, one.err, one.failures, one.isForeign = one.listed, r.version, nil, 0, false
 	case watching:
-		one.err = nil
+		one.err, one.failures = nil, 0
 	case changed:
-		one.object, one.position = objectOf(r.source, r.object), max(one.position, r.object.Version)
+		one.position = max(one.position, r.object.Version)
+		if object := objectOf(r.source, r.object); object != nil {
+			one.object = object
+		}
 	case deleted:
 		one.object, one.position = nil, max(one.position, r.object.Version)
 	case reached:
@@ -99,9 +124,15 @@ func (s *settings) take(r report) {
 		one.position = 0
 	case broken:
 		if _, isStatus := status(r.err); !isStatus {
-			return // the server cannot be reached, which State says
+			if one.failures++; one.failures < fewFailures {
+				return
+			}
+		} else if one.isForeign {
+			one.object = nil // this cluster's own is not known
 		}
-		one.err = r.err
+		if one.err = r.err; !hasCode(r.err, http.StatusForbidden) { // which names the object
+			one.err = fmt.Errorf("%s %s: %w", r.source.kind, r.source.name, r.err)
+		}
 	}
 	s.tell()
 }
@@ -110,7 +141,7 @@ func (s *settings) take(r report) {
 func (s *settings) missing(of source) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	*s.known[of] = setting{}
+	*s.known[of] = setting{position: s.known[of].position}
 	s.tell()
 }
 
@@ -123,6 +154,7 @@ func (s *settings) tell() {
 }
 
 func (s *settings) gather() (all Settings) {
+	isMixed := false
 	for _, source := range settingSources() {
 		one := s.known[source]
 		if one.object != nil {
@@ -131,11 +163,16 @@ func (s *settings) gather() (all Settings) {
 		if one.err != nil {
 			all.Failed = append(all.Failed, one.err)
 		}
+		isMixed = isMixed || one.isForeign && one.object != nil
 	}
+	if s.cluster != "" && !isMixed {
+		s.from = s.cluster
+	}
+	all.Cluster = s.from
 	return all
 }
 
-// objectOf is an object as clusterdns reads it; nil: it is too big to be one that configures DNS.
+// objectOf is an object as clusterdns reads it; nil: it is too big to be one that configures DNS, and what it said before holds.
 func objectOf(s source, o kubewire.Object) *clusterdns.Object {
 	to := &clusterdns.Object{Kind: s.kind.String(), Namespace: s.namespace, Name: s.name}
 	switch value := o.Value.(type) {
@@ -164,8 +201,18 @@ func (w *Watcher) followSettings(ctx context.Context, c *connection) error {
 
 func (w *Watcher) followSetting(ctx context.Context, c *connection, s source) error {
 	for ctx.Err() == nil {
+		if s.kind == kubewire.DNSes {
+			has, wait := w.hasOperator(ctx, c)
+			if !has {
+				w.rest(ctx, wait)
+				continue
+			}
+		}
 		denied := false
 		to := func(r report) error {
+			if _, isStatus := status(r.err); r.step == broken && !isStatus && w.State().Phase != Synced {
+				return ctx.Err() // the server cannot be reached, which State says
+			}
 			w.settings.take(r)
 			if denied = r.step == broken && hasCode(r.err, http.StatusForbidden); denied {
 				return r.err
@@ -175,13 +222,34 @@ func (w *Watcher) followSetting(ctx context.Context, c *connection, s source) er
 		err := newReflector(c.api, s, w.settings.position(s, c.cluster), to, w.config).run(ctx)
 		wait := maxBackoff
 		switch {
-		case isMissing(err):
-			w.settings.missing(s)
-			wait = missingAgain
+		case err != nil:
+			w.settings.take(report{source: s, step: broken, err: err}) // 404
 		case denied:
 			wait = deniedAgain
 		}
-		supervise.Sleep(ctx, time.Duration((0.5+w.config.Chance())*float64(wait)))
+		w.rest(ctx, wait)
 	}
 	return nil
+}
+
+// hasOperator reports whether the server has OpenShift's operator. Where it has not, it is to be asked again after a time, and what was known of that
+// is dropped. A server without it denies it to whoever lacks the right, as if it were there; and the 404 of a proxy, which has nothing, says nothing.
+func (w *Watcher) hasOperator(ctx context.Context, c *connection) (has bool, again time.Duration) {
+	has, err := c.api.hasGroup(ctx, "/apis/operator.openshift.io/v1", "dnses")
+	if has {
+		return true, 0
+	}
+	if _, isStatus := status(err); err != nil && !isStatus {
+		return false, maxBackoff
+	}
+	if hasOther, otherErr := c.api.hasGroup(ctx, "/apis/discovery.k8s.io/v1", ""); err != nil || otherErr != nil || !hasOther {
+		return false, deniedAgain
+	}
+	w.settings.missing(source{kind: kubewire.DNSes, name: "default"})
+	return false, missingAgain
+}
+
+// rest waits for half to one and a half of a time, so that nodes do not ask as one.
+func (w *Watcher) rest(ctx context.Context, wait time.Duration) {
+	supervise.Sleep(ctx, time.Duration((0.5+w.config.Chance())*float64(wait)))
 }

@@ -77,7 +77,7 @@ func TestSettings(t *testing.T) {
 		w.start()
 		time.Sleep(time.Minute)
 		wants("at the start", "coredns=one")
-		if lists, _ := ofSettings(w.server.Requests()); lists != len(settingSources()) {
+		if lists, _ := ofSettings(w.server.Requests()); lists != 4 { // without the operator's
 			t.Errorf("%d lists at the start", lists)
 		}
 		w.server.Apply(corefile("two"))
@@ -105,6 +105,17 @@ func TestSettings(t *testing.T) {
 			t.Errorf("after another kubeconfig: %d lists, %d other requests", lists, others)
 		}
 
+		w.server.SetFaults(kubetest.Faults{Status: 404})
+		w.server.CloseWatches()
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		if got := latest.text(); !strings.HasPrefix(got, `coredns=three default={"servers":[{"name":"x"}]} ConfigMap coredns: 404 Not Found`) {
+			t.Errorf("behind a proxy that says 404: %q", got)
+		}
+		w.server.SetFaults(kubetest.Faults{})
+		time.Sleep(10 * time.Minute)
+		wants("without the proxy", `coredns=three default={"servers":[{"name":"x"}]}`)
+
 		w.server.Deny("list", "configmaps")
 		w.server.Deny("watch", "configmaps")
 		w.server.CloseWatches()
@@ -119,7 +130,7 @@ func TestSettings(t *testing.T) {
 		}
 		asked = len(w.server.Requests())
 		time.Sleep(time.Hour)
-		if lists, others := ofSettings(w.server.Requests()[asked:]); lists+others > 4*24+20 {
+		if lists, others := ofSettings(w.server.Requests()[asked:]); lists+others > 4*24+16 {
 			t.Errorf("in an hour without the right %d requests", lists+others)
 		}
 		w.server.Delete("ConfigMap", "kube-system", "coredns")
@@ -131,7 +142,7 @@ func TestSettings(t *testing.T) {
 		w.server.Apply(corefile("four"))
 		time.Sleep(time.Second)
 		w.stop()
-		w.config.KnownSettings = latest.latest.Objects
+		w.config.KnownSettings = Settings{Objects: latest.latest.Objects, Cluster: latest.latest.Cluster}
 		network.SetDown(true)
 		before := latest.times
 		w.start()
@@ -143,6 +154,21 @@ func TestSettings(t *testing.T) {
 		network.SetDown(false)
 		time.Sleep(time.Minute)
 		wants("after the restart", `coredns=five default={"servers":[{"name":"x"}]}`)
+
+		w.stop()
+		w.config.KnownSettings = Settings{Objects: latest.latest.Objects, Cluster: "another"}
+		w.server.Deny("list", "configmaps")
+		w.server.Deny("watch", "configmaps")
+		w.start()
+		time.Sleep(time.Minute)
+		wants("another cluster, without the right", strings.ReplaceAll(denied[len("coredns=three "):], "to watch", "to list"))
+		w.server.Grant("list", "configmaps")
+		w.server.Grant("watch", "configmaps")
+		time.Sleep(10 * time.Minute)
+		wants("another cluster", `coredns=five default={"servers":[{"name":"x"}]}`)
+		if latest.latest.Cluster == "another" || latest.latest.Cluster == "" {
+			t.Errorf("the cluster is %q", latest.latest.Cluster)
+		}
 	})
 }
 

@@ -45,27 +45,32 @@ type zoneKey struct {
 
 // corefile is what all server blocks of a Corefile say together.
 type corefile struct {
-	*scope
+	*reader
 	object Object
 	custom *custom
 	owners map[dnsname.Name]*server // by the zone
 	files  map[string][][]token     // entries of hosts files, by the Where
 	pairs  int
-	words  int // of hosts entries
+	words  int                           // of hosts entries
+	addrs  map[dnsname.Name][]netip.Addr // of the hosts entries
+	// hasTooMany means that a name has more than maxAddresses, which is reported.
+	hasTooMany bool
 }
 
+// fromAPI are the plugins that answer from the API, as node-dns does.
+var fromAPI = plugins("kubernetai kubernetes multicluster")
+
 // readCorefile reads CoreDNS's configuration.
-func (s *scope) readCorefile(o Object, from *custom) {
-	p := &parser{scope: s, custom: from, snippets: map[string][]token{}}
-	p.push(token{}, frame{name: corefileKey, tokens: lexValue(s.reader, o, corefileKey)})
-	c := &corefile{scope: s, object: o, custom: from, owners: map[dnsname.Name]*server{}, files: map[string][][]token{}}
+func (r *reader) readCorefile(o Object, from *custom) {
+	p := &parser{reader: r, object: o, custom: from, snippets: map[string][]token{}}
+	p.push(token{}, frame{name: corefileKey, tokens: lexValue(r, o, corefileKey)})
+	c := &corefile{reader: r, object: o, custom: from, owners: map[dnsname.Name]*server{}, files: map[string][][]token{}, addrs: map[dnsname.Name][]netip.Addr{}}
 	servers := c.serve(p.blocks())
 	for _, b := range servers {
 		c.follow(b)
 	}
 	for _, b := range servers {
-		// The kubernetes plugin answers from the API, as node-dns does.
-		if slices.ContainsFunc(b.directives, func(d directive) bool { return d.name.text == "kubernetes" }) {
+		if slices.ContainsFunc(b.directives, func(d directive) bool { return fromAPI[d.name.text] }) {
 			continue
 		}
 		for _, zone := range b.zones {
@@ -87,6 +92,9 @@ func (c *corefile) serve(blocks []block) []*server {
 			switch {
 			case wrong != "":
 				c.report(key.where(), "zone %s: %s", quote(key.text), wrong)
+				if port == "" {
+					c.keepUnknown(key.where())
+				}
 			case port != "":
 				others = append(others, zoneKey{zone, key})
 			case view >= 0:
@@ -172,6 +180,7 @@ func (c *corefile) follow(b *server) {
 func (c *corefile) spend(where string) bool {
 	if c.pairs++; c.pairs == maxPairs+1 {
 		c.report(where, "the Corefile has more than %d combinations of zones and plugins; the rest is not followed", maxPairs)
+		c.keepUnknown(where)
 	}
 	return c.pairs <= maxPairs
 }

@@ -58,11 +58,14 @@ type Object struct {
 
 // Settings is the configuration of a cluster's DNS. It is a value: treat its slices as read-only.
 type Settings struct {
-	// Routes has at most one route for each domain of an object.
+	// Routes has at most one route for each domain.
 	Routes []Route
 	Hosts  []Host
 	// Unfollowed has at most 201 elements. The last one of 201 counts those that were left out.
 	Unfollowed []Unfollowed
+	// Malformed are the objects that cannot be read whole, each once: what they say is not to replace
+	// what they said before.
+	Malformed []Malformed
 }
 
 // A Route says where the names of a domain are resolved.
@@ -89,11 +92,19 @@ type Unfollowed struct {
 	Text  string // the reason
 }
 
+// Malformed is an object with a syntax error, or one that exceeds a bound. Unfollowed lists its
+// faults too.
+type Malformed struct {
+	Kind, Namespace, Name string
+	Where, Text           string // the first fault
+}
+
 // Read returns what the objects configure. Routes within a domain of cluster, which are the
 // cluster's own, are left out. The order of the objects does not matter. Objects that configure no
-// DNS are ignored.
+// DNS are ignored. Of several ConfigMaps with a Corefile, Read uses only the first one by namespace
+// and name. If there is one, Read ignores the settings of kube-dns.
 func Read(objects []Object, cluster []dnsname.Name) Settings {
-	r := &reader{cluster: cluster}
+	r := &reader{cluster: cluster, index: map[dnsname.Name]int{}, kept: map[dnsname.Name]string{}}
 	sorted := slices.SortedFunc(slices.Values(objects), compareObjects)
 	customs := map[string]*custom{}
 	for _, o := range sorted {
@@ -101,20 +112,24 @@ func Read(objects []Object, cluster []dnsname.Name) Settings {
 			customs[o.Namespace] = newCustom(o)
 		}
 	}
-	for _, o := range sorted {
-		s := scope{reader: r, index: map[dnsname.Name]int{}, kept: map[dnsname.Name]string{}}
+	corefile := slices.IndexFunc(sorted, hasCorefile)
+	for i, o := range sorted {
 		switch {
 		case o.Kind == kindDNS:
-			s.readOperator(o)
+			r.readOperator(o)
 		case o.Kind != kindConfigMap || o.Name == customObject:
 			continue
-		case hasKey(o, corefileKey):
-			s.readCorefile(o, customs[o.Namespace])
+		case i == corefile:
+			r.readCorefile(o, customs[o.Namespace])
+		case hasCorefile(o):
+			r.report(o.at(corefileKey), "node-dns follows only one Corefile, the one of %s", sorted[corefile].title())
+		case corefile >= 0:
+			r.reportLeftOver(o)
 		default:
-			s.readKubeDNS(o)
+			r.readKubeDNS(o)
 		}
-		s.finish()
 	}
+	r.finish()
 	for _, namespace := range slices.Sorted(maps.Keys(customs)) {
 		customs[namespace].reportUnused(r)
 	}
@@ -144,9 +159,10 @@ func compareObjects(a, b Object) int {
 	return cmp.Compare(string(a.Spec), string(b.Spec))
 }
 
-func hasKey(o Object, key string) bool {
-	_, ok := o.Data[key]
-	return ok
+// hasCorefile reports whether o configures CoreDNS.
+func hasCorefile(o Object) bool {
+	_, ok := o.Data[corefileKey]
+	return ok && o.Kind == kindConfigMap && o.Name != customObject
 }
 
 // reader collects the Settings of all objects.
@@ -154,6 +170,15 @@ type reader struct {
 	cluster  []dnsname.Name
 	settings Settings
 	more     int // reports beyond maxUnfollowed
+	routes   []Route
+	index    map[dnsname.Name]int // of routes, by domain
+	// kept are domains whose names the cluster's DNS sends somewhere else than the next wider route
+	// says, and where it says so. If such a domain has no route of its own, the wider route would
+	// leak its names.
+	kept map[dnsname.Name]string
+	// unreadable is the Where of the first setting for domains that are not known. A route for the
+	// root would leak their names. "": there is no such setting.
+	unreadable string
 }
 
 // report adds a setting that is not followed.
@@ -170,53 +195,57 @@ func (r *reader) isCluster(name dnsname.Name) bool {
 	return slices.ContainsFunc(r.cluster, name.Within)
 }
 
-// scope collects the routes of one object.
-type scope struct {
-	*reader
-	routes []Route
-	index  map[dnsname.Name]int // of routes, by domain
-	// kept are domains whose names the cluster's DNS sends somewhere else than the next wider route
-	// says, and where it says so. If such a domain has no route of its own, the wider route would
-	// leak its names.
-	kept map[dnsname.Name]string
+// reportMalformed reports a fault of an object that cannot be read whole.
+func (r *reader) reportMalformed(o Object, where, format string, args ...any) {
+	r.report(where, format, args...)
+	isSame := func(m Malformed) bool { return m.Kind == o.Kind && m.Namespace == o.Namespace && m.Name == o.Name }
+	if !slices.ContainsFunc(r.settings.Malformed, isSame) {
+		r.settings.Malformed = append(r.settings.Malformed, Malformed{
+			Kind: o.Kind, Namespace: o.Namespace, Name: o.Name, Where: where, Text: fmt.Sprintf(format, args...),
+		})
+	}
 }
 
 // add adds a route. The first route for a domain wins.
-func (s *scope) add(r Route) {
-	if s.isCluster(r.Domain) {
-		s.report(r.Where, "%s lies in the cluster's zone", r.Domain.Relative())
+func (r *reader) add(route Route) {
+	if r.isCluster(route.Domain) {
+		r.report(route.Where, "%s lies in the cluster's zone", route.Domain.Relative())
 		return
 	}
-	if first, ok := s.index[r.Domain]; ok {
-		s.report(r.Where, "%s also forwards %s", s.routes[first].Where, r.Domain.Relative())
+	if first, ok := r.index[route.Domain]; ok {
+		r.report(route.Where, "%s also forwards %s", r.routes[first].Where, route.Domain.Relative())
 		return
 	}
-	if len(s.settings.Routes)+len(s.routes) >= maxRoutes {
-		s.report(r.Where, "there are more than %d routes", maxRoutes)
-		s.keep(r.Domain, r.Where)
+	if len(r.routes) >= maxRoutes {
+		r.report(route.Where, "there are more than %d routes", maxRoutes)
+		r.keep(route.Domain, route.Where)
 		return
 	}
-	s.index[r.Domain] = len(s.routes)
-	s.routes = append(s.routes, r)
+	r.index[route.Domain] = len(r.routes)
+	r.routes = append(r.routes, route)
 }
 
 // keep says that the servers of wider routes must not get the names of domain.
-func (s *scope) keep(domain dnsname.Name, where string) {
-	if _, ok := s.kept[domain]; !ok && !domain.IsRoot() && !s.isCluster(domain) {
-		s.kept[domain] = where
+func (r *reader) keep(domain dnsname.Name, where string) {
+	if _, ok := r.kept[domain]; !ok && !domain.IsRoot() && !r.isCluster(domain) {
+		r.kept[domain] = where
 	}
 }
 
+// keepUnknown says that the servers of the root must not get the names of domains that are not
+// known, because the setting at where cannot be read.
+func (r *reader) keepUnknown(where string) { r.unreadable = cmp.Or(r.unreadable, where) }
+
 // finish takes over the routes that leak no names.
-func (s *scope) finish() {
+func (r *reader) finish() {
 	leaks := map[int]dnsname.Name{}
-	for _, domain := range slices.SortedFunc(maps.Keys(s.kept), compareNames) {
+	for _, domain := range slices.SortedFunc(maps.Keys(r.kept), compareNames) {
 		for zone := domain; !zone.IsZero(); zone = zone.Parent() {
-			i, ok := s.index[zone]
+			i, ok := r.index[zone]
 			if !ok {
 				continue
 			}
-			if zone == domain || s.routes[i].Local {
+			if zone == domain || r.routes[i].Local {
 				break
 			}
 			if _, known := leaks[i]; !known {
@@ -224,12 +253,16 @@ func (s *scope) finish() {
 			}
 		}
 	}
-	for i, r := range s.routes {
-		if domain, ok := leaks[i]; ok {
-			s.report(r.Where, "its servers would receive names of %s, which %s keeps from them", domain.Relative(), s.kept[domain])
-			continue
+	for i, route := range r.routes {
+		domain, isLeak := leaks[i]
+		switch {
+		case route.Domain.IsRoot() && len(route.Servers) > 0 && r.unreadable != "":
+			r.report(route.Where, "its servers would receive names of %s, which cannot be read", r.unreadable)
+		case isLeak:
+			r.report(route.Where, "its servers would receive names of %s, which %s keeps from them", domain.Relative(), r.kept[domain])
+		default:
+			r.settings.Routes = append(r.settings.Routes, route)
 		}
-		s.settings.Routes = append(s.settings.Routes, r)
 	}
 }
 
@@ -259,5 +292,10 @@ func title(text string) string {
 
 // at is the Where of a key of a ConfigMap.
 func (o Object) at(key string) string {
-	return fmt.Sprintf("%s %s/%s %s", kindConfigMap, title(o.Namespace), title(o.Name), title(key))
+	return fmt.Sprintf("%s %s", o.title(), title(key))
+}
+
+// title names a ConfigMap.
+func (o Object) title() string {
+	return fmt.Sprintf("%s %s/%s", kindConfigMap, title(o.Namespace), title(o.Name))
 }

@@ -357,6 +357,182 @@ func TestForward(t *testing.T) {
 	})
 }
 
+// TestLeaks: names that go to other servers, or to none, must not go to the servers of wider routes.
+func TestLeaks(t *testing.T) {
+	const rootBlock = ". {\nforward . 8.8.8.8\nforward example 8.8.4.4\n}\n"
+	const stubs = "kube-dns upstreamNameservers! its servers would receive names of kube-dns stubDomains, which cannot be read"
+	unread := func(line string) string {
+		return "Corefile:" + line + "! its servers would receive names of Corefile:1, which cannot be read"
+	}
+	corp := Object{Kind: "DNS", Name: "default", Spec: json.RawMessage(`{"servers": [{"zones": ["corp.test"], "forwardPlugin": {"upstreams": ["10.0.0.1"]}}],
+		"upstreamResolvers": {"upstreams": [{"type": "Network", "address": "9.9.9.9"}]}}`)}
+	run(t, []row{
+		{"a zone from the environment", []Object{coredns("{$ZONE}:53 {\nforward . 10.0.0.1\n}\n. {\nforward . 8.8.8.8\n}\n")}, []string{
+			`Corefile:1! zone "{$ZONE}:53": the environment of CoreDNS is not known`, unread("5"),
+		}},
+		{"a bad name", []Object{coredns("a..b {\nforward . 10.0.0.1\n}\na.example {\nforward . 10.0.0.1\n}\n. {\nforward . 8.8.8.8\n}\n")}, []string{
+			"Corefile:5: a.example. => 10.0.0.1", `Corefile:1! zone "a..b": expected a domain name`, unread("8"),
+		}},
+		{"a CIDR between octets", []Object{coredns("10.1.0.0/17 {\nforward . 10.0.0.1\n}\n. {\nforward . 8.8.8.8\n}\n")}, []string{
+			`Corefile:1! zone "10.1.0.0/17": expected a CIDR that ends at an octet (IPv4) or at a nibble (IPv6)`, unread("5"),
+		}},
+		{"a bad name at another port", []Object{coredns("a..b:5353 tls://a..b {\nforward . 10.0.0.1\n}\n. {\nforward . 8.8.8.8\n}\n")}, []string{
+			"Corefile:5: . => 8.8.8.8",
+			`Corefile:1! zone "a..b:5353": expected a domain name`, `Corefile:1! zone "tls://a..b": expected a domain name`,
+		}},
+		{"a forward of an unknown domain", []Object{blockOf(".", "forward {$DOMAIN} 10.0.0.1", "forward . 8.8.8.8")}, []string{
+			`Corefile:2! domain "{$DOMAIN}": the environment of CoreDNS is not known`,
+			"Corefile:3! its servers would receive names of Corefile:2, which cannot be read",
+		}},
+		{"hosts of an unknown zone", []Object{blockOf(".", "hosts f a..b", "forward . 8.8.8.8"), object("coredns-custom", "f", "")}, []string{
+			`Corefile:2! zone "a..b": expected a domain name`,
+			"Corefile:3! its servers would receive names of Corefile:2, which cannot be read",
+		}},
+		{"hosts of an unknown zone with fallthrough", []Object{blockOf(".", "hosts f a..b {", "fallthrough", "}", "forward . 8.8.8.8"), object("coredns-custom", "f", "")}, []string{
+			"Corefile:5: . => 8.8.8.8", `Corefile:2! zone "a..b": expected a domain name`,
+		}},
+		{"an import at top level", []Object{coredns("import /etc/coredns/extra/*.conf\n" + rootBlock)}, []string{
+			`Corefile:1! import of "/etc/coredns/extra/*.conf": it is no snippet, and no key of the ConfigMap coredns-custom`,
+			"Corefile:4! Corefile:3 also forwards example", unread("3"),
+		}},
+		{"an import from the environment at top level", []Object{coredns("import {$X}\n. {\nforward . 8.8.8.8\n}\n")}, []string{
+			`Corefile:1! import of "{$X}": the environment of CoreDNS is not known`, unread("3"),
+		}},
+		{"an optional import at top level", []Object{coredns("import custom/*.server\n. {\nforward . 8.8.8.8\n}\n")}, []string{"Corefile:3: . => 8.8.8.8"}},
+		{"malformed stub domains", []Object{object("kube-dns", "stubDomains", `{"corp.example": ["10.0.0.1"]`, "upstreamNameservers", `["8.8.8.8"]`)}, []string{
+			`kube-dns stubDomains! expected a JSON object of domains with lists of servers: "unexpected end of JSON input"`, stubs,
+		}},
+		{"a stub domain with a bad name", []Object{object("kube-dns", "stubDomains", `{"a..b": ["10.0.0.1"]}`, "upstreamNameservers", `["8.8.8.8"]`)}, []string{
+			`kube-dns stubDomains! "a..b": expected a domain name`, stubs,
+		}},
+		{"an operator server with a bad zone", []Object{operator(`{"servers": [{"zones": ["a..b", "c.test"], "forwardPlugin": {"upstreams": ["10.0.0.1"]}}],
+			"upstreamResolvers": {"upstreams": [{"type": "Network", "address": "9.9.9.9"}]}}`)}, []string{
+			"dns.operator/default servers[0]: c.test. => 10.0.0.1",
+			`dns.operator/default servers[0]! zone "a..b": expected a domain name`,
+			"dns.operator/default upstreamResolvers! its servers would receive names of dns.operator/default servers[0], which cannot be read",
+		}},
+		{"an operator server that is malformed", []Object{operator(`{"servers": [1], "upstreamResolvers": {"upstreams": [{"type": "Network", "address": "9.9.9.9"}]}}`)}, []string{
+			`dns.operator/default servers[0]! expected zones and a forwardPlugin: "json: cannot unmarshal number into Go value of type clusterdns.operatorServer"`,
+			"dns.operator/default upstreamResolvers! its servers would receive names of dns.operator/default servers[0], which cannot be read",
+		}},
+		{"an unknown zone of another object", []Object{coredns("{$ZONE} {\nforward . 10.0.0.1\n}\n"), corp}, []string{
+			"dns.operator/default servers[0]: corp.test. => 10.0.0.1",
+			`Corefile:1! zone "{$ZONE}": the environment of CoreDNS is not known`,
+			"dns.operator/default upstreamResolvers! its servers would receive names of Corefile:1, which cannot be read",
+		}},
+		{"a domain of another object", []Object{coredns("a.test {\nforward . ns.a.test\n}\n"), corp}, []string{
+			"dns.operator/default servers[0]: corp.test. => 10.0.0.1",
+			`Corefile:2! server "ns.a.test": expected an IP address, with or without a port`,
+			"dns.operator/default upstreamResolvers! its servers would receive names of a.test, which Corefile:2 keeps from them",
+		}},
+		{"the first object wins", []Object{corp, coredns("corp.test {\nforward . 10.0.0.2\n}\n. {\nforward . 8.8.8.8\n}\n")}, []string{
+			"Corefile:2: corp.test. => 10.0.0.2", "Corefile:5: . => 8.8.8.8",
+			"dns.operator/default servers[0]! Corefile:2 also forwards corp.test",
+			"dns.operator/default upstreamResolvers! Corefile:5 also forwards .",
+		}},
+		{"plugins that answer from the API", []Object{coredns("clusterset.local {\nmulticluster clusterset.local\n}\nb.local {\nkubernetai b.local\n}\nc.local {\nkubernetes c.local\n}\n. {\nforward . 8.8.8.8\n}\n")}, []string{
+			"Corefile:11: . => 8.8.8.8",
+		}},
+	})
+}
+
+// TestMalformed: what is merely not followed does not make an object malformed.
+func TestMalformed(t *testing.T) {
+	custom := func(data ...string) []Object {
+		return []Object{coredns(". {\nimport custom/*.override\nforward . 8.8.8.8\n}\nimport custom/*.server\n"), object("coredns-custom", data...)}
+	}
+	rows := []row{
+		{"no objects", nil, nil},
+		{"kubeadm", []Object{coredns(kubeadm)}, nil},
+		{"merely not followed", []Object{coredns("{$X}, a..b {\nforward . ns.example\nforward x/y\nmagic {\n}\nhosts none a..b\nimport none\n}\nimport extra\n(a) {\n}\n(a) {\n}\n")}, nil},
+		{"merely not followed by kube-dns", []Object{object("kube-dns", "stubDomains", `{"a..b": ["1.1.1.1"], "c": ["ns.example"]}`)}, nil},
+		{"merely not followed by the operator", []Object{operator(`{"servers": [{"zones": ["a..b"]}], "upstreamResolvers": {"upstreams": [{"type": "New"}]}}`)}, nil},
+		{"stub domains", []Object{object("kube-dns", "stubDomains", `{`, "upstreamNameservers", `{}`)}, []string{
+			`kube-system/kube-dns: kube-dns stubDomains! expected a JSON object of domains with lists of servers: "unexpected end of JSON input"`,
+		}},
+		{"servers of a stub domain", []Object{object("kube-dns", "stubDomains", `{"a": "1.1.1.1"}`)}, []string{
+			`kube-system/kube-dns: kube-dns stubDomains! "a": expected a list of servers`,
+		}},
+		{"upstream servers", []Object{object("kube-dns", "upstreamNameservers", `{}`)}, []string{
+			`kube-system/kube-dns: kube-dns upstreamNameservers! expected a JSON list of servers: "json: cannot unmarshal object into Go value of type []string"`,
+		}},
+		{"spec", []Object{operator(`{"servers": 1}`)}, []string{
+			`/default: dns.operator/default! expected the spec of a DNS of operator.openshift.io/v1: "json: cannot unmarshal number into Go struct field operatorSpec.servers of type []json.RawMessage"`,
+		}},
+		{"server and resolvers of a spec", []Object{operator(`{"servers": [{"zones": 1}], "upstreamResolvers": 1}`)}, []string{
+			`/default: dns.operator/default servers[0]! expected zones and a forwardPlugin: "json: cannot unmarshal number into Go struct field operatorServer.zones of type []string"`,
+		}},
+		{"resolvers of a spec", []Object{operator(`{"upstreamResolvers": []}`)}, []string{
+			`/default: dns.operator/default upstreamResolvers! expected a list of upstreams: "json: cannot unmarshal array into Go value of type clusterdns.operatorResolvers"`,
+		}},
+		{"two objects", []Object{{Kind: "DNS", Name: "x", Spec: json.RawMessage("[")}, coredns("}")}, []string{
+			`kube-system/coredns: Corefile:1! unexpected "}"; expected a server block`,
+			`/x: dns.operator/x! expected the spec of a DNS of operator.openshift.io/v1: "unexpected end of JSON input"`,
+		}},
+		{"server block", []Object{coredns(". {\nlog\n")}, []string{`kube-system/coredns: Corefile:1! server block without its closing "}"`}},
+		{"plugin", []Object{coredns(". {\nlog {\n}\n")}, []string{`kube-system/coredns: Corefile:1! server block without its closing "}"`}},
+		{"plugin without braces around it", []Object{coredns(".\nlog {\n")}, []string{`kube-system/coredns: Corefile:2! "log": its block has no closing "}"`}},
+		{"closing brace", []Object{coredns(". {\n}\n}\n")}, []string{`kube-system/coredns: Corefile:3! unexpected "}"; expected a server block`}},
+		{"closing brace on a line", []Object{coredns(". {\nlog }\n")}, []string{`kube-system/coredns: Corefile:2! "log": unexpected "}"; expected the end of the line`}},
+		{"closing brace of no block", []Object{coredns(".\nlog\n}\n")}, []string{`kube-system/coredns: Corefile:3! unexpected "}"; expected a plugin`}},
+		{"snippet", []Object{coredns("(a) {\n")}, []string{`kube-system/coredns: Corefile:1! snippet without its closing "}"`}},
+		{"snippet without a body", []Object{coredns("(a)\n")}, []string{`kube-system/coredns: Corefile:1! snippet without "{"`}},
+		{"length", []Object{coredns(strings.Repeat("#", maxValue+1))}, []string{"kube-system/coredns: Corefile! it is longer than 1048576 bytes"}},
+		{"length of a key", custom("a.server", strings.Repeat("#", maxValue+1)), []string{"kube-system/coredns-custom: coredns-custom a.server! it is longer than 1048576 bytes"}},
+		{"imports", []Object{coredns("(a) {\nlog\n}\n. {\n" + strings.Repeat("import a\n", maxImports+1) + "}\n")}, []string{
+			"kube-system/coredns: Corefile:1005! the Corefile and its imports have more than 1000 imports; the rest is not read",
+		}},
+		{"plugins of a key", custom("a.override", strings.Repeat("log\n", maxDirectives+1)), []string{
+			"kube-system/coredns-custom: coredns-custom a.override:10001! the Corefile and its imports have more than 10000 plugins; the rest is not read",
+		}},
+		{"block of a key", custom("a.server", "a.example {\nforward . 10.0.0.1\n"), []string{`kube-system/coredns-custom: coredns-custom a.server:1! "{" without its closing "}"; this key is not read`}},
+		{"plugin of a key", custom("a.override", "log\nforward a.example 10.0.0.1 {\n"), []string{`kube-system/coredns-custom: coredns-custom a.override:2! "{" without its closing "}"; this key is not read`}},
+		{"closing brace of a key", custom("a.override", "log\n}\nb.example {\n"), []string{`kube-system/coredns-custom: coredns-custom a.override:2! unexpected "}"; this key is not read`}},
+		{"closing brace on a line of a key", custom("a.server", "a.example {\nlog {\n} }\n"), []string{`kube-system/coredns-custom: coredns-custom a.server:3! "log": unexpected "}"; expected the end of the line`}},
+		{"a key without braces", []Object{coredns("import custom/a.server\n. {\n}\n}\n"), object("coredns-custom", "a.server", "a.example\nlog\n")}, []string{
+			`kube-system/coredns-custom: coredns-custom a.server:1! unexpected "}"; expected a plugin`,
+		}},
+		{"a key that nothing imports", custom("a.txt", "}", "b.server", "a.example {\n}\n"), nil},
+		{"a Corefile that is not read", []Object{coredns(kubeadm), object("coredns-old", "Corefile", "}"), object("kube-dns", "stubDomains", "[")}, nil},
+	}
+	for _, tt := range rows {
+		t.Run(tt.name, func(t *testing.T) {
+			settings := Read(tt.objects, clusterZones)
+			check(t, settings, tt.objects)
+			var got []string
+			for _, m := range settings.Malformed {
+				fault := Settings{Unfollowed: []Unfollowed{{m.Where, m.Text}}}
+				got = append(got, fmt.Sprintf("%s/%s: %s", m.Namespace, m.Name, render(fault)[0]))
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestManyAddresses: the bound is one of a name, over all entries.
+func TestManyAddresses(t *testing.T) {
+	entries := []string{"hosts {", "10.0.0.1 a.example", "fallthrough"}
+	for i := range 3 * maxAddresses {
+		entries = append(entries, fmt.Sprintf("10.0.%d.%d a.example b%d.example", i/200, i%200+1, i))
+	}
+	s := Read([]Object{blockOf(".", append(entries, "10.0.0.1 a.example", "10.0.9.9 a.example", "}")...)}, clusterZones)
+	a, count := dnsname.MustParse("a.example"), 0
+	for _, h := range s.Hosts {
+		if slices.Contains(h.Names, a) {
+			count++
+		}
+	}
+	if count != maxAddresses || len(s.Hosts) != 3*maxAddresses+1 {
+		t.Errorf("%d addresses of a.example in %d entries", count, len(s.Hosts))
+	}
+	want := []string{"Corefile:105! a.example has more than 100 addresses; only the first 100 of a name are used"}
+	if diff := cmp.Diff(want, render(Settings{Unfollowed: s.Unfollowed})); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
 func TestHosts(t *testing.T) {
 	run(t, []row{
 		{"with fallthrough", []Object{blockOf(".", "hosts {", "10.0.0.1 a.example B.example.", "::ffff:10.0.0.2 c", "ttl 5", "no_reverse", "reload 1s", "fallthrough", "}")}, []string{
@@ -424,12 +600,11 @@ func TestCorefile(t *testing.T) {
 			"Corefile:2: . => 10.0.0.1", `Corefile:4! snippet "(a)" is defined twice; the first one counts`,
 		}},
 		{"malformed snippets", []Object{coredns("(a)\n. {\nforward . 10.0.0.1\n}\n(b) {\nlog\n")}, []string{
-			"Corefile:3: . => 10.0.0.1",
 			`Corefile:1! snippet without "{"`, `Corefile:5! snippet without its closing "}"`,
+			"Corefile:3! its servers would receive names of Corefile:1, which cannot be read",
 		}},
-		{"unknown imports", []Object{coredns("import /etc/coredns/extra/*.conf\n. {\nimport\nimport none\nimport {$X}\nimport custom/[\nforward . 10.0.0.1\n}\n")}, []string{
+		{"unknown imports", []Object{coredns("\n. {\nimport\nimport none\nimport {$X}\nimport custom/[\nforward . 10.0.0.1\n}\n")}, []string{
 			"Corefile:7: . => 10.0.0.1",
-			`Corefile:1! import of "/etc/coredns/extra/*.conf": it is no snippet, and no key of the ConfigMap coredns-custom`,
 			"Corefile:3! import without a name; expected a snippet or a file",
 			`Corefile:4! import of "none": it is no snippet, and no key of the ConfigMap coredns-custom`,
 			`Corefile:5! import of "{$X}": the environment of CoreDNS is not known`,
@@ -452,7 +627,8 @@ func TestCorefile(t *testing.T) {
 		}},
 		{"all on one line", []Object{coredns(". { forward . 10.0.0.1 }\n")}, []string{`Corefile:1! "forward": unexpected "}"; expected the end of the line`}},
 		{"behind the block of a plugin", []Object{blockOf(".", "forward . 10.0.0.1 {", "} x", "forward . 10.0.0.2")}, []string{
-			"Corefile:4: . => 10.0.0.2", `Corefile:3! "forward": unexpected "x"; expected the end of the line`,
+			`Corefile:3! "forward": unexpected "x"; expected the end of the line`,
+			"Corefile:4! its servers would receive names of Corefile:3, which cannot be read",
 		}},
 		{"long texts are cut", []Object{blockOf(".", strings.Repeat("ä", 200))}, []string{`Corefile:2! unknown plugin "` + strings.Repeat("ä", 100) + `"…`}},
 	})
@@ -492,7 +668,21 @@ func TestOtherObjects(t *testing.T) {
 			`dns.operator/default upstreamResolvers! upstream of type "New": expected SystemResolvConf or Network`,
 		}},
 		{"two objects", []Object{object("kube-dns", "upstreamNameservers", `["8.8.8.8"]`), blockOf(".", "forward . 9.9.9.9")}, []string{
-			"Corefile:2: . => 9.9.9.9", "kube-dns upstreamNameservers: . => 8.8.8.8",
+			"Corefile:2: . => 9.9.9.9", "kube-dns upstreamNameservers! the cluster has CoreDNS, which does not read this ConfigMap",
+		}},
+		{"a left-over of kube-dns with both settings", []Object{blockOf(".", "forward . 9.9.9.9"), object("kube-dns", "stubDomains", `{"corp.example":["1.1.1.1"],"":[]}`, "upstreamNameservers", "[")}, []string{
+			"Corefile:2: . => 9.9.9.9", "kube-dns stubDomains! the cluster has CoreDNS, which does not read this ConfigMap",
+		}},
+		{"a left-over of kube-dns without settings", []Object{blockOf(".", "forward . 9.9.9.9"), object("kube-dns", "stubDomains", ""), object("kube-proxy", "config.conf", "x")}, []string{
+			"Corefile:2: . => 9.9.9.9",
+		}},
+		{"several Corefiles", []Object{
+			object("coredns-old", "Corefile", "a.example {\nforward . 10.0.0.1\n}\n}\n"), blockOf(".", "forward . 9.9.9.9"),
+			{Kind: "ConfigMap", Namespace: "networking", Name: "a", Data: map[string]string{"Corefile": "{$X} {\n}\n"}},
+		}, []string{
+			"Corefile:2: . => 9.9.9.9",
+			"coredns-old Corefile! node-dns follows only one Corefile, the one of coredns",
+			"ConfigMap networking/a Corefile! node-dns follows only one Corefile, the one of coredns",
 		}},
 		{"unsafe name", []Object{{Kind: "DNS", Name: "a\nb", Spec: json.RawMessage("x")}}, []string{
 			`dns.operator/"a\nb"! expected the spec of a DNS of operator.openshift.io/v1: "invalid character 'x' looking for beginning of value"`,

@@ -76,15 +76,41 @@ func (c *custom) tokens(r *reader, key string) []token {
 	tokens, ok := c.lexed[key]
 	if !ok {
 		tokens = lexValue(r, c.object, key)
+		if at, fault := unbalanced(tokens); fault != "" {
+			r.reportMalformed(c.object, at.where(), "%s; this key is not read", fault)
+			r.keepUnknown(at.where())
+			tokens = nil
+		}
 		c.lexed[key] = tokens
 	}
 	return tokens
 }
 
+// unbalanced returns the first "}" that closes nothing, or the last "{" that is not closed. Such a
+// key would change the meaning of the text that imports it. fault is "" if there is no such brace.
+func unbalanced(tokens []token) (at token, fault string) {
+	var open []token
+	for _, t := range tokens {
+		switch {
+		case t.text == "{":
+			open = append(open, t)
+		case t.text == "}" && len(open) == 0:
+			return t, `unexpected "}"`
+		case t.text == "}":
+			open = open[:len(open)-1]
+		}
+	}
+	if len(open) > 0 {
+		return open[len(open)-1], `"{" without its closing "}"`
+	}
+	return token{}, ""
+}
+
 // lexValue is lex for a key of a ConfigMap.
 func lexValue(r *reader, o Object, key string) []token {
 	if len(o.Data[key]) > maxValue {
-		r.report(o.at(key), "it is longer than %d bytes", maxValue)
+		r.reportMalformed(o, o.at(key), "it is longer than %d bytes", maxValue)
+		r.keepUnknown(o.at(key))
 		return nil
 	}
 	return lex(o.at(key), o.Data[key])
@@ -112,7 +138,8 @@ type frame struct {
 
 // A parser reads the blocks of a Corefile.
 type parser struct {
-	*scope
+	*reader
+	object     Object  // the ConfigMap with the Corefile
 	custom     *custom // nil: there is none
 	frames     []frame // the last one is read first
 	snippets   map[string][]token
@@ -120,12 +147,32 @@ type parser struct {
 	directives int
 	imports    int
 	stopped    bool // a bound is exceeded
+	inBlock    bool // a server block is being read
+}
+
+// fail reports a syntax error at t. Server blocks after it, and their zones, may be misread.
+func (p *parser) fail(t token, format string, args ...any) {
+	o := p.object
+	if p.custom != nil && t.file != o.at(corefileKey) {
+		o = p.custom.object
+	}
+	p.reportMalformed(o, t.where(), format, args...)
+	p.keepUnknown(t.where())
+}
+
+// failImport reports a text that cannot be imported. Outside of a server block, it may have server
+// blocks.
+func (p *parser) failImport(at token, format string, args ...any) {
+	p.report(at.where(), format, args...)
+	if !p.inBlock {
+		p.keepUnknown(at.where())
+	}
 }
 
 // stop ends the reading of the Corefile.
 func (p *parser) stop(t token, limit int, what string) {
 	if !p.stopped {
-		p.report(t.where(), "the Corefile and its imports have more than %d %s; the rest is not read", limit, what)
+		p.fail(t, "the Corefile and its imports have more than %d %s; the rest is not read", limit, what)
 	}
 	p.stopped = true
 }
@@ -163,11 +210,13 @@ func (p *parser) blocks() []block {
 			p.readImport()
 		case t.text == "}":
 			p.skip()
-			p.report(t.where(), `unexpected "}"; expected a server block`)
+			p.fail(t, `unexpected "}"; expected a server block`)
 		default:
+			p.inBlock = true
 			if b, ok := p.readBlock(t); ok {
 				blocks = append(blocks, b)
 			}
+			p.inBlock = false
 		}
 	}
 }
@@ -191,14 +240,17 @@ func (p *parser) readBlock(start token) (block, bool) {
 		t, ok := p.peek()
 		switch {
 		case !ok && isOpen && !p.stopped:
-			p.report(start.where(), `server block without its closing "}"`)
+			p.fail(start, `server block without its closing "}"`)
 			return b, len(b.keys) > 0
 		case !ok:
 			return b, len(b.keys) > 0
 		case t.text == "}":
 			p.skip()
 			if !isOpen {
-				p.report(t.where(), `unexpected "}"; expected a plugin`)
+				if start.file != t.file {
+					t = start // an import without braces swallows what follows it
+				}
+				p.fail(t, `unexpected "}"; expected a plugin`)
 			}
 			return b, len(b.keys) > 0
 		case t.text == "import":
@@ -225,6 +277,7 @@ func (p *parser) readKeys() []token {
 		case t.text == "":
 		case len(keys) == maxKeys:
 			p.report(t.where(), "a server block has more than %d zones", maxKeys)
+			p.keepUnknown(t.where())
 		default:
 			keys = append(keys, t)
 		}
@@ -235,14 +288,14 @@ func (p *parser) readKeys() []token {
 // imported.
 func (p *parser) readSnippet(name token, isOpen bool) {
 	if !isOpen {
-		p.report(name.where(), `snippet without "{"`)
+		p.fail(name, `snippet without "{"`)
 		return
 	}
 	var body []token
 	for depth := 1; ; {
 		t, ok := p.peek()
 		if !ok && !p.stopped {
-			p.report(name.where(), `snippet without its closing "}"`)
+			p.fail(name, `snippet without its closing "}"`)
 		}
 		if !ok {
 			return
@@ -289,13 +342,18 @@ func (p *parser) readDirective() (directive, bool) {
 		switch {
 		case !ok && depth > 0:
 			if !p.stopped {
-				p.report(name.where(), `%s: its block has no closing "}"`, quote(name.text))
+				p.fail(name, `%s: its block has no closing "}"`, quote(name.text))
 			}
 			return d, false
 		case !ok, depth == 0 && t.isFirst && (t.text != "{" || closed):
 			return d, !p.stopped
-		case depth == 0 && (closed || t.text == "}"):
+		case depth == 0 && t.text == "}":
+			p.fail(t, `%s: unexpected "}"; expected the end of the line`, quote(name.text))
+			p.skipLine()
+			return d, false
+		case depth == 0 && closed:
 			p.report(t.where(), `%s: unexpected %s; expected the end of the line`, quote(name.text), quote(t.text))
+			p.keepUnknown(t.where())
 			p.skipLine()
 			return d, false
 		case t.isFirst && t.text == "import":
@@ -344,7 +402,7 @@ func (p *parser) readImport() {
 	p.skip()
 	pattern, ok := p.peek()
 	if !ok || pattern.isFirst {
-		p.report(at.where(), "import without a name; expected a snippet or a file")
+		p.failImport(at, "import without a name; expected a snippet or a file")
 		return
 	}
 	p.skip()
@@ -356,7 +414,7 @@ func (p *parser) readImport() {
 	case isSnippet:
 		p.push(at, frame{name: "(" + pattern.text + ")", tokens: body})
 	case pattern.hasEnv():
-		p.report(at.where(), "import of %s: the environment of CoreDNS is not known", quote(pattern.text))
+		p.failImport(at, "import of %s: the environment of CoreDNS is not known", quote(pattern.text))
 	default:
 		p.importFiles(at, pattern.text)
 	}
@@ -367,13 +425,13 @@ func (p *parser) readImport() {
 func (p *parser) importFiles(at token, pattern string) {
 	base := path.Base(pattern)
 	if _, err := path.Match(base, ""); err != nil || len(base) > maxPattern {
-		p.report(at.where(), "import of %s: not a valid file name pattern", quote(pattern))
+		p.failImport(at, "import of %s: not a valid file name pattern", quote(pattern))
 		return
 	}
 	var keys []string
 	if p.custom != nil {
 		if len(p.custom.keys) > maxCustom {
-			p.report(at.where(), "import of %s: %s has more than %d keys", quote(pattern), customObject, maxCustom)
+			p.failImport(at, "import of %s: %s has more than %d keys", quote(pattern), customObject, maxCustom)
 			return
 		}
 		for _, key := range p.custom.keys {
@@ -386,7 +444,7 @@ func (p *parser) importFiles(at token, pattern string) {
 	// that may be empty.
 	isOptional := strings.ContainsAny(base, "*?[") && path.Base(path.Dir(pattern)) == "custom"
 	if len(keys) == 0 && !isOptional {
-		p.report(at.where(), "import of %s: it is no snippet, and no key of the ConfigMap %s", quote(pattern), customObject)
+		p.failImport(at, "import of %s: it is no snippet, and no key of the ConfigMap %s", quote(pattern), customObject)
 	}
 	for _, key := range slices.Backward(keys) {
 		if !p.countImport(at) {
@@ -409,10 +467,10 @@ func (p *parser) push(at token, f frame) {
 	isOpen := func(other frame) bool { return other.name == f.name && other.next > 0 }
 	switch {
 	case slices.ContainsFunc(p.frames, isOpen):
-		p.report(at.where(), "%s imports itself", quote(f.name))
+		p.failImport(at, "%s imports itself", quote(f.name))
 	case len(f.tokens) == 0:
 	case p.depth() >= maxDepth:
-		p.report(at.where(), "import of %s: more than %d nested imports", quote(f.name), maxDepth)
+		p.failImport(at, "import of %s: more than %d nested imports", quote(f.name), maxDepth)
 	default:
 		p.frames = append(p.frames, f)
 	}

@@ -29,11 +29,13 @@ func (c *corefile) readForward(b *server, d directive) {
 	where := d.name.where()
 	if len(d.args) < 2 {
 		c.report(where, "%s: expected a domain and at least one server", d.name.text)
+		c.keepUnknown(where)
 		return
 	}
 	from, _, wrong := parseZone(d.args[0])
 	if wrong != "" {
 		c.report(where, "domain %s: %s", quote(d.args[0].text), wrong)
+		c.keepUnknown(where)
 		return
 	}
 	f := forward{at: d.name, except: map[dnsname.Name]bool{}}

@@ -17,7 +17,7 @@ import (
 const tooLong = 20 * time.Second
 
 // check is what holds for every Settings.
-func check(t *testing.T, s Settings) {
+func check(t *testing.T, s Settings, objects []Object) {
 	t.Helper()
 	if len(s.Routes) > maxRoutes || len(s.Hosts) > maxHosts || len(s.Unfollowed) > maxUnfollowed+1 {
 		t.Errorf("%d routes, %d hosts, %d reports", len(s.Routes), len(s.Hosts), len(s.Unfollowed))
@@ -43,7 +43,29 @@ func check(t *testing.T, s Settings) {
 			t.Errorf("host %v", h)
 		}
 	}
-	for _, u := range s.Unfollowed {
+	addrs := map[dnsname.Name]int{}
+	for _, h := range s.Hosts {
+		for _, name := range h.Names {
+			if addrs[name]++; addrs[name] == maxAddresses+1 {
+				t.Errorf("%s has more than %d addresses", name, maxAddresses)
+			}
+		}
+	}
+	for i, m := range s.Malformed {
+		isGiven := func(o Object) bool { return o.Kind == m.Kind && o.Namespace == m.Namespace && o.Name == m.Name }
+		isSame := func(o Malformed) bool { return o.Kind == m.Kind && o.Namespace == m.Namespace && o.Name == m.Name }
+		if !slices.ContainsFunc(objects, isGiven) || slices.ContainsFunc(s.Malformed[:i], isSame) {
+			t.Errorf("malformed: %v", m)
+		}
+		if len(s.Unfollowed) <= maxUnfollowed && !slices.Contains(s.Unfollowed, Unfollowed{m.Where, m.Text}) {
+			t.Errorf("the fault of %v is not in Unfollowed", m)
+		}
+	}
+	reports := slices.Clone(s.Unfollowed)
+	for _, m := range s.Malformed {
+		reports = append(reports, Unfollowed{m.Where, m.Text})
+	}
+	for _, u := range reports {
 		if u.Where == "" || u.Text == "" || len(u.Where)+len(u.Text) > 4000 ||
 			strings.ContainsFunc(u.Where+u.Text, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 			t.Errorf("report %q, %q", u.Where, u.Text)
@@ -52,7 +74,7 @@ func check(t *testing.T, s Settings) {
 }
 
 // FuzzRead: whatever the objects hold, the result is within its bounds, it is the same in any order
-// of the objects, and it is there in time.
+// of the objects, it is there in time, and Malformed refers to objects that were given.
 func FuzzRead(f *testing.F) {
 	f.Add(kubeadm, "", "", "", "")
 	f.Add(aks, "hosts {\n10.0.0.1 a.b\nfallthrough\n}", "corp.example:53 {\nforward . tls://10.0.0.1 {\ntls_servername x\n}\n}", `{"a.b":["1.1.1.1"]}`, `{"servers":[{"zones":["a.b"],"forwardPlugin":{"upstreams":["1.1.1.1"]}}]}`)
@@ -73,7 +95,7 @@ func FuzzRead(f *testing.F) {
 		if took := time.Since(begin); took > tooLong {
 			t.Errorf("it took %v", took)
 		}
-		check(t, settings)
+		check(t, settings, objects)
 		slices.Reverse(objects)
 		if again := Read(objects, clusterZones); !reflect.DeepEqual(again, settings) {
 			t.Errorf("%v, in another order %v", settings, again)
@@ -149,9 +171,10 @@ func TestBounds(t *testing.T) {
 	for _, tt := range rows {
 		t.Run(tt.name, func(t *testing.T) {
 			begin := time.Now()
-			settings := Read([]Object{tt.object, tt.other}, clusterZones)
+			objects := []Object{tt.object, tt.other}
+			settings := Read(objects, clusterZones)
 			took := time.Since(begin)
-			if check(t, settings); took > tooLong {
+			if check(t, settings, objects); took > tooLong {
 				t.Errorf("it took %v", took)
 			}
 			first := Unfollowed{}

@@ -15,6 +15,7 @@ const (
 	maxHostTTL   = 65535 // as in CoreDNS
 	maxHostWords = 200_000
 	maxFalls     = 256 // zones of fallthrough
+	maxAddresses = 100 // of a name
 )
 
 // hosts are the settings of a hosts plugin.
@@ -33,6 +34,7 @@ func (c *corefile) readHosts(b *server, d directive) {
 	where := d.name.where()
 	h := hosts{ttl: Unset}
 	var zones []token
+	isUnknown := false // a zone cannot be read
 	if len(d.args) > 0 {
 		zones = d.args[1:]
 		c.readHostsFile(&h, d.args[0])
@@ -46,6 +48,7 @@ func (c *corefile) readHosts(b *server, d directive) {
 		zone, _, wrong := parseZone(t)
 		if wrong != "" {
 			c.report(where, "zone %s: %s", quote(t.text), wrong)
+			isUnknown = true
 			continue
 		}
 		for _, common := range c.within(b, zone, where) {
@@ -56,6 +59,9 @@ func (c *corefile) readHosts(b *server, d directive) {
 	}
 	for _, line := range d.lines {
 		c.readHostsLine(&h, line)
+	}
+	if isUnknown && !h.fallsAll {
+		c.keepUnknown(where)
 	}
 	c.addHosts(b, &h)
 	for _, zone := range h.zones {
@@ -72,7 +78,7 @@ func (c *corefile) readHostsFile(h *hosts, t token) {
 			continue
 		}
 		if len(text) > maxValue {
-			c.report(o.at(base), "it is longer than %d bytes", maxValue)
+			c.reportMalformed(o, o.at(base), "it is longer than %d bytes", maxValue)
 			break
 		}
 		file := o.at(base)
@@ -171,7 +177,7 @@ func (c *corefile) addHosts(b *server, h *hosts) {
 			switch {
 			case err != nil || strings.Contains(t.text, "*"):
 				c.report(where, "%s: expected a host name", quote(t.text))
-			case isBelow(name, zones) && c.isServed(b, name, where):
+			case isBelow(name, zones) && c.isServed(b, name, where) && c.spendAddress(name, host.Addr, where):
 				host.Names = append(host.Names, name)
 			}
 		}
@@ -191,6 +197,22 @@ func (c *corefile) addHosts(b *server, h *hosts) {
 			c.settings.Hosts = append(c.settings.Hosts, host)
 		}
 	}
+}
+
+// spendAddress reports whether addr is a new address of name, and is within maxAddresses.
+func (c *corefile) spendAddress(name dnsname.Name, addr netip.Addr, where string) bool {
+	addrs := c.addrs[name]
+	switch {
+	case slices.Contains(addrs, addr):
+		return false
+	case len(addrs) < maxAddresses:
+		c.addrs[name] = append(addrs, addr)
+		return true
+	case !c.hasTooMany:
+		c.hasTooMany = true
+		c.report(where, "%s has more than %d addresses; only the first %d of a name are used", name.Relative(), maxAddresses, maxAddresses)
+	}
+	return false
 }
 
 // isBelow reports whether name is in one of the zones.

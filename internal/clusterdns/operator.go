@@ -13,64 +13,87 @@ import (
 )
 
 // readKubeDNS reads the ConfigMap of kube-dns. One without its keys configures no DNS.
-func (s *scope) readKubeDNS(o Object) {
+func (r *reader) readKubeDNS(o Object) {
 	var stubs map[string]json.RawMessage
 	where := o.at(stubKey)
-	if s.readJSON(where, o.Data[stubKey], &stubs, "a JSON object of domains with lists of servers") {
+	switch r.readJSON(o, where, o.Data[stubKey], &stubs, "a JSON object of domains with lists of servers") {
+	case malformed:
+		r.keepUnknown(where)
+	case read:
 		for _, text := range slices.Sorted(maps.Keys(stubs)) {
 			var servers []string
 			domain, wrong := parseDomain(text)
 			switch {
 			case wrong != "" || domain.IsRoot():
-				s.report(where, "%s: expected a domain name", quote(text))
+				r.report(where, "%s: expected a domain name", quote(text))
+				r.keepUnknown(where)
 			case json.Unmarshal(stubs[text], &servers) != nil:
-				s.report(where, "%s: expected a list of servers", quote(text))
-				s.keep(domain, where)
+				r.reportMalformed(o, where, "%s: expected a list of servers", quote(text))
+				r.keep(domain, where)
 			default:
-				s.addPlain(where, domain, servers)
+				r.addPlain(where, domain, servers)
 			}
 		}
 	}
 	var servers []string
 	where = o.at(upstreamKey)
-	if s.readJSON(where, o.Data[upstreamKey], &servers, "a JSON list of servers") && len(servers) > 0 {
-		s.addPlain(where, dnsname.Root(), servers)
+	if r.readJSON(o, where, o.Data[upstreamKey], &servers, "a JSON list of servers") == read && len(servers) > 0 {
+		r.addPlain(where, dnsname.Root(), servers)
 	}
 }
 
-// readJSON reads a value of a ConfigMap or a spec. An absent one is false and not reported.
-func (s *scope) readJSON(where, text string, to any, expected string) bool {
+// outcome is the result of readJSON.
+type outcome int
+
+const (
+	absent outcome = iota
+	read
+	malformed // which is reported
+)
+
+// reportLeftOver reports the settings of kube-dns in a cluster that has CoreDNS.
+func (r *reader) reportLeftOver(o Object) {
+	for _, key := range []string{stubKey, upstreamKey} {
+		if o.Data[key] != "" {
+			r.report(o.at(key), "the cluster has CoreDNS, which does not read this ConfigMap")
+			return
+		}
+	}
+}
+
+// readJSON reads a value of the ConfigMap o, or a part of its spec.
+func (r *reader) readJSON(o Object, where, text string, to any, expected string) outcome {
 	switch {
 	case text == "":
-		return false
+		return absent
 	case len(text) > maxValue:
-		s.report(where, "it is longer than %d bytes", maxValue)
-		return false
+		r.reportMalformed(o, where, "it is longer than %d bytes", maxValue)
+		return malformed
 	}
 	if err := json.Unmarshal([]byte(text), to); err != nil {
-		s.report(where, "expected %s: %s", expected, quote(err.Error()))
-		return false
+		r.reportMalformed(o, where, "expected %s: %s", expected, quote(err.Error()))
+		return malformed
 	}
-	return true
+	return read
 }
 
 // addPlain adds a route to servers without TLS.
-func (s *scope) addPlain(where string, domain dnsname.Name, texts []string) {
-	s.addServers(where, []dnsname.Name{domain}, s.parseAll(where, texts, parseServer))
+func (r *reader) addPlain(where string, domain dnsname.Name, texts []string) {
+	r.addServers(where, []dnsname.Name{domain}, r.parseAll(where, texts, parseServer))
 }
 
 // parseAll reads servers. It reports each one that it leaves out.
-func (s *scope) parseAll(where string, texts []string, parse func(string) (nameserver.Server, string)) []nameserver.Server {
+func (r *reader) parseAll(where string, texts []string, parse func(string) (nameserver.Server, string)) []nameserver.Server {
 	var servers []nameserver.Server
 	for i, text := range texts {
 		if i == maxServers {
-			s.report(where, "only the first %d servers are used", maxServers)
+			r.report(where, "only the first %d servers are used", maxServers)
 			break
 		}
 		server, wrong := parse(text)
 		switch {
 		case wrong != "":
-			s.report(where, "server %s: %s", quote(text), wrong)
+			r.report(where, "server %s: %s", quote(text), wrong)
 		case !slices.Contains(servers, server):
 			servers = append(servers, server)
 		}
@@ -79,13 +102,13 @@ func (s *scope) parseAll(where string, texts []string, parse func(string) (names
 }
 
 // addServers adds a route for each domain. Without servers, wider routes must not get the names.
-func (s *scope) addServers(where string, domains []dnsname.Name, servers []nameserver.Server) {
+func (r *reader) addServers(where string, domains []dnsname.Name, servers []nameserver.Server) {
 	for _, domain := range domains {
 		if len(servers) == 0 {
-			s.keep(domain, where)
+			r.keep(domain, where)
 			continue
 		}
-		s.add(Route{Domain: domain, Servers: servers, Where: where})
+		r.add(Route{Domain: domain, Servers: servers, Where: where})
 	}
 }
 
@@ -126,41 +149,48 @@ type transport struct {
 }
 
 // readOperator reads the DNS of OpenShift's DNS operator.
-func (s *scope) readOperator(o Object) {
+func (r *reader) readOperator(o Object) {
 	where := "dns.operator/" + title(o.Name)
 	var spec operatorSpec
-	if !s.readJSON(where, string(o.Spec), &spec, "the spec of a DNS of operator.openshift.io/v1") {
+	switch r.readJSON(o, where, string(o.Spec), &spec, "the spec of a DNS of operator.openshift.io/v1") {
+	case absent:
 		return
+	case malformed:
+		r.keepUnknown(where)
+		return
+	case read:
 	}
 	for i, text := range spec.Servers {
-		s.readOperatorServer(fmt.Sprintf("%s servers[%d]", where, i), string(text))
+		r.readOperatorServer(o, fmt.Sprintf("%s servers[%d]", where, i), string(text))
 	}
-	s.readResolvers(where+" upstreamResolvers", string(spec.Resolvers))
+	r.readResolvers(o, where+" upstreamResolvers", string(spec.Resolvers))
 }
 
 // readOperatorServer reads an element of spec.servers.
-func (s *scope) readOperatorServer(where, text string) {
+func (r *reader) readOperatorServer(o Object, where, text string) {
 	var server operatorServer
-	if !s.readJSON(where, text, &server, "zones and a forwardPlugin") {
+	if r.readJSON(o, where, text, &server, "zones and a forwardPlugin") != read {
+		r.keepUnknown(where)
 		return
 	}
 	var domains []dnsname.Name
 	for _, zone := range server.Zones {
 		domain, wrong := parseDomain(zone)
 		if wrong != "" || zone == "" {
-			s.report(where, "zone %s: expected a domain name", quote(zone))
+			r.report(where, "zone %s: expected a domain name", quote(zone))
+			r.keepUnknown(where)
 			continue
 		}
 		domains = append(domains, domain)
 	}
-	s.addServers(where, domains, s.overTransport(where, server.Forward.Upstreams, server.Forward.Transport))
+	r.addServers(where, domains, r.overTransport(where, server.Forward.Upstreams, server.Forward.Transport))
 }
 
 // readResolvers reads spec.upstreamResolvers. SystemResolvConf means the servers of the site, for
 // which there is no route.
-func (s *scope) readResolvers(where, text string) {
+func (r *reader) readResolvers(o Object, where, text string) {
 	var resolvers operatorResolvers
-	if !s.readJSON(where, text, &resolvers, "a list of upstreams") {
+	if r.readJSON(o, where, text, &resolvers, "a list of upstreams") != read {
 		return
 	}
 	var texts []string
@@ -170,7 +200,7 @@ func (s *scope) readResolvers(where, text string) {
 		case u.Type == "SystemResolvConf":
 			hasSystem = true
 		case u.Type != "Network":
-			s.report(where, "upstream of type %s: expected SystemResolvConf or Network", quote(u.Type))
+			r.report(where, "upstream of type %s: expected SystemResolvConf or Network", quote(u.Type))
 		case u.Port == 0:
 			texts = append(texts, u.Address)
 		default:
@@ -180,29 +210,29 @@ func (s *scope) readResolvers(where, text string) {
 	switch {
 	case len(texts) == 0:
 	case hasSystem:
-		s.report(where, "the site's servers and others together")
+		r.report(where, "the site's servers and others together")
 	default:
-		s.addServers(where, []dnsname.Name{dnsname.Root()}, s.overTransport(where, texts, resolvers.Transport))
+		r.addServers(where, []dnsname.Name{dnsname.Root()}, r.overTransport(where, texts, resolvers.Transport))
 	}
 }
 
 // overTransport reads servers. One that is reached over TLS is never used without.
-func (s *scope) overTransport(where string, texts []string, t transport) []nameserver.Server {
+func (r *reader) overTransport(where string, texts []string, t transport) []nameserver.Server {
 	switch {
 	case len(texts) == 0:
-		s.report(where, "expected at least one server")
+		r.report(where, "expected at least one server")
 		return nil
 	case t.Transport == "" || t.Transport == "Cleartext":
-		return s.parseAll(where, texts, parseServer)
+		return r.parseAll(where, texts, parseServer)
 	case t.Transport != "TLS":
-		s.report(where, "transport %s: expected Cleartext or TLS", quote(t.Transport))
+		r.report(where, "transport %s: expected Cleartext or TLS", quote(t.Transport))
 		return nil
 	case t.TLS.ServerName == "":
-		s.report(where, "TLS without a serverName: the servers cannot be verified")
+		r.report(where, "TLS without a serverName: the servers cannot be verified")
 		return nil
 	}
 	if name := t.TLS.CABundle.Name; name != "" {
-		s.report(where, "node-dns verifies the servers with this node's certificate authorities, not with caBundle %s", quote(name))
+		r.report(where, "node-dns verifies the servers with this node's certificate authorities, not with caBundle %s", quote(name))
 	}
-	return s.parseAll(where, texts, func(text string) (nameserver.Server, string) { return parseTLS(text, t.TLS.ServerName) })
+	return r.parseAll(where, texts, func(text string) (nameserver.Server, string) { return parseTLS(text, t.TLS.ServerName) })
 }

@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/dnsname"
 	"github.com/node-dns/node-dns/internal/dnsserver"
+	"github.com/node-dns/node-dns/internal/nameserver"
 )
 
 // addrsOf returns the addresses of the API server's host, from /etc/hosts or as a client on this host would be answered. The system's
@@ -30,15 +33,54 @@ func (d *Daemon) addrsOf(ctx context.Context, host string) (addrs []netip.Addr, 
 	}
 	s := d.serving.Load()
 	err = errors.New("it is a name of the cluster's, and not in /etc/hosts")
-	for _, name := range searched(name, strings.HasSuffix(host, "."), s.search.host) {
-		if s.isOfCluster(name) {
-			continue
-		}
+	names := slices.DeleteFunc(searched(name, strings.HasSuffix(host, "."), s.search.host), s.isOfCluster)
+	for _, name := range names {
 		if addrs, err = d.resolve(ctx, name); len(addrs) > 0 {
 			return addrs, nil
 		}
 	}
+	if s.own == nil {
+		return nil, err
+	}
+	for _, name := range names {
+		if addrs := d.resolveBeneath(ctx, s, name); len(addrs) > 0 {
+			return addrs, nil
+		}
+	}
 	return nil, err
+}
+
+// Bounds of what resolveBeneath asks.
+const (
+	maxBeneath     = 4
+	beneathTimeout = time.Second
+)
+
+// resolveBeneath asks the nameservers that there would be without the cluster's own DNS. One that a ConfigMap names, and that is dead, would keep us from
+// the API for good, which alone tells that the ConfigMap has been mended.
+func (d *Daemon) resolveBeneath(ctx context.Context, s *serving, name dnsname.Name) (addrs []netip.Addr) {
+	var servers []nameserver.Server
+	for _, c := range s.beneath() {
+		servers = append(servers, slices.DeleteFunc(slices.Clone(c.Servers), func(server nameserver.Server) bool { return !server.Plain() })...)
+	}
+	client := dns.Client{Timeout: beneathTimeout}
+	for _, server := range servers[:min(len(servers), maxBeneath)] {
+		for _, qtype := range []uint16{dns.TypeA, dns.TypeAAAA} {
+			m, _, err := client.ExchangeContext(ctx, new(dns.Msg).SetQuestion(name.String(), qtype), server.Addr.String())
+			if err != nil || m.Rcode != dns.RcodeSuccess {
+				continue
+			}
+			for _, rr := range m.Answer {
+				if addr, ok := addrOf(rr); ok {
+					addrs = append(addrs, addr)
+				}
+			}
+		}
+		if len(addrs) > 0 {
+			break
+		}
+	}
+	return addrs
 }
 
 // searched are the names that resolv.conf(5) makes of one, with ndots:1.

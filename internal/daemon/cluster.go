@@ -140,7 +140,7 @@ func (d *Daemon) clusterConfig(wanted api) cluster.Config {
 		Unready:    func(reason error) { d.names.unready(wanted.kubeconfig, reason) },
 		Programmed: d.metrics.programming.add, Requested: d.metrics.requested.add,
 		Log: d.log, Panics: &d.panics,
-		Lookup: d.addrsOf, Settings: d.takeFromCluster, KnownSettings: d.ownDNS.Load().objects,
+		Lookup: d.addrsOf, Settings: d.takeFromCluster, KnownSettings: d.knownSettings(),
 	}
 	if err := os.MkdirAll(filepath.Dir(d.paths.snapshot), 0o755); err != nil {
 		d.log.Warn("the cluster's state is not kept for the next start", "error", err)

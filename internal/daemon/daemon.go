@@ -74,14 +74,15 @@ type Daemon struct {
 	selinux selinux.Kernel
 	context string // of SELinux, at the start; "": not known
 
-	sockets *sockets // never nil
-	server  *dnsserver.Server
-	forward *forward.Forward
-	zone    *zone.Zone
-	cache   atomic.Pointer[cache.Cache]
-	serving atomic.Pointer[serving] // what is served now; never nil after New
-	mark    atomic.Uint32           // another one for each serving: what was found out under it holds for names that are remembered, see serveWire
-	host    atomic.Pointer[hostView]
+	sockets       *sockets // never nil
+	server        *dnsserver.Server
+	forward       *forward.Forward
+	zone          *zone.Zone
+	cache         atomic.Pointer[cache.Cache]
+	serving       atomic.Pointer[serving] // what is served now; never nil after New
+	ownDNSChanged chan struct{}           // and is to be kept
+	mark          atomic.Uint32           // another one for each serving: what was found out under it holds for names that are remembered, see serveWire
+	host          atomic.Pointer[hostView]
 	// problems are what an admin should know, beside what the status finds by itself: sorted, each once. Never nil.
 	problems atomic.Pointer[[]string]
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/node-dns/node-dns/internal/clusterdns"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/dnsname"
 	"github.com/node-dns/node-dns/internal/forward"
@@ -101,21 +102,12 @@ func prefixWords(prefixes []netip.Prefix) string {
 
 // addFiles adds what dnsmasq's files say but for their upstreams: local data, routes, options, and what has no effect.
 func (s *serving) addFiles(in inputs) {
-	s.addFromCluster(in)
-	if s.local = in.local; s.local == nil || s.own != in.localOwn {
-		s.local = localdata.New(s.said, s.hostname)
-	}
 	s.options.FilterA = s.options.FilterA || s.settings.filterA
 	s.options.FilterAAAA = s.options.FilterAAAA || s.settings.filterAAAA
 	s.options.Localise = s.options.Localise || in.dnsmasq.Has("localise-queries")
 	s.options.FilterWin2K = s.options.FilterWin2K || s.settings.filterWin2K
 	if s.options.BogusPrivate = s.options.BogusPrivate || s.settings.bogPriv; s.options.BogusPrivate {
 		s.private = privateZones()
-	}
-	for _, apex := range s.apexes {
-		if s.local.Knows(apex) {
-			s.note("dnsmasq's files, or hosts of the cluster's DNS, have names in the cluster's zone %s: these are answered as they say", apex)
-		}
 	}
 	s.notes = append(s.notes, in.dnsmasq.Costs()...)
 	var aside []string
@@ -125,6 +117,48 @@ func (s *serving) addFiles(in inputs) {
 	if len(aside) > 0 {
 		s.note("dnsmasq's options that are known, not followed: %s; node-dns check-config says why", few(aside, ", "))
 	}
+}
+
+// known is what is known here of names, and of what that was made.
+type known struct {
+	data   *localdata.Data
+	said   dnsmasqconf.Config   // by dnsmasq's files, and by the hosts of own
+	own    *clusterdns.Settings // nil: the cluster's DNS is not followed
+	pinned []dnsname.Name       // domains that somebody has nameservers for who is stronger than own
+}
+
+// addLocal adds what is known here of names, once it is settled who has nameservers for them.
+func (s *serving) addLocal(in inputs) {
+	now := known{own: s.own}
+	if s.own != nil {
+		now.pinned = s.pinned(precedence.FromCluster)
+	}
+	if before := in.known; before != nil && before.own == now.own && slices.Equal(before.pinned, now.pinned) {
+		s.known = before
+	} else {
+		now.said = in.dnsmasq
+		if s.own != nil {
+			now.said.Hosts = slices.Concat(in.dnsmasq.Hosts, ownHosts(s.own.Hosts, localdata.New(in.dnsmasq, s.hostname), now.pinned))
+		}
+		now.data = localdata.New(now.said, s.hostname)
+		s.known = &now
+	}
+	s.local = s.known.data
+	for _, apex := range s.apexes {
+		if s.local.Knows(apex) {
+			s.note("dnsmasq's files, or hosts of the cluster's DNS, have names in the cluster's zone %s: these are answered as they say", apex)
+		}
+	}
+}
+
+// pinned are the domains that have a route of a source that is stronger than this one. All names are none.
+func (s *serving) pinned(than precedence.Source) (domains []dnsname.Name) {
+	for _, r := range s.won {
+		if r.Source < than && !r.Domain.IsRoot() && !r.Plain {
+			domains = append(domains, r.Domain)
+		}
+	}
+	return domains
 }
 
 // fileClaims are what server=, local=, rev-server=, address=/domain/ and resolv-file say. The cluster's names are not theirs

@@ -13,13 +13,11 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/cache"
-	"github.com/node-dns/node-dns/internal/clusterdns"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/dnsname"
 	"github.com/node-dns/node-dns/internal/dnsserver"
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/journal"
-	"github.com/node-dns/node-dns/internal/localdata"
 	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/supervise"
@@ -146,6 +144,9 @@ func (d *Daemon) takeOver(next *serving, by string) time.Duration {
 	if old.api != (api{}) && next.api == (api{}) {
 		d.log.Info("the Kubernetes API is not watched any more", "kubeconfig", old.api.kubeconfig)
 	}
+	if old.config.Resolver.FromCluster && !next.config.Resolver.FromCluster {
+		d.forgetFromCluster()
+	}
 	if next.settings != old.settings {
 		d.cache.Store(d.newCache(next.settings))
 	}
@@ -261,15 +262,13 @@ func (d *Daemon) newServing(view *hostView, config nodeconfig.Config, files dnsm
 	if config.Resolver.FromCluster {
 		ownDNS = d.ownDNS.Load()
 	}
-	var local *localdata.Data
-	var localOwn *clusterdns.Settings
+	var before *known
 	if old := d.serving.Load(); old != nil && old.hostname == nameOf(hostname) && reflect.DeepEqual(old.dnsmasq, files) {
-		local, localOwn = old.local, old.own
+		before = old.known
 	}
 	return newServing(inputs{
 		ownDNS:      ownDNS,
-		local:       local,
-		localOwn:    localOwn,
+		known:       before,
 		kubeconfig:  kubeconfig,
 		found:       d.credentials(config, kubeconfig),
 		hostname:    hostname,

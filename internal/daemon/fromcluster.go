@@ -1,9 +1,13 @@
 package daemon
 
 import (
+	"bytes"
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"os"
 	"slices"
@@ -16,81 +20,142 @@ import (
 	"github.com/node-dns/node-dns/internal/clusterdns"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/localdata"
 	"github.com/node-dns/node-dns/internal/precedence"
 )
 
 // fromCluster is what the cluster configures of its own DNS, where the configuration says that it is followed. What it says does not change.
 type fromCluster struct {
-	objects []clusterdns.Object
-	failed  []error
+	cluster.Settings
 
-	mu       sync.Mutex           // guards what follows
-	zones    []dnsname.Name       // the cluster's
-	settings *clusterdns.Settings // what objects say where these are the cluster's zones; nil: they have not been read
+	mu    sync.Mutex           // guards what follows
+	zones []dnsname.Name       // the cluster's
+	said  *clusterdns.Settings // by the objects, where these are the cluster's zones; nil: they have not been read
 }
 
 // read is what the objects say. It is the same as long as the cluster's zones are: who looks again and again does not read them each time.
 func (f *fromCluster) read(zones []dnsname.Name) *clusterdns.Settings {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.settings == nil || !slices.Equal(f.zones, zones) {
-		settings := clusterdns.Read(f.objects, zones)
-		f.zones, f.settings = zones, &settings
+	if f.said == nil || !slices.Equal(f.zones, zones) {
+		said := clusterdns.Read(f.Objects, zones)
+		f.zones, f.said = zones, &said
 	}
-	return f.settings
+	return f.said
 }
 
-// maxFromCluster bounds the file, in octets: an object of the API has 1.5 MiB at most, and JSON escapes line ends.
+// maxFromCluster bounds the file, in octets: five objects of the API, which have 1.5 MiB each at most, with their line ends escaped.
 const maxFromCluster = 16 << 20
+
+// keptSettings is what the file has.
+type keptSettings struct {
+	Cluster string              `json:"cluster"`
+	Objects []clusterdns.Object `json:"objects"`
+}
 
 // loadFromCluster finds what the cluster's DNS was configured to do before the daemon was restarted: until the API answers, the names of a
 // stub domain must not go to the site's nameservers.
 func (d *Daemon) loadFromCluster() {
-	var kept []clusterdns.Object
-	data, err := os.ReadFile(d.paths.fromCluster)
-	if err == nil && len(data) > maxFromCluster {
-		err = fmt.Errorf("%d bytes", len(data))
-	}
-	if err == nil {
-		err = json.Unmarshal(data, &kept)
-	}
+	kept, err := readKeptSettings(d.paths.fromCluster)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		d.log.Warn("what the cluster configures of its DNS is not known before the API answers", "file", d.paths.fromCluster, "error", err)
-		kept = nil
 	}
-	d.ownDNS.Store(&fromCluster{objects: kept})
+	kept.Objects = slices.DeleteFunc(kept.Objects, func(o clusterdns.Object) bool { return !cluster.IsSetting(o) })
+	d.ownDNS.Store(&fromCluster{Settings: cluster.Settings{Objects: kept.Objects, Cluster: kept.Cluster}})
 }
 
-// takeFromCluster takes over what the API says, and keeps it for the next start.
+func readKeptSettings(path string) (kept keptSettings, err error) {
+	switch info, err := os.Lstat(path); {
+	case err != nil:
+		return kept, err
+	case !info.Mode().IsRegular():
+		return kept, fmt.Errorf("%s: it is no file: %w", path, fs.ErrInvalid)
+	case info.Size() > maxFromCluster:
+		return kept, fmt.Errorf("%s: %d bytes: expected %d at most", path, info.Size(), maxFromCluster)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return kept, err
+	}
+	if err := json.Unmarshal(data, &kept); err != nil {
+		return keptSettings{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return kept, nil
+}
+
+// knownSettings are what a new watch begins with. What failed to be watched before may not any more.
+func (d *Daemon) knownSettings() cluster.Settings {
+	now := d.ownDNS.Load()
+	if len(now.Failed) > 0 {
+		now = &fromCluster{Settings: cluster.Settings{Objects: now.Objects, Cluster: now.Cluster}}
+		d.ownDNS.Store(now)
+	}
+	return now.Settings
+}
+
+// takeFromCluster takes over what the API says, and has it kept for the next start.
 func (d *Daemon) takeFromCluster(settings cluster.Settings) {
-	before := d.ownDNS.Swap(&fromCluster{objects: settings.Objects, failed: settings.Failed})
-	if !slices.EqualFunc(before.objects, settings.Objects, sameObject) {
-		d.keepFromCluster(settings.Objects)
+	if !d.serving.Load().config.Resolver.FromCluster {
+		return // any more
+	}
+	d.ownDNS.Store(&fromCluster{Settings: keepGood(d.ownDNS.Load().Objects, settings)})
+	select {
+	case d.ownDNSChanged <- struct{}{}:
+	default:
 	}
 	d.hint("fromCluster")
 }
 
-func sameObject(a, b clusterdns.Object) bool {
-	one, err1 := json.Marshal(a)
-	other, err2 := json.Marshal(b)
-	return err1 == nil && err2 == nil && string(one) == string(other)
+// keepGood has an object that cannot be read whole any more say what it said before, as CoreDNS and kube-dns themselves go on with what they have: a
+// brace that is missing must not send the names of all stub domains to the site's nameservers.
+func keepGood(before []clusterdns.Object, now cluster.Settings) cluster.Settings {
+	now.Objects, now.Failed = slices.Clone(now.Objects), slices.Clone(now.Failed)
+	for _, bad := range clusterdns.Read(now.Objects, nil).Malformed {
+		is := func(o clusterdns.Object) bool {
+			return o.Kind == bad.Kind && o.Namespace == bad.Namespace && o.Name == bad.Name
+		}
+		fault := fmt.Errorf("%s: %s", bad.Where, bad.Text)
+		if i := slices.IndexFunc(before, is); i >= 0 {
+			now.Objects[slices.IndexFunc(now.Objects, is)] = before[i]
+			fault = fmt.Errorf("%w: what it said before stays", fault)
+		}
+		now.Failed = append(now.Failed, fault)
+	}
+	return now
 }
 
-func (d *Daemon) keepFromCluster(objects []clusterdns.Object) {
-	data, err := json.Marshal(objects)
-	if err == nil {
-		_, err = atomicfile.Writer{}.Write(d.paths.fromCluster, data, 0o600)
-	}
-	if err != nil {
-		d.log.Warn("what the cluster configures of its DNS is not kept for the next start", "error", err)
+// keepFromCluster writes what is known of the cluster's DNS each time that this changes, until ctx ends. It is apart from the watching, which a slow
+// disk does not hold up.
+func (d *Daemon) keepFromCluster(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-d.ownDNSChanged:
+		}
+		if !d.serving.Load().config.Resolver.FromCluster {
+			continue
+		}
+		now := d.ownDNS.Load()
+		var data bytes.Buffer
+		encoder := json.NewEncoder(&data)
+		encoder.SetEscapeHTML(false)
+		err := encoder.Encode(keptSettings{now.Cluster, now.Objects})
+		if err == nil && data.Len() > maxFromCluster {
+			err = fmt.Errorf("%d bytes: expected %d at most", data.Len(), maxFromCluster)
+		}
+		if err == nil {
+			_, err = atomicfile.Writer{}.Write(d.paths.fromCluster, data.Bytes(), 0o600)
+		}
+		if err != nil {
+			d.log.Warn("what the cluster configures of its DNS is not kept for the next start", "error", err)
+		}
 	}
 }
 
 // forgetFromCluster drops what is known, when it is not followed any more: nobody would tell that it has changed.
 func (d *Daemon) forgetFromCluster() {
-	if len(d.ownDNS.Swap(new(fromCluster)).objects) == 0 {
-		return
-	}
+	d.ownDNS.Store(new(fromCluster))
 	if err := os.Remove(d.paths.fromCluster); err != nil && !errors.Is(err, os.ErrNotExist) {
 		d.log.Warn("what the cluster configures of its DNS is still kept", "error", err)
 	}
@@ -99,19 +164,18 @@ func (d *Daemon) forgetFromCluster() {
 // maxUnfollowed bounds the notes about what cannot be followed.
 const maxUnfollowed = 20
 
-// addFromCluster adds the names that the cluster's DNS knows from hosts blocks, and says what of it is not followed. A name that dnsmasq's files
-// have, which are the admin's of this node, is theirs.
-func (s *serving) addFromCluster(in inputs) {
-	s.said = in.dnsmasq
+// addOwn takes over what the cluster's own DNS is configured to do, and says what of it is not followed.
+func (s *serving) addOwn(in inputs) {
 	if in.ownDNS == nil {
 		return
 	}
 	s.own = in.ownDNS.read(s.apexes)
-	for _, err := range in.ownDNS.failed {
-		s.problems = append(s.problems, fmt.Sprintf("%s: what the cluster configures of its DNS is not followed: %v", in.config.Where("fromCluster"), err))
+	where := in.config.Where("fromCluster")
+	for _, err := range in.ownDNS.Failed {
+		s.problems = append(s.problems, fmt.Sprintf("%s: %v", where, err))
 	}
 	if s.api == (api{}) {
-		s.problems = append(s.problems, in.config.Where("fromCluster")+": no Kubernetes API is watched (see kubeconfig)")
+		s.problems = append(s.problems, where+": no Kubernetes API is watched (see kubeconfig)")
 	}
 	for i, u := range s.own.Unfollowed {
 		if i == maxUnfollowed {
@@ -120,32 +184,9 @@ func (s *serving) addFromCluster(in inputs) {
 		}
 		s.note("%s is not followed: %s", u.Where, u.Text)
 	}
-	s.said.Hosts = slices.Clip(s.said.Hosts)
-	for _, h := range s.own.Hosts {
-		names := slices.DeleteFunc(slices.Clone(h.Names), func(name dnsname.Name) bool {
-			_, isKnown := in.dnsmasq.Where(name)
-			return isKnown
-		})
-		if len(names) > 0 {
-			s.said.Hosts = append(s.said.Hosts, dnsmasqconf.Host{
-				Names: names, Addrs: []netip.Addr{h.Addr}, TTL: h.TTL, NoReverse: h.NoReverse, Place: placeOf(h.Where),
-			})
-		}
-	}
 }
 
-// placeOf is the place that "ConfigMap kube-system/coredns Corefile:12" names.
-func placeOf(where string) dnsmasqconf.Place {
-	i := strings.LastIndexByte(where, ':')
-	line, err := strconv.Atoi(where[i+1:])
-	if err != nil {
-		return dnsmasqconf.Place{File: where}
-	}
-	return dnsmasqconf.Place{File: where[:i], Line: line}
-}
-
-// ownDNSClaims are what the cluster's own DNS is configured to forward. A domain of it fails where none of its servers can be asked: its names must
-// not leak.
+// ownDNSClaims are what the cluster's own DNS is configured to forward. A domain fails where none of its servers can be asked: its names must not leak.
 func (s *serving) ownDNSClaims() []precedence.Claim {
 	if s.own == nil {
 		return nil
@@ -160,5 +201,49 @@ func (s *serving) ownDNSClaims() []precedence.Claim {
 		}
 		claims = append(claims, c)
 	}
+	return claims
+}
+
+// ownHosts are the names that the cluster's own DNS knows, but for those that the admin of this node has said something of: that have a record in files,
+// or lie in a pinned domain.
+func ownHosts(all []clusterdns.Host, files *localdata.Data, pinned []dnsname.Name) (hosts []dnsmasqconf.Host) {
+	isTheirs := func(name dnsname.Name) bool { return files.Has(name) || slices.ContainsFunc(pinned, name.Within) }
+	for _, h := range all {
+		if names := slices.DeleteFunc(slices.Clone(h.Names), isTheirs); len(names) > 0 {
+			hosts = append(hosts, dnsmasqconf.Host{
+				Names: names, Addrs: []netip.Addr{h.Addr}, TTL: h.TTL, NoReverse: h.NoReverse, Whole: true, Place: placeOf(h.Where),
+			})
+		}
+	}
+	return hosts
+}
+
+// placeOf is the place that "ConfigMap kube-system/coredns Corefile:12" names.
+func placeOf(where string) dnsmasqconf.Place {
+	i := strings.LastIndexByte(where, ':')
+	line, err := strconv.Atoi(where[i+1:])
+	if err != nil {
+		return dnsmasqconf.Place{File: where}
+	}
+	return dnsmasqconf.Place{File: where[:i], Line: line}
+}
+
+// beneath are the servers for all names as they would be without the cluster's own DNS.
+func (s *serving) beneath() []precedence.Claim {
+	isRoot := func(c precedence.Claim) bool {
+		return c.Domain.IsRoot() && !c.Plain && len(c.Servers) > 0 && c.Source != precedence.FromCluster
+	}
+	var claims []precedence.Claim
+	for _, r := range s.won {
+		if isRoot(r.Claim) {
+			claims = append(claims, r.Claim)
+		}
+	}
+	for _, l := range s.lost {
+		if isRoot(l.Claim) && l.Barred == "" {
+			claims = append(claims, l.Claim)
+		}
+	}
+	slices.SortStableFunc(claims, func(a, b precedence.Claim) int { return cmp.Compare(a.Source, b.Source) })
 	return claims
 }

@@ -1,14 +1,19 @@
 package daemon
 
 import (
+	"errors"
+	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/miekg/dns"
 
+	"github.com/node-dns/node-dns/internal/dnsname"
 	"github.com/node-dns/node-dns/internal/dnstest"
 	"github.com/node-dns/node-dns/internal/kubetest"
+	"github.com/node-dns/node-dns/internal/lab"
 )
 
 // coredns is CoreDNS's ConfigMap with this Corefile.
@@ -128,13 +133,163 @@ none.test:53 {
 	})
 }
 
-// TestFromClusterUnkept: a file that is none of ours is passed over with a line in the log, and without an API the key is a problem.
+// TestFromClusterUnkept: a file that is none of ours, or no file, is passed over with a line in the log; and without an API the key is a problem.
 func TestFromClusterUnkept(t *testing.T) {
+	for name, make := range map[string]func(path string) error{
+		"damaged": func(path string) error { return os.WriteFile(path, []byte("[{"), 0o600) },
+		"no file": func(path string) error { return os.Symlink("/dev/zero", path) },
+		"huge": func(path string) error {
+			return errors.Join(os.WriteFile(path, nil, 0o600), os.Truncate(path, maxFromCluster+1))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log lab.Text
+			r := start(t, map[string]string{"/etc/node-dns/node-dns.yaml": "fromCluster: true\nkubeconfig: none\n"}, func(c *Config) {
+				dir := filepath.Join(c.Root, "/var/cache/node-dns")
+				if err := errors.Join(os.MkdirAll(dir, 0o755), make(filepath.Join(dir, "from-cluster.json"))); err != nil {
+					t.Fatal(err)
+				}
+				c.Log = slog.New(slog.NewTextHandler(&log, nil))
+			})
+			r.await("a problem", func() bool {
+				return strings.Contains(strings.Join(r.status().Problems, "\n"), "no Kubernetes API is watched")
+			})
+			if !strings.Contains(log.String(), "what the cluster configures of its DNS is not known before the API answers") {
+				t.Errorf("the log is\n%s", log.String())
+			}
+		})
+	}
+}
+
+// kubeDNS is kube-dns's ConfigMap with these values.
+func kubeDNS(values string) string {
+	return "apiVersion: v1\nkind: ConfigMap\nmetadata: {namespace: kube-system, name: kube-dns}\ndata: {" + values + "}\n"
+}
+
+// TestFromClusterSyntax: an object that cannot be read whole any more says what it said before, as CoreDNS itself goes on with what it has: names of
+// stub domains went to the site's nameservers for a missing brace, and a start without the API did not know better.
+func TestFromClusterSyntax(t *testing.T) {
+	for name, row := range map[string]struct{ good, bad, mended string }{
+		"Corefile": {
+			coredns("corp.test:53 {\n    forward . 198.51.100.1\n}"), coredns("corp.test:53 {\n    forward . 198.51.100.2"), coredns("corp.test:53 {\n    forward . 198.51.100.3\n}"),
+		},
+		"stubDomains": {
+			kubeDNS(`stubDomains: '{"corp.test": ["198.51.100.1"]}'`), kubeDNS(`stubDomains: '{"corp.test": ["198.51.100.2"],}'`), kubeDNS(`stubDomains: '{"corp.test": ["198.51.100.3"]}'`),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api, site := kubetest.NewServer(t), dnstest.NewServer(t, siteRecords)
+			api.Apply(shop)
+			api.Apply(row.good)
+			r := start(t, map[string]string{
+				kubeconfigPath: string(api.Kubeconfig()), upstreamPath: upstreamFile(site), "/etc/node-dns/node-dns.yaml": "fromCluster: true\n",
+			})
+			r.await("it is followed", func() bool { return strings.Contains(r.routes(), "corp.test.=198.51.100.1") })
+			api.Apply(row.bad)
+			hasProblem := func() bool {
+				return strings.Contains(strings.Join(r.status().Problems, "\n"), ": what it said before stays")
+			}
+			r.await("the fault is a problem", hasProblem)
+			if !strings.Contains(r.routes(), "corp.test.=198.51.100.1") {
+				t.Errorf("the routes are %s", r.routes())
+			}
+			api.SetFaults(kubetest.Faults{Status: 503})
+			r.restart()
+			if !strings.Contains(r.routes(), "corp.test.=198.51.100.1") {
+				t.Errorf("after a restart without the API they are %s", r.routes())
+			}
+			api.SetFaults(kubetest.Faults{})
+			r.await("the fault is a problem again", hasProblem)
+			api.Apply(row.mended)
+			r.await("what is mended is followed", func() bool { return strings.Contains(r.routes(), "corp.test.=198.51.100.3") && !hasProblem() })
+		})
+	}
+}
+
+// TestFromClusterAPIName: where the API has a name, and the nameservers that the cluster configures are dead, the API is found all the same: it alone
+// tells that they have been mended.
+func TestFromClusterAPIName(t *testing.T) {
+	api, site := kubetest.NewServer(t), dnstest.NewServer(t, siteRecords+"api.corp.example. 1 IN A 127.0.0.1\n")
+	api.Apply(shop)
+	api.Apply(kubeDNS(`upstreamNameservers: '["192.0.2.250"]'`))
 	r := start(t, map[string]string{
-		"/var/cache/node-dns/from-cluster.json": "[{",
-		"/etc/node-dns/node-dns.yaml":           "fromCluster: true\nkubeconfig: none\n",
+		kubeconfigPath: strings.Replace(string(api.Kubeconfig()), "https://127.0.0.1:", "https://api.corp.example:", 1),
+		upstreamPath:   upstreamFile(site), "/etc/node-dns/node-dns.yaml": "fromCluster: true\n",
 	})
-	r.await("a problem", func() bool {
-		return strings.Contains(strings.Join(r.status().Problems, "\n"), "no Kubernetes API is watched")
+	r.await("they are followed", func() bool { return strings.Contains(r.routes(), ".=192.0.2.250") })
+	r.restart()
+	if !strings.Contains(r.routes(), ".=192.0.2.250") {
+		t.Errorf("after a restart the routes are %s", r.routes())
+	}
+	api.Apply(kubeDNS(""))
+	r.await("the mended ConfigMap is followed", func() bool { return r.answer("www.example.com.", dns.TypeA) == "NOERROR 192.0.2.80" })
+}
+
+// TestFromClusterHosts: of what hosts blocks have, this node's own files and routes are stronger; a name has the addresses that are there and no others; and
+// what is answered on the wire is what is answered otherwise.
+func TestFromClusterHosts(t *testing.T) {
+	api, site := kubetest.NewServer(t), dnstest.NewServer(t, siteRecords+"printer.test. 30 IN AAAA 2001:db8::bad\n")
+	api.Apply(shop)
+	api.Apply(exported)
+	api.SetImports(true)
+	api.Apply(coredns(`
+.:53 {
+    hosts {
+        192.0.2.77 printer.test
+        192.0.2.98 x.own.test
+        192.0.2.99 web.shop.svc.clusterset.local
+        fallthrough
+    }
+    forward . /etc/resolv.conf
+}`))
+	r := start(t, map[string]string{
+		kubeconfigPath: string(api.Kubeconfig()), upstreamPath: upstreamFile(site),
+		"/etc/node-dns/node-dns.yaml": "fromCluster: true\nroutes: [{domain: own.test, servers: [198.51.100.3]}]\n",
 	})
+	r.synced()
+	r.await("they are known", func() bool { return r.answer("printer.test.", dns.TypeA) == "NOERROR 192.0.2.77" })
+	if got := r.answer("printer.test.", dns.TypeAAAA); got != "NOERROR" || site.QueriesFor("printer.test.", dns.TypeAAAA) > 0 {
+		t.Errorf("the address of the other family is %q", got)
+	}
+	for range 2 {
+		if got := r.answer("web.shop.svc.clusterset.local.", dns.TypeA); got != "NOERROR 192.0.2.99" {
+			t.Errorf("a name of the cluster set is %q", got)
+		}
+	}
+	s := r.daemon.serving.Load()
+	if s.local.Has(dnsname.MustParse("x.own.test")) {
+		t.Error("a name that the admin has nameservers for is answered from the cluster's hosts")
+	}
+	if got := s.saidLocally(dnsname.MustParse("printer.test")); got != "ConfigMap kube-system/coredns Corefile:3" {
+		t.Errorf("it is from %q", got)
+	}
+}
+
+// TestFromClusterCured: a problem that is over is not told of any more, though another watch has begun meanwhile; and what another version has kept
+// of other objects counts for nothing.
+func TestFromClusterCured(t *testing.T) {
+	api, site := kubetest.NewServer(t), dnstest.NewServer(t, siteRecords)
+	api.Apply(shop)
+	api.Apply(coredns("corp.test:53 {\n    forward . 198.51.100.1\n}"))
+	const stray = `{"cluster": "", "objects": [{"kind": "ConfigMap", "namespace": "other", "name": "x", "data": {"Corefile": "stray.test {\nforward . 198.51.100.9\n}"}}]}`
+	r := start(t, map[string]string{
+		kubeconfigPath: string(api.Kubeconfig()), upstreamPath: upstreamFile(site), "/etc/node-dns/node-dns.yaml": "fromCluster: true\n",
+		"/var/cache/node-dns/from-cluster.json": strings.ReplaceAll(stray, "\n", `\n`),
+	})
+	r.synced()
+	r.await("it is followed", func() bool { return strings.Contains(r.routes(), "corp.test.=") })
+	if strings.Contains(r.routes(), "stray") {
+		t.Errorf("the routes are %s", r.routes())
+	}
+	for _, verb := range []string{"list", "watch"} {
+		api.Deny(verb, "configmaps")
+	}
+	api.CloseWatches()
+	problems := func() string { return strings.Join(r.status().Problems, "\n") }
+	r.await("the missing right is a problem", func() bool { return strings.Contains(problems(), "configmaps/coredns in namespace kube-system") })
+	for _, verb := range []string{"list", "watch"} {
+		api.Grant(verb, "configmaps")
+	}
+	write(t, r.root+"/etc/node-dns/node-dns.yaml", "fromCluster: true\nsameZoneFirst: true\n")
+	r.await("the problem is over", func() bool { return problems() == "" })
 }

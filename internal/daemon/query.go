@@ -213,7 +213,7 @@ func (d *Daemon) answeredBy(q *dnsserver.Query, a control.Answer) control.By {
 
 // saidLocally is the file and line that local data about a name is from; "": none says so.
 func (s *serving) saidLocally(name dnsname.Name) string {
-	place, ok := s.said.Where(name)
+	place, ok := s.known.said.Where(name)
 	if !ok {
 		return ""
 	}

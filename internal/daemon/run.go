@@ -89,6 +89,8 @@ func New(config Config) (*Daemon, error) {
 		rewatch:  make(chan struct{}, 1),
 		rebus:    make(chan struct{}, 1),
 
+		ownDNSChanged: make(chan struct{}, 1),
+
 		busChanges: make(chan busChange),
 		fresh:      fresh{asked: make(chan chan struct{})},
 		metrics:    newMetricsState(),
@@ -266,6 +268,7 @@ func (d *Daemon) tasks(socket net.Listener) []supervise.Task {
 		{Name: "D-Bus", Run: d.serveBus, Restart: true},
 		{Name: "metrics", Run: d.serveMetrics, Restart: true},
 		{Name: "watch cluster", Run: d.watchCluster, Restart: true},
+		{Name: "keep the cluster's DNS", Run: d.keepFromCluster, Restart: true},
 		{Name: "watch files", Run: d.watchFiles, Restart: true},
 		{Name: "watch limits", Run: d.watchLimits, Restart: true},
 		{Name: "watch loops", Run: d.watchLoops, Restart: true},

@@ -33,9 +33,8 @@ type inputs struct {
 	recursive   []nameserver.Server // what dnsRecursiveResolvConf names, when it is not our own node resolv.conf
 	bus         bus.State           // what was set over D-Bus
 	dnsmasq     dnsmasqconf.Config  // what dnsmasq's files say
-	ownDNS      *fromCluster        // nil: it is not followed
-	local       *localdata.Data     // of dnsmasq and of localOwn; nil: it is to be made
-	localOwn    *clusterdns.Settings
+	ownDNS      *fromCluster        // what the cluster configures of its own DNS; nil: it is not followed
+	known       *known              // what was made of dnsmasq before; nil: it is to be made
 	resolvFiles []nameserver.Server // what their resolv-file names
 	files       int                 // how many files the process may open; 0: no bound
 	problems    []string            // of gathering these
@@ -67,11 +66,11 @@ type serving struct {
 	notes         []string // what an admin should know, though all is well
 	dnsmasq       dnsmasqconf.Config
 	own           *clusterdns.Settings // of ownDNS; nil: it is not followed
-	said          dnsmasqconf.Config   // what dnsmasq's files say, and the hosts of own
+	known         *known
 	settings      settings
-	local         *localdata.Data
-	hostname      dnsname.Name // the zero Name: it is none
-	forwardMax    int          // dnsForwardMax, or what there are files for
+	local         *localdata.Data // known's
+	hostname      dnsname.Name    // the zero Name: it is none
+	forwardMax    int             // dnsForwardMax, or what there are files for
 	looping       map[nameserver.Server]struct{}
 	api           api
 	found         nodeconfig.Kubeconfig // where api's kubeconfig is from
@@ -127,11 +126,13 @@ func newServing(in inputs) *serving {
 	if s.options = in.bus.Options; s.options.BogusPrivate {
 		s.private = privateZones()
 	}
+	s.addOwn(in)
 	s.addFiles(in)
 	s.settle(s.claims(in))
+	s.addLocal(in)
 	s.hitsOnWire = !s.options.FilterA && !s.options.FilterAAAA
 	s.missesOnWire = s.hitsOnWire && !s.settings.stopRebind && !s.settings.staleAtOnce && len(in.dnsmasq.Bogus)+len(in.dnsmasq.Ignored)+len(in.dnsmasq.Rewrites) == 0
-	s.onWire = s.hitsOnWire && !hasLocalNames(in.config.ClusterDomain) && len(s.overrides) == 0 && !slices.ContainsFunc(s.apexes, s.local.Knows)
+	s.onWire = s.hitsOnWire && !hasLocalNames(in.config.ClusterDomain) && len(s.overrides) == 0 && !slices.ContainsFunc(s.apexes, s.local.Knows) && !s.local.Knows(clusterSet())
 	if !s.isRouted(dnsname.Root()) {
 		s.problems = append(s.problems, "no upstream nameserver is known: only cluster names are answered")
 	}

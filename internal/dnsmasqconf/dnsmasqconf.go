@@ -95,6 +95,8 @@ type Host struct {
 	Place Place
 	// NoReverse says that nothing leads back.
 	NoReverse bool
+	// Whole says that the names have no address of the other family: nobody else is asked for one.
+	Whole bool
 }
 
 // A CNAME is an alias.

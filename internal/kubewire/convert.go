@@ -56,7 +56,7 @@ func (d *Decoder) convertValue(m *meta, from *objectJSON) (any, error) {
 	case ServiceImports:
 		return d.convertImport(m, from)
 	case ConfigMaps:
-		return ConfigMap(from.Data), nil
+		return ConfigMap(from.Data.all), nil
 	case DNSes:
 		return from.Spec.DNS, nil
 	case EndpointSlices:

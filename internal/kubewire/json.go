@@ -49,7 +49,7 @@ type objectJSON struct {
 		PodIP  string            `json:"podIP"`
 		PodIPs list[addressJSON] `json:"podIPs"`
 	} `json:"status"`
-	Data      map[string]string  `json:"data"` // of a ConfigMap
+	Data      texts              `json:"data"` // of a ConfigMap
 	Endpoints list[endpointJSON] `json:"endpoints"`
 	Ports     list[portJSON]     `json:"ports"`
 	Subsets   list[subsetJSON]   `json:"subsets"`

@@ -12,6 +12,7 @@ func newObjectJSON() *objectJSON {
 	o := &objectJSON{room: &room}
 	o.Spec.ClusterIPs.room, o.Spec.IPs.room, o.Spec.Ports.room, o.Status.PodIPs.room = &room, &room, &room, &room
 	o.Endpoints.room, o.Ports.room, o.Subsets.room = &room, &room, &room
+	o.Data.room = &room
 	return o
 }
 
@@ -50,6 +51,47 @@ func (l *list[T]) UnmarshalJSON(data []byte) error {
 			return err
 		}
 		l.all = append(l.all, member)
+	}
+	return nil
+}
+
+// texts is an object in JSON whose members are texts. It is read as long as there is room for its members, each of which takes that of memberRoom of a
+// list's.
+type texts struct {
+	all  map[string]string
+	room *int
+}
+
+// memberRoom leaves room for 8,192 members: two million empty ones would take ten times their JSON.
+const memberRoom = 32
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (t *texts) UnmarshalJSON(data []byte) error {
+	t.all = nil // of a key that stands twice the last one counts
+	values := json.NewDecoder(bytes.NewReader(data))
+	start, err := values.Token()
+	if err != nil || start == nil {
+		return err
+	}
+	if start != json.Delim('{') {
+		return ErrMalformed
+	}
+	for values.More() {
+		key, err := values.Token()
+		if err != nil {
+			return err
+		}
+		if *t.room -= memberRoom; *t.room < 0 {
+			return nil
+		}
+		var text string
+		if err := values.Decode(&text); err != nil {
+			return err
+		}
+		if t.all == nil {
+			t.all = make(map[string]string)
+		}
+		t.all[key.(string)] = text
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package kubewire
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -37,8 +38,24 @@ func TestSettings(t *testing.T) {
 		if diff := cmp.Diff([]any{row.want}, got); err != nil || diff != "" {
 			t.Errorf("%s: %v\n%s", name, err, diff)
 		}
-		if _, err := NewDecoder(row.kind).object(nil); !errors.Is(err, ErrMalformed) {
+		if _, err := NewDecoder(row.kind).object([]byte{}); !errors.Is(err, ErrMalformed) {
 			t.Errorf("%s, in protobuf: %v", name, err)
 		}
+	}
+}
+
+// TestManyTexts: a ConfigMap with more keys than any has is too big: 8 MiB of empty ones became 127 MB.
+func TestManyTexts(t *testing.T) {
+	var data strings.Builder
+	for i := range 10_000 {
+		fmt.Fprintf(&data, `"k%d": "", `, i)
+	}
+	list := `{"kind": "ConfigMapList", "metadata": {"resourceVersion": "9"}, "items": [{"metadata": {"name": "coredns", "resourceVersion": "7"}, "data": {` + data.String() + `"": ""}}]}`
+	var got []Object
+	if _, err := NewDecoder(ConfigMaps).List(strings.NewReader(list), JSON, func(o Object) error {
+		got = append(got, o)
+		return nil
+	}); err != nil || len(got) != 1 || !errors.Is(got[0].TooBig, ErrTooBig) || got[0].Value != nil {
+		t.Errorf("%d objects, %v", len(got), err)
 	}
 }

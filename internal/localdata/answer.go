@@ -18,12 +18,13 @@ const maxAliases = 100
 // Answer returns the records for a question about name, and false when none are known: then it is asked further. An alias is
 // followed as far as it is known here. The addresses of a domain count where that has at least least labels: a longer domain
 // has a route of its own. Of several addresses of a name those in near are given, where there are such (dnsmasq's
-// localise-queries); the zero Prefix: all. The caller owns the records.
+// localise-queries); the zero Prefix: all. A name that is known not to have any has an empty answer. The caller owns the records.
 func (d *Data) Answer(question dns.Question, name dnsname.Name, least int, near netip.Prefix) (answer []dns.RR, ok bool) {
 	if d.IsEmpty() || name.IsZero() {
 		return nil, false
 	}
 	owner, qtype := question.Name, question.Qtype
+	isWhole := false
 	for range maxAliases {
 		n := d.names[name]
 		if n == nil {
@@ -31,6 +32,7 @@ func (d *Data) Answer(question dns.Question, name dnsname.Name, least int, near 
 		}
 		if n.alias == nil {
 			answer = appendRecords(answer, nearest(n.records, near), owner, qtype)
+			isWhole = n.isWhole && (qtype == dns.TypeA || qtype == dns.TypeAAAA)
 			break
 		}
 		answer = append(answer, owned(n.alias, owner))
@@ -40,11 +42,14 @@ func (d *Data) Answer(question dns.Question, name dnsname.Name, least int, near 
 		}
 		owner, name = n.alias.Target, target
 	}
-	if len(answer) == 0 {
+	if len(answer) == 0 && !isWhole {
 		answer = d.ofDomain(name, owner, qtype, least)
 	}
-	return answer, len(answer) > 0
+	return answer, len(answer) > 0 || isWhole
 }
+
+// Has reports whether a name itself has a record.
+func (d *Data) Has(name dnsname.Name) bool { return d != nil && d.names[name] != nil }
 
 // nearest leaves out the IPv4 addresses that are not in near, unless none is.
 func nearest(records []dns.RR, near netip.Prefix) []dns.RR {

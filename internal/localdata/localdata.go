@@ -28,6 +28,7 @@ type Data struct {
 type node struct {
 	alias   *dns.CNAME
 	records []dns.RR
+	isWhole bool // there is no address of another family
 }
 
 // New returns what a configuration says. host is the target of MX records that have none; the zero Name: they are left out.
@@ -111,6 +112,7 @@ func (d *Data) addHost(h dnsmasqconf.Host) {
 	for _, addr := range h.Addrs {
 		for _, name := range h.Names {
 			d.add(name, d.address(addr, h.TTL))
+			d.names[name].isWhole = d.names[name].isWhole || h.Whole
 		}
 		if h.NoReverse {
 			continue

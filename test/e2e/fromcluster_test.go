@@ -63,7 +63,7 @@ corp.test:53 {
 }
 `, server))
 	}
-	create(t, c, corefile("198.51.100.1"), configMap(t, "kube-dns", "stubDomains", `{"stub.test": ["198.51.100.4"]}`))
+	create(t, c, configMap(t, "kube-dns", "stubDomains", `{"stub.test": ["198.51.100.4"]}`))
 
 	n := newNode(t, "fromCluster: true")
 	n.credentials(c, kube.Node())
@@ -79,9 +79,11 @@ corp.test:53 {
 		t.Helper()
 		n.until("the routes have "+want, func() bool { return strings.Contains(routes(), want) })
 	}
+	awaits("stub.test.=198.51.100.4 ConfigMap kube-system/kube-dns stubDomains")
+	create(t, c, corefile("198.51.100.1")) // which the cluster has moved to
 	awaits("corp.test.=198.51.100.1 ConfigMap kube-system/coredns Corefile:12")
 	awaits("lab.test.=198.51.100.3 dns.operator/default servers[0]")
-	awaits("stub.test.=198.51.100.4 ConfigMap kube-system/kube-dns stubDomains")
+	n.until("kube-dns's domain is left to others", func() bool { return !strings.Contains(routes(), "stub.test.") })
 	n.answers("printer.test", "A", "NOERROR A 192.0.2.77")
 	n.answers("77.2.0.192.in-addr.arpa", "PTR", "NOERROR PTR printer.test.")
 	status := n.status()
