@@ -51,8 +51,8 @@ type Config struct {
 	// Programmed gets each change that a watch told of, right after Publish has had it, from the same goroutine. What a list has
 	// is none: nobody knows how long it has been there. Nil: nobody asks.
 	Programmed func(change Programmed)
-	// Settings gets what the cluster configures of its own DNS, each time that this changes; of Features.Settings. It is called by one
-	// goroutine at a time, and holds that up. Nil: nobody asks.
+	// Settings is called with what the cluster configures of its own DNS each time that changes, if Features.Settings is set. Calls do not
+	// overlap, and the watch waits for them. Nil disables it.
 	Settings func(settings Settings)
 	// KnownSettings are earlier ones, whose Objects hold until the API says something else.
 	KnownSettings Settings

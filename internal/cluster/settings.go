@@ -233,7 +233,8 @@ func (w *Watcher) followSetting(ctx context.Context, c *connection, s source) er
 }
 
 // hasOperator reports whether the server has OpenShift's operator. Where it has not, it is to be asked again after a time, and what was known of that
-// is dropped. A server without it denies it to whoever lacks the right, as if it were there; and the 404 of a proxy, which has nothing, says nothing.
+// is dropped. Discovery decides, because a server without the operator answers 403, not 404, to a client without the right; and a second group must exist, because
+// a proxy without a server answers 404 to everything.
 func (w *Watcher) hasOperator(ctx context.Context, c *connection) (has bool, again time.Duration) {
 	has, err := c.api.hasGroup(ctx, "/apis/operator.openshift.io/v1", "dnses")
 	if has {

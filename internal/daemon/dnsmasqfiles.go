@@ -124,10 +124,10 @@ type known struct {
 	data   *localdata.Data
 	said   dnsmasqconf.Config   // by dnsmasq's files, and by the hosts of own
 	own    *clusterdns.Settings // nil: the cluster's DNS is not followed
-	pinned []dnsname.Name       // domains that somebody has nameservers for who is stronger than own
+	pinned []dnsname.Name       // domains with a route of a source stronger than own
 }
 
-// addLocal adds what is known here of names, once it is settled who has nameservers for them.
+// addLocal adds the local data. It comes after settle, because hosts of the cluster's DNS give way to routes of stronger sources.
 func (s *serving) addLocal(in inputs) {
 	now := known{own: s.own}
 	if s.own != nil {

@@ -33,7 +33,7 @@ type fromCluster struct {
 	said  *clusterdns.Settings // by the objects, where these are the cluster's zones; nil: they have not been read
 }
 
-// read is what the objects say. It is the same as long as the cluster's zones are: who looks again and again does not read them each time.
+// read parses the objects. It keeps the result until the cluster's zones change, because the daemon looks every few seconds.
 func (f *fromCluster) read(zones []dnsname.Name) *clusterdns.Settings {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -153,7 +153,7 @@ func (d *Daemon) keepFromCluster(ctx context.Context) error {
 	}
 }
 
-// forgetFromCluster drops what is known, when it is not followed any more: nobody would tell that it has changed.
+// forgetFromCluster drops the objects and their file when fromCluster is turned off: they are not watched any more.
 func (d *Daemon) forgetFromCluster() {
 	d.ownDNS.Store(new(fromCluster))
 	if err := os.Remove(d.paths.fromCluster); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -207,9 +207,9 @@ func (s *serving) ownDNSClaims() []precedence.Claim {
 // ownHosts are the names that the cluster's own DNS knows, but for those that the admin of this node has said something of: that have a record in files,
 // or lie in a pinned domain.
 func ownHosts(all []clusterdns.Host, files *localdata.Data, pinned []dnsname.Name) (hosts []dnsmasqconf.Host) {
-	isTheirs := func(name dnsname.Name) bool { return files.Has(name) || slices.ContainsFunc(pinned, name.Within) }
+	isAdmins := func(name dnsname.Name) bool { return files.Has(name) || slices.ContainsFunc(pinned, name.Within) }
 	for _, h := range all {
-		if names := slices.DeleteFunc(slices.Clone(h.Names), isTheirs); len(names) > 0 {
+		if names := slices.DeleteFunc(slices.Clone(h.Names), isAdmins); len(names) > 0 {
 			hosts = append(hosts, dnsmasqconf.Host{
 				Names: names, Addrs: []netip.Addr{h.Addr}, TTL: h.TTL, NoReverse: h.NoReverse, Whole: true, Place: placeOf(h.Where),
 			})

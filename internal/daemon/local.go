@@ -91,8 +91,8 @@ func (l *local) chaos(q *dnsserver.Query, question dns.Question) *dns.Msg {
 }
 
 // refusesPlain is dnsmasq's domain-needed: addresses of a name without dots are not asked upstream, where a search list
-// was forgotten or a typo made. A route for just that name is an admin's word against it. The answer has no SOA record, so that nobody remembers it
-// (RFC 2308 section 5): it says of com. that it does not exist, and who remembers that knows of no name below com. either (RFC 8020).
+// was forgotten or a typo made. A route for just that name is an admin's word against it. The answer has no SOA record, so that no cache keeps it
+// (RFC 2308 section 5): com. gets it too, and a cache that keeps it answers NXDOMAIN to every name below com. (RFC 8020).
 func (l *local) refusesPlain(name dnsname.Name, qtype uint16) bool {
 	return l.serving().config.DomainNeeded && name.Labels() == 1 &&
 		(qtype == dns.TypeA || qtype == dns.TypeAAAA) && !l.routed(name) && !l.known(name)

@@ -81,7 +81,7 @@ func TestLocal(t *testing.T) {
 				return
 			}
 			if len(m.Ns) > 0 {
-				t.Errorf("somebody may remember it: %v", m.Ns)
+				t.Errorf("a cache may keep it: %v", m.Ns)
 			}
 			if m.Rcode != test.rcode || firstValue(m) != test.firstValue {
 				t.Errorf("rcode %s, %q; expected %s, %q", dns.RcodeToString[m.Rcode], firstValue(m),

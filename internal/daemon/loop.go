@@ -20,9 +20,8 @@ import (
 const (
 	// loopProbeTimeout is how long a probe may be on its way back to us.
 	loopProbeTimeout = time.Second
-	// loopProbeAgain is how often the upstreams are probed while one of them is left out, which may not loop any more. Others are not probed
-	// again: each probe goes on to the root, 33 a second from 5,000 nodes, and of a server that somebody points at us later the questions
-	// that come back tell.
+	// loopProbeAgain is how often the upstreams are probed while one of them is left out, which may have stopped looping. Without one there are no
+	// periodic probes: each goes on to the root, 33 a second from 5,000 nodes. A loop that begins later shows in the queries that come back.
 	loopProbeAgain = 5 * time.Minute
 	// loopProbeSoon is how long after a suspicion another one has the upstreams probed again: where nothing is answered every
 	// question raises one.

@@ -9,8 +9,8 @@ import (
 	"github.com/node-dns/node-dns/internal/dnsserver"
 )
 
-// special are the domains whose names no upstream nameserver is asked for, unless somebody has configured otherwise: what is in them leaves no node
-// (RFC 7686 section 2, RFC 6761 section 6.4, RFC 6303 section 4.2 and 4.3). unbound has the same.
+// special are the domains that are answered locally, as unbound does, unless a route or local data has the name (RFC 7686 section 2, RFC 6761
+// section 6.4, RFC 6303 sections 4.2 and 4.3).
 var special = [...]struct {
 	zone     string
 	loopback string // the name in it that leads to localhost; "": none

@@ -95,7 +95,7 @@ type Host struct {
 	Place Place
 	// NoReverse says that nothing leads back.
 	NoReverse bool
-	// Whole says that the names have no address of the other family: nobody else is asked for one.
+	// Whole says that a query for an address of the other family is NODATA. If it is not set, that query goes to a nameserver.
 	Whole bool
 }
 
