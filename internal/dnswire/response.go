@@ -145,7 +145,7 @@ type record struct {
 }
 
 func (rd *reader) readQName() bool {
-	if rd.end < HeaderSize+5 {
+	if rd.end < HeaderSize+5 || rd.end > HeaderSize+MaxQuestion {
 		return false
 	}
 	rd.qname.size = len(AppendLower(rd.qname.octets[:0], rd.message[HeaderSize:rd.end-4]))
