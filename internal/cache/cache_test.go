@@ -232,7 +232,7 @@ func TestNeverRemembered(t *testing.T) {
 	}
 }
 
-// TestCappedThoughNotRemembered: what is not remembered here has no TTL above the cap either, as the client may remember it.
+// TestCappedThoughNotRemembered: the cap also applies to a response that is not cached here, because the client may cache it.
 func TestCappedThoughNotRemembered(t *testing.T) {
 	for name, row := range map[string]struct {
 		config  Config

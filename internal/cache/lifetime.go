@@ -94,8 +94,8 @@ type terms struct {
 	least, highest uint32
 }
 
-// capped is the TTL in a response that is not remembered, such as a referral: the client may remember it. Where nothing of its kind is, highest is 0 and
-// no bound.
+// capped is the TTL of a record in a response that is not cached, such as a referral: the client may cache it. If highest is 0 caching is off, and the
+// TTL stays.
 func (t terms) capped(ttl uint32) uint32 {
 	if t.highest == 0 {
 		return ttl

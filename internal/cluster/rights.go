@@ -58,7 +58,7 @@ func MissingRights(ctx context.Context, config Config) ([]Right, error) {
 	wanted := sources(config.Features, config.NodeName, has)
 	if config.Features.Settings {
 		wanted = append(wanted, settingSources()...)
-		isOpenShift, err := c.api.hasGroup(ctx, "/apis/operator.openshift.io/v1", "dnses")
+		isOpenShift, err := c.api.hasGroup(ctx, operatorPath, "dnses")
 		if _, isStatus := status(err); err != nil && !isStatus {
 			return nil, err
 		}

@@ -38,10 +38,10 @@ func (s source) isOf(o clusterdns.Object) bool {
 	return o.Kind == s.kind.String() && o.Namespace == s.namespace && o.Name == s.name
 }
 
-// fewFailures in a row are told of: one watch that ends early, or one lost connection, is no news.
+// fewFailures is how many failures in a row are reported. A watch that ends early or a lost connection is not.
 const fewFailures = 3
 
-// How soon an object is asked for again, on average: one that may not be read, and one of an API that the server does not have.
+// The average time until an object is requested again: after 403, and if the server does not have its API.
 const (
 	deniedAgain  = 5 * time.Minute
 	missingAgain = time.Hour
@@ -49,16 +49,16 @@ const (
 
 // setting is what is known of one object.
 type setting struct {
-	object    *clusterdns.Object // nil: there is none
+	object    *clusterdns.Object // nil if it does not exist
 	listed    *clusterdns.Object // by the list that is being read
-	position  uint64             // of the cluster: see reflector
-	err       error              // why it is not watched; nil: it is
-	failures  int                // in a row that are no answer
-	isForeign bool               // object is of another cluster: it holds until the API of this one has answered
+	position  uint64             // the resourceVersion up to which it is known: see reflector
+	err       error              // why it is not watched; nil if it is
+	failures  int                // in a row, without an HTTP status
+	isForeign bool               // object is of another cluster, and holds until this cluster's API has answered
 }
 
-// settings gathers what reflectors tell of the objects that configure a cluster's DNS. They are apart from the store: a name's answer does not
-// wait for them, nor they for it.
+// settings collects the reports of the reflectors that watch the objects of settingSources. It is apart from the store, so that no failure here
+// delays the cluster's names.
 type settings struct {
 	mu      sync.Mutex
 	cluster string // that of the last connection; "": there was none
@@ -95,7 +95,7 @@ func (s *settings) position(of source, cluster [sha256.Size]byte) uint64 {
 	return s.known[of].position
 }
 
-// take takes what a reflector tells.
+// take applies a report of a reflector.
 func (s *settings) take(r report) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,7 +137,7 @@ func (s *settings) take(r report) {
 	s.tell()
 }
 
-// missing is that the server has no such API.
+// missing drops an object whose API the server does not have.
 func (s *settings) missing(of source) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,7 +145,7 @@ func (s *settings) missing(of source) {
 	s.tell()
 }
 
-// tell publishes what is known, if that is news. s.mu is held, so that what is older does not overtake.
+// tell publishes the Settings if they have changed. The caller holds s.mu, which keeps the calls in order.
 func (s *settings) tell() {
 	if now := s.gather(); !reflect.DeepEqual(now, s.last) {
 		s.last = now
@@ -172,7 +172,7 @@ func (s *settings) gather() (all Settings) {
 	return all
 }
 
-// objectOf is an object as clusterdns reads it; nil: it is too big to be one that configures DNS, and what it said before holds.
+// objectOf converts an object for clusterdns. It is nil for an object over the size limit, which the earlier version stands in for.
 func objectOf(s source, o kubewire.Object) *clusterdns.Object {
 	to := &clusterdns.Object{Kind: s.kind.String(), Namespace: s.namespace, Name: s.name}
 	switch value := o.Value.(type) {
@@ -190,7 +190,7 @@ func objectOf(s source, o kubewire.Object) *clusterdns.Object {
 	return to
 }
 
-// followSettings watches every object until ctx ends, and then returns nil. What fails for one of them ends no session.
+// followSettings watches all objects until ctx ends, and then returns nil. A failure does not end the session.
 func (w *Watcher) followSettings(ctx context.Context, c *connection) error {
 	var group errgroup.Group
 	for _, s := range settingSources() {
@@ -232,11 +232,11 @@ func (w *Watcher) followSetting(ctx context.Context, c *connection, s source) er
 	return nil
 }
 
-// hasOperator reports whether the server has OpenShift's operator. Where it has not, it is to be asked again after a time, and what was known of that
-// is dropped. Discovery decides, because a server without the operator answers 403, not 404, to a client without the right; and a second group must exist, because
-// a proxy without a server answers 404 to everything.
+// hasOperator reports whether the server has the API of OpenShift's operator, and if not, when to look again. Discovery decides, because a server
+// without that API answers 403, not 404, to a client without the right. If a second group exists the object is dropped; a proxy without a server
+// answers 404 to both.
 func (w *Watcher) hasOperator(ctx context.Context, c *connection) (has bool, again time.Duration) {
-	has, err := c.api.hasGroup(ctx, "/apis/operator.openshift.io/v1", "dnses")
+	has, err := c.api.hasGroup(ctx, operatorPath, "dnses")
 	if has {
 		return true, 0
 	}
@@ -250,7 +250,7 @@ func (w *Watcher) hasOperator(ctx context.Context, c *connection) (has bool, aga
 	return false, missingAgain
 }
 
-// rest waits for half to one and a half of a time, so that nodes do not ask as one.
+// rest waits between half and one and a half times wait, so that requests of many nodes are spread.
 func (w *Watcher) rest(ctx context.Context, wait time.Duration) {
 	supervise.Sleep(ctx, time.Duration((0.5+w.config.Chance())*float64(wait)))
 }

@@ -57,8 +57,8 @@ func ofSettings(all []kubetest.Request) (lists, others int) {
 	return lists, others
 }
 
-// TestSettings: what the cluster configures of its DNS is told as it changes. What may not be read holds as it was, and is seldom asked for; a
-// failure of it holds nothing else up.
+// TestSettings: each change of an object is published. An object that may not be read keeps its last version and is requested every few minutes; its
+// failure does not affect the cluster's names.
 func TestSettings(t *testing.T) {
 	fakeTime(t, func(t *testing.T) {
 		w, network := newFakeWorld(t)

@@ -110,6 +110,9 @@ func (s source) path() string {
 	return path + resource
 }
 
+// operatorPath is where the API of OpenShift's operators is.
+const operatorPath = "/apis/operator.openshift.io/v1"
+
 // accept is the request header that asks for a format that is read here.
 func (s source) accept() string {
 	if s.kind == kubewire.ConfigMaps || s.kind == kubewire.DNSes {

@@ -1,16 +1,9 @@
 package clusterdns
 
 import (
-	"fmt"
-	"maps"
-	"path"
-	"slices"
 	"strings"
-
-	"github.com/coredns/caddy/caddyfile"
 )
 
-// The bounds of one Corefile with all that it imports.
 const (
 	maxTokens     = 500_000
 	maxDirectives = 10_000
@@ -20,101 +13,6 @@ const (
 	maxKeys       = 256 // zones of a server block
 	maxPattern    = 253 // bytes of an import; a key of a ConfigMap has as many at most
 )
-
-// A token is a word of a Corefile.
-type token struct {
-	text    string
-	file    string // the Where without the line
-	line    int    // from 1
-	isFirst bool   // of its line
-}
-
-func (t token) where() string { return fmt.Sprintf("%s:%d", t.file, t.line) }
-
-// hasEnv reports whether CoreDNS replaces a part of the word by an environment variable of its Pod.
-func (t token) hasEnv() bool { return strings.Contains(t.text, "{$") || strings.Contains(t.text, "{%") }
-
-// lex splits a text into words. It uses only caddyfile's lexer: its parser opens files and reads
-// environment variables.
-func lex(file, text string) []token {
-	var tokens []token
-	end := 0 // line on which the previous word ends
-	words := caddyfile.NewDispenser("", strings.NewReader(text))
-	for words.Next() {
-		t := token{text: words.Val(), file: file, line: words.Line()}
-		t.isFirst = t.line > end
-		end = t.line + strings.Count(t.text, "\n")
-		tokens = append(tokens, t)
-	}
-	return tokens
-}
-
-// custom is the ConfigMap coredns-custom, whose keys a Corefile imports as files.
-type custom struct {
-	object Object
-	keys   []string // sorted
-	lexed  map[string][]token
-	used   map[string]bool
-}
-
-func newCustom(o Object) *custom {
-	return &custom{object: o, keys: slices.Sorted(maps.Keys(o.Data)), lexed: map[string][]token{}, used: map[string]bool{}}
-}
-
-// reportUnused reports server blocks and directives that no Corefile imports.
-func (c *custom) reportUnused(r *reader) {
-	for _, key := range c.keys {
-		if ext := path.Ext(key); !c.used[key] && (ext == ".server" || ext == ".override") {
-			r.report(c.object.at(key), "no Corefile imports it")
-		}
-	}
-}
-
-// tokens returns the words of a key.
-func (c *custom) tokens(r *reader, key string) []token {
-	c.used[key] = true
-	tokens, ok := c.lexed[key]
-	if !ok {
-		tokens = lexValue(r, c.object, key)
-		if at, fault := unbalanced(tokens); fault != "" {
-			r.reportMalformed(c.object, at.where(), "%s; this key is not read", fault)
-			r.keepUnknown(at.where())
-			tokens = nil
-		}
-		c.lexed[key] = tokens
-	}
-	return tokens
-}
-
-// unbalanced returns the first "}" that closes nothing, or the last "{" that is not closed. Such a
-// key would change the meaning of the text that imports it. fault is "" if there is no such brace.
-func unbalanced(tokens []token) (at token, fault string) {
-	var open []token
-	for _, t := range tokens {
-		switch {
-		case t.text == "{":
-			open = append(open, t)
-		case t.text == "}" && len(open) == 0:
-			return t, `unexpected "}"`
-		case t.text == "}":
-			open = open[:len(open)-1]
-		}
-	}
-	if len(open) > 0 {
-		return open[len(open)-1], `"{" without its closing "}"`
-	}
-	return token{}, ""
-}
-
-// lexValue is lex for a key of a ConfigMap.
-func lexValue(r *reader, o Object, key string) []token {
-	if len(o.Data[key]) > maxValue {
-		r.reportMalformed(o, o.at(key), "it is longer than %d bytes", maxValue)
-		r.keepUnknown(o.at(key))
-		return nil
-	}
-	return lex(o.at(key), o.Data[key])
-}
 
 // A directive is a plugin with its arguments and the lines of its block.
 type directive struct {
@@ -140,7 +38,7 @@ type frame struct {
 type parser struct {
 	*reader
 	object     Object  // the ConfigMap with the Corefile
-	custom     *custom // nil: there is none
+	custom     *custom // nil without coredns-custom
 	frames     []frame // the last one is read first
 	snippets   map[string][]token
 	tokens     int
@@ -394,94 +292,4 @@ func (p *parser) skipLine() {
 		}
 		p.skip()
 	}
-}
-
-// readImport puts what a line imports in its place.
-func (p *parser) readImport() {
-	at, _ := p.peek()
-	p.skip()
-	pattern, ok := p.peek()
-	if !ok || pattern.isFirst {
-		p.failImport(at, "import without a name; expected a snippet or a file")
-		return
-	}
-	p.skip()
-	p.skipLine()
-	if !p.countImport(at) {
-		return
-	}
-	switch body, isSnippet := p.snippets["("+pattern.text+")"]; {
-	case isSnippet:
-		p.push(at, frame{name: "(" + pattern.text + ")", tokens: body})
-	case pattern.hasEnv():
-		p.failImport(at, "import of %s: the environment of CoreDNS is not known", quote(pattern.text))
-	default:
-		p.importFiles(at, pattern.text)
-	}
-}
-
-// importFiles imports the keys of coredns-custom that the base name of a pattern matches, whatever
-// the directory is: the distributions mount that ConfigMap at different places.
-func (p *parser) importFiles(at token, pattern string) {
-	base := path.Base(pattern)
-	if _, err := path.Match(base, ""); err != nil || len(base) > maxPattern {
-		p.failImport(at, "import of %s: not a valid file name pattern", quote(pattern))
-		return
-	}
-	var keys []string
-	if p.custom != nil {
-		if len(p.custom.keys) > maxCustom {
-			p.failImport(at, "import of %s: %s has more than %d keys", quote(pattern), customObject, maxCustom)
-			return
-		}
-		for _, key := range p.custom.keys {
-			if ok, _ := path.Match(base, key); ok {
-				keys = append(keys, key)
-			}
-		}
-	}
-	// CoreDNS ignores a pattern without a match. The distributions import from a directory "custom"
-	// that may be empty.
-	isOptional := strings.ContainsAny(base, "*?[") && path.Base(path.Dir(pattern)) == "custom"
-	if len(keys) == 0 && !isOptional {
-		p.failImport(at, "import of %s: it is no snippet, and no key of the ConfigMap %s", quote(pattern), customObject)
-	}
-	for _, key := range slices.Backward(keys) {
-		if !p.countImport(at) {
-			return
-		}
-		p.push(at, frame{name: key, tokens: p.custom.tokens(p.reader, key)})
-	}
-}
-
-// countImport reports whether another import is within the bounds.
-func (p *parser) countImport(at token) bool {
-	if p.imports++; p.imports > maxImports {
-		p.stop(at, maxImports, "imports")
-	}
-	return !p.stopped
-}
-
-// push makes f the text that is read next.
-func (p *parser) push(at token, f frame) {
-	isOpen := func(other frame) bool { return other.name == f.name && other.next > 0 }
-	switch {
-	case slices.ContainsFunc(p.frames, isOpen):
-		p.failImport(at, "%s imports itself", quote(f.name))
-	case len(f.tokens) == 0:
-	case p.depth() >= maxDepth:
-		p.failImport(at, "import of %s: more than %d nested imports", quote(f.name), maxDepth)
-	default:
-		p.frames = append(p.frames, f)
-	}
-}
-
-// depth is the number of imports that are being read.
-func (p *parser) depth() (depth int) {
-	for _, f := range p.frames {
-		if f.next > 0 {
-			depth++
-		}
-	}
-	return depth
 }

@@ -56,8 +56,8 @@ const (
 	beneathTimeout = time.Second
 )
 
-// resolveBeneath asks the nameservers that there would be without the cluster's own DNS. One that a ConfigMap names, and that is dead, would keep us from
-// the API for good, which alone tells that the ConfigMap has been mended.
+// resolveBeneath asks the nameservers that would be in use without fromCluster. If a ConfigMap names dead ones, the daemon would otherwise never reach the
+// API, and never see the corrected ConfigMap.
 func (d *Daemon) resolveBeneath(ctx context.Context, s *serving, name dnsname.Name) (addrs []netip.Addr) {
 	var servers []nameserver.Server
 	for _, c := range s.beneath() {

@@ -119,11 +119,11 @@ func (s *serving) addFiles(in inputs) {
 	}
 }
 
-// known is what is known here of names, and of what that was made.
+// known is the local data, with its inputs.
 type known struct {
 	data   *localdata.Data
 	said   dnsmasqconf.Config   // by dnsmasq's files, and by the hosts of own
-	own    *clusterdns.Settings // nil: the cluster's DNS is not followed
+	own    *clusterdns.Settings // nil if fromCluster is off
 	pinned []dnsname.Name       // domains with a route of a source stronger than own
 }
 
@@ -151,7 +151,7 @@ func (s *serving) addLocal(in inputs) {
 	}
 }
 
-// pinned are the domains that have a route of a source that is stronger than this one. All names are none.
+// pinned are the domains with a route of a stronger source. The root does not count.
 func (s *serving) pinned(than precedence.Source) (domains []dnsname.Name) {
 	for _, r := range s.won {
 		if r.Source < than && !r.Domain.IsRoot() && !r.Plain {

@@ -24,13 +24,13 @@ import (
 	"github.com/node-dns/node-dns/internal/precedence"
 )
 
-// fromCluster is what the cluster configures of its own DNS, where the configuration says that it is followed. What it says does not change.
+// fromCluster is the configuration of the cluster's own DNS, for the key of that name. Its Settings do not change.
 type fromCluster struct {
 	cluster.Settings
 
 	mu    sync.Mutex           // guards what follows
 	zones []dnsname.Name       // the cluster's
-	said  *clusterdns.Settings // by the objects, where these are the cluster's zones; nil: they have not been read
+	said  *clusterdns.Settings // parsed for these zones; nil if it has not been parsed
 }
 
 // read parses the objects. It keeps the result until the cluster's zones change, because the daemon looks every few seconds.
@@ -93,7 +93,7 @@ func (d *Daemon) knownSettings() cluster.Settings {
 	return now.Settings
 }
 
-// takeFromCluster takes over what the API says, and has it kept for the next start.
+// takeFromCluster applies new Settings and has them saved for the next start.
 func (d *Daemon) takeFromCluster(settings cluster.Settings) {
 	if !d.serving.Load().config.Resolver.FromCluster {
 		return // any more
@@ -106,8 +106,8 @@ func (d *Daemon) takeFromCluster(settings cluster.Settings) {
 	d.hint("fromCluster")
 }
 
-// keepGood has an object that cannot be read whole any more say what it said before, as CoreDNS and kube-dns themselves go on with what they have: a
-// brace that is missing must not send the names of all stub domains to the site's nameservers.
+// keepGood replaces an object with a syntax error by its version in before. CoreDNS and kube-dns also go on with the version that they have. Without that, a
+// missing brace would send the names of all stub domains to the site's nameservers.
 func keepGood(before []clusterdns.Object, now cluster.Settings) cluster.Settings {
 	now.Objects, now.Failed = slices.Clone(now.Objects), slices.Clone(now.Failed)
 	for _, bad := range clusterdns.Read(now.Objects, nil).Malformed {
@@ -164,7 +164,7 @@ func (d *Daemon) forgetFromCluster() {
 // maxUnfollowed bounds the notes about what cannot be followed.
 const maxUnfollowed = 20
 
-// addOwn takes over what the cluster's own DNS is configured to do, and says what of it is not followed.
+// addOwn parses the configuration of the cluster's own DNS, and reports the parts that are not followed.
 func (s *serving) addOwn(in inputs) {
 	if in.ownDNS == nil {
 		return
@@ -186,7 +186,7 @@ func (s *serving) addOwn(in inputs) {
 	}
 }
 
-// ownDNSClaims are what the cluster's own DNS is configured to forward. A domain fails where none of its servers can be asked: its names must not leak.
+// ownDNSClaims are the routes of the cluster's own DNS. If no server of a domain can be asked, its queries fail: its names must not leak.
 func (s *serving) ownDNSClaims() []precedence.Claim {
 	if s.own == nil {
 		return nil
@@ -204,8 +204,7 @@ func (s *serving) ownDNSClaims() []precedence.Claim {
 	return claims
 }
 
-// ownHosts are the names that the cluster's own DNS knows, but for those that the admin of this node has said something of: that have a record in files,
-// or lie in a pinned domain.
+// ownHosts are the hosts of the cluster's own DNS, without names that have a record in dnsmasq's files or lie in a pinned domain.
 func ownHosts(all []clusterdns.Host, files *localdata.Data, pinned []dnsname.Name) (hosts []dnsmasqconf.Host) {
 	isAdmins := func(name dnsname.Name) bool { return files.Has(name) || slices.ContainsFunc(pinned, name.Within) }
 	for _, h := range all {
@@ -228,7 +227,7 @@ func placeOf(where string) dnsmasqconf.Place {
 	return dnsmasqconf.Place{File: where[:i], Line: line}
 }
 
-// beneath are the servers for all names as they would be without the cluster's own DNS.
+// beneath are the claims for all names that would count without fromCluster, the strongest first.
 func (s *serving) beneath() []precedence.Claim {
 	isRoot := func(c precedence.Claim) bool {
 		return c.Domain.IsRoot() && !c.Plain && len(c.Servers) > 0 && c.Source != precedence.FromCluster

@@ -133,7 +133,7 @@ none.test:53 {
 	})
 }
 
-// TestFromClusterUnkept: a file that is none of ours, or no file, is passed over with a line in the log; and without an API the key is a problem.
+// TestFromClusterUnkept: a damaged file is ignored with a line in the log. fromCluster without an API is a problem.
 func TestFromClusterUnkept(t *testing.T) {
 	for name, make := range map[string]func(path string) error{
 		"damaged": func(path string) error { return os.WriteFile(path, []byte("[{"), 0o600) },
@@ -166,10 +166,10 @@ func kubeDNS(values string) string {
 	return "apiVersion: v1\nkind: ConfigMap\nmetadata: {namespace: kube-system, name: kube-dns}\ndata: {" + values + "}\n"
 }
 
-// TestFromClusterSyntax: an object that cannot be read whole any more says what it said before, as CoreDNS itself goes on with what it has: names of
-// stub domains went to the site's nameservers for a missing brace, and a start without the API did not know better.
+// TestFromClusterSyntax: an object with a syntax error keeps its last good version, also over a restart without the API. Names of stub domains went to
+// the site's nameservers after a missing brace.
 func TestFromClusterSyntax(t *testing.T) {
-	for name, row := range map[string]struct{ good, bad, mended string }{
+	for name, row := range map[string]struct{ good, bad, fixed string }{
 		"Corefile": {
 			coredns("corp.test:53 {\n    forward . 198.51.100.1\n}"), coredns("corp.test:53 {\n    forward . 198.51.100.2"), coredns("corp.test:53 {\n    forward . 198.51.100.3\n}"),
 		},
@@ -200,14 +200,14 @@ func TestFromClusterSyntax(t *testing.T) {
 			}
 			api.SetFaults(kubetest.Faults{})
 			r.await("the fault is a problem again", hasProblem)
-			api.Apply(row.mended)
-			r.await("what is mended is followed", func() bool { return strings.Contains(r.routes(), "corp.test.=198.51.100.3") && !hasProblem() })
+			api.Apply(row.fixed)
+			r.await("the corrected object is followed", func() bool { return strings.Contains(r.routes(), "corp.test.=198.51.100.3") && !hasProblem() })
 		})
 	}
 }
 
-// TestFromClusterAPIName: where the API has a name, and the nameservers that the cluster configures are dead, the API is found all the same: it alone
-// tells that they have been mended.
+// TestFromClusterAPIName: if the API server has a host name and the nameservers in a ConfigMap are dead, the daemon still finds the API, and sees the
+// corrected ConfigMap.
 func TestFromClusterAPIName(t *testing.T) {
 	api, site := kubetest.NewServer(t), dnstest.NewServer(t, siteRecords+"api.corp.example. 1 IN A 127.0.0.1\n")
 	api.Apply(shop)
@@ -222,7 +222,7 @@ func TestFromClusterAPIName(t *testing.T) {
 		t.Errorf("after a restart the routes are %s", r.routes())
 	}
 	api.Apply(kubeDNS(""))
-	r.await("the mended ConfigMap is followed", func() bool { return r.answer("www.example.com.", dns.TypeA) == "NOERROR 192.0.2.80" })
+	r.await("the corrected ConfigMap is followed", func() bool { return r.answer("www.example.com.", dns.TypeA) == "NOERROR 192.0.2.80" })
 }
 
 // TestFromClusterHosts: of what hosts blocks have, this node's own files and routes are stronger; a name has the addresses that are there and no others; and
@@ -265,8 +265,7 @@ func TestFromClusterHosts(t *testing.T) {
 	}
 }
 
-// TestFromClusterCured: a problem that is over is not told of any more, though another watch has begun meanwhile; and what another version has kept
-// of other objects counts for nothing.
+// TestFromClusterCured: a problem ends with its cause, also if a new watch began in between. Objects in the file that are not watched do not count.
 func TestFromClusterCured(t *testing.T) {
 	api, site := kubetest.NewServer(t), dnstest.NewServer(t, siteRecords)
 	api.Apply(shop)

@@ -33,8 +33,8 @@ type inputs struct {
 	recursive   []nameserver.Server // what dnsRecursiveResolvConf names, when it is not our own node resolv.conf
 	bus         bus.State           // what was set over D-Bus
 	dnsmasq     dnsmasqconf.Config  // what dnsmasq's files say
-	ownDNS      *fromCluster        // what the cluster configures of its own DNS; nil: it is not followed
-	known       *known              // what was made of dnsmasq before; nil: it is to be made
+	ownDNS      *fromCluster        // nil if fromCluster is off
+	known       *known              // made before of the same dnsmasq; nil if there is none
 	resolvFiles []nameserver.Server // what their resolv-file names
 	files       int                 // how many files the process may open; 0: no bound
 	problems    []string            // of gathering these
@@ -65,7 +65,7 @@ type serving struct {
 	problems      []string
 	notes         []string // what an admin should know, though all is well
 	dnsmasq       dnsmasqconf.Config
-	own           *clusterdns.Settings // of ownDNS; nil: it is not followed
+	own           *clusterdns.Settings // of ownDNS; nil if fromCluster is off
 	known         *known
 	settings      settings
 	local         *localdata.Data // known's

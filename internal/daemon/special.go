@@ -34,7 +34,8 @@ func isSpecialText(name []byte) bool {
 	return false
 }
 
-// specialReply is the answer to a question about such a name; nil: it is none, or a route, local data or the cluster has it.
+// specialReply answers a question about a name in one of these domains. It is nil for other names, and for names of a route, of local data or of the
+// cluster.
 func (l *local) specialReply(q *dnsserver.Query, question dns.Question) *dns.Msg {
 	name := q.Name.String()
 	if !isSpecialText([]byte(name)) || l.routed(q.Name) || l.known(q.Name) {
