@@ -150,7 +150,7 @@ func (d dice) networkManager() *nm.Snapshot {
 	}
 	s := nm.Snapshot{
 		Mode:      pick(d, "default", "none", "systemd-resolved", "dnsmasq"),
-		RcManager: pick(d, "symlink", "file", "unmanaged", "immutable"),
+		RcManager: pick(d, "symlink", "file", "unmanaged", "immutable", "resolvconf"),
 	}
 	for range d.IntN(3) {
 		c := nm.DNSConfig{

@@ -57,6 +57,9 @@ func TestShield(t *testing.T) {
 		{name: "systemd-resolved writes", options: with(withMode("systemd-resolved", "unmanaged"))},
 		{name: "openresolv writes a file of its own", options: with(withMode("default", "resolvconf"), withResolvConf(link("/run/resolvconf/resolv.conf", generated)))},
 		{name: "the link to openresolv's file was displaced", options: with(withMode("default", "resolvconf"), withResolvConf(file(oursText)), withOriginal(link("/run/resolvconf/resolv.conf", generated)))},
+		// Whether the original stays was asked of whether NetworkManager writes, and that of where the original leads: both programs ended
+		// with a stack overflow, at each start.
+		{name: "a file in the place of NetworkManager's, with openresolv", options: with(withMode("default", "resolvconf"), withResolvConf(file("nameserver 192.0.2.9\n")), withOriginal(file(generated))), answers: "write and tell"},
 		{name: "openresolv writes behind another link", options: with(withMode("default", "resolvconf"), withResolvConf(link("/data/resolv.conf", generated))), answers: "write and tell"},
 		{name: "openresolv writes resolv.conf", options: with(withMode("default", "resolvconf")), answers: "write and tell"},
 		{name: "nobody can write", options: with(withMode("default", "immutable"))},

@@ -120,6 +120,9 @@ func (s *State) leadsToResolvconf() bool {
 
 // link is where resolv.conf leads, or led before ours displaced it; "": it is no link.
 func (s *State) link() string {
+	if s.ResolvConf.Link == s.Original.Link {
+		return s.Original.Link // whether the original stays is no matter, and may depend on this
+	}
 	if link := s.ResolvConf.Link; !s.keepsOriginal() || s.isOurs() && link != "" {
 		return link
 	}
