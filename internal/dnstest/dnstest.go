@@ -171,6 +171,20 @@ func (s *Server) CloseConnections() {
 	}
 }
 
+// Vanish makes the server one that a network has lost: queries over UDP meet silence, and a new connection over TCP neither an answer
+// nor a refusal. SetFaults ends the silence, the next Down and Up the rest. It panics if the connections cannot be had.
+func (s *Server) Vanish() {
+	s.RefuseTCP()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.held != nil && s.held.tcp != nil {
+		if err := s.held.swallow(s.addr); err != nil {
+			panic(fmt.Errorf("vanishing: %w", err))
+		}
+	}
+	s.faults = newOrder(Faults{Drop: true})
+}
+
 // RefuseTCP closes the port for TCP, and the connections that stand, until the next Down and Up; UDP goes on.
 func (s *Server) RefuseTCP() {
 	s.mu.Lock()

@@ -1,11 +1,13 @@
 package dnstest
 
 import (
+	"errors"
 	"net"
 	"net/netip"
 	"os"
 	"strconv"
 	"syscall"
+	"time"
 )
 
 // holding keeps a port for a server that is down, refused to clients all the while. Let go, the port may become the
@@ -14,6 +16,8 @@ import (
 type holding struct {
 	udp *net.UDPConn
 	tcp *os.File
+
+	crowd []net.Conn // that wait to be accepted, which they never are
 }
 
 // hold takes the port as far as it can be had; Up tries again for what cannot.
@@ -54,6 +58,23 @@ func holdTCP(addr netip.AddrPort) *os.File {
 	return socket
 }
 
+// swallow makes the port one whose connections are neither accepted nor refused: as many wait already as may, and Linux drops what
+// comes then.
+func (h *holding) swallow(addr netip.AddrPort) error {
+	if err := syscall.Listen(int(h.tcp.Fd()), 0); err != nil {
+		return os.NewSyscallError("listen", err)
+	}
+	const most = 16
+	for range most {
+		conn, err := net.DialTimeout("tcp", addr.String(), 100*time.Millisecond)
+		if err != nil {
+			return nil // it is full
+		}
+		h.crowd = append(h.crowd, conn)
+	}
+	return errors.New("connections are taken without end")
+}
+
 // zoneID is the index of an interface that is given by name or by index; 0 is none.
 func zoneID(zone string) uint32 {
 	if found, err := net.InterfaceByName(zone); err == nil {
@@ -70,6 +91,9 @@ func zoneID(zone string) uint32 {
 func (h *holding) release() {
 	if h == nil {
 		return
+	}
+	for _, conn := range h.crowd {
+		conn.Close()
 	}
 	if h.udp != nil {
 		h.udp.Close()
