@@ -20,6 +20,16 @@ func (c *Cache) Epoch() uint64 {
 	return c.store.epoch.Load()
 }
 
+// HasStale reports whether ServeDNS may answer q with a response whose TTLs have ended.
+func (c *Cache) HasStale(q *dnsserver.WireQuery) bool {
+	if c.stale.life == 0 {
+		return false
+	}
+	var room room
+	e, _ := c.get(q, q.AppendKey(room[:0]))
+	return e != nil && e.isUsable(c.elapsedAt(q.Arrived), c.stale.life)
+}
+
 // Missed counts a query that AppendResponse had no answer to, and that is asked for elsewhere than by ServeDNS.
 func (c *Cache) Missed() { c.misses.Add(1) }
 

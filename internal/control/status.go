@@ -173,6 +173,7 @@ type Queries struct {
 	Shed    uint64 `json:"shed"`    // refused at a bound, whichever
 	Dropped uint64 `json:"dropped"` // not a query at all
 	Panics  uint64 `json:"panics"`
+	Moved   uint64 `json:"moved"` // questions asked over TCP, as too much came over UDP that was no response: somebody may be guessing
 	Limits  Limits `json:"limits"`
 }
 

@@ -243,6 +243,9 @@ func (q Queries) text() string {
 	if q.Shed > 0 {
 		text += fmt.Sprintf(", %d SERVFAIL at a limit", q.Shed)
 	}
+	if q.Moved > 0 {
+		text += fmt.Sprintf(", %d moved to TCP for false responses", q.Moved)
+	}
 	if q.Panics > 0 {
 		text += fmt.Sprintf(", %d PANICS", q.Panics)
 	}

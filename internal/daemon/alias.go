@@ -37,8 +37,8 @@ func (d *Daemon) elsewhere(s *serving, from dnsname.Name) func(name string) bool
 // client could (MaginotDNS, 2023).
 func (d *Daemon) cut(s *serving, q *dnsserver.Query, m *dns.Msg) (target string) {
 	isElsewhere := d.elsewhere(s, q.Domain())
-	forward.DropBeside(m, isElsewhere)
-	return forward.KeepUntil(m, q.Msg.Question[0].Name, isElsewhere)
+	records.DropBeside(m, isElsewhere)
+	return records.KeepUntil(m, q.Msg.Question[0].Name, isElsewhere)
 }
 
 // followAlias completes m, which was cut before the target, by what a client is told that asks for that. A response to CNAME or ANY
@@ -67,14 +67,14 @@ func (d *Daemon) mustCut(s *serving, r forward.Reply) bool {
 		return false
 	}
 	var room [dnswire.MaxName]byte
-	text, ok := dnswire.AppendText(room[:0], r.Waiting[0].Query().Name())
+	text, ok := dnswire.AppendText(room[:0], r.Query.Name())
 	from := dnsname.Canonical(string(text))
 	if !ok {
 		return true
 	}
 	if r.Msg != nil {
 		isElsewhere := d.elsewhere(s, from)
-		return forward.HasBeside(r.Msg, isElsewhere) || forward.LeadsTo(r.Msg, from.String(), isElsewhere)
+		return records.HasBeside(r.Msg, isElsewhere) || records.LeadsTo(r.Msg, from.String(), isElsewhere)
 	}
 	for target := range r.Wire.Targets() {
 		text, ok := dnswire.AppendText(room[:0], target)

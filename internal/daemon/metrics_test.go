@@ -614,7 +614,7 @@ func TestSearchNXDomain(t *testing.T) {
 // TestMetricsOfDeadUpstream: one that never responded is shown as down, and what became of the queries.
 func TestMetricsOfDeadUpstream(t *testing.T) {
 	dead := dnstest.NewServer(t, siteRecords)
-	dead.SetFaults(dnstest.Faults{Drop: true})
+	dead.Vanish()
 	r, address := withMetrics(t, map[string]string{upstreamPath: upstreamFile(dead)}, "")
 	to := `to="` + dead.Addr().String() + `"`
 	if v := r.value(address, "nodedns_upstream_up", to); v != -1 {

@@ -20,7 +20,7 @@ func (d *Daemon) miss(l *dnsserver.Later) bool {
 		return false
 	}
 	c := d.cache.Load()
-	if !d.forward.Ask(l, c.Epoch()) {
+	if !d.forward.Ask(l, c.Epoch(), c.HasStale(&q)) {
 		return false
 	}
 	c.Missed()
@@ -51,12 +51,11 @@ func (d *Daemon) answered(r forward.Reply) {
 // keep has an answer remembered. ok is false for one that the Handler must ask for again: what is served has changed, so that
 // it has to be looked at, or it cannot be packed.
 func (d *Daemon) keep(s *serving, r forward.Reply) (response cache.Response, ok bool) {
-	q := r.Waiting[0].Query()
 	switch {
 	case r.Msg != nil:
-		return d.cache.Load().Keep(q, r.Msg, r.From.Value(), r.Tag)
+		return d.cache.Load().Keep(r.Query, r.Msg, r.From.Value(), r.Tag)
 	case !s.missesOnWire:
 		return response, false
 	}
-	return d.cache.Load().KeepWire(q, r.Wire, r.From, r.At, r.Tag), true
+	return d.cache.Load().KeepWire(r.Query, r.Wire, r.From, r.At, r.Tag), true
 }

@@ -173,5 +173,6 @@ func (d *Daemon) queryStatus() control.Queries {
 		UDP: stats.UDPQueries, TCP: stats.TCPQueries, Dropped: stats.Dropped, Limits: limits,
 		Shed:   limits.Full + limits.Crowding + limits.Costly + limits.Upstream,
 		Panics: stats.Panics + forwarded.Panics + d.panics.Count(),
+		Moved:  forwarded.Moved,
 	}
 }

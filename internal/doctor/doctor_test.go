@@ -478,7 +478,7 @@ var rows = []checkRow{
 	{"storage", "that counts no inodes", func(s *Snapshot) { s.Storage[0].Inodes, s.Storage[0].NoInodes = 0, true }, OK, "/var/lib/node-dns"},
 
 	{"descriptors", "enough", nil, OK, "65536 files"},
-	{"descriptors", "few", func(s *Snapshot) { s.Descriptors = 1024 }, Warn, "may open 1024 files, and 10000 queries|LimitNOFILE=66000"},
+	{"descriptors", "few", func(s *Snapshot) { s.Descriptors = 1024 }, Warn, "may open 1024 files, and 10000 queries|LimitNOFILE=44000"},
 	{"descriptors", "not known", func(s *Snapshot) { s.Descriptors = 0 }, "", ""},
 
 	{"versions", "belong together", nil, OK, "node-dns 1.0.0, kernel 5.14.0-427.el9.x86_64, systemd 252.39-1, NetworkManager 1.42.4"},

@@ -21,7 +21,11 @@ func allDead() []Row {
 	return []Row{
 		{
 			Name: "A and B dead, uncached names", Promise: "SERVFAIL with EDE within 2 s, never silence; the first answer at most 1 s after the return",
-			play: dead, want: wantFailures,
+			play: dead(vanish), want: wantFailures,
+		},
+		{
+			Name: "A and B hang, uncached names", Promise: "SERVFAIL with EDE within 4.6 s, never silence; the first answer at most 1 s after the return",
+			play: dead(hang), want: wantFailures,
 		},
 		{
 			Name: "A and B dead, expired cached names", Promise: "served stale, TTL 30, EDE 3, p99 ≤ 50 ms",
@@ -30,9 +34,25 @@ func allDead() []Row {
 	}
 }
 
+// vanish has the network lose all upstream nameservers.
+func vanish(s *stage) {
+	for _, server := range s.up {
+		server.Vanish()
+	}
+}
+
+// hang has all upstream nameservers take connections, and say nothing: they may be slow, and have to be waited for.
+func hang(s *stage) { s.faults(dnstest.Faults{Drop: true}) }
+
 // dead plays that nobody answers, and then A does again.
-func dead(s *stage) error {
-	s.faults(dnstest.Faults{Drop: true})
+func dead(vanish func(*stage)) func(*stage) error {
+	return func(s *stage) error {
+		vanish(s)
+		return s.untilBack()
+	}
+}
+
+func (s *stage) untilBack() error {
 	before := s.queries()
 	if err := s.ask(dnstest.Load{Asks: distinct("n")}, s.main, func() { s.pass(1) }); err != nil {
 		return err

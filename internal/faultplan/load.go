@@ -318,7 +318,7 @@ func roomFor(wanted, each int) (int, error) {
 
 // relisted plays that B takes A's place while A owes thousands of answers.
 func relisted(s *stage) error {
-	const wanted, sockets = 5000, 12 // node-dns keeps six for a question, and has a third of all its descriptors for those of one route
+	const wanted, sockets = 5000, 12 // node-dns keeps four for a question, and has a third of all its descriptors for those of one route
 	if s.program.SetUpstreams == nil {
 		return errors.New("it cannot be given other upstream nameservers")
 	}

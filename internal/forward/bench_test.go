@@ -14,8 +14,12 @@ import (
 // BenchmarkMiss asks a nameserver on loopback for a new name each time; its time has the
 // nameserver's in it, which runs beside. BenchmarkHit in cache is what a hit takes.
 func BenchmarkMiss(b *testing.B) {
-	s := dnstest.NewServer(b, world)
-	f := newForward(b, patient, plain(s))
+	s, secure := dnstest.NewServer(b, world), dnstest.NewTLSServer(b, world)
+	b.Run("UDP", func(b *testing.B) { missAll(b, newForward(b, patient, plain(s))) })
+	b.Run("TLS", func(b *testing.B) { missAll(b, newForward(b, trusting(secure), overTLS(secure))) })
+}
+
+func missAll(b *testing.B, f *Forward) {
 	var n atomic.Uint64
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
@@ -55,7 +59,7 @@ func BenchmarkCheck(b *testing.B) {
 		}
 	})
 	b.Run("key", func(b *testing.B) {
-		var room [maxNameSize + 6]byte
+		var room [maxKey]byte
 		b.ReportAllocs()
 		for b.Loop() {
 			if _, ok := appendKey(room[:0], sent); !ok {

@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/miekg/dns"
-
 	"github.com/node-dns/node-dns/internal/nameserver"
 )
 
@@ -28,6 +26,7 @@ type channel struct {
 	mu      sync.Mutex // guards what follows
 	stream  *stream    // the connection that new questions take, nil when none
 	dial    *dial      // the one being made, nil when none
+	waiting []*waiter  // for a connection
 	retired bool       // no connection is kept beyond its questions
 	closed  bool
 }
@@ -41,13 +40,8 @@ const alpn = "dot"
 // not be accepted now.
 const keptSessions = 4
 
-// A dial is a connection being made, and all who wait for it.
-type dial struct {
-	cancel context.CancelFunc
-	done   chan struct{}
-	stream *stream // set before done is closed
-	err    error
-}
+// A dial is a connection being made.
+type dial struct{ cancel context.CancelFunc }
 
 func newChannel(s nameserver.Server, f *Forward) *channel {
 	name := s.Name
@@ -69,84 +63,106 @@ func newChannel(s nameserver.Server, f *Forward) *channel {
 	}
 }
 
-// exchange sends query with an ID of its own and waits for the response to it
-// until ctx ends. A server may close an idle connection at any time, also while we
-// write to it (RFC 7766 section 6.2.4): then the question is sent once more.
-func (c *channel) exchange(ctx context.Context, query []byte, spent *spending) (*dns.Msg, error) {
-	for again := false; ; again = true {
-		s, used, err := c.connect(ctx)
-		if err != nil {
-			return nil, err
-		}
-		// A copy: the reader of a stream that just ended may still look at it.
-		msg, err := s.exchange(ctx, slices.Clone(query), spent)
-		if err == nil || again || !used || ctx.Err() != nil || !errors.Is(err, errStreamEnded) {
-			return msg, err
-		}
-	}
-}
-
-// connect returns the connection, making it when there is none. used means that it
-// was there before. Making one goes on when ctx ends: others will want it.
-func (c *channel) connect(ctx context.Context) (s *stream, used bool, err error) {
+// begin makes a connection when there is none. A server may close an idle one at any time, also while we write to it (RFC 7766
+// section 6.2.4): then the question is sent once more.
+func (c *channel) begin(w *waiter) {
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()
-		return nil, false, errClosed
+		if w.settle() {
+			w.deliver(nil, errClosed)
+		}
+		return
 	}
-	if c.stream != nil && !c.stream.ended() {
-		defer c.mu.Unlock()
-		return c.stream, true, nil
+	s := c.stream
+	if s == nil || s.ended() {
+		c.waiting = append(c.waiting, w)
+		if c.dial == nil {
+			c.startDialLocked()
+		}
+		c.mu.Unlock()
+		return
 	}
-	d := c.dial
-	if d == nil {
-		d = c.startDialLocked()
+	w.on, w.ended = s, nil
+	if !w.isAgain {
+		w.ended = func(err error) (goesOn bool) { return c.again(w, err) }
 	}
 	c.mu.Unlock()
-	select {
-	case <-d.done:
-		return d.stream, false, d.err
-	case <-ctx.Done():
-		return nil, false, ctx.Err()
-	}
+	s.begin(w)
 }
 
-func (c *channel) startDialLocked() *dial {
+// again sends a question once more, whose connection, which was there before, has ended.
+func (c *channel) again(w *waiter, err error) (goesOn bool) {
+	if !errors.Is(err, errStreamEnded) {
+		return false
+	}
+	w.isAgain, w.ended = true, nil
+	w.query = slices.Clone(w.query) // the reader of the stream that ended may still look at it
+	c.begin(w)
+	return true
+}
+
+func (c *channel) end(w *waiter) bool {
+	isFirst := w.settle()
+	c.mu.Lock()
+	on := w.on
+	if i := slices.Index(c.waiting, w); i >= 0 {
+		c.waiting = slices.Delete(c.waiting, i, i+1)
+	}
+	c.mu.Unlock()
+	if on != nil {
+		on.remove(w)
+	}
+	return isFirst
+}
+
+// startDialLocked makes a connection. That goes on when nobody waits any more: others will want it.
+func (c *channel) startDialLocked() {
 	ctx, cancel := context.WithTimeout(context.Background(), c.timeout)
-	d := &dial{cancel: cancel, done: make(chan struct{})}
-	c.dial = d
+	c.dial = &dial{cancel}
 	c.work.Go(func() {
 		defer cancel()
-		defer c.guard(func(err error) { c.dialed(d, nil, err) })
+		defer c.guard(func(err error) { c.dialed(nil, err) })
 		dialer := tls.Dialer{NetDialer: &net.Dialer{}, Config: c.config}
 		conn, err := dialer.DialContext(ctx, "tcp", c.address)
-		c.dialed(d, conn, err)
+		c.dialed(conn, err)
 	})
-	return d
 }
 
-func (c *channel) dialed(d *dial, conn net.Conn, err error) {
+// dialed gives the connection, or why there is none, to all who wait for it.
+func (c *channel) dialed(conn net.Conn, err error) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.dial = nil
+	waiting := c.waiting
+	c.waiting = nil
+	var s *stream
 	switch {
 	case err != nil:
-		d.err = err
 	case c.closed:
 		_ = conn.Close() // nothing was sent on it
-		d.err = errClosed
+		err = errClosed
 	default:
 		c.counts.shook(conn.(*tls.Conn))
-		d.stream = newStream(conn, c.timeout, c.retired, &c.counts.ignored)
+		s = newStream(conn, c.timeout, c.retired, &c.counts.ignored)
 		if !c.retired {
-			c.stream = d.stream
+			c.stream = s
+		}
+		for _, w := range waiting {
+			w.on, w.ended = s, nil
 		}
 		c.work.Go(func() {
-			defer c.guard(d.stream.end)
-			d.stream.read()
+			defer c.guard(s.fail)
+			s.read()
 		})
 	}
-	close(d.done)
+	c.mu.Unlock()
+	for _, w := range waiting {
+		if err != nil {
+			w.done(nil, err)
+		} else {
+			s.begin(w)
+		}
+	}
 }
 
 // suspect is called when a question had no response for as long as after. A
@@ -177,13 +193,14 @@ func (c *channel) retire() {
 // close ends everything at once.
 func (c *channel) close() {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.closed = true
 	if c.dial != nil {
 		c.dial.cancel()
 	}
-	if c.stream != nil {
-		c.stream.end(errClosed)
-		c.stream = nil
+	s := c.stream
+	c.stream = nil
+	c.mu.Unlock()
+	if s != nil {
+		s.fail(errClosed) // who waits there may begin again, which takes the lock
 	}
 }

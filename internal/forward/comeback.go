@@ -62,17 +62,6 @@ func (r *route) asker(q *dnsserver.Query) *server {
 	return r.at(q.Client.Addr())
 }
 
-// asks is the server at an address, if it may be the one that is asked; nil: it is not.
-func (a *asking) asks(addr netip.Addr) *server {
-	switch {
-	case a.server == nil:
-		return a.route.at(addr)
-	case a.server.Addr.Addr() == addr:
-		return a.server
-	}
-	return nil
-}
-
 // comeback is the response to a question that came back.
 func comeback(q *dnsserver.Query) *dns.Msg {
 	m := new(dns.Msg).SetRcode(q.Msg, dns.RcodeRefused)

@@ -54,8 +54,8 @@ func costlyRead(message []byte) (read, dropped time.Duration) {
 	if err != nil {
 		return read, 0
 	}
-	keepAsked(m, question{name: m.Question[0].Name, qtype: dns.TypeHIP})
-	KeepUntil(m, m.Question[0].Name, func(string) bool { return true })
+	records.KeepAsked(m, m.Question[0].Name, dns.TypeHIP, false)
+	records.KeepUntil(m, m.Question[0].Name, func(string) bool { return true })
 	return read, time.Since(begun) - read
 }
 

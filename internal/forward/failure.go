@@ -14,11 +14,15 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/dnsserver"
+	"github.com/node-dns/node-dns/internal/journal"
+	"github.com/node-dns/node-dns/internal/records"
 )
 
 var (
 	errTimeout = errors.New("timed out")
-	errSpent   = errors.New("asked often enough")
+	errClosed  = errors.New("forwarding after the end")
+
+	errNotOneQuestion = errors.New("forwarding a query that has not one question")
 )
 
 // Why a query has no response. An error from ServeDNS matches one of them, or the
@@ -163,4 +167,32 @@ func printable(text string) string {
 		}
 		return r
 	}, text)
+}
+
+// keepAsked drops what a response says that nobody asked for.
+func keepAsked(m *dns.Msg, q question) { records.KeepAsked(m, q.name, q.qtype, q.do) }
+
+// errInternal is how what panics fails.
+var errInternal = errors.New("internal error")
+
+// recovered is deferred where a panic is to end one question alone, or less. failed is told.
+func (f *Forward) recovered(failed func(error)) {
+	if p := recover(); p != nil {
+		f.panicked(p)
+		failed(errInternal)
+	}
+}
+
+// panicked is called with what recover returned, by the deferred function.
+func (f *Forward) panicked(p any) {
+	f.panics.Caught(f.log, "asking a nameserver panicked", journal.QueryPanic, p)
+}
+
+// internal is what a client is told of a question that something panicked at.
+func internal(fl *flight) error {
+	text := "no response"
+	if s := fl.first; s != nil {
+		text += " from " + s.Server.String()
+	}
+	return extended(dns.ExtendedErrorCodeOther, text+" ("+errInternal.Error()+")", questionOfKey(fl.key), errInternal)
 }

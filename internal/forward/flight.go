@@ -1,10 +1,8 @@
 package forward
 
 import (
-	"container/list"
-	"context"
-	"errors"
-	"sync"
+	"net/netip"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -13,243 +11,112 @@ import (
 	"github.com/node-dns/node-dns/internal/dnsserver"
 )
 
-// A flightKey is what makes two queries one question upstream. The table is part
-// of it: a query that comes after SetRoutes does not get what the old servers say.
-type flightKey struct {
-	question
-	table *table
+// A flight is a question that is being asked, for all who wait for its response. Identical questions are asked once: N of them
+// would multiply the chances of an attacker who forges responses (CVE-2020-25686 DNSpooq, CVE-2023-30464 CoreDNS).
+//
+// Anyone may begin a flight or wait for one. From then on only its lane's watcher decides: life.go has its life.
+type flight struct {
+	lane  *lane
+	key   []byte
+	hash  uint64
+	table *table // part of what makes a question the same: after SetRoutes no query gets what the old servers say
+	route *route
+	tag   uint64
+	begun time.Time
+	isRaw bool    // a Later has begun it: what comes is for Config.Answered, too
+	check *server // the flight only finds out whether this server is there; nil: it is a client's question
+
+	spent spending
+	refs  atomic.Int32 // held by the lane until the end, by each try, and by mail
+
+	// Guarded by lane.mu.
+	isAsked     bool // it is in the lane's table, and has room of flights
+	waiting     []*dnsserver.Later
+	guests      []*guest
+	joined      int // how many have waited
+	hasComeBack bool
+	hasStale    bool // the Handler may have a stale answer for those in waiting
+	releaseAt   time.Time
+	twin        *flight // the next in the same chain
+	links       [2]link
+	due         time.Time // when the watcher looks at it
+	place       int       // among the timers, from 1; 0: it has none
+
+	// The watcher's, once the flight has begun.
+	tries     []*try  // that are open
+	first     *server // of the try that was begun with the flight; nil: there was none
+	round     *round  // nil: only the first try was begun
+	turnAt    time.Time
+	silentAt  time.Time
+	isHurried bool // the time of the current attempt does not count
+	hedgedAt  int  // attempts up to this one, from 1, were overtaken by a hedge; 0: there was none
+	hasLanded bool
+	hasFailed bool // no response came before it landed
+	isLeft    bool // nobody has waited to the end: nothing of it stays open
+	isCleared bool // nothing of it is open
 }
 
-// A flight is a question that is being asked, and all who wait for its response.
-// Identical questions are asked once: N of them would multiply the chances of who
-// forges responses (CVE-2020-25686 DNSpooq, CVE-2023-30464 CoreDNS).
-type flight struct {
-	key      flightKey
-	route    *route
-	begun    time.Time
-	cancel   context.CancelFunc
-	done     chan struct{}
-	outcomes chan outcome // of its attempts; there is room for all of them
-	messages atomic.Int32 // that were sent
-	spent    spending     // on what came
-	evicted  atomic.Bool  // it gave its room to another one
+// A link is a flight's place in a line.
+type link struct{ older, newer *flight }
 
-	// lane is where who asks the same without a goroutine waits; nil: nowhere. asking is the lane's question there, which may have asked
-	// the first server already; nil: it has not.
-	lane   *lane
-	place  *asking
-	asking *asking
+// The lines that a flight is in while it is asked.
+const (
+	inLane  = iota // of its lane
+	inRoute        // of its lane and route
+)
 
-	waiting int // guarded by flights.mu
-	joined  int // how many ever waited; guarded by flights.mu, constant once done
-	inAll   *list.Element
-	inRoute *list.Element
+// A line is flights in the order in which they began.
+type line struct{ oldest, newest *flight }
 
-	hasComeBack bool // guarded by flights.mu
+func (l *line) add(fl *flight, which int) {
+	fl.links[which] = link{older: l.newest}
+	if l.newest != nil {
+		l.newest.links[which].newer = fl
+	} else {
+		l.oldest = fl
+	}
+	l.newest = fl
+}
 
-	// Set before done is closed, constant from then on.
-	msg  *dns.Msg
+func (l *line) remove(fl *flight, which int) {
+	at := fl.links[which]
+	if at.older != nil {
+		at.older.links[which].newer = at.newer
+	} else {
+		l.oldest = at.newer
+	}
+	if at.newer != nil {
+		at.newer.links[which].older = at.older
+	} else {
+		l.newest = at.older
+	}
+	fl.links[which] = link{}
+}
+
+// A guest is a goroutine that waits for a flight.
+type guest struct {
+	client netip.Addr
+	fl     *flight // guarded by lane.mu
+	done   chan struct{}
+
+	// Constant once done is closed.
+	msg  *dns.Msg // the guest's own
 	from *server
 	err  error
 }
 
-// report tells of an attempt.
-func (fl *flight) report(o outcome) {
-	select {
-	case fl.outcomes <- o:
-	default: // nobody waits for more
-	}
+// A seat is one who waits for a flight: a Later, or a guest.
+type seat struct {
+	later    *dnsserver.Later
+	hasStale bool
+	guest    *guest
+	from     *server // the server that asks, when it is one that is asked; nil: another client
 }
 
-// flights are the questions in flight.
+// flights bound the questions in flight.
 type flights struct {
 	max atomic.Int64
-	n   atomic.Int64 // in flight, in the lanes too
-
-	mu     sync.Mutex // guards what follows; that of a lane is locked before it
-	byKey  map[flightKey]*flight
-	order  list.List // of them
-	closed bool
-}
-
-var (
-	errNotOneQuestion = errors.New("forwarding a query that has not one question")
-	errClosed         = errors.New("forwarding after the end")
-)
-
-// join returns the flight of key to wait for, starting it when there is none, for the client of q.
-func (f *Forward) join(key flightKey, r *route, q *dnsserver.Query) (*flight, error) {
-	n, wire := f.laneFor(key.question)
-	if n != nil {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-	}
-	all := &f.flights
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	if fl := all.byKey[key]; fl != nil {
-		if s := r.asker(q); s != nil && f.cameBack(s, &fl.hasComeBack) {
-			return nil, errComeback
-		}
-		fl.waiting++
-		fl.joined++
-		f.counts.joined.Add(1)
-		return fl, nil
-	}
-	if all.closed {
-		return nil, errClosed
-	}
-	if n != nil {
-		if a := n.findLocked(n.hash(wire), wire); a != nil && a.flight == nil && a.table == key.table {
-			if s := r.asker(q); s != nil && f.cameBack(s, &a.hasComeBack) {
-				return nil, errComeback
-			}
-			f.counts.joined.Add(1)
-			fl := f.joinLaneLocked(key, n, a)
-			fl.waiting++
-			fl.joined++
-			return fl, nil
-		} else if a != nil || n.closed {
-			n = nil // that of other servers, or one that is over
-		}
-	}
-	if !all.enter(r) && !all.makeRoomLocked(r) {
-		f.counts.shed.Add(1)
-		return nil, tooMany(key.question, int(min(all.share(r), all.n.Load())))
-	}
-	fl := f.newFlightLocked(key, r, time.Now())
-	fl.waiting, fl.joined = 1, 1
-	f.counts.asked.Add(1)
-	if n != nil {
-		fl.lane, fl.place = n, n.placeLocked(fl, wire)
-	}
-	f.takeOff(fl)
-	return fl, nil
-}
-
-// joinLaneLocked starts a flight for a question that a lane has asked one server, and that is waited for there.
-func (f *Forward) joinLaneLocked(key flightKey, n *lane, a *asking) *flight {
-	fl := f.newFlightLocked(key, a.route, a.begun)
-	fl.lane, fl.place, fl.asking = n, a, a
-	fl.waiting, fl.joined = 1, 1 // the lane, for all who wait there
-	n.dequeueLocked(a)
-	n.enqueueLocked(a, lastWait, time.Now())
-	a.flight, a.isWaitedFor = fl, true
-	f.takeOff(fl)
-	return fl
-}
-
-func (f *Forward) newFlightLocked(key flightKey, r *route, begun time.Time) *flight {
-	fl := &flight{key: key, route: r, begun: begun, done: make(chan struct{}), outcomes: make(chan outcome, 2*maxTries)}
-	all := &f.flights
-	all.byKey[key] = fl
-	fl.inAll, fl.inRoute = all.order.PushBack(fl), r.flights.PushBack(fl)
-	return fl
-}
-
-// takeOff begins to ask. The flight outlives the query that began it when others wait for it too.
-func (f *Forward) takeOff(fl *flight) {
-	ctx, cancel := context.WithDeadline(context.Background(), fl.begun.Add(f.deadline))
-	fl.cancel = cancel
-	f.work.Go(func() {
-		defer cancel() // closes the sockets of the other attempts
-		defer f.land(fl)
-		defer f.recovered(func(err error) {
-			fl.err = extended(dns.ExtendedErrorCodeOther, err.Error(), fl.key.question, err)
-		})
-		fl.msg, fl.from, fl.err = f.ask(ctx, fl)
-	})
-}
-
-// land ends a flight, so that nobody joins it any more, and answers who waits for it in a lane.
-func (f *Forward) land(fl *flight) {
-	waiting := f.end(fl)
-	for _, l := range waiting {
-		f.charge(l.Client(), &fl.spent)
-	}
-	if fl.err != nil {
-		f.mayHaveComeBack(fl.joined + max(0, len(waiting)-1)) // the lane has joined once
-	}
-	close(fl.done)
-	if len(waiting) > 0 {
-		f.answerLane(fl, waiting)
-	}
-	if fl.asking != nil {
-		fl.lane.leave(fl.asking)
-	}
-}
-
-func (f *Forward) end(fl *flight) (waiting []*dnsserver.Later) {
-	if fl.lane != nil {
-		fl.lane.mu.Lock()
-		defer fl.lane.mu.Unlock()
-		fl.place.flight = nil
-		waiting, _ = fl.lane.takeLocked(fl.place)
-	}
-	f.flights.mu.Lock()
-	defer f.flights.mu.Unlock()
-	f.flights.removeLocked(fl)
-	return waiting
-}
-
-// answerLane gives those who wait in a lane what came of the flight.
-func (f *Forward) answerLane(fl *flight, waiting []*dnsserver.Later) {
-	tried := &dnsserver.Tried{Msg: fl.msg, Err: fl.err}
-	if fl.err == nil {
-		tried.Server = fl.from.Server
-	}
-	if fl.err != nil || fl.msg.IsEdns0() != nil || judge(fl.msg, false, true) != final {
-		if fl.msg != nil {
-			tried.Msg = fl.msg.Copy() // those of the flight have the other one
-		}
-		handle(waiting, tried)
-		return
-	}
-	out := f.outs.Get().(*dnsserver.Outgoing)
-	f.deliver(Reply{Msg: fl.msg.Copy(), From: fl.from.handle, Tag: fl.place.tag, Waiting: waiting, Out: out})
-	out.Flush()
-	f.outs.Put(out)
-}
-
-func (all *flights) removeLocked(fl *flight) {
-	if all.byKey[fl.key] == fl {
-		delete(all.byKey, fl.key)
-		if fl.lane == nil { // else the lane does
-			all.exit(fl.route)
-		}
-	}
-	if fl.inAll != nil {
-		all.order.Remove(fl.inAll)
-		fl.route.flights.Remove(fl.inRoute)
-		fl.inAll, fl.inRoute = nil, nil
-	}
-}
-
-// evictable is how long a question must have been asked before it gives its room to another.
-const evictable = 250 * time.Millisecond
-
-// makeRoomLocked has the question of the same route that was asked first, or where that has its share of none, of all routes, give its room
-// to another, and takes that; false: none was asked for long enough. So names that nobody answers do not keep out those that are.
-func (all *flights) makeRoomLocked(r *route) bool {
-	oldest := r.flights.Front()
-	if r.flying.Load() < all.share(r) {
-		oldest = all.order.Front()
-	}
-	if oldest == nil {
-		return false
-	}
-	fl := oldest.Value.(*flight)
-	if time.Since(fl.begun) < evictable {
-		return false
-	}
-	all.order.Remove(fl.inAll)
-	fl.route.flights.Remove(fl.inRoute)
-	fl.inAll, fl.inRoute = nil, nil
-	fl.evicted.Store(true)
-	fl.cancel()
-	all.n.Add(1) // until the other is gone there is one more
-	r.flying.Add(1)
-	return true
+	n   atomic.Int64
 }
 
 // enter takes room for one question; who got it must exit.
@@ -277,47 +144,206 @@ func (all *flights) share(r *route) int64 {
 	return most
 }
 
-// leave is called by who no longer waits. The last one ends the flight.
-func (all *flights) leave(fl *flight) {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	if fl.waiting--; fl.waiting == 0 {
-		all.removeLocked(fl)
-		fl.cancel()
+func (all *flights) count() int { return int(all.n.Load()) }
+
+// evictable is how long a question must have been asked before it gives its room to another.
+const evictable = 250 * time.Millisecond
+
+// A departure is what a flight begins with.
+type departure struct {
+	key   []byte
+	table *table
+	route *route
+	tag   uint64
+	now   time.Time
+}
+
+// board seats one who waits for the answer: in the flight of the same question, or in a new one, whose first query it sends.
+func (n *lane) board(d departure, who seat) error {
+	first, out, hasMail, err := n.seat(d, who)
+	if hasMail {
+		n.wake()
+	}
+	out.tell()
+	if first != nil {
+		defer n.senders.Done()
+		n.send(first)
+	}
+	return err
+}
+
+// seat is board without what takes system calls: sending the first query, and telling those who gave their room to it.
+func (n *lane) seat(d departure, who seat) (first *try, out eviction, hasMail bool, err error) {
+	hash := n.hash(d.key)
+	n.mu.Lock()
+	defer n.mu.Unlock() // also when it panics: others would wait for ever
+	before := len(n.mail)
+	defer func() { hasMail = len(n.mail) > before }()
+	if fl := n.findLocked(hash, d); fl != nil {
+		if who.from != nil && n.f.cameBack(who.from, &fl.hasComeBack) {
+			return nil, out, false, errComeback
+		}
+		n.f.counts.joined.Add(1)
+		n.seatLocked(fl, who, d.now)
+		return nil, out, false, nil
+	}
+	if n.closed {
+		return nil, out, false, errClosed
+	}
+	if !n.f.flights.enter(d.route) {
+		var ok bool
+		if out, ok = n.makeRoomLocked(d.route, d.now); !ok {
+			return nil, out, false, errFull
+		}
+	}
+	fl := n.newFlightLocked(d, hash)
+	fl.isRaw = who.later != nil
+	n.enterLocked(fl)
+	n.seatLocked(fl, who, d.now)
+	n.f.counts.asked.Add(1)
+	if first = n.prepareLocked(fl); first != nil {
+		n.senders.Add(1)
+	}
+	return first, out, false, nil
+}
+
+func (n *lane) seatLocked(fl *flight, who seat, now time.Time) {
+	fl.joined++
+	if who.guest != nil {
+		who.guest.fl = fl
+		fl.guests = append(fl.guests, who.guest)
+		return
+	}
+	fl.waiting = append(fl.waiting, who.later)
+	if who.hasStale && !fl.hasStale {
+		fl.hasStale, fl.releaseAt = true, now.Add(patience)
+		if fl.place > 0 && fl.releaseAt.Before(fl.due) {
+			n.setTimerLocked(fl, fl.releaseAt)
+		}
 	}
 }
 
-func (all *flights) count() int {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	return len(all.byKey)
+// newFlightLocked returns a flight that nobody waits for.
+func (n *lane) newFlightLocked(d departure, hash uint64) *flight {
+	var fl *flight
+	if last := len(n.spare) - 1; last >= 0 {
+		fl = n.spare[last]
+		n.spare = n.spare[:last]
+	} else {
+		fl = &flight{lane: n}
+	}
+	fl.key = append(fl.key[:0], d.key...)
+	fl.hash, fl.table, fl.route, fl.tag, fl.begun = hash, d.table, d.route, d.tag, d.now
+	fl.refs.Store(1)
+	return fl
 }
 
-// close ends all flights and lets no other begin.
-func (all *flights) close() {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	all.closed = true
-	for _, fl := range all.byKey {
-		fl.cancel()
+// An eviction is who waited for a question that gave its room to another one.
+type eviction struct {
+	waiting []*dnsserver.Later
+	guests  []*guest
+	err     error
+}
+
+func (e eviction) tell() {
+	for _, g := range e.guests {
+		g.err = e.err
+		close(g.done)
+	}
+	handle(e.waiting, &dnsserver.Tried{Err: e.err})
+}
+
+// makeRoomLocked takes the room of the question of the same route that was asked first or, where the route has its share of none, of
+// any route; false: none was asked for long enough. So names that nobody answers do not keep out those that are.
+func (n *lane) makeRoomLocked(r *route, now time.Time) (out eviction, ok bool) {
+	fl := r.lines[n.index].oldest
+	if r.flying.Load() < n.f.flights.share(r) {
+		fl = n.order.oldest
+	}
+	if fl == nil || now.Sub(fl.begun) < evictable {
+		return out, false
+	}
+	n.leaveLocked(fl)
+	out = eviction{fl.waiting, fl.guests, tooMany(questionOfKey(fl.key), n.f.flights.count())}
+	fl.waiting, fl.guests = nil, nil
+	n.postLocked(mail{fl: fl.hold(), isLeft: true})
+	n.f.flights.n.Add(1)
+	r.flying.Add(1)
+	return out, true
+}
+
+// chains are a power of two, and more than there are usually questions in flight.
+const chains = 1 << 10
+
+func (n *lane) findLocked(hash uint64, d departure) *flight {
+	fl := n.asked[hash%chains]
+	for fl != nil && (fl.hash != hash || fl.table != d.table || string(fl.key) != string(d.key)) {
+		fl = fl.twin
+	}
+	return fl
+}
+
+func (n *lane) enterLocked(fl *flight) {
+	chain := &n.asked[fl.hash%chains]
+	fl.isAsked, fl.twin, *chain = true, *chain, fl
+	n.order.add(fl, inLane)
+	fl.route.lines[n.index].add(fl, inRoute)
+}
+
+// leaveLocked lets nobody board any more. Who waits stays seated.
+func (n *lane) leaveLocked(fl *flight) {
+	fl.isAsked = false
+	link := &n.asked[fl.hash%chains]
+	for *link != fl {
+		link = &(*link).twin
+	}
+	*link, fl.twin = fl.twin, nil
+	n.order.remove(fl, inLane)
+	fl.route.lines[n.index].remove(fl, inRoute)
+	n.f.flights.exit(fl.route)
+}
+
+// leave is called for a guest that no longer waits. The last one ends the flight, if nobody else waits.
+func (n *lane) leave(g *guest) {
+	defer n.wake()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	fl := g.fl
+	i := slices.Index(fl.guests, g)
+	if i < 0 {
+		return // it has landed, and may be another question's by now
+	}
+	fl.guests = slices.Delete(fl.guests, i, i+1)
+	if fl.isAsked && !fl.isRaw && len(fl.guests) == 0 { // what a Later has asked goes on: its answer is remembered
+		n.leaveLocked(fl)
+		n.postLocked(mail{fl: fl.hold(), isLeft: true})
 	}
 }
 
-// responseTo returns the response of a flight that is done, for the client of q:
-// a copy when several clients share it.
-func (fl *flight) responseTo(q *dnsserver.Query) *dns.Msg {
-	m := fl.msg
-	if fl.joined > 1 {
-		m = m.Copy()
-	}
-	return ofClient(q, m)
+// hold keeps a flight from being reused until it is let go.
+func (fl *flight) hold() *flight {
+	fl.refs.Add(1)
+	return fl
 }
 
-// ofClient makes of a response, which is the caller's, that to q.
-func ofClient(q *dnsserver.Query, m *dns.Msg) *dns.Msg {
-	m.Id = q.Msg.Id
-	m.Question = []dns.Question{q.Msg.Question[0]}
-	m.RecursionDesired = q.Msg.RecursionDesired
-	m.CheckingDisabled = q.Msg.CheckingDisabled
-	return m
+// letGo is called by each who held the flight. The last one makes it reusable.
+func (n *lane) letGo(fl *flight) {
+	if fl.refs.Add(-1) == 0 {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.spareLocked(fl)
+	}
+}
+
+// spareLocked keeps a flight that nobody holds for another question.
+func (n *lane) spareLocked(fl *flight) {
+	const most = 512 // flights that are kept
+	clear(fl.waiting)
+	clear(fl.tries[:cap(fl.tries)])
+	key, waiting, tries := fl.key, fl.waiting[:0], fl.tries[:0]
+	*fl = flight{lane: n}
+	fl.key, fl.waiting, fl.tries = key, waiting, tries
+	if len(n.spare) < most {
+		n.spare = append(n.spare, fl)
+	}
 }

@@ -4,8 +4,13 @@
 //
 // It is apart from cache because it remembers servers, never responses, and
 // apart from upstream because that package is about which servers a node has
-// and where the list came from; here they are only asked. It follows no
-// referral and no CNAME on its own account, so that what one query can cause
+// and where the list came from; here they are only asked.
+//
+// Every question takes the same way, whoever brings it. flight.go has how it begins and who waits for it, life.go what happens to it
+// until it is answered, round.go whom it is asked next, try.go one query and its response, and lane.go the event loop that all of this
+// runs on.
+//
+// The package follows no referral and no CNAME on its own account, so that what one query can cause
 // upstream stays bounded (CVE-2020-12667, NXNSAttack).
 package forward
 
@@ -13,6 +18,7 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"hash/maphash"
 	"log/slog"
 	"net/netip"
@@ -36,12 +42,16 @@ const (
 	defaultHedge       = 10 * time.Millisecond
 	defaultTryTimeout  = 250 * time.Millisecond
 	defaultSilence     = 1500 * time.Millisecond
-	defaultDeadline    = 4 * time.Second // below the 5 s after which glibc asks again (resolv.conf(5), timeout)
+	defaultDeadline    = 4500 * time.Millisecond // below the 5 s after which glibc asks again (resolv.conf(5), timeout)
 )
 
-// SocketsPerQuestion is how many sockets one question holds at most: each try has its own, and is waited for until the
-// deadline; and two more ask a server that is silent for what it must know, and one that is down.
-const SocketsPerQuestion = maxTries + 2
+// SocketsPerQuestion is how many sockets one question holds at most, if many are in flight: each try has its own, and is waited for
+// until the deadline. Of a question that nobody answers the last try is over TCP, of which there are few at a time: that leaves room for
+// probes, checks, and what stays open for late answers.
+const SocketsPerQuestion = maxTries
+
+// mostLastResorts is how many questions may be asked over TCP at a time only because nothing came over UDP.
+const mostLastResorts = 64
 
 // A Route says which nameservers are asked for the names of a domain.
 type Route struct {
@@ -75,10 +85,10 @@ type Config struct {
 	// Hedge and TryTimeout are how long one server is waited for at least, and at most, before the next is asked as well; how
 	// long in between depends on the times that it took before. 0 means 10 ms, and 250 ms.
 	Hedge, TryTimeout time.Duration
-	// Silence is how long a question lasts when no server of its route says anything after it, to whatever question; where
-	// all were down before it is a third of that. 0 means 1.5 s.
+	// Silence is how long a question lasts when no server of its route says anything after it, to whatever question, and none is
+	// known to be there; where all were down before it is a third of that. 0 means 1.5 s.
 	Silence time.Duration
-	// Deadline is how long all tries of a question may take together. 0 means 4 s.
+	// Deadline is how long all tries of a question may take together. 0 means 4.5 s.
 	Deadline time.Duration
 	// RootCAs are the authorities that DNS over TLS servers are checked with; nil
 	// means those of the system.
@@ -103,11 +113,10 @@ type Config struct {
 	// Spent is called with each message over TCP or TLS that came for a client's question, and its octets. It is called concurrently. nil
 	// means that nobody wants to know.
 	Spent func(client netip.Addr, octets int)
-	// Lanes is how many goroutines take the responses to what Ask has asked, and how many threads they may wait on in the
-	// kernel: GOMAXPROCS must be as many more. 0: Ask asks nothing.
+	// Lanes is how many goroutines take the responses, and how many threads they may wait on in the
+	// kernel: GOMAXPROCS must be as many more. 0: one goroutine and no thread, and Ask asks nothing.
 	Lanes int
-	// Answered is given what Ask was answered, from any goroutine, and must not wait for anything. It is required with
-	// Lanes.
+	// Answered is given what Ask was answered, from any goroutine, and must not wait for anything. nil: Ask asks nothing.
 	Answered func(Reply)
 	// Log gets the changes of a server's state. nil means nowhere.
 	Log *slog.Logger
@@ -133,10 +142,13 @@ type Forward struct {
 	spent      func(netip.Addr, int)
 	received   chan struct{} // one for each long message over TCP that comes in
 	read       chan struct{} // one for each that is read
-	lanes      []*lane
-	seed       maphash.Seed // random: chooses the lane
-	waits      [laneWaits]time.Duration
+	seed       maphash.Seed  // random: chooses the lane
 	threads    busy.Threads
+
+	opening sync.Mutex // held while the lanes are made
+	lanes   atomic.Pointer[[]*lane]
+	most    int         // lanes
+	closed  atomic.Bool // no lane is made any more
 
 	all     atomic.Bool // every server is asked at once
 	udp     atomic.Pointer[UDP]
@@ -153,10 +165,11 @@ type Forward struct {
 	darkening sync.Mutex // held while a route's darkness is found out
 	hedges    hedges
 	flights   flights
-	outs      sync.Pool      // of *dnsserver.Outgoing
-	work      sync.WaitGroup // flights, probes and TLS connections
-	counts    counts
-	panics    journal.Panics
+	// lastResorts has one for each question that is asked over TCP because nothing came over UDP.
+	lastResorts chan struct{}
+	work        sync.WaitGroup // lanes, and connections
+	counts      counts
+	panics      journal.Panics
 }
 
 var _ dnsserver.Handler = (*Forward)(nil)
@@ -180,9 +193,14 @@ func New(c Config) *Forward {
 		read:       make(chan struct{}, readAtATime(runtime.GOMAXPROCS(0))),
 		threads:    busy.NewThreads(c.Lanes),
 		seed:       maphash.MakeSeed(),
+		most:       max(1, c.Lanes),
 		began:      time.Now(),
+
+		lastResorts: make(chan struct{}, mostLastResorts),
 	}
-	f.waits = laneWaitsBetween(f.hedge, f.tryTimeout)
+	if c.Lanes == 0 {
+		f.answered = nil
+	}
 	if f.log == nil {
 		f.log = slog.New(slog.DiscardHandler)
 	}
@@ -206,15 +224,8 @@ func New(c Config) *Forward {
 	}
 	f.SetUDP(c.UDP)
 	f.SetMaxInFlight(c.MaxInFlight)
-	f.flights.byKey = make(map[flightKey]*flight)
-	f.outs.New = func() any { return new(dnsserver.Outgoing) }
 	f.table.Store(&table{})
 	f.SetRoutes(c.Routes)
-	for range c.Lanes {
-		if n := newLane(f); n != nil {
-			f.lanes = append(f.lanes, n)
-		}
-	}
 	return f
 }
 
@@ -258,25 +269,131 @@ func (f *Forward) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, e
 	if r == nil || len(r.servers) == 0 {
 		return nil, noServers(asked, r)
 	}
-	fl, err := f.join(flightKey{question: asked, table: t}, r, q)
+	m, from, err := f.wait(ctx, asked, departure{table: t, route: r, now: time.Now()}, q)
 	if errors.Is(err, errComeback) {
 		return comeback(q), nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	defer f.charge(q.Client.Addr(), &fl.spent)
+	q.AnsweredBy = from.Server
+	return ofClient(q, m), nil
+}
+
+// wait waits for the response to a question.
+func (f *Forward) wait(ctx context.Context, asked question, d departure, q *dnsserver.Query) (*dns.Msg, *server, error) {
+	var err error
+	if d.key, err = appendQuestion(nil, asked); err != nil {
+		return nil, nil, fmt.Errorf("asking for %s: %w", asked, err)
+	}
+	n, err := f.laneOf(d.key)
+	switch {
+	case errors.Is(err, errClosed):
+		return nil, nil, err
+	case err != nil:
+		return nil, nil, f.failed(extended(dns.ExtendedErrorCodeOther, "no socket to ask from: "+shortReason(err), asked, ErrShed))
+	}
+	g := &guest{client: q.Client.Addr(), done: make(chan struct{})}
+	switch err := n.board(d, seat{guest: g, from: d.route.asker(q)}); {
+	case errors.Is(err, errFull):
+		return nil, nil, f.failed(tooMany(asked, int(min(f.flights.share(d.route), f.flights.n.Load()))))
+	case err != nil:
+		return nil, nil, err
+	}
 	select {
-	case <-fl.done:
+	case <-g.done:
 	case <-ctx.Done():
-		f.flights.leave(fl)
-		return nil, gaveUp(asked, r, ctx.Err())
+		n.leave(g)
+		return nil, nil, gaveUp(asked, d.route, ctx.Err())
 	}
-	if fl.err != nil {
-		return nil, f.failed(fl.err)
+	if g.err != nil {
+		return nil, nil, f.failed(g.err)
 	}
-	q.AnsweredBy = fl.from.Server
-	return fl.responseTo(q), nil
+	return g.msg, g.from, nil
+}
+
+// Ask asks for the answer to a query, and calls Config.Answered
+// with it, from another goroutine; or has the Handler answer with what came of it. It returns false where it does not, and
+// nothing was done. tag is for Reply. hasStale says that the Handler may have a stale answer, if there is no other soon.
+func (f *Forward) Ask(l *dnsserver.Later, tag uint64, hasStale bool) bool {
+	if f.answered == nil || f.all.Load() {
+		return false
+	}
+	var room [maxKey]byte
+	key, ok := appendKey(room[:0], l.Query().Msg)
+	if !ok {
+		return false
+	}
+	t := f.table.Load()
+	r := t.matchWire(key)
+	if r == nil || r.Local || len(r.servers) == 0 || hasStale && r.dark.is() {
+		return false
+	}
+	n, err := f.laneOf(key)
+	if err != nil {
+		return false
+	}
+	switch err := n.board(departure{key, t, r, tag, time.Now()}, seat{later: l, hasStale: hasStale, from: r.at(l.Client())}); {
+	case errors.Is(err, errComeback):
+		l.Handle(&dnsserver.Tried{Server: r.servers[0].Server, Err: errComeback})
+	case err != nil:
+		return false
+	}
+	return true
+}
+
+// laneOf is the lane of a question: the same one for the same question. A client cannot choose questions that share one.
+func (f *Forward) laneOf(key []byte) (*lane, error) {
+	lanes := f.lanes.Load()
+	if lanes == nil {
+		var err error
+		if lanes, err = f.open(); err != nil {
+			return nil, err
+		}
+	}
+	return (*lanes)[maphash.Bytes(f.seed, key)%uint64(len(*lanes))], nil
+}
+
+// open makes the lanes, unless it has been done.
+func (f *Forward) open() (*[]*lane, error) {
+	f.opening.Lock()
+	defer f.opening.Unlock()
+	if lanes := f.lanes.Load(); lanes != nil {
+		return lanes, nil
+	}
+	if f.closed.Load() {
+		return nil, errClosed
+	}
+	var lanes []*lane
+	for range f.most {
+		n, err := newLane(f, len(lanes))
+		if err != nil && len(lanes) == 0 {
+			return nil, err
+		}
+		if err == nil {
+			lanes = append(lanes, n)
+		}
+	}
+	f.lanes.Store(&lanes)
+	return &lanes, nil
+}
+
+// tellLanes has the watchers of all lanes told.
+func (f *Forward) tellLanes(m mail) {
+	if lanes := f.lanes.Load(); lanes != nil {
+		for _, n := range *lanes {
+			n.post(m)
+		}
+	}
+}
+
+// ofClient makes of a response, which is the caller's, that to q.
+func ofClient(q *dnsserver.Query, m *dns.Msg) *dns.Msg {
+	m.Id = q.Msg.Id
+	m.Question = []dns.Question{q.Msg.Question[0]}
+	m.RecursionDesired = q.Msg.RecursionDesired
+	m.CheckingDisabled = q.Msg.CheckingDisabled
+	return m
 }
 
 // failed counts a query whose question has failed.
@@ -301,13 +418,25 @@ func (f *Forward) SetMaxInFlight(n int) {
 // response counts (dnsmasq's all-servers), not one after the other.
 func (f *Forward) SetAll(all bool) { f.all.Store(all) }
 
+// Renew has each question that comes from now on asked by itself, although an equal one is in flight: what that brings may be older than
+// what the caller has just been told to forget. Who waits for it already gets it.
+func (f *Forward) Renew() {
+	f.setting.Lock()
+	defer f.setting.Unlock()
+	t := *f.table.Load() // a flight belongs to its table
+	f.table.Store(&t)
+}
+
 // Close fails what is in flight, closes all connections and waits until nothing
-// of the Forward runs any more, which a probe may hold up for TryTimeout. Queries
-// fail from then on. It may be called again.
+// of the Forward runs any more. Queries fail from then on. It may be called again.
 func (f *Forward) Close() {
-	f.flights.close()
-	for _, n := range f.lanes {
-		n.close()
+	f.opening.Lock()
+	f.closed.Store(true)
+	f.opening.Unlock()
+	if lanes := f.lanes.Load(); lanes != nil {
+		for _, n := range *lanes {
+			n.shut()
+		}
 	}
 	for _, s := range f.table.Load().servers {
 		s.close()

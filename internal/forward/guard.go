@@ -1,88 +1,210 @@
 package forward
 
 import (
-	"errors"
+	"bytes"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
 	"time"
 
 	"github.com/miekg/dns"
-
-	"github.com/node-dns/node-dns/internal/dnsserver"
-	"github.com/node-dns/node-dns/internal/journal"
 )
 
-// errInternal is how what panics fails.
-var errInternal = errors.New("internal error")
+// maxDoubts is how many responses in a row may be doubtful, without an answer over TCP, before what makes them so is taken for the
+// server's manner.
+const maxDoubts = 3
 
-// recovered is deferred where a panic is to end one question alone, or less. failed is told.
-func (f *Forward) recovered(failed func(error)) {
-	if p := recover(); p != nil {
-		f.panicked(p)
-		failed(errInternal)
+// What makes a response harder to forge than its port and ID do is checked as these are, but a response that fails is no proof of
+// a forgery: there are servers that write the question in lower case, and forwarders that speak cookies when whom they ask does
+// (c-ares issues 1081 and 1271). So the question is asked again over TCP, which nobody forges from afar; what comes there is
+// believed, and tells whether the server is one of these.
+
+// guard makes a query of ours hard to forge responses to. option is whether it may have a cookie; draw gives random bits.
+func (s *server) guard(query []byte, udp *UDP, option bool, draw func() uint16, now time.Time) []byte {
+	end := questionEnd(query)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if udp.MixedCase && !now.Before(s.health.lowerTill) {
+		mixCase(query[headerSize:end-4], draw)
 	}
+	if udp.Cookies && option && len(query) == end+optSize {
+		query = appendCookie(query, s.health.cookie.option(now))
+	}
+	return query
 }
 
-// panicked is called with what recover returned, by the deferred function.
-func (f *Forward) panicked(p any) {
-	f.panics.Caught(f.log, "asking a nameserver panicked", journal.QueryPanic, p)
-}
+// isGuarded reports whether queries have more than a port and an ID to them.
+func (u *UDP) isGuarded() bool { return u.Cookies || u.MixedCase }
 
-// turn is what a watcher does at a time, whatever it does.
-func (n *lane) turn() {
-	defer n.f.recovered(func(error) { time.Sleep(time.Millisecond) }) // it may do so again at once
-	n.wakeInTime()
-	if n.bell.Wait() == nil { // else a question is overdue
-		n.takeEvents(0)
-	}
-	n.overdue(time.Now())
-	if n.pace.IsBusy() && n.f.threads.Enter() {
-		defer n.f.threads.Leave()
-		n.takeBlocked()
-	}
-}
-
-// receiveAll takes what has come for these questions, and returns those behind one that it panicked at.
-func (n *lane) receiveAll(asked []*asking) (rest []*asking) {
-	defer func() {
-		if p := recover(); p != nil {
-			n.f.panicked(p)
-			n.broken(rest[0])
-			rest = rest[1:]
+// mixCase gives each letter of a name the case that a random bit says: draft-vixie-dnsext-dns0x20.
+func mixCase(name []byte, draw func() uint16) {
+	var bits uint16
+	left := 0
+	for i, c := range name {
+		if c < 'a' || c > 'z' {
+			continue
 		}
-	}()
-	for rest = asked; len(rest) > 0; rest = rest[1:] {
-		if rest[0] != nil {
-			n.receive(rest[0])
+		if left == 0 {
+			bits, left = draw(), 16
+		}
+		name[i] -= byte(bits&1) * ('a' - 'A')
+		bits, left = bits>>1, left-1
+	}
+}
+
+// hasCase reports whether a response that has the question of sent has its letters too.
+func hasCase(sent, response []byte) bool {
+	end := questionEnd(sent)
+	return bytes.Equal(sent[headerSize:end], response[headerSize:end])
+}
+
+// parsedHasCase is hasCase for a response that was parsed. One without question has no wrong one.
+func parsedHasCase(sent []byte, m *dns.Msg) bool {
+	name, _, err := dns.UnpackDomainName(sent, headerSize)
+	return len(m.Question) == 0 || err == nil && m.Question[0].Name == name
+}
+
+// doubts takes what a response over UDP says beside its answer, and reports whether it may not be the server's.
+func (s *server) doubts(sent []byte, hasCase bool, got []byte) (isDoubtful bool) {
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	isDoubtful = s.health.cookie.heard(cookieSent(sent), got) || !hasCase
+	if isDoubtful {
+		s.health.doubted(now)
+	} else {
+		s.health.doubts = 0
+	}
+	return isDoubtful
+}
+
+// believes takes the same of a response over TCP, which is the server's: what it lacks the server does not do.
+func (s *server) believes(sent []byte, m *dns.Msg) {
+	now, got := time.Now(), cookieIn(m)
+	hasCase := parsedHasCase(sent, m)
+	s.learn(func(h *health) {
+		h.doubts = 0
+		if h.cookie.heard(cookieSent(sent), got) {
+			h.cookie.forget(now)
+		}
+		if !hasCase {
+			h.lowerTill = now.Add(plainFor)
+		}
+	})
+}
+
+// doubted notes a doubtful response. When they do not end, and nothing comes over TCP that tells why, the server is asked as one
+// that does nothing of this: who could forge so many in a row would have guessed as many ports and IDs.
+func (h *health) doubted(now time.Time) {
+	if h.doubts++; h.doubts < maxDoubts {
+		return
+	}
+	h.doubts = 0
+	h.lowerTill = now.Add(plainFor)
+	h.cookie.forget(now)
+}
+
+// Octets of DNS Cookies (RFC 7873 section 4), and of an EDNS option's code and length (RFC 6891 section 6.1.2).
+const (
+	clientCookie     = 8
+	leastWithServers = clientCookie + 8
+	mostWithServers  = clientCookie + 32
+	optionHeader     = 4
+)
+
+const (
+	cookieLife  = 24 * time.Hour // RFC 7873 section 7.1: no secret should be used for more than 26 hours
+	cookieAgain = plainFor
+)
+
+// A cookie is ours for one server, and what that added to it. It is random and no server's twice, so that it tells nobody who
+// asks. Like health, of which it is a part, it knows no clock and no lock. The zero value has not been tried.
+//
+// Whether a server speaks cookies is found out with one question each cookieAgain: what does not like the option, be it the
+// server or what is before it, costs that question a second try and no other any. A response without the option tells the same.
+type cookie struct {
+	octets [mostWithServers]byte
+	size   int // 0: none; clientCookie: it is not known whether the server speaks cookies
+	drawn  time.Time
+	next   time.Time // when it may be tried
+	silent int       // questions in a row that were answered without it alone
+}
+
+// option is what the next question has; empty: nothing.
+func (c *cookie) option(now time.Time) []byte {
+	switch isOld := now.Sub(c.drawn) >= cookieLife; {
+	case c.size > clientCookie && !isOld:
+		return c.octets[:c.size]
+	case c.size <= clientCookie && now.Before(c.next):
+		return nil
+	}
+	_, _ = rand.Read(c.octets[:clientCookie]) // never fails since Go 1.24: it ends the program instead
+	c.size, c.drawn, c.next = clientCookie, now, now.Add(cookieAgain)
+	return c.octets[:c.size]
+}
+
+// heard takes the option of a response to a question that had the option sent; either may be empty. It reports whether the
+// response is not from the server, as far as that can be told: it speaks cookies, and this is not the one that we sent.
+func (c *cookie) heard(sent, got []byte) (isForeign bool) {
+	if len(sent) < clientCookie {
+		return false
+	}
+	if len(got) < leastWithServers || len(got) > mostWithServers || !bytes.Equal(got[:clientCookie], sent[:clientCookie]) {
+		return len(sent) > clientCookie
+	}
+	if bytes.Equal(got[:clientCookie], c.octets[:clientCookie]) { // else another was drawn since
+		c.size, c.silent = copy(c.octets[:], got), 0
+	}
+	return false
+}
+
+// silentTo notes that the server answered without a cookie what it was silent to. Once or twice may be lost packets.
+func (c *cookie) silentTo(now time.Time) {
+	if c.silent++; c.silent >= plainToAvoid {
+		c.forget(now)
+	}
+}
+
+// forget ends the use of cookies, until they are tried again.
+func (c *cookie) forget(now time.Time) { *c = cookie{next: now.Add(cookieAgain)} }
+
+// appendCookie appends an option to a query of ours that ends with an OPT record without one.
+func appendCookie(query, option []byte) []byte {
+	if len(option) == 0 {
+		return query
+	}
+	binary.BigEndian.PutUint16(query[len(query)-2:], uint16(optionHeader+len(option)))
+	query = binary.BigEndian.AppendUint16(query, dns.EDNS0COOKIE)
+	query = binary.BigEndian.AppendUint16(query, uint16(len(option)))
+	return append(query, option...)
+}
+
+// cookieSent is the cookie in a query that appendCookie has written; empty: it has none.
+func cookieSent(query []byte) []byte {
+	at := questionEnd(query) + optSize
+	if len(query) < at+optionHeader || binary.BigEndian.Uint16(query[at:]) != dns.EDNS0COOKIE {
+		return nil
+	}
+	return query[at+optionHeader:]
+}
+
+// cookieIn is the cookie of a response that was parsed; empty: it has none.
+func cookieIn(m *dns.Msg) []byte {
+	opt := m.IsEdns0()
+	if opt == nil {
+		return nil
+	}
+	for _, option := range opt.Option {
+		if c, ok := option.(*dns.EDNS0_COOKIE); ok {
+			octets, _ := hex.DecodeString(c.Cookie) // package dns has written it
+			return octets
 		}
 	}
 	return nil
 }
 
-// broken ends a question that something panicked at, unless it has ended before.
-func (n *lane) broken(a *asking) {
-	waiting, fl, ok := n.take(a)
-	switch {
-	case fl != nil:
-		fl.report(outcome{attempt: attempt{to: a.server}, err: errInternal})
-	case ok:
-		handle(waiting, &dnsserver.Tried{Err: n.f.internal(a)})
-		n.drop(a)
-	}
-}
-
-// deliver gives a Reply to who wants it. Those whose queries it has not ended when it panics ask the Handler, which may have
-// an answer nevertheless.
-func (f *Forward) deliver(r Reply) {
-	defer f.recovered(func(error) {
-		for _, l := range r.Waiting {
-			if l != nil {
-				l.Handle(nil)
-			}
-		}
-	})
-	f.answered(r)
-}
-
-// internal is what a client is told of a question that something panicked at.
-func (f *Forward) internal(a *asking) error {
-	return extended(dns.ExtendedErrorCodeOther, "no response from "+a.server.Server.String()+" ("+errInternal.Error()+")", questionOfKey(a.key), errInternal)
+// isBadCookie reports whether a server refuses the cookie that a query had, and has sent the one that it wants (RFC 7873 section
+// 5.3).
+func isBadCookie(query []byte, m *dns.Msg) bool {
+	return m.Rcode == dns.RcodeBadCookie && len(cookieSent(query)) > 0
 }

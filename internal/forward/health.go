@@ -1,6 +1,7 @@
 package forward
 
 import (
+	"sync"
 	"time"
 
 	"github.com/miekg/dns"
@@ -23,7 +24,7 @@ const (
 	varWeight      = 4 // and a quarter in its variation
 	firstProbe     = time.Second
 	longestProbe   = 15 * time.Second
-	betweenProbes  = time.Second / 2 // of one that is late
+	betweenProbes  = time.Second / 10 // of one that is late
 	betweenChecks  = time.Second / 4
 	plainToAvoid   = 3
 	plainFor       = 15 * time.Minute // as long as unbound remembers (infra-host-ttl)
@@ -39,6 +40,7 @@ type health struct {
 	rtt       time.Duration // smoothed; 0 means none was measured
 	rttVar    time.Duration // its variation, RFC 6298
 	heardAt   time.Time     // of the last response, whatever it says
+	reachedAt time.Time     // when it last took a connection
 	lateness  lateness
 	inRow     int // failures since the last response
 	failures  uint64
@@ -56,7 +58,6 @@ type health struct {
 	nextCheck     time.Time
 	silentToCheck bool // since the last response
 	isQuiet       bool // since the last response it was silent to a check for longer than it takes as a rule
-	onVigil       bool // a question waits for it as if it were up
 
 	told     State     // what the log says last
 	untold   int       // changes of state since then
@@ -81,8 +82,12 @@ func (h *health) succeeded(rtt time.Duration, now time.Time) {
 		h.rttVar += ((rtt - h.rtt).Abs() - h.rttVar) / varWeight
 		h.rtt += (rtt - h.rtt) / rttWeight
 	}
+	h.alive(now)
+}
+
+// alive accounts for a response of whatever kind.
+func (h *health) alive(now time.Time) {
 	h.heardAt = now
-	h.lateness = h.lateness.met()
 	h.inRow, h.backoff, h.silentToCheck, h.isQuiet = 0, 0, false, false
 	h.become(Up, now)
 }
@@ -134,20 +139,6 @@ func (h *health) startCheck(now time.Time) bool {
 	return true
 }
 
-// beginVigil reports whether a question to the server, which is down, is to be waited for as long as if it were up: each until it
-// has been down for so long, and then one at a time, which is on vigil. What answers later than others are waited for when
-// it is back could not be told from what is dead otherwise.
-func (h *health) beginVigil(silence time.Duration, now time.Time) (isLong, isVigil bool) {
-	switch {
-	case now.Sub(h.since) < silence:
-		return true, false
-	case h.onVigil:
-		return false, false
-	}
-	h.onVigil = true
-	return true, true
-}
-
 // tell returns what the log is to say: a state that it does not say yet, and how many changes led to it. One that comes and
 // goes is told of once a minute: it is the next response or failure after that which tells.
 func (h *health) tell(now time.Time) (state State, changes int) {
@@ -186,14 +177,17 @@ func (h *health) mayProbe(now time.Time) bool {
 	return h.rank() > 0 && !h.probing && !now.Before(h.nextProbe)
 }
 
-// useEDNS reports whether a query to the server has an OPT record. again means
-// that it was silent to the same question before: servers and firewalls that
-// drop what has an OPT record look like that, until one was seen from there.
-func (h *health) useEDNS(again bool, now time.Time) bool {
-	if now.Before(h.plainTill) {
+// useEDNS reports whether a query to the server has an OPT record. silentSince is when it was sent the same question before, to which
+// it was silent; zero: it was not. Servers and firewalls that drop what has an OPT record look like that, unless one was seen from
+// there, and the server has answered others since. needs says that without EDNS the answer would lack something.
+func (h *health) useEDNS(silentSince time.Time, needs bool, now time.Time) bool {
+	switch {
+	case now.Before(h.plainTill):
 		return false
+	case silentSince.IsZero():
+		return true
 	}
-	return !again || h.knowsEDNS
+	return h.knowsEDNS && (needs || !h.heardAt.Before(silentSince))
 }
 
 // sawEDNS notes a response with an OPT record.
@@ -211,4 +205,117 @@ func (h *health) silentToEDNS(now time.Time) {
 func (h *health) avoidEDNS(now time.Time) {
 	h.knowsEDNS, h.plainOnly = false, 0
 	h.plainTill = now.Add(plainFor)
+}
+
+// lateness is how often, of late, another server had the answer while this one was waited for, in parts of 1024: an average in
+// which each time counts a quarter, and each response that came an eighth. A server that is often late is asked behind the
+// others, and by probes, until it keeps up with them again. One that loses three packets of ten gets to 460.
+type lateness int32
+
+const (
+	alwaysLate = 1024
+	oftenLate  = 512 // not once, nor twice: three times in a row
+	mostlyLate = 720
+)
+
+// keepsUp accounts for an answer, if it came in the time that the server is waited for, which has a least and a most.
+func (h *health) keepsUp(took, least, most time.Duration) bool {
+	isInTime := took <= max(min(h.wait(), most), least)
+	if isInTime {
+		h.lateness = h.lateness.met()
+	}
+	return isInTime
+}
+
+// down is the rank of a server that is.
+const down = 3
+
+func (l lateness) missed() lateness { return l + (alwaysLate-l)/4 }
+func (l lateness) met() lateness    { return l - (l+7)/8 }
+
+// rank says where a server stands: one of a lower rank is asked before it, however they were configured.
+func (h *health) rank() int {
+	switch {
+	case h.state == Down:
+		return down
+	case h.lateness >= mostlyLate:
+		return 2
+	case h.lateness >= oftenLate:
+		return 1
+	}
+	return 0
+}
+
+// late notes that another server had the answer first.
+func (h *health) late(now time.Time) {
+	before := h.rank()
+	if h.lateness = h.lateness.missed(); before == 0 && h.rank() > 0 {
+		h.nextProbe = now.Add(betweenProbes)
+	}
+}
+
+// unmeasured is how long a server is waited for that has not responded yet.
+const unmeasured = 25 * time.Millisecond
+
+// wait is how long the server is waited for before the next one is asked as well: until a response is later than nearly all
+// are.
+func (h *health) wait() time.Duration {
+	if h.rtt == 0 {
+		return unmeasured
+	}
+	return 2*h.rtt + 4*h.rttVar
+}
+
+// resendAfter is how long a question is waited for at least before it is sent to the same server again, and longer each time:
+// what is so late is lost, or the server asks others for it, and has it no sooner for being asked twice.
+const resendAfter = 100 * time.Millisecond
+
+// waitFor is how long a server is waited for before another is asked as well, or the same one again. n is how many were asked
+// before.
+func (f *Forward) waitFor(s *server, again bool, n int) time.Duration {
+	return f.bounded(s.wait(), again, n)
+}
+
+func (f *Forward) bounded(wait time.Duration, again bool, n int) time.Duration {
+	most := f.tryTimeout
+	if again {
+		wait = max(wait, resendAfter*time.Duration(n+1))
+		most = max(most, min(f.silence, 2*resendAfter+wait))
+	}
+	return max(min(wait, most), f.hedge)
+}
+
+// hedges bound the questions that are asked of a second server in vain: the first one, which is there, had the answer soon. If that
+// has said nothing at all since the question was sent, or has none, asking another was right, and costs nothing. So names that nobody
+// answers spend nothing of what protects other names. One question in 25 may be asked in vain, and 100 at once.
+type hedges struct {
+	mu    sync.Mutex // guards what follows
+	asked uint64     // questions, when it was looked at last
+	spent int        // in parts of a question
+}
+
+const (
+	hedgeCost = 25
+	mostSpent = 100 * hedgeCost
+)
+
+// may reports whether another server may be asked as well.
+func (h *hedges) may(asked uint64) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.earn(asked)
+	return h.spent+hedgeCost <= mostSpent
+}
+
+// waste is called for a question of which that was in vain.
+func (h *hedges) waste(asked uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.earn(asked)
+	h.spent += hedgeCost
+}
+
+func (h *hedges) earn(asked uint64) {
+	h.spent = max(0, h.spent-int(min(asked-h.asked, mostSpent)))
+	h.asked = asked
 }

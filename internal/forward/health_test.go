@@ -143,48 +143,26 @@ func TestSmoothedRTT(t *testing.T) {
 func TestEDNSMemory(t *testing.T) {
 	now := time.Unix(1000, 0)
 	var h health
-	if !h.useEDNS(false, now) || h.useEDNS(true, now) {
+	if !h.useEDNS(time.Time{}, false, now) || h.useEDNS(now, true, now) {
 		t.Error("a new server: EDNS at first, without it when it was silent")
 	}
 	// Lost packets look like a dislike of EDNS: once or twice is no proof.
 	h.silentToEDNS(now)
 	h.silentToEDNS(now)
-	if !h.useEDNS(false, now) {
+	if !h.useEDNS(time.Time{}, false, now) {
 		t.Error("without EDNS after two lost packets")
 	}
-	if h.sawEDNS(); !h.useEDNS(true, now) {
-		t.Error("a server that knows EDNS is asked without")
+	h.sawEDNS()
+	h.heardAt = now
+	if !h.useEDNS(now, false, now) {
+		t.Error("a server that knows EDNS, and answers others, is asked without")
+	}
+	if h.useEDNS(now.Add(1), false, now.Add(1)) || !h.useEDNS(now.Add(1), true, now.Add(1)) {
+		t.Error("one that answers nobody is asked again with EDNS, or without though DNSSEC's records are wanted")
 	}
 	h.silentToEDNS(now)
 	h.silentToEDNS(now)
-	if h.silentToEDNS(now); h.useEDNS(false, now.Add(plainFor-1)) || !h.useEDNS(false, now.Add(plainFor)) {
+	if h.silentToEDNS(now); h.useEDNS(time.Time{}, false, now.Add(plainFor-1)) || !h.useEDNS(time.Time{}, false, now.Add(plainFor)) {
 		t.Error("three times: not without EDNS, or not for as long")
-	}
-}
-
-// TestVigil: who is down is waited for by all for a while, and then by one at a time, however many of those before end meanwhile.
-func TestVigil(t *testing.T) {
-	const silence = time.Second
-	begun := time.Unix(1000, 0)
-	h := health{state: Down, since: begun}
-	for _, row := range []struct {
-		at     time.Duration
-		ends   bool // the one on vigil does before
-		isLong bool
-		isOn   bool
-	}{
-		{at: 0, isLong: true},
-		{at: silence / 2, isLong: true},
-		{at: silence, isLong: true, isOn: true},
-		{at: 2 * silence},
-		{at: 3 * silence, ends: true, isLong: true, isOn: true},
-		{at: 3 * silence},
-	} {
-		if row.ends {
-			h.onVigil = false
-		}
-		if isLong, isOn := h.beginVigil(silence, begun.Add(row.at)); isLong != row.isLong || isOn != row.isOn {
-			t.Errorf("after %v: %v, %v", row.at, isLong, isOn)
-		}
 	}
 }

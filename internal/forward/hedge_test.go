@@ -59,11 +59,12 @@ func TestLateness(t *testing.T) {
 	}
 }
 
-// TestHedgesAreBounded: of servers that are there no more than 100 questions are asked twice at once, and one in 25 after that.
+// TestHedgesAreBounded: no more than 100 questions are asked of a second server in vain at once, and one in 25 after that.
 func TestHedgesAreBounded(t *testing.T) {
 	var h hedges
 	n := 0
-	for h.spend(0) {
+	for h.may(0) {
+		h.waste(0)
 		n++
 	}
 	if n != 100 {
@@ -71,7 +72,8 @@ func TestHedgesAreBounded(t *testing.T) {
 	}
 	n = 0
 	for asked := range uint64(10_000) {
-		if h.spend(asked) {
+		if h.may(asked) {
+			h.waste(asked)
 			n++
 		}
 	}

@@ -1,193 +1,520 @@
 package forward
 
 import (
+	"encoding/binary"
 	"hash/maphash"
-	"slices"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
+	"github.com/miekg/dns"
 	"golang.org/x/sys/unix"
 
 	"github.com/node-dns/node-dns/internal/busy"
 	"github.com/node-dns/node-dns/internal/dnsserver"
+	"github.com/node-dns/node-dns/internal/dnswire"
+	"github.com/node-dns/node-dns/internal/nameserver"
 )
 
-// A lane asks questions without a goroutine for each: those that one server answers at once over UDP, as nearly all are. What
-// takes more than that becomes a flight, for which the lane keeps the socket and those who wait. A question is asked from a
-// port of its own, as those of askUDP are.
+// A lane is an event loop: the questions whose key has a hash of it, their sockets and their timers, and one goroutine, the watcher,
+// that takes what comes. A question takes no goroutine and no stack.
 type lane struct {
 	f       *Forward
 	bell    *busy.Bell
-	poll    poll
-	out     dnsserver.Outgoing // the watcher's
-	pace    busy.Pace
-	now     time.Time    // when the kernel told the watcher of what it takes
-	seed    maphash.Seed // random: who asks cannot choose the hash
+	index   int          // among the lanes
+	seed    maphash.Seed // random: clients cannot choose the hash
 	closing atomic.Bool
+	senders sync.WaitGroup // of the first queries; begun while the lane is locked, and not closed
+
+	// The watcher's.
+	poll      poll
+	out       dnsserver.Outgoing
+	pace      busy.Pace
+	now       time.Time // when the kernel told of what is being handled
+	mails     []mail
+	lingering int // tries that are open though their flight has landed
 
 	mu       sync.Mutex      // guards what follows
-	asked    [chains]*asking // by hash of the key, linked by twin
-	slots    []*asking       // that have a socket; nil: free
-	free     []int           // slots
-	idle     [2][]*asking    // by family, with a socket that belongs to nobody
-	faulty   []*asking       // that the watcher is to drop
-	queues   [lastWait + 1]queue
+	asked    [chains]*flight // by hash of the key, linked by twin
+	order    line            // of those asked
+	timers   timers
+	slots    []*try    // that have a socket; nil: free
+	free     []int     // slots
+	idle     [2][]*try // by family, with a socket that belongs to no question
+	spare    []*flight
+	mail     []mail
 	ids      ids
 	isInside bool // the watcher waits in the kernel, and looks at the clock by itself
 	closed   bool
-	isOver   bool // there is no watcher any more
 }
 
-// Ask asks for the answer to a query where that takes no more than one question to one server, and calls Config.Answered
-// with it, from another goroutine; or has the Handler answer with what came of it. It returns false where it does not, and
-// nothing was done. tag is for Reply.
-func (f *Forward) Ask(l *dnsserver.Later, tag uint64) bool {
-	if len(f.lanes) == 0 || f.all.Load() {
-		return false
-	}
-	var room [maxNameSize + 6]byte
-	key, ok := appendKey(room[:0], l.Query().Msg)
-	if !ok {
-		return false
-	}
-	t := f.table.Load()
-	r := t.matchWire(key)
-	if r == nil || r.Local || r.dark.is() {
-		return false
-	}
-	now := time.Now()
-	s, wait := r.first(now)
-	if s == nil {
-		return false
-	}
-	return f.laneOf(key).ask(key, terms{t, r, s, tag, now, f.laneWait(wait, len(r.servers) == 1)}, l)
+// A mail tells the watcher what happened elsewhere.
+type mail struct {
+	// t is the try that ended: with msg over TCP or TLS, or with err.
+	t        *try
+	msg      *dns.Msg
+	err      error
+	isStream bool
+
+	fl     *flight // needs more than its first query; or, if isLeft, nobody waits for it
+	isLeft bool
+
+	dark *route // nobody is there
 }
 
-// terms are what a lane is told of a question beside its key.
-type terms struct {
-	table  *table
-	route  *route
-	server *server
-	tag    uint64
-	now    time.Time
-	wait   int // the queue
+// poll is what the watcher reads with.
+type poll struct {
+	epoll  int
+	wake   *os.File // eventfd(2): there is mail
+	wakeFD int
+	events [64]unix.EpollEvent
+	tries  [64]*try // whose events those are; nil: nobody's
+	buffer []byte
 }
 
-// first is the server whose turn it is, and how long it is waited for; nil: a lane cannot ask it, or another one is to be probed.
-func (r *route) first(now time.Time) (first *server, wait time.Duration) {
-	for _, s := range r.servers {
-		switch state, itsWait := s.laneState(now); {
-		case state == laneNever:
-			return nil, 0
-		case state == laneNow:
-			return s, itsWait
-		case state == laneLate && first == nil:
-			first, wait = s, itsWait
+// mostBatches bounds how many times events are taken before the clock is looked at.
+const mostBatches = 16
+
+// wakeSlot stands for the eventfd among slots.
+const wakeSlot = -1
+
+// newLane begins to watch.
+func newLane(f *Forward, index int) (*lane, error) {
+	n := &lane{f: f, index: index, seed: maphash.MakeSeed(), poll: poll{buffer: make([]byte, 1<<16)}}
+	var err error
+	if n.poll.epoll, err = busy.NewEpoll(); err != nil {
+		return nil, err
+	}
+	if n.poll.wakeFD, err = unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC); err != nil {
+		unix.Close(n.poll.epoll)
+		return nil, os.NewSyscallError("eventfd", err)
+	}
+	n.poll.wake = os.NewFile(uintptr(n.poll.wakeFD), "mail")
+	if err = n.watchSocket(n.poll.wakeFD, wakeSlot); err == nil {
+		n.bell, err = busy.NewBell(n.poll.epoll)
+	}
+	if err != nil {
+		n.poll.close()
+		return nil, err
+	}
+	f.work.Go(n.watch)
+	return n, nil
+}
+
+func (p *poll) close() {
+	p.wake.Close()
+	unix.Close(p.epoll)
+}
+
+// watch handles what comes until the lane is closed.
+func (n *lane) watch() {
+	for !n.closing.Load() {
+		n.turn()
+	}
+	n.end()
+}
+
+// turn is what the watcher does at a time. A fault of the program costs a question or less.
+func (n *lane) turn() {
+	defer n.f.recovered(func(error) { time.Sleep(time.Millisecond) }) // it may do so again at once
+	n.wakeInTime()
+	_ = n.bell.Wait() // or a question is due
+	n.takeAll(0)
+	if n.pace.IsBusy() && n.f.threads.Enter() {
+		defer n.f.threads.Leave()
+		n.takeBlocked()
+	}
+}
+
+// takeAll handles what has come, or comes while it waits. What has come is taken before a question is too late for it, also where
+// this process did not run for a while.
+func (n *lane) takeAll(wait time.Duration) {
+	for range mostBatches {
+		if n.takeEvents(wait) < len(n.poll.events) {
+			break
 		}
+		wait = 0
 	}
-	return first, wait
+	n.takeMail()
+	n.ringAll()
+	n.takeMail()
+	n.out.Flush()
 }
 
-// laneOf is the lane of a question: the same one for the same question. A client cannot choose questions that share one.
-func (f *Forward) laneOf(key []byte) *lane {
-	return f.lanes[maphash.Bytes(f.seed, key)%uint64(len(f.lanes))]
+// takeBlocked takes what comes until the lane is idle, or closed.
+func (n *lane) takeBlocked() {
+	n.setInside(true)
+	defer n.setInside(false)
+	n.bell.Mute()
+	defer n.bell.Unmute()
+	for n.pace.IsBusy() && !n.closing.Load() {
+		n.takeAll(min(busy.Timeout, n.f.hedge))
+	}
 }
 
-// ask joins who asks already, or asks.
-func (n *lane) ask(key []byte, q terms, l *dnsserver.Later) bool {
-	udp := n.f.udp.Load()
-	a, joined := n.join(key, q, l, udp)
-	if a == nil {
-		return joined
-	}
-	defer n.drop(a)
-	q.server.sent()
-	if err := n.send(a, udp); err != nil { // the Handler finds out what is wrong
-		waiting, isOurs := n.takeUnsent(a)
-		for _, other := range waiting {
-			if other != l {
-				other.Handle(nil)
-			}
-		}
-		if isOurs {
-			n.leave(a)
-		}
-		return !slices.Contains(waiting, l)
-	}
-	n.f.counts.asked.Add(1)
-	return true
-}
-
-// join joins who asks already, or returns the question to be asked. nil and false: it is not to be asked here.
-func (n *lane) join(key []byte, q terms, l *dnsserver.Later, udp *UDP) (a *asking, joined bool) {
-	hash := n.hash(key)
+func (n *lane) setInside(isInside bool) {
 	n.mu.Lock()
-	defer n.mu.Unlock() // also when it panics: others would wait for ever
-	if a := n.findLocked(hash, key); a != nil {
-		if a.table != q.table || a.flight != nil && !a.flight.waitForLocked(n.f, a) {
-			return nil, false
-		}
-		if s := a.asks(l.Query().Client.Addr()); s != nil && n.f.cameBack(s, &a.hasComeBack) {
-			l.Handle(&dnsserver.Tried{Server: a.server.Server, Err: errComeback})
-			return nil, true
-		}
-		a.waiting = append(a.waiting, l)
-		n.f.counts.joined.Add(1)
-		return nil, true
-	}
-	if n.closed || !n.f.flights.enter(q.route) {
-		return nil, false
-	}
-	a = n.newLocked(q.server.Addr.Addr().Is4(), udp.hasPorts())
-	a.key = append(a.key[:0], key...)
-	a.query = appendQuery(a.query[:0], n.ids.next(), a.key, udp.Size)
-	if a.isGuarded = udp.isGuarded(); a.isGuarded {
-		a.query = q.server.guard(a.query, udp, true, n.ids.next, q.now)
-	}
-	a.hash, a.table, a.route, a.server, a.tag, a.begun = hash, q.table, q.route, q.server, q.tag, q.now
-	a.waiting = append(a.waiting, l)
-	a.holds.Store(2)
-	n.beginLocked(a)
-	n.enqueueLocked(a, q.wait, q.now)
-	return a, false
+	defer n.mu.Unlock()
+	n.isInside = isInside
 }
 
-// end ends all questions: the Handler says what becomes of them. Their sockets are closed by who drops them last.
-func (n *lane) end() {
+// wakeInTime has the watcher look at the clock when a question is due.
+func (n *lane) wakeInTime() {
 	n.mu.Lock()
-	var all []*asking
-	for _, a := range n.asked {
-		for ; a != nil; a = a.twin {
-			if a.flight == nil { // else it is being ended
-				all = append(all, a)
-			}
+	defer n.mu.Unlock()
+	n.wakeLocked()
+}
+
+func (n *lane) wakeLocked() {
+	if !n.isInside {
+		n.bell.SetDeadline(n.timers.first())
+	}
+}
+
+// takeEvents waits for events, and handles them.
+func (n *lane) takeEvents(wait time.Duration) (events int) {
+	count, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(n.poll.epoll), uintptr(unsafe.Pointer(&n.poll.events)),
+		uintptr(len(n.poll.events)), uintptr(wait.Milliseconds()), 0, 0)
+	if errno != 0 {
+		count = 0
+	}
+	n.now = time.Now()
+	for tries := n.triesOf(n.poll.events[:count]); len(tries) > 0; {
+		tries = n.receiveAll(tries)
+	}
+	n.out.Flush()
+	n.pace.Add(int(count), n.now)
+	return int(count)
+}
+
+// triesOf are the tries that events are of. They are held until they are dropped: what becomes of one may close another one.
+func (n *lane) triesOf(events []unix.EpollEvent) []*try {
+	tries := n.poll.tries[:len(events)]
+	if len(events) == 0 {
+		return tries
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for i, event := range events {
+		tries[i] = nil
+		if event.Fd == wakeSlot {
+			var count [8]byte
+			_, _ = unix.Read(n.poll.wakeFD, count[:]) // it does not block
+			continue
+		}
+		t := n.slots[event.Fd]
+		switch {
+		case t == nil || t.socket.fd < 0:
+		case t.fl == nil || t.isClosed:
+			n.drain(t.socket.fd) // it came too late
+		default:
+			t.holds.Add(1)
+			tries[i] = t
 		}
 	}
-	for _, a := range all {
-		n.takeLocked(a)
-	}
-	n.dropFaultyLocked()
-	n.isOver = true
-	for _, idle := range n.idle {
-		for _, a := range idle {
-			n.closeLocked(a)
+	return tries
+}
+
+// receiveAll takes what has come for these tries, and returns those behind one that it panicked at.
+func (n *lane) receiveAll(tries []*try) (rest []*try) {
+	defer func() {
+		if p := recover(); p != nil {
+			n.f.panicked(p)
+			n.broken(rest[0])
+			n.drop(rest[0])
+			rest = rest[1:]
+		}
+	}()
+	for rest = tries; len(rest) > 0; rest = rest[1:] {
+		if t := rest[0]; t != nil {
+			n.receive(t)
+			n.drop(t)
 		}
 	}
-	n.idle = [2][]*asking{}
-	unix.Close(n.poll.epoll)
+	return nil
+}
+
+// broken ends a question at whose try something panicked.
+func (n *lane) broken(t *try) {
+	defer n.f.recovered(func(error) {})
+	fl := t.fl
+	if fl == nil || fl.hasLanded {
+		return
+	}
+	fl.hasFailed = true
+	n.land(fl, landing{err: internal(fl)})
+}
+
+// post has the watcher told of something.
+func (n *lane) post(m mail) {
+	n.mu.Lock()
+	n.postLocked(m)
 	n.mu.Unlock()
-	for _, a := range all {
-		handle(a.waiting, nil)
-		n.drop(a)
+	n.wake()
+}
+
+// postLocked is post for a caller who calls wake when the lane is unlocked.
+func (n *lane) postLocked(m mail) {
+	if m.t != nil {
+		m.t.holds.Add(1)
+	}
+	n.mail = append(n.mail, m)
+}
+
+func (n *lane) wake() {
+	var one [8]byte
+	binary.NativeEndian.PutUint64(one[:], 1) // they add up, and must never do so to more than there is room for: then it would wait
+	_, _ = n.poll.wake.Write(one[:])         // fails when the lane has ended
+}
+
+// takeMail handles mail until there is none.
+func (n *lane) takeMail() {
+	for {
+		n.mu.Lock()
+		n.mails, n.mail = n.mail, n.mails[:0]
+		n.mu.Unlock()
+		if len(n.mails) == 0 {
+			return
+		}
+		n.now = time.Now()
+		for i := range n.mails {
+			n.take(n.mails[i])
+			n.mails[i] = mail{}
+		}
 	}
 }
 
-// close has the watcher end.
-func (n *lane) close() {
+// take handles one mail.
+func (n *lane) take(m mail) {
+	defer func() {
+		if m.fl != nil {
+			n.letGo(m.fl)
+		}
+		if m.t != nil {
+			n.drop(m.t)
+		}
+	}()
+	defer n.f.recovered(func(error) {
+		if m.t != nil && !m.t.isClosed {
+			n.broken(m.t)
+		}
+	})
+	switch {
+	case m.dark != nil:
+		n.releaseDark(m.dark)
+	case m.fl != nil && m.isLeft:
+		n.left(m.fl)
+	case m.fl != nil:
+		n.boarded(m.fl)
+	case m.t.isClosed:
+	case m.err != nil:
+		n.failed(m.t, m.err)
+	default:
+		n.heard(m.t, m.msg, m.isStream)
+	}
+}
+
+// left ends a flight that nobody waits for any more, with all that is open.
+func (n *lane) left(fl *flight) {
+	fl.isLeft, fl.hasLanded = true, true
+	n.clear(fl)
+}
+
+// releaseDark has the Handler answer those who may have a stale answer, as nobody is there.
+func (n *lane) releaseDark(r *route) {
+	var all []*dnsserver.Later
+	n.mu.Lock()
+	for fl := r.lines[n.index].oldest; fl != nil; fl = fl.links[inRoute].newer {
+		all = append(all, fl.releaseLocked()...)
+	}
+	n.mu.Unlock()
+	handle(all, &dnsserver.Tried{})
+}
+
+// ringAll looks at the flights that are due.
+func (n *lane) ringAll() {
+	n.now = time.Now()
+	for fl := n.nextDue(); fl != nil; fl = n.nextDue() {
+		n.ringOne(fl)
+	}
+}
+
+func (n *lane) ringOne(fl *flight) {
+	defer n.f.recovered(func(err error) {
+		if !fl.hasLanded {
+			fl.hasFailed = true
+			n.land(fl, landing{err: internal(fl)})
+		}
+	})
+	n.ring(fl)
+}
+
+func (n *lane) nextDue() *flight {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.timers) == 0 || n.timers[0].due.After(n.now) {
+		return nil
+	}
+	fl := n.timers[0]
+	n.timers.remove(fl)
+	return fl
+}
+
+// setTimerLocked has the watcher look at a flight at that time; zero: not at all.
+func (n *lane) setTimerLocked(fl *flight, due time.Time) {
+	n.timers.set(fl, due)
+	if fl.place == 1 {
+		n.wakeLocked()
+	}
+}
+
+// end ends all questions. Their sockets are closed by whoever drops them last.
+func (n *lane) end() {
+	n.takeMail()
+	var all []*flight
+	n.mu.Lock()
+	for fl := n.order.oldest; fl != nil; fl = fl.links[inLane].newer {
+		all = append(all, fl.hold())
+	}
+	for _, fl := range n.timers {
+		if !fl.isAsked {
+			all = append(all, fl.hold())
+		}
+	}
+	n.mu.Unlock()
+	n.now = time.Now()
+	for _, fl := range all {
+		n.endOne(fl)
+		n.letGo(fl)
+	}
+	n.takeMail()
+	n.out.Flush()
+	n.senders.Wait() // nobody opens a socket any more
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, idle := range n.idle {
+		for _, t := range idle {
+			closeSocket(t.socket.fd)
+		}
+	}
+	n.idle = [2][]*try{}
+	n.poll.close()
+}
+
+func (n *lane) endOne(fl *flight) {
+	defer n.f.recovered(func(error) {})
+	if fl.hasLanded {
+		n.clear(fl)
+	} else {
+		n.fail(fl)
+	}
+}
+
+// shut has the watcher end.
+func (n *lane) shut() {
 	n.mu.Lock()
 	n.closed = true
 	n.mu.Unlock()
 	n.closing.Store(true)
 	n.bell.Close()
+}
+
+func (n *lane) hash(key []byte) uint64 { return maphash.Bytes(n.seed, key) }
+
+// A Reply is what an upstream nameserver answers to a question that Ask has asked.
+type Reply struct {
+	Msg  *dns.Msg         // final, without OPT record but for Extended DNS Errors; nil: it was not parsed
+	Wire dnswire.Response // without Msg; its octets are the receiver's until it returns
+	From nameserver.Handle
+	At   time.Time // when it came
+	Tag  uint64    // that of the first query that asked; 0: the Handler did
+	// Query is the question as it was sent. It is valid until the receiver returns.
+	Query dnsserver.WireQuery
+	// Waiting are the queries with that question; none: the response came too late for them. Whoever gets the Reply ends them before
+	// returning, and sets each to nil before it does: after a panic the others are still to be ended.
+	Waiting []*dnsserver.Later
+	// Out is flushed when all that has come with the Reply has been seen.
+	Out *dnsserver.Outgoing
+}
+
+// deliver gives a Reply to who wants it. Those whose queries it has not ended when it panics ask the Handler, which may have
+// an answer nevertheless.
+func (f *Forward) deliver(r Reply) {
+	defer f.recovered(func(error) {
+		for _, l := range r.Waiting {
+			if l != nil {
+				l.Handle(nil)
+			}
+		}
+	})
+	f.answered(r)
+}
+
+// timers are flights in a heap by due. A flight knows its place, from 1.
+type timers []*flight
+
+// first is when the first is due; zero: there is none.
+func (h timers) first() time.Time {
+	if len(h) == 0 {
+		return time.Time{}
+	}
+	return h[0].due
+}
+
+func (h *timers) set(fl *flight, due time.Time) {
+	fl.due = due
+	switch {
+	case due.IsZero():
+		h.remove(fl)
+		return
+	case fl.place == 0:
+		*h = append(*h, fl)
+		fl.place = len(*h)
+	}
+	h.down(h.up(fl.place - 1))
+}
+
+func (h *timers) remove(fl *flight) {
+	if fl.place == 0 {
+		return
+	}
+	i, last := fl.place-1, len(*h)-1
+	h.swap(i, last)
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	fl.place = 0
+	if i < last {
+		h.down(h.up(i))
+	}
+}
+
+func (h timers) up(i int) int {
+	for i > 0 && h[i].due.Before(h[(i-1)/2].due) {
+		h.swap(i, (i-1)/2)
+		i = (i - 1) / 2
+	}
+	return i
+}
+
+func (h timers) down(i int) {
+	for {
+		least := i
+		for child := 2*i + 1; child <= 2*i+2 && child < len(h); child++ {
+			if h[child].due.Before(h[least].due) {
+				least = child
+			}
+		}
+		if least == i {
+			return
+		}
+		h.swap(i, least)
+		i = least
+	}
+}
+
+func (h timers) swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].place, h[j].place = i+1, j+1
 }

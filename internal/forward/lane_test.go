@@ -25,6 +25,8 @@ type laneServer struct {
 	addr    netip.AddrPort
 	handled atomic.Int32 // queries that the Handler was asked
 	replies atomic.Int32
+	late    atomic.Int32 // replies that nobody waited for any more
+	noStale atomic.Bool  // the Handler has no stale answers
 }
 
 func newLaneServer(t testing.TB, change func(*Config), servers ...nameserver.Server) *laneServer {
@@ -38,7 +40,7 @@ func newLaneServer(t testing.TB, change func(*Config), servers ...nameserver.Ser
 		}
 	}, servers...)
 	server := dnsserver.New(dnsserver.Config{
-		Miss: func(l *dnsserver.Later) bool { return s.f.Ask(l, 7) },
+		Miss: func(l *dnsserver.Later) bool { return s.f.Ask(l, 7, !s.noStale.Load()) },
 		Handler: dnsserver.HandlerFunc(func(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
 			s.handled.Add(1)
 			return s.f.ServeDNS(ctx, q)
@@ -55,6 +57,9 @@ func newLaneServer(t testing.TB, change func(*Config), servers ...nameserver.Ser
 // answered is what a cache does, without remembering.
 func (s *laneServer) answered(r Reply) {
 	s.replies.Add(1)
+	if len(r.Waiting) == 0 {
+		s.late.Add(1)
+	}
 	for i, l := range r.Waiting {
 		r.Waiting[i] = nil
 		query, m := new(dns.Msg), parsed(r)
@@ -205,7 +210,7 @@ func TestLanePorts(t *testing.T) {
 	if len(ports) < questions*9/10 || near > questions/20 {
 		t.Errorf("%d questions came from %d ports, %d of them near the one before", questions, len(ports), near)
 	}
-	lane := s.f.lanes[0]
+	lane := (*s.f.lanes.Load())[0]
 	lane.mu.Lock()
 	defer lane.mu.Unlock()
 	if open := len(lane.slots); open > 2 {
@@ -279,11 +284,11 @@ func TestLaneBusy(t *testing.T) {
 	if n := s.f.flights.n.Load(); n != 0 {
 		t.Errorf("%d questions are in flight after the end", n)
 	}
-	for _, n := range s.f.lanes {
+	for _, n := range *s.f.lanes.Load() {
 		await(t, "the lane has let go of all", func() bool { // who asked may do so after the answer
 			n.mu.Lock()
 			defer n.mu.Unlock()
-			return n.queues == [lastWait + 1]queue{} && n.asked == [chains]*asking{} && len(n.free)+len(n.idle[0])+len(n.idle[1]) == len(n.slots)
+			return len(n.timers) == 0 && n.order == line{} && n.asked == [chains]*flight{} && len(n.free)+len(n.idle[0])+len(n.idle[1]) == len(n.slots)
 		})
 	}
 }
@@ -327,7 +332,7 @@ func FuzzKey(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := appendQuery(nil, 0, key, 1232)
+		got := appendQuery(nil, 0, key, withEDNS, 1232)
 		if string(got) != string(want) {
 			t.Errorf("asks\n%x, expected\n%x", got, want)
 		}
@@ -350,7 +355,7 @@ func TestLaneUnsent(t *testing.T) {
 		}
 	}
 	sockets := func() (n int) {
-		for _, lane := range s.f.lanes {
+		for _, lane := range *s.f.lanes.Load() {
 			lane.mu.Lock()
 			n += len(lane.slots) - len(lane.free)
 			lane.mu.Unlock()
@@ -386,20 +391,30 @@ func TestTriedTwice(t *testing.T) {
 // TestLanesCannotBeChosen: which questions share a lane is another matter in each process. By a hash without a seed a client could have put
 // all its questions into one.
 func TestLanesCannotBeChosen(t *testing.T) {
-	one, other := New(Config{Lanes: 4, Answered: func(Reply) {}}), New(Config{Lanes: 4, Answered: func(Reply) {}})
+	one, other := New(Config{Lanes: 4}), New(Config{Lanes: 4})
 	defer one.Close()
 	defer other.Close()
 	same := 0
 	for i := range 64 {
 		key := fmt.Appendf(nil, "%d", i)
-		if slices.Index(one.lanes, one.laneOf(key)) == slices.Index(other.lanes, other.laneOf(key)) {
+		if laneAt(t, one, key) == laneAt(t, other, key) {
 			same++
 		}
-		if first, again := one.laneOf(key), one.laneOf(key); first != again {
+		if first, again := laneAt(t, one, key), laneAt(t, one, key); first != again {
 			t.Error("one question has two lanes")
 		}
 	}
 	if same == 64 {
 		t.Error("two forwarders choose the same lanes")
 	}
+}
+
+// laneAt is which lane a question takes.
+func laneAt(t *testing.T, f *Forward, key []byte) int {
+	t.Helper()
+	n, err := f.laneOf(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.Index(*f.lanes.Load(), n)
 }

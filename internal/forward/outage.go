@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/node-dns/node-dns/internal/dnsname"
 	"github.com/node-dns/node-dns/internal/journal"
@@ -68,4 +70,150 @@ func few(domains []string) string {
 		return strings.Join(domains, " ")
 	}
 	return fmt.Sprintf("%s and %d more", strings.Join(domains[:fewDomains], " "), len(domains)-fewDomains)
+}
+
+// betweenDark is the time from one question to the next that nobody waits for, while a route is dark: any name's will do to see
+// whether a server is back.
+const betweenDark = time.Second / 2
+
+// darkness is whether anybody is there to answer what takes a route. It is known from the first question that nobody answers
+// and the check that follows it, long before the log tells of an outage: a question for another name need not find out again.
+type darkness struct {
+	now  atomic.Pointer[dark]
+	next atomic.Int64 // when a question may be asked that nobody waits for, as since Forward.began
+}
+
+// dark is one state of a darkness.
+type dark struct {
+	known chan struct{} // closed once it is known
+	is    bool          // it is closed
+}
+
+func (d *darkness) is() bool { return d.now.Load().is }
+
+// become is called by one at a time. It reports whether that is new.
+func (d *darkness) become(is bool) (isNew bool) {
+	switch before := d.now.Load(); {
+	case before.is == is:
+		return false
+	case is:
+		d.now.Store(&dark{known: before.known, is: true})
+		close(before.known)
+	default:
+		d.now.Store(&dark{known: make(chan struct{})})
+	}
+	return true
+}
+
+// darken has each route know whether it is dark now. It is called when a server has gone or is back, and when the routes change.
+func (f *Forward) darken() {
+	f.darkening.Lock()
+	defer f.darkening.Unlock()
+	for _, r := range f.table.Load().order {
+		if isDark := r.isGone(); r.dark.become(isDark) && isDark {
+			f.tellLanes(mail{dark: r})
+		}
+	}
+}
+
+// isGone reports whether all servers of the route have gone. A route without servers is none.
+func (r *route) isGone() bool {
+	for _, s := range r.servers {
+		if !s.isGone() {
+			return false
+		}
+	}
+	return len(r.servers) > 0
+}
+
+// Dark returns a channel that is closed once it is known that no server answers of those that a name would be asked of: there
+// may be an answer, but not soon. What is asked all the same may find one again, and whoever asks then gets another channel. nil:
+// the name is asked of nobody.
+func (f *Forward) Dark(name dnsname.Name) <-chan struct{} {
+	r := f.table.Load().match(name)
+	if r == nil || r.Local {
+		return nil
+	}
+	return r.dark.now.Load().known
+}
+
+// MayProbe reports whether a name may be asked for while nobody waits for the answer. While no server answers that is one name in
+// half a second, whichever it is.
+func (f *Forward) MayProbe(name dnsname.Name) bool {
+	r := f.table.Load().match(name)
+	if r == nil || !r.dark.is() {
+		return true
+	}
+	now, next := int64(time.Since(f.began)), r.dark.next.Load()
+	return now >= next && r.dark.next.CompareAndSwap(next, now+int64(betweenDark))
+}
+
+// fallSilent notes that the server has said nothing since its check began, for as long as nearly no answer of it takes.
+func (s *server) fallSilent(begun time.Time) {
+	s.account(time.Now(), func(h *health, _ time.Time) { h.isQuiet = h.isQuiet || h.checking && h.heardAt.Before(begun) })
+}
+
+func (s *server) isGone() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.health.isGone()
+}
+
+// isGone reports whether nothing is to be expected of the server for now. Unlike one that is down it is asked as before, and
+// nobody is told: it may have paused for a moment.
+func (h *health) isGone() bool { return h.isQuiet || h.state == Down }
+
+// alive is how many times Silence a server that takes connections, and says nothing, is waited for: it may be slow.
+const alive = 3
+
+// check asks a server that was silent for the root's nameservers, which every nameserver knows or refuses to say. So one whose clients
+// ask for names that take it longer than a try is not taken for dead: it went down and up in the log, and out of turn, all the time.
+// It is asked over UDP and TCP at once. One that takes the connection is waited for longer: an upstream nameserver that takes 2 s for
+// every name was taken for a dead one, and nothing was answered.
+// Where the server is asked over its upgrade it is that connection which is checked: without it the server may answer yet.
+func (n *lane) check(s *server) {
+	if u, conn := s.upgraded(); conn != nil {
+		u.check(conn, n.f.tryTimeout)
+		return
+	}
+	key, err := appendQuestion(nil, rootQuestion())
+	if err != nil || n.closing.Load() || !s.startCheck() {
+		return
+	}
+	n.mu.Lock()
+	fl := n.newFlightLocked(departure{key: key, now: time.Now()}, 0)
+	fl.check = s
+	n.mu.Unlock()
+	n.openRound(fl)
+	n.proceed(fl)
+}
+
+// checksOf are the attempts of a check, all begun at once.
+func checksOf(s *server) []attempt {
+	if s.tls != nil {
+		return []attempt{{to: s}}
+	}
+	return []attempt{{to: s}, {to: s, tcp: true}}
+}
+
+// checked is called at the end of a check.
+func (n *lane) checked(fl *flight, err error) {
+	s := fl.check
+	isOpen := func(t *try) bool { return t.stop == nil || s.tls != nil } // over UDP, where nothing says that nobody is there
+	isSilent := err != nil && !s.wasHeard(fl.begun) && slices.ContainsFunc(fl.tries, isOpen)
+	s.endCheck(isSilent)
+	if isSilent {
+		s.timedOut(n.now.Sub(fl.begun))
+	}
+}
+
+// checkWait is after how long a check tells that nobody is there for now.
+func (f *Forward) checkWait(s *server) time.Duration {
+	return max(2*f.hedge, min(s.usual(), f.tryTimeout))
+}
+
+// checkTime is how long a check lasts if the server takes no connection either: most of the time that a question lasts at a silent
+// server, or what a server that is far away needs.
+func (f *Forward) checkTime(s *server) time.Duration {
+	return max(f.silence*3/4, min(2*s.usual(), alive*f.silence))
 }

@@ -43,6 +43,11 @@ func questionOf(q *dnsserver.Query) question {
 // String is how a question is written in errors: "example.com. AAAA".
 func (q question) String() string { return q.name + " " + dnswire.TypeText(q.qtype) }
 
+// rootQuestion is one that every nameserver answers at once, or refuses to.
+func rootQuestion() question {
+	return question{name: ".", qtype: dns.TypeNS, qclass: dns.ClassINET, rd: true}
+}
+
 // A form is how a question is written on the wire.
 type form int
 
@@ -71,48 +76,142 @@ const (
 	bitDO = 1 << 7
 )
 
-// wire returns the question as a message with the ID 0, which asks for UDP responses of at most size octets. AD is always set: it
-// asks for the AD bit in the response (RFC 6840 section 5.7), and clients that
-// want it share the response with those that do not.
-func (q question) wire(as form, size uint16) ([]byte, error) {
-	msg := make([]byte, headerSize+maxNameSize, 2*paddingBlock+maxNameSize)
-	if q.rd {
-		msg[2] |= bitRD
+// A key is a question in octets: flags, the qname in lower case as on the wire, the type and the class. Queries with equal keys
+// ask the same.
+const (
+	keyDO = 1 << iota
+	keyCD
+	keyRD
+)
+
+// maxKey is the size of the longest key.
+const maxKey = 1 + maxNameSize + 4
+
+// appendKey appends the key of a query, which has one question, and behind it nothing or an OPT record. It does not allocate.
+// False: the query is one for the Handler, because its name has octets that host names do not have, or it asks for no recursion.
+func appendKey(dst, query []byte) (key []byte, ok bool) {
+	if query[2]&bitRD == 0 {
+		return dst, false
 	}
-	msg[3] |= bitAD
+	flags := byte(keyRD)
+	if query[3]&bitCD != 0 {
+		flags |= keyCD
+	}
+	end := questionEnd(query)
+	if len(query) > end+7 && query[end+7]&bitDO != 0 { // RFC 6891 section 6.1.3
+		flags |= keyDO
+	}
+	key = append(dst, flags)
+	for at := headerSize; at < end-4; {
+		label := query[at+1:][:query[at]]
+		key = append(key, query[at])
+		for _, c := range label {
+			c = lower(c)
+			if !isPlain(c) {
+				return dst, false
+			}
+			key = append(key, c)
+		}
+		at += 1 + len(label)
+	}
+	return append(key, query[end-4:end]...), true
+}
+
+// appendQuestion appends the key of a question. It fails for a name that no message can carry.
+func appendQuestion(dst []byte, q question) (key []byte, err error) {
+	var flags byte
+	if q.do {
+		flags |= keyDO
+	}
 	if q.cd {
-		msg[3] |= bitCD
+		flags |= keyCD
 	}
-	msg[5] = 1 // QDCOUNT
-	end, err := dns.PackDomainName(q.name, msg, headerSize, nil, false)
+	if q.rd {
+		flags |= keyRD
+	}
+	var name [maxNameSize + 1]byte
+	end, err := dns.PackDomainName(q.name, name[:], 0, nil, false)
+	if err != nil {
+		return dst, err
+	}
+	key = append(dst, flags)
+	for _, c := range name[:end] {
+		key = append(key, lower(c))
+	}
+	key = binary.BigEndian.AppendUint16(key, q.qtype)
+	return binary.BigEndian.AppendUint16(key, q.qclass), nil
+}
+
+// questionOfKey is the question that a key stands for.
+func questionOfKey(key []byte) question {
+	name, _, err := dns.UnpackDomainName(key, 1)
+	if err != nil {
+		name = "." // no key that was made here
+	}
+	return question{
+		name:  name,
+		qtype: binary.BigEndian.Uint16(key[len(key)-4:]), qclass: binary.BigEndian.Uint16(key[len(key)-2:]),
+		do: key[0]&keyDO != 0, cd: key[0]&keyCD != 0, rd: key[0]&keyRD != 0,
+	}
+}
+
+// isPlain reports whether an octet is written as itself in presentation format, and has no upper case.
+func isPlain(c byte) bool {
+	return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '_'
+}
+
+// appendText appends the qname of a key of plain octets in presentation format.
+func appendText(dst, key []byte) []byte {
+	for name := key[1 : len(key)-4]; name[0] != 0; name = name[1+name[0]:] {
+		dst = append(append(dst, name[1:][:name[0]]...), '.')
+	}
+	if len(dst) == 0 {
+		return append(dst, '.')
+	}
+	return dst
+}
+
+// appendQuery appends the query that asks for a key, for UDP responses of at most size octets. AD is always set: it asks for the
+// AD bit in the response (RFC 6840 section 5.7), and clients that want it share the response with those that do not.
+func appendQuery(dst []byte, id uint16, key []byte, as form, size uint16) []byte {
+	flags, recursion := byte(bitAD), byte(0)
+	if key[0]&keyCD != 0 {
+		flags |= bitCD
+	}
+	if key[0]&keyRD != 0 {
+		recursion = bitRD
+	}
+	start := len(dst)
+	dst = binary.BigEndian.AppendUint16(dst, id)
+	dst = append(dst, recursion, flags, 0, 1, 0, 0, 0, 0, 0, 0)
+	dst = append(dst, key[1:]...)
+	if as == withoutEDNS {
+		return dst
+	}
+	dst[start+11] = 1 // ARCOUNT
+	var do byte
+	if key[0]&keyDO != 0 {
+		do = bitDO
+	}
+	dst = append(dst, 0, 0, byte(dns.TypeOPT), byte(size>>8), byte(size), 0, 0, do, 0)
+	if as != padded {
+		return append(dst, 0, 0)
+	}
+	used := len(dst) - start + 2 + optionHeader
+	padding := (paddingBlock - used%paddingBlock) % paddingBlock
+	dst = binary.BigEndian.AppendUint16(dst, uint16(optionHeader+padding))
+	dst = binary.BigEndian.AppendUint16(dst, dns.EDNS0PADDING)
+	dst = binary.BigEndian.AppendUint16(dst, uint16(padding))
+	return append(dst, make([]byte, padding)...)
+}
+
+// wire is appendQuery with the ID 0, for a question.
+func (q question) wire(as form, size uint16) ([]byte, error) {
+	key, err := appendQuestion(nil, q)
 	if err != nil {
 		return nil, err
 	}
-	msg = binary.BigEndian.AppendUint16(msg[:end], q.qtype)
-	msg = binary.BigEndian.AppendUint16(msg, q.qclass)
-	if as == withoutEDNS {
-		return msg, nil
-	}
-	msg[11] = 1 // ARCOUNT
-	return q.appendOPT(msg, size, as == padded), nil
-}
-
-func (q question) appendOPT(msg []byte, size uint16, pad bool) []byte {
-	var flags byte
-	if q.do {
-		flags = bitDO
-	}
-	msg = append(msg, 0, 0, byte(dns.TypeOPT), byte(size>>8), byte(size), 0, 0, flags, 0)
-	if !pad {
-		return append(msg, 0, 0)
-	}
-	const optionHeader = 4
-	used := len(msg) + 2 + optionHeader
-	padding := (paddingBlock - used%paddingBlock) % paddingBlock
-	msg = binary.BigEndian.AppendUint16(msg, uint16(optionHeader+padding))
-	msg = binary.BigEndian.AppendUint16(msg, dns.EDNS0PADDING)
-	msg = binary.BigEndian.AppendUint16(msg, uint16(padding))
-	return append(msg, make([]byte, padding)...)
+	return appendQuery(nil, 0, key, as, size), nil
 }
 
 // newID draws a message ID from the kernel's generator. miekg/dns before 1.1.25
@@ -124,3 +223,18 @@ func newID() uint16 {
 }
 
 func setID(msg []byte, id uint16) { binary.BigEndian.PutUint16(msg, id) }
+
+// ids are message IDs from the kernel's generator, drawn many at a time.
+type ids struct {
+	random [512]byte
+	left   int // octets
+}
+
+func (d *ids) next() uint16 {
+	if d.left == 0 {
+		_, _ = rand.Read(d.random[:]) // never fails since Go 1.24: it ends the program instead
+		d.left = len(d.random)
+	}
+	d.left -= 2
+	return binary.BigEndian.Uint16(d.random[d.left:])
+}

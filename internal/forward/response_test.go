@@ -1,9 +1,13 @@
 package forward
 
 import (
+	"bytes"
+	"encoding/binary"
 	"errors"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/records"
@@ -192,7 +196,7 @@ func FuzzDecode(f *testing.F) {
 		if opt := m.IsEdns0(); opt != nil {
 			keepErrors(m, opt)
 		}
-		keepRelated(m, "www.example.")
+		records.KeepRelated(m, "www.example.")
 		packed, err := m.Pack()
 		if err != nil {
 			return // miekg/dns reads what it cannot write; dnsserver answers that with SERVFAIL
@@ -200,6 +204,79 @@ func FuzzDecode(f *testing.F) {
 		// What is in the RDATA of types that nobody looks into is the client's to read.
 		if again, err := records.Unpack(packed); err != nil || len(again.Question) != 1 || again.Question[0] != got {
 			t.Fatalf("%x was accepted, and would be sent as %x", wire, packed)
+		}
+	})
+}
+
+// FuzzSimple: of a response that is not parsed nothing is kept that would have been dropped of a parsed one: decode takes it for
+// the same, it is final, and records.KeepRelated and keepErrors leave it alone.
+func FuzzSimple(f *testing.F) {
+	sent, good := sentQuery(f, withEDNS)
+	for _, change := range []func(m *dns.Msg){
+		func(*dns.Msg) {},
+		func(m *dns.Msg) { m.Answer = append(m.Answer, rrs(f, "bank. 60 IN A 6.6.6.6")...) },
+		func(m *dns.Msg) { m.Ns = rrs(f, "example. 60 IN NS ns.example.") },
+		func(m *dns.Msg) { m.Ns = rrs(f, "bank. 60 IN SOA ns.bank. root.bank. 1 2 3 4 5"); m.Answer = nil },
+		func(m *dns.Msg) {
+			m.Ns = rrs(f, "example. 60 IN SOA ns.bank. root.bank. 1 2 3 4 5")
+			m.Answer = nil
+		},
+		func(m *dns.Msg) { m.Extra = append(rrs(f, "bank. 60 IN A 6.6.6.6"), m.Extra...) },
+		func(m *dns.Msg) {
+			m.Answer = rrs(f, "www.example. 60 IN CNAME a.test.", "a.test. 60 IN CNAME b.test.", "b.test. 60 IN A 192.0.2.1")
+		},
+		func(m *dns.Msg) {
+			m.Answer = rrs(f, "www.example. 60 IN CNAME a.test.", "b.test. 60 IN A 192.0.2.1")
+		},
+		func(m *dns.Msg) {
+			m.Answer = rrs(f, "www.example. 60 IN A 192.0.2.1", "www.example. 60 IN CNAME b.test.", "b.test. 60 IN A 6.6.6.6")
+		},
+		func(m *dns.Msg) {
+			m.IsEdns0().Option = []dns.EDNS0{&dns.EDNS0_EDE{InfoCode: 3}}
+		},
+		func(m *dns.Msg) { m.Truncated = true },
+		func(m *dns.Msg) { m.Rcode = dns.RcodeServerFailure },
+		func(m *dns.Msg) { m.Rcode = dns.RcodeBadCookie },
+		func(m *dns.Msg) { m.Answer[0].Header().Ttl = 1 << 31 },
+	} {
+		m := good.Copy()
+		m.Compress = true
+		change(m)
+		wire, err := m.Pack()
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(wire)
+	}
+	f.Fuzz(func(t *testing.T, wire []byte) {
+		r, ok := simple(sent, bytes.Clone(wire))
+		if !ok {
+			return
+		}
+		m, err := decode(sent, wire)
+		if err != nil {
+			t.Fatalf("%v: %x", err, wire)
+		}
+		if verdict := judge(m, true, false); verdict != final {
+			t.Fatalf("verdict %v: %x", verdict, wire)
+		}
+		opt := m.IsEdns0()
+		if (opt != nil) != r.HasOPT {
+			t.Fatalf("OPT %v, %v: %x", opt, r.HasOPT, wire)
+		}
+		if opt != nil {
+			keepErrors(m, opt)
+		}
+		before := m.Copy()
+		records.KeepRelated(m, "www.example.")
+		if diff := cmp.Diff(before, m, cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("-as it came +what is kept:\n%s\n%x", diff, wire)
+		}
+		if m.IsEdns0() != nil || len(m.Extra) > 0 || len(m.Answer) != count(r.Message, 6) || len(m.Ns) != count(r.Message, 8) {
+			t.Fatalf("more than what is remembered:\n%v\n%x", m, wire)
+		}
+		if id := binary.BigEndian.Uint16(r.Message); id != 0x1234 {
+			t.Fatalf("ID %x", id)
 		}
 	})
 }

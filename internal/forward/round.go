@@ -21,6 +21,12 @@ type attempt struct {
 	// badCookie: it has refused the cookie that it was sent, and told which one it wants.
 	badCookie bool
 	n         int // which attempt of the round it is, from 0
+	// isMoved: over UDP too much came that is no response.
+	isMoved bool
+	// inTheClear: the connection of the server's upgrade has ended.
+	inTheClear bool
+	// isProbe: another server is asked for the answer. It is no part of the round.
+	isProbe bool
 	// isBeside: the attempt before it, besideOf, goes on over UDP, where what came was unreadable.
 	isBeside bool
 	besideOf int
@@ -43,7 +49,8 @@ type outcome struct {
 //
 // Each server is asked in turn: the next one when the one before it fails, or is
 // silent for its time. Who was silent is waited for all the same, and
-// asked again when all were asked, while the question has less than maxTries.
+// asked again when all were asked, while the question has less than maxTries. The last of those is over TCP, which passes
+// where UDP is lost.
 type round struct {
 	queue   []attempt // to be started, in order
 	limit   int       // attempts that may start
@@ -83,7 +90,8 @@ func (r *round) next() (attempt, bool) {
 		return attempt{}, false
 	}
 	r.current = r.queue[0]
-	r.current.n = r.started
+	r.current.n = len(r.waited)
+	r.current.tcp = r.current.tcp || r.current.again && r.started == maxTries-1
 	r.queue = r.queue[1:]
 	r.waited = append(r.waited, r.current.to)
 	r.started++
@@ -99,10 +107,18 @@ func (r *round) leave(attempt int) {
 // again reports whether who is asked after the current one has been asked before.
 func (r *round) again() bool { return len(r.queue) == 0 || r.queue[0].again }
 
-// slower are the servers that were asked before the one that gave the answer, and had none.
-func (r *round) slower(o outcome) (all []*server) {
-	for _, s := range r.waited[:min(o.n, len(r.waited))] {
-		if s != nil && s != o.to && !slices.Contains(all, s) {
+// isBeforeLastResort reports whether the attempt after the current one is that over TCP.
+func (r *round) isBeforeLastResort() bool {
+	return r.started == maxTries-1 && r.limit == maxTries && r.again() && r.refusal.msg == nil
+}
+
+// slower are the servers that were asked before the one that gave the answer, which is attempt n, and had none.
+func (r *round) slower(n int) (all []*server) {
+	if n >= len(r.waited) {
+		return nil
+	}
+	for _, s := range r.waited[:n] {
+		if s != nil && s != r.waited[n] && !slices.Contains(all, s) {
 			all = append(all, s)
 		}
 	}
@@ -115,7 +131,7 @@ func (r *round) ended(o outcome) {
 	switch {
 	case o.isBeside && o.err == nil: // over TCP it said no more
 		r.leave(o.besideOf)
-	case o.isBeside && r.refusal.msg == nil:
+	case (o.isBeside || o.isMoved) && r.refusal.msg == nil:
 		r.queue = append(r.queue, attempt{to: o.to, again: true}) // what was unreadable may have been spoilt on its way
 	}
 	if o.n == r.current.n {

@@ -1,8 +1,8 @@
 package forward
 
 import (
-	"container/list"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/node-dns/node-dns/internal/dnsname"
@@ -23,7 +23,7 @@ type route struct {
 	Route
 	servers []*server
 	flying  atomic.Int64 // questions in flight
-	flights list.List    // of them, in order; guarded by flights.mu
+	lines   []line       // of them, by lane; each guarded by its lane.mu
 	alone   bool         // there is no other route
 	dark    darkness
 }
@@ -52,7 +52,7 @@ func (f *Forward) SetRoutes(routes []Route) {
 		}
 	}
 	for _, r := range t.order {
-		r.alone = len(t.order) == 1
+		r.alone, r.lines = len(t.order) == 1, make([]line, f.most)
 	}
 	f.table.Store(t)
 	for address, s := range old.servers {
@@ -152,4 +152,27 @@ func (t *table) match(name dnsname.Name) *route {
 		}
 	}
 	return nil
+}
+
+// matchWire is match for the name in a key. It does not allocate.
+func (t *table) matchWire(key []byte) *route {
+	var room [maxNameSize + 1]byte
+	text := appendText(room[:0], key)
+	if t.plain != nil && len(text) > 1 && strings.IndexByte(string(text), '.') == len(text)-1 {
+		if r := t.byText[string(text)]; r != nil {
+			return r
+		}
+		return t.plain
+	}
+	for zone := text; ; {
+		if r := t.byText[string(zone)]; r != nil || len(zone) == 1 {
+			return r
+		}
+		for zone[0] != '.' {
+			zone = zone[1:]
+		}
+		if len(zone) > 1 {
+			zone = zone[1:] // the last dot stands for the root
+		}
+	}
 }

@@ -90,6 +90,11 @@ func (s *server) answered(now time.Time, rtt time.Duration, rcode int, hasOPT bo
 	})
 }
 
+// heardOverTCP accounts for a response whose time was not measured.
+func (s *server) heardOverTCP() {
+	s.account(time.Now(), func(h *health, now time.Time) { h.alive(now) })
+}
+
 // failed accounts for a try that ended with err. Faults of this host do not count.
 func (s *server) failed(err error) {
 	if !isLocal(err) {
@@ -174,34 +179,61 @@ func (s *server) late() {
 	s.learn(func(h *health) { h.late(time.Now()) })
 }
 
-// laneState says whether a lane may ask a server.
-type laneState int
-
-const (
-	laneNow   laneState = iota
-	laneLate            // others first
-	laneSkip            // it is down: the next one's turn
-	laneNever           // there is more to do than to ask it
-)
-
-func (s *server) laneState(now time.Time) (state laneState, wait time.Duration) {
-	if _, conn := s.upgraded(); conn != nil {
-		return laneNever, 0
-	}
-	if s.tls != nil || s.Interface != "" || s.Source.IsValid() || s.Addr.Addr().Zone() != "" {
-		return laneNever, 0
-	}
+// keepsUp notes, and reports, that the server had an answer in the time that it is waited for, which has a least and a most.
+func (s *server) keepsUp(took, least, most time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case s.health.mayProbe(now), !s.health.useEDNS(false, now):
-		return laneNever, 0
-	case s.health.state == Down:
-		return laneSkip, 0
-	case s.health.rank() > 0:
-		return laneLate, s.health.wait()
+	return s.health.keepsUp(took, least, most)
+}
+
+// reached notes that the server takes connections: something is there, that may answer.
+func (s *server) reached() { s.learn(func(h *health) { h.reachedAt = time.Now() }) }
+
+// wasReached reports whether the server has answered since then, or has taken a connection.
+func (s *server) wasReached(since time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.health.heardAt.Before(since) || !s.health.reachedAt.Before(since)
+}
+
+// isDead reports whether nothing is to be expected of the server, as far as that was found out.
+func (s *server) isDead() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.health.state == Down || s.health.silentToCheck
+}
+
+// isPlain reports whether a socket of any server may be used for it.
+func (s *server) isPlain() bool {
+	return s.Interface == "" && !s.Source.IsValid() && s.Addr.Addr().Zone() == ""
+}
+
+// isOverUDP reports whether the next query goes over UDP.
+func (s *server) isOverUDP() bool {
+	_, conn := s.upgraded()
+	return s.tls == nil && conn == nil
+}
+
+// standing is where the server stands, how long it is waited for, and whether it may be probed.
+func (s *server) standing(now time.Time) (rank int, wait time.Duration, mayProbe bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.health.rank(), s.health.wait(), s.health.mayProbe(now)
+}
+
+// choose returns the server whose turn it is, how long it is waited for, and whether another one is to be probed.
+func (r *route) choose(now time.Time) (first *server, wait time.Duration, hasProbe bool) {
+	best, probes, isFirstProbe := down+1, 0, false
+	for _, s := range r.servers {
+		rank, itsWait, mayProbe := s.standing(now)
+		if mayProbe {
+			probes++
+		}
+		if rank < best {
+			best, first, wait, isFirstProbe = rank, s, itsWait, mayProbe
+		}
 	}
-	return laneNow, s.health.wait()
+	return first, wait, probes > 1 || probes == 1 && !isFirstProbe
 }
 
 func (s *server) startProbe() bool {
@@ -219,15 +251,6 @@ func (s *server) isProbe() {
 	})
 }
 
-// beginVigil is health's. endVigil follows where isVigil.
-func (s *server) beginVigil(silence time.Duration) (isLong, isVigil bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.health.beginVigil(silence, time.Now())
-}
-
-func (s *server) endVigil() { s.learn(func(h *health) { h.onVigil = false }) }
-
 func (s *server) startCheck() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -240,12 +263,15 @@ func (s *server) endCheck(silent bool) {
 
 func (s *server) endProbe() { s.learn(func(h *health) { h.probing = false }) }
 
-// form is how a question to the server is written.
-func (s *server) form(again bool) form {
+// form is how a question to the server is written. silentSince and needsEDNS are useEDNS's.
+func (s *server) form(silentSince time.Time, needsEDNS bool, now time.Time) form {
+	if s.tls != nil {
+		silentSince = time.Time{}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case !s.health.useEDNS(again && s.tls == nil, time.Now()):
+	case !s.health.useEDNS(silentSince, needsEDNS, now):
 		return withoutEDNS
 	case s.tls != nil:
 		return padded

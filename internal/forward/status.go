@@ -5,6 +5,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/counting"
 	"github.com/node-dns/node-dns/internal/dnsname"
 	"github.com/node-dns/node-dns/internal/nameserver"
 )
@@ -87,7 +90,7 @@ func (s *server) status() ServerStatus {
 }
 
 type counts struct {
-	asked, unanswered, joined, shed, starved, ignored, overTCP, withoutEDNS, handshakes, resumed, doubted, comebacks atomic.Uint64
+	asked, unanswered, joined, shed, starved, ignored, overTCP, withoutEDNS, handshakes, resumed, doubted, moved, comebacks atomic.Uint64
 }
 
 // shook counts a connection.
@@ -111,6 +114,7 @@ type Stats struct {
 	WithoutEDNS uint64 `json:"withoutEDNS"` // questions asked again without EDNS
 	Comebacks   uint64 `json:"comebacks"`   // questions asked by the server that is asked them
 	Doubted     uint64 `json:"doubted"`     // responses with another cookie than ours, or in another case: asked for again over TCP
+	Moved       uint64 `json:"moved"`       // questions asked over TCP as too much came over UDP that was no response: somebody may be guessing
 	Handshakes  uint64 `json:"handshakes"`  // TLS connections
 	Resumed     uint64 `json:"resumed"`     // of which began with what an earlier one left
 	Panics      uint64 `json:"panics"`      // faults of the program, each of which failed one try
@@ -130,8 +134,30 @@ func (f *Forward) Stats() Stats {
 		WithoutEDNS: f.counts.withoutEDNS.Load(),
 		Comebacks:   f.counts.comebacks.Load(),
 		Doubted:     f.counts.doubted.Load(),
+		Moved:       f.counts.moved.Load(),
 		Handshakes:  f.counts.handshakes.Load(),
 		Resumed:     f.counts.resumed.Load(),
 		Panics:      f.panics.Count(),
 	}
+}
+
+// RcodeNames are the response codes by which a server's responses are told apart, in the order of Durations.
+var RcodeNames = [...]string{"NOERROR", "NXDOMAIN", "SERVFAIL", "REFUSED", "other"}
+
+// Durations are how long a server took for its responses over UDP and TLS, by RcodeNames.
+type Durations [len(RcodeNames)]counting.Durations
+
+func (d *Durations) add(took time.Duration, rcode int) {
+	place := len(d) - 1
+	switch rcode {
+	case dns.RcodeSuccess:
+		place = 0
+	case dns.RcodeNameError:
+		place = 1
+	case dns.RcodeServerFailure:
+		place = 2
+	case dns.RcodeRefused:
+		place = 3
+	}
+	d[place].Add(took, 1)
 }

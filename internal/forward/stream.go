@@ -18,6 +18,9 @@ import (
 // they like.
 const idleTimeout = 30 * time.Second
 
+// maxOutbox bounds what waits to be written, in octets: a server may not read.
+const maxOutbox = 1 << 20
+
 // maxPending bounds the questions on one connection, so that a free ID is found
 // in a few draws.
 const maxPending = 1 << 14
@@ -34,10 +37,11 @@ type stream struct {
 	stall   time.Duration // a server that says nothing for so long has the connection closed
 	ignored *atomic.Uint64
 
-	writing sync.Mutex // held while a message is written: messages must not mix
+	wake chan struct{} // of the writer
 
 	mu       sync.Mutex // guards what follows
 	pending  map[uint16]*waiter
+	outbox   []byte    // messages to be written, with their lengths
 	err      error     // why it ended; nil while it has not
 	draining bool      // it ends with the last question
 	lastRead time.Time // or when it was made
@@ -46,9 +50,28 @@ type stream struct {
 
 // A waiter waits for the response to a question on a stream.
 type waiter struct {
-	query    []byte
-	spent    *spending
-	response chan *dns.Msg // closed without a value when the stream ends
+	query   []byte
+	spent   *spending
+	deliver func(*dns.Msg, error) // is called once, unless the waiter is ended before; it does not wait
+	ended   func(error) bool      // is told that the stream ended, and reports whether the waiter goes on elsewhere; nil: it does not
+	isOver  atomic.Bool           // it was ended, or deliver is called
+
+	id      uint16  // guarded by the stream's lock
+	on      *stream // guarded by the channel that it waits in
+	isAgain bool    // its first connection has ended
+}
+
+// settle reports whether the caller is the first to end the waiter.
+func (w *waiter) settle() bool { return w.isOver.CompareAndSwap(false, true) }
+
+// done gives the waiter what it has waited for.
+func (w *waiter) done(m *dns.Msg, err error) {
+	if err != nil && w.ended != nil && w.ended(err) {
+		return
+	}
+	if w.settle() {
+		w.deliver(m, err)
+	}
 }
 
 func newStream(conn net.Conn, stall time.Duration, draining bool, ignored *atomic.Uint64) *stream {
@@ -56,6 +79,7 @@ func newStream(conn net.Conn, stall time.Duration, draining bool, ignored *atomi
 		conn:     conn,
 		stall:    stall,
 		ignored:  ignored,
+		wake:     make(chan struct{}, 1),
 		pending:  make(map[uint16]*waiter),
 		draining: draining,
 		lastRead: time.Now(),
@@ -64,57 +88,77 @@ func newStream(conn net.Conn, stall time.Duration, draining bool, ignored *atomi
 	return s
 }
 
-// exchange sends query, whose ID it sets, and waits for the response to it. An
-// error that is errStreamEnded means that there is none, and never will be.
-func (s *stream) exchange(ctx context.Context, query []byte, spent *spending) (*dns.Msg, error) {
-	w := &waiter{query: query, spent: spent, response: make(chan *dns.Msg, 1)}
-	id, err := s.add(w)
-	if err != nil {
-		return nil, err
+// exchange sends a query and waits for the response to it. An error that is errStreamEnded means that there is none, and never
+// will be.
+func (s *stream) exchange(ctx context.Context, query []byte) (*dns.Msg, error) {
+	type response struct {
+		msg *dns.Msg
+		err error
 	}
-	defer s.remove(id, w)
-	if err := s.write(query); err != nil {
-		s.end(err) // half a message may be on its way
-		return nil, s.cause()
-	}
+	got := make(chan response, 1)
+	w := &waiter{query: query, deliver: func(m *dns.Msg, err error) { got <- response{m, err} }}
+	s.begin(w)
 	select {
-	case msg, ok := <-w.response:
-		if !ok {
-			return nil, s.cause()
-		}
-		return msg, nil
+	case r := <-got:
+		return r.msg, r.err
 	case <-ctx.Done():
+		s.end(w)
 		return nil, ctx.Err()
 	}
 }
 
-func (s *stream) add(w *waiter) (id uint16, err error) {
+func (s *stream) begin(w *waiter) {
+	if err := s.add(w); err != nil {
+		w.done(nil, err)
+		return
+	}
+	select {
+	case s.wake <- struct{}{}:
+	default: // it has been woken
+	}
+}
+
+// add gives the waiter's query an ID, and puts it into the outbox.
+func (s *stream) add(w *waiter) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
+	case w.isOver.Load():
+		return nil
 	case s.err != nil:
-		return 0, s.causeLocked()
-	case len(s.pending) >= maxPending:
-		return 0, errStreamFull
+		return s.causeLocked()
+	case len(s.pending) >= maxPending, len(s.outbox) >= maxOutbox:
+		return errStreamFull
 	}
-	for id = newID(); s.pending[id] != nil; {
-		id = newID()
+	w.id = newID()
+	for s.pending[w.id] != nil {
+		w.id = newID()
 	}
-	setID(w.query, id)
-	s.pending[id] = w
+	setID(w.query, w.id)
+	s.pending[w.id] = w
+	s.outbox = append(binary.BigEndian.AppendUint16(s.outbox, uint16(len(w.query))), w.query...)
 	if len(s.pending) == 1 {
 		s.setReadDeadlineLocked()
 	}
-	return id, nil
+	return nil
 }
 
-func (s *stream) remove(id uint16, w *waiter) {
+func (s *stream) end(w *waiter) bool {
+	isFirst := w.settle()
+	s.remove(w)
+	return isFirst
+}
+
+// remove reports whether the waiter was waiting.
+func (s *stream) remove(w *waiter) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.pending[id] == w {
-		delete(s.pending, id)
+	isPending := s.pending[w.id] == w
+	if isPending {
+		delete(s.pending, w.id)
 	}
 	s.restLocked()
+	return isPending
 }
 
 // restLocked is called when a question may have been the last one.
@@ -133,22 +177,38 @@ func (s *stream) restLocked() {
 // take 5 s to be sent to a peer that does not read (crypto/tls, closeNotify).
 func (s *stream) wakeReader() { _ = s.conn.SetReadDeadline(time.Unix(1, 0)) }
 
-func (s *stream) write(query []byte) error {
-	s.writing.Lock()
-	defer s.writing.Unlock()
-	if err := s.conn.SetWriteDeadline(time.Now().Add(s.stall)); err != nil {
-		return err
+// write sends what is in the outbox until the stream ends, all that has gathered at a time.
+func (s *stream) write() {
+	var out []byte
+	for range s.wake {
+		s.mu.Lock()
+		out, s.outbox = s.outbox, out[:0]
+		err := s.err
+		s.mu.Unlock()
+		if err != nil {
+			return
+		}
+		err = s.conn.SetWriteDeadline(time.Now().Add(s.stall))
+		if err == nil {
+			_, err = s.conn.Write(out)
+		}
+		if err != nil {
+			s.fail(err) // half a message may be on its way
+			return
+		}
 	}
-	return writeMessage(s.conn, query)
 }
 
 // read gives out what the server sends until the stream ends, and closes it.
 func (s *stream) read() {
+	var writer sync.WaitGroup
+	writer.Go(s.write)
+	defer writer.Wait()
 	defer s.conn.Close()
 	for {
 		msg, err := readMessage(s.conn)
 		if err != nil {
-			s.end(err)
+			s.fail(err)
 			return
 		}
 		s.deliver(msg)
@@ -159,31 +219,35 @@ func (s *stream) read() {
 // late; any other that fits no question is ignored, and counted.
 func (s *stream) deliver(msg []byte) {
 	s.mu.Lock()
-	s.lastRead = time.Now()
-	s.setReadDeadlineLocked()
 	var w *waiter
 	if len(msg) >= headerSize {
 		w = s.pending[binary.BigEndian.Uint16(msg)]
+	}
+	if w != nil {
+		w.spent.add(len(msg)) // which is the question's as long as it waits
 	}
 	s.mu.Unlock()
 	if w == nil {
 		return
 	}
-	w.spent.add(len(msg))
 	response, err := decodeStream(w.query, msg)
 	if err != nil {
 		s.ignored.Add(1)
 		return
 	}
+	if s.remove(w) {
+		s.count()
+		w.done(response, nil)
+	}
+}
+
+// count notes an answer. Nothing else that the server sends is a sign of life.
+func (s *stream) count() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	id := binary.BigEndian.Uint16(msg)
-	if s.pending[id] == w {
-		delete(s.pending, id)
-		w.response <- response
-		s.answers++
-		s.restLocked()
-	}
+	s.answers++
+	s.lastRead = time.Now()
+	s.setReadDeadlineLocked()
 }
 
 // setReadDeadlineLocked gives the server the stall time while something is asked, the
@@ -199,18 +263,25 @@ func (s *stream) setReadDeadlineLocked() {
 	_ = s.conn.SetReadDeadline(time.Now().Add(patience)) // fails on a closed one only
 }
 
-// end fails all questions on the connection, and makes read close it.
-func (s *stream) end(err error) {
+// fail fails all questions on the connection, and makes read close it.
+func (s *stream) fail(err error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.err != nil {
+		s.mu.Unlock()
 		return
 	}
 	s.err = err
 	s.wakeReader()
-	for id, w := range s.pending {
-		delete(s.pending, id)
-		close(w.response)
+	pending := s.pending
+	s.pending = nil
+	cause := s.causeLocked()
+	s.mu.Unlock()
+	select {
+	case s.wake <- struct{}{}: // the writer ends
+	default:
+	}
+	for _, w := range pending {
+		w.done(nil, cause)
 	}
 }
 
@@ -232,7 +303,7 @@ func (s *stream) ended() bool {
 func (s *stream) ping(ctx context.Context) error {
 	query, err := rootQuestion().wire(padded, defaultUDPSize)
 	if err == nil {
-		_, err = s.exchange(ctx, query, nil)
+		_, err = s.exchange(ctx, query)
 	}
 	return err
 }
@@ -256,12 +327,6 @@ func (s *stream) silentFor() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return time.Since(s.lastRead)
-}
-
-func (s *stream) cause() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.causeLocked()
 }
 
 func (s *stream) causeLocked() error { return fmt.Errorf("%w: %w", errStreamEnded, s.err) }

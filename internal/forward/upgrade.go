@@ -9,8 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/miekg/dns"
-
 	"github.com/node-dns/node-dns/internal/nameserver"
 )
 
@@ -141,11 +139,11 @@ func (u *upgrade) dial(ctx context.Context) (*stream, error) {
 	u.counts.shook(conn.(*tls.Conn))
 	s := newStream(conn, u.timeout, false, &u.counts.ignored)
 	u.work.Go(func() {
-		defer u.guard(s.end)
+		defer u.guard(s.fail)
 		s.read()
 	})
 	if err := s.ping(ctx); err != nil {
-		s.end(err)
+		s.fail(err)
 		return nil, err
 	}
 	return s, nil
@@ -161,7 +159,7 @@ func (u *upgrade) settle(s *stream, err error) (news string) {
 	switch {
 	case u.retired:
 		if s != nil {
-			s.end(errClosed)
+			s.fail(errClosed)
 		}
 		return ""
 	case err != nil:
@@ -225,7 +223,7 @@ func (u *upgrade) currentLocked() *stream {
 // wait there. One that had answers for clients is replaced with the next question: a server may close it whenever it likes (RFC 7766
 // section 6.2.4), and a path may pause; where nothing answers any more that is found out without a client's question.
 func (u *upgrade) lost(s *stream, err error) {
-	s.end(err)
+	s.fail(err)
 	if !s.wasOfUse() {
 		u.tell(u.rest(err), err)
 	}
@@ -274,7 +272,7 @@ func (u *upgrade) retire() {
 // close ends everything at once.
 func (u *upgrade) close() {
 	if s := u.forget(); s != nil {
-		s.end(errClosed)
+		s.fail(errClosed)
 	}
 }
 
@@ -288,9 +286,4 @@ func (u *upgrade) forget() (s *stream) {
 	}
 	s, u.stream = u.stream, nil
 	return s
-}
-
-// rootQuestion is one that every nameserver answers at once, or refuses to.
-func rootQuestion() question {
-	return question{name: ".", qtype: dns.TypeNS, qclass: dns.ClassINET, rd: true}
 }

@@ -29,6 +29,7 @@ var upstreamRows = []row{
 	gauge("forward_in_flight", "Questions that nameservers are asked now.", nil, number(func(s *Sample) int { return s.Forward.InFlight })),
 	counter("forward_joined_total", "Queries that shared the response to an equal one under way.", nil, number(func(s *Sample) uint64 { return s.Forward.Joined })),
 	counter("forward_comebacks_total", "Questions that a nameserver asked us while we asked it: a loop.", nil, number(func(s *Sample) uint64 { return s.Forward.Comebacks })),
+	counter("forward_moved_total", "Questions asked over TCP, as three messages came over UDP that were no response: somebody may be guessing.", nil, number(func(s *Sample) uint64 { return s.Forward.Moved })),
 	counter("forward_ignored_total", "Messages that were no response to a query of ours: forged, foreign or malformed.", nil, number(func(s *Sample) uint64 { return s.Forward.Ignored })),
 
 	gauge("upstream_up", "Whether a nameserver responds: 1, or 0 when it is down or has failed only. One that was not asked yet is not shown.",

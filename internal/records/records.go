@@ -1,5 +1,5 @@
 // Package records reads messages from the network as records, at a cost that their size bounds: no octet that somebody sends takes
-// more than some sixteen here, whatever the records say.
+// more than some sixteen here, whatever the records say. It also drops what a message says that nobody asked for.
 //
 // It is apart from dnswire, which knows no package dns, and from those that read messages, which must all be as careful: the
 // forwarder reads what upstream nameservers send, the cache reads it again.

@@ -1,13 +1,9 @@
-package forward
+package records
 
 import (
-	"bytes"
-	"encoding/binary"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/miekg/dns"
 )
 
@@ -43,7 +39,7 @@ func TestKeepRelated(t *testing.T) {
 			m := new(dns.Msg).SetQuestion("www.example.", dns.TypeA)
 			m.Answer, m.Ns, m.Extra = rrs(t, row.answer...), rrs(t, row.authority...), rrs(t, row.additional...)
 			m.SetEdns0(1232, true)
-			keepRelated(m, "www.example.")
+			KeepRelated(m, "www.example.")
 			if got := ownersIn(m.Ns); got != row.wantAuthority {
 				t.Errorf("authority %q, expected %q", got, row.wantAuthority)
 			}
@@ -100,75 +96,24 @@ func ownersIn(section []dns.RR) string {
 	return strings.Join(owners, " ")
 }
 
-// FuzzSimple: of a response that is not parsed nothing is kept that would have been dropped of a parsed one: decode takes it for
-// the same, it is final, and keepRelated and keepErrors leave it alone.
-func FuzzSimple(f *testing.F) {
-	sent, good := sentQuery(f, withEDNS)
-	for _, change := range []func(m *dns.Msg){
-		func(*dns.Msg) {},
-		func(m *dns.Msg) { m.Answer = append(m.Answer, rrs(f, "bank. 60 IN A 6.6.6.6")...) },
-		func(m *dns.Msg) { m.Ns = rrs(f, "example. 60 IN NS ns.example.") },
-		func(m *dns.Msg) { m.Ns = rrs(f, "bank. 60 IN SOA ns.bank. root.bank. 1 2 3 4 5"); m.Answer = nil },
-		func(m *dns.Msg) {
-			m.Ns = rrs(f, "example. 60 IN SOA ns.bank. root.bank. 1 2 3 4 5")
-			m.Answer = nil
-		},
-		func(m *dns.Msg) { m.Extra = append(rrs(f, "bank. 60 IN A 6.6.6.6"), m.Extra...) },
-		func(m *dns.Msg) {
-			m.Answer = rrs(f, "www.example. 60 IN CNAME a.test.", "a.test. 60 IN CNAME b.test.", "b.test. 60 IN A 192.0.2.1")
-		},
-		func(m *dns.Msg) {
-			m.Answer = rrs(f, "www.example. 60 IN CNAME a.test.", "b.test. 60 IN A 192.0.2.1")
-		},
-		func(m *dns.Msg) {
-			m.Answer = rrs(f, "www.example. 60 IN A 192.0.2.1", "www.example. 60 IN CNAME b.test.", "b.test. 60 IN A 6.6.6.6")
-		},
-		func(m *dns.Msg) {
-			m.IsEdns0().Option = []dns.EDNS0{&dns.EDNS0_EDE{InfoCode: 3}}
-		},
-		func(m *dns.Msg) { m.Truncated = true },
-		func(m *dns.Msg) { m.Rcode = dns.RcodeServerFailure },
-		func(m *dns.Msg) { m.Rcode = dns.RcodeBadCookie },
-		func(m *dns.Msg) { m.Answer[0].Header().Ttl = 1 << 31 },
-	} {
-		m := good.Copy()
-		m.Compress = true
-		change(m)
-		wire, err := m.Pack()
+// rrs are records as they come from a server.
+func rrs(t testing.TB, texts ...string) []dns.RR {
+	t.Helper()
+	var all []dns.RR
+	for _, text := range texts {
+		rr, err := dns.NewRR(text)
 		if err != nil {
-			f.Fatal(err)
+			t.Fatal(err)
 		}
-		f.Add(wire)
+		all = append(all, rr)
 	}
-	f.Fuzz(func(t *testing.T, wire []byte) {
-		r, ok := simple(sent, bytes.Clone(wire))
-		if !ok {
-			return
-		}
-		m, err := decode(sent, wire)
-		if err != nil {
-			t.Fatalf("%v: %x", err, wire)
-		}
-		if verdict := judge(m, true, false); verdict != final {
-			t.Fatalf("verdict %v: %x", verdict, wire)
-		}
-		opt := m.IsEdns0()
-		if (opt != nil) != r.HasOPT {
-			t.Fatalf("OPT %v, %v: %x", opt, r.HasOPT, wire)
-		}
-		if opt != nil {
-			keepErrors(m, opt)
-		}
-		before := m.Copy()
-		keepRelated(m, "www.example.")
-		if diff := cmp.Diff(before, m, cmpopts.EquateEmpty()); diff != "" {
-			t.Fatalf("-as it came +what is kept:\n%s\n%x", diff, wire)
-		}
-		if m.IsEdns0() != nil || len(m.Extra) > 0 || len(m.Answer) != count(r.Message, 6) || len(m.Ns) != count(r.Message, 8) {
-			t.Fatalf("more than what is remembered:\n%v\n%x", m, wire)
-		}
-		if id := binary.BigEndian.Uint16(r.Message); id != 0x1234 {
-			t.Fatalf("ID %x", id)
-		}
-	})
+	wire, err := Pack(&dns.Msg{Question: []dns.Question{{Name: "."}}, Answer: all})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := Unpack(wire)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.Answer
 }

@@ -1,4 +1,4 @@
-package forward
+package records
 
 import (
 	"strings"
@@ -46,7 +46,7 @@ func TestKeepAsked(t *testing.T) {
 					*section.into = append(*section.into, rr)
 				}
 			}
-			keepAsked(m, question{name: "a.example.", qtype: test.qtype, do: test.do})
+			KeepAsked(m, "a.example.", test.qtype, test.do)
 			if got := len(m.Answer) + len(m.Ns); len(m.Answer) != test.wantAnswer || got != test.wantAll {
 				t.Errorf("%d records, %d of them answers:\n%s", got, len(m.Answer), strings.TrimSpace(m.String()))
 			}

@@ -1,4 +1,4 @@
-package forward
+package records
 
 import (
 	"slices"
@@ -6,18 +6,18 @@ import (
 	"github.com/miekg/dns"
 )
 
-// keepAsked is keepRelated, and drops what DNSSEC adds to an answer where nobody asked for that by DO (RFC 4035 section 3.2.1),
+// KeepAsked is KeepRelated, and drops what DNSSEC adds to an answer where nobody asked for that by DO (RFC 4035 section 3.2.1),
 // but of the type that was asked for. A nameserver that adds it anyway makes more of every answer, and a client that knows no
 // DNSSEC may take it for the answer.
-func keepAsked(m *dns.Msg, q question) {
-	keepRelated(m, q.name)
-	if q.do {
+func KeepAsked(m *dns.Msg, qname string, qtype uint16, do bool) {
+	KeepRelated(m, qname)
+	if do {
 		return
 	}
 	isAdded := func(rr dns.RR) bool {
 		switch rrtype := rr.Header().Rrtype; rrtype {
 		case dns.TypeRRSIG, dns.TypeNSEC, dns.TypeNSEC3:
-			return rrtype != q.qtype && q.qtype != dns.TypeANY
+			return rrtype != qtype && qtype != dns.TypeANY
 		}
 		return false
 	}

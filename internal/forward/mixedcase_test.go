@@ -144,7 +144,7 @@ func TestGuardAllocates(t *testing.T) {
 	s.health.cookie = cookie{octets: [mostWithServers]byte{1, 2, 3}, size: mostWithServers, drawn: time.Unix(0, 0)}
 	response := make([]byte, headerSize)
 	if n := testing.AllocsPerRun(1000, func() {
-		query := s.guard(appendQuery(room, pool.next(), key, 1232), udp, true, pool.next, time.Unix(0, 0))
+		query := s.guard(appendQuery(room, pool.next(), key, withEDNS, 1232), udp, true, pool.next, time.Unix(0, 0))
 		response = append(response[:0], query...)
 		if s.doubts(query, hasCase(query, response), cookieSent(query)) {
 			t.Fatalf("doubts %x", query)

@@ -1,22 +1,20 @@
-package forward
+package records
 
 import (
 	"slices"
 	"strings"
 
 	"github.com/miekg/dns"
-
-	"github.com/node-dns/node-dns/internal/records"
 )
 
-// keepRelated drops what a response says about names that nobody asked for. We remember a response for its question alone, and
+// KeepRelated drops what a response says about names that nobody asked for. We remember a response for its question alone, and
 // so could be taken in by none of it; but a client may be a nameserver that is less careful (MaginotDNS, 2023). What is kept:
 //   - of the answer section what keepChain keeps;
 //   - of the authority section the records of a zone that has a name of the answer, and DNSSEC's proofs (RFC 4035 section
 //     3.1.3), which are owned by whatever names are next to one that does not exist;
 //   - of the additional section the records of names that those name (RFC 1034 section 4.3.2), with their signatures, and what
 //     is about the message (RFC 6891, RFC 8945).
-func keepRelated(m *dns.Msg, qname string) {
+func KeepRelated(m *dns.Msg, qname string) {
 	lower := make(lowerNames)
 	keepChain(m, qname, lower)
 	if len(m.Ns)+len(m.Extra) == 0 {
@@ -111,5 +109,5 @@ func named(rr dns.RR) string {
 	case *dns.LP:
 		return rr.Fqdn
 	}
-	return records.ServiceTarget(rr)
+	return ServiceTarget(rr)
 }

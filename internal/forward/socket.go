@@ -1,0 +1,268 @@
+package forward
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strconv"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/node-dns/node-dns/internal/sockaddr"
+)
+
+// receiveSize holds any datagram that crosses Ethernet in one piece. A larger one
+// is more than was asked for, and is asked for again over TCP.
+const receiveSize = 2048
+
+// maxIdle is how many sockets of one family a lane keeps for later questions: no more than there may be questions.
+const maxIdle = 1024
+
+// socket is what a query is sent from over UDP. It is used for one query at a time: connected, so that the kernel drops what comes
+// from elsewhere (CVE-2020-25684, DNSpooq), from a random port of net.ipv4.ip_local_port_range, which is as good as another
+// 14 bits of ID (RFC 5452 section 9.2). CoreDNS, which keeps its sockets, used 8 ports for 4000 queries.
+//
+// Connecting it anew gives it another port of the kernel's choice, for a quarter of what another socket costs: the kernel lets go of a
+// port that nobody has asked for by bind(2) when the socket is connected to AF_UNSPEC.
+type socket struct {
+	fd       int // -1: none
+	slot     int // of the lane; -1: none
+	is4      bool
+	isBound  bool // to a port or an interface: it is not used again
+	isFaulty bool
+}
+
+// newSocketLocked returns a try that is nobody's, with a socket if there is one.
+func (n *lane) newSocketLocked(is4, isBound bool) *try {
+	if idle := &n.idle[family(is4)]; len(*idle) > 0 && !isBound {
+		last := len(*idle) - 1
+		t := (*idle)[last]
+		(*idle)[last] = nil
+		*idle = (*idle)[:last]
+		return t
+	}
+	t := &try{socket: socket{fd: -1, is4: is4, isBound: isBound}}
+	if last := len(n.free) - 1; last >= 0 {
+		t.socket.slot = n.free[last]
+		n.free = n.free[:last]
+		n.slots[t.socket.slot] = t
+	} else {
+		t.socket.slot = len(n.slots)
+		n.slots = append(n.slots, t)
+	}
+	return t
+}
+
+func family(is4 bool) int {
+	if is4 {
+		return 1
+	}
+	return 0
+}
+
+// sendUDP sends the query from a port of its own.
+func (n *lane) sendUDP(t *try) error {
+	err := n.openAndSend(t)
+	if err != nil {
+		t.socket.isFaulty = true
+	}
+	return err
+}
+
+func (n *lane) openAndSend(t *try) error {
+	addr, err := withIndex(t.to.Addr.Addr())
+	if err != nil {
+		return err
+	}
+	to := netip.AddrPortFrom(addr, t.to.Addr.Port())
+	if t.socket.fd < 0 {
+		err = n.open(t, to)
+	} else {
+		err = connect(t.socket.fd, to)
+	}
+	if err != nil {
+		return err
+	}
+	return sendOn(t.socket.fd, t.query)
+}
+
+// withIndex is an address whose zone is a number, as the kernel has it.
+func withIndex(addr netip.Addr) (netip.Addr, error) {
+	if addr.Zone() == "" {
+		return addr, nil
+	}
+	device, err := net.InterfaceByName(addr.Zone())
+	if err != nil {
+		return addr, fmt.Errorf("link of %s: %w", addr, err)
+	}
+	return addr.WithZone(strconv.Itoa(device.Index)), nil
+}
+
+// open makes a connected socket, which is watched from then on. What came before it was connected is thrown away: that may be anyone's.
+func (n *lane) open(t *try, to netip.AddrPort) error {
+	fd, err := openSocket(t.socket.is4)
+	if err != nil {
+		return err
+	}
+	n.mu.Lock()
+	t.socket.fd = fd
+	n.mu.Unlock()
+	if t.socket.isBound {
+		err = bind(fd, t.to, *n.f.udp.Load())
+	}
+	if err == nil {
+		err = connect(fd, to)
+	}
+	if err == nil && t.socket.isBound {
+		n.drain(fd)
+	}
+	if err == nil {
+		err = n.watchSocket(fd, t.socket.slot)
+	}
+	return err
+}
+
+// bind binds to the interface and the source of a server, and to one of udp's ports.
+func bind(fd int, s *server, udp UDP) error {
+	if s.Interface != "" {
+		if err := unix.BindToDevice(fd, s.Interface); err != nil {
+			return fmt.Errorf("binding to %s: %w", s.Interface, err)
+		}
+	}
+	from := s.Source
+	switch {
+	case from.IsValid() || udp.hasPorts():
+	default:
+		return nil
+	}
+	if !from.IsValid() {
+		from = netip.IPv6Unspecified()
+		if s.Addr.Addr().Is4() {
+			from = netip.IPv4Unspecified()
+		}
+	}
+	from, err := withIndex(from)
+	if err != nil {
+		return err
+	}
+	return bindDrawn(fd, from, udp)
+}
+
+// bindDrawn binds to an address and to one of udp's ports, or any.
+func bindDrawn(fd int, from netip.Addr, udp UDP) error {
+	if !udp.hasPorts() {
+		return callError("bind", callWithName(unix.SYS_BIND, fd, netip.AddrPortFrom(from, 0)))
+	}
+	for range maxDraws {
+		errno := callWithName(unix.SYS_BIND, fd, netip.AddrPortFrom(from, udp.draw()))
+		if !isTaken(errno) {
+			return callError("bind", errno)
+		}
+	}
+	return fmt.Errorf("%w: %w", errNoPort, syscall.EADDRNOTAVAIL)
+}
+
+// drop is called by each who held the try. The last one keeps its socket for another query.
+func (n *lane) drop(t *try) {
+	if t.holds.Add(-1) > 0 {
+		return
+	}
+	if t.socket.slot < 0 {
+		n.letGo(t.fl)
+		return
+	}
+	isReusable := t.socket.fd >= 0 && !t.socket.isBound && !t.socket.isFaulty && disconnect(t.socket.fd) == nil && n.drain(t.socket.fd)
+	n.mu.Lock()
+	if fl := t.fl; fl.refs.Add(-1) == 0 {
+		n.spareLocked(fl)
+	}
+	query, s := t.query[:0], t.socket
+	if idle := &n.idle[family(s.is4)]; isReusable && !n.closed && len(*idle) < min(maxIdle, int(n.f.flights.max.Load())) {
+		*t = try{query: query, socket: s}
+		*idle = append(*idle, t)
+		n.mu.Unlock()
+		return
+	}
+	n.slots[s.slot] = nil
+	n.free = append(n.free, s.slot)
+	t.fl = nil
+	n.mu.Unlock()
+	if s.fd >= 0 {
+		closeSocket(s.fd)
+	}
+}
+
+// drain throws away what has come since the response, so that nothing that was sent to one question's port is ever looked
+// at as the response to another one. It reports whether nothing is left.
+func (n *lane) drain(fd int) bool {
+	var buffer [1]byte
+	for range 64 { // more is a flood: the socket is not worth it
+		if _, errno := receiveFrom(fd, buffer[:]); errno == unix.EAGAIN {
+			return true
+		}
+	}
+	return false
+}
+
+// watchSocket has the watcher told of what comes, once of each: the kernel need not look again whether there is more.
+func (n *lane) watchSocket(fd, slot int) error {
+	event := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET, Fd: int32(slot)} // Fd is ours to choose
+	_, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_CTL, uintptr(n.poll.epoll), unix.EPOLL_CTL_ADD, uintptr(fd), uintptr(unsafe.Pointer(&event)), 0, 0)
+	return callError("epoll_ctl", errno)
+}
+
+func openSocket(is4 bool) (fd int, err error) {
+	domain := uintptr(unix.AF_INET6)
+	if is4 {
+		domain = unix.AF_INET
+	}
+	got, _, errno := unix.RawSyscall(unix.SYS_SOCKET, domain, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if errno != 0 {
+		return -1, os.NewSyscallError("socket", errno)
+	}
+	return int(got), nil
+}
+
+// connect has the kernel refuse what anybody else sends: a socket that takes it costs less, by about a tenth of a miss, but tells
+// whoever sends to every port which of them is open, and leaves only the ID to be guessed (SAD DNS, CVE-2020-25705; unbound's
+// udp-connect).
+func connect(fd int, to netip.AddrPort) error {
+	return callError("connect", callWithName(unix.SYS_CONNECT, fd, to))
+}
+
+// disconnect has the kernel let go of the port: udp(7).
+func disconnect(fd int) error {
+	name := unix.RawSockaddrInet4{Family: unix.AF_UNSPEC}
+	_, _, errno := unix.RawSyscall(unix.SYS_CONNECT, uintptr(fd), uintptr(unsafe.Pointer(&name)), unsafe.Sizeof(name))
+	return callError("connect", errno)
+}
+
+// callWithName calls bind(2) or connect(2).
+func callWithName(call uintptr, fd int, at netip.AddrPort) syscall.Errno {
+	var name unix.RawSockaddrInet6
+	size := sockaddr.Set(&name, at)
+	_, _, errno := unix.RawSyscall(call, uintptr(fd), uintptr(unsafe.Pointer(&name)), uintptr(size))
+	return errno
+}
+
+func receiveFrom(fd int, buffer []byte) (size int, errno syscall.Errno) {
+	got, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(buffer))), uintptr(len(buffer)), unix.MSG_DONTWAIT, 0, 0)
+	return int(got), errno
+}
+
+func sendOn(fd int, query []byte) error {
+	_, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(query))), uintptr(len(query)), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
+	return callError("write", errno)
+}
+
+func closeSocket(fd int) { unix.RawSyscall(unix.SYS_CLOSE, uintptr(fd), 0, 0) }
+
+func callError(call string, errno syscall.Errno) error {
+	if errno == 0 {
+		return nil
+	}
+	return os.NewSyscallError(call, errno)
+}
