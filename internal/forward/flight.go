@@ -14,7 +14,7 @@ import (
 // A flight is a question that is being asked, for all who wait for its response. Identical questions are asked once: N of them
 // would multiply the chances of an attacker who forges responses (CVE-2020-25686 DNSpooq, CVE-2023-30464 CoreDNS).
 //
-// Anyone may begin a flight or wait for one. From then on only its lane's watcher decides: life.go has its life.
+// Any goroutine may begin a flight or join one. After that, only the watcher of its lane changes it: see life.go.
 type flight struct {
 	lane  *lane
 	key   []byte
@@ -23,8 +23,8 @@ type flight struct {
 	route *route
 	tag   uint64
 	begun time.Time
-	isRaw bool    // a Later has begun it: what comes is for Config.Answered, too
-	check *server // the flight only finds out whether this server is there; nil: it is a client's question
+	isRaw bool    // begun by a Later, so that Config.Answered also gets late answers
+	check *server // the server whose presence this flight checks; nil for a client's question
 
 	spent spending
 	refs  atomic.Int32 // held by the lane until the end, by each try, and by mail
@@ -48,12 +48,12 @@ type flight struct {
 	round     *round  // nil: only the first try was begun
 	turnAt    time.Time
 	silentAt  time.Time
-	isHurried bool // the time of the current attempt does not count
+	isHurried bool // the current attempt got a second wait, as no hedge was left
 	hedgedAt  int  // attempts up to this one, from 1, were overtaken by a hedge; 0: there was none
 	hasLanded bool
 	hasFailed bool // no response came before it landed
-	isLeft    bool // nobody has waited to the end: nothing of it stays open
-	isCleared bool // nothing of it is open
+	isLeft    bool // all waiters left early, so no try stays open
+	isCleared bool // all tries are closed
 }
 
 // A link is a flight's place in a line.
@@ -65,7 +65,7 @@ const (
 	inRoute        // of its lane and route
 )
 
-// A line is flights in the order in which they began.
+// A line is a list of flights in the order in which they began.
 type line struct{ oldest, newest *flight }
 
 func (l *line) add(fl *flight, which int) {
@@ -93,7 +93,7 @@ func (l *line) remove(fl *flight, which int) {
 	fl.links[which] = link{}
 }
 
-// A guest is a goroutine that waits for a flight.
+// A guest is a goroutine that waits for a flight in ServeDNS.
 type guest struct {
 	client netip.Addr
 	fl     *flight // guarded by lane.mu
@@ -105,7 +105,7 @@ type guest struct {
 	err  error
 }
 
-// A seat is one who waits for a flight: a Later, or a guest.
+// A seat describes one waiter of a flight: a Later or a guest.
 type seat struct {
 	later    *dnsserver.Later
 	hasStale bool
@@ -119,7 +119,7 @@ type flights struct {
 	n   atomic.Int64
 }
 
-// enter takes room for one question; who got it must exit.
+// enter reserves room for one question. On true, the caller must call exit.
 func (all *flights) enter(r *route) bool {
 	n, flying := all.n.Add(1), r.flying.Add(1)
 	if n <= all.max.Load() && flying <= all.share(r) {
@@ -134,8 +134,8 @@ func (all *flights) exit(r *route) {
 	r.flying.Add(-1)
 }
 
-// share is how many questions may take the same route. Where there are several, none takes all the room: when the
-// site's nameservers are dead, and each question for them lasts until the deadline, the cluster's names are still asked for.
+// share returns how many questions may use the same route. With several routes, no route gets all the room: when the
+// site's nameservers are dead and each question for them lasts until its deadline, cluster names still resolve.
 func (all *flights) share(r *route) int64 {
 	most := all.max.Load()
 	if !r.alone {
@@ -146,10 +146,10 @@ func (all *flights) share(r *route) int64 {
 
 func (all *flights) count() int { return int(all.n.Load()) }
 
-// evictable is how long a question must have been asked before it gives its room to another.
+// evictable is the age from which a question may lose its room to a new one.
 const evictable = 250 * time.Millisecond
 
-// A departure is what a flight begins with.
+// A departure holds the parameters of a new flight.
 type departure struct {
 	key   []byte
 	table *table
@@ -158,7 +158,7 @@ type departure struct {
 	now   time.Time
 }
 
-// board seats one who waits for the answer: in the flight of the same question, or in a new one, whose first query it sends.
+// board adds a waiter to the flight of the same question, or begins a flight and sends its first query.
 func (n *lane) board(d departure, who seat) error {
 	first, out, hasMail, err := n.seat(d, who)
 	if hasMail {
@@ -172,11 +172,11 @@ func (n *lane) board(d departure, who seat) error {
 	return err
 }
 
-// seat is board without what takes system calls: sending the first query, and telling those who gave their room to it.
+// seat is the part of board that needs the lock and makes no system call.
 func (n *lane) seat(d departure, who seat) (first *try, out eviction, hasMail bool, err error) {
 	hash := n.hash(d.key)
 	n.mu.Lock()
-	defer n.mu.Unlock() // also when it panics: others would wait for ever
+	defer n.mu.Unlock() // even on a panic, or other callers would block forever
 	before := len(n.mail)
 	defer func() { hasMail = len(n.mail) > before }()
 	if fl := n.findLocked(hash, d); fl != nil {
@@ -223,7 +223,7 @@ func (n *lane) seatLocked(fl *flight, who seat, now time.Time) {
 	}
 }
 
-// newFlightLocked returns a flight that nobody waits for.
+// newFlightLocked returns a flight without waiters.
 func (n *lane) newFlightLocked(d departure, hash uint64) *flight {
 	var fl *flight
 	if last := len(n.spare) - 1; last >= 0 {
@@ -238,7 +238,7 @@ func (n *lane) newFlightLocked(d departure, hash uint64) *flight {
 	return fl
 }
 
-// An eviction is who waited for a question that gave its room to another one.
+// An eviction holds the waiters of a question that lost its room to a new one.
 type eviction struct {
 	waiting []*dnsserver.Later
 	guests  []*guest
@@ -253,8 +253,8 @@ func (e eviction) tell() {
 	handle(e.waiting, &dnsserver.Tried{Err: e.err})
 }
 
-// makeRoomLocked takes the room of the question of the same route that was asked first or, where the route has its share of none, of
-// any route; false: none was asked for long enough. So names that nobody answers do not keep out those that are.
+// makeRoomLocked evicts the oldest question of the same route or, if the route is below its share, of any route. It
+// reports false if that question is too young. So names without an answer do not keep out other names.
 func (n *lane) makeRoomLocked(r *route, now time.Time) (out eviction, ok bool) {
 	fl := r.lines[n.index].oldest
 	if r.flying.Load() < n.f.flights.share(r) {
@@ -290,7 +290,7 @@ func (n *lane) enterLocked(fl *flight) {
 	fl.route.lines[n.index].add(fl, inRoute)
 }
 
-// leaveLocked lets nobody board any more. Who waits stays seated.
+// leaveLocked takes the flight out of the table, so that no more waiters join. It keeps its waiters.
 func (n *lane) leaveLocked(fl *flight) {
 	fl.isAsked = false
 	link := &n.asked[fl.hash%chains]
@@ -303,7 +303,7 @@ func (n *lane) leaveLocked(fl *flight) {
 	n.f.flights.exit(fl.route)
 }
 
-// leave is called for a guest that no longer waits. The last one ends the flight, if nobody else waits.
+// leave removes a guest that gave up. The last guest ends the flight, unless a Later began it.
 func (n *lane) leave(g *guest) {
 	defer n.wake()
 	n.mu.Lock()
@@ -311,10 +311,10 @@ func (n *lane) leave(g *guest) {
 	fl := g.fl
 	i := slices.Index(fl.guests, g)
 	if i < 0 {
-		return // it has landed, and may be another question's by now
+		return // the flight has landed, and may serve another question by now
 	}
 	fl.guests = slices.Delete(fl.guests, i, i+1)
-	if fl.isAsked && !fl.isRaw && len(fl.guests) == 0 { // what a Later has asked goes on: its answer is remembered
+	if fl.isAsked && !fl.isRaw && len(fl.guests) == 0 { // a Later's question goes on: its answer is cached
 		n.leaveLocked(fl)
 		n.postLocked(mail{fl: fl.hold(), isLeft: true})
 	}
@@ -326,7 +326,7 @@ func (fl *flight) hold() *flight {
 	return fl
 }
 
-// letGo is called by each who held the flight. The last one makes it reusable.
+// letGo releases one hold. The last one makes the flight reusable.
 func (n *lane) letGo(fl *flight) {
 	if fl.refs.Add(-1) == 0 {
 		n.mu.Lock()
@@ -335,7 +335,7 @@ func (n *lane) letGo(fl *flight) {
 	}
 }
 
-// spareLocked keeps a flight that nobody holds for another question.
+// spareLocked keeps a flight without holds for another question.
 func (n *lane) spareLocked(fl *flight) {
 	const most = 512 // flights that are kept
 	clear(fl.waiting)

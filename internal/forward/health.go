@@ -218,7 +218,7 @@ const (
 	mostlyLate = 720
 )
 
-// keepsUp accounts for an answer, if it came in the time that the server is waited for, which has a least and a most.
+// keepsUp improves the lateness if the answer came within the wait for the server, bounded by least and most. It reports whether it did.
 func (h *health) keepsUp(took, least, most time.Duration) bool {
 	isInTime := took <= max(min(h.wait(), most), least)
 	if isInTime {
@@ -285,9 +285,9 @@ func (f *Forward) bounded(wait time.Duration, again bool, n int) time.Duration {
 	return max(min(wait, most), f.hedge)
 }
 
-// hedges bound the questions that are asked of a second server in vain: the first one, which is there, had the answer soon. If that
-// has said nothing at all since the question was sent, or has none, asking another was right, and costs nothing. So names that nobody
-// answers spend nothing of what protects other names. One question in 25 may be asked in vain, and 100 at once.
+// hedges bounds wasted hedges: questions to a second server where the first one had the answer soon after. A hedge costs nothing if
+// the first server was silent to all questions or had no answer. So names without an answer never use up the budget of other names.
+// One question in 25 may be wasted, and 100 at once.
 type hedges struct {
 	mu    sync.Mutex // guards what follows
 	asked uint64     // questions, when it was looked at last
@@ -299,7 +299,7 @@ const (
 	mostSpent = 100 * hedgeCost
 )
 
-// may reports whether another server may be asked as well.
+// may reports whether the budget allows a hedge.
 func (h *hedges) may(asked uint64) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -307,7 +307,7 @@ func (h *hedges) may(asked uint64) bool {
 	return h.spent+hedgeCost <= mostSpent
 }
 
-// waste is called for a question of which that was in vain.
+// waste charges the budget for a wasted hedge.
 func (h *hedges) waste(asked uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -18,8 +18,8 @@ import (
 	"github.com/node-dns/node-dns/internal/nameserver"
 )
 
-// A lane is an event loop: the questions whose key has a hash of it, their sockets and their timers, and one goroutine, the watcher,
-// that takes what comes. A question takes no goroutine and no stack.
+// A lane is an event loop. It owns the questions that hash to it, their sockets and timers, and has one goroutine, the watcher. A
+// question needs no goroutine and no stack of its own.
 type lane struct {
 	f       *Forward
 	bell    *busy.Bell
@@ -32,9 +32,9 @@ type lane struct {
 	poll      poll
 	out       dnsserver.Outgoing
 	pace      busy.Pace
-	now       time.Time // when the kernel told of what is being handled
+	now       time.Time // when the current event was received
 	mails     []mail
-	lingering int // tries that are open though their flight has landed
+	lingering int // open tries of landed flights
 
 	mu       sync.Mutex      // guards what follows
 	asked    [chains]*flight // by hash of the key, linked by twin
@@ -46,31 +46,31 @@ type lane struct {
 	spare    []*flight
 	mail     []mail
 	ids      ids
-	isInside bool // the watcher waits in the kernel, and looks at the clock by itself
+	isInside bool // the watcher polls in the kernel and needs no deadline
 	closed   bool
 }
 
-// A mail tells the watcher what happened elsewhere.
+// A mail reports an event from another goroutine to the watcher.
 type mail struct {
-	// t is the try that ended: with msg over TCP or TLS, or with err.
+	// t ended with msg, over TCP or TLS, or with err.
 	t        *try
 	msg      *dns.Msg
 	err      error
 	isStream bool
 
-	fl     *flight // needs more than its first query; or, if isLeft, nobody waits for it
+	fl     *flight // needs more than its first query or, if isLeft, has lost all waiters
 	isLeft bool
 
-	dark *route // nobody is there
+	dark *route // all its servers are silent
 }
 
-// poll is what the watcher reads with.
+// poll holds the epoll instance and the buffers of the watcher.
 type poll struct {
 	epoll  int
 	wake   *os.File // eventfd(2): there is mail
 	wakeFD int
 	events [64]unix.EpollEvent
-	tries  [64]*try // whose events those are; nil: nobody's
+	tries  [64]*try // owners of the events; nil for a late event
 	buffer []byte
 }
 
@@ -80,7 +80,7 @@ const mostBatches = 16
 // wakeSlot stands for the eventfd among slots.
 const wakeSlot = -1
 
-// newLane begins to watch.
+// newLane creates a lane and starts its watcher.
 func newLane(f *Forward, index int) (*lane, error) {
 	n := &lane{f: f, index: index, seed: maphash.MakeSeed(), poll: poll{buffer: make([]byte, 1<<16)}}
 	var err error
@@ -108,7 +108,7 @@ func (p *poll) close() {
 	unix.Close(p.epoll)
 }
 
-// watch handles what comes until the lane is closed.
+// watch runs the event loop until the lane is shut.
 func (n *lane) watch() {
 	for !n.closing.Load() {
 		n.turn()
@@ -116,7 +116,7 @@ func (n *lane) watch() {
 	n.end()
 }
 
-// turn is what the watcher does at a time. A fault of the program costs a question or less.
+// turn is one iteration of the event loop. A panic costs one question at most.
 func (n *lane) turn() {
 	defer n.f.recovered(func(error) { time.Sleep(time.Millisecond) }) // it may do so again at once
 	n.wakeInTime()
@@ -128,8 +128,8 @@ func (n *lane) turn() {
 	}
 }
 
-// takeAll handles what has come, or comes while it waits. What has come is taken before a question is too late for it, also where
-// this process did not run for a while.
+// takeAll handles events, mail and timers. It reads datagrams before it fires timers, so that a process that was paused does not time
+// out questions whose answers already arrived.
 func (n *lane) takeAll(wait time.Duration) {
 	for range mostBatches {
 		if n.takeEvents(wait) < len(n.poll.events) {
@@ -143,7 +143,7 @@ func (n *lane) takeAll(wait time.Duration) {
 	n.out.Flush()
 }
 
-// takeBlocked takes what comes until the lane is idle, or closed.
+// takeBlocked handles events in blocking polls until the lane is idle or shut.
 func (n *lane) takeBlocked() {
 	n.setInside(true)
 	defer n.setInside(false)
@@ -160,7 +160,7 @@ func (n *lane) setInside(isInside bool) {
 	n.isInside = isInside
 }
 
-// wakeInTime has the watcher look at the clock when a question is due.
+// wakeInTime sets the deadline of the next wait.
 func (n *lane) wakeInTime() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -173,7 +173,7 @@ func (n *lane) wakeLocked() {
 	}
 }
 
-// takeEvents waits for events, and handles them.
+// takeEvents waits for events and handles them. It returns their number.
 func (n *lane) takeEvents(wait time.Duration) (events int) {
 	count, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(n.poll.epoll), uintptr(unsafe.Pointer(&n.poll.events)),
 		uintptr(len(n.poll.events)), uintptr(wait.Milliseconds()), 0, 0)
@@ -189,7 +189,7 @@ func (n *lane) takeEvents(wait time.Duration) (events int) {
 	return int(count)
 }
 
-// triesOf are the tries that events are of. They are held until they are dropped: what becomes of one may close another one.
+// triesOf returns the tries of events. It holds them, because handling one try may close another; the caller drops them.
 func (n *lane) triesOf(events []unix.EpollEvent) []*try {
 	tries := n.poll.tries[:len(events)]
 	if len(events) == 0 {
@@ -208,7 +208,7 @@ func (n *lane) triesOf(events []unix.EpollEvent) []*try {
 		switch {
 		case t == nil || t.socket.fd < 0:
 		case t.fl == nil || t.isClosed:
-			n.drain(t.socket.fd) // it came too late
+			n.drain(t.socket.fd) // a late datagram
 		default:
 			t.holds.Add(1)
 			tries[i] = t
@@ -217,7 +217,7 @@ func (n *lane) triesOf(events []unix.EpollEvent) []*try {
 	return tries
 }
 
-// receiveAll takes what has come for these tries, and returns those behind one that it panicked at.
+// receiveAll reads from these tries. After a panic it returns the tries that it did not reach.
 func (n *lane) receiveAll(tries []*try) (rest []*try) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -236,7 +236,7 @@ func (n *lane) receiveAll(tries []*try) (rest []*try) {
 	return nil
 }
 
-// broken ends a question at whose try something panicked.
+// broken ends the question of a try after a panic.
 func (n *lane) broken(t *try) {
 	defer n.f.recovered(func(error) {})
 	fl := t.fl
@@ -247,7 +247,7 @@ func (n *lane) broken(t *try) {
 	n.land(fl, landing{err: internal(fl)})
 }
 
-// post has the watcher told of something.
+// post sends mail to the watcher.
 func (n *lane) post(m mail) {
 	n.mu.Lock()
 	n.postLocked(m)
@@ -255,7 +255,7 @@ func (n *lane) post(m mail) {
 	n.wake()
 }
 
-// postLocked is post for a caller who calls wake when the lane is unlocked.
+// postLocked is post for callers that hold the lock. They must call wake after unlocking.
 func (n *lane) postLocked(m mail) {
 	if m.t != nil {
 		m.t.holds.Add(1)
@@ -265,11 +265,11 @@ func (n *lane) postLocked(m mail) {
 
 func (n *lane) wake() {
 	var one [8]byte
-	binary.NativeEndian.PutUint64(one[:], 1) // they add up, and must never do so to more than there is room for: then it would wait
-	_, _ = n.poll.wake.Write(one[:])         // fails when the lane has ended
+	binary.NativeEndian.PutUint64(one[:], 1) // writes add up, and block when the counter overflows
+	_, _ = n.poll.wake.Write(one[:])         // fails after the lane has ended
 }
 
-// takeMail handles mail until there is none.
+// takeMail handles mail until the mailbox is empty.
 func (n *lane) takeMail() {
 	for {
 		n.mu.Lock()
@@ -316,13 +316,13 @@ func (n *lane) take(m mail) {
 	}
 }
 
-// left ends a flight that nobody waits for any more, with all that is open.
+// left ends a flight that has lost all waiters, and closes its tries.
 func (n *lane) left(fl *flight) {
 	fl.isLeft, fl.hasLanded = true, true
 	n.clear(fl)
 }
 
-// releaseDark has the Handler answer those who may have a stale answer, as nobody is there.
+// releaseDark hands the waiting queries of a dark route to the Handler, which may have stale answers.
 func (n *lane) releaseDark(r *route) {
 	var all []*dnsserver.Later
 	n.mu.Lock()
@@ -333,7 +333,7 @@ func (n *lane) releaseDark(r *route) {
 	handle(all, &dnsserver.Tried{})
 }
 
-// ringAll looks at the flights that are due.
+// ringAll fires the timers that are due.
 func (n *lane) ringAll() {
 	n.now = time.Now()
 	for fl := n.nextDue(); fl != nil; fl = n.nextDue() {
@@ -362,7 +362,7 @@ func (n *lane) nextDue() *flight {
 	return fl
 }
 
-// setTimerLocked has the watcher look at a flight at that time; zero: not at all.
+// setTimerLocked sets the timer of a flight; the zero time stops it.
 func (n *lane) setTimerLocked(fl *flight, due time.Time) {
 	n.timers.set(fl, due)
 	if fl.place == 1 {
@@ -370,7 +370,7 @@ func (n *lane) setTimerLocked(fl *flight, due time.Time) {
 	}
 }
 
-// end ends all questions. Their sockets are closed by whoever drops them last.
+// end fails all questions and closes the lane. The last drop of a try closes its socket.
 func (n *lane) end() {
 	n.takeMail()
 	var all []*flight
@@ -391,7 +391,7 @@ func (n *lane) end() {
 	}
 	n.takeMail()
 	n.out.Flush()
-	n.senders.Wait() // nobody opens a socket any more
+	n.senders.Wait() // no caller opens a socket any more
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, idle := range n.idle {
@@ -412,7 +412,7 @@ func (n *lane) endOne(fl *flight) {
 	}
 }
 
-// shut has the watcher end.
+// shut makes the watcher end.
 func (n *lane) shut() {
 	n.mu.Lock()
 	n.closed = true
@@ -432,15 +432,14 @@ type Reply struct {
 	Tag  uint64    // that of the first query that asked; 0: the Handler did
 	// Query is the question as it was sent. It is valid until the receiver returns.
 	Query dnsserver.WireQuery
-	// Waiting are the queries with that question; none: the response came too late for them. Whoever gets the Reply ends them before
-	// returning, and sets each to nil before it does: after a panic the others are still to be ended.
+	// Waiting are the queries with that question; it is empty for a late response. The receiver must end all of them before it returns,
+	// and set each to nil before it ends it, so that after a panic the rest can be ended.
 	Waiting []*dnsserver.Later
-	// Out is flushed when all that has come with the Reply has been seen.
+	// Out is flushed after the current batch of responses.
 	Out *dnsserver.Outgoing
 }
 
-// deliver gives a Reply to who wants it. Those whose queries it has not ended when it panics ask the Handler, which may have
-// an answer nevertheless.
+// deliver calls Config.Answered. After a panic it hands the remaining queries to the Handler.
 func (f *Forward) deliver(r Reply) {
 	defer f.recovered(func(error) {
 		for _, l := range r.Waiting {
@@ -452,10 +451,10 @@ func (f *Forward) deliver(r Reply) {
 	f.answered(r)
 }
 
-// timers are flights in a heap by due. A flight knows its place, from 1.
+// timers is a heap of flights by due time. Each flight knows its place, counted from 1.
 type timers []*flight
 
-// first is when the first is due; zero: there is none.
+// first returns when the first timer is due, or zero.
 func (h timers) first() time.Time {
 	if len(h) == 0 {
 		return time.Time{}

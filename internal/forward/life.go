@@ -11,19 +11,20 @@ import (
 	"github.com/node-dns/node-dns/internal/dnswire"
 )
 
-// The life of a question. It boards (flight.go): its first server is chosen, and whoever brought it sends the first query. What
-// happens then happens in this file, on the watcher of the lane:
+// The life of a question. It boards (flight.go): prepareLocked chooses the first server, and the caller sends the first query.
+// Everything after that runs in this file, on the watcher of the lane:
 //
-//	answer in time ------------------------------------------> landed, remembered by whoever gets the Reply
-//	silence, refusal, error, redo -> proceed: the round says whom to ask next, and how -> tries
-//	nothing more to expect, or too late ---------------------> landed with a failure
+//	answer -------------------------------------> answered -> land: waiters get it, the cache keeps it
+//	silence, refusal, error, other way wanted --> next -> proceed: the round names the next try
+//	no try left, no server there, or too late --> fail -> land: waiters get a refusal or an error
 //
-// Tries that are open when a flight lands stay open for a while: what comes late tells of its server, and is remembered.
+// Tries that are open when a flight lands stay open for a while. A late answer updates the health of its server, and the cache if
+// the flight had failed.
 
-// How long what is open stays so after the landing, and how much of it.
+// Bounds on what happens beside a question.
 const (
-	lingerShare = 16                     // a lane's tries: one for so many questions that may be in flight
-	patience    = 400 * time.Millisecond // after which the Handler may have a stale answer for those who wait
+	lingerShare = 16                     // one lingering try per lane for so many questions of MaxInFlight
+	patience    = 400 * time.Millisecond // until the Handler may give out a stale answer
 )
 
 var (
@@ -32,7 +33,8 @@ var (
 	errStrays = errors.New("too many messages that are no response")
 )
 
-// prepareLocked chooses the first server, and writes the query to it, which is to be sent; nil: the watcher begins all.
+// prepareLocked chooses the first server and writes the query, which the caller sends. It returns nil if the watcher begins all
+// tries.
 func (n *lane) prepareLocked(fl *flight) *try {
 	first, wait, hasProbe := fl.route.choose(fl.begun)
 	isLeftToWatcher := n.f.all.Load() || !first.isOverUDP()
@@ -54,7 +56,7 @@ func (n *lane) prepareLocked(fl *flight) *try {
 	return fl.tries[0]
 }
 
-// boarded begins what a flight needs beside its first query: all servers at once, or probes of those that are behind.
+// boarded begins what a flight needs besides its first query: all servers at once, or probes of demoted servers.
 func (n *lane) boarded(fl *flight) {
 	if fl.first == nil && !fl.hasLanded {
 		n.openRound(fl)
@@ -77,7 +79,7 @@ func (fl *flight) isTrying(s *server) bool {
 	return slices.ContainsFunc(fl.tries, func(t *try) bool { return t.to == s })
 }
 
-// openRound is called when more than the first query may be needed.
+// openRound creates the round, when the first query alone may not be enough.
 func (n *lane) openRound(fl *flight) {
 	if fl.round != nil {
 		return
@@ -94,7 +96,7 @@ func (n *lane) openRound(fl *flight) {
 		silence = n.f.checkTime(fl.check)
 	case order[0].isDown():
 		silence /= 3
-		fl.round.limit = max(2, len(order)) // all of them are down: once each will do
+		fl.round.limit = max(2, len(order)) // all servers are down: one query to each is enough
 	}
 	fl.silentAt = fl.begun.Add(silence)
 	if fl.first != nil {
@@ -111,7 +113,7 @@ func (fl *flight) order() []*server {
 	return order
 }
 
-// proceed begins what the round says is next, or ends the flight.
+// proceed begins the attempts that the round wants now, or ends the flight.
 func (n *lane) proceed(fl *flight) {
 	for {
 		a, ok := fl.round.next()
@@ -130,7 +132,7 @@ func (n *lane) proceed(fl *flight) {
 		n.try(fl, a)
 	}
 	if until := fl.begun.Add(n.f.tryTimeout); fl.round.refusal.msg != nil && fl.turnAt.After(until) {
-		fl.turnAt = until // who refuses has no more to wait for than others would be asked for
+		fl.turnAt = until // a refusal waits no longer than a query to another server would
 	}
 	if fl.round.over() && !n.mayBeRefuted(fl) {
 		n.fail(fl)
@@ -139,8 +141,7 @@ func (n *lane) proceed(fl *flight) {
 	n.schedule(fl)
 }
 
-// mayBeRefuted reports whether a refusal is to wait: who is late by no more than others would be asked for may have the answer
-// that it is not.
+// mayBeRefuted reports whether a refusal must wait, because another server still has time to give a better answer.
 func (n *lane) mayBeRefuted(fl *flight) bool {
 	until := fl.begun.Add(n.f.tryTimeout)
 	if len(fl.round.open) == 0 || !n.now.Before(until) {
@@ -163,7 +164,7 @@ func (n *lane) try(fl *flight, a attempt) {
 	n.send(t)
 }
 
-// next is called when an attempt ends, or is to be followed by another one.
+// next handles the outcome of an attempt that is not a final answer.
 func (n *lane) next(fl *flight, o outcome) {
 	n.openRound(fl)
 	r := fl.round
@@ -182,7 +183,7 @@ func (n *lane) next(fl *flight, o outcome) {
 	n.proceed(fl)
 }
 
-// ring is called when a flight is due.
+// ring handles a flight whose timer has fired.
 func (n *lane) ring(fl *flight) {
 	if fl.hasLanded {
 		n.clear(fl)
@@ -203,7 +204,7 @@ func (n *lane) ring(fl *flight) {
 	}
 }
 
-// lifeOf is how long a flight lasts at most.
+// lifeOf returns the longest time that a flight lasts.
 func (n *lane) lifeOf(fl *flight) time.Duration {
 	if fl.check != nil {
 		return max(alive*n.f.silence, n.f.checkTime(fl.check))
@@ -211,8 +212,8 @@ func (n *lane) lifeOf(fl *flight) time.Duration {
 	return n.f.deadline
 }
 
-// isHopeless reports whether nothing is to be expected, as no server of the flight is there. One that has said nothing of late, to
-// whatever question, is checked; and the flight is looked at again later.
+// isHopeless reports whether all servers of the flight are known to be dead. It checks servers that were silent recently, and sets
+// the time of the next look.
 func (n *lane) isHopeless(fl *flight) bool {
 	again := n.f.silence / 3
 	fl.silentAt = n.now.Add(again)
@@ -232,7 +233,7 @@ func (n *lane) isHopeless(fl *flight) bool {
 	return isHopeless
 }
 
-// timeIsUp is called when the current attempt has had its time.
+// timeIsUp moves on to the next attempt when the current one has had its time.
 func (n *lane) timeIsUp(fl *flight) {
 	r := fl.round
 	fl.turnAt = time.Time{}
@@ -259,7 +260,7 @@ func (n *lane) timeIsUp(fl *flight) {
 	n.proceed(fl)
 }
 
-// schedule has the flight looked at when something is due.
+// schedule sets the timer of a flight to whatever is due first.
 func (n *lane) schedule(fl *flight) {
 	due := fl.begun.Add(n.lifeOf(fl))
 	for _, at := range [...]time.Time{fl.turnAt, fl.silentAt} {
@@ -275,7 +276,7 @@ func (n *lane) schedule(fl *flight) {
 	n.setTimerLocked(fl, due)
 }
 
-// release has the Handler answer those who may have a stale answer, once they have waited for long. The flight goes on.
+// release hands queries that have waited long enough to the Handler, which may have a stale answer. The flight goes on.
 func (n *lane) release(fl *flight) {
 	n.mu.Lock()
 	var waiting []*dnsserver.Later
@@ -286,7 +287,7 @@ func (n *lane) release(fl *flight) {
 	handle(waiting, &dnsserver.Tried{})
 }
 
-// releaseLocked returns all who wait in Laters, if one of them may have a stale answer.
+// releaseLocked returns and forgets the waiting Laters, if one of them may have a stale answer.
 func (fl *flight) releaseLocked() (waiting []*dnsserver.Later) {
 	if fl.hasStale {
 		waiting, fl.waiting, fl.hasStale = fl.waiting, nil, false
@@ -294,7 +295,7 @@ func (fl *flight) releaseLocked() (waiting []*dnsserver.Later) {
 	return waiting
 }
 
-// answered is called with a final response: that of a flight which is under way ends it.
+// answered handles a final response. It ends a flight that is under way.
 func (n *lane) answered(t *try, l landing) {
 	fl := t.fl
 	l.from, l.sent = t.to, t.query
@@ -322,7 +323,7 @@ func (n *lane) answered(t *try, l landing) {
 	n.land(fl, l)
 }
 
-// answeredLate accounts for a response that came when the flight had landed. It is remembered where there was none.
+// answeredLate handles a final response that came after the landing. If the flight had failed, the response goes to the cache.
 func (n *lane) answeredLate(t *try, took time.Duration, l landing) {
 	if t.isProbe && !t.isJudged && !t.to.keepsUp(took, n.f.hedge, n.f.tryTimeout) {
 		t.to.late()
@@ -337,7 +338,7 @@ func (n *lane) answeredLate(t *try, took time.Duration, l landing) {
 	n.clear(fl)
 }
 
-// A landing is what came of a flight: a response, parsed or not, or an error.
+// A landing is the result of a flight: a response, parsed or not, or an error.
 type landing struct {
 	wire dnswire.Response // without msg
 	sent []byte           // the query that wire answers
@@ -346,7 +347,7 @@ type landing struct {
 	err  error
 }
 
-// fail ends a flight that has no final response: with a refusal, or with an error that names the servers.
+// fail ends a flight without a final response: with a refusal, or with an error that names the servers.
 func (n *lane) fail(fl *flight) {
 	fl.hasFailed = true
 	if fl.round == nil {
@@ -357,7 +358,7 @@ func (n *lane) fail(fl *flight) {
 	n.land(fl, l)
 }
 
-// land ends a flight, so that nobody boards any more, and tells those who wait.
+// land ends a flight: no more waiters join, and those that wait get the result.
 func (n *lane) land(fl *flight, l landing) {
 	if fl.hasLanded {
 		return
@@ -386,7 +387,7 @@ func (n *lane) land(fl *flight, l landing) {
 	}
 }
 
-// dismiss charges and tells those who have waited.
+// dismiss charges the waiters and gives them the result.
 func (n *lane) dismiss(fl *flight, waiting []*dnsserver.Later, guests []*guest, l landing) {
 	for _, w := range waiting {
 		n.f.charge(w.Client(), &fl.spent)
@@ -420,7 +421,7 @@ func (l landing) parsed() (*dns.Msg, error) {
 	return decode(l.sent, wire)
 }
 
-// tell gives a response to those who wait for it, and to be remembered; or has the Handler say what came instead.
+// tell delivers a final response to the waiting queries and the cache. Anything else goes to the Handler.
 func (n *lane) tell(fl *flight, l landing, waiting []*dnsserver.Later) {
 	if l.err == nil && (l.msg == nil || l.msg.IsEdns0() == nil && judge(l.msg, false, true) == final) {
 		n.f.deliver(Reply{
@@ -436,7 +437,7 @@ func (n *lane) tell(fl *flight, l landing, waiting []*dnsserver.Later) {
 	handle(waiting, tried)
 }
 
-// clear closes what has been open for long enough after a landing, and lets go of the flight when nothing is.
+// clear closes the tries of a landed flight that have lingered long enough, and releases the flight after the last one.
 func (n *lane) clear(fl *flight) {
 	if !fl.hasLanded {
 		return
@@ -467,7 +468,7 @@ func (n *lane) clear(fl *flight) {
 	}
 }
 
-// cleared lets go of a flight of which nothing is open any more.
+// cleared releases a landed flight without open tries.
 func (n *lane) cleared(fl *flight) {
 	if !fl.isCleared {
 		fl.isCleared = true
@@ -475,7 +476,7 @@ func (n *lane) cleared(fl *flight) {
 	}
 }
 
-// lingerUntil is how long a try stays open that nobody waits for. A probe has as long as an attempt would have.
+// lingerUntil returns how long a try stays open after the landing. A probe has the time of an attempt.
 func (n *lane) lingerUntil(t *try) time.Time {
 	switch {
 	case n.closing.Load() || t.stop != nil || t.fl.isLeft:

@@ -163,14 +163,14 @@ func (s *server) isGone() bool {
 // nobody is told: it may have paused for a moment.
 func (h *health) isGone() bool { return h.isQuiet || h.state == Down }
 
-// alive is how many times Silence a server that takes connections, and says nothing, is waited for: it may be slow.
+// alive is the factor on Silence for a server that accepts connections but does not answer: it may be slow.
 const alive = 3
 
-// check asks a server that was silent for the root's nameservers, which every nameserver knows or refuses to say. So one whose clients
-// ask for names that take it longer than a try is not taken for dead: it went down and up in the log, and out of turn, all the time.
-// It is asked over UDP and TCP at once. One that takes the connection is waited for longer: an upstream nameserver that takes 2 s for
-// every name was taken for a dead one, and nothing was answered.
-// Where the server is asked over its upgrade it is that connection which is checked: without it the server may answer yet.
+// check asks a silent server for the root's nameservers, which every nameserver knows or refuses to tell. So slow names alone do not
+// mark a server as down.
+// It asks over UDP and TCP at the same time. A server that accepts the TCP connection gets more time: servers that took 2 s for
+// every name were marked as dead, and no client got an answer.
+// With opportunistic TLS it checks the connection first, because the server may still answer without it.
 func (n *lane) check(s *server) {
 	if u, conn := s.upgraded(); conn != nil {
 		u.check(conn, n.f.tryTimeout)
@@ -188,7 +188,7 @@ func (n *lane) check(s *server) {
 	n.proceed(fl)
 }
 
-// checksOf are the attempts of a check, all begun at once.
+// checksOf returns the attempts of a check, which all begin at once.
 func checksOf(s *server) []attempt {
 	if s.tls != nil {
 		return []attempt{{to: s}}
@@ -196,10 +196,10 @@ func checksOf(s *server) []attempt {
 	return []attempt{{to: s}, {to: s, tcp: true}}
 }
 
-// checked is called at the end of a check.
+// checked records the result of a check.
 func (n *lane) checked(fl *flight, err error) {
 	s := fl.check
-	isOpen := func(t *try) bool { return t.stop == nil || s.tls != nil } // over UDP, where nothing says that nobody is there
+	isOpen := func(t *try) bool { return t.stop == nil || s.tls != nil } // UDP, where silence is the only sign of a dead server
 	isSilent := err != nil && !s.wasHeard(fl.begun) && slices.ContainsFunc(fl.tries, isOpen)
 	s.endCheck(isSilent)
 	if isSilent {
@@ -207,13 +207,13 @@ func (n *lane) checked(fl *flight, err error) {
 	}
 }
 
-// checkWait is after how long a check tells that nobody is there for now.
+// checkWait is the time after which a check reports that the server is silent for now.
 func (f *Forward) checkWait(s *server) time.Duration {
 	return max(2*f.hedge, min(s.usual(), f.tryTimeout))
 }
 
-// checkTime is how long a check lasts if the server takes no connection either: most of the time that a question lasts at a silent
-// server, or what a server that is far away needs.
+// checkTime is the length of a check if the server accepts no connection either: most of the lifetime of a question to a silent
+// server, or longer for a server that is far away.
 func (f *Forward) checkTime(s *server) time.Duration {
 	return max(f.silence*3/4, min(2*s.usual(), alive*f.silence))
 }

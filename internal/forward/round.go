@@ -21,11 +21,11 @@ type attempt struct {
 	// badCookie: it has refused the cookie that it was sent, and told which one it wants.
 	badCookie bool
 	n         int // which attempt of the round it is, from 0
-	// isMoved: over UDP too much came that is no response.
+	// isMoved: UDP was given up after too many invalid responses.
 	isMoved bool
-	// inTheClear: the connection of the server's upgrade has ended.
+	// inTheClear: the opportunistic TLS connection failed.
 	inTheClear bool
-	// isProbe: another server is asked for the answer. It is no part of the round.
+	// isProbe: a demoted server is asked besides the round, to see whether it has recovered.
 	isProbe bool
 	// isBeside: the attempt before it, besideOf, goes on over UDP, where what came was unreadable.
 	isBeside bool

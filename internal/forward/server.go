@@ -179,49 +179,49 @@ func (s *server) late() {
 	s.learn(func(h *health) { h.late(time.Now()) })
 }
 
-// keepsUp notes, and reports, that the server had an answer in the time that it is waited for, which has a least and a most.
+// keepsUp is health's.
 func (s *server) keepsUp(took, least, most time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.health.keepsUp(took, least, most)
 }
 
-// reached notes that the server takes connections: something is there, that may answer.
+// reached records that the host accepted or refused a TCP connection, and so is alive.
 func (s *server) reached() { s.learn(func(h *health) { h.reachedAt = time.Now() }) }
 
-// wasReached reports whether the server has answered since then, or has taken a connection.
+// wasReached reports whether the server has answered, or its host was reached over TCP, since then.
 func (s *server) wasReached(since time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return !s.health.heardAt.Before(since) || !s.health.reachedAt.Before(since)
 }
 
-// isDead reports whether nothing is to be expected of the server, as far as that was found out.
+// isDead reports whether the server is down, or was silent to its last check.
 func (s *server) isDead() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.health.state == Down || s.health.silentToCheck
 }
 
-// isPlain reports whether a socket of any server may be used for it.
+// isPlain reports whether the server needs no special socket: no source, interface or zone.
 func (s *server) isPlain() bool {
 	return s.Interface == "" && !s.Source.IsValid() && s.Addr.Addr().Zone() == ""
 }
 
-// isOverUDP reports whether the next query goes over UDP.
+// isOverUDP reports whether the next query uses UDP.
 func (s *server) isOverUDP() bool {
 	_, conn := s.upgraded()
 	return s.tls == nil && conn == nil
 }
 
-// standing is where the server stands, how long it is waited for, and whether it may be probed.
+// standing returns the rank of the server, the wait for its answer, and whether a probe is due.
 func (s *server) standing(now time.Time) (rank int, wait time.Duration, mayProbe bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.health.rank(), s.health.wait(), s.health.mayProbe(now)
 }
 
-// choose returns the server whose turn it is, how long it is waited for, and whether another one is to be probed.
+// choose returns the first server to ask, the wait for its answer, and whether a probe of another server is due.
 func (r *route) choose(now time.Time) (first *server, wait time.Duration, hasProbe bool) {
 	best, probes, isFirstProbe := down+1, 0, false
 	for _, s := range r.servers {

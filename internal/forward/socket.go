@@ -21,21 +21,21 @@ const receiveSize = 2048
 // maxIdle is how many sockets of one family a lane keeps for later questions: no more than there may be questions.
 const maxIdle = 1024
 
-// socket is what a query is sent from over UDP. It is used for one query at a time: connected, so that the kernel drops what comes
-// from elsewhere (CVE-2020-25684, DNSpooq), from a random port of net.ipv4.ip_local_port_range, which is as good as another
-// 14 bits of ID (RFC 5452 section 9.2). CoreDNS, which keeps its sockets, used 8 ports for 4000 queries.
+// socket is a UDP socket, used for one query at a time. It is connected, so that the kernel drops packets from other sources
+// (CVE-2020-25684, DNSpooq). Its port is a random one of net.ipv4.ip_local_port_range, which adds 14 bits to the ID (RFC 5452
+// section 9.2). CoreDNS keeps its sockets, and used 8 ports for 4000 queries.
 //
-// Connecting it anew gives it another port of the kernel's choice, for a quarter of what another socket costs: the kernel lets go of a
-// port that nobody has asked for by bind(2) when the socket is connected to AF_UNSPEC.
+// Connecting a socket again gives it another random port, at a quarter of the cost of a new socket. The kernel releases a port that
+// was not chosen by bind(2) when the socket is connected to AF_UNSPEC.
 type socket struct {
 	fd       int // -1: none
 	slot     int // of the lane; -1: none
 	is4      bool
-	isBound  bool // to a port or an interface: it is not used again
+	isBound  bool // bound to a port, source or interface; not reused
 	isFaulty bool
 }
 
-// newSocketLocked returns a try that is nobody's, with a socket if there is one.
+// newSocketLocked returns an unused try, with an idle socket if there is one.
 func (n *lane) newSocketLocked(is4, isBound bool) *try {
 	if idle := &n.idle[family(is4)]; len(*idle) > 0 && !isBound {
 		last := len(*idle) - 1
@@ -63,7 +63,7 @@ func family(is4 bool) int {
 	return 0
 }
 
-// sendUDP sends the query from a port of its own.
+// sendUDP sends the query from a new port.
 func (n *lane) sendUDP(t *try) error {
 	err := n.openAndSend(t)
 	if err != nil {
@@ -89,7 +89,7 @@ func (n *lane) openAndSend(t *try) error {
 	return sendOn(t.socket.fd, t.query)
 }
 
-// withIndex is an address whose zone is a number, as the kernel has it.
+// withIndex converts the zone of an address from an interface name to its index.
 func withIndex(addr netip.Addr) (netip.Addr, error) {
 	if addr.Zone() == "" {
 		return addr, nil
@@ -101,7 +101,7 @@ func withIndex(addr netip.Addr) (netip.Addr, error) {
 	return addr.WithZone(strconv.Itoa(device.Index)), nil
 }
 
-// open makes a connected socket, which is watched from then on. What came before it was connected is thrown away: that may be anyone's.
+// open creates a connected socket and watches it. It discards packets that arrived before connect, which may have any source.
 func (n *lane) open(t *try, to netip.AddrPort) error {
 	fd, err := openSocket(t.socket.is4)
 	if err != nil {
@@ -165,7 +165,7 @@ func bindDrawn(fd int, from netip.Addr, udp UDP) error {
 	return fmt.Errorf("%w: %w", errNoPort, syscall.EADDRNOTAVAIL)
 }
 
-// drop is called by each who held the try. The last one keeps its socket for another query.
+// drop releases one hold. The last one keeps the socket for another query, or closes it.
 func (n *lane) drop(t *try) {
 	if t.holds.Add(-1) > 0 {
 		return
@@ -195,11 +195,11 @@ func (n *lane) drop(t *try) {
 	}
 }
 
-// drain throws away what has come since the response, so that nothing that was sent to one question's port is ever looked
-// at as the response to another one. It reports whether nothing is left.
+// drain discards the datagrams that followed the response, so that they are never read as the response to another question. It
+// reports whether the socket is empty.
 func (n *lane) drain(fd int) bool {
 	var buffer [1]byte
-	for range 64 { // more is a flood: the socket is not worth it
+	for range 64 { // more is a flood: the socket is closed instead
 		if _, errno := receiveFrom(fd, buffer[:]); errno == unix.EAGAIN {
 			return true
 		}
@@ -207,7 +207,7 @@ func (n *lane) drain(fd int) bool {
 	return false
 }
 
-// watchSocket has the watcher told of what comes, once of each: the kernel need not look again whether there is more.
+// watchSocket adds a socket to epoll, edge-triggered.
 func (n *lane) watchSocket(fd, slot int) error {
 	event := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET, Fd: int32(slot)} // Fd is ours to choose
 	_, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_CTL, uintptr(n.poll.epoll), unix.EPOLL_CTL_ADD, uintptr(fd), uintptr(unsafe.Pointer(&event)), 0, 0)
@@ -226,14 +226,13 @@ func openSocket(is4 bool) (fd int, err error) {
 	return int(got), nil
 }
 
-// connect has the kernel refuse what anybody else sends: a socket that takes it costs less, by about a tenth of a miss, but tells
-// whoever sends to every port which of them is open, and leaves only the ID to be guessed (SAD DNS, CVE-2020-25705; unbound's
-// udp-connect).
+// connect makes the kernel reject packets from other sources. An unconnected socket would save a tenth of a miss, but would show
+// a port scanner which ports are open, and leave only the ID to guess (SAD DNS, CVE-2020-25705; unbound's udp-connect).
 func connect(fd int, to netip.AddrPort) error {
 	return callError("connect", callWithName(unix.SYS_CONNECT, fd, to))
 }
 
-// disconnect has the kernel let go of the port: udp(7).
+// disconnect makes the kernel release the port: udp(7).
 func disconnect(fd int) error {
 	name := unix.RawSockaddrInet4{Family: unix.AF_UNSPEC}
 	_, _, errno := unix.RawSyscall(unix.SYS_CONNECT, uintptr(fd), uintptr(unsafe.Pointer(&name)), unsafe.Sizeof(name))

@@ -18,7 +18,7 @@ import (
 // they like.
 const idleTimeout = 30 * time.Second
 
-// maxOutbox bounds what waits to be written, in octets: a server may not read.
+// maxOutbox bounds the unsent octets of a connection, for servers that do not read.
 const maxOutbox = 1 << 20
 
 // maxPending bounds the questions on one connection, so that a free ID is found
@@ -52,19 +52,19 @@ type stream struct {
 type waiter struct {
 	query   []byte
 	spent   *spending
-	deliver func(*dns.Msg, error) // is called once, unless the waiter is ended before; it does not wait
-	ended   func(error) bool      // is told that the stream ended, and reports whether the waiter goes on elsewhere; nil: it does not
-	isOver  atomic.Bool           // it was ended, or deliver is called
+	deliver func(*dns.Msg, error) // called once, unless the waiter is ended before; must not block
+	ended   func(error) bool      // called when the stream ends; reports whether the waiter moved to another stream. nil: it did not
+	isOver  atomic.Bool           // ended or delivered
 
 	id      uint16  // guarded by the stream's lock
 	on      *stream // guarded by the channel that it waits in
 	isAgain bool    // its first connection has ended
 }
 
-// settle reports whether the caller is the first to end the waiter.
+// settle ends the waiter. It reports whether the caller was the first to do so.
 func (w *waiter) settle() bool { return w.isOver.CompareAndSwap(false, true) }
 
-// done gives the waiter what it has waited for.
+// done delivers the result to the waiter.
 func (w *waiter) done(m *dns.Msg, err error) {
 	if err != nil && w.ended != nil && w.ended(err) {
 		return
@@ -177,7 +177,7 @@ func (s *stream) restLocked() {
 // take 5 s to be sent to a peer that does not read (crypto/tls, closeNotify).
 func (s *stream) wakeReader() { _ = s.conn.SetReadDeadline(time.Unix(1, 0)) }
 
-// write sends what is in the outbox until the stream ends, all that has gathered at a time.
+// write sends the contents of the outbox, in as few writes as possible, until the stream ends.
 func (s *stream) write() {
 	var out []byte
 	for range s.wake {
@@ -241,7 +241,7 @@ func (s *stream) deliver(msg []byte) {
 	}
 }
 
-// count notes an answer. Nothing else that the server sends is a sign of life.
+// count records an answer. Other messages of the server are no sign of life.
 func (s *stream) count() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 // A try is one query to one server, and the wait for its response.
 type try struct {
 	attempt
-	fl     *flight // guarded by lane.mu; nil: nobody's
+	fl     *flight // guarded by lane.mu; nil for an idle socket
 	query  []byte  // as sent; over TCP and TLS with another ID
 	as     form
 	begun  time.Time
@@ -28,24 +28,23 @@ type try struct {
 
 	isGuarded bool // the query has more to it than port and ID
 
-	holds atomic.Int32 // by whoever sends it, by the watcher until it closes it, and by mail
+	holds atomic.Int32 // of the sender, of the watcher until it closes the try, and of mail
 
 	// The watcher's.
-	strays      int  // messages that came and are no response
-	isSpoilt    bool // of which the round has been told
-	isUnread    bool // a response that cannot be read has come
-	isDoubted   bool // a response that may not be the server's has come
-	isJudged    bool // the server was judged by how long this took
+	strays      int  // messages that were not a valid response
+	isSpoilt    bool // the round knows of the first stray
+	isUnread    bool // a malformed response has come
+	isDoubted   bool // a response failed the cookie or case check
+	isJudged    bool // counted in the lateness of its server
 	isLingering bool
 	isClosed    bool
 }
 
-// maxStrays is how many messages that are no response a socket takes. Then the question moves to TCP, and so to another port: whoever
-// knows the port, and tries IDs, has three of 65,536 (RFC 5452 section 4.2 and 9.3).
+// maxStrays is the number of invalid responses that close a socket. Then the question moves to TCP, and so to another port. An attacker
+// who knows the port gets three guesses at 65,536 IDs (RFC 5452 sections 4.2 and 9.3).
 const maxStrays = 3
 
-// newTryLocked makes a try, and writes its query. send sends it. conn is the connection of the server's upgrade that it goes over; nil: it
-// goes another way.
+// newTryLocked creates a try and writes its query; send sends it. conn is the opportunistic TLS connection to use, or nil.
 func (n *lane) newTryLocked(fl *flight, a attempt, conn *stream) *try {
 	f, s, now := n.f, a.to, fl.begun
 	if len(fl.tries) > 0 || fl.round != nil {
@@ -78,7 +77,7 @@ func (n *lane) newTryLocked(fl *flight, a attempt, conn *stream) *try {
 	return t
 }
 
-// send sends the query of a new try, over what its server takes. It does not wait. Over TCP and TLS it is the watcher's.
+// send sends the query of a new try. It does not block. Only the watcher may call it for TCP and TLS.
 func (n *lane) send(t *try) {
 	defer n.drop(t)
 	if t.again {
@@ -99,11 +98,11 @@ func (n *lane) send(t *try) {
 	}
 }
 
-// A carrier takes many questions at a time over one connection.
+// A carrier sends many questions over one connection.
 type carrier interface {
-	// begin has the query sent, and the waiter called when its response comes, or none will. It does not wait.
+	// begin queues the query. The carrier calls the waiter with the response, or when there will be no response. It does not block.
 	begin(*waiter)
-	// end forgets the waiter; false: it has been called, or is about to be.
+	// end forgets the waiter. It reports false if the waiter was called, or is about to be.
 	end(*waiter) bool
 }
 
@@ -117,7 +116,7 @@ func (n *lane) sendOn(t *try, c carrier) {
 	c.begin(w)
 }
 
-// waiterFor has the watcher told what comes over a connection.
+// waiterFor returns a waiter that mails the response to the watcher.
 func (n *lane) waiterFor(t *try) *waiter {
 	t.holds.Add(1)
 	return &waiter{query: slices.Clone(t.query), spent: &t.fl.spent, deliver: func(m *dns.Msg, err error) {
@@ -126,8 +125,8 @@ func (n *lane) waiterFor(t *try) *waiter {
 	}}
 }
 
-// sendTCP asks over a connection of its own, on a goroutine of its own: truncated responses are rare, and a fresh connection cannot
-// be one that the server is about to close. Names that are silent take few.
+// sendTCP asks over a new connection, on a goroutine. Truncated responses are rare, and a server cannot be about to close a new
+// connection. Retries of silent questions share mostLastResorts connections.
 func (n *lane) sendTCP(t *try) {
 	f := n.f
 	if t.again {
@@ -157,7 +156,7 @@ func (n *lane) sendTCP(t *try) {
 	})
 }
 
-// failed is called when a try has no response, and never will.
+// failed handles a try that will get no response.
 func (n *lane) failed(t *try, err error) {
 	fl, s := t.fl, t.to
 	switch {
@@ -168,7 +167,7 @@ func (n *lane) failed(t *try, err error) {
 	case t.conn != nil:
 		n.lost(t, err)
 		return
-	case t.tcp && (t.again || fl.check != nil) && isNetwork(err) && !isLocal(err): // it is there, and may answer over UDP
+	case t.tcp && (t.again || fl.check != nil) && isNetwork(err) && !isLocal(err): // the host is there, and may answer over UDP
 		s.reached()
 	case isLocal(err):
 		n.f.starved(err)
@@ -188,7 +187,7 @@ func (n *lane) failed(t *try, err error) {
 	}
 }
 
-// lost is called when the connection of a server's upgrade has no answer. In the clear there may be one yet, and what was sent does not
+// lost handles a failure of the opportunistic TLS connection. The question goes out again without TLS, and the lost query does not
 // count.
 func (n *lane) lost(t *try, err error) {
 	n.close(t, nil)
@@ -205,7 +204,7 @@ func (n *lane) lost(t *try, err error) {
 	n.next(t.fl, outcome{attempt: again, isRedo: true})
 }
 
-// heard is called with a response that was parsed.
+// heard handles a parsed response.
 func (n *lane) heard(t *try, m *dns.Msg, isStream bool) {
 	fl, s, isTCP := t.fl, t.to, isStream && t.conn == nil && t.to.tls == nil
 	if t.isGuarded && !isStream && !m.Truncated && s.doubts(t.query, parsedHasCase(t.query, m), cookieIn(m)) {
@@ -220,7 +219,7 @@ func (n *lane) heard(t *try, m *dns.Msg, isStream bool) {
 	} else {
 		s.succeeded(n.now.Sub(t.begun), m.Rcode)
 	}
-	if fl.check != nil && !fl.hasLanded { // whatever it says
+	if fl.check != nil && !fl.hasLanded { // any response ends a check
 		n.close(t, nil)
 		n.land(fl, landing{})
 		return
@@ -274,7 +273,7 @@ func (n *lane) heard(t *try, m *dns.Msg, isStream bool) {
 	}
 }
 
-// wantsOtherwise says how the same server is to be asked again for its answer; false: it is not.
+// wantsOtherwise reports whether the same server must be asked again in another way, and how.
 func (n *lane) wantsOtherwise(t *try, m *dns.Msg, isStream bool) (again attempt, isRedo bool) {
 	again = t.attempt
 	switch verdict := judge(m, t.as != withoutEDNS, isStream); {
@@ -293,7 +292,7 @@ func (n *lane) wantsOtherwise(t *try, m *dns.Msg, isStream bool) (again attempt,
 	return again, true
 }
 
-// doubted is called with a response that may not be the server's. The right one may come yet.
+// doubted handles a response that failed the cookie or case check. The valid one may still come.
 func (n *lane) doubted(t *try) {
 	n.f.counts.doubted.Add(1)
 	t.strays++
@@ -310,7 +309,7 @@ func (n *lane) doubted(t *try) {
 	}
 }
 
-// receive takes what has come for a try over UDP, until it has its answer or there is no more: the kernel tells of each once.
+// receive reads the datagrams of a try until it has its answer or the socket is empty: epoll reports each datagram once.
 func (n *lane) receive(t *try) {
 	for !t.isClosed {
 		buffer := n.poll.buffer
@@ -347,11 +346,11 @@ func (n *lane) receive(t *try) {
 	}
 }
 
-// isUsual reports whether a response tells nothing about the server but that it answers.
+// isUsual reports whether a response can skip the parsed path, because it teaches nothing about EDNS or cookies.
 func (t *try) isUsual() bool { return t.fl.check == nil && !t.again && !t.noEDNS }
 
-// strayed is called with what is no response to the question. The right one may come yet; but if this is all that the server
-// sends, another is better asked at once. The same one is not over UDP: who forges responses would have two questions to hit.
+// strayed handles a message that is not a valid response. The valid one may still come, but another server is asked at once. The
+// same server is not asked again over UDP: an attacker would have two ports to hit.
 func (n *lane) strayed(t *try, isUnreadable bool) {
 	fl := t.fl
 	t.strays++
@@ -369,7 +368,7 @@ func (n *lane) strayed(t *try, isUnreadable bool) {
 	case t.strays >= maxStrays:
 		n.close(t, nil)
 		n.f.counts.moved.Add(1)
-		if t.isUnread { // it is asked over TCP already
+		if t.isUnread { // TCP is already under way
 			n.next(fl, outcome{attempt: t.attempt, err: errStrays})
 			return
 		}
@@ -385,8 +384,8 @@ func (n *lane) strayed(t *try, isUnreadable bool) {
 	}
 }
 
-// overdue accounts for a server that said nothing in the time it had, to whatever question. Whether it is there is found out, and of
-// those that are asked after it too, so that their silence is not known one after the other.
+// overdue accounts for a server that has answered no question since the flight began. It checks this server and the others of the
+// route at the same time, so that several dead servers are found together.
 func (n *lane) overdue(s *server, fl *flight) {
 	_, conn := s.upgraded()
 	if conn != nil && conn.wasHeard(fl.begun) || conn == nil && s.wasHeard(fl.begun) {
@@ -399,8 +398,7 @@ func (n *lane) overdue(s *server, fl *flight) {
 	}
 }
 
-// wasSilent accounts for a server that said nothing for so long, if it is not the connection of its upgrade that is silent, which
-// is found out.
+// wasSilent accounts for a silent server. With opportunistic TLS it checks the connection first.
 func (n *lane) wasSilent(s *server, after time.Duration) {
 	if u, conn := s.upgraded(); conn != nil {
 		u.check(conn, n.f.tryTimeout)
@@ -409,7 +407,7 @@ func (n *lane) wasSilent(s *server, after time.Duration) {
 	s.timedOut(after)
 }
 
-// close ends the wait of a try. err is errTimeout for a probe that had its time.
+// close closes a try. err is errTimeout if a probe had its full time.
 func (n *lane) close(t *try, err error) {
 	if t.isClosed {
 		return
