@@ -193,9 +193,10 @@ func endWith(ctx context.Context, conn net.Conn) (stop func() bool) {
 
 // Bounds of long messages, of which each may have 64 KiB, and take sixteen times as much when it is read.
 const (
-	longMessage  = 4 << 10 // octets
-	mostReceived = 128     // that come in at a time, perhaps slowly
-	mostRead     = 8       // that are read at a time, where there are processors enough
+	longMessage  = 4 << 10         // octets
+	longTime     = 2 * time.Second // for all of a long message but its first longMessage octets
+	mostReceived = 128             // that come in at a time, perhaps slowly
+	mostRead     = 8               // that are read at a time, where there are processors enough
 )
 
 // readAtATime is how many long messages are read at a time, by the number of processors: half of them, where there are several, have time for
@@ -206,9 +207,13 @@ func readAtATime(processors int) int { return max(1, min(mostRead, processors/2)
 var errIgnored = errors.New("another message")
 
 // receiveTCP returns the next message if it is the response to the query.
-func (f *Forward) receiveTCP(ctx context.Context, conn io.Reader, query []byte, spent *spending) (*dns.Msg, error) {
+func (f *Forward) receiveTCP(ctx context.Context, conn net.Conn, query []byte, spent *spending) (*dns.Msg, error) {
 	size, err := readLength(conn)
 	if err != nil {
+		return nil, err
+	}
+	response := make([]byte, min(size, longMessage))
+	if _, err := io.ReadFull(conn, response); err != nil {
 		return nil, err
 	}
 	if size > longMessage {
@@ -218,10 +223,9 @@ func (f *Forward) receiveTCP(ctx context.Context, conn io.Reader, query []byte, 
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-	}
-	response := make([]byte, size)
-	if _, err := io.ReadFull(conn, response); err != nil {
-		return nil, err
+		if response, err = readRest(conn, response, size); err != nil {
+			return nil, err
+		}
 	}
 	spent.add(size)
 	if size > longMessage {
@@ -233,6 +237,16 @@ func (f *Forward) receiveTCP(ctx context.Context, conn io.Reader, query []byte, 
 		return nil, fmt.Errorf("%w: %w", errIgnored, err)
 	}
 	return msg, nil
+}
+
+// readRest reads the rest of a long message, of size octets in all. A server that sends it slowly does not hold a place for long.
+func readRest(conn net.Conn, begin []byte, size int) (whole []byte, err error) {
+	if err := conn.SetReadDeadline(time.Now().Add(longTime)); err != nil {
+		return nil, err
+	}
+	whole = make([]byte, size)
+	_, err = io.ReadFull(conn, whole[copy(whole, begin):])
+	return whole, err
 }
 
 // writeMessage writes the length and the message in one segment (RFC 7766
