@@ -89,7 +89,8 @@ func (s State) keepsOriginal() bool {
 // isNewer reports whether the resolv.conf that stands in place of ours replaces the saved original: somebody has written
 // it since, whoever that is. A file without a usable nameserver never does (law 2), which covers copies of ours. A file does
 // not replace a link that leads to nameservers: the program that made the link writes there. Nor does it replace
-// NetworkManager's own file, whose present list is known.
+// NetworkManager's own file, whose present list is known, unless NetworkManager leaves the writing to resolvconf(8): openresolv puts
+// back a file of NetworkManager's from before its own time while it has no nameserver.
 func (s State) isNewer() bool {
 	refused := refuseCopies(s)
 	switch {
@@ -100,7 +101,7 @@ func (s State) isNewer() bool {
 	case s.Original.Link != "":
 		return !usable(refused, s.Original.Data)
 	}
-	return s.NetworkManager == nil || !fromNetworkManagerFile(s)
+	return s.NetworkManager == nil || s.NetworkManager.RcManager == "resolvconf" || !fromNetworkManagerFile(s)
 }
 
 // edited returns the resolv.conf that an edit of ours asks for. If the edit changed the nameservers, that is the file without our
