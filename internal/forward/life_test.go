@@ -179,7 +179,13 @@ func TestTwoAnswersAtOnce(t *testing.T) {
 	s.exchange(t, "first.example.", dns.TypeA)
 	n := (*s.f.lanes.Load())[0]
 	for i := range 20 {
-		serverOf(s.f, addresses[0]).learn(func(h *health) { h.lateness, h.nextProbe = alwaysLate, time.Time{} })
+		late := serverOf(s.f, addresses[0])
+		await(t, "the probe before to end", func() bool {
+			late.mu.Lock()
+			defer late.mu.Unlock()
+			late.health.lateness, late.health.nextProbe = alwaysLate, time.Time{}
+			return !late.health.probing
+		})
 		before := servers[0].Queries()
 		var client sync.WaitGroup
 		client.Go(func() { s.exchange(t, fmt.Sprintf("n%d.example.", i), dns.TypeA) })
