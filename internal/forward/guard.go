@@ -64,16 +64,18 @@ func parsedHasCase(sent []byte, m *dns.Msg) bool {
 	return len(m.Question) == 0 || err == nil && m.Question[0].Name == name
 }
 
-// doubts takes what a response over UDP says beside its answer, and reports whether it may not be the server's.
-func (s *server) doubts(sent []byte, hasCase bool, got []byte) (isDoubtful bool) {
+// doubts checks the cookie and the case of a response over UDP, and reports whether it may not be the server's. isAgain says that
+// a response to the same query was doubtful before: the server is judged by the first.
+func (s *server) doubts(sent []byte, hasCase bool, got []byte, isAgain bool) (isDoubtful bool) {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	isDoubtful = s.health.cookie.heard(cookieSent(sent), got) || !hasCase
-	if isDoubtful {
-		s.health.doubted(now)
-	} else {
+	switch {
+	case !isDoubtful:
 		s.health.doubts = 0
+	case !isAgain:
+		s.health.doubted(now)
 	}
 	return isDoubtful
 }

@@ -55,6 +55,31 @@ func TestMixedCase(t *testing.T) {
 	}
 }
 
+// TestManyDoubts: of many doubtful responses to one query three are looked at, and they count once against its server: it is asked
+// in mixed case as before.
+func TestManyDoubts(t *testing.T) {
+	p := newPeer(t, func(query []byte, overTCP bool) (responses [][]byte) {
+		if overTCP {
+			return [][]byte{answerTo(query, trueAddr)}
+		}
+		for range forgedCopies {
+			responses = append(responses, inLower(answerTo(query, forgedAddr)))
+		}
+		return responses
+	})
+	s := newLaneServer(t, func(c *Config) { patient(c); c.Lanes, c.UDP.MixedCase = 1, true }, p.address)
+	const questions = 20
+	for i := range questions {
+		name := fmt.Sprintf("n%d.%s", i, longName)
+		if got := s.exchange(t, name, dns.TypeA); !strings.EqualFold(got, "NOERROR "+name+"\t300\tIN\tA\t"+trueAddr.String()) {
+			t.Fatal(got)
+		}
+	}
+	if got := s.f.Stats(); got.Doubted > questions*maxStrays || got.OverTCP != questions {
+		t.Errorf("%+v", got)
+	}
+}
+
 // TestMixedCaseManners: whatever a server does with the letters, every question is answered, and who does not copy them is asked in
 // lower case when that is known.
 func TestMixedCaseManners(t *testing.T) {
@@ -146,7 +171,7 @@ func TestGuardAllocates(t *testing.T) {
 	if n := testing.AllocsPerRun(1000, func() {
 		query := s.guard(appendQuery(room, pool.next(), key, withEDNS, 1232), udp, true, pool.next, time.Unix(0, 0))
 		response = append(response[:0], query...)
-		if s.doubts(query, hasCase(query, response), cookieSent(query)) {
+		if s.doubts(query, hasCase(query, response), cookieSent(query), false) {
 			t.Fatalf("doubts %x", query)
 		}
 	}); n != 0 {

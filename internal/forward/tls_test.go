@@ -314,3 +314,25 @@ func TestTLSIdle(t *testing.T) {
 		<-done
 	})
 }
+
+// TestGarbageIsNoSignOfLife: messages that answer no question do not keep a connection. An opportunistic one that sent 100 octets every
+// 50 ms, and no answer, failed two of three questions.
+func TestGarbageIsNoSignOfLife(t *testing.T) {
+	ours, theirs := net.Pipe()
+	defer theirs.Close()
+	var ignored atomic.Uint64
+	s := newStream(ours, 20*time.Second, false, &ignored)
+	done := make(chan struct{})
+	go func() { defer close(done); s.read() }()
+	begun := time.Now()
+	for range 3 { // a write returns when all of it was read
+		if err := writeMessage(theirs, make([]byte, 100)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s.wasHeard(begun) {
+		t.Error("it counts as heard")
+	}
+	s.fail(errClosed)
+	<-done
+}

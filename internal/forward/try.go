@@ -207,7 +207,7 @@ func (n *lane) lost(t *try, err error) {
 // heard handles a parsed response.
 func (n *lane) heard(t *try, m *dns.Msg, isStream bool) {
 	fl, s, isTCP := t.fl, t.to, isStream && t.conn == nil && t.to.tls == nil
-	if t.isGuarded && !isStream && !m.Truncated && s.doubts(t.query, parsedHasCase(t.query, m), cookieIn(m)) {
+	if t.isGuarded && !isStream && !m.Truncated && s.doubts(t.query, parsedHasCase(t.query, m), cookieIn(m), t.isDoubted) {
 		n.doubted(t)
 		return
 	}
@@ -328,7 +328,7 @@ func (n *lane) receive(t *try) {
 			buffer[2] |= bitTC // more than was asked for
 		}
 		if r, ok := simple(t.query, buffer[:size]); ok && t.isUsual() {
-			if t.isGuarded && t.to.doubts(t.query, hasCase(t.query, buffer), r.Cookie) {
+			if t.isGuarded && t.to.doubts(t.query, hasCase(t.query, buffer), r.Cookie, t.isDoubted) {
 				n.doubted(t)
 				continue
 			}
