@@ -69,10 +69,12 @@ func TestPortsHeld(t *testing.T) {
 	low := firstOfTwoFree(t)
 	hold := func(port uint16) *net.UDPConn {
 		t.Helper()
-		conn, err := net.ListenUDP("udp", &net.UDPAddr{Port: int(port)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		var conn *net.UDPConn
+		await(t, "the port", func() (ok bool) { // the socket of a question is closed after its client was answered
+			var err error
+			conn, err = net.ListenUDP("udp", &net.UDPAddr{Port: int(port)})
+			return err == nil
+		})
 		t.Cleanup(func() { conn.Close() })
 		return conn
 	}
