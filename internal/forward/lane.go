@@ -338,6 +338,7 @@ func (n *lane) ringAll() {
 	n.now = time.Now()
 	for fl := n.nextDue(); fl != nil; fl = n.nextDue() {
 		n.ringOne(fl)
+		n.letGo(fl)
 	}
 }
 
@@ -351,6 +352,7 @@ func (n *lane) ringOne(fl *flight) {
 	n.ring(fl)
 }
 
+// nextDue returns a flight whose timer has fired, or nil. The caller must let it go: the last try that it closes may hold it alone.
 func (n *lane) nextDue() *flight {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -359,7 +361,7 @@ func (n *lane) nextDue() *flight {
 	}
 	fl := n.timers[0]
 	n.timers.remove(fl)
-	return fl
+	return fl.hold()
 }
 
 // setTimerLocked sets the timer of a flight; the zero time stops it.
