@@ -79,8 +79,8 @@ test:
 	./scripts/test-packages
 	$(GO) vet -race ./...
 	./scripts/test-lanes
-	$(GO) test -timeout 10m ./internal/cluster # the race detector crashes on its tests with fake time, which skip there
-	$(GO) test -run '^(TestServeWireAllocates|TestAppendResponseAllocates)$$' ./internal/daemon ./internal/zone # and has these allocate
+	$(GO) test -timeout 10m ./internal/kube/cluster # the race detector crashes on its tests with fake time, which skip there
+	$(GO) test -run '^(TestServeWireAllocates|TestAppendResponseAllocates)$$' ./internal/daemon ./internal/dns/zone # and has these allocate
 	./scripts/test-arch
 	./scripts/test-machines
 

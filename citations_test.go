@@ -12,11 +12,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/node-dns/node-dns/internal/faultplan"
+	"github.com/node-dns/node-dns/internal/test/faultplan"
 )
 
 // citation is how a document names tests: a directory, and functions, or one function and its subtest, as
-// `internal/cache: TestStale, FuzzHit` and `test/faults: TestFaults/A flaps`.
+// `internal/dns/cache: TestStale, FuzzHit` and `test/faults: TestFaults/A flaps`.
 var citation = regexp.MustCompile("`([a-z][a-z0-9/-]*|\\.): ((?:Test|Fuzz)[^`]*)`")
 
 // TestCitations: each test that a document names exists.

@@ -14,7 +14,7 @@ func TestFuzzTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := regexp.MustCompile(`(?m)^(\w+) (Fuzz\w+): .`).FindAllStringSubmatch(string(script), -1)
+	rows := regexp.MustCompile(`(?m)^([\w/]+) (Fuzz\w+): .`).FindAllStringSubmatch(string(script), -1)
 	if len(rows) < 10 {
 		t.Fatalf("the table has the rows %q", rows)
 	}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,40 +17,18 @@ import (
 
 const module = "github.com/node-dns/node-dns/"
 
-// bands are the packages from low to high. A package may import packages of lower bands only: what is below knows
-// nothing of what is above, and what stands side by side can be read apart.
-var bands = [][]string{
-	{"internal/screen"},
-	{"internal/dnsname", "internal/nameserver", "internal/servercookie", "internal/atomicfile", "internal/sockaddr", "internal/busy", "internal/cgroup", "internal/peercred", "internal/procfs", "internal/counting", "internal/clients", "internal/journal", "internal/systembus", "internal/selinux", "internal/dnstest", "internal/golden", "internal/manual", "internal/lab", "internal/kubetest"},
-	{"internal/dnswire", "internal/inflight", "internal/precedence", "internal/clusterdns", "internal/faultplan"},
-	{"internal/records"},
-	{"internal/nm", "internal/resolved", "internal/netstate", "internal/resolvconf", "internal/upstream", "internal/nodeconfig", "internal/dnsserver", "internal/supervise", "internal/systemd", "internal/nftables", "internal/rpmbuild", "internal/vm"},
-	{"internal/dnsmasqconf", "internal/searchlist", "internal/firewall"},
-	{"internal/hostdns", "internal/cache", "internal/forward", "internal/zone", "internal/autopath", "internal/peers", "internal/localdata", "internal/monitor"},
-	{"internal/kubewire"},
-	{"internal/cluster"},
-	{"internal/control"},
-	{"internal/bus", "internal/migrate", "internal/metrics"},
-	{"internal/daemon"},
-	{"internal/demo", "internal/daemontest", "internal/doctor"},
-	{"cmd/origin-dns-dispatcher", "cmd/node-dns"},
-	{"bench/result"},
-	{"bench"},
-	{"test/netns", "test/nspawn", "test/rpm", "test/contrib", "test/alike", "test/faults", "test/soak", "test/edns", "."},
-}
-
 // owners say which packages alone may import a library. Tests may import anything.
 var owners = map[string][]string{
-	"github.com/godbus/dbus/v5":            {"internal/systembus", "internal/nm", "internal/bus", "internal/systemd", "internal/firewall"},
+	"github.com/godbus/dbus/v5":            {"internal/sys/dbusconn", "internal/nm", "internal/admin/dbusapi", "internal/sys/unitctl", "internal/admin/firewall"},
 	"github.com/Wifx/gonetworkmanager/v3":  {"internal/nm"},
-	"github.com/vishvananda/netlink":       {"internal/netstate", "internal/nftables", "internal/lab"},
+	"github.com/vishvananda/netlink":       {"internal/netstate", "internal/sys/nftables", "internal/test/lab"},
 	"gopkg.in/yaml.v3":                     {"internal/nodeconfig", "cmd/node-dns"},
-	"github.com/prometheus":                {"internal/metrics"},
+	"github.com/prometheus":                {"internal/admin/metrics"},
 	"github.com/spf13/cobra":               {"cmd/node-dns"},
-	"github.com/coreos/go-systemd/v22":     {"internal/supervise", "internal/journal"},
-	"github.com/coredns/caddy":             {"internal/clusterdns"},
-	"k8s.io":                               {"internal/cluster", "internal/kubetest"},
-	"sigs.k8s.io":                          {"internal/kubetest"},
+	"github.com/coreos/go-systemd/v22":     {"internal/sys/supervise", "internal/sys/journal"},
+	"github.com/coredns/caddy":             {"internal/kube/clusterdns"},
+	"k8s.io":                               {"internal/kube/cluster", "internal/test/kubetest"},
+	"sigs.k8s.io":                          {"internal/test/kubetest"},
 	"github.com/fsnotify/fsnotify":         {"internal/daemon"},
 	"golang.org/x/net/dns/dnsmessage":      {"internal/hostdns"},
 	"github.com/rogpeppe/go-internal/diff": {"internal/hostdns"},
@@ -69,19 +48,69 @@ type source struct {
 	imports []string
 }
 
+// architecture is the page whose first table orders the product's packages from top to bottom. Its second table lists the packages for
+// tests and measurements.
+const architecture = "docs/architecture.md"
+
+// TestImportsGoDownward checks that a package imports only packages from rows further down: what is below knows nothing of what is above.
 func TestImportsGoDownward(t *testing.T) {
+	product, support := packageTables(t)
 	for _, pkg := range sources(t) {
-		here := band(pkg.dir)
-		if here < 0 {
-			t.Errorf("%s stands in no band: give it a place, and a sentence in the README's package table", pkg.dir)
+		here := slices.Index(product, pkg.dir)
+		switch {
+		case isForTests(pkg.dir) && (slices.Contains(support, pkg.dir) || !strings.HasPrefix(pkg.dir, "internal/") && pkg.dir != "bench"):
+			continue // it may import anything
+		case here < 0:
+			t.Errorf("%s is in no table of %s: give it a row, with a sentence", pkg.dir, architecture)
 			continue
 		}
 		for _, path := range pkg.imports {
-			if dir, ours := strings.CutPrefix(path, module); ours && band(dir) >= here {
-				t.Errorf("%s (band %d) imports %s (band %d): imports go downward only", pkg.dir, here, dir, band(dir))
+			dir, isOurs := strings.CutPrefix(path, module)
+			switch {
+			case !isOurs:
+			case isForTests(dir):
+				t.Errorf("%s imports %s: product packages never import test support", pkg.dir, dir)
+			case slices.Index(product, dir) <= here:
+				t.Errorf("%s imports %s, which is above it in %s: imports go downward only", pkg.dir, dir, architecture)
 			}
 		}
 	}
+	for _, dir := range slices.Concat(product, support) {
+		if files, err := filepath.Glob(filepath.Join(dir, "*.go")); err != nil || len(files) == 0 {
+			t.Errorf("%s has a row for %s, which is no package: %v", architecture, dir, err)
+		}
+	}
+}
+
+// isForTests reports whether a package serves tests or measurements. The root package holds the laws.
+func isForTests(dir string) bool {
+	first, _, _ := strings.Cut(dir, "/")
+	return dir == "." || first == "test" || first == "bench" || strings.HasPrefix(dir, "internal/test/")
+}
+
+// packageTables returns the packages of the two tables, in their order.
+func packageTables(t *testing.T) (product, support []string) {
+	t.Helper()
+	page, err := os.ReadFile(architecture)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, second, ok := strings.Cut(string(page), "\nFor tests and measurements:\n")
+	if !ok {
+		t.Fatalf("%s has no second table", architecture)
+	}
+	row := regexp.MustCompile("(?m)^\\| `([a-z0-9/-]+)` \\| .+ \\|$")
+	list := func(text string) (dirs []string) {
+		for _, match := range row.FindAllStringSubmatch(text, -1) {
+			dirs = append(dirs, match[1])
+		}
+		return dirs
+	}
+	product, support = list(first), list(second)
+	if len(product) < 10 || len(support) < 5 {
+		t.Fatalf("%d and %d packages in the tables of %s", len(product), len(support), architecture)
+	}
+	return product, support
 }
 
 func TestLibrariesHaveOneOwner(t *testing.T) {
@@ -123,10 +152,6 @@ func TestDispatcherStaysSmall(t *testing.T) {
 	if len(seen) < 5 {
 		t.Fatalf("only %d packages seen below the dispatcher: the walk is broken", len(seen))
 	}
-}
-
-func band(dir string) int {
-	return slices.IndexFunc(bands, func(b []string) bool { return slices.Contains(b, dir) })
 }
 
 // sources parses the imports of every package of the module, but not those of its tests.

@@ -14,13 +14,13 @@ import (
 // function for which allocates nothing, and to lay the log of queries out in memory that outlives the process. What an octet of
 // the network says is nowhere an offset or a length there: package dnswire, which reads messages, has none of it.
 var unsafeFor = map[string]string{
-	"internal/busy":      "epoll_pwait(2)",
-	"internal/counting":  "the address of a variable, as a number: which processor counts where",
-	"internal/dnsserver": "sendto(2), sendmmsg(2)",
-	"internal/forward":   "epoll_ctl(2), epoll_pwait(2), bind(2), connect(2), recvfrom(2), sendto(2)",
-	"internal/inflight":  "recvmmsg(2) into memory that the next daemon finds",
-	"internal/peercred":  "getsockopt(2) of SO_PEERGROUPS, whose value is a list",
-	"internal/sockaddr":  "sockaddr_in in the memory of a sockaddr_in6",
+	"internal/sys/blockwait": "epoll_pwait(2)",
+	"internal/sys/percpu":    "the address of a variable, as a number: which processor counts where",
+	"internal/dns/dnsserver": "sendto(2), sendmmsg(2)",
+	"internal/dns/forward":   "epoll_ctl(2), epoll_pwait(2), bind(2), connect(2), recvfrom(2), sendto(2)",
+	"internal/inflight":      "recvmmsg(2) into memory that the next daemon finds",
+	"internal/admin/control": "getsockopt(2) of SO_PEERGROUPS, whose value is a list",
+	"internal/sys/sockaddr":  "sockaddr_in in the memory of a sockaddr_in6",
 }
 
 // TestUnsafe: there is no C (DNSpooq's CVE-2020-25681 to 25687 and dnsmasq's heap overflows since were), and unsafe where it is
@@ -49,7 +49,7 @@ func TestUnsafe(t *testing.T) {
 
 // guessable are the packages whose random numbers an attacker gains nothing from: an order of addresses, when to look again, and
 // whom a test server is silent to.
-var guessable = []string{"internal/cache", "internal/cluster", "internal/dnstest", "internal/zone"}
+var guessable = []string{"internal/dns/cache", "internal/kube/cluster", "internal/test/dnstest", "internal/dns/zone"}
 
 // TestRandomNumbers: message IDs, ports and the letters' case are drawn from the kernel's generator (CVE-2019-19794: miekg/dns
 // drew IDs from math/rand).
@@ -86,14 +86,14 @@ func TestNoResolver(t *testing.T) {
 	}
 }
 
-// terminals are the files that may name os.Stdout and os.Stderr, which everything else is given as a screen.Writer: nothing that came
+// terminals are the files that may name os.Stdout and os.Stderr, which everything else is given as a termtext.Writer: nothing that came
 // from outside reaches a terminal around it.
-var terminals = []string{"cmd/node-dns/main.go", "cmd/origin-dns-dispatcher/main.go", "internal/journal/logger.go"}
+var terminals = []string{"cmd/node-dns/main.go", "cmd/origin-dns-dispatcher/main.go", "internal/sys/journal/logger.go"}
 
 // TestOneWayToTheTerminal: both programs write to the terminal by one writer, which escapes.
 func TestOneWayToTheTerminal(t *testing.T) {
 	for _, pkg := range sources(t) {
-		if !strings.HasPrefix(pkg.dir, "internal/") && !strings.HasPrefix(pkg.dir, "cmd/") || pkg.dir == "internal/lab" {
+		if !strings.HasPrefix(pkg.dir, "internal/") && !strings.HasPrefix(pkg.dir, "cmd/") || pkg.dir == "internal/test/lab" {
 			continue
 		}
 		for path, file := range parsed(t, pkg.dir) {
@@ -105,7 +105,7 @@ func TestOneWayToTheTerminal(t *testing.T) {
 				switch name := selector.Sel.Name; {
 				case isNamed(selector.X, "os") && (name == "Stdout" || name == "Stderr") && !slices.Contains(terminals, path),
 					isNamed(selector.X, "fmt") && (name == "Print" || name == "Printf" || name == "Println"):
-					t.Errorf("%s writes to the terminal around screen.Writer: %s", path, name)
+					t.Errorf("%s writes to the terminal around termtext.Writer: %s", path, name)
 				}
 				return true
 			})

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 // TestManPages: those who format man pages, mandoc and groff, have nothing to say about ours, and these refer to each other by their

@@ -12,8 +12,8 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/bench/result"
-	"github.com/node-dns/node-dns/internal/dnstest"
-	"github.com/node-dns/node-dns/internal/faultplan"
+	"github.com/node-dns/node-dns/internal/test/dnstest"
+	"github.com/node-dns/node-dns/internal/test/faultplan"
 )
 
 // faultPeers are the servers that the rows of the fault matrix are played with.

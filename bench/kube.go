@@ -6,7 +6,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/node-dns/node-dns/internal/kubetest"
+	"github.com/node-dns/node-dns/internal/test/kubetest"
 )
 
 // api is the Kubernetes API that node-dns follows: the cluster of the workload pods. Its zero value is ready; methods may be called

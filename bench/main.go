@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/node-dns/node-dns/bench/result"
-	"github.com/node-dns/node-dns/internal/faultplan"
+	"github.com/node-dns/node-dns/internal/test/faultplan"
 )
 
 func main() {

@@ -13,7 +13,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/bench/result"
-	"github.com/node-dns/node-dns/internal/dnstest"
+	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
 // startLimit is how long a server may take until it answers: that of one which follows a cluster, on a slow machine.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/node-dns/node-dns/internal/faultplan"
+	"github.com/node-dns/node-dns/internal/test/faultplan"
 )
 
 // FaultReport is what the rows of the fault matrix came to.

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/node-dns/node-dns/internal/faultplan"
+	"github.com/node-dns/node-dns/internal/test/faultplan"
 )
 
 func faultReport() FaultReport {

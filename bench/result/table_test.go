@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/node-dns/node-dns/bench/result"
-	"github.com/node-dns/node-dns/internal/golden"
+	"github.com/node-dns/node-dns/internal/test/golden"
 )
 
 // report has what the views must show: a peer that loses, one that was disturbed, one that failed, and one that is not there.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/admin/control"
 )
 
 // cacheTimeout bounds how long a flush, or the numbers, may take: a million entries take a second.

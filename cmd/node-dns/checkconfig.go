@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/node-dns/node-dns/internal/doctor"
+	"github.com/node-dns/node-dns/internal/admin/doctor"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 

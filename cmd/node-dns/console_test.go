@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 
-	"github.com/node-dns/node-dns/internal/manual"
+	"github.com/node-dns/node-dns/internal/test/manpage"
 )
 
 // byOthers are the documents' consoles that no script shows, and who does.
@@ -27,7 +27,7 @@ func TestConsoles(t *testing.T) {
 	}
 	seen := 0
 	for _, document := range documents {
-		for _, c := range manual.Consoles(t, document) {
+		for _, c := range manpage.Consoles(t, document) {
 			seen++
 			if byOthers[c.Command] != "" {
 				continue

@@ -3,7 +3,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/node-dns/node-dns/internal/doctor"
+	"github.com/node-dns/node-dns/internal/admin/doctor"
 )
 
 func newDoctorCommand() *cobra.Command {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 // TestKubeletToldKeepsSecrets: explain, run by root, once sent the text of whatever file a command line named to the control socket.

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"os"
 
-	"github.com/node-dns/node-dns/internal/control"
-	"github.com/node-dns/node-dns/internal/screen"
+	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
 
 // These are set by the linker: -X main.version=1.0.0 -X main.revision=abc, or abc-dirty of a tree with changes. Without a revision it is
@@ -30,10 +30,10 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) int {
-	stderr := screen.NewWriter(os.Stderr)
+	stderr := termtext.NewWriter(os.Stderr)
 	root := newRootCommand()
 	root.SetArgs(args)
-	root.SetOut(screen.NewWriter(os.Stdout))
+	root.SetOut(termtext.NewWriter(os.Stdout))
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
 	var usage usageError
@@ -44,10 +44,10 @@ func run(ctx context.Context, args []string) int {
 	case errors.Is(err, errShown):
 		return exitProblem
 	case errors.As(err, &usage), errors.As(err, &mistake):
-		screen.WriteError(stderr, "node-dns", err)
+		termtext.WriteError(stderr, "node-dns", err)
 		return exitUsage
 	}
-	screen.WriteError(stderr, "node-dns", err)
+	termtext.WriteError(stderr, "node-dns", err)
 	if errors.Is(err, control.ErrNotRunning) {
 		return exitNotRunning
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 
-	"github.com/node-dns/node-dns/internal/manual"
+	"github.com/node-dns/node-dns/internal/test/manpage"
 )
 
 const manPage = "../../man/node-dns.8"
@@ -29,7 +29,7 @@ func wholeTree() *cobra.Command {
 
 // TestManPage: it has every command and every flag, where it belongs, and none that there is not; and every exit code.
 func TestManPage(t *testing.T) {
-	page, root := manual.Read(t, manPage), wholeTree()
+	page, root := manpage.Read(t, manPage), wholeTree()
 	var commands []string
 	for _, cmd := range root.Commands() {
 		if cmd.Hidden {
@@ -86,7 +86,7 @@ func flagsOf(cmd *cobra.Command) []string {
 // TestManPageExamples: what the page says to type is understood.
 func TestManPageExamples(t *testing.T) {
 	seen := 0
-	for _, example := range manual.Read(t, manPage).Examples {
+	for _, example := range manpage.Read(t, manPage).Examples {
 		for line := range strings.Lines(example) {
 			words := strings.Fields(line)
 			if words[0] != "node-dns" {

@@ -13,11 +13,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/admin/migrate"
 	"github.com/node-dns/node-dns/internal/daemon"
-	"github.com/node-dns/node-dns/internal/migrate"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
-	"github.com/node-dns/node-dns/internal/screen"
+	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
 
 // migration is how the command was called.
@@ -83,7 +83,7 @@ func (m migration) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	applier := migrate.Applier{Tell: func(sentence string) { fmt.Fprintln(cmd.OutOrStdout(), screen.Lines(sentence, "  ")) }}
+	applier := migrate.Applier{Tell: func(sentence string) { fmt.Fprintln(cmd.OutOrStdout(), termtext.Lines(sentence, "  ")) }}
 	if m.undo {
 		err = undo(ctx, cmd.OutOrStdout(), applier, journal)
 	} else {

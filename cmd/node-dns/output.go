@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 	"gopkg.in/yaml.v3"
 
-	"github.com/node-dns/node-dns/internal/screen"
+	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
 
 // page is what a command shows: to people as text, to programs as its JSON.
@@ -74,10 +74,10 @@ func writeText(w io.Writer, p page, coloured bool) error {
 		return p.WriteText(w)
 	}
 	var text strings.Builder
-	if err := p.WriteText(screen.NewWriter(&text)); err != nil {
+	if err := p.WriteText(termtext.NewWriter(&text)); err != nil {
 		return err
 	}
-	_, err := io.WriteString(screen.Raw(w), colour(text.String()))
+	_, err := io.WriteString(termtext.Raw(w), colour(text.String()))
 	return err
 }
 
@@ -89,7 +89,7 @@ func isColoured(w io.Writer) bool {
 
 // heightOf is how many lines a terminal has; 0: it does not say.
 func heightOf(w io.Writer) (lines int, isTerminal bool) {
-	file, ok := screen.Raw(w).(*os.File)
+	file, ok := termtext.Raw(w).(*os.File)
 	if !ok {
 		return 0, false
 	}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/admin/control"
 )
 
 // A listPrinter prints a list in the form that -o names as its elements come, however many they are: as text one after the other, as JSON and

@@ -15,9 +15,9 @@ import (
 	"github.com/miekg/dns"
 	"gopkg.in/yaml.v3"
 
-	"github.com/node-dns/node-dns/internal/control"
-	"github.com/node-dns/node-dns/internal/dnstest"
-	"github.com/node-dns/node-dns/internal/golden"
+	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/test/dnstest"
+	"github.com/node-dns/node-dns/internal/test/golden"
 )
 
 // runWith runs a command of ours against a daemon's tree, and is what it prints and its exit code.

@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 // maxSize is in bytes, for one machine. The kernel maps what lies around each page that is used, so that most of the program

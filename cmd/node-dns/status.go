@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/admin/control"
 )
 
 // statusTimeout bounds how long a stuck daemon is waited for.

@@ -19,10 +19,10 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/node-dns/node-dns/internal/control"
-	"github.com/node-dns/node-dns/internal/kubetest"
-	"github.com/node-dns/node-dns/internal/lab"
-	"github.com/node-dns/node-dns/internal/screen"
+	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/sys/termtext"
+	"github.com/node-dns/node-dns/internal/test/kubetest"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 // hostile sets a terminal's title, rings, clears (in C1), turns the direction of writing, is no UTF-8, goes back to the line's begin, and
@@ -317,9 +317,9 @@ func (hostilePage) WriteText(w io.Writer) error {
 // TestOwnColours: a page on a terminal, and one that --watch draws, have our colours and movements, and none that came from outside.
 func TestOwnColours(t *testing.T) {
 	var page, drawn bytes.Buffer
-	err := showOn(screen.NewWriter(&page), hostilePage{}, "text", nil, true)
+	err := showOn(termtext.NewWriter(&page), hostilePage{}, "text", nil, true)
 	if err == nil {
-		err = writeBlock(screen.NewWriter(&drawn), page.String(), true)
+		err = writeBlock(termtext.NewWriter(&drawn), page.String(), true)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -15,9 +15,9 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"github.com/node-dns/node-dns/internal/control"
-	"github.com/node-dns/node-dns/internal/screen"
-	"github.com/node-dns/node-dns/internal/supervise"
+	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/sys/supervise"
+	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
 
 const (
@@ -64,7 +64,7 @@ func watch(cmd *cobra.Command, every interval, once func(ctx context.Context, w 
 	out := cmd.OutOrStdout()
 	for first := true; ; first = false {
 		var block bytes.Buffer
-		err := once(ctx, screen.NewWriter(&block))
+		err := once(ctx, termtext.NewWriter(&block))
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -73,7 +73,7 @@ func watch(cmd *cobra.Command, every interval, once func(ctx context.Context, w 
 			return err
 		default:
 			block.Reset()
-			fmt.Fprintf(&block, "! %s: waiting for it\n", screen.Lines(err.Error(), "  "))
+			fmt.Fprintf(&block, "! %s: waiting for it\n", termtext.Lines(err.Error(), "  "))
 		}
 		if err := writeBlock(out, block.String(), first); err != nil {
 			return err
@@ -108,6 +108,6 @@ func writeBlock(w io.Writer, text string, isFirst bool) error {
 	case !isFirst:
 		text = "\n" + text
 	}
-	_, err := io.WriteString(screen.Raw(w), text)
+	_, err := io.WriteString(termtext.Raw(w), text)
 	return err
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 // usualDirs exist on an OpenShift 3 node whatever happens.

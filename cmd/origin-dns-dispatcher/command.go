@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/node-dns/node-dns/internal/hostdns"
-	"github.com/node-dns/node-dns/internal/journal"
 	"github.com/node-dns/node-dns/internal/nm"
-	"github.com/node-dns/node-dns/internal/screen"
+	"github.com/node-dns/node-dns/internal/sys/journal"
+	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
 
 const usage = `Usage:
@@ -138,7 +138,7 @@ func (c command) run(ctx context.Context, stdout, stderr io.Writer) int {
 		_, err = stdout.Write(out.Bytes())
 	}
 	if err != nil {
-		screen.WriteError(stderr, "origin-dns-dispatcher", err)
+		termtext.WriteError(stderr, "origin-dns-dispatcher", err)
 	}
 	if err != nil || !complete {
 		return exitProblem

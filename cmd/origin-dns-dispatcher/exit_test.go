@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 // TestExitCodes: a verb ends with 0 where resolv.conf is as it should be, or would be; NetworkManager's form whatever happens.

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 // TestHangs stops a system call, as a file system does that does not answer: no context ends that. The run must be given up with its own

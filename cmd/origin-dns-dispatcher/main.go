@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/node-dns/node-dns/internal/screen"
+	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
 
 const (
@@ -35,14 +35,14 @@ func main() {
 	// A run waits more than it works. With a second processor Go's idle threads look for work, which costs a quarter of its time.
 	runtime.GOMAXPROCS(1)
 	fromNetworkManager := os.Getenv("NM_DISPATCHER_ACTION") != ""
-	stdout, stderr := screen.NewWriter(os.Stdout), screen.NewWriter(os.Stderr)
+	stdout, stderr := termtext.NewWriter(os.Stdout), termtext.NewWriter(os.Stderr)
 	command, err := parseCommand(os.Args[1:], fromNetworkManager)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		fmt.Fprint(stdout, usage)
 		return
 	case err != nil:
-		screen.WriteError(stderr, "origin-dns-dispatcher", err)
+		termtext.WriteError(stderr, "origin-dns-dispatcher", err)
 		fmt.Fprint(stderr, usage)
 		if fromNetworkManager {
 			return // its form exits 0 whatever happens

@@ -3,7 +3,7 @@ package main_test
 import (
 	"testing"
 
-	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 func TestMain(m *testing.M) {

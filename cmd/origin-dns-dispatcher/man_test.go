@@ -10,12 +10,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/node-dns/node-dns/internal/manual"
+	"github.com/node-dns/node-dns/internal/test/manpage"
 )
 
 // TestManPage: the page, and the summary that the program prints, have every verb and flag, and none that there is not.
 func TestManPage(t *testing.T) {
-	page := manual.Read(t, "../../man/origin-dns-dispatcher.8")
+	page := manpage.Read(t, "../../man/origin-dns-dispatcher.8")
 	verbs := page.Names("DESCRIPTION", "Cm", "")
 	var summary []string
 	for _, match := range regexp.MustCompile(`(?m)^  origin-dns-dispatcher ([a-z]+)(.*)`).FindAllStringSubmatch(usage, -1) {
@@ -63,7 +63,7 @@ func verbFlags(verb string) (names []string) {
 
 // TestManPageExamples: what the page says to type is understood.
 func TestManPageExamples(t *testing.T) {
-	examples := manual.Read(t, "../../man/origin-dns-dispatcher.8").Examples
+	examples := manpage.Read(t, "../../man/origin-dns-dispatcher.8").Examples
 	if len(examples) == 0 {
 		t.Error("there are none")
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 // node is the machine of a case: the program under test, the resolver, and systemd, which the test plays.

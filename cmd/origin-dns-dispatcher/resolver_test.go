@@ -7,7 +7,7 @@ import (
 
 	"github.com/miekg/dns"
 
-	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 // startResolver starts `node-dns serve`, and returns when it answers at this address. What it listens on it finds by itself, as on a

@@ -5,7 +5,7 @@ import (
 	"os/exec"
 	"testing"
 
-	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 // maxSize is in bytes. NetworkManager starts the program anew for each event; the import graph keeps the rest of its start

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/node-dns/node-dns/internal/hostdns"
-	"github.com/node-dns/node-dns/internal/journal"
-	"github.com/node-dns/node-dns/internal/systembus"
-	"github.com/node-dns/node-dns/internal/systemd"
+	"github.com/node-dns/node-dns/internal/sys/dbusconn"
+	"github.com/node-dns/node-dns/internal/sys/journal"
+	"github.com/node-dns/node-dns/internal/sys/unitctl"
 )
 
 const (
@@ -38,11 +38,11 @@ const (
 
 // aftermathOf decides by what systemd is about to do with the unit. Without a job it crashed, was killed, or hung; with a start it failed
 // while it started.
-func aftermathOf(job systemd.Job) aftermath {
+func aftermathOf(job unitctl.Job) aftermath {
 	switch job {
-	case systemd.Stop:
+	case unitctl.Stop:
 		return restoreNow
-	case systemd.Restart:
+	case unitctl.Restart:
 		return leaveAlone
 	}
 	return giveChance
@@ -51,12 +51,12 @@ func aftermathOf(job systemd.Job) aftermath {
 // stopping is for ExecStop=, while the daemon still answers: who stops it for good has DNS all the time, however long the queries under
 // way take to end. A restart touches nothing. Where systemd cannot be asked, that is left to stopped.
 func (c command) stopping(ctx context.Context, runner hostdns.Runner) (complete bool, err error) {
-	var job systemd.Job
-	err = askSystemd(ctx, systemd.Socket, func(ctx context.Context, manager *systemd.Manager) (err error) {
+	var job unitctl.Job
+	err = askSystemd(ctx, unitctl.Socket, func(ctx context.Context, manager *unitctl.Manager) (err error) {
 		job, err = manager.Job(ctx, daemonUnit)
 		return err
 	})
-	if err != nil || job != systemd.Stop {
+	if err != nil || job != unitctl.Stop {
 		return true, nil
 	}
 	runner.Ending = true
@@ -69,7 +69,7 @@ func (c command) stopping(ctx context.Context, runner hostdns.Runner) (complete 
 func (c command) stopped(ctx context.Context, runner hostdns.Runner) (complete bool, err error) {
 	then, job, err := c.ask(ctx, runner)
 	switch {
-	case then == giveChance && job == systemd.Start:
+	case then == giveChance && job == unitctl.Start:
 		pause(ctx, failedStartPause)
 		return true, nil
 	case then == giveChance, then == leaveAlone:
@@ -93,8 +93,8 @@ func pause(ctx context.Context, d time.Duration) {
 }
 
 // ask asks systemd, and does what only systemd can do.
-func (c command) ask(ctx context.Context, runner hostdns.Runner) (then aftermath, job systemd.Job, err error) {
-	err = askSystemd(ctx, systemd.Socket, func(ctx context.Context, manager *systemd.Manager) (err error) {
+func (c command) ask(ctx context.Context, runner hostdns.Runner) (then aftermath, job unitctl.Job, err error) {
+	err = askSystemd(ctx, unitctl.Socket, func(ctx context.Context, manager *unitctl.Manager) (err error) {
 		job, err = manager.Job(ctx, daemonUnit)
 		return err
 	})
@@ -107,7 +107,7 @@ func (c command) ask(ctx context.Context, runner hostdns.Runner) (then aftermath
 	}
 	runner.Log.Warn("node-dns has ended and is started again: waiting for it", slog.String("result", os.Getenv("SERVICE_RESULT")),
 		slog.String("code", os.Getenv("EXIT_CODE")), slog.String("status", os.Getenv("EXIT_STATUS")), journal.Died.Attr())
-	err = askSystemd(ctx, systemd.Socket, func(ctx context.Context, manager *systemd.Manager) error { return manager.Start(ctx, applyUnit) })
+	err = askSystemd(ctx, unitctl.Socket, func(ctx context.Context, manager *unitctl.Manager) error { return manager.Start(ctx, applyUnit) })
 	if err != nil {
 		return restoreNow, job, err
 	}
@@ -115,9 +115,9 @@ func (c command) ask(ctx context.Context, runner hostdns.Runner) (then aftermath
 }
 
 // askSystemd puts one question to systemd, over a connection of its own, and again if that misses its deadline.
-func askSystemd(ctx context.Context, socket string, question func(context.Context, *systemd.Manager) error) error {
-	return systembus.Retry(ctx, systemdTimeout, restoreReserve, func(ctx context.Context) error {
-		manager, err := systemd.Dial(ctx, socket)
+func askSystemd(ctx context.Context, socket string, question func(context.Context, *unitctl.Manager) error) error {
+	return dbusconn.Retry(ctx, systemdTimeout, restoreReserve, func(ctx context.Context) error {
+		manager, err := unitctl.Dial(ctx, socket)
 		if err != nil {
 			return err
 		}

@@ -8,18 +8,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/node-dns/node-dns/internal/lab"
-	"github.com/node-dns/node-dns/internal/systembus"
-	"github.com/node-dns/node-dns/internal/systemd"
+	"github.com/node-dns/node-dns/internal/sys/dbusconn"
+	"github.com/node-dns/node-dns/internal/sys/unitctl"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 // What becomes of it all, with systemd, is in test/nspawn.
 func TestAftermath(t *testing.T) {
-	for job, want := range map[systemd.Job]aftermath{
-		systemd.Stop:    restoreNow,
-		systemd.Restart: leaveAlone,
-		systemd.NoJob:   giveChance,
-		systemd.Start:   giveChance,
+	for job, want := range map[unitctl.Job]aftermath{
+		unitctl.Stop:    restoreNow,
+		unitctl.Restart: leaveAlone,
+		unitctl.NoJob:   giveChance,
+		unitctl.Start:   giveChance,
 		"verify-active": giveChance,
 	} {
 		if got := aftermathOf(job); got != want {
@@ -55,9 +55,9 @@ func TestSystemdIsAskedAgain(t *testing.T) {
 	}()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	err = askSystemd(ctx, socket, func(context.Context, *systemd.Manager) error { return nil })
+	err = askSystemd(ctx, socket, func(context.Context, *unitctl.Manager) error { return nil })
 	listener.Close()
-	if got := <-accepted; got < 2 || !errors.Is(err, systembus.ErrNoBus) {
+	if got := <-accepted; got < 2 || !errors.Is(err, dbusconn.ErrNoBus) {
 		t.Errorf("%d connections, %v", got, err)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 // TestNothingSteersTheTerminal: what NetworkManager, DHCP, files and the command line say is escaped on stdout and stderr of each verb, and

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 // TestUmask: `sudo origin-dns-dispatcher apply` from a shell with umask 077 once made a /var/lib/node-dns that the daemon

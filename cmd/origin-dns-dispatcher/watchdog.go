@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/node-dns/node-dns/internal/hostdns"
-	"github.com/node-dns/node-dns/internal/journal"
+	"github.com/node-dns/node-dns/internal/sys/journal"
 )
 
 const (

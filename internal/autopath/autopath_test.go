@@ -12,9 +12,9 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/autopath"
-	"github.com/node-dns/node-dns/internal/dnsname"
-	"github.com/node-dns/node-dns/internal/dnsserver"
-	"github.com/node-dns/node-dns/internal/dnstest"
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
 // world answers from records: "name type data", "name servfail|error|silent" or, after those of the name, "name deny

@@ -1,8 +1,8 @@
 package daemon
 
 import (
-	"github.com/node-dns/node-dns/internal/control"
-	"github.com/node-dns/node-dns/internal/journal"
+	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/sys/journal"
 )
 
 // admin is what the daemon says to who asks at its socket.

@@ -5,11 +5,11 @@ import (
 
 	"github.com/miekg/dns"
 
-	"github.com/node-dns/node-dns/internal/dnsname"
-	"github.com/node-dns/node-dns/internal/dnsserver"
-	"github.com/node-dns/node-dns/internal/dnswire"
-	"github.com/node-dns/node-dns/internal/forward"
-	"github.com/node-dns/node-dns/internal/records"
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+	"github.com/node-dns/node-dns/internal/dns/dnswire"
+	"github.com/node-dns/node-dns/internal/dns/forward"
+	"github.com/node-dns/node-dns/internal/dns/records"
 )
 
 // maxAliases bounds how often the aliases of one question lead to names that another server is asked about.

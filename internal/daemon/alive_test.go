@@ -11,7 +11,7 @@ import (
 
 	"github.com/miekg/dns"
 
-	"github.com/node-dns/node-dns/internal/dnsserver"
+	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 )
 
 // listeningPorts are what a daemon may listen on, by what is wrong with it. They end with the test.

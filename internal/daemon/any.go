@@ -5,7 +5,7 @@ import (
 
 	"github.com/miekg/dns"
 
-	"github.com/node-dns/node-dns/internal/dnsserver"
+	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 )
 
 // minimalAny answers ANY for a name that others are asked about, and are not asked that: whoever forges his address gets

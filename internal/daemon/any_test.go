@@ -6,7 +6,7 @@ import (
 
 	"github.com/miekg/dns"
 
-	"github.com/node-dns/node-dns/internal/dnstest"
+	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
 // TestANY: no upstream is asked for ANY, of whatever name; the answer is a record that says so, or one RRset of what is known here,

@@ -6,10 +6,10 @@ import (
 	"os"
 	"strings"
 
-	"github.com/node-dns/node-dns/internal/cluster"
-	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/zone"
+	"github.com/node-dns/node-dns/internal/kube/cluster"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
-	"github.com/node-dns/node-dns/internal/zone"
 )
 
 // api says how the Kubernetes API is watched. The zero api: it is not.

@@ -7,32 +7,32 @@ import (
 	"path/filepath"
 	"sync"
 
-	"github.com/node-dns/node-dns/internal/bus"
-	"github.com/node-dns/node-dns/internal/cache"
-	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/admin/dbusapi"
+	"github.com/node-dns/node-dns/internal/dns/cache"
+	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+	"github.com/node-dns/node-dns/internal/dns/forward"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
-	"github.com/node-dns/node-dns/internal/dnsserver"
-	"github.com/node-dns/node-dns/internal/forward"
-	"github.com/node-dns/node-dns/internal/journal"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
+	"github.com/node-dns/node-dns/internal/sys/journal"
 )
 
 // busChange is a state that was set over D-Bus, on its way to the goroutine that changes what is served.
 type busChange struct {
-	state bus.State
+	state dbusapi.State
 	done  chan error
 }
 
 // newBus is our end of the bus; nil below another root than the host's, unless a bus is named: names on the system bus are the
 // machine's, and such a daemon is not its nameserver.
-func (d *Daemon) newBus() *bus.Service {
+func (d *Daemon) newBus() *dbusapi.Service {
 	if filepath.Join("/", d.config.Root) != "/" && d.config.Bus == "" {
 		return nil
 	}
-	return bus.New(bus.Config{
+	return dbusapi.New(dbusapi.Config{
 		Address:    d.config.Bus,
 		Version:    d.config.Version,
-		State:      func() bus.State { return *d.busState.Load() },
+		State:      func() dbusapi.State { return *d.busState.Load() },
 		Set:        d.setOverBus,
 		FlushCache: d.flushAll,
 		Reload:     d.reloadOverBus,
@@ -48,9 +48,9 @@ func (d *Daemon) newBus() *bus.Service {
 func busNames(wanted nodeconfig.DBus) []string {
 	switch wanted {
 	case nodeconfig.DBusDnsmasq:
-		return []string{bus.DnsmasqName, bus.ManagerName}
+		return []string{dbusapi.DnsmasqName, dbusapi.ManagerName}
 	case nodeconfig.DBusNodeDNS:
-		return []string{bus.ManagerName}
+		return []string{dbusapi.ManagerName}
 	}
 	return nil
 }
@@ -96,7 +96,7 @@ func (d *Daemon) busChanged() {
 }
 
 // setOverBus takes over what was set, and returns when it is in force.
-func (d *Daemon) setOverBus(ctx context.Context, state bus.State) error {
+func (d *Daemon) setOverBus(ctx context.Context, state dbusapi.State) error {
 	for _, rule := range state.Rules {
 		if err := forward.MayBind(rule.Server); err != nil {
 			return fmt.Errorf("%s: %w", rule, err)
@@ -113,7 +113,7 @@ func (d *Daemon) setOverBus(ctx context.Context, state bus.State) error {
 
 // takeOverBus is the half of setOverBus that belongs to follow. What cannot be kept for the next start is in force all the
 // same.
-func (d *Daemon) takeOverBus(state bus.State) error {
+func (d *Daemon) takeOverBus(state dbusapi.State) error {
 	served := d.serving.Load()
 	running := served.config
 	if running.DBus != nodeconfig.DBusDnsmasq {
@@ -130,7 +130,7 @@ func (d *Daemon) takeOverBus(state bus.State) error {
 }
 
 // keepBus has the state be what was set, here and for the next start.
-func (d *Daemon) keepBus(state bus.State) {
+func (d *Daemon) keepBus(state dbusapi.State) {
 	d.busState.Store(&state)
 	d.unkept = ""
 	if err := state.Save(d.paths.bus); err != nil {
@@ -140,7 +140,7 @@ func (d *Daemon) keepBus(state bus.State) {
 
 // loadBus finds what was set before the daemon was restarted.
 func (d *Daemon) loadBus() {
-	state, err := bus.Load(d.paths.bus)
+	state, err := dbusapi.Load(d.paths.bus)
 	if err != nil {
 		d.log.Warn("what was set over D-Bus is lost", "error", err)
 	}
@@ -148,14 +148,14 @@ func (d *Daemon) loadBus() {
 }
 
 // wantedBus is what was set over D-Bus, for as long as the configuration lets that be.
-func (d *Daemon) wantedBus(config nodeconfig.Config) bus.State {
+func (d *Daemon) wantedBus(config nodeconfig.Config) dbusapi.State {
 	state := *d.busState.Load()
-	if config.DBus == nodeconfig.DBusDnsmasq || state.Same(bus.State{}) {
+	if config.DBus == nodeconfig.DBusDnsmasq || state.Same(dbusapi.State{}) {
 		return state
 	}
 	d.log.Info("forgot what was set over D-Bus", "dbus", string(config.DBus), "servers", few(ruleWords(state.Rules), " "))
-	d.keepBus(bus.State{})
-	return bus.State{}
+	d.keepBus(dbusapi.State{})
+	return dbusapi.State{}
 }
 
 func ruleWords(rules []dnsmasqconf.Rule) []string {
@@ -180,9 +180,9 @@ func (d *Daemon) busStatus(s *serving) *control.Bus {
 }
 
 // counters are what dnsmasq counts, of ours.
-func (d *Daemon) counters() bus.Counters {
+func (d *Daemon) counters() dbusapi.Counters {
 	stored, forwarded, served := d.cache.Load().Stats(), d.forward.Stats(), d.server.Stats()
-	c := bus.Counters{
+	c := dbusapi.Counters{
 		Inserted: stored.Insertions, Evicted: stored.Evictions, Stale: stored.Stale,
 		Forwarded: forwarded.Asked, Unanswered: forwarded.Unanswered,
 		OpenTCP: uint64(max(served.TCPOpen, 0)),
@@ -193,7 +193,7 @@ func (d *Daemon) counters() bus.Counters {
 		for _, server := range route.Servers {
 			if address := server.Server.String(); !seen[address] {
 				seen[address] = true
-				c.Servers = append(c.Servers, bus.ServerCounters{
+				c.Servers = append(c.Servers, dbusapi.ServerCounters{
 					Addr: server.Server.Addr, Queries: server.Queries, Failed: server.Failures + server.Refusals,
 					NXDomain: server.NXDomain, Retries: server.Retries, RTT: server.RTT,
 				})

@@ -15,12 +15,12 @@ import (
 	"github.com/miekg/dns"
 	"golang.org/x/sys/unix"
 
-	"github.com/node-dns/node-dns/internal/bus"
+	"github.com/node-dns/node-dns/internal/admin/dbusapi"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
-	"github.com/node-dns/node-dns/internal/dnstest"
-	"github.com/node-dns/node-dns/internal/kubetest"
-	"github.com/node-dns/node-dns/internal/lab"
-	"github.com/node-dns/node-dns/internal/nameserver"
+	"github.com/node-dns/node-dns/internal/test/dnstest"
+	"github.com/node-dns/node-dns/internal/test/kubetest"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 // restart ends the daemon and starts it again, as another process would be.
@@ -93,7 +93,7 @@ func newSDN(t *testing.T, b *lab.PrivateBus, self netip.AddrPort) *sdn {
 func (s *sdn) awaitUp() {
 	s.t.Helper()
 	for signal := range s.signals {
-		if signal.Name == bus.DnsmasqName+".Up" {
+		if signal.Name == dbusapi.DnsmasqName+".Up" {
 			return
 		}
 	}
@@ -103,7 +103,7 @@ func (s *sdn) awaitUp() {
 // tick calls as dnsmasq is called: by an interface that nobody has.
 func (s *sdn) tick() {
 	s.t.Helper()
-	err := s.conn.Object(bus.DnsmasqName, "/uk/org/thekelleys/dnsmasq").Call("uk.org.thekelleys.SetDomainServers", 0, s.servers).Err
+	err := s.conn.Object(dbusapi.DnsmasqName, "/uk/org/thekelleys/dnsmasq").Call("uk.org.thekelleys.SetDomainServers", 0, s.servers).Err
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -239,7 +239,7 @@ func TestBusRefusesInterface(t *testing.T) {
 	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &none); err != nil {
 		t.Fatal(err)
 	}
-	err := d.setOverBus(ctx, bus.State{Rules: []dnsmasqconf.Rule{rule}})
+	err := d.setOverBus(ctx, dbusapi.State{Rules: []dnsmasqconf.Rule{rule}})
 	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &usual); err != nil {
 		t.Fatal(err)
 	}
@@ -290,12 +290,14 @@ func TestBusOptOut(t *testing.T) {
 		if err := r.daemon.reload(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		r.await("the names", func() bool { return owned(bus.DnsmasqName) == step.dnsmasq && owned(bus.ManagerName) == step.manager })
+		r.await("the names", func() bool {
+			return owned(dbusapi.DnsmasqName) == step.dnsmasq && owned(dbusapi.ManagerName) == step.manager
+		})
 		if got := r.routes(); got != "" {
 			t.Errorf("dbus %s: routes %s", step.value, got)
 		}
 		if step.value == "node-dns" { // the object is there by any name
-			err := p.conn.Object(bus.ManagerName, "/uk/org/thekelleys/dnsmasq").Call("x.y.SetDomainServers", 0, []string{"192.0.2.99"}).Err
+			err := p.conn.Object(dbusapi.ManagerName, "/uk/org/thekelleys/dnsmasq").Call("x.y.SetDomainServers", 0, []string{"192.0.2.99"}).Err
 			if err == nil || !strings.Contains(err.Error(), "dbus in node-dns.yaml lets nobody set anything") {
 				t.Errorf("%v", err)
 			}
@@ -358,7 +360,7 @@ func TestBusTells(t *testing.T) {
 	at := netip.MustParseAddrPort(freeAddress(t))
 	r := start(t, map[string]string{upstreamPath: upstreamFile(site)}, func(c *Config) { c.Bus, c.Listen = b.Address(), []netip.AddrPort{at} })
 	p := newPeer(t, b, at)
-	if err := p.conn.AddMatchSignal(dbus.WithMatchMember("PropertiesChanged"), dbus.WithMatchSender(bus.ManagerName)); err != nil {
+	if err := p.conn.AddMatchSignal(dbus.WithMatchMember("PropertiesChanged"), dbus.WithMatchSender(dbusapi.ManagerName)); err != nil {
 		t.Fatal(err)
 	}
 	signals := make(chan *dbus.Signal, 100)

@@ -7,22 +7,22 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/node-dns/node-dns/internal/bus"
+	"github.com/node-dns/node-dns/internal/admin/dbusapi"
+	"github.com/node-dns/node-dns/internal/dns/forward"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
-	"github.com/node-dns/node-dns/internal/forward"
-	"github.com/node-dns/node-dns/internal/nameserver"
 	"github.com/node-dns/node-dns/internal/precedence"
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
 // overBus is a state that a program has set.
-func overBus(t testing.TB, texts ...string) bus.State {
+func overBus(t testing.TB, texts ...string) dbusapi.State {
 	t.Helper()
 	rules, err := dnsmasqconf.ParseRules(texts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return bus.State{Rules: rules, RulesBy: bus.Caller{Method: "SetDomainServers", Name: ":1.7", Known: true, PID: 812, Comm: "openshift"}}
+	return dbusapi.State{Rules: rules, RulesBy: dbusapi.Caller{Method: "SetDomainServers", Name: ":1.7", Known: true, PID: 812, Comm: "openshift"}}
 }
 
 // TestBusRoutes: what is set over D-Bus wins, but is never ourselves, and takes no name from the cluster that it does not name.

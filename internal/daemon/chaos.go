@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/node-dns/node-dns/internal/forward"
+	"github.com/node-dns/node-dns/internal/dns/forward"
 )
 
 // bindNumbers are what dnsmasq tells of itself by names of class CHAOS (dnsmasq(8), "cache statistics"), which monitoring asks

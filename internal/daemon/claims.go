@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/node-dns/node-dns/internal/bus"
-	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/admin/dbusapi"
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/forward"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
-	"github.com/node-dns/node-dns/internal/dnsname"
-	"github.com/node-dns/node-dns/internal/forward"
 	"github.com/node-dns/node-dns/internal/hostdns"
-	"github.com/node-dns/node-dns/internal/nameserver"
 	"github.com/node-dns/node-dns/internal/precedence"
 	"github.com/node-dns/node-dns/internal/upstream"
 )
@@ -45,7 +45,7 @@ func rootClaim(source precedence.Source, detail string, servers []nameserver.Ser
 
 // busClaims are what was set over D-Bus. Only root can set it, and whoever names the cluster's domain means it. A shorter
 // domain, or that of all names, takes nothing from the cluster's.
-func (s *serving) busClaims(set bus.State) []precedence.Claim {
+func (s *serving) busClaims(set dbusapi.State) []precedence.Claim {
 	var claims []precedence.Claim
 	for _, route := range dnsmasqconf.Routes(set.Rules) {
 		c := ruleClaim(precedence.DBus, set.RulesBy.String(), route)

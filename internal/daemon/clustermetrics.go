@@ -6,8 +6,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/node-dns/node-dns/internal/cluster"
-	"github.com/node-dns/node-dns/internal/metrics"
+	"github.com/node-dns/node-dns/internal/admin/metrics"
+	"github.com/node-dns/node-dns/internal/kube/cluster"
 )
 
 // programmingCount counts how long changes of the cluster took to be answered. It is safe for concurrent use.

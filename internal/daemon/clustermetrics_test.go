@@ -6,9 +6,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/node-dns/node-dns/internal/cluster"
-	"github.com/node-dns/node-dns/internal/kubetest"
-	"github.com/node-dns/node-dns/internal/metrics"
+	"github.com/node-dns/node-dns/internal/admin/metrics"
+	"github.com/node-dns/node-dns/internal/kube/cluster"
+	"github.com/node-dns/node-dns/internal/test/kubetest"
 )
 
 // TestRequestCount: requests are told apart by what there are a few of, and those beyond the bound are counted together.

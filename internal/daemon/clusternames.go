@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/node-dns/node-dns/internal/cluster"
-	"github.com/node-dns/node-dns/internal/zone"
+	"github.com/node-dns/node-dns/internal/dns/zone"
+	"github.com/node-dns/node-dns/internal/kube/cluster"
 )
 
 // clusterNames holds the resolver of the cluster's names, and hands it what the API said. The zero value has none.

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/node-dns/node-dns/internal/cluster"
-	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/kube/cluster"
 )
 
 func (d *Daemon) clusterStatus(s *serving) control.Cluster {

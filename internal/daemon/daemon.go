@@ -15,20 +15,20 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/node-dns/node-dns/internal/admin/dbusapi"
+	"github.com/node-dns/node-dns/internal/admin/monitor"
 	"github.com/node-dns/node-dns/internal/autopath"
-	"github.com/node-dns/node-dns/internal/bus"
-	"github.com/node-dns/node-dns/internal/cache"
+	"github.com/node-dns/node-dns/internal/dns/cache"
+	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+	"github.com/node-dns/node-dns/internal/dns/forward"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/dns/zone"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
-	"github.com/node-dns/node-dns/internal/dnsserver"
-	"github.com/node-dns/node-dns/internal/forward"
 	"github.com/node-dns/node-dns/internal/hostdns"
-	"github.com/node-dns/node-dns/internal/journal"
-	"github.com/node-dns/node-dns/internal/monitor"
-	"github.com/node-dns/node-dns/internal/nameserver"
 	"github.com/node-dns/node-dns/internal/netstate"
-	"github.com/node-dns/node-dns/internal/selinux"
-	"github.com/node-dns/node-dns/internal/supervise"
-	"github.com/node-dns/node-dns/internal/zone"
+	"github.com/node-dns/node-dns/internal/sys/journal"
+	"github.com/node-dns/node-dns/internal/sys/selinux"
+	"github.com/node-dns/node-dns/internal/sys/supervise"
 )
 
 // Config is what the command line says. Its zero value serves the host itself.
@@ -111,8 +111,8 @@ type Daemon struct {
 	// suspectAgain is when that has them probed again; it belongs to the goroutine that probes.
 	suspectAgain time.Time
 
-	bus        *bus.Service              // nil: we are on no bus
-	busState   atomic.Pointer[bus.State] // what was set over D-Bus; never nil after New
+	bus        *dbusapi.Service              // nil: we are on no bus
+	busState   atomic.Pointer[dbusapi.State] // what was set over D-Bus; never nil after New
 	busChanges chan busChange
 	rebus      chan struct{} // the names that are wanted may have changed
 	unkept     string        // why what was set over D-Bus is not kept; belongs to the goroutine that looks

@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/node-dns/node-dns/internal/dnstest"
-	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/test/dnstest"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 // dashboard is what of one of Grafana's matters here.

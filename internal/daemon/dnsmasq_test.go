@@ -19,9 +19,9 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/miekg/dns"
 
-	"github.com/node-dns/node-dns/internal/bus"
-	"github.com/node-dns/node-dns/internal/dnstest"
-	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/admin/dbusapi"
+	"github.com/node-dns/node-dns/internal/test/dnstest"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 // A peer is a nameserver that has dnsmasq's name on a bus of its own: dnsmasq, or us.
@@ -36,9 +36,9 @@ func (p *peer) call(method string, args ...any) string {
 	ctx, cancel := context.WithTimeout(p.t.Context(), time.Minute)
 	defer cancel()
 	if !strings.Contains(method, ".") {
-		method = bus.DnsmasqName + "." + method
+		method = dbusapi.DnsmasqName + "." + method
 	}
-	call := p.conn.Object(bus.DnsmasqName, "/uk/org/thekelleys/dnsmasq").CallWithContext(ctx, method, 0, args...)
+	call := p.conn.Object(dbusapi.DnsmasqName, "/uk/org/thekelleys/dnsmasq").CallWithContext(ctx, method, 0, args...)
 	var remote dbus.Error
 	switch {
 	case errors.As(call.Err, &remote):
@@ -81,7 +81,7 @@ func newPeer(t *testing.T, b *lab.PrivateBus, at netip.AddrPort) *peer {
 	p := &peer{t: t, conn: connect(t, b), at: at}
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		var owned bool
-		if err := p.conn.BusObject().Call("org.freedesktop.DBus.NameHasOwner", 0, bus.DnsmasqName).Store(&owned); err != nil {
+		if err := p.conn.BusObject().Call("org.freedesktop.DBus.NameHasOwner", 0, dbusapi.DnsmasqName).Store(&owned); err != nil {
 			t.Fatal(err)
 		}
 		if owned {
@@ -283,7 +283,7 @@ func TestLikeDnsmasq(t *testing.T) {
 		{name: "no such method of another interface", method: "com.example.NoSuch"},
 		{name: "another interface", method: "uk.org.thekelleys.SetDomainServers", args: texts(B)},
 		{name: "yet another", method: "com.example.SetDomainServers", args: texts(A)},
-		{name: "properties", method: "org.freedesktop.DBus.Properties.GetAll", args: []any{bus.DnsmasqName}},
+		{name: "properties", method: "org.freedesktop.DBus.Properties.GetAll", args: []any{dbusapi.DnsmasqName}},
 		{name: "ping", method: "org.freedesktop.DBus.Peer.Ping"},
 		{name: "the machine", method: "org.freedesktop.DBus.Peer.GetMachineId"},
 		{name: "clear the cache", method: "ClearCache"},
@@ -356,7 +356,7 @@ func TestIntrospectionLikeDnsmasq(t *testing.T) {
 	_, ours := startOnBus(t)
 	describe := func(p *peer) []string {
 		var text string
-		err := p.conn.Object(bus.DnsmasqName, "/uk/org/thekelleys/dnsmasq").Call("org.freedesktop.DBus.Introspectable.Introspect", 0).Store(&text)
+		err := p.conn.Object(dbusapi.DnsmasqName, "/uk/org/thekelleys/dnsmasq").Call("org.freedesktop.DBus.Introspectable.Introspect", 0).Store(&text)
 		var node introspect.Node
 		if err == nil {
 			err = xml.Unmarshal([]byte(text), &node)
@@ -379,7 +379,7 @@ func TestIntrospectionLikeDnsmasq(t *testing.T) {
 		slices.Sort(all)
 		return all
 	}
-	want := append(describe(theirs), bus.DnsmasqName+" signal Up[]")
+	want := append(describe(theirs), dbusapi.DnsmasqName+" signal Up[]")
 	slices.Sort(want)
 	if diff := gocmp.Diff(want, describe(ours)); diff != "" {
 		t.Errorf("(-theirs +ours)\n%s", diff)
@@ -398,11 +398,11 @@ func TestMetricsLikeDnsmasq(t *testing.T) {
 		Servers []map[string]string
 	}
 	get := func(p *peer) (m metrics) {
-		object := p.conn.Object(bus.DnsmasqName, "/uk/org/thekelleys/dnsmasq")
-		if err := object.Call(bus.DnsmasqName+".GetMetrics", 0).Store(&m.All); err != nil {
+		object := p.conn.Object(dbusapi.DnsmasqName, "/uk/org/thekelleys/dnsmasq")
+		if err := object.Call(dbusapi.DnsmasqName+".GetMetrics", 0).Store(&m.All); err != nil {
 			t.Fatal(err)
 		}
-		if err := object.Call(bus.DnsmasqName+".GetServerMetrics", 0).Store(&m.Servers); err != nil {
+		if err := object.Call(dbusapi.DnsmasqName+".GetServerMetrics", 0).Store(&m.Servers); err != nil {
 			t.Fatal(err)
 		}
 		for _, server := range m.Servers {

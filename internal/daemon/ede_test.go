@@ -12,13 +12,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/miekg/dns"
 
-	"github.com/node-dns/node-dns/internal/cache"
-	"github.com/node-dns/node-dns/internal/dnsname"
-	"github.com/node-dns/node-dns/internal/dnsserver"
-	"github.com/node-dns/node-dns/internal/dnstest"
-	"github.com/node-dns/node-dns/internal/forward"
-	"github.com/node-dns/node-dns/internal/manual"
-	"github.com/node-dns/node-dns/internal/nameserver"
+	"github.com/node-dns/node-dns/internal/dns/cache"
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+	"github.com/node-dns/node-dns/internal/dns/forward"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/test/dnstest"
+	"github.com/node-dns/node-dns/internal/test/manpage"
 )
 
 // TestExtendedErrors: each condition under which there is no answer, or not the one that there is, is told by the code that the man page
@@ -103,7 +103,7 @@ func TestExtendedErrors(t *testing.T) {
 		}
 	})
 	codes[fmt.Sprint(dns.ExtendedErrorCodeProhibited)] = true
-	want, page := slices.Sorted(maps.Keys(codes)), manual.Read(t, "../../man/node-dns.8").Names("EXTENDED ERRORS", "", "")
+	want, page := slices.Sorted(maps.Keys(codes)), manpage.Read(t, "../../man/node-dns.8").Names("EXTENDED ERRORS", "", "")
 	slices.Sort(page)
 	if diff := cmp.Diff(want, page); diff != "" {
 		t.Errorf("codes (-these tests +page):\n%s", diff)

@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/node-dns/node-dns/internal/forward"
+	"github.com/node-dns/node-dns/internal/dns/forward"
 )
 
 const (

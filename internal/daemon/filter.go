@@ -8,9 +8,9 @@ import (
 
 	"github.com/miekg/dns"
 
-	"github.com/node-dns/node-dns/internal/bus"
-	"github.com/node-dns/node-dns/internal/dnsname"
-	"github.com/node-dns/node-dns/internal/dnsserver"
+	"github.com/node-dns/node-dns/internal/admin/dbusapi"
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 )
 
 // serveFiltered is dnsmasq's filter-A and filter-AAAA: without these records in answers, the cluster's too, which dnsmasq has
@@ -24,7 +24,7 @@ func (d *Daemon) serveFiltered(ctx context.Context, q *dnsserver.Query) (*dns.Ms
 }
 
 // filterAnswers takes the addresses out of the answer section, and says so: code 17 of RFC 8914, as dnsmasq does.
-func filterAnswers(m *dns.Msg, o bus.Options) {
+func filterAnswers(m *dns.Msg, o dbusapi.Options) {
 	before := len(m.Answer)
 	m.Answer = slices.DeleteFunc(m.Answer, func(rr dns.RR) bool {
 		rrtype := rr.Header().Rrtype

@@ -8,12 +8,12 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/node-dns/node-dns/internal/admin/dbusapi"
 	"github.com/node-dns/node-dns/internal/autopath"
-	"github.com/node-dns/node-dns/internal/bus"
-	"github.com/node-dns/node-dns/internal/dnsname"
-	"github.com/node-dns/node-dns/internal/dnsserver"
-	"github.com/node-dns/node-dns/internal/dnstest"
-	"github.com/node-dns/node-dns/internal/zone"
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+	"github.com/node-dns/node-dns/internal/dns/zone"
+	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
 // TestIsPrivate are the names that bogus-priv keeps from the upstreams, as dnsmasq 2.90 was seen to do.
@@ -57,13 +57,13 @@ func TestFilterAnswers(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name          string
-		options       bus.Options
+		options       dbusapi.Options
 		records, told int
 	}{
-		{"none", bus.Options{FilterWin2K: true}, 5, 1},
-		{"A", bus.Options{FilterA: true}, 3, 2},
-		{"AAAA", bus.Options{FilterAAAA: true}, 4, 2},
-		{"both", bus.Options{FilterA: true, FilterAAAA: true}, 2, 2},
+		{"none", dbusapi.Options{FilterWin2K: true}, 5, 1},
+		{"A", dbusapi.Options{FilterA: true}, 3, 2},
+		{"AAAA", dbusapi.Options{FilterAAAA: true}, 4, 2},
+		{"both", dbusapi.Options{FilterA: true, FilterAAAA: true}, 2, 2},
 	} {
 		m := message()
 		filterAnswers(m, tt.options)
@@ -82,11 +82,11 @@ func BenchmarkFilters(b *testing.B) {
 	for _, row := range []struct {
 		name    string
 		handler dnsserver.Handler
-		options bus.Options
+		options dbusapi.Options
 	}{
-		{"without", without, bus.Options{}},
-		{"off", d.autopath, bus.Options{}},
-		{"on", d.autopath, bus.Options{FilterAAAA: true, FilterWin2K: true, BogusPrivate: true}},
+		{"without", without, dbusapi.Options{}},
+		{"off", d.autopath, dbusapi.Options{}},
+		{"on", d.autopath, dbusapi.Options{FilterAAAA: true, FilterWin2K: true, BogusPrivate: true}},
 	} {
 		b.Run(row.name, func(b *testing.B) {
 			s := *d.serving.Load()

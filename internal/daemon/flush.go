@@ -6,9 +6,9 @@ import (
 
 	"github.com/miekg/dns"
 
-	"github.com/node-dns/node-dns/internal/cache"
-	"github.com/node-dns/node-dns/internal/control"
-	"github.com/node-dns/node-dns/internal/dnswire"
+	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/dns/cache"
+	"github.com/node-dns/node-dns/internal/dns/dnswire"
 )
 
 // flushCache forgets a part of what is remembered, and returns how many responses that was: for `node-dns cache flush`, SIGUSR2, and

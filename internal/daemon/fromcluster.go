@@ -15,13 +15,13 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/node-dns/node-dns/internal/atomicfile"
-	"github.com/node-dns/node-dns/internal/cluster"
-	"github.com/node-dns/node-dns/internal/clusterdns"
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
-	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/kube/cluster"
+	"github.com/node-dns/node-dns/internal/kube/clusterdns"
 	"github.com/node-dns/node-dns/internal/localdata"
 	"github.com/node-dns/node-dns/internal/precedence"
+	"github.com/node-dns/node-dns/internal/sys/atomicfile"
 )
 
 // fromCluster is the configuration of the cluster's own DNS, for the key of that name. Its Settings do not change.

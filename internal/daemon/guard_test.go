@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 // TestPanics: a fault of what is asked at the socket, or of a look around, is counted and told.

@@ -14,12 +14,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/node-dns/node-dns/internal/cache"
+	"github.com/node-dns/node-dns/internal/dns/cache"
 	"github.com/node-dns/node-dns/internal/inflight"
-	"github.com/node-dns/node-dns/internal/journal"
-	"github.com/node-dns/node-dns/internal/supervise"
-	"github.com/node-dns/node-dns/internal/systembus"
-	"github.com/node-dns/node-dns/internal/systemd"
+	"github.com/node-dns/node-dns/internal/sys/dbusconn"
+	"github.com/node-dns/node-dns/internal/sys/journal"
+	"github.com/node-dns/node-dns/internal/sys/supervise"
+	"github.com/node-dns/node-dns/internal/sys/unitctl"
 )
 
 // What else the service manager holds for the next daemon, by its FDNAME.
@@ -136,9 +136,9 @@ const (
 func (d *Daemon) isStopped(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, jobLimit)
 	defer cancel()
-	var job systemd.Job
-	err := systembus.Retry(ctx, jobTimeout, 0, func(ctx context.Context) error {
-		manager, err := systemd.DialBus(ctx)
+	var job unitctl.Job
+	err := dbusconn.Retry(ctx, jobTimeout, 0, func(ctx context.Context) error {
+		manager, err := unitctl.DialBus(ctx)
 		if err != nil {
 			return err
 		}
@@ -149,7 +149,7 @@ func (d *Daemon) isStopped(ctx context.Context) bool {
 	if err != nil {
 		d.log.Debug("not asked why we stop", "error", err)
 	}
-	return job == systemd.Stop
+	return job == unitctl.Stop
 }
 
 // handOver ends so that no query is lost: TCP is drained while UDP is served; the cache is written; and then UDP is left

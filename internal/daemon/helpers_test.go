@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/node-dns/node-dns/internal/forward"
+	"github.com/node-dns/node-dns/internal/dns/forward"
 )
 
 func listenText(addrs []netip.AddrPort) string {

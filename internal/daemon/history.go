@@ -12,9 +12,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/node-dns/node-dns/internal/atomicfile"
-	"github.com/node-dns/node-dns/internal/control"
-	"github.com/node-dns/node-dns/internal/forward"
+	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/dns/forward"
+	"github.com/node-dns/node-dns/internal/sys/atomicfile"
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 

@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/node-dns/node-dns/internal/control"
-	"github.com/node-dns/node-dns/internal/dnsname"
-	"github.com/node-dns/node-dns/internal/dnstest"
-	"github.com/node-dns/node-dns/internal/forward"
-	"github.com/node-dns/node-dns/internal/nameserver"
+	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/forward"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
 // routesOf are routes of words like "corp.example=10.0.0.1,10.0.0.2"; "home=" has no such names.

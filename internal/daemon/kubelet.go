@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/admin/searchlist"
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/resolvconf"
-	"github.com/node-dns/node-dns/internal/searchlist"
 )
 
 // kubelet is what is known of the kubelet here, and who says so.

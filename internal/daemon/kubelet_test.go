@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/node-dns/node-dns/internal/control"
-	"github.com/node-dns/node-dns/internal/searchlist"
+	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/admin/searchlist"
 )
 
 // TestHear: the word of the kubelet that runs counts, where it is known, and what it has from the file that we know is no news.

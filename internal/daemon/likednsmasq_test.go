@@ -19,9 +19,9 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
-	"github.com/node-dns/node-dns/internal/dnstest"
-	"github.com/node-dns/node-dns/internal/lab"
-	"github.com/node-dns/node-dns/internal/manual"
+	"github.com/node-dns/node-dns/internal/test/dnstest"
+	"github.com/node-dns/node-dns/internal/test/lab"
+	"github.com/node-dns/node-dns/internal/test/manpage"
 )
 
 // Two upstreams: the names of both, with addresses of their own.
@@ -560,7 +560,7 @@ func TestFileRows(t *testing.T) {
 		}
 	}
 	slices.Sort(reasons)
-	if diff := gocmp.Diff(reasons, manual.Column(t, "../../docs/dnsmasq.md", "## Where answers differ")); diff != "" {
+	if diff := gocmp.Diff(reasons, manpage.Column(t, "../../docs/dnsmasq.md", "## Where answers differ")); diff != "" {
 		t.Errorf("-rows +docs/dnsmasq.md\n%s", diff)
 	}
 }

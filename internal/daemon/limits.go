@@ -5,8 +5,8 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/node-dns/node-dns/internal/control"
-	"github.com/node-dns/node-dns/internal/journal"
+	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/sys/journal"
 )
 
 const (

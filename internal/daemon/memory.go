@@ -7,8 +7,8 @@ import (
 	"runtime/metrics"
 	"sync/atomic"
 
-	"github.com/node-dns/node-dns/internal/cgroup"
-	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/sys/procfs"
 )
 
 // leastHeadroom is what is left of a small limit: threads, the kernel's buffers of our sockets, and the pages of the program itself
@@ -44,7 +44,7 @@ func (d *Daemon) fitMemory() {
 	if d.config.SetMemoryLimit == nil {
 		return
 	}
-	group, err := cgroup.MemoryLimit("")
+	group, err := procfs.MemoryLimit("")
 	if err != nil {
 		if d.memory.why != err.Error() {
 			d.memory.why = err.Error()

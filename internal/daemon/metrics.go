@@ -10,11 +10,11 @@ import (
 
 	"github.com/miekg/dns"
 
-	"github.com/node-dns/node-dns/internal/control"
-	"github.com/node-dns/node-dns/internal/counting"
-	"github.com/node-dns/node-dns/internal/dnsserver"
-	"github.com/node-dns/node-dns/internal/metrics"
+	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/admin/metrics"
+	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/nm"
+	"github.com/node-dns/node-dns/internal/sys/percpu"
 )
 
 // metricsState is what is shown to Prometheus beside what the other parts know, and where.
@@ -26,7 +26,7 @@ type metricsState struct {
 	health      healthCount
 	events      *wordCount // of NetworkManager
 	requests    *wordCount // for the host's files, and what the hook writes by itself
-	absent      counting.Counter
+	absent      percpu.Counter
 	programming programmingCount
 	requested   requestCount
 }

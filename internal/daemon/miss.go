@@ -1,10 +1,10 @@
 package daemon
 
 import (
-	"github.com/node-dns/node-dns/internal/cache"
-	"github.com/node-dns/node-dns/internal/dnsserver"
-	"github.com/node-dns/node-dns/internal/dnswire"
-	"github.com/node-dns/node-dns/internal/forward"
+	"github.com/node-dns/node-dns/internal/dns/cache"
+	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+	"github.com/node-dns/node-dns/internal/dns/dnswire"
+	"github.com/node-dns/node-dns/internal/dns/forward"
 )
 
 // miss has an upstream nameserver asked for what serveWire has no answer to, without parsing the query, where nothing else

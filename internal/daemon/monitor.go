@@ -8,10 +8,10 @@ import (
 
 	"github.com/miekg/dns"
 
-	"github.com/node-dns/node-dns/internal/control"
-	"github.com/node-dns/node-dns/internal/dnsserver"
-	"github.com/node-dns/node-dns/internal/dnswire"
-	"github.com/node-dns/node-dns/internal/monitor"
+	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/admin/monitor"
+	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+	"github.com/node-dns/node-dns/internal/dns/dnswire"
 )
 
 // watchQueries has the server tell of its queries while somebody watches, and of none else.

@@ -8,9 +8,9 @@ import (
 
 	"github.com/miekg/dns"
 
-	"github.com/node-dns/node-dns/internal/dnstest"
-	"github.com/node-dns/node-dns/internal/metrics"
-	"github.com/node-dns/node-dns/internal/monitor"
+	"github.com/node-dns/node-dns/internal/admin/metrics"
+	"github.com/node-dns/node-dns/internal/admin/monitor"
+	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
 // BenchmarkObserved is a remembered answer of the whole daemon, as BenchmarkUDP has it, while nobody looks, while it is scraped ten

@@ -7,8 +7,8 @@ import (
 
 	"github.com/miekg/dns"
 
-	"github.com/node-dns/node-dns/internal/dnstest"
-	"github.com/node-dns/node-dns/internal/kubetest"
+	"github.com/node-dns/node-dns/internal/test/dnstest"
+	"github.com/node-dns/node-dns/internal/test/kubetest"
 )
 
 // saidIn is what a client is told: the rcode, the first address with its TTL, and the Extended DNS Error's code.

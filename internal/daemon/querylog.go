@@ -6,10 +6,10 @@ import (
 	"log/slog"
 	"sync/atomic"
 
-	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/admin/monitor"
+	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
-	"github.com/node-dns/node-dns/internal/dnsserver"
-	"github.com/node-dns/node-dns/internal/monitor"
 )
 
 // logRate is how many queries are logged in a second, of three lines or so each: below what journald takes of a service, 10,000 lines in

@@ -4,7 +4,7 @@ import (
 	"context"
 	"os"
 
-	"github.com/node-dns/node-dns/internal/cluster"
+	"github.com/node-dns/node-dns/internal/kube/cluster"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 

@@ -14,19 +14,19 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/autopath"
-	"github.com/node-dns/node-dns/internal/cache"
-	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/dns/cache"
+	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+	"github.com/node-dns/node-dns/internal/dns/forward"
+	"github.com/node-dns/node-dns/internal/dns/zone"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
-	"github.com/node-dns/node-dns/internal/dnsserver"
-	"github.com/node-dns/node-dns/internal/forward"
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/inflight"
-	"github.com/node-dns/node-dns/internal/journal"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
-	"github.com/node-dns/node-dns/internal/selinux"
-	"github.com/node-dns/node-dns/internal/supervise"
-	"github.com/node-dns/node-dns/internal/zone"
+	"github.com/node-dns/node-dns/internal/sys/journal"
+	"github.com/node-dns/node-dns/internal/sys/selinux"
+	"github.com/node-dns/node-dns/internal/sys/supervise"
 )
 
 // drainTimeout is how long queries under way may take when the daemon is told to stop: as long as the slowest forwarded

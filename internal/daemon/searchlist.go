@@ -3,9 +3,9 @@ package daemon
 import (
 	"sync"
 
-	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/admin/searchlist"
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
-	"github.com/node-dns/node-dns/internal/searchlist"
 )
 
 // searchLists are the search lists that the kubelet gives to pods with dnsPolicy ClusterFirst: the cluster's domains from

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/admin/control"
 )
 
 // TestSELinuxStatus: the mode is that of now, the domain that of the start; AppArmor's context of a host without SELinux

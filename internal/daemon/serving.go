@@ -5,14 +5,14 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/node-dns/node-dns/internal/bus"
-	"github.com/node-dns/node-dns/internal/clusterdns"
+	"github.com/node-dns/node-dns/internal/admin/dbusapi"
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/forward"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
-	"github.com/node-dns/node-dns/internal/dnsname"
-	"github.com/node-dns/node-dns/internal/forward"
 	"github.com/node-dns/node-dns/internal/hostdns"
+	"github.com/node-dns/node-dns/internal/kube/clusterdns"
 	"github.com/node-dns/node-dns/internal/localdata"
-	"github.com/node-dns/node-dns/internal/nameserver"
 	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/precedence"
@@ -31,7 +31,7 @@ type inputs struct {
 	outdone     []precedence.Claim // what else the host says of itself; what is not weaker than captured does not count yet
 	looping     map[nameserver.Server]struct{}
 	recursive   []nameserver.Server // what dnsRecursiveResolvConf names, when it is not our own node resolv.conf
-	bus         bus.State           // what was set over D-Bus
+	bus         dbusapi.State       // what was set over D-Bus
 	dnsmasq     dnsmasqconf.Config  // what dnsmasq's files say
 	ownDNS      *fromCluster        // nil if fromCluster is off
 	known       *known              // made before of the same dnsmasq; nil if there is none
@@ -59,7 +59,7 @@ type serving struct {
 	won           []precedence.Route // likewise, with where each is from
 	lost          []precedence.Loss
 	overrides     []dnsname.Name // the cluster's domains, or such within them, that go another way
-	options       bus.Options
+	options       dbusapi.Options
 	private       []dnsname.Name      // the reverse zones of private networks, where they are not asked upstream
 	candidates    []nameserver.Server // all servers of the routes, those left out because they loop too
 	problems      []string

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/node-dns/node-dns/internal/bus"
+	"github.com/node-dns/node-dns/internal/admin/dbusapi"
 )
 
 // report is what SIGUSR1 asks for.
@@ -15,7 +15,7 @@ func (d *Daemon) report() {
 }
 
 // reportLines are dnsmasq 2.90's lines of its statistics, of what there is here.
-func reportLines(c bus.Counters, cacheSize int) []string {
+func reportLines(c dbusapi.Counters, cacheSize int) []string {
 	lines := []string{
 		fmt.Sprintf("cache size %d, %d/%d cache insertions re-used unexpired cache entries.", cacheSize, c.Evicted, c.Inserted),
 		fmt.Sprintf("queries forwarded %d, queries answered locally %d", c.Forwarded, c.Local),

@@ -15,10 +15,10 @@ import (
 	"github.com/miekg/dns"
 	"golang.org/x/sys/unix"
 
-	"github.com/node-dns/node-dns/internal/dnsserver"
-	"github.com/node-dns/node-dns/internal/dnstest"
+	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/inflight"
-	"github.com/node-dns/node-dns/internal/supervise"
+	"github.com/node-dns/node-dns/internal/sys/supervise"
+	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
 // TestSocketNames: a name has no colon (sd_notify(3)), and no two sockets the same.

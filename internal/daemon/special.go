@@ -5,8 +5,8 @@ import (
 
 	"github.com/miekg/dns"
 
-	"github.com/node-dns/node-dns/internal/dnsname"
-	"github.com/node-dns/node-dns/internal/dnsserver"
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 )
 
 // special are the domains that are answered locally, as unbound does, unless a route or local data has the name (RFC 7686 section 2, RFC 6761

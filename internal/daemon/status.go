@@ -7,10 +7,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/resolvconf"
-	"github.com/node-dns/node-dns/internal/selinux"
+	"github.com/node-dns/node-dns/internal/sys/selinux"
 )
 
 // Status gathers what the daemon knows of itself. It is safe for concurrent use, once the daemon

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/node-dns/node-dns/internal/control"
-	"github.com/node-dns/node-dns/internal/dnstest"
-	"github.com/node-dns/node-dns/internal/forward"
-	"github.com/node-dns/node-dns/internal/nameserver"
+	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/dns/forward"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
 // transport is that of the first upstream of all names.

@@ -16,7 +16,7 @@ import (
 
 	"github.com/miekg/dns"
 
-	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/daemon"
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/nm"
@@ -136,7 +136,7 @@ func (s *story) cached(ctx context.Context) {
 	s.title("The same name again comes from the cache")
 	before := s.world.upstreamQueries()
 	s.expect("www.example.com", s.ask(ctx, "www.example.com."), "192.0.2.80")
-	s.expect("queries that the upstreams saw of it", s.world.upstreamQueries()-before, 0)
+	s.expect("queries that the upstreams saw of it", s.world.upstreamQueries()-before, int64(0))
 }
 
 func (s *story) failOver(ctx context.Context) {

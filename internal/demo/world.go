@@ -10,12 +10,11 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/node-dns/node-dns/internal/control"
+	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/daemon"
-	"github.com/node-dns/node-dns/internal/dnsname"
-	"github.com/node-dns/node-dns/internal/dnstest"
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
+	upstream "github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/hostdns"
-	"github.com/node-dns/node-dns/internal/nameserver"
 	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/nm"
 )
@@ -37,8 +36,8 @@ kubernetes.default.svc.cluster.local. 5 IN A 172.30.0.1
 // world is what the story is played in: a tree of files, three nameservers, and an address to listen on.
 type world struct {
 	root      string
-	upstreams []*dnstest.Server
-	cluster   *dnstest.Server
+	upstreams []*nameserver
+	cluster   *nameserver
 	listen    netip.AddrPort
 }
 
@@ -53,13 +52,13 @@ func newWorld() (w *world, err error) {
 		return w, err
 	}
 	for range 2 {
-		server, err := dnstest.Start(siteRecords)
+		server, err := startNameserver(siteRecords)
 		if err != nil {
 			return w, err
 		}
 		w.upstreams = append(w.upstreams, server)
 	}
-	if w.cluster, err = dnstest.Start(clusterRecords); err != nil {
+	if w.cluster, err = startNameserver(clusterRecords); err != nil {
 		return w, err
 	}
 	if w.listen, err = freeAddress(); err != nil {
@@ -71,10 +70,10 @@ func newWorld() (w *world, err error) {
 // close ends the nameservers and removes the tree.
 func (w *world) close() {
 	for _, server := range w.upstreams {
-		server.Close()
+		server.close()
 	}
 	if w.cluster != nil {
-		w.cluster.Close()
+		w.cluster.close()
 	}
 	if w.root != "" {
 		os.RemoveAll(w.root) // a temporary directory
@@ -84,7 +83,7 @@ func (w *world) close() {
 func (w *world) writeFiles() error {
 	files := map[string]string{
 		"/etc/resolv.conf":            original,
-		"/etc/node-dns/node-dns.yaml": fmt.Sprintf("clusterDNS: [%q]\n", w.cluster.Addr()),
+		"/etc/node-dns/node-dns.yaml": fmt.Sprintf("clusterDNS: [%q]\n", w.cluster.addr),
 		"/etc/dnsmasq.d/.keep":        "",
 		"/run/NetworkManager/.keep":   "",
 	}
@@ -131,15 +130,15 @@ func (w *world) environment() []string {
 	}
 }
 
-func dnsmasqForm(server *dnstest.Server) string {
-	return fmt.Sprintf("%s#%d", server.Addr().Addr(), server.Addr().Port())
+func dnsmasqForm(server *nameserver) string {
+	return fmt.Sprintf("%s#%d", server.addr.Addr(), server.addr.Port())
 }
 
 // networkManager says over D-Bus what it says to its hook.
 func (w *world) networkManager(context.Context) (nm.Snapshot, error) {
 	config := nm.DNSConfig{Interface: "eth0", Connection: "System eth0", Domains: []nm.Domain{{Name: dnsname.MustParse("corp.example")}}}
 	for _, server := range w.upstreams {
-		config.Nameservers = append(config.Nameservers, nameserver.Server{Addr: server.Addr()})
+		config.Nameservers = append(config.Nameservers, upstream.Server{Addr: server.addr})
 	}
 	snapshot := nm.Snapshot{Mode: "default", RcManager: "symlink", Configs: []nm.DNSConfig{config}, Primary: "eth0"}
 	if _, err := os.Stat(hostdns.NewPaths(w.root).Snippet); err == nil {
@@ -206,8 +205,8 @@ func (w *world) read(name string) string {
 	return string(text)
 }
 
-func (w *world) upstreamQueries() int {
-	return w.upstreams[0].Queries() + w.upstreams[1].Queries()
+func (w *world) upstreamQueries() int64 {
+	return w.upstreams[0].queries.Load() + w.upstreams[1].queries.Load()
 }
 
-func (w *world) killFirstUpstream() { w.upstreams[0].Down() }
+func (w *world) killFirstUpstream() { w.upstreams[0].isDown.Store(true) }

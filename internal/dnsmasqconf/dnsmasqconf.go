@@ -10,7 +10,7 @@ import (
 	"fmt"
 	"net/netip"
 
-	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
 )
 
 // Unset is what a number is that no file says.

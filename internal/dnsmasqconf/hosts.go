@@ -13,8 +13,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/node-dns/node-dns/internal/atomicfile"
-	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
+	"github.com/node-dns/node-dns/internal/sys/atomicfile"
 )
 
 // maxHosts bounds the lines of all hosts files: lists of names to block have 200,000.

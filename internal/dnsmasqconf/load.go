@@ -12,8 +12,8 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/node-dns/node-dns/internal/atomicfile"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
+	"github.com/node-dns/node-dns/internal/sys/atomicfile"
 )
 
 const (

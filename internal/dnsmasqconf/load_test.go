@@ -14,10 +14,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/node-dns/node-dns/internal/golden"
-	"github.com/node-dns/node-dns/internal/lab"
-	"github.com/node-dns/node-dns/internal/manual"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
+	"github.com/node-dns/node-dns/internal/test/golden"
+	"github.com/node-dns/node-dns/internal/test/lab"
+	"github.com/node-dns/node-dns/internal/test/manpage"
 )
 
 // tree writes files below a directory of the test's own.
@@ -251,7 +251,7 @@ func TestLinesLikeDnsmasq(t *testing.T) {
 		}
 	}
 	slices.Sort(reasons)
-	if diff := cmp.Diff(reasons, manual.Column(t, page, "## What is a fault to one of us alone")); diff != "" {
+	if diff := cmp.Diff(reasons, manpage.Column(t, page, "## What is a fault to one of us alone")); diff != "" {
 		t.Errorf("-rows +%s\n%s", page, diff)
 	}
 	atLine := regexp.MustCompile(`at line (\d+)`)
@@ -409,7 +409,7 @@ func TestPage(t *testing.T) {
 	}
 	quoted := regexp.MustCompile("`([A-Za-z0-9-]+)`")
 	names := func(heading string) (names []string) {
-		for _, cell := range manual.Column(t, page, heading) {
+		for _, cell := range manpage.Column(t, page, heading) {
 			for _, m := range quoted.FindAllStringSubmatch(cell, -1) {
 				names = append(names, m[1])
 			}

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 

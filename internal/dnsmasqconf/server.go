@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/net/idna"
 
-	"github.com/node-dns/node-dns/internal/dnsname"
-	"github.com/node-dns/node-dns/internal/nameserver"
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
 // MaxRules bounds what one call sets. OpenShift's SDN sends a handful, NetworkManager one for each server and domain of its

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/node-dns/node-dns/internal/atomicfile"
+	"github.com/node-dns/node-dns/internal/sys/atomicfile"
 )
 
 // daemonAccount is the user that the daemon runs as, and its group; false: they do not exist, and these are nobody's.

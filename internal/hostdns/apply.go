@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/node-dns/node-dns/internal/atomicfile"
+	"github.com/node-dns/node-dns/internal/sys/atomicfile"
 )
 
 // Verdict says what a run did with /etc/resolv.conf.

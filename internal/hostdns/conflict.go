@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/node-dns/node-dns/internal/nameserver"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/nm"
 	"github.com/node-dns/node-dns/internal/precedence"
 	"github.com/node-dns/node-dns/internal/upstream"

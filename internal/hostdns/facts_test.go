@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/node-dns/node-dns/internal/dnsname"
-	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/nm"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 const etcNodeConfig = "/etc/origin/node/node-config.yaml"

@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/node-dns/node-dns/internal/atomicfile"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
+	"github.com/node-dns/node-dns/internal/sys/atomicfile"
 )
 
 // maxFile bounds what is read of one file. A resolv.conf of a megabyte is not one.

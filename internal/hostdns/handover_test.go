@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/node-dns/node-dns/internal/lab"
 	"github.com/node-dns/node-dns/internal/nm"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/node-dns/node-dns/internal/procfs"
+	"github.com/node-dns/node-dns/internal/sys/procfs"
 )
 
 // kubeletConfigs are the files and directories that may tell a kubelet its resolvConf, by its configuration or by its flags.

@@ -7,8 +7,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/node-dns/node-dns/internal/lab"
 	"github.com/node-dns/node-dns/internal/nm"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 // isolated runs do on a thread with mounts of its own; the thread, and with it the mounts, ends with the call.

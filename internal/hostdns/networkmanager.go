@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/node-dns/node-dns/internal/nm"
-	"github.com/node-dns/node-dns/internal/systembus"
+	"github.com/node-dns/node-dns/internal/sys/dbusconn"
 )
 
 const (
@@ -20,7 +20,7 @@ const (
 // Memory keeps what NetworkManager answered from look to look, for a process that looks again and again. The zero value
 // has no answer yet. It belongs to one goroutine.
 type Memory struct {
-	misses systembus.Misses
+	misses dbusconn.Misses
 	last   *nm.Snapshot // the last answer; nil: none, or NetworkManager has gone since
 }
 
@@ -64,7 +64,7 @@ func (l Looker) askNetworkManager(ctx context.Context) (*nm.Snapshot, error) {
 		defer cancel()
 	}
 	var answer *nm.Snapshot
-	err := systembus.Retry(ctx, first, lookReserve, func(ctx context.Context) error {
+	err := dbusconn.Retry(ctx, first, lookReserve, func(ctx context.Context) error {
 		snapshot, err := ask(ctx)
 		if err == nil {
 			answer = &snapshot

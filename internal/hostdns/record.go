@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/node-dns/node-dns/internal/nameserver"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 

@@ -9,12 +9,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/resolvconf"
 	"github.com/node-dns/node-dns/internal/resolved"
-	"github.com/node-dns/node-dns/internal/systembus"
-	"github.com/node-dns/node-dns/internal/systemd"
+	"github.com/node-dns/node-dns/internal/sys/dbusconn"
+	"github.com/node-dns/node-dns/internal/sys/unitctl"
 )
 
 // via is what is to name this node: resolvConf of node-dns.yaml, with auto decided. A configuration with faults may not
@@ -246,8 +246,8 @@ const (
 func TellResolved(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, resolvedTimeout)
 	defer cancel()
-	manager, err := systemd.Dial(ctx, systemd.Socket)
-	if errors.Is(err, systembus.ErrNoBus) {
+	manager, err := unitctl.Dial(ctx, unitctl.Socket)
+	if errors.Is(err, dbusconn.ErrNoBus) {
 		return nil // no systemd runs here, and so no unit of its own
 	}
 	if err != nil {

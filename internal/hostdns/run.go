@@ -10,10 +10,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/node-dns/node-dns/internal/journal"
-	"github.com/node-dns/node-dns/internal/nameserver"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/nm"
 	"github.com/node-dns/node-dns/internal/resolvconf"
+	"github.com/node-dns/node-dns/internal/sys/journal"
 )
 
 // Runner does whole runs: lock, look, plan, apply, and one log line that says what was seen and decided.

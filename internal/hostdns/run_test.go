@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/node-dns/node-dns/internal/golden"
 	"github.com/node-dns/node-dns/internal/nm"
+	"github.com/node-dns/node-dns/internal/test/golden"
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/node-dns/node-dns/internal/nm"
-	"github.com/node-dns/node-dns/internal/systembus"
+	"github.com/node-dns/node-dns/internal/sys/dbusconn"
 )
 
 // Snippet keeps NetworkManager from writing /etc/resolv.conf. It stands in /run and only while resolv.conf names this node:
@@ -83,7 +83,7 @@ func RenewResolvConf(ctx context.Context) error {
 }
 
 func askOfNetworkManager(ctx context.Context, what func(*nm.Client, context.Context) error) error {
-	err := systembus.Retry(ctx, tellTimeout, lookReserve, func(ctx context.Context) error {
+	err := dbusconn.Retry(ctx, tellTimeout, lookReserve, func(ctx context.Context) error {
 		client, err := nm.Dial(ctx)
 		if err != nil {
 			return err

@@ -9,7 +9,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/diff"
 
-	"github.com/node-dns/node-dns/internal/screen"
+	"github.com/node-dns/node-dns/internal/sys/termtext"
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
@@ -214,6 +214,6 @@ type textWriter struct {
 
 func (t *textWriter) printf(format string, args ...any) {
 	if t.err == nil {
-		_, t.err = io.WriteString(t.w, screen.Lines(fmt.Sprintf(format, args...), ""))
+		_, t.err = io.WriteString(t.w, termtext.Lines(fmt.Sprintf(format, args...), ""))
 	}
 }

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/node-dns/node-dns/internal/dnsname"
-	"github.com/node-dns/node-dns/internal/golden"
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/nm"
+	"github.com/node-dns/node-dns/internal/test/golden"
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 

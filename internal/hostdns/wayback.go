@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/node-dns/node-dns/internal/atomicfile"
+	"github.com/node-dns/node-dns/internal/sys/atomicfile"
 )
 
 // NoWayBack is why resolv.conf is not pointed here when systemd has not run our program in this start of the unit. The same

@@ -4,7 +4,7 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/node-dns/node-dns/internal/sockaddr"
+	"github.com/node-dns/node-dns/internal/sys/sockaddr"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/node-dns/node-dns/internal/sockaddr"
+	"github.com/node-dns/node-dns/internal/sys/sockaddr"
 )
 
 // restSize is how much longer than maxQuery a datagram may be. It takes memory only when one is.

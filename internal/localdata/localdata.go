@@ -11,8 +11,8 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
-	"github.com/node-dns/node-dns/internal/dnsname"
 )
 
 // Data is what is known. It is immutable: safe for concurrent use. Nil knows nothing.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
-	"github.com/node-dns/node-dns/internal/dnsname"
 )
 
 // TestAnswer: what is known, and what is left to others. That it is what dnsmasq says is tested beside it, in the daemon.

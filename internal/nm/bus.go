@@ -7,14 +7,14 @@ import (
 
 	"github.com/godbus/dbus/v5"
 
-	"github.com/node-dns/node-dns/internal/systembus"
+	"github.com/node-dns/node-dns/internal/sys/dbusconn"
 )
 
 // How asking NetworkManager fails, besides by the context's end. All mean the same
 // to who needs nameservers: look elsewhere.
 var (
 	// ErrNoBus means that there is no system bus to talk to.
-	ErrNoBus = systembus.ErrNoBus
+	ErrNoBus = dbusconn.ErrNoBus
 	// ErrNotRunning means that NetworkManager is not on the bus, or left it
 	// without an answer.
 	ErrNotRunning = errors.New("NetworkManager is not running")
@@ -31,7 +31,7 @@ func asError(ctx context.Context, err error) error {
 		return nil
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case errors.Is(err, systembus.ErrTooLong):
+	case errors.Is(err, dbusconn.ErrTooLong):
 		return fmt.Errorf("%w: %w", ErrAnswer, err)
 	case !errors.As(err, &remote):
 		return fmt.Errorf("%w: %w", ErrNoBus, err) // the connection ended under the call

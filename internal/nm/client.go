@@ -7,7 +7,7 @@ import (
 	gonm "github.com/Wifx/gonetworkmanager/v3"
 	"github.com/godbus/dbus/v5"
 
-	"github.com/node-dns/node-dns/internal/systembus"
+	"github.com/node-dns/node-dns/internal/sys/dbusconn"
 )
 
 // maxAnswers bounds what one Client reads. A Snapshot of 64 interfaces is below
@@ -33,7 +33,7 @@ type Client struct {
 // Errors match ErrNoBus when there is no bus, or it refuses; ctx.Err() when time
 // ran out. Whether NetworkManager runs is seen by the first Snapshot only.
 func Dial(ctx context.Context) (*Client, error) {
-	conn, err := systembus.Dial(ctx, systembus.Config{Limit: maxAnswers})
+	conn, err := dbusconn.Dial(ctx, dbusconn.Config{Limit: maxAnswers})
 	if err != nil {
 		return nil, err
 	}

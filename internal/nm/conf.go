@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/node-dns/node-dns/internal/atomicfile"
+	"github.com/node-dns/node-dns/internal/sys/atomicfile"
 )
 
 // The bounds of what is read of NetworkManager's configuration: real hosts have a dozen files of a few lines.

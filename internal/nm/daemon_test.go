@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 // patience is how long a test waits for what must happen.

@@ -13,7 +13,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/node-dns/node-dns/internal/nameserver"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
 // ErrArguments means that a program was not run as NetworkManager runs its

@@ -10,7 +10,7 @@ import (
 	gonm "github.com/Wifx/gonetworkmanager/v3"
 	"github.com/godbus/dbus/v5"
 
-	"github.com/node-dns/node-dns/internal/nameserver"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
 // askProfiles starts asking for the profiles in force of the devices that have nameservers. What they return is to be given to

@@ -7,7 +7,7 @@ import (
 	gonm "github.com/Wifx/gonetworkmanager/v3"
 	"github.com/godbus/dbus/v5"
 
-	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
 )
 
 // Snapshot asks for all that a Snapshot holds, in four round trips however many

@@ -3,7 +3,7 @@ package nm
 import (
 	"maps"
 
-	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
 )
 
 // claims says which interface has a domain, and how strongly.

@@ -3,8 +3,8 @@ package nm
 import (
 	"net/netip"
 
-	"github.com/node-dns/node-dns/internal/dnsname"
-	"github.com/node-dns/node-dns/internal/nameserver"
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
 // A Snapshot is what NetworkManager knew at one time. It is immutable by

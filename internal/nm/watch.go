@@ -10,7 +10,7 @@ import (
 	gonm "github.com/Wifx/gonetworkmanager/v3"
 	"github.com/godbus/dbus/v5"
 
-	"github.com/node-dns/node-dns/internal/systembus"
+	"github.com/node-dns/node-dns/internal/sys/dbusconn"
 )
 
 // The reasons that Watch gives.
@@ -53,7 +53,7 @@ type watcher struct {
 // run is the one loop that retries.
 func (w watcher) run(ctx context.Context) error {
 	pause, said := w.firstPause, ""
-	var misses systembus.Misses
+	var misses dbusconn.Misses
 	for {
 		start := time.Now()
 		connected, err := w.connection(ctx)
@@ -86,7 +86,7 @@ func (w watcher) run(ctx context.Context) error {
 func (w watcher) connection(ctx context.Context) (connected bool, err error) {
 	setup, cancel := context.WithTimeout(ctx, w.setupTimeout)
 	defer cancel()
-	conn, err := systembus.Dial(setup, systembus.Config{
+	conn, err := dbusconn.Dial(setup, dbusconn.Config{
 		Options: []dbus.ConnOption{dbus.WithSignalHandler(dbus.NewSequentialSignalHandler())},
 	})
 	if err != nil {

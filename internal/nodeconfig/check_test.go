@@ -6,7 +6,7 @@ import (
 	"testing"
 	"unicode"
 
-	"github.com/node-dns/node-dns/internal/nameserver"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
 // checkConfig fails when a Config, and the error beside it, break a promise of its doc comments.

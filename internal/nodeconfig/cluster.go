@@ -4,7 +4,7 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
 )
 
 // Resolver are the settings of the built-in cluster resolver, which answers for ClusterDomain from the Kubernetes API.

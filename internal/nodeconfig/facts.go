@@ -11,8 +11,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/node-dns/node-dns/internal/dnsname"
-	"github.com/node-dns/node-dns/internal/nameserver"
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
 // factsVersion is the version that Facts.Bytes writes and ParseFacts reads.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/node-dns/node-dns/internal/screen"
+	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
 
 // maxFaults bounds what is said about one file; nobody reads more.
@@ -31,7 +31,7 @@ func (f *Fault) Error() string {
 	if f.Key != "" {
 		key = f.Key + ": "
 	}
-	return fmt.Sprintf("%s:%d:%d: %sexpected %s, got %s", screen.Escape(f.File), f.Line, f.Column, key, f.Expected, f.Got)
+	return fmt.Sprintf("%s:%d:%d: %sexpected %s, got %s", termtext.Escape(f.File), f.Line, f.Column, key, f.Expected, f.Got)
 }
 
 // Faults returns the faults that are joined in an error of this package, in the order of the files and their lines.

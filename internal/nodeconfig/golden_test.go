@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/node-dns/node-dns/internal/golden"
+	"github.com/node-dns/node-dns/internal/test/golden"
 )
 
 // parserOf tells by a test file's name what it is.

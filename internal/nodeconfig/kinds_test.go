@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 // TestLoadKinds: whatever stands in the place of a file, Load ends and names it. A FIFO once kept the hook and the daemon

@@ -12,8 +12,8 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"github.com/node-dns/node-dns/internal/atomicfile"
-	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
+	"github.com/node-dns/node-dns/internal/sys/atomicfile"
 )
 
 // Paths are the files that Load reads. "" is a file that is not looked for.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/node-dns/node-dns/internal/manual"
+	"github.com/node-dns/node-dns/internal/test/manpage"
 )
 
 const manPage = "../../man/node-dns.yaml.5"
@@ -26,7 +26,7 @@ func namesOf[T any](keys []key[T]) []string {
 
 // TestManPageKeys: the man page has all keys, and no others.
 func TestManPageKeys(t *testing.T) {
-	page := manual.Read(t, manPage)
+	page := manpage.Read(t, manPage)
 	if diff := cmp.Diff(namesOf(nodeDNSKeys), page.Names("DESCRIPTION", "Ic", "")); diff != "" {
 		t.Errorf("keys (-code +page):\n%s", diff)
 	}
@@ -43,7 +43,7 @@ func TestManPageKeys(t *testing.T) {
 // TestManPageExamples: each is a whole file without faults, and all together they show every key.
 func TestManPageExamples(t *testing.T) {
 	all := ""
-	for i, example := range manual.Read(t, manPage).Examples {
+	for i, example := range manpage.Read(t, manPage).Examples {
 		path := filepath.Join(t.TempDir(), "node-dns.yaml")
 		if err := os.WriteFile(path, []byte(example), 0o644); err != nil {
 			t.Fatal(err)

@@ -10,8 +10,8 @@ import (
 	"log/slog"
 	"net/netip"
 
-	"github.com/node-dns/node-dns/internal/dnsname"
-	"github.com/node-dns/node-dns/internal/nameserver"
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
 // The defaults of node-dns.yaml. The numbers are dnsmasq's as openshift-ansible configured it on every node

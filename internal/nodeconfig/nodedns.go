@@ -3,7 +3,7 @@ package nodeconfig
 import (
 	"gopkg.in/yaml.v3"
 
-	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
 )
 
 // The bounds of the numbers in node-dns.yaml.

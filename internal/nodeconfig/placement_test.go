@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/node-dns/node-dns/internal/nameserver"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
 // TestPlace puts configurations on a host with 10.0.0.5 (the node IP), 192.168.7.5, 169.254.20.10 and fd00::5.

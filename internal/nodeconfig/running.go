@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/node-dns/node-dns/internal/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
 )
 
 // The keys of a KubeletConfiguration that KubeletSays speaks of.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/node-dns/node-dns/internal/nameserver"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
 // A Setting is a key that a file sets, and what it comes to.

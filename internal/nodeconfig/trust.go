@@ -9,7 +9,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/node-dns/node-dns/internal/atomicfile"
+	"github.com/node-dns/node-dns/internal/sys/atomicfile"
 )
 
 // maxLinks is how many links a path may lead through, as for the kernel (path_resolution(7)).

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/node-dns/node-dns/internal/dnsname"
-	"github.com/node-dns/node-dns/internal/nameserver"
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
 // A Source is who may say where names are asked; the lower one wins. The zero Source is nobody.

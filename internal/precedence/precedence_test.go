@@ -8,8 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/node-dns/node-dns/internal/dnsname"
-	"github.com/node-dns/node-dns/internal/nameserver"
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
 // parse reads a claim: "dnsmasq x.conf:3: /b/ 10.0.0.1 10.0.0.2", with "local" or "standard" for servers, "!10.0.0.1" for a

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/node-dns/node-dns/internal/dnsname"
-	"github.com/node-dns/node-dns/internal/nameserver"
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
 // SetNameservers makes these the nameservers. The old nameserver lines go,

@@ -16,8 +16,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/node-dns/node-dns/internal/atomicfile"
-	"github.com/node-dns/node-dns/internal/nameserver"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/sys/atomicfile"
 )
 
 // The bounds of what is read: real hosts have a file or two of some lines.

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/node-dns/node-dns/internal/golden"
-	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/test/golden"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 func TestRender(t *testing.T) {

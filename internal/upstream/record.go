@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/node-dns/node-dns/internal/nameserver"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
 // recordVersion is the version that Bytes writes and ParseRecord reads.

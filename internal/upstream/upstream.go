@@ -13,8 +13,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/node-dns/node-dns/internal/dnsname"
-	"github.com/node-dns/node-dns/internal/nameserver"
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
 // A Route is a domain whose queries go to nameservers of its own: a VPN's split

@@ -16,8 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
-	"github.com/node-dns/node-dns/internal/daemontest"
-	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/test/daemontest"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 func TestMain(m *testing.M) {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/miekg/dns"
 
-	"github.com/node-dns/node-dns/internal/dnstest"
+	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
 // The nameserver behind all three has what resolvers meet. No TTL is so short that it ends within the test, but 0.

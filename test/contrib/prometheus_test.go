@@ -8,8 +8,8 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"github.com/node-dns/node-dns/internal/lab"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 const alerts = repository + "/contrib/prometheus/rules.yaml"

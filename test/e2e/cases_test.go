@@ -9,8 +9,8 @@ import (
 	"github.com/miekg/dns"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/node-dns/node-dns/internal/dnstest"
-	"github.com/node-dns/node-dns/internal/peers"
+	"github.com/node-dns/node-dns/internal/test/conformance"
+	"github.com/node-dns/node-dns/internal/test/dnstest"
 	"github.com/node-dns/node-dns/test/e2e/kube"
 )
 
@@ -41,7 +41,7 @@ var fromSlices = map[string]string{
 // TestCases asks what the peers were asked, over UDP and TCP, with the objects as the fixtures have them and as the controllers make
 // them.
 func TestCases(t *testing.T) {
-	cases, err := peers.Read(casesDir)
+	cases, err := conformance.Read(casesDir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestCases(t *testing.T) {
 }
 
 // judge asks the cases of a profile, and notes how many were answered as the peer does.
-func (n *node) judge(cases []peers.Case, profile string) {
+func (n *node) judge(cases []conformance.Case, profile string) {
 	n.t.Helper()
 	alike, deviant, wrong := 0, 0, 0
 	for _, c := range cases {
@@ -81,8 +81,8 @@ func (n *node) judge(cases []peers.Case, profile string) {
 			fault := c.Judge(got)
 			if want, ok := fromSlices[c.ID]; ok {
 				fault = ""
-				if peers.Gist(got) != want {
-					fault = "got " + peers.Gist(got) + ", want " + want
+				if conformance.Gist(got) != want {
+					fault = "got " + conformance.Gist(got) + ", want " + want
 				}
 			}
 			if fault != "" {
@@ -131,8 +131,8 @@ func TestReverse(t *testing.T) {
 			if len(got.Ns) > 0 {
 				zone = got.Ns[0].Header().Name
 			}
-			if peers.Gist(got) != test.want || zone != test.zone {
-				t.Errorf("got %s of zone %q, want %s of %q", peers.Gist(got), zone, test.want, test.zone)
+			if conformance.Gist(got) != test.want || zone != test.zone {
+				t.Errorf("got %s of zone %q, want %s of %q", conformance.Gist(got), zone, test.want, test.zone)
 			}
 		})
 	}
@@ -174,7 +174,7 @@ func TestReverseOfPods(t *testing.T) {
 				{"172.30.40.2", "NXDOMAIN"},
 				{"172.30.40.3", "NXDOMAIN"},
 			} {
-				if got := peers.Gist(n.reverse(test.addr)); got != test.want {
+				if got := conformance.Gist(n.reverse(test.addr)); got != test.want {
 					t.Errorf("%s: %s, want %s", test.addr, got, test.want)
 				}
 			}
@@ -217,7 +217,7 @@ func TestReverseOfOpenShift(t *testing.T) {
 		{"99.99.30.172.in-addr.arpa", "NXDOMAIN"},
 		{"1.1.1.1.in-addr.arpa", "NXDOMAIN"}, // an endpoint of a headless service, outside of the pods' network
 	} {
-		if got := peers.Gist(n.ask(test.name, "PTR")); got != test.want {
+		if got := conformance.Gist(n.ask(test.name, "PTR")); got != test.want {
 			t.Errorf("%s: %s, want %s", test.name, got, test.want)
 		}
 	}

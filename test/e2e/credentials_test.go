@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/node-dns/node-dns/internal/cluster"
+	"github.com/node-dns/node-dns/internal/kube/cluster"
 	"github.com/node-dns/node-dns/test/e2e/kube"
 )
 

@@ -12,8 +12,8 @@ import (
 	"github.com/node-dns/node-dns/test/e2e/kube"
 )
 
-// casesDir has the cases, their static fixtures and the answers where we deviate: internal/zone is tested with them too.
-const casesDir = product + "/internal/zone/testdata"
+// casesDir has the cases, their static fixtures and the answers where we deviate: internal/dns/zone is tested with them too.
+const casesDir = product + "/internal/dns/zone/testdata"
 
 // TestFixturesHold: what the API server made of each object says all that the fixture says of it, the status too.
 func TestFixturesHold(t *testing.T) {
@@ -64,7 +64,7 @@ func missing(path string, want, got any) []string {
 }
 
 // TestFixturesThatNoAPIHolds: CoreDNS's unit tests have services whose addresses lie in more networks than a cluster has, some of
-// them twice. Their cases are for the tests of internal/zone.
+// them twice. Their cases are for the tests of internal/dns/zone.
 func TestFixturesThatNoAPIHolds(t *testing.T) {
 	tests := []struct{ fixture, service, why string }{
 		{"coredns-unit", "svc1", "10.0.0.1) is not in the valid range"},

@@ -22,9 +22,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
-	"github.com/node-dns/node-dns/internal/cluster"
-	"github.com/node-dns/node-dns/internal/kubetest"
-	"github.com/node-dns/node-dns/internal/zone"
+	"github.com/node-dns/node-dns/internal/dns/zone"
+	"github.com/node-dns/node-dns/internal/kube/cluster"
+	"github.com/node-dns/node-dns/internal/test/kubetest"
 )
 
 var fleetSize = flag.Int("fleet", 100, "the nodes of TestFleet; docs/cluster.md has the figures of 5000, which take minutes and 12 GB")

@@ -9,8 +9,8 @@ import (
 	"github.com/miekg/dns"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/node-dns/node-dns/internal/dnstest"
-	"github.com/node-dns/node-dns/internal/peers"
+	"github.com/node-dns/node-dns/internal/test/conformance"
+	"github.com/node-dns/node-dns/internal/test/dnstest"
 	"github.com/node-dns/node-dns/test/e2e/kube"
 )
 
@@ -118,7 +118,7 @@ func TestBigServiceFlaps(t *testing.T) {
 	var took []time.Duration
 	for range 2000 {
 		start := time.Now()
-		if got := peers.Gist(n.ask(kubernetesName, "A")); got != "NOERROR A 10.96.0.1" {
+		if got := conformance.Gist(n.ask(kubernetesName, "A")); got != "NOERROR A 10.96.0.1" {
 			t.Errorf("another name while endpoints flap: %s", got)
 		}
 		took = append(took, time.Since(start))

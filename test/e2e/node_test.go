@@ -11,11 +11,11 @@ import (
 
 	"github.com/miekg/dns"
 
-	"github.com/node-dns/node-dns/internal/control"
-	"github.com/node-dns/node-dns/internal/dnsserver"
-	"github.com/node-dns/node-dns/internal/dnstest"
-	"github.com/node-dns/node-dns/internal/lab"
-	"github.com/node-dns/node-dns/internal/peers"
+	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+	"github.com/node-dns/node-dns/internal/test/conformance"
+	"github.com/node-dns/node-dns/internal/test/dnstest"
+	"github.com/node-dns/node-dns/internal/test/lab"
 	"github.com/node-dns/node-dns/test/e2e/kube"
 )
 
@@ -50,7 +50,7 @@ func newNode(t testing.TB, settings ...string) *node {
 // internet serves the world beyond the cluster until the test ends.
 func internet(t testing.TB) netip.AddrPort {
 	t.Helper()
-	handler, err := peers.Internet(casesDir)
+	handler, err := conformance.Internet(casesDir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,12 +183,12 @@ func (n *node) ask(name, qtype string) *dns.Msg {
 	return dnstest.Exchange(n.t, n.addr, name, dns.StringToType[qtype], dnstest.EDNS(udpSize))
 }
 
-// answers waits until the daemon answers as wanted: see peers.Gist.
+// answers waits until the daemon answers as wanted: see conformance.Gist.
 func (n *node) answers(name, qtype, want string) {
 	n.t.Helper()
 	got := ""
 	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		if got = peers.Gist(n.ask(name, qtype)); got == want {
+		if got = conformance.Gist(n.ask(name, qtype)); got == want {
 			return
 		}
 		if time.Now().After(end) {

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/node-dns/node-dns/internal/peers"
+	"github.com/node-dns/node-dns/internal/test/conformance"
 	"github.com/node-dns/node-dns/test/e2e/kube"
 )
 
@@ -42,7 +42,7 @@ func TestAPIRestarts(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			test.stop()
 			for end := time.Now().Add(test.away); ; time.Sleep(100 * time.Millisecond) {
-				if got := peers.Gist(n.ask("before.default.svc.cluster.local", "A")); got != "NOERROR A 10.97.3.1" {
+				if got := conformance.Gist(n.ask("before.default.svc.cluster.local", "A")); got != "NOERROR A 10.97.3.1" {
 					t.Fatalf("while the API server is away: %s", got)
 				}
 				if !time.Now().Before(end) {

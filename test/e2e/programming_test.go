@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/node-dns/node-dns/internal/dnstest"
+	"github.com/node-dns/node-dns/internal/test/dnstest"
 	"github.com/node-dns/node-dns/test/e2e/kube"
 )
 

@@ -18,9 +18,9 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/node-dns/node-dns/internal/dnstest"
-	"github.com/node-dns/node-dns/internal/lab"
-	"github.com/node-dns/node-dns/internal/peers"
+	"github.com/node-dns/node-dns/internal/test/conformance"
+	"github.com/node-dns/node-dns/internal/test/dnstest"
+	"github.com/node-dns/node-dns/internal/test/lab"
 	"github.com/node-dns/node-dns/test/e2e/kube"
 )
 
@@ -86,7 +86,7 @@ func (s *subject) firstAnswer(began time.Time) {
 	client := dns.Client{Timeout: time.Second}
 	s.node.until("it answers", func() bool {
 		response, _, err := client.Exchange(query, s.node.addr.String())
-		return err == nil && peers.Gist(response) == "NOERROR A "+scaleAddr(last)
+		return err == nil && conformance.Gist(response) == "NOERROR A "+scaleAddr(last)
 	})
 	s.report("first answer after", time.Since(began).Seconds(), "s")
 }

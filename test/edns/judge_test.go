@@ -9,7 +9,7 @@ import (
 
 	"github.com/miekg/dns"
 
-	"github.com/node-dns/node-dns/internal/dnswire"
+	"github.com/node-dns/node-dns/internal/dns/dnswire"
 )
 
 // judge returns what a response says, in a line, and what is wrong with it whatever it says: RFC 1035 section 4.1.1, RFC 6891

@@ -11,8 +11,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/node-dns/node-dns/internal/daemontest"
-	"github.com/node-dns/node-dns/internal/dnstest"
+	"github.com/node-dns/node-dns/internal/test/daemontest"
+	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
 func TestMain(m *testing.M) {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/node-dns/node-dns/internal/dnstest"
+	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
 // table is every row.

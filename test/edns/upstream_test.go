@@ -10,7 +10,7 @@ import (
 
 	"github.com/miekg/dns"
 
-	"github.com/node-dns/node-dns/internal/dnstest"
+	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
 // An upstreamRow is what the upstream nameserver does to one question, and what the client is told.

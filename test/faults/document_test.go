@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/node-dns/node-dns/internal/faultplan"
+	"github.com/node-dns/node-dns/internal/test/faultplan"
 )
 
 // TestDocumentHasRows: all rows that are played, with their promises, and no others.

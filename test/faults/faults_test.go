@@ -8,8 +8,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/node-dns/node-dns/internal/faultplan"
-	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/test/faultplan"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 // program is node-dns, as it is shipped: a race detector takes memory that is counted here.

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 // NetworkManager (1.42.4 and 1.52.1) sends dhcp4-change before up, with no variables at all: the script captured whatever stood in

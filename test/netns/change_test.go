@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 // NetworkManager 1.42 announces no event for a renewal that brings other nameservers: the daemon must notice.

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/node-dns/node-dns/internal/control"
-	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 // TestStrangers: who may ask by default, on a node whose pods' networks are known: a pod, a neighbour, a pod with a route of its

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 // TestClusterPage types what the page says on a node where all is well, with the page's kubeconfig and clusterListen.

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 // TestAPIOfSilentAddresses: the API server has a name with three addresses. Two of them drop what is sent there, and the daemon comes to

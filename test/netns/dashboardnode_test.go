@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/node-dns/node-dns/internal/control"
-	"github.com/node-dns/node-dns/internal/dnstest"
-	"github.com/node-dns/node-dns/internal/kubetest"
-	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/test/dnstest"
+	"github.com/node-dns/node-dns/internal/test/kubetest"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 // A boardNode is a node as newNode makes it, of a cluster, with pods, and with upstream nameservers that can be told to be silent.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 // A boardPrometheus is a real one, on the node, that scrapes it.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/node-dns/node-dns/internal/manual"
+	"github.com/node-dns/node-dns/internal/test/manpage"
 )
 
 const (
@@ -85,7 +85,7 @@ func TestElsewhere(t *testing.T) {
 // blocks are the document's blocks of commands.
 func blocks(t *testing.T, document string) [][]string {
 	t.Helper()
-	return manual.Commands(t, "../../"+document)
+	return manpage.Commands(t, "../../"+document)
 }
 
 var codeSpan = regexp.MustCompile("`([^`\n]+)`")

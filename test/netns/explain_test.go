@@ -14,14 +14,14 @@ import (
 	"github.com/miekg/dns"
 	"golang.org/x/sys/unix"
 
-	"github.com/node-dns/node-dns/internal/control"
-	"github.com/node-dns/node-dns/internal/dnstest"
-	"github.com/node-dns/node-dns/internal/doctor"
-	"github.com/node-dns/node-dns/internal/lab"
-	"github.com/node-dns/node-dns/internal/manual"
+	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/admin/doctor"
+	"github.com/node-dns/node-dns/internal/admin/searchlist"
 	"github.com/node-dns/node-dns/internal/resolvconf"
-	"github.com/node-dns/node-dns/internal/searchlist"
-	"github.com/node-dns/node-dns/internal/sockaddr"
+	"github.com/node-dns/node-dns/internal/sys/sockaddr"
+	"github.com/node-dns/node-dns/internal/test/dnstest"
+	"github.com/node-dns/node-dns/internal/test/lab"
+	"github.com/node-dns/node-dns/internal/test/manpage"
 )
 
 // wire is what a pod sends, as it comes in at the node's end of its cable.
@@ -178,7 +178,7 @@ func testExplain(t *testing.T, lib library, index int, on bool) {
 	}
 }
 
-// TestSearchLists holds the rules of internal/searchlist to what the libraries do with odd files.
+// TestSearchLists holds the rules of internal/admin/searchlist to what the libraries do with odd files.
 func TestSearchLists(t *testing.T) {
 	long := strings.Repeat("a", 60)
 	n := newPodNode(t, podCluster, podSite, "autopath: false\ndomainNeeded: false\n")
@@ -266,8 +266,8 @@ func TestExplainKubelet(t *testing.T) {
 	if err == nil {
 		t.Error("something is wrong, and the exit code is 0")
 	}
-	consoles := manual.Consoles(t, "../../"+troubleshooting)
-	i := slices.IndexFunc(consoles, func(c manual.Console) bool { return c.Command == command })
+	consoles := manpage.Consoles(t, "../../"+troubleshooting)
+	i := slices.IndexFunc(consoles, func(c manpage.Console) bool { return c.Command == command })
 	if i < 0 {
 		t.Fatalf("the guide does not show %s", command)
 	}

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 // A faulty configuration kept resolv.conf as it was, whatever became of the node: on an address that it had no more, and on a daemon that

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/node-dns/node-dns/internal/control"
-	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 const rewritesFile = "/run/origin-dns-dispatcher/rewrites.json"

@@ -9,8 +9,8 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"github.com/node-dns/node-dns/internal/doctor"
-	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/admin/doctor"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 // inputFilter is the finding of node-dns doctor about input filters.

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/node-dns/node-dns/internal/control"
-	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 // listenAll is a machine without NetworkManager whose daemon listens on every address; the LAN asks it.

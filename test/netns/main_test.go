@@ -5,7 +5,7 @@ package netns
 import (
 	"testing"
 
-	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 func TestMain(m *testing.M) {

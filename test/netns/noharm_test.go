@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/node-dns/node-dns/internal/hostdns"
-	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 const (

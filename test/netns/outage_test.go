@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 // On carrier loss NetworkManager says nothing for seconds, and then that there are no nameservers: that is no reason to forget them.

@@ -11,10 +11,10 @@ import (
 
 	"github.com/miekg/dns"
 
-	"github.com/node-dns/node-dns/internal/control"
-	"github.com/node-dns/node-dns/internal/dnstest"
-	"github.com/node-dns/node-dns/internal/kubetest"
-	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/test/dnstest"
+	"github.com/node-dns/node-dns/internal/test/kubetest"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 // podNode is a machine without NetworkManager that is a node of a cluster, and has a pod.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 // systemd-resolved's files (systemd-resolved.service(8), "/etc/resolv.conf").

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 // shell is one bash that runs command lines as root types them, one after the other: a job that one starts is there for the next.

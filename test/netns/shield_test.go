@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/node-dns/node-dns/internal/hostdns"
-	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 const snippetFile = "/run/NetworkManager/conf.d/90-node-dns.conf"

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 // TestWhoSetIt: "NetworkManager eth0 (eth0)" was the source of every route, whichever connection had named its servers. servers, their

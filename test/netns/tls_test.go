@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 // TestOpportunisticTLS: what DHCP has named, a dnsmasq, is asked at the same address over TLS while an unbound is there, and in the

@@ -6,7 +6,7 @@ import (
 	"os/exec"
 	"time"
 
-	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 // pathUnit is what the test plays of systemd: a path unit that runs `origin-dns-dispatcher apply` when the daemon changed its request

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/node-dns/node-dns/internal/lab"
-	"github.com/node-dns/node-dns/internal/rpmbuild"
+	"github.com/node-dns/node-dns/internal/test/lab"
+	"github.com/node-dns/node-dns/internal/test/rpmbuild"
 )
 
 // inventory has the node itself, and the package as it was built here.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/node-dns/node-dns/internal/kubetest"
+	"github.com/node-dns/node-dns/internal/test/kubetest"
 )
 
 // order has a unit start After another one at boot, or Before it.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/node-dns/node-dns/internal/doctor"
+	"github.com/node-dns/node-dns/internal/admin/doctor"
 )
 
 // doctor is what node-dns doctor says of one matter: its worst finding, in a line.

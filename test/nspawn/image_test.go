@@ -9,9 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/node-dns/node-dns/internal/journal"
-	"github.com/node-dns/node-dns/internal/lab"
-	"github.com/node-dns/node-dns/internal/rpmbuild"
+	"github.com/node-dns/node-dns/internal/sys/journal"
+	"github.com/node-dns/node-dns/internal/test/lab"
+	"github.com/node-dns/node-dns/internal/test/rpmbuild"
 )
 
 // imageNode is a node of an image-based system: it boots a deployment of an image, and its /var begins empty.

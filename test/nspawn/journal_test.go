@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/node-dns/node-dns/internal/journal"
-	"github.com/node-dns/node-dns/internal/manual"
+	"github.com/node-dns/node-dns/internal/sys/journal"
+	"github.com/node-dns/node-dns/internal/test/manpage"
 )
 
 // logEntry is what `journalctl -o json` prints of an entry: its fields.
@@ -145,7 +145,7 @@ func (n *node) checkCommands() {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	text := string(guide) + "\n" + strings.Join(manual.Read(n.t, filepath.Join(repository, "man/node-dns.8")).Examples, "\n")
+	text := string(guide) + "\n" + strings.Join(manpage.Read(n.t, filepath.Join(repository, "man/node-dns.8")).Examples, "\n")
 	n.Run("systemctl", "start", "node-dns.service") // what runs is shown by the status, and that fails for what does not
 	commands := regexp.MustCompile("(?m)(?:^|`)((?:systemctl status|journalctl) [^`#\n]+)").FindAllStringSubmatch(text, -1)
 	if len(commands) < 10 {

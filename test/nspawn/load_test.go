@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/node-dns/node-dns/internal/dnstest"
-	"github.com/node-dns/node-dns/internal/kubetest"
+	"github.com/node-dns/node-dns/internal/test/dnstest"
+	"github.com/node-dns/node-dns/internal/test/kubetest"
 )
 
 // busy is a node whose clients never stop asking: its upstream nameservers, its cluster and its clients are the test's own.

@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/node-dns/node-dns/internal/migrate"
+	"github.com/node-dns/node-dns/internal/admin/migrate"
 )
 
 // dieEnv has this test's program, copied into a machine, migrate that and be killed at a moment: "undo:MOMENT" is one on the

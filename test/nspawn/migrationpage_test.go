@@ -9,22 +9,22 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/node-dns/node-dns/internal/manual"
-	"github.com/node-dns/node-dns/internal/rpmbuild"
+	"github.com/node-dns/node-dns/internal/test/manpage"
+	"github.com/node-dns/node-dns/internal/test/rpmbuild"
 )
 
 // migrationPage is docs/migration.md, by the titles of its sections.
-func migrationPage(t *testing.T) map[string][]manual.Block {
+func migrationPage(t *testing.T) map[string][]manpage.Block {
 	t.Helper()
-	sections := map[string][]manual.Block{}
-	for _, s := range manual.Sections(t, filepath.Join(repository, "docs/migration.md")) {
+	sections := map[string][]manpage.Block{}
+	for _, s := range manpage.Sections(t, filepath.Join(repository, "docs/migration.md")) {
 		sections[s.Title] = s.Blocks
 	}
 	return sections
 }
 
 // commands are those of all its blocks.
-func commands(blocks []manual.Block) (all []string) {
+func commands(blocks []manpage.Block) (all []string) {
 	for _, b := range blocks {
 		all = append(all, b.Commands...)
 	}
@@ -54,7 +54,7 @@ func TestMigrationPage(t *testing.T) {
 	for _, row := range []struct {
 		title    string
 		commands []string
-		screen   string // of the tests of internal/migrate; "": it shows none
+		screen   string // of the tests of internal/admin/migrate; "": it shows none
 	}{
 		{"OpenShift 3", way, "openshift3"},
 		{"dnsmasq", way, "dnsmasq"},
@@ -72,7 +72,7 @@ func TestMigrationPage(t *testing.T) {
 		}
 		screen := ""
 		if row.screen != "" {
-			text, err := os.ReadFile(filepath.Join(repository, "internal/migrate/testdata", row.screen+".txt"))
+			text, err := os.ReadFile(filepath.Join(repository, "internal/admin/migrate/testdata", row.screen+".txt"))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/node-dns/node-dns/internal/manual"
-	"github.com/node-dns/node-dns/internal/rpmbuild"
+	"github.com/node-dns/node-dns/internal/test/manpage"
+	"github.com/node-dns/node-dns/internal/test/rpmbuild"
 )
 
 // home is where the README's commands are typed on the node.
@@ -22,7 +22,7 @@ func TestReadme(t *testing.T) {
 	n := newPackageNode(t)
 	before := n.tree()
 	var seen []string
-	for _, block := range manual.Commands(t, filepath.Join(repository, "README.md")) {
+	for _, block := range manpage.Commands(t, filepath.Join(repository, "README.md")) {
 		switch block[0] {
 		case "go run ./cmd/node-dns demo", "make test":
 			continue // test/netns and CI do

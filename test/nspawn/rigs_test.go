@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 // setResolved has systemd-resolved answer the node's programs, as Debian's package sets it up: resolv.conf a link to its stub.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 // TestExposure is of systemd-analyze(1): of 0 (nothing to be had) to 10. dnsmasq's unit has 9.6, systemd-resolved's 2.2.

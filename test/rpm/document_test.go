@@ -4,7 +4,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/node-dns/node-dns/internal/rpmbuild"
+	"github.com/node-dns/node-dns/internal/test/rpmbuild"
 )
 
 // TestCompletion: the bash that a node has can read its completions.

@@ -13,9 +13,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/node-dns/node-dns/internal/golden"
-	"github.com/node-dns/node-dns/internal/lab"
-	"github.com/node-dns/node-dns/internal/rpmbuild"
+	"github.com/node-dns/node-dns/internal/test/golden"
+	"github.com/node-dns/node-dns/internal/test/lab"
+	"github.com/node-dns/node-dns/internal/test/rpmbuild"
 )
 
 // output is what a program printed; it must exit 0.

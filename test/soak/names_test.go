@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 var names = flag.Uint64("soak.names", 100_000, "how many names that nobody has asked for pass in TestUniqueNames")

@@ -4,8 +4,8 @@ import (
 	"net/netip"
 	"time"
 
-	"github.com/node-dns/node-dns/internal/control"
-	"github.com/node-dns/node-dns/internal/kubetest"
+	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/test/kubetest"
 )
 
 // A rig is a node, its upstream nameservers, and its cluster.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/node-dns/node-dns/internal/doctor"
+	"github.com/node-dns/node-dns/internal/admin/doctor"
 )
 
 // report is what doctor finds.

@@ -13,9 +13,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/node-dns/node-dns/internal/lab"
-	"github.com/node-dns/node-dns/internal/rpmbuild"
-	"github.com/node-dns/node-dns/internal/vm"
+	"github.com/node-dns/node-dns/internal/test/lab"
+	"github.com/node-dns/node-dns/internal/test/rpmbuild"
+	"github.com/node-dns/node-dns/internal/test/vm"
 )
 
 var asked = flag.Bool("vm", false, "run these tests, which boot machines in software emulation: see scripts/test-vm")

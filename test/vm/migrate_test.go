@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 // TestMigrate takes a node over from 99-origin-dns.sh and dnsmasq, which the policy confines, and gives it back.

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/node-dns/node-dns/internal/doctor"
-	"github.com/node-dns/node-dns/internal/manual"
-	"github.com/node-dns/node-dns/internal/rpmbuild"
+	"github.com/node-dns/node-dns/internal/admin/doctor"
+	"github.com/node-dns/node-dns/internal/test/manpage"
+	"github.com/node-dns/node-dns/internal/test/rpmbuild"
 )
 
 // selinuxPage is docs/selinux.md.
@@ -25,7 +25,7 @@ func TestPage(t *testing.T) {
 		"printf 'listen: [" + nodeIP + ":53, " + nodeIP + ":99]\\n' >/etc/node-dns/node-dns.yaml && systemctl reload node-dns")
 	g.Await("a denial in auditd's file", "grep -q 'denied.*/srv/dns/hosts.*node_dns_t' /var/log/audit/audit.log")
 	g.wants("denials", doctor.Warn, "user_tmp_t")
-	for _, block := range manual.Commands(t, selinuxPage) {
+	for _, block := range manpage.Commands(t, selinuxPage) {
 		for _, command := range block {
 			t.Log(command)
 			out, err := g.Try(command)

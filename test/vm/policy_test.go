@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/node-dns/node-dns/internal/rpmbuild"
+	"github.com/node-dns/node-dns/internal/test/rpmbuild"
 )
 
 // TestPolicyPackage installs and erases node-dns-selinux under a daemon that serves: it enters its domain and leaves it, and clients are

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/node-dns/node-dns/internal/kubetest"
+	"github.com/node-dns/node-dns/internal/test/kubetest"
 )
 
 var (

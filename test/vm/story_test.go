@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/node-dns/node-dns/internal/doctor"
-	"github.com/node-dns/node-dns/internal/rpmbuild"
+	"github.com/node-dns/node-dns/internal/admin/doctor"
+	"github.com/node-dns/node-dns/internal/test/rpmbuild"
 )
 
 // TestStory is the life of a node under each policy, with and without the module.

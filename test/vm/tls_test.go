@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 // The nameserver that speaks TLS alone, and the name in its certificate.

@@ -12,7 +12,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/node-dns/node-dns/internal/lab"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 // startTimeout is how long a program may take to be ready. On an idle machine etcd needs 0.5 s and kube-apiserver 3 s.

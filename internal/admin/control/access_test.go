@@ -1,0 +1,298 @@
+package control
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"github.com/node-dns/node-dns/internal/test/lab"
+)
+
+// admins is AdminGroup's number in these tests.
+const admins = 4713
+
+func isAdmins() (int, bool) { return admins, true }
+
+func TestLevelOf(t *testing.T) {
+	none := func() (int, bool) { return 0, false }
+	for _, test := range []struct {
+		name  string
+		peer  peer
+		group func() (int, bool)
+		want  level
+	}{
+		{"root", peer{UID: 0, Groups: []int{0}}, none, admin},
+		{"the daemon's user", peer{UID: os.Geteuid(), Groups: []int{1}}, none, admin},
+		{"a member", peer{UID: 1234, Groups: []int{100, admins}}, isAdmins, admin},
+		{"one whose own group it is", peer{UID: 1234, Groups: []int{admins}}, isAdmins, admin},
+		{"a user", peer{UID: 1234, Groups: []int{100}}, isAdmins, anyone},
+		{"a user without the group on the system", peer{UID: 1234, Groups: []int{100}}, none, anyone},
+		{"a user in root's group", peer{UID: 1234, Groups: []int{0}}, none, anyone},
+		{"no groups", peer{UID: 65534}, isAdmins, anyone},
+	} {
+		if got := levelOf(test.peer, test.group); got != test.want {
+			t.Errorf("%s: level %d, want %d", test.name, got, test.want)
+		}
+	}
+}
+
+// whole is a daemon that knows every question.
+var whole = API{
+	Status:        func(context.Context) Status { return Status{PID: 7} },
+	ServerHistory: func(context.Context) ServerHistory { return ServerHistory{} },
+	CacheStats:    func(context.Context) CacheStats { return CacheStats{} },
+	Query:         func(context.Context, Question) (Answer, error) { return Answer{}, nil },
+	Search:        func(context.Context, SearchQuestion) (Search, error) { return Search{}, nil },
+	CacheDump:     func(context.Context, CachePart, func(CacheEntry) error) error { return nil },
+	CacheFlush:    func(context.Context, CachePart) (CacheFlushed, error) { return CacheFlushed{}, nil },
+	LogQueries:    func(context.Context, LogQueriesQuestion) (LogQueries, error) { return LogQueries{}, nil },
+	Monitor: func(context.Context, MonitorFilter, func(MonitorEvent) error, func() error) error {
+		return nil
+	},
+}
+
+// forAnyone is what any local user may ask.
+var forAnyone = []string{"GET /v1/status", "GET /v1/servers/history", "GET /v1/cache/stats", "POST /v1/query", "POST /v1/search"}
+
+// TestVerbs: changes and what other clients ask are refused to who is no admin, and to a request that nobody is known of.
+func TestVerbs(t *testing.T) {
+	mux := whole.handler()
+	status := func(ctx context.Context, pattern, body string) int {
+		method, path, _ := strings.Cut(pattern, " ")
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(body)).WithContext(ctx))
+		return w.Code
+	}
+	as := func(l level) context.Context { return context.WithValue(t.Context(), callerKey{}, caller{1234, l}) }
+	seen := []string{}
+	for _, v := range whole.verbs() {
+		want := http.StatusForbidden
+		if slices.Contains(forAnyone, v.pattern) {
+			want = http.StatusOK
+			seen = append(seen, v.pattern)
+		}
+		if got := status(as(admin), v.pattern, ""); got != http.StatusOK {
+			t.Errorf("%s by an admin: %d", v.pattern, got)
+		}
+		for name, ctx := range map[string]context.Context{"a user": as(anyone), "nobody": t.Context()} {
+			if got := status(ctx, v.pattern, ""); got != want {
+				t.Errorf("%s by %s: %d, want %d", v.pattern, name, got, want)
+			}
+		}
+	}
+	if diff := cmp.Diff(forAnyone, seen); diff != "" {
+		t.Error(diff)
+	}
+	const pod = `{"namespace": "a", "pod": "b"}`
+	if user, root := status(as(anyone), "POST /v1/search", pod), status(as(admin), "POST /v1/search", pod); user != http.StatusForbidden || root != http.StatusOK {
+		t.Errorf("a pod's resolv.conf: %d, and for an admin %d", user, root)
+	}
+}
+
+// TestStatusNamesClients to admins alone.
+func TestStatusNamesClients(t *testing.T) {
+	mux := API{Status: func(context.Context) Status { return busy() }}.handler()
+	for l, want := range map[level]bool{anyone: false, admin: true} {
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, httptest.NewRequest("GET", statusPath, nil).WithContext(context.WithValue(t.Context(), callerKey{}, caller{1234, l})))
+		if got := strings.Contains(w.Body.String(), "10.128.0.7") || strings.Contains(w.Body.String(), "shop/web-0"); got != want {
+			t.Errorf("level %v: the client is named: %v", l, got)
+		}
+	}
+}
+
+// asker connects as another user with these groups; the first is the user's own. The credentials are those of one thread, which package
+// syscall would change of the whole process.
+func asker(t *testing.T, path string, uid int, groups ...uint32) net.Conn {
+	t.Helper()
+	var conn net.Conn
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // never unlocked: the thread ends with this goroutine
+		gid, user := uintptr(groups[0]), uintptr(uid)
+		for _, call := range [][4]uintptr{
+			{unix.SYS_SETGROUPS, uintptr(len(groups)), uintptr(unsafe.Pointer(&groups[0])), 0}, {unix.SYS_SETRESGID, gid, gid, gid}, {unix.SYS_SETRESUID, user, user, user},
+		} {
+			if _, _, errno := unix.RawSyscall(call[0], call[1], call[2], call[3]); errno != 0 {
+				err = errno
+				return
+			}
+		}
+		conn, err = net.Dial("unix", path)
+	}()
+	<-done
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// answerOn is the status of a request on a connection; 0: it was closed.
+func answerOn(t *testing.T, conn net.Conn, request string) (code int, text string) {
+	t.Helper()
+	method, path, _ := strings.Cut(request, " ")
+	r, err := http.NewRequest(method, "http://node-dns"+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = r.Write(conn) // one that was closed is seen below
+	response, err := http.ReadResponse(bufio.NewReader(conn), r)
+	if err != nil {
+		return 0, ""
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Error(err)
+	}
+	return response.StatusCode, string(body)
+}
+
+// listenForAll is a control socket that every user reaches.
+func listenForAll(t *testing.T) (string, net.Listener) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		lab.Skip(t, "becomes other users, which takes root")
+	}
+	root := lab.ShortDir(t)
+	path := SocketPath(root)
+	listener, err := Listen(path)
+	if err == nil {
+		err = errors.Join(os.Chmod(root, 0o755), os.Chmod(filepath.Dir(path), 0o755))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path, listener
+}
+
+// serveAll is whole on such a socket.
+func serveAll(t *testing.T) string {
+	t.Helper()
+	path, listener := listenForAll(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- serveWith(ctx, listener, whole, isAdmins) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return path
+}
+
+// TestWhoAsks: the kernel's word of who has connected decides, a supplementary group too, one of many.
+func TestWhoAsks(t *testing.T) {
+	path := serveAll(t)
+	many := make([]uint32, 1000)
+	for i := range many {
+		many[i] = uint32(10_000 + i)
+	}
+	for _, test := range []struct {
+		name    string
+		uid     int
+		groups  []uint32
+		isAdmin bool
+	}{
+		{"root", 0, []uint32{0}, true},
+		{"a member", 1234, []uint32{100, admins}, true},
+		{"a member of many groups", 1234, append(slices.Clone(many), admins), true},
+		{"one whose own group it is", 1234, []uint32{admins}, true},
+		{"a user", 1234, []uint32{100}, false},
+		{"a user of many groups", 1234, many, false},
+		{"nobody", 65534, []uint32{65534}, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			conn := asker(t, path, test.uid, test.groups...)
+			if code, _ := answerOn(t, conn, "GET /v1/status"); code != http.StatusOK {
+				t.Errorf("status: %d", code)
+			}
+			want, text := http.StatusForbidden, errNotAdmin.Error()
+			if test.isAdmin {
+				want, text = http.StatusOK, ""
+			}
+			for _, request := range []string{"POST /v1/cache/flush", "POST /v1/cache/dump", "POST /v1/log-queries", "POST /v1/monitor"} {
+				if code, said := answerOn(t, conn, request); code != want || !strings.Contains(said, text) {
+					t.Errorf("%s: %d, want %d: %s", request, code, want, said)
+				}
+			}
+		})
+	}
+}
+
+// TestGuestsLeaveRoom: users who connect and ask nothing keep neither root nor each other out, and give their places back.
+func TestGuestsLeaveRoom(t *testing.T) {
+	path, listener := listenForAll(t)
+	e := &entrance{Listener: listener, adminGroup: isAdmins, guests: map[int]int{}}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			conn, err := e.Accept()
+			if err != nil {
+				return
+			}
+			go func() { // until the client leaves
+				defer conn.Close()
+				conn.Write([]byte("x"))
+				io.Copy(io.Discard, conn)
+			}()
+		}
+	}()
+	defer func() {
+		listener.Close()
+		<-done
+	}()
+	enter := func(uid int) (net.Conn, bool) {
+		conn := asker(t, path, uid, uint32(uid))
+		n, _ := conn.Read(make([]byte, 1)) // EOF where it is closed
+		return conn, n == 1
+	}
+	in := map[int]int{}
+	var held []net.Conn
+	for _, uid := range []int{1001, 1001, 1001, 1001, 1001, 1002, 1002, 1003, 1004, 1005} {
+		conn, ok := enter(uid)
+		if held = append(held, conn); ok {
+			in[uid]++
+		}
+	}
+	if diff := cmp.Diff(map[int]int{1001: maxGuestsOfUser, 1002: 2, 1003: 1, 1004: 1}, in); diff != "" {
+		t.Errorf("who came in (-want +got):\n%s", diff)
+	}
+	for range maxClients {
+		if conn, ok := enter(0); !ok {
+			t.Error("root has no room")
+		} else {
+			defer conn.Close()
+		}
+	}
+	for _, conn := range held {
+		conn.Close()
+	}
+	if !lab.Poll(20*time.Second, func() bool {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		return e.total == 0 && len(e.guests) == 0
+	}) {
+		t.Errorf("places are not given back: %v", e.guests)
+	}
+}

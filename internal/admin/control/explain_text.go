@@ -1,0 +1,212 @@
+package control
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/node-dns/node-dns/internal/sys/termtext"
+)
+
+// WriteText prints the explanation for people.
+func (e Explanation) WriteText(w io.Writer) error {
+	e = termtext.All(e)
+	p := &page{w: w}
+	p.line("%s", e.title())
+	p.table(e.table())
+	for _, line := range e.queriesText() {
+		p.line("%s", line)
+	}
+	p.line("%s", e.digText())
+	e.writeConf(p)
+	for _, note := range e.Search.Notes {
+		p.line("  %s", note)
+	}
+	for _, fault := range e.Search.Faults {
+		p.line("! %s", fault.What)
+		p.line("  %s", fault.Fix)
+	}
+	return p.err
+}
+
+func (e Explanation) title() string {
+	who := "A process on this node"
+	switch {
+	case e.Search.Pod != "":
+		who = "The pod " + e.Search.Namespace + "/" + e.Search.Pod + " (dnsPolicy " + e.Search.Policy + ")"
+	case e.Search.Namespace != "":
+		who = "A pod of the namespace " + e.Search.Namespace
+	}
+	if len(e.Libraries[0].Names) == 0 {
+		return who + " asks nobody for " + e.Name
+	}
+	return fmt.Sprintf("%s that looks up %s (ndots:%d) asks in this order:", who, e.Name, e.Search.conf().Ndots())
+}
+
+func (e Explanation) table() [][]string {
+	rows := [][]string{{"#", "NAME", "WHO ANSWERS", "TIME", "RESULT"}}
+	for i, step := range e.Steps {
+		best := step.best()
+		rows = append(rows, []string{strconv.Itoa(i + 1), step.Name, best.By.short(), best.time(), step.result()})
+	}
+	return rows
+}
+
+// short is who answered, in few words.
+func (b By) short() string {
+	switch {
+	case b.Who == "cluster" && b.Server != "":
+		return "cluster " + b.Server + over(b.Transport)
+	case b.Who == "cluster" && b.Target != "":
+		return "cluster, " + b.Target
+	case b.Who == "upstream" && b.Domain != "." && b.Domain != "":
+		return b.Server + over(b.Transport) + " for " + b.Domain
+	case b.Who == "upstream":
+		return "upstream " + b.Server + over(b.Transport)
+	case b.Who == "localhost", b.Who == "itself", b.Who == "rule":
+		return "node-dns"
+	}
+	return b.Who
+}
+
+// time is how long the answer took, or how old it was.
+func (a Answer) time() string {
+	switch {
+	case a.By.Stale:
+		return "stale " + age(a.By.Age)
+	case a.By.Cached:
+		return "cached " + age(a.By.Age)
+	}
+	return milliseconds(a.Took)
+}
+
+// shownAddresses is how many addresses stand in a row.
+const shownAddresses = 3
+
+// result is what there is of a name: its addresses, else why there are none.
+func (s Step) result() string {
+	var addresses []string
+	for _, r := range s.records() {
+		if r.Type == "A" || r.Type == "AAAA" {
+			addresses = append(addresses, r.Data)
+		}
+	}
+	switch n := len(addresses); {
+	case n > shownAddresses:
+		return fmt.Sprintf("%s and %d more", strings.Join(addresses[:shownAddresses], " "), n-shownAddresses)
+	case n > 0:
+		return strings.Join(addresses, " ")
+	}
+	text := s.rcodes()
+	for _, e := range s.best().Errors {
+		text += " (" + e.text() + ")"
+	}
+	return text
+}
+
+// queriesText says how many queries that is.
+func (e Explanation) queriesText() []string {
+	glibc, musl := e.Libraries[0], e.Libraries[1]
+	text := glibc.count() + " on the wire, A and AAAA each"
+	switch {
+	case musl.count() == glibc.count():
+		text += ", with glibc and with musl (Alpine)"
+	default:
+		text += ", with glibc; " + musl.count() + " with musl (Alpine)"
+	}
+	text += "."
+	if e.Found && glibc.Queries > glibc.Whole && e.Name != e.Whole {
+		text += fmt.Sprintf(" %q, with the dot at its end, needs %d", e.Whole, glibc.Whole)
+		if musl.Whole != glibc.Whole {
+			text += fmt.Sprintf(" and %d", musl.Whole)
+		}
+		text += "."
+	}
+	lines := []string{text}
+	if difference := e.difference(glibc, musl); difference != "" {
+		lines = append(lines, difference)
+	}
+	switch {
+	case e.Walked != nil:
+		lines = append(lines, fmt.Sprintf("autopath: the node says to the first name what the rest of the list leads to, to pods of this node; without it %d queries.", glibc.Unwalked))
+	case e.Search.Namespace == "":
+	case e.Search.Autopath.On:
+		lines = append(lines, "autopath is on, and has nothing to walk here.")
+	default:
+		lines = append(lines, "autopath, which would have the node walk the list, is off: "+e.Search.Autopath.Why+".")
+	}
+	return lines
+}
+
+func (b Behaviour) count() string {
+	text := strconv.Itoa(b.Queries) + " queries"
+	if b.AtLeast {
+		text = "at least " + text
+	}
+	return text
+}
+
+// difference says where musl does otherwise than glibc.
+func (e Explanation) difference(glibc, musl Behaviour) string {
+	if strings.Join(glibc.Names, " ") == strings.Join(musl.Names, " ") {
+		return ""
+	}
+	var numbers []string
+	for _, name := range musl.Names {
+		numbers = append(numbers, "#"+strconv.Itoa(e.index(name)+1))
+	}
+	text := "musl asks for " + orNone(strings.Join(numbers, " "))
+	switch n := len(musl.Names); {
+	case slices.Contains(e.Search.Domains, ".") && !musl.Found:
+		text += " and finds nothing: it ends at the root in the list"
+	case musl.Found:
+		text += " and finds it"
+	case n > 0 && e.step(musl.Names[n-1]).rcodes() == "NXDOMAIN":
+		text += " and finds nothing: it has no search list for a name with so many dots"
+		if strings.Count(strings.TrimSuffix(e.Name, "."), ".") < e.Search.conf().Ndots() {
+			text = strings.Replace(text, "for a name with so many dots", "at all, as the line is too long for it", 1)
+		}
+	default:
+		text += " and finds nothing: it ends at a name that has no address, and at a failure, where glibc goes on"
+	}
+	return text + "."
+}
+
+func (e Explanation) digText() string {
+	text := "dig asks for " + e.Dig + " alone"
+	if i := e.index(e.Dig); i >= 0 {
+		text = fmt.Sprintf("dig asks for #%d alone", i+1)
+	}
+	return text + "; dig +search, host and nslookup go through the list."
+}
+
+// writeConf shows the resolv.conf.
+func (e Explanation) writeConf(p *page) {
+	var servers []string
+	for _, server := range e.Search.Nameservers {
+		if e.Search.isOwn(server) {
+			server += " (this node)"
+		}
+		servers = append(servers, server)
+	}
+	p.line("resolv.conf  nameserver %s", orNone(strings.Join(servers, ", ")))
+	p.line("             search %s", orNone(strings.Join(e.Search.Domains, " ")))
+	p.line("             options %s", orNone(strings.Join(e.Search.Options, " ")))
+	switch host := e.Search.Host; {
+	case host == nil:
+	case host.Path == "":
+		p.line("             made by the kubelet of no file (%s)", host.where())
+	default:
+		p.line("             made by the kubelet from %s (%s): nameserver %s, search %s", host.Path, host.where(),
+			orNone(strings.Join(host.Nameservers, " ")), orNone(strings.Join(host.Search, " ")))
+	}
+}
+
+func (h HostFile) where() string {
+	if h.Source == "default" {
+		return "its default"
+	}
+	return h.Source
+}

@@ -1,0 +1,144 @@
+package control
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/node-dns/node-dns/internal/admin/searchlist"
+)
+
+// Lookup is a name that was looked up by a search list, and what came of it.
+type Lookup struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Name       string `json:"name"` // as it was given
+	Found      bool   `json:"found"`
+	Search     Search `json:"search"`
+	Steps      []Step `json:"steps"` // the names in the order in which they were asked for
+}
+
+// Step is one name of a search, with an answer for each type.
+type Step struct {
+	Name    string   `json:"name"`
+	Answers []Answer `json:"answers"`
+}
+
+// LookupQuestion is what FetchLookup looks for.
+type LookupQuestion struct {
+	Name   string   // a dot at its end: no search list
+	Types  []string // none: A and AAAA, as programs ask
+	Class  string   // "": IN; of another there is no search list
+	Search SearchQuestion
+}
+
+// types are those that are asked for.
+func (q LookupQuestion) types() []string {
+	if len(q.Types) > 0 {
+		return q.Types
+	}
+	return []string{"A", "AAAA"}
+}
+
+// FetchLookup looks a name up as glibc does, of the daemon that listens on path.
+func FetchLookup(ctx context.Context, path string, question LookupQuestion) (Lookup, error) {
+	l := Lookup{APIVersion: APIVersion, Kind: "Lookup", Name: question.Name, Steps: []Step{}}
+	var err error
+	if l.Search, err = FetchSearch(ctx, path, question.Search); err != nil {
+		return l, err
+	}
+	s := stepper{ctx: ctx, path: path, question: question}
+	if question.Class != "" && question.Class != "IN" {
+		s.ask(wholeName(question.Name))
+	} else {
+		l.Search.conf().Walk(searchlist.GLibc, question.Name, s.ask)
+	}
+	l.Steps = append(l.Steps, s.steps...)
+	_, l.Found = l.found()
+	return l, s.err
+}
+
+func wholeName(name string) string { return strings.TrimSuffix(name, ".") + "." }
+
+// stepper asks for the names of a walk, each once.
+type stepper struct {
+	ctx      context.Context
+	path     string
+	question LookupQuestion
+	steps    []Step
+	err      error // the first; nothing is asked after it
+}
+
+func (s *stepper) ask(name string) []searchlist.Result {
+	if i := slices.IndexFunc(s.steps, func(step Step) bool { return step.Name == name }); i >= 0 {
+		return s.steps[i].results()
+	}
+	if s.err != nil {
+		return []searchlist.Result{searchlist.Refused}
+	}
+	step := Step{Name: name, Answers: make([]Answer, len(s.question.types()))}
+	group, ctx := errgroup.WithContext(s.ctx)
+	for i, qtype := range s.question.types() {
+		group.Go(func() (err error) {
+			step.Answers[i], err = Query(ctx, s.path, Question{Name: name, Type: qtype, Class: s.question.Class})
+			return err
+		})
+	}
+	if s.err = group.Wait(); s.err != nil {
+		return []searchlist.Result{searchlist.Refused}
+	}
+	s.steps = append(s.steps, step)
+	return step.results()
+}
+
+func (s Step) results() []searchlist.Result {
+	var all []searchlist.Result
+	for _, answer := range s.Answers {
+		all = append(all, answer.Result())
+	}
+	return all
+}
+
+// Result is what a C library sees in it.
+func (a Answer) Result() searchlist.Result {
+	switch {
+	case a.Rcode == "NXDOMAIN":
+		return searchlist.Absent
+	case a.Rcode == "NOERROR" && len(a.Answer) > 0:
+		return searchlist.Found
+	case a.Rcode == "NOERROR":
+		return searchlist.NoData
+	case a.Rcode == "SERVFAIL":
+		return searchlist.Failed
+	}
+	return searchlist.Refused
+}
+
+// found is the step that the search ends with: that with an answer; else one whose name exists, or that failed; else the last.
+func (l Lookup) found() (step Step, ok bool) {
+	for _, result := range []searchlist.Result{searchlist.Found, searchlist.NoData, searchlist.Failed, searchlist.Refused} {
+		for _, step := range l.Steps {
+			if slices.Contains(step.results(), result) {
+				return step, result == searchlist.Found
+			}
+		}
+	}
+	if len(l.Steps) == 0 {
+		return Step{}, false
+	}
+	return l.Steps[len(l.Steps)-1], false
+}
+
+// best is the answer that says most of a step.
+func (s Step) best() Answer {
+	for _, result := range []searchlist.Result{searchlist.Found, searchlist.Failed, searchlist.Refused, searchlist.NoData} {
+		for _, answer := range s.Answers {
+			if answer.Result() == result {
+				return answer
+			}
+		}
+	}
+	return s.Answers[0]
+}

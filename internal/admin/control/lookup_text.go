@@ -1,0 +1,159 @@
+package control
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/node-dns/node-dns/internal/sys/termtext"
+)
+
+// WriteText prints what was found as zone files have it, and one line that says where that is from.
+func (l Lookup) WriteText(w io.Writer) error {
+	l = termtext.All(l)
+	p := &page{w: w}
+	step, _ := l.found()
+	if len(step.Answers) == 0 {
+		p.line(";; there is no name to ask for: none is short enough with a domain of the search list")
+		return p.err
+	}
+	for _, r := range step.records() {
+		p.line("%s  %d  %s  %s  %s", r.Name, r.TTL, r.Class, r.Type, r.Data)
+	}
+	p.line(";; %s", l.provenance(step))
+	return p.err
+}
+
+// WriteShort prints the data alone.
+func (l Lookup) WriteShort(w io.Writer) error {
+	l = termtext.All(l)
+	p := &page{w: w}
+	step, _ := l.found()
+	for _, r := range step.records() {
+		p.line("%s", r.Data)
+	}
+	return p.err
+}
+
+// records are those of all answers: an alias is in the answer for each type.
+func (s Step) records() (all []Record) {
+	for _, answer := range s.Answers {
+		for _, r := range answer.Answer {
+			same := func(have Record) bool { return have.Name == r.Name && have.Type == r.Type && have.Data == r.Data }
+			if !slices.ContainsFunc(all, same) {
+				all = append(all, r)
+			}
+		}
+	}
+	return all
+}
+
+// provenance says what came of a step, who said so, and how long that took.
+func (l Lookup) provenance(step Step) string {
+	a := step.best()
+	text := step.rcodes()
+	if _, found := l.found(); !found {
+		text = step.Name + " " + text
+	}
+	text += " from " + a.By.text()
+	text += ", in " + milliseconds(a.Took)
+	switch {
+	case a.By.Cached:
+		text += ", " + a.By.memory()
+	case a.By.Server+a.By.Target != "":
+		text += ", not cached"
+	}
+	if len(a.Answer) > 0 {
+		text += ", TTL " + strconv.FormatUint(uint64(a.Answer[0].TTL), 10)
+	}
+	if len(a.Flags) > 0 {
+		text += ", flags " + strings.Join(a.Flags, " ")
+	}
+	for _, e := range a.Errors {
+		text += ", " + e.text()
+	}
+	if n := len(l.Steps); n > 1 {
+		text += fmt.Sprintf("; %d names tried", n)
+	}
+	return text
+}
+
+// rcodes is what came of a step in a word, or a word for each type where they differ.
+func (s Step) rcodes() string {
+	first, same := s.Answers[0].outcome(), true
+	var words []string
+	for _, a := range s.Answers {
+		same = same && a.outcome() == first
+		words = append(words, a.Type+" "+a.outcome())
+	}
+	if same || s.best().outcome() == "NOERROR" && !strings.Contains(strings.Join(words, " "), "SERVFAIL") {
+		return s.best().outcome()
+	}
+	return strings.Join(words, ", ")
+}
+
+// outcome is the rcode, or NODATA (RFC 9499 section 5).
+func (a Answer) outcome() string {
+	switch {
+	case a.Rcode == "":
+		return "no answer"
+	case a.Rcode == "NOERROR" && len(a.Answer) == 0:
+		return "NODATA"
+	}
+	return a.Rcode
+}
+
+// text is who answered.
+func (b By) text() string {
+	switch b.Who {
+	case "cluster":
+		switch {
+		case b.Server != "":
+			return "the cluster's " + b.Server + over(b.Transport)
+		case b.Target != "":
+			return "the cluster (built-in), the alias's target from " + b.Target
+		}
+		return "the cluster (built-in)"
+	case "upstream":
+		if b.Domain != "." && b.Domain != "" {
+			return b.Server + over(b.Transport) + " (for " + b.Domain + ", " + b.Source + ")"
+		}
+		return b.Server + over(b.Transport) + " (" + b.Source + ")"
+	case "local data":
+		if b.Source != "" {
+			return "local data (" + b.Source + ")"
+		}
+		return "local data"
+	case "localhost":
+		return "node-dns (localhost)"
+	case "itself":
+		return "node-dns itself"
+	case "rule":
+		if b.Source != "" {
+			return "node-dns (" + b.Domain + " is asked of nobody: " + b.Source + ")"
+		}
+		return "node-dns (not asked upstream)"
+	}
+	return "nobody"
+}
+
+// memory is how old an answer is that was remembered.
+func (b By) memory() string {
+	if b.Stale {
+		return "STALE, from the cache, " + age(b.Age) + " old"
+	}
+	return "from the cache, " + age(b.Age) + " old"
+}
+
+func (e ExtendedError) text() string {
+	text := fmt.Sprintf("EDE %d", e.Code)
+	if e.Name != "" {
+		text += " (" + e.Name + ")"
+	}
+	if e.Text != "" {
+		text += ": " + e.Text
+	}
+	return text
+}

@@ -1,0 +1,74 @@
+package control
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// peer is the process at the other end of a unix socket, with the user and the groups that it had when it connected, as the kernel
+// noted them (unix(7), SO_PEERCRED and SO_PEERGROUPS). No process can forge them.
+type peer struct {
+	PID    int // 0: of another PID namespace
+	UID    int
+	Groups []int // the process's own and the supplementary ones
+}
+
+// isIn reports whether the process was in a group.
+func (p peer) isIn(group int) bool { return slices.Contains(p.Groups, group) }
+
+// maxGroups is NGROUPS_MAX of limits.h.
+const maxGroups = 1 << 16
+
+// peerOf returns who is at the other end of a connection.
+func peerOf(conn syscall.Conn) (peer, error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return peer{}, fmt.Errorf("asking who connected: %w", err)
+	}
+	var p peer
+	var peerErr error
+	if err := raw.Control(func(fd uintptr) { p, peerErr = peerOfSocket(int(fd)) }); err != nil || peerErr != nil {
+		return peer{}, fmt.Errorf("asking who connected: %w", errors.Join(err, peerErr))
+	}
+	return p, nil
+}
+
+func peerOfSocket(fd int) (peer, error) {
+	cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+	if err != nil {
+		return peer{}, os.NewSyscallError("getsockopt", err)
+	}
+	p := peer{PID: int(cred.Pid), UID: int(cred.Uid), Groups: []int{int(cred.Gid)}}
+	groups, err := groupsOf(fd)
+	for _, group := range groups {
+		p.Groups = append(p.Groups, int(group))
+	}
+	return p, err
+}
+
+// groupsOf are the supplementary groups; none where the kernel cannot tell (before 4.13).
+func groupsOf(fd int) ([]uint32, error) {
+	for room := 64; room <= maxGroups; {
+		groups := make([]uint32, room)
+		octets := uint32(4 * room)
+		_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_PEERGROUPS,
+			uintptr(unsafe.Pointer(&groups[0])), uintptr(unsafe.Pointer(&octets)), 0)
+		switch errno {
+		case 0:
+			return groups[:min(int(octets/4), room)], nil
+		case unix.ERANGE: // there are more, and octets says how many
+			room = max(int(octets/4), 2*room)
+		case unix.ENOPROTOOPT:
+			return nil, nil
+		default:
+			return nil, os.NewSyscallError("getsockopt", errno)
+		}
+	}
+	return nil, os.NewSyscallError("getsockopt", unix.ERANGE)
+}

@@ -1,0 +1,47 @@
+package control
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestPeerOf: a process that connects to itself is itself. Other users and groups are tested in access_test.go.
+func TestPeerOf(t *testing.T) {
+	listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	client, err := net.Dial("unix", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	conn, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	p, err := peerOf(conn.(*net.UnixConn))
+	if err != nil || p.PID != os.Getpid() || p.UID != os.Geteuid() || !p.isIn(os.Getegid()) {
+		t.Errorf("%+v, %v", p, err)
+	}
+	groups, err := os.Getgroups()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, group := range groups {
+		if !p.isIn(group) {
+			t.Errorf("%+v is not in %d", p, group)
+		}
+	}
+	if p.isIn(1 << 30) {
+		t.Errorf("%+v is in every group", p)
+	}
+	conn.Close()
+	if p, err := peerOf(conn.(*net.UnixConn)); err == nil {
+		t.Errorf("of a closed connection: %+v", p)
+	}
+}

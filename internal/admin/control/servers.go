@@ -1,0 +1,175 @@
+package control
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/node-dns/node-dns/internal/sys/termtext"
+)
+
+// ServerList says which servers are asked for which names, what else was said of that, and who is never asked.
+type ServerList struct {
+	APIVersion string        `json:"apiVersion"`
+	Kind       string        `json:"kind"`
+	Now        time.Time     `json:"now"`
+	Zones      []Zone        `json:"zones"`  // the cluster's, where the built-in resolver answers, or nobody
+	Routes     []Route       `json:"routes"` // the longest domain wins
+	Lost       []Loss        `json:"lost"`
+	Refused    []Refused     `json:"refused"`
+	Changed    *RouteChanged `json:"changed,omitempty"` // when other servers were asked; nil: not in our memory
+	Problems   []string      `json:"problems"`          // empty: all is well
+}
+
+// Zone is a domain that is not asked of other servers.
+type Zone struct {
+	Domain string `json:"domain"`
+	State  string `json:"state"` // the built-in resolver's phase; "": there is none, and its names fail
+	Source string `json:"source"`
+}
+
+// ServerList is the part of the status that is about servers.
+func (s Status) ServerList() ServerList {
+	l := ServerList{
+		APIVersion: APIVersion, Kind: "ServerList", Now: s.Now, Zones: []Zone{}, Routes: append([]Route{}, s.Routes...),
+		Lost: append([]Loss{}, s.Overridden...), Refused: append([]Refused{}, s.Refused...), Changed: s.Changed, Problems: []string{},
+	}
+	isRouted := func(domain string) bool {
+		return slices.ContainsFunc(l.Routes, func(r Route) bool { return r.Domain == domain })
+	}
+	for _, domain := range s.Cluster.zones() {
+		switch {
+		case domain == "": // it is not known
+		case s.Cluster.Resolver != nil:
+			l.Zones = append(l.Zones, Zone{Domain: domain, State: s.Cluster.Resolver.Phase, Source: s.Cluster.Source})
+		case !isRouted(domain):
+			l.Zones = append(l.Zones, Zone{Domain: domain, Source: s.Cluster.Source})
+		}
+	}
+	l.Problems = append(l.Problems, s.DownServers()...)
+	for _, route := range l.Routes {
+		if len(route.Servers) == 0 && !route.Local {
+			l.Problems = append(l.Problems, "no server is left for "+route.Domain+": its names fail")
+		}
+	}
+	if !isRouted(".") {
+		l.Problems = append(l.Problems, "no upstream nameserver is known")
+	}
+	return l
+}
+
+// DownServers are the problems that single servers are.
+func (s Status) DownServers() []string {
+	var problems []string
+	for _, route := range s.Routes {
+		for _, server := range route.Servers {
+			if server.State == "down" {
+				problems = append(problems, server.Address+" (for "+route.Domain+") is down: "+server.Error)
+			}
+		}
+	}
+	return problems
+}
+
+// WriteText prints the list as a table for people.
+func (l ServerList) WriteText(w io.Writer) error {
+	l = termtext.All(l)
+	p := &page{w: w}
+	p.table(l.table())
+	for _, lost := range l.Lost {
+		if lost.By != "" {
+			p.line("lost: %s %s: %s", lost.Domain, lost.words(" "), lost.Why)
+		} else {
+			p.line("lost: %s %s from %s: %s", lost.Domain, lost.words(" "), lost.Source, lost.Why)
+		}
+	}
+	for _, refused := range l.Refused {
+		p.line("refused: %s from %s: %s", strings.TrimSpace(refused.Domain+" "+refused.Server), refused.Source, refused.Why)
+	}
+	if l.Changed != nil {
+		p.line("%s", l.Changed.text())
+	}
+	for _, problem := range l.Problems {
+		p.line("! %s", problem)
+	}
+	return p.err
+}
+
+func (l ServerList) table() [][]string {
+	rows := [][]string{{"DOMAIN", "SERVER", "STATE", "OVER", "RTT", "QUERIES", "FAILED", "SOURCE"}}
+	add := func(domain, server, state, source string) {
+		rows = append(rows, []string{domain, server, state, "-", "-", "-", "-", source})
+	}
+	isShown := false
+	for _, zone := range l.Zones {
+		if zone.State == "" {
+			add(zone.Domain, "none", "FAILS", zone.Source)
+		} else {
+			add(zone.Domain, "built-in", zone.State, zone.Source)
+		}
+	}
+	for _, route := range l.Routes {
+		if route.Local {
+			add(route.Domain, "none", noSuchNames, route.Source)
+		} else if len(route.Servers) == 0 {
+			add(route.Domain, "none", "FAILS", route.Source)
+		}
+		for _, server := range route.Servers {
+			rows = append(rows, []string{
+				route.Domain, server.Address, server.state(), cmp.Or(server.Transport, "-"), server.rtt(), strconv.FormatUint(server.Queries, 10),
+				strconv.FormatUint(server.Failures+server.Refusals, 10), route.Source,
+			})
+			isShown = isShown || server.Transport != ""
+		}
+	}
+	if !isShown {
+		for i := range rows {
+			rows[i] = slices.Delete(rows[i], transportColumn, transportColumn+1)
+		}
+	}
+	return rows
+}
+
+// transportColumn is there where servers may be asked over one transport or the other.
+const transportColumn = 3
+
+func (s Server) state() string {
+	switch s.State {
+	case "down":
+		return "DOWN"
+	case "unknown":
+		if s.Queries > 0 {
+			return "no answer"
+		}
+		return "not asked"
+	}
+	return s.State
+}
+
+func (s Server) rtt() string {
+	if s.RTT == 0 {
+		return "-"
+	}
+	return milliseconds(s.RTT)
+}
+
+// table prints rows with aligned columns; the last one has no end.
+func (p *page) table(rows [][]string) {
+	widths := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, cell := range row {
+			widths[i] = max(widths[i], len([]rune(cell)))
+		}
+	}
+	for _, row := range rows {
+		var line strings.Builder
+		for i, cell := range row[:len(row)-1] {
+			fmt.Fprintf(&line, "%-*s  ", widths[i], cell)
+		}
+		p.line("%s", line.String()+row[len(row)-1])
+	}
+}

@@ -1,0 +1,363 @@
+package control
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/node-dns/node-dns/internal/sys/termtext"
+)
+
+// WriteText prints the status as a page for people.
+func (s Status) WriteText(w io.Writer) error {
+	notes, problems := s.Notes, s.Problems // some of which have several lines
+	s.Notes, s.Problems = nil, nil
+	s = termtext.All(s)
+	p := &page{w: w}
+	p.line("node-dns %s: running %s, %s%s", s.Version, age(s.Now.Sub(s.Started)), s.readiness(), s.Node.text())
+	p.row("Listening", s.listening())
+	p.row("Clients", s.Clients.text())
+	p.row("Cluster", s.clusterText())
+	for _, route := range s.Routes {
+		if slices.Contains(s.Cluster.zones(), route.Domain) {
+			continue // its servers stand in the row above
+		}
+		name := "Upstreams"
+		if route.Domain != "." {
+			name = "Route"
+		}
+		p.row(name, route.text(s.Now)+s.insteadOf(route))
+	}
+	if !slices.ContainsFunc(s.Routes, func(r Route) bool { return r.Domain == "." }) {
+		p.row("Upstreams", "none known")
+	}
+	if s.Bus != nil {
+		p.row("D-Bus", s.Bus.text())
+	}
+	p.row("resolv.conf", s.ResolvConf.text())
+	p.row("Cache", s.Cache.text())
+	p.row("Queries", s.Queries.text())
+	if s.LastMinute != nil {
+		p.row(s.LastMinute.name(), s.LastMinute.text())
+	}
+	if limits := s.Queries.Limits.text(); limits != "" {
+		p.row("Limits", limits)
+	}
+	if s.SELinux != nil {
+		p.row("SELinux", s.SELinux.text())
+	}
+	if watched := s.Watched.text(); watched != "" {
+		p.row("Watched", watched)
+	}
+	for _, note := range notes {
+		p.line("  %s", termtext.Lines(note, "    "))
+	}
+	for _, problem := range problems {
+		p.line("! %s", termtext.Lines(problem, "    "))
+	}
+	return p.err
+}
+
+func (s SELinux) text() string {
+	if s.Domain == "" {
+		return s.Mode
+	}
+	return s.Mode + "   domain " + s.Domain
+}
+
+func (s Status) readiness() string {
+	if s.Ready {
+		return "ready"
+	}
+	return "NOT ready"
+}
+
+func (n Node) text() string {
+	switch {
+	case n.Name == "" && n.IP == "":
+		return ""
+	case n.IP == "":
+		return "   node " + n.Name
+	}
+	return fmt.Sprintf("   node %s (%s)", n.Name, n.IP)
+}
+
+func (s Status) listening() string {
+	var words []string
+	for _, l := range s.Listeners {
+		word := l.Address + " " + protocols(l)
+		switch {
+		case l.Spare:
+			word = l.Address + " left to another program"
+		case l.IsFailed():
+			word = l.Address + " FAILED (" + l.Error + ")"
+		}
+		words = append(words, word)
+	}
+	if len(words) == 0 {
+		words = []string{"none"}
+	}
+	if metrics := s.Metrics.text(); metrics != "" {
+		words = append(words, metrics)
+	}
+	return strings.Join(words, "   ")
+}
+
+func protocols(l Listener) string {
+	switch {
+	case l.UDP && l.TCP:
+		return "udp+tcp"
+	case l.UDP:
+		return "udp"
+	case l.TCP:
+		return "tcp"
+	}
+	return "not bound"
+}
+
+// from is a further line that says where something was read.
+func from(source string) string {
+	if source == "" || source == "default" {
+		return ""
+	}
+	return "\nfrom " + source
+}
+
+// insteadOf is in further lines what the route has won over.
+func (s Status) insteadOf(route Route) string {
+	text := ""
+	for _, lost := range s.Overridden {
+		if lost.Domain == route.Domain && lost.By != "" {
+			text += "\ninstead of " + lost.words("   ") + strings.Replace(from(lost.Source), "\n", " ", 1)
+		}
+	}
+	return text
+}
+
+func (l Loss) words(separator string) string {
+	if l.Local {
+		return noSuchNames
+	}
+	return orNone(strings.Join(l.Servers, separator))
+}
+
+// noSuchNames is what a domain has that is asked of nobody.
+const noSuchNames = "no such names"
+
+func (r Route) servers(now time.Time) string {
+	if r.Local {
+		return noSuchNames
+	}
+	var words []string
+	for _, server := range r.Servers {
+		words = append(words, server.text(now))
+	}
+	return orNone(strings.Join(words, "   "))
+}
+
+func (r Route) text(now time.Time) string {
+	text := r.servers(now) + from(r.Source)
+	switch {
+	case r.Local:
+		return r.Domain + ": " + text
+	case r.Domain != ".":
+		return r.Domain + " via " + text
+	}
+	return text
+}
+
+func (s Server) text(now time.Time) string {
+	switch s.State {
+	case "down":
+		return fmt.Sprintf("%s DOWN for %s (%s; %d of %d failed)", s.Address, age(now.Sub(s.Since)), s.Error, s.Failures, s.Queries)
+	case "up":
+		return fmt.Sprintf("%s ok %s", s.Address, milliseconds(s.RTT)) + over(s.Transport)
+	}
+	if s.Queries > 0 {
+		return fmt.Sprintf("%s no answer yet (asked %d times)", s.Address, s.Queries)
+	}
+	return s.Address + " not asked yet"
+}
+
+// over names a transport; "": there is but one.
+func over(transport string) string {
+	if transport == "" {
+		return ""
+	}
+	return " over " + transport
+}
+
+func (r ResolvConf) text() string {
+	text := r.Path + " is not ours"
+	switch {
+	case r.Ours:
+		text = r.Path + " is ours"
+	case r.Owner != "":
+		text += " (" + r.Owner + ")"
+	}
+	text += ": nameserver " + orNone(strings.Join(r.Nameservers, " ")) + ", search " + orNone(strings.Join(r.Search, " "))
+	if r.Original != "" {
+		text += "\noriginal kept in " + r.Original
+	}
+	if r.DropIn != "" {
+		text += "\nsystemd-resolved asks this node: " + r.DropIn
+	}
+	switch {
+	case r.Hold != "" && r.Ours:
+		text += "\nleft alone but for the nameserver: " + r.Hold
+	case r.Hold != "":
+		text += "\nleft alone: " + r.Hold
+	}
+	if len(r.Pending) > 0 {
+		text += "\nto be written: " + strings.Join(r.Pending, " ")
+	}
+	return text
+}
+
+func (c Cache) text() string {
+	if c.Size == 0 {
+		return "off"
+	}
+	text := fmt.Sprintf("%d/%d entries", c.Entries, c.Size)
+	if asked := c.Hits + c.Misses; asked > 0 {
+		text += fmt.Sprintf("   hits %.1f %%", 100*float64(c.Hits)/float64(asked))
+	}
+	if c.Evictions > 0 {
+		text += fmt.Sprintf("   evicted %d", c.Evictions)
+	}
+	return text
+}
+
+// number is how many of something there are.
+func number[N int | uint64](n N, one, many string) string {
+	if n == 1 {
+		many = one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+func (q Queries) text() string {
+	text := fmt.Sprintf("%d over UDP, %d over TCP", q.UDP, q.TCP)
+	if q.Shed > 0 {
+		text += fmt.Sprintf(", %d SERVFAIL at a limit", q.Shed)
+	}
+	if q.Moved > 0 {
+		text += fmt.Sprintf(", %d moved to TCP for false responses", q.Moved)
+	}
+	if q.Panics > 0 {
+		text += fmt.Sprintf(", %d PANICS", q.Panics)
+	}
+	return text
+}
+
+// manyNetworks is how many networks of clients are named.
+const manyNetworks = 6
+
+func (c Clients) text() string {
+	text := "this host alone"
+	switch networks := c.Networks; {
+	case slices.Contains(c.AllowFrom, "all"):
+		text = "everyone"
+	case len(networks) > manyNetworks:
+		text = fmt.Sprintf("%s and %d more", strings.Join(networks[:manyNetworks], " "), len(networks)-manyNetworks)
+	case len(networks) > 0:
+		text = strings.Join(networks, " ")
+	}
+	if c.RateLimit > 0 {
+		text += fmt.Sprintf("   %d queries a second each", c.RateLimit)
+	}
+	return text
+}
+
+// text names those that were met; "": none was.
+func (l Limits) text() string {
+	var words []string
+	for _, limit := range []struct {
+		count uint64
+		what  string
+	}{
+		{l.Strangers, "queries refused: the network may not ask"},
+		{l.Hasty, "refused: clientRateLimit"},
+		{l.Crowding, "failed: the client's share of the queries that wait"},
+		{l.Costly, "failed: the client's share of what upstream nameservers send"},
+		{l.Full, "failed: too many queries wait"},
+		{l.Upstream, "failed: dnsForwardMax, or no socket"},
+		{l.Silenced, "refusals over UDP above their limit"},
+		{l.TCPRefused, "connections refused"},
+		{l.TCPIdle, "idle connections closed for new ones"},
+		{l.NoDescriptors, "connections refused: no file descriptor"},
+	} {
+		if limit.count > 0 {
+			words = append(words, fmt.Sprintf("%d %s", limit.count, limit.what))
+		}
+	}
+	if l.Crowder != "" {
+		who := l.Crowder
+		if l.CrowderPod != "" {
+			who += ", pod " + l.CrowderPod
+		}
+		words = append(words, "more than its share: "+who)
+	}
+	return strings.Join(words, ", ")
+}
+
+// page writes aligned rows and keeps the first error.
+type page struct {
+	w   io.Writer
+	err error
+}
+
+func (p *page) line(format string, args ...any) {
+	if p.err == nil {
+		_, p.err = fmt.Fprintf(p.w, format+"\n", args...)
+	}
+}
+
+// row prints a name and a text whose further lines stand below its first.
+func (p *page) row(name, text string) {
+	for i, line := range strings.Split(text, "\n") {
+		if i > 0 {
+			name = ""
+		}
+		p.line("%-12s%s", name, line)
+	}
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none"
+	}
+	return s
+}
+
+// milliseconds prints two digits behind the point below 10 ms, where they matter, and none above.
+func milliseconds(d time.Duration) string {
+	ms := float64(d) / float64(time.Millisecond)
+	if ms < 9.995 { // which would be printed as 10.00
+		return fmt.Sprintf("%.2fms", ms)
+	}
+	return fmt.Sprintf("%.0fms", ms)
+}
+
+// age prints a duration in its two largest units: 3d 4h, 2m 5s, 12s. One below zero (the clock was set back) is 0s.
+func age(d time.Duration) string {
+	d = max(d, 0)
+	units := []struct {
+		name string
+		size time.Duration
+	}{{"d", 24 * time.Hour}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}}
+	for i, unit := range units {
+		if d < unit.size && i < len(units)-1 {
+			continue
+		}
+		text := fmt.Sprintf("%d%s", d/unit.size, unit.name)
+		if i < len(units)-1 {
+			next := units[i+1]
+			text += fmt.Sprintf(" %d%s", d%unit.size/next.size, next.name)
+		}
+		return text
+	}
+	return "0s"
+}

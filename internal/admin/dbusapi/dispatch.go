@@ -1,0 +1,145 @@
+package dbusapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/godbus/dbus/v5"
+
+	"github.com/node-dns/node-dns/internal/dnsmasqconf"
+	"github.com/node-dns/node-dns/internal/sys/journal"
+)
+
+// A request is a call as its method sees it.
+type request struct {
+	path, iface, member, signature string
+	sender                         string // its unique name
+	destination                    string // one of our names; of a signal "" for all who listen
+	body                           []any
+}
+
+func newRequest(m *dbus.Message) request {
+	text := func(field dbus.HeaderField) string {
+		switch value := m.Headers[field].Value().(type) {
+		case string:
+			return value
+		case dbus.ObjectPath:
+			return string(value)
+		case dbus.Signature:
+			return value.String()
+		}
+		return ""
+	}
+	return request{
+		path: text(dbus.FieldPath), iface: text(dbus.FieldInterface), member: text(dbus.FieldMember),
+		signature: text(dbus.FieldSignature), sender: text(dbus.FieldSender),
+		destination: text(dbus.FieldDestination), body: m.Body,
+	}
+}
+
+// A method answers a request with the values of its reply.
+type method func(l *link, ctx context.Context, r request) ([]any, error)
+
+// A fault is an error that has a name on the bus.
+type fault struct {
+	name string
+	text string
+}
+
+func (f fault) Error() string { return f.text }
+
+// unknown is in libdbus's words, which dnsmasq's callers see.
+func (r request) unknown() error {
+	return fault{errorMethod, fmt.Sprintf("Method \"%s\" with signature \"%s\" on interface \"%s\" doesn't exist\n",
+		r.member, r.signature, r.iface)}
+}
+
+// answer answers a call.
+func (l *link) answer(ctx context.Context, call *dbus.Message) {
+	r := newRequest(call)
+	body, err := l.guarded(ctx, r)
+	var named fault
+	var refused dnsmasqconf.Refusal
+	if err != nil && (!wantsReply(call) || errors.As(err, &named) && named.name == errorAccess) {
+		l.complain(r, err)
+	}
+	switch {
+	case err == nil:
+		reply(l.conn, call, body...)
+	case errors.As(err, &named):
+		replyError(l.conn, call, dbus.NewError(named.name, []any{named.text}))
+	case errors.Is(err, dnsmasqconf.ErrTooMany):
+		replyError(l.conn, call, dbus.NewError(errorLimits, []any{err.Error()}))
+	case errors.As(err, &refused):
+		replyError(l.conn, call, dbus.NewError(errorArguments, []any{refused.Error()}))
+	default:
+		replyError(l.conn, call, dbus.NewError(errorFailed, []any{dnsmasqconf.Printable(err.Error())}))
+	}
+}
+
+// complain logs a call that was refused, or that failed and gets no reply. Only the first in complainEvery is logged, as anybody
+// whom another policy lets through can send many.
+func (l *link) complain(r request, err error) {
+	if now := time.Now(); l.complained.IsZero() || now.Sub(l.complained) >= complainEvery {
+		l.config.Log.Warn("D-Bus call changed nothing", "member", dnsmasqconf.Printable(r.member), "sender", r.sender, "error", err, "unlogged", l.unlogged)
+		l.complained, l.unlogged = now, 0
+		return
+	}
+	l.unlogged++
+}
+
+// guarded is dispatch, whatever it does.
+func (l *link) guarded(ctx context.Context, r request) (body []any, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			l.config.Panics.Caught(l.config.Log, "task panicked", journal.TaskPanic, p, "task", "D-Bus", "member", r.member)
+			err = fault{errorFailed, "internal error"}
+		}
+	}()
+	return l.dispatch(ctx, r)
+}
+
+func (l *link) dispatch(ctx context.Context, r request) ([]any, error) {
+	switch {
+	case r.iface == "org.freedesktop.DBus.Peer":
+		return peer(r)
+	case r.member == "Introspect" && (r.iface == "org.freedesktop.DBus.Introspectable" || r.iface == ""):
+		return []any{introspect(r.path)}, nil
+	case r.path == dnsmasqPath:
+		// Whatever the interface: dnsmasq looks at the method alone, and OpenShift's SDN relies on it.
+		return l.call(ctx, r, dnsmasqMethods)
+	case r.path == managerPath && r.iface == "org.freedesktop.DBus.Properties":
+		return l.call(ctx, r, propertyMethods)
+	case r.path == managerPath && (r.iface == managerInterface || r.iface == ""):
+		return l.call(ctx, r, managerMethods)
+	}
+	return nil, r.unknown()
+}
+
+func (l *link) call(ctx context.Context, r request, methods map[string]method) ([]any, error) {
+	m := methods[r.member]
+	if m == nil || r.path == dnsmasqPath && strings.HasPrefix(r.iface, "org.freedesktop.DBus.") {
+		return nil, r.unknown()
+	}
+	return m(l, ctx, r)
+}
+
+// peer is the interface that everybody on a bus has (D-Bus Specification, "org.freedesktop.DBus.Peer").
+func peer(r request) ([]any, error) {
+	switch r.member {
+	case "Ping":
+		return nil, nil
+	case "GetMachineId":
+		for _, path := range []string{"/etc/machine-id", "/var/lib/dbus/machine-id"} {
+			if id, err := os.ReadFile(path); err == nil {
+				return []any{strings.TrimSpace(string(id))}, nil
+			}
+		}
+		return nil, fault{errorFailed, "no machine-id"}
+	}
+	return nil, r.unknown()
+}

@@ -1,0 +1,122 @@
+package dbusapi
+
+import (
+	"errors"
+	"strings"
+	"sync/atomic"
+
+	"github.com/godbus/dbus/v5"
+)
+
+// A queue keeps the calls in the order in which they came. Godbus starts a goroutine for each, so that of two calls of one
+// program the second might be heeded first.
+type queue struct {
+	calls    chan *dbus.Message
+	conn     atomic.Pointer[dbus.Conn] // nil until the connection has been made
+	arrivals arrivals
+}
+
+func newQueue() *queue { return &queue{calls: make(chan *dbus.Message, maxCalls)} }
+
+// take is called by godbus for each message that comes in, before it does anything about it. It does nothing about messages of
+// a type that it does not know.
+func (q *queue) take(m *dbus.Message) {
+	switch r := newRequest(m); {
+	case m.Type == dbus.TypeMethodCall, m.Type == dbus.TypeSignal && r.isOrder():
+	case m.Type != dbus.TypeSignal:
+		return // replies, which the bus lets through to whom they answer
+	case r.sender != busName:
+		m.Type = 0
+		return
+	default:
+		if name := r.arrival(); name != "" {
+			m.Type = 0
+			q.meet(name)
+		}
+		return
+	}
+	call := *m
+	m.Type = 0
+	select {
+	case q.calls <- &call:
+		return
+	default:
+	}
+	if conn := q.conn.Load(); conn != nil {
+		replyError(conn, &call, dbus.NewError(errorLimits, []any{"too many calls wait to be answered"}))
+	}
+}
+
+// meet has the bus asked at once who has arrived.
+func (q *queue) meet(name string) {
+	if conn := q.conn.Load(); conn != nil {
+		q.arrivals.ask(conn, name)
+	}
+}
+
+// isOrder reports whether a signal is a call in all but its type: it is for us alone, and names one of our objects. dnsmasq looks
+// at a message's member and not at its type, and dbus-send sends a signal unless told otherwise.
+func (r request) isOrder() bool {
+	return r.destination != "" && (r.path == dnsmasqPath || r.path == managerPath)
+}
+
+// arrival is the unique name that a signal of the bus says is new (NameOwnerChanged); "": it says something else.
+func (r request) arrival() string {
+	if r.member != "NameOwnerChanged" || len(r.body) != 3 {
+		return ""
+	}
+	if name, _ := r.body[0].(string); r.body[1] == "" && strings.HasPrefix(name, ":") {
+		return name
+	}
+	return ""
+}
+
+// The names of errors.
+const (
+	errorArguments = "org.freedesktop.DBus.Error.InvalidArgs"
+	errorMethod    = "org.freedesktop.DBus.Error.UnknownMethod"
+	errorLimits    = "org.freedesktop.DBus.Error.LimitsExceeded"
+	errorAccess    = "org.freedesktop.DBus.Error.AccessDenied"
+	errorSupport   = "org.freedesktop.DBus.Error.NotSupported"
+	errorFailed    = "org.freedesktop.DBus.Error.Failed"
+	errorProperty  = "org.freedesktop.DBus.Error.UnknownProperty"
+	errorReadOnly  = "org.freedesktop.DBus.Error.PropertyReadOnly"
+)
+
+func wantsReply(call *dbus.Message) bool {
+	return call.Type == dbus.TypeMethodCall && call.Flags&dbus.FlagNoReplyExpected == 0
+}
+
+// reply answers a call, unless its caller wants none.
+func reply(conn *dbus.Conn, call *dbus.Message, body ...any) {
+	send(conn, call, dbus.TypeMethodReply, nil, body)
+}
+
+func replyError(conn *dbus.Conn, call *dbus.Message, err *dbus.Error) {
+	send(conn, call, dbus.TypeError, map[dbus.HeaderField]dbus.Variant{dbus.FieldErrorName: dbus.MakeVariant(err.Name)}, err.Body)
+}
+
+func send(conn *dbus.Conn, call *dbus.Message, kind dbus.Type, headers map[dbus.HeaderField]dbus.Variant, body []any) {
+	if !wantsReply(call) {
+		return
+	}
+	m := &dbus.Message{Type: kind, Headers: map[dbus.HeaderField]dbus.Variant{
+		dbus.FieldReplySerial: dbus.MakeVariant(call.Serial()),
+	}, Body: body}
+	for field, value := range headers {
+		m.Headers[field] = value
+	}
+	if sender, ok := call.Headers[dbus.FieldSender]; ok {
+		m.Headers[dbus.FieldDestination] = sender
+	}
+	if len(body) > 0 {
+		m.Headers[dbus.FieldSignature] = dbus.MakeVariant(dbus.SignatureOf(body...))
+	}
+	conn.Send(m, nil) // one whose caller or whose bus has gone is lost, as it must be
+}
+
+// isRemote reports whether an error is the bus's answer, not the lack of one.
+func isRemote(err error) bool {
+	var remote dbus.Error
+	return errors.As(err, &remote)
+}

@@ -1,0 +1,122 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/daemon"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/dnsmasqconf"
+	"github.com/node-dns/node-dns/internal/hostdns"
+	"github.com/node-dns/node-dns/internal/netstate"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
+)
+
+// CheckConfig reads the configuration as the daemon would, and asks the API server, where that is asked at all, which rights are
+// missing: within some seconds.
+func CheckConfig(ctx context.Context, root string, paths nodeconfig.Paths) control.ConfigCheck {
+	config, err := nodeconfig.Load(paths)
+	files, filesErr := dnsmasqconf.Load(dnsmasqconf.DefaultPaths(root))
+	ctx, cancel := context.WithTimeout(ctx, apiPatience)
+	defer cancel()
+	net, netErr := netstate.Read(ctx)
+	check := control.ConfigCheck{APIVersion: control.APIVersion, Kind: "ConfigCheck", Files: []control.ConfigFile{}, Notes: []string{}, MissingRights: []string{}}
+	check.Faults = configFaults(errors.Join(err, filesErr))
+	check.Files = configFiles(config, files.Files, check.Faults)
+	for _, aside := range files.Aside {
+		check.Notes = append(check.Notes, aside.String())
+	}
+	check.Notes = append(check.Notes, files.Costs()...)
+	if netErr == nil {
+		check.Node = configNode(hostdns.Place(config, net, nil), daemon.Listeners(config, files, net))
+		handover := hostdns.NewPaths(root).Upstreams
+		check.Notes = append(check.Notes, named{config, files, net, handover, hostdns.ReadFile(root, handover).Data}.looping()...)
+	}
+	if config.FactsFile != "" {
+		check.Notes = append(check.Notes, config.FactsFile+": what the cluster's file says, which may not be read here")
+	}
+	if config.FactsWanted != "" {
+		check.Notes = append(check.Notes, config.FactsWanted+": origin-dns-dispatcher apply, as root, reads it")
+	}
+	addRights(ctx, &check, root, config)
+	return check
+}
+
+// CheckFiles reads the files of the configuration as the daemon would, and nothing else: it asks nobody.
+func CheckFiles(root string, paths nodeconfig.Paths) control.ConfigFaults {
+	_, err := nodeconfig.Load(paths)
+	_, filesErr := dnsmasqconf.Load(dnsmasqconf.DefaultPaths(root))
+	return control.ConfigFaults{APIVersion: control.APIVersion, Kind: "ConfigFaults", Faults: configFaults(errors.Join(err, filesErr))}
+}
+
+// configFaults are the faults, and in lines of their own what cannot be read.
+func configFaults(err error) []control.ConfigFault {
+	all := []control.ConfigFault{}
+	if err == nil {
+		return all
+	}
+	known := map[string]*nodeconfig.Fault{}
+	for _, fault := range nodeconfig.Faults(err) {
+		known[fault.Error()] = fault
+	}
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		f := control.ConfigFault{What: line}
+		if fault, ok := known[line]; ok {
+			f.File, f.Line, f.Column = fault.File, fault.Line, fault.Column
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
+// configFiles are those that were read, with what they set.
+func configFiles(config nodeconfig.Config, dnsmasq []string, faults []control.ConfigFault) []control.ConfigFile {
+	all := []control.ConfigFile{}
+	for _, path := range slices.Concat(config.Files, dnsmasq) {
+		file := control.ConfigFile{Path: path, OK: !slices.ContainsFunc(faults, func(f control.ConfigFault) bool { return f.File == path })}
+		for _, s := range config.Settings() {
+			if s.Source.File == path {
+				file.Settings = append(file.Settings, control.ConfigSetting{Key: s.Key, Line: s.Source.Line, Value: s.Value, By: s.By})
+			}
+		}
+		all = append(all, file)
+	}
+	return all
+}
+
+// configNode is what becomes of a placement at these listeners. /etc/resolv.conf cannot name a port.
+func configNode(place nodeconfig.Placement, listeners []netip.AddrPort) control.ConfigNode {
+	node := control.ConfigNode{Listen: []string{}, Problems: place.Problems}
+	for _, at := range listeners {
+		if at.Port() == nameserver.Port && at.Addr() == place.Nameserver {
+			node.Nameserver = at.Addr().String()
+		}
+		isAll := place.All && at.Port() == nameserver.Port && !at.Addr().IsLoopback()
+		if !isAll || slices.Contains(place.Listen, at) {
+			node.Listen = append(node.Listen, at.String())
+		}
+	}
+	if place.All {
+		node.Listen = append(node.Listen, "every address of this node but loopback")
+	}
+	return node
+}
+
+// addRights adds the rights that the configuration needs and the API server denies. An API server that
+// does not answer is a note: it may be down, or not be there yet.
+func addRights(ctx context.Context, check *control.ConfigCheck, root string, config nodeconfig.Config) {
+	rights, err := daemon.CheckRights(ctx, root, config)
+	check.Kubeconfig = rights.Kubeconfig
+	check.MissingRights = append(check.MissingRights, rights.Missing...)
+	switch {
+	case err != nil:
+		check.Notes = append(check.Notes, fmt.Sprintf("%s: rights not checked: %v", rights.Kubeconfig, err))
+	case rights.Kubeconfig != "" && len(rights.Missing) == 0:
+		check.Notes = append(check.Notes, rights.Kubeconfig+": the Kubernetes API grants all rights that are needed")
+	}
+}

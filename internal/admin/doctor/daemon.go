@@ -1,0 +1,146 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/admin/migrate"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
+)
+
+// Units.
+const (
+	daemonUnit     = "node-dns.service"
+	applyPath      = "node-dns-apply.path"
+	applyUnit      = "node-dns-apply.service"
+	managerUnit    = "NetworkManager.service"
+	dispatcherUnit = "NetworkManager-dispatcher.service"
+	resolvedUnit   = "systemd-resolved.service"
+)
+
+func (s Snapshot) isDenied() bool { return errors.Is(s.StatusErr, os.ErrPermission) }
+
+func checkDaemon(s Snapshot) []Finding {
+	switch {
+	case s.Status != nil:
+		return s.running()
+	case s.isDenied():
+		return []Finding{warn("node-dns runs, and its control socket may not be opened", "run this as root")}
+	case errors.Is(s.StatusErr, control.ErrNotRunning):
+		unit, known := s.Units[daemonUnit]
+		return []Finding{notRunning(unit, known, s.Log)}
+	}
+	return []Finding{fail(fmt.Sprintf("node-dns runs and does not answer on its control socket: %v", s.StatusErr),
+		"journalctl -u node-dns says what it is at; systemctl restart node-dns")}
+}
+
+// running judges by the daemon's own word, but for what other checks judge by themselves: servers, and the configuration.
+func (s Snapshot) running() []Finding {
+	status := *s.Status
+	known := status.DownServers()
+	if err := s.faults(); err != nil {
+		known = append(known, strings.Split(err.Error(), "\n")...)
+	}
+	problems := slices.DeleteFunc(slices.Clone(status.Problems), func(p string) bool { return slices.Contains(known, p) })
+	if !status.Ready {
+		return []Finding{fail(fmt.Sprintf("node-dns %s runs (pid %d), and is not ready", status.Version, status.PID), "node-dns status shows the whole", oneLine(problems)...)}
+	}
+	all := fine("node-dns %s runs (pid %d), and is ready", status.Version, status.PID)
+	if len(problems) > 0 {
+		all = append(all, fail("it says of itself", "node-dns status shows the whole", oneLine(problems)...))
+	}
+	return all
+}
+
+// faults are those of all configuration files.
+func (s Snapshot) faults() error { return errors.Join(s.Host.State.ConfigErr, s.Host.DnsmasqErr) }
+
+// notRunning says why, by what systemd knows of the unit.
+func notRunning(unit migrate.Unit, known bool, log []string) Finding {
+	const start = "systemctl enable --now node-dns"
+	not := func(why, fix string) Finding { return fail("node-dns does not run: "+why, fix, oneLine(log)...) }
+	switch {
+	case !known:
+		return not("nobody listens on its control socket", start)
+	case unit.Load == "masked":
+		return not(daemonUnit+" is masked", "systemctl unmask node-dns && "+start)
+	case unit.Load == "not-found":
+		return not("there is no "+daemonUnit, "install the package node-dns, and "+start)
+	case unit.Load != "loaded":
+		return not(daemonUnit+" cannot be loaded ("+unit.Load+")", "systemd-analyze verify node-dns.service says what is wrong with it")
+	case unit.Result == "start-limit-hit", unit.Active == "failed" && slices.ContainsFunc(log, isLimitHit):
+		return not("it ended so often that systemd has given it up (start-limit-hit)",
+			"mend what its log says; then systemctl reset-failed node-dns && systemctl start node-dns")
+	case unit.Active == "failed":
+		return not("it has failed ("+unit.Result+")", "mend what its log says; then systemctl start node-dns")
+	case unit.Sub == "auto-restart":
+		return not(fmt.Sprintf("it ends as soon as it has started (%s), %s times by now", unit.Result, unit.Restarts), "mend what its log says: systemd starts it again by itself")
+	case unit.Active == "activating":
+		return not("it is being started", "node-dns wait --for=ready --timeout=60s, and ask again")
+	case unit.Active == "active", unit.Active == "reloading":
+		return not("systemd says that it does, and nobody listens on its control socket", "journalctl -u node-dns says what it is at; systemctl restart node-dns")
+	case unit.Active == "deactivating":
+		return not("it is being stopped", start)
+	case unit.File == "disabled":
+		return not("it is stopped, and not enabled", start)
+	}
+	return not("it is stopped", "systemctl start node-dns")
+}
+
+// isLimitHit reports whether a line of the journal is systemd's of a unit that it starts no more. The unit's Result is that of its
+// last run then, where that failed.
+func isLimitHit(line string) bool {
+	return strings.Contains(line, "Start request repeated too quickly")
+}
+
+func checkMigration(s Snapshot) []Finding {
+	if s.Migration == nil || s.Migration.Phase == migrate.Applied {
+		return nil
+	}
+	fix := "node-dns migrate --apply goes on, node-dns migrate --undo goes back"
+	if s.Migration.Phase == migrate.Undoing {
+		fix = "node-dns migrate --undo goes on"
+	}
+	return []Finding{fail(fmt.Sprintf("a migration was begun and has not come to its end (%s, %d of %d steps)", s.Migration.Phase, s.Migration.Done, len(s.Migration.Steps)), fix)}
+}
+
+func checkConfiguration(s Snapshot) []Finding {
+	state := s.Host.State
+	var found []Finding
+	err := s.faults()
+	faults := nodeconfig.Faults(err)
+	for _, fault := range faults {
+		found = append(found, fail(fault.Error(), "mend it: node-dns check-config says when that is done; the daemon sees it by itself"))
+	}
+	if err != nil && len(faults) == 0 {
+		found = append(found, fail(firstLine(err.Error()), "node-dns check-config"))
+	}
+	if state.Config.FactsWanted != "" {
+		found = append(found, warn(state.Config.FactsWanted, "origin-dns-dispatcher apply, as root, reads it for the daemon"))
+	}
+	for _, loop := range (named{state.Config, s.Host.Dnsmasq, state.Net, state.Paths.Upstreams, state.Upstreams.Data}).looping() {
+		found = append(found, warn(loop, "take it out: names that are asked there alone do not resolve"))
+	}
+	if n := len(state.Config.Files) + len(s.Host.Dnsmasq.Files); n > 0 {
+		return orFine(found, "configuration: no fault in %s", count(n, "file"))
+	}
+	return orFine(found, "configuration: no file, every default applies")
+}
+
+// oneLine has each text in one line: what follows in it is put behind.
+func oneLine(texts []string) []string {
+	var all []string
+	for _, text := range texts {
+		all = append(all, strings.ReplaceAll(text, "\n", "; "))
+	}
+	return all
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line
+}

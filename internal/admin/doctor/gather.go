@@ -1,0 +1,267 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/admin/migrate"
+	"github.com/node-dns/node-dns/internal/admin/searchlist"
+	"github.com/node-dns/node-dns/internal/hostdns"
+	"github.com/node-dns/node-dns/internal/nm"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
+	"github.com/node-dns/node-dns/internal/sys/procfs"
+)
+
+const (
+	// patience is how long one matter may take to look at: the daemon, systemd, NetworkManager. They answer within
+	// milliseconds, or, stopped or stuck, never.
+	patience = 3 * time.Second
+	// systemPatience is how long systemd and NetworkManager may take: a missed deadline is retried before it is reported.
+	systemPatience = 10 * time.Second
+	// upstreamPatience is how long an upstream nameserver may take for one question, which is asked twice over UDP.
+	upstreamPatience = 2 * time.Second
+)
+
+// Look says what is to be looked at.
+type Look struct {
+	Root    string // "/": the host itself; else a tree of files, and the daemon that serves it
+	Version string // of this program
+}
+
+// gathering fills a Snapshot from several goroutines.
+type gathering struct {
+	Look
+	mu sync.Mutex // guards what the parts write together
+	s  Snapshot
+}
+
+// Gather looks at everything, and changes nothing. It takes no longer than some seconds, whatever hangs, and returns what could
+// be seen by then.
+func Gather(ctx context.Context, look Look) Snapshot {
+	g := &gathering{Look: look}
+	g.Root = filepath.Join("/", look.Root)
+	g.s.Live, g.s.Now = g.Root == "/", time.Now()
+	g.each(ctx, g.survey, g.daemon, g.units, g.files, g.host, g.builds)
+	g.ports() // which reads the whole Snapshot
+	g.each(ctx, g.kubelet, g.process, g.selinux, g.commands, g.upstreams, g.api)
+	slices.Sort(g.s.Unseen)
+	return g.s
+}
+
+// each runs parts beside each other. They write fields of their own, or hold the lock.
+func (g *gathering) each(ctx context.Context, parts ...func(context.Context)) {
+	var all sync.WaitGroup
+	for _, part := range parts {
+		all.Go(func() { part(ctx) })
+	}
+	all.Wait()
+}
+
+// unseen notes what could not be looked at.
+func (g *gathering) unseen(format string, args ...any) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.s.Unseen = append(g.s.Unseen, fmt.Sprintf(format, args...))
+}
+
+func (g *gathering) survey(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, systemPatience)
+	defer cancel()
+	var err error
+	if g.s.Host, err = migrate.Survey(ctx, g.Root); err != nil && hasSystemd() {
+		g.unseen("%v", err)
+	}
+	for _, problem := range g.s.Host.State.Problems {
+		if state := g.s.Host.State; state.ConfigErr == nil || problem != state.ConfigErr.Error() { // checkConfiguration has that
+			g.unseen("%s", problem)
+		}
+	}
+	for _, problem := range g.s.Host.Filter.Problems {
+		g.unseen("%s", problem)
+	}
+	if g.s.Live && !g.s.Host.Root {
+		g.unseen("whose sockets, files and credentials are root's alone is not seen by others")
+	}
+}
+
+func (g *gathering) daemon(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	status, err := control.FetchStatus(ctx, control.SocketPath(g.Root))
+	if err != nil {
+		g.s.StatusErr = err
+		return
+	}
+	g.s.Status = &status
+}
+
+// hasSystemd is sd_booted(3).
+func hasSystemd() bool {
+	info, err := os.Lstat("/run/systemd/system")
+	return err == nil && info.IsDir()
+}
+
+// logLines are as many as systemctl status shows, or fewer.
+const logLines = "5"
+
+func (g *gathering) units(ctx context.Context) {
+	if !g.s.Live || !hasSystemd() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, systemPatience)
+	defer cancel()
+	units, err := migrate.ShowUnits(ctx, slices.Concat([]string{daemonUnit, applyPath, managerUnit, dispatcherUnit, resolvedUnit}, synchronisers))
+	if err != nil {
+		g.unseen("%v", err)
+		return
+	}
+	g.s.Units = units
+	g.s.Systemd, _ = output(ctx, "systemctl", "show", "--property=Version", "--value")
+	if unit := units[daemonUnit]; unit.Load == "loaded" {
+		log, err := output(ctx, "journalctl", "--no-pager", "--quiet", "--unit", daemonUnit, "--lines", logLines)
+		if err == nil && log != "" {
+			g.s.Log = strings.Split(log, "\n")
+		}
+	}
+}
+
+// files reads what has no part of its own.
+func (g *gathering) files(context.Context) {
+	g.s.ResolvConf = g.resolv()
+	g.s.Hooks, g.s.OldHooks = g.programs(hookName), g.programs(oldHookName)
+	g.s.NSSwitch = hostdns.ReadFile(g.Root, g.at("/etc/nsswitch.conf"))
+	g.s.Groups = hostdns.ReadFile(g.Root, g.at("/etc/group"))
+	g.s.NMConf, g.s.NMConfErr = nm.ReadConf(g.Root, "/run/NetworkManager/conf.d/90-node-dns.conf")
+	g.s.Storage = g.storage()
+	journal, err := migrate.ReadJournal(g.Root)
+	if err != nil {
+		g.unseen("%v", err)
+	}
+	g.s.Migration = journal
+	g.s.Writers = append(g.netconfig(), g.clients()...)
+}
+
+func (g *gathering) at(path string) string { return filepath.Join(g.Root, path) }
+
+// programs are the hooks of one name, the one that counts first.
+func (g *gathering) programs(name string) []Program {
+	var all []Program
+	for _, dir := range dispatcherDirs {
+		path := filepath.Join(dir, name)
+		if _, err := os.Lstat(g.at(path)); err != nil {
+			continue
+		}
+		p := Program{Path: path}
+		p.Target, _ = os.Readlink(g.at(path)) // "" of what is no link
+		info, err := os.Stat(g.at(path))
+		p.Executable = err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
+		all = append(all, p)
+	}
+	return all
+}
+
+// kubelet finds out whom the kubelet hands on, by what it was told where it runs, which wins over the files that we know.
+func (g *gathering) kubelet(context.Context) {
+	config := g.s.Host.State.Config
+	k := Kubelet{Path: config.KubeletResolvConf, Configured: config.IsOpenShift || g.isFile("/var/lib/kubelet/config.yaml")}
+	for _, key := range []string{"resolvConf", "kubeletArguments.resolv-conf"} {
+		if source, ok := config.ClusterSources[key]; ok {
+			k.Source = fmt.Sprintf("%s %s:%d", key, g.shown(source.File), source.Line)
+		}
+	}
+	for _, addr := range config.DNSIPs {
+		if addr.IsUnspecified() {
+			addr = g.s.Host.State.Placement().Nameserver
+		}
+		k.DNS = append(k.DNS, addr)
+	}
+	if p, ok := procfs.Host(g.Root, "kubelet"); ok {
+		k.Configured = true
+		g.hear(&k, p)
+	}
+	if k.Path == "" && k.SetBy == "" {
+		k.Path = g.at(resolvConf)
+	}
+	if k.Path != "" {
+		k.File = hostdns.ReadNamed(g.Root, k.Path)
+		k.Path = g.shown(k.Path)
+	}
+	g.s.Kubelet = k
+}
+
+// hear has the kubelet that runs say what it was told, by its command line and the files that this names.
+func (g *gathering) hear(k *Kubelet, p procfs.Process) {
+	files := searchlist.FilesOf(g.Root, p)
+	says := files.Load()
+	told := searchlist.ToldBy(p.PID, searchlist.FlagsOf(p), files, says)
+	if told.DNSBy != "" {
+		k.DNS = told.DNS
+	}
+	if told.ResolvConfBy != "" {
+		if k.Path = told.ResolvConf; k.Path != "" {
+			k.Path = g.at(k.Path)
+		}
+		if k.Source, k.SetBy = told.ResolvConfBy, told.SetBy; k.Source == searchlist.ByDefault {
+			k.Source = ""
+		}
+	}
+	if says == nil {
+		return
+	}
+	for _, problem := range says.Problems {
+		known := g.s.Host.State.Config.Facts
+		switch isKnown := known != nil && known.File == problem.File; {
+		case !problem.IsUnseen():
+			k.Faults = append(k.Faults, problem.String())
+		case !isKnown || errors.Is(problem.Err, nodeconfig.ErrElsewhere):
+			g.unseen("what the kubelet, pid %d, was told is not known in full: %s", p.PID, problem)
+		}
+	}
+}
+
+// ports looks for the holders of the ports other than 53 at which node-dns listens, or would.
+func (g *gathering) ports() {
+	if !g.Live() {
+		return
+	}
+	var ports []uint16
+	for _, at := range g.s.wanted() {
+		if !slices.Contains(ports, at.Port()) {
+			ports = append(ports, at.Port())
+		}
+	}
+	more, err := migrate.MoreHolders(ports)
+	if err != nil {
+		g.unseen("%v", err)
+		return
+	}
+	g.s.Host.Holders = append(g.s.Host.Holders, more...)
+}
+
+// Live reports whether it is the host itself.
+func (g *gathering) Live() bool { return g.Root == "/" }
+
+func (g *gathering) isFile(path string) bool {
+	_, err := os.Lstat(g.at(path))
+	return err == nil
+}
+
+// shown is a path as the host has it.
+func (g *gathering) shown(path string) string {
+	if rel, err := filepath.Rel(g.Root, path); err == nil && !strings.HasPrefix(rel, "..") {
+		return "/" + rel
+	}
+	return path
+}
+
+// modeOf are permission bits alone.
+func modeOf(info fs.FileInfo) fs.FileMode { return info.Mode().Perm() }

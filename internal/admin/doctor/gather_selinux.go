@@ -1,0 +1,236 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/node-dns/node-dns/internal/sys/selinux"
+)
+
+const (
+	policyModule = "node_dns"
+	restorecon   = "/usr/sbin/restorecon"
+	auditLog     = "/var/log/audit/audit.log"
+	// maxAudit bounds in octets what is read of the end of the audit log, which auditd rotates at 8 MiB.
+	maxAudit = 4 << 20
+	// lately is how far back denials are looked for.
+	lately = time.Hour
+)
+
+// labelled are our files and directories. /etc/resolv.conf is not among them: checkResolvConf judges its label.
+var labelled = []string{
+	"/usr/sbin/node-dns", hookProgram, "/usr/libexec/node-dns", "/usr/lib/NetworkManager/dispatcher.d/" + hookName,
+	"/etc/node-dns", "/var/lib/node-dns", "/var/cache/node-dns", "/run/node-dns", "/run/origin-dns-dispatcher",
+	"/etc/dnsmasq.d/origin-upstream-dns.conf", "/etc/origin/node/resolv.conf",
+}
+
+// selinux asks the kernel, libselinux and the audit records.
+func (g *gathering) selinux(ctx context.Context) {
+	if !g.Live() {
+		return
+	}
+	s := &g.s.SELinux
+	s.Mode, s.Config, s.InKernel = selinux.Find(g.Root).Mode(), selinux.ReadConfig(g.Root), selinux.IsInKernel(g.Root)
+	if !s.Mode.IsOn() {
+		return
+	}
+	s.HasModule = selinux.HasModule(g.Root, s.Config.Policy, policyModule)
+	s.Daemon = g.domainOfDaemon()
+	g.each(ctx, g.labels, g.denials, g.hookDomains)
+}
+
+// domainOfDaemon asks the kernel, or, if the daemon is in a container, the daemon. "": it does not run, or is too old.
+func (g *gathering) domainOfDaemon() string {
+	if pid, ok := g.daemonPID(); ok {
+		return selinux.TypeOf(selinux.ContextOf(g.Root, pid))
+	}
+	if g.s.Status == nil || g.s.Status.SELinux == nil {
+		return ""
+	}
+	return g.s.Status.SELinux.Domain
+}
+
+// labels has restorecon compare the labels of our files with what the policy says: libselinux itself decides. It changes
+// nothing (-n).
+func (g *gathering) labels(ctx context.Context) {
+	if !g.s.Host.Root {
+		return // not all files can be seen
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	// Not -i: of a path whose directory is missing restorecon complains in any case (libselinux 3.4).
+	there := slices.DeleteFunc(slices.Clone(labelled), func(path string) bool { return !g.isFile(path) })
+	if len(there) == 0 {
+		return
+	}
+	out, err := output(ctx, append([]string{restorecon, "-n", "-v", "-R"}, there...)...)
+	if err != nil {
+		g.unseen("the SELinux labels of node-dns's files are not compared with the policy: running %s: %v", restorecon, withStderr(err))
+	}
+	g.s.SELinux.Mislabelled = parseRelabels(out)
+}
+
+// withStderr adds what a program complained of to its error.
+func withStderr(err error) error {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && len(exit.Stderr) > 0 {
+		return fmt.Errorf("%w: %s", err, firstLine(strings.TrimSpace(string(exit.Stderr))))
+	}
+	return err
+}
+
+// parseRelabels reads what `restorecon -n -v` prints: "Would relabel PATH from CONTEXT to CONTEXT" (restorecon(8)). A path
+// may have spaces, a context has none.
+func parseRelabels(text string) []Mislabelled {
+	var all []Mislabelled
+	for line := range strings.Lines(text) {
+		rest, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "Would relabel ")
+		to := strings.LastIndex(rest, " to ")
+		if !ok || to < 0 {
+			continue
+		}
+		from := strings.LastIndex(rest[:to], " from ")
+		if from < 0 {
+			continue
+		}
+		all = append(all, Mislabelled{
+			Path: rest[:from], Has: orNone(selinux.TypeOf(rest[from+len(" from ") : to])), Wants: selinux.TypeOf(rest[to+len(" to "):]),
+		})
+	}
+	return all
+}
+
+// denials looks for audit records where auditd writes them and in the journal, which has those of a host without auditd,
+// and of the time before it starts: as records, or where systemd-journald-audit.socket is off, as lines of the kernel's log.
+func (g *gathering) denials(ctx context.Context) {
+	start := g.s.Now.Add(-lately)
+	text, err := tail(g.at(auditLog), maxAudit)
+	if err != nil && !os.IsNotExist(err) {
+		g.unseen("denials of SELinux: %v", err)
+	}
+	var found []selinux.Denial
+	for line := range strings.Lines(text) {
+		if d, ok := selinux.ParseDenial(line); ok {
+			found = append(found, d)
+		}
+	}
+	if hasSystemd() {
+		const avc, userAVC = "_AUDIT_TYPE=1400", "_AUDIT_TYPE=1107" // linux/audit.h
+		entries, err := readJournal(ctx, []string{"MESSAGE", "_AUDIT_ID"}, since(start), "_TRANSPORT=audit", avc, userAVC)
+		if err != nil {
+			g.unseen("denials of SELinux: %v", err)
+		}
+		for _, entry := range entries {
+			if d, ok := selinux.ParseDenial(entry["MESSAGE"]); ok {
+				d.Time = entry.time()
+				d.Serial, _ = strconv.ParseUint(entry["_AUDIT_ID"], 10, 64) // 0: not said
+				found = append(found, d)
+			}
+		}
+		const notice = "PRIORITY=5" // which audit_printk_skb of the kernel uses
+		if entries, err = readJournal(ctx, []string{"MESSAGE"}, since(start), "_TRANSPORT=kernel", notice); err != nil {
+			g.unseen("denials of SELinux: %v", err)
+		}
+		for _, entry := range entries {
+			if d, ok := selinux.ParseDenial(entry["MESSAGE"]); ok {
+				found = append(found, d)
+			}
+		}
+	}
+	g.s.SELinux.Denials = concerning(found, start)
+}
+
+// concerning are the denials since start that concern us, oldest first. One that both the audit log and the journal have counts
+// once.
+func concerning(all []selinux.Denial, start time.Time) []selinux.Denial {
+	var found []selinux.Denial
+	for _, d := range all {
+		isKnown := func(other selinux.Denial) bool { return d.Serial != 0 && d.Serial == other.Serial && d.IsSame(other) }
+		if !d.Time.Before(start) && concernsUs(d) && !slices.ContainsFunc(found, isKnown) {
+			found = append(found, d)
+		}
+	}
+	slices.SortStableFunc(found, func(a, b selinux.Denial) int { return a.Time.Compare(b.Time) })
+	return found
+}
+
+// tail is the end of a file, from the begin of a line on, in at most that many octets.
+func tail(path string, limit int64) (string, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return "", err
+	}
+	from := max(0, info.Size()-limit)
+	text, err := io.ReadAll(io.NewSectionReader(file, from, limit))
+	if err != nil {
+		return "", err
+	}
+	if from > 0 {
+		_, rest, _ := strings.Cut(string(text), "\n")
+		return rest, nil
+	}
+	return string(text), nil
+}
+
+// hookDomains finds in which domains the hook ran: journald notes the context of each sender, and the hook logs a line at
+// each run (_SELINUX_CONTEXT, systemd.journal-fields(7)). Only lines of the journal's own protocol are the hook's: systemd's
+// child prints under the same identifier, as init_t, before it executes the hook (libselinux's warnings, with RHEL 10's policy).
+func (g *gathering) hookDomains(ctx context.Context) {
+	if !hasSystemd() {
+		return
+	}
+	// A run before the last relabelling says nothing about the next one.
+	entries, err := readJournal(ctx, []string{"_SELINUX_CONTEXT", "_SYSTEMD_UNIT", "OBJECT_SYSTEMD_UNIT"}, "--boot", since(g.lastChange(hookFiles)), "_TRANSPORT=journal", "SYSLOG_IDENTIFIER="+hookIdentifier)
+	if err != nil {
+		g.unseen("the domain of the hook: %v", err)
+	}
+	g.s.SELinux.Hooks = lastRuns(entries)
+}
+
+// lastChange returns when one of the files last changed, its label included. Missing files do not count; the epoch if all are missing.
+func (g *gathering) lastChange(paths []string) time.Time {
+	last := time.Unix(0, 0)
+	for _, path := range paths {
+		var stat unix.Stat_t
+		if unix.Stat(g.at(path), &stat) != nil {
+			continue
+		}
+		if changed := time.Unix(stat.Ctim.Unix()); changed.After(last) {
+			last = changed
+		}
+	}
+	return last
+}
+
+// lastRuns are the domains of the hook's last run in each unit, by unit. A unit is what journald says, or, of a run that
+// ended before journald looked, the hook (systemd issue 2913).
+func lastRuns(entries []logEntry) []HookDomain {
+	var all []HookDomain
+	for _, entry := range slices.Backward(entries) {
+		h := HookDomain{Unit: entry["_SYSTEMD_UNIT"], Domain: selinux.TypeOf(entry["_SELINUX_CONTEXT"])}
+		if h.Unit == "" {
+			h.Unit = entry["OBJECT_SYSTEMD_UNIT"]
+		}
+		isKnown := func(other HookDomain) bool { return other.Unit == h.Unit }
+		if h.Unit != "" && h.Domain != "" && !slices.ContainsFunc(all, isKnown) {
+			all = append(all, h)
+		}
+	}
+	slices.SortFunc(all, func(a, b HookDomain) int { return strings.Compare(a.Unit, b.Unit) })
+	return all
+}

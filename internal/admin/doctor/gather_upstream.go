@@ -1,0 +1,197 @@
+package doctor
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/miekg/dns"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/node-dns/node-dns/internal/daemon"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
+)
+
+const (
+	// maxProbed bounds the servers that are asked: a configuration may name thousands.
+	maxProbed = 32
+	// probedAtOnce bounds the sockets, with four to a server.
+	probedAtOnce = 16
+	// bufferSize is what EDNS says (RFC 9715, and the DNS flag day 2020).
+	bufferSize = 1232
+)
+
+// upstreams asks each server, those that the daemon has, or, where that does not run, would have.
+func (g *gathering) upstreams(ctx context.Context) {
+	probes := g.servers()
+	if len(probes) > maxProbed {
+		g.unseen("%d upstream nameservers are not asked: the first %d are", len(probes)-maxProbed, maxProbed)
+		probes = probes[:maxProbed]
+	}
+	var asking errgroup.Group
+	asking.SetLimit(probedAtOnce)
+	for i := range probes {
+		asking.Go(func() error {
+			probes[i].ask(ctx)
+			return nil
+		})
+	}
+	_ = asking.Wait() // no probe fails
+	g.s.Upstreams = probes
+}
+
+func (g *gathering) servers() []Probe {
+	var all []Probe
+	add := func(domain, server string) {
+		i := slices.IndexFunc(all, func(p Probe) bool { return p.Server == server })
+		if i < 0 {
+			all = append(all, Probe{Server: server, Domains: []string{domain}})
+		} else if !slices.Contains(all[i].Domains, domain) {
+			all[i].Domains = append(all[i].Domains, domain)
+		}
+	}
+	if g.s.Status != nil {
+		for _, route := range g.s.Status.Routes {
+			for _, server := range route.Servers {
+				add(route.Domain, server.Address)
+			}
+		}
+		return all
+	}
+	config, captured := g.s.Host.State.Config, g.s.Host.Plan.Selection.Set
+	upstreams := config.Upstreams
+	if len(upstreams) == 0 {
+		upstreams = captured.Servers
+	}
+	for _, server := range upstreams {
+		add(".", server.String())
+	}
+	for _, route := range config.Routes {
+		for _, server := range route.Servers {
+			add(route.Domain.String(), server.String())
+		}
+	}
+	for _, route := range captured.Routes {
+		for _, server := range route.Servers {
+			add(route.Domain.String(), server.String())
+		}
+	}
+	return all
+}
+
+// ask fills the probe. What a server answers does not matter: a site's may know nothing of the root.
+func (p *Probe) ask(ctx context.Context) {
+	server, err := nameserver.Parse(p.Server)
+	if err != nil {
+		p.UDP.Err, p.EDNS.Err, p.TCP.Err = err, err, err
+		return
+	}
+	p.TLS = server.TLS
+	question := dns.Question{Name: dns.Fqdn(p.Domains[0]), Qtype: dns.TypeSOA, Qclass: dns.ClassINET}
+	if p.TLS {
+		p.TCP = exchange(ctx, server, "tcp-tls", question, bufferSize, false)
+		return
+	}
+	var all sync.WaitGroup
+	all.Go(func() { p.EDNS = patient(ctx, server, question, bufferSize, false) })
+	all.Go(func() { p.UDP = patient(ctx, server, question, 0, false) })
+	all.Go(func() { p.TCP = exchange(ctx, server, "tcp", question, bufferSize, false) })
+	if slices.Contains(p.Domains, ".") { // the root's keys with their signature: 1139 octets in 2026
+		all.Go(func() {
+			p.Large = patient(ctx, server, dns.Question{Name: ".", Qtype: dns.TypeDNSKEY, Qclass: dns.ClassINET}, bufferSize, true)
+		})
+	}
+	all.Wait()
+}
+
+// patient asks twice over UDP: a datagram may be lost.
+func patient(ctx context.Context, server nameserver.Server, q dns.Question, buffer uint16, signed bool) Answer {
+	answer := exchange(ctx, server, "udp", q, buffer, signed)
+	if errors.Is(answer.Err, errSilent) {
+		answer = exchange(ctx, server, "udp", q, buffer, signed)
+	}
+	return answer
+}
+
+func exchange(ctx context.Context, server nameserver.Server, network string, q dns.Question, buffer uint16, signed bool) Answer {
+	ctx, cancel := context.WithTimeout(ctx, upstreamPatience)
+	defer cancel()
+	m := &dns.Msg{Question: []dns.Question{q}}
+	m.Id, m.RecursionDesired = dns.Id(), true
+	if buffer > 0 {
+		m.SetEdns0(buffer, signed)
+	}
+	name := server.Name
+	if name == "" {
+		name = server.Addr.Addr().WithZone("").String() // crypto/tls checks an address against the certificate's addresses
+	}
+	dialer := &net.Dialer{Timeout: upstreamPatience}
+	if server.Source.IsValid() {
+		dialer.LocalAddr = &net.UDPAddr{IP: server.Source.AsSlice()}
+		if network != "udp" {
+			dialer.LocalAddr = &net.TCPAddr{IP: server.Source.AsSlice()}
+		}
+	}
+	client := dns.Client{Net: network, Dialer: dialer, TLSConfig: &tls.Config{ServerName: name, MinVersion: tls.VersionTLS12}}
+	began := time.Now()
+	response, _, err := client.ExchangeContext(ctx, m, server.Addr.String())
+	if err != nil {
+		return Answer{Err: plain(err)}
+	}
+	return Answer{
+		Rcode: dns.RcodeToString[response.Rcode], EDNS: response.IsEdns0() != nil, Truncated: response.Truncated,
+		Size: response.Len(), Took: time.Since(began),
+	}
+}
+
+// errSilent says that nothing came back in time.
+var errSilent = fmt.Errorf("no answer within %v", upstreamPatience)
+
+// plain is an error without addresses and ports, which package net's own text names twice.
+func plain(err error) error {
+	var op *net.OpError
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
+		return errSilent
+	case errors.As(err, &op):
+		return op.Err
+	}
+	return err
+}
+
+// apiPatience is how long the API server may take to say what it allows.
+const apiPatience = 3 * time.Second
+
+// api asks the API server as the daemon would.
+func (g *gathering) api(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, apiPatience)
+	defer cancel()
+	rights, err := daemon.CheckRights(ctx, g.Root, g.s.Host.State.Config)
+	g.s.API = API{Kubeconfig: rights.Kubeconfig, Missing: rights.Missing, Err: err}
+	if rights.Kubeconfig == "" {
+		return
+	}
+	credentials, err := nodeconfig.ReadCredentials(nodeconfig.DefaultPaths(g.Root), rights.Kubeconfig)
+	g.s.API.Server = credentials.Server
+	if err == nil && credentials.ClientCertificate != nil {
+		g.s.API.NotBefore, g.s.API.NotAfter, err = lifetime(credentials.ClientCertificate)
+	}
+	g.s.API.CertErr = err
+}
+
+// lifetime is that of a certificate in DER.
+func lifetime(der []byte) (notBefore, notAfter time.Time, err error) {
+	certificate, err := x509.ParseCertificate(der)
+	if err != nil {
+		return time.Time{}, time.Time{}, fmt.Errorf("reading the client certificate: %w", err)
+	}
+	return certificate.NotBefore, certificate.NotAfter, nil
+}

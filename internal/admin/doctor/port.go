@@ -1,0 +1,167 @@
+package doctor
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/admin/migrate"
+)
+
+// protocols are those of DNS without TLS (RFC 7766: a server has both).
+var protocols = []string{"udp", "tcp"}
+
+// checkPort says who has the addresses that are, or would be, ours: by the kernel's word where there is one, which knows of
+// other programs too, and else by the daemon's.
+func checkPort(s Snapshot) []Finding {
+	wanted := s.wanted()
+	if len(wanted) == 0 {
+		return nil // checkAddress says why
+	}
+	if !s.Live {
+		return portsByStatus(s.Status)
+	}
+	var found []Finding
+	var ours, free []string
+	for _, at := range wanted {
+		h := s.holding(at)
+		switch {
+		case len(h.others) > 0 && s.isSpare(at) && !slices.ContainsFunc(h.others, func(h migrate.Holder) bool { return !h.IsNodeAgent() }):
+			found = append(found, fine("%s is left to %s, as OpenShift's own nameserver is meant to have it (%s)", at, h.others[0], s.Host.State.Config.Where("dnsBindAddress"))...)
+		case len(h.others) > 0 && s.isSpare(at) && !at.Addr().IsLoopback():
+			found = append(found, fine("%s is left to %s: pods are given another address today", at, h.others[0])...)
+		case len(h.others) > 0:
+			found = append(found, taken(at, h.others))
+		case h.hidden && !s.Host.Root:
+			found = append(found, warn(at.String()+": somebody listens there, and only root sees who", "run this as root"))
+		case h.hidden:
+			found = append(found, warn(at.String()+": somebody listens there who is not seen from here: systemd for a socket unit, or a container's program",
+				"systemctl list-sockets names the first; node-dns@ADDRESS.socket is meant to be there"))
+		case h.mine["udp"] && h.mine["tcp"]:
+			ours = append(ours, at.String())
+		case len(h.mine) > 0 || s.Status != nil:
+			missing := slices.DeleteFunc(slices.Clone(protocols), func(p string) bool { return h.mine[p] })
+			found = append(found, fail(fmt.Sprintf("node-dns does not listen on %s (%s)%s", at, strings.Join(missing, "+"), why(s.Status, at)), "systemctl restart node-dns"))
+		default:
+			free = append(free, at.String())
+		}
+	}
+	if len(ours) > 0 {
+		found = append(found, fine("%s: node-dns listens (udp+tcp), and nobody else", strings.Join(ours, ", "))...)
+	}
+	if len(free) > 0 {
+		found = append(found, fine("%s: nobody listens, node-dns can", strings.Join(free, ", "))...)
+	}
+	return found
+}
+
+// holding is who has one address.
+type holding struct {
+	mine   map[string]bool // by protocol
+	others []migrate.Holder
+	hidden bool // somebody who is not seen
+}
+
+func (s Snapshot) holding(at netip.AddrPort) holding {
+	found := holding{mine: map[string]bool{}}
+	for _, h := range s.Host.Holders {
+		switch {
+		case !h.Covers(at):
+		case s.isOurs(h), h.PID == 0 && s.isBound(at, h.Proto): // systemd keeps it for the daemon (socket unit, descriptor store), or we are not root
+			found.mine[h.Proto] = true
+		case h.PID == 0:
+			found.hidden = true
+		case !slices.Contains(found.others, h): // a program may have several sockets at one address (SO_REUSEPORT)
+			found.others = append(found.others, h)
+		}
+	}
+	return found
+}
+
+// portsByStatus is for a daemon of another root, such as a test's: its word must do.
+func portsByStatus(status *control.Status) []Finding {
+	if status == nil {
+		return nil
+	}
+	var found []Finding
+	var ours []string
+	for _, l := range status.Listeners {
+		if l.Error == "" && l.UDP && l.TCP {
+			ours = append(ours, l.Address)
+			continue
+		}
+		if l.Spare {
+			found = append(found, fine("%s is left to another program", l.Address)...)
+			continue
+		}
+		found = append(found, fail("node-dns does not listen on "+l.Address+": "+l.Error, "another program has it: ss -lunp and ss -ltnp name it"))
+	}
+	if len(ours) > 0 {
+		found = append(found, fine("%s: node-dns listens (udp+tcp)", strings.Join(ours, ", "))...)
+	}
+	return found
+}
+
+func (s Snapshot) isOurs(h migrate.Holder) bool {
+	return h.PID != 0 && (h.Unit == daemonUnit || s.Status != nil && h.PID == s.Status.PID)
+}
+
+// isBound reports whether the daemon says that it listens there.
+func (s Snapshot) isBound(at netip.AddrPort, proto string) bool {
+	if s.Status == nil {
+		return false
+	}
+	return slices.ContainsFunc(s.Status.Listeners, func(l control.Listener) bool {
+		return l.Address == at.String() && (proto == "udp" && l.UDP || proto == "tcp" && l.TCP)
+	})
+}
+
+func why(status *control.Status, at netip.AddrPort) string {
+	if status == nil {
+		return ""
+	}
+	for _, l := range status.Listeners {
+		if l.Address == at.String() && l.Error != "" {
+			return ": " + l.Error
+		}
+	}
+	return ""
+}
+
+// isSpare reports whether another program may have an address: nodeconfig.Placement.Spare.
+func (s Snapshot) isSpare(at netip.AddrPort) bool {
+	return slices.Contains(s.Host.State.Placement().Spare, at)
+}
+
+// taken is about an address that other programs have, alone or beside us. A node agent is never to be stopped for it.
+func taken(at netip.AddrPort, others []migrate.Holder) Finding {
+	var lines []string
+	for _, h := range others {
+		who := fmt.Sprintf("pid %d", h.PID)
+		if h.Unit != "" {
+			who += ", " + h.Unit
+		}
+		lines = append(lines, fmt.Sprintf("%s (%s) has %s %s", h.Name, who, h.Addr, h.Proto))
+	}
+	h := others[0]
+	if i := slices.IndexFunc(others, migrate.Holder.IsNodeAgent); i >= 0 {
+		h = others[i]
+	}
+	name, fix := h.Name, fmt.Sprintf("end it: kill %d, and see who starts it", h.PID)
+	switch {
+	case h.Container && h.Unit == "":
+		fix = "a container runtime has started it, and would again: crictl ps, podman ps or docker ps names the container"
+	case h.IsNodeAgent() && !h.Container:
+		if h.Unit != "" {
+			name += " of " + h.Unit
+		}
+		fix = "leave it running: this node needs it. Give it another address for its nameserver, or node-dns another one: listen: in /etc/node-dns/node-dns.yaml"
+	case strings.HasSuffix(h.Unit, ".service"):
+		name, fix = h.Name+" of "+h.Unit, "node-dns migrate says what can take over from it without an outage; else systemctl disable --now "+h.Unit
+	case h.Unit != "":
+		name, fix = h.Name+" of "+h.Unit, "a container or a login has started it: systemctl status "+h.Unit
+	}
+	return fail(at.String()+" is taken by "+name, fix, lines...)
+}

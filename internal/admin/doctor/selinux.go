@@ -1,0 +1,186 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/node-dns/node-dns/internal/sys/selinux"
+)
+
+// Domains.
+const (
+	systemdDomain = "init_t"
+	daemonDomain  = "node_dns_t"
+)
+
+// hookFiles are those that NetworkManager and systemd execute.
+var hookFiles = []string{hookProgram, "/usr/libexec/node-dns", "/usr/lib/NetworkManager/dispatcher.d/" + hookName}
+
+// wrongForHook are domains in which the hook may not write its files: it runs in one of them if its own label is wrong,
+// and no transition takes place.
+var wrongForHook = []string{systemdDomain, "NetworkManager_t", "NetworkManager_dispatcher_t"}
+
+// checkSELinux judges in which domains daemon and hook run.
+func checkSELinux(s Snapshot) []Finding {
+	se := s.SELinux
+	switch {
+	case !se.Mode.IsOn() && se.Config.Mode == "":
+		return nil
+	case !se.Mode.IsOn() && !se.InKernel:
+		return fine("SELinux is off: this kernel has none, or was booted with selinux=0")
+	case !se.Mode.IsOn():
+		return fine("SELinux is disabled")
+	}
+	var found []Finding
+	restart := "systemctl restart node-dns"
+	if len(se.Mislabelled) > 0 {
+		restart = relabel(rootsOf(se.Mislabelled)) + " && " + restart
+	}
+	switch {
+	case se.Daemon == systemdDomain:
+		found = append(found, s.denied("the daemon runs in systemd's own domain "+systemdDomain+", which may not use node-dns's files: the transition to its domain failed",
+			restart+"; if that changes nothing, update node-dns-selinux"))
+	case se.HasModule && se.Daemon != "" && se.Daemon != daemonDomain:
+		found = append(found, warn(fmt.Sprintf("the daemon runs as %s, although the policy module %s is installed: SELinux does not confine it as meant", se.Daemon, policyModule), restart))
+	}
+	for _, hook := range se.Hooks {
+		if slices.Contains(wrongForHook, hook.Domain) {
+			found = append(found, s.denied(fmt.Sprintf("the hook last ran as %s in %s: that domain may not write /etc/resolv.conf", hook.Domain, hook.Unit), relabel(hookFiles)+"; origin-dns-dispatcher apply"))
+		}
+	}
+	return orFine(found, "%s", se.words())
+}
+
+// denied is a failure if SELinux enforces what it says, and else a warning.
+func (s Snapshot) denied(what, fix string, details ...string) Finding {
+	if s.SELinux.Mode == selinux.Permissive {
+		return warn(what, fix, details...)
+	}
+	return fail(what, fix, details...)
+}
+
+func (se SELinux) words() string {
+	text := "SELinux is " + string(se.Mode)
+	if se.Config.Policy != "" {
+		text += ", policy " + se.Config.Policy
+	}
+	if se.Daemon != "" {
+		text += "; the daemon runs as " + se.Daemon
+	}
+	for i, hook := range se.Hooks {
+		if i == 0 {
+			text += "; the hook as "
+		} else {
+			text += ", "
+		}
+		text += hook.Domain + " (" + hook.Unit + ")"
+	}
+	return text
+}
+
+// relabel is the command that gives files the labels of the policy.
+func relabel(paths []string) string { return "restorecon -RFv " + strings.Join(paths, " ") }
+
+// rootsOf are those of our files and directories in which there is a wrong label.
+func rootsOf(wrong []Mislabelled) []string {
+	return slices.DeleteFunc(slices.Clone(labelled), func(root string) bool {
+		return !slices.ContainsFunc(wrong, func(m Mislabelled) bool { return m.Path == root || strings.HasPrefix(m.Path, root+"/") })
+	})
+}
+
+// maxDetails bounds the lines below one finding.
+const maxDetails = 10
+
+// checkLabels judges the labels of our files. A file that was moved here keeps the label of where it was made.
+func checkLabels(s Snapshot) []Finding {
+	wrong := s.SELinux.Mislabelled
+	if len(wrong) == 0 {
+		return nil
+	}
+	var details []string
+	for _, m := range wrong[:min(len(wrong), maxDetails)] {
+		details = append(details, fmt.Sprintf("%s is %s, not %s", m.Path, m.Has, m.Wants))
+	}
+	if more := len(wrong) - maxDetails; more > 0 {
+		details = append(details, fmt.Sprintf("and %d more", more))
+	}
+	what := count(len(wrong), "file") + " of node-dns with another SELinux type than the policy says"
+	finding := warn(what, relabel(rootsOf(wrong)), oneLine(details)...)
+	if s.SELinux.HasModule && s.SELinux.Mode != selinux.Permissive { // what confines the daemon goes by these
+		finding.Level = Fail
+	}
+	return []Finding{finding}
+}
+
+// checkDenials shows what SELinux denied. It is a warning: a denial of the past may have been fixed since, and other checks
+// say what does not work now.
+func checkDenials(s Snapshot) []Finding {
+	if !s.SELinux.Mode.IsOn() {
+		return nil
+	}
+	kinds := alike(s.SELinux.Denials)
+	if len(kinds) == 0 {
+		return fine("SELinux has denied node-dns nothing within the last hour, as far as can be seen")
+	}
+	var details []string
+	for _, k := range kinds[:min(len(kinds), maxDetails)] {
+		details = append(details, k.text())
+	}
+	if more := len(kinds) - maxDetails; more > 0 {
+		details = append(details, fmt.Sprintf("and %d more", more))
+	}
+	return []Finding{warn("SELinux denied accesses that concern node-dns within the last hour: "+count(len(s.SELinux.Denials), "denial"),
+		"ausearch -m avc,user_avc -ts today | audit2why explains them; without auditd: journalctl --since -1h _TRANSPORT=audit + _TRANSPORT=kernel", oneLine(details)...)}
+}
+
+// concernsUs reports whether a denial is of our domains, types, programs or files. Names can be anybody's: a file that is
+// called as ours is worth a line too.
+func concernsUs(d selinux.Denial) bool {
+	const programs = " node-dns (node-dns) origin-dns-disp 99-origin-dns " // a process' name has 15 characters
+	isOurs := func(text string) bool { return strings.HasPrefix(selinux.TypeOf(text), "node_dns_") }
+	return isOurs(d.Source) || isOurs(d.Target) ||
+		d.Command != "" && strings.Contains(programs, " "+d.Command+" ") ||
+		strings.Contains(d.Name, "node-dns") || strings.Contains(d.Name, "origin-dns") || strings.Contains(d.Name, "origin-upstream-dns")
+}
+
+// denialKind are denials of the same access.
+type denialKind struct {
+	selinux.Denial     // the last one
+	times          int // how often
+}
+
+// alike groups denials, the most recent kind first.
+func alike(all []selinux.Denial) []denialKind {
+	var kinds []denialKind
+	for _, d := range slices.Backward(all) {
+		i := slices.IndexFunc(kinds, func(k denialKind) bool { return k.IsSame(d) })
+		if i < 0 {
+			kinds = append(kinds, denialKind{Denial: d})
+			i = len(kinds) - 1
+		}
+		kinds[i].times++
+	}
+	return kinds
+}
+
+func (k denialKind) text() string {
+	who := selinux.TypeOf(k.Source)
+	if k.Command != "" {
+		who = k.Command + " as " + who
+	}
+	object := k.Class
+	if k.Name != "" {
+		object += " " + k.Name
+	}
+	if k.Port != "" {
+		object += " port " + k.Port
+	}
+	verb := "may not"
+	if k.Permissive {
+		verb = "could not if SELinux enforced it"
+	}
+	return fmt.Sprintf("%s: %s { %s } on %s of type %s, %s, last at %s", who, verb, strings.Join(k.Permissions, " "), object,
+		selinux.TypeOf(k.Target), count(k.times, "time"), k.Time.UTC().Format(time.TimeOnly))
+}

@@ -1,0 +1,226 @@
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/resolvconf"
+	"github.com/node-dns/node-dns/internal/sys/dbusconn"
+)
+
+// Answer is a question that was answered before the first step.
+type Answer struct {
+	Name  string `json:"name"`
+	Type  string `json:"type"`
+	Rcode string `json:"rcode"` // NOERROR or NXDOMAIN
+}
+
+const (
+	// askPatience is how long one answer may take.
+	askPatience = 2 * time.Second
+	// checkPatience is how long node-dns may take until it answers what was answered before.
+	checkPatience = 10 * time.Second
+	// preparePatience is how long its upstreams, which it asks at the start, and the cluster's API may take: a state of 10,000
+	// services is read in a second.
+	preparePatience = 10 * time.Second
+)
+
+// samples are questions that most nodes have an answer to, of all that node-dns answers differently: the cluster's names, the
+// site's, the Internet's.
+func samples() []dns.Question {
+	var all []dns.Question
+	add := func(name string, qtype uint16) {
+		if _, ok := dns.IsDomainName(name); ok {
+			all = append(all, dns.Question{Name: dns.Fqdn(name), Qtype: qtype, Qclass: dns.ClassINET})
+		}
+	}
+	text, _ := os.ReadFile("/etc/resolv.conf") // without it there is no search list
+	for _, domain := range resolvconf.Parse(text).Search() {
+		add(domain, dns.TypeSOA)
+		add("kubernetes.default.svc."+domain, dns.TypeA)
+	}
+	if host, err := os.Hostname(); err == nil && strings.Contains(host, ".") {
+		add(host, dns.TypeA)
+	}
+	add(".", dns.TypeNS)
+	return all
+}
+
+// askBefore asks those who answer now, at the addresses that change hands, and keeps what they had an answer to.
+func askBefore(ctx context.Context, p Plan) []Answer {
+	var all []Answer
+	for _, at := range p.taken() {
+		for _, q := range samples() {
+			m, err := ask(ctx, "udp", at, q)
+			if err != nil || m.Rcode != dns.RcodeSuccess && m.Rcode != dns.RcodeNameError {
+				continue
+			}
+			a := Answer{Name: q.Name, Type: dns.TypeToString[q.Qtype], Rcode: dns.RcodeToString[m.Rcode]}
+			if !slices.Contains(all, a) {
+				all = append(all, a)
+			}
+		}
+	}
+	return all
+}
+
+// taken are the addresses that change hands.
+func (p Plan) taken() []netip.AddrPort {
+	var all []netip.AddrPort
+	for _, step := range p.Steps {
+		all = append(all, step.At...)
+	}
+	return all
+}
+
+func ask(ctx context.Context, network string, at netip.AddrPort, q dns.Question) (*dns.Msg, error) {
+	ctx, cancel := context.WithTimeout(ctx, askPatience)
+	defer cancel()
+	m := &dns.Msg{Question: []dns.Question{q}}
+	m.Id, m.RecursionDesired = dns.Id(), true
+	m.SetEdns0(1232, false)
+	client := dns.Client{Net: network}
+	response, _, err := client.ExchangeContext(ctx, m, at.String())
+	return response, err
+}
+
+// check asks node-dns, over both transports, what was answered before; and who it is. An answer may take another try: the
+// first queries to an upstream are the slowest.
+func (a Applier) check(ctx context.Context, j *Journal) error {
+	status, err := fetchStatus(ctx)
+	if err != nil {
+		return err
+	}
+	limited, cancel := context.WithTimeout(ctx, checkPatience)
+	defer cancel()
+	return retry(limited, func() error { return checkAll(limited, status, j.Before) })
+}
+
+// retry tries until there is no error, or ctx ends, and returns what was wrong last. What was being tried when ctx ended says only that
+// it did, of whatever was to be asked next: then the time before counts.
+func retry(ctx context.Context, try func() error) (wrong error) {
+	for {
+		err := try()
+		if err == nil {
+			return nil
+		}
+		if wrong == nil || ctx.Err() == nil {
+			wrong = err
+		}
+		select {
+		case <-ctx.Done():
+			return wrong
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+func checkAll(ctx context.Context, status control.Status, before []Answer) error {
+	var errs []error
+	for _, l := range status.Listeners {
+		at, err := netip.ParseAddrPort(l.Address)
+		if err != nil || at.Addr().IsLoopback() {
+			continue // what stands there besides is nobody's whom pods ask
+		}
+		for _, network := range []string{"udp", "tcp"} {
+			errs = append(errs, checkAt(ctx, network, at, before))
+		}
+	}
+	text, err := os.ReadFile("/etc/resolv.conf")
+	if err == nil && status.ResolvConf.Ours { // else it names systemd-resolved, or whom the admin wants
+		for _, addr := range resolvconf.Parse(text).Nameservers() {
+			errs = append(errs, checkAt(ctx, "udp", netip.AddrPortFrom(addr, portDNS), before))
+		}
+	}
+	return errors.Join(append(errs, err)...)
+}
+
+// checkAt asks one nameserver all.
+func checkAt(ctx context.Context, network string, at netip.AddrPort, before []Answer) error {
+	who := dns.Question{Name: "version.bind.", Qtype: dns.TypeTXT, Qclass: dns.ClassCHAOS}
+	m, err := ask(ctx, network, at, who)
+	if err != nil {
+		return fmt.Errorf("%v over %s does not answer: %w", at, network, err)
+	}
+	if len(m.Answer) == 0 || !strings.Contains(m.Answer[0].String(), "node-dns") {
+		return fmt.Errorf("%v over %s is not node-dns", at, network)
+	}
+	for _, b := range before {
+		m, err := ask(ctx, network, at, dns.Question{Name: b.Name, Qtype: dns.StringToType[b.Type], Qclass: dns.ClassINET})
+		if err != nil {
+			return fmt.Errorf("%v over %s does not answer %s %s: %w", at, network, b.Name, b.Type, err)
+		}
+		// What did not exist may exist now: the cluster's names, of which the node's own nameserver knew nothing.
+		if rcode := dns.RcodeToString[m.Rcode]; rcode != b.Rcode && m.Rcode != dns.RcodeSuccess {
+			return fmt.Errorf("%v over %s answers %s to %s %s, which had %s before", at, network, rcode, b.Name, b.Type, b.Rcode)
+		}
+	}
+	return nil
+}
+
+// fetchStatus asks again after a missed deadline: on an emulated machine one answer took 2 s, and migrate went back.
+func fetchStatus(ctx context.Context) (status control.Status, err error) {
+	err = dbusconn.Retry(ctx, askPatience, 0, func(ctx context.Context) error {
+		status, err = control.FetchStatus(ctx, control.SocketPath(root))
+		return err
+	})
+	return status, err
+}
+
+// awaitPrepared waits until all that is missing is port 53: there is an upstream to ask, and the state of the cluster is
+// known where the API is watched.
+func awaitPrepared(ctx context.Context) error {
+	return await(ctx, "node-dns to be prepared", preparePatience, func() (bool, error) {
+		status, err := fetchStatus(ctx)
+		if err != nil {
+			return false, err
+		}
+		if why := unprepared(status); why != "" {
+			return false, errors.New(why)
+		}
+		err = askUpstreams(ctx, status)
+		return err == nil, err
+	})
+}
+
+// unprepared is what is missing; "": nothing but port 53.
+func unprepared(status control.Status) string {
+	root := slices.IndexFunc(status.Routes, func(r control.Route) bool { return r.Domain == "." })
+	switch r := status.Cluster.Resolver; {
+	case root < 0 || len(status.Routes[root].Servers) == 0:
+		return "it has no upstream nameserver"
+	case status.Cluster.Domain == "":
+		return "the cluster domain is not known"
+	case r != nil && r.Services+r.Namespaces == 0 && len(status.Cluster.Servers) == 0:
+		return "the Kubernetes API has not been read: " + r.Error
+	}
+	return ""
+}
+
+// askUpstreams is an error where none of node-dns's upstream nameservers answers. It asks them itself only when it listens.
+func askUpstreams(ctx context.Context, status control.Status) error {
+	var servers []nameserver.Server
+	for _, route := range status.Routes {
+		if route.Domain != "." {
+			continue
+		}
+		for _, s := range route.Servers {
+			server, err := nameserver.Parse(s.Address)
+			if err != nil {
+				return fmt.Errorf("the upstream nameserver %q: %w", s.Address, err)
+			}
+			servers = append(servers, server)
+		}
+	}
+	return askServers(ctx, servers)
+}

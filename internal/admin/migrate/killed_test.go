@@ -1,0 +1,225 @@
+package migrate
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/node-dns/node-dns/internal/hostdns"
+	"github.com/node-dns/node-dns/internal/sys/atomicfile"
+)
+
+// onPaper does to the files what units, sockets and NetworkManager do to them, each in two halves with a moment between.
+type onPaper struct{}
+
+func (onPaper) do(_ context.Context, a Applier, _ *Journal, s Step) error {
+	for i, path := range s.Touches {
+		if i == len(s.Touches)/2 {
+			a.moment("in " + string(s.Kind))
+		}
+		if err := a.change(s, path); err != nil {
+			return err
+		}
+	}
+	if s.Kind == Point {
+		return a.rewrite(libcFile, hostdns.Watermark+"\nnameserver 10.0.0.7\n")
+	}
+	return nil
+}
+
+// change does to a path what the step, by way of others, does to it.
+func (a Applier) change(s Step, path string) error {
+	switch {
+	case s.Kind == Release, s.Kind == Mask && path == wantsLink(s.Unit):
+		return a.removeFile(path)
+	case s.Kind == Mask && path == unitLink(s.Unit):
+		var w atomicfile.Writer
+		_, err := w.Symlink(filepath.Join(a.root, path), "/dev/null")
+		return err
+	case filepath.Ext(path) == "" || filepath.Base(path) == "dnsmasq.d": // a directory
+		return os.MkdirAll(filepath.Join(a.root, path), 0o755)
+	}
+	return a.rewrite(path, "of step "+string(s.Kind)+"\n")
+}
+
+func (a Applier) rewrite(path, text string) error {
+	path = filepath.Join(a.root, path)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	var w atomicfile.Writer // in the place of a link, not behind it
+	_, err := w.Write(path, []byte(text), 0o644)
+	return err
+}
+
+func (onPaper) undo(_ context.Context, a Applier, j *Journal, s Step) error {
+	saved := j.of(s)
+	err := a.restoreAll(saved[:len(saved)/2])
+	a.moment("in undoing " + string(s.Kind))
+	return errors.Join(err, a.restoreAll(saved))
+}
+
+// killed is the end of a process, as a test sees it.
+type killed struct{}
+
+// until runs something that is killed at the n-th moment; it reports whether there was one, and returns the moment.
+func until(n int, a Applier, run func(Applier) error) (moment string, was bool, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			if _, ok := r.(killed); !ok {
+				panic(r)
+			}
+			was = true
+		}
+	}()
+	a.Step = func(name string) {
+		if n--; n < 0 {
+			moment = name
+			panic(killed{})
+		}
+	}
+	return moment, false, run(a)
+}
+
+// layOut makes the files of a node of OpenShift 3.
+func layOut(t *testing.T, root string) {
+	t.Helper()
+	for path, text := range map[string]string{
+		oldHook: "#!/bin/sh\n", oldSnippet: "[main]\ndns=none\n", openresolvConf: "resolv_conf=/etc/resolv.conf\n",
+		libcFile: "search example.com\nnameserver 10.0.0.7\n", "/etc/dnsmasq.d/origin-upstream-dns.conf": "server=192.0.2.53\n",
+	} {
+		path = filepath.Join(root, path)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o640)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wants := filepath.Join(root, wantsLink(dnsmasqUnit))
+	if err := errors.Join(os.Mkdir(filepath.Join(root, "run"), 0o755), os.MkdirAll(filepath.Dir(wants), 0o755), os.Symlink("/usr/lib/systemd/system/dnsmasq.service", wants)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// treeOf is each path below root, but the journal's, as it would be kept.
+func treeOf(t *testing.T, root string) map[string]Saved {
+	t.Helper()
+	all := map[string]Saved{}
+	err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
+		rel, _ := filepath.Rel(root, path)
+		if err != nil || rel == "." || strings.HasPrefix(rel, "var") {
+			return err
+		}
+		s, err := saveAt(path)
+		if s.Kind != "file" {
+			s.Time = time.Time{} // the others' is not kept
+		}
+		all[rel] = s
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// TestKilledAtEachMoment: whenever a migration is killed, and whenever the way back is, the way back leads to what was there; and
+// whenever it is killed it can be continued. TestMigrateKilled does it with units and sockets.
+func TestKilledAtEachMoment(t *testing.T) {
+	ctx := context.Background()
+	host := node(hook, dnsmasqAt("10.0.0.7"), dnsNoneFile("[main]\ndns=none\n"))
+	plan := NewPlan(host, Find(host))
+	plan.Steps = slices.Insert(plan.Steps, 1, writeStep(resolvconfFile, "nameserver 192.0.2.53\n", ""), writeStep(openresolvConf, "other\n", ""), linkStep(libcFile, resolvconfFile, ""))
+	for i := range plan.Steps {
+		plan.Steps[i].At = nil // nobody is asked
+	}
+	apply := func(a Applier) error { return a.Apply(ctx, plan) }
+	journalOf := func(a Applier) *Journal {
+		j, err := ReadJournal(a.root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return j
+	}
+	undo := func(a Applier) error {
+		j := journalOf(a)
+		if j == nil {
+			return nil // it had come to its end
+		}
+		return a.Undo(ctx, j)
+	}
+	fresh := func() (Applier, map[string]Saved) {
+		a := Applier{root: t.TempDir(), other: onPaper{}}
+		layOut(t, a.root)
+		return a, treeOf(t, a.root)
+	}
+	is := func(a Applier, want map[string]Saved, when string) {
+		t.Helper()
+		if d := cmp.Diff(want, treeOf(t, a.root)); d != "" {
+			t.Fatalf("%s (-expected +got):\n%s", when, d)
+		}
+	}
+	a, before := fresh()
+	if err := apply(a); err != nil {
+		t.Fatal(err)
+	}
+	migrated := treeOf(t, a.root)
+	if cmp.Equal(before, migrated) {
+		t.Fatal("the migration changes nothing")
+	}
+
+	moments := 0
+	for there := 0; ; there++ {
+		a, before := fresh()
+		moment, was, err := until(there, a, apply)
+		if err != nil {
+			t.Fatalf("%s: %v", moment, err)
+		}
+		if !was {
+			break
+		}
+		moments++
+		if err := a.Continue(ctx, journalOf(a)); err != nil {
+			t.Fatalf("killed %s, and continued: %v", moment, err)
+		}
+		is(a, anew(migrated, treeOf(t, a.root)), "killed "+moment+", and continued")
+		if err := undo(a); err != nil {
+			t.Fatalf("killed %s, continued, and back: %v", moment, err)
+		}
+		is(a, before, "killed "+moment+", continued, and back")
+		for back, more := there%3, true; more; back += 3 { // each moment of the one with a third of those of the other
+			a, before := fresh()
+			if _, _, err := until(there, a, apply); err != nil {
+				t.Fatal(err)
+			}
+			var again string
+			again, more, err = until(back, a, undo)
+			if err := errors.Join(err, undo(a)); err != nil {
+				t.Fatalf("killed %s, and on the way back %s: %v", moment, again, err)
+			}
+			is(a, before, "killed "+moment+", and on the way back "+again)
+			if journalOf(a) != nil {
+				t.Fatal("there is a journal still")
+			}
+		}
+	}
+	if moments < 20 {
+		t.Errorf("%d moments are too few", moments)
+	}
+}
+
+// anew is a tree with the times of another.
+func anew(tree, times map[string]Saved) map[string]Saved {
+	all := map[string]Saved{}
+	for path, s := range tree {
+		s.Time = times[path].Time
+		all[path] = s
+	}
+	return all
+}

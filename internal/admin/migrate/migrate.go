@@ -1,0 +1,210 @@
+// Package migrate brings a node from what it runs today to node-dns, and back.
+//
+// It looks at everything that may own a node's DNS into one Host; Find says what of that is there, and NewPlan in which
+// steps the node gets from there to node-dns so that names resolve at every moment: both are pure. An Applier carries a Plan
+// out, each step written to a journal before it is done, so that a crash at any moment can be continued or undone.
+//
+// It is apart from hostdns, which keeps a node right that is node-dns's already: here are the peers, their hooks and units,
+// and port 53 changing hands.
+package migrate
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/hostdns"
+	"github.com/node-dns/node-dns/internal/netstate"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
+)
+
+// A Finding is something that does node-dns's job on this node today.
+type Finding struct {
+	Origin string `json:"origin"`
+	What   string `json:"what"` // one line, with a path or a unit
+	// Evidence is what was seen, a line each.
+	Evidence []string `json:"evidence,omitempty"`
+}
+
+// A Plan is the way from what was found to node-dns. Without Steps there is nothing to do.
+type Plan struct {
+	Findings []Finding `json:"findings"`
+	// Refused are the reasons why nothing must be changed before an admin has; none: the plan can be carried out.
+	Refused []string `json:"refused,omitempty"`
+	// Owner is what has to be done first, in this order, where the node's files are kept: it cannot be done from here, and what is left for here then shows when it is done.
+	Owner []string `json:"owner,omitempty"`
+	Notes []string `json:"notes,omitempty"` // what an admin should know of it
+	Steps []Step   `json:"steps,omitempty"`
+}
+
+// origin is one way in which a node may have its DNS today.
+type origin struct {
+	name  string
+	files []string // what it reads of Host.Files, below the root
+	units []string // of Host.Units
+	// find is pure; nil: nothing of it is there.
+	find func(h Host) []Finding
+	// steps is pure, and asked only where find has found something.
+	steps func(h Host) part
+}
+
+// part is what one origin adds to a Plan.
+type part struct {
+	before  []Step // while everything is as it was: nobody starts it again behind our back
+	port    []Step // when node-dns is ready but for port 53, which it gets now
+	after   []Step // when it serves
+	refused []string
+	notes   []string
+
+	owner     []string            // Plan.Owner
+	told      []Holder            // whom refused tells of already
+	gone      []netip.Addr        // addresses that its steps take from the node
+	upstreams []nameserver.Server // that its steps have node-dns ask
+}
+
+// origins are what is known, in the order in which it is told.
+func origins() []origin {
+	return []origin{openshift3(), plainDnsmasq(), openshift4(), singleNode(), nodelocal(), systemdResolved(), resolvconfs(), cloudInit(), k3s(), kubeletResolv()}
+}
+
+// Find says what does node-dns's job on this node. It is pure.
+func Find(h Host) []Finding {
+	var all []Finding
+	for _, o := range origins() {
+		all = append(all, o.find(h)...)
+	}
+	return all
+}
+
+// NewPlan says how the node gets from what was found to node-dns. It is pure.
+func NewPlan(h Host, found []Finding) Plan {
+	p := Plan{Findings: found}
+	if !h.Root && (len(found) > 0 || h.someoneHolds(portDNS)) {
+		p.Refused = []string{"only root sees who has port 53, and reads what matters here: node-dns migrate as root shows what it would do"}
+		return p
+	}
+	if len(found) == 0 {
+		return p
+	}
+	p.Refused = h.unfit()
+	var all part
+	for _, o := range origins() {
+		if !slices.ContainsFunc(found, func(f Finding) bool { return f.Origin == o.name }) {
+			continue
+		}
+		its := o.steps(h)
+		all.before, all.port, all.after = append(all.before, its.before...), append(all.port, its.port...), append(all.after, its.after...)
+		all.told, all.gone, all.upstreams = append(all.told, its.told...), append(all.gone, its.gone...), append(all.upstreams, its.upstreams...)
+		p.Refused, p.Notes, p.Owner = append(p.Refused, its.refused...), append(p.Notes, its.notes...), append(p.Owner, its.owner...)
+	}
+	if h.Files[machineConfigNow].Exists && len(p.Owner) == 0 && slices.ContainsFunc(slices.Concat(all.before, all.port, all.after), Step.changesFiles) {
+		p.Refused = append(p.Refused, ownedByMachineConfig)
+	}
+	h = h.after(all)
+	if step, listen, ok := h.keepListening(all.port); ok && len(p.Owner) == 0 && !h.Files[machineConfigNow].Exists {
+		all.before, h.State.Config.Listen = append(all.before, step), listen
+		all.port = h.retaken(all.port)
+	}
+	p.Refused = append(p.Refused, h.strangers(all.port)...)
+	p.Notes = slices.Concat(p.Notes, h.notes(all.port), h.filtered())
+	if first := slices.Concat(all.before, all.port, all.after); len(p.Owner) == 0 && !(len(first) == 0 && h.serves()) {
+		p.Steps = slices.Concat(all.before, []Step{h.startStep()}, all.port, []Step{h.pointStep()}, all.after, []Step{h.checkStep()})
+	}
+	return p
+}
+
+// serves reports whether node-dns has the node already, and will after the next boot.
+func (h Host) serves() bool {
+	unit := h.Units[daemonUnit]
+	return unit.IsActive() && unit.File == "enabled"
+}
+
+// someoneHolds reports whether anybody has a port.
+func (h Host) someoneHolds(port uint16) bool {
+	return slices.ContainsFunc(h.Holders, func(holder Holder) bool { return holder.Addr.Port() == port })
+}
+
+// after is the host as it is when the first steps are done, as far as the others depend on that.
+func (h Host) after(p part) Host {
+	h.State.Net.Addrs = slices.DeleteFunc(slices.Clone(h.State.Net.Addrs), func(a netstate.Addr) bool { return slices.Contains(p.gone, a.Addr) })
+	h.Holders = slices.DeleteFunc(slices.Clone(h.Holders), func(holder Holder) bool { return slices.Contains(p.told, holder) })
+	h.Files = maps.Clone(h.Files)
+	for _, s := range p.before {
+		if s.Kind == WriteFile {
+			h.Files[s.Path] = hostdns.File{Exists: true, Data: []byte(s.Content)}
+		}
+	}
+	h.State.Config.Upstreams = append(slices.Clip(h.State.Config.Upstreams), p.upstreams...)
+	return h
+}
+
+// unfit are the reasons why node-dns would not serve here.
+func (h Host) unfit() []string {
+	var why []string
+	unit := h.Units[daemonUnit]
+	switch {
+	case unit.Load == "masked":
+		why = append(why, daemonUnit+" is masked: systemctl unmask node-dns")
+	case unit.Load != "loaded":
+		why = append(why, "node-dns is not installed: there is no "+daemonUnit)
+	}
+	if h.State.ConfigErr != nil {
+		why = append(why, "the configuration has faults: "+oneLine(h.State.ConfigErr))
+	} else if h.Plan.Hold != "" && h.Plan.Hold != hostdns.LeftToAdmin {
+		why = append(why, "node-dns could not serve: "+h.Plan.Hold)
+	}
+	if h.Fixed && h.Plan.Via != nodeconfig.ResolvConfResolved && h.Plan.Via != nodeconfig.ResolvConfNone && !hostdns.IsOurs(h.State.ResolvConf.Data) {
+		why = append(why, "nobody may change /etc/resolv.conf, which is to name this node: chattr -i /etc/resolv.conf, or say resolvConf: none in /etc/node-dns/node-dns.yaml")
+	}
+	if h.DnsmasqErr != nil {
+		why = append(why, "dnsmasq's files, which node-dns reads too, have faults: "+oneLine(h.DnsmasqErr))
+	}
+	return append(why, h.obstacles()...)
+}
+
+// strangers are the programs at addresses where node-dns is to listen that no step takes away from there. At a loopback
+// address they are only noted: it is the one where OpenShift's node process has its own nameserver.
+func (h Host) strangers(port []Step) []string {
+	var why []string
+	for _, at := range h.listen() {
+		for _, holder := range h.Holders {
+			if holder.Covers(at) && !gives(port, holder) && holder.Unit != daemonUnit && !at.Addr().IsLoopback() {
+				fix := "stop it first"
+				if holder.IsNodeAgent() {
+					fix = "`listen` in /etc/node-dns/node-dns.yaml can leave that address to it"
+				}
+				why = append(why, fmt.Sprintf("port 53 of %v is held by %v, which this does not know how to replace: %s", at.Addr(), holder, fix))
+			}
+		}
+	}
+	slices.Sort(why)
+	return slices.Compact(why)
+}
+
+// notes say what is different afterwards where that is meant, and what is left alone.
+func (h Host) notes(port []Step) []string {
+	var notes []string
+	listen := h.listen()
+	for _, holder := range h.Holders {
+		at, gives := holder.Addr, gives(port, holder)
+		switch {
+		case gives && at.Addr().IsUnspecified():
+			if !h.State.Config.Listen.All && len(h.Dnsmasq.Listen)+len(h.Dnsmasq.Interfaces) == 0 {
+				notes = append(notes, holder.Unit+" answers at every address of this node, and node-dns at those it listens on: `listen: all` in /etc/node-dns/node-dns.yaml is every one but loopback, of those that appear later too")
+			}
+		case gives && !slices.ContainsFunc(listen, func(ours netip.AddrPort) bool { return isAt(at, ours) }):
+			notes = append(notes, fmt.Sprintf("%s answers at %v too, and node-dns will not: `listen` in /etc/node-dns/node-dns.yaml can say so", holder.Unit, at.Addr()))
+		case !gives && holder.Unit != daemonUnit && at.Addr().IsLoopback() && slices.Contains(listen, at):
+			notes = append(notes, fmt.Sprintf("%v has port 53 of %v, where node-dns is to listen as well (dnsBindAddress, or listen): until it ends, status says so", holder, at.Addr()))
+		case !gives && holder.Unit != daemonUnit && holder.Name == "dnsmasq":
+			notes = append(notes, fmt.Sprintf("%v at %v is left alone", holder, at.Addr()))
+		}
+	}
+	slices.Sort(notes)
+	return slices.Compact(notes)
+}
+
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }

@@ -1,0 +1,139 @@
+package migrate
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/hostdns"
+	"github.com/node-dns/node-dns/internal/resolvconf"
+)
+
+// What cloud-init (22.4) has on a node.
+const (
+	cloudSnippet  = "/etc/NetworkManager/conf.d/99-cloud-init.conf"
+	cloudConfig   = "/etc/cloud/cloud.cfg"
+	cloudConfigs  = "/etc/cloud/cloud.cfg.d"
+	cloudUserData = "/var/lib/cloud/instance/cloud-config.txt"
+	cloudOff      = "/etc/cloud/cloud-init.disabled"
+	cloudOurs     = cloudConfigs + "/zz-node-dns.cfg" // behind all others: the last one counts
+)
+
+// cloudInit writes resolv.conf once for an instance (manage_resolv_conf), or with the network's configuration where a cloud's data have
+// nameservers; from then on NetworkManager is told to leave the file alone.
+func cloudInit() origin {
+	return origin{
+		name:  "cloud-init",
+		files: []string{cloudSnippet, cloudConfig, cloudConfigs + "/*.cfg", cloudUserData, cloudOff},
+		find: func(h Host) []Finding {
+			if h.Files[cloudOff].Exists || !h.Files[cloudConfig].Exists {
+				return nil
+			}
+			f := Finding{Origin: "cloud-init", What: "cloud-init, which writes /etc/resolv.conf"}
+			if byCloudInit(h) {
+				f.Evidence = append(f.Evidence, "/etc/resolv.conf is its: "+strings.Join(nameservers(h.State.ResolvConf.Data), " "))
+			}
+			if setsOnly(h.Files[cloudSnippet], dnsNone) {
+				f.Evidence = append(f.Evidence, cloudSnippet+" keeps NetworkManager from writing it (dns=none)")
+			}
+			if file := h.managesResolvConf(); file != "" {
+				f.Evidence = append(f.Evidence, file+" says manage_resolv_conf: true")
+			}
+			if managing(h.Files[cloudUserData].Data) == "true" {
+				f.Evidence = append(f.Evidence, cloudUserData+", this instance's user data, says manage_resolv_conf: true")
+			}
+			if len(f.Evidence) == 0 {
+				return nil
+			}
+			return []Finding{f}
+		},
+		steps: cloudInitSteps,
+	}
+}
+
+func cloudInitSteps(h Host) part {
+	var p part
+	if h.managesResolvConf() != "" {
+		p.before = append(p.before, writeStep(cloudOurs, "# node-dns has /etc/resolv.conf: see node-dns migrate.\nmanage_resolv_conf: false\n", "cloud-init leaves /etc/resolv.conf alone, for a new instance too"))
+	}
+	if managing(h.Files[cloudUserData].Data) == "true" {
+		p.notes = append(p.notes, "what the user data say no file of this node can overrule: it has been done for this instance, and is done again for a new one of this image, over which node-dns writes then")
+	}
+	if setsOnly(h.Files[cloudSnippet], dnsNone) {
+		p.notes = append(p.notes, cloudSnippet+" stays: cloud-init would write it again, and node-dns wants nothing else of NetworkManager than that it leaves /etc/resolv.conf alone")
+	}
+	if dropped := h.dropped(); byCloudInit(h) && len(dropped) > 0 && len(h.State.Config.Upstreams) == 0 {
+		all := nameservers(h.State.ResolvConf.Data)
+		text, ok := withSetting(h.Files[ourConfig], "What cloud-init had in /etc/resolv.conf", "upstreams", all)
+		if !ok {
+			p.refused = append(p.refused, fmt.Sprintf("/etc/resolv.conf names %s, which NetworkManager does not: say upstreams: [%s] in %s to keep them, or []",
+				strings.Join(dropped, ", "), strings.Join(all, ", "), ourConfig))
+			return p
+		}
+		p.before = append(p.before, writeStep(ourConfig, text, "upstreams: ["+strings.Join(all, ", ")+"], which are cloud-init's and not NetworkManager's"))
+		for _, addr := range resolvconf.Parse(h.State.ResolvConf.Data).Nameservers() {
+			p.upstreams = append(p.upstreams, nameserver.FromAddr(addr))
+		}
+	}
+	return p
+}
+
+// byCloudInit reports whether resolv.conf says so, by either of the two ways in which it comes about.
+func byCloudInit(h Host) bool {
+	text := string(h.State.ResolvConf.Data)
+	return !hostdns.IsOurs([]byte(text)) && (strings.Contains(text, "cloud-init has written this file") || strings.Contains(text, "Created by cloud-init"))
+}
+
+var manageResolvConf = regexp.MustCompile(`(?mi)^manage_resolv_conf:\s*["']?(true|yes|on|1|false|no|off|0)["']?\s*(#.*)?$`)
+
+// managing is whether a file of cloud-init says manage_resolv_conf: "true", "false", or "" where it does not.
+func managing(data []byte) string {
+	m := manageResolvConf.FindSubmatch(data)
+	switch {
+	case m == nil:
+		return ""
+	case slices.Contains([]string{"true", "yes", "on", "1"}, strings.ToLower(string(m[1]))):
+		return "true"
+	}
+	return "false"
+}
+
+// managesResolvConf is the file by which cloud-init writes resolv.conf; "": none does. cloud.cfg.d comes behind cloud.cfg, by name.
+func (h Host) managesResolvConf() string {
+	var paths []string
+	for path := range h.Files {
+		if filepath.Dir(path) == cloudConfigs {
+			paths = append(paths, path)
+		}
+	}
+	last := ""
+	for _, path := range append([]string{cloudConfig}, sorted(paths)...) {
+		switch managing(h.Files[path].Data) {
+		case "true":
+			last = path
+		case "false":
+			last = ""
+		}
+	}
+	return last
+}
+
+// dropped are the nameservers of resolv.conf that node-dns would not ask.
+func (h Host) dropped() []string {
+	return slices.DeleteFunc(nameservers(h.State.ResolvConf.Data), func(name string) bool {
+		for _, server := range h.Plan.Selection.Set.Servers {
+			if server.Addr.Addr().String() == name {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+func sorted(all []string) []string {
+	slices.Sort(all)
+	return all
+}

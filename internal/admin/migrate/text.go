@@ -1,0 +1,112 @@
+package migrate
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/node-dns/node-dns/internal/sys/termtext"
+)
+
+// apiVersion is carried by everything that is printed as JSON.
+const apiVersion = "node-dns/v1"
+
+// WriteText shows what was found, and what would be done.
+func (p Plan) WriteText(w io.Writer) error {
+	p.Findings, p.Refused, p.Notes = termtext.All(p.Findings), termtext.All(p.Refused), termtext.All(p.Notes)
+	var b bytes.Buffer
+	switch {
+	case len(p.Findings) > 0:
+		b.WriteString("This node runs\n")
+	case len(p.Refused) == 0:
+		b.WriteString("Nothing to migrate from was found.\n")
+	}
+	for _, f := range p.Findings {
+		fmt.Fprintf(&b, "  %s: %s\n", f.Origin, f.What)
+		for _, line := range f.Evidence {
+			fmt.Fprintf(&b, "      %s\n", line)
+		}
+	}
+	if len(p.Findings) > 0 && len(p.Steps)+len(p.Owner)+len(p.Refused) == 0 {
+		b.WriteString("node-dns serves it already: there is nothing to do.\n")
+	}
+	for i, line := range p.Owner {
+		if i == 0 {
+			b.WriteString("\nFirst, by whoever may change the cluster, in this order:\n")
+		}
+		fmt.Fprintf(&b, "%3d. %s\n", i+1, termtext.Lines(strings.TrimRight(line, "\n"), "     "))
+	}
+	for _, note := range p.Notes {
+		fmt.Fprintf(&b, "note: %s\n", note)
+	}
+	if len(p.Steps) > 0 {
+		b.WriteString("\nnode-dns migrate --apply would\n")
+	}
+	for i, step := range p.Steps {
+		fmt.Fprintf(&b, "%3d. %s\n", i+1, termtext.Escape(step.What))
+	}
+	if len(p.Steps) > 0 && len(p.Refused) == 0 {
+		b.WriteString("\nEach step is written to " + JournalFile + " before it is done; node-dns migrate --undo goes all the way back.\n")
+	}
+	if len(p.Refused) > 0 {
+		b.WriteString("\nIt would not begin:\n")
+	}
+	for _, why := range p.Refused {
+		fmt.Fprintf(&b, "  ! %s\n", why)
+	}
+	_, err := b.WriteTo(w)
+	return err
+}
+
+// WriteJSON prints the same.
+func (p Plan) WriteJSON(w io.Writer) error {
+	p.Findings = append([]Finding{}, p.Findings...) // none are [], not null
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(struct {
+		APIVersion string `json:"apiVersion"`
+		Kind       string `json:"kind"`
+		Plan
+	}{apiVersion, "MigrationPlan", p})
+}
+
+// WriteText shows a migration that was begun, and what can be done about it.
+func (j Journal) WriteText(w io.Writer) error {
+	var b bytes.Buffer
+	switch j.Phase {
+	case Applied:
+		fmt.Fprintf(&b, "This node was migrated on %s; node-dns migrate --undo goes back.\n", j.Began.Format("2006-01-02 15:04 MST"))
+	case Undoing:
+		fmt.Fprintf(&b, "Going back from a migration of %s did not come to its end: node-dns migrate --undo does.\n", j.Began.Format("2006-01-02 15:04 MST"))
+	default:
+		fmt.Fprintf(&b, "A migration of %s came to its step %d of %d: node-dns migrate --apply continues it, --undo goes back.\n",
+			j.Began.Format("2006-01-02 15:04 MST"), j.Done+1, len(j.Steps))
+		for i, step := range j.Steps {
+			mark := " "
+			if i < j.Done {
+				mark = "x"
+			}
+			fmt.Fprintf(&b, "  [%s] %s\n", mark, termtext.Escape(step.What))
+		}
+	}
+	_, err := b.WriteTo(w)
+	return err
+}
+
+// WriteJSON prints the same, and all steps; not what the files were, some of which only root may read.
+func (j Journal) WriteJSON(w io.Writer) error {
+	encoder := json.NewEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(struct {
+		APIVersion string    `json:"apiVersion"`
+		Kind       string    `json:"kind"`
+		Phase      Phase     `json:"phase"`
+		Began      time.Time `json:"began"`
+		Findings   []Finding `json:"findings"`
+		Steps      []Step    `json:"steps"`
+		Done       int       `json:"done"` // the first so many of Steps
+	}{apiVersion, "Migration", j.Phase, j.Began, j.Findings, j.Steps, j.Done})
+}

@@ -1,0 +1,338 @@
+package monitor
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+)
+
+func seenOf(t testing.TB, name string, qtype uint16, client string, rcode int) dnsserver.Seen {
+	t.Helper()
+	query := new(dns.Msg).SetQuestion(name, qtype)
+	wire, err := query.Pack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := new(dns.Msg).SetRcode(query, rcode).Pack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dnsserver.Seen{Query: wire, Response: response, Client: netip.AddrPortFrom(netip.MustParseAddr(client), 4242), Proto: dnsserver.UDP}
+}
+
+func TestFilter(t *testing.T) {
+	type row struct {
+		name                        string
+		client, pattern, typ, rcode string
+		want                        bool
+	}
+	www := seenOf(t, "www.Example.com.", dns.TypeA, "10.128.0.14", dns.RcodeNameError)
+	for _, test := range []row{
+		{name: "nothing is asked for", want: true},
+		{name: "its client", client: "10.128.0.14", want: true},
+		{name: "its client as IPv6 writes it", client: "::ffff:10.128.0.14", want: true},
+		{name: "its network", client: "10.128.9.9/14", want: true},
+		{name: "another client", client: "10.128.0.15"},
+		{name: "another network", client: "10.0.0.0/24"},
+		{name: "a client of another family", client: "2001:db8::/32"},
+		{name: "its name", pattern: "WWW.example.com", want: true},
+		{name: "its name with a dot", pattern: "www.example.com.", want: true},
+		{name: "its domain", pattern: "example.com", want: true},
+		{name: "the root", pattern: ".", want: true},
+		{name: "half a label", pattern: "w.example.com"},
+		{name: "below it", pattern: "a.www.example.com"},
+		{name: "a star before", pattern: "*.example.com", want: true},
+		{name: "a star behind", pattern: "www*", want: true},
+		{name: "stars around", pattern: "*exam*", want: true},
+		{name: "a star in between", pattern: "w*.com", want: true},
+		{name: "a star that has to go on", pattern: "*ple*e.com", want: false},
+		{name: "a star that went on", pattern: "*w.ex*m", want: true},
+		{name: "its type", typ: "a", want: true},
+		{name: "its type as a number", typ: "TYPE1", want: true},
+		{name: "another type", typ: "AAAA"},
+		{name: "its rcode", rcode: "nxdomain", want: true},
+		{name: "another rcode", rcode: "NOERROR"},
+		{name: "all of it", client: "10.128.0.0/14", pattern: "*.com", typ: "A", rcode: "3", want: true},
+		{name: "all but one", client: "10.128.0.0/14", pattern: "*.org", typ: "A", rcode: "3"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			f, err := NewFilter(test.client, test.pattern, test.typ, test.rcode)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := f.matches(&www); got != test.want {
+				t.Errorf("matches: %t", got)
+			}
+		})
+	}
+}
+
+func TestFilterMistakes(t *testing.T) {
+	for _, test := range [][4]string{
+		{"host"},
+		{"10.0.0.0/33"},
+		{"10.0.0"},
+		{"", "a..b"},
+		{"", string(bytes.Repeat([]byte("x"), 64))},
+		{"", "", "NOTYPE"},
+		{"", "", "TYPE0"},
+		{"", "", "TYPE65536"},
+		{"", "", "", "NO"},
+		{"", "", "", "4096"},
+	} {
+		if _, err := NewFilter(test[0], test[1], test[2], test[3]); err == nil {
+			t.Errorf("%q is taken", test)
+		}
+	}
+}
+
+// TestOddQueries: what has no question that can be read, or a name that no host has, is shown so that it harms no terminal.
+func TestOddQueries(t *testing.T) {
+	withName := func(labels string) dnsserver.Seen {
+		wire := append(make([]byte, 12), labels...)
+		wire[5] = 1
+		return dnsserver.Seen{Query: append(wire, 0, 1, 0, 1), Outcome: dnsserver.ByServer}
+	}
+	none := NewFilterMust(t, "", "example", "", "")
+	for _, test := range []struct {
+		name       string
+		seen       dnsserver.Seen
+		shown, typ string
+	}{
+		{"nothing", dnsserver.Seen{}, "", ""},
+		{"a header alone", dnsserver.Seen{Query: make([]byte, 12)}, "", ""},
+		{"a name that ends nowhere", withName("\x3fabc"), "", ""},
+		{"a pointer", withName("\xc0\x0c"), "", ""},
+		{"an escape sequence", withName("\x05a\x1b[2J\x00"), `a\027[2J.`, "A"},
+		{"a line break", withName("\x03a\nb\x00"), `a\010b.`, "A"},
+		{"octets beyond ASCII", withName("\x03\x9b\xff \x00"), `\155\255\ .`, "A"},
+		{"a dot in a label", withName("\x03a.b\x00"), `a\.b.`, "A"},
+		{"the root", withName("\x00"), ".", "A"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := Name(&test.seen); got != test.shown {
+				t.Errorf("name %q", got)
+			}
+			if got := Type(&test.seen); got != test.typ {
+				t.Errorf("type %q", got)
+			}
+			if none.matches(&test.seen) {
+				t.Error("it is below example")
+			}
+			if _, sent := Rcode(&test.seen); sent {
+				t.Error("there is an rcode")
+			}
+		})
+	}
+}
+
+// NewFilterMust is NewFilter for words that are right.
+func NewFilterMust(t *testing.T, client, name, qtype, rcode string) Filter {
+	t.Helper()
+	f, err := NewFilter(client, name, qtype, rcode)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// TestNobodyIsWaitedFor: a watcher who does not read costs nothing but what is counted, and another sees all.
+func TestNobodyIsWaitedFor(t *testing.T) {
+	var hub Hub
+	var watched []bool
+	hub.Watched = func(on bool) { watched = append(watched, on) }
+	asleep, err := hub.Watch(Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	awake, err := hub.Watch(Config{Filter: NewFilterMust(t, "", "", "A", "")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const many = 3 * room
+	a, aaaa := seenOf(t, "a.example.", dns.TypeA, "10.0.0.1", 0), seenOf(t, "a.example.", dns.TypeAAAA, "10.0.0.1", 0)
+	for range many {
+		hub.Query(a)
+		hub.Query(aaaa)
+		if event := <-awake.Events; Type(event.Query) != "A" {
+			t.Fatal("what it does not want to see")
+		}
+	}
+	slog.New(hub.Tee(slog.DiscardHandler)).Info("a change")
+	if n := len(asleep.Events); n != room-kept+1 {
+		t.Errorf("%d wait for who sleeps", n)
+	}
+	if lost := asleep.Lost(); lost != 2*many-(room-kept) {
+		t.Errorf("%d lost", lost)
+	}
+	if lost := awake.Lost(); lost != 0 {
+		t.Errorf("who is awake has lost %d", lost)
+	}
+	asleep.Close()
+	awake.Close()
+	awake.Close()
+	if len(watched) != 2 || !watched[0] || watched[1] {
+		t.Errorf("told of watching: %v", watched)
+	}
+}
+
+// TestKept: what is shown later is not what the buffers hold then.
+func TestKept(t *testing.T) {
+	var hub Hub
+	w, err := hub.Watch(Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	seen := seenOf(t, "a.example.", dns.TypeA, "10.0.0.1", dns.RcodeRefused)
+	hub.Query(seen)
+	clear(seen.Query)
+	clear(seen.Response)
+	event := <-w.Events
+	if rcode, _ := Rcode(event.Query); Name(event.Query) != "a.example." || rcode != dns.RcodeRefused {
+		t.Errorf("%s %d", Name(event.Query), rcode)
+	}
+}
+
+func TestBounds(t *testing.T) {
+	var hub Hub
+	for range maxWatchers {
+		w, err := hub.Watch(Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
+	}
+	if _, err := hub.Watch(Config{}); !errors.Is(err, ErrTooMany) {
+		t.Errorf("one more: %v", err)
+	}
+	journal, err := hub.Watch(Config{Rate: 3})
+	if err != nil {
+		t.Fatalf("the journal: %v", err)
+	}
+	defer journal.Close()
+	second := int64(1_800_000_000)
+	allowed := func(n int) (all int) {
+		for range n {
+			if journal.mayLog(second) {
+				all++
+			}
+		}
+		return all
+	}
+	for _, want := range []int{3, 0} {
+		if got := allowed(10); got != want {
+			t.Errorf("%d of 10, expected %d", got, want)
+		}
+	}
+	second++
+	if got := allowed(2); got != 2 {
+		t.Errorf("%d of 2 in the next second", got)
+	}
+}
+
+// TestManyAtOnce is for the race detector.
+func TestManyAtOnce(t *testing.T) {
+	var hub Hub
+	seen := seenOf(t, "a.example.", dns.TypeA, "10.0.0.1", 0)
+	var group sync.WaitGroup
+	for range 3 {
+		group.Go(func() {
+			for range 2000 {
+				hub.Query(seen)
+			}
+		})
+		group.Go(func() {
+			for range 200 {
+				w, err := hub.Watch(Config{Rate: 100})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				select {
+				case <-w.Events:
+				case <-time.After(time.Millisecond):
+				}
+				w.Lost()
+				w.Close()
+			}
+		})
+	}
+	group.Wait()
+	if hub.all() != nil {
+		t.Error("somebody watches still")
+	}
+}
+
+// TestUnseenCostsNothing: no memory is taken for a query that nobody wants to see.
+func TestUnseenCostsNothing(t *testing.T) {
+	var hub Hub
+	seen := seenOf(t, "www.example.com.", dns.TypeA, "10.0.0.1", 0)
+	for _, f := range []Filter{
+		NewFilterMust(t, "10.0.0.2", "", "", ""), NewFilterMust(t, "", "example.org", "", ""), NewFilterMust(t, "", "*.org", "", ""),
+		NewFilterMust(t, "", "", "", "NXDOMAIN"), NewFilterMust(t, "", "", "AAAA", ""),
+	} {
+		w, err := hub.Watch(Config{Filter: f, Rate: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
+	}
+	if n := testing.AllocsPerRun(100, func() { hub.Query(seen) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// TestTee: who watches is told what is logged, whatever the log leaves out.
+func TestTee(t *testing.T) {
+	var hub Hub
+	var log bytes.Buffer
+	logger := slog.New(hub.Tee(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))).With("server", "10.0.0.2")
+	logger.Info("before anybody watches")
+	w, err := hub.Watch(Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	logger.Debug("of no interest")
+	logger.Info("upstream up", "rtt", time.Millisecond)
+	logger.WithGroup("g").Warn("upstream down", "error", "timed out\n")
+	for _, want := range [][2]string{{"upstream up", "server=10.0.0.2 rtt=1ms"}, {"upstream down", `server=10.0.0.2 g.error="timed out\n"`}} {
+		if event := <-w.Events; event.Query != nil || event.Change != want[0] || event.Details != want[1] {
+			t.Errorf("%+v, expected %q", event, want)
+		}
+	}
+	if text := log.String(); bytes.Count(log.Bytes(), []byte("\n")) != 1 || !bytes.Contains(log.Bytes(), []byte("upstream down")) {
+		t.Errorf("the log has %q", text)
+	}
+}
+
+func FuzzQuery(f *testing.F) {
+	f.Add([]byte("\x00\x01\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x01a\x00\x00\x01\x00\x01"), []byte("\x00\x01\x81\x83\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x29\x04\xd0\x01\x00\x00\x00\x00\x00"), "*a.*")
+	f.Fuzz(func(t *testing.T, query, response []byte, name string) {
+		seen := dnsserver.Seen{Query: query, Response: response, Outcome: dnsserver.ByServer}
+		for _, r := range Name(&seen) + Type(&seen) {
+			if r < ' ' || r > '~' {
+				t.Errorf("%q is shown", r)
+			}
+		}
+		for _, line := range LogLines(&seen) {
+			for _, r := range line {
+				if r < ' ' || r > '~' {
+					t.Errorf("%q is logged", r)
+				}
+			}
+		}
+		if filter, err := NewFilter("", name, "", ""); err == nil {
+			filter.matches(&seen)
+		}
+	})
+}

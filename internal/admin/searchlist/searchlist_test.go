@@ -1,0 +1,313 @@
+package searchlist
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/node-dns/node-dns/internal/resolvconf"
+	"github.com/node-dns/node-dns/internal/sys/procfs"
+)
+
+const podConf = "nameserver 10.0.0.5\nsearch shop.svc.cluster.local svc.cluster.local cluster.local example.com\noptions ndots:5\n"
+
+func conf(text string) Conf { return Of(resolvconf.Parse([]byte(text))) }
+
+func TestNames(t *testing.T) {
+	long := strings.Repeat("a", 60)
+	for _, test := range []struct{ name, conf, ask, glibc, musl string }{
+		{
+			"fewer dots than ndots: the list first", podConf, "google.com",
+			"google.com.shop.svc.cluster.local. google.com.svc.cluster.local. google.com.cluster.local. google.com.example.com. google.com.", "same",
+		},
+		{"a dot at the end", podConf, "google.com.", "google.com.", "same"},
+		{"as many dots: glibc asks for it first, musl alone", "search a b\noptions ndots:2", "x.y.z", "x.y.z. x.y.z.a. x.y.z.b.", "x.y.z."},
+		{"ndots is 1", "search a", "web", "web.a. web.", "same"},
+		{"ndots is 1, and has it", "search a", "web.shop", "web.shop. web.shop.a.", "web.shop."},
+		{"ndots 0", "search a\noptions ndots:0", "web", "web. web.a.", "web."},
+		{"ndots is 15 at most", "search a\noptions ndots:99", strings.Repeat("a.", 15) + "a", strings.Repeat("a.", 16) + " " + strings.Repeat("a.", 16) + "a.", strings.Repeat("a.", 16)},
+		{"the last ndots counts", "search a\noptions ndots:1 ndots:3", "x.y", "x.y.a. x.y.", "same"},
+		{"no list", "nameserver 10.0.0.5", "web", "web.", "same"},
+		{"the last search line counts", "search a\nsearch b", "web", "web.b. web.", "same"},
+		{"a domain twice is asked twice", "search a a", "web", "web.a. web.a. web.", "same"},
+		{"the root in the list", "search a . b\noptions ndots:2", "x.y", "x.y.a. x.y. x.y.b.", "x.y.a."},
+		{"dots at a domain's end", "search a.", "web", "web.a. web.", "same"},
+		{"no-tld-query", "search a\noptions no-tld-query", "web", "web.a.", "web.a. web."},
+		{
+			"a domain that makes it too long ends glibc's list", "search " + strings.Join([]string{long, long, long, long}, ".") + " a", "web.x.y.zz",
+			"web.x.y.zz.", "web.x.y.zz.",
+		},
+		{
+			"and not musl's", "options ndots:5\nsearch " + strings.Join([]string{long, long, long, long[:50]}, ".") + " a", "web.a.b.c.d" + long[:20],
+			"web.a.b.c.d" + long[:20] + ".", "web.a.b.c.d" + long[:20] + ".a. web.a.b.c.d" + long[:20] + ".",
+		},
+		{"musl reads no long line", "options ndots:5\nsearch " + strings.Repeat("a ", 130), "web", strings.Repeat("web.a. ", 130) + "web.", "web."},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if test.musl == "same" {
+				test.musl = test.glibc
+			}
+			for lib, want := range map[Library]string{GLibc: test.glibc, Musl: test.musl} {
+				if diff := cmp.Diff(strings.Fields(want), conf(test.conf).Names(lib, test.ask)); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", lib, diff)
+				}
+			}
+		})
+	}
+	if got := (Conf{LocalDomain: "corp"}).Names(GLibc, "web"); got[0] != "web.corp." {
+		t.Errorf("the host name's domain: %v", got)
+	}
+}
+
+// TestWalk goes by names whose answers are in a table: A, and where it is another AAAA.
+func TestWalk(t *testing.T) {
+	type answers map[string][]Result
+	both := func(r Result) []Result { return []Result{r, r} }
+	for _, test := range []struct {
+		name, ask   string
+		there       answers
+		glibc, musl string
+		queries     [2]int // of glibc and musl; negative: at least
+	}{
+		{"found at the end", "google.com", answers{"google.com.": both(Found)}, "1 2 3 4 5", "1 2 3 4 5", [2]int{10, 10}},
+		{"found at once", "web", answers{"web.shop.svc.cluster.local.": {Found, NoData}}, "1", "1", [2]int{2, 2}},
+		{"IPv6 alone", "web", answers{"web.shop.svc.cluster.local.": {NoData, Found}}, "1", "1", [2]int{2, 2}},
+		{"nowhere", "nowhere", nil, "1 2 3 4 5", "1 2 3 4 5", [2]int{10, 10}},
+		{"musl ends where a name has no address", "pay", answers{"pay.svc.cluster.local.": both(NoData), "pay.example.com.": both(Found)}, "1 2 3 4", "1 2", [2]int{8, 4}},
+		{"and at a failure", "down", answers{"down.svc.cluster.local.": both(Failed), "down.": both(Found)}, "1 2 3 4 5", "1 2", [2]int{12, -4}},
+		{"glibc leaves the list at another rcode", "odd", answers{"odd.svc.cluster.local.": both(Refused)}, "1 2 5", "1 2", [2]int{8, -4}},
+		{"a name denied for one type alone", "half", answers{"half.shop.svc.cluster.local.": {Absent, Found}}, "1", "1 2 3 4 5", [2]int{2, 10}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := conf(podConf)
+			ask := func(name string) []Result {
+				if results, ok := test.there[name]; ok {
+					return results
+				}
+				return both(Absent)
+			}
+			for i, lib := range []Library{GLibc, Musl} {
+				all, want := c.Names(lib, test.ask), strings.Fields([]string{test.glibc, test.musl}[i])
+				for i, number := range want {
+					want[i] = all[number[0]-'1']
+				}
+				asked := c.Walk(lib, test.ask, ask)
+				if diff := cmp.Diff(want, asked); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", lib, diff)
+				}
+				queries, sign := 0, 1
+				for _, name := range asked {
+					n, atLeast := c.Queries(lib, ask(name))
+					if queries += n; atLeast {
+						sign = -1
+					}
+				}
+				if sign*queries != test.queries[i] {
+					t.Errorf("%s: %d queries, want %d", lib, sign*queries, test.queries[i])
+				}
+			}
+		})
+	}
+}
+
+func TestQueries(t *testing.T) {
+	two := conf("nameserver 10.0.0.5\nnameserver 10.0.0.6\n")
+	four := conf(strings.Repeat("nameserver 10.0.0.5\n", 4) + "options attempts:3")
+	for _, test := range []struct {
+		name    string
+		conf    Conf
+		lib     Library
+		results []Result
+		n       int
+		atLeast bool
+	}{
+		{"glibc asks one nameserver", two, GLibc, []Result{Found, Found}, 2, false},
+		{"musl asks all", two, Musl, []Result{Found, Found}, 4, false},
+		{"of which it knows three", four, Musl, []Result{Absent}, 3, false},
+		{"glibc asks all of those that fail, twice", two, GLibc, []Result{Failed, Failed}, 8, false},
+		{"or as often as attempts says", four, GLibc, []Result{Failed}, 9, false},
+		{"one type alone fails", two, GLibc, []Result{Found, Failed}, 2, true},
+		{"musl asks again until its time is over", two, Musl, []Result{Failed, Failed}, 4, true},
+		{"without a nameserver it is this host", Conf{}, Musl, []Result{Absent, Absent}, 2, false},
+	} {
+		if n, atLeast := test.conf.Queries(test.lib, test.results); n != test.n || atLeast != test.atLeast {
+			t.Errorf("%s: %d, %v, want %d, %v", test.name, n, atLeast, test.n, test.atLeast)
+		}
+	}
+}
+
+func TestKubelet(t *testing.T) {
+	addr := netip.MustParseAddr
+	k := Kubelet{
+		DNS: []netip.Addr{addr("10.0.0.5")}, Domain: "cluster.local",
+		Host:   Conf{Nameservers: []netip.Addr{addr("192.0.2.53"), addr("192.0.2.53")}, Search: []string{"corp.example", "cluster.local"}, Options: []string{"rotate"}},
+		Limits: LimitsOf(false),
+	}
+	own := Conf{Nameservers: []netip.Addr{addr("192.0.2.9")}, Search: []string{"own", "svc.cluster.local"}, Options: []string{"ndots:2", "edns0"}}
+	for _, test := range []struct {
+		name string
+		pod  Pod
+		want string // nameservers | search | options
+	}{
+		{"ClusterFirst", Pod{Namespace: "shop"}, "10.0.0.5 | shop.svc.cluster.local svc.cluster.local cluster.local corp.example | ndots:5"},
+		{"on the host's network it is Default", Pod{Namespace: "shop", Policy: ClusterFirst, HostNetwork: true}, "192.0.2.53 192.0.2.53 | corp.example cluster.local | rotate"},
+		{"but ClusterFirstWithHostNet is not", Pod{Namespace: "shop", Policy: ClusterFirstWithHostNet, HostNetwork: true}, "10.0.0.5 | shop.svc.cluster.local svc.cluster.local cluster.local corp.example | ndots:5"},
+		{"Default", Pod{Namespace: "shop", Policy: Default}, "192.0.2.53 192.0.2.53 | corp.example cluster.local | rotate"},
+		{"None has what dnsConfig says", Pod{Namespace: "shop", Policy: None, Own: own}, "192.0.2.9 | own svc.cluster.local | ndots:2 edns0"},
+		{"dnsConfig is added", Pod{Namespace: "shop", Own: own}, "10.0.0.5 192.0.2.9 | shop.svc.cluster.local svc.cluster.local cluster.local corp.example own | ndots:2 edns0"},
+		{"and to the host's", Pod{Policy: Default, Own: own}, "192.0.2.53 192.0.2.9 | corp.example cluster.local own svc.cluster.local | rotate ndots:2 edns0"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := k.Conf(test.pod)
+			if got := words(c.Nameservers) + " | " + strings.Join(c.Search, " ") + " | " + strings.Join(c.Options, " "); got != test.want {
+				t.Errorf("%s\nwant %s", got, test.want)
+			}
+		})
+	}
+	k.DNS, k.Domain = nil, ""
+	if c := k.Conf(Pod{Namespace: "shop"}); len(c.Nameservers) != 2 {
+		t.Errorf("without clusterDNS a pod has the host's file: %v", c)
+	}
+}
+
+func TestLimits(t *testing.T) {
+	c := conf(strings.Repeat("nameserver 10.0.0.5\n", 4) + "search a b c d e f g")
+	if cut := LimitsOf(true).Cut(c); len(cut.Nameservers) != 3 || len(cut.Search) != 6 {
+		t.Errorf("%v", cut)
+	}
+	if cut := LimitsOf(false).Cut(c); len(cut.Search) != 7 {
+		t.Errorf("%v", cut)
+	}
+	long := Conf{Search: []string{strings.Repeat("a", 126), strings.Repeat("b", 129), "c"}}
+	if cut := LimitsOf(true).Cut(long); len(cut.Search) != 2 {
+		t.Errorf("256 characters with the blank: %d domains", len(cut.Search))
+	}
+}
+
+func TestChecks(t *testing.T) {
+	addr := netip.MustParseAddr
+	node := addr("10.0.0.5")
+	checks := Checks{
+		IsNode:   func(a netip.Addr) bool { return a == node || a.IsLoopback() },
+		Answers:  func(a netip.Addr) bool { return a == node },
+		HostFile: "/etc/resolv.conf", Setting: "config.yaml",
+	}
+	with := func(change func(*Checks)) Checks { c := checks; change(&c); return c }
+	for _, test := range []struct {
+		name   string
+		checks Checks
+		host   string // the kubelet's file; "": the node's own is checked
+		conf   string
+		want   []string // texts in the faults, each once
+	}{
+		{"a pod in order", checks, "nameserver 192.0.2.53", podConf, nil},
+		{
+			"the node where the original belongs", with(func(c *Checks) { c.Originals = "/etc/origin/node/resolv.conf" }), "nameserver 10.0.0.5", podConf,
+			[]string{"the node is there twice point it at /etc/origin/node/resolv.conf"},
+		},
+		{"which the hook has not captured", checks, "nameserver 10.0.0.5", podConf, []string{"point it at a file with"}},
+		{"but writes", with(func(c *Checks) { c.Hooks, c.Writes = "/etc/hooks.conf", true }), "nameserver 10.0.0.5", podConf, []string{"point it at /etc/hooks.conf, to which"}},
+		{"but found none for", with(func(c *Checks) { c.Hooks = "/etc/hooks.conf" }), "nameserver 10.0.0.5", podConf, []string{"point it at a file with"}},
+		{
+			"systemd-resolved's stub", with(func(c *Checks) { c.Uplinks = "/run/systemd/resolve/resolv.conf" }), "nameserver 127.0.0.53", podConf,
+			[]string{"names 127.0.0.53, which in a pod with dnsPolicy Default is the pod itself: nobody answers there point it at /run/systemd/resolve/resolv.conf"},
+		},
+		{"no file", with(func(c *Checks) { c.Missing = true }), "#", podConf, []string{"/etc/resolv.conf does not exist: no pod can be started point it at a file"}},
+		{"not yet the hook's", with(func(c *Checks) { c.Missing, c.Hooks = true, c.HostFile }), "#", podConf, []string{"no pod can be started origin-dns-dispatcher apply writes it"}},
+		{"a closed file", with(func(c *Checks) { c.Unread = "permission denied" }), "#", podConf, []string{"/etc/resolv.conf cannot be read here (permission denied): where the kubelet"}},
+		{"an empty file", checks, "#", podConf, []string{"names no nameserver"}},
+		{"loopback in a pod", checks, "nameserver 192.0.2.53", "nameserver 127.0.0.1", []string{"a pod is given 127.0.0.1"}},
+		{"too many domains", checks, "nameserver 192.0.2.53", "nameserver 10.0.0.5\nsearch a b c d e f g h", []string{"drops g h"}},
+		{"a node in order", checks, "", "nameserver 10.0.0.5\nsearch a", nil},
+		{"a node that asks others", checks, "", "nameserver 192.0.2.53", []string{"does not ask node-dns, but 192.0.2.53"}},
+		{"the root in the list", checks, "", "nameserver 10.0.0.5\nsearch .", []string{"search list has the root"}},
+		{"nobody", checks, "", "search a", []string{"C libraries ask 127.0.0.1"}},
+		{"twice", checks, "", "nameserver 10.0.0.5\nnameserver 10.0.0.5", []string{"10.0.0.5 is named twice"}},
+		{"too many", checks, "", "nameserver 10.0.0.5\nnameserver 192.0.2.1\nnameserver 192.0.2.2\nnameserver 192.0.2.3", []string{"never 192.0.2.3"}},
+		{"musl's line", checks, "", "nameserver 10.0.0.5\nsearch " + strings.Repeat("a", 248), []string{"255 characters: musl"}},
+		{
+			"this node, where nobody listens", with(func(c *Checks) { c.Answers = func(netip.Addr) bool { return false } }), "", "nameserver 10.0.0.5",
+			[]string{"10.0.0.5 is this node, and node-dns does not listen there", "does not ask node-dns, but"},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var faults []Fault
+			if c := conf(test.conf); test.host == "" {
+				faults = test.checks.Node(c)
+			} else {
+				faults = test.checks.Pod(Kubelet{DNS: []netip.Addr{node}, Host: conf(test.host), Limits: LimitsOf(true)}, c)
+			}
+			if len(faults) != len(test.want) {
+				t.Fatalf("%+v, want %q", faults, test.want)
+			}
+			for i, want := range test.want {
+				if got := faults[i].What + " " + faults[i].Fix; !strings.Contains(got, want) || faults[i].Fix == "" {
+					t.Errorf("%q, want %q", got, want)
+				}
+			}
+		})
+	}
+}
+
+// TestNoFile: what the kubelet makes of "" is its own doing, and is judged as that.
+func TestNoFile(t *testing.T) {
+	c := Checks{Setting: "config.yaml", IsNode: netip.Addr.IsLoopback}
+	k := Kubelet{NoFile: true, Limits: LimitsOf(false)}
+	faults := c.Pod(k, k.Conf(Pod{Namespace: "shop", Policy: Default}))
+	if len(faults) != 1 || !strings.Contains(faults[0].What, `resolvConf is ""`) || !strings.Contains(faults[0].Fix, "config.yaml") {
+		t.Errorf("%+v", faults)
+	}
+}
+
+func TestFlags(t *testing.T) {
+	domain, path, none := "corp.test", "/run/x.conf", ""
+	a, b := netip.MustParseAddr("10.0.0.5"), netip.MustParseAddr("2001:db8::5")
+	for _, test := range []struct {
+		name, args string
+		want       Flags
+	}{
+		{"nothing", "kubelet --config=/var/lib/kubelet/config.yaml --v=2", Flags{}},
+		{"all", "kubelet --cluster-dns=10.0.0.5 --cluster-domain Corp.test. --resolv-conf=/run/x.conf", Flags{[]netip.Addr{a}, &domain, &path}},
+		{"a list", "kubelet --cluster-dns=10.0.0.5,2001:db8::5", Flags{DNS: []netip.Addr{a, b}}},
+		{"a list in parts", "kubelet --cluster-dns 10.0.0.5 --cluster_dns 2001:db8::5", Flags{DNS: []netip.Addr{a, b}}},
+		{"no address", "kubelet --cluster-dns=dns.test,10.0.0.5", Flags{DNS: []netip.Addr{a}}},
+		{"the last domain", "kubelet --cluster-domain=a --cluster-domain=corp.test", Flags{Domain: &domain}},
+		{"a path from its working directory", "kubelet --resolv-conf=run/x.conf", Flags{ResolvConf: &path}},
+		{"no file", "kubelet --resolv-conf=", Flags{ResolvConf: &none}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := FlagsOf(procfs.Process{Args: strings.Fields(test.args)})
+			if diff := cmp.Diff(test.want, got, cmp.Comparer(func(a, b netip.Addr) bool { return a == b })); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if got.IsEmpty() != (test.name == "nothing") {
+				t.Errorf("%+v is empty: %t", got, got.IsEmpty())
+			}
+		})
+	}
+	pod := Kubelet{DNS: []netip.Addr{a}, Domain: "corp.test", NoFile: true}
+	if got := pod.Conf(Pod{Namespace: "shop", Policy: Default}); len(got.Nameservers) != 1 || !got.Nameservers[0].IsLoopback() || got.Search[0] != "." {
+		t.Errorf("without a file, dnsPolicy Default: %+v", got)
+	}
+	if got := pod.Conf(Pod{Namespace: "shop"}); got.Nameservers[0] != a || len(got.Search) != 3 {
+		t.Errorf("without a file: %+v", got)
+	}
+}
+
+// FuzzNames: no name is asked for that cannot be, nor none at all, and each ends in a dot.
+func FuzzNames(f *testing.F) {
+	f.Add(podConf, "google.com")
+	f.Add("search . a..b\noptions ndots:x ndots:-1", ".")
+	f.Fuzz(func(t *testing.T, text, name string) {
+		for _, lib := range []Library{GLibc, Musl} {
+			names := conf(text).Names(lib, name)
+			for _, asked := range names {
+				if !strings.HasSuffix(asked, ".") || !strings.HasPrefix(asked, strings.TrimSuffix(name, ".")) {
+					t.Errorf("%s: %q", lib, asked)
+				}
+			}
+		}
+	})
+}

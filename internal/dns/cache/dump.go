@@ -1,0 +1,160 @@
+package cache
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"slices"
+	"time"
+	"unique"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dns/dnswire"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/dns/records"
+)
+
+// ErrDamaged says that octets are none that Dump made.
+var ErrDamaged = errors.New("damaged cache entries")
+
+// Dump writes down what is remembered, for Restore of another Cache of the same program: in each shard the newest first, and of
+// all no more than limit octets.
+func (c *Cache) Dump(limit int) []byte {
+	if c.store == nil {
+		return nil
+	}
+	var data []byte
+	now := c.elapsed()
+	for i := range c.store.shards {
+		room := (limit - len(data)) / (len(c.store.shards) - i)
+		data = c.store.shards[i].dump(data, len(data)+room, now, c.stale.life)
+	}
+	return data
+}
+
+func (h *shard) dump(data []byte, limit int, now, stale time.Duration) []byte {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for e := h.responses.newest; e != nil; e = e.older {
+		if !e.isUsable(now, stale) {
+			continue
+		}
+		whole := len(data)
+		if data = e.dump(data, now); len(data) > limit {
+			return data[:whole]
+		}
+	}
+	return data
+}
+
+// dump appends the entry: flags, age and life in milliseconds, server and response, these with their lengths before them.
+func (e *entry) dump(data []byte, now time.Duration) []byte {
+	age := max(0, now-e.stored)
+	for _, n := range []uint64{uint64(e.flags), uint64(age.Milliseconds()), uint64(e.life.Milliseconds())} {
+		data = binary.AppendUvarint(data, n)
+	}
+	server := e.server.Value().String()
+	data = append(binary.AppendUvarint(data, uint64(len(server))), server...)
+	return append(binary.AppendUvarint(data, uint64(len(e.wire))), e.wire...)
+}
+
+// Restore remembers what Dump has written down, as it is after another away, and returns how many entries those are. What
+// has expired by then, what keep refuses, and what is known better already is left out. With an error nothing is taken
+// over. keep must not call the Cache; nil takes all.
+func (c *Cache) Restore(data []byte, away time.Duration, keep func(Entry) bool) (int, error) {
+	if c.store == nil {
+		return 0, nil
+	}
+	var all []*entry
+	now := c.elapsed()
+	for r := (dumpReader{rest: data}); len(r.rest) > 0; {
+		e := r.entry(now - away)
+		if r.rest == nil {
+			return 0, ErrDamaged
+		}
+		if e != nil {
+			all = append(all, e)
+		}
+	}
+	taken, epoch := 0, c.store.epoch.Load()
+	for _, e := range slices.Backward(all) {
+		known, _ := c.store.get(e.key())
+		if known != nil || !e.isUsable(now, c.stale.life) || keep != nil && !keep(e.describe(now)) {
+			continue
+		}
+		c.store.put(e, epoch)
+		taken++
+	}
+	return taken, nil
+}
+
+// dumpReader reads what dump wrote.
+type dumpReader struct{ rest []byte }
+
+// entry reads one, which was dumped at the time at. It is nil for one that newEntry would not have made.
+func (r *dumpReader) entry(at time.Duration) *entry {
+	flags, age, life := r.number(uint64(allFlags)), r.number(maxDumpAge), r.number(maxDumpAge)
+	from, wire := r.octets(), r.octets()
+	var server nameserver.Server
+	if server.UnmarshalText(from) != nil {
+		return nil
+	}
+	e := &entry{
+		wire: bytes.Clone(wire), flags: keyFlags(flags), server: unique.Make(server),
+		stored: at - time.Duration(age)*time.Millisecond, life: time.Duration(life) * time.Millisecond,
+	}
+	if !e.readWire() {
+		return nil
+	}
+	return e
+}
+
+// readWire finds the end of the question, and reports whether wire is such as newEntry makes: all that is read of it without
+// a look at where it ends is there, and its TTLs last as long as the entry.
+func (e *entry) readWire() bool {
+	if len(e.wire) > dns.MaxMsgSize {
+		return false
+	}
+	m, err := records.Unpack(e.wire)
+	if err != nil || m.Id != 0 || !m.Response || m.Truncated || m.Authoritative || len(m.Question) != 1 {
+		return false
+	}
+	var room room
+	k, ok := room.parsedKey(m)
+	e.end = uint16(dnswire.HeaderSize + len(k.question))
+	if !ok || !bytes.HasPrefix(e.wire[dnswire.HeaderSize:], k.question) || !dnswire.IsWhole(e.wire, int(e.end)) {
+		return false
+	}
+	whole := true
+	eachTTL(m, func(ttl uint32) uint32 {
+		whole = whole && time.Duration(ttl)*time.Second >= e.life
+		return ttl
+	})
+	return whole && m.IsEdns0() == nil
+}
+
+// maxDumpAge is in milliseconds: a TTL has 31 bits (RFC 2181 section 8).
+const maxDumpAge = 1000 << 31
+
+// number reads a number; after a failure rest is nil.
+func (r *dumpReader) number(limit uint64) uint64 {
+	n, size := binary.Uvarint(r.rest)
+	if size <= 0 || n > limit {
+		r.rest = nil
+		return 0
+	}
+	r.rest = r.rest[size:]
+	return n
+}
+
+func (r *dumpReader) octets() []byte {
+	n := r.number(1 << 20)
+	if n > uint64(len(r.rest)) {
+		r.rest = nil
+		return nil
+	}
+	octets := r.rest[:n:n]
+	r.rest = r.rest[n:]
+	return octets
+}

@@ -1,0 +1,158 @@
+package cache
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"slices"
+	"sync/atomic"
+	"time"
+	"unique"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+	"github.com/node-dns/node-dns/internal/dns/dnswire"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/dns/records"
+)
+
+// An entry is one remembered response. It does not change once it is stored, but
+// for its places among the others.
+type entry struct {
+	// wire is the response as a message: ID 0, RD, CD, AA and TC clear, one question in lower case, and no OPT record. Where
+	// a name is the question's or ends like it there is a pointer to that, so that each client finds its own letters' case.
+	wire   []byte
+	hash   uint64                // of its key; the store's
+	next   atomic.Pointer[entry] // in its chain of the store
+	stored time.Duration         // by the cache's clock
+	life   time.Duration
+	end    uint16 // of the question in wire
+	flags  keyFlags
+
+	visited      atomic.Bool   // since the hand passed; SIEVE
+	mark         atomic.Uint32 // of AppendAndMark; 0: none
+	again        atomic.Uint32 // when it may be asked for anew, in ticks of the cache's clock; the highest: it is
+	server       nameserver.Handle
+	newer, older *entry // in its list of its shard, whose mu guards them
+}
+
+// newEntry makes an entry of m, which it does not change, and whose names inQuestionsCase has put in the case of q. It returns nil for a
+// message that cannot be packed so that it can be read: an upstream nameserver may send such.
+func newEntry(k key, q *dnsserver.Query, m *dns.Msg, now, life time.Duration) *entry {
+	out := dns.Msg{
+		MsgHdr:   dns.MsgHdr{Response: true, RecursionAvailable: m.RecursionAvailable, AuthenticatedData: m.AuthenticatedData, Rcode: m.Rcode},
+		Question: []dns.Question{{Name: q.Msg.Question[0].Name, Qtype: k.qtype(), Qclass: dns.ClassINET}},
+		Answer:   m.Answer,
+		Ns:       m.Ns,
+		Extra:    slices.DeleteFunc(slices.Clone(m.Extra), isHopByHop),
+	}
+	wire, err := records.Pack(&out)
+	end := dnswire.HeaderSize + len(k.question)
+	if err != nil || len(wire) < end {
+		return nil
+	}
+	dnswire.AppendLower(wire[:dnswire.HeaderSize], wire[dnswire.HeaderSize:end-4]) // in place
+	if !bytes.Equal(wire[dnswire.HeaderSize:end], k.question) {
+		return nil
+	}
+	if hasEmpty(&out) {
+		if _, err := records.Unpack(wire); err != nil {
+			return nil
+		}
+	}
+	return &entry{
+		wire: wire, end: uint16(end), flags: k.flags,
+		server: unique.Make(q.AnsweredBy), stored: now, life: life,
+	}
+}
+
+// isHopByHop is about the connection to an upstream nameserver: dnsserver makes its own OPT record for each client.
+func isHopByHop(rr dns.RR) bool {
+	return rr != nil && (rr.Header().Rrtype == dns.TypeOPT || rr.Header().Rrtype == dns.TypeTSIG)
+}
+
+// hasEmpty reports whether a record came without data, or from nowhere. Package dns reads one without as it does in a dynamic
+// update, and may write it with fields of zeros, which it does not read: a SOA record without its names.
+func hasEmpty(m *dns.Msg) bool {
+	for _, section := range [...][]dns.RR{m.Answer, m.Ns, m.Extra} {
+		if slices.ContainsFunc(section, func(rr dns.RR) bool { return rr.Header().Rdlength == 0 }) {
+			return true
+		}
+	}
+	return false
+}
+
+// perEntry is what an entry takes beside its octets: an allocation of 96 octets, and two pointers to it in the store.
+const perEntry = 96 + 16
+
+// bytes is what the entry takes in memory. Allocations are multiples of 16 octets at least.
+func (e *entry) bytes() int { return perEntry + (len(e.wire)+15)&^15 }
+
+// isDenial reports whether there is no answer in it.
+func (e *entry) isDenial() bool { return e.wire[6]|e.wire[7] == 0 }
+
+func (e *entry) key() key { return key{e.wire[dnswire.HeaderSize:e.end], e.flags} }
+
+// age returns for how long the entry has been there, in whole seconds, and whether
+// it may be given out. A clock that went back makes it as new.
+func (e *entry) age(now time.Duration) (seconds uint32, live bool) {
+	age := max(0, now-e.stored)
+	return uint32(min(age/time.Second, math.MaxInt32)), age < e.life
+}
+
+func (e *entry) isLive(now time.Duration) bool { return max(0, now-e.stored) < e.life }
+
+// grow takes age from the TTLs of a response that is the entry's, as far as it is there. No TTL is shorter than the entry's
+// life, so that none gets down to 0 at an age below that. highest bounds those of the answer and authority sections; 0: none.
+func (e *entry) grow(response []byte, age, highest uint32) {
+	if age == 0 && highest == 0 {
+		return
+	}
+	bounded := int(binary.BigEndian.Uint16(e.wire[6:])) + int(binary.BigEndian.Uint16(e.wire[8:]))
+	for at := int(e.end); at < len(response); bounded-- {
+		ttlAt, end := dnswire.Record(response, at)
+		ttl := binary.BigEndian.Uint32(response[ttlAt:]) - age
+		if highest > 0 && bounded > 0 {
+			ttl = min(ttl, highest)
+		}
+		binary.BigEndian.PutUint32(response[ttlAt:], ttl)
+		at = end
+	}
+}
+
+// response returns the response to q at an age below the entry's life; nil when it cannot be read. The caller owns it. It is
+// not authoritative whatever the upstream was (RFC 1034 section 4.3.1: AA is for who has the zone).
+func (e *entry) response(q *dnsserver.Query, age uint32) *dns.Msg {
+	wire := bytes.Clone(e.wire)
+	question := q.Msg.Question[0]
+	if _, err := dns.PackDomainName(question.Name, wire[:e.end], dnswire.HeaderSize, nil, false); err != nil {
+		return nil
+	}
+	e.grow(wire, age, 0)
+	m, err := records.Unpack(wire)
+	if err != nil {
+		return nil
+	}
+	m.Id = q.Msg.Id
+	m.Question = []dns.Question{question}
+	m.RecursionDesired = q.Msg.RecursionDesired
+	m.CheckingDisabled = q.Msg.CheckingDisabled
+	return m
+}
+
+func (e *entry) describe(now time.Duration) Entry {
+	age := now - e.stored
+	qname, _ := e.key().name() // newEntry and Restore have read it
+	name, _ := dnsname.Parse(qname)
+	return Entry{
+		Name:   name, // zero when it is none, as dnsserver has it
+		QName:  qname,
+		Type:   e.key().qtype(),
+		Rcode:  int(e.wire[3] & 0xf),
+		Server: e.server.Value(),
+		Age:    age,
+		TTL:    e.life - age,
+	}
+}

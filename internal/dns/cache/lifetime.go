@@ -1,0 +1,234 @@
+package cache
+
+import (
+	"encoding/binary"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+	"github.com/node-dns/node-dns/internal/dns/dnswire"
+)
+
+// limits decide how long a response may be remembered.
+type limits struct {
+	positive, negative time.Duration
+	least, bare        time.Duration // MinTTL and NegativeTTL
+	byName             func(dnsname.Name) time.Duration
+}
+
+func newLimits(c Config) limits {
+	l := limits{positive: c.MaxTTL, negative: c.MaxNegativeTTL, least: c.MinTTL, bare: c.NegativeTTL, byName: c.Limit}
+	if l.positive <= 0 {
+		l.positive = defaultMaxTTL
+	}
+	if l.negative == 0 {
+		l.negative = defaultMaxNegativeTTL
+	}
+	return l
+}
+
+// remember returns for how long, in whole seconds, m may be given to clients that
+// ask what q asks; 0 means not at all. That is the smallest of its TTLs and of the
+// limits. A response that may be remembered has its TTLs brought down to the
+// limit, in place.
+func (l limits) remember(q *dnsserver.Query, m *dns.Msg) time.Duration {
+	seconds, soa := ttl(m, q.Msg.Question[0])
+	t := l.terms(q.Name, said{seconds: seconds, isNegative: soa != nil, isBare: soa == nil && l.isBare(m, q.Msg.Question[0])})
+	if t.least > 0 {
+		eachTTL(m, func(ttl uint32) uint32 { return max(ttl, t.least) })
+	}
+	if t.lifetime <= 0 {
+		eachTTL(m, t.capped)
+		return 0
+	}
+	if soa != nil {
+		soa.Hdr.Ttl = min(soa.Hdr.Ttl, soa.Minttl) // RFC 2308 section 3
+	}
+	eachTTL(m, func(ttl uint32) uint32 { return min(ttl, t.highest) })
+	return t.lifetime
+}
+
+// rememberWire is remember for a response that was not parsed, to the question that name and r are of.
+func (l limits) rememberWire(name func() dnsname.Name, r dnswire.Response) time.Duration {
+	s := said{seconds: r.TTL}
+	switch isPositive := r.Message[3]&maskRcode == dns.RcodeSuccess && r.Answers; {
+	case isPositive:
+	case r.SOA > 0:
+		s.isNegative, s.seconds = true, min(r.TTL, r.Minimum)
+	default:
+		s.isBare, s.seconds = l.bare > 0, 0
+	}
+	var asked dnsname.Name
+	if l.byName != nil {
+		asked = name()
+	}
+	t := l.terms(asked, s)
+	if t.least > 0 {
+		eachWireTTL(r, func(ttl uint32) uint32 { return max(ttl, t.least) })
+	}
+	if t.lifetime <= 0 {
+		eachWireTTL(r, t.capped)
+		return 0
+	}
+	if s.isNegative {
+		ttl := r.Message[r.SOA:]
+		binary.BigEndian.PutUint32(ttl, min(binary.BigEndian.Uint32(ttl), r.Minimum))
+	}
+	eachWireTTL(r, func(ttl uint32) uint32 { return min(ttl, t.highest) })
+	return t.lifetime
+}
+
+// said is what a response says of its time.
+type said struct {
+	seconds            uint32 // 0: it is none to remember
+	isNegative, isBare bool
+}
+
+// terms are for how long a response is remembered, and the bounds of its TTLs in seconds; least 0: none.
+type terms struct {
+	lifetime       time.Duration
+	least, highest uint32
+}
+
+// capped is the TTL of a record in a response that is not cached, such as a referral: the client may cache it. If highest is 0 caching is off, and the
+// TTL stays.
+func (t terms) capped(ttl uint32) uint32 {
+	if t.highest == 0 {
+		return ttl
+	}
+	return min(ttl, t.highest)
+}
+
+func (l limits) terms(name dnsname.Name, s said) (t terms) {
+	limit := l.positive
+	switch {
+	case s.isNegative:
+		limit = l.negative
+	case s.isBare:
+		limit, s.seconds = l.negative, uint32(l.bare/time.Second)
+	case s.seconds > 0 && l.least > 0:
+		t.least = uint32(l.least / time.Second)
+		s.seconds = max(s.seconds, t.least)
+	}
+	if own := l.limit(name); own != 0 {
+		limit = min(limit, own)
+	}
+	limit = limit.Truncate(time.Second)
+	t.lifetime = min(time.Duration(s.seconds)*time.Second, limit)
+	t.highest = uint32(max(0, min(limit/time.Second, math.MaxInt32)))
+	return t
+}
+
+// limit is Config.Limit.
+func (l limits) limit(name dnsname.Name) time.Duration {
+	if l.byName == nil {
+		return 0
+	}
+	return l.byName(name)
+}
+
+// isBare reports whether m says that there is no such name, or nothing of the type, without the SOA record that says how
+// long that holds.
+func (l limits) isBare(m *dns.Msg, question dns.Question) bool {
+	return l.bare > 0 && !m.Truncated && (m.Rcode == dns.RcodeNameError || m.Rcode == dns.RcodeSuccess && !answers(m.Answer, question.Qtype)) &&
+		zoneOf(m, question.Name) == nil
+}
+
+// ttl returns the seconds for which m is an answer to question by its own
+// account, 0 when it is none to remember. soa is set when it is a negative one: it
+// is the record that says so.
+//
+// Only NOERROR and NXDOMAIN say something about the name. SERVFAIL and its like
+// are about servers: RFC 9520 has resolvers remember them for 1 s to 5 min, which is
+// left to the upstream resolver that found the failure.
+func ttl(m *dns.Msg, question dns.Question) (seconds uint32, soa *dns.SOA) {
+	if m.Truncated || m.Rcode != dns.RcodeSuccess && m.Rcode != dns.RcodeNameError {
+		return 0, nil
+	}
+	seconds = math.MaxInt32
+	for _, section := range [...][]dns.RR{m.Answer, m.Ns, m.Extra} {
+		for _, rr := range section {
+			if rr.Header().Rrtype != dns.TypeOPT {
+				seconds = min(seconds, known(rr.Header().Ttl))
+			}
+		}
+	}
+	if m.Rcode == dns.RcodeSuccess && answers(m.Answer, question.Qtype) {
+		return seconds, nil
+	}
+	soa = zoneOf(m, question.Name)
+	if soa == nil {
+		return 0, nil // RFC 2308 section 5: nobody could say when it ends
+	}
+	return min(seconds, known(soa.Minttl)), soa
+}
+
+// known is ttl as RFC 2181 section 8 reads it: the highest bit set means 0.
+func known(ttl uint32) uint32 {
+	if ttl > math.MaxInt32 {
+		return 0
+	}
+	return ttl
+}
+
+// answers reports whether the answer section has what was asked for. An alias
+// whose end has nothing of the type is NODATA (RFC 2308 section 2.2).
+func answers(section []dns.RR, qtype uint16) bool {
+	for _, rr := range section {
+		if t := rr.Header().Rrtype; t == qtype || qtype == dns.TypeANY {
+			return true
+		}
+	}
+	return false
+}
+
+// zoneOf returns the SOA record of a negative response: of the zone of qname, or of
+// a name that it is an alias for. One of a zone elsewhere says nothing about it.
+func zoneOf(m *dns.Msg, qname string) *dns.SOA {
+	for _, rr := range m.Ns {
+		soa, ok := rr.(*dns.SOA)
+		if !ok {
+			continue
+		}
+		if isWithin(qname, soa.Hdr.Name) {
+			return soa
+		}
+		for _, alias := range m.Answer {
+			if cname, ok := alias.(*dns.CNAME); ok && isWithin(cname.Target, soa.Hdr.Name) {
+				return soa
+			}
+		}
+	}
+	return nil
+}
+
+// isWithin walks no more than name: a response may have thousands of aliases to short ones, and a zone with a long name.
+func isWithin(name, zone string) bool {
+	at := len(name) - len(zone)
+	return zone == "." || at >= 0 && strings.EqualFold(name[at:], zone) && beginsLabel(name, at)
+}
+
+// eachTTL changes every TTL in m. That of an OPT record is none (RFC 6891 section
+// 6.1.3).
+func eachTTL(m *dns.Msg, change func(uint32) uint32) {
+	for _, section := range [...][]dns.RR{m.Answer, m.Ns, m.Extra} {
+		for _, rr := range section {
+			if h := rr.Header(); h.Rrtype != dns.TypeOPT {
+				h.Ttl = change(h.Ttl)
+			}
+		}
+	}
+}
+
+func eachWireTTL(r dnswire.Response, change func(uint32) uint32) {
+	for at := r.End; at < len(r.Message); {
+		ttlAt, end := dnswire.Record(r.Message, at)
+		ttl := r.Message[ttlAt:]
+		binary.BigEndian.PutUint32(ttl, change(binary.BigEndian.Uint32(ttl)))
+		at = end
+	}
+}

@@ -1,0 +1,455 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+)
+
+// errNobody is how the forwarder says that nobody has answered.
+var errNobody = &dnsserver.ExtendedError{Code: dns.ExtendedErrorCodeNoReachableAuthority, Text: "no response"}
+
+// outage is an upstream that can go away.
+type outage struct {
+	upstream
+	isDark atomic.Bool // looked at beside the test
+	isDown bool
+	slow   time.Duration
+	fails  int // RCODE instead of the answer; 0: none
+}
+
+func (o *outage) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
+	if o.isDown {
+		o.asked++
+		time.Sleep(1500 * time.Millisecond)
+		return nil, errNobody
+	}
+	time.Sleep(o.slow)
+	m, err := o.upstream.ServeDNS(ctx, q)
+	if o.fails != 0 {
+		m.Rcode, m.Answer = o.fails, nil
+	}
+	return m, err
+}
+
+// known has an outage begin that is known.
+func (o *outage) known() {
+	o.isDown = true
+	o.isDark.Store(true)
+}
+
+// dark is Config.Dark, of an outage that is known from the beginning or not at all.
+func (o *outage) dark(dnsname.Name) <-chan struct{} {
+	known := make(chan struct{})
+	if o.isDark.Load() {
+		close(known)
+	}
+	return known
+}
+
+func newOutage(t *testing.T) *outage {
+	return &outage{upstream: upstream{t: t, records: map[string]string{"www.example. A": "www.example. 10 IN A 192.0.2.1"}}}
+}
+
+// told is what a client is told, and how long it took.
+func told(t *testing.T, c *Cache, q *dnsserver.Query) string {
+	t.Helper()
+	begun := time.Now()
+	m, err := c.ServeDNS(t.Context(), q)
+	took := time.Since(begun).String()
+	var why *dnsserver.ExtendedError
+	if errors.As(err, &why) {
+		return fmt.Sprintf("EDE %d after %s", why.Code, took)
+	}
+	text := dns.RcodeToString[m.Rcode]
+	for _, rr := range m.Answer {
+		text += fmt.Sprintf(" %s for %d s", rr.(*dns.A).A, rr.Header().Ttl)
+	}
+	if opt := m.IsEdns0(); opt != nil {
+		text += fmt.Sprintf(" EDE %d", opt.Option[0].(*dns.EDNS0_EDE).InfoCode)
+	}
+	return text + " after " + took
+}
+
+// TestOutage: what has expired is asked for first, and given out where nobody answers, or not soon: at once where that is known.
+func TestOutage(t *testing.T) {
+	www := func() *dnsserver.Query { return query("www.example.", dns.TypeA, flags{}) }
+	for _, row := range []struct {
+		name  string
+		fault func(o *outage)
+		query func(q *dnsserver.Query)
+		want  string
+		asked int // with what goes on beside the client
+	}{
+		{"all is well", func(o *outage) {}, nil, "NOERROR 192.0.2.1 for 10 s after 0s", 1},
+		{"an answer that takes a moment", func(o *outage) { o.slow = 400 * time.Millisecond }, nil, "NOERROR 192.0.2.1 for 10 s after 400ms", 1},
+		{"one that takes long", func(o *outage) { o.slow = time.Second }, nil, "NOERROR 192.0.2.1 for 30 s EDE 3 after 500ms", 1},
+		{"nobody there", func(o *outage) { o.isDown = true }, nil, "NOERROR 192.0.2.1 for 30 s EDE 3 after 500ms", 1},
+		{"which is known", (*outage).known, nil, "NOERROR 192.0.2.1 for 30 s EDE 3 after 0s", 1},
+		{"SERVFAIL", func(o *outage) { o.fails = dns.RcodeServerFailure }, nil, "NOERROR 192.0.2.1 for 30 s EDE 3 after 0s", 1},
+		{"REFUSED", func(o *outage) { o.fails = dns.RcodeRefused }, nil, "NOERROR 192.0.2.1 for 30 s EDE 3 after 0s", 1},
+		{"a name that is gone", func(o *outage) { o.fails = dns.RcodeNameError }, nil, "NXDOMAIN after 0s", 1},
+		{"a lane was told that nobody is there", func(o *outage) { o.isDown = true }, func(q *dnsserver.Query) { q.Tried = &dnsserver.Tried{Err: errNobody} }, "NOERROR 192.0.2.1 for 30 s EDE 3 after 0s", 1},
+		{"a lane has waited", func(o *outage) { o.isDown = true }, func(q *dnsserver.Query) { q.Tried = &dnsserver.Tried{} }, "NOERROR 192.0.2.1 for 30 s EDE 3 after 0s", 1},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := newOutage(t)
+				c := New(Config{Next: o, Size: 10, Stale: time.Minute, Dark: o.dark})
+				told(t, c, www())
+				time.Sleep(11 * time.Second)
+				row.fault(o)
+				q := www()
+				if row.query != nil {
+					row.query(q)
+				}
+				if got := told(t, c, q); got != row.want {
+					t.Errorf("told %s, want %s", got, row.want)
+				}
+				time.Sleep(2 * time.Second)
+				synctest.Wait()
+				if o.asked != 1+row.asked {
+					t.Errorf("asked %d times", o.asked)
+				}
+			})
+		})
+	}
+}
+
+// TestStaleNXDOMAIN: that a name does not exist is stale too.
+func TestStaleNXDOMAIN(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutage(t)
+		o.rcode, o.records = dns.RcodeNameError, map[string]string{"no.example. A": "authority\nexample. 10 IN SOA ns.example. h.example. 1 2 3 4 10"}
+		c := New(Config{Next: o, Size: 10, Stale: time.Minute, Dark: o.dark})
+		no := func() *dnsserver.Query { return query("no.example.", dns.TypeA, flags{}) }
+		told(t, c, no())
+		time.Sleep(11 * time.Second)
+		o.known()
+		if got, want := told(t, c, no()), "NXDOMAIN EDE 19 after 0s"; got != want {
+			t.Errorf("told %s, want %s", got, want)
+		}
+		time.Sleep(5 * time.Second)
+	})
+}
+
+// TestOutageIsBounded: while it is known that nobody is there, as much is asked for anew as MayProbe says, whatever the names are,
+// and nothing twice at a time; once there is an answer the client is told so.
+func TestOutageIsBounded(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		names int
+		asked int // in 10 s
+	}{
+		{"one name", 1, 7}, // each attempt takes 1.5 s
+		{"many names", 50, 20},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := newOutage(t)
+				var next time.Time
+				c := New(Config{Next: o, Size: 100, Stale: time.Minute, Dark: o.dark, MayProbe: func(dnsname.Name) bool {
+					if o.isDark.Load() && time.Now().Before(next) {
+						return false
+					}
+					next = time.Now().Add(500 * time.Millisecond)
+					return true
+				}})
+				for i := range row.names {
+					o.records[fmt.Sprintf("n%d.example. A", i)] = fmt.Sprintf("n%d.example. 10 IN A 192.0.2.1", i)
+				}
+				ask := func(i int) string { return told(t, c, query(fmt.Sprintf("n%d.example.", i), dns.TypeA, flags{})) }
+				for i := range row.names {
+					ask(i)
+				}
+				time.Sleep(11 * time.Second)
+				o.asked = 0
+				o.known()
+				for i := range 1000 {
+					if got := ask(i % row.names); got != "NOERROR 192.0.2.1 for 30 s EDE 3 after 0s" {
+						t.Fatal(got)
+					}
+					time.Sleep(10 * time.Millisecond)
+					synctest.Wait()
+				}
+				if o.asked < row.asked-1 || o.asked > row.asked {
+					t.Errorf("asked %d times in 10 s, want %d", o.asked, row.asked)
+				}
+				o.isDown = false
+				o.isDark.Store(false)
+				time.Sleep(3 * time.Second)
+				synctest.Wait()
+				if got := ask(0); got != "NOERROR 192.0.2.1 for 10 s after 0s" {
+					t.Errorf("afterwards: %s", got)
+				}
+			})
+		})
+	}
+}
+
+// TestOutageBecomesKnown: who waits for an answer is given the stale one as soon as it is known that there is none to come.
+func TestOutageBecomesKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, known := newOutage(t), make(chan struct{})
+		c := New(Config{
+			Next: o, Size: 10, Stale: time.Minute, Dark: func(dnsname.Name) <-chan struct{} { return known },
+			MayProbe: func(dnsname.Name) bool { return false },
+		})
+		www := func() string { return told(t, c, query("www.example.", dns.TypeA, flags{})) }
+		www()
+		time.Sleep(11 * time.Second)
+		o.isDown = true
+		time.AfterFunc(40*time.Millisecond, func() { close(known) })
+		for _, want := range []string{"40ms", "0s"} {
+			if got := www(); got != "NOERROR 192.0.2.1 for 30 s EDE 3 after "+want {
+				t.Errorf("told %s, want it after %s", got, want)
+			}
+		}
+		time.Sleep(5 * time.Second)
+	})
+}
+
+// TestFailures: that a question fails is remembered, from 1 s to 5 s, on the wire too, and no longer than 1 s where nobody
+// answered; an answer ends it.
+func TestFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutage(t)
+		c := New(Config{Next: o, Size: 10, Stale: time.Minute})
+		q := query("www.example.", dns.TypeA, flags{do: true})
+		asked := func(d time.Duration) (n int) {
+			n = o.asked
+			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+				if m, err := c.ServeDNS(t.Context(), q); err == nil && m.Rcode == dns.RcodeSuccess {
+					t.Errorf("an answer: %v", m)
+				}
+			}
+			return o.asked - n
+		}
+		o.fails = dns.RcodeServerFailure
+		if n := asked(22 * time.Second); n != 6 { // at 0, 1, 3, 7, 12, 17 s
+			t.Errorf("SERVFAIL was asked for %d times in 22 s", n)
+		}
+		told(t, c, q)
+		response, ok := c.AppendResponse(nil, onWire(t, q), 0)
+		m := new(dns.Msg)
+		if err := m.Unpack(response); !ok || err != nil || m.Rcode != dns.RcodeServerFailure || m.IsEdns0() == nil ||
+			m.IsEdns0().Option[0].(*dns.EDNS0_EDE).InfoCode != dns.ExtendedErrorCodeCachedError {
+			t.Errorf("on the wire: %v, %v", m, err)
+		}
+		time.Sleep(time.Minute)
+		o.fails, o.isDown = 0, true
+		if n := asked(10 * time.Second); n != 4 { // each takes 1.5 s, and is remembered for 1 s
+			t.Errorf("nobody was asked %d times in 10 s", n)
+		}
+		o.isDown = false
+		time.Sleep(time.Second)
+		if got := told(t, c, q); got != "NOERROR 192.0.2.1 for 10 s after 0s" {
+			t.Errorf("afterwards: %s", got)
+		}
+	})
+}
+
+// TestFailuresTakeNoRoom: while names fail that nobody knows, what may be given out as stale stays, but for a few. Of 1,200 responses
+// 100 were left after a minute of an outage.
+func TestFailuresTakeNoRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const size, share = 800, 800/failureShare + 1
+		o := &outage{upstream: upstream{t: t, records: map[string]string{}}}
+		c := New(Config{Next: o, Size: size, Stale: time.Hour})
+		for i := range size {
+			o.records[fmt.Sprintf("n%d.example. A", i)] = fmt.Sprintf("n%d.example. 10 IN A 192.0.2.1", i)
+			ask(t, c, query(fmt.Sprintf("n%d.example.", i), dns.TypeA, flags{}))
+		}
+		time.Sleep(11 * time.Second)
+		known := func() (n int) {
+			for i := range size {
+				k := mustKey(t, fmt.Sprintf("n%d.example.", i))
+				if c.store.find(k, c.store.hash(k)) != nil {
+					n++
+				}
+			}
+			return n
+		}
+		o.fails = dns.RcodeServerFailure
+		for _, pause := range []time.Duration{0, 20 * time.Millisecond} { // all at once, and 50 a second
+			for i := range 3 * size {
+				ask(t, c, query(fmt.Sprintf("%s-f%d.example.", pause, i), dns.TypeA, flags{}))
+				time.Sleep(pause)
+			}
+			if s, left := c.Stats(), known(); left < size-share || s.Entries != size || s.Denials > share {
+				t.Errorf("a failure each %s: %d responses are left, %d entries, of them %d failures", pause, left, s.Entries, s.Denials)
+			}
+		}
+		o.fails = 0
+		time.Sleep(time.Minute)
+		before, failures := known(), c.Stats().Denials
+		for i := range failures {
+			o.records[fmt.Sprintf("new%d.example. A", i)] = "new.example. 10 IN A 192.0.2.1"
+			ask(t, c, query(fmt.Sprintf("new%d.example.", i), dns.TypeA, flags{}))
+		}
+		if s := c.Stats(); known() != before || s.Denials != 0 || failures == 0 {
+			t.Errorf("%d new responses took the place of %d others, and left %d failures that were over", failures, before-known(), s.Denials)
+		}
+	})
+}
+
+// TestFailuresGiveRoom: failures that found room free give it to the responses that come.
+func TestFailuresGiveRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const size = 80
+		o := &outage{upstream: upstream{t: t, records: map[string]string{}}, fails: dns.RcodeServerFailure}
+		c := New(Config{Next: o, Size: size})
+		for i := range size {
+			ask(t, c, query(fmt.Sprintf("f%d.example.", i), dns.TypeA, flags{}))
+		}
+		o.fails = 0
+		for i := range size {
+			o.records[fmt.Sprintf("n%d.example. A", i)] = "new.example. 10 IN A 192.0.2.1"
+			ask(t, c, query(fmt.Sprintf("n%d.example.", i), dns.TypeA, flags{}))
+		}
+		if s := c.Stats(); s.Entries != size || s.Denials > size/failureShare {
+			t.Errorf("%d entries, of them %d failures", s.Entries, s.Denials)
+		}
+	})
+}
+
+// TestFailuresNotRemembered: what says nothing about the question, or is about a name with a limit, the cluster's.
+func TestFailuresNotRemembered(t *testing.T) {
+	shed := &dnsserver.ExtendedError{Code: dns.ExtendedErrorCodeOther, Text: "too many"}
+	left := &dnsserver.ExtendedError{Code: dns.ExtendedErrorCodeNoReachableAuthority, Err: context.DeadlineExceeded}
+	for name, row := range map[string]struct {
+		err   error
+		limit time.Duration
+		noRD  bool
+	}{
+		"too many in flight":       {err: shed},
+		"a client that left":       {err: left},
+		"a name of the cluster":    {err: errNobody, limit: 5 * time.Second},
+		"a query without RD":       {err: errNobody, noRD: true},
+		"an error of another kind": {err: errors.New("no")},
+	} {
+		asked := 0
+		c := New(Config{Size: 10, Limit: func(dnsname.Name) time.Duration { return row.limit }, Next: dnsserver.HandlerFunc(func(context.Context, *dnsserver.Query) (*dns.Msg, error) {
+			asked++
+			return nil, row.err
+		})})
+		for range 2 {
+			_, _ = c.ServeDNS(t.Context(), query("www.example.", dns.TypeA, flags{noRD: row.noRD}))
+		}
+		if asked != 2 {
+			t.Errorf("%s: asked %d times", name, asked)
+		}
+	}
+}
+
+// TestPrefetch: a name that is in use is asked for in the last tenth of its life, once, beside its client; one that is not in use, of
+// the cluster, or that fails, is not, or not again and again.
+func TestPrefetch(t *testing.T) {
+	limited := func(dnsname.Name) time.Duration { return time.Minute }
+	for _, row := range []struct {
+		name   string
+		config Config
+		before []int // seconds, of 10, at which it is asked for
+		isDown bool
+		asked  int
+		end    string // what is said 3 s after the first response has ended
+	}{
+		{"in use", Config{Prefetch: true}, []int{1, 5, 9, 9, 9}, false, 2, "NOERROR 192.0.2.1 for 7 s after 0s"},
+		{"in use, on the last tenth alone", Config{Prefetch: true}, []int{9}, false, 1, "NOERROR 192.0.2.1 for 10 s after 0s"},
+		{"in use before", Config{Prefetch: true}, []int{1, 8}, false, 1, "NOERROR 192.0.2.1 for 10 s after 0s"},
+		{"turned off", Config{}, []int{1, 5, 9, 9}, false, 1, "NOERROR 192.0.2.1 for 10 s after 0s"},
+		{"of the cluster", Config{Prefetch: true, Limit: limited}, []int{1, 5, 9, 9}, false, 1, "NOERROR 192.0.2.1 for 10 s after 0s"},
+		{"nobody there", Config{Prefetch: true}, []int{1, 5, 9, 9, 9, 9}, true, 2, ""},
+	} {
+		for _, byWire := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, wire %v", row.name, byWire), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					o := newOutage(t)
+					config := row.config
+					config.Next, config.Size = o, 10
+					c, begun := New(config), time.Now()
+					www := func() *dnsserver.Query { return query("www.example.", dns.TypeA, flags{}) }
+					told(t, c, www())
+					o.isDown = row.isDown
+					for _, at := range row.before {
+						time.Sleep(time.Until(begun.Add(time.Duration(at)*time.Second + time.Millisecond)))
+						if byWire {
+							if _, ok := c.AppendResponse(nil, onWire(t, www()), 0); !ok {
+								t.Errorf("at %d s: not from memory", at)
+							}
+						} else if got, want := told(t, c, www()), fmt.Sprintf("NOERROR 192.0.2.1 for %d s after 0s", 10-at); !byWire && got != want && at < 9 {
+							t.Errorf("at %d s: %s", at, got)
+						}
+						if at < 9 {
+							synctest.Wait()
+						}
+					}
+					synctest.Wait()
+					time.Sleep(time.Until(begun.Add(13 * time.Second)))
+					if o.asked != row.asked {
+						t.Errorf("asked %d times, want %d", o.asked, row.asked)
+					}
+					if s := c.Stats(); s.Prefetched != uint64(row.asked-1) {
+						t.Errorf("counted %+v", s)
+					}
+					if row.end != "" {
+						if got := told(t, c, www()); got != row.end {
+							t.Errorf("in the end %s, want %s", got, row.end)
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestStaleMakesRoom: what has expired goes before what has not, unless it is in use; memory stays bounded.
+func TestStaleMakesRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &outage{upstream: upstream{t: t, records: map[string]string{}}}
+		const size = 50
+		for i := range 10 * size {
+			o.records[fmt.Sprintf("n%d.example. A", i)] = fmt.Sprintf("n%d.example. 10 IN A 192.0.2.1", i)
+		}
+		c := New(Config{Next: o, Size: size, Stale: time.Hour})
+		hot := func() string { return told(t, c, query("n0.example.", dns.TypeA, flags{})) }
+		hot()
+		hot()
+		time.Sleep(11 * time.Second)
+		for i := 1; i < 10*size; i++ {
+			ask(t, c, query(fmt.Sprintf("n%d.example.", i), dns.TypeA, flags{}))
+			if i%20 == 0 { // it has expired, and somebody looks at it
+				o.isDown = true
+				c.store.get(mustKey(t, "n0.example."))
+				o.isDown = false
+			}
+		}
+		if s := c.Stats(); s.Entries != size {
+			t.Errorf("%d entries", s.Entries)
+		}
+		o.isDown = true
+		if got := hot(); got != "NOERROR 192.0.2.1 for 30 s EDE 3 after 500ms" {
+			t.Errorf("what is in use: %s", got)
+		}
+		time.Sleep(5 * time.Second)
+	})
+}
+
+func mustKey(t *testing.T, name string) key {
+	t.Helper()
+	var r room
+	k, ok := r.parsedKey(new(dns.Msg).SetQuestion(name, dns.TypeA))
+	if !ok {
+		t.Fatal(name)
+	}
+	return k
+}

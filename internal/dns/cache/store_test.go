@@ -1,0 +1,293 @@
+package cache
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+)
+
+// addresses answers every name with an address.
+func addresses(ttl uint32) dnsserver.HandlerFunc {
+	return func(_ context.Context, q *dnsserver.Query) (*dns.Msg, error) {
+		m := new(dns.Msg).SetReply(q.Msg)
+		m.Answer = []dns.RR{&dns.A{
+			Hdr: dns.RR_Header{Name: q.Msg.Question[0].Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: ttl, Rdlength: 4},
+			A:   []byte{192, 0, 2, 1},
+		}}
+		q.AnsweredBy = upstreamA
+		return m, nil
+	}
+}
+
+func TestBounds(t *testing.T) {
+	rows := []struct {
+		name           string
+		size, maxBytes int
+		wantEntries    int // at most; at least half of it
+	}{
+		{"one entry", 1, 0, 1},
+		{"few entries in one shard", 150, 0, 150},
+		{"many shards", 2000, 0, 2000},
+		{"bytes", 2000, 100_000, 625},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			c := New(Config{Next: addresses(60), Size: row.size, MaxBytes: row.maxBytes})
+			for i := range 10_000 {
+				ask(t, c, query(fmt.Sprintf("n%d.example.", i), dns.TypeA, flags{}))
+				if s := c.Stats(); s.Entries > row.wantEntries || row.maxBytes > 0 && s.Bytes > row.maxBytes {
+					t.Fatalf("after %d names: %+v", i+1, s)
+				}
+			}
+			s := c.Stats()
+			if s.Entries < (row.wantEntries+1)/2 || s.Insertions != 10_000 || int(s.Evictions) != 10_000-s.Entries || s.Size != row.size {
+				t.Errorf("at the end: %+v", s)
+			}
+			if n := c.Flush(nil); n != s.Entries || c.Stats().Bytes != 0 || c.Stats().Entries != 0 {
+				t.Errorf("%d flushed, left %+v", n, c.Stats())
+			}
+		})
+	}
+}
+
+// reliability: names in use must stay while 300,000 others pass once. dnsmasq had 0.6 %
+// hits then, CoreDNS and unbound 5 %.
+func TestHotNamesSurviveAScan(t *testing.T) {
+	c := New(Config{Next: addresses(3600), Size: 10_000})
+	hot := make([]string, 1000)
+	for i := range hot {
+		hot[i] = fmt.Sprintf("hot%d.example.", i)
+		ask(t, c, query(hot[i], dns.TypeA, flags{}))
+	}
+	hits, asked := 0, 0
+	for i := range 300_000 {
+		ask(t, c, query(fmt.Sprintf("once%d.example.", i), dns.TypeA, flags{}))
+		if i%5 == 0 {
+			q := query(hot[i/5%len(hot)], dns.TypeA, flags{})
+			ask(t, c, q)
+			asked++
+			if q.Cached {
+				hits++
+			}
+		}
+	}
+	if hits*100 < asked*99 {
+		t.Errorf("%d hits of %d", hits, asked)
+	}
+}
+
+func TestExpiredGoFirst(t *testing.T) {
+	now := time.Now()
+	c := New(Config{Next: addresses(60), Size: 3, Now: func() time.Time { return now }})
+	names := []string{"a.example.", "b.example.", "c.example."}
+	ask(t, c, query(names[0], dns.TypeA, flags{}))
+	ask(t, c, query(names[0], dns.TypeA, flags{})) // marked as used
+	now = now.Add(30 * time.Second)
+	ask(t, c, query(names[1], dns.TypeA, flags{}))
+	ask(t, c, query(names[2], dns.TypeA, flags{}))
+	now = now.Add(30 * time.Second) // a. is over
+	ask(t, c, query("d.example.", dns.TypeA, flags{}))
+	for _, name := range names[1:] {
+		q := query(name, dns.TypeA, flags{})
+		if ask(t, c, q); !q.Cached {
+			t.Errorf("%s went before one that had expired", name)
+		}
+	}
+	if s := c.Stats(); s.Evictions != 0 {
+		t.Errorf("an expired entry counted as evicted: %+v", s)
+	}
+}
+
+func TestFlush(t *testing.T) {
+	now := time.Now()
+	c := New(Config{Next: addresses(60), Size: 5000, Now: func() time.Time { return now }})
+	for i := range 100 {
+		ask(t, c, query(fmt.Sprintf("n%d.corp.example.", i), dns.TypeA, flags{}))
+		ask(t, c, query(fmt.Sprintf("n%d.other.example.", i), dns.TypeA, flags{}))
+	}
+	now = now.Add(20 * time.Second)
+	corp := dnsname.MustParse("corp.example")
+	n := c.Flush(func(e Remembered) bool {
+		if e.Server != upstreamA || e.Age != 20*time.Second || e.TTL != 40*time.Second ||
+			e.Type != dns.TypeA || e.Rcode != dns.RcodeSuccess || e.QName != e.Name.String() {
+			t.Errorf("entry %+v", e)
+		}
+		return e.Within(corp)
+	})
+	if n != 100 || c.Stats().Entries != 100 {
+		t.Errorf("%d flushed, left %+v", n, c.Stats())
+	}
+	q := query("n1.other.example.", dns.TypeA, flags{})
+	if ask(t, c, q); !q.Cached {
+		t.Error("another name was flushed")
+	}
+	if n := c.Flush(func(e Remembered) bool { return e.Server == upstreamB }); n != 0 {
+		t.Errorf("%d flushed of a server that none came from", n)
+	}
+}
+
+// A response that the old server gives while the cache is flushed must not come in
+// behind the flush.
+func TestFlushWhileAsking(t *testing.T) {
+	arrived, release := make(chan struct{}), make(chan struct{})
+	slow := dnsserver.HandlerFunc(func(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
+		close(arrived)
+		<-release
+		return addresses(60)(ctx, q)
+	})
+	c := New(Config{Next: slow, Size: 10})
+	var client sync.WaitGroup
+	client.Go(func() { ask(t, c, query("a.example.", dns.TypeA, flags{})) })
+	<-arrived
+	c.Flush(func(Remembered) bool { return false })
+	close(release)
+	client.Wait()
+	if s := c.Stats(); s.Entries != 0 {
+		t.Errorf("remembered what was asked before the flush: %+v", s)
+	}
+}
+
+func TestManyAtOnce(t *testing.T) {
+	c := New(Config{Next: addresses(60), Size: 2000})
+	var clients sync.WaitGroup
+	for client := range 8 {
+		clients.Go(func() {
+			for i := range 2000 {
+				q := query(fmt.Sprintf("n%d.example.", (i*(client+1))%3000), dns.TypeA, flags{})
+				if m := ask(t, c, q); m.Answer[0].Header().Name != q.Msg.Question[0].Name {
+					t.Errorf("%s got %v", q.Msg.Question[0].Name, m.Answer[0])
+				}
+				if i%500 == 0 {
+					c.Flush(func(e Remembered) bool { return e.QName == "n1.example." })
+					c.Stats()
+				}
+			}
+		})
+	}
+	clients.Wait()
+}
+
+// TestMoreChains: while a store gets more chains who looks for an entry finds no other, a flush leaves nothing behind of what was
+// there when it began, and afterwards each entry is found, in the chain that is its own.
+func TestMoreChains(t *testing.T) {
+	const size = 20_000
+	c := New(Config{Next: addresses(60), Size: size, MaxBytes: 64 << 20})
+	name := func(i int) string { return fmt.Sprintf("n%d.example.", i) }
+	var all, readers sync.WaitGroup
+	done := make(chan struct{})
+	for range 2 {
+		readers.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				q := onWire(t, query(name(i%size), dns.TypeA, flags{}))
+				if response, ok := c.AppendResponse(nil, q, 0); ok && !bytes.Equal(response[12:q.End], q.Question()) {
+					t.Errorf("%x is not the response to %x", response, q.Msg)
+				}
+			}
+		})
+	}
+	for half := range 2 {
+		all.Go(func() {
+			for i := half; i < size; i += 2 {
+				ask(t, c, query(name(i), dns.TypeA, flags{}))
+			}
+		})
+	}
+	all.Go(func() {
+		for i := range 20 { // of which each entry may be gone once
+			c.Flush(func(e Remembered) bool { return len(e.QName)%20 == i })
+		}
+	})
+	all.Wait()
+	close(done)
+	readers.Wait()
+	before := c.Stats().Entries
+	if n := c.Flush(nil); n != before || c.Stats().Entries != 0 {
+		t.Fatalf("%d flushed, left %+v", n, c.Stats())
+	}
+	for i := range size {
+		ask(t, c, query(name(i), dns.TypeA, flags{}))
+	}
+	chains := *c.store.chains.Load()
+	if len(chains) < size/2 || len(chains) > c.store.most {
+		t.Errorf("%d chains for %d entries", len(chains), size)
+	}
+	found := 0
+	for i := range chains {
+		for _, e := range appendChain(nil, chains[i].Load()) {
+			if found++; chains.of(e.hash) != &chains[i] {
+				t.Fatalf("an entry is in chain %d", i)
+			}
+		}
+	}
+	if s := c.Stats(); found != s.Entries || found < size*9/10 {
+		t.Errorf("%d are found of %+v", found, s)
+	}
+	if n := c.Flush(nil); n != found {
+		t.Errorf("%d flushed of %d", n, found)
+	}
+}
+
+// TestFoundWhileChainsGrow: what is there is found at any moment. It was not, and asked for once more: then clients saw TTLs begin anew.
+func TestFoundWhileChainsGrow(t *testing.T) {
+	const old = 500
+	c := New(Config{Next: addresses(60), Size: 20_000, MaxBytes: 64 << 20})
+	name := func(i int) string { return fmt.Sprintf("old%d.example.", i) }
+	for i := range old {
+		ask(t, c, query(name(i), dns.TypeA, flags{}))
+	}
+	done := make(chan struct{})
+	var readers sync.WaitGroup
+	for range 4 {
+		readers.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				if _, ok := c.AppendResponse(nil, onWire(t, query(name(i%old), dns.TypeA, flags{})), 0); !ok {
+					t.Errorf("%s is not found", name(i%old))
+					return
+				}
+			}
+		})
+	}
+	for i := range 12_000 {
+		ask(t, c, query(fmt.Sprintf("new%d.example.", i), dns.TypeA, flags{}))
+	}
+	close(done)
+	readers.Wait()
+}
+
+// TestFlushWhileChainsGrow: nothing of an epoch before stays, however many chains there are meanwhile.
+func TestFlushWhileChainsGrow(t *testing.T) {
+	c := New(Config{Next: addresses(60), Size: 20_000, MaxBytes: 64 << 20})
+	for i := range 1000 {
+		ask(t, c, query(fmt.Sprintf("old%d.example.", i), dns.TypeA, flags{}))
+	}
+	asked := 0
+	n := c.Flush(func(e Remembered) bool {
+		for range min(20, 12_000-asked) { // which has the store grow while it is flushed
+			ask(t, c, query(fmt.Sprintf("new%d.example.", asked), dns.TypeA, flags{}))
+			asked++
+		}
+		return strings.HasPrefix(e.QName, "old")
+	})
+	if grown := len(*c.store.chains.Load()); n != 1000 || grown < 8*minChains {
+		t.Errorf("%d of 1000 flushed, %d chains", n, grown)
+	}
+}

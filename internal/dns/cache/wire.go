@@ -1,0 +1,143 @@
+package cache
+
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+	"github.com/node-dns/node-dns/internal/dns/dnswire"
+)
+
+// Bits of the third and fourth octets of a header: RFC 1035 section 4.1.1, RFC 4035 sections 3.1.6 and 3.2.2.
+const (
+	bitQR     = 1 << 7
+	bitRD     = 1 << 0
+	bitRA     = 1 << 7
+	bitAD     = 1 << 5
+	bitCD     = 1 << 4
+	maskRcode = 0xf
+)
+
+// AppendResponse answers a query on the wire from memory: it appends the response to dst and returns it. With ok false
+// nothing was appended, and ServeDNS knows what to do. It is the response that dnsserver makes of what ServeDNS returns; a
+// TTL above highest seconds in its answer and authority sections becomes that, 0 means that none does.
+//
+// Nothing is allocated when dst has room for the response, no lock is taken, and nothing is written that other processors
+// read, but the mark on an entry that has none.
+func (c *Cache) AppendResponse(dst []byte, q dnsserver.WireQuery, highest uint32) (response []byte, ok bool) {
+	var room room
+	return c.AppendAndMark(dst, &q, q.AppendKey(room[:0]), highest, 0)
+}
+
+// AppendAndMark is AppendResponse, and has AppendMarked answer the question, the query's AppendKey, from now on.
+func (c *Cache) AppendAndMark(dst []byte, q *dnsserver.WireQuery, question []byte, highest, mark uint32) (response []byte, ok bool) {
+	e, wasVisited := c.get(q, question)
+	if e == nil {
+		return dst, false
+	}
+	response, ok = c.appendEntry(dst, e, q, highest, wasVisited)
+	if ok && e.mark.Load() != mark {
+		e.mark.Store(mark)
+	}
+	return response, ok
+}
+
+// AppendMarked is AppendResponse for what AppendAndMark has answered with the same mark, which is not 0: what the caller found
+// out before that is so for as long as it gives the mark, and need not be found out again.
+func (c *Cache) AppendMarked(dst []byte, q *dnsserver.WireQuery, question []byte, highest, mark uint32) (response []byte, ok bool) {
+	e, wasVisited := c.get(q, question)
+	if e == nil || e.mark.Load() != mark {
+		return dst, false
+	}
+	return c.appendEntry(dst, e, q, highest, wasVisited)
+}
+
+func (c *Cache) get(q *dnsserver.WireQuery, question []byte) (e *entry, wasVisited bool) {
+	if c.store == nil {
+		return nil, false
+	}
+	return c.store.get(wireKey(q, question))
+}
+
+// appendEntry appends an entry that is live.
+func (c *Cache) appendEntry(dst []byte, e *entry, q *dnsserver.WireQuery, highest uint32, wasVisited bool) (response []byte, ok bool) {
+	now := c.elapsedAt(q.Arrived)
+	age, live := e.age(now)
+	if !live {
+		return dst, false
+	}
+	c.hit(e)
+	if c.prefetches && wasVisited && e.isNearEnd(now) {
+		c.prefetch(e)
+	}
+	return e.appendTo(dst, q, age, highest), true
+}
+
+// elapsedAt is elapsed at a moment that was not long ago: to ask for the time takes as long as to copy a response.
+func (c *Cache) elapsedAt(now time.Time) time.Duration {
+	if now.IsZero() || c.began.IsZero() {
+		return c.elapsed()
+	}
+	return now.Sub(c.began)
+}
+
+// appendTo appends the entry as the response to a query on the wire.
+func (e *entry) appendTo(dst []byte, q *dnsserver.WireQuery, age, highest uint32) []byte {
+	limit := q.Limit
+	if q.EDNS {
+		limit -= optSize
+	}
+	size, cut := len(e.wire), dnswire.Cut{}
+	if size > limit {
+		cut = dnswire.Fit(e.wire, int(e.end), limit)
+		size = cut.End
+	}
+	start := len(dst)
+	dst = append(dst, e.wire[:size]...)
+	m := dst[start:]
+	copy(m, q.Msg[:2]) // the ID
+	m[2] = bitQR | q.Msg[2]&bitRD
+	m[3] = bitRA | q.Msg[3]&bitCD | e.wire[3]&maskRcode
+	if q.DO || q.Msg[3]&bitAD != 0 { // RFC 6840 section 5.8
+		m[3] |= e.wire[3] & bitAD
+	}
+	copy(m[dnswire.HeaderSize:], q.Question())
+	e.grow(m, age, highest)
+	if size < len(e.wire) {
+		cut.SetHeader(m, false)
+	}
+	if !q.EDNS {
+		return dst
+	}
+	binary.BigEndian.PutUint16(m[arCount:], binary.BigEndian.Uint16(m[arCount:])+1)
+	if e.isFailure() {
+		return appendOPT(dst, q.DO, cachedError...)
+	}
+	return appendOPT(dst, q.DO)
+}
+
+// arCount is where the count of additional records is in a header.
+const arCount = 10
+
+// cachedError is the option that says so, RFC 8914 section 4.14.
+var cachedError = []byte{0, dns.EDNS0EDE, 0, 2, 0, byte(dns.ExtendedErrorCodeCachedError)}
+
+const (
+	optSize = 11   // RFC 6891 section 6.1.2
+	udpSize = 1232 // as dnsserver offers
+)
+
+func appendOPT(dst []byte, do bool, options ...byte) []byte {
+	dst = append(dst, 0)
+	dst = binary.BigEndian.AppendUint16(dst, dns.TypeOPT)
+	dst = binary.BigEndian.AppendUint16(dst, udpSize)
+	flags := uint32(0)
+	if do {
+		flags = 1 << 15
+	}
+	dst = binary.BigEndian.AppendUint32(dst, flags)
+	dst = binary.BigEndian.AppendUint16(dst, uint16(len(options)))
+	return append(dst, options...)
+}

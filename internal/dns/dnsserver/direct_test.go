@@ -1,0 +1,78 @@
+package dnsserver
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
+)
+
+// TestDirect: a question without a socket is answered as one with.
+func TestDirect(t *testing.T) {
+	upstream := nameserver.FromAddr(netip.MustParseAddr("192.0.2.53"))
+	handler := HandlerFunc(func(_ context.Context, q *Query) (*dns.Msg, error) {
+		switch q.Msg.Question[0].Name {
+		case "fails.":
+			return nil, &ExtendedError{Code: dns.ExtendedErrorCodeNotReady, Text: "not yet"}
+		case "breaks.":
+			return nil, errors.New("broken")
+		case "silent.":
+			return nil, nil
+		case "asks.":
+			q.AnsweredBy = upstream
+		case "remembers.":
+			q.AnsweredBy, q.Cached = upstream, true
+		}
+		q.Origin = OriginLocalData
+		return new(dns.Msg).SetRcode(q.Msg, dns.RcodeNameError), nil
+	})
+	for _, test := range []struct {
+		name   string
+		qtype  uint16
+		rcode  int
+		origin Origin
+		why    int // the code of the extended error; -1: none
+		seen   Seen
+	}{
+		{"absent.", dns.TypeA, dns.RcodeNameError, OriginLocalData, -1, Seen{Outcome: ByHandler}},
+		{"fails.", dns.TypeA, dns.RcodeServerFailure, "", int(dns.ExtendedErrorCodeNotReady), Seen{Outcome: ByNobody, Why: "not yet"}},
+		{"asks.", dns.TypeA, dns.RcodeNameError, OriginLocalData, -1, Seen{Outcome: ByUpstream, Server: upstream}},
+		{"remembers.", dns.TypeA, dns.RcodeNameError, OriginLocalData, -1, Seen{Outcome: ByMemory}},
+		{"breaks.", dns.TypeA, dns.RcodeServerFailure, "", -1, Seen{Outcome: ByNobody}},
+		{"absent.", dns.TypeAXFR, dns.RcodeRefused, OriginSelf, int(dns.ExtendedErrorCodeNotSupported), Seen{Outcome: ByServer}},
+		{"absent.", dns.TypeNXNAME, dns.RcodeFormatError, OriginSelf, int(dns.ExtendedErrorCodeInvalidQueryType), Seen{Outcome: ByServer}},
+	} {
+		m := new(dns.Msg).SetQuestion(test.name, test.qtype).SetEdns0(1232, false)
+		response, q, err := Direct(t.Context(), handler, m, netip.AddrPort{}, netip.AddrPort{})
+		if err != nil {
+			t.Errorf("%s: %v", test.name, err)
+			continue
+		}
+		if seen := q.Seen([]byte("query"), []byte("response"), time.Second); seen.Outcome != test.seen.Outcome || seen.Server != test.seen.Server || seen.Why != test.seen.Why ||
+			string(seen.Query) != "query" || string(seen.Response) != "response" || seen.Took != time.Second || seen.Client.IsValid() || seen.Proto != "" {
+			t.Errorf("%s: seen as %+v, expected %+v", test.name, seen, test.seen)
+		}
+		why := -1
+		for _, option := range response.IsEdns0().Option {
+			if e, ok := option.(*dns.EDNS0_EDE); ok {
+				why = int(e.InfoCode)
+			}
+		}
+		if response.Rcode != test.rcode || q.Origin != test.origin || why != test.why || response.Id != m.Id || !response.RecursionAvailable {
+			t.Errorf("%s %s: rcode %d, origin %q, extended error %d\n%v", test.name, dns.TypeToString[test.qtype], response.Rcode, q.Origin, why, response)
+		}
+	}
+	if response, q, err := Direct(t.Context(), handler, new(dns.Msg).SetQuestion("silent.", dns.TypeA), netip.AddrPort{}, netip.AddrPort{}); response != nil || q == nil || err != nil {
+		t.Errorf("of a Handler that says nothing: %v, %v", response, err)
+	}
+	long := new(dns.Msg).SetQuestion(strings.Repeat("a", 64)+".", dns.TypeA)
+	if _, _, err := Direct(t.Context(), handler, long, netip.AddrPort{}, netip.AddrPort{}); err == nil {
+		t.Error("a name that there cannot be is answered")
+	}
+}

@@ -1,0 +1,160 @@
+package dnsserver
+
+import (
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dns/dnswire"
+	"github.com/node-dns/node-dns/internal/servercookie"
+)
+
+const (
+	// optFixed is how many octets an OPT record without options has: RFC 6891 section 6.1.2, the octet of the root's name
+	// included.
+	optFixed = 11
+	// optDO is in the eighth octet of an OPT record: RFC 4035 section 3.2.1, RFC 6891 section 6.1.3.
+	optDO = 1 << 7
+)
+
+// extension is what the additional section of a query says, which is the OPT record in it. Where something stands in the
+// message is 0 when it is not there.
+type extension struct {
+	fixed  int  // where its type is
+	size   int  // that it offers for a response, in octets
+	cookie int  // where the data of its first COOKIE option is
+	shown  int  // how many octets that has: the client's cookie, and behind it what it takes for ours
+	do     bool // the DO bit
+	isLast bool // nothing stands before it or behind it, nor where there is none
+}
+
+// readExtension reads the additional section, which begins at at. The rcode says what is wrong with it: RFC 6891 sections 6.1.1
+// (at most one OPT record, owned by the root) and 6.1.3 (version). Other records are looked over, so that the OPT record is
+// found behind them, and not used.
+func readExtension(wire []byte, at int) (e extension, rcode int) {
+	n := int(count(wire, 10))
+	e.isLast = n == 0 && at == len(wire)
+	for range n {
+		data, end := dnswire.Find(wire, at)
+		switch {
+		case end == 0:
+			return e, dns.RcodeFormatError
+		case count(wire, data-10) != dns.TypeOPT:
+		case e.fixed > 0 || !isRoot(wire, at):
+			return e, dns.RcodeFormatError
+		default:
+			e.isLast = n == 1 && end == len(wire) && at+optFixed == data
+			if rcode = e.read(wire[:end], data); rcode == dns.RcodeFormatError {
+				return e, rcode
+			}
+		}
+		at = end
+	}
+	return e, rcode
+}
+
+// read reads an OPT record, whose data is from data to the end.
+func (e *extension) read(wire []byte, data int) (rcode int) {
+	fixed := wire[data-10 : data]
+	e.fixed, e.size, e.do = data-10, int(count(fixed, 2)), fixed[6]&optDO != 0
+	switch {
+	case fixed[5] != 0:
+		return dns.RcodeBadVers // what else there is of it may mean something else
+	case !e.readOptions(wire, data):
+		return dns.RcodeFormatError
+	}
+	return dns.RcodeSuccess
+}
+
+// isRoot reports whether the name at at is the root's, also by a pointer to where it stands.
+func isRoot(wire []byte, at int) bool {
+	if wire[at] >= 0xc0 {
+		to := int(count(wire, at) & 0x3fff)
+		return headerSize <= to && to < at && wire[to] == 0
+	}
+	return wire[at] == 0
+}
+
+// readOptions reports whether the options are well-formed, which are from at to the end. What an option says matters only where
+// it is understood; all others are ignored, whatever is in them (RFC 6891 section 6.1.2), a TCP keepalive over UDP too (RFC
+// 7828 section 3.2.1).
+func (e *extension) readOptions(wire []byte, at int) bool {
+	for at < len(wire) {
+		data := at + 4
+		if data > len(wire) {
+			return false
+		}
+		size := int(count(wire, at+2))
+		end := data + size
+		if end > len(wire) {
+			return false
+		}
+		switch count(wire, at) {
+		case dns.EDNS0COOKIE:
+			if e.cookie > 0 {
+				break // the first one counts
+			}
+			if !servercookie.IsWellFormed(size) {
+				return false
+			}
+			e.cookie, e.shown = data, size
+		case dns.EDNS0SUBNET:
+			if !isSubnet(wire[data:end]) {
+				return false
+			}
+		}
+		at = end
+	}
+	return true
+}
+
+// isSubnet reports whether a client subnet is well-formed: as many octets as its prefix has bits, those behind it 0, and no
+// scope, which is for responses (RFC 7871 sections 6 and 7.1). It is not used.
+func isSubnet(data []byte) bool {
+	if len(data) < 4 || data[3] != 0 {
+		return false
+	}
+	bits, address := int(data[2]), data[4:]
+	family := int(count(data, 0)) // 0 with no bits is what dig +subnet=0 sends
+	longest := [...]int{0, 32, 128}
+	if family >= len(longest) || bits > longest[family] || len(address) != (bits+7)/8 {
+		return false
+	}
+	return bits%8 == 0 || address[len(address)-1]<<(bits%8) == 0
+}
+
+// findOPT returns where the data of the first OPT record in the additional section begins, of a message that may have any
+// faults; 0: there is none that can be found.
+func findOPT(wire []byte) int {
+	at := headerSize
+	for range count(wire, 4) {
+		for at < len(wire) && wire[at] != 0 && wire[at] <= maxLabel {
+			at += 1 + int(wire[at])
+		}
+		if at += 5; at > len(wire) || wire[at-5] != 0 { // a compressed name is not gone after
+			return 0
+		}
+	}
+	before := int(count(wire, 6)) + int(count(wire, 8))
+	for i := range before + int(count(wire, 10)) {
+		data, end := dnswire.Find(wire, at)
+		switch {
+		case end == 0:
+			return 0
+		case i >= before && count(wire, data-10) == dns.TypeOPT:
+			return data
+		}
+		at = end
+	}
+	return 0
+}
+
+// withoutOptions is all that the Handler is to know of the message: its header, its question, which ends at end, and the OPT
+// record without options.
+func (e extension) withoutOptions(wire []byte, end int) []byte {
+	m := append(make([]byte, 0, end+optFixed), wire[:end]...)
+	clear(m[10:headerSize])
+	if e.fixed > 0 {
+		m[11] = 1
+		m = append(append(append(m, 0), wire[e.fixed:e.fixed+8]...), 0, 0)
+	}
+	return m
+}

@@ -1,0 +1,147 @@
+package dnsserver
+
+import (
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/inflight"
+)
+
+// Later is a query over UDP that is answered after its receiver has gone on to the next one. It has one of the MaxInFlight
+// places. Send, SendWith or Handle ends it, from whatever goroutine: it must not be touched any more.
+type Later struct {
+	u     *udpSocket
+	x     exchange
+	query WireQuery // zero: only the Handler can answer it
+	held  inflight.Held
+	mark  mark
+	since time.Time // when it was received
+	over  atomic.Bool
+	holds atomic.Int32 // by who answers it, and by who has it answered; at 0 it is reused
+}
+
+// MissFunc takes over a query that Wire has no answer to, and calls Send or Handle sooner or later. With false it does not,
+// and the Handler answers. It is called from many goroutines at once, from those that receive: it must not wait for
+// anything.
+type MissFunc func(*Later) bool
+
+// Tried is what came of asking the upstream nameservers before the Handler is asked: Msg, in which there is more than Send could
+// say, or Err, or nothing yet, after some time.
+type Tried struct {
+	Server nameserver.Server // that Msg is from
+	Msg    *dns.Msg
+	Err    error
+}
+
+// IsLate reports whether the query has been waiting for an answer.
+func (t *Tried) IsLate() bool { return t != nil && t.Msg == nil && t.Err == nil }
+
+// later answers a query that has a place, and was received since. q is zero for one that is no WireQuery.
+func (u *udpSocket) later(x exchange, q WireQuery, held inflight.Held, query mark, since time.Time) {
+	l, _ := u.s.laters.Get().(*Later)
+	if l == nil {
+		l = new(Later)
+	}
+	l.u, l.x, l.query, l.held = u, x, q, held
+	l.mark, l.since = query, since
+	l.holds.Store(2)
+	u.active.Add(1)
+	if q.Msg == nil || u.s.cfg.Miss == nil || !u.s.miss(l) {
+		l.Handle(nil)
+	}
+	l.drop()
+}
+
+// drop has the last who holds it keep it for another query. Until Miss has returned it is this query's, and for good where
+// Miss panics: then it may be answered twice, of which the first counts.
+func (l *Later) drop() {
+	if l.holds.Add(-1) == 0 {
+		s := l.u.s
+		*l = Later{}
+		s.laters.Put(l)
+	}
+}
+
+// miss is Config.Miss, whatever it does: of a query that it panics at nobody knows how far it came.
+func (s *Server) miss(l *Later) (taken bool) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.panicked(l.x, p)
+			l.holds.Add(1) // whoever has it still must not find another query in it
+			taken = false
+		}
+	}()
+	return s.cfg.Miss(l)
+}
+
+// Query is the query. Its Msg is valid until Send or Handle is called.
+func (l *Later) Query() WireQuery { return l.query }
+
+// Send sends the response, which is from that nameserver; nil: none is sent.
+func (l *Later) Send(response []byte, from nameserver.Handle) {
+	if l.over.Swap(true) {
+		return
+	}
+	response = l.u.s.finish(response, &l.query)
+	l.count(response)
+	l.tell(response, from)
+	l.end(response)
+}
+
+// Client is who asks.
+func (l *Later) Client() netip.Addr { return l.x.client.Addr() }
+
+func (l *Later) count(response []byte) {
+	if response == nil {
+		l.u.s.counters.silent.Add(1)
+	} else {
+		l.u.s.countResponse(response, &l.u.s.counters.tally)
+	}
+}
+
+// Handle has the Handler answer, on another goroutine. tried is Query.Tried for it.
+func (l *Later) Handle(tried *Tried) {
+	if l.over.Swap(true) {
+		return
+	}
+	l.x.tried = tried
+	go l.handle()
+}
+
+func (l *Later) handle() {
+	s := l.u.s
+	defer s.recovered(exchange{})
+	buf := s.buffers.Get().(*[]byte)
+	defer s.buffers.Put(buf)
+	l.end(s.serve(l.x, *buf))
+}
+
+// end sends the response, unless a successor is to answer.
+func (l *Later) end(response []byte) {
+	defer l.ended()
+	if l.u.s.left.Load() {
+		return
+	}
+	l.u.send(response, l.x.client)
+	l.u.late.traffic.add(time.Since(l.since), l.mark.with(response))
+	l.held.Done()
+}
+
+func (l *Later) ended() {
+	l.u.s.leave(l.x.client.Addr())
+	l.u.active.Done()
+	l.drop()
+}
+
+func (u *udpSocket) send(response []byte, client netip.AddrPort) {
+	if response == nil {
+		return
+	}
+	if err := u.file.send(response, client); err != nil {
+		u.s.counters.writeErrors.Add(1)
+	}
+}

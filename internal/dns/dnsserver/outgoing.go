@@ -1,0 +1,92 @@
+package dnsserver
+
+import (
+	"time"
+
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/inflight"
+)
+
+// Outgoing gathers responses to Laters, of whatever sockets, so that those of one socket leave in one system call. It belongs
+// to one goroutine, who must Flush before it waits for anything. The zero Outgoing is ready for use.
+type Outgoing struct {
+	box      outbox
+	laters   [inflight.BatchSize]*Later // whose responses are in box
+	held     [inflight.BatchSize]inflight.Held
+	from, to int           // what send sends
+	failed   int           // of it
+	send     func(uintptr) // is made once: a function value for each call would be an allocation
+}
+
+// Buffer is where the response to the next SendWith may be written, and where it is kept until Flush if it fits.
+func (o *Outgoing) Buffer() []byte { return o.box.buffer() }
+
+// SendWith sends the response, which is from that nameserver, at o's next Flush. The response must stay as it is until then; nil: none is sent. The query's
+// Msg is valid until SendWith is called.
+func (l *Later) SendWith(o *Outgoing, response []byte, from nameserver.Handle) {
+	if l.over.Swap(true) {
+		return
+	}
+	response = l.u.s.finish(response, &l.query)
+	l.count(response)
+	l.tell(response, from)
+	if len(response) == 0 {
+		l.end(nil)
+		return
+	}
+	o.laters[o.box.n] = l
+	o.box.add(response, l.x.client, l.mark)
+	if o.box.n == len(o.laters) {
+		o.Flush()
+	}
+}
+
+// Flush sends what is in it, unless a successor is to answer.
+func (o *Outgoing) Flush() {
+	n := o.box.n
+	if n == 0 {
+		return
+	}
+	if o.send == nil {
+		o.send = func(fd uintptr) { o.failed = o.box.send(fd, o.from, o.to) }
+	}
+	held := o.held[:0]
+	for o.from = 0; o.from < n; o.from = o.to {
+		u := o.gather(n)
+		if u.s.left.Load() {
+			continue
+		}
+		o.failed = o.to - o.from
+		_ = u.file.Control(o.send) // fails on a closed socket only
+		if o.failed > 0 {
+			u.s.counters.writeErrors.Add(uint64(o.failed))
+		}
+		now := time.Now()
+		for i, l := range o.laters[o.from:o.to] {
+			held = append(held, l.held)
+			u.late.traffic.add(now.Sub(l.since), o.box.marks[o.from+i])
+		}
+	}
+	inflight.Done(held)
+	clear(held)
+	o.box.empty()
+	for _, l := range o.laters[:n] {
+		l.ended()
+	}
+	clear(o.laters[:n])
+}
+
+// gather puts those of the n that leave by the same socket as the first at from behind it, up to to.
+func (o *Outgoing) gather(n int) *udpSocket {
+	u := o.laters[o.from].u
+	o.to = o.from + 1
+	for i := o.to; i < n; i++ {
+		if o.laters[i].u == u {
+			o.laters[i], o.laters[o.to] = o.laters[o.to], o.laters[i]
+			o.box.messages[i], o.box.messages[o.to] = o.box.messages[o.to], o.box.messages[i]
+			o.box.marks[i], o.box.marks[o.to] = o.box.marks[o.to], o.box.marks[i]
+			o.to++
+		}
+	}
+	return u
+}

@@ -1,0 +1,147 @@
+package dnsserver
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dns/dnswire"
+	"github.com/node-dns/node-dns/internal/dns/records"
+)
+
+// udpSize is the size at which a response fits every path without fragments:
+// DNS flag day 2020, RFC 9715 section 3.
+const udpSize = 1232
+
+// maxOptions bounds the Extended DNS Errors taken over from a response.
+const maxOptions = 4
+
+// failure is the response to q when there is no answer: rcode, and why when err
+// says it.
+func failure(q *Query, rcode int, err error) *dns.Msg {
+	m := &dns.Msg{MsgHdr: dns.MsgHdr{Rcode: rcode}}
+	var extended *ExtendedError
+	if errors.As(err, &extended) {
+		m.Extra = []dns.RR{newOPT(extended.option())}
+	}
+	return complete(q, m)
+}
+
+// why says what is wrong with a query that was refused with that rcode: a type of question that there is not (RFC 9824 section
+// 9), or one that is not answered here (RFC 8914 section 4.22); nil: the rcode says it all.
+func why(rcode int) error {
+	switch rcode {
+	case dns.RcodeFormatError:
+		return &ExtendedError{Code: dns.ExtendedErrorCodeInvalidQueryType}
+	case dns.RcodeRefused, dns.RcodeNotImplemented:
+		return &ExtendedError{Code: dns.ExtendedErrorCodeNotSupported}
+	}
+	return nil
+}
+
+// complete makes of what the Handler said the response to this query. m is not
+// changed.
+func complete(q *Query, m *dns.Msg) *dns.Msg {
+	asked := q.Msg.IsEdns0()
+	wantsAD := q.Msg.AuthenticatedData || asked != nil && asked.Do() // RFC 6840 section 5.8
+	out := &dns.Msg{
+		MsgHdr: dns.MsgHdr{
+			Id:                 q.Msg.Id,
+			Response:           true,
+			Opcode:             q.Msg.Opcode,
+			Authoritative:      m.Authoritative,
+			Truncated:          m.Truncated,
+			RecursionDesired:   q.Msg.RecursionDesired,
+			RecursionAvailable: true,
+			AuthenticatedData:  m.AuthenticatedData && wantsAD,
+			CheckingDisabled:   q.Msg.CheckingDisabled,
+			Rcode:              m.Rcode,
+		},
+		Question: q.Msg.Question,
+		Answer:   m.Answer,
+		Ns:       m.Ns,
+		Extra:    slices.DeleteFunc(slices.Clone(m.Extra), hopByHop),
+	}
+	if asked == nil {
+		if out.Rcode > 0xf {
+			out.Rcode = dns.RcodeServerFailure // an extended rcode needs an OPT record
+		}
+		return out
+	}
+	opt := newOPT(explanations(m)...)
+	if q.cookie != nil {
+		opt.Option = append(opt.Option, q.cookie)
+	}
+	opt.SetDo(asked.Do())
+	out.Extra = append(out.Extra, opt)
+	return out
+}
+
+// hopByHop reports whether a record speaks of the connection to an upstream
+// nameserver, not of the answer.
+func hopByHop(rr dns.RR) bool {
+	if rr == nil {
+		return true
+	}
+	kind := rr.Header().Rrtype
+	return kind == dns.TypeOPT || kind == dns.TypeTSIG
+}
+
+// explanations returns the Extended DNS Errors of a response; all other options
+// are between us and who sent them.
+func explanations(m *dns.Msg) []dns.EDNS0 {
+	opt := m.IsEdns0()
+	if opt == nil {
+		return nil
+	}
+	var options []dns.EDNS0
+	for _, o := range opt.Option {
+		if e, ok := o.(*dns.EDNS0_EDE); ok && len(options) < maxOptions {
+			options = append(options, &dns.EDNS0_EDE{InfoCode: e.InfoCode, ExtraText: cutText(e.ExtraText)})
+		}
+	}
+	return options
+}
+
+func newOPT(options ...dns.EDNS0) *dns.OPT {
+	opt := &dns.OPT{Hdr: dns.RR_Header{Name: ".", Rrtype: dns.TypeOPT}, Option: options}
+	opt.SetUDPSize(udpSize)
+	return opt
+}
+
+// pack renders out, which is complete's, into buf or a larger buffer, in no more
+// than limit octets: first without the additional records, which a client can
+// do without (RFC 2181 section 9), then without those that do not fit, and TC.
+// truncated says that the limit, not the Handler, set TC.
+func pack(out *dns.Msg, limit int, buf []byte) (wire []byte, truncated bool, err error) {
+	wire, err = records.AppendPack(buf[:0], out)
+	if errors.Is(err, records.ErrTooLong) { // the cluster's, of a Service with thousands of endpoints
+		out.Compress = true
+		wire, err = out.PackBuffer(buf)
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("packing a response: %w", err)
+	}
+	if len(wire) <= limit {
+		return wire, false, nil
+	}
+	last, opt := len(wire), out.IsEdns0()
+	if opt != nil {
+		last -= dns.Len(opt) // complete has it behind all others
+	}
+	room, question := limit-(len(wire)-last), questionEnd(wire)
+	if room < question {
+		// Explanations that leave no room for themselves. What is left fits 512 octets.
+		opt.Option = nil
+		out.Answer, out.Ns, out.Extra, out.Truncated = nil, nil, []dns.RR{opt}, true
+		wire, err = records.AppendPack(buf[:0], out)
+		return wire, true, err
+	}
+	cut := dnswire.Fit(wire[:last], question, room)
+	tail := wire[last:]
+	wire = append(wire[:cut.End], tail...)
+	cut.SetHeader(wire, opt != nil)
+	return wire, cut.Truncated, nil
+}

@@ -1,0 +1,127 @@
+package dnsserver
+
+import (
+	"errors"
+	"net/netip"
+	"time"
+
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
+)
+
+// Watch is told of each query what became of it, once its response is made. It is called from many goroutines at once, from
+// those that receive too: it must not wait for anything.
+type Watch func(Seen)
+
+// Seen is what became of one query.
+type Seen struct {
+	Query    []byte         // as it was received; not to be changed, and not to be kept
+	Response []byte         // likewise, as it is sent; nil: none is
+	Client   netip.AddrPort // zero: it came over no socket
+	Proto    Proto
+	Took     time.Duration // since the query was received; less than 0: that is not known
+	Outcome  Outcome
+	Server   nameserver.Server // that the answer came from; zero: none
+	Why      string            // there is no answer; "": there is one, or the rcode says it all
+}
+
+// Outcome says who has answered.
+type Outcome int
+
+// Who has answered.
+const (
+	ByWire     Outcome = iota // Config.Wire
+	ByUpstream                // Seen.Server, which was asked now
+	ByMemory                  // what was remembered
+	ByStale                   // what was remembered, and has expired
+	ByHandler                 // the Handler, of itself
+	ByNobody                  // there is no answer: the Handler has failed
+	ByFailure                 // what was remembered: that there was no answer (RFC 9520)
+	ByServer                  // the server itself: the query has a fault, or a bound is met
+)
+
+// FailedBefore is what a client is told, and Seen.Why is, of a failure that is remembered.
+const FailedBefore = "failed a moment ago"
+
+// SetWatch replaces who is told of the queries; nil: nobody is, which costs a query nothing, and a batch of them one load.
+func (s *Server) SetWatch(w Watch) {
+	if w == nil {
+		s.watch.Store(nil)
+		return
+	}
+	s.watch.Store(&w)
+}
+
+// tell tells of a query what the server itself did with it.
+func (w *Watch) tell(x exchange, response []byte, outcome Outcome, why string) {
+	if w != nil {
+		(*w)(Seen{Query: x.wire, Response: response, Client: x.client, Proto: x.proto, Took: x.took(), Outcome: outcome, Why: why})
+	}
+}
+
+// took is how long a query has taken; less than 0: it is not known when it came.
+func (x *exchange) took() time.Duration {
+	if x.arrived.IsZero() {
+		return -1
+	}
+	return max(0, time.Since(x.arrived))
+}
+
+// tell tells of a query that was parsed.
+func (s *Server) tell(x exchange, q *Query, response []byte, outcome Outcome) {
+	w := s.watch.Load()
+	if w == nil {
+		return
+	}
+	if outcome == ByHandler {
+		outcome = q.outcome()
+	}
+	(*w)(q.seen(Seen{Query: x.wire, Response: response, Client: x.client, Proto: x.proto, Took: x.took(), Outcome: outcome}))
+}
+
+// seen is what the server knows of a query, and what the Handler left in it.
+func (q *Query) seen(seen Seen) Seen {
+	if seen.Outcome == ByUpstream {
+		seen.Server = q.AnsweredBy
+	}
+	var extended *ExtendedError
+	if errors.As(q.failed, &extended) {
+		seen.Why = extended.Text
+	}
+	return seen
+}
+
+// Seen is what became of a query that Direct has had answered, without client and protocol, which it has none of: the messages, packed,
+// are the caller's.
+func (q *Query) Seen(query, response []byte, took time.Duration) Seen {
+	outcome := q.outcome()
+	if q.faulty {
+		outcome = ByServer
+	}
+	return q.seen(Seen{Query: query, Response: response, Took: took, Outcome: outcome})
+}
+
+// outcome says who has answered a query that the Handler was given.
+func (q *Query) outcome() Outcome {
+	switch {
+	case q.failed != nil && q.Cached:
+		return ByFailure
+	case q.failed != nil:
+		return ByNobody
+	case q.Stale:
+		return ByStale
+	case q.Cached:
+		return ByMemory
+	case !q.AnsweredBy.IsZero():
+		return ByUpstream
+	}
+	return ByHandler
+}
+
+// tell tells of a query that was answered without the Handler.
+func (l *Later) tell(response []byte, from nameserver.Handle) {
+	s := l.u.s
+	if w := s.watch.Load(); w != nil {
+		seen := Seen{Query: l.x.wire, Response: response, Client: l.x.client, Proto: l.x.proto, Took: l.x.took(), Outcome: ByUpstream, Server: from.Value()}
+		(*w)(seen)
+	}
+}

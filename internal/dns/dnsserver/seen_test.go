@@ -1,0 +1,147 @@
+package dnsserver
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/netip"
+	"sync"
+	"testing"
+	"time"
+	"unique"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/clients"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
+)
+
+// TestSeen: of every query it is told once what became of it, however it is answered.
+func TestSeen(t *testing.T) {
+	upstream := nameserver.FromAddr(netip.MustParseAddr("192.0.2.53"))
+	handler := func(_ context.Context, q *Query) (*dns.Msg, error) {
+		m := new(dns.Msg).SetReply(q.Msg)
+		switch q.Msg.Question[0].Name {
+		case "upstream.":
+			q.AnsweredBy = upstream
+		case "remembered.":
+			q.Cached, q.AnsweredBy = true, upstream
+		case "stale.":
+			q.Cached, q.Stale = true, true
+		case "failed.":
+			return nil, &ExtendedError{Code: dns.ExtendedErrorCodeNetworkError, Text: "nobody is there"}
+		case "before.":
+			q.Cached = true
+			return nil, &ExtendedError{Code: dns.ExtendedErrorCodeCachedError, Text: FailedBefore}
+		case "plain.":
+			return nil, errors.New("not for clients")
+		case "panic.":
+			panic("on purpose")
+		case "silent.":
+			return nil, nil
+		}
+		return m, nil
+	}
+	wire := func(dst []byte, q WireQuery) ([]byte, bool) {
+		if name := string(q.Name()); name != "\x04wire\x00" && (name != "\x05later\x00" || dst != nil) {
+			return dst, false
+		}
+		start := len(dst)
+		dst = append(dst, q.Msg[:q.End]...)
+		dst[start+2] |= bitQR >> 8
+		return dst, true
+	}
+	miss := func(l *Later) bool {
+		if string(l.Query().Name()) != "\x05later\x00" {
+			return false
+		}
+		response, _ := wire(nil, WireQuery{Msg: append([]byte(nil), l.Query().Msg...), End: l.Query().End})
+		l.Send(response, unique.Make(upstream))
+		return true
+	}
+	type row struct {
+		Outcome  Outcome
+		Server   nameserver.Server
+		Why      string
+		Answered bool
+	}
+	want := map[string]row{
+		"wire.":       {Outcome: ByWire, Answered: true},
+		"later.":      {Outcome: ByUpstream, Server: upstream, Answered: true},
+		"upstream.":   {Outcome: ByUpstream, Server: upstream, Answered: true},
+		"remembered.": {Outcome: ByMemory, Answered: true},
+		"stale.":      {Outcome: ByStale, Answered: true},
+		"own.":        {Outcome: ByHandler, Answered: true},
+		"failed.":     {Outcome: ByNobody, Why: "nobody is there", Answered: true},
+		"plain.":      {Outcome: ByNobody, Answered: true},
+		"before.":     {Outcome: ByFailure, Why: FailedBefore, Answered: true},
+		"panic.":      {Outcome: ByNobody, Why: "internal error", Answered: true},
+		"silent.":     {Outcome: ByHandler},
+		"axfr.":       {Outcome: ByServer, Answered: true},
+		"stranger.":   {Outcome: ByServer, Why: "this network may not ask here", Answered: true},
+	}
+	for _, proto := range []string{"udp", "tcp"} {
+		t.Run(proto, func(t *testing.T) {
+			s, at := start(t, Config{Handler: HandlerFunc(handler), Wire: wire, Miss: miss})
+			var mu sync.Mutex
+			got := map[string]row{}
+			s.SetWatch(func(seen Seen) {
+				mu.Lock()
+				defer mu.Unlock()
+				var m dns.Msg
+				if err := m.Unpack(seen.Query); err != nil {
+					t.Error(err)
+					return
+				}
+				name := m.Question[0].Name
+				if _, twice := got[name]; twice {
+					t.Errorf("%s is seen twice", name)
+				}
+				if seen.Client.Addr() != at.Addr() || string(seen.Proto) != proto || seen.Took > time.Minute || seen.Took < 0 && name != "axfr." && name != "stranger." {
+					t.Errorf("%s: %+v", name, seen)
+				}
+				got[name] = row{seen.Outcome, seen.Server, seen.Why, seen.Response != nil}
+			})
+			client := dns.Client{Net: proto, Timeout: 10 * time.Second}
+			for name := range want {
+				if name == "stranger." {
+					continue // the last one, below
+				}
+				query := new(dns.Msg).SetQuestion(name, dns.TypeA)
+				if name == "axfr." {
+					query.Question[0].Qtype = dns.TypeAXFR
+				}
+				c := client
+				if name == "silent." {
+					c.Timeout = 100 * time.Millisecond
+				}
+				if _, _, err := c.Exchange(query, at.String()); err != nil && name != "silent." {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+			s.SetAccess(&Access{Clients: clients.NewNetworks(nil)})
+			if _, _, err := client.Exchange(new(dns.Msg).SetQuestion("stranger.", dns.TypeA), at.String()); err != nil {
+				t.Error(err)
+			}
+			s.SetWatch(nil)
+			_, _, _ = client.Exchange(new(dns.Msg).SetQuestion("unseen.", dns.TypeA), at.String())
+			expected := want
+			if proto == "tcp" {
+				expected = maps.Clone(want)
+				expected["later."] = row{Outcome: ByHandler, Answered: true} // there is no Later over TCP
+			}
+			for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+				mu.Lock()
+				diff := cmp.Diff(expected, got, cmp.Comparer(func(a, b nameserver.Server) bool { return a == b }))
+				mu.Unlock()
+				if diff == "" {
+					break
+				}
+				if time.Now().After(deadline) {
+					t.Fatalf("(-want +got):\n%s", diff)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,279 @@
+package dnsserver
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/miekg/dns"
+	"golang.org/x/sys/unix"
+
+	"github.com/node-dns/node-dns/internal/inflight"
+	"github.com/node-dns/node-dns/internal/sys/blockwait"
+)
+
+// udpSocket is a bound UDP socket with the goroutine that receives from it. Responses leave through the socket that the
+// query came in on, and so from the address that was asked.
+type udpSocket struct {
+	s         *Server
+	file      *udpFile
+	local     netip.AddrPort
+	stopping  atomic.Bool    // nothing more is received
+	receiving sync.WaitGroup // the receiver
+	active    sync.WaitGroup // every query in flight
+
+	// The receiver's own.
+	queries  *inflight.Receiver
+	out      outbox
+	counts   counts
+	arrived  time.Time // of the batch
+	pace     blockwait.Pace
+	patience patience // for places
+	watch    *Watch   // of this batch; nil: nobody wants to know
+
+	tally tally
+	late  tally // of what is answered after the receiver has gone on
+}
+
+func (s *Server) newUDPSocket(file *udpFile, local netip.AddrPort) *udpSocket {
+	u := &udpSocket{
+		s: s, file: file, local: local,
+		queries: s.cfg.Queries.Receive(local), patience: newPatience(time.Now()),
+	}
+	u.tally.traffic, u.late.traffic = newTraffic(UDP, local.Addr()), newTraffic(UDP, local.Addr())
+	s.addTally(&u.tally)
+	s.addTally(&u.late)
+	return u
+}
+
+func (s *Server) serveUDP(file *udpFile, local netip.AddrPort) *udpSocket {
+	u := s.newUDPSocket(file, local)
+	u.receiving.Go(u.receive)
+	return u
+}
+
+// close ends what has stopped.
+func (u *udpSocket) close() {
+	u.file.close()
+	u.s.removeTally(&u.tally)
+	u.s.removeTally(&u.late)
+}
+
+// stop receives nothing more, and waits until what was received is answered or ctx ends. What is answered later can be sent.
+func (u *udpSocket) stop(ctx context.Context) error {
+	u.stopping.Store(true)
+	u.file.wake()
+	u.receiving.Wait() // it waits for nothing but the socket, now; only then no query is added any more
+	return wait(ctx, &u.active)
+}
+
+// wait waits for a group until ctx ends. The goroutine it starts then lives
+// until the group is done.
+func wait(ctx context.Context, group *sync.WaitGroup) error {
+	done := make(chan struct{})
+	go func() {
+		group.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// receive reads until the socket is drained. It waits in Go's netpoller, or, while there is much to do, in the kernel.
+func (u *udpSocket) receive() {
+	defer u.queries.Release()
+	for !u.stopping.Load() {
+		if u.file.bell.Wait() != nil {
+			continue
+		}
+		_ = u.file.Control(u.receiveWaiting) // fails on a closed socket only, as below
+		if u.pace.IsBusy() && u.s.threads.Enter() {
+			_ = u.file.Control(u.receiveBlocked)
+			u.s.threads.Leave()
+		}
+	}
+}
+
+// receiveWaiting takes what waits in the socket.
+func (u *udpSocket) receiveWaiting(fd uintptr) { _, _ = u.receiveBatch(fd, false) }
+
+// receiveBatch receives once, and answers what it can at once.
+func (u *udpSocket) receiveBatch(fd uintptr, wait bool) (n int, err error) {
+	n, err = u.queries.Receive(fd, wait)
+	now := u.queries.Arrived()
+	u.watch = u.s.watch.Load()
+	switch err {
+	case nil:
+		u.arrived = now
+		u.tally.udpQueries.Add(uint64(n))
+		for next := 0; next < n; {
+			next = u.receivedFrom(next, n)
+		}
+		u.flush(fd)
+		u.queries.Done()
+	case unix.EAGAIN, unix.EINTR:
+		now = time.Now()
+	default:
+		// What the kernel reports here (ENOBUFS, ENOMEM, ENETDOWN) passes.
+		time.Sleep(time.Millisecond)
+		now = time.Now()
+	}
+	u.pace.Add(n, now)
+	return n, err
+}
+
+// receivedFrom takes the datagrams of a batch of n from i on, and returns which one is next: the one behind that it panicked
+// at, which gets SERVFAIL.
+func (u *udpSocket) receivedFrom(i, n int) (next int) {
+	defer func() {
+		if p := recover(); p != nil {
+			wire, client := u.queries.Query(next)
+			u.s.panicked(exchange{wire: wire, client: client}, p)
+			u.s.counters.failed.Add(1)
+			if len(wire) >= headerSize {
+				u.out.add(errorReply(wire, dns.RcodeServerFailure), client, newMark(wire))
+			}
+			next++
+		}
+	}()
+	for next = i; next < n; next++ {
+		wire, client := u.queries.Query(next)
+		u.received(next, wire, client)
+	}
+	return next
+}
+
+// received takes datagram i of a batch.
+func (u *udpSocket) received(i int, wire []byte, client netip.AddrPort) {
+	v, rcode := accept(wire)
+	if v == drop || client.Port() == 0 { // nobody listens on port 0: a forged source
+		u.tally.dropped.Add(1)
+		return
+	}
+	x := exchange{wire: wire, client: client, local: u.local, proto: UDP, arrived: u.arrived}
+	if why := u.s.access.Load().denies(u.local, client.Addr()); why != allowed {
+		u.refuse(x, u.s.deny(x, why), newMark(wire), why)
+		return
+	}
+	if v == refuse {
+		u.tally.refused.Add(1)
+		u.refuse(x, u.s.refuse(x, rcode), newMark(wire), allowed)
+		return
+	}
+	u.accepted(i, &x)
+}
+
+// say sends a response with the next flush; nil: none is sent.
+func (u *udpSocket) say(response []byte, client netip.AddrPort, query mark) {
+	if len(response) == 0 {
+		u.tally.traffic.add(0, query)
+		return
+	}
+	u.out.add(response, client, query)
+}
+
+// accepted answers at once, or has it done later.
+func (u *udpSocket) accepted(i int, x *exchange) {
+	var q WireQuery
+	response, isWire := u.s.onWire(x, &q, u.out.buffer()[:0])
+	if response != nil {
+		u.counts.add(response)
+		name, size := u.queries.Client(i)
+		u.out.addTo(response, name, size, q.mark())
+		if u.watch != nil {
+			u.watch.tell(*x, response, ByWire, "")
+		}
+		return
+	}
+	switch u.s.enter(x.client.Addr()) {
+	case enough: // the others are not to wait for this one
+		u.refuse(*x, u.s.crowd(*x, crowding), q.mark(), crowding)
+		return
+	case spent:
+		u.refuse(*x, u.s.crowd(*x, costly), q.mark(), costly)
+		return
+	case full:
+		if !u.waitToEnter(x.client.Addr()) {
+			u.say(u.s.shed(*x, nil), x.client, q.mark())
+			return
+		}
+	}
+	var held inflight.Held
+	query := q.mark()
+	x.wire, held = u.queries.Hold(i)
+	q.Msg = nil
+	if isWire {
+		q.Msg = x.wire
+	}
+	u.later(*x, q, held, query, u.arrived)
+}
+
+// refuse sends the server's own response to a query; nil: none is sent.
+func (u *udpSocket) refuse(x exchange, response []byte, query mark, why denial) {
+	u.say(response, x.client, query)
+	if u.watch != nil {
+		_, text := why.explanation()
+		u.watch.tell(x, response, ByServer, text)
+	}
+}
+
+// waitToEnter waits for a place as long as its patience lasts. The last query before the socket stops enters without: a
+// successor waits for the receiver.
+func (u *udpSocket) waitToEnter(client netip.Addr) bool {
+	_ = u.file.Control(u.flush) // what is answered does not wait
+	began := time.Now()
+	entered := u.s.waitToEnter(client, u.patience.at(began), &u.stopping)
+	u.patience.spend(time.Since(began))
+	return entered
+}
+
+// flush sends the responses of a batch.
+func (u *udpSocket) flush(fd uintptr) {
+	n := u.out.n
+	if n == 0 {
+		return
+	}
+	u.counts.move(&u.tally) // first, so that who has a response finds it counted
+	if failed := u.out.flush(fd); failed > 0 {
+		u.s.counters.writeErrors.Add(uint64(failed))
+	}
+	u.tally.traffic.sent(u.arrived, u.out.marks[:n])
+}
+
+// udpSockets are those of one address: the kernel shares what comes in out among them (SO_REUSEPORT of socket(7)), by the
+// client's address and port.
+type udpSockets []*udpSocket
+
+var _ socket = udpSockets(nil)
+
+func (all udpSockets) taken() (n uint64) {
+	for _, u := range all {
+		n += u.tally.udpQueries.Load()
+	}
+	return n
+}
+
+func (all udpSockets) drain(ctx context.Context) error {
+	err := all.stop(ctx)
+	for _, u := range all {
+		u.close()
+	}
+	return err
+}
+
+func (all udpSockets) stop(ctx context.Context) error {
+	errs := make([]error, len(all))
+	var group sync.WaitGroup
+	for i, u := range all {
+		group.Go(func() { errs[i] = u.stop(ctx) })
+	}
+	group.Wait()
+	return errors.Join(errs...)
+}

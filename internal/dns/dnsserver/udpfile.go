@@ -1,0 +1,106 @@
+package dnsserver
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/node-dns/node-dns/internal/sys/blockwait"
+	"github.com/node-dns/node-dns/internal/sys/sockaddr"
+)
+
+// udpFile is a UDP socket that Go's netpoller does not watch but through a bell. Its methods may be called concurrently.
+type udpFile struct {
+	bell *blockwait.Bell
+
+	mu     sync.RWMutex // held for reading while fd is used
+	fd     int
+	closed bool
+}
+
+// newUDPFile takes over the socket of c.
+func newUDPFile(c *net.UDPConn) (*udpFile, error) {
+	defer c.Close() // which has the netpoller watch it no more
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	f := &udpFile{fd: -1}
+	var failed error
+	if err := raw.Control(func(fd uintptr) { f.fd, failed = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0) }); err != nil {
+		return nil, err
+	}
+	if failed == nil {
+		failed = unix.SetNonblock(f.fd, false) // who does not want to wait says so
+	}
+	if failed == nil {
+		f.bell, failed = blockwait.NewBell(f.fd)
+	}
+	if failed != nil {
+		unix.Close(f.fd)
+		return nil, failed
+	}
+	return f, nil
+}
+
+// Control has use called with the descriptor, which is valid until it returns.
+func (f *udpFile) Control(use func(fd uintptr)) error {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	if f.closed {
+		return net.ErrClosed
+	}
+	use(uintptr(f.fd))
+	return nil
+}
+
+// wake ends a Wait on the bell, and all that come.
+func (f *udpFile) wake() { f.bell.SetDeadline(time.Now()) }
+
+// close waits until nobody uses the descriptor.
+func (f *udpFile) close() {
+	f.bell.Close()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.closed {
+		f.closed = true
+		unix.Close(f.fd)
+	}
+}
+
+// send sends one datagram. Where the device has no room it is waited for.
+func (f *udpFile) send(message []byte, to netip.AddrPort) error {
+	var name unix.RawSockaddrInet6
+	size := sockaddr.Set(&name, to)
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	if f.closed {
+		return net.ErrClosed
+	}
+	for patient := true; ; {
+		_, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(f.fd), uintptr(unsafe.Pointer(unsafe.SliceData(message))), uintptr(len(message)),
+			unix.MSG_DONTWAIT, uintptr(unsafe.Pointer(&name)), uintptr(size))
+		switch {
+		case errno == 0:
+			return nil
+		case errno == unix.EINTR:
+		case errno == unix.EAGAIN && patient:
+			patient = waitWritable(uintptr(f.fd))
+		default:
+			return os.NewSyscallError("sendto", errno)
+		}
+	}
+}
+
+// waitWritable waits until the device has sent something, which takes it microseconds.
+func waitWritable(fd uintptr) bool {
+	const milliseconds = 10
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}, milliseconds)
+	return n > 0 || errors.Is(err, unix.EINTR)
+}

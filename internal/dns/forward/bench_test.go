@@ -1,0 +1,70 @@
+package forward
+
+import (
+	"context"
+	"strconv"
+	"sync/atomic"
+	"testing"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/test/dnstest"
+)
+
+// BenchmarkMiss asks a nameserver on loopback for a new name each time; its time has the
+// nameserver's in it, which runs beside. BenchmarkHit in cache is what a hit takes.
+func BenchmarkMiss(b *testing.B) {
+	s, secure := dnstest.NewServer(b, world), dnstest.NewTLSServer(b, world)
+	b.Run("UDP", func(b *testing.B) { missAll(b, newForward(b, patient, plain(s))) })
+	b.Run("TLS", func(b *testing.B) { missAll(b, newForward(b, trusting(secure), overTLS(secure))) })
+}
+
+func missAll(b *testing.B, f *Forward) {
+	var n atomic.Uint64
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			q := clientQuery("n"+strconv.FormatUint(n.Add(1), 36)+".example.", dns.TypeA)
+			if _, err := f.ServeDNS(context.Background(), q); err != nil {
+				b.Error(err)
+				return
+			}
+		}
+	})
+}
+
+// BenchmarkCheck is what a lane does to an upstream's response: whether it is one to the question, and a simple one; parsed, as others
+// are, beside it. And the key of a query, which says what is the same question.
+func BenchmarkCheck(b *testing.B) {
+	sent, good := sentQuery(b, withEDNS)
+	good.Compress = true
+	wire, err := good.Pack()
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Run("simple", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, ok := simple(sent, wire); !ok {
+				b.Fatal("it is not simple")
+			}
+		}
+	})
+	b.Run("parsed", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := decode(sent, wire); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("key", func(b *testing.B) {
+		var room [maxKey]byte
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, ok := appendKey(room[:0], sent); !ok {
+				b.Fatal("it has no key")
+			}
+		}
+	})
+}

@@ -1,0 +1,206 @@
+package forward
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
+)
+
+// A channel is the way to a DNS over TLS server (RFC 7858): one connection at a
+// time, made when it is needed, shared by all questions, and made anew when it
+// is gone. There is no other way: it is never downgraded to plain DNS.
+type channel struct {
+	address string
+	config  *tls.Config
+	timeout time.Duration // of a handshake, and of a server that says nothing
+	work    *sync.WaitGroup
+	counts  *counts
+	guard   func(failed func(error)) // Forward.recovered
+
+	mu      sync.Mutex // guards what follows
+	stream  *stream    // the connection that new questions take, nil when none
+	dial    *dial      // the one being made, nil when none
+	waiting []*waiter  // for a connection
+	retired bool       // no connection is kept beyond its questions
+	closed  bool
+}
+
+// alpn is DNS over TLS's name for itself (RFC 7858, registered with IANA): a server that speaks other protocols at the same port
+// knows from it what is to come. One that has never heard of ALPN ignores it.
+const alpn = "dot"
+
+// keptSessions are what the next connections begin with, instead of certificates and signatures (RFC 8446 section 2.2): as many as
+// connections may be made before the first of them has brought a ticket of its own. crypto/tls takes none whose certificate would
+// not be accepted now.
+const keptSessions = 4
+
+// A dial is a connection being made.
+type dial struct{ cancel context.CancelFunc }
+
+func newChannel(s nameserver.Server, f *Forward) *channel {
+	name := s.Name
+	if name == "" {
+		// crypto/tls checks an address in ServerName against the certificate's IP
+		// addresses, and does not send it as SNI.
+		name = s.Addr.Addr().WithZone("").String()
+	}
+	return &channel{
+		address: s.Addr.String(),
+		config: &tls.Config{
+			ServerName: name, RootCAs: f.roots, MinVersion: tls.VersionTLS12, NextProtos: []string{alpn},
+			ClientSessionCache: tls.NewLRUClientSessionCache(keptSessions),
+		},
+		timeout: f.deadline,
+		work:    &f.work,
+		counts:  &f.counts,
+		guard:   f.recovered,
+	}
+}
+
+// begin makes a connection when there is none. A server may close an idle one at any time, also while we write to it (RFC 7766
+// section 6.2.4): then the question is sent once more.
+func (c *channel) begin(w *waiter) {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		if w.settle() {
+			w.deliver(nil, errClosed)
+		}
+		return
+	}
+	s := c.stream
+	if s == nil || s.ended() {
+		c.waiting = append(c.waiting, w)
+		if c.dial == nil {
+			c.startDialLocked()
+		}
+		c.mu.Unlock()
+		return
+	}
+	w.on, w.ended = s, nil
+	if !w.isAgain {
+		w.ended = func(err error) (goesOn bool) { return c.again(w, err) }
+	}
+	c.mu.Unlock()
+	s.begin(w)
+}
+
+// again sends a question once more, whose connection, which was there before, has ended.
+func (c *channel) again(w *waiter, err error) (goesOn bool) {
+	if !errors.Is(err, errStreamEnded) {
+		return false
+	}
+	w.isAgain, w.ended = true, nil
+	w.query = slices.Clone(w.query) // the reader of the stream that ended may still look at it
+	c.begin(w)
+	return true
+}
+
+func (c *channel) end(w *waiter) bool {
+	isFirst := w.settle()
+	c.mu.Lock()
+	on := w.on
+	if i := slices.Index(c.waiting, w); i >= 0 {
+		c.waiting = slices.Delete(c.waiting, i, i+1)
+	}
+	c.mu.Unlock()
+	if on != nil {
+		on.remove(w)
+	}
+	return isFirst
+}
+
+// startDialLocked makes a connection. That goes on when nobody waits any more: others will want it.
+func (c *channel) startDialLocked() {
+	ctx, cancel := context.WithTimeout(context.Background(), c.timeout)
+	c.dial = &dial{cancel}
+	c.work.Go(func() {
+		defer cancel()
+		defer c.guard(func(err error) { c.dialed(nil, err) })
+		dialer := tls.Dialer{NetDialer: &net.Dialer{}, Config: c.config}
+		conn, err := dialer.DialContext(ctx, "tcp", c.address)
+		c.dialed(conn, err)
+	})
+}
+
+// dialed gives the connection, or why there is none, to all who wait for it.
+func (c *channel) dialed(conn net.Conn, err error) {
+	c.mu.Lock()
+	c.dial = nil
+	waiting := c.waiting
+	c.waiting = nil
+	var s *stream
+	switch {
+	case err != nil:
+	case c.closed:
+		_ = conn.Close() // nothing was sent on it
+		err = errClosed
+	default:
+		c.counts.shook(conn.(*tls.Conn))
+		s = newStream(conn, c.timeout, c.retired, &c.counts.ignored)
+		if !c.retired {
+			c.stream = s
+		}
+		for _, w := range waiting {
+			w.on, w.ended = s, nil
+		}
+		c.work.Go(func() {
+			defer c.guard(s.fail)
+			s.read()
+		})
+	}
+	c.mu.Unlock()
+	for _, w := range waiting {
+		if err != nil {
+			w.done(nil, err)
+		} else {
+			s.begin(w)
+		}
+	}
+}
+
+// suspect is called when a question had no response for as long as after. A
+// connection on which nothing came for half of that (the other half may have gone
+// into making it) may be dead without knowing it, behind a NAT that forgot it: new
+// questions get a new one, and the old one is left to who still waits on it.
+func (c *channel) suspect(after time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stream != nil && c.stream.silentFor() >= after/2 {
+		c.stream.drain()
+		c.stream = nil
+	}
+}
+
+// retire lets the connection, and any that is made later, end with its last
+// question.
+func (c *channel) retire() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.retired = true
+	if c.stream != nil {
+		c.stream.drain()
+		c.stream = nil
+	}
+}
+
+// close ends everything at once.
+func (c *channel) close() {
+	c.mu.Lock()
+	c.closed = true
+	if c.dial != nil {
+		c.dial.cancel()
+	}
+	s := c.stream
+	c.stream = nil
+	c.mu.Unlock()
+	if s != nil {
+		s.fail(errClosed) // who waits there may begin again, which takes the lock
+	}
+}

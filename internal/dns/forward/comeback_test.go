@@ -1,0 +1,101 @@
+package forward
+
+import (
+	"fmt"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/test/dnstest"
+)
+
+// TestComeback: a server that asks us what we ask it is refused when it has done so often enough without an answer, and one at an
+// address of this host is not, as others there may ask too; both are reported.
+func TestComeback(t *testing.T) {
+	rows := []struct {
+		name    string
+		isOwn   func(netip.Addr) bool
+		refused bool
+	}{
+		{"another host", nil, true},
+		{"this host", netip.Addr.IsLoopback, false},
+	}
+	for _, row := range rows {
+		for road, lanes := range map[string]int{"lanes": 1, "Handler": 0} {
+			t.Run(row.name+"/"+road, func(t *testing.T) {
+				t.Parallel()
+				var s *laneServer
+				made := make(chan struct{})
+				var suspicions, refused atomic.Int32
+				var asking sync.WaitGroup
+				p := newPeer(t, func(query []byte, _ bool) [][]byte {
+					name := nameIn(t, query)
+					if name == "." {
+						return nil
+					}
+					<-made
+					asking.Go(func() {
+						m := dnstest.Exchange(t, s.addr, name, dns.TypeA, dnstest.EDNS(1232))
+						if m.Rcode == dns.RcodeRefused {
+							refused.Add(1)
+						}
+					})
+					return nil // it waits for us
+				})
+				s = newLaneServer(t, func(c *Config) {
+					c.Lanes, c.IsOwn, c.Suspect = lanes, row.isOwn, func() { suspicions.Add(1) }
+				}, p.address)
+				close(made)
+				var clients sync.WaitGroup
+				const questions = 30
+				for i := range questions {
+					clients.Go(func() {
+						// It has the server's address here, and may be refused for that when it comes to the Handler.
+						if got := s.exchange(t, fmt.Sprintf("n%d.example.", i), dns.TypeA); got != "SERVFAIL" && got != "REFUSED" {
+							t.Error(got)
+						}
+					})
+				}
+				clients.Wait()
+				asking.Wait()
+				if n := s.f.Stats().Comebacks; n < questions || suspicions.Load() == 0 {
+					t.Errorf("%d came back, %d suspicions", n, suspicions.Load())
+				}
+				if n := refused.Load(); (n > 0) != row.refused {
+					t.Errorf("%d refused", n)
+				}
+				if n := len(p.seen()); n > 6*questions {
+					t.Errorf("%d questions were asked %d times", questions, n)
+				}
+			})
+		}
+	}
+}
+
+// TestNoComeback: a server that is a client too, and answers, is no loop, whatever it asks for.
+func TestNoComeback(t *testing.T) {
+	for road, lanes := range map[string]int{"lanes": 1, "Handler": 0} {
+		t.Run(road, func(t *testing.T) {
+			_, addresses := startServers(t, 1)
+			var suspicions atomic.Int32
+			s := newLaneServer(t, func(c *Config) { patient(c); c.Lanes, c.Suspect = lanes, func() { suspicions.Add(1) } }, addresses...)
+			for i := range 30 {
+				var clients sync.WaitGroup
+				for range maxComebacks / 2 { // from the server's own address
+					clients.Go(func() {
+						if got := s.exchange(t, fmt.Sprintf("n%d.example.", i), dns.TypeA); got != "NXDOMAIN" {
+							t.Error(got)
+						}
+					})
+				}
+				clients.Wait()
+			}
+			if n := suspicions.Load(); n != 0 {
+				t.Errorf("%d suspicions", n)
+			}
+		})
+	}
+}

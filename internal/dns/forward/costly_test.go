@@ -1,0 +1,115 @@
+package forward
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dns/records"
+	"github.com/node-dns/node-dns/internal/test/dnstest"
+)
+
+// TestCostlyResponse: a response of 64 KiB that would become megabytes is its server's failure for this question, asked for once, and
+// charged to the client. The server goes on to be asked for other names: an honest one passes on what a hostile one says.
+func TestCostlyResponse(t *testing.T) {
+	servers, addresses := startServers(t, 1)
+	var size, spent atomic.Int64
+	servers[0].SetFaultsFor("hip.example.", dnstest.Faults{Truncate: true, Raw: func(query []byte) [][]byte {
+		hip := dnstest.CompressedHIP(query)
+		size.Store(int64(len(hip[0])))
+		return hip
+	}})
+	f := newForward(t, func(c *Config) {
+		patient(c)
+		c.Spent = func(_ netip.Addr, octets int) { spent.Add(int64(octets)) }
+	}, addresses...)
+	if m, err := f.ServeDNS(context.Background(), clientQuery("hip.example.", dns.TypeHIP)); !errors.Is(err, ErrNoResponse) {
+		t.Errorf("answered %v, %v", m, err)
+	}
+	if got, want := spent.Load(), size.Load(); got != want || want < 65_000 {
+		t.Errorf("the client is charged %d octets of %d", got, want)
+	}
+	if n := f.Stats().OverTCP; n != 1 {
+		t.Errorf("asked %d times over TCP", n)
+	}
+	if mustAnswer(t, f) != addresses[0] {
+		t.Error("the server is not asked any more")
+	}
+}
+
+// costlyName leaves little room for labels below it.
+var costlyName = strings.Repeat("a.", 80) + "example."
+
+// costlyRead reads a response, and drops what was not asked for. It returns how long either takes; dropped is 0 if the response is refused.
+func costlyRead(message []byte) (read, dropped time.Duration) {
+	begun := time.Now()
+	m, err := records.Unpack(message)
+	read = time.Since(begun)
+	if err != nil {
+		return read, 0
+	}
+	records.KeepAsked(m, m.Question[0].Name, dns.TypeHIP, false)
+	records.KeepUntil(m, m.Question[0].Name, func(string) bool { return true })
+	return read, time.Since(begun) - read
+}
+
+// TestCost: to read a response, and to drop what was not asked for, takes no more memory than its size bounds, whatever is in it. To drop
+// takes not much longer than to read, whose time is bounded: an owner of 1,000 characters that 4,000 records share took 60 times as long.
+func TestCost(t *testing.T) {
+	if testing.Short() {
+		t.Skip("hundreds of messages of 64 KiB")
+	}
+	dnstest.CheckCosts(t, costlyName, costlyRead)
+}
+
+// BenchmarkCostly reads what is made to cost as much as can be, and drops what was not asked for.
+func BenchmarkCostly(b *testing.B) {
+	for what, message := range dnstest.Costly(costlyName, dns.TypeHIP) {
+		b.Run(what, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				costlyRead(message)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(message)), "ns/octet")
+		})
+	}
+}
+
+// TestSlowLongMessage: a server that sends the begin of a long message, and then nothing, does not hold one of the places for long messages
+// until the question ends.
+func TestSlowLongMessage(t *testing.T) {
+	f := newForward(t, nil)
+	ours, theirs := net.Pipe()
+	defer theirs.Close()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := f.receiveTCP(context.Background(), ours, nil, nil)
+		ended <- err
+	}()
+	if _, err := theirs.Write(append([]byte{0x40, 0}, make([]byte, longMessage)...)); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "it has a place", func() bool { return len(f.received) == 1 })
+	if err := <-ended; !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("ended with %v", err)
+	}
+	if n := len(f.received); n != 0 {
+		t.Errorf("%d places are taken", n)
+	}
+}
+
+func TestReadAtATime(t *testing.T) {
+	for processors, want := range map[int]int{1: 1, 2: 1, 4: 2, 16: mostRead, 128: mostRead} {
+		if got := readAtATime(processors); got != want {
+			t.Errorf("with %d processors %d, want %d", processors, got, want)
+		}
+	}
+}

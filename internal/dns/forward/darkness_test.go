@@ -1,0 +1,156 @@
+package forward
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+	"github.com/node-dns/node-dns/internal/test/dnstest"
+)
+
+// isKnown reports whether a channel is closed.
+func isKnown(dark <-chan struct{}) bool {
+	select {
+	case <-dark:
+		return true
+	default:
+		return false
+	}
+}
+
+// TestDark: one question that nobody answers has it known for all names of the route, before any server counts as down; the first
+// answer ends it.
+func TestDark(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		faults []dnstest.Faults // of each server
+		want   bool
+	}{
+		{"both silent", []dnstest.Faults{{Drop: true}, {Drop: true}}, true},
+		{"one silent", []dnstest.Faults{{Drop: true}, {}}, false},
+		{"both refuse", []dnstest.Faults{{Rcode: dns.RcodeRefused}, {Rcode: dns.RcodeRefused}}, false},
+		{"the only one silent", []dnstest.Faults{{Drop: true}}, true},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			servers, addresses := startServers(t, len(row.faults))
+			s := newLaneServer(t, nil, addresses...)
+			other := s.f.Dark(dnsname.MustParse("other.example"))
+			s.exchange(t, "www.example.", dns.TypeA)
+			for i, faults := range row.faults {
+				servers[i].SetFaults(faults)
+			}
+			s.exchange(t, "silent.example.", dns.TypeA)
+			if got := isKnown(other); got != row.want {
+				t.Fatalf("known: %v", got)
+			}
+			if !row.want {
+				return
+			}
+			handled := s.handled.Load()
+			s.exchange(t, "next.example.", dns.TypeA)
+			if s.handled.Load() == handled {
+				t.Error("a lane asks, though nobody is there")
+			}
+			servers[0].SetFaults(dnstest.Faults{})
+			s.exchange(t, "back.example.", dns.TypeA)
+			if again := s.f.Dark(dnsname.MustParse("other.example")); isKnown(again) || again == other {
+				t.Error("not forgotten when one has answered")
+			}
+		})
+	}
+}
+
+// TestDarkLetsGo: who waits in a lane is handed to the Handler as soon as nobody is there, and the question goes on.
+func TestDarkLetsGo(t *testing.T) {
+	servers, addresses := startServers(t, 2)
+	for _, s := range servers {
+		s.SetFaults(dnstest.Faults{Drop: true})
+	}
+	var f *Forward
+	server := dnsserver.New(dnsserver.Config{
+		Miss: func(l *dnsserver.Later) bool { return f.Ask(l, 0, true) },
+		Handler: dnsserver.HandlerFunc(func(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
+			if !q.Tried.IsLate() || f.flights.count() == 0 {
+				return nil, errors.New("it was not asked by a lane, or is asked no more")
+			}
+			return new(dns.Msg).SetReply(q.Msg), nil
+		}),
+	})
+	f = newForward(t, func(c *Config) {
+		c.Lanes, c.Answered = 1, func(Reply) { t.Error("an answer") }
+		c.Silence, c.Deadline = time.Hour, time.Hour
+	}, addresses...)
+	if err := server.Listen([]netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")}); err != nil {
+		t.Fatal(err)
+	}
+	defer server.Shutdown(context.Background())
+	if m := dnstest.Exchange(t, server.Listeners()[0].Addr, "www.example.", dns.TypeA); m.Rcode != dns.RcodeSuccess {
+		t.Errorf("the client was told %s", dns.RcodeToString[m.Rcode])
+	}
+	if n := f.Stats().Comebacks; n != 0 {
+		t.Errorf("%d questions came back", n)
+	}
+}
+
+// TestBackMeanwhile: a question to a server that is down is sent again, and answered if the server is back.
+func TestBackMeanwhile(t *testing.T) {
+	servers, addresses := startServers(t, 1)
+	servers[0].SetFaults(dnstest.Faults{Drop: true})
+	f := newForward(t, func(c *Config) { c.Silence = time.Second }, addresses...)
+	await(t, "the server is down for long", func() bool {
+		_, _, err := askFor(t, f, "www.example.", dns.TypeA)
+		return err != nil && stateOf(f, addresses[0]).State == Down && time.Since(stateOf(f, addresses[0]).Since) > time.Second
+	})
+	before := servers[0].Queries()
+	answered := make(chan error, 1)
+	go func() {
+		_, _, err := askFor(t, f, "back.example.", dns.TypeA)
+		answered <- err
+	}()
+	await(t, "it is asked", func() bool { return servers[0].Queries() > before })
+	servers[0].SetFaults(dnstest.Faults{})
+	if err := <-answered; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestMayProbe: while a route is dark one name in half a second is asked for that nobody waits for, and all otherwise.
+func TestMayProbe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := New(Config{Routes: []Route{{Servers: nil}, {Domain: dnsname.MustParse("corp.example")}}})
+		defer f.Close()
+		asked := func() (n int) {
+			for i := range 1000 {
+				if f.MayProbe(dnsname.MustParse(fmt.Sprintf("n%d.example", i))) {
+					n++
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			return n
+		}
+		if n := asked(); n != 1000 {
+			t.Errorf("%d of 1000 while all is well", n)
+		}
+		dark := &f.table.Load().match(dnsname.Root()).dark
+		dark.become(true)
+		if n := asked(); n != 20 {
+			t.Errorf("%d in 10 s", n)
+		}
+		if !f.MayProbe(dnsname.MustParse("www.corp.example")) {
+			t.Error("not of a route that is not dark")
+		}
+		dark.become(false)
+		if n := asked(); n != 1000 {
+			t.Errorf("%d of 1000 afterwards", n)
+		}
+	})
+}

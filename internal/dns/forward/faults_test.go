@@ -1,0 +1,316 @@
+package forward
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/test/dnstest"
+)
+
+// The first of two nameservers misbehaves, in all the ways that were measured of peers;
+// the client gets the right answer all the same, and from where it should.
+func TestFirstServerMisbehaves(t *testing.T) {
+	const a, b, either = "a", "b", "" // either: what was no response had the other asked at once
+	rows := []struct {
+		name    string
+		faults  dnstest.Faults
+		from    string
+		ignored bool // something was not accepted
+	}{
+		{name: "behaves", from: a},
+		{name: "silent", faults: dnstest.Faults{Drop: true}, from: b},
+		{name: "SERVFAIL", faults: dnstest.Faults{Rcode: dns.RcodeServerFailure}, from: b},
+		{name: "REFUSED", faults: dnstest.Faults{Rcode: dns.RcodeRefused}, from: b},
+		{name: "NOTIMP", faults: dnstest.Faults{Rcode: dns.RcodeNotImplemented}, from: b},
+		{name: "FORMERR", faults: dnstest.Faults{Rcode: dns.RcodeFormatError}, from: b},
+		{name: "wrong ID", faults: dnstest.Faults{WrongID: true}, from: b, ignored: true},
+		{name: "wrong name", faults: dnstest.Faults{WrongQuestion: true}, from: b, ignored: true},
+		{name: "wrong type", faults: dnstest.Faults{WrongType: true}, from: b, ignored: true},
+		{name: "no question", faults: dnstest.Faults{NoQuestion: true}, from: b, ignored: true},
+		{name: "wrong source", faults: dnstest.Faults{WrongSource: true}, from: b},
+		{name: "garbage", faults: dnstest.Faults{Garbage: true}, from: b, ignored: true},
+		{name: "zero octets", faults: dnstest.Faults{Empty: true}, from: b, ignored: true},
+		{name: "half a datagram", faults: dnstest.Faults{CutUDP: true}, from: a, ignored: true},
+		{name: "200 wrong IDs, then right", faults: dnstest.Faults{WrongID: true, Copies: 200, ThenOK: true}, from: either, ignored: true},
+		{name: "wrong name, then right", faults: dnstest.Faults{WrongQuestion: true, ThenOK: true}, from: either, ignored: true},
+		{name: "no question, then right", faults: dnstest.Faults{NoQuestion: true, ThenOK: true}, from: either, ignored: true},
+		{name: "garbage, then right (TuDoor)", faults: dnstest.Faults{Garbage: true, ThenOK: true}, from: either, ignored: true},
+		{name: "zero octets, then right", faults: dnstest.Faults{Empty: true, ThenOK: true}, from: either, ignored: true},
+		{name: "wrong source, then right", faults: dnstest.Faults{WrongSource: true, ThenOK: true}, from: a},
+		{name: "truncated", faults: dnstest.Faults{Truncate: true}, from: a},
+		{name: "truncated, TCP closed after the query", faults: dnstest.Faults{Truncate: true, CloseTCP: true}, from: b},
+		{name: "truncated, TCP reset in the message", faults: dnstest.Faults{Truncate: true, ResetTCP: true}, from: b},
+		{name: "FORMERR to EDNS", faults: dnstest.Faults{FormErrOnEDNS: true}, from: a},
+		{name: "FORMERR to EDNS, a bare header", faults: dnstest.Faults{FormErrOnEDNS: true, NoQuestion: true}, from: a},
+		{name: "NOTIMP to EDNS", faults: dnstest.Faults{NotImpOnEDNS: true}, from: a},
+		{name: "BADVERS to EDNS", faults: dnstest.Faults{BadVersOnEDNS: true}, from: a},
+		{name: "BADCOOKIE", faults: dnstest.Faults{Rcode: dns.RcodeBadCookie}, from: b},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			change := patient // for who answers at once, however slow this machine is
+			if row.from == b {
+				change = func(c *Config) { c.Deadline = 30 * time.Second }
+			}
+			servers, addresses := startServers(t, 2)
+			servers[0].SetFaults(row.faults)
+			f := newForward(t, change, addresses...)
+			want := map[string]nameserver.Server{a: addresses[0], b: addresses[1]}[row.from]
+			if from := mustAnswer(t, f); row.from != either && from != want {
+				t.Errorf("answered by %v, want %v", from, want)
+			}
+			// On a slow machine b answers while what a sends is still on its way: with a new start, it is asked first again.
+			for again := 0; row.ignored && f.Stats().Ignored == 0 && again < 20; again++ {
+				f = newForward(t, change, addresses...)
+				mustAnswer(t, f)
+			}
+			if got := f.Stats().Ignored > 0; got != row.ignored {
+				t.Errorf("ignored %d messages", f.Stats().Ignored)
+			}
+		})
+	}
+}
+
+// The same with the port closed, where the kernel says so at once: the next server
+// is asked long before the time of a try is up.
+func TestClosedPortIsNotWaitedFor(t *testing.T) {
+	servers, addresses := startServers(t, 2)
+	servers[0].Down()
+	f := newForward(t, patient, addresses...)
+	if from := mustAnswer(t, f); from != addresses[1] {
+		t.Errorf("answered by %v", from)
+	}
+	if s := stateOf(f, addresses[0]); s.Failures != 1 || s.LastError != "connection refused" || s.State != Unknown {
+		t.Errorf("status %+v", s)
+	}
+}
+
+// And with TCP alone closed, which only truncated responses meet.
+func TestTruncatedAndTCPRefused(t *testing.T) {
+	servers, addresses := startServers(t, 2)
+	servers[0].SetFaults(dnstest.Faults{Truncate: true})
+	servers[0].RefuseTCP()
+	f := newForward(t, patient, addresses...)
+	if from := mustAnswer(t, f); from != addresses[1] {
+		t.Errorf("answered by %v", from)
+	}
+}
+
+// A response that comes after the next server was asked is as good as one in time.
+func TestLateResponseIsTaken(t *testing.T) {
+	servers, addresses := startServers(t, 2)
+	servers[0].SetFaults(dnstest.Faults{Delay: 300 * time.Millisecond})
+	servers[1].SetFaults(dnstest.Faults{Drop: true})
+	f := newForward(t, func(c *Config) { c.Deadline = 20 * time.Second }, addresses...)
+	if from := mustAnswer(t, f); from != addresses[0] {
+		t.Errorf("answered by %v", from)
+	}
+	if servers[1].Queries() == 0 {
+		t.Error("the second server was not asked")
+	}
+}
+
+// Lost packets are sent again, also when there is one server only.
+func TestSilentAtFirst(t *testing.T) {
+	servers, addresses := startServers(t, 1)
+	servers[0].SetFaultsFor("www.example.", dnstest.Faults{Drop: true, First: 2})
+	mustAnswer(t, newForward(t, nil, addresses...))
+	if n := servers[0].QueriesFor("www.example.", dns.TypeA); n != 3 {
+		t.Errorf("asked %d times", n)
+	}
+}
+
+func TestWhenAllFailWithAResponse(t *testing.T) {
+	for _, rcode := range []int{dns.RcodeServerFailure, dns.RcodeRefused, dns.RcodeNotImplemented} {
+		t.Run(dns.RcodeToString[rcode], func(t *testing.T) {
+			servers, addresses := startServers(t, 2)
+			servers[0].SetFaults(dnstest.Faults{Rcode: dns.RcodeServerFailure})
+			servers[1].SetFaults(dnstest.Faults{Rcode: rcode})
+			m, from, err := askFor(t, newForward(t, patient, addresses...), "www.example.", dns.TypeA)
+			if err != nil || m.Rcode != rcode || from != addresses[1] {
+				t.Errorf("%v from %v, error %v", m, from, err)
+			}
+		})
+	}
+}
+
+// A refusal is passed on when the other server is silent, without waiting for the
+// end of all time.
+func TestOneRefusesOneIsSilent(t *testing.T) {
+	for _, silent := range []int{0, 1} {
+		t.Run(fmt.Sprintf("server %d is silent", silent), func(t *testing.T) {
+			t.Parallel()
+			servers, addresses := startServers(t, 2)
+			servers[silent].SetFaults(dnstest.Faults{Drop: true})
+			servers[1-silent].SetFaults(dnstest.Faults{Rcode: dns.RcodeRefused})
+			f := newForward(t, func(c *Config) { c.Deadline = time.Hour }, addresses...)
+			m, from, err := askFor(t, f, "www.example.", dns.TypeA)
+			if err != nil || m.Rcode != dns.RcodeRefused || from != addresses[1-silent] {
+				t.Errorf("%v from %v, error %v", m, from, err)
+			}
+		})
+	}
+}
+
+func TestWhenNobodyResponds(t *testing.T) {
+	servers, addresses := startServers(t, 2)
+	rows := []struct {
+		name  string
+		spoil func(*dnstest.Server)
+		code  uint16
+		words string
+	}{
+		{"silence", func(s *dnstest.Server) { s.SetFaults(dnstest.Faults{Drop: true}) }, dns.ExtendedErrorCodeNoReachableAuthority, "timed out"},
+		{"forgeries", func(s *dnstest.Server) { s.SetFaults(dnstest.Faults{WrongID: true}) }, dns.ExtendedErrorCodeNoReachableAuthority, "timed out"},
+		{"FORMERR with EDNS and without", func(s *dnstest.Server) { s.SetFaults(dnstest.Faults{Rcode: dns.RcodeFormatError}) }, dns.ExtendedErrorCodeNetworkError, "FORMERR"},
+		{"closed ports", (*dnstest.Server).Down, dns.ExtendedErrorCodeNetworkError, "connection refused"},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			for _, s := range servers {
+				row.spoil(s)
+			}
+			f := newForward(t, func(c *Config) { c.TryTimeout, c.Deadline = 30*time.Millisecond, 200*time.Millisecond }, addresses...)
+			_, from, err := askFor(t, f, "www.example.", dns.TypeA)
+			var extended *dnsserver.ExtendedError
+			if !errors.As(err, &extended) || extended.Code != row.code || !errors.Is(err, ErrNoResponse) || !from.IsZero() {
+				t.Fatalf("error %v, answered by %v", err, from)
+			}
+			want := fmt.Sprintf("no response from %v (%s), %v (%s)", addresses[0], row.words, addresses[1], row.words)
+			if extended.Text != want {
+				t.Errorf("text %q, want %q", extended.Text, want)
+			}
+		})
+	}
+}
+
+func TestNoServers(t *testing.T) {
+	f := New(Config{Routes: []Route{testRoute("cluster.local")}})
+	defer f.Close()
+	for name, want := range map[string]string{
+		"a.cluster.local.": "no nameserver is known for cluster.local",
+		"www.example.":     "no upstream nameserver is known",
+	} {
+		_, _, err := askFor(t, f, name, dns.TypeA)
+		var extended *dnsserver.ExtendedError
+		if !errors.As(err, &extended) || !errors.Is(err, ErrNoServers) || extended.Text != want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// No server is asked with EDNS for long that was seen not to take it; one that only
+// lost a packet is.
+func TestEDNSIsRememberedPerServer(t *testing.T) {
+	rows := []struct {
+		name   string
+		faults dnstest.Faults
+		ask    int // questions
+		edns   int // of the queries that they took had EDNS
+		plain  int // and had not
+		fails  bool
+	}{
+		{"behaves", dnstest.Faults{}, 3, 3, 0, false},
+		{"FORMERR: at once", dnstest.Faults{FormErrOnEDNS: true}, 3, 1, 3, false},
+		{"silent: after three times", dnstest.Faults{DropOnEDNS: true}, 5, 3, 5, false},
+		// The second try has no EDNS, unless the check of the silent server has shown by then that it has nothing against it.
+		{"one packet lost", dnstest.Faults{Drop: true, First: 1}, 3, 3, 1, false},
+		// A server that finds fault with each query has nothing against EDNS.
+		{"FORMERR to all", dnstest.Faults{Rcode: dns.RcodeFormatError}, 2, 2, 2, true},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			servers, addresses := startServers(t, 1)
+			servers[0].SetFaults(row.faults)
+			f := newForward(t, nil, addresses...)
+			for range row.ask {
+				if _, _, err := askFor(t, f, "www.example.", dns.TypeA); (err != nil) != row.fails {
+					t.Fatal(err)
+				}
+			}
+			edns, plain := 0, 0
+			for _, q := range servers[0].Received() {
+				switch {
+				case q.Msg.Question[0].Name != "www.example.": // the check of a server that was silent
+				case q.Msg.IsEdns0() != nil:
+					edns++
+				default:
+					plain++
+				}
+			}
+			if row.name == "one packet lost" && plain == 0 {
+				edns, plain = edns-1, plain+1
+			}
+			if edns != row.edns || plain != row.plain {
+				t.Errorf("%d queries with EDNS and %d without, want %d and %d", edns, plain, row.edns, row.plain)
+			}
+		})
+	}
+}
+
+// What reaches a server is the question, and nothing about who asks it.
+func TestWhatReachesTheServer(t *testing.T) {
+	servers, addresses := startServers(t, 1)
+	f := newForward(t, patient, addresses...)
+	if _, _, err := askFor(t, f, "WWW.example.", dns.TypeA, withOptions, withDO, withCD); err != nil {
+		t.Fatal(err)
+	}
+	got := servers[0].Received()[0].Msg
+	opt := got.IsEdns0()
+	if opt == nil || !opt.Do() || opt.UDPSize() != 1232 || len(opt.Option) != 0 || len(got.Extra) != 1 {
+		t.Errorf("additional section %v", got.Extra)
+	}
+	if !got.CheckingDisabled || !got.RecursionDesired || !got.AuthenticatedData || got.Question[0].Name != "www.example." {
+		t.Errorf("query\n%v", got)
+	}
+}
+
+// Records that nobody asked for end here; Extended DNS Errors of the upstream do not.
+func TestStrayRecordsAreDropped(t *testing.T) {
+	servers, addresses := startServers(t, 1)
+	servers[0].SetFaults(dnstest.Faults{ExtraRR: "bank.test. 300 IN A " + dnstest.ForgedA})
+	m, _, err := askFor(t, newForward(t, patient, addresses...), "alias.example.", dns.TypeA)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(m.Answer) != 2 || m.IsEdns0() != nil {
+		t.Errorf("response\n%v", m)
+	}
+}
+
+func TestExtendedErrorsPass(t *testing.T) {
+	m := new(dns.Msg).SetRcode(clientQuery("a.example.", dns.TypeA).Msg, dns.RcodeServerFailure)
+	m.Extra = rrs(t, "ns.example. 60 IN A 192.0.2.53")
+	m.SetEdns0(4096, true)
+	opt := m.IsEdns0()
+	bogus := &dns.EDNS0_EDE{InfoCode: dns.ExtendedErrorCodeDNSBogus, ExtraText: "signature expired"}
+	opt.Option = []dns.EDNS0{&dns.EDNS0_COOKIE{Code: dns.EDNS0COOKIE, Cookie: "00"}, bogus}
+	keepErrors(m, opt)
+	kept := m.IsEdns0()
+	if kept == nil || len(kept.Option) != 1 || kept.Option[0] != dns.EDNS0(bogus) || len(m.Extra) != 2 {
+		t.Errorf("additional section %v", m.Extra)
+	}
+}
+
+// A response larger than our buffer comes whole over TCP, and what was in the
+// datagram is not taken for the whole.
+func TestLargeResponses(t *testing.T) {
+	var zone strings.Builder
+	for i := range 900 {
+		fmt.Fprintf(&zone, "many.example. 300 IN A 10.0.%d.%d\n", i/250, i%250)
+	}
+	s := dnstest.NewServer(t, zone.String())
+	m, _, err := askFor(t, newForward(t, patient, plain(s)), "many.example.", dns.TypeA)
+	if err != nil || len(m.Answer) != 900 || m.Truncated {
+		t.Fatalf("%d records, %v", len(m.Answer), err)
+	}
+}

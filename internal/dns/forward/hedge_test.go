@@ -1,0 +1,312 @@
+package forward
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/test/dnstest"
+)
+
+// questions is what a server was asked, without the checks.
+func questions(s *dnstest.Server) (n int) {
+	for _, seen := range s.Received() {
+		if seen.Msg.Question[0].Name != "." {
+			n++
+		}
+	}
+	return n
+}
+
+// TestLateness: twice in a row puts a server behind, three packets lost of ten keep it there, one of a hundred does not; and it
+// comes back when it keeps up.
+func TestLateness(t *testing.T) {
+	for _, row := range []struct {
+		name        string
+		every, late int // of every so many responses so many are late
+		behind      bool
+	}{
+		{"never", 10, 0, false},
+		{"one of a hundred", 100, 1, false},
+		{"three of ten", 10, 3, true},
+		{"always", 10, 10, true},
+	} {
+		h, behind := health{state: Up}, 0
+		for i := range 1000 {
+			if i%row.every < row.late {
+				h.late(time.Unix(1000, 0))
+			} else {
+				h.lateness = h.lateness.met()
+			}
+			if h.rank() > 0 {
+				behind++
+			}
+		}
+		if got := behind > 300; got != row.behind || !row.behind && behind > 0 {
+			t.Errorf("%s: %d times of 1000 behind", row.name, behind)
+		}
+		for range 40 {
+			h.lateness = h.lateness.met()
+		}
+		if h.rank() != 0 || h.lateness < 0 {
+			t.Errorf("%s: rank %d after 40 responses in time", row.name, h.rank())
+		}
+	}
+}
+
+// TestHedgesAreBounded: no more than 100 questions are asked of a second server in vain at once, and one in 25 after that.
+func TestHedgesAreBounded(t *testing.T) {
+	var h hedges
+	n := 0
+	for h.may(0) {
+		h.waste(0)
+		n++
+	}
+	if n != 100 {
+		t.Errorf("%d at once", n)
+	}
+	n = 0
+	for asked := range uint64(10_000) {
+		if h.may(asked) {
+			h.waste(asked)
+			n++
+		}
+	}
+	if n < 390 || n > 400 {
+		t.Errorf("%d of 10000", n)
+	}
+}
+
+// TestWait: how long a server is waited for follows from the times that it took before, within bounds.
+func TestWait(t *testing.T) {
+	f := New(Config{})
+	defer f.Close()
+	for _, row := range []struct {
+		rtt, swing, least, most time.Duration
+	}{
+		{0, 0, unmeasured, unmeasured},
+		{200 * time.Microsecond, 0, 10 * time.Millisecond, 10 * time.Millisecond},
+		{20 * time.Millisecond, 0, 40 * time.Millisecond, 45 * time.Millisecond},
+		{20 * time.Millisecond, 10 * time.Millisecond, 70 * time.Millisecond, 100 * time.Millisecond},
+		{2 * time.Second, 0, 250 * time.Millisecond, 250 * time.Millisecond},
+	} {
+		s := testServers(t, 1)[0]
+		for i := range 40 {
+			if row.rtt > 0 {
+				s.learn(func(h *health) { h.succeeded(row.rtt+row.swing*time.Duration(i%2*2-1), time.Now()) })
+			}
+		}
+		if got := f.waitFor(s, false, 0); got < row.least || got > row.most {
+			t.Errorf("%v±%v: waited for %v", row.rtt, row.swing, got)
+		}
+	}
+}
+
+// TestMessages: whatever two servers do, a client's question is four messages upstream at most.
+func TestMessages(t *testing.T) {
+	for name, faults := range map[string]dnstest.Faults{
+		"silence":                 {Drop: true},
+		"SERVFAIL":                {Rcode: dns.RcodeServerFailure},
+		"FORMERR":                 {Rcode: dns.RcodeFormatError},
+		"FORMERR to EDNS":         {FormErrOnEDNS: true},
+		"silent to EDNS":          {DropOnEDNS: true},
+		"truncated, TCP closed":   {Truncate: true, CloseTCP: true},
+		"truncated, TCP silent":   {Truncate: true, Drop: false, ResetTCP: true},
+		"wrong ID":                {WrongID: true, Copies: 200},
+		"wrong ID, then SERVFAIL": {WrongID: true, Rcode: dns.RcodeServerFailure},
+		"garbage":                 {Garbage: true},
+	} {
+		for _, lanes := range []int{0, 1} {
+			t.Run(fmt.Sprintf("%s, lanes %d", name, lanes), func(t *testing.T) {
+				t.Parallel()
+				servers, addresses := startServers(t, 2)
+				for _, s := range servers {
+					s.SetFaults(faults)
+				}
+				s := newLaneServer(t, func(c *Config) { c.Lanes, c.TryTimeout, c.Deadline = lanes, 20*time.Millisecond, 500*time.Millisecond }, addresses...)
+				got := s.exchange(t, "www.example.", dns.TypeA)
+				n := questions(servers[0]) + questions(servers[1])
+				if n > maxTries || n == 0 {
+					t.Errorf("%s: asked %d times", got, n)
+				}
+				if isAnswered := got != "SERVFAIL" && got != "FORMERR"; isAnswered != (faults.FormErrOnEDNS || faults.DropOnEDNS) {
+					t.Errorf("the client was told %s", got)
+				}
+			})
+		}
+	}
+}
+
+// TestOneSilentServer: the first of two is silent, or no good: all are answered, it is asked few questions, and there are no more
+// messages upstream than 1.05 for each. It is probed by the clock: where they take longer than ten seconds there are some more.
+func TestOneSilentServer(t *testing.T) {
+	for name, faults := range map[string]dnstest.Faults{
+		"silence":        {Drop: true},
+		"two seconds":    {Delay: 2 * time.Second},
+		"SERVFAIL":       {Rcode: dns.RcodeServerFailure},
+		"wrong ID":       {WrongID: true},
+		"TCP closed":     {Truncate: true, CloseTCP: true},
+		"wrong question": {WrongQuestion: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			servers, addresses := startServers(t, 2)
+			servers[0].SetFaults(faults)
+			s := newLaneServer(t, nil, addresses...)
+			const n = 10_000
+			begun := time.Now()
+			for i := range n {
+				if got := s.exchange(t, fmt.Sprintf("n%d.example.", i), dns.TypeA); got != "NXDOMAIN" {
+					t.Fatalf("n%d: %s", i, got)
+				}
+			}
+			sent := servers[0].Queries() + servers[1].Queries()
+			t.Logf("%d messages, %d to the first server", sent, servers[0].Queries())
+			if most := n*105/100 + 10*int(max(time.Since(begun)-10*time.Second, 0).Seconds()); sent > most {
+				t.Errorf("%d queries were %d messages upstream, at most %d wanted, %d to the first server", n, sent, most, servers[0].Queries())
+			}
+		})
+	}
+}
+
+// TestSilence: a question that no server says anything after ends long before its deadline; while one answers others, it is
+// waited for.
+func TestSilence(t *testing.T) {
+	servers, addresses := startServers(t, 2)
+	f := newForward(t, func(c *Config) { c.Silence, c.Deadline = 200*time.Millisecond, time.Hour }, addresses...)
+	for _, s := range servers {
+		s.SetFaultsFor("slow.example.", dnstest.Faults{Delay: 600 * time.Millisecond})
+	}
+	if _, _, err := askFor(t, f, "slow.example.", dns.TypeA); err != nil { // the check was answered
+		t.Errorf("a slow name: %v", err)
+	}
+	for _, s := range servers {
+		s.SetFaults(dnstest.Faults{Drop: true})
+	}
+	if _, _, err := askFor(t, f, "www.example.", dns.TypeA); !errors.Is(err, ErrNoResponse) {
+		t.Errorf("silence: %v", err)
+	}
+}
+
+// TestAskedOnce: clients of a lane and of the Handler that ask the same have it asked once, whoever was first.
+func TestAskedOnce(t *testing.T) {
+	for _, laneFirst := range []bool{false, true} {
+		t.Run(fmt.Sprintf("lane first %v", laneFirst), func(t *testing.T) {
+			g := newGate(t)
+			s := newLaneServer(t, patient, g.address)
+			var clients sync.WaitGroup
+			defer clients.Wait()
+			defer g.open()
+			const many = 200
+			byLane := func() {
+				clients.Go(func() {
+					if got := s.exchange(t, "www.example.", dns.TypeA); got != "NOERROR www.example.\t300\tIN\tA\t192.0.2.80" {
+						t.Error(got)
+					}
+				})
+			}
+			byHandler := func() {
+				clients.Go(func() {
+					if m, _, err := askFor(t, s.f, "WWW.example.", dns.TypeA); err != nil || !isTrue(m) {
+						t.Errorf("%v, %v", m, err)
+					}
+				})
+			}
+			if laneFirst {
+				byLane()
+			} else {
+				byHandler()
+			}
+			await(t, "the question is asked", func() bool { return g.asked.Load() == 1 })
+			for range many {
+				byLane()
+				byHandler()
+			}
+			await(t, "all wait", func() bool { return s.f.Stats().Joined >= 2*many }) // who waits long joins again
+			g.open()
+			clients.Wait()
+			if n := g.asked.Load(); n != 1 {
+				t.Errorf("asked %d times", n)
+			}
+			if n := s.f.flights.n.Load(); n != 0 {
+				t.Errorf("%d in flight after the end", n)
+			}
+		})
+	}
+}
+
+// TestFailureIsNotShared: who asks after a question has failed has it asked anew.
+func TestFailureIsNotShared(t *testing.T) {
+	servers, addresses := startServers(t, 1)
+	s := newLaneServer(t, func(c *Config) { c.Silence = 300 * time.Millisecond }, addresses...)
+	servers[0].SetFaults(dnstest.Faults{Drop: true})
+	var clients sync.WaitGroup
+	for range 20 {
+		clients.Go(func() {
+			if got := s.exchange(t, "www.example.", dns.TypeA); got != "SERVFAIL" {
+				t.Error(got)
+			}
+		})
+	}
+	clients.Wait()
+	servers[0].SetFaults(dnstest.Faults{})
+	if got := s.exchange(t, "www.example.", dns.TypeA); got != "NOERROR www.example.\t300\tIN\tA\t192.0.2.80" {
+		t.Errorf("afterwards: %s", got)
+	}
+}
+
+// TestOldestGivesWay: names that nobody answers do not keep out those that are.
+func TestOldestGivesWay(t *testing.T) {
+	servers, addresses := startServers(t, 1)
+	servers[0].SetFaultsFor("silent1.example.", dnstest.Faults{Drop: true})
+	servers[0].SetFaultsFor("silent2.example.", dnstest.Faults{Drop: true})
+	f := newForward(t, func(c *Config) { c.Deadline, c.Silence, c.MaxInFlight = time.Hour, time.Hour, 2 }, addresses...)
+	ctx, cancel := context.WithCancel(t.Context())
+	var clients sync.WaitGroup
+	defer clients.Wait()
+	defer cancel()
+	first := make(chan error, 2)
+	for i := range 2 {
+		clients.Go(func() {
+			_, err := f.ServeDNS(ctx, clientQuery(fmt.Sprintf("silent%d.example.", i+1), dns.TypeA))
+			first <- err
+		})
+		await(t, "it is asked", func() bool { return f.flights.count() == i+1 })
+	}
+	await(t, "a name that is answered", func() bool {
+		m, _, err := askFor(t, f, "www.example.", dns.TypeA)
+		return err == nil && isTrue(m)
+	})
+	if err := <-first; !errors.Is(err, ErrShed) {
+		t.Errorf("the oldest: %v", err)
+	}
+	if n := f.flights.n.Load(); n != 1 {
+		t.Errorf("%d in flight", n)
+	}
+}
+
+// TestRefusalWaits: who refuses does not have the last word while the one that was asked before, and is quick as a rule, is late
+// by no more than a try may take.
+func TestRefusalWaits(t *testing.T) {
+	servers, addresses := startServers(t, 2)
+	f := newForward(t, func(c *Config) { patient(c); c.Hedge = 20 * time.Millisecond }, addresses...)
+	servers[1].SetFaults(dnstest.Faults{Rcode: dns.RcodeServerFailure})
+	for range 20 {
+		if from := mustAnswer(t, f); from != addresses[0] {
+			t.Fatalf("answered by %v", from)
+		}
+	}
+	before := questions(servers[1]) // a busy machine takes longer than Hedge for some of them
+	servers[0].SetFaults(dnstest.Faults{Delay: 700 * time.Millisecond})
+	if from := mustAnswer(t, f); from != addresses[0] {
+		t.Errorf("answered by %v", from)
+	}
+	if n := questions(servers[1]) - before; n != 1 {
+		t.Errorf("the other one was asked %d times, expected once", n)
+	}
+}

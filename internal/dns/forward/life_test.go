@@ -1,0 +1,268 @@
+package forward
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/test/dnstest"
+)
+
+// serverOf is what f knows of a server.
+func serverOf(f *Forward, s nameserver.Server) *server { return f.table.Load().servers[s] }
+
+// TestNoGoroutine: a question that waits for its answer takes no goroutine, where nothing stale is to be given out meanwhile.
+func TestNoGoroutine(t *testing.T) {
+	servers, addresses := startServers(t, 2)
+	for _, s := range servers {
+		s.SetFaults(dnstest.Faults{Drop: true})
+	}
+	s := newLaneServer(t, func(c *Config) { c.Silence, c.Deadline = time.Hour, time.Hour }, addresses...)
+	s.noStale.Store(true)
+	const questions = 1000
+	var clients []*dnstest.Loading
+	before := runtime.NumGoroutine()
+	loading, err := (dnstest.Load{
+		Server: s.addr, Rate: 10_000, Count: questions, Asks: []dnstest.Ask{{Name: "n%d.example.", Type: dns.TypeA}},
+	}).Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	clients = append(clients, loading)
+	await(t, "all are asked", func() bool { return s.f.flights.count() == questions })
+	await(t, "the first are asked again", func() bool { return stateOf(s.f, addresses[0]).Retries > questions/2 })
+	if n := runtime.NumGoroutine() - before; n > questions/4 { // the load's, checks, and last resorts, of which there are 64
+		t.Errorf("%d goroutines for %d questions", n, questions)
+	}
+	s.f.Close()
+	for _, c := range clients {
+		c.Stop()
+	}
+	if n := s.f.flights.count(); n != 0 {
+		t.Errorf("%d in flight after the end", n)
+	}
+}
+
+// TestLateAnswerIsHeard: what comes after a question has failed puts its server up again, and is remembered.
+func TestLateAnswerIsHeard(t *testing.T) {
+	servers, addresses := startServers(t, 1)
+	s := newLaneServer(t, func(c *Config) { c.Silence = 300 * time.Millisecond }, addresses...)
+	s.noStale.Store(true)
+	servers[0].Vanish()
+	await(t, "the server is down", func() bool {
+		s.exchange(t, "www.example.", dns.TypeA)
+		return stateOf(s.f, addresses[0]).State == Down
+	})
+	servers[0].SetFaults(dnstest.Faults{Delay: time.Second}) // longer than a server is waited for that is down
+	if got := s.exchange(t, "late.example.", dns.TypeA); got != "SERVFAIL" {
+		t.Errorf("told %s", got)
+	}
+	await(t, "the late answer", func() bool { return stateOf(s.f, addresses[0]).State == Up && s.late.Load() > 0 })
+}
+
+// TestSlowWithoutTCP: a server whose answers all take long is no dead one, though nothing answers over TCP there: that the connection is
+// refused shows that somebody is there.
+func TestSlowWithoutTCP(t *testing.T) {
+	servers, addresses := startServers(t, 1)
+	servers[0].SetFaults(dnstest.Faults{Delay: 1200 * time.Millisecond})
+	servers[0].RefuseTCP()
+	f := newForward(t, func(c *Config) { c.Silence, c.Deadline = time.Second, 20*time.Second }, addresses...)
+	mustAnswer(t, f)
+}
+
+// TestManyFailuresAtOnce: thousands of questions that cannot be sent all fail. The watcher told itself of each, by an eventfd(2) that was
+// full after 255, and waited for itself.
+func TestManyFailuresAtOnce(t *testing.T) {
+	var addresses []nameserver.Server
+	for port := range 3 {
+		addresses = append(addresses, nameserver.Server{Addr: netip.AddrPortFrom(netip.AddrFrom4([4]byte{255, 255, 255, 255}), uint16(53+port))})
+	}
+	f := newForward(t, nil, addresses...)
+	var clients sync.WaitGroup
+	for i := range 3000 {
+		clients.Go(func() {
+			if _, _, err := askFor(t, f, fmt.Sprintf("n%d.example.", i), dns.TypeA); !errors.Is(err, ErrNoResponse) {
+				t.Error(err)
+			}
+		})
+	}
+	clients.Wait()
+}
+
+// TestCloseWhileTLSIsUsed: questions on a connection that has been of use begin again when it ends, and that may be because all ends.
+func TestCloseWhileTLSIsUsed(t *testing.T) {
+	s := dnstest.NewTLSServer(t, world)
+	f := newForward(t, trusting(s), overTLS(s))
+	mustAnswer(t, f)
+	s.SetFaults(dnstest.Faults{Drop: true})
+	var clients sync.WaitGroup
+	const questions = 500
+	for i := range questions {
+		clients.Go(func() {
+			if _, _, err := askFor(t, f, fmt.Sprintf("n%d.example.", i), dns.TypeA); err == nil {
+				t.Error("an answer from nowhere")
+			}
+		})
+	}
+	await(t, "all wait", func() bool { return s.Queries() > questions })
+	f.Close()
+	clients.Wait()
+}
+
+// falsely are three false responses to a query.
+func falsely(query []byte) (responses [][]byte) {
+	for range maxStrays {
+		m := answerTo(query, forgedAddr)
+		setID(m, 1+uint16(m[0])<<8|uint16(m[1]))
+		m[0] ^= 0xff
+		responses = append(responses, m)
+	}
+	return responses
+}
+
+// TestFalseChecks: false responses to a check do not keep it from coming to an end.
+func TestFalseChecks(t *testing.T) {
+	p := newPeer(t, func(query []byte, overTCP bool) [][]byte {
+		if nameIn(t, query) == "." && !overTCP {
+			return falsely(query)
+		}
+		return nil
+	})
+	f := newForward(t, func(c *Config) { c.Silence = 300 * time.Millisecond }, p.address)
+	if _, _, err := askFor(t, f, "www.example.", dns.TypeA); !errors.Is(err, ErrNoResponse) {
+		t.Error(err)
+	}
+	await(t, "the check ends", func() bool {
+		s := serverOf(f, p.address)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return !s.health.checking
+	})
+}
+
+// TestFalseProbe: false responses to a probe change nothing for the question that it goes beside.
+func TestFalseProbe(t *testing.T) {
+	var isSilent atomic.Bool
+	late := newPeer(t, func(query []byte, _ bool) [][]byte { return falsely(query) })
+	first := newPeer(t, func(query []byte, _ bool) [][]byte {
+		if isSilent.Load() {
+			return nil
+		}
+		return [][]byte{answerTo(query, trueAddr)}
+	})
+	second := newPeer(t, func(query []byte, _ bool) [][]byte { return [][]byte{answerTo(query, trueAddr)} })
+	f := newForward(t, func(c *Config) { c.Deadline, c.Silence = time.Hour, time.Hour }, late.address, first.address, second.address)
+	serverOf(f, late.address).learn(func(h *health) { h.lateness, h.nextProbe = alwaysLate, time.Now().Add(time.Hour) })
+	mustAnswer(t, f)
+	isSilent.Store(true)
+	serverOf(f, late.address).learn(func(h *health) { h.nextProbe = time.Time{} })
+	if from := mustAnswer(t, f); from != second.address {
+		t.Errorf("answered by %v", from)
+	}
+}
+
+// TestTwoAnswersAtOnce: where the watcher finds the answers of a probe and of its question at once, and the first closes the other, no
+// socket is given to two questions.
+func TestTwoAnswersAtOnce(t *testing.T) {
+	servers, addresses := startServers(t, 2)
+	s := newLaneServer(t, func(c *Config) { c.Lanes = 1 }, addresses...)
+	s.exchange(t, "first.example.", dns.TypeA)
+	n := (*s.f.lanes.Load())[0]
+	for i := range 20 {
+		late := serverOf(s.f, addresses[0])
+		await(t, "the probe before to end", func() bool {
+			late.mu.Lock()
+			defer late.mu.Unlock()
+			late.health.lateness, late.health.nextProbe = alwaysLate, time.Time{}
+			return !late.health.probing
+		})
+		before := servers[0].Queries()
+		var client sync.WaitGroup
+		client.Go(func() { s.exchange(t, fmt.Sprintf("n%d.example.", i), dns.TypeA) })
+		await(t, "the probe", func() bool { return servers[0].Queries() > before })
+		n.mu.Lock() // the watcher stands still
+		time.Sleep(s.f.tryTimeout + 20*time.Millisecond)
+		n.mu.Unlock()
+		client.Wait()
+	}
+	await(t, "nothing is open", func() bool {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		return len(n.free)+len(n.idle[0])+len(n.idle[1]) == len(n.slots)
+	})
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	seen := map[*try]bool{}
+	for _, t2 := range slices.Concat(n.idle[0], n.idle[1]) {
+		if seen[t2] {
+			t.Errorf("the socket in slot %d is there twice", t2.socket.slot)
+		}
+		seen[t2] = true
+	}
+	if p := s.f.Stats().Panics; p > 0 {
+		t.Errorf("%d panics", p)
+	}
+}
+
+// TestAllAtOnce: where all servers are asked at once, two answers of one question come together, and the third server says nothing.
+func TestAllAtOnce(t *testing.T) {
+	answers := func(query []byte, _ bool) [][]byte { return [][]byte{answerTo(query, trueAddr)} }
+	one, other := newPeer(t, answers), newPeer(t, answers)
+	silent := newPeer(t, func([]byte, bool) [][]byte { return nil })
+	f := newForward(t, nil, one.address, other.address, silent.address)
+	f.SetAll(true)
+	var clients sync.WaitGroup
+	for c := range 10 {
+		clients.Go(func() {
+			for i := range 300 {
+				if _, _, err := askFor(t, f, fmt.Sprintf("n%d-%d.example.", c, i), dns.TypeA); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	clients.Wait()
+	if p := f.Stats().Panics; p > 0 {
+		t.Errorf("%d panics", p)
+	}
+}
+
+// TestTimers: whatever is set and removed, the first is the one that is due first.
+func TestTimers(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	var h timers
+	all := make([]*flight, 100)
+	for i := range all {
+		all[i] = new(flight)
+	}
+	for range 20_000 {
+		fl := all[random.IntN(len(all))]
+		if random.IntN(3) == 0 {
+			h.remove(fl)
+		} else {
+			h.set(fl, time.Unix(int64(1+random.IntN(1000)), 0))
+		}
+		first := time.Time{}
+		for _, fl := range all {
+			if fl.place > 0 && h[fl.place-1] != fl {
+				t.Fatal("a flight is not where it says")
+			}
+			if fl.place > 0 && (first.IsZero() || fl.due.Before(first)) {
+				first = fl.due
+			}
+		}
+		if got := h.first(); got != first {
+			t.Fatalf("first at %v, expected %v", got, first)
+		}
+	}
+}

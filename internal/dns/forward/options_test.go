@@ -1,0 +1,62 @@
+package forward
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/test/dnstest"
+)
+
+// TestIgnore: a response that counts as none has the next server asked, and does not end the wait of a better one.
+func TestIgnore(t *testing.T) {
+	servers, addresses := startServers(t, 2)
+	f := newForward(t, func(c *Config) {
+		patient(c)
+		first := true
+		c.Ignore = func(m *dns.Msg) error {
+			if first = !first; !first {
+				return errors.New("not this one")
+			}
+			return nil
+		}
+	}, addresses...)
+	if from := mustAnswer(t, f); from != addresses[1] {
+		t.Errorf("%v answered", from)
+	}
+	if servers[0].Queries() == 0 {
+		t.Error("the first was not asked")
+	}
+}
+
+// TestSetAll: with a first server that takes its time the second, asked at once, answers.
+func TestSetAll(t *testing.T) {
+	servers, addresses := startServers(t, 2)
+	servers[0].SetFaults(dnstest.Faults{Delay: 2 * time.Second})
+	f := newForward(t, patient, addresses...)
+	f.SetAll(true)
+	if from := mustAnswer(t, f); from != addresses[1] {
+		t.Errorf("%v answered", from)
+	}
+}
+
+// TestPlainRoute: names of one label have servers of their own, but for one that is a domain itself.
+func TestPlainRoute(t *testing.T) {
+	f := newForward(t, nil)
+	server := func(text string) []nameserver.Server { return []nameserver.Server{nameserver.MustParse(text)} }
+	f.SetRoutes([]Route{
+		{Domain: dnsname.Root(), Servers: server("192.0.2.1")},
+		{Domain: dnsname.Root(), Plain: true, Servers: server("192.0.2.2")},
+		{Domain: dnsname.MustParse("own"), Servers: server("192.0.2.3")},
+	})
+	for name, want := range map[string]string{"plain": "192.0.2.2", "a.plain": "192.0.2.1", "own": "192.0.2.3", "a.own": "192.0.2.3", ".": "192.0.2.1"} {
+		if route, ok := f.Match(dnsname.MustParse(name)); !ok || !slices.Equal(route.Servers, server(want)) {
+			t.Errorf("%s goes to %v", name, route.Servers)
+		}
+	}
+}

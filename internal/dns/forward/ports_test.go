@@ -1,0 +1,204 @@
+package forward
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/miekg/dns"
+	"golang.org/x/sys/unix"
+
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/test/dnstest"
+	"github.com/node-dns/node-dns/internal/test/lab"
+)
+
+// TestPorts: questions leave from the ports of a range, whatever the server, and from a new one each time.
+func TestPorts(t *testing.T) {
+	six, err := dnstest.StartAt(netip.MustParseAddrPort("[::1]:0"), world)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(six.Close)
+	four, addresses := startServers(t, 1)
+	bound := addresses[0]
+	bound.Source, bound.Interface = netip.MustParseAddr("127.0.0.77"), "lo"
+	rows := []struct {
+		name   string
+		server *dnstest.Server
+		to     nameserver.Server
+	}{
+		{"IPv4", four[0], addresses[0]},
+		{"IPv6", six, plain(six)},
+		{"from an address, by an interface", four[0], bound},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			if err := MayBind(row.to); errors.Is(err, unix.EPERM) {
+				lab.Skip(t, "needs Linux 5.7, or CAP_NET_RAW: %v", err)
+			}
+			f := newForward(t, patient, row.to)
+			f.SetUDP(UDP{Low: 20000, High: 22047})
+			before := len(row.server.Received())
+			for i := range 50 {
+				if _, _, err := askFor(t, f, fmt.Sprintf("x%d.example.", i), dns.TypeA); err != nil {
+					t.Fatal(err)
+				}
+			}
+			ports := map[uint16]bool{}
+			for _, q := range row.server.Received()[before:] {
+				ports[q.Client.Port()] = true
+				if q.Client.Port() < 20000 || q.Client.Port() > 22047 || row.to.Source.IsValid() && q.Client.Addr() != row.to.Source {
+					t.Errorf("asked from %v", q.Client)
+				}
+			}
+			if len(ports) < 40 { // 49.4 of 50 are to be expected
+				t.Errorf("only %d ports", len(ports))
+			}
+		})
+	}
+}
+
+// TestPortsHeld: a port that another program holds is drawn in vain, and when all are the question is shed, and no server is
+// blamed.
+func TestPortsHeld(t *testing.T) {
+	low := firstOfTwoFree(t)
+	hold := func(port uint16) *net.UDPConn {
+		t.Helper()
+		var conn *net.UDPConn
+		await(t, "the port", func() (ok bool) { // the socket of a question is closed after its client was answered
+			var err error
+			conn, err = net.ListenUDP("udp", &net.UDPAddr{Port: int(port)})
+			return err == nil
+		})
+		t.Cleanup(func() { conn.Close() })
+		return conn
+	}
+	_, addresses := startServers(t, 1)
+	f := newForward(t, func(c *Config) { patient(c); c.UDP = UDP{Low: low, High: low + 1} }, addresses...)
+	hold(low)
+	mustAnswer(t, f)
+	other := hold(low + 1)
+	_, _, err := askFor(t, f, "www.example.", dns.TypeA)
+	if !errors.Is(err, ErrShed) || !strings.Contains(err.Error(), errNoPort.Error()) {
+		t.Errorf("with no port free: %v", err)
+	}
+	if s := stateOf(f, addresses[0]); s.State == Down {
+		t.Errorf("the server is blamed: %+v", s)
+	}
+	other.Close()
+	mustAnswer(t, f)
+}
+
+// TestPortsDenied: a port that may not be bound is drawn again. SELinux reserves ports of the range for other services; here the
+// kernel reserves those below 1024. About 2 % of questions failed under RHEL's policy with max-port set, and counted against the server.
+func TestPortsDenied(t *testing.T) {
+	_, addresses := startServers(t, 1)
+	udp := UDP{Low: 980, High: 1067}
+	done := make(chan struct{})
+	reserves := true
+	go func() {
+		defer close(done)
+		runtime.LockOSThread() // the thread ends with this goroutine, and so does the loss of its capability
+		header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+		var caps [2]unix.CapUserData
+		if err := unix.Capget(&header, &caps[0]); err != nil {
+			t.Error(err)
+			return
+		}
+		caps[0].Effective &^= 1 << unix.CAP_NET_BIND_SERVICE
+		if err := unix.Capset(&header, &caps[0]); err != nil {
+			t.Error(err)
+			return
+		}
+		if conn, err := net.ListenUDP("udp", &net.UDPAddr{Port: int(udp.Low)}); err == nil {
+			conn.Close()
+			reserves = false
+			return
+		}
+		for range 50 {
+			conn, err := dialFrom(t.Context(), addresses[0], udp)
+			if err != nil {
+				t.Errorf("without a lane: %v", err)
+				return
+			}
+			conn.Close()
+			fd, err := openSocket(true)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if err := bindDrawn(fd, addresses[0].Addr.Addr(), udp); err != nil {
+				t.Errorf("in a lane: %v", err)
+			}
+			closeSocket(fd)
+		}
+	}()
+	<-done
+	if !reserves {
+		lab.Skip(t, "this host reserves no ports: net.ipv4.ip_unprivileged_port_start")
+	}
+}
+
+// firstOfTwoFree is a port that nobody holds, as the next.
+func firstOfTwoFree(t *testing.T) uint16 {
+	t.Helper()
+	for port := uint16(61001); port < 65535; port += 2 { // above what the kernel picks by default
+		first, err := net.ListenUDP("udp", &net.UDPAddr{Port: int(port)})
+		if err != nil {
+			continue
+		}
+		second, err := net.ListenUDP("udp", &net.UDPAddr{Port: int(port) + 1})
+		first.Close()
+		if err == nil {
+			second.Close()
+			return port
+		}
+	}
+	t.Fatal("no two ports are free")
+	return 0
+}
+
+// TestUDPSize: the size that is asked for is the one that is set, and what fits it comes over UDP, whole.
+func TestUDPSize(t *testing.T) {
+	rows := []struct {
+		size    uint16
+		overTCP bool
+	}{{0, true}, {512, true}, {4096, false}}
+	for _, row := range rows {
+		t.Run(fmt.Sprint(row.size), func(t *testing.T) {
+			server := dnstest.NewServer(t, texts("big.example.", 14)) // of 3600 octets
+			f := newForward(t, func(c *Config) { patient(c); c.UDP = UDP{Size: row.size} }, plain(server))
+			m, _, err := askFor(t, f, "big.example.", dns.TypeTXT)
+			if err != nil || len(m.Answer) != 14 {
+				t.Fatalf("%v, %v", m, err)
+			}
+			for i, q := range server.Received() {
+				opt := q.Msg.IsEdns0()
+				want := row.size
+				if want == 0 {
+					want = defaultUDPSize
+				}
+				if opt == nil || opt.UDPSize() != want || (q.Network == "tcp") != (i == 1) {
+					t.Errorf("%s: %v", q.Network, opt)
+				}
+			}
+			if over := len(server.Received()) == 2; over != row.overTCP {
+				t.Errorf("asked over TCP: %v", over)
+			}
+		})
+	}
+}
+
+// texts are n records of 250 octets.
+func texts(name string, n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "%s 300 IN TXT \"%s%d\"\n", name, strings.Repeat("x", 240), i)
+	}
+	return b.String()
+}

@@ -1,0 +1,258 @@
+package forward
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
+)
+
+func testServers(t testing.TB, n int) []*server {
+	t.Helper()
+	var all []*server
+	for i := range n {
+		address := nameserver.MustParse(fmt.Sprintf("192.0.2.%d", i+1))
+		all = append(all, newServer(address, &Forward{log: slog.New(slog.DiscardHandler)}))
+	}
+	return all
+}
+
+// A round is written as what happens to it: "1!" the server 1 refused, "1?" it was silent
+// for the time of a try, "1x" it failed, "1%" what came is unreadable; "1X" and "1U" are of its last attempt, which failed, or of which what
+// came was unreadable over TCP. Before that, the attempts that were to start; "1t" is over TCP.
+func TestRound(t *testing.T) {
+	rows := []struct {
+		name    string
+		servers int
+		events  string
+		starts  string // servers in the order in which they were asked
+		over    bool
+		result  string // server of the response to pass on, or the text
+	}{
+		{"nothing happened yet", 2, "", "1", false, ""},
+		{"the first refuses", 2, "1!", "1 2", false, ""},
+		{"all refuse: the last one's word", 2, "1! 2!", "1 2", true, "2"},
+		{"the first fails", 2, "1x", "1 2", false, ""},
+		{"all fail", 2, "1x 2x", "1 2", true, "no response from 192.0.2.1 (connection refused), 192.0.2.2 (connection refused)"},
+		{"one is silent: asked again, four times in all, at last over TCP", 1, "1? 1? 1? 1?", "1 1 1 1t", false, ""},
+		{"two are silent: twice each, at last over TCP", 2, "1? 2? 1? 2?", "1 2 1 2t", false, ""},
+		{"five are silent: four of them once each", 5, "1? 2? 3? 4?", "1 2 3 4", false, ""},
+		{"no more than four", 12, "1! 2! 3! 4!", "1 2 3 4", true, "4"},
+		{"refused, then silent: the refusal, and no second question", 2, "1! 2?", "1 2", true, "1"},
+		{"silent, then refused: its second question is not asked for more", 2, "1? 2!", "1 2 1", false, ""},
+		{"silent, then failed while another is asked", 2, "1? 1x", "1 2", false, ""},
+		{"unreadable: asked over TCP as well", 1, "1%", "1 1t", false, ""},
+		{"unreadable over TCP as well", 1, "1% 1U", "1 1t", true, "no response from 192.0.2.1 (SERVFAIL)"},
+		{"unreadable, and TCP is refused: once more over UDP", 1, "1% 1X", "1 1t 1", false, ""},
+		{"unreadable late: the one that is asked has its time", 2, "1? 1%", "1 2", false, ""},
+		{"unreadable late, and refused meanwhile", 2, "1? 1% 2!", "1 2 1t", false, ""},
+		{"unreadable when no more may be asked", 4, "1? 2? 3! 1%", "1 2 3 4", false, ""},
+		{"silent, then all failed", 2, "1? 1x 2x 1x", "1 2 1", true, "no response from 192.0.2.1 (connection refused), 192.0.2.2 (connection refused)"},
+	}
+	atOnce := []string{"all at once: the last refuses first", "all at once: all refuse", "all at once: one refuses, the others are late"}
+	rows = append(rows, []struct {
+		name    string
+		servers int
+		events  string
+		starts  string
+		over    bool
+		result  string
+	}{
+		{atOnce[0], 3, "3!", "1 2 3", false, ""},
+		{atOnce[1], 2, "2! 1!", "1 2", true, "1"},
+		{atOnce[2], 3, "2! 3?", "1 2 3", true, "2"},
+	}...)
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			r := newRound(testServers(t, row.servers))
+			r.all = slices.Contains(atOnce, row.name)
+			starts := playRound(t, r, row.events)
+			if starts != row.starts {
+				t.Errorf("asked %q, want %q", starts, row.starts)
+			}
+			if r.over() != row.over {
+				t.Fatalf("over: %v", r.over())
+			}
+			if row.over {
+				if got := resultOf(t, r); got != row.result {
+					t.Errorf("result %q, want %q", got, row.result)
+				}
+			}
+		})
+	}
+}
+
+// playRound reports the events and starts what is due in between.
+func playRound(t *testing.T, r *round, events string) (starts string) {
+	t.Helper()
+	open := map[string][]attempt{}
+	var started []string
+	start := func() {
+		for a, ok := r.next(); ok; a, ok = r.next() {
+			name := strings.TrimPrefix(a.to.Server.String(), "192.0.2.")
+			open[name] = append(open[name], a)
+			if a.tcp {
+				name += "t"
+			}
+			started = append(started, name)
+		}
+	}
+	start()
+	for _, event := range strings.Fields(events) {
+		name, what := event[:1], event[1:]
+		if what == "?" {
+			r.timedOut()
+			start()
+			continue
+		}
+		if what == "%" {
+			r.besides(outcome{attempt: open[name][0]})
+			start()
+			continue
+		}
+		i := 0
+		if what == "X" || what == "U" {
+			i = len(open[name]) - 1
+		}
+		o := outcome{attempt: open[name][i]}
+		open[name] = slices.Delete(open[name], i, i+1)
+		if what == "U" {
+			o.msg = &dns.Msg{MsgHdr: dns.MsgHdr{Response: true, Rcode: dns.RcodeServerFailure}}
+		} else if what == "x" || what == "X" {
+			o.err = &net.OpError{Op: "read", Err: syscall.ECONNREFUSED}
+		} else {
+			o.msg = new(dns.Msg).SetRcode(clientQuery("a.example.", dns.TypeA).Msg, dns.RcodeRefused)
+		}
+		r.ended(o)
+		start()
+	}
+	return strings.Join(started, " ")
+}
+
+func resultOf(t *testing.T, r *round) string {
+	t.Helper()
+	_, from, err := r.result(question{name: "a.example.", qtype: dns.TypeA})
+	if err == nil {
+		return strings.TrimPrefix(from.Server.String(), "192.0.2.")
+	}
+	var extended *dnsserver.ExtendedError
+	if !errors.As(err, &extended) || !errors.Is(err, ErrNoResponse) {
+		t.Fatalf("error %v", err)
+	}
+	return extended.Text
+}
+
+func TestExplain(t *testing.T) {
+	s := testServers(t, 2)
+	refused := &net.OpError{Op: "read", Err: syscall.ECONNREFUSED}
+	rows := []struct {
+		name   string
+		misses []outcome
+		code   uint16
+		text   string
+	}{
+		{
+			"the network's fault",
+			[]outcome{{attempt: attempt{to: s[0]}, err: refused}, {attempt: attempt{to: s[1]}, err: syscall.EHOSTUNREACH}},
+			dns.ExtendedErrorCodeNetworkError, "no response from 192.0.2.1 (connection refused), 192.0.2.2 (no route to host)",
+		},
+		{
+			"one was silent",
+			[]outcome{{attempt: attempt{to: s[0]}, err: refused}, {attempt: attempt{to: s[1]}, err: errTimeout}},
+			dns.ExtendedErrorCodeNoReachableAuthority, "no response from 192.0.2.1 (connection refused), 192.0.2.2 (timed out)",
+		},
+		{
+			"asked twice",
+			[]outcome{{attempt: attempt{to: s[0]}, err: errTimeout}, {attempt: attempt{to: s[0]}, err: io.EOF}},
+			dns.ExtendedErrorCodeNoReachableAuthority, "no response from 192.0.2.1 (connection closed)",
+		},
+		{
+			"responses that nobody can use",
+			[]outcome{
+				{attempt: attempt{to: s[0]}, msg: &dns.Msg{MsgHdr: dns.MsgHdr{Truncated: true}}},
+				{attempt: attempt{to: s[1]}, msg: &dns.Msg{MsgHdr: dns.MsgHdr{Rcode: dns.RcodeBadCookie}}},
+			},
+			dns.ExtendedErrorCodeNoReachableAuthority, "no response from 192.0.2.1 (truncated), 192.0.2.2 (BADCOOKIE)",
+		},
+		{
+			"words from the network",
+			[]outcome{{attempt: attempt{to: s[0]}, err: errors.New("bad\nname \xff" + strings.Repeat("x", 500))}},
+			dns.ExtendedErrorCodeNoReachableAuthority, "no response from 192.0.2.1 (bad?name ?" + strings.Repeat("x", 110) + ")",
+		},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			code, text := explain(row.misses)
+			if code != row.code || text != row.text {
+				t.Errorf("got %d %q\nwant %d %q", code, text, row.code, row.text)
+			}
+		})
+	}
+}
+
+func TestInTurn(t *testing.T) {
+	for _, row := range []struct{ name, down, want string }{
+		{"all up", "", "1 2 3 |"},
+		{"the first down", "1", "2 3 | 1"},
+		{"the last down", "3", "1 2 | 3"},
+		{"two down keep their order", "1 3", "2 | 1 3"},
+		{"all down", "1 2 3", "1 2 3 |"},
+		{"one late", "1-", "2 3 | 1"},
+		{"late before mostly late before down", "1 2= 3-", "3 | 2 1"},
+		{"all late", "1- 2- 3-", "1 2 3 |"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			servers := testServers(t, 3)
+			for _, s := range servers {
+				name := s.Server.String()[8:]
+				switch i := strings.Index(row.down, name); {
+				case strings.Contains(row.down, name+"-"):
+					s.health.lateness = oftenLate
+				case strings.Contains(row.down, name+"="):
+					s.health.lateness = mostlyLate
+				case i >= 0:
+					s.health.state = Down
+				}
+			}
+			order, behind := inTurn(servers)
+			var got []string
+			for _, s := range order {
+				got = append(got, s.Server.String()[8:])
+			}
+			got = slices.Insert(got, len(order)-len(behind), "|")
+			if text := strings.Join(got, " "); text != row.want {
+				t.Errorf("order %s, want %s", text, row.want)
+			}
+		})
+	}
+}
+
+// TestRedoIsNoTurn: where each server is asked once, as all are down, one that wants to be asked otherwise takes nobody's turn.
+// One that truncated, without TCP, had the question fail, and the other one, which had recovered, was not asked.
+func TestRedoIsNoTurn(t *testing.T) {
+	servers := testServers(t, 2)
+	r := newRound(servers)
+	r.limit = len(servers)
+	r.resume(servers[0])
+	again := r.current
+	again.tcp = true
+	r.redo(outcome{attempt: again, isRedo: true})
+	first, ok := r.next()
+	if !ok || first.to != servers[0] || !first.tcp {
+		t.Fatalf("%+v, %v: not the same server over TCP", first, ok)
+	}
+	r.ended(outcome{attempt: first, err: syscall.ECONNREFUSED})
+	if second, ok := r.next(); !ok || second.to != servers[1] {
+		t.Errorf("%+v, %v: not the other server", second, ok)
+	}
+}

@@ -1,0 +1,267 @@
+package forward
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strconv"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/node-dns/node-dns/internal/sys/sockaddr"
+)
+
+// receiveSize holds any datagram that crosses Ethernet in one piece. A larger one
+// is more than was asked for, and is asked for again over TCP.
+const receiveSize = 2048
+
+// maxIdle is how many sockets of one family a lane keeps for later questions: no more than there may be questions.
+const maxIdle = 1024
+
+// socket is a UDP socket, used for one query at a time. It is connected, so that the kernel drops packets from other sources
+// (CVE-2020-25684, DNSpooq). Its port is a random one of net.ipv4.ip_local_port_range, which adds 14 bits to the ID (RFC 5452
+// section 9.2). CoreDNS keeps its sockets, and used 8 ports for 4000 queries.
+//
+// Connecting a socket again gives it another random port, at a quarter of the cost of a new socket. The kernel releases a port that
+// was not chosen by bind(2) when the socket is connected to AF_UNSPEC.
+type socket struct {
+	fd       int // -1: none
+	slot     int // of the lane; -1: none
+	is4      bool
+	isBound  bool // bound to a port, source or interface; not reused
+	isFaulty bool
+}
+
+// newSocketLocked returns an unused try, with an idle socket if there is one.
+func (n *lane) newSocketLocked(is4, isBound bool) *try {
+	if idle := &n.idle[family(is4)]; len(*idle) > 0 && !isBound {
+		last := len(*idle) - 1
+		t := (*idle)[last]
+		(*idle)[last] = nil
+		*idle = (*idle)[:last]
+		return t
+	}
+	t := &try{socket: socket{fd: -1, is4: is4, isBound: isBound}}
+	if last := len(n.free) - 1; last >= 0 {
+		t.socket.slot = n.free[last]
+		n.free = n.free[:last]
+		n.slots[t.socket.slot] = t
+	} else {
+		t.socket.slot = len(n.slots)
+		n.slots = append(n.slots, t)
+	}
+	return t
+}
+
+func family(is4 bool) int {
+	if is4 {
+		return 1
+	}
+	return 0
+}
+
+// sendUDP sends the query from a new port.
+func (n *lane) sendUDP(t *try) error {
+	err := n.openAndSend(t)
+	if err != nil {
+		t.socket.isFaulty = true
+	}
+	return err
+}
+
+func (n *lane) openAndSend(t *try) error {
+	addr, err := withIndex(t.to.Addr.Addr())
+	if err != nil {
+		return err
+	}
+	to := netip.AddrPortFrom(addr, t.to.Addr.Port())
+	if t.socket.fd < 0 {
+		err = n.open(t, to)
+	} else {
+		err = connect(t.socket.fd, to)
+	}
+	if err != nil {
+		return err
+	}
+	return sendOn(t.socket.fd, t.query)
+}
+
+// withIndex converts the zone of an address from an interface name to its index.
+func withIndex(addr netip.Addr) (netip.Addr, error) {
+	if addr.Zone() == "" {
+		return addr, nil
+	}
+	device, err := net.InterfaceByName(addr.Zone())
+	if err != nil {
+		return addr, fmt.Errorf("link of %s: %w", addr, err)
+	}
+	return addr.WithZone(strconv.Itoa(device.Index)), nil
+}
+
+// open creates a connected socket and watches it. It discards packets that arrived before connect, which may have any source.
+func (n *lane) open(t *try, to netip.AddrPort) error {
+	fd, err := openSocket(t.socket.is4)
+	if err != nil {
+		return err
+	}
+	n.mu.Lock()
+	t.socket.fd = fd
+	n.mu.Unlock()
+	if t.socket.isBound {
+		err = bind(fd, t.to, *n.f.udp.Load())
+	}
+	if err == nil {
+		err = connect(fd, to)
+	}
+	if err == nil && t.socket.isBound {
+		n.drain(fd)
+	}
+	if err == nil {
+		err = n.watchSocket(fd, t.socket.slot)
+	}
+	return err
+}
+
+// bind binds to the interface and the source of a server, and to one of udp's ports.
+func bind(fd int, s *server, udp UDP) error {
+	if s.Interface != "" {
+		if err := unix.BindToDevice(fd, s.Interface); err != nil {
+			return fmt.Errorf("binding to %s: %w", s.Interface, err)
+		}
+	}
+	from := s.Source
+	switch {
+	case from.IsValid() || udp.hasPorts():
+	default:
+		return nil
+	}
+	if !from.IsValid() {
+		from = netip.IPv6Unspecified()
+		if s.Addr.Addr().Is4() {
+			from = netip.IPv4Unspecified()
+		}
+	}
+	from, err := withIndex(from)
+	if err != nil {
+		return err
+	}
+	return bindDrawn(fd, from, udp)
+}
+
+// bindDrawn binds to an address and to one of udp's ports, or any.
+func bindDrawn(fd int, from netip.Addr, udp UDP) error {
+	if !udp.hasPorts() {
+		return callError("bind", callWithName(unix.SYS_BIND, fd, netip.AddrPortFrom(from, 0)))
+	}
+	for range maxDraws {
+		errno := callWithName(unix.SYS_BIND, fd, netip.AddrPortFrom(from, udp.draw()))
+		if !isTaken(errno) {
+			return callError("bind", errno)
+		}
+	}
+	return fmt.Errorf("%w: %w", errNoPort, syscall.EADDRNOTAVAIL)
+}
+
+// drop releases one hold. The last one keeps the socket for another query, or closes it.
+func (n *lane) drop(t *try) {
+	if t.holds.Add(-1) > 0 {
+		return
+	}
+	if t.socket.slot < 0 {
+		n.letGo(t.fl)
+		return
+	}
+	isReusable := t.socket.fd >= 0 && !t.socket.isBound && !t.socket.isFaulty && disconnect(t.socket.fd) == nil && n.drain(t.socket.fd)
+	n.mu.Lock()
+	if fl := t.fl; fl.refs.Add(-1) == 0 {
+		n.spareLocked(fl)
+	}
+	query, s := t.query[:0], t.socket
+	if idle := &n.idle[family(s.is4)]; isReusable && !n.closed && len(*idle) < min(maxIdle, int(n.f.flights.max.Load())) {
+		*t = try{query: query, socket: s}
+		*idle = append(*idle, t)
+		n.mu.Unlock()
+		return
+	}
+	n.slots[s.slot] = nil
+	n.free = append(n.free, s.slot)
+	t.fl = nil
+	n.mu.Unlock()
+	if s.fd >= 0 {
+		closeSocket(s.fd)
+	}
+}
+
+// drain discards the datagrams that followed the response, so that they are never read as the response to another question. It
+// reports whether the socket is empty.
+func (n *lane) drain(fd int) bool {
+	var buffer [1]byte
+	for range 64 { // more is a flood: the socket is closed instead
+		if _, errno := receiveFrom(fd, buffer[:]); errno == unix.EAGAIN {
+			return true
+		}
+	}
+	return false
+}
+
+// watchSocket adds a socket to epoll, edge-triggered.
+func (n *lane) watchSocket(fd, slot int) error {
+	event := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET, Fd: int32(slot)} // Fd is ours to choose
+	_, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_CTL, uintptr(n.poll.epoll), unix.EPOLL_CTL_ADD, uintptr(fd), uintptr(unsafe.Pointer(&event)), 0, 0)
+	return callError("epoll_ctl", errno)
+}
+
+func openSocket(is4 bool) (fd int, err error) {
+	domain := uintptr(unix.AF_INET6)
+	if is4 {
+		domain = unix.AF_INET
+	}
+	got, _, errno := unix.RawSyscall(unix.SYS_SOCKET, domain, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if errno != 0 {
+		return -1, os.NewSyscallError("socket", errno)
+	}
+	return int(got), nil
+}
+
+// connect makes the kernel reject packets from other sources. An unconnected socket would save a tenth of a miss, but would show
+// a port scanner which ports are open, and leave only the ID to guess (SAD DNS, CVE-2020-25705; unbound's udp-connect).
+func connect(fd int, to netip.AddrPort) error {
+	return callError("connect", callWithName(unix.SYS_CONNECT, fd, to))
+}
+
+// disconnect makes the kernel release the port: udp(7).
+func disconnect(fd int) error {
+	name := unix.RawSockaddrInet4{Family: unix.AF_UNSPEC}
+	_, _, errno := unix.RawSyscall(unix.SYS_CONNECT, uintptr(fd), uintptr(unsafe.Pointer(&name)), unsafe.Sizeof(name))
+	return callError("connect", errno)
+}
+
+// callWithName calls bind(2) or connect(2).
+func callWithName(call uintptr, fd int, at netip.AddrPort) syscall.Errno {
+	var name unix.RawSockaddrInet6
+	size := sockaddr.Set(&name, at)
+	_, _, errno := unix.RawSyscall(call, uintptr(fd), uintptr(unsafe.Pointer(&name)), uintptr(size))
+	return errno
+}
+
+func receiveFrom(fd int, buffer []byte) (size int, errno syscall.Errno) {
+	got, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(buffer))), uintptr(len(buffer)), unix.MSG_DONTWAIT, 0, 0)
+	return int(got), errno
+}
+
+func sendOn(fd int, query []byte) error {
+	_, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(query))), uintptr(len(query)), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
+	return callError("write", errno)
+}
+
+func closeSocket(fd int) { unix.RawSyscall(unix.SYS_CLOSE, uintptr(fd), 0, 0) }
+
+func callError(call string, errno syscall.Errno) error {
+	if errno == 0 {
+		return nil
+	}
+	return os.NewSyscallError(call, errno)
+}

@@ -1,0 +1,163 @@
+package forward
+
+import (
+	"crypto/tls"
+	"sync/atomic"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/sys/percpu"
+)
+
+// A RouteStatus is a route and the state of its servers.
+type RouteStatus struct {
+	Domain  dnsname.Name   `json:"domain"`
+	Plain   bool           `json:"plain,omitempty"` // for names of one label alone
+	Local   bool           `json:"local,omitempty"` // its names do not exist
+	Source  string         `json:"source,omitempty"`
+	Servers []ServerStatus `json:"servers"`
+}
+
+// A ServerStatus is what is known about a server, over all routes that it is in.
+type ServerStatus struct {
+	Server    nameserver.Server `json:"server"`
+	State     State             `json:"state"`
+	Since     time.Time         `json:"since"`               // of the state
+	RTT       time.Duration     `json:"rtt"`                 // smoothed, nanoseconds; 0 when none was measured
+	Queries   uint64            `json:"queries"`             // sent to it
+	Failures  uint64            `json:"failures"`            // tries without a response
+	Refusals  uint64            `json:"refusals"`            // responses that are no answer: SERVFAIL, REFUSED and the like
+	NXDomain  uint64            `json:"nxdomain"`            // responses that there is no such name
+	Retries   uint64            `json:"retries"`             // questions sent again, as it was silent to them
+	LastError string            `json:"lastError,omitempty"` // of the last failure, also when the server is up again
+	Transport Transport         `json:"transport,omitempty"`
+	Durations Durations         `json:"-"`
+}
+
+// A Transport is what the next question to a plain server goes over, where it may be TLS; "": it may not.
+type Transport string
+
+// The transports.
+const (
+	InTheClear    Transport = "udp"
+	Opportunistic Transport = "tls (opportunistic)" // nobody has checked who it is
+)
+
+// ForgetTimes has the response times of all servers measured anew. Their states stay.
+func (f *Forward) ForgetTimes() {
+	for _, s := range f.table.Load().servers {
+		s.mu.Lock()
+		s.health.rtt, s.health.rttVar, s.health.lateness = 0, 0, 0
+		s.mu.Unlock()
+	}
+}
+
+// Status returns the routes as they were configured.
+func (f *Forward) Status() []RouteStatus {
+	t := f.table.Load()
+	all := make([]RouteStatus, 0, len(t.order))
+	for _, r := range t.order {
+		status := RouteStatus{Domain: r.Domain, Plain: r.Plain, Local: r.Local, Source: r.Source, Servers: make([]ServerStatus, 0, len(r.servers))}
+		for _, s := range r.servers {
+			status.Servers = append(status.Servers, s.status())
+		}
+		all = append(all, status)
+	}
+	return all
+}
+
+func (s *server) status() ServerStatus {
+	transport := s.transport()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return ServerStatus{
+		Server:    s.Server,
+		State:     s.health.state,
+		Since:     s.health.since,
+		RTT:       s.health.rtt,
+		Queries:   s.queries.Load(),
+		Failures:  s.health.failures,
+		Refusals:  s.health.refusals,
+		NXDomain:  s.health.nxdomain,
+		Retries:   s.health.retries,
+		LastError: s.health.lastError,
+		Transport: transport,
+		Durations: s.health.durations,
+	}
+}
+
+type counts struct {
+	asked, unanswered, joined, shed, starved, ignored, overTCP, withoutEDNS, handshakes, resumed, doubted, moved, comebacks atomic.Uint64
+}
+
+// shook counts a connection.
+func (c *counts) shook(conn *tls.Conn) {
+	c.handshakes.Add(1)
+	if conn.ConnectionState().DidResume {
+		c.resumed.Add(1)
+	}
+}
+
+// Stats are counters since New, and the questions in flight now.
+type Stats struct {
+	InFlight    int    `json:"inFlight"`
+	Asked       uint64 `json:"asked"`       // questions that were asked upstream
+	Unanswered  uint64 `json:"unanswered"`  // queries that failed as nobody responded to their question
+	Joined      uint64 `json:"joined"`      // queries that shared the response to an equal one in flight
+	Shed        uint64 `json:"shed"`        // queries refused because MaxInFlight was reached, or this host had no socket
+	Starved     uint64 `json:"starved"`     // tries for which this host had no socket
+	Ignored     uint64 `json:"ignored"`     // messages that were no response to our query: forged, foreign or malformed
+	OverTCP     uint64 `json:"overTCP"`     // truncated responses asked for again over TCP
+	WithoutEDNS uint64 `json:"withoutEDNS"` // questions asked again without EDNS
+	Comebacks   uint64 `json:"comebacks"`   // questions asked by the server that is asked them
+	Doubted     uint64 `json:"doubted"`     // responses with another cookie than ours, or in another case: asked for again over TCP
+	Moved       uint64 `json:"moved"`       // questions asked over TCP as too much came over UDP that was no response: somebody may be guessing
+	Handshakes  uint64 `json:"handshakes"`  // TLS connections
+	Resumed     uint64 `json:"resumed"`     // of which began with what an earlier one left
+	Panics      uint64 `json:"panics"`      // faults of the program, each of which failed one try
+}
+
+// Stats returns the counters.
+func (f *Forward) Stats() Stats {
+	return Stats{
+		InFlight:    f.flights.count(),
+		Asked:       f.counts.asked.Load(),
+		Unanswered:  f.counts.unanswered.Load(),
+		Joined:      f.counts.joined.Load(),
+		Shed:        f.counts.shed.Load(),
+		Starved:     f.counts.starved.Load(),
+		Ignored:     f.counts.ignored.Load(),
+		OverTCP:     f.counts.overTCP.Load(),
+		WithoutEDNS: f.counts.withoutEDNS.Load(),
+		Comebacks:   f.counts.comebacks.Load(),
+		Doubted:     f.counts.doubted.Load(),
+		Moved:       f.counts.moved.Load(),
+		Handshakes:  f.counts.handshakes.Load(),
+		Resumed:     f.counts.resumed.Load(),
+		Panics:      f.panics.Count(),
+	}
+}
+
+// RcodeNames are the response codes by which a server's responses are told apart, in the order of Durations.
+var RcodeNames = [...]string{"NOERROR", "NXDOMAIN", "SERVFAIL", "REFUSED", "other"}
+
+// Durations are how long a server took for its responses over UDP and TLS, by RcodeNames.
+type Durations [len(RcodeNames)]percpu.Durations
+
+func (d *Durations) add(took time.Duration, rcode int) {
+	place := len(d) - 1
+	switch rcode {
+	case dns.RcodeSuccess:
+		place = 0
+	case dns.RcodeNameError:
+		place = 1
+	case dns.RcodeServerFailure:
+		place = 2
+	case dns.RcodeRefused:
+		place = 3
+	}
+	d[place].Add(took, 1)
+}

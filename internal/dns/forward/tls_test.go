@@ -1,0 +1,338 @@
+package forward
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/test/dnstest"
+)
+
+// overTLS is a DNS over TLS server by the name in its certificate.
+func overTLS(s *dnstest.Server) nameserver.Server {
+	return nameserver.Server{Addr: s.Addr(), TLS: true, Name: dnstest.TLSName}
+}
+
+func trusting(s *dnstest.Server) func(*Config) {
+	return func(c *Config) { patient(c); c.RootCAs = s.CertPool() }
+}
+
+// connections counts the connections that the queries came over.
+func connections(s *dnstest.Server) int {
+	ports := map[uint16]bool{}
+	for _, q := range s.Received() {
+		ports[q.Client.Port()] = true
+	}
+	return len(ports)
+}
+
+func TestTLSOneConnectionForAll(t *testing.T) {
+	s := dnstest.NewTLSServer(t, world)
+	f := newForward(t, trusting(s), overTLS(s))
+	var clients sync.WaitGroup
+	for i := range 200 {
+		clients.Go(func() {
+			m, from, err := askFor(t, f, fmt.Sprintf("n%d.example.", i), dns.TypeA)
+			if err != nil || m.Rcode != dns.RcodeNameError || from != overTLS(s) {
+				t.Errorf("%v from %v: %v", m, from, err)
+			}
+		})
+	}
+	clients.Wait()
+	mustAnswer(t, f)
+	if n := connections(s); n != 1 {
+		t.Errorf("%d connections", n)
+	}
+	for _, q := range s.Received() {
+		if q.Network != "tls" {
+			t.Fatalf("a query over %s", q.Network)
+		}
+		if wire, err := q.Msg.Pack(); err != nil || len(wire)%paddingBlock != 0 {
+			t.Fatalf("a query of %d octets, %v", len(wire), err)
+		}
+	}
+}
+
+func TestTLSByAddress(t *testing.T) {
+	s := dnstest.NewTLSServer(t, world)
+	mustAnswer(t, newForward(t, trusting(s), nameserver.Server{Addr: s.Addr(), TLS: true}))
+}
+
+// A server that is not who it should be is not asked, neither so nor otherwise.
+func TestTLSIsNeverDowngraded(t *testing.T) {
+	secure, other, open := dnstest.NewTLSServer(t, world), dnstest.NewTLSServer(t, world), dnstest.NewServer(t, world)
+	rows := []struct {
+		name   string
+		server *dnstest.Server
+		asName string
+		roots  *x509.CertPool
+		words  string
+	}{
+		{"another name", secure, "resolver.example", secure.CertPool(), "certificate refused"},
+		{"an authority that nobody knows", secure, dnstest.TLSName, other.CertPool(), "certificate refused"},
+		{"the address, from an authority that nobody knows", secure, "", other.CertPool(), "certificate refused"},
+		{"no TLS there", open, dnstest.TLSName, secure.CertPool(), ""},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			address := nameserver.Server{Addr: row.server.Addr(), TLS: true, Name: row.asName}
+			f := newForward(t, func(c *Config) {
+				patient(c)
+				c.RootCAs = row.roots
+				if row.server == open { // it waits for the rest of what it takes for a long query
+					c.Deadline = 100 * time.Millisecond
+				}
+			}, address)
+			_, _, err := askFor(t, f, "www.example.", dns.TypeA)
+			var extended *dnsserver.ExtendedError
+			if !errors.As(err, &extended) || !strings.Contains(extended.Text, row.words) {
+				t.Errorf("got %v", err)
+			}
+			if n := row.server.Queries(); n != 0 {
+				t.Errorf("%d queries reached it", n)
+			}
+		})
+	}
+}
+
+// A slow answer does not hold up the one behind it (RFC 7766 section 7).
+func TestTLSOutOfOrder(t *testing.T) {
+	s := dnstest.NewTLSServer(t, world)
+	s.SetFaultsFor("slow.example.", dnstest.Faults{Drop: true})
+	f := newForward(t, trusting(s), overTLS(s))
+	var client sync.WaitGroup
+	client.Go(func() {
+		if _, _, err := askFor(t, f, "slow.example.", dns.TypeA); err == nil {
+			t.Error("an answer to what was dropped")
+		}
+	})
+	await(t, "the slow one is in flight", func() bool { return s.QueriesFor("slow.example.", dns.TypeA) == 1 })
+	mustAnswer(t, f)
+	if n := connections(s); n != 1 {
+		t.Errorf("%d connections", n)
+	}
+	f.Close()
+	client.Wait()
+}
+
+// Servers close idle connections when they like, which is nobody's failure.
+func TestTLSConnectionClosedByTheServer(t *testing.T) {
+	s := dnstest.NewTLSServer(t, world)
+	f := newForward(t, trusting(s), overTLS(s))
+	for range 5 {
+		mustAnswer(t, f)
+		s.CloseConnections()
+	}
+	if got := stateOf(f, overTLS(s)); got.Failures != 0 || got.State != Up {
+		t.Errorf("status %+v", got)
+	}
+}
+
+func TestTLSDownAndUp(t *testing.T) {
+	s := dnstest.NewTLSServer(t, world)
+	f := newForward(t, trusting(s), overTLS(s))
+	mustAnswer(t, f)
+	s.Down()
+	if _, _, err := askFor(t, f, "www.example.", dns.TypeA); !errors.Is(err, ErrNoResponse) {
+		t.Errorf("while down: %v", err)
+	}
+	if err := s.Up(); err != nil {
+		t.Fatal(err)
+	}
+	mustAnswer(t, f)
+}
+
+// A connection may be dead and not know it. When nothing came over it for the time of a try,
+// the question goes out again over a new one, and so do the next.
+func TestTLSSilentConnectionIsReplaced(t *testing.T) {
+	s := dnstest.NewTLSServer(t, world)
+	s.SetFaults(dnstest.Faults{Drop: true})
+	f := newForward(t, trusting(s), overTLS(s))
+	await(t, "a question to be asked over a new connection", func() bool {
+		askFor(t, f, "www.example.", dns.TypeA) // which may be given up before
+		return connections(s) > 1
+	})
+	dead, before := s.Received()[0].Client, len(s.Received())
+	s.SetFaults(dnstest.Faults{})
+	// Where a try's time is too short for this machine, the one that answers is replaced as well, now and then.
+	shares := func() bool {
+		askFor(t, f, "www.example.", dns.TypeA)
+		received := s.Received()
+		return len(received) > before+1 && received[len(received)-1].Client == received[len(received)-2].Client
+	}
+	await(t, "the next question to share a connection with the one before", shares)
+	for _, q := range s.Received()[before:] {
+		if q.Client == dead {
+			t.Error("the dead connection is asked again")
+		}
+	}
+}
+
+func TestTLSForgeriesAreIgnored(t *testing.T) {
+	for name, faults := range map[string]dnstest.Faults{
+		"wrong ID":       {WrongID: true, ThenOK: true},
+		"wrong question": {WrongQuestion: true, ThenOK: true},
+		"garbage":        {Garbage: true, ThenOK: true},
+		"empty":          {Empty: true, ThenOK: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := dnstest.NewTLSServer(t, world)
+			s.SetFaults(faults)
+			mustAnswer(t, newForward(t, trusting(s), overTLS(s)))
+		})
+	}
+}
+
+// A server that is taken out of the routes answers what it was asked before, and has its
+// connection closed then.
+func TestTLSRetired(t *testing.T) {
+	s, next := dnstest.NewTLSServer(t, world), dnstest.NewServer(t, world)
+	s.SetFaults(dnstest.Faults{Delay: 300 * time.Millisecond})
+	f := newForward(t, trusting(s), overTLS(s))
+	var client sync.WaitGroup
+	client.Go(func() {
+		if from := mustAnswer(t, f); from != overTLS(s) {
+			t.Errorf("answered by %v", from)
+		}
+	})
+	await(t, "in flight", func() bool { return s.Queries() == 1 })
+	old := f.table.Load().servers[overTLS(s)].tls
+	old.mu.Lock()
+	stream := old.stream
+	old.mu.Unlock()
+	f.SetRoutes([]Route{{Servers: []nameserver.Server{plain(next)}}})
+	client.Wait()
+	await(t, "the connection ends", stream.ended)
+}
+
+// A handshake that nobody waits for any more ends with Close.
+func TestTLSCloseWhileConnecting(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // accepts, by its backlog, and never says a word
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	silent := nameserver.Server{Addr: listener.Addr().(*net.TCPAddr).AddrPort(), TLS: true}
+	f := newForward(t, patient, silent)
+	var client sync.WaitGroup
+	client.Go(func() {
+		if _, _, err := askFor(t, f, "www.example.", dns.TypeA); err == nil {
+			t.Error("an answer from nowhere")
+		}
+	})
+	c := f.table.Load().servers[silent].tls
+	await(t, "connecting", func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.dial != nil
+	})
+	f.Close()
+	client.Wait()
+}
+
+// The next connection begins with what the one before has left, whoever closed that, in TLS 1.3 and 1.2, as "dot" by ALPN.
+func TestTLSResumption(t *testing.T) {
+	rows := []struct {
+		name string
+		most uint16
+	}{{"TLS 1.3", tls.VersionTLS13}, {"TLS 1.2", tls.VersionTLS12}}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			s := dnstest.NewTLSServer(t, world)
+			f := newForward(t, trusting(s), overTLS(s))
+			c := f.table.Load().servers[overTLS(s)].tls
+			c.config.MaxVersion = row.most
+			for range 5 {
+				mustAnswer(t, f)
+				c.mu.Lock()
+				stream := c.stream
+				c.mu.Unlock()
+				said := stream.conn.(*tls.Conn).ConnectionState()
+				if said.NegotiatedProtocol != alpn || said.Version != row.most {
+					t.Errorf("protocol %q, %s", said.NegotiatedProtocol, tls.VersionName(said.Version))
+				}
+				s.CloseConnections()
+				await(t, "the connection is gone", stream.ended)
+			}
+			if got := f.Stats(); got.Handshakes != 5 || got.Resumed != 4 {
+				t.Errorf("%d of %d connections resumed", got.Resumed, got.Handshakes)
+			}
+		})
+	}
+}
+
+// TLS before 1.2 is not spoken (RFC 8996), and what is resumed has been checked against the name and the authorities of today: a
+// server that keeps its ticket key but shows another name is not asked.
+func TestTLSOld(t *testing.T) {
+	s := dnstest.NewTLSServer(t, world)
+	f := newForward(t, trusting(s), overTLS(s))
+	mustAnswer(t, f)
+	s.CloseConnections()
+	c := f.table.Load().servers[overTLS(s)].tls
+	if c.config.MinVersion != tls.VersionTLS12 || c.config.InsecureSkipVerify {
+		t.Errorf("TLS from %s, verified: %v", tls.VersionName(c.config.MinVersion), !c.config.InsecureSkipVerify)
+	}
+	other := overTLS(s)
+	other.Name = "resolver.example"
+	f.SetRoutes([]Route{{Servers: []nameserver.Server{other}}})
+	if _, _, err := askFor(t, f, "www.example.", dns.TypeA); !errors.Is(err, ErrNoResponse) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A connection without questions ends by itself after idleTimeout, and nobody sees it: the next question makes another.
+func TestTLSIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		defer theirs.Close()
+		var ignored atomic.Uint64
+		s := newStream(ours, time.Second, false, &ignored)
+		done := make(chan struct{})
+		go func() { defer close(done); s.read() }()
+		time.Sleep(idleTimeout - time.Nanosecond)
+		synctest.Wait()
+		if s.ended() {
+			t.Error("ended before its time")
+		}
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		if !s.ended() {
+			t.Error("it is kept")
+		}
+		<-done
+	})
+}
+
+// TestGarbageIsNoSignOfLife: messages that answer no question do not keep a connection. An opportunistic one that sent 100 octets every
+// 50 ms, and no answer, failed two of three questions.
+func TestGarbageIsNoSignOfLife(t *testing.T) {
+	ours, theirs := net.Pipe()
+	defer theirs.Close()
+	var ignored atomic.Uint64
+	s := newStream(ours, 20*time.Second, false, &ignored)
+	done := make(chan struct{})
+	go func() { defer close(done); s.read() }()
+	begun := time.Now()
+	for range 3 { // a write returns when all of it was read
+		if err := writeMessage(theirs, make([]byte, 100)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s.wasHeard(begun) {
+		t.Error("it counts as heard")
+	}
+	s.fail(errClosed)
+	<-done
+}

@@ -1,0 +1,45 @@
+package forward
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/test/dnstest"
+)
+
+// TestUnreadable: a response that cannot be read is no silence. A name whose only server sends nothing else over UDP was waited for to the
+// end of the question's time, 4 s, once for each such name.
+func TestUnreadable(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		faults dnstest.Faults
+		want   string
+	}{
+		{"over UDP, where it is cut", dnstest.Faults{CutUDP: true}, "NOERROR www.example.\t300\tIN\tA\t192.0.2.80"},
+		{"over UDP and TCP", dnstest.Faults{Raw: unreadable}, "SERVFAIL"},
+	} {
+		for name, lanes := range map[string]int{"lanes": 1, "Handler": 0} {
+			t.Run(row.name+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				servers, addresses := startServers(t, 1)
+				servers[0].SetFaults(row.faults)
+				s := newLaneServer(t, func(c *Config) { c.Deadline, c.Silence, c.Lanes = time.Hour, time.Hour, lanes }, addresses...)
+				if got := s.exchange(t, "www.example.", dns.TypeA); got != row.want {
+					t.Errorf("got %s, want %s", got, row.want)
+				}
+			})
+		}
+	}
+}
+
+// unreadable is a response to query whose only record has an owner that points to itself.
+func unreadable(query []byte) [][]byte {
+	end := questionEnd(query)
+	m := append(bytes.Clone(query[:end]), 0xc0, byte(end), 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 192, 0, 2, 80)
+	m[2] |= bitQR
+	copy(m[4:], []byte{0, 1, 0, 1, 0, 0, 0, 0}) // one question, one record
+	return [][]byte{m}
+}

@@ -1,0 +1,252 @@
+package forward
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/test/dnstest"
+	"github.com/node-dns/node-dns/internal/test/lab"
+)
+
+// A server goes down, is asked last but never given up, is seen to be back, and is first
+// again; each change is one line in the log.
+func TestDownAndUp(t *testing.T) {
+	servers, addresses := startServers(t, 2)
+	log := new(lab.Text)
+	f := newForward(t, func(c *Config) { patient(c); c.Log = logger(log) }, addresses...)
+	if from := mustAnswer(t, f); from != addresses[0] {
+		t.Fatalf("answered by %v", from)
+	}
+	servers[0].Down()
+	for range failuresToDown {
+		mustAnswer(t, f)
+	}
+	s := stateOf(f, addresses[0])
+	if s.State != Down || s.LastError != "connection refused" || s.Failures != failuresToDown || s.RTT <= 0 {
+		t.Errorf("status %+v", s)
+	}
+	queries := s.Queries
+	if mustAnswer(t, f); stateOf(f, addresses[0]).Queries != queries {
+		t.Error("asked first while it is down")
+	}
+	if err := servers[0].Up(); err != nil {
+		t.Fatal(err)
+	}
+	// Every question goes to the other one meanwhile, and is not held up.
+	await(t, "a probe finds it", func() bool {
+		mustAnswer(t, f)
+		return stateOf(f, addresses[0]).State == Up
+	})
+	if from := mustAnswer(t, f); from != addresses[0] {
+		t.Errorf("afterwards: answered by %v", from)
+	}
+	want := "level=WARN msg=\"upstream down\" server=" + addresses[0].String() + " error=\"connection refused\" condition=upstream-down\n" +
+		"level=INFO msg=\"upstream up\" server=" + addresses[0].String() + " condition=upstream-up\n"
+	await(t, "the second line", func() bool { return strings.Count(log.String(), "\n") >= 2 }) // it follows the state
+	if got := log.String(); got != want {
+		t.Errorf("log:\n%swant:\n%s", got, want)
+	}
+}
+
+// A down server that is silent is found to be silent by one probe a backoff, which nobody
+// waits for.
+func TestProbesHoldNobodyUp(t *testing.T) {
+	servers, addresses := startServers(t, 2)
+	f := newForward(t, func(c *Config) { c.TryTimeout = 20 * time.Millisecond }, addresses...)
+	servers[0].SetFaults(dnstest.Faults{Drop: true})
+	for stateOf(f, addresses[0]).State != Down {
+		mustAnswer(t, f)
+	}
+	failures := stateOf(f, addresses[0]).Failures
+	f.table.Load().servers[addresses[0]].learn(func(h *health) { h.nextProbe = time.Time{} })
+	for range 100 {
+		if from := mustAnswer(t, f); from != addresses[1] {
+			t.Fatalf("answered by %v", from)
+		}
+	}
+	await(t, "the probe's failure", func() bool { return stateOf(f, addresses[0]).Failures > failures })
+}
+
+// A server that is asked for names that take it longer than a try, and nothing else, stays up, and nothing is logged.
+func TestSlowNamesAreNotAServerDown(t *testing.T) {
+	servers, addresses := startServers(t, 2)
+	log := new(lab.Text)
+	f := newForward(t, func(c *Config) { c.TryTimeout = 250 * time.Millisecond; c.Log = logger(log) }, addresses...)
+	servers[0].SetFaultsFor("slow.example.", dnstest.Faults{Drop: true})
+	mustAnswer(t, f)
+	for range failuresToDown + 1 {
+		if _, from, err := askFor(t, f, "slow.example.", dns.TypeA); err != nil || from != addresses[1] {
+			t.Fatalf("from %v: %v", from, err)
+		}
+		await(t, "the check", func() bool { return servers[0].QueriesFor(".", dns.TypeNS) > 0 })
+	}
+	mustAnswer(t, f)
+	if s := stateOf(f, addresses[0]); s.State != Up || log.String() != "" {
+		t.Errorf("%+v\n%s", s, log)
+	}
+}
+
+// All servers down: all are tried, and the first answer comes with the first server that is
+// back, without waiting for a probe.
+func TestAllDownIsNotForEver(t *testing.T) {
+	servers, addresses := startServers(t, 2)
+	f := newForward(t, patient, addresses...)
+	for _, s := range servers {
+		s.Down()
+	}
+	for range failuresToDown {
+		if _, _, err := askFor(t, f, "www.example.", dns.TypeA); err == nil {
+			t.Fatal("an answer from nowhere")
+		}
+	}
+	for _, address := range addresses {
+		if s := stateOf(f, address); s.State != Down {
+			t.Fatalf("status %+v", s)
+		}
+	}
+	if err := servers[1].Up(); err != nil {
+		t.Fatal(err)
+	}
+	if from := mustAnswer(t, f); from != addresses[1] {
+		t.Errorf("answered by %v", from)
+	}
+}
+
+// A server that is down comes back slower than questions are waited for while it is down: one of them is waited for longer.
+func TestComesBackSlow(t *testing.T) {
+	servers, addresses := startServers(t, 1)
+	servers[0].SetFaults(dnstest.Faults{Drop: true})
+	f := newForward(t, func(c *Config) { c.Silence = 900 * time.Millisecond }, addresses...)
+	await(t, "the server is down for long", func() bool {
+		_, _, err := askFor(t, f, "www.example.", dns.TypeA)
+		return err != nil && stateOf(f, addresses[0]).State == Down && time.Since(stateOf(f, addresses[0]).Since) > time.Second
+	})
+	servers[0].SetFaults(dnstest.Faults{Delay: 600 * time.Millisecond}) // a third of Silence is less
+	await(t, "an answer", func() bool {
+		_, _, err := askFor(t, f, "www.example.", dns.TypeA)
+		return err == nil
+	})
+}
+
+// A server that takes long from the first question on is silent to its check as one that is dead. All questions are waited for.
+func TestSlowFromTheStart(t *testing.T) {
+	servers, addresses := startServers(t, 1)
+	servers[0].SetFaults(dnstest.Faults{Delay: 1800 * time.Millisecond})
+	f := newForward(t, func(c *Config) { c.Silence, c.Deadline = 3*time.Second, 8*time.Second }, addresses...)
+	var clients sync.WaitGroup
+	for i := range 20 {
+		clients.Go(func() {
+			time.Sleep(time.Duration(i) * 30 * time.Millisecond) // some ask when it counts as down
+			if _, _, err := askFor(t, f, "www.example.", dns.TypeTXT+uint16(i)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	clients.Wait()
+}
+
+// Who refuses is there: a name that nobody can resolve must not take a server down.
+func TestFailureResponsesAreNotFailures(t *testing.T) {
+	servers, addresses := startServers(t, 1)
+	servers[0].SetFaults(dnstest.Faults{Rcode: dns.RcodeServerFailure})
+	f := newForward(t, patient, addresses...)
+	for range 2 * failuresToDown {
+		if _, _, err := askFor(t, f, "www.example.", dns.TypeA); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s := stateOf(f, addresses[0]); s.State != Up || s.Failures != 0 {
+		t.Errorf("status %+v", s)
+	}
+}
+
+// This host's own want of descriptors or ports is no server's fault.
+func TestLocalFaultsAreNotTheServers(t *testing.T) {
+	s := testServers(t, 1)[0]
+	for range failuresToDown {
+		s.failed(syscall.EMFILE)
+		s.failed(syscall.EADDRNOTAVAIL)
+	}
+	if got := s.status(); got.State != Unknown || got.Failures != 0 {
+		t.Errorf("status %+v", got)
+	}
+	s.log = slog.New(slog.DiscardHandler)
+	if s.failed(syscall.ENETUNREACH); s.status().LastError != "network is unreachable" {
+		t.Errorf("status %+v", s.status())
+	}
+}
+
+// Without a log nothing is written, and nothing breaks.
+func TestNoLog(t *testing.T) {
+	servers, addresses := startServers(t, 1)
+	servers[0].Down()
+	f := newForward(t, patient, addresses...)
+	for range failuresToDown {
+		_, _, err := askFor(t, f, "www.example.", dns.TypeA)
+		if err == nil || !strings.Contains(err.Error(), "connection refused") {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestOutage: that all servers of a route are down is one line for all routes that have them, and so is that one answers.
+func TestOutage(t *testing.T) {
+	addresses := []nameserver.Server{nameserver.MustParse("192.0.2.1"), nameserver.MustParse("192.0.2.2")}
+	log := new(lab.Text)
+	routes := []Route{{Servers: addresses}}
+	for i := range 7 {
+		routes = append(routes, Route{Domain: dnsname.MustParse(fmt.Sprintf("r%d.example", i)), Servers: addresses})
+	}
+	routes = append(routes, Route{Domain: dnsname.MustParse("none.example")})
+	f := New(Config{Routes: routes, Log: logger(log)})
+	t.Cleanup(f.Close)
+	told := func() (lines []string) {
+		for line := range strings.Lines(log.String()) {
+			if !strings.Contains(line, "server=") {
+				lines = append(lines, line)
+			}
+		}
+		return lines
+	}
+	down := func(s *server) {
+		for range failuresToDown {
+			s.failed(syscall.ECONNREFUSED)
+		}
+	}
+	table := f.table.Load()
+	first, second := table.servers[addresses[0]], table.servers[addresses[1]]
+	second.succeeded(time.Millisecond, dns.RcodeSuccess)
+	down(first)
+	if got := told(); len(got) > 0 {
+		t.Errorf("one of two is down: %q", got)
+	}
+	down(second)
+	want := []string{"level=ERROR msg=\"all upstreams down\" domains=\". r0.example. r1.example. r2.example. r3.example. r4.example. and 2 more\" condition=upstreams-down\n"}
+	if diff := cmp.Diff(want, told()); diff != "" {
+		t.Errorf("all are down (-want +got):\n%s", diff)
+	}
+	f.SetRoutes([]Route{{Servers: addresses}, {Domain: dnsname.MustParse("new.example"), Servers: addresses[:1]}})
+	want = append(want, "level=ERROR msg=\"all upstreams down\" domains=new.example. condition=upstreams-down\n")
+	if diff := cmp.Diff(want, told()); diff != "" {
+		t.Errorf("a route comes whose server is known to be down (-want +got):\n%s", diff)
+	}
+	second.succeeded(time.Millisecond, dns.RcodeSuccess)
+	want = append(want, "level=INFO msg=\"upstreams answer again\" domains=. condition=upstreams-up\n")
+	if diff := cmp.Diff(want, told()); diff != "" {
+		t.Errorf("one is up (-want +got):\n%s", diff)
+	}
+	f.SetRoutes([]Route{{Domain: dnsname.MustParse("new.example"), Servers: []nameserver.Server{nameserver.MustParse("192.0.2.3")}}})
+	if diff := cmp.Diff(want, told()); diff != "" {
+		t.Errorf("another server, of which nothing is known (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,400 @@
+package forward
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/test/dnstest"
+	"github.com/node-dns/node-dns/internal/test/lab"
+)
+
+const wwwAnswer = "NOERROR www.example.\t300\tIN\tA\t192.0.2.80"
+
+// upgradable is a server that speaks TLS at another address, and what asks it, by lanes too.
+type upgradable struct {
+	*laneServer
+	open, secure *dnstest.Server // the same one, in the clear and over TLS
+}
+
+func newUpgradable(t *testing.T, change ...func(*Config)) upgradable {
+	t.Helper()
+	u := upgradable{open: dnstest.NewServer(t, world), secure: dnstest.NewTLSServer(t, world)}
+	u.laneServer = newLaneServer(t, opportunistic(u.secure.Addr(), change...), plain(u.open))
+	return u
+}
+
+func opportunistic(at netip.AddrPort, change ...func(*Config)) func(*Config) {
+	return func(c *Config) {
+		c.Opportunistic = true
+		c.TLSAddr = func(nameserver.Server) (netip.AddrPort, bool) { return at, true }
+		for _, change := range change {
+			change(c)
+		}
+	}
+}
+
+func (u upgradable) transport() Transport { return stateOf(u.f, plain(u.open)).Transport }
+
+func (u upgradable) upgrade() *upgrade {
+	return u.f.table.Load().servers[plain(u.open)].upgrade.Load()
+}
+
+// mustAsk has a client get the right answer.
+func (u upgradable) mustAsk(t *testing.T) {
+	t.Helper()
+	if got := u.exchange(t, "www.example.", dns.TypeA); got != wwwAnswer {
+		t.Errorf("answered %q", got)
+	}
+}
+
+// secured has the connection be made.
+func (u upgradable) secured(t *testing.T) {
+	t.Helper()
+	u.mustAsk(t)
+	await(t, "the connection", func() bool { return u.transport() == Opportunistic })
+}
+
+// soon has the next question begin a connection, whatever came of the one before.
+func (u *upgrade) soon() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.nextDial = time.Time{}
+}
+
+// TestUpgrade: the first question goes in the clear, and from when there is a connection none, over one connection, padded, by
+// no name that the server would have to have.
+func TestUpgrade(t *testing.T) {
+	u := newUpgradable(t, patient)
+	u.secured(t)
+	inTheClear := u.open.Queries()
+	var clients sync.WaitGroup
+	for i := range 100 {
+		clients.Go(func() {
+			if got := u.exchange(t, fmt.Sprintf("n%d.example.", i), dns.TypeA, dnstest.EDNS(1232)); got != "NXDOMAIN" {
+				t.Errorf("answered %q", got)
+			}
+		})
+	}
+	clients.Wait()
+	if n := u.open.Queries(); n != inTheClear || n == 0 {
+		t.Errorf("%d questions in the clear, %d of them before the connection", n, inTheClear)
+	}
+	if n := connections(u.secure); n != 1 {
+		t.Errorf("%d connections", n)
+	}
+	for _, q := range u.secure.Received() {
+		if wire, err := q.Msg.Pack(); err != nil || len(wire)%paddingBlock != 0 {
+			t.Fatalf("a query of %d octets, %v", len(wire), err)
+		}
+	}
+	if got := stateOf(u.f, plain(u.open)); got.State != Up || got.Failures != 0 {
+		t.Errorf("status %+v", got)
+	}
+}
+
+// TestUpgradeWhole: what is truncated over UDP is not asked for over TCP in the clear.
+func TestUpgradeWhole(t *testing.T) {
+	u := newUpgradable(t, patient)
+	u.secured(t)
+	u.open.SetFaults(dnstest.Faults{Truncate: true})
+	u.secure.SetFaults(dnstest.Faults{Truncate: true})
+	u.mustAsk(t)
+	if n := u.f.Stats().OverTCP; n != 0 {
+		t.Errorf("%d questions over TCP", n)
+	}
+}
+
+// nothingThere is what may be at port 853 of a server that speaks no DNS over TLS there.
+func nothingThere(t *testing.T, serve func(net.Conn)) (at netip.AddrPort, accepted *atomic.Int32) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted = new(atomic.Int32)
+	var all sync.WaitGroup
+	all.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			accepted.Add(1)
+			all.Go(func() { defer conn.Close(); serve(conn) })
+		}
+	})
+	t.Cleanup(func() { listener.Close(); all.Wait() })
+	return listener.Addr().(*net.TCPAddr).AddrPort(), accepted
+}
+
+// TestUpgradeToNothing: a server without DNS over TLS is asked in the clear, each question at once, and whether it has that is not
+// found out again for a while.
+func TestUpgradeToNothing(t *testing.T) {
+	mute := dnstest.NewTLSServer(t, world)
+	mute.SetFaults(dnstest.Faults{Drop: true})
+	hangingUp := dnstest.NewTLSServer(t, world)
+	hangingUp.SetFaults(dnstest.Faults{CloseTCP: true})
+	closed := dnstest.NewTLSServer(t, world)
+	closed.Down()
+	rows := []struct {
+		name  string
+		at    netip.AddrPort
+		words string
+	}{
+		{"the port is closed", closed.Addr(), "connection refused"},
+		{"no TLS there", dnstest.NewServer(t, world).Addr(), ""},
+		{"it answers nothing", mute.Addr(), "timed out"},
+		{"it hangs up", hangingUp.Addr(), "connection closed"},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			u, text := upgradable{open: dnstest.NewServer(t, world)}, &lab.Text{}
+			u.laneServer = newLaneServer(t, opportunistic(row.at, patient, func(c *Config) {
+				c.Log = logger(text)
+			}), plain(u.open))
+			u.upgrade().hurry(500 * time.Millisecond)
+			u.mustAsk(t)
+			await(t, "it is found out", func() bool { return strings.Contains(text.String(), "upstream is asked in the clear") })
+			next := func() time.Time {
+				u.upgrade().mu.Lock()
+				defer u.upgrade().mu.Unlock()
+				return u.upgrade().nextDial
+			}
+			until := next()
+			if time.Until(until) < restAfterFailure/2 {
+				t.Errorf("the next try is at %v", until)
+			}
+			for range 20 {
+				u.mustAsk(t)
+			}
+			if next() != until {
+				t.Error("it was tried again")
+			}
+			if got := stateOf(u.f, plain(u.open)); got.State != Up || got.Failures != 0 || got.Transport != InTheClear {
+				t.Errorf("status %+v", got)
+			}
+			if lines := strings.Count(text.String(), "\n"); lines != 1 || !strings.Contains(text.String(), row.words) {
+				t.Errorf("the log says\n%s", text.String())
+			}
+		})
+	}
+}
+
+// TestUpgradeIsNotWaitedFor: while a handshake hangs questions are answered in the clear, and no second one is begun.
+func TestUpgradeIsNotWaitedFor(t *testing.T) {
+	release := make(chan struct{})
+	at, accepted := nothingThere(t, func(net.Conn) { <-release })
+	t.Cleanup(func() { close(release) })
+	u := upgradable{open: dnstest.NewServer(t, world)}
+	u.laneServer = newLaneServer(t, opportunistic(at, patient), plain(u.open))
+	u.mustAsk(t)
+	await(t, "the handshake", func() bool { return accepted.Load() == 1 })
+	for range 20 {
+		u.upgrade().soon()
+		u.mustAsk(t)
+	}
+	if n := accepted.Load(); n != 1 {
+		t.Errorf("%d connections", n)
+	}
+	begun := time.Now()
+	u.f.Close()
+	if took := time.Since(begun); took > 15*time.Second { // of 30
+		t.Errorf("Close has waited %v for the handshake", took)
+	}
+}
+
+// TestUpgradeIsReplaced: a connection that had answers for clients, and then none for a moment, is made anew for the next question;
+// one that never had leaves its server alone.
+func TestUpgradeIsReplaced(t *testing.T) {
+	for _, row := range []struct {
+		name  string
+		asked int
+		rests bool
+	}{{"it was of use", 3, false}, {"it never was", 0, true}} {
+		t.Run(row.name, func(t *testing.T) {
+			u := newUpgradable(t, patient)
+			u.secured(t)
+			for range row.asked {
+				u.mustAsk(t)
+			}
+			u.upgrade().lost(u.upgrade().current(), errTimeout)
+			if got := u.transport(); got != InTheClear {
+				t.Errorf("asked over %q", got)
+			}
+			u.upgrade().mu.Lock()
+			wait := time.Until(u.upgrade().nextDial)
+			u.upgrade().mu.Unlock()
+			if rests := wait > restAfterFailure/2; rests != row.rests {
+				t.Errorf("the next connection is made in %v", wait)
+			}
+			if !row.rests {
+				u.upgrade().soon()
+				u.secured(t)
+			}
+		})
+	}
+}
+
+// hurry shortens the time of a connection and its first answer.
+func (u *upgrade) hurry(timeout time.Duration) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.timeout = timeout
+}
+
+// TestUpgradeDies: no question is lost when the server ends, or falls silent, with many on the connection, and they are answered in
+// the clear from then on.
+func TestUpgradeDies(t *testing.T) {
+	rows := []struct {
+		name string
+		die  func(secure *dnstest.Server)
+	}{
+		{"it ends", (*dnstest.Server).Down},
+		{"it falls silent", func(s *dnstest.Server) { s.SetFaults(dnstest.Faults{Drop: true}) }},
+		{"it hangs up at each question", func(s *dnstest.Server) { s.SetFaults(dnstest.Faults{CloseTCP: true}) }},
+		{"it resets in the middle of each answer", func(s *dnstest.Server) { s.SetFaults(dnstest.Faults{ResetTCP: true}) }},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			u := newUpgradable(t)
+			u.secured(t)
+			var clients sync.WaitGroup
+			var stop atomic.Bool
+			defer clients.Wait()
+			defer stop.Store(true)
+			for client := range 16 {
+				clients.Go(func() {
+					for i := 0; !stop.Load(); i++ {
+						name := fmt.Sprintf("n%d.c%d.example.", i, client)
+						if got := u.exchange(t, name, dns.TypeA); got != "NXDOMAIN" {
+							t.Errorf("%s: %q", name, got)
+							return
+						}
+					}
+				})
+			}
+			await(t, "questions over TLS", func() bool { return u.secure.Queries() > 100 })
+			row.die(u.secure)
+			await(t, "it is found out", func() bool { return u.transport() == InTheClear })
+			before := u.open.Queries()
+			await(t, "questions in the clear", func() bool { return u.open.Queries() > before+100 })
+			stop.Store(true)
+			clients.Wait()
+			if got := stateOf(u.f, plain(u.open)); got.State != Up {
+				t.Errorf("status %+v", got)
+			}
+		})
+	}
+}
+
+// TestUpgradeIdle: a connection that is closed without a question on it is no failure. The next question goes in the clear and
+// begins another one, which resumes the session.
+func TestUpgradeIdle(t *testing.T) {
+	u := newUpgradable(t, patient)
+	u.secured(t)
+	for range 3 {
+		u.mustAsk(t)
+		conn := u.upgrade().current()
+		u.secure.CloseConnections()
+		await(t, "the connection has ended", conn.ended)
+		u.upgrade().soon()
+		u.secured(t)
+	}
+	if got := u.f.Stats(); got.Handshakes != 4 || got.Resumed != 3 {
+		t.Errorf("%d of %d connections resumed", got.Resumed, got.Handshakes)
+	}
+	if got := stateOf(u.f, plain(u.open)); got.State != Up || got.Failures != 0 {
+		t.Errorf("status %+v", got)
+	}
+}
+
+// TestUpgradeEndsWithTheSetting: and with the server's being in a route.
+func TestUpgradeEndsWithTheSetting(t *testing.T) {
+	rows := []struct {
+		name string
+		end  func(u upgradable)
+		want Transport
+	}{
+		{"the setting", func(u upgradable) { u.f.SetOpportunistic(false) }, ""},
+		{"the route", func(u upgradable) { u.f.SetRoutes(nil) }, ""},
+		{"all", func(u upgradable) { u.f.Close() }, InTheClear},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			u := newUpgradable(t, patient)
+			u.secured(t)
+			conn := u.upgrade().current()
+			row.end(u)
+			await(t, "the connection ends", conn.ended)
+			if got := u.transport(); got != row.want {
+				t.Errorf("over %q", got)
+			}
+		})
+	}
+	t.Run("and begins with it", func(t *testing.T) {
+		u := newUpgradable(t, patient, func(c *Config) { c.Opportunistic = false })
+		u.mustAsk(t)
+		if got := u.transport(); got != "" {
+			t.Errorf("over %q", got)
+		}
+		u.f.SetOpportunistic(true)
+		u.secured(t)
+		u.f.SetOpportunistic(false)
+		before := u.open.Queries()
+		u.mustAsk(t)
+		if u.open.Queries() == before {
+			t.Error("the connection is asked")
+		}
+	})
+}
+
+// TestUpgradeIsNoStrictTLS: a server that was given as one over TLS is asked with the check of who it is, and has no upgrade.
+func TestUpgradeIsNoStrictTLS(t *testing.T) {
+	s := dnstest.NewTLSServer(t, world)
+	other := overTLS(s)
+	other.Name = "resolver.example"
+	f := newForward(t, opportunistic(s.Addr(), trusting(s)), other)
+	if m, _, err := askFor(t, f, "www.example.", dns.TypeA); err == nil {
+		t.Errorf("answered %v", m)
+	}
+	if got := stateOf(f, other); got.Transport != "" || s.Queries() != 0 {
+		t.Errorf("asked %d times, over %q", s.Queries(), got.Transport)
+	}
+}
+
+// TestUpgradeFrom: the connection is from where the server's questions are.
+func TestUpgradeFrom(t *testing.T) {
+	open, secure := dnstest.NewServer(t, world), dnstest.NewTLSServer(t, world)
+	server := plain(open)
+	server.Source = netip.MustParseAddr("127.0.0.5")
+	f := newForward(t, opportunistic(secure.Addr(), patient), server)
+	mustAnswer(t, f)
+	await(t, "the connection", func() bool { return secure.Queries() > 0 })
+	if from := secure.Received()[0].Client.Addr(); from != server.Source {
+		t.Errorf("from %v", from)
+	}
+}
+
+func TestTLSAddress(t *testing.T) {
+	for text, want := range map[string]string{
+		"192.0.2.53": "192.0.2.53:853", "2001:db8::53": "[2001:db8::53]:853", "fe80::1%eth0": "[fe80::1%eth0]:853",
+		"192.0.2.53:5353": "", "127.0.0.53": "", "::1": "", "dns+tls://192.0.2.53": "", "dns+tls://192.0.2.53:53": "",
+	} {
+		got := ""
+		if addr, ok := tlsAddress(nameserver.MustParse(text)); ok {
+			got = addr.String()
+		}
+		if got != want {
+			t.Errorf("%s: %q", text, got)
+		}
+	}
+}

@@ -1,0 +1,230 @@
+// Package records reads messages from the network as records, at a cost that their size bounds: no octet that somebody sends takes
+// more than some sixteen here, whatever the records say. It also drops what a message says that nobody asked for.
+//
+// It is apart from dnswire, which knows no package dns, and from those that read messages, which must all be as careful: the
+// forwarder reads what upstream nameservers send, the cache reads it again.
+package records
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"strings"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dns/dnswire"
+)
+
+// Why a message is refused.
+var (
+	ErrMalformed = errors.New("malformed message")
+	ErrCostly    = errors.New("message with names far longer than itself")
+)
+
+// Bounds of one message.
+const (
+	nameShare   = 4       // characters of names for each octet of the message ...
+	leastNames  = 8 << 10 // ... and for a small message
+	fewItems    = 2       // strings or parameters of a record that is read as the type that it is, ...
+	leastItem   = 8       // ... or octets that they have in the mean
+	maxOptions  = 64      // of an OPT record
+	maxPointers = 126     // that one name follows: as many as it may have labels (RFC 1035 section 3.1)
+)
+
+// Unpack reads a message with one question. Its records are whole: none lacks a field, or has octets behind its last one.
+//
+// Types that nobody here looks into, and records of many tiny parts, are returned as dns.RFC3597. A name that many records share
+// is one string. Names in RDATA may be compressed in the types of RFC 3597 section 4 alone.
+//
+// The error is ErrMalformed or ErrCostly.
+func Unpack(message []byte) (*dns.Msg, error) {
+	if len(message) < dnswire.HeaderSize || count(message, 4) != 1 {
+		return nil, ErrMalformed
+	}
+	r := reader{message: message, room: max(leastNames, nameShare*len(message)), names: make(map[int]string)}
+	m := new(dns.Msg)
+	m.MsgHdr = header(message)
+	name, at, err := r.name(dnswire.HeaderSize)
+	if err != nil {
+		return nil, err
+	}
+	if at+4 > len(message) {
+		return nil, ErrMalformed
+	}
+	m.Question = []dns.Question{{Name: name, Qtype: count16(message, at), Qclass: count16(message, at+2)}}
+	at += 4
+	if !areWhole(message, at) {
+		return nil, ErrMalformed
+	}
+	for i, section := range [...]*[]dns.RR{&m.Answer, &m.Ns, &m.Extra} {
+		n := count(message, 6+2*i)
+		if n > 0 {
+			*section = make([]dns.RR, 0, n)
+		}
+		for range n {
+			rr, end, err := r.record(at)
+			if err != nil {
+				return nil, err
+			}
+			*section = append(*section, rr)
+			at = end
+		}
+	}
+	if opt := m.IsEdns0(); opt != nil {
+		m.Rcode |= opt.ExtendedRcode()
+	}
+	return m, nil
+}
+
+// areWhole reports whether the message has the records that its header counts, from at on, before memory is taken for them.
+func areWhole(message []byte, at int) bool {
+	for n := count(message, 6) + count(message, 8) + count(message, 10); n > 0; n-- {
+		if _, at = dnswire.Find(message, at); at == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func count(message []byte, at int) int { return int(binary.BigEndian.Uint16(message[at:])) }
+
+func count16(message []byte, at int) uint16 { return binary.BigEndian.Uint16(message[at:]) }
+
+func header(message []byte) dns.MsgHdr {
+	bits := count16(message, 2)
+	return dns.MsgHdr{
+		Id: count16(message, 0), Response: bits&(1<<15) != 0, Opcode: int(bits>>11) & 0xf, Authoritative: bits&(1<<10) != 0,
+		Truncated: bits&(1<<9) != 0, RecursionDesired: bits&(1<<8) != 0, RecursionAvailable: bits&(1<<7) != 0, Zero: bits&(1<<6) != 0,
+		AuthenticatedData: bits&(1<<5) != 0, CheckingDisabled: bits&(1<<4) != 0, Rcode: int(bits & 0xf),
+	}
+}
+
+// reader reads the records of one message.
+type reader struct {
+	message []byte
+	room    int            // characters that names may still take
+	names   map[int]string // by where they begin, or where the pointer leads that is all of one
+}
+
+// record reads the one at at, which is whole.
+func (r *reader) record(at int) (rr dns.RR, end int, err error) {
+	owner, _, err := r.name(at)
+	if err != nil {
+		return nil, 0, err
+	}
+	data, end := dnswire.Find(r.message, at)
+	h := dns.RR_Header{
+		Name: owner, Rrtype: count16(r.message, data-10), Class: count16(r.message, data-8),
+		Ttl: binary.BigEndian.Uint32(r.message[data-6:]), Rdlength: uint16(end - data),
+	}
+	as, err := r.look(h.Rrtype, data, end)
+	switch {
+	case err != nil:
+		return nil, 0, err
+	case as == opaque:
+		return &dns.RFC3597{Hdr: h, Rdata: hex.EncodeToString(r.message[data:end])}, end, nil
+	}
+	if rr, _, err = dns.UnpackRRWithHeader(h, r.message[:end], data); err != nil {
+		return nil, 0, ErrMalformed
+	}
+	return rr, end, nil
+}
+
+// name reads the name at at. One that a pointer leads to is read once. If it has escapes, it is charged each time: package dns copies
+// such a name, of up to 1,004 characters, whenever it writes it.
+func (r *reader) name(at int) (name string, end int, err error) {
+	from, end := at, 0
+	if at+1 < len(r.message) && r.message[at] >= 0xc0 {
+		from, end = count(r.message, at)&0x3fff, at+2
+	}
+	if name, ok := r.names[from]; ok && end > 0 {
+		if strings.Contains(name, `\`) {
+			if r.room -= len(name); r.room < 0 {
+				return "", 0, ErrCostly
+			}
+		}
+		return name, end, nil
+	}
+	after, err := r.pay(at)
+	if err != nil {
+		return "", 0, err
+	}
+	if name, _, err = dns.UnpackDomainName(r.message, at); err != nil {
+		return "", 0, ErrMalformed
+	}
+	r.names[from] = name
+	return name, after, nil
+}
+
+// pay takes the room for the name at at, and returns where it ends.
+func (r *reader) pay(at int) (end int, err error) {
+	size, chars, pointers := 1, 1, 0
+	for {
+		if at >= len(r.message) {
+			return 0, ErrMalformed
+		}
+		n := int(r.message[at])
+		switch {
+		case n >= 0xc0:
+			if pointers++; pointers > maxPointers || at+1 >= len(r.message) {
+				return 0, ErrMalformed
+			}
+			if end == 0 {
+				end = at + 2
+			}
+			at = count(r.message, at) & 0x3fff
+			continue
+		case n >= 0x40 || at+n >= len(r.message):
+			return 0, ErrMalformed
+		case n == 0:
+			if r.room -= chars; r.room < 0 {
+				return 0, ErrCostly
+			}
+			return max(end, at+1), nil
+		}
+		if size += 1 + n; size > dnswire.MaxName {
+			return 0, ErrMalformed
+		}
+		for _, c := range r.message[at+1 : at+1+n] {
+			chars += int(written[c])
+		}
+		chars++
+		at += 1 + n
+	}
+}
+
+// written is how many characters an octet of a label takes as package dns writes it.
+var written = func() (table [256]uint8) {
+	for i := range table {
+		switch {
+		case i < ' ' || i > '~':
+			table[i] = 4 // \000
+		case strings.ContainsRune(`."'@;()\ `, rune(i)):
+			table[i] = 2
+		default:
+			table[i] = 1
+		}
+	}
+	return table
+}()
+
+// Readable is a record as the type that package dns has for it, whose text people know; rr itself, if there is none, or its RDATA are
+// not what that type has. It is for what an admin asks: the cost of a record of tiny parts is bounded by no more than its 64 KiB.
+func Readable(rr dns.RR) dns.RR {
+	octets, ok := rr.(*dns.RFC3597)
+	if !ok {
+		return rr
+	}
+	data, err := hex.DecodeString(octets.Rdata)
+	if err != nil {
+		return rr
+	}
+	h := octets.Hdr
+	h.Rdlength = uint16(len(data))
+	typed, _, err := dns.UnpackRRWithHeader(h, data, 0)
+	if err != nil {
+		return rr
+	}
+	return typed
+}

@@ -1,0 +1,58 @@
+package records
+
+import (
+	"encoding/hex"
+	"net/netip"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dns/dnswire"
+)
+
+// ServiceTarget is the target of an SVCB or HTTPS record (RFC 9460 section 2.5) that Unpack has read; "": rr is none.
+func ServiceTarget(rr dns.RR) string {
+	target, _ := service(rr, 2+dnswire.MaxName)
+	return target
+}
+
+// ServiceHints are the addresses in ipv4hint and ipv6hint of an SVCB or HTTPS record (RFC 9460 section 7.3) that Unpack has read; nil:
+// rr is none, or has no such.
+func ServiceHints(rr dns.RR) (hints []netip.Addr) {
+	const ipv4hint, ipv6hint = 4, 6
+	_, params := service(rr, dns.MaxMsgSize)
+	for len(params) >= 4 {
+		key, size, step := count(params, 0), count(params, 2), 0
+		if params = params[4:]; size > len(params) {
+			return hints
+		}
+		switch key {
+		case ipv4hint:
+			step = 4
+		case ipv6hint:
+			step = 16
+		}
+		for at := 0; step > 0 && at+step <= size; at += step {
+			addr, _ := netip.AddrFromSlice(params[at : at+step])
+			hints = append(hints, addr)
+		}
+		params = params[size:]
+	}
+	return hints
+}
+
+// service is the target of an SVCB or HTTPS record, and what is behind it in the first octets of its RDATA; "": it is none.
+func service(rr dns.RR, octets int) (target string, params []byte) {
+	raw, ok := rr.(*dns.RFC3597)
+	if h := rr.Header(); !ok || h.Rrtype != dns.TypeSVCB && h.Rrtype != dns.TypeHTTPS {
+		return "", nil
+	}
+	data, err := hex.DecodeString(raw.Rdata[:min(len(raw.Rdata), 2*octets)])
+	if err != nil || len(data) < 2 {
+		return "", nil
+	}
+	target, at, err := dns.UnpackDomainName(data, 2)
+	if err != nil {
+		return "", nil
+	}
+	return target, data[at:]
+}

@@ -1,0 +1,147 @@
+package zone_test
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/test/golden"
+)
+
+const docs = "../../../docs/cluster-zone.md"
+
+// TestDocs holds that the tables of the cases in docs/cluster-zone.md are those of the tests.
+func TestDocs(t *testing.T) {
+	text, err := os.ReadFile(docs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := string(text)
+	counts, rules := caseTables(t)
+	for name, table := range map[string]string{"counts": counts, "deviations": rules} {
+		begin, end := fmt.Sprintf("<!-- %s: from the tests -->\n", name), fmt.Sprintf("<!-- end of %s -->", name)
+		before, rest, found := strings.Cut(made, begin)
+		_, after, closed := strings.Cut(rest, end)
+		if !found || !closed {
+			t.Fatalf("%s has no place for %s", docs, name)
+		}
+		made = before + begin + "\n" + table + "\n" + end + after
+	}
+	golden.Check(t, docs, made)
+}
+
+// caseTables renders how many cases of the peers are answered alike, and the rules by which others are not.
+func caseTables(t *testing.T) (counts, rules string) {
+	t.Helper()
+	var suites []string
+	all, other := map[string]int{}, map[string]int{}
+	servers := map[string]served{}
+	var table deviationTable
+	for _, c := range peerCases(t) {
+		suite := fmt.Sprintf("| %s | %s |", c.Suite, c.Profile)
+		if all[suite] == 0 {
+			suites = append(suites, suite)
+		}
+		all[suite]++
+		why, deviates := c.Deviation()
+		if !deviates {
+			continue
+		}
+		other[suite]++
+		key := c.Profile + " " + c.Fixture
+		if servers[key].resolver == nil {
+			servers[key] = serveWorld(t, worlds[c.Profile], fixtureOf(t, c))
+		}
+		ours := servers[key].ask(t, c.Q.Name, dns.StringToType[c.Q.Type])
+		table.add(why, fmt.Sprintf("`%s` %s", shortName(c.Q.Name), c.Q.Type), askedIn[c.Suite],
+			short(c.Expect.Rcode, records(t, c.Expect.Answer), len(c.Expect.Additional)),
+			short(dns.RcodeToString[ours.Rcode], ours.Answer, len(ours.Extra)-1)) // the OPT record is no answer
+	}
+	var sums strings.Builder
+	sums.WriteString("| suite | settings | cases | alike | otherwise |\n|---|---|---|---|---|\n")
+	cases, deviating := 0, 0
+	for _, suite := range suites {
+		fmt.Fprintf(&sums, "%s %d | %d | %d |\n", suite, all[suite], all[suite]-other[suite], other[suite])
+		cases, deviating = cases+all[suite], deviating+other[suite]
+	}
+	fmt.Fprintf(&sums, "| all | | %d | %d | %d |\n", cases, cases-deviating, deviating)
+	return sums.String(), table.text()
+}
+
+// deviationTable has a row for each rule, with an example, and the questions that it is also about.
+type deviationTable struct{ rows []*deviationRow }
+
+type deviationRow struct {
+	why, query, there, ours string
+	also                    []string
+}
+
+func (d *deviationTable) add(why, query, peer, theirs, ours string) {
+	theirs = peer + ": " + theirs
+	i := slices.IndexFunc(d.rows, func(r *deviationRow) bool { return r.why == why })
+	if i < 0 {
+		d.rows = append(d.rows, &deviationRow{why: why, query: query, there: theirs, ours: ours})
+		return
+	}
+	switch r := d.rows[i]; {
+	case r.query == query:
+		r.there += "; " + theirs
+	case !slices.Contains(r.also, query):
+		r.also = append(r.also, query)
+	}
+}
+
+func (d *deviationTable) text() string {
+	var text strings.Builder
+	text.WriteString("| rule | for example | there | here | also tested with |\n|---|---|---|---|---|\n")
+	for _, r := range d.rows {
+		fmt.Fprintf(&text, "| %s | %s | %s | %s | %s |\n", r.why, r.query, r.there, r.ours, strings.Join(r.also, ", "))
+	}
+	return text.String()
+}
+
+// askedIn are who was asked in a suite.
+var askedIn = map[string]string{
+	"answer-table-coredns-1.15": "CoreDNS 1.15", "answer-table-skydns-3.11": "OpenShift 3.11", "coredns-plugin-kubernetes": "CoreDNS's tests",
+}
+
+func records(t *testing.T, lines []string) []dns.RR {
+	t.Helper()
+	var all []dns.RR
+	for _, line := range lines {
+		rr, err := dns.NewRR(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, rr)
+	}
+	return all
+}
+
+// short is a response in a table's cell: records of another owner than the question's are with theirs.
+func short(rcode string, answer []dns.RR, additional int) string {
+	var parts []string
+	switch {
+	case rcode != "NOERROR":
+		parts = append(parts, rcode)
+	case len(answer) == 0:
+		return "NODATA"
+	}
+	for _, rr := range answer {
+		data := strings.TrimPrefix(rr.String(), rr.Header().String())
+		if rr.Header().Name != answer[0].Header().Name {
+			data = fmt.Sprintf("%s %d %s", rr.Header().Name, rr.Header().Ttl, data)
+		}
+		parts = append(parts, fmt.Sprintf("%s `%s`", dns.Type(rr.Header().Rrtype), shortName(data)))
+	}
+	if additional > 0 {
+		parts = append(parts, "with addresses")
+	}
+	return strings.Join(parts, ", ")
+}
+
+func shortName(text string) string { return strings.ReplaceAll(text, "cluster.local.", "~") }

@@ -1,0 +1,124 @@
+package zone
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+)
+
+// ServeDNS implements dnsserver.Handler.
+func (r *Resolver) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
+	question := q.Msg.Question[0]
+	if question.Qclass != dns.ClassINET {
+		return &dns.Msg{MsgHdr: dns.MsgHdr{Rcode: dns.RcodeRefused}}, nil
+	}
+	return r.serve(ctx, q, question.Name, nil)
+}
+
+// serve answers q as if it had asked for name, to which the CNAME records of these owners lead.
+func (r *Resolver) serve(ctx context.Context, q *dnsserver.Query, name string, chain []string) (*dns.Msg, error) {
+	l := r.lookups.Get().(*lookup)
+	defer r.lookups.Put(l)
+	var wire [maxName]byte
+	end, err := dns.PackDomainName(name, wire[:], 0, nil, false)
+	if err != nil || l.read(wire[:end]) == 0 {
+		return nil, fmt.Errorf("reading the name %q: %w", name, err)
+	}
+	l.qtype = q.Msg.Question[0].Qtype
+	snapshot := r.Snapshot()
+	l.begin(r.cfg, snapshot)
+	l.resolve()
+	if l.verdict == foreign {
+		return r.forward(ctx, q, name, chain)
+	}
+	if snapshot == nil {
+		return nil, r.unready()
+	}
+	switch {
+	case l.verdict == unknown && l.isImport():
+		return nil, errNoImports
+	case l.verdict == unknown:
+		return nil, errSomePods
+	}
+	m, err := l.unpacked()
+	if err != nil || l.verdict != chased {
+		return m, err
+	}
+	return r.chase(ctx, q, m, chain)
+}
+
+// unpacked returns the answer as a message.
+func (l *lookup) unpacked() (*dns.Msg, error) {
+	l.wire = l.appendResponse(l.wire[:0], asking{limit: dns.MaxMsgSize})
+	m := new(dns.Msg)
+	if err := m.Unpack(l.wire); err != nil {
+		return nil, fmt.Errorf("unpacking an answer: %w", err)
+	}
+	if l.snapshot.stale {
+		opt := &dns.OPT{Hdr: dns.RR_Header{Name: ".", Rrtype: dns.TypeOPT}}
+		opt.Option = []dns.EDNS0{&dns.EDNS0_EDE{InfoCode: l.staleCode(), ExtraText: staleText}}
+		m.Extra = append(m.Extra, opt)
+	}
+	return m, nil
+}
+
+// maxChain is how many CNAME records in the cluster lead to an answer: an ExternalName service may name another. CoreDNS 1.15 follows
+// 11, as unbound does.
+const maxChain = 16
+
+// errSomePods is for the name of a Pod while there may be Pods that are not known.
+var errSomePods = &dnsserver.ExtendedError{
+	Code: dns.ExtendedErrorCodeNotReady,
+	Text: "not all pods are known, and with pods: verified only those that exist have names",
+}
+
+// errNoImports is for names in Config.ClusterSet while the ServiceImports are not known.
+var errNoImports = &dnsserver.ExtendedError{
+	Code: dns.ExtendedErrorCodeNotReady,
+	Text: "the ServiceImports of the Kubernetes API are not known",
+}
+
+// Why a chain of CNAME records has no end.
+var (
+	errCircle = &dnsserver.ExtendedError{Code: dns.ExtendedErrorCodeOther, Text: "ExternalName services that name each other"}
+	errLong   = &dnsserver.ExtendedError{Code: dns.ExtendedErrorCodeOther, Text: fmt.Sprintf("more than %d ExternalName services, one leading to the next", maxChain)}
+)
+
+// chase completes m, which ends with a CNAME record, with what there is at its target. The AA bit speaks of the first name
+// (RFC 1035 section 4.1.1).
+func (r *Resolver) chase(ctx context.Context, q *dnsserver.Query, m *dns.Msg, chain []string) (*dns.Msg, error) {
+	alias := m.Answer[0].(*dns.CNAME)
+	chain = append(chain, alias.Hdr.Name)
+	isTarget := func(owner string) bool { return strings.EqualFold(owner, alias.Target) }
+	switch {
+	case slices.ContainsFunc(chain, isTarget):
+		return nil, errCircle
+	case len(chain) > maxChain:
+		return nil, errLong
+	}
+	rest, err := r.serve(ctx, q, alias.Target, chain)
+	if err != nil || rest == nil {
+		return nil, err
+	}
+	out := &dns.Msg{Answer: m.Answer}
+	dnsserver.Join(out, rest)
+	out.Authoritative = rest.Rcode == dns.RcodeSuccess || rest.Rcode == dns.RcodeNameError
+	return out, nil
+}
+
+// forward has Next answer for name: q itself, unless CNAME records lead there.
+func (r *Resolver) forward(ctx context.Context, q *dnsserver.Query, name string, chain []string) (*dns.Msg, error) {
+	if len(chain) == 0 {
+		q.Origin = ""
+		return r.cfg.Next.ServeDNS(ctx, q)
+	}
+	onward := q.Onward(name)
+	answer, err := r.cfg.Next.ServeDNS(ctx, onward)
+	q.AnsweredBy, q.Cached, q.Age = onward.AnsweredBy, onward.Cached, onward.Age // the Origin is still us, who had the alias
+	return answer, err
+}

@@ -1,0 +1,83 @@
+package cluster
+
+import (
+	"context"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+	"github.com/node-dns/node-dns/internal/dns/zone"
+	"github.com/node-dns/node-dns/internal/test/conformance"
+	"github.com/node-dns/node-dns/internal/test/dnstest"
+	"github.com/node-dns/node-dns/internal/test/kubetest"
+)
+
+// TestCasesOfOldAPI asks everything that SkyDNS was asked of a node whose API server is that of OpenShift 3.11: what the
+// Watcher makes of Endpoints answers as SkyDNS does, but where we are right against it.
+func TestCasesOfOldAPI(t *testing.T) {
+	const profile = "openshift"
+	cases, err := conformance.Read(fixtures)
+	if err != nil {
+		t.Fatal(err)
+	}
+	internet, err := conformance.Internet(fixtures)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes, asked := map[string]netip.AddrPort{}, 0
+	for _, c := range cases {
+		if c.Profile != profile {
+			continue
+		}
+		node, ok := nodes[c.Fixture]
+		if !ok {
+			node = oldNode(t, c.Fixture, internet)
+			nodes[c.Fixture] = node
+		}
+		asked++
+		t.Run(c.ID, func(t *testing.T) {
+			got := dnstest.Exchange(t, node, c.Q.Name, dns.StringToType[c.Q.Type], dnstest.EDNS(1232))
+			if fault := c.Judge(got); fault != "" {
+				t.Errorf("%s %s: %s", c.Q.Name, c.Q.Type, fault)
+			}
+		})
+	}
+	if asked < 90 {
+		t.Errorf("%d cases with the profile %s", asked, profile)
+	}
+}
+
+// oldNode is a nameserver that has its objects from an API without EndpointSlices.
+func oldNode(t *testing.T, fixture string, next dnsserver.Handler) netip.AddrPort {
+	t.Helper()
+	w := newWorldOf(t, kubetest.NewServer(t))
+	w.server.Old()
+	w.server.Apply(readFixture(t, fixture))
+	w.writeKubeconfig()
+	w.start()
+	t.Cleanup(w.stop)
+	w.awaitPhase(Synced)
+	resolver := zone.NewResolver(zone.Config{
+		Domains: []dnsname.Name{dnsname.MustParse("cluster.local")}, Profile: zone.OpenShift, TTL: -1, NegativeTTL: -1,
+		Nameservers: []netip.Addr{netip.MustParseAddr("10.96.0.10")}, Next: next,
+		Rotate: func(int) int { return 0 },
+	})
+	resolver.Set(w.snapshot())
+	z := zone.New(zone.Authority{Apexes: resolver.Apexes(), Cluster: resolver}, next)
+	server := dnsserver.New(dnsserver.Config{Handler: z})
+	if err := server.Listen([]netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		if err := server.Shutdown(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	return server.Listeners()[0].Addr
+}

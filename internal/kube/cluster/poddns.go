@@ -1,0 +1,70 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/node-dns/node-dns/internal/dns/zone"
+	"github.com/node-dns/node-dns/internal/kube/kubewire"
+)
+
+const (
+	// podPatience is how long an admin waits for the API server.
+	podPatience = 3 * time.Second
+	// maxPod is more octets than etcd takes for one object.
+	maxPod = 4 << 20
+)
+
+// PodDNS is what a Pod says of its resolv.conf: core/v1 PodSpec.
+type PodDNS struct {
+	Policy      string `json:"dnsPolicy"`
+	HostNetwork bool   `json:"hostNetwork"`
+	Config      struct {
+		Nameservers []string `json:"nameservers"`
+		Searches    []string `json:"searches"`
+		Options     []struct {
+			Name  string  `json:"name"`
+			Value *string `json:"value"`
+		} `json:"options"`
+	} `json:"dnsConfig"`
+}
+
+// FetchPodDNS asks the API server for a Pod of this node. An error that matches fs.ErrNotExist says that the node has none of that
+// name. It is asked for as a list with the node's name, which is what a kubelet's certificate may do, and who may watch for autopath.
+func FetchPodDNS(ctx context.Context, config Config, pod zone.Key) (PodDNS, error) {
+	c, err := connect(config)
+	if err != nil {
+		return PodDNS{}, err
+	}
+	defer c.close()
+	ctx, cancel := context.WithTimeoutCause(ctx, podPatience, errStalled)
+	defer cancel()
+	query := url.Values{"fieldSelector": {"metadata.name=" + pod.Name + ",spec.nodeName=" + config.NodeName}}
+	path := "/api/v1/namespaces/" + url.PathEscape(pod.Namespace) + "/pods"
+	response, err := c.api.do(ctx, http.MethodGet, path, query, nil, "application/json")
+	if err != nil {
+		return PodDNS{}, plain(ctx, err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return PodDNS{}, readStatus(response, Right{Verb: "list", Resource: "pods", Namespace: pod.Namespace})
+	}
+	var list struct {
+		Items []struct {
+			Spec PodDNS `json:"spec"`
+		} `json:"items"`
+	}
+	if err := json.NewDecoder(io.LimitReader(response.Body, maxPod)).Decode(&list); err != nil {
+		return PodDNS{}, fmt.Errorf("%w: %w", kubewire.ErrMalformed, err)
+	}
+	if len(list.Items) == 0 {
+		return PodDNS{}, fmt.Errorf("the node %s has no pod %s/%s: %w", config.NodeName, pod.Namespace, pod.Name, fs.ErrNotExist)
+	}
+	return list.Items[0].Spec, nil
+}

@@ -1,0 +1,244 @@
+package cluster
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/node-dns/node-dns/internal/dns/zone"
+	"github.com/node-dns/node-dns/internal/kube/kubewire"
+	"github.com/node-dns/node-dns/internal/test/kubetest"
+)
+
+// TestProgrammedOutcome: what is believed of the time that a slice was written for.
+func TestProgrammedOutcome(t *testing.T) {
+	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	headless := &zone.Service{Kind: zone.Headless, HasSelector: true}
+	rows := []struct {
+		name  string
+		of    *zone.Service
+		ago   time.Duration
+		since time.Duration
+		want  Programmed
+		none  bool
+	}{
+		{"a headless Service", headless, time.Second, time.Hour, Programmed{Headless: true, Took: time.Second, Slices: 1}, false},
+		{"another", &zone.Service{HasSelector: true}, time.Second, time.Hour, Programmed{Took: time.Second, Slices: 1}, false},
+		{"in no time", headless, 0, time.Hour, Programmed{Headless: true, Slices: 1}, false},
+		{"the longest", headless, time.Hour, 2 * time.Hour, Programmed{Headless: true, Took: time.Hour, Slices: 1}, false},
+		{"longer: a clock in another zone", headless, time.Hour + 1, 2 * time.Hour, Programmed{Outcome: Past, Headless: true, Slices: 1}, false},
+		{"the age of the Service", headless, 20000 * time.Hour, 30000 * time.Hour, Programmed{Outcome: Past, Headless: true, Slices: 1}, false},
+		{"before we were there", headless, time.Minute + 1, time.Minute, Programmed{Outcome: Past, Headless: true, Slices: 1}, false},
+		{"since we are there", headless, time.Minute, time.Minute, Programmed{Headless: true, Took: time.Minute, Slices: 1}, false},
+		{"a clock that is behind ours, or ours behind it", headless, -1, time.Hour, Programmed{Outcome: Future, Headless: true, Slices: 1}, false},
+		{"far ahead", headless, -200 * 365 * 24 * time.Hour, time.Hour, Programmed{Outcome: Future, Headless: true, Slices: 1}, false},
+		{"as far back as a Duration reaches", headless, 1<<63 - 1, time.Hour, Programmed{Outcome: Past, Headless: true, Slices: 1}, false},
+		{"without a selector", &zone.Service{Kind: zone.Headless}, time.Second, time.Hour, Programmed{}, true},
+		{"an alias", &zone.Service{Kind: zone.ExternalName, HasSelector: true}, time.Second, time.Hour, Programmed{}, true},
+		{"no Service", nil, time.Second, time.Hour, Programmed{}, true},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			got, ok := programmed(row.of, now.Add(-row.ago), now, row.since)
+			if ok == row.none || got != row.want {
+				t.Errorf("%+v, %v", got, ok)
+			}
+		})
+	}
+}
+
+// TestAwaited: which reports are of a change that is timed.
+func TestAwaited(t *testing.T) {
+	at := func(second int64) time.Time { return time.Unix(1_700_000_000+second, 0).UTC() }
+	// one is the slice as of a version, with its own address, written for what happened at second; 0: it does not say.
+	one := func(version uint64, second int64) kubewire.Object {
+		o := sliceAt("s1", fmt.Sprintf("10.0.0.%d", version), version)
+		if second > 0 {
+			o.Triggered = at(second)
+		}
+		return o
+	}
+	changes := func(objects ...kubewire.Object) (all []report) {
+		for _, o := range objects {
+			all = append(all, tell(changed, 0, o))
+		}
+		return all
+	}
+	again := one(11, 2)
+	again.Version = 12
+	rows := []struct {
+		name string
+		told []report
+		want []int64
+	}{
+		{"a first list", relist(listing, 20, one(10, 1)), nil},
+		{"a new slice", changes(one(10, 1)), []int64{1}},
+		{"each change once", changes(one(10, 1), one(11, 2), one(12, 3)), []int64{1, 2, 3}},
+		{"a change of what was listed", slices.Concat(relist(listing, 20, one(10, 1)), changes(one(21, 2))), []int64{2}},
+		{"not what the list had already", slices.Concat(relist(listing, 20, one(10, 1)), changes(one(10, 1))), nil},
+		{"nor one by who left the time that stood there", slices.Concat(relist(listing, 20, one(10, 1)), changes(one(21, 1))), nil},
+		{"nor a second one with it", changes(one(10, 1), one(11, 1)), []int64{1}},
+		{"nor one that says no time", changes(one(10, 0)), nil},
+		{"nor when the time comes back after that", changes(one(10, 1), one(11, 0), one(12, 1)), []int64{1}},
+		{"nor what changes nothing for DNS", changes(one(11, 1), again), []int64{1}},
+		{"the next change after one that changed nothing", changes(one(11, 1), again, one(13, 3)), []int64{1, 3}},
+		{"times of one second are told apart", changes(one(10, 1), func() kubewire.Object {
+			o := one(11, 1)
+			o.Triggered = o.Triggered.Add(time.Nanosecond)
+			return o
+		}()), []int64{1, 1}},
+		{"not what is listed anew", slices.Concat(relist(listing, 20, one(10, 1)), relist(listing, 30, one(21, 2))), nil},
+		{"nor told of after that", slices.Concat(relist(listing, 30, one(21, 2)), changes(one(31, 2))), nil},
+		{"nor what a comparing list finds", slices.Concat(
+			relist(listing, 20, one(10, 1)), []report{tell(reached, 40)}, relist(comparing, 40, one(35, 2)),
+		), nil},
+		{"nor that a slice goes", slices.Concat(changes(one(10, 1)), []report{tell(deleted, 0, one(11, 2))}), []int64{1}},
+		{"a slice that comes again", slices.Concat(changes(one(10, 1)), []report{tell(deleted, 0, one(11, 1))}, changes(one(12, 3))), []int64{1, 3}},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			s := newStore(Features{})
+			s.assign([]source{endpoints})
+			for _, r := range row.told {
+				r.source = endpoints
+				s.apply(r)
+			}
+			var got []int64
+			for _, a := range s.awaited {
+				if a.service != (zone.Key{Namespace: "n", Name: "a"}) {
+					t.Errorf("of %v", a.service)
+				}
+				got = append(got, a.at.Unix()-at(0).Unix())
+			}
+			if diff := cmp.Diff(row.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestAwaitedBound: more changes than there is room for are counted.
+func TestAwaitedBound(t *testing.T) {
+	s := newStore(Features{})
+	s.assign([]source{endpoints})
+	for i := range maxAwaited + 7 {
+		o := sliceAt(fmt.Sprintf("s%d", i), "10.0.0.1", uint64(i+1))
+		o.Triggered = time.Now()
+		s.apply(report{source: endpoints, step: changed, object: o})
+	}
+	if len(s.awaited) != maxAwaited || s.tooMany != 7 {
+		t.Errorf("%d wait, %d are too many", len(s.awaited), s.tooMany)
+	}
+}
+
+// TestEntrySize: there is an entry for each of up to a million objects of each kind.
+func TestEntrySize(t *testing.T) {
+	if size := reflect.TypeFor[entry]().Size(); size != 12 {
+		t.Errorf("an entry has %d octets", size)
+	}
+}
+
+// programmedLog collects what a Watcher tells of.
+type programmedLog struct {
+	mu  sync.Mutex // guards all
+	all []Programmed
+}
+
+func (l *programmedLog) add(p Programmed) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, p)
+}
+
+// take returns what was told since the last call, with the times rounded down to seconds.
+func (l *programmedLog) take() (all []Programmed) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, p := range l.all {
+		p.Took = p.Took.Truncate(time.Second)
+		all = append(all, p)
+	}
+	l.all = nil
+	return all
+}
+
+// timedService is headless, and has a selector.
+const timedService = `{apiVersion: v1, kind: Service, metadata: {name: db, namespace: alpha}, spec: {clusterIP: None, selector: {app: db}}}`
+
+// triggeredSlice is a slice of timedService, with an address, written for what happened so long ago.
+func triggeredSlice(name, addr string, ago time.Duration) string {
+	return kubetest.HeadlessSlice("alpha", "db", name, addr, time.Now().Add(-ago))
+}
+
+// TestProgrammed: from the API server to who counts: what a watch tells of is timed when it is published, also after an outage,
+// and what was there before is not, be it in the first list, in one anew, or told by a watch that goes on from an earlier run's
+// state.
+func TestProgrammed(t *testing.T) {
+	fakeTime(t, func(t *testing.T) {
+		w, network := newFakeWorld(t)
+		log := new(programmedLog)
+		w.config.Programmed = log.add
+		w.server.Apply(readFixture(t, "node-dns"))
+		w.server.Apply(timedService + "\n---" + triggeredSlice("db-t", "172.30.9.1", 0))
+		settled := func(what string, want ...Programmed) {
+			t.Helper()
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if diff := cmp.Diff(want, log.take()); diff != "" {
+				t.Errorf("%s: %s\n%s", what, diff, w.log)
+			}
+		}
+		timed := func(took time.Duration) Programmed { return Programmed{Headless: true, Took: took, Slices: 1} }
+		w.start()
+		settled("the first list")
+
+		w.server.Apply(triggeredSlice("db-t", "172.30.9.2", 7*time.Second))
+		settled("a change", timed(7*time.Second))
+		w.server.Apply(strings.Replace(triggeredSlice("db-t", "172.30.9.3", 0), "last-change", "other", 1))
+		settled("a change that says no time")
+		w.server.Apply(strings.Replace(triggeredSlice("db-o", "172.30.9.3", 0), "service-name: db", "service-name: hl", 1))
+		settled("a change of a Service without a selector")
+		w.server.Apply(triggeredSlice("db-t", "172.30.9.4", 0) + "---" + triggeredSlice("db-u", "172.30.9.5", 30*time.Second))
+		settled("two in one state", timed(0), timed(30*time.Second))
+		w.server.Apply(triggeredSlice("db-t", "172.30.9.6", -time.Second))
+		settled("from a clock ahead of ours", Programmed{Outcome: Future, Headless: true, Slices: 1})
+		w.server.Apply(triggeredSlice("db-t", "172.30.9.7", 24*time.Hour))
+		settled("from long ago", Programmed{Outcome: Past, Headless: true, Slices: 1})
+
+		network.SetDown(true)
+		w.server.Apply(triggeredSlice("db-t", "172.30.9.8", 0))
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if told := log.take(); told != nil {
+			t.Errorf("while the API server was away: %+v", told)
+		}
+		network.SetDown(false)
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if told := log.take(); len(told) != 1 || told[0].Outcome != Timed || told[0].Took < 2*time.Minute {
+			t.Errorf("a change during an outage: %+v", told)
+		}
+
+		network.SetDown(true)
+		w.server.Apply(triggeredSlice("db-t", "172.30.9.9", 0))
+		w.server.Compact()
+		network.SetDown(false)
+		settled("a list anew")
+		if got := endpointsOf(w.snapshot(), "alpha", "db"); got != 2 {
+			t.Errorf("%d endpoints after it", got)
+		}
+
+		w.stop()
+		w.server.Apply(triggeredSlice("db-t", "172.30.9.10", 0))
+		time.Sleep(time.Second)
+		w.start()
+		settled("while there was no daemon", Programmed{Outcome: Past, Headless: true, Slices: 1})
+	})
+}

@@ -1,0 +1,206 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+
+	"github.com/node-dns/node-dns/internal/kube/kubewire"
+)
+
+// Right is something that RBAC grants.
+type Right struct {
+	Verb      string // "list" or "watch"
+	Group     string // "": core
+	Resource  string
+	Namespace string // "": all
+	Name      string // "": all
+}
+
+// String returns the right as `kubectl auth can-i` takes it.
+func (r Right) String() string {
+	text := r.Verb + " " + r.Resource
+	if r.Group != "" {
+		text += "." + r.Group
+	}
+	if r.Name != "" {
+		text += "/" + r.Name
+	}
+	if r.Namespace != "" {
+		text += " in namespace " + r.Namespace
+	}
+	return text
+}
+
+// rightTo is the right to list or to watch a source.
+func rightTo(verb string, s source) Right {
+	group, resource := resourceOf(s.kind)
+	return Right{Verb: verb, Group: group, Resource: resource, Namespace: s.namespace, Name: s.name}
+}
+
+// MissingRights asks the API server which of the rights that the Config needs it would deny. With an
+// error these are those that it has denied by then.
+func MissingRights(ctx context.Context, config Config) ([]Right, error) {
+	c, err := connect(config)
+	if err != nil {
+		return nil, err
+	}
+	defer c.close()
+	has, _, err := c.api.shape(ctx)
+	if err != nil {
+		return nil, err
+	}
+	wanted := sources(config.Features, config.NodeName, has)
+	if config.Features.Settings {
+		wanted = append(wanted, settingSources()...)
+		isOpenShift, err := c.api.hasGroup(ctx, operatorPath, "dnses")
+		if _, isStatus := status(err); err != nil && !isStatus {
+			return nil, err
+		}
+		if !isOpenShift {
+			wanted = slices.DeleteFunc(wanted, func(s source) bool { return s.kind == kubewire.DNSes })
+		}
+	}
+	var missing []Right
+	for _, s := range wanted {
+		for _, verb := range []string{"list", "watch"} {
+			right := rightTo(verb, s)
+			allowed, err := c.api.allows(ctx, right, s.fields)
+			if err != nil {
+				return missing, fmt.Errorf("asking for the right to %s: %w", right, err)
+			}
+			if !allowed {
+				missing = append(missing, right)
+			}
+		}
+	}
+	return missing, nil
+}
+
+// review is an authorization.k8s.io/v1 SelfSubjectAccessReview.
+type review struct {
+	APIVersion string       `json:"apiVersion"`
+	Kind       string       `json:"kind"`
+	Spec       reviewSpec   `json:"spec"`
+	Status     reviewStatus `json:"status"`
+}
+
+type reviewSpec struct {
+	Attributes reviewAttributes `json:"resourceAttributes"`
+}
+
+type reviewAttributes struct {
+	Verb          string       `json:"verb"`
+	Group         string       `json:"group,omitempty"`
+	Resource      string       `json:"resource"`
+	Namespace     string       `json:"namespace,omitempty"`
+	Name          string       `json:"name,omitempty"`
+	FieldSelector *rawSelector `json:"fieldSelector,omitempty"`
+}
+
+// rawSelector is a selector in the form of a request's parameter. Servers before Kubernetes 1.31 pass it over.
+type rawSelector struct {
+	Raw string `json:"rawSelector"`
+}
+
+type reviewStatus struct {
+	Allowed bool `json:"allowed"`
+}
+
+// allows reports whether the server would grant us the right, to the objects that a field selector selects: a kubelet's
+// certificate may list the pods of its own node, and no others.
+func (a *api) allows(ctx context.Context, right Right, fields string) (bool, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, errStalled)
+	defer cancel()
+	attributes := reviewAttributes{Verb: right.Verb, Group: right.Group, Resource: right.Resource, Namespace: right.Namespace, Name: right.Name}
+	if fields != "" {
+		attributes.FieldSelector = &rawSelector{fields}
+	}
+	body, err := json.Marshal(review{
+		APIVersion: "authorization.k8s.io/v1",
+		Kind:       "SelfSubjectAccessReview",
+		Spec:       reviewSpec{attributes},
+	})
+	if err != nil {
+		return false, err
+	}
+	const path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+	response, err := a.do(ctx, http.MethodPost, path, nil, bytes.NewReader(body), "application/json")
+	if err != nil {
+		return false, plain(ctx, err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode/100 != 2 {
+		return false, readStatus(response, Right{Verb: "create", Group: "authorization.k8s.io", Resource: "selfsubjectaccessreviews"})
+	}
+	var answer review
+	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
+		return false, fmt.Errorf("%w: %w", kubewire.ErrMalformed, err)
+	}
+	return answer.Status.Allowed, nil
+}
+
+// shape asks which of the APIs that not every server has this one has. The answer is not sure where the server does not say whether it has
+// ServiceImports, as one that starts, or whose group of them is broken: the cluster's own names do not wait for that.
+func (a *api) shape(ctx context.Context) (has shape, isSure bool, err error) {
+	hasSlices, err := a.hasGroup(ctx, "/apis/discovery.k8s.io/v1", "")
+	switch {
+	case hasCode(err, http.StatusForbidden): // who may not ask which APIs there are may still use them
+	case err != nil:
+		return unknownShape, false, err
+	case !hasSlices:
+		return endpointsShape, true, nil
+	}
+	// The group may have other resources alone, such as ServiceExports.
+	hasImports, err := a.hasGroup(ctx, "/apis/"+importsGroup+"/"+importsVersion, "serviceimports")
+	_, isStatus := status(err)
+	switch {
+	case isStatus, errors.Is(err, kubewire.ErrMalformed):
+		return slicesShape, false, nil
+	case err != nil:
+		return unknownShape, false, err
+	case hasImports:
+		return importsShape, true, nil
+	}
+	return slicesShape, true, nil
+}
+
+// hasGroup asks whether the server has a group of resources. Who may not ask that gets an error.
+func (a *api) hasGroup(ctx context.Context, path string, resource string) (bool, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, errStalled)
+	defer cancel()
+	response, err := a.do(ctx, http.MethodGet, path, nil, nil, "application/json")
+	if err != nil {
+		return false, plain(ctx, err)
+	}
+	defer response.Body.Close()
+	switch response.StatusCode {
+	case http.StatusOK:
+	case http.StatusNotFound:
+		return false, nil
+	default:
+		return false, readStatus(response, Right{Verb: "get", Resource: path})
+	}
+	if resource == "" {
+		return true, nil
+	}
+	var list struct {
+		Resources []struct {
+			Name string `json:"name"`
+		} `json:"resources"`
+	}
+	if err := json.NewDecoder(io.LimitReader(response.Body, maxErrorBody)).Decode(&list); err != nil {
+		return false, fmt.Errorf("%w: %w", kubewire.ErrMalformed, err)
+	}
+	for _, r := range list.Resources {
+		if r.Name == resource {
+			return true, nil
+		}
+	}
+	return false, nil
+}

@@ -1,0 +1,67 @@
+package cluster
+
+import (
+	"errors"
+	"net/netip"
+
+	"github.com/node-dns/node-dns/internal/dns/zone"
+)
+
+// maxOctets bounds what all objects take, by sizeOf: ten times as much as those of a cluster with 10,000 Services and 100,000 endpoints. The
+// daemon's unit lets it have 512 MiB.
+const maxOctets = 128 << 20
+
+// Why an object is dropped that is not too big by itself.
+var (
+	errManyObjects = errors.New("there are as many of its kind as may be")
+	errNoRoom      = errors.New("all objects together take as much memory as they may")
+)
+
+// drops are objects that were dropped.
+type drops struct {
+	count uint64
+	last  zone.Key
+	why   error // of the last one
+}
+
+// drop counts an object of p's that is not kept.
+func (s *store) drop(p *progress, key zone.Key, why error) {
+	s.counts.dropped++
+	p.drops.count++
+	p.drops.last, p.drops.why = key, why
+}
+
+// sizeOf is about how many octets an object takes here, with its entry.
+func sizeOf(key zone.Key, value any) int {
+	const entry, object, port, endpoint, address = 160, 160, 24, 96, 24
+	size := entry + len(key.Namespace) + len(key.Name)
+	ofPorts := func(ports []zone.Port) {
+		for i := range ports {
+			size += port + len(ports[i].Name)
+		}
+	}
+	ofSlice := func(v *zone.Slice) {
+		size += object + len(v.Service) + len(v.Import) + len(v.Cluster)
+		ofPorts(v.Ports)
+		for i := range v.Endpoints {
+			e := &v.Endpoints[i]
+			size += endpoint + len(e.Hostname) + len(e.Pod) + len(e.Zone)
+		}
+	}
+	ofAddrs := func(addrs []netip.Addr) { size += object + len(addrs)*address }
+	switch v := value.(type) {
+	case *zone.Service:
+		ofAddrs(v.ClusterIPs)
+		size += len(v.ExternalName)
+		ofPorts(v.Ports)
+	case *zone.Slice:
+		ofSlice(v)
+	case []zone.Slice:
+		for i := range v {
+			ofSlice(&v[i])
+		}
+	case *zone.Pod:
+		ofAddrs(v.Addrs)
+	}
+	return size
+}

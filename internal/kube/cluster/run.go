@@ -1,0 +1,152 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/node-dns/node-dns/internal/kube/kubewire"
+	"github.com/node-dns/node-dns/internal/sys/supervise"
+)
+
+const (
+	lookEvery   = 2 * time.Second // at the kubeconfig's files
+	shapeSoon   = time.Minute     // after the first look at which APIs there are, the server may have been starting
+	shapeEvery  = time.Hour       // at which APIs there are, on average
+	startSpread = time.Second     // over how long nodes that start together list for the first time
+)
+
+// errShapeChanged ends a session: the server has got another API, or lost one.
+var errShapeChanged = errors.New("the API server has other APIs than before")
+
+// errFilesChanged ends a session: there are other credentials.
+var errFilesChanged = errors.New("the kubeconfig, or a file that it names, has changed")
+
+// Run watches until ctx ends, and then returns nil. It fails at nothing but a fault of the program, after which another Watcher
+// may do better: whatever is missing may come.
+func (w *Watcher) Run(ctx context.Context) error {
+	o := newOwner(w)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(w.config.guard(func() error { return o.run(ctx) }))
+	group.Go(w.config.guard(func() error { return w.connect(ctx, o) }))
+	group.Go(w.config.guard(func() error { return w.writeSaves(o.saves) }))
+	return group.Wait()
+}
+
+// connect has one session after the other.
+func (w *Watcher) connect(ctx context.Context, o *owner) error {
+	failures := 0
+	for ctx.Err() == nil {
+		c, err := connect(w.config)
+		if err != nil {
+			o.tell(ctx, news{phase: phaseOf(err), err: err})
+			supervise.Sleep(ctx, lookEvery)
+			continue
+		}
+		began := time.Now()
+		err = w.session(ctx, c, o)
+		c.close()
+		if ctx.Err() != nil || errors.Is(err, errFilesChanged) {
+			failures = 0
+			continue
+		}
+		if time.Since(began) > goodWatch {
+			failures = 0
+		}
+		failures++
+		o.tell(ctx, news{phase: Connecting, err: err, connection: c})
+		w.waitOrChange(ctx, c, backoff(failures, retryAfter(err)).pick(w.config.Chance()))
+	}
+	return nil
+}
+
+// waitOrChange waits, but not longer than until the files of c change.
+func (w *Watcher) waitOrChange(ctx context.Context, c *connection, wait time.Duration) {
+	for end := time.Now().Add(wait); time.Now().Before(end); {
+		if !supervise.Sleep(ctx, min(lookEvery, time.Until(end))) || c.changed() {
+			return
+		}
+	}
+}
+
+// session watches over one connection, until it has to be made anew. Its error says why; it is never nil.
+func (w *Watcher) session(ctx context.Context, c *connection, o *owner) error {
+	o.tell(ctx, news{phase: Connecting, connection: c})
+	has, isSure, err := c.api.shape(ctx)
+	if err != nil {
+		return err
+	}
+	if !o.resumes.Load() && !supervise.Sleep(ctx, time.Duration(w.config.Chance()*float64(startSpread))) {
+		return ctx.Err()
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(w.config.guard(func() error { return followFiles(ctx, c) }))
+	if w.settings != nil {
+		group.Go(w.config.guard(func() error { return w.followSettings(ctx, c) }))
+	}
+	group.Go(w.config.guard(func() error {
+		return w.follow(ctx, c, news{phase: Syncing, connection: c, shape: has, isSure: isSure}, o)
+	}))
+	return group.Wait()
+}
+
+// followShape ends when the server has another shape. That it cannot be asked is no reason to end: the watches notice that.
+func (w *Watcher) followShape(ctx context.Context, c *connection, has plan) error {
+	for wait := shapeSoon; supervise.Sleep(ctx, time.Duration((0.5+w.config.Chance())*float64(wait))); wait = shapeEvery {
+		if is, isSure, err := c.api.shape(ctx); err == nil && isSure && (is != has.shape || !has.isSure) {
+			return errShapeChanged
+		}
+	}
+	return ctx.Err()
+}
+
+// followFiles ends when the files of c change.
+func followFiles(ctx context.Context, c *connection) error {
+	for supervise.Sleep(ctx, lookEvery) {
+		if c.changed() {
+			return errFilesChanged
+		}
+	}
+	return ctx.Err()
+}
+
+// follow runs a reflector for every source of the owner's plan for the connection, which n tells of.
+func (w *Watcher) follow(ctx context.Context, c *connection, n news, o *owner) error {
+	plans := make(chan plan, 1)
+	n.plan = plans
+	o.tell(ctx, n)
+	var p plan
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case p = <-plans:
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(w.config.guard(func() error { return w.followShape(ctx, c, p) }))
+	for _, a := range p.sources {
+		to := func(r report) error { return o.report(ctx, r) }
+		reflector := newReflector(c.api, a.source, a.position, to, w.config)
+		group.Go(w.config.guard(func() error {
+			for {
+				err := reflector.run(ctx)
+				switch {
+				case err == nil:
+					return nil
+				case a.source.kind != kubewire.ServiceImports:
+					return fmt.Errorf("watching %s: %w", a.source.path(), err)
+				}
+				// The other sources go on, unless the server has other APIs.
+				if is, isSure, failed := c.api.shape(ctx); failed == nil && isSure && is != p.shape {
+					return errShapeChanged
+				}
+				if to(report{source: a.source, step: broken, err: err}) != nil || !supervise.Sleep(ctx, backoff(6, 0).pick(w.config.Chance())) {
+					return nil
+				}
+			}
+		}))
+	}
+	return group.Wait()
+}

@@ -1,0 +1,259 @@
+package cluster
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/node-dns/node-dns/internal/dns/zone"
+	"github.com/node-dns/node-dns/internal/kube/kubewire"
+	"github.com/node-dns/node-dns/internal/sys/atomicfile"
+	"github.com/node-dns/node-dns/internal/sys/journal"
+)
+
+const (
+	// saveEvery is how often the state is written while it changes, so that a node that goes down hard still knows it.
+	saveEvery = 5 * time.Minute
+	// saveAgain is how often it is written while it does not, so that its age is not that of the last change.
+	saveAgain = 24 * time.Hour
+)
+
+// mostAhead is how far ahead of our clock the time of a saved state may be: at boot a node may take its hardware clock's local time for UTC.
+const mostAhead = 24 * time.Hour
+
+// savedMagic begins a saved state; the number is the version of its format. A SHA-256 of all that follows it is next.
+const savedMagic = "node-dns cluster state 4\n"
+
+// Why a file is no saved state that can be used.
+var (
+	errDamaged = errors.New("damaged, or of another version")
+	errForeign = errors.New("of another cluster")
+	errPartial = errors.New("without the names of pods that are to be known now")
+	errOld     = errors.New("older than snapshotMaxAge")
+	errFuture  = errors.New("from the future")
+)
+
+// saved is a state as it is written: with how far each source had come, so that the watches go on from there. What is
+// many is read and written one by one: a big cluster's state is larger as objects than as octets.
+type saved struct {
+	cluster    [sha256.Size]byte
+	at         time.Time
+	shape      shape
+	podNames   bool
+	size       int // in octets, about
+	sources    []assignment
+	services   iter.Seq[*zone.Service]
+	slices     iter.Seq[*zone.Slice]
+	namespaces iter.Seq[string]
+	pods       iter.Seq[*zone.Pod]
+	imports    iter.Seq[*zone.Service] // ServiceImports
+	imported   iter.Seq[*zone.Slice]   // their slices
+}
+
+// save writes the state, when that is due or the end. While it is in part another cluster's it is none of this one's.
+func (o *owner) save(last bool) {
+	due := last || time.Since(o.saved) >= saveEvery
+	if o.w.config.SnapshotFile == "" || !o.whole || !o.store.synced() || !due || !last && !o.unsaved && time.Since(o.saved) < saveAgain {
+		return
+	}
+	data := o.snapshot().encode()
+	o.savedSize = len(data)
+	if last {
+		o.saves <- data
+		return
+	}
+	select {
+	case o.saves <- data:
+		o.saved, o.unsaved = time.Now(), false
+	default: // the one before is still being written
+	}
+}
+
+// asOf is the last time at which the state was known to be the cluster's.
+func (o *owner) asOf() time.Time {
+	switch {
+	case !o.fromDisk.IsZero():
+		return o.fromDisk
+	case !o.failing.IsZero():
+		return o.failing
+	}
+	return time.Now()
+}
+
+// snapshot is what save writes.
+func (o *owner) snapshot() *saved {
+	s := &saved{cluster: o.cluster, at: o.asOf(), shape: o.shape, podNames: o.store.podNames}
+	for _, p := range o.store.progress {
+		if p.source.kind == kubewire.ServiceImports && p.err != nil { // what is written of them would be from before
+			continue
+		}
+		if p.source.kind == kubewire.Nodes { // one object, without which order alone is lost, is not worth a place in the file
+			continue
+		}
+		if p.synced && !p.isForbidden() { // Pods that may not be watched are not known: what is written of them is from before
+			s.sources = append(s.sources, assignment{p.source, p.position})
+		}
+	}
+	from := o.store.builder.Snapshot(s.at)
+	counts := from.Counts()
+	s.size = max(1<<10+64*(counts.Services+counts.Slices+counts.Namespaces+counts.Pods)+20*counts.Endpoints, o.savedSize+o.savedSize/8)
+	s.services, s.slices, s.namespaces, s.pods = from.Services(), from.Slices(), from.Namespaces(), from.Pods()
+	isSource := func(kind kubewire.Kind) bool {
+		return slices.ContainsFunc(s.sources, func(a assignment) bool { return a.source.kind == kind })
+	}
+	if !isSource(kubewire.Pods) {
+		s.pods = func(func(*zone.Pod) bool) {} // the next start would know no source that takes them away
+	}
+	s.imports, s.imported = func(func(*zone.Service) bool) {}, func(func(*zone.Slice) bool) {}
+	if imports := from.Imports(); imports != nil {
+		s.imported = imports.Slices()
+		if isSource(kubewire.ServiceImports) {
+			s.imports = imports.Services()
+		}
+	}
+	return s
+}
+
+// writeSaves writes what comes, until there is no more. That it cannot be written is said once, and when it can be again.
+func (w *Watcher) writeSaves(saves <-chan []byte) error {
+	said := ""
+	for data := range saves {
+		_, err := (atomicfile.Writer{}).Write(w.config.SnapshotFile, data, 0o600)
+		switch {
+		case err != nil && said != err.Error():
+			said = err.Error()
+			w.log.Warn("the state of the cluster cannot be kept for the next start", "error", err)
+		case err == nil && said != "":
+			said = ""
+			w.log.Info("the state of the cluster is kept for the next start again")
+		}
+	}
+	return nil
+}
+
+// checkAge returns why a saved state of that age is not served: the addresses in it may be other pods' by now.
+func (c Config) checkAge(age time.Duration) error {
+	switch {
+	case age < -mostAhead:
+		return fmt.Errorf("%w by %v", errFuture, -age.Round(time.Second))
+	case c.SnapshotMaxAge > 0 && age > c.SnapshotMaxAge:
+		return fmt.Errorf("%w: %v", errOld, age.Round(time.Second))
+	}
+	return nil
+}
+
+// load makes the saved state of this cluster the state, and publishes it as stale.
+func (o *owner) load(cluster [sha256.Size]byte) {
+	path := o.w.config.SnapshotFile
+	if path == "" {
+		return
+	}
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	var from *saved
+	if err == nil {
+		from, err = o.store.restore(data, cluster)
+	}
+	if err == nil {
+		err = o.w.config.checkAge(time.Since(from.at))
+	}
+	if err == nil && o.store.podNames && !from.podNames {
+		err = errPartial
+	}
+	if err != nil {
+		o.store = newStore(o.w.config.Features)
+		o.w.log.Warn("the state of the cluster from before is not used", "file", path, "error", err)
+		return
+	}
+	o.fromDisk = from.at
+	o.shape = from.shape
+	o.give()
+	o.w.log.Info("serving the state of the cluster from before", "file", path,
+		"age", time.Since(from.at).Round(time.Second), "services", o.store.builder.Snapshot(from.at).Counts().Services,
+		journal.ClusterSnapshot.Attr())
+}
+
+// restore makes what encode has written the state, when it is of that cluster. The store must be empty; after an error
+// it is not to be used. The state is returned without what is many.
+func (s *store) restore(data []byte, cluster [sha256.Size]byte) (*saved, error) {
+	body, ok := bytes.CutPrefix(data, []byte(savedMagic))
+	if !ok || len(body) < sha256.Size {
+		return nil, errDamaged
+	}
+	sum, body := body[:sha256.Size], body[sha256.Size:]
+	if computed := sha256.Sum256(body); !bytes.Equal(sum, computed[:]) {
+		return nil, errDamaged
+	}
+	r := savedReader{rest: body}
+	from := r.header()
+	if !r.failed && from.cluster != cluster {
+		return nil, errForeign
+	}
+	for _, a := range from.sources {
+		s.progress[a.source.kind] = &progress{source: a.source, position: a.position}
+	}
+	s.builder.SetImports(from.shape == importsShape)
+	sliceKind := kubewire.EndpointSlices
+	if from.shape == endpointsShape {
+		sliceKind = kubewire.Endpoints
+	}
+	for r.more() {
+		service := r.service()
+		s.restoreObject(kubewire.Services, service.Key, service)
+	}
+	for r.more() {
+		slice := r.slice()
+		key := slice.Key // a subset of an Endpoints is named after it
+		key.Name, _, _ = strings.Cut(key.Name, "/")
+		s.restoreObject(sliceKind, key, slice)
+	}
+	for r.more() {
+		s.restoreObject(kubewire.Namespaces, zone.Key{Name: r.text()}, kubewire.Namespace{})
+	}
+	for r.more() {
+		pod := r.pod()
+		s.restoreObject(kubewire.Pods, pod.Key, pod)
+	}
+	for r.more() {
+		service := r.service()
+		s.restoreObject(kubewire.ServiceImports, service.Key, service)
+	}
+	for r.more() {
+		s.restoreImported(r.slice())
+	}
+	if r.failed || len(r.rest) > 0 {
+		return nil, fmt.Errorf("%w: its checksum is right and its content is not", errDamaged)
+	}
+	return from, nil
+}
+
+// restoreImported restores what a slice is to a ServiceImport. It may have been restored as a Service's.
+func (s *store) restoreImported(slice *zone.Slice) {
+	if _, exists := s.objects[kubewire.EndpointSlices][slice.Key]; !exists {
+		octets := sizeOf(slice.Key, slice)
+		s.room -= octets
+		s.objects[kubewire.EndpointSlices][slice.Key] = entry{octets: uint32(octets)}
+	}
+	s.trim(slice)
+	if imports := s.builder.Imports(); imports != nil {
+		imports.SetSlice(slice)
+	}
+}
+
+func (s *store) restoreObject(kind kubewire.Kind, key zone.Key, value any) {
+	was := s.objects[kind][key]
+	s.trim(value)
+	octets := sizeOf(key, value) // of one subset, of an Endpoints
+	s.room -= octets
+	s.objects[kind][key] = entry{octets: was.octets + uint32(octets)}
+	s.build(kind, key, value)
+}

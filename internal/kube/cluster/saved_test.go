@@ -1,0 +1,346 @@
+package cluster
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"net/http"
+	"net/netip"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/node-dns/node-dns/internal/dns/zone"
+	"github.com/node-dns/node-dns/internal/kube/kubewire"
+	"github.com/node-dns/node-dns/internal/test/kubetest"
+)
+
+// A Watcher that is started again goes on from where it was: nothing is listed, and nothing that happened is missed.
+func TestRestart(t *testing.T) {
+	for _, old := range []bool{false, true} {
+		fakeTime(t, func(t *testing.T) {
+			w, _ := newFakeWorld(t)
+			w.config.Features.AllPods = true
+			if old {
+				w.server.Old()
+				w.server.Apply(readFixture(t, "openshift-3.11"))
+			}
+			w.server.Apply(readFixture(t, "node-dns"))
+			w.start()
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			before := dump(w.snapshot())
+			w.stop()
+			asked := len(w.server.Requests())
+			w.server.Delete("Service", "alpha", "web")
+			w.start()
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			for _, r := range w.server.Requests()[asked:] {
+				if isWholeList(r) {
+					t.Errorf("listed: %+v", r)
+				}
+			}
+			if s := w.watcher.State(); s.Phase != Synced || !s.FromDisk.IsZero() || s.Lost > 0 {
+				t.Errorf("%+v", s)
+			}
+			after := dump(w.snapshot())
+			for line := range before {
+				if strings.Contains(line, "Name:web}") && strings.HasPrefix(line, "service") && strings.Contains(line, "alpha") {
+					delete(before, line)
+				}
+			}
+			if diff := cmp.Diff(before, after); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// A node that is started while the control plane is away serves what it knew, and says that it is stale.
+func TestRestartWithoutServer(t *testing.T) {
+	fakeTime(t, func(t *testing.T) {
+		w, network := newKnownWorld(t)
+		w.stop()
+		network.SetDown(true)
+		w.start()
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		s := w.watcher.State()
+		if got := w.snapshot(); got == nil || !got.IsStale() || !hasService("alpha", "web")(got) {
+			t.Fatalf("%+v", s)
+		}
+		if s.Phase != Connecting || s.FromDisk.IsZero() || s.Counts.Services == 0 {
+			t.Errorf("%+v", s)
+		}
+		w.hasSaid("msg=\"serving the state ", " condition=cluster-snapshot\n")
+		w.hasSaid("msg=cluster phase=connecting ", " condition=cluster-away\n")
+		// The server comes back, restored from a backup of long ago.
+		w.server.Restore(kubetest.New().Backup())
+		w.server.Apply(`{apiVersion: v1, kind: Service, metadata: {name: new, namespace: alpha}, spec: {clusterIP: 10.96.0.99}}`)
+		network.SetDown(false)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := w.snapshot(); got.IsStale() || hasService("alpha", "web")(got) || !hasService("alpha", "new")(got) {
+			t.Errorf("%+v", w.watcher.State())
+		}
+		if s := w.watcher.State(); s.Rewinds == 0 || s.Phase != Synced {
+			t.Errorf("%+v", s)
+		}
+	})
+}
+
+// TestSavedAge: after a week without the API server the addresses of a snapshot may be anybody's.
+func TestSavedAge(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		passes time.Duration // between the end and the next start
+		max    time.Duration
+		ahead  time.Duration // of the clock when it was written
+		says   string        // "": it is served
+	}{
+		{name: "as old as may be", passes: time.Hour, max: time.Hour},
+		{name: "older", passes: time.Hour + time.Second, max: time.Hour, says: "older than snapshotMaxAge: 1h0m1s"},
+		{name: "without a bound", passes: 1000 * time.Hour},
+		{name: "a little ahead", ahead: mostAhead, max: time.Hour},
+		{name: "from the future", ahead: mostAhead + time.Minute, max: time.Hour, says: "from the future by 24h1m0s"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			err := Config{SnapshotMaxAge: row.max}.checkAge(row.passes - row.ahead)
+			if (err == nil) != (row.says == "") || err != nil && err.Error() != row.says {
+				t.Errorf("got %v, want %q", err, row.says)
+			}
+		})
+	}
+	fakeTime(t, func(t *testing.T) {
+		w, network := newKnownWorld(t)
+		w.stop()
+		network.SetDown(true)
+		time.Sleep(time.Hour)
+		w.config.SnapshotMaxAge = time.Hour - time.Second
+		w.start()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if w.snapshot() != nil {
+			t.Error("a snapshot that is too old is served")
+		}
+		w.hasSaid("msg=\"the state of the cluster from before is not used\" ", " error=\"older than snapshotMaxAge: 1h0m0s\"\n")
+	})
+}
+
+// TestSavedAsOf: a restart while the API server was away made an old state new, and a state that did not change was as old as its last change.
+func TestSavedAsOf(t *testing.T) {
+	fakeTime(t, func(t *testing.T) {
+		w, network := newKnownWorld(t)
+		age := func(when string, want time.Duration) {
+			t.Helper()
+			data := []byte(readFile(t, w.config.SnapshotFile))
+			of := [sha256.Size]byte(data[len(savedMagic)+sha256.Size:]) // the cluster comes first
+			s, err := newStore(Features{}).restore(data, of)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := time.Since(s.at); got < want || got > want+time.Minute {
+				t.Errorf("%s the state is %v old, want %v", when, got, want)
+			}
+		}
+		time.Sleep(saveAgain + time.Hour)
+		synctest.Wait()
+		age("after a day without a change", time.Hour)
+		network.SetDown(true)
+		time.Sleep(3 * time.Hour)
+		w.stop()
+		age("after three hours without the API server", 3*time.Hour)
+		w.start()
+		time.Sleep(time.Hour)
+		w.stop()
+		age("after a start without it", 4*time.Hour)
+	})
+}
+
+// While things change the state is written now and then, for a node that goes down hard.
+func TestSavedWhileRunning(t *testing.T) {
+	fakeTime(t, func(t *testing.T) {
+		w, _ := newFakeWorld(t)
+		w.server.Apply(readFixture(t, "node-dns"))
+		w.start()
+		time.Sleep(judgeEvery + time.Second)
+		synctest.Wait()
+		first := readFile(t, w.config.SnapshotFile)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if readFile(t, w.config.SnapshotFile) != first {
+			t.Error("nothing changed, and it was written")
+		}
+		w.server.Delete("Service", "alpha", "web")
+		time.Sleep(judgeEvery + time.Second)
+		synctest.Wait()
+		if readFile(t, w.config.SnapshotFile) == first {
+			t.Error("a change was not written")
+		}
+	})
+}
+
+// What cannot be used is not, and the log says why.
+func TestSavedUnusable(t *testing.T) {
+	rows := []struct {
+		name  string
+		spoil func(data []byte) []byte
+		want  string
+	}{
+		{"an octet is wrong", func(d []byte) []byte { d[len(d)/2] ^= 1; return d }, "damaged"},
+		{"the end is missing", func(d []byte) []byte { return d[:len(d)-5] }, "damaged"},
+		{"empty", func([]byte) []byte { return nil }, "damaged"},
+		{"of another version", func(d []byte) []byte { return bytes.Replace(d, []byte("state "), []byte("state 9"), 1) }, "another version"},
+		{"of another cluster", func(d []byte) []byte {
+			body := d[len(savedMagic)+sha256.Size:]
+			body[0] ^= 1 // the cluster comes first
+			sum := sha256.Sum256(body)
+			copy(d[len(savedMagic):], sum[:])
+			return d
+		}, "another cluster"},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			fakeTime(t, func(t *testing.T) {
+				w, network := newKnownWorld(t)
+				w.stop()
+				spoilt := row.spoil([]byte(readFile(t, w.config.SnapshotFile)))
+				if err := os.WriteFile(w.config.SnapshotFile, spoilt, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				network.SetDown(true)
+				w.start()
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				if w.snapshot() != nil || strings.Count(w.log.String(), "is not used") != 1 || !strings.Contains(w.log.String(), row.want) {
+					t.Errorf("log\n%s", w.log)
+				}
+				network.SetDown(false)
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				if w.snapshot() == nil || w.snapshot().IsStale() {
+					t.Error("not synced when the server is back")
+				}
+			})
+		})
+	}
+}
+
+// What DNS needs of an object is all kept. A field that is new has to be added here, and to the codec.
+func TestSavedKeepsEveryField(t *testing.T) {
+	key := zone.Key{Namespace: "n", Name: "o"}
+	port := zone.Port{Name: "http", Number: 80, Protocol: zone.SCTP}
+	addr := netip.MustParseAddr("fd00::1")
+	endpoint := zone.Endpoint{Addr: addr, Hostname: "h", Pod: "p", Zone: "z", Ready: true}
+	service := &zone.Service{
+		Key: key, Kind: zone.Headless, ClusterIPs: []netip.Addr{addr}, ExternalName: "e.test.",
+		Ports: []zone.Port{port}, PublishNotReady: true, HasSelector: true,
+	}
+	slice := &zone.Slice{Key: key, Service: "o", Import: "i", Cluster: "c", Ports: []zone.Port{port}, Endpoints: []zone.Endpoint{endpoint}}
+	pod := &zone.Pod{Key: key, Addrs: []netip.Addr{addr}, OwnSearch: true}
+	for _, filled := range []any{port, endpoint, *service, *slice, *pod} {
+		for _, field := range reflect.VisibleFields(reflect.TypeOf(filled)) {
+			if reflect.ValueOf(filled).FieldByIndex(field.Index).IsZero() {
+				t.Errorf("%T.%s is not tested here", filled, field.Name)
+			}
+		}
+	}
+	o := newOwner(New(Config{Features: Features{PodNames: true}}))
+	o.shape = importsShape
+	o.store.setImports(true)
+	everything := sources(Features{AllPods: true}, "", importsShape)
+	o.store.assign(everything)
+	values := map[kubewire.Kind]any{
+		kubewire.Services: service, kubewire.EndpointSlices: slice, kubewire.Pods: pod, kubewire.Namespaces: kubewire.Namespace{},
+		kubewire.ServiceImports: service,
+	}
+	for _, s := range everything {
+		for _, r := range relist(listing, 20, kubewire.Object{Key: key, Version: 7, Value: values[s.kind]}) {
+			r.source = s
+			o.store.apply(r)
+		}
+	}
+	restored := newStore(Features{PodNames: true})
+	if _, err := restored.restore(o.snapshot().encode(), o.cluster); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	before, after := dump(o.store.builder.Snapshot(now)), dump(restored.builder.Snapshot(now))
+	if diff := cmp.Diff(before, after); diff != "" || len(before) != 6 {
+		t.Errorf("%d objects\n%s", len(before), diff)
+	}
+	for _, s := range everything {
+		if p := restored.progress[s.kind]; p == nil || p.source != s || p.position != 20 {
+			t.Errorf("%+v is restored as %+v", s, p)
+		}
+	}
+}
+
+// TestForbiddenPodsAreNotSaved: the Pods of a right that was taken away stayed for good, with their namespaces, if the next start wanted none.
+func TestForbiddenPodsAreNotSaved(t *testing.T) {
+	o := newOwner(New(Config{}))
+	o.shape = slicesShape
+	wanted := sources(Features{AllPods: true}, "", slicesShape)
+	o.store.assign(wanted)
+	key := zone.Key{Namespace: "n", Name: "o"}
+	pod := &zone.Pod{Key: key, Addrs: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}
+	by := wanted[len(wanted)-1]
+	for _, r := range append(relist(listing, 20, kubewire.Object{Key: key, Version: 7, Value: pod}),
+		report{step: broken, err: &statusError{Status: kubewire.Status{Code: http.StatusForbidden}}}) {
+		r.source = by
+		o.store.apply(r)
+	}
+	restored := newStore(Features{})
+	if _, err := restored.restore(o.snapshot().encode(), o.cluster); err != nil {
+		t.Fatal(err)
+	}
+	if before, after := o.store.builder.Snapshot(time.Now()).Counts().Pods, restored.builder.Snapshot(time.Now()).Counts().Pods; before != 1 || after != 0 {
+		t.Errorf("%d pods, %d are restored", before, after)
+	}
+}
+
+// FuzzSaved: any octets, with a right checksum, are refused or are a state, which is written as it was read.
+func FuzzSaved(f *testing.F) {
+	o := newOwner(New(Config{Features: Features{PodNames: true}}))
+	o.shape = slicesShape
+	o.store.assign([]source{endpoints})
+	for _, r := range relist(listing, 20, sliceAt("s1", "10.0.0.1", 5), sliceAt("s2", "fd00::1", 6)) {
+		r.source = endpoints
+		o.store.apply(r)
+	}
+	f.Add(o.snapshot().encode()[len(savedMagic)+sha256.Size:])
+	f.Fuzz(func(t *testing.T, body []byte) {
+		sum := sha256.Sum256(body)
+		data := append(append([]byte(savedMagic), sum[:]...), body...)
+		var cluster [sha256.Size]byte
+		copy(cluster[:], body)
+		first, ok := readAndWrite(data, cluster)
+		if !ok {
+			return
+		}
+		if again, ok := readAndWrite(first, cluster); !ok || len(again) != len(first) {
+			t.Errorf("%x is written as %x, and that as %x", body, first, again)
+		}
+	})
+}
+
+// readAndWrite returns what is written of the state that data is.
+func readAndWrite(data []byte, cluster [sha256.Size]byte) ([]byte, bool) {
+	o := newOwner(New(Config{Features: Features{PodNames: true}}))
+	from, err := o.store.restore(data, cluster)
+	if err != nil {
+		return nil, false
+	}
+	for _, p := range o.store.progress {
+		p.synced = true
+	}
+	o.shape, o.cluster = from.shape, cluster
+	s := o.snapshot()
+	s.at = from.at
+	return s.encode(), true
+}

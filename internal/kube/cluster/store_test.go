@@ -1,0 +1,316 @@
+package cluster
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/node-dns/node-dns/internal/dns/zone"
+	"github.com/node-dns/node-dns/internal/kube/kubewire"
+)
+
+var endpoints = source{kind: kubewire.EndpointSlices}
+
+// sliceAt is a slice of Service a that has one address, which tells versions apart.
+func sliceAt(name, addr string, version uint64) kubewire.Object {
+	key := zone.Key{Namespace: "n", Name: name}
+	return kubewire.Object{Key: key, Version: version, Value: &zone.Slice{
+		Key: key, Service: "a", Endpoints: []zone.Endpoint{{Addr: netip.MustParseAddr(addr)}},
+	}}
+}
+
+// addrsOf returns the address of every slice in the store.
+func addrsOf(s *store) map[string]string {
+	all := make(map[string]string)
+	for slice := range s.builder.Snapshot(time.Now()).Slices() {
+		all[slice.Name] = slice.Endpoints[0].Addr.String()
+	}
+	return all
+}
+
+// tell is a report, without its source.
+func tell(do step, version uint64, object ...kubewire.Object) report {
+	r := report{step: do, version: version}
+	if len(object) > 0 {
+		r.object = object[0]
+	}
+	return r
+}
+
+// relist is a list of a source, whole.
+func relist(as step, version uint64, objects ...kubewire.Object) []report {
+	all := []report{tell(as, 0)}
+	for _, o := range objects {
+		all = append(all, tell(listed, 0, o))
+	}
+	return append(all, tell(complete, version))
+}
+
+func TestStore(t *testing.T) {
+	type told struct {
+		by source
+		of []report
+	}
+	one, two := sliceAt("s1", "10.0.0.1", 10), sliceAt("s2", "10.0.0.2", 11)
+	rows := []struct {
+		name string
+		told []told
+		want map[string]string
+		lost uint64
+	}{
+		{
+			"a list anew takes away what it does not have",
+			[]told{{endpoints, relist(listing, 20, one, two)}, {endpoints, relist(listing, 30, two)}},
+			map[string]string{"s2": "10.0.0.2"},
+			0,
+		},
+		{
+			"but nothing before it is complete",
+			[]told{
+				{endpoints, relist(listing, 20, one)},
+				{endpoints, []report{tell(listing, 0), tell(broken, 0)}},
+				{endpoints, relist(listing, 30, one)},
+			},
+			map[string]string{"s1": "10.0.0.1"},
+			0,
+		},
+		{
+			"comparing finds what the watch has lost",
+			[]told{
+				{endpoints, relist(listing, 20, one)},
+				{endpoints, []report{tell(reached, 40)}},
+				{endpoints, relist(comparing, 40, sliceAt("s1", "10.0.0.9", 35), sliceAt("s3", "10.0.0.3", 36))},
+			},
+			map[string]string{"s1": "10.0.0.9", "s3": "10.0.0.3"},
+			2,
+		},
+		{
+			"but leaves to the watch what it is still to tell",
+			[]told{
+				{endpoints, relist(listing, 20, one, two)},
+				{endpoints, relist(comparing, 40, sliceAt("s1", "10.0.0.9", 35), sliceAt("s3", "10.0.0.3", 36))},
+				{endpoints, []report{
+					tell(watching, 0),
+					tell(deleted, 0, sliceAt("s2", "10.0.0.2", 34)),
+					tell(changed, 0, sliceAt("s1", "10.0.0.9", 35)),
+					tell(changed, 0, sliceAt("s3", "10.0.0.3", 36)),
+					tell(reached, 50),
+				}},
+			},
+			map[string]string{"s1": "10.0.0.9", "s3": "10.0.0.3"},
+			0,
+		},
+		{
+			"a deletion that has not been told of when the watch is past it was lost",
+			[]told{
+				{endpoints, relist(listing, 20, one, two)},
+				{endpoints, relist(comparing, 40, one)},
+				{endpoints, []report{tell(watching, 0), tell(reached, 39)}},
+				{endpoints, []report{tell(reached, 40)}},
+			},
+			map[string]string{"s1": "10.0.0.1"},
+			1,
+		},
+		{
+			"and not before",
+			[]told{{endpoints, relist(listing, 20, one, two)}, {endpoints, relist(comparing, 40, one)}, {endpoints, []report{tell(reached, 39)}}},
+			map[string]string{"s1": "10.0.0.1", "s2": "10.0.0.2"},
+			0,
+		},
+		{
+			"after a restore lower versions are newer",
+			[]told{
+				{endpoints, relist(listing, 20, sliceAt("s1", "10.0.0.9", 19))},
+				{endpoints, []report{tell(rewound, 5)}},
+				{endpoints, relist(listing, 12, one)},
+			},
+			map[string]string{"s1": "10.0.0.1"},
+			0,
+		},
+		{
+			"a source that is not watched any more has nothing to say",
+			[]told{{source{kind: kubewire.EndpointSlices, fields: "metadata.name=s1"}, relist(listing, 20, one)}},
+			map[string]string{},
+			0,
+		},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			s := newStore(Features{})
+			s.assign([]source{endpoints})
+			for _, told := range row.told {
+				for _, r := range told.of {
+					r.source = told.by
+					if r.step == broken {
+						r.err = errors.New("broken")
+					}
+					s.apply(r)
+				}
+			}
+			if diff := cmp.Diff(row.want, addrsOf(s)); diff != "" || s.counts.lost != row.lost {
+				t.Errorf("%d lost, want %d\n%s", s.counts.lost, row.lost, diff)
+			}
+		})
+	}
+}
+
+func TestAssign(t *testing.T) {
+	s := newStore(Features{})
+	old := source{kind: kubewire.Endpoints}
+	s.assign([]source{old})
+	for _, r := range relist(listing, 20, kubewire.Object{
+		Key:   zone.Key{Namespace: "n", Name: "e"},
+		Value: []zone.Slice{{Endpoints: []zone.Endpoint{{Addr: netip.MustParseAddr("10.0.0.1")}}}},
+	}) {
+		r.source = old
+		s.apply(r)
+	}
+	if len(addrsOf(s)) != 1 || !s.synced() {
+		t.Fatalf("%v", addrsOf(s))
+	}
+	s.assign([]source{endpoints})
+	if len(addrsOf(s)) != 0 || s.synced() {
+		t.Errorf("the API has EndpointSlices now, and %v of Endpoints are left", addrsOf(s))
+	}
+	for _, r := range relist(listing, 20, sliceAt("s1", "10.0.0.1", 10), sliceAt("s2", "10.0.0.2", 10)) {
+		r.source = endpoints
+		s.apply(r)
+	}
+	another := endpoints
+	another.fields = "metadata.name=s1"
+	s.assign([]source{another})
+	if len(addrsOf(s)) != 2 || s.progress[kubewire.EndpointSlices].position != 0 || !s.synced() {
+		t.Errorf("another selector: %v", addrsOf(s))
+	}
+	for _, r := range relist(listing, 30, sliceAt("s1", "10.0.0.1", 10)) {
+		r.source = another
+		s.apply(r)
+	}
+	if got := addrsOf(s); len(got) != 1 || got["s1"] == "" {
+		t.Errorf("it selects s1, and known are %v", got)
+	}
+}
+
+// TestDroppedOnce: a list that is compared counts no object again that was dropped, and calls nothing lost.
+func TestDroppedOnce(t *testing.T) {
+	s := newStore(Features{})
+	s.assign([]source{endpoints})
+	big := kubewire.Object{Key: zone.Key{Namespace: "n", Name: "big"}, Version: 7, TooBig: kubewire.ErrTooBig}
+	for _, r := range append(relist(listing, 20, big), relist(comparing, 20, big)...) {
+		r.source = endpoints
+		s.apply(r)
+	}
+	if s.counts.dropped != 1 || s.counts.lost != 0 {
+		t.Errorf("%+v", s.counts)
+	}
+}
+
+// TestPodNames: the names of Pods are kept for who wants them alone.
+func TestPodNames(t *testing.T) {
+	for _, want := range []string{"", "web-7d9f8c6b5-x7x9k"} {
+		s := newStore(Features{PodNames: want != ""})
+		for kind, value := range map[kubewire.Kind]any{
+			kubewire.EndpointSlices: &zone.Slice{Key: zone.Key{Namespace: "n", Name: "s"}, Service: "a", Endpoints: []zone.Endpoint{{Addr: netip.MustParseAddr("10.0.0.1"), Pod: "web-7d9f8c6b5-x7x9k"}}},
+			kubewire.Endpoints:      []zone.Slice{{Endpoints: []zone.Endpoint{{Addr: netip.MustParseAddr("10.0.0.1"), Pod: "web-7d9f8c6b5-x7x9k"}}}},
+		} {
+			by := source{kind: kind}
+			s.assign([]source{by})
+			s.apply(report{source: by, step: changed, object: kubewire.Object{Key: zone.Key{Namespace: "n", Name: "s"}, Value: value}})
+			for slice := range s.builder.Snapshot(time.Now()).Slices() {
+				if got := slice.Endpoints[0].Pod; got != want {
+					t.Errorf("%v: %q, want %q", kind, got, want)
+				}
+			}
+			if s.builder.Snapshot(time.Now()).Counts().Slices != 1 {
+				t.Errorf("%v: not known", kind)
+			}
+		}
+	}
+}
+
+func TestStoreIsBounded(t *testing.T) {
+	s := newStore(Features{})
+	services := source{kind: kubewire.Services}
+	s.assign([]source{services})
+	s.limit = 1
+	for _, name := range []string{"one", "one-too-many", "one"} {
+		key := zone.Key{Namespace: "n", Name: name}
+		s.apply(report{source: services, step: changed, object: kubewire.Object{Key: key, Value: &zone.Service{Key: key}}})
+	}
+	if s.counts.dropped != 1 || s.builder.Snapshot(time.Now()).Counts().Services != 1 {
+		t.Errorf("%+v", s.counts)
+	}
+}
+
+// TestStoreIsBoundedInOctets: an object that there is no room for is dropped, with what was known of it before; the others are kept, and one
+// that goes makes room.
+func TestStoreIsBoundedInOctets(t *testing.T) {
+	s := newStore(Features{})
+	slices := source{kind: kubewire.EndpointSlices}
+	s.assign([]source{slices})
+	s.room = 100_000
+	known := func() int { return s.builder.Snapshot(time.Now()).Counts().Endpoints }
+	tell := func(name string, endpoints int, err error) {
+		key := zone.Key{Namespace: "n", Name: name}
+		o := kubewire.Object{Key: key, TooBig: err}
+		if err == nil {
+			v := &zone.Slice{Key: key, Service: "web"}
+			for i := range endpoints {
+				v.Endpoints = append(v.Endpoints, zone.Endpoint{Addr: netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), Ready: true})
+			}
+			o.Value = v
+		}
+		s.apply(report{source: slices, step: changed, object: o})
+	}
+	for _, row := range []struct {
+		name      string
+		endpoints int
+		err       error
+		known     int
+		dropped   uint64
+	}{
+		{"one", 100, nil, 100, 0},
+		{"large", 10_000, nil, 100, 1},
+		{"two", 500, nil, 600, 1},
+		{"one", 10_000, nil, 500, 2}, // its old endpoints are not served any more
+		{"one", 200, nil, 700, 2},
+		{"two", 0, kubewire.ErrTooBig, 200, 3},
+		{"three", 700, nil, 900, 3},
+	} {
+		tell(row.name, row.endpoints, row.err)
+		if known() != row.known || s.counts.dropped != row.dropped {
+			t.Errorf("%s of %d: %d endpoints, %d dropped", row.name, row.endpoints, known(), s.counts.dropped)
+		}
+	}
+	for _, name := range []string{"one", "two", "three"} {
+		s.apply(report{source: slices, step: deleted, object: kubewire.Object{Key: zone.Key{Namespace: "n", Name: name}}})
+	}
+	if s.room != 100_000 {
+		t.Errorf("%d octets are free in the end", s.room)
+	}
+}
+
+// TestDropIsSaid once, and the state has it.
+func TestDropIsSaid(t *testing.T) {
+	var log bytes.Buffer
+	o := newOwner(New(Config{Log: slog.New(slog.NewTextHandler(&log, nil))}))
+	slices := source{kind: kubewire.EndpointSlices}
+	o.store.assign([]source{slices})
+	for range 3 {
+		key := zone.Key{Namespace: "n", Name: "big\x1b"}
+		o.apply(report{source: slices, step: changed, object: kubewire.Object{Key: key, TooBig: kubewire.ErrTooBig}})
+	}
+	const want = `EndpointSlice "n/big\x1b": object is too big`
+	if got := o.assess(time.Now()); got.LastDrop != want || got.Dropped != 3 {
+		t.Errorf("the state has %d, %q", got.Dropped, got.LastDrop)
+	}
+	if strings.Count(log.String(), "objects of the cluster are dropped") != 1 {
+		t.Errorf("the log is\n%s", &log)
+	}
+}

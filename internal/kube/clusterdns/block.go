@@ -1,0 +1,255 @@
+package clusterdns
+
+import (
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
+)
+
+// maxPairs bounds the combinations of a zone and a forward or hosts plugin in a Corefile.
+const maxPairs = 4_000
+
+// neutral are the plugins that change no answer, or none that a node gets from node-dns.
+var neutral = plugins(`any autopath bind bufsize cache cancel chaos debug dnstap errors header health https https3 k8s_external kubernetai
+	kubernetes lameduck loadbalance local log loop metadata metrics minimal multicluster multisocket nsid on pprof prometheus proxyproto
+	quic ready reload root timeouts tls trace tsig ttl grpc_server`)
+
+// changing are the plugins that change answers in ways that node-dns does not.
+var changing = plugins(`acl alternate auto azure clouddns dns64 dnssec erratic etcd fanout federation file geoip grpc nomad rewrite
+	route53 secondary sign template transfer view whoami`)
+
+func plugins(names string) map[string]bool {
+	set := map[string]bool{}
+	for name := range strings.FieldsSeq(names) {
+		set[name] = true
+	}
+	return set
+}
+
+// server is a server block whose zones are understood.
+type server struct {
+	block
+	zones    []zoneKey
+	hosts    map[dnsname.Name]string  // zones in which only names of the hosts plugin exist, and where it stands
+	forwards map[dnsname.Name]forward // by the domain
+}
+
+// zoneKey is a zone that a block serves at port 53.
+type zoneKey struct {
+	name dnsname.Name
+	at   token
+}
+
+// corefile is what all server blocks of a Corefile say together.
+type corefile struct {
+	*reader
+	object Object
+	custom *custom
+	owners map[dnsname.Name]*server // by the zone
+	files  map[string][][]token     // entries of hosts files, by the Where
+	pairs  int
+	words  int                           // of hosts entries
+	addrs  map[dnsname.Name][]netip.Addr // of the hosts entries
+	// hasTooMany means that a name has more than maxAddresses, which is reported.
+	hasTooMany bool
+}
+
+// fromAPI are the plugins that answer from the API, as node-dns does.
+var fromAPI = plugins("kubernetai kubernetes multicluster")
+
+// readCorefile reads CoreDNS's configuration.
+func (r *reader) readCorefile(o Object, from *custom) {
+	p := &parser{reader: r, object: o, custom: from, snippets: map[string][]token{}}
+	p.push(token{}, frame{name: corefileKey, tokens: lexValue(r, o, corefileKey)})
+	c := &corefile{reader: r, object: o, custom: from, owners: map[dnsname.Name]*server{}, files: map[string][][]token{}, addrs: map[dnsname.Name][]netip.Addr{}}
+	servers := c.serve(p.blocks())
+	for _, b := range servers {
+		c.follow(b)
+	}
+	for _, b := range servers {
+		if slices.ContainsFunc(b.directives, func(d directive) bool { return fromAPI[d.name.text] }) {
+			continue
+		}
+		for _, zone := range b.zones {
+			c.keep(zone.name, zone.at.where())
+		}
+	}
+}
+
+// serve gives each zone to its first block. A query goes to the block with the longest zone that
+// its name is in.
+func (c *corefile) serve(blocks []block) []*server {
+	var servers []*server
+	var others []zoneKey // at other ports or protocols
+	for _, parsed := range blocks {
+		b := &server{block: parsed, hosts: map[dnsname.Name]string{}, forwards: map[dnsname.Name]forward{}}
+		view := slices.IndexFunc(b.directives, func(d directive) bool { return d.name.text == "view" })
+		for _, key := range b.keys {
+			zone, port, wrong := parseZone(key)
+			switch {
+			case wrong != "":
+				c.report(key.where(), "zone %s: %s", quote(key.text), wrong)
+				if port == "" {
+					c.keepUnknown(key.where())
+				}
+			case port != "":
+				others = append(others, zoneKey{zone, key})
+			case view >= 0:
+				c.keep(zone, key.where())
+			case c.owners[zone] == b:
+			case c.owners[zone] != nil:
+				c.report(key.where(), "%s also serves %s", c.owners[zone].whereOf(zone), zone.Relative())
+			default:
+				c.owners[zone] = b
+				b.zones = append(b.zones, zoneKey{zone, key})
+			}
+		}
+		switch {
+		case view >= 0:
+			c.report(b.directives[view].name.where(), `a server block with plugin "view" serves only some clients or queries`)
+		case len(b.zones) > 0:
+			servers = append(servers, b)
+		}
+	}
+	for _, other := range others {
+		if c.owners[other.name] == nil {
+			c.report(other.at.where(), "zone %s: node-dns follows only plain DNS at port 53", quote(other.at.text))
+		}
+	}
+	return servers
+}
+
+// whereOf is the place of a zone.
+func (b *server) whereOf(zone dnsname.Name) string {
+	for _, z := range b.zones {
+		if z.name == zone {
+			return z.at.where()
+		}
+	}
+	return ""
+}
+
+// owner returns the block that serves a name, and the zone.
+func (c *corefile) owner(name dnsname.Name) (*server, dnsname.Name) {
+	for zone := name; !zone.IsZero(); zone = zone.Parent() {
+		if b := c.owners[zone]; b != nil {
+			return b, zone
+		}
+	}
+	return nil, dnsname.Name{}
+}
+
+// isServed reports whether b serves the name, and reports at where if another block does.
+func (c *corefile) isServed(b *server, name dnsname.Name, where string) bool {
+	other, zone := c.owner(name)
+	if other != b && other != nil {
+		c.report(where, "%s serves %s", other.whereOf(zone), name.Relative())
+	}
+	return other == b
+}
+
+// follow follows the plugins of a block. CoreDNS asks the hosts plugin before it forwards.
+func (c *corefile) follow(b *server) {
+	hasHosts := false
+	for _, d := range b.directives {
+		switch {
+		case d.name.text == "hosts" && hasHosts:
+			c.report(d.name.where(), `plugin "hosts" occurs twice in a server block; the first one counts`)
+		case d.name.text == "hosts":
+			hasHosts = true
+			c.readHosts(b, d)
+		}
+	}
+	for _, d := range b.directives {
+		switch name := d.name.text; {
+		case name == "hosts", neutral[name]:
+		case name == "forward", name == "proxy":
+			c.readForward(b, d)
+		case changing[name]:
+			c.report(d.name.where(), "node-dns has no equivalent of plugin %q", name)
+		default:
+			c.report(d.name.where(), "unknown plugin %s", quote(name))
+		}
+	}
+}
+
+// spend reports whether another zone and plugin are within maxPairs.
+func (c *corefile) spend(where string) bool {
+	if c.pairs++; c.pairs == maxPairs+1 {
+		c.report(where, "the Corefile has more than %d combinations of zones and plugins; the rest is not followed", maxPairs)
+		c.keepUnknown(where)
+	}
+	return c.pairs <= maxPairs
+}
+
+// within returns the narrower ones of b's zones and domain, of those that have names in common.
+func (c *corefile) within(b *server, domain dnsname.Name, where string) (common []dnsname.Name) {
+	for _, zone := range b.zones {
+		switch {
+		case !c.spend(where):
+			return common
+		case domain.Within(zone.name) && !slices.Contains(common, domain):
+			common = append(common, domain)
+		case zone.name.Within(domain) && !slices.Contains(common, zone.name):
+			common = append(common, zone.name)
+		}
+	}
+	return common
+}
+
+// parseZone reads a zone as CoreDNS writes it: NAME, CIDR, or one of them with a port and a scheme.
+// port is "" for plain DNS at port 53. wrong says what is wrong.
+func parseZone(t token) (zone dnsname.Name, port, wrong string) {
+	if t.hasEnv() {
+		return dnsname.Name{}, "", "the environment of CoreDNS is not known"
+	}
+	scheme, text, hasScheme := strings.Cut(t.text, "://")
+	if !hasScheme {
+		scheme, text = "dns", t.text
+	}
+	switch scheme {
+	case "dns":
+	case "tls", "https", "https3", "grpc", "quic":
+		port = scheme
+	default:
+		return dnsname.Name{}, "", "unknown scheme"
+	}
+	if at := strings.LastIndexByte(text, ':'); at >= 0 && !strings.Contains(text[at:], "/") {
+		number, err := strconv.ParseUint(text[at+1:], 10, 16)
+		if err != nil || number == 0 {
+			return dnsname.Name{}, "", "expected a port from 1 to 65535"
+		}
+		if number != 53 && port == "" {
+			port = text[at+1:]
+		}
+		text = text[:at]
+	}
+	zone, wrong = parseDomain(text)
+	return zone, port, wrong
+}
+
+// parseDomain reads a name, or the CIDR of a reverse zone. "" is the root.
+func parseDomain(text string) (domain dnsname.Name, wrong string) {
+	if strings.Contains(text, "/") {
+		prefix, err := netip.ParsePrefix(text)
+		if err != nil {
+			return dnsname.Name{}, "expected a domain name or a CIDR"
+		}
+		zones := dnsname.ReverseZones(prefix)
+		if len(zones) != 1 {
+			return dnsname.Name{}, "expected a CIDR that ends at an octet (IPv4) or at a nibble (IPv6)"
+		}
+		return zones[0], ""
+	}
+	if text == "" {
+		return dnsname.Root(), ""
+	}
+	domain, err := dnsname.Parse(text)
+	if err != nil || strings.Contains(text, "*") {
+		return dnsname.Name{}, "expected a domain name"
+	}
+	return domain, ""
+}

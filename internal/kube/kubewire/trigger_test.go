@@ -1,0 +1,101 @@
+package kubewire
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/node-dns/node-dns/internal/test/kubetest"
+)
+
+// TestTriggered: the time of what a slice was written for is kept, whatever else the annotation may be is none, and the slice is
+// taken as it is all the same.
+func TestTriggered(t *testing.T) {
+	rows := []struct {
+		name string
+		text string
+		want time.Time
+	}{
+		{"as controllers write it", "2026-11-22T09:37:03Z", time.Date(2026, 11, 22, 9, 37, 3, 0, time.UTC)},
+		{"to the nanosecond", "2026-11-22T09:37:03.123456789Z", time.Date(2026, 11, 22, 9, 37, 3, 123456789, time.UTC)},
+		{"with another zone", "2026-11-22T09:37:03.5+05:30", time.Date(2026, 11, 22, 4, 7, 3, 5e8, time.UTC)},
+		{"the longest", "2026-11-22T09:37:03.123456789+05:30", time.Date(2026, 11, 22, 4, 7, 3, 123456789, time.UTC)},
+		{"longer than any", "2026-11-22T09:37:03." + strings.Repeat("1", 1000) + "Z", time.Time{}},
+		{"empty", "", time.Time{}},
+		{"no time", "yesterday", time.Time{}},
+		{"no zone", "2026-11-22T09:37:03", time.Time{}},
+		{"no such day", "2026-02-30T09:37:03Z", time.Time{}},
+		{"seconds", "1700000000", time.Time{}},
+		{"Go's zero time", "0001-01-01T00:00:00Z", time.Time{}},
+		{"before there were such clocks", "1969-12-31T23:59:59Z", time.Time{}},
+		{"before, by its zone", "1970-01-01T00:00:00+01:00", time.Time{}},
+		{"beyond what has nanoseconds", "2262-01-01T00:00:00Z", time.Time{}},
+		{"in no year that is written so", "9999-12-31T23:59:59-07:00", time.Time{}},
+		{"control characters", "2026-11-22T09:37:03Z\n", time.Time{}},
+	}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			s := kubetest.New()
+			s.Set(triggered(row.text))
+			for _, accept := range []string{Accept, "application/json"} {
+				all, _ := readList(t, s, EndpointSlices, accept)
+				if len(all) != 1 || all[0].Value == nil || !all[0].Triggered.Equal(row.want) || all[0].Triggered.IsZero() != row.want.IsZero() {
+					t.Errorf("%s: %+v, want the time %v", accept, all, row.want)
+				}
+			}
+		})
+	}
+}
+
+// triggered is a slice with this annotation among others.
+func triggered(text string) *discoveryv1.EndpointSlice {
+	return &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{
+		Name: "s", Namespace: "shop", Labels: map[string]string{serviceLabel: "web"},
+		Annotations: map[string]string{"a": "2020-01-01T00:00:00Z", triggerAnnotation: text, "z": "2021-01-01T00:00:00Z"},
+	}}
+}
+
+// TestTriggeredElsewhere: no other kind has that time, nor has a slice of no Service, or one that is gone.
+func TestTriggeredElsewhere(t *testing.T) {
+	const text = "2026-11-22T09:37:03Z"
+	s := kubetest.New()
+	meta := triggered(text).ObjectMeta
+	ofNobody := triggered(text)
+	ofNobody.Labels = nil
+	s.Set(ofNobody)
+	s.Set(&corev1.Service{ObjectMeta: meta})
+	s.Set(&corev1.Endpoints{ObjectMeta: meta}) //lint:ignore SA1019 it is what old clusters have
+	s.Set(&corev1.Pod{ObjectMeta: meta})
+	s.Set(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Annotations: meta.Annotations}})
+	for kind := range paths {
+		for _, accept := range []string{Accept, "application/json"} {
+			all, _ := readList(t, s, kind, accept)
+			if len(all) != 1 || !all[0].Triggered.IsZero() {
+				t.Errorf("%v as %s: %+v", kind, accept, all)
+			}
+		}
+	}
+
+	s = kubetest.New()
+	s.Set(triggered(text))
+	s.Delete("EndpointSlice", "shop", "s")
+	for format, accept := range map[Format]string{Protobuf: Accept, JSON: "application/json"} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, paths[EndpointSlices]+"?watch=1&resourceVersion=1000&timeoutSeconds=1", nil)
+		r.Header.Set("Accept", accept)
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		events := NewDecoder(EndpointSlices).Watch(w.Body, format)
+		came, err1 := events.Next()
+		went, err2 := events.Next()
+		if err := errors.Join(err1, err2); err != nil || came.Object.Triggered.IsZero() || went.Type != Deleted || !went.Object.Triggered.IsZero() {
+			t.Errorf("%s: %+v, then %+v, %v", accept, came, went, err)
+		}
+	}
+}

@@ -1,0 +1,167 @@
+package procfs
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// noLimit is from where on a number of the first version's stands for none: it is rounded to pages, whose size differs.
+const noLimit = 1 << 60
+
+// MemoryLimit is the least number of octets that a control group of this process, or one above it, sets: memory.max and
+// memory.high of the second version, memory.limit_in_bytes of the first. 0: none does. root is where /proc and what is mounted
+// are looked for; "": /. It fails where /proc cannot be read; what is above a namespace's own root is not seen.
+func MemoryLimit(root string) (octets int64, err error) {
+	groups, err := readGroups(filepath.Join("/", root, "/proc/self/cgroup"))
+	if err != nil {
+		return 0, err
+	}
+	mounts, err := readMounts(filepath.Join("/", root, "/proc/self/mountinfo"))
+	if err != nil {
+		return 0, err
+	}
+	for _, m := range mounts {
+		group, ok := groups[m.controller]
+		if !ok {
+			continue
+		}
+		for _, dir := range m.dirs(group) {
+			for _, file := range m.files() {
+				n, err := readLimit(filepath.Join("/", root, dir, file))
+				if err != nil {
+					return 0, err
+				}
+				if n > 0 && (octets == 0 || n < octets) {
+					octets = n
+				}
+			}
+		}
+	}
+	return octets, nil
+}
+
+// The controllers of readGroups and mount: the second version has one hierarchy for all.
+const (
+	unified = ""
+	memory  = "memory"
+)
+
+// readGroups returns the path of the process's group by controller.
+func readGroups(path string) (map[string]string, error) {
+	groups := map[string]string{}
+	err := eachLine(path, func(line string) {
+		fields := strings.SplitN(line, ":", 3) // number, controllers, path
+		if len(fields) != 3 {
+			return
+		}
+		for controller := range strings.SplitSeq(fields[1], ",") {
+			if controller == memory || controller == unified {
+				groups[controller] = fields[2]
+			}
+		}
+	})
+	return groups, err
+}
+
+// A mount is where groups are to be seen: those of group and below it.
+type mount struct {
+	controller string
+	group, dir string
+}
+
+// readMounts reads proc_pid_mountinfo(5).
+func readMounts(path string) ([]mount, error) {
+	var mounts []mount
+	err := eachLine(path, func(line string) {
+		before, after, _ := strings.Cut(line, " - ")
+		where, what := strings.Fields(before), strings.Fields(after)
+		if len(where) < 5 || len(what) < 1 {
+			return
+		}
+		m := mount{group: unescape(where[3]), dir: unescape(where[4])}
+		switch {
+		case what[0] == "cgroup2":
+			m.controller = unified
+		case what[0] == "cgroup" && len(what) > 2 && slices.Contains(strings.Split(what[2], ","), memory):
+			m.controller = memory
+		default:
+			return
+		}
+		mounts = append(mounts, m)
+	})
+	return mounts, err
+}
+
+// unescape undoes the octal numbers for space, tab, newline and backslash.
+func unescape(text string) string {
+	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(text)
+}
+
+func (m mount) files() []string {
+	if m.controller == unified {
+		return []string{"memory.max", "memory.high"}
+	}
+	return []string{"memory.limit_in_bytes"}
+}
+
+// dirs are the directories of a group and of those above it, as far as they are to be seen. A group that is not below what is
+// mounted is that of another namespace: then what is mounted is all that is known.
+func (m mount) dirs(group string) []string {
+	below, err := filepath.Rel(m.group, group)
+	if err != nil || below == ".." || strings.HasPrefix(below, "../") {
+		return []string{m.dir}
+	}
+	var dirs []string
+	for dir := filepath.Join(m.dir, below); ; dir = filepath.Dir(dir) {
+		dirs = append(dirs, dir)
+		if dir == filepath.Clean(m.dir) {
+			return dirs
+		}
+	}
+}
+
+// readLimit returns 0 where there is no limit, or no such file: the topmost group of the second version has none.
+func readLimit(path string) (int64, error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("reading a memory limit: %w", err)
+	}
+	word := strings.TrimSpace(string(text))
+	if word == "max" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(word, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("reading a memory limit: %s: %w", path, err)
+	}
+	if n >= noLimit {
+		return 0, nil
+	}
+	return n, nil
+}
+
+func eachLine(path string, do func(line string)) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("reading which control groups there are: %w", err)
+	}
+	defer file.Close()
+	lines := bufio.NewScanner(file)
+	for lines.Scan() {
+		do(lines.Text())
+	}
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("reading %s: %w", path, err)
+	}
+	return nil
+}

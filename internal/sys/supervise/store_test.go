@@ -1,0 +1,103 @@
+package supervise
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/node-dns/node-dns/internal/test/lab"
+)
+
+// TestStore: what one run of a program puts into the store the next one inherits, by its name; and a manager that keeps
+// nothing is found out.
+func TestStore(t *testing.T) {
+	if os.Getenv("NODEDNS_SUPERVISE_STORES") != "" {
+		storeAndWait()
+		return
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for room, want := range map[int]string{
+		10: "inherited \nkeeps true\ninherited kept\nkeeps true\n",
+		1:  "inherited \nkeeps false\ninherited kept\nkeeps false\n",
+		0:  "inherited \nkeeps false\ninherited \nkeeps false\n",
+	} {
+		m := lab.NewManager(t, room, []string{"NODEDNS_SUPERVISE_STORES=1"}, self, "-test.run=^TestStore$", "-test.timeout=1m")
+		for range 2 {
+			m.Start()
+			if err := m.End(unix.SIGKILL); err == nil {
+				t.Error("it was not killed")
+			}
+		}
+		if got := m.Output(); got != want {
+			t.Errorf("with room for %d the program says\n%s, expected\n%s", room, got, want)
+		}
+		if held := m.Held(); len(held) != min(room, 1) {
+			t.Errorf("with room for %d the manager holds %q", room, held)
+		}
+	}
+}
+
+// storeAndWait is the program: it stores the file "kept", removes the file "dropped", and tells what it knows.
+func storeAndWait() {
+	var names []string
+	for _, file := range Inherit() {
+		names = append(names, file.Name())
+	}
+	again := Inherit()
+	store := OpenStore()
+	fd, err := unix.MemfdCreate("kept", unix.MFD_CLOEXEC)
+	err = errors.Join(err, store.Remove("kept"), store.Put("kept", fd), store.Put("kept", fd))
+	if err == nil && store.Exists() {
+		keeps, failed := store.Keeps()
+		err = failed
+		slices.Sort(names)
+		os.Stdout.WriteString("inherited " + strings.Join(names, " ") + "\nkeeps " + map[bool]string{true: "true", false: "false"}[keeps] + "\n")
+	}
+	if err != nil || len(again) > 0 || os.Getenv("LISTEN_FDS") != "" {
+		os.Stdout.WriteString(fmt.Sprintln("fails:", err, again))
+	}
+	_ = notifySystemd("READY=1")
+	select {}
+}
+
+// TestNoStore: without a service manager nothing is stored, and one that has gone is an error, not a wait.
+func TestNoStore(t *testing.T) {
+	t.Setenv("NOTIFY_SOCKET", "")
+	if store := OpenStore(); store.Exists() || !errors.Is(store.Put("a", 0), ErrNoStore) {
+		t.Error("there is a store")
+	}
+	gone := filepath.Join(t.TempDir(), "notify")
+	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: gone, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket.Close()
+	t.Setenv("NOTIFY_SOCKET", gone)
+	if _, err := OpenStore().Keeps(); err == nil {
+		t.Error("a manager that has gone keeps files")
+	}
+}
+
+// TestSilentManager: one that does not read holds nobody up for longer than it must.
+func TestSilentManager(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "notify")
+	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer socket.Close()
+	t.Setenv("NOTIFY_SOCKET", path)
+	if _, err := OpenStore().Keeps(); err == nil || !strings.Contains(err.Error(), "has not answered within 1s") {
+		t.Errorf("got %v", err)
+	}
+}

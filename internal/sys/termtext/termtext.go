@@ -1,0 +1,89 @@
+// Package termtext writes foreign texts for a terminal: names come from DHCP, from files and over D-Bus, and what does not print
+// may clear the screen, or look like another line.
+package termtext
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// All is a value, a string or what is made of strings, slices, structs and pointers, with Escape of all its texts; maps and
+// unexported fields it must not have. It shares no memory with the given one.
+func All[T any](value T) T {
+	v := reflect.ValueOf(&value).Elem()
+	escapeAll(v)
+	return value
+}
+
+func escapeAll(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(Escape(v.String()))
+	case reflect.Slice:
+		if v.IsNil() {
+			return
+		}
+		own := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
+		reflect.Copy(own, v)
+		for i := range own.Len() {
+			escapeAll(own.Index(i))
+		}
+		v.Set(own)
+	case reflect.Pointer:
+		if v.IsNil() {
+			return
+		}
+		own := reflect.New(v.Type().Elem())
+		own.Elem().Set(v.Elem())
+		escapeAll(own.Elem())
+		v.Set(own)
+	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[time.Time]() {
+			return
+		}
+		for i := range v.NumField() {
+			escapeAll(v.Field(i))
+		}
+	}
+}
+
+// Escape writes what does not print, line ends too, as \xNN, \uNNNN or \UNNNNNNNN.
+func Escape(text string) string {
+	if strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }) < 0 {
+		return text
+	}
+	var out strings.Builder
+	for len(text) > 0 {
+		r, size := utf8.DecodeRuneInString(text)
+		switch {
+		case r == utf8.RuneError && size == 1, r < utf8.RuneSelf && !unicode.IsPrint(r):
+			fmt.Fprintf(&out, `\x%02x`, text[0])
+		case unicode.IsPrint(r):
+			out.WriteRune(r)
+		case r > 0xffff:
+			fmt.Fprintf(&out, `\U%08x`, r)
+		default:
+			fmt.Fprintf(&out, `\u%04x`, r)
+		}
+		text = text[size:]
+	}
+	return out.String()
+}
+
+// Lines escapes a text that may have several lines, with indent before the further ones, which makes them no rows of their
+// own. A tab in it stays.
+func Lines(text, indent string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		words := strings.Split(line, "\t")
+		for j := range words {
+			words[j] = Escape(words[j])
+		}
+		lines[i] = strings.Join(words, "\t")
+	}
+	return strings.Join(lines, "\n"+indent)
+}

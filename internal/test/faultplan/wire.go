@@ -1,0 +1,148 @@
+package faultplan
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/test/dnstest"
+)
+
+// Facts of the rows about messages.
+const (
+	ports   = "distinct ports"
+	entropy = "ID entropy, bits"
+	strays  = "stray names remembered"
+	cpuTime = "CPU, s"
+	ended   = "ended"
+)
+
+// wire are the rows about what is sent.
+func wire() []Row {
+	type faults = dnstest.Faults
+	rows := []Row{
+		{
+			Name: "source ports for 4,000 queries", Promise: "≥ 3,700 distinct of 4,000, ID entropy ≥ 11.9 bits", servers: 1,
+			play: sourcePorts, want: wantEntropy,
+		},
+		{
+			Name: "a query loop to itself, 101 queries", Promise: "refused at once; it never exits", servers: 1, itself: true,
+			play: loop, want: wantRefused,
+		},
+	}
+	for _, only := range []struct {
+		name   string
+		faults faults
+	}{
+		{"FORMERR", faults{FormErrOnEDNS: true}},
+		{"silent", faults{DropOnEDNS: true}},
+		{"BADVERS", faults{BadVersOnEDNS: true}},
+	} {
+		rows = append(rows, Row{
+			Name: "EDNS broken at the only upstream: " + only.name, Promise: "100 %", servers: 1,
+			play: bad(only.faults),
+		})
+	}
+	const record = strayName + " 300 IN A " + dnstest.ForgedA
+	for _, section := range []struct {
+		name   string
+		faults faults
+	}{
+		{"answer", faults{ExtraRR: record}},
+		{"authority", faults{ExtraAuthority: record}},
+		{"additional", faults{ExtraAdditional: record}},
+	} {
+		rows = append(rows, Row{
+			Name: "stray records in the " + section.name + " section", Promise: "nothing of it cached", servers: 1,
+			play: stray(section.faults), want: wantNoStray,
+		})
+	}
+	return rows
+}
+
+// sourcePorts asks 4,000 names, and looks where the queries for them came from.
+func sourcePorts(s *stage) error {
+	const n = 4000
+	if err := s.ask(dnstest.Load{Rate: fast, Count: n, Window: window, Asks: distinct("port")}, s.main, func() {}); err != nil {
+		return err
+	}
+	byPort, byID, all := map[uint16]int{}, map[uint16]int{}, 0
+	for _, q := range s.up[0].Received() {
+		if q.Network == "udp" {
+			byPort[q.Client.Port()]++
+			byID[q.Msg.Id]++
+			all++
+		}
+	}
+	s.note(ports, float64(len(byPort)))
+	s.note(entropy, bits(byID, all))
+	return nil
+}
+
+// bits is the entropy of what was counted.
+func bits(counts map[uint16]int, all int) (sum float64) {
+	for _, n := range counts {
+		share := float64(n) / float64(all)
+		sum -= share * math.Log2(share)
+	}
+	return sum
+}
+
+// wantEntropy leaves chance five standard deviations. Of the 28,232 ports that the kernel has to give
+// (net.ipv4.ip_local_port_range) 4,000 draws hit 3,730 in the mean, give or take 15; of all IDs they have 11.906 bits, give or
+// take 0.006.
+func wantEntropy(o Outcome) string {
+	if o.Fact(ports) < 3655 || o.Fact(entropy) < 11.87 {
+		return fmt.Sprintf("%g ports, IDs of %.3f bits", o.Fact(ports), o.Fact(entropy))
+	}
+	return allRight(o)
+}
+
+// loop asks a program whose upstream nameserver it is itself.
+func loop(s *stage) error {
+	const queries = 101
+	before := s.program.CPU()
+	err := s.ask(dnstest.Load{Rate: rate, Count: queries, Asks: distinct("loop")}, s.main, func() {})
+	s.note(cpuTime, (s.program.CPU() - before).Seconds())
+	s.note(memoryMB, s.program.Memory())
+	if !s.program.Running() {
+		s.note(ended, 1)
+	}
+	return err
+}
+
+func wantRefused(o Outcome) string {
+	if o.Asked == 0 || o.Failed < o.Asked || o.Fact(ended) > 0 || o.Fact(memoryMB) > mostMB {
+		return "not all were refused, by a program that lives"
+	}
+	return ""
+}
+
+// strayName is one that nobody asked for when an upstream nameserver says something of it.
+const strayName = "bank.test."
+
+// stray asks names whose answers have records of another one, and then for that.
+func stray(f dnstest.Faults) func(*stage) error {
+	return func(s *stage) error {
+		s.up[0].SetFaults(f)
+		if err := s.ask(dnstest.Load{Asks: distinct("n")}, s.main, func() { s.pass(0.5) }); err != nil {
+			return err
+		}
+		s.up[0].SetFaults(dnstest.Faults{})
+		time.Sleep(10 * time.Millisecond)
+		err := s.ask(dnstest.Load{Count: 10, Asks: []dnstest.Ask{{Name: strayName, Type: dns.TypeA, Want: address}}}, s.main, func() {})
+		if s.up[0].QueriesFor(strayName, dns.TypeA) == 0 {
+			s.note(strays, 1)
+		}
+		return err
+	}
+}
+
+func wantNoStray(o Outcome) string {
+	if o.Fact(strays) > 0 {
+		return "what came unasked was remembered"
+	}
+	return allRight(o)
+}

@@ -1,0 +1,389 @@
+// Package vm boots whole machines in software emulation, for tests of what containers share with their host: SELinux, limits,
+// kernel modules, network cards that come and go, power cuts.
+//
+// A guest is a Debian with a policy of SELinux in enforcing mode: Debian's own, or another distribution's that lies unpacked in
+// a directory. Package lab has the machines that are cheaper: they boot in a second, where these take a minute.
+package vm
+
+import (
+	"bufio"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/node-dns/node-dns/internal/test/lab"
+)
+
+// Config says what a guest is made of.
+type Config struct {
+	Suite  Suite  // "": Bookworm
+	Policy string // directory with another distribution's targeted policy, unpacked or as root.tar.xz; "": Debian's own policy
+	Module []byte // policy module (CIL) that is loaded before the first boot; nil: none
+	Kernel string // further kernel parameters
+	// Calm makes the guest's clock count instructions, one a nanosecond, on one processor. By that
+	// clock the guest is as fast as real hardware. A second of it takes 5 to 10 while it is busy.
+	Calm bool
+}
+
+func (c Config) policyName() string {
+	if c.Policy == "" {
+		return "default"
+	}
+	return "targeted"
+}
+
+// Machine is a guest. It ends with the test. Its methods fail the test and are for the test's goroutine.
+type Machine struct {
+	t      testing.TB
+	l      *lab.Lab
+	c      Config
+	dir    string
+	base   string // the image that its disk is a copy of
+	kernel string // directory of its kernel
+	links  []link
+
+	qemu    *lab.Process // nil: off
+	agent   net.Conn
+	answers *bufio.Reader
+}
+
+// link is a network card.
+type link struct {
+	number int
+	peer   *lab.Namespace
+	bridge string
+	loose  bool // its cable is not plugged in
+}
+
+// New makes a machine, which is off.
+func New(t testing.TB, l *lab.Lab, c Config) *Machine {
+	t.Helper()
+	lab.Need(t, "qemu-system-x86_64", "mkfs.ext4", "setfiles", "semodule")
+	if runtime.GOARCH != "amd64" {
+		lab.Skip(t, "guests are amd64")
+	}
+	base, err := image(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, err := Root(c.Suite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &Machine{t: t, l: l, c: c, base: base, dir: lab.ShortDir(t), kernel: filepath.Join(root, "boot")}
+	t.Cleanup(func() {
+		m.Cut()
+	})
+	return m
+}
+
+func (m *Machine) path(name string) string { return filepath.Join(m.dir, name) }
+
+// Wire gives the machine a network card, ethN by the order of calls, whose other end is plugged into a bridge of the namespace.
+// All bridges of one machine are in one namespace: the emulator runs in it. A machine that is on is given the card as it runs.
+func (m *Machine) Wire(peer *lab.Namespace, bridge string) {
+	m.t.Helper()
+	n := len(m.links)
+	m.links = append(m.links, link{number: n, peer: peer, bridge: bridge})
+	peer.Run("ip", "tuntap", "add", "dev", tap(n), "mode", "tap")
+	peer.Run("ip", "link", "set", tap(n), "master", bridge, "up")
+	if m.qemu != nil {
+		m.monitor("netdev_add " + m.links[n].netdev())
+		m.Plug(n)
+	}
+}
+
+func tap(n int) string { return "tap" + strconv.Itoa(n) }
+
+// Boot starts the machine and returns when its agent answers.
+func (m *Machine) Boot() {
+	m.t.Helper()
+	if _, err := os.Stat(m.path("disk")); err != nil {
+		m.l.Run("cp", "--sparse=always", m.base, m.path("disk"))
+	}
+	m.start()
+	m.connect()
+	m.greet()
+}
+
+// bootTimeout bounds a boot: 40 to 60 s on two idle cores.
+const bootTimeout = 10 * time.Minute
+
+func (m *Machine) start(more ...string) {
+	m.t.Helper()
+	for _, socket := range []string{"agent", "monitor"} {
+		os.Remove(m.path(socket))
+	}
+	argv := append(m.argv(), more...)
+	if len(m.links) > 0 {
+		argv = append([]string{"ip", "netns", "exec", m.links[0].peer.Name}, argv...)
+	}
+	m.qemu = m.l.Start(lab.Command{Argv: argv})
+	for _, link := range m.links {
+		if link.loose {
+			m.monitor(link.cable())
+		}
+	}
+}
+
+func (m *Machine) argv() []string {
+	m.t.Helper()
+	argv := []string{
+		"qemu-system-x86_64", "-cpu", "max", "-m", "1536", "-nographic", "-no-reboot",
+		"-kernel", m.only("vmlinuz-*"), "-initrd", m.only("initrd.img-*"),
+		"-append", "root=/dev/vda rw console=ttyS0 quiet net.ifnames=0 systemd.show_status=0 security=selinux selinux=1 audit=1 " +
+			"enforcing=1 " + m.c.Kernel,
+		"-drive", "file=" + m.path("disk") + ",if=virtio,format=raw,cache=none",
+		"-device", "virtio-rng-pci",
+		"-device", "virtio-serial-pci", "-chardev", "socket,id=agent,server=on,wait=off,path=" + m.path("agent"),
+		"-device", "virtserialport,chardev=agent,name=agent",
+		"-monitor", "unix:" + m.path("monitor") + ",server=on,wait=off", "-serial", "stdio",
+	}
+	if m.c.Calm {
+		argv = append(argv, "-accel", "tcg,thread=single", "-icount", "shift=0", "-smp", "1")
+	} else {
+		argv = append(argv, "-accel", "tcg,thread=multi", "-smp", "2")
+	}
+	for _, link := range m.links {
+		argv = append(argv, "-netdev", link.netdev(), "-device", link.device())
+	}
+	return argv
+}
+
+// netdev is the emulator's end of the cable, for -netdev and netdev_add.
+func (l link) netdev() string {
+	return fmt.Sprintf("tap,id=n%d,ifname=%s,script=no,downscript=no", l.number, tap(l.number))
+}
+
+// device is the card for -device and device_add. Its address is the same at each boot.
+func (l link) device() string {
+	return fmt.Sprintf("virtio-net-pci,id=card%d,netdev=n%d,mac=52:54:00:00:00:%02x", l.number, l.number, l.number+1)
+}
+
+// cable is the emulator's command that plugs the card's cable in, or out.
+func (l link) cable() string {
+	state := "on"
+	if l.loose {
+		state = "off"
+	}
+	return fmt.Sprintf("set_link card%d %s", l.number, state)
+}
+
+// only returns the one file of the guest's /boot that matches.
+func (m *Machine) only(pattern string) string {
+	m.t.Helper()
+	files, err := filepath.Glob(filepath.Join(m.kernel, pattern))
+	if err != nil || len(files) != 1 {
+		m.t.Fatalf("expected one file %s in the guest, found %v, %v", pattern, files, err)
+	}
+	return files[0]
+}
+
+// connect opens the agent's port.
+func (m *Machine) connect() {
+	m.t.Helper()
+	m.agent = m.dial("agent")
+	m.answers = bufio.NewReader(m.agent)
+}
+
+// dial connects to a socket of the emulator, which makes it when it starts.
+func (m *Machine) dial(name string) net.Conn {
+	m.t.Helper()
+	var conn net.Conn
+	var err error
+	if !lab.Poll(time.Minute, func() bool {
+		conn, err = net.Dial("unix", m.path(name))
+		return err == nil || !m.qemu.Running()
+	}) || err != nil {
+		m.t.Fatalf("connecting to the emulator: %v\n%s", err, m.qemu.Output())
+	}
+	return conn
+}
+
+// greet waits for the agent to say that it is ready.
+func (m *Machine) greet() {
+	m.t.Helper()
+	m.agent.SetReadDeadline(time.Now().Add(bootTimeout))
+	for {
+		line, err := m.answers.ReadString('\n')
+		if err != nil {
+			m.t.Fatalf("waiting for the guest to boot: %v\n%s", err, m.qemu.Output())
+		}
+		if strings.TrimSpace(line) == "ready" {
+			return
+		}
+	}
+}
+
+// commandTimeout bounds one script in the guest, which is 10 to 15 times slower than the host.
+const commandTimeout = 10 * time.Minute
+
+// ExitError is a script that ended with another status than 0.
+type ExitError int
+
+func (e ExitError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
+
+// Try runs a script in the guest's root shell and returns what it printed.
+func (m *Machine) Try(script string) (string, error) {
+	m.t.Helper()
+	m.agent.SetDeadline(time.Now().Add(commandTimeout))
+	if _, err := fmt.Fprintf(m.agent, "%s\n", base64.StdEncoding.EncodeToString([]byte(script))); err != nil {
+		m.t.Fatalf("sending to the guest: %v", err)
+	}
+	line, err := m.answers.ReadString('\n')
+	if err != nil {
+		m.t.Fatalf("waiting for the guest to run %q: %v\n%s", script, err, m.qemu.Output())
+	}
+	code, text, _ := strings.Cut(strings.TrimSpace(line), " ")
+	out, err := base64.StdEncoding.DecodeString(text)
+	status, errCode := strconv.Atoi(code)
+	if err := errors.Join(err, errCode); err != nil {
+		m.t.Fatalf("reading the guest's answer %q: %v", line, err)
+	}
+	if status != 0 {
+		return string(out), ExitError(status)
+	}
+	return string(out), nil
+}
+
+// Run is Try for what must succeed.
+func (m *Machine) Run(script string) string {
+	m.t.Helper()
+	out, err := m.Try(script)
+	if err != nil {
+		m.t.Fatalf("%s: %v\n%s", script, err, out)
+	}
+	return out
+}
+
+// awaitTimeout bounds a stuck guest. It is no demand on its speed.
+const awaitTimeout = 5 * time.Minute
+
+// Await runs a script until it succeeds.
+func (m *Machine) Await(what, script string) {
+	m.t.Helper()
+	// One call waits in the guest: each costs it a process.
+	out, err := m.Try(fmt.Sprintf("end=$((SECONDS+%d)); until ( %s\n); do [ $SECONDS -lt $end ] || exit 1; sleep 0.3; done",
+		int(awaitTimeout.Seconds()), script))
+	if err != nil {
+		m.t.Fatalf("waiting for %s: %v\n%s", what, err, out)
+	}
+}
+
+// IsOn reports whether the machine runs and its agent was reached.
+func (m *Machine) IsOn() bool { return m.agent != nil }
+
+// PowerOff stops the machine in order and returns when it is off. Its disk stays.
+func (m *Machine) PowerOff() {
+	m.t.Helper()
+	m.Run("systemctl poweroff --no-block")
+	if !lab.Poll(awaitTimeout, func() bool { return !m.qemu.Running() }) {
+		m.t.Fatalf("the guest does not power off:\n%s", m.qemu.Output())
+	}
+	m.off()
+}
+
+// ReadDisk returns what a file of the machine that is off holds.
+func (m *Machine) ReadDisk(path string) string {
+	m.t.Helper()
+	return m.l.Run("sh", "-c", `exec debugfs -R "cat $1" "$2" 2>/dev/null`, "sh", path, m.path("disk"))
+}
+
+// Cut is a power cut: what the guest has not flushed to its disk is lost.
+func (m *Machine) Cut() {
+	if m.qemu == nil {
+		return
+	}
+	m.qemu.Kill()
+	m.off()
+}
+
+func (m *Machine) off() {
+	if m.agent != nil {
+		m.agent.Close()
+	}
+	m.qemu, m.agent = nil, nil
+}
+
+// Unplug takes the card ethN out of the running machine, and returns when the guest has let go of it.
+func (m *Machine) Unplug(n int) {
+	m.t.Helper()
+	card := "card" + strconv.Itoa(n)
+	m.monitor("device_del " + card)
+	if !lab.Poll(awaitTimeout, func() bool { return !strings.Contains(m.monitor("info network"), card+":") }) {
+		m.t.Fatalf("the guest keeps %s", card)
+	}
+}
+
+// Plug puts a card back that Unplug took out.
+func (m *Machine) Plug(n int) {
+	m.t.Helper()
+	m.monitor("device_add " + m.links[n].device())
+}
+
+// Cable plugs the cable of the card ethN in or out. Before Boot it says with which carrier the machine boots.
+func (m *Machine) Cable(n int, in bool) {
+	m.t.Helper()
+	m.links[n].loose = !in
+	if m.qemu != nil {
+		m.monitor(m.links[n].cable())
+	}
+}
+
+// monitor sends a command to the emulator and returns what it printed.
+func (m *Machine) monitor(command string) string {
+	m.t.Helper()
+	conn := m.dial("monitor")
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(awaitTimeout))
+	reader := bufio.NewReader(conn)
+	prompt := func() string {
+		text, err := reader.ReadString(' ')
+		for err == nil && !strings.HasSuffix(text, "(qemu) ") {
+			var more string
+			more, err = reader.ReadString(' ')
+			text += more
+		}
+		if err != nil {
+			m.t.Fatalf("talking to the emulator: %v", err)
+		}
+		return text
+	}
+	prompt()
+	fmt.Fprintf(conn, "%s\n", command)
+	out := prompt()
+	if strings.Contains(out, "Error") {
+		m.t.Fatalf("%s: %s", command, out)
+	}
+	return out
+}
+
+var denial = regexp.MustCompile(`(?m)^.*avc: +denied .*$`)
+
+// Denials returns the AVC records of all boots that match one of the patterns.
+func (m *Machine) Denials(about *regexp.Regexp) []string {
+	m.t.Helper()
+	out, _ := m.Try("cat /var/log/audit/audit.log* 2>/dev/null; journalctl -q --no-pager -o cat _TRANSPORT=audit")
+	if out == "" { // with RHEL 10's policy the guests had none: a test would pass whatever is denied
+		m.t.Error("the guest has no audit records at all")
+	}
+	var found []string
+	seen := map[string]bool{}
+	for _, line := range denial.FindAllString(out, -1) {
+		text := line[strings.Index(line, "avc:"):]
+		if about.MatchString(text) && !seen[text] {
+			seen[text] = true
+			found = append(found, text)
+		}
+	}
+	return found
+}
