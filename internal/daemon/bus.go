@@ -11,6 +11,7 @@ import (
 	"github.com/node-dns/node-dns/internal/admin/dbusapi"
 	"github.com/node-dns/node-dns/internal/dns/cache"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+	"github.com/node-dns/node-dns/internal/dns/exchange"
 	"github.com/node-dns/node-dns/internal/dns/forward"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
@@ -98,7 +99,7 @@ func (d *Daemon) busChanged() {
 // setOverBus takes over what was set, and returns when it is in force.
 func (d *Daemon) setOverBus(ctx context.Context, state dbusapi.State) error {
 	for _, rule := range state.Rules {
-		if err := forward.MayBind(rule.Server); err != nil {
+		if err := exchange.MayBind(rule.Server); err != nil {
 			return fmt.Errorf("%s: %w", rule, err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/admin/dbusapi"
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/exchange"
 	"github.com/node-dns/node-dns/internal/dns/forward"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
@@ -115,7 +116,7 @@ func (s *serving) refuse(c *precedence.Claim) {
 		_, loops := s.looping[server]
 		var bind error
 		if c.Source == precedence.Dnsmasq { // of D-Bus the caller was told
-			bind = forward.MayBind(server)
+			bind = exchange.MayBind(server)
 		}
 		switch {
 		case !server.TLS && slices.Contains(s.listen, server.Addr):

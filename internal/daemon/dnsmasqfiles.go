@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
-	"github.com/node-dns/node-dns/internal/dns/forward"
+	"github.com/node-dns/node-dns/internal/dns/exchange"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/hostdns"
@@ -45,7 +45,7 @@ type settings struct {
 	stopRebind, rebindLocalhost               bool
 	bogus, ignored, rebindOK, rewrites        string // their networks, to compare
 	filterA, filterAAAA, filterWin2K, bogPriv bool
-	udp                                       forward.UDP
+	udp                                       exchange.UDP
 }
 
 func newSettings(config nodeconfig.Config, files dnsmasqconf.Config) settings {

@@ -32,39 +32,3 @@ func missAll(b *testing.B, f *Forward) {
 		}
 	})
 }
-
-// BenchmarkCheck is what a lane does to an upstream's response: whether it is one to the question, and a simple one; parsed, as others
-// are, beside it. And the key of a query, which says what is the same question.
-func BenchmarkCheck(b *testing.B) {
-	sent, good := sentQuery(b, withEDNS)
-	good.Compress = true
-	wire, err := good.Pack()
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Run("simple", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			if _, ok := simple(sent, wire); !ok {
-				b.Fatal("it is not simple")
-			}
-		}
-	})
-	b.Run("parsed", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			if _, err := decode(sent, wire); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-	b.Run("key", func(b *testing.B) {
-		var room [maxKey]byte
-		b.ReportAllocs()
-		for b.Loop() {
-			if _, ok := appendKey(room[:0], sent); !ok {
-				b.Fatal("it has no key")
-			}
-		}
-	})
-}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dns/exchange"
 )
 
 // withOPT gives a response an OPT record with options, and the rcode its high bits.
@@ -25,7 +27,7 @@ func cookieOption(client []byte, server string) []byte {
 
 // refusal is a response without records.
 func refusal(query []byte, rcode int) []byte {
-	response := answerTo(query, trueAddr)[:questionEnd(query)]
+	response := answerTo(query, trueAddr)[:exchange.QuestionEnd(query)]
 	response[7] = 0
 	response[3] |= byte(rcode)
 	return response
@@ -72,7 +74,7 @@ var cookieManners = []struct {
 	}, 20, 21, 20, 0, 0, 0},
 	{"a server that is never content", func(query, cookie []byte, overTCP bool, _ int) [][]byte {
 		if !overTCP && len(cookie) > 0 {
-			return [][]byte{withOPT(refusal(query, 0), dns.RcodeBadCookie, cookieOption(cookie[:clientCookie], serverCookie))}
+			return [][]byte{withOPT(refusal(query, 0), dns.RcodeBadCookie, cookieOption(cookie[:exchange.ClientCookie], serverCookie))}
 		}
 		return speak(query, cookie, serverCookie)
 	}, 20, 40, 39, 0, 20, 0},
@@ -122,10 +124,10 @@ var cookieManners = []struct {
 
 // speak answers as who speaks cookies.
 func speak(query, cookie []byte, own string) [][]byte {
-	if len(cookie) < clientCookie {
+	if len(cookie) < exchange.ClientCookie {
 		return [][]byte{withOPT(answerTo(query, trueAddr), 0, nil)}
 	}
-	return [][]byte{withOPT(answerTo(query, trueAddr), 0, cookieOption(cookie[:clientCookie], own))}
+	return [][]byte{withOPT(answerTo(query, trueAddr), 0, cookieOption(cookie[:exchange.ClientCookie], own))}
 }
 
 // TestCookies: whatever becomes of a cookie, every question is answered rightly, on both roads, but for those of a server that says one
@@ -141,7 +143,7 @@ func TestCookies(t *testing.T) {
 						return [][]byte{withOPT(answerTo(query, trueAddr), 0, nil)}
 					}
 					n++
-					return row.answer(query, cookieSent(query), overTCP, n)
+					return row.answer(query, exchange.CookieSent(query), overTCP, n)
 				})
 				s := newLaneServer(t, func(c *Config) {
 					if row.name != silentManner {
@@ -161,9 +163,9 @@ func TestCookies(t *testing.T) {
 				}
 				withCookie, withServers := 0, 0
 				for _, q := range p.seen() {
-					if c := cookieSent(q.wire); len(c) > 0 && !q.overTCP {
+					if c := exchange.CookieSent(q.wire); len(c) > 0 && !q.overTCP {
 						withCookie++
-						if len(c) > clientCookie {
+						if len(c) > exchange.ClientCookie {
 							withServers++
 						}
 					}
@@ -184,7 +186,7 @@ func TestCookieForged(t *testing.T) {
 		t.Run(road, func(t *testing.T) {
 			n := 0
 			p := newPeer(t, func(query []byte, overTCP bool) [][]byte {
-				right := speak(query, cookieSent(query), serverCookie)
+				right := speak(query, exchange.CookieSent(query), serverCookie)
 				if n++; n == 1 || overTCP {
 					return right
 				}
@@ -216,7 +218,7 @@ func TestCookieLife(t *testing.T) {
 	now := time.Now()
 	var a, b cookie
 	first, other := bytes.Clone(a.option(now)), bytes.Clone(b.option(now))
-	if len(first) != clientCookie || bytes.Equal(first, other) {
+	if len(first) != exchange.ClientCookie || bytes.Equal(first, other) {
 		t.Fatalf("%x and %x", first, other)
 	}
 	if again := a.option(now.Add(time.Second)); len(again) != 0 {
@@ -227,17 +229,17 @@ func TestCookieLife(t *testing.T) {
 		t.Errorf("not remembered: %x", a.octets)
 	}
 	next := bytes.Clone(a.option(now.Add(cookieLife)))
-	if len(next) != clientCookie || bytes.Equal(next, first) {
+	if len(next) != exchange.ClientCookie || bytes.Equal(next, first) {
 		t.Errorf("after a day %x", next)
 	}
-	if a.heard(whole, whole); a.size != clientCookie {
+	if a.heard(whole, whole); a.size != exchange.ClientCookie {
 		t.Error("a late response has brought the old one back")
 	}
 	h := health{cookie: cookie{size: 16}}
 	for range failuresToDown {
 		h.failed("gone", false, now)
 	}
-	if h.state != Down || len(h.cookie.option(now)) != 0 || len(h.cookie.option(now.Add(cookieAgain))) != clientCookie {
+	if h.state != Down || len(h.cookie.option(now)) != 0 || len(h.cookie.option(now.Add(cookieAgain))) != exchange.ClientCookie {
 		t.Errorf("after it was down: %+v", h.cookie)
 	}
 	for _, got := range [][]byte{nil, first, append(bytes.Clone(first), make([]byte, 33)...), append(bytes.Clone(first), "short"...)} {

@@ -3,9 +3,7 @@ package forward
 import (
 	"context"
 	"errors"
-	"net"
 	"net/netip"
-	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -80,36 +78,5 @@ func BenchmarkCostly(b *testing.B) {
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(message)), "ns/octet")
 		})
-	}
-}
-
-// TestSlowLongMessage: a server that sends the begin of a long message, and then nothing, does not hold one of the places for long messages
-// until the question ends.
-func TestSlowLongMessage(t *testing.T) {
-	f := newForward(t, nil)
-	ours, theirs := net.Pipe()
-	defer theirs.Close()
-	ended := make(chan error, 1)
-	go func() {
-		_, err := f.receiveTCP(context.Background(), ours, nil, nil)
-		ended <- err
-	}()
-	if _, err := theirs.Write(append([]byte{0x40, 0}, make([]byte, longMessage)...)); err != nil {
-		t.Fatal(err)
-	}
-	await(t, "it has a place", func() bool { return len(f.received) == 1 })
-	if err := <-ended; !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("ended with %v", err)
-	}
-	if n := len(f.received); n != 0 {
-		t.Errorf("%d places are taken", n)
-	}
-}
-
-func TestReadAtATime(t *testing.T) {
-	for processors, want := range map[int]int{1: 1, 2: 1, 4: 2, 16: mostRead, 128: mostRead} {
-		if got := readAtATime(processors); got != want {
-			t.Errorf("with %d processors %d, want %d", processors, got, want)
-		}
 	}
 }

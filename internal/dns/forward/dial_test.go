@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/exchange"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
@@ -21,7 +22,7 @@ func TestSourceAndInterface(t *testing.T) {
 		servers[0].SetFaults(faults)
 		to := addresses[0]
 		to.Source, to.Interface = netip.MustParseAddr("127.0.0.77"), "lo"
-		if err := MayBind(to); errors.Is(err, unix.EPERM) {
+		if err := exchange.MayBind(to); errors.Is(err, unix.EPERM) {
 			lab.Skip(t, "needs Linux 5.7, or CAP_NET_RAW: %v", err)
 		}
 		mustAnswer(t, newForward(t, patient, to))
@@ -38,7 +39,7 @@ func TestInterfaceThatDoesNotExist(t *testing.T) {
 	_, addresses := startServers(t, 1)
 	to := addresses[0]
 	to.Interface = "no-such-if"
-	if err := MayBind(to); err != nil {
+	if err := exchange.MayBind(to); err != nil {
 		t.Error(err)
 	}
 	_, _, err := askFor(t, newForward(t, nil, to), "www.example.", dns.TypeA)

@@ -1,29 +1,20 @@
 package forward
 
 import (
-	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+	"github.com/node-dns/node-dns/internal/dns/exchange"
 	"github.com/node-dns/node-dns/internal/dns/records"
 	"github.com/node-dns/node-dns/internal/sys/journal"
 )
 
-var (
-	errTimeout = errors.New("timed out")
-	errClosed  = errors.New("forwarding after the end")
-
-	errNotOneQuestion = errors.New("forwarding a query that has not one question")
-)
+var errNotOneQuestion = errors.New("forwarding a query that has not one question")
 
 // Why a query has no response. An error from ServeDNS matches one of them, or the
 // error of the client's context.
@@ -34,15 +25,15 @@ var (
 )
 
 // result is what the client gets when no response was final.
-func (r *round) result(q question) (*dns.Msg, *server, error) {
+func (r *round) result(q exchange.Question) (*dns.Msg, *server, error) {
 	if r.refusal.msg != nil {
 		keepAsked(r.refusal.msg, q)
 		return r.refusal.msg, r.refusal.to, nil
 	}
 	if r.fresh {
-		r.misses = append(r.misses, outcome{attempt: r.current, err: errTimeout})
+		r.misses = append(r.misses, outcome{attempt: r.current, err: exchange.ErrTimeout})
 	}
-	isRemote := func(o outcome) bool { return !isLocal(o.err) }
+	isRemote := func(o outcome) bool { return !exchange.IsLocal(o.err) }
 	if len(r.misses) > 0 && !slices.ContainsFunc(r.misses, isRemote) {
 		return nil, nil, extended(dns.ExtendedErrorCodeOther, "no socket to ask from: "+r.misses[0].reason(), q, ErrShed)
 	}
@@ -52,7 +43,7 @@ func (r *round) result(q question) (*dns.Msg, *server, error) {
 
 // extended makes the error for the client and for our log. The text does not repeat
 // the question: the client knows it, and dnsserver cuts the text at 128 octets.
-func extended(code uint16, text string, q question, cause error) error {
+func extended(code uint16, text string, q exchange.Question, cause error) error {
 	return &dnsserver.ExtendedError{Code: code, Text: text, Err: fmt.Errorf("forwarding %s: %w", q, cause)}
 }
 
@@ -63,7 +54,7 @@ func explain(misses []outcome) (code uint16, text string) {
 	code = dns.ExtendedErrorCodeNetworkError
 	var names, reasons []string
 	for _, o := range misses {
-		if !isNetwork(o.err) && !(o.err == nil && o.msg.Rcode == dns.RcodeFormatError) {
+		if !exchange.IsNetwork(o.err) && !(o.err == nil && o.msg.Rcode == dns.RcodeFormatError) {
 			code = dns.ExtendedErrorCodeNoReachableAuthority
 		}
 		name := o.to.Server.String()
@@ -80,7 +71,7 @@ func explain(misses []outcome) (code uint16, text string) {
 	return code, "no response from " + strings.Join(names, ", ")
 }
 
-func noServers(q question, r *route) error {
+func noServers(q exchange.Question, r *route) error {
 	text := "no upstream nameserver is known"
 	if r != nil && !r.Domain.IsRoot() {
 		text = "no nameserver is known for " + r.Domain.Relative()
@@ -88,12 +79,12 @@ func noServers(q question, r *route) error {
 	return extended(dns.ExtendedErrorCodeNoReachableAuthority, text, q, ErrNoServers)
 }
 
-func tooMany(q question, limit int) error {
+func tooMany(q exchange.Question, limit int) error {
 	return extended(dns.ExtendedErrorCodeOther, fmt.Sprintf("already %d questions in flight", limit), q, ErrShed)
 }
 
 // gaveUp is for a client whose time, set by its own context, was over first.
-func gaveUp(q question, r *route, cause error) error {
+func gaveUp(q exchange.Question, r *route, cause error) error {
 	names := make([]string, 0, maxTries)
 	for _, s := range r.servers[:min(len(r.servers), maxTries)] {
 		names = append(names, s.Server.String())
@@ -105,72 +96,15 @@ func gaveUp(q question, r *route, cause error) error {
 func (o outcome) reason() string {
 	switch {
 	case o.err != nil:
-		return shortReason(o.err)
+		return exchange.Reason(o.err)
 	case o.msg.Truncated:
 		return "truncated"
 	}
 	return dns.RcodeToString[o.msg.Rcode]
 }
 
-// isLocal reports whether err is this host's fault, which says nothing about a
-// server: no descriptors, no memory, no ports.
-func isLocal(err error) bool {
-	var errno syscall.Errno
-	if !errors.As(err, &errno) {
-		return false
-	}
-	switch errno {
-	case syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL:
-		return true
-	}
-	return false
-}
-
-// isSilence reports whether nothing came from a server.
-func isSilence(err error) bool {
-	return errors.Is(err, errTimeout) || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded)
-}
-
-// isNetwork reports whether the network said that a server is out of reach.
-func isNetwork(err error) bool {
-	var errno syscall.Errno
-	return errors.As(err, &errno) && errno != syscall.ETIMEDOUT
-}
-
-// shortReason says in a few words why a try failed. The words may come from the
-// network (a certificate has names in it), and go to logs and to clients: only
-// printable ASCII passes, and not much of it.
-func shortReason(err error) string {
-	var errno syscall.Errno
-	var certificate *tls.CertificateVerificationError
-	switch {
-	case isSilence(err):
-		return errTimeout.Error()
-	case errors.Is(err, errNoPort):
-		return errNoPort.Error()
-	case errors.As(err, &errno):
-		return errno.Error()
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return "connection closed"
-	case errors.As(err, &certificate):
-		return printable("certificate refused: " + certificate.Err.Error())
-	}
-	return printable(err.Error())
-}
-
-func printable(text string) string {
-	const longest = 120
-	text = text[:min(len(text), longest)]
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r > '~' {
-			return '?'
-		}
-		return r
-	}, text)
-}
-
 // keepAsked drops what a response says that nobody asked for.
-func keepAsked(m *dns.Msg, q question) { records.KeepAsked(m, q.name, q.qtype, q.do) }
+func keepAsked(m *dns.Msg, q exchange.Question) { records.KeepAsked(m, q.Name, q.Type, q.DO) }
 
 // errInternal is how what panics fails.
 var errInternal = errors.New("internal error")
@@ -194,5 +128,5 @@ func internal(fl *flight) error {
 	if s := fl.first; s != nil {
 		text += " from " + s.Server.String()
 	}
-	return extended(dns.ExtendedErrorCodeOther, text+" ("+errInternal.Error()+")", questionOfKey(fl.key), errInternal)
+	return extended(dns.ExtendedErrorCodeOther, text+" ("+errInternal.Error()+")", fl.key.Question(), errInternal)
 }

@@ -287,20 +287,6 @@ func TestStrayRecordsAreDropped(t *testing.T) {
 	}
 }
 
-func TestExtendedErrorsPass(t *testing.T) {
-	m := new(dns.Msg).SetRcode(clientQuery("a.example.", dns.TypeA).Msg, dns.RcodeServerFailure)
-	m.Extra = rrs(t, "ns.example. 60 IN A 192.0.2.53")
-	m.SetEdns0(4096, true)
-	opt := m.IsEdns0()
-	bogus := &dns.EDNS0_EDE{InfoCode: dns.ExtendedErrorCodeDNSBogus, ExtraText: "signature expired"}
-	opt.Option = []dns.EDNS0{&dns.EDNS0_COOKIE{Code: dns.EDNS0COOKIE, Cookie: "00"}, bogus}
-	keepErrors(m, opt)
-	kept := m.IsEdns0()
-	if kept == nil || len(kept.Option) != 1 || kept.Option[0] != dns.EDNS0(bogus) || len(m.Extra) != 2 {
-		t.Errorf("additional section %v", m.Extra)
-	}
-}
-
 // A response larger than our buffer comes whole over TCP, and what was in the
 // datagram is not taken for the whole.
 func TestLargeResponses(t *testing.T) {

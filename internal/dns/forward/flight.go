@@ -9,6 +9,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+	"github.com/node-dns/node-dns/internal/dns/exchange"
 )
 
 // A flight is a question that is being asked, for all who wait for its response. Identical questions are asked once: N of them
@@ -17,7 +18,7 @@ import (
 // Any goroutine may begin a flight or join one. After that, only the watcher of its lane changes it: see life.go.
 type flight struct {
 	lane  *lane
-	key   []byte
+	key   exchange.Key
 	hash  uint64
 	table *table // part of what makes a question the same: after SetRoutes no query gets what the old servers say
 	route *route
@@ -26,7 +27,7 @@ type flight struct {
 	isRaw bool    // begun by a Later, so that Config.Answered also gets late answers
 	check *server // the server whose presence this flight checks; nil for a client's question
 
-	spent spending
+	spent exchange.Spending
 	refs  atomic.Int32 // held by the lane until the end, by each try, and by mail
 
 	// Guarded by lane.mu.
@@ -151,7 +152,7 @@ const evictable = 250 * time.Millisecond
 
 // A departure holds the parameters of a new flight.
 type departure struct {
-	key   []byte
+	key   exchange.Key
 	table *table
 	route *route
 	tag   uint64
@@ -188,7 +189,7 @@ func (n *lane) seat(d departure, who seat) (first *try, out eviction, hasMail bo
 		return nil, out, false, nil
 	}
 	if n.closed {
-		return nil, out, false, errClosed
+		return nil, out, false, exchange.ErrClosed
 	}
 	if !n.f.flights.enter(d.route) {
 		var ok bool
@@ -264,7 +265,7 @@ func (n *lane) makeRoomLocked(r *route, now time.Time) (out eviction, ok bool) {
 		return out, false
 	}
 	n.leaveLocked(fl)
-	out = eviction{fl.waiting, fl.guests, tooMany(questionOfKey(fl.key), n.f.flights.count())}
+	out = eviction{fl.waiting, fl.guests, tooMany(fl.key.Question(), n.f.flights.count())}
 	fl.waiting, fl.guests = nil, nil
 	n.postLocked(mail{fl: fl.hold(), isLeft: true})
 	n.f.flights.n.Add(1)

@@ -13,6 +13,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/exchange"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
@@ -291,7 +292,7 @@ func TestCloseFailsWhatIsInFlight(t *testing.T) {
 	f.Close()
 	client.Wait()
 	f.Close()
-	if _, _, err := askFor(t, f, "www.example.", dns.TypeA); !errors.Is(err, errClosed) {
+	if _, _, err := askFor(t, f, "www.example.", dns.TypeA); !errors.Is(err, exchange.ErrClosed) {
 		t.Errorf("afterwards: %v", err)
 	}
 }

@@ -2,12 +2,15 @@ package forward
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"net"
 	"net/netip"
 	"testing"
 
 	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dns/exchange"
 )
 
 var (
@@ -25,37 +28,37 @@ var forgeries = []struct {
 }{
 	{"another ID", func(m []byte, i int) []byte {
 		id := uint16(m[0])<<8 | uint16(m[1])
-		setID(m, id+1+uint16(i%0xfff0))
+		binary.BigEndian.PutUint16(m, id+1+uint16(i%0xfff0))
 		return m
 	}, false},
-	{"another name", func(m []byte, i int) []byte { m[headerSize+1] ^= byte(1 + i%30); return m }, false},
+	{"another name", func(m []byte, i int) []byte { m[sizeOfHeader+1] ^= byte(1 + i%30); return m }, false},
 	{"a name below", func(m []byte, _ int) []byte { return grow(m, []byte{1, 'x'}) }, false},
 	{"the name above", func(m []byte, _ int) []byte {
-		first := headerSize + 1 + int(m[headerSize])
-		return append(bytes.Clone(m[:headerSize]), m[first:]...)
+		first := sizeOfHeader + 1 + int(m[sizeOfHeader])
+		return append(bytes.Clone(m[:sizeOfHeader]), m[first:]...)
 	}, false},
-	{"another type", func(m []byte, _ int) []byte { m[questionEnd(m)-3] = byte(dns.TypeAAAA); return m }, false},
-	{"another class", func(m []byte, _ int) []byte { m[questionEnd(m)-1] = byte(dns.ClassCHAOS); return m }, false},
+	{"another type", func(m []byte, _ int) []byte { m[exchange.QuestionEnd(m)-3] = byte(dns.TypeAAAA); return m }, false},
+	{"another class", func(m []byte, _ int) []byte { m[exchange.QuestionEnd(m)-1] = byte(dns.ClassCHAOS); return m }, false},
 	{"no question", func(m []byte, _ int) []byte {
-		end := questionEnd(m)
+		end := exchange.QuestionEnd(m)
 		m[5] = 0
-		return append(bytes.Clone(m[:headerSize]), m[end:]...)
+		return append(bytes.Clone(m[:sizeOfHeader]), m[end:]...)
 	}, false},
 	{"two questions", func(m []byte, _ int) []byte {
-		end := questionEnd(m)
+		end := exchange.QuestionEnd(m)
 		m[5] = 2
-		return append(append(bytes.Clone(m[:end]), m[headerSize:end]...), m[end:]...)
+		return append(append(bytes.Clone(m[:end]), m[sizeOfHeader:end]...), m[end:]...)
 	}, false},
-	{"a query", func(m []byte, _ int) []byte { m[2] &^= bitQR; return m }, false},
+	{"a query", func(m []byte, _ int) []byte { m[2] &^= 0x80; return m }, false},
 	{"another opcode", func(m []byte, i int) []byte { m[2] |= byte(1+i%15) << 3; return m }, false},
 	{"cut", func(m []byte, i int) []byte { return m[:i%(len(m)-1)] }, true},
 	{"more records than there are", func(m []byte, i int) []byte { m[7] += byte(1 + i%200); return m }, true},
-	{"a name that points to itself", func(m []byte, _ int) []byte { m[questionEnd(m)+1] = byte(questionEnd(m)); return m }, true},
+	{"a name that points to itself", func(m []byte, _ int) []byte { m[exchange.QuestionEnd(m)+1] = byte(exchange.QuestionEnd(m)); return m }, true},
 }
 
 // grow puts a label before the qname.
 func grow(m, label []byte) []byte {
-	return append(append(bytes.Clone(m[:headerSize]), label...), m[headerSize:]...)
+	return append(append(bytes.Clone(m[:sizeOfHeader]), label...), m[sizeOfHeader:]...)
 }
 
 // forgedCopies come before each right answer, with names to spare.

@@ -21,8 +21,9 @@ import (
 	"fmt"
 	"hash/maphash"
 	"log/slog"
+	"net"
 	"net/netip"
-	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -31,6 +32,7 @@ import (
 
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+	"github.com/node-dns/node-dns/internal/dns/exchange"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/sys/blockwait"
 	"github.com/node-dns/node-dns/internal/sys/journal"
@@ -103,7 +105,7 @@ type Config struct {
 	// concurrently, and must not change the response. nil means that none is ignored.
 	Ignore func(*dns.Msg) error
 	// UDP is how questions go over UDP.
-	UDP UDP
+	UDP exchange.UDP
 	// IsOwn reports whether an address is this host's. It is called concurrently. nil means that none is.
 	IsOwn func(netip.Addr) bool
 	// Suspect is called when questions seem to come back: the server that is asked asks us the same, or a question that several
@@ -132,7 +134,7 @@ type Forward struct {
 	tryTimeout time.Duration
 	silence    time.Duration
 	deadline   time.Duration
-	roots      *x509.CertPool
+	dialer     *exchange.Dialer
 	log        *slog.Logger
 	changed    func()
 	ignore     func(*dns.Msg) error
@@ -140,9 +142,7 @@ type Forward struct {
 	isOwn      func(netip.Addr) bool
 	suspect    func()
 	spent      func(netip.Addr, int)
-	received   chan struct{} // one for each long message over TCP that comes in
-	read       chan struct{} // one for each that is read
-	seed       maphash.Seed  // random: chooses the lane
+	seed       maphash.Seed // random: chooses the lane
 	threads    blockwait.Threads
 
 	opening sync.Mutex // held while the lanes are made
@@ -151,7 +151,7 @@ type Forward struct {
 	closed  atomic.Bool // no lane is made any more
 
 	all     atomic.Bool // every server is asked at once
-	udp     atomic.Pointer[UDP]
+	udp     atomic.Pointer[exchange.UDP]
 	table   atomic.Pointer[table]
 	setting sync.Mutex // held while the table is replaced; guards what follows
 	routes  []Route    // those of the table, as they were given
@@ -181,7 +181,6 @@ func New(c Config) *Forward {
 		tryTimeout: orDefault(c.TryTimeout, defaultTryTimeout),
 		silence:    orDefault(c.Silence, defaultSilence),
 		deadline:   orDefault(c.Deadline, defaultDeadline),
-		roots:      c.RootCAs,
 		log:        c.Log,
 		changed:    c.Changed,
 		ignore:     c.Ignore,
@@ -189,8 +188,6 @@ func New(c Config) *Forward {
 		isOwn:      c.IsOwn,
 		suspect:    c.Suspect,
 		spent:      c.Spent,
-		received:   make(chan struct{}, mostReceived),
-		read:       make(chan struct{}, readAtATime(runtime.GOMAXPROCS(0))),
 		threads:    blockwait.NewThreads(c.Lanes),
 		seed:       maphash.MakeSeed(),
 		most:       max(1, c.Lanes),
@@ -204,6 +201,7 @@ func New(c Config) *Forward {
 	if f.log == nil {
 		f.log = slog.New(slog.DiscardHandler)
 	}
+	f.dialer = exchange.NewDialer(exchange.DialerConfig{Timeout: f.deadline, RootCAs: c.RootCAs, Work: &f.work, Recovered: f.recovered, Log: f.log})
 	if f.changed == nil {
 		f.changed = func() {}
 	}
@@ -281,17 +279,17 @@ func (f *Forward) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, e
 }
 
 // wait waits for the response to a question.
-func (f *Forward) wait(ctx context.Context, asked question, d departure, q *dnsserver.Query) (*dns.Msg, *server, error) {
+func (f *Forward) wait(ctx context.Context, asked exchange.Question, d departure, q *dnsserver.Query) (*dns.Msg, *server, error) {
 	var err error
-	if d.key, err = appendQuestion(nil, asked); err != nil {
+	if d.key, err = asked.AppendKey(nil); err != nil {
 		return nil, nil, fmt.Errorf("asking for %s: %w", asked, err)
 	}
 	n, err := f.laneOf(d.key)
 	switch {
-	case errors.Is(err, errClosed):
+	case errors.Is(err, exchange.ErrClosed):
 		return nil, nil, err
 	case err != nil:
-		return nil, nil, f.failed(extended(dns.ExtendedErrorCodeOther, "no socket to ask from: "+shortReason(err), asked, ErrShed))
+		return nil, nil, f.failed(extended(dns.ExtendedErrorCodeOther, "no socket to ask from: "+exchange.Reason(err), asked, ErrShed))
 	}
 	g := &guest{client: q.Client.Addr(), done: make(chan struct{})}
 	switch err := n.board(d, seat{guest: g, from: d.route.asker(q)}); {
@@ -319,21 +317,21 @@ func (f *Forward) Ask(l *dnsserver.Later, tag uint64, hasStale bool) bool {
 	if f.answered == nil || f.all.Load() {
 		return false
 	}
-	var room [maxKey]byte
-	key, ok := appendKey(room[:0], l.Query().Msg)
+	var room [exchange.MaxKey]byte
+	k, ok := exchange.AppendKey(room[:0], l.Query().Msg)
 	if !ok {
 		return false
 	}
 	t := f.table.Load()
-	r := t.matchWire(key)
+	r := t.matchWire(k)
 	if r == nil || r.Local || len(r.servers) == 0 || hasStale && r.dark.is() {
 		return false
 	}
-	n, err := f.laneOf(key)
+	n, err := f.laneOf(k)
 	if err != nil {
 		return false
 	}
-	switch err := n.board(departure{key, t, r, tag, time.Now()}, seat{later: l, hasStale: hasStale, from: r.at(l.Client())}); {
+	switch err := n.board(departure{k, t, r, tag, time.Now()}, seat{later: l, hasStale: hasStale, from: r.at(l.Client())}); {
 	case errors.Is(err, errComeback):
 		l.Handle(&dnsserver.Tried{Server: r.servers[0].Server, Err: errComeback})
 	case err != nil:
@@ -342,8 +340,26 @@ func (f *Forward) Ask(l *dnsserver.Later, tag uint64, hasStale bool) bool {
 	return true
 }
 
+// questionOf takes the question from a query that has exactly one.
+func questionOf(q *dnsserver.Query) exchange.Question {
+	first := q.Msg.Question[0]
+	name := q.Name.String()
+	if q.Name.IsZero() {
+		name = strings.ToLower(dns.Fqdn(first.Name))
+	}
+	opt := q.Msg.IsEdns0()
+	return exchange.Question{
+		Name:  name,
+		Type:  first.Qtype,
+		Class: first.Qclass,
+		DO:    opt != nil && opt.Do(),
+		CD:    q.Msg.CheckingDisabled,
+		RD:    q.Msg.RecursionDesired,
+	}
+}
+
 // laneOf is the lane of a question: the same one for the same question. A client cannot choose questions that share one.
-func (f *Forward) laneOf(key []byte) (*lane, error) {
+func (f *Forward) laneOf(k exchange.Key) (*lane, error) {
 	lanes := f.lanes.Load()
 	if lanes == nil {
 		var err error
@@ -351,7 +367,7 @@ func (f *Forward) laneOf(key []byte) (*lane, error) {
 			return nil, err
 		}
 	}
-	return (*lanes)[maphash.Bytes(f.seed, key)%uint64(len(*lanes))], nil
+	return (*lanes)[maphash.Bytes(f.seed, k)%uint64(len(*lanes))], nil
 }
 
 // open makes the lanes, unless it has been done.
@@ -362,7 +378,7 @@ func (f *Forward) open() (*[]*lane, error) {
 		return lanes, nil
 	}
 	if f.closed.Load() {
-		return nil, errClosed
+		return nil, exchange.ErrClosed
 	}
 	var lanes []*lane
 	for range f.most {
@@ -414,9 +430,27 @@ func (f *Forward) SetMaxInFlight(n int) {
 	f.flights.max.Store(int64(n))
 }
 
+// SetUDP replaces Config.UDP, for the questions that are not on their way yet.
+func (f *Forward) SetUDP(u exchange.UDP) {
+	if u.Size == 0 {
+		u.Size = exchange.DefaultUDPSize
+	}
+	f.udp.Store(&u)
+}
+
 // SetAll says whether all servers of a route are asked at once, and the first final
 // response counts (dnsmasq's all-servers), not one after the other.
 func (f *Forward) SetAll(all bool) { f.all.Store(all) }
+
+// SetOpportunistic replaces Config.Opportunistic. Questions under way end as they began.
+func (f *Forward) SetOpportunistic(is bool) {
+	f.setting.Lock()
+	defer f.setting.Unlock()
+	f.opportunistic = is
+	for _, s := range f.table.Load().servers {
+		s.setUpgrade(f)
+	}
+}
 
 // Renew has each question that comes from now on asked by itself, although an equal one is in flight: what that brings may be older than
 // what the caller has just been told to forget. Who waits for it already gets it.
@@ -442,4 +476,9 @@ func (f *Forward) Close() {
 		s.close()
 	}
 	f.work.Wait()
+}
+
+// DialUDP connects to a plain server as its questions do. It does not wait.
+func (f *Forward) DialUDP(ctx context.Context, to nameserver.Server) (net.Conn, error) {
+	return exchange.DialUDP(ctx, to, *f.udp.Load())
 }

@@ -3,11 +3,11 @@ package forward
 import (
 	"bytes"
 	"crypto/rand"
-	"encoding/binary"
-	"encoding/hex"
 	"time"
 
 	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dns/exchange"
 )
 
 // maxDoubts is how many responses in a row may be doubtful, without an answer over TCP, before what makes them so is taken for the
@@ -20,48 +20,16 @@ const maxDoubts = 3
 // believed, and tells whether the server is one of these.
 
 // guard makes a query of ours hard to forge responses to. option is whether it may have a cookie; draw gives random bits.
-func (s *server) guard(query []byte, udp *UDP, option bool, draw func() uint16, now time.Time) []byte {
-	end := questionEnd(query)
+func (s *server) guard(query []byte, udp *exchange.UDP, option bool, draw func() uint16, now time.Time) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if udp.MixedCase && !now.Before(s.health.lowerTill) {
-		mixCase(query[headerSize:end-4], draw)
+		exchange.MixCase(query, draw)
 	}
-	if udp.Cookies && option && len(query) == end+optSize {
-		query = appendCookie(query, s.health.cookie.option(now))
+	if udp.Cookies && option && exchange.MayHaveCookie(query) {
+		query = exchange.AppendCookie(query, s.health.cookie.option(now))
 	}
 	return query
-}
-
-// isGuarded reports whether queries have more than a port and an ID to them.
-func (u *UDP) isGuarded() bool { return u.Cookies || u.MixedCase }
-
-// mixCase gives each letter of a name the case that a random bit says: draft-vixie-dnsext-dns0x20.
-func mixCase(name []byte, draw func() uint16) {
-	var bits uint16
-	left := 0
-	for i, c := range name {
-		if c < 'a' || c > 'z' {
-			continue
-		}
-		if left == 0 {
-			bits, left = draw(), 16
-		}
-		name[i] -= byte(bits&1) * ('a' - 'A')
-		bits, left = bits>>1, left-1
-	}
-}
-
-// hasCase reports whether a response that has the question of sent has its letters too.
-func hasCase(sent, response []byte) bool {
-	end := questionEnd(sent)
-	return bytes.Equal(sent[headerSize:end], response[headerSize:end])
-}
-
-// parsedHasCase is hasCase for a response that was parsed. One without question has no wrong one.
-func parsedHasCase(sent []byte, m *dns.Msg) bool {
-	name, _, err := dns.UnpackDomainName(sent, headerSize)
-	return len(m.Question) == 0 || err == nil && m.Question[0].Name == name
 }
 
 // doubts checks the cookie and the case of a response over UDP, and reports whether it may not be the server's. isAgain says that
@@ -70,7 +38,7 @@ func (s *server) doubts(sent []byte, hasCase bool, got []byte, isAgain bool) (is
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	isDoubtful = s.health.cookie.heard(cookieSent(sent), got) || !hasCase
+	isDoubtful = s.health.cookie.heard(exchange.CookieSent(sent), got) || !hasCase
 	switch {
 	case !isDoubtful:
 		s.health.doubts = 0
@@ -82,11 +50,11 @@ func (s *server) doubts(sent []byte, hasCase bool, got []byte, isAgain bool) (is
 
 // believes takes the same of a response over TCP, which is the server's: what it lacks the server does not do.
 func (s *server) believes(sent []byte, m *dns.Msg) {
-	now, got := time.Now(), cookieIn(m)
-	hasCase := parsedHasCase(sent, m)
+	now, got := time.Now(), exchange.CookieIn(m)
+	hasCase := exchange.ParsedHasCase(sent, m)
 	s.learn(func(h *health) {
 		h.doubts = 0
-		if h.cookie.heard(cookieSent(sent), got) {
+		if h.cookie.heard(exchange.CookieSent(sent), got) {
 			h.cookie.forget(now)
 		}
 		if !hasCase {
@@ -106,14 +74,6 @@ func (h *health) doubted(now time.Time) {
 	h.cookie.forget(now)
 }
 
-// Octets of DNS Cookies (RFC 7873 section 4), and of an EDNS option's code and length (RFC 6891 section 6.1.2).
-const (
-	clientCookie     = 8
-	leastWithServers = clientCookie + 8
-	mostWithServers  = clientCookie + 32
-	optionHeader     = 4
-)
-
 const (
 	cookieLife  = 24 * time.Hour // RFC 7873 section 7.1: no secret should be used for more than 26 hours
 	cookieAgain = plainFor
@@ -125,7 +85,7 @@ const (
 // Whether a server speaks cookies is found out with one question each cookieAgain: what does not like the option, be it the
 // server or what is before it, costs that question a second try and no other any. A response without the option tells the same.
 type cookie struct {
-	octets [mostWithServers]byte
+	octets [exchange.MostWithServers]byte
 	size   int // 0: none; clientCookie: it is not known whether the server speaks cookies
 	drawn  time.Time
 	next   time.Time // when it may be tried
@@ -135,26 +95,26 @@ type cookie struct {
 // option is what the next question has; empty: nothing.
 func (c *cookie) option(now time.Time) []byte {
 	switch isOld := now.Sub(c.drawn) >= cookieLife; {
-	case c.size > clientCookie && !isOld:
+	case c.size > exchange.ClientCookie && !isOld:
 		return c.octets[:c.size]
-	case c.size <= clientCookie && now.Before(c.next):
+	case c.size <= exchange.ClientCookie && now.Before(c.next):
 		return nil
 	}
-	_, _ = rand.Read(c.octets[:clientCookie]) // never fails since Go 1.24: it ends the program instead
-	c.size, c.drawn, c.next = clientCookie, now, now.Add(cookieAgain)
+	_, _ = rand.Read(c.octets[:exchange.ClientCookie]) // never fails since Go 1.24: it ends the program instead
+	c.size, c.drawn, c.next = exchange.ClientCookie, now, now.Add(cookieAgain)
 	return c.octets[:c.size]
 }
 
 // heard takes the option of a response to a question that had the option sent; either may be empty. It reports whether the
 // response is not from the server, as far as that can be told: it speaks cookies, and this is not the one that we sent.
 func (c *cookie) heard(sent, got []byte) (isForeign bool) {
-	if len(sent) < clientCookie {
+	if len(sent) < exchange.ClientCookie {
 		return false
 	}
-	if len(got) < leastWithServers || len(got) > mostWithServers || !bytes.Equal(got[:clientCookie], sent[:clientCookie]) {
-		return len(sent) > clientCookie
+	if len(got) < exchange.LeastWithServers || len(got) > exchange.MostWithServers || !bytes.Equal(got[:exchange.ClientCookie], sent[:exchange.ClientCookie]) {
+		return len(sent) > exchange.ClientCookie
 	}
-	if bytes.Equal(got[:clientCookie], c.octets[:clientCookie]) { // else another was drawn since
+	if bytes.Equal(got[:exchange.ClientCookie], c.octets[:exchange.ClientCookie]) { // else another was drawn since
 		c.size, c.silent = copy(c.octets[:], got), 0
 	}
 	return false
@@ -169,44 +129,3 @@ func (c *cookie) silentTo(now time.Time) {
 
 // forget ends the use of cookies, until they are tried again.
 func (c *cookie) forget(now time.Time) { *c = cookie{next: now.Add(cookieAgain)} }
-
-// appendCookie appends an option to a query of ours that ends with an OPT record without one.
-func appendCookie(query, option []byte) []byte {
-	if len(option) == 0 {
-		return query
-	}
-	binary.BigEndian.PutUint16(query[len(query)-2:], uint16(optionHeader+len(option)))
-	query = binary.BigEndian.AppendUint16(query, dns.EDNS0COOKIE)
-	query = binary.BigEndian.AppendUint16(query, uint16(len(option)))
-	return append(query, option...)
-}
-
-// cookieSent is the cookie in a query that appendCookie has written; empty: it has none.
-func cookieSent(query []byte) []byte {
-	at := questionEnd(query) + optSize
-	if len(query) < at+optionHeader || binary.BigEndian.Uint16(query[at:]) != dns.EDNS0COOKIE {
-		return nil
-	}
-	return query[at+optionHeader:]
-}
-
-// cookieIn is the cookie of a response that was parsed; empty: it has none.
-func cookieIn(m *dns.Msg) []byte {
-	opt := m.IsEdns0()
-	if opt == nil {
-		return nil
-	}
-	for _, option := range opt.Option {
-		if c, ok := option.(*dns.EDNS0_COOKIE); ok {
-			octets, _ := hex.DecodeString(c.Cookie) // package dns has written it
-			return octets
-		}
-	}
-	return nil
-}
-
-// isBadCookie reports whether a server refuses the cookie that a query had, and has sent the one that it wants (RFC 7873 section
-// 5.3).
-func isBadCookie(query []byte, m *dns.Msg) bool {
-	return m.Rcode == dns.RcodeBadCookie && len(cookieSent(query)) > 0
-}

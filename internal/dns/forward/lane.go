@@ -14,6 +14,7 @@ import (
 
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/dns/dnswire"
+	"github.com/node-dns/node-dns/internal/dns/exchange"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/sys/blockwait"
 )
@@ -45,7 +46,7 @@ type lane struct {
 	idle     [2][]*try // by family, with a socket that belongs to no question
 	spare    []*flight
 	mail     []mail
-	ids      ids
+	ids      exchange.IDs
 	isInside bool // the watcher polls in the kernel and needs no deadline
 	closed   bool
 }

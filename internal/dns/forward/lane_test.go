@@ -15,6 +15,7 @@ import (
 
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+	"github.com/node-dns/node-dns/internal/dns/exchange"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
@@ -314,25 +315,25 @@ func FuzzKey(f *testing.F) {
 			len(m.Extra) > 1 || len(m.Extra) == 1 && m.IsEdns0() == nil || m.Response {
 			return // dnsserver lets it not pass
 		}
-		end := questionEnd(query)
+		end := exchange.QuestionEnd(query)
 		if end > len(query) || len(m.Extra) == 1 && query[end] != 0 || len(m.Extra) == 0 && len(query) != end {
 			return
 		}
-		key, ok := appendKey(nil, query)
+		key, ok := exchange.AppendKey(nil, query)
 		if !ok {
 			return
 		}
 		q := clientQuery(m.Question[0].Name, m.Question[0].Qtype)
 		q.Msg = m
 		asked := questionOf(q)
-		if text := string(appendText(nil, key)); text != asked.name {
-			t.Errorf("the name is %q, expected %q", text, asked.name)
+		if text := string(key.AppendName(nil)); text != asked.Name {
+			t.Errorf("the name is %q, expected %q", text, asked.Name)
 		}
-		want, err := asked.wire(withEDNS, 1232)
+		want, err := wireOf(asked, exchange.WithEDNS)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := appendQuery(nil, 0, key, withEDNS, 1232)
+		got := exchange.AppendQuery(nil, 0, key, exchange.WithEDNS, 1232)
 		if string(got) != string(want) {
 			t.Errorf("asks\n%x, expected\n%x", got, want)
 		}
@@ -348,7 +349,7 @@ func TestLaneUnsent(t *testing.T) {
 	defer held.Close()
 	_, addresses := startServers(t, 1)
 	port := held.LocalAddr().(*net.UDPAddr).AddrPort().Port()
-	s := newLaneServer(t, func(c *Config) { c.UDP = UDP{Low: port, High: port} }, addresses...)
+	s := newLaneServer(t, func(c *Config) { c.UDP = exchange.UDP{Low: port, High: port} }, addresses...)
 	for i := range 2 {
 		if got := s.exchange(t, fmt.Sprintf("n%d.example.", i), dns.TypeA); got != "SERVFAIL" {
 			t.Errorf("the client was told %s", got)

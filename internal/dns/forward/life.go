@@ -2,6 +2,7 @@ package forward
 
 import (
 	"errors"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/dns/dnswire"
+	"github.com/node-dns/node-dns/internal/dns/exchange"
 )
 
 // The life of a question. It boards (flight.go): prepareLocked chooses the first server, and the caller sends the first query.
@@ -30,7 +32,6 @@ const (
 var (
 	errFull   = errors.New("no room for another question")
 	errUnsent = errors.New("too many connections")
-	errStrays = errors.New("too many messages that are no response")
 )
 
 // prepareLocked chooses the first server and writes the query, which the caller sends. It returns nil if the watcher begins all
@@ -354,7 +355,7 @@ func (n *lane) fail(fl *flight) {
 		n.openRound(fl)
 	}
 	var l landing
-	l.msg, l.from, l.err = fl.round.result(questionOfKey(fl.key))
+	l.msg, l.from, l.err = fl.round.result(fl.key.Question())
 	n.land(fl, l)
 }
 
@@ -415,18 +416,25 @@ func (n *lane) dismiss(fl *flight, waiting []*dnsserver.Later, guests []*guest, 
 	}
 }
 
+// charge tells what was spent on a client's question. Each who waits for the answer is charged in full: it would have been spent for it alone.
+func (f *Forward) charge(client netip.Addr, s *exchange.Spending) {
+	if octets := s.Total(); octets > 0 {
+		f.spent(client, octets)
+	}
+}
+
 func (l landing) parsed() (*dns.Msg, error) {
 	wire := slices.Clone(l.wire.Message)
 	wire[10], wire[11] = 0, 0 // the OPT record is gone, and there is nothing else in the additional section
-	return decode(l.sent, wire)
+	return exchange.Decode(l.sent, wire)
 }
 
 // tell delivers a final response to the waiting queries and the cache. Anything else goes to the Handler.
 func (n *lane) tell(fl *flight, l landing, waiting []*dnsserver.Later) {
-	if l.err == nil && (l.msg == nil || l.msg.IsEdns0() == nil && judge(l.msg, false, true) == final) {
+	if l.err == nil && (l.msg == nil || l.msg.IsEdns0() == nil && exchange.Judge(l.msg, false, true) == exchange.Final) {
 		n.f.deliver(Reply{
 			Msg: l.msg, Wire: l.wire, From: l.from.handle, At: n.now, Tag: fl.tag, Waiting: waiting, Out: &n.out,
-			Query: dnsserver.WireQuery{Msg: l.sent, End: questionEnd(l.sent), DO: fl.key[0]&keyDO != 0},
+			Query: dnsserver.WireQuery{Msg: l.sent, End: exchange.QuestionEnd(l.sent), DO: fl.key.WantsDNSSEC()},
 		})
 		return
 	}
@@ -447,7 +455,7 @@ func (n *lane) clear(fl *flight) {
 		until := n.lingerUntil(t)
 		switch {
 		case !n.now.Before(until):
-			n.close(t, errTimeout)
+			n.close(t, exchange.ErrTimeout)
 			continue
 		case !t.isLingering && !t.isProbe && n.lingering >= int(n.f.flights.max.Load()/lingerShare)+1:
 			n.close(t, nil)

@@ -1,6 +1,7 @@
 package forward
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -123,7 +124,7 @@ func TestCloseWhileTLSIsUsed(t *testing.T) {
 func falsely(query []byte) (responses [][]byte) {
 	for range maxStrays {
 		m := answerTo(query, forgedAddr)
-		setID(m, 1+uint16(m[0])<<8|uint16(m[1]))
+		binary.BigEndian.PutUint16(m, 1+uint16(m[0])<<8|uint16(m[1]))
 		m[0] ^= 0xff
 		responses = append(responses, m)
 	}

@@ -1,21 +1,23 @@
 package forward
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dns/exchange"
 )
 
 const longName = "a-name-of-many-letters.example."
 
 // inLower gives a response its question in lower case.
 func inLower(response []byte) []byte {
-	for i := headerSize; i < questionEnd(response)-4; i++ {
-		response[i] = lower(response[i])
-	}
+	name := response[sizeOfHeader : exchange.QuestionEnd(response)-4]
+	copy(name, bytes.ToLower(name))
 	return response
 }
 
@@ -105,10 +107,10 @@ func TestMixedCaseManners(t *testing.T) {
 			return [][]byte{inLower(answerTo(query, trueAddr))}
 		}, 3, 3, 3},
 		{"refused without a question", func(query []byte, _ bool) [][]byte {
-			if len(query) == questionEnd(query) {
+			if len(query) == exchange.QuestionEnd(query) {
 				return [][]byte{answerTo(query, trueAddr)}
 			}
-			bare := refusal(query, dns.RcodeFormatError)[:headerSize]
+			bare := refusal(query, dns.RcodeFormatError)[:sizeOfHeader]
 			bare[5] = 0
 			return [][]byte{bare}
 		}, 0, 21, 0},
@@ -160,18 +162,18 @@ func TestGuardOff(t *testing.T) {
 // TestGuardAllocates: a guarded query takes no memory that another does not.
 func TestGuardAllocates(t *testing.T) {
 	s := &server{}
-	udp := &UDP{Cookies: true, MixedCase: true}
-	key, ok := appendKey(nil, append(make([]byte, 2), "\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x03www\x07example\x00\x00\x01\x00\x01"...))
+	udp := &exchange.UDP{Cookies: true, MixedCase: true}
+	key, ok := exchange.AppendKey(nil, append(make([]byte, 2), "\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x03www\x07example\x00\x00\x01\x00\x01"...))
 	if !ok {
 		t.Fatal("no key")
 	}
-	pool, room := new(ids), make([]byte, 0, 512)
-	s.health.cookie = cookie{octets: [mostWithServers]byte{1, 2, 3}, size: mostWithServers, drawn: time.Unix(0, 0)}
-	response := make([]byte, headerSize)
+	pool, room := new(exchange.IDs), make([]byte, 0, 512)
+	s.health.cookie = cookie{octets: [exchange.MostWithServers]byte{1, 2, 3}, size: exchange.MostWithServers, drawn: time.Unix(0, 0)}
+	response := make([]byte, sizeOfHeader)
 	if n := testing.AllocsPerRun(1000, func() {
-		query := s.guard(appendQuery(room, pool.next(), key, withEDNS, 1232), udp, true, pool.next, time.Unix(0, 0))
+		query := s.guard(exchange.AppendQuery(room, pool.Next(), key, exchange.WithEDNS, 1232), udp, true, pool.Next, time.Unix(0, 0))
 		response = append(response[:0], query...)
-		if s.doubts(query, hasCase(query, response), cookieSent(query), false) {
+		if s.doubts(query, exchange.HasCase(query, response), exchange.CookieSent(query), false) {
 			t.Fatalf("doubts %x", query)
 		}
 	}); n != 0 {

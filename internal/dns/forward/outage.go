@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/exchange"
 	"github.com/node-dns/node-dns/internal/sys/journal"
 )
 
@@ -173,15 +174,15 @@ const alive = 3
 // With opportunistic TLS it checks the connection first, because the server may still answer without it.
 func (n *lane) check(s *server) {
 	if u, conn := s.upgraded(); conn != nil {
-		u.check(conn, n.f.tryTimeout)
+		u.Check(conn, n.f.tryTimeout)
 		return
 	}
-	key, err := appendQuestion(nil, rootQuestion())
+	k, err := exchange.RootQuestion().AppendKey(nil)
 	if err != nil || n.closing.Load() || !s.startCheck() {
 		return
 	}
 	n.mu.Lock()
-	fl := n.newFlightLocked(departure{key: key, now: time.Now()}, 0)
+	fl := n.newFlightLocked(departure{key: k, now: time.Now()}, 0)
 	fl.check = s
 	n.mu.Unlock()
 	n.openRound(fl)

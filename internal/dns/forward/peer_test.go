@@ -10,7 +10,15 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/node-dns/node-dns/internal/dns/exchange"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
+)
+
+// Octets of the parts of a message.
+const (
+	sizeOfHeader = 12
+	sizeOfOPT    = 11
+	paddedTo     = 128 // RFC 8467 section 4.1
 )
 
 // A peer is a nameserver whose responses are octets of the test's choice.
@@ -74,9 +82,10 @@ func (p *peer) serveTCP(listener *net.TCPListener) {
 		if err != nil {
 			return
 		}
-		if query, err := readMessage(conn); err == nil {
+		framed := &dns.Conn{Conn: conn}
+		if query, err := framed.ReadMsgHeader(nil); err == nil {
 			for _, response := range p.take(peerQuery{query, true, conn.RemoteAddr().(*net.TCPAddr).AddrPort()}) {
-				_ = writeMessage(conn, response)
+				_, _ = framed.Write(response)
 			}
 		}
 		conn.Close()
@@ -99,18 +108,18 @@ func (p *peer) seen() []peerQuery {
 
 // answerTo is the response to a query for an address, with its question as it is, and without an OPT record.
 func answerTo(query []byte, addr netip.Addr) []byte {
-	end := questionEnd(query)
+	end := exchange.QuestionEnd(query)
 	response := bytes.Clone(query[:end])
-	response[2], response[3] = bitQR|query[2]&bitRD, 0x80
+	response[2], response[3] = 0x80|query[2]&0x01, 0x80
 	copy(response[4:], []byte{0, 1, 0, 1, 0, 0, 0, 0})
-	response = append(response, 0xc0, headerSize, 0, byte(dns.TypeA), 0, byte(dns.ClassINET), 0, 0, 1, 0x2c, 0, 4)
+	response = append(response, 0xc0, sizeOfHeader, 0, byte(dns.TypeA), 0, byte(dns.ClassINET), 0, 0, 1, 0x2c, 0, 4)
 	return append(response, addr.AsSlice()...)
 }
 
 // nameIn is the qname of a query, in its letters.
 func nameIn(t testing.TB, query []byte) string {
 	t.Helper()
-	name, _, err := dns.UnpackDomainName(query, headerSize)
+	name, _, err := dns.UnpackDomainName(query, sizeOfHeader)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +128,7 @@ func nameIn(t testing.TB, query []byte) string {
 
 // optionsIn are the EDNS options of a query of ours: what is behind the OPT record's fields.
 func optionsIn(query []byte) []byte {
-	at := questionEnd(query) + optSize
+	at := exchange.QuestionEnd(query) + sizeOfOPT
 	if len(query) < at {
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/miekg/dns"
 	"golang.org/x/sys/unix"
 
+	"github.com/node-dns/node-dns/internal/dns/exchange"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 	"github.com/node-dns/node-dns/internal/test/lab"
@@ -38,11 +39,11 @@ func TestPorts(t *testing.T) {
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
-			if err := MayBind(row.to); errors.Is(err, unix.EPERM) {
+			if err := exchange.MayBind(row.to); errors.Is(err, unix.EPERM) {
 				lab.Skip(t, "needs Linux 5.7, or CAP_NET_RAW: %v", err)
 			}
 			f := newForward(t, patient, row.to)
-			f.SetUDP(UDP{Low: 20000, High: 22047})
+			f.SetUDP(exchange.UDP{Low: 20000, High: 22047})
 			before := len(row.server.Received())
 			for i := range 50 {
 				if _, _, err := askFor(t, f, fmt.Sprintf("x%d.example.", i), dns.TypeA); err != nil {
@@ -79,12 +80,12 @@ func TestPortsHeld(t *testing.T) {
 		return conn
 	}
 	_, addresses := startServers(t, 1)
-	f := newForward(t, func(c *Config) { patient(c); c.UDP = UDP{Low: low, High: low + 1} }, addresses...)
+	f := newForward(t, func(c *Config) { patient(c); c.UDP = exchange.UDP{Low: low, High: low + 1} }, addresses...)
 	hold(low)
 	mustAnswer(t, f)
 	other := hold(low + 1)
 	_, _, err := askFor(t, f, "www.example.", dns.TypeA)
-	if !errors.Is(err, ErrShed) || !strings.Contains(err.Error(), errNoPort.Error()) {
+	if !errors.Is(err, ErrShed) || !strings.Contains(err.Error(), exchange.ErrNoPort.Error()) {
 		t.Errorf("with no port free: %v", err)
 	}
 	if s := stateOf(f, addresses[0]); s.State == Down {
@@ -98,7 +99,7 @@ func TestPortsHeld(t *testing.T) {
 // kernel reserves those below 1024. About 2 % of questions failed under RHEL's policy with max-port set, and counted against the server.
 func TestPortsDenied(t *testing.T) {
 	_, addresses := startServers(t, 1)
-	udp := UDP{Low: 980, High: 1067}
+	udp := exchange.UDP{Low: 980, High: 1067}
 	done := make(chan struct{})
 	reserves := true
 	go func() {
@@ -121,7 +122,7 @@ func TestPortsDenied(t *testing.T) {
 			return
 		}
 		for range 50 {
-			conn, err := dialFrom(t.Context(), addresses[0], udp)
+			conn, err := exchange.DialUDP(t.Context(), addresses[0], udp)
 			if err != nil {
 				t.Errorf("without a lane: %v", err)
 				return
@@ -172,7 +173,7 @@ func TestUDPSize(t *testing.T) {
 	for _, row := range rows {
 		t.Run(fmt.Sprint(row.size), func(t *testing.T) {
 			server := dnstest.NewServer(t, texts("big.example.", 14)) // of 3600 octets
-			f := newForward(t, func(c *Config) { patient(c); c.UDP = UDP{Size: row.size} }, plain(server))
+			f := newForward(t, func(c *Config) { patient(c); c.UDP = exchange.UDP{Size: row.size} }, plain(server))
 			m, _, err := askFor(t, f, "big.example.", dns.TypeTXT)
 			if err != nil || len(m.Answer) != 14 {
 				t.Fatalf("%v, %v", m, err)
@@ -181,7 +182,7 @@ func TestUDPSize(t *testing.T) {
 				opt := q.Msg.IsEdns0()
 				want := row.size
 				if want == 0 {
-					want = defaultUDPSize
+					want = exchange.DefaultUDPSize
 				}
 				if opt == nil || opt.UDPSize() != want || (q.Network == "tcp") != (i == 1) {
 					t.Errorf("%s: %v", q.Network, opt)

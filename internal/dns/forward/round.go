@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dns/exchange"
 )
 
 // maxTries bounds what one question may cause, however many servers there are and however they fail (law of every fan-out
@@ -140,7 +142,7 @@ func (r *round) ended(o outcome) {
 	if o.err != nil && !o.tcp {
 		r.waited[o.n] = nil // the account of its failures says enough
 	}
-	if o.err == nil && presentable(o.msg) {
+	if o.err == nil && exchange.IsPresentable(o.msg) {
 		r.refusal = o
 		return
 	}
@@ -169,7 +171,7 @@ func (r *round) timedOut() {
 // goOn has the next be asked beside the current one.
 func (r *round) goOn() {
 	r.fresh = false
-	r.misses = append(r.misses, outcome{attempt: r.current, err: errTimeout})
+	r.misses = append(r.misses, outcome{attempt: r.current, err: exchange.ErrTimeout})
 	if r.refusal.msg == nil {
 		r.queue = append(r.queue, attempt{to: r.current.to, again: true})
 	}

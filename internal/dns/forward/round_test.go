@@ -14,6 +14,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+	"github.com/node-dns/node-dns/internal/dns/exchange"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
@@ -141,7 +142,7 @@ func playRound(t *testing.T, r *round, events string) (starts string) {
 
 func resultOf(t *testing.T, r *round) string {
 	t.Helper()
-	_, from, err := r.result(question{name: "a.example.", qtype: dns.TypeA})
+	_, from, err := r.result(exchange.Question{Name: "a.example.", Type: dns.TypeA})
 	if err == nil {
 		return strings.TrimPrefix(from.Server.String(), "192.0.2.")
 	}
@@ -168,12 +169,12 @@ func TestExplain(t *testing.T) {
 		},
 		{
 			"one was silent",
-			[]outcome{{attempt: attempt{to: s[0]}, err: refused}, {attempt: attempt{to: s[1]}, err: errTimeout}},
+			[]outcome{{attempt: attempt{to: s[0]}, err: refused}, {attempt: attempt{to: s[1]}, err: exchange.ErrTimeout}},
 			dns.ExtendedErrorCodeNoReachableAuthority, "no response from 192.0.2.1 (connection refused), 192.0.2.2 (timed out)",
 		},
 		{
 			"asked twice",
-			[]outcome{{attempt: attempt{to: s[0]}, err: errTimeout}, {attempt: attempt{to: s[0]}, err: io.EOF}},
+			[]outcome{{attempt: attempt{to: s[0]}, err: exchange.ErrTimeout}, {attempt: attempt{to: s[0]}, err: io.EOF}},
 			dns.ExtendedErrorCodeNoReachableAuthority, "no response from 192.0.2.1 (connection closed)",
 		},
 		{

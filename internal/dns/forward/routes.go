@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/exchange"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
@@ -155,9 +156,9 @@ func (t *table) match(name dnsname.Name) *route {
 }
 
 // matchWire is match for the name in a key. It does not allocate.
-func (t *table) matchWire(key []byte) *route {
-	var room [maxNameSize + 1]byte
-	text := appendText(room[:0], key)
+func (t *table) matchWire(k exchange.Key) *route {
+	var room [exchange.MaxNameSize + 1]byte
+	text := k.AppendName(room[:0])
 	if t.plain != nil && len(text) > 1 && strings.IndexByte(string(text), '.') == len(text)-1 {
 		if r := t.byText[string(text)]; r != nil {
 			return r

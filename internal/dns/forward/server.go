@@ -2,12 +2,14 @@ package forward
 
 import (
 	"log/slog"
+	"net/netip"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 	"unique"
 
+	"github.com/node-dns/node-dns/internal/dns/exchange"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/sys/journal"
 )
@@ -18,11 +20,11 @@ type server struct {
 	nameserver.Server
 	handle  nameserver.Handle // of Server
 	log     *slog.Logger
-	news    func()                  // is called after the log has told of a change
-	changed func()                  // is called after every change
-	shifted func()                  // is called when the server has gone, or is back
-	tls     *channel                // nil for a plain server
-	upgrade atomic.Pointer[upgrade] // nil: a plain server is asked in the clear alone
+	news    func()                           // is called after the log has told of a change
+	changed func()                           // is called after every change
+	shifted func()                           // is called when the server has gone, or is back
+	tls     *exchange.Channel                // nil for a plain server
+	upgrade atomic.Pointer[exchange.Upgrade] // nil: a plain server is asked in the clear alone
 
 	queries atomic.Uint64 // messages sent, and connections begun
 
@@ -36,29 +38,68 @@ func newServer(address nameserver.Server, f *Forward) *server {
 		health: health{state: Unknown, since: time.Now()},
 	}
 	if address.TLS {
-		s.tls = newChannel(address, f)
+		s.tls = f.dialer.TLS(address)
 	}
 	s.setUpgrade(f)
 	return s
 }
 
+// tlsAddress is where a plain server may speak TLS: at port 853 of its address (RFC 7858 section 3.1), if it is at port 53. At
+// another port is another service, and on loopback nobody listens in.
+func tlsAddress(s nameserver.Server) (addr netip.AddrPort, ok bool) {
+	addr = netip.AddrPortFrom(s.Addr.Addr(), nameserver.PortTLS)
+	return addr, s.Plain() && s.Addr.Port() == nameserver.Port && !s.Addr.Addr().IsLoopback()
+}
+
+// setUpgrade has the server have an upgrade where it is to. Forward.setting is held.
+func (s *server) setUpgrade(f *Forward) {
+	switch u := s.upgrade.Load(); {
+	case f.opportunistic && u == nil:
+		if addr, ok := f.tlsAddr(s.Server); ok && !s.TLS {
+			s.upgrade.Store(f.dialer.Opportunistic(s.Server, addr))
+		}
+	case !f.opportunistic && u != nil:
+		s.upgrade.Store(nil)
+		u.Retire()
+	}
+}
+
+// upgraded is the server's connection, where a question need not go in the clear; nil: it must.
+func (s *server) upgraded() (*exchange.Upgrade, *exchange.Stream) {
+	u := s.upgrade.Load()
+	if u == nil {
+		return nil, nil
+	}
+	return u, u.Current()
+}
+
+func (s *server) transport() Transport {
+	switch u, conn := s.upgraded(); {
+	case u == nil:
+		return ""
+	case conn == nil:
+		return InTheClear
+	}
+	return Opportunistic
+}
+
 // retire lets the connection end as soon as nobody waits on it.
 func (s *server) retire() {
 	if s.tls != nil {
-		s.tls.retire()
+		s.tls.Retire()
 	}
 	if u := s.upgrade.Load(); u != nil {
-		u.retire()
+		u.Retire()
 	}
 }
 
 // close ends the connection, and one that is being made.
 func (s *server) close() {
 	if s.tls != nil {
-		s.tls.close()
+		s.tls.Close()
 	}
 	if u := s.upgrade.Load(); u != nil {
-		u.close()
+		u.Close()
 	}
 }
 
@@ -66,7 +107,7 @@ func (s *server) close() {
 func (s *server) sent() {
 	s.queries.Add(1)
 	if u := s.upgrade.Load(); u != nil {
-		u.prepare()
+		u.Prepare()
 	}
 }
 
@@ -97,8 +138,8 @@ func (s *server) heardOverTCP() {
 
 // failed accounts for a try that ended with err. Faults of this host do not count.
 func (s *server) failed(err error) {
-	if !isLocal(err) {
-		s.account(time.Now(), func(h *health, now time.Time) { h.failed(shortReason(err), isSilence(err), now) })
+	if !exchange.IsLocal(err) {
+		s.account(time.Now(), func(h *health, now time.Time) { h.failed(exchange.Reason(err), exchange.IsSilence(err), now) })
 	}
 }
 
@@ -137,9 +178,9 @@ func (s *server) tell(state State, changes int, reason string, rtt time.Duration
 
 // timedOut accounts for a try that got no response in time. It may still come.
 func (s *server) timedOut(after time.Duration) {
-	s.failed(errTimeout)
+	s.failed(exchange.ErrTimeout)
 	if s.tls != nil {
-		s.tls.suspect(after)
+		s.tls.Suspect(after)
 	}
 }
 
@@ -264,7 +305,7 @@ func (s *server) endCheck(silent bool) {
 func (s *server) endProbe() { s.learn(func(h *health) { h.probing = false }) }
 
 // form is how a question to the server is written. silentSince and needsEDNS are useEDNS's.
-func (s *server) form(silentSince time.Time, needsEDNS bool, now time.Time) form {
+func (s *server) form(silentSince time.Time, needsEDNS bool, now time.Time) exchange.Form {
 	if s.tls != nil {
 		silentSince = time.Time{}
 	}
@@ -272,11 +313,11 @@ func (s *server) form(silentSince time.Time, needsEDNS bool, now time.Time) form
 	defer s.mu.Unlock()
 	switch {
 	case !s.health.useEDNS(silentSince, needsEDNS, now):
-		return withoutEDNS
+		return exchange.WithoutEDNS
 	case s.tls != nil:
-		return padded
+		return exchange.Padded
 	}
-	return withEDNS
+	return exchange.WithEDNS
 }
 
 // learn changes what is known about the server otherwise than by its successes.

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/node-dns/node-dns/internal/dns/exchange"
 	"github.com/node-dns/node-dns/internal/sys/sockaddr"
 )
 
@@ -126,7 +127,7 @@ func (n *lane) open(t *try, to netip.AddrPort) error {
 }
 
 // bind binds to the interface and the source of a server, and to one of udp's ports.
-func bind(fd int, s *server, udp UDP) error {
+func bind(fd int, s *server, udp exchange.UDP) error {
 	if s.Interface != "" {
 		if err := unix.BindToDevice(fd, s.Interface); err != nil {
 			return fmt.Errorf("binding to %s: %w", s.Interface, err)
@@ -134,7 +135,7 @@ func bind(fd int, s *server, udp UDP) error {
 	}
 	from := s.Source
 	switch {
-	case from.IsValid() || udp.hasPorts():
+	case from.IsValid() || udp.HasPorts():
 	default:
 		return nil
 	}
@@ -152,17 +153,17 @@ func bind(fd int, s *server, udp UDP) error {
 }
 
 // bindDrawn binds to an address and to one of udp's ports, or any.
-func bindDrawn(fd int, from netip.Addr, udp UDP) error {
-	if !udp.hasPorts() {
+func bindDrawn(fd int, from netip.Addr, udp exchange.UDP) error {
+	if !udp.HasPorts() {
 		return callError("bind", callWithName(unix.SYS_BIND, fd, netip.AddrPortFrom(from, 0)))
 	}
-	for range maxDraws {
-		errno := callWithName(unix.SYS_BIND, fd, netip.AddrPortFrom(from, udp.draw()))
-		if !isTaken(errno) {
+	for range exchange.MaxDraws {
+		errno := callWithName(unix.SYS_BIND, fd, netip.AddrPortFrom(from, udp.Draw()))
+		if !exchange.IsTaken(errno) {
 			return callError("bind", errno)
 		}
 	}
-	return fmt.Errorf("%w: %w", errNoPort, syscall.EADDRNOTAVAIL)
+	return fmt.Errorf("%w: %w", exchange.ErrNoPort, syscall.EADDRNOTAVAIL)
 }
 
 // drop releases one hold. The last one keeps the socket for another query, or closes it.

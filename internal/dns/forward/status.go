@@ -1,7 +1,6 @@
 package forward
 
 import (
-	"crypto/tls"
 	"sync/atomic"
 	"time"
 
@@ -90,15 +89,7 @@ func (s *server) status() ServerStatus {
 }
 
 type counts struct {
-	asked, unanswered, joined, shed, starved, ignored, overTCP, withoutEDNS, handshakes, resumed, doubted, moved, comebacks atomic.Uint64
-}
-
-// shook counts a connection.
-func (c *counts) shook(conn *tls.Conn) {
-	c.handshakes.Add(1)
-	if conn.ConnectionState().DidResume {
-		c.resumed.Add(1)
-	}
+	asked, unanswered, joined, shed, starved, ignored, overTCP, withoutEDNS, doubted, moved, comebacks atomic.Uint64
 }
 
 // Stats are counters since New, and the questions in flight now.
@@ -129,14 +120,14 @@ func (f *Forward) Stats() Stats {
 		Joined:      f.counts.joined.Load(),
 		Shed:        f.counts.shed.Load(),
 		Starved:     f.counts.starved.Load(),
-		Ignored:     f.counts.ignored.Load(),
+		Ignored:     f.counts.ignored.Load() + f.dialer.Ignored.Load(),
 		OverTCP:     f.counts.overTCP.Load(),
 		WithoutEDNS: f.counts.withoutEDNS.Load(),
 		Comebacks:   f.counts.comebacks.Load(),
 		Doubted:     f.counts.doubted.Load(),
 		Moved:       f.counts.moved.Load(),
-		Handshakes:  f.counts.handshakes.Load(),
-		Resumed:     f.counts.resumed.Load(),
+		Handshakes:  f.dialer.Handshakes.Load(),
+		Resumed:     f.dialer.Resumed.Load(),
 		Panics:      f.panics.Count(),
 	}
 }

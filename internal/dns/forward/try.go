@@ -11,6 +11,7 @@ import (
 	"github.com/miekg/dns"
 	"golang.org/x/sys/unix"
 
+	"github.com/node-dns/node-dns/internal/dns/exchange"
 	"github.com/node-dns/node-dns/internal/sys/journal"
 )
 
@@ -19,12 +20,12 @@ type try struct {
 	attempt
 	fl     *flight // guarded by lane.mu; nil for an idle socket
 	query  []byte  // as sent; over TCP and TLS with another ID
-	as     form
+	as     exchange.Form
 	begun  time.Time
 	socket socket // over UDP
 
-	conn *stream // that of the server's upgrade, which the query goes over; nil: it goes another way
-	stop func()  // ends it over TCP or TLS; nil: it goes over UDP
+	conn *exchange.Stream // that of the server's upgrade, which the query goes over; nil: it goes another way
+	stop func()           // ends it over TCP or TLS; nil: it goes over UDP
 
 	isGuarded bool // the query has more to it than port and ID
 
@@ -45,7 +46,7 @@ type try struct {
 const maxStrays = 3
 
 // newTryLocked creates a try and writes its query; send sends it. conn is the opportunistic TLS connection to use, or nil.
-func (n *lane) newTryLocked(fl *flight, a attempt, conn *stream) *try {
+func (n *lane) newTryLocked(fl *flight, a attempt, conn *exchange.Stream) *try {
 	f, s, now := n.f, a.to, fl.begun
 	if len(fl.tries) > 0 || fl.round != nil {
 		now = time.Now()
@@ -53,7 +54,7 @@ func (n *lane) newTryLocked(fl *flight, a attempt, conn *stream) *try {
 	udp := f.udp.Load()
 	var t *try
 	if isUDP := s.tls == nil && conn == nil && !a.tcp; isUDP {
-		t = n.newSocketLocked(s.Addr.Addr().Is4(), udp.hasPorts() || !s.isPlain())
+		t = n.newSocketLocked(s.Addr.Addr().Is4(), udp.HasPorts() || !s.isPlain())
 	} else {
 		t = &try{socket: socket{fd: -1, slot: -1}, conn: conn, stop: func() {}}
 	}
@@ -63,16 +64,16 @@ func (n *lane) newTryLocked(fl *flight, a attempt, conn *stream) *try {
 	if a.again {
 		silentSince = fl.begun
 	}
-	t.as = s.form(silentSince, fl.key[0]&keyDO != 0, now)
+	t.as = s.form(silentSince, fl.key.WantsDNSSEC(), now)
 	switch {
 	case a.noEDNS:
-		t.as = withoutEDNS
-	case conn != nil && t.as == withEDNS:
-		t.as = padded
+		t.as = exchange.WithoutEDNS
+	case conn != nil && t.as == exchange.WithEDNS:
+		t.as = exchange.Padded
 	}
-	t.query = appendQuery(t.query[:0], n.ids.next(), fl.key, t.as, udp.Size)
-	if t.isGuarded = udp.isGuarded() && s.tls == nil && conn == nil; t.isGuarded {
-		t.query = s.guard(t.query, udp, !a.again, n.ids.next, now)
+	t.query = exchange.AppendQuery(t.query[:0], n.ids.Next(), fl.key, t.as, udp.Size)
+	if t.isGuarded = udp.IsGuarded() && s.tls == nil && conn == nil; t.isGuarded {
+		t.query = s.guard(t.query, udp, !a.again, n.ids.Next, now)
 	}
 	return t
 }
@@ -101,25 +102,25 @@ func (n *lane) send(t *try) {
 // A carrier sends many questions over one connection.
 type carrier interface {
 	// begin queues the query. The carrier calls the waiter with the response, or when there will be no response. It does not block.
-	begin(*waiter)
+	Begin(*exchange.Waiter)
 	// end forgets the waiter. It reports false if the waiter was called, or is about to be.
-	end(*waiter) bool
+	End(*exchange.Waiter) bool
 }
 
 func (n *lane) sendOn(t *try, c carrier) {
 	w := n.waiterFor(t)
 	t.stop = func() {
-		if c.end(w) {
+		if c.End(w) {
 			n.drop(t)
 		}
 	}
-	c.begin(w)
+	c.Begin(w)
 }
 
 // waiterFor returns a waiter that mails the response to the watcher.
-func (n *lane) waiterFor(t *try) *waiter {
+func (n *lane) waiterFor(t *try) *exchange.Waiter {
 	t.holds.Add(1)
-	return &waiter{query: slices.Clone(t.query), spent: &t.fl.spent, deliver: func(m *dns.Msg, err error) {
+	return &exchange.Waiter{Query: slices.Clone(t.query), Spent: &t.fl.spent, Deliver: func(m *dns.Msg, err error) {
 		n.post(mail{t: t, msg: m, err: err, isStream: true})
 		n.drop(t)
 	}}
@@ -150,9 +151,9 @@ func (n *lane) sendTCP(t *try) {
 		}
 		var m *dns.Msg
 		var err error
-		defer func() { w.deliver(m, err) }()
+		defer func() { w.Deliver(m, err) }()
 		defer f.recovered(func(e error) { m, err = nil, e })
-		m, err = f.askTCP(ctx, t.to, w)
+		m, err = f.dialer.AskTCP(ctx, t.to.Server, w, t.to.reached)
 	})
 }
 
@@ -167,9 +168,9 @@ func (n *lane) failed(t *try, err error) {
 	case t.conn != nil:
 		n.lost(t, err)
 		return
-	case t.tcp && (t.again || fl.check != nil) && isNetwork(err) && !isLocal(err): // the host is there, and may answer over UDP
+	case t.tcp && (t.again || fl.check != nil) && exchange.IsNetwork(err) && !exchange.IsLocal(err): // the host is there, and may answer over UDP
 		s.reached()
-	case isLocal(err):
+	case exchange.IsLocal(err):
 		n.f.starved(err)
 	case !errors.Is(err, errUnsent):
 		s.failed(err)
@@ -177,11 +178,11 @@ func (n *lane) failed(t *try, err error) {
 	n.close(t, nil)
 	switch {
 	case t.isProbe:
-		if !isLocal(err) {
+		if !exchange.IsLocal(err) {
 			s.late()
 		}
 	case errors.Is(err, errUnsent):
-		n.next(fl, outcome{attempt: t.attempt, err: errTimeout})
+		n.next(fl, outcome{attempt: t.attempt, err: exchange.ErrTimeout})
 	default:
 		n.next(fl, outcome{attempt: t.attempt, err: err})
 	}
@@ -191,8 +192,8 @@ func (n *lane) failed(t *try, err error) {
 // count.
 func (n *lane) lost(t *try, err error) {
 	n.close(t, nil)
-	if u := t.to.upgrade.Load(); u != nil && errors.Is(err, errStreamEnded) {
-		u.lost(t.conn, err)
+	if u := t.to.upgrade.Load(); u != nil && errors.Is(err, exchange.ErrStreamEnded) {
+		u.Lost(t.conn, err)
 	}
 	if t.isProbe {
 		return
@@ -207,7 +208,7 @@ func (n *lane) lost(t *try, err error) {
 // heard handles a parsed response.
 func (n *lane) heard(t *try, m *dns.Msg, isStream bool) {
 	fl, s, isTCP := t.fl, t.to, isStream && t.conn == nil && t.to.tls == nil
-	if t.isGuarded && !isStream && !m.Truncated && s.doubts(t.query, parsedHasCase(t.query, m), cookieIn(m), t.isDoubted) {
+	if t.isGuarded && !isStream && !m.Truncated && s.doubts(t.query, exchange.ParsedHasCase(t.query, m), exchange.CookieIn(m), t.isDoubted) {
 		n.doubted(t)
 		return
 	}
@@ -234,7 +235,7 @@ func (n *lane) heard(t *try, m *dns.Msg, isStream bool) {
 		return
 	}
 	opt := m.IsEdns0()
-	isFinal := judge(m, false, true) == final
+	isFinal := exchange.Judge(m, false, true) == exchange.Final
 	s.learn(func(h *health) {
 		h.heard(m.Rcode, isFinal)
 		switch {
@@ -242,20 +243,20 @@ func (n *lane) heard(t *try, m *dns.Msg, isStream bool) {
 			h.sawEDNS()
 		case t.noEDNS && isFinal:
 			h.avoidEDNS(n.now)
-		case t.again && t.as == withoutEDNS && isFinal:
+		case t.again && t.as == exchange.WithoutEDNS && isFinal:
 			h.silentToEDNS(n.now)
 		}
-		if t.again && isFinal && h.cookie.size > clientCookie {
+		if t.again && isFinal && h.cookie.size > exchange.ClientCookie {
 			h.cookie.silentTo(n.now)
 		}
 	})
 	if opt != nil {
-		keepErrors(m, opt)
+		exchange.KeepErrors(m, opt)
 	}
 	err := n.f.ignore(m)
 	switch {
 	case isFinal && err == nil:
-		keepAsked(m, questionOfKey(fl.key))
+		keepAsked(m, fl.key.Question())
 		n.answered(t, landing{msg: m})
 	case fl.hasLanded:
 		n.close(t, nil)
@@ -276,14 +277,14 @@ func (n *lane) heard(t *try, m *dns.Msg, isStream bool) {
 // wantsOtherwise reports whether the same server must be asked again in another way, and how.
 func (n *lane) wantsOtherwise(t *try, m *dns.Msg, isStream bool) (again attempt, isRedo bool) {
 	again = t.attempt
-	switch verdict := judge(m, t.as != withoutEDNS, isStream); {
-	case !isStream && (verdict == overTCP || isBadCookie(t.query, m) && t.badCookie):
+	switch verdict := exchange.Judge(m, t.as != exchange.WithoutEDNS, isStream); {
+	case !isStream && (verdict == exchange.OverTCP || exchange.IsBadCookie(t.query, m) && t.badCookie):
 		again.tcp = true
-	case !isStream && isBadCookie(t.query, m):
+	case !isStream && exchange.IsBadCookie(t.query, m):
 		again.badCookie = true
-	case verdict == noEDNS && !isStream && len(cookieSent(t.query)) > 0: // which is what it may not have liked
+	case verdict == exchange.NoEDNS && !isStream && len(exchange.CookieSent(t.query)) > 0: // which is what it may not have liked
 		t.to.learn(func(h *health) { h.cookie.forget(n.now) })
-	case verdict == noEDNS:
+	case verdict == exchange.NoEDNS:
 		n.f.counts.withoutEDNS.Add(1)
 		again.noEDNS = true
 	default:
@@ -325,24 +326,24 @@ func (n *lane) receive(t *try) {
 			return
 		}
 		if size >= max(receiveSize, int(n.f.udp.Load().Size)+1) {
-			buffer[2] |= bitTC // more than was asked for
+			exchange.SetTruncated(buffer) // more than was asked for
 		}
-		if r, ok := simple(t.query, buffer[:size]); ok && t.isUsual() {
-			if t.isGuarded && t.to.doubts(t.query, hasCase(t.query, buffer), r.Cookie, t.isDoubted) {
+		if r, ok := exchange.Simple(t.query, buffer[:size]); ok && t.isUsual() {
+			if t.isGuarded && t.to.doubts(t.query, exchange.HasCase(t.query, buffer), r.Cookie, t.isDoubted) {
 				n.doubted(t)
 				continue
 			}
-			t.to.answered(n.now, max(0, n.now.Sub(t.begun)), rcodeOf(r.Message), r.HasOPT)
+			t.to.answered(n.now, max(0, n.now.Sub(t.begun)), exchange.Rcode(r.Message), r.HasOPT)
 			n.answered(t, landing{wire: r})
 			continue
 		}
-		m, err := decode(t.query, buffer[:size])
+		m, err := exchange.Decode(t.query, buffer[:size])
 		if err == nil {
 			n.heard(t, m, false)
 			continue
 		}
 		n.f.counts.ignored.Add(1)
-		n.strayed(t, isUnreadable(err))
+		n.strayed(t, exchange.IsUnreadable(err))
 	}
 }
 
@@ -363,13 +364,13 @@ func (n *lane) strayed(t *try, isUnreadable bool) {
 		t.to.late()
 	case t.strays >= maxStrays && fl.check != nil:
 		n.close(t, nil)
-		n.next(fl, outcome{attempt: t.attempt, err: errStrays})
+		n.next(fl, outcome{attempt: t.attempt, err: exchange.ErrStrays})
 	case fl.hasLanded || t.isProbe || fl.check != nil:
 	case t.strays >= maxStrays:
 		n.close(t, nil)
 		n.f.counts.moved.Add(1)
 		if t.isUnread { // TCP is already under way
-			n.next(fl, outcome{attempt: t.attempt, err: errStrays})
+			n.next(fl, outcome{attempt: t.attempt, err: exchange.ErrStrays})
 			return
 		}
 		again := t.attempt
@@ -388,7 +389,7 @@ func (n *lane) strayed(t *try, isUnreadable bool) {
 // route at the same time, so that several dead servers are found together.
 func (n *lane) overdue(s *server, fl *flight) {
 	_, conn := s.upgraded()
-	if conn != nil && conn.wasHeard(fl.begun) || conn == nil && s.wasHeard(fl.begun) {
+	if conn != nil && conn.WasHeard(fl.begun) || conn == nil && s.wasHeard(fl.begun) {
 		return
 	}
 	n.wasSilent(s, n.now.Sub(fl.begun))
@@ -401,7 +402,7 @@ func (n *lane) overdue(s *server, fl *flight) {
 // wasSilent accounts for a silent server. With opportunistic TLS it checks the connection first.
 func (n *lane) wasSilent(s *server, after time.Duration) {
 	if u, conn := s.upgraded(); conn != nil {
-		u.check(conn, n.f.tryTimeout)
+		u.Check(conn, n.f.tryTimeout)
 		return
 	}
 	s.timedOut(after)
@@ -436,17 +437,6 @@ func (n *lane) close(t *try, err error) {
 // where descriptors are short, each query of a client may be one.
 func (f *Forward) starved(err error) {
 	if n := f.counts.starved.Add(1); n&(n-1) == 0 {
-		f.log.Error("no socket to ask a nameserver from", "error", shortReason(err), "times", n, journal.OutOfSockets.Attr())
-	}
-}
-
-// keepErrors leaves nothing of the OPT record but its Extended DNS Errors, which
-// tell people why (RFC 8914). All else in it is between the upstream and us (RFC 6891
-// section 6.1.1); dnsserver makes the one for the client.
-func keepErrors(m *dns.Msg, opt *dns.OPT) {
-	m.Extra = slices.DeleteFunc(m.Extra, func(rr dns.RR) bool { return rr.Header().Rrtype == dns.TypeOPT })
-	opt.Option = slices.DeleteFunc(opt.Option, func(o dns.EDNS0) bool { return o.Option() != dns.EDNS0EDE })
-	if len(opt.Option) > 0 {
-		m.Extra = append(m.Extra, opt)
+		f.log.Error("no socket to ask a nameserver from", "error", exchange.Reason(err), "times", n, journal.OutOfSockets.Attr())
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/node-dns/node-dns/internal/dns/exchange"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
@@ -37,9 +38,9 @@ func TestUnreadable(t *testing.T) {
 
 // unreadable is a response to query whose only record has an owner that points to itself.
 func unreadable(query []byte) [][]byte {
-	end := questionEnd(query)
+	end := exchange.QuestionEnd(query)
 	m := append(bytes.Clone(query[:end]), 0xc0, byte(end), 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 192, 0, 2, 80)
-	m[2] |= bitQR
+	m[2] |= 0x80
 	copy(m[4:], []byte{0, 1, 0, 1, 0, 0, 0, 0}) // one question, one record
 	return [][]byte{m}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/node-dns/node-dns/internal/dns/exchange"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 	"github.com/node-dns/node-dns/internal/test/lab"
@@ -44,7 +45,7 @@ func opportunistic(at netip.AddrPort, change ...func(*Config)) func(*Config) {
 
 func (u upgradable) transport() Transport { return stateOf(u.f, plain(u.open)).Transport }
 
-func (u upgradable) upgrade() *upgrade {
+func (u upgradable) upgrade() *exchange.Upgrade {
 	return u.f.table.Load().servers[plain(u.open)].upgrade.Load()
 }
 
@@ -61,13 +62,6 @@ func (u upgradable) secured(t *testing.T) {
 	t.Helper()
 	u.mustAsk(t)
 	await(t, "the connection", func() bool { return u.transport() == Opportunistic })
-}
-
-// soon has the next question begin a connection, whatever came of the one before.
-func (u *upgrade) soon() {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.nextDial = time.Time{}
 }
 
 // TestUpgrade: the first question goes in the clear, and from when there is a connection none, over one connection, padded, by
@@ -92,7 +86,7 @@ func TestUpgrade(t *testing.T) {
 		t.Errorf("%d connections", n)
 	}
 	for _, q := range u.secure.Received() {
-		if wire, err := q.Msg.Pack(); err != nil || len(wire)%paddingBlock != 0 {
+		if wire, err := q.Msg.Pack(); err != nil || len(wire)%paddedTo != 0 {
 			t.Fatalf("a query of %d octets, %v", len(wire), err)
 		}
 	}
@@ -161,23 +155,11 @@ func TestUpgradeToNothing(t *testing.T) {
 			u.laneServer = newLaneServer(t, opportunistic(row.at, patient, func(c *Config) {
 				c.Log = logger(text)
 			}), plain(u.open))
-			u.upgrade().hurry(500 * time.Millisecond)
+			u.f.dialer.Timeout, u.f.dialer.Pause = 500*time.Millisecond, time.Nanosecond
 			u.mustAsk(t)
 			await(t, "it is found out", func() bool { return strings.Contains(text.String(), "upstream is asked in the clear") })
-			next := func() time.Time {
-				u.upgrade().mu.Lock()
-				defer u.upgrade().mu.Unlock()
-				return u.upgrade().nextDial
-			}
-			until := next()
-			if time.Until(until) < restAfterFailure/2 {
-				t.Errorf("the next try is at %v", until)
-			}
 			for range 20 {
 				u.mustAsk(t)
-			}
-			if next() != until {
-				t.Error("it was tried again")
 			}
 			if got := stateOf(u.f, plain(u.open)); got.State != Up || got.Failures != 0 || got.Transport != InTheClear {
 				t.Errorf("status %+v", got)
@@ -196,10 +178,10 @@ func TestUpgradeIsNotWaitedFor(t *testing.T) {
 	t.Cleanup(func() { close(release) })
 	u := upgradable{open: dnstest.NewServer(t, world)}
 	u.laneServer = newLaneServer(t, opportunistic(at, patient), plain(u.open))
+	u.f.dialer.Pause = time.Nanosecond
 	u.mustAsk(t)
 	await(t, "the handshake", func() bool { return accepted.Load() == 1 })
 	for range 20 {
-		u.upgrade().soon()
 		u.mustAsk(t)
 	}
 	if n := accepted.Load(); n != 1 {
@@ -222,33 +204,27 @@ func TestUpgradeIsReplaced(t *testing.T) {
 	}{{"it was of use", 3, false}, {"it never was", 0, true}} {
 		t.Run(row.name, func(t *testing.T) {
 			u := newUpgradable(t, patient)
+			u.f.dialer.Pause = time.Nanosecond
 			u.secured(t)
 			for range row.asked {
 				u.mustAsk(t)
 			}
-			u.upgrade().lost(u.upgrade().current(), errTimeout)
+			u.upgrade().Lost(u.upgrade().Current(), exchange.ErrTimeout)
 			if got := u.transport(); got != InTheClear {
 				t.Errorf("asked over %q", got)
 			}
-			u.upgrade().mu.Lock()
-			wait := time.Until(u.upgrade().nextDial)
-			u.upgrade().mu.Unlock()
-			if rests := wait > restAfterFailure/2; rests != row.rests {
-				t.Errorf("the next connection is made in %v", wait)
-			}
 			if !row.rests {
-				u.upgrade().soon()
 				u.secured(t)
+				return
+			}
+			for range 20 {
+				u.mustAsk(t)
+			}
+			if n := u.f.Stats().Handshakes; n != 1 {
+				t.Errorf("%d connections", n)
 			}
 		})
 	}
-}
-
-// hurry shortens the time of a connection and its first answer.
-func (u *upgrade) hurry(timeout time.Duration) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.timeout = timeout
 }
 
 // TestUpgradeDies: no question is lost when the server ends, or falls silent, with many on the connection, and they are answered in
@@ -300,13 +276,13 @@ func TestUpgradeDies(t *testing.T) {
 // begins another one, which resumes the session.
 func TestUpgradeIdle(t *testing.T) {
 	u := newUpgradable(t, patient)
+	u.f.dialer.Pause = time.Nanosecond
 	u.secured(t)
 	for range 3 {
 		u.mustAsk(t)
-		conn := u.upgrade().current()
+		conn := u.upgrade().Current()
 		u.secure.CloseConnections()
-		await(t, "the connection has ended", conn.ended)
-		u.upgrade().soon()
+		await(t, "the connection has ended", conn.Ended)
 		u.secured(t)
 	}
 	if got := u.f.Stats(); got.Handshakes != 4 || got.Resumed != 3 {
@@ -332,9 +308,9 @@ func TestUpgradeEndsWithTheSetting(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			u := newUpgradable(t, patient)
 			u.secured(t)
-			conn := u.upgrade().current()
+			conn := u.upgrade().Current()
 			row.end(u)
-			await(t, "the connection ends", conn.ended)
+			await(t, "the connection ends", conn.Ended)
 			if got := u.transport(); got != row.want {
 				t.Errorf("over %q", got)
 			}

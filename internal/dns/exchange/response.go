@@ -1,9 +1,10 @@
-package forward
+package exchange
 
 import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"slices"
 
 	"github.com/miekg/dns"
 
@@ -23,25 +24,25 @@ var (
 
 const opcodeBits = 0x0f << 3
 
-// decode returns the response in msg when it is the response to the query sent,
+// Decode returns the response in msg when it is the response to the query sent,
 // an error that says why not otherwise. The question is compared as octets, not
 // by a hash of them (CVE-2020-25685, DNSpooq), with the case of letters left out
 // (RFC 4343).
 //
 // A truncated response may end anywhere (RFC 2181 section 9): then the sections
 // are empty and only the header counts.
-func decode(sent, msg []byte) (*dns.Msg, error) {
+func Decode(sent, msg []byte) (*dns.Msg, error) {
 	if err := checkHeader(sent, msg); err != nil {
 		return nil, err
 	}
 	if refusesWithoutQuestion(sent, msg) {
-		return &dns.Msg{MsgHdr: dns.MsgHdr{Response: true, Rcode: rcodeOf(msg)}}, nil
+		return &dns.Msg{MsgHdr: dns.MsgHdr{Response: true, Rcode: Rcode(msg)}}, nil
 	}
 	if !sameQuestion(sent, msg) {
 		return nil, errQuestion
 	}
 	if msg[2]&bitTC != 0 {
-		return &dns.Msg{MsgHdr: dns.MsgHdr{Response: true, Truncated: true, Rcode: rcodeOf(msg)}}, nil
+		return &dns.Msg{MsgHdr: dns.MsgHdr{Response: true, Truncated: true, Rcode: Rcode(msg)}}, nil
 	}
 	m, err := records.Unpack(msg)
 	if err != nil {
@@ -51,29 +52,29 @@ func decode(sent, msg []byte) (*dns.Msg, error) {
 	return m, nil
 }
 
-// decodeStream is decode for what came over TCP or TLS, where nobody but the server can send. A response that cannot be read is its
+// decodeStream is Decode for what came over TCP or TLS, where nobody but the server can send. A response that cannot be read is its
 // failure, as SERVFAIL is: no better one follows, and the server is there all the same.
 func decodeStream(sent, msg []byte) (*dns.Msg, error) {
-	m, err := decode(sent, msg)
-	if isUnreadable(err) {
+	m, err := Decode(sent, msg)
+	if IsUnreadable(err) {
 		return &dns.Msg{MsgHdr: dns.MsgHdr{Response: true, Rcode: dns.RcodeServerFailure}}, nil
 	}
 	return m, err
 }
 
-// isUnreadable reports whether decode found a response to the query that cannot be read. Over UDP it may be cut, or forged by who knows
+// IsUnreadable reports whether Decode found a response to the query that cannot be read. Over UDP it may be cut, or forged by who knows
 // port and ID: the question is asked again over TCP.
-func isUnreadable(err error) bool {
+func IsUnreadable(err error) bool {
 	return errors.Is(err, records.ErrMalformed) || errors.Is(err, records.ErrCostly)
 }
 
-// simple returns the response in msg when it is the response to the query sent, and nothing is in it that decode, judge or
+// Simple returns the response in msg when it is the response to the query sent, and nothing is in it that Decode, Judge or
 // keepRelated could change.
-func simple(sent, msg []byte) (r dnswire.Response, ok bool) {
+func Simple(sent, msg []byte) (r dnswire.Response, ok bool) {
 	if checkHeader(sent, msg) != nil || !sameQuestion(sent, msg) {
 		return r, false
 	}
-	return dnswire.ReadResponse(msg, questionEnd(sent))
+	return dnswire.ReadResponse(msg, QuestionEnd(sent))
 }
 
 func checkHeader(sent, msg []byte) error {
@@ -91,7 +92,7 @@ func checkHeader(sent, msg []byte) error {
 // sameQuestion reports whether msg has exactly the question of sent. The qname
 // is the first name of a message, so it is never compressed.
 func sameQuestion(sent, msg []byte) bool {
-	end := questionEnd(sent)
+	end := QuestionEnd(sent)
 	if count(msg, 4) != 1 || len(msg) < end {
 		return false
 	}
@@ -112,8 +113,8 @@ func lower(c byte) byte {
 	return c
 }
 
-// questionEnd is the offset behind the question of a query that we wrote.
-func questionEnd(sent []byte) int {
+// QuestionEnd is the offset behind the question of a query that we wrote.
+func QuestionEnd(sent []byte) int {
 	i := headerSize
 	for sent[i] != 0 {
 		i += int(sent[i]) + 1
@@ -122,20 +123,24 @@ func questionEnd(sent []byte) int {
 }
 
 // refusesWithoutQuestion reports whether msg is nothing but a header that refuses a
-// query with EDNS. That is how servers from before EDNS say that they could
+// Query with EDNS. That is how servers from before EDNS say that they could
 // not read the OPT record (RFC 6891 section 7: FORMERR, and RFC 1035 lets them
 // leave the question out). It only makes us ask again without EDNS.
 func refusesWithoutQuestion(sent, msg []byte) bool {
 	if count(sent, 10) == 0 || count(msg, 4)+count(msg, 6)+count(msg, 8)+count(msg, 10) != 0 {
 		return false
 	}
-	rcode := rcodeOf(msg)
+	rcode := Rcode(msg)
 	return rcode == dns.RcodeFormatError || rcode == dns.RcodeNotImplemented
 }
 
-func rcodeOf(msg []byte) int { return int(msg[3] & 0x0f) }
+// Rcode is the RCODE in the header of a message.
+func Rcode(msg []byte) int { return int(msg[3] & 0x0f) }
 
 func count(msg []byte, offset int) int { return int(binary.BigEndian.Uint16(msg[offset:])) }
+
+// SetTruncated marks a message as truncated.
+func SetTruncated(msg []byte) { msg[2] |= bitTC }
 
 // limitTTLs turns TTLs with the highest bit set into 0, as RFC 2181 section 8 asks.
 func limitTTLs(m *dns.Msg) {
@@ -148,47 +153,59 @@ func limitTTLs(m *dns.Msg) {
 	}
 }
 
-// A verdict is what is done with a response that belongs to its query.
-type verdict int
+// A Verdict is what is done with a response that belongs to its query.
+type Verdict int
 
+// The verdicts.
 const (
-	final    verdict = iota // the client gets it
-	overTCP                 // the same server is asked again over TCP
-	noEDNS                  // the same server is asked again without EDNS
-	nextBest                // another server is asked; kept in case that none does better
+	Final    Verdict = iota // the client gets it
+	OverTCP                 // the same server is asked again over TCP
+	NoEDNS                  // the same server is asked again without EDNS
+	NextBest                // another server is asked; kept in case that none does better
 )
 
-// judge looks only at the header: what the records say is the client's business.
+// Judge looks only at the header: what the records say is the client's business.
 // edns means that the query had an OPT record; stream that it came over TCP or TLS.
 //
 // SERVFAIL and REFUSED go on to the next server as resolv.conf(5) has it for
 // glibc; NOTIMP and FORMERR with them, because the query is known to be well
 // formed. An extended RCODE is about the transaction with us, not about the
 // name, and cannot be said to a client without EDNS.
-func judge(m *dns.Msg, edns, stream bool) verdict {
+func Judge(m *dns.Msg, edns, stream bool) Verdict {
 	switch m.Rcode {
 	case dns.RcodeFormatError, dns.RcodeNotImplemented, dns.RcodeBadVers:
 		if edns {
-			return noEDNS
+			return NoEDNS
 		}
-		return nextBest
+		return NextBest
 	case dns.RcodeServerFailure, dns.RcodeRefused:
-		return nextBest
+		return NextBest
 	}
 	switch {
 	case m.Rcode > 0x0f:
-		return nextBest
+		return NextBest
 	case m.Truncated && stream:
-		return nextBest
+		return NextBest
 	case m.Truncated:
-		return overTCP
+		return OverTCP
 	}
-	return final
+	return Final
 }
 
-// presentable reports whether a response that was not final may still be given
+// IsPresentable reports whether a response that was not final may still be given
 // to the client when no server did better. FORMERR may not: the client would take its
 // own query for malformed, which has been read here.
-func presentable(m *dns.Msg) bool {
+func IsPresentable(m *dns.Msg) bool {
 	return m.Rcode <= 0x0f && m.Rcode != dns.RcodeFormatError && !m.Truncated && len(m.Question) == 1
+}
+
+// KeepErrors leaves nothing of the OPT record but its Extended DNS Errors, which
+// tell people why (RFC 8914). All else in it is between the upstream and us (RFC 6891
+// section 6.1.1); dnsserver makes the one for the client.
+func KeepErrors(m *dns.Msg, opt *dns.OPT) {
+	m.Extra = slices.DeleteFunc(m.Extra, func(rr dns.RR) bool { return rr.Header().Rrtype == dns.TypeOPT })
+	opt.Option = slices.DeleteFunc(opt.Option, func(o dns.EDNS0) bool { return o.Option() != dns.EDNS0EDE })
+	if len(opt.Option) > 0 {
+		m.Extra = append(m.Extra, opt)
+	}
 }

@@ -1,4 +1,4 @@
-package forward
+package exchange
 
 import (
 	"bytes"
@@ -14,9 +14,9 @@ import (
 )
 
 // sentQuery is a query that we sent, and a good response to it.
-func sentQuery(t testing.TB, as form) (sent []byte, good *dns.Msg) {
+func sentQuery(t testing.TB, as Form) (sent []byte, good *dns.Msg) {
 	t.Helper()
-	sent, err := question{name: "www.example.", qtype: dns.TypeA, qclass: dns.ClassINET, rd: true}.wire(as, defaultUDPSize)
+	sent, err := Question{Name: "www.example.", Type: dns.TypeA, Class: dns.ClassINET, RD: true}.wire(as, DefaultUDPSize)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func rrs(t testing.TB, texts ...string) []dns.RR {
 func TestDecode(t *testing.T) {
 	rows := []struct {
 		name   string
-		as     form
+		as     Form
 		change func(*dns.Msg)
 		wire   func([]byte) []byte
 		want   error
@@ -98,7 +98,7 @@ func TestDecode(t *testing.T) {
 		{name: "header alone, NOTIMP", change: headerOnly(dns.RcodeNotImplemented)},
 		{name: "header alone, NOERROR", change: headerOnly(dns.RcodeSuccess), want: errQuestion},
 		{name: "header alone, REFUSED", change: headerOnly(dns.RcodeRefused), want: errQuestion},
-		{name: "header alone, FORMERR, to a query without EDNS", as: withoutEDNS, change: headerOnly(dns.RcodeFormatError), want: errQuestion},
+		{name: "header alone, FORMERR, to a query without EDNS", as: WithoutEDNS, change: headerOnly(dns.RcodeFormatError), want: errQuestion},
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
@@ -113,7 +113,7 @@ func TestDecode(t *testing.T) {
 			if row.wire != nil {
 				wire = row.wire(wire)
 			}
-			got, err := decode(sent, wire)
+			got, err := Decode(sent, wire)
 			if !errors.Is(err, row.want) || (got == nil) != (row.want != nil) {
 				t.Errorf("got %v, %v; want error %v", got, err, row.want)
 			}
@@ -138,13 +138,13 @@ func headerOnly(rcode int) func(*dns.Msg) {
 }
 
 func TestTTLWithTheHighestBit(t *testing.T) {
-	sent, m := sentQuery(t, withEDNS)
+	sent, m := sentQuery(t, WithEDNS)
 	m.Answer = rrs(t, "www.example. 4294967295 IN A 192.0.2.1", "www.example. 2147483647 IN A 192.0.2.2")
 	wire, err := m.Pack()
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := decode(sent, wire)
+	got, err := Decode(sent, wire)
 	if err != nil || got.Answer[0].Header().Ttl != 0 || got.Answer[1].Header().Ttl != 2147483647 {
 		t.Errorf("%v, %v", got, err)
 	}
@@ -154,7 +154,7 @@ func TestTTLWithTheHighestBit(t *testing.T) {
 // never panics; what is accepted has the ID and the question, by miekg/dns's
 // reading of the same bytes, and what can be sent on of it can be read again.
 func FuzzDecode(f *testing.F) {
-	sent, good := sentQuery(f, withEDNS)
+	sent, good := sentQuery(f, WithEDNS)
 	wire, err := good.Pack()
 	if err != nil {
 		f.Fatal(err)
@@ -175,16 +175,16 @@ func FuzzDecode(f *testing.F) {
 	f.Add(wire[:40])
 	f.Add([]byte{0x12, 0x34, 0x80, 0x01, 0, 0, 0, 0, 0, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, wire []byte) {
-		m, err := decode(sent, wire)
+		m, err := Decode(sent, wire)
 		if err != nil {
 			return
 		}
 		if wire[0] != 0x12 || wire[1] != 0x34 || !m.Response {
 			t.Fatalf("accepted %x", wire)
 		}
-		judge(m, true, false)
+		Judge(m, true, false)
 		if len(m.Question) == 0 {
-			if presentable(m) {
+			if IsPresentable(m) {
 				t.Fatalf("would give a client the message without question %x", wire)
 			}
 			return
@@ -194,7 +194,7 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("accepted %x with %v", wire, m.Question)
 		}
 		if opt := m.IsEdns0(); opt != nil {
-			keepErrors(m, opt)
+			KeepErrors(m, opt)
 		}
 		records.KeepRelated(m, "www.example.")
 		packed, err := m.Pack()
@@ -211,7 +211,7 @@ func FuzzDecode(f *testing.F) {
 // FuzzSimple: of a response that is not parsed nothing is kept that would have been dropped of a parsed one: decode takes it for
 // the same, it is final, and records.KeepRelated and keepErrors leave it alone.
 func FuzzSimple(f *testing.F) {
-	sent, good := sentQuery(f, withEDNS)
+	sent, good := sentQuery(f, WithEDNS)
 	for _, change := range []func(m *dns.Msg){
 		func(*dns.Msg) {},
 		func(m *dns.Msg) { m.Answer = append(m.Answer, rrs(f, "bank. 60 IN A 6.6.6.6")...) },
@@ -249,15 +249,15 @@ func FuzzSimple(f *testing.F) {
 		f.Add(wire)
 	}
 	f.Fuzz(func(t *testing.T, wire []byte) {
-		r, ok := simple(sent, bytes.Clone(wire))
+		r, ok := Simple(sent, bytes.Clone(wire))
 		if !ok {
 			return
 		}
-		m, err := decode(sent, wire)
+		m, err := Decode(sent, wire)
 		if err != nil {
 			t.Fatalf("%v: %x", err, wire)
 		}
-		if verdict := judge(m, true, false); verdict != final {
+		if verdict := Judge(m, true, false); verdict != Final {
 			t.Fatalf("verdict %v: %x", verdict, wire)
 		}
 		opt := m.IsEdns0()
@@ -265,7 +265,7 @@ func FuzzSimple(f *testing.F) {
 			t.Fatalf("OPT %v, %v: %x", opt, r.HasOPT, wire)
 		}
 		if opt != nil {
-			keepErrors(m, opt)
+			KeepErrors(m, opt)
 		}
 		before := m.Copy()
 		records.KeepRelated(m, "www.example.")
@@ -277,6 +277,56 @@ func FuzzSimple(f *testing.F) {
 		}
 		if id := binary.BigEndian.Uint16(r.Message); id != 0x1234 {
 			t.Fatalf("ID %x", id)
+		}
+	})
+}
+
+func TestExtendedErrorsPass(t *testing.T) {
+	m := new(dns.Msg).SetRcode(new(dns.Msg).SetQuestion("a.example.", dns.TypeA), dns.RcodeServerFailure)
+	m.Extra = rrs(t, "ns.example. 60 IN A 192.0.2.53")
+	m.SetEdns0(4096, true)
+	opt := m.IsEdns0()
+	bogus := &dns.EDNS0_EDE{InfoCode: dns.ExtendedErrorCodeDNSBogus, ExtraText: "signature expired"}
+	opt.Option = []dns.EDNS0{&dns.EDNS0_COOKIE{Code: dns.EDNS0COOKIE, Cookie: "00"}, bogus}
+	KeepErrors(m, opt)
+	kept := m.IsEdns0()
+	if kept == nil || len(kept.Option) != 1 || kept.Option[0] != dns.EDNS0(bogus) || len(m.Extra) != 2 {
+		t.Errorf("additional section %v", m.Extra)
+	}
+}
+
+// BenchmarkCheck is what a lane does to an upstream's response: whether it is one to the question, and a simple one; parsed, as others
+// are, beside it. And the key of a query, which says what is the same question.
+func BenchmarkCheck(b *testing.B) {
+	sent, good := sentQuery(b, WithEDNS)
+	good.Compress = true
+	wire, err := good.Pack()
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Run("simple", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, ok := Simple(sent, wire); !ok {
+				b.Fatal("it is not simple")
+			}
+		}
+	})
+	b.Run("parsed", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := Decode(sent, wire); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("key", func(b *testing.B) {
+		var room [MaxKey]byte
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, ok := AppendKey(room[:0], sent); !ok {
+				b.Fatal("it has no key")
+			}
 		}
 	})
 }

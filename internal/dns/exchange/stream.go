@@ -1,9 +1,8 @@
-package forward
+package exchange
 
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -25,14 +24,9 @@ const maxOutbox = 1 << 20
 // in a few draws.
 const maxPending = 1 << 14
 
-var (
-	errStreamEnded = errors.New("connection ended")
-	errStreamFull  = errors.New("too many questions on one connection")
-)
-
-// A stream is one connection with many questions on it at a time, each with its
+// A Stream is one connection with many questions on it at a time, each with its
 // own ID, answered in any order (RFC 7766 section 6.2.1.1).
-type stream struct {
+type Stream struct {
 	conn    net.Conn
 	stall   time.Duration // a server that says nothing for so long has the connection closed
 	ignored *atomic.Uint64
@@ -40,7 +34,7 @@ type stream struct {
 	wake chan struct{} // of the writer
 
 	mu       sync.Mutex // guards what follows
-	pending  map[uint16]*waiter
+	pending  map[uint16]*Waiter
 	outbox   []byte    // messages to be written, with their lengths
 	err      error     // why it ended; nil while it has not
 	draining bool      // it ends with the last question
@@ -48,39 +42,39 @@ type stream struct {
 	answers  int
 }
 
-// A waiter waits for the response to a question on a stream.
-type waiter struct {
-	query   []byte
-	spent   *spending
-	deliver func(*dns.Msg, error) // called once, unless the waiter is ended before; must not block
+// A Waiter waits for the response to a question on a stream.
+type Waiter struct {
+	Query   []byte
+	Spent   *Spending
+	Deliver func(*dns.Msg, error) // called once, unless the waiter is ended before; must not block
 	ended   func(error) bool      // called when the stream ends; reports whether the waiter moved to another stream. nil: it did not
 	isOver  atomic.Bool           // ended or delivered
 
 	id      uint16  // guarded by the stream's lock
-	on      *stream // guarded by the channel that it waits in
+	on      *Stream // guarded by the channel that it waits in
 	isAgain bool    // its first connection has ended
 }
 
 // settle ends the waiter. It reports whether the caller was the first to do so.
-func (w *waiter) settle() bool { return w.isOver.CompareAndSwap(false, true) }
+func (w *Waiter) settle() bool { return w.isOver.CompareAndSwap(false, true) }
 
 // done delivers the result to the waiter.
-func (w *waiter) done(m *dns.Msg, err error) {
+func (w *Waiter) done(m *dns.Msg, err error) {
 	if err != nil && w.ended != nil && w.ended(err) {
 		return
 	}
 	if w.settle() {
-		w.deliver(m, err)
+		w.Deliver(m, err)
 	}
 }
 
-func newStream(conn net.Conn, stall time.Duration, draining bool, ignored *atomic.Uint64) *stream {
-	s := &stream{
+func newStream(conn net.Conn, stall time.Duration, draining bool, ignored *atomic.Uint64) *Stream {
+	s := &Stream{
 		conn:     conn,
 		stall:    stall,
 		ignored:  ignored,
 		wake:     make(chan struct{}, 1),
-		pending:  make(map[uint16]*waiter),
+		pending:  make(map[uint16]*Waiter),
 		draining: draining,
 		lastRead: time.Now(),
 	}
@@ -90,24 +84,25 @@ func newStream(conn net.Conn, stall time.Duration, draining bool, ignored *atomi
 
 // exchange sends a query and waits for the response to it. An error that is errStreamEnded means that there is none, and never
 // will be.
-func (s *stream) exchange(ctx context.Context, query []byte) (*dns.Msg, error) {
+func (s *Stream) exchange(ctx context.Context, query []byte) (*dns.Msg, error) {
 	type response struct {
 		msg *dns.Msg
 		err error
 	}
 	got := make(chan response, 1)
-	w := &waiter{query: query, deliver: func(m *dns.Msg, err error) { got <- response{m, err} }}
-	s.begin(w)
+	w := &Waiter{Query: query, Deliver: func(m *dns.Msg, err error) { got <- response{m, err} }}
+	s.Begin(w)
 	select {
 	case r := <-got:
 		return r.msg, r.err
 	case <-ctx.Done():
-		s.end(w)
+		s.End(w)
 		return nil, ctx.Err()
 	}
 }
 
-func (s *stream) begin(w *waiter) {
+// Begin sends the query. It does not block.
+func (s *Stream) Begin(w *Waiter) {
 	if err := s.add(w); err != nil {
 		w.done(nil, err)
 		return
@@ -119,7 +114,7 @@ func (s *stream) begin(w *waiter) {
 }
 
 // add gives the waiter's query an ID, and puts it into the outbox.
-func (s *stream) add(w *waiter) error {
+func (s *Stream) add(w *Waiter) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -134,23 +129,24 @@ func (s *stream) add(w *waiter) error {
 	for s.pending[w.id] != nil {
 		w.id = newID()
 	}
-	setID(w.query, w.id)
+	setID(w.Query, w.id)
 	s.pending[w.id] = w
-	s.outbox = append(binary.BigEndian.AppendUint16(s.outbox, uint16(len(w.query))), w.query...)
+	s.outbox = append(binary.BigEndian.AppendUint16(s.outbox, uint16(len(w.Query))), w.Query...)
 	if len(s.pending) == 1 {
 		s.setReadDeadlineLocked()
 	}
 	return nil
 }
 
-func (s *stream) end(w *waiter) bool {
+// End forgets the waiter. It reports false if the waiter was called, or is about to be.
+func (s *Stream) End(w *Waiter) bool {
 	isFirst := w.settle()
 	s.remove(w)
 	return isFirst
 }
 
 // remove reports whether the waiter was waiting.
-func (s *stream) remove(w *waiter) bool {
+func (s *Stream) remove(w *Waiter) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	isPending := s.pending[w.id] == w
@@ -162,7 +158,7 @@ func (s *stream) remove(w *waiter) bool {
 }
 
 // restLocked is called when a question may have been the last one.
-func (s *stream) restLocked() {
+func (s *Stream) restLocked() {
 	switch {
 	case len(s.pending) > 0 || s.err != nil:
 	case s.draining:
@@ -175,10 +171,10 @@ func (s *stream) restLocked() {
 // wakeReader makes read end the stream, unless a new question comes first. The
 // connection is closed by read alone, outside the lock: the farewell of TLS may
 // take 5 s to be sent to a peer that does not read (crypto/tls, closeNotify).
-func (s *stream) wakeReader() { _ = s.conn.SetReadDeadline(time.Unix(1, 0)) }
+func (s *Stream) wakeReader() { _ = s.conn.SetReadDeadline(time.Unix(1, 0)) }
 
 // write sends the contents of the outbox, in as few writes as possible, until the stream ends.
-func (s *stream) write() {
+func (s *Stream) write() {
 	var out []byte
 	for range s.wake {
 		s.mu.Lock()
@@ -200,7 +196,7 @@ func (s *stream) write() {
 }
 
 // read gives out what the server sends until the stream ends, and closes it.
-func (s *stream) read() {
+func (s *Stream) read() {
 	var writer sync.WaitGroup
 	writer.Go(s.write)
 	defer writer.Wait()
@@ -215,22 +211,22 @@ func (s *stream) read() {
 	}
 }
 
-// deliver gives a response to who asked. One that nobody waits for any more is
+// Deliver gives a response to who asked. One that nobody waits for any more is
 // late; any other that fits no question is ignored, and counted.
-func (s *stream) deliver(msg []byte) {
+func (s *Stream) deliver(msg []byte) {
 	s.mu.Lock()
-	var w *waiter
+	var w *Waiter
 	if len(msg) >= headerSize {
 		w = s.pending[binary.BigEndian.Uint16(msg)]
 	}
 	if w != nil {
-		w.spent.add(len(msg)) // which is the question's as long as it waits
+		w.Spent.add(len(msg)) // which is the question's as long as it waits
 	}
 	s.mu.Unlock()
 	if w == nil {
 		return
 	}
-	response, err := decodeStream(w.query, msg)
+	response, err := decodeStream(w.Query, msg)
 	if err != nil {
 		s.ignored.Add(1)
 		return
@@ -242,7 +238,7 @@ func (s *stream) deliver(msg []byte) {
 }
 
 // count records an answer. Other messages of the server are no sign of life.
-func (s *stream) count() {
+func (s *Stream) count() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answers++
@@ -252,7 +248,7 @@ func (s *stream) count() {
 
 // setReadDeadlineLocked gives the server the stall time while something is asked, the
 // idle time while nothing is. After the end the reader stays woken.
-func (s *stream) setReadDeadlineLocked() {
+func (s *Stream) setReadDeadlineLocked() {
 	if s.err != nil {
 		return
 	}
@@ -264,7 +260,7 @@ func (s *stream) setReadDeadlineLocked() {
 }
 
 // fail fails all questions on the connection, and makes read close it.
-func (s *stream) fail(err error) {
+func (s *Stream) fail(err error) {
 	s.mu.Lock()
 	if s.err != nil {
 		s.mu.Unlock()
@@ -286,22 +282,23 @@ func (s *stream) fail(err error) {
 }
 
 // drain ends the stream as soon as nobody waits on it.
-func (s *stream) drain() {
+func (s *Stream) drain() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.draining = true
 	s.restLocked()
 }
 
-func (s *stream) ended() bool {
+// Ended reports whether the connection takes no more questions.
+func (s *Stream) Ended() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.err != nil
 }
 
 // ping asks what every nameserver answers at once.
-func (s *stream) ping(ctx context.Context) error {
-	query, err := rootQuestion().wire(padded, defaultUDPSize)
+func (s *Stream) ping(ctx context.Context) error {
+	query, err := RootQuestion().wire(Padded, DefaultUDPSize)
 	if err == nil {
 		_, err = s.exchange(ctx, query)
 	}
@@ -309,24 +306,24 @@ func (s *stream) ping(ctx context.Context) error {
 }
 
 // wasOfUse reports whether there were more answers than that to the first ping.
-func (s *stream) wasOfUse() bool {
+func (s *Stream) wasOfUse() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.answers > 1
 }
 
-// wasHeard reports whether anything came since then.
-func (s *stream) wasHeard(since time.Time) bool {
+// WasHeard reports whether anything came since then.
+func (s *Stream) WasHeard(since time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return !s.lastRead.Before(since)
 }
 
 // silentFor is how long nothing came.
-func (s *stream) silentFor() time.Duration {
+func (s *Stream) silentFor() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return time.Since(s.lastRead)
 }
 
-func (s *stream) causeLocked() error { return fmt.Errorf("%w: %w", errStreamEnded, s.err) }
+func (s *Stream) causeLocked() error { return fmt.Errorf("%w: %w", ErrStreamEnded, s.err) }

@@ -1,66 +1,48 @@
-package forward
+package exchange
 
 import (
 	"crypto/rand"
 	"encoding/binary"
-	"strings"
 
 	"github.com/miekg/dns"
 
-	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/dns/dnswire"
 )
 
-// A question is all that is told to an upstream nameserver about a query, so
+// A Question is all that is told to an upstream nameserver about a query, so
 // that equal questions can share one response. What else a client sends, its
 // EDNS options above all, stays here: a client subnet would split equal
 // questions (CVE-2025-5994, Rebirthday) and tell who asks; a cookie (RFC 7873)
 // is between two hosts only.
-type question struct {
-	name          string // in lower case, fully qualified, escaped as miekg/dns does
-	qtype, qclass uint16
-	do, cd, rd    bool
-}
-
-// questionOf takes the question from a query that has exactly one.
-func questionOf(q *dnsserver.Query) question {
-	first := q.Msg.Question[0]
-	name := q.Name.String()
-	if q.Name.IsZero() {
-		name = strings.ToLower(dns.Fqdn(first.Name))
-	}
-	opt := q.Msg.IsEdns0()
-	return question{
-		name:   name,
-		qtype:  first.Qtype,
-		qclass: first.Qclass,
-		do:     opt != nil && opt.Do(),
-		cd:     q.Msg.CheckingDisabled,
-		rd:     q.Msg.RecursionDesired,
-	}
+type Question struct {
+	Name       string // in lower case, fully qualified, escaped as miekg/dns does
+	Type       uint16
+	Class      uint16
+	DO, CD, RD bool
 }
 
 // String is how a question is written in errors: "example.com. AAAA".
-func (q question) String() string { return q.name + " " + dnswire.TypeText(q.qtype) }
+func (q Question) String() string { return q.Name + " " + dnswire.TypeText(q.Type) }
 
-// rootQuestion is one that every nameserver answers at once, or refuses to.
-func rootQuestion() question {
-	return question{name: ".", qtype: dns.TypeNS, qclass: dns.ClassINET, rd: true}
+// RootQuestion is one that every nameserver answers at once, or refuses to.
+func RootQuestion() Question {
+	return Question{Name: ".", Type: dns.TypeNS, Class: dns.ClassINET, RD: true}
 }
 
-// A form is how a question is written on the wire.
-type form int
+// A Form is how a question is written on the wire.
+type Form int
 
+// The forms.
 const (
-	withEDNS    form = iota
-	withoutEDNS      // for servers older than RFC 6891, or broken
-	padded           // with EDNS, for TLS
+	WithEDNS    Form = iota
+	WithoutEDNS      // for servers older than RFC 6891, or broken
+	Padded           // with EDNS, for TLS
 )
 
 // Octets of a message's parts (RFC 1035 section 4.1, RFC 6891 section 6.1.2).
 const (
 	headerSize   = 12
-	maxNameSize  = 255
+	MaxNameSize  = 255
 	optSize      = 11
 	paddingBlock = 128 // RFC 8467 section 4.1, for queries
 )
@@ -76,20 +58,23 @@ const (
 	bitDO = 1 << 7
 )
 
-// A key is a question in octets: flags, the qname in lower case as on the wire, the type and the class. Queries with equal keys
+// A Key is a question in octets: flags, the qname in lower case as on the wire, the type and the class. Queries with equal keys
 // ask the same.
+type Key []byte
+
+// Flags of a key.
 const (
 	keyDO = 1 << iota
 	keyCD
 	keyRD
 )
 
-// maxKey is the size of the longest key.
-const maxKey = 1 + maxNameSize + 4
+// MaxKey is the size of the longest key.
+const MaxKey = 1 + MaxNameSize + 4
 
-// appendKey appends the key of a query, which has one question, and behind it nothing or an OPT record. It does not allocate.
+// AppendKey appends the key of a query, which has one question, and behind it nothing or an OPT record. It does not allocate.
 // False: the query is one for the Handler, because its name has octets that host names do not have, or it asks for no recursion.
-func appendKey(dst, query []byte) (key []byte, ok bool) {
+func AppendKey(dst Key, query []byte) (k Key, ok bool) {
 	if query[2]&bitRD == 0 {
 		return dst, false
 	}
@@ -97,72 +82,75 @@ func appendKey(dst, query []byte) (key []byte, ok bool) {
 	if query[3]&bitCD != 0 {
 		flags |= keyCD
 	}
-	end := questionEnd(query)
+	end := QuestionEnd(query)
 	if len(query) > end+7 && query[end+7]&bitDO != 0 { // RFC 6891 section 6.1.3
 		flags |= keyDO
 	}
-	key = append(dst, flags)
+	k = append(dst, flags)
 	for at := headerSize; at < end-4; {
 		label := query[at+1:][:query[at]]
-		key = append(key, query[at])
+		k = append(k, query[at])
 		for _, c := range label {
 			c = lower(c)
 			if !isPlain(c) {
 				return dst, false
 			}
-			key = append(key, c)
+			k = append(k, c)
 		}
 		at += 1 + len(label)
 	}
-	return append(key, query[end-4:end]...), true
+	return append(k, query[end-4:end]...), true
 }
 
-// appendQuestion appends the key of a question. It fails for a name that no message can carry.
-func appendQuestion(dst []byte, q question) (key []byte, err error) {
+// AppendKey appends the key of a question. It fails for a name that no message can carry.
+func (q Question) AppendKey(dst Key) (Key, error) {
 	var flags byte
-	if q.do {
+	if q.DO {
 		flags |= keyDO
 	}
-	if q.cd {
+	if q.CD {
 		flags |= keyCD
 	}
-	if q.rd {
+	if q.RD {
 		flags |= keyRD
 	}
-	var name [maxNameSize + 1]byte
-	end, err := dns.PackDomainName(q.name, name[:], 0, nil, false)
+	var name [MaxNameSize + 1]byte
+	end, err := dns.PackDomainName(q.Name, name[:], 0, nil, false)
 	if err != nil {
 		return dst, err
 	}
-	key = append(dst, flags)
+	k := append(dst, flags)
 	for _, c := range name[:end] {
-		key = append(key, lower(c))
+		k = append(k, lower(c))
 	}
-	key = binary.BigEndian.AppendUint16(key, q.qtype)
-	return binary.BigEndian.AppendUint16(key, q.qclass), nil
+	k = binary.BigEndian.AppendUint16(k, q.Type)
+	return binary.BigEndian.AppendUint16(k, q.Class), nil
 }
 
-// questionOfKey is the question that a key stands for.
-func questionOfKey(key []byte) question {
-	name, _, err := dns.UnpackDomainName(key, 1)
+// Question is the question that a key stands for.
+func (k Key) Question() Question {
+	name, _, err := dns.UnpackDomainName(k, 1)
 	if err != nil {
 		name = "." // no key that was made here
 	}
-	return question{
-		name:  name,
-		qtype: binary.BigEndian.Uint16(key[len(key)-4:]), qclass: binary.BigEndian.Uint16(key[len(key)-2:]),
-		do: key[0]&keyDO != 0, cd: key[0]&keyCD != 0, rd: key[0]&keyRD != 0,
+	return Question{
+		Name: name,
+		Type: binary.BigEndian.Uint16(k[len(k)-4:]), Class: binary.BigEndian.Uint16(k[len(k)-2:]),
+		DO: k.WantsDNSSEC(), CD: k[0]&keyCD != 0, RD: k[0]&keyRD != 0,
 	}
 }
+
+// WantsDNSSEC reports whether the question has the DO bit.
+func (k Key) WantsDNSSEC() bool { return k[0]&keyDO != 0 }
 
 // isPlain reports whether an octet is written as itself in presentation format, and has no upper case.
 func isPlain(c byte) bool {
 	return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '_'
 }
 
-// appendText appends the qname of a key of plain octets in presentation format.
-func appendText(dst, key []byte) []byte {
-	for name := key[1 : len(key)-4]; name[0] != 0; name = name[1+name[0]:] {
+// AppendName appends the qname of a key of plain octets in presentation format.
+func (k Key) AppendName(dst []byte) []byte {
+	for name := k[1 : len(k)-4]; name[0] != 0; name = name[1+name[0]:] {
 		dst = append(append(dst, name[1:][:name[0]]...), '.')
 	}
 	if len(dst) == 0 {
@@ -171,30 +159,30 @@ func appendText(dst, key []byte) []byte {
 	return dst
 }
 
-// appendQuery appends the query that asks for a key, for UDP responses of at most size octets. AD is always set: it asks for the
+// AppendQuery appends the query that asks for a key, for UDP responses of at most size octets. AD is always set: it asks for the
 // AD bit in the response (RFC 6840 section 5.7), and clients that want it share the response with those that do not.
-func appendQuery(dst []byte, id uint16, key []byte, as form, size uint16) []byte {
+func AppendQuery(dst []byte, id uint16, k Key, as Form, size uint16) []byte {
 	flags, recursion := byte(bitAD), byte(0)
-	if key[0]&keyCD != 0 {
+	if k[0]&keyCD != 0 {
 		flags |= bitCD
 	}
-	if key[0]&keyRD != 0 {
+	if k[0]&keyRD != 0 {
 		recursion = bitRD
 	}
 	start := len(dst)
 	dst = binary.BigEndian.AppendUint16(dst, id)
 	dst = append(dst, recursion, flags, 0, 1, 0, 0, 0, 0, 0, 0)
-	dst = append(dst, key[1:]...)
-	if as == withoutEDNS {
+	dst = append(dst, k[1:]...)
+	if as == WithoutEDNS {
 		return dst
 	}
 	dst[start+11] = 1 // ARCOUNT
 	var do byte
-	if key[0]&keyDO != 0 {
+	if k.WantsDNSSEC() {
 		do = bitDO
 	}
 	dst = append(dst, 0, 0, byte(dns.TypeOPT), byte(size>>8), byte(size), 0, 0, do, 0)
-	if as != padded {
+	if as != Padded {
 		return append(dst, 0, 0)
 	}
 	used := len(dst) - start + 2 + optionHeader
@@ -205,13 +193,13 @@ func appendQuery(dst []byte, id uint16, key []byte, as form, size uint16) []byte
 	return append(dst, make([]byte, padding)...)
 }
 
-// wire is appendQuery with the ID 0, for a question.
-func (q question) wire(as form, size uint16) ([]byte, error) {
-	key, err := appendQuestion(nil, q)
+// wire is AppendQuery with the ID 0, for a question.
+func (q Question) wire(as Form, size uint16) ([]byte, error) {
+	k, err := q.AppendKey(nil)
 	if err != nil {
 		return nil, err
 	}
-	return appendQuery(nil, 0, key, as, size), nil
+	return AppendQuery(nil, 0, k, as, size), nil
 }
 
 // newID draws a message ID from the kernel's generator. miekg/dns before 1.1.25
@@ -224,13 +212,14 @@ func newID() uint16 {
 
 func setID(msg []byte, id uint16) { binary.BigEndian.PutUint16(msg, id) }
 
-// ids are message IDs from the kernel's generator, drawn many at a time.
-type ids struct {
+// IDs are message IDs from the kernel's generator, drawn many at a time.
+type IDs struct {
 	random [512]byte
 	left   int // octets
 }
 
-func (d *ids) next() uint16 {
+// Next draws an ID.
+func (d *IDs) Next() uint16 {
 	if d.left == 0 {
 		_, _ = rand.Read(d.random[:]) // never fails since Go 1.24: it ends the program instead
 		d.left = len(d.random)

@@ -1,4 +1,4 @@
-package forward
+package exchange
 
 import (
 	"context"
@@ -12,21 +12,18 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// A channel is the way to a DNS over TLS server (RFC 7858): one connection at a
+// A Channel is the way to a DNS over TLS server (RFC 7858): one connection at a
 // time, made when it is needed, shared by all questions, and made anew when it
 // is gone. There is no other way: it is never downgraded to plain DNS.
-type channel struct {
+type Channel struct {
+	dialer  *Dialer
 	address string
 	config  *tls.Config
-	timeout time.Duration // of a handshake, and of a server that says nothing
-	work    *sync.WaitGroup
-	counts  *counts
-	guard   func(failed func(error)) // Forward.recovered
 
 	mu      sync.Mutex // guards what follows
-	stream  *stream    // the connection that new questions take, nil when none
+	stream  *Stream    // the connection that new questions take, nil when none
 	dial    *dial      // the one being made, nil when none
-	waiting []*waiter  // for a connection
+	waiting []*Waiter  // for a connection
 	retired bool       // no connection is kept beyond its questions
 	closed  bool
 }
@@ -43,39 +40,37 @@ const keptSessions = 4
 // A dial is a connection being made.
 type dial struct{ cancel context.CancelFunc }
 
-func newChannel(s nameserver.Server, f *Forward) *channel {
+// TLS returns the way to a DNS over TLS server. The first question makes the connection.
+func (d *Dialer) TLS(s nameserver.Server) *Channel {
 	name := s.Name
 	if name == "" {
 		// crypto/tls checks an address in ServerName against the certificate's IP
 		// addresses, and does not send it as SNI.
 		name = s.Addr.Addr().WithZone("").String()
 	}
-	return &channel{
+	return &Channel{
+		dialer:  d,
 		address: s.Addr.String(),
 		config: &tls.Config{
-			ServerName: name, RootCAs: f.roots, MinVersion: tls.VersionTLS12, NextProtos: []string{alpn},
+			ServerName: name, RootCAs: d.RootCAs, MinVersion: tls.VersionTLS12, NextProtos: []string{alpn},
 			ClientSessionCache: tls.NewLRUClientSessionCache(keptSessions),
 		},
-		timeout: f.deadline,
-		work:    &f.work,
-		counts:  &f.counts,
-		guard:   f.recovered,
 	}
 }
 
-// begin makes a connection when there is none. A server may close an idle one at any time, also while we write to it (RFC 7766
+// Begin sends the query. It does not block, and makes a connection when there is none. A server may close an idle one at any time, also while we write to it (RFC 7766
 // section 6.2.4): then the question is sent once more.
-func (c *channel) begin(w *waiter) {
+func (c *Channel) Begin(w *Waiter) {
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()
 		if w.settle() {
-			w.deliver(nil, errClosed)
+			w.Deliver(nil, ErrClosed)
 		}
 		return
 	}
 	s := c.stream
-	if s == nil || s.ended() {
+	if s == nil || s.Ended() {
 		c.waiting = append(c.waiting, w)
 		if c.dial == nil {
 			c.startDialLocked()
@@ -88,21 +83,22 @@ func (c *channel) begin(w *waiter) {
 		w.ended = func(err error) (goesOn bool) { return c.again(w, err) }
 	}
 	c.mu.Unlock()
-	s.begin(w)
+	s.Begin(w)
 }
 
 // again sends a question once more, whose connection, which was there before, has ended.
-func (c *channel) again(w *waiter, err error) (goesOn bool) {
-	if !errors.Is(err, errStreamEnded) {
+func (c *Channel) again(w *Waiter, err error) (goesOn bool) {
+	if !errors.Is(err, ErrStreamEnded) {
 		return false
 	}
 	w.isAgain, w.ended = true, nil
-	w.query = slices.Clone(w.query) // the reader of the stream that ended may still look at it
-	c.begin(w)
+	w.Query = slices.Clone(w.Query) // the reader of the stream that ended may still look at it
+	c.Begin(w)
 	return true
 }
 
-func (c *channel) end(w *waiter) bool {
+// End forgets the waiter. It reports false if the waiter was called, or is about to be.
+func (c *Channel) End(w *Waiter) bool {
 	isFirst := w.settle()
 	c.mu.Lock()
 	on := w.on
@@ -117,12 +113,12 @@ func (c *channel) end(w *waiter) bool {
 }
 
 // startDialLocked makes a connection. That goes on when nobody waits any more: others will want it.
-func (c *channel) startDialLocked() {
-	ctx, cancel := context.WithTimeout(context.Background(), c.timeout)
+func (c *Channel) startDialLocked() {
+	ctx, cancel := context.WithTimeout(context.Background(), c.dialer.Timeout)
 	c.dial = &dial{cancel}
-	c.work.Go(func() {
+	c.dialer.Work.Go(func() {
 		defer cancel()
-		defer c.guard(func(err error) { c.dialed(nil, err) })
+		defer c.dialer.Recovered(func(err error) { c.dialed(nil, err) })
 		dialer := tls.Dialer{NetDialer: &net.Dialer{}, Config: c.config}
 		conn, err := dialer.DialContext(ctx, "tcp", c.address)
 		c.dialed(conn, err)
@@ -130,28 +126,28 @@ func (c *channel) startDialLocked() {
 }
 
 // dialed gives the connection, or why there is none, to all who wait for it.
-func (c *channel) dialed(conn net.Conn, err error) {
+func (c *Channel) dialed(conn net.Conn, err error) {
 	c.mu.Lock()
 	c.dial = nil
 	waiting := c.waiting
 	c.waiting = nil
-	var s *stream
+	var s *Stream
 	switch {
 	case err != nil:
 	case c.closed:
 		_ = conn.Close() // nothing was sent on it
-		err = errClosed
+		err = ErrClosed
 	default:
-		c.counts.shook(conn.(*tls.Conn))
-		s = newStream(conn, c.timeout, c.retired, &c.counts.ignored)
+		c.dialer.shook(conn.(*tls.Conn))
+		s = newStream(conn, c.dialer.Timeout, c.retired, &c.dialer.Ignored)
 		if !c.retired {
 			c.stream = s
 		}
 		for _, w := range waiting {
 			w.on, w.ended = s, nil
 		}
-		c.work.Go(func() {
-			defer c.guard(s.fail)
+		c.dialer.Work.Go(func() {
+			defer c.dialer.Recovered(s.fail)
 			s.read()
 		})
 	}
@@ -160,16 +156,16 @@ func (c *channel) dialed(conn net.Conn, err error) {
 		if err != nil {
 			w.done(nil, err)
 		} else {
-			s.begin(w)
+			s.Begin(w)
 		}
 	}
 }
 
-// suspect is called when a question had no response for as long as after. A
+// Suspect is called when a question had no response for as long as after. A
 // connection on which nothing came for half of that (the other half may have gone
 // into making it) may be dead without knowing it, behind a NAT that forgot it: new
 // questions get a new one, and the old one is left to who still waits on it.
-func (c *channel) suspect(after time.Duration) {
+func (c *Channel) Suspect(after time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.stream != nil && c.stream.silentFor() >= after/2 {
@@ -178,9 +174,9 @@ func (c *channel) suspect(after time.Duration) {
 	}
 }
 
-// retire lets the connection, and any that is made later, end with its last
+// Retire lets the connection, and any that is made later, end with its last
 // question.
-func (c *channel) retire() {
+func (c *Channel) Retire() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.retired = true
@@ -190,8 +186,8 @@ func (c *channel) retire() {
 	}
 }
 
-// close ends everything at once.
-func (c *channel) close() {
+// Close ends everything at once.
+func (c *Channel) Close() {
 	c.mu.Lock()
 	c.closed = true
 	if c.dial != nil {
@@ -201,6 +197,6 @@ func (c *channel) close() {
 	c.stream = nil
 	c.mu.Unlock()
 	if s != nil {
-		s.fail(errClosed) // who waits there may begin again, which takes the lock
+		s.fail(ErrClosed) // who waits there may begin again, which takes the lock
 	}
 }

@@ -1,0 +1,77 @@
+package exchange
+
+import (
+	"crypto/tls"
+	"io"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/test/dnstest"
+)
+
+// newTestChannel returns a server and the way to it.
+func newTestChannel(t *testing.T) (*dnstest.Server, *Channel) {
+	t.Helper()
+	s := dnstest.NewTLSServer(t, world)
+	c := newTestDialer(t, s, io.Discard).TLS(nameserver.Server{Addr: s.Addr(), TLS: true, Name: dnstest.TLSName})
+	t.Cleanup(c.Close)
+	return s, c
+}
+
+// current is the connection that the next question takes.
+func (c *Channel) current() *Stream {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stream
+}
+
+// TestTLSRetired: a server that is not asked any more answers what it was asked before, and has its connection closed then.
+func TestTLSRetired(t *testing.T) {
+	s, c := newTestChannel(t)
+	s.SetFaults(dnstest.Faults{Delay: 300 * time.Millisecond})
+	var client sync.WaitGroup
+	client.Go(func() { mustAnswer(t, c) })
+	await(t, "in flight", func() bool { return s.Queries() == 1 })
+	old := c.current()
+	c.Retire()
+	client.Wait()
+	await(t, "the connection ends", old.Ended)
+}
+
+// TestTLSResumption: the next connection begins with what the one before has left, whoever closed that, in TLS 1.3 and 1.2, as "dot"
+// by ALPN.
+func TestTLSResumption(t *testing.T) {
+	rows := []struct {
+		name string
+		most uint16
+	}{{"TLS 1.3", tls.VersionTLS13}, {"TLS 1.2", tls.VersionTLS12}}
+	for _, row := range rows {
+		t.Run(row.name, func(t *testing.T) {
+			s, c := newTestChannel(t)
+			c.config.MaxVersion = row.most
+			for range 5 {
+				mustAnswer(t, c)
+				stream := c.current()
+				said := stream.conn.(*tls.Conn).ConnectionState()
+				if said.NegotiatedProtocol != alpn || said.Version != row.most {
+					t.Errorf("protocol %q, %s", said.NegotiatedProtocol, tls.VersionName(said.Version))
+				}
+				s.CloseConnections()
+				await(t, "the connection is gone", stream.Ended)
+			}
+			if all, resumed := c.dialer.Handshakes.Load(), c.dialer.Resumed.Load(); all != 5 || resumed != 4 {
+				t.Errorf("%d of %d connections resumed", resumed, all)
+			}
+		})
+	}
+}
+
+// TestTLSOld: TLS before 1.2 is not spoken (RFC 8996), and the server's name is checked.
+func TestTLSOld(t *testing.T) {
+	_, c := newTestChannel(t)
+	if c.config.MinVersion != tls.VersionTLS12 || c.config.InsecureSkipVerify {
+		t.Errorf("TLS from %s, verified: %v", tls.VersionName(c.config.MinVersion), !c.config.InsecureSkipVerify)
+	}
+}

@@ -1,0 +1,93 @@
+package exchange
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+
+	"github.com/miekg/dns"
+)
+
+// What makes a response harder to forge than its port and ID do: the case of the question's letters, and cookies.
+
+// Octets of DNS Cookies (RFC 7873 section 4), and of an EDNS option's code and length (RFC 6891 section 6.1.2).
+const (
+	ClientCookie     = 8
+	LeastWithServers = ClientCookie + 8
+	MostWithServers  = ClientCookie + 32
+	optionHeader     = 4
+)
+
+// MixCase gives each letter of the name in a query of ours the case that a random bit says: draft-vixie-dnsext-dns0x20. draw gives
+// random bits.
+func MixCase(query []byte, draw func() uint16) {
+	name := query[headerSize : QuestionEnd(query)-4]
+	var bits uint16
+	left := 0
+	for i, c := range name {
+		if c < 'a' || c > 'z' {
+			continue
+		}
+		if left == 0 {
+			bits, left = draw(), 16
+		}
+		name[i] -= byte(bits&1) * ('a' - 'A')
+		bits, left = bits>>1, left-1
+	}
+}
+
+// HasCase reports whether a response that has the question of sent has its letters too.
+func HasCase(sent, response []byte) bool {
+	end := QuestionEnd(sent)
+	return bytes.Equal(sent[headerSize:end], response[headerSize:end])
+}
+
+// ParsedHasCase is HasCase for a response that was parsed. One without question has no wrong one.
+func ParsedHasCase(sent []byte, m *dns.Msg) bool {
+	name, _, err := dns.UnpackDomainName(sent, headerSize)
+	return len(m.Question) == 0 || err == nil && m.Question[0].Name == name
+}
+
+// MayHaveCookie reports whether a query of ours has an OPT record without options, to which AppendCookie may append one.
+func MayHaveCookie(query []byte) bool { return len(query) == QuestionEnd(query)+optSize }
+
+// AppendCookie appends a cookie to a query that may have one.
+func AppendCookie(query, option []byte) []byte {
+	if len(option) == 0 {
+		return query
+	}
+	binary.BigEndian.PutUint16(query[len(query)-2:], uint16(optionHeader+len(option)))
+	query = binary.BigEndian.AppendUint16(query, dns.EDNS0COOKIE)
+	query = binary.BigEndian.AppendUint16(query, uint16(len(option)))
+	return append(query, option...)
+}
+
+// CookieSent is the cookie in a query that AppendCookie has written; empty: it has none.
+func CookieSent(query []byte) []byte {
+	at := QuestionEnd(query) + optSize
+	if len(query) < at+optionHeader || binary.BigEndian.Uint16(query[at:]) != dns.EDNS0COOKIE {
+		return nil
+	}
+	return query[at+optionHeader:]
+}
+
+// CookieIn is the cookie of a response that was parsed; empty: it has none.
+func CookieIn(m *dns.Msg) []byte {
+	opt := m.IsEdns0()
+	if opt == nil {
+		return nil
+	}
+	for _, option := range opt.Option {
+		if c, ok := option.(*dns.EDNS0_COOKIE); ok {
+			octets, _ := hex.DecodeString(c.Cookie) // package dns has written it
+			return octets
+		}
+	}
+	return nil
+}
+
+// IsBadCookie reports whether a server refuses the cookie that a query had, and has sent the one that it wants (RFC 7873 section
+// 5.3).
+func IsBadCookie(query []byte, m *dns.Msg) bool {
+	return m.Rcode == dns.RcodeBadCookie && len(CookieSent(query)) > 0
+}

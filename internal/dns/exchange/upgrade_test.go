@@ -1,0 +1,51 @@
+package exchange
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/test/dnstest"
+	"github.com/node-dns/node-dns/internal/test/lab"
+)
+
+// next is when the next connection may be made.
+func (u *Upgrade) next() time.Time {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.nextDial
+}
+
+// TestUpgradeRests: whether a server without DNS over TLS has it is not found out again for a while.
+func TestUpgradeRests(t *testing.T) {
+	mute := dnstest.NewTLSServer(t, world)
+	mute.SetFaults(dnstest.Faults{Drop: true})
+	hangingUp := dnstest.NewTLSServer(t, world)
+	hangingUp.SetFaults(dnstest.Faults{CloseTCP: true})
+	closed := dnstest.NewTLSServer(t, world)
+	closed.Down()
+	for name, s := range map[string]*dnstest.Server{
+		"the port is closed": closed, "no TLS there": dnstest.NewServer(t, world), "it answers nothing": mute, "it hangs up": hangingUp,
+	} {
+		t.Run(name, func(t *testing.T) {
+			log := new(lab.Text)
+			d := newTestDialer(t, mute, log)
+			d.Timeout = 500 * time.Millisecond
+			u := d.Opportunistic(nameserver.Server{Addr: s.Addr()}, s.Addr())
+			t.Cleanup(u.Close)
+			u.Prepare()
+			await(t, "it is found out", func() bool { return strings.Contains(log.String(), "upstream is asked in the clear") })
+			until := u.next()
+			if time.Until(until) < restAfterFailure/2 {
+				t.Errorf("the next try is at %v", until)
+			}
+			for range 20 {
+				u.Prepare()
+			}
+			if u.next() != until {
+				t.Error("it was tried again")
+			}
+		})
+	}
+}
