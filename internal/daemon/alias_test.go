@@ -139,7 +139,7 @@ func TestAliasElsewhere(t *testing.T) {
 					}
 				}
 				for range 2 { // asked for, and remembered
-					m := unpacked(t, exchange(t, c, wireQuery(t, test.ask, test.qtype)))
+					m := unpacked(t, exchangeOn(t, c, wireQuery(t, test.ask, test.qtype)))
 					if listed(m.Answer) != test.want || listed(m.Ns, m.Extra) != test.beside || m.Rcode != test.rcode {
 						t.Errorf("%v lanes: got\n%v", receivers, m)
 					}

@@ -34,7 +34,7 @@ private.corp. 60 IN HTTPS 1 . ipv4hint=10.0.0.1
 			if name == "svcb.example." {
 				qtype = dns.TypeSVCB
 			}
-			m := unpacked(t, exchange(t, c, wireQuery(t, name, qtype)))
+			m := unpacked(t, exchangeOn(t, c, wireQuery(t, name, qtype)))
 			if m.Rcode != dns.RcodeSuccess || (len(m.Answer) == 0) != conf.blocked[name] {
 				t.Errorf("with %q: %s: got\n%v", conf.text, name, m)
 			}

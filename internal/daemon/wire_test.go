@@ -329,7 +329,7 @@ func (w bothWays) dial(t testing.TB, network string) conns {
 // package dns do not always find the same place to point to; and but for cookies, for which each has a secret of its own.
 func (c conns) same(t *testing.T, query []byte) {
 	t.Helper()
-	wire, parsed := exchange(t, c.wire, query), exchange(t, c.parsed, query)
+	wire, parsed := exchangeOn(t, c.wire, query), exchangeOn(t, c.parsed, query)
 	if !bytes.Equal(plain(t, wire), plain(t, parsed)) {
 		t.Fatalf("to %x\non the wire\n%x\nparsed\n%x", query, wire, parsed)
 	}
@@ -356,7 +356,7 @@ func plain(t *testing.T, wire []byte) []byte {
 	return wire
 }
 
-func exchange(t testing.TB, conn net.Conn, query []byte) []byte {
+func exchangeOn(t testing.TB, conn net.Conn, query []byte) []byte {
 	t.Helper()
 	conn.SetDeadline(time.Now().Add(30 * time.Second))
 	buf := make([]byte, 1<<16)

@@ -189,10 +189,10 @@ func TestSameHitOnTheWire(t *testing.T) {
 		for _, network := range []string{"udp", "tcp"} {
 			c := servers.dial(t, network)
 			for _, query := range siteQueries(t) {
-				exchange(t, c.parsed, query) // has it remembered
+				exchangeOn(t, c.parsed, query) // has it remembered
 				before := d.cache.Load().Stats().Misses
 				sameButAge(t, query, func() (wire, parsed *dns.Msg) {
-					first, second := exchange(t, c.wire, query), exchange(t, c.parsed, query)
+					first, second := exchangeOn(t, c.wire, query), exchangeOn(t, c.parsed, query)
 					if len(first) != len(second) || !bytes.Equal(first[:dnswire.HeaderSize], second[:dnswire.HeaderSize]) {
 						t.Errorf("to %x\non the wire\n%x\nparsed\n%x", query, first, second)
 					}

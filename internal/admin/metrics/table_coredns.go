@@ -3,6 +3,7 @@ package metrics
 import (
 	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/dns/forward"
+	"github.com/node-dns/node-dns/internal/dns/health"
 )
 
 // coreDNSRows are what CoreDNS no longer has, or has of its plugins, and dashboards made for it ask for: dotdc's
@@ -13,7 +14,7 @@ var coreDNSRows = []row{
 	})),
 	counter("forward_responses_total", "Responses of a nameserver by what it said.", []string{"to", "rcode"}, func(s *Sample, put puts) {
 		for _, u := range servers(s) {
-			for i, rcode := range forward.RcodeNames {
+			for i, rcode := range health.RcodeNames {
 				count, _, _ := u.Durations[i].Buckets()
 				put.value(float64(count), u.Server.String(), rcode)
 			}
@@ -21,7 +22,7 @@ var coreDNSRows = []row{
 	}),
 	spread("forward_request_duration_seconds", "Time that a nameserver took to respond; proxy_request_duration_seconds is the same.", []string{"to", "rcode"}, func(s *Sample, put puts) {
 		for _, u := range servers(s) {
-			for i, rcode := range forward.RcodeNames {
+			for i, rcode := range health.RcodeNames {
 				put.hist(&u.Durations[i], u.Server.String(), rcode)
 			}
 		}

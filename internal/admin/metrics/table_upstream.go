@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"github.com/node-dns/node-dns/internal/dns/forward"
+	"github.com/node-dns/node-dns/internal/dns/health"
 )
 
 // maxInfos bounds how many pairs of a domain and a nameserver are shown: routes may be thousands.
@@ -15,7 +16,7 @@ var upstreamRows = []row{
 	spread("proxy_request_duration_seconds", "Time that a nameserver took to respond, by what it said: NOERROR, NXDOMAIN, SERVFAIL, REFUSED or other.",
 		[]string{"proxy_name", "to", "rcode"}, func(s *Sample, put puts) {
 			for _, u := range servers(s) {
-				for i, rcode := range forward.RcodeNames {
+				for i, rcode := range health.RcodeNames {
 					put.hist(&u.Durations[i], proxy, u.Server.String(), rcode)
 				}
 			}
@@ -39,11 +40,11 @@ var upstreamRows = []row{
 			for _, route := range s.Status.Routes {
 				for _, u := range route.Servers {
 					p := pair{u.Address, route.Rank}
-					if seen[p] || u.State == string(forward.Unknown) && u.Failures == 0 {
+					if seen[p] || u.State == string(health.Unknown) && u.Failures == 0 {
 						continue
 					}
 					seen[p] = true
-					put.value(one(u.State == string(forward.Up)), p.to, p.source)
+					put.value(one(u.State == string(health.Up)), p.to, p.source)
 				}
 			}
 		}),

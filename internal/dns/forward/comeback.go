@@ -21,12 +21,7 @@ var errComeback = errors.New("the question came back")
 // question's, which counts once.
 func (f *Forward) cameBack(s *server, counted *bool) (isRefused bool) {
 	f.counts.comebacks.Add(1)
-	s.mu.Lock()
-	if !*counted {
-		s.health.comebacks++
-	}
-	n := s.health.comebacks
-	s.mu.Unlock()
+	n := s.CameBack(*counted)
 	*counted = true
 	if n < maxComebacks {
 		return false

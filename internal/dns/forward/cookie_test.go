@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/miekg/dns"
 
@@ -210,41 +209,5 @@ func TestCookieForged(t *testing.T) {
 				t.Errorf("%+v", got)
 			}
 		})
-	}
-}
-
-// TestCookieLife: a cookie is random, no server's twice, and drawn anew each day and when the server was down.
-func TestCookieLife(t *testing.T) {
-	now := time.Now()
-	var a, b cookie
-	first, other := bytes.Clone(a.option(now)), bytes.Clone(b.option(now))
-	if len(first) != exchange.ClientCookie || bytes.Equal(first, other) {
-		t.Fatalf("%x and %x", first, other)
-	}
-	if again := a.option(now.Add(time.Second)); len(again) != 0 {
-		t.Errorf("tried again at once: %x", again)
-	}
-	whole := append(bytes.Clone(first), serverCookie...)
-	if a.heard(first, whole) || !bytes.Equal(a.option(now.Add(time.Hour)), whole) {
-		t.Errorf("not remembered: %x", a.octets)
-	}
-	next := bytes.Clone(a.option(now.Add(cookieLife)))
-	if len(next) != exchange.ClientCookie || bytes.Equal(next, first) {
-		t.Errorf("after a day %x", next)
-	}
-	if a.heard(whole, whole); a.size != exchange.ClientCookie {
-		t.Error("a late response has brought the old one back")
-	}
-	h := health{cookie: cookie{size: 16}}
-	for range failuresToDown {
-		h.failed("gone", false, now)
-	}
-	if h.state != Down || len(h.cookie.option(now)) != 0 || len(h.cookie.option(now.Add(cookieAgain))) != exchange.ClientCookie {
-		t.Errorf("after it was down: %+v", h.cookie)
-	}
-	for _, got := range [][]byte{nil, first, append(bytes.Clone(first), make([]byte, 33)...), append(bytes.Clone(first), "short"...)} {
-		if !a.heard(whole, got) {
-			t.Errorf("%x is taken for the server's", got)
-		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/miekg/dns"
 	"golang.org/x/sys/unix"
 
+	"github.com/node-dns/node-dns/internal/dns/health"
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
@@ -73,7 +74,7 @@ func TestNoDescriptors(t *testing.T) {
 			t.Errorf("afterwards, m%d: %v", i, err)
 		}
 	}
-	if s := stateOf(f, g.address); s.State != Up || s.Failures != 0 {
+	if s := stateOf(f, g.address); s.State != health.Up || s.Failures != 0 {
 		t.Errorf("the server is blamed: %+v", s)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+	"github.com/node-dns/node-dns/internal/dns/health"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
@@ -88,7 +89,7 @@ func TestClosedPortIsNotWaitedFor(t *testing.T) {
 	if from := mustAnswer(t, f); from != addresses[1] {
 		t.Errorf("answered by %v", from)
 	}
-	if s := stateOf(f, addresses[0]); s.Failures != 1 || s.LastError != "connection refused" || s.State != Unknown {
+	if s := stateOf(f, addresses[0]); s.Failures != 1 || s.LastError != "connection refused" || s.State != health.Unknown {
 		t.Errorf("status %+v", s)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/exchange"
+	"github.com/node-dns/node-dns/internal/dns/health"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
@@ -244,7 +245,7 @@ func TestClientsThatLeave(t *testing.T) {
 	if n := f.Stats().InFlight; n != 0 {
 		t.Errorf("%d in flight while nobody waits", n)
 	}
-	if s := stateOf(f, g.address); s.Failures != 0 || s.State != Unknown {
+	if s := stateOf(f, g.address); s.Failures != 0 || s.State != health.Unknown {
 		t.Errorf("the server is blamed for clients that left: %+v", s)
 	}
 }

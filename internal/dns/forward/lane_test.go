@@ -16,6 +16,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/dns/exchange"
+	"github.com/node-dns/node-dns/internal/dns/health"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
@@ -123,7 +124,7 @@ func TestLane(t *testing.T) {
 		t.Errorf("the Handler had %d queries, the lanes %d", handled, replies)
 	}
 	await(t, "all are counted", func() bool { return stateOf(s.f, addresses[0]).Queries == 5 }) // who asked may do so after the answer
-	if status := stateOf(s.f, addresses[0]); status.State != Up || status.NXDomain != 1 {
+	if status := stateOf(s.f, addresses[0]); status.State != health.Up || status.NXDomain != 1 {
 		t.Errorf("the server is %+v", status)
 	}
 	if n := servers[1].Queries(); n != 0 {

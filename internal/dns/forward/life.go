@@ -11,6 +11,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/dns/dnswire"
 	"github.com/node-dns/node-dns/internal/dns/exchange"
+	"github.com/node-dns/node-dns/internal/dns/health"
 )
 
 // The life of a question. It boards (flight.go): prepareLocked chooses the first server, and the caller sends the first query.
@@ -67,7 +68,7 @@ func (n *lane) boarded(fl *flight) {
 		return
 	}
 	for _, s := range fl.route.servers {
-		if s != fl.first && !fl.isTrying(s) && s.startProbe() {
+		if s != fl.first && !fl.isTrying(s) && s.StartProbe(time.Now()) {
 			n.try(fl, attempt{to: s, isProbe: true})
 		}
 	}
@@ -95,13 +96,13 @@ func (n *lane) openRound(fl *flight) {
 		fl.round.queue = checksOf(fl.check)
 		fl.round.limit = len(fl.round.queue)
 		silence = n.f.checkTime(fl.check)
-	case order[0].isDown():
+	case order[0].State() == health.Down:
 		silence /= 3
 		fl.round.limit = max(2, len(order)) // all servers are down: one query to each is enough
 	}
 	fl.silentAt = fl.begun.Add(silence)
 	if fl.first != nil {
-		order[0].isProbe()
+		order[0].AskedAnyway(time.Now())
 		fl.round.resume(fl.first)
 	}
 }
@@ -219,15 +220,15 @@ func (n *lane) isHopeless(fl *flight) bool {
 	again := n.f.silence / 3
 	fl.silentAt = n.now.Add(again)
 	if fl.check != nil {
-		return !fl.check.wasReached(fl.begun)
+		return !fl.check.WasReached(fl.begun)
 	}
 	isHopeless := true
 	for _, s := range fl.route.servers {
-		if s.isDead() {
+		if s.IsDead() {
 			continue
 		}
 		isHopeless = false
-		if !s.wasHeard(n.now.Add(-again)) {
+		if !s.WasHeard(n.now.Add(-again)) {
 			n.check(s)
 		}
 	}
@@ -240,14 +241,14 @@ func (n *lane) timeIsUp(fl *flight) {
 	fl.turnAt = time.Time{}
 	r.late = r.late || r.all
 	if fl.check != nil {
-		fl.check.fallSilent(fl.begun)
+		fl.check.follow(fl.check.FellSilent(fl.begun, time.Now()))
 	}
 	if !r.fresh || fl.check != nil {
 		n.proceed(fl)
 		return
 	}
 	s := r.current.to
-	switch wasHeard := s.wasHeard(fl.begun); {
+	switch wasHeard := s.WasHeard(fl.begun); {
 	case wasHeard && !fl.isHurried && !n.f.hedges.may(n.f.counts.asked.Load()):
 		fl.isHurried = true
 		fl.turnAt = n.now.Add(n.f.tryTimeout)
@@ -306,12 +307,12 @@ func (n *lane) answered(t *try, l landing) {
 		return
 	}
 	if !t.isJudged {
-		t.to.keepsUp(took, n.f.hedge, n.f.tryTimeout)
+		t.to.KeepsUp(took, n.f.hedge, n.f.tryTimeout)
 	}
 	t.isJudged = true
 	if fl.round != nil && !t.isProbe {
 		for _, s := range fl.round.slower(t.n) {
-			s.late()
+			s.Late(time.Now())
 		}
 		for _, other := range fl.tries {
 			other.isJudged = other.isJudged || !other.isProbe && other.n < t.n
@@ -326,8 +327,8 @@ func (n *lane) answered(t *try, l landing) {
 
 // answeredLate handles a final response that came after the landing. If the flight had failed, the response goes to the cache.
 func (n *lane) answeredLate(t *try, took time.Duration, l landing) {
-	if t.isProbe && !t.isJudged && !t.to.keepsUp(took, n.f.hedge, n.f.tryTimeout) {
-		t.to.late()
+	if t.isProbe && !t.isJudged && !t.to.KeepsUp(took, n.f.hedge, n.f.tryTimeout) {
+		t.to.Late(time.Now())
 	}
 	t.isJudged = true
 	fl := t.fl
@@ -490,7 +491,7 @@ func (n *lane) lingerUntil(t *try) time.Time {
 	case n.closing.Load() || t.stop != nil || t.fl.isLeft:
 		return n.now
 	case t.isProbe:
-		return t.begun.Add(max(n.f.tryTimeout, 2*t.to.usual()))
+		return t.begun.Add(max(n.f.tryTimeout, 2*t.to.Usual()))
 	}
 	return t.fl.begun.Add(n.lifeOf(t.fl))
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/node-dns/node-dns/internal/dns/health"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
@@ -62,13 +63,13 @@ func TestLateAnswerIsHeard(t *testing.T) {
 	servers[0].Vanish()
 	await(t, "the server is down", func() bool {
 		s.exchange(t, "www.example.", dns.TypeA)
-		return stateOf(s.f, addresses[0]).State == Down
+		return stateOf(s.f, addresses[0]).State == health.Down
 	})
 	servers[0].SetFaults(dnstest.Faults{Delay: time.Second}) // longer than a server is waited for that is down
 	if got := s.exchange(t, "late.example.", dns.TypeA); got != "SERVFAIL" {
 		t.Errorf("told %s", got)
 	}
-	await(t, "the late answer", func() bool { return stateOf(s.f, addresses[0]).State == Up && s.late.Load() > 0 })
+	await(t, "the late answer", func() bool { return stateOf(s.f, addresses[0]).State == health.Up && s.late.Load() > 0 })
 }
 
 // TestSlowWithoutTCP: a server whose answers all take long is no dead one, though nothing answers over TCP there: that the connection is
@@ -145,10 +146,19 @@ func TestFalseChecks(t *testing.T) {
 	}
 	await(t, "the check ends", func() bool {
 		s := serverOf(f, p.address)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return !s.health.checking
+		s.Heard(time.Now()) // one that is down, or was silent to its check, is not checked
+		return s.StartCheck(time.Now().Add(time.Hour))
 	})
+}
+
+// makeLate makes a server one that is always late, with a probe soon after next.
+func makeLate(s *server, next time.Time) {
+	for range 100 {
+		s.KeepsUp(0, 0, 0)
+	}
+	for range 32 {
+		s.Late(next)
+	}
 }
 
 // TestFalseProbe: false responses to a probe change nothing for the question that it goes beside.
@@ -163,10 +173,10 @@ func TestFalseProbe(t *testing.T) {
 	})
 	second := newPeer(t, func(query []byte, _ bool) [][]byte { return [][]byte{answerTo(query, trueAddr)} })
 	f := newForward(t, func(c *Config) { c.Deadline, c.Silence = time.Hour, time.Hour }, late.address, first.address, second.address)
-	serverOf(f, late.address).learn(func(h *health) { h.lateness, h.nextProbe = alwaysLate, time.Now().Add(time.Hour) })
+	makeLate(serverOf(f, late.address), time.Now().Add(time.Hour))
 	mustAnswer(t, f)
 	isSilent.Store(true)
-	serverOf(f, late.address).learn(func(h *health) { h.nextProbe = time.Time{} })
+	makeLate(serverOf(f, late.address), time.Time{})
 	if from := mustAnswer(t, f); from != second.address {
 		t.Errorf("answered by %v", from)
 	}
@@ -182,10 +192,9 @@ func TestTwoAnswersAtOnce(t *testing.T) {
 	for i := range 20 {
 		late := serverOf(s.f, addresses[0])
 		await(t, "the probe before to end", func() bool {
-			late.mu.Lock()
-			defer late.mu.Unlock()
-			late.health.lateness, late.health.nextProbe = alwaysLate, time.Time{}
-			return !late.health.probing
+			makeLate(late, time.Time{})
+			_, _, mayProbe := late.Standing(time.Now())
+			return mayProbe
 		})
 		before := servers[0].Queries()
 		var client sync.WaitGroup

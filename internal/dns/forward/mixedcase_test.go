@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/miekg/dns"
 
@@ -156,27 +155,5 @@ func TestGuardOff(t *testing.T) {
 				t.Errorf("asked for %s with options %x", name, optionsIn(q.wire))
 			}
 		}
-	}
-}
-
-// TestGuardAllocates: a guarded query takes no memory that another does not.
-func TestGuardAllocates(t *testing.T) {
-	s := &server{}
-	udp := &exchange.UDP{Cookies: true, MixedCase: true}
-	key, ok := exchange.AppendKey(nil, append(make([]byte, 2), "\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x03www\x07example\x00\x00\x01\x00\x01"...))
-	if !ok {
-		t.Fatal("no key")
-	}
-	pool, room := new(exchange.IDs), make([]byte, 0, 512)
-	s.health.cookie = cookie{octets: [exchange.MostWithServers]byte{1, 2, 3}, size: exchange.MostWithServers, drawn: time.Unix(0, 0)}
-	response := make([]byte, sizeOfHeader)
-	if n := testing.AllocsPerRun(1000, func() {
-		query := s.guard(exchange.AppendQuery(room, pool.Next(), key, exchange.WithEDNS, 1232), udp, true, pool.Next, time.Unix(0, 0))
-		response = append(response[:0], query...)
-		if s.doubts(query, exchange.HasCase(query, response), exchange.CookieSent(query), false) {
-			t.Fatalf("doubts %x", query)
-		}
-	}); n != 0 {
-		t.Errorf("%v allocations", n)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/exchange"
+	"github.com/node-dns/node-dns/internal/dns/health"
 	"github.com/node-dns/node-dns/internal/sys/journal"
 )
 
@@ -54,10 +55,8 @@ func (f *Forward) tellOutages() {
 func (r *route) state() (isUp, isDown bool) {
 	isDown = len(r.servers) > 0
 	for _, s := range r.servers {
-		s.mu.Lock()
-		isUp = isUp || s.health.state == Up
-		isDown = isDown && s.health.state == Down
-		s.mu.Unlock()
+		state := s.State()
+		isUp, isDown = isUp || state == health.Up, isDown && state == health.Down
 	}
 	return isUp, isDown
 }
@@ -120,7 +119,7 @@ func (f *Forward) darken() {
 // isGone reports whether all servers of the route have gone. A route without servers is none.
 func (r *route) isGone() bool {
 	for _, s := range r.servers {
-		if !s.isGone() {
+		if !s.IsGone() {
 			return false
 		}
 	}
@@ -149,21 +148,6 @@ func (f *Forward) MayProbe(name dnsname.Name) bool {
 	return now >= next && r.dark.next.CompareAndSwap(next, now+int64(betweenDark))
 }
 
-// fallSilent notes that the server has said nothing since its check began, for as long as nearly no answer of it takes.
-func (s *server) fallSilent(begun time.Time) {
-	s.account(time.Now(), func(h *health, _ time.Time) { h.isQuiet = h.isQuiet || h.checking && h.heardAt.Before(begun) })
-}
-
-func (s *server) isGone() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.health.isGone()
-}
-
-// isGone reports whether nothing is to be expected of the server for now. Unlike one that is down it is asked as before, and
-// nobody is told: it may have paused for a moment.
-func (h *health) isGone() bool { return h.isQuiet || h.state == Down }
-
 // alive is the factor on Silence for a server that accepts connections but does not answer: it may be slow.
 const alive = 3
 
@@ -178,7 +162,7 @@ func (n *lane) check(s *server) {
 		return
 	}
 	k, err := exchange.RootQuestion().AppendKey(nil)
-	if err != nil || n.closing.Load() || !s.startCheck() {
+	if err != nil || n.closing.Load() || !s.StartCheck(time.Now()) {
 		return
 	}
 	n.mu.Lock()
@@ -201,8 +185,8 @@ func checksOf(s *server) []attempt {
 func (n *lane) checked(fl *flight, err error) {
 	s := fl.check
 	isOpen := func(t *try) bool { return t.stop == nil || s.tls != nil } // UDP, where silence is the only sign of a dead server
-	isSilent := err != nil && !s.wasHeard(fl.begun) && slices.ContainsFunc(fl.tries, isOpen)
-	s.endCheck(isSilent)
+	isSilent := err != nil && !s.WasHeard(fl.begun) && slices.ContainsFunc(fl.tries, isOpen)
+	s.EndCheck(isSilent)
 	if isSilent {
 		s.timedOut(n.now.Sub(fl.begun))
 	}
@@ -210,11 +194,11 @@ func (n *lane) checked(fl *flight, err error) {
 
 // checkWait is the time after which a check reports that the server is silent for now.
 func (f *Forward) checkWait(s *server) time.Duration {
-	return max(2*f.hedge, min(s.usual(), f.tryTimeout))
+	return max(2*f.hedge, min(s.Usual(), f.tryTimeout))
 }
 
 // checkTime is the length of a check if the server accepts no connection either: most of the lifetime of a question to a silent
 // server, or longer for a server that is far away.
 func (f *Forward) checkTime(s *server) time.Duration {
-	return max(f.silence*3/4, min(2*s.usual(), alive*f.silence))
+	return max(f.silence*3/4, min(2*s.Usual(), alive*f.silence))
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/node-dns/node-dns/internal/dns/exchange"
+	"github.com/node-dns/node-dns/internal/dns/health"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 	"github.com/node-dns/node-dns/internal/test/lab"
@@ -88,7 +89,7 @@ func TestPortsHeld(t *testing.T) {
 	if !errors.Is(err, ErrShed) || !strings.Contains(err.Error(), exchange.ErrNoPort.Error()) {
 		t.Errorf("with no port free: %v", err)
 	}
-	if s := stateOf(f, addresses[0]); s.State == Down {
+	if s := stateOf(f, addresses[0]); s.State == health.Down {
 		t.Errorf("the server is blamed: %+v", s)
 	}
 	other.Close()

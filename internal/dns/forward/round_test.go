@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/miekg/dns"
 
@@ -201,6 +202,13 @@ func TestExplain(t *testing.T) {
 	}
 }
 
+// lateTimes makes a server late so many times in a row: three are often, five mostly.
+func lateTimes(s *server, n int) {
+	for range n {
+		s.Late(time.Now())
+	}
+}
+
 func TestInTurn(t *testing.T) {
 	for _, row := range []struct{ name, down, want string }{
 		{"all up", "", "1 2 3 |"},
@@ -218,11 +226,13 @@ func TestInTurn(t *testing.T) {
 				name := s.Server.String()[8:]
 				switch i := strings.Index(row.down, name); {
 				case strings.Contains(row.down, name+"-"):
-					s.health.lateness = oftenLate
+					lateTimes(s, 3)
 				case strings.Contains(row.down, name+"="):
-					s.health.lateness = mostlyLate
+					lateTimes(s, 5)
 				case i >= 0:
-					s.health.state = Down
+					for range 3 {
+						s.Failed("gone", false, time.Now())
+					}
 				}
 			}
 			order, behind := inTurn(servers)

@@ -9,6 +9,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/health"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
@@ -95,7 +96,7 @@ func TestSetRoutesJoinsAndCopies(t *testing.T) {
 func TestServersKeepTheirHealth(t *testing.T) {
 	f := New(Config{Routes: []Route{testRoute(".", "192.0.2.1", "192.0.2.2")}})
 	defer f.Close()
-	for range failuresToDown {
+	for range 3 {
 		f.table.Load().servers[nameserver.MustParse("192.0.2.1")].failed(syscall.ECONNREFUSED)
 	}
 	f.SetRoutes([]Route{testRoute("corp.example", "192.0.2.1"), testRoute(".", "192.0.2.3", "192.0.2.1")})
@@ -104,11 +105,11 @@ func TestServersKeepTheirHealth(t *testing.T) {
 		t.Fatalf("status %+v", got)
 	}
 	for _, s := range []ServerStatus{got[0].Servers[0], got[1].Servers[1]} {
-		if s.State != Down || s.Failures != failuresToDown || s.LastError != "connection refused" || s.Since.IsZero() {
+		if s.State != health.Down || s.Failures != 3 || s.LastError != "connection refused" || s.Since.IsZero() {
 			t.Errorf("status %+v", s)
 		}
 	}
-	if s := got[1].Servers[0]; s.State != Unknown || s.Server != nameserver.MustParse("192.0.2.3") {
+	if s := got[1].Servers[0]; s.State != health.Unknown || s.Server != nameserver.MustParse("192.0.2.3") {
 		t.Errorf("new server %+v", s)
 	}
 }

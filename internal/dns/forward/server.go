@@ -2,14 +2,15 @@ package forward
 
 import (
 	"log/slog"
+	"math"
 	"net/netip"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 	"unique"
 
 	"github.com/node-dns/node-dns/internal/dns/exchange"
+	"github.com/node-dns/node-dns/internal/dns/health"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/sys/journal"
 )
@@ -26,16 +27,15 @@ type server struct {
 	tls     *exchange.Channel                // nil for a plain server
 	upgrade atomic.Pointer[exchange.Upgrade] // nil: a plain server is asked in the clear alone
 
-	queries atomic.Uint64 // messages sent, and connections begun
+	*health.Account
 
-	mu     sync.Mutex // guards health
-	health health
+	queries atomic.Uint64 // messages sent, and connections begun
 }
 
 func newServer(address nameserver.Server, f *Forward) *server {
 	s := &server{
 		Server: address, handle: unique.Make(address), log: f.log, news: f.tellOutages, changed: f.changed, shifted: f.darken,
-		health: health{state: Unknown, since: time.Now()},
+		Account: health.New(time.Now()),
 	}
 	if address.TLS {
 		s.tls = f.dialer.TLS(address)
@@ -111,67 +111,48 @@ func (s *server) sent() {
 	}
 }
 
-// succeeded accounts for a response, whatever it says: who refuses is there.
+// succeeded accounts for a response, whatever it says: a server that refuses is there.
 func (s *server) succeeded(rtt time.Duration, rcode int) {
-	s.account(time.Now(), func(h *health, now time.Time) {
-		h.succeeded(rtt, now)
-		h.durations.add(rtt, rcode)
-	})
+	s.follow(s.Succeeded(rtt, rcode, time.Now()))
 }
 
 // answered is succeeded for a response that came now and is final, and hasOPT if it has an OPT record.
 func (s *server) answered(now time.Time, rtt time.Duration, rcode int, hasOPT bool) {
-	s.account(now, func(h *health, now time.Time) {
-		h.succeeded(rtt, now)
-		h.durations.add(rtt, rcode)
-		h.heard(rcode, true)
-		if hasOPT {
-			h.sawEDNS()
-		}
-	})
+	s.follow(s.Answered(rtt, rcode, hasOPT, now))
 }
 
 // heardOverTCP accounts for a response whose time was not measured.
-func (s *server) heardOverTCP() {
-	s.account(time.Now(), func(h *health, now time.Time) { h.alive(now) })
-}
+func (s *server) heardOverTCP() { s.follow(s.Heard(time.Now())) }
 
 // failed accounts for a try that ended with err. Faults of this host do not count.
 func (s *server) failed(err error) {
 	if !exchange.IsLocal(err) {
-		s.account(time.Now(), func(h *health, now time.Time) { h.failed(exchange.Reason(err), exchange.IsSilence(err), now) })
+		s.follow(s.Failed(exchange.Reason(err), exchange.IsSilence(err), time.Now()))
 	}
 }
 
-// account changes the account, and logs a change of state.
-func (s *server) account(now time.Time, change func(h *health, now time.Time)) {
-	s.mu.Lock()
-	before, wasGone := s.health.state, s.health.isGone()
-	change(&s.health, now)
-	isNew, isShift := s.health.state != before, s.health.isGone() != wasGone
-	state, changes := s.health.tell(now)
-	rtt, reason := s.health.rtt, s.health.lastError
-	s.mu.Unlock()
-	if isShift {
+// follow reports and logs a change.
+func (s *server) follow(c health.Change) {
+	if c.IsShift {
 		s.shifted()
 	}
-	if isNew {
+	if c.IsNew {
 		s.changed()
 	}
-	if state != "" {
-		s.tell(state, changes, reason, rtt)
+	if c.Told != "" {
+		s.tell(c)
 	}
 }
 
-func (s *server) tell(state State, changes int, reason string, rtt time.Duration) {
+func (s *server) tell(c health.Change) {
 	log := s.log.With("server", s.Server.String())
-	if changes > 1 {
-		log = log.With("changes", changes)
+	if c.Changes > 1 {
+		log = log.With("changes", c.Changes)
 	}
-	if state == Up {
-		log.Info("upstream up", "rtt", rtt, journal.UpstreamUp.Attr())
+	if c.Told == health.Up {
+		log.Info("upstream up", "rtt", c.RTT, journal.UpstreamUp.Attr())
 	} else {
-		log.Warn("upstream down", "error", reason, "rtt", rtt, journal.UpstreamDown.Attr())
+		log.Warn("upstream down", "error", c.Reason, "rtt", c.RTT, journal.UpstreamDown.Attr())
 	}
 	s.news()
 }
@@ -182,66 +163,6 @@ func (s *server) timedOut(after time.Duration) {
 	if s.tls != nil {
 		s.tls.Suspect(after)
 	}
-}
-
-func (s *server) isDown() bool { return s.rank() == down }
-
-func (s *server) rank() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.health.rank()
-}
-
-func (s *server) wait() time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.health.wait()
-}
-
-// usual is how long nearly all its responses take at most; 0: none came.
-func (s *server) usual() time.Duration {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.health.rtt == 0 {
-		return 0
-	}
-	return s.health.wait()
-}
-
-// wasHeard reports whether a response came since then, to whatever question.
-func (s *server) wasHeard(since time.Time) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return !s.health.heardAt.Before(since)
-}
-
-// late notes that another server had the answer while this one was waited for, or instead of it.
-func (s *server) late() {
-	s.learn(func(h *health) { h.late(time.Now()) })
-}
-
-// keepsUp is health's.
-func (s *server) keepsUp(took, least, most time.Duration) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.health.keepsUp(took, least, most)
-}
-
-// reached records that the host accepted or refused a TCP connection, and so is alive.
-func (s *server) reached() { s.learn(func(h *health) { h.reachedAt = time.Now() }) }
-
-// wasReached reports whether the server has answered, or its host was reached over TCP, since then.
-func (s *server) wasReached(since time.Time) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return !s.health.heardAt.Before(since) || !s.health.reachedAt.Before(since)
-}
-
-// isDead reports whether the server is down, or was silent to its last check.
-func (s *server) isDead() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.health.state == Down || s.health.silentToCheck
 }
 
 // isPlain reports whether the server needs no special socket: no source, interface or zone.
@@ -255,18 +176,11 @@ func (s *server) isOverUDP() bool {
 	return s.tls == nil && conn == nil
 }
 
-// standing returns the rank of the server, the wait for its answer, and whether a probe is due.
-func (s *server) standing(now time.Time) (rank int, wait time.Duration, mayProbe bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.health.rank(), s.health.wait(), s.health.mayProbe(now)
-}
-
 // choose returns the first server to ask, the wait for its answer, and whether a probe of another server is due.
 func (r *route) choose(now time.Time) (first *server, wait time.Duration, hasProbe bool) {
-	best, probes, isFirstProbe := down+1, 0, false
+	best, probes, isFirstProbe := math.MaxInt, 0, false
 	for _, s := range r.servers {
-		rank, itsWait, mayProbe := s.standing(now)
+		rank, itsWait, mayProbe := s.Standing(now)
 		if mayProbe {
 			probes++
 		}
@@ -277,54 +191,18 @@ func (r *route) choose(now time.Time) (first *server, wait time.Duration, hasPro
 	return first, wait, probes > 1 || probes == 1 && !isFirstProbe
 }
 
-func (s *server) startProbe() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.health.startProbe(time.Now())
-}
-
-// isProbe notes that the server is asked anyway, though it is late: no server is better.
-func (s *server) isProbe() {
-	s.learn(func(h *health) {
-		if h.rank() > 0 && h.state != Down {
-			h.nextProbe = time.Now().Add(betweenProbes)
-		}
-	})
-}
-
-func (s *server) startCheck() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.health.startCheck(time.Now())
-}
-
-func (s *server) endCheck(silent bool) {
-	s.learn(func(h *health) { h.checking, h.silentToCheck = false, silent })
-}
-
-func (s *server) endProbe() { s.learn(func(h *health) { h.probing = false }) }
-
-// form is how a question to the server is written. silentSince and needsEDNS are useEDNS's.
+// form is how a question to the server is written. silentSince and needsEDNS are UsesEDNS's.
 func (s *server) form(silentSince time.Time, needsEDNS bool, now time.Time) exchange.Form {
 	if s.tls != nil {
 		silentSince = time.Time{}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	switch {
-	case !s.health.useEDNS(silentSince, needsEDNS, now):
+	case !s.UsesEDNS(silentSince, needsEDNS, now):
 		return exchange.WithoutEDNS
 	case s.tls != nil:
 		return exchange.Padded
 	}
 	return exchange.WithEDNS
-}
-
-// learn changes what is known about the server otherwise than by its successes.
-func (s *server) learn(change func(*health)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	change(&s.health)
 }
 
 // inTurn returns the servers in the order in which they are asked, as they were configured, but by rank; and those that are
@@ -334,9 +212,9 @@ func inTurn(servers []*server) (order, behind []*server) {
 		*server
 		rank int
 	}
-	all, best, worst := make([]ranked, len(servers)), down, 0
+	all, best, worst := make([]ranked, len(servers)), math.MaxInt, 0
 	for i, s := range servers {
-		all[i] = ranked{s, s.rank()}
+		all[i] = ranked{s, s.Rank()}
 		best, worst = min(best, all[i].rank), max(worst, all[i].rank)
 	}
 	if best >= worst {

@@ -4,11 +4,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/miekg/dns"
-
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/health"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
-	"github.com/node-dns/node-dns/internal/sys/percpu"
 )
 
 // A RouteStatus is a route and the state of its servers.
@@ -23,7 +21,7 @@ type RouteStatus struct {
 // A ServerStatus is what is known about a server, over all routes that it is in.
 type ServerStatus struct {
 	Server    nameserver.Server `json:"server"`
-	State     State             `json:"state"`
+	State     health.State      `json:"state"`
 	Since     time.Time         `json:"since"`               // of the state
 	RTT       time.Duration     `json:"rtt"`                 // smoothed, nanoseconds; 0 when none was measured
 	Queries   uint64            `json:"queries"`             // sent to it
@@ -33,7 +31,7 @@ type ServerStatus struct {
 	Retries   uint64            `json:"retries"`             // questions sent again, as it was silent to them
 	LastError string            `json:"lastError,omitempty"` // of the last failure, also when the server is up again
 	Transport Transport         `json:"transport,omitempty"`
-	Durations Durations         `json:"-"`
+	Durations health.Durations  `json:"-"`
 }
 
 // A Transport is what the next question to a plain server goes over, where it may be TLS; "": it may not.
@@ -48,9 +46,7 @@ const (
 // ForgetTimes has the response times of all servers measured anew. Their states stay.
 func (f *Forward) ForgetTimes() {
 	for _, s := range f.table.Load().servers {
-		s.mu.Lock()
-		s.health.rtt, s.health.rttVar, s.health.lateness = 0, 0, 0
-		s.mu.Unlock()
+		s.ForgetTimes()
 	}
 }
 
@@ -69,22 +65,20 @@ func (f *Forward) Status() []RouteStatus {
 }
 
 func (s *server) status() ServerStatus {
-	transport := s.transport()
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	is := s.Status()
 	return ServerStatus{
 		Server:    s.Server,
-		State:     s.health.state,
-		Since:     s.health.since,
-		RTT:       s.health.rtt,
+		State:     is.State,
+		Since:     is.Since,
+		RTT:       is.RTT,
 		Queries:   s.queries.Load(),
-		Failures:  s.health.failures,
-		Refusals:  s.health.refusals,
-		NXDomain:  s.health.nxdomain,
-		Retries:   s.health.retries,
-		LastError: s.health.lastError,
-		Transport: transport,
-		Durations: s.health.durations,
+		Failures:  is.Failures,
+		Refusals:  is.Refusals,
+		NXDomain:  is.NXDomain,
+		Retries:   is.Retries,
+		LastError: is.LastError,
+		Transport: s.transport(),
+		Durations: is.Durations,
 	}
 }
 
@@ -130,25 +124,4 @@ func (f *Forward) Stats() Stats {
 		Resumed:     f.dialer.Resumed.Load(),
 		Panics:      f.panics.Count(),
 	}
-}
-
-// RcodeNames are the response codes by which a server's responses are told apart, in the order of Durations.
-var RcodeNames = [...]string{"NOERROR", "NXDOMAIN", "SERVFAIL", "REFUSED", "other"}
-
-// Durations are how long a server took for its responses over UDP and TLS, by RcodeNames.
-type Durations [len(RcodeNames)]percpu.Durations
-
-func (d *Durations) add(took time.Duration, rcode int) {
-	place := len(d) - 1
-	switch rcode {
-	case dns.RcodeSuccess:
-		place = 0
-	case dns.RcodeNameError:
-		place = 1
-	case dns.RcodeServerFailure:
-		place = 2
-	case dns.RcodeRefused:
-		place = 3
-	}
-	d[place].Add(took, 1)
 }

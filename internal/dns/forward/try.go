@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/node-dns/node-dns/internal/dns/exchange"
+	"github.com/node-dns/node-dns/internal/dns/health"
 	"github.com/node-dns/node-dns/internal/sys/journal"
 )
 
@@ -73,7 +74,7 @@ func (n *lane) newTryLocked(fl *flight, a attempt, conn *exchange.Stream) *try {
 	}
 	t.query = exchange.AppendQuery(t.query[:0], n.ids.Next(), fl.key, t.as, udp.Size)
 	if t.isGuarded = udp.IsGuarded() && s.tls == nil && conn == nil; t.isGuarded {
-		t.query = s.guard(t.query, udp, !a.again, n.ids.Next, now)
+		t.query = s.Guard(t.query, udp, !a.again, n.ids.Next, now)
 	}
 	return t
 }
@@ -82,7 +83,7 @@ func (n *lane) newTryLocked(fl *flight, a attempt, conn *exchange.Stream) *try {
 func (n *lane) send(t *try) {
 	defer n.drop(t)
 	if t.again {
-		t.to.learn(func(h *health) { h.retries++ })
+		t.to.Retried()
 	}
 	t.to.sent()
 	switch {
@@ -153,7 +154,7 @@ func (n *lane) sendTCP(t *try) {
 		var err error
 		defer func() { w.Deliver(m, err) }()
 		defer f.recovered(func(e error) { m, err = nil, e })
-		m, err = f.dialer.AskTCP(ctx, t.to.Server, w, t.to.reached)
+		m, err = f.dialer.AskTCP(ctx, t.to.Server, w, func() { t.to.Reached(time.Now()) })
 	})
 }
 
@@ -169,7 +170,7 @@ func (n *lane) failed(t *try, err error) {
 		n.lost(t, err)
 		return
 	case t.tcp && (t.again || fl.check != nil) && exchange.IsNetwork(err) && !exchange.IsLocal(err): // the host is there, and may answer over UDP
-		s.reached()
+		s.Reached(time.Now())
 	case exchange.IsLocal(err):
 		n.f.starved(err)
 	case !errors.Is(err, errUnsent):
@@ -179,7 +180,7 @@ func (n *lane) failed(t *try, err error) {
 	switch {
 	case t.isProbe:
 		if !exchange.IsLocal(err) {
-			s.late()
+			s.Late(time.Now())
 		}
 	case errors.Is(err, errUnsent):
 		n.next(fl, outcome{attempt: t.attempt, err: exchange.ErrTimeout})
@@ -208,14 +209,14 @@ func (n *lane) lost(t *try, err error) {
 // heard handles a parsed response.
 func (n *lane) heard(t *try, m *dns.Msg, isStream bool) {
 	fl, s, isTCP := t.fl, t.to, isStream && t.conn == nil && t.to.tls == nil
-	if t.isGuarded && !isStream && !m.Truncated && s.doubts(t.query, exchange.ParsedHasCase(t.query, m), exchange.CookieIn(m), t.isDoubted) {
+	if t.isGuarded && !isStream && !m.Truncated && s.Doubts(t.query, exchange.ParsedHasCase(t.query, m), exchange.CookieIn(m), t.isDoubted, time.Now()) {
 		n.doubted(t)
 		return
 	}
 	if isTCP {
 		s.heardOverTCP()
 		if t.isGuarded {
-			s.believes(t.query, m)
+			s.Believes(t.query, m, time.Now())
 		}
 	} else {
 		s.succeeded(n.now.Sub(t.begun), m.Rcode)
@@ -228,7 +229,7 @@ func (n *lane) heard(t *try, m *dns.Msg, isStream bool) {
 	if again, isRedo := n.wantsOtherwise(t, m, isStream); isRedo && !fl.hasLanded {
 		n.close(t, nil)
 		if t.isProbe {
-			s.late()
+			s.Late(time.Now())
 			return
 		}
 		n.next(fl, outcome{attempt: again, isRedo: true})
@@ -236,20 +237,10 @@ func (n *lane) heard(t *try, m *dns.Msg, isStream bool) {
 	}
 	opt := m.IsEdns0()
 	isFinal := exchange.Judge(m, false, true) == exchange.Final
-	s.learn(func(h *health) {
-		h.heard(m.Rcode, isFinal)
-		switch {
-		case opt != nil:
-			h.sawEDNS()
-		case t.noEDNS && isFinal:
-			h.avoidEDNS(n.now)
-		case t.again && t.as == exchange.WithoutEDNS && isFinal:
-			h.silentToEDNS(n.now)
-		}
-		if t.again && isFinal && h.cookie.size > exchange.ClientCookie {
-			h.cookie.silentTo(n.now)
-		}
-	})
+	s.Learn(health.Response{
+		Rcode: m.Rcode, IsFinal: isFinal, HasOPT: opt != nil,
+		IsAgain: t.again, IsWithoutEDNS: t.as == exchange.WithoutEDNS, RefusedEDNS: t.noEDNS,
+	}, n.now)
 	if opt != nil {
 		exchange.KeepErrors(m, opt)
 	}
@@ -263,7 +254,7 @@ func (n *lane) heard(t *try, m *dns.Msg, isStream bool) {
 		n.clear(fl)
 	case t.isProbe:
 		n.close(t, nil)
-		s.late()
+		s.Late(time.Now())
 	default:
 		n.close(t, nil)
 		o := outcome{attempt: t.attempt, msg: m, err: err}
@@ -283,7 +274,7 @@ func (n *lane) wantsOtherwise(t *try, m *dns.Msg, isStream bool) (again attempt,
 	case !isStream && exchange.IsBadCookie(t.query, m):
 		again.badCookie = true
 	case verdict == exchange.NoEDNS && !isStream && len(exchange.CookieSent(t.query)) > 0: // which is what it may not have liked
-		t.to.learn(func(h *health) { h.cookie.forget(n.now) })
+		t.to.RefusedCookie(n.now)
 	case verdict == exchange.NoEDNS:
 		n.f.counts.withoutEDNS.Add(1)
 		again.noEDNS = true
@@ -329,7 +320,7 @@ func (n *lane) receive(t *try) {
 			exchange.SetTruncated(buffer) // more than was asked for
 		}
 		if r, ok := exchange.Simple(t.query, buffer[:size]); ok && t.isUsual() {
-			if t.isGuarded && t.to.doubts(t.query, exchange.HasCase(t.query, buffer), r.Cookie, t.isDoubted) {
+			if t.isGuarded && t.to.Doubts(t.query, exchange.HasCase(t.query, buffer), r.Cookie, t.isDoubted, time.Now()) {
 				n.doubted(t)
 				continue
 			}
@@ -361,7 +352,7 @@ func (n *lane) strayed(t *try, isUnreadable bool) {
 		n.clear(fl)
 	case t.strays >= maxStrays && t.isProbe:
 		n.close(t, nil)
-		t.to.late()
+		t.to.Late(time.Now())
 	case t.strays >= maxStrays && fl.check != nil:
 		n.close(t, nil)
 		n.next(fl, outcome{attempt: t.attempt, err: exchange.ErrStrays})
@@ -389,7 +380,7 @@ func (n *lane) strayed(t *try, isUnreadable bool) {
 // route at the same time, so that several dead servers are found together.
 func (n *lane) overdue(s *server, fl *flight) {
 	_, conn := s.upgraded()
-	if conn != nil && conn.WasHeard(fl.begun) || conn == nil && s.wasHeard(fl.begun) {
+	if conn != nil && conn.WasHeard(fl.begun) || conn == nil && s.WasHeard(fl.begun) {
 		return
 	}
 	n.wasSilent(s, n.now.Sub(fl.begun))
@@ -420,9 +411,9 @@ func (n *lane) close(t *try, err error) {
 		n.lingering--
 	}
 	if t.isProbe {
-		t.to.endProbe()
+		t.to.EndProbe()
 		if err != nil && !fl.hasFailed && !fl.isLeft && !t.isJudged && !n.closing.Load() {
-			t.to.late()
+			t.to.Late(time.Now())
 			n.wasSilent(t.to, n.now.Sub(t.begun))
 			n.check(t.to)
 		}

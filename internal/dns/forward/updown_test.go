@@ -13,6 +13,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/health"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 	"github.com/node-dns/node-dns/internal/test/lab"
@@ -28,11 +29,11 @@ func TestDownAndUp(t *testing.T) {
 		t.Fatalf("answered by %v", from)
 	}
 	servers[0].Down()
-	for range failuresToDown {
+	for range 3 {
 		mustAnswer(t, f)
 	}
 	s := stateOf(f, addresses[0])
-	if s.State != Down || s.LastError != "connection refused" || s.Failures != failuresToDown || s.RTT <= 0 {
+	if s.State != health.Down || s.LastError != "connection refused" || s.Failures != 3 || s.RTT <= 0 {
 		t.Errorf("status %+v", s)
 	}
 	queries := s.Queries
@@ -45,7 +46,7 @@ func TestDownAndUp(t *testing.T) {
 	// Every question goes to the other one meanwhile, and is not held up.
 	await(t, "a probe finds it", func() bool {
 		mustAnswer(t, f)
-		return stateOf(f, addresses[0]).State == Up
+		return stateOf(f, addresses[0]).State == health.Up
 	})
 	if from := mustAnswer(t, f); from != addresses[0] {
 		t.Errorf("afterwards: answered by %v", from)
@@ -64,11 +65,15 @@ func TestProbesHoldNobodyUp(t *testing.T) {
 	servers, addresses := startServers(t, 2)
 	f := newForward(t, func(c *Config) { c.TryTimeout = 20 * time.Millisecond }, addresses...)
 	servers[0].SetFaults(dnstest.Faults{Drop: true})
-	for stateOf(f, addresses[0]).State != Down {
+	for stateOf(f, addresses[0]).State != health.Down {
 		mustAnswer(t, f)
 	}
+	s := f.table.Load().servers[addresses[0]]
+	s.Heard(time.Time{})
+	for range 3 {
+		s.Failed("long ago", false, time.Time{}) // so that a probe is due
+	}
 	failures := stateOf(f, addresses[0]).Failures
-	f.table.Load().servers[addresses[0]].learn(func(h *health) { h.nextProbe = time.Time{} })
 	for range 100 {
 		if from := mustAnswer(t, f); from != addresses[1] {
 			t.Fatalf("answered by %v", from)
@@ -84,14 +89,14 @@ func TestSlowNamesAreNotAServerDown(t *testing.T) {
 	f := newForward(t, func(c *Config) { c.TryTimeout = 250 * time.Millisecond; c.Log = logger(log) }, addresses...)
 	servers[0].SetFaultsFor("slow.example.", dnstest.Faults{Drop: true})
 	mustAnswer(t, f)
-	for range failuresToDown + 1 {
+	for range 3 + 1 {
 		if _, from, err := askFor(t, f, "slow.example.", dns.TypeA); err != nil || from != addresses[1] {
 			t.Fatalf("from %v: %v", from, err)
 		}
 		await(t, "the check", func() bool { return servers[0].QueriesFor(".", dns.TypeNS) > 0 })
 	}
 	mustAnswer(t, f)
-	if s := stateOf(f, addresses[0]); s.State != Up || log.String() != "" {
+	if s := stateOf(f, addresses[0]); s.State != health.Up || log.String() != "" {
 		t.Errorf("%+v\n%s", s, log)
 	}
 }
@@ -104,13 +109,13 @@ func TestAllDownIsNotForEver(t *testing.T) {
 	for _, s := range servers {
 		s.Down()
 	}
-	for range failuresToDown {
+	for range 3 {
 		if _, _, err := askFor(t, f, "www.example.", dns.TypeA); err == nil {
 			t.Fatal("an answer from nowhere")
 		}
 	}
 	for _, address := range addresses {
-		if s := stateOf(f, address); s.State != Down {
+		if s := stateOf(f, address); s.State != health.Down {
 			t.Fatalf("status %+v", s)
 		}
 	}
@@ -129,7 +134,7 @@ func TestComesBackSlow(t *testing.T) {
 	f := newForward(t, func(c *Config) { c.Silence = 900 * time.Millisecond }, addresses...)
 	await(t, "the server is down for long", func() bool {
 		_, _, err := askFor(t, f, "www.example.", dns.TypeA)
-		return err != nil && stateOf(f, addresses[0]).State == Down && time.Since(stateOf(f, addresses[0]).Since) > time.Second
+		return err != nil && stateOf(f, addresses[0]).State == health.Down && time.Since(stateOf(f, addresses[0]).Since) > time.Second
 	})
 	servers[0].SetFaults(dnstest.Faults{Delay: 600 * time.Millisecond}) // a third of Silence is less
 	await(t, "an answer", func() bool {
@@ -160,12 +165,12 @@ func TestFailureResponsesAreNotFailures(t *testing.T) {
 	servers, addresses := startServers(t, 1)
 	servers[0].SetFaults(dnstest.Faults{Rcode: dns.RcodeServerFailure})
 	f := newForward(t, patient, addresses...)
-	for range 2 * failuresToDown {
+	for range 2 * 3 {
 		if _, _, err := askFor(t, f, "www.example.", dns.TypeA); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if s := stateOf(f, addresses[0]); s.State != Up || s.Failures != 0 {
+	if s := stateOf(f, addresses[0]); s.State != health.Up || s.Failures != 0 {
 		t.Errorf("status %+v", s)
 	}
 }
@@ -173,11 +178,11 @@ func TestFailureResponsesAreNotFailures(t *testing.T) {
 // This host's own want of descriptors or ports is no server's fault.
 func TestLocalFaultsAreNotTheServers(t *testing.T) {
 	s := testServers(t, 1)[0]
-	for range failuresToDown {
+	for range 3 {
 		s.failed(syscall.EMFILE)
 		s.failed(syscall.EADDRNOTAVAIL)
 	}
-	if got := s.status(); got.State != Unknown || got.Failures != 0 {
+	if got := s.status(); got.State != health.Unknown || got.Failures != 0 {
 		t.Errorf("status %+v", got)
 	}
 	s.log = slog.New(slog.DiscardHandler)
@@ -191,7 +196,7 @@ func TestNoLog(t *testing.T) {
 	servers, addresses := startServers(t, 1)
 	servers[0].Down()
 	f := newForward(t, patient, addresses...)
-	for range failuresToDown {
+	for range 3 {
 		_, _, err := askFor(t, f, "www.example.", dns.TypeA)
 		if err == nil || !strings.Contains(err.Error(), "connection refused") {
 			t.Fatal(err)
@@ -219,7 +224,7 @@ func TestOutage(t *testing.T) {
 		return lines
 	}
 	down := func(s *server) {
-		for range failuresToDown {
+		for range 3 {
 			s.failed(syscall.ECONNREFUSED)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/dns/exchange"
+	"github.com/node-dns/node-dns/internal/dns/health"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 	"github.com/node-dns/node-dns/internal/test/lab"
@@ -90,7 +91,7 @@ func TestUpgrade(t *testing.T) {
 			t.Fatalf("a query of %d octets, %v", len(wire), err)
 		}
 	}
-	if got := stateOf(u.f, plain(u.open)); got.State != Up || got.Failures != 0 {
+	if got := stateOf(u.f, plain(u.open)); got.State != health.Up || got.Failures != 0 {
 		t.Errorf("status %+v", got)
 	}
 }
@@ -161,7 +162,7 @@ func TestUpgradeToNothing(t *testing.T) {
 			for range 20 {
 				u.mustAsk(t)
 			}
-			if got := stateOf(u.f, plain(u.open)); got.State != Up || got.Failures != 0 || got.Transport != InTheClear {
+			if got := stateOf(u.f, plain(u.open)); got.State != health.Up || got.Failures != 0 || got.Transport != InTheClear {
 				t.Errorf("status %+v", got)
 			}
 			if lines := strings.Count(text.String(), "\n"); lines != 1 || !strings.Contains(text.String(), row.words) {
@@ -265,7 +266,7 @@ func TestUpgradeDies(t *testing.T) {
 			await(t, "questions in the clear", func() bool { return u.open.Queries() > before+100 })
 			stop.Store(true)
 			clients.Wait()
-			if got := stateOf(u.f, plain(u.open)); got.State != Up {
+			if got := stateOf(u.f, plain(u.open)); got.State != health.Up {
 				t.Errorf("status %+v", got)
 			}
 		})
@@ -288,7 +289,7 @@ func TestUpgradeIdle(t *testing.T) {
 	if got := u.f.Stats(); got.Handshakes != 4 || got.Resumed != 3 {
 		t.Errorf("%d of %d connections resumed", got.Resumed, got.Handshakes)
 	}
-	if got := stateOf(u.f, plain(u.open)); got.State != Up || got.Failures != 0 {
+	if got := stateOf(u.f, plain(u.open)); got.State != health.Up || got.Failures != 0 {
 		t.Errorf("status %+v", got)
 	}
 }

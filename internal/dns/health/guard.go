@@ -1,4 +1,4 @@
-package forward
+package health
 
 import (
 	"bytes"
@@ -19,48 +19,53 @@ const maxDoubts = 3
 // (c-ares issues 1081 and 1271). So the question is asked again over TCP, which nobody forges from afar; what comes there is
 // believed, and tells whether the server is one of these.
 
-// guard makes a query of ours hard to forge responses to. option is whether it may have a cookie; draw gives random bits.
-func (s *server) guard(query []byte, udp *exchange.UDP, option bool, draw func() uint16, now time.Time) []byte {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if udp.MixedCase && !now.Before(s.health.lowerTill) {
+// Guard makes a query of ours hard to forge responses to. option is whether it may have a cookie; draw gives random bits.
+func (a *Account) Guard(query []byte, udp *exchange.UDP, option bool, draw func() uint16, now time.Time) []byte {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if udp.MixedCase && !now.Before(a.health.lowerTill) {
 		exchange.MixCase(query, draw)
 	}
 	if udp.Cookies && option && exchange.MayHaveCookie(query) {
-		query = exchange.AppendCookie(query, s.health.cookie.option(now))
+		query = exchange.AppendCookie(query, a.health.cookie.option(now))
 	}
 	return query
 }
 
-// doubts checks the cookie and the case of a response over UDP, and reports whether it may not be the server's. isAgain says that
+// Doubts checks the cookie and the case of a response over UDP, and reports whether it may not be the server's. isAgain says that
 // a response to the same query was doubtful before: the server is judged by the first.
-func (s *server) doubts(sent []byte, hasCase bool, got []byte, isAgain bool) (isDoubtful bool) {
-	now := time.Now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	isDoubtful = s.health.cookie.heard(exchange.CookieSent(sent), got) || !hasCase
+func (a *Account) Doubts(sent []byte, hasCase bool, got []byte, isAgain bool, now time.Time) (isDoubtful bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	isDoubtful = a.health.cookie.heard(exchange.CookieSent(sent), got) || !hasCase
 	switch {
 	case !isDoubtful:
-		s.health.doubts = 0
+		a.health.doubts = 0
 	case !isAgain:
-		s.health.doubted(now)
+		a.health.doubted(now)
 	}
 	return isDoubtful
 }
 
-// believes takes the same of a response over TCP, which is the server's: what it lacks the server does not do.
-func (s *server) believes(sent []byte, m *dns.Msg) {
-	now, got := time.Now(), exchange.CookieIn(m)
-	hasCase := exchange.ParsedHasCase(sent, m)
-	s.learn(func(h *health) {
-		h.doubts = 0
-		if h.cookie.heard(exchange.CookieSent(sent), got) {
-			h.cookie.forget(now)
-		}
-		if !hasCase {
-			h.lowerTill = now.Add(plainFor)
-		}
-	})
+// Believes takes the same of a response over TCP, which is the server's: what it lacks the server does not do.
+func (a *Account) Believes(sent []byte, m *dns.Msg, now time.Time) {
+	got, hasCase := exchange.CookieIn(m), exchange.ParsedHasCase(sent, m)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.health.doubts = 0
+	if a.health.cookie.heard(exchange.CookieSent(sent), got) {
+		a.health.cookie.forget(now)
+	}
+	if !hasCase {
+		a.health.lowerTill = now.Add(plainFor)
+	}
+}
+
+// RefusedCookie ends the use of cookies for a while: the server did not like the last.
+func (a *Account) RefusedCookie(now time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.health.cookie.forget(now)
 }
 
 // doubted notes a doubtful response. When they do not end, and nothing comes over TCP that tells why, the server is asked as one

@@ -1,4 +1,4 @@
-package forward
+package health
 
 import (
 	"fmt"
@@ -164,5 +164,41 @@ func TestEDNSMemory(t *testing.T) {
 	h.silentToEDNS(now)
 	if h.silentToEDNS(now); h.useEDNS(time.Time{}, false, now.Add(plainFor-1)) || !h.useEDNS(time.Time{}, false, now.Add(plainFor)) {
 		t.Error("three times: not without EDNS, or not for as long")
+	}
+}
+
+// TestLateness: twice in a row puts a server behind, three packets lost of ten keep it there, one of a hundred does not; and it
+// comes back when it keeps up.
+func TestLateness(t *testing.T) {
+	for _, row := range []struct {
+		name        string
+		every, late int // of every so many responses so many are late
+		behind      bool
+	}{
+		{"never", 10, 0, false},
+		{"one of a hundred", 100, 1, false},
+		{"three of ten", 10, 3, true},
+		{"always", 10, 10, true},
+	} {
+		h, behind := health{state: Up}, 0
+		for i := range 1000 {
+			if i%row.every < row.late {
+				h.late(time.Unix(1000, 0))
+			} else {
+				h.lateness = h.lateness.met()
+			}
+			if h.rank() > 0 {
+				behind++
+			}
+		}
+		if got := behind > 300; got != row.behind || !row.behind && behind > 0 {
+			t.Errorf("%s: %d times of 1000 behind", row.name, behind)
+		}
+		for range 40 {
+			h.lateness = h.lateness.met()
+		}
+		if h.rank() != 0 || h.lateness < 0 {
+			t.Errorf("%s: rank %d after 40 responses in time", row.name, h.rank())
+		}
 	}
 }

@@ -1,21 +1,13 @@
-package forward
+// Package health is what is known about one nameserver: whether it is there, how long it takes, and what it understands of EDNS,
+// cookies and the case of letters.
+//
+// It sends nothing and has no clock: package forward says what happened and when, and asks what follows for the next question.
+package health
 
 import (
-	"sync"
 	"time"
 
 	"github.com/miekg/dns"
-)
-
-// A State is what is known about a server.
-type State string
-
-// The states of a server. Down only means that others are asked first: such a
-// server is never given up (coredns issue 2427 was one that was).
-const (
-	Unknown State = "unknown" // has neither responded nor failed often enough
-	Up      State = "up"      // responded last
-	Down    State = "down"    // failed failuresToDown times in a row, and did not answer the check either
 )
 
 const (
@@ -32,8 +24,7 @@ const (
 	tellEvery      = time.Minute      // between those after them
 )
 
-// health is the account of one server. It knows no clock and no lock; its users
-// give it both.
+// health is an Account without its lock.
 type health struct {
 	state     State
 	since     time.Time     // of the state
@@ -128,6 +119,10 @@ func (h *health) become(state State, now time.Time) {
 	}
 }
 
+// isGone reports whether nothing is to be expected of the server for now. Unlike one that is down it is asked as before, and
+// nothing is logged: it may have paused for a moment.
+func (h *health) isGone() bool { return h.isQuiet || h.state == Down }
+
 // startCheck reports whether the server, which was just silent, is to be asked a question that every nameserver answers
 // at once. If so the check counts as begun.
 func (h *health) startCheck(now time.Time) bool {
@@ -205,117 +200,4 @@ func (h *health) silentToEDNS(now time.Time) {
 func (h *health) avoidEDNS(now time.Time) {
 	h.knowsEDNS, h.plainOnly = false, 0
 	h.plainTill = now.Add(plainFor)
-}
-
-// lateness is how often, of late, another server had the answer while this one was waited for, in parts of 1024: an average in
-// which each time counts a quarter, and each response that came an eighth. A server that is often late is asked behind the
-// others, and by probes, until it keeps up with them again. One that loses three packets of ten gets to 460.
-type lateness int32
-
-const (
-	alwaysLate = 1024
-	oftenLate  = 512 // not once, nor twice: three times in a row
-	mostlyLate = 720
-)
-
-// keepsUp improves the lateness if the answer came within the wait for the server, bounded by least and most. It reports whether it did.
-func (h *health) keepsUp(took, least, most time.Duration) bool {
-	isInTime := took <= max(min(h.wait(), most), least)
-	if isInTime {
-		h.lateness = h.lateness.met()
-	}
-	return isInTime
-}
-
-// down is the rank of a server that is.
-const down = 3
-
-func (l lateness) missed() lateness { return l + (alwaysLate-l)/4 }
-func (l lateness) met() lateness    { return l - (l+7)/8 }
-
-// rank says where a server stands: one of a lower rank is asked before it, however they were configured.
-func (h *health) rank() int {
-	switch {
-	case h.state == Down:
-		return down
-	case h.lateness >= mostlyLate:
-		return 2
-	case h.lateness >= oftenLate:
-		return 1
-	}
-	return 0
-}
-
-// late notes that another server had the answer first.
-func (h *health) late(now time.Time) {
-	before := h.rank()
-	if h.lateness = h.lateness.missed(); before == 0 && h.rank() > 0 {
-		h.nextProbe = now.Add(betweenProbes)
-	}
-}
-
-// unmeasured is how long a server is waited for that has not responded yet.
-const unmeasured = 25 * time.Millisecond
-
-// wait is how long the server is waited for before the next one is asked as well: until a response is later than nearly all
-// are.
-func (h *health) wait() time.Duration {
-	if h.rtt == 0 {
-		return unmeasured
-	}
-	return 2*h.rtt + 4*h.rttVar
-}
-
-// resendAfter is how long a question is waited for at least before it is sent to the same server again, and longer each time:
-// what is so late is lost, or the server asks others for it, and has it no sooner for being asked twice.
-const resendAfter = 100 * time.Millisecond
-
-// waitFor is how long a server is waited for before another is asked as well, or the same one again. n is how many were asked
-// before.
-func (f *Forward) waitFor(s *server, again bool, n int) time.Duration {
-	return f.bounded(s.wait(), again, n)
-}
-
-func (f *Forward) bounded(wait time.Duration, again bool, n int) time.Duration {
-	most := f.tryTimeout
-	if again {
-		wait = max(wait, resendAfter*time.Duration(n+1))
-		most = max(most, min(f.silence, 2*resendAfter+wait))
-	}
-	return max(min(wait, most), f.hedge)
-}
-
-// hedges bounds wasted hedges: questions to a second server where the first one had the answer soon after. A hedge costs nothing if
-// the first server was silent to all questions or had no answer. So names without an answer never use up the budget of other names.
-// One question in 25 may be wasted, and 100 at once.
-type hedges struct {
-	mu    sync.Mutex // guards what follows
-	asked uint64     // questions, when it was looked at last
-	spent int        // in parts of a question
-}
-
-const (
-	hedgeCost = 25
-	mostSpent = 100 * hedgeCost
-)
-
-// may reports whether the budget allows a hedge.
-func (h *hedges) may(asked uint64) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.earn(asked)
-	return h.spent+hedgeCost <= mostSpent
-}
-
-// waste charges the budget for a wasted hedge.
-func (h *hedges) waste(asked uint64) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.earn(asked)
-	h.spent += hedgeCost
-}
-
-func (h *hedges) earn(asked uint64) {
-	h.spent = max(0, h.spent-int(min(asked-h.asked, mostSpent)))
-	h.asked = asked
 }

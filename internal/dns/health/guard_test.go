@@ -1,0 +1,69 @@
+package health
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/node-dns/node-dns/internal/dns/exchange"
+)
+
+const serverCookie = "8octets."
+
+// TestCookieLife: a cookie is random, no server's twice, and drawn anew each day and when the server was down.
+func TestCookieLife(t *testing.T) {
+	now := time.Now()
+	var a, b cookie
+	first, other := bytes.Clone(a.option(now)), bytes.Clone(b.option(now))
+	if len(first) != exchange.ClientCookie || bytes.Equal(first, other) {
+		t.Fatalf("%x and %x", first, other)
+	}
+	if again := a.option(now.Add(time.Second)); len(again) != 0 {
+		t.Errorf("tried again at once: %x", again)
+	}
+	whole := append(bytes.Clone(first), serverCookie...)
+	if a.heard(first, whole) || !bytes.Equal(a.option(now.Add(time.Hour)), whole) {
+		t.Errorf("not remembered: %x", a.octets)
+	}
+	next := bytes.Clone(a.option(now.Add(cookieLife)))
+	if len(next) != exchange.ClientCookie || bytes.Equal(next, first) {
+		t.Errorf("after a day %x", next)
+	}
+	if a.heard(whole, whole); a.size != exchange.ClientCookie {
+		t.Error("a late response has brought the old one back")
+	}
+	h := health{cookie: cookie{size: 16}}
+	for range failuresToDown {
+		h.failed("gone", false, now)
+	}
+	if h.state != Down || len(h.cookie.option(now)) != 0 || len(h.cookie.option(now.Add(cookieAgain))) != exchange.ClientCookie {
+		t.Errorf("after it was down: %+v", h.cookie)
+	}
+	for _, got := range [][]byte{nil, first, append(bytes.Clone(first), make([]byte, 33)...), append(bytes.Clone(first), "short"...)} {
+		if !a.heard(whole, got) {
+			t.Errorf("%x is taken for the server's", got)
+		}
+	}
+}
+
+// TestGuardAllocates: a guarded query takes no memory that another does not.
+func TestGuardAllocates(t *testing.T) {
+	a := New(time.Unix(0, 0))
+	udp := &exchange.UDP{Cookies: true, MixedCase: true}
+	key, ok := exchange.AppendKey(nil, append(make([]byte, 2), "\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x03www\x07example\x00\x00\x01\x00\x01"...))
+	if !ok {
+		t.Fatal("no key")
+	}
+	pool, room := new(exchange.IDs), make([]byte, 0, 512)
+	a.health.cookie = cookie{octets: [exchange.MostWithServers]byte{1, 2, 3}, size: exchange.MostWithServers, drawn: time.Unix(0, 0)}
+	response := make([]byte, 12)
+	if n := testing.AllocsPerRun(1000, func() {
+		query := a.Guard(exchange.AppendQuery(room, pool.Next(), key, exchange.WithEDNS, 1232), udp, true, pool.Next, time.Unix(0, 0))
+		response = append(response[:0], query...)
+		if a.Doubts(query, exchange.HasCase(query, response), exchange.CookieSent(query), false, time.Unix(0, 0)) {
+			t.Fatalf("doubts %x", query)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
