@@ -12,9 +12,9 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// A Channel is the way to a DNS over TLS server (RFC 7858): one connection at a
-// time, made when it is needed, shared by all questions, and made anew when it
-// is gone. There is no other way: it is never downgraded to plain DNS.
+// A Channel is the way to a DNS over TLS server (RFC 7858). It has one connection at a time, which
+// all questions share. A question makes the connection if there is no open one. A Channel never
+// falls back to plain DNS.
 type Channel struct {
 	dialer  *Dialer
 	address string
@@ -32,9 +32,10 @@ type Channel struct {
 // knows from it what is to come. One that has never heard of ALPN ignores it.
 const alpn = "dot"
 
-// keptSessions are what the next connections begin with, instead of certificates and signatures (RFC 8446 section 2.2): as many as
-// connections may be made before the first of them has brought a ticket of its own. crypto/tls takes none whose certificate would
-// not be accepted now.
+// keptSessions is the number of sessions that new connections can resume, without certificates and
+// signatures (RFC 8446 section 2.2). It is the number of connections that may begin before the
+// first one brings a new ticket. crypto/tls does not resume a session whose certificate it would
+// reject now.
 const keptSessions = 4
 
 // A dial is a connection being made.
@@ -58,8 +59,9 @@ func (d *Dialer) TLS(s nameserver.Server) *Channel {
 	}
 }
 
-// Begin sends the query. It does not block, and makes a connection when there is none. A server may close an idle one at any time, also while we write to it (RFC 7766
-// section 6.2.4): then the question is sent once more.
+// Begin sends the query. It does not block. It makes a connection if there is no open one. A server
+// may close an idle connection at any time, also while a query is on its way (RFC 7766 section
+// 6.2.4): then the query is sent once more.
 func (c *Channel) Begin(w *Waiter) {
 	c.mu.Lock()
 	if c.closed {
@@ -112,7 +114,8 @@ func (c *Channel) End(w *Waiter) bool {
 	return isFirst
 }
 
-// startDialLocked makes a connection. That goes on when nobody waits any more: others will want it.
+// startDialLocked makes a connection. It goes on if the waiters give up: later questions will use
+// the connection.
 func (c *Channel) startDialLocked() {
 	ctx, cancel := context.WithTimeout(context.Background(), c.dialer.Timeout)
 	c.dial = &dial{cancel}
@@ -125,7 +128,7 @@ func (c *Channel) startDialLocked() {
 	})
 }
 
-// dialed gives the connection, or why there is none, to all who wait for it.
+// dialed gives the connection, or the error, to all waiters.
 func (c *Channel) dialed(conn net.Conn, err error) {
 	c.mu.Lock()
 	c.dial = nil
@@ -161,10 +164,10 @@ func (c *Channel) dialed(conn net.Conn, err error) {
 	}
 }
 
-// Suspect is called when a question had no response for as long as after. A
-// connection on which nothing came for half of that (the other half may have gone
-// into making it) may be dead without knowing it, behind a NAT that forgot it: new
-// questions get a new one, and the old one is left to who still waits on it.
+// Suspect is called after a question had no response for the given time. If nothing came over the
+// connection for half of that, it may be dead: a NAT forgot it, for example. The other half may
+// have gone into the handshake. New questions get a new connection, and the old one keeps its
+// waiters.
 func (c *Channel) Suspect(after time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -197,6 +200,6 @@ func (c *Channel) Close() {
 	c.stream = nil
 	c.mu.Unlock()
 	if s != nil {
-		s.fail(ErrClosed) // who waits there may begin again, which takes the lock
+		s.fail(ErrClosed) // waiters may begin again, which takes the lock
 	}
 }

@@ -65,8 +65,9 @@ func bindTo(device string) func(network, address string, c syscall.RawConn) erro
 	}
 }
 
-// MayBind says why the server's interface cannot be bound to, now or ever: without CAP_NET_RAW Linux lets nobody do it
-// before 5.7 (c427bfec18f2). An interface that does not exist may come; nil then too.
+// MayBind returns an error if the server's interface can never be bound to: before Linux 5.7 that
+// needs CAP_NET_RAW (c427bfec18f2). It returns nil if the interface does not exist, because it may
+// appear later.
 func MayBind(to nameserver.Server) error {
 	if to.Interface == "" {
 		return nil
@@ -106,8 +107,8 @@ func (u UDP) HasPorts() bool { return u.High != 0 }
 // IsGuarded reports whether queries have more than a port and an ID to them.
 func (u *UDP) IsGuarded() bool { return u.Cookies || u.MixedCase }
 
-// MaxDraws is how many ports are tried where others hold those that were drawn. With three quarters of 1024 ports held, one
-// question in 10,000 finds none.
+// MaxDraws is the number of ports that are tried while other sockets hold the drawn ones. If three
+// quarters of 1024 ports are held, one question in 10,000 finds no free port.
 const MaxDraws = 32
 
 // ErrNoPort says that no port that was drawn could be bound.

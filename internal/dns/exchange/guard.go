@@ -62,7 +62,7 @@ func AppendCookie(query, option []byte) []byte {
 	return append(query, option...)
 }
 
-// CookieSent is the cookie in a query that AppendCookie has written; empty: it has none.
+// CookieSent returns the cookie that AppendCookie has written into a query, or an empty slice.
 func CookieSent(query []byte) []byte {
 	at := QuestionEnd(query) + optSize
 	if len(query) < at+optionHeader || binary.BigEndian.Uint16(query[at:]) != dns.EDNS0COOKIE {
@@ -71,7 +71,7 @@ func CookieSent(query []byte) []byte {
 	return query[at+optionHeader:]
 }
 
-// CookieIn is the cookie of a response that was parsed; empty: it has none.
+// CookieIn returns the cookie of a parsed response, or an empty slice.
 func CookieIn(m *dns.Msg) []byte {
 	opt := m.IsEdns0()
 	if opt == nil {

@@ -9,11 +9,10 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnswire"
 )
 
-// A Question is all that is told to an upstream nameserver about a query, so
-// that equal questions can share one response. What else a client sends, its
-// EDNS options above all, stays here: a client subnet would split equal
-// questions (CVE-2025-5994, Rebirthday) and tell who asks; a cookie (RFC 7873)
-// is between two hosts only.
+// A Question is all that an upstream nameserver learns about a query, so that equal questions share
+// one response. The client's EDNS options stay here: a client subnet would split equal questions
+// (CVE-2025-5994, Rebirthday) and identify the client, and a cookie (RFC 7873) is between two hosts
+// only.
 type Question struct {
 	Name       string // in lower case, fully qualified, escaped as miekg/dns does
 	Type       uint16

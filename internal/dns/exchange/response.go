@@ -52,8 +52,8 @@ func Decode(sent, msg []byte) (*dns.Msg, error) {
 	return m, nil
 }
 
-// decodeStream is Decode for what came over TCP or TLS, where nobody but the server can send. A response that cannot be read is its
-// failure, as SERVFAIL is: no better one follows, and the server is there all the same.
+// decodeStream is Decode for TCP and TLS, where only the server can send. An unreadable response
+// counts as SERVFAIL: no better one follows, and the server is alive.
 func decodeStream(sent, msg []byte) (*dns.Msg, error) {
 	m, err := Decode(sent, msg)
 	if IsUnreadable(err) {
@@ -62,8 +62,9 @@ func decodeStream(sent, msg []byte) (*dns.Msg, error) {
 	return m, err
 }
 
-// IsUnreadable reports whether Decode found a response to the query that cannot be read. Over UDP it may be cut, or forged by who knows
-// port and ID: the question is asked again over TCP.
+// IsUnreadable reports whether Decode found a response to the query that cannot be read. Over UDP
+// it may be cut, or forged by an attacker who knows port and ID, so the question is asked again
+// over TCP.
 func IsUnreadable(err error) bool {
 	return errors.Is(err, records.ErrMalformed) || errors.Is(err, records.ErrCostly)
 }
@@ -161,7 +162,7 @@ const (
 	Final    Verdict = iota // the client gets it
 	OverTCP                 // the same server is asked again over TCP
 	NoEDNS                  // the same server is asked again without EDNS
-	NextBest                // another server is asked; kept in case that none does better
+	NextBest                // another server is asked; kept in case that no server does better
 )
 
 // Judge looks only at the header: what the records say is the client's business.

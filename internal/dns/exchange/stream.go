@@ -82,8 +82,7 @@ func newStream(conn net.Conn, stall time.Duration, draining bool, ignored *atomi
 	return s
 }
 
-// exchange sends a query and waits for the response to it. An error that is errStreamEnded means that there is none, and never
-// will be.
+// exchange sends a query and waits for its response. On ErrStreamEnded there will be no response.
 func (s *Stream) exchange(ctx context.Context, query []byte) (*dns.Msg, error) {
 	type response struct {
 		msg *dns.Msg
@@ -211,8 +210,8 @@ func (s *Stream) read() {
 	}
 }
 
-// Deliver gives a response to who asked. One that nobody waits for any more is
-// late; any other that fits no question is ignored, and counted.
+// deliver gives a response to its waiter. A response without a waiter is late. Any other message
+// that fits no question is ignored and counted.
 func (s *Stream) deliver(msg []byte) {
 	s.mu.Lock()
 	var w *Waiter
@@ -281,7 +280,7 @@ func (s *Stream) fail(err error) {
 	}
 }
 
-// drain ends the stream as soon as nobody waits on it.
+// drain ends the stream after its last waiter.
 func (s *Stream) drain() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

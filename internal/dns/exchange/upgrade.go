@@ -18,9 +18,10 @@ const (
 	betweenDials     = time.Second
 )
 
-// An Upgrade is the way over TLS to a server that was given as a plain one (opportunistic privacy, RFC 7858 section 4.1): whoever
-// answers there is believed to be the server, as over UDP. Nobody waits for it. A question takes the connection where there is
-// one, and goes in the clear otherwise; one whose connection ends before its answer goes in the clear at once.
+// An Upgrade is the way over TLS to a server that was configured as a plain one (opportunistic
+// privacy, RFC 7858 section 4.1). It does not check who answers, as over UDP. No question waits for
+// it: a question takes the connection if there is one, and goes in the clear otherwise. If the
+// connection ends before the answer, the question goes in the clear at once.
 type Upgrade struct {
 	dialer  *Dialer
 	address string
@@ -29,8 +30,8 @@ type Upgrade struct {
 	log     *slog.Logger
 
 	mu       sync.Mutex         // guards what follows
-	stream   *Stream            // that has given an answer; nil: none. It may have ended
-	cancel   context.CancelFunc // of the connection being made, nil when none is
+	stream   *Stream            // that has given an answer, or nil. It may have ended
+	cancel   context.CancelFunc // of the connection being made, or nil
 	nextDial time.Time
 	told     string // what the log says last
 	checking bool
@@ -52,7 +53,7 @@ func (d *Dialer) Opportunistic(s nameserver.Server, addr netip.AddrPort) *Upgrad
 	}
 }
 
-// Prepare has a connection made, beside the question that goes in the clear, if one may be.
+// Prepare begins a connection if one is due. The question that goes in the clear does not wait for it.
 func (u *Upgrade) Prepare() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -70,8 +71,8 @@ func (u *Upgrade) Prepare() {
 	})
 }
 
-// connect makes a connection, and has a question answered over it: what takes connections and answers nothing is found out before
-// a client's question is.
+// connect makes a connection and asks a first question over it, so that no client's question goes
+// to a server that accepts connections and answers nothing.
 func (u *Upgrade) connect(ctx context.Context) (*Stream, error) {
 	dialer := tls.Dialer{NetDialer: u.from, Config: u.config}
 	conn, err := dialer.DialContext(ctx, "tcp", u.address)
@@ -147,7 +148,7 @@ func (u *Upgrade) tell(news string, err error) {
 	}
 }
 
-// Current is the connection; nil: there is none.
+// Current returns the connection, or nil.
 func (u *Upgrade) Current() *Stream {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -171,7 +172,7 @@ func (u *Upgrade) Lost(s *Stream, err error) {
 	}
 }
 
-// Check has a connection that has been silent answer a question, or else ends it.
+// Check asks a question over a silent connection, and ends it if no answer comes in time.
 func (u *Upgrade) Check(s *Stream, patience time.Duration) {
 	if !u.startCheck() {
 		return

@@ -1,14 +1,20 @@
 // Package forward asks the upstream nameservers: it picks the route of a query
-// by the longest suffix, asks its servers over UDP, TCP or TLS until one gives
-// a response that can be trusted, and keeps account of their health.
+// by the longest suffix, and asks its servers until one gives a response that can
+// be trusted.
 //
 // It is apart from cache because it remembers servers, never responses, and
 // apart from upstream because that package is about which servers a node has
-// and where the list came from; here they are only asked.
+// and where the list came from; here they are only asked. What is known about a
+// server is in package health, and one query with its response in package exchange.
 //
-// Every question takes the same way, whoever brings it. flight.go has how it begins and who waits for it, life.go what happens to it
-// until it is answered, round.go whom it is asked next, try.go one query and its response, and lane.go the event loop that all of this
-// runs on.
+// Every question takes the same way, from file to file:
+//
+//	ask.go      a client's question begins a flight, or joins one
+//	lane.go     the event loop that owns the flight
+//	receive.go  what comes for a query: the answer, a refusal, an error
+//	life.go     what the flight does next: another server, another way, a check
+//	land.go     how it ends: waiters and cache get the result
+//	try.go      one query to one server; socket.go carries it over UDP
 //
 // The package follows no referral and no CNAME on its own account, so that what one query can cause
 // upstream stays bounded (CVE-2020-12667, NXNSAttack).
@@ -17,13 +23,10 @@ package forward
 import (
 	"context"
 	"crypto/x509"
-	"errors"
-	"fmt"
 	"hash/maphash"
 	"log/slog"
 	"net"
 	"net/netip"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,6 +35,7 @@ import (
 
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+	"github.com/node-dns/node-dns/internal/dns/dnswire"
 	"github.com/node-dns/node-dns/internal/dns/exchange"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/sys/blockwait"
@@ -125,6 +129,22 @@ type Config struct {
 	// Changed is called when a server's state has changed, from any goroutine, and
 	// must not wait for anything. nil means that nobody wants to know.
 	Changed func()
+}
+
+// A Reply is what an upstream nameserver answers to a question that Ask has asked.
+type Reply struct {
+	Msg  *dns.Msg         // final, without OPT record but for Extended DNS Errors; nil: it was not parsed
+	Wire dnswire.Response // without Msg; its octets are the receiver's until it returns
+	From nameserver.Handle
+	At   time.Time // when it came
+	Tag  uint64    // that of the first query that asked; 0: the Handler did
+	// Query is the question as it was sent. It is valid until the receiver returns.
+	Query dnsserver.WireQuery
+	// Waiting are the queries with that question; it is empty for a late response. The receiver must end all of them before it returns,
+	// and set each to nil before it ends it, so that after a panic the rest can be ended.
+	Waiting []*dnsserver.Later
+	// Out is flushed after the current batch of responses.
+	Out *dnsserver.Outgoing
 }
 
 // A Forward is a dnsserver.Handler that asks upstream nameservers. All methods
@@ -232,194 +252,6 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 		return otherwise
 	}
 	return d
-}
-
-// ServeDNS asks the servers of the query's route and returns the response of
-// one of them, with the client's question, and of its OPT record the Extended
-// DNS Errors alone. It sets q.AnsweredBy. The AD bit is the upstream's for
-// everyone; dnsserver knows who asked for it (RFC 6840 section 5.8).
-//
-// When every server refused or failed with a response, the last such response
-// is returned. When none responded, the error is a *dnsserver.ExtendedError of
-// RFC 8914 code 22 or 23 that names the servers, and matches ErrNoResponse;
-// ErrNoServers and ErrShed are the other ways to fail. Queries with other than one
-// question are an error: dnsserver answers them itself.
-func (f *Forward) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
-	if len(q.Msg.Question) != 1 {
-		return nil, errNotOneQuestion
-	}
-	switch tried := q.Tried; {
-	case tried == nil:
-	case tried.Msg != nil:
-		q.AnsweredBy = tried.Server
-		return ofClient(q, tried.Msg.Copy()), nil
-	case errors.Is(tried.Err, errComeback):
-		return comeback(q), nil
-	case tried.Err != nil:
-		return nil, f.failed(tried.Err)
-	}
-	asked := questionOf(q)
-	t := f.table.Load()
-	r := t.match(q.Domain())
-	if r != nil && r.Local {
-		return new(dns.Msg).SetRcode(q.Msg, dns.RcodeNameError), nil
-	}
-	if r == nil || len(r.servers) == 0 {
-		return nil, noServers(asked, r)
-	}
-	m, from, err := f.wait(ctx, asked, departure{table: t, route: r, now: time.Now()}, q)
-	if errors.Is(err, errComeback) {
-		return comeback(q), nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	q.AnsweredBy = from.Server
-	return ofClient(q, m), nil
-}
-
-// wait waits for the response to a question.
-func (f *Forward) wait(ctx context.Context, asked exchange.Question, d departure, q *dnsserver.Query) (*dns.Msg, *server, error) {
-	var err error
-	if d.key, err = asked.AppendKey(nil); err != nil {
-		return nil, nil, fmt.Errorf("asking for %s: %w", asked, err)
-	}
-	n, err := f.laneOf(d.key)
-	switch {
-	case errors.Is(err, exchange.ErrClosed):
-		return nil, nil, err
-	case err != nil:
-		return nil, nil, f.failed(extended(dns.ExtendedErrorCodeOther, "no socket to ask from: "+exchange.Reason(err), asked, ErrShed))
-	}
-	g := &guest{client: q.Client.Addr(), done: make(chan struct{})}
-	switch err := n.board(d, seat{guest: g, from: d.route.asker(q)}); {
-	case errors.Is(err, errFull):
-		return nil, nil, f.failed(tooMany(asked, int(min(f.flights.share(d.route), f.flights.n.Load()))))
-	case err != nil:
-		return nil, nil, err
-	}
-	select {
-	case <-g.done:
-	case <-ctx.Done():
-		n.leave(g)
-		return nil, nil, gaveUp(asked, d.route, ctx.Err())
-	}
-	if g.err != nil {
-		return nil, nil, f.failed(g.err)
-	}
-	return g.msg, g.from, nil
-}
-
-// Ask asks for the answer to a query, and calls Config.Answered
-// with it, from another goroutine; or has the Handler answer with what came of it. It returns false where it does not, and
-// nothing was done. tag is for Reply. hasStale says that the Handler may have a stale answer, if there is no other soon.
-func (f *Forward) Ask(l *dnsserver.Later, tag uint64, hasStale bool) bool {
-	if f.answered == nil || f.all.Load() {
-		return false
-	}
-	var room [exchange.MaxKey]byte
-	k, ok := exchange.AppendKey(room[:0], l.Query().Msg)
-	if !ok {
-		return false
-	}
-	t := f.table.Load()
-	r := t.matchWire(k)
-	if r == nil || r.Local || len(r.servers) == 0 || hasStale && r.dark.is() {
-		return false
-	}
-	n, err := f.laneOf(k)
-	if err != nil {
-		return false
-	}
-	switch err := n.board(departure{k, t, r, tag, time.Now()}, seat{later: l, hasStale: hasStale, from: r.at(l.Client())}); {
-	case errors.Is(err, errComeback):
-		l.Handle(&dnsserver.Tried{Server: r.servers[0].Server, Err: errComeback})
-	case err != nil:
-		return false
-	}
-	return true
-}
-
-// questionOf takes the question from a query that has exactly one.
-func questionOf(q *dnsserver.Query) exchange.Question {
-	first := q.Msg.Question[0]
-	name := q.Name.String()
-	if q.Name.IsZero() {
-		name = strings.ToLower(dns.Fqdn(first.Name))
-	}
-	opt := q.Msg.IsEdns0()
-	return exchange.Question{
-		Name:  name,
-		Type:  first.Qtype,
-		Class: first.Qclass,
-		DO:    opt != nil && opt.Do(),
-		CD:    q.Msg.CheckingDisabled,
-		RD:    q.Msg.RecursionDesired,
-	}
-}
-
-// laneOf is the lane of a question: the same one for the same question. A client cannot choose questions that share one.
-func (f *Forward) laneOf(k exchange.Key) (*lane, error) {
-	lanes := f.lanes.Load()
-	if lanes == nil {
-		var err error
-		if lanes, err = f.open(); err != nil {
-			return nil, err
-		}
-	}
-	return (*lanes)[maphash.Bytes(f.seed, k)%uint64(len(*lanes))], nil
-}
-
-// open makes the lanes, unless it has been done.
-func (f *Forward) open() (*[]*lane, error) {
-	f.opening.Lock()
-	defer f.opening.Unlock()
-	if lanes := f.lanes.Load(); lanes != nil {
-		return lanes, nil
-	}
-	if f.closed.Load() {
-		return nil, exchange.ErrClosed
-	}
-	var lanes []*lane
-	for range f.most {
-		n, err := newLane(f, len(lanes))
-		if err != nil && len(lanes) == 0 {
-			return nil, err
-		}
-		if err == nil {
-			lanes = append(lanes, n)
-		}
-	}
-	f.lanes.Store(&lanes)
-	return &lanes, nil
-}
-
-// tellLanes has the watchers of all lanes told.
-func (f *Forward) tellLanes(m mail) {
-	if lanes := f.lanes.Load(); lanes != nil {
-		for _, n := range *lanes {
-			n.post(m)
-		}
-	}
-}
-
-// ofClient makes of a response, which is the caller's, that to q.
-func ofClient(q *dnsserver.Query, m *dns.Msg) *dns.Msg {
-	m.Id = q.Msg.Id
-	m.Question = []dns.Question{q.Msg.Question[0]}
-	m.RecursionDesired = q.Msg.RecursionDesired
-	m.CheckingDisabled = q.Msg.CheckingDisabled
-	return m
-}
-
-// failed counts a query whose question has failed.
-func (f *Forward) failed(err error) error {
-	if errors.Is(err, ErrShed) {
-		f.counts.shed.Add(1)
-	} else {
-		f.counts.unanswered.Add(1)
-	}
-	return err
 }
 
 // SetMaxInFlight replaces Config.MaxInFlight. What is in flight already stays, also beyond the bound.

@@ -1,7 +1,6 @@
 package forward
 
 import (
-	"encoding/binary"
 	"hash/maphash"
 	"os"
 	"sync"
@@ -9,13 +8,10 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/miekg/dns"
 	"golang.org/x/sys/unix"
 
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
-	"github.com/node-dns/node-dns/internal/dns/dnswire"
 	"github.com/node-dns/node-dns/internal/dns/exchange"
-	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/sys/blockwait"
 )
 
@@ -49,20 +45,6 @@ type lane struct {
 	ids      exchange.IDs
 	isInside bool // the watcher polls in the kernel and needs no deadline
 	closed   bool
-}
-
-// A mail reports an event from another goroutine to the watcher.
-type mail struct {
-	// t ended with msg, over TCP or TLS, or with err.
-	t        *try
-	msg      *dns.Msg
-	err      error
-	isStream bool
-
-	fl     *flight // needs more than its first query or, if isLeft, has lost all waiters
-	isLeft bool
-
-	dark *route // all its servers are silent
 }
 
 // poll holds the epoll instance and the buffers of the watcher.
@@ -168,12 +150,6 @@ func (n *lane) wakeInTime() {
 	n.wakeLocked()
 }
 
-func (n *lane) wakeLocked() {
-	if !n.isInside {
-		n.bell.SetDeadline(n.timers.first())
-	}
-}
-
 // takeEvents waits for events and handles them. It returns their number.
 func (n *lane) takeEvents(wait time.Duration) (events int) {
 	count, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(n.poll.epoll), uintptr(unsafe.Pointer(&n.poll.events)),
@@ -246,28 +222,6 @@ func (n *lane) broken(t *try) {
 	}
 	fl.hasFailed = true
 	n.land(fl, landing{err: internal(fl)})
-}
-
-// post sends mail to the watcher.
-func (n *lane) post(m mail) {
-	n.mu.Lock()
-	n.postLocked(m)
-	n.mu.Unlock()
-	n.wake()
-}
-
-// postLocked is post for callers that hold the lock. They must call wake after unlocking.
-func (n *lane) postLocked(m mail) {
-	if m.t != nil {
-		m.t.holds.Add(1)
-	}
-	n.mail = append(n.mail, m)
-}
-
-func (n *lane) wake() {
-	var one [8]byte
-	binary.NativeEndian.PutUint64(one[:], 1) // writes add up, and block when the counter overflows
-	_, _ = n.poll.wake.Write(one[:])         // fails after the lane has ended
 }
 
 // takeMail handles mail until the mailbox is empty.
@@ -365,14 +319,6 @@ func (n *lane) nextDue() *flight {
 	return fl.hold()
 }
 
-// setTimerLocked sets the timer of a flight; the zero time stops it.
-func (n *lane) setTimerLocked(fl *flight, due time.Time) {
-	n.timers.set(fl, due)
-	if fl.place == 1 {
-		n.wakeLocked()
-	}
-}
-
 // end fails all questions and closes the lane. The last drop of a try closes its socket.
 func (n *lane) end() {
 	n.takeMail()
@@ -422,101 +368,4 @@ func (n *lane) shut() {
 	n.mu.Unlock()
 	n.closing.Store(true)
 	n.bell.Close()
-}
-
-func (n *lane) hash(key []byte) uint64 { return maphash.Bytes(n.seed, key) }
-
-// A Reply is what an upstream nameserver answers to a question that Ask has asked.
-type Reply struct {
-	Msg  *dns.Msg         // final, without OPT record but for Extended DNS Errors; nil: it was not parsed
-	Wire dnswire.Response // without Msg; its octets are the receiver's until it returns
-	From nameserver.Handle
-	At   time.Time // when it came
-	Tag  uint64    // that of the first query that asked; 0: the Handler did
-	// Query is the question as it was sent. It is valid until the receiver returns.
-	Query dnsserver.WireQuery
-	// Waiting are the queries with that question; it is empty for a late response. The receiver must end all of them before it returns,
-	// and set each to nil before it ends it, so that after a panic the rest can be ended.
-	Waiting []*dnsserver.Later
-	// Out is flushed after the current batch of responses.
-	Out *dnsserver.Outgoing
-}
-
-// deliver calls Config.Answered. After a panic it hands the remaining queries to the Handler.
-func (f *Forward) deliver(r Reply) {
-	defer f.recovered(func(error) {
-		for _, l := range r.Waiting {
-			if l != nil {
-				l.Handle(nil)
-			}
-		}
-	})
-	f.answered(r)
-}
-
-// timers is a heap of flights by due time. Each flight knows its place, counted from 1.
-type timers []*flight
-
-// first returns when the first timer is due, or zero.
-func (h timers) first() time.Time {
-	if len(h) == 0 {
-		return time.Time{}
-	}
-	return h[0].due
-}
-
-func (h *timers) set(fl *flight, due time.Time) {
-	fl.due = due
-	switch {
-	case due.IsZero():
-		h.remove(fl)
-		return
-	case fl.place == 0:
-		*h = append(*h, fl)
-		fl.place = len(*h)
-	}
-	h.down(h.up(fl.place - 1))
-}
-
-func (h *timers) remove(fl *flight) {
-	if fl.place == 0 {
-		return
-	}
-	i, last := fl.place-1, len(*h)-1
-	h.swap(i, last)
-	(*h)[last] = nil
-	*h = (*h)[:last]
-	fl.place = 0
-	if i < last {
-		h.down(h.up(i))
-	}
-}
-
-func (h timers) up(i int) int {
-	for i > 0 && h[i].due.Before(h[(i-1)/2].due) {
-		h.swap(i, (i-1)/2)
-		i = (i - 1) / 2
-	}
-	return i
-}
-
-func (h timers) down(i int) {
-	for {
-		least := i
-		for child := 2*i + 1; child <= 2*i+2 && child < len(h); child++ {
-			if h[child].due.Before(h[least].due) {
-				least = child
-			}
-		}
-		if least == i {
-			return
-		}
-		h.swap(i, least)
-		i = least
-	}
-}
-
-func (h timers) swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].place, h[j].place = i+1, j+1
 }

@@ -1,21 +1,15 @@
 package forward
 
 import (
-	"errors"
-	"net/netip"
-	"slices"
 	"time"
 
-	"github.com/miekg/dns"
-
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
-	"github.com/node-dns/node-dns/internal/dns/dnswire"
 	"github.com/node-dns/node-dns/internal/dns/exchange"
 	"github.com/node-dns/node-dns/internal/dns/health"
 )
 
-// The life of a question. It boards (flight.go): prepareLocked chooses the first server, and the caller sends the first query.
-// Everything after that runs in this file, on the watcher of the lane:
+// The life of a question. It boards (ask.go): prepareLocked chooses the first server, and the caller sends the first query.
+// Everything after that runs on the watcher of the lane, in receive.go, this file and land.go:
 //
 //	answer -------------------------------------> answered -> land: waiters get it, the cache keeps it
 //	silence, refusal, error, other way wanted --> next -> proceed: the round names the next try
@@ -23,40 +17,6 @@ import (
 //
 // Tries that are open when a flight lands stay open for a while. A late answer updates the health of its server, and the cache if
 // the flight had failed.
-
-// Bounds on what happens beside a question.
-const (
-	lingerShare = 16                     // one lingering try per lane for so many questions of MaxInFlight
-	patience    = 400 * time.Millisecond // until the Handler may give out a stale answer
-)
-
-var (
-	errFull   = errors.New("no room for another question")
-	errUnsent = errors.New("too many connections")
-)
-
-// prepareLocked chooses the first server and writes the query, which the caller sends. It returns nil if the watcher begins all
-// tries.
-func (n *lane) prepareLocked(fl *flight) *try {
-	first, wait, hasProbe := fl.route.choose(fl.begun)
-	isLeftToWatcher := n.f.all.Load() || !first.isOverUDP()
-	if isLeftToWatcher || hasProbe {
-		n.postLocked(mail{fl: fl.hold()})
-	}
-	if isLeftToWatcher {
-		n.setTimerLocked(fl, fl.begun.Add(n.f.deadline))
-		return nil
-	}
-	fl.turnAt = fl.begun.Add(n.f.bounded(wait, len(fl.route.servers) == 1, 0))
-	fl.first = first
-	fl.tries = append(fl.tries, n.newTryLocked(fl, attempt{to: first}, nil))
-	due := fl.turnAt
-	if fl.hasStale && fl.releaseAt.Before(due) {
-		due = fl.releaseAt
-	}
-	n.setTimerLocked(fl, due)
-	return fl.tries[0]
-}
 
 // boarded begins what a flight needs besides its first query: all servers at once, or probes of demoted servers.
 func (n *lane) boarded(fl *flight) {
@@ -75,10 +35,6 @@ func (n *lane) boarded(fl *flight) {
 	if fl.hasLanded { // the first server was quick
 		n.clear(fl)
 	}
-}
-
-func (fl *flight) isTrying(s *server) bool {
-	return slices.ContainsFunc(fl.tries, func(t *try) bool { return t.to == s })
 }
 
 // openRound creates the round, when the first query alone may not be enough.
@@ -113,6 +69,25 @@ func (fl *flight) order() []*server {
 	}
 	order, _ := inTurn(fl.route.servers)
 	return order
+}
+
+// next handles the outcome of an attempt that is not a final answer.
+func (n *lane) next(fl *flight, o outcome) {
+	n.openRound(fl)
+	r := fl.round
+	switch {
+	case o.isUnreadable && r.besides(o):
+	case o.isUnreadable:
+	case o.isSpoilt:
+		if o.n == r.current.n && r.fresh && !r.again() {
+			r.goOn()
+		}
+	case o.isRedo:
+		r.redo(o)
+	default:
+		r.ended(o)
+	}
+	n.proceed(fl)
 }
 
 // proceed begins the attempts that the round wants now, or ends the flight.
@@ -166,23 +141,20 @@ func (n *lane) try(fl *flight, a attempt) {
 	n.send(t)
 }
 
-// next handles the outcome of an attempt that is not a final answer.
-func (n *lane) next(fl *flight, o outcome) {
-	n.openRound(fl)
-	r := fl.round
-	switch {
-	case o.isUnreadable && r.besides(o):
-	case o.isUnreadable:
-	case o.isSpoilt:
-		if o.n == r.current.n && r.fresh && !r.again() {
-			r.goOn()
+// schedule sets the timer of a flight to whatever is due first.
+func (n *lane) schedule(fl *flight) {
+	due := fl.begun.Add(n.lifeOf(fl))
+	for _, at := range [...]time.Time{fl.turnAt, fl.silentAt} {
+		if !at.IsZero() && at.Before(due) {
+			due = at
 		}
-	case o.isRedo:
-		r.redo(o)
-	default:
-		r.ended(o)
 	}
-	n.proceed(fl)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if fl.hasStale && fl.releaseAt.Before(due) {
+		due = fl.releaseAt
+	}
+	n.setTimerLocked(fl, due)
 }
 
 // ring handles a flight whose timer has fired.
@@ -206,12 +178,15 @@ func (n *lane) ring(fl *flight) {
 	}
 }
 
-// lifeOf returns the longest time that a flight lasts.
-func (n *lane) lifeOf(fl *flight) time.Duration {
-	if fl.check != nil {
-		return max(alive*n.f.silence, n.f.checkTime(fl.check))
+// release hands queries that have waited long enough to the Handler, which may have a stale answer. The flight goes on.
+func (n *lane) release(fl *flight) {
+	n.mu.Lock()
+	var waiting []*dnsserver.Later
+	if !n.now.Before(fl.releaseAt) {
+		waiting = fl.releaseLocked()
 	}
-	return n.f.deadline
+	n.mu.Unlock()
+	handle(waiting, &dnsserver.Tried{})
 }
 
 // isHopeless reports whether all servers of the flight are known to be dead. It checks servers that were silent recently, and sets
@@ -262,242 +237,55 @@ func (n *lane) timeIsUp(fl *flight) {
 	n.proceed(fl)
 }
 
-// schedule sets the timer of a flight to whatever is due first.
-func (n *lane) schedule(fl *flight) {
-	due := fl.begun.Add(n.lifeOf(fl))
-	for _, at := range [...]time.Time{fl.turnAt, fl.silentAt} {
-		if !at.IsZero() && at.Before(due) {
-			due = at
-		}
+// overdue accounts for a server that has answered no question since the flight began. It checks this server and the others of the
+// route at the same time, so that several dead servers are found together.
+func (n *lane) overdue(s *server, fl *flight) {
+	_, conn := s.upgraded()
+	if conn != nil && conn.WasHeard(fl.begun) || conn == nil && s.WasHeard(fl.begun) {
+		return
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if fl.hasStale && fl.releaseAt.Before(due) {
-		due = fl.releaseAt
+	n.wasSilent(s, n.now.Sub(fl.begun))
+	n.check(s)
+	for _, other := range fl.route.servers {
+		n.check(other)
 	}
-	n.setTimerLocked(fl, due)
 }
 
-// release hands queries that have waited long enough to the Handler, which may have a stale answer. The flight goes on.
-func (n *lane) release(fl *flight) {
-	n.mu.Lock()
-	var waiting []*dnsserver.Later
-	if !n.now.Before(fl.releaseAt) {
-		waiting = fl.releaseLocked()
+// wasSilent accounts for a silent server. With opportunistic TLS it checks the connection first.
+func (n *lane) wasSilent(s *server, after time.Duration) {
+	if u, conn := s.upgraded(); conn != nil {
+		u.Check(conn, n.f.tryTimeout)
+		return
 	}
+	s.timedOut(after)
+}
+
+// check asks a silent server for the root's nameservers, which every nameserver knows or refuses to tell. So slow names alone do not
+// mark a server as down.
+// It asks over UDP and TCP at the same time. A server that accepts the TCP connection gets more time: servers that took 2 s for
+// every name were marked as dead, and no client got an answer.
+// With opportunistic TLS it checks the connection first, because the server may still answer without it.
+func (n *lane) check(s *server) {
+	if u, conn := s.upgraded(); conn != nil {
+		u.Check(conn, n.f.tryTimeout)
+		return
+	}
+	k, err := exchange.RootQuestion().AppendKey(nil)
+	if err != nil || n.closing.Load() || !s.StartCheck(time.Now()) {
+		return
+	}
+	n.mu.Lock()
+	fl := n.newFlightLocked(departure{key: k, now: time.Now()}, 0)
+	fl.check = s
 	n.mu.Unlock()
-	handle(waiting, &dnsserver.Tried{})
+	n.openRound(fl)
+	n.proceed(fl)
 }
 
-// releaseLocked returns and forgets the waiting Laters, if one of them may have a stale answer.
-func (fl *flight) releaseLocked() (waiting []*dnsserver.Later) {
-	if fl.hasStale {
-		waiting, fl.waiting, fl.hasStale = fl.waiting, nil, false
+// checksOf returns the attempts of a check, which all begin at once.
+func checksOf(s *server) []attempt {
+	if s.tls != nil {
+		return []attempt{{to: s}}
 	}
-	return waiting
-}
-
-// answered handles a final response. It ends a flight that is under way.
-func (n *lane) answered(t *try, l landing) {
-	fl := t.fl
-	l.from, l.sent = t.to, t.query
-	took := n.now.Sub(t.begun)
-	if fl.hasLanded {
-		n.answeredLate(t, took, l)
-		return
-	}
-	if !t.isJudged {
-		t.to.KeepsUp(took, n.f.hedge, n.f.tryTimeout)
-	}
-	t.isJudged = true
-	if fl.round != nil && !t.isProbe {
-		for _, s := range fl.round.slower(t.n) {
-			s.Late(time.Now())
-		}
-		for _, other := range fl.tries {
-			other.isJudged = other.isJudged || !other.isProbe && other.n < t.n
-		}
-	}
-	if fl.hedgedAt > t.n && !t.isProbe && took < n.f.tryTimeout {
-		n.f.hedges.waste(n.f.counts.asked.Load())
-	}
-	n.close(t, nil)
-	n.land(fl, l)
-}
-
-// answeredLate handles a final response that came after the landing. If the flight had failed, the response goes to the cache.
-func (n *lane) answeredLate(t *try, took time.Duration, l landing) {
-	if t.isProbe && !t.isJudged && !t.to.KeepsUp(took, n.f.hedge, n.f.tryTimeout) {
-		t.to.Late(time.Now())
-	}
-	t.isJudged = true
-	fl := t.fl
-	if fl.hasFailed && fl.isRaw {
-		fl.hasFailed = false
-		n.tell(fl, l, nil)
-	}
-	n.close(t, nil)
-	n.clear(fl)
-}
-
-// A landing is the result of a flight: a response, parsed or not, or an error.
-type landing struct {
-	wire dnswire.Response // without msg
-	sent []byte           // the query that wire answers
-	msg  *dns.Msg
-	from *server
-	err  error
-}
-
-// fail ends a flight without a final response: with a refusal, or with an error that names the servers.
-func (n *lane) fail(fl *flight) {
-	fl.hasFailed = true
-	if fl.round == nil {
-		n.openRound(fl)
-	}
-	var l landing
-	l.msg, l.from, l.err = fl.round.result(fl.key.Question())
-	n.land(fl, l)
-}
-
-// land ends a flight: no more waiters join, and those that wait get the result.
-func (n *lane) land(fl *flight, l landing) {
-	if fl.hasLanded {
-		return
-	}
-	fl.hasLanded = true
-	isAll := len(fl.tries) == 0 // nothing stays open
-	n.mu.Lock()
-	if fl.isAsked {
-		n.leaveLocked(fl)
-	}
-	if isAll {
-		n.timers.remove(fl)
-	}
-	waiting, guests := fl.waiting, fl.guests
-	fl.guests = nil
-	fl.hasStale = false
-	n.mu.Unlock()
-	if fl.check != nil {
-		n.checked(fl, l.err)
-	}
-	n.dismiss(fl, waiting, guests, l)
-	if isAll {
-		n.cleared(fl)
-	} else {
-		n.clear(fl)
-	}
-}
-
-// dismiss charges the waiters and gives them the result.
-func (n *lane) dismiss(fl *flight, waiting []*dnsserver.Later, guests []*guest, l landing) {
-	for _, w := range waiting {
-		n.f.charge(w.Client(), &fl.spent)
-	}
-	for _, g := range guests {
-		n.f.charge(g.client, &fl.spent)
-	}
-	if l.err != nil {
-		n.f.mayHaveComeBack(fl.joined)
-	}
-	if len(guests) > 0 {
-		if l.err == nil && l.msg == nil {
-			l.msg, l.err = l.parsed()
-		}
-		for _, g := range guests {
-			g.from, g.err = l.from, l.err
-			if l.err == nil {
-				g.msg = l.msg.Copy()
-			}
-			close(g.done)
-		}
-	}
-	if len(waiting) > 0 {
-		n.tell(fl, l, waiting)
-	}
-}
-
-// charge tells what was spent on a client's question. Each who waits for the answer is charged in full: it would have been spent for it alone.
-func (f *Forward) charge(client netip.Addr, s *exchange.Spending) {
-	if octets := s.Total(); octets > 0 {
-		f.spent(client, octets)
-	}
-}
-
-func (l landing) parsed() (*dns.Msg, error) {
-	wire := slices.Clone(l.wire.Message)
-	wire[10], wire[11] = 0, 0 // the OPT record is gone, and there is nothing else in the additional section
-	return exchange.Decode(l.sent, wire)
-}
-
-// tell delivers a final response to the waiting queries and the cache. Anything else goes to the Handler.
-func (n *lane) tell(fl *flight, l landing, waiting []*dnsserver.Later) {
-	if l.err == nil && (l.msg == nil || l.msg.IsEdns0() == nil && exchange.Judge(l.msg, false, true) == exchange.Final) {
-		n.f.deliver(Reply{
-			Msg: l.msg, Wire: l.wire, From: l.from.handle, At: n.now, Tag: fl.tag, Waiting: waiting, Out: &n.out,
-			Query: dnsserver.WireQuery{Msg: l.sent, End: exchange.QuestionEnd(l.sent), DO: fl.key.WantsDNSSEC()},
-		})
-		return
-	}
-	tried := &dnsserver.Tried{Msg: l.msg, Err: l.err}
-	if l.err == nil {
-		tried.Server = l.from.Server
-	}
-	handle(waiting, tried)
-}
-
-// clear closes the tries of a landed flight that have lingered long enough, and releases the flight after the last one.
-func (n *lane) clear(fl *flight) {
-	if !fl.hasLanded {
-		return
-	}
-	var due time.Time
-	for _, t := range slices.Clone(fl.tries) {
-		until := n.lingerUntil(t)
-		switch {
-		case !n.now.Before(until):
-			n.close(t, exchange.ErrTimeout)
-			continue
-		case !t.isLingering && !t.isProbe && n.lingering >= int(n.f.flights.max.Load()/lingerShare)+1:
-			n.close(t, nil)
-			continue
-		case !t.isLingering:
-			t.isLingering = true
-			n.lingering++
-		}
-		if due.IsZero() || until.Before(due) {
-			due = until
-		}
-	}
-	n.mu.Lock()
-	n.setTimerLocked(fl, due)
-	n.mu.Unlock()
-	if len(fl.tries) == 0 {
-		n.cleared(fl)
-	}
-}
-
-// cleared releases a landed flight without open tries.
-func (n *lane) cleared(fl *flight) {
-	if !fl.isCleared {
-		fl.isCleared = true
-		n.letGo(fl)
-	}
-}
-
-// lingerUntil returns how long a try stays open after the landing. A probe has the time of an attempt.
-func (n *lane) lingerUntil(t *try) time.Time {
-	switch {
-	case n.closing.Load() || t.stop != nil || t.fl.isLeft:
-		return n.now
-	case t.isProbe:
-		return t.begun.Add(max(n.f.tryTimeout, 2*t.to.Usual()))
-	}
-	return t.fl.begun.Add(n.lifeOf(t.fl))
-}
-
-func handle(waiting []*dnsserver.Later, tried *dnsserver.Tried) {
-	for _, l := range waiting {
-		l.Handle(tried)
-	}
+	return []attempt{{to: s}, {to: s, tcp: true}}
 }

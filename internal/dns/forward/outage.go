@@ -6,10 +6,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
-	"github.com/node-dns/node-dns/internal/dns/exchange"
 	"github.com/node-dns/node-dns/internal/dns/health"
 	"github.com/node-dns/node-dns/internal/sys/journal"
 )
@@ -72,10 +70,6 @@ func few(domains []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(domains[:fewDomains], " "), len(domains)-fewDomains)
 }
 
-// betweenDark is the time from one question to the next that nobody waits for, while a route is dark: any name's will do to see
-// whether a server is back.
-const betweenDark = time.Second / 2
-
 // darkness is whether anybody is there to answer what takes a route. It is known from the first question that nobody answers
 // and the check that follows it, long before the log tells of an outage: a question for another name need not find out again.
 type darkness struct {
@@ -124,81 +118,4 @@ func (r *route) isGone() bool {
 		}
 	}
 	return len(r.servers) > 0
-}
-
-// Dark returns a channel that is closed once it is known that no server answers of those that a name would be asked of: there
-// may be an answer, but not soon. What is asked all the same may find one again, and whoever asks then gets another channel. nil:
-// the name is asked of nobody.
-func (f *Forward) Dark(name dnsname.Name) <-chan struct{} {
-	r := f.table.Load().match(name)
-	if r == nil || r.Local {
-		return nil
-	}
-	return r.dark.now.Load().known
-}
-
-// MayProbe reports whether a name may be asked for while nobody waits for the answer. While no server answers that is one name in
-// half a second, whichever it is.
-func (f *Forward) MayProbe(name dnsname.Name) bool {
-	r := f.table.Load().match(name)
-	if r == nil || !r.dark.is() {
-		return true
-	}
-	now, next := int64(time.Since(f.began)), r.dark.next.Load()
-	return now >= next && r.dark.next.CompareAndSwap(next, now+int64(betweenDark))
-}
-
-// alive is the factor on Silence for a server that accepts connections but does not answer: it may be slow.
-const alive = 3
-
-// check asks a silent server for the root's nameservers, which every nameserver knows or refuses to tell. So slow names alone do not
-// mark a server as down.
-// It asks over UDP and TCP at the same time. A server that accepts the TCP connection gets more time: servers that took 2 s for
-// every name were marked as dead, and no client got an answer.
-// With opportunistic TLS it checks the connection first, because the server may still answer without it.
-func (n *lane) check(s *server) {
-	if u, conn := s.upgraded(); conn != nil {
-		u.Check(conn, n.f.tryTimeout)
-		return
-	}
-	k, err := exchange.RootQuestion().AppendKey(nil)
-	if err != nil || n.closing.Load() || !s.StartCheck(time.Now()) {
-		return
-	}
-	n.mu.Lock()
-	fl := n.newFlightLocked(departure{key: k, now: time.Now()}, 0)
-	fl.check = s
-	n.mu.Unlock()
-	n.openRound(fl)
-	n.proceed(fl)
-}
-
-// checksOf returns the attempts of a check, which all begin at once.
-func checksOf(s *server) []attempt {
-	if s.tls != nil {
-		return []attempt{{to: s}}
-	}
-	return []attempt{{to: s}, {to: s, tcp: true}}
-}
-
-// checked records the result of a check.
-func (n *lane) checked(fl *flight, err error) {
-	s := fl.check
-	isOpen := func(t *try) bool { return t.stop == nil || s.tls != nil } // UDP, where silence is the only sign of a dead server
-	isSilent := err != nil && !s.WasHeard(fl.begun) && slices.ContainsFunc(fl.tries, isOpen)
-	s.EndCheck(isSilent)
-	if isSilent {
-		s.timedOut(n.now.Sub(fl.begun))
-	}
-}
-
-// checkWait is the time after which a check reports that the server is silent for now.
-func (f *Forward) checkWait(s *server) time.Duration {
-	return max(2*f.hedge, min(s.Usual(), f.tryTimeout))
-}
-
-// checkTime is the length of a check if the server accepts no connection either: most of the lifetime of a question to a silent
-// server, or longer for a server that is far away.
-func (f *Forward) checkTime(s *server) time.Duration {
-	return max(f.silence*3/4, min(2*s.Usual(), alive*f.silence))
 }

@@ -1,11 +1,15 @@
 package forward
 
 import (
+	"math"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/dns/exchange"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
@@ -141,6 +145,32 @@ func (f *Forward) IsElsewhere(from, to dnsname.Name) bool {
 	return other.Local || !slices.Equal(r.servers, other.servers)
 }
 
+// Dark returns a channel that is closed once it is known that no server answers of those that a name would be asked of: there
+// may be an answer, but not soon. What is asked all the same may find one again, and whoever asks then gets another channel. nil:
+// the name is asked of nobody.
+func (f *Forward) Dark(name dnsname.Name) <-chan struct{} {
+	r := f.table.Load().match(name)
+	if r == nil || r.Local {
+		return nil
+	}
+	return r.dark.now.Load().known
+}
+
+// betweenDark is the time from one question to the next that nobody waits for, while a route is dark: any name's will do to see
+// whether a server is back.
+const betweenDark = time.Second / 2
+
+// MayProbe reports whether a name may be asked for while nobody waits for the answer. While no server answers that is one name in
+// half a second, whichever it is.
+func (f *Forward) MayProbe(name dnsname.Name) bool {
+	r := f.table.Load().match(name)
+	if r == nil || !r.dark.is() {
+		return true
+	}
+	now, next := int64(time.Since(f.began)), r.dark.next.Load()
+	return now >= next && r.dark.next.CompareAndSwap(next, now+int64(betweenDark))
+}
+
 // match walks up from name to the first domain that has a route. It does not
 // allocate.
 func (t *table) match(name dnsname.Name) *route {
@@ -176,4 +206,38 @@ func (t *table) matchWire(k exchange.Key) *route {
 			zone = zone[1:] // the last dot stands for the root
 		}
 	}
+}
+
+// choose returns the first server to ask, the wait for its answer, and whether a probe of another server is due.
+func (r *route) choose(now time.Time) (first *server, wait time.Duration, hasProbe bool) {
+	best, probes, isFirstProbe := math.MaxInt, 0, false
+	for _, s := range r.servers {
+		rank, itsWait, mayProbe := s.Standing(now)
+		if mayProbe {
+			probes++
+		}
+		if rank < best {
+			best, first, wait, isFirstProbe = rank, s, itsWait, mayProbe
+		}
+	}
+	return first, wait, probes > 1 || probes == 1 && !isFirstProbe
+}
+
+// at is the server at an address; nil: there is none.
+func (r *route) at(addr netip.Addr) *server {
+	for _, s := range r.servers {
+		if s.Addr.Addr() == addr {
+			return s
+		}
+	}
+	return nil
+}
+
+// asker is the server that a query is from; nil: none, or the query has been looked at when it came, and has waited in a lane
+// since.
+func (r *route) asker(q *dnsserver.Query) *server {
+	if q.Tried.IsLate() {
+		return nil
+	}
+	return r.at(q.Client.Addr())
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"net/netip"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 	"unique"
@@ -176,21 +177,6 @@ func (s *server) isOverUDP() bool {
 	return s.tls == nil && conn == nil
 }
 
-// choose returns the first server to ask, the wait for its answer, and whether a probe of another server is due.
-func (r *route) choose(now time.Time) (first *server, wait time.Duration, hasProbe bool) {
-	best, probes, isFirstProbe := math.MaxInt, 0, false
-	for _, s := range r.servers {
-		rank, itsWait, mayProbe := s.Standing(now)
-		if mayProbe {
-			probes++
-		}
-		if rank < best {
-			best, first, wait, isFirstProbe = rank, s, itsWait, mayProbe
-		}
-	}
-	return first, wait, probes > 1 || probes == 1 && !isFirstProbe
-}
-
 // form is how a question to the server is written. silentSince and needsEDNS are UsesEDNS's.
 func (s *server) form(silentSince time.Time, needsEDNS bool, now time.Time) exchange.Form {
 	if s.tls != nil {
@@ -228,4 +214,72 @@ func inTurn(servers []*server) (order, behind []*server) {
 		}
 	}
 	return order, order[first:]
+}
+
+// resendAfter is how long a question is waited for at least before it is sent to the same server again, and longer each time:
+// what is so late is lost, or the server asks others for it, and has it no sooner for being asked twice.
+const resendAfter = 100 * time.Millisecond
+
+// waitFor is how long a server is waited for before another is asked as well, or the same one again. n is how many were asked
+// before.
+func (f *Forward) waitFor(s *server, again bool, n int) time.Duration {
+	return f.bounded(s.Wait(), again, n)
+}
+
+func (f *Forward) bounded(wait time.Duration, again bool, n int) time.Duration {
+	most := f.tryTimeout
+	if again {
+		wait = max(wait, resendAfter*time.Duration(n+1))
+		most = max(most, min(f.silence, 2*resendAfter+wait))
+	}
+	return max(min(wait, most), f.hedge)
+}
+
+// alive is the factor on Silence for a server that accepts connections but does not answer: it may be slow.
+const alive = 3
+
+// checkWait is the time after which a check reports that the server is silent for now.
+func (f *Forward) checkWait(s *server) time.Duration {
+	return max(2*f.hedge, min(s.Usual(), f.tryTimeout))
+}
+
+// checkTime is the length of a check if the server accepts no connection either: most of the lifetime of a question to a silent
+// server, or longer for a server that is far away.
+func (f *Forward) checkTime(s *server) time.Duration {
+	return max(f.silence*3/4, min(2*s.Usual(), alive*f.silence))
+}
+
+// hedges bounds wasted hedges: questions to a second server where the first one had the answer soon after. A hedge costs nothing if
+// the first server was silent to all questions or had no answer. So names without an answer never use up the budget of other names.
+// One question in 25 may be wasted, and 100 at once.
+type hedges struct {
+	mu    sync.Mutex // guards what follows
+	asked uint64     // questions, when it was looked at last
+	spent int        // in parts of a question
+}
+
+const (
+	hedgeCost = 25
+	mostSpent = 100 * hedgeCost
+)
+
+// may reports whether the budget allows a hedge.
+func (h *hedges) may(asked uint64) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.earn(asked)
+	return h.spent+hedgeCost <= mostSpent
+}
+
+// waste charges the budget for a wasted hedge.
+func (h *hedges) waste(asked uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.earn(asked)
+	h.spent += hedgeCost
+}
+
+func (h *hedges) earn(asked uint64) {
+	h.spent = max(0, h.spent-int(min(asked-h.asked, mostSpent)))
+	h.asked = asked
 }

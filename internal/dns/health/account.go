@@ -168,7 +168,7 @@ func (a *Account) Wait() time.Duration {
 	return a.health.wait()
 }
 
-// Usual is how long nearly all its responses take at most; 0: none came.
+// Usual is the time within which nearly all its responses come; 0: no response has come yet.
 func (a *Account) Usual() time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -14,10 +14,11 @@ import (
 // server's manner.
 const maxDoubts = 3
 
-// What makes a response harder to forge than its port and ID do is checked as these are, but a response that fails is no proof of
-// a forgery: there are servers that write the question in lower case, and forwarders that speak cookies when whom they ask does
-// (c-ares issues 1081 and 1271). So the question is asked again over TCP, which nobody forges from afar; what comes there is
-// believed, and tells whether the server is one of these.
+// A cookie and the case of letters make a response harder to forge. A response that fails their
+// check is no proof of a forgery: some servers write the question in lower case, and some
+// forwarders speak cookies only when their own upstream does (c-ares issues 1081 and 1271). So the
+// question is asked again over TCP, which an attacker elsewhere cannot forge. The response over TCP
+// is believed, and tells whether the server is one of these.
 
 // Guard makes a query of ours hard to forge responses to. option is whether it may have a cookie; draw gives random bits.
 func (a *Account) Guard(query []byte, udp *exchange.UDP, option bool, draw func() uint16, now time.Time) []byte {
@@ -68,8 +69,9 @@ func (a *Account) RefusedCookie(now time.Time) {
 	a.health.cookie.forget(now)
 }
 
-// doubted notes a doubtful response. When they do not end, and nothing comes over TCP that tells why, the server is asked as one
-// that does nothing of this: who could forge so many in a row would have guessed as many ports and IDs.
+// doubted notes a doubtful response. If such responses do not end, and no response over TCP
+// explains them, the server is asked without cookies and in lower case: an attacker who can forge
+// so many in a row would have guessed as many ports and IDs.
 func (h *health) doubted(now time.Time) {
 	if h.doubts++; h.doubts < maxDoubts {
 		return
@@ -84,14 +86,15 @@ const (
 	cookieAgain = plainFor
 )
 
-// A cookie is ours for one server, and what that added to it. It is random and no server's twice, so that it tells nobody who
-// asks. Like health, of which it is a part, it knows no clock and no lock. The zero value has not been tried.
+// A cookie is our client cookie for one server, and the server's part. It is random and differs for
+// each server, so it does not identify this host. Like health, it has no clock and no lock. The
+// zero value has not been tried.
 //
-// Whether a server speaks cookies is found out with one question each cookieAgain: what does not like the option, be it the
-// server or what is before it, costs that question a second try and no other any. A response without the option tells the same.
+// One question each cookieAgain finds out whether a server speaks cookies. If the server, or a middlebox before it, does not like the
+// option, that question costs a second try and no other question does. A response without the option tells the same.
 type cookie struct {
 	octets [exchange.MostWithServers]byte
-	size   int // 0: none; clientCookie: it is not known whether the server speaks cookies
+	size   int // 0: no cookie; ClientCookie: it is not known whether the server speaks cookies
 	drawn  time.Time
 	next   time.Time // when it may be tried
 	silent int       // questions in a row that were answered without it alone

@@ -28,7 +28,7 @@ const (
 type health struct {
 	state     State
 	since     time.Time     // of the state
-	rtt       time.Duration // smoothed; 0 means none was measured
+	rtt       time.Duration // smoothed; 0: not measured yet
 	rttVar    time.Duration // its variation, RFC 6298
 	heardAt   time.Time     // of the last response, whatever it says
 	reachedAt time.Time     // when it last took a connection
@@ -48,7 +48,7 @@ type health struct {
 	checking      bool
 	nextCheck     time.Time
 	silentToCheck bool // since the last response
-	isQuiet       bool // since the last response it was silent to a check for longer than it takes as a rule
+	isQuiet       bool // since the last response it was silent to a check for longer than it usually takes
 
 	told     State     // what the log says last
 	untold   int       // changes of state since then
@@ -134,8 +134,9 @@ func (h *health) startCheck(now time.Time) bool {
 	return true
 }
 
-// tell returns what the log is to say: a state that it does not say yet, and how many changes led to it. One that comes and
-// goes is told of once a minute: it is the next response or failure after that which tells.
+// tell returns what the log is to say: a state that it does not say yet, and the number of changes
+// that led to it. A server that comes and goes is logged once a minute, by the next response or
+// failure.
 func (h *health) tell(now time.Time) (state State, changes int) {
 	if h.told == "" && h.state == Up {
 		h.told, h.untold = Up, 0 // that the first response comes is no news

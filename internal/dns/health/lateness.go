@@ -2,9 +2,10 @@ package health
 
 import "time"
 
-// lateness is how often, of late, another server had the answer while this one was waited for, in parts of 1024: an average in
-// which each time counts a quarter, and each response that came an eighth. A server that is often late is asked behind the
-// others, and by probes, until it keeps up with them again. One that loses three packets of ten gets to 460.
+// lateness is how often, recently, another server had the answer while this one was waited for, in
+// parts of 1024. Each time counts a quarter, and each response that came counts an eighth. A server
+// that is often late is asked behind the others, and by probes, until it keeps up with them again.
+// A server that loses three packets of ten gets to 460.
 type lateness int32
 
 const (

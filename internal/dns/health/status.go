@@ -23,7 +23,7 @@ const (
 type Status struct {
 	State     State
 	Since     time.Time     // of the state
-	RTT       time.Duration // smoothed; 0 when none was measured
+	RTT       time.Duration // smoothed; 0: not measured yet
 	Failures  uint64        // tries without a response
 	Refusals  uint64        // responses that are no answer: SERVFAIL, REFUSED and the like
 	NXDomain  uint64        // responses that there is no such name

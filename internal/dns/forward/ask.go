@@ -1,0 +1,357 @@
+package forward
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+	"github.com/node-dns/node-dns/internal/dns/exchange"
+)
+
+// ServeDNS asks the servers of the query's route and returns the response of
+// one of them, with the client's question, and of its OPT record the Extended
+// DNS Errors alone. It sets q.AnsweredBy. The AD bit is the upstream's for
+// everyone; dnsserver knows who asked for it (RFC 6840 section 5.8).
+//
+// When every server refused or failed with a response, the last such response
+// is returned. When none responded, the error is a *dnsserver.ExtendedError of
+// RFC 8914 code 22 or 23 that names the servers, and matches ErrNoResponse;
+// ErrNoServers and ErrShed are the other ways to fail. Queries with other than one
+// question are an error: dnsserver answers them itself.
+func (f *Forward) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
+	if len(q.Msg.Question) != 1 {
+		return nil, errNotOneQuestion
+	}
+	switch tried := q.Tried; {
+	case tried == nil:
+	case tried.Msg != nil:
+		q.AnsweredBy = tried.Server
+		return ofClient(q, tried.Msg.Copy()), nil
+	case errors.Is(tried.Err, errComeback):
+		return comeback(q), nil
+	case tried.Err != nil:
+		return nil, f.failed(tried.Err)
+	}
+	asked := questionOf(q)
+	t := f.table.Load()
+	r := t.match(q.Domain())
+	if r != nil && r.Local {
+		return new(dns.Msg).SetRcode(q.Msg, dns.RcodeNameError), nil
+	}
+	if r == nil || len(r.servers) == 0 {
+		return nil, noServers(asked, r)
+	}
+	m, from, err := f.wait(ctx, asked, departure{table: t, route: r, now: time.Now()}, q)
+	if errors.Is(err, errComeback) {
+		return comeback(q), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	q.AnsweredBy = from.Server
+	return ofClient(q, m), nil
+}
+
+// wait waits for the response to a question.
+func (f *Forward) wait(ctx context.Context, asked exchange.Question, d departure, q *dnsserver.Query) (*dns.Msg, *server, error) {
+	var err error
+	if d.key, err = asked.AppendKey(nil); err != nil {
+		return nil, nil, fmt.Errorf("asking for %s: %w", asked, err)
+	}
+	n, err := f.laneOf(d.key)
+	switch {
+	case errors.Is(err, exchange.ErrClosed):
+		return nil, nil, err
+	case err != nil:
+		return nil, nil, f.failed(extended(dns.ExtendedErrorCodeOther, "no socket to ask from: "+exchange.Reason(err), asked, ErrShed))
+	}
+	g := &guest{client: q.Client.Addr(), done: make(chan struct{})}
+	switch err := n.board(d, seat{guest: g, from: d.route.asker(q)}); {
+	case errors.Is(err, errFull):
+		return nil, nil, f.failed(tooMany(asked, int(min(f.flights.share(d.route), f.flights.n.Load()))))
+	case err != nil:
+		return nil, nil, err
+	}
+	select {
+	case <-g.done:
+	case <-ctx.Done():
+		n.leave(g)
+		return nil, nil, gaveUp(asked, d.route, ctx.Err())
+	}
+	if g.err != nil {
+		return nil, nil, f.failed(g.err)
+	}
+	return g.msg, g.from, nil
+}
+
+// questionOf takes the question from a query that has exactly one.
+func questionOf(q *dnsserver.Query) exchange.Question {
+	first := q.Msg.Question[0]
+	name := q.Name.String()
+	if q.Name.IsZero() {
+		name = strings.ToLower(dns.Fqdn(first.Name))
+	}
+	opt := q.Msg.IsEdns0()
+	return exchange.Question{
+		Name:  name,
+		Type:  first.Qtype,
+		Class: first.Qclass,
+		DO:    opt != nil && opt.Do(),
+		CD:    q.Msg.CheckingDisabled,
+		RD:    q.Msg.RecursionDesired,
+	}
+}
+
+// ofClient makes of a response, which is the caller's, that to q.
+func ofClient(q *dnsserver.Query, m *dns.Msg) *dns.Msg {
+	m.Id = q.Msg.Id
+	m.Question = []dns.Question{q.Msg.Question[0]}
+	m.RecursionDesired = q.Msg.RecursionDesired
+	m.CheckingDisabled = q.Msg.CheckingDisabled
+	return m
+}
+
+// failed counts a query whose question has failed.
+func (f *Forward) failed(err error) error {
+	if errors.Is(err, ErrShed) {
+		f.counts.shed.Add(1)
+	} else {
+		f.counts.unanswered.Add(1)
+	}
+	return err
+}
+
+// Ask asks for the answer to a query, and calls Config.Answered
+// with it, from another goroutine; or has the Handler answer with what came of it. It returns false where it does not, and
+// nothing was done. tag is for Reply. hasStale says that the Handler may have a stale answer, if there is no other soon.
+func (f *Forward) Ask(l *dnsserver.Later, tag uint64, hasStale bool) bool {
+	if f.answered == nil || f.all.Load() {
+		return false
+	}
+	var room [exchange.MaxKey]byte
+	k, ok := exchange.AppendKey(room[:0], l.Query().Msg)
+	if !ok {
+		return false
+	}
+	t := f.table.Load()
+	r := t.matchWire(k)
+	if r == nil || r.Local || len(r.servers) == 0 || hasStale && r.dark.is() {
+		return false
+	}
+	n, err := f.laneOf(k)
+	if err != nil {
+		return false
+	}
+	switch err := n.board(departure{k, t, r, tag, time.Now()}, seat{later: l, hasStale: hasStale, from: r.at(l.Client())}); {
+	case errors.Is(err, errComeback):
+		l.Handle(&dnsserver.Tried{Server: r.servers[0].Server, Err: errComeback})
+	case err != nil:
+		return false
+	}
+	return true
+}
+
+// laneOf is the lane of a question: the same one for the same question. A client cannot choose questions that share one.
+func (f *Forward) laneOf(k exchange.Key) (*lane, error) {
+	lanes := f.lanes.Load()
+	if lanes == nil {
+		var err error
+		if lanes, err = f.open(); err != nil {
+			return nil, err
+		}
+	}
+	return (*lanes)[maphash.Bytes(f.seed, k)%uint64(len(*lanes))], nil
+}
+
+// open makes the lanes, unless it has been done.
+func (f *Forward) open() (*[]*lane, error) {
+	f.opening.Lock()
+	defer f.opening.Unlock()
+	if lanes := f.lanes.Load(); lanes != nil {
+		return lanes, nil
+	}
+	if f.closed.Load() {
+		return nil, exchange.ErrClosed
+	}
+	var lanes []*lane
+	for range f.most {
+		n, err := newLane(f, len(lanes))
+		if err != nil && len(lanes) == 0 {
+			return nil, err
+		}
+		if err == nil {
+			lanes = append(lanes, n)
+		}
+	}
+	f.lanes.Store(&lanes)
+	return &lanes, nil
+}
+
+// A departure holds the parameters of a new flight.
+type departure struct {
+	key   exchange.Key
+	table *table
+	route *route
+	tag   uint64
+	now   time.Time
+}
+
+// A seat describes one waiter of a flight: a Later or a guest.
+type seat struct {
+	later    *dnsserver.Later
+	hasStale bool
+	guest    *guest
+	from     *server // the server that asks, when it is one that is asked; nil: another client
+}
+
+// patience is the time until the Handler may give out a stale answer.
+const patience = 400 * time.Millisecond
+
+// board adds a waiter to the flight of the same question, or begins a flight and sends its first query.
+func (n *lane) board(d departure, who seat) error {
+	first, out, hasMail, err := n.seat(d, who)
+	if hasMail {
+		n.wake()
+	}
+	out.tell()
+	if first != nil {
+		defer n.senders.Done()
+		n.send(first)
+	}
+	return err
+}
+
+// seat is the part of board that needs the lock and makes no system call.
+func (n *lane) seat(d departure, who seat) (first *try, out eviction, hasMail bool, err error) {
+	hash := n.hash(d.key)
+	n.mu.Lock()
+	defer n.mu.Unlock() // even on a panic, or other callers would block forever
+	before := len(n.mail)
+	defer func() { hasMail = len(n.mail) > before }()
+	if fl := n.findLocked(hash, d); fl != nil {
+		if who.from != nil && n.f.cameBack(who.from, &fl.hasComeBack) {
+			return nil, out, false, errComeback
+		}
+		n.f.counts.joined.Add(1)
+		n.seatLocked(fl, who, d.now)
+		return nil, out, false, nil
+	}
+	if n.closed {
+		return nil, out, false, exchange.ErrClosed
+	}
+	if !n.f.flights.enter(d.route) {
+		var ok bool
+		if out, ok = n.makeRoomLocked(d.route, d.now); !ok {
+			return nil, out, false, errFull
+		}
+	}
+	fl := n.newFlightLocked(d, hash)
+	fl.isRaw = who.later != nil
+	n.enterLocked(fl)
+	n.seatLocked(fl, who, d.now)
+	n.f.counts.asked.Add(1)
+	if first = n.prepareLocked(fl); first != nil {
+		n.senders.Add(1)
+	}
+	return first, out, false, nil
+}
+
+func (n *lane) seatLocked(fl *flight, who seat, now time.Time) {
+	fl.joined++
+	if who.guest != nil {
+		who.guest.fl = fl
+		fl.guests = append(fl.guests, who.guest)
+		return
+	}
+	fl.waiting = append(fl.waiting, who.later)
+	if who.hasStale && !fl.hasStale {
+		fl.hasStale, fl.releaseAt = true, now.Add(patience)
+		if fl.place > 0 && fl.releaseAt.Before(fl.due) {
+			n.setTimerLocked(fl, fl.releaseAt)
+		}
+	}
+}
+
+// prepareLocked chooses the first server and writes the query, which the caller sends. It returns nil if the watcher begins all
+// tries.
+func (n *lane) prepareLocked(fl *flight) *try {
+	first, wait, hasProbe := fl.route.choose(fl.begun)
+	isLeftToWatcher := n.f.all.Load() || !first.isOverUDP()
+	if isLeftToWatcher || hasProbe {
+		n.postLocked(mail{fl: fl.hold()})
+	}
+	if isLeftToWatcher {
+		n.setTimerLocked(fl, fl.begun.Add(n.f.deadline))
+		return nil
+	}
+	fl.turnAt = fl.begun.Add(n.f.bounded(wait, len(fl.route.servers) == 1, 0))
+	fl.first = first
+	fl.tries = append(fl.tries, n.newTryLocked(fl, attempt{to: first}, nil))
+	due := fl.turnAt
+	if fl.hasStale && fl.releaseAt.Before(due) {
+		due = fl.releaseAt
+	}
+	n.setTimerLocked(fl, due)
+	return fl.tries[0]
+}
+
+// evictable is the age from which a question may lose its room to a new one.
+const evictable = 250 * time.Millisecond
+
+// An eviction holds the waiters of a question that lost its room to a new one.
+type eviction struct {
+	waiting []*dnsserver.Later
+	guests  []*guest
+	err     error
+}
+
+// makeRoomLocked evicts the oldest question of the same route or, if the route is below its share, of any route. It
+// reports false if that question is too young. So names without an answer do not keep out other names.
+func (n *lane) makeRoomLocked(r *route, now time.Time) (out eviction, ok bool) {
+	fl := r.lines[n.index].oldest
+	if r.flying.Load() < n.f.flights.share(r) {
+		fl = n.order.oldest
+	}
+	if fl == nil || now.Sub(fl.begun) < evictable {
+		return out, false
+	}
+	n.leaveLocked(fl)
+	out = eviction{fl.waiting, fl.guests, tooMany(fl.key.Question(), n.f.flights.count())}
+	fl.waiting, fl.guests = nil, nil
+	n.postLocked(mail{fl: fl.hold(), isLeft: true})
+	n.f.flights.n.Add(1)
+	r.flying.Add(1)
+	return out, true
+}
+
+func (e eviction) tell() {
+	for _, g := range e.guests {
+		g.err = e.err
+		close(g.done)
+	}
+	handle(e.waiting, &dnsserver.Tried{Err: e.err})
+}
+
+// leave removes a guest that gave up. The last guest ends the flight, unless a Later began it.
+func (n *lane) leave(g *guest) {
+	defer n.wake()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	fl := g.fl
+	i := slices.Index(fl.guests, g)
+	if i < 0 {
+		return // the flight has landed, and may serve another question by now
+	}
+	fl.guests = slices.Delete(fl.guests, i, i+1)
+	if fl.isAsked && !fl.isRaw && len(fl.guests) == 0 { // a Later's question goes on: its answer is cached
+		n.leaveLocked(fl)
+		n.postLocked(mail{fl: fl.hold(), isLeft: true})
+	}
+}

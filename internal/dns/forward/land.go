@@ -1,0 +1,250 @@
+package forward
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+	"github.com/node-dns/node-dns/internal/dns/dnswire"
+	"github.com/node-dns/node-dns/internal/dns/exchange"
+)
+
+// A landing is the result of a flight: a response, parsed or not, or an error.
+type landing struct {
+	wire dnswire.Response // without msg
+	sent []byte           // the query that wire answers
+	msg  *dns.Msg
+	from *server
+	err  error
+}
+
+// answered handles a final response. It ends a flight that is under way.
+func (n *lane) answered(t *try, l landing) {
+	fl := t.fl
+	l.from, l.sent = t.to, t.query
+	took := n.now.Sub(t.begun)
+	if fl.hasLanded {
+		n.answeredLate(t, took, l)
+		return
+	}
+	if !t.isJudged {
+		t.to.KeepsUp(took, n.f.hedge, n.f.tryTimeout)
+	}
+	t.isJudged = true
+	if fl.round != nil && !t.isProbe {
+		for _, s := range fl.round.slower(t.n) {
+			s.Late(time.Now())
+		}
+		for _, other := range fl.tries {
+			other.isJudged = other.isJudged || !other.isProbe && other.n < t.n
+		}
+	}
+	if fl.hedgedAt > t.n && !t.isProbe && took < n.f.tryTimeout {
+		n.f.hedges.waste(n.f.counts.asked.Load())
+	}
+	n.close(t)
+	n.land(fl, l)
+}
+
+// answeredLate handles a final response that came after the landing. If the flight had failed, the response goes to the cache.
+func (n *lane) answeredLate(t *try, took time.Duration, l landing) {
+	if t.isProbe && !t.isJudged && !t.to.KeepsUp(took, n.f.hedge, n.f.tryTimeout) {
+		t.to.Late(time.Now())
+	}
+	t.isJudged = true
+	fl := t.fl
+	if fl.hasFailed && fl.isRaw {
+		fl.hasFailed = false
+		n.tell(fl, l, nil)
+	}
+	n.close(t)
+	n.clear(fl)
+}
+
+// fail ends a flight without a final response: with a refusal, or with an error that names the servers.
+func (n *lane) fail(fl *flight) {
+	fl.hasFailed = true
+	if fl.round == nil {
+		n.openRound(fl)
+	}
+	var l landing
+	l.msg, l.from, l.err = fl.round.result(fl.key.Question())
+	n.land(fl, l)
+}
+
+// land ends a flight: no more waiters join, and those that wait get the result.
+func (n *lane) land(fl *flight, l landing) {
+	if fl.hasLanded {
+		return
+	}
+	fl.hasLanded = true
+	isAll := len(fl.tries) == 0 // nothing stays open
+	n.mu.Lock()
+	if fl.isAsked {
+		n.leaveLocked(fl)
+	}
+	if isAll {
+		n.timers.remove(fl)
+	}
+	waiting, guests := fl.waiting, fl.guests
+	fl.guests = nil
+	fl.hasStale = false
+	n.mu.Unlock()
+	if fl.check != nil {
+		n.checked(fl, l.err)
+	}
+	n.dismiss(fl, waiting, guests, l)
+	if isAll {
+		n.cleared(fl)
+	} else {
+		n.clear(fl)
+	}
+}
+
+// checked records the result of a check.
+func (n *lane) checked(fl *flight, err error) {
+	s := fl.check
+	isOpen := func(t *try) bool { return t.stop == nil || s.tls != nil } // UDP, where silence is the only sign of a dead server
+	isSilent := err != nil && !s.WasHeard(fl.begun) && slices.ContainsFunc(fl.tries, isOpen)
+	s.EndCheck(isSilent)
+	if isSilent {
+		s.timedOut(n.now.Sub(fl.begun))
+	}
+}
+
+// dismiss charges the waiters and gives them the result.
+func (n *lane) dismiss(fl *flight, waiting []*dnsserver.Later, guests []*guest, l landing) {
+	for _, w := range waiting {
+		n.f.charge(w.Client(), &fl.spent)
+	}
+	for _, g := range guests {
+		n.f.charge(g.client, &fl.spent)
+	}
+	if l.err != nil {
+		n.f.mayHaveComeBack(fl.joined)
+	}
+	if len(guests) > 0 {
+		if l.err == nil && l.msg == nil {
+			l.msg, l.err = l.parsed()
+		}
+		for _, g := range guests {
+			g.from, g.err = l.from, l.err
+			if l.err == nil {
+				g.msg = l.msg.Copy()
+			}
+			close(g.done)
+		}
+	}
+	if len(waiting) > 0 {
+		n.tell(fl, l, waiting)
+	}
+}
+
+// charge tells what was spent on a client's question. Each who waits for the answer is charged in full: it would have been spent for it alone.
+func (f *Forward) charge(client netip.Addr, s *exchange.Spending) {
+	if octets := s.Total(); octets > 0 {
+		f.spent(client, octets)
+	}
+}
+
+func (l landing) parsed() (*dns.Msg, error) {
+	wire := slices.Clone(l.wire.Message)
+	wire[10], wire[11] = 0, 0 // the OPT record is gone, and there is nothing else in the additional section
+	return exchange.Decode(l.sent, wire)
+}
+
+// tell delivers a final response to the waiting queries and the cache. Anything else goes to the Handler.
+func (n *lane) tell(fl *flight, l landing, waiting []*dnsserver.Later) {
+	if l.err == nil && (l.msg == nil || l.msg.IsEdns0() == nil && exchange.Judge(l.msg, false, true) == exchange.Final) {
+		n.f.deliver(Reply{
+			Msg: l.msg, Wire: l.wire, From: l.from.handle, At: n.now, Tag: fl.tag, Waiting: waiting, Out: &n.out,
+			Query: dnsserver.WireQuery{Msg: l.sent, End: exchange.QuestionEnd(l.sent), DO: fl.key.WantsDNSSEC()},
+		})
+		return
+	}
+	tried := &dnsserver.Tried{Msg: l.msg, Err: l.err}
+	if l.err == nil {
+		tried.Server = l.from.Server
+	}
+	handle(waiting, tried)
+}
+
+// deliver calls Config.Answered. After a panic it hands the remaining queries to the Handler.
+func (f *Forward) deliver(r Reply) {
+	defer f.recovered(func(error) {
+		for _, l := range r.Waiting {
+			if l != nil {
+				l.Handle(nil)
+			}
+		}
+	})
+	f.answered(r)
+}
+
+// lingerShare is how many questions of MaxInFlight one lingering try of a lane is kept for.
+const lingerShare = 16
+
+// clear closes the tries of a landed flight that have lingered long enough, and releases the flight after the last one.
+func (n *lane) clear(fl *flight) {
+	if !fl.hasLanded {
+		return
+	}
+	var due time.Time
+	for _, t := range slices.Clone(fl.tries) {
+		until := n.lingerUntil(t)
+		switch {
+		case !n.now.Before(until):
+			n.expire(t)
+			continue
+		case !t.isLingering && !t.isProbe && n.lingering >= int(n.f.flights.max.Load()/lingerShare)+1:
+			n.close(t)
+			continue
+		case !t.isLingering:
+			t.isLingering = true
+			n.lingering++
+		}
+		if due.IsZero() || until.Before(due) {
+			due = until
+		}
+	}
+	n.mu.Lock()
+	n.setTimerLocked(fl, due)
+	n.mu.Unlock()
+	if len(fl.tries) == 0 {
+		n.cleared(fl)
+	}
+}
+
+// expire closes a try that has had its time. A probe that has had it was silent.
+func (n *lane) expire(t *try) {
+	fl, s, took := t.fl, t.to, n.now.Sub(t.begun)
+	isSilent := t.isProbe && !t.isClosed && !fl.hasFailed && !fl.isLeft && !t.isJudged && !n.closing.Load()
+	n.close(t)
+	if isSilent {
+		s.Late(time.Now())
+		n.wasSilent(s, took)
+		n.check(s)
+	}
+}
+
+// cleared releases a landed flight without open tries.
+func (n *lane) cleared(fl *flight) {
+	if !fl.isCleared {
+		fl.isCleared = true
+		n.letGo(fl)
+	}
+}
+
+// lingerUntil returns how long a try stays open after the landing. A probe has the time of an attempt.
+func (n *lane) lingerUntil(t *try) time.Time {
+	switch {
+	case n.closing.Load() || t.stop != nil || t.fl.isLeft:
+		return n.now
+	case t.isProbe:
+		return t.begun.Add(max(n.f.tryTimeout, 2*t.to.Usual()))
+	}
+	return t.fl.begun.Add(n.lifeOf(t.fl))
+}
