@@ -109,7 +109,7 @@ func questionOf(q *dnsserver.Query) exchange.Question {
 	}
 }
 
-// ofClient makes of a response, which is the caller's, that to q.
+// ofClient turns a response, which it may change, into the response to q.
 func ofClient(q *dnsserver.Query, m *dns.Msg) *dns.Msg {
 	m.Id = q.Msg.Id
 	m.Question = []dns.Question{q.Msg.Question[0]}
@@ -128,9 +128,9 @@ func (f *Forward) failed(err error) error {
 	return err
 }
 
-// Ask asks for the answer to a query, and calls Config.Answered
-// with it, from another goroutine; or has the Handler answer with what came of it. It returns false where it does not, and
-// nothing was done. tag is for Reply. hasStale says that the Handler may have a stale answer, if there is no other soon.
+// Ask asks for the answer to a query. It calls Config.Answered with the answer from another
+// goroutine, or passes the query to the Handler. It returns false if it did neither. tag is for
+// Reply. hasStale says that the Handler may have a stale answer, if no other comes soon.
 func (f *Forward) Ask(l *dnsserver.Later, tag uint64, hasStale bool) bool {
 	if f.answered == nil || f.all.Load() {
 		return false
@@ -158,7 +158,8 @@ func (f *Forward) Ask(l *dnsserver.Later, tag uint64, hasStale bool) bool {
 	return true
 }
 
-// laneOf is the lane of a question: the same one for the same question. A client cannot choose questions that share one.
+// laneOf returns the lane of a question, always the same for equal questions. A client cannot
+// choose questions that share a lane.
 func (f *Forward) laneOf(k exchange.Key) (*lane, error) {
 	lanes := f.lanes.Load()
 	if lanes == nil {
@@ -170,7 +171,7 @@ func (f *Forward) laneOf(k exchange.Key) (*lane, error) {
 	return (*lanes)[maphash.Bytes(f.seed, k)%uint64(len(*lanes))], nil
 }
 
-// open makes the lanes, unless it has been done.
+// open makes the lanes, if they do not exist yet.
 func (f *Forward) open() (*[]*lane, error) {
 	f.opening.Lock()
 	defer f.opening.Unlock()

@@ -105,13 +105,14 @@ func (o outcome) reason() string {
 	return dns.RcodeToString[o.msg.Rcode]
 }
 
-// keepAsked drops what a response says that nobody asked for.
+// keepAsked drops the records of a response that do not belong to the question.
 func keepAsked(m *dns.Msg, q exchange.Question) { records.KeepAsked(m, q.Name, q.Type, q.DO) }
 
 // errInternal is how what panics fails.
 var errInternal = errors.New("internal error")
 
-// recovered is deferred where a panic is to end one question alone, or less. failed is told.
+// recovered is deferred where a panic may end one question at most. It recovers the panic and calls
+// failed with an error.
 func (f *Forward) recovered(failed func(error)) {
 	if p := recover(); p != nil {
 		f.panicked(p)
@@ -124,7 +125,7 @@ func (f *Forward) panicked(p any) {
 	f.panics.Caught(f.log, "asking a nameserver panicked", journal.QueryPanic, p)
 }
 
-// internal is what a client is told of a question that something panicked at.
+// internal returns the client's error for a question that panicked.
 func internal(fl *flight) error {
 	text := "no response"
 	if s := fl.first; s != nil {
@@ -140,9 +141,10 @@ const maxComebacks = 8
 // errComeback is of a question that is asked by the server that is asked it.
 var errComeback = errors.New("the question came back")
 
-// cameBack is called when a server asks what it is being asked, and reports whether that is refused: it would wait for itself. A
-// server on this host is not told from other clients there by its address, and so is only looked at more closely. counted is the
-// question's, which counts once.
+// cameBack is called when a server asks the same question that it is being asked. It reports
+// whether the query is refused: the server would wait for itself. The address of a server on this
+// host does not tell it from other clients here, so it only raises a suspicion. counted belongs to
+// the question, which counts once.
 func (f *Forward) cameBack(s *server, counted *bool) (isRefused bool) {
 	f.counts.comebacks.Add(1)
 	n := s.CameBack(*counted)
@@ -154,8 +156,9 @@ func (f *Forward) cameBack(s *server, counted *bool) (isRefused bool) {
 	return !f.isOwn(s.Addr.Addr())
 }
 
-// mayHaveComeBack is called when a question has no answer that n have waited for. One of them may be who was asked: where a
-// question goes round by way of others, nothing but that shows.
+// mayHaveComeBack is called for a question without an answer that n waiters have waited for. One of
+// them may be the asked server: if a question comes back by way of other servers, there is no other
+// sign.
 func (f *Forward) mayHaveComeBack(n int) {
 	if n > 1 {
 		f.suspect()

@@ -13,7 +13,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/exchange"
 )
 
-// A flight is a question that is being asked, for all who wait for its response. Identical questions are asked once: N of them
+// A flight is a question that is being asked, for all its waiters. Identical questions are asked once: N of them
 // would multiply the chances of an attacker who forges responses (CVE-2020-25686 DNSpooq, CVE-2023-30464 CoreDNS).
 //
 // Any goroutine may begin a flight or join one. After that, only the watcher of its lane changes it: see life.go.
@@ -42,16 +42,16 @@ type flight struct {
 	twin        *flight // the next in the same chain
 	links       [2]link
 	due         time.Time // when the watcher looks at it
-	place       int       // among the timers, from 1; 0: it has none
+	place       int       // among the timers, from 1; 0: no timer
 
 	// The watcher's, once the flight has begun.
 	tries     []*try  // that are open
-	first     *server // of the try that was begun with the flight; nil: there was none
+	first     *server // of the try that was begun with the flight, or nil
 	round     *round  // nil: only the first try was begun
 	turnAt    time.Time
 	silentAt  time.Time
 	isHurried bool // the current attempt got a second wait, as no hedge was left
-	hedgedAt  int  // attempts up to this one, from 1, were overtaken by a hedge; 0: there was none
+	hedgedAt  int  // attempts up to this one, from 1, were overtaken by a hedge; 0: no hedge
 	hasLanded bool
 	hasFailed bool // no response came before it landed
 	isLeft    bool // all waiters left early, so no try stays open

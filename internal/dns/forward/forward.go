@@ -51,9 +51,10 @@ const (
 	defaultDeadline    = 4500 * time.Millisecond // below the 5 s after which glibc asks again (resolv.conf(5), timeout)
 )
 
-// SocketsPerQuestion is how many sockets one question holds at most, if many are in flight: each try has its own, and is waited for
-// until the deadline. Of a question that nobody answers the last try is over TCP, of which there are few at a time: that leaves room for
-// probes, checks, and what stays open for late answers.
+// SocketsPerQuestion is the number of sockets that one question holds at most, if many are in
+// flight. Each try has its own socket and is waited for until the deadline. The last try of a
+// silent question is over TCP, and few of those run at a time: that leaves room for probes, checks
+// and late answers.
 const SocketsPerQuestion = maxTries
 
 // mostLastResorts is how many questions may be asked over TCP at a time only because nothing came over UDP.
@@ -83,41 +84,43 @@ type Config struct {
 	// Routes are the first routes; nil means that every query fails until
 	// SetRoutes.
 	Routes []Route
-	// MaxInFlight bounds the different questions that are asked at a time; those
-	// beyond it fail at once. Where there are several routes each takes three quarters
-	// at most. Who waits for a question that is in flight already
-	// costs nothing upstream, and is bounded by dnsserver. 0 means 10000.
+	// MaxInFlight bounds the number of different questions in flight. Further questions fail at
+	// once. If there are several routes, each takes three quarters at most. Waiters that join a
+	// question in flight cost nothing upstream; dnsserver bounds them. 0 means 10000.
 	MaxInFlight int
-	// Hedge and TryTimeout are how long one server is waited for at least, and at most, before the next is asked as well; how
-	// long in between depends on the times that it took before. 0 means 10 ms, and 250 ms.
+	// Hedge and TryTimeout are the shortest and the longest wait for one server before the next is
+	// asked as well. The wait follows from the times that the server took before. 0 means 10 ms,
+	// and 250 ms.
 	Hedge, TryTimeout time.Duration
-	// Silence is how long a question lasts when no server of its route says anything after it, to whatever question, and none is
-	// known to be there; where all were down before it is a third of that. 0 means 1.5 s.
+	// Silence is how long a question lasts when no server of its route says anything after it
+	// began, to any question, and no server is known to be there. If all were down before, a
+	// question lasts a third of that. 0 means 1.5 s.
 	Silence time.Duration
 	// Deadline is how long all tries of a question may take together. 0 means 4.5 s.
 	Deadline time.Duration
 	// RootCAs are the authorities that DNS over TLS servers are checked with; nil
 	// means those of the system.
 	RootCAs *x509.CertPool
-	// Opportunistic has plain servers asked over TLS, with no check of who they are, where they speak it: without waiting for that,
-	// and in the clear where they do not.
+	// Opportunistic asks plain servers over TLS, without a check of their identity, if they speak
+	// it. No question waits for that: it goes in the clear meanwhile.
 	Opportunistic bool
 	// TLSAddr is where a plain server may speak TLS; false: nowhere. nil: port 853 of one that is at port 53, and not on loopback.
 	TLSAddr func(nameserver.Server) (netip.AddrPort, bool)
-	// Ignore says why a response is to count as none, so that another server is
-	// asked (dnsmasq's ignore-address); nil says that it is not. It is called
-	// concurrently, and must not change the response. nil means that none is ignored.
+	// Ignore returns an error for a response that does not count, so that another server is asked
+	// (dnsmasq's ignore-address). It is called concurrently, and must not change the response. nil
+	// accepts all responses.
 	Ignore func(*dns.Msg) error
 	// UDP is how questions go over UDP.
 	UDP exchange.UDP
-	// IsOwn reports whether an address is this host's. It is called concurrently. nil means that none is.
+	// IsOwn reports whether an address is this host's. It is called concurrently. nil: no address
+	// is.
 	IsOwn func(netip.Addr) bool
-	// Suspect is called when questions seem to come back: the server that is asked asks us the same, or a question that several
-	// have asked has no answer. It is called from any goroutine, as often as that happens, and must not wait for anything.
-	// nil means that nobody wants to know.
+	// Suspect is called when questions seem to come back: the asked server asks us the same, or a
+	// question with several waiters has no answer. It is called from any goroutine, as often as
+	// that happens, and must not block. nil disables it.
 	Suspect func()
-	// Spent is called with each message over TCP or TLS that came for a client's question, and its octets. It is called concurrently. nil
-	// means that nobody wants to know.
+	// Spent is called with each message over TCP or TLS that came for a client's question, and its
+	// octets. It is called concurrently. nil disables it.
 	Spent func(client netip.Addr, octets int)
 	// Lanes is how many goroutines take the responses, and how many threads they may wait on in the
 	// kernel: GOMAXPROCS must be as many more. 0: one goroutine and no thread, and Ask asks nothing.
@@ -126,8 +129,8 @@ type Config struct {
 	Answered func(Reply)
 	// Log gets the changes of a server's state. nil means nowhere.
 	Log *slog.Logger
-	// Changed is called when a server's state has changed, from any goroutine, and
-	// must not wait for anything. nil means that nobody wants to know.
+	// Changed is called when a server's state has changed. It is called from any goroutine, and
+	// must not block. nil disables it.
 	Changed func()
 }
 
@@ -284,8 +287,9 @@ func (f *Forward) SetOpportunistic(is bool) {
 	}
 }
 
-// Renew has each question that comes from now on asked by itself, although an equal one is in flight: what that brings may be older than
-// what the caller has just been told to forget. Who waits for it already gets it.
+// Renew makes each new question go upstream by itself, even if an equal one is in flight: the
+// response to that one may be older than what the caller has just dropped from the cache. Earlier
+// waiters still get it.
 func (f *Forward) Renew() {
 	f.setting.Lock()
 	defer f.setting.Unlock()

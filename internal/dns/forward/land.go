@@ -143,7 +143,8 @@ func (n *lane) dismiss(fl *flight, waiting []*dnsserver.Later, guests []*guest, 
 	}
 }
 
-// charge tells what was spent on a client's question. Each who waits for the answer is charged in full: it would have been spent for it alone.
+// charge reports what was spent on a client's question. Each waiter is charged in full, as if it
+// had asked alone.
 func (f *Forward) charge(client netip.Addr, s *exchange.Spending) {
 	if octets := s.Total(); octets > 0 {
 		f.spent(client, octets)

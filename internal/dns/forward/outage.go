@@ -19,9 +19,9 @@ type outages struct {
 	dark map[dnsname.Name]struct{}
 }
 
-// tellOutages logs the routes whose servers are all down now, and those that have one again. It is called where the log
-// tells of a server, so that one that comes and goes makes no more lines here than there, and where the routes change: a
-// route that has servers of which nothing is known is no outage, and no news either.
+// tellOutages logs the routes whose servers are all down now, and those that have a server again.
+// It is called when the log reports a server, so a server that comes and goes makes no more lines
+// here than there, and when the routes change. A route whose servers are all unknown is no outage.
 func (f *Forward) tellOutages() {
 	f.outages.mu.Lock()
 	defer f.outages.mu.Unlock()
@@ -70,11 +70,12 @@ func few(domains []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(domains[:fewDomains], " "), len(domains)-fewDomains)
 }
 
-// darkness is whether anybody is there to answer what takes a route. It is known from the first question that nobody answers
-// and the check that follows it, long before the log tells of an outage: a question for another name need not find out again.
+// darkness is whether all servers of a route are silent. It is known after the first question
+// without an answer and the check that follows, long before the log reports an outage, so questions
+// for other names need not find it out again.
 type darkness struct {
 	now  atomic.Pointer[dark]
-	next atomic.Int64 // when a question may be asked that nobody waits for, as since Forward.began
+	next atomic.Int64 // when the next probe without a waiter may go out, as time since Forward.began
 }
 
 // dark is one state of a darkness.
@@ -85,7 +86,7 @@ type dark struct {
 
 func (d *darkness) is() bool { return d.now.Load().is }
 
-// become is called by one at a time. It reports whether that is new.
+// become sets the darkness, and reports whether it changed. The caller holds Forward.darkening.
 func (d *darkness) become(is bool) (isNew bool) {
 	switch before := d.now.Load(); {
 	case before.is == is:
@@ -99,7 +100,8 @@ func (d *darkness) become(is bool) (isNew bool) {
 	return true
 }
 
-// darken has each route know whether it is dark now. It is called when a server has gone or is back, and when the routes change.
+// darken updates the darkness of each route. It is called when a server has gone or is back, and
+// when the routes change.
 func (f *Forward) darken() {
 	f.darkening.Lock()
 	defer f.darkening.Unlock()
@@ -110,7 +112,7 @@ func (f *Forward) darken() {
 	}
 }
 
-// isGone reports whether all servers of the route have gone. A route without servers is none.
+// isGone reports whether the route has servers, and all have gone.
 func (r *route) isGone() bool {
 	for _, s := range r.servers {
 		if !s.IsGone() {

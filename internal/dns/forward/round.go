@@ -20,7 +20,7 @@ type attempt struct {
 	// What it has said already.
 	tcp    bool // the answer is to be had over TCP alone
 	noEDNS bool // it does not take EDNS
-	// badCookie: it has refused the cookie that it was sent, and told which one it wants.
+	// badCookie: it has refused the cookie that it was sent, and sent the one that it wants.
 	badCookie bool
 	n         int // which attempt of the round it is, from 0
 	// isMoved: UDP was given up after too many invalid responses.
@@ -45,14 +45,13 @@ type outcome struct {
 	isRedo       bool // the same server is to be asked again, as the attempt says: of a lane, which does not
 }
 
-// A round decides whom to ask next for one question, and what the client gets
-// when nobody gave a final response. It has no sockets and no clock: its user
-// reports what happened.
+// A round chooses the next server for one question, and the client's response if no
+// response was final. It has no sockets and no clock: its user reports what happened.
 //
 // Each server is asked in turn: the next one when the one before it fails, or is
-// silent for its time. Who was silent is waited for all the same, and
-// asked again when all were asked, while the question has less than maxTries. The last of those is over TCP, which passes
-// where UDP is lost.
+// silent for its time. A silent server is waited for all the same. It is asked again after all
+// servers were asked, while the question has had less than maxTries. The last try is over TCP, which
+// passes where UDP is lost.
 type round struct {
 	queue   []attempt // to be started, in order
 	limit   int       // attempts that may start
@@ -66,7 +65,7 @@ type round struct {
 	late    bool // an attempt's time is up
 
 	refusal outcome   // the last presentable response that was not final
-	misses  []outcome // why the others have none
+	misses  []outcome // why the others have no response
 }
 
 func newRound(order []*server) *round {
@@ -106,7 +105,7 @@ func (r *round) leave(attempt int) {
 	r.open = slices.DeleteFunc(r.open, func(n int) bool { return n == attempt })
 }
 
-// again reports whether who is asked after the current one has been asked before.
+// again reports whether the server after the current one has been asked before.
 func (r *round) again() bool { return len(r.queue) == 0 || r.queue[0].again }
 
 // isBeforeLastResort reports whether the attempt after the current one is that over TCP.
@@ -114,7 +113,7 @@ func (r *round) isBeforeLastResort() bool {
 	return r.started == maxTries-1 && r.limit == maxTries && r.again() && r.refusal.msg == nil
 }
 
-// slower are the servers that were asked before the one that gave the answer, which is attempt n, and had none.
+// slower returns the servers that were asked before attempt n, which gave the answer, and had no answer.
 func (r *round) slower(n int) (all []*server) {
 	if n >= len(r.waited) {
 		return nil

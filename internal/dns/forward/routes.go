@@ -19,7 +19,7 @@ import (
 type table struct {
 	byDomain map[dnsname.Name]*route
 	byText   map[string]*route // the same, by the domain in presentation format
-	plain    *route            // for names of one label; nil: none
+	plain    *route            // for names of one label, or nil
 	order    []*route          // as configured, for Status
 	servers  map[nameserver.Server]*server
 }
@@ -33,10 +33,10 @@ type route struct {
 	dark    darkness
 }
 
-// SetRoutes replaces all routes at once. A server that was there before keeps its
-// health and its connections, whichever route it was in. Routes of one domain
-// are joined in order, and a server counts once in a route. Routes that are as they were are left alone: a question in
-// flight is not asked once more because somebody looked.
+// SetRoutes replaces all routes at once. A server that was there before keeps its health and its
+// connections, whichever route it was in. Routes of one domain are joined in order, and a server
+// counts once in a route. If nothing has changed, all routes stay: questions in flight are not
+// asked again.
 func (f *Forward) SetRoutes(routes []Route) {
 	f.setting.Lock()
 	defer f.setting.Unlock()
@@ -81,7 +81,7 @@ func cloneRoutes(routes []Route) []Route {
 	return all
 }
 
-// route returns the table's route for r's domain, making it when there is none.
+// route returns the table's route for r's domain, and makes it if it is missing.
 func (t *table) route(r Route) *route {
 	if r.Domain.IsZero() {
 		r.Domain = dnsname.Root()
@@ -122,7 +122,7 @@ func (r *route) add(s *server) {
 	}
 }
 
-// Match returns the route that queries for name take, false when there is none.
+// Match returns the route that queries for name take, or false.
 func (f *Forward) Match(name dnsname.Name) (Route, bool) {
 	r := f.table.Load().match(name)
 	if r == nil {
@@ -133,9 +133,9 @@ func (f *Forward) Match(name dnsname.Name) (Route, bool) {
 	return found, true
 }
 
-// IsElsewhere reports whether the names of to are asked of other servers than those of from, because of a route for their domain. The
-// default route is none: what a domain's own servers say of names that no domain has is theirs to say, as private names in public zones
-// are known to them alone.
+// IsElsewhere reports whether the names of to are asked of other servers than those of from,
+// because of a route for their domain. The default route does not count: a domain's own servers may
+// know private names in public zones that no other server knows.
 func (f *Forward) IsElsewhere(from, to dnsname.Name) bool {
 	t := f.table.Load()
 	r, other := t.match(from), t.match(to)
@@ -145,9 +145,9 @@ func (f *Forward) IsElsewhere(from, to dnsname.Name) bool {
 	return other.Local || !slices.Equal(r.servers, other.servers)
 }
 
-// Dark returns a channel that is closed once it is known that no server answers of those that a name would be asked of: there
-// may be an answer, but not soon. What is asked all the same may find one again, and whoever asks then gets another channel. nil:
-// the name is asked of nobody.
+// Dark returns a channel that is closed once all servers for a name are known to be silent: an
+// answer may come, but not soon. A later question may find a server again, and then there is a new
+// channel. nil: no server is asked for the name.
 func (f *Forward) Dark(name dnsname.Name) <-chan struct{} {
 	r := f.table.Load().match(name)
 	if r == nil || r.Local {
@@ -156,12 +156,12 @@ func (f *Forward) Dark(name dnsname.Name) <-chan struct{} {
 	return r.dark.now.Load().known
 }
 
-// betweenDark is the time from one question to the next that nobody waits for, while a route is dark: any name's will do to see
-// whether a server is back.
+// betweenDark is the time between two questions without a waiter while a route is dark. Any name
+// shows whether a server is back.
 const betweenDark = time.Second / 2
 
-// MayProbe reports whether a name may be asked for while nobody waits for the answer. While no server answers that is one name in
-// half a second, whichever it is.
+// MayProbe reports whether a name may be asked for without a waiter. While no server answers, one
+// name in half a second may.
 func (f *Forward) MayProbe(name dnsname.Name) bool {
 	r := f.table.Load().match(name)
 	if r == nil || !r.dark.is() {
@@ -223,7 +223,7 @@ func (r *route) choose(now time.Time) (first *server, wait time.Duration, hasPro
 	return first, wait, probes > 1 || probes == 1 && !isFirstProbe
 }
 
-// at is the server at an address; nil: there is none.
+// at returns the server at an address, or nil.
 func (r *route) at(addr netip.Addr) *server {
 	for _, s := range r.servers {
 		if s.Addr.Addr() == addr {
@@ -233,8 +233,8 @@ func (r *route) at(addr netip.Addr) *server {
 	return nil
 }
 
-// asker is the server that a query is from; nil: none, or the query has been looked at when it came, and has waited in a lane
-// since.
+// asker returns the server that sent a query, or nil. It returns nil also for a query that has
+// waited in a lane: that was looked at when it came.
 func (r *route) asker(q *dnsserver.Query) *server {
 	if q.Tried.IsLate() {
 		return nil

@@ -45,14 +45,14 @@ func newServer(address nameserver.Server, f *Forward) *server {
 	return s
 }
 
-// tlsAddress is where a plain server may speak TLS: at port 853 of its address (RFC 7858 section 3.1), if it is at port 53. At
-// another port is another service, and on loopback nobody listens in.
+// tlsAddress is where a plain server may speak TLS: at port 853 of its address (RFC 7858 section
+// 3.1), if it is at port 53. Another port is another service, and loopback needs no encryption.
 func tlsAddress(s nameserver.Server) (addr netip.AddrPort, ok bool) {
 	addr = netip.AddrPortFrom(s.Addr.Addr(), nameserver.PortTLS)
 	return addr, s.Plain() && s.Addr.Port() == nameserver.Port && !s.Addr.Addr().IsLoopback()
 }
 
-// setUpgrade has the server have an upgrade where it is to. Forward.setting is held.
+// setUpgrade adds or removes the upgrade, by the setting. The caller holds Forward.setting.
 func (s *server) setUpgrade(f *Forward) {
 	switch u := s.upgrade.Load(); {
 	case f.opportunistic && u == nil:
@@ -84,7 +84,7 @@ func (s *server) transport() Transport {
 	return Opportunistic
 }
 
-// retire lets the connection end as soon as nobody waits on it.
+// retire lets the connection end after its last waiter.
 func (s *server) retire() {
 	if s.tls != nil {
 		s.tls.Retire()

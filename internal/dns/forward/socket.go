@@ -29,8 +29,8 @@ const maxIdle = 1024
 // Connecting a socket again gives it another random port, at a quarter of the cost of a new socket. The kernel releases a port that
 // was not chosen by bind(2) when the socket is connected to AF_UNSPEC.
 type socket struct {
-	fd       int // -1: none
-	slot     int // of the lane; -1: none
+	fd       int // -1: not open
+	slot     int // of the lane; -1: no slot
 	is4      bool
 	isBound  bool // bound to a port, source or interface; not reused
 	isFaulty bool

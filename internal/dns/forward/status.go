@@ -23,7 +23,7 @@ type ServerStatus struct {
 	Server    nameserver.Server `json:"server"`
 	State     health.State      `json:"state"`
 	Since     time.Time         `json:"since"`               // of the state
-	RTT       time.Duration     `json:"rtt"`                 // smoothed, nanoseconds; 0 when none was measured
+	RTT       time.Duration     `json:"rtt"`                 // smoothed, nanoseconds; 0: not measured yet
 	Queries   uint64            `json:"queries"`             // sent to it
 	Failures  uint64            `json:"failures"`            // tries without a response
 	Refusals  uint64            `json:"refusals"`            // responses that are no answer: SERVFAIL, REFUSED and the like
@@ -40,10 +40,10 @@ type Transport string
 // The transports.
 const (
 	InTheClear    Transport = "udp"
-	Opportunistic Transport = "tls (opportunistic)" // nobody has checked who it is
+	Opportunistic Transport = "tls (opportunistic)" // without a check of its identity
 )
 
-// ForgetTimes has the response times of all servers measured anew. Their states stay.
+// ForgetTimes forgets the response times of all servers. Their states stay.
 func (f *Forward) ForgetTimes() {
 	for _, s := range f.table.Load().servers {
 		s.ForgetTimes()
@@ -90,7 +90,7 @@ type counts struct {
 type Stats struct {
 	InFlight    int    `json:"inFlight"`
 	Asked       uint64 `json:"asked"`       // questions that were asked upstream
-	Unanswered  uint64 `json:"unanswered"`  // queries that failed as nobody responded to their question
+	Unanswered  uint64 `json:"unanswered"`  // queries that failed because no server responded
 	Joined      uint64 `json:"joined"`      // queries that shared the response to an equal one in flight
 	Shed        uint64 `json:"shed"`        // queries refused because MaxInFlight was reached, or this host had no socket
 	Starved     uint64 `json:"starved"`     // tries for which this host had no socket
@@ -99,7 +99,7 @@ type Stats struct {
 	WithoutEDNS uint64 `json:"withoutEDNS"` // questions asked again without EDNS
 	Comebacks   uint64 `json:"comebacks"`   // questions asked by the server that is asked them
 	Doubted     uint64 `json:"doubted"`     // responses with another cookie than ours, or in another case: asked for again over TCP
-	Moved       uint64 `json:"moved"`       // questions asked over TCP as too much came over UDP that was no response: somebody may be guessing
+	Moved       uint64 `json:"moved"`       // questions asked over TCP because too many invalid responses came over UDP: an attacker may be guessing
 	Handshakes  uint64 `json:"handshakes"`  // TLS connections
 	Resumed     uint64 `json:"resumed"`     // of which began with what an earlier one left
 	Panics      uint64 `json:"panics"`      // faults of the program, each of which failed one try

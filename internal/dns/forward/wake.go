@@ -43,7 +43,7 @@ func (n *lane) wake() {
 	_, _ = n.poll.wake.Write(one[:])         // fails after the lane has ended
 }
 
-// tellLanes has the watchers of all lanes told.
+// tellLanes sends mail to the watchers of all lanes.
 func (f *Forward) tellLanes(m mail) {
 	if lanes := f.lanes.Load(); lanes != nil {
 		for _, n := range *lanes {
