@@ -195,15 +195,6 @@ func (f *Forward) open() (*[]*lane, error) {
 	return &lanes, nil
 }
 
-// A departure holds the parameters of a new flight.
-type departure struct {
-	key   exchange.Key
-	table *table
-	route *route
-	tag   uint64
-	now   time.Time
-}
-
 // A seat describes one waiter of a flight: a Later or a guest.
 type seat struct {
 	later    *dnsserver.Later

@@ -103,6 +103,15 @@ func (all *flights) share(r *route) int64 {
 
 func (all *flights) count() int { return int(all.n.Load()) }
 
+// A departure holds the parameters of a new flight.
+type departure struct {
+	key   exchange.Key
+	table *table
+	route *route
+	tag   uint64
+	now   time.Time
+}
+
 // newFlightLocked returns a flight without waiters.
 func (n *lane) newFlightLocked(d departure, hash uint64) *flight {
 	var fl *flight

@@ -33,6 +33,12 @@ type laneServer struct {
 
 func newLaneServer(t testing.TB, change func(*Config), servers ...nameserver.Server) *laneServer {
 	t.Helper()
+	return newTunedServer(t, change, func(*exchange.Dialer) {}, servers...)
+}
+
+// newTunedServer is newLaneServer with a change of the Dialer, before anything is asked.
+func newTunedServer(t testing.TB, change func(*Config), tune func(*exchange.Dialer), servers ...nameserver.Server) *laneServer {
+	t.Helper()
 	s := &laneServer{}
 	s.f = newForward(t, func(c *Config) {
 		c.Lanes = 2
@@ -41,6 +47,7 @@ func newLaneServer(t testing.TB, change func(*Config), servers ...nameserver.Ser
 			change(c)
 		}
 	}, servers...)
+	tune(s.f.dialer)
 	server := dnsserver.New(dnsserver.Config{
 		Miss: func(l *dnsserver.Later) bool { return s.f.Ask(l, 7, !s.noStale.Load()) },
 		Handler: dnsserver.HandlerFunc(func(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {

@@ -34,6 +34,16 @@ func newUpgradable(t *testing.T, change ...func(*Config)) upgradable {
 	return u
 }
 
+// newEager is a patient newUpgradable in which each question may begin a connection.
+func newEager(t *testing.T) upgradable {
+	t.Helper()
+	u := upgradable{open: dnstest.NewServer(t, world), secure: dnstest.NewTLSServer(t, world)}
+	u.laneServer = newTunedServer(t, opportunistic(u.secure.Addr(), patient), eager, plain(u.open))
+	return u
+}
+
+func eager(d *exchange.Dialer) { d.Pause = time.Nanosecond }
+
 func opportunistic(at netip.AddrPort, change ...func(*Config)) func(*Config) {
 	return func(c *Config) {
 		c.Opportunistic = true
@@ -153,10 +163,9 @@ func TestUpgradeToNothing(t *testing.T) {
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
 			u, text := upgradable{open: dnstest.NewServer(t, world)}, &lab.Text{}
-			u.laneServer = newLaneServer(t, opportunistic(row.at, patient, func(c *Config) {
+			u.laneServer = newTunedServer(t, opportunistic(row.at, patient, func(c *Config) {
 				c.Log = logger(text)
-			}), plain(u.open))
-			u.f.dialer.Timeout, u.f.dialer.Pause = 500*time.Millisecond, time.Nanosecond
+			}), func(d *exchange.Dialer) { d.Timeout, d.Pause = 500*time.Millisecond, time.Nanosecond }, plain(u.open))
 			u.mustAsk(t)
 			await(t, "it is found out", func() bool { return strings.Contains(text.String(), "upstream is asked in the clear") })
 			for range 20 {
@@ -178,8 +187,7 @@ func TestUpgradeIsNotWaitedFor(t *testing.T) {
 	at, accepted := nothingThere(t, func(net.Conn) { <-release })
 	t.Cleanup(func() { close(release) })
 	u := upgradable{open: dnstest.NewServer(t, world)}
-	u.laneServer = newLaneServer(t, opportunistic(at, patient), plain(u.open))
-	u.f.dialer.Pause = time.Nanosecond
+	u.laneServer = newTunedServer(t, opportunistic(at, patient), eager, plain(u.open))
 	u.mustAsk(t)
 	await(t, "the handshake", func() bool { return accepted.Load() == 1 })
 	for range 20 {
@@ -204,8 +212,7 @@ func TestUpgradeIsReplaced(t *testing.T) {
 		rests bool
 	}{{"it was of use", 3, false}, {"it never was", 0, true}} {
 		t.Run(row.name, func(t *testing.T) {
-			u := newUpgradable(t, patient)
-			u.f.dialer.Pause = time.Nanosecond
+			u := newEager(t)
 			u.secured(t)
 			for range row.asked {
 				u.mustAsk(t)
@@ -276,8 +283,7 @@ func TestUpgradeDies(t *testing.T) {
 // TestUpgradeIdle: a connection that is closed without a question on it is no failure. The next question goes in the clear and
 // begins another one, which resumes the session.
 func TestUpgradeIdle(t *testing.T) {
-	u := newUpgradable(t, patient)
-	u.f.dialer.Pause = time.Nanosecond
+	u := newEager(t)
 	u.secured(t)
 	for range 3 {
 		u.mustAsk(t)

@@ -62,7 +62,7 @@ func TestPanics(t *testing.T) {
 			if lines := strings.Count(log.String(), "msg=\"asking a nameserver panicked\""); panics == 0 || lines == 0 || lines > 4 {
 				t.Errorf("%d panics, told %d times:\n%s", panics, lines, log.String())
 			}
-			if !strings.Contains(log.String(), "guard_test.go") || !strings.Contains(log.String(), "condition=query-panic") {
+			if !strings.Contains(log.String(), "panics_test.go") || !strings.Contains(log.String(), "condition=query-panic") {
 				t.Errorf("the log does not say where:\n%s", log.String())
 			}
 			broken.Store(false)
