@@ -10,7 +10,7 @@
 // Every question takes the same way, from file to file:
 //
 //	ask.go      a client's question begins a flight, or joins one
-//	lane.go     the event loop that owns the flight
+//	watch.go    the event loop that owns the flight; lane.go has its mailbox and timers
 //	receive.go  what comes for a query: the answer, a refusal, an error
 //	life.go     what the flight does next: another server, another way, a check
 //	land.go     how it ends: waiters and cache get the result

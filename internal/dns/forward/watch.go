@@ -1,0 +1,326 @@
+package forward
+
+import (
+	"hash/maphash"
+	"os"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+	"github.com/node-dns/node-dns/internal/sys/blockwait"
+)
+
+// mostBatches bounds how many times events are taken before the clock is looked at.
+const mostBatches = 16
+
+// wakeSlot stands for the eventfd among slots.
+const wakeSlot = -1
+
+// newLane creates a lane and starts its watcher.
+func newLane(f *Forward, index int) (*lane, error) {
+	n := &lane{f: f, index: index, seed: maphash.MakeSeed(), poll: poll{buffer: make([]byte, 1<<16)}}
+	var err error
+	if n.poll.epoll, err = blockwait.NewEpoll(); err != nil {
+		return nil, err
+	}
+	if n.poll.wakeFD, err = unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC); err != nil {
+		unix.Close(n.poll.epoll)
+		return nil, os.NewSyscallError("eventfd", err)
+	}
+	n.poll.wake = os.NewFile(uintptr(n.poll.wakeFD), "mail")
+	if err = n.watchSocket(n.poll.wakeFD, wakeSlot); err == nil {
+		n.bell, err = blockwait.NewBell(n.poll.epoll)
+	}
+	if err != nil {
+		n.poll.close()
+		return nil, err
+	}
+	f.work.Go(n.watch)
+	return n, nil
+}
+
+func (p *poll) close() {
+	p.wake.Close()
+	unix.Close(p.epoll)
+}
+
+// watch runs the event loop until the lane is shut.
+func (n *lane) watch() {
+	for !n.closing.Load() {
+		n.turn()
+	}
+	n.end()
+}
+
+// turn is one iteration of the event loop. A panic costs one question at most.
+func (n *lane) turn() {
+	defer n.f.recovered(func(error) { time.Sleep(time.Millisecond) }) // it may do so again at once
+	n.wakeInTime()
+	_ = n.bell.Wait() // or a question is due
+	n.takeAll(0)
+	if n.pace.IsBusy() && n.f.threads.Enter() {
+		defer n.f.threads.Leave()
+		n.takeBlocked()
+	}
+}
+
+// takeAll handles events, mail and timers. It reads datagrams before it fires timers, so that a process that was paused does not time
+// out questions whose answers already arrived.
+func (n *lane) takeAll(wait time.Duration) {
+	for range mostBatches {
+		if n.takeEvents(wait) < len(n.poll.events) {
+			break
+		}
+		wait = 0
+	}
+	n.takeMail()
+	n.ringAll()
+	n.takeMail()
+	n.out.Flush()
+}
+
+// takeBlocked handles events in blocking polls until the lane is idle or shut.
+func (n *lane) takeBlocked() {
+	n.setInside(true)
+	defer n.setInside(false)
+	n.bell.Mute()
+	defer n.bell.Unmute()
+	for n.pace.IsBusy() && !n.closing.Load() {
+		n.takeAll(min(blockwait.Timeout, n.f.hedge))
+	}
+}
+
+func (n *lane) setInside(isInside bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.isInside = isInside
+}
+
+// wakeInTime sets the deadline of the next wait.
+func (n *lane) wakeInTime() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.wakeLocked()
+}
+
+// takeEvents waits for events and handles them. It returns their number.
+func (n *lane) takeEvents(wait time.Duration) (events int) {
+	count, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(n.poll.epoll), uintptr(unsafe.Pointer(&n.poll.events)),
+		uintptr(len(n.poll.events)), uintptr(wait.Milliseconds()), 0, 0)
+	if errno != 0 {
+		count = 0
+	}
+	n.now = time.Now()
+	for tries := n.triesOf(n.poll.events[:count]); len(tries) > 0; {
+		tries = n.receiveAll(tries)
+	}
+	n.out.Flush()
+	n.pace.Add(int(count), n.now)
+	return int(count)
+}
+
+// triesOf returns the tries of events. It holds them, because handling one try may close another; the caller drops them.
+func (n *lane) triesOf(events []unix.EpollEvent) []*try {
+	tries := n.poll.tries[:len(events)]
+	if len(events) == 0 {
+		return tries
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for i, event := range events {
+		tries[i] = nil
+		if event.Fd == wakeSlot {
+			var count [8]byte
+			_, _ = unix.Read(n.poll.wakeFD, count[:]) // it does not block
+			continue
+		}
+		t := n.slots[event.Fd]
+		switch {
+		case t == nil || t.socket.fd < 0:
+		case t.fl == nil || t.isClosed:
+			n.drain(t.socket.fd) // a late datagram
+		default:
+			t.holds.Add(1)
+			tries[i] = t
+		}
+	}
+	return tries
+}
+
+// receiveAll reads from these tries. After a panic it returns the tries that it did not reach.
+func (n *lane) receiveAll(tries []*try) (rest []*try) {
+	defer func() {
+		if p := recover(); p != nil {
+			n.f.panicked(p)
+			n.broken(rest[0])
+			n.drop(rest[0])
+			rest = rest[1:]
+		}
+	}()
+	for rest = tries; len(rest) > 0; rest = rest[1:] {
+		if t := rest[0]; t != nil {
+			n.receive(t)
+			n.drop(t)
+		}
+	}
+	return nil
+}
+
+// broken ends the question of a try after a panic.
+func (n *lane) broken(t *try) {
+	defer n.f.recovered(func(error) {})
+	fl := t.fl
+	if fl == nil || fl.hasLanded {
+		return
+	}
+	fl.hasFailed = true
+	n.land(fl, landing{err: internal(fl)})
+}
+
+// takeMail handles mail until the mailbox is empty.
+func (n *lane) takeMail() {
+	for {
+		n.mu.Lock()
+		n.mails, n.mail = n.mail, n.mails[:0]
+		n.mu.Unlock()
+		if len(n.mails) == 0 {
+			return
+		}
+		n.now = time.Now()
+		for i := range n.mails {
+			n.take(n.mails[i])
+			n.mails[i] = mail{}
+		}
+	}
+}
+
+// take handles one mail.
+func (n *lane) take(m mail) {
+	defer func() {
+		if m.fl != nil {
+			n.letGo(m.fl)
+		}
+		if m.t != nil {
+			n.drop(m.t)
+		}
+	}()
+	defer n.f.recovered(func(error) {
+		if m.t != nil && !m.t.isClosed {
+			n.broken(m.t)
+		}
+	})
+	switch {
+	case m.dark != nil:
+		n.releaseDark(m.dark)
+	case m.fl != nil && m.isLeft:
+		n.left(m.fl)
+	case m.fl != nil:
+		n.boarded(m.fl)
+	case m.t.isClosed:
+	case m.err != nil:
+		n.failed(m.t, m.err)
+	default:
+		n.heard(m.t, m.msg, m.isStream)
+	}
+}
+
+// left ends a flight that has lost all waiters, and closes its tries.
+func (n *lane) left(fl *flight) {
+	fl.isLeft, fl.hasLanded = true, true
+	n.clear(fl)
+}
+
+// releaseDark hands the waiting queries of a dark route to the Handler, which may have stale answers.
+func (n *lane) releaseDark(r *route) {
+	var all []*dnsserver.Later
+	n.mu.Lock()
+	for fl := r.lines[n.index].oldest; fl != nil; fl = fl.links[inRoute].newer {
+		all = append(all, fl.releaseLocked()...)
+	}
+	n.mu.Unlock()
+	handle(all, &dnsserver.Tried{})
+}
+
+// ringAll fires the timers that are due.
+func (n *lane) ringAll() {
+	n.now = time.Now()
+	for fl := n.nextDue(); fl != nil; fl = n.nextDue() {
+		n.ringOne(fl)
+		n.letGo(fl)
+	}
+}
+
+func (n *lane) ringOne(fl *flight) {
+	defer n.f.recovered(func(err error) {
+		if !fl.hasLanded {
+			fl.hasFailed = true
+			n.land(fl, landing{err: internal(fl)})
+		}
+	})
+	n.ring(fl)
+}
+
+// nextDue returns a flight whose timer has fired, or nil. The caller must let it go: the last try that it closes may hold it alone.
+func (n *lane) nextDue() *flight {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.timers) == 0 || n.timers[0].due.After(n.now) {
+		return nil
+	}
+	fl := n.timers[0]
+	n.timers.remove(fl)
+	return fl.hold()
+}
+
+// end fails all questions and closes the lane. The last drop of a try closes its socket.
+func (n *lane) end() {
+	n.takeMail()
+	var all []*flight
+	n.mu.Lock()
+	for fl := n.order.oldest; fl != nil; fl = fl.links[inLane].newer {
+		all = append(all, fl.hold())
+	}
+	for _, fl := range n.timers {
+		if !fl.isAsked {
+			all = append(all, fl.hold())
+		}
+	}
+	n.mu.Unlock()
+	n.now = time.Now()
+	for _, fl := range all {
+		n.endOne(fl)
+		n.letGo(fl)
+	}
+	n.takeMail()
+	n.out.Flush()
+	n.senders.Wait() // no caller opens a socket any more
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, idle := range n.idle {
+		for _, t := range idle {
+			closeSocket(t.socket.fd)
+		}
+	}
+	n.idle = [2][]*try{}
+	n.poll.close()
+}
+
+func (n *lane) endOne(fl *flight) {
+	defer n.f.recovered(func(error) {})
+	if fl.hasLanded {
+		n.clear(fl)
+	} else {
+		n.fail(fl)
+	}
+}
+
+// shut makes the watcher end.
+func (n *lane) shut() {
+	n.mu.Lock()
+	n.closed = true
+	n.mu.Unlock()
+	n.closing.Store(true)
+	n.bell.Close()
+}
