@@ -174,7 +174,7 @@ func MacroPath(t testing.TB, p Packages) string {
 // Root is the directory of the module.
 func Root(t testing.TB) string {
 	t.Helper()
-	root, err := filepath.Abs("../../..")
+	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
