@@ -15,8 +15,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/node-dns/node-dns/internal/kube/cluster"
 	"github.com/node-dns/node-dns/internal/dns/zone"
+	"github.com/node-dns/node-dns/internal/kube/cluster"
 )
 
 // cost is what the process has used.
