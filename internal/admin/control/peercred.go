@@ -25,7 +25,7 @@ func (p peer) isIn(group int) bool { return slices.Contains(p.Groups, group) }
 // maxGroups is NGROUPS_MAX of limits.h.
 const maxGroups = 1 << 16
 
-// peerOf returns who is at the other end of a connection.
+// peerOf returns the process at the other end of a connection.
 func peerOf(conn syscall.Conn) (peer, error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {

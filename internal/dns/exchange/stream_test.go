@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A connection without questions ends by itself after idleTimeout, and nobody sees it: the next question makes another.
+// TestTLSIdle checks that an idle connection ends after idleTimeout without an error. The next question opens another.
 func TestTLSIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := net.Pipe()

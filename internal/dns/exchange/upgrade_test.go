@@ -17,7 +17,7 @@ func (u *Upgrade) next() time.Time {
 	return u.nextDial
 }
 
-// TestUpgradeRests: whether a server without DNS over TLS has it is not found out again for a while.
+// TestUpgradeRests checks that a server without DNS over TLS is not tried again for a while.
 func TestUpgradeRests(t *testing.T) {
 	mute := dnstest.NewTLSServer(t, world)
 	mute.SetFaults(dnstest.Faults{Drop: true})

@@ -216,8 +216,8 @@ func inTurn(servers []*server) (order, behind []*server) {
 	return order, order[first:]
 }
 
-// resendAfter is how long a question is waited for at least before it is sent to the same server again, and longer each time:
-// what is so late is lost, or the server asks others for it, and has it no sooner for being asked twice.
+// resendAfter is the least time before a question goes to the same server again; it grows with each attempt. An answer that is so
+// late is lost, or the server itself waits for others: asking twice does not help.
 const resendAfter = 100 * time.Millisecond
 
 // waitFor is how long a server is waited for before another is asked as well, or the same one again. n is how many were asked

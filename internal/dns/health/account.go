@@ -185,7 +185,7 @@ func (a *Account) State() State {
 	return a.health.state
 }
 
-// IsGone reports whether nothing is to be expected of the server for now. Unlike one that is down it is asked as before.
+// IsGone reports whether the server is down, or was silent to a check for longer than it usually takes.
 func (a *Account) IsGone() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 
 const serverCookie = "8octets."
 
-// TestCookieLife: a cookie is random, no server's twice, and drawn anew each day and when the server was down.
+// TestCookieLife checks that a cookie is random, differs for each server, and is replaced each day and after the server was down.
 func TestCookieLife(t *testing.T) {
 	now := time.Now()
 	var a, b cookie

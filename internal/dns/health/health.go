@@ -119,8 +119,8 @@ func (h *health) become(state State, now time.Time) {
 	}
 }
 
-// isGone reports whether nothing is to be expected of the server for now. Unlike one that is down it is asked as before, and
-// nothing is logged: it may have paused for a moment.
+// isGone reports whether no answer is expected now. A quiet server may have paused for a moment: unlike one that is down it is asked
+// as before, and nothing is logged.
 func (h *health) isGone() bool { return h.isQuiet || h.state == Down }
 
 // startCheck reports whether the server, which was just silent, is to be asked a question that every nameserver answers

@@ -1,4 +1,4 @@
-// Package unitctl asks the service manager what it is about to do with a unit, and has it start one.
+// Package unitctl asks systemd about a unit's pending job, and starts units.
 //
 // It stands apart from supervise, where the daemon tells the manager of itself. The privileged half speaks over the manager's own
 // socket, as systemctl(1) does for root, so that it works without a bus: at the end of a shutdown, and while the bus restarts. The
