@@ -24,7 +24,7 @@ type aliasesSoFar struct{}
 // isElsewhere reports whether an upstream nameserver that was asked about one name has no say about another: that is the cluster's, or
 // has a route of its own.
 func (d *Daemon) isElsewhere(s *serving, from, to dnsname.Name) bool {
-	return s.isOfCluster(to) && !s.isOfCluster(from) || d.forward.IsElsewhere(from, to)
+	return s.IsOfCluster(to) && !s.IsOfCluster(from) || d.forward.IsElsewhere(from, to)
 }
 
 // elsewhere is isElsewhere for a server that was asked about from.

@@ -33,13 +33,13 @@ func (d *Daemon) addrsOf(ctx context.Context, host string) (addrs []netip.Addr, 
 	}
 	s := d.serving.Load()
 	err = errors.New("it is a name of the cluster's, and not in /etc/hosts")
-	names := slices.DeleteFunc(searched(name, strings.HasSuffix(host, "."), s.search.host), s.isOfCluster)
+	names := slices.DeleteFunc(searched(name, strings.HasSuffix(host, "."), s.Search.Host), s.IsOfCluster)
 	for _, name := range names {
 		if addrs, err = d.resolve(ctx, name); len(addrs) > 0 {
 			return addrs, nil
 		}
 	}
-	if s.own == nil {
+	if s.Own == nil {
 		return nil, err
 	}
 	for _, name := range names {
@@ -60,7 +60,7 @@ const (
 // API, and never see the corrected ConfigMap.
 func (d *Daemon) resolveBeneath(ctx context.Context, s *serving, name dnsname.Name) (addrs []netip.Addr) {
 	var servers []nameserver.Server
-	for _, c := range s.beneath() {
+	for _, c := range s.Beneath() {
 		servers = append(servers, slices.DeleteFunc(slices.Clone(c.Servers), func(server nameserver.Server) bool { return !server.Plain() })...)
 	}
 	client := dns.Client{Timeout: beneathTimeout}

@@ -15,6 +15,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/forward"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
+	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/sys/journal"
 )
 
@@ -59,7 +60,7 @@ func busNames(wanted nodeconfig.DBus) []string {
 // serveBus owns the names that the configuration wants, from anew whenever it wants others.
 func (d *Daemon) serveBus(ctx context.Context) error {
 	for ctx.Err() == nil {
-		if err := d.ownNames(ctx, d.serving.Load().config.DBus); err != nil {
+		if err := d.ownNames(ctx, d.serving.Load().Config.DBus); err != nil {
 			return err
 		}
 	}
@@ -74,7 +75,7 @@ func (d *Daemon) ownNames(ctx context.Context, wanted nodeconfig.DBus) error {
 	defer cancel()
 	group.Go(func() {
 		defer cancel()
-		for d.serving.Load().config.DBus == wanted {
+		for d.serving.Load().Config.DBus == wanted {
 			select {
 			case <-ctx.Done():
 				return
@@ -116,15 +117,15 @@ func (d *Daemon) setOverBus(ctx context.Context, state dbusapi.State) error {
 // same.
 func (d *Daemon) takeOverBus(state dbusapi.State) error {
 	served := d.serving.Load()
-	running := served.config
+	running := served.Config
 	if running.DBus != nodeconfig.DBusDnsmasq {
 		return errors.New("dbus in node-dns.yaml lets nobody set anything")
 	}
-	d.log.Info("setting upstream servers from DBus", "servers", few(ruleWords(state.Rules), " "), "by", state.RulesBy.String(),
-		"options", few(state.Options.Words(), " "), journal.BusSet.Attr())
+	d.log.Info("setting upstream servers from DBus", "servers", journal.Few(ruleWords(state.Rules), " "), "by", state.RulesBy.String(),
+		"options", journal.Few(state.Options.Words(), " "), journal.BusSet.Attr())
 	d.keepBus(state)
 	view := d.host.Load()
-	next := d.newServing(view, running, served.dnsmasq, d.keptKubeconfig())
+	next := d.newServing(view, running, served.Dnsmasq, d.keptKubeconfig())
 	d.takeOver(next, "D-Bus "+state.RulesBy.String())
 	d.setProblems(view, next)
 	return nil
@@ -154,7 +155,7 @@ func (d *Daemon) wantedBus(config nodeconfig.Config) dbusapi.State {
 	if config.DBus == nodeconfig.DBusDnsmasq || state.Same(dbusapi.State{}) {
 		return state
 	}
-	d.log.Info("forgot what was set over D-Bus", "dbus", string(config.DBus), "servers", few(ruleWords(state.Rules), " "))
+	d.log.Info("forgot what was set over D-Bus", "dbus", string(config.DBus), "servers", journal.Few(ruleWords(state.Rules), " "))
 	d.keepBus(dbusapi.State{})
 	return dbusapi.State{}
 }
@@ -168,7 +169,7 @@ func ruleWords(rules []dnsmasqconf.Rule) []string {
 }
 
 func (d *Daemon) busStatus(s *serving) *control.Bus {
-	if d.bus == nil || len(busNames(s.config.DBus)) == 0 {
+	if d.bus == nil || len(busNames(s.Config.DBus)) == 0 {
 		return nil
 	}
 	state := *d.busState.Load()
@@ -220,4 +221,8 @@ func (d *Daemon) loopAddresses() []string {
 		addresses = append(addresses, server.Addr.Addr().String())
 	}
 	return addresses
+}
+
+func ofBus(set dbusapi.State) policy.Bus {
+	return policy.Bus{Rules: set.Rules, RulesBy: set.RulesBy.String(), Options: set.Options}
 }

@@ -15,7 +15,7 @@ func (d *Daemon) bindNumbers(name string) (texts []string, known bool) {
 	var n uint64
 	switch name {
 	case "cachesize.bind.":
-		n = uint64(max(d.serving.Load().settings.cacheSize, 0))
+		n = uint64(max(d.serving.Load().Settings.CacheSize, 0))
 	case "insertions.bind.":
 		n = c.Inserted
 	case "evictions.bind.":

@@ -5,7 +5,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
@@ -13,38 +12,25 @@ import (
 
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
-	"github.com/node-dns/node-dns/internal/dns/forward"
 	"github.com/node-dns/node-dns/internal/dns/zone"
 	"github.com/node-dns/node-dns/internal/kube/cluster"
+	"github.com/node-dns/node-dns/internal/policy"
 )
 
-// zoneConfig is the function of that name, with who else is asked.
+// zoneConfig is the policy's, with who else is asked.
 func (d *Daemon) zoneConfig(s *serving) zone.Config {
-	z := zoneConfig(s.config, s.nodeIP)
+	z := s.Zone()
 	z.Next = d.local(dnsserver.HandlerFunc(d.serveUpstream))
-	// A route for this domain, or for one below it, names a nameserver that knows more, such as Submariner's.
-	hasOwn := func(r forward.Route) bool { return !r.Plain && r.Domain.Within(clusterSet()) }
-	if !slices.ContainsFunc(s.routes, hasOwn) {
-		z.ClusterSet = clusterSet()
-	}
 	return z
-}
-
-// clusterSet is the domain of what other clusters export.
-func clusterSet() dnsname.Name { return dnsname.MustParse(zone.ClusterSet) }
-
-// isOfClusterSet reports whether a name is in the domain of what other clusters export, and not in the cluster's own.
-func (s *serving) isOfClusterSet(name dnsname.Name) bool {
-	return name.Within(clusterSet()) && !name.Within(s.config.ClusterDomain)
 }
 
 // setResolver makes the resolver for what is served next.
 func (d *Daemon) setResolver(next *serving) {
 	var resolver *zone.Resolver
-	if next.api != (api{}) {
+	if next.API != (policy.API{}) {
 		resolver = zone.NewResolver(d.zoneConfig(next))
 	}
-	d.names.replace(resolver, next.api.kubeconfig)
+	d.names.replace(resolver, next.API.Kubeconfig)
 	select {
 	case d.rewatch <- struct{}{}:
 	default:
@@ -59,10 +45,10 @@ const clusterPatience = 500 * time.Millisecond
 // state of it is known, the cluster's own DNS servers know better, where there are any.
 func (d *Daemon) serveCluster(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
 	s := d.serving.Load()
-	if len(s.overrides) > 0 && s.isOverridden(q.Domain()) {
+	if len(s.Overrides) > 0 && s.IsOverridden(q.Domain()) {
 		return d.serveCached(ctx, q)
 	}
-	hasServers := len(s.clusterDNS) > 0 && !s.isOfClusterSet(q.Domain()) // they may not know that domain
+	hasServers := len(s.ClusterDNS) > 0 && !s.IsOfClusterSet(q.Domain()) // they may not know that domain
 	if !hasServers {
 		d.names.await(ctx)
 	}
@@ -92,7 +78,7 @@ func (d *Daemon) serveCluster(ctx context.Context, q *dnsserver.Query) (*dns.Msg
 // watchCluster watches the API as the configuration says, from anew whenever it says something else.
 func (d *Daemon) watchCluster(ctx context.Context) error {
 	for ctx.Err() == nil {
-		if err := d.watchAPI(ctx, d.serving.Load().api); err != nil {
+		if err := d.watchAPI(ctx, d.serving.Load().API); err != nil {
 			return err
 		}
 	}
@@ -100,16 +86,16 @@ func (d *Daemon) watchCluster(ctx context.Context) error {
 }
 
 // watchAPI watches until ctx ends or the configuration says something else. It fails where the watching does.
-func (d *Daemon) watchAPI(ctx context.Context, wanted api) error {
+func (d *Daemon) watchAPI(ctx context.Context, wanted policy.API) error {
 	ctx, cancel := context.WithCancel(ctx)
 	failed := make(chan error, 1)
 	var group sync.WaitGroup
 	defer group.Wait()
 	defer cancel()
-	if !d.serving.Load().config.Resolver.FromCluster {
+	if !d.serving.Load().Config.Resolver.FromCluster {
 		d.forgetFromCluster()
 	}
-	if wanted != (api{}) {
+	if wanted != (policy.API{}) {
 		watcher := cluster.New(d.clusterConfig(wanted))
 		d.names.watcher.Store(watcher)
 		defer d.names.watcher.Store(nil)
@@ -126,18 +112,18 @@ func (d *Daemon) watchAPI(ctx context.Context, wanted api) error {
 		case err := <-failed:
 			return err
 		case <-d.rewatch:
-			if d.serving.Load().api != wanted {
+			if d.serving.Load().API != wanted {
 				return nil
 			}
 		}
 	}
 }
 
-func (d *Daemon) clusterConfig(wanted api) cluster.Config {
+func (d *Daemon) clusterConfig(wanted policy.API) cluster.Config {
 	config := cluster.Config{
-		Kubeconfig: wanted.kubeconfig, Features: wanted.features, NodeName: wanted.node, Version: d.config.Version,
-		Publish:    func(s *zone.Snapshot) { d.names.publish(wanted.kubeconfig, s) },
-		Unready:    func(reason error) { d.names.unready(wanted.kubeconfig, reason) },
+		Kubeconfig: wanted.Kubeconfig, Features: wanted.Features, NodeName: wanted.Node, Version: d.config.Version,
+		Publish:    func(s *zone.Snapshot) { d.names.publish(wanted.Kubeconfig, s) },
+		Unready:    func(reason error) { d.names.unready(wanted.Kubeconfig, reason) },
 		Programmed: d.metrics.programming.add, Requested: d.metrics.requested.add,
 		Log: d.log, Panics: &d.panics,
 		Lookup: d.addrsOf, Settings: d.takeFromCluster, KnownSettings: d.knownSettings(),
@@ -145,14 +131,14 @@ func (d *Daemon) clusterConfig(wanted api) cluster.Config {
 	if err := os.MkdirAll(filepath.Dir(d.paths.snapshot), 0o755); err != nil {
 		d.log.Warn("the cluster's state is not kept for the next start", "error", err)
 	} else {
-		config.SnapshotFile, config.SnapshotMaxAge = d.paths.snapshot, d.serving.Load().config.Resolver.SnapshotMaxAge
+		config.SnapshotFile, config.SnapshotMaxAge = d.paths.snapshot, d.serving.Load().Config.Resolver.SnapshotMaxAge
 	}
 	return config
 }
 
 // searchOf is the search list of a client that is a pod of this node, for autopath.
 func (d *Daemon) searchOf(client netip.Addr) []dnsname.Name {
-	return d.serving.Load().search.of(d.podNamespace(client))
+	return d.serving.Load().Search.Of(d.podNamespace(client))
 }
 
 // podNamespace is the namespace of a client that is a pod of this node and has its usual search list; "" for others, and
@@ -163,7 +149,7 @@ func (d *Daemon) podNamespace(client netip.Addr) string {
 		return ""
 	}
 	namespace, s := snapshot.SearchNamespace(client), d.serving.Load()
-	if namespace == "" || s.net.IsLocal(client) || d.autopathOff(s) != "" {
+	if namespace == "" || s.Net.IsLocal(client) || d.autopathOff(s) != "" {
 		return ""
 	}
 	return namespace

@@ -10,15 +10,15 @@ import (
 
 func (d *Daemon) clusterStatus(s *serving) control.Cluster {
 	c := control.Cluster{
-		Domain: s.config.ClusterDomain.String(), Source: s.clusterSource,
+		Domain: s.Config.ClusterDomain.String(), Source: s.ClusterSource,
 		ReverseZones: []string{}, Servers: []string{},
 	}
-	for _, zone := range s.apexes {
-		if zone != s.config.ClusterDomain {
+	for _, zone := range s.Apexes {
+		if zone != s.Config.ClusterDomain {
 			c.ReverseZones = append(c.ReverseZones, zone.String())
 		}
 	}
-	for _, server := range s.clusterDNS {
+	for _, server := range s.ClusterDNS {
 		c.Servers = append(c.Servers, server.String())
 	}
 	if watcher := d.names.watcher.Load(); watcher != nil {
@@ -30,7 +30,7 @@ func (d *Daemon) clusterStatus(s *serving) control.Cluster {
 
 func resolverStatus(s *serving, state cluster.State) *control.Resolver {
 	r := &control.Resolver{
-		Phase: state.Phase.String(), Since: state.Since, Profile: string(s.config.ClusterProfile()),
+		Phase: state.Phase.String(), Since: state.Since, Profile: string(s.Config.ClusterProfile()),
 		Kubeconfig: state.Kubeconfig, Server: state.Server, Error: state.LastError, MissingRights: []string{}, FromDisk: state.FromDisk,
 		Services: state.Counts.Services, Endpoints: state.Counts.Endpoints, Namespaces: state.Counts.Namespaces, Pods: state.Counts.Pods, Imports: state.Counts.Imports,
 		Events: state.Events, Lists: state.Lists, Lost: state.Lost, Rewinds: state.Rewinds, Dropped: state.Dropped,
@@ -53,7 +53,7 @@ func (d *Daemon) autopathStatus(s *serving) control.Autopath {
 // autopathOff says why no search list is walked, though the cluster is known; "" when they are. Without the right to
 // watch them, pods that were known from before are not looked at: their addresses become others'.
 func (d *Daemon) autopathOff(s *serving) string {
-	if !s.api.features.NodePods {
+	if !s.API.Features.NodePods {
 		return "by autopath in node-dns.yaml"
 	}
 	watcher := d.names.watcher.Load()
@@ -90,7 +90,7 @@ func (d *Daemon) clusterProblems() []string {
 	var denied []string
 	for _, right := range state.Missing {
 		// Without its pods a node's search lists are not walked, and that is no problem: the autopath line says so.
-		verified := d.serving.Load().api.features.AllPods && right.Resource == "pods"
+		verified := d.serving.Load().API.Features.AllPods && right.Resource == "pods"
 		if state.Phase == cluster.Forbidden || verified || right.Resource == "serviceimports" {
 			denied = append(denied, right.String())
 		}

@@ -26,6 +26,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/netstate"
+	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/sys/journal"
 	"github.com/node-dns/node-dns/internal/sys/selinux"
 	"github.com/node-dns/node-dns/internal/sys/supervise"
@@ -97,7 +98,7 @@ type Daemon struct {
 	refreshes sync.WaitGroup // of stale answers
 
 	names    clusterNames
-	ownDNS   atomic.Pointer[fromCluster] // what the cluster configures of its own DNS; never nil after New
+	ownDNS   atomic.Pointer[policy.FromCluster] // what the cluster configures of its own DNS; never nil after New
 	autopath *autopath.Autopath
 	rewatch  chan struct{} // how the API is watched may have changed
 

@@ -8,23 +8,23 @@ import (
 
 	"github.com/miekg/dns"
 
-	"github.com/node-dns/node-dns/internal/admin/dbusapi"
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 )
 
 // serveFiltered is dnsmasq's filter-A and filter-AAAA: without these records in answers, the cluster's too, which dnsmasq has
 // from an upstream. The questions are asked all the same, so that a name that does not exist does not.
 func (d *Daemon) serveFiltered(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
 	m, err := d.zone.ServeDNS(ctx, q)
-	if o := d.serving.Load().options; m != nil && (o.FilterA || o.FilterAAAA) {
+	if o := d.serving.Load().Options; m != nil && (o.FilterA || o.FilterAAAA) {
 		filterAnswers(m, o)
 	}
 	return m, err
 }
 
 // filterAnswers takes the addresses out of the answer section, and says so: code 17 of RFC 8914, as dnsmasq does.
-func filterAnswers(m *dns.Msg, o dbusapi.Options) {
+func filterAnswers(m *dns.Msg, o dnsmasqconf.Options) {
 	before := len(m.Answer)
 	m.Answer = slices.DeleteFunc(m.Answer, func(rr dns.RR) bool {
 		rrtype := rr.Header().Rrtype
@@ -49,19 +49,19 @@ func filterAnswers(m *dns.Msg, o dbusapi.Options) {
 func (d *Daemon) serveUpstream(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
 	s := d.serving.Load()
 	switch {
-	case s.options.FilterWin2K && asksAsWindows(q.Msg.Question[0]):
+	case s.Options.FilterWin2K && asksAsWindows(q.Msg.Question[0]):
 		q.Origin = dnsserver.OriginRule
 		m := reply(q, dns.RcodeSuccess)
 		m.Authoritative = true
 		return m, nil
-	case s.options.BogusPrivate && q.Msg.Question[0].Qtype == dns.TypePTR && isPrivate(s.private, q.Name) && !d.isRouted(q.Name):
+	case s.Options.BogusPrivate && q.Msg.Question[0].Qtype == dns.TypePTR && isPrivate(q.Name) && !d.isRouted(q.Name):
 		q.Origin = dnsserver.OriginRule
 		m := reply(q, dns.RcodeNameError)
 		m.Authoritative = true
 		return m, nil
 	}
 	m, err := d.serveCached(ctx, q)
-	limitTTL(m, s.settings.clientTTL)
+	limitTTL(m, s.Settings.ClientTTL)
 	return m, err
 }
 
@@ -78,12 +78,14 @@ func asksAsWindows(q dns.Question) bool {
 
 // isPrivate reports whether a name is that of a private address, or of a network of them. Names of services in a reverse zone
 // (b._dns-sd._udp.0.0.168.192.in-addr.arpa) are others.
-func isPrivate(zones []dnsname.Name, name dnsname.Name) bool {
-	return !name.IsZero() && slices.ContainsFunc(zones, name.Within) && !strings.Contains(name.String(), "_")
+func isPrivate(name dnsname.Name) bool {
+	return !name.IsZero() && slices.ContainsFunc(privateNetworks, name.Within) && !strings.Contains(name.String(), "_")
 }
 
-// privateZones are the reverse zones of the networks that dnsmasq 2.90 takes for private: RFC 6303 section 4, and the old
+// privateNetworks are the reverse zones of the networks that dnsmasq 2.90 takes for private: RFC 6303 section 4, and the old
 // site-local addresses (RFC 3879). fc00::/8 is not among them.
+var privateNetworks = privateZones()
+
 func privateZones() []dnsname.Name {
 	var zones []dnsname.Name
 	for _, network := range []string{

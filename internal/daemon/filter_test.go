@@ -8,17 +8,16 @@ import (
 
 	"github.com/miekg/dns"
 
-	"github.com/node-dns/node-dns/internal/admin/dbusapi"
 	"github.com/node-dns/node-dns/internal/autopath"
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/dns/zone"
+	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
 // TestIsPrivate are the names that bogus-priv keeps from the upstreams, as dnsmasq 2.90 was seen to do.
 func TestIsPrivate(t *testing.T) {
-	zones := privateZones()
 	for text, want := range map[string]bool{
 		"9.9.168.192.in-addr.arpa": true, "1.0.0.10.in-addr.arpa": true, "1.0.0.127.in-addr.arpa": true, "1.0.16.172.in-addr.arpa": true,
 		"1.0.31.172.in-addr.arpa": true, "1.0.32.172.in-addr.arpa": false, "1.0.64.100.in-addr.arpa": false, "1.2.0.192.in-addr.arpa": true,
@@ -33,7 +32,7 @@ func TestIsPrivate(t *testing.T) {
 		dnsname.Reverse(netip.MustParseAddr("::1")).String():         true,
 		dnsname.Reverse(netip.MustParseAddr("2606::1")).String():     false,
 	} {
-		if got := isPrivate(zones, dnsname.MustParse(text)); got != want {
+		if got := isPrivate(dnsname.MustParse(text)); got != want {
 			t.Errorf("%s: %v", text, got)
 		}
 	}
@@ -57,13 +56,13 @@ func TestFilterAnswers(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name          string
-		options       dbusapi.Options
+		options       dnsmasqconf.Options
 		records, told int
 	}{
-		{"none", dbusapi.Options{FilterWin2K: true}, 5, 1},
-		{"A", dbusapi.Options{FilterA: true}, 3, 2},
-		{"AAAA", dbusapi.Options{FilterAAAA: true}, 4, 2},
-		{"both", dbusapi.Options{FilterA: true, FilterAAAA: true}, 2, 2},
+		{"none", dnsmasqconf.Options{FilterWin2K: true}, 5, 1},
+		{"A", dnsmasqconf.Options{FilterA: true}, 3, 2},
+		{"AAAA", dnsmasqconf.Options{FilterAAAA: true}, 4, 2},
+		{"both", dnsmasqconf.Options{FilterA: true, FilterAAAA: true}, 2, 2},
 	} {
 		m := message()
 		filterAnswers(m, tt.options)
@@ -82,15 +81,15 @@ func BenchmarkFilters(b *testing.B) {
 	for _, row := range []struct {
 		name    string
 		handler dnsserver.Handler
-		options dbusapi.Options
+		options dnsmasqconf.Options
 	}{
-		{"without", without, dbusapi.Options{}},
-		{"off", d.autopath, dbusapi.Options{}},
-		{"on", d.autopath, dbusapi.Options{FilterAAAA: true, FilterWin2K: true, BogusPrivate: true}},
+		{"without", without, dnsmasqconf.Options{}},
+		{"off", d.autopath, dnsmasqconf.Options{}},
+		{"on", d.autopath, dnsmasqconf.Options{FilterAAAA: true, FilterWin2K: true, BogusPrivate: true}},
 	} {
 		b.Run(row.name, func(b *testing.B) {
 			s := *d.serving.Load()
-			s.options = row.options
+			s.Options = row.options
 			d.serving.Store(&s)
 			q := clientQuery("www.example.com.", "192.0.2.99")
 			b.ReportAllocs()

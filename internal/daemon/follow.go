@@ -7,7 +7,6 @@ import (
 	"os"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/miekg/dns"
@@ -16,10 +15,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/dns/zone"
-	"github.com/node-dns/node-dns/internal/dnsmasqconf"
-	"github.com/node-dns/node-dns/internal/hostdns"
-	"github.com/node-dns/node-dns/internal/netstate"
-	"github.com/node-dns/node-dns/internal/nodeconfig"
+	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/sys/journal"
 	"github.com/node-dns/node-dns/internal/sys/supervise"
 )
@@ -96,11 +92,11 @@ func (d *Daemon) reconcile(ctx context.Context, reason string) time.Duration {
 		return 0 // we stop
 	}
 	running := d.serving.Load()
-	config, again := d.follower.next(running.config, view)
-	files, alsoAgain := d.follower.nextDnsmasq(running.dnsmasq, view)
+	config, again := d.follower.next(running.Config, view)
+	files, alsoAgain := d.follower.nextDnsmasq(running.Dnsmasq, view)
 	next := d.newServing(view, config, files, d.keptKubeconfig())
 	wait := d.takeOver(next, cause(reason, d.lastHint.Load(), before, view))
-	wanted := d.wanted(view, next.found, reason)
+	wanted := d.wanted(view, next.Credentials, reason)
 	news, later := d.request.ask(time.Now(), reason, wanted)
 	switch news {
 	case askedNow:
@@ -134,54 +130,54 @@ func (d *Daemon) takeOver(next *serving, by string) time.Duration {
 	d.setLevel(next)
 	d.metrics.rewant()
 	d.followLogQueries(old, next)
-	if !reflect.DeepEqual(old.config, next.config) {
+	if !reflect.DeepEqual(old.Config, next.Config) {
 		d.log.Info("configuration taken over", journal.ConfigTaken.Attr())
 		d.metrics.config.take(time.Now())
 	}
-	if was, is := old.config, next.config; was.ClusterDomain != is.ClusterDomain {
-		d.log.Info("cluster domain", "domain", is.ClusterDomain.String(), "before", was.ClusterDomain.String(), "source", next.clusterSource)
+	if was, is := old.Config, next.Config; was.ClusterDomain != is.ClusterDomain {
+		d.log.Info("cluster domain", "domain", is.ClusterDomain.String(), "before", was.ClusterDomain.String(), "source", next.ClusterSource)
 	}
-	if old.api != (api{}) && next.api == (api{}) {
-		d.log.Info("the Kubernetes API is not watched any more", "kubeconfig", old.api.kubeconfig)
+	if old.API != (policy.API{}) && next.API == (policy.API{}) {
+		d.log.Info("the Kubernetes API is not watched any more", "kubeconfig", old.API.Kubeconfig)
 	}
-	if old.config.Resolver.FromCluster && !next.config.Resolver.FromCluster {
+	if old.Config.Resolver.FromCluster && !next.Config.Resolver.FromCluster {
 		d.forgetFromCluster()
 	}
-	if next.settings != old.settings {
-		d.cache.Store(d.newCache(next.settings))
+	if next.Settings != old.Settings {
+		d.cache.Store(d.newCache(next.Settings))
 	}
-	if !reflect.DeepEqual(old.dnsmasq, next.dnsmasq) {
-		d.log.Info("dnsmasq's files taken over", "files", few(next.dnsmasq.Files, " "), journal.ConfigTaken.Attr())
+	if !reflect.DeepEqual(old.Dnsmasq, next.Dnsmasq) {
+		d.log.Info("dnsmasq's files taken over", "files", journal.Few(next.Dnsmasq.Files, " "), journal.ConfigTaken.Attr())
 	}
-	d.forward.SetRoutes(next.guarded())
-	d.forward.SetMaxInFlight(next.forwardMax)
-	d.forward.SetAll(next.dnsmasq.Has("all-servers"))
-	d.forward.SetOpportunistic(next.isOpportunistic())
-	d.server.SetMaxInFlight(next.forwardMax+localRoom, next.forwardMax)
-	d.server.SetAccess(next.access.server)
-	if next.settings.udp != old.settings.udp {
-		d.forward.SetUDP(next.settings.udp)
-		d.server.SetUDPSize(int(next.settings.udp.Size))
+	d.forward.SetRoutes(next.Guarded())
+	d.forward.SetMaxInFlight(next.ForwardMax)
+	d.forward.SetAll(next.Dnsmasq.Has("all-servers"))
+	d.forward.SetOpportunistic(next.IsOpportunistic())
+	d.server.SetMaxInFlight(next.ForwardMax+localRoom, next.ForwardMax)
+	d.server.SetAccess(next.Access.Server)
+	if next.Settings.UDP != old.Settings.UDP {
+		d.forward.SetUDP(next.Settings.UDP)
+		d.server.SetUDPSize(int(next.Settings.UDP.Size))
 	}
 	d.setResolver(next)
 	d.zone.Set(d.authority(next))
 	d.mark.Add(1) // what was marked meanwhile may have been compared with the zones of before
-	if !sameRoutes(old.routes, next.routes) {
-		d.logRoutes(old.routes, next.routes)
-		d.noteRoutes(by, next.routes)
+	if !sameRoutes(old.Routes, next.Routes) {
+		d.logRoutes(old.Routes, next.Routes)
+		d.noteRoutes(by, next.Routes)
 		// Only then: a flush also drops the answers that are on their way.
 		d.log.Info("flushed what came from other upstreams", "entries", d.flushStale())
 	}
-	d.logNotes(old.notes, next.notes)
+	d.logNotes(old.Notes, next.Notes)
 	err := d.listen(next)
 	d.server.Resume() // what waited for an address that is bound only now
-	if old.config.DBus != next.config.DBus {
+	if old.Config.DBus != next.Config.DBus {
 		select {
 		case d.rebus <- struct{}{}:
 		default:
 		}
 	}
-	if !slices.Equal(old.candidates, next.candidates) {
+	if !slices.Equal(old.Candidates, next.Candidates) {
 		d.reroute()
 	}
 	d.announce()
@@ -197,7 +193,7 @@ func (d *Daemon) takeOver(next *serving, by string) time.Duration {
 
 // setProblems replaces what an admin should know, and logs what is new of it.
 func (d *Daemon) setProblems(view *hostView, s *serving) {
-	now := slices.Concat(s.problems, view.problems())
+	now := slices.Concat(s.Problems, view.problems())
 	inVain := d.request.problem()
 	if inVain != "" && view.plan.Over != "" {
 		inVain = "/etc/resolv.conf is written over by " + view.plan.Over // the request was heard, and done
@@ -232,87 +228,16 @@ func (d *Daemon) suspect() {
 
 func (d *Daemon) setLevel(s *serving) {
 	if d.config.Level != nil {
-		d.config.Level.Set(s.config.LogLevel)
+		d.config.Level.Set(s.Config.LogLevel)
 	}
-}
-
-// newServing gathers the inputs and decides. kubeconfig is used where the configuration names none; "": there is none.
-func (d *Daemon) newServing(view *hostView, config nodeconfig.Config, files dnsmasqconf.Config, kubeconfig string) *serving {
-	captured := hostdns.Captured(view.state.Upstreams, view.state.Record)
-	if captured.Set.IsEmpty() {
-		// The hook has not run yet (or may not write): what it would capture serves as well.
-		selection := view.plan.Selection
-		captured = hostdns.Capture{Set: selection.Set, Origin: selection.Origin, From: strings.TrimSpace(string(selection.Origin) + " " + selection.Detail)}
-	}
-	if captured.Set.IsEmpty() {
-		captured = d.lastCapture // law 2 holds for what is served too: the files may be gone, or could not be read
-	}
-	d.lastCapture = captured
-	d.lastNet = steady(d.lastNet, view.state.Net)
-	recursive, problem := d.recursive(config)
-	var problems []string
-	if problem != "" {
-		problems = append(problems, problem)
-	}
-	if path := d.goneKubeconfig(); path != "" && path == d.credentials(config, kubeconfig).Use {
-		problems = append(problems, "the kubeconfig "+path+" is gone: the Kubernetes API is watched with what was read from it")
-	}
-	hostname, _ := os.Hostname() // a host without a name has an empty one
-	var ownDNS *fromCluster
-	if config.Resolver.FromCluster {
-		ownDNS = d.ownDNS.Load()
-	}
-	var before *known
-	if old := d.serving.Load(); old != nil && old.hostname == nameOf(hostname) && reflect.DeepEqual(old.dnsmasq, files) {
-		before = old.known
-	}
-	return newServing(inputs{
-		ownDNS:      ownDNS,
-		known:       before,
-		kubeconfig:  kubeconfig,
-		found:       d.credentials(config, kubeconfig),
-		hostname:    hostname,
-		hostSearch:  d.hostSearch(config),
-		flags:       d.config,
-		config:      config,
-		net:         d.lastNet,
-		record:      view.state.Record.Data,
-		captured:    captured.Set,
-		from:        sourceOfCapture(captured, view.plan.Selection),
-		origin:      captured.From,
-		outdone:     outdone(view.plan.Selection),
-		looping:     d.loops.looping(),
-		files:       d.config.Files,
-		recursive:   recursive,
-		bus:         d.wantedBus(config),
-		dnsmasq:     files,
-		resolvFiles: d.resolvFiles(files),
-		problems:    problems,
-	})
-}
-
-// steady is what the kernel says now, but for what must not end a node's DNS: a look that failed (no addresses at all: no
-// file descriptor was left) stands for nothing, and a default route that went away leaves the node IP where it was for
-// as long as the address is still local. dnsmasq keeps its socket then too.
-func steady(before, now netstate.State) netstate.State {
-	if len(now.Addrs) == 0 {
-		return before
-	}
-	if node := before.NodeIP(); !now.NodeIP().IsValid() && node.IsValid() && now.IsLocal(node) {
-		now.Default4, now.Default6 = before.Default4, before.Default6
-		if !now.NodeIP().IsValid() { // it was the only address, and is not any more
-			now.Default4 = &netstate.DefaultRoute{Source: node}
-		}
-	}
-	return now
 }
 
 func (d *Daemon) authority(s *serving) zone.Authority {
-	authority := zone.Authority{Apexes: s.apexes}
+	authority := zone.Authority{Apexes: s.Apexes}
 	if resolver := d.names.resolver.Load(); resolver != nil {
-		authority.Apexes = append(resolver.Apexes(), s.apexes...)
+		authority.Apexes = append(resolver.Apexes(), s.Apexes...)
 		authority.Cluster = dnsserver.HandlerFunc(d.serveCluster)
-	} else if len(s.clusterDNS)+len(s.overrides) > 0 {
+	} else if len(s.ClusterDNS)+len(s.Overrides) > 0 {
 		authority.Cluster = dnsserver.HandlerFunc(d.serveCluster)
 	}
 	return authority
@@ -337,7 +262,7 @@ func (d *Daemon) isStale(entry cache.Entry) bool {
 }
 
 func (d *Daemon) cacheLimit(name dnsname.Name) time.Duration {
-	if slices.ContainsFunc(d.serving.Load().apexes, name.Within) {
+	if slices.ContainsFunc(d.serving.Load().Apexes, name.Within) {
 		return clusterLimit
 	}
 	return 0

@@ -257,7 +257,7 @@ func TestFromClusterHosts(t *testing.T) {
 		}
 	}
 	s := r.daemon.serving.Load()
-	if s.local.Has(dnsname.MustParse("x.own.test")) {
+	if s.Local.Has(dnsname.MustParse("x.own.test")) {
 		t.Error("a name that the admin has nameservers for is answered from the cluster's hosts")
 	}
 	if got := s.saidLocally(dnsname.MustParse("printer.test")); got != "ConfigMap kube-system/coredns Corefile:3" {

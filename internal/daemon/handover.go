@@ -102,7 +102,7 @@ func (d *Daemon) takeOverFrom(from heirloom) {
 		return
 	}
 	n, err := d.cache.Load().Restore(from.cache, from.away, func(e cache.Entry) bool {
-		return !slices.ContainsFunc(d.serving.Load().apexes, e.Within) && !d.isStale(e)
+		return !slices.ContainsFunc(d.serving.Load().Apexes, e.Within) && !d.isStale(e)
 	})
 	if err != nil {
 		d.log.Warn("not taking over the cache", "error", err, journal.HandoverFailed.Attr())

@@ -13,8 +13,8 @@ func (d *Daemon) listen(s *serving) error {
 	before := listenerStatus(d.server.Listeners(), nil)
 	terms, at, _ := dnsserver.ReadTerms(d.paths.terms)
 	d.server.SetTerms(terms, at...)
-	err := d.server.Listen(s.listen)
-	d.logListeners(before, listenerStatus(d.server.Listeners(), s.spare))
+	err := d.server.Listen(s.Listen)
+	d.logListeners(before, listenerStatus(d.server.Listeners(), s.Spare))
 	return err
 }
 

@@ -58,7 +58,7 @@ func (l *local) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, err
 // chaos answers the names by which nameservers are told apart (RFC 4892, and BIND's older ones), to clients on this
 // host only. The dispatcher asks version.bind to learn whether we answer.
 func (l *local) chaos(q *dnsserver.Query, question dns.Question) *dns.Msg {
-	if !l.serving().net.IsLocal(q.Client.Addr()) {
+	if !l.serving().Net.IsLocal(q.Client.Addr()) {
 		m := reply(q, dns.RcodeRefused)
 		explain(m, dns.ExtendedErrorCodeProhibited, "for this host alone")
 		return m
@@ -94,7 +94,7 @@ func (l *local) chaos(q *dnsserver.Query, question dns.Question) *dns.Msg {
 // was forgotten or a typo made. A route for just that name is an admin's word against it. The answer has no SOA record, so that no cache keeps it
 // (RFC 2308 section 5): com. gets it too, and a cache that keeps it answers NXDOMAIN to every name below com. (RFC 8020).
 func (l *local) refusesPlain(name dnsname.Name, qtype uint16) bool {
-	return l.serving().config.DomainNeeded && name.Labels() == 1 &&
+	return l.serving().Config.DomainNeeded && name.Labels() == 1 &&
 		(qtype == dns.TypeA || qtype == dns.TypeAAAA) && !l.routed(name) && !l.known(name)
 }
 

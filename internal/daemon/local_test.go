@@ -9,6 +9,8 @@ import (
 
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+	"github.com/node-dns/node-dns/internal/policy"
+	"github.com/node-dns/node-dns/internal/test/policytest"
 )
 
 func TestLocal(t *testing.T) {
@@ -59,7 +61,7 @@ func TestLocal(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			current := newServing(inputs{config: readConfig(t, test.config, ""), net: node()})
+			current := newServing(policy.Inputs{Config: policytest.Config(t, test.config, ""), Net: policytest.Node()})
 			handedOn := false
 			l := &local{
 				version: "1.0",

@@ -14,10 +14,10 @@ import (
 // does not exist is not believed of one of theirs.
 func (d *Daemon) serveLocalData(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
 	s := d.serving.Load()
-	if s.local.IsEmpty() {
+	if s.Local.IsEmpty() {
 		return d.serveFiltered(ctx, q)
 	}
-	if answer, ok := s.local.Answer(q.Msg.Question[0], q.Name, d.routedLabels(s, q.Name), s.near(q.Local.Addr())); ok {
+	if answer, ok := s.Local.Answer(q.Msg.Question[0], q.Name, d.routedLabels(s, q.Name), s.near(q.Local.Addr())); ok {
 		if q.Msg.Question[0].Qtype == dns.TypeANY {
 			answer = subset(answer)
 		}
@@ -28,7 +28,7 @@ func (d *Daemon) serveLocalData(ctx context.Context, q *dnsserver.Query) (*dns.M
 		return m, nil
 	}
 	m, err := d.serveFiltered(ctx, q)
-	if m != nil && m.Rcode == dns.RcodeNameError && s.local.Exists(q.Name) {
+	if m != nil && m.Rcode == dns.RcodeNameError && s.Local.Exists(q.Name) {
 		m.Rcode = dns.RcodeSuccess
 	}
 	return m, err
@@ -37,10 +37,10 @@ func (d *Daemon) serveLocalData(ctx context.Context, q *dnsserver.Query) (*dns.M
 // near is the network of an address of ours whose clients get the addresses on it first: dnsmasq's localise-queries, which is
 // about IPv4 alone. The zero Prefix: there is none.
 func (s *serving) near(local netip.Addr) netip.Prefix {
-	if !s.options.Localise || !local.Unmap().Is4() {
+	if !s.Options.Localise || !local.Unmap().Is4() {
 		return netip.Prefix{}
 	}
-	for _, addr := range s.net.Addrs {
+	for _, addr := range s.Net.Addrs {
 		if addr.Addr == local.Unmap() {
 			return netip.PrefixFrom(addr.Addr, addr.Bits).Masked()
 		}
@@ -54,7 +54,7 @@ func (d *Daemon) routedLabels(s *serving, name dnsname.Name) int {
 	if route, ok := d.forward.Match(name); ok && !route.Plain {
 		longest = route.Domain.Labels()
 	}
-	for _, apex := range s.apexes {
+	for _, apex := range s.Apexes {
 		if name.Within(apex) {
 			longest = max(longest, apex.Labels())
 		}
@@ -63,4 +63,4 @@ func (d *Daemon) routedLabels(s *serving, name dnsname.Name) int {
 }
 
 // isLocalName reports whether something is known of a name: it is asked for, however plain it is.
-func (d *Daemon) isLocalName(name dnsname.Name) bool { return d.serving.Load().local.Exists(name) }
+func (d *Daemon) isLocalName(name dnsname.Name) bool { return d.serving.Load().Local.Exists(name) }

@@ -18,9 +18,11 @@ import (
 
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/netstate"
+	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/precedence"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 	"github.com/node-dns/node-dns/internal/test/lab"
+	"github.com/node-dns/node-dns/internal/test/policytest"
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
@@ -146,19 +148,19 @@ func TestLoopComesLater(t *testing.T) {
 		there.to.Store(&at)
 		r.daemon.reroute() // as any change of the upstreams does
 		r.await("the upstream is left out", func() bool { return len(r.servers()) == 0 })
-		if refused := fmt.Sprint(r.status().Refused); !strings.Contains(refused, comeBack) {
+		if refused := fmt.Sprint(r.status().Refused); !strings.Contains(refused, precedence.ComesBack) {
 			t.Errorf("refused: %s", refused)
 		}
 	})
 	t.Run("listener", func(t *testing.T) {
 		const theirs = "192.0.2.53"
-		before, after := inputs{config: readConfig(t, "", "")}, inputs{config: readConfig(t, "listen: [auto, "+theirs+"]\n", "")}
-		for i, in := range []inputs{before, after} {
-			in.net = node()
-			in.net.Addrs = append(slices.Clone(in.net.Addrs), netstate.Addr{Addr: netip.MustParseAddr(theirs), Interface: "eth1", Up: true})
-			in.from, in.captured = precedence.NetworkManager, upstream.Set{Servers: servers(theirs, "192.0.2.54")}
+		before, after := policy.Inputs{Config: policytest.Config(t, "", "")}, policy.Inputs{Config: policytest.Config(t, "listen: [auto, "+theirs+"]\n", "")}
+		for i, in := range []policy.Inputs{before, after} {
+			in.Net = policytest.Node()
+			in.Net.Addrs = append(slices.Clone(in.Net.Addrs), netstate.Addr{Addr: netip.MustParseAddr(theirs), Interface: "eth1", Up: true})
+			in.From, in.Captured = precedence.NetworkManager, upstream.Set{Servers: policytest.Servers(theirs, "192.0.2.54")}
 			s := newServing(in)
-			if got, want := nameserver.Join(s.routes[len(s.routes)-1].Servers), []string{theirs + " 192.0.2.54", "192.0.2.54"}[i]; got != want {
+			if got, want := nameserver.Join(s.Routes[len(s.Routes)-1].Servers), []string{theirs + " 192.0.2.54", "192.0.2.54"}[i]; got != want {
 				t.Errorf("%d: %s, expected %s", i, got, want)
 			}
 		}
@@ -217,16 +219,16 @@ func TestLoopOfTwo(t *testing.T) {
 // an address brings about, and asked again when that is another's once more (law 3).
 func TestOwnAddressComes(t *testing.T) {
 	const theirs = "192.0.2.53"
-	in := inputs{config: readConfig(t, "clusterDomain: cluster.local\nlisten: all\nupstreams: ["+theirs+", 192.0.2.54]\n", "")}
-	without, with := node(), node()
+	in := policy.Inputs{Config: policytest.Config(t, "clusterDomain: cluster.local\nlisten: all\nupstreams: ["+theirs+", 192.0.2.54]\n", "")}
+	without, with := policytest.Node(), policytest.Node()
 	with.Addrs = append(slices.Clone(with.Addrs), netstate.Addr{Addr: netip.MustParseAddr(theirs), Interface: "eth0", Up: true})
 	for i, step := range []struct {
 		net  netstate.State
 		want string
 	}{{without, theirs + " 192.0.2.54"}, {with, "192.0.2.54"}, {without, theirs + " 192.0.2.54"}} {
-		in.net = step.net
+		in.Net = step.net
 		s := newServing(in)
-		if got := nameserver.Join(s.routes[len(s.routes)-1].Servers); got != step.want {
+		if got := nameserver.Join(s.Routes[len(s.Routes)-1].Servers); got != step.want {
 			t.Errorf("%d: %s, expected %s", i, got, step.want)
 		}
 	}

@@ -69,7 +69,7 @@ func (d *Daemon) sample() metrics.Sample {
 
 // countSearch counts an answer that was not given on the wire: that there is no such name of the cluster.
 func (d *Daemon) countSearch(q *dnsserver.Query, m *dns.Msg) {
-	if m != nil && m.Rcode == dns.RcodeNameError && d.serving.Load().isOfCluster(q.Domain()) {
+	if m != nil && m.Rcode == dns.RcodeNameError && d.serving.Load().IsOfCluster(q.Domain()) {
 		d.metrics.absent.Add()
 	}
 }

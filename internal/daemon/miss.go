@@ -35,7 +35,7 @@ func (d *Daemon) answered(r forward.Reply) {
 		return
 	}
 	response, ok := d.keep(s, r)
-	highest := uint32(max(s.settings.clientTTL, 0))
+	highest := uint32(max(s.Settings.ClientTTL, 0))
 	for i, l := range r.Waiting {
 		if !ok {
 			r.Waiting[i] = nil

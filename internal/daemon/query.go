@@ -17,6 +17,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnswire"
 	"github.com/node-dns/node-dns/internal/dns/forward"
 	"github.com/node-dns/node-dns/internal/dns/records"
+	"github.com/node-dns/node-dns/internal/policy"
 )
 
 // queryTimeout is what dnsserver gives a client's query.
@@ -33,7 +34,7 @@ func (d *Daemon) query(ctx context.Context, question control.Question) (control.
 	walk := d.walkFor(question.Namespace)
 	loopback := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), 0)
 	began := time.Now()
-	response, q, err := dnsserver.Direct(ctx, walk, m, loopback, netip.AddrPortFrom(d.serving.Load().nodeIP, 0))
+	response, q, err := dnsserver.Direct(ctx, walk, m, loopback, netip.AddrPortFrom(d.serving.Load().NodeIP, 0))
 	if err != nil {
 		return control.Answer{}, control.MistakeError{Why: err.Error()}
 	}
@@ -70,7 +71,7 @@ func (d *Daemon) walkFor(namespace string) *autopath.Autopath {
 		if namespace == "" || d.autopathStatus(s).Why != "" {
 			return nil
 		}
-		return s.search.of(namespace)
+		return s.Search.Of(namespace)
 	})
 }
 
@@ -179,10 +180,10 @@ func (d *Daemon) answeredBy(q *dnsserver.Query, a control.Answer) control.By {
 		return e.Code == dns.ExtendedErrorCodeStaleAnswer || e.Code == dns.ExtendedErrorCodeStaleNXDOMAINAnswer
 	}
 	by.Stale = slices.ContainsFunc(a.Errors, isStale)
-	apex := s.apexAbove(q.Domain())
+	apex := s.ApexAbove(q.Domain())
 	switch {
 	case q.Origin == dnsserver.OriginCluster:
-		by.Domain, by.Source, by.Target = apex, s.clusterSource, q.AnsweredBy.String()
+		by.Domain, by.Source, by.Target = apex, s.ClusterSource, q.AnsweredBy.String()
 		return by
 	case q.Origin == dnsserver.OriginLocalData:
 		by.Source = s.saidLocally(q.Name)
@@ -195,11 +196,11 @@ func (d *Daemon) answeredBy(q *dnsserver.Query, a control.Answer) control.By {
 		d.addHealth(&by)
 	}
 	route, ok := d.forward.Match(q.Domain())
-	if ok && route.Source != guard {
+	if ok && route.Source != policy.Guard {
 		by.Domain, by.Source = routeWord(route.Domain, route.Plain), route.Source
 	}
 	switch {
-	case by.Server != "" && apex != "" && slices.Contains(s.clusterDNS, q.AnsweredBy):
+	case by.Server != "" && apex != "" && slices.Contains(s.ClusterDNS, q.AnsweredBy):
 		by.Who = string(dnsserver.OriginCluster)
 	case by.Server != "":
 		by.Who = "upstream"
@@ -213,21 +214,11 @@ func (d *Daemon) answeredBy(q *dnsserver.Query, a control.Answer) control.By {
 
 // saidLocally is the file and line that local data about a name is from; "": none says so.
 func (s *serving) saidLocally(name dnsname.Name) string {
-	place, ok := s.known.said.Where(name)
+	place, ok := s.Known.Said.Where(name)
 	if !ok {
 		return ""
 	}
 	return place.String()
-}
-
-// apexAbove is the cluster's zone that a name is in; "": it is in none.
-func (s *serving) apexAbove(name dnsname.Name) string {
-	for _, apex := range s.apexes {
-		if name.Within(apex) {
-			return apex.String()
-		}
-	}
-	return ""
 }
 
 // addHealth adds what is known of the server that answered.

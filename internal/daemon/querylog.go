@@ -39,7 +39,7 @@ func (d *Daemon) logsQueries() (mode logMode, source string) {
 	if said := d.queryLog.said.Load(); said != nil {
 		return *said, "node-dns log-queries"
 	}
-	if mode = logModeOf(d.serving.Load().dnsmasq); mode.on {
+	if mode = logModeOf(d.serving.Load().Dnsmasq); mode.on {
 		return mode, "dnsmasq's files"
 	}
 	return mode, ""
@@ -60,7 +60,7 @@ func (d *Daemon) setLogQueries(_ context.Context, asked control.LogQueriesQuesti
 // followLogQueries is called when another configuration is served. A changed log-queries in dnsmasq's files overrides what was set at
 // runtime before.
 func (d *Daemon) followLogQueries(before, after *serving) {
-	if logModeOf(after.dnsmasq) == logModeOf(before.dnsmasq) {
+	if logModeOf(after.Dnsmasq) == logModeOf(before.Dnsmasq) {
 		return
 	}
 	d.queryLog.said.Store(nil)

@@ -5,6 +5,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/forward"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/precedence"
 )
 
@@ -12,7 +13,7 @@ import (
 func (s *serving) routeStatus(routes []forward.RouteStatus) []control.Route {
 	all := []control.Route{}
 	for _, route := range routes {
-		if route.Source == guard {
+		if route.Source == policy.Guard {
 			continue
 		}
 		r := control.Route{Domain: routeWord(route.Domain, route.Plain), Local: route.Local, Source: route.Source, Rank: s.rank(route)}
@@ -30,7 +31,7 @@ func (s *serving) routeStatus(routes []forward.RouteStatus) []control.Route {
 
 // rank is the name of the source that won a route; "": the forwarder has one of a moment before.
 func (s *serving) rank(route forward.RouteStatus) string {
-	for _, won := range s.won {
+	for _, won := range s.Won {
 		if won.Domain == route.Domain && won.Plain == route.Plain && won.String() == route.Source {
 			return won.Source.String()
 		}
@@ -48,7 +49,7 @@ func routeWord(domain dnsname.Name, plain bool) string {
 
 func (s *serving) lossStatus() []control.Loss {
 	var all []control.Loss
-	for _, lost := range s.lost {
+	for _, lost := range s.Lost {
 		l := control.Loss{
 			Domain: routeWord(lost.Domain, lost.Plain), Local: lost.Kind == precedence.Local,
 			Source: lost.Claim.String(), Rank: lost.Source.String(), Why: lost.Why, Servers: addressesOf(lost.Servers),
@@ -76,10 +77,10 @@ func (s *serving) refusedStatus() []control.Refused {
 			all = append(all, control.Refused{Domain: routeWord(c.Domain, c.Plain), Server: r.Server.String(), Source: c.String(), Why: r.Why})
 		}
 	}
-	for _, won := range s.won {
+	for _, won := range s.Won {
 		add(won.Claim)
 	}
-	for _, lost := range s.lost {
+	for _, lost := range s.Lost {
 		add(lost.Claim)
 	}
 	return all

@@ -24,6 +24,7 @@ import (
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/inflight"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
+	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/sys/journal"
 	"github.com/node-dns/node-dns/internal/sys/selinux"
 	"github.com/node-dns/node-dns/internal/sys/supervise"
@@ -170,9 +171,9 @@ func (d *Daemon) start(ctx context.Context) error {
 	if queries := d.server.Resume(); from.sockets > 0 {
 		d.log.Info("took over", "sockets", from.sockets, "queries", queries, journal.TookOver.Attr())
 	}
-	d.logRoutes(nil, first.routes)
-	d.noteRoutes(startReason, first.routes)
-	d.logNotes(nil, first.notes)
+	d.logRoutes(nil, first.Routes)
+	d.noteRoutes(startReason, first.Routes)
+	d.logNotes(nil, first.Notes)
 	d.metrics.config.take(time.Now())
 	d.setProblems(view, first)
 	d.announce()
@@ -183,25 +184,25 @@ func (d *Daemon) start(ctx context.Context) error {
 // build makes the chain that a query goes through: local answers, the cluster's names, the cache, the upstreams.
 func (d *Daemon) build(s *serving, queries *inflight.Log) {
 	d.forward = forward.New(forward.Config{
-		Routes: s.guarded(), MaxInFlight: s.forwardMax, Spent: d.charge, UDP: s.settings.udp, Log: d.log, Changed: d.busChanged, Ignore: d.ignore,
-		IsOwn: func(addr netip.Addr) bool { return d.serving.Load().net.IsLocal(addr) }, Suspect: d.suspect,
+		Routes: s.Guarded(), MaxInFlight: s.ForwardMax, Spent: d.charge, UDP: s.Settings.UDP, Log: d.log, Changed: d.busChanged, Ignore: d.ignore,
+		IsOwn: func(addr netip.Addr) bool { return d.serving.Load().Net.IsLocal(addr) }, Suspect: d.suspect,
 		Lanes: d.config.Receivers, Answered: d.answered,
-		Opportunistic: s.isOpportunistic(), TLSAddr: d.config.TLSAddr,
+		Opportunistic: s.IsOpportunistic(), TLSAddr: d.config.TLSAddr,
 	})
 	d.loops.dial = d.forward.DialUDP
-	d.forward.SetAll(s.dnsmasq.Has("all-servers"))
-	d.cache.Store(d.newCache(s.settings))
+	d.forward.SetAll(s.Dnsmasq.Has("all-servers"))
+	d.cache.Store(d.newCache(s.Settings))
 	d.mark.Add(1)
 	d.setResolver(s)
 	d.zone = zone.New(d.authority(s), dnsserver.HandlerFunc(d.serveUpstream))
 	d.autopath = autopath.New(d.local(dnsserver.HandlerFunc(d.serveLocalData)), d.searchOf)
 	d.server = dnsserver.New(dnsserver.Config{
 		Log:         d.log,
-		Access:      s.access.server,
-		MaxInFlight: s.forwardMax + localRoom,
-		Shared:      s.forwardMax,
-		UDPSize:     int(s.settings.udp.Size),
-		MaxTCP:      roomForTCP(d.config.Files),
+		Access:      s.Access.Server,
+		MaxInFlight: s.ForwardMax + localRoom,
+		Shared:      s.ForwardMax,
+		UDPSize:     int(s.Settings.UDP.Size),
+		MaxTCP:      policy.RoomForTCP(d.config.Files),
 		Handler:     dnsserver.HandlerFunc(d.serve),
 		Wire:        d.serveWire,
 		Sockets:     d.sockets,
@@ -232,13 +233,13 @@ func (d *Daemon) local(next dnsserver.Handler) *local {
 	}
 }
 
-func (d *Daemon) newCache(s settings) *cache.Cache {
+func (d *Daemon) newCache(s policy.Settings) *cache.Cache {
 	c := cache.Config{
-		Next: dnsserver.HandlerFunc(d.screenUpstream), Size: s.cacheSize, Limit: d.cacheLimit,
-		MaxTTL: seconds(s.maxTTL), MinTTL: seconds(s.minTTL), NegativeTTL: seconds(s.negativeTTL),
-		Stale: seconds(s.stale), StaleAtOnce: s.staleAtOnce, Dark: d.forward.Dark, MayProbe: d.forward.MayProbe, Prefetch: s.prefetch, Go: d.refresh,
+		Next: dnsserver.HandlerFunc(d.screenUpstream), Size: s.CacheSize, Limit: d.cacheLimit,
+		MaxTTL: seconds(s.MaxTTL), MinTTL: seconds(s.MinTTL), NegativeTTL: seconds(s.NegativeTTL),
+		Stale: seconds(s.Stale), StaleAtOnce: s.StaleAtOnce, Dark: d.forward.Dark, MayProbe: d.forward.MayProbe, Prefetch: s.Prefetch, Go: d.refresh,
 	}
-	if s.noNegative {
+	if s.NoNegative {
 		c.MaxNegativeTTL = -1
 	}
 	return cache.New(c)

@@ -25,21 +25,21 @@ func (d *Daemon) screenUpstream(ctx context.Context, q *dnsserver.Query) (*dns.M
 		return nil, err
 	}
 	s := d.serving.Load()
-	target, isOfCluster := d.cut(s, q, m), s.isOfCluster(q.Name)
+	target, isOfCluster := d.cut(s, q, m), s.IsOfCluster(q.Name)
 	if len(m.Answer) == 0 {
 		return m, err
 	}
-	if len(s.dnsmasq.Rewrites) > 0 && !isOfCluster {
-		rewrite(m, s.dnsmasq.Rewrites)
+	if len(s.Dnsmasq.Rewrites) > 0 && !isOfCluster {
+		rewrite(m, s.Dnsmasq.Rewrites)
 	}
 	if target != "" {
 		m, err = d.followAlias(ctx, q, m, target)
 	}
 	switch {
 	case m == nil || isOfCluster:
-	case anyAddress(m, func(addr netip.Addr) bool { return within(s.dnsmasq.Bogus, addr) }):
+	case anyAddress(m, func(addr netip.Addr) bool { return within(s.Dnsmasq.Bogus, addr) }):
 		return blocked(m, dns.RcodeNameError), nil
-	case s.settings.stopRebind && !s.mayRebind(q.Name) && (anyAddress(m, s.isRebind) || anyHint(m, s.isRebind)):
+	case s.Settings.StopRebind && !s.mayRebind(q.Name) && (anyAddress(m, s.isRebind) || anyHint(m, s.isRebind)):
 		return blocked(m, dns.RcodeSuccess), nil
 	}
 	return m, err
@@ -69,19 +69,15 @@ func rewrite(m *dns.Msg, rewrites []dnsmasqconf.Rewrite) {
 // ignore is forward's Ignore.
 func (d *Daemon) ignore(m *dns.Msg) error {
 	s := d.serving.Load()
-	if s != nil && anyAddress(m, func(addr netip.Addr) bool { return within(s.dnsmasq.Ignored, addr) }) {
+	if s != nil && anyAddress(m, func(addr netip.Addr) bool { return within(s.Dnsmasq.Ignored, addr) }) {
 		return errIgnored
 	}
 	return nil
 }
 
-func (s *serving) isOfCluster(name dnsname.Name) bool {
-	return slices.ContainsFunc(s.apexes, name.Within)
-}
-
 // mayRebind reports whether a name may have private addresses. The root in rebind-domain-ok stands for plain names.
 func (s *serving) mayRebind(name dnsname.Name) bool {
-	return slices.ContainsFunc(s.dnsmasq.RebindOK, func(domain dnsname.Name) bool {
+	return slices.ContainsFunc(s.Dnsmasq.RebindOK, func(domain dnsname.Name) bool {
 		if domain.IsRoot() {
 			return name.Labels() == 1
 		}
@@ -92,13 +88,10 @@ func (s *serving) mayRebind(name dnsname.Name) bool {
 // isRebind reports whether an address is one that a name of the internet has no business with.
 func (s *serving) isRebind(addr netip.Addr) bool {
 	if addr.IsLoopback() {
-		return !s.settings.rebindLocalhost
+		return !s.Settings.RebindLocalhost
 	}
-	return isPrivate(rebindZones, dnsname.Reverse(addr))
+	return isPrivate(dnsname.Reverse(addr))
 }
-
-// rebindZones are the reverse zones of the addresses that dnsmasq 2.90 takes for private.
-var rebindZones = privateZones()
 
 func within(networks []netip.Prefix, addr netip.Addr) bool {
 	return slices.ContainsFunc(networks, func(p netip.Prefix) bool { return p.Contains(addr) })

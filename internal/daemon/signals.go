@@ -9,7 +9,7 @@ import (
 
 // report is what SIGUSR1 asks for.
 func (d *Daemon) report() {
-	for _, line := range reportLines(d.counters(), max(d.serving.Load().settings.cacheSize, 0)) {
+	for _, line := range reportLines(d.counters(), max(d.serving.Load().Settings.CacheSize, 0)) {
 		d.plain.Info(line)
 	}
 }

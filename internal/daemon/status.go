@@ -9,9 +9,18 @@ import (
 
 	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/hostdns"
+	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/resolvconf"
 	"github.com/node-dns/node-dns/internal/sys/selinux"
 )
+
+func clientsOf(a policy.Access) control.Clients {
+	c := control.Clients{AllowFrom: a.From, Networks: []string{}, RateLimit: a.Server.Rate}
+	for _, p := range a.Networks {
+		c.Networks = append(c.Networks, p.String())
+	}
+	return c
+}
 
 // Status gathers what the daemon knows of itself. It is safe for concurrent use, once the daemon
 // listens.
@@ -25,9 +34,9 @@ func (d *Daemon) Status() control.Status {
 		Started:    d.started,
 		Now:        time.Now(),
 		Node:       d.nodeStatus(s),
-		Listeners:  listenerStatus(d.server.Listeners(), s.spare),
+		Listeners:  listenerStatus(d.server.Listeners(), s.Spare),
 		Metrics:    *d.metrics.state.Load(),
-		Clients:    s.access.status,
+		Clients:    clientsOf(s.Access),
 		Cluster:    d.clusterStatus(s),
 		Routes:     s.routeStatus(d.forward.Status()),
 		Overridden: s.lossStatus(),
@@ -42,7 +51,7 @@ func (d *Daemon) Status() control.Status {
 		Process:    d.processStatus(),
 		SELinux:    d.selinuxStatus(),
 		Problems:   append([]string{}, *d.problems.Load()...),
-		Notes:      append([]string{}, s.notes...),
+		Notes:      append([]string{}, s.Notes...),
 	}
 	status.Problems = append(status.Problems, found(status)...)
 	status.Problems = append(status.Problems, d.clusterProblems()...)
@@ -54,7 +63,7 @@ func (d *Daemon) Status() control.Status {
 	if status.Metrics.IsOpen() {
 		status.Notes = append(status.Notes, "metrics are shown to whoever reaches "+status.Metrics.Address+" (metrics in node-dns.yaml)")
 	}
-	for _, at := range s.spare {
+	for _, at := range s.Spare {
 		if slices.ContainsFunc(status.Listeners, func(l control.Listener) bool { return l.Spare && l.Address == at.String() }) {
 			status.Notes = append(status.Notes, s.spareNote(at))
 		}
@@ -79,7 +88,7 @@ func (d *Daemon) Status() control.Status {
 func (s *serving) spareNote(at netip.AddrPort) string {
 	why := "where pods may ask"
 	if at.Addr().IsLoopback() {
-		why = "which " + s.config.Where("dnsBindAddress") + " names for OpenShift's own nameserver"
+		why = "which " + s.Config.Where("dnsBindAddress") + " names for OpenShift's own nameserver"
 	}
 	return fmt.Sprintf("another program has %v, %s: node-dns listens there when that ends", at, why)
 }
@@ -108,8 +117,8 @@ func found(s control.Status) []string {
 func (d *Daemon) nodeStatus(s *serving) control.Node {
 	node := control.Node{}
 	node.Name, _ = os.Hostname() // shown only
-	if s.nodeIP.IsValid() {
-		node.IP = s.nodeIP.String()
+	if s.NodeIP.IsValid() {
+		node.IP = s.NodeIP.String()
 	}
 	return node
 }

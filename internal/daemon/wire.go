@@ -26,7 +26,7 @@ func (d *Daemon) serveWire(dst []byte, q dnsserver.WireQuery) (response []byte, 
 	if response, ok = d.readyOnWire(s, dst, &q, question); ok {
 		return d.ofCluster(response, len(dst)), true
 	}
-	c, highest := d.cache.Load(), uint32(max(s.settings.clientTTL, 0))
+	c, highest := d.cache.Load(), uint32(max(s.Settings.ClientTTL, 0))
 	if response, ok = c.AppendMarked(dst, &q, question, highest, mark); ok {
 		return response, true
 	}
@@ -93,7 +93,7 @@ func (d *Daemon) clusterOnWire(s *serving, dst []byte, q dnsserver.WireQuery) (r
 // clusterHit answers a name in the cluster's zones from memory, where that has it from the cluster's DNS servers: serveCluster
 // asks them as long as the API says nothing that is new.
 func (d *Daemon) clusterHit(s *serving, dst []byte, q dnsserver.WireQuery, name []byte) (response []byte, ok bool) {
-	if len(s.clusterDNS) == 0 || len(s.overrides) > 0 || s.isLocalText(name) {
+	if len(s.ClusterDNS) == 0 || len(s.Overrides) > 0 || s.isLocalText(name) {
 		return dst, false
 	}
 	if known := d.names.known(); known != nil && (!known.IsStale() || d.podNamespace(q.Client.Addr()) != "") {
@@ -113,11 +113,11 @@ func (s *serving) answersItself(q dnsserver.WireQuery, name []byte) bool {
 	case dns.TypeANY:
 		return true
 	case dns.TypeSOA, dns.TypeSRV:
-		if s.options.FilterWin2K {
+		if s.Options.FilterWin2K {
 			return true
 		}
 	case dns.TypePTR:
-		if s.options.BogusPrivate {
+		if s.Options.BogusPrivate {
 			return true
 		}
 	}
@@ -127,8 +127,8 @@ func (s *serving) answersItself(q dnsserver.WireQuery, name []byte) bool {
 // isLocalText reports whether a name, by its text, may be one that is answered before anybody looks whose it is.
 func (s *serving) isLocalText(name []byte) bool {
 	isPlain := bytes.IndexByte(name, '.') == len(name)-1
-	return isPlain && (s.config.DomainNeeded || string(name) == "localhost.") || bytes.HasSuffix(name, []byte(".localhost.")) ||
-		bytes.HasSuffix(name, []byte(probeZone)) || isSpecialText(name) || s.local.Concerns(name)
+	return isPlain && (s.Config.DomainNeeded || string(name) == "localhost.") || bytes.HasSuffix(name, []byte(".localhost.")) ||
+		bytes.HasSuffix(name, []byte(probeZone)) || isSpecialText(name) || s.Local.Concerns(name)
 }
 
 // hasLocalNames says whether a name in the domain may be one that is answered before anybody looks whose it is: a plain

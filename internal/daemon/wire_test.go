@@ -18,7 +18,9 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/dns/dnswire"
 	"github.com/node-dns/node-dns/internal/dns/zone"
+	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
+	"github.com/node-dns/node-dns/internal/test/policytest"
 )
 
 // master is a configuration in which much may have a say in who is answered what.
@@ -80,7 +82,7 @@ func stillOn(t testing.TB, c Config, nodeDNS, dnsmasq string, snapshot *zone.Sna
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newServing(inputs{config: readConfig(t, nodeDNS, ""), dnsmasq: readDnsmasq(t, dnsmasq), net: node(), kubeconfig: "/etc/node-dns/kubeconfig"})
+	s := newServing(policy.Inputs{Config: policytest.Config(t, nodeDNS, ""), Dnsmasq: policytest.Dnsmasq(t, dnsmasq), Net: policytest.Node(), Kubeconfig: "/etc/node-dns/kubeconfig"})
 	d.serving.Store(s)
 	d.build(s, nil)
 	t.Cleanup(func() {
@@ -88,14 +90,14 @@ func stillOn(t testing.TB, c Config, nodeDNS, dnsmasq string, snapshot *zone.Sna
 			t.Error(err)
 		}
 	})
-	if s.api == (api{}) {
+	if s.API == (policy.API{}) {
 		return d
 	}
 	config := d.zoneConfig(s)
 	config.Rotate = func(int) int { return 0 }
-	d.names.replace(zone.NewResolver(config), s.api.kubeconfig)
+	d.names.replace(zone.NewResolver(config), s.API.Kubeconfig)
 	if snapshot != nil {
-		d.names.publish(s.api.kubeconfig, snapshot)
+		d.names.publish(s.API.Kubeconfig, snapshot)
 	}
 	return d
 }
@@ -402,7 +404,7 @@ func TestSameOnTheWire(t *testing.T) {
 // TestServerAsksOnTheWire: with nobody behind it who knows the cluster's names, they are answered on the wire or not at all.
 func TestServerAsksOnTheWire(t *testing.T) {
 	d := still(t, master, bazaar())
-	d.zone.Set(zone.Authority{Apexes: d.serving.Load().apexes})
+	d.zone.Set(zone.Authority{Apexes: d.serving.Load().Apexes})
 	addr := twoServers(t, d).wire
 	for _, ask := range []func(dnstest.TB, netip.AddrPort, string, uint16, ...dnstest.Option) *dns.Msg{dnstest.Exchange, dnstest.ExchangeTCP} {
 		if diff := dnstest.Diff("web.shop.svc.cluster.local. 5 A 172.30.0.9", ask(t, addr, "web.shop.svc.cluster.local.", dns.TypeA)); diff != "" {

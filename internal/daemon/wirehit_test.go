@@ -12,7 +12,9 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/dns/dnswire"
 	"github.com/node-dns/node-dns/internal/dns/zone"
+	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
+	"github.com/node-dns/node-dns/internal/test/policytest"
 )
 
 // siteAndCluster are the records of a nameserver that knows both the site and, from long ago, the cluster.
@@ -265,10 +267,10 @@ func TestHitAllocates(t *testing.T) {
 func TestHitsUnderAnotherConfiguration(t *testing.T) {
 	site := dnstest.NewServer(t, siteAndCluster)
 	config := "kubeconfig: none\nnodeName: node-7\nupstreams: [\"" + site.Addr().String() + "\"]\n"
-	for name, next := range map[string]inputs{
-		"dnsmasq's files have the name": {config: readConfig(t, config, ""), dnsmasq: readDnsmasq(t, "host-record=web.example.com,192.0.2.99\n")},
-		"it is the cluster's":           {config: readConfig(t, config+"clusterDomain: example.com\n", "")},
-		"types are filtered":            {config: readConfig(t, config, ""), dnsmasq: readDnsmasq(t, "filter-A\n")},
+	for name, next := range map[string]policy.Inputs{
+		"dnsmasq's files have the name": {Config: policytest.Config(t, config, ""), Dnsmasq: policytest.Dnsmasq(t, "host-record=web.example.com,192.0.2.99\n")},
+		"it is the cluster's":           {Config: policytest.Config(t, config+"clusterDomain: example.com\n", "")},
+		"types are filtered":            {Config: policytest.Config(t, config, ""), Dnsmasq: policytest.Dnsmasq(t, "filter-A\n")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := still(t, config, nil)
@@ -279,8 +281,8 @@ func TestHitsUnderAnotherConfiguration(t *testing.T) {
 					t.Fatal("not answered from memory")
 				}
 			}
-			next.flags.Listen = []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")}
-			next.net = node()
+			next.Listen = []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")}
+			next.Net = policytest.Node()
 			d.takeOver(newServing(next), "test")
 			if response, ok := d.serveWire(nil, q); ok {
 				t.Errorf("answered from memory: %x", response)

@@ -1,4 +1,4 @@
-package daemon
+package policy
 
 import (
 	"fmt"
@@ -71,7 +71,7 @@ func TestAccess(t *testing.T) {
 				t.Fatal(err)
 			}
 			a := newAccess(config, []netip.AddrPort{netip.MustParseAddrPort("192.0.2.10:53")}, net)
-			if got := a.server.Allows(netip.MustParseAddrPort(test.local), netip.MustParseAddr(test.client)); got == test.refused {
+			if got := a.Server.Allows(netip.MustParseAddrPort(test.local), netip.MustParseAddr(test.client)); got == test.refused {
 				t.Errorf("allowed: %v, at %v", got, a.listen)
 			}
 		})

@@ -1,4 +1,4 @@
-package daemon
+package policy
 
 import (
 	"net/netip"
@@ -7,22 +7,22 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/node-dns/node-dns/internal/admin/dbusapi"
 	"github.com/node-dns/node-dns/internal/dns/forward"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/precedence"
+	"github.com/node-dns/node-dns/internal/test/policytest"
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
 // overBus is a state that a program has set.
-func overBus(t testing.TB, texts ...string) dbusapi.State {
+func overBus(t testing.TB, texts ...string) Bus {
 	t.Helper()
 	rules, err := dnsmasqconf.ParseRules(texts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return dbusapi.State{Rules: rules, RulesBy: dbusapi.Caller{Method: "SetDomainServers", Name: ":1.7", Known: true, PID: 812, Comm: "openshift"}}
+	return Bus{Rules: rules, RulesBy: "SetDomainServers by openshift (pid 812, uid 0, :1.7)"}
 }
 
 // TestBusRoutes: what is set over D-Bus wins, but is never ourselves, and takes no name from the cluster that it does not name.
@@ -34,7 +34,7 @@ func TestBusRoutes(t *testing.T) {
 		set        []string
 		nodeDNS    string
 		config     string
-		change     func(*inputs)
+		change     func(*Inputs)
 		routes     string // "#local" for one that is asked of nobody
 		overridden string
 		overrides  string // domains of the cluster that go another way
@@ -45,7 +45,7 @@ func TestBusRoutes(t *testing.T) {
 			set:        []string{"192.0.2.99", "/corp.example/192.0.2.98"},
 			nodeDNS:    "upstreams: [192.0.2.53]\nroutes: [{domain: corp.example, servers: [192.0.2.54]}]\n",
 			config:     "dnsNameservers: [\"192.0.2.55:53\"]\n",
-			change:     func(in *inputs) { in.flags.Upstreams = servers("192.0.2.52") },
+			change:     func(in *Inputs) { in.Upstreams = policytest.Servers("192.0.2.52") },
 			routes:     "corp.example.=192.0.2.98 .=192.0.2.99",
 			overridden: "corp.example.=192.0.2.54 .=192.0.2.52 .=192.0.2.53 .=192.0.2.55 .=10.0.0.2",
 		},
@@ -80,8 +80,8 @@ func TestBusRoutes(t *testing.T) {
 			name:    "one that loops",
 			set:     []string{"/corp.example/192.0.2.98", "192.0.2.97"},
 			nodeDNS: "upstreams: [192.0.2.53]\n",
-			change: func(in *inputs) {
-				in.looping = map[nameserver.Server]struct{}{servers("192.0.2.98")[0]: {}, servers("192.0.2.97")[0]: {}}
+			change: func(in *Inputs) {
+				in.Looping = map[nameserver.Server]struct{}{policytest.Servers("192.0.2.98")[0]: {}, policytest.Servers("192.0.2.97")[0]: {}}
 			},
 			routes: "corp.example.= .=192.0.2.53", overridden: ".=10.0.0.2",
 		},
@@ -97,7 +97,7 @@ func TestBusRoutes(t *testing.T) {
 		{
 			name:   "the standard servers, of which there are none",
 			set:    []string{"/corp.example/#"},
-			change: func(in *inputs) { in.captured = upstream.Set{} },
+			change: func(in *Inputs) { in.Captured = upstream.Set{} },
 			routes: "corp.example.=",
 		},
 		{
@@ -146,16 +146,16 @@ func TestBusRoutes(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			in := inputs{
-				config: readConfig(t, tt.nodeDNS, tt.config), net: node(), from: precedence.NetworkManager, origin: "NetworkManager eth0",
-				captured: upstream.Set{Servers: servers("10.0.0.2")}, bus: overBus(t, tt.set...),
+			in := Inputs{
+				Config: policytest.Config(t, tt.nodeDNS, tt.config), Net: policytest.Node(), From: precedence.NetworkManager, Origin: "NetworkManager eth0",
+				Captured: upstream.Set{Servers: policytest.Servers("10.0.0.2")}, Bus: overBus(t, tt.set...),
 			}
 			if tt.change != nil {
 				tt.change(&in)
 			}
-			s := newServing(in)
+			s := New(in)
 			text := func(routes []forward.Route) string {
-				words := routeWords(routes)
+				words := strings.Fields(policytest.RouteText(routes))
 				for i := range words {
 					if routes[i].Local {
 						words[i] = strings.TrimSuffix(words[i], "=") + "#local"
@@ -163,11 +163,11 @@ func TestBusRoutes(t *testing.T) {
 				}
 				return strings.Join(words, " ")
 			}
-			if got := text(s.routes); got != tt.routes {
+			if got := text(s.Routes); got != tt.routes {
 				t.Errorf("routes\n%s, want\n%s", got, tt.routes)
 			}
 			var overridden []forward.Route
-			for _, lost := range s.lost {
+			for _, lost := range s.Lost {
 				if lost.Barred == "" && !lost.GaveWay {
 					overridden = append(overridden, forward.Route{Domain: lost.Domain, Servers: lost.Servers})
 				}
@@ -176,16 +176,16 @@ func TestBusRoutes(t *testing.T) {
 				t.Errorf("overridden\n%s, want\n%s", got, tt.overridden)
 			}
 			var overrides []string
-			for _, domain := range s.overrides {
+			for _, domain := range s.Overrides {
 				overrides = append(overrides, domain.String())
 			}
 			if got := strings.Join(overrides, " "); got != tt.overrides {
 				t.Errorf("overrides %s, want %s", got, tt.overrides)
 			}
-			if diff := cmp.Diff(tt.notes, s.notes); diff != "" {
+			if diff := cmp.Diff(tt.notes, s.Notes); diff != "" {
 				t.Errorf("notes (-want +got)\n%s", diff)
 			}
-			for _, route := range s.routes {
+			for _, route := range s.Routes {
 				for _, server := range route.Servers {
 					if server.Addr == netip.MustParseAddrPort("192.0.2.10:53") {
 						t.Errorf("%s is asked of ourselves", route.Domain)

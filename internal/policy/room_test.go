@@ -1,4 +1,4 @@
-package daemon
+package policy
 
 import (
 	"math"
@@ -20,7 +20,7 @@ func TestRoom(t *testing.T) {
 		{"next to nothing", 64, 2, 16, 16},
 	}
 	for _, test := range tests {
-		if got := roomForTCP(test.files); got != test.tcp {
+		if got := RoomForTCP(test.files); got != test.tcp {
 			t.Errorf("%s: room for %d connections, expected %d", test.name, got, test.tcp)
 		}
 		if got := roomToForward(test.files, test.listeners); got != test.forward {

@@ -1,67 +1,25 @@
-package daemon
+package policy
 
 import (
 	"net/netip"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
-	"github.com/node-dns/node-dns/internal/netstate"
-	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/precedence"
+	"github.com/node-dns/node-dns/internal/test/policytest"
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
-// node is a host with one interface, 192.0.2.10, and its default route.
-func node() netstate.State {
-	eth0 := netip.MustParseAddr("192.0.2.10")
-	return netstate.State{
-		Addrs: []netstate.Addr{
-			{Addr: netip.MustParseAddr("127.0.0.1"), Interface: "lo", Bits: 8, Up: true},
-			{Addr: eth0, Interface: "eth0", Up: true},
-			{Addr: netip.MustParseAddr("10.128.0.1"), Interface: "eth1", Up: true},
-			{Addr: netip.MustParseAddr("2001:db8::1"), Interface: "eth0", Up: true, Tentative: true},
-		},
-		Default4: &netstate.DefaultRoute{Interface: "eth0", Source: eth0},
-	}
-}
-
-func servers(texts ...string) []nameserver.Server {
-	var all []nameserver.Server
-	for _, text := range texts {
-		all = append(all, nameserver.MustParse(text))
-	}
-	return all
-}
-
-// readConfig reads a node-dns.yaml and a node-config.yaml.
-func readConfig(t testing.TB, nodeDNS, nodeConfig string) nodeconfig.Config {
-	t.Helper()
-	root := t.TempDir()
-	paths := nodeconfig.DefaultPaths(root)
-	write(t, paths.NodeDNS, nodeDNS)
-	write(t, paths.NodeConfig, nodeConfig)
-	config, err := nodeconfig.Load(paths)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for key, source := range config.Sources {
-		source.File = strings.TrimPrefix(source.File, root)
-		config.Sources[key] = source
-	}
-	return config
-}
-
-func TestNewServing(t *testing.T) {
-	captured := upstream.Set{Servers: servers("10.0.0.2", "10.0.0.3")}
+func TestNew(t *testing.T) {
+	captured := upstream.Set{Servers: policytest.Servers("10.0.0.2", "10.0.0.3")}
 	tests := []struct {
 		name     string
 		nodeDNS  string // node-dns.yaml
 		config   string // node-config.yaml
-		change   func(*inputs)
+		change   func(*Inputs)
 		listen   string
 		routes   string
 		sources  []string // of the routes, in order
@@ -123,9 +81,9 @@ func TestNewServing(t *testing.T) {
 		{
 			name:    "the command line wins over all",
 			nodeDNS: "upstreams: [192.0.2.53]\n",
-			change: func(in *inputs) {
-				in.flags.Upstreams = servers("127.0.0.1:5300")
-				in.flags.Listen = []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:10053")}
+			change: func(in *Inputs) {
+				in.Upstreams = policytest.Servers("127.0.0.1:5300")
+				in.Listen = []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:10053")}
 			},
 			listen:  "127.0.0.1:10053",
 			routes:  ".=127.0.0.1:5300",
@@ -134,10 +92,10 @@ func TestNewServing(t *testing.T) {
 		{
 			name:    "split DNS of a VPN stands beside the admin's routes, whose word wins",
 			nodeDNS: "routes:\n  - {domain: corp.example, servers: [198.51.100.1]}\n",
-			change: func(in *inputs) {
-				in.captured.Routes = []upstream.Route{
-					{Domain: dnsname.MustParse("corp.example"), Servers: servers("10.8.0.1")},
-					{Domain: dnsname.MustParse("vpn.example"), Servers: servers("10.8.0.1")},
+			change: func(in *Inputs) {
+				in.Captured.Routes = []upstream.Route{
+					{Domain: dnsname.MustParse("corp.example"), Servers: policytest.Servers("10.8.0.1")},
+					{Domain: dnsname.MustParse("vpn.example"), Servers: policytest.Servers("10.8.0.1")},
 				}
 			},
 			listen:  "192.0.2.10:53",
@@ -154,7 +112,7 @@ func TestNewServing(t *testing.T) {
 		},
 		{
 			name:     "an upstream that sends our queries back is left out",
-			change:   func(in *inputs) { in.looping = map[nameserver.Server]struct{}{servers("10.0.0.2")[0]: {}} },
+			change:   func(in *Inputs) { in.Looping = map[nameserver.Server]struct{}{policytest.Servers("10.0.0.2")[0]: {}} },
 			listen:   "192.0.2.10:53",
 			routes:   ".=10.0.0.3",
 			sources:  []string{"NetworkManager eth0"},
@@ -163,8 +121,8 @@ func TestNewServing(t *testing.T) {
 		{
 			name:    "a domain route whose only server loops stays, and fails: its names must not leak",
 			nodeDNS: "routes:\n  - {domain: corp.example, servers: [198.51.100.1]}\n",
-			change: func(in *inputs) {
-				in.looping = map[nameserver.Server]struct{}{servers("198.51.100.1")[0]: {}}
+			change: func(in *Inputs) {
+				in.Looping = map[nameserver.Server]struct{}{policytest.Servers("198.51.100.1")[0]: {}}
 			},
 			listen:   "192.0.2.10:53",
 			routes:   "corp.example.= .=10.0.0.2,10.0.0.3",
@@ -173,8 +131,8 @@ func TestNewServing(t *testing.T) {
 		},
 		{
 			name: "dnsmasq's files are stronger than NetworkManager and weaker than node-dns.yaml",
-			change: func(in *inputs) {
-				in.dnsmasq = readDnsmasq(t, "server=192.0.2.60\nserver=/corp.example/lab.example/192.0.2.61\nserver=//192.0.2.62\nlocal=/home/\nserver=/x.lab.example/#\n")
+			change: func(in *Inputs) {
+				in.Dnsmasq = policytest.Dnsmasq(t, "server=192.0.2.60\nserver=/corp.example/lab.example/192.0.2.61\nserver=//192.0.2.62\nlocal=/home/\nserver=/x.lab.example/#\n")
 			},
 			nodeDNS: "routes:\n  - {domain: corp.example, servers: [198.51.100.1]}\n",
 			listen:  "192.0.2.10:53",
@@ -187,8 +145,8 @@ func TestNewServing(t *testing.T) {
 		{
 			name:    "and the cluster's names are not theirs where somebody answers for these",
 			nodeDNS: "clusterDNS: [172.30.0.10]\nserviceCIDRs: []\nupstreams: [192.0.2.53]\n",
-			change: func(in *inputs) {
-				in.dnsmasq = readDnsmasq(t, "server=/svc.cluster.local/192.0.2.61\nserver=192.0.2.60\n")
+			change: func(in *Inputs) {
+				in.Dnsmasq = policytest.Dnsmasq(t, "server=/svc.cluster.local/192.0.2.61\nserver=192.0.2.60\n")
 			},
 			listen:  "192.0.2.10:53",
 			routes:  "cluster.local.=172.30.0.10 .=192.0.2.53",
@@ -196,8 +154,8 @@ func TestNewServing(t *testing.T) {
 		},
 		{
 			name: "listen-address and interface add to the node's address, loopback and except-interface do not",
-			change: func(in *inputs) {
-				in.dnsmasq = readDnsmasq(t, "interface=lo,*\nexcept-interface=eth0\nlisten-address=127.0.0.1,192.0.2.77\n")
+			change: func(in *Inputs) {
+				in.Dnsmasq = policytest.Dnsmasq(t, "interface=lo,*\nexcept-interface=eth0\nlisten-address=127.0.0.1,192.0.2.77\n")
 			},
 			listen:  "192.0.2.10:53 192.0.2.77:53 10.128.0.1:53",
 			routes:  ".=10.0.0.2,10.0.0.3",
@@ -206,23 +164,23 @@ func TestNewServing(t *testing.T) {
 		{
 			name:    "port moves them, but for OpenShift's own nameserver",
 			config:  "dnsIP: 0.0.0.0\ndnsBindAddress: 127.0.0.1:53\n",
-			change:  func(in *inputs) { in.dnsmasq = readDnsmasq(t, "port=5353\nlisten-address=192.0.2.77\n") },
+			change:  func(in *Inputs) { in.Dnsmasq = policytest.Dnsmasq(t, "port=5353\nlisten-address=192.0.2.77\n") },
 			listen:  "192.0.2.10:5353 127.0.0.1:53 192.0.2.77:5353",
 			routes:  ".=10.0.0.2,10.0.0.3",
 			sources: []string{"NetworkManager eth0"},
 		},
 		{
 			name:    "port=0 is about dnsmasq, beside us",
-			change:  func(in *inputs) { in.dnsmasq = readDnsmasq(t, "port=0\ndhcp-range=192.0.2.100,static\n") },
+			change:  func(in *Inputs) { in.Dnsmasq = policytest.Dnsmasq(t, "port=0\ndhcp-range=192.0.2.100,static\n") },
 			listen:  "192.0.2.10:53",
 			routes:  ".=10.0.0.2,10.0.0.3",
 			sources: []string{"NetworkManager eth0"},
 		},
 		{
 			name: "the command line wins over port",
-			change: func(in *inputs) {
-				in.dnsmasq = readDnsmasq(t, "port=5353\n")
-				in.flags.Listen = []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:10053")}
+			change: func(in *Inputs) {
+				in.Dnsmasq = policytest.Dnsmasq(t, "port=5353\n")
+				in.Listen = []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:10053")}
 			},
 			listen:  "127.0.0.1:10053",
 			routes:  ".=10.0.0.2,10.0.0.3",
@@ -231,14 +189,14 @@ func TestNewServing(t *testing.T) {
 		{
 			name:    "listen in node-dns.yaml wins over them",
 			nodeDNS: "listen: 192.0.2.10\n",
-			change:  func(in *inputs) { in.dnsmasq = readDnsmasq(t, "listen-address=192.0.2.77\nport=5353\n") },
+			change:  func(in *Inputs) { in.Dnsmasq = policytest.Dnsmasq(t, "listen-address=192.0.2.77\nport=5353\n") },
 			listen:  "192.0.2.10:53",
 			routes:  ".=10.0.0.2,10.0.0.3",
 			sources: []string{"NetworkManager eth0"},
 		},
 		{
 			name:     "no upstream at all",
-			change:   func(in *inputs) { in.captured = upstream.Set{} },
+			change:   func(in *Inputs) { in.Captured = upstream.Set{} },
 			listen:   "192.0.2.10:53",
 			problems: []string{"no upstream nameserver is known: only cluster names are answered"},
 		},
@@ -252,25 +210,25 @@ func TestNewServing(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			in := inputs{config: readConfig(t, test.nodeDNS, test.config), net: node(), captured: captured, from: precedence.NetworkManager, origin: "NetworkManager eth0"}
+			in := Inputs{Config: policytest.Config(t, test.nodeDNS, test.config), Net: policytest.Node(), Captured: captured, From: precedence.NetworkManager, Origin: "NetworkManager eth0"}
 			if test.change != nil {
 				test.change(&in)
 			}
-			s := newServing(in)
-			if got := listenText(s.listen); got != test.listen {
+			s := New(in)
+			if got := policytest.AddrText(s.Listen); got != test.listen {
 				t.Errorf("listens on %s, expected %s", got, test.listen)
 			}
-			if got := routeText(s.routes); got != test.routes {
+			if got := policytest.RouteText(s.Routes); got != test.routes {
 				t.Errorf("routes %s, expected %s", got, test.routes)
 			}
 			var sources []string
-			for _, route := range s.routes {
+			for _, route := range s.Routes {
 				sources = append(sources, route.Source)
 			}
 			if diff := cmp.Diff(test.sources, sources); diff != "" {
 				t.Errorf("sources (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(test.problems, s.problems); diff != "" {
+			if diff := cmp.Diff(test.problems, s.Problems); diff != "" {
 				t.Errorf("problems (-want +got):\n%s", diff)
 			}
 		})

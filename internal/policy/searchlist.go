@@ -1,4 +1,4 @@
-package daemon
+package policy
 
 import (
 	"sync"
@@ -8,21 +8,22 @@ import (
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
-// searchLists are the search lists that the kubelet gives to pods with dnsPolicy ClusterFirst: the cluster's domains from
-// the pod's namespace upward, then those of the kubelet's resolv.conf. It is safe for concurrent use.
-type searchLists struct {
+// SearchLists are the search lists that the kubelet gives to pods with dnsPolicy ClusterFirst: the cluster's domains from the pod's
+// namespace upward, then those of the kubelet's resolv.conf. They are safe for concurrent use.
+type SearchLists struct {
 	domain dnsname.Name
-	host   []dnsname.Name
+	Host   []dnsname.Name
 	limits searchlist.Limits
 	lists  sync.Map // of []dnsname.Name, by namespace: as many as have had pods on this node
 }
 
-func newSearchLists(config nodeconfig.Config, host []dnsname.Name) *searchLists {
-	return &searchLists{domain: config.ClusterDomain, host: host, limits: searchlist.LimitsOf(config.IsOpenShift)}
+// newSearchLists makes the lists of pods whose kubelet has the search list host in its resolv.conf.
+func newSearchLists(config nodeconfig.Config, host []dnsname.Name) *SearchLists {
+	return &SearchLists{domain: config.ClusterDomain, Host: host, limits: searchlist.LimitsOf(config.IsOpenShift)}
 }
 
-// of is the list of a namespace's pods; "" is no namespace.
-func (l *searchLists) of(namespace string) []dnsname.Name {
+// Of is the search list of a namespace's pods; nil for "".
+func (l *SearchLists) Of(namespace string) []dnsname.Name {
 	if namespace == "" {
 		return nil
 	}
@@ -34,9 +35,9 @@ func (l *searchLists) of(namespace string) []dnsname.Name {
 	return list
 }
 
-func (l *searchLists) made(namespace string) []dnsname.Name {
-	host := make([]string, len(l.host))
-	for i, name := range l.host {
+func (l *SearchLists) made(namespace string) []dnsname.Name {
+	host := make([]string, len(l.Host))
+	for i, name := range l.Host {
 		host[i] = name.Relative()
 	}
 	conf := l.limits.Cut(searchlist.Conf{Search: searchlist.ClusterSearch(namespace, l.domain.Relative(), host)})

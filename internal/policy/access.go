@@ -1,47 +1,43 @@
-package daemon
+package policy
 
 import (
 	"cmp"
 	"net/netip"
 	"slices"
 
-	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/clients"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
-// access says who may ask: whoever answers everyone is used to attack others.
-type access struct {
-	listen []netip.AddrPort // clusterListen, spelled out, without what is listened on anyway
-	server *dnsserver.Access
-	status control.Clients
+// Access says which clients may ask, and at which addresses. A nameserver that answers everyone is used to attack others.
+type Access struct {
+	Server   *dnsserver.Access
+	From     []string       // allowFrom, as it was written
+	Networks []netip.Prefix // what From stands for: sorted, none within another; empty: everyone, or this host alone
+
+	listen []netip.AddrPort // the addresses of clusterListen that are not served anyway
 }
 
-// newAccess opens clusterListen to the networks of pods, services and clusterClients, as these addresses may be open to more
-// of the world than the node IP is meant to be (0.0.0.0:8053 on OpenShift's masters), and all others to allowFrom. open are the
-// addresses that are listened on anyway, to which nothing is added. This host may always ask.
-func newAccess(config nodeconfig.Config, open []netip.AddrPort, net netstate.State) access {
+// newAccess opens clusterListen to the networks of pods, services and clusterClients, because these addresses may be open to more
+// of the world than the node IP (0.0.0.0:8053 on OpenShift's masters), and all other addresses to allowFrom. open are the addresses
+// that are served anyway: clusterListen adds nothing to them. This host may always ask.
+func newAccess(config nodeconfig.Config, open []netip.AddrPort, net netstate.State) Access {
 	host := hostNetworks(net.Addrs)
-	a := access{server: &dnsserver.Access{Host: clients.NewNetworks(host), Rate: config.ClientRateLimit}}
-	a.status = control.Clients{AllowFrom: []string{}, Networks: []string{}, RateLimit: config.ClientRateLimit}
+	a := Access{Server: &dnsserver.Access{Host: clients.NewNetworks(host), Rate: config.ClientRateLimit}, From: []string{}}
 	if allow := config.AllowFrom; allow.All {
-		a.status.AllowFrom = []string{"all"}
+		a.From = []string{"all"}
 	} else {
-		networks := slices.Clone(allow.Networks)
 		if allow.Local {
-			a.status.AllowFrom = []string{"local"}
-			networks = append(networks, localNetworks(config, net)...)
+			a.From = []string{"local"}
+			a.Networks = localNetworks(config, net)
 		}
 		for _, p := range allow.Networks {
-			a.status.AllowFrom = append(a.status.AllowFrom, p.String())
+			a.From = append(a.From, p.String())
 		}
-		networks = sortedNetworks(networks)
-		for _, p := range networks {
-			a.status.Networks = append(a.status.Networks, p.String())
-		}
-		a.server.Clients = clients.NewNetworks(slices.Concat(host, networks))
+		a.Networks = sortedNetworks(slices.Concat(allow.Networks, a.Networks))
+		a.Server.Clients = clients.NewNetworks(slices.Concat(host, a.Networks))
 	}
 	for _, at := range config.Resolver.Listen {
 		for _, addr := range spelledOut(at, net.Addrs) {
@@ -52,9 +48,9 @@ func newAccess(config nodeconfig.Config, open []netip.AddrPort, net netstate.Sta
 	}
 	if len(a.listen) > 0 {
 		cluster := clients.NewNetworks(slices.Concat(host, config.PodCIDRs, config.ServiceCIDRs, config.Resolver.Clients))
-		a.server.At = map[netip.AddrPort]*clients.Networks{}
+		a.Server.At = map[netip.AddrPort]*clients.Networks{}
 		for _, at := range a.listen {
-			a.server.At[at] = cluster
+			a.Server.At[at] = cluster
 		}
 	}
 	return a
@@ -91,9 +87,9 @@ const (
 	leastBits6 = 16
 )
 
-// localNetworks are those that are near: what this host reaches without a router, as dnsmasq's local-service and BIND's localnets
-// have it, and the cluster's. Pods are among the former where they have a bridge or a route each on this node, and need not be where
-// an overlay carries them; so where nobody says what their networks are, all private ones are near.
+// localNetworks are the networks that are near: those that this host reaches without a router, as for dnsmasq's local-service and
+// BIND's localnets, and the cluster's. With a bridge, or a route to each pod, pods are among the former; behind an overlay they need
+// not be. Therefore all private networks are near if the configuration does not name the pods' networks.
 func localNetworks(config nodeconfig.Config, net netstate.State) []netip.Prefix {
 	near := slices.Concat(linkLocal, config.PodCIDRs, config.ServiceCIDRs)
 	if len(config.PodCIDRs) == 0 {
@@ -116,7 +112,7 @@ func localNetworks(config nodeconfig.Config, net netstate.State) []netip.Prefix 
 	return near
 }
 
-// sortedNetworks leaves out those that are in another one.
+// sortedNetworks leaves out networks that lie in another one.
 func sortedNetworks(list []netip.Prefix) []netip.Prefix {
 	list = slices.Clone(list)
 	for i, p := range list {
@@ -130,20 +126,4 @@ func sortedNetworks(list []netip.Prefix) []netip.Prefix {
 		}
 	}
 	return all
-}
-
-// spelledOut is what an unspecified address stands for: this host's, those of loopback too; with :: those of both
-// families, as with a socket that is bound to it. One socket for all would answer from the address that the routing
-// table likes, not from the one that was asked.
-func spelledOut(at netip.AddrPort, addrs []netstate.Addr) []netip.AddrPort {
-	if !at.Addr().IsUnspecified() {
-		return []netip.AddrPort{at}
-	}
-	var list []netip.AddrPort
-	for _, addr := range addrs {
-		if addr.Up && !addr.Tentative && (at.Addr().Is6() || addr.Addr.Is4()) {
-			list = append(list, netip.AddrPortFrom(addr.Addr, at.Port()))
-		}
-	}
-	return list
 }
