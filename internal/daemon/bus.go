@@ -60,7 +60,7 @@ func busNames(wanted nodeconfig.DBus) []string {
 // serveBus owns the names that the configuration wants, from anew whenever it wants others.
 func (d *Daemon) serveBus(ctx context.Context) error {
 	for ctx.Err() == nil {
-		if err := d.ownNames(ctx, d.serving.Load().Config.DBus); err != nil {
+		if err := d.ownNames(ctx, d.policy().Config.DBus); err != nil {
 			return err
 		}
 	}
@@ -75,7 +75,7 @@ func (d *Daemon) ownNames(ctx context.Context, wanted nodeconfig.DBus) error {
 	defer cancel()
 	group.Go(func() {
 		defer cancel()
-		for d.serving.Load().Config.DBus == wanted {
+		for d.policy().Config.DBus == wanted {
 			select {
 			case <-ctx.Done():
 				return
@@ -116,7 +116,7 @@ func (d *Daemon) setOverBus(ctx context.Context, state dbusapi.State) error {
 // takeOverBus is the half of setOverBus that belongs to follow. What cannot be kept for the next start is in force all the
 // same.
 func (d *Daemon) takeOverBus(state dbusapi.State) error {
-	served := d.serving.Load()
+	served := d.policy()
 	running := served.Config
 	if running.DBus != nodeconfig.DBusDnsmasq {
 		return errors.New("dbus in node-dns.yaml lets nobody set anything")
@@ -125,7 +125,7 @@ func (d *Daemon) takeOverBus(state dbusapi.State) error {
 		"options", journal.Few(state.Options.Words(), " "), journal.BusSet.Attr())
 	d.keepBus(state)
 	view := d.host.Load()
-	next := d.newServing(view, running, served.Dnsmasq, d.keptKubeconfig())
+	next := d.newPolicy(view, running, served.Dnsmasq, d.keptKubeconfig())
 	d.takeOver(next, "D-Bus "+state.RulesBy.String())
 	d.setProblems(view, next)
 	return nil
@@ -168,7 +168,7 @@ func ruleWords(rules []dnsmasqconf.Rule) []string {
 	return words
 }
 
-func (d *Daemon) busStatus(s *serving) *control.Bus {
+func (d *Daemon) busStatus(s *policy.Policy) *control.Bus {
 	if d.bus == nil || len(busNames(s.Config.DBus)) == 0 {
 		return nil
 	}
@@ -183,7 +183,7 @@ func (d *Daemon) busStatus(s *serving) *control.Bus {
 
 // counters are what dnsmasq counts, of ours.
 func (d *Daemon) counters() dbusapi.Counters {
-	stored, forwarded, served := d.cache.Load().Stats(), d.forward.Stats(), d.server.Stats()
+	stored, forwarded, served := d.resolver.Cache().Stats(), d.resolver.Forward().Stats(), d.server.Stats()
 	c := dbusapi.Counters{
 		Inserted: stored.Insertions, Evicted: stored.Evictions, Stale: stored.Stale,
 		Forwarded: forwarded.Asked, Unanswered: forwarded.Unanswered,
@@ -191,7 +191,7 @@ func (d *Daemon) counters() dbusapi.Counters {
 		Local:   answeredHere(served, stored, forwarded),
 	}
 	seen := map[string]bool{}
-	for _, route := range d.forward.Status() {
+	for _, route := range d.resolver.Forward().Status() {
 		for _, server := range route.Servers {
 			if address := server.Server.String(); !seen[address] {
 				seen[address] = true

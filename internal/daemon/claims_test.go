@@ -102,15 +102,15 @@ func TestEveryClaim(t *testing.T) {
 			if tt.change != nil {
 				tt.change(&in)
 			}
-			s := newServing(in)
+			s := policy.New(in)
 			if got := policytest.RouteText(s.Routes); got != tt.routes {
 				t.Errorf("routes\n%s, want\n%s", got, tt.routes)
 			}
 			var lost, refused, notes []string
-			for _, l := range s.lossStatus() {
+			for _, l := range lossStatus(s) {
 				lost = append(lost, l.Domain+" "+strings.Join(l.Servers, " ")+": "+l.Why)
 			}
-			for _, r := range s.refusedStatus() {
+			for _, r := range refusedStatus(s) {
 				refused = append(refused, r.Domain+" "+r.Server+" from "+r.Source+": "+r.Why)
 			}
 			for _, n := range s.Notes {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
-	"github.com/node-dns/node-dns/internal/dns/zone"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 	"github.com/node-dns/node-dns/internal/test/kubetest"
 )
@@ -255,7 +254,7 @@ func TestAutopathWithoutTheRight(t *testing.T) {
 		status := r.status().Cluster.Resolver.Autopath
 		return !status.On && strings.Contains(status.Why, "pods")
 	})
-	m, err := r.daemon.serve(t.Context(), clientQuery("www.example.com.shop.svc.cluster.local.", "10.128.0.41"))
+	m, err := r.daemon.resolver.ServeDNS(t.Context(), clientQuery("www.example.com.shop.svc.cluster.local.", "10.128.0.41"))
 	if err != nil || m.Rcode != dns.RcodeNameError {
 		t.Errorf("%v, %v", m, err)
 	}
@@ -275,7 +274,7 @@ func (r *running) checkAutopath() {
 		"10.128.0.42": ";; NXDOMAIN",
 		"10.128.0.43": ";; NXDOMAIN",
 	} {
-		m, err := r.daemon.serve(r.t.Context(), clientQuery("www.example.com.shop.svc.cluster.local.", client))
+		m, err := r.daemon.resolver.ServeDNS(r.t.Context(), clientQuery("www.example.com.shop.svc.cluster.local.", client))
 		if err != nil {
 			r.t.Fatal(err)
 		}
@@ -354,35 +353,17 @@ func TestStaleBesideDeadServers(t *testing.T) {
 	coredns.SetFaults(dnstest.Faults{Delay: 3 * time.Second}) // in time for who waits for it
 	files["/var/cache/node-dns/cluster.snapshot"] = string(kept)
 	again := start(t, files)
-	again.await("the kept state", func() bool { return again.daemon.names.resolver.Load().Snapshot() != nil })
+	again.await("the kept state", func() bool { return again.daemon.resolver.Known() != nil })
 	if m := again.cluster("web.shop.svc"); firstValue(m) != "172.30.0.9" {
 		t.Errorf("%v", m)
 	}
 }
 
-// TestClusterNamesOfAnother: what the watcher of another kubeconfig says is not served. It may still be at work when its
-// successor has been appointed, and where that one's API server does not answer the names would have stayed.
-func TestClusterNamesOfAnother(t *testing.T) {
-	snapshot := new(zone.Builder).Snapshot(time.Time{})
-	resolver := zone.NewResolver(zone.Config{Domains: []dnsname.Name{dnsname.MustParse("cluster.local")}})
-	var names clusterNames
-	names.replace(resolver, "old")
-	names.replace(resolver, "new")
-	names.publish("old", snapshot)
-	if resolver.Snapshot() != nil {
-		t.Error("the old cluster's names are served")
-	}
-	names.publish("new", snapshot)
-	if resolver.Snapshot() != snapshot {
-		t.Error("the new cluster's are not")
-	}
-}
-
-// TestClusterNamesStay: a query under way while the API ceases to be watched is not sent upstream.
+// TestClusterNamesStay: while nobody knows the cluster its names are not sent upstream.
 func TestClusterNamesStay(t *testing.T) {
 	site := dnstest.NewServer(t, siteRecords)
 	r := start(t, map[string]string{upstreamPath: upstreamFile(site), "/etc/node-dns/node-dns.yaml": "kubeconfig: none\n"})
-	if m, err := r.daemon.serveCluster(t.Context(), clientQuery("web.shop.svc.cluster.local.", "10.128.0.41")); err == nil {
+	if m, err := r.daemon.resolver.ServeDNS(t.Context(), clientQuery("web.shop.svc.cluster.local.", "10.128.0.41")); err == nil {
 		t.Errorf("answered %v", m)
 	}
 	if n := site.QueriesFor("web.shop.svc.cluster.local.", dns.TypeA); n > 0 {
@@ -467,7 +448,7 @@ func TestClusterNamesStayHere(t *testing.T) {
 	site := dnstest.NewServer(t, siteRecords+"web.shop.svc.cluster.local. 30 IN A 192.0.2.66\n")
 	r := start(t, map[string]string{upstreamPath: upstreamFile(site), "/etc/node-dns/node-dns.yaml": "serviceCIDRs: [172.30.0.0/16]\n"})
 	for _, name := range []string{"web.shop.svc.cluster.local.", "cluster.local.", "9.0.30.172.in-addr.arpa."} {
-		if m, err := r.daemon.serveCached(t.Context(), clientQuery(name, "192.0.2.10")); err == nil {
+		if m, err := r.daemon.resolver.Forward().ServeDNS(t.Context(), clientQuery(name, "192.0.2.10")); err == nil {
 			t.Errorf("%s: %v", name, m)
 		}
 		if n := site.QueriesFor(name, dns.TypeA); n > 0 {

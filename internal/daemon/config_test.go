@@ -109,12 +109,12 @@ func TestFollower(t *testing.T) {
 // TestServesNothingUnknown: whatever asks to listen, there is nobody to answer while the cluster domain is not known.
 func TestServesNothingUnknown(t *testing.T) {
 	config := policytest.Config(t, "listen: all\nupstreams: [192.0.2.53]\nclusterDNS: [172.30.0.10]\n", "dnsBindAddress: 127.0.0.1:53\n")
-	known := newServing(policy.Inputs{Config: config, Net: policytest.Node()})
+	known := policy.New(policy.Inputs{Config: config, Net: policytest.Node()})
 	if len(known.Listen) != 3 || len(known.Routes) != 3 {
 		t.Fatalf("listens on %v, routes %v", known.Listen, known.Routes)
 	}
 	config.ClusterDomain = nodeconfig.Config{}.ClusterDomain
-	got := newServing(policy.Inputs{Config: config, Net: policytest.Node(), Listen: known.Listen})
+	got := policy.New(policy.Inputs{Config: config, Net: policytest.Node(), Listen: known.Listen})
 	if len(got.Listen)+len(got.Routes)+len(got.Apexes)+len(got.Candidates) > 0 {
 		t.Errorf("serves %+v", got)
 	}
@@ -175,8 +175,8 @@ func TestUnknownDomain(t *testing.T) {
 // TestWanted: when the privileged half is asked to read the cluster's file for us, whether we listen or not.
 func TestWanted(t *testing.T) {
 	d := looksOnly(t, t.TempDir(), "")
-	d.build(served(new(policy.Policy)), nil)
-	t.Cleanup(d.forward.Close)
+	d.build(new(policy.Policy), nil)
+	t.Cleanup(d.resolver.Close)
 	facts, credentials := d.paths.host.Facts, d.paths.host.Kubeconfig
 	tests := []struct {
 		name   string
@@ -208,8 +208,8 @@ func TestWanted(t *testing.T) {
 // /etc/resolv.conf of mode 0600 named nobody who answers until the next event.
 func TestWantedWhereNothingIsSeen(t *testing.T) {
 	d := looksOnly(t, t.TempDir(), "")
-	d.build(served(new(policy.Policy)), nil)
-	t.Cleanup(d.forward.Close)
+	d.build(new(policy.Policy), nil)
+	t.Cleanup(d.resolver.Close)
 	if err := d.server.Listen([]netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")}); err != nil {
 		t.Fatal(err)
 	}
@@ -296,7 +296,8 @@ func TestRecursive(t *testing.T) {
 				}
 			})
 			config.ClusterDomain = dnsname.MustParse("corp.test")
-			d.serving.Store(served(&policy.Policy{Config: config}))
+			d.build(&policy.Policy{Config: config}, nil)
+			defer d.resolver.Close()
 			if test.path != "" && !slices.Contains(d.watchedFiles(), path) {
 				t.Errorf("changes of %s are not seen", path)
 			}

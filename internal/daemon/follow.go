@@ -5,18 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"reflect"
 	"slices"
 	"time"
 
-	"github.com/miekg/dns"
-
-	"github.com/node-dns/node-dns/internal/dns/cache"
-	"github.com/node-dns/node-dns/internal/dns/dnsname"
-	"github.com/node-dns/node-dns/internal/dns/dnsserver"
-	"github.com/node-dns/node-dns/internal/dns/zone"
 	"github.com/node-dns/node-dns/internal/policy"
-	"github.com/node-dns/node-dns/internal/sys/journal"
 	"github.com/node-dns/node-dns/internal/sys/supervise"
 )
 
@@ -27,9 +19,6 @@ const (
 	listenAgain = time.Second
 	// missedAgain is how soon a NetworkManager that has missed a deadline is asked again.
 	missedAgain = time.Second
-	// clusterLimit is how long an answer for a cluster name may be cached: a Service that appears or moves must be
-	// seen within seconds, whatever the cluster DNS server's TTL (30 s in CoreDNS) and negative TTL say.
-	clusterLimit = 5 * time.Second
 )
 
 // Reasons of looks that nothing hinted at.
@@ -91,10 +80,10 @@ func (d *Daemon) reconcile(ctx context.Context, reason string) time.Duration {
 	if err != nil {
 		return 0 // we stop
 	}
-	running := d.serving.Load()
+	running := d.policy()
 	config, again := d.follower.next(running.Config, view)
 	files, alsoAgain := d.follower.nextDnsmasq(running.Dnsmasq, view)
-	next := d.newServing(view, config, files, d.keptKubeconfig())
+	next := d.newPolicy(view, config, files, d.keptKubeconfig())
 	wait := d.takeOver(next, cause(reason, d.lastHint.Load(), before, view))
 	wanted := d.wanted(view, next.Credentials, reason)
 	news, later := d.request.ask(time.Now(), reason, wanted)
@@ -122,77 +111,8 @@ func (d *Daemon) reconcile(ctx context.Context, reason string) time.Duration {
 	return wait
 }
 
-// takeOver serves next instead of what is served now. What is the same is left as it is: sockets stay open, upstreams
-// keep their health, and the cache keeps what came from servers that are still asked. by says what it is about.
-func (d *Daemon) takeOver(next *serving, by string) time.Duration {
-	old := d.serving.Swap(next)
-	d.mark.Add(1)
-	d.setLevel(next)
-	d.metrics.rewant()
-	d.followLogQueries(old, next)
-	if !reflect.DeepEqual(old.Config, next.Config) {
-		d.log.Info("configuration taken over", journal.ConfigTaken.Attr())
-		d.metrics.config.take(time.Now())
-	}
-	if was, is := old.Config, next.Config; was.ClusterDomain != is.ClusterDomain {
-		d.log.Info("cluster domain", "domain", is.ClusterDomain.String(), "before", was.ClusterDomain.String(), "source", next.ClusterSource)
-	}
-	if old.API != (policy.API{}) && next.API == (policy.API{}) {
-		d.log.Info("the Kubernetes API is not watched any more", "kubeconfig", old.API.Kubeconfig)
-	}
-	if old.Config.Resolver.FromCluster && !next.Config.Resolver.FromCluster {
-		d.forgetFromCluster()
-	}
-	if next.Settings != old.Settings {
-		d.cache.Store(d.newCache(next.Settings))
-	}
-	if !reflect.DeepEqual(old.Dnsmasq, next.Dnsmasq) {
-		d.log.Info("dnsmasq's files taken over", "files", journal.Few(next.Dnsmasq.Files, " "), journal.ConfigTaken.Attr())
-	}
-	d.forward.SetRoutes(next.Guarded())
-	d.forward.SetMaxInFlight(next.ForwardMax)
-	d.forward.SetAll(next.Dnsmasq.Has("all-servers"))
-	d.forward.SetOpportunistic(next.IsOpportunistic())
-	d.server.SetMaxInFlight(next.ForwardMax+localRoom, next.ForwardMax)
-	d.server.SetAccess(next.Access.Server)
-	if next.Settings.UDP != old.Settings.UDP {
-		d.forward.SetUDP(next.Settings.UDP)
-		d.server.SetUDPSize(int(next.Settings.UDP.Size))
-	}
-	d.setResolver(next)
-	d.zone.Set(d.authority(next))
-	d.mark.Add(1) // what was marked meanwhile may have been compared with the zones of before
-	if !sameRoutes(old.Routes, next.Routes) {
-		d.logRoutes(old.Routes, next.Routes)
-		d.noteRoutes(by, next.Routes)
-		// Only then: a flush also drops the answers that are on their way.
-		d.log.Info("flushed what came from other upstreams", "entries", d.flushStale())
-	}
-	d.logNotes(old.Notes, next.Notes)
-	err := d.listen(next)
-	d.server.Resume() // what waited for an address that is bound only now
-	if old.Config.DBus != next.Config.DBus {
-		select {
-		case d.rebus <- struct{}{}:
-		default:
-		}
-	}
-	if !slices.Equal(old.Candidates, next.Candidates) {
-		d.reroute()
-	}
-	d.announce()
-	wait := d.sockets.letGo(time.Now())
-	if _, _, left := dnsserver.ReadTerms(d.paths.terms); left > 0 && (wait == 0 || wait > left) {
-		wait = left // after which they are what they were
-	}
-	if err != nil && (wait == 0 || wait > listenAgain) {
-		return listenAgain
-	}
-	return wait
-}
-
 // setProblems replaces what an admin should know, and logs what is new of it.
-func (d *Daemon) setProblems(view *hostView, s *serving) {
+func (d *Daemon) setProblems(view *hostView, s *policy.Policy) {
 	now := slices.Concat(s.Problems, view.problems())
 	inVain := d.request.problem()
 	if inVain != "" && view.plan.Over != "" {
@@ -210,68 +130,8 @@ func (d *Daemon) setProblems(view *hostView, s *serving) {
 	d.busChanged()
 }
 
-// reroute has the upstreams probed for loops. It never blocks.
-func (d *Daemon) reroute() {
-	select {
-	case d.rerouted <- struct{}{}:
-	default:
-	}
-}
-
-// suspect has them probed soon. It never blocks.
-func (d *Daemon) suspect() {
-	select {
-	case d.suspects <- struct{}{}:
-	default:
-	}
-}
-
-func (d *Daemon) setLevel(s *serving) {
-	if d.config.Level != nil {
-		d.config.Level.Set(s.Config.LogLevel)
-	}
-}
-
-func (d *Daemon) authority(s *serving) zone.Authority {
-	authority := zone.Authority{Apexes: s.Apexes}
-	if resolver := d.names.resolver.Load(); resolver != nil {
-		authority.Apexes = append(resolver.Apexes(), s.Apexes...)
-		authority.Cluster = dnsserver.HandlerFunc(d.serveCluster)
-	} else if len(s.ClusterDNS)+len(s.Overrides) > 0 {
-		authority.Cluster = dnsserver.HandlerFunc(d.serveCluster)
-	}
-	return authority
-}
-
-func (d *Daemon) serveCached(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
-	if q.Msg.Question[0].Qtype == dns.TypeANY {
-		q.Origin = dnsserver.OriginRule
-		return minimalAny(q), nil
-	}
-	return d.cache.Load().ServeDNS(ctx, q)
-}
-
-// flushStale forgets the answers of servers that are not asked for the name any more.
-func (d *Daemon) flushStale() int {
-	return d.cache.Load().Flush(func(r cache.Remembered) bool { return d.isStale(r.Entry) })
-}
-
-func (d *Daemon) isStale(entry cache.Entry) bool {
-	route, ok := d.forward.Match(entry.Name)
-	return !ok || !slices.Contains(route.Servers, entry.Server)
-}
-
-func (d *Daemon) cacheLimit(name dnsname.Name) time.Duration {
-	if slices.ContainsFunc(d.serving.Load().Apexes, name.Within) {
-		return clusterLimit
-	}
-	return 0
-}
-
-func (d *Daemon) isRouted(name dnsname.Name) bool {
-	route, ok := d.forward.Match(name)
-	return ok && !route.Domain.IsRoot()
-}
+// suspect has the upstreams probed for loops soon.
+func (d *Daemon) suspect() { tell(d.suspects) }
 
 // announce and withdraw keep the ready file: it exists while queries are answered.
 func (d *Daemon) announce() {

@@ -67,7 +67,7 @@ func (d *Daemon) knownSettings() cluster.Settings {
 
 // takeFromCluster applies new Settings and has them saved for the next start.
 func (d *Daemon) takeFromCluster(settings cluster.Settings) {
-	if !d.serving.Load().Config.Resolver.FromCluster {
+	if !d.policy().Config.Resolver.FromCluster {
 		return // any more
 	}
 	d.ownDNS.Store(&policy.FromCluster{Settings: keepGood(d.ownDNS.Load().Objects, settings)})
@@ -105,7 +105,7 @@ func (d *Daemon) keepFromCluster(ctx context.Context) error {
 			return nil
 		case <-d.ownDNSChanged:
 		}
-		if !d.serving.Load().Config.Resolver.FromCluster {
+		if !d.policy().Config.Resolver.FromCluster {
 			continue
 		}
 		now := d.ownDNS.Load()

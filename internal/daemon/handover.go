@@ -101,8 +101,8 @@ func (d *Daemon) takeOverFrom(from heirloom) {
 	if from.cache == nil {
 		return
 	}
-	n, err := d.cache.Load().Restore(from.cache, from.away, func(e cache.Entry) bool {
-		return !slices.ContainsFunc(d.serving.Load().Apexes, e.Within) && !d.isStale(e)
+	n, err := d.resolver.Cache().Restore(from.cache, from.away, func(e cache.Entry) bool {
+		return !slices.ContainsFunc(d.policy().Apexes, e.Within) && !d.resolver.IsStale(e)
 	})
 	if err != nil {
 		d.log.Warn("not taking over the cache", "error", err, journal.HandoverFailed.Attr())
@@ -168,7 +168,7 @@ func (d *Daemon) handOver(ctx context.Context) error {
 
 // leaveCache has the service manager hold the cache's content.
 func (d *Daemon) leaveCache() error {
-	dump := d.cache.Load().Dump(maxCacheDump)
+	dump := d.resolver.Cache().Dump(maxCacheDump)
 	if len(dump) == 0 {
 		return nil
 	}

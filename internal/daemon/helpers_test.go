@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/miekg/dns"
 )
 
 // write makes a file with its directories; no text, no file.
@@ -18,4 +20,21 @@ func write(t testing.TB, path, text string) {
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func firstValue(m *dns.Msg) string {
+	if len(m.Answer) == 0 {
+		return ""
+	}
+	switch rr := m.Answer[0].(type) {
+	case *dns.A:
+		return rr.A.String()
+	case *dns.AAAA:
+		return rr.AAAA.String()
+	case *dns.TXT:
+		return rr.Txt[0]
+	case *dns.PTR:
+		return rr.Ptr
+	}
+	return m.Answer[0].String()
 }

@@ -28,8 +28,8 @@ func outdone(now upstream.Selection) []precedence.Claim {
 	return claims
 }
 
-// newServing gathers the inputs and decides. kubeconfig is used where the configuration names none; "": there is none.
-func (d *Daemon) newServing(view *hostView, config nodeconfig.Config, files dnsmasqconf.Config, kubeconfig string) *serving {
+// newPolicy gathers the inputs and decides. kubeconfig is used where the configuration names none; "": there is none.
+func (d *Daemon) newPolicy(view *hostView, config nodeconfig.Config, files dnsmasqconf.Config, kubeconfig string) *policy.Policy {
 	captured := hostdns.Captured(view.state.Upstreams, view.state.Record)
 	if captured.Set.IsEmpty() {
 		// The hook has not run yet (or may not write): what it would capture serves as well.
@@ -55,10 +55,10 @@ func (d *Daemon) newServing(view *hostView, config nodeconfig.Config, files dnsm
 		ownDNS = d.ownDNS.Load()
 	}
 	var before *policy.LocalData
-	if old := d.serving.Load(); old != nil && old.Hostname == policy.NameOf(hostname) && reflect.DeepEqual(old.Dnsmasq, files) {
+	if old := d.policy(); old != nil && old.Hostname == policy.NameOf(hostname) && reflect.DeepEqual(old.Dnsmasq, files) {
 		before = old.Known
 	}
-	return newServing(policy.Inputs{
+	return policy.New(policy.Inputs{
 		OwnDNS:      ownDNS,
 		Known:       before,
 		Kubeconfig:  kubeconfig,

@@ -18,7 +18,7 @@ func (d *Daemon) usualKubeconfig() string {
 // keptKubeconfig is usualKubeconfig, but for one that has vanished while the API is watched with it: it is waited for as
 // one that the configuration names, and names are answered meanwhile.
 func (d *Daemon) keptKubeconfig() string {
-	if d.serving.Load().API.Original == d.paths.kubeconfig {
+	if d.policy().API.Original == d.paths.kubeconfig {
 		return d.paths.kubeconfig
 	}
 	return d.usualKubeconfig()
@@ -26,10 +26,10 @@ func (d *Daemon) keptKubeconfig() string {
 
 // goneKubeconfig is the kubeconfig that the cluster was read with, when that does not exist any more; "" otherwise.
 func (d *Daemon) goneKubeconfig() string {
-	if d.serving.Load() == nil || d.names.known() == nil {
+	if d.policy() == nil || d.resolver.Known() == nil {
 		return ""
 	}
-	path := d.serving.Load().API.Kubeconfig
+	path := d.policy().API.Kubeconfig
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 		return ""
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/admin/searchlist"
 	"github.com/node-dns/node-dns/internal/hostdns"
+	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/resolvconf"
 )
 
@@ -24,7 +25,7 @@ type kubelet struct {
 }
 
 // kubeletByFiles is what the cluster's file says, and node-dns.yaml of the cluster domain.
-func (d *Daemon) kubeletByFiles(s *serving) kubelet {
+func (d *Daemon) kubeletByFiles(s *policy.Policy) kubelet {
 	k := kubelet{Kubelet: searchlist.Kubelet{Domain: s.Config.ClusterDomain.Relative(), Limits: searchlist.LimitsOf(s.Config.IsOpenShift)}}
 	k.dnsSource = s.Config.WhereCluster("clusterDNS", "kubeletArguments.cluster-dns", "dnsIP")
 	k.domainSource = s.Config.Where("clusterDomain", "kubeletArguments.cluster-domain", "dnsDomain")

@@ -148,10 +148,3 @@ func (d *Daemon) logNotes(before, after []string) {
 		}
 	}
 }
-
-// sameRoutes reports whether the same names go to the same servers. That another source named them changes nothing.
-func sameRoutes(a, b []forward.Route) bool {
-	return slices.EqualFunc(a, b, func(x, y forward.Route) bool {
-		return x.Domain == y.Domain && x.Plain == y.Plain && x.Local == y.Local && slices.Equal(x.Servers, y.Servers)
-	})
-}

@@ -15,6 +15,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/forward"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/test/lab"
 	"github.com/node-dns/node-dns/internal/test/policytest"
 )
@@ -156,19 +157,19 @@ func TestRoutesAreBounded(t *testing.T) {
 	for i := range 64 {
 		texts = append(texts, fmt.Sprintf("10.0.0.%d", i+1))
 	}
-	var many, other serving
+	var many, other policy.Policy
 	for i := range 100 {
 		many.Routes = append(many.Routes, forward.Route{Domain: dnsname.MustParse(fmt.Sprintf("r%d.example", i)), Servers: policytest.Servers(texts...)})
 		texts[63] = "10.0.1.1" // beyond what the log names
 		other.Routes = append(other.Routes, forward.Route{Domain: dnsname.MustParse(fmt.Sprintf("r%d.example", i)), Servers: policytest.Servers(texts...)})
 		texts[63] = "10.0.0.64"
 	}
-	if !sameRoutes(many.Routes, many.Routes) || sameRoutes(many.Routes, other.Routes) || sameRoutes(many.Routes, many.Routes[1:]) {
+	if !forward.SameRoutes(many.Routes, many.Routes) || forward.SameRoutes(many.Routes, other.Routes) || forward.SameRoutes(many.Routes, many.Routes[1:]) {
 		t.Error("routes are not compared by value")
 	}
 	nobody := []forward.Route{{Domain: dnsname.MustParse("example")}} // SERVFAIL there, and with Local NXDOMAIN
 	local := []forward.Route{{Domain: dnsname.MustParse("example"), Local: true}}
-	if sameRoutes(nobody, local) || !sameRoutes(local, local) {
+	if forward.SameRoutes(nobody, local) || !forward.SameRoutes(local, local) {
 		t.Error("a domain that is answered here is taken for one that has no servers")
 	}
 	d, text := logged()

@@ -126,7 +126,7 @@ func TestLoopWhileRunning(t *testing.T) {
 	}
 	to := site.Addr()
 	there.to.Store(&to)
-	r.daemon.reroute() // or in five minutes
+	tell(r.daemon.rerouted) // or in five minutes
 	r.await("the upstream is asked again", func() bool { return len(r.servers()) == 1 })
 	if rcode := r.rcode(at, "www.example.com."); rcode != dns.RcodeSuccess {
 		t.Errorf("after: %s", dns.RcodeToString[rcode])
@@ -146,7 +146,7 @@ func TestLoopComesLater(t *testing.T) {
 		r := start(t, map[string]string{upstreamPath: "server=" + strings.ReplaceAll(there.addr.String(), ":", "#") + "\n"})
 		at := r.address()
 		there.to.Store(&at)
-		r.daemon.reroute() // as any change of the upstreams does
+		tell(r.daemon.rerouted) // as any change of the upstreams does
 		r.await("the upstream is left out", func() bool { return len(r.servers()) == 0 })
 		if refused := fmt.Sprint(r.status().Refused); !strings.Contains(refused, precedence.ComesBack) {
 			t.Errorf("refused: %s", refused)
@@ -159,7 +159,7 @@ func TestLoopComesLater(t *testing.T) {
 			in.Net = policytest.Node()
 			in.Net.Addrs = append(slices.Clone(in.Net.Addrs), netstate.Addr{Addr: netip.MustParseAddr(theirs), Interface: "eth1", Up: true})
 			in.From, in.Captured = precedence.NetworkManager, upstream.Set{Servers: policytest.Servers(theirs, "192.0.2.54")}
-			s := newServing(in)
+			s := policy.New(in)
 			if got, want := nameserver.Join(s.Routes[len(s.Routes)-1].Servers), []string{theirs + " 192.0.2.54", "192.0.2.54"}[i]; got != want {
 				t.Errorf("%d: %s, expected %s", i, got, want)
 			}
@@ -194,7 +194,7 @@ func TestLoopOfTwo(t *testing.T) {
 		b.askAll(b.address(), "b", 101)
 		a.await("one leaves the other out", func() bool { return len(a.servers())+len(b.servers()) < 2 })
 		for _, r := range []*running{a, b} {
-			if n := r.daemon.forward.Stats().Asked; n > 1000 {
+			if n := r.daemon.resolver.Forward().Stats().Asked; n > 1000 {
 				t.Errorf("202 queries became %d questions", n)
 			}
 		}
@@ -209,7 +209,7 @@ func TestLoopOfTwo(t *testing.T) {
 		r.await("dnsmasq is left out", func() bool {
 			return len(r.servers()) == 0 && strings.Contains(strings.Join(r.status().Problems, "\n"), theirs.String())
 		})
-		if n := r.daemon.forward.Stats().Asked; n > 600 {
+		if n := r.daemon.resolver.Forward().Stats().Asked; n > 600 {
 			t.Errorf("101 queries became %d questions", n)
 		}
 	})
@@ -227,7 +227,7 @@ func TestOwnAddressComes(t *testing.T) {
 		want string
 	}{{without, theirs + " 192.0.2.54"}, {with, "192.0.2.54"}, {without, theirs + " 192.0.2.54"}} {
 		in.Net = step.net
-		s := newServing(in)
+		s := policy.New(in)
 		if got := nameserver.Join(s.Routes[len(s.Routes)-1].Servers); got != step.want {
 			t.Errorf("%d: %s, expected %s", i, got, step.want)
 		}
@@ -266,7 +266,7 @@ func TestSuspicionsAreBounded(t *testing.T) {
 		t.Error("the second is taken up at once")
 	}
 	d.suspect()
-	d.reroute()
+	tell(d.rerouted)
 	if !d.awaitProbe(t.Context()) {
 		t.Error("other upstreams are not probed at once")
 	}

@@ -22,10 +22,7 @@ const metricsAgain = 2 * time.Second
 
 // rewant has what is shown, and where, brought up to date. It never blocks.
 func (m *metricsState) rewant() {
-	select {
-	case m.changed <- struct{}{}:
-	default:
-	}
+	tell(m.changed)
 }
 
 // serveMetrics shows the numbers where the configuration says until ctx ends. A port that somebody else has is tried again and
@@ -36,7 +33,7 @@ func (d *Daemon) serveMetrics(ctx context.Context) error {
 	again := time.NewTimer(0)
 	defer again.Stop()
 	for {
-		if !s.follow(ctx, d.serving.Load().Metrics) {
+		if !s.follow(ctx, d.policy().Metrics) {
 			again.Reset(metricsAgain)
 		}
 		select {

@@ -10,13 +10,13 @@ import (
 )
 
 // routeStatus are the routes with their servers' health, and who won them.
-func (s *serving) routeStatus(routes []forward.RouteStatus) []control.Route {
+func routeStatus(s *policy.Policy, routes []forward.RouteStatus) []control.Route {
 	all := []control.Route{}
 	for _, route := range routes {
 		if route.Source == policy.Guard {
 			continue
 		}
-		r := control.Route{Domain: routeWord(route.Domain, route.Plain), Local: route.Local, Source: route.Source, Rank: s.rank(route)}
+		r := control.Route{Domain: routeWord(route.Domain, route.Plain), Local: route.Local, Source: route.Source, Rank: rank(s, route)}
 		for _, server := range route.Servers {
 			r.Servers = append(r.Servers, control.Server{
 				Address: server.Server.String(), State: string(server.State), Since: server.Since, RTT: server.RTT,
@@ -30,7 +30,7 @@ func (s *serving) routeStatus(routes []forward.RouteStatus) []control.Route {
 }
 
 // rank is the name of the source that won a route; "": the forwarder has one of a moment before.
-func (s *serving) rank(route forward.RouteStatus) string {
+func rank(s *policy.Policy, route forward.RouteStatus) string {
 	for _, won := range s.Won {
 		if won.Domain == route.Domain && won.Plain == route.Plain && won.String() == route.Source {
 			return won.Source.String()
@@ -47,7 +47,7 @@ func routeWord(domain dnsname.Name, plain bool) string {
 	return domain.String()
 }
 
-func (s *serving) lossStatus() []control.Loss {
+func lossStatus(s *policy.Policy) []control.Loss {
 	var all []control.Loss
 	for _, lost := range s.Lost {
 		l := control.Loss{
@@ -70,7 +70,7 @@ func addressesOf(servers []nameserver.Server) []string {
 	return words
 }
 
-func (s *serving) refusedStatus() []control.Refused {
+func refusedStatus(s *policy.Policy) []control.Refused {
 	var all []control.Refused
 	add := func(c precedence.Claim) {
 		for _, r := range c.Refused {

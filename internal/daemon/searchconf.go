@@ -20,7 +20,7 @@ import (
 
 // searchConf is the resolv.conf that a question is about, as it is now.
 func (d *Daemon) searchConf(ctx context.Context, question control.SearchQuestion) (control.Search, error) {
-	s := d.serving.Load()
+	s := d.policy()
 	out := control.Search{
 		APIVersion: control.APIVersion, Kind: "Search", Namespace: question.Namespace, Pod: question.Pod,
 		Nameservers: []string{}, Domains: []string{}, Options: []string{}, Own: []string{}, Faults: []control.Fault{}, Notes: []string{},
@@ -48,7 +48,7 @@ func (d *Daemon) searchConf(ctx context.Context, question control.SearchQuestion
 }
 
 // podOf is what the Kubernetes API says of a pod.
-func (d *Daemon) podOf(ctx context.Context, s *serving, question control.SearchQuestion) (searchlist.Pod, error) {
+func (d *Daemon) podOf(ctx context.Context, s *policy.Policy, question control.SearchQuestion) (searchlist.Pod, error) {
 	pod := searchlist.Pod{Namespace: question.Namespace}
 	name := question.Namespace + "/" + question.Pod
 	if !isPodName(question.Pod) {
@@ -100,20 +100,20 @@ func isNamespace(text string) bool {
 }
 
 // addNodeConf adds what a process on this node goes by.
-func (d *Daemon) addNodeConf(s *serving, out *control.Search) {
+func (d *Daemon) addNodeConf(s *policy.Policy, out *control.Search) {
 	path := d.paths.host.ResolvConf
 	conf := searchlist.Of(resolvconf.Parse(hostdns.ReadFile(d.paths.host.Root, path).Data))
 	hostname, _ := os.Hostname() // one without a name has no domain
 	_, conf.LocalDomain, _ = strings.Cut(hostname, ".")
 	out.Autopath.Why = "it is for pods"
 	d.addConf(s, out, conf)
-	out.Faults = faultsOf(s.checks(d, control.HostFile{}).Node(conf))
+	out.Faults = faultsOf(checks(s, d, control.HostFile{}).Node(conf))
 }
 
 // addPodConf adds what the kubelet gives to a pod.
-func (d *Daemon) addPodConf(s *serving, out *control.Search, pod searchlist.Pod, told *control.KubeletTold) {
+func (d *Daemon) addPodConf(s *policy.Policy, out *control.Search, pod searchlist.Pod, told *control.KubeletTold) {
 	k := d.kubeletByFiles(s)
-	k.hear(told, s.clusterFile())
+	k.hear(told, clusterFile(s))
 	if len(k.DNS) == 0 && !k.noDNS && s.NodeIP.IsValid() {
 		k.DNS = []netip.Addr{s.NodeIP}
 		out.Notes = append(out.Notes, "neither a file nor a flag says what the kubelet's clusterDNS is: it is taken to be this node")
@@ -127,7 +127,7 @@ func (d *Daemon) addPodConf(s *serving, out *control.Search, pod searchlist.Pod,
 	if len(out.Own) == 0 && len(out.Nameservers) > 0 {
 		out.Notes = append(out.Notes, "it asks "+strings.Join(out.Nameservers, " ")+", not this node: what is shown is what node-dns says")
 	}
-	checks := s.checks(d, k.host)
+	checks := checks(s, d, k.host)
 	checks.Setting = searchlist.ResolvConfSetting(s.Config.IsOpenShift, k.setBy)
 	checks.Missing, checks.Unread = k.missing, k.unread
 	if k.isOurs {
@@ -138,20 +138,20 @@ func (d *Daemon) addPodConf(s *serving, out *control.Search, pod searchlist.Pod,
 	}
 	out.Faults = append(faultsOf(checks.Pod(k.Kubelet, conf)), faultsOf(k.domainFaults(s.Config.ClusterDomain.Relative()))...)
 	walk := d.autopathStatus(s)
-	if out.Autopath = (control.Walk{On: walk.On, Why: walk.Why}); d.names.known() == nil {
+	if out.Autopath = (control.Walk{On: walk.On, Why: walk.Why}); d.resolver.Known() == nil {
 		out.Autopath = control.Walk{Why: "the Kubernetes API is not read"}
 	}
 }
 
 // clusterFile is the cluster's file, as the host has it, that was read, by us or for us; "": none.
-func (s *serving) clusterFile() string {
+func clusterFile(s *policy.Policy) string {
 	if s.Config.Facts == nil {
 		return ""
 	}
 	return s.Config.Facts.File
 }
 
-func (d *Daemon) addConf(s *serving, out *control.Search, conf searchlist.Conf) {
+func (d *Daemon) addConf(s *policy.Policy, out *control.Search, conf searchlist.Conf) {
 	for _, addr := range conf.Nameservers {
 		out.Nameservers = append(out.Nameservers, addr.String())
 		if s.Net.IsLocal(addr) && !addr.IsLoopback() && !slices.Contains(out.Own, addr.String()) {
@@ -173,7 +173,7 @@ func (d *Daemon) hostPath(path string) string {
 }
 
 // checks are what is known here of a resolv.conf's surroundings.
-func (s *serving) checks(d *Daemon, host control.HostFile) searchlist.Checks {
+func checks(s *policy.Policy, d *Daemon, host control.HostFile) searchlist.Checks {
 	c := searchlist.Checks{
 		IsNode: s.Net.IsLocal, HostFile: host.Path, Hooks: hostdns.NewPaths("").NodeResolvConf,
 	}

@@ -25,7 +25,7 @@ func clientsOf(a policy.Access) control.Clients {
 // Status gathers what the daemon knows of itself. It is safe for concurrent use, once the daemon
 // listens.
 func (d *Daemon) Status() control.Status {
-	s := d.serving.Load()
+	s := d.policy()
 	status := control.Status{
 		APIVersion: control.APIVersion,
 		Kind:       "Status",
@@ -38,9 +38,9 @@ func (d *Daemon) Status() control.Status {
 		Metrics:    *d.metrics.state.Load(),
 		Clients:    clientsOf(s.Access),
 		Cluster:    d.clusterStatus(s),
-		Routes:     s.routeStatus(d.forward.Status()),
-		Overridden: s.lossStatus(),
-		Refused:    s.refusedStatus(),
+		Routes:     routeStatus(s, d.resolver.Forward().Status()),
+		Overridden: lossStatus(s),
+		Refused:    refusedStatus(s),
 		Changed:    d.lastChange(),
 		LastMinute: d.lastMinute(time.Now()),
 		Bus:        d.busStatus(s),
@@ -65,7 +65,7 @@ func (d *Daemon) Status() control.Status {
 	}
 	for _, at := range s.Spare {
 		if slices.ContainsFunc(status.Listeners, func(l control.Listener) bool { return l.Spare && l.Address == at.String() }) {
-			status.Notes = append(status.Notes, s.spareNote(at))
+			status.Notes = append(status.Notes, spareNote(s, at))
 		}
 	}
 	if note := d.sockets.note(); note != "" {
@@ -85,7 +85,7 @@ func (d *Daemon) Status() control.Status {
 }
 
 // spareNote says why another program may have an address that node-dns would listen on. A loopback one is of dnsBindAddress.
-func (s *serving) spareNote(at netip.AddrPort) string {
+func spareNote(s *policy.Policy, at netip.AddrPort) string {
 	why := "where pods may ask"
 	if at.Addr().IsLoopback() {
 		why = "which " + s.Config.Where("dnsBindAddress") + " names for OpenShift's own nameserver"
@@ -114,7 +114,7 @@ func found(s control.Status) []string {
 	return problems
 }
 
-func (d *Daemon) nodeStatus(s *serving) control.Node {
+func (d *Daemon) nodeStatus(s *policy.Policy) control.Node {
 	node := control.Node{}
 	node.Name, _ = os.Hostname() // shown only
 	if s.NodeIP.IsValid() {
@@ -159,7 +159,7 @@ func (d *Daemon) resolvConfStatus() control.ResolvConf {
 }
 
 func (d *Daemon) cacheStatus() control.Cache {
-	stats := d.cache.Load().Stats()
+	stats := d.resolver.Cache().Stats()
 	return control.Cache{
 		Entries: stats.Entries, Size: stats.Size, Hits: stats.Hits, Misses: stats.Misses,
 		Insertions: stats.Insertions, Evictions: stats.Evictions,
@@ -167,14 +167,14 @@ func (d *Daemon) cacheStatus() control.Cache {
 }
 
 func (d *Daemon) queryStatus() control.Queries {
-	stats, forwarded := d.server.Stats(), d.forward.Stats()
+	stats, forwarded := d.server.Stats(), d.resolver.Forward().Stats()
 	limits := control.Limits{
 		Strangers: stats.Strangers, Hasty: stats.Hasty, Crowding: stats.Crowding, Costly: stats.Costly, Full: stats.Shed, Upstream: forwarded.Shed,
 		Silenced: stats.Silenced, TCPRefused: stats.TCPRejected, TCPIdle: stats.TCPEvicted, NoDescriptors: stats.TCPStarved,
 	}
 	if stats.Crowder.IsValid() {
 		limits.Crowder = stats.Crowder.String()
-		if known := d.names.known(); known != nil {
+		if known := d.resolver.Known(); known != nil {
 			limits.CrowderPod = known.PodAt(stats.Crowder)
 		}
 	}

@@ -120,7 +120,7 @@ func (d *Daemon) watchedFiles() []string {
 	if view := d.host.Load(); view != nil && view.state.OriginalTarget() != "" {
 		files = append(files, view.state.OriginalTarget())
 	}
-	if s := d.serving.Load(); s != nil && s.Config.DNSRecursiveResolvConf != "" {
+	if s := d.policy(); s != nil && s.Config.DNSRecursiveResolvConf != "" {
 		files = append(files, filepath.Clean(s.Config.DNSRecursiveResolvConf))
 	}
 	return files

@@ -27,7 +27,8 @@ func TestWatchFiles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			d.serving.Store(served(&policy.Policy{Config: nodeconfig.Config{DNSRecursiveResolvConf: recursive}}))
+			d.build(&policy.Policy{Config: nodeconfig.Config{DNSRecursiveResolvConf: recursive}}, nil)
+			defer d.resolver.Close()
 			write(t, path, "# before\n")
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan error)

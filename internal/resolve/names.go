@@ -1,20 +1,17 @@
-package daemon
+package resolve
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/node-dns/node-dns/internal/dns/zone"
-	"github.com/node-dns/node-dns/internal/kube/cluster"
 )
 
 // clusterNames holds the resolver of the cluster's names, and hands it what the API said. The zero value has none.
 type clusterNames struct {
 	resolver atomic.Pointer[zone.Resolver] // nil: the API is not watched
-	watcher  atomic.Pointer[cluster.Watcher]
 
 	mu       sync.Mutex // guards what follows, and that the resolver has it
 	of       string     // the kubeconfig of the cluster that is spoken of
@@ -24,8 +21,8 @@ type clusterNames struct {
 }
 
 // replace has r answer from now on, by what is known of the cluster; nil: nobody does. Under another kubeconfig that is
-// another cluster's, and forgotten.
-func (c *clusterNames) replace(r *zone.Resolver, kubeconfig string) {
+// another cluster's, and forgotten. begin puts r in force: no snapshot comes between that and r's own.
+func (c *clusterNames) replace(r *zone.Resolver, kubeconfig string, begin func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.of != kubeconfig {
@@ -41,6 +38,7 @@ func (c *clusterNames) replace(r *zone.Resolver, kubeconfig string) {
 	if r != nil && c.reason != nil {
 		r.Unready(c.reason)
 	}
+	begin()
 	c.resolver.Store(r)
 }
 
@@ -110,4 +108,11 @@ func (c *clusterNames) known() *zone.Snapshot {
 	return nil
 }
 
-var errNotWatched = errors.New("the Kubernetes API is not watched")
+// Publish has the cluster's names answered from a snapshot, which is of the cluster of that kubeconfig.
+func (r *Resolver) Publish(kubeconfig string, s *zone.Snapshot) { r.names.publish(kubeconfig, s) }
+
+// Unready says why there is no snapshot of the cluster of that kubeconfig.
+func (r *Resolver) Unready(kubeconfig string, reason error) { r.names.unready(kubeconfig, reason) }
+
+// Known is what the cluster's names are answered from; nil: nothing is known of the cluster.
+func (r *Resolver) Known() *zone.Snapshot { return r.names.known() }

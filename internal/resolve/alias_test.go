@@ -1,4 +1,4 @@
-package daemon
+package resolve
 
 import (
 	"slices"
@@ -126,8 +126,8 @@ func TestAliasElsewhere(t *testing.T) {
 		config := "nodeName: node-7\nupstreams: [\"SITE\"]\nserviceCIDRs: [172.30.0.0/16]\nroutes: [{domain: corp.example, servers: [\"CORP\"]}, {domain: same.example, servers: [\"SITE\"]}, " +
 			"{domain: sub.corp.example, servers: [\"SUB\"]}]\n"
 		config = strings.NewReplacer("SITE", site.Addr().String(), "CORP", corp.Addr().String(), "SUB", sub.Addr().String()).Replace(config)
-		d := stillOn(t, Config{Root: t.TempDir(), Receivers: receivers}, config, "", bazaar())
-		c := twoServers(t, d).dial(t, "udp").wire
+		r := stillOn(t, receivers, config, "", bazaar())
+		c := twoServers(t, r).dial(t, "udp").wire
 		for _, test := range tests {
 			t.Run(test.name, func(t *testing.T) {
 				if test.qtype == 0 {

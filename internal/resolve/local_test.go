@@ -1,16 +1,15 @@
-package daemon
+package resolve
 
 import (
 	"context"
 	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
-	"github.com/node-dns/node-dns/internal/policy"
-	"github.com/node-dns/node-dns/internal/test/policytest"
 )
 
 func TestLocal(t *testing.T) {
@@ -61,21 +60,15 @@ func TestLocal(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			current := newServing(policy.Inputs{Config: policytest.Config(t, test.config, ""), Net: policytest.Node()})
+			const ways = "routes: [{domain: corp, servers: [192.0.2.52]}, {domain: corp.onion, servers: [192.0.2.52]}]\n"
+			r := stillWith(t, ways+test.config, "host-record=host,host.onion,192.0.2.7\n", nil)
 			handedOn := false
-			l := &local{
-				version: "1.0",
-				serving: func() *serving { return current },
-				routed:  func(name dnsname.Name) bool { return name.String() == "corp." || name.String() == "corp.onion." },
-				known:   func(name dnsname.Name) bool { return name.String() == "host." || name.String() == "host.onion." },
-				isProbe: func(name dnsname.Name) bool { return name.String() == "probe.loop.node-dns." },
-				numbers: func(name string) ([]string, bool) { return []string{"77"}, name == "cachesize.bind." },
-				next: dnsserver.HandlerFunc(func(context.Context, *dnsserver.Query) (*dns.Msg, error) {
-					handedOn = true
-					return nil, nil
-				}),
+			end := func(context.Context, *state, *dnsserver.Query, rest) (*dns.Msg, error) {
+				handedOn = true
+				return nil, nil
 			}
-			m, err := l.ServeDNS(t.Context(), query(t, test.client, here, test.qname, test.qtype, test.class))
+			r.order = append(slices.Clone(order[:6]), handler{name: "the rest", handle: end})
+			m, err := rest{r, r.state.Load(), selfAt, false}.ServeDNS(t.Context(), query(t, test.client, here, test.qname, test.qtype, test.class))
 			if err != nil || handedOn != test.handedOn {
 				t.Fatalf("handed on: %v, error %v; expected %v", handedOn, err, test.handedOn)
 			}

@@ -1,4 +1,4 @@
-package daemon
+package resolve
 
 import (
 	"context"
@@ -8,10 +8,7 @@ import (
 
 	"github.com/miekg/dns"
 
-	"github.com/node-dns/node-dns/internal/autopath"
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
-	"github.com/node-dns/node-dns/internal/dns/dnsserver"
-	"github.com/node-dns/node-dns/internal/dns/zone"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
@@ -72,29 +69,16 @@ func TestFilterAnswers(t *testing.T) {
 	}
 }
 
-// BenchmarkFilters is a remembered answer on its way through the handlers: without the filters in the chain, with them off,
-// and on.
+// BenchmarkFilters is a remembered answer on its way through the list, with the filters off and on.
 func BenchmarkFilters(b *testing.B) {
 	site := dnstest.NewServer(b, siteRecords)
-	d := still(b, "upstreams: [\""+site.Addr().String()+"\"]\n", bazaar())
-	without := autopath.New(d.local(zone.New(d.authority(d.serving.Load()), dnsserver.HandlerFunc(d.serveCached))), d.searchOf)
-	for _, row := range []struct {
-		name    string
-		handler dnsserver.Handler
-		options dnsmasqconf.Options
-	}{
-		{"without", without, dnsmasqconf.Options{}},
-		{"off", d.autopath, dnsmasqconf.Options{}},
-		{"on", d.autopath, dnsmasqconf.Options{FilterAAAA: true, FilterWin2K: true, BogusPrivate: true}},
-	} {
+	for _, row := range []struct{ name, dnsmasq string }{{"off", ""}, {"on", "filter-AAAA\nfilterwin2k\nbogus-priv\n"}} {
 		b.Run(row.name, func(b *testing.B) {
-			s := *d.serving.Load()
-			s.Options = row.options
-			d.serving.Store(&s)
+			r := stillWith(b, "upstreams: [\""+site.Addr().String()+"\"]\n", row.dnsmasq, bazaar())
 			q := clientQuery("www.example.com.", "192.0.2.99")
 			b.ReportAllocs()
 			for b.Loop() {
-				if m, err := row.handler.ServeDNS(context.Background(), q); err != nil || len(m.Answer) != 1 {
+				if m, err := r.ServeDNS(context.Background(), q); err != nil || len(m.Answer) != 1 {
 					b.Fatal(m, err)
 				}
 			}

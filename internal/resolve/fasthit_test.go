@@ -1,8 +1,7 @@
-package daemon
+package resolve
 
 import (
 	"bytes"
-	"net/netip"
 	"strings"
 	"testing"
 
@@ -113,7 +112,7 @@ func TestHitsOnTheWire(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			config := "nodeName: node-7\nupstreams: [\"SITE\"]\n" + test.config
-			d := stillWith(t, strings.ReplaceAll(config, "SITE", site.Addr().String()), test.dnsmasq, test.snapshot)
+			r := stillWith(t, strings.ReplaceAll(config, "SITE", site.Addr().String()), test.dnsmasq, test.snapshot)
 			if test.client == "" {
 				test.client = other
 			}
@@ -125,20 +124,20 @@ func TestHitsOnTheWire(t *testing.T) {
 			}
 			q := asWireQuery(t, wireQuery(t, test.ask, test.qtype), test.client, test.local)
 			q.Limit = dns.MaxMsgSize
-			warm(t, d, q)
-			response, ok := d.serveWire([]byte("before"), q)
+			warm(t, r, q)
+			response, ok := r.Fast([]byte("before"), q)
 			if ok != test.wire || !ok && string(response) != "before" {
 				t.Fatalf("answered: %v", ok)
 			}
 			if ok {
-				sameHitAsServe(t, d, q, bytes.TrimPrefix(response, []byte("before")))
+				sameHitAsServe(t, r, q, bytes.TrimPrefix(response, []byte("before")))
 			}
 		})
 	}
 }
 
 // warm has the cache remember what the upstream says to a query, whoever would answer it for a client.
-func warm(t testing.TB, d *Daemon, q dnsserver.WireQuery) {
+func warm(t testing.TB, r *Resolver, q dnsserver.WireQuery) {
 	t.Helper()
 	m := new(dns.Msg)
 	if err := m.Unpack(q.Msg); err != nil {
@@ -148,7 +147,7 @@ func warm(t testing.TB, d *Daemon, q dnsserver.WireQuery) {
 	for range 2 {
 		parsed := &dnsserver.Query{Msg: m, Client: q.Client, Local: q.Local, Proto: q.Proto}
 		parsed.Name, _ = dnsname.Parse(m.Question[0].Name)
-		if _, err := d.serveCached(t.Context(), parsed); err != nil {
+		if _, err := (rest{r, r.state.Load(), anyAt, false}).ServeDNS(t.Context(), parsed); err != nil {
 			t.Fatal(err)
 		}
 		if parsed.Cached {
@@ -185,14 +184,14 @@ func siteQueries(t testing.TB) (all [][]byte) {
 func TestSameHitOnTheWire(t *testing.T) {
 	site := dnstest.NewServer(t, siteAndCluster)
 	for _, config := range []string{"kubeconfig: none\nclusterDNS: [\"SITE\"]\n", "podCIDRs: [10.128.0.0/14]\nserviceCIDRs: [172.30.0.0/16]\n"} {
-		d := stillWith(t, strings.ReplaceAll("nodeName: node-7\nupstreams: [\"SITE\"]\n"+config, "SITE", site.Addr().String()), "max-ttl=150\n", bazaar())
-		servers := twoServers(t, d)
+		r := stillWith(t, strings.ReplaceAll("nodeName: node-7\nupstreams: [\"SITE\"]\n"+config, "SITE", site.Addr().String()), "max-ttl=150\n", bazaar())
+		servers := twoServers(t, r)
 		hits := 0
 		for _, network := range []string{"udp", "tcp"} {
 			c := servers.dial(t, network)
 			for _, query := range siteQueries(t) {
 				exchangeOn(t, c.parsed, query) // has it remembered
-				before := d.cache.Load().Stats().Misses
+				before := r.Cache().Stats().Misses
 				sameButAge(t, query, func() (wire, parsed *dns.Msg) {
 					first, second := exchangeOn(t, c.wire, query), exchangeOn(t, c.parsed, query)
 					if len(first) != len(second) || !bytes.Equal(first[:dnswire.HeaderSize], second[:dnswire.HeaderSize]) {
@@ -200,7 +199,7 @@ func TestSameHitOnTheWire(t *testing.T) {
 					}
 					return unpacked(t, first), unpacked(t, second)
 				})
-				if d.cache.Load().Stats().Misses == before {
+				if r.Cache().Stats().Misses == before {
 					hits++
 				}
 			}
@@ -212,12 +211,12 @@ func TestSameHitOnTheWire(t *testing.T) {
 }
 
 // sameHitAsServe is sameAsServe for a response from memory.
-func sameHitAsServe(t *testing.T, d *Daemon, q dnsserver.WireQuery, response []byte) {
+func sameHitAsServe(t *testing.T, r *Resolver, q dnsserver.WireQuery, response []byte) {
 	t.Helper()
 	sameButAge(t, q.Msg, func() (wire, parsed *dns.Msg) {
 		m := unpacked(t, response)
-		response, _ = d.serveWire(nil, q) // for another try
-		return m, serveParsed(t, d, q)
+		response, _ = r.Fast(nil, q) // for another try
+		return m, serveParsed(t, r, q)
 	})
 }
 
@@ -247,14 +246,14 @@ func unpacked(t *testing.T, wire []byte) *dns.Msg {
 // TestHitAllocates nothing.
 func TestHitAllocates(t *testing.T) {
 	site := dnstest.NewServer(t, siteAndCluster)
-	d := stillWith(t, "nodeName: node-7\nupstreams: [\""+site.Addr().String()+"\"]\n", "address=/a.test/192.0.2.1\nhost-record=b.test,192.0.2.1\n", bazaar())
+	r := stillWith(t, "nodeName: node-7\nupstreams: [\""+site.Addr().String()+"\"]\n", "address=/a.test/192.0.2.1\nhost-record=b.test,192.0.2.1\n", bazaar())
 	buf := make([]byte, 4096)
 	for name, qtype := range map[string]uint16{"web.example.com.": dns.TypeA, "WWW.Example.com.": dns.TypeAAAA, "nowhere.example.com.": dns.TypeA, "text.example.com.": dns.TypeTXT} {
 		q := asWireQuery(t, wireQuery(t, name, qtype), "10.128.0.41", "192.0.2.10:53")
-		warm(t, d, q)
+		warm(t, r, q)
 		ok := true
 		if n := testing.AllocsPerRun(100, func() {
-			_, hit := d.serveWire(buf[:0], q)
+			_, hit := r.Fast(buf[:0], q)
 			ok = ok && hit
 		}); n != 0 || !ok {
 			t.Errorf("%s: %v allocations, hit %v", name, n, ok)
@@ -273,18 +272,17 @@ func TestHitsUnderAnotherConfiguration(t *testing.T) {
 		"types are filtered":            {Config: policytest.Config(t, config, ""), Dnsmasq: policytest.Dnsmasq(t, "filter-A\n")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := still(t, config, nil)
+			r := still(t, config, nil)
 			q := asWireQuery(t, wireQuery(t, "web.example.com.", dns.TypeA), "10.128.0.42", "192.0.2.10:53")
-			warm(t, d, q)
+			warm(t, r, q)
 			for range 3 {
-				if _, ok := d.serveWire(nil, q); !ok {
+				if _, ok := r.Fast(nil, q); !ok {
 					t.Fatal("not answered from memory")
 				}
 			}
-			next.Listen = []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")}
 			next.Net = policytest.Node()
-			d.takeOver(newServing(next), "test")
-			if response, ok := d.serveWire(nil, q); ok {
+			r.Apply(policy.New(next))
+			if response, ok := r.Fast(nil, q); ok {
 				t.Errorf("answered from memory: %x", response)
 			}
 		})

@@ -1,4 +1,4 @@
-package daemon
+package resolve
 
 import (
 	"context"
@@ -17,15 +17,14 @@ import (
 // errIgnored is of a response with an address of ignore-address.
 var errIgnored = errors.New("its address is to be ignored (ignore-address)")
 
-// screenUpstream asks the upstreams, drops what is not theirs to say, and follows an alias to it. Then it applies dnsmasq's alias,
+// screen drops what an upstream has no say about, and follows an alias that leads there. Then it applies dnsmasq's alias,
 // bogus-nxdomain and stop-dns-rebind. The cache gets what is left.
-func (d *Daemon) screenUpstream(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
-	m, err := d.forward.ServeDNS(ctx, q)
+func screen(ctx context.Context, s *state, q *dnsserver.Query, next rest) (*dns.Msg, error) {
+	m, err := next.ServeDNS(ctx, q)
 	if m == nil {
 		return nil, err
 	}
-	s := d.serving.Load()
-	target, isOfCluster := d.cut(s, q, m), s.IsOfCluster(q.Name)
+	target, isOfCluster := next.r.cut(s, q, m), s.IsOfCluster(q.Name)
 	if len(m.Answer) == 0 {
 		return m, err
 	}
@@ -33,7 +32,7 @@ func (d *Daemon) screenUpstream(ctx context.Context, q *dnsserver.Query) (*dns.M
 		rewrite(m, s.Dnsmasq.Rewrites)
 	}
 	if target != "" {
-		m, err = d.followAlias(ctx, q, m, target)
+		m, err = followAlias(ctx, q, m, target, rest{next.r, s, selfAt, false})
 	}
 	switch {
 	case m == nil || isOfCluster:
@@ -43,6 +42,11 @@ func (d *Daemon) screenUpstream(ctx context.Context, q *dnsserver.Query) (*dns.M
 		return blocked(m, dns.RcodeSuccess), nil
 	}
 	return m, err
+}
+
+// stopAtScreen leaves aliases to Answered, which sees where they lead.
+func stopAtScreen(_ *Resolver, s *state, _ *walk) verdict {
+	return stopIf(s.Settings.StopRebind || len(s.Dnsmasq.Bogus)+len(s.Dnsmasq.Ignored)+len(s.Dnsmasq.Rewrites) > 0)
 }
 
 // rewrite is dnsmasq's alias: the last of the options that are about an address counts. The response is not the upstream's any
@@ -66,17 +70,17 @@ func rewrite(m *dns.Msg, rewrites []dnsmasqconf.Rewrite) {
 	}
 }
 
-// ignore is forward's Ignore.
-func (d *Daemon) ignore(m *dns.Msg) error {
-	s := d.serving.Load()
-	if s != nil && anyAddress(m, func(addr netip.Addr) bool { return within(s.Dnsmasq.Ignored, addr) }) {
+// ignore is forward.Config.Ignore: dnsmasq's ignore-address.
+func (r *Resolver) ignore(m *dns.Msg) error {
+	ignored := r.Policy().Dnsmasq.Ignored
+	if anyAddress(m, func(addr netip.Addr) bool { return within(ignored, addr) }) {
 		return errIgnored
 	}
 	return nil
 }
 
 // mayRebind reports whether a name may have private addresses. The root in rebind-domain-ok stands for plain names.
-func (s *serving) mayRebind(name dnsname.Name) bool {
+func (s *state) mayRebind(name dnsname.Name) bool {
 	return slices.ContainsFunc(s.Dnsmasq.RebindOK, func(domain dnsname.Name) bool {
 		if domain.IsRoot() {
 			return name.Labels() == 1
@@ -86,7 +90,7 @@ func (s *serving) mayRebind(name dnsname.Name) bool {
 }
 
 // isRebind reports whether an address is one that a name of the internet has no business with.
-func (s *serving) isRebind(addr netip.Addr) bool {
+func (s *state) isRebind(addr netip.Addr) bool {
 	if addr.IsLoopback() {
 		return !s.Settings.RebindLocalhost
 	}
@@ -100,7 +104,7 @@ func within(networks []netip.Prefix, addr netip.Addr) bool {
 // anyAddress reports whether the answer section has such an address. An IPv4-mapped one counts as what it maps.
 func anyAddress(m *dns.Msg, is func(netip.Addr) bool) bool {
 	return slices.ContainsFunc(m.Answer, func(rr dns.RR) bool {
-		addr, ok := addrOf(rr)
+		addr, ok := records.Addr(rr)
 		return ok && is(addr)
 	})
 }
@@ -112,19 +116,6 @@ func anyHint(m *dns.Msg, is func(netip.Addr) bool) bool {
 	})
 }
 
-// addrOf is the address in a record; false: there is none.
-func addrOf(rr dns.RR) (netip.Addr, bool) {
-	var octets []byte
-	switch rr := rr.(type) {
-	case *dns.A:
-		octets = rr.A
-	case *dns.AAAA:
-		octets = rr.AAAA
-	}
-	addr, ok := netip.AddrFromSlice(octets)
-	return addr.Unmap(), ok
-}
-
 // blocked takes all records out, and says so: code 15 of RFC 8914, as dnsmasq does.
 func blocked(m *dns.Msg, rcode int) *dns.Msg {
 	m.Rcode = rcode
@@ -134,16 +125,4 @@ func blocked(m *dns.Msg, rcode int) *dns.Msg {
 		Option: []dns.EDNS0{&dns.EDNS0_EDE{InfoCode: dns.ExtendedErrorCodeBlocked}},
 	}}
 	return m
-}
-
-// limitTTL is dnsmasq's max-ttl: what clients see, not what is remembered.
-func limitTTL(m *dns.Msg, seconds int) {
-	if m == nil || seconds <= 0 {
-		return
-	}
-	for _, section := range [...][]dns.RR{m.Answer, m.Ns} {
-		for _, rr := range section {
-			rr.Header().Ttl = min(rr.Header().Ttl, uint32(seconds))
-		}
-	}
 }

@@ -1,4 +1,4 @@
-package daemon
+package resolve
 
 import (
 	"testing"
@@ -27,8 +27,8 @@ private.corp. 60 IN HTTPS 1 . ipv4hint=10.0.0.1
 		{"stop-dns-rebind\nrebind-localhost-ok\n", map[string]bool{"four.example.": true, "six.example.": true, "svcb.example.": true, "private.corp.": true}},
 		{"", nil},
 	} {
-		d := stillWith(t, "nodeName: node-7\nkubeconfig: none\nupstreams: [\""+site.Addr().String()+"\"]\n", conf.text, nil)
-		c := twoServers(t, d).dial(t, "udp").wire
+		r := stillWith(t, "nodeName: node-7\nkubeconfig: none\nupstreams: [\""+site.Addr().String()+"\"]\n", conf.text, nil)
+		c := twoServers(t, r).dial(t, "udp").wire
 		for _, name := range []string{"four.example.", "six.example.", "svcb.example.", "loop.example.", "public.example.", "none.example.", "private.corp."} {
 			qtype := dns.TypeHTTPS
 			if name == "svcb.example." {

@@ -1,6 +1,7 @@
-package daemon
+package resolve
 
 import (
+	"context"
 	"strings"
 
 	"github.com/miekg/dns"
@@ -9,8 +10,8 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 )
 
-// special are the domains that are answered locally, as unbound does, unless a route or local data has the name (RFC 7686 section 2, RFC 6761
-// section 6.4, RFC 6303 sections 4.2 and 4.3).
+// special are the domains that are answered here, as unbound does, unless a route or local data has the name (RFC 7686 section 2,
+// RFC 6761 section 6.4, RFC 6303 sections 4.2 and 4.3).
 var special = [...]struct {
 	zone     string
 	loopback string // the name in it that leads to localhost; "": none
@@ -23,8 +24,19 @@ var special = [...]struct {
 
 const zoneOfLoopback6 = "1.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.ip6.arpa."
 
-// isSpecialText reports whether a name, by its text, is in one of these domains. It does not allocate.
-func isSpecialText(name []byte) bool {
+// serveSpecial answers names in these domains.
+func serveSpecial(ctx context.Context, s *state, q *dnsserver.Query, next rest) (*dns.Msg, error) {
+	if !isSpecial([]byte(q.Name.String())) || next.r.isRouted(q.Name) || s.Local.Exists(q.Name) {
+		return next.ServeDNS(ctx, q)
+	}
+	q.Origin = dnsserver.OriginRule
+	return specialReply(q), nil
+}
+
+func stopAtSpecial(_ *Resolver, _ *state, w *walk) verdict { return stopIf(isSpecial(w.name)) }
+
+// isSpecial does not allocate.
+func isSpecial(name []byte) bool {
 	for i := range special {
 		zone := special[i].zone
 		if at := len(name) - len(zone); at >= 0 && string(name[at:]) == zone && (at == 0 || name[at-1] == '.') {
@@ -34,13 +46,8 @@ func isSpecialText(name []byte) bool {
 	return false
 }
 
-// specialReply answers a question about a name in one of these domains. It is nil for other names, and for names of a route, of local data or of the
-// cluster.
-func (l *local) specialReply(q *dnsserver.Query, question dns.Question) *dns.Msg {
-	name := q.Name.String()
-	if !isSpecialText([]byte(name)) || l.routed(q.Name) || l.known(q.Name) {
-		return nil
-	}
+func specialReply(q *dnsserver.Query) *dns.Msg {
+	name, question := q.Name.String(), q.Msg.Question[0]
 	for _, s := range special {
 		switch {
 		case s.loopback == "" || !q.Name.Within(dnsname.MustParse(s.zone)):

@@ -1,4 +1,4 @@
-package daemon
+package resolve
 
 import (
 	"context"
@@ -10,14 +10,13 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 )
 
-// serveLocalData answers what dnsmasq's files and hosts files say of names. What they do not say is asked further; that a name
-// does not exist is not believed of one of theirs.
-func (d *Daemon) serveLocalData(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
-	s := d.serving.Load()
+// serveLocalData answers names that dnsmasq's files and hosts files have. Other types of these names are asked for further on; an
+// NXDOMAIN from there is not believed.
+func serveLocalData(ctx context.Context, s *state, q *dnsserver.Query, next rest) (*dns.Msg, error) {
 	if s.Local.IsEmpty() {
-		return d.serveFiltered(ctx, q)
+		return next.ServeDNS(ctx, q)
 	}
-	if answer, ok := s.Local.Answer(q.Msg.Question[0], q.Name, d.routedLabels(s, q.Name), s.near(q.Local.Addr())); ok {
+	if answer, ok := s.Local.Answer(q.Msg.Question[0], q.Name, next.r.routedLabels(s, q.Name), s.near(q.Local.Addr())); ok {
 		if q.Msg.Question[0].Qtype == dns.TypeANY {
 			answer = subset(answer)
 		}
@@ -27,16 +26,20 @@ func (d *Daemon) serveLocalData(ctx context.Context, q *dnsserver.Query) (*dns.M
 		m.Answer = answer
 		return m, nil
 	}
-	m, err := d.serveFiltered(ctx, q)
+	m, err := next.ServeDNS(ctx, q)
 	if m != nil && m.Rcode == dns.RcodeNameError && s.Local.Exists(q.Name) {
 		m.Rcode = dns.RcodeSuccess
 	}
 	return m, err
 }
 
+func stopAtLocalData(_ *Resolver, s *state, w *walk) verdict {
+	return stopIf(w.name != nil && s.Local.Concerns(w.name))
+}
+
 // near is the network of an address of ours whose clients get the addresses on it first: dnsmasq's localise-queries, which is
 // about IPv4 alone. The zero Prefix: there is none.
-func (s *serving) near(local netip.Addr) netip.Prefix {
+func (s *state) near(local netip.Addr) netip.Prefix {
 	if !s.Options.Localise || !local.Unmap().Is4() {
 		return netip.Prefix{}
 	}
@@ -48,10 +51,10 @@ func (s *serving) near(local netip.Addr) netip.Prefix {
 	return netip.Prefix{}
 }
 
-// routedLabels is how long a domain is that has answers of its own for a name: a route's, or the cluster's.
-func (d *Daemon) routedLabels(s *serving, name dnsname.Name) int {
+// routedLabels is how many labels the domain has that answers a name by itself: a route's, or the cluster's.
+func (r *Resolver) routedLabels(s *state, name dnsname.Name) int {
 	longest := 0
-	if route, ok := d.forward.Match(name); ok && !route.Plain {
+	if route, ok := r.forward.Match(name); ok && !route.Plain {
 		longest = route.Domain.Labels()
 	}
 	for _, apex := range s.Apexes {
@@ -61,6 +64,3 @@ func (d *Daemon) routedLabels(s *serving, name dnsname.Name) int {
 	}
 	return longest
 }
-
-// isLocalName reports whether something is known of a name: it is asked for, however plain it is.
-func (d *Daemon) isLocalName(name dnsname.Name) bool { return d.serving.Load().Local.Exists(name) }

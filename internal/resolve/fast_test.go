@@ -1,13 +1,16 @@
-package daemon
+package resolve
 
 import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,8 +20,10 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/dns/dnswire"
+	"github.com/node-dns/node-dns/internal/dns/forward"
 	"github.com/node-dns/node-dns/internal/dns/zone"
 	"github.com/node-dns/node-dns/internal/policy"
+	"github.com/node-dns/node-dns/internal/sys/journal"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 	"github.com/node-dns/node-dns/internal/test/policytest"
 )
@@ -64,42 +69,45 @@ func bazaar() *zone.Snapshot {
 	return b.Snapshot(time.Unix(1500000000, 0))
 }
 
-// still is a daemon that watches and follows nothing, and knows no upstream. Answers begin with their first record.
-func still(t testing.TB, nodeDNS string, snapshot *zone.Snapshot) *Daemon {
+// still is a Resolver whose Policy stays, and that knows no upstream. Answers begin with their first record.
+func still(t testing.TB, nodeDNS string, snapshot *zone.Snapshot) *Resolver {
 	t.Helper()
 	return stillWith(t, nodeDNS, "", snapshot)
 }
 
 // stillWith has a dnsmasq.conf too.
-func stillWith(t testing.TB, nodeDNS, dnsmasq string, snapshot *zone.Snapshot) *Daemon {
+func stillWith(t testing.TB, nodeDNS, dnsmasq string, snapshot *zone.Snapshot) *Resolver {
 	t.Helper()
-	return stillOn(t, Config{Root: t.TempDir()}, nodeDNS, dnsmasq, snapshot)
+	return stillOn(t, 0, nodeDNS, dnsmasq, snapshot)
 }
 
-func stillOn(t testing.TB, c Config, nodeDNS, dnsmasq string, snapshot *zone.Snapshot) *Daemon {
+// stillOn asks upstreams on that many lanes.
+func stillOn(t testing.TB, lanes int, nodeDNS, dnsmasq string, snapshot *zone.Snapshot) *Resolver {
 	t.Helper()
-	d, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := newServing(policy.Inputs{Config: policytest.Config(t, nodeDNS, ""), Dnsmasq: policytest.Dnsmasq(t, dnsmasq), Net: policytest.Node(), Kubeconfig: "/etc/node-dns/kubeconfig"})
-	d.serving.Store(s)
-	d.build(s, nil)
-	t.Cleanup(func() {
-		if err := d.stop(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
-	if s.API == (policy.API{}) {
-		return d
-	}
-	config := d.zoneConfig(s)
-	config.Rotate = func(int) int { return 0 }
-	d.names.replace(zone.NewResolver(config), s.API.Kubeconfig)
+	r := New(config(lanes), policyOf(t, nodeDNS, dnsmasq))
+	t.Cleanup(r.Close)
 	if snapshot != nil {
-		d.names.publish(s.API.Kubeconfig, snapshot)
+		r.Publish(r.Policy().API.Kubeconfig, snapshot)
 	}
-	return d
+	return r
+}
+
+func config(lanes int) Config {
+	return Config{
+		Version: "1.0", Log: slog.New(slog.DiscardHandler), Panics: new(journal.Panics),
+		Forward:  forward.Config{Lanes: lanes},
+		IsProbe:  func(name dnsname.Name) bool { return name.String() == "probe.loop.node-dns." },
+		Numbers:  func(name string) ([]string, bool) { return []string{"77"}, name == "cachesize.bind." },
+		NoSearch: func(p *policy.Policy) string { return map[bool]string{false: "off"}[p.API.Features.NodePods] },
+		Rotate:   func(int) int { return 0 },
+	}
+}
+
+func policyOf(t testing.TB, nodeDNS, dnsmasq string) *policy.Policy {
+	t.Helper()
+	return policy.New(policy.Inputs{
+		Config: policytest.Config(t, nodeDNS, ""), Dnsmasq: policytest.Dnsmasq(t, dnsmasq), Net: policytest.Node(), Kubeconfig: "/etc/node-dns/kubeconfig",
+	})
 }
 
 // asWireQuery is a message as dnsserver hands it to serveWire.
@@ -200,38 +208,38 @@ func TestServeWire(t *testing.T) {
 			if qtype == 0 {
 				qtype = dns.TypeA
 			}
-			d := still(t, config, snapshot)
+			r := still(t, config, snapshot)
 			q := asWireQuery(t, wireQuery(t, test.ask, qtype), client, local)
 			for range 3 { // then it is ready
-				response, ok := d.serveWire([]byte("before"), q)
+				response, ok := r.Fast([]byte("before"), q)
 				if ok != test.wire || !ok && string(response) != "before" {
 					t.Fatalf("answered: %v", ok)
 				}
 				if ok {
-					sameAsServe(t, d, q, bytes.TrimPrefix(response, []byte("before")))
+					sameAsServe(t, r, q, bytes.TrimPrefix(response, []byte("before")))
 				}
 			}
 		})
 	}
-	if _, ok := still(t, master, nil).serveWire(nil, asWireQuery(t, wireQuery(t, web, dns.TypeA), other, "192.0.2.10:53")); ok {
+	if _, ok := still(t, master, nil).Fast(nil, asWireQuery(t, wireQuery(t, web, dns.TypeA), other, "192.0.2.10:53")); ok {
 		t.Error("answered before the API has been read")
 	}
 }
 
 // sameAsServe holds that serve has the same answer for the client.
-func sameAsServe(t *testing.T, d *Daemon, q dnsserver.WireQuery, response []byte) {
+func sameAsServe(t *testing.T, r *Resolver, q dnsserver.WireQuery, response []byte) {
 	t.Helper()
 	onWire := new(dns.Msg)
 	if err := onWire.Unpack(response); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := contents(onWire), contents(serveParsed(t, d, q)); got != want {
+	if got, want := contents(onWire), contents(serveParsed(t, r, q)); got != want {
 		t.Errorf("on the wire\n%s\nelse\n%s", got, want)
 	}
 }
 
 // serveParsed is what serve says to a query on the wire.
-func serveParsed(t *testing.T, d *Daemon, q dnsserver.WireQuery) *dns.Msg {
+func serveParsed(t *testing.T, r *Resolver, q dnsserver.WireQuery) *dns.Msg {
 	t.Helper()
 	msg := new(dns.Msg)
 	if err := msg.Unpack(q.Msg); err != nil {
@@ -239,7 +247,7 @@ func serveParsed(t *testing.T, d *Daemon, q dnsserver.WireQuery) *dns.Msg {
 	}
 	parsed := &dnsserver.Query{Msg: msg, Client: q.Client, Local: q.Local, Proto: q.Proto}
 	parsed.Name, _ = dnsname.Parse(msg.Question[0].Name)
-	m, err := d.serve(t.Context(), parsed)
+	m, err := r.ServeDNS(t.Context(), parsed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -292,7 +300,7 @@ func bazaarQueries(t testing.TB) [][]byte {
 // bothWays are two servers before one daemon: the first has the way on the wire.
 type bothWays struct{ wire, parsed netip.AddrPort }
 
-func twoServers(t testing.TB, d *Daemon) bothWays {
+func twoServers(t testing.TB, r *Resolver) bothWays {
 	t.Helper()
 	listen := func(s *dnsserver.Server) netip.AddrPort {
 		if err := s.Listen([]netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")}); err != nil {
@@ -305,7 +313,9 @@ func twoServers(t testing.TB, d *Daemon) bothWays {
 		})
 		return s.Listeners()[0].Addr
 	}
-	return bothWays{listen(d.server), listen(dnsserver.New(dnsserver.Config{Handler: dnsserver.HandlerFunc(d.serve)}))}
+	return bothWays{
+		listen(dnsserver.New(dnsserver.Config{Handler: r, Wire: r.Fast, Miss: r.Miss})), listen(dnsserver.New(dnsserver.Config{Handler: r})),
+	}
 }
 
 // conns are sockets to both servers.
@@ -403,9 +413,13 @@ func TestSameOnTheWire(t *testing.T) {
 
 // TestServerAsksOnTheWire: with nobody behind it who knows the cluster's names, they are answered on the wire or not at all.
 func TestServerAsksOnTheWire(t *testing.T) {
-	d := still(t, master, bazaar())
-	d.zone.Set(zone.Authority{Apexes: d.serving.Load().Apexes})
-	addr := twoServers(t, d).wire
+	r := still(t, master, bazaar())
+	r.order = slices.Clone(order[:])
+	at := slices.IndexFunc(r.order, func(h handler) bool { return h.name == "cluster" })
+	r.order[at].handle = func(context.Context, *state, *dnsserver.Query, rest) (*dns.Msg, error) {
+		return nil, errors.New("not parsed")
+	}
+	addr := twoServers(t, r).wire
 	for _, ask := range []func(dnstest.TB, netip.AddrPort, string, uint16, ...dnstest.Option) *dns.Msg{dnstest.Exchange, dnstest.ExchangeTCP} {
 		if diff := dnstest.Diff("web.shop.svc.cluster.local. 5 A 172.30.0.9", ask(t, addr, "web.shop.svc.cluster.local.", dns.TypeA)); diff != "" {
 			t.Error(diff)
@@ -444,7 +458,7 @@ func TestServeWireAllocates(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector has sync.Pool forget some of what it is given")
 	}
-	d := still(t, master, bazaar())
+	r := still(t, master, bazaar())
 	buf := make([]byte, 4096)
 	for _, client := range []string{"10.128.0.42", "10.128.0.41", "192.0.2.10"} {
 		for name, qtype := range map[string]uint16{
@@ -453,9 +467,20 @@ func TestServeWireAllocates(t *testing.T) {
 			"9.0.30.172.in-addr.arpa.": dns.TypePTR, "nowhere.default.svc.cluster.local.": dns.TypeTXT,
 		} {
 			q := asWireQuery(t, wireQuery(t, name, qtype), client, "192.0.2.10:8053")
-			if n := testing.AllocsPerRun(100, func() { d.serveWire(buf[:0], q) }); n != 0 {
+			if n := testing.AllocsPerRun(100, func() { r.Fast(buf[:0], q) }); n != 0 {
 				t.Errorf("%s for %s: %v allocations", name, client, n)
 			}
 		}
+	}
+}
+
+const siteRecords = `
+www.example.com. 300 IN A 192.0.2.80
+`
+
+func clientQuery(name, client string) *dnsserver.Query {
+	return &dnsserver.Query{
+		Msg: new(dns.Msg).SetQuestion(name, dns.TypeA), Name: dnsname.MustParse(name),
+		Client: netip.AddrPortFrom(netip.MustParseAddr(client), 4000), Local: netip.MustParseAddrPort("127.0.0.1:53"), Proto: dnsserver.UDP,
 	}
 }

@@ -1,4 +1,4 @@
-package daemon
+package resolve
 
 import (
 	"bufio"
@@ -14,12 +14,12 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// BenchmarkUDP is a query to the whole daemon through sockets on loopback and back, with its client's share: parsed, and
+// BenchmarkUDP is a query through a server and the whole list through sockets on loopback and back, with its client's share: parsed, and
 // with the way on the wire; a remembered answer beside them. Each client has a window of queries under way.
 func BenchmarkUDP(b *testing.B) {
 	site := dnstest.NewServer(b, siteRecords)
-	d := still(b, "nodeName: node-7\nupstreams: [\""+site.Addr().String()+"\"]\n", bazaar())
-	servers := twoServers(b, d)
+	r := still(b, "nodeName: node-7\nupstreams: [\""+site.Addr().String()+"\"]\n", bazaar())
+	servers := twoServers(b, r)
 	for _, bench := range []struct {
 		name, ask string
 		qtype     uint16
@@ -30,8 +30,8 @@ func BenchmarkUDP(b *testing.B) {
 		{"cache hit", "www.example.com.", dns.TypeA},
 	} {
 		query := wireQuery(b, bench.ask, bench.qtype, func(m *dns.Msg) { m.SetEdns0(1232, false) })
-		b.Run(bench.name+"/parsed", func(b *testing.B) { askMany(b, servers.parsed, query) })
-		b.Run(bench.name+"/wire", func(b *testing.B) { askMany(b, servers.wire, query) })
+		b.Run(bench.name+"/parsed", func(b *testing.B) { dnstest.AskMany(b, servers.parsed, query) })
+		b.Run(bench.name+"/wire", func(b *testing.B) { dnstest.AskMany(b, servers.wire, query) })
 	}
 }
 
@@ -79,15 +79,15 @@ func askOver(b *testing.B, server netip.AddrPort, query []byte) {
 	}
 }
 
-// BenchmarkMiss is a question that nobody asked before, through the whole daemon to a nameserver on loopback and back. Client and
+// BenchmarkMiss is a question that nobody asked before, through the whole list to a nameserver on loopback and back. Client and
 // nameserver allocate nothing.
 func BenchmarkMiss(b *testing.B) {
 	processors := runtime.GOMAXPROCS(0)
 	runtime.GOMAXPROCS(processors + 2)
 	b.Cleanup(func() { runtime.GOMAXPROCS(processors) })
 	site := parrot(b)
-	d := stillOn(b, Config{Root: b.TempDir(), Receivers: 1}, "nodeName: node-7\nupstreams: [\""+site.String()+"\"]\n", "", bazaar())
-	conn, err := net.Dial("udp", twoServers(b, d).wire.String())
+	r := stillOn(b, 1, "nodeName: node-7\nupstreams: [\""+site.String()+"\"]\n", "", bazaar())
+	conn, err := net.Dial("udp", twoServers(b, r).wire.String())
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -152,36 +152,4 @@ func parrot(b *testing.B) netip.AddrPort {
 		}
 	}()
 	return conn.LocalAddr().(*net.UDPAddr).AddrPort()
-}
-
-func askMany(b *testing.B, server netip.AddrPort, query []byte) {
-	const window = 16
-	b.ReportAllocs()
-	b.RunParallel(func(pb *testing.PB) {
-		conn, err := net.Dial("udp", server.String())
-		if err != nil {
-			b.Error(err)
-			return
-		}
-		defer conn.Close()
-		conn.SetDeadline(time.Now().Add(time.Minute))
-		buf, owed := make([]byte, 4096), 0
-		receive := func() {
-			if _, err := conn.Read(buf); err != nil {
-				b.Error(err)
-			}
-			owed--
-		}
-		for pb.Next() && !b.Failed() {
-			if _, err := conn.Write(query); err != nil {
-				b.Error(err)
-			}
-			if owed++; owed == window {
-				receive()
-			}
-		}
-		for owed > 0 && !b.Failed() {
-			receive()
-		}
-	})
 }

@@ -1,4 +1,4 @@
-package daemon
+package resolve
 
 import (
 	"context"
@@ -23,27 +23,27 @@ type aliasesSoFar struct{}
 
 // isElsewhere reports whether an upstream nameserver that was asked about one name has no say about another: that is the cluster's, or
 // has a route of its own.
-func (d *Daemon) isElsewhere(s *serving, from, to dnsname.Name) bool {
-	return s.IsOfCluster(to) && !s.IsOfCluster(from) || d.forward.IsElsewhere(from, to)
+func (r *Resolver) isElsewhere(s *state, from, to dnsname.Name) bool {
+	return s.IsOfCluster(to) && !s.IsOfCluster(from) || r.forward.IsElsewhere(from, to)
 }
 
 // elsewhere is isElsewhere for a server that was asked about from.
-func (d *Daemon) elsewhere(s *serving, from dnsname.Name) func(name string) bool {
-	return func(name string) bool { return d.isElsewhere(s, from, dnsserver.Domain(name)) }
+func (r *Resolver) elsewhere(s *state, from dnsname.Name) func(name string) bool {
+	return func(name string) bool { return r.isElsewhere(s, from, dnsserver.Domain(name)) }
 }
 
 // cut drops what a response says about names that its server has no say about: in the authority and the additional section, and behind
 // an alias. It returns the alias's target; "": no alias leads to such a name. Our cache would not believe it of those names, but a caching
 // client could (MaginotDNS, 2023).
-func (d *Daemon) cut(s *serving, q *dnsserver.Query, m *dns.Msg) (target string) {
-	isElsewhere := d.elsewhere(s, q.Domain())
+func (r *Resolver) cut(s *state, q *dnsserver.Query, m *dns.Msg) (target string) {
+	isElsewhere := r.elsewhere(s, q.Domain())
 	records.DropBeside(m, isElsewhere)
 	return records.KeepUntil(m, q.Msg.Question[0].Name, isElsewhere)
 }
 
 // followAlias completes m, which was cut before the target, by what a client is told that asks for that. A response to CNAME or ANY
 // ends there.
-func (d *Daemon) followAlias(ctx context.Context, q *dnsserver.Query, m *dns.Msg, target string) (*dns.Msg, error) {
+func followAlias(ctx context.Context, q *dnsserver.Query, m *dns.Msg, target string, list rest) (*dns.Msg, error) {
 	if qtype := q.Msg.Question[0].Qtype; qtype == dns.TypeCNAME || qtype == dns.TypeANY {
 		dnsserver.Join(m, new(dns.Msg))
 		return m, nil
@@ -52,8 +52,7 @@ func (d *Daemon) followAlias(ctx context.Context, q *dnsserver.Query, m *dns.Msg
 	if n == maxAliases {
 		return nil, errManyAliases
 	}
-	next := d.local(dnsserver.HandlerFunc(d.serveLocalData))
-	rest, err := next.ServeDNS(context.WithValue(ctx, aliasesSoFar{}, n+1), q.Onward(target))
+	rest, err := list.ServeDNS(context.WithValue(ctx, aliasesSoFar{}, n+1), q.Onward(target))
 	if err != nil || rest == nil {
 		return nil, err
 	}
@@ -62,38 +61,38 @@ func (d *Daemon) followAlias(ctx context.Context, q *dnsserver.Query, m *dns.Msg
 }
 
 // mustCut reports whether cut would change a reply, or might. A reply that was not parsed has no NS and no additional records.
-func (d *Daemon) mustCut(s *serving, r forward.Reply) bool {
-	if r.Msg == nil && !r.Wire.IsAlias {
+func (r *Resolver) mustCut(s *state, reply forward.Reply) bool {
+	if reply.Msg == nil && !reply.Wire.IsAlias {
 		return false
 	}
 	var room [dnswire.MaxName]byte
-	text, ok := dnswire.AppendText(room[:0], r.Query.Name())
+	text, ok := dnswire.AppendText(room[:0], reply.Query.Name())
 	from := dnsname.Canonical(string(text))
 	if !ok {
 		return true
 	}
-	if r.Msg != nil {
-		isElsewhere := d.elsewhere(s, from)
-		return records.HasBeside(r.Msg, isElsewhere) || records.LeadsTo(r.Msg, from.String(), isElsewhere)
+	if reply.Msg != nil {
+		isElsewhere := r.elsewhere(s, from)
+		return records.HasBeside(reply.Msg, isElsewhere) || records.LeadsTo(reply.Msg, from.String(), isElsewhere)
 	}
-	for target := range r.Wire.Targets() {
+	for target := range reply.Wire.Targets() {
 		text, ok := dnswire.AppendText(room[:0], target)
-		if !ok || d.isElsewhere(s, from, dnsname.Canonical(string(text))) {
+		if !ok || r.isElsewhere(s, from, dnsname.Canonical(string(text))) {
 			return true
 		}
 	}
 	return false
 }
 
-// handleCut makes the Handler answer the queries that wait for a reply. It cuts the reply, and asks another server for the rest.
-func (d *Daemon) handleCut(r forward.Reply) {
-	m, server := r.Msg, r.From.Value()
+// handleCut has ServeDNS answer the queries that wait for a reply. It cuts the reply, and asks another server for the rest.
+func handleCut(reply forward.Reply) {
+	m, server := reply.Msg, reply.From.Value()
 	if m == nil {
-		r.Wire.Message[10], r.Wire.Message[11] = 0, 0 // the OPT record is gone
-		m, _ = records.Unpack(r.Wire.Message)
+		reply.Wire.Message[10], reply.Wire.Message[11] = 0, 0 // the OPT record is gone
+		m, _ = records.Unpack(reply.Wire.Message)
 	}
-	for i, l := range r.Waiting {
-		r.Waiting[i] = nil
+	for i, l := range reply.Waiting {
+		reply.Waiting[i] = nil
 		if m == nil {
 			l.Handle(nil) // it asks again
 			continue
