@@ -9,15 +9,15 @@ import (
 func (d *Daemon) admin() control.API {
 	return control.API{
 		Status:        d.freshStatus,
-		ServerHistory: d.serverHistory,
+		ServerHistory: d.view.ServerHistory,
 
-		CacheDump:  d.dumpCache,
-		CacheFlush: d.answerFlush,
-		CacheStats: d.cacheStats,
-		Query:      d.query,
-		Search:     d.searchConf,
-		Monitor:    d.monitor,
-		LogQueries: d.setLogQueries,
+		CacheDump:  d.view.DumpCache,
+		CacheFlush: d.view.AnswerFlush,
+		CacheStats: d.view.CacheStats,
+		Query:      d.view.Query,
+		Search:     d.view.SearchConf,
+		Monitor:    d.view.Monitor,
+		LogQueries: d.view.SetLogQueries,
 		Panicked: func(value any) {
 			d.panics.Caught(d.log, "task panicked", journal.TaskPanic, value, "task", "control")
 		},

@@ -9,10 +9,7 @@ import (
 
 	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/admin/dbusapi"
-	"github.com/node-dns/node-dns/internal/dns/cache"
-	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/dns/exchange"
-	"github.com/node-dns/node-dns/internal/dns/forward"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/policy"
@@ -36,11 +33,11 @@ func (d *Daemon) newBus() *dbusapi.Service {
 		Version:    d.config.Version,
 		State:      func() dbusapi.State { return *d.busState.Load() },
 		Set:        d.setOverBus,
-		FlushCache: d.flushAll,
+		FlushCache: d.view.FlushAll,
 		Reload:     d.reloadOverBus,
-		Counters:   d.counters,
+		Counters:   d.view.Counters,
 		Loops:      d.loopAddresses,
-		Status:     d.Status,
+		Status:     d.view.Status,
 		Log:        d.log,
 		Panics:     &d.panics,
 	})
@@ -124,10 +121,10 @@ func (d *Daemon) takeOverBus(state dbusapi.State) error {
 	d.log.Info("setting upstream servers from DBus", "servers", journal.Few(ruleWords(state.Rules), " "), "by", state.RulesBy.String(),
 		"options", journal.Few(state.Options.Words(), " "), journal.BusSet.Attr())
 	d.keepBus(state)
-	view := d.host.Load()
-	next := d.newPolicy(view, running, served.Dnsmasq, d.keptKubeconfig())
+	seen := d.view.Host.Load()
+	next := d.newPolicy(seen, running, served.Dnsmasq, d.keptKubeconfig())
 	d.takeOver(next, "D-Bus "+state.RulesBy.String())
-	d.setProblems(view, next)
+	d.setProblems(seen, next)
 	return nil
 }
 
@@ -179,39 +176,6 @@ func (d *Daemon) busStatus(s *policy.Policy) *control.Bus {
 		Servers: ruleWords(state.Rules), ServersBy: state.RulesBy.String(),
 		Options: state.Options.Words(), OptionsBy: state.OptionsBy.String(),
 	}
-}
-
-// counters are what dnsmasq counts, of ours.
-func (d *Daemon) counters() dbusapi.Counters {
-	stored, forwarded, served := d.resolver.Cache().Stats(), d.resolver.Forward().Stats(), d.server.Stats()
-	c := dbusapi.Counters{
-		Inserted: stored.Insertions, Evicted: stored.Evictions, Stale: stored.Stale,
-		Forwarded: forwarded.Asked, Unanswered: forwarded.Unanswered,
-		OpenTCP: uint64(max(served.TCPOpen, 0)),
-		Local:   answeredHere(served, stored, forwarded),
-	}
-	seen := map[string]bool{}
-	for _, route := range d.resolver.Forward().Status() {
-		for _, server := range route.Servers {
-			if address := server.Server.String(); !seen[address] {
-				seen[address] = true
-				c.Servers = append(c.Servers, dbusapi.ServerCounters{
-					Addr: server.Server.Addr, Queries: server.Queries, Failed: server.Failures + server.Refusals,
-					NXDomain: server.NXDomain, Retries: server.Retries, RTT: server.RTT,
-				})
-			}
-		}
-	}
-	return c
-}
-
-// answeredHere is how many queries were answered without asking anybody: those that came to an end, without the questions that were
-// asked. Not all of these are clients': a prefetch is nobody's, and what an admin asks by node-dns query comes by no socket. So it is
-// as many as memory has answered in any case.
-func answeredHere(served dnsserver.Stats, stored cache.Stats, forwarded forward.Stats) uint64 {
-	ended, asked := served.Answered+served.Failed, forwarded.Asked+forwarded.Joined
-	asked -= min(asked, stored.Prefetched)
-	return max(ended-min(ended, asked), stored.Hits+stored.Stale)
 }
 
 // loopAddresses are without ports, as dnsmasq's.

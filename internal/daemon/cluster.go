@@ -33,8 +33,8 @@ func (d *Daemon) watchAPI(ctx context.Context, wanted policy.API) error {
 	}
 	if wanted != (policy.API{}) {
 		watcher := cluster.New(d.clusterConfig(wanted))
-		d.watcher.Store(watcher)
-		defer d.watcher.Store(nil)
+		d.view.Watcher.Store(watcher)
+		defer d.view.Watcher.Store(nil)
 		group.Go(func() {
 			if err := watcher.Run(ctx); err != nil {
 				failed <- err
@@ -60,7 +60,7 @@ func (d *Daemon) clusterConfig(wanted policy.API) cluster.Config {
 		Kubeconfig: wanted.Kubeconfig, Features: wanted.Features, NodeName: wanted.Node, Version: d.config.Version,
 		Publish:    func(s *zone.Snapshot) { d.resolver.Publish(wanted.Kubeconfig, s) },
 		Unready:    func(reason error) { d.resolver.Unready(wanted.Kubeconfig, reason) },
-		Programmed: d.metrics.programming.add, Requested: d.metrics.requested.add,
+		Programmed: d.view.Metrics.Programming.Add, Requested: d.view.Metrics.Requested.Add,
 		Log: d.log, Panics: &d.panics,
 		Lookup: d.addrsOf, Settings: d.takeFromCluster, KnownSettings: d.knownSettings(),
 	}

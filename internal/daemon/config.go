@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/node-dns/node-dns/internal/admin/view"
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
@@ -26,14 +27,14 @@ type follower struct {
 // each time, are never of two minds about the cluster domain. The running one stays where the files have faults (law 8),
 // and until the privileged half has read what may not be read here. A change counts when two looks agree on it, and again
 // is true until then: who writes a file in its place first empties it, and an empty one is valid.
-func (f *follower) next(running nodeconfig.Config, view *hostView) (config nodeconfig.Config, again bool) {
+func (f *follower) next(running nodeconfig.Config, seen *view.Host) (config nodeconfig.Config, again bool) {
 	before := f.seen
-	f.seen = view.config
+	f.seen = seen.Config
 	switch {
-	case (view.configErr != nil || view.config.FactsWanted != "") && !running.ClusterDomain.IsZero():
+	case (seen.ConfigErr != nil || seen.Config.FactsWanted != "") && !running.ClusterDomain.IsZero():
 		return running, false
-	case reflect.DeepEqual(view.config, running), reflect.DeepEqual(view.config, before):
-		return view.config, false
+	case reflect.DeepEqual(seen.Config, running), reflect.DeepEqual(seen.Config, before):
+		return seen.Config, false
 	}
 	return running, true
 }
@@ -42,22 +43,22 @@ func (f *follower) next(running nodeconfig.Config, view *hostView) (config nodec
 // be. At the start, when it has read for us, it is asked to look again: where a directory is closed nobody can see whether
 // the cluster's file, or a certificate, has changed since. So it is when we begin to answer, where nobody but root can read
 // /etc/resolv.conf: at boot NetworkManager's last event may have come before.
-func (d *Daemon) wanted(view *hostView, found nodeconfig.Kubeconfig, reason string) []string {
-	files := view.pending(d.listening())
-	if d.awaitsWayBack(view, time.Now()) {
-		files = append(files, view.state.Paths.WayBack)
+func (d *Daemon) wanted(seen *view.Host, found nodeconfig.Kubeconfig, reason string) []string {
+	files := seen.Pending(d.view.Listening())
+	if d.awaitsWayBack(seen, time.Now()) {
+		files = append(files, seen.State.Paths.WayBack)
 	}
 	before := d.answers
-	d.answers = view.isAnswered(d.listening())
-	if d.answers && !before && errors.Is(view.state.ResolvConf.Err, fs.ErrPermission) {
-		files = append(files, view.state.Paths.ResolvConf)
+	d.answers = seen.IsAnswered(d.view.Listening())
+	if d.answers && !before && errors.Is(seen.State.ResolvConf.Err, fs.ErrPermission) {
+		files = append(files, seen.State.Paths.ResolvConf)
 	}
-	config := view.state.Config
+	config := seen.State.Config
 	if config.FactsWanted != "" || reason == startReason && config.FactsFile != "" {
-		files = append(files, view.state.Paths.Facts)
+		files = append(files, seen.State.Paths.Facts)
 	}
 	if found.Wanted != "" || reason == startReason && found.Use != found.Original {
-		files = append(files, view.state.Paths.Kubeconfig)
+		files = append(files, seen.State.Paths.Kubeconfig)
 	}
 	return files
 }
@@ -67,8 +68,8 @@ func (d *Daemon) wanted(view *hostView, found nodeconfig.Kubeconfig, reason stri
 const wayBackPatience = 5 * time.Minute
 
 // awaitsWayBack reports whether that stamp is missing, and may come yet.
-func (d *Daemon) awaitsWayBack(view *hostView, now time.Time) bool {
-	if view.plan.Hold != hostdns.NoWayBack || d.config.Invocation == "" || !view.isAnswered(d.listening()) {
+func (d *Daemon) awaitsWayBack(seen *view.Host, now time.Time) bool {
+	if seen.Plan.Hold != hostdns.NoWayBack || d.config.Invocation == "" || !seen.IsAnswered(d.view.Listening()) {
 		return false
 	}
 	if d.wayBackTill.IsZero() {
@@ -128,14 +129,14 @@ func (d *Daemon) recursive(config nodeconfig.Config) (servers []nameserver.Serve
 
 // nextDnsmasq is what next is for dnsmasq's files: the running one stays where they have faults, and a change counts when two
 // looks agree on it.
-func (f *follower) nextDnsmasq(running dnsmasqconf.Config, view *hostView) (config dnsmasqconf.Config, again bool) {
+func (f *follower) nextDnsmasq(running dnsmasqconf.Config, seen *view.Host) (config dnsmasqconf.Config, again bool) {
 	before := f.seenDnsmasq
-	f.seenDnsmasq = view.dnsmasq
+	f.seenDnsmasq = seen.Dnsmasq
 	switch {
-	case view.dnsmasqErr != nil:
+	case seen.DnsmasqErr != nil:
 		return running, false
-	case reflect.DeepEqual(view.dnsmasq, running), reflect.DeepEqual(view.dnsmasq, before):
-		return view.dnsmasq, false
+	case reflect.DeepEqual(seen.Dnsmasq, running), reflect.DeepEqual(seen.Dnsmasq, before):
+		return seen.Dnsmasq, false
 	}
 	return running, true
 }

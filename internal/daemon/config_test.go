@@ -16,6 +16,7 @@ import (
 	"github.com/miekg/dns"
 	"golang.org/x/sys/unix"
 
+	"github.com/node-dns/node-dns/internal/admin/view"
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
@@ -93,11 +94,11 @@ func TestFollower(t *testing.T) {
 			var f follower
 			running, again := config(test.start, ""), false
 			for i, l := range test.looks {
-				view := &hostView{config: config(l.domain, l.wanted)}
+				seen := &view.Host{Config: config(l.domain, l.wanted)}
 				if l.faulty {
-					view.configErr = errors.New("a fault")
+					seen.ConfigErr = errors.New("a fault")
 				}
-				running, again = f.next(running, view)
+				running, again = f.next(running, seen)
 				if running.ClusterDomain.Relative() != l.serves || again != l.again {
 					t.Errorf("look %d: serves %q, again %v; want %q, %v", i+1, running.ClusterDomain.Relative(), again, l.serves, l.again)
 				}
@@ -196,8 +197,8 @@ func TestWanted(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			view := &hostView{state: hostdns.State{Paths: d.paths.host, Config: test.config}}
-			if got := d.wanted(view, test.found, test.reason); !slices.Equal(got, test.want) {
+			seen := &view.Host{State: hostdns.State{Paths: d.paths.host, Config: test.config}}
+			if got := d.wanted(seen, test.found, test.reason); !slices.Equal(got, test.want) {
 				t.Errorf("got %v, want %v", got, test.want)
 			}
 		})
@@ -214,7 +215,7 @@ func TestWantedWhereNothingIsSeen(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { d.server.Shutdown(context.Background()) })
-	here, elsewhere := d.listening()[0], netip.MustParseAddrPort("192.0.2.1:53")
+	here, elsewhere := d.view.Listening()[0], netip.MustParseAddrPort("192.0.2.1:53")
 	denied := &fs.PathError{Op: "open", Path: "/etc/resolv.conf", Err: fs.ErrPermission}
 	for _, step := range []struct {
 		name string
@@ -230,9 +231,9 @@ func TestWantedWhereNothingIsSeen(t *testing.T) {
 		{"away", elsewhere, nil, nil},
 		{"back, where it can be read", here, nil, nil},
 	} {
-		view := &hostView{state: hostdns.State{Paths: d.paths.host, ResolvConf: hostdns.File{Exists: true, Err: step.err}}}
-		view.plan.Nameserver = step.at
-		if got := d.wanted(view, nodeconfig.Kubeconfig{}, "again"); !slices.Equal(got, step.want) {
+		seen := &view.Host{State: hostdns.State{Paths: d.paths.host, ResolvConf: hostdns.File{Exists: true, Err: step.err}}}
+		seen.Plan.Nameserver = step.at
+		if got := d.wanted(seen, nodeconfig.Kubeconfig{}, "again"); !slices.Equal(got, step.want) {
 			t.Errorf("%s: got %v, want %v", step.name, got, step.want)
 		}
 	}

@@ -15,17 +15,15 @@ import (
 	"time"
 
 	"github.com/node-dns/node-dns/internal/admin/dbusapi"
-	"github.com/node-dns/node-dns/internal/admin/monitor"
+	"github.com/node-dns/node-dns/internal/admin/view"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/hostdns"
-	"github.com/node-dns/node-dns/internal/kube/cluster"
 	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/resolve"
 	"github.com/node-dns/node-dns/internal/sys/journal"
-	"github.com/node-dns/node-dns/internal/sys/selinux"
 	"github.com/node-dns/node-dns/internal/sys/supervise"
 )
 
@@ -64,24 +62,18 @@ type Config struct {
 
 // Daemon is the running node resolver.
 type Daemon struct {
-	config  Config
-	log     *slog.Logger // who watches is told of it too
-	plain   *slog.Logger // and not of this
-	paths   paths
-	started time.Time
-	selinux selinux.Kernel
-	context string // of SELinux, at the start; "": not known
+	config Config
+	log    *slog.Logger // who watches is told of it too
+	plain  *slog.Logger // and not of this
+	paths  paths
+	view   *view.View
 
 	sockets       *sockets // never nil
 	server        *dnsserver.Server
 	resolver      *resolve.Resolver                  // nil until the first look
 	ownDNS        atomic.Pointer[policy.FromCluster] // the configuration of the cluster's own DNS; never nil after New
 	ownDNSChanged chan struct{}                      // and is to be kept
-	watcher       atomic.Pointer[cluster.Watcher]    // nil: the API is not watched
 	rewatch       chan struct{}                      // how the API is watched may have changed
-	host          atomic.Pointer[hostView]
-	// problems are what an admin should know, beside what the status finds by itself: sorted, each once. Never nil.
-	problems atomic.Pointer[[]string]
 
 	// lastCapture and lastNet are the last good ones; they belong to the goroutine that looks (start, then follow).
 	lastCapture hostdns.Capture
@@ -107,19 +99,13 @@ type Daemon struct {
 	rebus      chan struct{} // the names that are wanted may have changed
 	unkept     string        // why what was set over D-Bus is not kept; belongs to the goroutine that looks
 
-	history history
-	metrics *metricsState
-
-	minute      minute
 	request     requester
 	wayBackTill time.Time // until when the stamp of the way back is asked for; zero: it has not been missing. Belongs to the same goroutine
 
 	answers bool // at the last look, at the address that resolv.conf is to name; belongs to the goroutine that looks
 	memory  memory
 
-	hub      monitor.Hub // who watches what goes on
-	queryLog queryLog
-	panics   journal.Panics // of all but queries, which those who answer them count
+	panics journal.Panics // of all but queries, which those who answer them count
 }
 
 // paths are the daemon's own files.

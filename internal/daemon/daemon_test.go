@@ -199,7 +199,7 @@ func (r *running) daemonLooks() {
 	r.t.Helper()
 	const mark = "# looked at\n"
 	write(r.t, filepath.Join(r.root, "/etc/resolv.conf"), mark)
-	r.await("the daemon has looked", func() bool { return string(r.daemon.host.Load().state.ResolvConf.Data) == mark })
+	r.await("the daemon has looked", func() bool { return string(r.daemon.view.Host.Load().State.ResolvConf.Data) == mark })
 }
 
 func TestClusterNames(t *testing.T) {

@@ -1,11 +1,8 @@
 package daemon
 
 import (
-	"context"
-	"fmt"
 	"net/netip"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -13,8 +10,6 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/admin/control"
-	"github.com/node-dns/node-dns/internal/dns/cache"
-	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
@@ -33,7 +28,7 @@ func TestFlushInFlight(t *testing.T) {
 			go func() { before <- exchange(t, at, "www.example.com.", dns.TypeA) }()
 			r.await("it is asked", func() bool { return asked() > 0 })
 			site.SetRecords("www.example.com. 300 IN A 192.0.2.99\n")
-			if entries, err := r.daemon.flushCache(control.CachePart{Name: "elsewhere.example"}); entries != 0 || err != nil {
+			if entries, err := r.daemon.view.FlushCache(control.CachePart{Name: "elsewhere.example"}); entries != 0 || err != nil {
 				t.Errorf("%d flushed, %v", entries, err)
 			}
 			if got := firstValue(exchange(t, at, "www.example.com.", dns.TypeA)); got != "192.0.2.99" {
@@ -65,13 +60,13 @@ func TestFlushOrders(t *testing.T) {
 		{Name: strings.Repeat("a", 64)},
 		{Zone: strings.Repeat("abcdefg.", 40)},
 	} {
-		if _, err := d.flushCache(part); err == nil {
+		if _, err := d.view.FlushCache(part); err == nil {
 			t.Errorf("%+v is taken", part)
 		} else if _, ok := err.(control.MistakeError); !ok {
 			t.Errorf("%+v: %v", part, err)
 		}
 	}
-	if entries := d.flushAll(); entries != 0 {
+	if entries := d.view.FlushAll(); entries != 0 {
 		t.Errorf("%d entries", entries)
 	}
 }
@@ -136,41 +131,5 @@ func TestDumpStops(t *testing.T) {
 	})
 	if err != filepath.SkipAll || seen != 1 {
 		t.Errorf("%v after %d", err, seen)
-	}
-}
-
-// TestDumpIsNeverWhole: a dump of 50,000 responses has no more of them in memory than a few.
-func TestDumpIsNeverWhole(t *testing.T) {
-	const many = 50_000
-	c := cache.New(cache.Config{Size: 2 * many, Next: dnsserver.HandlerFunc(func(_ context.Context, q *dnsserver.Query) (*dns.Msg, error) {
-		m := new(dns.Msg).SetReply(q.Msg)
-		rr, err := dns.NewRR(q.Msg.Question[0].Name + " 300 IN A 192.0.2.1")
-		m.Answer = []dns.RR{rr}
-		return m, err
-	})})
-	for i := range many {
-		q := &dnsserver.Query{Msg: new(dns.Msg).SetQuestion(fmt.Sprintf("n%d.example.", i), dns.TypeA)}
-		if _, err := c.ServeDNS(t.Context(), q); err != nil {
-			t.Fatal(err)
-		}
-	}
-	live := func() uint64 {
-		var m runtime.MemStats
-		runtime.GC()
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc
-	}
-	before, sent, most := live(), 0, uint64(0)
-	err := dump(t.Context(), c, control.CachePart{}, func(control.CacheEntry) error {
-		if sent++; sent%(many/5) == 0 {
-			most = max(most, live())
-		}
-		return nil
-	})
-	if err != nil || sent != many {
-		t.Fatalf("%d, %v", sent, err)
-	}
-	if most > before+2<<20 {
-		t.Errorf("%d KiB before, and %d at most", before>>10, most>>10)
 	}
 }

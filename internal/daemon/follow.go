@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/node-dns/node-dns/internal/admin/view"
 	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/sys/supervise"
 )
@@ -75,30 +76,30 @@ func (d *Daemon) drainHints() {
 // reconcile looks, takes over, and asks for what the privileged half must write. It says when to come back although
 // nothing hints; zero: not.
 func (d *Daemon) reconcile(ctx context.Context, reason string) time.Duration {
-	before := d.host.Load()
-	view, err := d.lookAtHost(ctx)
+	before := d.view.Host.Load()
+	seen, err := d.lookAtHost(ctx)
 	if err != nil {
 		return 0 // we stop
 	}
 	running := d.policy()
-	config, again := d.follower.next(running.Config, view)
-	files, alsoAgain := d.follower.nextDnsmasq(running.Dnsmasq, view)
-	next := d.newPolicy(view, config, files, d.keptKubeconfig())
-	wait := d.takeOver(next, cause(reason, d.lastHint.Load(), before, view))
-	wanted := d.wanted(view, next.Credentials, reason)
+	config, again := d.follower.next(running.Config, seen)
+	files, alsoAgain := d.follower.nextDnsmasq(running.Dnsmasq, seen)
+	next := d.newPolicy(seen, config, files, d.keptKubeconfig())
+	wait := d.takeOver(next, cause(reason, d.lastHint.Load(), before, seen))
+	wanted := d.wanted(seen, next.Credentials, reason)
 	news, later := d.request.ask(time.Now(), reason, wanted)
 	switch news {
 	case askedNow:
-		d.request.owed = d.request.owed || view.state.Paths.HaveHistory(wanted)
-		d.metrics.requests.add(reason)
+		d.request.owed = d.request.owed || seen.State.Paths.HaveHistory(wanted)
+		d.view.Metrics.Requests.Add(reason)
 		d.log.Info("asked for the host's files to be written", "reason", reason, "files", d.request.want)
 	case askedDone:
-		if view.plan.Fought {
+		if seen.Plan.Fought {
 			break // which is a problem, and has a line of its own
 		}
 		d.log.Info("the host's files are what they should be", "reason", reason)
 	}
-	d.setProblems(view, next)
+	d.setProblems(seen, next)
 	if wait == 0 || later > 0 && later < wait {
 		wait = later
 	}
@@ -112,11 +113,11 @@ func (d *Daemon) reconcile(ctx context.Context, reason string) time.Duration {
 }
 
 // setProblems replaces what an admin should know, and logs what is new of it.
-func (d *Daemon) setProblems(view *hostView, s *policy.Policy) {
-	now := slices.Concat(s.Problems, view.problems())
+func (d *Daemon) setProblems(seen *view.Host, s *policy.Policy) {
+	now := slices.Concat(s.Problems, seen.Problems())
 	inVain := d.request.problem()
-	if inVain != "" && view.plan.Over != "" {
-		inVain = "/etc/resolv.conf is written over by " + view.plan.Over // the request was heard, and done
+	if inVain != "" && seen.Plan.Over != "" {
+		inVain = "/etc/resolv.conf is written over by " + seen.Plan.Over // the request was heard, and done
 	}
 	for _, problem := range []string{inVain, d.unready, d.unkept} {
 		if problem != "" {
@@ -125,8 +126,8 @@ func (d *Daemon) setProblems(view *hostView, s *policy.Policy) {
 	}
 	slices.Sort(now)
 	now = slices.Compact(now)
-	d.metrics.config.look(errors.Join(view.configErr, view.dnsmasqErr))
-	d.logProblems(*d.problems.Swap(&now), now, view.configErr)
+	d.view.Metrics.Config.Look(errors.Join(seen.ConfigErr, seen.DnsmasqErr))
+	d.logProblems(*d.view.Problems.Swap(&now), now, seen.ConfigErr)
 	d.busChanged()
 }
 
@@ -136,7 +137,7 @@ func (d *Daemon) suspect() { tell(d.suspects) }
 // announce and withdraw keep the ready file: it exists while queries are answered.
 func (d *Daemon) announce() {
 	d.logReady()
-	if len(d.listening()) == 0 {
+	if len(d.view.Listening()) == 0 {
 		d.withdraw()
 		return
 	}

@@ -68,5 +68,5 @@ func (d *Daemon) freshStatus(ctx context.Context) control.Status {
 	ctx, cancel := context.WithTimeout(ctx, freshTimeout)
 	defer cancel()
 	d.fresh.wait(ctx)
-	return d.Status()
+	return d.view.Status()
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/node-dns/node-dns/internal/admin/view"
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 	"github.com/node-dns/node-dns/internal/test/kubetest"
@@ -260,7 +261,7 @@ func TestFromClusterHosts(t *testing.T) {
 	if s.Local.Has(dnsname.MustParse("x.own.test")) {
 		t.Error("a name that the admin has nameservers for is answered from the cluster's hosts")
 	}
-	if got := saidLocally(s, dnsname.MustParse("printer.test")); got != "ConfigMap kube-system/coredns Corefile:3" {
+	if got := view.SaidLocally(s, dnsname.MustParse("printer.test")); got != "ConfigMap kube-system/coredns Corefile:3" {
 		t.Errorf("it is from %q", got)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/node-dns/node-dns/internal/admin/view"
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/nm"
@@ -29,13 +30,13 @@ func looksOnly(t *testing.T, root, configFile string) *Daemon {
 	return d
 }
 
-func look(t *testing.T, d *Daemon) *hostView {
+func look(t *testing.T, d *Daemon) *view.Host {
 	t.Helper()
-	view, err := d.lookAtHost(t.Context())
+	seen, err := d.lookAtHost(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return view
+	return seen
 }
 
 // TestConfigFile: with a file of its own the daemon wanted other host files than the hook wrote, and asked for them for
@@ -45,25 +46,25 @@ func TestConfigFile(t *testing.T) {
 	own := filepath.Join(root, "own.yaml")
 	write(t, filepath.Join(root, "/etc/resolv.conf"), "nameserver 10.0.0.2\n")
 	write(t, own, "clusterDomain: own.example\n")
-	for _, step := range look(t, looksOnly(t, root, "")).plan.Steps(true) { // as the hook does, which knows no such file
+	for _, step := range look(t, looksOnly(t, root, "")).Plan.Steps(true) { // as the hook does, which knows no such file
 		write(t, step.Path, string(step.Data))
 	}
 	d := looksOnly(t, root, own)
-	view := look(t, d)
-	if got := view.config.ClusterDomain.String(); got != "own.example." {
+	seen := look(t, d)
+	if got := seen.Config.ClusterDomain.String(); got != "own.example." {
 		t.Errorf("serves %s", got)
 	}
-	if got := view.pending([]netip.AddrPort{netip.MustParseAddrPort("192.0.2.10:53")}); len(got) > 0 {
+	if got := seen.Pending([]netip.AddrPort{netip.MustParseAddrPort("192.0.2.10:53")}); len(got) > 0 {
 		t.Errorf("still wants %v written", got)
 	}
 	write(t, own, "clusterDomain: [\n")
-	if got := strings.Join(look(t, d).problems(), "\n"); strings.Count(got, "own.yaml:1:") != 1 {
+	if got := strings.Join(look(t, d).Problems(), "\n"); strings.Count(got, "own.yaml:1:") != 1 {
 		t.Errorf("a fault in the file: problems %q", got)
 	}
 	os.Remove(own)
 	// The file was gone at a reload, and every default taken over.
-	if view := look(t, d); view.configErr == nil || !strings.Contains(view.configErr.Error(), "own.yaml: no such file") {
-		t.Errorf("the file is gone: %v", view.configErr)
+	if seen := look(t, d); seen.ConfigErr == nil || !strings.Contains(seen.ConfigErr.Error(), "own.yaml: no such file") {
+		t.Errorf("the file is gone: %v", seen.ConfigErr)
 	}
 }
 
@@ -73,7 +74,7 @@ func TestConfigFileOfTheHook(t *testing.T) {
 	path := filepath.Join(root, "/etc/node-dns/node-dns.yaml")
 	write(t, path, "clusterDomain: [\n")
 	d := looksOnly(t, root, path)
-	if got := look(t, d).problems(); d.config.ConfigFile != "" || len(got) != 1 {
+	if got := look(t, d).Problems(); d.config.ConfigFile != "" || len(got) != 1 {
 		t.Errorf("taken for %q; problems %q", d.config.ConfigFile, got)
 	}
 }

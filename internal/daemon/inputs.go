@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/node-dns/node-dns/internal/admin/view"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/netstate"
@@ -29,18 +30,18 @@ func outdone(now upstream.Selection) []precedence.Claim {
 }
 
 // newPolicy gathers the inputs and decides. kubeconfig is used where the configuration names none; "": there is none.
-func (d *Daemon) newPolicy(view *hostView, config nodeconfig.Config, files dnsmasqconf.Config, kubeconfig string) *policy.Policy {
-	captured := hostdns.Captured(view.state.Upstreams, view.state.Record)
+func (d *Daemon) newPolicy(seen *view.Host, config nodeconfig.Config, files dnsmasqconf.Config, kubeconfig string) *policy.Policy {
+	captured := hostdns.Captured(seen.State.Upstreams, seen.State.Record)
 	if captured.Set.IsEmpty() {
 		// The hook has not run yet (or may not write): what it would capture serves as well.
-		selection := view.plan.Selection
+		selection := seen.Plan.Selection
 		captured = hostdns.Capture{Set: selection.Set, Origin: selection.Origin, From: strings.TrimSpace(string(selection.Origin) + " " + selection.Detail)}
 	}
 	if captured.Set.IsEmpty() {
 		captured = d.lastCapture // law 2 holds for what is served too: the files may be gone, or could not be read
 	}
 	d.lastCapture = captured
-	d.lastNet = steady(d.lastNet, view.state.Net)
+	d.lastNet = steady(d.lastNet, seen.State.Net)
 	recursive, problem := d.recursive(config)
 	var problems []string
 	if problem != "" {
@@ -70,11 +71,11 @@ func (d *Daemon) newPolicy(view *hostView, config nodeconfig.Config, files dnsma
 		Root:        d.config.Root,
 		Config:      config,
 		Net:         d.lastNet,
-		Record:      view.state.Record.Data,
+		Record:      seen.State.Record.Data,
 		Captured:    captured.Set,
-		From:        sourceOfCapture(captured, view.plan.Selection),
+		From:        sourceOfCapture(captured, seen.Plan.Selection),
 		Origin:      captured.From,
-		Outdone:     outdone(view.plan.Selection),
+		Outdone:     outdone(seen.Plan.Selection),
 		Looping:     d.loops.looping(),
 		MaxFiles:    d.config.Files,
 		Recursive:   recursive,

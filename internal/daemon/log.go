@@ -1,12 +1,11 @@
 package daemon
 
 import (
-	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 
 	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/admin/view"
 	"github.com/node-dns/node-dns/internal/dns/forward"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/sys/journal"
@@ -32,7 +31,7 @@ func (d *Daemon) logListeners(before, after []control.Listener) {
 
 // logReady logs whether queries are answered, where the log does not say so already.
 func (d *Daemon) logReady() {
-	listening := len(d.listening())
+	listening := len(d.view.Listening())
 	switch {
 	case listening > 0 && d.saidReady != journal.Ready:
 		d.saidReady = journal.Ready
@@ -63,60 +62,10 @@ func (d *Daemon) logLoops(before, after map[nameserver.Server]struct{}) {
 }
 
 func (d *Daemon) logRoutes(before, after []forward.Route) {
-	d.log.Info("routes", "routes", journal.Few(routeWords(after), " "), "before", journal.Few(routeWords(before), " "))
-	for _, line := range nameserverLines(after) {
+	d.log.Info("routes", "routes", journal.Few(view.RouteWords(after), " "), "before", journal.Few(view.RouteWords(before), " "))
+	for _, line := range view.NameserverLines(after) {
 		d.plain.Info(line)
 	}
-}
-
-// maxNameserverLines is dnsmasq's SERVERS_LOGGED.
-const maxNameserverLines = 30
-
-// nameserverLines are dnsmasq 2.90's own lines of its servers, which admins and monitoring look for in the log. They say no
-// more than the line before them.
-func nameserverLines(routes []forward.Route) (lines []string) {
-	for _, route := range routes {
-		what := ""
-		switch {
-		case route.Plain:
-			what = "unqualified names"
-		case !route.Domain.IsRoot():
-			what = route.Domain.Relative()
-		}
-		if route.Local {
-			lines = append(lines, "using only locally-known addresses for "+what)
-			continue
-		}
-		if what != "" && !route.Plain {
-			what = "domain " + what
-		}
-		for _, server := range route.Servers {
-			line := "using nameserver " + server.Addr.Addr().String() + "#" + strconv.Itoa(int(server.Addr.Port()))
-			if server.Interface != "" {
-				line += "(via " + server.Interface + ")"
-			}
-			if what != "" {
-				line += " for " + what
-			}
-			lines = append(lines, line)
-		}
-	}
-	if more := len(lines) - maxNameserverLines; more > 0 {
-		lines = append(lines[:maxNameserverLines], fmt.Sprintf("using %d more nameservers", more))
-	}
-	return lines
-}
-
-func routeWords(routes []forward.Route) []string {
-	var words []string
-	for _, route := range routes {
-		var servers []string
-		for _, server := range route.Servers {
-			servers = append(servers, server.String())
-		}
-		words = append(words, routeWord(route.Domain, route.Plain)+"="+journal.Few(servers, ","))
-	}
-	return words
 }
 
 // logProblems logs the problems that are new, and those that are no more. fault is the one among them that the

@@ -4,10 +4,9 @@ import (
 	"context"
 	"math"
 	"runtime"
-	"runtime/metrics"
 	"sync/atomic"
 
-	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/admin/view"
 	"github.com/node-dns/node-dns/internal/dns/cache"
 	"github.com/node-dns/node-dns/internal/sys/procfs"
 )
@@ -90,7 +89,7 @@ func (d *Daemon) watchMemory(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-collected:
-			live := liveHeap()
+			live := view.LiveHeap()
 			percent = d.collectAt(percent, gcPercent(live))
 			if limit := d.memory.limit.Load(); limit > 0 {
 				d.fitCache(d.resolver.Cache(), limit, live)
@@ -122,13 +121,6 @@ func afterCollecting(ctx context.Context, collected chan<- struct{}) {
 	})
 }
 
-// liveHeap is what was in use when memory was last collected.
-func liveHeap() int64 {
-	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	metrics.Read(sample)
-	return int64(min(sample[0].Value.Uint64(), math.MaxInt64))
-}
-
 // fitCache bounds the cache, and says so once where that is less than it has.
 func (d *Daemon) fitCache(c *cache.Cache, limit, live int64) {
 	stats := c.Stats()
@@ -142,8 +134,4 @@ func (d *Daemon) fitCache(c *cache.Cache, limit, live int64) {
 		d.memory.short = false
 		d.log.Info("the cache has its room again", "octets", stats.MaxBytes)
 	}
-}
-
-func (d *Daemon) processStatus() control.Process {
-	return control.Process{Goroutines: runtime.NumGoroutine(), Heap: liveHeap(), MemoryLimit: d.memory.limit.Load()}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/node-dns/node-dns/internal/admin/view"
 	"github.com/node-dns/node-dns/internal/dns/cache"
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
@@ -152,7 +153,7 @@ func TestAfterCollecting(t *testing.T) {
 			}
 		}
 	}
-	if liveHeap() <= 0 {
+	if view.LiveHeap() <= 0 {
 		t.Error("nothing is in use")
 	}
 }

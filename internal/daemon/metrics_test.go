@@ -24,6 +24,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/admin/view"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 	"github.com/node-dns/node-dns/internal/test/golden"
@@ -589,11 +590,11 @@ func TestMetricsOfBuild(t *testing.T) {
 
 // TestMetricsOfHookAsked: of what the hook has written one is what it was asked for, whenever it shows.
 func TestMetricsOfHookAsked(t *testing.T) {
-	d := &Daemon{metrics: newMetricsState()}
+	d := &Daemon{view: &view.View{Metrics: view.NewMetricsState()}}
 	d.request.owed = true
 	for _, step := range []struct{ shown, want uint64 }{{0, 0}, {1, 0}, {1, 1}, {0, 1}, {2, 3}} {
 		d.countHookWrites(int(step.shown))
-		if got := d.metrics.requests.read()[hookReason]; got != step.want {
+		if got := d.view.Metrics.Requests.Read()[view.HookReason]; got != step.want {
 			t.Errorf("%d more: %d are counted", step.shown, got)
 		}
 	}

@@ -41,7 +41,7 @@ func BenchmarkObserved(b *testing.B) {
 	}
 	b.Run("by nobody", func(b *testing.B) { dnstest.AskMany(b, server, query) })
 	b.Run("by Prometheus", func(b *testing.B) {
-		defer scrapeOften(metrics.Handler("nodedns", metrics.Source{Sample: d.sample, Status: d.Status, Log: d.log}))()
+		defer scrapeOften(metrics.Handler("nodedns", metrics.Source{Sample: d.view.Sample, Status: d.view.Status, Log: d.log}))()
 		dnstest.AskMany(b, server, query)
 	})
 	b.Run("by a monitor", func(b *testing.B) {
@@ -49,7 +49,7 @@ func BenchmarkObserved(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		w, err := d.hub.Watch(monitor.Config{Filter: filter})
+		w, err := d.view.Hub.Watch(monitor.Config{Filter: filter})
 		if err != nil {
 			b.Fatal(err)
 		}

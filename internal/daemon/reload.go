@@ -29,24 +29,24 @@ func (d *Daemon) orderReload(ctx context.Context, by string) error {
 
 func (d *Daemon) reloadNow(ctx context.Context, by string) error {
 	d.fitMemory()
-	view, err := d.lookAtHost(ctx)
+	seen, err := d.lookAtHost(ctx)
 	if err != nil {
 		return err
 	}
-	if err := view.configErr; err != nil {
-		d.metrics.config.look(err)
+	if err := seen.ConfigErr; err != nil {
+		d.view.Metrics.Config.Look(err)
 		return fmt.Errorf("reloading: the running configuration stays: %w", err)
 	}
-	files, err := view.dnsmasq, view.dnsmasqErr
+	files, err := seen.Dnsmasq, seen.DnsmasqErr
 	if err != nil {
 		files, err = d.policy().Dnsmasq, fmt.Errorf("reloading dnsmasq's files: what they said before stays: %w", err)
 	}
-	next := d.newPolicy(view, view.config, files, d.usualKubeconfig())
+	next := d.newPolicy(seen, seen.Config, files, d.usualKubeconfig())
 	d.takeOver(next, by)
 	if err == nil {
-		d.metrics.config.take(time.Now())
+		d.view.Metrics.Config.Take(time.Now())
 	}
-	d.setProblems(view, next)
+	d.setProblems(seen, next)
 	d.hint("reload")
 	return err
 }

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/admin/view"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/dns/forward"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
@@ -21,7 +23,6 @@ import (
 	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/resolve"
 	"github.com/node-dns/node-dns/internal/sys/journal"
-	"github.com/node-dns/node-dns/internal/sys/selinux"
 	"github.com/node-dns/node-dns/internal/sys/supervise"
 )
 
@@ -59,11 +60,11 @@ func (d *Daemon) run(ctx context.Context) error {
 	err = supervise.Run(ctx, supervise.Config{
 		Log:     d.log,
 		Reload:  d.reload,
-		Report:  d.report,
-		Forget:  d.forget,
+		Report:  d.view.Report,
+		Forget:  d.view.Forget,
 		Tasks:   d.tasks(socket),
 		Signals: d.config.Signals,
-		Check:   d.metrics.health.timed(d.newAlive().check),
+		Check:   d.view.Metrics.Health.Timed(d.newAlive().check),
 		Panics:  &d.panics,
 	})
 	return errors.Join(err, d.stop(context.WithoutCancel(ctx)))
@@ -75,9 +76,6 @@ func New(config Config) (*Daemon, error) {
 		config:   config,
 		log:      config.Log,
 		paths:    newPaths(config),
-		started:  time.Now(),
-		selinux:  selinux.Find(config.Root),
-		context:  selinux.OwnContext(config.Root),
 		hints:    make(chan string, 1),
 		reloads:  make(chan reloading),
 		rerouted: make(chan struct{}, 1),
@@ -89,15 +87,24 @@ func New(config Config) (*Daemon, error) {
 
 		busChanges: make(chan busChange),
 		fresh:      fresh{asked: make(chan chan struct{})},
-		metrics:    newMetricsState(),
 	}
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}
-	d.plain, d.log = d.log, slog.New(d.hub.Tee(d.log.Handler()))
-	d.hub.Watched = d.watchQueries
-	d.queryLog.changed = make(chan struct{}, 1)
-	d.problems.Store(&[]string{})
+	if config.ConfigFile != "" {
+		if _, err := os.Stat(config.ConfigFile); err != nil {
+			return nil, fmt.Errorf("reading the configuration: %w", err)
+		}
+		if filepath.Clean(config.ConfigFile) == nodeconfig.DefaultPaths(config.Root).NodeDNS {
+			d.config.ConfigFile = ""
+		}
+	}
+	d.view = view.New(view.Config{
+		Version: config.Version, Revision: config.Revision, ConfigFile: d.config.ConfigFile, Root: config.Root,
+		Log: d.log, Panics: &d.panics, Bus: d.busStatus, MemoryLimit: d.memory.limit.Load,
+		SocketsNote: func() string { return d.sockets.note() },
+	})
+	d.plain, d.log = d.view.Plain, d.view.Log
 	if config.SetMemoryLimit != nil {
 		d.memory.own = config.SetMemoryLimit(-1)
 	}
@@ -105,8 +112,8 @@ func New(config Config) (*Daemon, error) {
 	d.dnsmasq = dnsmasqconf.NewReader(dnsmasqconf.DefaultPaths(config.Root))
 	d.loadBus()
 	d.loadFromCluster()
-	d.history.path = d.paths.history
-	if err := d.history.load(); err != nil {
+	d.view.History.Path = d.paths.history
+	if err := d.view.History.Load(); err != nil {
 		d.log.Warn("the history of servers begins anew", "error", err)
 	}
 	d.bus = d.newBus()
@@ -120,14 +127,6 @@ func New(config Config) (*Daemon, error) {
 			return nil, err
 		}
 	}
-	if config.ConfigFile != "" {
-		if _, err := os.Stat(config.ConfigFile); err != nil {
-			return nil, fmt.Errorf("reading the configuration: %w", err)
-		}
-		if filepath.Clean(config.ConfigFile) == d.config.Looker.Config.NodeDNS {
-			d.config.ConfigFile = ""
-		}
-	}
 	return d, nil
 }
 
@@ -138,23 +137,23 @@ func (d *Daemon) start(ctx context.Context) error {
 			return err // resolv.conf could name a daemon whose stop restores nothing
 		}
 	}
-	view, err := d.lookAtHost(ctx)
+	seen, err := d.lookAtHost(ctx)
 	if err != nil {
 		return fmt.Errorf("looking at the host: %w", err)
 	}
-	if err := view.configErr; err != nil {
+	if err := seen.ConfigErr; err != nil {
 		// A node without DNS is worse than one that serves what the good part of its configuration says; but one that
 		// sends the cluster's names to the site's nameservers is worse still: see policy.New.
 		d.log.Error("configuration has faults: serving what the rest of it says", "error", err, journal.ConfigFault.Attr())
-		d.problems.Store(&[]string{err.Error()}) // and has been logged
+		d.view.Problems.Store(&[]string{err.Error()}) // and has been logged
 	}
-	if err := view.dnsmasqErr; err != nil {
+	if err := seen.DnsmasqErr; err != nil {
 		d.log.Error("dnsmasq's files have faults: serving what the rest of them says", "error", err, journal.ConfigFault.Attr())
-		known := append(slices.Clone(*d.problems.Load()), err.Error())
-		d.problems.Store(&known)
+		known := append(slices.Clone(*d.view.Problems.Load()), err.Error())
+		d.view.Problems.Store(&known)
 	}
 	d.fitMemory()
-	first := d.newPolicy(view, view.config, view.dnsmasq, d.usualKubeconfig())
+	first := d.newPolicy(seen, seen.Config, seen.Dnsmasq, d.usualKubeconfig())
 	d.setLevel(first)
 	from := d.inherit(d.config.Inherited)
 	d.build(first, from.queries)
@@ -166,10 +165,10 @@ func (d *Daemon) start(ctx context.Context) error {
 		d.log.Info("took over", "sockets", from.sockets, "queries", queries, journal.TookOver.Attr())
 	}
 	d.logRoutes(nil, first.Routes)
-	d.noteRoutes(startReason, first.Routes)
+	d.view.NoteRoutes(startReason, first.Routes)
 	d.logNotes(nil, first.Notes)
-	d.metrics.config.take(time.Now())
-	d.setProblems(view, first)
+	d.view.Metrics.Config.Take(time.Now())
+	d.setProblems(seen, first)
 	d.announce()
 	d.hint(startReason)
 	return nil
@@ -179,7 +178,7 @@ func (d *Daemon) start(ctx context.Context) error {
 func (d *Daemon) build(p *policy.Policy, queries *inflight.Log) {
 	d.resolver = resolve.New(resolve.Config{
 		Version: d.config.Version, Log: d.log, Panics: &d.panics,
-		IsProbe: d.loops.isProbe, Numbers: d.bindNumbers, NoSearch: d.autopathOff,
+		IsProbe: d.loops.isProbe, Numbers: d.view.BindNumbers, NoSearch: d.view.NoSearch,
 		Forward: forward.Config{
 			Log: d.log, Changed: d.busChanged, Suspect: d.suspect, Spent: d.charge,
 			Lanes: d.config.Receivers, TLSAddr: d.config.TLSAddr,
@@ -201,6 +200,7 @@ func (d *Daemon) build(p *policy.Policy, queries *inflight.Log) {
 		UDPSockets:  d.config.Receivers,
 		Threads:     d.config.Receivers,
 	})
+	d.view.Show(d.resolver, d.server)
 }
 
 // policy is the one in force; nil before the first look.
@@ -216,15 +216,15 @@ func (d *Daemon) tasks(socket net.Listener) []supervise.Task {
 	return []supervise.Task{
 		{Name: "control", Run: func(ctx context.Context) error { return control.Serve(ctx, socket, d.admin()) }},
 		{Name: "follow", Run: d.follow},
-		{Name: "log queries", Run: d.logQueries, Restart: true},
+		{Name: "log queries", Run: d.view.LogQueries, Restart: true},
 		{Name: "D-Bus", Run: d.serveBus, Restart: true},
-		{Name: "metrics", Run: d.serveMetrics, Restart: true},
+		{Name: "metrics", Run: d.view.ServeMetrics, Restart: true},
 		{Name: "watch cluster", Run: d.watchCluster, Restart: true},
 		{Name: "keep the cluster's DNS", Run: d.keepFromCluster, Restart: true},
 		{Name: "watch files", Run: d.watchFiles, Restart: true},
-		{Name: "watch limits", Run: d.watchLimits, Restart: true},
+		{Name: "watch limits", Run: d.view.WatchLimits, Restart: true},
 		{Name: "watch loops", Run: d.watchLoops, Restart: true},
-		{Name: "watch minute", Run: d.watchMinute, Restart: true},
+		{Name: "watch minute", Run: d.view.WatchMinute, Restart: true},
 		{Name: "watch memory", Run: d.watchMemory, Restart: true},
 		{Name: "watch kernel", Run: d.watchKernel, Restart: true},
 		{Name: "watch NetworkManager", Run: d.watchNetworkManager, Restart: true},
@@ -248,3 +248,6 @@ func (d *Daemon) stop(ctx context.Context) error {
 	}
 	return err
 }
+
+// charge has a client pay for what upstream nameservers have sent for its question.
+func (d *Daemon) charge(client netip.Addr, octets int) { d.server.Charge(client, octets) }

@@ -1,13 +1,16 @@
 package daemon
 
 import (
+	"bytes"
 	"reflect"
 	"slices"
 	"time"
 
+	"github.com/node-dns/node-dns/internal/admin/view"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/sys/journal"
+	"github.com/node-dns/node-dns/internal/upstream"
 )
 
 // change is one Policy that takes the place of another one.
@@ -50,7 +53,7 @@ func (d *Daemon) logChange(c *change) {
 	d.setLevel(next)
 	if !reflect.DeepEqual(old.Config, next.Config) {
 		d.log.Info("configuration taken over", journal.ConfigTaken.Attr())
-		d.metrics.config.take(time.Now())
+		d.view.Metrics.Config.Take(time.Now())
 	}
 	if was, is := old.Config, next.Config; was.ClusterDomain != is.ClusterDomain {
 		d.log.Info("cluster domain", "domain", is.ClusterDomain.String(), "before", was.ClusterDomain.String(), "source", next.ClusterSource)
@@ -63,7 +66,7 @@ func (d *Daemon) logChange(c *change) {
 	}
 	if c.rerouted {
 		d.logRoutes(old.Routes, next.Routes)
-		d.noteRoutes(c.by, next.Routes)
+		d.view.NoteRoutes(c.by, next.Routes)
 		d.log.Info("flushed what came from other upstreams", "entries", c.forgotten)
 	}
 	d.logNotes(old.Notes, next.Notes)
@@ -78,8 +81,8 @@ func (d *Daemon) takeListeners(c *change) {
 func (d *Daemon) tellTasks(c *change) {
 	old, next := c.old, c.next
 	tell(d.rewatch)
-	d.metrics.rewant()
-	d.followLogQueries(old, next)
+	d.view.Metrics.Rewant()
+	d.view.FollowLogQueries(old, next)
 	if old.Config.Resolver.FromCluster && !next.Config.Resolver.FromCluster {
 		d.forgetFromCluster()
 	}
@@ -116,4 +119,25 @@ func (d *Daemon) setLevel(p *policy.Policy) {
 	if d.config.Level != nil {
 		d.config.Level.Set(p.Config.LogLevel)
 	}
+}
+
+// hintLasts is for how long a hint may have been what a look that was not its own has found: it waits until things have settled.
+const hintLasts = 10 * time.Second
+
+// cause says what a look was about. Where the hook has captured something since the look before, it was about that: what woke us is one
+// of the files that it wrote. A look that had no hint of its own has found what the last one was about.
+func cause(reason string, last *hint, before, now *view.Host) string {
+	if before != nil && !bytes.Equal(before.State.Record.Data, now.State.Record.Data) {
+		if record, err := upstream.ParseRecord(now.State.Record.Data); err == nil && record.Event != "" {
+			return "origin-dns-dispatcher: " + record.Event
+		}
+	}
+	switch reason {
+	case lookAtTime, lookAgainSoon, lookForStatus:
+		if last != nil && time.Since(last.at) < hintLasts {
+			return last.reason
+		}
+		return "a look at the host: " + reason
+	}
+	return reason
 }

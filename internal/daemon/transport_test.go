@@ -42,7 +42,7 @@ func TestOpportunistic(t *testing.T) {
 	}
 	r.await("the connection", r.asksOverTLS)
 	inTheClear := site.Queries()
-	answer, err := r.daemon.query(t.Context(), control.Question{Name: "once.example.", Type: "A"})
+	answer, err := r.daemon.view.Query(t.Context(), control.Question{Name: "once.example.", Type: "A"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,7 +39,7 @@ func (d *Daemon) hint(reason string) {
 // a renewal with 1.42, `nmcli general reload dns-rc`.
 func (d *Daemon) watchNetworkManager(ctx context.Context) error {
 	return nm.Watch(ctx, d.log, func(reason string) {
-		d.metrics.events.add(reason)
+		d.view.Metrics.Events.Add(reason)
 		d.hint("NetworkManager: " + reason)
 	})
 }
@@ -84,9 +84,9 @@ func (d *Daemon) watchFiles(ctx context.Context) error {
 func (d *Daemon) dnsmasqFiles() []string {
 	usual := dnsmasqconf.DefaultPaths(d.config.Root)
 	files := []string{usual.Conf, usual.Hosts}
-	if view := d.host.Load(); view != nil {
-		files = slices.Concat(files, view.dnsmasq.Files, view.dnsmasq.Others)
-		for _, dir := range view.dnsmasq.Dirs {
+	if seen := d.view.Host.Load(); seen != nil {
+		files = slices.Concat(files, seen.Dnsmasq.Files, seen.Dnsmasq.Others)
+		for _, dir := range seen.Dnsmasq.Dirs {
 			files = append(files, dir+"/.")
 		}
 	}
@@ -95,14 +95,14 @@ func (d *Daemon) dnsmasqFiles() []string {
 
 // isDnsmasqDir reports whether any change in a directory may be one of dnsmasq's files.
 func (d *Daemon) isDnsmasqDir(dir string) bool {
-	view := d.host.Load()
-	return view != nil && slices.Contains(view.dnsmasq.Dirs, dir)
+	seen := d.view.Host.Load()
+	return seen != nil && slices.Contains(seen.Dnsmasq.Dirs, dir)
 }
 
 // isFoughtOver reports whether a file is left to somebody who writes it all the time: it is looked at now and then only.
 func (d *Daemon) isFoughtOver(name string) bool {
-	view := d.host.Load()
-	return name == d.paths.host.ResolvConf && view != nil && view.plan.Fought
+	seen := d.view.Host.Load()
+	return name == d.paths.host.ResolvConf && seen != nil && seen.Plan.Fought
 }
 
 func (d *Daemon) watchedFiles() []string {
@@ -117,8 +117,8 @@ func (d *Daemon) watchedFiles() []string {
 		files = append(files, filepath.Clean(d.config.ConfigFile))
 	}
 	files = append(files, d.dnsmasqFiles()...)
-	if view := d.host.Load(); view != nil && view.state.OriginalTarget() != "" {
-		files = append(files, view.state.OriginalTarget())
+	if seen := d.view.Host.Load(); seen != nil && seen.State.OriginalTarget() != "" {
+		files = append(files, seen.State.OriginalTarget())
 	}
 	if s := d.policy(); s != nil && s.Config.DNSRecursiveResolvConf != "" {
 		files = append(files, filepath.Clean(s.Config.DNSRecursiveResolvConf))

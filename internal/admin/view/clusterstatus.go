@@ -1,4 +1,4 @@
-package daemon
+package view
 
 import (
 	"slices"
@@ -9,7 +9,7 @@ import (
 	"github.com/node-dns/node-dns/internal/policy"
 )
 
-func (d *Daemon) clusterStatus(s *policy.Policy) control.Cluster {
+func (v *View) clusterStatus(s *policy.Policy) control.Cluster {
 	c := control.Cluster{
 		Domain: s.Config.ClusterDomain.String(), Source: s.ClusterSource,
 		ReverseZones: []string{}, Servers: []string{},
@@ -22,9 +22,9 @@ func (d *Daemon) clusterStatus(s *policy.Policy) control.Cluster {
 	for _, server := range s.ClusterDNS {
 		c.Servers = append(c.Servers, server.String())
 	}
-	if watcher := d.watcher.Load(); watcher != nil {
+	if watcher := v.Watcher.Load(); watcher != nil {
 		c.Resolver = resolverStatus(s, watcher.State())
-		c.Resolver.Autopath = d.autopathStatus(s)
+		c.Resolver.Autopath = v.autopathStatus(s)
 	}
 	return c
 }
@@ -42,22 +42,22 @@ func resolverStatus(s *policy.Policy, state cluster.State) *control.Resolver {
 	return r
 }
 
-func (d *Daemon) autopathStatus(s *policy.Policy) control.Autopath {
-	why := d.autopathOff(s)
-	if why == "" && d.resolver.Known() == nil {
+func (v *View) autopathStatus(s *policy.Policy) control.Autopath {
+	why := v.NoSearch(s)
+	if why == "" && v.resolver.Known() == nil {
 		why = "the API has not been read"
 	}
-	stats := d.resolver.Walked()
+	stats := v.resolver.Walked()
 	return control.Autopath{On: why == "", Why: why, Answered: stats.Answered, Saved: stats.Saved}
 }
 
-// autopathOff says why no search list is walked, though the cluster is known; "" when they are. Without the right to
+// NoSearch says why no search list is walked, though the cluster is known; "" when they are. Without the right to
 // watch them, pods that were known from before are not looked at: their addresses become others'.
-func (d *Daemon) autopathOff(s *policy.Policy) string {
+func (v *View) NoSearch(s *policy.Policy) string {
 	if !s.API.Features.NodePods {
 		return "by autopath in node-dns.yaml"
 	}
-	watcher := d.watcher.Load()
+	watcher := v.Watcher.Load()
 	if watcher == nil {
 		return ""
 	}
@@ -70,8 +70,8 @@ func (d *Daemon) autopathOff(s *policy.Policy) string {
 }
 
 // clusterProblems are what an admin should know of the watching.
-func (d *Daemon) clusterProblems() []string {
-	watcher := d.watcher.Load()
+func (v *View) clusterProblems() []string {
+	watcher := v.Watcher.Load()
 	if watcher == nil {
 		return nil
 	}
@@ -91,7 +91,7 @@ func (d *Daemon) clusterProblems() []string {
 	var denied []string
 	for _, right := range state.Missing {
 		// Without its pods a node's search lists are not walked, and that is no problem: the autopath line says so.
-		verified := d.policy().API.Features.AllPods && right.Resource == "pods"
+		verified := v.policy().API.Features.AllPods && right.Resource == "pods"
 		if state.Phase == cluster.Forbidden || verified || right.Resource == "serviceimports" {
 			denied = append(denied, right.String())
 		}

@@ -1,4 +1,4 @@
-package daemon
+package view
 
 import (
 	"context"
@@ -18,15 +18,15 @@ import (
 	"github.com/node-dns/node-dns/internal/resolvconf"
 )
 
-// searchConf is the resolv.conf that a question is about, as it is now.
-func (d *Daemon) searchConf(ctx context.Context, question control.SearchQuestion) (control.Search, error) {
-	s := d.policy()
+// SearchConf is the resolv.conf that a question is about, as it is now.
+func (v *View) SearchConf(ctx context.Context, question control.SearchQuestion) (control.Search, error) {
+	s := v.policy()
 	out := control.Search{
 		APIVersion: control.APIVersion, Kind: "Search", Namespace: question.Namespace, Pod: question.Pod,
 		Nameservers: []string{}, Domains: []string{}, Options: []string{}, Own: []string{}, Faults: []control.Fault{}, Notes: []string{},
 	}
 	if question.Namespace == "" {
-		d.addNodeConf(s, &out)
+		v.addNodeConf(s, &out)
 		return out, nil
 	}
 	if !isNamespace(question.Namespace) {
@@ -35,12 +35,12 @@ func (d *Daemon) searchConf(ctx context.Context, question control.SearchQuestion
 	pod := searchlist.Pod{Namespace: question.Namespace}
 	if question.Pod != "" {
 		var err error
-		if pod, err = d.podOf(ctx, s, question); err != nil {
+		if pod, err = v.podOf(ctx, s, question); err != nil {
 			return out, err
 		}
 		out.Policy = pod.Policy
 	}
-	d.addPodConf(s, &out, pod, question.Kubelet)
+	v.addPodConf(s, &out, pod, question.Kubelet)
 	if !pod.IsClusterFirst() || pod.HostNetwork || len(pod.Own.Search) > 0 {
 		out.Autopath = control.Walk{Why: "the pod's search list or address is not one of its namespace"}
 	}
@@ -48,7 +48,7 @@ func (d *Daemon) searchConf(ctx context.Context, question control.SearchQuestion
 }
 
 // podOf is what the Kubernetes API says of a pod.
-func (d *Daemon) podOf(ctx context.Context, s *policy.Policy, question control.SearchQuestion) (searchlist.Pod, error) {
+func (v *View) podOf(ctx context.Context, s *policy.Policy, question control.SearchQuestion) (searchlist.Pod, error) {
 	pod := searchlist.Pod{Namespace: question.Namespace}
 	name := question.Namespace + "/" + question.Pod
 	if !isPodName(question.Pod) {
@@ -58,7 +58,7 @@ func (d *Daemon) podOf(ctx context.Context, s *policy.Policy, question control.S
 		return pod, fmt.Errorf("what the pod %s says of its resolv.conf is not known: the Kubernetes API is not asked (kubeconfig); "+
 			"--namespace %s shows what the kubelet gives to a pod that says nothing", name, question.Namespace)
 	}
-	config := cluster.Config{Kubeconfig: s.API.Kubeconfig, NodeName: s.API.Node, Version: d.config.Version}
+	config := cluster.Config{Kubeconfig: s.API.Kubeconfig, NodeName: s.API.Node, Version: v.config.Version}
 	said, err := cluster.FetchPodDNS(ctx, config, zone.Key{Namespace: question.Namespace, Name: question.Pod})
 	if err != nil {
 		return pod, fmt.Errorf("asking the Kubernetes API for the pod %s: %w", name, err)
@@ -100,19 +100,19 @@ func isNamespace(text string) bool {
 }
 
 // addNodeConf adds what a process on this node goes by.
-func (d *Daemon) addNodeConf(s *policy.Policy, out *control.Search) {
-	path := d.paths.host.ResolvConf
-	conf := searchlist.Of(resolvconf.Parse(hostdns.ReadFile(d.paths.host.Root, path).Data))
+func (v *View) addNodeConf(s *policy.Policy, out *control.Search) {
+	path := v.paths.ResolvConf
+	conf := searchlist.Of(resolvconf.Parse(hostdns.ReadFile(v.paths.Root, path).Data))
 	hostname, _ := os.Hostname() // one without a name has no domain
 	_, conf.LocalDomain, _ = strings.Cut(hostname, ".")
 	out.Autopath.Why = "it is for pods"
-	d.addConf(s, out, conf)
-	out.Faults = faultsOf(checks(s, d, control.HostFile{}).Node(conf))
+	v.addConf(s, out, conf)
+	out.Faults = faultsOf(checks(s, v, control.HostFile{}).Node(conf))
 }
 
 // addPodConf adds what the kubelet gives to a pod.
-func (d *Daemon) addPodConf(s *policy.Policy, out *control.Search, pod searchlist.Pod, told *control.KubeletTold) {
-	k := d.kubeletByFiles(s)
+func (v *View) addPodConf(s *policy.Policy, out *control.Search, pod searchlist.Pod, told *control.KubeletTold) {
+	k := v.kubeletByFiles(s)
 	k.hear(told, clusterFile(s))
 	if len(k.DNS) == 0 && !k.noDNS && s.NodeIP.IsValid() {
 		k.DNS = []netip.Addr{s.NodeIP}
@@ -123,11 +123,11 @@ func (d *Daemon) addPodConf(s *policy.Policy, out *control.Search, pod searchlis
 		out.Host, out.DNSSource, out.DomainSource = &k.host, k.dnsSource, k.domainSource
 		out.Notes = append(out.Notes, k.notes...)
 	}
-	d.addConf(s, out, k.Limits.Cut(conf))
+	v.addConf(s, out, k.Limits.Cut(conf))
 	if len(out.Own) == 0 && len(out.Nameservers) > 0 {
 		out.Notes = append(out.Notes, "it asks "+strings.Join(out.Nameservers, " ")+", not this node: what is shown is what node-dns says")
 	}
-	checks := checks(s, d, k.host)
+	checks := checks(s, v, k.host)
 	checks.Setting = searchlist.ResolvConfSetting(s.Config.IsOpenShift, k.setBy)
 	checks.Missing, checks.Unread = k.missing, k.unread
 	if k.isOurs {
@@ -137,8 +137,8 @@ func (d *Daemon) addPodConf(s *policy.Policy, out *control.Search, pod searchlis
 		checks.HostFile = ""
 	}
 	out.Faults = append(faultsOf(checks.Pod(k.Kubelet, conf)), faultsOf(k.domainFaults(s.Config.ClusterDomain.Relative()))...)
-	walk := d.autopathStatus(s)
-	if out.Autopath = (control.Walk{On: walk.On, Why: walk.Why}); d.resolver.Known() == nil {
+	walk := v.autopathStatus(s)
+	if out.Autopath = (control.Walk{On: walk.On, Why: walk.Why}); v.resolver.Known() == nil {
 		out.Autopath = control.Walk{Why: "the Kubernetes API is not read"}
 	}
 }
@@ -151,7 +151,7 @@ func clusterFile(s *policy.Policy) string {
 	return s.Config.Facts.File
 }
 
-func (d *Daemon) addConf(s *policy.Policy, out *control.Search, conf searchlist.Conf) {
+func (v *View) addConf(s *policy.Policy, out *control.Search, conf searchlist.Conf) {
 	for _, addr := range conf.Nameservers {
 		out.Nameservers = append(out.Nameservers, addr.String())
 		if s.Net.IsLocal(addr) && !addr.IsLoopback() && !slices.Contains(out.Own, addr.String()) {
@@ -165,23 +165,23 @@ func (d *Daemon) addConf(s *policy.Policy, out *control.Search, conf searchlist.
 }
 
 // hostPath is a path as the host sees it, without the root.
-func (d *Daemon) hostPath(path string) string {
-	if rest, ok := strings.CutPrefix(path, strings.TrimSuffix(d.paths.host.Root, "/")+"/"); ok {
+func (v *View) hostPath(path string) string {
+	if rest, ok := strings.CutPrefix(path, strings.TrimSuffix(v.paths.Root, "/")+"/"); ok {
 		return "/" + rest
 	}
 	return path
 }
 
 // checks are what is known here of a resolv.conf's surroundings.
-func checks(s *policy.Policy, d *Daemon, host control.HostFile) searchlist.Checks {
+func checks(s *policy.Policy, v *View, host control.HostFile) searchlist.Checks {
 	c := searchlist.Checks{
 		IsNode: s.Net.IsLocal, HostFile: host.Path, Hooks: hostdns.NewPaths("").NodeResolvConf,
 	}
-	listening := d.listening()
+	listening := v.Listening()
 	c.Answers = func(addr netip.Addr) bool { return slices.Contains(listening, netip.AddrPortFrom(addr.Unmap(), 53)) }
-	if view := d.host.Load(); view != nil {
-		c.Writes, c.NamesNode = view.plan.WritesForPods(), view.state.NamesNode()
-		c.Originals, c.Uplinks = view.state.ForPods()
+	if seen := v.Host.Load(); seen != nil {
+		c.Writes, c.NamesNode = seen.Plan.WritesForPods(), seen.State.NamesNode()
+		c.Originals, c.Uplinks = seen.State.ForPods()
 	}
 	return c
 }

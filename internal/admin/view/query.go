@@ -1,4 +1,4 @@
-package daemon
+package view
 
 import (
 	"context"
@@ -22,8 +22,8 @@ import (
 // queryTimeout is what dnsserver gives a client's query.
 const queryTimeout = 5 * time.Second
 
-// query answers an admin's question by what answers a client's, and says who that was.
-func (d *Daemon) query(ctx context.Context, question control.Question) (control.Answer, error) {
+// Query answers an admin's question by what answers a client's, and says who that was.
+func (v *View) Query(ctx context.Context, question control.Question) (control.Answer, error) {
 	m, err := messageOf(question)
 	if err != nil {
 		return control.Answer{}, control.MistakeError{Why: err.Error()}
@@ -32,26 +32,26 @@ func (d *Daemon) query(ctx context.Context, question control.Question) (control.
 	defer cancel()
 	var walked bool
 	asPod := dnsserver.HandlerFunc(func(ctx context.Context, q *dnsserver.Query) (m *dns.Msg, err error) {
-		m, walked, err = d.resolver.AsPodOf(ctx, question.Namespace, q)
+		m, walked, err = v.resolver.AsPodOf(ctx, question.Namespace, q)
 		return m, err
 	})
 	loopback := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), 0)
 	began := time.Now()
-	response, q, err := dnsserver.Direct(ctx, asPod, m, loopback, netip.AddrPortFrom(d.policy().NodeIP, 0))
+	response, q, err := dnsserver.Direct(ctx, asPod, m, loopback, netip.AddrPortFrom(v.policy().NodeIP, 0))
 	if err != nil {
 		return control.Answer{}, control.MistakeError{Why: err.Error()}
 	}
 	answer := newAnswer(m.Question[0], response)
 	answer.Took = time.Since(began)
-	d.tellOfQuery(m, response, q, answer.Took)
-	answer.By = d.answeredBy(q, answer)
+	v.tellOfQuery(m, response, q, answer.Took)
+	answer.By = v.answeredBy(q, answer)
 	answer.By.Walked = walked
 	return answer, nil
 }
 
 // tellOfQuery tells those who watch of an admin's question, as the server does of a client's.
-func (d *Daemon) tellOfQuery(asked, response *dns.Msg, q *dnsserver.Query, took time.Duration) {
-	if !d.hub.IsWatched() {
+func (v *View) tellOfQuery(asked, response *dns.Msg, q *dnsserver.Query, took time.Duration) {
+	if !v.Hub.IsWatched() {
 		return
 	}
 	query, err := asked.Pack()
@@ -64,7 +64,7 @@ func (d *Daemon) tellOfQuery(asked, response *dns.Msg, q *dnsserver.Query, took 
 			return // a client would have got no such response
 		}
 	}
-	d.hub.Query(q.Seen(query, sent, took))
+	v.Hub.Query(q.Seen(query, sent, took))
 }
 
 // messageOf is the query that a client sends for a question.
@@ -165,8 +165,8 @@ func recordTexts(rrs []dns.RR) []control.Record {
 }
 
 // answeredBy says who answered q.
-func (d *Daemon) answeredBy(q *dnsserver.Query, a control.Answer) control.By {
-	s := d.policy()
+func (v *View) answeredBy(q *dnsserver.Query, a control.Answer) control.By {
+	s := v.policy()
 	by := control.By{Who: string(q.Origin), Cached: q.Cached, Age: q.Age}
 	isStale := func(e control.ExtendedError) bool {
 		return e.Code == dns.ExtendedErrorCodeStaleAnswer || e.Code == dns.ExtendedErrorCodeStaleNXDOMAINAnswer
@@ -178,16 +178,16 @@ func (d *Daemon) answeredBy(q *dnsserver.Query, a control.Answer) control.By {
 		by.Domain, by.Source, by.Target = apex, s.ClusterSource, q.AnsweredBy.String()
 		return by
 	case q.Origin == dnsserver.OriginLocalData:
-		by.Source = saidLocally(s, q.Name)
+		by.Source = SaidLocally(s, q.Name)
 		return by
 	case q.Origin != "":
 		return by
 	}
 	if !q.AnsweredBy.IsZero() {
 		by.Server = q.AnsweredBy.String()
-		d.addHealth(&by)
+		v.addHealth(&by)
 	}
-	route, ok := d.resolver.Forward().Match(q.Domain())
+	route, ok := v.resolver.Forward().Match(q.Domain())
 	if ok && route.Source != policy.Guard {
 		by.Domain, by.Source = routeWord(route.Domain, route.Plain), route.Source
 	}
@@ -204,8 +204,8 @@ func (d *Daemon) answeredBy(q *dnsserver.Query, a control.Answer) control.By {
 	return by
 }
 
-// saidLocally is the file and line that local data about a name is from; "": none says so.
-func saidLocally(s *policy.Policy, name dnsname.Name) string {
+// SaidLocally is the file and line that local data about a name is from; "": none says so.
+func SaidLocally(s *policy.Policy, name dnsname.Name) string {
 	place, ok := s.Known.Said.Where(name)
 	if !ok {
 		return ""
@@ -214,8 +214,8 @@ func saidLocally(s *policy.Policy, name dnsname.Name) string {
 }
 
 // addHealth adds what is known of the server that answered.
-func (d *Daemon) addHealth(by *control.By) {
-	for _, route := range d.resolver.Forward().Status() {
+func (v *View) addHealth(by *control.By) {
+	for _, route := range v.resolver.Forward().Status() {
 		i := slices.IndexFunc(route.Servers, func(s forward.ServerStatus) bool { return s.Server.String() == by.Server })
 		if i >= 0 {
 			by.State, by.RTT = string(route.Servers[i].State), route.Servers[i].RTT

@@ -1,4 +1,4 @@
-package daemon
+package view
 
 import (
 	"context"
@@ -16,9 +16,9 @@ import (
 // dumpStep is how many responses are written before the processor is left to others for as long as that took: it is queries' first.
 const dumpStep = 256
 
-// dumpCache sends what is remembered of a part, all for the zero part.
-func (d *Daemon) dumpCache(ctx context.Context, part control.CachePart, send func(control.CacheEntry) error) error {
-	return dump(ctx, d.resolver.Cache(), part, send)
+// DumpCache sends what is remembered of a part, all for the zero part.
+func (v *View) DumpCache(ctx context.Context, part control.CachePart, send func(control.CacheEntry) error) error {
+	return dump(ctx, v.resolver.Cache(), part, send)
 }
 
 // dump sends entry by entry: a million responses are never there at once.
@@ -95,9 +95,9 @@ func cacheRecord(rr dns.RR) control.CacheRecord {
 	return r
 }
 
-// cacheStats counts what is in the cache, which takes a tenth of a second for a million responses.
-func (d *Daemon) cacheStats(context.Context) control.CacheStats {
-	c := d.resolver.Cache()
+// CacheStats counts what is in the cache, which takes a tenth of a second for a million responses.
+func (v *View) CacheStats(context.Context) control.CacheStats {
+	c := v.resolver.Cache()
 	stats := c.Stats()
 	s := control.CacheStats{
 		APIVersion: control.APIVersion, Kind: "CacheStats", Entries: stats.Entries, Size: stats.Size, Bytes: stats.Bytes, MaxBytes: stats.MaxBytes,

@@ -1,4 +1,4 @@
-package daemon
+package view
 
 import (
 	"log/slog"
@@ -13,6 +13,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/resolve"
+	"github.com/node-dns/node-dns/internal/sys/journal"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
@@ -56,28 +57,27 @@ func TestSpell(t *testing.T) {
 // TestLimitsInLog: a stranger's queries are one line of the log, with his address.
 func TestLimitsInLog(t *testing.T) {
 	text := new(lab.Text)
-	d := &Daemon{
-		log:    slog.New(slog.NewTextHandler(text, nil)),
-		server: dnsserver.New(dnsserver.Config{Access: &dnsserver.Access{Clients: clients.NewNetworks(nil)}}),
-	}
-	d.resolver = resolve.New(resolve.Config{}, new(policy.Policy))
-	defer d.resolver.Close()
-	defer d.server.Shutdown(t.Context())
-	if err := d.server.Listen([]netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")}); err != nil {
+	v := New(Config{Log: slog.New(slog.NewTextHandler(text, nil)), Panics: new(journal.Panics)})
+	resolver := resolve.New(resolve.Config{}, new(policy.Policy))
+	defer resolver.Close()
+	server := dnsserver.New(dnsserver.Config{Access: &dnsserver.Access{Clients: clients.NewNetworks(nil)}})
+	defer server.Shutdown(t.Context())
+	v.Show(resolver, server)
+	if err := server.Listen([]netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")}); err != nil {
 		t.Fatal(err)
 	}
 	spells := make([]spell, len(limitWords))
 	now := time.Now()
 	for range 3 {
 		for range 5 {
-			if m := dnstest.Exchange(t, d.listening()[0], "www.example.com.", dns.TypeA); m.Rcode != dns.RcodeRefused {
+			if m := dnstest.Exchange(t, v.Listening()[0], "www.example.com.", dns.TypeA); m.Rcode != dns.RcodeRefused {
 				t.Fatalf("got %v", m)
 			}
 		}
 		now = now.Add(limitsEvery)
-		d.logLimits(now, spells)
+		v.logLimits(now, spells)
 	}
-	d.logLimits(now.Add(limitsQuiet), spells)
+	v.logLimits(now.Add(limitsQuiet), spells)
 	log := text.String()
 	if strings.Count(log, "\n") != 2 ||
 		!strings.Contains(log, `msg="not serving all that is asked" limit="the client may not ask: allowFrom" count=5 client=127.0.0.1 condition=limit-met`) ||

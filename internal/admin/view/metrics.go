@@ -1,4 +1,4 @@
-package daemon
+package view
 
 import (
 	"context"
@@ -13,52 +13,52 @@ import (
 	"github.com/node-dns/node-dns/internal/nm"
 )
 
-// metricsState is what is shown to Prometheus beside what the other parts know, and where.
-type metricsState struct {
+// Metrics is what is shown to Prometheus beside what the other parts know, and where.
+type Metrics struct {
 	state   atomic.Pointer[control.Metrics] // never nil, nor what it holds
 	changed chan struct{}                   // where they are to be shown may have changed
 
-	config      configCount
-	health      healthCount
-	events      *wordCount // of NetworkManager
-	requests    *wordCount // for the host's files, and what the hook writes by itself
-	programming programmingCount
-	requested   requestCount
+	Config      configCount
+	Health      healthCount
+	Events      *wordCount // of NetworkManager
+	Requests    *wordCount // for the host's files, and what the hook writes by itself
+	Programming programmingCount
+	Requested   requestCount
 }
 
-// hookReason is for what the hook writes without being asked.
-const hookReason = "hook"
+// HookReason is for what the hook writes without being asked.
+const HookReason = "hook"
 
-func newMetricsState() *metricsState {
-	m := &metricsState{
+func NewMetricsState() *Metrics {
+	m := &Metrics{
 		changed: make(chan struct{}, 1),
-		events: newWordCount(map[string]string{
+		Events: newWordCount(map[string]string{
 			nm.ReasonConnected: "connected", nm.ReasonDNSChanged: "dns-changed", nm.ReasonStarted: "started", nm.ReasonStopped: "stopped",
 		}),
-		requests: newWordCount(map[string]string{
-			"file": "file", "NetworkManager": "networkmanager", "kernel": "kernel", startReason: "start", "time": "time", "again": "again",
-			"status": "status", "reload": "reload", "loop probe": "loop", hookReason: "hook",
+		Requests: newWordCount(map[string]string{
+			"file": "file", "NetworkManager": "networkmanager", "kernel": "kernel", "start": "start", "time": "time", "again": "again",
+			"status": "status", "reload": "reload", "loop probe": "loop", HookReason: "hook",
 		}),
 	}
 	m.state.Store(&control.Metrics{})
 	return m
 }
 
-// sample is all that is shown.
-func (d *Daemon) sample() metrics.Sample {
+// Sample is all that is shown.
+func (v *View) Sample() metrics.Sample {
 	return metrics.Sample{
-		Status:   d.Status(),
-		Revision: d.config.Revision,
-		Traffic:  d.server.Traffic(),
-		Server:   d.server.Stats(),
-		Cache:    d.resolver.Cache().Stats(),
-		Forward:  d.resolver.Forward().Stats(),
-		Routes:   d.resolver.Forward().Status(),
-		Config:   d.metrics.config.read(),
+		Status:   v.Status(),
+		Revision: v.config.Revision,
+		Traffic:  v.server.Traffic(),
+		Server:   v.server.Stats(),
+		Cache:    v.resolver.Cache().Stats(),
+		Forward:  v.resolver.Forward().Stats(),
+		Routes:   v.resolver.Forward().Status(),
+		Config:   v.Metrics.Config.read(),
 
-		Events: d.metrics.events.read(), Requests: d.metrics.requests.read(),
-		SearchNXDomain: d.resolver.Absent(), Health: d.metrics.health.read(),
-		Programming: d.metrics.programming.read(), APIRequests: d.metrics.requested.read(),
+		Events: v.Metrics.Events.Read(), Requests: v.Metrics.Requests.Read(),
+		SearchNXDomain: v.resolver.Absent(), Health: v.Metrics.Health.read(),
+		Programming: v.Metrics.Programming.read(), APIRequests: v.Metrics.Requested.read(),
 	}
 }
 
@@ -77,8 +77,8 @@ func newWordCount(words map[string]string) *wordCount {
 	return c
 }
 
-// add counts one; what has no word is "other".
-func (c *wordCount) add(what string) {
+// Add counts one; what has no word is "other".
+func (c *wordCount) Add(what string) {
 	before, _, _ := strings.Cut(what, ":")
 	word, ok := c.words[before]
 	if !ok {
@@ -89,7 +89,7 @@ func (c *wordCount) add(what string) {
 	c.count[word]++
 }
 
-func (c *wordCount) read() map[string]uint64 {
+func (c *wordCount) Read() map[string]uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return maps.Clone(c.count)
@@ -103,15 +103,15 @@ type configCount struct {
 	failed uint64
 }
 
-// take is called when what the files say is taken over.
-func (c *configCount) take(now time.Time) {
+// Take is called when what the files say is taken over.
+func (c *configCount) Take(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.taken = now
 }
 
-// look is called with what is wrong with the files at each look. A fault counts once for as long as it stands.
-func (c *configCount) look(err error) {
+// Look is called with what is wrong with the files at each look. A fault counts once for as long as it stands.
+func (c *configCount) Look(err error) {
 	fault := ""
 	if err != nil {
 		fault = err.Error()
@@ -136,8 +136,8 @@ type healthCount struct {
 	health metrics.Health
 }
 
-// timed is check, with its time taken.
-func (c *healthCount) timed(check func(context.Context) error) func(context.Context) error {
+// Timed is check, with its time taken.
+func (c *healthCount) Timed(check func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		begin := time.Now()
 		err := check(ctx)

@@ -1,4 +1,4 @@
-package daemon
+package view
 
 import (
 	"context"
@@ -15,9 +15,6 @@ const (
 	// limitsQuiet is how long none must be for it to be over: who is refused asks again.
 	limitsQuiet = time.Minute
 )
-
-// charge has a client pay for what upstream nameservers have sent for its question.
-func (d *Daemon) charge(client netip.Addr, octets int) { d.server.Charge(client, octets) }
 
 // spell is a time during which a bound is met again and again.
 type spell struct {
@@ -53,8 +50,8 @@ func limitCounters(l control.Limits) []uint64 {
 	return []uint64{l.Strangers, l.Hasty, l.Crowding, l.Costly, l.Full, l.Upstream, l.TCPRefused, l.NoDescriptors}
 }
 
-// watchLimits logs when it begins and when it ends that queries are not served for a bound: each query may be such a one.
-func (d *Daemon) watchLimits(ctx context.Context) error {
+// WatchLimits logs when it begins and when it ends that queries are not served for a bound: each query may be such a one.
+func (v *View) WatchLimits(ctx context.Context) error {
 	spells := make([]spell, len(limitWords))
 	ticker := time.NewTicker(limitsEvery)
 	defer ticker.Stop()
@@ -63,24 +60,24 @@ func (d *Daemon) watchLimits(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case now := <-ticker.C:
-			d.logLimits(now, spells)
+			v.logLimits(now, spells)
 		}
 	}
 }
 
-func (d *Daemon) logLimits(now time.Time, spells []spell) {
-	stats := d.server.Stats()
+func (v *View) logLimits(now time.Time, spells []spell) {
+	stats := v.server.Stats()
 	who := []netip.Addr{0: stats.Stranger, 2: stats.Crowder, 3: stats.Crowder}
-	for i, counter := range limitCounters(d.queryStatus().Limits) {
+	for i, counter := range limitCounters(v.queryStatus().Limits) {
 		s := &spells[i]
 		begins, ends := s.look(now, counter)
 		switch {
 		case begins && i < len(who) && who[i].IsValid():
-			d.log.Warn("not serving all that is asked", "limit", limitWords[i], "count", counter-s.before, "client", who[i], journal.LimitMet.Attr())
+			v.Log.Warn("not serving all that is asked", "limit", limitWords[i], "count", counter-s.before, "client", who[i], journal.LimitMet.Attr())
 		case begins:
-			d.log.Warn("not serving all that is asked", "limit", limitWords[i], "count", counter-s.before, journal.LimitMet.Attr())
+			v.Log.Warn("not serving all that is asked", "limit", limitWords[i], "count", counter-s.before, journal.LimitMet.Attr())
 		case ends:
-			d.log.Info("serving all that is asked again", "limit", limitWords[i], "count", counter-s.before, "for", s.last.Sub(s.began).Round(time.Second),
+			v.Log.Info("serving all that is asked again", "limit", limitWords[i], "count", counter-s.before, "for", s.last.Sub(s.began).Round(time.Second),
 				journal.LimitOver.Attr())
 			*s = spell{counter: counter}
 		}

@@ -1,4 +1,4 @@
-package daemon
+package view
 
 import (
 	"fmt"
@@ -25,16 +25,16 @@ type kubelet struct {
 }
 
 // kubeletByFiles is what the cluster's file says, and node-dns.yaml of the cluster domain.
-func (d *Daemon) kubeletByFiles(s *policy.Policy) kubelet {
+func (v *View) kubeletByFiles(s *policy.Policy) kubelet {
 	k := kubelet{Kubelet: searchlist.Kubelet{Domain: s.Config.ClusterDomain.Relative(), Limits: searchlist.LimitsOf(s.Config.IsOpenShift)}}
 	k.dnsSource = s.Config.WhereCluster("clusterDNS", "kubeletArguments.cluster-dns", "dnsIP")
 	k.domainSource = s.Config.Where("clusterDomain", "kubeletArguments.cluster-domain", "dnsDomain")
 	path := s.Config.KubeletResolvConf
 	if path == "" {
-		path = d.paths.host.ResolvConf
+		path = v.paths.ResolvConf
 	}
-	k.host = control.HostFile{Path: d.hostPath(path), Source: s.Config.WhereCluster("resolvConf", "kubeletArguments.resolv-conf")}
-	read := hostdns.ReadFile(d.paths.host.Root, path)
+	k.host = control.HostFile{Path: v.hostPath(path), Source: s.Config.WhereCluster("resolvConf", "kubeletArguments.resolv-conf")}
+	read := hostdns.ReadFile(v.paths.Root, path)
 	if k.missing = !read.Exists; read.Err != nil {
 		k.unread = read.Err.Error()
 	}

@@ -1,4 +1,4 @@
-package daemon
+package view
 
 import (
 	"context"
@@ -20,26 +20,29 @@ import (
 // metricsAgain is how soon an address that could not be bound is tried again.
 const metricsAgain = 2 * time.Second
 
-// rewant has what is shown, and where, brought up to date. It never blocks.
-func (m *metricsState) rewant() {
-	tell(m.changed)
+// Rewant has what is shown, and where, brought up to date. It never blocks.
+func (m *Metrics) Rewant() {
+	select {
+	case m.changed <- struct{}{}:
+	default:
+	}
 }
 
-// serveMetrics shows the numbers where the configuration says until ctx ends. A port that somebody else has is tried again and
+// ServeMetrics shows the numbers where the configuration says until ctx ends. A port that somebody else has is tried again and
 // again: DNS is served without.
-func (d *Daemon) serveMetrics(ctx context.Context) error {
-	s := shownMetrics{d: d}
+func (v *View) ServeMetrics(ctx context.Context) error {
+	s := shownMetrics{v: v}
 	defer s.close()
 	again := time.NewTimer(0)
 	defer again.Stop()
 	for {
-		if !s.follow(ctx, d.policy().Metrics) {
+		if !s.follow(ctx, v.policy().Metrics) {
 			again.Reset(metricsAgain)
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-d.metrics.changed:
+		case <-v.Metrics.changed:
 		case <-again.C:
 		case <-s.ended: // by itself: the socket is gone
 			s.close()
@@ -50,7 +53,7 @@ func (d *Daemon) serveMetrics(ctx context.Context) error {
 
 // shownMetrics is the listener that there is. It belongs to one goroutine.
 type shownMetrics struct {
-	d     *Daemon
+	v     *View
 	have  nodeconfig.Metrics // what is served; the zero Address: nothing
 	names atomic.Pointer[http.Handler]
 	stop  context.CancelFunc
@@ -63,17 +66,17 @@ type shownMetrics struct {
 func (s *shownMetrics) follow(ctx context.Context, want nodeconfig.Metrics) (ok bool) {
 	switch {
 	case want == s.have:
-		s.d.setMetrics(want, nil)
+		s.v.setMetrics(want, nil)
 		return true
 	case !want.Address.IsValid():
 		s.close()
-		s.d.setMetrics(want, nil)
+		s.v.setMetrics(want, nil)
 		return true
 	}
 	handler := metrics.Handler(string(want.Namespace), metrics.Source{
-		Sample: s.d.sample, Status: s.d.Status, Log: s.d.log,
+		Sample: s.v.Sample, Status: s.v.Status, Log: s.v.Log,
 		Panicked: func(value any) {
-			s.d.panics.Caught(s.d.log, "task panicked", journal.TaskPanic, value, "task", "metrics")
+			s.v.config.Panics.Caught(s.v.Log, "task panicked", journal.TaskPanic, value, "task", "metrics")
 		},
 	})
 	if want.Address == s.have.Address {
@@ -94,11 +97,11 @@ func (s *shownMetrics) follow(ctx context.Context, want nodeconfig.Metrics) (ok 
 	s.names.Store(&handler)
 	s.have, s.said = want, ""
 	s.serve(ctx, listener)
-	s.d.log.Info("showing metrics", "address", want.Address, "namespace", want.Namespace)
+	s.v.Log.Info("showing metrics", "address", want.Address, "namespace", want.Namespace)
 	if (control.Metrics{Address: want.Address.String()}).IsOpen() {
-		s.d.log.Warn("metrics are shown to others than this host", "address", want.Address)
+		s.v.Log.Warn("metrics are shown to others than this host", "address", want.Address)
 	}
-	s.d.setMetrics(want, nil)
+	s.v.setMetrics(want, nil)
 	return true
 }
 
@@ -112,9 +115,9 @@ func (s *shownMetrics) fail(want nodeconfig.Metrics, err error) {
 	}
 	if text := want.Address.String() + err.Error(); text != s.said {
 		s.said = text
-		s.d.log.Warn("cannot show metrics", "address", want.Address, "error", err)
+		s.v.Log.Warn("cannot show metrics", "address", want.Address, "error", err)
 	}
-	s.d.setMetrics(want, err)
+	s.v.setMetrics(want, err)
 }
 
 func (s *shownMetrics) serve(ctx context.Context, listener net.Listener) {
@@ -125,7 +128,7 @@ func (s *shownMetrics) serve(ctx context.Context, listener net.Listener) {
 		defer close(ended)
 		named := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*s.names.Load()).ServeHTTP(w, r) })
 		if err := metrics.Serve(ctx, listener, named); err != nil {
-			s.d.log.Warn("metrics", "error", err)
+			s.v.Log.Warn("metrics", "error", err)
 		}
 	})
 }
@@ -140,7 +143,7 @@ func (s *shownMetrics) close() {
 }
 
 // setMetrics is what the status says.
-func (d *Daemon) setMetrics(want nodeconfig.Metrics, err error) {
+func (v *View) setMetrics(want nodeconfig.Metrics, err error) {
 	state := control.Metrics{}
 	if want.Address.IsValid() {
 		state.Address = want.Address.String()
@@ -148,5 +151,5 @@ func (d *Daemon) setMetrics(want nodeconfig.Metrics, err error) {
 	if err != nil {
 		state.Error = err.Error()
 	}
-	d.metrics.state.Store(&state)
+	v.Metrics.state.Store(&state)
 }

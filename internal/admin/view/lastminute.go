@@ -1,4 +1,4 @@
-package daemon
+package view
 
 import (
 	"context"
@@ -18,45 +18,45 @@ const (
 	aMinute = time.Minute
 )
 
-// minute has what the listeners have counted at some times of the last minute.
-type minute struct {
+// LastMinute has what the listeners have counted at some times of the last minute.
+type LastMinute struct {
 	mu      sync.Mutex // guards samples
-	samples []sample   // the oldest first
+	samples []Counted  // the oldest first
 }
 
 // sample is what was counted until a time.
-type sample struct {
+type Counted struct {
 	at                 time.Time
-	queries, responses uint64
-	nxdomain, servfail uint64
-	upTo               map[time.Duration]uint64 // responses that took no longer than each bound
+	Queries, Responses uint64
+	NXDomain, ServFail uint64
+	UpTo               map[time.Duration]uint64 // responses that took no longer than each bound
 }
 
-func newSample(at time.Time, all []dnsserver.Traffic) sample {
-	s := sample{at: at, upTo: map[time.Duration]uint64{}}
+func NewSample(at time.Time, all []dnsserver.Traffic) Counted {
+	s := Counted{at: at, UpTo: map[time.Duration]uint64{}}
 	for _, t := range all {
 		for _, n := range t.Types {
-			s.queries += n
+			s.Queries += n
 		}
 		for i, n := range t.Rcodes {
 			switch dnsserver.RcodeNames[i] {
 			case "NXDOMAIN":
-				s.nxdomain += n
+				s.NXDomain += n
 			case "SERVFAIL":
-				s.servfail += n
+				s.ServFail += n
 			}
 		}
 		count, _, upTo := t.Durations.Buckets()
-		s.responses += count
+		s.Responses += count
 		for bound, n := range upTo {
-			s.upTo[time.Duration(bound*float64(time.Second))] += n
+			s.UpTo[time.Duration(bound*float64(time.Second))] += n
 		}
 	}
 	return s
 }
 
 // add adds a sample, and forgets what is not of the minute before it.
-func (m *minute) add(s sample) {
+func (m *LastMinute) add(s Counted) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for len(m.samples) > 1 && s.at.Sub(m.samples[1].at) >= aMinute {
@@ -66,7 +66,7 @@ func (m *minute) add(s sample) {
 }
 
 // since is what has come since a minute, or since the start where that is shorter; nil: it is too short to tell.
-func (m *minute) since(now sample) *control.LastMinute {
+func (m *LastMinute) since(now Counted) *control.LastMinute {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.samples) == 0 || now.at.Sub(m.samples[0].at) < sampleEvery {
@@ -79,33 +79,33 @@ func (m *minute) since(now sample) *control.LastMinute {
 		}
 	}
 	l := &control.LastMinute{
-		Over: now.at.Sub(first.at), Queries: now.queries - first.queries, Responses: now.responses - first.responses,
-		NXDomain: now.nxdomain - first.nxdomain, ServFail: now.servfail - first.servfail,
+		Over: now.at.Sub(first.at), Queries: now.Queries - first.Queries, Responses: now.Responses - first.Responses,
+		NXDomain: now.NXDomain - first.NXDomain, ServFail: now.ServFail - first.ServFail,
 	}
 	l.P50, l.P99 = first.quantile(now, l.Responses, 50), first.quantile(now, l.Responses, 99)
 	return l
 }
 
 // quantile is the bound that so many of a hundred responses did not take longer than; 0: there were none, or they took longer than all bounds.
-func (s sample) quantile(now sample, responses, percent uint64) (bound time.Duration) {
-	for at, n := range now.upTo {
-		if responses > 0 && 100*(n-s.upTo[at]) >= percent*responses && (bound == 0 || at < bound) {
+func (s Counted) quantile(now Counted, responses, percent uint64) (bound time.Duration) {
+	for at, n := range now.UpTo {
+		if responses > 0 && 100*(n-s.UpTo[at]) >= percent*responses && (bound == 0 || at < bound) {
 			bound = at
 		}
 	}
 	return bound
 }
 
-// watchMinute reads the counters now and then.
-func (d *Daemon) watchMinute(ctx context.Context) error {
+// WatchMinute reads the counters now and then.
+func (v *View) WatchMinute(ctx context.Context) error {
 	for {
-		d.minute.add(newSample(time.Now(), d.server.Traffic()))
+		v.minute.add(NewSample(time.Now(), v.server.Traffic()))
 		if !supervise.Sleep(ctx, sampleEvery) {
 			return nil
 		}
 	}
 }
 
-func (d *Daemon) lastMinute(now time.Time) *control.LastMinute {
-	return d.minute.since(newSample(now, d.server.Traffic()))
+func (v *View) lastMinute(now time.Time) *control.LastMinute {
+	return v.minute.since(NewSample(now, v.server.Traffic()))
 }

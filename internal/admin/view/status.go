@@ -1,4 +1,4 @@
-package daemon
+package view
 
 import (
 	"fmt"
@@ -24,40 +24,40 @@ func clientsOf(a policy.Access) control.Clients {
 
 // Status gathers what the daemon knows of itself. It is safe for concurrent use, once the daemon
 // listens.
-func (d *Daemon) Status() control.Status {
-	s := d.policy()
+func (v *View) Status() control.Status {
+	s := v.policy()
 	status := control.Status{
 		APIVersion: control.APIVersion,
 		Kind:       "Status",
-		Version:    d.config.Version,
+		Version:    v.config.Version,
 		PID:        os.Getpid(),
-		Started:    d.started,
+		Started:    v.started,
 		Now:        time.Now(),
-		Node:       d.nodeStatus(s),
-		Listeners:  listenerStatus(d.server.Listeners(), s.Spare),
-		Metrics:    *d.metrics.state.Load(),
+		Node:       v.nodeStatus(s),
+		Listeners:  ListenerStatus(v.server.Listeners(), s.Spare),
+		Metrics:    *v.Metrics.state.Load(),
 		Clients:    clientsOf(s.Access),
-		Cluster:    d.clusterStatus(s),
-		Routes:     routeStatus(s, d.resolver.Forward().Status()),
+		Cluster:    v.clusterStatus(s),
+		Routes:     routeStatus(s, v.resolver.Forward().Status()),
 		Overridden: lossStatus(s),
 		Refused:    refusedStatus(s),
-		Changed:    d.lastChange(),
-		LastMinute: d.lastMinute(time.Now()),
-		Bus:        d.busStatus(s),
-		ResolvConf: d.resolvConfStatus(),
-		Cache:      d.cacheStatus(),
-		Queries:    d.queryStatus(),
-		Watched:    d.watchedStatus(),
-		Process:    d.processStatus(),
-		SELinux:    d.selinuxStatus(),
-		Problems:   append([]string{}, *d.problems.Load()...),
+		Changed:    v.lastChange(),
+		LastMinute: v.lastMinute(time.Now()),
+		Bus:        v.config.Bus(s),
+		ResolvConf: v.resolvConfStatus(),
+		Cache:      v.cacheStatus(),
+		Queries:    v.queryStatus(),
+		Watched:    v.watchedStatus(),
+		Process:    v.processStatus(),
+		SELinux:    v.selinuxStatus(),
+		Problems:   append([]string{}, *v.Problems.Load()...),
 		Notes:      append([]string{}, s.Notes...),
 	}
 	status.Problems = append(status.Problems, found(status)...)
-	status.Problems = append(status.Problems, d.clusterProblems()...)
+	status.Problems = append(status.Problems, v.clusterProblems()...)
 	status.Ready = len(status.Unready()) == 0
-	if d.config.ConfigFile != "" {
-		status.Notes = append(status.Notes, "serving by "+d.config.ConfigFile+", which origin-dns-dispatcher does not read: "+
+	if v.config.ConfigFile != "" {
+		status.Notes = append(status.Notes, "serving by "+v.config.ConfigFile+", which origin-dns-dispatcher does not read: "+
 			"the host's files follow /etc/node-dns/node-dns.yaml")
 	}
 	if status.Metrics.IsOpen() {
@@ -68,13 +68,13 @@ func (d *Daemon) Status() control.Status {
 			status.Notes = append(status.Notes, spareNote(s, at))
 		}
 	}
-	if note := d.sockets.note(); note != "" {
+	if note := v.config.SocketsNote(); note != "" {
 		status.Notes = append(status.Notes, note)
 	}
-	if view := d.host.Load(); view != nil {
-		status.Notes = append(status.Notes, view.plan.Conflicts...)
-		status.Notes = append(status.Notes, view.plan.Warnings...)
-		for _, r := range view.plan.Selection.Refused {
+	if seen := v.Host.Load(); seen != nil {
+		status.Notes = append(status.Notes, seen.Plan.Conflicts...)
+		status.Notes = append(status.Notes, seen.Plan.Warnings...)
+		for _, r := range seen.Plan.Selection.Refused {
 			status.Notes = append(status.Notes, "refused as an upstream: "+r.Text+" from "+string(r.Origin)+" ("+r.Reason+")")
 			status.Refused = append(status.Refused, control.Refused{Server: r.Text, Source: r.From(), Why: r.Reason})
 		}
@@ -114,7 +114,7 @@ func found(s control.Status) []string {
 	return problems
 }
 
-func (d *Daemon) nodeStatus(s *policy.Policy) control.Node {
+func (v *View) nodeStatus(s *policy.Policy) control.Node {
 	node := control.Node{}
 	node.Name, _ = os.Hostname() // shown only
 	if s.NodeIP.IsValid() {
@@ -124,22 +124,22 @@ func (d *Daemon) nodeStatus(s *policy.Policy) control.Node {
 }
 
 // selinuxStatus has the mode of now, and the domain of the start.
-func (d *Daemon) selinuxStatus() *control.SELinux {
-	mode := d.selinux.Mode()
+func (v *View) selinuxStatus() *control.SELinux {
+	mode := v.selinux.Mode()
 	if !mode.IsOn() {
 		return nil
 	}
-	return &control.SELinux{Mode: string(mode), Domain: selinux.TypeOf(d.context)}
+	return &control.SELinux{Mode: string(mode), Domain: selinux.TypeOf(v.context)}
 }
 
-func (d *Daemon) resolvConfStatus() control.ResolvConf {
+func (v *View) resolvConfStatus() control.ResolvConf {
 	status := control.ResolvConf{Path: "/etc/resolv.conf", Nameservers: []string{}, Search: []string{}, Pending: []string{}}
-	view := d.host.Load()
-	if view == nil {
+	seen := v.Host.Load()
+	if seen == nil {
 		return status
 	}
-	view = view.reread() // the file is what libc reads now, not what it was at the last look
-	file := view.state.ResolvConf.Data
+	seen = seen.reread() // the file is what libc reads now, not what it was at the last look
+	file := seen.State.ResolvConf.Data
 	text := resolvconf.Parse(file)
 	status.Ours = hostdns.IsOurs(file)
 	status.Owner = text.Owner()
@@ -147,41 +147,41 @@ func (d *Daemon) resolvConfStatus() control.ResolvConf {
 		status.Nameservers = append(status.Nameservers, addr.String())
 	}
 	status.Search = append(status.Search, text.Search()...)
-	if view.state.Original.Exists {
+	if seen.State.Original.Exists {
 		status.Original = "/var/lib/node-dns/resolv.conf.orig"
 	}
-	if view.state.PointsResolved() {
+	if seen.State.PointsResolved() {
 		status.DropIn = "/run/systemd/resolved.conf.d/90-node-dns.conf"
 	}
-	status.Hold = view.plan.Hold
-	status.Pending = append(status.Pending, view.pending(d.listening())...)
+	status.Hold = seen.Plan.Hold
+	status.Pending = append(status.Pending, seen.Pending(v.Listening())...)
 	return status
 }
 
-func (d *Daemon) cacheStatus() control.Cache {
-	stats := d.resolver.Cache().Stats()
+func (v *View) cacheStatus() control.Cache {
+	stats := v.resolver.Cache().Stats()
 	return control.Cache{
 		Entries: stats.Entries, Size: stats.Size, Hits: stats.Hits, Misses: stats.Misses,
 		Insertions: stats.Insertions, Evictions: stats.Evictions,
 	}
 }
 
-func (d *Daemon) queryStatus() control.Queries {
-	stats, forwarded := d.server.Stats(), d.resolver.Forward().Stats()
+func (v *View) queryStatus() control.Queries {
+	stats, forwarded := v.server.Stats(), v.resolver.Forward().Stats()
 	limits := control.Limits{
 		Strangers: stats.Strangers, Hasty: stats.Hasty, Crowding: stats.Crowding, Costly: stats.Costly, Full: stats.Shed, Upstream: forwarded.Shed,
 		Silenced: stats.Silenced, TCPRefused: stats.TCPRejected, TCPIdle: stats.TCPEvicted, NoDescriptors: stats.TCPStarved,
 	}
 	if stats.Crowder.IsValid() {
 		limits.Crowder = stats.Crowder.String()
-		if known := d.resolver.Known(); known != nil {
+		if known := v.resolver.Known(); known != nil {
 			limits.CrowderPod = known.PodAt(stats.Crowder)
 		}
 	}
 	return control.Queries{
 		UDP: stats.UDPQueries, TCP: stats.TCPQueries, Dropped: stats.Dropped, Limits: limits,
 		Shed:   limits.Full + limits.Crowding + limits.Costly + limits.Upstream,
-		Panics: stats.Panics + forwarded.Panics + d.panics.Count(),
+		Panics: stats.Panics + forwarded.Panics + v.config.Panics.Count(),
 		Moved:  forwarded.Moved,
 	}
 }

@@ -1,7 +1,6 @@
-package daemon
+package view
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,7 +14,6 @@ import (
 	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/dns/forward"
 	"github.com/node-dns/node-dns/internal/sys/atomicfile"
-	"github.com/node-dns/node-dns/internal/upstream"
 )
 
 const (
@@ -30,7 +28,7 @@ const (
 // history remembers when other servers came to be asked, over restarts of the daemon too: its file lies where a restart leaves it, and a
 // stop does not (RuntimeDirectoryPreserve=restart).
 type history struct {
-	path string
+	Path string
 	kept atomic.Pointer[keptHistory] // nil: nothing yet; who looks alone changes it
 }
 
@@ -47,9 +45,9 @@ type keptRoute struct {
 	Source string              `json:"source"`
 }
 
-// load reads what the daemon before us has kept.
-func (h *history) load() error {
-	file, err := os.ReadFile(h.path)
+// Load reads what the daemon before us has kept.
+func (h *history) Load() error {
+	file, err := os.ReadFile(h.Path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
@@ -82,10 +80,10 @@ func (h *history) note(now time.Time, by string, routes []forward.Route) error {
 	}
 	h.kept.Store(&after)
 	if err == nil {
-		err = os.MkdirAll(filepath.Dir(h.path), 0o755)
+		err = os.MkdirAll(filepath.Dir(h.Path), 0o755)
 	}
 	if err == nil {
-		_, err = atomicfile.Writer{}.Write(h.path, append(data, '\n'), 0o644)
+		_, err = atomicfile.Writer{}.Write(h.Path, append(data, '\n'), 0o644)
 	}
 	if err != nil {
 		return fmt.Errorf("keeping which servers were asked: %w", err)
@@ -148,47 +146,26 @@ func sameTarget(a, b control.RouteTarget) bool {
 	return a.Local == b.Local && slices.Equal(a.Servers, b.Servers)
 }
 
-// noteRoutes remembers whom we ask from now on. Where that cannot be kept a later daemon does not know of it.
-func (d *Daemon) noteRoutes(by string, routes []forward.Route) {
-	if err := d.history.note(time.Now(), by, routes); err != nil {
-		d.log.Warn("which servers were asked is not kept for the next start", "error", err)
+// NoteRoutes remembers whom we ask from now on. Where that cannot be kept a later daemon does not know of it.
+func (v *View) NoteRoutes(by string, routes []forward.Route) {
+	if err := v.History.note(time.Now(), by, routes); err != nil {
+		v.Log.Warn("which servers were asked is not kept for the next start", "error", err)
 	}
 }
 
-// hintLasts is for how long a hint may have been what a look that was not its own has found: it waits until things have settled.
-const hintLasts = 10 * time.Second
-
-// cause says what a look was about. Where the hook has captured something since the look before, it was about that: what woke us is one
-// of the files that it wrote. A look that had no hint of its own has found what the last one was about.
-func cause(reason string, last *hint, before, now *hostView) string {
-	if before != nil && !bytes.Equal(before.state.Record.Data, now.state.Record.Data) {
-		if record, err := upstream.ParseRecord(now.state.Record.Data); err == nil && record.Event != "" {
-			return "origin-dns-dispatcher: " + record.Event
-		}
-	}
-	switch reason {
-	case lookAtTime, lookAgainSoon, lookForStatus:
-		if last != nil && time.Since(last.at) < hintLasts {
-			return last.reason
-		}
-		return "a look at the host: " + reason
-	}
-	return reason
-}
-
-func (d *Daemon) serverHistory(context.Context) control.ServerHistory {
+func (v *View) ServerHistory(context.Context) control.ServerHistory {
 	h := control.ServerHistory{
 		APIVersion: control.APIVersion, Kind: "ServerHistory", Now: time.Now(), Kept: maxChanges, Changes: []control.RouteChange{},
 	}
-	if kept := d.history.kept.Load(); kept != nil {
+	if kept := v.History.kept.Load(); kept != nil {
 		h.Changes = append(h.Changes, kept.Changes...)
 	}
 	return h
 }
 
 // lastChange is the last time that we came to ask others; nil: not since the history began.
-func (d *Daemon) lastChange() *control.RouteChanged {
-	kept := d.history.kept.Load()
+func (v *View) lastChange() *control.RouteChanged {
+	kept := v.History.kept.Load()
 	if kept == nil || len(kept.Changes) < 2 {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package daemon
+package view
 
 import (
 	"fmt"
@@ -7,10 +7,10 @@ import (
 	"github.com/node-dns/node-dns/internal/admin/dbusapi"
 )
 
-// report is what SIGUSR1 asks for.
-func (d *Daemon) report() {
-	for _, line := range reportLines(d.counters(), max(d.policy().Settings.CacheSize, 0)) {
-		d.plain.Info(line)
+// Report is what SIGUSR1 asks for.
+func (v *View) Report() {
+	for _, line := range reportLines(v.Counters(), max(v.policy().Settings.CacheSize, 0)) {
+		v.Plain.Info(line)
 	}
 }
 
@@ -28,8 +28,8 @@ func reportLines(c dbusapi.Counters, cacheSize int) []string {
 	return lines
 }
 
-// forget is what SIGUSR2 asks for, as of systemd-resolved: what is remembered, and how fast the upstream nameservers were.
-func (d *Daemon) forget() {
-	d.flushAll()
-	d.resolver.Forward().ForgetTimes()
+// Forget is what SIGUSR2 asks for, as of systemd-resolved: what is remembered, and how fast the upstream nameservers were.
+func (v *View) Forget() {
+	v.FlushAll()
+	v.resolver.Forward().ForgetTimes()
 }

@@ -1,4 +1,4 @@
-package daemon
+package view
 
 import (
 	"github.com/node-dns/node-dns/internal/admin/control"

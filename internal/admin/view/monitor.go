@@ -1,4 +1,4 @@
-package daemon
+package view
 
 import (
 	"context"
@@ -15,21 +15,21 @@ import (
 )
 
 // watchQueries has the server tell of its queries while somebody watches, and of none else.
-func (d *Daemon) watchQueries(watched bool) {
+func (v *View) watchQueries(watched bool) {
 	if watched {
-		d.server.SetWatch(d.hub.Query)
+		v.server.SetWatch(v.Hub.Query)
 	} else {
-		d.server.SetWatch(nil)
+		v.server.SetWatch(nil)
 	}
 }
 
-// monitor tells of what goes on for as long as the client reads.
-func (d *Daemon) monitor(ctx context.Context, asked control.MonitorFilter, send func(control.MonitorEvent) error, flush func() error) error {
+// Monitor tells of what goes on for as long as the client reads.
+func (v *View) Monitor(ctx context.Context, asked control.MonitorFilter, send func(control.MonitorEvent) error, flush func() error) error {
 	filter, err := monitor.NewFilter(asked.Client, asked.Name, asked.Type, asked.Rcode)
 	if err != nil {
 		return control.MistakeError{Why: err.Error()}
 	}
-	w, err := d.hub.Watch(monitor.Config{Filter: filter})
+	w, err := v.Hub.Watch(monitor.Config{Filter: filter})
 	if errors.Is(err, monitor.ErrTooMany) {
 		return fmt.Errorf("%w: end another node-dns monitor first", control.ErrBusy)
 	}
@@ -50,27 +50,27 @@ func (d *Daemon) monitor(ctx context.Context, asked control.MonitorFilter, send 
 			if lost := w.Lost(); lost > 0 {
 				err = send(control.MonitorEvent{APIVersion: control.APIVersion, Kind: control.KindLost, Time: time.Now(), Queries: lost})
 			}
-			if err := errors.Join(err, send(d.shown(event))); err != nil {
+			if err := errors.Join(err, send(v.shown(event))); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-func (d *Daemon) watchedStatus() control.Watched {
-	mode, _ := d.logsQueries()
-	return control.Watched{Monitors: d.hub.Watching(), LogQueries: mode.on}
+func (v *View) watchedStatus() control.Watched {
+	mode, _ := v.logsQueries()
+	return control.Watched{Monitors: v.Hub.Watching(), LogQueries: mode.on}
 }
 
 // shown is an event as admins see it.
-func (d *Daemon) shown(event *monitor.Event) control.MonitorEvent {
+func (v *View) shown(event *monitor.Event) control.MonitorEvent {
 	out := control.MonitorEvent{APIVersion: control.APIVersion, Kind: control.KindChange, Time: event.Time, Change: event.Change, Details: event.Details}
 	seen := event.Query
 	if seen == nil {
 		return out
 	}
 	out.Kind, out.Client, out.Protocol = control.KindQuery, monitor.Client(seen), string(seen.Proto)
-	out.Name, out.Type, out.By, out.Why = monitor.Name(seen), monitor.Type(seen), d.by(seen), seen.Why
+	out.Name, out.Type, out.By, out.Why = monitor.Name(seen), monitor.Type(seen), v.by(seen), seen.Why
 	if rcode, sent := monitor.Rcode(seen); sent {
 		out.Rcode = rcodeWord(rcode)
 	}
@@ -84,7 +84,7 @@ func (d *Daemon) shown(event *monitor.Event) control.MonitorEvent {
 }
 
 // by says who has answered an event's query.
-func (d *Daemon) by(seen *dnsserver.Seen) string {
+func (v *View) by(seen *dnsserver.Seen) string {
 	switch seen.Outcome {
 	case dnsserver.ByUpstream:
 		return "upstream"
@@ -98,7 +98,7 @@ func (d *Daemon) by(seen *dnsserver.Seen) string {
 		return "refused"
 	}
 	var room [dnswire.MaxName]byte
-	if name, ok := dnswire.AppendText(room[:0], monitor.Question(seen)); ok && d.resolver.Covers(name) {
+	if name, ok := dnswire.AppendText(room[:0], monitor.Question(seen)); ok && v.resolver.Covers(name) {
 		return "cluster"
 	}
 	return "local"

@@ -1,4 +1,4 @@
-package daemon
+package view
 
 import (
 	"cmp"
@@ -36,36 +36,36 @@ func logModeOf(files dnsmasqconf.Config) logMode {
 }
 
 // logsQueries is how queries are logged, and who said so.
-func (d *Daemon) logsQueries() (mode logMode, source string) {
-	if said := d.queryLog.said.Load(); said != nil {
+func (v *View) logsQueries() (mode logMode, source string) {
+	if said := v.queryLog.said.Load(); said != nil {
 		return *said, "node-dns log-queries"
 	}
-	if mode = logModeOf(d.policy().Dnsmasq); mode.on {
+	if mode = logModeOf(v.policy().Dnsmasq); mode.on {
 		return mode, "dnsmasq's files"
 	}
 	return mode, ""
 }
 
-// setLogQueries turns the logging of queries on or off, or only says how it is.
-func (d *Daemon) setLogQueries(_ context.Context, asked control.LogQueriesQuestion) (control.LogQueries, error) {
+// SetLogQueries turns the logging of queries on or off, or only says how it is.
+func (v *View) SetLogQueries(_ context.Context, asked control.LogQueriesQuestion) (control.LogQueries, error) {
 	if asked.On != nil {
-		d.queryLog.said.Store(&logMode{*asked.On, *asked.On && asked.Extra})
-		d.queryLog.wake()
+		v.queryLog.said.Store(&logMode{*asked.On, *asked.On && asked.Extra})
+		v.queryLog.wake()
 	}
-	mode, source := d.logsQueries()
+	mode, source := v.logsQueries()
 	answer := control.LogQueries{APIVersion: control.APIVersion, Kind: "LogQueries", On: mode.on, Extra: mode.extra, Source: source, Rate: logRate}
-	answer.Silent = mode.on && !d.plain.Enabled(context.Background(), slog.LevelInfo)
+	answer.Silent = mode.on && !v.Plain.Enabled(context.Background(), slog.LevelInfo)
 	return answer, nil
 }
 
-// followLogQueries is called when another configuration is served. A changed log-queries in dnsmasq's files overrides what was set at
+// FollowLogQueries is called when another configuration is served. A changed log-queries in dnsmasq's files overrides what was set at
 // runtime before.
-func (d *Daemon) followLogQueries(before, after *policy.Policy) {
+func (v *View) FollowLogQueries(before, after *policy.Policy) {
 	if logModeOf(after.Dnsmasq) == logModeOf(before.Dnsmasq) {
 		return
 	}
-	d.queryLog.said.Store(nil)
-	d.queryLog.wake()
+	v.queryLog.said.Store(nil)
+	v.queryLog.wake()
 }
 
 func (q *queryLog) wake() {
@@ -75,9 +75,9 @@ func (q *queryLog) wake() {
 	}
 }
 
-// logQueries writes queries to the log while that is on. It logs a change of the mode once the change is in effect, so that the
+// LogQueries writes queries to the log while that is on. It logs a change of the mode once the change is in effect, so that the
 // next query after "on=true" is in the log.
-func (d *Daemon) logQueries(ctx context.Context) error {
+func (v *View) LogQueries(ctx context.Context) error {
 	var mode logMode
 	var setBy string             // the source of mode
 	var watcher *monitor.Watcher // nil while logging is off
@@ -88,9 +88,9 @@ func (d *Daemon) logQueries(ctx context.Context) error {
 		}
 	}()
 	for {
-		next, source := d.logsQueries()
+		next, source := v.logsQueries()
 		if next.on && watcher == nil {
-			w, err := d.hub.Watch(monitor.Config{Rate: logRate})
+			w, err := v.Hub.Watch(monitor.Config{Rate: logRate})
 			if err != nil {
 				return err
 			}
@@ -100,38 +100,38 @@ func (d *Daemon) logQueries(ctx context.Context) error {
 			watcher, events = nil, nil
 		}
 		if next != mode || next.on && source != setBy {
-			d.sayLogQueries(next, cmp.Or(source, "dnsmasq's files"))
+			v.sayLogQueries(next, cmp.Or(source, "dnsmasq's files"))
 		}
 		mode, setBy = next, source
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-d.queryLog.changed:
+		case <-v.queryLog.changed:
 		case event := <-events:
 			if lost := watcher.Lost(); lost > 0 {
-				d.plain.Warn("queries not logged: more in a second than the log is given", "count", lost, "limit", logRate)
+				v.Plain.Warn("queries not logged: more in a second than the log is given", "count", lost, "limit", logRate)
 			}
-			d.logQuery(event.Query)
+			v.logQuery(event.Query)
 		}
 	}
 }
 
-func (d *Daemon) sayLogQueries(mode logMode, source string) {
+func (v *View) sayLogQueries(mode logMode, source string) {
 	attrs := []any{"on", mode.on, "source", source}
 	if mode.extra {
 		attrs = append(attrs, "extra", true)
 	}
-	d.log.Info("logging of queries", attrs...)
+	v.Log.Info("logging of queries", attrs...)
 }
 
 // logQuery writes the lines of one query.
-func (d *Daemon) logQuery(seen *dnsserver.Seen) {
-	d.queryLog.number++
+func (v *View) logQuery(seen *dnsserver.Seen) {
+	v.queryLog.number++
 	lines := monitor.LogLines
-	if mode, _ := d.logsQueries(); mode.extra {
-		lines = func(seen *dnsserver.Seen) []string { return monitor.ExtraLines(d.queryLog.number, seen) }
+	if mode, _ := v.logsQueries(); mode.extra {
+		lines = func(seen *dnsserver.Seen) []string { return monitor.ExtraLines(v.queryLog.number, seen) }
 	}
 	for _, line := range lines(seen) {
-		d.plain.Info(line)
+		v.Plain.Info(line)
 	}
 }

@@ -1,4 +1,4 @@
-package daemon
+package view
 
 import (
 	"maps"
@@ -16,8 +16,8 @@ type programmingCount struct {
 	count metrics.Programming
 }
 
-// add is cluster.Config.Programmed.
-func (c *programmingCount) add(change cluster.Programmed) {
+// Add is cluster.Config.Programmed.
+func (c *programmingCount) Add(change cluster.Programmed) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
@@ -50,8 +50,8 @@ type requestCount struct {
 	count map[metrics.APIRequest]uint64 // nil: none yet
 }
 
-// add is cluster.Config.Requested.
-func (c *requestCount) add(r cluster.Request) {
+// Add is cluster.Config.Requested.
+func (c *requestCount) Add(r cluster.Request) {
 	of := metrics.APIRequest{Code: codeWord(r.Code), Method: r.Method, Host: strings.ToValidUTF8(r.Host, "\uFFFD")}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,4 +1,4 @@
-package daemon
+package view
 
 import (
 	"fmt"
@@ -8,14 +8,14 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/forward"
 )
 
-// bindNumbers are what dnsmasq tells of itself by names of class CHAOS (dnsmasq(8), "cache statistics"), which monitoring asks
+// BindNumbers are what dnsmasq tells of itself by names of class CHAOS (dnsmasq(8), "cache statistics"), which monitoring asks
 // for.
-func (d *Daemon) bindNumbers(name string) (texts []string, known bool) {
-	c := d.counters()
+func (v *View) BindNumbers(name string) (texts []string, known bool) {
+	c := v.Counters()
 	var n uint64
 	switch name {
 	case "cachesize.bind.":
-		n = uint64(max(d.policy().Settings.CacheSize, 0))
+		n = uint64(max(v.policy().Settings.CacheSize, 0))
 	case "insertions.bind.":
 		n = c.Inserted
 	case "evictions.bind.":
@@ -26,7 +26,7 @@ func (d *Daemon) bindNumbers(name string) (texts []string, known bool) {
 		n = c.Local
 	case "auth.bind.": // answers of zones that dnsmasq is authoritative for
 	case "servers.bind.":
-		texts = serverTexts(d.resolver.Forward().Status())
+		texts = serverTexts(v.resolver.Forward().Status())
 		return texts, len(texts) > 0
 	default:
 		return nil, false

@@ -1,4 +1,4 @@
-package daemon
+package view
 
 import (
 	"context"
@@ -11,28 +11,28 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnswire"
 )
 
-// flushCache forgets a part of what is remembered, and returns how many responses that was: for `node-dns cache flush`, SIGUSR2, and
+// FlushCache forgets a part of what is remembered, and returns how many responses that was: for `node-dns cache flush`, SIGUSR2, and
 // ClearCache over D-Bus. What was asked for before is answered, and not remembered; who asks after this returns gets no older answer.
 // An upstream nameserver's health is not of names, and stays. A part that names nothing, or more than one thing, is a control.MistakeError.
-func (d *Daemon) flushCache(part control.CachePart) (entries int, err error) {
+func (v *View) FlushCache(part control.CachePart) (entries int, err error) {
 	match, err := matchPart(part)
 	if err != nil {
 		return 0, err
 	}
-	d.resolver.Forward().Renew() // first: nobody who counts as new may join what is in flight
-	entries = d.resolver.Cache().Flush(match)
-	d.log.Info("flushed the cache", "entries", entries, "what", partWord(part))
+	v.resolver.Forward().Renew() // first: nobody who counts as new may join what is in flight
+	entries = v.resolver.Cache().Flush(match)
+	v.Log.Info("flushed the cache", "entries", entries, "what", partWord(part))
 	return entries, nil
 }
 
-// flushAll is flushCache of everything.
-func (d *Daemon) flushAll() (entries int) {
-	entries, _ = d.flushCache(control.CachePart{All: true}) // which is no mistake
+// FlushAll is flushCache of everything.
+func (v *View) FlushAll() (entries int) {
+	entries, _ = v.FlushCache(control.CachePart{All: true}) // which is no mistake
 	return entries
 }
 
-func (d *Daemon) answerFlush(_ context.Context, part control.CachePart) (control.CacheFlushed, error) {
-	entries, err := d.flushCache(part)
+func (v *View) AnswerFlush(_ context.Context, part control.CachePart) (control.CacheFlushed, error) {
+	entries, err := v.FlushCache(part)
 	return control.CacheFlushed{APIVersion: control.APIVersion, Kind: "CacheFlushed", Entries: entries}, err
 }
 
