@@ -173,7 +173,7 @@ func TestUnknownDomain(t *testing.T) {
 // TestWanted: when the privileged half is asked to read the cluster's file for us, whether we listen or not.
 func TestWanted(t *testing.T) {
 	d := looksOnly(t, t.TempDir(), "")
-	d.build(&serving{}, nil)
+	d.build(&serving{})
 	t.Cleanup(d.forward.Close)
 	facts, credentials := d.paths.host.Facts, d.paths.host.Kubeconfig
 	tests := []struct {
@@ -206,7 +206,7 @@ func TestWanted(t *testing.T) {
 // /etc/resolv.conf of mode 0600 named nobody who answers until the next event.
 func TestWantedWhereNothingIsSeen(t *testing.T) {
 	d := looksOnly(t, t.TempDir(), "")
-	d.build(&serving{}, nil)
+	d.build(&serving{})
 	t.Cleanup(d.forward.Close)
 	if err := d.server.Listen([]netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")}); err != nil {
 		t.Fatal(err)

@@ -174,7 +174,6 @@ func (d *Daemon) takeOver(next *serving, by string) time.Duration {
 	}
 	d.logNotes(old.notes, next.notes)
 	err := d.listen(next)
-	d.server.Resume() // what waited for an address that is bound only now
 	if old.config.DBus != next.config.DBus {
 		select {
 		case d.rebus <- struct{}{}:

@@ -22,7 +22,6 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/zone"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/hostdns"
-	"github.com/node-dns/node-dns/internal/inflight"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/sys/journal"
 	"github.com/node-dns/node-dns/internal/sys/selinux"
@@ -162,13 +161,13 @@ func (d *Daemon) start(ctx context.Context) error {
 	d.serving.Store(first)
 	d.setLevel(first)
 	from := d.inherit(d.config.Inherited)
-	d.build(first, from.queries)
+	d.build(first)
 	d.takeOverFrom(from)
 	if err := d.listen(first); err != nil && len(d.config.Listen) > 0 {
 		return fmt.Errorf("listening: %w", err)
 	}
-	if queries := d.server.Resume(); from.sockets > 0 {
-		d.log.Info("took over", "sockets", from.sockets, "queries", queries, journal.TookOver.Attr())
+	if from.sockets > 0 {
+		d.log.Info("took over", "sockets", from.sockets, journal.TookOver.Attr())
 	}
 	d.logRoutes(nil, first.routes)
 	d.noteRoutes(startReason, first.routes)
@@ -181,7 +180,7 @@ func (d *Daemon) start(ctx context.Context) error {
 }
 
 // build makes the chain that a query goes through: local answers, the cluster's names, the cache, the upstreams.
-func (d *Daemon) build(s *serving, queries *inflight.Log) {
+func (d *Daemon) build(s *serving) {
 	d.forward = forward.New(forward.Config{
 		Routes: s.guarded(), MaxInFlight: s.forwardMax, Spent: d.charge, UDP: s.settings.udp, Log: d.log, Changed: d.busChanged, Ignore: d.ignore,
 		IsOwn: func(addr netip.Addr) bool { return d.serving.Load().net.IsLocal(addr) }, Suspect: d.suspect,
@@ -205,7 +204,6 @@ func (d *Daemon) build(s *serving, queries *inflight.Log) {
 		Handler:     dnsserver.HandlerFunc(d.serve),
 		Wire:        d.serveWire,
 		Sockets:     d.sockets,
-		Queries:     queries,
 		Miss:        d.miss,
 		UDPSockets:  d.config.Receivers,
 		Threads:     d.config.Receivers,

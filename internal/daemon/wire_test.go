@@ -82,7 +82,7 @@ func stillOn(t testing.TB, c Config, nodeDNS, dnsmasq string, snapshot *zone.Sna
 	}
 	s := newServing(inputs{config: readConfig(t, nodeDNS, ""), dnsmasq: readDnsmasq(t, dnsmasq), net: node(), kubeconfig: "/etc/node-dns/kubeconfig"})
 	d.serving.Store(s)
-	d.build(s, nil)
+	d.build(s)
 	t.Cleanup(func() {
 		if err := d.stop(context.Background()); err != nil {
 			t.Error(err)
