@@ -28,7 +28,7 @@ import (
 // service is a node-dns that a service manager keeps running.
 type service struct {
 	*lab.Manager
-	t    *testing.T
+	t    testing.TB
 	root string
 	at   netip.AddrPort
 	site *dnstest.Server // knows every name
@@ -58,13 +58,13 @@ func (s *service) Start() {
 }
 
 // newService starts node-dns with a cluster, an upstream nameserver, and one that takes so long.
-func newService(t *testing.T, room int, slow time.Duration) *service {
+func newService(t testing.TB, room int, slow time.Duration) *service {
 	t.Helper()
 	return newServiceAt(t, room, slow, "unix:path=/nowhere")
 }
 
 // newServiceAt is newService with a system bus.
-func newServiceAt(t *testing.T, room int, slow time.Duration, bus string) *service {
+func newServiceAt(t testing.TB, room int, slow time.Duration, bus string) *service {
 	t.Helper()
 	s := &service{
 		t: t, root: lab.ShortDir(t), at: dnstest.FreePort(t),
@@ -290,6 +290,38 @@ func TestKills(t *testing.T) {
 			time.Sleep(400 * time.Millisecond)
 		}
 	})
+}
+
+// BenchmarkKills counts the queries that SIGKILL loses, at 2,000 a second. docs/faults.md has the numbers for -benchtime 100x.
+func BenchmarkKills(b *testing.B) {
+	for _, row := range []struct {
+		name string
+		room int // of the service manager
+		slow time.Duration
+	}{
+		{"all upstreams are fast", 100, 0},
+		{"one answer in 100 takes 200 ms", 100, 200 * time.Millisecond},
+		{"nothing holds the sockets", 0, 0},
+	} {
+		b.Run(row.name, func(b *testing.B) {
+			s := newService(b, row.room, row.slow)
+			if err := s.End(syscall.SIGTERM); err != nil { // it leaves what it knows of the cluster
+				b.Errorf("it ended by %v", err)
+			}
+			s.Start()
+			tally := s.tally(2000, func() {
+				for b.Loop() {
+					s.kill()
+					time.Sleep(100 * time.Millisecond) // RestartSec= of node-dns.service
+					s.Start()
+					time.Sleep(600 * time.Millisecond)
+				}
+			})
+			for unit, n := range map[string]int{"asked": tally.Asked, "lost": tally.Lost, "wrong": tally.Wrong, "unanswered": s.unanswered} {
+				b.ReportMetric(float64(n), unit)
+			}
+		})
+	}
 }
 
 // name is the FDNAME of one of the sockets.
