@@ -33,9 +33,9 @@ const lastAnswers = 500 * time.Millisecond
 
 // Leave is Shutdown for a server whose sockets a successor takes over, after DrainTCP. It stops receiving over UDP: later
 // queries wait in the sockets for the successor. It waits until the received queries are answered or ctx ends. If some are
-// still open, it calls giveUp, which must end what the Handler and Miss wait for, so that each gets a stale answer or
-// SERVFAIL; nil: their contexts end, no more. It returns how many those are. The sockets stay open for responses, as the
-// process ends now.
+// still open, it ends their contexts and calls giveUp, which must end what the Handler and Miss wait for, so that each gets a
+// stale answer or SERVFAIL; nil: the contexts are enough. It returns the number of these queries. The sockets stay open for
+// their responses: the process ends now.
 func (s *Server) Leave(ctx context.Context, giveUp func()) (open int) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -46,7 +46,7 @@ func (s *Server) Leave(ctx context.Context, giveUp func()) (open int) {
 	}
 	open = int(s.counters.inFlight.Load())
 	if giveUp != nil {
-		giveUp()
+		go giveUp() // closing a connection may take longer than the process should wait
 	}
 	s.cancel()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastAnswers)

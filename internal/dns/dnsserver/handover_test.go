@@ -141,10 +141,11 @@ func testHandOver(t *testing.T, want netip.AddrPort) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	gaveUp := 0
-	if open := first.Leave(ctx, func() { gaveUp++ }); open != 1 || gaveUp != 1 {
-		t.Errorf("%d queries are open, and it gave up %d times, expected one each", open, gaveUp)
+	gaveUp := make(chan struct{})
+	if open := first.Leave(ctx, func() { close(gaveUp) }); open != 1 {
+		t.Errorf("%d queries are open, expected one", open)
 	}
+	<-gaveUp
 	if r := slow.receive(); r.Rcode != dns.RcodeServerFailure {
 		t.Errorf("open in the end: %v", r)
 	}
