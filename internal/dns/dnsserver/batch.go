@@ -14,7 +14,8 @@ import (
 const (
 	// batchSize is how many datagrams one system call receives or sends at most.
 	batchSize = 32
-	// shortQuery is the room for a query in a batch and in a Later, in octets. A name and an OPT record with a cookie are 300.
+	// shortQuery is the room for a query in a batch and in a Later, in octets. A name and an OPT
+	// record with a cookie are 300.
 	shortQuery = 512
 	// restSize is by how much a datagram may exceed shortQuery.
 	restSize = 1<<16 - shortQuery
@@ -27,15 +28,16 @@ type mmsghdr struct {
 	_      uint32
 }
 
-// batch is the queries that one system call received from a socket. It belongs to one goroutine. What was received is valid
-// until the next receive.
+// batch is the queries that one system call received from a socket. It belongs to one goroutine.
+// What was received is valid until the next receive.
 type batch struct {
 	messages [batchSize]mmsghdr
 	iovs     [batchSize][2]unix.Iovec
 	clients  [batchSize]unix.RawSockaddrInet6 // large enough for IPv4 too
 	queries  [batchSize][shortQuery]byte
-	// rest has restSize octets for each message. It is outside Go's heap, which would count the 2 MB of each socket: the
-	// kernel provides a page when a long query comes. nil: the machine has no memory for it, and queries are cut off.
+	// rest has restSize octets for each message. It is outside Go's heap, which would count the 2
+	// MB of each socket: the kernel provides a page when a long query comes. nil: the machine has
+	// no memory for it, and queries are cut off.
 	rest []byte
 
 	start    time.Time // of the batch; reading the monotonic clock alone is cheaper than time.Now
@@ -79,9 +81,9 @@ func (b *batch) release() {
 	_ = unix.Munmap(rest)
 }
 
-// receive receives what waits in the socket and returns the number of messages: 1 to batchSize, or 0 with an error, which is
-// EAGAIN if nothing waits. With wait, a blocking socket is waited for, for as long as SO_RCVTIMEO says. Go's scheduler does
-// not learn of that wait: see receiveBlocked.
+// receive receives what waits in the socket and returns the number of messages: 1 to batchSize, or
+// 0 with an error, which is EAGAIN if nothing waits. With wait, a blocking socket is waited for,
+// for as long as SO_RCVTIMEO says. Go's scheduler does not learn of that wait: see receiveBlocked.
 func (b *batch) receive(fd uintptr, wait bool) (int, error) {
 	for i := range b.received {
 		b.messages[i].Namelen = uint32(unsafe.Sizeof(b.clients[i])) // the kernel has set it to the size of the address
@@ -104,8 +106,8 @@ func (b *batch) receive(fd uintptr, wait bool) (int, error) {
 // probe is the number of consecutive single messages after which the next receive asks for more.
 const probe = 8
 
-// makeRoom chooses the number of messages to ask for next. If they come one by one, that is one: the kernel prepares each
-// further message before it finds that none waits.
+// makeRoom chooses the number of messages to ask for next. If they come one by one, that is one:
+// the kernel prepares each further message before it finds that none waits.
 func (b *batch) makeRoom() {
 	switch {
 	case b.room == 1:

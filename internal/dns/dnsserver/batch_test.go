@@ -78,7 +78,8 @@ func (p *pair) receive(query string) string {
 	return string(wire)
 }
 
-// TestBatch: what waits is received together, in more and more room once it has come one by one for a while.
+// TestBatch: what waits is received together, in more and more room once it has come one by one for
+// a while.
 func TestBatch(t *testing.T) {
 	p := newPair(t, "127.0.0.1")
 	const all = 1 + 4 + 16 + batchSize
@@ -103,7 +104,8 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// TestRoom: where queries come one by one, one is asked for, but that it is seen now and then whether more wait.
+// TestRoom: where queries come one by one, one is asked for, but that it is seen now and then
+// whether more wait.
 func TestRoom(t *testing.T) {
 	p := newPair(t, "127.0.0.1")
 	var rooms []int
@@ -117,7 +119,8 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// TestSizes: a datagram is received whole, from a client of either family, also where a longer or a shorter one was before.
+// TestSizes: a datagram is received whole, from a client of either family, also where a longer or a
+// shorter one was before.
 func TestSizes(t *testing.T) {
 	for _, host := range []string{"127.0.0.1", "::1"} {
 		t.Run(host, func(t *testing.T) {
