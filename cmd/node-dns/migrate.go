@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/admin/doctor"
 	"github.com/node-dns/node-dns/internal/admin/migrate"
-	"github.com/node-dns/node-dns/internal/daemon"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
@@ -145,7 +145,7 @@ func (m migration) plan(ctx context.Context, root string) (migrate.Plan, error) 
 	}
 	found := migrate.Find(host)
 	if root == "/" && len(found) > 0 && host.Root {
-		rights, err := daemon.CheckRights(ctx, root, host.State.Config)
+		rights, err := doctor.CheckRights(ctx, root, host.State.Config)
 		if errors.Is(err, nodeconfig.ErrRefused) { // root may not use it, and the daemon may
 			err = nil
 		}

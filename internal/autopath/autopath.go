@@ -21,19 +21,9 @@ import (
 // that it is not known; then nothing is done for the client. It is called concurrently.
 type SearchFunc func(client netip.Addr) []dnsname.Name
 
-// Autopath is a dnsserver.Handler. It is safe for concurrent use.
+// Autopath walks search lists, and counts. Its zero value is ready. It is safe for concurrent use.
 type Autopath struct {
-	next   dnsserver.Handler
-	search SearchFunc
-
 	answered, saved atomic.Uint64
-}
-
-var _ dnsserver.Handler = (*Autopath)(nil)
-
-// New returns an Autopath that asks next.
-func New(next dnsserver.Handler, search SearchFunc) *Autopath {
-	return &Autopath{next: next, search: search}
 }
 
 // Stats are counts since the start.
@@ -47,24 +37,24 @@ func (a *Autopath) Stats() Stats {
 	return Stats{Answered: a.answered.Load(), Saved: a.saved.Load()}
 }
 
-// ServeDNS implements dnsserver.Handler. Only a name below the first domain of the client's search list is walked on
+// ServeDNS answers q with what next says. Only a name below the first domain of the client's search list is walked on
 // from, and only where it does not exist: what follows is then what the client would ask for next.
 //
 // Where the walk is not sure of what the client would make of a name on its way, the client gets the answer to what it
 // asked, that there is no such name, and goes on by itself: it finds what it finds without us. Resolver libraries part
 // there: glibc goes past a name that has other records and past a server's failure, musl ends at both.
-func (a *Autopath) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
-	first, err := a.next.ServeDNS(ctx, q)
+func (a *Autopath) ServeDNS(ctx context.Context, q *dnsserver.Query, next dnsserver.Handler, search SearchFunc) (*dns.Msg, error) {
+	first, err := next.ServeDNS(ctx, q)
 	if err != nil || first == nil || !isAbsent(first) {
 		return first, err
 	}
-	name, search := a.walks(q)
+	name, domains := walks(q, search)
 	if name == "" {
 		return first, nil
 	}
-	for i, candidate := range candidates(name, search) {
+	for i, candidate := range candidates(name, domains) {
 		step := renamed(q, candidate)
-		m, verdict := a.judge(ctx, step)
+		m, verdict := judge(ctx, step, next)
 		switch verdict {
 		case found:
 			a.answered.Add(1)
@@ -79,12 +69,12 @@ func (a *Autopath) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, 
 }
 
 // walks returns the name that the client looks for, and what is left of its search list; "" when q is none of a walk.
-func (a *Autopath) walks(q *dnsserver.Query) (string, []dnsname.Name) {
+func walks(q *dnsserver.Query, list SearchFunc) (string, []dnsname.Name) {
 	question := q.Msg.Question[0]
 	if question.Qclass != dns.ClassINET || question.Qtype != dns.TypeA && question.Qtype != dns.TypeAAAA || q.Name.IsZero() {
 		return "", nil
 	}
-	search := a.search(q.Client.Addr().Unmap())
+	search := list(q.Client.Addr().Unmap())
 	if len(search) < 2 || search[0].IsRoot() || q.Name == search[0] || !q.Name.Within(search[0]) {
 		return "", nil
 	}
@@ -119,8 +109,8 @@ const (
 // judge asks for q. A name is the one when there is an answer for either family, as in getaddrinfo(3): A and AAAA are
 // answered from one decision. To decide each alone mixed the families of two hosts (coredns issue 2842). A failure is no
 // absence: who goes on past one answers with the wrong host when a server is down for a moment (coredns issue 3765).
-func (a *Autopath) judge(ctx context.Context, q *dnsserver.Query) (*dns.Msg, verdict) {
-	m, err := a.next.ServeDNS(ctx, q)
+func judge(ctx context.Context, q *dnsserver.Query, next dnsserver.Handler) (*dns.Msg, verdict) {
+	m, err := next.ServeDNS(ctx, q)
 	switch {
 	case err != nil || m == nil || m.Rcode != dns.RcodeSuccess && !isAbsent(m):
 		return nil, unsure
@@ -130,7 +120,7 @@ func (a *Autopath) judge(ctx context.Context, q *dnsserver.Query) (*dns.Msg, ver
 		return nil, absent
 	}
 	// Some servers deny the name itself when they are asked for AAAA (RFC 4074 section 4.2).
-	other, err := a.next.ServeDNS(ctx, otherFamily(q))
+	other, err := next.ServeDNS(ctx, otherFamily(q))
 	switch {
 	case err != nil || other == nil:
 		return nil, unsure

@@ -91,11 +91,22 @@ func searchOf(domains string) autopath.SearchFunc {
 
 const kubelets = "shop.svc.cluster.local svc.cluster.local cluster.local example.com"
 
-func ask(t *testing.T, a *autopath.Autopath, name, qtype string, client netip.Addr) (*dns.Msg, error) {
+// walker is an Autopath with what it is given for each query.
+type walker struct {
+	autopath.Autopath
+	next   dnsserver.Handler
+	search autopath.SearchFunc
+}
+
+func newWalker(next dnsserver.Handler, search autopath.SearchFunc) *walker {
+	return &walker{next: next, search: search}
+}
+
+func ask(t *testing.T, a *walker, name, qtype string, client netip.Addr) (*dns.Msg, error) {
 	t.Helper()
 	m := new(dns.Msg).SetQuestion(name, dns.StringToType[qtype])
 	parsed, _ := dnsname.Parse(name) // the zero Name for odd octets, as in dnsserver
-	return a.ServeDNS(t.Context(), &dnsserver.Query{Msg: m, Name: parsed, Client: netip.AddrPortFrom(client, 4000), Proto: dnsserver.UDP})
+	return a.ServeDNS(t.Context(), &dnsserver.Query{Msg: m, Name: parsed, Client: netip.AddrPortFrom(client, 4000), Proto: dnsserver.UDP}, a.next, a.search)
 }
 
 func TestAutopath(t *testing.T) {
@@ -185,7 +196,7 @@ func TestAutopath(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			w := &world{t: t, records: test.records}
 			name, qtype, _ := strings.Cut(or(test.ask, "google.com.shop.svc.cluster.local. A"), " ")
-			a := autopath.New(w, searchOf(or(test.search, kubelets)))
+			a := newWalker(w, searchOf(or(test.search, kubelets)))
 			m, err := ask(t, a, name, qtype, netip.MustParseAddr(or(test.client, pod.String())))
 			if err != nil {
 				t.Fatal(err)
@@ -216,12 +227,12 @@ func TestErrors(t *testing.T) {
 	for record, want := range map[string]error{"error": errWorld, "silent": nil} {
 		const first = "google.com.shop.svc.cluster.local."
 		w := &world{t: t, records: []string{first + " " + record}}
-		if m, err := ask(t, autopath.New(w, searchOf(kubelets)), first, "A", pod); m != nil || !errors.Is(err, want) {
+		if m, err := ask(t, newWalker(w, searchOf(kubelets)), first, "A", pod); m != nil || !errors.Is(err, want) {
 			t.Errorf("%s: %v, %v", record, m, err)
 		}
 		for _, at := range []string{"google.com.cluster.local.", "google.com."} {
 			w := &world{t: t, records: []string{at + " " + record}}
-			if m, err := ask(t, autopath.New(w, searchOf(kubelets)), first, "A", pod); err != nil || m.Rcode != dns.RcodeNameError {
+			if m, err := ask(t, newWalker(w, searchOf(kubelets)), first, "A", pod); err != nil || m.Rcode != dns.RcodeNameError {
 				t.Errorf("%s at %s: %v, %v", record, at, m, err)
 			}
 		}
@@ -231,7 +242,7 @@ func TestErrors(t *testing.T) {
 // TestOrder is the resolver library's own: resolv.conf(5), with ndots more than the name's dots.
 func TestOrder(t *testing.T) {
 	w := &world{t: t}
-	if _, err := ask(t, autopath.New(w, searchOf(kubelets)), "google.com.shop.svc.cluster.local.", "A", pod); err != nil {
+	if _, err := ask(t, newWalker(w, searchOf(kubelets)), "google.com.shop.svc.cluster.local.", "A", pod); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{
@@ -245,7 +256,7 @@ func TestOrder(t *testing.T) {
 
 func TestStats(t *testing.T) {
 	w := &world{t: t, records: []string{"google.com. A 192.0.2.1"}}
-	a := autopath.New(w, searchOf(kubelets))
+	a := newWalker(w, searchOf(kubelets))
 	for _, name := range []string{"google.com", "www.example.org", "nowhere"} {
 		if _, err := ask(t, a, name+".shop.svc.cluster.local.", "A", pod); err != nil {
 			t.Fatal(err)
@@ -261,7 +272,7 @@ func TestLongNames(t *testing.T) {
 	long := strings.Repeat("a23456789.", 21) + "b2345." // 216 octets of text
 	search := "s.svc.cluster.local " + strings.Repeat("long.", 9) + "example.com example.org"
 	w := &world{t: t, records: []string{long + "example.org. A 192.0.2.1"}}
-	m, err := ask(t, autopath.New(w, searchOf(search)), long+"s.svc.cluster.local.", "A", pod)
+	m, err := ask(t, newWalker(w, searchOf(search)), long+"s.svc.cluster.local.", "A", pod)
 	if err != nil || len(m.Answer) != 2 || len(w.asked) != 2 {
 		t.Errorf("%v, %v, asked %q", m, err, w.asked)
 	}

@@ -39,7 +39,7 @@ func (d *Daemon) newAlive() *alive {
 				d.panics.Caught(d.log, "task panicked", journal.TaskPanic, p, "task", "watchdog")
 			}
 		}()
-		return d.serve(ctx, q)
+		return d.resolver.ServeDNS(ctx, q)
 	}
 	return &alive{listeners: d.server.Listeners, handler: dnsserver.HandlerFunc(serve)}
 }

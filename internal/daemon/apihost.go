@@ -11,9 +11,10 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
-	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/dns/records"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
+	"github.com/node-dns/node-dns/internal/policy"
 )
 
 // addrsOf returns the addresses of the API server's host, from /etc/hosts or as a client on this host would be answered. The system's
@@ -31,15 +32,15 @@ func (d *Daemon) addrsOf(ctx context.Context, host string) (addrs []netip.Addr, 
 	if addrs, err := dnsmasqconf.AddrsIn(hosts, name); len(addrs) > 0 || err != nil {
 		return addrs, err
 	}
-	s := d.serving.Load()
+	s := d.policy()
 	err = errors.New("it is a name of the cluster's, and not in /etc/hosts")
-	names := slices.DeleteFunc(searched(name, strings.HasSuffix(host, "."), s.search.host), s.isOfCluster)
+	names := slices.DeleteFunc(searched(name, strings.HasSuffix(host, "."), s.Search.Host), s.IsOfCluster)
 	for _, name := range names {
-		if addrs, err = d.resolve(ctx, name); len(addrs) > 0 {
+		if addrs, err = d.resolver.Addrs(ctx, name); len(addrs) > 0 {
 			return addrs, nil
 		}
 	}
-	if s.own == nil {
+	if s.Own == nil {
 		return nil, err
 	}
 	for _, name := range names {
@@ -58,9 +59,9 @@ const (
 
 // resolveBeneath asks the nameservers that would be in use without fromCluster. If a ConfigMap names dead ones, the daemon would otherwise never reach the
 // API, and never see the corrected ConfigMap.
-func (d *Daemon) resolveBeneath(ctx context.Context, s *serving, name dnsname.Name) (addrs []netip.Addr) {
+func (d *Daemon) resolveBeneath(ctx context.Context, s *policy.Policy, name dnsname.Name) (addrs []netip.Addr) {
 	var servers []nameserver.Server
-	for _, c := range s.beneath() {
+	for _, c := range s.Beneath() {
 		servers = append(servers, slices.DeleteFunc(slices.Clone(c.Servers), func(server nameserver.Server) bool { return !server.Plain() })...)
 	}
 	client := dns.Client{Timeout: beneathTimeout}
@@ -71,7 +72,7 @@ func (d *Daemon) resolveBeneath(ctx context.Context, s *serving, name dnsname.Na
 				continue
 			}
 			for _, rr := range m.Answer {
-				if addr, ok := addrOf(rr); ok {
+				if addr, ok := records.Addr(rr); ok {
 					addrs = append(addrs, addr)
 				}
 			}
@@ -97,28 +98,4 @@ func searched(name dnsname.Name, isWhole bool, search []dnsname.Name) (names []d
 		return append([]dnsname.Name{name}, names...)
 	}
 	return append(names, name)
-}
-
-// resolve answers as a client would be, for both families. err says why there are no addresses.
-func (d *Daemon) resolve(ctx context.Context, name dnsname.Name) (addrs []netip.Addr, err error) {
-	for _, qtype := range []uint16{dns.TypeA, dns.TypeAAAA} {
-		q := &dnsserver.Query{Msg: new(dns.Msg).SetQuestion(name.String(), qtype), Name: name, Proto: dnsserver.TCP}
-		m, failed := d.local(dnsserver.HandlerFunc(d.serveLocalData)).ServeDNS(ctx, q)
-		if failed != nil {
-			err = failed
-			continue
-		}
-		if m.Rcode != dns.RcodeSuccess && err == nil {
-			err = errors.New(dns.RcodeToString[m.Rcode])
-		}
-		for _, rr := range m.Answer {
-			if addr, ok := addrOf(rr); ok {
-				addrs = append(addrs, addr)
-			}
-		}
-	}
-	if len(addrs) == 0 && err == nil {
-		err = errors.New("it has no address")
-	}
-	return addrs, err
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/forward"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
+	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/sys/journal"
 )
 
@@ -59,7 +60,7 @@ func busNames(wanted nodeconfig.DBus) []string {
 // serveBus owns the names that the configuration wants, from anew whenever it wants others.
 func (d *Daemon) serveBus(ctx context.Context) error {
 	for ctx.Err() == nil {
-		if err := d.ownNames(ctx, d.serving.Load().config.DBus); err != nil {
+		if err := d.ownNames(ctx, d.policy().Config.DBus); err != nil {
 			return err
 		}
 	}
@@ -74,7 +75,7 @@ func (d *Daemon) ownNames(ctx context.Context, wanted nodeconfig.DBus) error {
 	defer cancel()
 	group.Go(func() {
 		defer cancel()
-		for d.serving.Load().config.DBus == wanted {
+		for d.policy().Config.DBus == wanted {
 			select {
 			case <-ctx.Done():
 				return
@@ -115,16 +116,16 @@ func (d *Daemon) setOverBus(ctx context.Context, state dbusapi.State) error {
 // takeOverBus is the half of setOverBus that belongs to follow. What cannot be kept for the next start is in force all the
 // same.
 func (d *Daemon) takeOverBus(state dbusapi.State) error {
-	served := d.serving.Load()
-	running := served.config
+	served := d.policy()
+	running := served.Config
 	if running.DBus != nodeconfig.DBusDnsmasq {
 		return errors.New("dbus in node-dns.yaml lets nobody set anything")
 	}
-	d.log.Info("setting upstream servers from DBus", "servers", few(ruleWords(state.Rules), " "), "by", state.RulesBy.String(),
-		"options", few(state.Options.Words(), " "), journal.BusSet.Attr())
+	d.log.Info("setting upstream servers from DBus", "servers", journal.Few(ruleWords(state.Rules), " "), "by", state.RulesBy.String(),
+		"options", journal.Few(state.Options.Words(), " "), journal.BusSet.Attr())
 	d.keepBus(state)
 	view := d.host.Load()
-	next := d.newServing(view, running, served.dnsmasq, d.keptKubeconfig())
+	next := d.newPolicy(view, running, served.Dnsmasq, d.keptKubeconfig())
 	d.takeOver(next, "D-Bus "+state.RulesBy.String())
 	d.setProblems(view, next)
 	return nil
@@ -154,7 +155,7 @@ func (d *Daemon) wantedBus(config nodeconfig.Config) dbusapi.State {
 	if config.DBus == nodeconfig.DBusDnsmasq || state.Same(dbusapi.State{}) {
 		return state
 	}
-	d.log.Info("forgot what was set over D-Bus", "dbus", string(config.DBus), "servers", few(ruleWords(state.Rules), " "))
+	d.log.Info("forgot what was set over D-Bus", "dbus", string(config.DBus), "servers", journal.Few(ruleWords(state.Rules), " "))
 	d.keepBus(dbusapi.State{})
 	return dbusapi.State{}
 }
@@ -167,8 +168,8 @@ func ruleWords(rules []dnsmasqconf.Rule) []string {
 	return words
 }
 
-func (d *Daemon) busStatus(s *serving) *control.Bus {
-	if d.bus == nil || len(busNames(s.config.DBus)) == 0 {
+func (d *Daemon) busStatus(s *policy.Policy) *control.Bus {
+	if d.bus == nil || len(busNames(s.Config.DBus)) == 0 {
 		return nil
 	}
 	state := *d.busState.Load()
@@ -182,7 +183,7 @@ func (d *Daemon) busStatus(s *serving) *control.Bus {
 
 // counters are what dnsmasq counts, of ours.
 func (d *Daemon) counters() dbusapi.Counters {
-	stored, forwarded, served := d.cache.Load().Stats(), d.forward.Stats(), d.server.Stats()
+	stored, forwarded, served := d.resolver.Cache().Stats(), d.resolver.Forward().Stats(), d.server.Stats()
 	c := dbusapi.Counters{
 		Inserted: stored.Insertions, Evicted: stored.Evictions, Stale: stored.Stale,
 		Forwarded: forwarded.Asked, Unanswered: forwarded.Unanswered,
@@ -190,7 +191,7 @@ func (d *Daemon) counters() dbusapi.Counters {
 		Local:   answeredHere(served, stored, forwarded),
 	}
 	seen := map[string]bool{}
-	for _, route := range d.forward.Status() {
+	for _, route := range d.resolver.Forward().Status() {
 		for _, server := range route.Servers {
 			if address := server.Server.String(); !seen[address] {
 				seen[address] = true
@@ -220,4 +221,8 @@ func (d *Daemon) loopAddresses() []string {
 		addresses = append(addresses, server.Addr.Addr().String())
 	}
 	return addresses
+}
+
+func ofBus(set dbusapi.State) policy.Bus {
+	return policy.Bus{Rules: set.Rules, RulesBy: set.RulesBy.String(), Options: set.Options}
 }

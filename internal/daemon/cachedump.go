@@ -16,8 +16,13 @@ import (
 // dumpStep is how many responses are written before the processor is left to others for as long as that took: it is queries' first.
 const dumpStep = 256
 
-// dumpCache sends what is remembered of a part, all for the zero part, one by one: a million responses are never there at once.
+// dumpCache sends what is remembered of a part, all for the zero part.
 func (d *Daemon) dumpCache(ctx context.Context, part control.CachePart, send func(control.CacheEntry) error) error {
+	return dump(ctx, d.resolver.Cache(), part, send)
+}
+
+// dump sends entry by entry: a million responses are never there at once.
+func dump(ctx context.Context, c *cache.Cache, part control.CachePart, send func(control.CacheEntry) error) error {
 	if part == (control.CachePart{}) {
 		part.All = true
 	}
@@ -26,7 +31,7 @@ func (d *Daemon) dumpCache(ctx context.Context, part control.CachePart, send fun
 		return err
 	}
 	sent, began := 0, time.Now()
-	d.cache.Load().Walk(func(r cache.Remembered) bool {
+	c.Walk(func(r cache.Remembered) bool {
 		if match != nil && !match(r) {
 			return true
 		}
@@ -92,7 +97,7 @@ func cacheRecord(rr dns.RR) control.CacheRecord {
 
 // cacheStats counts what is in the cache, which takes a tenth of a second for a million responses.
 func (d *Daemon) cacheStats(context.Context) control.CacheStats {
-	c := d.cache.Load()
+	c := d.resolver.Cache()
 	stats := c.Stats()
 	s := control.CacheStats{
 		APIVersion: control.APIVersion, Kind: "CacheStats", Entries: stats.Entries, Size: stats.Size, Bytes: stats.Bytes, MaxBytes: stats.MaxBytes,

@@ -15,7 +15,7 @@ func (d *Daemon) bindNumbers(name string) (texts []string, known bool) {
 	var n uint64
 	switch name {
 	case "cachesize.bind.":
-		n = uint64(max(d.serving.Load().settings.cacheSize, 0))
+		n = uint64(max(d.policy().Settings.CacheSize, 0))
 	case "insertions.bind.":
 		n = c.Inserted
 	case "evictions.bind.":
@@ -26,7 +26,7 @@ func (d *Daemon) bindNumbers(name string) (texts []string, known bool) {
 		n = c.Local
 	case "auth.bind.": // answers of zones that dnsmasq is authoritative for
 	case "servers.bind.":
-		texts = serverTexts(d.forward.Status())
+		texts = serverTexts(d.resolver.Forward().Status())
 		return texts, len(texts) > 0
 	default:
 		return nil, false

@@ -8,33 +8,36 @@ import (
 
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/dnsmasqconf"
+	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/precedence"
+	"github.com/node-dns/node-dns/internal/test/policytest"
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
 // TestEveryClaim: with every source at once each domain has the strongest that names it, and all others are told, with the reason.
 func TestEveryClaim(t *testing.T) {
-	everybody := func() inputs {
-		in := inputs{
-			config: readConfig(t, "clusterDNS: [172.30.0.10]\nserviceCIDRs: []\nupstreams: [192.0.2.53]\nroutes: [{domain: corp.example, servers: [192.0.2.54]}]\n",
+	everybody := func() policy.Inputs {
+		in := policy.Inputs{
+			Config: policytest.Config(t, "clusterDNS: [172.30.0.10]\nserviceCIDRs: []\nupstreams: [192.0.2.53]\nroutes: [{domain: corp.example, servers: [192.0.2.54]}]\n",
 				"dnsNameservers: [\"192.0.2.55:53\"]\n"),
-			net: node(), bus: overBus(t, "/a.example/192.0.2.98"),
-			dnsmasq: readDnsmasq(t, "server=192.0.2.60\nserver=/corp.example/b.example/192.0.2.61\nserver=/svc.cluster.local/192.0.2.62\nserver=//192.0.2.10\n"),
-			from:    precedence.NetworkManager, origin: "NetworkManager eth0",
-			captured: upstream.Set{Servers: servers("10.0.0.2", "192.0.2.10"), Routes: []upstream.Route{
-				{Domain: dnsname.MustParse("b.example"), Servers: servers("10.8.0.1"), Source: "NetworkManager tun0 (corpvpn)"}, {Domain: dnsname.MustParse("x.cluster.local"), Servers: servers("10.8.0.1")},
+			Net: policytest.Node(), Bus: overBus(t, "/a.example/192.0.2.98"),
+			Dnsmasq: policytest.Dnsmasq(t, "server=192.0.2.60\nserver=/corp.example/b.example/192.0.2.61\nserver=/svc.cluster.local/192.0.2.62\nserver=//192.0.2.10\n"),
+			From:    precedence.NetworkManager, Origin: "NetworkManager eth0",
+			Captured: upstream.Set{Servers: policytest.Servers("10.0.0.2", "192.0.2.10"), Routes: []upstream.Route{
+				{Domain: dnsname.MustParse("b.example"), Servers: policytest.Servers("10.8.0.1"), Source: "NetworkManager tun0 (corpvpn)"}, {Domain: dnsname.MustParse("x.cluster.local"), Servers: policytest.Servers("10.8.0.1")},
 			}},
-			outdone: []precedence.Claim{
-				upstream.Candidate{Origin: upstream.NetworkManagerFile, Set: upstream.Set{Servers: servers("10.0.0.7")}}.Claim(), // not weaker: the hook is yet to see it
-				upstream.Candidate{Origin: upstream.ResolvConf, Set: upstream.Set{Servers: servers("10.0.0.9")}}.Claim(),
+			Outdone: []precedence.Claim{
+				upstream.Candidate{Origin: upstream.NetworkManagerFile, Set: upstream.Set{Servers: policytest.Servers("10.0.0.7")}}.Claim(), // not weaker: the hook is yet to see it
+				upstream.Candidate{Origin: upstream.ResolvConf, Set: upstream.Set{Servers: policytest.Servers("10.0.0.9")}}.Claim(),
 			},
 		}
-		in.flags.Upstreams = servers("192.0.2.52")
+		in.Upstreams = policytest.Servers("192.0.2.52")
 		return in
 	}
 	tests := []struct {
 		name    string
-		change  func(*inputs)
+		change  func(*policy.Inputs)
 		routes  string
 		lost    []string
 		refused []string
@@ -62,8 +65,8 @@ func TestEveryClaim(t *testing.T) {
 		},
 		{
 			name: "dnsmasq's files beside what NetworkManager says: the conflict is said",
-			change: func(in *inputs) {
-				*in = inputs{config: readConfig(t, "", ""), net: in.net, from: in.from, origin: in.origin, captured: upstream.Set{Servers: servers("10.0.0.2")}, dnsmasq: readDnsmasq(t, "server=192.0.2.60\n")}
+			change: func(in *policy.Inputs) {
+				*in = policy.Inputs{Config: policytest.Config(t, "", ""), Net: in.Net, From: in.From, Origin: in.Origin, Captured: upstream.Set{Servers: policytest.Servers("10.0.0.2")}, Dnsmasq: policytest.Dnsmasq(t, "server=192.0.2.60\n")}
 			},
 			routes: ".=192.0.2.60",
 			lost:   []string{". 10.0.0.2: dnsmasq /etc/dnsmasq.conf:1 wins over NetworkManager eth0"},
@@ -71,17 +74,17 @@ func TestEveryClaim(t *testing.T) {
 		},
 		{
 			name: "which is none where nobody says it any more",
-			change: func(in *inputs) {
-				*in = inputs{config: readConfig(t, "", ""), net: in.net, from: precedence.LastGood, origin: "NetworkManager eth0", captured: upstream.Set{Servers: servers("10.0.0.2")}, dnsmasq: readDnsmasq(t, "server=192.0.2.60\n")}
+			change: func(in *policy.Inputs) {
+				*in = policy.Inputs{Config: policytest.Config(t, "", ""), Net: in.Net, From: precedence.LastGood, Origin: "NetworkManager eth0", Captured: upstream.Set{Servers: policytest.Servers("10.0.0.2")}, Dnsmasq: policytest.Dnsmasq(t, "server=192.0.2.60\n")}
 			},
 			routes: ".=192.0.2.60",
 			lost:   []string{". 10.0.0.2: dnsmasq /etc/dnsmasq.conf:1 wins over last-good NetworkManager eth0"},
 		},
 		{
 			name: "a server of dnsmasq's that loops keeps the names",
-			change: func(in *inputs) {
-				*in = inputs{config: readConfig(t, "", ""), net: in.net, from: in.from, origin: in.origin, captured: upstream.Set{Servers: servers("10.0.0.2")}, dnsmasq: readDnsmasq(t, "server=192.0.2.60\nserver=192.0.2.10\n")}
-				in.looping = map[nameserver.Server]struct{}{servers("192.0.2.60")[0]: {}}
+			change: func(in *policy.Inputs) {
+				*in = policy.Inputs{Config: policytest.Config(t, "", ""), Net: in.Net, From: in.From, Origin: in.Origin, Captured: upstream.Set{Servers: policytest.Servers("10.0.0.2")}, Dnsmasq: policytest.Dnsmasq(t, "server=192.0.2.60\nserver=192.0.2.10\n")}
+				in.Looping = map[nameserver.Server]struct{}{policytest.Servers("192.0.2.60")[0]: {}}
 			},
 			lost: []string{". 10.0.0.2: dnsmasq /etc/dnsmasq.conf:1 wins over NetworkManager eth0"},
 			refused: []string{
@@ -99,18 +102,18 @@ func TestEveryClaim(t *testing.T) {
 			if tt.change != nil {
 				tt.change(&in)
 			}
-			s := newServing(in)
-			if got := routeText(s.routes); got != tt.routes {
+			s := policy.New(in)
+			if got := policytest.RouteText(s.Routes); got != tt.routes {
 				t.Errorf("routes\n%s, want\n%s", got, tt.routes)
 			}
 			var lost, refused, notes []string
-			for _, l := range s.lossStatus() {
+			for _, l := range lossStatus(s) {
 				lost = append(lost, l.Domain+" "+strings.Join(l.Servers, " ")+": "+l.Why)
 			}
-			for _, r := range s.refusedStatus() {
+			for _, r := range refusedStatus(s) {
 				refused = append(refused, r.Domain+" "+r.Server+" from "+r.Source+": "+r.Why)
 			}
-			for _, n := range s.notes {
+			for _, n := range s.Notes {
 				if strings.Contains(n, "wins over") || strings.Contains(n, "is this node") {
 					notes = append(notes, n)
 				}
@@ -122,4 +125,13 @@ func TestEveryClaim(t *testing.T) {
 			}
 		})
 	}
+}
+
+func overBus(t *testing.T, texts ...string) policy.Bus {
+	t.Helper()
+	rules, err := dnsmasqconf.ParseRules(texts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return policy.Bus{Rules: rules, RulesBy: "SetDomainServers by openshift (pid 812, uid 0, :1.7)"}
 }

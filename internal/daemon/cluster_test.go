@@ -13,8 +13,6 @@ import (
 
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
-	"github.com/node-dns/node-dns/internal/dns/zone"
-	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 	"github.com/node-dns/node-dns/internal/test/kubetest"
 )
@@ -256,7 +254,7 @@ func TestAutopathWithoutTheRight(t *testing.T) {
 		status := r.status().Cluster.Resolver.Autopath
 		return !status.On && strings.Contains(status.Why, "pods")
 	})
-	m, err := r.daemon.serve(t.Context(), clientQuery("www.example.com.shop.svc.cluster.local.", "10.128.0.41"))
+	m, err := r.daemon.resolver.ServeDNS(t.Context(), clientQuery("www.example.com.shop.svc.cluster.local.", "10.128.0.41"))
 	if err != nil || m.Rcode != dns.RcodeNameError {
 		t.Errorf("%v, %v", m, err)
 	}
@@ -276,43 +274,12 @@ func (r *running) checkAutopath() {
 		"10.128.0.42": ";; NXDOMAIN",
 		"10.128.0.43": ";; NXDOMAIN",
 	} {
-		m, err := r.daemon.serve(r.t.Context(), clientQuery("www.example.com.shop.svc.cluster.local.", client))
+		m, err := r.daemon.resolver.ServeDNS(r.t.Context(), clientQuery("www.example.com.shop.svc.cluster.local.", client))
 		if err != nil {
 			r.t.Fatal(err)
 		}
 		if diff := dnstest.Diff(want, without(m)); diff != "" {
 			r.t.Errorf("%s:\n%s", client, diff)
-		}
-	}
-}
-
-// TestSearchLists: a pod's list is as the kubelet makes it, a longer one would find other hosts than the pod does.
-func TestSearchLists(t *testing.T) {
-	const cluster = "shop.svc.cluster.local. svc.cluster.local. cluster.local."
-	long := func(n int) string { return strings.Repeat("long.", n) + "example." }
-	tests := []struct {
-		name, host, want string
-		openshift        bool
-	}{
-		{name: "no host's", want: cluster},
-		{name: "one of them twice", host: "cluster.local. example.com.", want: cluster + " example.com."},
-		{name: "OpenShift 3 has six", host: "a. b. c. d.", openshift: true, want: cluster + " a. b. c."},
-		{name: "Kubernetes has more", host: "a. b. c. d.", want: cluster + " a. b. c. d."},
-		{name: "OpenShift 3 has 256 characters", host: long(38) + " b.b.", openshift: true, want: cluster + " " + long(38) + " b.b."},
-		{name: "257", host: long(38) + " b.bb.", openshift: true, want: cluster + " " + long(38)},
-	}
-	for _, test := range tests {
-		var host []dnsname.Name
-		for _, domain := range strings.Fields(test.host) {
-			host = append(host, dnsname.MustParse(domain))
-		}
-		config := nodeconfig.Config{ClusterDomain: dnsname.MustParse("cluster.local"), IsOpenShift: test.openshift}
-		var got []string
-		for _, name := range newSearchLists(config, host).of("shop") {
-			got = append(got, name.String())
-		}
-		if text := strings.Join(got, " "); text != test.want {
-			t.Errorf("%s: %s, want %s", test.name, text, test.want)
 		}
 	}
 }
@@ -386,35 +353,17 @@ func TestStaleBesideDeadServers(t *testing.T) {
 	coredns.SetFaults(dnstest.Faults{Delay: 3 * time.Second}) // in time for who waits for it
 	files["/var/cache/node-dns/cluster.snapshot"] = string(kept)
 	again := start(t, files)
-	again.await("the kept state", func() bool { return again.daemon.names.resolver.Load().Snapshot() != nil })
+	again.await("the kept state", func() bool { return again.daemon.resolver.Known() != nil })
 	if m := again.cluster("web.shop.svc"); firstValue(m) != "172.30.0.9" {
 		t.Errorf("%v", m)
 	}
 }
 
-// TestClusterNamesOfAnother: what the watcher of another kubeconfig says is not served. It may still be at work when its
-// successor has been appointed, and where that one's API server does not answer the names would have stayed.
-func TestClusterNamesOfAnother(t *testing.T) {
-	snapshot := new(zone.Builder).Snapshot(time.Time{})
-	resolver := zone.NewResolver(zone.Config{Domains: []dnsname.Name{dnsname.MustParse("cluster.local")}})
-	var names clusterNames
-	names.replace(resolver, "old")
-	names.replace(resolver, "new")
-	names.publish("old", snapshot)
-	if resolver.Snapshot() != nil {
-		t.Error("the old cluster's names are served")
-	}
-	names.publish("new", snapshot)
-	if resolver.Snapshot() != snapshot {
-		t.Error("the new cluster's are not")
-	}
-}
-
-// TestClusterNamesStay: a query under way while the API ceases to be watched is not sent upstream.
+// TestClusterNamesStay: while nobody knows the cluster its names are not sent upstream.
 func TestClusterNamesStay(t *testing.T) {
 	site := dnstest.NewServer(t, siteRecords)
 	r := start(t, map[string]string{upstreamPath: upstreamFile(site), "/etc/node-dns/node-dns.yaml": "kubeconfig: none\n"})
-	if m, err := r.daemon.serveCluster(t.Context(), clientQuery("web.shop.svc.cluster.local.", "10.128.0.41")); err == nil {
+	if m, err := r.daemon.resolver.ServeDNS(t.Context(), clientQuery("web.shop.svc.cluster.local.", "10.128.0.41")); err == nil {
 		t.Errorf("answered %v", m)
 	}
 	if n := site.QueriesFor("web.shop.svc.cluster.local.", dns.TypeA); n > 0 {
@@ -499,7 +448,7 @@ func TestClusterNamesStayHere(t *testing.T) {
 	site := dnstest.NewServer(t, siteRecords+"web.shop.svc.cluster.local. 30 IN A 192.0.2.66\n")
 	r := start(t, map[string]string{upstreamPath: upstreamFile(site), "/etc/node-dns/node-dns.yaml": "serviceCIDRs: [172.30.0.0/16]\n"})
 	for _, name := range []string{"web.shop.svc.cluster.local.", "cluster.local.", "9.0.30.172.in-addr.arpa."} {
-		if m, err := r.daemon.serveCached(t.Context(), clientQuery(name, "192.0.2.10")); err == nil {
+		if m, err := r.daemon.resolver.Forward().ServeDNS(t.Context(), clientQuery(name, "192.0.2.10")); err == nil {
 			t.Errorf("%s: %v", name, m)
 		}
 		if n := site.QueriesFor(name, dns.TypeA); n > 0 {

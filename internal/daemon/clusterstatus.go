@@ -6,31 +6,32 @@ import (
 
 	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/kube/cluster"
+	"github.com/node-dns/node-dns/internal/policy"
 )
 
-func (d *Daemon) clusterStatus(s *serving) control.Cluster {
+func (d *Daemon) clusterStatus(s *policy.Policy) control.Cluster {
 	c := control.Cluster{
-		Domain: s.config.ClusterDomain.String(), Source: s.clusterSource,
+		Domain: s.Config.ClusterDomain.String(), Source: s.ClusterSource,
 		ReverseZones: []string{}, Servers: []string{},
 	}
-	for _, zone := range s.apexes {
-		if zone != s.config.ClusterDomain {
+	for _, zone := range s.Apexes {
+		if zone != s.Config.ClusterDomain {
 			c.ReverseZones = append(c.ReverseZones, zone.String())
 		}
 	}
-	for _, server := range s.clusterDNS {
+	for _, server := range s.ClusterDNS {
 		c.Servers = append(c.Servers, server.String())
 	}
-	if watcher := d.names.watcher.Load(); watcher != nil {
+	if watcher := d.watcher.Load(); watcher != nil {
 		c.Resolver = resolverStatus(s, watcher.State())
 		c.Resolver.Autopath = d.autopathStatus(s)
 	}
 	return c
 }
 
-func resolverStatus(s *serving, state cluster.State) *control.Resolver {
+func resolverStatus(s *policy.Policy, state cluster.State) *control.Resolver {
 	r := &control.Resolver{
-		Phase: state.Phase.String(), Since: state.Since, Profile: string(s.config.ClusterProfile()),
+		Phase: state.Phase.String(), Since: state.Since, Profile: string(s.Config.ClusterProfile()),
 		Kubeconfig: state.Kubeconfig, Server: state.Server, Error: state.LastError, MissingRights: []string{}, FromDisk: state.FromDisk,
 		Services: state.Counts.Services, Endpoints: state.Counts.Endpoints, Namespaces: state.Counts.Namespaces, Pods: state.Counts.Pods, Imports: state.Counts.Imports,
 		Events: state.Events, Lists: state.Lists, Lost: state.Lost, Rewinds: state.Rewinds, Dropped: state.Dropped,
@@ -41,22 +42,22 @@ func resolverStatus(s *serving, state cluster.State) *control.Resolver {
 	return r
 }
 
-func (d *Daemon) autopathStatus(s *serving) control.Autopath {
+func (d *Daemon) autopathStatus(s *policy.Policy) control.Autopath {
 	why := d.autopathOff(s)
-	if why == "" && d.names.known() == nil {
+	if why == "" && d.resolver.Known() == nil {
 		why = "the API has not been read"
 	}
-	stats := d.autopath.Stats()
+	stats := d.resolver.Walked()
 	return control.Autopath{On: why == "", Why: why, Answered: stats.Answered, Saved: stats.Saved}
 }
 
 // autopathOff says why no search list is walked, though the cluster is known; "" when they are. Without the right to
 // watch them, pods that were known from before are not looked at: their addresses become others'.
-func (d *Daemon) autopathOff(s *serving) string {
-	if !s.api.features.NodePods {
+func (d *Daemon) autopathOff(s *policy.Policy) string {
+	if !s.API.Features.NodePods {
 		return "by autopath in node-dns.yaml"
 	}
-	watcher := d.names.watcher.Load()
+	watcher := d.watcher.Load()
 	if watcher == nil {
 		return ""
 	}
@@ -70,7 +71,7 @@ func (d *Daemon) autopathOff(s *serving) string {
 
 // clusterProblems are what an admin should know of the watching.
 func (d *Daemon) clusterProblems() []string {
-	watcher := d.names.watcher.Load()
+	watcher := d.watcher.Load()
 	if watcher == nil {
 		return nil
 	}
@@ -90,7 +91,7 @@ func (d *Daemon) clusterProblems() []string {
 	var denied []string
 	for _, right := range state.Missing {
 		// Without its pods a node's search lists are not walked, and that is no problem: the autopath line says so.
-		verified := d.serving.Load().api.features.AllPods && right.Resource == "pods"
+		verified := d.policy().API.Features.AllPods && right.Resource == "pods"
 		if state.Phase == cluster.Forbidden || verified || right.Resource == "serviceimports" {
 			denied = append(denied, right.String())
 		}

@@ -125,3 +125,36 @@ func (d *Daemon) recursive(config nodeconfig.Config) (servers []nameserver.Serve
 	}
 	return nil, fmt.Sprintf("%s is left out: %s", config.Where("dnsRecursiveResolvConf"), why)
 }
+
+// nextDnsmasq is what next is for dnsmasq's files: the running one stays where they have faults, and a change counts when two
+// looks agree on it.
+func (f *follower) nextDnsmasq(running dnsmasqconf.Config, view *hostView) (config dnsmasqconf.Config, again bool) {
+	before := f.seenDnsmasq
+	f.seenDnsmasq = view.dnsmasq
+	switch {
+	case view.dnsmasqErr != nil:
+		return running, false
+	case reflect.DeepEqual(view.dnsmasq, running), reflect.DeepEqual(view.dnsmasq, before):
+		return view.dnsmasq, false
+	}
+	return running, true
+}
+
+// resolvFiles are the nameservers of resolv-file. no-resolv has none of them; one that we wrote says what we know already.
+func (d *Daemon) resolvFiles(files dnsmasqconf.Config) (servers []nameserver.Server) {
+	if files.Has("no-resolv") {
+		return nil
+	}
+	for _, name := range files.ResolvFile {
+		file := hostdns.ReadFile(d.paths.host.Root, name)
+		if name == d.paths.host.ResolvConf || hostdns.IsOurs(file.Data) {
+			continue
+		}
+		for _, addr := range resolvconf.Parse(file.Data).Nameservers() {
+			if !addr.IsUnspecified() {
+				servers = append(servers, nameserver.FromAddr(addr))
+			}
+		}
+	}
+	return servers
+}

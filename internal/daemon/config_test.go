@@ -19,8 +19,10 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
+	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 	"github.com/node-dns/node-dns/internal/test/lab"
+	"github.com/node-dns/node-dns/internal/test/policytest"
 )
 
 // TestFollower: look by look, which cluster domain is served; "" is one that is not known.
@@ -106,18 +108,18 @@ func TestFollower(t *testing.T) {
 
 // TestServesNothingUnknown: whatever asks to listen, there is nobody to answer while the cluster domain is not known.
 func TestServesNothingUnknown(t *testing.T) {
-	config := readConfig(t, "listen: all\nupstreams: [192.0.2.53]\nclusterDNS: [172.30.0.10]\n", "dnsBindAddress: 127.0.0.1:53\n")
-	known := newServing(inputs{config: config, net: node()})
-	if len(known.listen) != 3 || len(known.routes) != 3 {
-		t.Fatalf("listens on %v, routes %v", known.listen, known.routes)
+	config := policytest.Config(t, "listen: all\nupstreams: [192.0.2.53]\nclusterDNS: [172.30.0.10]\n", "dnsBindAddress: 127.0.0.1:53\n")
+	known := policy.New(policy.Inputs{Config: config, Net: policytest.Node()})
+	if len(known.Listen) != 3 || len(known.Routes) != 3 {
+		t.Fatalf("listens on %v, routes %v", known.Listen, known.Routes)
 	}
 	config.ClusterDomain = nodeconfig.Config{}.ClusterDomain
-	got := newServing(inputs{config: config, net: node(), flags: Config{Listen: known.listen}})
-	if len(got.listen)+len(got.routes)+len(got.apexes)+len(got.candidates) > 0 {
+	got := policy.New(policy.Inputs{Config: config, Net: policytest.Node(), Listen: known.Listen})
+	if len(got.Listen)+len(got.Routes)+len(got.Apexes)+len(got.Candidates) > 0 {
 		t.Errorf("serves %+v", got)
 	}
-	if len(got.problems) != 1 || !strings.Contains(got.problems[0], "the cluster domain is not known") {
-		t.Errorf("problems %q", got.problems)
+	if len(got.Problems) != 1 || !strings.Contains(got.Problems[0], "the cluster domain is not known") {
+		t.Errorf("problems %q", got.Problems)
 	}
 }
 
@@ -173,8 +175,8 @@ func TestUnknownDomain(t *testing.T) {
 // TestWanted: when the privileged half is asked to read the cluster's file for us, whether we listen or not.
 func TestWanted(t *testing.T) {
 	d := looksOnly(t, t.TempDir(), "")
-	d.build(&serving{})
-	t.Cleanup(d.forward.Close)
+	d.build(new(policy.Policy))
+	t.Cleanup(d.resolver.Close)
 	facts, credentials := d.paths.host.Facts, d.paths.host.Kubeconfig
 	tests := []struct {
 		name   string
@@ -206,8 +208,8 @@ func TestWanted(t *testing.T) {
 // /etc/resolv.conf of mode 0600 named nobody who answers until the next event.
 func TestWantedWhereNothingIsSeen(t *testing.T) {
 	d := looksOnly(t, t.TempDir(), "")
-	d.build(&serving{})
-	t.Cleanup(d.forward.Close)
+	d.build(new(policy.Policy))
+	t.Cleanup(d.resolver.Close)
 	if err := d.server.Listen([]netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")}); err != nil {
 		t.Fatal(err)
 	}
@@ -294,7 +296,8 @@ func TestRecursive(t *testing.T) {
 				}
 			})
 			config.ClusterDomain = dnsname.MustParse("corp.test")
-			d.serving.Store(&serving{config: config})
+			d.build(&policy.Policy{Config: config})
+			defer d.resolver.Close()
 			if test.path != "" && !slices.Contains(d.watchedFiles(), path) {
 				t.Errorf("changes of %s are not seen", path)
 			}

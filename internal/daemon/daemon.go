@@ -11,21 +11,19 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/node-dns/node-dns/internal/admin/dbusapi"
 	"github.com/node-dns/node-dns/internal/admin/monitor"
-	"github.com/node-dns/node-dns/internal/autopath"
-	"github.com/node-dns/node-dns/internal/dns/cache"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
-	"github.com/node-dns/node-dns/internal/dns/forward"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
-	"github.com/node-dns/node-dns/internal/dns/zone"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/hostdns"
+	"github.com/node-dns/node-dns/internal/kube/cluster"
 	"github.com/node-dns/node-dns/internal/netstate"
+	"github.com/node-dns/node-dns/internal/policy"
+	"github.com/node-dns/node-dns/internal/resolve"
 	"github.com/node-dns/node-dns/internal/sys/journal"
 	"github.com/node-dns/node-dns/internal/sys/selinux"
 	"github.com/node-dns/node-dns/internal/sys/supervise"
@@ -76,12 +74,11 @@ type Daemon struct {
 
 	sockets       *sockets // never nil
 	server        *dnsserver.Server
-	forward       *forward.Forward
-	zone          *zone.Zone
-	cache         atomic.Pointer[cache.Cache]
-	serving       atomic.Pointer[serving] // what is served now; never nil after New
-	ownDNSChanged chan struct{}           // and is to be kept
-	mark          atomic.Uint32           // another one for each serving: what was found out under it holds for names that are remembered, see serveWire
+	resolver      *resolve.Resolver                  // nil until the first look
+	ownDNS        atomic.Pointer[policy.FromCluster] // the configuration of the cluster's own DNS; never nil after New
+	ownDNSChanged chan struct{}                      // and is to be kept
+	watcher       atomic.Pointer[cluster.Watcher]    // nil: the API is not watched
+	rewatch       chan struct{}                      // how the API is watched may have changed
 	host          atomic.Pointer[hostView]
 	// problems are what an admin should know, beside what the status finds by itself: sorted, each once. Never nil.
 	problems atomic.Pointer[[]string]
@@ -93,13 +90,6 @@ type Daemon struct {
 	saidReady   journal.Condition   // Ready or NotReady, as the log says; 0: it does not yet. Belongs to the same
 	follower    follower            // likewise
 	dnsmasq     *dnsmasqconf.Reader // likewise
-
-	refreshes sync.WaitGroup // of stale answers
-
-	names    clusterNames
-	ownDNS   atomic.Pointer[fromCluster] // what the cluster configures of its own DNS; never nil after New
-	autopath *autopath.Autopath
-	rewatch  chan struct{} // how the API is watched may have changed
 
 	hints    chan string          // reasons to look again; coalesced
 	lastHint atomic.Pointer[hint] // nil: none yet

@@ -20,6 +20,7 @@ import (
 	"github.com/node-dns/node-dns/internal/nm"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 	"github.com/node-dns/node-dns/internal/test/lab"
+	"github.com/node-dns/node-dns/internal/test/policytest"
 )
 
 func TestMain(m *testing.M) {
@@ -67,7 +68,7 @@ func launch(t *testing.T, files map[string]string, changes ...func(*Config)) *ru
 		Root:      r.root,
 		Listen:    []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")},
 		Looker: hostdns.Looker{
-			Net:            func(context.Context) (netstate.State, error) { return node(), nil },
+			Net:            func(context.Context) (netstate.State, error) { return policytest.Node(), nil },
 			NetworkManager: func(context.Context) (nm.Snapshot, error) { return nm.Snapshot{}, nm.ErrNotRunning },
 		},
 	}

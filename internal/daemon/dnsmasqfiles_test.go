@@ -9,25 +9,9 @@ import (
 
 	"github.com/miekg/dns"
 
-	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
-
-// readDnsmasq reads a dnsmasq.conf, whose places are those of a host's.
-func readDnsmasq(t testing.TB, text string) dnsmasqconf.Config {
-	t.Helper()
-	root := t.TempDir()
-	write(t, filepath.Join(root, "/etc/dnsmasq.conf"), text)
-	config, err := dnsmasqconf.Load(dnsmasqconf.DefaultPaths(root))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range config.Servers {
-		config.Servers[i].Place.File = "/etc/dnsmasq.conf"
-	}
-	return config
-}
 
 // TestDnsmasqFilesWhileRunning: a change is taken over, one with a fault is said and changes nothing, and with a fault from
 // the start the other lines count. What is not followed is in the notes.
@@ -41,8 +25,8 @@ func TestDnsmasqFilesWhileRunning(t *testing.T) {
 		return func() bool { return askWhole(t, r.address(), "a.test A") == "a.test A: NOERROR a.test. 0 IN A "+want }
 	}
 	r.await("the line without a fault", answers("192.0.2.1"))
-	if s := r.daemon.serving.Load(); r.status().Cache.Size != 7 || s.forwardMax != 9 || !s.onWire {
-		t.Errorf("cache of %d, %d forwarded, on the wire %v", r.status().Cache.Size, s.forwardMax, s.onWire)
+	if s := r.daemon.policy(); r.status().Cache.Size != 7 || s.ForwardMax != 9 {
+		t.Errorf("cache of %d, %d forwarded", r.status().Cache.Size, s.ForwardMax)
 	}
 	if text := log.String(); !strings.Contains(text, `msg="query[A] a.test from 127.0.0.1"`) || !strings.Contains(text, `msg="config a.test is 192.0.2.1"`) {
 		t.Errorf("the query is not logged\n%s", text)
@@ -124,9 +108,6 @@ func TestLocalDataInTheCluster(t *testing.T) {
 		r := start(t, map[string]string{"/etc/dnsmasq.conf": row.conf, "/etc/node-dns/node-dns.yaml": "clusterDNS: [\"" + cluster.Addr().String() + "\"]\n"})
 		if got := askWhole(t, r.address(), row.question); !strings.HasSuffix(got, " "+row.want) {
 			t.Errorf("%s%s", row.conf, got)
-		}
-		if s := r.daemon.serving.Load(); s.onWire == row.inWay {
-			t.Errorf("%son the wire %v", row.conf, s.onWire)
 		}
 		said := slices.ContainsFunc(r.status().Notes, func(n string) bool { return strings.Contains(n, "cluster's zone cluster.local.") })
 		if said != row.inWay {

@@ -79,7 +79,7 @@ func TestExtendedErrors(t *testing.T) {
 					time.Sleep(1100 * time.Millisecond) // the TTL
 				case isLater:
 					go askQuietly(r.address(), later)
-					r.await("it is asked", func() bool { return r.daemon.forward.Stats().InFlight > 0 })
+					r.await("it is asked", func() bool { return r.daemon.resolver.Forward().Stats().InFlight > 0 })
 				default:
 					m = dnstest.Exchange(t, r.address(), name, test.qtype, dnstest.EDNS(1232))
 				}
@@ -94,7 +94,7 @@ func TestExtendedErrors(t *testing.T) {
 		r := start(t, map[string]string{})
 		q := clientQuery("version.bind.", "203.0.113.7")
 		q.Msg.Question[0] = dns.Question{Name: "version.bind.", Qtype: dns.TypeTXT, Qclass: dns.ClassCHAOS}
-		m, err := r.daemon.serve(t.Context(), q)
+		m, err := r.daemon.resolver.ServeDNS(t.Context(), q)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,8 +19,8 @@ func (d *Daemon) flushCache(part control.CachePart) (entries int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	d.forward.Renew() // first: nobody who counts as new may join what is in flight
-	entries = d.cache.Load().Flush(match)
+	d.resolver.Forward().Renew() // first: nobody who counts as new may join what is in flight
+	entries = d.resolver.Cache().Flush(match)
 	d.log.Info("flushed the cache", "entries", entries, "what", partWord(part))
 	return entries, nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/dns/cache"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
@@ -49,7 +50,12 @@ func TestFlushInFlight(t *testing.T) {
 
 // TestFlushOrders: what is no order for a flush is a mistake, and forgets nothing.
 func TestFlushOrders(t *testing.T) {
-	d := still(t, "", nil)
+	d, err := New(Config{Root: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.build(new(policy.Policy))
+	t.Cleanup(d.resolver.Close)
 	for _, part := range []control.CachePart{
 		{},
 		{Name: "a.example", All: true},
@@ -136,7 +142,6 @@ func TestDumpStops(t *testing.T) {
 // TestDumpIsNeverWhole: a dump of 50,000 responses has no more of them in memory than a few.
 func TestDumpIsNeverWhole(t *testing.T) {
 	const many = 50_000
-	d := still(t, "", nil)
 	c := cache.New(cache.Config{Size: 2 * many, Next: dnsserver.HandlerFunc(func(_ context.Context, q *dnsserver.Query) (*dns.Msg, error) {
 		m := new(dns.Msg).SetReply(q.Msg)
 		rr, err := dns.NewRR(q.Msg.Question[0].Name + " 300 IN A 192.0.2.1")
@@ -149,7 +154,6 @@ func TestDumpIsNeverWhole(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	d.cache.Store(c)
 	live := func() uint64 {
 		var m runtime.MemStats
 		runtime.GC()
@@ -157,7 +161,7 @@ func TestDumpIsNeverWhole(t *testing.T) {
 		return m.HeapAlloc
 	}
 	before, sent, most := live(), 0, uint64(0)
-	err := d.dumpCache(t.Context(), control.CachePart{}, func(control.CacheEntry) error {
+	err := dump(t.Context(), c, control.CachePart{}, func(control.CacheEntry) error {
 		if sent++; sent%(many/5) == 0 {
 			most = max(most, live())
 		}

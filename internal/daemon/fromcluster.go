@@ -2,47 +2,19 @@ package daemon
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/netip"
 	"os"
 	"slices"
-	"strconv"
-	"strings"
-	"sync"
 
-	"github.com/node-dns/node-dns/internal/dns/dnsname"
-	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/kube/cluster"
 	"github.com/node-dns/node-dns/internal/kube/clusterdns"
-	"github.com/node-dns/node-dns/internal/localdata"
-	"github.com/node-dns/node-dns/internal/precedence"
+	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/sys/atomicfile"
 )
-
-// fromCluster is the configuration of the cluster's own DNS, for the key of that name. Its Settings do not change.
-type fromCluster struct {
-	cluster.Settings
-
-	mu    sync.Mutex           // guards what follows
-	zones []dnsname.Name       // the cluster's
-	said  *clusterdns.Settings // parsed for these zones; nil if it has not been parsed
-}
-
-// read parses the objects. It keeps the result until the cluster's zones change, because the daemon looks every few seconds.
-func (f *fromCluster) read(zones []dnsname.Name) *clusterdns.Settings {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.said == nil || !slices.Equal(f.zones, zones) {
-		said := clusterdns.Read(f.Objects, zones)
-		f.zones, f.said = zones, &said
-	}
-	return f.said
-}
 
 // maxFromCluster bounds the file, in octets: five objects of the API, which have 1.5 MiB each at most, with their line ends escaped.
 const maxFromCluster = 16 << 20
@@ -61,7 +33,7 @@ func (d *Daemon) loadFromCluster() {
 		d.log.Warn("what the cluster configures of its DNS is not known before the API answers", "file", d.paths.fromCluster, "error", err)
 	}
 	kept.Objects = slices.DeleteFunc(kept.Objects, func(o clusterdns.Object) bool { return !cluster.IsSetting(o) })
-	d.ownDNS.Store(&fromCluster{Settings: cluster.Settings{Objects: kept.Objects, Cluster: kept.Cluster}})
+	d.ownDNS.Store(&policy.FromCluster{Settings: cluster.Settings{Objects: kept.Objects, Cluster: kept.Cluster}})
 }
 
 func readKeptSettings(path string) (kept keptSettings, err error) {
@@ -87,7 +59,7 @@ func readKeptSettings(path string) (kept keptSettings, err error) {
 func (d *Daemon) knownSettings() cluster.Settings {
 	now := d.ownDNS.Load()
 	if len(now.Failed) > 0 {
-		now = &fromCluster{Settings: cluster.Settings{Objects: now.Objects, Cluster: now.Cluster}}
+		now = &policy.FromCluster{Settings: cluster.Settings{Objects: now.Objects, Cluster: now.Cluster}}
 		d.ownDNS.Store(now)
 	}
 	return now.Settings
@@ -95,10 +67,10 @@ func (d *Daemon) knownSettings() cluster.Settings {
 
 // takeFromCluster applies new Settings and has them saved for the next start.
 func (d *Daemon) takeFromCluster(settings cluster.Settings) {
-	if !d.serving.Load().config.Resolver.FromCluster {
+	if !d.policy().Config.Resolver.FromCluster {
 		return // any more
 	}
-	d.ownDNS.Store(&fromCluster{Settings: keepGood(d.ownDNS.Load().Objects, settings)})
+	d.ownDNS.Store(&policy.FromCluster{Settings: keepGood(d.ownDNS.Load().Objects, settings)})
 	select {
 	case d.ownDNSChanged <- struct{}{}:
 	default:
@@ -133,7 +105,7 @@ func (d *Daemon) keepFromCluster(ctx context.Context) error {
 			return nil
 		case <-d.ownDNSChanged:
 		}
-		if !d.serving.Load().config.Resolver.FromCluster {
+		if !d.policy().Config.Resolver.FromCluster {
 			continue
 		}
 		now := d.ownDNS.Load()
@@ -155,94 +127,8 @@ func (d *Daemon) keepFromCluster(ctx context.Context) error {
 
 // forgetFromCluster drops the objects and their file when fromCluster is turned off: they are not watched any more.
 func (d *Daemon) forgetFromCluster() {
-	d.ownDNS.Store(new(fromCluster))
+	d.ownDNS.Store(new(policy.FromCluster))
 	if err := os.Remove(d.paths.fromCluster); err != nil && !errors.Is(err, os.ErrNotExist) {
 		d.log.Warn("what the cluster configures of its DNS is still kept", "error", err)
 	}
-}
-
-// maxUnfollowed bounds the notes about what cannot be followed.
-const maxUnfollowed = 20
-
-// addOwn parses the configuration of the cluster's own DNS, and reports the parts that are not followed.
-func (s *serving) addOwn(in inputs) {
-	if in.ownDNS == nil {
-		return
-	}
-	s.own = in.ownDNS.read(s.apexes)
-	where := in.config.Where("fromCluster")
-	for _, err := range in.ownDNS.Failed {
-		s.problems = append(s.problems, fmt.Sprintf("%s: %v", where, err))
-	}
-	if s.api == (api{}) {
-		s.problems = append(s.problems, where+": no Kubernetes API is watched (see kubeconfig)")
-	}
-	for i, u := range s.own.Unfollowed {
-		if i == maxUnfollowed {
-			s.note("%d more parts of what the cluster configures of its DNS are not followed", len(s.own.Unfollowed)-i)
-			break
-		}
-		s.note("%s is not followed: %s", u.Where, u.Text)
-	}
-}
-
-// ownDNSClaims are the routes of the cluster's own DNS. If no server of a domain can be asked, its queries fail: its names must not leak.
-func (s *serving) ownDNSClaims() []precedence.Claim {
-	if s.own == nil {
-		return nil
-	}
-	var claims []precedence.Claim
-	for _, route := range s.own.Routes {
-		c := precedence.Claim{
-			Source: precedence.FromCluster, Detail: route.Where, Domain: route.Domain, Servers: route.Servers, GivesWay: route.Domain.IsRoot(),
-		}
-		if route.Local {
-			c.Kind = precedence.Local
-		}
-		claims = append(claims, c)
-	}
-	return claims
-}
-
-// ownHosts are the hosts of the cluster's own DNS, without names that have a record in dnsmasq's files or lie in a pinned domain.
-func ownHosts(all []clusterdns.Host, files *localdata.Data, pinned []dnsname.Name) (hosts []dnsmasqconf.Host) {
-	isAdmins := func(name dnsname.Name) bool { return files.Has(name) || slices.ContainsFunc(pinned, name.Within) }
-	for _, h := range all {
-		if names := slices.DeleteFunc(slices.Clone(h.Names), isAdmins); len(names) > 0 {
-			hosts = append(hosts, dnsmasqconf.Host{
-				Names: names, Addrs: []netip.Addr{h.Addr}, TTL: h.TTL, NoReverse: h.NoReverse, Whole: true, Place: placeOf(h.Where),
-			})
-		}
-	}
-	return hosts
-}
-
-// placeOf is the place that "ConfigMap kube-system/coredns Corefile:12" names.
-func placeOf(where string) dnsmasqconf.Place {
-	i := strings.LastIndexByte(where, ':')
-	line, err := strconv.Atoi(where[i+1:])
-	if err != nil {
-		return dnsmasqconf.Place{File: where}
-	}
-	return dnsmasqconf.Place{File: where[:i], Line: line}
-}
-
-// beneath are the claims for all names that would count without fromCluster, the strongest first.
-func (s *serving) beneath() []precedence.Claim {
-	isRoot := func(c precedence.Claim) bool {
-		return c.Domain.IsRoot() && !c.Plain && len(c.Servers) > 0 && c.Source != precedence.FromCluster
-	}
-	var claims []precedence.Claim
-	for _, r := range s.won {
-		if isRoot(r.Claim) {
-			claims = append(claims, r.Claim)
-		}
-	}
-	for _, l := range s.lost {
-		if isRoot(l.Claim) && l.Barred == "" {
-			claims = append(claims, l.Claim)
-		}
-	}
-	slices.SortStableFunc(claims, func(a, b precedence.Claim) int { return cmp.Compare(a.Source, b.Source) })
-	return claims
 }

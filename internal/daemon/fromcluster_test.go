@@ -256,11 +256,11 @@ func TestFromClusterHosts(t *testing.T) {
 			t.Errorf("a name of the cluster set is %q", got)
 		}
 	}
-	s := r.daemon.serving.Load()
-	if s.local.Has(dnsname.MustParse("x.own.test")) {
+	s := r.daemon.policy()
+	if s.Local.Has(dnsname.MustParse("x.own.test")) {
 		t.Error("a name that the admin has nameservers for is answered from the cluster's hosts")
 	}
-	if got := s.saidLocally(dnsname.MustParse("printer.test")); got != "ConfigMap kube-system/coredns Corefile:3" {
+	if got := saidLocally(s, dnsname.MustParse("printer.test")); got != "ConfigMap kube-system/coredns Corefile:3" {
 		t.Errorf("it is from %q", got)
 	}
 }

@@ -78,8 +78,8 @@ func (d *Daemon) takeOverFrom(from heirloom) {
 	if from.cache == nil {
 		return
 	}
-	n, err := d.cache.Load().Restore(from.cache, from.away, func(e cache.Entry) bool {
-		return !slices.ContainsFunc(d.serving.Load().apexes, e.Within) && !d.isStale(e)
+	n, err := d.resolver.Cache().Restore(from.cache, from.away, func(e cache.Entry) bool {
+		return !slices.ContainsFunc(d.policy().Apexes, e.Within) && !d.resolver.IsStale(e)
 	})
 	if err != nil {
 		d.log.Warn("not taking over the cache", "error", err, journal.HandoverFailed.Attr())
@@ -139,13 +139,13 @@ func (d *Daemon) handOver(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 	defer cancel()
-	d.log.Info("handed over", "unanswered", d.server.Leave(ctx, d.forward.Close), journal.HandedOver.Attr())
+	d.log.Info("handed over", "unanswered", d.server.Leave(ctx, d.resolver.GiveUp), journal.HandedOver.Attr())
 	return err
 }
 
 // leaveCache has the service manager hold the cache's content.
 func (d *Daemon) leaveCache() error {
-	dump := d.cache.Load().Dump(maxCacheDump)
+	dump := d.resolver.Cache().Dump(maxCacheDump)
 	if len(dump) == 0 {
 		return nil
 	}

@@ -1,24 +1,12 @@
 package daemon
 
 import (
-	"net/netip"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
-	"github.com/node-dns/node-dns/internal/dns/forward"
+	"github.com/miekg/dns"
 )
-
-func listenText(addrs []netip.AddrPort) string {
-	var words []string
-	for _, addr := range addrs {
-		words = append(words, addr.String())
-	}
-	return strings.Join(words, " ")
-}
-
-func routeText(routes []forward.Route) string { return strings.Join(routeWords(routes), " ") }
 
 // write makes a file with its directories; no text, no file.
 func write(t testing.TB, path, text string) {
@@ -32,4 +20,21 @@ func write(t testing.TB, path, text string) {
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func firstValue(m *dns.Msg) string {
+	if len(m.Answer) == 0 {
+		return ""
+	}
+	switch rr := m.Answer[0].(type) {
+	case *dns.A:
+		return rr.A.String()
+	case *dns.AAAA:
+		return rr.AAAA.String()
+	case *dns.TXT:
+		return rr.Txt[0]
+	case *dns.PTR:
+		return rr.Ptr
+	}
+	return m.Answer[0].String()
 }

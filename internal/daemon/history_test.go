@@ -194,7 +194,7 @@ func TestServerHistory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	next.noteRoutes(startReason, r.daemon.serving.Load().routes)
+	next.noteRoutes(startReason, r.daemon.policy().Routes)
 	after := next.serverHistory(t.Context())
 	if n := len(h.Changes); len(after.Changes) != n+1 || after.Changes[n-1].By != last().By || len(after.Changes[n].Differences) != 0 {
 		t.Errorf("the next daemon says %+v", after.Changes)

@@ -13,13 +13,14 @@ import (
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/nm"
+	"github.com/node-dns/node-dns/internal/test/policytest"
 )
 
 // looksOnly is a daemon on a tree with these files, which does nothing but look.
 func looksOnly(t *testing.T, root, configFile string) *Daemon {
 	t.Helper()
 	d, err := New(Config{Root: root, ConfigFile: configFile, Looker: hostdns.Looker{
-		Net:            func(context.Context) (netstate.State, error) { return node(), nil },
+		Net:            func(context.Context) (netstate.State, error) { return policytest.Node(), nil },
 		NetworkManager: func(context.Context) (nm.Snapshot, error) { return nm.Snapshot{}, nm.ErrNotRunning },
 	}})
 	if err != nil {

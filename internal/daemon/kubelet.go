@@ -7,6 +7,7 @@ import (
 	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/admin/searchlist"
 	"github.com/node-dns/node-dns/internal/hostdns"
+	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/resolvconf"
 )
 
@@ -24,15 +25,15 @@ type kubelet struct {
 }
 
 // kubeletByFiles is what the cluster's file says, and node-dns.yaml of the cluster domain.
-func (d *Daemon) kubeletByFiles(s *serving) kubelet {
-	k := kubelet{Kubelet: searchlist.Kubelet{Domain: s.config.ClusterDomain.Relative(), Limits: searchlist.LimitsOf(s.config.IsOpenShift)}}
-	k.dnsSource = s.config.WhereCluster("clusterDNS", "kubeletArguments.cluster-dns", "dnsIP")
-	k.domainSource = s.config.Where("clusterDomain", "kubeletArguments.cluster-domain", "dnsDomain")
-	path := s.config.KubeletResolvConf
+func (d *Daemon) kubeletByFiles(s *policy.Policy) kubelet {
+	k := kubelet{Kubelet: searchlist.Kubelet{Domain: s.Config.ClusterDomain.Relative(), Limits: searchlist.LimitsOf(s.Config.IsOpenShift)}}
+	k.dnsSource = s.Config.WhereCluster("clusterDNS", "kubeletArguments.cluster-dns", "dnsIP")
+	k.domainSource = s.Config.Where("clusterDomain", "kubeletArguments.cluster-domain", "dnsDomain")
+	path := s.Config.KubeletResolvConf
 	if path == "" {
 		path = d.paths.host.ResolvConf
 	}
-	k.host = control.HostFile{Path: d.hostPath(path), Source: s.config.WhereCluster("resolvConf", "kubeletArguments.resolv-conf")}
+	k.host = control.HostFile{Path: d.hostPath(path), Source: s.Config.WhereCluster("resolvConf", "kubeletArguments.resolv-conf")}
 	read := hostdns.ReadFile(d.paths.host.Root, path)
 	if k.missing = !read.Exists; read.Err != nil {
 		k.unread = read.Err.Error()
@@ -40,9 +41,9 @@ func (d *Daemon) kubeletByFiles(s *serving) kubelet {
 	file := resolvconf.Parse(read.Data)
 	k.setHost(searchlist.Conf{Nameservers: file.Nameservers(), Search: file.SearchLine(), Options: file.Options()})
 	k.isOurs = hostdns.IsOurs(read.Data)
-	for _, addr := range s.config.DNSIPs {
+	for _, addr := range s.Config.DNSIPs {
 		if addr.IsUnspecified() {
-			addr = s.nodeIP
+			addr = s.NodeIP
 		}
 		k.DNS = append(k.DNS, addr)
 	}

@@ -11,7 +11,8 @@ import (
 
 	"github.com/node-dns/node-dns/internal/clients"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
-	"github.com/node-dns/node-dns/internal/dns/forward"
+	"github.com/node-dns/node-dns/internal/policy"
+	"github.com/node-dns/node-dns/internal/resolve"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
@@ -56,11 +57,11 @@ func TestSpell(t *testing.T) {
 func TestLimitsInLog(t *testing.T) {
 	text := new(lab.Text)
 	d := &Daemon{
-		log:     slog.New(slog.NewTextHandler(text, nil)),
-		forward: forward.New(forward.Config{}),
-		server:  dnsserver.New(dnsserver.Config{Access: &dnsserver.Access{Clients: clients.NewNetworks(nil)}}),
+		log:    slog.New(slog.NewTextHandler(text, nil)),
+		server: dnsserver.New(dnsserver.Config{Access: &dnsserver.Access{Clients: clients.NewNetworks(nil)}}),
 	}
-	defer d.forward.Close()
+	d.resolver = resolve.New(resolve.Config{}, new(policy.Policy))
+	defer d.resolver.Close()
 	defer d.server.Shutdown(t.Context())
 	if err := d.server.Listen([]netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")}); err != nil {
 		t.Fatal(err)

@@ -6,15 +6,16 @@ import (
 
 	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+	"github.com/node-dns/node-dns/internal/policy"
 )
 
 // listen binds what s wants, and logs what became of it. What is bound already stays as it is.
-func (d *Daemon) listen(s *serving) error {
+func (d *Daemon) listen(s *policy.Policy) error {
 	before := listenerStatus(d.server.Listeners(), nil)
 	terms, at, _ := dnsserver.ReadTerms(d.paths.terms)
 	d.server.SetTerms(terms, at...)
-	err := d.server.Listen(s.listen)
-	d.logListeners(before, listenerStatus(d.server.Listeners(), s.spare))
+	err := d.server.Listen(s.Listen)
+	d.logListeners(before, listenerStatus(d.server.Listeners(), s.Spare))
 	return err
 }
 

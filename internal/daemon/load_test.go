@@ -90,7 +90,7 @@ func TestLoad(t *testing.T) {
 		_ = r.daemon.reload(ctx) // one in six has a fault
 	})
 	repeat(1, func(int) {
-		r.daemon.cache.Load().Flush(nil)
+		r.daemon.resolver.Cache().Flush(nil)
 		time.Sleep(5 * time.Millisecond)
 	})
 	repeat(2, func(int) {

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/dns/forward"
@@ -13,33 +12,21 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/journal"
 )
 
-// fewWords is how many elements of a list a log line names.
-const fewWords = 6
-
-// few is a list for the log: its first elements, and how many there are beside them. A node has hundreds of addresses
-// where `listen: all` meets a bridge with one for each pod.
-func few(words []string, separator string) string {
-	if len(words) <= fewWords {
-		return strings.Join(words, separator)
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(words[:fewWords], separator), len(words)-fewWords)
-}
-
 // logListeners logs what became of the listeners: an address that cannot be bound once for each reason, and once more
 // when it is bound.
 func (d *Daemon) logListeners(before, after []control.Listener) {
 	change := changeOfListeners(before, after)
 	if len(change.opened) > 0 {
-		d.log.Info("listening", "addresses", few(change.opened, " "), journal.Listening.Attr())
+		d.log.Info("listening", "addresses", journal.Few(change.opened, " "), journal.Listening.Attr())
 	}
 	if len(change.closed) > 0 {
-		d.log.Info("not listening any more", "addresses", few(change.closed, " "))
+		d.log.Info("not listening any more", "addresses", journal.Few(change.closed, " "))
 	}
 	if len(change.spared) > 0 {
-		d.log.Info("another program has an address that node-dns would serve too", "addresses", few(change.spared, " "))
+		d.log.Info("another program has an address that node-dns would serve too", "addresses", journal.Few(change.spared, " "))
 	}
 	for _, reason := range slices.Sorted(maps.Keys(change.failed)) {
-		d.log.Warn("cannot listen", "addresses", few(change.failed[reason], " "), "error", reason, journal.ListenFailed.Attr())
+		d.log.Warn("cannot listen", "addresses", journal.Few(change.failed[reason], " "), "error", reason, journal.ListenFailed.Attr())
 	}
 }
 
@@ -68,15 +55,15 @@ func (d *Daemon) logLoops(before, after map[nameserver.Server]struct{}) {
 		return words
 	}
 	if came := without(after, before); len(came) > 0 {
-		d.log.Warn("upstreams send our queries back and are left out", "servers", few(came, " "), journal.UpstreamLoop.Attr())
+		d.log.Warn("upstreams send our queries back and are left out", "servers", journal.Few(came, " "), journal.UpstreamLoop.Attr())
 	}
 	if went := without(before, after); len(went) > 0 {
-		d.log.Info("upstreams do not send our queries back any more", "servers", few(went, " "))
+		d.log.Info("upstreams do not send our queries back any more", "servers", journal.Few(went, " "))
 	}
 }
 
 func (d *Daemon) logRoutes(before, after []forward.Route) {
-	d.log.Info("routes", "routes", few(routeWords(after), " "), "before", few(routeWords(before), " "))
+	d.log.Info("routes", "routes", journal.Few(routeWords(after), " "), "before", journal.Few(routeWords(before), " "))
 	for _, line := range nameserverLines(after) {
 		d.plain.Info(line)
 	}
@@ -127,7 +114,7 @@ func routeWords(routes []forward.Route) []string {
 		for _, server := range route.Servers {
 			servers = append(servers, server.String())
 		}
-		words = append(words, routeWord(route.Domain, route.Plain)+"="+few(servers, ","))
+		words = append(words, routeWord(route.Domain, route.Plain)+"="+journal.Few(servers, ","))
 	}
 	return words
 }
@@ -139,17 +126,17 @@ func (d *Daemon) logProblems(before, after []string, fault error) {
 		return slices.DeleteFunc(slices.Clone(all), func(p string) bool { return slices.Contains(known, p) })
 	}
 	came, went := without(after, before), without(before, after)
-	for _, problem := range came[:min(len(came), fewWords)] {
+	for _, problem := range came[:min(len(came), journal.MaxFew)] {
 		if fault != nil && problem == fault.Error() {
 			d.log.Error("configuration has faults: the running one stays", "error", problem, journal.ConfigFault.Attr())
 			continue
 		}
 		d.log.Warn("problem", "problem", problem, journal.Problem.Attr())
 	}
-	if more := len(came) - fewWords; more > 0 {
+	if more := len(came) - journal.MaxFew; more > 0 {
 		d.log.Warn("more problems: node-dns status shows them", "count", more)
 	}
-	for _, problem := range went[:min(len(went), fewWords)] {
+	for _, problem := range went[:min(len(went), journal.MaxFew)] {
 		d.log.Info("problem solved", "problem", problem, journal.ProblemSolved.Attr())
 	}
 }
@@ -160,11 +147,4 @@ func (d *Daemon) logNotes(before, after []string) {
 			d.log.Warn("note", "note", note)
 		}
 	}
-}
-
-// sameRoutes reports whether the same names go to the same servers. That another source named them changes nothing.
-func sameRoutes(a, b []forward.Route) bool {
-	return slices.EqualFunc(a, b, func(x, y forward.Route) bool {
-		return x.Domain == y.Domain && x.Plain == y.Plain && x.Local == y.Local && slices.Equal(x.Servers, y.Servers)
-	})
 }

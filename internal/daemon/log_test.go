@@ -15,7 +15,9 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/forward"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/test/lab"
+	"github.com/node-dns/node-dns/internal/test/policytest"
 )
 
 // logged is a daemon that can do nothing but log, and what it logs, without time.
@@ -134,7 +136,7 @@ func TestLogHandover(t *testing.T) {
 func TestLogLoops(t *testing.T) {
 	set := func(texts ...string) map[nameserver.Server]struct{} {
 		all := map[nameserver.Server]struct{}{}
-		for _, server := range servers(texts...) {
+		for _, server := range policytest.Servers(texts...) {
 			all[server] = struct{}{}
 		}
 		return all
@@ -155,23 +157,23 @@ func TestRoutesAreBounded(t *testing.T) {
 	for i := range 64 {
 		texts = append(texts, fmt.Sprintf("10.0.0.%d", i+1))
 	}
-	var many, other serving
+	var many, other policy.Policy
 	for i := range 100 {
-		many.routes = append(many.routes, forward.Route{Domain: dnsname.MustParse(fmt.Sprintf("r%d.example", i)), Servers: servers(texts...)})
+		many.Routes = append(many.Routes, forward.Route{Domain: dnsname.MustParse(fmt.Sprintf("r%d.example", i)), Servers: policytest.Servers(texts...)})
 		texts[63] = "10.0.1.1" // beyond what the log names
-		other.routes = append(other.routes, forward.Route{Domain: dnsname.MustParse(fmt.Sprintf("r%d.example", i)), Servers: servers(texts...)})
+		other.Routes = append(other.Routes, forward.Route{Domain: dnsname.MustParse(fmt.Sprintf("r%d.example", i)), Servers: policytest.Servers(texts...)})
 		texts[63] = "10.0.0.64"
 	}
-	if !sameRoutes(many.routes, many.routes) || sameRoutes(many.routes, other.routes) || sameRoutes(many.routes, many.routes[1:]) {
+	if !forward.SameRoutes(many.Routes, many.Routes) || forward.SameRoutes(many.Routes, other.Routes) || forward.SameRoutes(many.Routes, many.Routes[1:]) {
 		t.Error("routes are not compared by value")
 	}
 	nobody := []forward.Route{{Domain: dnsname.MustParse("example")}} // SERVFAIL there, and with Local NXDOMAIN
 	local := []forward.Route{{Domain: dnsname.MustParse("example"), Local: true}}
-	if sameRoutes(nobody, local) || !sameRoutes(local, local) {
+	if forward.SameRoutes(nobody, local) || !forward.SameRoutes(local, local) {
 		t.Error("a domain that is answered here is taken for one that has no servers")
 	}
 	d, text := logged()
-	d.logRoutes(nil, many.routes)
+	d.logRoutes(nil, many.Routes)
 	if got := text.String(); len(got) > 4000 || !strings.Contains(got, "using 6370 more nameservers") || !strings.Contains(got, "r0.example.=10.0.0.1,10.0.0.2,") || !strings.Contains(got, "and 94 more") {
 		t.Errorf("%d bytes: %.4100s", len(got), got)
 	}

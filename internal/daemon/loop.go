@@ -184,7 +184,7 @@ func (d *Daemon) awaitProbe(ctx context.Context) bool {
 func (d *Daemon) probed() []nameserver.Server {
 	var servers []nameserver.Server
 	seen := map[nameserver.Server]bool{}
-	for _, server := range d.serving.Load().candidates {
+	for _, server := range d.policy().Candidates {
 		if !server.TLS && !seen[server] {
 			seen[server] = true
 			servers = append(servers, server)

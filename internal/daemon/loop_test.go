@@ -12,10 +12,11 @@ import (
 
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/test/policytest"
 )
 
 func TestLoopsAreFound(t *testing.T) {
-	all := servers("10.0.0.2", "10.0.0.3")
+	all := policytest.Servers("10.0.0.2", "10.0.0.3")
 	var l loops
 	loop := map[nameserver.Server]bool{all[1]: true}
 	var mu sync.Mutex
@@ -59,7 +60,7 @@ func TestProbesEnd(t *testing.T) {
 	var l loops
 	var last string
 	l.ask = func(_ context.Context, _ nameserver.Server, qname string) { last = qname }
-	if _, err := l.probe(t.Context(), servers("10.0.0.2")); err != nil {
+	if _, err := l.probe(t.Context(), policytest.Servers("10.0.0.2")); err != nil {
 		t.Fatal(err)
 	}
 	if l.isProbe(dnsname.MustParse(last)) {
@@ -85,7 +86,7 @@ func TestProbesAreBounded(t *testing.T) {
 			time.Sleep(loopProbeTimeout) // so that all that may begin have begun
 			now.Add(-1)
 		}
-		if _, err := l.probe(t.Context(), servers(texts...)); err != nil {
+		if _, err := l.probe(t.Context(), policytest.Servers(texts...)); err != nil {
 			t.Fatal(err)
 		}
 		if most.Load() != loopProbes || all.Load() != 100 {

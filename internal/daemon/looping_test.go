@@ -18,9 +18,11 @@ import (
 
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/netstate"
+	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/precedence"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 	"github.com/node-dns/node-dns/internal/test/lab"
+	"github.com/node-dns/node-dns/internal/test/policytest"
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
@@ -124,7 +126,7 @@ func TestLoopWhileRunning(t *testing.T) {
 	}
 	to := site.Addr()
 	there.to.Store(&to)
-	r.daemon.reroute() // or in five minutes
+	tell(r.daemon.rerouted) // or in five minutes
 	r.await("the upstream is asked again", func() bool { return len(r.servers()) == 1 })
 	if rcode := r.rcode(at, "www.example.com."); rcode != dns.RcodeSuccess {
 		t.Errorf("after: %s", dns.RcodeToString[rcode])
@@ -144,21 +146,21 @@ func TestLoopComesLater(t *testing.T) {
 		r := start(t, map[string]string{upstreamPath: "server=" + strings.ReplaceAll(there.addr.String(), ":", "#") + "\n"})
 		at := r.address()
 		there.to.Store(&at)
-		r.daemon.reroute() // as any change of the upstreams does
+		tell(r.daemon.rerouted) // as any change of the upstreams does
 		r.await("the upstream is left out", func() bool { return len(r.servers()) == 0 })
-		if refused := fmt.Sprint(r.status().Refused); !strings.Contains(refused, comeBack) {
+		if refused := fmt.Sprint(r.status().Refused); !strings.Contains(refused, precedence.ComesBack) {
 			t.Errorf("refused: %s", refused)
 		}
 	})
 	t.Run("listener", func(t *testing.T) {
 		const theirs = "192.0.2.53"
-		before, after := inputs{config: readConfig(t, "", "")}, inputs{config: readConfig(t, "listen: [auto, "+theirs+"]\n", "")}
-		for i, in := range []inputs{before, after} {
-			in.net = node()
-			in.net.Addrs = append(slices.Clone(in.net.Addrs), netstate.Addr{Addr: netip.MustParseAddr(theirs), Interface: "eth1", Up: true})
-			in.from, in.captured = precedence.NetworkManager, upstream.Set{Servers: servers(theirs, "192.0.2.54")}
-			s := newServing(in)
-			if got, want := nameserver.Join(s.routes[len(s.routes)-1].Servers), []string{theirs + " 192.0.2.54", "192.0.2.54"}[i]; got != want {
+		before, after := policy.Inputs{Config: policytest.Config(t, "", "")}, policy.Inputs{Config: policytest.Config(t, "listen: [auto, "+theirs+"]\n", "")}
+		for i, in := range []policy.Inputs{before, after} {
+			in.Net = policytest.Node()
+			in.Net.Addrs = append(slices.Clone(in.Net.Addrs), netstate.Addr{Addr: netip.MustParseAddr(theirs), Interface: "eth1", Up: true})
+			in.From, in.Captured = precedence.NetworkManager, upstream.Set{Servers: policytest.Servers(theirs, "192.0.2.54")}
+			s := policy.New(in)
+			if got, want := nameserver.Join(s.Routes[len(s.Routes)-1].Servers), []string{theirs + " 192.0.2.54", "192.0.2.54"}[i]; got != want {
 				t.Errorf("%d: %s, expected %s", i, got, want)
 			}
 		}
@@ -192,7 +194,7 @@ func TestLoopOfTwo(t *testing.T) {
 		b.askAll(b.address(), "b", 101)
 		a.await("one leaves the other out", func() bool { return len(a.servers())+len(b.servers()) < 2 })
 		for _, r := range []*running{a, b} {
-			if n := r.daemon.forward.Stats().Asked; n > 1000 {
+			if n := r.daemon.resolver.Forward().Stats().Asked; n > 1000 {
 				t.Errorf("202 queries became %d questions", n)
 			}
 		}
@@ -207,7 +209,7 @@ func TestLoopOfTwo(t *testing.T) {
 		r.await("dnsmasq is left out", func() bool {
 			return len(r.servers()) == 0 && strings.Contains(strings.Join(r.status().Problems, "\n"), theirs.String())
 		})
-		if n := r.daemon.forward.Stats().Asked; n > 600 {
+		if n := r.daemon.resolver.Forward().Stats().Asked; n > 600 {
 			t.Errorf("101 queries became %d questions", n)
 		}
 	})
@@ -217,16 +219,16 @@ func TestLoopOfTwo(t *testing.T) {
 // an address brings about, and asked again when that is another's once more (law 3).
 func TestOwnAddressComes(t *testing.T) {
 	const theirs = "192.0.2.53"
-	in := inputs{config: readConfig(t, "clusterDomain: cluster.local\nlisten: all\nupstreams: ["+theirs+", 192.0.2.54]\n", "")}
-	without, with := node(), node()
+	in := policy.Inputs{Config: policytest.Config(t, "clusterDomain: cluster.local\nlisten: all\nupstreams: ["+theirs+", 192.0.2.54]\n", "")}
+	without, with := policytest.Node(), policytest.Node()
 	with.Addrs = append(slices.Clone(with.Addrs), netstate.Addr{Addr: netip.MustParseAddr(theirs), Interface: "eth0", Up: true})
 	for i, step := range []struct {
 		net  netstate.State
 		want string
 	}{{without, theirs + " 192.0.2.54"}, {with, "192.0.2.54"}, {without, theirs + " 192.0.2.54"}} {
-		in.net = step.net
-		s := newServing(in)
-		if got := nameserver.Join(s.routes[len(s.routes)-1].Servers); got != step.want {
+		in.Net = step.net
+		s := policy.New(in)
+		if got := nameserver.Join(s.Routes[len(s.Routes)-1].Servers); got != step.want {
 			t.Errorf("%d: %s, expected %s", i, got, step.want)
 		}
 	}
@@ -264,7 +266,7 @@ func TestSuspicionsAreBounded(t *testing.T) {
 		t.Error("the second is taken up at once")
 	}
 	d.suspect()
-	d.reroute()
+	tell(d.rerouted)
 	if !d.awaitProbe(t.Context()) {
 		t.Error("other upstreams are not probed at once")
 	}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/dns/cache"
 	"github.com/node-dns/node-dns/internal/sys/procfs"
 )
 
@@ -92,7 +93,7 @@ func (d *Daemon) watchMemory(ctx context.Context) error {
 			live := liveHeap()
 			percent = d.collectAt(percent, gcPercent(live))
 			if limit := d.memory.limit.Load(); limit > 0 {
-				d.fitCache(limit, live)
+				d.fitCache(d.resolver.Cache(), limit, live)
 			}
 		}
 	}
@@ -129,8 +130,7 @@ func liveHeap() int64 {
 }
 
 // fitCache bounds the cache, and says so once where that is less than it has.
-func (d *Daemon) fitCache(limit, live int64) {
-	c := d.cache.Load()
+func (d *Daemon) fitCache(c *cache.Cache, limit, live int64) {
 	stats := c.Stats()
 	room := roomForCache(limit, live, int64(stats.Bytes))
 	removed := c.Bound(int(min(room, math.MaxInt)))

@@ -8,13 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/miekg/dns"
-
 	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/admin/metrics"
-	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/nm"
-	"github.com/node-dns/node-dns/internal/sys/percpu"
 )
 
 // metricsState is what is shown to Prometheus beside what the other parts know, and where.
@@ -26,7 +22,6 @@ type metricsState struct {
 	health      healthCount
 	events      *wordCount // of NetworkManager
 	requests    *wordCount // for the host's files, and what the hook writes by itself
-	absent      percpu.Counter
 	programming programmingCount
 	requested   requestCount
 }
@@ -56,21 +51,14 @@ func (d *Daemon) sample() metrics.Sample {
 		Revision: d.config.Revision,
 		Traffic:  d.server.Traffic(),
 		Server:   d.server.Stats(),
-		Cache:    d.cache.Load().Stats(),
-		Forward:  d.forward.Stats(),
-		Routes:   d.forward.Status(),
+		Cache:    d.resolver.Cache().Stats(),
+		Forward:  d.resolver.Forward().Stats(),
+		Routes:   d.resolver.Forward().Status(),
 		Config:   d.metrics.config.read(),
 
 		Events: d.metrics.events.read(), Requests: d.metrics.requests.read(),
-		SearchNXDomain: d.metrics.absent.Load(), Health: d.metrics.health.read(),
+		SearchNXDomain: d.resolver.Absent(), Health: d.metrics.health.read(),
 		Programming: d.metrics.programming.read(), APIRequests: d.metrics.requested.read(),
-	}
-}
-
-// countSearch counts an answer that was not given on the wire: that there is no such name of the cluster.
-func (d *Daemon) countSearch(q *dnsserver.Query, m *dns.Msg) {
-	if m != nil && m.Rcode == dns.RcodeNameError && d.serving.Load().isOfCluster(q.Domain()) {
-		d.metrics.absent.Add()
 	}
 }
 

@@ -20,22 +20,9 @@ import (
 // metricsAgain is how soon an address that could not be bound is tried again.
 const metricsAgain = 2 * time.Second
 
-// metricsOf is where the numbers are shown. The address of the default is the host's own: a daemon below another root has none
-// unless its node-dns.yaml says so, as it has no system bus.
-func metricsOf(config nodeconfig.Config, root string) nodeconfig.Metrics {
-	m := config.Metrics
-	if _, isSaid := config.Sources["metrics.address"]; root != "" && root != "/" && !isSaid {
-		m.Address = nodeconfig.Metrics{}.Address
-	}
-	return m
-}
-
 // rewant has what is shown, and where, brought up to date. It never blocks.
 func (m *metricsState) rewant() {
-	select {
-	case m.changed <- struct{}{}:
-	default:
-	}
+	tell(m.changed)
 }
 
 // serveMetrics shows the numbers where the configuration says until ctx ends. A port that somebody else has is tried again and
@@ -46,7 +33,7 @@ func (d *Daemon) serveMetrics(ctx context.Context) error {
 	again := time.NewTimer(0)
 	defer again.Stop()
 	for {
-		if !s.follow(ctx, d.serving.Load().metrics) {
+		if !s.follow(ctx, d.policy().Metrics) {
 			again.Reset(metricsAgain)
 		}
 		select {

@@ -98,7 +98,7 @@ func (d *Daemon) by(seen *dnsserver.Seen) string {
 		return "refused"
 	}
 	var room [dnswire.MaxName]byte
-	if name, ok := dnswire.AppendText(room[:0], monitor.Question(seen)); ok && d.zone.Covers(name) {
+	if name, ok := dnswire.AppendText(room[:0], monitor.Question(seen)); ok && d.resolver.Covers(name) {
 		return "cluster"
 	}
 	return "local"

@@ -1,8 +1,10 @@
 package daemon
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"testing"
 	"time"
 
@@ -10,21 +12,37 @@ import (
 
 	"github.com/node-dns/node-dns/internal/admin/metrics"
 	"github.com/node-dns/node-dns/internal/admin/monitor"
+	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
+	"github.com/node-dns/node-dns/internal/test/policytest"
 )
 
 // BenchmarkObserved is a remembered answer of the whole daemon, as BenchmarkUDP has it, while nobody looks, while it is scraped ten
 // times a second, while a monitor waits for a name that nobody asks for, and when it has gone. The first two and the last cost the same.
 func BenchmarkObserved(b *testing.B) {
 	site := dnstest.NewServer(b, siteRecords)
-	d := still(b, "nodeName: node-7\nupstreams: [\""+site.Addr().String()+"\"]\n", bazaar())
-	d.hub.Watched = d.watchQueries
-	server := twoServers(b, d).wire
-	query := wireQuery(b, "www.example.com.", dns.TypeA, func(m *dns.Msg) { m.SetEdns0(1232, false) })
-	b.Run("by nobody", func(b *testing.B) { askMany(b, server, query) })
+	d, err := New(Config{Root: b.TempDir()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	d.build(policy.New(policy.Inputs{Config: policytest.Config(b, "upstreams: [\""+site.Addr().String()+"\"]\n", ""), Net: policytest.Node()}))
+	b.Cleanup(func() {
+		if err := d.stop(context.Background()); err != nil {
+			b.Error(err)
+		}
+	})
+	if err := d.server.Listen([]netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")}); err != nil {
+		b.Fatal(err)
+	}
+	server := d.server.Listeners()[0].Addr
+	query, err := new(dns.Msg).SetQuestion("www.example.com.", dns.TypeA).SetEdns0(1232, false).Pack()
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Run("by nobody", func(b *testing.B) { dnstest.AskMany(b, server, query) })
 	b.Run("by Prometheus", func(b *testing.B) {
 		defer scrapeOften(metrics.Handler("nodedns", metrics.Source{Sample: d.sample, Status: d.Status, Log: d.log}))()
-		askMany(b, server, query)
+		dnstest.AskMany(b, server, query)
 	})
 	b.Run("by a monitor", func(b *testing.B) {
 		filter, err := monitor.NewFilter("", "other.example", "", "")
@@ -36,9 +54,9 @@ func BenchmarkObserved(b *testing.B) {
 			b.Fatal(err)
 		}
 		defer w.Close()
-		askMany(b, server, query)
+		dnstest.AskMany(b, server, query)
 	})
-	b.Run("by nobody any more", func(b *testing.B) { askMany(b, server, query) })
+	b.Run("by nobody any more", func(b *testing.B) { dnstest.AskMany(b, server, query) })
 }
 
 // scrapeOften scrapes until the function that it returns is called, which waits for the last time.

@@ -11,12 +11,12 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/admin/control"
-	"github.com/node-dns/node-dns/internal/autopath"
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/dns/dnswire"
 	"github.com/node-dns/node-dns/internal/dns/forward"
 	"github.com/node-dns/node-dns/internal/dns/records"
+	"github.com/node-dns/node-dns/internal/policy"
 )
 
 // queryTimeout is what dnsserver gives a client's query.
@@ -30,10 +30,14 @@ func (d *Daemon) query(ctx context.Context, question control.Question) (control.
 	}
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
-	walk := d.walkFor(question.Namespace)
+	var walked bool
+	asPod := dnsserver.HandlerFunc(func(ctx context.Context, q *dnsserver.Query) (m *dns.Msg, err error) {
+		m, walked, err = d.resolver.AsPodOf(ctx, question.Namespace, q)
+		return m, err
+	})
 	loopback := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), 0)
 	began := time.Now()
-	response, q, err := dnsserver.Direct(ctx, walk, m, loopback, netip.AddrPortFrom(d.serving.Load().nodeIP, 0))
+	response, q, err := dnsserver.Direct(ctx, asPod, m, loopback, netip.AddrPortFrom(d.policy().NodeIP, 0))
 	if err != nil {
 		return control.Answer{}, control.MistakeError{Why: err.Error()}
 	}
@@ -41,7 +45,7 @@ func (d *Daemon) query(ctx context.Context, question control.Question) (control.
 	answer.Took = time.Since(began)
 	d.tellOfQuery(m, response, q, answer.Took)
 	answer.By = d.answeredBy(q, answer)
-	answer.By.Walked = walk.Stats().Answered > 0
+	answer.By.Walked = walked
 	return answer, nil
 }
 
@@ -61,17 +65,6 @@ func (d *Daemon) tellOfQuery(asked, response *dns.Msg, q *dnsserver.Query, took 
 		}
 	}
 	d.hub.Query(q.Seen(query, sent, took))
-}
-
-// walkFor is the way of a query of a client of that namespace. It counts nothing.
-func (d *Daemon) walkFor(namespace string) *autopath.Autopath {
-	return autopath.New(d.local(dnsserver.HandlerFunc(d.serveLocalData)), func(netip.Addr) []dnsname.Name {
-		s := d.serving.Load()
-		if namespace == "" || d.autopathStatus(s).Why != "" {
-			return nil
-		}
-		return s.search.of(namespace)
-	})
 }
 
 // messageOf is the query that a client sends for a question.
@@ -173,19 +166,19 @@ func recordTexts(rrs []dns.RR) []control.Record {
 
 // answeredBy says who answered q.
 func (d *Daemon) answeredBy(q *dnsserver.Query, a control.Answer) control.By {
-	s := d.serving.Load()
+	s := d.policy()
 	by := control.By{Who: string(q.Origin), Cached: q.Cached, Age: q.Age}
 	isStale := func(e control.ExtendedError) bool {
 		return e.Code == dns.ExtendedErrorCodeStaleAnswer || e.Code == dns.ExtendedErrorCodeStaleNXDOMAINAnswer
 	}
 	by.Stale = slices.ContainsFunc(a.Errors, isStale)
-	apex := s.apexAbove(q.Domain())
+	apex := s.ApexAbove(q.Domain())
 	switch {
 	case q.Origin == dnsserver.OriginCluster:
-		by.Domain, by.Source, by.Target = apex, s.clusterSource, q.AnsweredBy.String()
+		by.Domain, by.Source, by.Target = apex, s.ClusterSource, q.AnsweredBy.String()
 		return by
 	case q.Origin == dnsserver.OriginLocalData:
-		by.Source = s.saidLocally(q.Name)
+		by.Source = saidLocally(s, q.Name)
 		return by
 	case q.Origin != "":
 		return by
@@ -194,12 +187,12 @@ func (d *Daemon) answeredBy(q *dnsserver.Query, a control.Answer) control.By {
 		by.Server = q.AnsweredBy.String()
 		d.addHealth(&by)
 	}
-	route, ok := d.forward.Match(q.Domain())
-	if ok && route.Source != guard {
+	route, ok := d.resolver.Forward().Match(q.Domain())
+	if ok && route.Source != policy.Guard {
 		by.Domain, by.Source = routeWord(route.Domain, route.Plain), route.Source
 	}
 	switch {
-	case by.Server != "" && apex != "" && slices.Contains(s.clusterDNS, q.AnsweredBy):
+	case by.Server != "" && apex != "" && slices.Contains(s.ClusterDNS, q.AnsweredBy):
 		by.Who = string(dnsserver.OriginCluster)
 	case by.Server != "":
 		by.Who = "upstream"
@@ -212,27 +205,17 @@ func (d *Daemon) answeredBy(q *dnsserver.Query, a control.Answer) control.By {
 }
 
 // saidLocally is the file and line that local data about a name is from; "": none says so.
-func (s *serving) saidLocally(name dnsname.Name) string {
-	place, ok := s.known.said.Where(name)
+func saidLocally(s *policy.Policy, name dnsname.Name) string {
+	place, ok := s.Known.Said.Where(name)
 	if !ok {
 		return ""
 	}
 	return place.String()
 }
 
-// apexAbove is the cluster's zone that a name is in; "": it is in none.
-func (s *serving) apexAbove(name dnsname.Name) string {
-	for _, apex := range s.apexes {
-		if name.Within(apex) {
-			return apex.String()
-		}
-	}
-	return ""
-}
-
 // addHealth adds what is known of the server that answered.
 func (d *Daemon) addHealth(by *control.By) {
-	for _, route := range d.forward.Status() {
+	for _, route := range d.resolver.Forward().Status() {
 		i := slices.IndexFunc(route.Servers, func(s forward.ServerStatus) bool { return s.Server.String() == by.Server })
 		if i >= 0 {
 			by.State, by.RTT = string(route.Servers[i].State), route.Servers[i].RTT

@@ -10,6 +10,7 @@ import (
 	"github.com/node-dns/node-dns/internal/admin/monitor"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
+	"github.com/node-dns/node-dns/internal/policy"
 )
 
 // logRate is how many queries are logged in a second, of three lines or so each: below what journald takes of a service, 10,000 lines in
@@ -39,7 +40,7 @@ func (d *Daemon) logsQueries() (mode logMode, source string) {
 	if said := d.queryLog.said.Load(); said != nil {
 		return *said, "node-dns log-queries"
 	}
-	if mode = logModeOf(d.serving.Load().dnsmasq); mode.on {
+	if mode = logModeOf(d.policy().Dnsmasq); mode.on {
 		return mode, "dnsmasq's files"
 	}
 	return mode, ""
@@ -59,8 +60,8 @@ func (d *Daemon) setLogQueries(_ context.Context, asked control.LogQueriesQuesti
 
 // followLogQueries is called when another configuration is served. A changed log-queries in dnsmasq's files overrides what was set at
 // runtime before.
-func (d *Daemon) followLogQueries(before, after *serving) {
-	if logModeOf(after.dnsmasq) == logModeOf(before.dnsmasq) {
+func (d *Daemon) followLogQueries(before, after *policy.Policy) {
+	if logModeOf(after.Dnsmasq) == logModeOf(before.Dnsmasq) {
 		return
 	}
 	d.queryLog.said.Store(nil)

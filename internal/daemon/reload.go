@@ -39,9 +39,9 @@ func (d *Daemon) reloadNow(ctx context.Context, by string) error {
 	}
 	files, err := view.dnsmasq, view.dnsmasqErr
 	if err != nil {
-		files, err = d.serving.Load().dnsmasq, fmt.Errorf("reloading dnsmasq's files: what they said before stays: %w", err)
+		files, err = d.policy().Dnsmasq, fmt.Errorf("reloading dnsmasq's files: what they said before stays: %w", err)
 	}
-	next := d.newServing(view, view.config, files, d.usualKubeconfig())
+	next := d.newPolicy(view, view.config, files, d.usualKubeconfig())
 	d.takeOver(next, by)
 	if err == nil {
 		d.metrics.config.take(time.Now())

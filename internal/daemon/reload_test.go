@@ -16,6 +16,7 @@ import (
 
 	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 	"github.com/node-dns/node-dns/internal/test/kubetest"
 	"github.com/node-dns/node-dns/internal/test/lab"
@@ -57,14 +58,14 @@ func TestReloadTakesOverEveryKey(t *testing.T) {
 			return second == dns.RcodeServerFailure
 		}},
 		"kubeconfig": {"/run/another", func(r *running) bool {
-			return strings.HasSuffix(r.daemon.serving.Load().api.kubeconfig, "/run/another")
+			return strings.HasSuffix(r.daemon.policy().API.Kubeconfig, "/run/another")
 		}},
-		"nodeName":    {"node-7", func(r *running) bool { return r.daemon.serving.Load().api.node == "node-7" }},
-		"autopath":    {"false", func(r *running) bool { return !r.daemon.serving.Load().api.features.NodePods }},
+		"nodeName":    {"node-7", func(r *running) bool { return r.daemon.policy().API.Node == "node-7" }},
+		"autopath":    {"false", func(r *running) bool { return !r.daemon.policy().API.Features.NodePods }},
 		"zoneProfile": {"openshift", func(r *running) bool { return r.clusterRcode("local.dns") == dns.RcodeSuccess }},
 		"pods":        {"disabled", func(r *running) bool { return r.clusterRcode("10-0-0-1.shop.pod") == dns.RcodeNameError }},
 		"endpointPodNames": {"true", func(r *running) bool {
-			if !r.daemon.serving.Load().api.features.PodNames {
+			if !r.daemon.policy().API.Features.PodNames {
 				return false
 			}
 			r.await("the names of pods, which are listed for this", func() bool { return r.clusterRcode("db-0.db.shop.svc") == dns.RcodeSuccess })
@@ -74,16 +75,16 @@ func TestReloadTakesOverEveryKey(t *testing.T) {
 			return r.clusterRcode("empty.shop.svc") == dns.RcodeNameError && r.clusterRcode("web.shop.svc") == dns.RcodeSuccess
 		}},
 		"zonalNames":         {"true", func(r *running) bool { return r.clusterRcode("z.prefer._zone.db.shop.svc") == dns.RcodeSuccess }},
-		"sameZoneFirst":      {"true", func(r *running) bool { return r.daemon.serving.Load().api.features.NodeZone }},
-		"fromCluster":        {"true", func(r *running) bool { return r.daemon.serving.Load().api.features.Settings }},
+		"sameZoneFirst":      {"true", func(r *running) bool { return r.daemon.policy().API.Features.NodeZone }},
+		"fromCluster":        {"true", func(r *running) bool { return r.daemon.policy().API.Features.Settings }},
 		"namespaces":         {"[pay]", func(r *running) bool { return r.clusterRcode("web.shop.svc") == dns.RcodeNameError }},
 		"clusterTTL":         {"77", func(r *running) bool { return r.cluster("web.shop.svc").Answer[0].Header().Ttl == 77 }},
 		"clusterNegativeTTL": {"88", func(r *running) bool { return r.cluster("nowhere.shop.svc").Ns[0].Header().Ttl == 88 }},
-		"snapshotMaxAge":     {"90", func(r *running) bool { return r.daemon.clusterConfig(api{}).SnapshotMaxAge == 90*time.Second }},
+		"snapshotMaxAge":     {"90", func(r *running) bool { return r.daemon.clusterConfig(policy.API{}).SnapshotMaxAge == 90*time.Second }},
 		"clusterListen": {"['" + address + "']", func(r *running) bool {
 			return slices.ContainsFunc(r.status().Listeners, func(l control.Listener) bool { return l.Address == address })
 		}},
-		"clusterClients": {"[192.0.2.0/24]", func(r *running) bool { return len(r.daemon.serving.Load().config.Resolver.Clients) > 0 }},
+		"clusterClients": {"[192.0.2.0/24]", func(r *running) bool { return len(r.daemon.policy().Config.Resolver.Clients) > 0 }},
 		"allowFrom": {"[203.0.113.0/24]", func(r *running) bool {
 			return slices.Equal(r.status().Clients.Networks, []string{"203.0.113.0/24"})
 		}},
@@ -91,9 +92,9 @@ func TestReloadTakesOverEveryKey(t *testing.T) {
 		"resolvConf": {"none", func(r *running) bool {
 			return r.status().ResolvConf.Hold == "resolvConf: none in /etc/node-dns/node-dns.yaml"
 		}},
-		"serveStale":   {"7", func(r *running) bool { return r.daemon.serving.Load().settings.stale == 7 }},
-		"prefetch":     {"false", func(r *running) bool { return !r.daemon.serving.Load().settings.prefetch }},
-		"cookies":      {"true", func(r *running) bool { return r.daemon.serving.Load().settings.udp.Cookies && r.asks(withCookie) }},
+		"serveStale":   {"7", func(r *running) bool { return r.daemon.policy().Settings.Stale == 7 }},
+		"prefetch":     {"false", func(r *running) bool { return !r.daemon.policy().Settings.Prefetch }},
+		"cookies":      {"true", func(r *running) bool { return r.daemon.policy().Settings.UDP.Cookies && r.asks(withCookie) }},
 		"useCapsForID": {"true", func(r *running) bool { return r.asks(withCapital) }},
 		"dnsOverTLS": {"opportunistic", func(r *running) bool {
 			if r.transport() == "" {

@@ -5,17 +5,18 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/forward"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/precedence"
 )
 
 // routeStatus are the routes with their servers' health, and who won them.
-func (s *serving) routeStatus(routes []forward.RouteStatus) []control.Route {
+func routeStatus(s *policy.Policy, routes []forward.RouteStatus) []control.Route {
 	all := []control.Route{}
 	for _, route := range routes {
-		if route.Source == guard {
+		if route.Source == policy.Guard {
 			continue
 		}
-		r := control.Route{Domain: routeWord(route.Domain, route.Plain), Local: route.Local, Source: route.Source, Rank: s.rank(route)}
+		r := control.Route{Domain: routeWord(route.Domain, route.Plain), Local: route.Local, Source: route.Source, Rank: rank(s, route)}
 		for _, server := range route.Servers {
 			r.Servers = append(r.Servers, control.Server{
 				Address: server.Server.String(), State: string(server.State), Since: server.Since, RTT: server.RTT,
@@ -29,8 +30,8 @@ func (s *serving) routeStatus(routes []forward.RouteStatus) []control.Route {
 }
 
 // rank is the name of the source that won a route; "": the forwarder has one of a moment before.
-func (s *serving) rank(route forward.RouteStatus) string {
-	for _, won := range s.won {
+func rank(s *policy.Policy, route forward.RouteStatus) string {
+	for _, won := range s.Won {
 		if won.Domain == route.Domain && won.Plain == route.Plain && won.String() == route.Source {
 			return won.Source.String()
 		}
@@ -46,9 +47,9 @@ func routeWord(domain dnsname.Name, plain bool) string {
 	return domain.String()
 }
 
-func (s *serving) lossStatus() []control.Loss {
+func lossStatus(s *policy.Policy) []control.Loss {
 	var all []control.Loss
-	for _, lost := range s.lost {
+	for _, lost := range s.Lost {
 		l := control.Loss{
 			Domain: routeWord(lost.Domain, lost.Plain), Local: lost.Kind == precedence.Local,
 			Source: lost.Claim.String(), Rank: lost.Source.String(), Why: lost.Why, Servers: addressesOf(lost.Servers),
@@ -69,17 +70,17 @@ func addressesOf(servers []nameserver.Server) []string {
 	return words
 }
 
-func (s *serving) refusedStatus() []control.Refused {
+func refusedStatus(s *policy.Policy) []control.Refused {
 	var all []control.Refused
 	add := func(c precedence.Claim) {
 		for _, r := range c.Refused {
 			all = append(all, control.Refused{Domain: routeWord(c.Domain, c.Plain), Server: r.Server.String(), Source: c.String(), Why: r.Why})
 		}
 	}
-	for _, won := range s.won {
+	for _, won := range s.Won {
 		add(won.Claim)
 	}
-	for _, lost := range s.lost {
+	for _, lost := range s.Lost {
 		add(lost.Claim)
 	}
 	return all

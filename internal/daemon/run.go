@@ -6,23 +6,19 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
 	"time"
 
-	"github.com/miekg/dns"
-
 	"github.com/node-dns/node-dns/internal/admin/control"
-	"github.com/node-dns/node-dns/internal/autopath"
-	"github.com/node-dns/node-dns/internal/dns/cache"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/dns/forward"
-	"github.com/node-dns/node-dns/internal/dns/zone"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
+	"github.com/node-dns/node-dns/internal/policy"
+	"github.com/node-dns/node-dns/internal/resolve"
 	"github.com/node-dns/node-dns/internal/sys/journal"
 	"github.com/node-dns/node-dns/internal/sys/selinux"
 	"github.com/node-dns/node-dns/internal/sys/supervise"
@@ -147,7 +143,7 @@ func (d *Daemon) start(ctx context.Context) error {
 	}
 	if err := view.configErr; err != nil {
 		// A node without DNS is worse than one that serves what the good part of its configuration says; but one that
-		// sends the cluster's names to the site's nameservers is worse still: see serving.unknown.
+		// sends the cluster's names to the site's nameservers is worse still: see policy.New.
 		d.log.Error("configuration has faults: serving what the rest of it says", "error", err, journal.ConfigFault.Attr())
 		d.problems.Store(&[]string{err.Error()}) // and has been logged
 	}
@@ -157,8 +153,7 @@ func (d *Daemon) start(ctx context.Context) error {
 		d.problems.Store(&known)
 	}
 	d.fitMemory()
-	first := d.newServing(view, view.config, view.dnsmasq, d.usualKubeconfig())
-	d.serving.Store(first)
+	first := d.newPolicy(view, view.config, view.dnsmasq, d.usualKubeconfig())
 	d.setLevel(first)
 	from := d.inherit(d.config.Inherited)
 	d.build(first)
@@ -169,9 +164,9 @@ func (d *Daemon) start(ctx context.Context) error {
 	if from.sockets > 0 {
 		d.log.Info("took over", "sockets", from.sockets, journal.TookOver.Attr())
 	}
-	d.logRoutes(nil, first.routes)
-	d.noteRoutes(startReason, first.routes)
-	d.logNotes(nil, first.notes)
+	d.logRoutes(nil, first.Routes)
+	d.noteRoutes(startReason, first.Routes)
+	d.logNotes(nil, first.Notes)
 	d.metrics.config.take(time.Now())
 	d.setProblems(view, first)
 	d.announce()
@@ -179,83 +174,40 @@ func (d *Daemon) start(ctx context.Context) error {
 	return nil
 }
 
-// build makes the chain that a query goes through: local answers, the cluster's names, the cache, the upstreams.
-func (d *Daemon) build(s *serving) {
-	d.forward = forward.New(forward.Config{
-		Routes: s.guarded(), MaxInFlight: s.forwardMax, Spent: d.charge, UDP: s.settings.udp, Log: d.log, Changed: d.busChanged, Ignore: d.ignore,
-		IsOwn: func(addr netip.Addr) bool { return d.serving.Load().net.IsLocal(addr) }, Suspect: d.suspect,
-		Lanes: d.config.Receivers, Answered: d.answered,
-		Opportunistic: s.isOpportunistic(), TLSAddr: d.config.TLSAddr,
-	})
-	d.loops.dial = d.forward.DialUDP
-	d.forward.SetAll(s.dnsmasq.Has("all-servers"))
-	d.cache.Store(d.newCache(s.settings))
-	d.mark.Add(1)
-	d.setResolver(s)
-	d.zone = zone.New(d.authority(s), dnsserver.HandlerFunc(d.serveUpstream))
-	d.autopath = autopath.New(d.local(dnsserver.HandlerFunc(d.serveLocalData)), d.searchOf)
+// build makes the Resolver and the server in front of it.
+func (d *Daemon) build(p *policy.Policy) {
+	d.resolver = resolve.New(resolve.Config{
+		Version: d.config.Version, Log: d.log, Panics: &d.panics,
+		IsProbe: d.loops.isProbe, Numbers: d.bindNumbers, NoSearch: d.autopathOff,
+		Forward: forward.Config{
+			Log: d.log, Changed: d.busChanged, Suspect: d.suspect, Spent: d.charge,
+			Lanes: d.config.Receivers, TLSAddr: d.config.TLSAddr,
+		},
+	}, p)
+	d.loops.dial = d.resolver.Forward().DialUDP
 	d.server = dnsserver.New(dnsserver.Config{
 		Log:         d.log,
-		Access:      s.access.server,
-		MaxInFlight: s.forwardMax + localRoom,
-		Shared:      s.forwardMax,
-		UDPSize:     int(s.settings.udp.Size),
-		MaxTCP:      roomForTCP(d.config.Files),
-		Handler:     dnsserver.HandlerFunc(d.serve),
-		Wire:        d.serveWire,
+		Access:      p.Access.Server,
+		MaxInFlight: p.ForwardMax + localRoom,
+		Shared:      p.ForwardMax,
+		UDPSize:     int(p.Settings.UDP.Size),
+		MaxTCP:      policy.RoomForTCP(d.config.Files),
+		Handler:     d.resolver,
+		Wire:        d.resolver.Fast,
 		Sockets:     d.sockets,
-		Miss:        d.miss,
+		Miss:        d.resolver.Miss,
 		UDPSockets:  d.config.Receivers,
 		Threads:     d.config.Receivers,
 	})
 }
 
-// serve is where a query begins that is not answered on the wire.
-func (d *Daemon) serve(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
-	m, err := d.autopath.ServeDNS(ctx, q)
-	d.countSearch(q, m)
-	return m, err
-}
-
-// local stands before whatever may send a name upstream.
-func (d *Daemon) local(next dnsserver.Handler) *local {
-	return &local{
-		next:    next,
-		version: d.config.Version,
-		serving: d.serving.Load,
-		routed:  d.isRouted,
-		known:   d.isLocalName,
-		isProbe: d.loops.isProbe,
-		numbers: d.bindNumbers,
+// policy is the one in force; nil before the first look.
+func (d *Daemon) policy() *policy.Policy {
+	if d.resolver == nil {
+		return nil
 	}
+	return d.resolver.Policy()
 }
-
-func (d *Daemon) newCache(s settings) *cache.Cache {
-	c := cache.Config{
-		Next: dnsserver.HandlerFunc(d.screenUpstream), Size: s.cacheSize, Limit: d.cacheLimit,
-		MaxTTL: seconds(s.maxTTL), MinTTL: seconds(s.minTTL), NegativeTTL: seconds(s.negativeTTL),
-		Stale: seconds(s.stale), StaleAtOnce: s.staleAtOnce, Dark: d.forward.Dark, MayProbe: d.forward.MayProbe, Prefetch: s.prefetch, Go: d.refresh,
-	}
-	if s.noNegative {
-		c.MaxNegativeTTL = -1
-	}
-	return cache.New(c)
-}
-
-// refresh has a stale answer replaced.
-func (d *Daemon) refresh(ask func()) {
-	d.refreshes.Go(func() {
-		defer func() {
-			if p := recover(); p != nil {
-				d.panics.Caught(d.log, "refreshing an answer panicked", journal.QueryPanic, p)
-			}
-		}()
-		ask()
-	})
-}
-
-// seconds is a number of dnsmasq's; unset: 0.
-func seconds(n int) time.Duration { return time.Duration(max(n, 0)) * time.Second }
 
 // tasks are what runs until the daemon stops. They are only listed here: supervise starts them.
 func (d *Daemon) tasks(socket net.Listener) []supervise.Task {
@@ -289,9 +241,8 @@ func (d *Daemon) stop(ctx context.Context) error {
 	if d.server != nil {
 		err = d.server.Shutdown(ctx)
 	}
-	if d.forward != nil {
-		d.forward.Close()
+	if d.resolver != nil {
+		d.resolver.Close() // nobody asks for anything any more
 	}
-	d.refreshes.Wait() // nobody asks for anything any more
 	return err
 }

@@ -14,12 +14,13 @@ import (
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/kube/cluster"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
+	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/resolvconf"
 )
 
 // searchConf is the resolv.conf that a question is about, as it is now.
 func (d *Daemon) searchConf(ctx context.Context, question control.SearchQuestion) (control.Search, error) {
-	s := d.serving.Load()
+	s := d.policy()
 	out := control.Search{
 		APIVersion: control.APIVersion, Kind: "Search", Namespace: question.Namespace, Pod: question.Pod,
 		Nameservers: []string{}, Domains: []string{}, Options: []string{}, Own: []string{}, Faults: []control.Fault{}, Notes: []string{},
@@ -47,17 +48,17 @@ func (d *Daemon) searchConf(ctx context.Context, question control.SearchQuestion
 }
 
 // podOf is what the Kubernetes API says of a pod.
-func (d *Daemon) podOf(ctx context.Context, s *serving, question control.SearchQuestion) (searchlist.Pod, error) {
+func (d *Daemon) podOf(ctx context.Context, s *policy.Policy, question control.SearchQuestion) (searchlist.Pod, error) {
 	pod := searchlist.Pod{Namespace: question.Namespace}
 	name := question.Namespace + "/" + question.Pod
 	if !isPodName(question.Pod) {
 		return pod, control.MistakeError{Why: "the pod " + nodeconfig.Quote(name) + ": expected the name of one"}
 	}
-	if s.api == (api{}) {
+	if s.API == (policy.API{}) {
 		return pod, fmt.Errorf("what the pod %s says of its resolv.conf is not known: the Kubernetes API is not asked (kubeconfig); "+
 			"--namespace %s shows what the kubelet gives to a pod that says nothing", name, question.Namespace)
 	}
-	config := cluster.Config{Kubeconfig: s.api.kubeconfig, NodeName: s.api.node, Version: d.config.Version}
+	config := cluster.Config{Kubeconfig: s.API.Kubeconfig, NodeName: s.API.Node, Version: d.config.Version}
 	said, err := cluster.FetchPodDNS(ctx, config, zone.Key{Namespace: question.Namespace, Name: question.Pod})
 	if err != nil {
 		return pod, fmt.Errorf("asking the Kubernetes API for the pod %s: %w", name, err)
@@ -99,22 +100,22 @@ func isNamespace(text string) bool {
 }
 
 // addNodeConf adds what a process on this node goes by.
-func (d *Daemon) addNodeConf(s *serving, out *control.Search) {
+func (d *Daemon) addNodeConf(s *policy.Policy, out *control.Search) {
 	path := d.paths.host.ResolvConf
 	conf := searchlist.Of(resolvconf.Parse(hostdns.ReadFile(d.paths.host.Root, path).Data))
 	hostname, _ := os.Hostname() // one without a name has no domain
 	_, conf.LocalDomain, _ = strings.Cut(hostname, ".")
 	out.Autopath.Why = "it is for pods"
 	d.addConf(s, out, conf)
-	out.Faults = faultsOf(s.checks(d, control.HostFile{}).Node(conf))
+	out.Faults = faultsOf(checks(s, d, control.HostFile{}).Node(conf))
 }
 
 // addPodConf adds what the kubelet gives to a pod.
-func (d *Daemon) addPodConf(s *serving, out *control.Search, pod searchlist.Pod, told *control.KubeletTold) {
+func (d *Daemon) addPodConf(s *policy.Policy, out *control.Search, pod searchlist.Pod, told *control.KubeletTold) {
 	k := d.kubeletByFiles(s)
-	k.hear(told, s.clusterFile())
-	if len(k.DNS) == 0 && !k.noDNS && s.nodeIP.IsValid() {
-		k.DNS = []netip.Addr{s.nodeIP}
+	k.hear(told, clusterFile(s))
+	if len(k.DNS) == 0 && !k.noDNS && s.NodeIP.IsValid() {
+		k.DNS = []netip.Addr{s.NodeIP}
 		out.Notes = append(out.Notes, "neither a file nor a flag says what the kubelet's clusterDNS is: it is taken to be this node")
 	}
 	conf := k.Conf(pod)
@@ -126,8 +127,8 @@ func (d *Daemon) addPodConf(s *serving, out *control.Search, pod searchlist.Pod,
 	if len(out.Own) == 0 && len(out.Nameservers) > 0 {
 		out.Notes = append(out.Notes, "it asks "+strings.Join(out.Nameservers, " ")+", not this node: what is shown is what node-dns says")
 	}
-	checks := s.checks(d, k.host)
-	checks.Setting = searchlist.ResolvConfSetting(s.config.IsOpenShift, k.setBy)
+	checks := checks(s, d, k.host)
+	checks.Setting = searchlist.ResolvConfSetting(s.Config.IsOpenShift, k.setBy)
 	checks.Missing, checks.Unread = k.missing, k.unread
 	if k.isOurs {
 		checks.IsNode = func(netip.Addr) bool { return true }
@@ -135,25 +136,25 @@ func (d *Daemon) addPodConf(s *serving, out *control.Search, pod searchlist.Pod,
 	if pod.Policy == searchlist.None {
 		checks.HostFile = ""
 	}
-	out.Faults = append(faultsOf(checks.Pod(k.Kubelet, conf)), faultsOf(k.domainFaults(s.config.ClusterDomain.Relative()))...)
+	out.Faults = append(faultsOf(checks.Pod(k.Kubelet, conf)), faultsOf(k.domainFaults(s.Config.ClusterDomain.Relative()))...)
 	walk := d.autopathStatus(s)
-	if out.Autopath = (control.Walk{On: walk.On, Why: walk.Why}); d.names.known() == nil {
+	if out.Autopath = (control.Walk{On: walk.On, Why: walk.Why}); d.resolver.Known() == nil {
 		out.Autopath = control.Walk{Why: "the Kubernetes API is not read"}
 	}
 }
 
 // clusterFile is the cluster's file, as the host has it, that was read, by us or for us; "": none.
-func (s *serving) clusterFile() string {
-	if s.config.Facts == nil {
+func clusterFile(s *policy.Policy) string {
+	if s.Config.Facts == nil {
 		return ""
 	}
-	return s.config.Facts.File
+	return s.Config.Facts.File
 }
 
-func (d *Daemon) addConf(s *serving, out *control.Search, conf searchlist.Conf) {
+func (d *Daemon) addConf(s *policy.Policy, out *control.Search, conf searchlist.Conf) {
 	for _, addr := range conf.Nameservers {
 		out.Nameservers = append(out.Nameservers, addr.String())
-		if s.net.IsLocal(addr) && !addr.IsLoopback() && !slices.Contains(out.Own, addr.String()) {
+		if s.Net.IsLocal(addr) && !addr.IsLoopback() && !slices.Contains(out.Own, addr.String()) {
 			out.Own = append(out.Own, addr.String())
 		}
 	}
@@ -172,9 +173,9 @@ func (d *Daemon) hostPath(path string) string {
 }
 
 // checks are what is known here of a resolv.conf's surroundings.
-func (s *serving) checks(d *Daemon, host control.HostFile) searchlist.Checks {
+func checks(s *policy.Policy, d *Daemon, host control.HostFile) searchlist.Checks {
 	c := searchlist.Checks{
-		IsNode: s.net.IsLocal, HostFile: host.Path, Hooks: hostdns.NewPaths("").NodeResolvConf,
+		IsNode: s.Net.IsLocal, HostFile: host.Path, Hooks: hostdns.NewPaths("").NodeResolvConf,
 	}
 	listening := d.listening()
 	c.Answers = func(addr netip.Addr) bool { return slices.Contains(listening, netip.AddrPortFrom(addr.Unmap(), 53)) }

@@ -9,7 +9,7 @@ import (
 
 // report is what SIGUSR1 asks for.
 func (d *Daemon) report() {
-	for _, line := range reportLines(d.counters(), max(d.serving.Load().settings.cacheSize, 0)) {
+	for _, line := range reportLines(d.counters(), max(d.policy().Settings.CacheSize, 0)) {
 		d.plain.Info(line)
 	}
 }
@@ -31,5 +31,5 @@ func reportLines(c dbusapi.Counters, cacheSize int) []string {
 // forget is what SIGUSR2 asks for, as of systemd-resolved: what is remembered, and how fast the upstream nameservers were.
 func (d *Daemon) forget() {
 	d.flushAll()
-	d.forward.ForgetTimes()
+	d.resolver.Forward().ForgetTimes()
 }

@@ -9,14 +9,23 @@ import (
 
 	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/hostdns"
+	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/resolvconf"
 	"github.com/node-dns/node-dns/internal/sys/selinux"
 )
 
+func clientsOf(a policy.Access) control.Clients {
+	c := control.Clients{AllowFrom: a.From, Networks: []string{}, RateLimit: a.Server.Rate}
+	for _, p := range a.Networks {
+		c.Networks = append(c.Networks, p.String())
+	}
+	return c
+}
+
 // Status gathers what the daemon knows of itself. It is safe for concurrent use, once the daemon
 // listens.
 func (d *Daemon) Status() control.Status {
-	s := d.serving.Load()
+	s := d.policy()
 	status := control.Status{
 		APIVersion: control.APIVersion,
 		Kind:       "Status",
@@ -25,13 +34,13 @@ func (d *Daemon) Status() control.Status {
 		Started:    d.started,
 		Now:        time.Now(),
 		Node:       d.nodeStatus(s),
-		Listeners:  listenerStatus(d.server.Listeners(), s.spare),
+		Listeners:  listenerStatus(d.server.Listeners(), s.Spare),
 		Metrics:    *d.metrics.state.Load(),
-		Clients:    s.access.status,
+		Clients:    clientsOf(s.Access),
 		Cluster:    d.clusterStatus(s),
-		Routes:     s.routeStatus(d.forward.Status()),
-		Overridden: s.lossStatus(),
-		Refused:    s.refusedStatus(),
+		Routes:     routeStatus(s, d.resolver.Forward().Status()),
+		Overridden: lossStatus(s),
+		Refused:    refusedStatus(s),
 		Changed:    d.lastChange(),
 		LastMinute: d.lastMinute(time.Now()),
 		Bus:        d.busStatus(s),
@@ -42,7 +51,7 @@ func (d *Daemon) Status() control.Status {
 		Process:    d.processStatus(),
 		SELinux:    d.selinuxStatus(),
 		Problems:   append([]string{}, *d.problems.Load()...),
-		Notes:      append([]string{}, s.notes...),
+		Notes:      append([]string{}, s.Notes...),
 	}
 	status.Problems = append(status.Problems, found(status)...)
 	status.Problems = append(status.Problems, d.clusterProblems()...)
@@ -54,9 +63,9 @@ func (d *Daemon) Status() control.Status {
 	if status.Metrics.IsOpen() {
 		status.Notes = append(status.Notes, "metrics are shown to whoever reaches "+status.Metrics.Address+" (metrics in node-dns.yaml)")
 	}
-	for _, at := range s.spare {
+	for _, at := range s.Spare {
 		if slices.ContainsFunc(status.Listeners, func(l control.Listener) bool { return l.Spare && l.Address == at.String() }) {
-			status.Notes = append(status.Notes, s.spareNote(at))
+			status.Notes = append(status.Notes, spareNote(s, at))
 		}
 	}
 	if note := d.sockets.note(); note != "" {
@@ -76,10 +85,10 @@ func (d *Daemon) Status() control.Status {
 }
 
 // spareNote says why another program may have an address that node-dns would listen on. A loopback one is of dnsBindAddress.
-func (s *serving) spareNote(at netip.AddrPort) string {
+func spareNote(s *policy.Policy, at netip.AddrPort) string {
 	why := "where pods may ask"
 	if at.Addr().IsLoopback() {
-		why = "which " + s.config.Where("dnsBindAddress") + " names for OpenShift's own nameserver"
+		why = "which " + s.Config.Where("dnsBindAddress") + " names for OpenShift's own nameserver"
 	}
 	return fmt.Sprintf("another program has %v, %s: node-dns listens there when that ends", at, why)
 }
@@ -105,11 +114,11 @@ func found(s control.Status) []string {
 	return problems
 }
 
-func (d *Daemon) nodeStatus(s *serving) control.Node {
+func (d *Daemon) nodeStatus(s *policy.Policy) control.Node {
 	node := control.Node{}
 	node.Name, _ = os.Hostname() // shown only
-	if s.nodeIP.IsValid() {
-		node.IP = s.nodeIP.String()
+	if s.NodeIP.IsValid() {
+		node.IP = s.NodeIP.String()
 	}
 	return node
 }
@@ -150,7 +159,7 @@ func (d *Daemon) resolvConfStatus() control.ResolvConf {
 }
 
 func (d *Daemon) cacheStatus() control.Cache {
-	stats := d.cache.Load().Stats()
+	stats := d.resolver.Cache().Stats()
 	return control.Cache{
 		Entries: stats.Entries, Size: stats.Size, Hits: stats.Hits, Misses: stats.Misses,
 		Insertions: stats.Insertions, Evictions: stats.Evictions,
@@ -158,14 +167,14 @@ func (d *Daemon) cacheStatus() control.Cache {
 }
 
 func (d *Daemon) queryStatus() control.Queries {
-	stats, forwarded := d.server.Stats(), d.forward.Stats()
+	stats, forwarded := d.server.Stats(), d.resolver.Forward().Stats()
 	limits := control.Limits{
 		Strangers: stats.Strangers, Hasty: stats.Hasty, Crowding: stats.Crowding, Costly: stats.Costly, Full: stats.Shed, Upstream: forwarded.Shed,
 		Silenced: stats.Silenced, TCPRefused: stats.TCPRejected, TCPIdle: stats.TCPEvicted, NoDescriptors: stats.TCPStarved,
 	}
 	if stats.Crowder.IsValid() {
 		limits.Crowder = stats.Crowder.String()
-		if known := d.names.known(); known != nil {
+		if known := d.resolver.Known(); known != nil {
 			limits.CrowderPod = known.PodAt(stats.Crowder)
 		}
 	}

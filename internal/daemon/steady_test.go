@@ -5,12 +5,13 @@ import (
 	"testing"
 
 	"github.com/node-dns/node-dns/internal/netstate"
+	"github.com/node-dns/node-dns/internal/test/policytest"
 )
 
 func TestSteady(t *testing.T) {
-	without := node()
+	without := policytest.Node()
 	without.Default4 = nil
-	gone := netstate.State{Addrs: node().Addrs[:1]}
+	gone := netstate.State{Addrs: policytest.Node().Addrs[:1]}
 	first := netstate.Addr{Addr: netip.MustParseAddr("192.0.2.10"), Interface: "eth0", Up: true}
 	sole := netstate.State{Addrs: []netstate.Addr{first}}
 	both := netstate.State{Addrs: []netstate.Addr{first, {Addr: netip.MustParseAddr("172.17.0.1"), Interface: "docker0", Up: true}}}
@@ -19,11 +20,11 @@ func TestSteady(t *testing.T) {
 		before, now netstate.State
 		want        string
 	}{
-		{"the kernel's word", netstate.State{}, node(), "192.0.2.10"},
-		{"a look that failed stands for nothing", node(), netstate.State{}, "192.0.2.10"},
-		{"the default route went, the address stays: so does the listener", node(), without, "192.0.2.10"},
+		{"the kernel's word", netstate.State{}, policytest.Node(), "192.0.2.10"},
+		{"a look that failed stands for nothing", policytest.Node(), netstate.State{}, "192.0.2.10"},
+		{"the default route went, the address stays: so does the listener", policytest.Node(), without, "192.0.2.10"},
 		{"the only address was the node's, and another one comes", sole, both, "192.0.2.10"},
-		{"the address went too", node(), gone, "invalid IP"},
+		{"the address went too", policytest.Node(), gone, "invalid IP"},
 	}
 	for _, test := range tests {
 		if got := steady(test.before, test.now).NodeIP().String(); got != test.want {

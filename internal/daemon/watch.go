@@ -120,8 +120,8 @@ func (d *Daemon) watchedFiles() []string {
 	if view := d.host.Load(); view != nil && view.state.OriginalTarget() != "" {
 		files = append(files, view.state.OriginalTarget())
 	}
-	if s := d.serving.Load(); s != nil && s.config.DNSRecursiveResolvConf != "" {
-		files = append(files, filepath.Clean(s.config.DNSRecursiveResolvConf))
+	if s := d.policy(); s != nil && s.Config.DNSRecursiveResolvConf != "" {
+		files = append(files, filepath.Clean(s.Config.DNSRecursiveResolvConf))
 	}
 	return files
 }

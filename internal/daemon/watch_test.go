@@ -8,6 +8,7 @@ import (
 
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
+	"github.com/node-dns/node-dns/internal/policy"
 )
 
 // TestWatchFiles: a change of any file that decides what is served is a hint. The uplinks of systemd-resolved were not
@@ -26,7 +27,8 @@ func TestWatchFiles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			d.serving.Store(&serving{config: nodeconfig.Config{DNSRecursiveResolvConf: recursive}})
+			d.build(&policy.Policy{Config: nodeconfig.Config{DNSRecursiveResolvConf: recursive}})
+			defer d.resolver.Close()
 			write(t, path, "# before\n")
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan error)

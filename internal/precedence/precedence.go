@@ -96,6 +96,9 @@ type Refused struct {
 	Why    string
 }
 
+// ComesBack is the Why of a nameserver that the loop probe has found.
+const ComesBack = "it sends our queries back to us"
+
 // String names the claim by its source and where that says so.
 func (c Claim) String() string {
 	name := c.Source.String()

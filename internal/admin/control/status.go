@@ -107,9 +107,6 @@ type Refused struct {
 	Why    string `json:"why"`
 }
 
-// ComesBack is Why of a nameserver that the loop probe has found.
-const ComesBack = "it sends our queries back to us"
-
 // Bus is how we are on the system bus, and what was set over it.
 type Bus struct {
 	Error     string    `json:"error,omitempty"` // why there is no connection; "": there is one

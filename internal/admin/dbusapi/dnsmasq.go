@@ -21,11 +21,11 @@ var dnsmasqMethods = map[string]method{
 	"SetServers":               setter(parseServers),
 	"SetServersEx":             setter(parseServersEx),
 	"SetDomainServers":         setter(parseDomainServers),
-	"SetFilterA":               option(func(o *Options, on bool) { o.FilterA = on }),
-	"SetFilterAAAA":            option(func(o *Options, on bool) { o.FilterAAAA = on }),
-	"SetFilterWin2KOption":     option(func(o *Options, on bool) { o.FilterWin2K = on }),
-	"SetBogusPrivOption":       option(func(o *Options, on bool) { o.BogusPrivate = on }),
-	"SetLocaliseQueriesOption": option(func(o *Options, on bool) { o.Localise = on }),
+	"SetFilterA":               option(func(o *dnsmasqconf.Options, on bool) { o.FilterA = on }),
+	"SetFilterAAAA":            option(func(o *dnsmasqconf.Options, on bool) { o.FilterAAAA = on }),
+	"SetFilterWin2KOption":     option(func(o *dnsmasqconf.Options, on bool) { o.FilterWin2K = on }),
+	"SetBogusPrivOption":       option(func(o *dnsmasqconf.Options, on bool) { o.BogusPrivate = on }),
+	"SetLocaliseQueriesOption": option(func(o *dnsmasqconf.Options, on bool) { o.Localise = on }),
 	"GetMetrics": func(l *link, _ context.Context, _ request) ([]any, error) {
 		return []any{l.config.Counters().since(l.zero).metrics()}, nil
 	},
@@ -72,7 +72,7 @@ func setter(parse func(body []any) ([]dnsmasqconf.Rule, error)) method {
 	})
 }
 
-func option(change func(o *Options, on bool)) method {
+func option(change func(o *dnsmasqconf.Options, on bool)) method {
 	return changing(func(l *link, ctx context.Context, r request) ([]any, error) {
 		on, err := boolean(r.body)
 		if err != nil {

@@ -18,31 +18,8 @@ import (
 type State struct {
 	Rules     []dnsmasqconf.Rule
 	RulesBy   Caller // who set them; zero: nobody ever
-	Options   Options
+	Options   dnsmasqconf.Options
 	OptionsBy Caller // who changed one of them last; zero: nobody ever
-}
-
-// Options are the switches of dnsmasq's interface.
-type Options struct {
-	FilterA      bool `json:"filterA,omitempty"`      // no A records in answers
-	FilterAAAA   bool `json:"filterAAAA,omitempty"`   // no AAAA records in answers
-	FilterWin2K  bool `json:"filterWin2K,omitempty"`  // what Windows asks for all the time is not asked upstream: SOA, SRV, ANY
-	BogusPrivate bool `json:"bogusPrivate,omitempty"` // names of private addresses are not asked upstream
-	Localise     bool `json:"localise,omitempty"`     // of a known name's addresses those on the client's network are given
-}
-
-// Words are dnsmasq's names of the options that are on.
-func (o Options) Words() []string {
-	words := []string{}
-	for _, option := range []struct {
-		on   bool
-		name string
-	}{{o.FilterA, "filter-A"}, {o.FilterAAAA, "filter-AAAA"}, {o.FilterWin2K, "filterwin2k"}, {o.BogusPrivate, "bogus-priv"}, {o.Localise, "localise-queries"}} {
-		if option.on {
-			words = append(words, option.name)
-		}
-	}
-	return words
 }
 
 // Caller is who called, as the bus and the kernel said at that time.
@@ -83,10 +60,10 @@ func (c Caller) who() string {
 
 // savedState is the file's form of a State.
 type savedState struct {
-	Servers   []string `json:"servers"` // as SetDomainServers takes them
-	ServersBy Caller   `json:"serversBy"`
-	Options   Options  `json:"options"`
-	OptionsBy Caller   `json:"optionsBy"`
+	Servers   []string            `json:"servers"` // as SetDomainServers takes them
+	ServersBy Caller              `json:"serversBy"`
+	Options   dnsmasqconf.Options `json:"options"`
+	OptionsBy Caller              `json:"optionsBy"`
 }
 
 // maxSaved bounds what Load reads; maxRules rules of names of 254 octets are well below it.
@@ -117,7 +94,7 @@ func (s State) Save(path string) error {
 	return nil
 }
 
-func (s State) isZero() bool { return len(s.Rules) == 0 && s.Options == Options{} }
+func (s State) isZero() bool { return len(s.Rules) == 0 && s.Options == dnsmasqconf.Options{} }
 
 // Same reports whether the same names go the same ways; who said so, and when, counts for nothing.
 func (s State) Same(other State) bool {

@@ -24,8 +24,8 @@ func TestSaveAndLoad(t *testing.T) {
 	caller := Caller{Method: "SetServersEx", Name: ":1.7", Known: true, PID: 812, Comm: "openshift", Unit: "origin-node.service", At: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
 	for _, want := range []State{
 		{Rules: rules, RulesBy: caller},
-		{Options: Options{FilterA: true, BogusPrivate: true}, OptionsBy: caller},
-		{Rules: rules[:1], RulesBy: caller, Options: Options{FilterAAAA: true, FilterWin2K: true}, OptionsBy: Caller{Method: "SetFilterAAAA", Name: ":1.8"}},
+		{Options: dnsmasqconf.Options{FilterA: true, BogusPrivate: true}, OptionsBy: caller},
+		{Rules: rules[:1], RulesBy: caller, Options: dnsmasqconf.Options{FilterAAAA: true, FilterWin2K: true}, OptionsBy: Caller{Method: "SetFilterAAAA", Name: ":1.8"}},
 	} {
 		if err := want.Save(path); err != nil {
 			t.Fatal(err)

@@ -9,12 +9,12 @@ import (
 	"strings"
 
 	"github.com/node-dns/node-dns/internal/admin/control"
-	"github.com/node-dns/node-dns/internal/daemon"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
+	"github.com/node-dns/node-dns/internal/policy"
 )
 
 // CheckConfig reads the configuration as the daemon would, and asks the API server, where that is asked at all, which rights are
@@ -33,7 +33,7 @@ func CheckConfig(ctx context.Context, root string, paths nodeconfig.Paths) contr
 	}
 	check.Notes = append(check.Notes, files.Costs()...)
 	if netErr == nil {
-		check.Node = configNode(hostdns.Place(config, net, nil), daemon.Listeners(config, files, net))
+		check.Node = configNode(hostdns.Place(config, net, nil), policy.Listeners(config, files, net))
 		handover := hostdns.NewPaths(root).Upstreams
 		check.Notes = append(check.Notes, named{config, files, net, handover, hostdns.ReadFile(root, handover).Data}.looping()...)
 	}
@@ -110,7 +110,7 @@ func configNode(place nodeconfig.Placement, listeners []netip.AddrPort) control.
 // addRights adds the rights that the configuration needs and the API server denies. An API server that
 // does not answer is a note: it may be down, or not be there yet.
 func addRights(ctx context.Context, check *control.ConfigCheck, root string, config nodeconfig.Config) {
-	rights, err := daemon.CheckRights(ctx, root, config)
+	rights, err := CheckRights(ctx, root, config)
 	check.Kubeconfig = rights.Kubeconfig
 	check.MissingRights = append(check.MissingRights, rights.Missing...)
 	switch {

@@ -7,11 +7,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/node-dns/node-dns/internal/daemon"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
+	"github.com/node-dns/node-dns/internal/policy"
 )
 
 // TestConfigNode: after dnsmasq's port=5353, check-config once said that the daemon listens on port 53, and doctor, which looked at
@@ -49,7 +49,7 @@ func TestConfigNode(t *testing.T) {
 			},
 			Default4: &netstate.DefaultRoute{Interface: "eth0", Source: netip.MustParseAddr(nodeIP)},
 		}
-		node := configNode(hostdns.Place(config, net, nil), daemon.Listeners(config, files, net))
+		node := configNode(hostdns.Place(config, net, nil), policy.Listeners(config, files, net))
 		if got := strings.Join(node.Listen, " "); got != test.listen || node.Nameserver != test.nameserver {
 			t.Errorf("%s: listens on %s, and resolv.conf names %q; expected %s and %q", test.name, got, node.Nameserver, test.listen, test.nameserver)
 		}

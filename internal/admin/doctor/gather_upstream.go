@@ -15,7 +15,6 @@ import (
 	"github.com/miekg/dns"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/node-dns/node-dns/internal/daemon"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
@@ -174,7 +173,7 @@ const apiPatience = 3 * time.Second
 func (g *gathering) api(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, apiPatience)
 	defer cancel()
-	rights, err := daemon.CheckRights(ctx, g.Root, g.s.Host.State.Config)
+	rights, err := CheckRights(ctx, g.Root, g.s.Host.State.Config)
 	g.s.API = API{Kubeconfig: rights.Kubeconfig, Missing: rights.Missing, Err: err}
 	if rights.Kubeconfig == "" {
 		return

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/node-dns/node-dns/internal/daemon"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
+	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
@@ -24,7 +24,7 @@ type named struct {
 
 // looping are sentences about the nameservers that are this node, whoever names them: the daemon leaves them out.
 func (n named) looping() []string {
-	listen := daemon.Listeners(n.config, n.dnsmasq, n.net)
+	listen := policy.Listeners(n.config, n.dnsmasq, n.net)
 	isOurs := func(server nameserver.Server) bool { return server.Plain() && slices.Contains(listen, server.Addr) }
 	var found []string
 	add := func(where, what string) { found = append(found, where+": "+what+" is this node; ignored (would loop)") }

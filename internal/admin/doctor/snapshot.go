@@ -7,9 +7,9 @@ import (
 
 	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/admin/migrate"
-	"github.com/node-dns/node-dns/internal/daemon"
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/nm"
+	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/sys/selinux"
 )
 
@@ -194,7 +194,7 @@ func (s Snapshot) wanted() []netip.AddrPort {
 		}
 		return all
 	}
-	return daemon.Listeners(s.Host.State.Config, s.Host.Dnsmasq, s.Host.State.Net)
+	return policy.Listeners(s.Host.State.Config, s.Host.Dnsmasq, s.Host.State.Net)
 }
 
 // isRunning reports whether the daemon runs, as far as can be told: it answers, or it would not let us ask.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/precedence"
 )
 
 // checkUpstreams judges each by what it answered to us, whatever the daemon thinks of it. One that is silent is a failure where
@@ -126,7 +127,7 @@ func checkLoop(s Snapshot) []Finding {
 	}
 	var back []string
 	for _, r := range s.Status.Refused {
-		if r.Why == control.ComesBack {
+		if r.Why == precedence.ComesBack {
 			back = append(back, r.Server)
 		}
 	}

@@ -132,7 +132,11 @@ func New(c Config) *Cache {
 // handler says to it is not remembered: it may be a referral.
 func (c *Cache) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
 	if c.store == nil {
-		return c.ask(ctx, q)
+		m, err := c.ask(ctx, q)
+		if err == nil && m != nil && len(q.Msg.Question) == 1 {
+			c.limits.remember(q, m) // the client gets the TTLs that it would get with a cache
+		}
+		return m, err
 	}
 	var room room
 	k, ok := room.parsedKey(q.Msg)

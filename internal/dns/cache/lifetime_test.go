@@ -1,12 +1,14 @@
 package cache
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 )
 
 func TestRemember(t *testing.T) {
@@ -127,5 +129,19 @@ func TestNamesEnd(t *testing.T) {
 				t.Errorf("written as %s, want %s", got, test.inCase)
 			}
 		})
+	}
+}
+
+// TestLimitsWithoutRoom: a cache that remembers nothing limits TTLs as one that does. A SOA record kept a TTL above its minimum.
+func TestLimitsWithoutRoom(t *testing.T) {
+	for _, size := range []int{0, 10} {
+		q := query("nowhere.example.", dns.TypeA, flags{})
+		c := New(Config{Size: size, MaxTTL: 100 * time.Second, Next: dnsserver.HandlerFunc(func(_ context.Context, q *dnsserver.Query) (*dns.Msg, error) {
+			return response(t, q.Msg, dns.RcodeNameError, "authority\nexample. 600 IN SOA ns.example. root.example. 1 2 3 4 30"), nil
+		})})
+		m, err := c.ServeDNS(t.Context(), q)
+		if err != nil || m.Ns[0].Header().Ttl != 30 {
+			t.Errorf("size %d: %v, %v", size, m, err)
+		}
 	}
 }

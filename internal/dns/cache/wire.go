@@ -121,8 +121,8 @@ func (e *entry) appendTo(dst []byte, q *dnsserver.WireQuery, age, highest uint32
 // arCount is where the count of additional records is in a header.
 const arCount = 10
 
-// cachedError is the option that says so, RFC 8914 section 4.14.
-var cachedError = []byte{0, dns.EDNS0EDE, 0, 2, 0, byte(dns.ExtendedErrorCodeCachedError)}
+// cachedError is the option that says so, RFC 8914 section 4.14, with the text of errRemembered.
+var cachedError = append([]byte{0, dns.EDNS0EDE, 0, byte(2 + len(dnsserver.FailedBefore)), 0, byte(dns.ExtendedErrorCodeCachedError)}, dnsserver.FailedBefore...)
 
 const (
 	optSize = 11   // RFC 6891 section 6.1.2

@@ -311,7 +311,7 @@ func from(t testing.TB, source string, proto Proto, addr netip.AddrPort) *client
 	if proto == TCP {
 		local = &net.TCPAddr{IP: net.ParseIP(source)}
 	}
-	d := net.Dialer{LocalAddr: local, Timeout: 10 * time.Second}
+	d := net.Dialer{LocalAddr: local, Timeout: time.Minute}
 	conn, err := d.Dial(string(proto), addr.String())
 	if err != nil {
 		t.Fatal(err)

@@ -25,7 +25,7 @@ func BenchmarkAnswer(b *testing.B) {
 	})
 	resolver.Set(services(10_000))
 	s := dnsserver.New(dnsserver.Config{
-		Handler: zone.New(zone.Authority{Apexes: resolver.Apexes(), Cluster: resolver}, remembered),
+		Handler: resolver,
 		Wire: func(dst []byte, q dnsserver.WireQuery) ([]byte, bool) {
 			var room [dnswire.MaxQuestion]byte
 			question := q.AppendKey(room[:0])

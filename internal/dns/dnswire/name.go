@@ -37,7 +37,7 @@ func lower8(v uint64) uint64 {
 }
 
 // AppendText appends a name as text: that of the dnsname.Name it is, in lower case, with its final dot. ok is false, and what
-// is appended of no use, for one with octets that no such name has; and for wildcards, which are asked for by nobody.
+// is appended of no use, for one that dnsname.Parse refuses.
 func AppendText(dst, name []byte) (text []byte, ok bool) {
 	if len(name) <= 1 {
 		return append(dst, '.'), len(name) == 1
@@ -50,9 +50,14 @@ func AppendText(dst, name []byte) (text []byte, ok bool) {
 			text[i], length = '.', i+1+int(c)
 			continue
 		}
-		if text[i] = hostLetter[c]; text[i] == 0 {
+		if text[i] = hostLetter[c]; text[i] != 0 {
+			continue
+		}
+		isWildcard := c == '*' && i+1 == length && (i == 0 || text[i-1] == '.')
+		if !isWildcard {
 			return dst, false
 		}
+		text[i] = c
 	}
 	return dst, true
 }

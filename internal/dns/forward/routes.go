@@ -73,6 +73,14 @@ func (r Route) equal(o Route) bool {
 	return r.Domain == o.Domain && r.Plain == o.Plain && r.Local == o.Local && r.Source == o.Source && slices.Equal(r.Servers, o.Servers)
 }
 
+// SameRoutes reports whether the same names go to the same servers. Another Source changes nothing.
+func SameRoutes(a, b []Route) bool {
+	return slices.EqualFunc(a, b, func(x, y Route) bool {
+		y.Source = x.Source
+		return x.equal(y)
+	})
+}
+
 func cloneRoutes(routes []Route) []Route {
 	all := slices.Clone(routes)
 	for i := range all {

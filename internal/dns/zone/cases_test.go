@@ -111,7 +111,7 @@ func serveWorld(t *testing.T, w world, fixture string) served {
 	config.Rotate = func(int) int { return 0 }
 	resolver := zone.NewResolver(config)
 	resolver.Set(load(t, fixture, w.endpoints).Snapshot(time.Unix(1499347823, 0)))
-	z := zone.New(zone.Authority{Apexes: resolver.Apexes(), Cluster: resolver}, config.Next)
+	z := within(resolver, config.Next)
 	return served{resolver, serve(t, z)}
 }
 

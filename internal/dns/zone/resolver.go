@@ -1,3 +1,7 @@
+// Package zone answers for the cluster domain and its reverse zones from a Snapshot of the cluster.
+//
+// Unknown is not absent: before the first Snapshot the answer is SERVFAIL, and not the NXDOMAIN that an upstream nameserver would
+// give (law 7).
 package zone
 
 import (

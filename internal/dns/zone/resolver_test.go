@@ -18,10 +18,10 @@ import (
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
-// serveResolver puts a Resolver behind a real server, as the Cluster of a Zone.
+// serveResolver puts a Resolver behind a real server, for the names in its zones.
 func serveResolver(t *testing.T, resolver *zone.Resolver, next dnsserver.Handler) netip.AddrPort {
 	t.Helper()
-	return serve(t, zone.New(zone.Authority{Apexes: resolver.Apexes(), Cluster: resolver}, next))
+	return serve(t, within(resolver, next))
 }
 
 func check(t *testing.T, what, want string, got *dns.Msg) {

@@ -243,7 +243,7 @@ func TestRules(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			resolver := resolverOf(t, shop, test.change)
-			got := served{resolver, serve(t, zone.New(zone.Authority{Apexes: resolver.Apexes(), Cluster: resolver}, never(t)))}
+			got := served{resolver, serve(t, within(resolver, never(t)))}
 			if diff := dnstest.Diff(test.want, got.ask(t, test.ask, test.qtype)); diff != "" {
 				t.Errorf("%s %s\n%s", test.ask, dns.Type(test.qtype), diff)
 			}

@@ -67,8 +67,7 @@ func oldNode(t *testing.T, fixture string, next dnsserver.Handler) netip.AddrPor
 		Rotate: func(int) int { return 0 },
 	})
 	resolver.Set(w.snapshot())
-	z := zone.New(zone.Authority{Apexes: resolver.Apexes(), Cluster: resolver}, next)
-	server := dnsserver.New(dnsserver.Config{Handler: z})
+	server := dnsserver.New(dnsserver.Config{Handler: resolver})
 	if err := server.Listen([]netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")}); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,118 @@
+package daemon
+
+import (
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+	"github.com/node-dns/node-dns/internal/policy"
+	"github.com/node-dns/node-dns/internal/sys/journal"
+)
+
+// change is one Policy that takes the place of another one.
+type change struct {
+	old, next *policy.Policy
+	by        string // what it is about
+	rerouted  bool   // queries take other routes
+	forgotten int    // responses, for that
+	failed    error  // an address that cannot be listened on
+}
+
+// takeOver puts next in the place of the Policy in force. What is the same is left as it is: sockets stay open, upstreams
+// keep their health, and the cache keeps what came from servers that are still asked. It returns when to look again; 0: not for this.
+func (d *Daemon) takeOver(next *policy.Policy, by string) time.Duration {
+	c := &change{old: d.policy(), next: next, by: by}
+	for _, step := range [...]func(*change){
+		d.takeAnswers,   // all that follows looks at the Policy in force
+		d.takeBounds,    // before an address is opened to clients
+		d.logChange,     // before the log says which addresses were opened for it
+		d.takeListeners, // after the bounds
+		d.tellTasks,     // last: they act on all of the above
+	} {
+		step(c)
+	}
+	return d.waitAfter(c)
+}
+
+func (d *Daemon) takeAnswers(c *change) { c.rerouted, c.forgotten = d.resolver.Apply(c.next) }
+
+func (d *Daemon) takeBounds(c *change) {
+	d.server.SetMaxInFlight(c.next.ForwardMax+localRoom, c.next.ForwardMax)
+	d.server.SetAccess(c.next.Access.Server)
+	if c.next.Settings.UDP != c.old.Settings.UDP {
+		d.server.SetUDPSize(int(c.next.Settings.UDP.Size))
+	}
+}
+
+func (d *Daemon) logChange(c *change) {
+	old, next := c.old, c.next
+	d.setLevel(next)
+	if !reflect.DeepEqual(old.Config, next.Config) {
+		d.log.Info("configuration taken over", journal.ConfigTaken.Attr())
+		d.metrics.config.take(time.Now())
+	}
+	if was, is := old.Config, next.Config; was.ClusterDomain != is.ClusterDomain {
+		d.log.Info("cluster domain", "domain", is.ClusterDomain.String(), "before", was.ClusterDomain.String(), "source", next.ClusterSource)
+	}
+	if old.API != (policy.API{}) && next.API == (policy.API{}) {
+		d.log.Info("the Kubernetes API is not watched any more", "kubeconfig", old.API.Kubeconfig)
+	}
+	if !reflect.DeepEqual(old.Dnsmasq, next.Dnsmasq) {
+		d.log.Info("dnsmasq's files taken over", "files", journal.Few(next.Dnsmasq.Files, " "), journal.ConfigTaken.Attr())
+	}
+	if c.rerouted {
+		d.logRoutes(old.Routes, next.Routes)
+		d.noteRoutes(c.by, next.Routes)
+		d.log.Info("flushed what came from other upstreams", "entries", c.forgotten)
+	}
+	d.logNotes(old.Notes, next.Notes)
+}
+
+func (d *Daemon) takeListeners(c *change) {
+	c.failed = d.listen(c.next)
+	d.announce()
+}
+
+func (d *Daemon) tellTasks(c *change) {
+	old, next := c.old, c.next
+	tell(d.rewatch)
+	d.metrics.rewant()
+	d.followLogQueries(old, next)
+	if old.Config.Resolver.FromCluster && !next.Config.Resolver.FromCluster {
+		d.forgetFromCluster()
+	}
+	if old.Config.DBus != next.Config.DBus {
+		tell(d.rebus)
+	}
+	if !slices.Equal(old.Candidates, next.Candidates) {
+		tell(d.rerouted)
+	}
+}
+
+// waitAfter is when to look again: for an address that is not bound yet, for sockets that are let go of, and for the terms under
+// which port 53 changes hands.
+func (d *Daemon) waitAfter(c *change) time.Duration {
+	wait := d.sockets.letGo(time.Now())
+	if _, _, left := dnsserver.ReadTerms(d.paths.terms); left > 0 && (wait == 0 || wait > left) {
+		wait = left
+	}
+	if c.failed != nil && (wait == 0 || wait > listenAgain) {
+		return listenAgain
+	}
+	return wait
+}
+
+// tell wakes the task that receives from a channel with room for one. It never blocks: one message that waits stands for all.
+func tell(task chan struct{}) {
+	select {
+	case task <- struct{}{}:
+	default:
+	}
+}
+
+func (d *Daemon) setLevel(p *policy.Policy) {
+	if d.config.Level != nil {
+		d.config.Level.Set(p.Config.LogLevel)
+	}
+}

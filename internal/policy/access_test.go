@@ -1,0 +1,98 @@
+package policy
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/node-dns/node-dns/internal/netstate"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
+)
+
+// TestAccess asks at addresses of a node, and of a master with 0.0.0.0:8053 or the like.
+func TestAccess(t *testing.T) {
+	const master = "clusterListen: [\"0.0.0.0:8053\"]\npodCIDRs: [10.128.0.0/14]\nserviceCIDRs: [172.30.0.0/16]\nclusterClients: [192.0.2.0/24, \"2001:db8::/32\"]\n"
+	tests := []struct {
+		name, config  string
+		local, client string
+		refused       bool
+	}{
+		{"a pod", master, "192.0.2.10:8053", "10.130.1.2", false},
+		{"a pod, IPv4-mapped", master, "192.0.2.10:8053", "::ffff:10.130.1.2", false},
+		{"a service's address", master, "192.0.2.10:8053", "172.30.0.9", false},
+		{"another node", master, "192.0.2.10:8053", "192.0.2.77", false},
+		{"IPv6", strings.ReplaceAll(master, "0.0.0.0", "[::]"), "[2001:db8::10]:8053", "2001:db8:1::1", false},
+		{"this host", master, "192.0.2.10:8053", "192.0.2.10", false},
+		{"loopback", master, "127.0.0.1:8053", "127.0.0.1", false},
+		{"a stranger", master, "192.0.2.10:8053", "198.51.100.1", true},
+		{"a stranger, IPv4-mapped", master, "192.0.2.10:8053", "::ffff:198.51.100.1", true},
+		{"a stranger at loopback", master, "127.0.0.1:8053", "198.51.100.1", true},
+		{"a stranger at the node IP", master, "192.0.2.10:53", "198.51.100.1", true},
+		{"who is near at the node IP", master, "192.0.2.10:53", "192.0.2.200", false},
+		{"a pod at an address that is open anyway", "clusterListen: [\"192.0.2.10:53\"]\n", "192.0.2.10:53", "10.130.1.2", false},
+		{"no networks are known", "clusterListen: [\"0.0.0.0:8053\"]\n", "192.0.2.10:8053", "10.130.1.2", true},
+		{"one address", "clusterListen: [\"192.0.2.10:8053\"]\n", "192.0.2.10:8053", "10.130.1.2", true},
+
+		{"near: the interface's network", "", "192.0.2.10:53", "192.0.2.77", false},
+		{"near: the same of IPv6", "", "[2001:db8::10]:53", "2001:db8::77", false},
+		{"near: an IPv6 link", "", "[2001:db8::10]:53", "fe80::77%eth0", false},
+		{"near: an IPv4 link", "", "192.0.2.10:53", "169.254.7.7", false},
+		{"near: a pod with a route of its own", "podCIDRs: [10.128.0.0/14]\n", "192.0.2.10:53", "203.0.113.9", false},
+		{"not near: the next one, with no such route", "", "192.0.2.10:53", "203.0.113.10", true},
+		{"not near: half of the internet over a VPN", "", "192.0.2.10:53", "100.0.0.1", true},
+		{"not near: the interface's network is down", "", "192.0.2.10:53", "198.18.0.7", true},
+		{"the pods' networks are not known: a private one", "", "192.0.2.10:53", "10.244.3.4", false},
+		{"the pods' networks are not known: carrier-grade NAT", "", "192.0.2.10:53", "100.64.1.1", false},
+		{"the pods' networks are not known: unique local", "", "[2001:db8::10]:53", "fd00:244::7", false},
+		{"the pods' networks are known: a pod", "podCIDRs: [10.128.0.0/14]\n", "192.0.2.10:53", "10.131.3.4", false},
+		{"the pods' networks are known: a service", "podCIDRs: [10.128.0.0/14]\nserviceCIDRs: [172.30.0.0/16]\n", "192.0.2.10:53", "172.30.0.9", false},
+		{"the pods' networks are known: another private one", "podCIDRs: [10.128.0.0/14]\n", "192.0.2.10:53", "10.1.0.1", true},
+		{"this host, without a word", "", "127.0.0.53:53", "127.0.0.1", false},
+		{"this host, whatever is said", "allowFrom: [203.0.113.0/24]\n", "192.0.2.10:53", "192.0.2.10", false},
+		{"a list: who is in it", "allowFrom: [203.0.113.0/24, 198.51.100.7]\n", "192.0.2.10:53", "198.51.100.7", false},
+		{"a list: who is near, and not in it", "allowFrom: [203.0.113.0/24]\n", "192.0.2.10:53", "192.0.2.77", true},
+		{"a list: local in it", "allowFrom: [local, 203.0.113.0/24]\n", "192.0.2.10:53", "192.0.2.77", false},
+		{"an empty list", "allowFrom: []\n", "192.0.2.10:53", "192.0.2.77", true},
+		{"everyone", "allowFrom: all\n", "192.0.2.10:53", "198.51.100.1", false},
+		{"everyone, but at clusterListen", "allowFrom: all\n" + master, "192.0.2.10:8053", "198.51.100.1", true},
+	}
+	addrs := []netstate.Addr{
+		{Addr: netip.MustParseAddr("127.0.0.1"), Interface: "lo", Up: true},
+		{Addr: netip.MustParseAddr("192.0.2.10"), Interface: "eth0", Bits: 24, Up: true},
+		{Addr: netip.MustParseAddr("2001:db8::10"), Interface: "eth0", Bits: 64, Up: true},
+		{Addr: netip.MustParseAddr("198.18.0.1"), Interface: "eth1", Bits: 24},
+	}
+	net := netstate.State{Addrs: addrs, OnLink: []netstate.OnLink{{Network: netip.MustParsePrefix("203.0.113.9/32")}, {Network: netip.MustParsePrefix("64.0.0.0/2")}}}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			config, err := nodeconfig.ParseNodeDNS("node-dns.yaml", strings.NewReader(test.config))
+			if err != nil {
+				t.Fatal(err)
+			}
+			a := newAccess(config, []netip.AddrPort{netip.MustParseAddrPort("192.0.2.10:53")}, net)
+			if got := a.Server.Allows(netip.MustParseAddrPort(test.local), netip.MustParseAddr(test.client)); got == test.refused {
+				t.Errorf("allowed: %v, at %v", got, a.listen)
+			}
+		})
+	}
+}
+
+func TestSpelledOut(t *testing.T) {
+	addrs := []netstate.Addr{
+		{Addr: netip.MustParseAddr("127.0.0.1"), Interface: "lo", Up: true},
+		{Addr: netip.MustParseAddr("192.0.2.10"), Interface: "eth0", Up: true},
+		{Addr: netip.MustParseAddr("192.0.2.11"), Interface: "eth1"},
+		{Addr: netip.MustParseAddr("2001:db8::10"), Interface: "eth0", Up: true},
+		{Addr: netip.MustParseAddr("2001:db8::11"), Interface: "eth0", Up: true, Tentative: true},
+	}
+	for at, want := range map[string]string{
+		"0.0.0.0:8053":      "[127.0.0.1:8053 192.0.2.10:8053]",
+		"[::]:8053":         "[127.0.0.1:8053 192.0.2.10:8053 [2001:db8::10]:8053]",
+		"198.51.100.1:8053": "[198.51.100.1:8053]", // not this host's, or not yet: status says so
+	} {
+		if got := fmt.Sprint(spelledOut(netip.MustParseAddrPort(at), addrs)); got != want {
+			t.Errorf("%s: %s, want %s", at, got, want)
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package policy
+
+import (
+	"fmt"
+
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
+	"github.com/node-dns/node-dns/internal/dnsmasqconf"
+	"github.com/node-dns/node-dns/internal/precedence"
+	"github.com/node-dns/node-dns/internal/sys/journal"
+)
+
+// addFiles adds the switches of dnsmasq's files, and reports what has no effect.
+func (p *Policy) addFiles(in Inputs) {
+	p.Options.FilterA = p.Options.FilterA || p.Settings.filterA
+	p.Options.FilterAAAA = p.Options.FilterAAAA || p.Settings.filterAAAA
+	p.Options.Localise = p.Options.Localise || in.Dnsmasq.Has("localise-queries")
+	p.Options.FilterWin2K = p.Options.FilterWin2K || p.Settings.filterWin2K
+	p.Options.BogusPrivate = p.Options.BogusPrivate || p.Settings.bogPriv
+	p.Notes = append(p.Notes, in.Dnsmasq.Costs()...)
+	var aside []string
+	for _, a := range in.Dnsmasq.Aside {
+		aside = append(aside, fmt.Sprintf("%s (%s)", a.Option, a.Place))
+	}
+	if len(aside) > 0 {
+		p.note("dnsmasq's options that are known, not followed: %s; node-dns check-config says why", journal.Few(aside, ", "))
+	}
+}
+
+// fileClaims are the routes of server=, local=, rev-server=, address=/domain/ and resolv-file. They do not get the cluster's names if
+// a source for those is known.
+func (p *Policy) fileClaims(in Inputs) []precedence.Claim {
+	hasCluster := p.API != (API{}) || len(p.ClusterDNS) > 0
+	var rules, plain, barred []dnsmasqconf.Rule
+	for _, server := range in.Dnsmasq.Servers {
+		switch {
+		case server.Plain:
+			plain = append(plain, server.Rule)
+		case hasCluster && p.IsOfCluster(server.Domain):
+			barred = append(barred, server.Rule)
+			p.note("%s (%s) lies in the cluster's zone, which others answer for: it is left out", server.Rule, server.Place)
+		default:
+			rules = append(rules, server.Rule)
+		}
+	}
+	for _, server := range in.ResolvFiles {
+		rules = append(rules, dnsmasqconf.Rule{Domain: dnsname.Root(), Server: server})
+	}
+	var claims []precedence.Claim
+	add := func(rules []dnsmasqconf.Rule, change func(*precedence.Claim)) {
+		for _, route := range dnsmasqconf.Routes(rules) {
+			c := ruleClaim(precedence.Dnsmasq, "", route)
+			change(&c)
+			// Of all names the files say only who is asked; "//#" says nothing.
+			if !c.Domain.IsRoot() || c.Kind == precedence.Ask || c.Plain && c.Kind == precedence.Local {
+				c.Detail = filePlace(in.Dnsmasq, c.Domain, c.Plain)
+				claims = append(claims, c)
+			}
+		}
+	}
+	add(rules, func(*precedence.Claim) {})
+	add(plain, func(c *precedence.Claim) { c.Plain = true })
+	add(barred, func(c *precedence.Claim) { c.Barred = "it lies in the cluster's zone, which others answer for" })
+	return claims
+}
+
+// filePlace is the first place in the files that names a domain.
+func filePlace(files dnsmasqconf.Config, domain dnsname.Name, plain bool) string {
+	for _, server := range files.Servers {
+		if server.Domain == domain && server.Plain == plain {
+			return server.Place.String()
+		}
+	}
+	return "resolv-file " + files.Sources["resolv-file"].String()
+}

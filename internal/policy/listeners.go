@@ -1,0 +1,114 @@
+package policy
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/dnsmasqconf"
+	"github.com/node-dns/node-dns/internal/netstate"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
+)
+
+// addListeners decides where we listen, who may ask there, and how many questions may wait for upstreams beside these sockets.
+func (p *Policy) addListeners(in Inputs, place nodeconfig.Placement) {
+	p.Listen, p.Spare, p.NodeIP = wantedListeners(in.Listen, place, in.Net.Addrs), place.Spare, place.Nameserver
+	p.addFileListeners(in)
+	config := in.Config
+	if len(in.Listen) > 0 {
+		config.Resolver.Listen = nil // the command line says where, and nowhere else
+	}
+	p.Access = newAccess(config, p.Listen, in.Net)
+	p.Listen = append(p.Listen, p.Access.listen...)
+	p.ForwardMax = p.Settings.forwardMax
+	if room := roomToForward(in.MaxFiles, len(p.Listen)); room < p.ForwardMax {
+		p.note("%d queries may wait for upstreams, not dnsForwardMax %d: the process may open %d files "+
+			"(LimitNOFILE= of systemd.exec(5), ulimit -n)", room, p.ForwardMax, in.MaxFiles)
+		p.ForwardMax = room
+	}
+}
+
+// addFileListeners adds listen-address and the addresses of interface, without those of except-interface: dnsmasq would have
+// listened there. The address that /etc/resolv.conf names stays in any case. Loopback is left out: RHEL's dnsmasq.conf has
+// interface=lo for everyone, and OpenShift's own nameserver was there. port= moves all of them to another port.
+func (p *Policy) addFileListeners(in Inputs) {
+	files := in.Dnsmasq
+	port := uint16(max(files.Number("port"), 0))
+	if len(files.Listen)+len(files.Interfaces) == 0 && port == 0 || len(in.Listen) > 0 {
+		return
+	}
+	if isSet(in.Config, "listen") {
+		p.note("listen in node-dns.yaml wins over port, listen-address and interface of dnsmasq's files")
+		return
+	}
+	if port = cmp.Or(port, nameserver.Port); port != nameserver.Port {
+		p.note("port=%d (%s) has node-dns listen there: /etc/resolv.conf, which cannot name a port, names the site's nameservers", port, files.Sources["port"])
+		p.Listen = onPort(p.Listen, port)
+	}
+	for _, bound := range files.Bound(in.Net.Addrs) {
+		p.addListener(netip.AddrPortFrom(bound.Addr, port), bound.Source)
+	}
+}
+
+// onPort moves listeners to another port, except those on loopback: they stand for OpenShift's own nameserver.
+func onPort(listen []netip.AddrPort, port uint16) []netip.AddrPort {
+	moved := slices.Clone(listen)
+	for i, at := range moved {
+		if !at.Addr().IsLoopback() {
+			moved[i] = netip.AddrPortFrom(at.Addr(), port)
+		}
+	}
+	return moved
+}
+
+func (p *Policy) addListener(at netip.AddrPort, source string) {
+	switch {
+	case slices.Contains(p.Listen, at):
+	case at.Addr().IsLoopback():
+		p.note("%s (%s) is not listened on: listen in node-dns.yaml says so where that is meant", at.Addr(), source)
+	default:
+		p.Listen = append(p.Listen, at)
+	}
+}
+
+// Listeners are the addresses at which a daemon with this configuration listens on a host with these addresses. There are none if the
+// host has no address yet, or if a fault leaves the cluster domain unknown.
+func Listeners(config nodeconfig.Config, files dnsmasqconf.Config, net netstate.State) []netip.AddrPort {
+	return New(Inputs{Config: config, Dnsmasq: files, Net: net}).Listen
+}
+
+// wantedListeners are the addresses of the command line, else those of the placement. `listen: all` adds every local address except
+// those of lo, as dnsmasq's bind-dynamic with except-interface=lo.
+func wantedListeners(flags []netip.AddrPort, place nodeconfig.Placement, addrs []netstate.Addr) []netip.AddrPort {
+	if len(flags) > 0 {
+		return flags
+	}
+	listen := slices.Clone(place.Listen)
+	if !place.All {
+		return listen
+	}
+	for _, addr := range addrs {
+		at := netip.AddrPortFrom(addr.Addr, 53)
+		if addr.Interface != "lo" && addr.Up && !addr.Tentative && !slices.Contains(listen, at) {
+			listen = append(listen, at)
+		}
+	}
+	return listen
+}
+
+// spelledOut replaces an unspecified address by this host's addresses, loopback included; :: stands for both families, as for a
+// socket that is bound to it. One socket for all addresses would answer from the address that the routing table prefers, not from the
+// one that was asked.
+func spelledOut(at netip.AddrPort, addrs []netstate.Addr) []netip.AddrPort {
+	if !at.Addr().IsUnspecified() {
+		return []netip.AddrPort{at}
+	}
+	var list []netip.AddrPort
+	for _, addr := range addrs {
+		if addr.Up && !addr.Tentative && (at.Addr().Is6() || addr.Addr.Is4()) {
+			list = append(list, netip.AddrPortFrom(addr.Addr, at.Port()))
+		}
+	}
+	return list
+}

@@ -1,0 +1,88 @@
+package policy
+
+import (
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
+	"github.com/node-dns/node-dns/internal/dnsmasqconf"
+	"github.com/node-dns/node-dns/internal/kube/clusterdns"
+	"github.com/node-dns/node-dns/internal/localdata"
+	"github.com/node-dns/node-dns/internal/precedence"
+)
+
+// LocalData is the local data, with the inputs that it was made from.
+type LocalData struct {
+	data   *localdata.Data
+	Said   dnsmasqconf.Config   // by dnsmasq's files, and by the hosts of own
+	own    *clusterdns.Settings // nil if fromCluster is off
+	pinned []dnsname.Name       // domains with a route of a source stronger than own
+}
+
+// addLocal adds the local data. It comes after settle, because hosts of the cluster's DNS give way to routes of stronger sources.
+func (p *Policy) addLocal(in Inputs) {
+	now := LocalData{own: p.Own}
+	if p.Own != nil {
+		now.pinned = p.pinned(precedence.FromCluster)
+	}
+	if before := in.Known; before != nil && before.own == now.own && slices.Equal(before.pinned, now.pinned) {
+		p.Known = before
+	} else {
+		now.Said = in.Dnsmasq
+		if p.Own != nil {
+			now.Said.Hosts = slices.Concat(in.Dnsmasq.Hosts, ownHosts(p.Own.Hosts, localdata.New(in.Dnsmasq, p.Hostname), now.pinned))
+		}
+		now.data = localdata.New(now.Said, p.Hostname)
+		p.Known = &now
+	}
+	p.Local = p.Known.data
+	for _, apex := range p.Apexes {
+		if p.Local.Knows(apex) {
+			p.note("dnsmasq's files, or hosts of the cluster's DNS, have names in the cluster's zone %s: these are answered as they say", apex)
+		}
+	}
+}
+
+// pinned are the domains with a route of a stronger source. The root does not count.
+func (p *Policy) pinned(than precedence.Source) (domains []dnsname.Name) {
+	for _, r := range p.Won {
+		if r.Source < than && !r.Domain.IsRoot() && !r.Plain {
+			domains = append(domains, r.Domain)
+		}
+	}
+	return domains
+}
+
+// NameOf is the host's name; the zero Name if it cannot stand in DNS.
+func NameOf(hostname string) dnsname.Name {
+	name, err := dnsname.Parse(hostname)
+	if err != nil || name.IsRoot() {
+		return dnsname.Name{}
+	}
+	return name
+}
+
+// ownHosts are the hosts of the cluster's own DNS, without names that have a record in dnsmasq's files or lie in a pinned domain.
+func ownHosts(all []clusterdns.Host, files *localdata.Data, pinned []dnsname.Name) (hosts []dnsmasqconf.Host) {
+	isAdmins := func(name dnsname.Name) bool { return files.Has(name) || slices.ContainsFunc(pinned, name.Within) }
+	for _, h := range all {
+		if names := slices.DeleteFunc(slices.Clone(h.Names), isAdmins); len(names) > 0 {
+			hosts = append(hosts, dnsmasqconf.Host{
+				Names: names, Addrs: []netip.Addr{h.Addr}, TTL: h.TTL, NoReverse: h.NoReverse, Whole: true, Place: placeOf(h.Where),
+			})
+		}
+	}
+	return hosts
+}
+
+// placeOf parses "ConfigMap kube-system/coredns Corefile:12".
+func placeOf(where string) dnsmasqconf.Place {
+	i := strings.LastIndexByte(where, ':')
+	line, err := strconv.Atoi(where[i+1:])
+	if err != nil {
+		return dnsmasqconf.Place{File: where}
+	}
+	return dnsmasqconf.Place{File: where[:i], Line: line}
+}

@@ -1,0 +1,98 @@
+package policy
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
+	"github.com/node-dns/node-dns/internal/kube/cluster"
+	"github.com/node-dns/node-dns/internal/kube/clusterdns"
+	"github.com/node-dns/node-dns/internal/precedence"
+)
+
+// FromCluster is the configuration of the cluster's own DNS, for the key of that name. Its Settings do not change. It is safe for
+// concurrent use.
+type FromCluster struct {
+	cluster.Settings
+
+	mu    sync.Mutex           // guards what follows
+	zones []dnsname.Name       // the cluster's
+	said  *clusterdns.Settings // parsed for these zones; nil if it has not been parsed
+}
+
+// read parses the objects. It keeps the result until the cluster's zones change, because the daemon looks every few seconds.
+func (f *FromCluster) read(zones []dnsname.Name) *clusterdns.Settings {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.said == nil || !slices.Equal(f.zones, zones) {
+		said := clusterdns.Read(f.Objects, zones)
+		f.zones, f.said = zones, &said
+	}
+	return f.said
+}
+
+// maxUnfollowed bounds the notes about what cannot be followed.
+const maxUnfollowed = 20
+
+// addOwn parses the configuration of the cluster's own DNS, and reports the parts that are not followed.
+func (p *Policy) addOwn(in Inputs) {
+	if in.OwnDNS == nil {
+		return
+	}
+	p.Own = in.OwnDNS.read(p.Apexes)
+	where := in.Config.Where("fromCluster")
+	for _, err := range in.OwnDNS.Failed {
+		p.Problems = append(p.Problems, fmt.Sprintf("%s: %v", where, err))
+	}
+	if p.API == (API{}) {
+		p.Problems = append(p.Problems, where+": no Kubernetes API is watched (see kubeconfig)")
+	}
+	for i, u := range p.Own.Unfollowed {
+		if i == maxUnfollowed {
+			p.note("%d more parts of what the cluster configures of its DNS are not followed", len(p.Own.Unfollowed)-i)
+			break
+		}
+		p.note("%s is not followed: %s", u.Where, u.Text)
+	}
+}
+
+// ownDNSClaims are the routes of the cluster's own DNS. If no server of a domain can be asked, its queries fail: its names must not
+// leak.
+func (p *Policy) ownDNSClaims() []precedence.Claim {
+	if p.Own == nil {
+		return nil
+	}
+	var claims []precedence.Claim
+	for _, route := range p.Own.Routes {
+		c := precedence.Claim{
+			Source: precedence.FromCluster, Detail: route.Where, Domain: route.Domain, Servers: route.Servers, GivesWay: route.Domain.IsRoot(),
+		}
+		if route.Local {
+			c.Kind = precedence.Local
+		}
+		claims = append(claims, c)
+	}
+	return claims
+}
+
+// Beneath are the claims for all names that would count without fromCluster, the strongest first.
+func (p *Policy) Beneath() []precedence.Claim {
+	isRoot := func(c precedence.Claim) bool {
+		return c.Domain.IsRoot() && !c.Plain && len(c.Servers) > 0 && c.Source != precedence.FromCluster
+	}
+	var claims []precedence.Claim
+	for _, r := range p.Won {
+		if isRoot(r.Claim) {
+			claims = append(claims, r.Claim)
+		}
+	}
+	for _, l := range p.Lost {
+		if isRoot(l.Claim) && l.Barred == "" {
+			claims = append(claims, l.Claim)
+		}
+	}
+	slices.SortStableFunc(claims, func(a, b precedence.Claim) int { return cmp.Compare(a.Source, b.Source) })
+	return claims
+}

@@ -1,0 +1,236 @@
+package policy
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/precedence"
+	"github.com/node-dns/node-dns/internal/test/policytest"
+	"github.com/node-dns/node-dns/internal/upstream"
+)
+
+func TestNew(t *testing.T) {
+	captured := upstream.Set{Servers: policytest.Servers("10.0.0.2", "10.0.0.3")}
+	tests := []struct {
+		name     string
+		nodeDNS  string // node-dns.yaml
+		config   string // node-config.yaml
+		change   func(*Inputs)
+		listen   string
+		routes   string
+		sources  []string // of the routes, in order
+		problems []string
+	}{
+		{
+			name:    "captured upstreams, nothing configured",
+			listen:  "192.0.2.10:53",
+			routes:  ".=10.0.0.2,10.0.0.3",
+			sources: []string{"NetworkManager eth0"},
+		},
+		{
+			name:    "OpenShift 3.11: dnsIP 0.0.0.0 and a node process's own nameserver",
+			config:  "dnsIP: 0.0.0.0\ndnsDomain: prod.internal\ndnsBindAddress: 127.0.0.1:53\n",
+			listen:  "192.0.2.10:53 127.0.0.1:53",
+			routes:  ".=10.0.0.2,10.0.0.3",
+			sources: []string{"NetworkManager eth0"},
+		},
+		{
+			name:    "dnsIP elsewhere is the cluster DNS server",
+			config:  "dnsIP: 172.30.0.10\n",
+			listen:  "192.0.2.10:53",
+			routes:  "cluster.local.=172.30.0.10 30.172.in-addr.arpa.=172.30.0.10 .=10.0.0.2,10.0.0.3",
+			sources: []string{"dnsIP /etc/origin/node/node-config.yaml:1", "dnsIP /etc/origin/node/node-config.yaml:1", "NetworkManager eth0"},
+		},
+		{
+			name:    "an admin's upstreams win whole over node-config.yaml's and over captured ones",
+			nodeDNS: "upstreams: [192.0.2.53]\n",
+			config:  "dnsNameservers: [\"192.0.2.99:53\"]\n",
+			listen:  "192.0.2.10:53",
+			routes:  ".=192.0.2.53",
+			sources: []string{"upstreams /etc/node-dns/node-dns.yaml:1"},
+		},
+		{
+			name:    "dnsNameservers win over captured ones",
+			config:  "dnsNameservers: [\"192.0.2.99:53\"]\n",
+			listen:  "192.0.2.10:53",
+			routes:  ".=192.0.2.99",
+			sources: []string{"dnsNameservers /etc/origin/node/node-config.yaml:1"},
+		},
+		{
+			// dnsRecursiveResolvConf named a copy of our resolv.conf: the node was left without upstreams.
+			name:     "dnsNameservers that are this node give way to captured ones",
+			config:   "dnsNameservers: [\"192.0.2.10:53\"]\n",
+			listen:   "192.0.2.10:53",
+			routes:   ".=10.0.0.2,10.0.0.3",
+			sources:  []string{"NetworkManager eth0"},
+			problems: []string{"192.0.2.10 (dnsNameservers /etc/origin/node/node-config.yaml:1) is this node: it would loop, and is left out"},
+		},
+		{
+			name:    "an admin's that are this node do not: others may see the queries then",
+			nodeDNS: "upstreams: [192.0.2.10]\n",
+			listen:  "192.0.2.10:53",
+			problems: []string{
+				"192.0.2.10 (upstreams /etc/node-dns/node-dns.yaml:1) is this node: it would loop, and is left out",
+				"no upstream nameserver is known: only cluster names are answered",
+			},
+		},
+		{
+			name:    "the command line wins over all",
+			nodeDNS: "upstreams: [192.0.2.53]\n",
+			change: func(in *Inputs) {
+				in.Upstreams = policytest.Servers("127.0.0.1:5300")
+				in.Listen = []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:10053")}
+			},
+			listen:  "127.0.0.1:10053",
+			routes:  ".=127.0.0.1:5300",
+			sources: []string{"the command line"},
+		},
+		{
+			name:    "split DNS of a VPN stands beside the admin's routes, whose word wins",
+			nodeDNS: "routes:\n  - {domain: corp.example, servers: [198.51.100.1]}\n",
+			change: func(in *Inputs) {
+				in.Captured.Routes = []upstream.Route{
+					{Domain: dnsname.MustParse("corp.example"), Servers: policytest.Servers("10.8.0.1")},
+					{Domain: dnsname.MustParse("vpn.example"), Servers: policytest.Servers("10.8.0.1")},
+				}
+			},
+			listen:  "192.0.2.10:53",
+			routes:  "corp.example.=198.51.100.1 vpn.example.=10.8.0.1 .=10.0.0.2,10.0.0.3",
+			sources: []string{"routes /etc/node-dns/node-dns.yaml:1", "NetworkManager eth0", "NetworkManager eth0"},
+		},
+		{
+			name:     "our own address is never an upstream, whoever names it",
+			nodeDNS:  "upstreams: [192.0.2.10, 192.0.2.53]\n",
+			listen:   "192.0.2.10:53",
+			routes:   ".=192.0.2.53",
+			sources:  []string{"upstreams /etc/node-dns/node-dns.yaml:1"},
+			problems: []string{"192.0.2.10 (upstreams /etc/node-dns/node-dns.yaml:1) is this node: it would loop, and is left out"},
+		},
+		{
+			name:     "an upstream that sends our queries back is left out",
+			change:   func(in *Inputs) { in.Looping = map[nameserver.Server]struct{}{policytest.Servers("10.0.0.2")[0]: {}} },
+			listen:   "192.0.2.10:53",
+			routes:   ".=10.0.0.3",
+			sources:  []string{"NetworkManager eth0"},
+			problems: []string{"10.0.0.2 (NetworkManager eth0) sends our queries back to us: it is left out"},
+		},
+		{
+			name:    "a domain route whose only server loops stays, and fails: its names must not leak",
+			nodeDNS: "routes:\n  - {domain: corp.example, servers: [198.51.100.1]}\n",
+			change: func(in *Inputs) {
+				in.Looping = map[nameserver.Server]struct{}{policytest.Servers("198.51.100.1")[0]: {}}
+			},
+			listen:   "192.0.2.10:53",
+			routes:   "corp.example.= .=10.0.0.2,10.0.0.3",
+			sources:  []string{"routes /etc/node-dns/node-dns.yaml:1", "NetworkManager eth0"},
+			problems: []string{"198.51.100.1 (routes /etc/node-dns/node-dns.yaml:1) sends our queries back to us: it is left out"},
+		},
+		{
+			name: "dnsmasq's files are stronger than NetworkManager and weaker than node-dns.yaml",
+			change: func(in *Inputs) {
+				in.Dnsmasq = policytest.Dnsmasq(t, "server=192.0.2.60\nserver=/corp.example/lab.example/192.0.2.61\nserver=//192.0.2.62\nlocal=/home/\nserver=/x.lab.example/#\n")
+			},
+			nodeDNS: "routes:\n  - {domain: corp.example, servers: [198.51.100.1]}\n",
+			listen:  "192.0.2.10:53",
+			routes:  "corp.example.=198.51.100.1 lab.example.=192.0.2.61 home.= x.lab.example.=192.0.2.60 //=192.0.2.62 .=192.0.2.60",
+			sources: []string{
+				"routes /etc/node-dns/node-dns.yaml:1", "dnsmasq /etc/dnsmasq.conf:2", "dnsmasq /etc/dnsmasq.conf:4", "dnsmasq /etc/dnsmasq.conf:5",
+				"dnsmasq /etc/dnsmasq.conf:3", "dnsmasq /etc/dnsmasq.conf:1",
+			},
+		},
+		{
+			name:    "and the cluster's names are not theirs where somebody answers for these",
+			nodeDNS: "clusterDNS: [172.30.0.10]\nserviceCIDRs: []\nupstreams: [192.0.2.53]\n",
+			change: func(in *Inputs) {
+				in.Dnsmasq = policytest.Dnsmasq(t, "server=/svc.cluster.local/192.0.2.61\nserver=192.0.2.60\n")
+			},
+			listen:  "192.0.2.10:53",
+			routes:  "cluster.local.=172.30.0.10 .=192.0.2.53",
+			sources: []string{"clusterDNS /etc/node-dns/node-dns.yaml:1", "upstreams /etc/node-dns/node-dns.yaml:3"},
+		},
+		{
+			name: "listen-address and interface add to the node's address, loopback and except-interface do not",
+			change: func(in *Inputs) {
+				in.Dnsmasq = policytest.Dnsmasq(t, "interface=lo,*\nexcept-interface=eth0\nlisten-address=127.0.0.1,192.0.2.77\n")
+			},
+			listen:  "192.0.2.10:53 192.0.2.77:53 10.128.0.1:53",
+			routes:  ".=10.0.0.2,10.0.0.3",
+			sources: []string{"NetworkManager eth0"},
+		},
+		{
+			name:    "port moves them, but for OpenShift's own nameserver",
+			config:  "dnsIP: 0.0.0.0\ndnsBindAddress: 127.0.0.1:53\n",
+			change:  func(in *Inputs) { in.Dnsmasq = policytest.Dnsmasq(t, "port=5353\nlisten-address=192.0.2.77\n") },
+			listen:  "192.0.2.10:5353 127.0.0.1:53 192.0.2.77:5353",
+			routes:  ".=10.0.0.2,10.0.0.3",
+			sources: []string{"NetworkManager eth0"},
+		},
+		{
+			name:    "port=0 is about dnsmasq, beside us",
+			change:  func(in *Inputs) { in.Dnsmasq = policytest.Dnsmasq(t, "port=0\ndhcp-range=192.0.2.100,static\n") },
+			listen:  "192.0.2.10:53",
+			routes:  ".=10.0.0.2,10.0.0.3",
+			sources: []string{"NetworkManager eth0"},
+		},
+		{
+			name: "the command line wins over port",
+			change: func(in *Inputs) {
+				in.Dnsmasq = policytest.Dnsmasq(t, "port=5353\n")
+				in.Listen = []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:10053")}
+			},
+			listen:  "127.0.0.1:10053",
+			routes:  ".=10.0.0.2,10.0.0.3",
+			sources: []string{"NetworkManager eth0"},
+		},
+		{
+			name:    "listen in node-dns.yaml wins over them",
+			nodeDNS: "listen: 192.0.2.10\n",
+			change:  func(in *Inputs) { in.Dnsmasq = policytest.Dnsmasq(t, "listen-address=192.0.2.77\nport=5353\n") },
+			listen:  "192.0.2.10:53",
+			routes:  ".=10.0.0.2,10.0.0.3",
+			sources: []string{"NetworkManager eth0"},
+		},
+		{
+			name:     "no upstream at all",
+			change:   func(in *Inputs) { in.Captured = upstream.Set{} },
+			listen:   "192.0.2.10:53",
+			problems: []string{"no upstream nameserver is known: only cluster names are answered"},
+		},
+		{
+			name:    "listen: all is every address but those of lo, and none that is still tentative",
+			nodeDNS: "listen: all\n",
+			listen:  "192.0.2.10:53 10.128.0.1:53",
+			routes:  ".=10.0.0.2,10.0.0.3",
+			sources: []string{"NetworkManager eth0"},
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			in := Inputs{Config: policytest.Config(t, test.nodeDNS, test.config), Net: policytest.Node(), Captured: captured, From: precedence.NetworkManager, Origin: "NetworkManager eth0"}
+			if test.change != nil {
+				test.change(&in)
+			}
+			s := New(in)
+			if got := policytest.AddrText(s.Listen); got != test.listen {
+				t.Errorf("listens on %s, expected %s", got, test.listen)
+			}
+			if got := policytest.RouteText(s.Routes); got != test.routes {
+				t.Errorf("routes %s, expected %s", got, test.routes)
+			}
+			var sources []string
+			for _, route := range s.Routes {
+				sources = append(sources, route.Source)
+			}
+			if diff := cmp.Diff(test.sources, sources); diff != "" {
+				t.Errorf("sources (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(test.problems, s.Problems); diff != "" {
+				t.Errorf("problems (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

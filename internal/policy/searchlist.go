@@ -1,0 +1,53 @@
+package policy
+
+import (
+	"sync"
+
+	"github.com/node-dns/node-dns/internal/admin/searchlist"
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
+)
+
+// SearchLists are the search lists that the kubelet gives to pods with dnsPolicy ClusterFirst: the cluster's domains from the pod's
+// namespace upward, then those of the kubelet's resolv.conf. They are safe for concurrent use.
+type SearchLists struct {
+	domain dnsname.Name
+	Host   []dnsname.Name
+	limits searchlist.Limits
+	lists  sync.Map // of []dnsname.Name, by namespace: as many as have had pods on this node
+}
+
+// newSearchLists makes the lists of pods whose kubelet has the search list host in its resolv.conf.
+func newSearchLists(config nodeconfig.Config, host []dnsname.Name) *SearchLists {
+	return &SearchLists{domain: config.ClusterDomain, Host: host, limits: searchlist.LimitsOf(config.IsOpenShift)}
+}
+
+// Of is the search list of a namespace's pods; nil for "".
+func (l *SearchLists) Of(namespace string) []dnsname.Name {
+	if namespace == "" {
+		return nil
+	}
+	if list, ok := l.lists.Load(namespace); ok {
+		return list.([]dnsname.Name)
+	}
+	list := l.made(namespace)
+	l.lists.Store(namespace, list)
+	return list
+}
+
+func (l *SearchLists) made(namespace string) []dnsname.Name {
+	host := make([]string, len(l.Host))
+	for i, name := range l.Host {
+		host[i] = name.Relative()
+	}
+	conf := l.limits.Cut(searchlist.Conf{Search: searchlist.ClusterSearch(namespace, l.domain.Relative(), host)})
+	var list []dnsname.Name
+	for _, domain := range conf.Search {
+		name, err := dnsname.Parse(domain)
+		if err != nil {
+			return nil // too long for a name: no pod can have it
+		}
+		list = append(list, name)
+	}
+	return list
+}

@@ -1,0 +1,40 @@
+package policy
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
+)
+
+// TestSearchLists: a pod's list is as the kubelet makes it, a longer one would find other hosts than the pod does.
+func TestSearchLists(t *testing.T) {
+	const cluster = "shop.svc.cluster.local. svc.cluster.local. cluster.local."
+	long := func(n int) string { return strings.Repeat("long.", n) + "example." }
+	tests := []struct {
+		name, host, want string
+		openshift        bool
+	}{
+		{name: "no host's", want: cluster},
+		{name: "one of them twice", host: "cluster.local. example.com.", want: cluster + " example.com."},
+		{name: "OpenShift 3 has six", host: "a. b. c. d.", openshift: true, want: cluster + " a. b. c."},
+		{name: "Kubernetes has more", host: "a. b. c. d.", want: cluster + " a. b. c. d."},
+		{name: "OpenShift 3 has 256 characters", host: long(38) + " b.b.", openshift: true, want: cluster + " " + long(38) + " b.b."},
+		{name: "257", host: long(38) + " b.bb.", openshift: true, want: cluster + " " + long(38)},
+	}
+	for _, test := range tests {
+		var host []dnsname.Name
+		for _, domain := range strings.Fields(test.host) {
+			host = append(host, dnsname.MustParse(domain))
+		}
+		config := nodeconfig.Config{ClusterDomain: dnsname.MustParse("cluster.local"), IsOpenShift: test.openshift}
+		var got []string
+		for _, name := range newSearchLists(config, host).Of("shop") {
+			got = append(got, name.String())
+		}
+		if text := strings.Join(got, " "); text != test.want {
+			t.Errorf("%s: %s, want %s", test.name, text, test.want)
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package policy
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/node-dns/node-dns/internal/dns/exchange"
+	"github.com/node-dns/node-dns/internal/dnsmasqconf"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
+)
+
+// Settings are the numbers and switches of dnsmasq's files and of node-dns.yaml. A key of the latter wins.
+type Settings struct {
+	CacheSize, forwardMax                     int
+	MaxTTL, MinTTL, NegativeTTL, ClientTTL    int  // in seconds, or dnsmasqconf.Unset
+	Stale                                     int  // likewise; 0: no stale answers
+	StaleAtOnce                               bool // a stale answer is given before the upstreams are asked
+	Prefetch                                  bool
+	NoNegative                                bool
+	StopRebind, RebindLocalhost               bool
+	bogus, ignored, rebindOK, rewrites        string // the texts of these options: Settings are compared
+	filterA, filterAAAA, filterWin2K, bogPriv bool
+	UDP                                       exchange.UDP
+}
+
+func newSettings(config nodeconfig.Config, files dnsmasqconf.Config) Settings {
+	s := Settings{
+		CacheSize: config.CacheSize, forwardMax: config.DNSForwardMax,
+		MaxTTL: files.Number("max-cache-ttl"), MinTTL: files.Number("min-cache-ttl"), NegativeTTL: files.Number("neg-ttl"),
+		ClientTTL: files.Number("max-ttl"), Prefetch: config.Prefetch, NoNegative: files.Has("no-negcache"),
+		StopRebind: files.Has("stop-dns-rebind"), RebindLocalhost: files.Has("rebind-localhost-ok"),
+		filterA: files.Has("filter-A"), filterAAAA: files.Has("filter-AAAA"),
+		filterWin2K: files.Has("filterwin2k"), bogPriv: files.Has("bogus-priv"),
+		rebindOK: fmt.Sprint(files.RebindOK), rewrites: fmt.Sprint(files.Rewrites), bogus: prefixWords(files.Bogus), ignored: prefixWords(files.Ignored),
+	}
+	s.UDP.Cookies, s.UDP.MixedCase = config.Cookies, config.UseCapsForID
+	s.UDP.Low, s.UDP.High = files.Ports.Low, files.Ports.High
+	if n := files.Number("edns-packet-max"); n != dnsmasqconf.Unset {
+		s.UDP.Size = uint16(n)
+	}
+	s.Stale = config.ServeStale
+	if n := files.Number("use-stale-cache"); n != dnsmasqconf.Unset {
+		if !isSet(config, "serveStale") {
+			s.Stale = n
+		}
+		s.StaleAtOnce = s.Stale > 0
+	}
+	if n := files.Number("cache-size"); n != dnsmasqconf.Unset && !isSet(config, "cacheSize") {
+		s.CacheSize = min(n, maxDnsmasqCache)
+	}
+	if n := files.Number("dns-forward-max"); n > 0 && !isSet(config, "dnsForwardMax") {
+		s.forwardMax = n
+	}
+	return s
+}
+
+// IsOpportunistic reports whether upstreams that speak TLS are asked over it.
+func (p *Policy) IsOpportunistic() bool {
+	return p.Config.DNSOverTLS == nodeconfig.DNSOverTLSOpportunistic
+}
+
+// maxDnsmasqCache is node-dns.yaml's bound of cacheSize.
+const maxDnsmasqCache = 10_000_000
+
+func isSet(config nodeconfig.Config, key string) bool {
+	_, ok := config.Sources[key]
+	return ok
+}
+
+func prefixWords(prefixes []netip.Prefix) string {
+	var words []string
+	for _, p := range prefixes {
+		words = append(words, p.String())
+	}
+	return strings.Join(words, " ")
+}
+
+// metricsOf says where metrics are served. A daemon below another root has no default address: the default belongs to the host, like
+// the system bus.
+func metricsOf(config nodeconfig.Config, root string) nodeconfig.Metrics {
+	m := config.Metrics
+	if _, isSaid := config.Sources["metrics.address"]; root != "" && root != "/" && !isSaid {
+		m.Address = nodeconfig.Metrics{}.Address
+	}
+	return m
+}

@@ -1,0 +1,56 @@
+package resolve
+
+import (
+	"context"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+	"github.com/node-dns/node-dns/internal/sys/journal"
+)
+
+// serveCached answers from the cache, which has missed ask the rest of the list.
+func serveCached(ctx context.Context, s *state, q *dnsserver.Query, _ rest) (*dns.Msg, error) {
+	return s.cache.ServeDNS(ctx, q)
+}
+
+// fastCache answers from the cache, and marks the entry: until the state is another one, no handler above has a say in its answer.
+func fastCache(_ *Resolver, s *state, w *walk) verdict {
+	if !w.isMiss {
+		var ok bool
+		if w.response, ok = s.cache.AppendAndMark(w.response, w.q, w.question, s.clientTTL(), s.mark); ok {
+			return answered
+		}
+	}
+	return stopIf(s.Settings.StaleAtOnce) // a stale answer may be due
+}
+
+// missed is cache.Config.Next.
+func (r *Resolver) missed(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
+	return rest{r, r.state.Load(), screenAt, false}.ServeDNS(ctx, q)
+}
+
+// clusterLimit is how long an answer for a cluster name may be cached: a Service that appears or moves must be
+// seen within seconds, whatever the cluster DNS server's TTL (30 s in CoreDNS) and negative TTL say.
+const clusterLimit = 5 * time.Second
+
+func (r *Resolver) cacheLimit(name dnsname.Name) time.Duration {
+	if r.Policy().IsOfCluster(name) {
+		return clusterLimit
+	}
+	return 0
+}
+
+// refresh is cache.Config.Go: it replaces a stale answer.
+func (r *Resolver) refresh(ask func()) {
+	r.refreshes.Go(func() {
+		defer func() {
+			if p := recover(); p != nil {
+				r.config.Panics.Caught(r.config.Log, "refreshing an answer panicked", journal.QueryPanic, p)
+			}
+		}()
+		ask()
+	})
+}

@@ -1,0 +1,23 @@
+package resolve
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/node-dns/node-dns/internal/policy"
+	"github.com/node-dns/node-dns/internal/test/lab"
+)
+
+// TestRefreshPanics: a fault of what replaces a stale answer is counted and told.
+func TestRefreshPanics(t *testing.T) {
+	var log lab.Text
+	c := config(0)
+	c.Log = slog.New(slog.NewTextHandler(&log, nil))
+	r := New(c, new(policy.Policy))
+	r.refresh(func() { panic("out of cheese") })
+	r.Close()
+	if n := c.Panics.Count(); n != 1 || strings.Count(log.String(), "stack=") != 1 {
+		t.Errorf("%d panics are counted; the log is\n%s", n, log.String())
+	}
+}

@@ -1,0 +1,162 @@
+// Package resolve answers queries. The list in order.go is the only place that says who answers first.
+//
+// A query goes through the list from the top: a handler answers it, or has the rest of the list answer it, and may change what
+// that says. The fast path walks the same list with a query that was not parsed, and stops at the first handler that may have a
+// say in the answer; then ServeDNS answers.
+package resolve
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/autopath"
+	"github.com/node-dns/node-dns/internal/dns/cache"
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+	"github.com/node-dns/node-dns/internal/dns/forward"
+	"github.com/node-dns/node-dns/internal/dns/records"
+	"github.com/node-dns/node-dns/internal/policy"
+	"github.com/node-dns/node-dns/internal/sys/journal"
+	"github.com/node-dns/node-dns/internal/sys/percpu"
+)
+
+// Config is what a Resolver needs beside its Policy. Log, Panics, IsProbe, Numbers and NoSearch are required.
+type Config struct {
+	Version string // for version.bind
+	Log     *slog.Logger
+	Panics  *journal.Panics
+	// Forward is how upstreams are asked. The Resolver sets what the Policy says, Answered, Ignore and IsOwn.
+	Forward forward.Config
+	// IsProbe reports whether a name is one of our own loop probes, and takes note. It is called concurrently.
+	IsProbe func(dnsname.Name) bool
+	// Numbers are the texts of a CHAOS name of dnsmasq's, in lower case; false if it has no such name. It is called concurrently.
+	Numbers func(name string) (texts []string, ok bool)
+	// NoSearch says why the search lists of pods are not walked; "" if they are. It is called concurrently.
+	NoSearch func(*policy.Policy) string
+	// Rotate is zone.Config's. Nil: random.
+	Rotate func(n int) int
+}
+
+// Resolver is a dnsserver.Handler that answers under one Policy after the other. All methods may be called concurrently, except
+// Apply and Close.
+type Resolver struct {
+	config  Config
+	order   []handler // the list; a package variable that its own handlers read would be a cycle of initialization
+	forward *forward.Forward
+	state   atomic.Pointer[state] // never nil
+	names   clusterNames
+
+	autopath  autopath.Autopath
+	absent    percpu.Counter // cluster names that do not exist, as answered
+	walks     sync.Pool
+	refreshes sync.WaitGroup // of stale answers
+}
+
+var _ dnsserver.Handler = (*Resolver)(nil)
+
+// New returns a Resolver under a Policy. Close ends it.
+func New(c Config, p *policy.Policy) *Resolver {
+	r := &Resolver{config: c, order: order[:]}
+	r.walks.New = func() any { return new(walk) }
+	r.state.Store(&state{Policy: p})
+	asking := c.Forward
+	asking.Answered, asking.Ignore = r.answered, r.ignore
+	asking.IsOwn = func(addr netip.Addr) bool { return r.Policy().Net.IsLocal(addr) }
+	r.forward = forward.New(asking)
+	r.Apply(p)
+	return r
+}
+
+// Close ends all questions to upstreams. Nothing may be asked any more.
+func (r *Resolver) Close() {
+	r.forward.Close()
+	r.refreshes.Wait()
+}
+
+// GiveUp ends the questions to upstream nameservers. Queries still get what is known without them,
+// such as a stale answer.
+func (r *Resolver) GiveUp() { r.forward.Close() }
+
+// ServeDNS implements dnsserver.Handler.
+func (r *Resolver) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
+	s := r.state.Load()
+	m, err := rest{r, s, 0, false}.ServeDNS(ctx, q)
+	if m != nil && m.Rcode == dns.RcodeNameError && s.IsOfCluster(q.Domain()) {
+		r.absent.Add()
+	}
+	return m, err
+}
+
+// AsPodOf answers a query as a pod of that namespace would be answered, "" for none. walked reports whether the answer has a name
+// further on in the pod's search list.
+func (r *Resolver) AsPodOf(ctx context.Context, namespace string, q *dnsserver.Query) (m *dns.Msg, walked bool, err error) {
+	s := r.state.Load()
+	var once autopath.Autopath
+	m, err = once.ServeDNS(ctx, q, rest{r, s, selfAt, false}, func(netip.Addr) []dnsname.Name {
+		if namespace == "" || r.config.NoSearch(s.Policy) != "" {
+			return nil
+		}
+		return s.Search.Of(namespace)
+	})
+	return m, once.Stats().Answered > 0, err
+}
+
+// Addrs are the addresses of a name as a client on this host would be told. The error says why there are none.
+func (r *Resolver) Addrs(ctx context.Context, name dnsname.Name) (addrs []netip.Addr, err error) {
+	for _, qtype := range []uint16{dns.TypeA, dns.TypeAAAA} {
+		q := &dnsserver.Query{Msg: new(dns.Msg).SetQuestion(name.String(), qtype), Name: name, Proto: dnsserver.TCP}
+		m, failed := rest{r, r.state.Load(), selfAt, false}.ServeDNS(ctx, q)
+		if failed != nil {
+			err = failed
+			continue
+		}
+		if m.Rcode != dns.RcodeSuccess && err == nil {
+			err = errors.New(dns.RcodeToString[m.Rcode])
+		}
+		for _, rr := range m.Answer {
+			if addr, ok := records.Addr(rr); ok {
+				addrs = append(addrs, addr)
+			}
+		}
+	}
+	if len(addrs) == 0 && err == nil {
+		err = errors.New("it has no address")
+	}
+	return addrs, err
+}
+
+// Policy is the one in force.
+func (r *Resolver) Policy() *policy.Policy { return r.state.Load().Policy }
+
+// Forward asks the upstreams.
+func (r *Resolver) Forward() *forward.Forward { return r.forward }
+
+// Cache is what is remembered now. Apply may replace it.
+func (r *Resolver) Cache() *cache.Cache { return r.state.Load().cache }
+
+// Absent is how many queries for names of the cluster were answered NXDOMAIN.
+func (r *Resolver) Absent() uint64 { return r.absent.Load() }
+
+// Walked are the counts of walks through search lists.
+func (r *Resolver) Walked() autopath.Stats { return r.autopath.Stats() }
+
+// FlushStale forgets the answers of servers that are not asked for the name any more.
+func (r *Resolver) FlushStale() int {
+	return r.Cache().Flush(func(c cache.Remembered) bool { return r.IsStale(c.Entry) })
+}
+
+// IsStale reports whether an entry came from a server that is not asked for its name any more.
+func (r *Resolver) IsStale(entry cache.Entry) bool {
+	route, ok := r.forward.Match(entry.Name)
+	return !ok || !slices.Contains(route.Servers, entry.Server)
+}
+
+// Covers reports whether a name is in one of the cluster's zones, by the text of a dnsname.Name. It does not allocate.
+func (r *Resolver) Covers(text []byte) bool { return r.state.Load().isOfZone(text) }

@@ -1,0 +1,159 @@
+package resolve
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+	"github.com/node-dns/node-dns/internal/dnsmasqconf"
+)
+
+// filterAddresses is dnsmasq's filter-A and filter-AAAA: it takes these records out of answers, the cluster's too, which dnsmasq has
+// from an upstream. The questions are asked all the same, so that a name that does not exist does not.
+func filterAddresses(ctx context.Context, s *state, q *dnsserver.Query, next rest) (*dns.Msg, error) {
+	m, err := next.ServeDNS(ctx, q)
+	if m != nil && (s.Options.FilterA || s.Options.FilterAAAA) {
+		filterAnswers(m, s.Options)
+	}
+	return m, err
+}
+
+func stopAtFilters(_ *Resolver, s *state, _ *walk) verdict {
+	return stopIf(s.Options.FilterA || s.Options.FilterAAAA)
+}
+
+// filterAnswers takes the addresses out of the answer section, and says so: code 17 of RFC 8914, as dnsmasq does.
+func filterAnswers(m *dns.Msg, o dnsmasqconf.Options) {
+	before := len(m.Answer)
+	m.Answer = slices.DeleteFunc(m.Answer, func(rr dns.RR) bool {
+		rrtype := rr.Header().Rrtype
+		if signature, ok := rr.(*dns.RRSIG); ok {
+			rrtype = signature.TypeCovered
+		}
+		return rrtype == dns.TypeA && o.FilterA || rrtype == dns.TypeAAAA && o.FilterAAAA
+	})
+	if len(m.Answer) == before {
+		return
+	}
+	opt := m.IsEdns0()
+	if opt == nil {
+		opt = &dns.OPT{Hdr: dns.RR_Header{Name: ".", Rrtype: dns.TypeOPT}}
+		m.Extra = append(m.Extra, opt)
+	}
+	opt.Option = append(opt.Option, &dns.EDNS0_EDE{InfoCode: dns.ExtendedErrorCodeFiltered})
+}
+
+// refuseWindows is dnsmasq's filterwin2k: what Windows asks for all the time does not exist.
+func refuseWindows(ctx context.Context, s *state, q *dnsserver.Query, next rest) (*dns.Msg, error) {
+	if !s.Options.FilterWin2K || !asksAsWindows(q.Msg.Question[0]) {
+		return next.ServeDNS(ctx, q)
+	}
+	return ruled(q, dns.RcodeSuccess), nil
+}
+
+func stopAtWindows(_ *Resolver, s *state, w *walk) verdict {
+	qtype := w.q.Type()
+	return stopIf(s.Options.FilterWin2K && (qtype == dns.TypeSOA || qtype == dns.TypeSRV || qtype == dns.TypeANY))
+}
+
+// refusePrivate is dnsmasq's bogus-priv: names of private addresses are not asked upstream, unless a route has them.
+func refusePrivate(ctx context.Context, s *state, q *dnsserver.Query, next rest) (*dns.Msg, error) {
+	if !s.Options.BogusPrivate || q.Msg.Question[0].Qtype != dns.TypePTR || !isPrivate(q.Name) || next.r.isRouted(q.Name) {
+		return next.ServeDNS(ctx, q)
+	}
+	return ruled(q, dns.RcodeNameError), nil
+}
+
+func stopAtPrivate(_ *Resolver, s *state, w *walk) verdict {
+	return stopIf(s.Options.BogusPrivate && w.q.Type() == dns.TypePTR)
+}
+
+// ruled is the answer of a rule.
+func ruled(q *dnsserver.Query, rcode int) *dns.Msg {
+	q.Origin = dnsserver.OriginRule
+	m := reply(q, rcode)
+	m.Authoritative = true
+	return m
+}
+
+// asksAsWindows reports whether a question is one that filterwin2k answers with nothing (dnsmasq(8)).
+func asksAsWindows(q dns.Question) bool {
+	switch q.Qtype {
+	case dns.TypeSOA, dns.TypeSRV:
+		return true
+	case dns.TypeANY:
+		return strings.Contains(q.Name, "_")
+	}
+	return false
+}
+
+// isPrivate reports whether a name is that of a private address, or of a network of them. Names of services in a reverse zone
+// (b._dns-sd._udp.0.0.168.192.in-addr.arpa) are others.
+func isPrivate(name dnsname.Name) bool {
+	return !name.IsZero() && slices.ContainsFunc(privateNetworks, name.Within) && !strings.Contains(name.String(), "_")
+}
+
+// privateNetworks are the reverse zones of the networks that dnsmasq 2.90 takes for private: RFC 6303 section 4, and the old
+// site-local addresses (RFC 3879). fc00::/8 is not among them.
+var privateNetworks = privateZones()
+
+func privateZones() []dnsname.Name {
+	var zones []dnsname.Name
+	for _, network := range []string{
+		"0.0.0.0/8", "10.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.2.0/24", "192.168.0.0/16", "198.51.100.0/24",
+		"203.0.113.0/24", "255.255.255.255/32",
+		"::/128", "::1/128", "2001:db8::/32", "fd00::/8", "fe80::/10", "fec0::/10",
+	} {
+		zones = append(zones, dnsname.ReverseZones(netip.MustParsePrefix(network))...)
+	}
+	return zones
+}
+
+// limitTTL is dnsmasq's max-ttl: what clients see, not what is remembered.
+func limitTTL(ctx context.Context, s *state, q *dnsserver.Query, next rest) (*dns.Msg, error) {
+	m, err := next.ServeDNS(ctx, q)
+	highest := s.clientTTL()
+	if m == nil || highest == 0 {
+		return m, err
+	}
+	for _, section := range [...][]dns.RR{m.Answer, m.Ns} {
+		for _, rr := range section {
+			rr.Header().Ttl = min(rr.Header().Ttl, highest)
+		}
+	}
+	return m, err
+}
+
+// clientTTL is the highest TTL that clients see, in seconds; 0: any.
+func (s *state) clientTTL() uint32 { return uint32(max(s.Settings.ClientTTL, 0)) }
+
+// serveMinimalAny answers ANY for names that others are asked about, and are not asked that: who forges an address gets
+// the largest answers by it. RFC 8482 section 4.2 has this record for it, which tells resolvers that they have an answer.
+func serveMinimalAny(ctx context.Context, _ *state, q *dnsserver.Query, next rest) (*dns.Msg, error) {
+	if q.Msg.Question[0].Qtype != dns.TypeANY {
+		return next.ServeDNS(ctx, q)
+	}
+	q.Origin = dnsserver.OriginRule
+	m := reply(q, dns.RcodeSuccess)
+	m.Answer = []dns.RR{&dns.HINFO{
+		Hdr: dns.RR_Header{Name: q.Msg.Question[0].Name, Rrtype: dns.TypeHINFO, Class: dns.ClassINET, Ttl: localTTL},
+		Cpu: "RFC8482",
+	}}
+	return m, nil
+}
+
+func stopAtAny(_ *Resolver, _ *state, w *walk) verdict { return stopIf(w.q.Type() == dns.TypeANY) }
+
+// subset is one RRset of an answer to ANY, RFC 8482 section 4.1: the first.
+func subset(answer []dns.RR) []dns.RR {
+	if len(answer) == 0 {
+		return answer
+	}
+	first := answer[0].Header().Rrtype
+	return slices.DeleteFunc(answer, func(rr dns.RR) bool { return rr.Header().Rrtype != first })
+}

@@ -1,0 +1,70 @@
+package resolve
+
+import (
+	"context"
+	"os"
+	"strings"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+)
+
+// serveSelf answers questions of class CHAOS. Other classes than IN are not implemented.
+func serveSelf(ctx context.Context, s *state, q *dnsserver.Query, next rest) (*dns.Msg, error) {
+	switch q.Msg.Question[0].Qclass {
+	case dns.ClassINET:
+		return next.ServeDNS(ctx, q)
+	case dns.ClassCHAOS:
+		q.Origin = dnsserver.OriginSelf
+		return next.r.chaos(s, q), nil
+	}
+	return reply(q, dns.RcodeNotImplemented), nil
+}
+
+// chaos answers the names by which nameservers are told apart (RFC 4892, and BIND's older ones), to clients on this
+// host only. The dispatcher asks version.bind to learn whether we answer.
+func (r *Resolver) chaos(s *state, q *dnsserver.Query) *dns.Msg {
+	question := q.Msg.Question[0]
+	if !s.Net.IsLocal(q.Client.Addr()) {
+		m := reply(q, dns.RcodeRefused)
+		explain(m, dns.ExtendedErrorCodeProhibited, "for this host alone")
+		return m
+	}
+	if question.Qtype != dns.TypeTXT && question.Qtype != dns.TypeANY {
+		return reply(q, dns.RcodeRefused)
+	}
+	var texts []string
+	switch name := strings.ToLower(question.Name); name {
+	case "version.bind.", "version.server.":
+		texts = []string{"node-dns " + r.config.Version}
+	case "id.server.", "hostname.bind.":
+		hostname, _ := os.Hostname() // a host without a name has an empty one
+		texts = []string{hostname}
+	case "authors.bind.":
+		texts = []string{"the authors of node-dns"}
+	default:
+		var known bool
+		if texts, known = r.config.Numbers(name); !known {
+			return reply(q, dns.RcodeRefused)
+		}
+	}
+	m := reply(q, dns.RcodeSuccess)
+	m.Authoritative = true
+	m.Answer = []dns.RR{&dns.TXT{
+		Hdr: dns.RR_Header{Name: question.Name, Rrtype: dns.TypeTXT, Class: dns.ClassCHAOS},
+		Txt: texts,
+	}}
+	return m
+}
+
+// explain adds an extended error, RFC 8914, to a response that has no OPT record yet.
+func explain(m *dns.Msg, code uint16, text string) {
+	m.Extra = append(m.Extra, &dns.OPT{
+		Hdr: dns.RR_Header{Name: ".", Rrtype: dns.TypeOPT}, Option: []dns.EDNS0{&dns.EDNS0_EDE{InfoCode: code, ExtraText: text}},
+	})
+}
+
+func reply(q *dnsserver.Query, rcode int) *dns.Msg {
+	return new(dns.Msg).SetRcode(q.Msg, rcode)
+}

@@ -1,0 +1,60 @@
+package resolve
+
+import (
+	"context"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dns/cache"
+	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+	"github.com/node-dns/node-dns/internal/dns/forward"
+)
+
+// serveUpstream asks the upstream nameservers.
+func serveUpstream(ctx context.Context, _ *state, q *dnsserver.Query, next rest) (*dns.Msg, error) {
+	return next.r.forward.ServeDNS(ctx, q)
+}
+
+// fastUpstream has them asked without a goroutine that waits; answered gets their answer.
+func fastUpstream(r *Resolver, s *state, w *walk) verdict {
+	switch {
+	case !w.isMiss || w.name == nil:
+		return stop
+	case w.later == nil:
+		return answered
+	case !r.forward.Ask(w.later, s.cache.Epoch(), s.cache.HasStale(w.q)):
+		return stop
+	}
+	s.cache.Missed()
+	return answered
+}
+
+// answered is forward.Config.Answered: it gives the answer to those who wait for it, and has it remembered.
+func (r *Resolver) answered(reply forward.Reply) {
+	s := r.state.Load()
+	if r.mustCut(s, reply) {
+		handleCut(reply)
+		return
+	}
+	response, ok := r.keep(s, reply)
+	for i, l := range reply.Waiting {
+		reply.Waiting[i] = nil
+		if !ok {
+			l.Handle(nil)
+			continue
+		}
+		l.SendWith(reply.Out, response.Append(reply.Out.Buffer()[:0], l.Query(), s.clientTTL()), reply.From)
+	}
+}
+
+// keep has an answer remembered. ok is false for one that ServeDNS must ask for again: under the present state a handler may
+// have a say in it, or it cannot be packed.
+func (r *Resolver) keep(s *state, reply forward.Reply) (response cache.Response, ok bool) {
+	if !r.isForUpstreams(s, reply.Query) {
+		return response, false
+	}
+	if reply.Msg != nil {
+		return s.cache.Keep(reply.Query, reply.Msg, reply.From.Value(), reply.Tag)
+	}
+	return s.cache.KeepWire(reply.Query, reply.Wire, reply.From, reply.At, reply.Tag), true
+}
