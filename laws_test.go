@@ -11,14 +11,13 @@ import (
 )
 
 // unsafeFor are the packages that may import unsafe, and what for: to hand memory to system calls that package unix has no
-// function for which allocates nothing, and to lay the log of queries out in memory that outlives the process. What an octet of
-// the network says is nowhere an offset or a length there: package dnswire, which reads messages, has none of it.
+// function for which allocates nothing. What an octet of the network says is nowhere an offset or a length there: package
+// dnswire, which reads messages, has none of it.
 var unsafeFor = map[string]string{
 	"internal/sys/blockwait": "epoll_pwait(2)",
 	"internal/sys/percpu":    "the address of a variable, as a number: which processor counts where",
-	"internal/dns/dnsserver": "sendto(2), sendmmsg(2)",
+	"internal/dns/dnsserver": "recvmmsg(2), sendto(2), sendmmsg(2)",
 	"internal/dns/forward":   "epoll_ctl(2), epoll_pwait(2), bind(2), connect(2), recvfrom(2), sendto(2)",
-	"internal/inflight":      "recvmmsg(2) into memory that the next daemon finds",
 	"internal/admin/control": "getsockopt(2) of SO_PEERGROUPS, whose value is a list",
 	"internal/sys/sockaddr":  "sockaddr_in in the memory of a sockaddr_in6",
 }

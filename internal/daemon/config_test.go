@@ -176,7 +176,7 @@ func TestUnknownDomain(t *testing.T) {
 // TestWanted: when the privileged half is asked to read the cluster's file for us, whether we listen or not.
 func TestWanted(t *testing.T) {
 	d := looksOnly(t, t.TempDir(), "")
-	d.build(new(policy.Policy), nil)
+	d.build(new(policy.Policy))
 	t.Cleanup(d.resolver.Close)
 	facts, credentials := d.paths.host.Facts, d.paths.host.Kubeconfig
 	tests := []struct {
@@ -209,7 +209,7 @@ func TestWanted(t *testing.T) {
 // /etc/resolv.conf of mode 0600 named nobody who answers until the next event.
 func TestWantedWhereNothingIsSeen(t *testing.T) {
 	d := looksOnly(t, t.TempDir(), "")
-	d.build(new(policy.Policy), nil)
+	d.build(new(policy.Policy))
 	t.Cleanup(d.resolver.Close)
 	if err := d.server.Listen([]netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")}); err != nil {
 		t.Fatal(err)
@@ -297,7 +297,7 @@ func TestRecursive(t *testing.T) {
 				}
 			})
 			config.ClusterDomain = dnsname.MustParse("corp.test")
-			d.build(&policy.Policy{Config: config}, nil)
+			d.build(&policy.Policy{Config: config})
 			defer d.resolver.Close()
 			if test.path != "" && !slices.Contains(d.watchedFiles(), path) {
 				t.Errorf("changes of %s are not seen", path)

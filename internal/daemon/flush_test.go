@@ -49,7 +49,7 @@ func TestFlushOrders(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.build(new(policy.Policy), nil)
+	d.build(new(policy.Policy))
 	t.Cleanup(d.resolver.Close)
 	for _, part := range []control.CachePart{
 		{},

@@ -15,24 +15,23 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/node-dns/node-dns/internal/dns/cache"
-	"github.com/node-dns/node-dns/internal/inflight"
 	"github.com/node-dns/node-dns/internal/sys/dbusconn"
 	"github.com/node-dns/node-dns/internal/sys/journal"
-	"github.com/node-dns/node-dns/internal/sys/supervise"
 	"github.com/node-dns/node-dns/internal/sys/unitctl"
 )
 
-// What else the service manager holds for the next daemon, by its FDNAME.
+// What the service manager holds for the next daemon besides sockets, by its FDNAME.
 const (
+	cacheName = "cache"
+	// queriesName is a log of received queries, which earlier versions kept and replayed. A query that crashed the process
+	// crashed the next one too. What an upgrade finds of it is removed unread.
 	queriesName = "queries-in-flight"
-	cacheName   = "cache"
 )
 
 const (
-	// handOverGrace is how long queries under way may take when a successor takes over: most upstreams answer in time, and
-	// what is not answered the successor asks for again. While it lasts nothing is received: with the successor's start it
-	// is 0.1 s, in which the 500 queries come at 5,000 a second that a socket has room for by RHEL's net.core.rmem_max.
-	handOverGrace = 50 * time.Millisecond
+	// leaveTimeout is how long upstreams may take to answer what was received, when a successor takes over. Until the
+	// successor runs, queries wait in the sockets: the package raises net.core.rmem_max so that they have room there.
+	leaveTimeout = time.Second
 	// maxCacheDump bounds what the cache hands over, in octets: 10,000 answers of 150 each are 1.5 MB.
 	maxCacheDump = 16 << 20
 	// maxAway is how old a cache may be that is taken over. A restart takes a second; what is older is no restart.
@@ -41,13 +40,12 @@ const (
 
 // heirloom is what an earlier daemon has left; the zero value has nothing.
 type heirloom struct {
-	queries *inflight.Log // nil: none are kept
 	cache   []byte        // as cache.Dump wrote it; nil: none
 	away    time.Duration // since it was written
 	sockets int
 }
 
-// inherit sorts what the service manager passed, and has it hold the queries in flight from now on.
+// inherit sorts what the service manager passed. It removes what is not used again from the store.
 func (d *Daemon) inherit(files []*os.File) heirloom {
 	var from heirloom
 	store := d.sockets.store
@@ -55,7 +53,7 @@ func (d *Daemon) inherit(files []*os.File) heirloom {
 		var err error
 		switch file.Name() {
 		case queriesName:
-			from.queries, err = inflight.Open(file)
+			err = store.Remove(queriesName)
 		case cacheName:
 			from.cache, from.away, err = readCache(file)
 			err = errors.Join(err, store.Remove(cacheName)) // once, whatever is in it
@@ -71,28 +69,7 @@ func (d *Daemon) inherit(files []*os.File) heirloom {
 			d.log.Warn("not taking over what the service manager held", "name", file.Name(), "error", err, journal.HandoverFailed.Attr())
 		}
 	}
-	if from.queries == nil && store.Exists() {
-		from.queries = d.keepQueries(store)
-	}
 	return from
-}
-
-// keepQueries begins a log of the queries in flight, in place of one that is of no use. Nil: they are not kept.
-func (d *Daemon) keepQueries(store supervise.Store) *inflight.Log {
-	log, file, err := inflight.Create()
-	if err != nil {
-		d.log.Warn("queries in flight are lost when the daemon is killed", "error", err, journal.HandoverFailed.Attr())
-		return nil
-	}
-	defer file.Close()
-	err = store.Remove(queriesName)
-	if err == nil {
-		err = store.Put(queriesName, int(file.Fd()))
-	}
-	if err != nil {
-		d.log.Warn("queries in flight are lost when the daemon is killed", "error", err, journal.HandoverFailed.Attr())
-	}
-	return log
 }
 
 // takeOverFrom remembers what the earlier daemon's cache had. The cluster's names are left out, they have a snapshot of
@@ -152,17 +129,17 @@ func (d *Daemon) isStopped(ctx context.Context) bool {
 	return job == unitctl.Stop
 }
 
-// handOver ends so that no query is lost: TCP is drained while UDP is served; the cache is written; and then UDP is left
-// to the successor, with what is still under way. Nothing is waited for after that, not even that what was started ends:
-// the process does, and until the successor is there queries wait.
+// handOver ends without losing a query. It drains TCP while UDP is served, and hands the cache over. Then it stops receiving
+// over UDP, and waits for the answers to what was received. What has none within leaveTimeout gets a stale answer or
+// SERVFAIL. It waits for nothing after that, because queries wait until the successor runs.
 func (d *Daemon) handOver(ctx context.Context) error {
 	err := d.server.DrainTCP(ctx)
 	if failed := d.leaveCache(); failed != nil {
 		d.log.Warn("the cache is not handed over", "error", failed, journal.HandoverFailed.Attr())
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), handOverGrace)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 	defer cancel()
-	d.log.Info("handed over", "queries", d.server.Leave(ctx), journal.HandedOver.Attr())
+	d.log.Info("handed over", "unanswered", d.server.Leave(ctx, d.resolver.GiveUp), journal.HandedOver.Attr())
 	return err
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // leastHeadroom is what is left of a small limit: threads, the kernel's buffers of our sockets, and the pages of the program itself
-// count there too, and the queries in flight are not of Go's heap.
+// count there too.
 const leastHeadroom = 32 << 20
 
 // memory is what this process may take.

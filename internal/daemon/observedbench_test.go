@@ -25,7 +25,7 @@ func BenchmarkObserved(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	d.build(policy.New(policy.Inputs{Config: policytest.Config(b, "upstreams: [\""+site.Addr().String()+"\"]\n", ""), Net: policytest.Node()}), nil)
+	d.build(policy.New(policy.Inputs{Config: policytest.Config(b, "upstreams: [\""+site.Addr().String()+"\"]\n", ""), Net: policytest.Node()}))
 	b.Cleanup(func() {
 		if err := d.stop(context.Background()); err != nil {
 			b.Error(err)

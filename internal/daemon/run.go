@@ -18,7 +18,6 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/forward"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/hostdns"
-	"github.com/node-dns/node-dns/internal/inflight"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/resolve"
@@ -156,13 +155,13 @@ func (d *Daemon) start(ctx context.Context) error {
 	first := d.newPolicy(seen, seen.Config, seen.Dnsmasq, d.usualKubeconfig())
 	d.setLevel(first)
 	from := d.inherit(d.config.Inherited)
-	d.build(first, from.queries)
+	d.build(first)
 	d.takeOverFrom(from)
 	if err := d.listen(first); err != nil && len(d.config.Listen) > 0 {
 		return fmt.Errorf("listening: %w", err)
 	}
-	if queries := d.server.Resume(); from.sockets > 0 {
-		d.log.Info("took over", "sockets", from.sockets, "queries", queries, journal.TookOver.Attr())
+	if from.sockets > 0 {
+		d.log.Info("took over", "sockets", from.sockets, journal.TookOver.Attr())
 	}
 	d.logRoutes(nil, first.Routes)
 	d.view.NoteRoutes(startReason, first.Routes)
@@ -175,7 +174,7 @@ func (d *Daemon) start(ctx context.Context) error {
 }
 
 // build makes the Resolver and the server in front of it.
-func (d *Daemon) build(p *policy.Policy, queries *inflight.Log) {
+func (d *Daemon) build(p *policy.Policy) {
 	d.resolver = resolve.New(resolve.Config{
 		Version: d.config.Version, Log: d.log, Panics: &d.panics,
 		IsProbe: d.loops.isProbe, Numbers: d.view.BindNumbers, NoSearch: d.view.NoSearch,
@@ -195,7 +194,6 @@ func (d *Daemon) build(p *policy.Policy, queries *inflight.Log) {
 		Handler:     d.resolver,
 		Wire:        d.resolver.Fast,
 		Sockets:     d.sockets,
-		Queries:     queries,
 		Miss:        d.resolver.Miss,
 		UDPSockets:  d.config.Receivers,
 		Threads:     d.config.Receivers,

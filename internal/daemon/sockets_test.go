@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -16,7 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
-	"github.com/node-dns/node-dns/internal/inflight"
 	"github.com/node-dns/node-dns/internal/sys/supervise"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
@@ -153,58 +151,6 @@ func FuzzUnsealCache(f *testing.F) {
 			t.Errorf("%q, written %v before", dump, away)
 		}
 	})
-}
-
-// TestQueryForLater: a query that was in flight where nothing is listened at yet is answered when something is.
-func TestQueryForLater(t *testing.T) {
-	at := netip.MustParseAddrPort(freeAddress(t))
-	socket, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(at))
-	if err != nil {
-		t.Fatal(err)
-	}
-	raw, err := socket.SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
-	log, file, err := inflight.Create()
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := dns.Dial("udp", at.String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	query := new(dns.Msg).SetQuestion("localhost.", dns.TypeA)
-	if err := client.WriteMsg(query); err != nil {
-		t.Fatal(err)
-	}
-	receiver := log.Receive(at)
-	if err := raw.Read(func(fd uintptr) bool {
-		_, err := receiver.Receive(fd, false)
-		return !errors.Is(err, unix.EAGAIN)
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(socket.Close(), log.Close()); err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	held, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := start(t, map[string]string{"/etc/node-dns/node-dns.yaml": "listen: " + freeAddress(t) + "\n"}, func(c *Config) {
-		c.Listen, c.Inherited = nil, []*os.File{os.NewFile(uintptr(held), queriesName)}
-	})
-	write(t, filepath.Join(r.root, "/etc/node-dns/node-dns.yaml"), "listen: "+at.String()+"\n")
-	if err := r.daemon.reload(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	client.SetReadDeadline(time.Now().Add(10 * time.Second))
-	if m, err := client.ReadMsg(); err != nil || m.Id != query.Id || firstValue(m) != "127.0.0.1" {
-		t.Errorf("%v, %v", m, err)
-	}
 }
 
 // TestCacheOfAnother: what an earlier daemon remembered is answered from, but not what servers said that are asked no more.

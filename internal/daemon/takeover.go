@@ -74,7 +74,6 @@ func (d *Daemon) logChange(c *change) {
 
 func (d *Daemon) takeListeners(c *change) {
 	c.failed = d.listen(c.next)
-	d.server.Resume() // what waited for an address that is bound only now
 	d.announce()
 }
 

@@ -27,7 +27,7 @@ func TestWatchFiles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			d.build(&policy.Policy{Config: nodeconfig.Config{DNSRecursiveResolvConf: recursive}}, nil)
+			d.build(&policy.Policy{Config: nodeconfig.Config{DNSRecursiveResolvConf: recursive}})
 			defer d.resolver.Close()
 			write(t, path, "# before\n")
 			ctx, cancel := context.WithCancel(t.Context())

@@ -80,6 +80,10 @@ func (r *Resolver) Close() {
 	r.refreshes.Wait()
 }
 
+// GiveUp ends the questions to upstream nameservers. Queries still get what is known without them,
+// such as a stale answer.
+func (r *Resolver) GiveUp() { r.forward.Close() }
+
 // ServeDNS implements dnsserver.Handler.
 func (r *Resolver) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
 	s := r.state.Load()

@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
-
-	"github.com/node-dns/node-dns/internal/inflight"
 )
 
 // Config says how to serve. Handler is required.
@@ -17,8 +15,7 @@ type Config struct {
 	Log     *slog.Logger // nil: nothing is logged
 	Access  *Access      // nil: everyone may ask, and no response that says no is withheld
 
-	Sockets Sockets       // nil: those that the server opens itself, and closes
-	Queries *inflight.Log // has the UDP queries that are not answered; nil: nothing has
+	Sockets Sockets // nil: those that the server opens itself, and closes
 
 	// UDPSockets is how many sockets an address gets, each with a receiver of its own, where there are few addresses: as
 	// many as there are processors to answer. 0 means 1.

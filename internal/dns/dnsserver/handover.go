@@ -3,15 +3,13 @@ package dnsserver
 import (
 	"context"
 	"fmt"
-	"net/netip"
 	"slices"
-	"sync"
 	"time"
 )
 
-// DrainTCP closes the connections when what came in on them is answered, or ctx ends, and accepts no more: who connects
-// waits in the listening socket, where somebody else has that too. UDP is served as before. Listen must not be called
-// any more.
+// DrainTCP closes the connections when what came in on them is answered, or ctx ends, and accepts
+// no more: a new connection waits in the listening socket if another process has that too. UDP is
+// served as before. Listen must not be called any more.
 func (s *Server) DrainTCP(ctx context.Context) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -31,54 +29,30 @@ func (s *Server) DrainTCP(ctx context.Context) error {
 	return nil
 }
 
-// Leave is Shutdown for a server whose sockets and Queries a successor takes over: what has not been received when it
-// begins, and what is not answered when ctx ends, is the successor's. It returns how many queries those are that were
-// received. The sockets stay open, for the responses that are being sent: the process ends now.
-func (s *Server) Leave(ctx context.Context) int {
-	s.changing.Lock()
-	defer s.changing.Unlock()
-	have := s.end()
-	var all sync.WaitGroup
-	for _, b := range have {
-		if u, ok := b.socket.(udpSockets); ok {
-			all.Go(func() { _ = u.stop(ctx) }) // what it has not answered by then is counted below
-		}
-	}
-	all.Wait()
-	s.left.Store(true)
-	s.cfg.Queries.Leave()
-	left := s.counters.inFlight.Load() // before they end with their context
-	s.cancel()
-	return int(left)
-}
+// lastAnswers is how long what is open may take after giveUp: it is answered from memory.
+const lastAnswers = 500 * time.Millisecond
 
-// Resume answers the queries that the predecessor has left in Queries, from the sockets where they came in. It returns
-// how many it takes up; what came in where nothing is listened at yet waits for the next Resume after a Listen, for as long
-// as its client waits.
-func (s *Server) Resume() int {
+// Leave is Shutdown for a server whose sockets a successor takes over, after DrainTCP. It stops
+// receiving over UDP: later queries wait in the sockets for the successor. It waits until the
+// received queries are answered or ctx ends. If some are still open, it ends their contexts and
+// calls giveUp, which must end what the Handler and Miss wait for, so that each gets a stale answer
+// or SERVFAIL; nil: the contexts are enough. It returns the number of these queries. The sockets
+// stay open for their responses: the process ends now.
+func (s *Server) Leave(ctx context.Context, giveUp func()) (open int) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
-	s.mu.Lock()
-	sockets := map[netip.AddrPort]*udpSocket{}
-	for _, b := range s.bindings {
-		if all, ok := b.socket.(udpSockets); ok {
-			sockets[b.actual] = all[0]
-		}
+	defer s.cancel()
+	sockets := udpOf(s.end())
+	if sockets.stop(ctx) == nil {
+		return 0
 	}
-	s.mu.Unlock()
-	taken := 0
-	isBound := func(local netip.AddrPort) bool { return sockets[local] != nil }
-	for _, q := range s.cfg.Queries.Left(isBound) {
-		u := sockets[q.Local]
-		v, _ := accept(q.Wire)
-		client := q.Client.Addr()
-		if v != parse || q.Client.Port() == 0 || s.access.Load().denies(q.Local, client) != allowed || s.counters.inFlight.Load() >= s.places.Load() {
-			q.Done()
-			continue
-		}
-		s.enterBeyond(client) // what came before is not shed by a share of today
-		u.later(exchange{wire: q.Wire, client: q.Client, local: q.Local, proto: UDP}, WireQuery{}, q.Held, newMark(q.Wire), time.Now())
-		taken++
+	open = int(s.counters.inFlight.Load())
+	if giveUp != nil {
+		go giveUp() // closing a connection may take longer than the process should wait
 	}
-	return taken
+	s.cancel()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastAnswers)
+	defer cancel()
+	_ = sockets.stop(ctx) // a Handler that ignores its context is not waited for
+	return open
 }

@@ -9,13 +9,13 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/miekg/dns"
 	"golang.org/x/sys/unix"
 
-	"github.com/node-dns/node-dns/internal/inflight"
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
@@ -83,8 +83,8 @@ func (h *holder) Drop(proto Proto, at netip.AddrPort) {
 	}
 }
 
-// TestHandOver: what was received by one Server and not answered, what was not received, and who connected, is answered by
-// the next, from the same address; TCP is drained while UDP is served.
+// TestHandOver: what one Server has received it answers, with SERVFAIL when the time is over. What it has not received, and who
+// connected, is answered by the next, from the same address. TCP is drained while UDP is served.
 func TestHandOver(t *testing.T) {
 	for name, at := range map[string]netip.AddrPort{"IPv4": anyPort, "IPv6": netip.MustParseAddrPort("[::1]:0")} {
 		t.Run(name, func(t *testing.T) {
@@ -100,20 +100,8 @@ func TestHandOver(t *testing.T) {
 
 func testHandOver(t *testing.T, want netip.AddrPort) {
 	sockets := newHolder(t)
-	_, file, err := inflight.Create()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	newServer := func(handler Handler) *Server {
-		log, err := inflight.Open(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return New(Config{Handler: handler, Sockets: sockets, Queries: log})
-	}
 	entered, release := make(chan string, 10), make(chan struct{})
-	first := newServer(HandlerFunc(func(ctx context.Context, q *Query) (*dns.Msg, error) {
+	first := New(Config{Sockets: sockets, Handler: HandlerFunc(func(ctx context.Context, q *Query) (*dns.Msg, error) {
 		name := q.Name.String()
 		switch {
 		case strings.HasPrefix(name, "slow"):
@@ -125,7 +113,7 @@ func testHandOver(t *testing.T, want netip.AddrPort) {
 			<-release
 		}
 		return answerOf(name + " 60 A 192.0.2.1"), nil
-	}))
+	})})
 	if err := first.Listen([]netip.AddrPort{want}); err != nil {
 		t.Fatal(err)
 	}
@@ -151,47 +139,110 @@ func testHandOver(t *testing.T, want netip.AddrPort) {
 	if err := <-drained; err != nil {
 		t.Error(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-	defer cancel()
-	if left := first.Leave(ctx); left != 1 {
-		t.Errorf("%d queries are left, expected 1", left)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	gaveUp := make(chan struct{})
+	if open := first.Leave(ctx, func() { close(gaveUp) }); open != 1 {
+		t.Errorf("%d queries are open, expected one", open)
+	}
+	<-gaveUp
+	if r := slow.receive(); r.Rcode != dns.RcodeServerFailure {
+		t.Errorf("open in the end: %v", r)
 	}
 	late := dial(t, UDP, at)
 	late.send(packed(t, query("www.example.", dns.TypeA)))
 
-	second := newServer(HandlerFunc(func(_ context.Context, q *Query) (*dns.Msg, error) {
+	second := New(Config{Sockets: sockets, Handler: HandlerFunc(func(_ context.Context, q *Query) (*dns.Msg, error) {
 		return answerOf(q.Name.String() + " 60 A 192.0.2.2"), nil
-	}))
+	})})
 	if err := second.Listen([]netip.AddrPort{at}); err != nil {
 		t.Fatal(err)
 	}
 	defer second.Shutdown(context.Background())
-	if taken := second.Resume(); taken != 1 {
-		t.Errorf("%d queries are taken over, expected 1", taken)
-	}
-	for name, c := range map[string]*client{"in flight": slow, "not received": late, "not accepted": waiting} {
+	for name, c := range map[string]*client{"not received": late, "not accepted": waiting} {
 		if r := c.receive(); address(r) != "192.0.2.2" {
 			t.Errorf("%s: %v", name, r)
 		}
 	}
-	if got := second.Stats(); got.Answered != 3 {
+	if got := second.Stats(); got.Answered != 2 {
 		t.Errorf("counted %+v", got)
-	}
-	if second.Resume() != 0 {
-		t.Error("a query is taken over twice")
 	}
 }
 
-// TestLeavesAtOnce: who takes over does not wait for a receiver that waits for a place, and has its query too.
-func TestLeavesAtOnce(t *testing.T) {
+// TestLeaveWaits: what is answered while the server leaves has its answer, and nothing is given up.
+func TestLeaveWaits(t *testing.T) {
 	sockets := newHolder(t)
-	log, file, err := inflight.Create()
-	if err != nil {
+	entered, release := make(chan struct{}), make(chan struct{})
+	s := New(Config{Sockets: sockets, Handler: HandlerFunc(func(context.Context, *Query) (*dns.Msg, error) {
+		entered <- struct{}{}
+		<-release
+		return answerOf("www.example. 60 A 192.0.2.1"), nil
+	})})
+	if err := s.Listen([]netip.AddrPort{anyPort}); err != nil {
 		t.Fatal(err)
 	}
-	defer file.Close()
+	at := s.Listeners()[0].Addr
+	c := dial(t, UDP, at)
+	c.send(packed(t, query("www.example.", dns.TypeA)))
+	<-entered
+	if err := s.DrainTCP(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	left := make(chan int)
+	go func() { left <- s.Leave(t.Context(), func() { t.Error("it gives up") }) }()
+	for len(s.Listeners()) > 0 {
+		time.Sleep(time.Millisecond)
+	}
+	close(release)
+	if r := c.receive(); address(r) != "192.0.2.1" {
+		t.Errorf("answered %v", r)
+	}
+	if open := <-left; open != 0 {
+		t.Errorf("%d queries are open", open)
+	}
+}
+
+// TestLeavesAtOnce: a receiver that waits for a place does not hold up the end. Its query has been read, and is answered too.
+func TestLeavesAtOnce(t *testing.T) {
 	entered := make(chan struct{}, 2)
-	first := New(Config{Sockets: sockets, Queries: log, MaxInFlight: 1, Handler: HandlerFunc(func(ctx context.Context, _ *Query) (*dns.Msg, error) {
+	s := New(Config{Sockets: newHolder(t), MaxInFlight: 1, Handler: HandlerFunc(func(ctx context.Context, _ *Query) (*dns.Msg, error) {
+		entered <- struct{}{}
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})})
+	if err := s.Listen([]netip.AddrPort{anyPort}); err != nil {
+		t.Fatal(err)
+	}
+	at := s.Listeners()[0].Addr
+	clients := []*client{dial(t, UDP, at), dial(t, UDP, at)}
+	for _, c := range clients {
+		c.send(packed(t, query("slow.example.", dns.TypeA)))
+	}
+	<-entered
+	for s.Stats().UDPQueries < 2 { // the second is read, and waits
+		time.Sleep(time.Millisecond)
+	}
+	if err := s.DrainTCP(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if open := s.Leave(ctx, nil); open != 2 {
+		t.Errorf("%d queries are open, expected 2", open)
+	}
+	for _, c := range clients {
+		if r := c.receive(); r.Rcode != dns.RcodeServerFailure {
+			t.Errorf("%v", r)
+		}
+	}
+}
+
+// TestKilled: after SIGKILL the next server answers what waits in the sockets. What the killed one had read is lost, and not
+// answered by the next: it may be what the process died of.
+func TestKilled(t *testing.T) {
+	sockets := newHolder(t)
+	entered := make(chan struct{}, 1)
+	first := New(Config{Sockets: sockets, Handler: HandlerFunc(func(ctx context.Context, _ *Query) (*dns.Msg, error) {
 		entered <- struct{}{}
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -200,82 +251,61 @@ func TestLeavesAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := first.Listeners()[0].Addr
-	clients := []*client{dial(t, UDP, at), dial(t, UDP, at)}
-	for _, c := range clients {
-		c.send(packed(t, query("slow.example.", dns.TypeA)))
-	}
+	lost := dial(t, UDP, at)
+	lost.send(packed(t, query("lost.example.", dns.TypeA)))
 	<-entered
-	for first.Stats().UDPQueries < 2 { // the second is read, and waits
-		time.Sleep(time.Millisecond)
+	kill(first)
+	waiting := []*client{dial(t, TCP, at), lost}
+	for range 2 * batchSize {
+		waiting = append(waiting, dial(t, UDP, at))
 	}
-	if err := first.DrainTCP(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if left := first.Leave(ctx); left != 2 {
-		t.Errorf("%d queries are left, expected 2", left)
+	for _, c := range waiting {
+		c.send(packed(t, query("www.example.", dns.TypeA)))
 	}
 
-	again, err := inflight.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	second := New(Config{Handler: fixed("slow.example. 60 A 192.0.2.2"), Sockets: sockets, Queries: again})
-	defer second.Shutdown(context.Background())
-	if taken := second.Resume(); taken != 0 {
-		t.Errorf("%d queries are taken over where nothing is listened at", taken)
-	}
+	var read atomic.Int64
+	second := New(Config{Sockets: sockets, Handler: HandlerFunc(func(_ context.Context, q *Query) (*dns.Msg, error) {
+		if q.Name.Relative() == "lost.example" {
+			t.Error("the next server has the query that the killed one had read")
+		}
+		read.Add(1)
+		return answerOf(q.Name.String() + " 60 A 192.0.2.2"), nil
+	})})
 	if err := second.Listen([]netip.AddrPort{at}); err != nil {
 		t.Fatal(err)
 	}
-	if taken := second.Resume(); taken != 2 {
-		t.Errorf("%d queries are taken over, expected 2", taken)
-	}
-	for _, c := range clients {
-		if r := c.receive(); address(r) != "192.0.2.2" {
-			t.Errorf("%v", r)
+	for _, c := range waiting {
+		if r := c.receive(); r.Question[0].Name != "www.example." || address(r) != "192.0.2.2" {
+			t.Errorf("answered %v", r)
 		}
+	}
+	if err := second.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if got := int(read.Load()); got != len(waiting) {
+		t.Errorf("the next server has read %d queries, expected %d", got, len(waiting))
 	}
 }
 
-// TestLeavesAgain: a query that outlasts many orderly ends is none that processes die of.
-func TestLeavesAgain(t *testing.T) {
-	sockets := newHolder(t)
-	_, file, err := inflight.Create()
-	if err != nil {
-		t.Fatal(err)
+// kill does to a server what SIGKILL does: from one moment on it reads and sends nothing, and its sockets are closed.
+func kill(s *Server) {
+	defer s.cancel()
+	for _, b := range s.end() {
+		switch all := b.socket.(type) {
+		case udpSockets:
+			for _, u := range all {
+				u.stopping.Store(true)
+				u.file.wake()
+				u.receiving.Wait()
+				u.close()
+			}
+		case *tcpSocket:
+			all.listener.Close()
+			close(all.stop)
+			all.accepts.Wait()
+		}
 	}
-	defer file.Close()
-	entered := make(chan struct{})
-	at := anyPort
-	for i := range 12 { // inflight gives up one that was taken over 8 times
-		log, err := inflight.Open(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s := New(Config{Sockets: sockets, Queries: log, Handler: HandlerFunc(func(ctx context.Context, _ *Query) (*dns.Msg, error) {
-			entered <- struct{}{}
-			<-ctx.Done()
-			return nil, ctx.Err()
-		})})
-		if err := s.Listen([]netip.AddrPort{at}); err != nil {
-			t.Fatal(err)
-		}
-		at = s.Listeners()[0].Addr
-		if i == 0 {
-			dial(t, UDP, at).send(packed(t, query("slow.example.", dns.TypeA)))
-		} else if taken := s.Resume(); taken != 1 {
-			t.Fatalf("server %d takes over %d queries", i+1, taken)
-		}
-		<-entered
-		if err := s.DrainTCP(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		s.Leave(ctx)
-	}
+	s.spare.release()
 }
 
 // TestLastCall: who has connected before TCP is drained is answered, also when the query is not read yet; who
@@ -316,7 +346,7 @@ func TestLastCall(t *testing.T) {
 	if _, err := silent.conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("a connection that is not used ends with %v", err)
 	}
-	first.Leave(t.Context())
+	first.Leave(t.Context(), nil)
 	second := New(Config{Handler: handler, Sockets: sockets})
 	if err := second.Listen([]netip.AddrPort{at}); err != nil {
 		t.Fatal(err)

@@ -8,7 +8,6 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
-	"github.com/node-dns/node-dns/internal/inflight"
 )
 
 // Later is a query over UDP that is answered after its receiver has gone on to the next one. It has one of the MaxInFlight
@@ -17,11 +16,10 @@ type Later struct {
 	u     *udpSocket
 	x     exchange
 	query WireQuery // zero: only the Handler can answer it
-	held  inflight.Held
 	mark  mark
-	since time.Time // when it was received
 	over  atomic.Bool
 	holds atomic.Int32 // by who answers it, and by who has it answered; at 0 it is reused
+	wire  [shortQuery]byte
 }
 
 // MissFunc takes over a query that Wire has no answer to, and calls Send or Handle sooner or later. With false it does not,
@@ -40,17 +38,22 @@ type Tried struct {
 // IsLate reports whether the query has been waiting for an answer.
 func (t *Tried) IsLate() bool { return t != nil && t.Msg == nil && t.Err == nil }
 
-// later answers a query that has a place, and was received since. q is zero for one that is no WireQuery.
-func (u *udpSocket) later(x exchange, q WireQuery, held inflight.Held, query mark, since time.Time) {
+// later answers a query that has a place. It copies the query, whose memory is the receiver's. q has been read from it; isWire
+// is false for one that is no WireQuery.
+func (u *udpSocket) later(x *exchange, q *WireQuery, isWire bool) {
 	l, _ := u.s.laters.Get().(*Later)
 	if l == nil {
 		l = new(Later)
 	}
-	l.u, l.x, l.query, l.held = u, x, q, held
-	l.mark, l.since = query, since
+	l.u, l.x, l.mark = u, *x, q.mark()
+	l.x.wire = append(l.wire[:0], x.wire...) // a longer query gets memory of its own
+	if isWire {
+		l.query = *q
+		l.query.Msg = l.x.wire
+	}
 	l.holds.Store(2)
 	u.active.Add(1)
-	if q.Msg == nil || u.s.cfg.Miss == nil || !u.s.miss(l) {
+	if !isWire || u.s.cfg.Miss == nil || !u.s.miss(l) {
 		l.Handle(nil)
 	}
 	l.drop()
@@ -120,15 +123,11 @@ func (l *Later) handle() {
 	l.end(s.serve(l.x, *buf))
 }
 
-// end sends the response, unless a successor is to answer.
+// end sends the response; nil: none is sent.
 func (l *Later) end(response []byte) {
 	defer l.ended()
-	if l.u.s.left.Load() {
-		return
-	}
 	l.u.send(response, l.x.client)
-	l.u.late.traffic.add(time.Since(l.since), l.mark.with(response))
-	l.held.Done()
+	l.u.late.traffic.add(time.Since(l.x.arrived), l.mark.with(response))
 }
 
 func (l *Later) ended() {

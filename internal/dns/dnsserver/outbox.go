@@ -6,25 +6,17 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/node-dns/node-dns/internal/inflight"
 	"github.com/node-dns/node-dns/internal/sys/sockaddr"
 )
 
 // outbox gathers the responses to one batch of queries, which leave in one system call. It belongs to one goroutine.
 type outbox struct {
 	n        int
-	messages [inflight.BatchSize]mmsghdr
-	iovs     [inflight.BatchSize]unix.Iovec
-	names    [inflight.BatchSize]unix.RawSockaddrInet6
-	buffers  [inflight.BatchSize][]byte
-	marks    [inflight.BatchSize]mark
-}
-
-// mmsghdr is struct mmsghdr of sendmmsg(2).
-type mmsghdr struct {
-	unix.Msghdr
-	length uint32
-	_      uint32
+	messages [batchSize]mmsghdr
+	iovs     [batchSize]unix.Iovec
+	names    [batchSize]unix.RawSockaddrInet6
+	buffers  [batchSize][]byte
+	marks    [batchSize]mark
 }
 
 // buffer is where the next response may be written.

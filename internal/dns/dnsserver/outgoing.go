@@ -4,18 +4,16 @@ import (
 	"time"
 
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
-	"github.com/node-dns/node-dns/internal/inflight"
 )
 
 // Outgoing gathers responses to Laters, of whatever sockets, so that those of one socket leave in one system call. It belongs
 // to one goroutine, who must Flush before it waits for anything. The zero Outgoing is ready for use.
 type Outgoing struct {
 	box      outbox
-	laters   [inflight.BatchSize]*Later // whose responses are in box
-	held     [inflight.BatchSize]inflight.Held
-	from, to int           // what send sends
-	failed   int           // of it
-	send     func(uintptr) // is made once: a function value for each call would be an allocation
+	laters   [batchSize]*Later // whose responses are in box
+	from, to int               // what send sends
+	failed   int               // of it
+	send     func(uintptr)     // is made once: a function value for each call would be an allocation
 }
 
 // Buffer is where the response to the next SendWith may be written, and where it is kept until Flush if it fits.
@@ -41,7 +39,7 @@ func (l *Later) SendWith(o *Outgoing, response []byte, from nameserver.Handle) {
 	}
 }
 
-// Flush sends what is in it, unless a successor is to answer.
+// Flush sends the gathered responses.
 func (o *Outgoing) Flush() {
 	n := o.box.n
 	if n == 0 {
@@ -50,12 +48,8 @@ func (o *Outgoing) Flush() {
 	if o.send == nil {
 		o.send = func(fd uintptr) { o.failed = o.box.send(fd, o.from, o.to) }
 	}
-	held := o.held[:0]
 	for o.from = 0; o.from < n; o.from = o.to {
 		u := o.gather(n)
-		if u.s.left.Load() {
-			continue
-		}
 		o.failed = o.to - o.from
 		_ = u.file.Control(o.send) // fails on a closed socket only
 		if o.failed > 0 {
@@ -63,12 +57,9 @@ func (o *Outgoing) Flush() {
 		}
 		now := time.Now()
 		for i, l := range o.laters[o.from:o.to] {
-			held = append(held, l.held)
-			u.late.traffic.add(now.Sub(l.since), o.box.marks[o.from+i])
+			u.late.traffic.add(now.Sub(l.x.arrived), o.box.marks[o.from+i])
 		}
 	}
-	inflight.Done(held)
-	clear(held)
 	o.box.empty()
 	for _, l := range o.laters[:n] {
 		l.ended()

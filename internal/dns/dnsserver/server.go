@@ -47,7 +47,6 @@ type Server struct {
 	// queries is the parent of every query's context.
 	queries context.Context
 	cancel  context.CancelFunc
-	left    atomic.Bool // what is not answered yet is the successor's
 
 	changing  sync.Mutex       // held by Listen and Shutdown: one change at a time
 	terms     Terms            // guarded by it

@@ -16,8 +16,6 @@ import (
 
 	"github.com/miekg/dns"
 	"go.uber.org/goleak"
-
-	"github.com/node-dns/node-dns/internal/inflight"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -339,21 +337,9 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// BenchmarkUDP is a query through sockets on loopback to a Handler and back: lost with the process, and kept for a successor.
+// BenchmarkUDP is a query through sockets on loopback to a Handler and back.
 func BenchmarkUDP(b *testing.B) {
-	queries, file, err := inflight.Create()
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer queries.Close()
-	defer file.Close()
-	b.Run("lost", func(b *testing.B) { benchmarkUDP(b, nil) })
-	b.Run("kept", func(b *testing.B) { benchmarkUDP(b, queries) })
-}
-
-func benchmarkUDP(b *testing.B, queries *inflight.Log) {
-	b.Helper()
-	s := New(Config{Handler: fixed("www.example.com. 60 A 192.0.2.1"), Queries: queries})
+	s := New(Config{Handler: fixed("www.example.com. 60 A 192.0.2.1")})
 	if err := s.Listen([]netip.AddrPort{anyPort}); err != nil {
 		b.Fatal(err)
 	}

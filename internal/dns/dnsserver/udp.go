@@ -11,7 +11,6 @@ import (
 	"github.com/miekg/dns"
 	"golang.org/x/sys/unix"
 
-	"github.com/node-dns/node-dns/internal/inflight"
 	"github.com/node-dns/node-dns/internal/sys/blockwait"
 )
 
@@ -26,10 +25,9 @@ type udpSocket struct {
 	active    sync.WaitGroup // every query in flight
 
 	// The receiver's own.
-	queries  *inflight.Receiver
+	in       batch
 	out      outbox
 	counts   counts
-	arrived  time.Time // of the batch
 	pace     blockwait.Pace
 	patience patience // for places
 	watch    *Watch   // of this batch; nil: nobody wants to know
@@ -39,10 +37,8 @@ type udpSocket struct {
 }
 
 func (s *Server) newUDPSocket(file *udpFile, local netip.AddrPort) *udpSocket {
-	u := &udpSocket{
-		s: s, file: file, local: local,
-		queries: s.cfg.Queries.Receive(local), patience: newPatience(time.Now()),
-	}
+	u := &udpSocket{s: s, file: file, local: local, patience: newPatience(time.Now())}
+	u.in.init()
 	u.tally.traffic, u.late.traffic = newTraffic(UDP, local.Addr()), newTraffic(UDP, local.Addr())
 	s.addTally(&u.tally)
 	s.addTally(&u.late)
@@ -63,6 +59,7 @@ func (u *udpSocket) close() {
 }
 
 // stop receives nothing more, and waits until what was received is answered or ctx ends. What is answered later can be sent.
+// It may be called again.
 func (u *udpSocket) stop(ctx context.Context) error {
 	u.stopping.Store(true)
 	u.file.wake()
@@ -88,7 +85,7 @@ func wait(ctx context.Context, group *sync.WaitGroup) error {
 
 // receive reads until the socket is drained. It waits in Go's netpoller, or, while there is much to do, in the kernel.
 func (u *udpSocket) receive() {
-	defer u.queries.Release()
+	defer u.in.release()
 	for !u.stopping.Load() {
 		if u.file.bell.Wait() != nil {
 			continue
@@ -106,18 +103,16 @@ func (u *udpSocket) receiveWaiting(fd uintptr) { _, _ = u.receiveBatch(fd, false
 
 // receiveBatch receives once, and answers what it can at once.
 func (u *udpSocket) receiveBatch(fd uintptr, wait bool) (n int, err error) {
-	n, err = u.queries.Receive(fd, wait)
-	now := u.queries.Arrived()
+	n, err = u.in.receive(fd, wait)
+	now := u.in.arrived
 	u.watch = u.s.watch.Load()
 	switch err {
 	case nil:
-		u.arrived = now
 		u.tally.udpQueries.Add(uint64(n))
 		for next := 0; next < n; {
 			next = u.receivedFrom(next, n)
 		}
 		u.flush(fd)
-		u.queries.Done()
 	case unix.EAGAIN, unix.EINTR:
 		now = time.Now()
 	default:
@@ -134,7 +129,7 @@ func (u *udpSocket) receiveBatch(fd uintptr, wait bool) (n int, err error) {
 func (u *udpSocket) receivedFrom(i, n int) (next int) {
 	defer func() {
 		if p := recover(); p != nil {
-			wire, client := u.queries.Query(next)
+			wire, client := u.in.query(next)
 			u.s.panicked(exchange{wire: wire, client: client}, p)
 			u.s.counters.failed.Add(1)
 			if len(wire) >= headerSize {
@@ -144,7 +139,7 @@ func (u *udpSocket) receivedFrom(i, n int) (next int) {
 		}
 	}()
 	for next = i; next < n; next++ {
-		wire, client := u.queries.Query(next)
+		wire, client := u.in.query(next)
 		u.received(next, wire, client)
 	}
 	return next
@@ -157,7 +152,7 @@ func (u *udpSocket) received(i int, wire []byte, client netip.AddrPort) {
 		u.tally.dropped.Add(1)
 		return
 	}
-	x := exchange{wire: wire, client: client, local: u.local, proto: UDP, arrived: u.arrived}
+	x := exchange{wire: wire, client: client, local: u.local, proto: UDP, arrived: u.in.arrived}
 	if why := u.s.access.Load().denies(u.local, client.Addr()); why != allowed {
 		u.refuse(x, u.s.deny(x, why), newMark(wire), why)
 		return
@@ -185,7 +180,7 @@ func (u *udpSocket) accepted(i int, x *exchange) {
 	response, isWire := u.s.onWire(x, &q, u.out.buffer()[:0])
 	if response != nil {
 		u.counts.add(response)
-		name, size := u.queries.Client(i)
+		name, size := u.in.client(i)
 		u.out.addTo(response, name, size, q.mark())
 		if u.watch != nil {
 			u.watch.tell(*x, response, ByWire, "")
@@ -205,14 +200,7 @@ func (u *udpSocket) accepted(i int, x *exchange) {
 			return
 		}
 	}
-	var held inflight.Held
-	query := q.mark()
-	x.wire, held = u.queries.Hold(i)
-	q.Msg = nil
-	if isWire {
-		q.Msg = x.wire
-	}
-	u.later(*x, q, held, query, u.arrived)
+	u.later(x, &q, isWire)
 }
 
 // refuse sends the server's own response to a query; nil: none is sent.
@@ -224,8 +212,8 @@ func (u *udpSocket) refuse(x exchange, response []byte, query mark, why denial) 
 	}
 }
 
-// waitToEnter waits for a place as long as its patience lasts. The last query before the socket stops enters without: a
-// successor waits for the receiver.
+// waitToEnter waits for a place as long as its patience lasts. If the socket stops meanwhile, the query enters without one: it
+// has been read, so no other process can answer it.
 func (u *udpSocket) waitToEnter(client netip.Addr) bool {
 	_ = u.file.Control(u.flush) // what is answered does not wait
 	began := time.Now()
@@ -244,7 +232,7 @@ func (u *udpSocket) flush(fd uintptr) {
 	if failed := u.out.flush(fd); failed > 0 {
 		u.s.counters.writeErrors.Add(uint64(failed))
 	}
-	u.tally.traffic.sent(u.arrived, u.out.marks[:n])
+	u.tally.traffic.sent(u.in.arrived, u.out.marks[:n])
 }
 
 // udpSockets are those of one address: the kernel shares what comes in out among them (SO_REUSEPORT of socket(7)), by the

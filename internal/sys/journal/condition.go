@@ -94,11 +94,11 @@ var conditions = map[Condition]Explanation{
 	},
 	TookOver: {
 		Name: "took-over", ID: "1cc9c451c4e74bd398e77ad9c567be93",
-		When: "node-dns has taken over the sockets of the one before it, and answers the queries that waited or were in flight.",
+		When: "node-dns has taken over the sockets of the one before it, and answers the queries that waited there.",
 	},
 	HandoverFailed: {
 		Name: "handover-failed", ID: "128f29a3ede24784a5495ad8f903262a",
-		When: "Something cannot be handed over to the next node-dns, or was not taken over from the last: NODE_DNS_ERROR. Queries that come during a restart, or those in flight when node-dns is killed, may be lost.",
+		When: "Something cannot be handed over to the next node-dns, or was not taken over from the last: NODE_DNS_ERROR. Queries that come during a restart may be lost.",
 		Do:   "See that node-dns.service is as packaged: FileDescriptorStoreMax= and NotifyAccess= are what this needs.",
 	},
 	Listening: {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/miekg/dns"
@@ -119,6 +120,7 @@ type Loading struct {
 	stop    chan struct{}
 	sending sync.WaitGroup
 	tcp     sync.WaitGroup
+	overTCP atomic.Int64 // questions over TCP without an answer
 	reading sync.WaitGroup
 
 	mu        sync.Mutex // guards what follows
@@ -214,11 +216,20 @@ func (r *Loading) send() {
 		r.tally.Behind = max(r.tally.Behind, q.at.Sub(due))
 		r.mu.Unlock()
 		if q.ask.TCP {
-			r.tcp.Go(func() { r.overTCP(q) })
+			r.startTCP(q)
 		} else {
 			r.clients[n%len(r.clients)].send(q)
 		}
 	}
+}
+
+// Unanswered returns the number of questions that have no answer now.
+func (r *Loading) Unanswered() int {
+	n := int(r.overTCP.Load())
+	for _, c := range r.clients {
+		n += c.waits()
+	}
+	return n
 }
 
 // awaitWindow returns when another question may be asked.
@@ -304,7 +315,7 @@ func (r *Loading) answered(q asked, wire []byte) {
 	switch {
 	case m != nil && m.Truncated && !q.ask.TCP:
 		q.ask.TCP = true
-		r.tcp.Go(func() { r.overTCP(q) })
+		r.startTCP(q)
 		return
 	case fault == "" && took > stubPatience:
 		r.lost(q, fmt.Sprintf("answered after %v", took))
@@ -341,8 +352,16 @@ func (r *Loading) describeLocked(q asked, what string) {
 	}
 }
 
-// overTCP asks over a connection of its own, and once more where that is closed before the answer.
-func (r *Loading) overTCP(q asked) {
+func (r *Loading) startTCP(q asked) {
+	r.overTCP.Add(1)
+	r.tcp.Go(func() {
+		defer r.overTCP.Add(-1)
+		r.askOverTCP(q)
+	})
+}
+
+// askOverTCP asks over a connection of its own, and once more where that is closed before the answer.
+func (r *Loading) askOverTCP(q asked) {
 	wire, err := q.exchange(r.load.Server)
 	if err != nil && !isTimeout(err) {
 		wire, err = q.exchange(r.load.Server)

@@ -31,9 +31,10 @@ type Manager struct {
 
 	process *exec.Cmd // nil: it does not run
 
-	mu    sync.Mutex // guards what follows
-	held  []heldFile
-	ready bool
+	mu      sync.Mutex // guards what follows
+	held    []heldFile
+	ready   bool
+	settled chan struct{} // closed when what was sent before it is heard
 }
 
 // heldFile is no os.File: that has sockets block when it is asked for its descriptor, and the program has the same.
@@ -118,8 +119,30 @@ func (m *Manager) End(signal syscall.Signal) error {
 	}
 	err := m.process.Wait()
 	m.process = nil
+	m.settle()
 	return err
 }
+
+// settle returns when all that the program sent is heard. systemd too reads notifications before it notices the end of a process.
+func (m *Manager) settle() {
+	m.t.Helper()
+	settled := make(chan struct{})
+	m.mu.Lock()
+	m.settled = settled
+	m.mu.Unlock()
+	conn, err := net.DialUnix("unixgram", nil, m.socket.LocalAddr().(*net.UnixAddr))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := conn.Write([]byte(settledMessage + "=1")); err != nil {
+		m.t.Fatal(err)
+	}
+	<-settled
+}
+
+// settledMessage is no word of sd_notify(3).
+const settledMessage = "LAB_SETTLED"
 
 // Held are the names of the files that are held, sorted.
 func (m *Manager) Held() []string {
@@ -205,6 +228,11 @@ func (m *Manager) hear(said map[string]string, fds []int) {
 	if said["READY"] == "1" {
 		m.mu.Lock()
 		m.ready = true
+		m.mu.Unlock()
+	}
+	if said[settledMessage] == "1" {
+		m.mu.Lock()
+		close(m.settled)
 		m.mu.Unlock()
 	}
 	if said["FDSTOREREMOVE"] == "1" {

@@ -1,0 +1,137 @@
+package dnsserver
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/node-dns/node-dns/internal/sys/sockaddr"
+)
+
+const (
+	// batchSize is how many datagrams one system call receives or sends at most.
+	batchSize = 32
+	// shortQuery is the room for a query in a batch and in a Later, in octets. A name and an OPT
+	// record with a cookie are 300.
+	shortQuery = 512
+	// restSize is by how much a datagram may exceed shortQuery.
+	restSize = 1<<16 - shortQuery
+)
+
+// mmsghdr is struct mmsghdr of recvmmsg(2) and sendmmsg(2).
+type mmsghdr struct {
+	unix.Msghdr
+	length uint32
+	_      uint32
+}
+
+// batch is the queries that one system call received from a socket. It belongs to one goroutine.
+// What was received is valid until the next receive.
+type batch struct {
+	messages [batchSize]mmsghdr
+	iovs     [batchSize][2]unix.Iovec
+	clients  [batchSize]unix.RawSockaddrInet6 // large enough for IPv4 too
+	queries  [batchSize][shortQuery]byte
+	// rest has restSize octets for each message. It is outside Go's heap, which would count the 2
+	// MB of each socket: the kernel provides a page when a long query comes. nil: the machine has
+	// no memory for it, and queries are cut off.
+	rest []byte
+
+	start    time.Time // of the batch; reading the monotonic clock alone is cheaper than time.Now
+	arrived  time.Time // of what was received
+	received int       // messages
+	room     int       // messages to ask for
+	single   int       // consecutive receives of one message
+}
+
+// init points the messages to the memory of the batch, which must not be moved from then on.
+func (b *batch) init() {
+	b.start, b.room = time.Now(), 1
+	b.arrived = b.start
+	b.rest, _ = unix.Mmap(-1, 0, batchSize*restSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
+	for i := range b.messages {
+		m, iovs := &b.messages[i], &b.iovs[i]
+		iovs[0].Base = &b.queries[i][0]
+		iovs[0].SetLen(shortQuery)
+		m.Iov = &iovs[0]
+		m.SetIovlen(1)
+		if b.rest != nil {
+			iovs[1].Base = &b.rest[i*restSize]
+			iovs[1].SetLen(restSize)
+			m.SetIovlen(2)
+		}
+		m.Name, m.Namelen = (*byte)(unsafe.Pointer(&b.clients[i])), uint32(unsafe.Sizeof(b.clients[i]))
+	}
+}
+
+// release frees the memory outside Go's heap. Nothing is received after it.
+func (b *batch) release() {
+	if b.rest == nil {
+		return
+	}
+	rest := b.rest
+	b.rest = nil
+	for i := range b.messages {
+		b.iovs[i][1] = unix.Iovec{}
+		b.messages[i].SetIovlen(1)
+	}
+	_ = unix.Munmap(rest)
+}
+
+// receive receives what waits in the socket and returns the number of messages: 1 to batchSize, or
+// 0 with an error, which is EAGAIN if nothing waits. With wait, a blocking socket is waited for,
+// for as long as SO_RCVTIMEO says. Go's scheduler does not learn of that wait: see receiveBlocked.
+func (b *batch) receive(fd uintptr, wait bool) (int, error) {
+	for i := range b.received {
+		b.messages[i].Namelen = uint32(unsafe.Sizeof(b.clients[i])) // the kernel has set it to the size of the address
+	}
+	b.received = 0
+	flags := uintptr(unix.MSG_DONTWAIT)
+	if wait {
+		flags = unix.MSG_WAITFORONE
+	}
+	n, _, errno := unix.RawSyscall6(unix.SYS_RECVMMSG, fd, uintptr(unsafe.Pointer(&b.messages)), uintptr(b.room), flags, 0, 0)
+	if errno != 0 {
+		return 0, errno
+	}
+	b.arrived = b.start.Add(time.Since(b.start))
+	b.received = int(n)
+	b.makeRoom()
+	return b.received, nil
+}
+
+// probe is the number of consecutive single messages after which the next receive asks for more.
+const probe = 8
+
+// makeRoom chooses the number of messages to ask for next. If they come one by one, that is one:
+// the kernel prepares each further message before it finds that none waits.
+func (b *batch) makeRoom() {
+	switch {
+	case b.room == 1:
+		if b.single++; b.single == probe {
+			b.room, b.single = 4, 0
+		}
+	case b.received == 1:
+		b.room = 1
+	case b.received == b.room:
+		b.room = min(4*b.room, batchSize)
+	}
+}
+
+// query returns message i and its sender. The caller must not change it.
+func (b *batch) query(i int) (wire []byte, client netip.AddrPort) {
+	n := int(b.messages[i].length)
+	wire = b.queries[i][:min(n, shortQuery)]
+	if n > shortQuery {
+		wire = slices.Concat(wire, b.rest[i*restSize:][:n-shortQuery])
+	}
+	return wire, sockaddr.AddrPort(&b.clients[i])
+}
+
+// client returns the sender of message i as the kernel names it.
+func (b *batch) client(i int) (name *unix.RawSockaddrInet6, size uint32) {
+	return &b.clients[i], b.messages[i].Namelen
+}
