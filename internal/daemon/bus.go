@@ -112,28 +112,28 @@ func (d *Daemon) setOverBus(ctx context.Context, state dbusapi.State) error {
 
 // takeOverBus is the half of setOverBus that belongs to follow. What cannot be kept for the next start is in force all the
 // same.
-func (d *Daemon) takeOverBus(state dbusapi.State) error {
-	served := d.policy()
+func (f *follower) takeOverBus(state dbusapi.State) error {
+	served := f.policy()
 	running := served.Config
 	if running.DBus != nodeconfig.DBusDnsmasq {
 		return errors.New("dbus in node-dns.yaml lets nobody set anything")
 	}
-	d.log.Info("setting upstream servers from DBus", "servers", journal.Few(ruleWords(state.Rules), " "), "by", state.RulesBy.String(),
+	f.log.Info("setting upstream servers from DBus", "servers", journal.Few(ruleWords(state.Rules), " "), "by", state.RulesBy.String(),
 		"options", journal.Few(state.Options.Words(), " "), journal.BusSet.Attr())
-	d.keepBus(state)
-	seen := d.view.Host.Load()
-	next := d.newPolicy(seen, running, served.Dnsmasq, d.keptKubeconfig())
-	d.takeOver(next, "D-Bus "+state.RulesBy.String())
-	d.setProblems(seen, next)
+	f.keepBus(state)
+	seen := f.view.Host.Load()
+	next := f.newPolicy(seen, running, served.Dnsmasq, f.keptKubeconfig())
+	f.takeOver(next, "D-Bus "+state.RulesBy.String())
+	f.setProblems(seen, next)
 	return nil
 }
 
 // keepBus has the state be what was set, here and for the next start.
-func (d *Daemon) keepBus(state dbusapi.State) {
-	d.busState.Store(&state)
-	d.unkept = ""
-	if err := state.Save(d.paths.bus); err != nil {
-		d.unkept = err.Error()
+func (f *follower) keepBus(state dbusapi.State) {
+	f.busState.Store(&state)
+	f.unkept = ""
+	if err := state.Save(f.paths.bus); err != nil {
+		f.unkept = err.Error()
 	}
 }
 
@@ -147,13 +147,13 @@ func (d *Daemon) loadBus() {
 }
 
 // wantedBus is what was set over D-Bus, for as long as the configuration lets that be.
-func (d *Daemon) wantedBus(config nodeconfig.Config) dbusapi.State {
-	state := *d.busState.Load()
+func (f *follower) wantedBus(config nodeconfig.Config) dbusapi.State {
+	state := *f.busState.Load()
 	if config.DBus == nodeconfig.DBusDnsmasq || state.Same(dbusapi.State{}) {
 		return state
 	}
-	d.log.Info("forgot what was set over D-Bus", "dbus", string(config.DBus), "servers", journal.Few(ruleWords(state.Rules), " "))
-	d.keepBus(dbusapi.State{})
+	f.log.Info("forgot what was set over D-Bus", "dbus", string(config.DBus), "servers", journal.Few(ruleWords(state.Rules), " "))
+	f.keepBus(dbusapi.State{})
 	return dbusapi.State{}
 }
 

@@ -17,19 +17,19 @@ import (
 	"github.com/node-dns/node-dns/internal/resolvconf"
 )
 
-// follower decides which configuration is served by after a look. The zero value is ready. It belongs to one goroutine.
-type follower struct {
-	seen        nodeconfig.Config // at the last look
-	seenDnsmasq dnsmasqconf.Config
+// agreed holds a change of the configuration back until two looks agree on it. The zero value is ready.
+type agreed struct {
+	config  nodeconfig.Config // at the last look
+	dnsmasq dnsmasqconf.Config
 }
 
 // next is the configuration to serve by from now on: what the files say, so that the daemon and the hook, which reads them
 // each time, are never of two minds about the cluster domain. The running one stays where the files have faults (law 8),
 // and until the privileged half has read what may not be read here. A change counts when two looks agree on it, and again
 // is true until then: who writes a file in its place first empties it, and an empty one is valid.
-func (f *follower) next(running nodeconfig.Config, seen *view.Host) (config nodeconfig.Config, again bool) {
-	before := f.seen
-	f.seen = seen.Config
+func (a *agreed) next(running nodeconfig.Config, seen *view.Host) (config nodeconfig.Config, again bool) {
+	before := a.config
+	a.config = seen.Config
 	switch {
 	case (seen.ConfigErr != nil || seen.Config.FactsWanted != "") && !running.ClusterDomain.IsZero():
 		return running, false
@@ -43,14 +43,14 @@ func (f *follower) next(running nodeconfig.Config, seen *view.Host) (config node
 // be. At the start, when it has read for us, it is asked to look again: where a directory is closed nobody can see whether
 // the cluster's file, or a certificate, has changed since. So it is when we begin to answer, where nobody but root can read
 // /etc/resolv.conf: at boot NetworkManager's last event may have come before.
-func (d *Daemon) wanted(seen *view.Host, found nodeconfig.Kubeconfig, reason string) []string {
-	files := seen.Pending(d.view.Listening())
-	if d.awaitsWayBack(seen, time.Now()) {
+func (f *follower) wanted(seen *view.Host, found nodeconfig.Kubeconfig, reason string) []string {
+	files := seen.Pending(f.view.Listening())
+	if f.awaitsWayBack(seen, time.Now()) {
 		files = append(files, seen.State.Paths.WayBack)
 	}
-	before := d.answers
-	d.answers = seen.IsAnswered(d.view.Listening())
-	if d.answers && !before && errors.Is(seen.State.ResolvConf.Err, fs.ErrPermission) {
+	before := f.answers
+	f.answers = seen.IsAnswered(f.view.Listening())
+	if f.answers && !before && errors.Is(seen.State.ResolvConf.Err, fs.ErrPermission) {
 		files = append(files, seen.State.Paths.ResolvConf)
 	}
 	config := seen.State.Config
@@ -68,14 +68,14 @@ func (d *Daemon) wanted(seen *view.Host, found nodeconfig.Kubeconfig, reason str
 const wayBackPatience = 5 * time.Minute
 
 // awaitsWayBack reports whether that stamp is missing, and may come yet.
-func (d *Daemon) awaitsWayBack(seen *view.Host, now time.Time) bool {
-	if seen.Plan.Hold != hostdns.NoWayBack || d.config.Invocation == "" || !seen.IsAnswered(d.view.Listening()) {
+func (f *follower) awaitsWayBack(seen *view.Host, now time.Time) bool {
+	if seen.Plan.Hold != hostdns.NoWayBack || f.config.Invocation == "" || !seen.IsAnswered(f.view.Listening()) {
 		return false
 	}
-	if d.wayBackTill.IsZero() {
-		d.wayBackTill = now.Add(wayBackPatience)
+	if f.wayBackTill.IsZero() {
+		f.wayBackTill = now.Add(wayBackPatience)
 	}
-	return now.Before(d.wayBackTill)
+	return now.Before(f.wayBackTill)
 }
 
 // startReason is the reason of the first look that may ask for something.
@@ -129,9 +129,9 @@ func (d *Daemon) recursive(config nodeconfig.Config) (servers []nameserver.Serve
 
 // nextDnsmasq is what next is for dnsmasq's files: the running one stays where they have faults, and a change counts when two
 // looks agree on it.
-func (f *follower) nextDnsmasq(running dnsmasqconf.Config, seen *view.Host) (config dnsmasqconf.Config, again bool) {
-	before := f.seenDnsmasq
-	f.seenDnsmasq = seen.Dnsmasq
+func (a *agreed) nextDnsmasq(running dnsmasqconf.Config, seen *view.Host) (config dnsmasqconf.Config, again bool) {
+	before := a.dnsmasq
+	a.dnsmasq = seen.Dnsmasq
 	switch {
 	case seen.DnsmasqErr != nil:
 		return running, false

@@ -26,8 +26,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/policytest"
 )
 
-// TestFollower: look by look, which cluster domain is served; "" is one that is not known.
-func TestFollower(t *testing.T) {
+// TestAgreed: look by look, which cluster domain is served; "" is one that is not known.
+func TestAgreed(t *testing.T) {
 	type look struct {
 		domain string
 		faulty bool
@@ -91,14 +91,14 @@ func TestFollower(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			var f follower
+			var a agreed
 			running, again := config(test.start, ""), false
 			for i, l := range test.looks {
 				seen := &view.Host{Config: config(l.domain, l.wanted)}
 				if l.faulty {
 					seen.ConfigErr = errors.New("a fault")
 				}
-				running, again = f.next(running, seen)
+				running, again = a.next(running, seen)
 				if running.ClusterDomain.Relative() != l.serves || again != l.again {
 					t.Errorf("look %d: serves %q, again %v; want %q, %v", i+1, running.ClusterDomain.Relative(), again, l.serves, l.again)
 				}
@@ -198,7 +198,7 @@ func TestWanted(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			seen := &view.Host{State: hostdns.State{Paths: d.paths.host, Config: test.config}}
-			if got := d.wanted(seen, test.found, test.reason); !slices.Equal(got, test.want) {
+			if got := newFollower(d).wanted(seen, test.found, test.reason); !slices.Equal(got, test.want) {
 				t.Errorf("got %v, want %v", got, test.want)
 			}
 		})
@@ -209,6 +209,7 @@ func TestWanted(t *testing.T) {
 // /etc/resolv.conf of mode 0600 named nobody who answers until the next event.
 func TestWantedWhereNothingIsSeen(t *testing.T) {
 	d := looksOnly(t, t.TempDir(), "")
+	f := newFollower(d)
 	d.build(new(policy.Policy))
 	t.Cleanup(d.resolver.Close)
 	if err := d.server.Listen([]netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")}); err != nil {
@@ -233,7 +234,7 @@ func TestWantedWhereNothingIsSeen(t *testing.T) {
 	} {
 		seen := &view.Host{State: hostdns.State{Paths: d.paths.host, ResolvConf: hostdns.File{Exists: true, Err: step.err}}}
 		seen.Plan.Nameserver = step.at
-		if got := d.wanted(seen, nodeconfig.Kubeconfig{}, "again"); !slices.Equal(got, step.want) {
+		if got := f.wanted(seen, nodeconfig.Kubeconfig{}, "again"); !slices.Equal(got, step.want) {
 			t.Errorf("%s: got %v, want %v", step.name, got, step.want)
 		}
 	}

@@ -12,15 +12,12 @@ import (
 	"os"
 	"path/filepath"
 	"sync/atomic"
-	"time"
 
 	"github.com/node-dns/node-dns/internal/admin/dbusapi"
 	"github.com/node-dns/node-dns/internal/admin/view"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
-	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/hostdns"
-	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/resolve"
 	"github.com/node-dns/node-dns/internal/sys/journal"
@@ -75,14 +72,6 @@ type Daemon struct {
 	ownDNSChanged chan struct{}                      // and is to be kept
 	rewatch       chan struct{}                      // how the API is watched may have changed
 
-	// lastCapture and lastNet are the last good ones; they belong to the goroutine that looks (start, then follow).
-	lastCapture hostdns.Capture
-	lastNet     netstate.State
-	unready     string              // why the ready file could not be written; belongs to the same
-	saidReady   journal.Condition   // Ready or NotReady, as the log says; 0: it does not yet. Belongs to the same
-	follower    follower            // likewise
-	dnsmasq     *dnsmasqconf.Reader // likewise
-
 	hints    chan string          // reasons to look again; coalesced
 	lastHint atomic.Pointer[hint] // nil: none yet
 	reloads  chan reloading
@@ -90,20 +79,13 @@ type Daemon struct {
 	loops    loops
 	rerouted chan struct{} // the upstreams have changed: probe them
 	suspects chan struct{} // our questions seem to come back: probe them soon
-	// suspectAgain is when that has them probed again; it belongs to the goroutine that probes.
-	suspectAgain time.Time
 
 	bus        *dbusapi.Service              // nil: we are on no bus
 	busState   atomic.Pointer[dbusapi.State] // what was set over D-Bus; never nil after New
 	busChanges chan busChange
 	rebus      chan struct{} // the names that are wanted may have changed
-	unkept     string        // why what was set over D-Bus is not kept; belongs to the goroutine that looks
 
-	request     requester
-	wayBackTill time.Time // until when the stamp of the way back is asked for; zero: it has not been missing. Belongs to the same goroutine
-
-	answers bool // at the last look, at the address that resolv.conf is to name; belongs to the goroutine that looks
-	memory  memory
+	memory memory
 
 	panics journal.Panics // of all but queries, which those who answer them count
 }

@@ -31,31 +31,31 @@ const (
 
 // follow looks again whenever something hints that it should, and takes over what has changed. It alone changes what
 // is served.
-func (d *Daemon) follow(ctx context.Context) error {
+func (f *follower) follow(ctx context.Context) error {
 	again, tick := time.NewTimer(0), time.NewTicker(lookAgain)
 	defer again.Stop()
 	defer tick.Stop()
 	look := func(reason string) {
-		if wait := d.reconcile(ctx, reason); wait > 0 {
+		if wait := f.reconcile(ctx, reason); wait > 0 {
 			again.Reset(wait)
 		}
-		d.fresh.looked()
+		f.next = time.Now().Add(betweenLooks)
 	}
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case order := <-d.reloads:
-			order.done <- d.reloadNow(ctx, order.by)
-		case change := <-d.busChanges:
-			change.done <- d.takeOverBus(change.state)
-		case first := <-d.fresh.asked:
-			d.fresh.answer(ctx, first, func() { look(lookForStatus) })
-		case reason := <-d.hints:
-			if !supervise.Sleep(ctx, max(settle, time.Until(d.fresh.next))) {
+		case order := <-f.reloads:
+			order.done <- f.reloadNow(ctx, order.by)
+		case change := <-f.busChanges:
+			change.done <- f.takeOverBus(change.state)
+		case first := <-f.fresh.asked:
+			f.fresh.answer(ctx, first, f.next, func() { look(lookForStatus) })
+		case reason := <-f.hints:
+			if !supervise.Sleep(ctx, max(settle, time.Until(f.next))) {
 				return nil
 			}
-			d.drainHints()
+			f.drainHints()
 			look(reason)
 		case <-again.C:
 			look(lookAgainSoon)
@@ -75,35 +75,35 @@ func (d *Daemon) drainHints() {
 
 // reconcile looks, takes over, and asks for what the privileged half must write. It says when to come back although
 // nothing hints; zero: not.
-func (d *Daemon) reconcile(ctx context.Context, reason string) time.Duration {
-	before := d.view.Host.Load()
-	seen, err := d.lookAtHost(ctx)
+func (f *follower) reconcile(ctx context.Context, reason string) time.Duration {
+	before := f.view.Host.Load()
+	seen, err := f.lookAtHost(ctx)
 	if err != nil {
 		return 0 // we stop
 	}
-	running := d.policy()
-	config, again := d.follower.next(running.Config, seen)
-	files, alsoAgain := d.follower.nextDnsmasq(running.Dnsmasq, seen)
-	next := d.newPolicy(seen, config, files, d.keptKubeconfig())
-	wait := d.takeOver(next, cause(reason, d.lastHint.Load(), before, seen))
-	wanted := d.wanted(seen, next.Credentials, reason)
-	news, later := d.request.ask(time.Now(), reason, wanted)
+	running := f.policy()
+	config, again := f.agreed.next(running.Config, seen)
+	files, alsoAgain := f.agreed.nextDnsmasq(running.Dnsmasq, seen)
+	next := f.newPolicy(seen, config, files, f.keptKubeconfig())
+	wait := f.takeOver(next, cause(reason, f.lastHint.Load(), before, seen))
+	wanted := f.wanted(seen, next.Credentials, reason)
+	news, later := f.request.ask(time.Now(), reason, wanted)
 	switch news {
 	case askedNow:
-		d.request.owed = d.request.owed || seen.State.Paths.HaveHistory(wanted)
-		d.view.Metrics.Requests.Add(reason)
-		d.log.Info("asked for the host's files to be written", "reason", reason, "files", d.request.want)
+		f.request.owed = f.request.owed || seen.State.Paths.HaveHistory(wanted)
+		f.view.Metrics.Requests.Add(reason)
+		f.log.Info("asked for the host's files to be written", "reason", reason, "files", f.request.want)
 	case askedDone:
 		if seen.Plan.Fought {
 			break // which is a problem, and has a line of its own
 		}
-		d.log.Info("the host's files are what they should be", "reason", reason)
+		f.log.Info("the host's files are what they should be", "reason", reason)
 	}
-	d.setProblems(seen, next)
+	f.setProblems(seen, next)
 	if wait == 0 || later > 0 && later < wait {
 		wait = later
 	}
-	if d.config.Looker.Memory.IsWaiting() && (wait == 0 || wait > missedAgain) {
+	if f.config.Looker.Memory.IsWaiting() && (wait == 0 || wait > missedAgain) {
 		wait = missedAgain
 	}
 	if again || alsoAgain {
@@ -113,38 +113,38 @@ func (d *Daemon) reconcile(ctx context.Context, reason string) time.Duration {
 }
 
 // setProblems replaces what an admin should know, and logs what is new of it.
-func (d *Daemon) setProblems(seen *view.Host, s *policy.Policy) {
+func (f *follower) setProblems(seen *view.Host, s *policy.Policy) {
 	now := slices.Concat(s.Problems, seen.Problems())
-	inVain := d.request.problem()
+	inVain := f.request.problem()
 	if inVain != "" && seen.Plan.Over != "" {
 		inVain = "/etc/resolv.conf is written over by " + seen.Plan.Over // the request was heard, and done
 	}
-	for _, problem := range []string{inVain, d.unready, d.unkept} {
+	for _, problem := range []string{inVain, f.unready, f.unkept} {
 		if problem != "" {
 			now = append(now, problem)
 		}
 	}
 	slices.Sort(now)
 	now = slices.Compact(now)
-	d.view.Metrics.Config.Look(errors.Join(seen.ConfigErr, seen.DnsmasqErr))
-	d.logProblems(*d.view.Problems.Swap(&now), now, seen.ConfigErr)
-	d.busChanged()
+	f.view.Metrics.Config.Look(errors.Join(seen.ConfigErr, seen.DnsmasqErr))
+	f.logProblems(*f.view.Problems.Swap(&now), now, seen.ConfigErr)
+	f.busChanged()
 }
 
 // suspect has the upstreams probed for loops soon.
 func (d *Daemon) suspect() { tell(d.suspects) }
 
 // announce and withdraw keep the ready file: it exists while queries are answered.
-func (d *Daemon) announce() {
-	d.logReady()
-	if len(d.view.Listening()) == 0 {
-		d.withdraw()
+func (f *follower) announce() {
+	f.logReady()
+	if len(f.view.Listening()) == 0 {
+		f.withdraw()
 		return
 	}
-	d.unready = ""
-	err := errors.Join(os.MkdirAll(d.paths.run, 0o755), os.WriteFile(d.paths.ready, nil, 0o644))
+	f.unready = ""
+	err := errors.Join(os.MkdirAll(f.paths.run, 0o755), os.WriteFile(f.paths.ready, nil, 0o644))
 	if err != nil {
-		d.unready = fmt.Sprintf("the ready file cannot be written: %v", err)
+		f.unready = fmt.Sprintf("the ready file cannot be written: %v", err)
 	}
 }
 

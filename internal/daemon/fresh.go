@@ -20,7 +20,6 @@ const (
 // begins after that. All who wait share one.
 type fresh struct {
 	asked chan chan struct{} // closed by the look that answers
-	next  time.Time          // before which no look begins; belongs to follow
 }
 
 // wait returns when a look that began after the call has ended, or ctx has.
@@ -37,15 +36,12 @@ func (f *fresh) wait(ctx context.Context) {
 	}
 }
 
-func (f *fresh) looked() { f.next = time.Now().Add(betweenLooks) }
-
-// answer looks, for who asked first and for all who wait by then.
-func (f *fresh) answer(ctx context.Context, first chan struct{}, look func()) {
+// answer looks, but not before next, for who asked first and for all who wait by then.
+func (f *fresh) answer(ctx context.Context, first chan struct{}, next time.Time, look func()) {
 	waiting := []chan struct{}{first}
-	if supervise.Sleep(ctx, time.Until(f.next)) {
+	if supervise.Sleep(ctx, time.Until(next)) {
 		waiting = f.gather(waiting)
 		look()
-		f.looked()
 	}
 	for _, done := range waiting {
 		close(done)

@@ -35,14 +35,16 @@ func TestLooksAreBounded(t *testing.T) {
 		var begun []time.Time
 		var following, clients sync.WaitGroup
 		following.Go(func() {
+			var next time.Time
 			for {
 				select {
 				case first := <-f.asked:
-					f.answer(ctx, first, func() {
+					f.answer(ctx, first, next, func() {
 						mu.Lock()
 						begun = append(begun, time.Now())
 						mu.Unlock()
 						time.Sleep(10 * time.Millisecond)
+						next = time.Now().Add(betweenLooks)
 					})
 				case <-ctx.Done():
 					return

@@ -13,30 +13,30 @@ import (
 )
 
 // lookAtHost looks and plans, read-only. It fails only when ctx ends: what was seen by then is not all there is.
-func (d *Daemon) lookAtHost(ctx context.Context) (*view.Host, error) {
-	state := d.config.Looker.Look(ctx, nm.Event{})
+func (f *follower) lookAtHost(ctx context.Context) (*view.Host, error) {
+	state := f.config.Looker.Look(ctx, nm.Event{})
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	seen := &view.Host{State: state, Plan: hostdns.NewPlan(state), Config: state.Config, ConfigErr: state.ConfigErr}
-	if d.config.ConfigFile != "" {
-		seen.Config, seen.ConfigErr = d.loadConfig()
+	if f.config.ConfigFile != "" {
+		seen.Config, seen.ConfigErr = f.loadConfig()
 	}
-	seen.Dnsmasq, seen.DnsmasqErr = d.dnsmasq.Load()
-	if before := d.view.Host.Swap(seen); before != nil {
-		d.countHookWrites(seen.State.HookWrites(before.State))
+	seen.Dnsmasq, seen.DnsmasqErr = f.dnsmasq.Load()
+	if before := f.view.Host.Swap(seen); before != nil {
+		f.countHookWrites(seen.State.HookWrites(before.State))
 	}
 	return seen, nil
 }
 
 // countHookWrites counts what the hook has written since the last look, but for what it was asked for, which counts by who showed it.
-func (d *Daemon) countHookWrites(n int) {
-	if n > 0 && d.request.owed {
-		d.request.owed = false
+func (f *follower) countHookWrites(n int) {
+	if n > 0 && f.request.owed {
+		f.request.owed = false
 		n--
 	}
 	for range n {
-		d.view.Metrics.Requests.Add(view.HookReason)
+		f.view.Metrics.Requests.Add(view.HookReason)
 	}
 }
 

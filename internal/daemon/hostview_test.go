@@ -32,7 +32,7 @@ func looksOnly(t *testing.T, root, configFile string) *Daemon {
 
 func look(t *testing.T, d *Daemon) *view.Host {
 	t.Helper()
-	seen, err := d.lookAtHost(t.Context())
+	seen, err := newFollower(d).lookAtHost(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,7 @@ func outdone(now upstream.Selection) []precedence.Claim {
 }
 
 // newPolicy gathers the inputs and decides. kubeconfig is used where the configuration names none; "": there is none.
-func (d *Daemon) newPolicy(seen *view.Host, config nodeconfig.Config, files dnsmasqconf.Config, kubeconfig string) *policy.Policy {
+func (f *follower) newPolicy(seen *view.Host, config nodeconfig.Config, files dnsmasqconf.Config, kubeconfig string) *policy.Policy {
 	captured := hostdns.Captured(seen.State.Upstreams, seen.State.Record)
 	if captured.Set.IsEmpty() {
 		// The hook has not run yet (or may not write): what it would capture serves as well.
@@ -38,50 +38,50 @@ func (d *Daemon) newPolicy(seen *view.Host, config nodeconfig.Config, files dnsm
 		captured = hostdns.Capture{Set: selection.Set, Origin: selection.Origin, From: strings.TrimSpace(string(selection.Origin) + " " + selection.Detail)}
 	}
 	if captured.Set.IsEmpty() {
-		captured = d.lastCapture // law 2 holds for what is served too: the files may be gone, or could not be read
+		captured = f.lastCapture // law 2 holds for what is served too: the files may be gone, or could not be read
 	}
-	d.lastCapture = captured
-	d.lastNet = steady(d.lastNet, seen.State.Net)
-	recursive, problem := d.recursive(config)
+	f.lastCapture = captured
+	f.lastNet = steady(f.lastNet, seen.State.Net)
+	recursive, problem := f.recursive(config)
 	var problems []string
 	if problem != "" {
 		problems = append(problems, problem)
 	}
-	if path := d.goneKubeconfig(); path != "" && path == d.credentials(config, kubeconfig).Use {
+	if path := f.goneKubeconfig(); path != "" && path == f.credentials(config, kubeconfig).Use {
 		problems = append(problems, "the kubeconfig "+path+" is gone: the Kubernetes API is watched with what was read from it")
 	}
 	hostname, _ := os.Hostname() // a host without a name has an empty one
 	var ownDNS *policy.FromCluster
 	if config.Resolver.FromCluster {
-		ownDNS = d.ownDNS.Load()
+		ownDNS = f.ownDNS.Load()
 	}
 	var before *policy.LocalData
-	if old := d.policy(); old != nil && old.Hostname == policy.NameOf(hostname) && reflect.DeepEqual(old.Dnsmasq, files) {
+	if old := f.policy(); old != nil && old.Hostname == policy.NameOf(hostname) && reflect.DeepEqual(old.Dnsmasq, files) {
 		before = old.Known
 	}
 	return policy.New(policy.Inputs{
 		OwnDNS:      ownDNS,
 		Known:       before,
 		Kubeconfig:  kubeconfig,
-		Credentials: d.credentials(config, kubeconfig),
+		Credentials: f.credentials(config, kubeconfig),
 		Hostname:    hostname,
-		HostSearch:  d.hostSearch(config),
-		Listen:      d.config.Listen,
-		Upstreams:   d.config.Upstreams,
-		Root:        d.config.Root,
+		HostSearch:  f.hostSearch(config),
+		Listen:      f.config.Listen,
+		Upstreams:   f.config.Upstreams,
+		Root:        f.config.Root,
 		Config:      config,
-		Net:         d.lastNet,
+		Net:         f.lastNet,
 		Record:      seen.State.Record.Data,
 		Captured:    captured.Set,
 		From:        sourceOfCapture(captured, seen.Plan.Selection),
 		Origin:      captured.From,
 		Outdone:     outdone(seen.Plan.Selection),
-		Looping:     d.loops.looping(),
-		MaxFiles:    d.config.Files,
+		Looping:     f.loops.looping(),
+		MaxFiles:    f.config.Files,
 		Recursive:   recursive,
-		Bus:         ofBus(d.wantedBus(config)),
+		Bus:         ofBus(f.wantedBus(config)),
 		Dnsmasq:     files,
-		ResolvFiles: d.resolvFiles(files),
+		ResolvFiles: f.resolvFiles(files),
 		Problems:    problems,
 	})
 }

@@ -30,15 +30,15 @@ func (d *Daemon) logListeners(before, after []control.Listener) {
 }
 
 // logReady logs whether queries are answered, where the log does not say so already.
-func (d *Daemon) logReady() {
-	listening := len(d.view.Listening())
+func (f *follower) logReady() {
+	listening := len(f.view.Listening())
 	switch {
-	case listening > 0 && d.saidReady != journal.Ready:
-		d.saidReady = journal.Ready
-		d.log.Info("ready", "version", d.config.Version, "addresses", listening, journal.Ready.Attr())
-	case listening == 0 && d.saidReady != journal.NotReady:
-		d.saidReady = journal.NotReady
-		d.log.Warn("not ready: listening nowhere", "version", d.config.Version, journal.NotReady.Attr())
+	case listening > 0 && f.saidReady != journal.Ready:
+		f.saidReady = journal.Ready
+		f.log.Info("ready", "version", f.config.Version, "addresses", listening, journal.Ready.Attr())
+	case listening == 0 && f.saidReady != journal.NotReady:
+		f.saidReady = journal.NotReady
+		f.log.Warn("not ready: listening nowhere", "version", f.config.Version, journal.NotReady.Attr())
 	}
 }
 

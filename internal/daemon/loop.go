@@ -138,42 +138,50 @@ func probeName() (dnsname.Name, error) {
 // probeZone is what the names of probes end in.
 const probeZone = ".loop.node-dns."
 
-// watchLoops probes the plain upstreams when they change, when questions seem to come back, and now and then while one is left out.
-func (d *Daemon) watchLoops(ctx context.Context) error {
+// prober probes the upstreams for loops. One goroutine alone holds it.
+type prober struct {
+	*Daemon
+	suspectAgain time.Time // before which a suspicion does not have them probed
+}
+
+func (d *Daemon) watchLoops(ctx context.Context) error { return (&prober{Daemon: d}).watch(ctx) }
+
+// watch probes the plain upstreams when they change, when questions seem to come back, and now and then while one is left out.
+func (p *prober) watch(ctx context.Context) error {
 	for {
-		before := d.loops.looping()
-		changed, err := d.loops.probe(ctx, d.probed())
+		before := p.loops.looping()
+		changed, err := p.loops.probe(ctx, p.probed())
 		if err != nil {
 			return err
 		}
 		if changed {
-			d.logLoops(before, d.loops.looping())
-			d.hint("loop probe")
+			p.logLoops(before, p.loops.looping())
+			p.hint("loop probe")
 		}
-		if !d.awaitProbe(ctx) {
+		if !p.awaitProbe(ctx) {
 			return nil
 		}
 	}
 }
 
 // awaitProbe returns when the upstreams are to be probed again; false: ctx has ended.
-func (d *Daemon) awaitProbe(ctx context.Context) bool {
+func (p *prober) awaitProbe(ctx context.Context) bool {
 	timer := time.NewTimer(loopProbeAgain)
 	defer timer.Stop()
-	if len(d.loops.looping()) == 0 {
+	if len(p.loops.looping()) == 0 {
 		timer.Stop()
 	}
-	for suspects := d.suspects; ; {
+	for suspects := p.suspects; ; {
 		select {
 		case <-ctx.Done():
 			return false
-		case <-d.rerouted:
+		case <-p.rerouted:
 			return true
 		case <-timer.C:
 			return true
 		case <-suspects:
-			wait := max(0, time.Until(d.suspectAgain))
-			d.suspectAgain = time.Now().Add(wait + loopProbeSoon)
+			wait := max(0, time.Until(p.suspectAgain))
+			p.suspectAgain = time.Now().Add(wait + loopProbeSoon)
 			timer.Reset(wait)
 			suspects = nil
 		}

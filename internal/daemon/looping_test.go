@@ -238,7 +238,7 @@ func TestOwnAddressComes(t *testing.T) {
 func TestProbesWithoutReason(t *testing.T) {
 	for loops, want := range map[bool]bool{false: false, true: true} {
 		synctest.Test(t, func(t *testing.T) {
-			d := &Daemon{suspects: make(chan struct{}, 1), rerouted: make(chan struct{}, 1)}
+			d := &prober{Daemon: &Daemon{suspects: make(chan struct{}, 1), rerouted: make(chan struct{}, 1)}}
 			if loops {
 				d.loops.found = map[nameserver.Server]struct{}{nameserver.MustParse("192.0.2.53"): {}}
 			}
@@ -253,7 +253,7 @@ func TestProbesWithoutReason(t *testing.T) {
 
 // TestSuspicionsAreBounded: however many there are, a round of probes follows the one before by loopProbeSoon.
 func TestSuspicionsAreBounded(t *testing.T) {
-	d := &Daemon{suspects: make(chan struct{}, 1), rerouted: make(chan struct{}, 1)}
+	d := &prober{Daemon: &Daemon{suspects: make(chan struct{}, 1), rerouted: make(chan struct{}, 1)}}
 	d.suspect()
 	d.suspect()
 	if !d.awaitProbe(t.Context()) {

@@ -19,7 +19,6 @@ const leastHeadroom = 32 << 20
 type memory struct {
 	own   int64        // what GOMEMLIMIT says; math.MaxInt64: nothing
 	limit atomic.Int64 // Go's, as it is; 0: none
-	why   string       // why the limit is not known, as the log says; "": it is. Belongs to the goroutine that looks
 	short bool         // the cache has less room than it wants, as the log says; belongs to watchMemory
 }
 
@@ -40,26 +39,26 @@ func roomForCache(limit, live, cached int64) int64 {
 }
 
 // fitMemory takes over what the control groups say now.
-func (d *Daemon) fitMemory() {
-	if d.config.SetMemoryLimit == nil {
+func (f *follower) fitMemory() {
+	if f.config.SetMemoryLimit == nil {
 		return
 	}
 	group, err := procfs.MemoryLimit("")
 	if err != nil {
-		if d.memory.why != err.Error() {
-			d.memory.why = err.Error()
-			d.log.Warn("how much memory we may take is not known", "error", err)
+		if f.memoryWhy != err.Error() {
+			f.memoryWhy = err.Error()
+			f.log.Warn("how much memory we may take is not known", "error", err)
 		}
 		return
 	}
-	d.memory.why = ""
-	limit := limitOfGo(group, d.memory.own)
-	d.config.SetMemoryLimit(limit)
+	f.memoryWhy = ""
+	limit := limitOfGo(group, f.memory.own)
+	f.config.SetMemoryLimit(limit)
 	if limit == math.MaxInt64 {
 		limit = 0
 	}
-	if before := d.memory.limit.Swap(limit); before != limit {
-		d.log.Info("memory limit", "octets", limit, "of", group)
+	if before := f.memory.limit.Swap(limit); before != limit {
+		f.log.Info("memory limit", "octets", limit, "of", group)
 	}
 }
 

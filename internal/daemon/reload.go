@@ -27,26 +27,26 @@ func (d *Daemon) orderReload(ctx context.Context, by string) error {
 	}
 }
 
-func (d *Daemon) reloadNow(ctx context.Context, by string) error {
-	d.fitMemory()
-	seen, err := d.lookAtHost(ctx)
+func (f *follower) reloadNow(ctx context.Context, by string) error {
+	f.fitMemory()
+	seen, err := f.lookAtHost(ctx)
 	if err != nil {
 		return err
 	}
 	if err := seen.ConfigErr; err != nil {
-		d.view.Metrics.Config.Look(err)
+		f.view.Metrics.Config.Look(err)
 		return fmt.Errorf("reloading: the running configuration stays: %w", err)
 	}
 	files, err := seen.Dnsmasq, seen.DnsmasqErr
 	if err != nil {
-		files, err = d.policy().Dnsmasq, fmt.Errorf("reloading dnsmasq's files: what they said before stays: %w", err)
+		files, err = f.policy().Dnsmasq, fmt.Errorf("reloading dnsmasq's files: what they said before stays: %w", err)
 	}
-	next := d.newPolicy(seen, seen.Config, files, d.usualKubeconfig())
-	d.takeOver(next, by)
+	next := f.newPolicy(seen, seen.Config, files, f.usualKubeconfig())
+	f.takeOver(next, by)
 	if err == nil {
-		d.view.Metrics.Config.Take(time.Now())
+		f.view.Metrics.Config.Take(time.Now())
 	}
-	d.setProblems(seen, next)
-	d.hint("reload")
+	f.setProblems(seen, next)
+	f.hint("reload")
 	return err
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/node-dns/node-dns/internal/admin/view"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/dns/forward"
-	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/policy"
@@ -50,7 +49,8 @@ func (d *Daemon) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := d.start(ctx); err != nil {
+	f := newFollower(d)
+	if err := f.start(ctx); err != nil {
 		if ctx.Err() != nil {
 			err = nil // told to stop before it began
 		}
@@ -61,7 +61,7 @@ func (d *Daemon) run(ctx context.Context) error {
 		Reload:  d.reload,
 		Report:  d.view.Report,
 		Forget:  d.view.Forget,
-		Tasks:   d.tasks(socket),
+		Tasks:   d.tasks(socket, f),
 		Signals: d.config.Signals,
 		Check:   d.view.Metrics.Health.Timed(d.newAlive().check),
 		Panics:  &d.panics,
@@ -108,7 +108,6 @@ func New(config Config) (*Daemon, error) {
 		d.memory.own = config.SetMemoryLimit(-1)
 	}
 	d.sockets = newSockets(supervise.OpenStore(), d.log)
-	d.dnsmasq = dnsmasqconf.NewReader(dnsmasqconf.DefaultPaths(config.Root))
 	d.loadBus()
 	d.loadFromCluster()
 	d.view.History.Path = d.paths.history
@@ -116,7 +115,6 @@ func New(config Config) (*Daemon, error) {
 		d.log.Warn("the history of servers begins anew", "error", err)
 	}
 	d.bus = d.newBus()
-	d.request.path = d.paths.host.Request
 	d.config.Looker.Paths = d.paths.host
 	d.config.Looker.Config = nodeconfig.DefaultPaths(config.Root)
 	d.config.Looker.Memory = &hostdns.Memory{}
@@ -130,46 +128,46 @@ func New(config Config) (*Daemon, error) {
 }
 
 // start looks at the host and begins to answer.
-func (d *Daemon) start(ctx context.Context) error {
-	if d.config.Invocation != "" {
-		if _, err := d.paths.host.CheckWayBack(d.config.Invocation); err != nil {
+func (f *follower) start(ctx context.Context) error {
+	if f.config.Invocation != "" {
+		if _, err := f.paths.host.CheckWayBack(f.config.Invocation); err != nil {
 			return err // resolv.conf could name a daemon whose stop restores nothing
 		}
 	}
-	seen, err := d.lookAtHost(ctx)
+	seen, err := f.lookAtHost(ctx)
 	if err != nil {
 		return fmt.Errorf("looking at the host: %w", err)
 	}
 	if err := seen.ConfigErr; err != nil {
 		// A node without DNS is worse than one that serves what the good part of its configuration says; but one that
 		// sends the cluster's names to the site's nameservers is worse still: see policy.New.
-		d.log.Error("configuration has faults: serving what the rest of it says", "error", err, journal.ConfigFault.Attr())
-		d.view.Problems.Store(&[]string{err.Error()}) // and has been logged
+		f.log.Error("configuration has faults: serving what the rest of it says", "error", err, journal.ConfigFault.Attr())
+		f.view.Problems.Store(&[]string{err.Error()}) // and has been logged
 	}
 	if err := seen.DnsmasqErr; err != nil {
-		d.log.Error("dnsmasq's files have faults: serving what the rest of them says", "error", err, journal.ConfigFault.Attr())
-		known := append(slices.Clone(*d.view.Problems.Load()), err.Error())
-		d.view.Problems.Store(&known)
+		f.log.Error("dnsmasq's files have faults: serving what the rest of them says", "error", err, journal.ConfigFault.Attr())
+		known := append(slices.Clone(*f.view.Problems.Load()), err.Error())
+		f.view.Problems.Store(&known)
 	}
-	d.fitMemory()
-	first := d.newPolicy(seen, seen.Config, seen.Dnsmasq, d.usualKubeconfig())
-	d.setLevel(first)
-	from := d.inherit(d.config.Inherited)
-	d.build(first)
-	d.takeOverFrom(from)
-	if err := d.listen(first); err != nil && len(d.config.Listen) > 0 {
+	f.fitMemory()
+	first := f.newPolicy(seen, seen.Config, seen.Dnsmasq, f.usualKubeconfig())
+	f.setLevel(first)
+	from := f.inherit(f.config.Inherited)
+	f.build(first)
+	f.takeOverFrom(from)
+	if err := f.listen(first); err != nil && len(f.config.Listen) > 0 {
 		return fmt.Errorf("listening: %w", err)
 	}
 	if from.sockets > 0 {
-		d.log.Info("took over", "sockets", from.sockets, journal.TookOver.Attr())
+		f.log.Info("took over", "sockets", from.sockets, journal.TookOver.Attr())
 	}
-	d.logRoutes(nil, first.Routes)
-	d.view.NoteRoutes(startReason, first.Routes)
-	d.logNotes(nil, first.Notes)
-	d.view.Metrics.Config.Take(time.Now())
-	d.setProblems(seen, first)
-	d.announce()
-	d.hint(startReason)
+	f.logRoutes(nil, first.Routes)
+	f.view.NoteRoutes(startReason, first.Routes)
+	f.logNotes(nil, first.Notes)
+	f.view.Metrics.Config.Take(time.Now())
+	f.setProblems(seen, first)
+	f.announce()
+	f.hint(startReason)
 	return nil
 }
 
@@ -210,10 +208,10 @@ func (d *Daemon) policy() *policy.Policy {
 }
 
 // tasks are what runs until the daemon stops. They are only listed here: supervise starts them.
-func (d *Daemon) tasks(socket net.Listener) []supervise.Task {
+func (d *Daemon) tasks(socket net.Listener, f *follower) []supervise.Task {
 	return []supervise.Task{
 		{Name: "control", Run: func(ctx context.Context) error { return control.Serve(ctx, socket, d.admin()) }},
-		{Name: "follow", Run: d.follow},
+		{Name: "follow", Run: f.follow},
 		{Name: "log queries", Run: d.view.LogQueries, Restart: true},
 		{Name: "D-Bus", Run: d.serveBus, Restart: true},
 		{Name: "metrics", Run: d.view.ServeMetrics, Restart: true},

@@ -24,80 +24,80 @@ type change struct {
 
 // takeOver puts next in the place of the Policy in force. What is the same is left as it is: sockets stay open, upstreams
 // keep their health, and the cache keeps what came from servers that are still asked. It returns when to look again; 0: not for this.
-func (d *Daemon) takeOver(next *policy.Policy, by string) time.Duration {
-	c := &change{old: d.policy(), next: next, by: by}
+func (f *follower) takeOver(next *policy.Policy, by string) time.Duration {
+	c := &change{old: f.policy(), next: next, by: by}
 	for _, step := range [...]func(*change){
-		d.takeAnswers,   // all that follows looks at the Policy in force
-		d.takeBounds,    // before an address is opened to clients
-		d.logChange,     // before the log says which addresses were opened for it
-		d.takeListeners, // after the bounds
-		d.tellTasks,     // last: they act on all of the above
+		f.takeAnswers,   // all that follows looks at the Policy in force
+		f.takeBounds,    // before an address is opened to clients
+		f.logChange,     // before the log says which addresses were opened for it
+		f.takeListeners, // after the bounds
+		f.tellTasks,     // last: they act on all of the above
 	} {
 		step(c)
 	}
-	return d.waitAfter(c)
+	return f.waitAfter(c)
 }
 
-func (d *Daemon) takeAnswers(c *change) { c.rerouted, c.forgotten = d.resolver.Apply(c.next) }
+func (f *follower) takeAnswers(c *change) { c.rerouted, c.forgotten = f.resolver.Apply(c.next) }
 
-func (d *Daemon) takeBounds(c *change) {
-	d.server.SetMaxInFlight(c.next.ForwardMax+localRoom, c.next.ForwardMax)
-	d.server.SetAccess(c.next.Access.Server)
+func (f *follower) takeBounds(c *change) {
+	f.server.SetMaxInFlight(c.next.ForwardMax+localRoom, c.next.ForwardMax)
+	f.server.SetAccess(c.next.Access.Server)
 	if c.next.Settings.UDP != c.old.Settings.UDP {
-		d.server.SetUDPSize(int(c.next.Settings.UDP.Size))
+		f.server.SetUDPSize(int(c.next.Settings.UDP.Size))
 	}
 }
 
-func (d *Daemon) logChange(c *change) {
+func (f *follower) logChange(c *change) {
 	old, next := c.old, c.next
-	d.setLevel(next)
+	f.setLevel(next)
 	if !reflect.DeepEqual(old.Config, next.Config) {
-		d.log.Info("configuration taken over", journal.ConfigTaken.Attr())
-		d.view.Metrics.Config.Take(time.Now())
+		f.log.Info("configuration taken over", journal.ConfigTaken.Attr())
+		f.view.Metrics.Config.Take(time.Now())
 	}
 	if was, is := old.Config, next.Config; was.ClusterDomain != is.ClusterDomain {
-		d.log.Info("cluster domain", "domain", is.ClusterDomain.String(), "before", was.ClusterDomain.String(), "source", next.ClusterSource)
+		f.log.Info("cluster domain", "domain", is.ClusterDomain.String(), "before", was.ClusterDomain.String(), "source", next.ClusterSource)
 	}
 	if old.API != (policy.API{}) && next.API == (policy.API{}) {
-		d.log.Info("the Kubernetes API is not watched any more", "kubeconfig", old.API.Kubeconfig)
+		f.log.Info("the Kubernetes API is not watched any more", "kubeconfig", old.API.Kubeconfig)
 	}
 	if !reflect.DeepEqual(old.Dnsmasq, next.Dnsmasq) {
-		d.log.Info("dnsmasq's files taken over", "files", journal.Few(next.Dnsmasq.Files, " "), journal.ConfigTaken.Attr())
+		f.log.Info("dnsmasq's files taken over", "files", journal.Few(next.Dnsmasq.Files, " "), journal.ConfigTaken.Attr())
 	}
 	if c.rerouted {
-		d.logRoutes(old.Routes, next.Routes)
-		d.view.NoteRoutes(c.by, next.Routes)
-		d.log.Info("flushed what came from other upstreams", "entries", c.forgotten)
+		f.logRoutes(old.Routes, next.Routes)
+		f.view.NoteRoutes(c.by, next.Routes)
+		f.log.Info("flushed what came from other upstreams", "entries", c.forgotten)
 	}
-	d.logNotes(old.Notes, next.Notes)
+	f.logNotes(old.Notes, next.Notes)
 }
 
-func (d *Daemon) takeListeners(c *change) {
-	c.failed = d.listen(c.next)
-	d.announce()
+func (f *follower) takeListeners(c *change) {
+	c.failed = f.listen(c.next)
+	f.announce()
 }
 
-func (d *Daemon) tellTasks(c *change) {
+func (f *follower) tellTasks(c *change) {
 	old, next := c.old, c.next
-	tell(d.rewatch)
-	d.view.Metrics.Rewant()
-	d.view.FollowLogQueries(old, next)
+	tell(f.rewatch)
+	f.view.Metrics.Rewant()
+	f.view.FollowLogQueries(old, next)
 	if old.Config.Resolver.FromCluster && !next.Config.Resolver.FromCluster {
-		d.forgetFromCluster()
+		f.forgetFromCluster()
 	}
 	if old.Config.DBus != next.Config.DBus {
-		tell(d.rebus)
+		tell(f.rebus)
 	}
 	if !slices.Equal(old.Candidates, next.Candidates) {
-		tell(d.rerouted)
+		tell(f.rerouted)
 	}
 }
 
 // waitAfter is when to look again: for an address that is not bound yet, for sockets that are let go of, and for the terms under
 // which port 53 changes hands.
-func (d *Daemon) waitAfter(c *change) time.Duration {
-	wait := d.sockets.letGo(time.Now())
-	if _, _, left := dnsserver.ReadTerms(d.paths.terms); left > 0 && (wait == 0 || wait > left) {
+func (f *follower) waitAfter(c *change) time.Duration {
+	wait := f.sockets.letGo(time.Now())
+	if _, _, left := dnsserver.ReadTerms(f.paths.terms); left > 0 && (wait == 0 || wait > left) {
 		wait = left
 	}
 	if c.failed != nil && (wait == 0 || wait > listenAgain) {
