@@ -181,7 +181,7 @@ func (d *Daemon) busStatus(s *policy.Policy) *control.Bus {
 // loopAddresses are without ports, as dnsmasq's.
 func (d *Daemon) loopAddresses() []string {
 	addresses := []string{}
-	for server := range d.loops.looping() {
+	for server := range d.loops.Looping() {
 		addresses = append(addresses, server.Addr.Addr().String())
 	}
 	return addresses

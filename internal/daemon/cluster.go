@@ -2,11 +2,13 @@ package daemon
 
 import (
 	"context"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"sync"
 
 	"github.com/node-dns/node-dns/internal/dns/zone"
+	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/kube/cluster"
 	"github.com/node-dns/node-dns/internal/policy"
 )
@@ -62,7 +64,7 @@ func (d *Daemon) clusterConfig(wanted policy.API) cluster.Config {
 		Unready:    func(reason error) { d.resolver.Unready(wanted.Kubeconfig, reason) },
 		Programmed: d.view.Metrics.Programming.Add, Requested: d.view.Metrics.Requested.Add,
 		Log: d.log, Panics: &d.panics,
-		Lookup: d.addrsOf, Settings: d.takeFromCluster, KnownSettings: d.knownSettings(),
+		Lookup: d.addrsOfAPI, Settings: d.takeFromCluster, KnownSettings: d.knownSettings(),
 	}
 	if err := os.MkdirAll(filepath.Dir(d.paths.snapshot), 0o755); err != nil {
 		d.log.Warn("the cluster's state is not kept for the next start", "error", err)
@@ -70,4 +72,9 @@ func (d *Daemon) clusterConfig(wanted policy.API) cluster.Config {
 		config.SnapshotFile, config.SnapshotMaxAge = d.paths.snapshot, d.policy().Config.Resolver.SnapshotMaxAge
 	}
 	return config
+}
+
+// addrsOfAPI is cluster.Config.Lookup.
+func (d *Daemon) addrsOfAPI(ctx context.Context, host string) ([]netip.Addr, error) {
+	return d.resolver.HostAddrs(ctx, dnsmasqconf.DefaultPaths(d.config.Root).Hosts, host)
 }

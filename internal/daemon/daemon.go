@@ -76,7 +76,7 @@ type Daemon struct {
 	lastHint atomic.Pointer[hint] // nil: none yet
 	reloads  chan reloading
 	fresh    fresh
-	loops    loops
+	loops    resolve.Loops
 	rerouted chan struct{} // the upstreams have changed: probe them
 	suspects chan struct{} // our questions seem to come back: probe them soon
 

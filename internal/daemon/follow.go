@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/node-dns/node-dns/internal/admin/view"
+	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/sys/supervise"
 )
@@ -87,13 +88,13 @@ func (f *follower) reconcile(ctx context.Context, reason string) time.Duration {
 	next := f.newPolicy(seen, config, files, f.keptKubeconfig())
 	wait := f.takeOver(next, cause(reason, f.lastHint.Load(), before, seen))
 	wanted := f.wanted(seen, next.Credentials, reason)
-	news, later := f.request.ask(time.Now(), reason, wanted)
+	news, later := f.request.Ask(time.Now(), reason, wanted)
 	switch news {
-	case askedNow:
-		f.request.owed = f.request.owed || seen.State.Paths.HaveHistory(wanted)
+	case hostdns.AskedNow:
+		f.request.Owed = f.request.Owed || seen.State.Paths.HaveHistory(wanted)
 		f.view.Metrics.Requests.Add(reason)
-		f.log.Info("asked for the host's files to be written", "reason", reason, "files", f.request.want)
-	case askedDone:
+		f.log.Info("asked for the host's files to be written", "reason", reason, "files", f.request.Want)
+	case hostdns.AskedDone:
 		if seen.Plan.Fought {
 			break // which is a problem, and has a line of its own
 		}
@@ -115,7 +116,7 @@ func (f *follower) reconcile(ctx context.Context, reason string) time.Duration {
 // setProblems replaces what an admin should know, and logs what is new of it.
 func (f *follower) setProblems(seen *view.Host, s *policy.Policy) {
 	now := slices.Concat(s.Problems, seen.Problems())
-	inVain := f.request.problem()
+	inVain := f.request.Problem()
 	if inVain != "" && seen.Plan.Over != "" {
 		inVain = "/etc/resolv.conf is written over by " + seen.Plan.Over // the request was heard, and done
 	}

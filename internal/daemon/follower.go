@@ -17,7 +17,7 @@ type follower struct {
 	lastNet     netstate.State  // likewise
 	agreed      agreed
 	dnsmasq     *dnsmasqconf.Reader
-	request     requester
+	request     hostdns.Requester
 	next        time.Time // no look begins before it
 
 	answers     bool              // at the last look, at the address that resolv.conf is to name
@@ -30,6 +30,6 @@ type follower struct {
 
 func newFollower(d *Daemon) *follower {
 	return &follower{
-		Daemon: d, dnsmasq: dnsmasqconf.NewReader(dnsmasqconf.DefaultPaths(d.config.Root)), request: requester{path: d.paths.host.Request},
+		Daemon: d, dnsmasq: dnsmasqconf.NewReader(dnsmasqconf.DefaultPaths(d.config.Root)), request: hostdns.Requester{Path: d.paths.host.Request},
 	}
 }

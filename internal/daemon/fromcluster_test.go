@@ -140,7 +140,7 @@ func TestFromClusterUnkept(t *testing.T) {
 		"damaged": func(path string) error { return os.WriteFile(path, []byte("[{"), 0o600) },
 		"no file": func(path string) error { return os.Symlink("/dev/zero", path) },
 		"huge": func(path string) error {
-			return errors.Join(os.WriteFile(path, nil, 0o600), os.Truncate(path, maxFromCluster+1))
+			return errors.Join(os.WriteFile(path, nil, 0o600), os.Truncate(path, 16<<20+1))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,10 +1,7 @@
 package daemon
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -34,8 +31,6 @@ const (
 	leaveTimeout = time.Second
 	// maxCacheDump bounds what the cache hands over, in octets: 10,000 answers of 150 each are 1.5 MB.
 	maxCacheDump = 16 << 20
-	// maxAway is how old a cache may be that is taken over. A restart takes a second; what is older is no restart.
-	maxAway = time.Minute
 )
 
 // heirloom is what an earlier daemon has left; the zero value has nothing.
@@ -155,26 +150,10 @@ func (d *Daemon) leaveCache() error {
 	}
 	file := os.NewFile(uintptr(fd), cacheName)
 	defer file.Close()
-	if _, err := file.Write(sealCache(dump, bootTime())); err != nil {
+	if _, err := file.Write(cache.Seal(dump, bootTime())); err != nil {
 		return fmt.Errorf("writing: %w", err)
 	}
 	return d.sockets.store.Put(cacheName, fd)
-}
-
-// cacheMark begins a cache that is handed over. The number is the version of what follows: a SHA-256 of the rest, the
-// time by CLOCK_BOOTTIME, and what cache.Dump wrote.
-const cacheMark = "node-dns cache 2\n"
-
-// What is not taken over, and begins anew.
-var (
-	errDamaged = errors.New("damaged")
-	errVersion = errors.New("written by another version of node-dns")
-)
-
-func sealCache(dump []byte, now time.Duration) []byte {
-	body := append(binary.BigEndian.AppendUint64(nil, uint64(now)), dump...)
-	sum := sha256.Sum256(body)
-	return append(append([]byte(cacheMark), sum[:]...), body...)
 }
 
 // readCache reads what leaveCache wrote, and how long ago that was.
@@ -184,26 +163,7 @@ func readCache(file *os.File) (dump []byte, away time.Duration, err error) {
 	if err != nil {
 		return nil, 0, fmt.Errorf("reading: %w", err)
 	}
-	return unsealCache(data, bootTime())
-}
-
-func unsealCache(data []byte, now time.Duration) (dump []byte, away time.Duration, err error) {
-	mark, data := data[:min(len(cacheMark), len(data))], data[min(len(cacheMark), len(data)):]
-	switch {
-	case string(mark) != cacheMark && bytes.HasPrefix(mark, []byte("node-dns cache ")):
-		return nil, 0, errVersion
-	case string(mark) != cacheMark, len(data) < sha256.Size+8:
-		return nil, 0, errDamaged
-	}
-	sum, body := data[:sha256.Size], data[sha256.Size:]
-	if computed := sha256.Sum256(body); !bytes.Equal(sum, computed[:]) {
-		return nil, 0, errDamaged
-	}
-	away = now - time.Duration(binary.BigEndian.Uint64(body))
-	if away < 0 || away > maxAway {
-		return nil, 0, fmt.Errorf("too old: %v", away.Round(time.Second))
-	}
-	return body[8:], away, nil
+	return cache.Unseal(data, bootTime())
 }
 
 // bootTime is CLOCK_BOOTTIME, which the next process has too, and which goes on while the machine sleeps.

@@ -31,8 +31,8 @@ func (f *follower) lookAtHost(ctx context.Context) (*view.Host, error) {
 
 // countHookWrites counts what the hook has written since the last look, but for what it was asked for, which counts by who showed it.
 func (f *follower) countHookWrites(n int) {
-	if n > 0 && f.request.owed {
-		f.request.owed = false
+	if n > 0 && f.request.Owed {
+		f.request.Owed = false
 		n--
 	}
 	for range n {

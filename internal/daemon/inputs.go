@@ -76,7 +76,7 @@ func (f *follower) newPolicy(seen *view.Host, config nodeconfig.Config, files dn
 		From:        sourceOfCapture(captured, seen.Plan.Selection),
 		Origin:      captured.From,
 		Outdone:     outdone(seen.Plan.Selection),
-		Looping:     f.loops.looping(),
+		Looping:     f.loops.Looping(),
 		MaxFiles:    f.config.Files,
 		Recursive:   recursive,
 		Bus:         ofBus(f.wantedBus(config)),

@@ -240,7 +240,7 @@ func TestProbesWithoutReason(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			d := &prober{Daemon: &Daemon{suspects: make(chan struct{}, 1), rerouted: make(chan struct{}, 1)}}
 			if loops {
-				d.loops.found = map[nameserver.Server]struct{}{nameserver.MustParse("192.0.2.53"): {}}
+				d.loops.Found = map[nameserver.Server]struct{}{nameserver.MustParse("192.0.2.53"): {}}
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
 			defer cancel()

@@ -591,7 +591,7 @@ func TestMetricsOfBuild(t *testing.T) {
 // TestMetricsOfHookAsked: of what the hook has written one is what it was asked for, whenever it shows.
 func TestMetricsOfHookAsked(t *testing.T) {
 	d := &follower{Daemon: &Daemon{view: &view.View{Metrics: view.NewMetricsState()}}}
-	d.request.owed = true
+	d.request.Owed = true
 	for _, step := range []struct{ shown, want uint64 }{{0, 0}, {1, 0}, {1, 1}, {0, 1}, {2, 3}} {
 		d.countHookWrites(int(step.shown))
 		if got := d.view.Metrics.Requests.Read()[view.HookReason]; got != step.want {

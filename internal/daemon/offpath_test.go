@@ -11,6 +11,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/node-dns/node-dns/internal/resolve"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 )
 
@@ -76,7 +77,7 @@ func TestClientsOptions(t *testing.T) {
 	}
 	seen := 0
 	for _, q := range site.Received() {
-		if strings.HasSuffix(q.Msg.Question[0].Name, probeZone) {
+		if strings.HasSuffix(q.Msg.Question[0].Name, resolve.ProbeZone) {
 			continue // our own
 		}
 		opt := q.Msg.IsEdns0()

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/miekg/dns"
 	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/admin/view"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
@@ -63,7 +64,7 @@ func (d *Daemon) run(ctx context.Context) error {
 		Forget:  d.view.Forget,
 		Tasks:   d.tasks(socket, f),
 		Signals: d.config.Signals,
-		Check:   d.view.Metrics.Health.Timed(d.newAlive().check),
+		Check:   d.view.Metrics.Health.Timed(dnsserver.NewAlive(d.server.Listeners, dnsserver.HandlerFunc(d.serveWatchdog)).Check),
 		Panics:  &d.panics,
 	})
 	return errors.Join(err, d.stop(context.WithoutCancel(ctx)))
@@ -175,13 +176,13 @@ func (f *follower) start(ctx context.Context) error {
 func (d *Daemon) build(p *policy.Policy) {
 	d.resolver = resolve.New(resolve.Config{
 		Version: d.config.Version, Log: d.log, Panics: &d.panics,
-		IsProbe: d.loops.isProbe, Numbers: d.view.BindNumbers, NoSearch: d.view.NoSearch,
+		IsProbe: d.loops.IsProbe, Numbers: d.view.BindNumbers, NoSearch: d.view.NoSearch,
 		Forward: forward.Config{
 			Log: d.log, Changed: d.busChanged, Suspect: d.suspect, Spent: d.charge,
 			Lanes: d.config.Receivers, TLSAddr: d.config.TLSAddr,
 		},
 	}, p)
-	d.loops.dial = d.resolver.Forward().DialUDP
+	d.loops.Dial = d.resolver.Forward().DialUDP
 	d.server = dnsserver.New(dnsserver.Config{
 		Log:         d.log,
 		Access:      p.Access.Server,
@@ -247,3 +248,13 @@ func (d *Daemon) stop(ctx context.Context) error {
 
 // charge has a client pay for what upstream nameservers have sent for its question.
 func (d *Daemon) charge(client netip.Addr, octets int) { d.server.Charge(client, octets) }
+
+// serveWatchdog answers a query of the watchdog.
+func (d *Daemon) serveWatchdog(ctx context.Context, q *dnsserver.Query) (m *dns.Msg, err error) {
+	defer func() {
+		if p := recover(); p != nil { // which is no hanging
+			d.panics.Caught(d.log, "task panicked", journal.TaskPanic, p, "task", "watchdog")
+		}
+	}()
+	return d.resolver.ServeDNS(ctx, q)
+}

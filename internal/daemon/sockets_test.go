@@ -2,14 +2,12 @@ package daemon
 
 import (
 	"bytes"
-	"errors"
 	"log/slog"
 	"net"
 	"net/netip"
 	"os"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/miekg/dns"
 	"golang.org/x/sys/unix"
@@ -100,57 +98,6 @@ func TestSocketsWithoutRoom(t *testing.T) {
 	if s.note() != "" {
 		t.Error(s.note())
 	}
-}
-
-// TestUnsealCache: what is damaged, of another version, too old or from the future is not taken over.
-func TestUnsealCache(t *testing.T) {
-	const written = time.Hour
-	sealed := sealCache([]byte("dump"), written)
-	change := func(at int) []byte {
-		changed := bytes.Clone(sealed)
-		changed[at] ^= 1
-		return changed
-	}
-	for _, test := range []struct {
-		name string
-		data []byte
-		now  time.Duration
-		away time.Duration // -1: not taken over
-		err  error         // why; nil: for its age
-	}{
-		{"at once", sealed, written, 0, nil},
-		{"after a second", sealed, written + time.Second, time.Second, nil},
-		{"too late", sealed, written + maxAway + 1, -1, nil},
-		{"before it was written", sealed, written - 1, -1, nil},
-		{"another version", change(len(cacheMark) - 2), written, -1, errVersion},
-		{"another checksum", change(len(cacheMark)), written, -1, errDamaged},
-		{"another time", change(len(sealed) - 5), written, -1, errDamaged},
-		{"another octet", change(len(sealed) - 1), written, -1, errDamaged},
-		{"cut", sealed[:len(sealed)-1], written, -1, errDamaged},
-		{"cut in its head", sealed[:len(cacheMark)+3], written, -1, errDamaged},
-		{"of something else", append([]byte("another mark    \n"), sealed...), written, -1, errDamaged},
-		{"empty", nil, written, -1, errDamaged},
-	} {
-		dump, away, err := unsealCache(test.data, test.now)
-		if taken := err == nil; taken != (test.away >= 0) || taken && (away != test.away || string(dump) != "dump") {
-			t.Errorf("%s: %q after %v, %v", test.name, dump, away, err)
-		}
-		if test.err != nil && !errors.Is(err, test.err) {
-			t.Errorf("%s: %v, want %v", test.name, err, test.err)
-		}
-	}
-}
-
-// FuzzUnsealCache: octets are taken over only when they were sealed so.
-func FuzzUnsealCache(f *testing.F) {
-	f.Add(sealCache([]byte("dump"), time.Minute), int64(time.Minute))
-	f.Add([]byte(cacheMark), int64(0))
-	f.Fuzz(func(t *testing.T, data []byte, now int64) {
-		dump, away, err := unsealCache(data, time.Duration(now))
-		if err == nil && (away < 0 || away > maxAway || !bytes.Equal(data, sealCache(dump, time.Duration(now)-away))) {
-			t.Errorf("%q, written %v before", dump, away)
-		}
-	})
 }
 
 // TestCacheOfAnother: what an earlier daemon remembered is answered from, but not what servers said that are asked no more.

@@ -1,4 +1,4 @@
-package daemon
+package hostdns
 
 import (
 	"os"
@@ -10,37 +10,37 @@ import (
 
 func TestRequester(t *testing.T) {
 	start := time.Unix(1_000_000, 0)
-	r := requester{path: filepath.Join(t.TempDir(), "run", "apply")}
+	r := Requester{Path: filepath.Join(t.TempDir(), "run", "apply")}
 	resolvConf, both := []string{"/etc/resolv.conf"}, []string{"/a", "/etc/resolv.conf"}
 	steps := []struct {
 		name    string
 		at      time.Duration
 		pending []string
 		written bool
-		news    asked
+		news    Asked
 		wait    time.Duration
 	}{
-		{"nothing to write", 0, nil, false, nothingNew, 0},
-		{"a file is wrong", 0, resolvConf, true, askedNow, time.Second},
-		{"still wrong, too soon", 300 * time.Millisecond, resolvConf, false, nothingNew, 700 * time.Millisecond},
+		{"nothing to write", 0, nil, false, NothingNew, 0},
+		{"a file is wrong", 0, resolvConf, true, AskedNow, time.Second},
+		{"still wrong, too soon", 300 * time.Millisecond, resolvConf, false, NothingNew, 700 * time.Millisecond},
 		// Each repetition was a line in the log, once a minute for ever.
-		{"still wrong after a second", time.Second, resolvConf, true, nothingNew, 2 * time.Second},
-		{"another file is wrong too: at once", 3 * time.Second, both, true, askedNow, time.Second},
-		{"all is well again", 4 * time.Second, nil, false, askedDone, 0},
-		{"and still is", 5 * time.Second, nil, false, nothingNew, 0},
-		{"wrong again: at once", 5 * time.Second, both, true, askedNow, time.Second},
-		{"mended", 6 * time.Second, nil, false, askedDone, 0},
-		{"wrong once more", 6 * time.Second, resolvConf, true, askedNow, time.Second},
+		{"still wrong after a second", time.Second, resolvConf, true, NothingNew, 2 * time.Second},
+		{"another file is wrong too: at once", 3 * time.Second, both, true, AskedNow, time.Second},
+		{"all is well again", 4 * time.Second, nil, false, AskedDone, 0},
+		{"and still is", 5 * time.Second, nil, false, NothingNew, 0},
+		{"wrong again: at once", 5 * time.Second, both, true, AskedNow, time.Second},
+		{"mended", 6 * time.Second, nil, false, AskedDone, 0},
+		{"wrong once more", 6 * time.Second, resolvConf, true, AskedNow, time.Second},
 	}
 	for _, step := range steps {
-		os.Remove(r.path)
-		news, wait := r.ask(start.Add(step.at), "a test", step.pending)
-		_, err := os.Stat(r.path)
+		os.Remove(r.Path)
+		news, wait := r.Ask(start.Add(step.at), "a test", step.pending)
+		_, err := os.Stat(r.Path)
 		if news != step.news || wait != step.wait || step.written != (err == nil) || r.failure != nil {
 			t.Errorf("%s: news %v, wait %v, %v, %v; expected %v, %v", step.name, news, wait, err, r.failure, step.news, step.wait)
 		}
 	}
-	text, err := os.ReadFile(r.path)
+	text, err := os.ReadFile(r.Path)
 	if err != nil || !strings.HasSuffix(string(text), " a test: /etc/resolv.conf\n") {
 		t.Errorf("the request says %q, %v", text, err)
 	}
@@ -48,12 +48,12 @@ func TestRequester(t *testing.T) {
 
 // A file that stays wrong.
 func TestRequesterIsBounded(t *testing.T) {
-	r := requester{path: filepath.Join(t.TempDir(), "apply")}
+	r := Requester{Path: filepath.Join(t.TempDir(), "apply")}
 	var last string
 	times := 0
 	for second := range 3600 {
-		r.ask(time.Unix(int64(second), 0), "a test", []string{"/etc/resolv.conf"})
-		text, err := os.ReadFile(r.path)
+		r.Ask(time.Unix(int64(second), 0), "a test", []string{"/etc/resolv.conf"})
+		text, err := os.ReadFile(r.Path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,7 +68,7 @@ func TestRequesterIsBounded(t *testing.T) {
 
 // TestAskedInVain: nobody is told by silence. After the third request in vain it is a problem, until something changes.
 func TestAskedInVain(t *testing.T) {
-	r := requester{path: filepath.Join(t.TempDir(), "apply")}
+	r := Requester{Path: filepath.Join(t.TempDir(), "apply")}
 	now := time.Unix(1_000_000, 0)
 	wrong := []string{"/etc/resolv.conf"}
 	steps := []struct {
@@ -83,15 +83,15 @@ func TestAskedInVain(t *testing.T) {
 		{"mended", nil, ""},
 	}
 	for _, step := range steps {
-		_, wait := r.ask(now, "a test", step.pending)
-		if got := r.problem(); (got == "") != (step.problem == "") || !strings.Contains(got, step.problem) {
+		_, wait := r.Ask(now, "a test", step.pending)
+		if got := r.Problem(); (got == "") != (step.problem == "") || !strings.Contains(got, step.problem) {
 			t.Errorf("%s: problem %q, expected %q", step.name, got, step.problem)
 		}
 		now = now.Add(wait)
 	}
-	r.path = filepath.Join(t.TempDir(), "no", "\x00")
-	r.ask(now, "a test", wrong)
-	if got := r.problem(); !strings.Contains(got, "asking for the privileged half: ") {
+	r.Path = filepath.Join(t.TempDir(), "no", "\x00")
+	r.Ask(now, "a test", wrong)
+	if got := r.Problem(); !strings.Contains(got, "asking for the privileged half: ") {
 		t.Errorf("a request that cannot be written: problem %q", got)
 	}
 }

@@ -1,4 +1,4 @@
-package daemon
+package resolve
 
 import (
 	"context"
@@ -17,10 +17,10 @@ import (
 	"github.com/node-dns/node-dns/internal/policy"
 )
 
-// addrsOf returns the addresses of the API server's host, from /etc/hosts or as a client on this host would be answered. The system's
-// resolver is not asked: that asks /etc/resolv.conf, which names us. A name of the cluster's is known from the API alone: no upstream
-// is asked for it.
-func (d *Daemon) addrsOf(ctx context.Context, host string) (addrs []netip.Addr, err error) {
+// HostAddrs returns the addresses of the API server's host, from a hosts file or as a client on this host would be answered. The
+// system's resolver is not asked: that asks /etc/resolv.conf, which names us. A name of the cluster is known from the API alone: no
+// upstream is asked for it.
+func (r *Resolver) HostAddrs(ctx context.Context, hosts, host string) (addrs []netip.Addr, err error) {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{addr}, nil
 	}
@@ -28,15 +28,14 @@ func (d *Daemon) addrsOf(ctx context.Context, host string) (addrs []netip.Addr, 
 	if err != nil {
 		return nil, err
 	}
-	hosts := dnsmasqconf.DefaultPaths(d.config.Root).Hosts
 	if addrs, err := dnsmasqconf.AddrsIn(hosts, name); len(addrs) > 0 || err != nil {
 		return addrs, err
 	}
-	s := d.policy()
+	s := r.Policy()
 	err = errors.New("it is a name of the cluster's, and not in /etc/hosts")
 	names := slices.DeleteFunc(searched(name, strings.HasSuffix(host, "."), s.Search.Host), s.IsOfCluster)
 	for _, name := range names {
-		if addrs, err = d.resolver.Addrs(ctx, name); len(addrs) > 0 {
+		if addrs, err = r.Addrs(ctx, name); len(addrs) > 0 {
 			return addrs, nil
 		}
 	}
@@ -44,7 +43,7 @@ func (d *Daemon) addrsOf(ctx context.Context, host string) (addrs []netip.Addr, 
 		return nil, err
 	}
 	for _, name := range names {
-		if addrs := d.resolveBeneath(ctx, s, name); len(addrs) > 0 {
+		if addrs := resolveBeneath(ctx, s, name); len(addrs) > 0 {
 			return addrs, nil
 		}
 	}
@@ -59,7 +58,7 @@ const (
 
 // resolveBeneath asks the nameservers that would be in use without fromCluster. If a ConfigMap names dead ones, the daemon would otherwise never reach the
 // API, and never see the corrected ConfigMap.
-func (d *Daemon) resolveBeneath(ctx context.Context, s *policy.Policy, name dnsname.Name) (addrs []netip.Addr) {
+func resolveBeneath(ctx context.Context, s *policy.Policy, name dnsname.Name) (addrs []netip.Addr) {
 	var servers []nameserver.Server
 	for _, c := range s.Beneath() {
 		servers = append(servers, slices.DeleteFunc(slices.Clone(c.Servers), func(server nameserver.Server) bool { return !server.Plain() })...)

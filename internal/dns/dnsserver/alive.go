@@ -1,4 +1,4 @@
-package daemon
+package dnsserver
 
 import (
 	"context"
@@ -13,9 +13,6 @@ import (
 	"github.com/miekg/dns"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
-
-	"github.com/node-dns/node-dns/internal/dns/dnsserver"
-	"github.com/node-dns/node-dns/internal/sys/journal"
 )
 
 const (
@@ -25,28 +22,21 @@ const (
 	aliveTries = 4
 )
 
-// alive is the watchdog's check. It belongs to one goroutine.
-type alive struct {
-	listeners func() []dnsserver.Listener
-	handler   dnsserver.Handler
+// Alive is the watchdog's check. It belongs to one goroutine.
+type Alive struct {
+	listeners func() []Listener
+	handler   Handler
 	next      int // whose turn it is
 }
 
-func (d *Daemon) newAlive() *alive {
-	serve := func(ctx context.Context, q *dnsserver.Query) (m *dns.Msg, err error) {
-		defer func() {
-			if p := recover(); p != nil { // which is no hanging
-				d.panics.Caught(d.log, "task panicked", journal.TaskPanic, p, "task", "watchdog")
-			}
-		}()
-		return d.resolver.ServeDNS(ctx, q)
-	}
-	return &alive{listeners: d.server.Listeners, handler: dnsserver.HandlerFunc(serve)}
+// NewAlive returns the check of these listeners. handler is asked in the place of a listener whose queries got lost among others.
+func NewAlive(listeners func() []Listener, handler Handler) *Alive {
+	return &Alive{listeners: listeners, handler: handler}
 }
 
-// check asks our own sockets as a client does, and fails when one of them hangs: it neither answers nor takes what others send. What is
+// Check asks our own sockets as a client does, and fails when one of them hangs: it neither answers nor takes what others send. What is
 // not bound yet is no failure, nor is what was closed meanwhile, nor an address that the host does not have at present.
-func (a *alive) check(ctx context.Context) error {
+func (a *Alive) Check(ctx context.Context) error {
 	var asking errgroup.Group
 	for _, l := range a.round() {
 		asking.Go(func() error { return a.ask(ctx, l) })
@@ -55,14 +45,14 @@ func (a *alive) check(ctx context.Context) error {
 }
 
 // round is who is asked now.
-func (a *alive) round() []dnsserver.Listener {
-	var bound []dnsserver.Listener
+func (a *Alive) round() []Listener {
+	var bound []Listener
 	for _, l := range a.listeners() {
 		if l.Err == "" {
 			bound = append(bound, l)
 		}
 	}
-	var round []dnsserver.Listener
+	var round []Listener
 	for i := range min(aliveRound, len(bound)) {
 		round = append(round, bound[(a.next+i)%len(bound)])
 	}
@@ -70,7 +60,7 @@ func (a *alive) round() []dnsserver.Listener {
 	return round
 }
 
-func (a *alive) ask(ctx context.Context, l dnsserver.Listener) error {
+func (a *Alive) ask(ctx context.Context, l Listener) error {
 	query := new(dns.Msg).SetQuestion("version.bind.", dns.TypeTXT)
 	query.Question[0].Qclass = dns.ClassCHAOS
 	err := converse(ctx, l, query)
@@ -83,7 +73,7 @@ func (a *alive) ask(ctx context.Context, l dnsserver.Listener) error {
 	}
 	if now.Taken-l.Taken > aliveTries {
 		// Others are taken: our query was lost among them, unless what answers it hangs.
-		_, err = a.handler.ServeDNS(ctx, &dnsserver.Query{Msg: query, Client: l.Addr, Local: l.Addr, Proto: l.Proto})
+		_, err = a.handler.ServeDNS(ctx, &Query{Msg: query, Client: l.Addr, Local: l.Addr, Proto: l.Proto})
 		if err == nil {
 			return nil
 		}
@@ -92,13 +82,13 @@ func (a *alive) ask(ctx context.Context, l dnsserver.Listener) error {
 }
 
 // listener is the same one as it is now; false: it listens no more.
-func (a *alive) listener(as dnsserver.Listener) (dnsserver.Listener, bool) {
+func (a *Alive) listener(as Listener) (Listener, bool) {
 	for _, l := range a.listeners() {
 		if l.Addr == as.Addr && l.Proto == as.Proto {
 			return l, l.Err == ""
 		}
 	}
-	return dnsserver.Listener{}, false
+	return Listener{}, false
 }
 
 // isSilence reports whether an exchange failed because nobody answered, and not because it could not be tried.
@@ -107,13 +97,13 @@ func isSilence(err error) bool {
 }
 
 // converse asks from the very address that it asks: one that this host does not have cannot be bound, and nothing leaves it.
-func converse(ctx context.Context, l dnsserver.Listener, query *dns.Msg) error {
+func converse(ctx context.Context, l Listener, query *dns.Msg) error {
 	wire, err := query.Pack()
 	if err != nil {
 		return err
 	}
 	dialer := net.Dialer{LocalAddr: net.UDPAddrFromAddrPort(netip.AddrPortFrom(l.Addr.Addr(), 0))}
-	if l.Proto == dnsserver.TCP {
+	if l.Proto == TCP {
 		dialer.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(l.Addr.Addr(), 0))
 		wire = append([]byte{byte(len(wire) >> 8), byte(len(wire))}, wire...)
 	}
@@ -123,7 +113,7 @@ func converse(ctx context.Context, l dnsserver.Listener, query *dns.Msg) error {
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
-	if l.Proto == dnsserver.TCP {
+	if l.Proto == TCP {
 		return answerOverTCP(conn, wire)
 	}
 	return answerOverUDP(ctx, conn, wire)

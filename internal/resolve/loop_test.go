@@ -1,4 +1,4 @@
-package daemon
+package resolve
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 
 func TestLoopsAreFound(t *testing.T) {
 	all := policytest.Servers("10.0.0.2", "10.0.0.3")
-	var l loops
+	var l Loops
 	loop := map[nameserver.Server]bool{all[1]: true}
 	var mu sync.Mutex
 	asked := map[string]bool{}
@@ -29,7 +29,7 @@ func TestLoopsAreFound(t *testing.T) {
 		}
 		asked[qname] = true
 		if loop[server] { // it sends the question back to us, in letters of its own choice
-			l.isProbe(dnsname.MustParse(strings.ToUpper(qname)))
+			l.IsProbe(dnsname.MustParse(strings.ToUpper(qname)))
 		}
 	}
 	steps := []struct {
@@ -43,30 +43,30 @@ func TestLoopsAreFound(t *testing.T) {
 	}
 	for _, step := range steps {
 		loop[all[1]] = step.loops
-		changed, err := l.probe(t.Context(), all)
+		changed, err := l.Probe(t.Context(), all)
 		if err != nil || changed != step.changed {
 			t.Errorf("%s: changed %v, %v; expected %v", step.name, changed, err, step.changed)
 		}
-		if _, found := l.looping()[all[1]]; found != step.loops {
-			t.Errorf("%s: found %v", step.name, l.looping())
+		if _, found := l.Looping()[all[1]]; found != step.loops {
+			t.Errorf("%s: found %v", step.name, l.Looping())
 		}
-		if _, found := l.looping()[all[0]]; found {
+		if _, found := l.Looping()[all[0]]; found {
 			t.Errorf("%s: 10.0.0.2 does not loop", step.name)
 		}
 	}
 }
 
 func TestProbesEnd(t *testing.T) {
-	var l loops
+	var l Loops
 	var last string
 	l.ask = func(_ context.Context, _ nameserver.Server, qname string) { last = qname }
-	if _, err := l.probe(t.Context(), policytest.Servers("10.0.0.2")); err != nil {
+	if _, err := l.Probe(t.Context(), policytest.Servers("10.0.0.2")); err != nil {
 		t.Fatal(err)
 	}
-	if l.isProbe(dnsname.MustParse(last)) {
+	if l.IsProbe(dnsname.MustParse(last)) {
 		t.Error("a probe of an earlier round is still known: its name could be used to shut an upstream out")
 	}
-	if l.isProbe(dnsname.MustParse("www.example.com")) {
+	if l.IsProbe(dnsname.MustParse("www.example.com")) {
 		t.Error("any name is taken for a probe")
 	}
 }
@@ -78,7 +78,7 @@ func TestProbesAreBounded(t *testing.T) {
 		texts = append(texts, fmt.Sprintf("10.0.0.%d", i+1))
 	}
 	synctest.Test(t, func(t *testing.T) {
-		var l loops
+		var l Loops
 		var now, most, all atomic.Int32
 		l.ask = func(context.Context, nameserver.Server, string) {
 			most.Store(max(most.Load(), now.Add(1)))
@@ -86,7 +86,7 @@ func TestProbesAreBounded(t *testing.T) {
 			time.Sleep(loopProbeTimeout) // so that all that may begin have begun
 			now.Add(-1)
 		}
-		if _, err := l.probe(t.Context(), policytest.Servers(texts...)); err != nil {
+		if _, err := l.Probe(t.Context(), policytest.Servers(texts...)); err != nil {
 			t.Fatal(err)
 		}
 		if most.Load() != loopProbes || all.Load() != 100 {

@@ -1,4 +1,4 @@
-package daemon
+package dnsserver
 
 import (
 	"context"
@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
-
-	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 )
 
 // listeningPorts are what a daemon may listen on, by what is wrong with it. They end with the test.
@@ -21,7 +19,7 @@ type listeningPorts struct {
 
 func newListeningPorts(t *testing.T) listeningPorts {
 	t.Helper()
-	server := dnsserver.New(dnsserver.Config{Handler: dnsserver.HandlerFunc(answers)})
+	server := New(Config{Handler: HandlerFunc(answers)})
 	if err := server.Listen([]netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")}); err != nil {
 		t.Fatal(err)
 	}
@@ -59,24 +57,24 @@ func listenTCP(t *testing.T) net.Listener {
 	return l
 }
 
-func answers(_ context.Context, q *dnsserver.Query) (*dns.Msg, error) {
+func answers(_ context.Context, q *Query) (*dns.Msg, error) {
 	return new(dns.Msg).SetRcode(q.Msg, dns.RcodeRefused), nil
 }
 
 func TestAlive(t *testing.T) {
 	s := newListeningPorts(t)
-	fails := func(context.Context, *dnsserver.Query) (*dns.Msg, error) { return nil, errors.New("stuck") }
-	udp := func(addr netip.AddrPort, taken uint64) dnsserver.Listener {
-		return dnsserver.Listener{Addr: addr, Proto: dnsserver.UDP, Taken: taken}
+	fails := func(context.Context, *Query) (*dns.Msg, error) { return nil, errors.New("stuck") }
+	udp := func(addr netip.AddrPort, taken uint64) Listener {
+		return Listener{Addr: addr, Proto: UDP, Taken: taken}
 	}
-	tcp := func(addr netip.AddrPort) dnsserver.Listener {
-		return dnsserver.Listener{Addr: addr, Proto: dnsserver.TCP}
+	tcp := func(addr netip.AddrPort) Listener {
+		return Listener{Addr: addr, Proto: TCP}
 	}
 	tests := []struct {
 		name    string
-		first   dnsserver.Listener
-		then    []dnsserver.Listener // what is listened on when it was asked in vain; nil: the same
-		handler dnsserver.HandlerFunc
+		first   Listener
+		then    []Listener // what is listened on when it was asked in vain; nil: the same
+		handler HandlerFunc
 		want    string // within the error; "": none
 	}{
 		{name: "UDP", first: udp(s.well, 0)},
@@ -85,13 +83,13 @@ func TestAlive(t *testing.T) {
 		{name: "TCP that nobody accepts from", first: tcp(s.notAccepted), want: "tcp " + s.notAccepted.String()},
 		{name: "TCP whose connections are closed at once", first: tcp(s.closes)},
 		{name: "a port that is closed, and should not be", first: tcp(s.free), want: "tcp " + s.free.String()},
-		{name: "one that is not bound", first: dnsserver.Listener{Addr: s.notRead, Proto: dnsserver.UDP, Err: "address already in use"}},
-		{name: "one that is closed meanwhile", first: udp(s.notRead, 0), then: []dnsserver.Listener{}},
+		{name: "one that is not bound", first: Listener{Addr: s.notRead, Proto: UDP, Err: "address already in use"}},
+		{name: "one that is closed meanwhile", first: udp(s.notRead, 0), then: []Listener{}},
 		{name: "an address that this host does not have", first: udp(netip.MustParseAddrPort("192.0.2.1:53"), 0)},
 		{name: "over TCP", first: tcp(netip.MustParseAddrPort("[2001:db8::1]:53"))},
-		{name: "one where others are taken", first: udp(s.notRead, 7), then: []dnsserver.Listener{udp(s.notRead, 7+aliveTries+1)}},
-		{name: "one where we alone were taken", first: udp(s.notRead, 7), then: []dnsserver.Listener{udp(s.notRead, 7+aliveTries)}, want: "udp"},
-		{name: "others are taken, and nobody is answered", first: udp(s.notRead, 7), then: []dnsserver.Listener{udp(s.notRead, 100)}, handler: fails, want: "stuck"},
+		{name: "one where others are taken", first: udp(s.notRead, 7), then: []Listener{udp(s.notRead, 7+aliveTries+1)}},
+		{name: "one where we alone were taken", first: udp(s.notRead, 7), then: []Listener{udp(s.notRead, 7+aliveTries)}, want: "udp"},
+		{name: "others are taken, and nobody is answered", first: udp(s.notRead, 7), then: []Listener{udp(s.notRead, 100)}, handler: fails, want: "stuck"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -99,15 +97,15 @@ func TestAlive(t *testing.T) {
 				test.handler = answers
 			}
 			asked := 0
-			a := alive{handler: test.handler, listeners: func() []dnsserver.Listener {
+			a := Alive{handler: test.handler, listeners: func() []Listener {
 				if asked++; asked > 1 && test.then != nil {
 					return test.then
 				}
-				return []dnsserver.Listener{test.first}
+				return []Listener{test.first}
 			}}
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 			defer cancel()
-			err := a.check(ctx)
+			err := a.Check(ctx)
 			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
@@ -117,11 +115,11 @@ func TestAlive(t *testing.T) {
 
 // TestAliveAsksAllInTurn: the one of many that hangs is found within some rounds.
 func TestAliveAsksAllInTurn(t *testing.T) {
-	var all []dnsserver.Listener
+	var all []Listener
 	for port := range uint16(3*aliveRound - 5) {
-		all = append(all, dnsserver.Listener{Addr: netip.AddrPortFrom(netip.IPv6Loopback(), port), Proto: dnsserver.UDP})
+		all = append(all, Listener{Addr: netip.AddrPortFrom(netip.IPv6Loopback(), port), Proto: UDP})
 	}
-	a := alive{listeners: func() []dnsserver.Listener { return all }}
+	a := Alive{listeners: func() []Listener { return all }}
 	times := map[uint16]int{}
 	for range 3 {
 		round := a.round()

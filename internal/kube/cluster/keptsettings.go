@@ -1,0 +1,77 @@
+package cluster
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+
+	"github.com/node-dns/node-dns/internal/kube/clusterdns"
+	"github.com/node-dns/node-dns/internal/sys/atomicfile"
+)
+
+// maxKeptSettings bounds the file, in octets: five objects of the API, which have 1.5 MiB each at most, with their line ends escaped.
+const maxKeptSettings = 16 << 20
+
+// keptSettings is what the file has.
+type keptSettings struct {
+	Cluster string              `json:"cluster"`
+	Objects []clusterdns.Object `json:"objects"`
+}
+
+// LoadSettings reads what Save wrote. Objects that are no settings are left out. The error wraps fs.ErrNotExist if there is no file.
+func LoadSettings(path string) (Settings, error) {
+	switch info, err := os.Lstat(path); {
+	case err != nil:
+		return Settings{}, err
+	case !info.Mode().IsRegular():
+		return Settings{}, fmt.Errorf("%s: it is no file: %w", path, fs.ErrInvalid)
+	case info.Size() > maxKeptSettings:
+		return Settings{}, fmt.Errorf("%s: %d bytes: expected %d at most", path, info.Size(), maxKeptSettings)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return Settings{}, err
+	}
+	var kept keptSettings
+	if err := json.Unmarshal(data, &kept); err != nil {
+		return Settings{}, fmt.Errorf("%s: %w", path, err)
+	}
+	kept.Objects = slices.DeleteFunc(kept.Objects, func(o clusterdns.Object) bool { return !IsSetting(o) })
+	return Settings{Objects: kept.Objects, Cluster: kept.Cluster}, nil
+}
+
+// Save writes the settings for the next start, but for what failed.
+func (s Settings) Save(path string) error {
+	var data bytes.Buffer
+	encoder := json.NewEncoder(&data)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(keptSettings{s.Cluster, s.Objects}); err != nil {
+		return fmt.Errorf("writing the settings of the cluster's DNS: %w", err)
+	}
+	if data.Len() > maxKeptSettings {
+		return fmt.Errorf("%s: %d bytes: expected %d at most", path, data.Len(), maxKeptSettings)
+	}
+	_, err := atomicfile.Writer{}.Write(path, data.Bytes(), 0o600)
+	return err
+}
+
+// KeepGood replaces each object that has a syntax error by its version in before. CoreDNS and kube-dns also go on with the version
+// that they have: a missing brace must not send the names of all stub domains to the site's nameservers.
+func (s Settings) KeepGood(before []clusterdns.Object) Settings {
+	s.Objects, s.Failed = slices.Clone(s.Objects), slices.Clone(s.Failed)
+	for _, bad := range clusterdns.Read(s.Objects, nil).Malformed {
+		is := func(o clusterdns.Object) bool {
+			return o.Kind == bad.Kind && o.Namespace == bad.Namespace && o.Name == bad.Name
+		}
+		fault := fmt.Errorf("%s: %s", bad.Where, bad.Text)
+		if i := slices.IndexFunc(before, is); i >= 0 {
+			s.Objects[slices.IndexFunc(s.Objects, is)] = before[i]
+			fault = fmt.Errorf("%w: what it said before stays", fault)
+		}
+		s.Failed = append(s.Failed, fault)
+	}
+	return s
+}
