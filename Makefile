@@ -80,7 +80,7 @@ test:
 	$(GO) vet -race ./...
 	./scripts/test-lanes
 	$(GO) test -timeout 10m ./internal/kube/cluster # the race detector crashes on its tests with fake time, which skip there
-	$(GO) test -run '^(TestServeWireAllocates|TestAppendResponseAllocates)$$' ./internal/daemon ./internal/dns/zone # and has these allocate
+	$(GO) test -run '^(TestServeWireAllocates|TestAppendResponseAllocates)$$' ./internal/resolve ./internal/dns/zone # and has these allocate
 	./scripts/test-arch
 	./scripts/test-machines
 
