@@ -207,3 +207,20 @@ func importPaths(t *testing.T, specs []*ast.ImportSpec) []string {
 	}
 	return paths
 }
+
+// TestArchitectureNamesWhatThereIs: the files and packages that the page names exist.
+func TestArchitectureNamesWhatThereIs(t *testing.T) {
+	page, err := os.ReadFile(architecture)
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile("`((?:internal|cmd|packaging|docs|man)/[A-Za-z0-9_./-]+)`").FindAllStringSubmatch(string(page), -1)
+	if len(named) < 60 {
+		t.Errorf("%d paths", len(named))
+	}
+	for _, path := range named {
+		if _, err := os.Stat(path[1]); err != nil {
+			t.Errorf("%s: %v", architecture, err)
+		}
+	}
+}
