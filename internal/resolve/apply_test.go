@@ -1,0 +1,90 @@
+package resolve
+
+import (
+	"strings"
+	"testing"
+	"unique"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dns/forward"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/test/dnstest"
+)
+
+// TestApplyForgets: what other servers answered is forgotten, and what the same ones did is kept.
+func TestApplyForgets(t *testing.T) {
+	site, other := dnstest.NewServer(t, siteRecords), dnstest.NewServer(t, strings.ReplaceAll(siteRecords, "192.0.2.80", "192.0.2.81"))
+	upstreams := func(s *dnstest.Server, more string) string {
+		return "kubeconfig: none\nupstreams: [\"" + s.Addr().String() + "\"]\n" + more
+	}
+	r := New(config(0), policyOf(t, upstreams(site, ""), ""))
+	t.Cleanup(r.Close)
+	address := func() string {
+		m, err := r.ServeDNS(t.Context(), clientQuery("www.example.com.", "192.0.2.10"))
+		if err != nil || len(m.Answer) != 1 {
+			t.Fatalf("%v, %v", m, err)
+		}
+		return m.Answer[0].(*dns.A).A.String()
+	}
+	for _, step := range []struct {
+		name      string
+		server    *dnstest.Server
+		more      string // of node-dns.yaml
+		rerouted  bool
+		forgotten int
+		want      string
+		asked     int // of that server, in all
+	}{
+		{"the same", site, "", false, 0, "192.0.2.80", 1},
+		{"the same servers under another configuration", site, "domainNeeded: false\n", false, 0, "192.0.2.80", 1},
+		{"another server", other, "", true, 1, "192.0.2.81", 1},
+		{"and back", site, "", true, 1, "192.0.2.80", 2},
+	} {
+		address() // which is remembered
+		rerouted, forgotten := r.Apply(policyOf(t, upstreams(step.server, step.more), ""))
+		if rerouted != step.rerouted || forgotten != step.forgotten {
+			t.Errorf("%s: rerouted %v, %d forgotten", step.name, rerouted, forgotten)
+		}
+		if got := address(); got != step.want || step.server.QueriesFor("www.example.com.", dns.TypeA) != step.asked {
+			t.Errorf("%s: %s, asked %d times", step.name, got, step.server.QueriesFor("www.example.com.", dns.TypeA))
+		}
+	}
+}
+
+// TestReplyUnderAnotherPolicy: an upstream's reply to a query that was not parsed is neither given nor remembered if a handler has a say
+// in the answer by now.
+func TestReplyUnderAnotherPolicy(t *testing.T) {
+	m := new(dns.Msg).SetQuestion("web.example.com.", dns.TypeA)
+	q := asWireQuery(t, wireQuery(t, "web.example.com.", dns.TypeA), "10.128.0.42", "192.0.2.10:53")
+	for _, row := range []struct {
+		name, nodeDNS, dnsmasq string
+		kept                   bool
+	}{
+		{"the same", "", "", true},
+		{"local data has the name", "", "host-record=web.example.com,192.0.2.99\n", false},
+		{"the cluster has it", "clusterDomain: example.com\n", "", false},
+		{"addresses are filtered", "", "filter-A\n", false},
+		{"answers are screened", "", "stop-dns-rebind\n", false},
+		{"stale answers come first", "", "use-stale-cache\n", false},
+	} {
+		r := New(config(0), policyOf(t, "kubeconfig: none\n"+row.nodeDNS, row.dnsmasq))
+		t.Cleanup(r.Close)
+		reply := forward.Reply{Query: q, Msg: new(dns.Msg).SetReply(m), From: unique.Make(nameserver.Server{}), Tag: r.Cache().Epoch()}
+		if _, kept := r.keep(r.state.Load(), reply); kept != row.kept {
+			t.Errorf("%s: kept %v", row.name, kept)
+		}
+	}
+}
+
+// TestMissOfTheClusters: a query for one of the cluster's names that the fast path has no answer to is left to the list. Its nameservers
+// would be asked past the API, which knows better.
+func TestMissOfTheClusters(t *testing.T) {
+	site, cluster := dnstest.NewServer(t, siteAndCluster), dnstest.NewServer(t, siteAndCluster)
+	r := stillOn(t, 1, "nodeName: node-7\nupstreams: [\""+site.Addr().String()+"\"]\nclusterDNS: [\""+cluster.Addr().String()+"\"]\n", "", bazaar())
+	c := twoServers(t, r).dial(t, "udp")
+	m := unpacked(t, exchangeOn(t, c.wire, wireQuery(t, "site.shop.svc.cluster.local.", dns.TypeA)))
+	if len(m.Answer) != 3 || len(cluster.Received()) != 0 || site.QueriesFor("www.example.com.", dns.TypeA) != 1 {
+		t.Errorf("%d questions to the cluster's nameserver, got\n%v", len(cluster.Received()), m)
+	}
+}
