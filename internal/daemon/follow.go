@@ -95,7 +95,7 @@ func (f *follower) reconcile(ctx context.Context, reason string) time.Duration {
 		f.view.Metrics.Requests.Add(reason)
 		f.log.Info("asked for the host's files to be written", "reason", reason, "files", f.request.Want)
 	case hostdns.AskedDone:
-		if seen.Plan.Fought {
+		if seen.Plan.RewriteLoop {
 			break // which is a problem, and has a line of its own
 		}
 		f.log.Info("the host's files are what they should be", "reason", reason)
@@ -117,8 +117,8 @@ func (f *follower) reconcile(ctx context.Context, reason string) time.Duration {
 func (f *follower) setProblems(seen *view.Host, s *policy.Policy) {
 	now := slices.Concat(s.Problems, seen.Problems())
 	inVain := f.request.Problem()
-	if inVain != "" && seen.Plan.Over != "" {
-		inVain = "/etc/resolv.conf is written over by " + seen.Plan.Over // the request was heard, and done
+	if inVain != "" && seen.Plan.OverwrittenBy != "" {
+		inVain = "/etc/resolv.conf is written over by " + seen.Plan.OverwrittenBy // the request was heard, and done
 	}
 	for _, problem := range []string{inVain, f.unready, f.unkept} {
 		if problem != "" {

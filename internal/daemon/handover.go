@@ -33,16 +33,16 @@ const (
 	maxCacheDump = 16 << 20
 )
 
-// heirloom is what an earlier daemon has left; the zero value has nothing.
-type heirloom struct {
+// inherited is what an earlier daemon has left; the zero value has nothing.
+type inherited struct {
 	cache   []byte        // as cache.Dump wrote it; nil: none
 	away    time.Duration // since it was written
 	sockets int
 }
 
 // inherit sorts what the service manager passed. It removes what is not used again from the store.
-func (d *Daemon) inherit(files []*os.File) heirloom {
-	var from heirloom
+func (d *Daemon) inherit(files []*os.File) inherited {
+	var from inherited
 	store := d.sockets.store
 	for _, file := range files {
 		var err error
@@ -69,7 +69,7 @@ func (d *Daemon) inherit(files []*os.File) heirloom {
 
 // takeOverFrom remembers what the earlier daemon's cache had. The cluster's names are left out, they have a snapshot of
 // their own; and so is what came from servers that are not asked any more.
-func (d *Daemon) takeOverFrom(from heirloom) {
+func (d *Daemon) takeOverFrom(from inherited) {
 	if from.cache == nil {
 		return
 	}

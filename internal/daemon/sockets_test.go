@@ -108,7 +108,7 @@ func TestCacheOfAnother(t *testing.T) {
 	}
 	first := start(t, map[string]string{upstreamPath: upstreamFile(site)})
 	ask(first)
-	from := heirloom{cache: first.daemon.resolver.Cache().Dump(maxCacheDump)}
+	from := inherited{cache: first.daemon.resolver.Cache().Dump(maxCacheDump)}
 
 	second := start(t, map[string]string{upstreamPath: upstreamFile(site)})
 	second.daemon.takeOverFrom(from)

@@ -102,7 +102,7 @@ func (d *Daemon) isDnsmasqDir(dir string) bool {
 // isFoughtOver reports whether a file is left to somebody who writes it all the time: it is looked at now and then only.
 func (d *Daemon) isFoughtOver(name string) bool {
 	seen := d.view.Host.Load()
-	return name == d.paths.host.ResolvConf && seen != nil && seen.Plan.Fought
+	return name == d.paths.host.ResolvConf && seen != nil && seen.Plan.RewriteLoop
 }
 
 func (d *Daemon) watchedFiles() []string {

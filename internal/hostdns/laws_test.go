@@ -20,7 +20,7 @@ func checkLaws(t *testing.T, s State) {
 	p := NewPlan(s)
 	s.Net = assumed(s)
 	checkUpstreams(t, s, p)
-	for _, step := range slices.Concat(p.Capture, p.Answers, p.Silent, p.Shield, p.Unshield, p.Forget) {
+	for _, step := range slices.Concat(p.Capture, p.IfAnswering, p.IfSilent, p.TakeFromNM, p.GiveToNM, p.Forget) {
 		checkStep(t, s, step)
 	}
 	checkAnswering(t, s, p)
@@ -51,7 +51,7 @@ func checkPointing(t *testing.T, s State, p Plan) {
 	if _, known := originalStep(s); known && IsOurs(silent.Data) {
 		t.Errorf("law 4: nobody answers, there is something to go back to, and libc is left with\n%s", silent.Data)
 	}
-	if s.ConfigErr != nil && len(p.Answers) > 0 && !slices.Equal(searchLines(answering), searchLines(s.ResolvConf)) {
+	if s.ConfigErr != nil && len(p.IfAnswering) > 0 && !slices.Equal(searchLines(answering), searchLines(s.ResolvConf)) {
 		t.Errorf("the search list changes while the cluster domain is not known:\n%s", answering.Data)
 	}
 }
@@ -220,7 +220,7 @@ func others(text string) []string {
 func checkAnswering(t *testing.T, s State, p Plan) {
 	t.Helper()
 	next := after(s, p.Steps(true))
-	if len(p.Answers) > 0 {
+	if len(p.IfAnswering) > 0 {
 		text := string(next.ResolvConf.Data)
 		if !IsOurs(next.ResolvConf.Data) || next.ResolvConf.Link != "" || next.ResolvConf.Mode != 0o644 {
 			t.Errorf("resolv.conf is not plainly ours: mode %v, link %q\n%s", next.ResolvConf.Mode, next.ResolvConf.Link, text)
@@ -284,9 +284,9 @@ func checkPointed(t *testing.T, s State, p Plan, next State) {
 func checkSilent(t *testing.T, s State, p Plan) {
 	t.Helper()
 	next := after(s, p.Steps(false))
-	if len(p.Silent) > 0 {
+	if len(p.IfSilent) > 0 {
 		if !s.isOurs() && !s.isEmptied() {
-			t.Errorf("law 4: a resolv.conf that is not ours is touched\n%s", describe(p, p.Silent))
+			t.Errorf("law 4: a resolv.conf that is not ours is touched\n%s", describe(p, p.IfSilent))
 		}
 		if IsOurs(next.ResolvConf.Data) {
 			t.Errorf("law 4: the restored resolv.conf is ours\n%s", next.ResolvConf.Data)

@@ -288,8 +288,8 @@ func TestShowChangesNothing(t *testing.T) {
 		if (silence != nil) != silent || len(p.Steps(!silent)) == 0 {
 			t.Errorf("silence %v, steps %s", silence, describe(p, p.Steps(!silent)))
 		}
-		if p := w.runner().ShowRestore(t.Context(), true, false); len(p.Silent) != 1 || len(p.Forget) != 1 {
-			t.Errorf("restore would: %s", describe(p, p.Silent))
+		if p := w.runner().ShowRestore(t.Context(), true, false); len(p.IfSilent) != 1 || len(p.Forget) != 1 {
+			t.Errorf("restore would: %s", describe(p, p.IfSilent))
 		}
 		wantSame(t, "Show wrote", before, w.identities())
 	}

@@ -64,21 +64,21 @@ type Plan struct {
 	Ours       bool                  // resolv.conf is ours already, or systemd-resolved asks this node
 	Via        nodeconfig.ResolvConf // file, resolved or none: what is to name this node. "": a restore
 
-	Capture []Step // what the daemon is handed: always done, and first
-	Answers []Step // done only when Nameserver answers: point resolv.conf, or systemd-resolved, at this node
-	Silent  []Step // done only when it does not, or when there is none: back to the original nameservers (law 4)
+	Capture     []Step // what the daemon is handed: always done, and first
+	IfAnswering []Step // done only when Nameserver answers: point resolv.conf, or systemd-resolved, at this node
+	IfSilent    []Step // done only when it does not, or when there is none: back to the original nameservers (law 4)
 
-	Shield   []Step // done when resolv.conf names this node, and before it does: NetworkManager lets go of it
-	Unshield []Step // done when it does not, and after: NetworkManager has it again
-	Forget   []Step // done last, when what resolv.conf was given back is seen to have stayed: the saved original goes
-	Purge    []Step // done after a restore, when node-dns does not run: what it has made goes
-	Besides  string // who writes resolv.conf besides us, as somebody has decided; "": nobody
+	TakeFromNM  []Step // done when resolv.conf names this node, and before it does: NetworkManager lets go of it
+	GiveToNM    []Step // done when it does not, and after: NetworkManager has it again
+	Forget      []Step // done last, when what resolv.conf was given back is seen to have stayed: the saved original goes
+	Purge       []Step // done after a restore, when node-dns does not run: what it has made goes
+	OtherWriter string // who writes resolv.conf besides us, as somebody has decided; "": nobody
 
-	Over   string // who wrote over our resolv.conf, as the file says, where that is to be put right; "": nobody
-	Fought bool   // that has gone on for too long: Hold says so
-	past   past
-	found  *File                  // resolv.conf as it was
-	usable func(text []byte) bool // reports whether a resolv.conf names a nameserver other than this node
+	OverwrittenBy string // who wrote over our resolv.conf, as the file says, where that is to be put right; "": nobody
+	RewriteLoop   bool   // that has gone on for too long: Hold says so
+	past          past
+	found         *File                  // resolv.conf as it was
+	usable        func(text []byte) bool // reports whether a resolv.conf names a nameserver other than this node
 
 	// Hold is why resolv.conf does not get all that it should say; "": it does. One that is not ours is left alone then.
 	// In one that is ours only the nameserver is kept right, and it goes back to the original as ever.
@@ -118,26 +118,26 @@ func NewPlan(s State) Plan {
 	place := s.Placement()
 	p.Problems = append(p.Problems, place.Problems...)
 	p.Hold = hold(s, p, place.Nameserver)
-	p.Shield, p.Unshield, p.Besides = shieldSteps(s), unshieldSteps(s), besides(s)
+	p.TakeFromNM, p.GiveToNM, p.OtherWriter = shieldSteps(s), unshieldSteps(s), besides(s)
 	if p.Via != nodeconfig.ResolvConfFile {
-		p.Shield, p.Besides = p.Unshield, "" // /etc/resolv.conf is not ours to keep
+		p.TakeFromNM, p.OtherWriter = p.GiveToNM, "" // /etc/resolv.conf is not ours to keep
 	}
 	if here := askedNameserver(s, place.Nameserver); here.IsValid() {
 		p.Nameserver = netip.AddrPortFrom(here, nameserver.Port)
 	}
-	p.Silent = giveBack(found)
+	p.IfSilent = giveBack(found)
 	if found.isOurs() || s.isEmptied() {
 		p.Forget = forgetSteps(s)
 	}
 	switch {
 	case p.leavesHost():
 	case p.Hold != "":
-		p.Answers = slices.Concat(keepHere(s, p.Nameserver.Addr()), keepAsking(s, p.Nameserver.Addr()))
+		p.IfAnswering = slices.Concat(keepHere(s, p.Nameserver.Addr()), keepAsking(s, p.Nameserver.Addr()))
 	case p.Via == nodeconfig.ResolvConfResolved:
-		p.Answers = append(askHere(s, place.Nameserver), giveBackFile(s)...)
+		p.IfAnswering = append(askHere(s, place.Nameserver), giveBackFile(s)...)
 		p.Warnings = append(p.Warnings, warnings(s, p)...)
 	default:
-		p.Answers = append(pointHere(s, place.Nameserver), unaskSteps(s)...)
+		p.IfAnswering = append(pointHere(s, place.Nameserver), unaskSteps(s)...)
 		p.Warnings = append(p.Warnings, warnings(s, p)...)
 	}
 	p.heed(s)
@@ -155,7 +155,7 @@ const onlyCaptured = "only the upstreams are captured"
 
 // captureOnly is the plan without what it does to resolv.conf.
 func (p Plan) captureOnly() Plan {
-	p.Answers, p.Silent, p.Nameserver, p.Hold = nil, nil, netip.AddrPort{}, onlyCaptured
+	p.IfAnswering, p.IfSilent, p.Nameserver, p.Hold = nil, nil, netip.AddrPort{}, onlyCaptured
 	return p
 }
 
@@ -234,9 +234,9 @@ func (p Plan) forgets(verdict Verdict) []Step {
 func (p Plan) around(verdict Verdict) (before, after []Step) {
 	switch {
 	case verdict == Written, verdict == Kept:
-		return p.Shield, nil
+		return p.TakeFromNM, nil
 	case verdict == Restored, verdict == Waiting, p.isRestore():
-		return nil, p.Unshield
+		return nil, p.GiveToNM
 	}
 	return nil, nil
 }
@@ -246,25 +246,25 @@ func (p Plan) isRestore() bool { return p.Change == "" }
 // decide says what becomes of resolv.conf when the local nameserver answers (or does not).
 func (p Plan) decide(answers bool) ([]Step, Verdict) {
 	switch {
-	case !p.asks() && len(p.Silent) == 0:
+	case !p.asks() && len(p.IfSilent) == 0:
 		return nil, Held
 	case p.leavesHost():
-		return p.Silent, Restored
-	case p.Nameserver.IsValid() && answers && len(p.Answers) > 0:
-		return p.Answers, Written
+		return p.IfSilent, Restored
+	case p.Nameserver.IsValid() && answers && len(p.IfAnswering) > 0:
+		return p.IfAnswering, Written
 	case p.Nameserver.IsValid() && answers && p.Hold != "":
 		return nil, Held
 	case p.Nameserver.IsValid() && answers:
 		return nil, Kept
-	case len(p.Silent) == 0:
+	case len(p.IfSilent) == 0:
 		return nil, Waiting
 	}
-	return p.Silent, Restored
+	return p.IfSilent, Restored
 }
 
 // asks reports whether anything depends on the local nameserver's answer.
 func (p Plan) asks() bool {
-	return p.Nameserver.IsValid() && !p.leavesHost() && (p.Hold == "" || len(p.Answers)+len(p.Silent) > 0)
+	return p.Nameserver.IsValid() && !p.leavesHost() && (p.Hold == "" || len(p.IfAnswering)+len(p.IfSilent) > 0)
 }
 
 // decisive is the path that says whether steps have taken effect. The others clear up, or make ready.

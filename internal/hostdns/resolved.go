@@ -223,14 +223,14 @@ func (s Step) isRetold() bool {
 // says, are left alone for a while: it loses queries each time that it is told.
 func (p *Plan) heedResolved() {
 	path := p.Paths.host(p.Paths.DropIn)
-	i := slices.IndexFunc(p.Answers, func(step Step) bool { return step.Path == p.Paths.DropIn })
+	i := slices.IndexFunc(p.IfAnswering, func(step Step) bool { return step.Path == p.Paths.DropIn })
 	f := p.past.rewrites.Files[path]
-	if i < 0 || !p.Answers[i].isRetold() && !f.isOver(p.Answers[i].Before) {
+	if i < 0 || !p.IfAnswering[i].isRetold() && !f.isOver(p.IfAnswering[i].Before) {
 		return
 	}
 	if f.isTruce(p.past.now) {
 		why := path + " does not stay, or is not heeded; tried again after " + untilText(f)
-		p.Fought, p.Hold, p.Answers = true, cmp.Or(p.Hold, why), nil
+		p.RewriteLoop, p.Hold, p.IfAnswering = true, cmp.Or(p.Hold, why), nil
 	}
 }
 

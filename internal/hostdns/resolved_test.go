@@ -227,7 +227,7 @@ func TestResolvedNotHeeded(t *testing.T) {
 	if w.resolved != 1+fightRewrites {
 		t.Errorf("told %d times", w.resolved)
 	}
-	if p, _ := r.Show(t.Context()); !p.Fought || !strings.HasPrefix(p.Hold, dropInPath+" does not stay, or is not heeded; tried again after ") {
+	if p, _ := r.Show(t.Context()); !p.RewriteLoop || !strings.HasPrefix(p.Hold, dropInPath+" does not stay, or is not heeded; tried again after ") {
 		t.Errorf("hold %q", p.Hold)
 	}
 }

@@ -19,7 +19,7 @@ const notOurs = "it is not ours"
 // without it a saved original displaces whatever stands there. Pure, as NewPlan is.
 func NewRestorePlan(s State, ifOurs bool) Plan {
 	s.Net = assumed(s)
-	p := Plan{Paths: s.Paths, Ours: s.pointsHere(), Problems: s.Problems, Capture: append(forgetFacts(s, ifOurs), forgetHandover(s)...), Unshield: unshieldSteps(s)}
+	p := Plan{Paths: s.Paths, Ours: s.pointsHere(), Problems: s.Problems, Capture: append(forgetFacts(s, ifOurs), forgetHandover(s)...), GiveToNM: unshieldSteps(s)}
 	p.Capture = append(p.Capture, giveBackForPods(s)...)
 	p.found, p.usable = &s.ResolvConf, usableBy(s)
 	if here := askedNameserver(s, s.Placement().Nameserver); here.IsValid() {
@@ -28,7 +28,7 @@ func NewRestorePlan(s State, ifOurs bool) Plan {
 	asked := !ifOurs && s.hasOriginal()
 	switch {
 	case s.ResolvConf.Err != nil:
-		p.Hold, p.Silent = "it cannot be read", unaskSteps(s)
+		p.Hold, p.IfSilent = "it cannot be read", unaskSteps(s)
 	case !s.pointsHere() && !s.isEmptied() && !asked:
 		p.Hold = notOurs
 		if s.isBack() {
@@ -38,13 +38,13 @@ func NewRestorePlan(s State, ifOurs bool) Plan {
 			}
 		}
 	default:
-		if p.Silent = giveBackFile(s); asked && len(p.Silent) == 0 {
-			p.Silent = restoreSteps(s)
+		if p.IfSilent = giveBackFile(s); asked && len(p.IfSilent) == 0 {
+			p.IfSilent = restoreSteps(s)
 		}
 		p.Forget = forgetSteps(s)
-		p.Silent = append(p.Silent, unaskSteps(s)...)
+		p.IfSilent = append(p.IfSilent, unaskSteps(s)...)
 		switch {
-		case len(p.Silent) > 0:
+		case len(p.IfSilent) > 0:
 		case s.pointsHere():
 			p.Hold = "no other nameserver is known"
 		default:
@@ -70,7 +70,7 @@ func giveBackForPods(s State) []Step {
 // newLeavePlan is NewRestorePlan for a resolv.conf that is another's, whatever it looks like.
 func newLeavePlan(s State) Plan {
 	p := NewRestorePlan(s, true)
-	p.Silent, p.Hold = nil, notOurs
+	p.IfSilent, p.Hold = nil, notOurs
 	return p
 }
 

@@ -30,10 +30,10 @@ func (r restoreRow) test(t *testing.T) {
 	if complete := r.hold == "" || r.hold == notOurs; p.Complete(nil) != complete {
 		t.Errorf("complete %v, want %v", p.Complete(nil), complete)
 	}
-	if len(p.Capture)+len(p.Answers) > 0 || p.Nameserver.IsValid() {
+	if len(p.Capture)+len(p.IfAnswering) > 0 || p.Nameserver.IsValid() {
 		t.Errorf("restore captures, or asks: %+v", p)
 	}
-	next := after(s, slices.Concat(p.Silent, p.Forget))
+	next := after(s, slices.Concat(p.IfSilent, p.Forget))
 	got := string(next.ResolvConf.Data)
 	switch {
 	case next.ResolvConf.Link != "":
@@ -64,8 +64,8 @@ func (r restoreRow) testTwice(t *testing.T, next State) {
 		return
 	}
 	for _, ifOurs := range []bool{false, true} {
-		if p := NewRestorePlan(next, ifOurs); len(p.Silent) > 0 || p.Hold != "it is not ours" {
-			t.Errorf("restored twice (ifOurs %v): hold %q, %s", ifOurs, p.Hold, describe(p, p.Silent))
+		if p := NewRestorePlan(next, ifOurs); len(p.IfSilent) > 0 || p.Hold != "it is not ours" {
+			t.Errorf("restored twice (ifOurs %v): hold %q, %s", ifOurs, p.Hold, describe(p, p.IfSilent))
 		}
 	}
 }
@@ -83,7 +83,7 @@ func TestRestoreRenews(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			s := host(withResolvConf(file(oursText)), withOriginal(link(row.target, generated)), withNetworkManager(dnsConfig("eth0", "10.0.1.1", "")), withMode("default", row.rcManager))
-			steps := NewRestorePlan(s, true).Silent
+			steps := NewRestorePlan(s, true).IfSilent
 			if len(steps) == 0 || steps[0].Target != row.target || steps[0].Renew != row.want {
 				t.Errorf("%+v", steps)
 			}
@@ -105,7 +105,7 @@ func TestRestoreForgets(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			s := host(withResolvConf(file(oursText)), withOriginal(link(target, row.behind)), withNetworkManager(dnsConfig("eth0", "10.0.1.1", row.domains)), withMode("systemd-resolved", "unmanaged"))
-			steps := NewRestorePlan(s, true).Silent
+			steps := NewRestorePlan(s, true).IfSilent
 			if len(steps) == 0 || steps[0].Target != target || steps[0].Tell != row.want {
 				t.Errorf("%+v", steps)
 			}

@@ -245,7 +245,7 @@ func (p *Plan) heed(s State) {
 		}
 		return why != ""
 	})
-	p.Shield = slices.DeleteFunc(p.Shield, func(step Step) bool {
+	p.TakeFromNM = slices.DeleteFunc(p.TakeFromNM, func(step Step) bool {
 		return p.past.fought(p.Paths.host(step.Path), step.Before) != ""
 	})
 	if p.Via == nodeconfig.ResolvConfResolved {
@@ -253,14 +253,14 @@ func (p *Plan) heed(s State) {
 		return
 	}
 	path := p.Paths.host(p.Paths.ResolvConf)
-	if len(p.Answers) == 0 || !p.past.rewrites.Files[path].isOver(s.ResolvConf) {
+	if len(p.IfAnswering) == 0 || !p.past.rewrites.Files[path].isOver(s.ResolvConf) {
 		return
 	}
-	p.Over = claimed(writer(s.ResolvConf.Data))
+	p.OverwrittenBy = claimed(writer(s.ResolvConf.Data))
 	if IsOurs(p.found.Data) && !s.isOurs() {
-		p.Over = "somebody who changed its lines"
+		p.OverwrittenBy = "somebody who changed its lines"
 	}
 	if why := p.past.fought(path, s.ResolvConf); why != "" {
-		p.Fought, p.Hold, p.Answers = true, cmp.Or(p.Hold, why), nil
+		p.RewriteLoop, p.Hold, p.IfAnswering = true, cmp.Or(p.Hold, why), nil
 	}
 }

@@ -285,7 +285,7 @@ func FuzzRewrites(f *testing.F) {
 		withRewrites(data)(&s)
 		later := s
 		later.Now = s.Now.Add(truceMax)
-		if NewPlan(s).Fought && NewPlan(later).Fought && parseRewrites(data).Files["/etc/resolv.conf"].Until.Sub(s.Now) <= truceMax {
+		if NewPlan(s).RewriteLoop && NewPlan(later).RewriteLoop && parseRewrites(data).Files["/etc/resolv.conf"].Until.Sub(s.Now) <= truceMax {
 			t.Error("held for longer than the longest truce")
 		}
 	})

@@ -132,7 +132,7 @@ func (r Runner) log(event nm.Event, p Plan, result Result, err error) {
 		add("answered_by", result.AnsweredBy)
 	}
 	add("written", strings.Join(result.Written, " "))
-	add("over", p.Over)
+	add("over", p.OverwrittenBy)
 	add("held", p.Hold)
 	add("refused", refusedList(p))
 	add("conflict", strings.Join(p.Conflicts, "; "))
@@ -142,7 +142,7 @@ func (r Runner) log(event nm.Event, p Plan, result Result, err error) {
 		add("silence", result.Silence.Error())
 	}
 	level := slog.LevelInfo
-	if p.Fought {
+	if p.RewriteLoop {
 		level = slog.LevelWarn
 	}
 	if err != nil {
@@ -166,7 +166,7 @@ func (r Result) condition(p Plan, err error) journal.Condition {
 		return journal.ResolvConfPointed
 	case r.ResolvConf == Restored:
 		return journal.ResolvConfRestored
-	case r.ResolvConf == Held && p.Fought:
+	case r.ResolvConf == Held && p.RewriteLoop:
 		return journal.ResolvConfFought
 	case r.ResolvConf == Held && p.Hold != notOurs && p.Hold != onlyCaptured && p.Hold != LeftToAdmin:
 		return journal.ResolvConfHeld

@@ -33,8 +33,8 @@ func (p Plan) WriteText(w io.Writer, silence error) error {
 		out.printf("refused:   %s from %s: %s\n", r.Text, r.Origin, r.Reason)
 	}
 	out.printf("resolv.conf: %s\n", p.intent(silence))
-	if p.Besides != "" {
-		out.printf("besides: %s\n", p.Besides)
+	if p.OtherWriter != "" {
+		out.printf("besides: %s\n", p.OtherWriter)
 	}
 	for _, conflict := range p.Conflicts {
 		out.printf("conflict: %s\n", conflict)
@@ -178,7 +178,7 @@ func (p Plan) WriteJSON(w io.Writer, silence error) error {
 	out := planJSON{
 		APIVersion: apiVersion, Kind: "Plan", Source: origin(p), Change: cmp.Or(p.Change, None),
 		Answers: p.asks() && silence == nil, ResolvConf: p.intent(silence),
-		Besides: p.Besides, Upstreams: []string{}, Refused: []string{}, Steps: []stepJSON{},
+		Besides: p.OtherWriter, Upstreams: []string{}, Refused: []string{}, Steps: []stepJSON{},
 		Routes:    append([]upstream.Route{}, p.Selection.Set.Routes...),
 		Conflicts: append([]string{}, p.Conflicts...), Warnings: append([]string{}, p.Warnings...), Problems: append([]string{}, p.Problems...),
 	}

@@ -97,6 +97,6 @@ func handleCut(reply forward.Reply) {
 			l.Handle(nil) // it asks again
 			continue
 		}
-		l.Handle(&dnsserver.Tried{Server: server, Msg: m})
+		l.Handle(&dnsserver.UpstreamResult{Server: server, Msg: m})
 	}
 }

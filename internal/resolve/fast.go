@@ -31,8 +31,8 @@ type walk struct {
 	isOfZone bool   // the name is in one of the cluster's zones, or may be
 	response []byte // the answer is appended to it, unless isMiss
 
-	isMiss bool             // nothing is remembered: upstreams are to be asked
-	later  *dnsserver.Later // what they answer goes there; nil: they are not asked
+	isMiss bool                    // nothing is remembered: upstreams are to be asked
+	later  *dnsserver.PendingQuery // what they answer goes there; nil: they are not asked
 
 	roomForQuestion [dnswire.MaxQuestion]byte
 	roomForName     [dnswire.MaxName]byte
@@ -118,7 +118,7 @@ func (r *Resolver) answeredFor(s *state, q dnsserver.WireQuery, response []byte,
 func rcodeOf(response []byte) int { return int(response[3] & 0xf) }
 
 // Miss is dnsserver.Config.Miss. It has an upstream nameserver asked for what Fast has no answer to, without parsing the query.
-func (r *Resolver) Miss(l *dnsserver.Later) bool {
+func (r *Resolver) Miss(l *dnsserver.PendingQuery) bool {
 	s := r.state.Load()
 	w := r.begin(s, l.Query())
 	defer r.end(w)

@@ -37,7 +37,7 @@ func (v *Host) Problems() []string {
 	if v.Plan.Lacking != "" && v.State.IsLacking() {
 		problems = append(problems, v.Plan.Lacking)
 	}
-	if v.Plan.Fought {
+	if v.Plan.RewriteLoop {
 		problems = append(problems, "/etc/resolv.conf is left alone: "+v.Plan.Hold)
 	}
 	return problems

@@ -98,8 +98,8 @@ func TestOutage(t *testing.T) {
 		{"SERVFAIL", func(o *outage) { o.fails = dns.RcodeServerFailure }, nil, "NOERROR 192.0.2.1 for 30 s EDE 3 after 0s", 1},
 		{"REFUSED", func(o *outage) { o.fails = dns.RcodeRefused }, nil, "NOERROR 192.0.2.1 for 30 s EDE 3 after 0s", 1},
 		{"a name that is gone", func(o *outage) { o.fails = dns.RcodeNameError }, nil, "NXDOMAIN after 0s", 1},
-		{"a lane was told that nobody is there", func(o *outage) { o.isDown = true }, func(q *dnsserver.Query) { q.Tried = &dnsserver.Tried{Err: errNobody} }, "NOERROR 192.0.2.1 for 30 s EDE 3 after 0s", 1},
-		{"a lane has waited", func(o *outage) { o.isDown = true }, func(q *dnsserver.Query) { q.Tried = &dnsserver.Tried{} }, "NOERROR 192.0.2.1 for 30 s EDE 3 after 0s", 1},
+		{"a lane was told that nobody is there", func(o *outage) { o.isDown = true }, func(q *dnsserver.Query) { q.Tried = &dnsserver.UpstreamResult{Err: errNobody} }, "NOERROR 192.0.2.1 for 30 s EDE 3 after 0s", 1},
+		{"a lane has waited", func(o *outage) { o.isDown = true }, func(q *dnsserver.Query) { q.Tried = &dnsserver.UpstreamResult{} }, "NOERROR 192.0.2.1 for 30 s EDE 3 after 0s", 1},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

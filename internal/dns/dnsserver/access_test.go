@@ -36,7 +36,7 @@ func mustNotBeAsked(t *testing.T) Config {
 			t.Error("asked on the wire")
 			return nil, false
 		},
-		Miss: func(*Later) bool {
+		Miss: func(*PendingQuery) bool {
 			t.Error("asked for a miss")
 			return false
 		},

@@ -14,7 +14,7 @@ import (
 const (
 	// batchSize is how many datagrams one system call receives or sends at most.
 	batchSize = 32
-	// shortQuery is the room for a query in a batch and in a Later, in octets. A name and an OPT
+	// shortQuery is the room for a query in a batch and in a PendingQuery, in octets. A name and an OPT
 	// record with a cookie are 300.
 	shortQuery = 512
 	// restSize is by how much a datagram may exceed shortQuery.

@@ -42,7 +42,7 @@ type Query struct {
 	Client, Local netip.AddrPort
 	Proto         Proto
 	// Tried is what came of asking the upstream nameservers already; nil: none was asked.
-	Tried *Tried
+	Tried *UpstreamResult
 	// AnsweredBy is the upstream nameserver that the answer came from, set by
 	// who asked it; zero for an answer of our own.
 	AnsweredBy nameserver.Server

@@ -34,10 +34,10 @@ func TestPanicAnywhere(t *testing.T) {
 		{"Wire, which the Handler stands in for", func(s *Server) {
 			s.cfg.Wire = func([]byte, WireQuery) ([]byte, bool) { panic("here") }
 		}, "NOERROR", "NOERROR"},
-		{"Miss, which the Handler stands in for", func(s *Server) { s.cfg.Miss = func(*Later) bool { panic("here") } }, "NOERROR", "NOERROR"},
+		{"Miss, which the Handler stands in for", func(s *Server) { s.cfg.Miss = func(*PendingQuery) bool { panic("here") } }, "NOERROR", "NOERROR"},
 		{"the goroutine that receives", func(s *Server) {
 			tripped := false // one goroutine's
-			s.laters.New = func() any {
+			s.pending.New = func() any {
 				if tripped {
 					return nil
 				}

@@ -118,7 +118,7 @@ func (q *Query) outcome() Outcome {
 }
 
 // tell tells of a query that was answered without the Handler.
-func (l *Later) tell(response []byte, from nameserver.Handle) {
+func (l *PendingQuery) tell(response []byte, from nameserver.Handle) {
 	s := l.u.s
 	if w := s.watch.Load(); w != nil {
 		seen := Seen{Query: l.x.wire, Response: response, Client: l.x.client, Proto: l.x.proto, Took: l.x.took(), Outcome: ByUpstream, Server: from.Value()}

@@ -52,7 +52,7 @@ func TestSeen(t *testing.T) {
 		dst[start+2] |= bitQR >> 8
 		return dst, true
 	}
-	miss := func(l *Later) bool {
+	miss := func(l *PendingQuery) bool {
 		if string(l.Query().Name()) != "\x05later\x00" {
 			return false
 		}
@@ -129,7 +129,7 @@ func TestSeen(t *testing.T) {
 			expected := want
 			if proto == "tcp" {
 				expected = maps.Clone(want)
-				expected["later."] = row{Outcome: ByHandler, Answered: true} // there is no Later over TCP
+				expected["later."] = row{Outcome: ByHandler, Answered: true} // there is no PendingQuery over TCP
 			}
 			for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
 				mu.Lock()

@@ -33,7 +33,7 @@ type Server struct {
 	counters counters
 	panics   journal.Panics
 	buffers  sync.Pool // *[]byte of bufferSize, to pack responses into
-	laters   sync.Pool // *Later
+	pending  sync.Pool // *PendingQuery
 	conns    *connTable
 	spare    spare
 
@@ -101,7 +101,7 @@ type exchange struct {
 	client, local netip.AddrPort
 	proto         Proto
 	arrived       time.Time // zero: now
-	tried         *Tried
+	tried         *UpstreamResult
 }
 
 // serve turns a message that accept let pass into the response to send, packed

@@ -80,12 +80,12 @@ func TestTraffic(t *testing.T) {
 			dst[len(dst)-len(q.Msg)+2] |= 0x80
 			return dst, true
 		},
-		Miss: func(l *Later) bool {
+		Miss: func(l *PendingQuery) bool {
 			if !strings.HasPrefix(string(l.Query().Name()), "\x05later") {
 				return false
 			}
 			go func() {
-				out := new(Outgoing)
+				out := new(ResponseBatch)
 				l.SendWith(out, append(out.Buffer()[:0], errorReply(l.Query().Msg, dns.RcodeRefused)...), unique.Make(nameserver.Server{}))
 				out.Flush()
 			}()

@@ -131,7 +131,7 @@ func (f *Forward) failed(err error) error {
 // Ask asks for the answer to a query. It calls Config.Answered with the answer from another
 // goroutine, or passes the query to the Handler. It returns false if it did neither. tag is for
 // Reply. hasStale says that the Handler may have a stale answer, if no other comes soon.
-func (f *Forward) Ask(l *dnsserver.Later, tag uint64, hasStale bool) bool {
+func (f *Forward) Ask(l *dnsserver.PendingQuery, tag uint64, hasStale bool) bool {
 	if f.answered == nil || f.all.Load() {
 		return false
 	}
@@ -151,7 +151,7 @@ func (f *Forward) Ask(l *dnsserver.Later, tag uint64, hasStale bool) bool {
 	}
 	switch err := n.board(departure{k, t, r, tag, time.Now()}, seat{later: l, hasStale: hasStale, from: r.at(l.Client())}); {
 	case errors.Is(err, errComeback):
-		l.Handle(&dnsserver.Tried{Server: r.servers[0].Server, Err: errComeback})
+		l.Handle(&dnsserver.UpstreamResult{Server: r.servers[0].Server, Err: errComeback})
 	case err != nil:
 		return false
 	}
@@ -195,9 +195,9 @@ func (f *Forward) open() (*[]*lane, error) {
 	return &lanes, nil
 }
 
-// A seat describes one waiter of a flight: a Later or a guest.
+// A seat describes one waiter of a flight: a PendingQuery or a guest.
 type seat struct {
-	later    *dnsserver.Later
+	later    *dnsserver.PendingQuery
 	hasStale bool
 	guest    *guest
 	from     *server // the server that asks, when it is one that is asked; nil: another client
@@ -299,7 +299,7 @@ const evictable = 250 * time.Millisecond
 
 // An eviction holds the waiters of a question that lost its room to a new one.
 type eviction struct {
-	waiting []*dnsserver.Later
+	waiting []*dnsserver.PendingQuery
 	guests  []*guest
 	err     error
 }
@@ -328,10 +328,10 @@ func (e eviction) tell() {
 		g.err = e.err
 		close(g.done)
 	}
-	handle(e.waiting, &dnsserver.Tried{Err: e.err})
+	handle(e.waiting, &dnsserver.UpstreamResult{Err: e.err})
 }
 
-// leave removes a guest that gave up. The last guest ends the flight, unless a Later began it.
+// leave removes a guest that gave up. The last guest ends the flight, unless a PendingQuery began it.
 func (n *lane) leave(g *guest) {
 	defer n.wake()
 	n.mu.Lock()
@@ -342,7 +342,7 @@ func (n *lane) leave(g *guest) {
 		return // the flight has landed, and may serve another question by now
 	}
 	fl.guests = slices.Delete(fl.guests, i, i+1)
-	if fl.isAsked && !fl.isRaw && len(fl.guests) == 0 { // a Later's question goes on: its answer is cached
+	if fl.isAsked && !fl.isRaw && len(fl.guests) == 0 { // a PendingQuery's question goes on: its answer is cached
 		n.leaveLocked(fl)
 		n.postLocked(mail{fl: fl.hold(), isLeft: true})
 	}

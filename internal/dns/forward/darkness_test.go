@@ -78,7 +78,7 @@ func TestDarkLetsGo(t *testing.T) {
 	}
 	var f *Forward
 	server := dnsserver.New(dnsserver.Config{
-		Miss: func(l *dnsserver.Later) bool { return f.Ask(l, 0, true) },
+		Miss: func(l *dnsserver.PendingQuery) bool { return f.Ask(l, 0, true) },
 		Handler: dnsserver.HandlerFunc(func(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
 			if !q.Tried.IsLate() || f.flights.count() == 0 {
 				return nil, errors.New("it was not asked by a lane, or is asked no more")

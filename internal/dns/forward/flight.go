@@ -25,7 +25,7 @@ type flight struct {
 	route *route
 	tag   uint64
 	begun time.Time
-	isRaw bool    // begun by a Later, so that Config.Answered also gets late answers
+	isRaw bool    // begun by a PendingQuery, so that Config.Answered also gets late answers
 	check *server // the server whose presence this flight checks; nil for a client's question
 
 	spent exchange.Spending
@@ -33,7 +33,7 @@ type flight struct {
 
 	// Guarded by lane.mu.
 	isAsked     bool // it is in the lane's table, and has room of flights
-	waiting     []*dnsserver.Later
+	waiting     []*dnsserver.PendingQuery
 	guests      []*guest
 	joined      int // how many have waited
 	hasComeBack bool
@@ -168,14 +168,14 @@ func (fl *flight) isTrying(s *server) bool {
 }
 
 // releaseLocked returns and forgets the waiting Laters, if one of them may have a stale answer.
-func (fl *flight) releaseLocked() (waiting []*dnsserver.Later) {
+func (fl *flight) releaseLocked() (waiting []*dnsserver.PendingQuery) {
 	if fl.hasStale {
 		waiting, fl.waiting, fl.hasStale = fl.waiting, nil, false
 	}
 	return waiting
 }
 
-func handle(waiting []*dnsserver.Later, tried *dnsserver.Tried) {
+func handle(waiting []*dnsserver.PendingQuery, tried *dnsserver.UpstreamResult) {
 	for _, l := range waiting {
 		l.Handle(tried)
 	}

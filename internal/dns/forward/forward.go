@@ -145,9 +145,9 @@ type Reply struct {
 	Query dnsserver.WireQuery
 	// Waiting are the queries with that question; it is empty for a late response. The receiver must end all of them before it returns,
 	// and set each to nil before it ends it, so that after a panic the rest can be ended.
-	Waiting []*dnsserver.Later
+	Waiting []*dnsserver.PendingQuery
 	// Out is flushed after the current batch of responses.
-	Out *dnsserver.Outgoing
+	Out *dnsserver.ResponseBatch
 }
 
 // A Forward is a dnsserver.Handler that asks upstream nameservers. All methods

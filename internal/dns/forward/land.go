@@ -116,7 +116,7 @@ func (n *lane) checked(fl *flight, err error) {
 }
 
 // dismiss charges the waiters and gives them the result.
-func (n *lane) dismiss(fl *flight, waiting []*dnsserver.Later, guests []*guest, l landing) {
+func (n *lane) dismiss(fl *flight, waiting []*dnsserver.PendingQuery, guests []*guest, l landing) {
 	for _, w := range waiting {
 		n.f.charge(w.Client(), &fl.spent)
 	}
@@ -158,7 +158,7 @@ func (l landing) parsed() (*dns.Msg, error) {
 }
 
 // tell delivers a final response to the waiting queries and the cache. Anything else goes to the Handler.
-func (n *lane) tell(fl *flight, l landing, waiting []*dnsserver.Later) {
+func (n *lane) tell(fl *flight, l landing, waiting []*dnsserver.PendingQuery) {
 	if l.err == nil && (l.msg == nil || l.msg.IsEdns0() == nil && exchange.Judge(l.msg, false, true) == exchange.Final) {
 		n.f.deliver(Reply{
 			Msg: l.msg, Wire: l.wire, From: l.from.handle, At: n.now, Tag: fl.tag, Waiting: waiting, Out: &n.out,
@@ -166,7 +166,7 @@ func (n *lane) tell(fl *flight, l landing, waiting []*dnsserver.Later) {
 		})
 		return
 	}
-	tried := &dnsserver.Tried{Msg: l.msg, Err: l.err}
+	tried := &dnsserver.UpstreamResult{Msg: l.msg, Err: l.err}
 	if l.err == nil {
 		tried.Server = l.from.Server
 	}

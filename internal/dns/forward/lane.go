@@ -28,7 +28,7 @@ type lane struct {
 
 	// The watcher's.
 	poll      poll
-	out       dnsserver.Outgoing
+	out       dnsserver.ResponseBatch
 	pace      blockwait.Pace
 	now       time.Time // when the current event was received
 	mails     []mail

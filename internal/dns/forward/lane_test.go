@@ -49,7 +49,7 @@ func newTunedServer(t testing.TB, change func(*Config), tune func(*exchange.Dial
 	}, servers...)
 	tune(s.f.dialer)
 	server := dnsserver.New(dnsserver.Config{
-		Miss: func(l *dnsserver.Later) bool { return s.f.Ask(l, 7, !s.noStale.Load()) },
+		Miss: func(l *dnsserver.PendingQuery) bool { return s.f.Ask(l, 7, !s.noStale.Load()) },
 		Handler: dnsserver.HandlerFunc(func(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
 			s.handled.Add(1)
 			return s.f.ServeDNS(ctx, q)
@@ -384,7 +384,7 @@ func TestTriedTwice(t *testing.T) {
 	f := newForward(t, patient, addresses...)
 	said := new(dns.Msg).SetQuestion("www.example.", dns.TypeA)
 	said.Response, said.Rcode = true, dns.RcodeRefused
-	tried := &dnsserver.Tried{Server: addresses[0], Msg: said}
+	tried := &dnsserver.UpstreamResult{Server: addresses[0], Msg: said}
 	for range 2 {
 		q := clientQuery("www.example.", dns.TypeA)
 		q.Tried = tried

@@ -181,12 +181,12 @@ func (n *lane) ring(fl *flight) {
 // release hands queries that have waited long enough to the Handler, which may have a stale answer. The flight goes on.
 func (n *lane) release(fl *flight) {
 	n.mu.Lock()
-	var waiting []*dnsserver.Later
+	var waiting []*dnsserver.PendingQuery
 	if !n.now.Before(fl.releaseAt) {
 		waiting = fl.releaseLocked()
 	}
 	n.mu.Unlock()
-	handle(waiting, &dnsserver.Tried{})
+	handle(waiting, &dnsserver.UpstreamResult{})
 }
 
 // isHopeless reports whether all servers of the flight are known to be dead. It checks servers that were silent recently, and sets

@@ -234,13 +234,13 @@ func (n *lane) left(fl *flight) {
 
 // releaseDark hands the waiting queries of a dark route to the Handler, which may have stale answers.
 func (n *lane) releaseDark(r *route) {
-	var all []*dnsserver.Later
+	var all []*dnsserver.PendingQuery
 	n.mu.Lock()
 	for fl := r.lines[n.index].oldest; fl != nil; fl = fl.links[inRoute].newer {
 		all = append(all, fl.releaseLocked()...)
 	}
 	n.mu.Unlock()
-	handle(all, &dnsserver.Tried{})
+	handle(all, &dnsserver.UpstreamResult{})
 }
 
 // ringAll fires the timers that are due.

@@ -6,22 +6,22 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// Outgoing gathers responses to Laters, of whatever sockets, so that those of one socket leave in one system call. It belongs
-// to one goroutine, who must Flush before it waits for anything. The zero Outgoing is ready for use.
-type Outgoing struct {
+// ResponseBatch gathers responses to PendingQueries, of whatever sockets, so that those of one socket leave in one system call. It belongs
+// to one goroutine, who must Flush before it waits for anything. The zero ResponseBatch is ready for use.
+type ResponseBatch struct {
 	box      outbox
-	laters   [batchSize]*Later // whose responses are in box
-	from, to int               // what send sends
-	failed   int               // of it
-	send     func(uintptr)     // is made once: a function value for each call would be an allocation
+	queries  [batchSize]*PendingQuery // whose responses are in box
+	from, to int                      // what send sends
+	failed   int                      // of it
+	send     func(uintptr)            // is made once: a function value for each call would be an allocation
 }
 
 // Buffer is where the response to the next SendWith may be written, and where it is kept until Flush if it fits.
-func (o *Outgoing) Buffer() []byte { return o.box.buffer() }
+func (o *ResponseBatch) Buffer() []byte { return o.box.buffer() }
 
 // SendWith sends the response, which is from that nameserver, at o's next Flush. The response must stay as it is until then; nil: none is sent. The query's
 // Msg is valid until SendWith is called.
-func (l *Later) SendWith(o *Outgoing, response []byte, from nameserver.Handle) {
+func (l *PendingQuery) SendWith(o *ResponseBatch, response []byte, from nameserver.Handle) {
 	if l.over.Swap(true) {
 		return
 	}
@@ -32,15 +32,15 @@ func (l *Later) SendWith(o *Outgoing, response []byte, from nameserver.Handle) {
 		l.end(nil)
 		return
 	}
-	o.laters[o.box.n] = l
+	o.queries[o.box.n] = l
 	o.box.add(response, l.x.client, l.mark)
-	if o.box.n == len(o.laters) {
+	if o.box.n == len(o.queries) {
 		o.Flush()
 	}
 }
 
 // Flush sends the gathered responses.
-func (o *Outgoing) Flush() {
+func (o *ResponseBatch) Flush() {
 	n := o.box.n
 	if n == 0 {
 		return
@@ -56,24 +56,24 @@ func (o *Outgoing) Flush() {
 			u.s.counters.writeErrors.Add(uint64(o.failed))
 		}
 		now := time.Now()
-		for i, l := range o.laters[o.from:o.to] {
+		for i, l := range o.queries[o.from:o.to] {
 			u.late.traffic.add(now.Sub(l.x.arrived), o.box.marks[o.from+i])
 		}
 	}
 	o.box.empty()
-	for _, l := range o.laters[:n] {
+	for _, l := range o.queries[:n] {
 		l.ended()
 	}
-	clear(o.laters[:n])
+	clear(o.queries[:n])
 }
 
 // gather puts those of the n that leave by the same socket as the first at from behind it, up to to.
-func (o *Outgoing) gather(n int) *udpSocket {
-	u := o.laters[o.from].u
+func (o *ResponseBatch) gather(n int) *udpSocket {
+	u := o.queries[o.from].u
 	o.to = o.from + 1
 	for i := o.to; i < n; i++ {
-		if o.laters[i].u == u {
-			o.laters[i], o.laters[o.to] = o.laters[o.to], o.laters[i]
+		if o.queries[i].u == u {
+			o.queries[i], o.queries[o.to] = o.queries[o.to], o.queries[i]
 			o.box.messages[i], o.box.messages[o.to] = o.box.messages[o.to], o.box.messages[i]
 			o.box.marks[i], o.box.marks[o.to] = o.box.marks[o.to], o.box.marks[i]
 			o.to++

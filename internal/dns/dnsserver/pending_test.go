@@ -16,9 +16,9 @@ import (
 // TestLaterAfterPanic: who was given a query by a Miss that panics then, and answers it late, answers no other one.
 func TestLaterAfterPanic(t *testing.T) {
 	var mu sync.Mutex
-	var given []*dnsserver.Later
+	var given []*dnsserver.PendingQuery
 	server := dnsserver.New(dnsserver.Config{
-		Miss: func(l *dnsserver.Later) bool {
+		Miss: func(l *dnsserver.PendingQuery) bool {
 			mu.Lock()
 			defer mu.Unlock()
 			if len(given) == 0 {

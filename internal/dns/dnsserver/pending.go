@@ -10,9 +10,9 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// Later is a query over UDP that is answered after its receiver has gone on to the next one. It has one of the MaxInFlight
+// PendingQuery is a query over UDP that is answered after its receiver has gone on to the next one. It has one of the MaxInFlight
 // places. Send, SendWith or Handle ends it, from whatever goroutine: it must not be touched any more.
-type Later struct {
+type PendingQuery struct {
 	u     *udpSocket
 	x     exchange
 	query WireQuery // zero: only the Handler can answer it
@@ -25,25 +25,25 @@ type Later struct {
 // MissFunc takes over a query that Wire has no answer to, and calls Send or Handle sooner or later. With false it does not,
 // and the Handler answers. It is called from many goroutines at once, from those that receive: it must not wait for
 // anything.
-type MissFunc func(*Later) bool
+type MissFunc func(*PendingQuery) bool
 
-// Tried is what came of asking the upstream nameservers before the Handler is asked: Msg, in which there is more than Send could
+// UpstreamResult is what came of asking the upstream nameservers before the Handler is asked: Msg, in which there is more than Send could
 // say, or Err, or nothing yet, after some time.
-type Tried struct {
+type UpstreamResult struct {
 	Server nameserver.Server // that Msg is from
 	Msg    *dns.Msg
 	Err    error
 }
 
 // IsLate reports whether the query has been waiting for an answer.
-func (t *Tried) IsLate() bool { return t != nil && t.Msg == nil && t.Err == nil }
+func (t *UpstreamResult) IsLate() bool { return t != nil && t.Msg == nil && t.Err == nil }
 
 // later answers a query that has a place. It copies the query, whose memory is the receiver's. q has been read from it; isWire
 // is false for one that is no WireQuery.
 func (u *udpSocket) later(x *exchange, q *WireQuery, isWire bool) {
-	l, _ := u.s.laters.Get().(*Later)
+	l, _ := u.s.pending.Get().(*PendingQuery)
 	if l == nil {
-		l = new(Later)
+		l = new(PendingQuery)
 	}
 	l.u, l.x, l.mark = u, *x, q.mark()
 	l.x.wire = append(l.wire[:0], x.wire...) // a longer query gets memory of its own
@@ -61,16 +61,16 @@ func (u *udpSocket) later(x *exchange, q *WireQuery, isWire bool) {
 
 // drop has the last who holds it keep it for another query. Until Miss has returned it is this query's, and for good where
 // Miss panics: then it may be answered twice, of which the first counts.
-func (l *Later) drop() {
+func (l *PendingQuery) drop() {
 	if l.holds.Add(-1) == 0 {
 		s := l.u.s
-		*l = Later{}
-		s.laters.Put(l)
+		*l = PendingQuery{}
+		s.pending.Put(l)
 	}
 }
 
 // miss is Config.Miss, whatever it does: of a query that it panics at nobody knows how far it came.
-func (s *Server) miss(l *Later) (taken bool) {
+func (s *Server) miss(l *PendingQuery) (taken bool) {
 	defer func() {
 		if p := recover(); p != nil {
 			s.panicked(l.x, p)
@@ -82,10 +82,10 @@ func (s *Server) miss(l *Later) (taken bool) {
 }
 
 // Query is the query. Its Msg is valid until Send or Handle is called.
-func (l *Later) Query() WireQuery { return l.query }
+func (l *PendingQuery) Query() WireQuery { return l.query }
 
 // Send sends the response, which is from that nameserver; nil: none is sent.
-func (l *Later) Send(response []byte, from nameserver.Handle) {
+func (l *PendingQuery) Send(response []byte, from nameserver.Handle) {
 	if l.over.Swap(true) {
 		return
 	}
@@ -96,9 +96,9 @@ func (l *Later) Send(response []byte, from nameserver.Handle) {
 }
 
 // Client is who asks.
-func (l *Later) Client() netip.Addr { return l.x.client.Addr() }
+func (l *PendingQuery) Client() netip.Addr { return l.x.client.Addr() }
 
-func (l *Later) count(response []byte) {
+func (l *PendingQuery) count(response []byte) {
 	if response == nil {
 		l.u.s.counters.silent.Add(1)
 	} else {
@@ -107,7 +107,7 @@ func (l *Later) count(response []byte) {
 }
 
 // Handle has the Handler answer, on another goroutine. tried is Query.Tried for it.
-func (l *Later) Handle(tried *Tried) {
+func (l *PendingQuery) Handle(tried *UpstreamResult) {
 	if l.over.Swap(true) {
 		return
 	}
@@ -115,7 +115,7 @@ func (l *Later) Handle(tried *Tried) {
 	go l.handle()
 }
 
-func (l *Later) handle() {
+func (l *PendingQuery) handle() {
 	s := l.u.s
 	defer s.recovered(exchange{})
 	buf := s.buffers.Get().(*[]byte)
@@ -124,13 +124,13 @@ func (l *Later) handle() {
 }
 
 // end sends the response; nil: none is sent.
-func (l *Later) end(response []byte) {
+func (l *PendingQuery) end(response []byte) {
 	defer l.ended()
 	l.u.send(response, l.x.client)
 	l.u.late.traffic.add(time.Since(l.x.arrived), l.mark.with(response))
 }
 
-func (l *Later) ended() {
+func (l *PendingQuery) ended() {
 	l.u.s.leave(l.x.client.Addr())
 	l.u.active.Done()
 	l.drop()
