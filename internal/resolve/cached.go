@@ -29,7 +29,7 @@ func fastCache(_ *Resolver, s *state, w *walk) verdict {
 
 // missed is cache.Config.Next.
 func (r *Resolver) missed(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
-	return rest{r, r.state.Load(), screenAt, false}.ServeDNS(ctx, q)
+	return rest{r, r.state.Load(), screenAt, false}.answer(ctx, q)
 }
 
 // clusterLimit is how long an answer for a cluster name may be cached: a Service that appears or moves must be

@@ -19,34 +19,34 @@ const clusterPatience = 500 * time.Millisecond
 func serveCluster(ctx context.Context, s *state, q *dnsserver.Query, next rest) (*dns.Msg, error) {
 	apex := s.zoneOf(q.Domain())
 	if next.foreign || apex.IsZero() {
-		return next.ServeDNS(ctx, q)
+		return next.answer(ctx, q)
 	}
 	r, remembered := next.r, rest{next.r, s, anyAt, false}
 	if len(s.Overrides) > 0 && s.IsOverridden(q.Domain()) {
-		return remembered.ServeDNS(ctx, q)
+		return remembered.answer(ctx, q)
 	}
 	if s.zone == nil && len(s.ClusterDNS) == 0 {
 		return nil, &dnsserver.ExtendedError{Code: dns.ExtendedErrorCodeNotReady, Text: "no cluster DNS server is known for " + apex.String()}
 	}
 	hasServers := len(s.ClusterDNS) > 0 && !s.IsOfClusterSet(q.Domain()) // they may not know that domain
 	if s.zone == nil {
-		return remembered.ServeDNS(ctx, q)
+		return remembered.answer(ctx, q)
 	}
 	if !hasServers && s.zone.Snapshot() == nil {
 		r.names.await(ctx)
 		if now := r.state.Load(); now != s { // what was waited for is known there
-			return rest{r, now, next.from - 1, false}.ServeDNS(ctx, q)
+			return rest{r, now, next.from - 1, false}.answer(ctx, q)
 		}
 	}
 	snapshot := s.zone.Snapshot()
 	switch {
 	case !hasServers:
 	case snapshot == nil:
-		return remembered.ServeDNS(ctx, q)
+		return remembered.answer(ctx, q)
 	case snapshot.IsStale():
 		limited, cancel := context.WithTimeout(ctx, clusterPatience)
 		defer cancel()
-		if m, err := remembered.ServeDNS(limited, q); err == nil && m != nil && m.Rcode != dns.RcodeServerFailure {
+		if m, err := remembered.answer(limited, q); err == nil && m != nil && m.Rcode != dns.RcodeServerFailure {
 			return m, nil
 		}
 	}

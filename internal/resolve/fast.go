@@ -7,38 +7,6 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnswire"
 )
 
-// verdict is what a handler says to a query that was not parsed.
-type verdict int
-
-const (
-	pass     verdict = iota // it has no say in the answer
-	stop                    // it may have one: ServeDNS answers
-	answered                // walk.response is the answer, or the upstreams are the ones to ask
-)
-
-func stopIf(mayHaveSay bool) verdict {
-	if mayHaveSay {
-		return stop
-	}
-	return pass
-}
-
-// walk is the way of one query, which was not parsed, through the list.
-type walk struct {
-	q        *dnsserver.WireQuery
-	question []byte // its AppendKey
-	name     []byte // its name, as the text of a dnsname.Name; nil if it has octets that no dnsname.Name has
-	isOfZone bool   // the name is in one of the cluster's zones, or may be
-	response []byte // the answer is appended to it, unless isMiss
-
-	isMiss bool                    // nothing is remembered: upstreams are to be asked
-	later  *dnsserver.PendingQuery // what they answer goes there; nil: they are not asked
-
-	roomForQuestion [dnswire.MaxQuestion]byte
-	roomForName     [dnswire.MaxName]byte
-	roomForQuery    dnsserver.WireQuery
-}
-
 // begin returns a walk for q, of which nothing is on the heap. It goes back by end.
 func (r *Resolver) begin(s *state, q dnsserver.WireQuery) *walk {
 	w := r.walks.Get().(*walk)

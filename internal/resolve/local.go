@@ -20,7 +20,7 @@ const ProbeZone = ".loop.node-dns."
 // serveProbe answers our own loop probes, which came back.
 func serveProbe(ctx context.Context, _ *state, q *dnsserver.Query, next rest) (*dns.Msg, error) {
 	if !next.r.config.IsProbe(q.Name) {
-		return next.ServeDNS(ctx, q)
+		return next.answer(ctx, q)
 	}
 	q.Origin = dnsserver.OriginSelf
 	return reply(q, dns.RcodeNameError), nil
@@ -33,7 +33,7 @@ func stopAtProbe(_ *Resolver, _ *state, w *walk) verdict {
 // serveLocalhost answers localhost, and names below it (RFC 6761 section 6.3).
 func serveLocalhost(ctx context.Context, _ *state, q *dnsserver.Query, next rest) (*dns.Msg, error) {
 	if !isLocalhost([]byte(q.Name.String())) {
-		return next.ServeDNS(ctx, q)
+		return next.answer(ctx, q)
 	}
 	q.Origin = dnsserver.OriginLocalhost
 	m, question := reply(q, dns.RcodeSuccess), q.Msg.Question[0]
@@ -61,7 +61,7 @@ func refusePlain(ctx context.Context, s *state, q *dnsserver.Query, next rest) (
 	qtype := q.Msg.Question[0].Qtype
 	isPlain := s.Config.DomainNeeded && q.Name.Labels() == 1 && (qtype == dns.TypeA || qtype == dns.TypeAAAA)
 	if !isPlain || next.r.isRouted(q.Name) || s.Local.Exists(q.Name) {
-		return next.ServeDNS(ctx, q)
+		return next.answer(ctx, q)
 	}
 	q.Origin = dnsserver.OriginRule
 	return reply(q, dns.RcodeNameError), nil

@@ -14,7 +14,7 @@ import (
 // NXDOMAIN from there is not believed.
 func serveLocalData(ctx context.Context, s *state, q *dnsserver.Query, next rest) (*dns.Msg, error) {
 	if s.Local.IsEmpty() {
-		return next.ServeDNS(ctx, q)
+		return next.answer(ctx, q)
 	}
 	if answer, ok := s.Local.Answer(q.Msg.Question[0], q.Name, next.r.routedLabels(s, q.Name), s.near(q.Local.Addr())); ok {
 		if q.Msg.Question[0].Qtype == dns.TypeANY {
@@ -26,7 +26,7 @@ func serveLocalData(ctx context.Context, s *state, q *dnsserver.Query, next rest
 		m.Answer = answer
 		return m, nil
 	}
-	m, err := next.ServeDNS(ctx, q)
+	m, err := next.answer(ctx, q)
 	if m != nil && m.Rcode == dns.RcodeNameError && s.Local.Exists(q.Name) {
 		m.Rcode = dns.RcodeSuccess
 	}

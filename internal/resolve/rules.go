@@ -16,7 +16,7 @@ import (
 // filterAddresses is dnsmasq's filter-A and filter-AAAA: it takes these records out of answers, the cluster's too, which dnsmasq has
 // from an upstream. The questions are asked all the same, so that a name that does not exist does not.
 func filterAddresses(ctx context.Context, s *state, q *dnsserver.Query, next rest) (*dns.Msg, error) {
-	m, err := next.ServeDNS(ctx, q)
+	m, err := next.answer(ctx, q)
 	if m != nil && (s.Options.FilterA || s.Options.FilterAAAA) {
 		filterAnswers(m, s.Options)
 	}
@@ -51,7 +51,7 @@ func filterAnswers(m *dns.Msg, o dnsmasqconf.Options) {
 // refuseWindows is dnsmasq's filterwin2k: what Windows asks for all the time does not exist.
 func refuseWindows(ctx context.Context, s *state, q *dnsserver.Query, next rest) (*dns.Msg, error) {
 	if !s.Options.FilterWin2K || !asksAsWindows(q.Msg.Question[0]) {
-		return next.ServeDNS(ctx, q)
+		return next.answer(ctx, q)
 	}
 	return ruled(q, dns.RcodeSuccess), nil
 }
@@ -64,7 +64,7 @@ func stopAtWindows(_ *Resolver, s *state, w *walk) verdict {
 // refusePrivate is dnsmasq's bogus-priv: names of private addresses are not asked upstream, unless a route has them.
 func refusePrivate(ctx context.Context, s *state, q *dnsserver.Query, next rest) (*dns.Msg, error) {
 	if !s.Options.BogusPrivate || q.Msg.Question[0].Qtype != dns.TypePTR || !isPrivate(q.Name) || next.r.isRouted(q.Name) {
-		return next.ServeDNS(ctx, q)
+		return next.answer(ctx, q)
 	}
 	return ruled(q, dns.RcodeNameError), nil
 }
@@ -116,7 +116,7 @@ func privateZones() []dnsname.Name {
 
 // limitTTL is dnsmasq's max-ttl: what clients see, not what is remembered.
 func limitTTL(ctx context.Context, s *state, q *dnsserver.Query, next rest) (*dns.Msg, error) {
-	m, err := next.ServeDNS(ctx, q)
+	m, err := next.answer(ctx, q)
 	highest := s.clientTTL()
 	if m == nil || highest == 0 {
 		return m, err
@@ -136,7 +136,7 @@ func (s *state) clientTTL() uint32 { return uint32(max(s.Settings.ClientTTL, 0))
 // the largest answers by it. RFC 8482 section 4.2 has this record for it, which tells resolvers that they have an answer.
 func serveMinimalAny(ctx context.Context, _ *state, q *dnsserver.Query, next rest) (*dns.Msg, error) {
 	if q.Msg.Question[0].Qtype != dns.TypeANY {
-		return next.ServeDNS(ctx, q)
+		return next.answer(ctx, q)
 	}
 	q.Origin = dnsserver.OriginRule
 	m := reply(q, dns.RcodeSuccess)

@@ -20,7 +20,7 @@ var errIgnored = errors.New("its address is to be ignored (ignore-address)")
 // screen drops what an upstream has no say about, and follows an alias that leads there. Then it applies dnsmasq's alias,
 // bogus-nxdomain and stop-dns-rebind. The cache gets what is left.
 func screen(ctx context.Context, s *state, q *dnsserver.Query, next rest) (*dns.Msg, error) {
-	m, err := next.ServeDNS(ctx, q)
+	m, err := next.answer(ctx, q)
 	if m == nil {
 		return nil, err
 	}
