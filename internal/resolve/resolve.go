@@ -16,7 +16,6 @@ import (
 
 	"github.com/miekg/dns"
 
-	"github.com/node-dns/node-dns/internal/autopath"
 	"github.com/node-dns/node-dns/internal/dns/cache"
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
@@ -53,7 +52,7 @@ type Resolver struct {
 	state   atomic.Pointer[state] // never nil
 	names   clusterNames
 
-	autopath  autopath.Autopath
+	autopath  autopath
 	absent    percpu.Counter // cluster names that do not exist, as answered
 	walks     sync.Pool
 	refreshes sync.WaitGroup // of stale answers
@@ -98,14 +97,14 @@ func (r *Resolver) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, 
 // further on in the pod's search list.
 func (r *Resolver) AsPodOf(ctx context.Context, namespace string, q *dnsserver.Query) (m *dns.Msg, walked bool, err error) {
 	s := r.state.Load()
-	var once autopath.Autopath
-	m, err = once.ServeDNS(ctx, q, rest{r, s, selfAt, false}, func(netip.Addr) []dnsname.Name {
+	var once autopath
+	m, err = once.serve(ctx, q, rest{r, s, selfAt, false}, func(netip.Addr) []dnsname.Name {
 		if namespace == "" || r.config.NoSearch(s.Policy) != "" {
 			return nil
 		}
 		return s.Search.Of(namespace)
 	})
-	return m, once.Stats().Answered > 0, err
+	return m, once.stats().Answered > 0, err
 }
 
 // Addrs are the addresses of a name as a client on this host would be told. The error says why there are none.
@@ -145,7 +144,7 @@ func (r *Resolver) Cache() *cache.Cache { return r.state.Load().cache }
 func (r *Resolver) Absent() uint64 { return r.absent.Load() }
 
 // Walked are the counts of walks through search lists.
-func (r *Resolver) Walked() autopath.Stats { return r.autopath.Stats() }
+func (r *Resolver) Walked() Walked { return r.autopath.stats() }
 
 // FlushStale forgets the answers of servers that are not asked for the name any more.
 func (r *Resolver) FlushStale() int {

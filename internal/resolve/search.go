@@ -12,7 +12,7 @@ import (
 
 // walkSearchList goes on through a pod's search list where a name of the cluster does not exist.
 func walkSearchList(ctx context.Context, s *state, q *dnsserver.Query, next rest) (*dns.Msg, error) {
-	return next.r.autopath.ServeDNS(ctx, q, next, func(client netip.Addr) []dnsname.Name {
+	return next.r.autopath.serve(ctx, q, next, func(client netip.Addr) []dnsname.Name {
 		return s.Search.Of(next.r.namespaceOf(s, client))
 	})
 }

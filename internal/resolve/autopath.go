@@ -1,10 +1,4 @@
-// Package autopath walks a pod's search list on the node: a query for google.com.shop.svc.cluster.local is answered with
-// a CNAME to google.com and its addresses, where the pod would have asked for google.com.svc.cluster.local,
-// google.com.cluster.local and google.com after it, each for A and AAAA (kubernetes issue 33554).
-//
-// It is apart from zone because it knows no Services: it asks the handler behind it for one name after the other, as
-// the pod's resolver library would.
-package autopath
+package resolve
 
 import (
 	"context"
@@ -17,38 +11,41 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 )
 
-// SearchFunc returns the search list that a client's resolver goes through: the kubelet's for a pod, in order. Nil means
+// searchFunc returns the search list that a client's resolver goes through: the kubelet's for a pod, in order. Nil means
 // that it is not known; then nothing is done for the client. It is called concurrently.
-type SearchFunc func(client netip.Addr) []dnsname.Name
+type searchFunc func(client netip.Addr) []dnsname.Name
 
-// Autopath walks search lists, and counts. Its zero value is ready. It is safe for concurrent use.
-type Autopath struct {
+// autopath walks a pod's search list on the node: a query for google.com.shop.svc.cluster.local is answered with
+// a CNAME to google.com and its addresses, where the pod would have asked for google.com.svc.cluster.local,
+// google.com.cluster.local and google.com after it, each for A and AAAA (kubernetes issue 33554). It asks for one name after the other,
+// as the pod's resolver library would, and counts. Its zero value is ready. It is safe for concurrent use.
+type autopath struct {
 	answered, saved atomic.Uint64
 }
 
-// Stats are counts since the start.
-type Stats struct {
+// Walked are counts of walks through search lists since the start.
+type Walked struct {
 	Answered uint64 // queries answered with a name further on in the search list
 	Saved    uint64 // queries that their clients did not have to send for it
 }
 
-// Stats returns the counts.
-func (a *Autopath) Stats() Stats {
-	return Stats{Answered: a.answered.Load(), Saved: a.saved.Load()}
+// stats returns the counts.
+func (a *autopath) stats() Walked {
+	return Walked{Answered: a.answered.Load(), Saved: a.saved.Load()}
 }
 
-// ServeDNS answers q with what next says. Only a name below the first domain of the client's search list is walked on
+// serve answers q with what next says. Only a name below the first domain of the client's search list is walked on
 // from, and only where it does not exist: what follows is then what the client would ask for next.
 //
 // Where the walk is not sure of what the client would make of a name on its way, the client gets the answer to what it
 // asked, that there is no such name, and goes on by itself: it finds what it finds without us. Resolver libraries part
 // there: glibc goes past a name that has other records and past a server's failure, musl ends at both.
-func (a *Autopath) ServeDNS(ctx context.Context, q *dnsserver.Query, next dnsserver.Handler, search SearchFunc) (*dns.Msg, error) {
+func (a *autopath) serve(ctx context.Context, q *dnsserver.Query, next dnsserver.Handler, search searchFunc) (*dns.Msg, error) {
 	first, err := next.ServeDNS(ctx, q)
 	if err != nil || first == nil || !isAbsent(first) {
 		return first, err
 	}
-	name, domains := walks(q, search)
+	name, domains := beginning(q, search)
 	if name == "" {
 		return first, nil
 	}
@@ -68,8 +65,8 @@ func (a *Autopath) ServeDNS(ctx context.Context, q *dnsserver.Query, next dnsser
 	return first, nil
 }
 
-// walks returns the name that the client looks for, and what is left of its search list; "" when q is none of a walk.
-func walks(q *dnsserver.Query, list SearchFunc) (string, []dnsname.Name) {
+// beginning returns the name that the client looks for, and what is left of its search list; "" when q is none of a walk.
+func beginning(q *dnsserver.Query, list searchFunc) (string, []dnsname.Name) {
 	question := q.Msg.Question[0]
 	if question.Qclass != dns.ClassINET || question.Qtype != dns.TypeA && question.Qtype != dns.TypeAAAA || q.Name.IsZero() {
 		return "", nil
@@ -97,19 +94,19 @@ func candidates(name string, search []dnsname.Name) []string {
 // the first label's length and the root are not in the text.
 const maxName = 254
 
-// verdict is what a name on the way is to the walk.
-type verdict int
+// step is what a name on the way is to the walk.
+type step int
 
 const (
-	absent verdict = iota // the walk goes on
-	found                 // it is the one
+	absent step = iota // the walk goes on
+	found              // it is the one
 	unsure
 )
 
 // judge asks for q. A name is the one when there is an answer for either family, as in getaddrinfo(3): A and AAAA are
 // answered from one decision. To decide each alone mixed the families of two hosts (coredns issue 2842). A failure is no
 // absence: who goes on past one answers with the wrong host when a server is down for a moment (coredns issue 3765).
-func judge(ctx context.Context, q *dnsserver.Query, next dnsserver.Handler) (*dns.Msg, verdict) {
+func judge(ctx context.Context, q *dnsserver.Query, next dnsserver.Handler) (*dns.Msg, step) {
 	m, err := next.ServeDNS(ctx, q)
 	switch {
 	case err != nil || m == nil || m.Rcode != dns.RcodeSuccess && !isAbsent(m):
@@ -138,17 +135,17 @@ func isAbsent(m *dns.Msg) bool { return m.Rcode == dns.RcodeNameError }
 func hasAnswer(m *dns.Msg) bool { return m.Rcode == dns.RcodeSuccess && len(m.Answer) > 0 }
 
 func renamed(q *dnsserver.Query, name string) *dnsserver.Query {
-	return with(q, dns.Question{Name: name, Qtype: q.Msg.Question[0].Qtype, Qclass: dns.ClassINET})
+	return reasked(q, dns.Question{Name: name, Qtype: q.Msg.Question[0].Qtype, Qclass: dns.ClassINET})
 }
 
 func otherFamily(q *dnsserver.Query) *dnsserver.Query {
 	question := q.Msg.Question[0]
 	question.Qtype = dns.TypeA + dns.TypeAAAA - question.Qtype
-	return with(q, question)
+	return reasked(q, question)
 }
 
-// with is q with another question. The message of a Query is read-only, and may be kept.
-func with(q *dnsserver.Query, question dns.Question) *dnsserver.Query {
+// reasked is q with another question. The message of a Query is read-only, and may be kept.
+func reasked(q *dnsserver.Query, question dns.Question) *dnsserver.Query {
 	m := *q.Msg
 	m.Question = []dns.Question{question}
 	name, _ := dnsname.Parse(question.Name) // of the labels of two Names; the zero Name when they are too long together

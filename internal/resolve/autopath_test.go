@@ -1,4 +1,4 @@
-package autopath_test
+package resolve
 
 import (
 	"context"
@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/miekg/dns"
 
-	"github.com/node-dns/node-dns/internal/autopath"
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
@@ -72,7 +71,7 @@ var (
 	pod      = netip.MustParseAddr("10.128.0.7")
 )
 
-func searchOf(domains string) autopath.SearchFunc {
+func searchOf(domains string) searchFunc {
 	var list []dnsname.Name
 	for _, domain := range strings.Fields(domains) {
 		name, err := dnsname.Parse(domain)
@@ -91,14 +90,14 @@ func searchOf(domains string) autopath.SearchFunc {
 
 const kubelets = "shop.svc.cluster.local svc.cluster.local cluster.local example.com"
 
-// walker is an Autopath with what it is given for each query.
+// walker is an autopath with what it is given for each query.
 type walker struct {
-	autopath.Autopath
+	autopath
 	next   dnsserver.Handler
-	search autopath.SearchFunc
+	search searchFunc
 }
 
-func newWalker(next dnsserver.Handler, search autopath.SearchFunc) *walker {
+func newWalker(next dnsserver.Handler, search searchFunc) *walker {
 	return &walker{next: next, search: search}
 }
 
@@ -106,7 +105,7 @@ func ask(t *testing.T, a *walker, name, qtype string, client netip.Addr) (*dns.M
 	t.Helper()
 	m := new(dns.Msg).SetQuestion(name, dns.StringToType[qtype])
 	parsed, _ := dnsname.Parse(name) // the zero Name for odd octets, as in dnsserver
-	return a.ServeDNS(t.Context(), &dnsserver.Query{Msg: m, Name: parsed, Client: netip.AddrPortFrom(client, 4000), Proto: dnsserver.UDP}, a.next, a.search)
+	return a.serve(t.Context(), &dnsserver.Query{Msg: m, Name: parsed, Client: netip.AddrPortFrom(client, 4000), Proto: dnsserver.UDP}, a.next, a.search)
 }
 
 func TestAutopath(t *testing.T) {
@@ -262,7 +261,7 @@ func TestStats(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got, want := a.Stats(), (autopath.Stats{Answered: 1, Saved: 4}); got != want {
+	if got, want := a.stats(), (Walked{Answered: 1, Saved: 4}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }
