@@ -1,9 +1,9 @@
-// Package daemon is `node-dns serve`: it builds listeners, routes and cache from the configuration and the captured
-// upstreams, and rebuilds what has changed when they change.
+// Package daemon is `node-dns serve`: it starts, follows changes, hands over to a successor, and stops.
 //
-// It decides in pure functions (newServing, wantedListeners) and applies what they say; the packages below do the
-// work. It runs unprivileged: what must be written to the host's files it only asks for, by a request file that a
-// systemd path unit turns into a run of origin-dns-dispatcher.
+// It decides nothing about answers: internal/policy makes a Policy of all inputs, internal/resolve answers by it, and
+// internal/admin/view shows it. One goroutine, the follower, looks at the host and puts the next Policy in the place of the last one
+// (takeover.go). The daemon runs unprivileged: it asks for changes of the host's files by a request file, which a systemd path unit
+// turns into a run of origin-dns-dispatcher.
 package daemon
 
 import (
