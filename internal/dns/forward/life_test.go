@@ -43,9 +43,9 @@ func TestNoGoroutine(t *testing.T) {
 	clients = append(clients, loading)
 	await(t, "all are asked", func() bool { return s.f.flights.count() == questions })
 	await(t, "the first are asked again", func() bool { return stateOf(s.f, addresses[0]).Retries > questions/2 })
-	if n := runtime.NumGoroutine() - before; n > questions/4 { // the load's, checks, and last resorts, of which there are 64
-		t.Errorf("%d goroutines for %d questions", n, questions)
-	}
+	// The load's, checks, and last resorts, of which there are 64. On a busy machine there are more for a moment; questions that took
+	// one each would stay.
+	await(t, "few goroutines for the questions", func() bool { return runtime.NumGoroutine()-before <= questions/4 })
 	s.f.Close()
 	for _, c := range clients {
 		c.Stop()
