@@ -12,7 +12,6 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/resolvconf"
-	"github.com/node-dns/node-dns/internal/resolved"
 	"github.com/node-dns/node-dns/internal/sys/dbusconn"
 	"github.com/node-dns/node-dns/internal/sys/unitctl"
 )
@@ -44,14 +43,14 @@ func (s State) hasDropIn() bool { return s.DropIn.Exists && isDropIn(s.DropIn.Da
 
 // PointsResolved reports whether systemd-resolved is to ask this node.
 func (s State) PointsResolved() bool {
-	d, ours := resolved.ParseDropIn(s.DropIn.Data)
+	d, ours := ParseDropIn(s.DropIn.Data)
 	return ours && d.Server.IsValid()
 }
 
 func (p Paths) hasDropIn() bool { return isDropIn(ReadFile(p.Root, p.DropIn).Data) }
 
 func isDropIn(text []byte) bool {
-	_, ours := resolved.ParseDropIn(text)
+	_, ours := ParseDropIn(text)
 	return ours
 }
 
@@ -70,7 +69,7 @@ func (s State) named() []netip.Addr {
 	if s.isOurs() {
 		addrs = resolvconf.Parse(s.ResolvConf.Data).Nameservers()
 	}
-	if d, ours := resolved.ParseDropIn(s.DropIn.Data); ours && d.Server.IsValid() {
+	if d, ours := ParseDropIn(s.DropIn.Data); ours && d.Server.IsValid() {
 		addrs = append(addrs, d.Server)
 	}
 	return addrs
@@ -82,7 +81,7 @@ func (s *State) lookAtResolvedConf() {
 	if via != nodeconfig.ResolvConfResolved && via != nodeconfig.ResolvConfAuto && !s.Paths.hasDropIn() {
 		return
 	}
-	conf, err := resolved.ReadConf(s.Paths.Root, s.Paths.host(s.Paths.DropIn))
+	conf, err := ReadResolvedConf(s.Paths.Root, s.Paths.host(s.Paths.DropIn))
 	if err != nil {
 		s.problem("%v", err)
 		return
@@ -110,7 +109,7 @@ func holdResolved(s State) string {
 // askHere are the steps that have systemd-resolved ask this node. It is told once more where it does not yet: an earlier
 // run may have ended before.
 func askHere(s State, here netip.Addr) []Step {
-	text := resolved.DropIn{Server: here, Domains: askedDomains(s)}.Bytes()
+	text := DropIn{Server: here, Domains: askedDomains(s)}.Bytes()
 	step, changes := writeStep(s.Paths.DropIn, s.DropIn, text)
 	if !changes && !s.resolvedAsks(here) {
 		step, changes = Step{Path: s.Paths.DropIn, Action: WriteFile, Data: text, Mode: 0o644, Before: s.DropIn}, true
@@ -124,7 +123,7 @@ func askHere(s State, here netip.Addr) []Step {
 
 // keepAsking names this node in a drop-in that is ours, and changes nothing else in it.
 func keepAsking(s State, here netip.Addr) []Step {
-	d, ours := resolved.ParseDropIn(s.DropIn.Data)
+	d, ours := ParseDropIn(s.DropIn.Data)
 	if !ours || !d.Server.IsValid() || !here.IsValid() || s.NetErr != nil || d.Server == here {
 		return nil
 	}
@@ -138,7 +137,7 @@ func unaskSteps(s State) []Step {
 	if !s.hasDropIn() {
 		return nil
 	}
-	empty := resolved.DropIn{}.Bytes()
+	empty := DropIn{}.Bytes()
 	return []Step{
 		{Path: s.Paths.DropIn, Action: WriteFile, Data: empty, Mode: 0o644, Before: s.DropIn, Tell: systemdResolved},
 		{Path: s.Paths.DropIn, Action: Remove, Before: File{Exists: true, Data: empty, Mode: 0o644}},
@@ -199,7 +198,7 @@ func askedDomains(s State) []string {
 		}
 	}
 	domains = append(domains, "~.")
-	before, _ := resolved.ParseDropIn(s.DropIn.Data)
+	before, _ := ParseDropIn(s.DropIn.Data)
 	for _, domain := range before.Domains {
 		if strings.HasPrefix(domain, "~") {
 			add(domain)

@@ -13,7 +13,6 @@ import (
 
 	"github.com/node-dns/node-dns/internal/nm"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
-	"github.com/node-dns/node-dns/internal/resolved"
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
@@ -53,7 +52,7 @@ const (
 // resolvedUplinks is what systemd-resolved makes of its uplinks' file when it reads the drop-in: the servers of its files before those
 // of the links, and the search domains alike. ours is the address that the drop-in may have named before.
 func resolvedUplinks(before string, dropIn []byte, ours string) string {
-	d, _ := resolved.ParseDropIn(dropIn)
+	d, _ := ParseDropIn(dropIn)
 	var servers, search string
 	if d.Server.IsValid() {
 		servers = "nameserver " + d.Server.String() + "\n"
@@ -111,7 +110,7 @@ func (w *tree) setLinks(text string) {
 
 func (w *tree) dropIn() string {
 	text, _ := os.ReadFile(w.paths.DropIn)
-	return strings.TrimPrefix(string(text), resolved.Watermark+"\n")
+	return strings.TrimPrefix(string(text), Watermark+"\n")
 }
 
 // want is the whole drop-in below its first line, "" for none, and how often systemd-resolved was told so far.
@@ -277,9 +276,9 @@ func TestLawsViaResolved(t *testing.T) {
 		if d.IntN(3) > 0 {
 			s.ResolvConf = link(stubTarget, stubText)
 		}
-		on := resolved.DropIn{Server: addr(pick(d, nodeIP, "10.0.0.2")), Domains: []string{"cluster.local", "~."}}
-		s.DropIn = pick(d, File{}, file(string(on.Bytes())), file(string(resolved.DropIn{}.Bytes())), file("[Resolve]\nDNS=10.0.0.1\n"))
-		s.ResolvedSays = pick(d, nil, &resolved.Conf{}, &resolved.Conf{Domains: []string{"a.example", "~."}}, &resolved.Conf{Over: "x"})
+		on := DropIn{Server: addr(pick(d, nodeIP, "10.0.0.2")), Domains: []string{"cluster.local", "~."}}
+		s.DropIn = pick(d, File{}, file(string(on.Bytes())), file(string(DropIn{}.Bytes())), file("[Resolve]\nDNS=10.0.0.1\n"))
+		s.ResolvedSays = pick(d, nil, &ResolvedConf{}, &ResolvedConf{Domains: []string{"a.example", "~."}}, &ResolvedConf{Over: "x"})
 		if !t.Run(fmt.Sprint(seed), func(t *testing.T) { checkViaResolved(t, s) }) {
 			return
 		}
@@ -293,7 +292,7 @@ func checkViaResolved(t *testing.T, s State) {
 	known.Net = assumed(s)
 	checkUpstreams(t, known, p)
 	answering, silent := after(s, p.Steps(true)), after(s, p.Steps(false))
-	asked, _ := resolved.ParseDropIn(answering.DropIn.Data)
+	asked, _ := ParseDropIn(answering.DropIn.Data)
 	switch {
 	case p.Hold == LeftToAdmin:
 		if _, known := originalStep(s); answering.hasDropIn() || answering.isOurs() && known {

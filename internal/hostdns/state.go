@@ -11,7 +11,6 @@ import (
 	"github.com/node-dns/node-dns/internal/nm"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/resolvconf"
-	"github.com/node-dns/node-dns/internal/resolved"
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
@@ -23,7 +22,7 @@ type State struct {
 	// NetworkManagerSays is what its configuration files say, but for our Snippet; nil: not known, or NetworkManager reads others.
 	NetworkManagerSays *nm.Conf
 	// ResolvedSays is what systemd-resolved's configuration files say, but for our DropIn; nil: not known, or of no interest.
-	ResolvedSays  *resolved.Conf
+	ResolvedSays  *ResolvedConf
 	Config        nodeconfig.Config
 	NetErr        error // why the kernel could not be asked; Net knows no address then
 	ConfigErr     error // faults in the configuration; Config holds the rest of it

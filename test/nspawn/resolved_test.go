@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/node-dns/node-dns/internal/resolved"
+	"github.com/node-dns/node-dns/internal/hostdns"
 )
 
 const (
@@ -14,7 +14,7 @@ const (
 	dropIn      = "/run/systemd/resolved.conf.d/90-node-dns.conf"
 	nodeDNSFile = "/etc/node-dns/node-dns.yaml"
 	// asking is what systemd-resolved is told while node-dns answers.
-	asking = resolved.Watermark + "\n[Resolve]\nDNS=\nDNS=" + nodeIP + "\nDomains=\nDomains=cluster.local ~. ~example.com\n"
+	asking = hostdns.DropInWatermark + "\n[Resolve]\nDNS=\nDNS=" + nodeIP + "\nDomains=\nDomains=cluster.local ~. ~example.com\n"
 )
 
 // newResolvedNode is a node that has booted, whose libc asks systemd-resolved, and where node-dns is to have that ask it.

@@ -21,7 +21,6 @@ import (
 	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/nm"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
-	"github.com/node-dns/node-dns/internal/resolved"
 	"github.com/node-dns/node-dns/internal/test/golden"
 )
 
@@ -73,7 +72,7 @@ func kubelet(texts ...string) func(*Host) {
 }
 
 func via(by nodeconfig.ResolvConf) func(*Host) {
-	return func(h *Host) { h.State.Config.ResolvConf, h.State.ResolvedSays = by, new(resolved.Conf) }
+	return func(h *Host) { h.State.Config.ResolvConf, h.State.ResolvedSays = by, new(hostdns.ResolvedConf) }
 }
 
 func networkManager(h *Host) {

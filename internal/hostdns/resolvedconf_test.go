@@ -1,4 +1,4 @@
-package resolved
+package hostdns
 
 import (
 	"net/netip"
@@ -18,7 +18,7 @@ const (
 	vendor = "/usr/lib/systemd/resolved.conf.d/"
 )
 
-func TestReadConf(t *testing.T) {
+func TestReadResolvedConf(t *testing.T) {
 	for _, row := range []struct {
 		name             string
 		files            map[string]string // "-> target" is a link
@@ -65,7 +65,7 @@ func TestReadConf(t *testing.T) {
 		{name: "one behind ours that sets something else", files: map[string]string{etc + "99.conf": "[Resolve]\nLLMNR=no\n"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			c, err := ReadConf(tree(t, row.files), ours)
+			c, err := ReadResolvedConf(confTree(t, row.files), ours)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -81,18 +81,18 @@ func TestReadConf(t *testing.T) {
 	}
 }
 
-// TestReadConfFails: what an admin has said is not guessed.
-func TestReadConfFails(t *testing.T) {
-	root := tree(t, nil)
+// TestReadResolvedConfFails: what an admin has said is not guessed.
+func TestReadResolvedConfFails(t *testing.T) {
+	root := confTree(t, nil)
 	if err := os.MkdirAll(filepath.Join(root, main), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ReadConf(root, ours); err == nil || !strings.Contains(err.Error(), "reading systemd-resolved's configuration: ") {
+	if _, err := ReadResolvedConf(root, ours); err == nil || !strings.Contains(err.Error(), "reading systemd-resolved's configuration: ") {
 		t.Errorf("got %v", err)
 	}
 }
 
-func tree(t *testing.T, files map[string]string) string {
+func confTree(t *testing.T, files map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
 	for path, text := range files {
@@ -111,7 +111,7 @@ func tree(t *testing.T, files map[string]string) string {
 }
 
 func TestDropIn(t *testing.T) {
-	const text = Watermark + "\n[Resolve]\nDNS=\nDNS=192.0.2.10\nDomains=\nDomains=cluster.local ~. ~example.com\n"
+	const text = DropInWatermark + "\n[Resolve]\nDNS=\nDNS=192.0.2.10\nDomains=\nDomains=cluster.local ~. ~example.com\n"
 	d := DropIn{Server: netip.MustParseAddr("192.0.2.10"), Domains: []string{"cluster.local", "~.", "~example.com"}}
 	if diff := cmp.Diff(text, string(d.Bytes())); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -130,7 +130,7 @@ func TestDropIn(t *testing.T) {
 
 // FuzzParseDropIn: what is read of any file makes a file that says the same.
 func FuzzParseDropIn(f *testing.F) {
-	f.Add(Watermark + "\n[Resolve]\nDNS=\nDNS=192.0.2.10\nDomains=\nDomains=cluster.local ~.\n")
+	f.Add(DropInWatermark + "\n[Resolve]\nDNS=\nDNS=192.0.2.10\nDomains=\nDomains=cluster.local ~.\n")
 	f.Add("[Resolve]\nDNS=fe80::1%eth0 \\\n\nDomains=a\\\n[Resolve]\n=\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		d, _ := ParseDropIn([]byte(text))

@@ -1,14 +1,11 @@
-// Package resolved reads systemd-resolved's configuration files, and writes ours.
-//
-// It stands apart from nm, which says what NetworkManager knows: where both run, that one tells systemd-resolved of each
-// link's nameservers, and the files here name those beside any link.
-package resolved
+package hostdns
 
 import (
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"maps"
 	"os"
 	"path"
@@ -20,38 +17,35 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/atomicfile"
 )
 
-// The bounds of what is read: real hosts have a file or two of some lines.
-const (
-	maxFile = 1 << 20 // octets
-	maxList = 64      // entries of DNS=, and of Domains=
-)
+// maxConfList bounds the entries of DNS=, and of Domains=: real hosts have a few.
+const maxConfList = 64
 
-// Conf is what an admin or a distribution has set, but for one file of ours. The zero Conf is systemd-resolved's default.
-type Conf struct {
+// ResolvedConf is what an admin or a distribution has set, but for one file of ours. The zero ResolvedConf is systemd-resolved's default.
+type ResolvedConf struct {
 	Servers []nameserver.Server // DNS=: asked beside those of the links
 	Domains []string            // Domains= as it stands there: "corp.example", "~."
 	TLS     string              // the file that sets DNSOverTLS=yes; "": none, and servers are asked in plain text
 	Over    string              // why a file of ours would not do what it says; "": it would
 }
 
-// dirs are where the main file is looked for, and in a directory of its name and ".d" the drop-ins, the first preferred
+// resolvedDirs are where the main file is looked for, and in a directory of its name and ".d" the drop-ins, the first preferred
 // (resolved.conf(5); systemd before 255 takes the main file from /etc alone).
-var dirs = []string{"/etc/systemd", "/run/systemd", "/usr/local/lib/systemd", "/usr/lib/systemd"}
+var resolvedDirs = []string{"/etc/systemd", "/run/systemd", "/usr/local/lib/systemd", "/usr/lib/systemd"}
 
-const mainFile = "resolved.conf"
+const resolvedMain = "resolved.conf"
 
-// ReadConf reads the files below root ("" is "/") in systemd-resolved's order, as if ours, a path of the host, did not
+// ReadResolvedConf reads the files below root ("" is "/") in systemd-resolved's order, as if ours, a path of the host, did not
 // exist. One that cannot be read is an error: what an admin said there is not known then.
-func ReadConf(root, ours string) (Conf, error) {
+func ReadResolvedConf(root, ours string) (ResolvedConf, error) {
 	dropIns, err := findDropIns(root)
 	if err != nil {
-		return Conf{}, fmt.Errorf("looking for systemd-resolved's configuration: %w", err)
+		return ResolvedConf{}, fmt.Errorf("looking for systemd-resolved's configuration: %w", err)
 	}
-	var c Conf
-	for _, dir := range dirs {
-		found, err := c.readFile(root, path.Join(dir, mainFile))
+	var c ResolvedConf
+	for _, dir := range resolvedDirs {
+		found, err := c.readFile(root, path.Join(dir, resolvedMain))
 		if err != nil {
-			return Conf{}, err
+			return ResolvedConf{}, err
 		}
 		if found != nil {
 			break
@@ -66,7 +60,7 @@ func ReadConf(root, ours string) (Conf, error) {
 		}
 		keys, err := c.readFile(root, file)
 		if err != nil {
-			return Conf{}, err
+			return ResolvedConf{}, err
 		}
 		for _, key := range keys {
 			if path.Base(file) > path.Base(ours) && (key == "DNS" || key == "Domains") {
@@ -80,8 +74,8 @@ func ReadConf(root, ours string) (Conf, error) {
 // findDropIns lists the drop-ins as paths of the host: sorted by their names, and one of each name.
 func findDropIns(root string) ([]string, error) {
 	files := map[string]string{}
-	for _, dir := range slices.Backward(dirs) {
-		dir = path.Join(dir, mainFile+".d")
+	for _, dir := range slices.Backward(resolvedDirs) {
+		dir = path.Join(dir, resolvedMain+".d")
 		entries, err := os.ReadDir(filepath.Join("/", root, dir))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
@@ -101,7 +95,7 @@ func findDropIns(root string) ([]string, error) {
 
 // readFile takes the settings of one file over, and returns its keys, as often as they stand there: nil where it does not
 // exist. A link to /dev/null, which masks a file, is an empty one.
-func (c *Conf) readFile(root, file string) (keys []string, err error) {
+func (c *ResolvedConf) readFile(root, file string) (keys []string, err error) {
 	at := filepath.Join("/", root, file)
 	if target, err := os.Readlink(at); err == nil && target == "/dev/null" {
 		return []string{}, nil
@@ -121,15 +115,15 @@ func (c *Conf) readFile(root, file string) (keys []string, err error) {
 	return c.read(file, string(data)), nil
 }
 
-func (c *Conf) read(file, text string) (keys []string) {
+func (c *ResolvedConf) read(file, text string) (keys []string) {
 	keys = []string{}
-	for key, value := range settings(text) {
+	for key, value := range resolvedSettings(text) {
 		keys = append(keys, key)
 		switch key {
 		case "DNS":
-			c.Servers = list(c.Servers, value, parseServer)
+			c.Servers = collect(c.Servers, value, parseResolvedServer)
 		case "Domains":
-			c.Domains = list(c.Domains, value, func(word string) (string, bool) { return word, true })
+			c.Domains = collect(c.Domains, value, func(word string) (string, bool) { return word, true })
 		case "DNSOverTLS":
 			c.TLS = ""
 			if slices.Contains([]string{"1", "yes", "y", "true", "t", "on"}, strings.ToLower(value)) {
@@ -140,22 +134,22 @@ func (c *Conf) read(file, text string) (keys []string) {
 	return keys
 }
 
-// list adds the words of a value to those of the files before; an empty one forgets them all. What cannot be read is left
+// collect adds the words of a value to those of the files before; an empty one forgets them all. What cannot be read is left
 // out, as systemd-resolved does.
-func list[T comparable](have []T, value string, parse func(string) (T, bool)) []T {
+func collect[T comparable](have []T, value string, parse func(string) (T, bool)) []T {
 	if value == "" {
 		return nil
 	}
 	for word := range strings.FieldsSeq(value) {
-		if item, ok := parse(word); ok && len(have) < maxList && !slices.Contains(have, item) {
+		if item, ok := parse(word); ok && len(have) < maxConfList && !slices.Contains(have, item) {
 			have = append(have, item)
 		}
 	}
 	return have
 }
 
-// parseServer reads ADDRESS, ADDRESS:PORT and [ADDRESS]:PORT, with %INTERFACE and #NAME behind it. The name is for TLS.
-func parseServer(word string) (nameserver.Server, bool) {
+// parseResolvedServer reads ADDRESS, ADDRESS:PORT and [ADDRESS]:PORT, with %INTERFACE and #NAME behind it. The name is for TLS.
+func parseResolvedServer(word string) (nameserver.Server, bool) {
 	address, _, _ := strings.Cut(word, "#")
 	if host, zone, ok := strings.Cut(address, "]:"); ok { // systemd has the interface behind the port
 		port, zone, _ := strings.Cut(zone, "%")
@@ -166,4 +160,31 @@ func parseServer(word string) (nameserver.Server, bool) {
 	}
 	server, err := nameserver.Parse(address)
 	return server, err == nil && server.Plain()
+}
+
+// resolvedSettings are the keys of [Resolve] and their values, in order. A line that ends in a backslash goes on in the next one
+// that is no comment (systemd.syntax(7)).
+func resolvedSettings(text string) iter.Seq2[string, string] {
+	return func(yield func(key, value string) bool) {
+		section, begun := "", ""
+		for line := range strings.Lines(text) {
+			line = strings.TrimSpace(line)
+			if strings.HasPrefix(line, "#") || strings.HasPrefix(line, ";") {
+				continue
+			}
+			line, begun = begun+line, ""
+			if rest, ok := strings.CutSuffix(line, `\`); ok {
+				begun = rest + " "
+				continue
+			}
+			if strings.HasPrefix(line, "[") {
+				section = line
+				continue
+			}
+			key, value, ok := strings.Cut(line, "=")
+			if ok && section == "[Resolve]" && !yield(strings.TrimSpace(key), strings.TrimSpace(value)) {
+				return
+			}
+		}
+	}
 }
