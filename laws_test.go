@@ -14,12 +14,11 @@ import (
 // function for which allocates nothing. What an octet of the network says is nowhere an offset or a length there: package
 // dnswire, which reads messages, has none of it.
 var unsafeFor = map[string]string{
-	"internal/sys/blockwait": "epoll_pwait(2)",
+	"internal/sys/rawsock":   "epoll_pwait(2), and sockaddr_in in the memory of a sockaddr_in6",
 	"internal/sys/percpu":    "the address of a variable, as a number: which processor counts where",
 	"internal/dns/dnsserver": "recvmmsg(2), sendto(2), sendmmsg(2)",
 	"internal/dns/forward":   "epoll_ctl(2), epoll_pwait(2), bind(2), connect(2), recvfrom(2), sendto(2)",
 	"internal/admin/control": "getsockopt(2) of SO_PEERGROUPS, whose value is a list",
-	"internal/sys/sockaddr":  "sockaddr_in in the memory of a sockaddr_in6",
 }
 
 // TestUnsafe: there is no C (DNSpooq's CVE-2020-25681 to 25687 and dnsmasq's heap overflows since were), and unsafe where it is

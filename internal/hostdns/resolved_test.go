@@ -110,7 +110,7 @@ func (w *tree) setLinks(text string) {
 
 func (w *tree) dropIn() string {
 	text, _ := os.ReadFile(w.paths.DropIn)
-	return strings.TrimPrefix(string(text), Watermark+"\n")
+	return strings.TrimPrefix(string(text), DropInWatermark+"\n")
 }
 
 // want is the whole drop-in below its first line, "" for none, and how often systemd-resolved was told so far.

@@ -18,7 +18,7 @@ import (
 	"github.com/node-dns/node-dns/internal/admin/doctor"
 	"github.com/node-dns/node-dns/internal/admin/searchlist"
 	"github.com/node-dns/node-dns/internal/resolvconf"
-	"github.com/node-dns/node-dns/internal/sys/sockaddr"
+	"github.com/node-dns/node-dns/internal/sys/rawsock"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 	"github.com/node-dns/node-dns/internal/test/lab"
 	"github.com/node-dns/node-dns/internal/test/manpage"
@@ -37,7 +37,7 @@ func watchWire(t testing.TB, name string) *wire {
 	if err != nil {
 		t.Fatal(err)
 	}
-	allProtocols := sockaddr.NetworkOrder(unix.ETH_P_ALL) // packet(7)
+	allProtocols := rawsock.NetworkOrder(unix.ETH_P_ALL) // packet(7)
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, int(allProtocols))
 	if err != nil {
 		t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/node-dns/node-dns/internal/sys/sockaddr"
+	"github.com/node-dns/node-dns/internal/sys/rawsock"
 )
 
 const (
@@ -128,7 +128,7 @@ func (b *batch) query(i int) (wire []byte, client netip.AddrPort) {
 	if n > shortQuery {
 		wire = slices.Concat(wire, b.rest[i*restSize:][:n-shortQuery])
 	}
-	return wire, sockaddr.AddrPort(&b.clients[i])
+	return wire, rawsock.AddrPort(&b.clients[i])
 }
 
 // client returns the sender of message i as the kernel names it.

@@ -3,7 +3,7 @@ package dnsserver
 import (
 	"golang.org/x/sys/unix"
 
-	"github.com/node-dns/node-dns/internal/sys/blockwait"
+	"github.com/node-dns/node-dns/internal/sys/rawsock"
 )
 
 // receiveBlocked receives in the kernel until the receiver is idle, or stops.
@@ -17,6 +17,6 @@ func (u *udpSocket) receiveBlocked(fd uintptr) {
 
 // blockBriefly bounds how long a call waits that blocks, and has a signal end it, see busy.
 func blockBriefly(fd int) error {
-	timeout := unix.NsecToTimeval(blockwait.Timeout.Nanoseconds())
+	timeout := unix.NsecToTimeval(rawsock.Timeout.Nanoseconds())
 	return unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &timeout)
 }

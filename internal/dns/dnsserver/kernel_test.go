@@ -8,7 +8,7 @@ import (
 
 	"github.com/miekg/dns"
 
-	"github.com/node-dns/node-dns/internal/sys/blockwait"
+	"github.com/node-dns/node-dns/internal/sys/rawsock"
 )
 
 // TestBusy: receivers that wait in the kernel answer everything, let the garbage collector stop the world, and leave the
@@ -42,7 +42,7 @@ func TestBusy(t *testing.T) {
 		ask(clients[0])
 	}
 	for len(s.threads) > 0 {
-		time.Sleep(blockwait.Timeout)
+		time.Sleep(rawsock.Timeout)
 	}
 	ask(clients[1])
 }

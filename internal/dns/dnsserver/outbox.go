@@ -6,7 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/node-dns/node-dns/internal/sys/sockaddr"
+	"github.com/node-dns/node-dns/internal/sys/rawsock"
 )
 
 // outbox gathers the responses to one batch of queries, which leave in one system call. It belongs to one goroutine.
@@ -29,7 +29,7 @@ func (o *outbox) buffer() []byte {
 
 // add puts the response to a query in, which must not be nil, and must stay as it is until flush.
 func (o *outbox) add(response []byte, client netip.AddrPort, query mark) {
-	o.put(response, sockaddr.Set(&o.names[o.n], client), query)
+	o.put(response, rawsock.SetAddr(&o.names[o.n], client), query)
 }
 
 // addTo is add where the kernel has named the client.

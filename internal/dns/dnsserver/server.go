@@ -13,8 +13,8 @@ import (
 
 	"github.com/node-dns/node-dns/internal/clients"
 	"github.com/node-dns/node-dns/internal/servercookie"
-	"github.com/node-dns/node-dns/internal/sys/blockwait"
 	"github.com/node-dns/node-dns/internal/sys/journal"
+	"github.com/node-dns/node-dns/internal/sys/rawsock"
 )
 
 // ErrStopped is what Listen returns after Shutdown.
@@ -53,7 +53,7 @@ type Server struct {
 	termsAt   []netip.AddrPort // likewise: where terms hold; empty: everywhere
 	addresses int              // that Listen was given; likewise
 
-	threads blockwait.Threads
+	threads rawsock.Threads
 
 	mu       sync.Mutex // guards what follows
 	stopped  bool
@@ -74,7 +74,7 @@ func New(cfg Config) *Server {
 	s.spending = clients.NewLimiter(spendRate, 32, 128)
 	s.shares, s.errors = clients.NewShares(), clients.NewLimiter(errorsPerSecond, errorBits4, errorBits6)
 	s.largest.Store(int64(s.cfg.UDPSize))
-	s.threads = blockwait.NewThreads(s.cfg.Threads)
+	s.threads = rawsock.NewThreads(s.cfg.Threads)
 	s.conns = newConnTable(s.cfg.MaxTCP, s.cfg.MaxTCPPerClient)
 	s.buffers.New = func() any {
 		b := make([]byte, bufferSize)

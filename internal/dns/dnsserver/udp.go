@@ -11,7 +11,7 @@ import (
 	"github.com/miekg/dns"
 	"golang.org/x/sys/unix"
 
-	"github.com/node-dns/node-dns/internal/sys/blockwait"
+	"github.com/node-dns/node-dns/internal/sys/rawsock"
 )
 
 // udpSocket is a bound UDP socket with the goroutine that receives from it. Responses leave through the socket that the
@@ -28,7 +28,7 @@ type udpSocket struct {
 	in       batch
 	out      outbox
 	counts   counts
-	pace     blockwait.Pace
+	pace     rawsock.Pace
 	patience patience // for places
 	watch    *Watch   // of this batch; nil: nobody wants to know
 

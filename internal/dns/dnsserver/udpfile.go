@@ -11,13 +11,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/node-dns/node-dns/internal/sys/blockwait"
-	"github.com/node-dns/node-dns/internal/sys/sockaddr"
+	"github.com/node-dns/node-dns/internal/sys/rawsock"
 )
 
 // udpFile is a UDP socket that Go's netpoller does not watch but through a bell. Its methods may be called concurrently.
 type udpFile struct {
-	bell *blockwait.Bell
+	bell *rawsock.Bell
 
 	mu     sync.RWMutex // held for reading while fd is used
 	fd     int
@@ -40,7 +39,7 @@ func newUDPFile(c *net.UDPConn) (*udpFile, error) {
 		failed = unix.SetNonblock(f.fd, false) // who does not want to wait says so
 	}
 	if failed == nil {
-		f.bell, failed = blockwait.NewBell(f.fd)
+		f.bell, failed = rawsock.NewBell(f.fd)
 	}
 	if failed != nil {
 		unix.Close(f.fd)
@@ -77,7 +76,7 @@ func (f *udpFile) close() {
 // send sends one datagram. Where the device has no room it is waited for.
 func (f *udpFile) send(message []byte, to netip.AddrPort) error {
 	var name unix.RawSockaddrInet6
-	size := sockaddr.Set(&name, to)
+	size := rawsock.SetAddr(&name, to)
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	if f.closed {

@@ -38,8 +38,8 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnswire"
 	"github.com/node-dns/node-dns/internal/dns/exchange"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
-	"github.com/node-dns/node-dns/internal/sys/blockwait"
 	"github.com/node-dns/node-dns/internal/sys/journal"
+	"github.com/node-dns/node-dns/internal/sys/rawsock"
 )
 
 // What zero means in a Config.
@@ -166,7 +166,7 @@ type Forward struct {
 	suspect    func()
 	spent      func(netip.Addr, int)
 	seed       maphash.Seed // random: chooses the lane
-	threads    blockwait.Threads
+	threads    rawsock.Threads
 
 	opening sync.Mutex // held while the lanes are made
 	lanes   atomic.Pointer[[]*lane]
@@ -211,7 +211,7 @@ func New(c Config) *Forward {
 		isOwn:      c.IsOwn,
 		suspect:    c.Suspect,
 		spent:      c.Spent,
-		threads:    blockwait.NewThreads(c.Lanes),
+		threads:    rawsock.NewThreads(c.Lanes),
 		seed:       maphash.MakeSeed(),
 		most:       max(1, c.Lanes),
 		began:      time.Now(),

@@ -13,14 +13,14 @@ import (
 
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/dns/exchange"
-	"github.com/node-dns/node-dns/internal/sys/blockwait"
+	"github.com/node-dns/node-dns/internal/sys/rawsock"
 )
 
 // A lane is an event loop. It owns the questions that hash to it, their sockets and timers, and has one goroutine, the watcher. A
 // question needs no goroutine and no stack of its own.
 type lane struct {
 	f       *Forward
-	bell    *blockwait.Bell
+	bell    *rawsock.Bell
 	index   int          // among the lanes
 	seed    maphash.Seed // random: clients cannot choose the hash
 	closing atomic.Bool
@@ -29,7 +29,7 @@ type lane struct {
 	// The watcher's.
 	poll      poll
 	out       dnsserver.ResponseBatch
-	pace      blockwait.Pace
+	pace      rawsock.Pace
 	now       time.Time // when the current event was received
 	mails     []mail
 	lingering int // open tries of landed flights

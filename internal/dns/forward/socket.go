@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/node-dns/node-dns/internal/dns/exchange"
-	"github.com/node-dns/node-dns/internal/sys/sockaddr"
+	"github.com/node-dns/node-dns/internal/sys/rawsock"
 )
 
 // receiveSize holds any datagram that crosses Ethernet in one piece. A larger one
@@ -243,7 +243,7 @@ func disconnect(fd int) error {
 // callWithName calls bind(2) or connect(2).
 func callWithName(call uintptr, fd int, at netip.AddrPort) syscall.Errno {
 	var name unix.RawSockaddrInet6
-	size := sockaddr.Set(&name, at)
+	size := rawsock.SetAddr(&name, at)
 	_, _, errno := unix.RawSyscall(call, uintptr(fd), uintptr(unsafe.Pointer(&name)), uintptr(size))
 	return errno
 }

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
-	"github.com/node-dns/node-dns/internal/sys/blockwait"
+	"github.com/node-dns/node-dns/internal/sys/rawsock"
 )
 
 // mostBatches bounds how many times events are taken before the clock is looked at.
@@ -22,7 +22,7 @@ const wakeSlot = -1
 func newLane(f *Forward, index int) (*lane, error) {
 	n := &lane{f: f, index: index, seed: maphash.MakeSeed(), poll: poll{buffer: make([]byte, 1<<16)}}
 	var err error
-	if n.poll.epoll, err = blockwait.NewEpoll(); err != nil {
+	if n.poll.epoll, err = rawsock.NewEpoll(); err != nil {
 		return nil, err
 	}
 	if n.poll.wakeFD, err = unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC); err != nil {
@@ -31,7 +31,7 @@ func newLane(f *Forward, index int) (*lane, error) {
 	}
 	n.poll.wake = os.NewFile(uintptr(n.poll.wakeFD), "mail")
 	if err = n.watchSocket(n.poll.wakeFD, wakeSlot); err == nil {
-		n.bell, err = blockwait.NewBell(n.poll.epoll)
+		n.bell, err = rawsock.NewBell(n.poll.epoll)
 	}
 	if err != nil {
 		n.poll.close()
@@ -88,7 +88,7 @@ func (n *lane) takeBlocked() {
 	n.bell.Mute()
 	defer n.bell.Unmute()
 	for n.pace.IsBusy() && !n.closing.Load() {
-		n.takeAll(min(blockwait.Timeout, n.f.hedge))
+		n.takeAll(min(rawsock.Timeout, n.f.hedge))
 	}
 }
 

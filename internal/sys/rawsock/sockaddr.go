@@ -1,8 +1,4 @@
-// Package sockaddr converts addresses to and from the socket addresses of raw system calls.
-//
-// Their port is two octets in network order (ip(7), ipv6(7)), whatever the byte order of the machine. Only this package reads
-// and writes that field: code that swaps the octets itself works on little-endian machines and fails on s390x.
-package sockaddr
+package rawsock
 
 import (
 	"encoding/binary"
@@ -13,9 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Set writes a to name, as sockaddr_in or sockaddr_in6, and returns its size in octets. It clears the rest of name only for
+// The port in a socket address is two octets in network order (ip(7), ipv6(7)), whatever the byte order of the machine. Only this
+// file reads and writes that field: code that swaps the octets itself works on little-endian machines and fails on s390x.
+
+// SetAddr writes a to name, as sockaddr_in or sockaddr_in6, and returns its size in octets. It clears the rest of name only for
 // sockaddr_in6. A zone is used only if it is an interface's number, as AddrPort writes it.
-func Set(name *unix.RawSockaddrInet6, a netip.AddrPort) (size uint32) {
+func SetAddr(name *unix.RawSockaddrInet6, a netip.AddrPort) (size uint32) {
 	if a.Addr().Is4() {
 		v4 := (*unix.RawSockaddrInet4)(unsafe.Pointer(name))
 		*v4 = unix.RawSockaddrInet4{Family: unix.AF_INET, Port: NetworkOrder(a.Port()), Addr: a.Addr().As4()}

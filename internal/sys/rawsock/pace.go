@@ -1,13 +1,14 @@
-// Package blockwait tells when something has so much to do that a thread of its own waits for it in the kernel.
+// Package rawsock has what package net does not do with sockets: it waits for a busy one in the kernel, and converts the addresses
+// of raw system calls.
 //
 // Go's netpoller wakes a thread for every packet at a moderate rate: a query costs 3 times as much there as where a thread
-// waits in the system call that receives it. Go's own blocking system calls are no better, since the scheduler takes the
-// processor away from a thread that waits, and has to find one again. So who is busy waits by a raw system call, of which
-// the scheduler does not learn. That has its price: the thread keeps its processor (GOMAXPROCS counts one more for each),
-// and before the garbage collector can stop the world the signal by which Go preempts has to end the call. For
-// epoll_wait(2) that is so, and for receiving where SO_RCVTIMEO is set (signal(7)). Idle, it would be woken by that signal
-// 100 times a second; then it waits in the netpoller again.
-package blockwait
+// waits in the system call that receives it. Go's own blocking system calls are no better: the scheduler takes the processor away
+// from a thread that waits, and has to find one again. So a busy reader waits in a raw system call, of which the scheduler does
+// not learn. That has a price: the thread keeps its processor (GOMAXPROCS counts one more for each), and before the garbage
+// collector can stop the world, the signal by which Go preempts must end the call. It does for epoll_wait(2), and for receiving
+// where SO_RCVTIMEO is set (signal(7)). An idle reader would be woken by that signal 100 times a second: it waits in the
+// netpoller again.
+package rawsock
 
 import (
 	"runtime"

@@ -1,4 +1,4 @@
-package sockaddr
+package rawsock
 
 import (
 	"bytes"
@@ -31,7 +31,7 @@ func TestOctets(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			want := netip.MustParseAddrPort(row.address)
 			var name unix.RawSockaddrInet6
-			size := Set(&name, want)
+			size := SetAddr(&name, want)
 			octets := unsafe.Slice((*byte)(unsafe.Pointer(&name)), unsafe.Sizeof(name))[:size]
 			if !bytes.Equal(octets, row.want) {
 				t.Errorf("octets %x, want %x", octets, row.want)
@@ -57,7 +57,7 @@ func TestKernel(t *testing.T) {
 	}
 	defer unix.Close(fd)
 	var name unix.RawSockaddrInet6
-	size := Set(&name, want)
+	size := SetAddr(&name, want)
 	if _, _, errno := unix.RawSyscall(unix.SYS_CONNECT, uintptr(fd), uintptr(unsafe.Pointer(&name)), uintptr(size)); errno != 0 {
 		t.Fatal(errno)
 	}

@@ -1,4 +1,4 @@
-package blockwait
+package rawsock
 
 import (
 	"testing"
