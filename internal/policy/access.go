@@ -5,7 +5,6 @@ import (
 	"net/netip"
 	"slices"
 
-	"github.com/node-dns/node-dns/internal/clients"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
@@ -25,7 +24,7 @@ type Access struct {
 // that are served anyway: clusterListen adds nothing to them. This host may always ask.
 func newAccess(config nodeconfig.Config, open []netip.AddrPort, net netstate.State) Access {
 	host := hostNetworks(net.Addrs)
-	a := Access{Server: &dnsserver.Access{Host: clients.NewNetworks(host), Rate: config.ClientRateLimit}, From: []string{}}
+	a := Access{Server: &dnsserver.Access{Host: dnsserver.NewNetworks(host), Rate: config.ClientRateLimit}, From: []string{}}
 	if allow := config.AllowFrom; allow.All {
 		a.From = []string{"all"}
 	} else {
@@ -37,7 +36,7 @@ func newAccess(config nodeconfig.Config, open []netip.AddrPort, net netstate.Sta
 			a.From = append(a.From, p.String())
 		}
 		a.Networks = sortedNetworks(slices.Concat(allow.Networks, a.Networks))
-		a.Server.Clients = clients.NewNetworks(slices.Concat(host, a.Networks))
+		a.Server.Clients = dnsserver.NewNetworks(slices.Concat(host, a.Networks))
 	}
 	for _, at := range config.Resolver.Listen {
 		for _, addr := range spelledOut(at, net.Addrs) {
@@ -47,8 +46,8 @@ func newAccess(config nodeconfig.Config, open []netip.AddrPort, net netstate.Sta
 		}
 	}
 	if len(a.listen) > 0 {
-		cluster := clients.NewNetworks(slices.Concat(host, config.PodCIDRs, config.ServiceCIDRs, config.Resolver.Clients))
-		a.Server.At = map[netip.AddrPort]*clients.Networks{}
+		cluster := dnsserver.NewNetworks(slices.Concat(host, config.PodCIDRs, config.ServiceCIDRs, config.Resolver.Clients))
+		a.Server.At = map[netip.AddrPort]*dnsserver.Networks{}
 		for _, at := range a.listen {
 			a.Server.At[at] = cluster
 		}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/miekg/dns"
 
-	"github.com/node-dns/node-dns/internal/clients"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/resolve"
@@ -60,7 +59,7 @@ func TestLimitsInLog(t *testing.T) {
 	v := New(Config{Log: slog.New(slog.NewTextHandler(text, nil)), Panics: new(journal.Panics)})
 	resolver := resolve.New(resolve.Config{}, new(policy.Policy))
 	defer resolver.Close()
-	server := dnsserver.New(dnsserver.Config{Access: &dnsserver.Access{Clients: clients.NewNetworks(nil)}})
+	server := dnsserver.New(dnsserver.Config{Access: &dnsserver.Access{Clients: dnsserver.NewNetworks(nil)}})
 	defer server.Shutdown(t.Context())
 	v.Show(resolver, server)
 	if err := server.Listen([]netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")}); err != nil {

@@ -6,23 +6,21 @@ import (
 	"sync/atomic"
 
 	"github.com/miekg/dns"
-
-	"github.com/node-dns/node-dns/internal/clients"
 )
 
 // Access says who may ask, and how often. It is not changed once a server has it.
 type Access struct {
 	// Clients may ask at every address that At does not have; nil: everyone may.
-	Clients *clients.Networks
+	Clients *Networks
 	// At are the addresses where others may; nil: there are none.
-	At map[netip.AddrPort]*clients.Networks
+	At map[netip.AddrPort]*Networks
 	// Host are the addresses of this host, which nobody else can send from: no limit on responses that say no, nor Rate, is for
 	// them.
-	Host *clients.Networks
+	Host *Networks
 	// Rate bounds the queries of one client in a second; 0: nothing does.
 	Rate int
 
-	limiter *clients.Limiter // of Rate; nil: none
+	limiter *Limiter // of Rate; nil: none
 }
 
 // Responses that say no are for whoever a sender says that he is. More than these a second and network are not sent over UDP,
@@ -42,7 +40,7 @@ func (s *Server) SetAccess(a *Access) {
 		if old := s.access.Load(); old != nil && old.Rate == a.Rate {
 			limited.limiter = old.limiter
 		} else {
-			limited.limiter = clients.NewLimiter(a.Rate, 32, 128)
+			limited.limiter = NewLimiter(a.Rate, 32, 128)
 		}
 		a = &limited
 	}

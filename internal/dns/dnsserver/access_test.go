@@ -13,16 +13,14 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
-
-	"github.com/node-dns/node-dns/internal/clients"
 )
 
-func networks(texts ...string) *clients.Networks {
+func networks(texts ...string) *Networks {
 	list := make([]netip.Prefix, 0, len(texts))
 	for _, text := range texts {
 		list = append(list, netip.MustParsePrefix(text))
 	}
-	return clients.NewNetworks(list)
+	return NewNetworks(list)
 }
 
 // mustNotBeAsked is a Handler, a WireFunc and a MissFunc for whom the test fails.
@@ -136,9 +134,9 @@ func TestAccessChanges(t *testing.T) {
 	ask(dns.RcodeRefused)
 	s.SetAccess(&Access{Clients: networks("127.0.0.0/8")})
 	ask(dns.RcodeSuccess)
-	s.SetAccess(&Access{Clients: networks("127.0.0.0/8"), At: map[netip.AddrPort]*clients.Networks{addr: networks("192.0.2.0/24")}})
+	s.SetAccess(&Access{Clients: networks("127.0.0.0/8"), At: map[netip.AddrPort]*Networks{addr: networks("192.0.2.0/24")}})
 	ask(dns.RcodeRefused)
-	s.SetAccess(&Access{At: map[netip.AddrPort]*clients.Networks{netip.MustParseAddrPort("192.0.2.1:53"): networks("192.0.2.0/24")}})
+	s.SetAccess(&Access{At: map[netip.AddrPort]*Networks{netip.MustParseAddrPort("192.0.2.1:53"): networks("192.0.2.0/24")}})
 	ask(dns.RcodeSuccess)
 	s.SetAccess(nil)
 	ask(dns.RcodeSuccess)

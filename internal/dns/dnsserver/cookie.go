@@ -6,12 +6,10 @@ import (
 	"net/netip"
 
 	"github.com/miekg/dns"
-
-	"github.com/node-dns/node-dns/internal/servercookie"
 )
 
 // cookieSize is how many octets a COOKIE option of ours has: its code, its length, the client's cookie and the server's.
-const cookieSize = 4 + servercookie.ClientSize + servercookie.Size
+const cookieSize = 4 + clientCookieSize + serverCookieSize
 
 // asksForCookie reports whether a message has no question because it asks for a server cookie alone: RFC 7873 section 5.4. Any
 // other is none that RFC 9619 knows.
@@ -30,7 +28,7 @@ func (s *Server) cookieReply(x exchange) []byte {
 		return errorReply(x.wire, rcode)
 	}
 	client := x.wire[e.cookie:][:e.shown]
-	server := client[servercookie.ClientSize:]
+	server := client[clientCookieSize:]
 	if len(server) > 0 && !s.cookies.IsValid(server, client, x.client.Addr(), s.clock()) {
 		rcode = dns.RcodeBadCookie
 	}
@@ -46,7 +44,7 @@ func (s *Server) knows(x exchange) bool {
 		return false
 	}
 	client := x.wire[e.cookie:][:e.shown]
-	return s.cookies.IsValid(client[servercookie.ClientSize:], client[:servercookie.ClientSize], x.client.Addr(), s.clock())
+	return s.cookies.IsValid(client[clientCookieSize:], client[:clientCookieSize], x.client.Addr(), s.clock())
 }
 
 // addCookie adds our cookie to a response, which ends with an OPT record without options.
@@ -56,7 +54,7 @@ func (s *Server) addCookie(response, client []byte, from netip.Addr) []byte {
 	}
 	binary.BigEndian.PutUint16(response[len(response)-2:], cookieSize)
 	response = append(response, 0, dns.EDNS0COOKIE, 0, cookieSize-4)
-	response = append(response, client[:servercookie.ClientSize]...)
+	response = append(response, client[:clientCookieSize]...)
 	return s.cookies.Append(response, client, from, s.clock())
 }
 
@@ -65,7 +63,7 @@ func (s *Server) cookieOption(x exchange, e extension) *dns.EDNS0_COOKIE {
 	if e.cookie == 0 {
 		return nil
 	}
-	client := x.wire[e.cookie:][:servercookie.ClientSize]
+	client := x.wire[e.cookie:][:clientCookieSize]
 	whole := append(make([]byte, 0, cookieSize), client...)
 	whole = s.cookies.Append(whole, client, x.client.Addr(), s.clock())
 	return &dns.EDNS0_COOKIE{Code: dns.EDNS0COOKIE, Cookie: hex.EncodeToString(whole)}

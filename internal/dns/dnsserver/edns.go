@@ -4,7 +4,6 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/dns/dnswire"
-	"github.com/node-dns/node-dns/internal/servercookie"
 )
 
 const (
@@ -92,7 +91,7 @@ func (e *extension) readOptions(wire []byte, at int) bool {
 			if e.cookie > 0 {
 				break // the first one counts
 			}
-			if !servercookie.IsWellFormed(size) {
+			if !isCookieSize(size) {
 				return false
 			}
 			e.cookie, e.shown = data, size

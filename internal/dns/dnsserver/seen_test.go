@@ -13,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/miekg/dns"
 
-	"github.com/node-dns/node-dns/internal/clients"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
@@ -120,7 +119,7 @@ func TestSeen(t *testing.T) {
 					t.Errorf("%s: %v", name, err)
 				}
 			}
-			s.SetAccess(&Access{Clients: clients.NewNetworks(nil)})
+			s.SetAccess(&Access{Clients: NewNetworks(nil)})
 			if _, _, err := client.Exchange(new(dns.Msg).SetQuestion("stranger.", dns.TypeA), at.String()); err != nil {
 				t.Error(err)
 			}

@@ -11,8 +11,6 @@ import (
 
 	"github.com/miekg/dns"
 
-	"github.com/node-dns/node-dns/internal/clients"
-	"github.com/node-dns/node-dns/internal/servercookie"
 	"github.com/node-dns/node-dns/internal/sys/journal"
 	"github.com/node-dns/node-dns/internal/sys/rawsock"
 )
@@ -28,7 +26,7 @@ type Server struct {
 	places   atomic.Int64 // how many queries may be handled at once
 	shared   atomic.Int64 // Config.Shared
 	largest  atomic.Int64 // octets of a response over UDP
-	cookies  servercookie.Secret
+	cookies  cookieSecret
 	clock    func() time.Time // that they are made by
 	counters counters
 	panics   journal.Panics
@@ -38,9 +36,9 @@ type Server struct {
 	spare    spare
 
 	access   atomic.Pointer[Access] // nil: everyone may ask
-	shares   *clients.Shares        // of the places
-	spending *clients.Limiter       // of octets from upstream nameservers
-	errors   *clients.Limiter       // of responses that say no
+	shares   *Shares                // of the places
+	spending *Limiter               // of octets from upstream nameservers
+	errors   *Limiter               // of responses that say no
 	limited  atomic.Uint64          // of which one in slip is sent
 	watch    atomic.Pointer[Watch]  // nil: nobody wants to know
 
@@ -67,12 +65,12 @@ const bufferSize = 4096
 
 // New makes a server that listens on nothing yet.
 func New(cfg Config) *Server {
-	s := &Server{cfg: cfg.withDefaults(), made: time.Now(), cookies: servercookie.New(), clock: time.Now}
+	s := &Server{cfg: cfg.withDefaults(), made: time.Now(), cookies: newCookieSecret(), clock: time.Now}
 	s.queries, s.cancel = context.WithCancel(context.Background())
 	s.SetMaxInFlight(s.cfg.MaxInFlight, s.cfg.Shared)
 	s.SetAccess(s.cfg.Access)
-	s.spending = clients.NewLimiter(spendRate, 32, 128)
-	s.shares, s.errors = clients.NewShares(), clients.NewLimiter(errorsPerSecond, errorBits4, errorBits6)
+	s.spending = NewLimiter(spendRate, 32, 128)
+	s.shares, s.errors = NewShares(), NewLimiter(errorsPerSecond, errorBits4, errorBits6)
 	s.largest.Store(int64(s.cfg.UDPSize))
 	s.threads = rawsock.NewThreads(s.cfg.Threads)
 	s.conns = newConnTable(s.cfg.MaxTCP, s.cfg.MaxTCPPerClient)

@@ -14,7 +14,6 @@ import (
 
 	"github.com/miekg/dns"
 
-	"github.com/node-dns/node-dns/internal/clients"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
@@ -91,7 +90,7 @@ func TestTraffic(t *testing.T) {
 			}()
 			return true
 		},
-		Access: &Access{Host: clients.NewNetworks([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")})},
+		Access: &Access{Host: NewNetworks([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")})},
 	}
 	tests := []struct {
 		name  string

@@ -1,4 +1,4 @@
-package servercookie
+package dnsserver
 
 import (
 	"encoding/hex"
@@ -16,8 +16,8 @@ func octets(t testing.TB, text string) []byte {
 	return b
 }
 
-// TestVectors are those of RFC 9018 appendix A.
-func TestVectors(t *testing.T) {
+// TestCookieVectors are those of RFC 9018 appendix A.
+func TestCookieVectors(t *testing.T) {
 	tests := []struct {
 		name, secret, client, from string
 		at                         int64
@@ -30,7 +30,7 @@ func TestVectors(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			secret := secretOf([16]byte(octets(t, test.secret)))
+			secret := cookieSecretOf([16]byte(octets(t, test.secret)))
 			client, from, at := octets(t, test.client), netip.MustParseAddr(test.from), time.Unix(test.at, 0)
 			got := secret.Append([]byte("before"), client, from, at)
 			if hex.EncodeToString(got[6:]) != test.want || string(got[:6]) != "before" {
@@ -43,13 +43,13 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-func TestIsValid(t *testing.T) {
-	secret, other := New(), New()
+func TestCookieIsValid(t *testing.T) {
+	secret, other := newCookieSecret(), newCookieSecret()
 	client, from, now := octets(t, "0102030405060708"), netip.MustParseAddr("192.0.2.1"), time.Unix(1<<32-10, 0)
 	made := secret.Append(nil, client, from, now)
 	tests := []struct {
 		name   string
-		secret Secret
+		secret cookieSecret
 		server []byte
 		client string
 		from   string
@@ -81,25 +81,25 @@ func TestIsValid(t *testing.T) {
 	}
 }
 
-func TestIsWellFormed(t *testing.T) {
+func TestCookieSize(t *testing.T) {
 	for size := range 64 {
-		if got, want := IsWellFormed(size), size == 8 || size >= 16 && size <= 40; got != want {
+		if got, want := isCookieSize(size), size == 8 || size >= 16 && size <= 40; got != want {
 			t.Errorf("%d octets: %v", size, got)
 		}
 	}
 }
 
-func TestAppendAllocates(t *testing.T) {
-	secret, client, from, now := New(), make([]byte, ClientSize), netip.MustParseAddr("2001:db8::1"), time.Now()
-	room := make([]byte, 0, Size)
+func TestCookieAllocates(t *testing.T) {
+	secret, client, from, now := newCookieSecret(), make([]byte, clientCookieSize), netip.MustParseAddr("2001:db8::1"), time.Now()
+	room := make([]byte, 0, serverCookieSize)
 	if n := testing.AllocsPerRun(100, func() { room = secret.Append(room[:0], client, from, now) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
 
 func BenchmarkAppend(b *testing.B) {
-	secret, client, from, now := New(), make([]byte, ClientSize), netip.MustParseAddr("192.0.2.1"), time.Now()
-	room := make([]byte, 0, Size)
+	secret, client, from, now := newCookieSecret(), make([]byte, clientCookieSize), netip.MustParseAddr("192.0.2.1"), time.Now()
+	room := make([]byte, 0, serverCookieSize)
 	for b.Loop() {
 		room = secret.Append(room[:0], client, from, now)
 	}

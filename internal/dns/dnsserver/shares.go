@@ -1,4 +1,4 @@
-package clients
+package dnsserver
 
 import (
 	"net/netip"

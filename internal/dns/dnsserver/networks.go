@@ -1,8 +1,4 @@
-// Package clients says who may ask, and how much of what there is to have one client gets.
-//
-// It is apart from dnsserver because it knows nothing of messages and sockets: it counts addresses, in memory whose size does
-// not depend on how many there are.
-package clients
+package dnsserver
 
 import (
 	"cmp"
