@@ -28,7 +28,7 @@ func TestNoWallClock(t *testing.T) {
 	used := map[string]bool{}
 	for _, dir := range []string{
 		"internal/dns/dnsserver", "internal/dns/cache", "internal/dns/forward", "internal/dns/exchange", "internal/dns/health", "internal/dns/zone", "internal/resolve", "internal/sys/rawsock",
-		"internal/dns/dnswire", "internal/localdata",
+		"internal/dns/dnswire", "internal/policy",
 	} {
 		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 		if err != nil || len(files) == 0 {

@@ -9,13 +9,12 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/kube/clusterdns"
-	"github.com/node-dns/node-dns/internal/localdata"
 	"github.com/node-dns/node-dns/internal/precedence"
 )
 
 // LocalData is the local data, with the inputs that it was made from.
 type LocalData struct {
-	data   *localdata.Data
+	data   *LocalRecords
 	Said   dnsmasqconf.Config   // by dnsmasq's files, and by the hosts of own
 	own    *clusterdns.Settings // nil if fromCluster is off
 	pinned []dnsname.Name       // domains with a route of a source stronger than own
@@ -32,9 +31,9 @@ func (p *Policy) addLocal(in Inputs) {
 	} else {
 		now.Said = in.Dnsmasq
 		if p.Own != nil {
-			now.Said.Hosts = slices.Concat(in.Dnsmasq.Hosts, ownHosts(p.Own.Hosts, localdata.New(in.Dnsmasq, p.Hostname), now.pinned))
+			now.Said.Hosts = slices.Concat(in.Dnsmasq.Hosts, ownHosts(p.Own.Hosts, NewLocalRecords(in.Dnsmasq, p.Hostname), now.pinned))
 		}
-		now.data = localdata.New(now.Said, p.Hostname)
+		now.data = NewLocalRecords(now.Said, p.Hostname)
 		p.Known = &now
 	}
 	p.Local = p.Known.data
@@ -65,7 +64,7 @@ func NameOf(hostname string) dnsname.Name {
 }
 
 // ownHosts are the hosts of the cluster's own DNS, without names that have a record in dnsmasq's files or lie in a pinned domain.
-func ownHosts(all []clusterdns.Host, files *localdata.Data, pinned []dnsname.Name) (hosts []dnsmasqconf.Host) {
+func ownHosts(all []clusterdns.Host, files *LocalRecords, pinned []dnsname.Name) (hosts []dnsmasqconf.Host) {
 	isAdmins := func(name dnsname.Name) bool { return files.Has(name) || slices.ContainsFunc(pinned, name.Within) }
 	for _, h := range all {
 		if names := slices.DeleteFunc(slices.Clone(h.Names), isAdmins); len(names) > 0 {

@@ -15,7 +15,6 @@ import (
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/kube/clusterdns"
-	"github.com/node-dns/node-dns/internal/localdata"
 	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/precedence"
@@ -87,7 +86,7 @@ type Policy struct {
 	Overrides  []dnsname.Name      // domains of the cluster, or within them, that are asked elsewhere
 	Candidates []nameserver.Server // all servers of the routes, and those left out because they loop
 	Known      *LocalData
-	Local      *localdata.Data // that of Known
+	Local      *LocalRecords // that of Known
 
 	Problems []string
 	Notes    []string // what an admin should know, though all is well

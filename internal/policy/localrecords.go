@@ -1,9 +1,4 @@
-// Package localdata answers from what this node has been told of names: hosts files, and the address=, host-record, cname and
-// other records of dnsmasq's configuration.
-//
-// It stands before the routes: what it knows is asked of nobody. It is apart from zone, which is about the cluster, and from
-// dnsmasqconf, which only says what the files say.
-package localdata
+package policy
 
 import (
 	"net/netip"
@@ -15,8 +10,9 @@ import (
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 )
 
-// Data is what is known. It is immutable: safe for concurrent use. Nil knows nothing.
-type Data struct {
+// LocalRecords are what this node has been told of names: by hosts files, and by address=, host-record, cname and other records of
+// dnsmasq's configuration. They are immutable: safe for concurrent use. Nil knows nothing.
+type LocalRecords struct {
 	names   map[dnsname.Name]*node
 	exist   map[dnsname.Name]bool // names that have records, and those above them
 	domains map[dnsname.Name][]netip.Addr
@@ -31,9 +27,9 @@ type node struct {
 	isWhole bool // there is no address of another family
 }
 
-// New returns what a configuration says. host is the target of MX records that have none; the zero Name: they are left out.
-func New(c dnsmasqconf.Config, host dnsname.Name) *Data {
-	d := &Data{
+// NewLocalRecords returns what a configuration says. host is the target of MX records that have none; the zero Name: they are left out.
+func NewLocalRecords(c dnsmasqconf.Config, host dnsname.Name) *LocalRecords {
+	d := &LocalRecords{
 		names: map[dnsname.Name]*node{}, exist: map[dnsname.Name]bool{}, domains: map[dnsname.Name][]netip.Addr{},
 		ttl: uint32(max(c.Number("local-ttl"), 0)),
 	}
@@ -75,12 +71,12 @@ func New(c dnsmasqconf.Config, host dnsname.Name) *Data {
 }
 
 // IsEmpty reports whether nothing is known.
-func (d *Data) IsEmpty() bool {
+func (d *LocalRecords) IsEmpty() bool {
 	return d == nil || len(d.names) == 0 && len(d.domains) == 0 && len(d.plain) == 0
 }
 
 // header is without the owner, which the question has. seconds may be Unset.
-func (d *Data) header(rrtype uint16, seconds int) dns.RR_Header {
+func (d *LocalRecords) header(rrtype uint16, seconds int) dns.RR_Header {
 	ttl := d.ttl
 	if seconds != dnsmasqconf.Unset {
 		ttl = uint32(seconds)
@@ -88,7 +84,7 @@ func (d *Data) header(rrtype uint16, seconds int) dns.RR_Header {
 	return dns.RR_Header{Rrtype: rrtype, Class: dns.ClassINET, Ttl: ttl}
 }
 
-func (d *Data) at(name dnsname.Name) *node {
+func (d *LocalRecords) at(name dnsname.Name) *node {
 	n := d.names[name]
 	if n == nil {
 		n = &node{}
@@ -100,7 +96,7 @@ func (d *Data) at(name dnsname.Name) *node {
 	return n
 }
 
-func (d *Data) add(name dnsname.Name, rr dns.RR) {
+func (d *LocalRecords) add(name dnsname.Name, rr dns.RR) {
 	n := d.at(name)
 	if !slices.ContainsFunc(n.records, func(have dns.RR) bool { return dns.IsDuplicate(have, rr) }) {
 		n.records = append(n.records, rr)
@@ -108,7 +104,7 @@ func (d *Data) add(name dnsname.Name, rr dns.RR) {
 }
 
 // addHost adds addresses, and that of each the way back to the first name, unless another leads elsewhere.
-func (d *Data) addHost(h dnsmasqconf.Host) {
+func (d *LocalRecords) addHost(h dnsmasqconf.Host) {
 	for _, addr := range h.Addrs {
 		for _, name := range h.Names {
 			d.add(name, d.address(addr, h.TTL))
@@ -124,14 +120,14 @@ func (d *Data) addHost(h dnsmasqconf.Host) {
 	}
 }
 
-func (d *Data) address(addr netip.Addr, seconds int) dns.RR {
+func (d *LocalRecords) address(addr netip.Addr, seconds int) dns.RR {
 	if addr.Is4() {
 		return &dns.A{Hdr: d.header(dns.TypeA, seconds), A: addr.AsSlice()}
 	}
 	return &dns.AAAA{Hdr: d.header(dns.TypeAAAA, seconds), AAAA: addr.AsSlice()}
 }
 
-func (d *Data) addMX(all []dnsmasqconf.MX, host dnsname.Name) {
+func (d *LocalRecords) addMX(all []dnsmasqconf.MX, host dnsname.Name) {
 	for _, m := range all {
 		if m.Name.IsZero() {
 			host = m.Target // mx-target

@@ -1,4 +1,4 @@
-package localdata
+package policy
 
 import (
 	"net/netip"
@@ -26,7 +26,7 @@ func TestAnswer(t *testing.T) {
 		Addresses: []dnsmasqconf.Address{{Domain: name("apps.example"), Addr: netip.MustParseAddr("192.0.2.9")}, {Plain: true}},
 		Numbers:   map[string]int{"local-ttl": 50},
 	}
-	data := New(config, name("node.example"))
+	data := NewLocalRecords(config, name("node.example"))
 	rows := []struct {
 		question string
 		least    int
@@ -83,11 +83,11 @@ func TestAnswer(t *testing.T) {
 	if n := testing.AllocsPerRun(10, func() { data.Concerns(text) }); n != 0 {
 		t.Errorf("%v allocations to find nothing", n)
 	}
-	all := New(dnsmasqconf.Config{Addresses: []dnsmasqconf.Address{{Domain: dnsname.Root(), Addr: netip.MustParseAddr("192.0.2.9")}}}, dnsname.Name{})
-	if !all.Concerns(text) || (*Data)(nil).Concerns(text) {
+	all := NewLocalRecords(dnsmasqconf.Config{Addresses: []dnsmasqconf.Address{{Domain: dnsname.Root(), Addr: netip.MustParseAddr("192.0.2.9")}}}, dnsname.Name{})
+	if !all.Concerns(text) || (*LocalRecords)(nil).Concerns(text) {
 		t.Error("address=/#/ concerns all names, and nothing none")
 	}
-	if nothing := New(dnsmasqconf.Config{}, dnsname.Name{}); !nothing.IsEmpty() || !(*Data)(nil).IsEmpty() {
+	if nothing := NewLocalRecords(dnsmasqconf.Config{}, dnsname.Name{}); !nothing.IsEmpty() || !(*LocalRecords)(nil).IsEmpty() {
 		t.Error("nothing is something")
 	}
 }

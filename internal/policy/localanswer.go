@@ -1,4 +1,4 @@
-package localdata
+package policy
 
 import (
 	"bytes"
@@ -19,7 +19,7 @@ const maxAliases = 100
 // followed as far as it is known here. The addresses of a domain count where that has at least least labels: a longer domain
 // has a route of its own. Of several addresses of a name those in near are given, where there are such (dnsmasq's
 // localise-queries); the zero Prefix: all. A name that is known not to have any has an empty answer. The caller owns the records.
-func (d *Data) Answer(question dns.Question, name dnsname.Name, least int, near netip.Prefix) (answer []dns.RR, ok bool) {
+func (d *LocalRecords) Answer(question dns.Question, name dnsname.Name, least int, near netip.Prefix) (answer []dns.RR, ok bool) {
 	if d.IsEmpty() || name.IsZero() {
 		return nil, false
 	}
@@ -49,7 +49,7 @@ func (d *Data) Answer(question dns.Question, name dnsname.Name, least int, near 
 }
 
 // Has reports whether a name itself has a record.
-func (d *Data) Has(name dnsname.Name) bool { return d != nil && d.names[name] != nil }
+func (d *LocalRecords) Has(name dnsname.Name) bool { return d != nil && d.names[name] != nil }
 
 // nearest leaves out the IPv4 addresses that are not in near, unless none is.
 func nearest(records []dns.RR, near netip.Prefix) []dns.RR {
@@ -72,7 +72,7 @@ func nearest(records []dns.RR, near netip.Prefix) []dns.RR {
 }
 
 // ofDomain are the addresses of the longest domain that has such.
-func (d *Data) ofDomain(name dnsname.Name, owner string, qtype uint16, least int) []dns.RR {
+func (d *LocalRecords) ofDomain(name dnsname.Name, owner string, qtype uint16, least int) []dns.RR {
 	for zone := name; !zone.IsZero() && zone.Labels() >= least; zone = zone.Parent() {
 		addrs := d.domains[zone]
 		if zone.IsRoot() && name.Labels() == 1 && len(d.plain) > 0 {
@@ -90,7 +90,7 @@ func (d *Data) ofDomain(name dnsname.Name, owner string, qtype uint16, least int
 }
 
 // Exists reports whether anything is known of a name or of one below it: then it is no NXDOMAIN, whatever others say.
-func (d *Data) Exists(name dnsname.Name) bool {
+func (d *LocalRecords) Exists(name dnsname.Name) bool {
 	if d.IsEmpty() || name.IsZero() {
 		return false
 	}
@@ -107,7 +107,7 @@ func (d *Data) Exists(name dnsname.Name) bool {
 
 // Concerns reports whether Answer or Exists may have something to say of a name, by its text: that of a dnsname.Name. It does not
 // allocate.
-func (d *Data) Concerns(text []byte) bool {
+func (d *LocalRecords) Concerns(text []byte) bool {
 	if d.IsEmpty() {
 		return false
 	}
@@ -126,7 +126,7 @@ func (d *Data) Concerns(text []byte) bool {
 }
 
 // Knows reports whether something is known of the zone itself, or below it.
-func (d *Data) Knows(zone dnsname.Name) bool {
+func (d *LocalRecords) Knows(zone dnsname.Name) bool {
 	if d.IsEmpty() {
 		return false
 	}
