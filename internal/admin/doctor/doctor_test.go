@@ -21,7 +21,6 @@ import (
 	"github.com/node-dns/node-dns/internal/nm"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/precedence"
-	"github.com/node-dns/node-dns/internal/sys/nftables"
 	"github.com/node-dns/node-dns/internal/sys/selinux"
 	"github.com/node-dns/node-dns/internal/test/golden"
 )
@@ -151,7 +150,7 @@ func resolver(r control.Resolver) func(*Snapshot) {
 }
 
 var (
-	drops  = &nftables.Ruleset{Inputs: []nftables.Chain{{Family: nftables.Inet, Table: "filter", Name: "input", Drop: true}}}
+	drops  = &firewall.Ruleset{Inputs: []firewall.Chain{{Family: firewall.Inet, Table: "filter", Name: "input", Drop: true}}}
 	public = &firewall.Firewalld{Default: "public", Zones: []firewall.Zone{{Name: "public"}}}
 )
 
@@ -261,11 +260,11 @@ var rows = []checkRow{
 
 	{"input-filter", "is not known", nil, "", ""},
 	{"input-filter", "with no clients", filteredBy(firewall.State{Rules: drops}, "eth0 10.0.0.7/24"), "", ""},
-	{"input-filter", "accepts", filteredBy(firewall.State{Rules: &nftables.Ruleset{}}, "cni0 10.128.0.1/24"), OK, "no input filter drops DNS from clients on cni0"},
+	{"input-filter", "accepts", filteredBy(firewall.State{Rules: &firewall.Ruleset{}}, "cni0 10.128.0.1/24"), OK, "no input filter drops DNS from clients on cni0"},
 	{"input-filter", "drops, by firewalld", filteredBy(firewall.State{Firewalld: public}, "cni0 10.128.0.1/24"), Fail, "firewalld drops DNS from pods on cni0: zone public does not allow service dns|clients in 10.128.0.0/24|firewall-cmd --permanent --zone=public --add-service=dns && firewall-cmd --reload"},
 	{"input-filter", "drops, by nftables", filteredBy(firewall.State{Rules: drops}, "cni0 10.128.0.1/24"), Fail, `chain input of table inet filter drops DNS from pods on cni0|nft 'insert rule inet filter input iifname "cni0"`},
 	{"input-filter", "drops from what may be no clients", filteredBy(firewall.State{Rules: drops}, "eth1 192.168.3.7/24"), Warn, "drops DNS from clients on eth1|this is a guess"},
-	{"input-filter", "cannot be evaluated", filteredBy(firewall.State{Rules: &nftables.Ruleset{}, Legacy: []string{"iptables-legacy"}}, "cni0 10.128.0.1/24"), Warn, "iptables-legacy may drop DNS from pods on cni0|iptables-legacy -S INPUT"},
+	{"input-filter", "cannot be evaluated", filteredBy(firewall.State{Rules: &firewall.Ruleset{}, Legacy: []string{"iptables-legacy"}}, "cni0 10.128.0.1/24"), Warn, "iptables-legacy may drop DNS from pods on cni0|iptables-legacy -S INPUT"},
 
 	{"units", "are well", nil, OK, "node-dns.service active/enabled, node-dns-apply.path active/static"},
 	{"units", "no systemd", func(s *Snapshot) { s.Units = nil }, "", ""},

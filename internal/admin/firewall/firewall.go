@@ -3,6 +3,9 @@
 //
 // Read collects the facts. State.Find evaluates them, and is pure. It reports a drop only if no
 // rule can accept the packet. Rules that it cannot evaluate are reported as such.
+//
+// The kernel's rules (nf_tables) are read over netlink, so nft(8) need not be installed. Their expressions are decoded here, because
+// github.com/google/nftables (0.3.0, expr/expr.go) silently omits unknown ones: a partly decoded rule looks complete.
 package firewall
 
 import (
@@ -13,15 +16,14 @@ import (
 
 	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
-	"github.com/node-dns/node-dns/internal/sys/nftables"
 )
 
 // State holds the packet filters of this host. The zero State means that nothing is known.
 type State struct {
-	Firewalld *Firewalld        // nil: it does not run, or did not answer
-	Rules     *nftables.Ruleset // nil: not readable; it takes CAP_NET_ADMIN
-	Legacy    []string          // legacyPrograms that have rules, which are not read
-	Problems  []string          // sources that could not be read, with the reason
+	Firewalld *Firewalld // nil: it does not run, or did not answer
+	Rules     *Ruleset   // nil: not readable; it takes CAP_NET_ADMIN
+	Legacy    []string   // legacyPrograms that have rules, which are not read
+	Problems  []string   // sources that could not be read, with the reason
 }
 
 // Nameserver describes this node's nameserver and its clients.
@@ -45,8 +47,8 @@ type Finding struct {
 type cause struct {
 	drops  bool
 	port   uint16
-	zone   string         // firewalld's; "": chain is the cause
-	chain  nftables.Chain // zero: legacy is the cause
+	zone   string // firewalld's; "": chain is the cause
+	chain  Chain  // zero: legacy is the cause
 	legacy string
 }
 
@@ -105,22 +107,22 @@ func (n Nameserver) asked(link Link) []netip.AddrPort {
 // tables.
 func (s State) decide(link Link, to netip.AddrPort, protocol string) (c cause, why string) {
 	zone, byZone := s.Firewalld.decide(link, to.Port(), protocol)
-	d := nftables.Decision{Verdict: byZone, Why: "only root can read them"}
+	d := Decision{Verdict: byZone, Why: "only root can read them"}
 	if s.Rules != nil {
-		d = s.Rules.Decide(nftables.Packet{
+		d = s.Rules.Decide(Packet{
 			Interface: link.Interface, Index: link.Index, Source: link.Source, Destination: to.Addr(), Port: to.Port(), Protocol: protocolNumbers[protocol],
 		})
 	}
-	c = cause{drops: d.Verdict == nftables.Drop, port: to.Port()}
+	c = cause{drops: d.Verdict == Drop, port: to.Port()}
 	legacy := legacyPrograms[link.Source.Is6()]
 	switch {
-	case d.Verdict == nftables.Accept && !slices.Contains(s.Legacy, legacy):
+	case d.Verdict == Accept && !slices.Contains(s.Legacy, legacy):
 		return cause{}, ""
-	case d.Verdict == nftables.Accept && byZone == nftables.Drop: // firewalld with FirewallBackend=iptables
+	case d.Verdict == Accept && byZone == Drop: // firewalld with FirewallBackend=iptables
 		c.drops, c.zone = true, zone.Name
-	case d.Verdict == nftables.Accept:
+	case d.Verdict == Accept:
 		c.legacy = legacy
-	case s.Rules == nil, s.Firewalld != nil && (d.Chain.Table == firewalldTable || byZone == nftables.Drop):
+	case s.Rules == nil, s.Firewalld != nil && (d.Chain.Table == firewalldTable || byZone == Drop):
 		c.zone = zone.Name
 	default:
 		c.chain = d.Chain

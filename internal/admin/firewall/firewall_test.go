@@ -12,7 +12,6 @@ import (
 
 	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
-	"github.com/node-dns/node-dns/internal/sys/nftables"
 	"github.com/node-dns/node-dns/internal/test/golden"
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
@@ -148,7 +147,7 @@ func TestZones(t *testing.T) {
 			link := Link{Interface: "cni0", Source: netip.MustParseAddr("10.128.0.2")}
 			z, udp := row.firewalld.decide(link, 53, "udp")
 			_, tcp := row.firewalld.decide(link, 53, "tcp")
-			letters := map[nftables.Verdict]string{nftables.Accept: "a", nftables.Drop: "d", nftables.Unknown: "?"}
+			letters := map[Verdict]string{Accept: "a", Drop: "d", Unknown: "?"}
 			if got := z.Name + " " + letters[udp] + letters[tcp]; got != row.want {
 				t.Errorf("got %q, want %q", got, row.want)
 			}
@@ -157,8 +156,8 @@ func TestZones(t *testing.T) {
 }
 
 // dropping are rules that drop everything.
-func dropping(family nftables.Family, table, name string) *nftables.Ruleset {
-	return &nftables.Ruleset{Inputs: []nftables.Chain{{Family: family, Table: table, Name: name, Drop: true}}}
+func dropping(family Family, table, name string) *Ruleset {
+	return &Ruleset{Inputs: []Chain{{Family: family, Table: table, Name: name, Drop: true}}}
 }
 
 // TestFind: what is said, and the command that opens the filter.
@@ -178,10 +177,10 @@ func TestFind(t *testing.T) {
 		server Nameserver
 	}{
 		{"nothing-known", State{}, pods},
-		{"nothing-drops", State{Rules: &nftables.Ruleset{}, Firewalld: zones(trusted)}, pods},
-		{"no-rules-but-a-zone", State{Rules: &nftables.Ruleset{}, Firewalld: zones()}, pods}, // a policy accepts
-		{"no-clients", State{Rules: dropping(nftables.Inet, "filter", "input")}, server()},
-		{"default-zone", State{Rules: dropping(nftables.Inet, "firewalld", "filter_INPUT"), Firewalld: zones()}, pods},
+		{"nothing-drops", State{Rules: &Ruleset{}, Firewalld: zones(trusted)}, pods},
+		{"no-rules-but-a-zone", State{Rules: &Ruleset{}, Firewalld: zones()}, pods}, // a policy accepts
+		{"no-clients", State{Rules: dropping(Inet, "filter", "input")}, server()},
+		{"default-zone", State{Rules: dropping(Inet, "firewalld", "filter_INPUT"), Firewalld: zones()}, pods},
 		{"default-zone-not-root", State{Firewalld: zones()}, pods},
 		{"zone-of-the-pods-alone", State{Firewalld: zones(bound)}, pods},
 		{"zone-without-tcp", State{Firewalld: zones(Zone{Name: "internal", Interfaces: []string{"cni0"}, Ports: dnsPorts[1:]})}, pods},
@@ -190,17 +189,17 @@ func TestFind(t *testing.T) {
 		{"zone-and-many-interfaces", State{Firewalld: zones()}, several},
 		{"zone-and-a-guess", State{Firewalld: zones()}, server("eth1 192.168.3.7/24")},
 		{"zone-and-allowfrom", State{Firewalld: zones()}, server().allow(true, "10.0.0.0/8")},
-		{"firewalld-is-silent", State{Rules: dropping(nftables.Inet, "firewalld", "filter_INPUT")}, pods},
-		{"firewalld-by-iptables-legacy", State{Rules: &nftables.Ruleset{}, Firewalld: zones(), Legacy: []string{"iptables-legacy"}}, pods},
-		{"another-table-beside-firewalld", State{Rules: dropping(nftables.Inet, "site", "input"), Firewalld: zones(trusted)}, pods},
-		{"nftables", State{Rules: dropping(nftables.Inet, "filter", "input")}, pods},
-		{"nftables-and-both-families", State{Rules: dropping(nftables.IPv6, "filter", "input")}, both},
-		{"nftables-and-many-interfaces", State{Rules: dropping(nftables.IPv4, "site's", "input")}, several},
-		{"iptables", State{Rules: dropping(nftables.IPv4, "filter", "INPUT")}, pods},
-		{"iptables-and-many-interfaces", State{Rules: dropping(nftables.IPv4, "filter", "INPUT")}, several},
-		{"ip6tables", State{Rules: dropping(nftables.IPv6, "filter", "INPUT")}, both},
-		{"iptables-legacy", State{Rules: &nftables.Ruleset{}, Legacy: []string{"iptables-legacy"}}, pods},
-		{"iptables-legacy-of-the-other-family", State{Rules: &nftables.Ruleset{}, Legacy: []string{"ip6tables-legacy"}}, pods},
+		{"firewalld-is-silent", State{Rules: dropping(Inet, "firewalld", "filter_INPUT")}, pods},
+		{"firewalld-by-iptables-legacy", State{Rules: &Ruleset{}, Firewalld: zones(), Legacy: []string{"iptables-legacy"}}, pods},
+		{"another-table-beside-firewalld", State{Rules: dropping(Inet, "site", "input"), Firewalld: zones(trusted)}, pods},
+		{"nftables", State{Rules: dropping(Inet, "filter", "input")}, pods},
+		{"nftables-and-both-families", State{Rules: dropping(IPv6, "filter", "input")}, both},
+		{"nftables-and-many-interfaces", State{Rules: dropping(IPv4, "site's", "input")}, several},
+		{"iptables", State{Rules: dropping(IPv4, "filter", "INPUT")}, pods},
+		{"iptables-and-many-interfaces", State{Rules: dropping(IPv4, "filter", "INPUT")}, several},
+		{"ip6tables", State{Rules: dropping(IPv6, "filter", "INPUT")}, both},
+		{"iptables-legacy", State{Rules: &Ruleset{}, Legacy: []string{"iptables-legacy"}}, pods},
+		{"iptables-legacy-of-the-other-family", State{Rules: &Ruleset{}, Legacy: []string{"ip6tables-legacy"}}, pods},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			var b strings.Builder

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/node-dns/node-dns/internal/sys/nftables"
 )
 
 // firewalldTable is firewalld's own table of nftables.
@@ -52,20 +50,20 @@ func parsePort(text, protocol string) (Port, error) {
 }
 
 // decide returns the zone of a client, and what it does with a query. A nil Firewalld accepts.
-func (f *Firewalld) decide(link Link, port uint16, protocol string) (Zone, nftables.Verdict) {
+func (f *Firewalld) decide(link Link, port uint16, protocol string) (Zone, Verdict) {
 	if f == nil {
-		return Zone{}, nftables.Accept
+		return Zone{}, Accept
 	}
 	z, ok := f.zoneOf(link.Interface, link.Source)
 	switch {
 	case !ok:
-		return z, nftables.Unknown
+		return z, Unknown
 	case z.accepts(port, protocol):
-		return z, nftables.Accept
+		return z, Accept
 	case z.More:
-		return z, nftables.Unknown
+		return z, Unknown
 	}
-	return z, nftables.Drop
+	return z, Drop
 }
 
 func (z Zone) accepts(port uint16, protocol string) bool {

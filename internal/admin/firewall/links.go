@@ -14,16 +14,16 @@ type Link struct {
 	Index     int
 	Clients   netip.Prefix
 	Source    netip.Addr // one client's address
-	kind      kind
+	kind      linkKind
 }
 
-// kind is the reason to expect clients on a link.
-type kind int
+// linkKind is the reason to expect clients on a link.
+type linkKind int
 
 const (
-	ofPods  kind = iota // in podCIDRs, or an interface of a network plugin
-	ofAllow             // in allowFrom
-	guessed             // another private network of this host
+	ofPods  linkKind = iota // in podCIDRs, or an interface of a network plugin
+	ofAllow                 // in allowFrom
+	guessed                 // another private network of this host
 )
 
 // podInterfaces are prefixes of the names of interfaces on which network plugins deliver pods'

@@ -14,7 +14,6 @@ import (
 	"github.com/godbus/dbus/v5"
 
 	"github.com/node-dns/node-dns/internal/sys/dbusconn"
-	"github.com/node-dns/node-dns/internal/sys/nftables"
 )
 
 // patience is the time limit of Read. firewalld answers within milliseconds, or within a second while
@@ -27,7 +26,7 @@ func Read(ctx context.Context) State {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var s State
-	rules, err := nftables.Read(ctx)
+	rules, err := ReadRuleset(ctx)
 	switch {
 	case err == nil:
 		s.Rules = rules

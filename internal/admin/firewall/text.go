@@ -5,8 +5,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-
-	"github.com/node-dns/node-dns/internal/sys/nftables"
 )
 
 // maxNamed limits the names in a list.
@@ -127,7 +125,7 @@ func (v victims) options(service, port string) []string {
 
 // rules returns commands that insert rules at the start of the chain.
 func (v victims) rules() []string {
-	programs := map[nftables.Family]string{nftables.IPv4: "iptables", nftables.IPv6: "ip6tables"}
+	programs := map[Family]string{IPv4: "iptables", IPv6: "ip6tables"}
 	var all []string
 	for _, name := range v.patterns() {
 		if !v.isIPTables() {
@@ -145,7 +143,7 @@ func (v victims) rules() []string {
 
 // isIPTables reports whether the chain belongs to iptables-nft(8).
 func (v victims) isIPTables() bool {
-	return v.chain.Family != nftables.Inet && v.chain.Table == "filter" && v.chain.Name == "INPUT"
+	return v.chain.Family != Inet && v.chain.Table == "filter" && v.chain.Name == "INPUT"
 }
 
 // patterns returns the interfaces as rules name them. Many interfaces of one network plugin, which
@@ -170,7 +168,7 @@ func (v victims) advice(s State, n Nameserver) []string {
 	if v.zone == "" {
 		file := "/etc/sysconfig/nftables.conf"
 		if v.isIPTables() {
-			file = "/etc/sysconfig/" + map[nftables.Family]string{nftables.IPv4: "iptables", nftables.IPv6: "ip6tables"}[v.chain.Family]
+			file = "/etc/sysconfig/" + map[Family]string{IPv4: "iptables", IPv6: "ip6tables"}[v.chain.Family]
 		}
 		if v.chain.Table == firewalldTable {
 			return nil

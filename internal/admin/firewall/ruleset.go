@@ -1,10 +1,4 @@
-// Package nftables reads the kernel's packet filter (nf_tables) and decides what it does with a
-// packet to this host.
-//
-// It reads over netlink, so nft(8) need not be installed. It decodes the kernel's expressions
-// itself, because github.com/google/nftables (0.3.0, expr/expr.go) silently omits unknown
-// expressions: a partly decoded rule looks complete.
-package nftables
+package firewall
 
 import (
 	"cmp"

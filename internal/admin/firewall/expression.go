@@ -1,4 +1,4 @@
-package nftables
+package firewall
 
 import (
 	"bytes"

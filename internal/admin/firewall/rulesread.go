@@ -1,4 +1,4 @@
-package nftables
+package firewall
 
 import (
 	"context"
@@ -24,9 +24,9 @@ const (
 // errTooMany means that maxRules was exceeded.
 var errTooMany = errors.New("too many rules")
 
-// Read reads the rules of the calling thread's network namespace. It changes nothing. Without
+// ReadRuleset reads the rules of the calling thread's network namespace. It changes nothing. Without
 // CAP_NET_ADMIN the error matches os.ErrPermission.
-func Read(ctx context.Context) (*Ruleset, error) {
+func ReadRuleset(ctx context.Context) (*Ruleset, error) {
 	var err error
 	for range maxTries {
 		if err := ctx.Err(); err != nil {

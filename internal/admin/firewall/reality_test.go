@@ -1,4 +1,4 @@
-package nftables
+package firewall
 
 import (
 	"errors"
@@ -14,8 +14,6 @@ import (
 
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
-
-func TestMain(m *testing.M) { lab.Main(m) }
 
 const (
 	nodeIP4, podIP4 = "10.128.0.1", "10.128.0.41"
@@ -172,7 +170,7 @@ func TestReality(t *testing.T) {
 				w.load(t, "table inet filter { chain input { type filter hook input priority 0; policy drop;\n"+
 					"meta l4proto ipv6-icmp accept\n"+row.nft+"\n}\n}")
 			}
-			rules, err := Read(t.Context())
+			rules, err := ReadRuleset(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -316,7 +314,7 @@ func TestReadDenied(t *testing.T) {
 			done <- err
 			return
 		}
-		_, err := Read(t.Context())
+		_, err := ReadRuleset(t.Context())
 		done <- err
 	}()
 	if err := <-done; !errors.Is(err, os.ErrPermission) {
@@ -334,7 +332,7 @@ func TestReadLarge(t *testing.T) {
 	}
 	w.load(t, "table inet filter { set many { type ipv4_addr; elements = { "+many.String()+" }; }\n"+
 		"chain input { type filter hook input priority 0; policy drop; ip saddr @many accept; }; }")
-	rules, err := Read(t.Context())
+	rules, err := ReadRuleset(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
