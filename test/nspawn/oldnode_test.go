@@ -130,7 +130,7 @@ func (o *oldNode) during(rate int, happens func()) {
 	for i := range asks {
 		asks[i].TCP = asks[i].TCP || i%10 == 5
 	}
-	loading, err := dnstest.Load{Server: netip.MustParseAddrPort(nodeIP + ":53"), Rate: rate, Asks: asks, Clients: loadPods()}.Start()
+	loading, err := dnstest.Load{Server: netip.MustParseAddrPort(nodeIP + ":53"), Rate: rate, Asks: asks, Clients: loadPods(), Patience: loadPatience}.Start()
 	if err != nil {
 		o.t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package dnstest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -28,6 +29,9 @@ type Load struct {
 	Asks   []Ask // in turns; those that stand there more often are asked more often
 	// Sockets share the questions over UDP, each of which has 65,536 IDs. 0: 8.
 	Sockets int
+	// Patience is how long a question waits for its answer. 0: 5 s, a stub resolver's; more is for tests whose machine may stand still
+	// meanwhile.
+	Patience time.Duration
 	// Each is given what became of each question, from several goroutines at once. nil: nobody wants to know.
 	Each func(Answer)
 	// Clients are the addresses that ask, in turns: a server may bound what one client does at a time. None: one that the
@@ -48,7 +52,7 @@ type Answer struct {
 	Name  string
 	Asked time.Time
 	Took  time.Duration
-	Msg   *dns.Msg // nil: there was none within 5 s, or it could not be read
+	Msg   *dns.Msg // nil: there was none in time, or it could not be read
 	Fault string   // in what it is not what must be answered; "": in nothing
 }
 
@@ -88,7 +92,7 @@ func Mixed() []Ask {
 // A Tally is what became of a Load.
 type Tally struct {
 	Asked   int
-	Lost    int           // not answered within 5 s
+	Lost    int           // not answered within the Load's Patience
 	Wrong   int           // answered otherwise
 	Faults  []string      // the first of those that were lost, or answered otherwise
 	Median  time.Duration // of the answers
@@ -130,6 +134,7 @@ type Loading struct {
 
 // Start begins to ask.
 func (l Load) Start() (*Loading, error) {
+	l.Patience = cmp.Or(l.Patience, stubPatience)
 	running := &Loading{load: l, stop: make(chan struct{})}
 	sockets := l.Sockets
 	if sockets == 0 {
@@ -169,7 +174,7 @@ func (r *Loading) Stop() Tally {
 // Wait is Stop when as many have been asked as Count says.
 func (r *Loading) Wait() Tally {
 	r.sending.Wait()
-	deadline := time.Now().Add(stubPatience)
+	deadline := time.Now().Add(r.load.Patience)
 	for _, c := range r.clients {
 		for c.waits() > 0 && time.Now().Before(deadline) {
 			time.Sleep(10 * time.Millisecond)
@@ -317,7 +322,7 @@ func (r *Loading) answered(q asked, wire []byte) {
 		q.ask.TCP = true
 		r.startTCP(q)
 		return
-	case fault == "" && took > stubPatience:
+	case fault == "" && took > r.load.Patience:
 		r.lost(q, fmt.Sprintf("answered after %v", took))
 		return
 	}
@@ -362,9 +367,9 @@ func (r *Loading) startTCP(q asked) {
 
 // askOverTCP asks over a connection of its own, and once more where that is closed before the answer.
 func (r *Loading) askOverTCP(q asked) {
-	wire, err := q.exchange(r.load.Server)
+	wire, err := q.exchange(r.load)
 	if err != nil && !isTimeout(err) {
-		wire, err = q.exchange(r.load.Server)
+		wire, err = q.exchange(r.load)
 	}
 	if err != nil {
 		r.lost(q, err.Error())
@@ -373,17 +378,17 @@ func (r *Loading) askOverTCP(q asked) {
 	r.answered(q, wire)
 }
 
-func (q asked) exchange(server netip.AddrPort) ([]byte, error) {
-	dialer := net.Dialer{Deadline: q.at.Add(stubPatience)}
+func (q asked) exchange(l Load) ([]byte, error) {
+	dialer := net.Dialer{Deadline: q.at.Add(l.Patience)}
 	if q.client.IsValid() {
 		dialer.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(q.client, 0))
 	}
-	conn, err := dialer.Dial("tcp", server.String())
+	conn, err := dialer.Dial("tcp", l.Server.String())
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
-	conn.SetDeadline(q.at.Add(stubPatience))
+	conn.SetDeadline(q.at.Add(l.Patience))
 	c := dns.Conn{Conn: conn}
 	if _, err := c.Write(q.message(dns.Id())); err != nil {
 		return nil, err
