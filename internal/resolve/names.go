@@ -107,12 +107,3 @@ func (c *clusterNames) known() *zone.Snapshot {
 	}
 	return nil
 }
-
-// Publish has the cluster's names answered from a snapshot, which is of the cluster of that kubeconfig.
-func (r *Resolver) Publish(kubeconfig string, s *zone.Snapshot) { r.names.publish(kubeconfig, s) }
-
-// Unready says why there is no snapshot of the cluster of that kubeconfig.
-func (r *Resolver) Unready(kubeconfig string, reason error) { r.names.unready(kubeconfig, reason) }
-
-// Known is what the cluster's names are answered from; nil: nothing is known of the cluster.
-func (r *Resolver) Known() *zone.Snapshot { return r.names.known() }

@@ -19,10 +19,3 @@ var order = [...]handler{
 	{name: "alias, bogus-nxdomain, stop-dns-rebind", handle: screen, fast: stopAtScreen},
 	{name: "upstreams", handle: serveUpstream, fast: fastUpstream},
 }
-
-// Where the list is entered past its top.
-const (
-	selfAt   = 1  // for names that CNAME records or search lists lead to
-	anyAt    = 12 // for names of the cluster that its own nameservers answer
-	screenAt = 14 // for what the cache does not have
-)

@@ -8,11 +8,8 @@ package resolve
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net/netip"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"github.com/miekg/dns"
 
@@ -21,42 +18,9 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/dns/forward"
 	"github.com/node-dns/node-dns/internal/dns/records"
+	"github.com/node-dns/node-dns/internal/dns/zone"
 	"github.com/node-dns/node-dns/internal/policy"
-	"github.com/node-dns/node-dns/internal/sys/journal"
-	"github.com/node-dns/node-dns/internal/sys/percpu"
 )
-
-// Config is what a Resolver needs beside its Policy. Log, Panics, IsProbe, Numbers and NoSearch are required.
-type Config struct {
-	Version string // for version.bind
-	Log     *slog.Logger
-	Panics  *journal.Panics
-	// Forward is how upstreams are asked. The Resolver sets what the Policy says, Answered, Ignore and IsOwn.
-	Forward forward.Config
-	// IsProbe reports whether a name is one of our own loop probes, and takes note. It is called concurrently.
-	IsProbe func(dnsname.Name) bool
-	// Numbers are the texts of a CHAOS name of dnsmasq's, in lower case; false if it has no such name. It is called concurrently.
-	Numbers func(name string) (texts []string, ok bool)
-	// NoSearch says why the search lists of pods are not walked; "" if they are. It is called concurrently.
-	NoSearch func(*policy.Policy) string
-	// Rotate is zone.Config's. Nil: random.
-	Rotate func(n int) int
-}
-
-// Resolver is a dnsserver.Handler that answers under one Policy after the other. All methods may be called concurrently, except
-// Apply and Close.
-type Resolver struct {
-	config  Config
-	order   []handler // the list; a package variable that its own handlers read would be a cycle of initialization
-	forward *forward.Forward
-	state   atomic.Pointer[state] // never nil
-	names   clusterNames
-
-	autopath  autopath
-	absent    percpu.Counter // cluster names that do not exist, as answered
-	walks     sync.Pool
-	refreshes sync.WaitGroup // of stale answers
-}
 
 var _ dnsserver.Handler = (*Resolver)(nil)
 
@@ -159,3 +123,12 @@ func (r *Resolver) IsStale(entry cache.Entry) bool {
 
 // Covers reports whether a name is in one of the cluster's zones, by the text of a dnsname.Name. It does not allocate.
 func (r *Resolver) Covers(text []byte) bool { return r.state.Load().isOfZone(text) }
+
+// Publish has the cluster's names answered from a snapshot, which is of the cluster of that kubeconfig.
+func (r *Resolver) Publish(kubeconfig string, s *zone.Snapshot) { r.names.publish(kubeconfig, s) }
+
+// Unready says why there is no snapshot of the cluster of that kubeconfig.
+func (r *Resolver) Unready(kubeconfig string, reason error) { r.names.unready(kubeconfig, reason) }
+
+// Known is what the cluster's names are answered from; nil: nothing is known of the cluster.
+func (r *Resolver) Known() *zone.Snapshot { return r.names.known() }

@@ -129,9 +129,6 @@ func limitTTL(ctx context.Context, s *state, q *dnsserver.Query, next rest) (*dn
 	return m, err
 }
 
-// clientTTL is the highest TTL that clients see, in seconds; 0: any.
-func (s *state) clientTTL() uint32 { return uint32(max(s.Settings.ClientTTL, 0)) }
-
 // serveMinimalAny answers ANY for names that others are asked about, and are not asked that: who forges an address gets
 // the largest answers by it. RFC 8482 section 4.2 has this record for it, which tells resolvers that they have an answer.
 func serveMinimalAny(ctx context.Context, _ *state, q *dnsserver.Query, next rest) (*dns.Msg, error) {

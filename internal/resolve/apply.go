@@ -1,25 +1,14 @@
 package resolve
 
 import (
-	"slices"
 	"time"
 
 	"github.com/node-dns/node-dns/internal/dns/cache"
-	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/dns/forward"
 	"github.com/node-dns/node-dns/internal/dns/zone"
 	"github.com/node-dns/node-dns/internal/policy"
 )
-
-// state is what queries are answered by under one Policy. It does not change: a query that began under it ends under it.
-type state struct {
-	*policy.Policy
-	mark  uint32 // one for each state, not 0: see fastCache
-	cache *cache.Cache
-	zone  *zone.Resolver // answers the cluster's names; nil if the API is not watched
-	zones []dnsname.Name // the cluster's
-}
 
 // Apply answers under another Policy from now on. It reports whether queries take other routes, and how many responses were forgotten
 // for it. What is the same is left as it is: upstreams keep their health, and the cache keeps what came from servers that are still
@@ -47,21 +36,6 @@ func (r *Resolver) Apply(p *policy.Policy) (rerouted bool, forgotten int) {
 		return false, 0
 	}
 	return true, r.FlushStale() // after the routes, and the state: it also drops the answers that are on their way
-}
-
-// isOfZone reports whether a name is in one of the cluster's zones, by its text in lower case. It does not allocate.
-func (s *state) isOfZone(text []byte) bool {
-	return slices.ContainsFunc(s.zones, func(zone dnsname.Name) bool { return zone.Covers(text) })
-}
-
-// zoneOf is the longest of the cluster's zones that a name is in; the zero Name if it is in none.
-func (s *state) zoneOf(name dnsname.Name) (found dnsname.Name) {
-	for _, zone := range s.zones {
-		if name.Within(zone) && zone.Labels() >= found.Labels() {
-			found = zone
-		}
-	}
-	return found
 }
 
 func (r *Resolver) newCache(s policy.Settings) *cache.Cache {
