@@ -1,6 +1,7 @@
 package dnsserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -264,4 +266,25 @@ func reasonOf(err error) error {
 		return fmt.Errorf("%w (a port below 1024 takes root or CAP_NET_BIND_SERVICE)", err)
 	}
 	return err
+}
+
+func drainAll(ctx context.Context, bindings []*binding) error {
+	errs := make([]error, len(bindings))
+	var all sync.WaitGroup
+	for i, b := range bindings {
+		if b.socket != nil {
+			all.Go(func() { errs[i] = b.socket.drain(ctx) })
+		}
+	}
+	all.Wait()
+	return cmp.Or(errs...) // every one is the context's
+}
+
+// dropAll has nobody keep the sockets that are served no more.
+func (s *Server) dropAll(gone, next []*binding) {
+	for _, b := range gone {
+		if b.socket != nil && bound(next, b.want, b.proto) == nil {
+			s.cfg.Sockets.Drop(b.proto, b.actual)
+		}
+	}
 }

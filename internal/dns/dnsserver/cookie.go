@@ -11,60 +11,50 @@ import (
 // cookieSize is how many octets a COOKIE option of ours has: its code, its length, the client's cookie and the server's.
 const cookieSize = 4 + clientCookieSize + serverCookieSize
 
-// asksForCookie reports whether a message has no question because it asks for a server cookie alone: RFC 7873 section 5.4. Any
-// other is none that RFC 9619 knows.
-func asksForCookie(wire []byte) bool {
-	if count(wire, 4) != 0 || count(wire, 6) != 0 || count(wire, 8) != 0 || count(wire, 10) == 0 {
-		return false
-	}
-	e, rcode := readExtension(wire, headerSize)
-	return rcode == dns.RcodeBadVers || rcode == dns.RcodeSuccess && e.cookie > 0
-}
-
 // cookieReply is the response to what asksForCookie: that says also whether the server cookie in it is good.
-func (s *Server) cookieReply(x exchange) []byte {
+func (r *responder) cookieReply(x exchange) []byte {
 	e, rcode := readExtension(x.wire, headerSize)
 	if rcode != dns.RcodeSuccess {
 		return errorReply(x.wire, rcode)
 	}
 	client := x.wire[e.cookie:][:e.shown]
 	server := client[clientCookieSize:]
-	if len(server) > 0 && !s.cookies.IsValid(server, client, x.client.Addr(), s.clock()) {
+	if len(server) > 0 && !r.cookies.IsValid(server, client, x.client.Addr(), r.clock()) {
 		rcode = dns.RcodeBadCookie
 	}
-	return s.addCookie(errorReply(x.wire, rcode), client, x.client.Addr())
+	return r.addCookie(errorReply(x.wire, rcode), client, x.client.Addr())
 }
 
 // knows reports whether a query has the cookie that was given to who has its address: nobody else sees what is sent there, and so it is
 // no victim of somebody who only says that it is his (RFC 7873 section 5.2.4). The message may have any faults.
-func (s *Server) knows(x exchange) bool {
+func (r *responder) knows(x exchange) bool {
 	var e extension
 	at := findOPT(x.wire)
 	if at == 0 || !e.readOptions(x.wire[:at+int(count(x.wire, at-2))], at) || e.cookie == 0 {
 		return false
 	}
 	client := x.wire[e.cookie:][:e.shown]
-	return s.cookies.IsValid(client[clientCookieSize:], client[:clientCookieSize], x.client.Addr(), s.clock())
+	return r.cookies.IsValid(client[clientCookieSize:], client[:clientCookieSize], x.client.Addr(), r.clock())
 }
 
 // addCookie adds our cookie to a response, which ends with an OPT record without options.
-func (s *Server) addCookie(response, client []byte, from netip.Addr) []byte {
+func (r *responder) addCookie(response, client []byte, from netip.Addr) []byte {
 	if at := len(response) - optFixed; at < headerSize || response[at] != 0 || count(response, at+1) != dns.TypeOPT || count(response, at+9) != 0 {
 		return response
 	}
 	binary.BigEndian.PutUint16(response[len(response)-2:], cookieSize)
 	response = append(response, 0, dns.EDNS0COOKIE, 0, cookieSize-4)
 	response = append(response, client[:clientCookieSize]...)
-	return s.cookies.Append(response, client, from, s.clock())
+	return r.cookies.Append(response, client, from, r.clock())
 }
 
 // cookieOption is what addCookie adds, for a response that is not packed yet; nil: the query has no cookie.
-func (s *Server) cookieOption(x exchange, e extension) *dns.EDNS0_COOKIE {
+func (r *responder) cookieOption(x exchange, e extension) *dns.EDNS0_COOKIE {
 	if e.cookie == 0 {
 		return nil
 	}
 	client := x.wire[e.cookie:][:clientCookieSize]
 	whole := append(make([]byte, 0, cookieSize), client...)
-	whole = s.cookies.Append(whole, client, x.client.Addr(), s.clock())
+	whole = r.cookies.Append(whole, client, x.client.Addr(), r.clock())
 	return &dns.EDNS0_COOKIE{Code: dns.EDNS0COOKIE, Cookie: hex.EncodeToString(whole)}
 }

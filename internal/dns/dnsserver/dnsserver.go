@@ -90,3 +90,14 @@ var _ Handler = HandlerFunc(nil)
 
 // ServeDNS calls f.
 func (f HandlerFunc) ServeDNS(ctx context.Context, q *Query) (*dns.Msg, error) { return f(ctx, q) }
+
+// UpstreamResult is what came of asking the upstream nameservers before the Handler is asked: Msg, in which there is more than Send could
+// say, or Err, or nothing yet, after some time.
+type UpstreamResult struct {
+	Server nameserver.Server // that Msg is from
+	Msg    *dns.Msg
+	Err    error
+}
+
+// IsLate reports whether the query has been waiting for an answer.
+func (t *UpstreamResult) IsLate() bool { return t != nil && t.Msg == nil && t.Err == nil }

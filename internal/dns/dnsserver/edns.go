@@ -157,3 +157,13 @@ func (e extension) withoutOptions(wire []byte, end int) []byte {
 	}
 	return m
 }
+
+// asksForCookie reports whether a message has no question because it asks for a server cookie alone: RFC 7873 section 5.4. Any
+// other is none that RFC 9619 knows.
+func asksForCookie(wire []byte) bool {
+	if count(wire, 4) != 0 || count(wire, 6) != 0 || count(wire, 8) != 0 || count(wire, 10) == 0 {
+		return false
+	}
+	e, rcode := readExtension(wire, headerSize)
+	return rcode == dns.RcodeBadVers || rcode == dns.RcodeSuccess && e.cookie > 0
+}

@@ -1,14 +1,14 @@
 package dnsserver
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
-	"sync"
+	"time"
 
+	"github.com/node-dns/node-dns/internal/sys/rawsock"
 	"golang.org/x/sys/unix"
 )
 
@@ -20,25 +20,6 @@ type Listener struct {
 	Err   string // why it does not listen, without the address; "" when it does
 	InUse bool   // another program has the address: EADDRINUSE, which Err says
 	Taken uint64 // datagrams or connections that were taken from it since it was bound: what shows that somebody does
-}
-
-// binding is one address and transport that is wanted, with its socket unless
-// binding it failed.
-type binding struct {
-	want   netip.AddrPort // as given to Listen
-	proto  Proto
-	actual netip.AddrPort // the port of want may be 0
-	socket socket         // nil: err says why
-	err    error
-}
-
-// socket is a bound UDP or TCP socket that is being served.
-type socket interface {
-	// drain stops receiving, waits until what was received is answered or ctx
-	// ends, and closes.
-	drain(ctx context.Context) error
-	// taken is Listener.Taken.
-	taken() uint64
 }
 
 // Listen serves these addresses, over UDP and TCP, and no longer any others.
@@ -132,27 +113,6 @@ func (s *Server) end() (have []*binding) {
 	return have
 }
 
-// dropAll has nobody keep the sockets that are served no more.
-func (s *Server) dropAll(gone, next []*binding) {
-	for _, b := range gone {
-		if b.socket != nil && bound(next, b.want, b.proto) == nil {
-			s.cfg.Sockets.Drop(b.proto, b.actual)
-		}
-	}
-}
-
-func drainAll(ctx context.Context, bindings []*binding) error {
-	errs := make([]error, len(bindings))
-	var all sync.WaitGroup
-	for i, b := range bindings {
-		if b.socket != nil {
-			all.Go(func() { errs[i] = b.socket.drain(ctx) })
-		}
-	}
-	all.Wait()
-	return cmp.Or(errs...) // every one is the context's
-}
-
 // canonical unmaps 4-in-6 addresses and drops duplicates.
 func canonical(addrs []netip.AddrPort) []netip.AddrPort {
 	var list []netip.AddrPort
@@ -163,4 +123,22 @@ func canonical(addrs []netip.AddrPort) []netip.AddrPort {
 		}
 	}
 	return list
+}
+
+// New makes a server that listens on nothing yet.
+func New(cfg Config) *Server {
+	s := &Server{made: time.Now(), responder: responder{cfg: cfg.withDefaults(), cookies: newCookieSecret(), clock: time.Now}}
+	s.queries, s.cancel = context.WithCancel(context.Background())
+	s.SetMaxInFlight(s.cfg.MaxInFlight, s.cfg.Shared)
+	s.SetAccess(s.cfg.Access)
+	s.spending = NewLimiter(spendRate, 32, 128)
+	s.shares, s.errors = NewShares(), NewLimiter(errorsPerSecond, errorBits4, errorBits6)
+	s.largest.Store(int64(s.cfg.UDPSize))
+	s.threads = rawsock.NewThreads(s.cfg.Threads)
+	s.conns = newConnTable(s.cfg.MaxTCP, s.cfg.MaxTCPPerClient)
+	s.buffers.New = func() any {
+		b := make([]byte, bufferSize)
+		return &b
+	}
+	return s
 }

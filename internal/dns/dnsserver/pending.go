@@ -5,8 +5,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/miekg/dns"
-
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
@@ -27,38 +25,6 @@ type PendingQuery struct {
 // anything.
 type MissFunc func(*PendingQuery) bool
 
-// UpstreamResult is what came of asking the upstream nameservers before the Handler is asked: Msg, in which there is more than Send could
-// say, or Err, or nothing yet, after some time.
-type UpstreamResult struct {
-	Server nameserver.Server // that Msg is from
-	Msg    *dns.Msg
-	Err    error
-}
-
-// IsLate reports whether the query has been waiting for an answer.
-func (t *UpstreamResult) IsLate() bool { return t != nil && t.Msg == nil && t.Err == nil }
-
-// later answers a query that has a place. It copies the query, whose memory is the receiver's. q has been read from it; isWire
-// is false for one that is no WireQuery.
-func (u *udpSocket) later(x *exchange, q *WireQuery, isWire bool) {
-	l, _ := u.s.pending.Get().(*PendingQuery)
-	if l == nil {
-		l = new(PendingQuery)
-	}
-	l.u, l.x, l.mark = u, *x, q.mark()
-	l.x.wire = append(l.wire[:0], x.wire...) // a longer query gets memory of its own
-	if isWire {
-		l.query = *q
-		l.query.Msg = l.x.wire
-	}
-	l.holds.Store(2)
-	u.active.Add(1)
-	if !isWire || u.s.cfg.Miss == nil || !u.s.miss(l) {
-		l.Handle(nil)
-	}
-	l.drop()
-}
-
 // drop has the last who holds it keep it for another query. Until Miss has returned it is this query's, and for good where
 // Miss panics: then it may be answered twice, of which the first counts.
 func (l *PendingQuery) drop() {
@@ -67,18 +33,6 @@ func (l *PendingQuery) drop() {
 		*l = PendingQuery{}
 		s.pending.Put(l)
 	}
-}
-
-// miss is Config.Miss, whatever it does: of a query that it panics at nobody knows how far it came.
-func (s *Server) miss(l *PendingQuery) (taken bool) {
-	defer func() {
-		if p := recover(); p != nil {
-			s.panicked(l.x, p)
-			l.holds.Add(1) // whoever has it still must not find another query in it
-			taken = false
-		}
-	}()
-	return s.cfg.Miss(l)
 }
 
 // Query is the query. Its Msg is valid until Send or Handle is called.
@@ -136,11 +90,11 @@ func (l *PendingQuery) ended() {
 	l.drop()
 }
 
-func (u *udpSocket) send(response []byte, client netip.AddrPort) {
-	if response == nil {
-		return
-	}
-	if err := u.file.send(response, client); err != nil {
-		u.s.counters.writeErrors.Add(1)
+// tell tells of a query that was answered without the Handler.
+func (l *PendingQuery) tell(response []byte, from nameserver.Handle) {
+	s := l.u.s
+	if w := s.watch.Load(); w != nil {
+		seen := Seen{Query: l.x.wire, Response: response, Client: l.x.client, Proto: l.x.proto, Took: l.x.took(), Outcome: ByUpstream, Server: from.Value()}
+		(*w)(seen)
 	}
 }

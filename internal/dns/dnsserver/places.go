@@ -21,17 +21,17 @@ const (
 const fewPlaces = 16
 
 // enter takes a place for a client.
-func (s *Server) enter(client netip.Addr) place {
-	if s.spending.Over(client) && !s.access.Load().isHost(client) {
+func (r *responder) enter(client netip.Addr) place {
+	if r.spending.Over(client) && !r.access.Load().isHost(client) {
 		return spent
 	}
-	n := s.counters.inFlight.Add(1)
-	switch free := s.shared.Load() - n + 1; {
-	case n > s.places.Load():
-		s.counters.inFlight.Add(-1)
+	n := r.counters.inFlight.Add(1)
+	switch free := r.shared.Load() - n + 1; {
+	case n > r.places.Load():
+		r.counters.inFlight.Add(-1)
 		return full
-	case !s.shares.Take(client, int(max(free, fewPlaces))):
-		s.counters.inFlight.Add(-1)
+	case !r.shares.Take(client, int(max(free, fewPlaces))):
+		r.counters.inFlight.Add(-1)
 		return enough
 	}
 	return entered
@@ -39,15 +39,15 @@ func (s *Server) enter(client netip.Addr) place {
 
 // waitToEnter is enter for a query that found no place, and may wait for one. When the wait is over before its time the query
 // enters beyond MaxInFlight. nil: it never is.
-func (s *Server) waitToEnter(client netip.Addr, patience time.Duration, over *atomic.Bool) bool {
+func (r *responder) waitToEnter(client netip.Addr, patience time.Duration, over *atomic.Bool) bool {
 	const pause = time.Millisecond
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
 		if over != nil && over.Load() {
-			s.enterBeyond(client)
+			r.enterBeyond(client)
 			return true
 		}
 		time.Sleep(pause)
-		if s.enter(client) == entered {
+		if r.enter(client) == entered {
 			return true
 		}
 	}
@@ -55,9 +55,9 @@ func (s *Server) waitToEnter(client netip.Addr, patience time.Duration, over *at
 }
 
 // enterBeyond takes a place that there need not be.
-func (s *Server) enterBeyond(client netip.Addr) {
-	s.counters.inFlight.Add(1)
-	s.shares.Take(client, math.MaxInt)
+func (r *responder) enterBeyond(client netip.Addr) {
+	r.counters.inFlight.Add(1)
+	r.shares.Take(client, math.MaxInt)
 }
 
 const (
@@ -67,15 +67,7 @@ const (
 	spendFree = udpSize
 )
 
-// Charge has a client pay for a message of so many octets that an upstream nameserver has sent for it, and so for the time that reading it
-// takes. Who has spent its share is answered from memory, and by the cluster's zone, alone for a while; this host never has.
-func (s *Server) Charge(client netip.Addr, octets int) {
-	if octets > spendFree {
-		s.spending.Charge(client, octets-spendFree)
-	}
-}
-
-func (s *Server) leave(client netip.Addr) {
-	s.counters.inFlight.Add(-1)
-	s.shares.Give(client)
+func (r *responder) leave(client netip.Addr) {
+	r.counters.inFlight.Add(-1)
+	r.shares.Give(client)
 }

@@ -42,40 +42,11 @@ const (
 // FailedBefore is what a client is told, and Seen.Why is, of a failure that is remembered.
 const FailedBefore = "failed a moment ago"
 
-// SetWatch replaces who is told of the queries; nil: nobody is, which costs a query nothing, and a batch of them one load.
-func (s *Server) SetWatch(w Watch) {
-	if w == nil {
-		s.watch.Store(nil)
-		return
-	}
-	s.watch.Store(&w)
-}
-
 // tell tells of a query what the server itself did with it.
 func (w *Watch) tell(x exchange, response []byte, outcome Outcome, why string) {
 	if w != nil {
 		(*w)(Seen{Query: x.wire, Response: response, Client: x.client, Proto: x.proto, Took: x.took(), Outcome: outcome, Why: why})
 	}
-}
-
-// took is how long a query has taken; less than 0: it is not known when it came.
-func (x *exchange) took() time.Duration {
-	if x.arrived.IsZero() {
-		return -1
-	}
-	return max(0, time.Since(x.arrived))
-}
-
-// tell tells of a query that was parsed.
-func (s *Server) tell(x exchange, q *Query, response []byte, outcome Outcome) {
-	w := s.watch.Load()
-	if w == nil {
-		return
-	}
-	if outcome == ByHandler {
-		outcome = q.outcome()
-	}
-	(*w)(q.seen(Seen{Query: x.wire, Response: response, Client: x.client, Proto: x.proto, Took: x.took(), Outcome: outcome}))
 }
 
 // seen is what the server knows of a query, and what the Handler left in it.
@@ -115,13 +86,4 @@ func (q *Query) outcome() Outcome {
 		return ByUpstream
 	}
 	return ByHandler
-}
-
-// tell tells of a query that was answered without the Handler.
-func (l *PendingQuery) tell(response []byte, from nameserver.Handle) {
-	s := l.u.s
-	if w := s.watch.Load(); w != nil {
-		seen := Seen{Query: l.x.wire, Response: response, Client: l.x.client, Proto: l.x.proto, Took: l.x.took(), Outcome: ByUpstream, Server: from.Value()}
-		(*w)(seen)
-	}
 }

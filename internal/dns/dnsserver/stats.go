@@ -3,7 +3,6 @@ package dnsserver
 import (
 	"net/netip"
 	"slices"
-	"sync/atomic"
 )
 
 // Stats counts since the server was made. Every message is counted once under
@@ -40,48 +39,6 @@ type Stats struct {
 	TCPOpen  int64 // connections open now
 }
 
-// tally is what a receiver counts by itself: two of them never write to the same memory.
-type tally struct {
-	_          [64]byte
-	udpQueries atomic.Uint64
-	tcpQueries atomic.Uint64
-	answered   atomic.Uint64
-	refused    atomic.Uint64
-	dropped    atomic.Uint64
-	truncated  atomic.Uint64
-	traffic    traffic
-	_          [64]byte
-}
-
-// counts are responses that one goroutine has counted and not yet moved to its tally.
-type counts struct{ answered, truncated uint64 }
-
-func (c *counts) add(response []byte) {
-	c.answered++
-	if isTruncated(response) {
-		c.truncated++
-	}
-}
-
-func (c *counts) move(t *tally) {
-	if c.answered > 0 {
-		t.answered.Add(c.answered)
-	}
-	if c.truncated > 0 {
-		t.truncated.Add(c.truncated)
-	}
-	*c = counts{}
-}
-
-func (t *tally) addTo(s *Stats) {
-	s.UDPQueries += t.udpQueries.Load()
-	s.TCPQueries += t.tcpQueries.Load()
-	s.Answered += t.answered.Load()
-	s.Refused += t.refused.Load()
-	s.Dropped += t.dropped.Load()
-	s.Truncated += t.truncated.Load()
-}
-
 func (s *Server) addTally(t *tally) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,20 +58,6 @@ func (s *Server) removeTally(t *tally) {
 	c.dropped.Add(t.dropped.Load())
 	c.truncated.Add(t.truncated.Load())
 	s.gone = merge(s.gone, t.traffic.read())
-}
-
-// counters are Stats while they count.
-type counters struct {
-	tally // of all but the receivers that there are
-
-	failed, silent, shed                 atomic.Uint64
-	crowding, costly                     atomic.Uint64
-	strangers, hasty, silenced           atomic.Uint64
-	writeErrors                          atomic.Uint64
-	tcpAccepted, tcpRejected, tcpEvicted atomic.Uint64
-	tcpStarved                           atomic.Uint64
-	stranger, crowder                    atomic.Pointer[netip.Addr]
-	inFlight, tcpOpen                    atomic.Int64
 }
 
 // Stats returns the counters. They are read one after the other, not at one
@@ -152,4 +95,18 @@ func (s *Server) Stats() Stats {
 		t.addTo(&stats)
 	}
 	return stats
+}
+
+// Traffic returns what was counted, of each transport and family that was ever listened on.
+func (s *Server) Traffic() []Traffic {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []Traffic
+	for _, one := range s.gone {
+		all = merge(all, one)
+	}
+	for _, t := range s.tallies {
+		all = merge(all, t.traffic.read())
+	}
+	return all
 }

@@ -183,17 +183,3 @@ func merge(all []Traffic, one Traffic) []Traffic {
 	}
 	return append(all, one)
 }
-
-// Traffic returns what was counted, of each transport and family that was ever listened on.
-func (s *Server) Traffic() []Traffic {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var all []Traffic
-	for _, one := range s.gone {
-		all = merge(all, one)
-	}
-	for _, t := range s.tallies {
-		all = merge(all, t.traffic.read())
-	}
-	return all
-}

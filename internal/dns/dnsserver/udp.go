@@ -67,22 +67,6 @@ func (u *udpSocket) stop(ctx context.Context) error {
 	return wait(ctx, &u.active)
 }
 
-// wait waits for a group until ctx ends. The goroutine it starts then lives
-// until the group is done.
-func wait(ctx context.Context, group *sync.WaitGroup) error {
-	done := make(chan struct{})
-	go func() {
-		group.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 // receive reads until the socket is drained. It waits in Go's netpoller, or, while there is much to do, in the kernel.
 func (u *udpSocket) receive() {
 	defer u.in.release()
@@ -264,4 +248,61 @@ func (all udpSockets) stop(ctx context.Context) error {
 	}
 	group.Wait()
 	return errors.Join(errs...)
+}
+
+// receiveBlocked receives in the kernel until the receiver is idle, or stops.
+func (u *udpSocket) receiveBlocked(fd uintptr) {
+	u.file.bell.Mute()
+	defer u.file.bell.Unmute()
+	for u.pace.IsBusy() && !u.stopping.Load() {
+		_, _ = u.receiveBatch(fd, true) // what fails passes
+	}
+}
+
+// blockBriefly bounds how long a call waits that blocks, and has a signal end it, see busy.
+func blockBriefly(fd int) error {
+	timeout := unix.NsecToTimeval(rawsock.Timeout.Nanoseconds())
+	return unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &timeout)
+}
+
+// later answers a query that has a place. It copies the query, whose memory is the receiver's. q has been read from it; isWire
+// is false for one that is no WireQuery.
+func (u *udpSocket) later(x *exchange, q *WireQuery, isWire bool) {
+	l, _ := u.s.pending.Get().(*PendingQuery)
+	if l == nil {
+		l = new(PendingQuery)
+	}
+	l.u, l.x, l.mark = u, *x, q.mark()
+	l.x.wire = append(l.wire[:0], x.wire...) // a longer query gets memory of its own
+	if isWire {
+		l.query = *q
+		l.query.Msg = l.x.wire
+	}
+	l.holds.Store(2)
+	u.active.Add(1)
+	if !isWire || u.s.cfg.Miss == nil || !u.s.miss(l) {
+		l.Handle(nil)
+	}
+	l.drop()
+}
+
+func (u *udpSocket) send(response []byte, client netip.AddrPort) {
+	if response == nil {
+		return
+	}
+	if err := u.file.send(response, client); err != nil {
+		u.s.counters.writeErrors.Add(1)
+	}
+}
+
+// miss is Config.Miss, whatever it does: of a query that it panics at nobody knows how far it came.
+func (s *Server) miss(l *PendingQuery) (taken bool) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.panicked(l.x, p)
+			l.holds.Add(1) // whoever has it still must not find another query in it
+			taken = false
+		}
+	}()
+	return s.cfg.Miss(l)
 }

@@ -1,0 +1,74 @@
+package dnsserver
+
+import (
+	"net/netip"
+	"sync/atomic"
+)
+
+// tally is what a receiver counts by itself: two of them never write to the same memory.
+type tally struct {
+	_          [64]byte
+	udpQueries atomic.Uint64
+	tcpQueries atomic.Uint64
+	answered   atomic.Uint64
+	refused    atomic.Uint64
+	dropped    atomic.Uint64
+	truncated  atomic.Uint64
+	traffic    traffic
+	_          [64]byte
+}
+
+// counts are responses that one goroutine has counted and not yet moved to its tally.
+type counts struct{ answered, truncated uint64 }
+
+func (c *counts) add(response []byte) {
+	c.answered++
+	if isTruncated(response) {
+		c.truncated++
+	}
+}
+
+func (c *counts) move(t *tally) {
+	if c.answered > 0 {
+		t.answered.Add(c.answered)
+	}
+	if c.truncated > 0 {
+		t.truncated.Add(c.truncated)
+	}
+	*c = counts{}
+}
+
+func (t *tally) addTo(s *Stats) {
+	s.UDPQueries += t.udpQueries.Load()
+	s.TCPQueries += t.tcpQueries.Load()
+	s.Answered += t.answered.Load()
+	s.Refused += t.refused.Load()
+	s.Dropped += t.dropped.Load()
+	s.Truncated += t.truncated.Load()
+}
+
+// counters are Stats while they count.
+type counters struct {
+	tally // of all but the receivers that there are
+
+	failed, silent, shed                 atomic.Uint64
+	crowding, costly                     atomic.Uint64
+	strangers, hasty, silenced           atomic.Uint64
+	writeErrors                          atomic.Uint64
+	tcpAccepted, tcpRejected, tcpEvicted atomic.Uint64
+	tcpStarved                           atomic.Uint64
+	stranger, crowder                    atomic.Pointer[netip.Addr]
+	inFlight, tcpOpen                    atomic.Int64
+}
+
+func (c *counters) denied(d denial) *atomic.Uint64 {
+	switch d {
+	case stranger:
+		return &c.strangers
+	case hasty:
+		return &c.hasty
+	case costly:
+		return &c.costly
+	}
+	return &c.crowding
+}

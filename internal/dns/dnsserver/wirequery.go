@@ -1,0 +1,84 @@
+package dnsserver
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dns/dnswire"
+)
+
+// WireQuery is a query as it was received. It was only looked at, not parsed: it
+// has one question, of class IN and of a type that may be answered, and behind it
+// nothing, or an OPT record of version 0 whose options have no fault.
+type WireQuery struct {
+	Msg           []byte         // not to be changed, and not to be kept
+	Limit         int            // octets that the response may have, RFC 6891 section 6.2.5
+	Client, Local netip.AddrPort // where the response goes, and where the query arrived
+	Proto         Proto
+	Arrived       time.Time // zero: now
+
+	End      int    // where its question ends in Msg
+	EDNS, DO bool   // whether it has an OPT record, and the DO bit there
+	cookie   uint16 // where the client's cookie is in Msg; 0: it has none
+}
+
+// Name returns the octets of the qname. It is not compressed.
+func (q WireQuery) Name() []byte { return q.Msg[headerSize : q.End-4] }
+
+// Question returns the octets of the question: name, type and class.
+func (q WireQuery) Question() []byte { return q.Msg[headerSize:q.End] }
+
+// AppendKey appends the question with its name in lower case: what is the same for all who ask the same.
+func (q WireQuery) AppendKey(dst []byte) []byte {
+	return append(dnswire.AppendLower(dst, q.Name()), q.Msg[q.End-4:q.End]...)
+}
+
+// Type returns the qtype.
+func (q WireQuery) Type() uint16 { return count(q.Msg, q.End-4) }
+
+// WireFunc answers a query without parsing it: it appends the response to dst and
+// returns it. With ok false the query is left to the Handler, and nothing was
+// appended.
+//
+// The response is sent as it is, so it must be all that a client gets to see when
+// the Handler answers: the ID, RD and CD of the query, its question octet by octet,
+// RA, an OPT record at its end where the query has one, and TC only for what does not fit
+// Limit. A WireFunc is called from many goroutines at once, over UDP from the one
+// that receives: it must not wait for anything.
+type WireFunc func(dst []byte, q WireQuery) (response []byte, ok bool)
+
+// read reads a message that accept let pass, and reports whether it is a WireQuery: parseQuery would find no fault in it.
+func (q *WireQuery) read(x *exchange, largest int) (ok bool) {
+	*q = WireQuery{Msg: x.wire, Client: x.client, Local: x.local, Proto: x.proto, Arrived: x.arrived, End: questionEnd(x.wire)}
+	question := dns.Question{Qtype: q.Type(), Qclass: count(x.wire, q.End-2)}
+	if question.Qclass != dns.ClassINET || checkQuestion(question) != dns.RcodeSuccess {
+		return false
+	}
+	size, rest := 0, x.wire[q.End:]
+	switch count(x.wire, 10) {
+	case 0:
+		ok = len(rest) == 0
+	case 1:
+		if ok = isBareOPT(rest); ok {
+			size, q.EDNS, q.DO = int(count(rest, 3)), true, rest[7]&optDO != 0
+			break
+		}
+		e, rcode := readExtension(x.wire, q.End)
+		size, q.EDNS, q.DO, q.cookie = e.size, e.fixed > 0, e.do, uint16(e.cookie)
+		ok = rcode == dns.RcodeSuccess && e.isLast
+	}
+	q.Limit = responseLimit(x.proto, size, largest)
+	if q.cookie > 0 {
+		q.Limit -= cookieSize
+	}
+	return ok
+}
+
+// isBareOPT reports whether wire is an OPT record of version 0 without options, as nearly every query has it.
+func isBareOPT(wire []byte) bool {
+	return len(wire) == optFixed && wire[0] == 0 && count(wire, 1) == dns.TypeOPT && wire[6] == 0 && count(wire, 9) == 0
+}
+
+func isTruncated(response []byte) bool { return count(response, 2)&bitTC != 0 }
