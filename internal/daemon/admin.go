@@ -1,6 +1,8 @@
 package daemon
 
 import (
+	"context"
+
 	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/sys/journal"
 )
@@ -22,4 +24,12 @@ func (d *Daemon) admin() control.API {
 			d.panics.Caught(d.log, "task panicked", journal.TaskPanic, value, "task", "control")
 		},
 	}
+}
+
+// freshStatus is the status after a look, or without one when that takes too long.
+func (d *Daemon) freshStatus(ctx context.Context) control.Status {
+	ctx, cancel := context.WithTimeout(ctx, freshTimeout)
+	defer cancel()
+	d.fresh.wait(ctx)
+	return d.view.Status()
 }

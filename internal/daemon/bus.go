@@ -10,17 +10,10 @@ import (
 	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/admin/dbusapi"
 	"github.com/node-dns/node-dns/internal/dns/exchange"
-	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/sys/journal"
 )
-
-// busChange is a state that was set over D-Bus, on its way to the goroutine that changes what is served.
-type busChange struct {
-	state dbusapi.State
-	done  chan error
-}
 
 // newBus is our end of the bus; nil below another root than the host's, unless a bus is named: names on the system bus are the
 // machine's, and such a daemon is not its nameserver.
@@ -87,13 +80,6 @@ func (d *Daemon) ownNames(ctx context.Context, wanted nodeconfig.DBus) error {
 	return nil
 }
 
-// busChanged has those told who listen, and has the names looked at.
-func (d *Daemon) busChanged() {
-	if d.bus != nil {
-		d.bus.Changed()
-	}
-}
-
 // setOverBus takes over what was set, and returns when it is in force.
 func (d *Daemon) setOverBus(ctx context.Context, state dbusapi.State) error {
 	for _, rule := range state.Rules {
@@ -146,25 +132,6 @@ func (d *Daemon) loadBus() {
 	d.busState.Store(&state)
 }
 
-// wantedBus is what was set over D-Bus, for as long as the configuration lets that be.
-func (f *follower) wantedBus(config nodeconfig.Config) dbusapi.State {
-	state := *f.busState.Load()
-	if config.DBus == nodeconfig.DBusDnsmasq || state.Same(dbusapi.State{}) {
-		return state
-	}
-	f.log.Info("forgot what was set over D-Bus", "dbus", string(config.DBus), "servers", journal.Few(ruleWords(state.Rules), " "))
-	f.keepBus(dbusapi.State{})
-	return dbusapi.State{}
-}
-
-func ruleWords(rules []dnsmasqconf.Rule) []string {
-	words := []string{}
-	for _, rule := range rules {
-		words = append(words, rule.String())
-	}
-	return words
-}
-
 func (d *Daemon) busStatus(s *policy.Policy) *control.Bus {
 	if d.bus == nil || len(busNames(s.Config.DBus)) == 0 {
 		return nil
@@ -185,8 +152,4 @@ func (d *Daemon) loopAddresses() []string {
 		addresses = append(addresses, server.Addr.Addr().String())
 	}
 	return addresses
-}
-
-func ofBus(set dbusapi.State) policy.Bus {
-	return policy.Bus{Rules: set.Rules, RulesBy: set.RulesBy.String(), Options: set.Options}
 }

@@ -17,12 +17,6 @@ import (
 	"github.com/node-dns/node-dns/internal/resolvconf"
 )
 
-// agreed holds a change of the configuration back until two looks agree on it. The zero value is ready.
-type agreed struct {
-	config  nodeconfig.Config // at the last look
-	dnsmasq dnsmasqconf.Config
-}
-
 // next is the configuration to serve by from now on: what the files say, so that the daemon and the hook, which reads them
 // each time, are never of two minds about the cluster domain. The running one stays where the files have faults (law 8),
 // and until the privileged half has read what may not be read here. A change counts when two looks agree on it, and again

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync/atomic"
+	"time"
 
 	"github.com/node-dns/node-dns/internal/admin/dbusapi"
 	"github.com/node-dns/node-dns/internal/admin/view"
@@ -119,5 +120,69 @@ func newPaths(c Config) paths {
 		kubeconfig:  filepath.Join("/", c.Root, "/etc/node-dns/kubeconfig"),
 		fromCluster: filepath.Join("/", c.Root, "/var/cache/node-dns/from-cluster.json"),
 		snapshot:    filepath.Join("/", c.Root, "/var/cache/node-dns/cluster.snapshot"),
+	}
+}
+
+// policy is the one in force; nil before the first look.
+func (d *Daemon) policy() *policy.Policy {
+	if d.resolver == nil {
+		return nil
+	}
+	return d.resolver.Policy()
+}
+
+// localRoom is how many queries may be handled beside those that wait for upstreams: what is answered from memory is not
+// shed where upstreams are dead.
+const localRoom = 2000
+
+// busChange is a state that was set over D-Bus, on its way to the goroutine that changes what is served.
+type busChange struct {
+	state dbusapi.State
+	done  chan error
+}
+
+// reloading is an order to read the configuration again.
+type reloading struct {
+	by   string
+	done chan error
+}
+
+// memory is what this process may take.
+type memory struct {
+	own   int64        // what GOMEMLIMIT says; math.MaxInt64: nothing
+	limit atomic.Int64 // Go's, as it is; 0: none
+	short bool         // the cache has less room than it wants, as the log says; belongs to watchMemory
+}
+
+// A hint is why something may have changed.
+type hint struct {
+	reason string
+	at     time.Time
+}
+
+// hint says that something may have changed. It never blocks: one hint that waits stands for all that come after.
+func (d *Daemon) hint(reason string) {
+	d.lastHint.Store(&hint{reason, time.Now()})
+	select {
+	case d.hints <- reason:
+	default:
+	}
+}
+
+// tell wakes the task that receives from a channel with room for one. It never blocks: one message that waits stands for all.
+func tell(task chan struct{}) {
+	select {
+	case task <- struct{}{}:
+	default:
+	}
+}
+
+// suspect has the upstreams probed for loops soon.
+func (d *Daemon) suspect() { tell(d.suspects) }
+
+// busChanged has those told who listen, and has the names looked at.
+func (d *Daemon) busChanged() {
+	if d.bus != nil {
+		d.bus.Changed()
 	}
 }

@@ -2,32 +2,10 @@ package daemon
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"os"
-	"slices"
 	"time"
 
-	"github.com/node-dns/node-dns/internal/admin/view"
 	"github.com/node-dns/node-dns/internal/hostdns"
-	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/sys/supervise"
-)
-
-const (
-	// settle is how long hints are gathered: a renewal is a dozen events within milliseconds, a carrier flap more.
-	settle = 50 * time.Millisecond
-	// listenAgain is how soon an address that could not be bound is tried again.
-	listenAgain = time.Second
-	// missedAgain is how soon a NetworkManager that has missed a deadline is asked again.
-	missedAgain = time.Second
-)
-
-// Reasons of looks that nothing hinted at.
-const (
-	lookForStatus = "status"
-	lookAgainSoon = "again"
-	lookAtTime    = "time"
 )
 
 // follow looks again whenever something hints that it should, and takes over what has changed. It alone changes what
@@ -111,46 +89,4 @@ func (f *follower) reconcile(ctx context.Context, reason string) time.Duration {
 		return settle
 	}
 	return wait
-}
-
-// setProblems replaces what an admin should know, and logs what is new of it.
-func (f *follower) setProblems(seen *view.Host, s *policy.Policy) {
-	now := slices.Concat(s.Problems, seen.Problems())
-	inVain := f.request.Problem()
-	if inVain != "" && seen.Plan.OverwrittenBy != "" {
-		inVain = "/etc/resolv.conf is written over by " + seen.Plan.OverwrittenBy // the request was heard, and done
-	}
-	for _, problem := range []string{inVain, f.unready, f.unkept} {
-		if problem != "" {
-			now = append(now, problem)
-		}
-	}
-	slices.Sort(now)
-	now = slices.Compact(now)
-	f.view.Metrics.Config.Look(errors.Join(seen.ConfigErr, seen.DnsmasqErr))
-	f.logProblems(*f.view.Problems.Swap(&now), now, seen.ConfigErr)
-	f.busChanged()
-}
-
-// suspect has the upstreams probed for loops soon.
-func (d *Daemon) suspect() { tell(d.suspects) }
-
-// announce and withdraw keep the ready file: it exists while queries are answered.
-func (f *follower) announce() {
-	f.logReady()
-	if len(f.view.Listening()) == 0 {
-		f.withdraw()
-		return
-	}
-	f.unready = ""
-	err := errors.Join(os.MkdirAll(f.paths.run, 0o755), os.WriteFile(f.paths.ready, nil, 0o644))
-	if err != nil {
-		f.unready = fmt.Sprintf("the ready file cannot be written: %v", err)
-	}
-}
-
-func (d *Daemon) withdraw() {
-	if err := os.Remove(d.paths.ready); err != nil && !errors.Is(err, os.ErrNotExist) {
-		d.log.Warn("ready file", "error", err)
-	}
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/netstate"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/sys/journal"
 )
 
@@ -33,3 +34,25 @@ func newFollower(d *Daemon) *follower {
 		Daemon: d, dnsmasq: dnsmasqconf.NewReader(dnsmasqconf.DefaultPaths(d.config.Root)), request: hostdns.Requester{Path: d.paths.host.Request},
 	}
 }
+
+// agreed holds a change of the configuration back until two looks agree on it. The zero value is ready.
+type agreed struct {
+	config  nodeconfig.Config // at the last look
+	dnsmasq dnsmasqconf.Config
+}
+
+const (
+	// settle is how long hints are gathered: a renewal is a dozen events within milliseconds, a carrier flap more.
+	settle = 50 * time.Millisecond
+	// listenAgain is how soon an address that could not be bound is tried again.
+	listenAgain = time.Second
+	// missedAgain is how soon a NetworkManager that has missed a deadline is asked again.
+	missedAgain = time.Second
+)
+
+// Reasons of looks that nothing hinted at.
+const (
+	lookForStatus = "status"
+	lookAgainSoon = "again"
+	lookAtTime    = "time"
+)

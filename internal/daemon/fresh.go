@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/sys/supervise"
 )
 
@@ -57,12 +56,4 @@ func (f *fresh) gather(waiting []chan struct{}) []chan struct{} {
 			return waiting
 		}
 	}
-}
-
-// freshStatus is the status after a look, or without one when that takes too long.
-func (d *Daemon) freshStatus(ctx context.Context) control.Status {
-	ctx, cancel := context.WithTimeout(ctx, freshTimeout)
-	defer cancel()
-	d.fresh.wait(ctx)
-	return d.view.Status()
 }

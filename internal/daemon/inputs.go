@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/node-dns/node-dns/internal/admin/dbusapi"
 	"github.com/node-dns/node-dns/internal/admin/view"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/hostdns"
@@ -12,6 +13,7 @@ import (
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/precedence"
+	"github.com/node-dns/node-dns/internal/sys/journal"
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
@@ -100,4 +102,27 @@ func steady(before, now netstate.State) netstate.State {
 		}
 	}
 	return now
+}
+
+func ofBus(set dbusapi.State) policy.Bus {
+	return policy.Bus{Rules: set.Rules, RulesBy: set.RulesBy.String(), Options: set.Options}
+}
+
+// wantedBus is what was set over D-Bus, for as long as the configuration lets that be.
+func (f *follower) wantedBus(config nodeconfig.Config) dbusapi.State {
+	state := *f.busState.Load()
+	if config.DBus == nodeconfig.DBusDnsmasq || state.Same(dbusapi.State{}) {
+		return state
+	}
+	f.log.Info("forgot what was set over D-Bus", "dbus", string(config.DBus), "servers", journal.Few(ruleWords(state.Rules), " "))
+	f.keepBus(dbusapi.State{})
+	return dbusapi.State{}
+}
+
+func ruleWords(rules []dnsmasqconf.Rule) []string {
+	words := []string{}
+	for _, rule := range rules {
+		words = append(words, rule.String())
+	}
+	return words
 }

@@ -1,13 +1,17 @@
 package daemon
 
 import (
+	"errors"
+	"fmt"
 	"maps"
+	"os"
 	"slices"
 
 	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/admin/view"
 	"github.com/node-dns/node-dns/internal/dns/forward"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/sys/journal"
 )
 
@@ -96,4 +100,77 @@ func (d *Daemon) logNotes(before, after []string) {
 			d.log.Warn("note", "note", note)
 		}
 	}
+}
+
+func changeOfListeners(before, after []control.Listener) listenerChange {
+	was := map[string]control.Listener{}
+	for _, l := range before {
+		was[l.Address] = l
+	}
+	change := listenerChange{failed: map[string][]string{}}
+	is := map[string]bool{}
+	for _, l := range after {
+		old, known := was[l.Address]
+		is[l.Address] = l.Error == ""
+		switch {
+		case l.Spare && l.Error != old.Error:
+			change.spared = append(change.spared, l.Address)
+		case l.IsFailed() && l.Error != old.Error:
+			change.failed[l.Error] = append(change.failed[l.Error], l.Address)
+		case l.Error == "" && (!known || old.Error != ""):
+			change.opened = append(change.opened, l.Address)
+		}
+	}
+	for _, l := range before {
+		if l.Error == "" && !is[l.Address] {
+			change.closed = append(change.closed, l.Address)
+		}
+	}
+	return change
+}
+
+// setProblems replaces what an admin should know, and logs what is new of it.
+func (f *follower) setProblems(seen *view.Host, s *policy.Policy) {
+	now := slices.Concat(s.Problems, seen.Problems())
+	inVain := f.request.Problem()
+	if inVain != "" && seen.Plan.OverwrittenBy != "" {
+		inVain = "/etc/resolv.conf is written over by " + seen.Plan.OverwrittenBy // the request was heard, and done
+	}
+	for _, problem := range []string{inVain, f.unready, f.unkept} {
+		if problem != "" {
+			now = append(now, problem)
+		}
+	}
+	slices.Sort(now)
+	now = slices.Compact(now)
+	f.view.Metrics.Config.Look(errors.Join(seen.ConfigErr, seen.DnsmasqErr))
+	f.logProblems(*f.view.Problems.Swap(&now), now, seen.ConfigErr)
+	f.busChanged()
+}
+
+// announce and withdraw keep the ready file: it exists while queries are answered.
+func (f *follower) announce() {
+	f.logReady()
+	if len(f.view.Listening()) == 0 {
+		f.withdraw()
+		return
+	}
+	f.unready = ""
+	err := errors.Join(os.MkdirAll(f.paths.run, 0o755), os.WriteFile(f.paths.ready, nil, 0o644))
+	if err != nil {
+		f.unready = fmt.Sprintf("the ready file cannot be written: %v", err)
+	}
+}
+
+func (d *Daemon) withdraw() {
+	if err := os.Remove(d.paths.ready); err != nil && !errors.Is(err, os.ErrNotExist) {
+		d.log.Warn("ready file", "error", err)
+	}
+}
+
+// listenerChange is how two states of the listeners differ.
+type listenerChange struct {
+	opened, closed []string            // addresses that are bound now, or not any more
+	spared         []string            // addresses that another program has, and may have
+	failed         map[string][]string // other addresses that are not bound, by a reason that is new for them
 }

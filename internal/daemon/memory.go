@@ -4,7 +4,6 @@ import (
 	"context"
 	"math"
 	"runtime"
-	"sync/atomic"
 
 	"github.com/node-dns/node-dns/internal/admin/view"
 	"github.com/node-dns/node-dns/internal/dns/cache"
@@ -14,13 +13,6 @@ import (
 // leastHeadroom is what is left of a small limit: threads, the kernel's buffers of our sockets, and the pages of the program itself
 // count there too.
 const leastHeadroom = 32 << 20
-
-// memory is what this process may take.
-type memory struct {
-	own   int64        // what GOMEMLIMIT says; math.MaxInt64: nothing
-	limit atomic.Int64 // Go's, as it is; 0: none
-	short bool         // the cache has less room than it wants, as the log says; belongs to watchMemory
-}
 
 // limitOfGo is what Go's heap may grow to where control groups limit the process to group (0: they do not), and GOMEMLIMIT says
 // own. A fifth is left for all that is not Go's.

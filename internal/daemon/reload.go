@@ -6,12 +6,6 @@ import (
 	"time"
 )
 
-// reloading is an order to read the configuration again.
-type reloading struct {
-	by   string
-	done chan error
-}
-
 // reload reads the configuration again. A bad file keeps the running configuration (law 8).
 func (d *Daemon) reload(ctx context.Context) error { return d.orderReload(ctx, "SIGHUP") }
 

@@ -29,10 +29,6 @@ import (
 // query takes.
 const drainTimeout = 5 * time.Second
 
-// localRoom is how many queries may be handled beside those that wait for upstreams: what is answered from memory is not
-// shed where upstreams are dead.
-const localRoom = 2000
-
 // Run serves until ctx ends, and then drains. It returns an error when it cannot start: another daemon runs, the
 // configuration file that was named does not exist, or an address of the command line cannot be bound. An address
 // that the configuration gives may come later, and a port that another program holds may become free: these are
@@ -198,14 +194,6 @@ func (d *Daemon) build(p *policy.Policy) {
 		Threads:     d.config.Receivers,
 	})
 	d.view.Show(d.resolver, d.server)
-}
-
-// policy is the one in force; nil before the first look.
-func (d *Daemon) policy() *policy.Policy {
-	if d.resolver == nil {
-		return nil
-	}
-	return d.resolver.Policy()
 }
 
 // tasks are what runs until the daemon stops. They are only listed here: supervise starts them.

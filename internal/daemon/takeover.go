@@ -106,14 +106,6 @@ func (f *follower) waitAfter(c *change) time.Duration {
 	return wait
 }
 
-// tell wakes the task that receives from a channel with room for one. It never blocks: one message that waits stands for all.
-func tell(task chan struct{}) {
-	select {
-	case task <- struct{}{}:
-	default:
-	}
-}
-
 func (d *Daemon) setLevel(p *policy.Policy) {
 	if d.config.Level != nil {
 		d.config.Level.Set(p.Config.LogLevel)

@@ -20,21 +20,6 @@ import (
 // exist when watching began, a bus that lost a signal, no inotify instance left: 128 a user by default).
 const lookAgain = 30 * time.Second
 
-// A hint is why something may have changed.
-type hint struct {
-	reason string
-	at     time.Time
-}
-
-// hint says that something may have changed. It never blocks: one hint that waits stands for all that come after.
-func (d *Daemon) hint(reason string) {
-	d.lastHint.Store(&hint{reason, time.Now()})
-	select {
-	case d.hints <- reason:
-	default:
-	}
-}
-
 // watchNetworkManager hints when NetworkManager's DNS configuration changes, also where it announces no event for it:
 // a renewal with 1.42, `nmcli general reload dns-rc`.
 func (d *Daemon) watchNetworkManager(ctx context.Context) error {
