@@ -11,7 +11,6 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/dns/exchange"
 	"github.com/node-dns/node-dns/internal/dns/records"
-	"github.com/node-dns/node-dns/internal/sys/journal"
 )
 
 var errNotOneQuestion = errors.New("forwarding a query that has not one question")
@@ -107,23 +106,6 @@ func (o outcome) reason() string {
 
 // keepAsked drops the records of a response that do not belong to the question.
 func keepAsked(m *dns.Msg, q exchange.Question) { records.KeepAsked(m, q.Name, q.Type, q.DO) }
-
-// errInternal is how what panics fails.
-var errInternal = errors.New("internal error")
-
-// recovered is deferred where a panic may end one question at most. It recovers the panic and calls
-// failed with an error.
-func (f *Forward) recovered(failed func(error)) {
-	if p := recover(); p != nil {
-		f.panicked(p)
-		failed(errInternal)
-	}
-}
-
-// panicked is called with what recover returned, by the deferred function.
-func (f *Forward) panicked(p any) {
-	f.panics.Caught(f.log, "asking a nameserver panicked", journal.QueryPanic, p)
-}
 
 // internal returns the client's error for a question that panicked.
 func internal(fl *flight) error {

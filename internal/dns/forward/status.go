@@ -1,7 +1,6 @@
 package forward
 
 import (
-	"sync/atomic"
 	"time"
 
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
@@ -33,15 +32,6 @@ type ServerStatus struct {
 	Transport Transport         `json:"transport,omitempty"`
 	Durations health.Durations  `json:"-"`
 }
-
-// A Transport is what the next question to a plain server goes over, where it may be TLS; "": it may not.
-type Transport string
-
-// The transports.
-const (
-	InTheClear    Transport = "udp"
-	Opportunistic Transport = "tls (opportunistic)" // without a check of its identity
-)
 
 // ForgetTimes forgets the response times of all servers. Their states stay.
 func (f *Forward) ForgetTimes() {
@@ -80,10 +70,6 @@ func (s *server) status() ServerStatus {
 		Transport: s.transport(),
 		Durations: is.Durations,
 	}
-}
-
-type counts struct {
-	asked, unanswered, joined, shed, starved, ignored, overTCP, withoutEDNS, doubted, moved, comebacks atomic.Uint64
 }
 
 // Stats are counters since New, and the questions in flight now.
