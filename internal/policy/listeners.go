@@ -96,19 +96,3 @@ func wantedListeners(flags []netip.AddrPort, place nodeconfig.Placement, addrs [
 	}
 	return listen
 }
-
-// spelledOut replaces an unspecified address by this host's addresses, loopback included; :: stands for both families, as for a
-// socket that is bound to it. One socket for all addresses would answer from the address that the routing table prefers, not from the
-// one that was asked.
-func spelledOut(at netip.AddrPort, addrs []netstate.Addr) []netip.AddrPort {
-	if !at.Addr().IsUnspecified() {
-		return []netip.AddrPort{at}
-	}
-	var list []netip.AddrPort
-	for _, addr := range addrs {
-		if addr.Up && !addr.Tentative && (at.Addr().Is6() || addr.Addr.Is4()) {
-			list = append(list, netip.AddrPortFrom(addr.Addr, at.Port()))
-		}
-	}
-	return list
-}

@@ -2,10 +2,8 @@ package policy
 
 import (
 	"bytes"
-	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"github.com/miekg/dns"
 
@@ -154,25 +152,4 @@ func owned(rr dns.RR, owner string) dns.RR {
 	rr = dns.Copy(rr)
 	rr.Header().Name = owner
 	return rr
-}
-
-// escaped writes texts as miekg/dns has them in a record: backslashes and quotes with a backslash, what is not printable as \DDD.
-func escaped(texts []string) []string {
-	out := make([]string, len(texts))
-	for i, text := range texts {
-		var b strings.Builder
-		for _, c := range []byte(text) {
-			switch {
-			case c == '"' || c == '\\':
-				b.WriteByte('\\')
-				b.WriteByte(c)
-			case c < ' ' || c > '~':
-				fmt.Fprintf(&b, `\%03d`, c)
-			default:
-				b.WriteByte(c)
-			}
-		}
-		out[i] = b.String()
-	}
-	return out
 }

@@ -12,14 +12,6 @@ import (
 	"github.com/node-dns/node-dns/internal/precedence"
 )
 
-// LocalData is the local data, with the inputs that it was made from.
-type LocalData struct {
-	data   *LocalRecords
-	Said   dnsmasqconf.Config   // by dnsmasq's files, and by the hosts of own
-	own    *clusterdns.Settings // nil if fromCluster is off
-	pinned []dnsname.Name       // domains with a route of a source stronger than own
-}
-
 // addLocal adds the local data. It comes after settle, because hosts of the cluster's DNS give way to routes of stronger sources.
 func (p *Policy) addLocal(in Inputs) {
 	now := LocalData{own: p.Own}

@@ -1,8 +1,10 @@
 package policy
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/miekg/dns"
 
@@ -141,4 +143,25 @@ func (d *LocalRecords) addMX(all []dnsmasqconf.MX, host dnsname.Name) {
 			d.add(m.Name, &dns.MX{Hdr: d.header(dns.TypeMX, dnsmasqconf.Unset), Mx: m.Target.String(), Preference: m.Preference})
 		}
 	}
+}
+
+// escaped writes texts as miekg/dns has them in a record: backslashes and quotes with a backslash, what is not printable as \DDD.
+func escaped(texts []string) []string {
+	out := make([]string, len(texts))
+	for i, text := range texts {
+		var b strings.Builder
+		for _, c := range []byte(text) {
+			switch {
+			case c == '"' || c == '\\':
+				b.WriteByte('\\')
+				b.WriteByte(c)
+			case c < ' ' || c > '~':
+				fmt.Fprintf(&b, `\%03d`, c)
+			default:
+				b.WriteByte(c)
+			}
+		}
+		out[i] = b.String()
+	}
+	return out
 }

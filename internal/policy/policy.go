@@ -13,7 +13,6 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/forward"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
-	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/kube/clusterdns"
 	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
@@ -94,54 +93,6 @@ type Policy struct {
 	looping map[nameserver.Server]struct{}
 }
 
-// New decides what to serve. It is pure.
-func New(in Inputs) *Policy {
-	place := hostdns.Place(in.Config, in.Net, in.Record)
-	p := &Policy{
-		Config:   in.Config,
-		Dnsmasq:  in.Dnsmasq,
-		Settings: newSettings(in.Config, in.Dnsmasq),
-		Net:      in.Net,
-		Hostname: NameOf(in.Hostname),
-		Metrics:  metricsOf(in.Config, in.Root),
-		Search:   newSearchLists(in.Config, in.HostSearch),
-		Problems: slices.Concat(in.Problems, place.Problems),
-		looping:  in.Looping,
-	}
-	p.addListeners(in, place)
-	p.addAPI(in)
-	if in.Config.ClusterDomain.IsZero() {
-		return p.unknown()
-	}
-	p.ClusterDNS = place.ClusterDNS
-	p.Apexes = append([]dnsname.Name{in.Config.ClusterDomain}, in.Config.ReverseZones(place.ClusterDNS)...)
-	p.ClusterSource = clusterSource(in.Config)
-	p.Options = in.Bus.Options
-	p.addFiles(in)
-	p.addOwn(in)           // needs the apexes
-	p.settle(p.claims(in)) // needs the routes of the cluster's own DNS
-	p.addLocal(in)         // needs to know which routes won
-	if !p.isRouted(dnsname.Root()) {
-		p.Problems = append(p.Problems, "no upstream nameserver is known: only cluster names are answered")
-	}
-	return p
-}
-
-// addAPI decides how the Kubernetes API is watched, and reports where the credentials are from.
-func (p *Policy) addAPI(in Inputs) {
-	p.API, p.Credentials = NewAPI(in.Config, in.Kubeconfig, in.Hostname), in.Credentials
-	if p.API == (API{}) || p.Credentials.Original != p.API.Original {
-		return
-	}
-	p.API.Kubeconfig = p.Credentials.Use
-	if p.Credentials.Note != "" {
-		p.Notes = append(p.Notes, p.Credentials.Note)
-	}
-	if p.Credentials.Problem != "" {
-		p.Problems = append(p.Problems, p.Credentials.Problem)
-	}
-}
-
 // Guarded are the Routes, and a route without servers for each zone of the cluster that has no route: its names fail in the forwarder
 // too. They reach the forwarder only while zone and routes are replaced one after the other, and must not go on to the site's
 // nameservers.
@@ -158,14 +109,6 @@ func (p *Policy) Guarded() []forward.Route {
 // Guard is the Source of routes that only keep names from other servers.
 const Guard = "guard"
 
-// unknown is the Policy while the cluster domain is not known: nothing is served. Any name might be the cluster's, and the site's
-// nameservers must not see those. If nothing is served, the hook does not point /etc/resolv.conf here.
-func (p *Policy) unknown() *Policy {
-	p.Listen = nil
-	p.Problems = append(p.Problems, "listening nowhere while the cluster domain is not known: its names would reach the upstream nameservers")
-	return p
-}
-
 func (p *Policy) isRouted(domain dnsname.Name) bool {
 	return slices.ContainsFunc(p.Routes, func(r forward.Route) bool { return r.Domain == domain && !r.Plain })
 }
@@ -177,11 +120,6 @@ func (p *Policy) IsOverridden(name dnsname.Name) bool {
 
 func (p *Policy) note(format string, args ...any) {
 	p.Notes = append(p.Notes, fmt.Sprintf(format, args...))
-}
-
-func clusterSource(config nodeconfig.Config) string {
-	return config.Where("clusterDomain", "kubeletArguments.cluster-domain", "dnsDomain", "clusterDNS",
-		"kubeletArguments.cluster-dns", "dnsIP")
 }
 
 // IsOfCluster reports whether a name is in one of the Apexes.
@@ -197,4 +135,12 @@ func (p *Policy) ApexAbove(name dnsname.Name) string {
 		}
 	}
 	return ""
+}
+
+// LocalData is the local data, with the inputs that it was made from.
+type LocalData struct {
+	data   *LocalRecords
+	Said   dnsmasqconf.Config   // by dnsmasq's files, and by the hosts of own
+	own    *clusterdns.Settings // nil if fromCluster is off
+	pinned []dnsname.Name       // domains with a route of a source stronger than own
 }
