@@ -16,9 +16,9 @@ type store struct {
 	stale  time.Duration // for how long what has expired is worth its room
 	seed   maphash.Seed  // random: who asks cannot choose the chain
 	chains atomic.Pointer[chains]
-	most   int         // chains that there may be
-	grows  atomic.Bool // entries are on their way to other chains
-	shards []shard     // a power of two; those of a chain belong to one
+	most   int          // chains that there may be
+	grows  atomic.Int32 // how many goroutines are in grow: entries may be on their way to other chains
+	shards []shard      // a power of two; those of a chain belong to one
 
 	// epoch counts the flushes. It is raised before the shards are gone through, so
 	// that an entry whose response was asked for in an earlier epoch is either
@@ -79,7 +79,7 @@ func (s *store) get(k key) (e *entry, wasVisited bool) {
 func (s *store) find(k key, hash uint64) *entry {
 	chains := s.chains.Load()
 	e := chains.find(k, hash)
-	if e == nil && (s.grows.Load() || s.chains.Load() != chains) { // we may have been led past it
+	if e == nil && (s.grows.Load() > 0 || s.chains.Load() != chains) { // we may have been led past it
 		h := s.shardOf(hash)
 		h.mu.Lock()
 		defer h.mu.Unlock()
@@ -114,6 +114,8 @@ func (s *store) put(e *entry, epoch uint64) {
 // of memory is found sooner. Who looks for an entry meanwhile may be led past it, and looks again when all have arrived: a new chain has
 // the entries of one old chain in their order, so that he comes to an end.
 func (s *store) grow(n int) {
+	s.grows.Add(1)
+	defer s.grows.Add(-1) // the chains are the new ones by then
 	for i := range s.shards {
 		s.shards[i].mu.Lock()
 		defer s.shards[i].mu.Unlock()
@@ -123,8 +125,6 @@ func (s *store) grow(n int) {
 		return // another has
 	}
 	more := make(chains, 2*n)
-	s.grows.Store(true)
-	defer s.grows.Store(false) // the chains are the new ones by then
 	for i := range old {
 		ends := [2]*atomic.Pointer[entry]{&more[i], &more[i+n]}
 		for e := old[i].Load(); e != nil; {
@@ -146,7 +146,7 @@ func (s *store) putLocked(h *shard, e *entry, epoch uint64) {
 	if s.epoch.Load() != epoch || e.bytes() > h.maxBytes {
 		return
 	}
-	if old := s.find(e.key(), e.hash); old != nil {
+	if old := s.chains.Load().find(e.key(), e.hash); old != nil { // nothing moves while the shard is locked
 		// Asked for again after it expired: a name in use.
 		e.visited.Store(old.visited.Load())
 		s.removeLocked(h, old)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -271,6 +272,50 @@ func TestFoundWhileChainsGrow(t *testing.T) {
 	}
 	close(done)
 	readers.Wait()
+}
+
+// TestGrowSaysSo holds what TestFoundWhileChainsGrow meets by luck: chains that grow say so before an entry moves, and who looks for an
+// entry meanwhile, and is led past it, looks again when it has arrived.
+func TestGrowSaysSo(t *testing.T) {
+	c := New(Config{Next: addresses(60), Size: 20_000, MaxBytes: 64 << 20})
+	ask(t, c, query("old.example.", dns.TypeA, flags{}))
+	s := c.store
+	wire := onWire(t, query("old.example.", dns.TypeA, flags{}))
+	chains := s.chains.Load()
+	var chain *atomic.Pointer[entry]
+	for i := range *chains {
+		if (*chains)[i].Load() != nil {
+			chain = &(*chains)[i]
+		}
+	}
+	e := chain.Load()
+	shard := s.shardOf(e.hash)
+
+	shard.mu.Lock() // grow waits for it before it moves anything
+	var grown sync.WaitGroup
+	grown.Go(func() { s.grow(len(*chains)) })
+	for began := time.Now(); s.grows.Load() == 0; time.Sleep(time.Millisecond) {
+		if time.Since(began) > time.Minute {
+			shard.mu.Unlock()
+			t.Fatal("chains grow, and do not say so")
+		}
+	}
+	chain.Store(nil) // it is on its way
+	go func() {
+		time.Sleep(50 * time.Millisecond) // a reader that does not wait is done by then
+		chain.Store(e)
+		shard.mu.Unlock()
+	}()
+	if _, ok := c.AppendResponse(nil, wire, 0); !ok {
+		t.Error("an entry is not found while it moves")
+	}
+	grown.Wait()
+	if n := len(*s.chains.Load()); n != 2*len(*chains) || s.grows.Load() != 0 {
+		t.Errorf("%d chains, want %d; %d grow still", n, 2*len(*chains), s.grows.Load())
+	}
+	if _, ok := c.AppendResponse(nil, wire, 0); !ok {
+		t.Error("an entry is not found after it moved")
+	}
 }
 
 // TestFlushWhileChainsGrow: nothing of an epoch before stays, however many chains there are meanwhile.
