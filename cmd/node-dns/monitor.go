@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/node-dns/node-dns/internal/admin/control"
-	"github.com/node-dns/node-dns/internal/admin/monitor"
+	"github.com/node-dns/node-dns/internal/admin/view"
 )
 
 // errEnough ends what is shown.
@@ -38,7 +38,7 @@ Exit code 0: --count queries were shown; 1: it may not be seen, or too many watc
 			if err := checkOutput(output); err != nil {
 				return err
 			}
-			if _, err := monitor.NewFilter(filter.Client, filter.Name, filter.Type, filter.Rcode); err != nil {
+			if _, err := view.NewFilter(filter.Client, filter.Name, filter.Type, filter.Rcode); err != nil {
 				return usageError{fmt.Errorf("--%w", err)}
 			}
 			if count < 0 {

@@ -18,8 +18,8 @@ const statusTimeout = 5 * time.Second
 // usualWait is for how long --wait waits, as that of `cilium status` does.
 const usualWait = 5 * time.Minute
 
-// A view is what a command shows of the daemon that listens on path, once or again and again, and the problems that are in it.
-type view func(ctx context.Context, path string) (p page, problems []string, err error)
+// A screen is what a command shows of the daemon that listens on path, once or again and again, and the problems that are in it.
+type screen func(ctx context.Context, path string) (p page, problems []string, err error)
 
 func newStatusCommand() *cobra.Command {
 	var output string
@@ -65,8 +65,8 @@ Exit code 0: all is well; 1: there is a problem, and it is shown; 3: node-dns is
 	return cmd
 }
 
-// showView shows a view in the form of -o: once, or every so often.
-func showView(cmd *cobra.Command, output string, every interval, v view) error {
+// showView shows a screen in the form of -o: once, or every so often.
+func showView(cmd *cobra.Command, output string, every interval, v screen) error {
 	root, err := rootToShow(cmd, output)
 	if err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/admin/metrics"
-	"github.com/node-dns/node-dns/internal/admin/monitor"
+	"github.com/node-dns/node-dns/internal/admin/view"
 	"github.com/node-dns/node-dns/internal/policy"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 	"github.com/node-dns/node-dns/internal/test/policytest"
@@ -45,11 +45,11 @@ func BenchmarkObserved(b *testing.B) {
 		dnstest.AskMany(b, server, query)
 	})
 	b.Run("by a monitor", func(b *testing.B) {
-		filter, err := monitor.NewFilter("", "other.example", "", "")
+		filter, err := view.NewFilter("", "other.example", "", "")
 		if err != nil {
 			b.Fatal(err)
 		}
-		w, err := d.view.Hub.Watch(monitor.Config{Filter: filter})
+		w, err := d.view.Hub.Watch(view.WatchConfig{Filter: filter})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -9,7 +9,6 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/admin/control"
-	"github.com/node-dns/node-dns/internal/admin/monitor"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/dns/dnswire"
 )
@@ -25,12 +24,12 @@ func (v *View) watchQueries(watched bool) {
 
 // Monitor tells of what goes on for as long as the client reads.
 func (v *View) Monitor(ctx context.Context, asked control.MonitorFilter, send func(control.MonitorEvent) error, flush func() error) error {
-	filter, err := monitor.NewFilter(asked.Client, asked.Name, asked.Type, asked.Rcode)
+	filter, err := NewFilter(asked.Client, asked.Name, asked.Type, asked.Rcode)
 	if err != nil {
 		return control.MistakeError{Why: err.Error()}
 	}
-	w, err := v.Hub.Watch(monitor.Config{Filter: filter})
-	if errors.Is(err, monitor.ErrTooMany) {
+	w, err := v.Hub.Watch(WatchConfig{Filter: filter})
+	if errors.Is(err, ErrTooMany) {
 		return fmt.Errorf("%w: end another node-dns monitor first", control.ErrBusy)
 	}
 	if err != nil {
@@ -63,15 +62,15 @@ func (v *View) watchedStatus() control.Watched {
 }
 
 // shown is an event as admins see it.
-func (v *View) shown(event *monitor.Event) control.MonitorEvent {
+func (v *View) shown(event *Event) control.MonitorEvent {
 	out := control.MonitorEvent{APIVersion: control.APIVersion, Kind: control.KindChange, Time: event.Time, Change: event.Change, Details: event.Details}
 	seen := event.Query
 	if seen == nil {
 		return out
 	}
-	out.Kind, out.Client, out.Protocol = control.KindQuery, monitor.Client(seen), string(seen.Proto)
-	out.Name, out.Type, out.By, out.Why = monitor.Name(seen), monitor.Type(seen), v.by(seen), seen.Why
-	if rcode, sent := monitor.Rcode(seen); sent {
+	out.Kind, out.Client, out.Protocol = control.KindQuery, seenClient(seen), string(seen.Proto)
+	out.Name, out.Type, out.By, out.Why = seenName(seen), seenType(seen), v.by(seen), seen.Why
+	if rcode, sent := seenRcode(seen); sent {
 		out.Rcode = rcodeWord(rcode)
 	}
 	if seen.Outcome == dnsserver.ByUpstream {
@@ -98,7 +97,7 @@ func (v *View) by(seen *dnsserver.Seen) string {
 		return "refused"
 	}
 	var room [dnswire.MaxName]byte
-	if name, ok := dnswire.AppendText(room[:0], monitor.Question(seen)); ok && v.resolver.Covers(name) {
+	if name, ok := dnswire.AppendText(room[:0], seenQuestion(seen)); ok && v.resolver.Covers(name) {
 		return "cluster"
 	}
 	return "local"

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 
 	"github.com/node-dns/node-dns/internal/admin/control"
-	"github.com/node-dns/node-dns/internal/admin/monitor"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/policy"
@@ -79,9 +78,9 @@ func (q *queryLog) wake() {
 // next query after "on=true" is in the log.
 func (v *View) LogQueries(ctx context.Context) error {
 	var mode logMode
-	var setBy string             // the source of mode
-	var watcher *monitor.Watcher // nil while logging is off
-	var events <-chan *monitor.Event
+	var setBy string     // the source of mode
+	var watcher *Watcher // nil while logging is off
+	var events <-chan *Event
 	defer func() {
 		if watcher != nil {
 			watcher.Close()
@@ -90,7 +89,7 @@ func (v *View) LogQueries(ctx context.Context) error {
 	for {
 		next, source := v.logsQueries()
 		if next.on && watcher == nil {
-			w, err := v.Hub.Watch(monitor.Config{Rate: logRate})
+			w, err := v.Hub.Watch(WatchConfig{Rate: logRate})
 			if err != nil {
 				return err
 			}
@@ -127,9 +126,9 @@ func (v *View) sayLogQueries(mode logMode, source string) {
 // logQuery writes the lines of one query.
 func (v *View) logQuery(seen *dnsserver.Seen) {
 	v.queryLog.number++
-	lines := monitor.LogLines
+	lines := logLines
 	if mode, _ := v.logsQueries(); mode.extra {
-		lines = func(seen *dnsserver.Seen) []string { return monitor.ExtraLines(v.queryLog.number, seen) }
+		lines = func(seen *dnsserver.Seen) []string { return extraLines(v.queryLog.number, seen) }
 	}
 	for _, line := range lines(seen) {
 		v.Plain.Info(line)

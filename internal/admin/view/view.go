@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/node-dns/node-dns/internal/admin/control"
-	"github.com/node-dns/node-dns/internal/admin/monitor"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/kube/cluster"
@@ -51,7 +50,7 @@ type View struct {
 	minute   LastMinute
 	History  history
 	Metrics  *Metrics
-	Hub      monitor.Hub // those who watch what goes on
+	Hub      Hub // those who watch what goes on
 	queryLog queryLog
 }
 

@@ -1,4 +1,4 @@
-package monitor
+package view
 
 import (
 	"fmt"
@@ -77,13 +77,13 @@ func TestLogLines(t *testing.T) {
 		if seen.Response, err = m.Pack(); err != nil {
 			t.Fatal(err)
 		}
-		fmt.Fprintf(&text, "# %s\n%s\n", test.row, strings.Join(LogLines(ofQuery(time.Time{}, seen).Query), "\n"))
+		fmt.Fprintf(&text, "# %s\n%s\n", test.row, strings.Join(logLines(ofQuery(time.Time{}, seen).Query), "\n"))
 	}
 	from6 := seenOf(t, "www.example.", dns.TypeA, "2001:db8::14", dns.RcodeNameError)
 	from6.Outcome = dnsserver.ByMemory
-	fmt.Fprintf(&text, "# log-queries=extra\n%s\n", strings.Join(ExtraLines(104, &from6), "\n"))
+	fmt.Fprintf(&text, "# log-queries=extra\n%s\n", strings.Join(extraLines(104, &from6), "\n"))
 	unsent := seenOf(t, "www.example.", dns.TypeA, "::ffff:10.128.0.14", 0)
 	unsent.Response = nil
-	fmt.Fprintf(&text, "# no response was sent\n%s\n", strings.Join(LogLines(&unsent), "\n"))
+	fmt.Fprintf(&text, "# no response was sent\n%s\n", strings.Join(logLines(&unsent), "\n"))
 	golden.Check(t, filepath.Join("testdata", "dnsmasq.txt"), text.String())
 }

@@ -1,4 +1,4 @@
-package monitor
+package view
 
 import (
 	"github.com/miekg/dns"
@@ -6,13 +6,13 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 )
 
-// resolve says who has answered on the wire, which the server does not know, as it would be of the same query once parsed. It is done
+// settleOutcome says who has answered on the wire, which the server does not know, as it would be of the same query once parsed. It is done
 // for those alone that somebody sees.
-func resolve(seen *dnsserver.Seen) {
+func settleOutcome(seen *dnsserver.Seen) {
 	if seen.Outcome != dnsserver.ByWire {
 		return
 	}
-	switch rcode, _ := Rcode(seen); {
+	switch rcode, _ := seenRcode(seen); {
 	case isAuthoritative(seen):
 		seen.Outcome = dnsserver.ByHandler
 	case rcode == dns.RcodeServerFailure:
@@ -29,13 +29,13 @@ func isAuthoritative(seen *dnsserver.Seen) bool {
 	return len(seen.Response) > 2 && seen.Response[2]&bitAA != 0
 }
 
-// Control is the client of what is asked over the control socket.
-const Control = "control"
+// controlClient is the client of what is asked over the control socket.
+const controlClient = "control"
 
-// Client is who has asked: an address, or Control.
-func Client(seen *dnsserver.Seen) string {
+// seenClient is who has asked: an address, or controlClient.
+func seenClient(seen *dnsserver.Seen) string {
 	if !seen.Client.IsValid() {
-		return Control
+		return controlClient
 	}
 	return seen.Client.Addr().Unmap().String()
 }

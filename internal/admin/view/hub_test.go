@@ -1,4 +1,4 @@
-package monitor
+package view
 
 import (
 	"bytes"
@@ -118,16 +118,16 @@ func TestOddQueries(t *testing.T) {
 		{"the root", withName("\x00"), ".", "A"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := Name(&test.seen); got != test.shown {
+			if got := seenName(&test.seen); got != test.shown {
 				t.Errorf("name %q", got)
 			}
-			if got := Type(&test.seen); got != test.typ {
+			if got := seenType(&test.seen); got != test.typ {
 				t.Errorf("type %q", got)
 			}
 			if none.matches(&test.seen) {
 				t.Error("it is below example")
 			}
-			if _, sent := Rcode(&test.seen); sent {
+			if _, sent := seenRcode(&test.seen); sent {
 				t.Error("there is an rcode")
 			}
 		})
@@ -149,11 +149,11 @@ func TestNobodyIsWaitedFor(t *testing.T) {
 	var hub Hub
 	var watched []bool
 	hub.Watched = func(on bool) { watched = append(watched, on) }
-	asleep, err := hub.Watch(Config{})
+	asleep, err := hub.Watch(WatchConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	awake, err := hub.Watch(Config{Filter: NewFilterMust(t, "", "", "A", "")})
+	awake, err := hub.Watch(WatchConfig{Filter: NewFilterMust(t, "", "", "A", "")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +162,7 @@ func TestNobodyIsWaitedFor(t *testing.T) {
 	for range many {
 		hub.Query(a)
 		hub.Query(aaaa)
-		if event := <-awake.Events; Type(event.Query) != "A" {
+		if event := <-awake.Events; seenType(event.Query) != "A" {
 			t.Fatal("what it does not want to see")
 		}
 	}
@@ -187,7 +187,7 @@ func TestNobodyIsWaitedFor(t *testing.T) {
 // TestKept: what is shown later is not what the buffers hold then.
 func TestKept(t *testing.T) {
 	var hub Hub
-	w, err := hub.Watch(Config{})
+	w, err := hub.Watch(WatchConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,24 +197,24 @@ func TestKept(t *testing.T) {
 	clear(seen.Query)
 	clear(seen.Response)
 	event := <-w.Events
-	if rcode, _ := Rcode(event.Query); Name(event.Query) != "a.example." || rcode != dns.RcodeRefused {
-		t.Errorf("%s %d", Name(event.Query), rcode)
+	if rcode, _ := seenRcode(event.Query); seenName(event.Query) != "a.example." || rcode != dns.RcodeRefused {
+		t.Errorf("%s %d", seenName(event.Query), rcode)
 	}
 }
 
 func TestBounds(t *testing.T) {
 	var hub Hub
 	for range maxWatchers {
-		w, err := hub.Watch(Config{})
+		w, err := hub.Watch(WatchConfig{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer w.Close()
 	}
-	if _, err := hub.Watch(Config{}); !errors.Is(err, ErrTooMany) {
+	if _, err := hub.Watch(WatchConfig{}); !errors.Is(err, ErrTooMany) {
 		t.Errorf("one more: %v", err)
 	}
-	journal, err := hub.Watch(Config{Rate: 3})
+	journal, err := hub.Watch(WatchConfig{Rate: 3})
 	if err != nil {
 		t.Fatalf("the journal: %v", err)
 	}
@@ -252,7 +252,7 @@ func TestManyAtOnce(t *testing.T) {
 		})
 		group.Go(func() {
 			for range 200 {
-				w, err := hub.Watch(Config{Rate: 100})
+				w, err := hub.Watch(WatchConfig{Rate: 100})
 				if err != nil {
 					t.Error(err)
 					return
@@ -280,7 +280,7 @@ func TestUnseenCostsNothing(t *testing.T) {
 		NewFilterMust(t, "10.0.0.2", "", "", ""), NewFilterMust(t, "", "example.org", "", ""), NewFilterMust(t, "", "*.org", "", ""),
 		NewFilterMust(t, "", "", "", "NXDOMAIN"), NewFilterMust(t, "", "", "AAAA", ""),
 	} {
-		w, err := hub.Watch(Config{Filter: f, Rate: 1})
+		w, err := hub.Watch(WatchConfig{Filter: f, Rate: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -297,7 +297,7 @@ func TestTee(t *testing.T) {
 	var log bytes.Buffer
 	logger := slog.New(hub.Tee(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))).With("server", "10.0.0.2")
 	logger.Info("before anybody watches")
-	w, err := hub.Watch(Config{})
+	w, err := hub.Watch(WatchConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -319,12 +319,12 @@ func FuzzQuery(f *testing.F) {
 	f.Add([]byte("\x00\x01\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x01a\x00\x00\x01\x00\x01"), []byte("\x00\x01\x81\x83\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x29\x04\xd0\x01\x00\x00\x00\x00\x00"), "*a.*")
 	f.Fuzz(func(t *testing.T, query, response []byte, name string) {
 		seen := dnsserver.Seen{Query: query, Response: response, Outcome: dnsserver.ByServer}
-		for _, r := range Name(&seen) + Type(&seen) {
+		for _, r := range seenName(&seen) + seenType(&seen) {
 			if r < ' ' || r > '~' {
 				t.Errorf("%q is shown", r)
 			}
 		}
-		for _, line := range LogLines(&seen) {
+		for _, line := range logLines(&seen) {
 			for _, r := range line {
 				if r < ' ' || r > '~' {
 					t.Errorf("%q is logged", r)

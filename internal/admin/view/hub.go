@@ -1,8 +1,4 @@
-// Package monitor passes on what is asked of this nameserver, and what changes in it, as it happens, to those who watch.
-//
-// It is apart from journal because that keeps what it is told, and from control because that only carries it. Nobody who tells
-// it anything waits: what a watcher has no room for is counted, and he is told how much that was.
-package monitor
+package view
 
 import (
 	"bytes"
@@ -37,7 +33,9 @@ type Event struct {
 	Details string
 }
 
-// Hub is where those who watch are known. Its methods may be called concurrently. The zero Hub is ready for use.
+// Hub passes on what is asked of this nameserver, and what changes in it, as it happens, to those who watch. Nobody who tells it
+// anything waits: what a Watcher has no room for is counted, and it is told how much that was. Its methods may be called concurrently.
+// The zero Hub is ready for use.
 type Hub struct {
 	// Watched is called when somebody begins to watch queries, and when nobody does any more. It must not call the Hub. Nil: nobody
 	// wants to know.
@@ -47,8 +45,8 @@ type Hub struct {
 	mu       sync.Mutex                 // guards changes of it
 }
 
-// Config says what a Watcher is told.
-type Config struct {
+// WatchConfig says what a Watcher is told.
+type WatchConfig struct {
 	Filter Filter
 	// Rate bounds the queries in a second, and makes the Watcher the journal: it is told of no changes, which it has already, and is
 	// not counted among those who may watch. 0: nothing bounds them.
@@ -56,7 +54,7 @@ type Config struct {
 }
 
 // Watch begins a Watcher, which must be closed.
-func (h *Hub) Watch(c Config) (*Watcher, error) {
+func (h *Hub) Watch(c WatchConfig) (*Watcher, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	have := h.all()
@@ -122,7 +120,7 @@ func (h *Hub) Query(seen dnsserver.Seen) {
 // ofQuery keeps what the query's owner will use again.
 func ofQuery(now time.Time, seen dnsserver.Seen) *Event {
 	seen.Query, seen.Response = bytes.Clone(seen.Query), bytes.Clone(seen.Response)
-	resolve(&seen)
+	settleOutcome(&seen)
 	return &Event{Time: now, Query: &seen}
 }
 

@@ -1,4 +1,4 @@
-package monitor
+package view
 
 import (
 	"bytes"
@@ -91,7 +91,7 @@ func (f *Filter) matches(seen *dnsserver.Seen) bool {
 	if f.client.IsValid() && !f.client.Contains(seen.Client.Addr().Unmap().WithZone("")) {
 		return false
 	}
-	if rcode, _ := Rcode(seen); f.byRcode && rcode != f.rcode {
+	if rcode, _ := seenRcode(seen); f.byRcode && rcode != f.rcode {
 		return false
 	}
 	if f.qtype == 0 && f.name == "" {
@@ -159,19 +159,19 @@ func presentation(name []byte) string {
 }
 
 // Question are the octets of the qname; nil: there is none.
-func Question(seen *dnsserver.Seen) []byte {
+func seenQuestion(seen *dnsserver.Seen) []byte {
 	name, _ := question(seen.Query)
 	return name
 }
 
-// Name is the qname as master files write it, with what is no printable ASCII escaped; "": there is none.
-func Name(seen *dnsserver.Seen) string {
+// seenName is the qname as master files write it, with what is no printable ASCII escaped; "": there is none.
+func seenName(seen *dnsserver.Seen) string {
 	name, _ := question(seen.Query)
 	return presentation(name)
 }
 
-// Type is the qtype; "": there is none.
-func Type(seen *dnsserver.Seen) string {
+// seenType is the qtype; "": there is none.
+func seenType(seen *dnsserver.Seen) string {
 	name, qtype := question(seen.Query)
 	if name == nil {
 		return ""
@@ -179,8 +179,8 @@ func Type(seen *dnsserver.Seen) string {
 	return dnswire.TypeText(qtype)
 }
 
-// Rcode is that of the response, with the bits of an OPT record that the server's own has (BADVERS); false: none was sent.
-func Rcode(seen *dnsserver.Seen) (rcode int, ok bool) {
+// seenRcode is that of the response, with the bits of an OPT record that the server's own has (BADVERS); false: none was sent.
+func seenRcode(seen *dnsserver.Seen) (rcode int, ok bool) {
 	m := seen.Response
 	if len(m) < dnswire.HeaderSize {
 		return -1, false

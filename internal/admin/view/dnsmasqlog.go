@@ -1,4 +1,4 @@
-package monitor
+package view
 
 import (
 	"fmt"
@@ -17,16 +17,16 @@ import (
 // maxRecords bounds the lines of one answer.
 const maxRecords = 20
 
-// LogLines are the lines that dnsmasq 2.90 writes of an Event's query with log-queries, which admins and monitoring look for: the query, whom
+// logLines are the lines that dnsmasq 2.90 writes of an Event's query with log-queries, which admins and monitoring look for: the query, whom
 // it was forwarded to, and each record. A name has no dot at its end there. What is no printable ASCII is escaped, where dnsmasq says
 // "<name unprintable>".
-func LogLines(seen *dnsserver.Seen) []string {
-	name := orRoot(Name(seen))
-	lines := []string{fmt.Sprintf("query[%s] %s from %s", Type(seen), name, Client(seen))}
+func logLines(seen *dnsserver.Seen) []string {
+	name := orRoot(seenName(seen))
+	lines := []string{fmt.Sprintf("query[%s] %s from %s", seenType(seen), name, seenClient(seen))}
 	if !seen.Server.IsZero() {
 		lines = append(lines, fmt.Sprintf("forwarded %s to %s", name, serverWord(seen.Server)))
 	}
-	rcode, sent := Rcode(seen)
+	rcode, sent := seenRcode(seen)
 	if !sent {
 		return lines
 	}
@@ -39,9 +39,9 @@ func LogLines(seen *dnsserver.Seen) []string {
 	case rcode == dns.RcodeNameError && err == nil && len(m.Answer) == 0:
 		return append(lines, fmt.Sprintf("%s %s is NXDOMAIN", source, name))
 	case rcode != dns.RcodeSuccess && rcode != dns.RcodeNameError || err != nil:
-		return append(lines, fmt.Sprintf("%s error is %s%s", source, rcodeWord(rcode), why))
+		return append(lines, fmt.Sprintf("%s error is %s%s", source, logRcode(rcode), why))
 	case len(m.Answer) == 0:
-		return append(lines, fmt.Sprintf("%s %s is %s", source, name, noData(Type(seen))))
+		return append(lines, fmt.Sprintf("%s %s is %s", source, name, noData(seenType(seen))))
 	}
 	for _, rr := range m.Answer[:min(len(m.Answer), maxRecords)] {
 		lines = append(lines, fmt.Sprintf("%s %s", source, recordWords(rr)))
@@ -52,11 +52,11 @@ func LogLines(seen *dnsserver.Seen) []string {
 	return lines
 }
 
-// ExtraLines are the LogLines with log-queries=extra: each begins with the query's number, and who has asked.
-func ExtraLines(number uint64, seen *dnsserver.Seen) []string {
-	lines := LogLines(seen)
+// extraLines are the logLines with log-queries=extra: each begins with the query's number, and who has asked.
+func extraLines(number uint64, seen *dnsserver.Seen) []string {
+	lines := logLines(seen)
 	for i, line := range lines {
-		lines[i] = fmt.Sprintf("%d %s/%d %s", number, Client(seen), seen.Client.Port(), line)
+		lines[i] = fmt.Sprintf("%d %s/%d %s", number, seenClient(seen), seen.Client.Port(), line)
 	}
 	return lines
 }
@@ -138,7 +138,7 @@ func orRoot(name string) string {
 	return name
 }
 
-func rcodeWord(rcode int) string {
+func logRcode(rcode int) string {
 	if word, ok := dns.RcodeToString[rcode]; ok {
 		return word
 	}
