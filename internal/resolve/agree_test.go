@@ -155,7 +155,7 @@ func agreesForClient(t *testing.T, what string, r *Resolver, query []byte, clien
 	var fast, parsed []byte
 	for range 3 {
 		var ok bool
-		if fast, ok = r.Fast(nil, q); !ok {
+		if fast, ok = r.Fast(nil, &q); !ok {
 			return false
 		}
 		response, _, err := dnsserver.Direct(t.Context(), r, m.Copy(), q.Client, q.Local)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/dns/forward"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
@@ -56,7 +57,6 @@ func TestApplyForgets(t *testing.T) {
 // in the answer by now.
 func TestReplyUnderAnotherPolicy(t *testing.T) {
 	m := new(dns.Msg).SetQuestion("web.example.com.", dns.TypeA)
-	q := asWireQuery(t, wireQuery(t, "web.example.com.", dns.TypeA), "10.128.0.42", "192.0.2.10:53")
 	for _, row := range []struct {
 		name, nodeDNS, dnsmasq string
 		kept                   bool
@@ -68,12 +68,36 @@ func TestReplyUnderAnotherPolicy(t *testing.T) {
 		{"answers are screened", "", "stop-dns-rebind\n", false},
 		{"stale answers come first", "", "use-stale-cache\n", false},
 	} {
-		r := New(config(0), policyOf(t, "kubeconfig: none\n"+row.nodeDNS, row.dnsmasq))
+		r := New(config(0), policyOf(t, "kubeconfig: none\n", ""))
 		t.Cleanup(r.Close)
+		q := asWireQuery(t, wireQuery(t, "web.example.com.", dns.TypeA), "10.128.0.42", "192.0.2.10:53")
+		if _, ok := r.Fast(nil, &q); ok || q.Mark == 0 {
+			t.Fatalf("answered %v, mark %d", ok, q.Mark)
+		}
+		r.Apply(policyOf(t, "kubeconfig: none\n"+row.nodeDNS, row.dnsmasq))
 		reply := forward.Reply{Query: q, Msg: new(dns.Msg).SetReply(m), From: unique.Make(nameserver.Server{}), Tag: r.Cache().Epoch()}
 		if _, kept := r.keep(r.state.Load(), reply); kept != row.kept {
 			t.Errorf("%s: kept %v", row.name, kept)
 		}
+	}
+}
+
+// TestMissUnderAnotherPolicy: a query that was for the upstreams when it came is not if a handler has a say in the answer by now.
+func TestMissUnderAnotherPolicy(t *testing.T) {
+	site := dnstest.NewServer(t, siteRecords)
+	nodeDNS := "kubeconfig: none\nupstreams: [\"" + site.Addr().String() + "\"]\n"
+	r := New(config(1), policyOf(t, nodeDNS, ""))
+	t.Cleanup(r.Close)
+	at := listen(t, dnsserver.Config{Handler: r, Wire: r.Fast, Miss: func(l *dnsserver.PendingQuery) bool {
+		if l.Query().Mark == 0 {
+			t.Error("the fast path did not walk to the upstreams")
+		}
+		r.Apply(policyOf(t, nodeDNS, "host-record=www.example.com,192.0.2.99\n"))
+		return r.Miss(l)
+	}})
+	m := unpacked(t, exchangeOn(t, bothWays{at, at}.dial(t, "udp").wire, wireQuery(t, "www.example.com.", dns.TypeA)))
+	if len(m.Answer) != 1 || m.Answer[0].(*dns.A).A.String() != "192.0.2.99" || len(site.Received()) != 0 {
+		t.Errorf("the upstream was asked %d times, got\n%v", len(site.Received()), m)
 	}
 }
 

@@ -7,11 +7,10 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnswire"
 )
 
-// begin returns a walk for q, of which nothing is on the heap. It goes back by end.
-func (r *Resolver) begin(s *state, q dnsserver.WireQuery) *walk {
+// begin returns a walk for q, which must not change until end, where the walk goes back.
+func (r *Resolver) begin(s *state, q *dnsserver.WireQuery) *walk {
 	w := r.walks.Get().(*walk)
-	w.roomForQuery = q
-	w.q = &w.roomForQuery
+	w.q = q
 	w.question = q.AppendKey(w.roomForQuestion[:0])
 	name, isName := dnswire.AppendText(w.roomForName[:0], q.Name())
 	if w.name = name; !isName {
@@ -22,7 +21,7 @@ func (r *Resolver) begin(s *state, q dnsserver.WireQuery) *walk {
 }
 
 func (r *Resolver) end(w *walk) {
-	w.roomForQuery, w.response, w.isMiss, w.later = dnsserver.WireQuery{}, nil, false, nil
+	w.q, w.response, w.isMiss, w.later = nil, nil, false, nil
 	r.walks.Put(w)
 }
 
@@ -43,17 +42,18 @@ func (r *Resolver) walk(s *state, w *walk) verdict {
 // cache. It allocates nothing.
 //
 // Two shortcuts spare nearly all queries the walk. An answer for the cluster that the walk gave before is ready under the same state
-// and snapshot; and an entry of the cache has the mark of the last state under which the walk came to it.
-func (r *Resolver) Fast(dst []byte, q dnsserver.WireQuery) (response []byte, ok bool) {
+// and snapshot; and an entry of the cache has the mark of the last state under which the walk came to it. A query that has walked the
+// whole list, and of which nothing is remembered, has that mark too: Miss and keep spare it the walk under the same state.
+func (r *Resolver) Fast(dst []byte, q *dnsserver.WireQuery) (response []byte, ok bool) {
 	s := r.state.Load()
 	var room [dnswire.MaxQuestion]byte
 	question := q.AppendKey(room[:0])
 	if s.zone != nil {
-		if response, ok = s.zone.AppendReady(dst, &q, question); ok {
+		if response, ok = s.zone.AppendReady(dst, q, question); ok {
 			return r.answeredFor(s, q, response, len(dst))
 		}
 	}
-	if response, ok = s.cache.AppendMarked(dst, &q, question, s.clientTTL(), s.mark); ok {
+	if response, ok = s.cache.AppendMarked(dst, q, question, s.clientTTL(), s.mark); ok {
 		return response, true
 	}
 	w := r.begin(s, q)
@@ -69,7 +69,7 @@ func (r *Resolver) Fast(dst []byte, q dnsserver.WireQuery) (response []byte, ok 
 }
 
 // answeredFor gives an answer for one of the cluster's names, unless a handler would go on from it.
-func (r *Resolver) answeredFor(s *state, q dnsserver.WireQuery, response []byte, start int) ([]byte, bool) {
+func (r *Resolver) answeredFor(s *state, q *dnsserver.WireQuery, response []byte, start int) ([]byte, bool) {
 	if rcodeOf(response[start:]) != dns.RcodeNameError {
 		return response, true
 	}
@@ -88,14 +88,21 @@ func rcodeOf(response []byte) int { return int(response[3] & 0xf) }
 // Miss is dnsserver.Config.Miss. It has an upstream nameserver asked for what Fast has no answer to, without parsing the query.
 func (r *Resolver) Miss(l *dnsserver.PendingQuery) bool {
 	s := r.state.Load()
-	w := r.begin(s, l.Query())
+	q := l.Query()
+	if q.Mark == s.mark {
+		return r.ask(s, l)
+	}
+	w := r.begin(s, q)
 	defer r.end(w)
 	w.isMiss, w.later = true, l
 	return r.walk(s, w) == answered
 }
 
 // isForUpstreams reports whether the upstreams are the ones to ask about a question under s, of which nothing is remembered.
-func (r *Resolver) isForUpstreams(s *state, q dnsserver.WireQuery) bool {
+func (r *Resolver) isForUpstreams(s *state, q *dnsserver.WireQuery) bool {
+	if q.Mark == s.mark {
+		return true
+	}
 	w := r.begin(s, q)
 	defer r.end(w)
 	w.isMiss = true

@@ -211,7 +211,7 @@ func TestServeWire(t *testing.T) {
 			r := still(t, config, snapshot)
 			q := asWireQuery(t, wireQuery(t, test.ask, qtype), client, local)
 			for range 3 { // then it is ready
-				response, ok := r.Fast([]byte("before"), q)
+				response, ok := r.Fast([]byte("before"), &q)
 				if ok != test.wire || !ok && string(response) != "before" {
 					t.Fatalf("answered: %v", ok)
 				}
@@ -221,7 +221,7 @@ func TestServeWire(t *testing.T) {
 			}
 		})
 	}
-	if _, ok := still(t, master, nil).Fast(nil, asWireQuery(t, wireQuery(t, web, dns.TypeA), other, "192.0.2.10:53")); ok {
+	if _, ok := still(t, master, nil).Fast(nil, new(asWireQuery(t, wireQuery(t, web, dns.TypeA), other, "192.0.2.10:53"))); ok {
 		t.Error("answered before the API has been read")
 	}
 }
@@ -302,20 +302,22 @@ type bothWays struct{ wire, parsed netip.AddrPort }
 
 func twoServers(t testing.TB, r *Resolver) bothWays {
 	t.Helper()
-	listen := func(s *dnsserver.Server) netip.AddrPort {
-		if err := s.Listen([]netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")}); err != nil {
-			t.Fatal(err)
+	return bothWays{listen(t, dnsserver.Config{Handler: r, Wire: r.Fast, Miss: r.Miss}), listen(t, dnsserver.Config{Handler: r})}
+}
+
+// listen starts a server for the time of a test.
+func listen(t testing.TB, c dnsserver.Config) netip.AddrPort {
+	t.Helper()
+	s := dnsserver.New(c)
+	if err := s.Listen([]netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Shutdown(context.Background()); err != nil {
+			t.Error(err)
 		}
-		t.Cleanup(func() {
-			if err := s.Shutdown(context.Background()); err != nil {
-				t.Error(err)
-			}
-		})
-		return s.Listeners()[0].Addr
-	}
-	return bothWays{
-		listen(dnsserver.New(dnsserver.Config{Handler: r, Wire: r.Fast, Miss: r.Miss})), listen(dnsserver.New(dnsserver.Config{Handler: r})),
-	}
+	})
+	return s.Listeners()[0].Addr
 }
 
 // conns are sockets to both servers.
@@ -467,7 +469,7 @@ func TestServeWireAllocates(t *testing.T) {
 			"9.0.30.172.in-addr.arpa.": dns.TypePTR, "nowhere.default.svc.cluster.local.": dns.TypeTXT,
 		} {
 			q := asWireQuery(t, wireQuery(t, name, qtype), client, "192.0.2.10:8053")
-			if n := testing.AllocsPerRun(100, func() { r.Fast(buf[:0], q) }); n != 0 {
+			if n := testing.AllocsPerRun(100, func() { r.Fast(buf[:0], &q) }); n != 0 {
 				t.Errorf("%s for %s: %v allocations", name, client, n)
 			}
 		}

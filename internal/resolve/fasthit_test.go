@@ -125,7 +125,7 @@ func TestHitsOnTheWire(t *testing.T) {
 			q := asWireQuery(t, wireQuery(t, test.ask, test.qtype), test.client, test.local)
 			q.Limit = dns.MaxMsgSize
 			warm(t, r, q)
-			response, ok := r.Fast([]byte("before"), q)
+			response, ok := r.Fast([]byte("before"), &q)
 			if ok != test.wire || !ok && string(response) != "before" {
 				t.Fatalf("answered: %v", ok)
 			}
@@ -215,7 +215,7 @@ func sameHitAsServe(t *testing.T, r *Resolver, q dnsserver.WireQuery, response [
 	t.Helper()
 	sameButAge(t, q.Msg, func() (wire, parsed *dns.Msg) {
 		m := unpacked(t, response)
-		response, _ = r.Fast(nil, q) // for another try
+		response, _ = r.Fast(nil, &q) // for another try
 		return m, serveParsed(t, r, q)
 	})
 }
@@ -253,7 +253,7 @@ func TestHitAllocates(t *testing.T) {
 		warm(t, r, q)
 		ok := true
 		if n := testing.AllocsPerRun(100, func() {
-			_, hit := r.Fast(buf[:0], q)
+			_, hit := r.Fast(buf[:0], &q)
 			ok = ok && hit
 		}); n != 0 || !ok {
 			t.Errorf("%s: %v allocations, hit %v", name, n, ok)
@@ -276,13 +276,13 @@ func TestHitsUnderAnotherConfiguration(t *testing.T) {
 			q := asWireQuery(t, wireQuery(t, "web.example.com.", dns.TypeA), "10.128.0.42", "192.0.2.10:53")
 			warm(t, r, q)
 			for range 3 {
-				if _, ok := r.Fast(nil, q); !ok {
+				if _, ok := r.Fast(nil, &q); !ok {
 					t.Fatal("not answered from memory")
 				}
 			}
 			next.Net = policytest.Node()
 			r.Apply(policy.New(next))
-			if response, ok := r.Fast(nil, q); ok {
+			if response, ok := r.Fast(nil, &q); ok {
 				t.Errorf("answered from memory: %x", response)
 			}
 		})

@@ -91,7 +91,6 @@ type walk struct {
 
 	roomForQuestion [dnswire.MaxQuestion]byte
 	roomForName     [dnswire.MaxName]byte
-	roomForQuery    dnsserver.WireQuery
 }
 
 // Config is what a Resolver needs beside its Policy. Log, Panics, IsProbe, Numbers and NoSearch are required.

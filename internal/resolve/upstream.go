@@ -18,15 +18,24 @@ func serveUpstream(ctx context.Context, _ *state, q *dnsserver.Query, next rest)
 // fastUpstream has them asked without a goroutine that waits; answered gets their answer.
 func fastUpstream(r *Resolver, s *state, w *walk) verdict {
 	switch {
-	case !w.isMiss || w.name == nil:
+	case w.name == nil:
 		return stop
-	case w.later == nil:
+	case !w.isMiss:
+		w.q.Mark = s.mark
+		return stop
+	case w.later == nil, r.ask(s, w.later):
 		return answered
-	case !r.forward.Ask(w.later, s.cache.Epoch(), s.cache.HasStale(w.q)):
-		return stop
+	}
+	return stop
+}
+
+// ask has the upstreams asked.
+func (r *Resolver) ask(s *state, l *dnsserver.PendingQuery) bool {
+	if !r.forward.Ask(l, s.cache.Epoch(), s.cache.HasStale(l.Query())) {
+		return false
 	}
 	s.cache.Missed()
-	return answered
+	return true
 }
 
 // answered is forward.Config.Answered: it gives the answer to those who wait for it, and has it remembered.
@@ -50,7 +59,7 @@ func (r *Resolver) answered(reply forward.Reply) {
 // keep has an answer remembered. ok is false for one that ServeDNS must ask for again: under the present state a handler may
 // have a say in it, or it cannot be packed.
 func (r *Resolver) keep(s *state, reply forward.Reply) (response cache.Response, ok bool) {
-	if !r.isForUpstreams(s, reply.Query) {
+	if !r.isForUpstreams(s, &reply.Query) {
 		return response, false
 	}
 	if reply.Msg != nil {

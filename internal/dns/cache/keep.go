@@ -91,6 +91,6 @@ func (k key) dnsName() dnsname.Name {
 }
 
 // Append appends the response as q is to get it, as AppendResponse does.
-func (r Response) Append(dst []byte, q dnsserver.WireQuery, highest uint32) []byte {
-	return r.entry.appendTo(dst, &q, 0, highest)
+func (r Response) Append(dst []byte, q *dnsserver.WireQuery, highest uint32) []byte {
+	return r.entry.appendTo(dst, q, 0, highest)
 }

@@ -133,7 +133,7 @@ func FuzzKeepWire(f *testing.F) {
 				t.Fatalf("cannot be packed: %x", wire)
 			}
 			told[i], life[i] = new(dns.Msg), response.entry.life
-			if err := told[i].Unpack(response.Append(nil, q, highest)); err != nil {
+			if err := told[i].Unpack(response.Append(nil, &q, highest)); err != nil {
 				t.Fatalf("%v: %x", err, wire)
 			}
 			if kept := c.Stats().Entries; kept == 1 != (life[i] > 0) {

@@ -30,7 +30,7 @@ func mustNotBeAsked(t *testing.T) Config {
 			t.Errorf("asked for %v", q.Msg.Question)
 			return new(dns.Msg), nil
 		}),
-		Wire: func([]byte, WireQuery) ([]byte, bool) {
+		Wire: func([]byte, *WireQuery) ([]byte, bool) {
 			t.Error("asked on the wire")
 			return nil, false
 		},

@@ -26,19 +26,19 @@ func BenchmarkAnswer(b *testing.B) {
 	resolver.Set(services(10_000))
 	s := dnsserver.New(dnsserver.Config{
 		Handler: resolver,
-		Wire: func(dst []byte, q dnsserver.WireQuery) ([]byte, bool) {
+		Wire: func(dst []byte, q *dnsserver.WireQuery) ([]byte, bool) {
 			var room [dnswire.MaxQuestion]byte
 			question := q.AppendKey(room[:0])
-			if response, ok := resolver.AppendReady(dst, &q, question); ok {
+			if response, ok := resolver.AppendReady(dst, q, question); ok {
 				return response, true
 			}
-			if response, ok := remembered.AppendMarked(dst, &q, question, 0, 1); ok {
+			if response, ok := remembered.AppendMarked(dst, q, question, 0, 1); ok {
 				return response, true
 			}
 			if response, ok := resolver.AppendResponse(dst, q.Msg, q.Limit); ok {
 				return response, true
 			}
-			return remembered.AppendAndMark(dst, &q, question, 0, 1)
+			return remembered.AppendAndMark(dst, q, question, 0, 1)
 		},
 	})
 	defer s.Shutdown(context.Background())

@@ -2,17 +2,22 @@ package dnsserver
 
 import (
 	"net/netip"
+	"sync"
 	"time"
 )
 
 // OnWire and Parsed are the two ways of a message that accept lets pass, for benchmarks with the packages above; nil: it
 // does not go this way.
 func (s *Server) OnWire(wire, buf []byte) []byte {
-	var q WireQuery
+	q := wireQueries.Get().(*WireQuery)
+	defer wireQueries.Put(q)
 	x := exchangeOf(wire)
-	response, _ := s.onWire(&x, &q, buf[:0])
+	response, _ := s.onWire(&x, q, buf[:0])
 	return response
 }
+
+// wireQueries has what a receiver has of its own.
+var wireQueries = sync.Pool{New: func() any { return new(WireQuery) }}
 
 func (s *Server) Parsed(wire, buf []byte) []byte { return s.serve(exchangeOf(wire), buf) }
 

@@ -35,8 +35,8 @@ func (l *PendingQuery) drop() {
 	}
 }
 
-// Query is the query. Its Msg is valid until Send or Handle is called.
-func (l *PendingQuery) Query() WireQuery { return l.query }
+// Query is the query. It is valid until Send or Handle is called, and not to be changed.
+func (l *PendingQuery) Query() *WireQuery { return &l.query }
 
 // Send sends the response, which is from that nameserver; nil: none is sent.
 func (l *PendingQuery) Send(response []byte, from nameserver.Handle) {

@@ -32,7 +32,7 @@ func remembers(t testing.TB, asked *dns.Msg, response *dns.Msg, age time.Duratio
 	})
 	s := dnsserver.New(dnsserver.Config{
 		Handler: c,
-		Wire:    func(dst []byte, q dnsserver.WireQuery) ([]byte, bool) { return c.AppendResponse(dst, q, 0) },
+		Wire:    func(dst []byte, q *dnsserver.WireQuery) ([]byte, bool) { return c.AppendResponse(dst, *q, 0) },
 	})
 	t.Cleanup(func() { s.Shutdown(context.Background()) })
 	first := asked.Copy()

@@ -42,7 +42,7 @@ func TestSeen(t *testing.T) {
 		}
 		return m, nil
 	}
-	wire := func(dst []byte, q WireQuery) ([]byte, bool) {
+	wire := func(dst []byte, q *WireQuery) ([]byte, bool) {
 		if name := string(q.Name()); name != "\x04wire\x00" && (name != "\x05later\x00" || dst != nil) {
 			return dst, false
 		}
@@ -55,7 +55,7 @@ func TestSeen(t *testing.T) {
 		if string(l.Query().Name()) != "\x05later\x00" {
 			return false
 		}
-		response, _ := wire(nil, WireQuery{Msg: append([]byte(nil), l.Query().Msg...), End: l.Query().End})
+		response, _ := wire(nil, &WireQuery{Msg: append([]byte(nil), l.Query().Msg...), End: l.Query().End})
 		l.Send(response, unique.Make(upstream))
 		return true
 	}

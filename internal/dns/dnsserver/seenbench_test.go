@@ -17,7 +17,7 @@ func BenchmarkReceived(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	s := New(Config{Wire: func(dst []byte, q WireQuery) ([]byte, bool) { return append(dst, q.Msg...), true }})
+	s := New(Config{Wire: func(dst []byte, q *WireQuery) ([]byte, bool) { return append(dst, q.Msg...), true }})
 	u := s.newUDPSocket(file, anyPort)
 	defer u.close()
 	x := exchangeOf(packed(b, query("www.example.com.", dns.TypeA, edns(1232))))

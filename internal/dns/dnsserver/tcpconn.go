@@ -41,6 +41,7 @@ type tcpConn struct {
 	marks []mark    // of their queries
 	since time.Time // when those were received
 	tally tally
+	query WireQuery
 
 	mu   sync.Mutex // guards what follows, and setting the read deadline
 	last time.Time  // when reading ends, unless something is unread then; zero: not yet
@@ -246,8 +247,8 @@ func (c *tcpConn) received(wire []byte) bool {
 		return true
 	}
 	start := len(c.out)
-	var q WireQuery
-	response, _ := c.s.onWire(&x, &q, append(c.out, 0, 0))
+	q := &c.query
+	response, _ := c.s.onWire(&x, q, append(c.out, 0, 0))
 	query, since := q.mark(), c.since
 	if response != nil {
 		c.s.countResponse(response[start+prefixSize:], &c.tally)

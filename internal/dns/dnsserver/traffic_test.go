@@ -71,7 +71,7 @@ func TestTraffic(t *testing.T) {
 	})
 	cfg := Config{
 		Handler: handler,
-		Wire: func(dst []byte, q WireQuery) ([]byte, bool) {
+		Wire: func(dst []byte, q *WireQuery) ([]byte, bool) {
 			if !strings.HasPrefix(string(q.Name()), "\x04wire") {
 				return dst, false
 			}
@@ -147,7 +147,7 @@ func TestTraffic(t *testing.T) {
 // TestTrafficStays: what a listener that is gone and connections that are closed have counted is kept, and what many clients ask at
 // once counts once each.
 func TestTrafficStays(t *testing.T) {
-	s, addr := start(t, Config{Handler: fixed("yes. 60 A 192.0.2.1"), UDPSockets: 2, Wire: func(dst []byte, q WireQuery) ([]byte, bool) {
+	s, addr := start(t, Config{Handler: fixed("yes. 60 A 192.0.2.1"), UDPSockets: 2, Wire: func(dst []byte, q *WireQuery) ([]byte, bool) {
 		if q.Type() != dns.TypeAAAA {
 			return dst, false
 		}

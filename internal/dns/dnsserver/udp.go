@@ -30,7 +30,8 @@ type udpSocket struct {
 	counts   counts
 	pace     rawsock.Pace
 	patience patience // for places
-	watch    *Watch   // of this batch; nil: nobody wants to know
+	query    WireQuery
+	watch    *Watch // of this batch; nil: nobody wants to know
 
 	tally tally
 	late  tally // of what is answered after the receiver has gone on
@@ -160,8 +161,8 @@ func (u *udpSocket) say(response []byte, client netip.AddrPort, query mark) {
 
 // accepted answers at once, or has it done later.
 func (u *udpSocket) accepted(i int, x *exchange) {
-	var q WireQuery
-	response, isWire := u.s.onWire(x, &q, u.out.buffer()[:0])
+	q := &u.query
+	response, isWire := u.s.onWire(x, q, u.out.buffer()[:0])
 	if response != nil {
 		u.counts.add(response)
 		name, size := u.in.client(i)
@@ -184,7 +185,7 @@ func (u *udpSocket) accepted(i int, x *exchange) {
 			return
 		}
 	}
-	u.later(x, &q, isWire)
+	u.later(x, q, isWire)
 }
 
 // refuse sends the server's own response to a query; nil: none is sent.

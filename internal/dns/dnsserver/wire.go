@@ -14,7 +14,7 @@ func (r *responder) onWire(x *exchange, q *WireQuery, dst []byte) (response []by
 			response = nil // the Handler may know better
 		}
 	}()
-	response, ok := r.cfg.Wire(dst, *q)
+	response, ok := r.cfg.Wire(dst, q)
 	if !ok {
 		return nil, true
 	}

@@ -107,7 +107,7 @@ func TestWireIsAsked(t *testing.T) {
 
 // wired answers "hit." and what is below it on the wire; "panics." panics.
 func wired(seen chan<- WireQuery) WireFunc {
-	return func(dst []byte, q WireQuery) ([]byte, bool) {
+	return func(dst []byte, q *WireQuery) ([]byte, bool) {
 		m := new(dns.Msg)
 		if err := m.Unpack(q.Msg); err != nil {
 			return dst, false
@@ -118,9 +118,10 @@ func wired(seen chan<- WireQuery) WireFunc {
 		case !dns.IsSubDomain("hit.", name):
 			return dst, false
 		}
-		q.Msg = nil // not to be kept
+		kept := *q
+		kept.Msg = nil // not to be kept
 		select {
-		case seen <- q:
+		case seen <- kept:
 		default:
 		}
 		m.Response, m.Truncated = true, m.Question[0].Name == "large.hit."
@@ -198,7 +199,7 @@ func TestWireAllocates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := New(Config{Wire: func(dst []byte, q WireQuery) ([]byte, bool) { return append(dst, q.Msg...), true }})
+	s := New(Config{Wire: func(dst []byte, q *WireQuery) ([]byte, bool) { return append(dst, q.Msg...), true }})
 	defer s.Shutdown(t.Context())
 	u := s.newUDPSocket(file, at.AddrPort())
 	defer u.close()

@@ -19,9 +19,12 @@ type WireQuery struct {
 	Proto         Proto
 	Arrived       time.Time // zero: now
 
-	End      int    // where its question ends in Msg
-	EDNS, DO bool   // whether it has an OPT record, and the DO bit there
-	cookie   uint16 // where the client's cookie is in Msg; 0: it has none
+	End      int  // where its question ends in Msg
+	EDNS, DO bool // whether it has an OPT record, and the DO bit there
+	// Mark is the WireFunc's own, who may leave a word there for the MissFunc. 0: there is none.
+	Mark uint32
+
+	cookie uint16 // where the client's cookie is in Msg; 0: it has none
 }
 
 // Name returns the octets of the qname. It is not compressed.
@@ -45,9 +48,9 @@ func (q WireQuery) Type() uint16 { return count(q.Msg, q.End-4) }
 // The response is sent as it is, so it must be all that a client gets to see when
 // the Handler answers: the ID, RD and CD of the query, its question octet by octet,
 // RA, an OPT record at its end where the query has one, and TC only for what does not fit
-// Limit. A WireFunc is called from many goroutines at once, over UDP from the one
+// Limit. It may set Mark of the query, which is not to be kept, and nothing else. A WireFunc is called from many goroutines at once, over UDP from the one
 // that receives: it must not wait for anything.
-type WireFunc func(dst []byte, q WireQuery) (response []byte, ok bool)
+type WireFunc func(dst []byte, q *WireQuery) (response []byte, ok bool)
 
 // read reads a message that accept let pass, and reports whether it is a WireQuery: parseQuery would find no fault in it.
 func (q *WireQuery) read(x *exchange, largest int) (ok bool) {
