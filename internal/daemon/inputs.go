@@ -7,24 +7,24 @@ import (
 
 	"github.com/node-dns/node-dns/internal/admin/dbusapi"
 	"github.com/node-dns/node-dns/internal/admin/view"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/policy"
-	"github.com/node-dns/node-dns/internal/precedence"
 	"github.com/node-dns/node-dns/internal/sys/journal"
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
 // sourceOfCapture is who says what was captured: not NetworkManager any more, where the host says it with less now.
-func sourceOfCapture(captured hostdns.Capture, now upstream.Selection) precedence.Source {
+func sourceOfCapture(captured hostdns.Capture, now upstream.Selection) nameserver.Source {
 	return max(captured.Origin.Source(), now.Origin.Source())
 }
 
 // outdone are what the host says of itself beside what it goes by.
-func outdone(now upstream.Selection) []precedence.Claim {
-	var claims []precedence.Claim
+func outdone(now upstream.Selection) []nameserver.Claim {
+	var claims []nameserver.Claim
 	for _, candidate := range now.Lost {
 		claims = append(claims, candidate.Claim())
 	}

@@ -19,7 +19,6 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/policy"
-	"github.com/node-dns/node-dns/internal/precedence"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 	"github.com/node-dns/node-dns/internal/test/lab"
 	"github.com/node-dns/node-dns/internal/test/policytest"
@@ -148,7 +147,7 @@ func TestLoopComesLater(t *testing.T) {
 		there.to.Store(&at)
 		tell(r.daemon.rerouted) // as any change of the upstreams does
 		r.await("the upstream is left out", func() bool { return len(r.servers()) == 0 })
-		if refused := fmt.Sprint(r.status().Refused); !strings.Contains(refused, precedence.ComesBack) {
+		if refused := fmt.Sprint(r.status().Refused); !strings.Contains(refused, nameserver.ComesBack) {
 			t.Errorf("refused: %s", refused)
 		}
 	})
@@ -158,7 +157,7 @@ func TestLoopComesLater(t *testing.T) {
 		for i, in := range []policy.Inputs{before, after} {
 			in.Net = policytest.Node()
 			in.Net.Addrs = append(slices.Clone(in.Net.Addrs), netstate.Addr{Addr: netip.MustParseAddr(theirs), Interface: "eth1", Up: true})
-			in.From, in.Captured = precedence.NetworkManager, upstream.Set{Servers: policytest.Servers(theirs, "192.0.2.54")}
+			in.From, in.Captured = nameserver.NetworkManager, upstream.Set{Servers: policytest.Servers(theirs, "192.0.2.54")}
 			s := policy.New(in)
 			if got, want := nameserver.Join(s.Routes[len(s.Routes)-1].Servers), []string{theirs + " 192.0.2.54", "192.0.2.54"}[i]; got != want {
 				t.Errorf("%d: %s, expected %s", i, got, want)

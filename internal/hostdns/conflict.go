@@ -7,7 +7,6 @@ import (
 
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/nm"
-	"github.com/node-dns/node-dns/internal/precedence"
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
@@ -34,7 +33,7 @@ func conflicts(s State, selection upstream.Selection) []string {
 		claims[i].Servers = usable(claims[i].Servers)
 	}
 	captured := upstream.Candidate{Origin: selection.Origin, Detail: selection.Detail, Set: selection.Set}
-	_, losses := precedence.Settle(append(claims, captured.Claim()))
+	_, losses := nameserver.Settle(append(claims, captured.Claim()))
 	for _, loss := range losses {
 		if loss.IsConflict() {
 			said = append(said, loss.Sentence())

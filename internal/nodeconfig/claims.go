@@ -7,26 +7,25 @@ import (
 
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
-	"github.com/node-dns/node-dns/internal/precedence"
 )
 
 // Claims are what the files say of where names are asked, the cluster's apart (see Place). recursive are the nameservers of
 // dnsRecursiveResolvConf.
-func (c Config) Claims(recursive []nameserver.Server) []precedence.Claim {
-	var claims []precedence.Claim
+func (c Config) Claims(recursive []nameserver.Server) []nameserver.Claim {
+	var claims []nameserver.Claim
 	for _, route := range c.Routes {
-		claims = append(claims, precedence.Claim{
-			Source: precedence.NodeDNS, Detail: c.Where("routes"), Domain: route.Domain, Servers: route.Servers,
+		claims = append(claims, nameserver.Claim{
+			Source: nameserver.NodeDNS, Detail: c.Where("routes"), Domain: route.Domain, Servers: route.Servers,
 		})
 	}
 	if len(c.Upstreams) > 0 {
-		claims = append(claims, precedence.Claim{
-			Source: precedence.NodeDNS, Detail: c.Where("upstreams"), Domain: dnsname.Root(), Servers: c.Upstreams,
+		claims = append(claims, nameserver.Claim{
+			Source: nameserver.NodeDNS, Detail: c.Where("upstreams"), Domain: dnsname.Root(), Servers: c.Upstreams,
 		})
 	}
 	if servers := slices.Concat(c.DNSNameservers, recursive); len(servers) > 0 {
-		claims = append(claims, precedence.Claim{
-			Source: precedence.NodeConfig, Detail: c.Where("dnsNameservers", "dnsRecursiveResolvConf"), Domain: dnsname.Root(), Servers: servers,
+		claims = append(claims, nameserver.Claim{
+			Source: nameserver.NodeConfig, Detail: c.Where("dnsNameservers", "dnsRecursiveResolvConf"), Domain: dnsname.Root(), Servers: servers,
 			// They were meant for OpenShift's own nameserver, whose upstream was this node: where nothing else is left of
 			// them, the captured ones serve.
 			GivesWay: true,

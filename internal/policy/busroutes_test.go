@@ -10,7 +10,6 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/forward"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
-	"github.com/node-dns/node-dns/internal/precedence"
 	"github.com/node-dns/node-dns/internal/test/policytest"
 	"github.com/node-dns/node-dns/internal/upstream"
 )
@@ -147,7 +146,7 @@ func TestBusRoutes(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			in := Inputs{
-				Config: policytest.Config(t, tt.nodeDNS, tt.config), Net: policytest.Node(), From: precedence.NetworkManager, Origin: "NetworkManager eth0",
+				Config: policytest.Config(t, tt.nodeDNS, tt.config), Net: policytest.Node(), From: nameserver.NetworkManager, Origin: "NetworkManager eth0",
 				Captured: upstream.Set{Servers: policytest.Servers("10.0.0.2")}, Bus: overBus(t, tt.set...),
 			}
 			if tt.change != nil {

@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
-	"github.com/node-dns/node-dns/internal/precedence"
 	"github.com/node-dns/node-dns/internal/sys/journal"
 )
 
@@ -28,7 +28,7 @@ func (p *Policy) addFiles(in Inputs) {
 
 // fileClaims are the routes of server=, local=, rev-server=, address=/domain/ and resolv-file. They do not get the cluster's names if
 // a source for those is known.
-func (p *Policy) fileClaims(in Inputs) []precedence.Claim {
+func (p *Policy) fileClaims(in Inputs) []nameserver.Claim {
 	hasCluster := p.API != (API{}) || len(p.ClusterDNS) > 0
 	var rules, plain, barred []dnsmasqconf.Rule
 	for _, server := range in.Dnsmasq.Servers {
@@ -45,21 +45,21 @@ func (p *Policy) fileClaims(in Inputs) []precedence.Claim {
 	for _, server := range in.ResolvFiles {
 		rules = append(rules, dnsmasqconf.Rule{Domain: dnsname.Root(), Server: server})
 	}
-	var claims []precedence.Claim
-	add := func(rules []dnsmasqconf.Rule, change func(*precedence.Claim)) {
+	var claims []nameserver.Claim
+	add := func(rules []dnsmasqconf.Rule, change func(*nameserver.Claim)) {
 		for _, route := range dnsmasqconf.Routes(rules) {
-			c := ruleClaim(precedence.Dnsmasq, "", route)
+			c := ruleClaim(nameserver.Dnsmasq, "", route)
 			change(&c)
 			// Of all names the files say only who is asked; "//#" says nothing.
-			if !c.Domain.IsRoot() || c.Kind == precedence.Ask || c.Plain && c.Kind == precedence.Local {
+			if !c.Domain.IsRoot() || c.Kind == nameserver.Ask || c.Plain && c.Kind == nameserver.Local {
 				c.Detail = filePlace(in.Dnsmasq, c.Domain, c.Plain)
 				claims = append(claims, c)
 			}
 		}
 	}
-	add(rules, func(*precedence.Claim) {})
-	add(plain, func(c *precedence.Claim) { c.Plain = true })
-	add(barred, func(c *precedence.Claim) { c.Barred = "it lies in the cluster's zone, which others answer for" })
+	add(rules, func(*nameserver.Claim) {})
+	add(plain, func(c *nameserver.Claim) { c.Plain = true })
+	add(barred, func(c *nameserver.Claim) { c.Barred = "it lies in the cluster's zone, which others answer for" })
 	return claims
 }
 

@@ -7,16 +7,16 @@ import (
 	"strings"
 
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/kube/clusterdns"
-	"github.com/node-dns/node-dns/internal/precedence"
 )
 
 // addLocal adds the local data. It comes after settle, because hosts of the cluster's DNS give way to routes of stronger sources.
 func (p *Policy) addLocal(in Inputs) {
 	now := LocalData{own: p.Own}
 	if p.Own != nil {
-		now.pinned = p.pinned(precedence.FromCluster)
+		now.pinned = p.pinned(nameserver.FromCluster)
 	}
 	if before := in.Known; before != nil && before.own == now.own && slices.Equal(before.pinned, now.pinned) {
 		p.Known = before
@@ -37,7 +37,7 @@ func (p *Policy) addLocal(in Inputs) {
 }
 
 // pinned are the domains with a route of a stronger source. The root does not count.
-func (p *Policy) pinned(than precedence.Source) (domains []dnsname.Name) {
+func (p *Policy) pinned(than nameserver.Source) (domains []dnsname.Name) {
 	for _, r := range p.Won {
 		if r.Source < than && !r.Domain.IsRoot() && !r.Plain {
 			domains = append(domains, r.Domain)

@@ -7,9 +7,9 @@ import (
 	"sync"
 
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/kube/cluster"
 	"github.com/node-dns/node-dns/internal/kube/clusterdns"
-	"github.com/node-dns/node-dns/internal/precedence"
 )
 
 // FromCluster is the configuration of the cluster's own DNS, for the key of that name. Its Settings do not change. It is safe for
@@ -60,17 +60,17 @@ func (p *Policy) addOwn(in Inputs) {
 
 // ownDNSClaims are the routes of the cluster's own DNS. If no server of a domain can be asked, its queries fail: its names must not
 // leak.
-func (p *Policy) ownDNSClaims() []precedence.Claim {
+func (p *Policy) ownDNSClaims() []nameserver.Claim {
 	if p.Own == nil {
 		return nil
 	}
-	var claims []precedence.Claim
+	var claims []nameserver.Claim
 	for _, route := range p.Own.Routes {
-		c := precedence.Claim{
-			Source: precedence.FromCluster, Detail: route.Where, Domain: route.Domain, Servers: route.Servers, GivesWay: route.Domain.IsRoot(),
+		c := nameserver.Claim{
+			Source: nameserver.FromCluster, Detail: route.Where, Domain: route.Domain, Servers: route.Servers, GivesWay: route.Domain.IsRoot(),
 		}
 		if route.Local {
-			c.Kind = precedence.Local
+			c.Kind = nameserver.Local
 		}
 		claims = append(claims, c)
 	}
@@ -78,11 +78,11 @@ func (p *Policy) ownDNSClaims() []precedence.Claim {
 }
 
 // Beneath are the claims for all names that would count without fromCluster, the strongest first.
-func (p *Policy) Beneath() []precedence.Claim {
-	isRoot := func(c precedence.Claim) bool {
-		return c.Domain.IsRoot() && !c.Plain && len(c.Servers) > 0 && c.Source != precedence.FromCluster
+func (p *Policy) Beneath() []nameserver.Claim {
+	isRoot := func(c nameserver.Claim) bool {
+		return c.Domain.IsRoot() && !c.Plain && len(c.Servers) > 0 && c.Source != nameserver.FromCluster
 	}
-	var claims []precedence.Claim
+	var claims []nameserver.Claim
 	for _, r := range p.Won {
 		if isRoot(r.Claim) {
 			claims = append(claims, r.Claim)
@@ -93,6 +93,6 @@ func (p *Policy) Beneath() []precedence.Claim {
 			claims = append(claims, l.Claim)
 		}
 	}
-	slices.SortStableFunc(claims, func(a, b precedence.Claim) int { return cmp.Compare(a.Source, b.Source) })
+	slices.SortStableFunc(claims, func(a, b nameserver.Claim) int { return cmp.Compare(a.Source, b.Source) })
 	return claims
 }

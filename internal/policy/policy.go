@@ -1,7 +1,7 @@
 // Package policy decides what a node serves: Inputs go in, and one immutable Policy comes out.
 //
 // It is pure: it reads no file and asks nobody. Who wins where several sources name nameservers for one domain is decided by
-// internal/precedence; what each source asks for, and which servers must not be asked, is decided in claims.go.
+// package nameserver; what each source asks for, and which servers must not be asked, is decided in claims.go.
 package policy
 
 import (
@@ -16,7 +16,6 @@ import (
 	"github.com/node-dns/node-dns/internal/kube/clusterdns"
 	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
-	"github.com/node-dns/node-dns/internal/precedence"
 	"github.com/node-dns/node-dns/internal/upstream"
 )
 
@@ -29,9 +28,9 @@ type Inputs struct {
 	Net         netstate.State
 	Record      []byte // the upstream record, which has the addresses that pods were given earlier
 	Captured    upstream.Set
-	From        precedence.Source  // the source of Captured
+	From        nameserver.Source  // the source of Captured
 	Origin      string             // the same, for people
-	Outdone     []precedence.Claim // the host's other sources; one that is not weaker than From does not count yet
+	Outdone     []nameserver.Claim // the host's other sources; one that is not weaker than From does not count yet
 	Looping     map[nameserver.Server]struct{}
 	Recursive   []nameserver.Server // what dnsRecursiveResolvConf names, unless that is a file of ours
 	Bus         Bus                 // what was set over D-Bus
@@ -80,8 +79,8 @@ type Policy struct {
 	Own           *clusterdns.Settings // the cluster's own DNS; nil if fromCluster is off
 
 	Routes     []forward.Route    // in the order of precedence; the root's is the last
-	Won        []precedence.Route // the claims that Routes are made of, in the same order
-	Lost       []precedence.Loss
+	Won        []nameserver.Route // the claims that Routes are made of, in the same order
+	Lost       []nameserver.Loss
 	Overrides  []dnsname.Name      // domains of the cluster, or within them, that are asked elsewhere
 	Candidates []nameserver.Server // all servers of the routes, and those left out because they loop
 	Known      *LocalData

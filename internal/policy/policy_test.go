@@ -8,7 +8,6 @@ import (
 
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
-	"github.com/node-dns/node-dns/internal/precedence"
 	"github.com/node-dns/node-dns/internal/test/policytest"
 	"github.com/node-dns/node-dns/internal/upstream"
 )
@@ -210,7 +209,7 @@ func TestNew(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			in := Inputs{Config: policytest.Config(t, test.nodeDNS, test.config), Net: policytest.Node(), Captured: captured, From: precedence.NetworkManager, Origin: "NetworkManager eth0"}
+			in := Inputs{Config: policytest.Config(t, test.nodeDNS, test.config), Net: policytest.Node(), Captured: captured, From: nameserver.NetworkManager, Origin: "NetworkManager eth0"}
 			if test.change != nil {
 				test.change(&in)
 			}

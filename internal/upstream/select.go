@@ -8,7 +8,6 @@ import (
 
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
-	"github.com/node-dns/node-dns/internal/precedence"
 )
 
 // An Origin is who said which nameservers are the node's.
@@ -26,19 +25,19 @@ const (
 )
 
 // Source is the place of an origin in the table of all who may name upstreams.
-func (o Origin) Source() precedence.Source {
+func (o Origin) Source() nameserver.Source {
 	switch o {
 	case NetworkManager, NetworkManagerFile, Event:
-		return precedence.NetworkManager
+		return nameserver.NetworkManager
 	case ResolvConf, Resolved:
-		return precedence.ResolvConf
+		return nameserver.ResolvConf
 	}
-	return precedence.LastGood
+	return nameserver.LastGood
 }
 
 // Claim is what an origin says of the names that no route has.
-func (c Candidate) Claim() precedence.Claim {
-	return precedence.Claim{
+func (c Candidate) Claim() nameserver.Claim {
+	return nameserver.Claim{
 		Source: c.Origin.Source(), Detail: strings.TrimSpace(string(c.Origin) + " " + c.Detail),
 		Domain: dnsname.Root(), Servers: c.Set.Servers, GivesWay: true,
 	}

@@ -16,11 +16,11 @@ import (
 	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/admin/firewall"
 	"github.com/node-dns/node-dns/internal/admin/migrate"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/nm"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
-	"github.com/node-dns/node-dns/internal/precedence"
 	"github.com/node-dns/node-dns/internal/sys/selinux"
 	"github.com/node-dns/node-dns/internal/test/golden"
 )
@@ -431,7 +431,7 @@ var rows = []checkRow{
 	{"loop", "none", nil, OK, "no question came back from 1 server"},
 	{"loop", "not probed", down, "", ""},
 	{"loop", "found", func(s *Snapshot) {
-		s.Status.Refused = []control.Refused{{Server: "192.0.2.99:53", Why: precedence.ComesBack}, {Server: nodeIP, Why: "this node"}}
+		s.Status.Refused = []control.Refused{{Server: "192.0.2.99:53", Why: nameserver.ComesBack}, {Server: nodeIP, Why: "this node"}}
 	}, Fail, "192.0.2.99:53: what node-dns asks there comes back"},
 
 	{"cluster", "is well", nil, OK, "names of cluster.local. are answered from the Kubernetes API: 12 services, 40 endpoints"},

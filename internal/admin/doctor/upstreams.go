@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/node-dns/node-dns/internal/admin/control"
-	"github.com/node-dns/node-dns/internal/precedence"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
 // checkUpstreams judges each by what it answered to us, whatever the daemon thinks of it. One that is silent is a failure where
@@ -127,7 +127,7 @@ func checkLoop(s Snapshot) []Finding {
 	}
 	var back []string
 	for _, r := range s.Status.Refused {
-		if r.Why == precedence.ComesBack {
+		if r.Why == nameserver.ComesBack {
 			back = append(back, r.Server)
 		}
 	}

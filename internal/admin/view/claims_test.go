@@ -10,7 +10,6 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/policy"
-	"github.com/node-dns/node-dns/internal/precedence"
 	"github.com/node-dns/node-dns/internal/test/policytest"
 	"github.com/node-dns/node-dns/internal/upstream"
 )
@@ -23,11 +22,11 @@ func TestEveryClaim(t *testing.T) {
 				"dnsNameservers: [\"192.0.2.55:53\"]\n"),
 			Net: policytest.Node(), Bus: overBus(t, "/a.example/192.0.2.98"),
 			Dnsmasq: policytest.Dnsmasq(t, "server=192.0.2.60\nserver=/corp.example/b.example/192.0.2.61\nserver=/svc.cluster.local/192.0.2.62\nserver=//192.0.2.10\n"),
-			From:    precedence.NetworkManager, Origin: "NetworkManager eth0",
+			From:    nameserver.NetworkManager, Origin: "NetworkManager eth0",
 			Captured: upstream.Set{Servers: policytest.Servers("10.0.0.2", "192.0.2.10"), Routes: []upstream.Route{
 				{Domain: dnsname.MustParse("b.example"), Servers: policytest.Servers("10.8.0.1"), Source: "NetworkManager tun0 (corpvpn)"}, {Domain: dnsname.MustParse("x.cluster.local"), Servers: policytest.Servers("10.8.0.1")},
 			}},
-			Outdone: []precedence.Claim{
+			Outdone: []nameserver.Claim{
 				upstream.Candidate{Origin: upstream.NetworkManagerFile, Set: upstream.Set{Servers: policytest.Servers("10.0.0.7")}}.Claim(), // not weaker: the hook is yet to see it
 				upstream.Candidate{Origin: upstream.ResolvConf, Set: upstream.Set{Servers: policytest.Servers("10.0.0.9")}}.Claim(),
 			},
@@ -75,7 +74,7 @@ func TestEveryClaim(t *testing.T) {
 		{
 			name: "which is none where nobody says it any more",
 			change: func(in *policy.Inputs) {
-				*in = policy.Inputs{Config: policytest.Config(t, "", ""), Net: in.Net, From: precedence.LastGood, Origin: "NetworkManager eth0", Captured: upstream.Set{Servers: policytest.Servers("10.0.0.2")}, Dnsmasq: policytest.Dnsmasq(t, "server=192.0.2.60\n")}
+				*in = policy.Inputs{Config: policytest.Config(t, "", ""), Net: in.Net, From: nameserver.LastGood, Origin: "NetworkManager eth0", Captured: upstream.Set{Servers: policytest.Servers("10.0.0.2")}, Dnsmasq: policytest.Dnsmasq(t, "server=192.0.2.60\n")}
 			},
 			routes: ".=192.0.2.60",
 			lost:   []string{". 10.0.0.2: dnsmasq /etc/dnsmasq.conf:1 wins over last-good NetworkManager eth0"},

@@ -6,7 +6,6 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/forward"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/policy"
-	"github.com/node-dns/node-dns/internal/precedence"
 )
 
 // routeStatus are the routes with their servers' health, and who won them.
@@ -51,7 +50,7 @@ func lossStatus(s *policy.Policy) []control.Loss {
 	var all []control.Loss
 	for _, lost := range s.Lost {
 		l := control.Loss{
-			Domain: routeWord(lost.Domain, lost.Plain), Local: lost.Kind == precedence.Local,
+			Domain: routeWord(lost.Domain, lost.Plain), Local: lost.Kind == nameserver.Local,
 			Source: lost.Claim.String(), Rank: lost.Source.String(), Why: lost.Why, Servers: addressesOf(lost.Servers),
 		}
 		if lost.Barred == "" && !lost.GaveWay {
@@ -72,7 +71,7 @@ func addressesOf(servers []nameserver.Server) []string {
 
 func refusedStatus(s *policy.Policy) []control.Refused {
 	var all []control.Refused
-	add := func(c precedence.Claim) {
+	add := func(c nameserver.Claim) {
 		for _, r := range c.Refused {
 			all = append(all, control.Refused{Domain: routeWord(c.Domain, c.Plain), Server: r.Server.String(), Source: c.String(), Why: r.Why})
 		}

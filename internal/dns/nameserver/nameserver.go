@@ -1,9 +1,9 @@
-// Package nameserver is one nameserver's address as a value: the one type that
-// everything shares that reads or writes one, be it NetworkManager, resolv.conf,
-// dnsmasq's server= lines, the admin's configuration or a socket.
+// Package nameserver is one nameserver's address as a value, and the rule whose word wins where several sources name nameservers for one
+// domain. Everything that reads or writes an address shares its type: NetworkManager, resolv.conf, dnsmasq's server= lines, the admin's
+// configuration, a socket.
 //
-// It is apart from upstream, which is about which nameservers a node uses: this
-// package only says what one is. A Server that Parse returned is safe to write
+// It is apart from upstream, which is about which nameservers a node was given, and from forward, which asks them: here nothing is read
+// and nobody is asked. A Server that Parse returned is safe to write
 // into a file: its text has no blanks, control characters or shell characters.
 package nameserver
 

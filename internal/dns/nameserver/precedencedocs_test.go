@@ -1,4 +1,4 @@
-package precedence
+package nameserver
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 
 // TestPage: the table of the page is the code's.
 func TestPage(t *testing.T) {
-	page, err := os.ReadFile("../../docs/precedence.md")
+	page, err := os.ReadFile("../../../docs/precedence.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func TestPage(t *testing.T) {
 
 // TestManPage: the man page has as many sources, in the same order.
 func TestManPage(t *testing.T) {
-	page, err := os.ReadFile("../../man/node-dns.yaml.5")
+	page, err := os.ReadFile("../../../man/node-dns.yaml.5")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,9 +1,4 @@
-// Package precedence says who wins where several name servers for one domain: a program over D-Bus, the admin's files, the
-// cluster's, NetworkManager, and what was good before.
-//
-// It is apart from upstream, which is about what a host says of itself, and from forward, which asks: here nothing is read
-// and nobody is asked. The order stands in one table, and Settle alone applies it.
-package precedence
+package nameserver
 
 import (
 	"cmp"
@@ -11,10 +6,10 @@ import (
 	"strings"
 
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
-	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
-// A Source is who may say where names are asked; the lower one wins. The zero Source is nobody.
+// A Source is who may say where names are asked: a program over D-Bus, the admin's files, the cluster's, NetworkManager, and what was
+// good before. The lower one wins. The order stands in Table alone, and Settle alone applies it. The zero Source is nobody.
 type Source int
 
 const (
@@ -80,7 +75,7 @@ type Claim struct {
 	Plain bool
 	Kind  Kind
 	// Servers are those that can be asked, in order; of Kind Ask.
-	Servers []nameserver.Server
+	Servers []Server
 	// Refused are those that it names too, and that must not be asked.
 	Refused []Refused
 	// GivesWay says that a claim of Kind Ask whose Servers are empty leaves the domain to the next one. Others win all the
@@ -92,7 +87,7 @@ type Claim struct {
 
 // Refused is a server that must not be asked.
 type Refused struct {
-	Server nameserver.Server
+	Server Server
 	Why    string
 }
 
@@ -172,7 +167,7 @@ func (l Loss) Sentence() string {
 	if len(l.Servers) == 0 {
 		return l.Why
 	}
-	return l.Why + ": not asked: " + nameserver.Join(l.Servers)
+	return l.Why + ": not asked: " + Join(l.Servers)
 }
 
 // IsConflict reports whether an admin's static servers for all names have won over others that the host was given: he may
@@ -183,7 +178,7 @@ func (l Loss) IsConflict() bool {
 	}
 	static := l.By.Source == NodeDNS || l.By.Source == Dnsmasq || l.By.Source == NodeConfig
 	given := l.Source == NetworkManager || l.Source == ResolvConf
-	others := slices.ContainsFunc(l.Servers, func(s nameserver.Server) bool { return !slices.Contains(l.By.Servers, s) })
+	others := slices.ContainsFunc(l.Servers, func(s Server) bool { return !slices.Contains(l.By.Servers, s) })
 	return static && given && others
 }
 

@@ -1,4 +1,4 @@
-package precedence
+package nameserver
 
 import (
 	"fmt"
@@ -9,12 +9,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
-	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
 // parse reads a claim: "dnsmasq x.conf:3: /b/ 10.0.0.1 10.0.0.2", with "local" or "standard" for servers, "!10.0.0.1" for a
 // refused one, "gives-way", and "barred". No domain is the root.
-func parse(t testing.TB, text string) Claim {
+func parseClaim(t testing.TB, text string) Claim {
 	t.Helper()
 	who, what, ok := strings.Cut(text, ": ")
 	if !ok {
@@ -41,9 +40,9 @@ func parse(t testing.TB, text string) Claim {
 		case word[0] == '/':
 			c.Domain = dnsname.MustParse(strings.Trim(word, "/"))
 		case word[0] == '!':
-			c.Refused = append(c.Refused, Refused{nameserver.MustParse(word[1:]), "refused"})
+			c.Refused = append(c.Refused, Refused{MustParse(word[1:]), "refused"})
 		default:
-			c.Servers = append(c.Servers, nameserver.MustParse(word))
+			c.Servers = append(c.Servers, MustParse(word))
 		}
 	}
 	if c.Source == 0 {
@@ -187,7 +186,7 @@ func TestSettle(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			var claims []Claim
 			for _, text := range tt.claims {
-				claims = append(claims, parse(t, text))
+				claims = append(claims, parseClaim(t, text))
 			}
 			routes, losses := Settle(claims)
 			var won, lost []string
@@ -266,7 +265,7 @@ func TestEverySubset(t *testing.T) {
 	for i, row := range Table {
 		made[i] = append(made[i], Claim{})
 		for _, form := range forms[1:] {
-			made[i] = append(made[i], parse(t, row.Name+" x: "+form))
+			made[i] = append(made[i], parseClaim(t, row.Name+" x: "+form))
 		}
 		total *= 3 // two of the forms at a time, and silence: all five would take a minute
 	}
@@ -303,7 +302,7 @@ func FuzzSettle(f *testing.F) {
 			if len(chunk) > 1 {
 				c.Kind, c.GivesWay, c.Plain = Kind(chunk[1]%3), chunk[1]&4 > 0, chunk[1]&8 > 0 && c.Domain.IsRoot()
 				if chunk[1]&16 > 0 && c.Kind == Ask {
-					c.Servers = []nameserver.Server{nameserver.MustParse(fmt.Sprintf("10.0.0.%d", chunk[1]))}
+					c.Servers = []Server{MustParse(fmt.Sprintf("10.0.0.%d", chunk[1]))}
 				}
 				if chunk[1]&32 > 0 {
 					c.Barred = "barred"
