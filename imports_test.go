@@ -19,7 +19,7 @@ const module = "github.com/node-dns/node-dns/"
 
 // owners say which packages alone may import a library. Tests may import anything.
 var owners = map[string][]string{
-	"github.com/godbus/dbus/v5":            {"internal/sys/dbusconn", "internal/nm", "internal/admin/dbusapi", "internal/sys/unitctl", "internal/admin/firewall"},
+	"github.com/godbus/dbus/v5":            {"internal/sys/dbusconn", "internal/nm", "internal/admin/dbusapi", "internal/admin/firewall"},
 	"github.com/Wifx/gonetworkmanager/v3":  {"internal/nm"},
 	"github.com/vishvananda/netlink":       {"internal/netstate", "internal/admin/firewall", "internal/test/lab"},
 	"gopkg.in/yaml.v3":                     {"internal/nodeconfig", "cmd/node-dns"},

@@ -9,7 +9,6 @@ import (
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/sys/dbusconn"
 	"github.com/node-dns/node-dns/internal/sys/journal"
-	"github.com/node-dns/node-dns/internal/sys/unitctl"
 )
 
 const (
@@ -38,11 +37,11 @@ const (
 
 // aftermathOf decides by what systemd is about to do with the unit. Without a job it crashed, was killed, or hung; with a start it failed
 // while it started.
-func aftermathOf(job unitctl.Job) aftermath {
+func aftermathOf(job dbusconn.Job) aftermath {
 	switch job {
-	case unitctl.Stop:
+	case dbusconn.Stop:
 		return restoreNow
-	case unitctl.Restart:
+	case dbusconn.Restart:
 		return leaveAlone
 	}
 	return giveChance
@@ -51,12 +50,12 @@ func aftermathOf(job unitctl.Job) aftermath {
 // stopping is for ExecStop=, while the daemon still answers: who stops it for good has DNS all the time, however long the queries under
 // way take to end. A restart touches nothing. Where systemd cannot be asked, that is left to stopped.
 func (c command) stopping(ctx context.Context, runner hostdns.Runner) (complete bool, err error) {
-	var job unitctl.Job
-	err = askSystemd(ctx, unitctl.Socket, func(ctx context.Context, manager *unitctl.Manager) (err error) {
+	var job dbusconn.Job
+	err = askSystemd(ctx, dbusconn.ManagerSocket, func(ctx context.Context, manager *dbusconn.Manager) (err error) {
 		job, err = manager.Job(ctx, daemonUnit)
 		return err
 	})
-	if err != nil || job != unitctl.Stop {
+	if err != nil || job != dbusconn.Stop {
 		return true, nil
 	}
 	runner.Ending = true
@@ -69,7 +68,7 @@ func (c command) stopping(ctx context.Context, runner hostdns.Runner) (complete 
 func (c command) stopped(ctx context.Context, runner hostdns.Runner) (complete bool, err error) {
 	then, job, err := c.ask(ctx, runner)
 	switch {
-	case then == giveChance && job == unitctl.Start:
+	case then == giveChance && job == dbusconn.Start:
 		pause(ctx, failedStartPause)
 		return true, nil
 	case then == giveChance, then == leaveAlone:
@@ -93,8 +92,8 @@ func pause(ctx context.Context, d time.Duration) {
 }
 
 // ask asks systemd, and does what only systemd can do.
-func (c command) ask(ctx context.Context, runner hostdns.Runner) (then aftermath, job unitctl.Job, err error) {
-	err = askSystemd(ctx, unitctl.Socket, func(ctx context.Context, manager *unitctl.Manager) (err error) {
+func (c command) ask(ctx context.Context, runner hostdns.Runner) (then aftermath, job dbusconn.Job, err error) {
+	err = askSystemd(ctx, dbusconn.ManagerSocket, func(ctx context.Context, manager *dbusconn.Manager) (err error) {
 		job, err = manager.Job(ctx, daemonUnit)
 		return err
 	})
@@ -107,7 +106,7 @@ func (c command) ask(ctx context.Context, runner hostdns.Runner) (then aftermath
 	}
 	runner.Log.Warn("node-dns has ended and is started again: waiting for it", slog.String("result", os.Getenv("SERVICE_RESULT")),
 		slog.String("code", os.Getenv("EXIT_CODE")), slog.String("status", os.Getenv("EXIT_STATUS")), journal.Died.Attr())
-	err = askSystemd(ctx, unitctl.Socket, func(ctx context.Context, manager *unitctl.Manager) error { return manager.Start(ctx, applyUnit) })
+	err = askSystemd(ctx, dbusconn.ManagerSocket, func(ctx context.Context, manager *dbusconn.Manager) error { return manager.Start(ctx, applyUnit) })
 	if err != nil {
 		return restoreNow, job, err
 	}
@@ -115,9 +114,9 @@ func (c command) ask(ctx context.Context, runner hostdns.Runner) (then aftermath
 }
 
 // askSystemd puts one question to systemd, over a connection of its own, and again if that misses its deadline.
-func askSystemd(ctx context.Context, socket string, question func(context.Context, *unitctl.Manager) error) error {
+func askSystemd(ctx context.Context, socket string, question func(context.Context, *dbusconn.Manager) error) error {
 	return dbusconn.Retry(ctx, systemdTimeout, restoreReserve, func(ctx context.Context) error {
-		manager, err := unitctl.Dial(ctx, socket)
+		manager, err := dbusconn.DialManager(ctx, socket)
 		if err != nil {
 			return err
 		}

@@ -9,18 +9,17 @@ import (
 	"time"
 
 	"github.com/node-dns/node-dns/internal/sys/dbusconn"
-	"github.com/node-dns/node-dns/internal/sys/unitctl"
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 // What becomes of it all, with systemd, is in test/nspawn.
 func TestAftermath(t *testing.T) {
-	for job, want := range map[unitctl.Job]aftermath{
-		unitctl.Stop:    restoreNow,
-		unitctl.Restart: leaveAlone,
-		unitctl.NoJob:   giveChance,
-		unitctl.Start:   giveChance,
-		"verify-active": giveChance,
+	for job, want := range map[dbusconn.Job]aftermath{
+		dbusconn.Stop:    restoreNow,
+		dbusconn.Restart: leaveAlone,
+		dbusconn.NoJob:   giveChance,
+		dbusconn.Start:   giveChance,
+		"verify-active":  giveChance,
 	} {
 		if got := aftermathOf(job); got != want {
 			t.Errorf("job %q: %s, want %s", job, got, want)
@@ -55,7 +54,7 @@ func TestSystemdIsAskedAgain(t *testing.T) {
 	}()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	err = askSystemd(ctx, socket, func(context.Context, *unitctl.Manager) error { return nil })
+	err = askSystemd(ctx, socket, func(context.Context, *dbusconn.Manager) error { return nil })
 	listener.Close()
 	if got := <-accepted; got < 2 || !errors.Is(err, dbusconn.ErrNoBus) {
 		t.Errorf("%d connections, %v", got, err)

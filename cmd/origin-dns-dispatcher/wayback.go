@@ -9,7 +9,7 @@ import (
 	"slices"
 
 	"github.com/node-dns/node-dns/internal/hostdns"
-	"github.com/node-dns/node-dns/internal/sys/unitctl"
+	"github.com/node-dns/node-dns/internal/sys/dbusconn"
 )
 
 // invocationEnv is systemd's ID of a unit's start (systemd.exec(5)). The commands of one start share it.
@@ -32,12 +32,12 @@ func (c command) recordWayBack(ctx context.Context, paths hostdns.Paths) error {
 		return fmt.Errorf("looking at this program: %w", err)
 	}
 	start, gone := own, false
-	err = askSystemd(ctx, unitctl.Socket, func(ctx context.Context, manager *unitctl.Manager) error {
+	err = askSystemd(ctx, dbusconn.ManagerSocket, func(ctx context.Context, manager *dbusconn.Manager) error {
 		commands, err := manager.StopPosts(ctx, daemonUnit)
 		if err != nil {
 			return err
 		}
-		gone = !slices.ContainsFunc(commands, func(c unitctl.StopPost) bool { return restores(c, self) })
+		gone = !slices.ContainsFunc(commands, func(c dbusconn.StopPost) bool { return restores(c, self) })
 		id, err := manager.Invocation(ctx, daemonUnit)
 		if err == nil {
 			start = id
@@ -56,7 +56,7 @@ func (c command) recordWayBack(ctx context.Context, paths hostdns.Paths) error {
 }
 
 // restores reports whether a command gives resolv.conf back: it is this program, which systemd has just been seen to run.
-func restores(c unitctl.StopPost, self fs.FileInfo) bool {
+func restores(c dbusconn.StopPost, self fs.FileInfo) bool {
 	program, err := os.Stat(c.Program)
 	return err == nil && os.SameFile(program, self) && c.Privileged && len(c.Argv) == 2 && c.Argv[1] == "stopped"
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/cache"
 	"github.com/node-dns/node-dns/internal/sys/dbusconn"
 	"github.com/node-dns/node-dns/internal/sys/journal"
-	"github.com/node-dns/node-dns/internal/sys/unitctl"
 )
 
 // What the service manager holds for the next daemon besides sockets, by its FDNAME.
@@ -108,9 +107,9 @@ const (
 func (d *Daemon) isStopped(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, jobLimit)
 	defer cancel()
-	var job unitctl.Job
+	var job dbusconn.Job
 	err := dbusconn.Retry(ctx, jobTimeout, 0, func(ctx context.Context) error {
-		manager, err := unitctl.DialBus(ctx)
+		manager, err := dbusconn.ManagerOnBus(ctx)
 		if err != nil {
 			return err
 		}
@@ -121,7 +120,7 @@ func (d *Daemon) isStopped(ctx context.Context) bool {
 	if err != nil {
 		d.log.Debug("not asked why we stop", "error", err)
 	}
-	return job == unitctl.Stop
+	return job == dbusconn.Stop
 }
 
 // handOver ends without losing a query. It drains TCP while UDP is served, and hands the cache over. Then it stops receiving

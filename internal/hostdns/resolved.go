@@ -13,7 +13,6 @@ import (
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/resolvconf"
 	"github.com/node-dns/node-dns/internal/sys/dbusconn"
-	"github.com/node-dns/node-dns/internal/sys/unitctl"
 )
 
 // via is what is to name this node: resolvConf of node-dns.yaml, with auto decided. A configuration with faults may not
@@ -245,7 +244,7 @@ const (
 func TellResolved(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, resolvedTimeout)
 	defer cancel()
-	manager, err := unitctl.Dial(ctx, unitctl.Socket)
+	manager, err := dbusconn.DialManager(ctx, dbusconn.ManagerSocket)
 	if errors.Is(err, dbusconn.ErrNoBus) {
 		return nil // no systemd runs here, and so no unit of its own
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/node-dns/node-dns/internal/sys/unitctl"
+	"github.com/node-dns/node-dns/internal/sys/dbusconn"
 )
 
 // firstOfSystemd is the first exit status that is systemd's own: it could not run the program (systemd.exec(5), "PROCESS
@@ -17,7 +17,7 @@ const firstOfSystemd = 200
 // skipped finds the commands that systemd could not run since a unit began to start. entries are systemd's own about
 // that, with the id spawnFailed. A command that was skipped for its prefix "-" has status 0 by the manager, so the journal
 // is asked first.
-func skipped(unit string, began time.Time, commands []unitctl.Command, entries []logEntry) []Skipped {
+func skipped(unit string, began time.Time, commands []dbusconn.Command, entries []logEntry) []Skipped {
 	var all []Skipped
 	for _, entry := range entries {
 		path, why := entry["EXECUTABLE"], strings.TrimPrefix(entry["MESSAGE"], unit+": ")

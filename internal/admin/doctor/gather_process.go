@@ -12,7 +12,6 @@ import (
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/sys/dbusconn"
 	"github.com/node-dns/node-dns/internal/sys/procfs"
-	"github.com/node-dns/node-dns/internal/sys/unitctl"
 )
 
 // maxOutput bounds in octets what a program may say.
@@ -131,10 +130,10 @@ func (g *gathering) commands(ctx context.Context) {
 	defer cancel()
 	var earliest time.Time // what happened before is over
 	for _, unit := range []string{daemonUnit, applyUnit} {
-		var ran []unitctl.Command
+		var ran []dbusconn.Command
 		var began time.Time
 		err := dbusconn.Retry(ctx, patience, 0, func(ctx context.Context) error {
-			manager, err := unitctl.DialBus(ctx)
+			manager, err := dbusconn.ManagerOnBus(ctx)
 			if err != nil {
 				return err
 			}

@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/node-dns/node-dns/internal/sys/dbusconn"
 	"github.com/node-dns/node-dns/internal/sys/selinux"
-	"github.com/node-dns/node-dns/internal/sys/unitctl"
 )
 
 func TestParseRelabels(t *testing.T) {
@@ -152,15 +152,15 @@ func TestSkipped(t *testing.T) {
 	const exec = "node-dns.service: Failed at step EXEC spawning /usr/sbin/node-dns: No such file or directory"
 	for _, row := range []struct {
 		name     string
-		commands []unitctl.Command
+		commands []dbusconn.Command
 		entries  []logEntry
 		want     []Skipped
 	}{
-		{"all were run", []unitctl.Command{{Setting: "ExecStartPre", Path: hookProgram, Started: epoch}, {Setting: "ExecStart", Path: "/usr/sbin/node-dns", Started: epoch, Signal: true, Status: 9}}, nil, nil},
-		{"a failure of the program itself", []unitctl.Command{{Setting: "ExecStartPre", Path: hookProgram, Started: epoch, Status: 1}}, nil, nil},
+		{"all were run", []dbusconn.Command{{Setting: "ExecStartPre", Path: hookProgram, Started: epoch}, {Setting: "ExecStart", Path: "/usr/sbin/node-dns", Started: epoch, Signal: true, Status: 9}}, nil, nil},
+		{"a failure of the program itself", []dbusconn.Command{{Setting: "ExecStartPre", Path: hookProgram, Started: epoch, Status: 1}}, nil, nil},
 		{
 			"skipped twice",
-			[]unitctl.Command{{Setting: "ExecStartPre", Path: hookProgram, Started: epoch}},
+			[]dbusconn.Command{{Setting: "ExecStartPre", Path: hookProgram, Started: epoch}},
 			[]logEntry{entry(hidden, hookProgram, 0), entry(hidden, hookProgram, time.Second)},
 			[]Skipped{{daemonUnit, hookProgram, []string{strings.TrimPrefix(hidden, "node-dns.service: ")}, true, 2}},
 		},
@@ -172,17 +172,17 @@ func TestSkipped(t *testing.T) {
 		{"skipped in an earlier start", nil, []logEntry{entry(hidden, hookProgram, -time.Second)}, nil},
 		{
 			"not there",
-			[]unitctl.Command{{Setting: "ExecStart", Path: "/usr/sbin/node-dns", Started: epoch, Status: 203}},
+			[]dbusconn.Command{{Setting: "ExecStart", Path: "/usr/sbin/node-dns", Started: epoch, Status: 203}},
 			[]logEntry{entry(exec, "/usr/sbin/node-dns", 0)},
 			[]Skipped{{daemonUnit, "/usr/sbin/node-dns", []string{strings.TrimPrefix(exec, "node-dns.service: ")}, false, 1}},
 		},
 		{
 			"by its status alone, as the journal may not be read",
-			[]unitctl.Command{{Setting: "ExecStopPost", Path: hookProgram, Started: epoch, Status: 229}},
+			[]dbusconn.Command{{Setting: "ExecStopPost", Path: hookProgram, Started: epoch, Status: 229}},
 			nil,
 			[]Skipped{{daemonUnit, hookProgram, []string{"ExecStopPost ended with status 229, which is systemd's own: it could not run the program"}, false, 1}},
 		},
-		{"a status of an earlier start", []unitctl.Command{{Setting: "ExecStopPost", Path: hookProgram, Started: epoch.Add(-time.Hour), Status: 203}}, nil, nil},
+		{"a status of an earlier start", []dbusconn.Command{{Setting: "ExecStopPost", Path: hookProgram, Started: epoch.Add(-time.Hour), Status: 203}}, nil, nil},
 		{"an entry without a program", nil, []logEntry{{"MESSAGE": "x", "__REALTIME_TIMESTAMP": strconv.FormatInt(epoch.UnixMicro(), 10)}}, nil},
 	} {
 		t.Run(row.name, func(t *testing.T) {

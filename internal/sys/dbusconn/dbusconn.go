@@ -1,6 +1,9 @@
-// Package dbusconn connects to the system bus, or to another one at an address, within a deadline.
+// Package dbusconn connects to the system bus, or to another one at an address, within a deadline, and asks systemd's manager about units
+// and their jobs.
 //
-// It is apart from nm and bus, which talk to NetworkManager and to our own callers: here nothing is said but hello.
+// It is apart from nm and dbusapi, which talk to NetworkManager and to our own callers, and from supervise, where the daemon tells the
+// manager of itself. The privileged half speaks over the manager's own socket, as systemctl(1) does for root, so that it works without
+// a bus: at the end of a shutdown, and while the bus restarts. The daemon, to which that socket is closed, has ManagerOnBus.
 package dbusconn
 
 import (

@@ -1,4 +1,4 @@
-package unitctl
+package dbusconn
 
 import (
 	"context"

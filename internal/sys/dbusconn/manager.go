@@ -1,9 +1,4 @@
-// Package unitctl asks systemd about a unit's pending job, and starts units.
-//
-// It stands apart from supervise, where the daemon tells the manager of itself. The privileged half speaks over the manager's own
-// socket, as systemctl(1) does for root, so that it works without a bus: at the end of a shutdown, and while the bus restarts. The
-// daemon, to which that socket is closed, has DialBus.
-package unitctl
+package dbusconn
 
 import (
 	"context"
@@ -13,12 +8,10 @@ import (
 	"time"
 
 	"github.com/godbus/dbus/v5"
-
-	"github.com/node-dns/node-dns/internal/sys/dbusconn"
 )
 
-// Socket is where the manager listens for root (src/core/dbus.c).
-const Socket = "/run/systemd/private"
+// ManagerSocket is where the manager listens for root (src/core/dbus.c).
+const ManagerSocket = "/run/systemd/private"
 
 // Job is what systemd is about to do with a unit (org.freedesktop.systemd1(5), JobType).
 type Job string
@@ -33,9 +26,9 @@ const (
 // Manager is a connection to systemd. It is safe for concurrent use.
 type Manager struct{ conn *dbus.Conn }
 
-// Dial connects to the manager that listens on socket, within ctx.
-func Dial(ctx context.Context, socket string) (*Manager, error) {
-	conn, err := dbusconn.Dial(ctx, dbusconn.Config{Address: "unix:path=" + dbus.EscapeBusAddressValue(socket), Peer: true, Limit: maxRead})
+// DialManager connects to the manager that listens on socket, within ctx.
+func DialManager(ctx context.Context, socket string) (*Manager, error) {
+	conn, err := Dial(ctx, Config{Address: "unix:path=" + dbus.EscapeBusAddressValue(socket), Peer: true, Limit: maxRead})
 	if err != nil {
 		return nil, fmt.Errorf("asking systemd: %w", err)
 	}
@@ -47,9 +40,9 @@ func Dial(ctx context.Context, socket string) (*Manager, error) {
 	return m, nil
 }
 
-// DialBus connects to the manager over the system bus, within ctx, as everybody may who only asks.
-func DialBus(ctx context.Context) (*Manager, error) {
-	conn, err := dbusconn.Dial(ctx, dbusconn.Config{Limit: maxRead})
+// ManagerOnBus connects to the manager over the system bus, within ctx, as everybody may who only asks.
+func ManagerOnBus(ctx context.Context) (*Manager, error) {
+	conn, err := Dial(ctx, Config{Limit: maxRead})
 	if err != nil {
 		return nil, fmt.Errorf("asking systemd: %w", err)
 	}

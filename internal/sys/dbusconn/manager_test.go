@@ -1,4 +1,4 @@
-package unitctl
+package dbusconn
 
 import (
 	"context"
@@ -10,15 +10,14 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/node-dns/node-dns/internal/sys/dbusconn"
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestNobodyListens(t *testing.T) {
-	_, err := Dial(t.Context(), filepath.Join(lab.ShortDir(t), "private"))
-	if !errors.Is(err, dbusconn.ErrNoBus) {
+	_, err := DialManager(t.Context(), filepath.Join(lab.ShortDir(t), "private"))
+	if !errors.Is(err, ErrNoBus) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -33,7 +32,7 @@ func TestHangs(t *testing.T) {
 	defer listener.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := Dial(ctx, path); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := DialManager(ctx, path); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}
 }
