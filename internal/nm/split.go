@@ -102,7 +102,7 @@ func inForce(configs []DNSConfig) []DNSConfig {
 
 // givers says for each configuration whether it gives defaults.
 func givers(configs []DNSConfig, defaultInterfaces []string) []bool {
-	gives := mark(configs, func(c DNSConfig) bool {
+	gives := which(configs, func(c DNSConfig) bool {
 		return slices.Contains(defaultInterfaces, c.Interface) || c.wildcard() || c.exclusive()
 	})
 	for _, fallback := range []func(DNSConfig) bool{
@@ -111,7 +111,7 @@ func givers(configs []DNSConfig, defaultInterfaces []string) []bool {
 		func(DNSConfig) bool { return true },
 	} {
 		if !slices.Contains(gives, true) {
-			gives = mark(configs, fallback)
+			gives = which(configs, fallback)
 		}
 	}
 	best := 0
@@ -126,7 +126,7 @@ func givers(configs []DNSConfig, defaultInterfaces []string) []bool {
 	return gives
 }
 
-func mark(configs []DNSConfig, is func(DNSConfig) bool) []bool {
+func which(configs []DNSConfig, is func(DNSConfig) bool) []bool {
 	marks := make([]bool, len(configs))
 	for i, c := range configs {
 		marks[i] = is(c)

@@ -37,7 +37,7 @@ func newLimits(c Config) limits {
 // limit, in place.
 func (l limits) remember(q *dnsserver.Query, m *dns.Msg) time.Duration {
 	seconds, soa := ttl(m, q.Msg.Question[0])
-	t := l.terms(q.Name, said{seconds: seconds, isNegative: soa != nil, isBare: soa == nil && l.isBare(m, q.Msg.Question[0])})
+	t := l.ttlBounds(q.Name, said{seconds: seconds, isNegative: soa != nil, isBare: soa == nil && l.isBare(m, q.Msg.Question[0])})
 	if t.least > 0 {
 		eachTTL(m, func(ttl uint32) uint32 { return max(ttl, t.least) })
 	}
@@ -66,7 +66,7 @@ func (l limits) rememberWire(name func() dnsname.Name, r dnswire.Response) time.
 	if l.byName != nil {
 		asked = name()
 	}
-	t := l.terms(asked, s)
+	t := l.ttlBounds(asked, s)
 	if t.least > 0 {
 		eachWireTTL(r, func(ttl uint32) uint32 { return max(ttl, t.least) })
 	}
@@ -88,22 +88,22 @@ type said struct {
 	isNegative, isBare bool
 }
 
-// terms are for how long a response is remembered, and the bounds of its TTLs in seconds; least 0: none.
-type terms struct {
+// ttlBounds are for how long a response is remembered, and the bounds of its TTLs in seconds; least 0: none.
+type ttlBounds struct {
 	lifetime       time.Duration
 	least, highest uint32
 }
 
 // capped is the TTL of a record in a response that is not cached, such as a referral: the client may cache it. If highest is 0 caching is off, and the
 // TTL stays.
-func (t terms) capped(ttl uint32) uint32 {
+func (t ttlBounds) capped(ttl uint32) uint32 {
 	if t.highest == 0 {
 		return ttl
 	}
 	return min(ttl, t.highest)
 }
 
-func (l limits) terms(name dnsname.Name, s said) (t terms) {
+func (l limits) ttlBounds(name dnsname.Name, s said) (t ttlBounds) {
 	limit := l.positive
 	switch {
 	case s.isNegative:

@@ -16,7 +16,7 @@ type outbox struct {
 	iovs     [batchSize]unix.Iovec
 	names    [batchSize]unix.RawSockaddrInet6
 	buffers  [batchSize][]byte
-	marks    [batchSize]mark
+	samples  [batchSize]sample
 }
 
 // buffer is where the next response may be written.
@@ -28,19 +28,19 @@ func (o *outbox) buffer() []byte {
 }
 
 // add puts the response to a query in, which must not be nil, and must stay as it is until flush.
-func (o *outbox) add(response []byte, client netip.AddrPort, query mark) {
+func (o *outbox) add(response []byte, client netip.AddrPort, query sample) {
 	o.put(response, rawsock.SetAddr(&o.names[o.n], client), query)
 }
 
 // addTo is add where the kernel has named the client.
-func (o *outbox) addTo(response []byte, client *unix.RawSockaddrInet6, size uint32, query mark) {
+func (o *outbox) addTo(response []byte, client *unix.RawSockaddrInet6, size uint32, query sample) {
 	o.names[o.n] = *client
 	o.put(response, size, query)
 }
 
 // put puts a response to the name that is next in, which has that size.
-func (o *outbox) put(response []byte, size uint32, query mark) {
-	o.marks[o.n] = query.with(response)
+func (o *outbox) put(response []byte, size uint32, query sample) {
+	o.samples[o.n] = query.with(response)
 	m := &o.messages[o.n]
 	o.iovs[o.n].Base = unsafe.SliceData(response)
 	o.iovs[o.n].SetLen(len(response))

@@ -11,13 +11,13 @@ import (
 // PendingQuery is a query over UDP that is answered after its receiver has gone on to the next one. It has one of the MaxInFlight
 // places. Send, SendWith or Handle ends it, from whatever goroutine: it must not be touched any more.
 type PendingQuery struct {
-	u     *udpSocket
-	x     exchange
-	query WireQuery // zero: only the Handler can answer it
-	mark  mark
-	over  atomic.Bool
-	holds atomic.Int32 // by who answers it, and by who has it answered; at 0 it is reused
-	wire  [shortQuery]byte
+	u      *udpSocket
+	x      exchange
+	query  WireQuery // zero: only the Handler can answer it
+	sample sample
+	over   atomic.Bool
+	holds  atomic.Int32 // by who answers it, and by who has it answered; at 0 it is reused
+	wire   [shortQuery]byte
 }
 
 // MissFunc takes over a query that Wire has no answer to, and calls Send or Handle sooner or later. With false it does not,
@@ -81,7 +81,7 @@ func (l *PendingQuery) handle() {
 func (l *PendingQuery) end(response []byte) {
 	defer l.ended()
 	l.u.send(response, l.x.client)
-	l.u.late.traffic.add(time.Since(l.x.arrived), l.mark.with(response))
+	l.u.late.traffic.add(time.Since(l.x.arrived), l.sample.with(response))
 }
 
 func (l *PendingQuery) ended() {

@@ -33,7 +33,7 @@ func (l *PendingQuery) SendWith(o *ResponseBatch, response []byte, from nameserv
 		return
 	}
 	o.queries[o.box.n] = l
-	o.box.add(response, l.x.client, l.mark)
+	o.box.add(response, l.x.client, l.sample)
 	if o.box.n == len(o.queries) {
 		o.Flush()
 	}
@@ -57,7 +57,7 @@ func (o *ResponseBatch) Flush() {
 		}
 		now := time.Now()
 		for i, l := range o.queries[o.from:o.to] {
-			u.late.traffic.add(now.Sub(l.x.arrived), o.box.marks[o.from+i])
+			u.late.traffic.add(now.Sub(l.x.arrived), o.box.samples[o.from+i])
 		}
 	}
 	o.box.empty()
@@ -75,7 +75,7 @@ func (o *ResponseBatch) gather(n int) *udpSocket {
 		if o.queries[i].u == u {
 			o.queries[i], o.queries[o.to] = o.queries[o.to], o.queries[i]
 			o.box.messages[i], o.box.messages[o.to] = o.box.messages[o.to], o.box.messages[i]
-			o.box.marks[i], o.box.marks[o.to] = o.box.marks[o.to], o.box.marks[i]
+			o.box.samples[i], o.box.samples[o.to] = o.box.samples[o.to], o.box.samples[i]
 			o.to++
 		}
 	}

@@ -37,11 +37,11 @@ type tcpConn struct {
 	broken  atomic.Bool // nothing can be written any more
 
 	// Of the goroutine that reads.
-	out   []byte    // responses, each with its length, that leave with the next flush
-	marks []mark    // of their queries
-	since time.Time // when those were received
-	tally tally
-	query WireQuery
+	out     []byte    // responses, each with its length, that leave with the next flush
+	samples []sample  // of their queries
+	since   time.Time // when those were received
+	tally   tally
+	query   WireQuery
 
 	mu   sync.Mutex // guards what follows, and setting the read deadline
 	last time.Time  // when reading ends, unless something is unread then; zero: not yet
@@ -249,7 +249,7 @@ func (c *tcpConn) received(wire []byte) bool {
 	start := len(c.out)
 	q := &c.query
 	response, _ := c.s.onWire(&x, q, append(c.out, 0, 0))
-	query, since := q.mark(), c.since
+	query, since := q.sample(), c.since
 	if response != nil {
 		c.s.countResponse(response[start+prefixSize:], &c.tally)
 		if w := c.s.watch.Load(); w != nil {
@@ -272,7 +272,7 @@ func (c *tcpConn) received(wire []byte) bool {
 
 // refuse sends the server's own response to a query; nil: none is sent.
 func (c *tcpConn) refuse(x exchange, response []byte, why denial) {
-	c.gather(response, newMark(x.wire))
+	c.gather(response, newSample(x.wire))
 	_, text := why.explanation()
 	c.s.watch.Load().tell(x, response, ByServer, text)
 }
@@ -295,7 +295,7 @@ func (c *tcpConn) done() {
 
 // answer leaves its place among the queries in flight before it writes: a client
 // that does not read holds up nobody but itself.
-func (c *tcpConn) answer(x exchange, query mark, since time.Time) {
+func (c *tcpConn) answer(x exchange, query sample, since time.Time) {
 	buf := c.s.buffers.Get().(*[]byte)
 	defer c.s.buffers.Put(buf)
 	response := c.ask(x, *buf)
@@ -326,14 +326,14 @@ func (c *tcpConn) ask(x exchange, buf []byte) []byte {
 }
 
 // gather puts the response to a query to what leaves with the next flush; nil: there is none.
-func (c *tcpConn) gather(response []byte, query mark) {
+func (c *tcpConn) gather(response []byte, query sample) {
 	start := len(c.out)
 	c.gathered(append(append(c.out, 0, 0), response...), start, query)
 }
 
 // gathered is called with what is to be sent, in which the last response, behind room for its length, begins at start.
-func (c *tcpConn) gathered(out []byte, start int, query mark) {
-	c.marks = append(c.marks, query.with(out[start+prefixSize:]))
+func (c *tcpConn) gathered(out []byte, start int, query sample) {
+	c.samples = append(c.samples, query.with(out[start+prefixSize:]))
 	binary.BigEndian.PutUint16(out[start:], uint16(len(out)-start-prefixSize))
 	if c.out = out; len(out) >= flushSize {
 		c.flush()
@@ -346,8 +346,8 @@ func (c *tcpConn) flush() {
 		return
 	}
 	c.write(func() error { _, err := c.conn.Write(c.out); return err })
-	c.tally.traffic.sent(c.since, c.marks)
-	c.marks = c.marks[:0]
+	c.tally.traffic.sent(c.since, c.samples)
+	c.samples = c.samples[:0]
 	if c.out = c.out[:0]; cap(c.out) > flushSize {
 		c.out = nil // a connection does not keep what one large response took
 	}

@@ -48,18 +48,18 @@ var kinds = [dns.TypeHTTPS + 1]uint8{
 	dns.TypeCNAME: 9, dns.TypeHTTPS: 10, dns.TypeSVCB: 11,
 }
 
-// withDO is the bit of a mark's kind for a query with the DO bit: a field of its own costs more than all of the counting.
+// withDO is the bit of a sample's kind for a query with the DO bit: a field of its own costs more than all of the counting.
 const withDO = 1 << 7
 
-// mark is what is to be counted of one query. size, in octets, is the query's, and response its response's; 0: there is none.
-type mark struct {
+// sample is what is to be counted of one query. size, in octets, is the query's, and response its response's; 0: there is none.
+type sample struct {
 	kind, rcode    uint8
 	size, response uint16
 }
 
-// newMark looks at a query of which it was not seen yet where its question ends.
-func newMark(wire []byte) mark {
-	m := mark{size: uint16(len(wire))}
+// newSample looks at a query of which it was not seen yet where its question ends.
+func newSample(wire []byte) sample {
+	m := sample{size: uint16(len(wire))}
 	if len(wire) < headerSize {
 		return m
 	}
@@ -76,17 +76,17 @@ func kindOf(qtype uint16) uint8 {
 	return 0
 }
 
-// mark is newMark's for a query that was looked at.
-func (q *WireQuery) mark() mark {
-	m := mark{kind: kindOf(q.Type()), size: uint16(len(q.Msg))}
+// sample is newSample's for a query that was looked at.
+func (q *WireQuery) sample() sample {
+	m := sample{kind: kindOf(q.Type()), size: uint16(len(q.Msg))}
 	if q.DO {
 		m.kind |= withDO
 	}
 	return m
 }
 
-// with is the mark of a query that has this response; none, where it is empty.
-func (m mark) with(response []byte) mark {
+// with is the sample of a query that has this response; none, where it is empty.
+func (m sample) with(response []byte) sample {
 	m.response = uint16(len(response))
 	if len(response) < headerSize {
 		return m
@@ -117,7 +117,7 @@ func newTraffic(proto Proto, local netip.Addr) traffic {
 }
 
 // add counts a query that was done with after that time.
-func (t *traffic) add(after time.Duration, m mark) {
+func (t *traffic) add(after time.Duration, m sample) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.count.Durations.Add(after, t.addLocked(m))
@@ -125,10 +125,10 @@ func (t *traffic) add(after time.Duration, m mark) {
 
 // sent counts queries that were received together, and whose responses have left together by now. It costs what two atomic
 // additions do, however many they are.
-func (t *traffic) sent(received time.Time, marks []mark) {
+func (t *traffic) sent(received time.Time, samples []sample) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.untimed += t.addLocked(marks...)
+	t.untimed += t.addLocked(samples...)
 	if t.untimed >= timeEvery || t.last == 0 {
 		t.last = max(time.Since(received), 1)
 		t.timeLocked()
@@ -142,8 +142,8 @@ func (t *traffic) timeLocked() {
 }
 
 // addLocked counts all but durations, and returns how many responses there are.
-func (t *traffic) addLocked(marks ...mark) (answered uint64) {
-	for _, m := range marks {
+func (t *traffic) addLocked(samples ...sample) (answered uint64) {
+	for _, m := range samples {
 		t.count.Types[m.kind&^withDO]++
 		t.count.DO += uint64(m.kind / withDO)
 		t.count.Queries.Add(int(m.size))

@@ -16,12 +16,12 @@ func BenchmarkTraffic(b *testing.B) {
 	for _, size := range []int{1, 8, 32} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
 			t := newTraffic(UDP, anyPort.Addr())
-			marks, now := make([]mark, size), time.Now()
+			samples, now := make([]sample, size), time.Now()
 			b.ReportAllocs()
 			for i := range b.N {
-				marks[i%size] = q.mark().with(response)
+				samples[i%size] = q.sample().with(response)
 				if i%size == size-1 {
-					t.sent(now, marks)
+					t.sent(now, samples)
 				}
 			}
 		})

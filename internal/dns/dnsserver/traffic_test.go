@@ -206,11 +206,11 @@ func TestKinds(t *testing.T) {
 func TestCountingAllocates(t *testing.T) {
 	wire := packed(t, query("www.example.com.", dns.TypeA, edns(1232)))
 	q, response := WireQuery{Msg: wire, End: questionEnd(wire)}, errorReply(wire, dns.RcodeSuccess)
-	count, marks, now := newTraffic(UDP, anyPort.Addr()), make([]mark, 1), time.Now()
+	count, samples, now := newTraffic(UDP, anyPort.Addr()), make([]sample, 1), time.Now()
 	if n := testing.AllocsPerRun(100, func() {
-		marks[0] = q.mark().with(response)
-		count.sent(now, marks)
-		count.add(time.Millisecond, marks[0])
+		samples[0] = q.sample().with(response)
+		count.sent(now, samples)
+		count.add(time.Millisecond, samples[0])
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}

@@ -118,7 +118,7 @@ func (u *udpSocket) receivedFrom(i, n int) (next int) {
 			u.s.panicked(exchange{wire: wire, client: client}, p)
 			u.s.counters.failed.Add(1)
 			if len(wire) >= headerSize {
-				u.out.add(errorReply(wire, dns.RcodeServerFailure), client, newMark(wire))
+				u.out.add(errorReply(wire, dns.RcodeServerFailure), client, newSample(wire))
 			}
 			next++
 		}
@@ -139,19 +139,19 @@ func (u *udpSocket) received(i int, wire []byte, client netip.AddrPort) {
 	}
 	x := exchange{wire: wire, client: client, local: u.local, proto: UDP, arrived: u.in.arrived}
 	if why := u.s.access.Load().denies(u.local, client.Addr()); why != allowed {
-		u.refuse(x, u.s.deny(x, why), newMark(wire), why)
+		u.refuse(x, u.s.deny(x, why), newSample(wire), why)
 		return
 	}
 	if v == refuse {
 		u.tally.refused.Add(1)
-		u.refuse(x, u.s.refuse(x, rcode), newMark(wire), allowed)
+		u.refuse(x, u.s.refuse(x, rcode), newSample(wire), allowed)
 		return
 	}
 	u.accepted(i, &x)
 }
 
 // say sends a response with the next flush; nil: none is sent.
-func (u *udpSocket) say(response []byte, client netip.AddrPort, query mark) {
+func (u *udpSocket) say(response []byte, client netip.AddrPort, query sample) {
 	if len(response) == 0 {
 		u.tally.traffic.add(0, query)
 		return
@@ -166,7 +166,7 @@ func (u *udpSocket) accepted(i int, x *exchange) {
 	if response != nil {
 		u.counts.add(response)
 		name, size := u.in.client(i)
-		u.out.addTo(response, name, size, q.mark())
+		u.out.addTo(response, name, size, q.sample())
 		if u.watch != nil {
 			u.watch.tell(*x, response, ByWire, "")
 		}
@@ -174,14 +174,14 @@ func (u *udpSocket) accepted(i int, x *exchange) {
 	}
 	switch u.s.enter(x.client.Addr()) {
 	case enough: // the others are not to wait for this one
-		u.refuse(*x, u.s.crowd(*x, crowding), q.mark(), crowding)
+		u.refuse(*x, u.s.crowd(*x, crowding), q.sample(), crowding)
 		return
 	case spent:
-		u.refuse(*x, u.s.crowd(*x, costly), q.mark(), costly)
+		u.refuse(*x, u.s.crowd(*x, costly), q.sample(), costly)
 		return
 	case full:
 		if !u.waitToEnter(x.client.Addr()) {
-			u.say(u.s.shed(*x, nil), x.client, q.mark())
+			u.say(u.s.shed(*x, nil), x.client, q.sample())
 			return
 		}
 	}
@@ -189,7 +189,7 @@ func (u *udpSocket) accepted(i int, x *exchange) {
 }
 
 // refuse sends the server's own response to a query; nil: none is sent.
-func (u *udpSocket) refuse(x exchange, response []byte, query mark, why denial) {
+func (u *udpSocket) refuse(x exchange, response []byte, query sample, why denial) {
 	u.say(response, x.client, query)
 	if u.watch != nil {
 		_, text := why.explanation()
@@ -217,7 +217,7 @@ func (u *udpSocket) flush(fd uintptr) {
 	if failed := u.out.flush(fd); failed > 0 {
 		u.s.counters.writeErrors.Add(uint64(failed))
 	}
-	u.tally.traffic.sent(u.in.arrived, u.out.marks[:n])
+	u.tally.traffic.sent(u.in.arrived, u.out.samples[:n])
 }
 
 // udpSockets are those of one address: the kernel shares what comes in out among them (SO_REUSEPORT of socket(7)), by the
@@ -273,7 +273,7 @@ func (u *udpSocket) later(x *exchange, q *WireQuery, isWire bool) {
 	if l == nil {
 		l = new(PendingQuery)
 	}
-	l.u, l.x, l.mark = u, *x, q.mark()
+	l.u, l.x, l.sample = u, *x, q.sample()
 	l.x.wire = append(l.wire[:0], x.wire...) // a longer query gets memory of its own
 	if isWire {
 		l.query = *q

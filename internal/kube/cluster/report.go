@@ -78,7 +78,7 @@ func (s *store) applyListed(p *progress, o kubewire.Object) {
 		return
 	}
 	if exists {
-		old.mark = p.epoch
+		old.listEpoch = p.epoch
 		objects[o.Key] = old
 	}
 	if o.Version > p.position {
@@ -96,7 +96,7 @@ func (s *store) applyListed(p *progress, o kubewire.Object) {
 // still to tell so; what it has not told when it is past the list's version it never will.
 func (s *store) applyComplete(p *progress, version uint64) {
 	s.counts.lists++
-	unseen := func(e entry) bool { return e.mark != p.epoch }
+	unseen := func(e entry) bool { return e.listEpoch != p.epoch }
 	if !p.comparing {
 		s.sweep(p.source.kind, unseen)
 		p.position, p.synced, p.err = version, true, nil

@@ -41,9 +41,9 @@ type counts struct {
 
 // entry is what is known of an object besides its value.
 type entry struct {
-	octets  uint32 // by sizeOf; at most what kubewire lets one have
-	mark    uint16 // the epoch of the last list that had it
-	trigger uint32 // the triggerMark of the last time that it has had; 0: it never had one
+	octets    uint32 // by sizeOf; at most what kubewire lets one have
+	listEpoch uint16 // the epoch of the last list that had it
+	trigger   uint32 // the triggerMark of the last time that it has had; 0: it never had one
 }
 
 // progress is how far a source has come.
@@ -168,7 +168,7 @@ func (s *store) set(p *progress, o kubewire.Object) (changed bool) {
 	}
 	s.room -= octets - int(old.octets)
 	e := entry{
-		octets: uint32(octets), mark: p.epoch, trigger: cmp.Or(triggerMark(o.Triggered), old.trigger),
+		octets: uint32(octets), listEpoch: p.epoch, trigger: cmp.Or(triggerMark(o.Triggered), old.trigger),
 	}
 	objects[o.Key] = e
 	return s.build(p.source.kind, o.Key, o.Value)
