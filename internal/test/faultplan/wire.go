@@ -91,10 +91,10 @@ func bits(counts map[uint16]int, all int) (sum float64) {
 }
 
 // wantEntropy leaves chance five standard deviations. Of the 28,232 ports that the kernel has to give
-// (net.ipv4.ip_local_port_range) 4,000 draws hit 3,730 in the mean, give or take 15; of all IDs they have 11.906 bits, give or
-// take 0.006.
+// (net.ipv4.ip_local_port_range) 4,000 draws hit 3,730 in the mean, give or take 16; of 23,000, while rows that are played beside this
+// one have the others, 3,673. Of all IDs they have 11.906 bits, give or take 0.006.
 func wantEntropy(o Outcome) string {
-	if o.Fact(ports) < 3655 || o.Fact(entropy) < 11.87 {
+	if o.Fact(ports) < 3590 || o.Fact(entropy) < 11.87 {
 		return fmt.Sprintf("%g ports, IDs of %.3f bits", o.Fact(ports), o.Fact(entropy))
 	}
 	return allRight(o)
