@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/admin/firewall"
 	"github.com/node-dns/node-dns/internal/admin/migrate"
 )
 
@@ -164,4 +165,24 @@ func taken(at netip.AddrPort, others []migrate.Holder) Finding {
 		name, fix = h.Name+" of "+h.Unit, "a container or a login has started it: systemctl status "+h.Unit
 	}
 	return fail(at.String()+" is taken by "+name, fix, lines...)
+}
+
+// checkInputFilter checks whether firewalld, nftables or iptables drop DNS from clients. Other
+// checks cannot notice that: their queries arrive over loopback, which such filters accept.
+func checkInputFilter(s Snapshot) []Finding {
+	server := s.Host.Nameserver()
+	server.Listen = s.wanted()
+	var found []Finding
+	for _, f := range s.Host.Filter.Find(server) {
+		level := warn
+		if f.Drops && f.Expected {
+			level = fail
+		}
+		found = append(found, level(f.What, f.Fix, f.Details...))
+	}
+	names := firewall.Names(server.Links())
+	if len(names) == 0 || s.Host.Filter.Firewalld == nil && s.Host.Filter.Rules == nil {
+		return found
+	}
+	return orFine(found, "no input filter drops DNS from clients on %s", strings.Join(names, ", "))
 }
