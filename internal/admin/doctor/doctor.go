@@ -89,22 +89,18 @@ func Diagnose(s Snapshot) Report {
 	for _, c := range checks() {
 		for _, f := range c.judge(s) {
 			f.Check = c.name
-			r.add(f)
+			r.Findings = append(r.Findings, f)
+			switch f.Level {
+			case OK:
+				r.OK++
+			case Warn:
+				r.Warnings++
+			default:
+				r.Failures++
+			}
 		}
 	}
 	return r
-}
-
-func (r *Report) add(f Finding) {
-	r.Findings = append(r.Findings, f)
-	switch f.Level {
-	case OK:
-		r.OK++
-	case Warn:
-		r.Warnings++
-	default:
-		r.Failures++
-	}
 }
 
 func fine(format string, args ...any) []Finding {

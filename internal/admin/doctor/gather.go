@@ -230,7 +230,7 @@ func (g *gathering) hear(k *Kubelet, p procfs.Process) {
 
 // ports looks for the holders of the ports other than 53 at which node-dns listens, or would.
 func (g *gathering) ports() {
-	if !g.Live() {
+	if !g.s.Live {
 		return
 	}
 	var ports []uint16
@@ -246,9 +246,6 @@ func (g *gathering) ports() {
 	}
 	g.s.Host.Holders = append(g.s.Host.Holders, more...)
 }
-
-// Live reports whether it is the host itself.
-func (g *gathering) Live() bool { return g.Root == "/" }
 
 func (g *gathering) isFile(path string) bool {
 	_, err := os.Lstat(g.at(path))

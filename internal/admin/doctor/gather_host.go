@@ -29,7 +29,7 @@ func (g *gathering) host(context.Context) {
 	if unix.Uname(&name) == nil {
 		g.s.Kernel = unix.ByteSliceToString(name.Release[:])
 	}
-	if !g.Live() {
+	if !g.s.Live {
 		return
 	}
 	var timex unix.Timex
@@ -42,10 +42,9 @@ func (g *gathering) host(context.Context) {
 func (g *gathering) builds(context.Context) {
 	g.s.Program = Build{Version: g.Version}
 	if info, ok := debug.ReadBuildInfo(); ok {
-		g.s.Program.read(info)
+		g.s.Program.Commit = commit(info)
 	}
 	if path, err := os.Executable(); err == nil {
-		g.s.Program.Path = path
 		if info, err := os.Stat(path); err == nil {
 			g.s.Clock.BuiltAt = info.ModTime()
 		}
@@ -56,20 +55,17 @@ func (g *gathering) builds(context.Context) {
 		g.s.Hook.Err = err
 		return
 	}
-	g.s.Hook.read(info)
+	g.s.Hook.Commit = commit(info)
 }
 
-// read takes over what the go command notes in a program.
-func (b *Build) read(info *debug.BuildInfo) {
-	b.GoVersion = info.GoVersion
+// commit is what the go command notes in a program.
+func commit(info *debug.BuildInfo) string {
 	for _, setting := range info.Settings {
-		switch setting.Key {
-		case "vcs.revision":
-			b.Commit = setting.Value
-		case "vcs.modified":
-			b.Modified = setting.Value == "true"
+		if setting.Key == "vcs.revision" {
+			return setting.Value
 		}
 	}
+	return ""
 }
 
 // resolv looks at what /etc/resolv.conf leads to.
@@ -110,7 +106,7 @@ func uidOf(info fs.FileInfo) uint32 {
 func (g *gathering) storage() []Storage {
 	all := []Storage{{Path: "/var/lib/node-dns", Want: "root"}, {Path: "/var/cache/node-dns", Want: "node-dns"}, {Path: "/run/node-dns", Want: "node-dns"}, {Path: "/etc"}}
 	for i := range all {
-		if !g.Live() || !hasSystemd() { // whose a daemon without its unit is, is not known
+		if !g.s.Live || !hasSystemd() { // whose a daemon without its unit is, is not known
 			all[i].Want = ""
 		}
 		all[i].look(g.at(all[i].Path))
@@ -262,6 +258,7 @@ func (g *gathering) commands(ctx context.Context) {
 	defer cancel()
 	var earliest time.Time // what happened before is over
 	for _, unit := range []string{daemonUnit, applyUnit} {
+		what := "which commands of " + unit + " could not be run"
 		var ran []unitctl.Command
 		var began time.Time
 		err := dbusconn.Retry(ctx, patience, 0, func(ctx context.Context) error {
@@ -274,7 +271,7 @@ func (g *gathering) commands(ctx context.Context) {
 			return err
 		})
 		if err != nil {
-			g.unseen("which commands of %s could not be run: %v", unit, err)
+			g.unseen("%s: %v", what, err)
 			return
 		}
 		if began.IsZero() { // systemd may have forgotten a unit that is stopped
@@ -285,10 +282,7 @@ func (g *gathering) commands(ctx context.Context) {
 		}
 		earliest = began
 		// What others than root log with this id is not systemd's.
-		entries, err := readJournal(ctx, []string{"MESSAGE", "EXECUTABLE"}, since(began), "MESSAGE_ID="+spawnFailed, "_UID=0", "UNIT="+unit)
-		if err != nil {
-			g.unseen("which commands of %s could not be run: %v", unit, err)
-		}
+		entries := g.journal(ctx, what, []string{"MESSAGE", "EXECUTABLE"}, since(began), "MESSAGE_ID="+spawnFailed, "_UID=0", "UNIT="+unit)
 		g.s.Skipped = append(g.s.Skipped, skipped(unit, began, ran, entries)...)
 	}
 }

@@ -36,7 +36,7 @@ var labelled = []string{
 
 // selinux asks the kernel, libselinux and the audit records.
 func (g *gathering) selinux(ctx context.Context) {
-	if !g.Live() {
+	if !g.s.Live {
 		return
 	}
 	s := &g.s.SELinux
@@ -113,10 +113,11 @@ func parseRelabels(text string) []Mislabelled {
 // denials looks for audit records where auditd writes them and in the journal, which has those of a host without auditd,
 // and of the time before it starts: as records, or where systemd-journald-audit.socket is off, as lines of the kernel's log.
 func (g *gathering) denials(ctx context.Context) {
+	const what = "denials of SELinux"
 	start := g.s.Now.Add(-lately)
 	text, err := tail(g.at(auditLog), maxAudit)
 	if err != nil && !os.IsNotExist(err) {
-		g.unseen("denials of SELinux: %v", err)
+		g.unseen("%s: %v", what, err)
 	}
 	var found []selinux.Denial
 	for line := range strings.Lines(text) {
@@ -126,11 +127,7 @@ func (g *gathering) denials(ctx context.Context) {
 	}
 	if hasSystemd() {
 		const avc, userAVC = "_AUDIT_TYPE=1400", "_AUDIT_TYPE=1107" // linux/audit.h
-		entries, err := readJournal(ctx, []string{"MESSAGE", "_AUDIT_ID"}, since(start), "_TRANSPORT=audit", avc, userAVC)
-		if err != nil {
-			g.unseen("denials of SELinux: %v", err)
-		}
-		for _, entry := range entries {
+		for _, entry := range g.journal(ctx, what, []string{"MESSAGE", "_AUDIT_ID"}, since(start), "_TRANSPORT=audit", avc, userAVC) {
 			if d, ok := selinux.ParseDenial(entry["MESSAGE"]); ok {
 				d.Time = entry.time()
 				d.Serial, _ = strconv.ParseUint(entry["_AUDIT_ID"], 10, 64) // 0: not said
@@ -138,10 +135,7 @@ func (g *gathering) denials(ctx context.Context) {
 			}
 		}
 		const notice = "PRIORITY=5" // which audit_printk_skb of the kernel uses
-		if entries, err = readJournal(ctx, []string{"MESSAGE"}, since(start), "_TRANSPORT=kernel", notice); err != nil {
-			g.unseen("denials of SELinux: %v", err)
-		}
-		for _, entry := range entries {
+		for _, entry := range g.journal(ctx, what, []string{"MESSAGE"}, since(start), "_TRANSPORT=kernel", notice) {
 			if d, ok := selinux.ParseDenial(entry["MESSAGE"]); ok {
 				found = append(found, d)
 			}
@@ -195,10 +189,8 @@ func (g *gathering) hookDomains(ctx context.Context) {
 		return
 	}
 	// A run before the last relabelling says nothing about the next one.
-	entries, err := readJournal(ctx, []string{"_SELINUX_CONTEXT", "_SYSTEMD_UNIT", "OBJECT_SYSTEMD_UNIT"}, "--boot", since(g.lastChange(hookFiles)), "_TRANSPORT=journal", "SYSLOG_IDENTIFIER="+hookIdentifier)
-	if err != nil {
-		g.unseen("the domain of the hook: %v", err)
-	}
+	entries := g.journal(ctx, "the domain of the hook", []string{"_SELINUX_CONTEXT", "_SYSTEMD_UNIT", "OBJECT_SYSTEMD_UNIT"},
+		"--boot", since(g.lastChange(hookFiles)), "_TRANSPORT=journal", "SYSLOG_IDENTIFIER="+hookIdentifier)
 	g.s.SELinux.Hooks = lastRuns(entries)
 }
 

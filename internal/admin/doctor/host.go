@@ -15,13 +15,6 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/forward"
 )
 
-// The oldest that node-dns is made for: RHEL 8.10's kernel and systemd, and, of NetworkManager, what the package recommends.
-var (
-	oldestKernel         = []int{4, 18}
-	oldestSystemd        = []int{239}
-	oldestNetworkManager = []int{1, 20}
-)
-
 // checkVersions judges whether the parts belong together, and to this system.
 func checkVersions(s Snapshot) []Finding {
 	var found []Finding
@@ -38,63 +31,41 @@ func checkVersions(s Snapshot) []Finding {
 	case s.Program.Commit != "" && h.Commit != "" && s.Program.Commit != h.Commit:
 		found = append(found, warn(fmt.Sprintf("%s is of another build (commit %.12s) than this program (%.12s)", h.Path, h.Commit, s.Program.Commit), "install the package node-dns again"))
 	}
-	for _, v := range []struct {
-		what, have string
-		oldest     []int
-	}{
-		{"the kernel", s.Kernel, oldestKernel},
-		{"systemd", s.Systemd, oldestSystemd},
-		{"NetworkManager", s.networkManager(), oldestNetworkManager},
+	networkManager := ""
+	if s.Host.State.NetworkManager != nil {
+		networkManager = s.Host.State.NetworkManager.Version
+	}
+	words := []string{"node-dns " + s.Program.Version}
+	// The oldest are RHEL 8.10's kernel and systemd, and the NetworkManager that the package recommends.
+	for _, v := range []struct{ what, have, oldest string }{
+		{"the kernel", s.Kernel, "4.18"},
+		{"systemd", s.Systemd, "239"},
+		{"NetworkManager", networkManager, "1.20"},
 	} {
-		if v.have != "" && older(v.have, v.oldest) {
-			found = append(found, warn(fmt.Sprintf("%s is %s, and node-dns is made for %s or later", v.what, v.have, dotted(v.oldest)), "update the system"))
+		if v.have == "" {
+			continue
+		}
+		words = append(words, strings.TrimPrefix(v.what, "the ")+" "+v.have)
+		if older(v.have, v.oldest) {
+			found = append(found, warn(fmt.Sprintf("%s is %s, and node-dns is made for %s or later", v.what, v.have, v.oldest), "update the system"))
 		}
 	}
-	return orFine(found, "%s", s.versionWords())
-}
-
-func (s Snapshot) networkManager() string {
-	if s.Host.State.NetworkManager == nil {
-		return ""
-	}
-	return s.Host.State.NetworkManager.Version
-}
-
-func (s Snapshot) versionWords() string {
-	words := []string{"node-dns " + s.Program.Version}
-	if s.Kernel != "" {
-		words = append(words, "kernel "+s.Kernel)
-	}
-	if s.Systemd != "" {
-		words = append(words, "systemd "+s.Systemd)
-	}
-	if v := s.networkManager(); v != "" {
-		words = append(words, "NetworkManager "+v)
-	}
-	return "versions: " + strings.Join(words, ", ")
+	return orFine(found, "versions: %s", strings.Join(words, ", "))
 }
 
 // older compares the leading numbers of a version; one that begins with none is not older.
-func older(have string, oldest []int) bool {
+func older(have, oldest string) bool {
 	numbers := strings.FieldsFunc(have, func(r rune) bool { return r < '0' || r > '9' })
-	for i, want := range oldest {
+	for i, want := range strings.Split(oldest, ".") {
 		if i >= len(numbers) {
 			return false
 		}
 		n, err := strconv.Atoi(numbers[i])
-		if err != nil || n != want {
-			return err == nil && n < want
+		if wanted, _ := strconv.Atoi(want); err != nil || n != wanted {
+			return err == nil && n < wanted
 		}
 	}
 	return false
-}
-
-func dotted(numbers []int) string {
-	var words []string
-	for _, n := range numbers {
-		words = append(words, strconv.Itoa(n))
-	}
-	return strings.Join(words, ".")
 }
 
 // checkAddress judges whether this node has the address that its names are asked at.

@@ -3,7 +3,6 @@ package doctor
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -26,9 +25,9 @@ func (e logEntry) time() time.Time {
 // maxEntries bounds what is read of the journal: the latest.
 const maxEntries = 1000
 
-// readJournal returns the latest entries that match, oldest first, with these fields and those that begin with "__".
-// Others than root and the group systemd-journal see their own entries alone.
-func readJournal(ctx context.Context, fields []string, matches ...string) ([]logEntry, error) {
+// journal returns the latest entries that match, oldest first, with these fields and those that begin with "__". An error makes
+// what is asked for unseen. Others than root and the group systemd-journal see their own entries alone.
+func (g *gathering) journal(ctx context.Context, what string, fields []string, matches ...string) []logEntry {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "journalctl", append([]string{
@@ -37,9 +36,10 @@ func readJournal(ctx context.Context, fields []string, matches ...string) ([]log
 	cmd.WaitDelay = patience
 	out, err := cmd.Output()
 	if err != nil {
-		return nil, fmt.Errorf("reading the journal: %w", err)
+		g.unseen("%s: reading the journal: %v", what, err)
+		return nil
 	}
-	return parseJournal(string(out)), nil
+	return parseJournal(string(out))
 }
 
 // since is an argument of journalctl.

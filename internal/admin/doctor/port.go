@@ -43,8 +43,12 @@ func checkPort(s Snapshot) []Finding {
 		case h.mine["udp"] && h.mine["tcp"]:
 			ours = append(ours, at.String())
 		case len(h.mine) > 0 || s.Status != nil:
+			why := ""
+			if says := s.listener(at).Error; says != "" {
+				why = ": " + says
+			}
 			missing := slices.DeleteFunc(slices.Clone(protocols), func(p string) bool { return h.mine[p] })
-			found = append(found, fail(fmt.Sprintf("node-dns does not listen on %s (%s)%s", at, strings.Join(missing, "+"), why(s.Status, at)), "systemctl restart node-dns"))
+			found = append(found, fail(fmt.Sprintf("node-dns does not listen on %s (%s)%s", at, strings.Join(missing, "+"), why), "systemctl restart node-dns"))
 		default:
 			free = append(free, at.String())
 		}
@@ -67,10 +71,12 @@ type holding struct {
 
 func (s Snapshot) holding(at netip.AddrPort) holding {
 	found := holding{mine: map[string]bool{}}
+	l := s.listener(at)
+	bound := map[string]bool{"udp": l.UDP, "tcp": l.TCP}
 	for _, h := range s.Host.Holders {
 		switch {
 		case !h.Covers(at):
-		case s.isOurs(h), h.PID == 0 && s.isBound(at, h.Proto): // systemd keeps it for the daemon (socket unit, descriptor store), or we are not root
+		case s.isOurs(h), h.PID == 0 && bound[h.Proto]: // systemd keeps it for the daemon (socket unit, descriptor store), or we are not root
 			found.mine[h.Proto] = true
 		case h.PID == 0:
 			found.hidden = true
@@ -109,26 +115,15 @@ func (s Snapshot) isOurs(h migrate.Holder) bool {
 	return h.PID != 0 && (h.Unit == daemonUnit || s.Status != nil && h.PID == s.Status.PID)
 }
 
-// isBound reports whether the daemon says that it listens there.
-func (s Snapshot) isBound(at netip.AddrPort, proto string) bool {
+// listener is what the daemon says about an address, if it says anything.
+func (s Snapshot) listener(at netip.AddrPort) (l control.Listener) {
 	if s.Status == nil {
-		return false
+		return l
 	}
-	return slices.ContainsFunc(s.Status.Listeners, func(l control.Listener) bool {
-		return l.Address == at.String() && (proto == "udp" && l.UDP || proto == "tcp" && l.TCP)
-	})
-}
-
-func why(status *control.Status, at netip.AddrPort) string {
-	if status == nil {
-		return ""
+	if i := slices.IndexFunc(s.Status.Listeners, func(l control.Listener) bool { return l.Address == at.String() }); i >= 0 {
+		l = s.Status.Listeners[i]
 	}
-	for _, l := range status.Listeners {
-		if l.Address == at.String() && l.Error != "" {
-			return ": " + l.Error
-		}
-	}
-	return ""
+	return l
 }
 
 // isSpare reports whether another program may have an address: nodeconfig.Placement.Spare.

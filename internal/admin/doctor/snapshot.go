@@ -175,12 +175,10 @@ type Storage struct {
 
 // Build is which program a file is.
 type Build struct {
-	Path      string
-	Version   string // "" of what does not say
-	Commit    string // "": not known
-	Modified  bool   // built from a tree with changes
-	GoVersion string
-	Err       error // why it cannot be read
+	Path    string // "" of this program
+	Version string // "" of what does not say
+	Commit  string // "": not known
+	Err     error  // why it cannot be read
 }
 
 // wanted are the addresses that node-dns listens at, or would.

@@ -1,13 +1,13 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/node-dns/node-dns/internal/admin/migrate"
 	"github.com/node-dns/node-dns/internal/sys/unitctl"
 )
 
@@ -76,28 +76,13 @@ func checkUnits(s Snapshot) []Finding {
 		word := map[bool]string{true: "masked", false: "not enabled"}[dispatcher.Load == "masked"]
 		found = append(found, fail(dispatcherUnit+" is "+word+": NetworkManager's events run no hook", "systemctl unmask "+dispatcherUnit+" && systemctl enable "+dispatcherUnit))
 	}
-	return orFine(found, "units: %s", unitWords(s.Units))
-}
-
-func unitWords(units map[string]migrate.Unit) string {
-	text := ""
+	var words []string
 	for _, name := range []string{daemonUnit, applyPath, dispatcherUnit} {
-		unit := units[name]
-		if slices.Contains([]string{"", "not-found"}, unit.Load) {
-			continue
-		}
-		if text != "" {
-			text += ", "
-		}
-		text += fmt.Sprintf("%s %s", name, unit.Active)
-		if unit.File != "" {
-			text += "/" + unit.File
+		if unit := s.Units[name]; unit.Load != "" && unit.Load != "not-found" {
+			words = append(words, strings.TrimSuffix(name+" "+unit.Active+"/"+unit.File, "/"))
 		}
 	}
-	if text == "" {
-		return "none of node-dns's is installed"
-	}
-	return text
+	return orFine(found, "units: %s", cmp.Or(strings.Join(words, ", "), "none of node-dns's is installed"))
 }
 
 // firstOfSystemd is the first exit status that is systemd's own: it could not run the program (systemd.exec(5), "PROCESS
