@@ -26,7 +26,7 @@ import (
 func CheckConfig(ctx context.Context, root string, paths nodeconfig.Paths) control.ConfigCheck {
 	config, err := nodeconfig.Load(paths)
 	files, filesErr := dnsmasqconf.Load(dnsmasqconf.DefaultPaths(root))
-	ctx, cancel := context.WithTimeout(ctx, apiPatience)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	net, netErr := netstate.Read(ctx)
 	check := control.ConfigCheck{APIVersion: control.APIVersion, Kind: "ConfigCheck", Files: []control.ConfigFile{}, Notes: []string{}, MissingRights: []string{}}

@@ -348,7 +348,7 @@ var rows = []checkRow{
 		s.Host.Files["/etc/resolvconf.conf"] = text("resolv_conf=/run/resolvconf/resolv.conf\n")
 	}, OK, "nothing else"},
 	{"writers", "one that was found here", func(s *Snapshot) {
-		s.Writers = []Writer{{What: "netconfig writes it", Fix: "do not", Evidence: []string{"seen"}}}
+		s.Writers = []Finding{warn("netconfig writes it", "do not", "seen")}
 	}, Warn, "netconfig writes it|seen|do not"},
 	{"writers", "systemd-resolved is judged elsewhere", func(s *Snapshot) {
 		s.Host.Units = map[string]migrate.Unit{resolvedUnit: {Load: "loaded", Active: "active", File: "enabled"}}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,7 +21,7 @@ import (
 )
 
 const (
-	// patience is how long one matter may take to look at: the daemon, systemd, NetworkManager. They answer within
+	// patience is how long one matter may take to look at: the daemon, the API server, a program. They answer within
 	// milliseconds, or, stopped or stuck, never.
 	patience = 3 * time.Second
 	// systemPatience is how long systemd and NetworkManager may take: a missed deadline is retried before it is reported.
@@ -259,6 +258,3 @@ func (g *gathering) shown(path string) string {
 	}
 	return path
 }
-
-// modeOf are permission bits alone.
-func modeOf(info fs.FileInfo) fs.FileMode { return info.Mode().Perm() }

@@ -75,7 +75,7 @@ func (g *gathering) resolv() Resolv {
 	if err != nil {
 		return Resolv{}
 	}
-	r := Resolv{Kind: "regular", Mode: modeOf(info), UID: uidOf(info)}
+	r := Resolv{Kind: "regular", Mode: info.Mode().Perm(), UID: uidOf(info)}
 	if !info.Mode().IsRegular() {
 		r.Kind = info.Mode().Type().String()
 	}
@@ -86,13 +86,9 @@ func (g *gathering) resolv() Resolv {
 	if unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW, 0, &stat) == nil {
 		r.Immutable = stat.Attributes&unix.STATX_ATTR_IMMUTABLE != 0
 	}
-	r.ReadOnly = isReadOnly(path)
+	var system unix.Statfs_t
+	r.ReadOnly = unix.Statfs(path, &system) == nil && system.Flags&unix.ST_RDONLY != 0
 	return r
-}
-
-func isReadOnly(path string) bool {
-	var stat unix.Statfs_t
-	return unix.Statfs(path, &stat) == nil && stat.Flags&unix.ST_RDONLY != 0
 }
 
 func uidOf(info fs.FileInfo) uint32 {
@@ -126,7 +122,7 @@ func (d *Storage) look(path string) {
 		d.Err = err
 		return
 	}
-	d.Exists, d.Mode, d.Owner = true, modeOf(info), strconv.Itoa(int(uidOf(info)))
+	d.Exists, d.Mode, d.Owner = true, info.Mode().Perm(), strconv.Itoa(int(uidOf(info)))
 	if owner, err := user.LookupId(d.Owner); err == nil {
 		d.Owner = owner.Username
 	}
@@ -154,25 +150,21 @@ func output(ctx context.Context, argv ...string) (string, error) {
 }
 
 // clients are DHCP clients that write resolv.conf by themselves, beside NetworkManager.
-func (g *gathering) clients() []Writer {
-	var all []Writer
+func (g *gathering) clients() []Finding {
+	var all []Finding
 	for _, p := range procfs.Named(g.Root, "dhclient") {
 		if script, _ := p.Value("-sf"); strings.Contains(script, "nm-dhcp-helper") || !inHostNetwork(p) {
 			continue // NetworkManager's own (dhcp=dhclient), or a container's
 		}
-		all = append(all, Writer{
-			What: fmt.Sprintf("dhclient (pid %d) runs beside NetworkManager, and its dhclient-script writes /etc/resolv.conf at each renewal", p.PID),
-			Fix:  "have NetworkManager look after the interface; or a hook in /etc/dhcp/dhclient-enter-hooks.d whose make_resolv_conf() does nothing",
-		})
+		all = append(all, warn(fmt.Sprintf("dhclient (pid %d) runs beside NetworkManager, and its dhclient-script writes /etc/resolv.conf at each renewal", p.PID),
+			"have NetworkManager look after the interface; or a hook in /etc/dhcp/dhclient-enter-hooks.d whose make_resolv_conf() does nothing"))
 	}
 	for _, p := range procfs.Named(g.Root, "dhcpcd") {
 		if !inHostNetwork(p) {
 			continue
 		}
-		all = append(all, Writer{
-			What: fmt.Sprintf("dhcpcd (pid %d) writes /etc/resolv.conf by its hook 20-resolv.conf", p.PID),
-			Fix:  "nohook resolv.conf in /etc/dhcpcd.conf; or have NetworkManager look after the interface",
-		})
+		all = append(all, warn(fmt.Sprintf("dhcpcd (pid %d) writes /etc/resolv.conf by its hook 20-resolv.conf", p.PID),
+			"nohook resolv.conf in /etc/dhcpcd.conf; or have NetworkManager look after the interface"))
 		break // it has several processes
 	}
 	return all
@@ -185,7 +177,7 @@ func inHostNetwork(p procfs.Process) bool {
 }
 
 // netconfig is SUSE's, which writes resolv.conf wherever NETCONFIG_DNS_POLICY= is not empty.
-func (g *gathering) netconfig() []Writer {
+func (g *gathering) netconfig() []Finding {
 	const config = "/etc/sysconfig/network/config"
 	file := hostdns.ReadFile(g.Root, g.at(config))
 	if !file.Exists || !g.isFile("/sbin/netconfig") && !g.isFile("/usr/sbin/netconfig") {
@@ -200,10 +192,7 @@ func (g *gathering) netconfig() []Writer {
 	if policy == "" {
 		return nil
 	}
-	return []Writer{{
-		What: "netconfig writes /etc/resolv.conf (NETCONFIG_DNS_POLICY=" + policy + " in " + config + ")",
-		Fix:  `NETCONFIG_DNS_POLICY="" in ` + config,
-	}}
+	return []Finding{warn("netconfig writes /etc/resolv.conf (NETCONFIG_DNS_POLICY="+policy+" in "+config+")", `NETCONFIG_DNS_POLICY="" in `+config)}
 }
 
 // daemonPID is the number of the daemon's process on this host; false: it is in a container, or has ended by now.

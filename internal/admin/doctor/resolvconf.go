@@ -255,10 +255,7 @@ func checkWriters(s Snapshot) []Finding {
 		found = append(found, warn("openresolv writes /etc/resolv.conf over when "+strings.Join(told, ", ")+" tells it of nameservers",
 			"resolv_conf=/run/resolvconf/resolv.conf in /etc/resolvconf.conf has it write there"))
 	}
-	for _, w := range s.Writers {
-		found = append(found, warn(w.What, w.Fix, oneLine(w.Evidence)...))
-	}
-	return orFine(found, "nothing else is known here that writes /etc/resolv.conf, or does this node's DNS")
+	return orFine(append(found, s.Writers...), "nothing else is known here that writes /etc/resolv.conf, or does this node's DNS")
 }
 
 // checkKubelet judges whom the kubelet hands on to pods, as node-dns explain does: nameservers of the site's, and not this node again,

@@ -34,7 +34,7 @@ type Snapshot struct {
 	NMConfErr   error
 	NSSwitch    hostdns.File
 	Groups      hostdns.File // /etc/group
-	Writers     []Writer
+	Writers     []Finding    // what writes resolv.conf beside NetworkManager
 	Kubelet     Kubelet
 	Upstreams   []Probe
 	API         API
@@ -100,13 +100,6 @@ type Program struct {
 	Path       string
 	Executable bool
 	Target     string // of a link
-}
-
-// Writer is something beside NetworkManager that writes resolv.conf.
-type Writer struct {
-	What     string
-	Evidence []string
-	Fix      string
 }
 
 // Kubelet is whom it tells pods to ask.
