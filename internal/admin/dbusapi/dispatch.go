@@ -59,7 +59,6 @@ func (r request) unknown() error {
 		r.member, r.signature, r.iface)}
 }
 
-// answer answers a call.
 func (l *link) answer(ctx context.Context, call *dbus.Message) {
 	r := newRequest(call)
 	body, err := l.dispatch(ctx, r)

@@ -13,7 +13,6 @@ import (
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 )
 
-// managerMethods are those of org.node_dns.Manager.
 var managerMethods = map[string]method{
 	"FlushCache": changing(func(l *link, _ context.Context, _ request) ([]any, error) {
 		return []any{uint32(l.config.FlushCache())}, nil

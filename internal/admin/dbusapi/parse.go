@@ -108,7 +108,6 @@ func parseServers(body []any) ([]dnsmasqconf.Rule, error) {
 	return rules, nil
 }
 
-// cutAddr takes the address that the arguments begin with.
 func cutAddr(body []any) (addr netip.Addr, rest []any, err error) {
 	switch first := body[0].(type) {
 	case uint32:

@@ -66,7 +66,6 @@ func (r request) arrival() string {
 	return ""
 }
 
-// The names of errors.
 const (
 	errorArguments = "org.freedesktop.DBus.Error.InvalidArgs"
 	errorMethod    = "org.freedesktop.DBus.Error.UnknownMethod"

@@ -102,7 +102,6 @@ func (s Snapshot) apiServer() []Finding {
 	return []Finding{warn("the Kubernetes API cannot be asked from here: "+firstLine(a.Err.Error()), "see whether it can be reached from this node; what is known is answered meanwhile")}
 }
 
-// bindRole is the fix for rights that are missing.
 const bindRole = "kubectl apply -f contrib/cluster-role.yaml, and bind it"
 
 func denied(rights []string) (details []string) {

@@ -65,7 +65,6 @@ func (g *gathering) each(ctx context.Context, parts ...func(context.Context)) {
 	all.Wait()
 }
 
-// unseen notes what could not be looked at.
 func (g *gathering) unseen(format string, args ...any) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

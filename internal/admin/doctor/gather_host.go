@@ -58,7 +58,6 @@ func (g *gathering) builds(context.Context) {
 	g.s.Hook.Commit = commit(info)
 }
 
-// commit is what the go command notes in a program.
 func commit(info *debug.BuildInfo) string {
 	for _, setting := range info.Settings {
 		if setting.Key == "vcs.revision" {
@@ -205,7 +204,6 @@ func (g *gathering) daemonPID() (int, bool) {
 	return pid, err == nil && strings.TrimSpace(string(comm)) == "node-dns"
 }
 
-// process looks at the daemon's process, where it is this host's.
 func (g *gathering) process(context.Context) {
 	pid, ok := g.daemonPID()
 	if !ok {
@@ -226,10 +224,7 @@ func openFiles(limits string) uint64 {
 		if !ok || len(fields) < 2 {
 			continue
 		}
-		n, err := strconv.ParseUint(fields[1], 10, 64)
-		if err != nil {
-			return 0 // unlimited
-		}
+		n, _ := strconv.ParseUint(fields[1], 10, 64) // 0: unlimited
 		return n
 	}
 	return 0

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -92,20 +93,10 @@ func withStderr(err error) error {
 // parseRelabels reads what `restorecon -n -v` prints: "Would relabel PATH from CONTEXT to CONTEXT" (restorecon(8)). A path
 // may have spaces, a context has none.
 func parseRelabels(text string) []Mislabelled {
+	line := regexp.MustCompile(`(?m)^Would relabel (.*) from (.*) to (.*)$`)
 	var all []Mislabelled
-	for line := range strings.Lines(text) {
-		rest, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "Would relabel ")
-		to := strings.LastIndex(rest, " to ")
-		if !ok || to < 0 {
-			continue
-		}
-		from := strings.LastIndex(rest[:to], " from ")
-		if from < 0 {
-			continue
-		}
-		all = append(all, Mislabelled{
-			Path: rest[:from], Has: orNone(selinux.TypeOf(rest[from+len(" from ") : to])), Wants: selinux.TypeOf(rest[to+len(" to "):]),
-		})
+	for _, match := range line.FindAllStringSubmatch(text, -1) {
+		all = append(all, Mislabelled{Path: match[1], Has: orNone(selinux.TypeOf(match[2])), Wants: selinux.TypeOf(match[3])})
 	}
 	return all
 }

@@ -150,7 +150,6 @@ func exchange(ctx context.Context, server nameserver.Server, network string, q d
 	}
 }
 
-// errSilent says that nothing came back in time.
 var errSilent = fmt.Errorf("no answer within %v", upstreamPatience)
 
 // plain is an error without addresses and ports, which package net's own text names twice.

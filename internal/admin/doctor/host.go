@@ -85,7 +85,6 @@ func checkAddress(s Snapshot) []Finding {
 	return orFine(found, "this node's address %s is on an interface", placement.Nameserver)
 }
 
-// checkLook says what could not be looked at.
 func checkLook(s Snapshot) []Finding {
 	if len(s.Unseen) == 0 {
 		return nil
@@ -100,7 +99,6 @@ func checkLook(s Snapshot) []Finding {
 // slack is how much earlier than this program was built, or installed, a clock may be: another machine's may have been ahead.
 const slack = 24 * time.Hour
 
-// synchronisers are what keeps the time of a node.
 var synchronisers = []string{
 	"chronyd.service", "chrony.service", "ntpd.service", "ntp.service", "ntpsec.service", "systemd-timesyncd.service",
 	"ptp4l.service", "phc2sys.service", "timemaster.service",

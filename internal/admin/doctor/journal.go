@@ -42,7 +42,6 @@ func (g *gathering) journal(ctx context.Context, what string, fields []string, m
 	return parseJournal(string(out))
 }
 
-// since is an argument of journalctl.
 func since(t time.Time) string { return "--since=@" + strconv.FormatInt(t.Unix(), 10) }
 
 // parseJournal reads what `journalctl --output=json` prints: an object a line. A text that is not UTF-8 is a list of
@@ -50,14 +49,14 @@ func since(t time.Time) string { return "--since=@" + strconv.FormatInt(t.Unix()
 func parseJournal(text string) []logEntry {
 	var all []logEntry
 	for line := range strings.Lines(text) {
-		var fields map[string]json.RawMessage
+		var fields map[string]any
 		if json.Unmarshal([]byte(line), &fields) != nil {
 			continue
 		}
 		entry := logEntry{}
-		for name, raw := range fields {
-			if value, ok := fieldText(raw); ok {
-				entry[name] = value
+		for name, value := range fields {
+			if text, ok := fieldText(value); ok {
+				entry[name] = text
 			}
 		}
 		all = append(all, entry)
@@ -65,26 +64,28 @@ func parseJournal(text string) []logEntry {
 	return all
 }
 
-func fieldText(raw json.RawMessage) (string, bool) {
-	var several []json.RawMessage
-	if text, ok := oneText(raw); ok || json.Unmarshal(raw, &several) != nil || len(several) == 0 {
-		return text, ok
+func fieldText(value any) (string, bool) {
+	if text, ok := oneText(value); ok {
+		return text, true
 	}
-	return oneText(several[0])
+	if several, _ := value.([]any); len(several) > 0 {
+		return oneText(several[0])
+	}
+	return "", false
 }
 
-func oneText(raw json.RawMessage) (string, bool) {
-	var text *string
-	if json.Unmarshal(raw, &text) == nil && text != nil {
-		return *text, true
+func oneText(value any) (string, bool) {
+	if text, ok := value.(string); ok {
+		return text, true
 	}
-	var numbers []uint16 // encoding/json reads a []uint8 from base64
-	if json.Unmarshal(raw, &numbers) != nil || len(numbers) == 0 {
-		return "", false
-	}
+	numbers, _ := value.([]any)
 	var octets []byte
-	for _, n := range numbers {
+	for _, number := range numbers {
+		n, _ := number.(float64)
+		if number != float64(byte(n)) {
+			return "", false
+		}
 		octets = append(octets, byte(n))
 	}
-	return string(octets), true
+	return string(octets), len(octets) > 0
 }

@@ -62,7 +62,6 @@ func checkPort(s Snapshot) []Finding {
 	return found
 }
 
-// holding is who has one address.
 type holding struct {
 	mine   map[string]bool // by protocol
 	others []migrate.Holder

@@ -9,7 +9,6 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/selinux"
 )
 
-// Domains.
 const (
 	systemdDomain = "init_t"
 	daemonDomain  = "node_dns_t"
@@ -79,7 +78,6 @@ func (se SELinux) words() string {
 	return text
 }
 
-// relabel is the command that gives files the labels of the policy.
 func relabel(paths []string) string { return "restorecon -RFv " + strings.Join(paths, " ") }
 
 // rootsOf are those of our files and directories in which there is a wrong label.
@@ -144,7 +142,6 @@ func concernsUs(d selinux.Denial) bool {
 		strings.Contains(d.Name, "node-dns") || strings.Contains(d.Name, "origin-dns") || strings.Contains(d.Name, "origin-upstream-dns")
 }
 
-// denialKind are denials of the same access.
 type denialKind struct {
 	selinux.Denial     // the last one
 	times          int // how often

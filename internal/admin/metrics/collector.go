@@ -7,7 +7,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// row is one family of metrics.
 type row struct {
 	name   string // behind the namespace
 	help   string
@@ -45,7 +44,6 @@ func number[N int | int64 | uint64 | float64](of func(*Sample) N, labels ...stri
 	return func(s *Sample, put puts) { put.value(float64(of(s)), labels...) }
 }
 
-// truth reads a row that is 1 or 0.
 func truth(of func(*Sample) bool) func(*Sample, puts) {
 	return func(s *Sample, put puts) { put.value(one(of(s))) }
 }
@@ -70,7 +68,6 @@ func and(labels []string, more ...string) []string {
 	return append(labels[:len(labels):len(labels)], more...)
 }
 
-// tables are the rows of a namespace.
 func tables(namespace string) [][]row {
 	all := [][]row{trafficRows, serverRows, cacheRows, upstreamRows, hostRows, clusterRows}
 	if namespace == coreDNS {
@@ -111,14 +108,12 @@ func newRegistry(namespace string, source Source) *prometheus.Registry {
 // errPanicked is what who scrapes is told of a fault of the program, which the log has.
 var errPanicked = errors.New("internal error")
 
-// Describe implements prometheus.Collector.
 func (c *collector) Describe(out chan<- *prometheus.Desc) {
 	for _, r := range c.rows {
 		out <- r.desc
 	}
 }
 
-// Collect implements prometheus.Collector.
 func (c *collector) Collect(out chan<- prometheus.Metric) {
 	defer func() {
 		if value := recover(); value != nil {

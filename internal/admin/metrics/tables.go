@@ -112,7 +112,6 @@ var serverRows = []row{
 // cached are the labels of what is about the cache: CoreDNS has one for each of its server blocks.
 var cached = []string{"server", "zones", "view"}
 
-// cacheRows are what is remembered.
 var cacheRows = []row{
 	gauge("cache_entries", "Responses that are remembered, by whether they have an answer (success) or not (denial).",
 		[]string{"server", "type", "zones", "view"}, func(s *Sample, put puts) {
@@ -247,7 +246,6 @@ func infos(s *Sample, put puts) {
 	}
 }
 
-// hostRows are how the daemon and its host are.
 var hostRows = []row{
 	gauge("build_info", "Always 1: what is running.", []string{"version", "revision", "goversion"}, func(s *Sample, put puts) {
 		put.value(1, s.Status.Version, s.Revision, runtime.Version())
@@ -270,7 +268,6 @@ var hostRows = []row{
 	counter("search_nxdomain_total", "Queries for names below the cluster's domain that do not exist: most are a search list's.", nil, number(func(s *Sample) uint64 { return s.SearchNXDomain })),
 }
 
-// counts reads a row with one label.
 func counts(of func(*Sample) map[string]uint64) func(*Sample, puts) {
 	return func(s *Sample, put puts) {
 		m := of(s)
