@@ -306,7 +306,7 @@ var rows = []checkRow{
 	{"resolv.conf", "a user's", func(s *Snapshot) { s.ResolvConf.UID = 1000 }, Warn, "the user's 1000|chown root:root"},
 	{"resolv.conf", "of another label", func(s *Snapshot) { s.ResolvConf.Label = "system_u:object_r:etc_t:s0" }, Fail, "label etc_t, not net_conf_t|restorecon"},
 	{"resolv.conf", "without a label, where that means nothing", func(s *Snapshot) { s.ResolvConf.Label, s.SELinux = "", SELinux{} }, OK, "regular file, ours"},
-	{"resolv.conf", "immutable", func(s *Snapshot) { s.ResolvConf.Immutable = true }, Warn, "chattr -i"},
+	{"resolv.conf", "immutable", func(s *Snapshot) { s.Host.Fixed = true }, Warn, "chattr -i"},
 	{"resolv.conf", "read-only", func(s *Snapshot) { s.ResolvConf.ReadOnly = true }, Warn, "mounted read-only"},
 	{"resolv.conf", "without a nameserver", func(s *Snapshot) { s.Host.State.ResolvConf = text("search a\n") }, Fail, "names no nameserver"},
 	{"resolv.conf", "names a node whose node-dns is down", func(s *Snapshot) {

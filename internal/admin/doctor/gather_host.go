@@ -81,12 +81,8 @@ func (g *gathering) resolv() Resolv {
 	if label, err := atomicfile.Label(path); err == nil {
 		r.Label = label
 	}
-	var stat unix.Statx_t
-	if unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW, 0, &stat) == nil {
-		r.Immutable = stat.Attributes&unix.STATX_ATTR_IMMUTABLE != 0
-	}
-	var system unix.Statfs_t
-	r.ReadOnly = unix.Statfs(path, &system) == nil && system.Flags&unix.ST_RDONLY != 0
+	var stat unix.Statfs_t
+	r.ReadOnly = unix.Statfs(path, &stat) == nil && stat.Flags&unix.ST_RDONLY != 0
 	return r
 }
 

@@ -55,7 +55,7 @@ func (s Snapshot) resolvConfFile() []Finding {
 	if kind := selinux.TypeOf(f.Label); s.SELinux.Mode.IsOn() && kind != netConf {
 		found = append(found, fail(fmt.Sprintf("%s has the SELinux label %s, not %s: confined programs may not read it", resolvConf, orNone(kind), netConf), "restorecon -v "+resolvConf))
 	}
-	if f.Immutable {
+	if s.Host.Fixed {
 		found = append(found, warn(resolvConf+" is immutable: nobody can change it, node-dns neither", "chattr -i "+resolvConf+", unless that is meant; resolvConf: none in node-dns.yaml then says so"))
 	}
 	if f.ReadOnly {

@@ -54,12 +54,11 @@ type Snapshot struct {
 
 // Resolv is what /etc/resolv.conf is beside its content: of what a link leads to.
 type Resolv struct {
-	Kind      string // regular, or what else (fs.FileMode.Type); "": there is none
-	Mode      fs.FileMode
-	UID       uint32
-	Label     string // of SELinux, as user:role:type:range; "": none
-	Immutable bool   // chattr(1), +i
-	ReadOnly  bool   // its file system is mounted so
+	Kind     string // regular, or what else (fs.FileMode.Type); "": there is none
+	Mode     fs.FileMode
+	UID      uint32
+	Label    string // of SELinux, as user:role:type:range; "": none
+	ReadOnly bool   // its file system is mounted so
 }
 
 // SELinux is what SELinux says about node-dns. Without a policy that is loaded only Config and InKernel are known.
