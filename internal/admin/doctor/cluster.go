@@ -45,7 +45,7 @@ func (s Snapshot) unsynced() []Finding {
 	if r.Error != "" {
 		what += ": " + r.Error
 	}
-	details := denied(r.MissingRights)
+	details := deniedRights(r.MissingRights)
 	fix := "see whether it can be reached from this node"
 	switch {
 	case len(r.MissingRights) > 0:
@@ -89,7 +89,7 @@ func (s Snapshot) apiServer() []Finding {
 	case a.Err == nil && len(a.Missing) == 0:
 		return fine("the Kubernetes API answers (%s), and grants what is needed", a.Server)
 	case a.Err == nil:
-		return []Finding{warn("the Kubernetes API denies what is asked of it", bindRole, denied(a.Missing)...)}
+		return []Finding{warn("the Kubernetes API denies what is asked of it", bindRole, deniedRights(a.Missing)...)}
 	case errors.Is(a.Err, nodeconfig.ErrPlugin):
 		return fine("the rights at the Kubernetes API are not checked: %v", nodeconfig.ErrPlugin)
 	case a.CertErr != nil && errors.Is(a.Err, nodeconfig.ErrRefused): // certificate says why
@@ -104,7 +104,7 @@ func (s Snapshot) apiServer() []Finding {
 
 const bindRole = "kubectl apply -f contrib/cluster-role.yaml, and bind it"
 
-func denied(rights []string) (details []string) {
+func deniedRights(rights []string) (details []string) {
 	for _, right := range rights {
 		details = append(details, "denied: "+right)
 	}

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/node-dns/node-dns/internal/admin/control"
-	"github.com/node-dns/node-dns/internal/admin/migrate"
 	"github.com/node-dns/node-dns/internal/dns/forward"
 )
 
@@ -104,20 +103,13 @@ var synchronisers = []string{
 	"ptp4l.service", "phc2sys.service", "timemaster.service",
 }
 
-// synchroniser is the unit that runs of these; "": none does, or it is not known.
-func synchroniser(units map[string]migrate.Unit) string {
-	for _, name := range synchronisers {
-		if units[name].IsActive() {
-			return name
-		}
-	}
-	return ""
-}
-
 // checkClock judges the node's time: TLS to the API, and DNS over TLS, fail with a wrong one.
 func checkClock(s Snapshot) []Finding {
 	const fix = "systemctl enable --now chronyd, which sets it, and needs an NTP server that it reaches"
-	c, by := s.Clock, synchroniser(s.Units)
+	c, by := s.Clock, "" // none runs, or it is not known
+	if i := slices.IndexFunc(synchronisers, func(name string) bool { return s.Units[name].IsActive() }); i >= 0 {
+		by = synchronisers[i]
+	}
 	switch {
 	case !c.BuiltAt.IsZero() && s.Now.Before(c.BuiltAt.Add(-slack)):
 		return []Finding{fail("the clock says "+date(s.Now)+", and this program was built later, at "+date(c.BuiltAt)+": TLS fails", fix)}
@@ -143,11 +135,8 @@ func checkStorage(s Snapshot) []Finding {
 	var found []Finding
 	var seen []string
 	for _, d := range s.Storage {
-		if errors.Is(d.Err, os.ErrPermission) {
-			continue // Unseen says so
-		}
-		if !d.Exists {
-			continue // who needs it makes it
+		if errors.Is(d.Err, os.ErrPermission) || !d.Exists { // Unseen says so, or who needs it makes it
+			continue
 		}
 		seen = append(seen, d.Path)
 		found = append(found, d.judge()...)

@@ -94,15 +94,14 @@ func portsByStatus(status *control.Status) []Finding {
 	var found []Finding
 	var ours []string
 	for _, l := range status.Listeners {
-		if l.Error == "" && l.UDP && l.TCP {
+		switch {
+		case l.Error == "" && l.UDP && l.TCP:
 			ours = append(ours, l.Address)
-			continue
-		}
-		if l.Spare {
+		case l.Spare:
 			found = append(found, fine("%s is left to another program", l.Address)...)
-			continue
+		default:
+			found = append(found, fail("node-dns does not listen on "+l.Address+": "+l.Error, "another program has it: ss -lunp and ss -ltnp name it"))
 		}
-		found = append(found, fail("node-dns does not listen on "+l.Address+": "+l.Error, "another program has it: ss -lunp and ss -ltnp name it"))
 	}
 	if len(ours) > 0 {
 		found = append(found, fine("%s: node-dns listens (udp+tcp)", strings.Join(ours, ", "))...)
