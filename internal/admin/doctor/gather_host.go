@@ -40,7 +40,7 @@ func (g *gathering) host(context.Context) {
 
 // builds says which programs are here.
 func (g *gathering) builds(context.Context) {
-	g.s.Program = Build{Version: g.Version}
+	g.s.Program = Build{Version: g.version}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		g.s.Program.Commit = commit(info)
 	}
@@ -147,14 +147,14 @@ func output(ctx context.Context, argv ...string) (string, error) {
 // clients are DHCP clients that write resolv.conf by themselves, beside NetworkManager.
 func (g *gathering) clients() []Finding {
 	var all []Finding
-	for _, p := range procfs.Named(g.Root, "dhclient") {
+	for _, p := range procfs.Named(g.root, "dhclient") {
 		if script, _ := p.Value("-sf"); strings.Contains(script, "nm-dhcp-helper") || !inHostNetwork(p) {
 			continue // NetworkManager's own (dhcp=dhclient), or a container's
 		}
 		all = append(all, warn(fmt.Sprintf("dhclient (pid %d) runs beside NetworkManager, and its dhclient-script writes /etc/resolv.conf at each renewal", p.PID),
 			"have NetworkManager look after the interface; or a hook in /etc/dhcp/dhclient-enter-hooks.d whose make_resolv_conf() does nothing"))
 	}
-	for _, p := range procfs.Named(g.Root, "dhcpcd") {
+	for _, p := range procfs.Named(g.root, "dhcpcd") {
 		if !inHostNetwork(p) {
 			continue
 		}
@@ -174,7 +174,7 @@ func inHostNetwork(p procfs.Process) bool {
 // netconfig is SUSE's, which writes resolv.conf wherever NETCONFIG_DNS_POLICY= is not empty.
 func (g *gathering) netconfig() []Finding {
 	const config = "/etc/sysconfig/network/config"
-	file := hostdns.ReadFile(g.Root, g.at(config))
+	file := hostdns.ReadFile(g.root, g.at(config))
 	if !file.Exists || !g.isFile("/sbin/netconfig") && !g.isFile("/usr/sbin/netconfig") {
 		return nil
 	}

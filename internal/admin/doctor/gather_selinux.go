@@ -41,11 +41,11 @@ func (g *gathering) selinux(ctx context.Context) {
 		return
 	}
 	s := &g.s.SELinux
-	s.Mode, s.Config, s.InKernel = selinux.Find(g.Root).Mode(), selinux.ReadConfig(g.Root), selinux.IsInKernel(g.Root)
+	s.Mode, s.Config, s.InKernel = selinux.Find(g.root).Mode(), selinux.ReadConfig(g.root), selinux.IsInKernel(g.root)
 	if !s.Mode.IsOn() {
 		return
 	}
-	s.HasModule = selinux.HasModule(g.Root, s.Config.Policy, policyModule)
+	s.HasModule = selinux.HasModule(g.root, s.Config.Policy, policyModule)
 	s.Daemon = g.domainOfDaemon()
 	g.each(ctx, g.labels, g.denials, g.hookDomains)
 }
@@ -53,7 +53,7 @@ func (g *gathering) selinux(ctx context.Context) {
 // domainOfDaemon asks the kernel, or, if the daemon is in a container, the daemon. "": it does not run, or is too old.
 func (g *gathering) domainOfDaemon() string {
 	if pid, ok := g.daemonPID(); ok {
-		return selinux.TypeOf(selinux.ContextOf(g.Root, pid))
+		return selinux.TypeOf(selinux.ContextOf(g.root, pid))
 	}
 	if g.s.Status == nil || g.s.Status.SELinux == nil {
 		return ""

@@ -168,12 +168,12 @@ func plain(err error) error {
 func (g *gathering) api(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	rights, err := CheckRights(ctx, g.Root, g.s.Host.State.Config)
+	rights, err := CheckRights(ctx, g.root, g.s.Host.State.Config)
 	g.s.API = API{Kubeconfig: rights.Kubeconfig, Missing: rights.Missing, Err: err}
 	if rights.Kubeconfig == "" {
 		return
 	}
-	credentials, err := nodeconfig.ReadCredentials(nodeconfig.DefaultPaths(g.Root), rights.Kubeconfig)
+	credentials, err := nodeconfig.ReadCredentials(nodeconfig.DefaultPaths(g.root), rights.Kubeconfig)
 	g.s.API.Server = credentials.Server
 	if err == nil && credentials.ClientCertificate != nil {
 		var certificate *x509.Certificate
