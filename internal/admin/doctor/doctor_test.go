@@ -83,7 +83,7 @@ func well(t *testing.T, changes ...func(*Snapshot)) Snapshot {
 		NSSwitch:    text("passwd: files\nhosts: files dns myhostname # as ever\n"),
 		Kubelet:     Kubelet{Configured: true, Path: "/etc/origin/node/resolv.conf", Source: "resolvConf /var/lib/kubelet/config.yaml:9", File: text("nameserver 192.0.2.53\n")},
 		Upstreams:   []Probe{{Server: "192.0.2.53:53", Domains: []string{"."}, EDNS: quick, TCP: quick, Large: large}},
-		API:         API{Kubeconfig: "/etc/node-dns/kubeconfig", Server: "https://10.0.0.1:6443", NotBefore: epoch.AddDate(0, -6, 0), NotAfter: epoch.AddDate(0, 6, 0)},
+		API:         API{Rights: Rights{Kubeconfig: "/etc/node-dns/kubeconfig"}, Server: "https://10.0.0.1:6443", NotBefore: epoch.AddDate(0, -6, 0), NotAfter: epoch.AddDate(0, 6, 0)},
 		Clock:       Clock{Known: true, BuiltAt: epoch.AddDate(0, -1, 0)},
 		Storage:     []Storage{{Path: "/var/lib/node-dns", Exists: true, Owner: "root", Want: "root", Free: 1 << 30, Inodes: 1000, Mode: 0o755}},
 		Descriptors: 65536,

@@ -168,20 +168,19 @@ func plain(err error) error {
 func (g *gathering) api(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	rights, err := CheckRights(ctx, g.root, g.s.Host.State.Config)
-	g.s.API = API{Kubeconfig: rights.Kubeconfig, Missing: rights.Missing, Err: err}
-	if rights.Kubeconfig == "" {
+	a := &g.s.API
+	if a.Rights, a.Err = CheckRights(ctx, g.root, g.s.Host.State.Config); a.Kubeconfig == "" {
 		return
 	}
-	credentials, err := nodeconfig.ReadCredentials(nodeconfig.DefaultPaths(g.root), rights.Kubeconfig)
-	g.s.API.Server = credentials.Server
+	credentials, err := nodeconfig.ReadCredentials(nodeconfig.DefaultPaths(g.root), a.Kubeconfig)
+	a.Server = credentials.Server
 	if err == nil && credentials.ClientCertificate != nil {
 		var certificate *x509.Certificate
 		if certificate, err = x509.ParseCertificate(credentials.ClientCertificate); err != nil {
 			err = fmt.Errorf("reading the client certificate: %w", err)
 		} else {
-			g.s.API.NotBefore, g.s.API.NotAfter = certificate.NotBefore, certificate.NotAfter
+			a.NotBefore, a.NotAfter = certificate.NotBefore, certificate.NotAfter
 		}
 	}
-	g.s.API.CertErr = err
+	a.CertErr = err
 }

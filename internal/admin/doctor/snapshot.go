@@ -135,10 +135,9 @@ type Answer struct {
 
 // API is how the Kubernetes API can be reached from here.
 type API struct {
-	Kubeconfig string   // "": the API is not watched
-	Missing    []string // rights
-	Err        error    // why it could not be asked
-	Server     string
+	Rights
+	Err    error // why it could not be asked
+	Server string
 	// Certificate is the client's; zero: there is none, as with a token, or it may not be read.
 	NotBefore, NotAfter time.Time
 	CertErr             error // why the kubeconfig, or a file that it names, cannot be read
