@@ -24,7 +24,7 @@ Exit code 0: nothing but [ok] and [warn]; 1: at least one [FAIL].`,
 			if err != nil {
 				return err
 			}
-			report := doctor.Diagnose(doctor.Gather(cmd.Context(), doctor.Look{Root: root, Version: version}))
+			report := doctor.Diagnose(doctor.Gather(cmd.Context(), root, version))
 			if err := show(cmd, report, output, nil); err != nil {
 				return err
 			}

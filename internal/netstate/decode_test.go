@@ -143,10 +143,10 @@ func TestOnLink(t *testing.T) {
 			d, ok := onLink(tt.msg)
 			got := ""
 			if ok {
-				got = d.network.String()
+				got = d.Network.String()
 			}
-			if d.index != 0 {
-				got += fmt.Sprint(" dev ", d.index)
+			if d.Index != 0 {
+				got += fmt.Sprint(" dev ", d.Index)
 			}
 			if got != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
@@ -173,8 +173,8 @@ func FuzzDecode(f *testing.F) {
 			t.Error("a rule out of a short message")
 		}
 		isDefault(msg)
-		if d, ok := onLink(msg); ok && (!d.network.IsValid() || d.network.Bits() == 0 || isDefault(msg)) {
-			t.Errorf("%v is on a link", d.network)
+		if d, ok := onLink(msg); ok && (!d.Network.IsValid() || d.Network.Bits() == 0 || isDefault(msg)) {
+			t.Errorf("%v is on a link", d.Network)
 		}
 		if r, err := decodeRoute(msg); err == nil && len(r.hops) > len(msg)/unix.SizeofRtNexthop {
 			t.Errorf("%d next hops out of %d octets", len(r.hops), len(msg))

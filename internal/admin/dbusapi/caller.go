@@ -111,16 +111,14 @@ func (l *link) unitOf(ctx context.Context, pid uint32) string {
 	return dnsmasqconf.Printable(name)
 }
 
-// mayChange reports whether a caller may change something: root and our own user, as the policy in packaging/dbus says too.
-// Another policy, such as dnsmasq's own, may let others through to the name, so a caller that is not Known may not.
-func (c Caller) mayChange() bool {
-	return c.Known && (c.UID == 0 || int(c.UID) == os.Geteuid())
-}
-
-// refuse is the error for a caller that may not change anything.
-func (c Caller) refuse(member string) error {
-	if !c.Known {
+// mayCall is the error for a caller that may not change anything: root and our own user may, as the policy in packaging/dbus says
+// too. Another policy, such as dnsmasq's own, may let others through to the name, so a caller that is not Known may not.
+func (c Caller) mayCall(member string) error {
+	switch {
+	case !c.Known:
 		return fault{errorAccess, "it cannot be told who called " + member + ": the caller left before the bus was asked; with dbus-send use --print-reply"}
+	case c.UID != 0 && int(c.UID) != os.Geteuid():
+		return fault{errorAccess, "only root and the user of node-dns may call " + member}
 	}
-	return fault{errorAccess, "only root and the user of node-dns may call " + member}
+	return nil
 }

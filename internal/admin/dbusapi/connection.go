@@ -2,6 +2,7 @@ package dbusapi
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/godbus/dbus/v5"
@@ -17,7 +18,7 @@ import (
 func (s *Service) connection(ctx context.Context, names []string) error {
 	setup, cancel := context.WithTimeout(ctx, setupTimeout)
 	defer cancel()
-	q := newQueue()
+	q := &queue{calls: make(chan *dbus.Message, maxCalls)}
 	conn, err := dbusconn.Dial(setup, dbusconn.Config{Address: s.config.Address, Options: []dbus.ConnOption{
 		dbus.WithIncomingInterceptor(q.take),
 		dbus.WithSignalHandler(dbus.NewSequentialSignalHandler()),
@@ -50,10 +51,10 @@ type link struct {
 	*Service
 	conn       *dbus.Conn
 	arrivals   *arrivals
-	callers    map[string]Caller // by unique name, which no other connection gets while the bus lives
-	announced  properties        // what listeners were told last; nil: nothing yet
-	complained time.Time         // the last line of complain; zero: none yet
-	unlogged   int               // calls since that complain did not log
+	callers    map[string]Caller       // by unique name, which no other connection gets while the bus lives
+	announced  map[string]dbus.Variant // what listeners were told last; nil: nothing yet
+	complained time.Time               // the last line of complain; zero: none yet
+	unlogged   int                     // calls since that complain did not log
 }
 
 func (l *link) run(ctx context.Context, calls <-chan *dbus.Message, signals <-chan *dbus.Signal) error {
@@ -148,7 +149,7 @@ func (l *link) heed(signal *dbus.Signal) {
 		return
 	}
 	name, _ := signal.Body[0].(string)
-	if !l.isWanted(name) {
+	if l.stateOf(name).Name == "" {
 		return // our unique one
 	}
 	switch signal.Name {
@@ -173,17 +174,11 @@ func (l *link) up() {
 	}
 }
 
-func (s *Service) isWanted(name string) bool {
-	return s.stateOf(name).Name != ""
-}
-
 // stateOf is the zero BusName for one that is not wanted.
 func (s *Service) stateOf(name string) control.BusName {
 	names, _ := s.Names()
-	for _, n := range names {
-		if n.Name == name {
-			return n
-		}
+	if i := slices.IndexFunc(names, func(n control.BusName) bool { return n.Name == name }); i >= 0 {
+		return names[i]
 	}
 	return control.BusName{}
 }

@@ -89,7 +89,6 @@ func New(c Config) *Service {
 	return &Service{config: c, changed: make(chan struct{}, 1), problem: "not connected yet"}
 }
 
-// errBusGone ends a connection.
 var errBusGone = errors.New("the connection to the bus ended")
 
 // Run owns the names, of DnsmasqName and ManagerName, and answers on them, until ctx ends. It connects again, with growing
@@ -134,7 +133,6 @@ func (s *Service) Names() (names []control.BusName, problem string) {
 	return append([]control.BusName{}, s.names...), s.problem
 }
 
-// named notes what became of a name.
 func (s *Service) named(name control.BusName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

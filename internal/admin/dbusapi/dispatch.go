@@ -2,6 +2,7 @@ package dbusapi
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"os"
@@ -58,27 +59,33 @@ func (r request) unknown() error {
 		r.member, r.signature, r.iface)}
 }
 
-// answer answers a call.
 func (l *link) answer(ctx context.Context, call *dbus.Message) {
 	r := newRequest(call)
-	body, err := l.guarded(ctx, r)
-	var named fault
-	var refused dnsmasqconf.Refusal
-	if err != nil && (!wantsReply(call) || errors.As(err, &named) && named.name == errorAccess) {
+	body, err := l.dispatch(ctx, r)
+	if err == nil {
+		reply(l.conn, call, body...)
+		return
+	}
+	f := faultOf(err)
+	if !wantsReply(call) || f.name == errorAccess {
 		l.complain(r, err)
 	}
+	replyError(l.conn, call, f)
+}
+
+// faultOf gives an error its name on the bus.
+func faultOf(err error) fault {
+	var named fault
+	var refused dnsmasqconf.Refusal
 	switch {
-	case err == nil:
-		reply(l.conn, call, body...)
 	case errors.As(err, &named):
-		replyError(l.conn, call, dbus.NewError(named.name, []any{named.text}))
+		return named
 	case errors.Is(err, dnsmasqconf.ErrTooMany):
-		replyError(l.conn, call, dbus.NewError(errorLimits, []any{err.Error()}))
+		return fault{errorLimits, err.Error()}
 	case errors.As(err, &refused):
-		replyError(l.conn, call, dbus.NewError(errorArguments, []any{refused.Error()}))
-	default:
-		replyError(l.conn, call, dbus.NewError(errorFailed, []any{dnsmasqconf.Printable(err.Error())}))
+		return fault{errorArguments, refused.Error()}
 	}
+	return fault{errorFailed, dnsmasqconf.Printable(err.Error())}
 }
 
 // complain logs a call that was refused, or that failed and gets no reply. Only the first in complainEvery is logged, as anybody
@@ -92,18 +99,14 @@ func (l *link) complain(r request, err error) {
 	l.unlogged++
 }
 
-// guarded is dispatch, whatever it does.
-func (l *link) guarded(ctx context.Context, r request) (body []any, err error) {
+// dispatch finds the method of a request and calls it. A panic is an error.
+func (l *link) dispatch(ctx context.Context, r request) (body []any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			l.config.Panics.Caught(l.config.Log, "task panicked", journal.TaskPanic, p, "task", "D-Bus", "member", r.member)
 			err = fault{errorFailed, "internal error"}
 		}
 	}()
-	return l.dispatch(ctx, r)
-}
-
-func (l *link) dispatch(ctx context.Context, r request) ([]any, error) {
 	switch {
 	case r.iface == "org.freedesktop.DBus.Peer":
 		return peer(r)
@@ -142,4 +145,34 @@ func peer(r request) ([]any, error) {
 		return nil, fault{errorFailed, "no machine-id"}
 	}
 	return nil, r.unknown()
+}
+
+// dnsmasqXML describes what dnsmasq 2.90's introspection does, and the signal Up, which that leaves out.
+//
+//go:embed dnsmasq.xml
+var dnsmasqXML string
+
+//go:embed manager.xml
+var managerXML string
+
+const introspectHead = `<!DOCTYPE node PUBLIC "-//freedesktop//DTD D-BUS Object Introspection 1.0//EN"
+"http://www.freedesktop.org/standards/dbus/1.0/introspect.dtd">
+`
+
+// introspect describes the object at path: one of the two, or a node on the way to them.
+func introspect(path string) string {
+	switch path {
+	case dnsmasqPath:
+		return dnsmasqXML
+	case managerPath:
+		return managerXML
+	}
+	children := ""
+	for _, object := range []string{dnsmasqPath, managerPath} {
+		if below, ok := strings.CutPrefix(object, strings.TrimSuffix(path, "/")+"/"); ok {
+			name, _, _ := strings.Cut(below, "/")
+			children += fmt.Sprintf("  <node name=%q/>\n", name)
+		}
+	}
+	return introspectHead + "<node>\n" + children + "</node>\n"
 }

@@ -4,13 +4,15 @@ import (
 	"context"
 	"maps"
 	"reflect"
+	"strings"
+	"time"
 
 	"github.com/godbus/dbus/v5"
 
+	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 )
 
-// managerMethods are those of org.node_dns.Manager.
 var managerMethods = map[string]method{
 	"FlushCache": changing(func(l *link, _ context.Context, _ request) ([]any, error) {
 		return []any{uint32(l.config.FlushCache())}, nil
@@ -43,7 +45,7 @@ var propertyMethods = map[string]method{
 		if !ok {
 			return nil, refuse("Expected interface")
 		}
-		return []any{map[string]dbus.Variant(l.properties(iface))}, nil
+		return []any{l.properties(iface)}, nil
 	},
 	"Set": func(l *link, _ context.Context, r request) ([]any, error) {
 		if _, name, ok := twoTexts(r.body); ok {
@@ -64,13 +66,10 @@ func twoTexts(body []any) (first, second string, ok bool) {
 	return first, second, ok
 }
 
-// properties are values by name.
-type properties map[string]dbus.Variant
-
 // properties of the interface; empty for another than the manager's.
-func (l *link) properties(iface string) properties {
+func (l *link) properties(iface string) map[string]dbus.Variant {
 	if iface != managerInterface && iface != "" {
-		return properties{}
+		return map[string]dbus.Variant{}
 	}
 	return newProperties(l.config.Status())
 }
@@ -82,20 +81,151 @@ func (l *link) announce() {
 	maps.DeleteFunc(now, func(name string, _ dbus.Variant) bool { return counts[name] })
 	before := l.announced
 	l.announced = now
-	if before == nil {
-		return
-	}
-	changed := map[string]dbus.Variant{}
-	for name, value := range now {
-		if !reflect.DeepEqual(value, before[name]) {
-			changed[name] = value
-		}
-	}
-	if len(changed) == 0 {
+	changed := maps.Clone(now)
+	maps.DeleteFunc(changed, func(name string, value dbus.Variant) bool { return reflect.DeepEqual(value, before[name]) })
+	if before == nil || len(changed) == 0 {
 		return
 	}
 	err := l.conn.Emit(managerPath, "org.freedesktop.DBus.Properties.PropertiesChanged", managerInterface, changed, []string{})
 	if err != nil {
 		l.config.Log.Warn("D-Bus signal", "signal", "PropertiesChanged", "error", err) // the connection will be made again
 	}
+}
+
+// counts are the properties that change with each query, and are not announced.
+var counts = map[string]bool{"Cache": true, "Queries": true, "UpstreamStatistics": true}
+
+// A listenerProperty is an address that we listen on, (sbbs).
+type listenerProperty struct {
+	Address  string
+	UDP, TCP bool
+	Error    string
+}
+
+// A routeProperty is a route, (sssasb).
+type routeProperty struct {
+	Domain  string
+	Kind    string // ask, local
+	Source  string
+	Servers []string
+	InForce bool // else a stronger source has a route for the domain
+}
+
+// An upstreamProperty is a server, (ssts).
+type upstreamProperty struct {
+	Address, State string
+	Since          uint64 // of the state, in microseconds since 1970; 0: not known
+	Error          string // of the last failure
+}
+
+// A nameProperty is a name on the bus, (sbs).
+type nameProperty struct {
+	Name  string
+	Owned bool
+	Why   string
+}
+
+// newProperties are the manager's, of a status.
+func newProperties(s control.Status) map[string]dbus.Variant {
+	upstreams, statistics := upstreamProperties(s)
+	p := map[string]dbus.Variant{
+		"Version":            dbus.MakeVariant(s.Version),
+		"Started":            dbus.MakeVariant(microseconds(s.Started)),
+		"Ready":              dbus.MakeVariant(s.Ready),
+		"Problems":           dbus.MakeVariant(eachText(s.Problems)),
+		"Notes":              dbus.MakeVariant(eachText(s.Notes)),
+		"ClusterDomain":      dbus.MakeVariant(s.Cluster.Domain),
+		"Listeners":          dbus.MakeVariant(listenerProperties(s)),
+		"Routes":             dbus.MakeVariant(routeProperties(s)),
+		"Upstreams":          dbus.MakeVariant(upstreams),
+		"UpstreamStatistics": dbus.MakeVariant(statistics),
+		"Cache": dbus.MakeVariant(map[string]uint64{
+			"entries": uint64(s.Cache.Entries), "size": uint64(s.Cache.Size), "hits": s.Cache.Hits, "misses": s.Cache.Misses,
+			"insertions": s.Cache.Insertions, "evictions": s.Cache.Evictions,
+		}),
+		"Queries": dbus.MakeVariant(map[string]uint64{
+			"udp": s.Queries.UDP, "tcp": s.Queries.TCP, "shed": s.Queries.Shed, "dropped": s.Queries.Dropped, "panics": s.Queries.Panics,
+		}),
+	}
+	names, options := []nameProperty{}, []string{}
+	if s.Bus != nil {
+		for _, name := range s.Bus.Names {
+			names = append(names, nameProperty{name.Name, name.Owned, text(name.Why)})
+		}
+		options = append(options, s.Bus.Options...)
+	}
+	p["Names"], p["Options"] = dbus.MakeVariant(names), dbus.MakeVariant(options)
+	return p
+}
+
+func listenerProperties(s control.Status) []listenerProperty {
+	all := []listenerProperty{}
+	for _, l := range s.Listeners {
+		all = append(all, listenerProperty{text(l.Address), l.UDP, l.TCP, text(l.Error)})
+	}
+	return all
+}
+
+func routeProperties(s control.Status) []routeProperty {
+	all := []routeProperty{}
+	add := func(domain, source string, local, inForce bool, servers []string) {
+		r := routeProperty{Domain: domain, Kind: "ask", Source: text(source), Servers: []string{}, InForce: inForce}
+		if local {
+			r.Kind = "local"
+		}
+		for _, server := range servers {
+			r.Servers = append(r.Servers, text(server))
+		}
+		all = append(all, r)
+	}
+	for _, route := range s.Routes {
+		var servers []string
+		for _, server := range route.Servers {
+			servers = append(servers, server.Address)
+		}
+		add(route.Domain, route.Source, route.Local, true, servers)
+	}
+	for _, lost := range s.Overridden {
+		add(lost.Domain, lost.Source, lost.Local, false, lost.Servers)
+	}
+	return all
+}
+
+// upstreamProperties are the servers of the routes, each once, and what was counted of them.
+func upstreamProperties(s control.Status) (all []upstreamProperty, statistics map[string]map[string]uint64) {
+	all, statistics = []upstreamProperty{}, map[string]map[string]uint64{}
+	seen := map[string]bool{}
+	for _, route := range s.Routes {
+		for _, server := range route.Servers {
+			if seen[server.Address] {
+				continue
+			}
+			seen[server.Address] = true
+			all = append(all, upstreamProperty{text(server.Address), server.State, microseconds(server.Since), text(server.Error)})
+			statistics[text(server.Address)] = map[string]uint64{
+				"queries": server.Queries, "failures": server.Failures, "refusals": server.Refusals, "nxdomain": server.NXDomain,
+				"retries": server.Retries, "rtt-microseconds": uint64(server.RTT.Microseconds()),
+			}
+		}
+	}
+	return all, statistics
+}
+
+// text is s as D-Bus lets a string be (D-Bus Specification, "Basic types"). Of any other godbus sends nothing of the message, and
+// what a file, an interface or a certificate is called may be any octets.
+func text(s string) string { return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", "?"), "?") }
+
+func eachText(list []string) []string {
+	all := []string{}
+	for _, s := range list {
+		all = append(all, text(s))
+	}
+	return all
+}
+
+func microseconds(t time.Time) uint64 {
+	if t.IsZero() {
+		return 0
+	}
+	return uint64(t.UnixMicro())
 }

@@ -16,8 +16,6 @@ type queue struct {
 	arrivals arrivals
 }
 
-func newQueue() *queue { return &queue{calls: make(chan *dbus.Message, maxCalls)} }
-
 // take is called by godbus for each message that comes in, before it does anything about it. It does nothing about messages of
 // a type that it does not know.
 func (q *queue) take(m *dbus.Message) {
@@ -29,9 +27,13 @@ func (q *queue) take(m *dbus.Message) {
 		m.Type = 0
 		return
 	default:
-		if name := r.arrival(); name != "" {
-			m.Type = 0
-			q.meet(name)
+		name := r.arrival()
+		if name == "" {
+			return
+		}
+		m.Type = 0
+		if conn := q.conn.Load(); conn != nil {
+			q.arrivals.ask(conn, name)
 		}
 		return
 	}
@@ -43,14 +45,7 @@ func (q *queue) take(m *dbus.Message) {
 	default:
 	}
 	if conn := q.conn.Load(); conn != nil {
-		replyError(conn, &call, dbus.NewError(errorLimits, []any{"too many calls wait to be answered"}))
-	}
-}
-
-// meet has the bus asked at once who has arrived.
-func (q *queue) meet(name string) {
-	if conn := q.conn.Load(); conn != nil {
-		q.arrivals.ask(conn, name)
+		replyError(conn, &call, fault{errorLimits, "too many calls wait to be answered"})
 	}
 }
 
@@ -71,7 +66,6 @@ func (r request) arrival() string {
 	return ""
 }
 
-// The names of errors.
 const (
 	errorArguments = "org.freedesktop.DBus.Error.InvalidArgs"
 	errorMethod    = "org.freedesktop.DBus.Error.UnknownMethod"
@@ -89,28 +83,24 @@ func wantsReply(call *dbus.Message) bool {
 
 // reply answers a call, unless its caller wants none.
 func reply(conn *dbus.Conn, call *dbus.Message, body ...any) {
-	send(conn, call, dbus.TypeMethodReply, nil, body)
+	send(conn, call, &dbus.Message{Type: dbus.TypeMethodReply, Headers: map[dbus.HeaderField]dbus.Variant{}, Body: body})
 }
 
-func replyError(conn *dbus.Conn, call *dbus.Message, err *dbus.Error) {
-	send(conn, call, dbus.TypeError, map[dbus.HeaderField]dbus.Variant{dbus.FieldErrorName: dbus.MakeVariant(err.Name)}, err.Body)
+func replyError(conn *dbus.Conn, call *dbus.Message, f fault) {
+	headers := map[dbus.HeaderField]dbus.Variant{dbus.FieldErrorName: dbus.MakeVariant(f.name)}
+	send(conn, call, &dbus.Message{Type: dbus.TypeError, Headers: headers, Body: []any{f.text}})
 }
 
-func send(conn *dbus.Conn, call *dbus.Message, kind dbus.Type, headers map[dbus.HeaderField]dbus.Variant, body []any) {
+func send(conn *dbus.Conn, call, m *dbus.Message) {
 	if !wantsReply(call) {
 		return
 	}
-	m := &dbus.Message{Type: kind, Headers: map[dbus.HeaderField]dbus.Variant{
-		dbus.FieldReplySerial: dbus.MakeVariant(call.Serial()),
-	}, Body: body}
-	for field, value := range headers {
-		m.Headers[field] = value
-	}
+	m.Headers[dbus.FieldReplySerial] = dbus.MakeVariant(call.Serial())
 	if sender, ok := call.Headers[dbus.FieldSender]; ok {
 		m.Headers[dbus.FieldDestination] = sender
 	}
-	if len(body) > 0 {
-		m.Headers[dbus.FieldSignature] = dbus.MakeVariant(dbus.SignatureOf(body...))
+	if len(m.Body) > 0 {
+		m.Headers[dbus.FieldSignature] = dbus.MakeVariant(dbus.SignatureOf(m.Body...))
 	}
 	conn.Send(m, nil) // one whose caller or whose bus has gone is lost, as it must be
 }

@@ -71,7 +71,7 @@ const maxSaved = 1 << 20
 
 // Save writes the state to path, whole, or removes the file where there is nothing to keep.
 func (s State) Save(path string) error {
-	if s.isZero() {
+	if s.Same(State{}) {
 		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("forgetting what was set over D-Bus: %w", err)
 		}
@@ -93,8 +93,6 @@ func (s State) Save(path string) error {
 	}
 	return nil
 }
-
-func (s State) isZero() bool { return len(s.Rules) == 0 && s.Options == dnsmasqconf.Options{} }
 
 // Same reports whether the same names go the same ways; who said so, and when, counts for nothing.
 func (s State) Same(other State) bool {

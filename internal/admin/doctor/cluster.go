@@ -45,14 +45,11 @@ func (s Snapshot) unsynced() []Finding {
 	if r.Error != "" {
 		what += ": " + r.Error
 	}
-	var details []string
-	for _, right := range r.MissingRights {
-		details = append(details, "denied: "+right)
-	}
+	details := deniedRights(r.MissingRights)
 	fix := "see whether it can be reached from this node"
 	switch {
 	case len(r.MissingRights) > 0:
-		fix = "kubectl apply -f contrib/cluster-role.yaml, and bind it"
+		fix = bindRole
 	case r.Kubeconfig != "":
 		fix += ", and " + r.Kubeconfig
 	}
@@ -92,11 +89,7 @@ func (s Snapshot) apiServer() []Finding {
 	case a.Err == nil && len(a.Missing) == 0:
 		return fine("the Kubernetes API answers (%s), and grants what is needed", a.Server)
 	case a.Err == nil:
-		var details []string
-		for _, right := range a.Missing {
-			details = append(details, "denied: "+right)
-		}
-		return []Finding{warn("the Kubernetes API denies what is asked of it", "kubectl apply -f contrib/cluster-role.yaml, and bind it", details...)}
+		return []Finding{warn("the Kubernetes API denies what is asked of it", bindRole, deniedRights(a.Missing)...)}
 	case errors.Is(a.Err, nodeconfig.ErrPlugin):
 		return fine("the rights at the Kubernetes API are not checked: %v", nodeconfig.ErrPlugin)
 	case a.CertErr != nil && errors.Is(a.Err, nodeconfig.ErrRefused): // certificate says why
@@ -107,6 +100,15 @@ func (s Snapshot) apiServer() []Finding {
 		return []Finding{fail(fmt.Sprintf("the certificate of the Kubernetes API has ended at %s, and here it is %s", date(invalid.Cert.NotAfter), date(s.Now)), "set the clock, where that is wrong; else the control plane's certificate has to be renewed")}
 	}
 	return []Finding{warn("the Kubernetes API cannot be asked from here: "+firstLine(a.Err.Error()), "see whether it can be reached from this node; what is known is answered meanwhile")}
+}
+
+const bindRole = "kubectl apply -f contrib/cluster-role.yaml, and bind it"
+
+func deniedRights(rights []string) (details []string) {
+	for _, right := range rights {
+		details = append(details, "denied: "+right)
+	}
+	return details
 }
 
 func date(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }

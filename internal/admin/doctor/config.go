@@ -1,10 +1,12 @@
 package doctor
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
 
@@ -12,9 +14,11 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 	"github.com/node-dns/node-dns/internal/hostdns"
+	"github.com/node-dns/node-dns/internal/kube/cluster"
 	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/policy"
+	"github.com/node-dns/node-dns/internal/upstream"
 )
 
 // CheckConfig reads the configuration as the daemon would, and asks the API server, where that is asked at all, which rights are
@@ -22,7 +26,7 @@ import (
 func CheckConfig(ctx context.Context, root string, paths nodeconfig.Paths) control.ConfigCheck {
 	config, err := nodeconfig.Load(paths)
 	files, filesErr := dnsmasqconf.Load(dnsmasqconf.DefaultPaths(root))
-	ctx, cancel := context.WithTimeout(ctx, apiPatience)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	net, netErr := netstate.Read(ctx)
 	check := control.ConfigCheck{APIVersion: control.APIVersion, Kind: "ConfigCheck", Files: []control.ConfigFile{}, Notes: []string{}, MissingRights: []string{}}
@@ -119,4 +123,82 @@ func addRights(ctx context.Context, check *control.ConfigCheck, root string, con
 	case rights.Kubeconfig != "" && len(rights.Missing) == 0:
 		check.Notes = append(check.Notes, rights.Kubeconfig+": the Kubernetes API grants all rights that are needed")
 	}
+}
+
+// named is all that names nameservers by a file.
+type named struct {
+	config   nodeconfig.Config
+	dnsmasq  dnsmasqconf.Config
+	net      netstate.State
+	path     string // of the hook's file, as it is shown
+	handover []byte // what that says
+}
+
+// looping are sentences about the nameservers that are this node, whoever names them: the daemon leaves them out.
+func (n named) looping() []string {
+	listen := policy.Listeners(n.config, n.dnsmasq, n.net)
+	isOurs := func(server nameserver.Server) bool { return server.Plain() && slices.Contains(listen, server.Addr) }
+	var found []string
+	add := func(where, what string) { found = append(found, where+": "+what+" is this node; ignored (would loop)") }
+	keys := func(key string, servers []nameserver.Server) {
+		for _, server := range servers {
+			if source := n.config.Sources[key]; isOurs(server) {
+				add(fmt.Sprintf("%s:%d", source.File, source.Line), server.String())
+			}
+		}
+	}
+	keys("upstreams", n.config.Upstreams)
+	keys("dnsNameservers", n.config.DNSNameservers)
+	for _, route := range n.config.Routes {
+		keys("routes", route.Servers)
+	}
+	for _, server := range n.dnsmasq.Servers {
+		if server.Kind == dnsmasqconf.Ask && isOurs(server.Server) {
+			add(server.Place.String(), "server="+server.Rule.String())
+		}
+	}
+	number := 0
+	for line := range bytes.Lines(n.handover) {
+		number++
+		set, _ := upstream.ParseDnsmasqConf(line) // a line that is wrong names nobody
+		for _, server := range set.Servers {
+			if isOurs(server) {
+				add(fmt.Sprintf("%s:%d", n.path, number), "server="+server.Dnsmasq())
+			}
+		}
+	}
+	return found
+}
+
+// Rights says what the configuration asks of the Kubernetes API.
+type Rights struct {
+	Kubeconfig string   // "": the API is not watched
+	Missing    []string // what the API server would deny, as `kubectl auth can-i` takes it
+}
+
+// CheckRights asks the API server which rights a daemon below root would lack. The error says why the server cannot be asked.
+// Root asks with what nodeconfig.RootsKubeconfig lets it use, and so runs no plugin.
+func CheckRights(ctx context.Context, root string, config nodeconfig.Config) (Rights, error) {
+	paths := nodeconfig.DefaultPaths(root)
+	usual := paths.Kubeconfig
+	if _, err := os.Stat(usual); errors.Is(err, os.ErrNotExist) {
+		usual = ""
+	}
+	hostname, _ := os.Hostname() // a host without a name has an empty one
+	api := policy.NewAPI(config, usual, hostname)
+	if api == (policy.API{}) {
+		return Rights{}, nil
+	}
+	rights := Rights{Kubeconfig: nodeconfig.FindKubeconfig(paths, api.Original).Use}
+	contents, err := nodeconfig.RootsKubeconfig(paths, rights.Kubeconfig)
+	if err != nil {
+		return rights, err
+	}
+	missing, err := cluster.MissingRights(ctx, cluster.Config{
+		Kubeconfig: rights.Kubeconfig, Contents: contents, Features: api.Features, NodeName: api.Node,
+	})
+	for _, right := range missing {
+		rights.Missing = append(rights.Missing, right.String())
+	}
+	return rights, err
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
-// Units.
 const (
 	daemonUnit     = "node-dns.service"
 	applyPath      = "node-dns-apply.path"
@@ -56,7 +55,6 @@ func (s Snapshot) running() []Finding {
 	return all
 }
 
-// faults are those of all configuration files.
 func (s Snapshot) faults() error { return errors.Join(s.Host.State.ConfigErr, s.Host.DnsmasqErr) }
 
 // notRunning says why, by what systemd knows of the unit.

@@ -7,8 +7,11 @@ package doctor
 
 import (
 	"fmt"
+	"io"
+	"strings"
 
 	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
 
 // Level says how a Finding is meant.
@@ -86,22 +89,18 @@ func Diagnose(s Snapshot) Report {
 	for _, c := range checks() {
 		for _, f := range c.judge(s) {
 			f.Check = c.name
-			r.add(f)
+			r.Findings = append(r.Findings, f)
+			switch f.Level {
+			case OK:
+				r.OK++
+			case Warn:
+				r.Warnings++
+			default:
+				r.Failures++
+			}
 		}
 	}
 	return r
-}
-
-func (r *Report) add(f Finding) {
-	r.Findings = append(r.Findings, f)
-	switch f.Level {
-	case OK:
-		r.OK++
-	case Warn:
-		r.Warnings++
-	default:
-		r.Failures++
-	}
 }
 
 func fine(format string, args ...any) []Finding {
@@ -122,4 +121,36 @@ func orFine(found []Finding, format string, args ...any) []Finding {
 		return found
 	}
 	return fine(format, args...)
+}
+
+// WriteText prints the report for people, the counts in its last line.
+func (r Report) WriteText(w io.Writer) error {
+	r = termtext.All(r) // Details have one line each
+	var out strings.Builder
+	for _, f := range r.Findings {
+		fmt.Fprintf(&out, "%-7s%s\n", f.Level.word(), f.What)
+		for _, line := range f.Details {
+			fmt.Fprintf(&out, "         %s\n", line)
+		}
+		if f.Fix != "" {
+			fmt.Fprintf(&out, "       -> %s\n", f.Fix)
+		}
+	}
+	fmt.Fprintf(&out, "%s, %s, %d ok. Nothing was changed.\n", count(r.Failures, "problem"), count(r.Warnings, "warning"), r.OK)
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+func (l Level) word() string {
+	if l == Fail {
+		return "[FAIL]"
+	}
+	return "[" + string(l) + "]"
+}
+
+func count(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
 }

@@ -82,7 +82,7 @@ func well(t *testing.T, changes ...func(*Snapshot)) Snapshot {
 		NSSwitch:    text("passwd: files\nhosts: files dns myhostname # as ever\n"),
 		Kubelet:     Kubelet{Configured: true, Path: "/etc/origin/node/resolv.conf", Source: "resolvConf /var/lib/kubelet/config.yaml:9", File: text("nameserver 192.0.2.53\n")},
 		Upstreams:   []Probe{{Server: "192.0.2.53:53", Domains: []string{"."}, EDNS: quick, TCP: quick, Large: large}},
-		API:         API{Kubeconfig: "/etc/node-dns/kubeconfig", Server: "https://10.0.0.1:6443", NotBefore: epoch.AddDate(0, -6, 0), NotAfter: epoch.AddDate(0, 6, 0)},
+		API:         API{Rights: Rights{Kubeconfig: "/etc/node-dns/kubeconfig"}, Server: "https://10.0.0.1:6443", NotBefore: epoch.AddDate(0, -6, 0), NotAfter: epoch.AddDate(0, 6, 0)},
 		Clock:       Clock{Known: true, BuiltAt: epoch.AddDate(0, -1, 0)},
 		Storage:     []Storage{{Path: "/var/lib/node-dns", Exists: true, Owner: "root", Want: "root", Free: 1 << 30, Inodes: 1000, Mode: 0o755}},
 		Descriptors: 65536,
@@ -305,7 +305,7 @@ var rows = []checkRow{
 	{"resolv.conf", "a user's", func(s *Snapshot) { s.ResolvConf.UID = 1000 }, Warn, "the user's 1000|chown root:root"},
 	{"resolv.conf", "of another label", func(s *Snapshot) { s.ResolvConf.Label = "system_u:object_r:etc_t:s0" }, Fail, "label etc_t, not net_conf_t|restorecon"},
 	{"resolv.conf", "without a label, where that means nothing", func(s *Snapshot) { s.ResolvConf.Label, s.SELinux = "", SELinux{} }, OK, "regular file, ours"},
-	{"resolv.conf", "immutable", func(s *Snapshot) { s.ResolvConf.Immutable = true }, Warn, "chattr -i"},
+	{"resolv.conf", "immutable", func(s *Snapshot) { s.Host.Fixed = true }, Warn, "chattr -i"},
 	{"resolv.conf", "read-only", func(s *Snapshot) { s.ResolvConf.ReadOnly = true }, Warn, "mounted read-only"},
 	{"resolv.conf", "without a nameserver", func(s *Snapshot) { s.Host.State.ResolvConf = text("search a\n") }, Fail, "names no nameserver"},
 	{"resolv.conf", "names a node whose node-dns is down", func(s *Snapshot) {
@@ -347,7 +347,7 @@ var rows = []checkRow{
 		s.Host.Files["/etc/resolvconf.conf"] = text("resolv_conf=/run/resolvconf/resolv.conf\n")
 	}, OK, "nothing else"},
 	{"writers", "one that was found here", func(s *Snapshot) {
-		s.Writers = []Writer{{What: "netconfig writes it", Fix: "do not", Evidence: []string{"seen"}}}
+		s.Writers = []Finding{warn("netconfig writes it", "do not", "seen")}
 	}, Warn, "netconfig writes it|seen|do not"},
 	{"writers", "systemd-resolved is judged elsewhere", func(s *Snapshot) {
 		s.Host.Units = map[string]migrate.Unit{resolvedUnit: {Load: "loaded", Active: "active", File: "enabled"}}

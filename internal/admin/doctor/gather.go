@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,7 +21,7 @@ import (
 )
 
 const (
-	// patience is how long one matter may take to look at: the daemon, systemd, NetworkManager. They answer within
+	// patience is how long one matter may take to look at: the daemon, the API server, a program. They answer within
 	// milliseconds, or, stopped or stuck, never.
 	patience = 3 * time.Second
 	// systemPatience is how long systemd and NetworkManager may take: a missed deadline is retried before it is reported.
@@ -31,25 +30,18 @@ const (
 	upstreamPatience = 2 * time.Second
 )
 
-// Look says what is to be looked at.
-type Look struct {
-	Root    string // "/": the host itself; else a tree of files, and the daemon that serves it
-	Version string // of this program
-}
-
 // gathering fills a Snapshot from several goroutines.
 type gathering struct {
-	Look
-	mu sync.Mutex // guards what the parts write together
-	s  Snapshot
+	root, version string
+	mu            sync.Mutex // guards what the parts write together
+	s             Snapshot
 }
 
-// Gather looks at everything, and changes nothing. It takes no longer than some seconds, whatever hangs, and returns what could
-// be seen by then.
-func Gather(ctx context.Context, look Look) Snapshot {
-	g := &gathering{Look: look}
-	g.Root = filepath.Join("/", look.Root)
-	g.s.Live, g.s.Now = g.Root == "/", time.Now()
+// Gather looks at everything below root, and changes nothing. Other roots than "/" are a tree of files, and the daemon that serves
+// it. version is this program's. It takes no longer than some seconds, whatever hangs, and returns what could be seen by then.
+func Gather(ctx context.Context, root, version string) Snapshot {
+	g := &gathering{root: filepath.Join("/", root), version: version}
+	g.s.Live, g.s.Now = g.root == "/", time.Now()
 	g.each(ctx, g.survey, g.daemon, g.units, g.files, g.host, g.builds)
 	g.ports() // which reads the whole Snapshot
 	g.each(ctx, g.kubelet, g.process, g.selinux, g.commands, g.upstreams, g.api)
@@ -66,7 +58,6 @@ func (g *gathering) each(ctx context.Context, parts ...func(context.Context)) {
 	all.Wait()
 }
 
-// unseen notes what could not be looked at.
 func (g *gathering) unseen(format string, args ...any) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -77,7 +68,7 @@ func (g *gathering) survey(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, systemPatience)
 	defer cancel()
 	var err error
-	if g.s.Host, err = migrate.Survey(ctx, g.Root); err != nil && hasSystemd() {
+	if g.s.Host, err = migrate.Survey(ctx, g.root); err != nil && hasSystemd() {
 		g.unseen("%v", err)
 	}
 	for _, problem := range g.s.Host.State.Problems {
@@ -96,7 +87,7 @@ func (g *gathering) survey(ctx context.Context) {
 func (g *gathering) daemon(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	status, err := control.FetchStatus(ctx, control.SocketPath(g.Root))
+	status, err := control.FetchStatus(ctx, control.SocketPath(g.root))
 	if err != nil {
 		g.s.StatusErr = err
 		return
@@ -138,11 +129,11 @@ func (g *gathering) units(ctx context.Context) {
 func (g *gathering) files(context.Context) {
 	g.s.ResolvConf = g.resolv()
 	g.s.Hooks, g.s.OldHooks = g.programs(hookName), g.programs(oldHookName)
-	g.s.NSSwitch = hostdns.ReadFile(g.Root, g.at("/etc/nsswitch.conf"))
-	g.s.Groups = hostdns.ReadFile(g.Root, g.at("/etc/group"))
-	g.s.NMConf, g.s.NMConfErr = nm.ReadConf(g.Root, "/run/NetworkManager/conf.d/90-node-dns.conf")
+	g.s.NSSwitch = hostdns.ReadFile(g.root, g.at("/etc/nsswitch.conf"))
+	g.s.Groups = hostdns.ReadFile(g.root, g.at("/etc/group"))
+	g.s.NMConf, g.s.NMConfErr = nm.ReadConf(g.root, "/run/NetworkManager/conf.d/90-node-dns.conf")
 	g.s.Storage = g.storage()
-	journal, err := migrate.ReadJournal(g.Root)
+	journal, err := migrate.ReadJournal(g.root)
 	if err != nil {
 		g.unseen("%v", err)
 	}
@@ -150,7 +141,7 @@ func (g *gathering) files(context.Context) {
 	g.s.Writers = append(g.netconfig(), g.clients()...)
 }
 
-func (g *gathering) at(path string) string { return filepath.Join(g.Root, path) }
+func (g *gathering) at(path string) string { return filepath.Join(g.root, path) }
 
 // programs are the hooks of one name, the one that counts first.
 func (g *gathering) programs(name string) []Program {
@@ -184,7 +175,7 @@ func (g *gathering) kubelet(context.Context) {
 		}
 		k.DNS = append(k.DNS, addr)
 	}
-	if p, ok := procfs.Host(g.Root, "kubelet"); ok {
+	if p, ok := procfs.Host(g.root, "kubelet"); ok {
 		k.Configured = true
 		g.hear(&k, p)
 	}
@@ -192,7 +183,7 @@ func (g *gathering) kubelet(context.Context) {
 		k.Path = g.at(resolvConf)
 	}
 	if k.Path != "" {
-		k.File = hostdns.ReadNamed(g.Root, k.Path)
+		k.File = hostdns.ReadNamed(g.root, k.Path)
 		k.Path = g.shown(k.Path)
 	}
 	g.s.Kubelet = k
@@ -200,7 +191,7 @@ func (g *gathering) kubelet(context.Context) {
 
 // hear has the kubelet that runs say what it was told, by its command line and the files that this names.
 func (g *gathering) hear(k *Kubelet, p procfs.Process) {
-	files := searchlist.FilesOf(g.Root, p)
+	files := searchlist.FilesOf(g.root, p)
 	says := files.Load()
 	told := searchlist.ToldBy(p.PID, searchlist.FlagsOf(p), files, says)
 	if told.DNSBy != "" {
@@ -230,7 +221,7 @@ func (g *gathering) hear(k *Kubelet, p procfs.Process) {
 
 // ports looks for the holders of the ports other than 53 at which node-dns listens, or would.
 func (g *gathering) ports() {
-	if !g.Live() {
+	if !g.s.Live {
 		return
 	}
 	var ports []uint16
@@ -247,9 +238,6 @@ func (g *gathering) ports() {
 	g.s.Host.Holders = append(g.s.Host.Holders, more...)
 }
 
-// Live reports whether it is the host itself.
-func (g *gathering) Live() bool { return g.Root == "/" }
-
 func (g *gathering) isFile(path string) bool {
 	_, err := os.Lstat(g.at(path))
 	return err == nil
@@ -257,11 +245,8 @@ func (g *gathering) isFile(path string) bool {
 
 // shown is a path as the host has it.
 func (g *gathering) shown(path string) string {
-	if rel, err := filepath.Rel(g.Root, path); err == nil && !strings.HasPrefix(rel, "..") {
+	if rel, err := filepath.Rel(g.root, path); err == nil && !strings.HasPrefix(rel, "..") {
 		return "/" + rel
 	}
 	return path
 }
-
-// modeOf are permission bits alone.
-func modeOf(info fs.FileInfo) fs.FileMode { return info.Mode().Perm() }

@@ -3,17 +3,23 @@ package doctor
 import (
 	"context"
 	"debug/buildinfo"
+	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"os/user"
 	"runtime/debug"
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/sys/atomicfile"
+	"github.com/node-dns/node-dns/internal/sys/dbusconn"
+	"github.com/node-dns/node-dns/internal/sys/procfs"
 )
 
 // host asks the kernel for what is not of the network.
@@ -22,7 +28,7 @@ func (g *gathering) host(context.Context) {
 	if unix.Uname(&name) == nil {
 		g.s.Kernel = unix.ByteSliceToString(name.Release[:])
 	}
-	if !g.Live() {
+	if !g.s.Live {
 		return
 	}
 	var timex unix.Timex
@@ -33,12 +39,11 @@ func (g *gathering) host(context.Context) {
 
 // builds says which programs are here.
 func (g *gathering) builds(context.Context) {
-	g.s.Program = Build{Version: g.Version}
+	g.s.Program = Build{Version: g.version}
 	if info, ok := debug.ReadBuildInfo(); ok {
-		g.s.Program.read(info)
+		g.s.Program.Commit = commit(info)
 	}
 	if path, err := os.Executable(); err == nil {
-		g.s.Program.Path = path
 		if info, err := os.Stat(path); err == nil {
 			g.s.Clock.BuiltAt = info.ModTime()
 		}
@@ -49,20 +54,16 @@ func (g *gathering) builds(context.Context) {
 		g.s.Hook.Err = err
 		return
 	}
-	g.s.Hook.read(info)
+	g.s.Hook.Commit = commit(info)
 }
 
-// read takes over what the go command notes in a program.
-func (b *Build) read(info *debug.BuildInfo) {
-	b.GoVersion = info.GoVersion
+func commit(info *debug.BuildInfo) string {
 	for _, setting := range info.Settings {
-		switch setting.Key {
-		case "vcs.revision":
-			b.Commit = setting.Value
-		case "vcs.modified":
-			b.Modified = setting.Value == "true"
+		if setting.Key == "vcs.revision" {
+			return setting.Value
 		}
 	}
+	return ""
 }
 
 // resolv looks at what /etc/resolv.conf leads to.
@@ -72,24 +73,16 @@ func (g *gathering) resolv() Resolv {
 	if err != nil {
 		return Resolv{}
 	}
-	r := Resolv{Kind: "regular", Mode: modeOf(info), UID: uidOf(info)}
+	r := Resolv{Kind: "regular", Mode: info.Mode().Perm(), UID: uidOf(info)}
 	if !info.Mode().IsRegular() {
 		r.Kind = info.Mode().Type().String()
 	}
 	if label, err := atomicfile.Label(path); err == nil {
 		r.Label = label
 	}
-	var stat unix.Statx_t
-	if unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW, 0, &stat) == nil {
-		r.Immutable = stat.Attributes&unix.STATX_ATTR_IMMUTABLE != 0
-	}
-	r.ReadOnly = isReadOnly(path)
-	return r
-}
-
-func isReadOnly(path string) bool {
 	var stat unix.Statfs_t
-	return unix.Statfs(path, &stat) == nil && stat.Flags&unix.ST_RDONLY != 0
+	r.ReadOnly = unix.Statfs(path, &stat) == nil && stat.Flags&unix.ST_RDONLY != 0
+	return r
 }
 
 func uidOf(info fs.FileInfo) uint32 {
@@ -103,7 +96,7 @@ func uidOf(info fs.FileInfo) uint32 {
 func (g *gathering) storage() []Storage {
 	all := []Storage{{Path: "/var/lib/node-dns", Want: "root"}, {Path: "/var/cache/node-dns", Want: "node-dns"}, {Path: "/run/node-dns", Want: "node-dns"}, {Path: "/etc"}}
 	for i := range all {
-		if !g.Live() || !hasSystemd() { // whose a daemon without its unit is, is not known
+		if !g.s.Live || !hasSystemd() { // whose a daemon without its unit is, is not known
 			all[i].Want = ""
 		}
 		all[i].look(g.at(all[i].Path))
@@ -123,7 +116,7 @@ func (d *Storage) look(path string) {
 		d.Err = err
 		return
 	}
-	d.Exists, d.Mode, d.Owner = true, modeOf(info), strconv.Itoa(int(uidOf(info)))
+	d.Exists, d.Mode, d.Owner = true, info.Mode().Perm(), strconv.Itoa(int(uidOf(info)))
 	if owner, err := user.LookupId(d.Owner); err == nil {
 		d.Owner = owner.Username
 	}
@@ -136,5 +129,139 @@ func (d *Storage) look(path string) {
 	d.Free, d.Inodes, d.NoInodes = stat.Bavail*uint64(stat.Bsize), stat.Ffree, stat.Files == 0
 	if strings.HasPrefix(d.Path, "/run") && d.Free > 0 {
 		d.Free = max(d.Free, littleRoom) // a file system in memory: what is there are files of some octets
+	}
+}
+
+// maxOutput bounds in octets what a program may say.
+const maxOutput = 64 << 10
+
+// output is what a program prints, without its last line end.
+func output(ctx context.Context, argv ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.WaitDelay = patience // of one whose children keep its output open
+	out, err := cmd.Output()
+	return strings.TrimSpace(string(out[:min(len(out), maxOutput)])), err
+}
+
+// clients are DHCP clients that write resolv.conf by themselves, beside NetworkManager.
+func (g *gathering) clients() []Finding {
+	var all []Finding
+	for _, p := range procfs.Named(g.root, "dhclient") {
+		if script, _ := p.Value("-sf"); strings.Contains(script, "nm-dhcp-helper") || !inHostNetwork(p) {
+			continue // NetworkManager's own (dhcp=dhclient), or a container's
+		}
+		all = append(all, warn(fmt.Sprintf("dhclient (pid %d) runs beside NetworkManager, and its dhclient-script writes /etc/resolv.conf at each renewal", p.PID),
+			"have NetworkManager look after the interface; or a hook in /etc/dhcp/dhclient-enter-hooks.d whose make_resolv_conf() does nothing"))
+	}
+	for _, p := range procfs.Named(g.root, "dhcpcd") {
+		if !inHostNetwork(p) {
+			continue
+		}
+		all = append(all, warn(fmt.Sprintf("dhcpcd (pid %d) writes /etc/resolv.conf by its hook 20-resolv.conf", p.PID),
+			"nohook resolv.conf in /etc/dhcpcd.conf; or have NetworkManager look after the interface"))
+		break // it has several processes
+	}
+	return all
+}
+
+// inHostNetwork reports whether a process is in our network namespace; where that is not to be seen it is not.
+func inHostNetwork(p procfs.Process) bool {
+	shares, known := p.SharesNetwork()
+	return shares && known
+}
+
+// netconfig is SUSE's, which writes resolv.conf wherever NETCONFIG_DNS_POLICY= is not empty.
+func (g *gathering) netconfig() []Finding {
+	const config = "/etc/sysconfig/network/config"
+	file := hostdns.ReadFile(g.root, g.at(config))
+	if !file.Exists || !g.isFile("/sbin/netconfig") && !g.isFile("/usr/sbin/netconfig") {
+		return nil
+	}
+	policy := "auto"
+	for line := range strings.Lines(string(file.Data)) {
+		if value, ok := strings.CutPrefix(strings.TrimSpace(line), "NETCONFIG_DNS_POLICY="); ok {
+			policy = strings.Trim(value, `"'`)
+		}
+	}
+	if policy == "" {
+		return nil
+	}
+	return []Finding{warn("netconfig writes /etc/resolv.conf (NETCONFIG_DNS_POLICY="+policy+" in "+config+")", `NETCONFIG_DNS_POLICY="" in `+config)}
+}
+
+// daemonPID is the number of the daemon's process on this host; false: it is in a container, or has ended by now.
+func (g *gathering) daemonPID() (int, bool) {
+	if g.s.Status == nil {
+		return 0, false
+	}
+	pid := g.s.Status.PID
+	comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+	return pid, err == nil && strings.TrimSpace(string(comm)) == "node-dns"
+}
+
+func (g *gathering) process(context.Context) {
+	pid, ok := g.daemonPID()
+	if !ok {
+		return
+	}
+	proc := fmt.Sprintf("/proc/%d/", pid)
+	limits, _ := os.ReadFile(proc + "limits") // it has just ended
+	g.s.Descriptors = openFiles(string(limits))
+	exe, _ := os.Readlink(proc + "exe") // only root sees it
+	g.s.Replaced = strings.HasSuffix(exe, " (deleted)")
+}
+
+// openFiles is the hard limit of proc_pid_limits(5), to which Go raises the soft one by itself.
+func openFiles(limits string) uint64 {
+	for line := range strings.Lines(limits) {
+		rest, ok := strings.CutPrefix(line, "Max open files")
+		fields := strings.Fields(rest)
+		if !ok || len(fields) < 2 {
+			continue
+		}
+		n, _ := strconv.ParseUint(fields[1], 10, 64) // 0: unlimited
+		return n
+	}
+	return 0
+}
+
+// spawnFailed is systemd's message id for a command that it could not run (SD_MESSAGE_SPAWN_FAILED of sd-messages.h).
+const spawnFailed = "641257651c1b4ec9a8624d7a40a9e1e7"
+
+// commands asks systemd which commands of our units it could not run.
+func (g *gathering) commands(ctx context.Context) {
+	if !g.s.Live || !hasSystemd() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, systemPatience)
+	defer cancel()
+	var earliest time.Time // what happened before is over
+	for _, unit := range []string{daemonUnit, applyUnit} {
+		what := "which commands of " + unit + " could not be run"
+		var ran []dbusconn.Command
+		var began time.Time
+		err := dbusconn.Retry(ctx, patience, 0, func(ctx context.Context) error {
+			manager, err := dbusconn.ManagerOnBus(ctx)
+			if err != nil {
+				return err
+			}
+			defer manager.Close()
+			ran, began, err = manager.Commands(ctx, unit)
+			return err
+		})
+		if err != nil {
+			g.unseen("%s: %v", what, err)
+			return
+		}
+		if began.IsZero() { // systemd may have forgotten a unit that is stopped
+			began = g.s.Now.Add(-lately)
+		}
+		if began.Before(earliest) { // the run of a request before the daemon was started again
+			began = earliest
+		}
+		earliest = began
+		// What others than root log with this id is not systemd's.
+		entries := g.journal(ctx, what, []string{"MESSAGE", "EXECUTABLE"}, since(began), "MESSAGE_ID="+spawnFailed, "_UID=0", "UNIT="+unit)
+		g.s.Skipped = append(g.s.Skipped, skipped(unit, began, ran, entries)...)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,15 +37,15 @@ var labelled = []string{
 
 // selinux asks the kernel, libselinux and the audit records.
 func (g *gathering) selinux(ctx context.Context) {
-	if !g.Live() {
+	if !g.s.Live {
 		return
 	}
 	s := &g.s.SELinux
-	s.Mode, s.Config, s.InKernel = selinux.Find(g.Root).Mode(), selinux.ReadConfig(g.Root), selinux.IsInKernel(g.Root)
+	s.Mode, s.Config, s.InKernel = selinux.Find(g.root).Mode(), selinux.ReadConfig(g.root), selinux.IsInKernel(g.root)
 	if !s.Mode.IsOn() {
 		return
 	}
-	s.HasModule = selinux.HasModule(g.Root, s.Config.Policy, policyModule)
+	s.HasModule = selinux.HasModule(g.root, s.Config.Policy, policyModule)
 	s.Daemon = g.domainOfDaemon()
 	g.each(ctx, g.labels, g.denials, g.hookDomains)
 }
@@ -52,7 +53,7 @@ func (g *gathering) selinux(ctx context.Context) {
 // domainOfDaemon asks the kernel, or, if the daemon is in a container, the daemon. "": it does not run, or is too old.
 func (g *gathering) domainOfDaemon() string {
 	if pid, ok := g.daemonPID(); ok {
-		return selinux.TypeOf(selinux.ContextOf(g.Root, pid))
+		return selinux.TypeOf(selinux.ContextOf(g.root, pid))
 	}
 	if g.s.Status == nil || g.s.Status.SELinux == nil {
 		return ""
@@ -92,20 +93,10 @@ func withStderr(err error) error {
 // parseRelabels reads what `restorecon -n -v` prints: "Would relabel PATH from CONTEXT to CONTEXT" (restorecon(8)). A path
 // may have spaces, a context has none.
 func parseRelabels(text string) []Mislabelled {
+	line := regexp.MustCompile(`(?m)^Would relabel (.*) from (.*) to (.*)$`)
 	var all []Mislabelled
-	for line := range strings.Lines(text) {
-		rest, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "Would relabel ")
-		to := strings.LastIndex(rest, " to ")
-		if !ok || to < 0 {
-			continue
-		}
-		from := strings.LastIndex(rest[:to], " from ")
-		if from < 0 {
-			continue
-		}
-		all = append(all, Mislabelled{
-			Path: rest[:from], Has: orNone(selinux.TypeOf(rest[from+len(" from ") : to])), Wants: selinux.TypeOf(rest[to+len(" to "):]),
-		})
+	for _, match := range line.FindAllStringSubmatch(text, -1) {
+		all = append(all, Mislabelled{Path: match[1], Has: orNone(selinux.TypeOf(match[2])), Wants: selinux.TypeOf(match[3])})
 	}
 	return all
 }
@@ -113,10 +104,11 @@ func parseRelabels(text string) []Mislabelled {
 // denials looks for audit records where auditd writes them and in the journal, which has those of a host without auditd,
 // and of the time before it starts: as records, or where systemd-journald-audit.socket is off, as lines of the kernel's log.
 func (g *gathering) denials(ctx context.Context) {
+	const what = "denials of SELinux"
 	start := g.s.Now.Add(-lately)
 	text, err := tail(g.at(auditLog), maxAudit)
 	if err != nil && !os.IsNotExist(err) {
-		g.unseen("denials of SELinux: %v", err)
+		g.unseen("%s: %v", what, err)
 	}
 	var found []selinux.Denial
 	for line := range strings.Lines(text) {
@@ -126,11 +118,7 @@ func (g *gathering) denials(ctx context.Context) {
 	}
 	if hasSystemd() {
 		const avc, userAVC = "_AUDIT_TYPE=1400", "_AUDIT_TYPE=1107" // linux/audit.h
-		entries, err := readJournal(ctx, []string{"MESSAGE", "_AUDIT_ID"}, since(start), "_TRANSPORT=audit", avc, userAVC)
-		if err != nil {
-			g.unseen("denials of SELinux: %v", err)
-		}
-		for _, entry := range entries {
+		for _, entry := range g.journal(ctx, what, []string{"MESSAGE", "_AUDIT_ID"}, since(start), "_TRANSPORT=audit", avc, userAVC) {
 			if d, ok := selinux.ParseDenial(entry["MESSAGE"]); ok {
 				d.Time = entry.time()
 				d.Serial, _ = strconv.ParseUint(entry["_AUDIT_ID"], 10, 64) // 0: not said
@@ -138,10 +126,7 @@ func (g *gathering) denials(ctx context.Context) {
 			}
 		}
 		const notice = "PRIORITY=5" // which audit_printk_skb of the kernel uses
-		if entries, err = readJournal(ctx, []string{"MESSAGE"}, since(start), "_TRANSPORT=kernel", notice); err != nil {
-			g.unseen("denials of SELinux: %v", err)
-		}
-		for _, entry := range entries {
+		for _, entry := range g.journal(ctx, what, []string{"MESSAGE"}, since(start), "_TRANSPORT=kernel", notice) {
 			if d, ok := selinux.ParseDenial(entry["MESSAGE"]); ok {
 				found = append(found, d)
 			}
@@ -195,10 +180,8 @@ func (g *gathering) hookDomains(ctx context.Context) {
 		return
 	}
 	// A run before the last relabelling says nothing about the next one.
-	entries, err := readJournal(ctx, []string{"_SELINUX_CONTEXT", "_SYSTEMD_UNIT", "OBJECT_SYSTEMD_UNIT"}, "--boot", since(g.lastChange(hookFiles)), "_TRANSPORT=journal", "SYSLOG_IDENTIFIER="+hookIdentifier)
-	if err != nil {
-		g.unseen("the domain of the hook: %v", err)
-	}
+	entries := g.journal(ctx, "the domain of the hook", []string{"_SELINUX_CONTEXT", "_SYSTEMD_UNIT", "OBJECT_SYSTEMD_UNIT"},
+		"--boot", since(g.lastChange(hookFiles)), "_TRANSPORT=journal", "SYSLOG_IDENTIFIER="+hookIdentifier)
 	g.s.SELinux.Hooks = lastRuns(entries)
 }
 

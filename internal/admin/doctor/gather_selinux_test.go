@@ -124,7 +124,7 @@ func TestLastRuns(t *testing.T) {
 
 // TestLastChange: doctor's fix for a hook in the wrong domain, restorecon, did not clear the finding before NetworkManager's next event.
 func TestLastChange(t *testing.T) {
-	g := &gathering{Look: Look{Root: t.TempDir()}}
+	g := &gathering{root: t.TempDir()}
 	if got := g.lastChange(hookFiles); !got.Equal(time.Unix(0, 0)) {
 		t.Errorf("without any file: %v", got)
 	}

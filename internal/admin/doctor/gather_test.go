@@ -86,7 +86,7 @@ func TestGatherHangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	s := Gather(t.Context(), Look{Root: root, Version: "1.0.0"})
+	s := Gather(t.Context(), root, "1.0.0")
 	if s.Status != nil || !errors.Is(s.StatusErr, context.DeadlineExceeded) {
 		t.Errorf("%v, %v", s.Status, s.StatusErr)
 	}
@@ -129,7 +129,7 @@ func TestKubeletFlags(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			g := &gathering{Look: Look{Root: root}}
+			g := &gathering{root: root}
 			var err error
 			if g.s.Host.State.Config, err = nodeconfig.Load(nodeconfig.DefaultPaths(root)); err != nil {
 				t.Fatal(err)
@@ -173,7 +173,7 @@ func TestGatherTree(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := mtimes(t, root)
-	s := Gather(t.Context(), Look{Root: root})
+	s := Gather(t.Context(), root, "")
 	if !errors.Is(s.StatusErr, control.ErrNotRunning) {
 		t.Errorf("status: %v", s.StatusErr)
 	}

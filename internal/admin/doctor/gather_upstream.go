@@ -70,18 +70,17 @@ func (g *gathering) servers() []Probe {
 	if len(upstreams) == 0 {
 		upstreams = captured.Servers
 	}
-	for _, server := range upstreams {
-		add(".", server.String())
-	}
-	for _, route := range config.Routes {
-		for _, server := range route.Servers {
-			add(route.Domain.String(), server.String())
+	addAll := func(domain string, servers []nameserver.Server) {
+		for _, server := range servers {
+			add(domain, server.String())
 		}
+	}
+	addAll(".", upstreams)
+	for _, route := range config.Routes {
+		addAll(route.Domain.String(), route.Servers)
 	}
 	for _, route := range captured.Routes {
-		for _, server := range route.Servers {
-			add(route.Domain.String(), server.String())
-		}
+		addAll(route.Domain.String(), route.Servers)
 	}
 	return all
 }
@@ -151,7 +150,6 @@ func exchange(ctx context.Context, server nameserver.Server, network string, q d
 	}
 }
 
-// errSilent says that nothing came back in time.
 var errSilent = fmt.Errorf("no answer within %v", upstreamPatience)
 
 // plain is an error without addresses and ports, which package net's own text names twice.
@@ -166,31 +164,23 @@ func plain(err error) error {
 	return err
 }
 
-// apiPatience is how long the API server may take to say what it allows.
-const apiPatience = 3 * time.Second
-
 // api asks the API server as the daemon would.
 func (g *gathering) api(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, apiPatience)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	rights, err := CheckRights(ctx, g.Root, g.s.Host.State.Config)
-	g.s.API = API{Kubeconfig: rights.Kubeconfig, Missing: rights.Missing, Err: err}
-	if rights.Kubeconfig == "" {
+	a := &g.s.API
+	if a.Rights, a.Err = CheckRights(ctx, g.root, g.s.Host.State.Config); a.Kubeconfig == "" {
 		return
 	}
-	credentials, err := nodeconfig.ReadCredentials(nodeconfig.DefaultPaths(g.Root), rights.Kubeconfig)
-	g.s.API.Server = credentials.Server
+	credentials, err := nodeconfig.ReadCredentials(nodeconfig.DefaultPaths(g.root), a.Kubeconfig)
+	a.Server = credentials.Server
 	if err == nil && credentials.ClientCertificate != nil {
-		g.s.API.NotBefore, g.s.API.NotAfter, err = lifetime(credentials.ClientCertificate)
+		var certificate *x509.Certificate
+		if certificate, err = x509.ParseCertificate(credentials.ClientCertificate); err != nil {
+			err = fmt.Errorf("reading the client certificate: %w", err)
+		} else {
+			a.NotBefore, a.NotAfter = certificate.NotBefore, certificate.NotAfter
+		}
 	}
-	g.s.API.CertErr = err
-}
-
-// lifetime is that of a certificate in DER.
-func lifetime(der []byte) (notBefore, notAfter time.Time, err error) {
-	certificate, err := x509.ParseCertificate(der)
-	if err != nil {
-		return time.Time{}, time.Time{}, fmt.Errorf("reading the client certificate: %w", err)
-	}
-	return certificate.NotBefore, certificate.NotAfter, nil
+	a.CertErr = err
 }

@@ -3,7 +3,6 @@ package doctor
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -26,9 +25,9 @@ func (e logEntry) time() time.Time {
 // maxEntries bounds what is read of the journal: the latest.
 const maxEntries = 1000
 
-// readJournal returns the latest entries that match, oldest first, with these fields and those that begin with "__".
-// Others than root and the group systemd-journal see their own entries alone.
-func readJournal(ctx context.Context, fields []string, matches ...string) ([]logEntry, error) {
+// journal returns the latest entries that match, oldest first, with these fields and those that begin with "__". An error makes
+// what is asked for unseen. Others than root and the group systemd-journal see their own entries alone.
+func (g *gathering) journal(ctx context.Context, what string, fields []string, matches ...string) []logEntry {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "journalctl", append([]string{
@@ -37,12 +36,12 @@ func readJournal(ctx context.Context, fields []string, matches ...string) ([]log
 	cmd.WaitDelay = patience
 	out, err := cmd.Output()
 	if err != nil {
-		return nil, fmt.Errorf("reading the journal: %w", err)
+		g.unseen("%s: reading the journal: %v", what, err)
+		return nil
 	}
-	return parseJournal(string(out)), nil
+	return parseJournal(string(out))
 }
 
-// since is an argument of journalctl.
 func since(t time.Time) string { return "--since=@" + strconv.FormatInt(t.Unix(), 10) }
 
 // parseJournal reads what `journalctl --output=json` prints: an object a line. A text that is not UTF-8 is a list of
@@ -50,14 +49,14 @@ func since(t time.Time) string { return "--since=@" + strconv.FormatInt(t.Unix()
 func parseJournal(text string) []logEntry {
 	var all []logEntry
 	for line := range strings.Lines(text) {
-		var fields map[string]json.RawMessage
+		var fields map[string]any
 		if json.Unmarshal([]byte(line), &fields) != nil {
 			continue
 		}
 		entry := logEntry{}
-		for name, raw := range fields {
-			if value, ok := fieldText(raw); ok {
-				entry[name] = value
+		for name, value := range fields {
+			if text, ok := fieldText(value); ok {
+				entry[name] = text
 			}
 		}
 		all = append(all, entry)
@@ -65,26 +64,28 @@ func parseJournal(text string) []logEntry {
 	return all
 }
 
-func fieldText(raw json.RawMessage) (string, bool) {
-	var several []json.RawMessage
-	if text, ok := oneText(raw); ok || json.Unmarshal(raw, &several) != nil || len(several) == 0 {
-		return text, ok
+func fieldText(value any) (string, bool) {
+	if text, ok := oneText(value); ok {
+		return text, true
 	}
-	return oneText(several[0])
+	if several, _ := value.([]any); len(several) > 0 {
+		return oneText(several[0])
+	}
+	return "", false
 }
 
-func oneText(raw json.RawMessage) (string, bool) {
-	var text *string
-	if json.Unmarshal(raw, &text) == nil && text != nil {
-		return *text, true
+func oneText(value any) (string, bool) {
+	if text, ok := value.(string); ok {
+		return text, true
 	}
-	var numbers []uint16 // encoding/json reads a []uint8 from base64
-	if json.Unmarshal(raw, &numbers) != nil || len(numbers) == 0 {
-		return "", false
-	}
+	numbers, _ := value.([]any)
 	var octets []byte
-	for _, n := range numbers {
+	for _, number := range numbers {
+		n, _ := number.(float64)
+		if number != float64(byte(n)) {
+			return "", false
+		}
 		octets = append(octets, byte(n))
 	}
-	return string(octets), true
+	return string(octets), len(octets) > 0
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/admin/firewall"
 	"github.com/node-dns/node-dns/internal/admin/migrate"
 )
 
@@ -42,8 +43,12 @@ func checkPort(s Snapshot) []Finding {
 		case h.mine["udp"] && h.mine["tcp"]:
 			ours = append(ours, at.String())
 		case len(h.mine) > 0 || s.Status != nil:
+			why := ""
+			if says := s.listener(at).Error; says != "" {
+				why = ": " + says
+			}
 			missing := slices.DeleteFunc(slices.Clone(protocols), func(p string) bool { return h.mine[p] })
-			found = append(found, fail(fmt.Sprintf("node-dns does not listen on %s (%s)%s", at, strings.Join(missing, "+"), why(s.Status, at)), "systemctl restart node-dns"))
+			found = append(found, fail(fmt.Sprintf("node-dns does not listen on %s (%s)%s", at, strings.Join(missing, "+"), why), "systemctl restart node-dns"))
 		default:
 			free = append(free, at.String())
 		}
@@ -57,7 +62,6 @@ func checkPort(s Snapshot) []Finding {
 	return found
 }
 
-// holding is who has one address.
 type holding struct {
 	mine   map[string]bool // by protocol
 	others []migrate.Holder
@@ -66,10 +70,12 @@ type holding struct {
 
 func (s Snapshot) holding(at netip.AddrPort) holding {
 	found := holding{mine: map[string]bool{}}
+	l := s.listener(at)
+	bound := map[string]bool{"udp": l.UDP, "tcp": l.TCP}
 	for _, h := range s.Host.Holders {
 		switch {
 		case !h.Covers(at):
-		case s.isOurs(h), h.PID == 0 && s.isBound(at, h.Proto): // systemd keeps it for the daemon (socket unit, descriptor store), or we are not root
+		case s.isOurs(h), h.PID == 0 && bound[h.Proto]: // systemd keeps it for the daemon (socket unit, descriptor store), or we are not root
 			found.mine[h.Proto] = true
 		case h.PID == 0:
 			found.hidden = true
@@ -88,15 +94,14 @@ func portsByStatus(status *control.Status) []Finding {
 	var found []Finding
 	var ours []string
 	for _, l := range status.Listeners {
-		if l.Error == "" && l.UDP && l.TCP {
+		switch {
+		case l.Error == "" && l.UDP && l.TCP:
 			ours = append(ours, l.Address)
-			continue
-		}
-		if l.Spare {
+		case l.Spare:
 			found = append(found, fine("%s is left to another program", l.Address)...)
-			continue
+		default:
+			found = append(found, fail("node-dns does not listen on "+l.Address+": "+l.Error, "another program has it: ss -lunp and ss -ltnp name it"))
 		}
-		found = append(found, fail("node-dns does not listen on "+l.Address+": "+l.Error, "another program has it: ss -lunp and ss -ltnp name it"))
 	}
 	if len(ours) > 0 {
 		found = append(found, fine("%s: node-dns listens (udp+tcp)", strings.Join(ours, ", "))...)
@@ -108,26 +113,15 @@ func (s Snapshot) isOurs(h migrate.Holder) bool {
 	return h.PID != 0 && (h.Unit == daemonUnit || s.Status != nil && h.PID == s.Status.PID)
 }
 
-// isBound reports whether the daemon says that it listens there.
-func (s Snapshot) isBound(at netip.AddrPort, proto string) bool {
+// listener is what the daemon says about an address, if it says anything.
+func (s Snapshot) listener(at netip.AddrPort) (l control.Listener) {
 	if s.Status == nil {
-		return false
+		return l
 	}
-	return slices.ContainsFunc(s.Status.Listeners, func(l control.Listener) bool {
-		return l.Address == at.String() && (proto == "udp" && l.UDP || proto == "tcp" && l.TCP)
-	})
-}
-
-func why(status *control.Status, at netip.AddrPort) string {
-	if status == nil {
-		return ""
+	if i := slices.IndexFunc(s.Status.Listeners, func(l control.Listener) bool { return l.Address == at.String() }); i >= 0 {
+		l = s.Status.Listeners[i]
 	}
-	for _, l := range status.Listeners {
-		if l.Address == at.String() && l.Error != "" {
-			return ": " + l.Error
-		}
-	}
-	return ""
+	return l
 }
 
 // isSpare reports whether another program may have an address: nodeconfig.Placement.Spare.
@@ -164,4 +158,24 @@ func taken(at netip.AddrPort, others []migrate.Holder) Finding {
 		name, fix = h.Name+" of "+h.Unit, "a container or a login has started it: systemctl status "+h.Unit
 	}
 	return fail(at.String()+" is taken by "+name, fix, lines...)
+}
+
+// checkInputFilter checks whether firewalld, nftables or iptables drop DNS from clients. Other
+// checks cannot notice that: their queries arrive over loopback, which such filters accept.
+func checkInputFilter(s Snapshot) []Finding {
+	server := s.Host.Nameserver()
+	server.Listen = s.wanted()
+	var found []Finding
+	for _, f := range s.Host.Filter.Find(server) {
+		level := warn
+		if f.Drops && f.Expected {
+			level = fail
+		}
+		found = append(found, level(f.What, f.Fix, f.Details...))
+	}
+	names := firewall.Names(server.Links())
+	if len(names) == 0 || s.Host.Filter.Firewalld == nil && s.Host.Filter.Rules == nil {
+		return found
+	}
+	return orFine(found, "no input filter drops DNS from clients on %s", strings.Join(names, ", "))
 }

@@ -1,14 +1,19 @@
 package doctor
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/admin/migrate"
+	"github.com/node-dns/node-dns/internal/admin/searchlist"
 	"github.com/node-dns/node-dns/internal/hostdns"
+	"github.com/node-dns/node-dns/internal/nm"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/resolvconf"
 	"github.com/node-dns/node-dns/internal/sys/selinux"
@@ -50,7 +55,7 @@ func (s Snapshot) resolvConfFile() []Finding {
 	if kind := selinux.TypeOf(f.Label); s.SELinux.Mode.IsOn() && kind != netConf {
 		found = append(found, fail(fmt.Sprintf("%s has the SELinux label %s, not %s: confined programs may not read it", resolvConf, orNone(kind), netConf), "restorecon -v "+resolvConf))
 	}
-	if f.Immutable {
+	if s.Host.Fixed {
 		found = append(found, warn(resolvConf+" is immutable: nobody can change it, node-dns neither", "chattr -i "+resolvConf+", unless that is meant; resolvConf: none in node-dns.yaml then says so"))
 	}
 	if f.ReadOnly {
@@ -120,4 +125,188 @@ func orNone(text string) string {
 		return "none"
 	}
 	return text
+}
+
+// checkResolved looks at systemd-resolved's stub: 127.0.0.53 is nothing that a pod can ask, and a resolv.conf that leads to it
+// passes node-dns by.
+func checkResolved(s Snapshot) []Finding {
+	unit, asked := s.Units[resolvedUnit]
+	state := s.Host.State
+	stub := leadsToStub(state.ResolvConf.Link, state.ResolvConf.Data)
+	active := unit.IsActive()
+	switch {
+	case stub && asked && !active:
+		return []Finding{fail("/etc/resolv.conf leads to systemd-resolved, which does not run", "systemctl start systemd-resolved; or node-dns, which takes the file over")}
+	case stub && state.PointsResolved():
+		return fine("systemd-resolved is asked at its stub, and asks this node")
+	case stub && s.Status != nil && s.Status.ResolvConf.Hold == "":
+		return []Finding{warn("/etc/resolv.conf leads to systemd-resolved's stub: this host's own programs ask it, and not node-dns", "origin-dns-dispatcher plan says why; resolvConf: resolved in node-dns.yaml has systemd-resolved ask this node")}
+	case active:
+		return fine("systemd-resolved runs, and /etc/resolv.conf does not lead to it")
+	case stub:
+		return fine("/etc/resolv.conf leads to systemd-resolved's stub")
+	}
+	return nil
+}
+
+// leadsToStub reports whether libc asks systemd-resolved.
+func leadsToStub(link string, text []byte) bool {
+	if strings.Contains(link, "/run/systemd/resolve/") && !strings.HasSuffix(link, "/resolve/resolv.conf") {
+		return true
+	}
+	for _, addr := range resolvconf.Parse(text).Nameservers() {
+		if addr.String() == "127.0.0.53" || addr.String() == "127.0.0.54" {
+			return true
+		}
+	}
+	return false
+}
+
+// checkNSSwitch judges the line hosts: of nsswitch.conf(5), by which libc comes to ask nameservers at all. Where there is none
+// glibc asks them.
+func checkNSSwitch(s Snapshot) []Finding {
+	const path = "/etc/nsswitch.conf"
+	if s.NSSwitch.Err != nil {
+		return []Finding{warn(path+" cannot be read: "+s.NSSwitch.Err.Error(), "ls -l "+path)}
+	}
+	services, given := hostsServices(s.NSSwitch.Data)
+	if !given {
+		return nil
+	}
+	line := "hosts: " + strings.Join(services, " ")
+	dns, resolve := slices.Index(services, "dns"), slices.Index(services, "resolve")
+	active := s.Units[resolvedUnit].IsActive()
+	switch {
+	case dns < 0 && !(resolve >= 0 && active):
+		return []Finding{fail(path+" has this host's programs ask no nameserver ("+line+")", "put dns behind files")}
+	case resolve >= 0 && (dns < 0 || resolve < dns) && active && !s.Host.State.PointsResolved():
+		return []Finding{warn(path+" has this host's programs ask systemd-resolved before /etc/resolv.conf counts ("+line+")",
+			"resolvConf: resolved in node-dns.yaml has systemd-resolved ask node-dns; or take resolve out of the line; pods ask node-dns either way")}
+	}
+	return fine("%s: %s", path, line)
+}
+
+// hostsServices are those of the database hosts, without the actions in brackets.
+func hostsServices(text []byte) (services []string, given bool) {
+	for line := range strings.Lines(string(text)) {
+		line, _, _ = strings.Cut(line, "#")
+		database, rest, ok := strings.Cut(line, ":")
+		if !ok || strings.TrimSpace(database) != "hosts" {
+			continue
+		}
+		for {
+			before, after, ok := strings.Cut(rest, "[")
+			services = append(services, strings.Fields(before)...)
+			if !ok {
+				return services, true
+			}
+			_, rest, _ = strings.Cut(after, "]")
+		}
+	}
+	return nil, false
+}
+
+// leftBehind are who is known to have left a snippet of this name.
+var leftBehind = map[string]string{
+	"99-origin.conf":     " (openshift-ansible wrote it)",
+	"99-cloud-init.conf": " (cloud-init wrote it, and may do so again)",
+	"90-dns-none.conf":   " (a guide's usual name for it)",
+}
+
+// checkNetworkManagerConf looks for what takes /etc/resolv.conf from NetworkManager for good. While node-dns runs that is
+// our own snippet's business; what stays in /etc leaves a node without DNS on the day that node-dns is gone.
+func checkNetworkManagerConf(s Snapshot) []Finding {
+	if s.NMConfErr != nil {
+		return []Finding{warn("NetworkManager's configuration cannot be read: "+firstLine(s.NMConfErr.Error()), "")}
+	}
+	var found []Finding
+	if c := s.NMConf.DNS; c.Value == "none" {
+		found = append(found, kept("dns=none", c))
+	}
+	// With each other value NetworkManager writes the file again: as a file, as its link, or by resolvconf or netconfig (NetworkManager.conf(5)).
+	if c := s.NMConf.RcManager; c.Value == "unmanaged" && c.File != "" {
+		found = append(found, kept("rc-manager="+c.Value, c))
+	}
+	if s.NMConf.Shadow != "" {
+		found = append(found, warn(s.NMConf.Shadow+" hides node-dns's own snippet of that name: NetworkManager writes /etc/resolv.conf too", "give it another name"))
+	}
+	return orFine(found, "NetworkManager's files leave /etc/resolv.conf to whom node-dns says")
+}
+
+func kept(setting string, at nm.Setting) Finding {
+	return warn(fmt.Sprintf("%s:%d sets %s%s: NetworkManager does not bring /etc/resolv.conf back when node-dns is gone", at.File, at.Line, setting, leftBehind[filepath.Base(at.File)]),
+		"unless you have decided so, take it out, and nmcli general reload conf")
+}
+
+// checkWriters names what else writes /etc/resolv.conf. What was migrated has nothing left to be done.
+func checkWriters(s Snapshot) []Finding {
+	var found []Finding
+	left := migrate.NewPlan(s.Host, migrate.Find(s.Host))
+	for _, f := range left.Findings {
+		switch {
+		case f.Origin == "systemd-resolved": // checkResolved judges that
+		case f.Origin == "openshift3" && len(s.OldHooks) > 0: // checkOldHook says it
+		case len(left.Steps) == 0 && len(left.Refused) == 0 && len(left.Owner) == 0:
+		default:
+			found = append(found, warn(f.What, "node-dns migrate says what would be done about it", oneLine(f.Evidence)...))
+		}
+	}
+	if told := s.Host.OpenresolvTells(); len(told) > 0 {
+		found = append(found, warn("openresolv writes /etc/resolv.conf over when "+strings.Join(told, ", ")+" tells it of nameservers",
+			"resolv_conf=/run/resolvconf/resolv.conf in /etc/resolvconf.conf has it write there"))
+	}
+	return orFine(append(found, s.Writers...), "nothing else is known here that writes /etc/resolv.conf, or does this node's DNS")
+}
+
+// checkKubelet judges whom the kubelet hands on to pods, as node-dns explain does: nameservers of the site's, and not this node again,
+// which would have the cluster's own DNS pods forward in a circle.
+func checkKubelet(s Snapshot) []Finding {
+	k := s.Kubelet
+	var found []Finding
+	for _, fault := range k.Faults {
+		found = append(found, warn("the kubelet that runs was told of a file that is at fault: "+fault, "mend it: the kubelet reads it when it starts"))
+	}
+	switch {
+	case !k.Configured:
+		return fine("no kubelet is configured here")
+	case k.Path == "": // kubelet's word for "nothing at all"
+		return found
+	}
+	source := cmp.Or(k.Source, "its default")
+	handed := searchlist.Of(resolvconf.Parse(k.File.Data))
+	for _, fault := range s.kubeletChecks().Host(searchlist.Kubelet{DNS: k.DNS, Host: handed}) {
+		level := fail
+		if fault.Maybe {
+			level = warn
+		}
+		found = append(found, level(fault.What, fault.Fix, "by "+source))
+	}
+	return orFine(found, "kubelet's resolvConf=%s (%s): %s", k.Path, source, join(handed.Nameservers))
+}
+
+// kubeletChecks are what the kubelet's resolvConf is looked at with.
+func (s Snapshot) kubeletChecks() searchlist.Checks {
+	k, state, ours := s.Kubelet, s.Host.State, s.addresses()
+	c := searchlist.Checks{
+		HostFile: k.Path, Missing: !k.File.Exists && k.File.Err == nil, Hooks: hostdns.NewPaths("").NodeResolvConf, Writes: s.Host.Plan.WritesForPods(),
+		NamesNode: state.NamesNode(),
+		Setting:   searchlist.ResolvConfSetting(state.Config.IsOpenShift, k.SetBy),
+		IsNode: func(addr netip.Addr) bool { // of a file of ours it is, whatever address the node has by now
+			return state.Net.IsLocal(addr) || slices.Contains(ours, addr) || hostdns.IsOurs(k.File.Data)
+		},
+	}
+	if k.File.Err != nil {
+		c.Unread = k.File.Err.Error()
+	}
+	c.Originals, c.Uplinks = state.ForPods()
+	return c
+}
+
+// addresses are this node's at which node-dns answers.
+func (s Snapshot) addresses() []netip.Addr {
+	var all []netip.Addr
+	for _, at := range s.wanted() {
+		all = append(all, at.Addr())
+	}
+	return all
 }

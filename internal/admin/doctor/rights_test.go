@@ -97,7 +97,7 @@ clusters: [{name: c, cluster: {server: %q, certificate-authority-data: %s}}], us
 			if !strings.Contains(notes, row.want) {
 				t.Errorf("check-config does not say %q:\n%s", row.want, notes)
 			}
-			g := &gathering{Look: Look{Root: root}}
+			g := &gathering{root: root}
 			g.s.Host.State.Config, g.s.Host.Root = config, true
 			g.api(t.Context())
 			level := OK

@@ -9,7 +9,6 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/selinux"
 )
 
-// Domains.
 const (
 	systemdDomain = "init_t"
 	daemonDomain  = "node_dns_t"
@@ -69,18 +68,16 @@ func (se SELinux) words() string {
 	if se.Daemon != "" {
 		text += "; the daemon runs as " + se.Daemon
 	}
-	for i, hook := range se.Hooks {
-		if i == 0 {
-			text += "; the hook as "
-		} else {
-			text += ", "
-		}
-		text += hook.Domain + " (" + hook.Unit + ")"
+	var hooks []string
+	for _, hook := range se.Hooks {
+		hooks = append(hooks, hook.Domain+" ("+hook.Unit+")")
+	}
+	if len(hooks) > 0 {
+		text += "; the hook as " + strings.Join(hooks, ", ")
 	}
 	return text
 }
 
-// relabel is the command that gives files the labels of the policy.
 func relabel(paths []string) string { return "restorecon -RFv " + strings.Join(paths, " ") }
 
 // rootsOf are those of our files and directories in which there is a wrong label.
@@ -90,9 +87,6 @@ func rootsOf(wrong []Mislabelled) []string {
 	})
 }
 
-// maxDetails bounds the lines below one finding.
-const maxDetails = 10
-
 // checkLabels judges the labels of our files. A file that was moved here keeps the label of where it was made.
 func checkLabels(s Snapshot) []Finding {
 	wrong := s.SELinux.Mislabelled
@@ -100,14 +94,11 @@ func checkLabels(s Snapshot) []Finding {
 		return nil
 	}
 	var details []string
-	for _, m := range wrong[:min(len(wrong), maxDetails)] {
+	for _, m := range wrong {
 		details = append(details, fmt.Sprintf("%s is %s, not %s", m.Path, m.Has, m.Wants))
 	}
-	if more := len(wrong) - maxDetails; more > 0 {
-		details = append(details, fmt.Sprintf("and %d more", more))
-	}
 	what := count(len(wrong), "file") + " of node-dns with another SELinux type than the policy says"
-	finding := warn(what, relabel(rootsOf(wrong)), oneLine(details)...)
+	finding := warn(what, relabel(rootsOf(wrong)), firstOf(details)...)
 	if s.SELinux.HasModule && s.SELinux.Mode != selinux.Permissive { // what confines the daemon goes by these
 		finding.Level = Fail
 	}
@@ -125,14 +116,20 @@ func checkDenials(s Snapshot) []Finding {
 		return fine("SELinux has denied node-dns nothing within the last hour, as far as can be seen")
 	}
 	var details []string
-	for _, k := range kinds[:min(len(kinds), maxDetails)] {
+	for _, k := range kinds {
 		details = append(details, k.text())
 	}
-	if more := len(kinds) - maxDetails; more > 0 {
-		details = append(details, fmt.Sprintf("and %d more", more))
-	}
 	return []Finding{warn("SELinux denied accesses that concern node-dns within the last hour: "+count(len(s.SELinux.Denials), "denial"),
-		"ausearch -m avc,user_avc -ts today | audit2why explains them; without auditd: journalctl --since -1h _TRANSPORT=audit + _TRANSPORT=kernel", oneLine(details)...)}
+		"ausearch -m avc,user_avc -ts today | audit2why explains them; without auditd: journalctl --since -1h _TRANSPORT=audit + _TRANSPORT=kernel", firstOf(details)...)}
+}
+
+// firstOf bounds the lines below one finding.
+func firstOf(details []string) []string {
+	const most = 10
+	if more := len(details) - most; more > 0 {
+		details = append(details[:most], fmt.Sprintf("and %d more", more))
+	}
+	return oneLine(details)
 }
 
 // concernsUs reports whether a denial is of our domains, types, programs or files. Names can be anybody's: a file that is
@@ -145,7 +142,6 @@ func concernsUs(d selinux.Denial) bool {
 		strings.Contains(d.Name, "node-dns") || strings.Contains(d.Name, "origin-dns") || strings.Contains(d.Name, "origin-upstream-dns")
 }
 
-// denialKind are denials of the same access.
 type denialKind struct {
 	selinux.Denial     // the last one
 	times          int // how often

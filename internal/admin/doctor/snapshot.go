@@ -34,7 +34,7 @@ type Snapshot struct {
 	NMConfErr   error
 	NSSwitch    hostdns.File
 	Groups      hostdns.File // /etc/group
-	Writers     []Writer
+	Writers     []Finding    // what writes resolv.conf beside NetworkManager
 	Kubelet     Kubelet
 	Upstreams   []Probe
 	API         API
@@ -54,12 +54,11 @@ type Snapshot struct {
 
 // Resolv is what /etc/resolv.conf is beside its content: of what a link leads to.
 type Resolv struct {
-	Kind      string // regular, or what else (fs.FileMode.Type); "": there is none
-	Mode      fs.FileMode
-	UID       uint32
-	Label     string // of SELinux, as user:role:type:range; "": none
-	Immutable bool   // chattr(1), +i
-	ReadOnly  bool   // its file system is mounted so
+	Kind     string // regular, or what else (fs.FileMode.Type); "": there is none
+	Mode     fs.FileMode
+	UID      uint32
+	Label    string // of SELinux, as user:role:type:range; "": none
+	ReadOnly bool   // its file system is mounted so
 }
 
 // SELinux is what SELinux says about node-dns. Without a policy that is loaded only Config and InKernel are known.
@@ -102,13 +101,6 @@ type Program struct {
 	Target     string // of a link
 }
 
-// Writer is something beside NetworkManager that writes resolv.conf.
-type Writer struct {
-	What     string
-	Evidence []string
-	Fix      string
-}
-
 // Kubelet is whom it tells pods to ask.
 type Kubelet struct {
 	Configured bool   // there is a kubelet's configuration on this node, or a kubelet runs
@@ -143,10 +135,9 @@ type Answer struct {
 
 // API is how the Kubernetes API can be reached from here.
 type API struct {
-	Kubeconfig string   // "": the API is not watched
-	Missing    []string // rights
-	Err        error    // why it could not be asked
-	Server     string
+	Rights
+	Err    error // why it could not be asked
+	Server string
 	// Certificate is the client's; zero: there is none, as with a token, or it may not be read.
 	NotBefore, NotAfter time.Time
 	CertErr             error // why the kubeconfig, or a file that it names, cannot be read
@@ -175,12 +166,10 @@ type Storage struct {
 
 // Build is which program a file is.
 type Build struct {
-	Path      string
-	Version   string // "" of what does not say
-	Commit    string // "": not known
-	Modified  bool   // built from a tree with changes
-	GoVersion string
-	Err       error // why it cannot be read
+	Path    string // "" of this program
+	Version string // "" of what does not say
+	Commit  string // "": not known
+	Err     error  // why it cannot be read
 }
 
 // wanted are the addresses that node-dns listens at, or would.

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
@@ -135,16 +134,11 @@ func checkLoop(s Snapshot) []Finding {
 	if back = slices.Compact(back); len(back) > 0 {
 		return []Finding{fail(strings.Join(back, ", ")+": what node-dns asks there comes back to this node; it is left out", "that nameserver forwards to this node: have it forward to the site's, or take it out of what names it: node-dns servers")}
 	}
-	return fine("loop probe: no question came back from %s", count(asked(*s.Status), "server"))
-}
-
-// asked are how many servers the daemon probes.
-func asked(status control.Status) int {
-	seen := map[string]bool{}
-	for _, route := range status.Routes {
+	asked := map[string]bool{}
+	for _, route := range s.Status.Routes {
 		for _, server := range route.Servers {
-			seen[server.Address] = true
+			asked[server.Address] = true
 		}
 	}
-	return len(seen)
+	return fine("loop probe: no question came back from %s", count(len(asked), "server"))
 }

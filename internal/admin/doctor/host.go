@@ -1,0 +1,209 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/dns/forward"
+)
+
+// checkVersions judges whether the parts belong together, and to this system.
+func checkVersions(s Snapshot) []Finding {
+	var found []Finding
+	if s.Status != nil && s.Status.Version != s.Program.Version {
+		found = append(found, warn(fmt.Sprintf("the daemon that runs is %s, this program %s", s.Status.Version, s.Program.Version), "systemctl restart node-dns takes the installed one; no query is lost"))
+	} else if s.Replaced {
+		found = append(found, warn("the daemon runs a program that has been replaced since it was started", "systemctl restart node-dns takes the installed one; no query is lost"))
+	}
+	switch h := s.Hook; {
+	case errors.Is(h.Err, fs.ErrNotExist):
+		found = append(found, warn(h.Path+" is not installed: it is what writes the host's files", "install the package node-dns"))
+	case h.Err != nil:
+		found = append(found, warn(fmt.Sprintf("%s cannot be read: %v", h.Path, h.Err), "install the package node-dns again"))
+	case s.Program.Commit != "" && h.Commit != "" && s.Program.Commit != h.Commit:
+		found = append(found, warn(fmt.Sprintf("%s is of another build (commit %.12s) than this program (%.12s)", h.Path, h.Commit, s.Program.Commit), "install the package node-dns again"))
+	}
+	networkManager := ""
+	if s.Host.State.NetworkManager != nil {
+		networkManager = s.Host.State.NetworkManager.Version
+	}
+	words := []string{"node-dns " + s.Program.Version}
+	// The oldest are RHEL 8.10's kernel and systemd, and the NetworkManager that the package recommends.
+	for _, v := range []struct{ what, have, oldest string }{
+		{"the kernel", s.Kernel, "4.18"},
+		{"systemd", s.Systemd, "239"},
+		{"NetworkManager", networkManager, "1.20"},
+	} {
+		if v.have == "" {
+			continue
+		}
+		words = append(words, strings.TrimPrefix(v.what, "the ")+" "+v.have)
+		if older(v.have, v.oldest) {
+			found = append(found, warn(fmt.Sprintf("%s is %s, and node-dns is made for %s or later", v.what, v.have, v.oldest), "update the system"))
+		}
+	}
+	return orFine(found, "versions: %s", strings.Join(words, ", "))
+}
+
+// older compares the leading numbers of a version; one that begins with none is not older.
+func older(have, oldest string) bool {
+	numbers := strings.FieldsFunc(have, func(r rune) bool { return r < '0' || r > '9' })
+	for i, want := range strings.Split(oldest, ".") {
+		if i >= len(numbers) {
+			return false
+		}
+		n, err := strconv.Atoi(numbers[i])
+		if wanted, _ := strconv.Atoi(want); err != nil || n != wanted {
+			return err == nil && n < wanted
+		}
+	}
+	return false
+}
+
+// checkAddress judges whether this node has the address that its names are asked at.
+func checkAddress(s Snapshot) []Finding {
+	state := s.Host.State
+	if state.NetErr != nil {
+		return []Finding{warn("the kernel was not asked for its addresses: "+state.NetErr.Error(), "")}
+	}
+	if given := state.Config.NodeIP; given.IsValid() && !state.Net.IsLocal(given) {
+		return []Finding{fail(given.String()+", the node's address by its configuration, is on no interface", "ip address shows those that there are; "+state.Config.Where("nodeIP", "kubeletArguments.node-ip")+" says otherwise")}
+	}
+	placement := state.Placement()
+	var found []Finding
+	for _, problem := range placement.Problems {
+		found = append(found, fail(problem, "bring the interface up; or set nodeIP: or listen: in /etc/node-dns/node-dns.yaml"))
+	}
+	return orFine(found, "this node's address %s is on an interface", placement.Nameserver)
+}
+
+func checkLook(s Snapshot) []Finding {
+	if len(s.Unseen) == 0 {
+		return nil
+	}
+	fix := ""
+	if !s.Host.Root {
+		fix = "run this as root"
+	}
+	return []Finding{warn("not all could be looked at", fix, oneLine(s.Unseen)...)}
+}
+
+// slack is how much earlier than this program was built, or installed, a clock may be: another machine's may have been ahead.
+const slack = 24 * time.Hour
+
+var synchronisers = []string{
+	"chronyd.service", "chrony.service", "ntpd.service", "ntp.service", "ntpsec.service", "systemd-timesyncd.service",
+	"ptp4l.service", "phc2sys.service", "timemaster.service",
+}
+
+// checkClock judges the node's time: TLS to the API, and DNS over TLS, fail with a wrong one.
+func checkClock(s Snapshot) []Finding {
+	const fix = "systemctl enable --now chronyd, which sets it, and needs an NTP server that it reaches"
+	c, by := s.Clock, "" // none runs, or it is not known
+	if i := slices.IndexFunc(synchronisers, func(name string) bool { return s.Units[name].IsActive() }); i >= 0 {
+		by = synchronisers[i]
+	}
+	switch {
+	case !c.BuiltAt.IsZero() && s.Now.Before(c.BuiltAt.Add(-slack)):
+		return []Finding{fail("the clock says "+date(s.Now)+", and this program was built later, at "+date(c.BuiltAt)+": TLS fails", fix)}
+	case c.Known && c.Unsynced && by == "":
+		return []Finding{warn("the clock ("+date(s.Now)+") is not synchronised, and nothing is known to run that does", fix)}
+	case c.Known && c.Unsynced:
+		return []Finding{warn("the clock ("+date(s.Now)+") is not synchronised, though "+by+" runs", "chronyc tracking, or timedatectl, says why")}
+	case c.Known:
+		return fine("the clock is synchronised (%s)", date(s.Now))
+	}
+	return fine("the clock says %s", date(s.Now))
+}
+
+const (
+	// littleRoom is in octets what is little for files of some KiB, and one of some MiB (the cluster's snapshot).
+	littleRoom   = 64 << 20
+	noRoom       = 1 << 20
+	littleInodes = 64
+)
+
+// checkStorage judges the directories that must be written: whose they are, and what room they have.
+func checkStorage(s Snapshot) []Finding {
+	var found []Finding
+	var seen []string
+	for _, d := range s.Storage {
+		if errors.Is(d.Err, os.ErrPermission) || !d.Exists { // Unseen says so, or who needs it makes it
+			continue
+		}
+		seen = append(seen, d.Path)
+		found = append(found, d.judge()...)
+	}
+	if len(seen) == 0 {
+		return nil
+	}
+	return orFine(found, "room and rights: %s", strings.Join(seen, ", "))
+}
+
+func (d Storage) judge() []Finding {
+	var found []Finding
+	if d.Want != "" && d.Owner != d.Want {
+		found = append(found, fail(fmt.Sprintf("%s is %s's, and %s has to write there", d.Path, d.Owner, d.Want), "chown "+d.Want+" "+d.Path))
+	}
+	if d.Mode&0o002 != 0 {
+		found = append(found, warn(fmt.Sprintf("%s has mode %04o: everybody may write there", d.Path, d.Mode), "chmod o-w "+d.Path))
+	}
+	switch {
+	case d.ReadOnly:
+		found = append(found, fail(d.Path+" is on a file system that is mounted read-only: nothing is kept", "mount -o remount,rw, or see in the kernel's log why it is so"))
+	case d.Free < noRoom || !d.NoInodes && d.Inodes == 0:
+		found = append(found, fail(fmt.Sprintf("%s has no room: %d KiB, %d files are left", d.Path, d.Free>>10, d.Inodes), "make room: df -h "+d.Path+"; df -i "+d.Path))
+	case d.Free < littleRoom || !d.NoInodes && d.Inodes < littleInodes:
+		found = append(found, warn(fmt.Sprintf("%s has little room: %d MiB, %d files are left", d.Path, d.Free>>20, d.Inodes), "make room: df -h "+d.Path+"; df -i "+d.Path))
+	}
+	return found
+}
+
+// checkDescriptors judges whether the daemon may open as many files as its configuration can ask for.
+func checkDescriptors(s Snapshot) []Finding {
+	if s.Descriptors == 0 {
+		return nil
+	}
+	need := uint64(forward.SocketsPerQuestion * s.Host.State.Config.DNSForwardMax)
+	if s.Descriptors < need {
+		return []Finding{warn(fmt.Sprintf("the daemon may open %d files, and %d queries that wait (dnsForwardMax) take up to %d: beyond that they are refused", s.Descriptors, s.Host.State.Config.DNSForwardMax, need),
+			fmt.Sprintf("LimitNOFILE=%d in a drop-in: systemctl edit node-dns", need+need/10))}
+	}
+	return fine("the daemon may open %d files", s.Descriptors)
+}
+
+// daemonGroup is the daemon's own group. Its members had the rights of control.AdminGroup before that existed.
+const daemonGroup = "node-dns"
+
+// checkGroup finds members of the daemon's group who would have to be in control.AdminGroup.
+func checkGroup(s Snapshot) []Finding {
+	admins := members(s.Groups.Data, control.AdminGroup)
+	var found []Finding
+	for _, user := range members(s.Groups.Data, daemonGroup) {
+		what := fmt.Sprintf("%s is in the group %s, which gives no right to ask the daemon any more", user, daemonGroup)
+		fix := fmt.Sprintf("gpasswd -d %s %s", user, daemonGroup)
+		if !slices.Contains(admins, user) {
+			fix = fmt.Sprintf("gpasswd -a %s %s && %s; it counts from the next login on", user, control.AdminGroup, fix)
+		}
+		found = append(found, warn(what, fix))
+	}
+	return found
+}
+
+// members are the users that group(5) lists in a group.
+func members(file []byte, group string) []string {
+	for line := range strings.Lines(string(file)) {
+		fields := strings.Split(strings.TrimSpace(line), ":")
+		if len(fields) == 4 && fields[0] == group {
+			return slices.DeleteFunc(strings.Split(fields[3], ","), func(user string) bool { return user == "" || user == daemonGroup })
+		}
+	}
+	return nil
+}
