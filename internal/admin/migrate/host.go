@@ -3,6 +3,7 @@ package migrate
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/node-dns/node-dns/internal/admin/firewall"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
@@ -94,12 +95,20 @@ const (
 
 // holds reports whether a unit has a socket at one of these ports.
 func (h Host) holds(unit string, ports ...uint16) bool {
-	for _, holder := range h.Holders {
-		for _, port := range ports {
-			if holder.Unit == unit && holder.Addr.Port() == port {
-				return true
-			}
+	return slices.ContainsFunc(h.Holders, func(holder Holder) bool { return holder.Unit == unit && slices.Contains(ports, holder.Addr.Port()) })
+}
+
+// holdersWhere returns the sockets for which is reports true.
+func (h Host) holdersWhere(is func(Holder) bool) []Holder {
+	return slices.DeleteFunc(slices.Clone(h.Holders), func(holder Holder) bool { return !is(holder) })
+}
+
+// heldLines say who holds port 53 of which address, a line each.
+func heldLines(holders []Holder) (lines []string) {
+	for _, holder := range holders {
+		if line := fmt.Sprintf("%v holds port 53 of %v", holder, holder.Addr.Addr()); !slices.Contains(lines, line) {
+			lines = append(lines, line)
 		}
 	}
-	return false
+	return lines
 }

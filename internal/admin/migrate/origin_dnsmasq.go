@@ -39,24 +39,27 @@ func runsDnsmasq(h Host) bool {
 }
 
 func dnsmasqEvidence(h Host) []string {
+	if !runsDnsmasq(h) {
+		return nil
+	}
 	unit := h.Units[dnsmasqUnit]
 	lines := []string{strings.TrimRight(fmt.Sprintf("%s is %s, %s", dnsmasqUnit, unit.Active, unit.File), ", ")}
 	var at []string
-	for _, holder := range h.Holders {
-		if addr := holder.Addr.Addr().String(); holder.Unit == dnsmasqUnit && holder.Addr.Port() == portDNS && !slices.Contains(at, addr) {
-			at = append(at, addr)
-		}
+	for _, holder := range h.holdersWhere(func(holder Holder) bool { return holder.Unit == dnsmasqUnit && holder.Addr.Port() == portDNS }) {
+		at = append(at, holder.Addr.Addr().String())
 	}
-	slices.Sort(at)
 	if len(at) > 0 {
-		lines = append(lines, "it holds port 53 of "+strings.Join(at, ", "))
+		slices.Sort(at)
+		lines = append(lines, "it holds port 53 of "+strings.Join(slices.Compact(at), ", "))
 	}
 	return lines
 }
 
-// giveUpDnsmasq hands port 53 over and keeps dnsmasq.service from coming back.
-func giveUpDnsmasq(h Host) part {
-	var p part
+// giveUpDnsmasq hands port 53 over and keeps dnsmasq.service from coming back, if it runs.
+func giveUpDnsmasq(h Host) (p part) {
+	if !runsDnsmasq(h) {
+		return p
+	}
 	if h.holds(dnsmasqUnit, portDHCP, portTFTP, portDHCPv6) {
 		p.refused = append(p.refused, dnsmasqUnit+" serves DHCP or TFTP as well, which node-dns does not: set port=0 in its files and "+
 			"restart it, or give these to another service; then there is no port 53 to take over")

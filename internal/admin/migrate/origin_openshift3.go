@@ -2,7 +2,6 @@ package migrate
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -26,21 +25,12 @@ func openshift3() origin {
 		units: []string{dnsmasqUnit},
 		find:  findOpenshift3,
 		steps: func(h Host) part {
-			var p part
+			p := giveUpDnsmasq(h)
 			if h.Files[oldHook].Exists {
 				p.before = append(p.before, removeStep(oldHook, "it would start dnsmasq again at the next event of NetworkManager"))
 			}
-			if runsDnsmasq(h) {
-				its := giveUpDnsmasq(h)
-				p.port, p.refused, p.notes = its.port, its.refused, its.notes
-			}
 			p.notes = append(p.notes, lostUpstreams(h)...)
-			switch snippet := h.Files[oldSnippet]; {
-			case setsOnly(snippet, dnsNone):
-				p.after = append(p.after, releaseStep(oldSnippet, "dns=none"))
-			case snippet.Exists:
-				p.notes = append(p.notes, oldSnippet+" has more in it than dns=none and stays: NetworkManager leaves /etc/resolv.conf to whom it says")
-			}
+			p.release(h, oldSnippet, dnsNone)
 			return p
 		},
 	}
@@ -52,18 +42,11 @@ func findOpenshift3(h Host) []Finding {
 		return nil
 	}
 	f := Finding{Origin: "openshift3", What: "99-origin-dns.sh with dnsmasq (OpenShift 3)"}
-	if hook {
-		f.Evidence = append(f.Evidence, oldHook+" is NetworkManager's hook")
-	}
-	if resolvconf.Parse(h.State.ResolvConf.Data).HasLine(hostdns.LegacyWatermark) {
-		f.Evidence = append(f.Evidence, "/etc/resolv.conf has its line: "+strings.Join(nameservers(h.State.ResolvConf.Data), " "))
-	}
-	if setsOnly(h.Files[oldSnippet], dnsNone) {
-		f.Evidence = append(f.Evidence, oldSnippet+" keeps NetworkManager from writing /etc/resolv.conf (dns=none)")
-	}
-	if runsDnsmasq(h) {
-		f.Evidence = append(f.Evidence, dnsmasqEvidence(h)...)
-	}
+	f.say(hook, "%s is NetworkManager's hook", oldHook)
+	resolv := h.State.ResolvConf.Data
+	f.say(resolvconf.Parse(resolv).HasLine(hostdns.LegacyWatermark), "/etc/resolv.conf has its line: %s", strings.Join(nameservers(resolv), " "))
+	f.say(setsOnly(h.Files[oldSnippet], dnsNone), "%s keeps NetworkManager from writing /etc/resolv.conf (dns=none)", oldSnippet)
+	f.Evidence = append(f.Evidence, dnsmasqEvidence(h)...)
 	return []Finding{f}
 }
 
@@ -94,5 +77,3 @@ func nameservers(text []byte) []string {
 	}
 	return all
 }
-
-var dnsNone = regexp.MustCompile(`^\s*dns\s*=\s*none\s*$`)

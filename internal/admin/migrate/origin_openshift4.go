@@ -1,7 +1,6 @@
 package migrate
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -65,13 +64,7 @@ func (h Host) globalDNS() string {
 }
 
 func (h Host) corednsHolders() []Holder {
-	var all []Holder
-	for _, holder := range h.Holders {
-		if holder.Name == corednsProgram && holder.Addr.Port() == portDNS {
-			all = append(all, holder)
-		}
-	}
-	return all
+	return h.holdersWhere(func(holder Holder) bool { return holder.Name == corednsProgram && holder.Addr.Port() == portDNS })
 }
 
 func (h Host) hasPrepender() bool {
@@ -88,36 +81,25 @@ func findOpenshift4(h Host) []Finding {
 	if prepender {
 		f.What = "resolv-prepender with CoreDNS (OpenShift 4, OKD)"
 	}
-	say := func(is bool, format string, args ...any) {
-		if is {
-			f.Evidence = append(f.Evidence, fmt.Sprintf(format, args...))
-		}
-	}
 	unit := h.Units[prependerPath]
-	say(unit.Load == "loaded", "%s is %s, %s: it writes /etc/resolv.conf after NetworkManager", prependerPath, unit.Active, unit.File)
-	say(h.Files[prependerHook].Exists, "%s is NetworkManager's hook", prependerHook)
-	say(h.Files[prependerEnv].Exists, "%s has what the hook saw last", prependerEnv)
-	say(strings.Contains(resolvconf.Parse(h.State.ResolvConf.Data).Owner(), "KNI resolv prepender"), "/etc/resolv.conf is its: %s", strings.Join(nameservers(h.State.ResolvConf.Data), " "))
-	say(h.Files[prependerDropIn].Exists, "%s has systemd-resolved ask this node", prependerDropIn)
-	say(global != "", "%s sets nameservers for all domains ([global-dns-domain-*]); it may stay: node-dns is never its own upstream", global)
-	say(h.Files[corednsPod].Exists, "%s is a static pod", corednsPod)
-	var at []string
-	for _, holder := range h.corednsHolders() {
-		if line := fmt.Sprintf("%v holds port 53 of %v", holder, holder.Addr.Addr()); !slices.Contains(at, line) {
-			at = append(at, line)
-		}
-	}
-	f.Evidence = append(f.Evidence, at...)
+	f.say(unit.Load == "loaded", "%s is %s, %s: it writes /etc/resolv.conf after NetworkManager", prependerPath, unit.Active, unit.File)
+	f.say(h.Files[prependerHook].Exists, "%s is NetworkManager's hook", prependerHook)
+	f.say(h.Files[prependerEnv].Exists, "%s has what the hook saw last", prependerEnv)
+	f.say(strings.Contains(resolvconf.Parse(h.State.ResolvConf.Data).Owner(), "KNI resolv prepender"), "/etc/resolv.conf is its: %s", strings.Join(nameservers(h.State.ResolvConf.Data), " "))
+	f.say(h.Files[prependerDropIn].Exists, "%s has systemd-resolved ask this node", prependerDropIn)
+	f.say(global != "", "%s sets nameservers for all domains ([global-dns-domain-*]); it may stay: node-dns is never its own upstream", global)
+	f.say(h.Files[corednsPod].Exists, "%s is a static pod", corednsPod)
+	f.Evidence = append(f.Evidence, heldLines(h.corednsHolders())...)
 	answers, _ := parseCorefile(h.Files[corednsFile].Data)
 	for _, a := range answers {
 		name := a.Name
 		if a.Wild {
 			name = "*." + name
 		}
-		f.Evidence = append(f.Evidence, fmt.Sprintf("it answers %s with %v (%s)", name, a.Addr, corednsFile))
+		f.say(true, "it answers %s with %v (%s)", name, a.Addr, corednsFile)
 	}
-	say(h.Files[kubeletWaits].Exists, "%s does not start before %s is there (%s)", kubeletUnit, prependerReady, kubeletWaits)
-	say(h.Files[machineConfigNow].Exists, "the machine-config daemon looks after this node (%s)", machineConfigNow)
+	f.say(h.Files[kubeletWaits].Exists, "%s does not start before %s is there (%s)", kubeletUnit, prependerReady, kubeletWaits)
+	f.say(h.Files[machineConfigNow].Exists, "the machine-config daemon looks after this node (%s)", machineConfigNow)
 	return []Finding{f}
 }
 

@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -29,11 +30,9 @@ func resolvconfs() origin {
 		find: func(h Host) []Finding {
 			switch {
 			case writesResolvConf(h):
-				f := Finding{Origin: "resolvconf", What: "openresolv, which writes /etc/resolv.conf"}
-				f.Evidence = append(f.Evidence, `/etc/resolv.conf says "`+openresolvMark+`": `+strings.Join(nameservers(h.State.ResolvConf.Data), " "))
-				if told := fedBy(h); len(told) > 0 {
-					f.Evidence = append(f.Evidence, "it was told of nameservers by "+strings.Join(told, ", "))
-				}
+				f, told := Finding{Origin: "resolvconf", What: "openresolv, which writes /etc/resolv.conf"}, fedBy(h)
+				f.say(true, `/etc/resolv.conf says "%s": %s`, openresolvMark, strings.Join(nameservers(h.State.ResolvConf.Data), " "))
+				f.say(len(told) > 0, "it was told of nameservers by %s", strings.Join(told, ", "))
 				return []Finding{f}
 			case isResolvconfLink(h.State.ResolvConf.Link):
 				return []Finding{{
@@ -118,12 +117,12 @@ func isResolvconfLink(target string) bool {
 // fedBy are the interfaces, or programs, that openresolv has been told something for.
 func fedBy(h Host) []string {
 	var all []string
-	for path := range h.Files {
+	for _, path := range slices.Sorted(maps.Keys(h.Files)) {
 		if filepath.Dir(path) == openresolvState {
 			all = append(all, filepath.Base(path))
 		}
 	}
-	return sorted(all)
+	return all
 }
 
 // redirected is openresolv's configuration, a piece of shell, in which the last assignment counts.

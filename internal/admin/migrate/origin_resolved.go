@@ -1,7 +1,6 @@
 package migrate
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -27,13 +26,9 @@ func systemdResolved() origin {
 				return nil
 			}
 			f := Finding{Origin: "systemd-resolved", What: "systemd-resolved with its stub listener (" + resolvedUnit + ")"}
-			f.Evidence = append(f.Evidence, fmt.Sprintf("%s is %s, %s", resolvedUnit, unit.Active, unit.File))
-			if stub {
-				f.Evidence = append(f.Evidence, "/etc/resolv.conf is a link to "+link)
-			}
-			if nssResolve(h) {
-				f.Evidence = append(f.Evidence, nsswitch+" has this host's programs ask it directly (resolve in hosts)")
-			}
+			f.say(true, "%s is %s, %s", resolvedUnit, unit.Active, unit.File)
+			f.say(stub, "/etc/resolv.conf is a link to %s", link)
+			f.say(nssResolve(h), "%s has this host's programs ask it directly (resolve in hosts)", nsswitch)
 			return []Finding{f}
 		},
 		steps: func(h Host) part {

@@ -1,8 +1,6 @@
 package migrate
 
 import (
-	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/node-dns/node-dns/internal/hostdns"
@@ -28,28 +26,18 @@ func singleNode() origin {
 		steps: func(h Host) part {
 			if h.Files[machineConfigNow].Exists {
 				return part{
-					told:    h.holdersOf(dnsmasqUnit),
+					told:    h.holdersWhere(func(holder Holder) bool { return holder.Unit == dnsmasqUnit }),
 					refused: []string{ownedByMachineConfig},
 					owner:   singleNodeOwner(h),
 				}
 			}
-			p := part{before: []Step{removeStep(forcednsHook, "it would write /etc/resolv.conf at the next event of NetworkManager")}}
-			if runsDnsmasq(h) {
-				its := giveUpDnsmasq(h)
-				p.port, p.refused, p.notes = its.port, its.refused, its.notes
-			}
-			switch conf := h.Files[singleNodeConf]; {
-			case setsOnly(conf, rcUnmanaged):
-				p.after = append(p.after, releaseStep(singleNodeConf, "rc-manager=unmanaged"))
-			case conf.Exists:
-				p.notes = append(p.notes, singleNodeConf+" has more in it than rc-manager=unmanaged and stays: NetworkManager leaves /etc/resolv.conf to whom it says")
-			}
+			p := giveUpDnsmasq(h)
+			p.before = []Step{removeStep(forcednsHook, "it would write /etc/resolv.conf at the next event of NetworkManager")}
+			p.release(h, singleNodeConf, rcUnmanaged)
 			return p
 		},
 	}
 }
-
-var rcUnmanaged = regexp.MustCompile(`^\s*rc-manager\s*=\s*unmanaged\s*$`)
 
 // hasForcedns reports whether the hook is there, and not what a machine config of ours has put in its place.
 func (h Host) hasForcedns() bool {
@@ -62,18 +50,11 @@ func findSingleNode(h Host) []Finding {
 		return nil
 	}
 	f := Finding{Origin: singleNodeOrigin, What: "forcedns with dnsmasq (Single Node OpenShift)"}
-	say := func(is bool, format string, args ...any) {
-		if is {
-			f.Evidence = append(f.Evidence, fmt.Sprintf(format, args...))
-		}
-	}
-	say(true, "%s is NetworkManager's hook: it writes /etc/resolv.conf", forcednsHook)
-	say(setsOnly(h.Files[singleNodeConf], rcUnmanaged), "%s keeps NetworkManager from writing it (rc-manager=unmanaged)", singleNodeConf)
-	if runsDnsmasq(h) {
-		f.Evidence = append(f.Evidence, dnsmasqEvidence(h)...)
-	}
-	say(h.Files[singleNodeNames].Exists, "%s has the cluster's own names; it may stay: node-dns answers them too", singleNodeNames)
-	say(h.Files[machineConfigNow].Exists, "the machine-config daemon looks after this node (%s)", machineConfigNow)
+	f.say(true, "%s is NetworkManager's hook: it writes /etc/resolv.conf", forcednsHook)
+	f.say(setsOnly(h.Files[singleNodeConf], rcUnmanaged), "%s keeps NetworkManager from writing it (rc-manager=unmanaged)", singleNodeConf)
+	f.Evidence = append(f.Evidence, dnsmasqEvidence(h)...)
+	f.say(h.Files[singleNodeNames].Exists, "%s has the cluster's own names; it may stay: node-dns answers them too", singleNodeNames)
+	f.say(h.Files[machineConfigNow].Exists, "the machine-config daemon looks after this node (%s)", machineConfigNow)
 	return []Finding{f}
 }
 
@@ -87,25 +68,32 @@ func singleNodeOwner(h Host) []string {
 	}
 }
 
-// holdersOf are a unit's sockets.
-func (h Host) holdersOf(unit string) []Holder {
-	var all []Holder
-	for _, holder := range h.Holders {
-		if holder.Unit == unit {
-			all = append(all, holder)
-		}
+// The settings with which a file keeps NetworkManager from writing resolv.conf.
+const (
+	dnsNone     = "dns=none"
+	rcUnmanaged = "rc-manager=unmanaged"
+)
+
+// release gives resolv.conf back to NetworkManager, which a file with this setting keeps from writing it.
+func (p *part) release(h Host, path, setting string) {
+	switch file := h.Files[path]; {
+	case setsOnly(file, setting):
+		p.after = append(p.after, releaseStep(path, setting))
+	case file.Exists:
+		p.notes = append(p.notes, path+" has more in it than "+setting+" and stays: NetworkManager leaves /etc/resolv.conf to whom it says")
 	}
-	return all
 }
 
-// setsOnly reports whether a file of NetworkManager has lines of [main] that match, and no others.
-func setsOnly(f hostdns.File, setting *regexp.Regexp) bool {
+// setsOnly reports whether a file of NetworkManager has this setting in [main], and nothing else.
+func setsOnly(f hostdns.File, setting string) bool {
+	const blanks = " \t\f\r"
 	found := false
 	for line := range strings.Lines(string(f.Data)) {
 		line = strings.TrimSpace(line)
+		key, value, _ := strings.Cut(line, "=")
 		switch {
 		case line == "", line[0] == '#', line[0] == ';', line == "[main]":
-		case setting.MatchString(line):
+		case strings.TrimRight(key, blanks)+"="+strings.TrimLeft(value, blanks) == setting:
 			found = true
 		default:
 			return false
