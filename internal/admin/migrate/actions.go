@@ -17,7 +17,7 @@ import (
 func (a Applier) do(ctx context.Context, j *Journal, s Step) error {
 	switch s.Kind {
 	case RemoveFile:
-		return a.removeFile(s.Path)
+		return remove(filepath.Join(a.base(), s.Path))
 	case WriteFile:
 		return s.write(a.base())
 	case MakeLink:
@@ -62,7 +62,7 @@ func (a Applier) undo(ctx context.Context, j *Journal, s Step) error {
 	case TakePort:
 		return a.givePort(ctx, j, s)
 	case Mask:
-		return a.unmask(ctx, j, s)
+		return errors.Join(a.restoreAll(j.of(s)), systemctl(ctx, "daemon-reload"))
 	case Point:
 		return a.unpoint(ctx, j)
 	case Release:
@@ -73,21 +73,7 @@ func (a Applier) undo(ctx context.Context, j *Journal, s Step) error {
 
 // of are the paths that a step touches, as they were before.
 func (j Journal) of(s Step) []Saved {
-	var all []Saved
-	for _, saved := range j.Saved {
-		for _, path := range s.Touches {
-			if saved.Path == path {
-				all = append(all, saved)
-			}
-		}
-	}
-	return all
-}
-
-func (a Applier) removeFile(path string) error {
-	var w atomicfile.Writer
-	_, err := w.Remove(filepath.Join(a.base(), path))
-	return err
+	return slices.DeleteFunc(slices.Clone(j.Saved), func(saved Saved) bool { return !slices.Contains(s.Touches, saved.Path) })
 }
 
 func systemctl(ctx context.Context, argv ...string) error {
@@ -151,23 +137,17 @@ func (a Applier) mask(ctx context.Context, s Step) error {
 	return systemctl(ctx, "mask", s.Unit)
 }
 
-func (a Applier) unmask(ctx context.Context, j *Journal, s Step) error {
-	err := a.restoreAll(j.of(s))
-	return errors.Join(err, systemctl(ctx, "daemon-reload"))
-}
-
 // release has NetworkManager let resolv.conf be node-dns's while that runs, and its own when that has ended. In between it
 // must not write it: what keeps it from that is put there before.
 func (a Applier) release(ctx context.Context, s Step) error {
 	paths := hostdns.NewPaths(root)
-	var w atomicfile.Writer
 	if err := makeDir(filepath.Dir(paths.Snippet)); err != nil {
 		return err
 	}
-	if _, err := w.Write(paths.Snippet, []byte(hostdns.Snippet), 0o644); err != nil {
+	if _, err := (atomicfile.Writer{}).Write(paths.Snippet, []byte(hostdns.Snippet), 0o644); err != nil {
 		return err
 	}
-	if err := a.removeFile(s.Path); err != nil {
+	if err := remove(filepath.Join(a.base(), s.Path)); err != nil {
 		return err
 	}
 	return hostdns.TellNetworkManager(ctx)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"time"
 )
@@ -116,7 +117,7 @@ func (a Applier) Undo(ctx context.Context, j *Journal) error {
 	if err := errors.Join(errs...); err != nil {
 		return errors.Join(err, written)
 	}
-	return removeJournal(a.base())
+	return remove(filepath.Join(a.base(), JournalFile))
 }
 
 // restoreAll makes every path what it was: a directory goes after what is in it.

@@ -71,13 +71,6 @@ func (j Journal) write(root string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("writing the journal: %w", err)
 	}
-	var w atomicfile.Writer
-	_, err = w.Write(path, append(data, '\n'), 0o600)
-	return err
-}
-
-func removeJournal(root string) error {
-	var w atomicfile.Writer
-	_, err := w.Remove(filepath.Join(root, JournalFile))
+	_, err = atomicfile.Writer{}.Write(path, append(data, '\n'), 0o600)
 	return err
 }

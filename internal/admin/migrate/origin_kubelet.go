@@ -92,8 +92,7 @@ func (a Applier) keepForKubelet() error {
 		return was.Err
 	}
 	file.PrependLine(keptLine)
-	var w atomicfile.Writer
-	_, err := w.Write(path, file.Bytes(), was.Mode)
+	_, err := atomicfile.Writer{}.Write(path, file.Bytes(), was.Mode)
 	return err
 }
 

@@ -32,13 +32,11 @@ func (s Step) write(root string) error {
 	if info, err := os.Stat(path); err == nil {
 		mode = info.Mode().Perm()
 	}
-	var w atomicfile.Writer
-	_, err := w.Write(path, []byte(s.Content), mode)
+	_, err := atomicfile.Writer{}.Write(path, []byte(s.Content), mode)
 	return err
 }
 
 func (s Step) link(root string) error {
-	var w atomicfile.Writer
-	_, err := w.Symlink(filepath.Join(root, s.Path), s.Content)
+	_, err := atomicfile.Writer{}.Symlink(filepath.Join(root, s.Path), s.Content)
 	return err
 }

@@ -17,7 +17,7 @@ func isQuiet(unit string) (bool, error) {
 	mine := map[uint64]bool{}
 	for _, h := range held {
 		if h.Unit == unit {
-			for inode := range socketsOf("/proc", h.PID) {
+			for _, inode := range socketsOf("/proc", h.PID) {
 				mine[inode] = true
 			}
 		}

@@ -124,13 +124,11 @@ func (r Rule) is(ctx context.Context) (bool, error) {
 // dropRules takes rules away.
 func dropRules(ctx context.Context, rules []Rule) error {
 	for _, r := range slices.Backward(rules) { // the last of a chain first: the others keep their places
-		if is, err := r.is(ctx); err != nil || !is {
-			if err != nil {
-				return err
-			}
-			continue
+		is, err := r.is(ctx)
+		if err == nil && is {
+			err = r.run(ctx, "--delete")
 		}
-		if err := r.run(ctx, "--delete"); err != nil {
+		if err != nil {
 			return err
 		}
 	}

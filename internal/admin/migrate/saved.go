@@ -57,7 +57,7 @@ func saveAt(path string) (s Saved, err error) {
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
 		s.UID, s.GID = int(stat.Uid), int(stat.Gid)
 	}
-	if s.Label, err = labelOf(path); err != nil {
+	if s.Label, err = atomicfile.Label(path); err != nil {
 		return s, err
 	}
 	switch info.Mode().Type() {
@@ -88,20 +88,6 @@ func readWhole(path string) ([]byte, error) {
 	return data, err
 }
 
-const labelName = "security.selinux"
-
-func labelOf(path string) (string, error) {
-	buf := make([]byte, 4096)
-	n, err := unix.Lgetxattr(path, labelName, buf)
-	if errors.Is(err, unix.ENODATA) || errors.Is(err, unix.ENOTSUP) || errors.Is(err, unix.ENOSYS) {
-		return "", nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("reading its SELinux label: %w", err)
-	}
-	return string(buf[:n]), nil
-}
-
 // restore makes the path what it was. One that is that already is not touched.
 func (s Saved) restore(root string) error {
 	path := filepath.Join(root, s.Path)
@@ -116,7 +102,6 @@ func (s Saved) restore(root string) error {
 }
 
 func (s Saved) restoreAt(path string, now Saved) error {
-	var w atomicfile.Writer
 	switch s.Kind {
 	case "absent":
 		if now.Kind == "dir" {
@@ -125,8 +110,7 @@ func (s Saved) restoreAt(path string, now Saved) error {
 			}
 			return nil
 		}
-		_, err := w.Remove(path)
-		return err
+		return remove(path)
 	case "dir":
 		if now.Kind == "absent" {
 			if err := os.Mkdir(path, s.Mode); err != nil {
@@ -135,12 +119,12 @@ func (s Saved) restoreAt(path string, now Saved) error {
 		}
 		return s.attributes(path)
 	case "link":
-		if _, err := w.Symlink(path, s.Target); err != nil {
+		if _, err := (atomicfile.Writer{}).Symlink(path, s.Target); err != nil {
 			return err
 		}
 		return os.Lchown(path, s.UID, s.GID)
 	}
-	if _, err := w.Write(path, s.Data, s.Mode); err != nil {
+	if _, err := (atomicfile.Writer{}).Write(path, s.Data, s.Mode); err != nil {
 		return err
 	}
 	return s.attributes(path)
@@ -150,13 +134,19 @@ func (s Saved) restoreAt(path string, now Saved) error {
 func (s Saved) attributes(path string) error {
 	err := errors.Join(os.Chown(path, s.UID, s.GID), os.Chmod(path, s.Mode))
 	if s.Label != "" {
-		if labelErr := unix.Lsetxattr(path, labelName, []byte(s.Label), 0); !errors.Is(labelErr, unix.ENOTSUP) {
+		if labelErr := unix.Lsetxattr(path, "security.selinux", []byte(s.Label), 0); !errors.Is(labelErr, unix.ENOTSUP) {
 			err = errors.Join(err, labelErr)
 		}
 	}
 	if s.Kind == "file" {
 		err = errors.Join(err, os.Chtimes(path, time.Time{}, s.Time))
 	}
+	return err
+}
+
+// remove removes a file or link. One that does not exist is not an error.
+func remove(path string) error {
+	_, err := atomicfile.Writer{}.Remove(path)
 	return err
 }
 

@@ -90,8 +90,8 @@ func parseSocketAddr(text string) (netip.AddrPort, bool) {
 	return netip.AddrPortFrom(addr.Unmap(), uint16(number)), ok
 }
 
-// owners says which process has each of the sockets. Those of processes that we may not look at are left out.
-func owners(proc string, wanted map[uint64]bool) map[uint64]int {
+// owners says which process has each socket. Those of processes that we may not look at are left out.
+func owners(proc string) map[uint64]int {
 	found := map[uint64]int{}
 	dirs, _ := filepath.Glob(filepath.Join(proc, "[0-9]*")) // the pattern is ours
 	for _, dir := range dirs {
@@ -99,23 +99,17 @@ func owners(proc string, wanted map[uint64]bool) map[uint64]int {
 		if err != nil || pid == 1 { // systemd holds what it hands to others
 			continue
 		}
-		for inode := range socketsOf(proc, pid) {
-			if wanted[inode] {
-				found[inode] = pid
-			}
+		for _, inode := range socketsOf(proc, pid) {
+			found[inode] = pid
 		}
 	}
 	return found
 }
 
 // socketsOf are the inodes of a process's sockets; none, where it is gone or not ours to look at.
-func socketsOf(proc string, pid int) map[uint64]bool {
+func socketsOf(proc string, pid int) (inodes []uint64) {
 	dir := filepath.Join(proc, strconv.Itoa(pid), "fd")
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil
-	}
-	found := map[uint64]bool{}
+	entries, _ := os.ReadDir(dir)
 	for _, entry := range entries {
 		target, err := os.Readlink(filepath.Join(dir, entry.Name()))
 		text, ok := strings.CutPrefix(target, "socket:[")
@@ -123,10 +117,10 @@ func socketsOf(proc string, pid int) map[uint64]bool {
 			continue
 		}
 		if inode, err := strconv.ParseUint(strings.TrimSuffix(text, "]"), 10, 64); err == nil {
-			found[inode] = true
+			inodes = append(inodes, inode)
 		}
 	}
-	return found
+	return inodes
 }
 
 // surveyed are the ports that Survey looks at.
@@ -153,35 +147,19 @@ func holders(proc string, ports ...uint16) ([]Holder, error) {
 	sockets = slices.DeleteFunc(sockets, func(s socket) bool {
 		return !slices.Contains(ports, s.local.Port()) || s.proto == "tcp" && s.state != tcpListen
 	})
-	wanted := map[uint64]bool{}
-	for _, s := range sockets {
-		wanted[s.inode] = true
-	}
-	owner := owners(proc, wanted)
+	owner := owners(proc)
 	var all []Holder
 	for _, s := range sockets {
 		h := Holder{Proto: s.proto, Addr: s.local, PID: owner[s.inode]}
 		if h.PID != 0 {
-			h.Name = nameOf(proc, h.PID)
-			h.Unit, h.Container = unitOf(proc, h.PID)
+			dir := filepath.Join(proc, strconv.Itoa(h.PID))
+			name, _ := os.ReadFile(filepath.Join(dir, "comm")) // nil: it has just ended
+			groups, _ := os.ReadFile(filepath.Join(dir, "cgroup"))
+			h.Name, h.Unit, h.Container = strings.TrimSpace(string(name)), parseUnit(string(groups)), parseContainer(string(groups))
 		}
 		all = append(all, h)
 	}
 	return all, nil
-}
-
-func nameOf(proc string, pid int) string {
-	name, _ := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "comm")) // "" when it has just ended
-	return strings.TrimSpace(string(name))
-}
-
-// unitOf is the unit that a process belongs to, by its control group; "" when it belongs to none; and whether it is in a container.
-func unitOf(proc string, pid int) (unit string, container bool) {
-	text, err := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "cgroup"))
-	if err != nil {
-		return "", false // it has just ended
-	}
-	return parseUnit(string(text)), parseContainer(string(text))
 }
 
 // parseUnit reads proc_pid_cgroup(5): of the unified hierarchy, or of systemd's own where there are others.
