@@ -1,6 +1,12 @@
 package migrate
 
 import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -133,4 +139,119 @@ func localAnswers(answers []corefileAnswer) string {
 		b.WriteString(a.line() + "\n")
 	}
 	return b.String()
+}
+
+// corefileAnswer is a name that OpenShift 4's CoreDNS on the node answers by itself: api, api-int and *.apps of the cluster.
+type corefileAnswer struct {
+	Name string
+	Wild bool // and all below it; not the name itself
+	Addr netip.Addr
+}
+
+// line is what dnsmasq's files say for it. An address= is for a name and all below it; nobody asks for the bare one.
+func (a corefileAnswer) line() string {
+	if a.Wild {
+		return fmt.Sprintf("address=/%s/%v", a.Name, a.Addr)
+	}
+	return fmt.Sprintf("host-record=%s,%v", a.Name, a.Addr)
+}
+
+// The lines of CoreDNS's template plugin, as runtimecfg writes them.
+var (
+	corefileMatch  = regexp.MustCompile(`^match\s+"?([^"]+?)"?$`)
+	corefileResult = regexp.MustCompile(`(?i)^answer\s+".*\sin\s.*\s(\S+)"$`)
+)
+
+// parseCorefile reads of a Corefile the template blocks that answer with an address, and whether a hosts block names nodes.
+func parseCorefile(data []byte) (answers []corefileAnswer, hosts bool) {
+	var match string
+	inHosts := false
+	for lines := bufio.NewScanner(bytes.NewReader(data)); lines.Scan(); {
+		line := strings.TrimSpace(lines.Text())
+		first, _, _ := strings.Cut(line, " ")
+		_, err := netip.ParseAddr(first)
+		switch m := corefileMatch.FindStringSubmatch(line); {
+		case strings.HasPrefix(line, "template "):
+			match = ""
+		case strings.HasPrefix(line, "hosts") && strings.HasSuffix(line, "{"):
+			inHosts = true
+		case line == "}":
+			inHosts = false
+		case inHosts && err == nil:
+			hosts = true
+		case m != nil:
+			match = m[1]
+		}
+		m := corefileResult.FindStringSubmatch(line)
+		if m == nil || match == "" {
+			continue
+		}
+		a := corefileAnswer{Wild: strings.HasPrefix(strings.TrimPrefix(match, "^"), ".*")}
+		a.Name = plainName(match)
+		if a.Addr, err = netip.ParseAddr(m[1]); err == nil && a.Name != "" && !slices.Contains(answers, a) {
+			answers = append(answers, a)
+		}
+	}
+	return answers, hosts
+}
+
+// plainName is the domain that a regular expression is for: `.*[.]apps.example.com`, `^api-int.example.com`. "": it is another one.
+func plainName(expression string) string {
+	name := strings.TrimPrefix(expression, "^")
+	name = strings.TrimPrefix(name, ".*")
+	name = strings.NewReplacer(`[.]`, ".", `\.`, ".").Replace(strings.TrimSuffix(name, "$"))
+	name = strings.Trim(name, ".")
+	if strings.ContainsAny(name, `*+?[](){}|\^$ `) {
+		return ""
+	}
+	return strings.ToLower(name)
+}
+
+// doNothing stands in the place of a hook that is the machine config's: it can replace a file, and not take one away.
+const doNothing = "#!/bin/sh\n# node-dns is this node's nameserver\n"
+
+// machineConfig is one for OpenShift 4's machine-config operator: node-dns in place of resolv-prepender and CoreDNS, or of forcedns and dnsmasq. Of several with the
+// same file or unit the one whose name sorts last counts.
+func (h Host) machineConfig(role string, answers []corefileAnswer) string {
+	var units, files strings.Builder
+	unit := func(name string, fields string) { fmt.Fprintf(&units, "      - {name: %s, %s}\n", name, fields) }
+	file := func(path string, mode int, content string) {
+		// RFC 2397; a mode is decimal in JSON, and YAML 1.1 and 1.2 read 0644 differently.
+		fmt.Fprintf(&files, "      - {path: %s, mode: %d, overwrite: true, contents: {source: 'data:,%s'}}\n", path, mode, url.PathEscape(content))
+	}
+	unit(daemonUnit, "enabled: true")
+	if h.Units[prependerPath].Load == "loaded" {
+		unit(prependerPath, "enabled: false, mask: true")
+	}
+	if h.Files[prependerHook].Exists {
+		file(prependerHook, 0o755, doNothing)
+	}
+	if h.hasForcedns() {
+		unit(dnsmasqUnit, "enabled: false, mask: true")
+		file(forcednsHook, 0o755, doNothing)
+		file(singleNodeConf, 0o644, "# NetworkManager writes /etc/resolv.conf while node-dns does not run\n")
+	}
+	if h.Files[kubeletWaits].Exists {
+		file("/etc/tmpfiles.d/node-dns-kubelet.conf", 0o644, "# The kubelet waits for it: "+kubeletWaits+"\nf "+prependerReady+"\n")
+	}
+	if h.Files[prependerDropIn].Exists {
+		file(prependerDropIn, 0o644, "")
+	}
+	if h.Files[corednsPod].Exists {
+		file(corednsPod, 0o644, "")
+		file("/etc/dnsmasq.d/openshift.conf", 0o644, localAnswers(answers))
+	}
+	return fmt.Sprintf(`apiVersion: machineconfiguration.openshift.io/v1
+kind: MachineConfig
+metadata:
+  name: 99-%s-node-dns
+  labels: {machineconfiguration.openshift.io/role: %s}
+spec:
+  config:
+    ignition: {version: 3.2.0}
+    systemd:
+      units:
+%s    storage:
+      files:
+%s`, role, role, units.String(), files.String())
 }
