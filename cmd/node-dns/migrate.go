@@ -72,7 +72,7 @@ func (m migration) run(cmd *cobra.Command) error {
 	// A terminal that goes away, or a second thought, must not leave a node between the two: see Applier.Continue.
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	unlock, err := migrate.Lock(ctx)
+	unlock, err := migrate.Lock(ctx, migrate.LockFile)
 	if err != nil {
 		return err
 	}

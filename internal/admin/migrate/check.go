@@ -235,15 +235,19 @@ type Rehearsal struct {
 
 // Rehearse asks the upstream nameservers that node-dns would have. kubeconfig and apiErr are what became of asking the Kubernetes API.
 func (h Host) Rehearse(ctx context.Context, kubeconfig string, apiErr error) Rehearsal {
-	servers := h.State.Config.Upstreams
-	if len(servers) == 0 {
-		servers = h.Plan.Selection.Set.Servers
-	}
 	r := Rehearsal{Kubeconfig: kubeconfig, APIErr: apiErr}
-	if len(servers) > 0 { // else Plan.Hold says so
+	if servers := h.upstreamServers(); len(servers) > 0 { // else Plan.Hold says so
 		r.Upstreams = askServers(ctx, servers)
 	}
 	return r
+}
+
+// upstreamServers are whom node-dns will ask.
+func (h Host) upstreamServers() []nameserver.Server {
+	if len(h.State.Config.Upstreams) > 0 {
+		return h.State.Config.Upstreams
+	}
+	return h.Plan.Selection.Set.Servers
 }
 
 // obstacles are the reasons why a migration would go back. Without the API the cluster's own nameservers do.

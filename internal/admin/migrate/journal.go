@@ -82,18 +82,14 @@ func (j Journal) write(root string) error {
 	return err
 }
 
-// lockFile is held while a migration is under way. It is not the hook's own lock: that runs meanwhile.
-const lockFile = "/run/node-dns-migrate.lock"
+// LockFile is held while a migration is under way. It is not the hook's own lock: that runs meanwhile.
+const LockFile = "/run/node-dns-migrate.lock"
 
 // lockPatience is how long another migration is waited for: it takes longer than anybody waits.
 const lockPatience = 100 * time.Millisecond
 
-// Lock keeps a second migration from beginning.
-func Lock(ctx context.Context) (unlock func(), err error) {
-	return lock(ctx, filepath.Join(root, lockFile))
-}
-
-func lock(ctx context.Context, path string) (unlock func(), err error) {
+// Lock keeps a second migration from beginning. path is LockFile, but for tests.
+func Lock(ctx context.Context, path string) (unlock func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, lockPatience)
 	defer cancel()
 	release, err := hostdns.Lock(ctx, path)

@@ -61,15 +61,6 @@ func (c Conf) number(name string, byDefault, highest int) int {
 	return n
 }
 
-func (c Conf) has(option string) bool {
-	for _, given := range c.Options {
-		if given == option {
-			return true
-		}
-	}
-	return false
-}
-
 // Ndots is how many dots a name needs to be asked for as it is before the search list: 1 where nothing is said, 15 at most
 // (RES_MAXNDOTS).
 func (c Conf) Ndots() int { return c.number("ndots", 1, 15) }
@@ -123,7 +114,7 @@ func (c Conf) Names(lib Library, name string) []string {
 			break
 		}
 	}
-	isPlain := !strings.Contains(plain, ".") && len(list) > 0 && c.has("no-tld-query") && lib == GLibc
+	isPlain := !strings.Contains(plain, ".") && len(list) > 0 && slices.Contains(c.Options, "no-tld-query") && lib == GLibc
 	if !tried && !isPlain {
 		names = append(names, whole)
 	}
@@ -164,7 +155,7 @@ func (c Conf) Walk(lib Library, name string, ask func(name string) []Result) (as
 
 // seen are the results of the types that a library asks for: no-aaaa (glibc 2.36) leaves AAAA out.
 func (c Conf) seen(lib Library, results []Result) []Result {
-	if lib == GLibc && c.has("no-aaaa") {
+	if lib == GLibc && slices.Contains(c.Options, "no-aaaa") {
 		return results[:min(1, len(results))]
 	}
 	return results
