@@ -237,8 +237,7 @@ func (a Applier) start(ctx context.Context, s Step) error {
 // lookupTime is how long a process may take, on a busy node, between reading resolv.conf and asking whom that names.
 const lookupTime = time.Second
 
-// unpoint gives resolv.conf back while node-dns still answers those who have just read it. Where another takes port 53 over
-// again, somebody answers them anyway, and resolv.conf waits for its turn (givePort).
+// unpoint gives resolv.conf back while node-dns still answers those who have just read it. Where a unit gets port 53 back, givePort does.
 func (a Applier) unpoint(ctx context.Context, j *Journal) error {
 	if slices.ContainsFunc(j.Steps, func(s Step) bool { return s.Kind == TakePort }) || !isRunning(ctx) {
 		return nil

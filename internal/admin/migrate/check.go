@@ -31,13 +31,11 @@ const (
 	askPatience = 2 * time.Second
 	// checkPatience is how long node-dns may take until it answers what was answered before.
 	checkPatience = 10 * time.Second
-	// preparePatience is how long its upstreams, which it asks at the start, and the cluster's API may take: a state of 10,000
-	// services is read in a second.
+	// preparePatience is how long upstreams and the cluster's API may take. 10,000 services are read in a second.
 	preparePatience = 10 * time.Second
 )
 
-// samples are questions that most nodes have an answer to, of all that node-dns answers differently: the cluster's names, the
-// site's, the Internet's.
+// samples are questions that most nodes can answer, of each kind: names of the cluster, the site and the Internet.
 func samples() []dns.Question {
 	var all []dns.Question
 	add := func(name string, qtype uint16) {
@@ -178,8 +176,7 @@ func fetchStatus(ctx context.Context) (status control.Status, err error) {
 	return status, err
 }
 
-// awaitPrepared waits until all that is missing is port 53: there is an upstream to ask, and the state of the cluster is
-// known where the API is watched.
+// awaitPrepared waits until only port 53 is missing: an upstream answers, and a watched API has been read.
 func awaitPrepared(ctx context.Context) error {
 	return await(ctx, "node-dns to be prepared", preparePatience, func() (bool, error) {
 		status, err := fetchStatus(ctx)

@@ -126,8 +126,7 @@ var agents = []string{
 	"calico-*", "cilium*", "flanneld", "machine-config-daemon*", "NetworkManager",
 }
 
-// IsNodeAgent reports whether a unit or a process is one that a node cannot do without. Names are compared as systemd and
-// proc_pid_comm(5) have them; "" is none.
+// IsNodeAgent reports whether a node needs a unit, or a process by its proc_pid_comm(5); "" is none.
 func IsNodeAgent(name string) bool {
 	name = strings.TrimSuffix(name, ".service") // a container's scope is crio-ID.scope
 	return !strings.HasSuffix(name, ".scope") && slices.ContainsFunc(agents, func(pattern string) bool {
@@ -154,8 +153,7 @@ func parseContainer(text string) bool {
 	return false
 }
 
-// IsNodeAgent reports whether the holder belongs to what a node cannot do without: a node agent, or a container, which an
-// agent would start again.
+// IsNodeAgent reports whether a node needs the holder: a node agent, or a container, which an agent would start again.
 func (h Holder) IsNodeAgent() bool {
 	return h.Container || IsNodeAgent(h.Unit) || h.Unit == "" && IsNodeAgent(h.Name)
 }
@@ -166,8 +164,7 @@ func (h Host) Nameserver() firewall.Nameserver {
 	return firewall.Nameserver{Listen: h.listen(), Net: h.State.Net, PodCIDRs: config.PodCIDRs, AllowFrom: config.AllowFrom}
 }
 
-// filtered returns notes about input filters that drop DNS from clients. A migration does not
-// change them: they treat node-dns like the nameserver before it.
+// filtered returns notes about input filters that drop DNS from clients. A migration does not change them.
 func (h Host) filtered() []string {
 	var notes []string
 	for _, f := range h.Filter.Find(h.Nameserver()) {

@@ -22,7 +22,6 @@ import (
 // JournalFile is where a migration is kept, below the root.
 const JournalFile = "/var/lib/node-dns/migration.json"
 
-// journalVersion is that of Journal's form.
 const journalVersion = 1
 
 // Phase is how far a migration is.
@@ -125,7 +124,6 @@ type Saved struct {
 // maxSaved bounds, in octets, a file that is kept. A hook or a resolv.conf has a few thousand.
 const maxSaved = 1 << 20
 
-// modeBits are the bits of a mode that are kept.
 const modeBits = fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
 
 // save reads a path below root.

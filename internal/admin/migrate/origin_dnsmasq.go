@@ -18,8 +18,7 @@ const (
 	dnsmasqUnit = "dnsmasq.service"
 )
 
-// plainDnsmasq is a dnsmasq.service that somebody set up, with nothing of OpenShift's around it. The dnsmasq of others, which
-// libvirt, NetworkManager and podman start for themselves, is none of these: it runs in their units.
+// plainDnsmasq is a dnsmasq.service without OpenShift. The dnsmasq of libvirt, NetworkManager and podman runs in their units.
 func plainDnsmasq() origin {
 	return origin{
 		name:  "dnsmasq",
@@ -118,8 +117,7 @@ func findOpenshift3(h Host) []Finding {
 	return []Finding{f}
 }
 
-// lostUpstreams says whom dnsmasq asks and node-dns would not: the script never asked again once it had a list, and an admin
-// may have written it by hand.
+// lostUpstreams names upstreams of dnsmasq that node-dns would not ask. The script never updates its list, and admins edit it.
 func lostUpstreams(h Host) []string {
 	captured, _ := upstream.ParseDnsmasqConf(h.State.Upstreams.Data) // lines that are wrong dnsmasq does not read either
 	if len(h.State.Config.Upstreams) > 0 {
@@ -146,8 +144,7 @@ func nameservers(text []byte) []string {
 	return all
 }
 
-// What the assisted installer's machine config 50-master-dnsmasq-configuration has on a Single Node OpenShift (4.8 and later), and what
-// guides have an admin write by hand.
+// The files of the assisted installer's 50-master-dnsmasq-configuration (Single Node OpenShift, 4.8 and later), and of guides for admins.
 const (
 	forcednsHook     = "/etc/NetworkManager/dispatcher.d/forcedns"
 	singleNodeConf   = "/etc/NetworkManager/conf.d/single-node.conf"
@@ -155,8 +152,7 @@ const (
 	singleNodeOrigin = "single-node"
 )
 
-// singleNode is forcedns, a hook of NetworkManager that puts the node's address before the nameservers of the network, with a dnsmasq that
-// knows api, api-int and *.apps of the cluster.
+// singleNode is forcedns, a hook that puts the node's address first, with a dnsmasq that knows the cluster's api, api-int and *.apps.
 func singleNode() origin {
 	return origin{
 		name:  singleNodeOrigin,

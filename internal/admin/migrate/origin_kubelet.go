@@ -31,8 +31,7 @@ type Kubelet struct {
 	Refused string
 }
 
-// LookAtKubelet finds out where a kubelet below root would be told its resolvConf: by the files of the one that runs, or by those that
-// are usual.
+// LookAtKubelet finds the file that sets resolvConf for a kubelet below root: one of the running kubelet, or the usual one.
 func (h Host) LookAtKubelet(root string) Kubelet {
 	k := Kubelet{Wanted: true, Now: h.State.Config.KubeletResolvConf}
 	p, runs := procfs.Host(root, "kubelet")

@@ -1,8 +1,6 @@
 package migrate
 
 import (
-	"bufio"
-	"bytes"
 	"fmt"
 	"net/netip"
 	"net/url"
@@ -13,8 +11,7 @@ import (
 	"github.com/node-dns/node-dns/internal/resolvconf"
 )
 
-// What OpenShift 4's machine config, on premises and on clouds with a DNS of the admin's, has on a node
-// (templates/common/on-prem and cloud-platform-alt-dns of the machine-config-operator, 4.6 to 4.20).
+// The files of OpenShift 4's machine config (templates/common/on-prem and cloud-platform-alt-dns of the machine-config-operator, 4.6 to 4.20).
 const (
 	prependerPath    = "on-prem-resolv-prepender.path"
 	prependerUnit    = "on-prem-resolv-prepender.service"
@@ -136,7 +133,11 @@ func localAnswers(answers []corefileAnswer) string {
 	var b strings.Builder
 	b.WriteString("# What CoreDNS on the node answered: the cluster's own names.\n")
 	for _, a := range answers {
-		b.WriteString(a.line() + "\n")
+		if a.Wild { // address= is for the name itself too, which no client asks for
+			fmt.Fprintf(&b, "address=/%s/%v\n", a.Name, a.Addr)
+		} else {
+			fmt.Fprintf(&b, "host-record=%s,%v\n", a.Name, a.Addr)
+		}
 	}
 	return b.String()
 }
@@ -146,14 +147,6 @@ type corefileAnswer struct {
 	Name string
 	Wild bool // and all below it; not the name itself
 	Addr netip.Addr
-}
-
-// line is what dnsmasq's files say for it. An address= is for a name and all below it; nobody asks for the bare one.
-func (a corefileAnswer) line() string {
-	if a.Wild {
-		return fmt.Sprintf("address=/%s/%v", a.Name, a.Addr)
-	}
-	return fmt.Sprintf("host-record=%s,%v", a.Name, a.Addr)
 }
 
 // The lines of CoreDNS's template plugin, as runtimecfg writes them.
@@ -166,8 +159,8 @@ var (
 func parseCorefile(data []byte) (answers []corefileAnswer, hosts bool) {
 	var match string
 	inHosts := false
-	for lines := bufio.NewScanner(bytes.NewReader(data)); lines.Scan(); {
-		line := strings.TrimSpace(lines.Text())
+	for line := range strings.Lines(string(data)) {
+		line = strings.TrimSpace(line)
 		first, _, _ := strings.Cut(line, " ")
 		_, err := netip.ParseAddr(first)
 		switch m := corefileMatch.FindStringSubmatch(line); {
@@ -186,8 +179,7 @@ func parseCorefile(data []byte) (answers []corefileAnswer, hosts bool) {
 		if m == nil || match == "" {
 			continue
 		}
-		a := corefileAnswer{Wild: strings.HasPrefix(strings.TrimPrefix(match, "^"), ".*")}
-		a.Name = plainName(match)
+		a := corefileAnswer{Name: plainName(match), Wild: strings.HasPrefix(strings.TrimPrefix(match, "^"), ".*")}
 		if a.Addr, err = netip.ParseAddr(m[1]); err == nil && a.Name != "" && !slices.Contains(answers, a) {
 			answers = append(answers, a)
 		}
@@ -210,8 +202,7 @@ func plainName(expression string) string {
 // doNothing stands in the place of a hook that is the machine config's: it can replace a file, and not take one away.
 const doNothing = "#!/bin/sh\n# node-dns is this node's nameserver\n"
 
-// machineConfig is one for OpenShift 4's machine-config operator: node-dns in place of resolv-prepender and CoreDNS, or of forcedns and dnsmasq. Of several with the
-// same file or unit the one whose name sorts last counts.
+// machineConfig replaces resolv-prepender and CoreDNS, or forcedns and dnsmasq. Of several with the same file the last one by name counts.
 func (h Host) machineConfig(role string, answers []corefileAnswer) string {
 	var units, files strings.Builder
 	unit := func(name string, fields string) { fmt.Fprintf(&units, "      - {name: %s, %s}\n", name, fields) }

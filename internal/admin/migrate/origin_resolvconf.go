@@ -11,8 +11,7 @@ import (
 	"github.com/node-dns/node-dns/internal/resolvconf"
 )
 
-// resolvconf(8), of which there are two: openresolv, which writes resolv.conf by itself, and Debian's, which writes a file in /run where
-// resolv.conf is to be a link to.
+// Files of the two resolvconf(8): openresolv, which writes resolv.conf itself, and Debian's, which writes a file in /run for a link to it.
 const (
 	openresolvConf   = "/etc/resolvconf.conf"
 	openresolvState  = "/run/resolvconf/interfaces"
@@ -99,8 +98,7 @@ func (h Host) redirects() bool {
 	return set["libc"] == "NO" || set["resolvconf"] == "NO" || set["resolv_conf"] != "" && set["resolv_conf"] != "/etc/resolv.conf"
 }
 
-// OpenresolvTells are those for whom openresolv will write /etc/resolv.conf again, over what node-dns has put there, as soon as they
-// tell it of nameservers; none: it does not, or the file is not node-dns's.
+// OpenresolvTells are those whose next nameservers openresolv will write over node-dns's /etc/resolv.conf; nil: it will not.
 func (h Host) OpenresolvTells() []string {
 	if !hostdns.IsOurs(h.State.ResolvConf.Data) || h.Files[debianResolvconf].Exists || h.redirects() {
 		return nil
@@ -153,8 +151,7 @@ const (
 	nsswitch     = "/etc/nsswitch.conf"
 )
 
-// systemdResolved listens at 127.0.0.53, where node-dns never does: it need not end. Its link in the place of resolv.conf is displaced as
-// long as node-dns answers, as any file there.
+// systemdResolved listens at 127.0.0.53, where node-dns never does: it need not end.
 func systemdResolved() origin {
 	return origin{
 		name:  "systemd-resolved",

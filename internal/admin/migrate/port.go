@@ -36,6 +36,8 @@ const (
 	quietPatience = 5 * time.Second
 	// connectionPatience is how long a connection may take to end. New ones are held meanwhile: see holdLimit.
 	connectionPatience = time.Second
+	// lookPatience is how long the daemon may take to look; it may have to wait for the queries under way.
+	lookPatience = 300 * time.Millisecond
 	// startPatience is how long a unit may take until it has its sockets.
 	startPatience = 10 * time.Second
 )
@@ -93,8 +95,7 @@ func unheed(ctx context.Context) error {
 	return errors.Join(systemctl(ctx, "stop", applyPath, applyUnit), systemctl(ctx, "mask", "--runtime", applyPath))
 }
 
-// givePort has a unit serve again in place of node-dns, which listens no more. It is done so, too, where takePort did not come
-// to its end.
+// givePort has a unit serve again in place of node-dns, which stops listening, also after a takePort that did not finish.
 func (a Applier) givePort(ctx context.Context, j *Journal, s Step) error {
 	s.At = stillLocal(s.At)
 	err := errors.Join(dropHold(ctx), unheed(ctx))
@@ -187,8 +188,7 @@ func readBehind(s Saved) []byte {
 	return text
 }
 
-// setTerms tells node-dns how to listen at these addresses, or at all where there is none, and has it look at once: a status is asked for. What it does then may take as long
-// as the queries under way.
+// setTerms tells node-dns how to listen at these addresses, or at all if there are none. A request for its status has it look at once.
 func (a Applier) setTerms(ctx context.Context, terms dnsserver.Terms, at ...netip.AddrPort) error {
 	path := filepath.Join(root, dnsserver.TermsFile)
 	if _, err := os.Stat(filepath.Dir(path)); err != nil {
@@ -197,17 +197,10 @@ func (a Applier) setTerms(ctx context.Context, terms dnsserver.Terms, at ...neti
 	if err := dnsserver.WriteTerms(path, terms, at...); err != nil {
 		return err
 	}
-	look(ctx)
-	return nil
-}
-
-// lookPatience is how long the daemon is waited for to look; where that takes longer it is under way.
-const lookPatience = 300 * time.Millisecond
-
-func look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, lookPatience)
 	defer cancel()
-	_, _ = control.FetchStatus(ctx, control.SocketPath(root)) // what comes of it is awaited
+	_, _ = control.FetchStatus(ctx, control.SocketPath(root)) // the result is awaited elsewhere
+	return nil
 }
 
 func isRunning(ctx context.Context) bool {

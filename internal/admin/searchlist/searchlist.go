@@ -61,8 +61,7 @@ func (c Conf) number(name string, byDefault, highest int) int {
 	return n
 }
 
-// Ndots is how many dots a name needs to be asked for as it is before the search list: 1 where nothing is said, 15 at most
-// (RES_MAXNDOTS).
+// Ndots is how many dots make a name go before the search list: 1 by default, 15 (RES_MAXNDOTS) at most.
 func (c Conf) Ndots() int { return c.number("ndots", 1, 15) }
 
 // search is the list that a library goes by.
@@ -79,8 +78,7 @@ func (c Conf) search(lib Library) []string {
 // servers is how many nameservers a library knows; without one it asks this host.
 func (c Conf) servers() int { return max(1, min(len(c.Nameservers), maxServers)) }
 
-// Names are the names that a library asks for until it finds one, with their final dots. A dot at the end of name says that it is
-// whole.
+// Names are the names that a library asks for until it finds one, with their final dots. A name with a final dot is whole.
 //
 // glibc (res_search of resolv/res_query.c): a name with as many dots as ndots is asked for as it is, and then with the list; one
 // with fewer the other way round. A domain that makes it too long ends the list. musl (name_from_dns_search): a name with
@@ -133,8 +131,7 @@ const (
 	Refused               // any other rcode
 )
 
-// Walk goes by Names until the library would end, and returns the names that it asks for. What ask says of a name, A before AAAA,
-// it must say again when it is asked again.
+// Walk returns the names that a library asks for until it ends. ask returns A before AAAA, and always the same for a name.
 func (c Conf) Walk(lib Library, name string, ask func(name string) []Result) (asked []string) {
 	names := c.Names(lib, name)
 	for i := 0; i < len(names); i++ {
