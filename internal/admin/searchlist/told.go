@@ -46,10 +46,10 @@ func ToldBy(pid int, flags Flags, files nodeconfig.KubeletFiles, says *nodeconfi
 		}
 	}
 	if len(flags.DNS) > 0 {
-		t.DNS, t.DNSBy = flags.DNS, procfs.FlagPlace(FlagDNS, "kubelet", pid)
+		t.DNS, t.DNSBy = flags.DNS, procfs.FlagPlace(flagDNS, "kubelet", pid)
 	}
 	if flags.Domain != nil {
-		t.Domain, t.DomainBy = *flags.Domain, procfs.FlagPlace(FlagDomain, "kubelet", pid)
+		t.Domain, t.DomainBy = *flags.Domain, procfs.FlagPlace(flagDomain, "kubelet", pid)
 	}
 	if flags.ResolvConf != nil {
 		t.ResolvConf, t.ResolvConfBy, t.SetBy = *flags.ResolvConf, procfs.FlagPlace(FlagResolvConf, "kubelet", pid), byCommandLine
@@ -82,11 +82,11 @@ func settingFile(files nodeconfig.KubeletFiles, says *nodeconfig.KubeletSays) st
 
 // The flags of a kubelet that have a say in pods' resolv.conf, and those that name its configuration files.
 const (
-	FlagDNS        = "--cluster-dns"
-	FlagDomain     = "--cluster-domain"
+	flagDNS        = "--cluster-dns"
+	flagDomain     = "--cluster-domain"
 	FlagResolvConf = "--resolv-conf"
 	FlagConfig     = "--config"
-	FlagConfigDir  = "--config-dir"
+	flagConfigDir  = "--config-dir"
 )
 
 // Flags are what a kubelet's command line says of pods' resolv.conf, which wins over its configuration file. Nil: it says nothing.
@@ -100,14 +100,14 @@ type Flags struct {
 // is one from its working directory.
 func FlagsOf(p procfs.Process) Flags {
 	var f Flags
-	for _, list := range p.Values(FlagDNS) {
+	for _, list := range p.Values(flagDNS) {
 		for word := range strings.SplitSeq(list, ",") {
 			if addr, err := netip.ParseAddr(strings.TrimSpace(word)); err == nil {
 				f.DNS = append(f.DNS, addr)
 			}
 		}
 	}
-	if domain, ok := p.Value(FlagDomain); ok {
+	if domain, ok := p.Value(flagDomain); ok {
 		domain = strings.ToLower(strings.TrimSuffix(domain, "."))
 		f.Domain = &domain
 	}
@@ -124,7 +124,7 @@ func FilesOf(root string, p procfs.Process) nodeconfig.KubeletFiles {
 	if path, ok := p.Value(FlagConfig); ok {
 		files.Config = fromDir(p, path)
 	}
-	if path, ok := p.Value(FlagConfigDir); ok {
+	if path, ok := p.Value(flagConfigDir); ok {
 		files.DropIns = fromDir(p, path)
 		if strings.HasSuffix(path, "/") && files.DropIns != "/" { // through a link to a directory
 			files.DropIns += "/"
