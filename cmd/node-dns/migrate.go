@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -74,7 +72,7 @@ func (m migration) run(cmd *cobra.Command) error {
 	// A terminal that goes away, or a second thought, must not leave a node between the two: see Applier.Continue.
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	unlock, err := migrate.Lock(ctx)
+	unlock, err := migrate.Lock(ctx, migrate.LockFile)
 	if err != nil {
 		return err
 	}
@@ -105,13 +103,13 @@ func (m migration) show(ctx context.Context, out io.Writer, root string) error {
 		return err
 	}
 	if journal != nil {
-		return m.write(out, journal.WriteText, journal.WriteJSON)
+		return m.write(out, journal.WriteText, journal.Document())
 	}
 	plan, err := m.plan(ctx, root)
 	if err != nil {
 		return err
 	}
-	if err := m.write(out, plan.WriteText, plan.WriteJSON); err != nil {
+	if err := m.write(out, plan.WriteText, plan.Document()); err != nil {
 		return err
 	}
 	if len(plan.Refused) > 0 {
@@ -120,19 +118,15 @@ func (m migration) show(ctx context.Context, out io.Writer, root string) error {
 	return nil
 }
 
-// write prints in the form of -o what there is as text and as JSON.
-func (m migration) write(out io.Writer, text, asJSON func(io.Writer) error) error {
-	if m.output == "text" {
-		return text(out)
+// write prints in the form of -o.
+func (m migration) write(out io.Writer, text func(io.Writer) error, document any) error {
+	switch m.output {
+	case "json":
+		return writeJSON(out, document)
+	case "yaml":
+		return writeYAML(out, document)
 	}
-	var value bytes.Buffer
-	if err := asJSON(&value); err != nil {
-		return err
-	}
-	if m.output == "json" {
-		return writeJSON(out, json.RawMessage(value.Bytes()))
-	}
-	return writeYAML(out, json.RawMessage(value.Bytes()))
+	return text(out)
 }
 
 func (m migration) plan(ctx context.Context, root string) (migrate.Plan, error) {

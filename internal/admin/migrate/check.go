@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
 	"os"
 	"slices"
@@ -30,13 +31,11 @@ const (
 	askPatience = 2 * time.Second
 	// checkPatience is how long node-dns may take until it answers what was answered before.
 	checkPatience = 10 * time.Second
-	// preparePatience is how long its upstreams, which it asks at the start, and the cluster's API may take: a state of 10,000
-	// services is read in a second.
+	// preparePatience is how long upstreams and the cluster's API may take. 10,000 services are read in a second.
 	preparePatience = 10 * time.Second
 )
 
-// samples are questions that most nodes have an answer to, of all that node-dns answers differently: the cluster's names, the
-// site's, the Internet's.
+// samples are questions that most nodes can answer, of each kind: names of the cluster, the site and the Internet.
 func samples() []dns.Question {
 	var all []dns.Question
 	add := func(name string, qtype uint16) {
@@ -177,8 +176,7 @@ func fetchStatus(ctx context.Context) (status control.Status, err error) {
 	return status, err
 }
 
-// awaitPrepared waits until all that is missing is port 53: there is an upstream to ask, and the state of the cluster is
-// known where the API is watched.
+// awaitPrepared waits until only port 53 is missing: an upstream answers, and a watched API has been read.
 func awaitPrepared(ctx context.Context) error {
 	return await(ctx, "node-dns to be prepared", preparePatience, func() (bool, error) {
 		status, err := fetchStatus(ctx)
@@ -223,4 +221,60 @@ func askUpstreams(ctx context.Context, status control.Status) error {
 		}
 	}
 	return askServers(ctx, servers)
+}
+
+// Rehearsal is what can be tried out before the first step: each of it once made --apply go all the way back after 15 s.
+type Rehearsal struct {
+	Kubeconfig string // what node-dns would ask the Kubernetes API with; "": it would not
+	APIErr     error  // why that fails
+	Upstreams  error  // why no upstream nameserver answers
+}
+
+// Rehearse asks the upstream nameservers that node-dns would have. kubeconfig and apiErr are what became of asking the Kubernetes API.
+func (h Host) Rehearse(ctx context.Context, kubeconfig string, apiErr error) Rehearsal {
+	r := Rehearsal{Kubeconfig: kubeconfig, APIErr: apiErr}
+	if servers := h.upstreamServers(); len(servers) > 0 { // else Plan.Hold says so
+		r.Upstreams = askServers(ctx, servers)
+	}
+	return r
+}
+
+// upstreamServers are whom node-dns will ask.
+func (h Host) upstreamServers() []nameserver.Server {
+	if len(h.State.Config.Upstreams) > 0 {
+		return h.State.Config.Upstreams
+	}
+	return h.Plan.Selection.Set.Servers
+}
+
+// obstacles are the reasons why a migration would go back. Without the API the cluster's own nameservers do.
+func (h Host) obstacles() []string {
+	var why []string
+	if r := h.Rehearsal; r.APIErr != nil && len(h.State.Placement().ClusterDNS) == 0 {
+		reason := r.Kubeconfig + ": " + oneLine(r.APIErr)
+		if errors.Is(r.APIErr, fs.ErrNotExist) {
+			reason = r.Kubeconfig + " does not exist"
+		}
+		why = append(why, "node-dns could not answer the cluster's names: "+reason+": set kubeconfig: or clusterDNS: in /etc/node-dns/node-dns.yaml")
+	}
+	if err := h.Rehearsal.Upstreams; err != nil {
+		why = append(why, oneLine(err))
+	}
+	return why
+}
+
+// askServers is an error where no nameserver answers. One that is not asked in plain text counts as one that does.
+func askServers(ctx context.Context, servers []nameserver.Server) error {
+	var errs []error
+	for _, server := range servers {
+		var err error
+		if server.Plain() {
+			_, err = ask(ctx, "udp", server.Addr, dns.Question{Name: ".", Qtype: dns.TypeNS, Qclass: dns.ClassINET})
+		}
+		if err == nil {
+			return nil
+		}
+		errs = append(errs, err)
+	}
+	return fmt.Errorf("no upstream nameserver answers: %w", errors.Join(errs...))
 }

@@ -3,6 +3,9 @@ package migrate
 import (
 	"fmt"
 	"net/netip"
+	"path"
+	"slices"
+	"strings"
 
 	"github.com/node-dns/node-dns/internal/admin/firewall"
 	"github.com/node-dns/node-dns/internal/dnsmasqconf"
@@ -94,12 +97,78 @@ const (
 
 // holds reports whether a unit has a socket at one of these ports.
 func (h Host) holds(unit string, ports ...uint16) bool {
-	for _, holder := range h.Holders {
-		for _, port := range ports {
-			if holder.Unit == unit && holder.Addr.Port() == port {
+	return slices.ContainsFunc(h.Holders, func(holder Holder) bool { return holder.Unit == unit && slices.Contains(ports, holder.Addr.Port()) })
+}
+
+// holdersWhere returns the sockets for which is reports true.
+func (h Host) holdersWhere(is func(Holder) bool) []Holder {
+	return slices.DeleteFunc(slices.Clone(h.Holders), func(holder Holder) bool { return !is(holder) })
+}
+
+// heldLines say who holds port 53 of which address, a line each.
+func heldLines(holders []Holder) (lines []string) {
+	for _, holder := range holders {
+		if line := fmt.Sprintf("%v holds port 53 of %v", holder, holder.Addr.Addr()); !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// agents are the programs that run a node's pods and their network, as patterns of their units' names without ".service", and of
+// their processes' names (comm): kubelets, container runtimes, and the SDN. Some have a nameserver on port 53, as SkyDNS in
+// OpenShift 3's node process on 127.0.0.1. A node does not survive their end, so no advice and no step stops or disables one.
+var agents = []string{
+	"origin-node", "atomic-openshift-node", "origin-master*", "atomic-openshift-master*", "openshift", "openshift-sdn*", "hyperkube", "hypershift*",
+	"kubelet", "kubelet-*", "snap.microk8s.*", "snap.kubelet*", "k3s", "k3s-*", "k0s*", "rke2", "rke2-*", "microshift", "microshift-*", "etcd",
+	"crio", "crio-*", "cri-o", "containerd", "containerd-*", "cri-dockerd", "docker", "docker-*", "dockerd", "podman", "conmon",
+	"kube-proxy", "sdn", "sdn-*", "ovs-*", "openvswitch", "openvswitch-*", "ovsdb-server", "ovn-*", "ovnkube*", "node-agent",
+	"calico-*", "cilium*", "flanneld", "machine-config-daemon*", "NetworkManager",
+}
+
+// IsNodeAgent reports whether a node needs a unit, or a process by its proc_pid_comm(5); "" is none.
+func IsNodeAgent(name string) bool {
+	name = strings.TrimSuffix(name, ".service") // a container's scope is crio-ID.scope
+	return !strings.HasSuffix(name, ".scope") && slices.ContainsFunc(agents, func(pattern string) bool {
+		ok, _ := path.Match(pattern, name) // the patterns are ours
+		return ok
+	})
+}
+
+// containerParts are the beginnings of control groups' names that container runtimes make.
+var containerParts = []string{"kubepods", "crio-", "cri-containerd-", "docker-", "libpod-", "nerdctl-"}
+
+// parseContainer reports whether proc_pid_cgroup(5) is that of a process in a container. A service is none, wherever its systemd runs.
+func parseContainer(text string) bool {
+	for line := range strings.Lines(text) {
+		for _, part := range slices.Backward(strings.Split(strings.TrimSpace(line), "/")) {
+			if strings.HasSuffix(part, ".service") {
+				break
+			}
+			if part == "docker" || slices.ContainsFunc(containerParts, func(prefix string) bool { return strings.HasPrefix(part, prefix) }) {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+// IsNodeAgent reports whether a node needs the holder: a node agent, or a container, which an agent would start again.
+func (h Holder) IsNodeAgent() bool {
+	return h.Container || IsNodeAgent(h.Unit) || h.Unit == "" && IsNodeAgent(h.Name)
+}
+
+// Nameserver describes this node's nameserver after the migration, and its clients.
+func (h Host) Nameserver() firewall.Nameserver {
+	config := h.State.Config
+	return firewall.Nameserver{Listen: h.listen(), Net: h.State.Net, PodCIDRs: config.PodCIDRs, AllowFrom: config.AllowFrom}
+}
+
+// filtered returns notes about input filters that drop DNS from clients. A migration does not change them.
+func (h Host) filtered() []string {
+	var notes []string
+	for _, f := range h.Filter.Find(h.Nameserver()) {
+		notes = append(notes, fmt.Sprintf("%s; fix: %s", f.What, f.Fix))
+	}
+	return notes
 }

@@ -1,21 +1,27 @@
 package migrate
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/sys/atomicfile"
 )
 
 // JournalFile is where a migration is kept, below the root.
 const JournalFile = "/var/lib/node-dns/migration.json"
 
-// journalVersion is that of Journal's form.
 const journalVersion = 1
 
 // Phase is how far a migration is.
@@ -71,13 +77,172 @@ func (j Journal) write(root string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("writing the journal: %w", err)
 	}
-	var w atomicfile.Writer
-	_, err = w.Write(path, append(data, '\n'), 0o600)
+	_, err = atomicfile.Writer{}.Write(path, append(data, '\n'), 0o600)
 	return err
 }
 
-func removeJournal(root string) error {
-	var w atomicfile.Writer
-	_, err := w.Remove(filepath.Join(root, JournalFile))
+// LockFile is held while a migration is under way. It is not the hook's own lock: that runs meanwhile.
+const LockFile = "/run/node-dns-migrate.lock"
+
+// lockPatience is how long another migration is waited for: it takes longer than anybody waits.
+const lockPatience = 100 * time.Millisecond
+
+// Lock keeps a second migration from beginning. path is LockFile, but for tests.
+func Lock(ctx context.Context, path string) (unlock func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, lockPatience)
+	defer cancel()
+	release, err := hostdns.Lock(ctx, path)
+	if err != nil {
+		return nil, fmt.Errorf("another migration is under way: %w", err)
+	}
+	return func() {
+		os.Remove(path) // who waits for it fails soon
+		release()
+	}, nil
+}
+
+func makeDir(path string) error {
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		return fmt.Errorf("making a directory: %w", err)
+	}
+	return nil
+}
+
+// Saved is a path as it was before the first step.
+type Saved struct {
+	Path   string      `json:"path"`
+	Kind   string      `json:"kind"` // absent, file, link or dir
+	Mode   fs.FileMode `json:"mode,omitempty"`
+	UID    int         `json:"uid,omitempty"`
+	GID    int         `json:"gid,omitempty"`
+	Label  string      `json:"label,omitempty"` // of SELinux; "": none
+	Time   time.Time   `json:"time,omitzero"`   // of its last change
+	Data   []byte      `json:"data,omitempty"`
+	Target string      `json:"target,omitempty"` // of a link
+}
+
+// maxSaved bounds, in octets, a file that is kept. A hook or a resolv.conf has a few thousand.
+const maxSaved = 1 << 20
+
+const modeBits = fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
+
+// save reads a path below root.
+func save(root, path string) (Saved, error) {
+	s, err := saveAt(filepath.Join(root, path))
+	s.Path = path
+	if err != nil {
+		return s, fmt.Errorf("keeping %s: %w", path, err)
+	}
+	return s, nil
+}
+
+func saveAt(path string) (s Saved, err error) {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
+		return Saved{Kind: "absent"}, nil
+	}
+	if err != nil {
+		return s, err
+	}
+	s.Mode, s.Time = info.Mode()&modeBits, info.ModTime()
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		s.UID, s.GID = int(stat.Uid), int(stat.Gid)
+	}
+	if s.Label, err = atomicfile.Label(path); err != nil {
+		return s, err
+	}
+	switch info.Mode().Type() {
+	case 0:
+		s.Kind = "file"
+		s.Data, err = readWhole(path)
+	case fs.ModeSymlink:
+		s.Kind = "link"
+		s.Target, err = os.Readlink(path)
+	case fs.ModeDir:
+		s.Kind = "dir"
+	default:
+		err = fmt.Errorf("expected a file, a link or a directory, got %v", info.Mode())
+	}
+	return s, err
+}
+
+func readWhole(path string) ([]byte, error) {
+	f, _, err := atomicfile.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxSaved+1))
+	if err == nil && len(data) > maxSaved {
+		err = fmt.Errorf("longer than %d octets", maxSaved)
+	}
+	return data, err
+}
+
+// restore makes the path what it was. One that is that already is not touched.
+func (s Saved) restore(root string) error {
+	path := filepath.Join(root, s.Path)
+	now, err := saveAt(path)
+	if err == nil && now.same(s) {
+		return nil
+	}
+	if err := s.restoreAt(path, now); err != nil {
+		return fmt.Errorf("restoring %s: %w", s.Path, err)
+	}
+	return nil
+}
+
+func (s Saved) restoreAt(path string, now Saved) error {
+	switch s.Kind {
+	case "absent":
+		if now.Kind == "dir" {
+			if err := unix.Rmdir(path); err != nil && !errors.Is(err, unix.ENOTEMPTY) {
+				return err
+			}
+			return nil
+		}
+		return remove(path)
+	case "dir":
+		if now.Kind == "absent" {
+			if err := os.Mkdir(path, s.Mode); err != nil {
+				return err
+			}
+		}
+		return s.attributes(path)
+	case "link":
+		if _, err := (atomicfile.Writer{}).Symlink(path, s.Target); err != nil {
+			return err
+		}
+		return os.Lchown(path, s.UID, s.GID)
+	}
+	if _, err := (atomicfile.Writer{}).Write(path, s.Data, s.Mode); err != nil {
+		return err
+	}
+	return s.attributes(path)
+}
+
+// attributes gives a file its owner, which takes the set-user-ID bit away (chown(2)), mode, label and time.
+func (s Saved) attributes(path string) error {
+	err := errors.Join(os.Chown(path, s.UID, s.GID), os.Chmod(path, s.Mode))
+	if s.Label != "" {
+		if labelErr := unix.Lsetxattr(path, "security.selinux", []byte(s.Label), 0); !errors.Is(labelErr, unix.ENOTSUP) {
+			err = errors.Join(err, labelErr)
+		}
+	}
+	if s.Kind == "file" {
+		err = errors.Join(err, os.Chtimes(path, time.Time{}, s.Time))
+	}
 	return err
+}
+
+// remove removes a file or link. One that does not exist is not an error.
+func remove(path string) error {
+	_, err := atomicfile.Writer{}.Remove(path)
+	return err
+}
+
+// same reports whether two are the same but for the path; of a directory the time is others' business.
+func (s Saved) same(o Saved) bool {
+	return s.Kind == o.Kind && s.Mode == o.Mode && s.UID == o.UID && s.GID == o.GID && s.Label == o.Label &&
+		bytes.Equal(s.Data, o.Data) && s.Target == o.Target && (s.Kind != "file" || s.Time.Equal(o.Time))
 }

@@ -39,7 +39,7 @@ func (onPaper) do(_ context.Context, a Applier, _ *Journal, s Step) error {
 func (a Applier) change(s Step, path string) error {
 	switch {
 	case s.Kind == Release, s.Kind == Mask && path == wantsLink(s.Unit):
-		return a.removeFile(path)
+		return remove(filepath.Join(a.base(), path))
 	case s.Kind == Mask && path == unitLink(s.Unit):
 		var w atomicfile.Writer
 		_, err := w.Symlink(filepath.Join(a.root, path), "/dev/null")

@@ -29,6 +29,13 @@ type Finding struct {
 	Evidence []string `json:"evidence,omitempty"`
 }
 
+// say adds a line of evidence if it is true.
+func (f *Finding) say(isTrue bool, format string, args ...any) {
+	if isTrue {
+		f.Evidence = append(f.Evidence, fmt.Sprintf(format, args...))
+	}
+}
+
 // A Plan is the way from what was found to node-dns. Without Steps there is nothing to do.
 type Plan struct {
 	Findings []Finding `json:"findings"`
@@ -82,7 +89,8 @@ func Find(h Host) []Finding {
 // NewPlan says how the node gets from what was found to node-dns. It is pure.
 func NewPlan(h Host, found []Finding) Plan {
 	p := Plan{Findings: found}
-	if !h.Root && (len(found) > 0 || h.someoneHolds(portDNS)) {
+	isHeld := func(holder Holder) bool { return holder.Addr.Port() == portDNS }
+	if !h.Root && (len(found) > 0 || slices.ContainsFunc(h.Holders, isHeld)) {
 		p.Refused = []string{"only root sees who has port 53, and reads what matters here: node-dns migrate as root shows what it would do"}
 		return p
 	}
@@ -122,15 +130,10 @@ func (h Host) serves() bool {
 	return unit.IsActive() && unit.File == "enabled"
 }
 
-// someoneHolds reports whether anybody has a port.
-func (h Host) someoneHolds(port uint16) bool {
-	return slices.ContainsFunc(h.Holders, func(holder Holder) bool { return holder.Addr.Port() == port })
-}
-
 // after is the host as it is when the first steps are done, as far as the others depend on that.
 func (h Host) after(p part) Host {
 	h.State.Net.Addrs = slices.DeleteFunc(slices.Clone(h.State.Net.Addrs), func(a netstate.Addr) bool { return slices.Contains(p.gone, a.Addr) })
-	h.Holders = slices.DeleteFunc(slices.Clone(h.Holders), func(holder Holder) bool { return slices.Contains(p.told, holder) })
+	h.Holders = h.holdersWhere(func(holder Holder) bool { return !slices.Contains(p.told, holder) })
 	h.Files = maps.Clone(h.Files)
 	for _, s := range p.before {
 		if s.Kind == WriteFile {

@@ -2,6 +2,7 @@ package migrate
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -33,18 +34,11 @@ func cloudInit() origin {
 				return nil
 			}
 			f := Finding{Origin: "cloud-init", What: "cloud-init, which writes /etc/resolv.conf"}
-			if byCloudInit(h) {
-				f.Evidence = append(f.Evidence, "/etc/resolv.conf is its: "+strings.Join(nameservers(h.State.ResolvConf.Data), " "))
-			}
-			if setsOnly(h.Files[cloudSnippet], dnsNone) {
-				f.Evidence = append(f.Evidence, cloudSnippet+" keeps NetworkManager from writing it (dns=none)")
-			}
-			if file := h.managesResolvConf(); file != "" {
-				f.Evidence = append(f.Evidence, file+" says manage_resolv_conf: true")
-			}
-			if managing(h.Files[cloudUserData].Data) == "true" {
-				f.Evidence = append(f.Evidence, cloudUserData+", this instance's user data, says manage_resolv_conf: true")
-			}
+			file := h.managesResolvConf()
+			f.say(byCloudInit(h), "/etc/resolv.conf is its: %s", strings.Join(nameservers(h.State.ResolvConf.Data), " "))
+			f.say(setsOnly(h.Files[cloudSnippet], dnsNone), "%s keeps NetworkManager from writing it (dns=none)", cloudSnippet)
+			f.say(file != "", "%s says manage_resolv_conf: true", file)
+			f.say(managing(h.Files[cloudUserData].Data) == "true", "%s, this instance's user data, says manage_resolv_conf: true", cloudUserData)
 			if len(f.Evidence) == 0 {
 				return nil
 			}
@@ -101,16 +95,13 @@ func managing(data []byte) string {
 	return "false"
 }
 
-// managesResolvConf is the file by which cloud-init writes resolv.conf; "": none does. cloud.cfg.d comes behind cloud.cfg, by name.
+// managesResolvConf is the file by which cloud-init writes resolv.conf; "": none does.
 func (h Host) managesResolvConf() string {
-	var paths []string
-	for path := range h.Files {
-		if filepath.Dir(path) == cloudConfigs {
-			paths = append(paths, path)
-		}
-	}
 	last := ""
-	for _, path := range append([]string{cloudConfig}, sorted(paths)...) {
+	for _, path := range slices.Sorted(maps.Keys(h.Files)) { // cloud.cfg comes before the files of cloud.cfg.d
+		if path != cloudConfig && filepath.Dir(path) != cloudConfigs {
+			continue
+		}
 		switch managing(h.Files[path].Data) {
 		case "true":
 			last = path
@@ -124,16 +115,6 @@ func (h Host) managesResolvConf() string {
 // dropped are the nameservers of resolv.conf that node-dns would not ask.
 func (h Host) dropped() []string {
 	return slices.DeleteFunc(nameservers(h.State.ResolvConf.Data), func(name string) bool {
-		for _, server := range h.Plan.Selection.Set.Servers {
-			if server.Addr.Addr().String() == name {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(h.Plan.Selection.Set.Servers, func(server nameserver.Server) bool { return server.Addr.Addr().String() == name })
 	})
-}
-
-func sorted(all []string) []string {
-	slices.Sort(all)
-	return all
 }

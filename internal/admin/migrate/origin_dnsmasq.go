@@ -4,6 +4,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/node-dns/node-dns/internal/hostdns"
+	"github.com/node-dns/node-dns/internal/resolvconf"
+	"github.com/node-dns/node-dns/internal/upstream"
 )
 
 // Units.
@@ -14,8 +18,7 @@ const (
 	dnsmasqUnit = "dnsmasq.service"
 )
 
-// plainDnsmasq is a dnsmasq.service that somebody set up, with nothing of OpenShift's around it. The dnsmasq of others, which
-// libvirt, NetworkManager and podman start for themselves, is none of these: it runs in their units.
+// plainDnsmasq is a dnsmasq.service without OpenShift. The dnsmasq of libvirt, NetworkManager and podman runs in their units.
 func plainDnsmasq() origin {
 	return origin{
 		name:  "dnsmasq",
@@ -39,24 +42,27 @@ func runsDnsmasq(h Host) bool {
 }
 
 func dnsmasqEvidence(h Host) []string {
+	if !runsDnsmasq(h) {
+		return nil
+	}
 	unit := h.Units[dnsmasqUnit]
 	lines := []string{strings.TrimRight(fmt.Sprintf("%s is %s, %s", dnsmasqUnit, unit.Active, unit.File), ", ")}
 	var at []string
-	for _, holder := range h.Holders {
-		if addr := holder.Addr.Addr().String(); holder.Unit == dnsmasqUnit && holder.Addr.Port() == portDNS && !slices.Contains(at, addr) {
-			at = append(at, addr)
-		}
+	for _, holder := range h.holdersWhere(func(holder Holder) bool { return holder.Unit == dnsmasqUnit && holder.Addr.Port() == portDNS }) {
+		at = append(at, holder.Addr.Addr().String())
 	}
-	slices.Sort(at)
 	if len(at) > 0 {
-		lines = append(lines, "it holds port 53 of "+strings.Join(at, ", "))
+		slices.Sort(at)
+		lines = append(lines, "it holds port 53 of "+strings.Join(slices.Compact(at), ", "))
 	}
 	return lines
 }
 
-// giveUpDnsmasq hands port 53 over and keeps dnsmasq.service from coming back.
-func giveUpDnsmasq(h Host) part {
-	var p part
+// giveUpDnsmasq hands port 53 over and keeps dnsmasq.service from coming back, if it runs.
+func giveUpDnsmasq(h Host) (p part) {
+	if !runsDnsmasq(h) {
+		return p
+	}
 	if h.holds(dnsmasqUnit, portDHCP, portTFTP, portDHCPv6) {
 		p.refused = append(p.refused, dnsmasqUnit+" serves DHCP or TFTP as well, which node-dns does not: set port=0 in its files and "+
 			"restart it, or give these to another service; then there is no port 53 to take over")
@@ -69,4 +75,165 @@ func giveUpDnsmasq(h Host) part {
 	}
 	p.port = append(p.port, maskStep(h, dnsmasqUnit))
 	return p
+}
+
+// What openshift-ansible leaves on a node (3.6 to 3.11).
+const (
+	oldHook    = "/etc/NetworkManager/dispatcher.d/99-origin-dns.sh"
+	oldSnippet = "/etc/NetworkManager/conf.d/99-origin.conf"
+	oldBase    = "/etc/dnsmasq.d/origin-dns.conf"
+)
+
+// openshift3 is NetworkManager's hook 99-origin-dns.sh with dnsmasq, on every node of OpenShift 3.
+func openshift3() origin {
+	return origin{
+		name:  "openshift3",
+		files: []string{oldHook, oldSnippet, oldBase},
+		units: []string{dnsmasqUnit},
+		find:  findOpenshift3,
+		steps: func(h Host) part {
+			p := giveUpDnsmasq(h)
+			if h.Files[oldHook].Exists {
+				p.before = append(p.before, removeStep(oldHook, "it would start dnsmasq again at the next event of NetworkManager"))
+			}
+			p.notes = append(p.notes, lostUpstreams(h)...)
+			p.release(h, oldSnippet, dnsNone)
+			return p
+		},
+	}
+}
+
+func findOpenshift3(h Host) []Finding {
+	hook, snippet := h.Files[oldHook].Exists, h.Files[oldSnippet].Exists
+	if !hook && !(snippet && runsDnsmasq(h)) {
+		return nil
+	}
+	f := Finding{Origin: "openshift3", What: "99-origin-dns.sh with dnsmasq (OpenShift 3)"}
+	f.say(hook, "%s is NetworkManager's hook", oldHook)
+	resolv := h.State.ResolvConf.Data
+	f.say(resolvconf.Parse(resolv).HasLine(hostdns.LegacyWatermark), "/etc/resolv.conf has its line: %s", strings.Join(nameservers(resolv), " "))
+	f.say(setsOnly(h.Files[oldSnippet], dnsNone), "%s keeps NetworkManager from writing /etc/resolv.conf (dns=none)", oldSnippet)
+	f.Evidence = append(f.Evidence, dnsmasqEvidence(h)...)
+	return []Finding{f}
+}
+
+// lostUpstreams names upstreams of dnsmasq that node-dns would not ask. The script never updates its list, and admins edit it.
+func lostUpstreams(h Host) []string {
+	captured, _ := upstream.ParseDnsmasqConf(h.State.Upstreams.Data) // lines that are wrong dnsmasq does not read either
+	if len(h.State.Config.Upstreams) > 0 {
+		return nil // an admin has decided
+	}
+	var lost []string
+	for _, server := range captured.Servers {
+		if !slices.Contains(h.Plan.Selection.Set.Servers, server) {
+			lost = append(lost, server.String())
+		}
+	}
+	if len(lost) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("dnsmasq asks %s, whom %s does not name any more: `upstreams` in /etc/node-dns/node-dns.yaml keeps them",
+		strings.Join(lost, ", "), h.Plan.Selection.Origin)}
+}
+
+func nameservers(text []byte) []string {
+	var all []string
+	for _, addr := range resolvconf.Parse(text).Nameservers() {
+		all = append(all, addr.String())
+	}
+	return all
+}
+
+// The files of the assisted installer's 50-master-dnsmasq-configuration (Single Node OpenShift, 4.8 and later), and of guides for admins.
+const (
+	forcednsHook     = "/etc/NetworkManager/dispatcher.d/forcedns"
+	singleNodeConf   = "/etc/NetworkManager/conf.d/single-node.conf"
+	singleNodeNames  = "/etc/dnsmasq.d/single-node.conf"
+	singleNodeOrigin = "single-node"
+)
+
+// singleNode is forcedns, a hook that puts the node's address first, with a dnsmasq that knows the cluster's api, api-int and *.apps.
+func singleNode() origin {
+	return origin{
+		name:  singleNodeOrigin,
+		files: []string{forcednsHook, singleNodeConf, singleNodeNames, apiServerPod, machineConfigNow},
+		units: []string{dnsmasqUnit},
+		find:  findSingleNode,
+		steps: func(h Host) part {
+			if h.Files[machineConfigNow].Exists {
+				return part{
+					told:    h.holdersWhere(func(holder Holder) bool { return holder.Unit == dnsmasqUnit }),
+					refused: []string{ownedByMachineConfig},
+					owner:   singleNodeOwner(h),
+				}
+			}
+			p := giveUpDnsmasq(h)
+			p.before = []Step{removeStep(forcednsHook, "it would write /etc/resolv.conf at the next event of NetworkManager")}
+			p.release(h, singleNodeConf, rcUnmanaged)
+			return p
+		},
+	}
+}
+
+// hasForcedns reports whether the hook is there, and not what a machine config of ours has put in its place.
+func (h Host) hasForcedns() bool {
+	hook := h.Files[forcednsHook]
+	return hook.Exists && string(hook.Data) != doNothing
+}
+
+func findSingleNode(h Host) []Finding {
+	if !h.hasForcedns() {
+		return nil
+	}
+	f := Finding{Origin: singleNodeOrigin, What: "forcedns with dnsmasq (Single Node OpenShift)"}
+	f.say(true, "%s is NetworkManager's hook: it writes /etc/resolv.conf", forcednsHook)
+	f.say(setsOnly(h.Files[singleNodeConf], rcUnmanaged), "%s keeps NetworkManager from writing it (rc-manager=unmanaged)", singleNodeConf)
+	f.Evidence = append(f.Evidence, dnsmasqEvidence(h)...)
+	f.say(h.Files[singleNodeNames].Exists, "%s has the cluster's own names; it may stay: node-dns answers them too", singleNodeNames)
+	f.say(h.Files[machineConfigNow].Exists, "the machine-config daemon looks after this node (%s)", machineConfigNow)
+	return []Finding{f}
+}
+
+// singleNodeOwner is the way by the machine config. dnsmasq's file of names stays the installer's.
+func singleNodeOwner(h Host) []string {
+	const role = "master" // of the only node
+	return []string{
+		"bring node-dns into the node's image, or install its package on it; it changes nothing as long as it is not enabled",
+		"oc apply -f - with what follows: the node is restarted, and comes up with node-dns:\n" + h.machineConfig(role, nil),
+		"oc wait machineconfigpool/" + role + " --for=condition=Updated --timeout=2h; the way back is oc delete machineconfig 99-" + role + "-node-dns",
+	}
+}
+
+// The settings with which a file keeps NetworkManager from writing resolv.conf.
+const (
+	dnsNone     = "dns=none"
+	rcUnmanaged = "rc-manager=unmanaged"
+)
+
+// release gives resolv.conf back to NetworkManager, which a file with this setting keeps from writing it.
+func (p *part) release(h Host, path, setting string) {
+	switch file := h.Files[path]; {
+	case setsOnly(file, setting):
+		p.after = append(p.after, releaseStep(path, setting))
+	case file.Exists:
+		p.notes = append(p.notes, path+" has more in it than "+setting+" and stays: NetworkManager leaves /etc/resolv.conf to whom it says")
+	}
+}
+
+// setsOnly reports whether a file of NetworkManager has this setting in [main], and nothing else.
+func setsOnly(f hostdns.File, setting string) bool {
+	const blanks = " \t\f\r"
+	found := false
+	for line := range strings.Lines(string(f.Data)) {
+		line = strings.TrimSpace(line)
+		key, value, _ := strings.Cut(line, "=")
+		switch {
+		case line == "", line[0] == '#', line[0] == ';', line == "[main]":
+		case strings.TrimRight(key, blanks)+"="+strings.TrimLeft(value, blanks) == setting:
+			found = true
+		default:
+			return false
+		}
+	}
+	return found
 }

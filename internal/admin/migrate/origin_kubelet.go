@@ -31,8 +31,7 @@ type Kubelet struct {
 	Refused string
 }
 
-// LookAtKubelet finds out where a kubelet below root would be told its resolvConf: by the files of the one that runs, or by those that
-// are usual.
+// LookAtKubelet finds the file that sets resolvConf for a kubelet below root: one of the running kubelet, or the usual one.
 func (h Host) LookAtKubelet(root string) Kubelet {
 	k := Kubelet{Wanted: true, Now: h.State.Config.KubeletResolvConf}
 	p, runs := procfs.Host(root, "kubelet")
@@ -92,8 +91,7 @@ func (a Applier) keepForKubelet() error {
 		return was.Err
 	}
 	file.PrependLine(keptLine)
-	var w atomicfile.Writer
-	_, err := w.Write(path, file.Bytes(), was.Mode)
+	_, err := atomicfile.Writer{}.Write(path, file.Bytes(), was.Mode)
 	return err
 }
 
@@ -196,4 +194,31 @@ func withArgument(lines []string) []string {
 	}
 	indent = cmp.Or(indent, "  ")
 	return slices.Insert(lines, at+1, indent+argument, indent+item+nodeResolvConf)
+}
+
+// k3sResolvConf is what k3s and RKE2 give their kubelet where the host's nameservers are none that a pod can ask: with 8.8.8.8 in it.
+var k3sResolvConfs = []string{"/var/lib/rancher/k3s/agent/etc/resolv.conf", "/var/lib/rancher/rke2/agent/etc/resolv.conf"}
+
+// k3s looks at /etc/resolv.conf at its start, and never again: with node-dns it finds one that names this node.
+func k3s() origin {
+	return origin{
+		name:  "k3s",
+		files: k3sResolvConfs,
+		find: func(h Host) []Finding {
+			var all []Finding
+			for _, path := range k3sResolvConfs {
+				if f := h.Files[path]; f.Exists {
+					all = append(all, Finding{
+						Origin: "k3s", What: "a resolv.conf for pods that k3s or RKE2 made up (" + path + ")",
+						Evidence: []string{"it names " + strings.Join(nameservers(f.Data), " ") + ", whatever this site's nameservers are"},
+					})
+				}
+			}
+			return all
+		},
+		steps: func(Host) part {
+			return part{notes: []string{"pods with dnsPolicy Default, CoreDNS among them, keep those nameservers until k3s is started again behind node-dns, " +
+				"which finds this node's address in /etc/resolv.conf then: systemctl restart k3s (k3s-agent, rke2-server, rke2-agent)"}}
+		},
+	}
 }

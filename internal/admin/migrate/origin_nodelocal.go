@@ -1,6 +1,7 @@
 package migrate
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -65,14 +66,10 @@ func (h Host) linkOf(addr netip.Addr) string {
 // nodelocalHolders are the sockets of its program.
 func (h Host) nodelocalHolders() []Holder {
 	addrs := h.nodelocalAddrs()
-	var all []Holder
-	for _, holder := range h.Holders {
+	return h.holdersWhere(func(holder Holder) bool {
 		at := slices.Contains(addrs, holder.Addr.Addr()) && holder.Unit != daemonUnit
-		if holder.Addr.Port() == portDNS && (holder.Name == nodelocalProgram || at) {
-			all = append(all, holder)
-		}
-	}
-	return all
+		return holder.Addr.Port() == portDNS && (holder.Name == nodelocalProgram || at)
+	})
 }
 
 func (h Host) nodelocalPod() string {
@@ -88,13 +85,7 @@ func (h Host) nodelocalPod() string {
 func (h Host) nodelocalRuns() bool { return h.nodelocalPod() != "" || len(h.nodelocalHolders()) > 0 }
 
 func (h Host) rulesOf(addr netip.Addr) []Rule {
-	var all []Rule
-	for _, r := range h.Rules {
-		if r.names(addr) {
-			all = append(all, r)
-		}
-	}
-	return all
+	return slices.DeleteFunc(slices.Clone(h.Rules), func(r Rule) bool { return !r.names(addr) })
 }
 
 func findNodelocal(h Host) []Finding {
@@ -106,39 +97,23 @@ func findNodelocal(h Host) []Finding {
 	if h.nodelocalRuns() {
 		f.What = "NodeLocal DNSCache (a DaemonSet of the cluster)"
 	}
-	var said []string
-	for _, holder := range h.nodelocalHolders() {
-		line := fmt.Sprintf("%v holds port 53 of %v", holder, holder.Addr.Addr())
-		if !slices.Contains(said, line) {
-			said = append(said, line)
-		}
-	}
-	if pod != "" {
-		said = append(said, "its pod is on this node: "+pod)
-	}
+	f.Evidence = heldLines(h.nodelocalHolders())
+	f.say(pod != "", "its pod is on this node: %s", pod)
 	for _, addr := range addrs {
-		line := fmt.Sprintf("the link %s has %v", h.linkOf(addr), addr)
+		rules := ""
 		if n := len(h.rulesOf(addr)); n > 0 {
-			line += fmt.Sprintf(", which %d rules of iptables are for", n)
+			rules = fmt.Sprintf(", which %d rules of iptables are for", n)
 		}
-		said = append(said, line)
+		f.say(true, "the link %s has %v%s", h.linkOf(addr), addr, rules)
 	}
-	if given := h.given(addrs); len(given) > 0 {
-		said = append(said, fmt.Sprintf("the kubelet gives pods %s%s", words(given), h.saidIn("clusterDNS")))
-	}
-	f.Evidence = said
+	given := h.given(addrs)
+	f.say(len(given) > 0, "the kubelet gives pods %s%s", words(given), h.saidIn("clusterDNS"))
 	return []Finding{f}
 }
 
 // given are those of the addresses that the kubelet gives to pods.
 func (h Host) given(addrs []netip.Addr) []netip.Addr {
-	var all []netip.Addr
-	for _, addr := range addrs {
-		if slices.Contains(h.State.Config.DNSIPs, addr) {
-			all = append(all, addr)
-		}
-	}
-	return all
+	return slices.DeleteFunc(slices.Clone(addrs), func(addr netip.Addr) bool { return !slices.Contains(h.State.Config.DNSIPs, addr) })
 }
 
 // saidIn is the place in the cluster's file that sets a key, in brackets; "": none.
@@ -168,13 +143,8 @@ func (h Host) isServices(addr netip.Addr) bool {
 
 // split are its own addresses, and those of Services.
 func (h Host) split(addrs []netip.Addr) (own, services []netip.Addr) {
-	for _, addr := range addrs {
-		if h.isServices(addr) {
-			services = append(services, addr)
-		} else {
-			own = append(own, addr)
-		}
-	}
+	own = slices.DeleteFunc(slices.Clone(addrs), h.isServices)
+	services = slices.DeleteFunc(slices.Clone(addrs), func(addr netip.Addr) bool { return !h.isServices(addr) })
 	return own, services
 }
 
@@ -188,7 +158,7 @@ func leaveNodelocal(h Host) part {
 	}
 	yaml := fmt.Sprintf("listen: [%v]", node)
 	if !h.knowsCluster() {
-		yaml += ", and clusterDNS: [" + wordsOr(services, kubeDNS) + "], or a kubeconfig"
+		yaml += ", and clusterDNS: [" + cmp.Or(words(services), kubeDNS) + "], or a kubeconfig"
 	}
 	if !h.Units[daemonUnit].IsActive() {
 		p.owner = append(p.owner, fmt.Sprintf("on this node, in /etc/node-dns/node-dns.yaml: %s. Then systemctl enable --now node-dns: it answers at %v, beside the cache", yaml, node))
@@ -241,7 +211,7 @@ func takeNodelocal(h Host) part {
 		"and then give the kubelet clusterDNS: [%v]%s", h.linkOf(given[0]), node, words(given), node, h.saidIn("clusterDNS")))
 	if len(h.given(services)) == 0 && !h.knowsCluster() {
 		p.refused = append(p.refused, fmt.Sprintf("node-dns would not know the cluster's names: the kubelet names no other nameserver than %s. "+
-			"In /etc/node-dns/node-dns.yaml say clusterDNS: [%s], or give it a kubeconfig (%s)", words(given), wordsOr(services, kubeDNS), ourKubeconfig))
+			"In /etc/node-dns/node-dns.yaml say clusterDNS: [%s], or give it a kubeconfig (%s)", words(given), cmp.Or(words(services), kubeDNS), ourKubeconfig))
 	}
 	return p
 }
@@ -254,16 +224,5 @@ func (h Host) knowsCluster() bool {
 
 // nodeName is the node's name in the API, where it is known.
 func (h Host) nodeName() string {
-	if h.State.Config.Resolver.NodeName != "" {
-		return h.State.Config.Resolver.NodeName
-	}
-	return "NODE"
-}
-
-// wordsOr is words, or what is said where there is no address.
-func wordsOr(addrs []netip.Addr, otherwise string) string {
-	if len(addrs) == 0 {
-		return otherwise
-	}
-	return words(addrs)
+	return cmp.Or(h.State.Config.Resolver.NodeName, "NODE")
 }

@@ -2,14 +2,16 @@ package migrate
 
 import (
 	"fmt"
+	"net/netip"
+	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/node-dns/node-dns/internal/resolvconf"
 )
 
-// What OpenShift 4's machine config, on premises and on clouds with a DNS of the admin's, has on a node
-// (templates/common/on-prem and cloud-platform-alt-dns of the machine-config-operator, 4.6 to 4.20).
+// The files of OpenShift 4's machine config (templates/common/on-prem and cloud-platform-alt-dns of the machine-config-operator, 4.6 to 4.20).
 const (
 	prependerPath    = "on-prem-resolv-prepender.path"
 	prependerUnit    = "on-prem-resolv-prepender.service"
@@ -65,13 +67,7 @@ func (h Host) globalDNS() string {
 }
 
 func (h Host) corednsHolders() []Holder {
-	var all []Holder
-	for _, holder := range h.Holders {
-		if holder.Name == corednsProgram && holder.Addr.Port() == portDNS {
-			all = append(all, holder)
-		}
-	}
-	return all
+	return h.holdersWhere(func(holder Holder) bool { return holder.Name == corednsProgram && holder.Addr.Port() == portDNS })
 }
 
 func (h Host) hasPrepender() bool {
@@ -88,36 +84,25 @@ func findOpenshift4(h Host) []Finding {
 	if prepender {
 		f.What = "resolv-prepender with CoreDNS (OpenShift 4, OKD)"
 	}
-	say := func(is bool, format string, args ...any) {
-		if is {
-			f.Evidence = append(f.Evidence, fmt.Sprintf(format, args...))
-		}
-	}
 	unit := h.Units[prependerPath]
-	say(unit.Load == "loaded", "%s is %s, %s: it writes /etc/resolv.conf after NetworkManager", prependerPath, unit.Active, unit.File)
-	say(h.Files[prependerHook].Exists, "%s is NetworkManager's hook", prependerHook)
-	say(h.Files[prependerEnv].Exists, "%s has what the hook saw last", prependerEnv)
-	say(strings.Contains(resolvconf.Parse(h.State.ResolvConf.Data).Owner(), "KNI resolv prepender"), "/etc/resolv.conf is its: %s", strings.Join(nameservers(h.State.ResolvConf.Data), " "))
-	say(h.Files[prependerDropIn].Exists, "%s has systemd-resolved ask this node", prependerDropIn)
-	say(global != "", "%s sets nameservers for all domains ([global-dns-domain-*]); it may stay: node-dns is never its own upstream", global)
-	say(h.Files[corednsPod].Exists, "%s is a static pod", corednsPod)
-	var at []string
-	for _, holder := range h.corednsHolders() {
-		if line := fmt.Sprintf("%v holds port 53 of %v", holder, holder.Addr.Addr()); !slices.Contains(at, line) {
-			at = append(at, line)
-		}
-	}
-	f.Evidence = append(f.Evidence, at...)
+	f.say(unit.Load == "loaded", "%s is %s, %s: it writes /etc/resolv.conf after NetworkManager", prependerPath, unit.Active, unit.File)
+	f.say(h.Files[prependerHook].Exists, "%s is NetworkManager's hook", prependerHook)
+	f.say(h.Files[prependerEnv].Exists, "%s has what the hook saw last", prependerEnv)
+	f.say(strings.Contains(resolvconf.Parse(h.State.ResolvConf.Data).Owner(), "KNI resolv prepender"), "/etc/resolv.conf is its: %s", strings.Join(nameservers(h.State.ResolvConf.Data), " "))
+	f.say(h.Files[prependerDropIn].Exists, "%s has systemd-resolved ask this node", prependerDropIn)
+	f.say(global != "", "%s sets nameservers for all domains ([global-dns-domain-*]); it may stay: node-dns is never its own upstream", global)
+	f.say(h.Files[corednsPod].Exists, "%s is a static pod", corednsPod)
+	f.Evidence = append(f.Evidence, heldLines(h.corednsHolders())...)
 	answers, _ := parseCorefile(h.Files[corednsFile].Data)
 	for _, a := range answers {
 		name := a.Name
 		if a.Wild {
 			name = "*." + name
 		}
-		f.Evidence = append(f.Evidence, fmt.Sprintf("it answers %s with %v (%s)", name, a.Addr, corednsFile))
+		f.say(true, "it answers %s with %v (%s)", name, a.Addr, corednsFile)
 	}
-	say(h.Files[kubeletWaits].Exists, "%s does not start before %s is there (%s)", kubeletUnit, prependerReady, kubeletWaits)
-	say(h.Files[machineConfigNow].Exists, "the machine-config daemon looks after this node (%s)", machineConfigNow)
+	f.say(h.Files[kubeletWaits].Exists, "%s does not start before %s is there (%s)", kubeletUnit, prependerReady, kubeletWaits)
+	f.say(h.Files[machineConfigNow].Exists, "the machine-config daemon looks after this node (%s)", machineConfigNow)
 	return []Finding{f}
 }
 
@@ -148,7 +133,116 @@ func localAnswers(answers []corefileAnswer) string {
 	var b strings.Builder
 	b.WriteString("# What CoreDNS on the node answered: the cluster's own names.\n")
 	for _, a := range answers {
-		b.WriteString(a.line() + "\n")
+		if a.Wild { // address= is for the name itself too, which no client asks for
+			fmt.Fprintf(&b, "address=/%s/%v\n", a.Name, a.Addr)
+		} else {
+			fmt.Fprintf(&b, "host-record=%s,%v\n", a.Name, a.Addr)
+		}
 	}
 	return b.String()
+}
+
+// corefileAnswer is a name that OpenShift 4's CoreDNS on the node answers by itself: api, api-int and *.apps of the cluster.
+type corefileAnswer struct {
+	Name string
+	Wild bool // and all below it; not the name itself
+	Addr netip.Addr
+}
+
+// The lines of CoreDNS's template plugin, as runtimecfg writes them.
+var (
+	corefileMatch  = regexp.MustCompile(`^match\s+"?([^"]+?)"?$`)
+	corefileResult = regexp.MustCompile(`(?i)^answer\s+".*\sin\s.*\s(\S+)"$`)
+)
+
+// parseCorefile reads of a Corefile the template blocks that answer with an address, and whether a hosts block names nodes.
+func parseCorefile(data []byte) (answers []corefileAnswer, hosts bool) {
+	var match string
+	inHosts := false
+	for line := range strings.Lines(string(data)) {
+		line = strings.TrimSpace(line)
+		first, _, _ := strings.Cut(line, " ")
+		_, err := netip.ParseAddr(first)
+		switch m := corefileMatch.FindStringSubmatch(line); {
+		case strings.HasPrefix(line, "template "):
+			match = ""
+		case strings.HasPrefix(line, "hosts") && strings.HasSuffix(line, "{"):
+			inHosts = true
+		case line == "}":
+			inHosts = false
+		case inHosts && err == nil:
+			hosts = true
+		case m != nil:
+			match = m[1]
+		}
+		m := corefileResult.FindStringSubmatch(line)
+		if m == nil || match == "" {
+			continue
+		}
+		a := corefileAnswer{Name: plainName(match), Wild: strings.HasPrefix(strings.TrimPrefix(match, "^"), ".*")}
+		if a.Addr, err = netip.ParseAddr(m[1]); err == nil && a.Name != "" && !slices.Contains(answers, a) {
+			answers = append(answers, a)
+		}
+	}
+	return answers, hosts
+}
+
+// plainName is the domain that a regular expression is for: `.*[.]apps.example.com`, `^api-int.example.com`. "": it is another one.
+func plainName(expression string) string {
+	name := strings.TrimPrefix(expression, "^")
+	name = strings.TrimPrefix(name, ".*")
+	name = strings.NewReplacer(`[.]`, ".", `\.`, ".").Replace(strings.TrimSuffix(name, "$"))
+	name = strings.Trim(name, ".")
+	if strings.ContainsAny(name, `*+?[](){}|\^$ `) {
+		return ""
+	}
+	return strings.ToLower(name)
+}
+
+// doNothing stands in the place of a hook that is the machine config's: it can replace a file, and not take one away.
+const doNothing = "#!/bin/sh\n# node-dns is this node's nameserver\n"
+
+// machineConfig replaces resolv-prepender and CoreDNS, or forcedns and dnsmasq. Of several with the same file the last one by name counts.
+func (h Host) machineConfig(role string, answers []corefileAnswer) string {
+	var units, files strings.Builder
+	unit := func(name string, fields string) { fmt.Fprintf(&units, "      - {name: %s, %s}\n", name, fields) }
+	file := func(path string, mode int, content string) {
+		// RFC 2397; a mode is decimal in JSON, and YAML 1.1 and 1.2 read 0644 differently.
+		fmt.Fprintf(&files, "      - {path: %s, mode: %d, overwrite: true, contents: {source: 'data:,%s'}}\n", path, mode, url.PathEscape(content))
+	}
+	unit(daemonUnit, "enabled: true")
+	if h.Units[prependerPath].Load == "loaded" {
+		unit(prependerPath, "enabled: false, mask: true")
+	}
+	if h.Files[prependerHook].Exists {
+		file(prependerHook, 0o755, doNothing)
+	}
+	if h.hasForcedns() {
+		unit(dnsmasqUnit, "enabled: false, mask: true")
+		file(forcednsHook, 0o755, doNothing)
+		file(singleNodeConf, 0o644, "# NetworkManager writes /etc/resolv.conf while node-dns does not run\n")
+	}
+	if h.Files[kubeletWaits].Exists {
+		file("/etc/tmpfiles.d/node-dns-kubelet.conf", 0o644, "# The kubelet waits for it: "+kubeletWaits+"\nf "+prependerReady+"\n")
+	}
+	if h.Files[prependerDropIn].Exists {
+		file(prependerDropIn, 0o644, "")
+	}
+	if h.Files[corednsPod].Exists {
+		file(corednsPod, 0o644, "")
+		file("/etc/dnsmasq.d/openshift.conf", 0o644, localAnswers(answers))
+	}
+	return fmt.Sprintf(`apiVersion: machineconfiguration.openshift.io/v1
+kind: MachineConfig
+metadata:
+  name: 99-%s-node-dns
+  labels: {machineconfiguration.openshift.io/role: %s}
+spec:
+  config:
+    ignition: {version: 3.2.0}
+    systemd:
+      units:
+%s    storage:
+      files:
+%s`, role, role, units.String(), files.String())
 }

@@ -1,16 +1,17 @@
 package migrate
 
 import (
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/node-dns/node-dns/internal/hostdns"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
 	"github.com/node-dns/node-dns/internal/resolvconf"
 )
 
-// resolvconf(8), of which there are two: openresolv, which writes resolv.conf by itself, and Debian's, which writes a file in /run where
-// resolv.conf is to be a link to.
+// Files of the two resolvconf(8): openresolv, which writes resolv.conf itself, and Debian's, which writes a file in /run for a link to it.
 const (
 	openresolvConf   = "/etc/resolvconf.conf"
 	openresolvState  = "/run/resolvconf/interfaces"
@@ -29,11 +30,9 @@ func resolvconfs() origin {
 		find: func(h Host) []Finding {
 			switch {
 			case writesResolvConf(h):
-				f := Finding{Origin: "resolvconf", What: "openresolv, which writes /etc/resolv.conf"}
-				f.Evidence = append(f.Evidence, `/etc/resolv.conf says "`+openresolvMark+`": `+strings.Join(nameservers(h.State.ResolvConf.Data), " "))
-				if told := fedBy(h); len(told) > 0 {
-					f.Evidence = append(f.Evidence, "it was told of nameservers by "+strings.Join(told, ", "))
-				}
+				f, told := Finding{Origin: "resolvconf", What: "openresolv, which writes /etc/resolv.conf"}, fedBy(h)
+				f.say(true, `/etc/resolv.conf says "%s": %s`, openresolvMark, strings.Join(nameservers(h.State.ResolvConf.Data), " "))
+				f.say(len(told) > 0, "it was told of nameservers by %s", strings.Join(told, ", "))
 				return []Finding{f}
 			case isResolvconfLink(h.State.ResolvConf.Link):
 				return []Finding{{
@@ -99,8 +98,7 @@ func (h Host) redirects() bool {
 	return set["libc"] == "NO" || set["resolvconf"] == "NO" || set["resolv_conf"] != "" && set["resolv_conf"] != "/etc/resolv.conf"
 }
 
-// OpenresolvTells are those for whom openresolv will write /etc/resolv.conf again, over what node-dns has put there, as soon as they
-// tell it of nameservers; none: it does not, or the file is not node-dns's.
+// OpenresolvTells are those whose next nameservers openresolv will write over node-dns's /etc/resolv.conf; nil: it will not.
 func (h Host) OpenresolvTells() []string {
 	if !hostdns.IsOurs(h.State.ResolvConf.Data) || h.Files[debianResolvconf].Exists || h.redirects() {
 		return nil
@@ -118,12 +116,12 @@ func isResolvconfLink(target string) bool {
 // fedBy are the interfaces, or programs, that openresolv has been told something for.
 func fedBy(h Host) []string {
 	var all []string
-	for path := range h.Files {
+	for _, path := range slices.Sorted(maps.Keys(h.Files)) {
 		if filepath.Dir(path) == openresolvState {
 			all = append(all, filepath.Base(path))
 		}
 	}
-	return sorted(all)
+	return all
 }
 
 // redirected is openresolv's configuration, a piece of shell, in which the last assignment counts.
@@ -146,4 +144,53 @@ func shellSettings(text string) map[string]string {
 		}
 	}
 	return set
+}
+
+const (
+	resolvedUnit = "systemd-resolved.service"
+	nsswitch     = "/etc/nsswitch.conf"
+)
+
+// systemdResolved listens at 127.0.0.53, where node-dns never does: it need not end.
+func systemdResolved() origin {
+	return origin{
+		name:  "systemd-resolved",
+		files: []string{nsswitch},
+		units: []string{resolvedUnit},
+		find: func(h Host) []Finding {
+			unit, link := h.Units[resolvedUnit], h.State.ResolvConf.Link
+			stub := strings.Contains(link, "/run/systemd/resolve/")
+			if !unit.IsActive() && !stub {
+				return nil
+			}
+			f := Finding{Origin: "systemd-resolved", What: "systemd-resolved with its stub listener (" + resolvedUnit + ")"}
+			f.say(true, "%s is %s, %s", resolvedUnit, unit.Active, unit.File)
+			f.say(stub, "/etc/resolv.conf is a link to %s", link)
+			f.say(nssResolve(h), "%s has this host's programs ask it directly (resolve in hosts)", nsswitch)
+			return []Finding{f}
+		},
+		steps: func(h Host) part {
+			if h.Plan.Via == nodeconfig.ResolvConfResolved {
+				return part{notes: []string{"systemd-resolved goes on at 127.0.0.53, and asks node-dns (resolvConf in /etc/node-dns/node-dns.yaml); it is restarted for that, on the way back too, and answers nobody for some 0.2 s"}}
+			}
+			p := part{notes: []string{"systemd-resolved goes on at 127.0.0.53, and has nothing to give up"}}
+			if nssResolve(h) {
+				p.notes = append(p.notes, "this host's programs ask systemd-resolved, and not what /etc/resolv.conf names: "+
+					"resolvConf: resolved in /etc/node-dns/node-dns.yaml has it ask node-dns; pods ask node-dns either way")
+			}
+			return p
+		},
+	}
+}
+
+// nssResolve reports whether libc asks systemd-resolved without resolv.conf (nss-resolve(8)).
+func nssResolve(h Host) bool {
+	for line := range strings.Lines(string(h.Files[nsswitch].Data)) {
+		line, _, _ = strings.Cut(line, "#")
+		database, services, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if database == "hosts" {
+			return slices.Contains(strings.Fields(services), "resolve")
+		}
+	}
+	return false
 }

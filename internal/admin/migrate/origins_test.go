@@ -2,6 +2,7 @@ package migrate
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -300,5 +301,42 @@ COMMIT
 	}
 	if !slices.Equal(named, []int{0, 3}) {
 		t.Errorf("the rules %v name the address", named)
+	}
+}
+
+func TestSetsOnly(t *testing.T) {
+	for text, want := range map[string]bool{
+		"":                                 false,
+		"[main]\n":                         false,
+		"[main]\ndns=none\n":               true,
+		"# a comment\n; too\n dns\t= none": true,
+		"dns=none\ndns=none\n":             true,
+		"dns=none\nplugins=keyfile\n":      false,
+		"dns=none=\n":                      false,
+		"dns\u00a0=none\n":                 false,
+		"dns none\n":                       false,
+		"dns=\n":                           false,
+		"rc-manager=unmanaged\n":           false,
+	} {
+		if got := setsOnly(file(text), dnsNone); got != want {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+	if !setsOnly(file("[main]\nrc-manager = unmanaged\n"), rcUnmanaged) {
+		t.Error("rc-manager is not seen")
+	}
+}
+
+// TestDocument: a plan without findings has a list of none, and a journal does not show what files were.
+func TestDocument(t *testing.T) {
+	for want, document := range map[string]any{
+		`{"apiVersion":"node-dns/v1","kind":"MigrationPlan","findings":[]}`: Plan{}.Document(),
+		`{"apiVersion":"node-dns/v1","kind":"Migration","phase":"applied","began":"0001-01-01T00:00:00Z","findings":null,"steps":null,"done":0}`: Journal{
+			Phase: Applied, Saved: []Saved{{Path: "/etc/shadow", Data: []byte("secret")}},
+		}.Document(),
+	} {
+		if got, err := json.Marshal(document); err != nil || string(got) != want {
+			t.Errorf("got %s (%v), want %s", got, err, want)
+		}
 	}
 }

@@ -29,18 +29,14 @@ func (r Rule) names(addr netip.Addr) bool {
 	})
 }
 
-// ruleTables are those that are looked into.
-var ruleTables = []string{"raw", "filter"}
-
-// readRules are the rules of the host. Without the programs nothing is known, and that is no error: who wrote rules from a container
-// brought its own.
+// readRules reads the rules of the host. Missing programs are not an error: a container that wrote rules has its own.
 func readRules(ctx context.Context) ([]Rule, error) {
 	var all []Rule
 	for _, program := range []string{"iptables", "ip6tables"} {
 		if _, err := exec.LookPath(program + "-save"); err != nil {
 			continue
 		}
-		for _, table := range ruleTables {
+		for _, table := range []string{"raw", "filter"} {
 			out, err := command(ctx, program+"-save", "-t", table)
 			if err != nil {
 				return all, err
@@ -124,13 +120,11 @@ func (r Rule) is(ctx context.Context) (bool, error) {
 // dropRules takes rules away.
 func dropRules(ctx context.Context, rules []Rule) error {
 	for _, r := range slices.Backward(rules) { // the last of a chain first: the others keep their places
-		if is, err := r.is(ctx); err != nil || !is {
-			if err != nil {
-				return err
-			}
-			continue
+		is, err := r.is(ctx)
+		if err == nil && is {
+			err = r.run(ctx, "--delete")
 		}
-		if err := r.run(ctx, "--delete"); err != nil {
+		if err != nil {
 			return err
 		}
 	}

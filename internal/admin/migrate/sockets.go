@@ -2,9 +2,11 @@ package migrate
 
 import (
 	"bufio"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"io"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -90,8 +92,8 @@ func parseSocketAddr(text string) (netip.AddrPort, bool) {
 	return netip.AddrPortFrom(addr.Unmap(), uint16(number)), ok
 }
 
-// owners says which process has each of the sockets. Those of processes that we may not look at are left out.
-func owners(proc string, wanted map[uint64]bool) map[uint64]int {
+// owners says which process has each socket. Those of processes that we may not look at are left out.
+func owners(proc string) map[uint64]int {
 	found := map[uint64]int{}
 	dirs, _ := filepath.Glob(filepath.Join(proc, "[0-9]*")) // the pattern is ours
 	for _, dir := range dirs {
@@ -99,23 +101,17 @@ func owners(proc string, wanted map[uint64]bool) map[uint64]int {
 		if err != nil || pid == 1 { // systemd holds what it hands to others
 			continue
 		}
-		for inode := range socketsOf(proc, pid) {
-			if wanted[inode] {
-				found[inode] = pid
-			}
+		for _, inode := range socketsOf(proc, pid) {
+			found[inode] = pid
 		}
 	}
 	return found
 }
 
 // socketsOf are the inodes of a process's sockets; none, where it is gone or not ours to look at.
-func socketsOf(proc string, pid int) map[uint64]bool {
+func socketsOf(proc string, pid int) (inodes []uint64) {
 	dir := filepath.Join(proc, strconv.Itoa(pid), "fd")
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil
-	}
-	found := map[uint64]bool{}
+	entries, _ := os.ReadDir(dir)
 	for _, entry := range entries {
 		target, err := os.Readlink(filepath.Join(dir, entry.Name()))
 		text, ok := strings.CutPrefix(target, "socket:[")
@@ -123,10 +119,10 @@ func socketsOf(proc string, pid int) map[uint64]bool {
 			continue
 		}
 		if inode, err := strconv.ParseUint(strings.TrimSuffix(text, "]"), 10, 64); err == nil {
-			found[inode] = true
+			inodes = append(inodes, inode)
 		}
 	}
-	return found
+	return inodes
 }
 
 // surveyed are the ports that Survey looks at.
@@ -153,35 +149,19 @@ func holders(proc string, ports ...uint16) ([]Holder, error) {
 	sockets = slices.DeleteFunc(sockets, func(s socket) bool {
 		return !slices.Contains(ports, s.local.Port()) || s.proto == "tcp" && s.state != tcpListen
 	})
-	wanted := map[uint64]bool{}
-	for _, s := range sockets {
-		wanted[s.inode] = true
-	}
-	owner := owners(proc, wanted)
+	owner := owners(proc)
 	var all []Holder
 	for _, s := range sockets {
 		h := Holder{Proto: s.proto, Addr: s.local, PID: owner[s.inode]}
 		if h.PID != 0 {
-			h.Name = nameOf(proc, h.PID)
-			h.Unit, h.Container = unitOf(proc, h.PID)
+			dir := filepath.Join(proc, strconv.Itoa(h.PID))
+			name, _ := os.ReadFile(filepath.Join(dir, "comm")) // nil: it has just ended
+			groups, _ := os.ReadFile(filepath.Join(dir, "cgroup"))
+			h.Name, h.Unit, h.Container = strings.TrimSpace(string(name)), parseUnit(string(groups)), parseContainer(string(groups))
 		}
 		all = append(all, h)
 	}
 	return all, nil
-}
-
-func nameOf(proc string, pid int) string {
-	name, _ := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "comm")) // "" when it has just ended
-	return strings.TrimSpace(string(name))
-}
-
-// unitOf is the unit that a process belongs to, by its control group; "" when it belongs to none; and whether it is in a container.
-func unitOf(proc string, pid int) (unit string, container bool) {
-	text, err := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "cgroup"))
-	if err != nil {
-		return "", false // it has just ended
-	}
-	return parseUnit(string(text)), parseContainer(string(text))
 }
 
 // parseUnit reads proc_pid_cgroup(5): of the unified hierarchy, or of systemd's own where there are others.
@@ -198,4 +178,93 @@ func parseUnit(text string) string {
 		}
 	}
 	return ""
+}
+
+// isLittleEndian is how this machine orders the octets of a word; s390x does not.
+var isLittleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
+
+// isQuiet reports whether a nameserver has answered all that it was asked over UDP: nothing is unread at port 53, and it has
+// none of the sockets in which it waits for its upstreams (dnsmasq closes each with the answer; one of a fixed query-port
+// stays, and then it is never quiet).
+func isQuiet(unit string) (bool, error) {
+	held, err := holders("/proc")
+	if err != nil {
+		return false, err
+	}
+	mine := map[uint64]bool{}
+	for _, h := range held {
+		if h.Unit == unit {
+			for _, inode := range socketsOf("/proc", h.PID) {
+				mine[inode] = true
+			}
+		}
+	}
+	sockets, err := readSockets("/proc")
+	if err != nil {
+		return false, err
+	}
+	return !slices.ContainsFunc(sockets, func(s socket) bool {
+		return s.proto == "udp" && mine[s.inode] && (s.local.Port() != portDNS || s.unread > 0)
+	}), nil
+}
+
+// hasNoConnections reports whether nobody is connected to these addresses.
+func hasNoConnections(at []netip.AddrPort) (bool, error) {
+	sockets, err := readSockets("/proc")
+	if err != nil {
+		return false, err
+	}
+	return !slices.ContainsFunc(sockets, func(s socket) bool {
+		return s.proto == "tcp" && (s.state == tcpEstablished || s.state == tcpCloseWait) && slices.ContainsFunc(at, func(a netip.AddrPort) bool { return isAt(s.local, a) })
+	}), nil
+}
+
+// listensTCP reports whether a unit listens for TCP at one of these addresses.
+func listensTCP(unit string, at []netip.AddrPort) (bool, error) {
+	held, err := holders("/proc")
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(held, func(h Holder) bool {
+		return h.Unit == unit && h.Proto == "tcp" && slices.ContainsFunc(at, h.Covers)
+	}), nil
+}
+
+// holdsAll reports whether a unit has UDP and TCP of all these addresses. Of none of them it has when it has any port 53.
+func holdsAll(unit string, at []netip.AddrPort) bool {
+	held, err := holders("/proc")
+	if err != nil {
+		return false
+	}
+	has := func(proto string, covers func(Holder) bool) bool {
+		return slices.ContainsFunc(held, func(h Holder) bool { return h.Unit == unit && h.Proto == proto && covers(h) })
+	}
+	for _, proto := range []string{"udp", "tcp"} {
+		if !has(proto, func(h Holder) bool { return h.Addr.Port() == portDNS }) {
+			return false
+		}
+		for _, a := range at {
+			if !has(proto, func(h Holder) bool { return h.Covers(a) }) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// stillLocal are those of the addresses that this host has: a link may be gone since the plan was made, and with it what a step waits for.
+func stillLocal(at []netip.AddrPort) []netip.AddrPort {
+	return slices.DeleteFunc(slices.Clone(at), func(a netip.AddrPort) bool { return !isLocal(a.Addr()) })
+}
+
+// isLocal reports whether an address is this host's.
+func isLocal(addr netip.Addr) bool {
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(addrs, func(a net.Addr) bool {
+		prefix, err := netip.ParsePrefix(a.String())
+		return err == nil && prefix.Addr().Unmap() == addr.Unmap().WithZone("")
+	})
 }

@@ -2,13 +2,16 @@ package migrate
 
 import (
 	"fmt"
+	"io/fs"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/node-dns/node-dns/internal/hostdns"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
+	"github.com/node-dns/node-dns/internal/sys/atomicfile"
 )
 
 // Kind is what a Step does; each has its way back.
@@ -58,15 +61,11 @@ func removeStep(path, why string) Step {
 }
 
 func (h Host) startStep() Step {
-	var at []string
-	for _, a := range h.listen() {
-		at = append(at, a.Addr().String())
-	}
 	unit := h.Units[daemonUnit]
 	return Step{
 		Kind: Start, Unit: daemonUnit, WasEnabled: unit.File == "enabled", WasActive: unit.IsActive(),
 		What: fmt.Sprintf("enable and start %s, which is to listen on %s and asks %s, and wait until its upstreams answer",
-			daemonUnit, strings.Join(at, ", "), h.upstreams()),
+			daemonUnit, addrWords(h.listen()), h.upstreams()),
 		Touches: []string{
 			"/etc/resolv.conf", "/etc/dnsmasq.d", "/etc/dnsmasq.d/origin-upstream-dns.conf", "/etc/origin", "/etc/origin/node", "/etc/origin/node/resolv.conf",
 			wantsLink(daemonUnit),
@@ -76,19 +75,16 @@ func (h Host) startStep() Step {
 
 // upstreams are whom node-dns will ask, in words.
 func (h Host) upstreams() string {
-	var all []string
-	for _, server := range h.State.Config.Upstreams {
-		all = append(all, server.String())
+	servers, from := h.upstreamServers(), ourConfig
+	if len(servers) == 0 {
+		return "what node-config.yaml names"
 	}
-	from := "/etc/node-dns/node-dns.yaml"
-	if len(all) == 0 {
-		for _, server := range h.Plan.Selection.Set.Servers {
-			all = append(all, server.String())
-		}
+	if len(h.State.Config.Upstreams) == 0 {
 		from = strings.TrimSpace(string(h.Plan.Selection.Origin) + " " + h.Plan.Selection.Detail)
 	}
-	if len(all) == 0 {
-		return "what node-config.yaml names"
+	var all []string
+	for _, server := range servers {
+		all = append(all, server.String())
 	}
 	return strings.Join(all, ", ") + " (from " + from + ")"
 }
@@ -96,23 +92,23 @@ func (h Host) upstreams() string {
 func takeStep(h Host, unit string) Step {
 	var at []netip.AddrPort
 	for _, a := range h.listen() {
-		for _, holder := range h.Holders {
-			if holder.Unit == unit && holder.Covers(a) {
-				at = append(at, a)
-				break
-			}
+		if slices.ContainsFunc(h.Holders, func(holder Holder) bool { return holder.Unit == unit && holder.Covers(a) }) {
+			at = append(at, a)
 		}
 	}
 	what := fmt.Sprintf("stop %s, which holds no address that node-dns listens on", unit)
 	if len(at) > 0 {
-		var words []string
-		for _, a := range at {
-			words = append(words, a.Addr().String())
-		}
-		what = fmt.Sprintf("hand port 53 of %s over from %s to node-dns, and stop %s when what it was asked is answered",
-			strings.Join(words, ", "), unit, unit)
+		what = fmt.Sprintf("hand port 53 of %s over from %s to node-dns, and stop %s when what it was asked is answered", addrWords(at), unit, unit)
 	}
 	return Step{Kind: TakePort, Unit: unit, At: at, WasActive: true, What: what}
+}
+
+func addrWords(at []netip.AddrPort) string {
+	var addrs []netip.Addr
+	for _, a := range at {
+		addrs = append(addrs, a.Addr())
+	}
+	return words(addrs)
 }
 
 func maskStep(h Host, unit string) Step {
@@ -159,3 +155,35 @@ func wantsLink(unit string) string {
 }
 
 func unitLink(unit string) string { return filepath.Join("/etc/systemd/system", unit) }
+
+// writeStep gives a file a new content. What it was, and which of its directories were not there, is kept.
+func writeStep(path, content, why string) Step {
+	touches := []string{path}
+	for dir := filepath.Dir(path); dir != "/etc" && dir != "/run" && dir != "/"; dir = filepath.Dir(dir) {
+		touches = append(touches, dir)
+	}
+	return Step{Kind: WriteFile, Path: path, Content: content, Touches: touches, What: fmt.Sprintf("write %s: %s", path, why)}
+}
+
+// linkStep puts a symbolic link where a file is.
+func linkStep(path, target, why string) Step {
+	return Step{Kind: MakeLink, Path: path, Content: target, Touches: []string{path}, What: fmt.Sprintf("make %s a link to %s: %s", path, target, why)}
+}
+
+// write keeps the mode of a file that is there.
+func (s Step) write(root string) error {
+	path, mode := filepath.Join(root, s.Path), fs.FileMode(0o644)
+	if err := makeDir(filepath.Dir(path)); err != nil {
+		return err
+	}
+	if info, err := os.Stat(path); err == nil {
+		mode = info.Mode().Perm()
+	}
+	_, err := atomicfile.Writer{}.Write(path, []byte(s.Content), mode)
+	return err
+}
+
+func (s Step) link(root string) error {
+	_, err := atomicfile.Writer{}.Symlink(filepath.Join(root, s.Path), s.Content)
+	return err
+}

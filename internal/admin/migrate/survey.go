@@ -20,8 +20,7 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/dbusconn"
 )
 
-// Survey looks at everything once, and changes nothing. Below another root than the host's own there are files alone. The
-// Host has what could be seen beside an error, too.
+// Survey looks at everything once; below another root than the host's own, at files alone. With an error, Host has what was seen.
 func Survey(ctx context.Context, root string) (Host, error) {
 	looker := hostdns.Looker{Paths: hostdns.NewPaths(root)}
 	h := Host{Files: map[string]hostdns.File{}, Units: map[string]Unit{}, Root: os.Geteuid() == 0}

@@ -2,7 +2,6 @@ package migrate
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -61,16 +60,14 @@ func (p Plan) WriteText(w io.Writer) error {
 	return err
 }
 
-// WriteJSON prints the same.
-func (p Plan) WriteJSON(w io.Writer) error {
+// Document returns what is printed as JSON.
+func (p Plan) Document() any {
 	p.Findings = append([]Finding{}, p.Findings...) // none are [], not null
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(struct {
+	return struct {
 		APIVersion string `json:"apiVersion"`
 		Kind       string `json:"kind"`
 		Plan
-	}{apiVersion, "MigrationPlan", p})
+	}{apiVersion, "MigrationPlan", p}
 }
 
 // WriteText shows a migration that was begun, and what can be done about it.
@@ -96,11 +93,9 @@ func (j Journal) WriteText(w io.Writer) error {
 	return err
 }
 
-// WriteJSON prints the same, and all steps; not what the files were, some of which only root may read.
-func (j Journal) WriteJSON(w io.Writer) error {
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(struct {
+// Document returns what is printed as JSON: all steps, but not the saved files, some of which only root may read.
+func (j Journal) Document() any {
+	return struct {
 		APIVersion string    `json:"apiVersion"`
 		Kind       string    `json:"kind"`
 		Phase      Phase     `json:"phase"`
@@ -108,5 +103,5 @@ func (j Journal) WriteJSON(w io.Writer) error {
 		Findings   []Finding `json:"findings"`
 		Steps      []Step    `json:"steps"`
 		Done       int       `json:"done"` // the first so many of Steps
-	}{apiVersion, "Migration", j.Phase, j.Began, j.Findings, j.Steps, j.Done})
+	}{apiVersion, "Migration", j.Phase, j.Began, j.Findings, j.Steps, j.Done}
 }

@@ -13,6 +13,10 @@ type Fault struct {
 	Maybe     bool // it need not harm anybody
 }
 
+func fault(fix, format string, args ...any) Fault {
+	return Fault{What: fmt.Sprintf(format, args...), Fix: fix}
+}
+
 // Checks are what a resolv.conf is looked at with.
 type Checks struct {
 	IsNode  func(netip.Addr) bool // an address of this node, loopback among them
@@ -41,10 +45,8 @@ func (c Checks) Pod(k Kubelet, conf Conf) []Fault {
 	faults := c.Host(k)
 	for _, addr := range conf.Nameservers {
 		if addr.IsLoopback() {
-			faults = append(faults, Fault{
-				fmt.Sprintf("a pod is given %s, which is the pod itself: nobody answers there", addr),
-				"set the kubelet's clusterDNS to an address of this node that pods reach", false,
-			})
+			faults = append(faults, fault("set the kubelet's clusterDNS to an address of this node that pods reach",
+				"a pod is given %s, which is the pod itself: nobody answers there", addr))
 		}
 	}
 	return slices.Concat(faults, common(conf), limits(k.Limits, conf))
@@ -111,9 +113,8 @@ func (c Checks) hostNames(k Kubelet, fix string) (faults []Fault) {
 		faults = append(faults, Fault{What: what, Fix: fix})
 	}
 	if len(loopback) > 0 {
-		faults = append(faults, Fault{
-			What: fmt.Sprintf("the kubelet's resolvConf %s names %s, which in a pod with dnsPolicy Default is the pod itself: nobody answers there", c.HostFile, words(loopback)), Fix: fix,
-		})
+		faults = append(faults, fault(fix,
+			"the kubelet's resolvConf %s names %s, which in a pod with dnsPolicy Default is the pod itself: nobody answers there", c.HostFile, words(loopback)))
 	}
 	return faults
 }
@@ -135,17 +136,15 @@ func (c Checks) Node(conf Conf) []Fault {
 	here := slices.ContainsFunc(conf.Nameservers, c.Answers)
 	for _, addr := range conf.Nameservers {
 		if c.IsNode(addr) && !addr.IsLoopback() && !c.Answers(addr) {
-			faults = append(faults, Fault{fmt.Sprintf("%s is this node, and node-dns does not listen there", addr), "node-dns status says where it does, and why", false})
+			faults = append(faults, fault("node-dns status says where it does, and why", "%s is this node, and node-dns does not listen there", addr))
 		}
 	}
 	if !here && len(conf.Nameservers) > 0 {
-		faults = append(faults, Fault{
-			"a process on this node does not ask node-dns, but " + words(conf.Nameservers) + ": what is shown is what node-dns would say",
-			"origin-dns-dispatcher plan says why /etc/resolv.conf does not name this node", false,
-		})
+		faults = append(faults, fault("origin-dns-dispatcher plan says why /etc/resolv.conf does not name this node",
+			"a process on this node does not ask node-dns, but %s: what is shown is what node-dns would say", words(conf.Nameservers)))
 	}
 	if len(conf.Nameservers) == 0 {
-		faults = append(faults, Fault{"it names no nameserver: C libraries ask 127.0.0.1 then", "origin-dns-dispatcher plan says what it should name", false})
+		faults = append(faults, fault("origin-dns-dispatcher plan says what it should name", "it names no nameserver: C libraries ask 127.0.0.1 then"))
 	}
 	return append(faults, common(conf)...)
 }
@@ -155,29 +154,21 @@ func common(conf Conf) (faults []Fault) {
 	seen := map[netip.Addr]bool{}
 	for _, addr := range conf.Nameservers {
 		if seen[addr] {
-			faults = append(faults, Fault{
-				fmt.Sprintf("%s is named twice: musl asks it everything twice, and glibc asks it again when it was silent", addr), "name it once", false,
-			})
+			faults = append(faults, fault("name it once", "%s is named twice: musl asks it everything twice, and glibc asks it again when it was silent", addr))
 		}
 		seen[addr] = true
 	}
 	if n := len(conf.Nameservers); n > maxServers {
-		faults = append(faults, Fault{
-			fmt.Sprintf("%d nameservers: libraries ask the first %d alone, and never %s", n, maxServers, words(conf.Nameservers[maxServers:])),
-			"take out those that are not needed", false,
-		})
+		faults = append(faults, fault("take out those that are not needed",
+			"%d nameservers: libraries ask the first %d alone, and never %s", n, maxServers, words(conf.Nameservers[maxServers:])))
 	}
 	if slices.Contains(conf.Search, ".") {
-		faults = append(faults, Fault{
-			"the search list has the root (.): musl (Alpine) asks for a name with two dots at its end by it, and finds nothing",
-			"take it out: systemd-resolved writes it for an empty list", false,
-		})
+		faults = append(faults, fault("take it out: systemd-resolved writes it for an empty list",
+			"the search list has the root (.): musl (Alpine) asks for a name with two dots at its end by it, and finds nothing"))
 	}
 	if line := len("search " + strings.Join(conf.Search, " ")); line > muslLine {
-		faults = append(faults, Fault{
-			fmt.Sprintf("the search line has %d characters: musl (Alpine) reads no line of more than %d, and has no search list at all", line, muslLine),
-			"shorten the list", false,
-		})
+		faults = append(faults, fault("shorten the list",
+			"the search line has %d characters: musl (Alpine) reads no line of more than %d, and has no search list at all", line, muslLine))
 	}
 	return faults
 }
@@ -185,11 +176,9 @@ func common(conf Conf) (faults []Fault) {
 // limits are what a kubelet drops.
 func limits(l Limits, conf Conf) (faults []Fault) {
 	if kept := len(l.Cut(conf).Search); kept < len(conf.Search) {
-		faults = append(faults, Fault{
-			fmt.Sprintf("%d search domains of %d characters: the kubelet hands on %d of at most %d and %d characters, and drops %s", len(conf.Search),
-				len(strings.Join(conf.Search, " ")), kept, l.Domains, l.Chars, strings.Join(conf.Search[kept:], " ")),
-			"shorten the search list of the kubelet's resolvConf", false,
-		})
+		faults = append(faults, fault("shorten the search list of the kubelet's resolvConf",
+			"%d search domains of %d characters: the kubelet hands on %d of at most %d and %d characters, and drops %s",
+			len(conf.Search), len(strings.Join(conf.Search, " ")), kept, l.Domains, l.Chars, strings.Join(conf.Search[kept:], " ")))
 	}
 	return faults
 }

@@ -81,11 +81,9 @@ func ClusterSearch(namespace, domain string, host []string) []string {
 
 // union is a list without what is there already.
 func union[T comparable](lists ...[]T) (all []T) {
-	for _, list := range lists {
-		for _, element := range list {
-			if !slices.Contains(all, element) {
-				all = append(all, element)
-			}
+	for _, element := range slices.Concat(lists...) {
+		if !slices.Contains(all, element) {
+			all = append(all, element)
 		}
 	}
 	return all

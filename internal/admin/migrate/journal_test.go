@@ -12,11 +12,11 @@ import (
 func TestLock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	for range 2 {
-		unlock, err := lock(t.Context(), path)
+		unlock, err := Lock(t.Context(), path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := lock(t.Context(), path); err == nil {
+		if _, err := Lock(t.Context(), path); err == nil {
 			t.Error("two migrations at a time")
 		}
 		unlock()
