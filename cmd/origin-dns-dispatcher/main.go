@@ -3,6 +3,10 @@
 //
 // NetworkManager runs it as `99-origin-dns IFACE ACTION` for every event; a person, a systemd unit or a package
 // scriptlet runs its verbs.
+//
+// Go need not read the cgroup's limits for a GOMAXPROCS that main sets.
+//
+//go:debug containermaxprocs=0
 package main
 
 import (
