@@ -149,6 +149,7 @@ func (s *Server) openUDP(b *binding) error {
 	if len(all) == 0 {
 		return err
 	}
+	_ = steer(all) // without it the kernel chooses by the client's address
 	b.socket = all
 	return nil
 }

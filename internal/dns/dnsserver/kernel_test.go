@@ -14,10 +14,11 @@ import (
 // TestBusy: receivers that wait in the kernel answer everything, let the garbage collector stop the world, and leave the
 // kernel when there is nothing more to do, or they are to stop.
 func TestBusy(t *testing.T) {
-	const receivers = 2
-	processors := runtime.GOMAXPROCS(0)
-	runtime.GOMAXPROCS(processors + receivers)
-	t.Cleanup(func() { runtime.GOMAXPROCS(processors) })
+	processors := processors(t)
+	receivers := min(2, len(processors)) // each gets the queries of its processors
+	before := runtime.GOMAXPROCS(0)
+	runtime.GOMAXPROCS(before + receivers)
+	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
 	s, addr := start(t, Config{
 		UDPSockets: receivers, Threads: receivers, Handler: fixed("www.example.com. 60 A 192.0.2.1"),
 	})
@@ -29,12 +30,12 @@ func TestBusy(t *testing.T) {
 		}
 	}
 	var clients []*client
-	for range 8 { // which socket one of them gets is the kernel's to choose
+	for range receivers {
 		clients = append(clients, dial(t, UDP, addr))
 	}
 	for len(s.threads) < receivers && !t.Failed() {
-		for _, c := range clients {
-			ask(c)
+		for i, c := range clients {
+			onProcessor(t, processors[i], func() { ask(c) })
 		}
 	}
 	for range 20 {
@@ -44,7 +45,7 @@ func TestBusy(t *testing.T) {
 	for len(s.threads) > 0 {
 		time.Sleep(rawsock.Timeout)
 	}
-	ask(clients[1])
+	ask(clients[len(clients)-1])
 }
 
 // TestBusyStops: a server whose receivers wait in the kernel ends.
