@@ -204,9 +204,16 @@ func (s *Server) useTCP(b *binding, l *net.TCPListener) error {
 		l.Close()
 		return err
 	}
-	b.socket = s.serveTCP(l, b.actual)
+	socket, err := s.newTCPSocket(l, b.actual, min(s.socketsEach(b.want), mostLoops))
+	if err != nil {
+		return err
+	}
+	b.socket = socket
 	return nil
 }
+
+// mostLoops bounds the loops that serve the TCP connections of one address: one answers some 100,000 queries a second.
+const mostLoops = 8
 
 // useUDP serves one more socket.
 func (s *Server) useUDP(b *binding, all *udpSockets, index int, c *net.UDPConn) error {

@@ -43,7 +43,7 @@ func (t *connTable) add(c *tcpConn, counters *counters) bool {
 	}
 	counters.tcpEvicted.Add(1)
 	t.removeLocked(victim)
-	victim.conn.Close() // its goroutine ends, and finds itself removed
+	victim.evict()
 	t.addLocked(c)
 	return true
 }

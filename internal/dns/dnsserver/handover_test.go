@@ -300,9 +300,9 @@ func kill(s *Server) {
 				u.close()
 			}
 		case *tcpSocket:
-			all.listener.Close()
-			close(all.stop)
-			all.accepts.Wait()
+			all.leaving.Store(true)
+			all.stop()
+			all.active.Wait()
 		}
 	}
 	s.spare.release()

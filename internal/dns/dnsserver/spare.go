@@ -1,10 +1,10 @@
 package dnsserver
 
 import (
-	"net"
 	"os"
 	"sync"
-	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // spare is a file descriptor that is kept for when the process has no other: without one a connection cannot even be closed, and
@@ -36,13 +36,9 @@ func (s *spare) release() {
 	}
 }
 
-// turnAway closes the connections that wait, with nothing said, and reports how many those were.
-func (s *spare) turnAway(l net.Listener) (n int) {
-	const soon, most = time.Millisecond, 100
-	waiting, ok := l.(interface{ SetDeadline(time.Time) error })
-	if !ok {
-		return 0
-	}
+// turnAway closes the connections that wait at a listening socket, with nothing said, and reports how many those were.
+func (s *spare) turnAway(listening int) (n int) {
+	const most = 100
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer s.holdLocked()
@@ -50,14 +46,12 @@ func (s *spare) turnAway(l net.Listener) (n int) {
 		s.file.Close()
 		s.file = nil
 	}
-	defer waiting.SetDeadline(time.Time{})
 	for ; n < most; n++ {
-		waiting.SetDeadline(time.Now().Add(soon))
-		conn, err := l.Accept()
+		fd, _, err := unix.Accept4(listening, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
 		if err != nil {
 			return n
 		}
-		conn.Close()
+		unix.Close(fd)
 	}
 	return n
 }

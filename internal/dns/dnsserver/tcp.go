@@ -2,113 +2,72 @@ package dnsserver
 
 import (
 	"context"
-	"errors"
 	"net"
 	"net/netip"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// tcpSocket is a listening TCP socket and the connections that came in on it.
+// tcpSocket is a listening TCP socket, with the loops that serve it.
 type tcpSocket struct {
 	s        *Server
-	listener net.Listener
+	fd       int
 	local    netip.AddrPort
-	accepts  sync.WaitGroup // the accepting goroutine
-	active   sync.WaitGroup // every connection
-	stop     chan struct{}  // closed when draining
+	loops    []*tcpLoop
+	active   sync.WaitGroup // the loops, which end after their last connection, and what is answered beside them
+	stopping atomic.Bool    // no more connections, and those that there are end
+	leaving  atomic.Bool    // they end now, whatever they are owed
+	deaf     atomic.Int32   // loops that have stopped listening; the last one closes the socket
 	count    atomic.Uint64  // of connections
-
-	mu   sync.Mutex // guards what follows
-	open map[*tcpConn]struct{}
 }
 
 var _ socket = (*tcpSocket)(nil)
 
-func (s *Server) serveTCP(l net.Listener, local netip.AddrPort) *tcpSocket {
+// newTCPSocket takes over the socket of l, and serves it with so many loops.
+func (s *Server) newTCPSocket(l *net.TCPListener, local netip.AddrPort, loops int) (*tcpSocket, error) {
+	defer l.Close() // which has the netpoller watch it no more
+	fd, err := dup(l)
+	if err != nil {
+		return nil, err
+	}
+	_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1) // for the connections too: they inherit it
+	t := &tcpSocket{s: s, fd: fd, local: local}
+	for range loops {
+		var one *tcpLoop
+		if one, err = newTCPLoop(t); err != nil {
+			break
+		}
+		t.loops = append(t.loops, one)
+	}
+	if len(t.loops) == 0 {
+		unix.Close(fd)
+		return nil, err
+	}
 	s.spare.hold()
-	t := &tcpSocket{s: s, listener: l, local: local, stop: make(chan struct{}), open: map[*tcpConn]struct{}{}}
-	t.accepts.Go(t.accept)
-	return t
+	for _, one := range t.loops {
+		t.active.Go(one.run)
+	}
+	return t, nil
 }
 
 func (t *tcpSocket) taken() uint64 { return t.count.Load() }
 
 func (t *tcpSocket) drain(ctx context.Context) error {
-	t.listener.Close()
-	close(t.stop)
-	t.accepts.Wait() // it waits for nothing any more; what it has taken from the socket is answered here
-	t.mu.Lock()
-	for c := range t.open {
-		c.stopReading()
-	}
-	t.mu.Unlock()
+	t.stop()
 	err := wait(ctx, &t.active)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for c := range t.open { // only when ctx ended first
-		c.conn.Close()
+	if err != nil {
+		t.leaving.Store(true)
+		t.stop()
 	}
 	return err
 }
 
-// accept takes connections until the listener is closed. When the process has
-// no file descriptor left it closes those that wait, and waits itself, instead of asking again at once.
-func (t *tcpSocket) accept() {
-	const shortest, longest = 5 * time.Millisecond, time.Second
-	delay := shortest
-	for {
-		conn, err := t.listener.Accept()
-		switch {
-		case err == nil:
-			delay = shortest
-			t.accepted(conn)
-			continue
-		case errors.Is(err, net.ErrClosed):
-			return
-		case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
-			t.s.counters.tcpStarved.Add(uint64(t.s.spare.turnAway(t.listener)))
-		}
-		select {
-		case <-t.stop:
-			return
-		case <-time.After(delay):
-			delay = min(2*delay, longest)
-		}
+// stop has the loops end. It may be called again.
+func (t *tcpSocket) stop() {
+	t.stopping.Store(true)
+	for _, one := range t.loops {
+		one.wake()
 	}
-}
-
-func (t *tcpSocket) accepted(conn net.Conn) {
-	t.count.Add(1)
-	client := conn.RemoteAddr().(*net.TCPAddr).AddrPort()
-	c := newTCPConn(t.s, conn, netip.AddrPortFrom(client.Addr().Unmap(), client.Port()), t.local)
-	if !t.s.conns.add(c, &t.s.counters) {
-		t.s.counters.tcpRejected.Add(1)
-		conn.Close()
-		return
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.open[c] = struct{}{}
-	t.s.addTally(&c.tally)
-	t.s.counters.tcpAccepted.Add(1)
-	t.s.counters.tcpOpen.Add(1)
-	t.active.Go(func() {
-		defer t.closed(c)
-		defer t.s.recovered(exchange{client: c.client})
-		c.serve()
-	})
-}
-
-func (t *tcpSocket) closed(c *tcpConn) {
-	c.conn.Close()
-	t.s.removeTally(&c.tally)
-	t.s.conns.remove(c)
-	t.s.counters.tcpOpen.Add(-1)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.open, c)
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+	"golang.org/x/sys/unix"
 )
 
 // TestTCPOutOfOrder: a fast response does not wait for a slow one asked before
@@ -62,9 +63,9 @@ func TestTCPPipeline(t *testing.T) {
 	for range pipelined {
 		<-entered
 	}
-	// The next was read, and waits: from then on nothing more can enter.
-	for s.Stats().TCPQueries != pipelined+1 {
-		time.Sleep(time.Millisecond)
+	// The others have been read before this one, which the loop itself refuses.
+	if r := dial(t, TCP, addr).exchange(query("www.example.com.", dns.TypeA, func(m *dns.Msg) { m.Opcode = dns.OpcodeNotify })); r.Rcode != dns.RcodeNotImplemented {
+		t.Errorf("beside it: %v", r)
 	}
 	if n := s.Stats().InFlight; n != pipelined {
 		t.Errorf("%d in flight, want %d", n, pipelined)
@@ -141,7 +142,7 @@ func waitIdle(t *testing.T, s *Server, busy bool) {
 		s.conns.mu.Lock()
 		idle := 0
 		for c := range s.conns.conns {
-			if c.idle() {
+			if !c.isStuck() {
 				idle++
 			}
 		}
@@ -154,6 +155,13 @@ func waitIdle(t *testing.T, s *Server, busy bool) {
 	}
 }
 
+// isStuck reports whether the connection owes a response, or reads nothing before the client reads.
+func (c *tcpConn) isStuck() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.isSettledLocked() || c.isPaused
+}
+
 // alive reports whether a connection still answers.
 func alive(c *client, wire []byte) bool {
 	c.conn.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(wire))), wire...))
@@ -161,19 +169,79 @@ func alive(c *client, wire []byte) bool {
 	return err == nil
 }
 
-// pipe is a server's connection over a pipe, whose time is the bubble's.
-func pipe(cfg Config) (s *Server, c net.Conn, ended chan time.Duration) {
-	s = New(cfg)
-	ours, theirs := net.Pipe()
-	conn := newTCPConn(s, ours, netip.MustParseAddrPort("192.0.2.1:1024"), netip.MustParseAddrPort("192.0.2.2:53"))
-	ended = make(chan time.Duration, 1)
+// rawClient is the other end of a connection, whose methods wait by the clock of a synctest bubble.
+type rawClient struct{ fd int }
+
+func (c rawClient) Write(octets []byte) (n int, err error) {
+	for n < len(octets) {
+		k, err := unix.Write(c.fd, octets[n:])
+		if err == unix.EAGAIN {
+			time.Sleep(time.Millisecond)
+			continue
+		}
+		if err != nil {
+			return n, err
+		}
+		n += k
+	}
+	return n, nil
+}
+
+func (c rawClient) Read(octets []byte) (int, error) {
+	for {
+		n, err := unix.Read(c.fd, octets)
+		switch {
+		case err == unix.EAGAIN:
+			time.Sleep(time.Millisecond)
+		case err == nil && n == 0:
+			return 0, io.EOF
+		default:
+			return n, err
+		}
+	}
+}
+
+// connect returns a server whose only connection's loop the test runs, and the client's end of that.
+func connect(t *testing.T, cfg Config) (*tcpLoop, rawClient) {
+	s := New(cfg)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	fd, err := dup(listener.(*net.TCPListener))
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket := &tcpSocket{s: s, fd: fd, local: netip.MustParseAddrPort("192.0.2.2:53")}
+	l, err := newTCPLoop(socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket.loops = []*tcpLoop{l}
+	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.now = time.Now()
+	l.accepted(ends[0], netip.MustParseAddrPort("192.0.2.1:1024"))
+	return l, rawClient{ends[1]}
+}
+
+// runUntilClosed is what run does, without waiting for the kernel, until the last connection is closed.
+func (l *tcpLoop) runUntilClosed() (took time.Duration) {
 	begin := time.Now()
-	go func() {
-		conn.serve()
-		ours.Close()
-		ended <- time.Since(begin)
-	}()
-	return s, theirs, ended
+	for len(l.conns) > 0 {
+		l.take(0)
+		if len(l.conns) > 0 {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	took = time.Since(begin)
+	l.t.leaving.Store(true)
+	l.obey()
+	l.run()
+	return took
 }
 
 func frame(t *testing.T, m *dns.Msg) []byte {
@@ -187,66 +255,74 @@ func TestTCPPatience(t *testing.T) {
 	www := query("www.example.com.", dns.TypeA)
 	tests := []struct {
 		name   string
-		client func(t *testing.T, c net.Conn)
+		client func(t *testing.T, c rawClient)
 		want   time.Duration
 	}{
-		{"says nothing", func(*testing.T, net.Conn) {}, 2 * time.Second},
-		{"one octet of the length", func(_ *testing.T, c net.Conn) { c.Write([]byte{0}) }, 2 * time.Second},
-		{"half a query, late", func(t *testing.T, c net.Conn) {
+		{"says nothing", func(*testing.T, rawClient) {}, 2 * time.Second},
+		{"one octet of the length", func(_ *testing.T, c rawClient) { c.Write([]byte{0}) }, 2 * time.Second},
+		{"half a query, late", func(t *testing.T, c rawClient) {
 			time.Sleep(1500 * time.Millisecond)
 			c.Write(frame(t, www)[:10])
 		}, 3500 * time.Millisecond},
-		{"an octet a second", func(t *testing.T, c net.Conn) {
+		{"an octet a second", func(t *testing.T, c rawClient) {
 			for _, b := range frame(t, www) {
 				c.Write([]byte{b})
 				time.Sleep(time.Second)
 			}
 		}, 3 * time.Second},
-		{"idle after a response", func(t *testing.T, c net.Conn) {
+		{"idle after a response", func(t *testing.T, c rawClient) {
 			time.Sleep(time.Second)
 			c.Write(frame(t, www))
 			io.ReadFull(c, make([]byte, len(frame(t, www))))
 		}, 6 * time.Second},
-		{"two queries 4 s apart (tcp-reuse)", func(t *testing.T, c net.Conn) {
+		{"two queries 4 s apart (tcp-reuse)", func(t *testing.T, c rawClient) {
 			for range 2 {
 				c.Write(frame(t, www))
 				io.ReadFull(c, make([]byte, len(frame(t, www))))
 				time.Sleep(4 * time.Second)
 			}
 		}, 9 * time.Second},
-		{"idle time begins with the response, not with the query", func(t *testing.T, c net.Conn) {
+		{"idle time begins with the response, not with the query", func(t *testing.T, c rawClient) {
 			c.Write(frame(t, query("slow.test.", dns.TypeA)))
 			io.ReadFull(c, make([]byte, len(frame(t, query("slow.test.", dns.TypeA)))))
 		}, 4*time.Second + 5*time.Second},
-		{"does not read the response", func(t *testing.T, c net.Conn) { c.Write(frame(t, www)) }, 2 * time.Second},
-		{"closes", func(_ *testing.T, c net.Conn) {
+		{"does not read the responses", func(t *testing.T, c rawClient) {
+			for range 16 {
+				c.Write(frame(t, query("long.test.", dns.TypeA)))
+			}
+		}, 2 * time.Second},
+		{"closes", func(_ *testing.T, c rawClient) {
 			time.Sleep(time.Second)
-			c.Close()
+			unix.Shutdown(c.fd, unix.SHUT_WR)
 		}, time.Second},
-		{"speaks HTTP", func(_ *testing.T, c net.Conn) { io.Copy(c, strings.NewReader("GET / HTTP/1.1\r\n\r\n")) }, 2 * time.Second},
-		{"empty messages", func(_ *testing.T, c net.Conn) { c.Write(make([]byte, 2)) }, 0},
-		{"not DNS", func(_ *testing.T, c net.Conn) { c.Write(append([]byte{0, 5}, bytes.Repeat([]byte{1}, 5)...)) }, 0},
+		{"speaks HTTP", func(_ *testing.T, c rawClient) { io.Copy(c, strings.NewReader("GET / HTTP/1.1\r\n\r\n")) }, 2 * time.Second},
+		{"empty messages", func(_ *testing.T, c rawClient) { c.Write(make([]byte, 2)) }, 0},
+		{"not DNS", func(_ *testing.T, c rawClient) { c.Write(append([]byte{0, 5}, bytes.Repeat([]byte{1}, 5)...)) }, 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s, c, ended := pipe(Config{Handler: HandlerFunc(func(_ context.Context, q *Query) (*dns.Msg, error) {
-					if q.Name.Relative() == "slow.test" {
+				l, c := connect(t, Config{Handler: HandlerFunc(func(_ context.Context, q *Query) (*dns.Msg, error) {
+					switch q.Name.Relative() {
+					case "slow.test":
 						time.Sleep(4 * time.Second)
+					case "long.test":
+						return answerOf(addresses(4000)...), nil
 					}
 					return new(dns.Msg), nil
 				})})
-				defer s.cancel()
+				defer l.s.cancel()
 				var client sync.WaitGroup
 				client.Go(func() { tt.client(t, c) })
-				if got := <-ended; got != tt.want {
+				const inexact = lookPause + 10*time.Millisecond // of some waits in a row
+				if got := l.runUntilClosed(); got < tt.want || got > tt.want+inexact {
 					t.Errorf("the connection ended after %v, want %v", got, tt.want)
 				}
-				if n := s.Stats().InFlight; n != 0 {
+				if n := l.s.Stats().InFlight; n != 0 {
 					t.Errorf("%d queries are still in flight", n)
 				}
-				c.Close()
 				client.Wait()
+				unix.Close(c.fd)
 			})
 		})
 	}

@@ -70,7 +70,7 @@ func TestSlowReadersGo(t *testing.T) {
 		s.conns.mu.Lock()
 		stuck := 0
 		for c := range s.conns.conns {
-			if c.mayGo() && !c.idle() {
+			if c.mayGo() && c.isStuck() {
 				stuck++
 			}
 		}

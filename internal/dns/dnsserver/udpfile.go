@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 	"unsafe"
 
@@ -26,26 +27,32 @@ type udpFile struct {
 // newUDPFile takes over the socket of c.
 func newUDPFile(c *net.UDPConn) (*udpFile, error) {
 	defer c.Close() // which has the netpoller watch it no more
-	raw, err := c.SyscallConn()
+	fd, err := dup(c)
 	if err != nil {
 		return nil, err
 	}
-	f := &udpFile{fd: -1}
-	var failed error
-	if err := raw.Control(func(fd uintptr) { f.fd, failed = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0) }); err != nil {
+	f := &udpFile{fd: fd}
+	if err = unix.SetNonblock(fd, false); err == nil { // who does not want to wait says so
+		f.bell, err = rawsock.NewBell(fd)
+	}
+	if err != nil {
+		unix.Close(fd)
 		return nil, err
 	}
-	if failed == nil {
-		failed = unix.SetNonblock(f.fd, false) // who does not want to wait says so
-	}
-	if failed == nil {
-		f.bell, failed = rawsock.NewBell(f.fd)
-	}
-	if failed != nil {
-		unix.Close(f.fd)
-		return nil, failed
-	}
 	return f, nil
+}
+
+// dup returns another descriptor of a socket, which Go's netpoller does not watch.
+func dup(c syscall.Conn) (fd int, err error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return -1, err
+	}
+	var failed error
+	if err := raw.Control(func(old uintptr) { fd, failed = unix.FcntlInt(old, unix.F_DUPFD_CLOEXEC, 0) }); err != nil {
+		return -1, err
+	}
+	return fd, os.NewSyscallError("fcntl", failed)
 }
 
 // Control has use called with the descriptor, which is valid until it returns.

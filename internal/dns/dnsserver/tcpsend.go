@@ -1,0 +1,89 @@
+package dnsserver
+
+import (
+	"slices"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// write sends whole responses. What the client does not take now waits, and goes out in order. Any goroutine may call it.
+func (c *tcpConn) write(responses []byte, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.fd < 0 || c.isBroken || len(responses) == 0 {
+		return
+	}
+	sent := 0
+	if len(c.unsent) == 0 {
+		sent = c.sendLocked(responses)
+	}
+	if c.isBroken || sent == len(responses) {
+		return
+	}
+	if len(c.unsent) == 0 {
+		c.sending = now
+	}
+	c.unsent = append(c.unsent, slices.Clone(responses[sent:]))
+}
+
+// sendUnsentLocked sends what waits as far as the client takes it. It has Config.Write for each of what was written.
+func (c *tcpConn) sendUnsentLocked(now time.Time) {
+	for len(c.unsent) > 0 && !c.isBroken {
+		first := c.unsent[0]
+		sent := c.sendLocked(first)
+		if sent < len(first) {
+			c.unsent[0] = first[sent:]
+			return
+		}
+		c.unsent = slices.Delete(c.unsent, 0, 1)
+		c.sending = now
+	}
+}
+
+// sendLocked sends as much as the socket takes, and returns how much. After a response that could not be written whole the stream has
+// no meaning: the connection is broken.
+func (c *tcpConn) sendLocked(octets []byte) (sent int) {
+	for sent < len(octets) {
+		n, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(c.fd), uintptr(unsafe.Pointer(unsafe.SliceData(octets[sent:]))),
+			uintptr(len(octets)-sent), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
+		switch errno {
+		case 0:
+			sent += int(n)
+		case unix.EINTR:
+		case unix.EAGAIN:
+			return sent
+		default:
+			c.breakLocked()
+			return sent
+		}
+	}
+	return sent
+}
+
+// breakLocked gives up a connection that cannot be written to.
+func (c *tcpConn) breakLocked() {
+	c.s.counters.writeErrors.Add(1)
+	c.isBroken, c.unsent = true, nil
+}
+
+// evict ends the connection, whose loop closes it. Any goroutine may call it.
+func (c *tcpConn) evict() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.isBroken, c.unsent = true, nil
+	if c.fd >= 0 {
+		_ = unix.Shutdown(c.fd, unix.SHUT_RDWR) // which the loop is told of
+	}
+}
+
+// shut has nobody use the descriptor any more, and returns it; -1: it was shut before. owed is how many queries are still being
+// answered.
+func (c *tcpConn) shut() (fd, owed int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	fd, c.fd = c.fd, -1
+	c.unsent = nil
+	return fd, c.pending
+}
