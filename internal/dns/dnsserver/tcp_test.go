@@ -76,6 +76,72 @@ func TestTCPPipeline(t *testing.T) {
 	}
 }
 
+// TestTCPPipelineEnds: what is asked in one segment, by a client that closes its half then, is answered whatever may be handled at once.
+func TestTCPPipelineEnds(t *testing.T) {
+	const queries = 20
+	_, addr := start(t, Config{MaxPipelined: 2, Handler: fixed("www.example.com. 60 A 192.0.2.1")})
+	c := dial(t, TCP, addr)
+	wire := frame(t, query("www.example.com.", dns.TypeA))
+	if _, err := c.conn.Write(bytes.Repeat(wire, queries)); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.conn.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	for range queries {
+		c.receive()
+	}
+	if _, err := c.conn.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("then: %v, want the end", err)
+	}
+}
+
+// TestTCPLateReader: who reads nothing until all buffers are full gets every response whole, those from memory and the others.
+func TestTCPLateReader(t *testing.T) {
+	const queries = 400
+	long := fixed(addresses(4000)...) // 64 KB
+	s, addr := start(t, Config{Handler: long, Wire: func(dst []byte, q *WireQuery) ([]byte, bool) {
+		if q.Msg[0]%2 == 0 {
+			return nil, false
+		}
+		response := append(append(dst, q.Msg[:2]...), make([]byte, 20_000)...)
+		response[len(dst)+2] = 0x80
+		return response, true
+	}})
+	c := dial(t, TCP, addr)
+	var asking sync.WaitGroup
+	asking.Go(func() {
+		for i := range queries {
+			m := query("www.example.com.", dns.TypeA)
+			m.Id = uint16(i%2<<8 | i>>1) // an odd ID's first octet: from memory
+			c.conn.Write(frame(t, m))
+		}
+	})
+	stuck := func() (n int) {
+		s.conns.mu.Lock()
+		defer s.conns.mu.Unlock()
+		for c := range s.conns.conns {
+			if c.mayGo() && c.isStuck() {
+				n++
+			}
+		}
+		return n
+	}
+	for stuck() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	seen := map[uint16]bool{}
+	for range queries {
+		wire := c.receiveWire()
+		id := binary.BigEndian.Uint16(wire)
+		if size := len(wire); seen[id] || id>>8 == 1 && size != 20_002 || id>>8 == 0 && size < 60_000 {
+			t.Fatalf("a response of %d octets, ID %x, seen before: %v", size, id, seen[id])
+		}
+		seen[id] = true
+	}
+	asking.Wait()
+}
+
 func TestTCPLimits(t *testing.T) {
 	tests := []struct {
 		name      string

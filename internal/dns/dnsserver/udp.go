@@ -221,7 +221,7 @@ func (u *udpSocket) flush(fd uintptr) {
 }
 
 // udpSockets are those of one address: the kernel shares what comes in out among them (SO_REUSEPORT of socket(7)), by the
-// client's address and port.
+// processor, see steer.
 type udpSockets []*udpSocket
 
 var _ socket = udpSockets(nil)
