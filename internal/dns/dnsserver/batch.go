@@ -83,7 +83,7 @@ func (b *batch) release() {
 
 // receive receives what waits in the socket and returns the number of messages: 1 to batchSize, or
 // 0 with an error, which is EAGAIN if nothing waits. With wait, a blocking socket is waited for,
-// for as long as SO_RCVTIMEO says. Go's scheduler does not learn of that wait: see receiveBlocked.
+// for as long as SO_RCVTIMEO says. Go's scheduler does not learn of that wait: see receiver.
 func (b *batch) receive(fd uintptr, wait bool) (int, error) {
 	for i := range b.received {
 		b.messages[i].Namelen = uint32(unsafe.Sizeof(b.clients[i])) // the kernel has set it to the size of the address

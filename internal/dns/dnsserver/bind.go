@@ -231,7 +231,12 @@ func (s *Server) useUDP(b *binding, all *udpSockets, index int, c *net.UDPConn) 
 		file.close()
 		return err
 	}
-	*all = append(*all, s.serveUDP(file, b.actual))
+	u := s.newUDPSocket(file, b.actual)
+	if err := s.join(u); err != nil {
+		u.close()
+		return err
+	}
+	*all = append(*all, u)
 	return nil
 }
 

@@ -295,7 +295,7 @@ func kill(s *Server) {
 		case udpSockets:
 			for _, u := range all {
 				u.stopping.Store(true)
-				u.file.wake()
+				u.receiver.wake()
 				u.receiving.Wait()
 				u.close()
 			}

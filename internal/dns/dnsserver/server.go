@@ -27,6 +27,7 @@ type Server struct {
 	terms     Terms            // guarded by it
 	termsAt   []netip.AddrPort // likewise: where terms hold; empty: everywhere
 	addresses int              // that Listen was given; likewise
+	receivers []*receiver      // likewise
 
 	mu       sync.Mutex // guards what follows
 	stopped  bool

@@ -14,21 +14,21 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/rawsock"
 )
 
-// udpSocket is a bound UDP socket with the goroutine that receives from it. Responses leave through the socket that the
-// query came in on, and so from the address that was asked.
+// udpSocket is a bound UDP socket. Responses leave through the socket that the query came in on, and so from the address that was
+// asked.
 type udpSocket struct {
 	s         *Server
 	file      *udpFile
 	local     netip.AddrPort
 	stopping  atomic.Bool    // nothing more is received
-	receiving sync.WaitGroup // the receiver
+	receiver  *receiver      // who receives
+	receiving sync.WaitGroup // likewise
 	active    sync.WaitGroup // every query in flight
 
 	// The receiver's own.
 	in       batch
 	out      outbox
 	counts   counts
-	pace     rawsock.Pace
 	patience patience // for places
 	query    WireQuery
 	watch    *Watch // of this batch; nil: nobody wants to know
@@ -46,12 +46,6 @@ func (s *Server) newUDPSocket(file *udpFile, local netip.AddrPort) *udpSocket {
 	return u
 }
 
-func (s *Server) serveUDP(file *udpFile, local netip.AddrPort) *udpSocket {
-	u := s.newUDPSocket(file, local)
-	u.receiving.Go(u.receive)
-	return u
-}
-
 // close ends what has stopped.
 func (u *udpSocket) close() {
 	u.file.close()
@@ -63,50 +57,29 @@ func (u *udpSocket) close() {
 // It may be called again.
 func (u *udpSocket) stop(ctx context.Context) error {
 	u.stopping.Store(true)
-	u.file.wake()
+	u.receiver.wake()
 	u.receiving.Wait() // it waits for nothing but the socket, now; only then no query is added any more
 	return wait(ctx, &u.active)
 }
 
-// receive reads until the socket is drained. It waits in Go's netpoller, or, while there is much to do, in the kernel.
-func (u *udpSocket) receive() {
-	defer u.in.release()
-	for !u.stopping.Load() {
-		if u.file.bell.Wait() != nil {
-			continue
-		}
-		_ = u.file.Control(u.receiveWaiting) // fails on a closed socket only, as below
-		if u.pace.IsBusy() && u.s.threads.Enter() {
-			_ = u.file.Control(u.receiveBlocked)
-			u.s.threads.Leave()
-		}
-	}
-}
-
-// receiveWaiting takes what waits in the socket.
-func (u *udpSocket) receiveWaiting(fd uintptr) { _, _ = u.receiveBatch(fd, false) }
-
-// receiveBatch receives once, and answers what it can at once.
-func (u *udpSocket) receiveBatch(fd uintptr, wait bool) (n int, err error) {
-	n, err = u.in.receive(fd, wait)
-	now := u.in.arrived
-	u.watch = u.s.watch.Load()
+// receiveBatch receives once, answers what it can at once, and returns how many queries there were, and when.
+func (u *udpSocket) receiveBatch(fd uintptr, wait bool) (n int, now time.Time) {
+	n, err := u.in.receive(fd, wait)
 	switch err {
 	case nil:
+		u.watch = u.s.watch.Load()
 		u.tally.udpQueries.Add(uint64(n))
 		for next := 0; next < n; {
 			next = u.receivedFrom(next, n)
 		}
 		u.flush(fd)
+		return n, u.in.arrived
 	case unix.EAGAIN, unix.EINTR:
-		now = time.Now()
 	default:
 		// What the kernel reports here (ENOBUFS, ENOMEM, ENETDOWN) passes.
 		time.Sleep(time.Millisecond)
-		now = time.Now()
 	}
-	u.pace.Add(n, now)
-	return n, err
+	return 0, time.Now()
 }
 
 // receivedFrom takes the datagrams of a batch of n from i on, and returns which one is next: the one behind that it panicked
@@ -249,15 +222,6 @@ func (all udpSockets) stop(ctx context.Context) error {
 	}
 	group.Wait()
 	return errors.Join(errs...)
-}
-
-// receiveBlocked receives in the kernel until the receiver is idle, or stops.
-func (u *udpSocket) receiveBlocked(fd uintptr) {
-	u.file.bell.Mute()
-	defer u.file.bell.Unmute()
-	for u.pace.IsBusy() && !u.stopping.Load() {
-		_, _ = u.receiveBatch(fd, true) // what fails passes
-	}
 }
 
 // blockBriefly bounds how long a call waits that blocks, and has a signal end it, see busy.

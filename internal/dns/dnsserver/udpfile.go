@@ -7,7 +7,6 @@ import (
 	"os"
 	"sync"
 	"syscall"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -15,10 +14,8 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/rawsock"
 )
 
-// udpFile is a UDP socket that Go's netpoller does not watch but through a bell. Its methods may be called concurrently.
+// udpFile is a UDP socket that Go's netpoller does not watch. Its methods may be called concurrently.
 type udpFile struct {
-	bell *rawsock.Bell
-
 	mu     sync.RWMutex // held for reading while fd is used
 	fd     int
 	closed bool
@@ -31,15 +28,11 @@ func newUDPFile(c *net.UDPConn) (*udpFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &udpFile{fd: fd}
-	if err = unix.SetNonblock(fd, false); err == nil { // who does not want to wait says so
-		f.bell, err = rawsock.NewBell(fd)
-	}
-	if err != nil {
+	if err := unix.SetNonblock(fd, false); err != nil { // who does not want to wait says so
 		unix.Close(fd)
 		return nil, err
 	}
-	return f, nil
+	return &udpFile{fd: fd}, nil
 }
 
 // dup returns another descriptor of a socket, which Go's netpoller does not watch.
@@ -66,12 +59,8 @@ func (f *udpFile) Control(use func(fd uintptr)) error {
 	return nil
 }
 
-// wake ends a Wait on the bell, and all that come.
-func (f *udpFile) wake() { f.bell.SetDeadline(time.Now()) }
-
 // close waits until nobody uses the descriptor.
 func (f *udpFile) close() {
-	f.bell.Close()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.closed {

@@ -1,0 +1,179 @@
+package dnsserver
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/node-dns/node-dns/internal/sys/rawsock"
+)
+
+// receiver receives from UDP sockets: there are as many receivers as one address has sockets, and each has one socket of each address.
+// It waits in Go's netpoller, or, while there is much to do, in the kernel. It ends when it has no socket any more.
+type receiver struct {
+	threads rawsock.Threads
+	epoll   int
+	bell    *rawsock.Bell
+	changed atomic.Bool // a socket has joined, or is to be left
+
+	mu      sync.Mutex // guards what follows
+	sockets []*udpSocket
+	ended   bool
+
+	// The goroutine's own.
+	serving []*udpSocket // sockets as they were when that changed last
+	pace    rawsock.Pace
+	events  [64]unix.EpollEvent
+}
+
+// join has a receiver serve a socket: a new one while there are few, or else the one with the fewest sockets. It is called with
+// changing held.
+func (s *Server) join(u *udpSocket) error {
+	s.receivers = slices.DeleteFunc(s.receivers, (*receiver).hasEnded)
+	if len(s.receivers) == s.cfg.UDPSockets {
+		return slices.MinFunc(s.receivers, func(a, b *receiver) int { return a.count() - b.count() }).add(u)
+	}
+	r, err := newReceiver(s.threads)
+	if err != nil {
+		return err
+	}
+	if err := r.add(u); err != nil {
+		r.close()
+		return err
+	}
+	s.receivers = append(s.receivers, r)
+	go r.run()
+	return nil
+}
+
+func newReceiver(threads rawsock.Threads) (*receiver, error) {
+	epoll, err := rawsock.NewEpoll()
+	if err != nil {
+		return nil, err
+	}
+	r := &receiver{threads: threads, epoll: epoll}
+	if r.bell, err = rawsock.NewBell(epoll); err != nil {
+		unix.Close(epoll)
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *receiver) close() {
+	r.bell.Close()
+	unix.Close(r.epoll)
+}
+
+func (r *receiver) hasEnded() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ended
+}
+
+func (r *receiver) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.sockets)
+}
+
+// add gives the receiver a socket. u.receiving is done when it has left that.
+func (r *receiver) add(u *udpSocket) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	event := unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(u.file.fd)}
+	if err := unix.EpollCtl(r.epoll, unix.EPOLL_CTL_ADD, u.file.fd, &event); err != nil {
+		return err
+	}
+	u.receiver = r
+	u.receiving.Add(1)
+	r.sockets = append(r.sockets, u)
+	r.wake()
+	return nil
+}
+
+// wake has the receiver see what has changed.
+func (r *receiver) wake() {
+	r.changed.Store(true)
+	r.bell.SetDeadline(time.Now())
+}
+
+// run receives until no socket is left.
+func (r *receiver) run() {
+	defer r.close()
+	for r.settle() {
+		if r.bell.Wait() != nil {
+			continue
+		}
+		r.take(0)
+		if r.pace.IsBusy() && r.threads.Enter() {
+			r.takeBlocked()
+			r.threads.Leave()
+		}
+	}
+}
+
+// settle takes over what has changed; false: no socket is left.
+func (r *receiver) settle() bool {
+	r.bell.SetDeadline(time.Time{}) // before the look: what changes after it sets another
+	if !r.changed.Swap(false) {
+		return true
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var left []*udpSocket
+	r.sockets = slices.DeleteFunc(r.sockets, func(u *udpSocket) bool {
+		stops := u.stopping.Load()
+		if stops {
+			left = append(left, u)
+		}
+		return stops
+	})
+	r.serving = slices.Clone(r.sockets)
+	r.ended = len(r.serving) == 0
+	for _, u := range left {
+		_ = unix.EpollCtl(r.epoll, unix.EPOLL_CTL_DEL, u.file.fd, nil) // fails where it is not in there
+		u.in.release()
+		u.receiving.Done()
+	}
+	return !r.ended
+}
+
+// takeBlocked receives in the kernel until the receiver is idle, or something changes.
+func (r *receiver) takeBlocked() {
+	r.bell.Mute()
+	defer r.bell.Unmute()
+	for r.pace.IsBusy() && !r.changed.Load() {
+		if len(r.serving) == 1 {
+			r.receive(r.serving[0], true) // which spares a system call
+		} else {
+			r.take(rawsock.Timeout)
+		}
+	}
+}
+
+// take receives from the sockets that have something, for which it waits so long.
+func (r *receiver) take(wait time.Duration) {
+	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(r.epoll), uintptr(unsafe.Pointer(&r.events)), uintptr(len(r.events)),
+		uintptr(wait.Milliseconds()), 0, 0)
+	if errno != 0 || n == 0 {
+		r.pace.Add(0, time.Now())
+		return
+	}
+	for _, event := range r.events[:n] {
+		for _, u := range r.serving {
+			if u.file.fd == int(event.Fd) {
+				r.receive(u, false)
+				break
+			}
+		}
+	}
+}
+
+// receive receives once from a socket.
+func (r *receiver) receive(u *udpSocket, wait bool) {
+	_ = u.file.Control(func(fd uintptr) { r.pace.Add(u.receiveBatch(fd, wait)) }) // fails on a closed socket only
+}
