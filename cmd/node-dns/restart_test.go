@@ -68,11 +68,12 @@ func newService(t testing.TB, room int, slow time.Duration) *service {
 func newServiceAt(t testing.TB, room int, slow time.Duration, bus string) *service {
 	t.Helper()
 	s := &service{
-		t: t, root: lab.ShortDir(t), at: dnstest.FreePort(t),
+		t: t, root: lab.ShortDir(t),
 		site: dnstest.NewServer(t, dnstest.MixedSite), slow: dnstest.NewServer(t, dnstest.MixedSlow),
 	}
 	s.slow.SetFaults(dnstest.Faults{Delay: slow})
 	api := kubetest.NewServer(t)
+	s.at = dnstest.FreePort(t) // last: one of the servers above once got the port
 	api.Apply(kubetest.Shop(dnstest.MixedService))
 	s.write("/etc/node-dns/kubeconfig", string(api.Kubeconfig()))
 	s.write("/etc/node-dns/node-dns.yaml", "routes: [{domain: slow.example, servers: ["+s.slow.Addr().String()+"]}]\n")

@@ -3,6 +3,7 @@ package nspawn
 import (
 	"fmt"
 	"net/netip"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -84,12 +85,21 @@ func makeBusy(n *node) *busy {
 	return b
 }
 
-// signal sends a signal to the daemon. A question that it has read and not answered has no answer by then, and is lost.
+// signal sends a signal to the daemon, and waits until it runs no more: on a busy machine a thread that waited in recvmmsg(2) comes back
+// later, with a question that was asked after the signal. One that it has read and not answered has no answer by then, and is lost.
 func (b *busy) signal(name string) {
 	b.t.Helper()
+	pid := b.property("node-dns.service", "MainPID")
 	b.Run("systemctl", "kill", "--kill-who=main", "--signal="+name, "node-dns.service")
+	b.Await("the daemon to run no more", func() bool {
+		threads, err := b.Try("sh", "-c", "cat /proc/"+pid+"/task/*/stat")
+		return err != nil || !running.MatchString(threads)
+	})
 	b.unanswered += b.loading.Unanswered()
 }
+
+// running matches a thread in proc_pid_stat(5) that is neither stopped nor dead.
+var running = regexp.MustCompile(`(?m)^\d+ \(.*\) [RSD] `)
 
 // loadPatience is how long a question waits for its answer. A stub resolver waits 5 s, and here the worst answer takes up to 3.5 s: a
 // daemon that hangs is ended after 3 s. The rest is for the machine, which may stand still for seconds.
