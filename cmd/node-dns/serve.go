@@ -41,7 +41,7 @@ queries under way.`,
 				Root: root, ConfigFile: configFile, Version: version, Revision: ownVersion().Revision(), Level: new(slog.LevelVar), Signals: signals, Inherited: supervise.Inherit(),
 				Receivers: makeRoom(), SetMemoryLimit: debug.SetMemoryLimit, SetGCPercent: ownGCPercent(), Invocation: os.Getenv("INVOCATION_ID"),
 			}
-			config.Log = journal.NewLogger(cmd.ErrOrStderr(), "node-dns", config.Level)
+			config.Log, config.Stacks = journal.NewLogger(cmd.ErrOrStderr(), "node-dns", config.Level), cmd.ErrOrStderr()
 			if config.Listen, err = parseListen(listen); err != nil {
 				return usageError{err}
 			}

@@ -7,6 +7,7 @@
 package daemon
 
 import (
+	"io"
 	"log/slog"
 	"net/netip"
 	"os"
@@ -50,6 +51,8 @@ type Config struct {
 	TLSAddr func(nameserver.Server) (netip.AddrPort, bool)
 	// SetMemoryLimit is debug.SetMemoryLimit. Nil: the process's memory is not ours to bound.
 	SetMemoryLimit func(int64) int64
+	// Stacks gets what all goroutines do when the watchdog's check fails. Nil: nobody does.
+	Stacks io.Writer
 	// SetGCPercent is debug.SetGCPercent. Nil: it is not ours to say when memory is collected.
 	SetGCPercent func(int) int
 	// Invocation is systemd's ID of this start of the unit (systemd.exec(5), INVOCATION_ID). "": started by hand.

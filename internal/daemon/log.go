@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"runtime"
 	"slices"
 
 	"github.com/node-dns/node-dns/internal/admin/control"
@@ -173,4 +174,16 @@ type listenerChange struct {
 	opened, closed []string            // addresses that are bound now, or not any more
 	spared         []string            // addresses that another program has, and may have
 	failed         map[string][]string // other addresses that are not bound, by a reason that is new for them
+}
+
+// showStacks shows what all goroutines do, as Go does when it ends by SIGABRT.
+func (d *Daemon) showStacks() {
+	const most = 1 << 20
+	if d.config.Stacks == nil {
+		return
+	}
+	stacks := make([]byte, most)
+	if _, err := d.config.Stacks.Write(stacks[:runtime.Stack(stacks, true)]); err != nil {
+		d.log.Warn("the stacks cannot be written", "error", err)
+	}
 }

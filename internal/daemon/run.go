@@ -61,6 +61,7 @@ func (d *Daemon) run(ctx context.Context) error {
 		Tasks:   d.tasks(socket, f),
 		Signals: d.config.Signals,
 		Check:   d.view.Metrics.Health.Timed(dnsserver.NewAlive(d.server.Listeners, dnsserver.HandlerFunc(d.serveWatchdog)).Check),
+		Hangs:   d.showStacks,
 		Panics:  &d.panics,
 	})
 	return errors.Join(err, d.stop(context.WithoutCancel(ctx)))

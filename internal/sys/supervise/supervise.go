@@ -39,6 +39,9 @@ type Config struct {
 	// Check is asked before each sign of life that the service manager's watchdog wants, and has a third of its time. An error, or
 	// not coming back, withholds the sign. Nil: we live as long as the process does.
 	Check func(ctx context.Context) error
+	// Hangs is called when Check has failed, or does not come back in its time, for the first time in a row. It may be called beside all
+	// else. Nil: nothing is.
+	Hangs func()
 	// Watchdog is how long the service manager waits for a sign of life. 0: what $WATCHDOG_USEC says, if anything.
 	Watchdog time.Duration
 	// Panics counts those of tasks. Nil: nobody asks.
@@ -83,6 +86,9 @@ func newRunner(c Config) *runner {
 	}
 	if r.Check == nil {
 		r.Check = func(context.Context) error { return nil }
+	}
+	if r.Hangs == nil {
+		r.Hangs = func() {}
 	}
 	if r.Watchdog == 0 {
 		r.Watchdog = watchdogOfSystemd()

@@ -37,13 +37,23 @@ func (r *runner) watches(ctx context.Context) error {
 func (r *runner) check(ctx context.Context, limit time.Duration, said string) string {
 	round, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	first := said == ""
+	late := time.AfterFunc(limit, func() {
+		if first {
+			r.Hangs()
+		}
+	})
 	err := r.Check(round)
+	isShown := !late.Stop()
 	switch {
 	case ctx.Err() != nil:
 		return said
 	case err != nil && err.Error() != said:
 		r.Log.Error("the watchdog's check failed: the service manager ends us if that lasts",
 			"error", err, "limit", r.Watchdog, journal.Hangs.Attr())
+		if first && !isShown {
+			r.Hangs()
+		}
 		return err.Error()
 	case err != nil:
 		return said

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -40,7 +41,7 @@ func TestWatchdog(t *testing.T) {
 				start := time.Now()
 				var signs []time.Duration
 				var log bytes.Buffer
-				round := 0
+				round, hangs := 0, atomic.Int32{}
 				config := Config{
 					Log: slog.New(slog.NewTextHandler(&log, nil)), Watchdog: limit,
 					Notify: func(state string) error {
@@ -49,6 +50,7 @@ func TestWatchdog(t *testing.T) {
 						}
 						return nil
 					},
+					Hangs: func() { hangs.Add(1) },
 					Check: func(ctx context.Context) error {
 						if round++; round > len(test.checks) {
 							cancel()
@@ -62,6 +64,9 @@ func TestWatchdog(t *testing.T) {
 				}
 				if !slices.Equal(signs, test.want) {
 					t.Errorf("signs of life at %d s, want %d s", signs, test.want)
+				}
+				if n := hangs.Load(); n != int32(min(test.logged, 1)) {
+					t.Errorf("it shows where it hangs %d times", n)
 				}
 				if failed := strings.Contains(log.String(), "condition=hangs"); failed != (test.logged > 0) {
 					t.Errorf("the condition is logged: %v\n%s", failed, &log)
