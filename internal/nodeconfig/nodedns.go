@@ -117,7 +117,7 @@ func readListen(r *reader, v value, c *Config) {
 	parts := []value{v}
 	if v.node.Kind != yaml.ScalarNode {
 		var ok bool
-		if parts, ok = r.list(v, maxServers, asListen.expected+", or a list of these"); !ok {
+		if parts, ok = r.list(v, maxListen, asListen.expected+", or a list of these"); !ok {
 			return
 		}
 		if len(parts) == 0 {

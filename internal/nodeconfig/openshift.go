@@ -9,6 +9,7 @@ import (
 const (
 	maxServers  = 64
 	maxPrefixes = 64
+	maxListen   = 1024
 	maxRoutes   = 1000
 )
 

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"cmp"
+	"fmt"
 	"net/netip"
 	"slices"
 
@@ -21,6 +22,11 @@ func (p *Policy) addListeners(in Inputs, place nodeconfig.Placement) {
 	}
 	p.Access = newAccess(config, p.Listen, in.Net)
 	p.Listen = append(p.Listen, p.Access.listen...)
+	if room := roomToListen(in.MaxFiles); room < len(p.Listen) {
+		p.Problems = append(p.Problems, fmt.Sprintf("node-dns listens on the first %d of %d addresses, not on %s and those after it "+
+			"(limits: %d addresses, and LimitNOFILE=)", room, len(p.Listen), p.Listen[room], mostListeners))
+		p.Listen = p.Listen[:room]
+	}
 	p.ForwardMax = p.Settings.forwardMax
 	if room := roomToForward(in.MaxFiles, len(p.Listen)); room < p.ForwardMax {
 		p.note("%d queries may wait for upstreams, not dnsForwardMax %d: the process may open %d files "+

@@ -1,7 +1,9 @@
 package policy
 
 import (
+	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -87,6 +89,18 @@ func TestNew(t *testing.T) {
 			listen:  "127.0.0.1:10053",
 			routes:  ".=127.0.0.1:5300",
 			sources: []string{"the command line"},
+		},
+		{
+			// Once the whole list of more than 64 was a fault, and node-dns listened nowhere.
+			name:    "more addresses than there are files for",
+			nodeDNS: "listen: [" + strings.Join(loopbacks(100), ", ") + "]\n",
+			change:  func(in *Inputs) { in.MaxFiles = 300 },
+			listen:  strings.Join(loopbacks(44), ":53 ") + ":53",
+			routes:  ".=10.0.0.2,10.0.0.3",
+			sources: []string{"NetworkManager eth0"},
+			problems: []string{
+				"node-dns listens on the first 44 of 100 addresses, not on 127.0.0.45:53 and those after it (limits: 1024 addresses, and LimitNOFILE=)",
+			},
 		},
 		{
 			name:    "split DNS of a VPN stands beside the admin's routes, whose word wins",
@@ -232,4 +246,12 @@ func TestNew(t *testing.T) {
 			}
 		})
 	}
+}
+
+// loopbacks are 127.0.0.1 and those after it.
+func loopbacks(n int) (addrs []string) {
+	for i := range n {
+		addrs = append(addrs, fmt.Sprintf("127.0.0.%d", i+1))
+	}
+	return addrs
 }
