@@ -22,7 +22,7 @@ var owners = map[string][]string{
 	"github.com/godbus/dbus/v5":            {"internal/sys/dbusconn", "internal/nm", "internal/admin/dbusapi", "internal/admin/firewall"},
 	"github.com/Wifx/gonetworkmanager/v3":  {"internal/nm"},
 	"github.com/vishvananda/netlink":       {"internal/netstate", "internal/admin/firewall", "internal/test/lab"},
-	"gopkg.in/yaml.v3":                     {"internal/nodeconfig", "cmd/node-dns"},
+	"gopkg.in/yaml.v3":                     {"internal/nodeconfig", "internal/kube/kubeconfig", "cmd/node-dns"},
 	"github.com/prometheus":                {"internal/admin/metrics"},
 	"github.com/spf13/cobra":               {"cmd/node-dns"},
 	"github.com/coreos/go-systemd/v22":     {"internal/sys/supervise", "internal/sys/journal"},

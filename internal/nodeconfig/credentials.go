@@ -6,6 +6,8 @@ import (
 	"encoding/pem"
 	"fmt"
 	"os"
+
+	"github.com/node-dns/node-dns/internal/kube/kubeconfig"
 )
 
 // Credentials are of a kubeconfig what an admin wants to know. No secret is among them.
@@ -29,25 +31,18 @@ func ReadCredentials(paths Paths, path string) (Credentials, error) {
 	if err != nil {
 		return Credentials{}, fmt.Errorf("reading the kubeconfig: %w", err)
 	}
-	cluster, user, err := parseKubeconfig(data)
+	k, err := kubeconfig.Parse(data)
 	if err != nil {
 		return Credentials{}, fmt.Errorf("reading %s: %w", path, err)
 	}
-	c := Credentials{Server: cluster.Server}
-	for _, file := range namedFiles(&cluster, &user) {
-		named := beside(path, *file.path)
-		content, err := read(named)
-		if err == nil {
-			*file.data, err = file.content(content)
-		}
-		if err != nil {
-			return c, fmt.Errorf("reading %s, which %s names: %w", named, path, err)
-		}
+	c := Credentials{Server: k.Cluster.Server}
+	if err := k.Inline(path, read); err != nil {
+		return c, fmt.Errorf("reading what %s names: %w", path, err)
 	}
-	if user.ClientCertificateData == "" {
+	if k.User.ClientCertificateData == "" {
 		return c, nil
 	}
-	text, err := base64.StdEncoding.DecodeString(user.ClientCertificateData)
+	text, err := base64.StdEncoding.DecodeString(k.User.ClientCertificateData)
 	if err != nil {
 		return c, fmt.Errorf("reading the client certificate of %s: %w", path, err)
 	}

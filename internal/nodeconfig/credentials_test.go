@@ -34,6 +34,12 @@ func certificate(t *testing.T) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
 
+// kubeconfigOf is one with these settings of the user.
+func kubeconfigOf(user string) string {
+	return "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: \"https://10.0.0.1:6443\"}}]\n" +
+		"contexts: [{name: c, context: {cluster: c, user: u}}]\ncurrent-context: c\nusers: [{name: u, user: {" + user + "}}]\n"
+}
+
 // TestReadCredentials: a certificate within the kubeconfig or beside it is read, and what is not there is no fault unless it is named.
 func TestReadCredentials(t *testing.T) {
 	text := certificate(t)
@@ -47,7 +53,7 @@ func TestReadCredentials(t *testing.T) {
 		{"within", "client-certificate-data: " + base64.StdEncoding.EncodeToString([]byte(text)), true, ""},
 		{"beside", "client-certificate: client.pem", true, ""},
 		{"a plugin", "exec: {command: aws}", false, ""},
-		{"a file that is not there", "client-certificate: none.pem", false, "none.pem, which "},
+		{"a file that is not there", "client-certificate: none.pem", false, "none.pem: no such file"},
 		{"a file that is none", "client-certificate: key.pem", false, "expected a certificate in PEM"},
 		{"no base64", "client-certificate-data: '!'", false, "reading the client certificate of "},
 		{"no PEM", "client-certificate-data: AAAA", false, "reading the client certificate of "},
@@ -56,7 +62,7 @@ func TestReadCredentials(t *testing.T) {
 			dir := t.TempDir()
 			path := filepath.Join(dir, "kubeconfig")
 			for name, data := range map[string]string{
-				"kubeconfig": aKubeconfig("tls-server-name: api", row.user), "client.pem": text, "key.pem": "secret",
+				"kubeconfig": kubeconfigOf(row.user), "client.pem": text, "key.pem": "secret",
 			} {
 				if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o600); err != nil {
 					t.Fatal(err)

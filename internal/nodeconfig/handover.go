@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+
+	"github.com/node-dns/node-dns/internal/kube/kubeconfig"
 )
 
 // A Handover is the kubeconfig by which the daemon asks the Kubernetes API, made by the privileged half where the daemon may
@@ -54,7 +56,7 @@ func KubeconfigFiles(path string) []string {
 	if err != nil {
 		return []string{path}
 	}
-	return append([]string{path}, kubeconfigFiles(path, data)...)
+	return append([]string{path}, kubeconfig.Files(path, data)...)
 }
 
 // ReadHandover makes the Handover of the kubeconfig at path, with the rights of who calls. What must never be handed over is
@@ -70,7 +72,7 @@ func ReadHandover(paths Paths, path string) (Handover, error) {
 	if err == nil {
 		h.Text, err = flatten(path, data, read)
 	}
-	if errors.Is(err, ErrRefused) {
+	if errors.Is(err, kubeconfig.ErrRefused) {
 		h.Refused, h.Text = err.Error(), nil
 		return h, nil
 	}
@@ -82,7 +84,7 @@ func ReadHandover(paths Paths, path string) (Handover, error) {
 
 // RootsKubeconfig is the kubeconfig at path as root may use it: what ReadHandover would hand over. A kubeconfig that others can
 // change could name any file for root to read, any server to send it to, and any program to run. Nil for other users, who use
-// the file itself. An error that matches ErrRefused says why root may not.
+// the file itself. An error that matches kubeconfig.ErrRefused says why root may not.
 func RootsKubeconfig(paths Paths, path string) ([]byte, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
@@ -93,6 +95,15 @@ func RootsKubeconfig(paths Paths, path string) ([]byte, error) {
 		return nil, fmt.Errorf("reading the kubeconfig as root: %w", err)
 	}
 	return flatten(path, data, read)
+}
+
+// flatten is the text of kubeconfig.Flatten.
+func flatten(path string, data []byte, read func(path string) ([]byte, error)) ([]byte, error) {
+	c, err := kubeconfig.Flatten(path, data, read)
+	if err != nil {
+		return nil, err
+	}
+	return c.Text()
 }
 
 // readTrusted reads the file at path if it is trusted.

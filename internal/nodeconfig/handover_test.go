@@ -17,7 +17,7 @@ func handoverTree(t *testing.T) (paths Paths, kubeconfig, token string) {
 	root := lab.OpenDir(t)
 	paths = DefaultPaths(root)
 	kubeconfig, token = filepath.Join(root, "/etc/k/config"), filepath.Join(root, "/etc/k/token")
-	write(t, kubeconfig, aKubeconfig("", "tokenFile: token"))
+	write(t, kubeconfig, kubeconfigOf("tokenFile: token"))
 	write(t, token, "first\n")
 	write(t, paths.Handover, "")
 	for _, path := range []string{kubeconfig, token} {
@@ -76,7 +76,7 @@ func TestHandover(t *testing.T) {
 		t.Errorf("text\n%s", h.Text)
 	}
 
-	write(t, kubeconfig, aKubeconfig("", "exec: {command: x}"))
+	write(t, kubeconfig, kubeconfigOf("exec: {command: x}"))
 	handOver(t, paths, kubeconfig)
 	if k := find(); k.Use != paths.Handover || k.Wanted != "" || !strings.Contains(k.Problem, "does not hand it over: credentials come from a plugin") {
 		t.Errorf("a plugin: %+v", k)

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/node-dns/node-dns/internal/nodeconfig"
+	"github.com/node-dns/node-dns/internal/kube/kubeconfig"
 )
 
 // renewal is how long before its end a client's certificate should have been renewed: the kubelet does so when a fifth to a
@@ -90,9 +90,10 @@ func (s Snapshot) apiServer() []Finding {
 		return fine("the Kubernetes API answers (%s), and grants what is needed", a.Server)
 	case a.Err == nil:
 		return []Finding{warn("the Kubernetes API denies what is asked of it", bindRole, deniedRights(a.Missing)...)}
-	case errors.Is(a.Err, nodeconfig.ErrPlugin):
-		return fine("the rights at the Kubernetes API are not checked: %v", nodeconfig.ErrPlugin)
-	case a.CertErr != nil && errors.Is(a.Err, nodeconfig.ErrRefused): // certificate says why
+	case errors.Is(a.Err, kubeconfig.ErrPlugin):
+		return []Finding{warn("the Kubernetes API is not asked: the kubeconfig's credentials come from a plugin (exec, auth-provider), which node-dns does not run",
+			"give node-dns a kubeconfig with a token or a certificate of its own: kubeconfig in /etc/node-dns/node-dns.yaml")}
+	case a.CertErr != nil && errors.Is(a.Err, kubeconfig.ErrRefused): // certificate says why
 		return nil
 	case errors.As(a.Err, &invalid) && invalid.Reason == x509.Expired && s.Now.Before(invalid.Cert.NotBefore):
 		return []Finding{fail(fmt.Sprintf("the certificate of the Kubernetes API begins at %s, and here it is %s", date(invalid.Cert.NotBefore), date(s.Now)), "set the clock: systemctl status chronyd")}

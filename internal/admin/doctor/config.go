@@ -177,7 +177,7 @@ type Rights struct {
 }
 
 // CheckRights asks the API server which rights a daemon below root would lack. The error says why the server cannot be asked.
-// Root asks with what nodeconfig.RootsKubeconfig lets it use, and so runs no plugin.
+// Root asks with what nodeconfig.RootsKubeconfig lets it use.
 func CheckRights(ctx context.Context, root string, config nodeconfig.Config) (Rights, error) {
 	paths := nodeconfig.DefaultPaths(root)
 	usual := paths.Kubeconfig

@@ -40,7 +40,7 @@ func TestBootstrap(t *testing.T) {
 		write("clusters: {")
 		phase(Unreadable, 5*time.Second, "kubeconfig")
 		write("kind: Config\napiVersion: v1\n")
-		phase(Unreadable, 5*time.Second, "it names no cluster")
+		phase(Unreadable, 5*time.Second, "it has no current-context")
 		write(strings.Replace(kubeconfig, "user: {}", "user: {client-certificate: later.crt, client-key: later.key}", 1))
 		phase(Unreadable, 5*time.Second, "later.crt")
 		write(kubeconfig)

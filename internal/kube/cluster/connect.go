@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
-	"net/url"
 	"os"
 	"slices"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/transport"
+
+	"github.com/node-dns/node-dns/internal/kube/kubeconfig"
 )
 
 // connection is the way to one API server, as the kubeconfig and the files that it names say at one moment.
@@ -31,9 +31,10 @@ type file struct {
 	data []byte
 }
 
-// connect reads the kubeconfig. It asks nothing of the server. client-go would read certificates anew by itself, with
-// a goroutine for each transport that never ends (k8s.io/client-go transport/cache.go, DialerStopCh), keep the CA for good
-// and send an old token for a minute (transport/token_source.go); here a new connection is made when any file has changed.
+// connect reads the kubeconfig and the files that it names. It asks nothing of the server. client-go's transport is given their
+// contents: it would read them anew by itself, with a goroutine for each transport that never ends (k8s.io/client-go
+// transport/cache.go, DialerStopCh), keep the CA for good and send an old token for a minute (transport/token_source.go); here
+// a new connection is made when any file has changed.
 func connect(c Config) (*connection, error) {
 	data := c.Contents
 	if data == nil {
@@ -42,26 +43,16 @@ func connect(c Config) (*connection, error) {
 			return nil, fmt.Errorf("reading the kubeconfig: %w", err)
 		}
 	}
-	config, err := parseKubeconfig(c.Kubeconfig, data)
+	made := &connection{files: []file{{c.Kubeconfig, data}}}
+	config, err := kubeconfig.Flatten(c.Kubeconfig, data, func(path string) ([]byte, error) {
+		data, err := os.ReadFile(path)
+		if err == nil {
+			made.files = append(made.files, file{path, data})
+		}
+		return data, err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("reading the kubeconfig %s: %w", c.Kubeconfig, err)
-	}
-	if os.Geteuid() == 0 && (config.ExecProvider != nil || config.AuthProvider != nil) {
-		return nil, fmt.Errorf("using the kubeconfig %s: its credentials come from a plugin, which root does not run", c.Kubeconfig)
-	}
-	made := &connection{files: []file{{c.Kubeconfig, data}}}
-	for _, path := range []string{config.CAFile, config.CertFile, config.KeyFile, config.BearerTokenFile} {
-		if path == "" {
-			continue
-		}
-		data, err := os.ReadFile(path)
-		if err != nil && path == config.BearerTokenFile && config.BearerToken != "" {
-			continue // client-go sends the other token
-		}
-		if err != nil {
-			return nil, fmt.Errorf("reading what the kubeconfig %s names: %w", c.Kubeconfig, err)
-		}
-		made.files = append(made.files, file{path, data})
 	}
 	if err := made.use(config, c); err != nil {
 		return nil, fmt.Errorf("using the kubeconfig %s: %w", c.Kubeconfig, err)
@@ -69,52 +60,23 @@ func connect(c Config) (*connection, error) {
 	return made, nil
 }
 
-// parseKubeconfig reads data, which is from path: what it names is relative to that.
-func parseKubeconfig(path string, data []byte) (*rest.Config, error) {
-	parsed, err := clientcmd.Load(data)
-	if err != nil {
-		return nil, err
-	}
-	for _, cluster := range parsed.Clusters {
-		cluster.LocationOfOrigin = path
-	}
-	for _, user := range parsed.AuthInfos {
-		user.LocationOfOrigin = path
-	}
-	if err := clientcmd.ResolveLocalPaths(parsed); err != nil {
-		return nil, err
-	}
-	if len(parsed.Clusters) == 0 { // clientcmd would look for the service account of a pod
-		return nil, errors.New("it names no cluster")
-	}
-	return clientcmd.NewDefaultClientConfig(*parsed, &clientcmd.ConfigOverrides{}).ClientConfig()
-}
-
-func (made *connection) use(config *rest.Config, c Config) error {
-	if err := rest.LoadTLSFiles(config); err != nil {
-		return err
-	}
+func (made *connection) use(config kubeconfig.Config, c Config) error {
 	race := c.race
 	if race == nil {
 		race = &racer{lookup: c.Lookup, dial: c.Dial}
 	}
-	config.Dial = race.Dial
-	if config.Proxy == nil {
-		// With a function here client-go does not keep the transport for good in a cache of its own.
-		config.Proxy = http.ProxyFromEnvironment
-	}
-	client, err := rest.HTTPClientFor(config)
+	way, err := newWay(config, race.Dial)
 	if err != nil {
 		return err
 	}
-	client.CheckRedirect = refuseRedirect
-	server, _, err := rest.DefaultServerUrlFor(config)
+	carrier, err := transport.New(&way.transport)
 	if err != nil {
 		return err
 	}
-	made.api = &api{client: client, race: race, server: &url.URL{Scheme: server.Scheme, Host: server.Host, Path: server.Path}, pulse: newPulse()}
+	client := &http.Client{Transport: carrier, CheckRedirect: refuseRedirect}
+	made.api = &api{client: client, race: race, server: way.server, pulse: newPulse()}
 	made.api.agent, made.api.told = "node-dns/"+c.Version, c.Requested
-	made.cluster = sha256.Sum256(slices.Concat([]byte(server.String()), []byte{0}, config.CAData))
+	made.cluster = sha256.Sum256(slices.Concat([]byte(way.server.String()), []byte{0}, way.transport.TLS.CAData))
 	made.close = func() { utilnet.CloseIdleConnectionsFor(client.Transport) }
 	return nil
 }
@@ -135,10 +97,10 @@ func (made *connection) changed() bool {
 	})
 }
 
-// phaseOf is the phase of a Watcher that cannot connect.
-func phaseOf(err error) Phase {
+// phaseOf is the phase of a Watcher that cannot connect by a kubeconfig.
+func phaseOf(err error, kubeconfig string) Phase {
 	var path *fs.PathError
-	if errors.As(err, &path) && errors.Is(err, fs.ErrNotExist) {
+	if errors.As(err, &path) && path.Path == kubeconfig && errors.Is(err, fs.ErrNotExist) {
 		return NoKubeconfig
 	}
 	return Unreadable

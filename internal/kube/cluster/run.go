@@ -42,7 +42,7 @@ func (w *Watcher) connect(ctx context.Context, o *owner) error {
 	for ctx.Err() == nil {
 		c, err := connect(w.config)
 		if err != nil {
-			o.tell(ctx, news{phase: phaseOf(err), err: err})
+			o.tell(ctx, news{phase: phaseOf(err, w.config.Kubeconfig), err: err})
 			supervise.Sleep(ctx, lookEvery)
 			continue
 		}

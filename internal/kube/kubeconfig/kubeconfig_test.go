@@ -1,4 +1,4 @@
-package nodeconfig
+package kubeconfig
 
 import (
 	"encoding/base64"
@@ -49,23 +49,27 @@ func TestFlatten(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		text string
-		want kubeCluster
-		user kubeUser
+		want Cluster
+		user User
 		err  string // a part; "": it is handed over
 	}{
 		{
 			name: "a kubelet's", text: aKubeconfig("certificate-authority: ca.crt", "client-certificate: /pki/current.pem, client-key: /pki/current.pem"),
-			want: kubeCluster{CertificateAuthorityData: b64(certPEM + certPEM)},
-			user: kubeUser{ClientCertificateData: b64(certPEM), ClientKeyData: b64(keyPEM)},
+			want: Cluster{CertificateAuthorityData: b64(certPEM + certPEM)},
+			user: User{ClientCertificateData: b64(certPEM), ClientKeyData: b64(keyPEM)},
 		},
 		{
 			name: "a token in a file", text: aKubeconfig("tls-server-name: api, proxy-url: http://p", "token: old, tokenFile: token"),
-			want: kubeCluster{TLSServerName: "api", ProxyURL: "http://p"}, user: kubeUser{Token: "se.cr-et~"},
+			want: Cluster{TLSServerName: "api", ProxyURL: "http://p"}, user: User{Token: "se.cr-et~"},
+		},
+		{
+			name: "a token's file that is gone, with a token beside it", text: aKubeconfig("", "token: old, tokenFile: gone"),
+			user: User{Token: "old"},
 		},
 		{
 			name: "what is inline already, and wins", text: aKubeconfig("certificate-authority: gone, certificate-authority-data: QQ==, insecure-skip-tls-verify: false", "token: here, as: me, as-groups: [a, b], as-user-extra: {k: [v]}, username: u, password: p"),
-			want: kubeCluster{CertificateAuthorityData: "QQ=="},
-			user: kubeUser{Token: "here", As: "me", AsGroups: []string{"a", "b"}, AsUserExtra: map[string][]string{"k": {"v"}}, Username: "u", Password: "p"},
+			want: Cluster{CertificateAuthorityData: "QQ=="},
+			user: User{Token: "here", As: "me", AsGroups: []string{"a", "b"}, AsUserExtra: map[string][]string{"k": {"v"}}, Username: "u", Password: "p"},
 		},
 		{name: "a plugin", text: aKubeconfig("", "exec: {command: /bin/sh, apiVersion: client.authentication.k8s.io/v1}"), err: "from a plugin"},
 		{name: "an old plugin", text: aKubeconfig("", "auth-provider: {name: gcp}"), err: "from a plugin"},
@@ -74,18 +78,18 @@ func TestFlatten(t *testing.T) {
 		{name: "a token that is none", text: aKubeconfig("", "tokenFile: /etc/shadow"), err: "/etc/shadow: expected a bearer token"},
 		{name: "an empty one", text: aKubeconfig("", "tokenFile: empty"), err: "expected a bearer token"},
 		{name: "a file that is not there", text: aKubeconfig("", "tokenFile: gone"), err: "file does not exist"},
-		{name: "no context", text: "clusters: []\n", err: `not one context ""`},
+		{name: "no context", text: "clusters: []\n", err: "no current-context"},
 		{name: "another's context", text: strings.Replace(aKubeconfig("", ""), "current-context: node", "current-context: none", 1), err: `not one context "none"`},
 		{name: "two of a name", text: strings.Replace(aKubeconfig("", ""), "name: admin", "name: node", 1), err: `not one user "node"`},
 		{name: "no YAML", text: "\t- secret", err: "it is no kubeconfig"},
 		{name: "another shape", text: "users: secret\n", err: "it is no kubeconfig"},
-		{name: "nothing", text: "", err: "not one context"},
-		{name: "too large", text: strings.Repeat("#", maxFile+1), err: "larger than 1 MiB"},
+		{name: "nothing", text: "", err: "no current-context"},
+		{name: "too large", text: strings.Repeat("#", MaxSize+1), err: "larger than 1 MiB"},
 		{name: "an alias bomb", text: "a: &a [x,x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\nusers: [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]\n", err: "it is no kubeconfig"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var read []string
-			got, err := flatten("/etc/k/config", []byte(test.text), func(path string) ([]byte, error) {
+			c, err := Flatten("/etc/k/config", []byte(test.text), func(path string) ([]byte, error) {
 				text, ok := files[path]
 				if read = append(read, path); !ok {
 					return nil, fs.ErrNotExist
@@ -104,11 +108,15 @@ func TestFlatten(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !slices.Equal(read, kubeconfigFiles("/etc/k/config", []byte(test.text))) {
-				t.Errorf("read %v, and names %v", read, kubeconfigFiles("/etc/k/config", []byte(test.text)))
+			got, err := c.Text()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(read, Files("/etc/k/config", []byte(test.text))) {
+				t.Errorf("read %v, and names %v", read, Files("/etc/k/config", []byte(test.text)))
 			}
 			test.want.Server = "https://10.0.0.1:6443"
-			var k kubeconfig
+			var k file
 			if err := yaml.Unmarshal(got, &k); err != nil {
 				t.Fatal(err)
 			}
@@ -136,16 +144,20 @@ func FuzzFlatten(f *testing.F) {
 		return []byte(certPEM + keyPEM), nil
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		got, err := flatten("/k/config", data, read)
+		c, err := Flatten("/k/config", data, read)
 		if err != nil {
 			return
 		}
-		if named := kubeconfigFiles("/k/config", got); len(named) > 0 {
+		got, err := c.Text()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if named := Files("/k/config", got); len(named) > 0 {
 			t.Errorf("it names %v:\n%s", named, got)
 		}
-		again, err := flatten("/k/config", got, read)
-		if err != nil || string(again) != string(got) {
-			t.Errorf("%v\n%s\n%s", err, got, again)
+		again, err := Flatten("/k/config", got, read)
+		if diff := cmp.Diff(c, again); err != nil || diff != "" {
+			t.Errorf("%v\n%s\n%s", err, got, diff)
 		}
 	})
 }

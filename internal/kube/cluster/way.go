@@ -1,0 +1,95 @@
+package cluster
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"k8s.io/client-go/transport"
+
+	"github.com/node-dns/node-dns/internal/kube/kubeconfig"
+)
+
+// way is how one API server is reached: what client-go's clientcmd and rest make of a kubeconfig.
+type way struct {
+	server    *url.URL // its scheme, host and path
+	transport transport.Config
+}
+
+// newWay reads a kubeconfig that names no files.
+func newWay(config kubeconfig.Config, dial func(ctx context.Context, network, address string) (net.Conn, error)) (way, error) {
+	server, err := serverURL(config.Cluster.Server)
+	if err != nil {
+		return way{}, err
+	}
+	w := way{server: server, transport: transport.Config{
+		DisableCompression: config.Cluster.DisableCompression,
+		DialHolder:         &transport.DialHolder{Dial: dial},
+		Proxy:              http.ProxyFromEnvironment, // with a function here the transport is not kept for good in a cache of client-go's
+	}}
+	if config.Cluster.ProxyURL != "" {
+		proxy, err := proxyURL(config.Cluster.ProxyURL)
+		if err != nil {
+			return way{}, err
+		}
+		w.transport.Proxy = http.ProxyURL(proxy)
+	}
+	user := config.User
+	if user.As == "" && (user.AsUID != "" || len(user.AsGroups)+len(user.AsUserExtra) > 0) {
+		return way{}, errors.New("it has as-uid, as-groups or as-user-extra, and no as")
+	}
+	w.transport.Impersonate = transport.ImpersonationConfig{UserName: user.As, UID: user.AsUID, Groups: user.AsGroups, Extra: user.AsUserExtra}
+	if server.Scheme == "http" {
+		return w, nil // without credentials, as with client-go
+	}
+	w.transport.TLS = transport.TLSConfig{Insecure: config.Cluster.InsecureSkipTLSVerify, ServerName: config.Cluster.TLSServerName}
+	if w.transport.TLS.CAData, err = octets("certificate-authority-data", config.Cluster.CertificateAuthorityData); err != nil {
+		return way{}, err
+	}
+	return w, w.addCredentials(user)
+}
+
+func (w *way) addCredentials(user kubeconfig.User) (err error) {
+	t := &w.transport
+	if t.TLS.CertData, err = octets("client-certificate-data", user.ClientCertificateData); err != nil {
+		return err
+	}
+	if t.TLS.KeyData, err = octets("client-key-data", user.ClientKeyData); err != nil {
+		return err
+	}
+	if len(t.TLS.CertData) > 0 && len(t.TLS.KeyData) == 0 {
+		return errors.New("it has a client-certificate, and no client-key")
+	}
+	t.Username, t.Password, t.BearerToken = user.Username, user.Password, user.Token
+	return nil
+}
+
+// serverURL reads the server's address. client-go asks one without a scheme in the clear, which nobody can mean.
+func serverURL(text string) (*url.URL, error) {
+	server, err := url.Parse(text)
+	if err != nil || server.Host == "" || server.Scheme != "http" && server.Scheme != "https" {
+		return nil, fmt.Errorf("its server is %q: expected https://HOST:PORT", text)
+	}
+	return &url.URL{Scheme: server.Scheme, Host: server.Host, Path: server.Path}, nil
+}
+
+func proxyURL(text string) (*url.URL, error) {
+	proxy, err := url.Parse(text)
+	if err != nil || proxy.Host == "" || !slices.Contains([]string{"http", "https", "socks5"}, proxy.Scheme) {
+		return nil, errors.New("proxy-url: expected http://, https:// or socks5://, and a host") // it may hold a password
+	}
+	return proxy, nil
+}
+
+func octets(key, text string) ([]byte, error) {
+	data, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: expected base64", key)
+	}
+	return data, nil
+}

@@ -1,0 +1,133 @@
+package kubeconfig
+
+import (
+	"encoding/base64"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+// named is a file that a kubeconfig names, and the key that holds its content in its place.
+type named struct {
+	path    *string
+	data    *string
+	content func([]byte) (string, error)
+}
+
+// named are the files that count: a key that ends in -data wins over its file, as with client-go, but tokenFile over token.
+func (c *Config) named() []named {
+	var files []named
+	add := func(path, data *string, content func([]byte) (string, error)) {
+		if *path != "" && (*data == "" || data == &c.User.Token) {
+			files = append(files, named{path, data, content})
+		}
+		if *data != "" && data != &c.User.Token {
+			*path = ""
+		}
+	}
+	add(&c.Cluster.CertificateAuthority, &c.Cluster.CertificateAuthorityData, asCertificates)
+	add(&c.User.ClientCertificate, &c.User.ClientCertificateData, asCertificates)
+	add(&c.User.ClientKey, &c.User.ClientKeyData, asKey)
+	add(&c.User.TokenFile, &c.User.Token, asToken)
+	return files
+}
+
+// Files are the files that a kubeconfig at path names, made absolute. One that makes no sense names none.
+func Files(path string, data []byte) []string {
+	c, err := Parse(data)
+	if err != nil {
+		return nil
+	}
+	var paths []string
+	for _, file := range c.named() {
+		paths = append(paths, beside(path, *file.path))
+	}
+	return paths
+}
+
+// beside is a path that a kubeconfig names, relative to the kubeconfig's directory.
+func beside(kubeconfig, path string) string {
+	if filepath.IsAbs(path) {
+		return filepath.Clean(path)
+	}
+	return filepath.Join(filepath.Dir(kubeconfig), path)
+}
+
+// Inline puts what the files have that c names into it. c is from the kubeconfig at path, and read reads a file. A file that holds
+// something else is refused; a token's that cannot be read gives way to the token that c has, as with client-go.
+func (c *Config) Inline(path string, read func(path string) ([]byte, error)) error {
+	for _, file := range c.named() {
+		from := beside(path, *file.path)
+		content, err := read(from)
+		if err != nil && file.path == &c.User.TokenFile && c.User.Token != "" && !errors.Is(err, ErrRefused) {
+			*file.path = ""
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if *file.data, err = file.content(content); err != nil {
+			return Refuse("%s: %w", from, err)
+		}
+		*file.path = ""
+	}
+	return nil
+}
+
+// Flatten is the kubeconfig at path with the files in it that it names, and nothing but its current context. Plugins are refused:
+// they are programs, which run with rights and environments of their own.
+func Flatten(path string, data []byte, read func(path string) ([]byte, error)) (Config, error) {
+	c, err := Parse(data)
+	if err != nil {
+		return c, err
+	}
+	if c.User.Exec != nil || c.User.AuthProvider != nil {
+		return c, Refuse("%w", ErrPlugin)
+	}
+	return c, c.Inline(path, read)
+}
+
+// asCertificates, asKey and asToken take of a file what it should be, and nothing else: whatever a link or a slip has put in
+// its place is not handed over.
+func asCertificates(data []byte) (string, error) {
+	return asPEM(data, "a certificate", func(kind string) bool { return kind == "CERTIFICATE" })
+}
+
+func asKey(data []byte) (string, error) {
+	return asPEM(data, "a private key", func(kind string) bool { return kind == "PRIVATE KEY" || strings.HasSuffix(kind, " PRIVATE KEY") })
+}
+
+func asPEM(data []byte, what string, is func(kind string) bool) (string, error) {
+	var text []byte
+	for {
+		block, rest := pem.Decode(data)
+		if block == nil {
+			break
+		}
+		if is(block.Type) {
+			text = append(text, pem.EncodeToMemory(&pem.Block{Type: block.Type, Bytes: block.Bytes})...)
+		}
+		data = rest
+	}
+	if len(text) == 0 {
+		return "", fmt.Errorf("expected %s in PEM", what)
+	}
+	return base64.StdEncoding.EncodeToString(text), nil
+}
+
+// maxToken bounds a token, in bytes; a ServiceAccount's has about 1000.
+const maxToken = 64 << 10
+
+// asToken takes the characters of RFC 6750, section 2.1.
+func asToken(data []byte) (string, error) {
+	token := strings.TrimSpace(string(data))
+	isOther := func(r rune) bool {
+		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-._~+/=", r))
+	}
+	if token == "" || len(token) > maxToken || strings.ContainsFunc(token, isOther) {
+		return "", errors.New("expected a bearer token")
+	}
+	return token, nil
+}
