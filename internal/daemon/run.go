@@ -60,7 +60,7 @@ func (d *Daemon) run(ctx context.Context) error {
 		Forget:  d.view.Forget,
 		Tasks:   d.tasks(socket, f),
 		Signals: d.config.Signals,
-		Check:   d.view.Metrics.Health.Timed(dnsserver.NewAlive(d.server.Listeners, dnsserver.HandlerFunc(d.serveWatchdog)).Check),
+		Check:   d.view.Metrics.Health.Timed(d.server.Alive(dnsserver.HandlerFunc(d.serveWatchdog)).Check),
 		Hangs:   d.showStacks,
 		Panics:  &d.panics,
 	})

@@ -4,44 +4,64 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/netip"
-	"os"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/miekg/dns"
-	"golang.org/x/sync/errgroup"
-	"golang.org/x/sys/unix"
 )
 
 const (
-	// aliveRound sockets are asked in a round of the watchdog, the next ones in the next: `listen: all` may be hundreds.
+	// aliveRound bounds the sockets that a round of the watchdog asks: `listen: all` may be hundreds.
 	aliveRound = 16
-	// aliveTries is how often a query over UDP is sent in the time of a round: one may be lost where the socket is full.
+	// aliveTries is how often a ping over UDP is sent in the time of a round: one may be lost where the socket is full.
 	aliveTries = 4
+	// A round looks for answers after firstLook, and then after twice that time each, longestLook at most: to be woken for each answer
+	// costs an idle node twice as much CPU.
+	firstLook, longestLook = time.Millisecond, 50 * time.Millisecond
 )
 
 // Alive is the watchdog's check. It belongs to one goroutine.
 type Alive struct {
 	listeners func() []Listener
 	handler   Handler
-	next      int // whose turn it is
+	own       *ownClients
+	next      int        // whose turn it is
+	silent    []Listener // of the last round: their turn is in each round, until they answer
 }
 
-// NewAlive returns the check of these listeners. handler is asked in the place of a listener whose queries got lost among others.
-func NewAlive(listeners func() []Listener, handler Handler) *Alive {
-	return &Alive{listeners: listeners, handler: handler}
+// Alive returns the check of the server's listeners. handler is asked in the place of a listener whose pings got lost among queries.
+func (s *Server) Alive(handler Handler) *Alive {
+	return &Alive{listeners: s.Listeners, handler: handler, own: &s.own}
 }
 
-// Check asks our own sockets as a client does, and fails when one of them hangs: it neither answers nor takes what others send. What is
-// not bound yet is no failure, nor is what was closed meanwhile, nor an address that the host does not have at present.
+// Check pings our own sockets, half of them and aliveRound at most, and fails when one of them hangs: it neither answers nor takes
+// what others send. What is not bound yet is no failure, nor is what was closed meanwhile, nor an address that the host does not
+// have at present.
 func (a *Alive) Check(ctx context.Context) error {
-	var asking errgroup.Group
+	var pings []*ping
+	var from []netip.AddrPort
 	for _, l := range a.round() {
-		asking.Go(func() error { return a.ask(ctx, l) })
+		if p := newPing(l); p != nil {
+			defer p.close()
+			pings, from = append(pings, p), append(from, p.from)
+		}
 	}
-	return asking.Wait()
+	if len(pings) == 0 {
+		return nil
+	}
+	a.own.Store(&from)
+	defer a.own.Store(nil)
+	pings = await(ctx, pings)
+	a.silent = nil
+	var errs []error
+	for _, p := range pings {
+		if err := a.judge(ctx, p); err != nil {
+			errs, a.silent = append(errs, err), append(a.silent, p.to)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // round is who is asked now.
@@ -52,102 +72,87 @@ func (a *Alive) round() []Listener {
 			bound = append(bound, l)
 		}
 	}
+	isSilent := func(l Listener) bool { return slices.ContainsFunc(a.silent, l.isSame) }
 	var round []Listener
-	for i := range min(aliveRound, len(bound)) {
-		round = append(round, bound[(a.next+i)%len(bound)])
+	for _, l := range bound {
+		if isSilent(l) {
+			round = append(round, l)
+		}
 	}
-	a.next = (a.next + len(round)) % max(1, len(bound))
+	turns := min(aliveRound, (len(bound)+1)/2)
+	for i := range turns {
+		if l := bound[(a.next+i)%len(bound)]; !isSilent(l) {
+			round = append(round, l)
+		}
+	}
+	a.next = (a.next + turns) % max(1, len(bound))
 	return round
 }
 
-func (a *Alive) ask(ctx context.Context, l Listener) error {
-	query := new(dns.Msg).SetQuestion("version.bind.", dns.TypeTXT)
-	query.Question[0].Qclass = dns.ClassCHAOS
-	err := converse(ctx, l, query)
-	if !isSilence(err) {
-		return nil // it answers, or we are in no position to ask: no file descriptor is left, or the address is gone
+// await sends the pings, and returns those that are not answered when ctx ends.
+func await(ctx context.Context, pings []*ping) []*ping {
+	end, _ := ctx.Deadline()
+	every := time.Until(end) / aliveTries
+	isIn := func(state pingState) func(*ping) bool { return func(p *ping) bool { return p.state == state } }
+	for pause := firstLook; slices.ContainsFunc(pings, isIn(waiting)) && ctx.Err() == nil; pause = min(2*pause, longestLook) {
+		now := time.Now()
+		for _, p := range pings {
+			if p.state == waiting {
+				p.send(now, every)
+			}
+		}
+		time.Sleep(min(pause, max(0, time.Until(end))))
+		for _, p := range pings {
+			if p.state == waiting {
+				p.hear()
+			}
+		}
 	}
-	now, ok := a.listener(l)
-	if !ok {
-		return nil
+	return slices.DeleteFunc(pings, isIn(answered))
+}
+
+// judge says whether a listener hangs that has not answered its ping.
+func (a *Alive) judge(ctx context.Context, p *ping) error {
+	l := p.to
+	now := slices.IndexFunc(a.listeners(), func(other Listener) bool { return other.isSame(l) && other.Err == "" })
+	if now < 0 {
+		return nil // it listens no more
 	}
-	if now.Taken-l.Taken > aliveTries {
-		// Others are taken: our query was lost among them, unless what answers it hangs.
-		_, err = a.handler.ServeDNS(ctx, &Query{Msg: query, Client: l.Addr, Local: l.Addr, Proto: l.Proto})
-		if err == nil {
+	why := p.err
+	if a.listeners()[now].Taken > l.Taken {
+		// Others are taken: our ping was lost among them, unless what answers it hangs.
+		if why = ask(ctx, a.handler, l.Addr, l.Addr, l.Proto); why == nil {
 			return nil
 		}
 	}
-	return fmt.Errorf("our own listener %s %s does not answer: %w", l.Proto, l.Addr, err)
+	return fmt.Errorf("our own listener %s %s does not answer: %w", l.Proto, l.Addr, why)
 }
 
-// listener is the same one as it is now; false: it listens no more.
-func (a *Alive) listener(as Listener) (Listener, bool) {
-	for _, l := range a.listeners() {
-		if l.Addr == as.Addr && l.Proto == as.Proto {
-			return l, l.Err == ""
-		}
-	}
-	return Listener{}, false
-}
+func (l Listener) isSame(other Listener) bool { return l.Addr == other.Addr && l.Proto == other.Proto }
 
-// isSilence reports whether an exchange failed because nobody answered, and not because it could not be tried.
-func isSilence(err error) bool {
-	return errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, unix.ECONNREFUSED)
-}
-
-// converse asks from the very address that it asks: one that this host does not have cannot be bound, and nothing leaves it.
-func converse(ctx context.Context, l Listener, query *dns.Msg) error {
-	wire, err := query.Pack()
-	if err != nil {
-		return err
-	}
-	dialer := net.Dialer{LocalAddr: net.UDPAddrFromAddrPort(netip.AddrPortFrom(l.Addr.Addr(), 0))}
-	if l.Proto == TCP {
-		dialer.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(l.Addr.Addr(), 0))
-		wire = append([]byte{byte(len(wire) >> 8), byte(len(wire))}, wire...)
-	}
-	conn, err := dialer.DialContext(ctx, string(l.Proto), l.Addr.String())
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
-	if l.Proto == TCP {
-		return answerOverTCP(conn, wire)
-	}
-	return answerOverUDP(ctx, conn, wire)
-}
-
-// answerOverTCP waits for anything: an end of the connection, where there are too many, shows that somebody accepts them.
-func answerOverTCP(conn net.Conn, wire []byte) error {
-	if _, err := conn.Write(wire); err != nil {
-		return err
-	}
-	_, err := io.ReadFull(conn, make([]byte, 2))
+// ask asks the Handler what it answers by itself.
+func ask(ctx context.Context, handler Handler, client, local netip.AddrPort, proto Proto) error {
+	query := new(dns.Msg).SetQuestion("version.bind.", dns.TypeTXT)
+	query.Question[0].Qclass = dns.ClassCHAOS
+	_, err := handler.ServeDNS(ctx, &Query{Msg: query, Client: client, Local: local, Proto: proto})
 	return err
 }
 
-// answerOverUDP sends the query some times, and waits for a response with its ID.
-func answerOverUDP(ctx context.Context, conn net.Conn, wire []byte) error {
-	end, _ := ctx.Deadline()
-	pause := time.Until(end) / aliveTries
-	buf := make([]byte, dns.MinMsgSize)
-	var err error
-	for range aliveTries {
-		if _, err = conn.Write(wire); err != nil {
-			return err
-		}
-		conn.SetReadDeadline(time.Now().Add(pause))
-		for err == nil {
-			var n int
-			if n, err = conn.Read(buf); err == nil && n > 2 && buf[0] == wire[0] && buf[1] == wire[1] {
-				return nil
-			}
-		}
-		if !errors.Is(err, os.ErrDeadlineExceeded) || ctx.Err() != nil {
-			return err
-		}
-	}
-	return err
+// ownClients are the addresses that pings are sent from; nil: there are none now. What comes from there is nobody's traffic: it is
+// counted nowhere, and has no bounds.
+type ownClients struct {
+	atomic.Pointer[[]netip.AddrPort]
+}
+
+func (o *ownClients) has(client netip.AddrPort) bool {
+	own := o.Load()
+	return own != nil && slices.Contains(*own, client)
+}
+
+// answerPing answers a ping: it asks the Handler, and so takes as long as that.
+func (s *Server) answerPing(x exchange) []byte {
+	ctx, cancel := context.WithTimeout(s.queries, s.cfg.Timeout)
+	defer cancel()
+	_ = ask(ctx, s.cfg.Handler, x.client, x.local, x.proto) // an answer that it failed is an answer
+	return errorReply(x.wire, dns.RcodeSuccess)
 }

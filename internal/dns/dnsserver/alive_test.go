@@ -5,7 +5,9 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -87,8 +89,8 @@ func TestAlive(t *testing.T) {
 		{name: "one that is closed meanwhile", first: udp(s.notRead, 0), then: []Listener{}},
 		{name: "an address that this host does not have", first: udp(netip.MustParseAddrPort("192.0.2.1:53"), 0)},
 		{name: "over TCP", first: tcp(netip.MustParseAddrPort("[2001:db8::1]:53"))},
-		{name: "one where others are taken", first: udp(s.notRead, 7), then: []Listener{udp(s.notRead, 7+aliveTries+1)}},
-		{name: "one where we alone were taken", first: udp(s.notRead, 7), then: []Listener{udp(s.notRead, 7+aliveTries)}, want: "udp"},
+		{name: "one where others are taken", first: udp(s.notRead, 7), then: []Listener{udp(s.notRead, 8)}},
+		{name: "one where nobody is taken", first: udp(s.notRead, 7), then: []Listener{udp(s.notRead, 7)}, want: "udp"},
 		{name: "others are taken, and nobody is answered", first: udp(s.notRead, 7), then: []Listener{udp(s.notRead, 100)}, handler: fails, want: "stuck"},
 	}
 	for _, test := range tests {
@@ -97,7 +99,7 @@ func TestAlive(t *testing.T) {
 				test.handler = answers
 			}
 			asked := 0
-			a := Alive{handler: test.handler, listeners: func() []Listener {
+			a := Alive{handler: test.handler, own: new(ownClients), listeners: func() []Listener {
 				if asked++; asked > 1 && test.then != nil {
 					return test.then
 				}
@@ -134,11 +136,80 @@ func TestAliveAsksAllInTurn(t *testing.T) {
 		t.Errorf("after three rounds %d of %d were asked", len(times), len(all))
 	}
 	all = all[:2] // fewer than whose turn it is
-	if round := a.round(); len(round) != 2 {
-		t.Errorf("of two there were %d asked", len(round))
+	if first, second := a.round(), a.round(); len(first) != 1 || len(second) != 1 || first[0] == second[0] {
+		t.Errorf("of two there were asked %v, then %v", first, second)
 	}
+	a.silent = all[:1]
+	for range 2 {
+		if round := a.round(); !slices.ContainsFunc(round, all[0].isSame) {
+			t.Errorf("one that was silent is not asked again: %v", round)
+		}
+	}
+	a.silent = nil
 	all = nil
 	if round := a.round(); len(round) != 0 {
 		t.Errorf("of none there were %d asked", len(round))
 	}
+}
+
+// TestPingsAreNobodysTraffic: an idle node once showed two queries a second, which were the watchdog's own.
+func TestPingsAreNobodysTraffic(t *testing.T) {
+	var told, asked atomic.Int32
+	handler := HandlerFunc(func(ctx context.Context, q *Query) (*dns.Msg, error) {
+		asked.Add(1)
+		return answers(ctx, q)
+	})
+	server := New(Config{Handler: handler, Access: &Access{Clients: NewNetworks(nil), Host: NewNetworks(nil), Rate: 1}, MaxTCPPerClient: 1})
+	defer server.Shutdown(context.Background())
+	watch := Watch(func(Seen) { told.Add(1) })
+	server.SetWatch(watch)
+	addrs := []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0"), netip.MustParseAddrPort("[::1]:0")}
+	if err := server.Listen(addrs); err != nil {
+		t.Fatal(err)
+	}
+	alive := server.Alive(handler)
+	const rounds = 6
+	for range rounds {
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		if err := alive.Check(ctx); err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+	}
+	await := func(what string, isSo func() bool) {
+		for !isSo() {
+			if t.Context().Err() != nil {
+				t.Fatal(what)
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+	if got := server.Stats(); got != (Stats{}) {
+		t.Errorf("counted: %+v", got)
+	}
+	for _, one := range server.Traffic() {
+		if one.Types != [len(TypeNames)]uint64{} || one.Rcodes != [len(RcodeNames)]uint64{} {
+			t.Errorf("counted: %+v", one)
+		}
+	}
+	for _, l := range server.Listeners() {
+		if l.Taken != 0 {
+			t.Errorf("%s %s has taken %d", l.Proto, l.Addr, l.Taken)
+		}
+	}
+	if told.Load() > 0 {
+		t.Errorf("who watches was told of %d", told.Load())
+	}
+	if int(asked.Load()) < rounds*len(addrs) {
+		t.Errorf("the Handler was asked %d times in %d rounds", asked.Load(), rounds)
+	}
+	conn, err := net.Dial("udp", server.Listeners()[0].Addr.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := conn.Write(newPingMessage(UDP)); err != nil {
+		t.Fatal(err)
+	}
+	await("a client that sends what a ping is counts", func() bool { return server.Stats().UDPQueries == 1 })
 }

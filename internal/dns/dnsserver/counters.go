@@ -18,8 +18,8 @@ type tally struct {
 	_          [64]byte
 }
 
-// counts are responses that one goroutine has counted and not yet moved to its tally.
-type counts struct{ answered, truncated uint64 }
+// counts are what one goroutine has counted and not yet moved to its tally.
+type counts struct{ received, answered, truncated uint64 }
 
 func (c *counts) add(response []byte) {
 	c.answered++
@@ -29,6 +29,9 @@ func (c *counts) add(response []byte) {
 }
 
 func (c *counts) move(t *tally) {
+	if c.received > 0 {
+		t.udpQueries.Add(c.received)
+	}
 	if c.answered > 0 {
 		t.answered.Add(c.answered)
 	}

@@ -21,6 +21,7 @@ type Server struct {
 	pending sync.Pool // *PendingQuery
 	conns   *connTable
 	spare   spare
+	own     ownClients
 	threads rawsock.Threads
 
 	changing  sync.Mutex       // held by Listen and Shutdown: one change at a time

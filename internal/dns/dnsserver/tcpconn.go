@@ -20,6 +20,7 @@ type tcpConn struct {
 	s      *Server
 	client netip.AddrPort
 	owner  netip.Addr // whose share of the connections it is of
+	isOwn  bool       // the watchdog's
 
 	asking atomic.Int32 // queries whose response is not made yet
 	active atomic.Int64 // when it was last used, in nanoseconds since the server was made
@@ -45,7 +46,7 @@ type tcpConn struct {
 // begin makes a connection of memory that nobody uses.
 func (c *tcpConn) begin(l *tcpLoop, fd int, client netip.AddrPort) {
 	*c = tcpConn{
-		l: l, s: l.s, client: client, owner: client.Addr(), fd: fd, isReading: true,
+		l: l, s: l.s, client: client, owner: client.Addr(), isOwn: l.s.own.has(client), fd: fd, isReading: true,
 		frames: frames{rest: c.frames.rest[:0]}, unsent: c.unsent[:0],
 	}
 	if a := c.s.access.Load(); a != nil && !a.Allows(l.t.local, c.owner) {
@@ -187,6 +188,11 @@ func (c *tcpConn) readNoMore(isBroken bool) {
 // flush.
 func (c *tcpConn) received(wire []byte) bool {
 	l := c.l
+	if c.isOwn {
+		response := c.s.answerPing(exchange{wire: wire, client: c.client, local: l.t.local, proto: TCP})
+		c.write(append(binary.BigEndian.AppendUint16(nil, uint16(len(response))), response...), l.now)
+		return false // there is no more
+	}
 	l.direct.tcpQueries.Add(1)
 	v, rcode := accept(wire)
 	if v == drop {

@@ -200,18 +200,28 @@ func (l *tcpLoop) accept() {
 }
 
 func (l *tcpLoop) accepted(fd int, client netip.AddrPort) {
-	l.t.count.Add(1)
 	c := l.newConn(fd, client)
-	if !l.s.conns.add(c, &l.s.counters) {
-		l.s.counters.tcpRejected.Add(1)
+	if !c.isOwn && !l.enter(c) {
 		unix.Close(fd)
 		return
 	}
 	l.conns[fd] = c
+	l.attend(c)
+	if !c.isOwn { // the watchdog closes its own
+		l.soon(c)
+	}
+}
+
+// enter has a connection count, and its client have one place less.
+func (l *tcpLoop) enter(c *tcpConn) bool {
+	l.t.count.Add(1)
+	if !l.s.conns.add(c, &l.s.counters) {
+		l.s.counters.tcpRejected.Add(1)
+		return false
+	}
 	l.s.counters.tcpAccepted.Add(1)
 	l.s.counters.tcpOpen.Add(1)
-	l.attend(c)
-	l.soon(c)
+	return true
 }
 
 func (l *tcpLoop) newConn(fd int, client netip.AddrPort) *tcpConn {
@@ -245,8 +255,10 @@ func (l *tcpLoop) close(c *tcpConn) {
 	}
 	delete(l.conns, fd)
 	unix.RawSyscall(unix.SYS_CLOSE, uintptr(fd), 0, 0)
-	l.s.conns.remove(c)
-	l.s.counters.tcpOpen.Add(-1)
+	if !c.isOwn {
+		l.s.conns.remove(c)
+		l.s.counters.tcpOpen.Add(-1)
+	}
 	if owed == 0 && len(l.ended) < keptConns {
 		l.ended = append(l.ended, c)
 	}

@@ -68,11 +68,11 @@ func (u *udpSocket) receiveBatch(fd uintptr, wait bool) (n int, now time.Time) {
 	switch err {
 	case nil:
 		u.watch = u.s.watch.Load()
-		u.tally.udpQueries.Add(uint64(n))
 		for next := 0; next < n; {
 			next = u.receivedFrom(next, n)
 		}
 		u.flush(fd)
+		u.counts.move(&u.tally)
 		return n, u.in.arrived
 	case unix.EAGAIN, unix.EINTR:
 	default:
@@ -106,6 +106,11 @@ func (u *udpSocket) receivedFrom(i, n int) (next int) {
 // received takes datagram i of a batch.
 func (u *udpSocket) received(i int, wire []byte, client netip.AddrPort) {
 	v, rcode := accept(wire)
+	if v == refuse && isPing(wire) && u.s.own.has(client) {
+		u.send(u.s.answerPing(exchange{wire: wire, client: client, local: u.local, proto: UDP}), client)
+		return
+	}
+	u.counts.received++
 	if v == drop || client.Port() == 0 { // nobody listens on port 0: a forged source
 		u.tally.dropped.Add(1)
 		return
@@ -173,6 +178,7 @@ func (u *udpSocket) refuse(x exchange, response []byte, query sample, why denial
 // waitToEnter waits for a place as long as its patience lasts. If the socket stops meanwhile, the query enters without one: it
 // has been read, so no other process can answer it.
 func (u *udpSocket) waitToEnter(client netip.Addr) bool {
+	u.counts.move(&u.tally)
 	_ = u.file.Control(u.flush) // what is answered does not wait
 	began := time.Now()
 	entered := u.s.waitToEnter(client, u.patience.at(began), &u.stopping)
@@ -233,6 +239,7 @@ func blockBriefly(fd int) error {
 // later answers a query that has a place. It copies the query, whose memory is the receiver's. q has been read from it; isWire
 // is false for one that is no WireQuery.
 func (u *udpSocket) later(x *exchange, q *WireQuery, isWire bool) {
+	u.counts.move(&u.tally)
 	l, _ := u.s.pending.Get().(*PendingQuery)
 	if l == nil {
 		l = new(PendingQuery)
