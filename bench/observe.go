@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -11,15 +12,15 @@ import (
 )
 
 // observe asks, and notes what it cost.
-func (b *bench) observe(w workload, s *server, run *result.Run) error {
-	l, err := b.load(w.Name, w.ask, w, s)
+func (b *bench) observe(w workload, s *server, at slice, run *result.Run) error {
+	l, err := b.ask(w, s, "m"+at.String(), b.settings.Seconds)
 	if err != nil {
 		return err
 	}
-	if l.seconds = b.settings.Seconds; w.once {
+	if w.once {
 		l.seconds, l.limit = 0, onceLimit
 	}
-	profiled, err := profile(b.profiles, w.Name+"-"+s.peer.name, s.pids())
+	profiled, err := profile(b.profiles, fmt.Sprintf("%s-%s-%d", w.Name, s.peer.name, at.round), s.pids())
 	if err != nil {
 		return fmt.Errorf("profiling: %w", err)
 	}
@@ -47,6 +48,28 @@ func (b *bench) observe(w workload, s *server, run *result.Run) error {
 	return nil
 }
 
+// A server is quiet when it used less than quietShare of a core for a quietPause. After quietLimit
+// the next slice begins anyway: the CPU time then counts there as other programs'.
+const (
+	quietPause = 50 * time.Millisecond
+	quietShare = 0.05
+	quietLimit = 3 * time.Second
+)
+
+// quieten waits until a server has finished the work of its slice, which would disturb the next one.
+func (b *bench) quieten(s *server) error {
+	last, err := b.reading(s)
+	for deadline := last.at.Add(quietLimit); err == nil && last.at.Before(deadline); {
+		time.Sleep(quietPause)
+		var now reading
+		if now, err = b.reading(s); err != nil || float64(now.server-last.server) < quietShare*float64(now.at.Sub(last.at)) {
+			break
+		}
+		last = now
+	}
+	return err
+}
+
 // reading is the state of the counters at one moment.
 type reading struct {
 	at           time.Time
@@ -71,6 +94,14 @@ func (b *bench) reading(s *server) (reading, error) {
 	return r, err
 }
 
+// ask is the load of a workload for some seconds.
+func (b *bench) ask(w workload, s *server, series string, seconds float64) (load, error) {
+	name, q := w.queries(series, seconds)
+	l, err := b.load(name, q, w, s)
+	l.seconds = seconds
+	return l, err
+}
+
 // load is that of a workload, with a file of these queries.
 func (b *bench) load(name string, q queries, w workload, s *server) (load, error) {
 	path := filepath.Join(b.place.dirOf(dnsperf), name)
@@ -91,6 +122,16 @@ func (b *bench) load(name string, q queries, w workload, s *server) (load, error
 		return l, fmt.Errorf("writing queries: %w", err)
 	}
 	return l, f.Close()
+}
+
+// discard removes the files of a workload's new names.
+func (b *bench) discard(w workload) {
+	for name := range b.files {
+		if strings.HasPrefix(name, w.Name+".") {
+			os.Remove(filepath.Join(b.place.dirOf(dnsperf), name)) // at the end all are removed
+			delete(b.files, name)
+		}
+	}
 }
 
 // dnsperf is the client.

@@ -12,9 +12,9 @@ import (
 type workload struct {
 	result.Workload
 	before  queries // asked once, before anything is measured
-	ask     queries // over and over
-	other   queries // asked instead of ask in the warm-up; none: ask
-	once    bool    // each of ask once, in one round
+	ask     queries // over and over; nil: names that no client asked before, others in each slice
+	forgets bool    // some servers remember the names for a few seconds only: before is asked before each slice
+	once    bool    // each of ask once, by one server after the other, without slices
 	rate    int     // queries a second; 0: as many as are answered. Where it is set latencies are measured
 	tcp     bool
 	bad     bool // one client in ten reads nothing, or is gone when its answer comes
@@ -22,8 +22,11 @@ type workload struct {
 	memory  bool // what is measured is memory: after before, and while ask passes
 }
 
-// million names are more than any server here answers in a measurement, and no cache holds them.
+// million names are more than any cache here holds.
 const million = 1_000_000
+
+// freshRate is how many new names a client needs for a second: more than any server answers.
+const freshRate = 300_000
 
 var workloads = []workload{
 	{
@@ -32,15 +35,15 @@ var workloads = []workload{
 	},
 	{
 		Workload: result.Workload{Name: "misses", Title: "names that nobody asked before, as fast as they are answered"},
-		before:   unique("before", 1000), other: unique("warm", 200_000), ask: unique("m", million),
+		before:   unique("before", 1000),
 	},
 	{
 		Workload: result.Workload{Name: "misses-10k", Title: "names that nobody asked before, 10,000 a second"},
-		before:   unique("before", 1000), other: unique("warm", 200_000), ask: unique("m", million), rate: 10_000,
+		before:   unique("before", 1000), rate: 10_000,
 	},
 	{
 		Workload: result.Workload{Name: "pods", Title: "google.com through four search domains, A and AAAA, and 10,000 services: eight in ten are NXDOMAIN"},
-		before:   podsOnce, ask: pods, cluster: true,
+		before:   podsOnce, ask: pods, cluster: true, forgets: true,
 	},
 	{
 		Workload: result.Workload{Name: "tcp", Title: "1,000 names, all remembered, over 20 TCP connections"},
@@ -68,12 +71,17 @@ var workloads = []workload{
 	},
 }
 
-// warm is what is asked in the warm-up: what must not have been asked before the measurement is not.
-func (w workload) warm() queries {
-	if w.other != nil {
-		return w.other
+// queries are those of a slice, and the name of the file that holds them. New names differ from
+// those of every other series.
+func (w workload) queries(series string, seconds float64) (file string, q queries) {
+	if w.ask != nil {
+		return w.Name, w.ask
 	}
-	return w.ask
+	rate := freshRate
+	if w.rate > 0 {
+		rate = 2 * w.rate
+	}
+	return w.Name + "." + series, unique(series, int(float64(rate)*seconds))
 }
 
 // chooseWorkloads picks those that are named, separated by commas; all: every one.

@@ -2,7 +2,10 @@
 // chart, and which targets are met). It measures nothing, and everything in it is a function of the Report.
 package result
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Schema is the version of Report's JSON. A field that is added leaves it, one that changes its meaning raises it.
 const Schema = 1
@@ -38,10 +41,19 @@ type Machine struct {
 
 // Settings are how it was measured.
 type Settings struct {
-	Rounds  int     `json:"rounds"`
-	Seconds float64 `json:"seconds"` // of a measurement
-	Tries   int     `json:"tries"`   // of a measurement that other programs disturbed
-	Foreign float64 `json:"foreign"` // cores that these may take
+	Rounds  int     `json:"rounds"`         // slices of each server
+	Seconds float64 `json:"seconds"`        // length of a slice
+	Tries   int     `json:"tries"`          // of a slice that other programs disturbed
+	Foreign float64 `json:"foreign"`        // cores that these may take
+	Seed    uint64  `json:"seed,omitempty"` // of the slices' order; 0: the servers ran one after the other
+}
+
+// String describes how the measurements were spread over time.
+func (s Settings) String() string {
+	if s.Seed == 0 {
+		return fmt.Sprintf("rounds: %d, of %g s", s.Rounds, s.Seconds)
+	}
+	return fmt.Sprintf("slices: %d of %g s for each server, all alive, in random order (seed %d)", s.Rounds, s.Seconds, s.Seed)
 }
 
 // Workload is what the clients ask.
@@ -62,7 +74,7 @@ type Missing struct {
 	Why  string `json:"why"`
 }
 
-// Run is one measurement: a server, fresh, under one workload.
+// Run is one measurement: a slice of a server under one workload.
 type Run struct {
 	Workload string  `json:"workload"`
 	Peer     string  `json:"peer"`

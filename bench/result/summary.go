@@ -9,7 +9,7 @@ import (
 type Row struct {
 	Workload, Peer   string
 	Cost             float64 // CPU-seconds per million answers
-	ToLimit, ToBest  float64 // cost, as a multiple of the echo's and of the best peer's in the same round
+	ToLimit, ToBest  Ratio   // cost, as a multiple of the echo's and of the best peer's in the same round
 	PerSecond        float64 // answers
 	P50, P99         float64 // microseconds
 	HitsMB, MissesMB float64
@@ -58,8 +58,8 @@ func (r Report) row(workload, peer string, runs []Run) Row {
 	return row
 }
 
-// ratio is the median over the rounds of a peer's value to the least of the rivals' in the same round; 0: there is none.
-func (r Report) ratio(workload, peer string, value func(Run) float64, rivals []string) float64 {
+// ratio compares a peer's value with the least of the rivals' in the same round. Without a round that has both it is zero.
+func (r Report) ratio(workload, peer string, value func(Run) float64, rivals []string) Ratio {
 	var ratios []float64
 	for _, run := range r.of(workload, peer) {
 		least := 0.0
@@ -73,7 +73,7 @@ func (r Report) ratio(workload, peer string, value func(Run) float64, rivals []s
 			ratios = append(ratios, v/least)
 		}
 	}
-	return median(ratios)
+	return Ratio{median(ratios), spreadOf(ratios)}
 }
 
 func (r Report) of(workload, peer string) []Run {

@@ -17,7 +17,8 @@ const bestPeer = "the best peer"
 type Outcome struct {
 	Workload, What string
 	Got, AtMost    float64
-	Measured       bool // else Got means nothing
+	Spread         Spread // of a comparison with a rival
+	Measured       bool   // else Got means nothing
 	Met            bool
 }
 
@@ -58,38 +59,43 @@ func Targets(r Report) []Outcome {
 	var all []Outcome
 	for _, t := range targets {
 		o := Outcome{Workload: t.workload, What: t.what, AtMost: t.atMost}
-		o.Got, o.Measured = r.got(t)
+		o.Got, o.Spread, o.Measured = r.got(t)
 		o.Met = o.Measured && o.Got <= t.atMost
 		all = append(all, o)
 	}
 	return all
 }
 
-func (r Report) got(t target) (value float64, measured bool) {
+func (r Report) got(t target) (value float64, spread Spread, measured bool) {
+	rivals := r.only(t.rival)
 	switch t.rival {
 	case "":
 		for _, run := range r.of(t.workload, Ours) {
 			value, measured = max(value, t.value(run)), measured || run.Error == "" && run.Sent > 0
 		}
-		return value, measured
+		return value, Spread{}, measured
 	case bestPeer:
-		value = r.ratio(t.workload, Ours, t.value, r.others())
-	default:
-		value = r.ratio(t.workload, Ours, t.value, r.only(t.rival))
+		rivals = r.others()
 	}
-	return value, value > 0
+	ratio := r.ratio(t.workload, Ours, t.value, rivals)
+	return ratio.Median, ratio.Spread, ratio.Median > 0
 }
 
-// String is "yes" or by how much it was missed, as a cell of a table.
+// String is "yes" or by how much it was missed, as a cell of a table. It says so when the spread
+// holds the bound: another run may come to the opposite.
 func (o Outcome) String() string {
+	said := "yes"
 	switch {
 	case !o.Measured:
 		return "not measured"
 	case o.Met:
-		return "yes"
 	case o.AtMost == 0:
-		return fmt.Sprintf("no, %.0f", o.Got)
+		said = fmt.Sprintf("no, %.0f", o.Got)
 	default:
-		return fmt.Sprintf("no, %.0f %% above", (o.Got/o.AtMost-1)*100)
+		said = fmt.Sprintf("no, %.0f %% above", (o.Got/o.AtMost-1)*100)
 	}
+	if o.Spread.Holds(o.AtMost) {
+		said += ", within the spread"
+	}
+	return said
 }

@@ -43,6 +43,18 @@ func TestTargets(t *testing.T) {
 			[]result.Run{losing(run("hits-10k", "dnsdist", 1, 1)), run("hits-10k", "unbound", 1, 9), run("hits-10k", "node-dns", 1, 9)},
 		},
 		{
+			"met, but not for certain", "tcp", "CPU at most half the best peer's", "yes, within the spread",
+			slicesOf("tcp", map[string][6]float64{"unbound": {8, 8, 8, 8, 8, 8}, "node-dns": {3.9, 4.2, 3.9, 3.9, 3.9, 3.9}}),
+		},
+		{
+			"missed, but not for certain", "tcp", "CPU at most half the best peer's", "no, 2 % above, within the spread",
+			slicesOf("tcp", map[string][6]float64{"unbound": {8, 8, 8, 8, 8, 8}, "node-dns": {4.1, 4.1, 4.1, 4.1, 3.9, 4.1}}),
+		},
+		{
+			"missed for certain", "tcp", "CPU at most half the best peer's", "no, 5 % above",
+			slicesOf("tcp", map[string][6]float64{"unbound": {8, 8, 8, 8, 8, 8}, "node-dns": {4.1, 4.2, 4.2, 4.2, 4.2, 4.3}}),
+		},
+		{
 			"nothing lost", "misses", "nothing lost", "yes",
 			[]result.Run{run("misses", "node-dns", 1, 9), run("misses", "node-dns", 2, 9)},
 		},
