@@ -59,6 +59,11 @@ func (b *bench) try(ctx context.Context, w workload, c *contender, at slice) (ru
 	if err := b.observe(w, s, at, &run); err != nil {
 		return run, err
 	}
+	if w.resident {
+		if run.HitsMB, err = memoryOf("VmRSS", s.pids()...); err != nil {
+			return run, err
+		}
+	}
 	if w.memory {
 		run.Names = run.Sent
 		run.MissesMB, err = memoryOf("VmHWM", s.pids()...)
@@ -75,7 +80,29 @@ func (b *bench) start(w workload, p peer) (s *server, err error) {
 			return nil, err
 		}
 	}
-	return b.place.serve(p, b.upstream.port, kubeconfig, names...)
+	v := values{Upstream: b.upstream.port, CacheSize: cacheSize}
+	if w.cache > 0 {
+		v.CacheSize = w.cache
+	}
+	v.Addresses = loopback(1)
+	if !p.oneAddress {
+		v.Addresses = loopback(w.asked())
+	}
+	if s, err = b.place.serve(p, v, kubeconfig, names...); err != nil {
+		return nil, err
+	}
+	for i := range w.asked() {
+		s.asked = append(s.asked, v.Addresses[i%len(v.Addresses)])
+	}
+	return s, nil
+}
+
+// loopback are the first n addresses of 127.0.0.0/8.
+func loopback(n int) (addresses []string) {
+	for i := range n {
+		addresses = append(addresses, fmt.Sprintf("127.0.0.%d", i+1))
+	}
+	return addresses
 }
 
 // warm asks once for each name that the server is to remember, and then the workload's own queries.
@@ -102,12 +129,13 @@ func (b *bench) leadIn(w workload, s *server, at slice) error {
 // remember asks once for each name that the server is to remember. It asks over UDP, because some
 // servers use TCP to their upstream for what they are asked over TCP.
 func (b *bench) remember(w workload, s *server) error {
-	l, err := b.load(w.Name+".before", w.before, w, s)
-	if err != nil {
+	l := w.loadOf(s)
+	l.rate, l.tcp, l.short, l.limit, l.gently = 0, false, false, onceLimit, true
+	l.addresses = l.addresses[:1]
+	if err := b.write(&l, w.Name+".before", w.before); err != nil {
 		return err
 	}
-	l.rate, l.tcp, l.seconds, l.limit, l.gently = 0, false, 0, onceLimit, true
-	_, _, err = b.dnsperf(l)
+	_, _, err := b.clients(l)
 	return err
 }
 
@@ -117,6 +145,6 @@ func (b *bench) unmeasured(w workload, s *server, series string, seconds float64
 	if err != nil {
 		return err
 	}
-	_, _, err = b.dnsperf(l)
+	_, _, err = b.clients(l)
 	return err
 }

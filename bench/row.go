@@ -89,7 +89,7 @@ func (b *bench) measure(ctx context.Context, w workload, c *contender, round int
 
 // progress prints a measurement while others are still to come.
 func progress(r result.Run) {
-	fmt.Fprintf(os.Stderr, "%-10s round %d %-19s %6.2f CPU-s/M %7.0f answers/s  lost %d failed %d foreign %.2f %s\n",
+	fmt.Fprintf(os.Stderr, "%-13s round %d %-19s %6.2f CPU-s/M %7.0f answers/s  lost %d failed %d foreign %.2f %s\n",
 		r.Workload, r.Round, r.Peer, r.Cost(), float64(r.Answered)/max(r.Seconds, 1e-9), r.Lost, r.Failed, r.Foreign, r.Error)
 }
 

@@ -23,17 +23,19 @@ const startLimit = 30 * time.Second
 type server struct {
 	peer     peer
 	port     int
+	asked    []string // addresses that the clients ask, each with its share of them
 	children []*child
 }
 
-// serve starts a peer, and returns when it answers for the names. upstream is the port of the nameserver that it asks, kubeconfig leads to
-// the cluster's API; nil: there is none.
-func (p place) serve(of peer, upstream int, kubeconfig []byte, names ...string) (*server, error) {
+// serve starts a peer, and returns when it answers for the names. The port and the number of threads
+// are added to its values. kubeconfig leads to the cluster's API; nil: there is none.
+func (p place) serve(of peer, v values, kubeconfig []byte, names ...string) (*server, error) {
 	at, err := dnstest.FindPort()
 	if err != nil {
 		return nil, err
 	}
-	s, err := p.launch(of, values{Port: int(at.Port()), Upstream: upstream, Threads: cores, API: kubeconfig != nil}, kubeconfig)
+	v.Port, v.Threads, v.API = int(at.Port()), cores, kubeconfig != nil
+	s, err := p.launch(of, v, kubeconfig)
 	if err != nil {
 		return nil, err
 	}

@@ -11,15 +11,19 @@ import (
 // workload is what is asked of a server, and how.
 type workload struct {
 	result.Workload
-	before  queries // asked once, before anything is measured
-	ask     queries // over and over; nil: names that no client asked before, others in each slice
-	forgets bool    // some servers remember the names for a few seconds only: before is asked before each slice
-	once    bool    // each of ask once, by one server after the other, without slices
-	rate    int     // queries a second; 0: as many as are answered. Where it is set latencies are measured
-	tcp     bool
-	bad     bool // one client in ten reads nothing, or is gone when its answer comes
-	cluster bool // node-dns answers the cluster's names itself
-	memory  bool // what is measured is memory: after before, and while ask passes
+	before    queries // asked once, before anything is measured
+	ask       queries // over and over; nil: names that no client asked before, others in each slice
+	forgets   bool    // some servers remember the names for a few seconds only: before is asked before each slice
+	once      bool    // each of ask once, by one server after the other, without slices
+	rate      int     // queries a second; 0: as many as are answered. Where it is set latencies are measured
+	tcp       bool
+	short     bool // each query over a TCP connection of its own
+	bad       bool // one client in ten reads nothing, or is gone when its answer comes
+	cluster   bool // node-dns answers the cluster's names itself
+	addresses int  // of the server, each asked by its share of the clients; 0: one
+	cache     int  // responses that a server may remember; 0: cacheSize
+	resident  bool // the memory that is resident after the slice is measured too
+	memory    bool // what is measured is memory: after before, and while ask passes
 }
 
 // million names are more than any cache here holds.
@@ -50,12 +54,40 @@ var workloads = []workload{
 		before:   hot(1000), ask: hot(1000), tcp: true,
 	},
 	{
+		Workload: result.Workload{Name: "tcp-short", Title: "1,000 names, all remembered, each query over a TCP connection of its own"},
+		before:   hot(1000), ask: hot(1000), short: true,
+	},
+	{
+		Workload: result.Workload{Name: "tcp-short-2k", Title: "as tcp-short, 2,000 a second"},
+		before:   hot(1000), ask: hot(1000), short: true, rate: 2000,
+	},
+	{
+		Workload: result.Workload{Name: "hits-500", Title: "1,000 names, all remembered, 500 a second"},
+		before:   hot(1000), ask: hot(1000), rate: 500,
+	},
+	{
+		Workload: result.Workload{Name: "hits-2k", Title: "1,000 names, all remembered, 2,000 a second"},
+		before:   hot(1000), ask: hot(1000), rate: 2000,
+	},
+	{
 		Workload: result.Workload{Name: "hits-10k", Title: "1,000 names, all remembered, 10,000 a second"},
 		before:   hot(1000), ask: hot(1000), rate: 10_000,
 	},
 	{
 		Workload: result.Workload{Name: "hits-30k", Title: "1,000 names, all remembered, 30,000 a second"},
 		before:   hot(1000), ask: hot(1000), rate: 30_000,
+	},
+	{
+		Workload: result.Workload{Name: "addresses", Title: "1,000 names, all remembered, at four addresses, as fast as they are answered"},
+		before:   hot(1000), ask: hot(1000), addresses: 4,
+	},
+	{
+		Workload: result.Workload{Name: "addresses-10k", Title: "as addresses, 10,000 a second"},
+		before:   hot(1000), ask: hot(1000), addresses: 4, rate: 10_000,
+	},
+	{
+		Workload: result.Workload{Name: "names-100k", Title: "100,000 names, all remembered, as fast as they are answered; resident memory after them"},
+		before:   hot(100_000), ask: hot(100_000), cache: 200_000, resident: true,
 	},
 	{
 		Workload: result.Workload{Name: "bad", Title: "as hits-10k, but one client in ten is gone before its answer, or never reads its TCP connection"},
@@ -70,6 +102,12 @@ var workloads = []workload{
 		before:   hot(10_000), ask: unique("m", million), memory: true, once: true,
 	},
 }
+
+// cacheSize is how many responses a server may remember: all that are asked again, and few others.
+const cacheSize = 20_000
+
+// asked is how many addresses the clients ask.
+func (w workload) asked() int { return max(w.addresses, 1) }
 
 // queries are those of a slice, and the name of the file that holds them. New names differ from
 // those of every other series.

@@ -91,8 +91,10 @@ type Run struct {
 	CPU      float64 `json:"cpu"`           // seconds, user and system, of all processes of the server
 	P50      float64 `json:"p50,omitempty"` // latency in microseconds; 0: not measured
 	P99      float64 `json:"p99,omitempty"`
+	P999     float64 `json:"p999,omitempty"` // 0: also with less than a thousand answers
+	Max      float64 `json:"max,omitempty"`
 
-	HitsMB   float64 `json:"hitsMB,omitempty"`   // resident after hits on 10,000 names; 0: not measured
+	HitsMB   float64 `json:"hitsMB,omitempty"`   // resident after hits; 0: not measured
 	MissesMB float64 `json:"missesMB,omitempty"` // most that was resident while unique names passed
 	Names    int64   `json:"names,omitempty"`    // how many passed
 }

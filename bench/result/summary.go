@@ -11,7 +11,8 @@ type Row struct {
 	Cost             float64 // CPU-seconds per million answers
 	ToLimit, ToBest  Ratio   // cost, as a multiple of the echo's and of the best peer's in the same round
 	PerSecond        float64 // answers
-	P50, P99         float64 // microseconds
+	P50, P99, P999   float64 // microseconds
+	Max              float64 // microseconds, of all rounds
 	HitsMB, MissesMB float64
 	Names            int64
 	Sent             int64
@@ -42,12 +43,13 @@ func (r Report) row(workload, peer string, runs []Run) Row {
 		PerSecond: medianOf(runs, func(run Run) float64 { return float64(run.Answered) / max(run.Seconds, 1e-9) }),
 		P50:       medianOf(runs, func(run Run) float64 { return run.P50 }),
 		P99:       medianOf(runs, func(run Run) float64 { return run.P99 }),
+		P999:      medianOf(runs, func(run Run) float64 { return run.P999 }),
 		HitsMB:    medianOf(runs, func(run Run) float64 { return run.HitsMB }),
 		MissesMB:  medianOf(runs, func(run Run) float64 { return run.MissesMB }),
 	}
 	for _, run := range runs {
 		row.Sent, row.Lost, row.Failed = row.Sent+run.Sent, row.Lost+run.Lost, row.Failed+run.Failed
-		row.Names = max(row.Names, run.Names)
+		row.Names, row.Max = max(row.Names, run.Names), max(row.Max, run.Max)
 		if run.Foreign > r.Settings.Foreign {
 			row.Noisy++
 		}

@@ -69,10 +69,10 @@ func writeCosts(b *strings.Builder, r Report, rows []Row) {
 func writeDetails(b *strings.Builder, rows []Row) {
 	fmt.Fprintln(b)
 	t := newTable(b)
-	line(t, "workload", "peer", "CPU-s/M", "× echo", "spread", "× best", "spread", "answers/s", "p50 µs", "p99 µs", "lost", "failed", "MB hits", "MB misses", "names", "")
+	line(t, "workload", "peer", "CPU-s/M", "× echo", "spread", "× best", "spread", "answers/s", "p50 µs", "p99 µs", "p99.9 µs", "max µs", "lost", "failed", "MB hits", "MB misses", "names", "")
 	for _, row := range rows {
 		line(t, row.Workload, row.Peer, number(row.Cost), row.ToLimit.String(), row.ToLimit.Spread.String(), row.ToBest.String(),
-			row.ToBest.Spread.String(), whole(row.PerSecond), whole(row.P50), whole(row.P99), share(row.Lost, row.Sent), share(row.Failed, row.Sent), whole(row.HitsMB), whole(row.MissesMB),
+			row.ToBest.Spread.String(), whole(row.PerSecond), whole(row.P50), whole(row.P99), whole(row.P999), whole(row.Max), share(row.Lost, row.Sent), share(row.Failed, row.Sent), whole(row.HitsMB), whole(row.MissesMB),
 			whole(float64(row.Names)), remark(row))
 	}
 	t.Flush()

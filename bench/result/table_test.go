@@ -66,7 +66,7 @@ func slicesOf(workload string, costs map[string][6]float64) (runs []result.Run) 
 func run(workload, peer string, round int, cost float64) result.Run {
 	return result.Run{
 		Workload: workload, Peer: peer, Round: round, Tries: 1, Foreign: 0.05, Sent: 100_000, Answered: 100_000, Seconds: 4, CPU: cost / 10,
-		P50: 20, P99: 80 + cost,
+		P50: 20, P99: 80 + cost, P999: 300 + 10*cost, Max: 1000 * float64(round),
 	}
 }
 
