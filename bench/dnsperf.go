@@ -167,6 +167,15 @@ func (o *outcome) add(other outcome) {
 	slices.Sort(o.latencies)
 }
 
+// addLost adds the latencies of lost queries: their clients waited until they lost patience. Without
+// them a server could improve its latencies by dropping queries.
+func (o *outcome) addLost() {
+	for range o.sent - o.completed {
+		o.latencies = append(o.latencies, patience)
+	}
+	slices.Sort(o.latencies)
+}
+
 // quantile is a latency in microseconds. It is 0 when there are too few latencies for one to lie
 // above it.
 func (o outcome) quantile(share float64) float64 {

@@ -70,6 +70,10 @@ func TestAdd(t *testing.T) {
 	if o.sent != 15 || o.completed != 14 || o.lost != 1 || o.answered() != 14 || o.codes["NOERROR"] != 13 || o.seconds != 1 || !slices.Equal(o.latencies, []float64{1, 2, 4}) {
 		t.Errorf("%+v", o)
 	}
+	o.latencies = []float64{0.1, 3}
+	if o.addLost(); !slices.Equal(o.latencies, []float64{0.1, patience, 3}) {
+		t.Errorf("with the lost one: %v", o.latencies)
+	}
 }
 
 func TestParseDnsperfFaults(t *testing.T) {

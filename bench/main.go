@@ -170,6 +170,10 @@ func (b *bench) all(ctx context.Context, o options, report *result.Report) {
 		report.Peers = append(report.Peers, result.Peer{Name: p.name, Version: b.place.versionOf(p)})
 	}
 	for _, w := range o.workloads {
+		if err := w.possible(); err != nil {
+			report.Missing = append(report.Missing, result.Missing{Name: w.Name, Why: err.Error()})
+			continue
+		}
 		report.Workloads = append(report.Workloads, w.Workload)
 		taking := slices.DeleteFunc(slices.Clone(present), func(p peer) bool { return !p.runs(w) })
 		measure := b.row

@@ -53,6 +53,10 @@ func (b *bench) try(ctx context.Context, w workload, c *contender, at slice) (ru
 		done := badClients(ctx, s.address(), w.rate)
 		defer done()
 	}
+	defer s.stopNeighbours()
+	if err := s.setNeighbours(b.place.dir, w.neighbours); err != nil {
+		return run, err
+	}
 	if err := b.leadIn(w, s, at); err != nil {
 		return run, err
 	}
@@ -88,7 +92,16 @@ func (b *bench) start(w workload, p peer) (s *server, err error) {
 	if !p.oneAddress {
 		v.Addresses = loopback(w.asked())
 	}
-	if s, err = b.place.serve(p, v, kubeconfig, names...); err != nil {
+	at := b.place
+	if w.inCgroup() {
+		group, err := newCgroup(w.cores)
+		if err != nil {
+			return nil, err
+		}
+		at = at.in(group)
+	}
+	if s, err = at.serve(p, v, kubeconfig, names...); err != nil {
+		at.group.remove()
 		return nil, err
 	}
 	for i := range w.asked() {

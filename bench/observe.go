@@ -76,7 +76,7 @@ func (b *bench) quieten(s *server) error {
 type reading struct {
 	at           time.Time
 	busy         time.Duration // of the CPUs
-	server, ours time.Duration // what of it the server took; and it, the upstream nameserver, the kernel for them, and we
+	server, ours time.Duration // what of it the server took; and it, its neighbours, the upstream nameserver, the kernel for them, and we
 }
 
 func (b *bench) reading(s *server) (reading, error) {
@@ -90,6 +90,9 @@ func (b *bench) reading(s *server) (reading, error) {
 	}
 	for _, pid := range b.upstream.pids() {
 		r.ours += all.cpu(pid)
+	}
+	for _, c := range s.busy {
+		r.ours += all.cpu(c.pid())
 	}
 	r.ours += r.server
 	r.busy, err = busy(b.cpus)
@@ -173,6 +176,9 @@ func (b *bench) clients(l load) (seen outcome, used time.Duration, err error) {
 			return seen, 0, err
 		}
 		seen.add(one)
+	}
+	if l.rate > 0 {
+		seen.addLost()
 	}
 	return seen, used, nil
 }

@@ -25,6 +25,8 @@ type server struct {
 	port     int
 	asked    []string // addresses that the clients ask, each with its share of them
 	children []*child
+	group    cgroup   // of the server and its neighbours; removed with the server
+	busy     []*child // neighbours: they take what CPU time they can get
 }
 
 // serve starts a peer, and returns when it answers for the names. The port and the number of threads
@@ -56,9 +58,9 @@ func (p place) launch(of peer, v values, kubeconfig []byte) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &server{peer: of, port: v.Port}
+	s := &server{peer: of, port: v.Port, group: p.group}
 	for range max(of.copies, 1) {
-		c, err := start(dir, slices.Concat(command, argv))
+		c, err := start(dir, p.group.enter(slices.Concat(command, argv)))
 		if err != nil {
 			s.stop()
 			return nil, err
@@ -140,8 +142,29 @@ func (s *server) pids() []int {
 	return pids
 }
 
+// setNeighbours starts so many processes in the server's control group that never sleep.
+func (s *server) setNeighbours(dir string, n int) error {
+	for range n {
+		c, err := start(dir, s.group.enter([]string{"/bin/sh", "-c", "while :; do :; done"}))
+		if err != nil {
+			return err
+		}
+		s.busy = append(s.busy, c)
+	}
+	return nil
+}
+
+func (s *server) stopNeighbours() {
+	for _, c := range s.busy {
+		c.stop()
+	}
+	s.busy = nil
+}
+
 func (s *server) stop() {
+	s.stopNeighbours()
 	for _, c := range s.children {
 		c.stop()
 	}
+	s.group.remove()
 }

@@ -11,19 +11,21 @@ import (
 // workload is what is asked of a server, and how.
 type workload struct {
 	result.Workload
-	before    queries // asked once, before anything is measured
-	ask       queries // over and over; nil: names that no client asked before, others in each slice
-	forgets   bool    // some servers remember the names for a few seconds only: before is asked before each slice
-	once      bool    // each of ask once, by one server after the other, without slices
-	rate      int     // queries a second; 0: as many as are answered. Where it is set latencies are measured
-	tcp       bool
-	short     bool // each query over a TCP connection of its own
-	bad       bool // one client in ten reads nothing, or is gone when its answer comes
-	cluster   bool // node-dns answers the cluster's names itself
-	addresses int  // of the server, each asked by its share of the clients; 0: one
-	cache     int  // responses that a server may remember; 0: cacheSize
-	resident  bool // the memory that is resident after the slice is measured too
-	memory    bool // what is measured is memory: after before, and while ask passes
+	before     queries // asked once, before anything is measured
+	ask        queries // over and over; nil: names that no client asked before, others in each slice
+	forgets    bool    // some servers remember the names for a few seconds only: before is asked before each slice
+	once       bool    // each of ask once, by one server after the other, without slices
+	rate       int     // queries a second; 0: as many as are answered. Where it is set latencies are measured
+	tcp        bool
+	short      bool    // each query over a TCP connection of its own
+	bad        bool    // one client in ten reads nothing, or is gone when its answer comes
+	cluster    bool    // node-dns answers the cluster's names itself
+	addresses  int     // of the server, each asked by its share of the clients; 0: one
+	cache      int     // responses that a server may remember; 0: cacheSize
+	cores      float64 // that the server may use, by a quota of its control group; 0: all
+	neighbours int     // busy processes in the server's control group
+	resident   bool    // the memory that is resident after the slice is measured too
+	memory     bool    // what is measured is memory: after before, and while ask passes
 }
 
 // million names are more than any cache here holds.
@@ -90,6 +92,22 @@ var workloads = []workload{
 		before:   hot(100_000), ask: hot(100_000), cache: 200_000, resident: true,
 	},
 	{
+		Workload: result.Workload{Name: "half-10k", Title: "as hits-10k, with half a core for the server"},
+		before:   hot(1000), ask: hot(1000), rate: 10_000, cores: 0.5,
+	},
+	{
+		Workload: result.Workload{Name: "half-30k", Title: "as hits-30k, with half a core for the server"},
+		before:   hot(1000), ask: hot(1000), rate: 30_000, cores: 0.5,
+	},
+	{
+		Workload: result.Workload{Name: "busy-10k", Title: "as hits-10k, beside four processes that never sleep, in the server's control group"},
+		before:   hot(1000), ask: hot(1000), rate: 10_000, neighbours: 4,
+	},
+	{
+		Workload: result.Workload{Name: "busy-30k", Title: "as hits-30k, beside four processes that never sleep, in the server's control group"},
+		before:   hot(1000), ask: hot(1000), rate: 30_000, neighbours: 4,
+	},
+	{
 		Workload: result.Workload{Name: "bad", Title: "as hits-10k, but one client in ten is gone before its answer, or never reads its TCP connection"},
 		before:   hot(1000), ask: hot(1000), rate: 10_000, bad: true,
 	},
@@ -108,6 +126,19 @@ const cacheSize = 20_000
 
 // asked is how many addresses the clients ask.
 func (w workload) asked() int { return max(w.addresses, 1) }
+
+// inCgroup reports whether each server has a control group of its own.
+func (w workload) inCgroup() bool { return w.cores > 0 || w.neighbours > 0 }
+
+// possible is why this machine cannot run the workload; nil: it can.
+func (w workload) possible() error {
+	if !w.inCgroup() {
+		return nil
+	}
+	group, err := newCgroup(w.cores)
+	group.remove()
+	return err
+}
 
 // queries are those of a slice, and the name of the file that holds them. New names differ from
 // those of every other series.
