@@ -56,7 +56,7 @@ var peers = []peer{
 		argv: []string{"serve", "--root={{.Dir}}", "--config={{.Config}}"}, only: []string{"pods"},
 	},
 	{
-		name: result.Ours + "-one-address", program: ofTree("node-dns"), config: "node-dns.yaml", version: []string{"--version"},
+		name: result.OneAddress, program: ofTree("node-dns"), config: "node-dns.yaml", version: []string{"--version"},
 		argv: []string{"serve", "--root={{.Dir}}", "--config={{.Config}}"}, only: []string{"addresses", "addresses-10k"}, oneAddress: true,
 	},
 	{name: "unbound", program: debian("unbound"), config: "unbound.conf", argv: []string{"-d", "-c", "{{.Config}}"}, version: []string{"-V"}},

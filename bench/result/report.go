@@ -14,6 +14,8 @@ const Schema = 1
 const (
 	Ours  = "node-dns" // what is measured against the peers; so is every name that it begins, with a dash behind it
 	Limit = "echo"     // what the kernel takes for a query and its answer
+
+	OneAddress = Ours + "-one-address" // node-dns with one address, where the others have several
 )
 
 // Report is all that one run measured.

@@ -104,14 +104,16 @@ func (r Report) others() []string {
 func isOurs(peer string) bool { return peer == Ours || strings.HasPrefix(peer, Ours+"-") }
 
 // medianOf is the median of a value over the runs that have it.
-func medianOf(runs []Run, value func(Run) float64) float64 {
-	var values []float64
+func medianOf(runs []Run, value func(Run) float64) float64 { return median(measured(runs, value)) }
+
+// measured are the values of the runs that have one.
+func measured(runs []Run, value func(Run) float64) (values []float64) {
 	for _, run := range runs {
 		if v := value(run); v > 0 {
 			values = append(values, v)
 		}
 	}
-	return median(values)
+	return values
 }
 
 // median is 0 where there are no values; of an even number it is the mean of the two in the middle.
