@@ -147,7 +147,7 @@ func (b *bench) discard(w workload) {
 	}
 }
 
-// clients runs the clients of a load to their end, and returns what they saw and how long they were on a CPU.
+// clients runs the clients of a load to their end, and returns what they saw and their CPU time.
 func (b *bench) clients(l load) (seen outcome, used time.Duration, err error) {
 	of, args := l.commands()
 	command, err := b.place.command(of)

@@ -60,11 +60,11 @@ var workloads = []workload{
 		before:   hot(1000), ask: hot(1000), short: true,
 	},
 	{
-		Workload: result.Workload{Name: "tcp-short-2k", Title: "as tcp-short, 2,000 a second"},
+		Workload: result.Workload{Name: "tcp-short-2k", Title: "as tcp-short, 2,000 a second", TableOnly: true},
 		before:   hot(1000), ask: hot(1000), short: true, rate: 2000,
 	},
 	{
-		Workload: result.Workload{Name: "hits-500", Title: "1,000 names, all remembered, 500 a second"},
+		Workload: result.Workload{Name: "hits-500", Title: "1,000 names, all remembered, 500 a second", TableOnly: true},
 		before:   hot(1000), ask: hot(1000), rate: 500,
 	},
 	{
@@ -84,27 +84,27 @@ var workloads = []workload{
 		before:   hot(1000), ask: hot(1000), addresses: 4,
 	},
 	{
-		Workload: result.Workload{Name: "addresses-10k", Title: "as addresses, 10,000 a second"},
+		Workload: result.Workload{Name: "addresses-10k", Title: "as addresses, 10,000 a second", TableOnly: true},
 		before:   hot(1000), ask: hot(1000), addresses: 4, rate: 10_000,
 	},
 	{
-		Workload: result.Workload{Name: "names-100k", Title: "100,000 names, all remembered, as fast as they are answered; resident memory after them"},
+		Workload: result.Workload{Name: "names-100k", Title: "100,000 names, all remembered, as fast as they are answered; resident memory after them", TableOnly: true},
 		before:   hot(100_000), ask: hot(100_000), cache: 200_000, resident: true,
 	},
 	{
-		Workload: result.Workload{Name: "half-10k", Title: "as hits-10k, with half a core for the server"},
+		Workload: result.Workload{Name: "half-10k", Title: "as hits-10k, with half a core for the server", TableOnly: true},
 		before:   hot(1000), ask: hot(1000), rate: 10_000, cores: 0.5,
 	},
 	{
-		Workload: result.Workload{Name: "half-30k", Title: "as hits-30k, with half a core for the server"},
+		Workload: result.Workload{Name: "half-30k", Title: "as hits-30k, with half a core for the server", TableOnly: true},
 		before:   hot(1000), ask: hot(1000), rate: 30_000, cores: 0.5,
 	},
 	{
-		Workload: result.Workload{Name: "busy-10k", Title: "as hits-10k, beside four processes that never sleep, in the server's control group"},
+		Workload: result.Workload{Name: "busy-10k", Title: "as hits-10k, beside four processes that never sleep, in the server's control group", TableOnly: true},
 		before:   hot(1000), ask: hot(1000), rate: 10_000, neighbours: 4,
 	},
 	{
-		Workload: result.Workload{Name: "busy-30k", Title: "as hits-30k, beside four processes that never sleep, in the server's control group"},
+		Workload: result.Workload{Name: "busy-30k", Title: "as hits-30k, beside four processes that never sleep, in the server's control group", TableOnly: true},
 		before:   hot(1000), ask: hot(1000), rate: 30_000, neighbours: 4,
 	},
 	{

@@ -18,7 +18,10 @@ void die(const char *what)
 	exit(1);
 }
 
-/* listener opens a socket on an address of 127.0.0.0/8 that shares the port with those of the other threads; type is SOCK_DGRAM or SOCK_STREAM. */
+/*
+ * listener opens a socket on an address, counted from 127.0.0.1, that shares the port with those of
+ * the other threads. Its type is SOCK_DGRAM or SOCK_STREAM.
+ */
 static int listener(int type, int number, int port)
 {
 	struct sockaddr_in address = {

@@ -1,6 +1,7 @@
 /*
  * upstream PORT THREADS ADDRESSES: the nameserver that forwarders ask. It knows every name: the
- * same A and AAAA record for all, and nothing of other types. Below cluster.local the services svc-N.ns-M.svc exist, with an A record; nothing exists below corp.example.com.
+ * same A and AAAA record for all, and nothing of other types. Below cluster.local the services
+ * svc-N.ns-M.svc exist, with an A record; nothing exists below corp.example.com.
  */
 #include "batch.h"
 

@@ -60,8 +60,9 @@ func (s Settings) String() string {
 
 // Workload is what the clients ask.
 type Workload struct {
-	Name  string `json:"name"`
-	Title string `json:"title"`
+	Name      string `json:"name"`
+	Title     string `json:"title"`
+	TableOnly bool   `json:"tableOnly,omitempty"` // not in the chart, which would become too long
 }
 
 // Peer is a server that was measured.

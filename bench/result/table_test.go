@@ -27,6 +27,7 @@ func report() result.Report {
 		Settings: result.Settings{Rounds: 6, Seconds: 1, Tries: 3, Foreign: 0.2, Seed: 7},
 		Workloads: []result.Workload{
 			{Name: "hits", Title: "names that are remembered"}, {Name: "misses", Title: "names that are not"}, {Name: "tcp", Title: "names over TCP"}, {Name: "memory", Title: "what it holds"},
+			{Name: "busy", Title: "for the table only", TableOnly: true},
 		},
 		Peers: []result.Peer{
 			{Name: "echo", Version: "of this tree"},
@@ -45,6 +46,7 @@ func report() result.Report {
 			run("hits", "dnsdist", 1, 5.0), run("hits", "dnsdist", 2, 5.0), run("hits", "dnsdist", 3, 5.0),
 			run("misses", "echo", 1, 3.0), run("misses", "node-dns", 1, 12), run("misses", "unbound", 1, 30), run("misses", "dnsdist", 1, 10),
 			losing(run("misses", "dnsmasq", 1, 2)),
+			run("busy", "echo", 1, 5), run("busy", "node-dns", 1, 6),
 			{Workload: "memory", Peer: "node-dns", Round: 1, Sent: 1_000_000, Answered: 1_000_000, CPU: 11, Seconds: 30, HitsMB: 24, MissesMB: 70, Names: 1_000_000},
 			{Workload: "memory", Peer: "unbound", Round: 1, Error: "unbound ended: no memory"},
 		}...),
