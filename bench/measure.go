@@ -142,6 +142,9 @@ func (b *bench) leadIn(w workload, s *server, at slice) error {
 // remember asks once for each name that the server is to remember. It asks over UDP, because some
 // servers use TCP to their upstream for what they are asked over TCP.
 func (b *bench) remember(w workload, s *server) error {
+	if w.before == nil {
+		return nil
+	}
 	l := w.loadOf(s)
 	l.rate, l.tcp, l.short, l.limit, l.gently = 0, false, false, onceLimit, true
 	l.addresses = l.addresses[:1]

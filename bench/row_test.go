@@ -2,9 +2,12 @@ package main
 
 import (
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/node-dns/node-dns/bench/result"
 )
 
 // TestTurns: each server has one slice in a round, in an order that the seed repeats, and no server
@@ -71,5 +74,40 @@ func TestSliceQueries(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestRow: servers have their slices in the order of turns, and one that fails has no further ones.
+func TestRow(t *testing.T) {
+	b := &bench{
+		place: testPlace(t, "echo", "dial"), upstream: compiled(t, "upstream"), cpus: []int{0}, files: map[string]bool{},
+		settings: result.Settings{Rounds: 3, Seconds: 0.1, Tries: 2, Foreign: float64(runtime.NumCPU()), Seed: 1},
+	}
+	echo := peer{name: result.Limit, program: ofTree("echo"), argv: peers[0].argv}
+	contenders := []peer{echo, {name: "fails", program: ofTree("echo"), argv: []string{"no port"}}, echo}
+	w := workload{Workload: result.Workload{Name: "test"}, ask: hot(10), short: true, rate: 500}
+	var got, want []string
+	failed := false
+	for round := 1; round <= 3; round++ {
+		for _, i := range turns(1, "test", round, 3) {
+			if name := contenders[i].name; name != "fails" || !failed {
+				failed = failed || name == "fails"
+				want = append(want, fmt.Sprint(round, name))
+			}
+		}
+	}
+	for _, r := range b.row(t.Context(), w, contenders) {
+		got = append(got, fmt.Sprint(r.Round, r.Peer))
+		switch {
+		case r.Peer == "fails":
+			if r.Error == "" || r.Tries != 2 {
+				t.Errorf("%+v", r)
+			}
+		case r.Error != "" || r.Answered == 0 || r.CPU <= 0 || r.P50 <= 0 || r.Max < r.P50:
+			t.Errorf("%+v", r)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q\nnot %q", got, want)
 	}
 }

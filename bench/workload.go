@@ -11,7 +11,7 @@ import (
 // workload is what is asked of a server, and how.
 type workload struct {
 	result.Workload
-	before     queries // asked once, before anything is measured
+	before     queries // asked once, before anything is measured; nil: nothing
 	ask        queries // over and over; nil: names that no client asked before, others in each slice
 	forgets    bool    // some servers remember the names for a few seconds only: before is asked before each slice
 	once       bool    // each of ask once, by one server after the other, without slices

@@ -26,7 +26,10 @@ func report() result.Report {
 		},
 		Settings: result.Settings{Rounds: 6, Seconds: 1, Tries: 3, Foreign: 0.2, Seed: 7},
 		Workloads: []result.Workload{
-			{Name: "hits", Title: "names that are remembered"}, {Name: "misses", Title: "names that are not"}, {Name: "tcp", Title: "names over TCP"}, {Name: "memory", Title: "what it holds"},
+			{Name: "hits", Title: "names that are remembered"},
+			{Name: "misses", Title: "names that are not"},
+			{Name: "tcp", Title: "names over TCP"},
+			{Name: "memory", Title: "what it holds"},
 			{Name: "busy", Title: "for the table only", TableOnly: true},
 		},
 		Peers: []result.Peer{
