@@ -32,13 +32,8 @@ func (s slice) String() string { return fmt.Sprintf("%d-%d", s.round, s.try) }
 
 // try has one slice of a server, which it starts if it does not run.
 func (b *bench) try(ctx context.Context, w workload, c *contender, at slice) (run result.Run, err error) {
-	if c.server == nil {
-		if c.server, err = b.start(w, c.peer); err != nil {
-			return run, err
-		}
-		if err := b.warm(w, c.server); err != nil {
-			return run, err
-		}
+	if err := b.prepare(w, c); err != nil {
+		return run, err
 	}
 	s := c.server
 	if w.memory {
@@ -73,6 +68,21 @@ func (b *bench) try(ctx context.Context, w workload, c *contender, at slice) (ru
 		run.MissesMB, err = memoryOf("VmHWM", s.pids()...)
 	}
 	return run, err
+}
+
+// prepare starts and warms up a contender's server, unless it runs.
+func (b *bench) prepare(w workload, c *contender) (err error) {
+	if c.server != nil {
+		return nil
+	}
+	if c.server, err = b.start(w, c.peer); err != nil {
+		return err
+	}
+	if err := b.warm(w, c.server); err != nil {
+		c.stop()
+		return err
+	}
+	return nil
 }
 
 // start starts a peer's server for a workload, and waits until it answers.

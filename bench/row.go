@@ -24,6 +24,9 @@ func (b *bench) row(ctx context.Context, w workload, peers []peer) (runs []resul
 	for i, p := range peers {
 		contenders[i].peer = p
 		defer contenders[i].stop()
+		if ctx.Err() == nil {
+			b.prepare(w, &contenders[i]) // an error comes again in its first slice, which reports it
+		}
 	}
 	for round := 1; round <= b.settings.Rounds; round++ {
 		for _, i := range turns(b.settings.Seed, w.Name, round, len(peers)) {
