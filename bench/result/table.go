@@ -88,9 +88,9 @@ func writeTargets(b *strings.Builder, r Report) {
 		}
 		got := absent
 		if o.Measured {
-			got = fmt.Sprintf("%.3g", o.Got)
+			got = figure(o.Got)
 		}
-		line(t, o.Workload, o.What, fmt.Sprintf("%.3g", o.AtMost), got, o.Spread.String(), o.String())
+		line(t, o.Workload, o.What, figure(o.AtMost), got, o.Spread.String(), o.String())
 	}
 	t.Flush()
 }
@@ -113,6 +113,14 @@ func number(v float64) string {
 	default:
 		return fmt.Sprintf("%.0f", v)
 	}
+}
+
+// figure has three digits, and no exponent.
+func figure(v float64) string {
+	if v < 1000 {
+		return fmt.Sprintf("%.3g", v)
+	}
+	return fmt.Sprintf("%.0f", v)
 }
 
 func times(v float64) string {
