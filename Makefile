@@ -8,9 +8,9 @@
 # make test-arch   the demo and the short tests as programs of s390x, arm64 and ppc64le, in an emulator (qemu-user)
 # make test-trixie  the lane with systemd as PID 1 once more, with systemd 257 and NetworkManager 1.52
 # make bench-kube  node-dns and CoreDNS on a cluster of 10,000 services: memory, traffic, processor time
-# make bench       node-dns beside other nameservers, on two cores: a quarter of an hour to get them, and an hour; as root on Debian.
+# make bench       node-dns beside other nameservers, on two cores: a quarter of an hour to get them, and an hour and a half; as root on Debian.
 #                  BENCHFLAGS chooses, as `make bench BENCHFLAGS='-peers=echo,node-dns,unbound -workloads=hits -rounds=1'`
-# make bench-quick  some of both, in 2 minutes; nothing is written
+# make bench-quick  some of both, in 3 minutes; nothing is written
 # make bench-faults  node-dns, dnsmasq and unbound under each fault of docs/faults.md, in half an hour: what was answered, and when.
 #                  BENCHFLAGS chooses, as `make bench-faults BENCHFLAGS='-faults=black-holed -seconds=2'`
 # make bench-micro  the packages' own benchmarks, here and at the revision REV (default: HEAD), compared
@@ -105,7 +105,7 @@ bench:
 	$(GO) run ./bench -out=bench/results $(BENCHFLAGS)
 
 bench-quick:
-	$(GO) run ./bench -peers=echo,node-dns,unbound,dnsdist -workloads=hits,misses,pods,hits-10k -rounds=1 -seconds=2 -tries=1 $(BENCHFLAGS)
+	$(GO) run ./bench -peers=echo,node-dns,unbound,dnsdist -workloads=hits,misses,pods,hits-10k -rounds=6 -tries=1 $(BENCHFLAGS)
 
 bench-faults:
 	$(GO) run ./bench -faults=. -seconds=6 -out=bench/results $(BENCHFLAGS)

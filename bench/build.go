@@ -62,7 +62,7 @@ func buildTree(ctx context.Context, programs string) error {
 	if err := run(ctx, "go", "build", "-trimpath", "-ldflags=-X main.version="+revision(ctx), "-o", programs+"/", "./cmd/node-dns"); err != nil {
 		return fmt.Errorf("building node-dns: %w", err)
 	}
-	for _, name := range []string{"echo", "upstream"} {
+	for _, name := range []string{"echo", "upstream", "dial"} {
 		if err := run(ctx, compiler(filepath.Join(programs, name), "bench/c", name)...); err != nil {
 			return fmt.Errorf("building %s: %w", name, err)
 		}

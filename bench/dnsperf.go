@@ -7,16 +7,18 @@ import (
 	"strings"
 )
 
-// load is how dnsperf asks.
+// load is what the clients ask of a server.
 type load struct {
-	file    string
-	port    int
-	clients int
-	rate    int     // queries a second; 0: as many as are answered
-	seconds float64 // 0: until each of the file's was asked once
-	limit   float64 // seconds, where seconds is 0
-	tcp     bool
-	gently  bool // few at a time, so that none is lost
+	file      string   // of queries
+	addresses []string // of the server; each has its share of the clients
+	port      int
+	clients   int
+	rate      int     // queries a second; 0: as many as are answered
+	seconds   float64 // 0: until each of the file's was asked once
+	limit     float64 // seconds, where seconds is 0
+	tcp       bool
+	short     bool // over TCP, each on a connection of its own
+	gently    bool // few at a time, so that none is lost
 }
 
 // The outstanding queries of a client that asks as fast as it is answered keep both cores at work, and fit a socket's buffer (some
@@ -29,8 +31,21 @@ const (
 	patience          = 2 // seconds until a query counts as lost
 )
 
-// args are dnsperf's.
-func (l load) args() []string {
+// commands are the programs that share the load, and their arguments.
+func (l load) commands() (of program, args [][]string) {
+	if l.short {
+		return ofTree("dial"), [][]string{l.dialArgs()}
+	}
+	for _, address := range l.addresses {
+		args = append(args, l.dnsperfArgs(address))
+	}
+	return dnsperf, args
+}
+
+// dnsperf asks over UDP, and over TCP connections that it keeps.
+var dnsperf = debian("dnsperf")
+
+func (l load) dnsperfArgs(address string) []string {
 	window := outstanding
 	switch {
 	case l.gently:
@@ -38,9 +53,10 @@ func (l load) args() []string {
 	case l.rate > 0:
 		window = outstandingAtRate
 	}
+	shares := len(l.addresses)
 	args := []string{
-		"-s", "127.0.0.1", "-p", strconv.Itoa(l.port), "-d", l.file, "-c", strconv.Itoa(l.clients), "-T", strconv.Itoa(cores),
-		"-q", strconv.Itoa(window), "-t", strconv.Itoa(patience),
+		"-s", address, "-p", strconv.Itoa(l.port), "-d", l.file, "-c", strconv.Itoa(l.clients / shares),
+		"-T", strconv.Itoa(max(1, cores/shares)), "-q", strconv.Itoa(window / shares), "-t", strconv.Itoa(patience),
 	}
 	if l.seconds == 0 {
 		args = append(args, "-n", "1", "-l", fmt.Sprint(l.limit))
@@ -48,7 +64,7 @@ func (l load) args() []string {
 		args = append(args, "-l", fmt.Sprint(l.seconds))
 	}
 	if l.rate > 0 {
-		args = append(args, "-Q", strconv.Itoa(l.rate), "-v") // a line a query, with its latency
+		args = append(args, "-Q", strconv.Itoa(l.rate/shares), "-v") // a line a query, with its latency
 	}
 	if l.tcp {
 		args = append(args, "-m", "tcp")
@@ -56,7 +72,19 @@ func (l load) args() []string {
 	return args
 }
 
-// outcome is what dnsperf saw.
+// connectionsAtRate is what outstandingAtRate is for connections. The peers are configured to accept
+// as many at a time.
+const connectionsAtRate = 100
+
+func (l load) dialArgs() []string {
+	connections := l.clients
+	if l.rate > 0 {
+		connections = connectionsAtRate
+	}
+	return []string{l.file, strconv.Itoa(l.port), strconv.Itoa(connections), strconv.Itoa(l.rate), fmt.Sprint(l.seconds)}
+}
+
+// outcome is what clients saw.
 type outcome struct {
 	sent, completed, lost int64
 	codes                 map[string]int64 // answers by RCODE
@@ -64,7 +92,7 @@ type outcome struct {
 	latencies             []float64 // seconds, sorted; none without -v
 }
 
-// parseDnsperf reads what dnsperf 2.10 prints.
+// parseDnsperf reads what dnsperf 2.10 prints, and dial after its example.
 func parseDnsperf(text string) (outcome, error) {
 	o := outcome{codes: map[string]int64{}}
 	found := 0
@@ -128,10 +156,40 @@ func (o outcome) addCodes(text string) error {
 // answered is how many got what they asked for, be it that there is no such name.
 func (o outcome) answered() int64 { return o.codes["NOERROR"] + o.codes["NXDOMAIN"] }
 
-// quantile is a latency in microseconds; 0: none was measured.
+// add counts what another client saw at the same time.
+func (o *outcome) add(other outcome) {
+	o.sent, o.completed, o.lost = o.sent+other.sent, o.completed+other.completed, o.lost+other.lost
+	for code, n := range other.codes {
+		o.codes[code] += n
+	}
+	o.seconds = max(o.seconds, other.seconds)
+	o.latencies = append(o.latencies, other.latencies...)
+	slices.Sort(o.latencies)
+}
+
+// addLost adds the latencies of lost queries: their clients waited until they lost patience. Without
+// them a server could improve its latencies by dropping queries.
+func (o *outcome) addLost() {
+	for range o.sent - o.completed {
+		o.latencies = append(o.latencies, patience)
+	}
+	slices.Sort(o.latencies)
+}
+
+// quantile is a latency in microseconds. It is 0 when there are too few latencies for one to lie
+// above it.
 func (o outcome) quantile(share float64) float64 {
+	n := float64(len(o.latencies))
+	if n == 0 || share > 0.99 && n*(1-share) < 1 {
+		return 0
+	}
+	return o.latencies[int(share*(n-1))] * 1e6
+}
+
+// worst is the longest latency in microseconds; 0: none was measured.
+func (o outcome) worst() float64 {
 	if len(o.latencies) == 0 {
 		return 0
 	}
-	return o.latencies[int(share*float64(len(o.latencies)-1))] * 1e6
+	return o.latencies[len(o.latencies)-1] * 1e6
 }

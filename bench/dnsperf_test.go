@@ -1,6 +1,7 @@
 package main
 
 import (
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -35,6 +36,46 @@ func TestParseDnsperf(t *testing.T) {
 	}
 }
 
+// TestQuantile: a quantile that no latency lies above is not told apart from the maximum.
+func TestQuantile(t *testing.T) {
+	for _, test := range []struct {
+		name                  string
+		n                     int
+		p50, p99, p999, worst float64 // of latencies of 1, 2, 3 and so on µs
+	}{
+		{"none", 0, 0, 0, 0, 0},
+		{"one", 1, 1, 1, 0, 1},
+		{"too few for p99.9", 999, 500, 989, 0, 999},
+		{"enough", 1001, 501, 991, 1000, 1001},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			o := outcome{codes: map[string]int64{}}
+			for i := test.n; i > 0; i-- {
+				o.add(outcome{latencies: []float64{float64(i) / 1e6}})
+			}
+			got := [4]float64{o.quantile(0.5), o.quantile(0.99), o.quantile(0.999), o.worst()}
+			for i, want := range [4]float64{test.p50, test.p99, test.p999, test.worst} {
+				if math.Abs(got[i]-want) > 1e-6 {
+					t.Errorf("%v", got)
+				}
+			}
+		})
+	}
+}
+
+func TestAdd(t *testing.T) {
+	o := outcome{codes: map[string]int64{}}
+	o.add(outcome{sent: 10, completed: 9, lost: 1, codes: map[string]int64{"NOERROR": 8, "NXDOMAIN": 1}, seconds: 1, latencies: []float64{1, 4}})
+	o.add(outcome{sent: 5, completed: 5, codes: map[string]int64{"NOERROR": 5}, seconds: 0.9, latencies: []float64{2}})
+	if o.sent != 15 || o.completed != 14 || o.lost != 1 || o.answered() != 14 || o.codes["NOERROR"] != 13 || o.seconds != 1 || !slices.Equal(o.latencies, []float64{1, 2, 4}) {
+		t.Errorf("%+v", o)
+	}
+	o.latencies = []float64{0.1, 3}
+	if o.addLost(); !slices.Equal(o.latencies, []float64{0.1, patience, 3}) {
+		t.Errorf("with the lost one: %v", o.latencies)
+	}
+}
+
 func TestParseDnsperfFaults(t *testing.T) {
 	text, err := os.ReadFile("testdata/dnsperf-pods.txt")
 	if err != nil {
@@ -60,12 +101,27 @@ func TestLoad(t *testing.T) {
 		load load
 		want string
 	}{
-		{"as fast as it goes", load{file: "f", port: 53, clients: 20, seconds: 4}, "-s 127.0.0.1 -p 53 -d f -c 20 -T 2 -q 200 -t 2 -l 4"},
-		{"at a rate, over TCP", load{file: "f", port: 53, clients: 18, seconds: 1.5, rate: 10_000, tcp: true}, "-s 127.0.0.1 -p 53 -d f -c 18 -T 2 -q 500 -t 2 -l 1.5 -Q 10000 -v -m tcp"},
-		{"each once, gently", load{file: "f", port: 53, clients: 20, limit: 60, gently: true}, "-s 127.0.0.1 -p 53 -d f -c 20 -T 2 -q 20 -t 2 -n 1 -l 60"},
+		{"at four addresses", load{file: "f", addresses: loopback(4), port: 53, clients: 20, seconds: 1, rate: 10_000}, `
+			dnsperf -s 127.0.0.1 -p 53 -d f -c 5 -T 1 -q 125 -t 2 -l 1 -Q 2500 -v
+			dnsperf -s 127.0.0.2 -p 53 -d f -c 5 -T 1 -q 125 -t 2 -l 1 -Q 2500 -v
+			dnsperf -s 127.0.0.3 -p 53 -d f -c 5 -T 1 -q 125 -t 2 -l 1 -Q 2500 -v
+			dnsperf -s 127.0.0.4 -p 53 -d f -c 5 -T 1 -q 125 -t 2 -l 1 -Q 2500 -v`},
+		{"a connection each", load{file: "f", port: 53, clients: 20, seconds: 1, short: true}, "dial f 53 20 0 1"},
+		{"a connection each, at a rate", load{file: "f", port: 53, clients: 20, seconds: 0.2, short: true, rate: 2000}, "dial f 53 100 2000 0.2"},
+		{"as fast as it goes", load{file: "f", port: 53, clients: 20, seconds: 4}, "dnsperf -s 127.0.0.1 -p 53 -d f -c 20 -T 2 -q 200 -t 2 -l 4"},
+		{"at a rate, over TCP", load{file: "f", port: 53, clients: 18, seconds: 1.5, rate: 10_000, tcp: true}, "dnsperf -s 127.0.0.1 -p 53 -d f -c 18 -T 2 -q 500 -t 2 -l 1.5 -Q 10000 -v -m tcp"},
+		{"each once, gently", load{file: "f", port: 53, clients: 20, limit: 60, gently: true}, "dnsperf -s 127.0.0.1 -p 53 -d f -c 20 -T 2 -q 20 -t 2 -n 1 -l 60"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := test.load.args(); !slices.Equal(got, strings.Fields(test.want)) {
+			if test.load.addresses == nil {
+				test.load.addresses = loopback(1)
+			}
+			of, all := test.load.commands()
+			var got []string
+			for _, args := range all {
+				got = slices.Concat(got, []string{of.name}, args)
+			}
+			if !slices.Equal(got, strings.Fields(test.want)) {
 				t.Errorf("%q", got)
 			}
 		})

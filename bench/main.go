@@ -76,9 +76,10 @@ func parseFlags(args []string) (o options, err error) {
 	workloads := flags.String("workloads", "all", "measure these, separated by commas")
 	peers := flags.String("peers", "all", "measure these, separated by commas")
 	rows := flags.String("faults", "", "play the rows of the fault matrix whose names match this regular expression, and measure nothing else")
-	flags.IntVar(&o.settings.Rounds, "rounds", 3, "measure each peer so many times under each workload")
-	flags.Float64Var(&o.settings.Seconds, "seconds", 4, "of a measurement")
-	flags.IntVar(&o.settings.Tries, "tries", 3, "of a measurement that other programs disturbed")
+	flags.IntVar(&o.settings.Rounds, "rounds", 9, "slices of each peer under each workload; fewer than 6 have no spread")
+	flags.Float64Var(&o.settings.Seconds, "seconds", 1, "length of a slice")
+	flags.IntVar(&o.settings.Tries, "tries", 3, "of a slice that other programs disturbed")
+	flags.Uint64Var(&o.settings.Seed, "seed", 1, "of the random order of the slices")
 	flags.Float64Var(&o.settings.Foreign, "foreign", 0.2, "cores that other programs may take")
 	flags.StringVar(&o.programs, "programs", "bin/bench", "directory of the programs that are built and fetched")
 	flags.StringVar(&o.out, "out", "", "directory to write the table, the JSON and the chart into (default: none)")
@@ -98,8 +99,8 @@ func parseFlags(args []string) (o options, err error) {
 			return o, fmt.Errorf("-faults: %w", err)
 		}
 	}
-	if o.settings.Rounds < 1 || o.settings.Tries < 1 || o.settings.Seconds < 1 || flags.NArg() > 0 {
-		return o, fmt.Errorf("-rounds, -tries and -seconds are 1 or more, and there are no other arguments")
+	if o.settings.Rounds < 1 || o.settings.Tries < 1 || o.settings.Seconds < 1 || o.settings.Seed < 1 || flags.NArg() > 0 {
+		return o, fmt.Errorf("-rounds, -tries, -seconds and -seed are 1 or more, and there are no other arguments")
 	}
 	for _, path := range []*string{&o.programs, &o.profiles} { // programs have another working directory
 		if *path != "" {
@@ -127,7 +128,7 @@ func (o options) measure(ctx context.Context) (report result.Report, err error) 
 	}
 	defer b.place.remove()
 	defer b.api.close()
-	if b.upstream, err = b.place.serve(peer{name: "upstream", program: ofTree("upstream"), argv: peers[0].argv}, 0, nil, "h00000.example.com"); err != nil {
+	if b.upstream, err = b.place.serve(peer{name: "upstream", program: ofTree("upstream"), argv: peers[0].argv}, values{Addresses: loopback(1)}, nil, "h00000.example.com"); err != nil {
 		return report, err
 	}
 	defer b.upstream.stop()
@@ -155,7 +156,7 @@ func (o options) presentFaults(report result.FaultReport) error {
 	return result.SaveFaults(o.out, report)
 }
 
-// all measures every peer in turn, round by round.
+// all measures every workload.
 func (b *bench) all(ctx context.Context, o options, report *result.Report) {
 	var present []peer
 	for _, p := range o.peers {
@@ -169,17 +170,16 @@ func (b *bench) all(ctx context.Context, o options, report *result.Report) {
 		report.Peers = append(report.Peers, result.Peer{Name: p.name, Version: b.place.versionOf(p)})
 	}
 	for _, w := range o.workloads {
-		report.Workloads = append(report.Workloads, w.Workload)
-		for round := 1; round <= o.settings.Rounds && (round == 1 || !w.once); round++ {
-			for _, p := range present {
-				if !p.runs(w) || ctx.Err() != nil {
-					continue
-				}
-				run := b.measure(ctx, w, p, round)
-				report.Runs = append(report.Runs, run)
-				fmt.Fprintf(os.Stderr, "%-10s round %d %-19s %6.2f CPU-s/M %7.0f answers/s  lost %d failed %d foreign %.2f %s\n",
-					w.Name, round, p.name, run.Cost(), float64(run.Answered)/max(run.Seconds, 1e-9), run.Lost, run.Failed, run.Foreign, run.Error)
-			}
+		if err := w.possible(); err != nil {
+			report.Missing = append(report.Missing, result.Missing{Name: w.Name, Why: err.Error()})
+			continue
 		}
+		report.Workloads = append(report.Workloads, w.Workload)
+		taking := slices.DeleteFunc(slices.Clone(present), func(p peer) bool { return !p.runs(w) })
+		measure := b.row
+		if w.once {
+			measure = b.once
+		}
+		report.Runs = append(report.Runs, measure(ctx, w, taking)...)
 	}
 }

@@ -2,64 +2,40 @@ package main
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/node-dns/node-dns/bench/result"
 )
 
-// bench measures. It runs one server at a time.
+// bench measures.
 type bench struct {
 	place    place
 	settings result.Settings
 	cpus     []int
 	upstream *server
 	api      api
-	files    map[string]bool // those of queries that are written
-	profiles string          // directory for profiles of the servers; none: there are none
+	files    map[string]bool // files of queries that were written
+	profiles string          // directory for profiles of the servers; "" disables profiling
 }
 
-// warmup is how long, in seconds, a server is asked as in the measurement before that begins, and onceLimit how long a pass of unique
-// names may take.
 const (
-	warmup    = 1
-	onceLimit = 60
+	warmup    = 1.0 // seconds that a server is asked before its first slice
+	leadIn    = 0.2 // seconds that a server is asked before each slice: it was idle in the others'
+	onceLimit = 60  // seconds that a pass of unique names may take
 )
 
-// measure has a peer under a workload, fresh, as often as it takes until nobody disturbs it; it keeps the least disturbed try.
-func (b *bench) measure(ctx context.Context, w workload, p peer, round int) result.Run {
-	var best result.Run
-	for try := 1; try <= b.settings.Tries && ctx.Err() == nil; try++ {
-		run, err := b.try(ctx, w, p)
-		if err != nil {
-			run.Error = err.Error()
-		}
-		if try == 1 || best.Error != "" || run.Error == "" && run.Foreign < best.Foreign {
-			best = run
-		}
-		best.Tries = try
-		if best.Error == "" && best.Foreign <= b.settings.Foreign {
-			break
-		}
-	}
-	best.Workload, best.Peer, best.Round = w.Name, p.name, round
-	return best
-}
+// slice names a measurement of a server. Each slice of a round, and each try, asks names of its own
+// where names must be new.
+type slice struct{ round, try int }
 
-func (b *bench) try(ctx context.Context, w workload, p peer) (run result.Run, err error) {
-	names, kubeconfig := []string{"h00000.example.com"}, []byte(nil)
-	if w.cluster {
-		names = append(names, service(0), service(services-1))
-		if kubeconfig, err = b.api.kubeconfig(); err != nil {
-			return run, err
-		}
-	}
-	s, err := b.place.serve(p, b.upstream.port, kubeconfig, names...)
-	if err != nil {
+func (s slice) String() string { return fmt.Sprintf("%d-%d", s.round, s.try) }
+
+// try has one slice of a server, which it starts if it does not run.
+func (b *bench) try(ctx context.Context, w workload, c *contender, at slice) (run result.Run, err error) {
+	if err := b.prepare(w, c); err != nil {
 		return run, err
 	}
-	defer s.stop()
-	if err := b.warm(w, s); err != nil {
-		return run, err
-	}
+	s := c.server
 	if w.memory {
 		if run.HitsMB, err = memoryOf("VmRSS", s.pids()...); err != nil {
 			return run, err
@@ -72,8 +48,20 @@ func (b *bench) try(ctx context.Context, w workload, p peer) (run result.Run, er
 		done := badClients(ctx, s.address(), w.rate)
 		defer done()
 	}
-	if err := b.observe(w, s, &run); err != nil {
+	defer s.stopNeighbours()
+	if err := s.setNeighbours(b.place.dir, w.neighbours); err != nil {
 		return run, err
+	}
+	if err := b.leadIn(w, s, at); err != nil {
+		return run, err
+	}
+	if err := b.observe(w, s, at, &run); err != nil {
+		return run, err
+	}
+	if w.resident {
+		if run.HitsMB, err = memoryOf("VmRSS", s.pids()...); err != nil {
+			return run, err
+		}
 	}
 	if w.memory {
 		run.Names = run.Sent
@@ -82,21 +70,107 @@ func (b *bench) try(ctx context.Context, w workload, p peer) (run result.Run, er
 	return run, err
 }
 
-// warm asks each name that is to be remembered once, over UDP, for some servers ask on over TCP what they are asked over TCP; and then
-// as the measurement will.
+// prepare starts and warms up a contender's server, unless it runs.
+func (b *bench) prepare(w workload, c *contender) (err error) {
+	if c.server != nil {
+		return nil
+	}
+	if c.server, err = b.start(w, c.peer); err != nil {
+		return err
+	}
+	if err := b.warm(w, c.server); err != nil {
+		c.stop()
+		return err
+	}
+	return nil
+}
+
+// start starts a peer's server for a workload, and waits until it answers.
+func (b *bench) start(w workload, p peer) (s *server, err error) {
+	names, kubeconfig := []string{"h00000.example.com"}, []byte(nil)
+	if w.cluster {
+		names = append(names, service(0), service(services-1))
+		if kubeconfig, err = b.api.kubeconfig(); err != nil {
+			return nil, err
+		}
+	}
+	v := values{Upstream: b.upstream.port, CacheSize: cacheSize}
+	if w.cache > 0 {
+		v.CacheSize = w.cache
+	}
+	v.Addresses = loopback(1)
+	if !p.oneAddress {
+		v.Addresses = loopback(w.asked())
+	}
+	at := b.place
+	if w.inCgroup() {
+		group, err := newCgroup(w.cores)
+		if err != nil {
+			return nil, err
+		}
+		at = at.in(group)
+	}
+	if s, err = at.serve(p, v, kubeconfig, names...); err != nil {
+		at.group.remove()
+		return nil, err
+	}
+	for i := range w.asked() {
+		s.asked = append(s.asked, v.Addresses[i%len(v.Addresses)])
+	}
+	return s, nil
+}
+
+// loopback are the first n addresses of 127.0.0.0/8.
+func loopback(n int) (addresses []string) {
+	for i := range n {
+		addresses = append(addresses, fmt.Sprintf("127.0.0.%d", i+1))
+	}
+	return addresses
+}
+
+// warm asks once for each name that the server is to remember, and then the workload's own queries.
 func (b *bench) warm(w workload, s *server) error {
-	l, err := b.load(w.Name+".before", w.before, w, s)
+	if err := b.remember(w, s); err != nil || w.once {
+		return err
+	}
+	return b.unmeasured(w, s, "warm", warmup)
+}
+
+// leadIn brings a server that was idle back to the state that a measurement begins in.
+func (b *bench) leadIn(w workload, s *server, at slice) error {
+	switch {
+	case w.once:
+		return nil
+	case w.forgets:
+		if err := b.remember(w, s); err != nil {
+			return err
+		}
+	}
+	return b.unmeasured(w, s, "lead-in-"+at.String(), leadIn)
+}
+
+// remember asks once for each name that the server is to remember. It asks over UDP, because some
+// servers use TCP to their upstream for what they are asked over TCP.
+func (b *bench) remember(w workload, s *server) error {
+	if w.before == nil {
+		return nil
+	}
+	l := w.loadOf(s)
+	l.rate, l.tcp, l.short, l.limit, l.gently = 0, false, false, onceLimit, true
+	l.addresses = l.addresses[:1]
+	if err := b.write(&l, w.Name+".before", w.before); err != nil {
+		return err
+	}
+	_, _, err := b.clients(l)
+	return err
+}
+
+// unmeasured asks a workload's queries for some seconds.
+func (b *bench) unmeasured(w workload, s *server, series string, seconds float64) error {
+	l, err := b.ask(w, s, series, seconds)
 	if err != nil {
 		return err
 	}
-	l.rate, l.tcp, l.seconds, l.limit, l.gently = 0, false, 0, onceLimit, true
-	if _, _, err := b.dnsperf(l); err != nil || w.once {
-		return err
-	}
-	if l, err = b.load(w.Name+".warm", w.warm(), w, s); err != nil {
-		return err
-	}
-	l.seconds = warmup
-	_, _, err = b.dnsperf(l)
+	_, _, err = b.clients(l)
 	return err
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -11,15 +13,15 @@ import (
 )
 
 // observe asks, and notes what it cost.
-func (b *bench) observe(w workload, s *server, run *result.Run) error {
-	l, err := b.load(w.Name, w.ask, w, s)
+func (b *bench) observe(w workload, s *server, at slice, run *result.Run) error {
+	l, err := b.ask(w, s, "m"+at.String(), b.settings.Seconds)
 	if err != nil {
 		return err
 	}
-	if l.seconds = b.settings.Seconds; w.once {
+	if w.once {
 		l.seconds, l.limit = 0, onceLimit
 	}
-	profiled, err := profile(b.profiles, w.Name+"-"+s.peer.name, s.pids())
+	profiled, err := profile(b.profiles, fmt.Sprintf("%s-%s-%d", w.Name, s.peer.name, at.round), s.pids())
 	if err != nil {
 		return fmt.Errorf("profiling: %w", err)
 	}
@@ -27,7 +29,7 @@ func (b *bench) observe(w workload, s *server, run *result.Run) error {
 	if err != nil {
 		return err
 	}
-	seen, client, err := b.dnsperf(l)
+	seen, client, err := b.clients(l)
 	if err != nil {
 		return err
 	}
@@ -41,17 +43,40 @@ func (b *bench) observe(w workload, s *server, run *result.Run) error {
 	run.Sent, run.Lost, run.Answered = seen.sent, seen.sent-seen.completed, seen.answered()
 	run.Failed = seen.completed - run.Answered
 	run.Seconds, run.P50, run.P99 = seen.seconds, seen.quantile(0.5), seen.quantile(0.99)
+	run.P999, run.Max = seen.quantile(0.999), seen.worst()
 	run.CPU = (after.server - before.server).Seconds()
 	foreign := after.busy - before.busy - (after.ours - before.ours) - client
 	run.Foreign = max(0, foreign.Seconds()/after.at.Sub(before.at).Seconds())
 	return nil
 }
 
+// A server is quiet when it used less than quietShare of a core for a quietPause. After quietLimit
+// the next slice begins anyway: the CPU time then counts there as other programs'.
+const (
+	quietPause = 50 * time.Millisecond
+	quietShare = 0.05
+	quietLimit = 3 * time.Second
+)
+
+// quieten waits until a server has finished the work of its slice, which would disturb the next one.
+func (b *bench) quieten(s *server) error {
+	last, err := b.reading(s)
+	for deadline := last.at.Add(quietLimit); err == nil && last.at.Before(deadline); {
+		time.Sleep(quietPause)
+		var now reading
+		if now, err = b.reading(s); err != nil || float64(now.server-last.server) < quietShare*float64(now.at.Sub(last.at)) {
+			break
+		}
+		last = now
+	}
+	return err
+}
+
 // reading is the state of the counters at one moment.
 type reading struct {
 	at           time.Time
 	busy         time.Duration // of the CPUs
-	server, ours time.Duration // what of it the server took; and it, the upstream nameserver, the kernel for them, and we
+	server, ours time.Duration // what of it the server took; and it, its neighbours, the upstream nameserver, the kernel for them, and we
 }
 
 func (b *bench) reading(s *server) (reading, error) {
@@ -66,53 +91,94 @@ func (b *bench) reading(s *server) (reading, error) {
 	for _, pid := range b.upstream.pids() {
 		r.ours += all.cpu(pid)
 	}
+	for _, c := range s.busy {
+		r.ours += all.cpu(c.pid())
+	}
 	r.ours += r.server
 	r.busy, err = busy(b.cpus)
 	return r, err
 }
 
-// load is that of a workload, with a file of these queries.
-func (b *bench) load(name string, q queries, w workload, s *server) (load, error) {
-	path := filepath.Join(b.place.dirOf(dnsperf), name)
-	l := load{file: b.place.seen(dnsperf, path), port: s.port, clients: clients, rate: w.rate, tcp: w.tcp}
+// loadOf is how a workload's clients ask a server.
+func (w workload) loadOf(s *server) load {
+	l := load{addresses: s.asked, port: s.port, clients: clients, rate: w.rate, tcp: w.tcp, short: w.short}
 	if w.bad {
 		l.clients = goodClients
 	}
-	if b.files[name] {
-		return l, nil
+	return l
+}
+
+// ask is the load of a workload for some seconds.
+func (b *bench) ask(w workload, s *server, series string, seconds float64) (load, error) {
+	name, q := w.queries(series, seconds)
+	l := w.loadOf(s)
+	l.seconds = seconds
+	err := b.write(&l, name, q)
+	return l, err
+}
+
+// write writes the load's file of queries, unless that was done for another server.
+func (b *bench) write(l *load, name string, q queries) error {
+	of, _ := l.commands()
+	path := filepath.Join(b.place.dirOf(of), name)
+	l.file = b.place.seen(of, path)
+	if b.files[path] {
+		return nil
 	}
-	b.files[name] = true
+	b.files[path] = true
 	f, err := os.Create(path)
 	if err != nil {
-		return l, err
+		return err
 	}
 	defer f.Close()
 	if err := q.writeTo(f); err != nil {
-		return l, fmt.Errorf("writing queries: %w", err)
+		return fmt.Errorf("writing queries: %w", err)
 	}
-	return l, f.Close()
+	return f.Close()
 }
 
-// dnsperf is the client.
-var dnsperf = debian("dnsperf")
+// discard removes the files of a workload's new names.
+func (b *bench) discard(w workload) {
+	for path := range b.files {
+		if strings.HasPrefix(filepath.Base(path), w.Name+".") {
+			os.Remove(path) // at the end all are removed
+			delete(b.files, path)
+		}
+	}
+}
 
-// dnsperf runs the client to its end, and returns what it saw and how long it was on a CPU.
-func (b *bench) dnsperf(l load) (outcome, time.Duration, error) {
-	command, err := b.place.command(dnsperf)
+// clients runs the clients of a load to their end, and returns what they saw and their CPU time.
+func (b *bench) clients(l load) (seen outcome, used time.Duration, err error) {
+	of, args := l.commands()
+	command, err := b.place.command(of)
 	if err != nil {
-		return outcome{}, 0, err
+		return seen, 0, err
 	}
-	c, err := start(b.place.dir, append(command, l.args()...))
-	if err != nil {
-		return outcome{}, 0, err
+	var running []*child
+	for _, a := range args {
+		c, err := start(b.place.dir, slices.Concat(command, a))
+		if err != nil {
+			return seen, 0, err
+		}
+		defer os.Remove(c.output.Name()) // a line a query
+		defer c.stop()
+		running = append(running, c)
 	}
-	defer os.Remove(c.output.Name()) // a line a query
-	defer c.output.Close()
-	if err := c.wait(time.Duration(l.seconds+l.limit)*time.Second + 20*time.Second); err != nil {
-		return outcome{}, 0, err
+	seen.codes = map[string]int64{}
+	for _, c := range running {
+		if err := c.wait(time.Duration(l.seconds+l.limit)*time.Second + 20*time.Second); err != nil {
+			return seen, 0, err
+		}
+		usage := c.cmd.ProcessState.SysUsage().(*syscall.Rusage)
+		used += time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+		one, err := parseDnsperf(c.text())
+		if err != nil {
+			return seen, 0, err
+		}
+		seen.add(one)
 	}
-	usage := c.cmd.ProcessState.SysUsage().(*syscall.Rusage)
-	used := time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
-	seen, err := parseDnsperf(c.text())
-	return seen, used, err
+	if l.rate > 0 {
+		seen.addLost()
+	}
+	return seen, used, nil
 }

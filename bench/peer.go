@@ -3,6 +3,7 @@ package main
 import (
 	"embed"
 	"fmt"
+	"slices"
 	"strings"
 	"text/template"
 
@@ -16,41 +17,47 @@ var templates embed.FS
 
 // peer is a server that is measured: what it is, and how it is tuned for two cores.
 type peer struct {
-	name    string
-	program program
-	config  string   // its file below peers/; none: it has none
-	argv    []string // templates, behind the program
-	version []string // arguments that make it print its version; none: it is of this tree, or of a Go module, which says it
-	copies  int      // processes that share the port, where threads cannot; 0: one
-	only    string   // the one workload that it has its say in; none: all
+	name       string
+	program    program
+	config     string   // its file below peers/; none: it has none
+	argv       []string // templates, behind the program
+	version    []string // arguments that make it print its version; none: it is of this tree, or of a Go module, which says it
+	copies     int      // processes that share the port, where threads cannot; 0: one
+	only       []string // workloads that it takes part in; none: all
+	oneAddress bool     // listens on one address, whatever the workload
 }
 
 // values are what the templates know.
 type values struct {
-	Dir      string // of its own, with its configuration
-	Config   string // that file
-	Port     int    // to listen on, at 127.0.0.1
-	Upstream int    // port of the nameserver to ask, at 127.0.0.1
-	Threads  int
-	API      bool // there is a Kubernetes API, which the file kubeconfig in Dir leads to
+	Dir       string   // of its own, with its configuration
+	Config    string   // that file
+	Port      int      // to listen on
+	Addresses []string // likewise: the first ones of 127.0.0.0/8
+	Upstream  int      // port of the nameserver to ask, at 127.0.0.1
+	Threads   int
+	CacheSize int  // responses to remember
+	API       bool // there is a Kubernetes API, which the file kubeconfig in Dir leads to
 
 	// For the rows of the fault matrix.
 	Upstreams    []int  // ports of the nameservers to ask
 	Zone         string // names below it are asked at ZoneUpstream; none: there is no such zone
 	ZoneUpstream int
-	CacheSize    int // responses
-	CacheOctets  int // the same, as memory
+	CacheOctets  int // CacheSize, as memory
 }
 
 var peers = []peer{
-	{name: result.Limit, program: ofTree("echo"), argv: []string{"{{.Port}}", "{{.Threads}}"}},
+	{name: result.Limit, program: ofTree("echo"), argv: []string{"{{.Port}}", "{{.Threads}}", "{{len .Addresses}}"}},
 	{
 		name: result.Ours, program: ofTree("node-dns"), config: "node-dns.yaml", version: []string{"--version"},
 		argv: []string{"serve", "--root={{.Dir}}", "--config={{.Config}}"},
 	},
 	{
 		name: result.Ours + "-forwarding", program: ofTree("node-dns"), config: "node-dns-forwarding.yaml", version: []string{"--version"},
-		argv: []string{"serve", "--root={{.Dir}}", "--config={{.Config}}"}, only: "pods",
+		argv: []string{"serve", "--root={{.Dir}}", "--config={{.Config}}"}, only: []string{"pods"},
+	},
+	{
+		name: result.OneAddress, program: ofTree("node-dns"), config: "node-dns.yaml", version: []string{"--version"},
+		argv: []string{"serve", "--root={{.Dir}}", "--config={{.Config}}"}, only: []string{"addresses", "addresses-10k"}, oneAddress: true,
 	},
 	{name: "unbound", program: debian("unbound"), config: "unbound.conf", argv: []string{"-d", "-c", "{{.Config}}"}, version: []string{"-V"}},
 	{
@@ -74,7 +81,8 @@ var peers = []peer{
 	{
 		name: "node-cache", program: ofModule("node-cache"), config: "node-cache.Corefile",
 		argv: []string{
-			"-localip=127.0.0.1", "-setupinterface=false", "-setupiptables=false", "-metrics-listen-address=127.0.0.1:0", "-conf={{.Config}}",
+			`-localip={{join .Addresses ","}}`, "-setupinterface=false", "-setupiptables=false", "-metrics-listen-address=127.0.0.1:0",
+			"-conf={{.Config}}",
 		},
 	},
 }
@@ -85,7 +93,7 @@ func choosePeers(names string) ([]peer, error) {
 }
 
 // runs reports whether the peer takes part in a workload.
-func (p peer) runs(w workload) bool { return p.only == "" || p.only == w.Name }
+func (p peer) runs(w workload) bool { return len(p.only) == 0 || slices.Contains(p.only, w.Name) }
 
 // render returns the peer's configuration and its arguments.
 func (p peer) render(v values) (config string, argv []string, err error) {
@@ -109,7 +117,7 @@ func (p peer) render(v values) (config string, argv []string, err error) {
 }
 
 func expand(text string, v values) (string, error) {
-	t, err := template.New("").Option("missingkey=error").Parse(text)
+	t, err := template.New("").Funcs(template.FuncMap{"join": strings.Join}).Option("missingkey=error").Parse(text)
 	if err != nil {
 		return "", err
 	}

@@ -32,6 +32,13 @@ type place struct {
 	root     string // of Debian's programs; "/": those of this machine
 	dir      string // for a run's files
 	inRoot   string // likewise, below root
+	group    cgroup // that servers are started in
+}
+
+// in is the same place, where servers are started in a control group, which ends with the server.
+func (p place) in(group cgroup) place {
+	p.group = group
+	return p
 }
 
 // newPlace makes the directories of a run. Where there is no tree of Debian's, its programs are this machine's.

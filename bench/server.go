@@ -23,17 +23,21 @@ const startLimit = 30 * time.Second
 type server struct {
 	peer     peer
 	port     int
+	asked    []string // addresses that the clients ask, each with its share of them
 	children []*child
+	group    cgroup   // of the server and its neighbours; removed with the server
+	busy     []*child // neighbours: they take what CPU time they can get
 }
 
-// serve starts a peer, and returns when it answers for the names. upstream is the port of the nameserver that it asks, kubeconfig leads to
-// the cluster's API; nil: there is none.
-func (p place) serve(of peer, upstream int, kubeconfig []byte, names ...string) (*server, error) {
+// serve starts a peer, and returns when it answers for the names. The port and the number of threads
+// are added to its values. kubeconfig leads to the cluster's API; nil: there is none.
+func (p place) serve(of peer, v values, kubeconfig []byte, names ...string) (*server, error) {
 	at, err := dnstest.FindPort()
 	if err != nil {
 		return nil, err
 	}
-	s, err := p.launch(of, values{Port: int(at.Port()), Upstream: upstream, Threads: cores, API: kubeconfig != nil}, kubeconfig)
+	v.Port, v.Threads, v.API = int(at.Port()), cores, kubeconfig != nil
+	s, err := p.launch(of, v, kubeconfig)
 	if err != nil {
 		return nil, err
 	}
@@ -54,9 +58,9 @@ func (p place) launch(of peer, v values, kubeconfig []byte) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &server{peer: of, port: v.Port}
+	s := &server{peer: of, port: v.Port, group: p.group}
 	for range max(of.copies, 1) {
-		c, err := start(dir, slices.Concat(command, argv))
+		c, err := start(dir, p.group.enter(slices.Concat(command, argv)))
 		if err != nil {
 			s.stop()
 			return nil, err
@@ -138,8 +142,29 @@ func (s *server) pids() []int {
 	return pids
 }
 
+// setNeighbours starts so many processes in the server's control group that never sleep.
+func (s *server) setNeighbours(dir string, n int) error {
+	for range n {
+		c, err := start(dir, s.group.enter([]string{"/bin/sh", "-c", "while :; do :; done"}))
+		if err != nil {
+			return err
+		}
+		s.busy = append(s.busy, c)
+	}
+	return nil
+}
+
+func (s *server) stopNeighbours() {
+	for _, c := range s.busy {
+		c.stop()
+	}
+	s.busy = nil
+}
+
 func (s *server) stop() {
+	s.stopNeighbours()
 	for _, c := range s.children {
 		c.stop()
 	}
+	s.group.remove()
 }

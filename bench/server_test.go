@@ -1,8 +1,13 @@
 package main
 
 import (
+	"maps"
+	"net"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -98,20 +103,113 @@ func TestEcho(t *testing.T) {
 	}
 }
 
-// compiled is one of the programs in C, which runs until the test's end.
-func compiled(t *testing.T, name string) *server {
-	t.Helper()
-	dir := t.TempDir()
-	program := filepath.Join(dir, name)
-	argv := compiler(program, "c", name)
-	if out, err := exec.Command(argv[0], append(argv[1:], "-Werror")...).CombinedOutput(); err != nil {
-		t.Fatalf("%q: %v\n%s", argv, err, out)
+// TestDial: each query has a connection of its own, and is lost without an answer of its own.
+func TestDial(t *testing.T) {
+	echo, upstream := compiled(t, result.Limit), compiled(t, "upstream")
+	closing := listener(t, func(conn net.Conn) { conn.Close() })
+	stranger := listener(t, func(conn net.Conn) {
+		query := make([]byte, 512)
+		if n, err := conn.Read(query); err == nil {
+			query[3] ^= 1 // of the ID
+			conn.Write(query[:n])
+		}
+	})
+	dial := filepath.Join(testPlace(t, "dial").programs, "dial")
+	file := filepath.Join(t.TempDir(), "queries")
+	if err := os.WriteFile(file, []byte("www.example.com A\ngoogle.com.cluster.local A\n"), 0o600); err != nil {
+		t.Fatal(err)
 	}
-	p := place{programs: dir, root: "/", dir: dir, inRoot: dir}
-	s, err := p.serve(peer{name: result.Limit, program: ofTree(name), argv: peers[0].argv}, 0, nil, "www.example.com")
+	for _, test := range []struct {
+		name      string
+		port      int
+		rate      string
+		codes     []string
+		latencies bool
+	}{
+		{"as fast as it is answered", echo.port, "0", []string{"NOERROR"}, false},
+		{"at a rate", echo.port, "200", []string{"NOERROR"}, true},
+		{"two codes", upstream.port, "200", []string{"NOERROR", "NXDOMAIN"}, true},
+		{"closed without an answer", closing, "200", nil, false},
+		{"another query's answer", stranger, "200", nil, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			text, err := exec.Command(dial, file, strconv.Itoa(test.port), "20", test.rate, "0.3").Output()
+			if err != nil {
+				t.Fatal(err)
+			}
+			o, err := parseDnsperf(string(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if o.sent == 0 || o.sent != o.completed+o.lost || (o.completed == 0) != (test.codes == nil) || o.completed != o.answered() {
+				t.Errorf("%+v", o)
+			}
+			if codes := slices.Sorted(maps.Keys(o.codes)); !slices.Equal(codes, test.codes) {
+				t.Errorf("%q, not %q", codes, test.codes)
+			}
+			if (len(o.latencies) > 0) != test.latencies || test.latencies && int64(len(o.latencies)) != o.completed {
+				t.Errorf("%d latencies of %d answers", len(o.latencies), o.completed)
+			}
+		})
+	}
+}
+
+// listener is the port of a server that does this with each connection, until the test's end.
+func listener(t *testing.T, serve func(net.Conn)) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			serve(conn)
+		}
+	}()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// TestAddresses: the echo answers at each of its addresses.
+func TestAddresses(t *testing.T) {
+	s := compiledAt(t, result.Limit, 4)
+	for _, address := range loopback(4) {
+		for _, transport := range []string{"udp", "tcp"} {
+			at := net.JoinHostPort(address, strconv.Itoa(s.port))
+			if _, _, err := (&dns.Client{Net: transport}).Exchange(new(dns.Msg).SetQuestion("www.example.com.", dns.TypeA), at); err != nil {
+				t.Errorf("%s %s: %v", address, transport, err)
+			}
+		}
+	}
+}
+
+// compiled is one of the programs in C, which runs until the test's end.
+func compiled(t *testing.T, name string) *server { return compiledAt(t, name, 1) }
+
+func compiledAt(t *testing.T, name string, addresses int) *server {
+	t.Helper()
+	p := testPlace(t, name)
+	s, err := p.serve(peer{name: result.Limit, program: ofTree(name), argv: peers[0].argv}, values{Addresses: loopback(addresses)}, nil, "www.example.com")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.stop)
 	return s
+}
+
+// testPlace has these programs in C.
+func testPlace(t *testing.T, names ...string) place {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range names {
+		argv := compiler(filepath.Join(dir, name), "c", name)
+		if out, err := exec.Command(argv[0], append(argv[1:], "-Werror")...).CombinedOutput(); err != nil {
+			t.Fatalf("%q: %v\n%s", argv, err, out)
+		}
+	}
+	return place{programs: dir, root: "/", dir: dir, inRoot: dir}
 }

@@ -11,19 +11,28 @@ import (
 // workload is what is asked of a server, and how.
 type workload struct {
 	result.Workload
-	before  queries // asked once, before anything is measured
-	ask     queries // over and over
-	other   queries // asked instead of ask in the warm-up; none: ask
-	once    bool    // each of ask once, in one round
-	rate    int     // queries a second; 0: as many as are answered. Where it is set latencies are measured
-	tcp     bool
-	bad     bool // one client in ten reads nothing, or is gone when its answer comes
-	cluster bool // node-dns answers the cluster's names itself
-	memory  bool // what is measured is memory: after before, and while ask passes
+	before     queries // asked once, before anything is measured; nil: nothing
+	ask        queries // over and over; nil: names that no client asked before, others in each slice
+	forgets    bool    // some servers remember the names for a few seconds only: before is asked before each slice
+	once       bool    // each of ask once, by one server after the other, without slices
+	rate       int     // queries a second; 0: as many as are answered. Where it is set latencies are measured
+	tcp        bool
+	short      bool    // each query over a TCP connection of its own
+	bad        bool    // one client in ten reads nothing, or is gone when its answer comes
+	cluster    bool    // node-dns answers the cluster's names itself
+	addresses  int     // of the server, each asked by its share of the clients; 0: one
+	cache      int     // responses that a server may remember; 0: cacheSize
+	cores      float64 // that the server may use, by a quota of its control group; 0: all
+	neighbours int     // busy processes in the server's control group
+	resident   bool    // the memory that is resident after the slice is measured too
+	memory     bool    // what is measured is memory: after before, and while ask passes
 }
 
-// million names are more than any server here answers in a measurement, and no cache holds them.
+// million names are more than any cache here holds.
 const million = 1_000_000
+
+// freshRate is how many new names a client needs for a second: more than any server answers.
+const freshRate = 300_000
 
 var workloads = []workload{
 	{
@@ -32,19 +41,35 @@ var workloads = []workload{
 	},
 	{
 		Workload: result.Workload{Name: "misses", Title: "names that nobody asked before, as fast as they are answered"},
-		before:   unique("before", 1000), other: unique("warm", 200_000), ask: unique("m", million),
+		before:   unique("before", 1000),
 	},
 	{
 		Workload: result.Workload{Name: "misses-10k", Title: "names that nobody asked before, 10,000 a second"},
-		before:   unique("before", 1000), other: unique("warm", 200_000), ask: unique("m", million), rate: 10_000,
+		before:   unique("before", 1000), rate: 10_000,
 	},
 	{
 		Workload: result.Workload{Name: "pods", Title: "google.com through four search domains, A and AAAA, and 10,000 services: eight in ten are NXDOMAIN"},
-		before:   podsOnce, ask: pods, cluster: true,
+		before:   podsOnce, ask: pods, cluster: true, forgets: true,
 	},
 	{
 		Workload: result.Workload{Name: "tcp", Title: "1,000 names, all remembered, over 20 TCP connections"},
 		before:   hot(1000), ask: hot(1000), tcp: true,
+	},
+	{
+		Workload: result.Workload{Name: "tcp-short", Title: "1,000 names, all remembered, each query over a TCP connection of its own"},
+		before:   hot(1000), ask: hot(1000), short: true,
+	},
+	{
+		Workload: result.Workload{Name: "tcp-short-2k", Title: "as tcp-short, 2,000 a second", TableOnly: true},
+		before:   hot(1000), ask: hot(1000), short: true, rate: 2000,
+	},
+	{
+		Workload: result.Workload{Name: "hits-500", Title: "1,000 names, all remembered, 500 a second", TableOnly: true},
+		before:   hot(1000), ask: hot(1000), rate: 500,
+	},
+	{
+		Workload: result.Workload{Name: "hits-2k", Title: "1,000 names, all remembered, 2,000 a second"},
+		before:   hot(1000), ask: hot(1000), rate: 2000,
 	},
 	{
 		Workload: result.Workload{Name: "hits-10k", Title: "1,000 names, all remembered, 10,000 a second"},
@@ -53,6 +78,34 @@ var workloads = []workload{
 	{
 		Workload: result.Workload{Name: "hits-30k", Title: "1,000 names, all remembered, 30,000 a second"},
 		before:   hot(1000), ask: hot(1000), rate: 30_000,
+	},
+	{
+		Workload: result.Workload{Name: "addresses", Title: "1,000 names, all remembered, at four addresses, as fast as they are answered"},
+		before:   hot(1000), ask: hot(1000), addresses: 4,
+	},
+	{
+		Workload: result.Workload{Name: "addresses-10k", Title: "as addresses, 10,000 a second", TableOnly: true},
+		before:   hot(1000), ask: hot(1000), addresses: 4, rate: 10_000,
+	},
+	{
+		Workload: result.Workload{Name: "names-100k", Title: "100,000 names, all remembered, as fast as they are answered; resident memory after them", TableOnly: true},
+		before:   hot(100_000), ask: hot(100_000), cache: 200_000, resident: true,
+	},
+	{
+		Workload: result.Workload{Name: "half-10k", Title: "as hits-10k, with half a core for the server", TableOnly: true},
+		before:   hot(1000), ask: hot(1000), rate: 10_000, cores: 0.5,
+	},
+	{
+		Workload: result.Workload{Name: "half-30k", Title: "as hits-30k, with half a core for the server", TableOnly: true},
+		before:   hot(1000), ask: hot(1000), rate: 30_000, cores: 0.5,
+	},
+	{
+		Workload: result.Workload{Name: "busy-10k", Title: "as hits-10k, beside four processes that never sleep, in the server's control group", TableOnly: true},
+		before:   hot(1000), ask: hot(1000), rate: 10_000, neighbours: 4,
+	},
+	{
+		Workload: result.Workload{Name: "busy-30k", Title: "as hits-30k, beside four processes that never sleep, in the server's control group", TableOnly: true},
+		before:   hot(1000), ask: hot(1000), rate: 30_000, neighbours: 4,
 	},
 	{
 		Workload: result.Workload{Name: "bad", Title: "as hits-10k, but one client in ten is gone before its answer, or never reads its TCP connection"},
@@ -68,12 +121,36 @@ var workloads = []workload{
 	},
 }
 
-// warm is what is asked in the warm-up: what must not have been asked before the measurement is not.
-func (w workload) warm() queries {
-	if w.other != nil {
-		return w.other
+// cacheSize is how many responses a server may remember: all that are asked again, and few others.
+const cacheSize = 20_000
+
+// asked is how many addresses the clients ask.
+func (w workload) asked() int { return max(w.addresses, 1) }
+
+// inCgroup reports whether each server has a control group of its own.
+func (w workload) inCgroup() bool { return w.cores > 0 || w.neighbours > 0 }
+
+// possible is why this machine cannot run the workload; nil: it can.
+func (w workload) possible() error {
+	if !w.inCgroup() {
+		return nil
 	}
-	return w.ask
+	group, err := newCgroup(w.cores)
+	group.remove()
+	return err
+}
+
+// queries are those of a slice, and the name of the file that holds them. New names differ from
+// those of every other series.
+func (w workload) queries(series string, seconds float64) (file string, q queries) {
+	if w.ask != nil {
+		return w.Name, w.ask
+	}
+	rate := freshRate
+	if w.rate > 0 {
+		rate = 2 * w.rate
+	}
+	return w.Name + "." + series, unique(series, int(float64(rate)*seconds))
 }
 
 // chooseWorkloads picks those that are named, separated by commas; all: every one.

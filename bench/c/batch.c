@@ -18,13 +18,16 @@ void die(const char *what)
 	exit(1);
 }
 
-/* listener opens a socket on 127.0.0.1 that shares the port with those of the other threads; type is SOCK_DGRAM or SOCK_STREAM. */
-static int listener(int type, int port)
+/*
+ * listener opens a socket on an address, counted from 127.0.0.1, that shares the port with those of
+ * the other threads. Its type is SOCK_DGRAM or SOCK_STREAM.
+ */
+static int listener(int type, int number, int port)
 {
 	struct sockaddr_in address = {
 		.sin_family = AF_INET,
 		.sin_port = htons(port),
-		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK + number),
 	};
 	int fd = socket(AF_INET, type, 0), on = 1, room = 4 << 20;
 
@@ -95,17 +98,18 @@ static void *run(void *arg)
 void serve(int argc, char **argv, answer_fn *answer)
 {
 	static struct task tasks[2 * THREADS];
-	int n = argc == 3 ? 2 * atoi(argv[2]) : 0;
+	int threads = argc == 4 ? atoi(argv[2]) : 0, addresses = argc == 4 ? atoi(argv[3]) : 0;
+	int n = 2 * threads * addresses;
 	pthread_t thread;
 
-	if (n < 2 || n > 2 * THREADS) {
-		fprintf(stderr, "usage: %s PORT THREADS\n", argv[0]);
+	if (threads < 1 || threads > THREADS || addresses < 1 || n > 2 * THREADS) {
+		fprintf(stderr, "usage: %s PORT THREADS ADDRESSES\n", argv[0]);
 		exit(2);
 	}
 	for (int i = 0; i < n; i++) {
 		int type = i % 2 ? SOCK_STREAM : SOCK_DGRAM;
 
-		tasks[i] = (struct task){type, listener(type, atoi(argv[1])), answer};
+		tasks[i] = (struct task){type, listener(type, i / 2 % addresses, atoi(argv[1])), answer};
 	}
 	for (int i = 1; i < n; i++) {
 		if ((errno = pthread_create(&thread, NULL, run, &tasks[i])))

@@ -1,6 +1,7 @@
 /*
- * echo PORT THREADS: sends each DNS query back as its own answer, over UDP and TCP. It looks at nothing and remembers nothing: what
- * it costs is what the kernel takes for a query and an answer, the limit for every nameserver.
+ * echo PORT THREADS ADDRESSES: sends each DNS query back as its own answer, over UDP and TCP. It
+ * parses nothing and caches nothing: its cost is what the kernel takes for a query and an answer,
+ * the limit for every nameserver.
  */
 #include "batch.h"
 

@@ -1,13 +1,14 @@
 /*
- * upstream PORT THREADS: the nameserver that forwarders ask. It knows every name: the same A and AAAA record for all, and nothing
- * of other types. Below cluster.local the services svc-N.ns-M.svc exist, with an A record; nothing exists below corp.example.com.
+ * upstream PORT THREADS ADDRESSES: the nameserver that forwarders ask. It knows every name: the
+ * same A and AAAA record for all, and nothing of other types. Below cluster.local the services
+ * svc-N.ns-M.svc exist, with an A record; nothing exists below corp.example.com.
  */
 #include "batch.h"
 
 #include <string.h>
 #include <strings.h>
 
-enum { HEADER = 12, TYPE_A = 1, TYPE_SOA = 6, TYPE_AAAA = 28, TYPE_OPT = 41, CLASS_IN = 1, TTL = 600, NXDOMAIN = 3 };
+enum { HEADER = 12, TYPE_A = 1, TYPE_SOA = 6, TYPE_AAAA = 28, TYPE_OPT = 41, CLASS_IN = 1, TTL = 3600 /* longer than a workload takes */, NXDOMAIN = 3 };
 enum { LONGEST = 512 }; /* query: what is added to it has room */
 
 static const uint8_t cluster[] = "\7cluster\5local", corp[] = "\4corp\7example\3com"; /* each ends in the root, a zero octet */

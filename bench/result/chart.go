@@ -30,14 +30,15 @@ const style = `text{font:12px system-ui,sans-serif;fill:#6e7781}.head{font-weigh
 	`.peer{fill:#8c959f}.limit{fill:#bf8700}.ours{fill:#2da44e}.end{text-anchor:end}` +
 	`@media(prefers-color-scheme:dark){text{fill:#9198a1}.peer{fill:#656c76}}`
 
-// Chart draws what an answer cost each peer, a panel for each workload and a bar for each peer, the cheapest first, as an SVG image.
+// Chart draws what an answer cost each peer as an SVG image. Each workload that is not for the table only has a panel, and each peer a
+// bar, the cheapest first.
 func Chart(r Report) string {
 	var body strings.Builder
 	y := headHeight
 	rows := Summarize(r)
 	for _, w := range r.Workloads {
 		panel := panelOf(rows, w.Name)
-		if len(panel) == 0 {
+		if len(panel) == 0 || w.TableOnly {
 			continue
 		}
 		fmt.Fprintf(&body, `<text class="panel" x="0" y="%d">%s</text>`+"\n", y, escape(w.Name+": "+w.Title))

@@ -2,7 +2,10 @@
 // chart, and which targets are met). It measures nothing, and everything in it is a function of the Report.
 package result
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Schema is the version of Report's JSON. A field that is added leaves it, one that changes its meaning raises it.
 const Schema = 1
@@ -11,6 +14,8 @@ const Schema = 1
 const (
 	Ours  = "node-dns" // what is measured against the peers; so is every name that it begins, with a dash behind it
 	Limit = "echo"     // what the kernel takes for a query and its answer
+
+	OneAddress = Ours + "-one-address" // node-dns with one address, where the others have several
 )
 
 // Report is all that one run measured.
@@ -38,16 +43,26 @@ type Machine struct {
 
 // Settings are how it was measured.
 type Settings struct {
-	Rounds  int     `json:"rounds"`
-	Seconds float64 `json:"seconds"` // of a measurement
-	Tries   int     `json:"tries"`   // of a measurement that other programs disturbed
-	Foreign float64 `json:"foreign"` // cores that these may take
+	Rounds  int     `json:"rounds"`         // slices of each server
+	Seconds float64 `json:"seconds"`        // length of a slice
+	Tries   int     `json:"tries"`          // of a slice that other programs disturbed
+	Foreign float64 `json:"foreign"`        // cores that these may take
+	Seed    uint64  `json:"seed,omitempty"` // of the slices' order; 0: the servers ran one after the other
+}
+
+// String describes how the measurements were spread over time.
+func (s Settings) String() string {
+	if s.Seed == 0 {
+		return fmt.Sprintf("rounds: %d, of %g s", s.Rounds, s.Seconds)
+	}
+	return fmt.Sprintf("slices: %d of %g s for each server, all alive, in random order (seed %d)", s.Rounds, s.Seconds, s.Seed)
 }
 
 // Workload is what the clients ask.
 type Workload struct {
-	Name  string `json:"name"`
-	Title string `json:"title"`
+	Name      string `json:"name"`
+	Title     string `json:"title"`
+	TableOnly bool   `json:"tableOnly,omitempty"` // not in the chart, which would become too long
 }
 
 // Peer is a server that was measured.
@@ -62,7 +77,7 @@ type Missing struct {
 	Why  string `json:"why"`
 }
 
-// Run is one measurement: a server, fresh, under one workload.
+// Run is one measurement: a slice of a server under one workload.
 type Run struct {
 	Workload string  `json:"workload"`
 	Peer     string  `json:"peer"`
@@ -79,8 +94,10 @@ type Run struct {
 	CPU      float64 `json:"cpu"`           // seconds, user and system, of all processes of the server
 	P50      float64 `json:"p50,omitempty"` // latency in microseconds; 0: not measured
 	P99      float64 `json:"p99,omitempty"`
+	P999     float64 `json:"p999,omitempty"` // 0: also with less than a thousand answers
+	Max      float64 `json:"max,omitempty"`
 
-	HitsMB   float64 `json:"hitsMB,omitempty"`   // resident after hits on 10,000 names; 0: not measured
+	HitsMB   float64 `json:"hitsMB,omitempty"`   // resident after hits; 0: not measured
 	MissesMB float64 `json:"missesMB,omitempty"` // most that was resident while unique names passed
 	Names    int64   `json:"names,omitempty"`    // how many passed
 }

@@ -9,9 +9,10 @@ import (
 type Row struct {
 	Workload, Peer   string
 	Cost             float64 // CPU-seconds per million answers
-	ToLimit, ToBest  float64 // cost, as a multiple of the echo's and of the best peer's in the same round
+	ToLimit, ToBest  Ratio   // cost, as a multiple of the echo's and of the best peer's in the same round
 	PerSecond        float64 // answers
-	P50, P99         float64 // microseconds
+	P50, P99, P999   float64 // microseconds
+	Max              float64 // microseconds, of all rounds
 	HitsMB, MissesMB float64
 	Names            int64
 	Sent             int64
@@ -42,12 +43,13 @@ func (r Report) row(workload, peer string, runs []Run) Row {
 		PerSecond: medianOf(runs, func(run Run) float64 { return float64(run.Answered) / max(run.Seconds, 1e-9) }),
 		P50:       medianOf(runs, func(run Run) float64 { return run.P50 }),
 		P99:       medianOf(runs, func(run Run) float64 { return run.P99 }),
+		P999:      medianOf(runs, func(run Run) float64 { return run.P999 }),
 		HitsMB:    medianOf(runs, func(run Run) float64 { return run.HitsMB }),
 		MissesMB:  medianOf(runs, func(run Run) float64 { return run.MissesMB }),
 	}
 	for _, run := range runs {
 		row.Sent, row.Lost, row.Failed = row.Sent+run.Sent, row.Lost+run.Lost, row.Failed+run.Failed
-		row.Names = max(row.Names, run.Names)
+		row.Names, row.Max = max(row.Names, run.Names), max(row.Max, run.Max)
 		if run.Foreign > r.Settings.Foreign {
 			row.Noisy++
 		}
@@ -58,8 +60,8 @@ func (r Report) row(workload, peer string, runs []Run) Row {
 	return row
 }
 
-// ratio is the median over the rounds of a peer's value to the least of the rivals' in the same round; 0: there is none.
-func (r Report) ratio(workload, peer string, value func(Run) float64, rivals []string) float64 {
+// ratio compares a peer's value with the least of the rivals' in the same round. Without a round that has both it is zero.
+func (r Report) ratio(workload, peer string, value func(Run) float64, rivals []string) Ratio {
 	var ratios []float64
 	for _, run := range r.of(workload, peer) {
 		least := 0.0
@@ -73,7 +75,7 @@ func (r Report) ratio(workload, peer string, value func(Run) float64, rivals []s
 			ratios = append(ratios, v/least)
 		}
 	}
-	return median(ratios)
+	return Ratio{median(ratios), spreadOf(ratios)}
 }
 
 func (r Report) of(workload, peer string) []Run {
@@ -102,14 +104,16 @@ func (r Report) others() []string {
 func isOurs(peer string) bool { return peer == Ours || strings.HasPrefix(peer, Ours+"-") }
 
 // medianOf is the median of a value over the runs that have it.
-func medianOf(runs []Run, value func(Run) float64) float64 {
-	var values []float64
+func medianOf(runs []Run, value func(Run) float64) float64 { return median(measured(runs, value)) }
+
+// measured are the values of the runs that have one.
+func measured(runs []Run, value func(Run) float64) (values []float64) {
 	for _, run := range runs {
 		if v := value(run); v > 0 {
 			values = append(values, v)
 		}
 	}
-	return median(values)
+	return values
 }
 
 // median is 0 where there are no values; of an even number it is the mean of the two in the middle.

@@ -27,7 +27,7 @@ func TestSummarize(t *testing.T) {
 			if !ok {
 				t.Fatal("no such row")
 			}
-			got := fmt.Sprintf("%.2f %.2f× %.2f× %d %d", row.Cost, row.ToLimit, row.ToBest, row.Lost, row.Noisy)
+			got := fmt.Sprintf("%.2f %.2f× %.2f× %d %d", row.Cost, row.ToLimit.Median, row.ToBest.Median, row.Lost, row.Noisy)
 			if got != test.want {
 				t.Errorf("%s, not %s", got, test.want)
 			}

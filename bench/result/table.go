@@ -27,31 +27,31 @@ func writeHead(b *strings.Builder, r Report) {
 	fmt.Fprintf(b, "%s, %s\n", r.Taken.UTC().Format("2006-01-02 15:04 MST"), r.Revision)
 	fmt.Fprintf(b, "%s, %d of %d cores used, %.1f GB, Linux %s, %s\n",
 		r.Machine.CPU, len(r.Machine.Used), r.Machine.Cores, float64(r.Machine.Memory)/1e9, r.Machine.Kernel, r.Machine.System)
-	fmt.Fprintf(b, "rounds: %d, of %g s; tries where other programs took more than %g cores: at most %d\n",
-		r.Settings.Rounds, r.Settings.Seconds, r.Settings.Foreign, r.Settings.Tries)
+	fmt.Fprintf(b, "%s; tries where other programs took more than %g cores: at most %d\n", r.Settings, r.Settings.Foreign, r.Settings.Tries)
 	for _, m := range r.Missing {
 		fmt.Fprintf(b, "not measured: %s: %s\n", m.Name, m.Why)
 	}
 }
 
-// writeCosts is the overview: a line a peer, a column a workload.
+// writeCosts is the overview: one line per workload, one column per peer.
 func writeCosts(b *strings.Builder, r Report, rows []Row) {
-	fmt.Fprint(b, "\nCPU-seconds of the server per million answers, and as a multiple of the C echo's (* disturbed by other programs)\n\n")
+	fmt.Fprintf(b, "\nCPU-seconds of the server per million answers, and as a multiple of the C echo's "+
+		"(* disturbed by other programs; %s within the spread of the slices)\n\n", within)
 	cells := map[[2]string]string{}
 	for _, row := range rows {
 		if row.Cost > 0 {
-			cells[[2]string{row.Workload, row.Peer}] = fmt.Sprintf("%s%s %s", number(row.Cost), mark(row), times(row.ToLimit))
+			cells[[2]string{row.Workload, row.Peer}] = fmt.Sprintf("%s%s %s", number(row.Cost), mark(row), row.ToLimit)
 		}
 	}
 	t := newTable(b)
-	header := []string{"peer"}
-	for _, w := range r.Workloads {
-		header = append(header, w.Name)
+	header := []string{"workload"}
+	for _, p := range r.Peers {
+		header = append(header, p.Name)
 	}
 	line(t, header...)
-	for _, p := range r.Peers {
-		cell := []string{p.Name}
-		for _, w := range r.Workloads {
+	for _, w := range r.Workloads {
+		cell := []string{w.Name}
+		for _, p := range r.Peers {
 			cell = append(cell, or(cells[[2]string{w.Name, p.Name}]))
 		}
 		line(t, cell...)
@@ -69,10 +69,10 @@ func writeCosts(b *strings.Builder, r Report, rows []Row) {
 func writeDetails(b *strings.Builder, rows []Row) {
 	fmt.Fprintln(b)
 	t := newTable(b)
-	line(t, "workload", "peer", "CPU-s/M", "× echo", "× best", "answers/s", "p50 µs", "p99 µs", "lost", "failed", "MB hits", "MB misses", "names", "")
+	line(t, "workload", "peer", "CPU-s/M", "× echo", "spread", "× best", "spread", "answers/s", "p50 µs", "p99 µs", "p99.9 µs", "max µs", "lost", "failed", "MB hits", "MB misses", "names", "")
 	for _, row := range rows {
-		line(t, row.Workload, row.Peer, number(row.Cost), times(row.ToLimit), times(row.ToBest), whole(row.PerSecond), whole(row.P50),
-			whole(row.P99), share(row.Lost, row.Sent), share(row.Failed, row.Sent), whole(row.HitsMB), whole(row.MissesMB),
+		line(t, row.Workload, row.Peer, number(row.Cost), row.ToLimit.String(), row.ToLimit.Spread.String(), row.ToBest.String(),
+			row.ToBest.Spread.String(), whole(row.PerSecond), whole(row.P50), whole(row.P99), whole(row.P999), whole(row.Max), share(row.Lost, row.Sent), share(row.Failed, row.Sent), whole(row.HitsMB), whole(row.MissesMB),
 			whole(float64(row.Names)), remark(row))
 	}
 	t.Flush()
@@ -81,16 +81,16 @@ func writeDetails(b *strings.Builder, rows []Row) {
 func writeTargets(b *strings.Builder, r Report) {
 	fmt.Fprintln(b)
 	t := newTable(b)
-	line(t, "workload", "target of "+Ours, "at most", "measured", "met")
+	line(t, "workload", "target of "+Ours, "at most", "measured", "spread", "met")
 	for _, o := range Targets(r) {
 		if !slices.ContainsFunc(r.Workloads, func(w Workload) bool { return w.Name == o.Workload }) {
 			continue
 		}
 		got := absent
 		if o.Measured {
-			got = fmt.Sprintf("%.3g", o.Got)
+			got = figure(o.Got)
 		}
-		line(t, o.Workload, o.What, fmt.Sprintf("%.3g", o.AtMost), got, o.String())
+		line(t, o.Workload, o.What, figure(o.AtMost), got, o.Spread.String(), o.String())
 	}
 	t.Flush()
 }
@@ -113,6 +113,14 @@ func number(v float64) string {
 	default:
 		return fmt.Sprintf("%.0f", v)
 	}
+}
+
+// figure has three digits, and no exponent.
+func figure(v float64) string {
+	if v < 1000 {
+		return fmt.Sprintf("%.3g", v)
+	}
+	return fmt.Sprintf("%.0f", v)
 }
 
 func times(v float64) string {
