@@ -16,14 +16,15 @@ func (s *server) sent() {
 	}
 }
 
-// succeeded accounts for a response, whatever it says: a server that refuses is there.
-func (s *server) succeeded(rtt time.Duration, rcode int) {
-	s.follow(s.Succeeded(rtt, rcode, time.Now()))
+// succeeded accounts for a response, whatever it says: a server that refuses is there. octets is its size over UDP; 0: it came
+// another way.
+func (s *server) succeeded(rtt time.Duration, rcode, octets int) {
+	s.follow(s.Succeeded(rtt, rcode, octets, time.Now()))
 }
 
 // answered is succeeded for a response that came now and is final, and hasOPT if it has an OPT record.
-func (s *server) answered(now time.Time, rtt time.Duration, rcode int, hasOPT bool) {
-	s.follow(s.Answered(rtt, rcode, hasOPT, now))
+func (s *server) answered(now time.Time, rtt time.Duration, rcode, octets int, hasOPT bool) {
+	s.follow(s.Answered(rtt, rcode, octets, hasOPT, now))
 }
 
 // heardOverTCP accounts for a response whose time was not measured.
@@ -44,6 +45,9 @@ func (s *server) follow(c health.Change) {
 	if c.IsNew {
 		s.changed()
 	}
+	if c.IsResized {
+		s.tellSize(c.UDPSize)
+	}
 	if c.Told != "" {
 		s.tell(c)
 	}
@@ -60,6 +64,15 @@ func (s *server) tell(c health.Change) {
 		log.Warn("upstream down", "error", c.Reason, "rtt", c.RTT, journal.UpstreamDown.Attr())
 	}
 	s.news()
+}
+
+// tellSize logs what the server is asked for from now on. Losses and probes are too far apart for many lines.
+func (s *server) tellSize(size uint16) {
+	if size == 0 {
+		s.log.Info("upstream's large responses arrive over UDP again", "server", s.Server.String())
+		return
+	}
+	s.log.Warn("upstream's large responses are lost over UDP", "server", s.Server.String(), "askingFor", size)
 }
 
 // timedOut accounts for a try that got no response in time. It may still come.

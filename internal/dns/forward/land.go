@@ -19,6 +19,8 @@ type landing struct {
 	msg  *dns.Msg
 	from *server
 	err  error
+
+	octets int // of the response as it came
 }
 
 // answered handles a final response. It ends a flight that is under way.
@@ -46,6 +48,7 @@ func (n *lane) answered(t *try, l landing) {
 		n.f.hedges.waste(n.f.counts.asked.Load())
 	}
 	n.close(t)
+	fl.octets = l.octets
 	n.land(fl, l)
 }
 

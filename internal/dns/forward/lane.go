@@ -142,6 +142,7 @@ type flight struct {
 	hedgedAt  int  // attempts up to this one, from 1, were overtaken by a hedge; 0: no hedge
 	hasLanded bool
 	hasFailed bool // no response came before it landed
+	octets    int  // of the response that it landed with
 	isLeft    bool // all waiters left early, so no try stays open
 	isCleared bool // all tries are closed
 }
@@ -198,6 +199,7 @@ type try struct {
 	fl     *flight // guarded by lane.mu; nil for an idle socket
 	query  []byte  // as sent; over TCP and TLS with another ID
 	as     exchange.Form
+	size   uint16 // of the largest response that it asks for over UDP; 0: it has no EDNS, or goes another way
 	begun  time.Time
 	socket socket // over UDP
 

@@ -262,7 +262,7 @@ func (n *lane) wasSilent(s *server, after time.Duration) {
 
 // check asks a silent server for the root's nameservers, which every nameserver knows or refuses to tell. So slow names alone do not
 // mark a server as down.
-// It asks over UDP and TCP at the same time. A server that accepts the TCP connection gets more time: servers that took 2 s for
+// It asks over UDP and TCP at the same time, and over UDP for a small response, as large ones may get lost. A server that accepts the TCP connection gets more time: servers that took 2 s for
 // every name were marked as dead, and no client got an answer.
 // With opportunistic TLS it checks the connection first, because the server may still answer without it.
 func (n *lane) check(s *server) {
@@ -287,5 +287,5 @@ func checksOf(s *server) []attempt {
 	if s.tls != nil {
 		return []attempt{{to: s}}
 	}
-	return []attempt{{to: s}, {to: s, tcp: true}}
+	return []attempt{{to: s, isSmall: true}, {to: s, tcp: true}}
 }

@@ -36,11 +36,17 @@ func (n *lane) clear(fl *flight) {
 	}
 }
 
-// expire closes a try that has had its time. A probe that has had it was silent.
+// expire closes a try that has had its time. A probe that has had it was silent. If any other try would have fit what the flight
+// landed with, its response was lost.
 func (n *lane) expire(t *try) {
 	fl, s, took := t.fl, t.to, n.now.Sub(t.begun)
-	isSilent := t.isProbe && !t.isClosed && !fl.hasFailed && !fl.isLeft && !t.isJudged && !n.closing.Load()
+	isOpen := !t.isClosed && !fl.isLeft && !n.closing.Load()
+	isSilent := t.isProbe && isOpen && !fl.hasFailed && !t.isJudged
+	isLost := !t.isProbe && isOpen && 0 < fl.octets && fl.octets <= int(t.size) && s.WasHeard(t.begun)
 	n.close(t)
+	if isLost {
+		s.follow(s.Lost(fl.octets, n.f.deadline, time.Now()))
+	}
 	if isSilent {
 		s.Late(time.Now())
 		n.wasSilent(s, took)

@@ -40,13 +40,13 @@ func (n *lane) receive(t *try) {
 				n.doubted(t)
 				continue
 			}
-			t.to.answered(n.now, max(0, n.now.Sub(t.begun)), exchange.Rcode(r.Message), r.HasOPT)
-			n.answered(t, landing{wire: r})
+			t.to.answered(n.now, max(0, n.now.Sub(t.begun)), exchange.Rcode(r.Message), size, r.HasOPT)
+			n.answered(t, landing{wire: r, octets: size})
 			continue
 		}
 		m, err := exchange.Decode(t.query, buffer[:size])
 		if err == nil {
-			n.heard(t, m, false)
+			n.heard(t, m, size, false)
 			continue
 		}
 		n.f.counts.ignored.Add(1)
@@ -92,20 +92,23 @@ func (n *lane) strayed(t *try, isUnreadable bool) {
 	}
 }
 
-// heard handles a parsed response.
-func (n *lane) heard(t *try, m *dns.Msg, isStream bool) {
+// heard handles a parsed response of so many octets.
+func (n *lane) heard(t *try, m *dns.Msg, octets int, isStream bool) {
 	fl, s, isTCP := t.fl, t.to, isStream && t.conn == nil && t.to.tls == nil
 	if t.isGuarded && !isStream && !m.Truncated && s.Doubts(t.query, exchange.ParsedHasCase(t.query, m), exchange.CookieIn(m), t.isDoubted, time.Now()) {
 		n.doubted(t)
 		return
 	}
-	if isTCP {
+	switch {
+	case isTCP:
 		s.heardOverTCP()
 		if t.isGuarded {
 			s.Believes(t.query, m, time.Now())
 		}
-	} else {
-		s.succeeded(n.now.Sub(t.begun), m.Rcode)
+	case isStream:
+		s.succeeded(n.now.Sub(t.begun), m.Rcode, 0)
+	default:
+		s.succeeded(n.now.Sub(t.begun), m.Rcode, octets)
 	}
 	if fl.check != nil && !fl.hasLanded { // any response ends a check
 		n.close(t)
@@ -134,7 +137,7 @@ func (n *lane) heard(t *try, m *dns.Msg, isStream bool) {
 	switch {
 	case isFinal && err == nil:
 		keepAsked(m, fl.key.Question())
-		n.answered(t, landing{msg: m})
+		n.answered(t, landing{msg: m, octets: octets})
 	case fl.hasLanded:
 		n.close(t)
 		n.clear(fl)

@@ -17,6 +17,10 @@ type attempt struct {
 	to    *server
 	again bool // it was silent to this question before
 
+	// isSmall: a small response is asked for, as larger ones may get lost on the way (RFC 6891 section
+	// 6.2.5). With tcp: that one was truncated.
+	isSmall bool
+
 	// What it has said already.
 	tcp    bool // the answer is to be had over TCP alone
 	noEDNS bool // it does not take EDNS
@@ -52,6 +56,10 @@ type outcome struct {
 // silent for its time. A silent server is waited for all the same. It is asked again after all
 // servers were asked, while the question has had less than maxTries. The last try is over TCP, which
 // passes where UDP is lost.
+//
+// A server that is asked again, and the third server after a silent one, are asked for a small
+// response: a larger one may be lost because of its size, and a truncated one tells that the answer
+// is to be had over TCP. One try is left for that.
 type round struct {
 	queue   []attempt // to be started, in order
 	limit   int       // attempts that may start
@@ -93,6 +101,7 @@ func (r *round) next() (attempt, bool) {
 	r.current = r.queue[0]
 	r.current.n = len(r.waited)
 	r.current.tcp = r.current.tcp || r.current.again && r.started == maxTries-1
+	r.current.isSmall = r.current.isSmall || !r.current.tcp && (r.current.again || r.late && r.started == maxTries-2)
 	r.queue = r.queue[1:]
 	r.waited = append(r.waited, r.current.to)
 	r.started++

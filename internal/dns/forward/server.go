@@ -80,18 +80,19 @@ func (s *server) isOverUDP() bool {
 	return s.tls == nil && conn == nil
 }
 
-// form is how a question to the server is written. silentSince and needsEDNS are UsesEDNS's.
-func (s *server) form(silentSince time.Time, needsEDNS bool, now time.Time) exchange.Form {
+// form is how a question to the server is written, and the size that it asks for. The parameters are UsesEDNS's.
+func (s *server) form(silentSince time.Time, needsEDNS bool, most uint16, now time.Time) (as exchange.Form, size uint16) {
 	if s.tls != nil {
 		silentSince = time.Time{}
 	}
-	switch {
-	case !s.UsesEDNS(silentSince, needsEDNS, now):
-		return exchange.WithoutEDNS
+	switch uses, size := s.UsesEDNS(silentSince, needsEDNS, most, now); {
+	case !uses:
+		return exchange.WithoutEDNS, 0
 	case s.tls != nil:
-		return exchange.Padded
+		return exchange.Padded, size
+	default:
+		return exchange.WithEDNS, size
 	}
-	return exchange.WithEDNS
 }
 
 // inTurn returns the servers in the order in which they are asked, as they were configured, but by rank; and those that are

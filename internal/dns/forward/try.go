@@ -1,6 +1,7 @@
 package forward
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -21,8 +22,12 @@ func (n *lane) newTryLocked(fl *flight, a attempt, conn *exchange.Stream) *try {
 	}
 	udp := f.udp.Load()
 	var t *try
+	var most uint16
 	if isUDP := s.tls == nil && conn == nil && !a.tcp; isUDP {
 		t = n.newSocketLocked(s.Addr.Addr().Is4(), udp.HasPorts() || !s.isPlain())
+		if most = udp.Size; a.isSmall {
+			most = dns.MinMsgSize
+		}
 	} else {
 		t = &try{socket: socket{fd: -1, slot: -1}, conn: conn, stop: func() {}}
 	}
@@ -32,14 +37,14 @@ func (n *lane) newTryLocked(fl *flight, a attempt, conn *exchange.Stream) *try {
 	if a.again {
 		silentSince = fl.begun
 	}
-	t.as = s.form(silentSince, fl.key.WantsDNSSEC(), now)
+	t.as, t.size = s.form(silentSince, fl.key.WantsDNSSEC(), most, now)
 	switch {
 	case a.noEDNS:
-		t.as = exchange.WithoutEDNS
+		t.as, t.size = exchange.WithoutEDNS, 0
 	case conn != nil && t.as == exchange.WithEDNS:
 		t.as = exchange.Padded
 	}
-	t.query = exchange.AppendQuery(t.query[:0], n.ids.Next(), fl.key, t.as, udp.Size)
+	t.query = exchange.AppendQuery(t.query[:0], n.ids.Next(), fl.key, t.as, cmp.Or(t.size, udp.Size))
 	if t.isGuarded = udp.IsGuarded() && s.tls == nil && conn == nil; t.isGuarded {
 		t.query = s.Guard(t.query, udp, !a.again, n.ids.Next, now)
 	}
@@ -98,7 +103,8 @@ func (n *lane) waiterFor(t *try) *exchange.Waiter {
 // connection. Retries of silent questions share mostLastResorts connections.
 func (n *lane) sendTCP(t *try) {
 	f := n.f
-	if t.again {
+	isLastResort := t.again && !t.isSmall
+	if isLastResort {
 		select {
 		case f.lastResorts <- struct{}{}:
 		default:
@@ -114,7 +120,7 @@ func (n *lane) sendTCP(t *try) {
 	w := n.waiterFor(t)
 	f.work.Go(func() {
 		defer cancel()
-		if t.again {
+		if isLastResort {
 			defer func() { <-f.lastResorts }()
 		}
 		var m *dns.Msg

@@ -222,7 +222,7 @@ func (n *lane) take(m mail) {
 	case m.err != nil:
 		n.failed(m.t, m.err)
 	default:
-		n.heard(m.t, m.msg, m.isStream)
+		n.heard(m.t, m.msg, m.t.fl.spent.Total(), m.isStream)
 	}
 }
 
