@@ -128,7 +128,7 @@ func (n *lane) heard(t *try, m *dns.Msg, octets int, isStream bool) {
 	isFinal := exchange.Judge(m, false, true) == exchange.Final
 	s.Learn(health.Response{
 		Rcode: m.Rcode, IsFinal: isFinal, HasOPT: opt != nil,
-		IsAgain: t.again, IsWithoutEDNS: t.as == exchange.WithoutEDNS, RefusedEDNS: t.noEDNS,
+		IsAgain: t.again && !t.tcp, IsWithoutEDNS: t.as == exchange.WithoutEDNS, RefusedEDNS: t.noEDNS,
 	}, n.now)
 	if opt != nil {
 		exchange.KeepErrors(m, opt)

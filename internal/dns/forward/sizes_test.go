@@ -99,6 +99,24 @@ func TestLargeResponsesLost(t *testing.T) {
 	}
 }
 
+// TestLargeResponsesLostAtFirst: a server whose first answers were all lost, because they were large, is asked with EDNS all the same. Of
+// an answer without EDNS over TCP, three were taken for a dislike of EDNS, and signatures stayed out for 15 minutes.
+func TestLargeResponsesLostAtFirst(t *testing.T) {
+	servers, r := startLossy(t, 1)
+	f := newForward(t, func(c *Config) { c.Silence, c.Deadline = 20*time.Second, 30*time.Second }, r.Servers...)
+	for range 4 {
+		if m, _, err := askFor(t, f, "large.example.", dns.TypeTXT); err != nil || !isLarge(m) {
+			t.Fatalf("%v, %v", m, err)
+		}
+	}
+	mustAnswer(t, f)
+	for _, q := range servers[0].Received() {
+		if q.Msg.Question[0].Name == "www.example." && q.Msg.IsEdns0() == nil {
+			t.Errorf("asked without EDNS: %v", q.Msg)
+		}
+	}
+}
+
 // One server of two loses large responses: the other one is asked.
 func TestLargeResponsesLostByOne(t *testing.T) {
 	servers, r := startLossy(t, 2)
@@ -135,7 +153,7 @@ func TestLargeResponsesLostAndTCPRefused(t *testing.T) {
 func TestUsableSizeIsRemembered(t *testing.T) {
 	servers, r := startLossy(t, 1)
 	var text lab.Text
-	f := newForward(t, func(c *Config) { c.Deadline, c.Log = 400*time.Millisecond, logger(&text) }, r.Servers...)
+	f := newForward(t, func(c *Config) { c.Deadline, c.Log = time.Second, logger(&text) }, r.Servers...)
 	mustAnswer(t, f)
 	await(t, "the size is remembered", func() bool {
 		// A busy machine may have no answer in time.

@@ -97,7 +97,7 @@ type Response struct {
 	IsFinal bool
 	HasOPT  bool
 
-	IsAgain       bool // the server was silent to the same question before
+	IsAgain       bool // the server was silent to the same question before, and answered it over UDP
 	IsWithoutEDNS bool // the query had no OPT record
 	RefusedEDNS   bool // the server refused one with it before
 }
