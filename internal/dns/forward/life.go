@@ -99,8 +99,11 @@ func (n *lane) proceed(fl *flight) {
 		}
 		fl.isHurried = false
 		wait := n.f.waitFor(a.to, fl.round.again(), a.n)
-		if fl.round.isBeforeLastResort() {
+		switch {
+		case fl.round.isBeforeLastResort():
 			wait = max(wait, n.f.silence/2)
+		case a.isSmall && !fl.round.again(): // no try would be left for TCP
+			wait = max(wait, n.f.tryTimeout)
 		}
 		fl.turnAt = n.now.Add(wait)
 		if fl.check != nil {

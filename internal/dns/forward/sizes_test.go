@@ -69,7 +69,7 @@ func TestLargeResponsesLost(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			servers, r := startLossy(t, row.servers)
-			f := newForward(t, func(c *Config) { c.Silence, c.Deadline = 20*time.Second, 30*time.Second }, r.Servers...)
+			f := newForward(t, func(c *Config) { c.TryTimeout, c.Silence, c.Deadline = 5*time.Second, 20*time.Second, 30*time.Second }, r.Servers...)
 			if mustAnswer(t, f); row.change != nil { // it is known to be there, and to know EDNS
 				m, _, err := askFor(t, f, "large.example.", dns.TypeTXT, row.change)
 				if err != nil || !isLarge(m) {
