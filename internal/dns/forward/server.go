@@ -11,6 +11,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/exchange"
 	"github.com/node-dns/node-dns/internal/dns/health"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/sys/journal"
 )
 
 // A server is one upstream nameserver and what is known about it. One server
@@ -49,6 +50,15 @@ func (s *server) transport() Transport {
 	return Opportunistic
 }
 
+// A Transport is what the next question to a plain server goes over, where it may be TLS; "": it may not.
+type Transport string
+
+// The transports.
+const (
+	InTheClear    Transport = "udp"
+	Opportunistic Transport = "tls (opportunistic)" // without a check of its identity
+)
+
 // retire lets the connection end after its last waiter.
 func (s *server) retire() {
 	if s.tls != nil {
@@ -66,6 +76,94 @@ func (s *server) close() {
 	}
 	if u := s.upgrade.Load(); u != nil {
 		u.Close()
+	}
+}
+
+// sent is called when a question goes to the server.
+func (s *server) sent() {
+	s.queries.Add(1)
+	if u := s.upgrade.Load(); u != nil {
+		u.Prepare()
+	}
+}
+
+// succeeded accounts for a response, whatever it says: a server that refuses is there. octets is its size over UDP; 0: it came
+// another way.
+func (s *server) succeeded(rtt time.Duration, rcode, octets int) {
+	s.follow(s.Succeeded(rtt, rcode, octets, time.Now()))
+}
+
+// answered is succeeded for a response that came now and is final, and hasOPT if it has an OPT record.
+func (s *server) answered(now time.Time, rtt time.Duration, rcode, octets int, hasOPT bool) {
+	s.follow(s.Answered(rtt, rcode, octets, hasOPT, now))
+}
+
+// heardOverTCP accounts for a response whose time was not measured.
+func (s *server) heardOverTCP() { s.follow(s.Heard(time.Now())) }
+
+// failed accounts for a try that ended with err. Faults of this host do not count.
+func (s *server) failed(err error) {
+	if !exchange.IsLocal(err) {
+		s.follow(s.Failed(exchange.Reason(err), exchange.IsSilence(err), time.Now()))
+	}
+}
+
+// follow reports and logs a change.
+func (s *server) follow(c health.Change) {
+	if c.IsShift {
+		s.shifted()
+	}
+	if c.IsNew {
+		s.changed()
+	}
+	if c.IsResized {
+		s.tellSize(c.UDPSize)
+	}
+	if c.Told != "" {
+		s.tell(c)
+	}
+}
+
+func (s *server) tell(c health.Change) {
+	log := s.log.With("server", s.Server.String())
+	if c.Changes > 1 {
+		log = log.With("changes", c.Changes)
+	}
+	if c.Told == health.Up {
+		log.Info("upstream up", "rtt", c.RTT, journal.UpstreamUp.Attr())
+	} else {
+		log.Warn("upstream down", "error", c.Reason, "rtt", c.RTT, journal.UpstreamDown.Attr())
+	}
+	s.news()
+}
+
+// tellSize logs what the server is asked for from now on. Losses and probes are too far apart for many lines.
+func (s *server) tellSize(size uint16) {
+	if size == 0 {
+		s.log.Info("upstream's large responses arrive over UDP again", "server", s.Server.String())
+		return
+	}
+	s.log.Warn("upstream's large responses are lost over UDP", "server", s.Server.String(), "askingFor", size)
+}
+
+// timedOut accounts for a try that got no response in time. It may still come.
+func (s *server) timedOut(after time.Duration) {
+	s.failed(exchange.ErrTimeout)
+	if s.tls != nil {
+		s.tls.Suspect(after)
+	}
+}
+
+// setUpgrade adds or removes the upgrade, by the setting. The caller holds Forward.setting.
+func (s *server) setUpgrade(f *Forward) {
+	switch u := s.upgrade.Load(); {
+	case f.opportunistic && u == nil:
+		if addr, ok := f.tlsAddr(s.Server); ok && !s.TLS {
+			s.upgrade.Store(f.dialer.Opportunistic(s.Server, addr))
+		}
+	case !f.opportunistic && u != nil:
+		s.upgrade.Store(nil)
+		u.Retire()
 	}
 }
 
@@ -187,12 +285,3 @@ func (h *hedges) earn(asked uint64) {
 	h.spent = max(0, h.spent-int(min(asked-h.asked, mostSpent)))
 	h.asked = asked
 }
-
-// A Transport is what the next question to a plain server goes over, where it may be TLS; "": it may not.
-type Transport string
-
-// The transports.
-const (
-	InTheClear    Transport = "udp"
-	Opportunistic Transport = "tls (opportunistic)" // without a check of its identity
-)
