@@ -216,12 +216,6 @@ func (f *Forward) panicked(p any) {
 	f.panics.Caught(f.log, "asking a nameserver panicked", journal.QueryPanic, p)
 }
 
-// flights bound the questions in flight.
-type flights struct {
-	max atomic.Int64
-	n   atomic.Int64
-}
-
 // errInternal is how what panics fails.
 var errInternal = errors.New("internal error")
 

@@ -54,9 +54,6 @@ func (n *lane) receive(t *try) {
 	}
 }
 
-// isUsual reports whether a response can skip the parsed path, because it teaches nothing about EDNS or cookies.
-func (t *try) isUsual() bool { return t.fl.check == nil && !t.again && !t.noEDNS }
-
 // strayed handles a message that is not a valid response. The valid one may still come, but another server is asked at once. The
 // same server is not asked again over UDP: an attacker would have two ports to hit.
 func (n *lane) strayed(t *try, isUnreadable bool) {

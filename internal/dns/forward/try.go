@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/miekg/dns"
@@ -13,6 +14,36 @@ import (
 )
 
 var errUnsent = errors.New("too many connections")
+
+// A try is one query to one server, and the wait for its response.
+type try struct {
+	attempt
+	fl     *flight // guarded by lane.mu; nil for an idle socket
+	query  []byte  // as sent; over TCP and TLS with another ID
+	as     exchange.Form
+	size   uint16 // of the largest response that it asks for over UDP; 0: it has no EDNS, or goes another way
+	begun  time.Time
+	socket socket // over UDP
+
+	conn *exchange.Stream // that of the server's upgrade, which the query goes over; nil: it goes another way
+	stop func()           // ends it over TCP or TLS; nil: it goes over UDP
+
+	isGuarded bool // the query has more to it than port and ID
+
+	holds atomic.Int32 // of the sender, of the watcher until it closes the try, and of mail
+
+	// The watcher's.
+	strays      int  // messages that were not a valid response
+	isSpoilt    bool // the round knows of the first stray
+	isUnread    bool // a malformed response has come
+	isDoubted   bool // a response failed the cookie or case check
+	isJudged    bool // counted in the lateness of its server
+	isLingering bool
+	isClosed    bool
+}
+
+// isUsual reports whether a response can skip the parsed path, because it teaches nothing about EDNS or cookies.
+func (t *try) isUsual() bool { return t.fl.check == nil && !t.again && !t.noEDNS }
 
 // newTryLocked creates a try and writes its query; send sends it. conn is the opportunistic TLS connection to use, or nil.
 func (n *lane) newTryLocked(fl *flight, a attempt, conn *exchange.Stream) *try {
