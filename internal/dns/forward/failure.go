@@ -11,6 +11,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/dns/exchange"
 	"github.com/node-dns/node-dns/internal/dns/records"
+	"github.com/node-dns/node-dns/internal/sys/journal"
 )
 
 var errNotOneQuestion = errors.New("forwarding a query that has not one question")
@@ -155,4 +156,21 @@ func comeback(q *dnsserver.Query) *dns.Msg {
 		Option: []dns.EDNS0{&dns.EDNS0_EDE{InfoCode: dns.ExtendedErrorCodeOther, ExtraText: "forwarding loop: you are being asked this"}},
 	}}
 	return m
+}
+
+// errInternal is how what panics fails.
+var errInternal = errors.New("internal error")
+
+// recovered is deferred where a panic may end one question at most. It recovers the panic and calls
+// failed with an error.
+func (f *Forward) recovered(failed func(error)) {
+	if p := recover(); p != nil {
+		f.panicked(p)
+		failed(errInternal)
+	}
+}
+
+// panicked is called with what recover returned, by the deferred function.
+func (f *Forward) panicked(p any) {
+	f.panics.Caught(f.log, "asking a nameserver panicked", journal.QueryPanic, p)
 }

@@ -12,9 +12,12 @@
 //	ask.go      a client's question begins a flight, or joins one
 //	watch.go    the event loop that owns the flight; lane.go has its mailbox and timers
 //	receive.go  what comes for a query: the answer, a refusal, an error
-//	life.go     what the flight does next: another server, another way, a check
-//	land.go     how it ends: waiters and cache get the result
+//	life.go     what the flight does next; round.go chooses the server and the way
+//	land.go     how it ends: waiters and cache get the result, and late answers are taken
 //	try.go      one query to one server; socket.go carries it over UDP
+//
+// The servers stand in server.go, by domain in routes.go; outage.go knows the domains without a server that answers. failure.go says
+// why a question has no answer, status.go how all that is.
 //
 // The package follows no referral and no CNAME on its own account, so that what one query can cause
 // upstream stays bounded (CVE-2020-12667, NXNSAttack).
@@ -23,7 +26,6 @@ package forward
 import (
 	"context"
 	"crypto/x509"
-	"errors"
 	"hash/maphash"
 	"log/slog"
 	"net"
@@ -201,23 +203,6 @@ var _ dnsserver.Handler = (*Forward)(nil)
 type counts struct {
 	asked, unanswered, joined, shed, starved, ignored, overTCP, withoutEDNS, doubted, moved, comebacks atomic.Uint64
 }
-
-// recovered is deferred where a panic may end one question at most. It recovers the panic and calls
-// failed with an error.
-func (f *Forward) recovered(failed func(error)) {
-	if p := recover(); p != nil {
-		f.panicked(p)
-		failed(errInternal)
-	}
-}
-
-// panicked is called with what recover returned, by the deferred function.
-func (f *Forward) panicked(p any) {
-	f.panics.Caught(f.log, "asking a nameserver panicked", journal.QueryPanic, p)
-}
-
-// errInternal is how what panics fails.
-var errInternal = errors.New("internal error")
 
 // New returns a Forward, which holds no sockets until it is asked. Close ends it.
 func New(c Config) *Forward {

@@ -5,7 +5,6 @@ import (
 
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/dns/exchange"
-	"github.com/node-dns/node-dns/internal/dns/health"
 )
 
 // The life of a question. It boards (ask.go): prepareLocked chooses the first server, and the caller sends the first query.
@@ -35,40 +34,6 @@ func (n *lane) boarded(fl *flight) {
 	if fl.hasLanded { // the first server was quick
 		n.clear(fl)
 	}
-}
-
-// openRound creates the round, when the first query alone may not be enough.
-func (n *lane) openRound(fl *flight) {
-	if fl.round != nil {
-		return
-	}
-	order := fl.order()
-	fl.round = newRound(order)
-	fl.round.all = n.f.all.Load()
-	silence := n.f.silence
-	switch {
-	case fl.check != nil:
-		fl.round.all = true
-		fl.round.queue = checksOf(fl.check)
-		fl.round.limit = len(fl.round.queue)
-		silence = n.f.checkTime(fl.check)
-	case order[0].State() == health.Down:
-		silence /= 3
-		fl.round.limit = max(2, len(order)) // all servers are down: one query to each is enough
-	}
-	fl.silentAt = fl.begun.Add(silence)
-	if fl.first != nil {
-		order[0].AskedAnyway(time.Now())
-		fl.round.resume(fl.first)
-	}
-}
-
-func (fl *flight) order() []*server {
-	if fl.check != nil {
-		return []*server{fl.check}
-	}
-	order, _ := inTurn(fl.route.servers)
-	return order
 }
 
 // next handles the outcome of an attempt that is not a final answer.
@@ -283,12 +248,4 @@ func (n *lane) check(s *server) {
 	n.mu.Unlock()
 	n.openRound(fl)
 	n.proceed(fl)
-}
-
-// checksOf returns the attempts of a check, which all begin at once.
-func checksOf(s *server) []attempt {
-	if s.tls != nil {
-		return []attempt{{to: s}}
-	}
-	return []attempt{{to: s, isSmall: true}, {to: s, tcp: true}}
 }

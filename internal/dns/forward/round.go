@@ -2,15 +2,13 @@ package forward
 
 import (
 	"slices"
+	"time"
 
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/dns/exchange"
+	"github.com/node-dns/node-dns/internal/dns/health"
 )
-
-// maxTries bounds what one question may cause, however many servers there are and however they fail (law of every fan-out
-// attack since NXNSAttack): attempts, and messages that leave, over TCP and without EDNS too.
-const maxTries = 4
 
 // An attempt is one try with one server.
 type attempt struct {
@@ -49,6 +47,10 @@ type outcome struct {
 	isRedo       bool // the same server is to be asked again, as the attempt says: of a lane, which does not
 }
 
+// maxTries bounds what one question may cause, however many servers there are and however they fail (law of every fan-out
+// attack since NXNSAttack): attempts, and messages that leave, over TCP and without EDNS too.
+const maxTries = 4
+
 // A round chooses the next server for one question, and the client's response if no
 // response was final. It has no sockets and no clock: its user reports what happened.
 //
@@ -83,6 +85,48 @@ func newRound(order []*server) *round {
 		r.queue[i] = attempt{to: s}
 	}
 	return r
+}
+
+// openRound creates the round, when the first query alone may not be enough.
+func (n *lane) openRound(fl *flight) {
+	if fl.round != nil {
+		return
+	}
+	order := fl.order()
+	fl.round = newRound(order)
+	fl.round.all = n.f.all.Load()
+	silence := n.f.silence
+	switch {
+	case fl.check != nil:
+		fl.round.all = true
+		fl.round.queue = checksOf(fl.check)
+		fl.round.limit = len(fl.round.queue)
+		silence = n.f.checkTime(fl.check)
+	case order[0].State() == health.Down:
+		silence /= 3
+		fl.round.limit = max(2, len(order)) // all servers are down: one query to each is enough
+	}
+	fl.silentAt = fl.begun.Add(silence)
+	if fl.first != nil {
+		order[0].AskedAnyway(time.Now())
+		fl.round.resume(fl.first)
+	}
+}
+
+func (fl *flight) order() []*server {
+	if fl.check != nil {
+		return []*server{fl.check}
+	}
+	order, _ := inTurn(fl.route.servers)
+	return order
+}
+
+// checksOf returns the attempts of a check, which all begin at once.
+func checksOf(s *server) []attempt {
+	if s.tls != nil {
+		return []attempt{{to: s}}
+	}
+	return []attempt{{to: s, isSmall: true}, {to: s, tcp: true}}
 }
 
 // resume begins while a server is being asked, which is the first attempt.

@@ -167,36 +167,6 @@ func (r *route) asker(q *dnsserver.Query) *server {
 	return r.at(q.Client.Addr())
 }
 
-// darkness is whether all servers of a route are silent. It is known after the first question
-// without an answer and the check that follows, long before the log reports an outage, so questions
-// for other names need not find it out again.
-type darkness struct {
-	now  atomic.Pointer[dark]
-	next atomic.Int64 // when the next probe without a waiter may go out, as time since Forward.began
-}
-
-func (d *darkness) is() bool { return d.now.Load().is }
-
-// become sets the darkness, and reports whether it changed. The caller holds Forward.darkening.
-func (d *darkness) become(is bool) (isNew bool) {
-	switch before := d.now.Load(); {
-	case before.is == is:
-		return false
-	case is:
-		d.now.Store(&dark{known: before.known, is: true})
-		close(before.known)
-	default:
-		d.now.Store(&dark{known: make(chan struct{})})
-	}
-	return true
-}
-
-// dark is one state of a darkness.
-type dark struct {
-	known chan struct{} // closed once it is known
-	is    bool          // it is closed
-}
-
 // SetRoutes replaces all routes at once. A server that was there before keeps its health and its
 // connections, whichever route it was in. Routes of one domain are joined in order, and a server
 // counts once in a route. If nothing has changed, all routes stay: questions in flight are not
