@@ -135,8 +135,8 @@ func (f *Forward) cameBack(s *server, counted *bool) (isRefused bool) {
 	if n < maxComebacks {
 		return false
 	}
-	f.suspect()
-	return !f.isOwn(s.Addr.Addr())
+	f.config.Suspect()
+	return !f.config.IsOwn(s.Addr.Addr())
 }
 
 // mayHaveComeBack is called for a question without an answer that n waiters have waited for. One of
@@ -144,7 +144,7 @@ func (f *Forward) cameBack(s *server, counted *bool) (isRefused bool) {
 // sign.
 func (f *Forward) mayHaveComeBack(n int) {
 	if n > 1 {
-		f.suspect()
+		f.config.Suspect()
 	}
 }
 
@@ -172,5 +172,5 @@ func (f *Forward) recovered(failed func(error)) {
 
 // panicked is called with what recover returned, by the deferred function.
 func (f *Forward) panicked(p any) {
-	f.panics.Caught(f.log, "asking a nameserver panicked", journal.QueryPanic, p)
+	f.panics.Caught(f.config.Log, "asking a nameserver panicked", journal.QueryPanic, p)
 }

@@ -162,9 +162,9 @@ func (n *lane) spareLocked(fl *flight) {
 // lifeOf returns the longest time that a flight lasts.
 func (n *lane) lifeOf(fl *flight) time.Duration {
 	if fl.check != nil {
-		return max(alive*n.f.silence, n.f.checkTime(fl.check))
+		return max(alive*n.f.config.Silence, n.f.checkTime(fl.check))
 	}
-	return n.f.deadline
+	return n.f.config.Deadline
 }
 
 func (fl *flight) isTrying(s *server) bool {

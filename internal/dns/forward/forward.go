@@ -24,6 +24,7 @@
 package forward
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"hash/maphash"
@@ -156,20 +157,10 @@ type Reply struct {
 // A Forward is a dnsserver.Handler that asks upstream nameservers. All methods
 // may be called concurrently.
 type Forward struct {
-	hedge      time.Duration
-	tryTimeout time.Duration
-	silence    time.Duration
-	deadline   time.Duration
-	dialer     *exchange.Dialer
-	log        *slog.Logger
-	changed    func()
-	ignore     func(*dns.Msg) error
-	answered   func(Reply)
-	isOwn      func(netip.Addr) bool
-	suspect    func()
-	spent      func(netip.Addr, int)
-	seed       maphash.Seed // random: chooses the lane
-	threads    rawsock.Threads
+	config  Config // what is constant of it, with what zero means filled in
+	dialer  *exchange.Dialer
+	seed    maphash.Seed // random: chooses the lane
+	threads rawsock.Threads
 
 	opening sync.Mutex // held while the lanes are made
 	lanes   atomic.Pointer[[]*lane]
@@ -184,7 +175,6 @@ type Forward struct {
 	isSet   bool
 
 	opportunistic bool
-	tlsAddr       func(nameserver.Server) (netip.AddrPort, bool) // constant
 
 	outages   outages
 	began     time.Time
@@ -206,62 +196,40 @@ type counts struct {
 
 // New returns a Forward, which holds no sockets until it is asked. Close ends it.
 func New(c Config) *Forward {
-	f := &Forward{
-		hedge:      orDefault(c.Hedge, defaultHedge),
-		tryTimeout: orDefault(c.TryTimeout, defaultTryTimeout),
-		silence:    orDefault(c.Silence, defaultSilence),
-		deadline:   orDefault(c.Deadline, defaultDeadline),
-		log:        c.Log,
-		changed:    c.Changed,
-		ignore:     c.Ignore,
-		answered:   c.Answered,
-		isOwn:      c.IsOwn,
-		suspect:    c.Suspect,
-		spent:      c.Spent,
-		threads:    rawsock.NewThreads(c.Lanes),
-		seed:       maphash.MakeSeed(),
-		most:       max(1, c.Lanes),
-		began:      time.Now(),
-
-		lastResorts: make(chan struct{}, mostLastResorts),
-	}
+	c.Hedge, c.TryTimeout = cmp.Or(c.Hedge, defaultHedge), cmp.Or(c.TryTimeout, defaultTryTimeout)
+	c.Silence, c.Deadline = cmp.Or(c.Silence, defaultSilence), cmp.Or(c.Deadline, defaultDeadline)
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	if c.Lanes == 0 {
-		f.answered = nil
+		c.Answered = nil
 	}
-	if f.log == nil {
-		f.log = slog.New(slog.DiscardHandler)
+	if c.Changed == nil {
+		c.Changed = func() {}
 	}
-	f.dialer = exchange.NewDialer(exchange.DialerConfig{Timeout: f.deadline, RootCAs: c.RootCAs, Work: &f.work, Recovered: f.recovered, Log: f.log})
-	if f.changed == nil {
-		f.changed = func() {}
+	if c.Ignore == nil {
+		c.Ignore = func(*dns.Msg) error { return nil }
 	}
-	if f.ignore == nil {
-		f.ignore = func(*dns.Msg) error { return nil }
+	if c.TLSAddr == nil {
+		c.TLSAddr = tlsAddress
 	}
-	if f.opportunistic, f.tlsAddr = c.Opportunistic, c.TLSAddr; f.tlsAddr == nil {
-		f.tlsAddr = tlsAddress
+	if c.IsOwn == nil {
+		c.IsOwn = func(netip.Addr) bool { return false }
 	}
-	if f.isOwn == nil {
-		f.isOwn = func(netip.Addr) bool { return false }
+	if c.Suspect == nil {
+		c.Suspect = func() {}
 	}
-	if f.suspect == nil {
-		f.suspect = func() {}
+	if c.Spent == nil {
+		c.Spent = func(netip.Addr, int) {}
 	}
-	if f.spent == nil {
-		f.spent = func(netip.Addr, int) {}
+	f := &Forward{
+		config: c, opportunistic: c.Opportunistic, threads: rawsock.NewThreads(c.Lanes), most: max(1, c.Lanes),
+		seed: maphash.MakeSeed(), began: time.Now(), lastResorts: make(chan struct{}, mostLastResorts),
 	}
+	f.dialer = exchange.NewDialer(exchange.DialerConfig{Timeout: c.Deadline, RootCAs: c.RootCAs, Work: &f.work, Recovered: f.recovered, Log: c.Log})
 	f.SetUDP(c.UDP)
 	f.SetMaxInFlight(c.MaxInFlight)
 	f.table.Store(&table{})
 	f.SetRoutes(c.Routes)
 	return f
-}
-
-func orDefault(d, otherwise time.Duration) time.Duration {
-	if d <= 0 {
-		return otherwise
-	}
-	return d
 }
 
 // SetMaxInFlight replaces Config.MaxInFlight. What is in flight already stays, also beyond the bound.

@@ -33,7 +33,7 @@ func (n *lane) answered(t *try, l landing) {
 		return
 	}
 	if !t.isJudged {
-		t.to.KeepsUp(took, n.f.hedge, n.f.tryTimeout)
+		t.to.KeepsUp(took, n.f.config.Hedge, n.f.config.TryTimeout)
 	}
 	t.isJudged = true
 	if fl.round != nil && !t.isProbe {
@@ -44,7 +44,7 @@ func (n *lane) answered(t *try, l landing) {
 			other.isJudged = other.isJudged || !other.isProbe && other.n < t.n
 		}
 	}
-	if fl.hedgedAt > t.n && !t.isProbe && took < n.f.tryTimeout {
+	if fl.hedgedAt > t.n && !t.isProbe && took < n.f.config.TryTimeout {
 		n.f.hedges.waste(n.f.counts.asked.Load())
 	}
 	n.close(t)
@@ -54,7 +54,7 @@ func (n *lane) answered(t *try, l landing) {
 
 // answeredLate handles a final response that came after the landing. If the flight had failed, the response goes to the cache.
 func (n *lane) answeredLate(t *try, took time.Duration, l landing) {
-	if t.isProbe && !t.isJudged && !t.to.KeepsUp(took, n.f.hedge, n.f.tryTimeout) {
+	if t.isProbe && !t.isJudged && !t.to.KeepsUp(took, n.f.config.Hedge, n.f.config.TryTimeout) {
 		t.to.Late(time.Now())
 	}
 	t.isJudged = true
@@ -150,7 +150,7 @@ func (n *lane) dismiss(fl *flight, waiting []*dnsserver.PendingQuery, guests []*
 // had asked alone.
 func (f *Forward) charge(client netip.Addr, s *exchange.Spending) {
 	if octets := s.Total(); octets > 0 {
-		f.spent(client, octets)
+		f.config.Spent(client, octets)
 	}
 }
 
@@ -185,7 +185,7 @@ func (f *Forward) deliver(r Reply) {
 			}
 		}
 	})
-	f.answered(r)
+	f.config.Answered(r)
 }
 
 // clear closes the tries of a landed flight that have lingered long enough, and releases the flight after the last one.
@@ -228,7 +228,7 @@ func (n *lane) expire(t *try) {
 	isLost := !t.isProbe && isOpen && 0 < fl.octets && fl.octets <= int(t.size) && s.WasHeard(t.begun)
 	n.close(t)
 	if isLost {
-		s.follow(s.Lost(fl.octets, n.f.deadline, time.Now()))
+		s.follow(s.Lost(fl.octets, n.f.config.Deadline, time.Now()))
 	}
 	if isSilent {
 		s.Late(time.Now())
@@ -251,7 +251,7 @@ func (n *lane) lingerUntil(t *try) time.Time {
 	case n.closing.Load() || t.stop != nil || t.fl.isLeft:
 		return n.now
 	case t.isProbe:
-		return t.begun.Add(max(n.f.tryTimeout, 2*t.to.Usual()))
+		return t.begun.Add(max(n.f.config.TryTimeout, 2*t.to.Usual()))
 	}
 	return t.fl.begun.Add(n.lifeOf(t.fl))
 }

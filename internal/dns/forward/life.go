@@ -66,9 +66,9 @@ func (n *lane) proceed(fl *flight) {
 		wait := n.f.waitFor(a.to, fl.round.again(), a.n)
 		switch {
 		case fl.round.isBeforeLastResort():
-			wait = max(wait, n.f.silence/2)
+			wait = max(wait, n.f.config.Silence/2)
 		case a.isSmall && !fl.round.again(): // no try would be left for TCP
-			wait = max(wait, n.f.tryTimeout)
+			wait = max(wait, n.f.config.TryTimeout)
 		}
 		fl.turnAt = n.now.Add(wait)
 		if fl.check != nil {
@@ -76,7 +76,7 @@ func (n *lane) proceed(fl *flight) {
 		}
 		n.try(fl, a)
 	}
-	if until := fl.begun.Add(n.f.tryTimeout); fl.round.refusal.msg != nil && fl.turnAt.After(until) {
+	if until := fl.begun.Add(n.f.config.TryTimeout); fl.round.refusal.msg != nil && fl.turnAt.After(until) {
 		fl.turnAt = until // a refusal waits no longer than a query to another server would
 	}
 	if fl.round.over() && !n.mayBeRefuted(fl) {
@@ -88,7 +88,7 @@ func (n *lane) proceed(fl *flight) {
 
 // mayBeRefuted reports whether a refusal must wait, because another server still has time to give a better answer.
 func (n *lane) mayBeRefuted(fl *flight) bool {
-	until := fl.begun.Add(n.f.tryTimeout)
+	until := fl.begun.Add(n.f.config.TryTimeout)
 	if len(fl.round.open) == 0 || !n.now.Before(until) {
 		return false
 	}
@@ -160,7 +160,7 @@ func (n *lane) release(fl *flight) {
 // isHopeless reports whether all servers of the flight are known to be dead. It checks servers that were silent recently, and sets
 // the time of the next look.
 func (n *lane) isHopeless(fl *flight) bool {
-	again := n.f.silence / 3
+	again := n.f.config.Silence / 3
 	fl.silentAt = n.now.Add(again)
 	if fl.check != nil {
 		return !fl.check.WasReached(fl.begun)
@@ -194,7 +194,7 @@ func (n *lane) timeIsUp(fl *flight) {
 	switch wasHeard := s.WasHeard(fl.begun); {
 	case wasHeard && !fl.isHurried && !n.f.hedges.may(n.f.counts.asked.Load()):
 		fl.isHurried = true
-		fl.turnAt = n.now.Add(n.f.tryTimeout)
+		fl.turnAt = n.now.Add(n.f.config.TryTimeout)
 		n.schedule(fl)
 		return
 	case wasHeard && !fl.isHurried:
@@ -222,7 +222,7 @@ func (n *lane) overdue(s *server, fl *flight) {
 // wasSilent accounts for a silent server. With opportunistic TLS it checks the connection first.
 func (n *lane) wasSilent(s *server, after time.Duration) {
 	if u, conn := s.upgraded(); conn != nil {
-		u.Check(conn, n.f.tryTimeout)
+		u.Check(conn, n.f.config.TryTimeout)
 		return
 	}
 	s.timedOut(after)
@@ -235,7 +235,7 @@ func (n *lane) wasSilent(s *server, after time.Duration) {
 // With opportunistic TLS it checks the connection first, because the server may still answer without it.
 func (n *lane) check(s *server) {
 	if u, conn := s.upgraded(); conn != nil {
-		u.Check(conn, n.f.tryTimeout)
+		u.Check(conn, n.f.config.TryTimeout)
 		return
 	}
 	k, err := exchange.RootQuestion().AppendKey(nil)

@@ -41,10 +41,10 @@ func (f *Forward) tellOutages() {
 		}
 	}
 	if len(down) > 0 {
-		f.log.Error("all upstreams down", "domains", few(down), journal.UpstreamsDown.Attr())
+		f.config.Log.Error("all upstreams down", "domains", few(down), journal.UpstreamsDown.Attr())
 	}
 	if len(up) > 0 {
-		f.log.Info("upstreams answer again", "domains", few(up), journal.UpstreamsUp.Attr())
+		f.config.Log.Info("upstreams answer again", "domains", few(up), journal.UpstreamsUp.Attr())
 	}
 }
 

@@ -130,7 +130,7 @@ func (n *lane) heard(t *try, m *dns.Msg, octets int, isStream bool) {
 	if opt != nil {
 		exchange.KeepErrors(m, opt)
 	}
-	err := n.f.ignore(m)
+	err := n.f.config.Ignore(m)
 	switch {
 	case isFinal && err == nil:
 		keepAsked(m, fl.key.Question())
@@ -239,6 +239,6 @@ func (n *lane) lost(t *try, err error) {
 // where descriptors are short, each query of a client may be one.
 func (f *Forward) starved(err error) {
 	if n := f.counts.starved.Add(1); n&(n-1) == 0 {
-		f.log.Error("no socket to ask a nameserver from", "error", exchange.Reason(err), "times", n, journal.OutOfSockets.Attr())
+		f.config.Log.Error("no socket to ask a nameserver from", "error", exchange.Reason(err), "times", n, journal.OutOfSockets.Attr())
 	}
 }

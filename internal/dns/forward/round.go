@@ -95,7 +95,7 @@ func (n *lane) openRound(fl *flight) {
 	order := fl.order()
 	fl.round = newRound(order)
 	fl.round.all = n.f.all.Load()
-	silence := n.f.silence
+	silence := n.f.config.Silence
 	switch {
 	case fl.check != nil:
 		fl.round.all = true

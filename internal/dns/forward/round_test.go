@@ -24,7 +24,7 @@ func testServers(t testing.TB, n int) []*server {
 	var all []*server
 	for i := range n {
 		address := nameserver.MustParse(fmt.Sprintf("192.0.2.%d", i+1))
-		all = append(all, newServer(address, &Forward{log: slog.New(slog.DiscardHandler)}))
+		all = append(all, newServer(address, &Forward{config: Config{Log: slog.New(slog.DiscardHandler)}}))
 	}
 	return all
 }

@@ -254,7 +254,7 @@ func cloneRoutes(routes []Route) []Route {
 
 func newServer(address nameserver.Server, f *Forward) *server {
 	s := &server{
-		Server: address, handle: unique.Make(address), log: f.log, news: f.tellOutages, changed: f.changed, shifted: f.darken,
+		Server: address, handle: unique.Make(address), log: f.config.Log, news: f.tellOutages, changed: f.config.Changed, shifted: f.darken,
 		Account: health.New(time.Now()),
 	}
 	if address.TLS {

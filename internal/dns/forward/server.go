@@ -158,7 +158,7 @@ func (s *server) timedOut(after time.Duration) {
 func (s *server) setUpgrade(f *Forward) {
 	switch u := s.upgrade.Load(); {
 	case f.opportunistic && u == nil:
-		if addr, ok := f.tlsAddr(s.Server); ok && !s.TLS {
+		if addr, ok := f.config.TLSAddr(s.Server); ok && !s.TLS {
 			s.upgrade.Store(f.dialer.Opportunistic(s.Server, addr))
 		}
 	case !f.opportunistic && u != nil:
@@ -229,12 +229,12 @@ func (f *Forward) waitFor(s *server, again bool, n int) time.Duration {
 }
 
 func (f *Forward) bounded(wait time.Duration, again bool, n int) time.Duration {
-	most := f.tryTimeout
+	most := f.config.TryTimeout
 	if again {
 		wait = max(wait, resendAfter*time.Duration(n+1))
-		most = max(most, min(f.silence, 2*resendAfter+wait))
+		most = max(most, min(f.config.Silence, 2*resendAfter+wait))
 	}
-	return max(min(wait, most), f.hedge)
+	return max(min(wait, most), f.config.Hedge)
 }
 
 // alive is the factor on Silence for a server that accepts connections but does not answer: it may be slow.
@@ -242,13 +242,13 @@ const alive = 3
 
 // checkWait is the time after which a check reports that the server is silent for now.
 func (f *Forward) checkWait(s *server) time.Duration {
-	return max(2*f.hedge, min(s.Usual(), f.tryTimeout))
+	return max(2*f.config.Hedge, min(s.Usual(), f.config.TryTimeout))
 }
 
 // checkTime is the length of a check if the server accepts no connection either: most of the lifetime of a question to a silent
 // server, or longer for a server that is far away.
 func (f *Forward) checkTime(s *server) time.Duration {
-	return max(f.silence*3/4, min(2*s.Usual(), alive*f.silence))
+	return max(f.config.Silence*3/4, min(2*s.Usual(), alive*f.config.Silence))
 }
 
 // hedges bounds wasted hedges: questions to a second server where the first one had the answer soon after. A hedge costs nothing if

@@ -88,7 +88,7 @@ func (n *lane) takeBlocked() {
 	n.bell.Mute()
 	defer n.bell.Unmute()
 	for n.pace.IsBusy() && !n.closing.Load() {
-		n.takeAll(min(rawsock.Timeout, n.f.hedge))
+		n.takeAll(min(rawsock.Timeout, n.f.config.Hedge))
 	}
 }
 
