@@ -40,7 +40,7 @@ func (n *lane) receive(t *try) {
 				n.doubted(t)
 				continue
 			}
-			t.to.answered(n.now, max(0, n.now.Sub(t.begun)), exchange.Rcode(r.Message), size, r.HasOPT)
+			t.to.follow(t.to.Answered(max(0, n.now.Sub(t.begun)), exchange.Rcode(r.Message), size, r.HasOPT, n.now))
 			n.answered(t, landing{wire: r, octets: size})
 			continue
 		}
@@ -98,14 +98,14 @@ func (n *lane) heard(t *try, m *dns.Msg, octets int, isStream bool) {
 	}
 	switch {
 	case isTCP:
-		s.heardOverTCP()
+		s.follow(s.Heard(time.Now()))
 		if t.isGuarded {
 			s.Believes(t.query, m, time.Now())
 		}
 	case isStream:
-		s.succeeded(n.now.Sub(t.begun), m.Rcode, 0)
+		s.follow(s.Succeeded(n.now.Sub(t.begun), m.Rcode, 0, time.Now()))
 	default:
-		s.succeeded(n.now.Sub(t.begun), m.Rcode, octets)
+		s.follow(s.Succeeded(n.now.Sub(t.begun), m.Rcode, octets, time.Now()))
 	}
 	if fl.check != nil && !fl.hasLanded { // any response ends a check
 		n.close(t)

@@ -254,8 +254,7 @@ func cloneRoutes(routes []Route) []Route {
 
 func newServer(address nameserver.Server, f *Forward) *server {
 	s := &server{
-		Server: address, handle: unique.Make(address), log: f.config.Log, news: f.tellOutages, changed: f.config.Changed, shifted: f.darken,
-		Account: health.New(time.Now()),
+		Server: address, handle: unique.Make(address), f: f, log: f.config.Log.With("server", address.String()), Account: health.New(time.Now()),
 	}
 	if address.TLS {
 		s.tls = f.dialer.TLS(address)

@@ -19,10 +19,8 @@ import (
 type server struct {
 	nameserver.Server
 	handle  nameserver.Handle // of Server
-	log     *slog.Logger
-	news    func()                           // is called after the log has told of a change
-	changed func()                           // is called after every change
-	shifted func()                           // is called when the server has gone, or is back
+	f       *Forward
+	log     *slog.Logger                     // names the server
 	tls     *exchange.Channel                // nil for a plain server
 	upgrade atomic.Pointer[exchange.Upgrade] // nil: a plain server is asked in the clear alone
 
@@ -87,20 +85,6 @@ func (s *server) sent() {
 	}
 }
 
-// succeeded accounts for a response, whatever it says: a server that refuses is there. octets is its size over UDP; 0: it came
-// another way.
-func (s *server) succeeded(rtt time.Duration, rcode, octets int) {
-	s.follow(s.Succeeded(rtt, rcode, octets, time.Now()))
-}
-
-// answered is succeeded for a response that came now and is final, and hasOPT if it has an OPT record.
-func (s *server) answered(now time.Time, rtt time.Duration, rcode, octets int, hasOPT bool) {
-	s.follow(s.Answered(rtt, rcode, octets, hasOPT, now))
-}
-
-// heardOverTCP accounts for a response whose time was not measured.
-func (s *server) heardOverTCP() { s.follow(s.Heard(time.Now())) }
-
 // failed accounts for a try that ended with err. Faults of this host do not count.
 func (s *server) failed(err error) {
 	if !exchange.IsLocal(err) {
@@ -111,10 +95,10 @@ func (s *server) failed(err error) {
 // follow reports and logs a change.
 func (s *server) follow(c health.Change) {
 	if c.IsShift {
-		s.shifted()
+		s.f.darken()
 	}
 	if c.IsNew {
-		s.changed()
+		s.f.config.Changed()
 	}
 	if c.IsResized {
 		s.tellSize(c.UDPSize)
@@ -125,7 +109,7 @@ func (s *server) follow(c health.Change) {
 }
 
 func (s *server) tell(c health.Change) {
-	log := s.log.With("server", s.Server.String())
+	log := s.log
 	if c.Changes > 1 {
 		log = log.With("changes", c.Changes)
 	}
@@ -134,16 +118,16 @@ func (s *server) tell(c health.Change) {
 	} else {
 		log.Warn("upstream down", "error", c.Reason, "rtt", c.RTT, journal.UpstreamDown.Attr())
 	}
-	s.news()
+	s.f.tellOutages()
 }
 
 // tellSize logs what the server is asked for from now on. Losses and probes are too far apart for many lines.
 func (s *server) tellSize(size uint16) {
 	if size == 0 {
-		s.log.Info("upstream's large responses arrive over UDP again", "server", s.Server.String())
+		s.log.Info("upstream's large responses arrive over UDP again")
 		return
 	}
-	s.log.Warn("upstream's large responses are lost over UDP", "server", s.Server.String(), "askingFor", size)
+	s.log.Warn("upstream's large responses are lost over UDP", "askingFor", size)
 }
 
 // timedOut accounts for a try that got no response in time. It may still come.
