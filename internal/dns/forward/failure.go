@@ -97,6 +97,8 @@ func gaveUp(q exchange.Question, r *route, cause error) error {
 
 func (o outcome) reason() string {
 	switch {
+	case o.err != nil && o.tcp && !o.isLastResort():
+		return exchange.Reason(o.err) + " over TCP"
 	case o.err != nil:
 		return exchange.Reason(o.err)
 	case o.msg.Truncated:

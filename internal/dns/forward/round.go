@@ -36,6 +36,9 @@ type attempt struct {
 	besideOf int
 }
 
+// isLastResort reports whether nothing that came over UDP leads to TCP.
+func (a attempt) isLastResort() bool { return a.tcp && a.again && !a.isSmall }
+
 // An outcome is how an attempt ended: with a response or an error; or that it goes on.
 type outcome struct {
 	attempt

@@ -2,12 +2,15 @@ package forward
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/miekg/dns"
 
+	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
@@ -135,7 +138,8 @@ func TestLargeResponsesLostAndTCPRefused(t *testing.T) {
 	f := newForward(t, func(c *Config) { c.Deadline = 500 * time.Millisecond }, r.Servers...)
 	for range 4 {
 		_, _, err := askFor(t, f, "large.example.", dns.TypeTXT, withDO)
-		if err == nil || !strings.Contains(err.Error(), "no nameserver responded") {
+		var extended *dnsserver.ExtendedError
+		if want := fmt.Sprintf("no response from %v (connection refused over TCP)", r.Servers[0]); !errors.As(err, &extended) || extended.Text != want {
 			t.Fatal(err)
 		}
 	}

@@ -134,8 +134,7 @@ func (n *lane) waiterFor(t *try) *exchange.Waiter {
 // connection. Retries of silent questions share mostLastResorts connections.
 func (n *lane) sendTCP(t *try) {
 	f := n.f
-	isLastResort := t.again && !t.isSmall
-	if isLastResort {
+	if t.isLastResort() {
 		select {
 		case f.lastResorts <- struct{}{}:
 		default:
@@ -151,7 +150,7 @@ func (n *lane) sendTCP(t *try) {
 	w := n.waiterFor(t)
 	f.work.Go(func() {
 		defer cancel()
-		if isLastResort {
+		if t.isLastResort() {
 			defer func() { <-f.lastResorts }()
 		}
 		var m *dns.Msg
