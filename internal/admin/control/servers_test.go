@@ -56,7 +56,8 @@ func opportunistic() Status {
 	return s
 }
 
-// lossy is a node whose first upstream loses large responses over UDP. Over TLS the second does not.
+// lossy is a node whose first upstream loses large responses over UDP. Over TLS the second does
+// not.
 func lossy() Status {
 	s := opportunistic()
 	servers := s.Routes[2].Servers

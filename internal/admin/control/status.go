@@ -138,8 +138,8 @@ type Server struct {
 	Error    string        `json:"error,omitempty"` // the last failure
 	// Transport is what a plain server is asked over now, where dnsOverTLS is opportunistic: udp or tls (opportunistic).
 	Transport string `json:"transport,omitempty"`
-	// UDPSize is the size in octets that the server's responses over UDP are limited to, because larger
-	// ones were lost. 0: none was.
+	// UDPSize is the size in octets that the server's responses over UDP are limited to, because
+	// larger ones were lost. 0: none was.
 	UDPSize uint16 `json:"udpSize,omitempty"`
 }
 

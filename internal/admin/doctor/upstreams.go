@@ -31,7 +31,8 @@ func checkUpstreams(s Snapshot) []Finding {
 	return found
 }
 
-// losingLarge are the servers of which the daemon has seen that large answers do not arrive over UDP.
+// losingLarge are the servers of which the daemon has seen that large answers do not arrive over
+// UDP.
 func losingLarge(s Snapshot) (found []Finding) {
 	if s.Status == nil {
 		return nil

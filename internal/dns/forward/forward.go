@@ -16,8 +16,8 @@
 //	land.go     how it ends: waiters and cache get the result, and late answers are taken
 //	try.go      one query to one server; socket.go carries it over UDP
 //
-// The servers stand in server.go, by domain in routes.go; outage.go knows the domains without a server that answers. failure.go says
-// why a question has no answer, status.go how all that is.
+// The servers stand in server.go, by domain in routes.go; outage.go knows the domains without a
+// server that answers. failure.go says why a question has no answer, status.go how all that is.
 //
 // The package follows no referral and no CNAME on its own account, so that what one query can cause
 // upstream stays bounded (CVE-2020-12667, NXNSAttack).

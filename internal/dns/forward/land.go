@@ -219,8 +219,8 @@ func (n *lane) clear(fl *flight) {
 	}
 }
 
-// expire closes a try that has had its time. A probe that has had it was silent. If any other try would have fit what the flight
-// landed with, its response was lost.
+// expire closes a try that has had its time. A probe that has had it was silent. If any other try
+// would have fit what the flight landed with, its response was lost.
 func (n *lane) expire(t *try) {
 	fl, s, took := t.fl, t.to, n.now.Sub(t.begun)
 	isOpen := !t.isClosed && !fl.isLeft && !n.closing.Load()

@@ -228,11 +228,12 @@ func (n *lane) wasSilent(s *server, after time.Duration) {
 	s.timedOut(after)
 }
 
-// check asks a silent server for the root's nameservers, which every nameserver knows or refuses to tell. So slow names alone do not
-// mark a server as down.
-// It asks over UDP and TCP at the same time, and over UDP for a small response, as large ones may get lost. A server that accepts the TCP connection gets more time: servers that took 2 s for
-// every name were marked as dead, and no client got an answer.
-// With opportunistic TLS it checks the connection first, because the server may still answer without it.
+// check asks a silent server for the root's nameservers, which every nameserver knows or refuses to
+// tell. So slow names alone do not mark a server as down. It asks over UDP and TCP at the same
+// time, and over UDP for a small response, as large ones may get lost. A server that accepts the
+// TCP connection gets more time: servers that took 2 s for every name were marked as dead, and no
+// client got an answer. With opportunistic TLS it checks the connection first, because the server
+// may still answer without it.
 func (n *lane) check(s *server) {
 	if u, conn := s.upgraded(); conn != nil {
 		u.Check(conn, n.f.config.TryTimeout)

@@ -15,8 +15,8 @@ type attempt struct {
 	to    *server
 	again bool // it was silent to this question before
 
-	// isSmall: a small response is asked for, as larger ones may get lost on the way (RFC 6891 section
-	// 6.2.5). With tcp: that one was truncated.
+	// isSmall: a small response is asked for, as larger ones may get lost on the way (RFC 6891
+	// section 6.2.5). With tcp: that one was truncated.
 	isSmall bool
 
 	// What it has said already.

@@ -29,10 +29,10 @@ func testServers(t testing.TB, n int) []*server {
 	return all
 }
 
-// A round is written as what happens to it: "1!" the server 1 refused, "1?" it was silent
-// for the time of a try, "1x" it failed, "1%" what came is unreadable; "1X" and "1U" are of its last attempt, which failed, or of which what
-// came was unreadable over TCP. "1T" is truncated. Before that, the attempts that were to start;
-// "1s" is for a small response, "1t" over TCP.
+// A round is written as what happens to it: "1!" the server 1 refused, "1?" it was silent for the
+// time of a try, "1x" it failed, "1%" what came is unreadable; "1X" and "1U" are of its last
+// attempt, which failed, or of which what came was unreadable over TCP. "1T" is truncated. Before
+// that, the attempts that were to start; "1s" is for a small response, "1t" over TCP.
 func TestRound(t *testing.T) {
 	rows := []struct {
 		name    string

@@ -121,7 +121,8 @@ func (s *server) tell(c health.Change) {
 	s.f.tellOutages()
 }
 
-// tellSize logs what the server is asked for from now on. Losses and probes are too far apart for many lines.
+// tellSize logs what the server is asked for from now on. Losses and probes are too far apart for
+// many lines.
 func (s *server) tellSize(size uint16) {
 	if size == 0 {
 		s.log.Info("upstream's large responses arrive over UDP again")
@@ -162,7 +163,8 @@ func (s *server) isOverUDP() bool {
 	return s.tls == nil && conn == nil
 }
 
-// form is how a question to the server is written, and the size that it asks for. The parameters are UsesEDNS's.
+// form is how a question to the server is written, and the size that it asks for. The parameters
+// are UsesEDNS's.
 func (s *server) form(silentSince time.Time, needsEDNS bool, most uint16, now time.Time) (as exchange.Form, size uint16) {
 	if s.tls != nil {
 		silentSince = time.Time{}

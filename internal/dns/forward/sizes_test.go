@@ -15,8 +15,8 @@ import (
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
-// startLossy starts n nameservers that know a large name, of some 1000 octets, and whose responses of more than 600 octets
-// are lost over UDP.
+// startLossy starts n nameservers that know a large name, of some 1000 octets, and whose responses
+// of more than 600 octets are lost over UDP.
 func startLossy(t *testing.T, n int) (servers []*dnstest.Server, r Route) {
 	t.Helper()
 	for range n {
@@ -31,7 +31,8 @@ func startLossy(t *testing.T, n int) (servers []*dnstest.Server, r Route) {
 // isLarge reports whether a response has all of the large name.
 func isLarge(m *dns.Msg) bool { return m != nil && len(m.Answer) == 4 }
 
-// largeQueries are the queries for the large name that servers got: "1232" asked for so many octets over UDP, "plain" had no EDNS.
+// largeQueries are the queries for the large name that servers got: "1232" asked for so many octets
+// over UDP, "plain" had no EDNS.
 func largeQueries(servers ...*dnstest.Server) (all []string) {
 	for _, s := range servers {
 		for _, q := range s.Received() {
@@ -51,8 +52,8 @@ func largeQueries(servers ...*dnstest.Server) (all []string) {
 	return all
 }
 
-// TestLargeResponsesLost: a path that loses large responses over UDP costs time, and no answer. A question took a second, until its last
-// try, and with four servers it failed.
+// TestLargeResponsesLost: a path that loses large responses over UDP costs time, and no answer. A
+// question took a second, until its last try, and with four servers it failed.
 func TestLargeResponsesLost(t *testing.T) {
 	isSmall := func(s string) bool { return s == "512" || s == "plain" }
 	signed := func(s string) bool { return s == "512" }
@@ -102,8 +103,9 @@ func TestLargeResponsesLost(t *testing.T) {
 	}
 }
 
-// TestLargeResponsesLostAtFirst: a server whose first answers were all lost, because they were large, is asked with EDNS all the same. Of
-// an answer without EDNS over TCP, three were taken for a dislike of EDNS, and signatures stayed out for 15 minutes.
+// TestLargeResponsesLostAtFirst: a server whose first answers were all lost, because they were
+// large, is asked with EDNS all the same. Of an answer without EDNS over TCP, three were taken for
+// a dislike of EDNS, and signatures stayed out for 15 minutes.
 func TestLargeResponsesLostAtFirst(t *testing.T) {
 	servers, r := startLossy(t, 1)
 	f := newForward(t, func(c *Config) { c.Silence, c.Deadline = 20*time.Second, 30*time.Second }, r.Servers...)
@@ -131,7 +133,8 @@ func TestLargeResponsesLostByOne(t *testing.T) {
 	}
 }
 
-// Where TCP is closed as well there is no answer; the client is told why, and nothing is remembered that would make it worse.
+// Where TCP is closed as well there is no answer; the client is told why, and nothing is remembered
+// that would make it worse.
 func TestLargeResponsesLostAndTCPRefused(t *testing.T) {
 	servers, r := startLossy(t, 1)
 	servers[0].RefuseTCP()
@@ -152,8 +155,8 @@ func TestLargeResponsesLostAndTCPRefused(t *testing.T) {
 	mustAnswer(t, f)
 }
 
-// TestUsableSizeIsRemembered: a server whose large responses get lost is asked for small ones, and over TCP at once, until a large one
-// arrives.
+// TestUsableSizeIsRemembered: a server whose large responses get lost is asked for small ones, and
+// over TCP at once, until a large one arrives.
 func TestUsableSizeIsRemembered(t *testing.T) {
 	servers, r := startLossy(t, 1)
 	var text lab.Text

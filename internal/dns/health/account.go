@@ -47,8 +47,8 @@ func (a *Account) update(now time.Time, change func(h *health)) (c Change) {
 	return c
 }
 
-// Succeeded accounts for a response that took rtt, whatever it says: a server that refuses is there. octets is its size over UDP; 0:
-// it came another way.
+// Succeeded accounts for a response that took rtt, whatever it says: a server that refuses is
+// there. octets is its size over UDP; 0: it came another way.
 func (a *Account) Succeeded(rtt time.Duration, rcode, octets int, now time.Time) Change {
 	return a.update(now, func(h *health) {
 		h.succeeded(rtt, now)
@@ -80,8 +80,8 @@ func (a *Account) Failed(reason string, silent bool, now time.Time) Change {
 	return a.update(now, func(h *health) { h.failed(reason, silent, now) })
 }
 
-// Lost notes that a response of so many octets, which was asked for over UDP, did not arrive, though the server was there. It counts
-// once in a pause.
+// Lost notes that a response of so many octets, which was asked for over UDP, did not arrive,
+// though the server was there. It counts once in a pause.
 func (a *Account) Lost(octets int, pause time.Duration, now time.Time) Change {
 	return a.update(now, func(h *health) { h.sizes.lose(octets, pause, now) })
 }
@@ -264,9 +264,10 @@ func (a *Account) EndCheck(silent bool) {
 	a.health.checking, a.health.silentToCheck = false, silent
 }
 
-// UsesEDNS reports whether a query to the server has an OPT record. silentSince is when it was sent the same question before, to
-// which it was silent; zero: it was not. needs says that without EDNS the answer would lack something. size is that of the largest
-// response to ask for, of those of at most the given size.
+// UsesEDNS reports whether a query to the server has an OPT record. silentSince is when it was sent
+// the same question before, to which it was silent; zero: it was not. needs says that without EDNS
+// the answer would lack something. size is that of the largest response to ask for, of those of at
+// most the given size.
 func (a *Account) UsesEDNS(silentSince time.Time, needs bool, most uint16, now time.Time) (uses bool, size uint16) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// TestSizes plays what becomes of responses: "1100-" one of so many octets is lost, "1100" it arrives, "15m" passes. Losses are a
-// pause apart but for "1100=", which is lost with the one before. At the end 4096 octets are asked for, and then again.
+// TestSizes plays what becomes of responses: "1100-" one of so many octets is lost, "1100" it
+// arrives, "15m" passes. Losses are a pause apart but for "1100=", which is lost with the one
+// before. At the end 4096 octets are asked for, and then again.
 func TestSizes(t *testing.T) {
 	const pause = 5 * time.Second
 	for _, row := range []struct {

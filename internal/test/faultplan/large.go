@@ -11,7 +11,8 @@ import (
 // largeText is what upstream nameservers say of each name, in more than 800 octets.
 var largeText = strings.TrimSpace(strings.Repeat(`"`+strings.Repeat("x", 200)+`" `, 4))
 
-// lossy is a path that loses large responses over UDP, as firewalls do that drop fragments or filter by size.
+// lossy is a path that loses large responses over UDP, as firewalls do that drop fragments or
+// filter by size.
 var lossy = dnstest.Faults{MaxUDP: 600}
 
 // large asks names with large answers that nobody asked before.
