@@ -120,10 +120,10 @@ func (l ServerList) table() [][]string {
 		}
 		for _, server := range route.Servers {
 			rows = append(rows, []string{
-				route.Domain, server.Address, server.state(), cmp.Or(server.Transport, "-"), server.rtt(), strconv.FormatUint(server.Queries, 10),
+				route.Domain, server.Address, server.state(), cmp.Or(server.over(), "-"), server.rtt(), strconv.FormatUint(server.Queries, 10),
 				strconv.FormatUint(server.Failures+server.Refusals, 10), route.Source,
 			})
-			isShown = isShown || server.Transport != ""
+			isShown = isShown || server.over() != ""
 		}
 	}
 	if !isShown {
@@ -134,7 +134,7 @@ func (l ServerList) table() [][]string {
 	return rows
 }
 
-// transportColumn is there where servers may be asked over one transport or the other.
+// transportColumn is there if a server may be asked over one transport or the other.
 const transportColumn = 3
 
 func (s Server) state() string {
@@ -148,6 +148,14 @@ func (s Server) state() string {
 		return "not asked"
 	}
 	return s.State
+}
+
+// over is what the server is asked over; "": there is but one way.
+func (s Server) over() string {
+	if s.UDPSize > 0 && (s.Transport == "" || s.Transport == "udp") {
+		return fmt.Sprintf("udp, tcp above %d octets", s.UDPSize)
+	}
+	return s.Transport
 }
 
 func (s Server) rtt() string {

@@ -56,6 +56,16 @@ func opportunistic() Status {
 	return s
 }
 
+// lossy is a node whose first upstream loses large responses over UDP. Over TLS the second does
+// not.
+func lossy() Status {
+	s := opportunistic()
+	servers := s.Routes[2].Servers
+	servers[0].Transport, servers[0].UDPSize = "udp", 512
+	servers[1].Transport, servers[1].UDPSize = "tls (opportunistic)", 512
+	return s
+}
+
 func TestServerListText(t *testing.T) {
 	screens := map[string]Status{"well": well(), "contested": contested(), "empty": {}}
 	builtIn := well()
@@ -64,7 +74,7 @@ func TestServerListText(t *testing.T) {
 	nobody := well()
 	nobody.Routes = nil
 	screens["nobody"] = nobody
-	screens["opportunistic"] = opportunistic()
+	screens["opportunistic"], screens["large-lost"] = opportunistic(), lossy()
 	for name, status := range screens {
 		t.Run(name, func(t *testing.T) {
 			var text strings.Builder

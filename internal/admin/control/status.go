@@ -138,6 +138,9 @@ type Server struct {
 	Error    string        `json:"error,omitempty"` // the last failure
 	// Transport is what a plain server is asked over now, where dnsOverTLS is opportunistic: udp or tls (opportunistic).
 	Transport string `json:"transport,omitempty"`
+	// UDPSize is the size in octets that the server's responses over UDP are limited to, because
+	// larger ones were lost. 0: none was.
+	UDPSize uint16 `json:"udpSize,omitempty"`
 }
 
 // ResolvConf says whose /etc/resolv.conf is, and what is still to be done to the host's files.

@@ -173,7 +173,7 @@ func (s Server) text(now time.Time) string {
 	case "down":
 		return fmt.Sprintf("%s DOWN for %s (%s; %d of %d failed)", s.Address, age(now.Sub(s.Since)), s.Error, s.Failures, s.Queries)
 	case "up":
-		return fmt.Sprintf("%s ok %s", s.Address, milliseconds(s.RTT)) + over(s.Transport)
+		return fmt.Sprintf("%s ok %s", s.Address, milliseconds(s.RTT)) + over(s.over())
 	}
 	if s.Queries > 0 {
 		return fmt.Sprintf("%s no answer yet (asked %d times)", s.Address, s.Queries)

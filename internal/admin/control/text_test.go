@@ -78,6 +78,7 @@ func screens() map[string]Status {
 		"all-well":      well(),
 		"busy":          busy(),
 		"opportunistic": opportunistic(),
+		"large-lost":    lossy(),
 		"upstream-down": with(func(s *Status) {
 			s.Routes[2].Servers[1] = Server{Address: "10.0.0.3", State: "down", Since: noon.Add(-50 * time.Hour), Queries: 412, Failures: 31, Error: "i/o timeout"}
 			s.Problems = []string{"10.0.0.3 (for .) is down: i/o timeout"}

@@ -417,6 +417,7 @@ var rows = []checkRow{
 		s.Upstreams[0].UDP, s.Upstreams[0].EDNS = s.Upstreams[0].EDNS, Answer{Err: errSilent}
 	}, Warn, "does not answer what has EDNS"},
 	{"upstreams", "loses large answers", func(s *Snapshot) { s.Upstreams[0].Large = Answer{Err: errSilent} }, Warn, "a large answer does not come over UDP"},
+	{"upstreams", "lost large answers of the daemon's", func(s *Snapshot) { s.Status.Routes[0].Servers[0].UDPSize = 512 }, Warn, "answers of more than 512 octets get lost over UDP, and take TCP"},
 	{"upstreams", "of a domain", func(s *Snapshot) { s.Upstreams[0].Domains, s.Upstreams[0].Large = []string{"corp.example."}, Answer{} }, OK, "upstream 192.0.2.53:53 (for corp.example.) answers over UDP (1ms), TCP and with EDNS 1232"},
 	{"upstreams", "of several domains, for one of which there is no other", func(s *Snapshot) {
 		silent := Answer{Err: errSilent}

@@ -20,12 +20,32 @@ func checkUpstreams(s Snapshot) []Finding {
 	for _, p := range s.Upstreams {
 		found = append(found, p.judge(p.replaceable(s.Upstreams)))
 	}
+	found = append(found, losingLarge(s)...)
 	if lacking := s.Host.Plan.Lacking; lacking != "" {
 		fix := "give NetworkManager's connection a nameserver that answers (nmcli connection modify NAME ipv4.dns ADDRESS)"
 		if strings.HasPrefix(lacking, "/etc/resolv.conf ") {
 			fix = "write an /etc/resolv.conf with a nameserver that answers"
 		}
 		found = append(found, warn(lacking, fix+", or set upstreams: in /etc/node-dns/node-dns.yaml"))
+	}
+	return found
+}
+
+// losingLarge are the servers of which the daemon has seen that large answers do not arrive over
+// UDP.
+func losingLarge(s Snapshot) (found []Finding) {
+	if s.Status == nil {
+		return nil
+	}
+	told := map[string]bool{}
+	for _, route := range s.Status.Routes {
+		for _, server := range route.Servers {
+			if server.UDPSize > 0 && !told[server.Address] {
+				told[server.Address] = true
+				found = append(found, warn(fmt.Sprintf("upstream %s: answers of more than %d octets get lost over UDP, and take TCP", server.Address, server.UDPSize),
+					"let datagrams of 1232 octets and fragments pass every firewall on the way, or lower the MTU of the tunnel that drops them"))
+			}
+		}
 	}
 	return found
 }

@@ -186,6 +186,8 @@ var upstreamRows = []row{
 		[]string{"to"}, each(func(u forward.ServerStatus) (float64, bool) {
 			return one(u.Transport == forward.Opportunistic), u.Transport != ""
 		})),
+	gauge("upstream_udp_limited", "Whether a nameserver is asked for small responses over UDP, because large ones were lost: 1 or 0. Large ones come over TCP.",
+		[]string{"to"}, each(func(u forward.ServerStatus) (float64, bool) { return one(u.UDPSize > 0), true })),
 	gauge("upstream_info", "Which nameserver is asked for which domain, who named it, and the interface that it is asked over where that is said.",
 		[]string{"to", "domain", "source", "interface"}, infos),
 	counter("upstream_requests_total", "Queries sent to a nameserver.", []string{"to"}, each(queries)),

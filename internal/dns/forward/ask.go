@@ -132,7 +132,7 @@ func (f *Forward) failed(err error) error {
 // goroutine, or passes the query to the Handler. It returns false if it did neither. tag is for
 // Reply. hasStale says that the Handler may have a stale answer, if no other comes soon.
 func (f *Forward) Ask(l *dnsserver.PendingQuery, tag uint64, hasStale bool) bool {
-	if f.answered == nil || f.all.Load() {
+	if f.config.Answered == nil || f.all.Load() {
 		return false
 	}
 	var room [exchange.MaxKey]byte
@@ -280,7 +280,7 @@ func (n *lane) prepareLocked(fl *flight) *try {
 		n.postLocked(mail{fl: fl.hold()})
 	}
 	if isLeftToWatcher {
-		n.setTimerLocked(fl, fl.begun.Add(n.f.deadline))
+		n.setTimerLocked(fl, fl.begun.Add(n.f.config.Deadline))
 		return nil
 	}
 	fl.turnAt = fl.begun.Add(n.f.bounded(wait, len(fl.route.servers) == 1, 0))

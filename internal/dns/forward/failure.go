@@ -11,6 +11,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/dns/exchange"
 	"github.com/node-dns/node-dns/internal/dns/records"
+	"github.com/node-dns/node-dns/internal/sys/journal"
 )
 
 var errNotOneQuestion = errors.New("forwarding a query that has not one question")
@@ -96,6 +97,8 @@ func gaveUp(q exchange.Question, r *route, cause error) error {
 
 func (o outcome) reason() string {
 	switch {
+	case o.err != nil && o.tcp && !o.isLastResort():
+		return exchange.Reason(o.err) + " over TCP"
 	case o.err != nil:
 		return exchange.Reason(o.err)
 	case o.msg.Truncated:
@@ -134,8 +137,8 @@ func (f *Forward) cameBack(s *server, counted *bool) (isRefused bool) {
 	if n < maxComebacks {
 		return false
 	}
-	f.suspect()
-	return !f.isOwn(s.Addr.Addr())
+	f.config.Suspect()
+	return !f.config.IsOwn(s.Addr.Addr())
 }
 
 // mayHaveComeBack is called for a question without an answer that n waiters have waited for. One of
@@ -143,7 +146,7 @@ func (f *Forward) cameBack(s *server, counted *bool) (isRefused bool) {
 // sign.
 func (f *Forward) mayHaveComeBack(n int) {
 	if n > 1 {
-		f.suspect()
+		f.config.Suspect()
 	}
 }
 
@@ -155,4 +158,21 @@ func comeback(q *dnsserver.Query) *dns.Msg {
 		Option: []dns.EDNS0{&dns.EDNS0_EDE{InfoCode: dns.ExtendedErrorCodeOther, ExtraText: "forwarding loop: you are being asked this"}},
 	}}
 	return m
+}
+
+// errInternal is how what panics fails.
+var errInternal = errors.New("internal error")
+
+// recovered is deferred where a panic may end one question at most. It recovers the panic and calls
+// failed with an error.
+func (f *Forward) recovered(failed func(error)) {
+	if p := recover(); p != nil {
+		f.panicked(p)
+		failed(errInternal)
+	}
+}
+
+// panicked is called with what recover returned, by the deferred function.
+func (f *Forward) panicked(p any) {
+	f.panics.Caught(f.config.Log, "asking a nameserver panicked", journal.QueryPanic, p)
 }

@@ -2,12 +2,83 @@ package forward
 
 import (
 	"hash/maphash"
+	"net/netip"
 	"slices"
+	"sync/atomic"
 	"time"
+
+	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/dns/exchange"
 )
+
+// A flight is a question that is being asked, for all its waiters. Identical questions are asked once: N of them
+// would multiply the chances of an attacker who forges responses (CVE-2020-25686 DNSpooq, CVE-2023-30464 CoreDNS).
+//
+// Any goroutine may begin a flight or join one. After that, only the watcher of its lane changes it: see life.go.
+type flight struct {
+	lane  *lane
+	key   exchange.Key
+	hash  uint64
+	table *table // part of what makes a question the same: after SetRoutes no query gets what the old servers say
+	route *route
+	tag   uint64
+	begun time.Time
+	isRaw bool    // begun by a PendingQuery, so that Config.Answered also gets late answers
+	check *server // the server whose presence this flight checks; nil for a client's question
+
+	spent exchange.Spending
+	refs  atomic.Int32 // held by the lane until the end, by each try, and by mail
+
+	// Guarded by lane.mu.
+	isAsked     bool // it is in the lane's table, and has room of flights
+	waiting     []*dnsserver.PendingQuery
+	guests      []*guest
+	joined      int // how many have waited
+	hasComeBack bool
+	hasStale    bool // the Handler may have a stale answer for those in waiting
+	releaseAt   time.Time
+	twin        *flight // the next in the same chain
+	links       [2]link
+	due         time.Time // when the watcher looks at it
+	place       int       // among the timers, from 1; 0: no timer
+
+	// The watcher's, once the flight has begun.
+	tries     []*try  // that are open
+	first     *server // of the try that was begun with the flight, or nil
+	round     *round  // nil: only the first try was begun
+	turnAt    time.Time
+	silentAt  time.Time
+	isHurried bool // the current attempt got a second wait, as no hedge was left
+	hedgedAt  int  // attempts up to this one, from 1, were overtaken by a hedge; 0: no hedge
+	hasLanded bool
+	hasFailed bool // no response came before it landed
+	octets    int  // of the response that it landed with
+	isLeft    bool // all waiters left early, so no try stays open
+	isCleared bool // all tries are closed
+}
+
+// A guest is a goroutine that waits for a flight in ServeDNS.
+type guest struct {
+	client netip.Addr
+	fl     *flight // guarded by lane.mu
+	done   chan struct{}
+
+	// Constant once done is closed.
+	msg  *dns.Msg // the guest's own
+	from *server
+	err  error
+}
+
+// chains are a power of two, and more than there are usually questions in flight.
+const chains = 1 << 10
+
+// flights bound the questions in flight.
+type flights struct {
+	max atomic.Int64
+	n   atomic.Int64
+}
 
 // enter reserves room for one question. On true, the caller must call exit.
 func (all *flights) enter(r *route) bool {
@@ -91,9 +162,9 @@ func (n *lane) spareLocked(fl *flight) {
 // lifeOf returns the longest time that a flight lasts.
 func (n *lane) lifeOf(fl *flight) time.Duration {
 	if fl.check != nil {
-		return max(alive*n.f.silence, n.f.checkTime(fl.check))
+		return max(alive*n.f.config.Silence, n.f.checkTime(fl.check))
 	}
-	return n.f.deadline
+	return n.f.config.Deadline
 }
 
 func (fl *flight) isTrying(s *server) bool {
@@ -142,18 +213,4 @@ func (n *lane) leaveLocked(fl *flight) {
 	n.order.remove(fl, inLane)
 	fl.route.lines[n.index].remove(fl, inRoute)
 	n.f.flights.exit(fl.route)
-}
-
-// The lines that a flight is in while it is asked.
-const (
-	inLane  = iota // of its lane
-	inRoute        // of its lane and route
-)
-
-// setTimerLocked sets the timer of a flight; the zero time stops it.
-func (n *lane) setTimerLocked(fl *flight, due time.Time) {
-	n.timers.set(fl, due)
-	if fl.place == 1 {
-		n.wakeLocked()
-	}
 }

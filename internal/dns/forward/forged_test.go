@@ -89,6 +89,7 @@ func TestForged(t *testing.T) {
 						return append(responses, answerTo(query, trueAddr))
 					})
 					s := newLaneServer(t, func(c *Config) { patient(c); c.Lanes = road.lanes }, p.address)
+					s.noStale.Store(true) // a busy machine may take longer than a stale answer is waited for
 					for i := range questions {
 						name := fmt.Sprintf("n%d.example.", i)
 						if got := s.exchange(t, name, dns.TypeA); got != "NOERROR "+name+"\t300\tIN\tA\t"+trueAddr.String() {

@@ -12,19 +12,24 @@
 //	ask.go      a client's question begins a flight, or joins one
 //	watch.go    the event loop that owns the flight; lane.go has its mailbox and timers
 //	receive.go  what comes for a query: the answer, a refusal, an error
-//	life.go     what the flight does next: another server, another way, a check
-//	land.go     how it ends: waiters and cache get the result
+//	life.go     what the flight does next; round.go chooses the server and the way
+//	land.go     how it ends: waiters and cache get the result, and late answers are taken
 //	try.go      one query to one server; socket.go carries it over UDP
+//
+// The servers stand in server.go, by domain in routes.go; outage.go knows the domains without a
+// server that answers. failure.go says why a question has no answer, status.go how all that is.
 //
 // The package follows no referral and no CNAME on its own account, so that what one query can cause
 // upstream stays bounded (CVE-2020-12667, NXNSAttack).
 package forward
 
 import (
+	"cmp"
+	"context"
 	"crypto/x509"
-	"errors"
 	"hash/maphash"
 	"log/slog"
+	"net"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -152,20 +157,10 @@ type Reply struct {
 // A Forward is a dnsserver.Handler that asks upstream nameservers. All methods
 // may be called concurrently.
 type Forward struct {
-	hedge      time.Duration
-	tryTimeout time.Duration
-	silence    time.Duration
-	deadline   time.Duration
-	dialer     *exchange.Dialer
-	log        *slog.Logger
-	changed    func()
-	ignore     func(*dns.Msg) error
-	answered   func(Reply)
-	isOwn      func(netip.Addr) bool
-	suspect    func()
-	spent      func(netip.Addr, int)
-	seed       maphash.Seed // random: chooses the lane
-	threads    rawsock.Threads
+	config  Config // what is constant of it, with what zero means filled in
+	dialer  *exchange.Dialer
+	seed    maphash.Seed // random: chooses the lane
+	threads rawsock.Threads
 
 	opening sync.Mutex // held while the lanes are made
 	lanes   atomic.Pointer[[]*lane]
@@ -180,7 +175,6 @@ type Forward struct {
 	isSet   bool
 
 	opportunistic bool
-	tlsAddr       func(nameserver.Server) (netip.AddrPort, bool) // constant
 
 	outages   outages
 	began     time.Time
@@ -200,25 +194,102 @@ type counts struct {
 	asked, unanswered, joined, shed, starved, ignored, overTCP, withoutEDNS, doubted, moved, comebacks atomic.Uint64
 }
 
-// recovered is deferred where a panic may end one question at most. It recovers the panic and calls
-// failed with an error.
-func (f *Forward) recovered(failed func(error)) {
-	if p := recover(); p != nil {
-		f.panicked(p)
-		failed(errInternal)
+// New returns a Forward, which holds no sockets until it is asked. Close ends it.
+func New(c Config) *Forward {
+	c.Hedge, c.TryTimeout = cmp.Or(c.Hedge, defaultHedge), cmp.Or(c.TryTimeout, defaultTryTimeout)
+	c.Silence, c.Deadline = cmp.Or(c.Silence, defaultSilence), cmp.Or(c.Deadline, defaultDeadline)
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
+	if c.Lanes == 0 {
+		c.Answered = nil
+	}
+	if c.Changed == nil {
+		c.Changed = func() {}
+	}
+	if c.Ignore == nil {
+		c.Ignore = func(*dns.Msg) error { return nil }
+	}
+	if c.TLSAddr == nil {
+		c.TLSAddr = tlsAddress
+	}
+	if c.IsOwn == nil {
+		c.IsOwn = func(netip.Addr) bool { return false }
+	}
+	if c.Suspect == nil {
+		c.Suspect = func() {}
+	}
+	if c.Spent == nil {
+		c.Spent = func(netip.Addr, int) {}
+	}
+	f := &Forward{
+		config: c, opportunistic: c.Opportunistic, threads: rawsock.NewThreads(c.Lanes), most: max(1, c.Lanes),
+		seed: maphash.MakeSeed(), began: time.Now(), lastResorts: make(chan struct{}, mostLastResorts),
+	}
+	f.dialer = exchange.NewDialer(exchange.DialerConfig{Timeout: c.Deadline, RootCAs: c.RootCAs, Work: &f.work, Recovered: f.recovered, Log: c.Log})
+	f.SetUDP(c.UDP)
+	f.SetMaxInFlight(c.MaxInFlight)
+	f.table.Store(&table{})
+	f.SetRoutes(c.Routes)
+	return f
+}
+
+// SetMaxInFlight replaces Config.MaxInFlight. What is in flight already stays, also beyond the bound.
+func (f *Forward) SetMaxInFlight(n int) {
+	if n <= 0 {
+		n = defaultMaxInFlight
+	}
+	f.flights.max.Store(int64(n))
+}
+
+// SetUDP replaces Config.UDP, for the questions that are not on their way yet.
+func (f *Forward) SetUDP(u exchange.UDP) {
+	if u.Size == 0 {
+		u.Size = exchange.DefaultUDPSize
+	}
+	f.udp.Store(&u)
+}
+
+// SetAll says whether all servers of a route are asked at once, and the first final
+// response counts (dnsmasq's all-servers), not one after the other.
+func (f *Forward) SetAll(all bool) { f.all.Store(all) }
+
+// SetOpportunistic replaces Config.Opportunistic. Questions under way end as they began.
+func (f *Forward) SetOpportunistic(is bool) {
+	f.setting.Lock()
+	defer f.setting.Unlock()
+	f.opportunistic = is
+	for _, s := range f.table.Load().servers {
+		s.setUpgrade(f)
 	}
 }
 
-// panicked is called with what recover returned, by the deferred function.
-func (f *Forward) panicked(p any) {
-	f.panics.Caught(f.log, "asking a nameserver panicked", journal.QueryPanic, p)
+// Renew makes each new question go upstream by itself, even if an equal one is in flight: the
+// response to that one may be older than what the caller has just dropped from the cache. Earlier
+// waiters still get it.
+func (f *Forward) Renew() {
+	f.setting.Lock()
+	defer f.setting.Unlock()
+	t := *f.table.Load() // a flight belongs to its table
+	f.table.Store(&t)
 }
 
-// flights bound the questions in flight.
-type flights struct {
-	max atomic.Int64
-	n   atomic.Int64
+// Close fails what is in flight, closes all connections and waits until nothing
+// of the Forward runs any more. Queries fail from then on. It may be called again.
+func (f *Forward) Close() {
+	f.opening.Lock()
+	f.closed.Store(true)
+	f.opening.Unlock()
+	if lanes := f.lanes.Load(); lanes != nil {
+		for _, n := range *lanes {
+			n.shut()
+		}
+	}
+	for _, s := range f.table.Load().servers {
+		s.close()
+	}
+	f.work.Wait()
 }
 
-// errInternal is how what panics fails.
-var errInternal = errors.New("internal error")
+// DialUDP connects to a plain server as its questions do. It does not wait.
+func (f *Forward) DialUDP(ctx context.Context, to nameserver.Server) (net.Conn, error) {
+	return exchange.DialUDP(ctx, to, *f.udp.Load())
+}

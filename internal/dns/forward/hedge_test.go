@@ -62,7 +62,7 @@ func TestWait(t *testing.T) {
 		s := testServers(t, 1)[0]
 		for i := range 40 {
 			if row.rtt > 0 {
-				s.Succeeded(row.rtt+row.swing*time.Duration(i%2*2-1), dns.RcodeSuccess, time.Now())
+				s.Succeeded(row.rtt+row.swing*time.Duration(i%2*2-1), dns.RcodeSuccess, 0, time.Now())
 			}
 		}
 		if got := f.waitFor(s, false, 0); got < row.least || got > row.most {

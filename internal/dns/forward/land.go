@@ -19,6 +19,8 @@ type landing struct {
 	msg  *dns.Msg
 	from *server
 	err  error
+
+	octets int // of the response as it came
 }
 
 // answered handles a final response. It ends a flight that is under way.
@@ -31,7 +33,7 @@ func (n *lane) answered(t *try, l landing) {
 		return
 	}
 	if !t.isJudged {
-		t.to.KeepsUp(took, n.f.hedge, n.f.tryTimeout)
+		t.to.KeepsUp(took, n.f.config.Hedge, n.f.config.TryTimeout)
 	}
 	t.isJudged = true
 	if fl.round != nil && !t.isProbe {
@@ -42,16 +44,17 @@ func (n *lane) answered(t *try, l landing) {
 			other.isJudged = other.isJudged || !other.isProbe && other.n < t.n
 		}
 	}
-	if fl.hedgedAt > t.n && !t.isProbe && took < n.f.tryTimeout {
+	if fl.hedgedAt > t.n && !t.isProbe && took < n.f.config.TryTimeout {
 		n.f.hedges.waste(n.f.counts.asked.Load())
 	}
 	n.close(t)
+	fl.octets = l.octets
 	n.land(fl, l)
 }
 
 // answeredLate handles a final response that came after the landing. If the flight had failed, the response goes to the cache.
 func (n *lane) answeredLate(t *try, took time.Duration, l landing) {
-	if t.isProbe && !t.isJudged && !t.to.KeepsUp(took, n.f.hedge, n.f.tryTimeout) {
+	if t.isProbe && !t.isJudged && !t.to.KeepsUp(took, n.f.config.Hedge, n.f.config.TryTimeout) {
 		t.to.Late(time.Now())
 	}
 	t.isJudged = true
@@ -147,7 +150,7 @@ func (n *lane) dismiss(fl *flight, waiting []*dnsserver.PendingQuery, guests []*
 // had asked alone.
 func (f *Forward) charge(client netip.Addr, s *exchange.Spending) {
 	if octets := s.Total(); octets > 0 {
-		f.spent(client, octets)
+		f.config.Spent(client, octets)
 	}
 }
 
@@ -182,5 +185,76 @@ func (f *Forward) deliver(r Reply) {
 			}
 		}
 	})
-	f.answered(r)
+	f.config.Answered(r)
 }
+
+// clear closes the tries of a landed flight that have lingered long enough, and releases the flight after the last one.
+func (n *lane) clear(fl *flight) {
+	if !fl.hasLanded {
+		return
+	}
+	var due time.Time
+	for _, t := range slices.Clone(fl.tries) {
+		until := n.lingerUntil(t)
+		switch {
+		case !n.now.Before(until):
+			n.expire(t)
+			continue
+		case !t.isLingering && !t.isProbe && n.lingering >= int(n.f.flights.max.Load()/lingerShare)+1:
+			n.close(t)
+			continue
+		case !t.isLingering:
+			t.isLingering = true
+			n.lingering++
+		}
+		if due.IsZero() || until.Before(due) {
+			due = until
+		}
+	}
+	n.mu.Lock()
+	n.setTimerLocked(fl, due)
+	n.mu.Unlock()
+	if len(fl.tries) == 0 {
+		n.cleared(fl)
+	}
+}
+
+// expire closes a try that has had its time. A probe that has had it was silent. If any other try
+// would have fit what the flight landed with, its response was lost.
+func (n *lane) expire(t *try) {
+	fl, s, took := t.fl, t.to, n.now.Sub(t.begun)
+	isOpen := !t.isClosed && !fl.isLeft && !n.closing.Load()
+	isSilent := t.isProbe && isOpen && !fl.hasFailed && !t.isJudged
+	isLost := !t.isProbe && isOpen && 0 < fl.octets && fl.octets <= int(t.size) && s.WasHeard(t.begun)
+	n.close(t)
+	if isLost {
+		s.follow(s.Lost(fl.octets, n.f.config.Deadline, time.Now()))
+	}
+	if isSilent {
+		s.Late(time.Now())
+		n.wasSilent(s, took)
+		n.check(s)
+	}
+}
+
+// cleared releases a landed flight without open tries.
+func (n *lane) cleared(fl *flight) {
+	if !fl.isCleared {
+		fl.isCleared = true
+		n.letGo(fl)
+	}
+}
+
+// lingerUntil returns how long a try stays open after the landing. A probe has the time of an attempt.
+func (n *lane) lingerUntil(t *try) time.Time {
+	switch {
+	case n.closing.Load() || t.stop != nil || t.fl.isLeft:
+		return n.now
+	case t.isProbe:
+		return t.begun.Add(max(n.f.config.TryTimeout, 2*t.to.Usual()))
+	}
+	return t.fl.begun.Add(n.lifeOf(t.fl))
+}
+
+// lingerShare is how many questions of MaxInFlight one lingering try of a lane is kept for.
+const lingerShare = 16

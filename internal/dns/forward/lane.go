@@ -3,7 +3,6 @@ package forward
 import (
 	"encoding/binary"
 	"hash/maphash"
-	"net/netip"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -101,71 +100,92 @@ func (n *lane) wakeLocked() {
 	}
 }
 
-// A flight is a question that is being asked, for all its waiters. Identical questions are asked once: N of them
-// would multiply the chances of an attacker who forges responses (CVE-2020-25686 DNSpooq, CVE-2023-30464 CoreDNS).
-//
-// Any goroutine may begin a flight or join one. After that, only the watcher of its lane changes it: see life.go.
-type flight struct {
-	lane  *lane
-	key   exchange.Key
-	hash  uint64
-	table *table // part of what makes a question the same: after SetRoutes no query gets what the old servers say
-	route *route
-	tag   uint64
-	begun time.Time
-	isRaw bool    // begun by a PendingQuery, so that Config.Answered also gets late answers
-	check *server // the server whose presence this flight checks; nil for a client's question
-
-	spent exchange.Spending
-	refs  atomic.Int32 // held by the lane until the end, by each try, and by mail
-
-	// Guarded by lane.mu.
-	isAsked     bool // it is in the lane's table, and has room of flights
-	waiting     []*dnsserver.PendingQuery
-	guests      []*guest
-	joined      int // how many have waited
-	hasComeBack bool
-	hasStale    bool // the Handler may have a stale answer for those in waiting
-	releaseAt   time.Time
-	twin        *flight // the next in the same chain
-	links       [2]link
-	due         time.Time // when the watcher looks at it
-	place       int       // among the timers, from 1; 0: no timer
-
-	// The watcher's, once the flight has begun.
-	tries     []*try  // that are open
-	first     *server // of the try that was begun with the flight, or nil
-	round     *round  // nil: only the first try was begun
-	turnAt    time.Time
-	silentAt  time.Time
-	isHurried bool // the current attempt got a second wait, as no hedge was left
-	hedgedAt  int  // attempts up to this one, from 1, were overtaken by a hedge; 0: no hedge
-	hasLanded bool
-	hasFailed bool // no response came before it landed
-	isLeft    bool // all waiters left early, so no try stays open
-	isCleared bool // all tries are closed
+// setTimerLocked sets the timer of a flight; the zero time stops it.
+func (n *lane) setTimerLocked(fl *flight, due time.Time) {
+	n.timers.set(fl, due)
+	if fl.place == 1 {
+		n.wakeLocked()
+	}
 }
 
-// A guest is a goroutine that waits for a flight in ServeDNS.
-type guest struct {
-	client netip.Addr
-	fl     *flight // guarded by lane.mu
-	done   chan struct{}
+// timers is a heap of flights by due time. Each flight knows its place, counted from 1.
+type timers []*flight
 
-	// Constant once done is closed.
-	msg  *dns.Msg // the guest's own
-	from *server
-	err  error
+// first returns when the first timer is due, or zero.
+func (h timers) first() time.Time {
+	if len(h) == 0 {
+		return time.Time{}
+	}
+	return h[0].due
 }
 
-// chains are a power of two, and more than there are usually questions in flight.
-const chains = 1 << 10
+func (h *timers) set(fl *flight, due time.Time) {
+	fl.due = due
+	switch {
+	case due.IsZero():
+		h.remove(fl)
+		return
+	case fl.place == 0:
+		*h = append(*h, fl)
+		fl.place = len(*h)
+	}
+	h.down(h.up(fl.place - 1))
+}
+
+func (h *timers) remove(fl *flight) {
+	if fl.place == 0 {
+		return
+	}
+	i, last := fl.place-1, len(*h)-1
+	h.swap(i, last)
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	fl.place = 0
+	if i < last {
+		h.down(h.up(i))
+	}
+}
+
+func (h timers) up(i int) int {
+	for i > 0 && h[i].due.Before(h[(i-1)/2].due) {
+		h.swap(i, (i-1)/2)
+		i = (i - 1) / 2
+	}
+	return i
+}
+
+func (h timers) down(i int) {
+	for {
+		least := i
+		for child := 2*i + 1; child <= 2*i+2 && child < len(h); child++ {
+			if h[child].due.Before(h[least].due) {
+				least = child
+			}
+		}
+		if least == i {
+			return
+		}
+		h.swap(i, least)
+		i = least
+	}
+}
+
+func (h timers) swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].place, h[j].place = i+1, j+1
+}
 
 // A link is a flight's place in a line.
 type link struct{ older, newer *flight }
 
 // A line is a list of flights in the order in which they began.
 type line struct{ oldest, newest *flight }
+
+// The lines that a flight is in while it is asked.
+const (
+	inLane  = iota // of its lane
+	inRoute        // of its lane and route
+)
 
 func (l *line) add(fl *flight, which int) {
 	fl.links[which] = link{older: l.newest}
@@ -190,44 +210,4 @@ func (l *line) remove(fl *flight, which int) {
 		l.newest = at.older
 	}
 	fl.links[which] = link{}
-}
-
-// A try is one query to one server, and the wait for its response.
-type try struct {
-	attempt
-	fl     *flight // guarded by lane.mu; nil for an idle socket
-	query  []byte  // as sent; over TCP and TLS with another ID
-	as     exchange.Form
-	begun  time.Time
-	socket socket // over UDP
-
-	conn *exchange.Stream // that of the server's upgrade, which the query goes over; nil: it goes another way
-	stop func()           // ends it over TCP or TLS; nil: it goes over UDP
-
-	isGuarded bool // the query has more to it than port and ID
-
-	holds atomic.Int32 // of the sender, of the watcher until it closes the try, and of mail
-
-	// The watcher's.
-	strays      int  // messages that were not a valid response
-	isSpoilt    bool // the round knows of the first stray
-	isUnread    bool // a malformed response has come
-	isDoubted   bool // a response failed the cookie or case check
-	isJudged    bool // counted in the lateness of its server
-	isLingering bool
-	isClosed    bool
-}
-
-// socket is a UDP socket, used for one query at a time. It is connected, so that the kernel drops packets from other sources
-// (CVE-2020-25684, DNSpooq). Its port is a random one of net.ipv4.ip_local_port_range, which adds 14 bits to the ID (RFC 5452
-// section 9.2). CoreDNS keeps its sockets, and used 8 ports for 4000 queries.
-//
-// Connecting a socket again gives it another random port, at a quarter of the cost of a new socket. The kernel releases a port that
-// was not chosen by bind(2) when the socket is connected to AF_UNSPEC.
-type socket struct {
-	fd       int // -1: not open
-	slot     int // of the lane; -1: no slot
-	is4      bool
-	isBound  bool // bound to a port, source or interface; not reused
-	isFaulty bool
 }

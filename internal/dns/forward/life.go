@@ -5,7 +5,6 @@ import (
 
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/dns/exchange"
-	"github.com/node-dns/node-dns/internal/dns/health"
 )
 
 // The life of a question. It boards (ask.go): prepareLocked chooses the first server, and the caller sends the first query.
@@ -37,40 +36,6 @@ func (n *lane) boarded(fl *flight) {
 	}
 }
 
-// openRound creates the round, when the first query alone may not be enough.
-func (n *lane) openRound(fl *flight) {
-	if fl.round != nil {
-		return
-	}
-	order := fl.order()
-	fl.round = newRound(order)
-	fl.round.all = n.f.all.Load()
-	silence := n.f.silence
-	switch {
-	case fl.check != nil:
-		fl.round.all = true
-		fl.round.queue = checksOf(fl.check)
-		fl.round.limit = len(fl.round.queue)
-		silence = n.f.checkTime(fl.check)
-	case order[0].State() == health.Down:
-		silence /= 3
-		fl.round.limit = max(2, len(order)) // all servers are down: one query to each is enough
-	}
-	fl.silentAt = fl.begun.Add(silence)
-	if fl.first != nil {
-		order[0].AskedAnyway(time.Now())
-		fl.round.resume(fl.first)
-	}
-}
-
-func (fl *flight) order() []*server {
-	if fl.check != nil {
-		return []*server{fl.check}
-	}
-	order, _ := inTurn(fl.route.servers)
-	return order
-}
-
 // next handles the outcome of an attempt that is not a final answer.
 func (n *lane) next(fl *flight, o outcome) {
 	n.openRound(fl)
@@ -99,8 +64,11 @@ func (n *lane) proceed(fl *flight) {
 		}
 		fl.isHurried = false
 		wait := n.f.waitFor(a.to, fl.round.again(), a.n)
-		if fl.round.isBeforeLastResort() {
-			wait = max(wait, n.f.silence/2)
+		switch {
+		case fl.round.isBeforeLastResort():
+			wait = max(wait, n.f.config.Silence/2)
+		case a.isSmall && !fl.round.again(): // no try would be left for TCP
+			wait = max(wait, n.f.config.TryTimeout)
 		}
 		fl.turnAt = n.now.Add(wait)
 		if fl.check != nil {
@@ -108,7 +76,7 @@ func (n *lane) proceed(fl *flight) {
 		}
 		n.try(fl, a)
 	}
-	if until := fl.begun.Add(n.f.tryTimeout); fl.round.refusal.msg != nil && fl.turnAt.After(until) {
+	if until := fl.begun.Add(n.f.config.TryTimeout); fl.round.refusal.msg != nil && fl.turnAt.After(until) {
 		fl.turnAt = until // a refusal waits no longer than a query to another server would
 	}
 	if fl.round.over() && !n.mayBeRefuted(fl) {
@@ -120,7 +88,7 @@ func (n *lane) proceed(fl *flight) {
 
 // mayBeRefuted reports whether a refusal must wait, because another server still has time to give a better answer.
 func (n *lane) mayBeRefuted(fl *flight) bool {
-	until := fl.begun.Add(n.f.tryTimeout)
+	until := fl.begun.Add(n.f.config.TryTimeout)
 	if len(fl.round.open) == 0 || !n.now.Before(until) {
 		return false
 	}
@@ -192,7 +160,7 @@ func (n *lane) release(fl *flight) {
 // isHopeless reports whether all servers of the flight are known to be dead. It checks servers that were silent recently, and sets
 // the time of the next look.
 func (n *lane) isHopeless(fl *flight) bool {
-	again := n.f.silence / 3
+	again := n.f.config.Silence / 3
 	fl.silentAt = n.now.Add(again)
 	if fl.check != nil {
 		return !fl.check.WasReached(fl.begun)
@@ -226,7 +194,7 @@ func (n *lane) timeIsUp(fl *flight) {
 	switch wasHeard := s.WasHeard(fl.begun); {
 	case wasHeard && !fl.isHurried && !n.f.hedges.may(n.f.counts.asked.Load()):
 		fl.isHurried = true
-		fl.turnAt = n.now.Add(n.f.tryTimeout)
+		fl.turnAt = n.now.Add(n.f.config.TryTimeout)
 		n.schedule(fl)
 		return
 	case wasHeard && !fl.isHurried:
@@ -254,20 +222,21 @@ func (n *lane) overdue(s *server, fl *flight) {
 // wasSilent accounts for a silent server. With opportunistic TLS it checks the connection first.
 func (n *lane) wasSilent(s *server, after time.Duration) {
 	if u, conn := s.upgraded(); conn != nil {
-		u.Check(conn, n.f.tryTimeout)
+		u.Check(conn, n.f.config.TryTimeout)
 		return
 	}
 	s.timedOut(after)
 }
 
-// check asks a silent server for the root's nameservers, which every nameserver knows or refuses to tell. So slow names alone do not
-// mark a server as down.
-// It asks over UDP and TCP at the same time. A server that accepts the TCP connection gets more time: servers that took 2 s for
-// every name were marked as dead, and no client got an answer.
-// With opportunistic TLS it checks the connection first, because the server may still answer without it.
+// check asks a silent server for the root's nameservers, which every nameserver knows or refuses to
+// tell. So slow names alone do not mark a server as down. It asks over UDP and TCP at the same
+// time, and over UDP for a small response, as large ones may get lost. A server that accepts the
+// TCP connection gets more time: servers that took 2 s for every name were marked as dead, and no
+// client got an answer. With opportunistic TLS it checks the connection first, because the server
+// may still answer without it.
 func (n *lane) check(s *server) {
 	if u, conn := s.upgraded(); conn != nil {
-		u.Check(conn, n.f.tryTimeout)
+		u.Check(conn, n.f.config.TryTimeout)
 		return
 	}
 	k, err := exchange.RootQuestion().AppendKey(nil)
@@ -280,12 +249,4 @@ func (n *lane) check(s *server) {
 	n.mu.Unlock()
 	n.openRound(fl)
 	n.proceed(fl)
-}
-
-// checksOf returns the attempts of a check, which all begin at once.
-func checksOf(s *server) []attempt {
-	if s.tls != nil {
-		return []attempt{{to: s}}
-	}
-	return []attempt{{to: s}, {to: s, tcp: true}}
 }

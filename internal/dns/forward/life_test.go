@@ -201,7 +201,7 @@ func TestTwoAnswersAtOnce(t *testing.T) {
 		client.Go(func() { s.exchange(t, fmt.Sprintf("n%d.example.", i), dns.TypeA) })
 		await(t, "the probe", func() bool { return servers[0].Queries() > before })
 		n.mu.Lock() // the watcher stands still
-		time.Sleep(s.f.tryTimeout + 20*time.Millisecond)
+		time.Sleep(s.f.config.TryTimeout + 20*time.Millisecond)
 		n.mu.Unlock()
 		client.Wait()
 	}

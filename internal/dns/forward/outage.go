@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/health"
@@ -40,10 +41,10 @@ func (f *Forward) tellOutages() {
 		}
 	}
 	if len(down) > 0 {
-		f.log.Error("all upstreams down", "domains", few(down), journal.UpstreamsDown.Attr())
+		f.config.Log.Error("all upstreams down", "domains", few(down), journal.UpstreamsDown.Attr())
 	}
 	if len(up) > 0 {
-		f.log.Info("upstreams answer again", "domains", few(up), journal.UpstreamsUp.Attr())
+		f.config.Log.Info("upstreams answer again", "domains", few(up), journal.UpstreamsUp.Attr())
 	}
 }
 
@@ -98,4 +99,34 @@ func (f *Forward) tellLanes(m mail) {
 			n.post(m)
 		}
 	}
+}
+
+// darkness is whether all servers of a route are silent. It is known after the first question
+// without an answer and the check that follows, long before the log reports an outage, so questions
+// for other names need not find it out again.
+type darkness struct {
+	now  atomic.Pointer[dark]
+	next atomic.Int64 // when the next probe without a waiter may go out, as time since Forward.began
+}
+
+func (d *darkness) is() bool { return d.now.Load().is }
+
+// become sets the darkness, and reports whether it changed. The caller holds Forward.darkening.
+func (d *darkness) become(is bool) (isNew bool) {
+	switch before := d.now.Load(); {
+	case before.is == is:
+		return false
+	case is:
+		d.now.Store(&dark{known: before.known, is: true})
+		close(before.known)
+	default:
+		d.now.Store(&dark{known: make(chan struct{})})
+	}
+	return true
+}
+
+// dark is one state of a darkness.
+type dark struct {
+	known chan struct{} // closed once it is known
+	is    bool          // it is closed
 }

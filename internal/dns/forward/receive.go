@@ -40,22 +40,19 @@ func (n *lane) receive(t *try) {
 				n.doubted(t)
 				continue
 			}
-			t.to.answered(n.now, max(0, n.now.Sub(t.begun)), exchange.Rcode(r.Message), r.HasOPT)
-			n.answered(t, landing{wire: r})
+			t.to.follow(t.to.Answered(max(0, n.now.Sub(t.begun)), exchange.Rcode(r.Message), size, r.HasOPT, n.now))
+			n.answered(t, landing{wire: r, octets: size})
 			continue
 		}
 		m, err := exchange.Decode(t.query, buffer[:size])
 		if err == nil {
-			n.heard(t, m, false)
+			n.heard(t, m, size, false)
 			continue
 		}
 		n.f.counts.ignored.Add(1)
 		n.strayed(t, exchange.IsUnreadable(err))
 	}
 }
-
-// isUsual reports whether a response can skip the parsed path, because it teaches nothing about EDNS or cookies.
-func (t *try) isUsual() bool { return t.fl.check == nil && !t.again && !t.noEDNS }
 
 // strayed handles a message that is not a valid response. The valid one may still come, but another server is asked at once. The
 // same server is not asked again over UDP: an attacker would have two ports to hit.
@@ -92,20 +89,23 @@ func (n *lane) strayed(t *try, isUnreadable bool) {
 	}
 }
 
-// heard handles a parsed response.
-func (n *lane) heard(t *try, m *dns.Msg, isStream bool) {
+// heard handles a parsed response of so many octets.
+func (n *lane) heard(t *try, m *dns.Msg, octets int, isStream bool) {
 	fl, s, isTCP := t.fl, t.to, isStream && t.conn == nil && t.to.tls == nil
 	if t.isGuarded && !isStream && !m.Truncated && s.Doubts(t.query, exchange.ParsedHasCase(t.query, m), exchange.CookieIn(m), t.isDoubted, time.Now()) {
 		n.doubted(t)
 		return
 	}
-	if isTCP {
-		s.heardOverTCP()
+	switch {
+	case isTCP:
+		s.follow(s.Heard(time.Now()))
 		if t.isGuarded {
 			s.Believes(t.query, m, time.Now())
 		}
-	} else {
-		s.succeeded(n.now.Sub(t.begun), m.Rcode)
+	case isStream:
+		s.follow(s.Succeeded(n.now.Sub(t.begun), m.Rcode, 0, time.Now()))
+	default:
+		s.follow(s.Succeeded(n.now.Sub(t.begun), m.Rcode, octets, time.Now()))
 	}
 	if fl.check != nil && !fl.hasLanded { // any response ends a check
 		n.close(t)
@@ -125,16 +125,16 @@ func (n *lane) heard(t *try, m *dns.Msg, isStream bool) {
 	isFinal := exchange.Judge(m, false, true) == exchange.Final
 	s.Learn(health.Response{
 		Rcode: m.Rcode, IsFinal: isFinal, HasOPT: opt != nil,
-		IsAgain: t.again, IsWithoutEDNS: t.as == exchange.WithoutEDNS, RefusedEDNS: t.noEDNS,
+		IsAgain: t.again && !t.tcp, IsWithoutEDNS: t.as == exchange.WithoutEDNS, RefusedEDNS: t.noEDNS,
 	}, n.now)
 	if opt != nil {
 		exchange.KeepErrors(m, opt)
 	}
-	err := n.f.ignore(m)
+	err := n.f.config.Ignore(m)
 	switch {
 	case isFinal && err == nil:
 		keepAsked(m, fl.key.Question())
-		n.answered(t, landing{msg: m})
+		n.answered(t, landing{msg: m, octets: octets})
 	case fl.hasLanded:
 		n.close(t)
 		n.clear(fl)
@@ -239,6 +239,6 @@ func (n *lane) lost(t *try, err error) {
 // where descriptors are short, each query of a client may be one.
 func (f *Forward) starved(err error) {
 	if n := f.counts.starved.Add(1); n&(n-1) == 0 {
-		f.log.Error("no socket to ask a nameserver from", "error", exchange.Reason(err), "times", n, journal.OutOfSockets.Attr())
+		f.config.Log.Error("no socket to ask a nameserver from", "error", exchange.Reason(err), "times", n, journal.OutOfSockets.Attr())
 	}
 }

@@ -2,20 +2,22 @@ package forward
 
 import (
 	"slices"
+	"time"
 
 	"github.com/miekg/dns"
 
 	"github.com/node-dns/node-dns/internal/dns/exchange"
+	"github.com/node-dns/node-dns/internal/dns/health"
 )
-
-// maxTries bounds what one question may cause, however many servers there are and however they fail (law of every fan-out
-// attack since NXNSAttack): attempts, and messages that leave, over TCP and without EDNS too.
-const maxTries = 4
 
 // An attempt is one try with one server.
 type attempt struct {
 	to    *server
 	again bool // it was silent to this question before
+
+	// isSmall: a small response is asked for, as larger ones may get lost on the way (RFC 6891
+	// section 6.2.5). With tcp: that one was truncated.
+	isSmall bool
 
 	// What it has said already.
 	tcp    bool // the answer is to be had over TCP alone
@@ -34,6 +36,9 @@ type attempt struct {
 	besideOf int
 }
 
+// isLastResort reports whether nothing that came over UDP leads to TCP.
+func (a attempt) isLastResort() bool { return a.tcp && a.again && !a.isSmall }
+
 // An outcome is how an attempt ended: with a response or an error; or that it goes on.
 type outcome struct {
 	attempt
@@ -45,6 +50,10 @@ type outcome struct {
 	isRedo       bool // the same server is to be asked again, as the attempt says: of a lane, which does not
 }
 
+// maxTries bounds what one question may cause, however many servers there are and however they fail (law of every fan-out
+// attack since NXNSAttack): attempts, and messages that leave, over TCP and without EDNS too.
+const maxTries = 4
+
 // A round chooses the next server for one question, and the client's response if no
 // response was final. It has no sockets and no clock: its user reports what happened.
 //
@@ -52,6 +61,10 @@ type outcome struct {
 // silent for its time. A silent server is waited for all the same. It is asked again after all
 // servers were asked, while the question has had less than maxTries. The last try is over TCP, which
 // passes where UDP is lost.
+//
+// A server that is asked again, and the third server after a silent one, are asked for a small
+// response: a larger one may be lost because of its size, and a truncated one tells that the answer
+// is to be had over TCP. One try is left for that.
 type round struct {
 	queue   []attempt // to be started, in order
 	limit   int       // attempts that may start
@@ -77,6 +90,48 @@ func newRound(order []*server) *round {
 	return r
 }
 
+// openRound creates the round, when the first query alone may not be enough.
+func (n *lane) openRound(fl *flight) {
+	if fl.round != nil {
+		return
+	}
+	order := fl.order()
+	fl.round = newRound(order)
+	fl.round.all = n.f.all.Load()
+	silence := n.f.config.Silence
+	switch {
+	case fl.check != nil:
+		fl.round.all = true
+		fl.round.queue = checksOf(fl.check)
+		fl.round.limit = len(fl.round.queue)
+		silence = n.f.checkTime(fl.check)
+	case order[0].State() == health.Down:
+		silence /= 3
+		fl.round.limit = max(2, len(order)) // all servers are down: one query to each is enough
+	}
+	fl.silentAt = fl.begun.Add(silence)
+	if fl.first != nil {
+		order[0].AskedAnyway(time.Now())
+		fl.round.resume(fl.first)
+	}
+}
+
+func (fl *flight) order() []*server {
+	if fl.check != nil {
+		return []*server{fl.check}
+	}
+	order, _ := inTurn(fl.route.servers)
+	return order
+}
+
+// checksOf returns the attempts of a check, which all begin at once.
+func checksOf(s *server) []attempt {
+	if s.tls != nil {
+		return []attempt{{to: s}}
+	}
+	return []attempt{{to: s, isSmall: true}, {to: s, tcp: true}}
+}
+
 // resume begins while a server is being asked, which is the first attempt.
 func (r *round) resume(s *server) {
 	r.queue = slices.DeleteFunc(r.queue, func(a attempt) bool { return a.to == s })
@@ -93,6 +148,7 @@ func (r *round) next() (attempt, bool) {
 	r.current = r.queue[0]
 	r.current.n = len(r.waited)
 	r.current.tcp = r.current.tcp || r.current.again && r.started == maxTries-1
+	r.current.isSmall = r.current.isSmall || !r.current.tcp && (r.current.again || r.late && r.started == maxTries-2)
 	r.queue = r.queue[1:]
 	r.waited = append(r.waited, r.current.to)
 	r.started++

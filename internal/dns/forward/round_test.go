@@ -24,14 +24,15 @@ func testServers(t testing.TB, n int) []*server {
 	var all []*server
 	for i := range n {
 		address := nameserver.MustParse(fmt.Sprintf("192.0.2.%d", i+1))
-		all = append(all, newServer(address, &Forward{log: slog.New(slog.DiscardHandler)}))
+		all = append(all, newServer(address, &Forward{config: Config{Log: slog.New(slog.DiscardHandler)}}))
 	}
 	return all
 }
 
-// A round is written as what happens to it: "1!" the server 1 refused, "1?" it was silent
-// for the time of a try, "1x" it failed, "1%" what came is unreadable; "1X" and "1U" are of its last attempt, which failed, or of which what
-// came was unreadable over TCP. Before that, the attempts that were to start; "1t" is over TCP.
+// A round is written as what happens to it: "1!" the server 1 refused, "1?" it was silent for the
+// time of a try, "1x" it failed, "1%" what came is unreadable; "1X" and "1U" are of its last
+// attempt, which failed, or of which what came was unreadable over TCP. "1T" is truncated. Before
+// that, the attempts that were to start; "1s" is for a small response, "1t" over TCP.
 func TestRound(t *testing.T) {
 	rows := []struct {
 		name    string
@@ -46,20 +47,26 @@ func TestRound(t *testing.T) {
 		{"all refuse: the last one's word", 2, "1! 2!", "1 2", true, "2"},
 		{"the first fails", 2, "1x", "1 2", false, ""},
 		{"all fail", 2, "1x 2x", "1 2", true, "no response from 192.0.2.1 (connection refused), 192.0.2.2 (connection refused)"},
-		{"one is silent: asked again, four times in all, at last over TCP", 1, "1? 1? 1? 1?", "1 1 1 1t", false, ""},
-		{"two are silent: twice each, at last over TCP", 2, "1? 2? 1? 2?", "1 2 1 2t", false, ""},
-		{"five are silent: four of them once each", 5, "1? 2? 3? 4?", "1 2 3 4", false, ""},
+		{"one is silent: asked again, four times in all, at last over TCP", 1, "1? 1? 1? 1?", "1 1s 1s 1t", false, ""},
+		{"two are silent: twice each, at last over TCP", 2, "1? 2? 1? 2?", "1 2 1s 2t", false, ""},
+		{"five are silent: four of them once each", 5, "1? 2? 3? 4?", "1 2 3s 4", false, ""},
+		{"three are silent: the third for a small response, the last over TCP", 3, "1? 2? 3? 1?", "1 2 3s 1t", false, ""},
+		{"one loses large responses", 1, "1? 1T", "1 1s 1t", false, ""},
+		{"one loses large responses, and TCP is refused", 1, "1? 1T 1X 1x", "1 1s 1t", true, "no response from 192.0.2.1 (connection refused)"},
+		{"two lose large responses", 2, "1? 2? 1T", "1 2 1s 1t", false, ""},
+		{"five lose large responses", 5, "1? 2? 3T", "1 2 3s 3t", false, ""},
+		{"two refuse: the third is no worse than they were", 4, "1! 2! 3?", "1 2 3 4", false, ""},
 		{"no more than four", 12, "1! 2! 3! 4!", "1 2 3 4", true, "4"},
 		{"refused, then silent: the refusal, and no second question", 2, "1! 2?", "1 2", true, "1"},
-		{"silent, then refused: its second question is not asked for more", 2, "1? 2!", "1 2 1", false, ""},
+		{"silent, then refused: its second question is not asked for more", 2, "1? 2!", "1 2 1s", false, ""},
 		{"silent, then failed while another is asked", 2, "1? 1x", "1 2", false, ""},
 		{"unreadable: asked over TCP as well", 1, "1%", "1 1t", false, ""},
 		{"unreadable over TCP as well", 1, "1% 1U", "1 1t", true, "no response from 192.0.2.1 (SERVFAIL)"},
-		{"unreadable, and TCP is refused: once more over UDP", 1, "1% 1X", "1 1t 1", false, ""},
+		{"unreadable, and TCP is refused: once more over UDP", 1, "1% 1X", "1 1t 1s", false, ""},
 		{"unreadable late: the one that is asked has its time", 2, "1? 1%", "1 2", false, ""},
 		{"unreadable late, and refused meanwhile", 2, "1? 1% 2!", "1 2 1t", false, ""},
-		{"unreadable when no more may be asked", 4, "1? 2? 3! 1%", "1 2 3 4", false, ""},
-		{"silent, then all failed", 2, "1? 1x 2x 1x", "1 2 1", true, "no response from 192.0.2.1 (connection refused), 192.0.2.2 (connection refused)"},
+		{"unreadable when no more may be asked", 4, "1? 2? 3! 1%", "1 2 3s 4", false, ""},
+		{"silent, then all failed", 2, "1? 1x 2x 1x", "1 2 1s", true, "no response from 192.0.2.1 (connection refused), 192.0.2.2 (connection refused)"},
 	}
 	atOnce := []string{"all at once: the last refuses first", "all at once: all refuse", "all at once: one refuses, the others are late"}
 	rows = append(rows, []struct {
@@ -105,6 +112,8 @@ func playRound(t *testing.T, r *round, events string) (starts string) {
 			open[name] = append(open[name], a)
 			if a.tcp {
 				name += "t"
+			} else if a.isSmall {
+				name += "s"
 			}
 			started = append(started, name)
 		}
@@ -123,11 +132,17 @@ func playRound(t *testing.T, r *round, events string) (starts string) {
 			continue
 		}
 		i := 0
-		if what == "X" || what == "U" {
+		if what == "X" || what == "U" || what == "T" {
 			i = len(open[name]) - 1
 		}
 		o := outcome{attempt: open[name][i]}
 		open[name] = slices.Delete(open[name], i, i+1)
+		if what == "T" {
+			o.tcp, o.isRedo = true, true
+			r.redo(o)
+			start()
+			continue
+		}
 		if what == "U" {
 			o.msg = &dns.Msg{MsgHdr: dns.MsgHdr{Response: true, Rcode: dns.RcodeServerFailure}}
 		} else if what == "x" || what == "X" {

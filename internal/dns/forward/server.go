@@ -11,6 +11,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/exchange"
 	"github.com/node-dns/node-dns/internal/dns/health"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/sys/journal"
 )
 
 // A server is one upstream nameserver and what is known about it. One server
@@ -18,10 +19,8 @@ import (
 type server struct {
 	nameserver.Server
 	handle  nameserver.Handle // of Server
-	log     *slog.Logger
-	news    func()                           // is called after the log has told of a change
-	changed func()                           // is called after every change
-	shifted func()                           // is called when the server has gone, or is back
+	f       *Forward
+	log     *slog.Logger                     // names the server
 	tls     *exchange.Channel                // nil for a plain server
 	upgrade atomic.Pointer[exchange.Upgrade] // nil: a plain server is asked in the clear alone
 
@@ -49,6 +48,15 @@ func (s *server) transport() Transport {
 	return Opportunistic
 }
 
+// A Transport is what the next question to a plain server goes over, where it may be TLS; "": it may not.
+type Transport string
+
+// The transports.
+const (
+	InTheClear    Transport = "udp"
+	Opportunistic Transport = "tls (opportunistic)" // without a check of its identity
+)
+
 // retire lets the connection end after its last waiter.
 func (s *server) retire() {
 	if s.tls != nil {
@@ -69,6 +77,81 @@ func (s *server) close() {
 	}
 }
 
+// sent is called when a question goes to the server.
+func (s *server) sent() {
+	s.queries.Add(1)
+	if u := s.upgrade.Load(); u != nil {
+		u.Prepare()
+	}
+}
+
+// failed accounts for a try that ended with err. Faults of this host do not count.
+func (s *server) failed(err error) {
+	if !exchange.IsLocal(err) {
+		s.follow(s.Failed(exchange.Reason(err), exchange.IsSilence(err), time.Now()))
+	}
+}
+
+// follow reports and logs a change.
+func (s *server) follow(c health.Change) {
+	if c.IsShift {
+		s.f.darken()
+	}
+	if c.IsNew {
+		s.f.config.Changed()
+	}
+	if c.IsResized {
+		s.tellSize(c.UDPSize)
+	}
+	if c.Told != "" {
+		s.tell(c)
+	}
+}
+
+func (s *server) tell(c health.Change) {
+	log := s.log
+	if c.Changes > 1 {
+		log = log.With("changes", c.Changes)
+	}
+	if c.Told == health.Up {
+		log.Info("upstream up", "rtt", c.RTT, journal.UpstreamUp.Attr())
+	} else {
+		log.Warn("upstream down", "error", c.Reason, "rtt", c.RTT, journal.UpstreamDown.Attr())
+	}
+	s.f.tellOutages()
+}
+
+// tellSize logs what the server is asked for from now on. Losses and probes are too far apart for
+// many lines.
+func (s *server) tellSize(size uint16) {
+	if size == 0 {
+		s.log.Info("upstream's large responses arrive over UDP again")
+		return
+	}
+	s.log.Warn("upstream's large responses are lost over UDP", "askingFor", size)
+}
+
+// timedOut accounts for a try that got no response in time. It may still come.
+func (s *server) timedOut(after time.Duration) {
+	s.failed(exchange.ErrTimeout)
+	if s.tls != nil {
+		s.tls.Suspect(after)
+	}
+}
+
+// setUpgrade adds or removes the upgrade, by the setting. The caller holds Forward.setting.
+func (s *server) setUpgrade(f *Forward) {
+	switch u := s.upgrade.Load(); {
+	case f.opportunistic && u == nil:
+		if addr, ok := f.config.TLSAddr(s.Server); ok && !s.TLS {
+			s.upgrade.Store(f.dialer.Opportunistic(s.Server, addr))
+		}
+	case !f.opportunistic && u != nil:
+		s.upgrade.Store(nil)
+		u.Retire()
+	}
+}
+
 // isPlain reports whether the server needs no special socket: no source, interface or zone.
 func (s *server) isPlain() bool {
 	return s.Interface == "" && !s.Source.IsValid() && s.Addr.Addr().Zone() == ""
@@ -80,18 +163,20 @@ func (s *server) isOverUDP() bool {
 	return s.tls == nil && conn == nil
 }
 
-// form is how a question to the server is written. silentSince and needsEDNS are UsesEDNS's.
-func (s *server) form(silentSince time.Time, needsEDNS bool, now time.Time) exchange.Form {
+// form is how a question to the server is written, and the size that it asks for. The parameters
+// are UsesEDNS's.
+func (s *server) form(silentSince time.Time, needsEDNS bool, most uint16, now time.Time) (as exchange.Form, size uint16) {
 	if s.tls != nil {
 		silentSince = time.Time{}
 	}
-	switch {
-	case !s.UsesEDNS(silentSince, needsEDNS, now):
-		return exchange.WithoutEDNS
+	switch uses, size := s.UsesEDNS(silentSince, needsEDNS, most, now); {
+	case !uses:
+		return exchange.WithoutEDNS, 0
 	case s.tls != nil:
-		return exchange.Padded
+		return exchange.Padded, size
+	default:
+		return exchange.WithEDNS, size
 	}
-	return exchange.WithEDNS
 }
 
 // inTurn returns the servers in the order in which they are asked, as they were configured, but by rank; and those that are
@@ -130,12 +215,12 @@ func (f *Forward) waitFor(s *server, again bool, n int) time.Duration {
 }
 
 func (f *Forward) bounded(wait time.Duration, again bool, n int) time.Duration {
-	most := f.tryTimeout
+	most := f.config.TryTimeout
 	if again {
 		wait = max(wait, resendAfter*time.Duration(n+1))
-		most = max(most, min(f.silence, 2*resendAfter+wait))
+		most = max(most, min(f.config.Silence, 2*resendAfter+wait))
 	}
-	return max(min(wait, most), f.hedge)
+	return max(min(wait, most), f.config.Hedge)
 }
 
 // alive is the factor on Silence for a server that accepts connections but does not answer: it may be slow.
@@ -143,13 +228,13 @@ const alive = 3
 
 // checkWait is the time after which a check reports that the server is silent for now.
 func (f *Forward) checkWait(s *server) time.Duration {
-	return max(2*f.hedge, min(s.Usual(), f.tryTimeout))
+	return max(2*f.config.Hedge, min(s.Usual(), f.config.TryTimeout))
 }
 
 // checkTime is the length of a check if the server accepts no connection either: most of the lifetime of a question to a silent
 // server, or longer for a server that is far away.
 func (f *Forward) checkTime(s *server) time.Duration {
-	return max(f.silence*3/4, min(2*s.Usual(), alive*f.silence))
+	return max(f.config.Silence*3/4, min(2*s.Usual(), alive*f.config.Silence))
 }
 
 // hedges bounds wasted hedges: questions to a second server where the first one had the answer soon after. A hedge costs nothing if
@@ -186,12 +271,3 @@ func (h *hedges) earn(asked uint64) {
 	h.spent = max(0, h.spent-int(min(asked-h.asked, mostSpent)))
 	h.asked = asked
 }
-
-// A Transport is what the next question to a plain server goes over, where it may be TLS; "": it may not.
-type Transport string
-
-// The transports.
-const (
-	InTheClear    Transport = "udp"
-	Opportunistic Transport = "tls (opportunistic)" // without a check of its identity
-)

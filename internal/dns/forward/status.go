@@ -30,6 +30,7 @@ type ServerStatus struct {
 	Retries   uint64            `json:"retries"`             // questions sent again, as it was silent to them
 	LastError string            `json:"lastError,omitempty"` // of the last failure, also when the server is up again
 	Transport Transport         `json:"transport,omitempty"`
+	UDPSize   uint16            `json:"udpSize,omitempty"` // of the largest response to ask for, as larger ones were lost; 0: none was
 	Durations health.Durations  `json:"-"`
 }
 
@@ -68,6 +69,7 @@ func (s *server) status() ServerStatus {
 		Retries:   is.Retries,
 		LastError: is.LastError,
 		Transport: s.transport(),
+		UDPSize:   is.UDPSize,
 		Durations: is.Durations,
 	}
 }

@@ -1,9 +1,11 @@
 package forward
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/miekg/dns"
@@ -13,6 +15,36 @@ import (
 
 var errUnsent = errors.New("too many connections")
 
+// A try is one query to one server, and the wait for its response.
+type try struct {
+	attempt
+	fl     *flight // guarded by lane.mu; nil for an idle socket
+	query  []byte  // as sent; over TCP and TLS with another ID
+	as     exchange.Form
+	size   uint16 // of the largest response that it asks for over UDP; 0: it has no EDNS, or goes another way
+	begun  time.Time
+	socket socket // over UDP
+
+	conn *exchange.Stream // that of the server's upgrade, which the query goes over; nil: it goes another way
+	stop func()           // ends it over TCP or TLS; nil: it goes over UDP
+
+	isGuarded bool // the query has more to it than port and ID
+
+	holds atomic.Int32 // of the sender, of the watcher until it closes the try, and of mail
+
+	// The watcher's.
+	strays      int  // messages that were not a valid response
+	isSpoilt    bool // the round knows of the first stray
+	isUnread    bool // a malformed response has come
+	isDoubted   bool // a response failed the cookie or case check
+	isJudged    bool // counted in the lateness of its server
+	isLingering bool
+	isClosed    bool
+}
+
+// isUsual reports whether a response can skip the parsed path, because it teaches nothing about EDNS or cookies.
+func (t *try) isUsual() bool { return t.fl.check == nil && !t.again && !t.noEDNS }
+
 // newTryLocked creates a try and writes its query; send sends it. conn is the opportunistic TLS connection to use, or nil.
 func (n *lane) newTryLocked(fl *flight, a attempt, conn *exchange.Stream) *try {
 	f, s, now := n.f, a.to, fl.begun
@@ -21,8 +53,12 @@ func (n *lane) newTryLocked(fl *flight, a attempt, conn *exchange.Stream) *try {
 	}
 	udp := f.udp.Load()
 	var t *try
+	var most uint16
 	if isUDP := s.tls == nil && conn == nil && !a.tcp; isUDP {
 		t = n.newSocketLocked(s.Addr.Addr().Is4(), udp.HasPorts() || !s.isPlain())
+		if most = udp.Size; a.isSmall {
+			most = dns.MinMsgSize
+		}
 	} else {
 		t = &try{socket: socket{fd: -1, slot: -1}, conn: conn, stop: func() {}}
 	}
@@ -32,14 +68,14 @@ func (n *lane) newTryLocked(fl *flight, a attempt, conn *exchange.Stream) *try {
 	if a.again {
 		silentSince = fl.begun
 	}
-	t.as = s.form(silentSince, fl.key.WantsDNSSEC(), now)
+	t.as, t.size = s.form(silentSince, fl.key.WantsDNSSEC(), most, now)
 	switch {
 	case a.noEDNS:
-		t.as = exchange.WithoutEDNS
+		t.as, t.size = exchange.WithoutEDNS, 0
 	case conn != nil && t.as == exchange.WithEDNS:
 		t.as = exchange.Padded
 	}
-	t.query = exchange.AppendQuery(t.query[:0], n.ids.Next(), fl.key, t.as, udp.Size)
+	t.query = exchange.AppendQuery(t.query[:0], n.ids.Next(), fl.key, t.as, cmp.Or(t.size, udp.Size))
 	if t.isGuarded = udp.IsGuarded() && s.tls == nil && conn == nil; t.isGuarded {
 		t.query = s.Guard(t.query, udp, !a.again, n.ids.Next, now)
 	}
@@ -98,7 +134,7 @@ func (n *lane) waiterFor(t *try) *exchange.Waiter {
 // connection. Retries of silent questions share mostLastResorts connections.
 func (n *lane) sendTCP(t *try) {
 	f := n.f
-	if t.again {
+	if t.isLastResort() {
 		select {
 		case f.lastResorts <- struct{}{}:
 		default:
@@ -114,7 +150,7 @@ func (n *lane) sendTCP(t *try) {
 	w := n.waiterFor(t)
 	f.work.Go(func() {
 		defer cancel()
-		if t.again {
+		if t.isLastResort() {
 			defer func() { <-f.lastResorts }()
 		}
 		var m *dns.Msg

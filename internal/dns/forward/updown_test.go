@@ -230,7 +230,7 @@ func TestOutage(t *testing.T) {
 	}
 	table := f.table.Load()
 	first, second := table.servers[addresses[0]], table.servers[addresses[1]]
-	second.succeeded(time.Millisecond, dns.RcodeSuccess)
+	second.follow(second.Succeeded(time.Millisecond, dns.RcodeSuccess, 0, time.Now()))
 	down(first)
 	if got := told(); len(got) > 0 {
 		t.Errorf("one of two is down: %q", got)
@@ -245,7 +245,7 @@ func TestOutage(t *testing.T) {
 	if diff := cmp.Diff(want, told()); diff != "" {
 		t.Errorf("a route comes whose server is known to be down (-want +got):\n%s", diff)
 	}
-	second.succeeded(time.Millisecond, dns.RcodeSuccess)
+	second.follow(second.Succeeded(time.Millisecond, dns.RcodeSuccess, 0, time.Now()))
 	want = append(want, "level=INFO msg=\"upstreams answer again\" domains=. condition=upstreams-up\n")
 	if diff := cmp.Diff(want, told()); diff != "" {
 		t.Errorf("one is up (-want +got):\n%s", diff)

@@ -88,7 +88,7 @@ func (n *lane) takeBlocked() {
 	n.bell.Mute()
 	defer n.bell.Unmute()
 	for n.pace.IsBusy() && !n.closing.Load() {
-		n.takeAll(min(rawsock.Timeout, n.f.hedge))
+		n.takeAll(min(rawsock.Timeout, n.f.config.Hedge))
 	}
 }
 
@@ -222,7 +222,7 @@ func (n *lane) take(m mail) {
 	case m.err != nil:
 		n.failed(m.t, m.err)
 	default:
-		n.heard(m.t, m.msg, m.isStream)
+		n.heard(m.t, m.msg, m.t.fl.spent.Total(), m.isStream)
 	}
 }
 

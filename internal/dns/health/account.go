@@ -23,6 +23,9 @@ type Change struct {
 	IsNew   bool // the state
 	IsShift bool // whether the server has gone
 
+	IsResized bool   // UDPSize
+	UDPSize   uint16 // that of Status
+
 	// What the log is to say: a state, how many changes led to it, and what was known then. Told is "" for nothing.
 	Told    State
 	Changes int
@@ -34,26 +37,31 @@ type Change struct {
 func (a *Account) update(now time.Time, change func(h *health)) (c Change) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	before, wasGone := a.health.state, a.health.isGone()
+	before, wasGone, size := a.health.state, a.health.isGone(), a.health.sizes.usable()
 	change(&a.health)
+	c.UDPSize = a.health.sizes.usable()
+	c.IsResized = c.UDPSize != size
 	c.IsNew, c.IsShift = a.health.state != before, a.health.isGone() != wasGone
 	c.Told, c.Changes = a.health.tell(now)
 	c.RTT, c.Reason = a.health.rtt, a.health.lastError
 	return c
 }
 
-// Succeeded accounts for a response that took rtt, whatever it says: a server that refuses is there.
-func (a *Account) Succeeded(rtt time.Duration, rcode int, now time.Time) Change {
+// Succeeded accounts for a response that took rtt, whatever it says: a server that refuses is
+// there. octets is its size over UDP; 0: it came another way.
+func (a *Account) Succeeded(rtt time.Duration, rcode, octets int, now time.Time) Change {
 	return a.update(now, func(h *health) {
 		h.succeeded(rtt, now)
+		h.sizes.arrived(octets)
 		h.durations.add(rtt, rcode)
 	})
 }
 
 // Answered is Succeeded for a response that is final, and hasOPT if it has an OPT record.
-func (a *Account) Answered(rtt time.Duration, rcode int, hasOPT bool, now time.Time) Change {
+func (a *Account) Answered(rtt time.Duration, rcode, octets int, hasOPT bool, now time.Time) Change {
 	return a.update(now, func(h *health) {
 		h.succeeded(rtt, now)
+		h.sizes.arrived(octets)
 		h.durations.add(rtt, rcode)
 		h.heard(rcode, true)
 		if hasOPT {
@@ -72,6 +80,12 @@ func (a *Account) Failed(reason string, silent bool, now time.Time) Change {
 	return a.update(now, func(h *health) { h.failed(reason, silent, now) })
 }
 
+// Lost notes that a response of so many octets, which was asked for over UDP, did not arrive,
+// though the server was there. It counts once in a pause.
+func (a *Account) Lost(octets int, pause time.Duration, now time.Time) Change {
+	return a.update(now, func(h *health) { h.sizes.lose(octets, pause, now) })
+}
+
 // FellSilent notes that the server has said nothing since its check began, for as long as nearly no answer of it takes.
 func (a *Account) FellSilent(begun, now time.Time) Change {
 	return a.update(now, func(h *health) { h.isQuiet = h.isQuiet || h.checking && h.heardAt.Before(begun) })
@@ -83,7 +97,7 @@ type Response struct {
 	IsFinal bool
 	HasOPT  bool
 
-	IsAgain       bool // the server was silent to the same question before
+	IsAgain       bool // the server was silent to the same question before, and answered it over UDP
 	IsWithoutEDNS bool // the query had no OPT record
 	RefusedEDNS   bool // the server refused one with it before
 }
@@ -250,12 +264,14 @@ func (a *Account) EndCheck(silent bool) {
 	a.health.checking, a.health.silentToCheck = false, silent
 }
 
-// UsesEDNS reports whether a query to the server has an OPT record. silentSince is when it was sent the same question before, to
-// which it was silent; zero: it was not. needs says that without EDNS the answer would lack something.
-func (a *Account) UsesEDNS(silentSince time.Time, needs bool, now time.Time) bool {
+// UsesEDNS reports whether a query to the server has an OPT record. silentSince is when it was sent
+// the same question before, to which it was silent; zero: it was not. needs says that without EDNS
+// the answer would lack something. size is that of the largest response to ask for, of those of at
+// most the given size.
+func (a *Account) UsesEDNS(silentSince time.Time, needs bool, most uint16, now time.Time) (uses bool, size uint16) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.health.useEDNS(silentSince, needs, now)
+	return a.health.useEDNS(silentSince, needs, now), a.health.sizes.ask(most, now)
 }
 
 // ForgetTimes forgets how long the server took. Its state stays.

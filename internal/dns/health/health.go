@@ -58,6 +58,7 @@ type health struct {
 	plainOnly int  // questions in a row that it answered only without EDNS
 	plainTill time.Time
 
+	sizes     sizes
 	cookie    cookie
 	lowerTill time.Time // until when its questions are in lower case
 	doubts    int       // responses in a row that may not be its own
@@ -93,7 +94,7 @@ func (h *health) failed(reason string, silent bool, now time.Time) {
 		return
 	}
 	h.become(Down, now)
-	h.knowsEDNS = false // what answers there next may be another server
+	h.knowsEDNS, h.sizes = false, sizes{} // what answers there next may be another server
 	h.cookie.forget(now)
 	h.backoff = firstProbe
 	h.nextProbe = now.Add(firstProbe)

@@ -29,6 +29,7 @@ type Status struct {
 	NXDomain  uint64        // responses that there is no such name
 	Retries   uint64        // questions sent again, as it was silent to them
 	LastError string        // of the last failure, also when the server is up again
+	UDPSize   uint16        // of the largest response to ask for, as larger ones were lost; 0: none was
 	Durations Durations
 }
 
@@ -45,6 +46,7 @@ func (a *Account) Status() Status {
 		NXDomain:  a.health.nxdomain,
 		Retries:   a.health.retries,
 		LastError: a.health.lastError,
+		UDPSize:   a.health.sizes.usable(),
 		Durations: a.health.durations,
 	}
 }

@@ -39,6 +39,10 @@ type Faults struct {
 	Empty    bool // a message of no bytes
 	CutUDP   bool // the second half of the datagram is missing, without TC
 
+	// MaxUDP is the largest response in octets that passes over UDP, as on a path that loses
+	// fragments or filters by size; 0: all pass.
+	MaxUDP int
+
 	FormErrOnEDNS bool // FORMERR without OPT to a query with EDNS (RFC 6891 section 7). With NoQuestion: a bare header
 	NotImpOnEDNS  bool // the same with NOTIMP
 	BadVersOnEDNS bool // the same with BADVERS, and OPT

@@ -95,6 +95,8 @@ var faultRows = []faultRow{
 		name: "forgery of a name that does not exist", faults: dnstest.Faults{WrongID: true}, ask: "nx.example.com.",
 		udp: []string{"wrong ID: NOERROR nx.example.com. A = 6.6.6.6"},
 	},
+	{name: "too large for UDP", faults: dnstest.Faults{MaxUDP: 63}, tcp: []string{right, "open"}},
+	{name: "small enough for UDP", faults: dnstest.Faults{MaxUDP: 64}, udp: []string{right}},
 	{
 		name: "truncate", faults: dnstest.Faults{Truncate: true},
 		udp: []string{"NOERROR tc www.example.com. A"}, tcp: []string{right, "open"},

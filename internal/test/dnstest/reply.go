@@ -2,6 +2,7 @@ package dnstest
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/miekg/dns"
@@ -62,6 +63,8 @@ func (o order) reply(asked []byte, query, right *dns.Msg, udp bool) reply {
 		out.messages = append(out.messages, message{wire: pack(query, right, udp)})
 	}
 	switch {
+	case udp && o.MaxUDP > 0:
+		out.messages = slices.DeleteFunc(out.messages, func(m message) bool { return len(m.wire) > o.MaxUDP })
 	case udp:
 	case o.CloseTCP:
 		out.messages, out.ending = nil, closes

@@ -89,9 +89,14 @@ func (s *stage) beside() error {
 	for range 4 {
 		asks = append(asks, distinct("n")...)
 	}
+	return s.besideUnanswered(asks, func(name string) bool { return strings.HasSuffix(name, silentZone) })
+}
+
+// besideUnanswered asks names that are answered, and some that cannot be.
+func (s *stage) besideUnanswered(asks []dnstest.Ask, isUnanswered func(name string) bool) error {
 	silent := new(tally)
 	each := func(a dnstest.Answer) {
-		if strings.HasSuffix(a.Name, silentZone) {
+		if isUnanswered(a.Name) {
 			silent.take(a)
 		} else {
 			s.main.take(a)

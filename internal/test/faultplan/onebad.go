@@ -53,8 +53,12 @@ func bad(f dnstest.Faults) func(*stage) error {
 // through has a fault come and go while clients ask. A is the one of two upstream nameservers that the program prefers so
 // far: dnsmasq and unbound choose it by who answered first.
 func (s *stage) through(comes, goes func(a, b *dnstest.Server)) error {
+	return s.throughAsking(distinct("n"), comes, goes)
+}
+
+func (s *stage) throughAsking(asks []dnstest.Ask, comes, goes func(a, b *dnstest.Server)) error {
 	a, b := s.up[0], s.up[len(s.up)-1]
-	return s.ask(dnstest.Load{Asks: distinct("n")}, s.main, func() {
+	return s.ask(dnstest.Load{Asks: asks}, s.main, func() {
 		s.pass(0.1)
 		if b.Queries() > a.Queries() {
 			a, b = b, a

@@ -150,7 +150,7 @@ func (r Row) Faults(o Outcome) (faults []string) {
 
 // Rows are all, in the order of the matrix.
 func Rows() []Row {
-	return slices.Concat(oneBad(), allDead(), slowOnes(), floods(), load(), wire())
+	return slices.Concat(oneBad(), allDead(), slowOnes(), floods(), load(), wire(), largeLost())
 }
 
 // stage is where a row is played.

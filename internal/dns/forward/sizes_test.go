@@ -1,0 +1,211 @@
+package forward
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+	"github.com/node-dns/node-dns/internal/test/dnstest"
+	"github.com/node-dns/node-dns/internal/test/lab"
+)
+
+// startLossy starts n nameservers that know a large name, of some 1000 octets, and whose responses
+// of more than 600 octets are lost over UDP.
+func startLossy(t *testing.T, n int) (servers []*dnstest.Server, r Route) {
+	t.Helper()
+	for range n {
+		s := dnstest.NewServer(t, texts("large.example.", 4)+"www.example. 300 IN A 192.0.2.80\n")
+		s.SetFaults(dnstest.Faults{MaxUDP: 600})
+		servers = append(servers, s)
+		r.Servers = append(r.Servers, plain(s))
+	}
+	return servers, r
+}
+
+// isLarge reports whether a response has all of the large name.
+func isLarge(m *dns.Msg) bool { return m != nil && len(m.Answer) == 4 }
+
+// largeQueries are the queries for the large name that servers got: "1232" asked for so many octets
+// over UDP, "plain" had no EDNS.
+func largeQueries(servers ...*dnstest.Server) (all []string) {
+	for _, s := range servers {
+		for _, q := range s.Received() {
+			switch opt := q.Msg.IsEdns0(); {
+			case q.Msg.Question[0].Name != "large.example.":
+			case q.Network != "udp":
+				all = append(all, q.Network)
+			case opt == nil:
+				all = append(all, "plain")
+			case opt.UDPSize() == 512:
+				all = append(all, "512")
+			default:
+				all = append(all, "1232")
+			}
+		}
+	}
+	return all
+}
+
+// TestLargeResponsesLost: a path that loses large responses over UDP costs time, and no answer. A
+// question took a second, until its last try, and with four servers it failed.
+func TestLargeResponsesLost(t *testing.T) {
+	isSmall := func(s string) bool { return s == "512" || s == "plain" }
+	signed := func(s string) bool { return s == "512" }
+	for _, row := range []struct {
+		name    string
+		servers int
+		change  func(*dns.Msg)
+		small   func(string) bool // a query for a small response
+	}{
+		{"the only server", 1, func(*dns.Msg) {}, isSmall},
+		{"both servers", 2, func(*dns.Msg) {}, isSmall},
+		{"three servers", 3, func(*dns.Msg) {}, isSmall},
+		{"five servers", 5, func(*dns.Msg) {}, isSmall},
+		{"signed answers of the only server", 1, withDO, signed},
+		{"signed answers of both servers", 2, withDO, signed},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			servers, r := startLossy(t, row.servers)
+			f := newForward(t, func(c *Config) { c.TryTimeout, c.Silence, c.Deadline = 5*time.Second, 20*time.Second, 30*time.Second }, r.Servers...)
+			if mustAnswer(t, f); row.change != nil { // it is known to be there, and to know EDNS
+				m, _, err := askFor(t, f, "large.example.", dns.TypeTXT, row.change)
+				if err != nil || !isLarge(m) {
+					t.Fatalf("%v, %v", m, err)
+				}
+			}
+			var small, overTCP int
+			all := largeQueries(servers...)
+			for _, q := range all {
+				if row.small(q) {
+					small++
+				} else if q == "tcp" {
+					overTCP++
+				}
+			}
+			if len(all) > maxTries || small == 0 || overTCP != 1 {
+				t.Errorf("asked %v", all)
+			}
+			for _, s := range servers {
+				for _, q := range s.Received() {
+					if opt := q.Msg.IsEdns0(); q.Msg.Question[0].Name == "." && q.Network == "udp" && (opt == nil || opt.UDPSize() != 512) {
+						t.Errorf("a check whose response may be lost: %v", q.Msg)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestLargeResponsesLostAtFirst: a server whose first answers were all lost, because they were
+// large, is asked with EDNS all the same. Of an answer without EDNS over TCP, three were taken for
+// a dislike of EDNS, and signatures stayed out for 15 minutes.
+func TestLargeResponsesLostAtFirst(t *testing.T) {
+	servers, r := startLossy(t, 1)
+	f := newForward(t, func(c *Config) { c.Silence, c.Deadline = 20*time.Second, 30*time.Second }, r.Servers...)
+	for range 4 {
+		if m, _, err := askFor(t, f, "large.example.", dns.TypeTXT); err != nil || !isLarge(m) {
+			t.Fatalf("%v, %v", m, err)
+		}
+	}
+	mustAnswer(t, f)
+	for _, q := range servers[0].Received() {
+		if q.Msg.Question[0].Name == "www.example." && q.Msg.IsEdns0() == nil {
+			t.Errorf("asked without EDNS: %v", q.Msg)
+		}
+	}
+}
+
+// One server of two loses large responses: the other one is asked.
+func TestLargeResponsesLostByOne(t *testing.T) {
+	servers, r := startLossy(t, 2)
+	servers[1].SetFaults(dnstest.Faults{})
+	f := newForward(t, nil, r.Servers...)
+	mustAnswer(t, f)
+	if m, from, err := askFor(t, f, "large.example.", dns.TypeTXT); err != nil || !isLarge(m) || from != r.Servers[1] {
+		t.Errorf("%v from %v, %v", m, from, err)
+	}
+}
+
+// Where TCP is closed as well there is no answer; the client is told why, and nothing is remembered
+// that would make it worse.
+func TestLargeResponsesLostAndTCPRefused(t *testing.T) {
+	servers, r := startLossy(t, 1)
+	servers[0].RefuseTCP()
+	f := newForward(t, func(c *Config) { c.Deadline = 500 * time.Millisecond }, r.Servers...)
+	for range 4 {
+		_, _, err := askFor(t, f, "large.example.", dns.TypeTXT, withDO)
+		var extended *dnsserver.ExtendedError
+		if want := fmt.Sprintf("no response from %v (connection refused over TCP)", r.Servers[0]); !errors.As(err, &extended) || extended.Text != want {
+			t.Fatal(err)
+		}
+	}
+	if all := largeQueries(servers...); len(all) > 4*maxTries {
+		t.Errorf("asked %v", all)
+	}
+	if s := stateOf(f, r.Servers[0]); s.UDPSize != 0 {
+		t.Errorf("%d octets are usable", s.UDPSize)
+	}
+	mustAnswer(t, f)
+}
+
+// TestUsableSizeIsRemembered: a server whose large responses get lost is asked for small ones, and
+// over TCP at once, until a large one arrives.
+func TestUsableSizeIsRemembered(t *testing.T) {
+	servers, r := startLossy(t, 1)
+	var text lab.Text
+	f := newForward(t, func(c *Config) { c.Deadline, c.Log = time.Second, logger(&text) }, r.Servers...)
+	mustAnswer(t, f)
+	await(t, "the size is remembered", func() bool {
+		// A busy machine may have no answer in time.
+		_, _ = f.ServeDNS(context.Background(), clientQuery("large.example.", dns.TypeTXT))
+		return stateOf(f, r.Servers[0]).UDPSize == dns.MinMsgSize
+	})
+	before := len(largeQueries(servers...))
+	await(t, "answered", func() bool {
+		m, err := f.ServeDNS(context.Background(), clientQuery("large.example.", dns.TypeTXT))
+		return err == nil && isLarge(m)
+	})
+	for _, q := range largeQueries(servers...)[before:] {
+		if q == "1232" {
+			t.Errorf("asked %v", largeQueries(servers...)[before:])
+		}
+	}
+	const lost = "upstream's large responses are lost over UDP"
+	if got := text.String(); strings.Count(got, lost) != 1 || !strings.Contains(got, "askingFor=512") {
+		t.Errorf("the log says\n%s", got)
+	}
+
+	servers[0].SetFaults(dnstest.Faults{Raw: wholeOverUDP})
+	await(t, "a large response has arrived", func() bool {
+		_, _ = f.ServeDNS(context.Background(), clientQuery("large.example.", dns.TypeTXT))
+		return stateOf(f, r.Servers[0]).UDPSize == 0
+	})
+	if got := text.String(); !strings.Contains(got, "upstream's large responses arrive over UDP again") {
+		t.Errorf("the log says\n%s", got)
+	}
+}
+
+// wholeOverUDP is a Faults.Raw: the large name's response, whatever size the query asks for.
+func wholeOverUDP(query []byte) [][]byte {
+	m := new(dns.Msg)
+	if err := m.Unpack(query); err != nil {
+		return nil
+	}
+	m.Response, m.Extra = true, nil
+	for range 4 {
+		header := dns.RR_Header{Name: m.Question[0].Name, Rrtype: dns.TypeTXT, Class: dns.ClassINET, Ttl: 1}
+		m.Answer = append(m.Answer, &dns.TXT{Hdr: header, Txt: []string{strings.Repeat("x", 250)}})
+	}
+	wire, err := m.Pack()
+	if err != nil {
+		return nil
+	}
+	return [][]byte{wire}
+}

@@ -1,0 +1,75 @@
+package health
+
+import (
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dns/exchange"
+)
+
+const (
+	lostToShrink = 3                // losses in a row; one or two may be lost packets
+	smallFor     = 15 * time.Minute // as long as unbound remembers (infra-host-ttl)
+)
+
+// sizes is what is known about the responses that get lost on the way from a server because of
+// their size: a firewall drops fragments, or large datagrams (RFC 9715 section 3.2). A response
+// counts as lost if the query for it stayed unanswered while the same question had a large answer
+// over TCP, or from another server. The zero value knows nothing.
+//
+// After three losses the server is asked for smaller responses, which it truncates if necessary
+// (RFC 6891 section 6.2.5). After smallFor, one question at a time asks for larger ones again. A
+// response as large as those that were lost ends this. Like health, it has no clock and no lock.
+type sizes struct {
+	lost  int           // in a row, at most lostToShrink
+	least int           // octets of the smallest of them
+	pause time.Duration // at least, between losses that count
+	next  time.Time     // when a loss counts again, or larger responses are asked for
+}
+
+// usable is the largest response that the server is asked for, in octets; 0: there is no limit.
+func (s *sizes) usable() uint16 {
+	switch {
+	case s.lost < lostToShrink:
+		return 0
+	case s.least > exchange.DefaultUDPSize:
+		return exchange.DefaultUDPSize
+	}
+	return dns.MinMsgSize
+}
+
+// ask returns the size for the next query, at most the given one.
+func (s *sizes) ask(most uint16, now time.Time) uint16 {
+	usable := s.usable()
+	if usable == 0 || most <= usable {
+		return most
+	}
+	if !now.Before(s.next) {
+		s.next = now.Add(s.pause)
+		return most
+	}
+	return usable
+}
+
+// arrived takes the octets of a response over UDP.
+func (s *sizes) arrived(octets int) {
+	if s.lost > 0 && octets >= s.least {
+		*s = sizes{}
+	}
+}
+
+// lose takes the octets of a response that was lost. Losses within a pause count once: the server
+// may have been away for a moment.
+func (s *sizes) lose(octets int, pause time.Duration, now time.Time) {
+	if octets <= dns.MinMsgSize || s.usable() == 0 && now.Before(s.next) {
+		return
+	}
+	if s.lost == 0 || octets < s.least {
+		s.least = octets
+	}
+	s.lost, s.pause, s.next = min(s.lost+1, lostToShrink), pause, now.Add(pause)
+	if s.lost == lostToShrink {
+		s.next = now.Add(smallFor)
+	}
+}

@@ -1,0 +1,72 @@
+package health
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestSizes plays what becomes of responses: "1100-" one of so many octets is lost, "1100" it
+// arrives, "15m" passes. Losses are a pause apart but for "1100=", which is lost with the one
+// before. At the end 4096 octets are asked for, and then again.
+func TestSizes(t *testing.T) {
+	const pause = 5 * time.Second
+	for _, row := range []struct {
+		name, events string
+		first, then  uint16
+		usable       uint16
+	}{
+		{"nothing is known", "", 4096, 4096, 0},
+		{"two losses may be lost packets", "1100- 1100-", 4096, 4096, 0},
+		{"three losses", "1100- 1100- 1100-", 512, 512, 512},
+		{"losses of one outage count once", "1100- 1100= 1100= 1100=", 4096, 4096, 0},
+		{"small responses are not lost because of their size", "512- 512- 512-", 4096, 4096, 0},
+		{"a response as large arrives in between", "1100- 1100- 1100 1100-", 4096, 4096, 0},
+		{"a smaller response proves nothing", "1100- 900 1100- 900 1100-", 512, 512, 512},
+		{"fragments are lost, and 1232 octets pass", "1500- 1400- 3000-", 1232, 1232, 1232},
+		{"1232 octets are too much too", "1500- 1400- 3000- 900-", 512, 512, 512},
+		{"remembered for 15 minutes", "1100- 1100- 1100- 14m59s", 512, 512, 512},
+		{"then one question at a time asks for more", "1100- 1100- 1100- 15m", 4096, 512, 512},
+		{"which is lost", "1100- 1100- 1100- 15m 1100-", 512, 512, 512},
+		{"which arrives", "1100- 1100- 1100- 15m 1100", 4096, 4096, 0},
+		{"a server that ignores the size shows that it was no limit", "1100- 1100- 1100- 1200", 4096, 4096, 0},
+		{"another server may answer after an outage", "1100- 1100- 1100- down", 4096, 4096, 0},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			now := time.Unix(1000, 0)
+			h := health{state: Up}
+			for _, event := range strings.Fields(row.events) {
+				if passed, err := time.ParseDuration(event); err == nil {
+					now = now.Add(passed - pause)
+					continue
+				}
+				octets := 0
+				for _, digit := range strings.TrimRight(event, "-=") {
+					octets = 10*octets + int(digit-'0')
+				}
+				switch {
+				case event == "down":
+					for range failuresToDown {
+						h.failed("connection refused", false, now)
+					}
+				case strings.HasSuffix(event, "="):
+					h.sizes.lose(octets, pause, now.Add(-1))
+				case strings.HasSuffix(event, "-"):
+					h.sizes.lose(octets, pause, now)
+					now = now.Add(pause)
+				default:
+					h.sizes.arrived(octets)
+				}
+			}
+			if usable := h.sizes.usable(); usable != row.usable {
+				t.Errorf("usable are %d octets, want %d", usable, row.usable)
+			}
+			if small := h.sizes.ask(512, now); small != 512 {
+				t.Errorf("%d octets are asked for, want 512 at most", small)
+			}
+			if first, then := h.sizes.ask(4096, now), h.sizes.ask(4096, now); first != row.first || then != row.then {
+				t.Errorf("asks for %d octets, then %d, want %d and %d", first, then, row.first, row.then)
+			}
+		})
+	}
+}
