@@ -14,6 +14,8 @@ type Question struct {
 	Class string `json:"class,omitempty"` // "": IN
 	// Namespace has it answered as for a pod there whose search list the node walks (autopath). "": nobody's list is walked.
 	Namespace string `json:"namespace,omitempty"`
+	DNSSEC    bool   `json:"dnssec,omitempty"` // with the signatures: the DO bit, RFC 3225
+	CD        bool   `json:"cd,omitempty"`     // unvalidated: the CD bit, RFC 4035 section 3.2.2
 }
 
 // Answer is what a client would get, and where it is from.
@@ -29,6 +31,7 @@ type Answer struct {
 	Authority  []Record        `json:"authority"`
 	Errors     []ExtendedError `json:"extendedErrors"`
 	By         By              `json:"by"`
+	Failure    string          `json:"failure,omitempty"` // why there is no response: Rcode is "" then
 	Took       time.Duration   `json:"tookNanoseconds"`
 }
 
@@ -50,13 +53,13 @@ type ExtendedError struct {
 
 // By says who answered.
 type By struct {
-	// Who is cluster, upstream, local data, localhost, itself, rule or nobody.
+	// Who is cluster, upstream, local data, localhost, itself, rule or nobody; or server, for the one that was asked directly.
 	Who    string        `json:"who"`
 	Server string        `json:"server,omitempty"` // the nameserver that the answer is from; "": it is our own
 	Target string        `json:"target,omitempty"` // the one that was asked for what an alias of ours leads to
 	State  string        `json:"state,omitempty"`  // of Server: up, down, unknown
 	RTT    time.Duration `json:"rttNanoseconds,omitempty"`
-	// Transport is what Server is asked over now, where dnsOverTLS is opportunistic; "" too of an answer from memory.
+	// Transport is what Server is asked over now, where dnsOverTLS is opportunistic, or was asked directly; "" too of an answer from memory.
 	Transport string        `json:"transport,omitempty"`
 	Domain    string        `json:"domain,omitempty"` // of the route that the name takes
 	Source    string        `json:"source,omitempty"` // who said so

@@ -2,10 +2,8 @@ package view
 
 import (
 	"context"
-	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/miekg/dns"
@@ -13,9 +11,7 @@ import (
 	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
-	"github.com/node-dns/node-dns/internal/dns/dnswire"
 	"github.com/node-dns/node-dns/internal/dns/forward"
-	"github.com/node-dns/node-dns/internal/dns/records"
 	"github.com/node-dns/node-dns/internal/policy"
 )
 
@@ -24,7 +20,7 @@ const queryTimeout = 5 * time.Second
 
 // Query answers an admin's question by what answers a client's, and says who that was.
 func (v *View) Query(ctx context.Context, question control.Question) (control.Answer, error) {
-	m, err := messageOf(question)
+	m, err := question.Message()
 	if err != nil {
 		return control.Answer{}, control.MistakeError{Why: err.Error()}
 	}
@@ -41,7 +37,7 @@ func (v *View) Query(ctx context.Context, question control.Question) (control.An
 	if err != nil {
 		return control.Answer{}, control.MistakeError{Why: err.Error()}
 	}
-	answer := newAnswer(m.Question[0], response)
+	answer := control.NewAnswer(m.Question[0], response)
 	answer.Took = time.Since(began)
 	v.tellOfQuery(m, response, q, answer.Took)
 	answer.By = v.answeredBy(q, answer)
@@ -65,103 +61,6 @@ func (v *View) tellOfQuery(asked, response *dns.Msg, q *dnsserver.Query, took ti
 		}
 	}
 	v.Hub.Query(q.Seen(query, sent, took))
-}
-
-// messageOf is the query that a client sends for a question.
-func messageOf(question control.Question) (*dns.Msg, error) {
-	if _, ok := dns.IsDomainName(question.Name); !ok || question.Name == "" {
-		return nil, fmt.Errorf("%q: expected a name", question.Name)
-	}
-	qtype, err := numberOf(question.Type, "type", dns.TypeA, dns.StringToType)
-	if err != nil {
-		return nil, err
-	}
-	class, err := numberOf(question.Class, "class", dns.ClassINET, dns.StringToClass)
-	if err != nil {
-		return nil, err
-	}
-	m := new(dns.Msg).SetQuestion(dns.Fqdn(question.Name), qtype)
-	m.Question[0].Qclass = class
-	m.AuthenticatedData = true          // a client is told who has validated what: RFC 6840 section 5.7
-	return m.SetEdns0(1232, false), nil // for the reasons of failures
-}
-
-// numberOf reads a type or class as dig does: by its name, or TYPE123 (RFC 3597 section 5).
-func numberOf(text, what string, byDefault uint16, names map[string]uint16) (uint16, error) {
-	text = strings.ToUpper(text)
-	if text == "" {
-		return byDefault, nil
-	}
-	if n, ok := names[text]; ok && n != dns.TypeReserved && n != 0 {
-		return n, nil
-	}
-	var n uint16
-	var rest string
-	if count, _ := fmt.Sscanf(text, strings.ToUpper(what)+"%d%s", &n, &rest); count == 1 {
-		return n, nil
-	}
-	return 0, fmt.Errorf("%q: expected a %s", text, what)
-}
-
-// newAnswer is what the admin sees of a response; nil: none was sent.
-func newAnswer(question dns.Question, response *dns.Msg) control.Answer {
-	a := control.Answer{
-		APIVersion: control.APIVersion, Kind: "Answer",
-		Name: question.Name, Type: dnswire.TypeText(question.Qtype), Class: dns.Class(question.Qclass).String(),
-		Flags: []string{}, Answer: []control.Record{}, Authority: []control.Record{}, Errors: []control.ExtendedError{},
-	}
-	if response == nil {
-		return a
-	}
-	a.Rcode = dns.RcodeToString[response.Rcode]
-	if a.Rcode == "" {
-		a.Rcode = fmt.Sprintf("RCODE%d", response.Rcode)
-	}
-	a.Flags = flagsOf(response.MsgHdr)
-	a.Answer, a.Authority = recordTexts(response.Answer), recordTexts(response.Ns)
-	if opt := response.IsEdns0(); opt != nil {
-		for _, option := range opt.Option {
-			if e, ok := option.(*dns.EDNS0_EDE); ok {
-				a.Errors = append(a.Errors, control.ExtendedError{Code: e.InfoCode, Name: dns.ExtendedErrorCodeToString[e.InfoCode], Text: e.ExtraText})
-			}
-		}
-	}
-	return a
-}
-
-// flagsOf are the flags that dig shows.
-func flagsOf(h dns.MsgHdr) []string {
-	flags := []string{}
-	for _, flag := range []struct {
-		name string
-		set  bool
-	}{
-		{"qr", h.Response},
-		{"aa", h.Authoritative},
-		{"tc", h.Truncated},
-		{"rd", h.RecursionDesired},
-		{"ra", h.RecursionAvailable},
-		{"ad", h.AuthenticatedData},
-		{"cd", h.CheckingDisabled},
-	} {
-		if flag.set {
-			flags = append(flags, flag.name)
-		}
-	}
-	return flags
-}
-
-// recordTexts are the parts of the text of each, which has escapes for what does not print.
-func recordTexts(rrs []dns.RR) []control.Record {
-	all := []control.Record{}
-	for _, rr := range rrs {
-		parts := strings.SplitN(records.Readable(rr).String(), "\t", 5)
-		if len(parts) < 5 {
-			parts = append(parts, make([]string, 5-len(parts))...)
-		}
-		all = append(all, control.Record{Name: parts[0], TTL: rr.Header().Ttl, Class: parts[2], Type: parts[3], Data: parts[4]})
-	}
-	return all
 }
 
 // answeredBy says who answered q.
