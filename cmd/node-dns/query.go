@@ -33,12 +33,16 @@ search list. If nothing is found, each name that was tried is shown, with who de
 With @SERVER, an address, that nameserver is asked in place of the daemon, by this command itself: compare the answers. There is no
 search list then, unless --namespace names one.
 
+With --as it is answered as a client is: by who may ask (allowFrom), by the client's limits, and with its search list walked on the
+node (autopath). --as and --fresh are for root and the group node-dns-admin.
+
 Exit code 0: there is an answer to each name; 1: there is none to one of them (NXDOMAIN, NODATA, SERVFAIL, no answer); 3: node-dns is
 not running.`,
 		Example: `  node-dns query web.shop -n shop
   node-dns query --short kubernetes.default.svc.cluster.local
   node-dns query 172.30.0.1
   node-dns query www.example.com AAAA @192.0.2.53 --tcp
+  node-dns query api.example.com --as shop/web-0 --fresh
   node-dns query www.example.com @9.9.9.9#dns.quad9.net --tls --dnssec`,
 		Args:              usageArgs(cobra.ArbitraryArgs),
 		ValidArgsFunction: completeQuery,
@@ -49,6 +53,9 @@ not running.`,
 			questions, err := readQuestions(args, flags)
 			if err != nil {
 				return usageError{err}
+			}
+			if within, _, isPod := strings.Cut(flags.as, "/"); isPod && namespace == "" {
+				namespace = within
 			}
 			for i := range questions {
 				questions[i].Search.Namespace = namespace
@@ -65,6 +72,8 @@ not running.`,
 	set.BoolVar(&flags.tls, "tls", false, "ask @SERVER over TLS, on port 853; ADDRESS#NAME has the name of its certificate")
 	set.BoolVar(&flags.dnssec, "dnssec", false, "ask for the signatures too (the DO bit)")
 	set.BoolVar(&flags.cd, "cd", false, "ask for what fails validation too (the CD bit)")
+	set.BoolVar(&flags.fresh, "fresh", false, "ask the nameservers, whatever is remembered, and remember nothing of it")
+	set.StringVar(&flags.as, "as", "", "answer as this client is answered: its address, or NAMESPACE/NAME of a pod on this node")
 	set.BoolVar(&short, "short", false, "the data alone")
 	_ = cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(commonTypes, cobra.ShellCompDirectiveNoFileComp))
 	return cmd

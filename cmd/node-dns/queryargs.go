@@ -28,6 +28,8 @@ type queryFlags struct {
 	qtype      string // "": a word may be one
 	tcp, tls   bool
 	dnssec, cd bool
+	as         string // a client; "": this host
+	fresh      bool
 }
 
 // readQuestions reads dig's words, and makes a question of each name. A type or a class is one wherever it stands, but the only word is
@@ -35,7 +37,7 @@ type queryFlags struct {
 func readQuestions(words []string, flags queryFlags) ([]control.LookupQuestion, error) {
 	servers := slices.DeleteFunc(slices.Clone(words), func(word string) bool { return !strings.HasPrefix(word, "@") })
 	words = slices.DeleteFunc(slices.Clone(words), func(word string) bool { return strings.HasPrefix(word, "@") })
-	base := control.LookupQuestion{DNSSEC: flags.dnssec, CD: flags.cd}
+	base := control.LookupQuestion{As: flags.as, Fresh: flags.fresh, DNSSEC: flags.dnssec, CD: flags.cd}
 	var err error
 	if base.Direct, err = readServer(servers, flags); err != nil {
 		return nil, err
@@ -132,6 +134,10 @@ func readServer(words []string, flags queryFlags) (*control.Direct, error) {
 	switch {
 	case len(words) > 1:
 		return nil, fmt.Errorf("%s: expected one server, not %d", strings.Join(words, " "), len(words))
+	case len(words) == 1 && flags.as != "":
+		return nil, fmt.Errorf("--as: expected no @SERVER; the daemon knows its clients")
+	case len(words) == 1 && flags.fresh:
+		return nil, fmt.Errorf("--fresh: expected no @SERVER; the daemon has the cache")
 	case len(words) == 1:
 	case flags.tcp:
 		return nil, fmt.Errorf("--tcp: expected a @SERVER; the daemon is asked over its control socket")

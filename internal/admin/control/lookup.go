@@ -32,8 +32,10 @@ type LookupQuestion struct {
 	Types  []string // none: A and AAAA, as programs ask
 	Class  string   // "": IN; of another there is no search list
 	Search SearchQuestion
-	DNSSEC bool    // see Question
-	CD     bool    // likewise
+	As     string // see Question
+	Fresh  bool   // likewise, as the next ones
+	DNSSEC bool
+	CD     bool
 	Direct *Direct // asks; nil: the daemon does. Without Search.Namespace there is no search list
 }
 
@@ -90,7 +92,10 @@ func (s *stepper) ask(name string) []searchlist.Result {
 	group, ctx := errgroup.WithContext(s.ctx)
 	for i, qtype := range s.question.types() {
 		group.Go(func() (err error) {
-			step.Answers[i], err = s.query(ctx, Question{Name: name, Type: qtype, Class: s.question.Class, DNSSEC: s.question.DNSSEC, CD: s.question.CD})
+			step.Answers[i], err = s.query(ctx, Question{
+				Name: name, Type: qtype, Class: s.question.Class,
+				As: s.question.As, Fresh: s.question.Fresh, DNSSEC: s.question.DNSSEC, CD: s.question.CD,
+			})
 			return err
 		})
 	}

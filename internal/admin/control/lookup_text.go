@@ -68,6 +68,9 @@ func (s Step) provenance(found bool) string {
 	if !found {
 		text = s.Name + " " + text
 	}
+	if a.Client != nil {
+		text += a.Client.text()
+	}
 	text += " from " + a.By.text()
 	text += ", in " + milliseconds(a.Took)
 	switch {
@@ -75,6 +78,9 @@ func (s Step) provenance(found bool) string {
 		text += ", " + a.By.memory()
 	case a.By.Who != "server" && a.By.Server+a.By.Target != "":
 		text += ", not cached"
+	}
+	if a.By.Walked {
+		text += ", the search list walked on the node (autopath)"
 	}
 	if len(a.Answer) > 0 {
 		text += ", TTL " + strconv.FormatUint(uint64(a.Answer[0].TTL), 10)
@@ -84,6 +90,15 @@ func (s Step) provenance(found bool) string {
 	}
 	for _, e := range a.Errors {
 		text += ", " + e.text()
+	}
+	return text
+}
+
+// text is for whom it was answered.
+func (c Client) text() string {
+	text := " for " + c.Address
+	if c.Pod != "" {
+		text += " (" + c.Pod + ")"
 	}
 	return text
 }

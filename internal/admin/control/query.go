@@ -14,8 +14,12 @@ type Question struct {
 	Class string `json:"class,omitempty"` // "": IN
 	// Namespace has it answered as for a pod there whose search list the node walks (autopath). "": nobody's list is walked.
 	Namespace string `json:"namespace,omitempty"`
-	DNSSEC    bool   `json:"dnssec,omitempty"` // with the signatures: the DO bit, RFC 3225
-	CD        bool   `json:"cd,omitempty"`     // unvalidated: the CD bit, RFC 4035 section 3.2.2
+	// As is the client that it is answered for: its address, or NAMESPACE/NAME of a pod on this node. It is refused what that client
+	// is, and the client's search list is walked. "": nobody is refused. For admins.
+	As     string `json:"as,omitempty"`
+	Fresh  bool   `json:"fresh,omitempty"`  // past the cache, which does not remember it; for admins
+	DNSSEC bool   `json:"dnssec,omitempty"` // with the signatures: the DO bit, RFC 3225
+	CD     bool   `json:"cd,omitempty"`     // unvalidated: the CD bit, RFC 4035 section 3.2.2
 }
 
 // Answer is what a client would get, and where it is from.
@@ -33,6 +37,14 @@ type Answer struct {
 	By         By              `json:"by"`
 	Failure    string          `json:"failure,omitempty"` // why there is no response: Rcode is "" then
 	Took       time.Duration   `json:"tookNanoseconds"`
+	Client     *Client         `json:"client,omitempty"` // by Question.As
+}
+
+// Client is for whom a question was answered.
+type Client struct {
+	Address string `json:"address"`
+	Pod     string `json:"pod,omitempty"`     // NAMESPACE/NAME
+	Refused bool   `json:"refused,omitempty"` // by who may ask, or by its limits: extendedErrors say why
 }
 
 // Record is a resource record, as zone files write its parts.

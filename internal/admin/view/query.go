@@ -2,7 +2,6 @@ package view
 
 import (
 	"context"
-	"net/netip"
 	"slices"
 	"time"
 
@@ -26,22 +25,41 @@ func (v *View) Query(ctx context.Context, question control.Question) (control.An
 	}
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
+	asker, err := v.askerOf(m, question)
+	if err != nil {
+		return control.Answer{}, err
+	}
 	var walked bool
 	asPod := dnsserver.HandlerFunc(func(ctx context.Context, q *dnsserver.Query) (m *dns.Msg, err error) {
-		m, walked, err = v.resolver.AsPodOf(ctx, question.Namespace, q)
+		q.Inquiry = &dnsserver.Inquiry{SkipCache: question.Fresh}
+		m, walked, err = v.resolver.AsPodOf(ctx, asker.namespace, q)
 		return m, err
 	})
-	loopback := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), 0)
+	if asker.isRefusedAlways() {
+		asPod = func(_ context.Context, q *dnsserver.Query) (*dns.Msg, error) {
+			q.Origin = dnsserver.OriginSelf
+			return asker.refusal.Msg, nil
+		}
+	}
 	began := time.Now()
-	response, q, err := dnsserver.Direct(ctx, asPod, m, loopback, netip.AddrPortFrom(v.policy().NodeIP, 0))
+	response, q, err := dnsserver.Direct(ctx, asPod, m, asker.addr, asker.local)
 	if err != nil {
 		return control.Answer{}, control.MistakeError{Why: err.Error()}
+	}
+	isRefused := asker.isRefused(q)
+	if isRefused {
+		response, q.Origin = asker.refusal.Msg, dnsserver.OriginSelf
 	}
 	answer := control.NewAnswer(m.Question[0], response)
 	answer.Took = time.Since(began)
 	v.tellOfQuery(m, response, q, answer.Took)
-	answer.By = v.answeredBy(q, answer)
+	domain := q.Domain()
+	if walked {
+		domain = aliasTarget(response, domain)
+	}
+	answer.By = v.answeredBy(q, domain, answer)
 	answer.By.Walked = walked
+	answer.Client = asker.shown(isRefused)
 	return answer, nil
 }
 
@@ -63,15 +81,25 @@ func (v *View) tellOfQuery(asked, response *dns.Msg, q *dnsserver.Query, took ti
 	v.Hub.Query(q.Seen(query, sent, took))
 }
 
-// answeredBy says who answered q.
-func (v *View) answeredBy(q *dnsserver.Query, a control.Answer) control.By {
+// aliasTarget is what the first record, an alias, leads to.
+func aliasTarget(response *dns.Msg, otherwise dnsname.Name) dnsname.Name {
+	if response != nil && len(response.Answer) > 0 {
+		if alias, ok := response.Answer[0].(*dns.CNAME); ok {
+			return dnsserver.Domain(alias.Target)
+		}
+	}
+	return otherwise
+}
+
+// answeredBy says who answered q, whose answer is about the domain.
+func (v *View) answeredBy(q *dnsserver.Query, domain dnsname.Name, a control.Answer) control.By {
 	s := v.policy()
 	by := control.By{Who: string(q.Origin), Cached: q.Cached, Age: q.Age}
 	isStale := func(e control.ExtendedError) bool {
 		return e.Code == dns.ExtendedErrorCodeStaleAnswer || e.Code == dns.ExtendedErrorCodeStaleNXDOMAINAnswer
 	}
 	by.Stale = slices.ContainsFunc(a.Errors, isStale)
-	apex := s.ApexAbove(q.Domain())
+	apex := s.ApexAbove(domain)
 	switch {
 	case q.Origin == dnsserver.OriginCluster:
 		by.Domain, by.Source, by.Target = apex, s.ClusterSource, q.AnsweredBy.String()
@@ -86,7 +114,7 @@ func (v *View) answeredBy(q *dnsserver.Query, a control.Answer) control.By {
 		by.Server = q.AnsweredBy.String()
 		v.addHealth(&by)
 	}
-	route, ok := v.resolver.Forward().Match(q.Domain())
+	route, ok := v.resolver.Forward().Match(domain)
 	if ok && route.Source != policy.Guard {
 		by.Domain, by.Source = routeWord(route.Domain, route.Plain), route.Source
 	}

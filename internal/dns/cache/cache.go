@@ -131,7 +131,7 @@ func New(c Config) *Cache {
 // A query that has not RD set is answered from memory too, but what the next
 // handler says to it is not remembered: it may be a referral.
 func (c *Cache) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
-	if c.store == nil {
+	if c.store == nil || q.SkipsCache() {
 		m, err := c.ask(ctx, q)
 		if err == nil && m != nil && len(q.Msg.Question) == 1 {
 			c.limits.remember(q, m) // the client gets the TTLs that it would get with a cache
