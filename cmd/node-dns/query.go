@@ -42,6 +42,7 @@ not running.`,
   node-dns query --short kubernetes.default.svc.cluster.local
   node-dns query 172.30.0.1
   node-dns query www.example.com AAAA @192.0.2.53 --tcp
+  node-dns query www.example.com. --trace
   node-dns query api.example.com --as shop/web-0 --fresh
   node-dns query www.example.com @9.9.9.9#dns.quad9.net --tls --dnssec`,
 		Args:              usageArgs(cobra.ArbitraryArgs),
@@ -54,7 +55,7 @@ not running.`,
 			if err != nil {
 				return usageError{err}
 			}
-			if within, _, isPod := strings.Cut(flags.as, "/"); isPod && namespace == "" {
+			if within, _, isPod := strings.Cut(flags.how.As, "/"); isPod && namespace == "" {
 				namespace = within
 			}
 			for i := range questions {
@@ -70,10 +71,11 @@ not running.`,
 	set.StringVarP(&flags.qtype, "type", "t", "", "the type of records, such as AAAA; every other word is a name then")
 	set.BoolVar(&flags.tcp, "tcp", false, "ask @SERVER over TCP")
 	set.BoolVar(&flags.tls, "tls", false, "ask @SERVER over TLS, on port 853; ADDRESS#NAME has the name of its certificate")
-	set.BoolVar(&flags.dnssec, "dnssec", false, "ask for the signatures too (the DO bit)")
-	set.BoolVar(&flags.cd, "cd", false, "ask for what fails validation too (the CD bit)")
-	set.BoolVar(&flags.fresh, "fresh", false, "ask the nameservers, whatever is remembered, and remember nothing of it")
-	set.StringVar(&flags.as, "as", "", "answer as this client is answered: its address, or NAMESPACE/NAME of a pod on this node")
+	set.BoolVar(&flags.how.DNSSEC, "dnssec", false, "ask for the signatures too (the DO bit)")
+	set.BoolVar(&flags.how.CD, "cd", false, "ask for what fails validation too (the CD bit)")
+	set.BoolVar(&flags.how.Fresh, "fresh", false, "ask the nameservers, whatever is remembered, and remember nothing of it")
+	set.StringVar(&flags.how.As, "as", "", "answer as this client is answered: its address, or NAMESPACE/NAME of a pod on this node")
+	set.BoolVar(&flags.how.Trace, "trace", false, "show each step to the answer, and where the time went")
 	set.BoolVar(&short, "short", false, "the data alone")
 	_ = cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(commonTypes, cobra.ShellCompDirectiveNoFileComp))
 	return cmd

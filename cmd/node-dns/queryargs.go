@@ -24,12 +24,10 @@ const maxQueryNames = 16
 
 // queryFlags are the flags that say what is asked, and of whom.
 type queryFlags struct {
-	reverse    string // an address
-	qtype      string // "": a word may be one
-	tcp, tls   bool
-	dnssec, cd bool
-	as         string // a client; "": this host
-	fresh      bool
+	reverse  string // an address
+	qtype    string // "": a word may be one
+	tcp, tls bool
+	how      control.Question
 }
 
 // readQuestions reads dig's words, and makes a question of each name. A type or a class is one wherever it stands, but the only word is
@@ -37,7 +35,7 @@ type queryFlags struct {
 func readQuestions(words []string, flags queryFlags) ([]control.LookupQuestion, error) {
 	servers := slices.DeleteFunc(slices.Clone(words), func(word string) bool { return !strings.HasPrefix(word, "@") })
 	words = slices.DeleteFunc(slices.Clone(words), func(word string) bool { return strings.HasPrefix(word, "@") })
-	base := control.LookupQuestion{As: flags.as, Fresh: flags.fresh, DNSSEC: flags.dnssec, CD: flags.cd}
+	base := control.LookupQuestion{How: flags.how}
 	var err error
 	if base.Direct, err = readServer(servers, flags); err != nil {
 		return nil, err
@@ -53,8 +51,8 @@ func readQuestions(words []string, flags queryFlags) ([]control.LookupQuestion, 
 		switch {
 		case qtype == "" && !mayBeName && isType(upper):
 			qtype = upper
-		case base.Class == "" && !mayBeName && (upper == "IN" || upper == "CH"):
-			base.Class = upper
+		case base.How.Class == "" && !mayBeName && (upper == "IN" || upper == "CH"):
+			base.How.Class = upper
 		default:
 			names = append(names, word)
 		}
@@ -134,9 +132,9 @@ func readServer(words []string, flags queryFlags) (*control.Direct, error) {
 	switch {
 	case len(words) > 1:
 		return nil, fmt.Errorf("%s: expected one server, not %d", strings.Join(words, " "), len(words))
-	case len(words) == 1 && flags.as != "":
+	case len(words) == 1 && flags.how.As != "":
 		return nil, fmt.Errorf("--as: expected no @SERVER; the daemon knows its clients")
-	case len(words) == 1 && flags.fresh:
+	case len(words) == 1 && flags.how.Fresh:
 		return nil, fmt.Errorf("--fresh: expected no @SERVER; the daemon has the cache")
 	case len(words) == 1:
 	case flags.tcp:

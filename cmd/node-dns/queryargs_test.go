@@ -12,12 +12,12 @@ import (
 
 // asked writes a question in words: NAME TYPES CLASS SERVER FLAGS.
 func asked(q control.LookupQuestion) string {
-	words := []string{q.Name, strings.Join(q.Types, ","), q.Class, "", ""}
+	words := []string{q.Name, strings.Join(q.Types, ","), q.How.Class, "", ""}
 	if q.Direct != nil {
 		words[3] = fmt.Sprintf("%s tcp=%v", q.Direct.Server, q.Direct.TCP)
 	}
-	if q.DNSSEC || q.CD {
-		words[4] = fmt.Sprintf("do=%v cd=%v", q.DNSSEC, q.CD)
+	if q.How.DNSSEC || q.How.CD {
+		words[4] = fmt.Sprintf("do=%v cd=%v", q.How.DNSSEC, q.How.CD)
 	}
 	return strings.Join(strings.Fields(strings.Join(words, " ")), " ")
 }
@@ -56,8 +56,8 @@ func TestReadQuestions(t *testing.T) {
 		{name: "a name that is too long", words: strings.Repeat("a.", 130), want: "expected a name"},
 		{name: "nothing", want: "expected a name"},
 		{name: "a server", words: "www.example @192.0.2.53", want: "www.example 192.0.2.53 tcp=false"},
-		{name: "a server over TCP", words: "@[2001:db8::53]:5353 www.example", flags: queryFlags{tcp: true, dnssec: true}, want: "www.example [2001:db8::53]:5353 tcp=true do=true cd=false"},
-		{name: "a server over TLS", words: "www.example @192.0.2.53#dns.example", flags: queryFlags{tls: true, cd: true}, want: "www.example dns+tls://192.0.2.53#dns.example tcp=false do=false cd=true"},
+		{name: "a server over TCP", words: "@[2001:db8::53]:5353 www.example", flags: queryFlags{tcp: true, how: control.Question{DNSSEC: true}}, want: "www.example [2001:db8::53]:5353 tcp=true do=true cd=false"},
+		{name: "a server over TLS", words: "www.example @192.0.2.53#dns.example", flags: queryFlags{tls: true, how: control.Question{CD: true}}, want: "www.example dns+tls://192.0.2.53#dns.example tcp=false do=false cd=true"},
 		{name: "a server over TLS, by its scheme", words: "www.example @dns+tls://192.0.2.53", want: "www.example dns+tls://192.0.2.53 tcp=false"},
 		{name: "TLS of another scheme", words: "a @dns+udp://192.0.2.53", flags: queryFlags{tls: true}, want: "expected no other protocol with --tls"},
 		{name: "two servers", words: "a @192.0.2.53 @192.0.2.54", want: "expected one server, not 2"},
@@ -105,7 +105,7 @@ func FuzzReadQuestions(f *testing.F) {
 				t.Errorf("not in ASCII: %q", q.Name)
 			}
 			for _, text := range append(q.Types, "A") {
-				m, err := (control.Question{Name: q.Name, Type: text, Class: q.Class}).Message()
+				m, err := (control.Question{Name: q.Name, Type: text, Class: q.How.Class}).Message()
 				if err != nil {
 					t.Fatal(err)
 				}

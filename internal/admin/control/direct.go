@@ -44,7 +44,8 @@ func (d Direct) Query(ctx context.Context, question Question) (Answer, error) {
 		return Answer{}, MistakeError{fmt.Sprintf("%s: query reads one message, and a zone transfer has many; use dig", question.Type)}
 	}
 	began := time.Now()
-	response, transport, err := d.exchange(ctx, m)
+	trace := newTracer(question)
+	response, transport, err := d.exchange(ctx, m, trace)
 	if ctx.Err() != nil {
 		return Answer{}, fmt.Errorf("asking %s: %w", d.Server.Addr, ctx.Err())
 	}
@@ -53,33 +54,51 @@ func (d Direct) Query(ctx context.Context, question Question) (Answer, error) {
 		answer.Failure = exchange.Reason(err)
 	}
 	answer.Took = time.Since(began)
+	answer.Trace = trace.noted()
 	answer.By = By{Who: "server", Server: d.Server.Addr.String(), Transport: transport}
 	return answer, nil
 }
 
 // exchange goes on over TCP where a response over UDP is truncated, as RFC 7766 section 5 has it.
-func (d Direct) exchange(ctx context.Context, m *dns.Msg) (response *dns.Msg, transport string, err error) {
+func (d Direct) exchange(ctx context.Context, m *dns.Msg, trace *tracer) (response *dns.Msg, transport string, err error) {
 	switch {
 	case d.Server.TLS:
-		response, err = d.try(ctx, "tcp-tls", m)
+		response, err = d.try(ctx, "tcp-tls", m, trace)
 		return response, "TLS", err
 	case d.TCP:
-		response, err = d.try(ctx, "tcp", m)
+		response, err = d.try(ctx, "tcp", m, trace)
 		return response, "TCP", err
 	}
 	for range directTries {
-		if response, err = d.try(ctx, "udp", m); !exchange.IsSilence(err) {
+		if response, err = d.try(ctx, "udp", m, trace); !exchange.IsSilence(err) {
 			break
 		}
 	}
 	if err != nil || !response.Truncated {
 		return response, "UDP", err
 	}
-	response, err = d.try(ctx, "tcp", m)
+	response, err = d.try(ctx, "tcp", m, trace)
 	return response, "TCP (truncated over UDP)", err
 }
 
-func (d Direct) try(ctx context.Context, network string, m *dns.Msg) (*dns.Msg, error) {
+func (d Direct) try(ctx context.Context, network string, m *dns.Msg, trace *tracer) (*dns.Msg, error) {
+	trace.note("asks %s over %s", d.Server.Addr, transports[network])
+	response, err := d.tryOnce(ctx, network, m)
+	switch {
+	case err != nil:
+		trace.note("%s fails: %s", d.Server.Addr, exchange.Reason(err))
+	case response.Truncated:
+		trace.note("%s answers %s, truncated", d.Server.Addr, dns.RcodeToString[response.Rcode])
+	default:
+		trace.note("%s answers %s", d.Server.Addr, dns.RcodeToString[response.Rcode])
+	}
+	return response, err
+}
+
+// transports are what package dns calls networks.
+var transports = map[string]string{"udp": "UDP", "tcp": "TCP", "tcp-tls": "TLS"}
+
+func (d Direct) tryOnce(ctx context.Context, network string, m *dns.Msg) (*dns.Msg, error) {
 	ctx, cancel := context.WithTimeout(ctx, directTimeout)
 	defer cancel()
 	client := dns.Client{Net: network, Timeout: directTimeout, TLSConfig: &tls.Config{

@@ -30,12 +30,8 @@ type Step struct {
 type LookupQuestion struct {
 	Name   string   // a dot at its end: no search list
 	Types  []string // none: A and AAAA, as programs ask
-	Class  string   // "": IN; of another there is no search list
+	How    Question // each name is asked for, without Name and Type; of another class than IN there is no search list
 	Search SearchQuestion
-	As     string // see Question
-	Fresh  bool   // likewise, as the next ones
-	DNSSEC bool
-	CD     bool
 	Direct *Direct // asks; nil: the daemon does. Without Search.Namespace there is no search list
 }
 
@@ -60,7 +56,7 @@ func FetchLookup(ctx context.Context, path string, question LookupQuestion) (Loo
 		}
 	}
 	s := stepper{ctx: ctx, path: path, question: question}
-	if question.Class != "" && question.Class != "IN" {
+	if class := question.How.Class; class != "" && class != "IN" {
 		s.ask(wholeName(question.Name))
 	} else {
 		l.Search.conf().Walk(searchlist.GLibc, question.Name, s.ask)
@@ -92,10 +88,9 @@ func (s *stepper) ask(name string) []searchlist.Result {
 	group, ctx := errgroup.WithContext(s.ctx)
 	for i, qtype := range s.question.types() {
 		group.Go(func() (err error) {
-			step.Answers[i], err = s.query(ctx, Question{
-				Name: name, Type: qtype, Class: s.question.Class,
-				As: s.question.As, Fresh: s.question.Fresh, DNSSEC: s.question.DNSSEC, CD: s.question.CD,
-			})
+			question := s.question.How
+			question.Name, question.Type = name, qtype
+			step.Answers[i], err = s.query(ctx, question)
 			return err
 		})
 	}

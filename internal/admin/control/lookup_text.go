@@ -34,6 +34,9 @@ func (l Lookup) WriteText(w io.Writer) error {
 		}
 		p.line(";; %s is not found; %d names tried", l.Name, n)
 	}
+	for _, step := range l.Steps {
+		step.writeTrace(p)
+	}
 	return p.err
 }
 

@@ -14,6 +14,7 @@ type Question struct {
 	Class string `json:"class,omitempty"` // "": IN
 	// Namespace has it answered as for a pod there whose search list the node walks (autopath). "": nobody's list is walked.
 	Namespace string `json:"namespace,omitempty"`
+	Trace     bool   `json:"trace,omitempty"` // with the steps to the answer
 	// As is the client that it is answered for: its address, or NAMESPACE/NAME of a pod on this node. It is refused what that client
 	// is, and the client's search list is walked. "": nobody is refused. For admins.
 	As     string `json:"as,omitempty"`
@@ -37,7 +38,14 @@ type Answer struct {
 	By         By              `json:"by"`
 	Failure    string          `json:"failure,omitempty"` // why there is no response: Rcode is "" then
 	Took       time.Duration   `json:"tookNanoseconds"`
+	Trace      []TraceStep     `json:"trace,omitempty"`  // by Question.Trace
 	Client     *Client         `json:"client,omitempty"` // by Question.As
+}
+
+// TraceStep is what was done for an answer, and when.
+type TraceStep struct {
+	At   time.Duration `json:"atNanoseconds"` // since the question was asked
+	What string        `json:"what"`
 }
 
 // Client is for whom a question was answered.

@@ -3,6 +3,7 @@ package view
 import (
 	"context"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/miekg/dns"
@@ -29,9 +30,13 @@ func (v *View) Query(ctx context.Context, question control.Question) (control.An
 	if err != nil {
 		return control.Answer{}, err
 	}
+	inquiry := &dnsserver.Inquiry{SkipCache: question.Fresh}
+	if question.Trace {
+		inquiry.Trace = dnsserver.NewTrace()
+	}
 	var walked bool
 	asPod := dnsserver.HandlerFunc(func(ctx context.Context, q *dnsserver.Query) (m *dns.Msg, err error) {
-		q.Inquiry = &dnsserver.Inquiry{SkipCache: question.Fresh}
+		q.Inquiry = inquiry
 		m, walked, err = v.resolver.AsPodOf(ctx, asker.namespace, q)
 		return m, err
 	})
@@ -60,6 +65,7 @@ func (v *View) Query(ctx context.Context, question control.Question) (control.An
 	answer.By = v.answeredBy(q, domain, answer)
 	answer.By.Walked = walked
 	answer.Client = asker.shown(isRefused)
+	answer.Trace = stepsOf(inquiry.Trace)
 	return answer, nil
 }
 
@@ -79,6 +85,21 @@ func (v *View) tellOfQuery(asked, response *dns.Msg, q *dnsserver.Query, took ti
 		}
 	}
 	v.Hub.Query(q.Seen(query, sent, took))
+}
+
+// stepsOf are the steps to an answer; nil: nobody has noted them.
+func stepsOf(t *dnsserver.Trace) (steps []control.TraceStep) {
+	if t == nil {
+		return nil
+	}
+	noted, more := t.Steps()
+	for _, s := range noted {
+		steps = append(steps, control.TraceStep{At: s.At, What: s.What})
+	}
+	if more > 0 {
+		steps = append(steps, control.TraceStep{At: noted[len(noted)-1].At, What: strconv.Itoa(more) + " steps more"})
+	}
+	return steps
 }
 
 // aliasTarget is what the first record, an alias, leads to.

@@ -43,6 +43,7 @@ type departure struct {
 	route *route
 	tag   uint64
 	now   time.Time
+	trace *dnsserver.Trace // nil: nobody wants to know
 }
 
 // newFlightLocked returns a flight without waiters.
@@ -56,6 +57,7 @@ func (n *lane) newFlightLocked(d departure, hash uint64) *flight {
 	}
 	fl.key = append(fl.key[:0], d.key...)
 	fl.hash, fl.table, fl.route, fl.tag, fl.begun = hash, d.table, d.route, d.tag, d.now
+	fl.trace = d.trace
 	fl.refs.Store(1)
 	return fl
 }

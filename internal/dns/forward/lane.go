@@ -116,6 +116,8 @@ type flight struct {
 	isRaw bool    // begun by a PendingQuery, so that Config.Answered also gets late answers
 	check *server // the server whose presence this flight checks; nil for a client's question
 
+	trace *dnsserver.Trace // of the query that began it; nil: nobody wants to know
+
 	spent exchange.Spending
 	refs  atomic.Int32 // held by the lane until the end, by each try, and by mail
 

@@ -73,6 +73,7 @@ func (fl *flight) order() []*server {
 
 // next handles the outcome of an attempt that is not a final answer.
 func (n *lane) next(fl *flight, o outcome) {
+	fl.noteOutcome(o)
 	n.openRound(fl)
 	r := fl.round
 	switch {
@@ -232,6 +233,7 @@ func (n *lane) timeIsUp(fl *flight) {
 	case wasHeard && !fl.isHurried:
 		fl.hedgedAt = r.current.n + 1
 	}
+	fl.note(s.Server.String(), "has not answered yet")
 	n.overdue(s, fl)
 	r.timedOut()
 	n.proceed(fl)
