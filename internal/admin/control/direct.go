@@ -47,7 +47,7 @@ func (d Direct) Query(ctx context.Context, question Question) (Answer, error) {
 	trace := newTracer(question)
 	response, transport, err := d.exchange(ctx, m, trace)
 	if ctx.Err() != nil {
-		return Answer{}, fmt.Errorf("asking %s: %w", d.Server.Addr, ctx.Err())
+		return Answer{}, fmt.Errorf("asking %s: %w", d.Server, ctx.Err())
 	}
 	answer := NewAnswer(m.Question[0], response)
 	if err != nil {
@@ -55,7 +55,7 @@ func (d Direct) Query(ctx context.Context, question Question) (Answer, error) {
 	}
 	answer.Took = time.Since(began)
 	answer.Trace = trace.noted()
-	answer.By = By{Who: "server", Server: d.Server.Addr.String(), Transport: transport}
+	answer.By = By{Who: "server", Server: d.Server.String(), Transport: transport}
 	return answer, nil
 }
 
@@ -82,15 +82,15 @@ func (d Direct) exchange(ctx context.Context, m *dns.Msg, trace *tracer) (respon
 }
 
 func (d Direct) try(ctx context.Context, network string, m *dns.Msg, trace *tracer) (*dns.Msg, error) {
-	trace.note("asks %s over %s", d.Server.Addr, transports[network])
+	trace.note("asks %s over %s", d.Server, transports[network])
 	response, err := d.tryOnce(ctx, network, m)
 	switch {
 	case err != nil:
-		trace.note("%s fails: %s", d.Server.Addr, exchange.Reason(err))
+		trace.note("%s fails: %s", d.Server, exchange.Reason(err))
 	case response.Truncated:
-		trace.note("%s answers %s, truncated", d.Server.Addr, dns.RcodeToString[response.Rcode])
+		trace.note("%s answers %s, truncated", d.Server, dns.RcodeToString[response.Rcode])
 	default:
-		trace.note("%s answers %s", d.Server.Addr, dns.RcodeToString[response.Rcode])
+		trace.note("%s answers %s", d.Server, dns.RcodeToString[response.Rcode])
 	}
 	return response, err
 }

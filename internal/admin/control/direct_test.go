@@ -52,7 +52,7 @@ func TestDirect(t *testing.T) {
 			if a.Failure != "" {
 				got = a.Failure
 			}
-			if !strings.HasPrefix(got, test.want) || a.By.Who != "server" || a.By.Server != test.direct.Server.Addr.String() {
+			if !strings.HasPrefix(got, test.want) || a.By.Who != "server" || a.By.Server != test.direct.Server.String() {
 				t.Errorf("%s of %+v, want %s", got, a.By, test.want)
 			}
 		})

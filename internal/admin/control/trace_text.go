@@ -22,7 +22,7 @@ func (s Step) writeTrace(p *page) {
 }
 
 // worthTelling is the time from which it matters where it went.
-const worthTelling = 10 * time.Millisecond
+const worthTelling = 5 * time.Millisecond
 
 // longestWait is the step after which it took longest until the next one, or until the answer.
 func (a Answer) longestWait() (what string, longest time.Duration) {
