@@ -99,7 +99,7 @@ func TestOtherUser(t *testing.T) {
 			t.Errorf("%s: %+v", args, got)
 		}
 	}
-	for _, args := range append(otherAskers, "explain www.example --pod shop/web") {
+	for _, args := range append(otherAskers, "explain www.example --pod shop/web", "query www.example --fresh", "query www.example --as 10.0.0.1") {
 		if slices.Contains(guestAskers, strings.TrimSuffix(args, " --watch")) {
 			continue
 		}

@@ -15,6 +15,11 @@ import (
 // byOthers are the documents' consoles that no script shows, and who does.
 var byOthers = map[string]string{
 	"node-dns explain web -n shop": "test/netns, where the node has an address",
+
+	"node-dns query nosuch.example.com":               "TestGuidesQueries, where the nameservers have other addresses",
+	"node-dns query www.example.com --as 203.0.113.7": "likewise",
+	"node-dns query www.example.com. A --trace":       "likewise",
+	"node-dns query nosuch.example.com @10.0.0.3":     "likewise",
 }
 
 // TestConsoles: what the documents say that a command of ours prints is what it prints in a script, but for what differs from run

@@ -2,67 +2,147 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
-	"github.com/miekg/dns"
 	"github.com/spf13/cobra"
 
 	"github.com/node-dns/node-dns/internal/admin/control"
-	"github.com/node-dns/node-dns/internal/dns/dnsname"
 )
 
-// lookupTimeout bounds a whole search list, of which each name may take the 5 s of a client's query.
-const lookupTimeout = 40 * time.Second
+// Bounds of time: of a whole search list, of which each name may take the 5 s of a client's query, and of all the names of a command.
+const (
+	lookupTimeout = 40 * time.Second
+	queryTimeout  = 2 * time.Minute
+)
 
 func newQueryCommand() *cobra.Command {
-	var output, namespace, reverse string
+	var output, namespace string
 	var short bool
+	var flags queryFlags
 	cmd := &cobra.Command{
-		Use:   "query NAME [TYPE] [CLASS]",
-		Short: "Look a name up by what answers clients, and say who answered",
-		Long: `Look a name up by what answers clients, and say who answered.
+		Use:   "query NAME... [TYPE] [CLASS] [@SERVER]",
+		Short: "Look names up by what answers clients, and say who answered",
+		Long: `Look names up by what answers clients, and say who answered.
 
-The words may stand in any order, as dig takes them; without TYPE it is A and AAAA, as programs ask. The search list is this
-node's (/etc/resolv.conf), or with --namespace that of its pods. A dot at the end of NAME means no search list.
+The words may stand in any order, as dig takes them; without TYPE it is A and AAAA, as programs ask. A bare address is looked up in
+reverse. The search list is this node's (/etc/resolv.conf), or with --namespace that of its pods. A dot at the end of NAME means no
+search list. If nothing is found, each name that was tried is shown, with who denied it.
 
-Exit code 0: there is an answer; 1: there is none (NXDOMAIN, NODATA, SERVFAIL); 3: node-dns is not running.`,
-		Example: "  node-dns query web.shop -n shop\n  node-dns query --short kubernetes.default.svc.cluster.local\n  node-dns query -x 172.30.0.1",
-		Args:    usageArgs(cobra.ArbitraryArgs),
+With @SERVER, an address, that nameserver is asked in place of the daemon, by this command itself: compare the answers. There is no
+search list then, unless --namespace names one.
+
+With --as it is answered as a client is: by who may ask (allowFrom), by the client's limits, and with its search list walked on the
+node (autopath). --as and --fresh are for root and the group node-dns-admin.
+
+Exit code 0: there is an answer to each name; 1: there is none to one of them (NXDOMAIN, NODATA, SERVFAIL, no answer); 3: node-dns is
+not running.`,
+		Example: `  node-dns query web.shop -n shop
+  node-dns query --short kubernetes.default.svc.cluster.local
+  node-dns query 172.30.0.1
+  node-dns query www.example.com AAAA @192.0.2.53 --tcp
+  node-dns query www.example.com. --trace
+  node-dns query api.example.com --as shop/web-0 --fresh
+  node-dns query www.example.com @9.9.9.9#dns.quad9.net --tls --dnssec`,
+		Args:              usageArgs(cobra.ArbitraryArgs),
+		ValidArgsFunction: completeQuery,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkOutput(output); err != nil {
 				return err
 			}
-			question, err := readQuestion(args, reverse)
+			questions, err := readQuestions(args, flags)
 			if err != nil {
 				return usageError{err}
 			}
-			question.Search.Namespace = namespace
-			lookup, err := fetchLookup(cmd, question)
-			if err != nil {
-				return err
+			if within, _, isPod := strings.Cut(flags.how.As, "/"); isPod && namespace == "" {
+				namespace = within
 			}
-			if short && output == "text" {
-				err = lookup.WriteShort(cmd.OutOrStdout())
-			} else {
-				err = show(cmd, lookup, output, nil)
+			for i := range questions {
+				questions[i].Search.Namespace = namespace
 			}
-			if err == nil && !lookup.Found {
-				err = errShown
-			}
-			return err
+			return runQuery(cmd, questions, output, short)
 		},
 	}
 	addOutputFlag(cmd, &output)
-	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "the search list of this namespace's pods")
-	cmd.Flags().StringVarP(&reverse, "reverse", "x", "", "the name of this address")
-	cmd.Flags().BoolVar(&short, "short", false, "the data alone")
+	set := cmd.Flags()
+	set.StringVarP(&namespace, "namespace", "n", "", "the search list of this namespace's pods")
+	set.StringVarP(&flags.reverse, "reverse", "x", "", "the name of this address")
+	set.StringVarP(&flags.qtype, "type", "t", "", "the type of records, such as AAAA; every other word is a name then")
+	set.BoolVar(&flags.tcp, "tcp", false, "ask @SERVER over TCP")
+	set.BoolVar(&flags.tls, "tls", false, "ask @SERVER over TLS, on port 853; ADDRESS#NAME has the name of its certificate")
+	set.BoolVar(&flags.how.DNSSEC, "dnssec", false, "ask for the signatures too (the DO bit)")
+	set.BoolVar(&flags.how.CD, "cd", false, "ask for what fails validation too (the CD bit)")
+	set.BoolVar(&flags.how.Fresh, "fresh", false, "ask the nameservers, whatever is remembered, and remember nothing of it")
+	set.StringVar(&flags.how.As, "as", "", "answer as this client is answered: its address, or NAMESPACE/NAME of a pod on this node")
+	set.BoolVar(&flags.how.Trace, "trace", false, "show each step to the answer, and where the time went")
+	set.BoolVar(&short, "short", false, "the data alone")
+	_ = cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(commonTypes, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
-func fetchLookup(cmd *cobra.Command, question control.LookupQuestion) (control.Lookup, error) {
+// commonTypes are offered by completion; every other type is understood too.
+var commonTypes = []string{"A", "AAAA", "ANY", "CAA", "CNAME", "DNSKEY", "DS", "HTTPS", "MX", "NAPTR", "NS", "PTR", "SOA", "SRV", "SVCB", "TLSA", "TXT"}
+
+// completeQuery offers types, and behind an @ the nameservers that the daemon asks.
+func completeQuery(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+	if !strings.HasPrefix(toComplete, "@") {
+		return commonTypes, cobra.ShellCompDirectiveNoFileComp
+	}
+	root, err := rootOf(cmd)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), time.Second)
+	defer cancel()
+	status, err := control.FetchStatus(ctx, control.SocketPath(root))
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var servers []string
+	for _, route := range status.Routes {
+		for _, server := range route.Servers {
+			servers = append(servers, "@"+server.Address)
+		}
+	}
+	slices.Sort(servers)
+	return slices.Compact(servers), cobra.ShellCompDirectiveNoFileComp
+}
+
+// runQuery looks the names up, one after the other, and prints each as it comes.
+func runQuery(cmd *cobra.Command, questions []control.LookupQuestion, output string, short bool) error {
+	ctx, cancel := context.WithTimeout(cmd.Context(), queryTimeout)
+	defer cancel()
+	list := listPrinter{w: cmd.OutOrStdout(), output: output, kind: "LookupList", key: "lookups"}
+	found := true
+	for _, question := range questions {
+		lookup, err := fetchLookup(ctx, cmd, question)
+		switch {
+		case err != nil:
+		case short && output == "text":
+			err = lookup.WriteShort(cmd.OutOrStdout())
+		case len(questions) == 1:
+			err = show(cmd, lookup, output, nil)
+		default:
+			err = list.add(lookup)
+		}
+		if err != nil {
+			return err
+		}
+		found = found && lookup.Found
+	}
+	if len(questions) > 1 && output != "text" {
+		if err := list.end(); err != nil {
+			return err
+		}
+	}
+	if !found {
+		return errShown
+	}
+	return nil
+}
+
+func fetchLookup(ctx context.Context, cmd *cobra.Command, question control.LookupQuestion) (control.Lookup, error) {
 	root, err := rootOf(cmd)
 	if err != nil {
 		return control.Lookup{}, err
@@ -70,44 +150,7 @@ func fetchLookup(cmd *cobra.Command, question control.LookupQuestion) (control.L
 	if question.Search.Namespace != "" {
 		question.Search.Kubelet = kubeletTold(root)
 	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), lookupTimeout)
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
 	return control.FetchLookup(ctx, control.SocketPath(root), question)
-}
-
-// readQuestion reads dig's words: a type or a class is one wherever it stands, but the only word is the name.
-func readQuestion(words []string, reverse string) (q control.LookupQuestion, err error) {
-	if reverse != "" {
-		addr, err := netip.ParseAddr(reverse)
-		if err != nil {
-			return q, fmt.Errorf("-x %q: expected an address", reverse)
-		}
-		q.Name, q.Types = dnsname.Reverse(addr).String(), []string{"PTR"}
-	}
-	for _, word := range words {
-		upper := strings.ToUpper(word)
-		switch {
-		case len(q.Types) == 0 && isType(upper) && (len(words) > 1 || q.Name != ""):
-			q.Types = []string{upper}
-		case q.Class == "" && (upper == "IN" || upper == "CH") && len(words) > 1:
-			q.Class = upper
-		case q.Name == "":
-			q.Name = word
-		case reverse != "" && isType(upper):
-			q.Types = []string{upper}
-		default:
-			return q, fmt.Errorf("%q: there is a name already, %q, and it is no type", word, q.Name)
-		}
-	}
-	if q.Name == "" {
-		return q, fmt.Errorf("expected a name")
-	}
-	return q, nil
-}
-
-// isType reports whether a word in upper case is a type of records, by name or as TYPE123 (RFC 3597 section 5).
-func isType(word string) bool {
-	n, ok := dns.StringToType[word]
-	rest, isNumber := strings.CutPrefix(word, "TYPE")
-	return ok && n != dns.TypeNone && n != dns.TypeReserved || isNumber && rest != "" && strings.Trim(rest, "0123456789") == ""
 }

@@ -19,6 +19,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/miekg/dns"
+
 	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/sys/termtext"
 	"github.com/node-dns/node-dns/internal/test/kubetest"
@@ -90,6 +92,16 @@ var outside = []struct {
 			json.NewEncoder(w).Encode(map[string]string{"started": hostile, "time": hostile})
 		}))
 	}},
+	{"a nameserver that is asked directly", func(t *testing.T, root string) [][]string {
+		at := serveHostile(t)
+		return [][]string{
+			{"query", "www.example", "TXT", at},
+			{"query", "www.example", "TXT", at, "--short"},
+			{"query", "www.example", at, "--trace", "--tcp"},
+			{"query", "www.example", "TXT", at, "-o", "json"},
+			{"query", "www.example", "other.example", at, "-o", "yaml"},
+		}
+	}},
 	{"the words of a command line", func(_ *testing.T, root string) [][]string {
 		return [][]string{
 			{"--root", root, hostile},
@@ -99,6 +111,9 @@ var outside = []struct {
 			{"status", hostile},
 			{"query", hostile, hostile, hostile},
 			{"query", "-x", hostile},
+			{"query", "a", "-t", hostile},
+			{"query", "a", "@" + hostile},
+			{"query", "a", "@192.0.2.1", "--as", hostile},
 			{"explain", "a", "--pod", hostile},
 			{"monitor", "--client", hostile},
 			{"monitor", "--rcode", hostile},
@@ -180,7 +195,7 @@ func asking(_ struct{}) [][]string {
 	commands := [][]string{{"query", "--short", "a"}, {"wait", "--timeout=50ms"}, {"restore"}, {"status", "--wait", "--wait-duration=50ms"}, {"cache", "flush", "--all"}}
 	for _, form := range []string{"text", "json", "yaml"} {
 		for _, words := range []string{
-			"status", "status --brief", "servers", "servers --history", "query a", "explain a -n b", "explain a --pod b/c", "monitor --count 1", "log-queries",
+			"status", "status --brief", "servers", "servers --history", "query a", "query a --trace", "query a b --as c/d", "explain a -n b", "explain a --pod b/c", "monitor --count 1", "log-queries",
 			"log-queries on", "cache dump", "cache stats", "cache flush a", "version", "doctor",
 		} {
 			commands = append(commands, append(strings.Fields(words), "-o", form))
@@ -204,6 +219,27 @@ func ofCluster(t *testing.T, root string, api http.Handler) [][]string {
 		}
 	}
 	return commands
+}
+
+// serveHostile is the @SERVER of a nameserver whose names and texts are hostile.
+func serveHostile(t *testing.T) string {
+	t.Helper()
+	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &dns.Server{PacketConn: conn, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, query *dns.Msg) {
+		m := new(dns.Msg).SetReply(query)
+		question := query.Question[0]
+		header := dns.RR_Header{Name: question.Name, Rrtype: dns.TypeTXT, Class: dns.ClassINET, Ttl: 300}
+		m.Answer = []dns.RR{&dns.TXT{Hdr: header, Txt: []string{hostile}}}
+		m.SetEdns0(1232, false)
+		m.IsEdns0().Option = []dns.EDNS0{&dns.EDNS0_EDE{InfoCode: 6, ExtraText: hostile}}
+		_ = w.WriteMsg(m) // who does not hear it fails
+	})}
+	go func() { _ = server.ActivateAndServe() }() // which ends with the socket
+	t.Cleanup(func() { _ = conn.Close() })
+	return "@" + conn.LocalAddr().String()
 }
 
 func layFile(t *testing.T, root, path, text string) {

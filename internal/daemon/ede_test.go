@@ -34,6 +34,7 @@ func TestExtendedErrors(t *testing.T) {
 		closed bool // the upstream, before the last question; it has been asked the others
 		code   uint16
 		says   string
+		first  uint16 // the code beside it, of the first cause; 0: there is none
 	}
 	const site = "upstreams: [\"SITE\"]\n"
 	codes := map[string]bool{}
@@ -42,7 +43,7 @@ func TestExtendedErrors(t *testing.T) {
 		{name: "no upstream is known", ask: []string{"www.example."}, code: dns.ExtendedErrorCodeNoReachableAuthority, says: "no upstream nameserver is known"},
 		{name: "the upstreams are silent", config: site, ask: []string{"www.example."}, faults: dnstest.Faults{Drop: true}, code: dns.ExtendedErrorCodeNoReachableAuthority, says: "no response from SITE (timed out)"},
 		{name: "the upstreams are out of reach", config: site, closed: true, ask: []string{"www.example."}, code: dns.ExtendedErrorCodeNetworkError, says: "no response from SITE (connection refused)"},
-		{name: "it failed a moment ago", config: site, closed: true, ask: []string{"www.example.", "www.example."}, code: dns.ExtendedErrorCodeCachedError},
+		{name: "it failed a moment ago", config: site, closed: true, ask: []string{"www.example.", "www.example."}, code: dns.ExtendedErrorCodeCachedError, first: dns.ExtendedErrorCodeNetworkError},
 		{name: "a stale answer", config: site, closed: true, ask: []string{"brief.example.", "sleep", "brief.example."}, code: dns.ExtendedErrorCodeStaleAnswer},
 		{name: "a stale NXDOMAIN", config: site, closed: true, ask: []string{"gone.example.", "sleep", "gone.example."}, code: dns.ExtendedErrorCodeStaleNXDOMAINAnswer},
 		{name: "bogus-nxdomain", config: site, files: "bogus-nxdomain=192.0.2.66\n", ask: []string{"bogus.example."}, code: dns.ExtendedErrorCodeBlocked},
@@ -82,6 +83,10 @@ func TestExtendedErrors(t *testing.T) {
 			got, says := explanationOf(m)
 			if want := strings.ReplaceAll(test.says, "SITE", upstream.Addr().String()); got != int(test.code) || want != "" && says != want {
 				t.Errorf("%s: EDE %d %q, expected %d %q", dns.RcodeToString[m.Rcode], got, says, test.code, want)
+			}
+			m.IsEdns0().Option = m.IsEdns0().Option[1:]
+			if cause, says := explanationOf(m); cause != int(test.first) && (cause != -1 || test.first != 0) {
+				t.Errorf("beside it EDE %d %q, expected %d", cause, says, test.first)
 			}
 		})
 	}

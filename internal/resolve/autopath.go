@@ -149,7 +149,7 @@ func reasked(q *dnsserver.Query, question dns.Question) *dnsserver.Query {
 	m := *q.Msg
 	m.Question = []dns.Question{question}
 	name, _ := dnsname.Parse(question.Name) // of the labels of two Names; the zero Name when they are too long together
-	return &dnsserver.Query{Msg: &m, Name: name, Client: q.Client, Local: q.Local, Proto: q.Proto}
+	return &dnsserver.Query{Msg: &m, Name: name, Client: q.Client, Local: q.Local, Proto: q.Proto, Inquiry: q.Inquiry}
 }
 
 // aliased is the answer to q: that name, of which m speaks, is what it looked for.

@@ -29,7 +29,18 @@ func fastCache(_ *Resolver, s *state, w *walk) verdict {
 
 // missed is cache.Config.Next.
 func (r *Resolver) missed(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
+	if t := q.Trace(); t != nil {
+		t.Note(notRemembered(q))
+	}
 	return rest{r, r.state.Load(), screenAt, false}.answer(ctx, q)
+}
+
+// notRemembered says for a trace why the cache does not answer.
+func notRemembered(q *dnsserver.Query) string {
+	if q.SkipsCache() {
+		return "the cache is passed by"
+	}
+	return "the cache has nothing, or nothing that still counts"
 }
 
 // clusterLimit is how long an answer for a cluster name may be cached: a Service that appears or moves must be

@@ -52,9 +52,12 @@ var _ dnsserver.Handler = rest{}
 
 // answer has the rest of the list answer q.
 func (n rest) answer(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
-	here := n.from
+	here := n.r.order[n.from]
 	n.from++
-	return n.r.order[here].handle(ctx, n.s, q, n)
+	if t := q.Trace(); t != nil {
+		return t.Enter(here.name, q, func() (*dns.Msg, error) { return here.handle(ctx, n.s, q, n) })
+	}
+	return here.handle(ctx, n.s, q, n)
 }
 
 // ServeDNS implements dnsserver.Handler.

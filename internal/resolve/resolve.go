@@ -71,6 +71,11 @@ func (r *Resolver) AsPodOf(ctx context.Context, namespace string, q *dnsserver.Q
 	return m, once.stats().Answered > 0, err
 }
 
+// NamespaceOf is the namespace of a client whose search list is walked; "" for others.
+func (r *Resolver) NamespaceOf(client netip.Addr) string {
+	return r.namespaceOf(r.state.Load(), client)
+}
+
 // Addrs are the addresses of a name as a client on this host would be told. The error says why there are none.
 func (r *Resolver) Addrs(ctx context.Context, name dnsname.Name) (addrs []netip.Addr, err error) {
 	for _, qtype := range []uint16{dns.TypeA, dns.TypeAAAA} {

@@ -58,7 +58,7 @@ func (api API) verbs() []verb {
 		{"GET " + statusPath, anyone, tell(api.status())},
 		{"GET " + serverHistoryPath, anyone, tell(api.ServerHistory)},
 		{"GET " + cacheStatsPath, anyone, tell(api.CacheStats)},
-		{"POST " + queryPath, anyone, handle(api.Query)},
+		{"POST " + queryPath, anyone, handle(api.queryFor())},
 		{"POST " + searchPath, anyone, handle(api.searchFor())},
 		{"POST " + cacheDumpPath, admin, stream(unflushed(api.CacheDump))},
 		{"POST " + cacheFlushPath, admin, handle(api.CacheFlush)},
@@ -78,6 +78,21 @@ func (api API) status() func(context.Context) Status {
 			s.Queries.Limits.Crowder, s.Queries.Limits.CrowderPod = "", ""
 		}
 		return s
+	}
+}
+
+// queryFor is Query, but for admins alone where it shows how another client is served, or has nameservers asked that need not be.
+func (api API) queryFor() func(context.Context, Question) (Answer, error) {
+	if api.Query == nil {
+		return nil
+	}
+	return func(ctx context.Context, question Question) (Answer, error) {
+		if question.As != "" || question.Fresh {
+			if err := mayAsk(ctx, admin); err != nil {
+				return Answer{}, err
+			}
+		}
+		return api.Query(ctx, question)
 	}
 }
 

@@ -30,9 +30,13 @@ type Step struct {
 type LookupQuestion struct {
 	Name   string   // a dot at its end: no search list
 	Types  []string // none: A and AAAA, as programs ask
-	Class  string   // "": IN; of another there is no search list
+	How    Question // each name is asked for, without Name and Type; of another class than IN there is no search list
 	Search SearchQuestion
+	Direct *Direct // asks; nil: the daemon does. Without Search.Namespace there is no search list
 }
+
+// asksDaemon reports whether the question needs a daemon.
+func (q LookupQuestion) asksDaemon() bool { return q.Direct == nil || q.Search.Namespace != "" }
 
 // types are those that are asked for.
 func (q LookupQuestion) types() []string {
@@ -44,13 +48,15 @@ func (q LookupQuestion) types() []string {
 
 // FetchLookup looks a name up as glibc does, of the daemon that listens on path.
 func FetchLookup(ctx context.Context, path string, question LookupQuestion) (Lookup, error) {
-	l := Lookup{APIVersion: APIVersion, Kind: "Lookup", Name: question.Name, Steps: []Step{}}
-	var err error
-	if l.Search, err = FetchSearch(ctx, path, question.Search); err != nil {
-		return l, err
+	l := Lookup{APIVersion: APIVersion, Kind: "Lookup", Name: question.Name, Steps: []Step{}, Search: noSearch()}
+	if question.asksDaemon() {
+		var err error
+		if l.Search, err = FetchSearch(ctx, path, question.Search); err != nil {
+			return l, err
+		}
 	}
 	s := stepper{ctx: ctx, path: path, question: question}
-	if question.Class != "" && question.Class != "IN" {
+	if class := question.How.Class; class != "" && class != "IN" {
 		s.ask(wholeName(question.Name))
 	} else {
 		l.Search.conf().Walk(searchlist.GLibc, question.Name, s.ask)
@@ -82,7 +88,9 @@ func (s *stepper) ask(name string) []searchlist.Result {
 	group, ctx := errgroup.WithContext(s.ctx)
 	for i, qtype := range s.question.types() {
 		group.Go(func() (err error) {
-			step.Answers[i], err = Query(ctx, s.path, Question{Name: name, Type: qtype, Class: s.question.Class})
+			question := s.question.How
+			question.Name, question.Type = name, qtype
+			step.Answers[i], err = s.query(ctx, question)
 			return err
 		})
 	}
@@ -91,6 +99,13 @@ func (s *stepper) ask(name string) []searchlist.Result {
 	}
 	s.steps = append(s.steps, step)
 	return step.results()
+}
+
+func (s *stepper) query(ctx context.Context, question Question) (Answer, error) {
+	if s.question.Direct != nil {
+		return s.question.Direct.Query(ctx, question)
+	}
+	return Query(ctx, s.path, question)
 }
 
 func (s Step) results() []searchlist.Result {
@@ -110,7 +125,7 @@ func (a Answer) Result() searchlist.Result {
 		return searchlist.Found
 	case a.Rcode == "NOERROR":
 		return searchlist.NoData
-	case a.Rcode == "SERVFAIL":
+	case a.Rcode == "SERVFAIL", a.Rcode == "":
 		return searchlist.Failed
 	}
 	return searchlist.Refused

@@ -10,11 +10,12 @@ import (
 	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
 
-// WriteText prints what was found as zone files have it, and one line that says where that is from.
+// WriteText prints what was found as zone files write it, and one line that says where it is from. If nothing was found, it prints such
+// a line for each name that was tried: the one that failed may not be the last.
 func (l Lookup) WriteText(w io.Writer) error {
 	l = termtext.All(l)
 	p := &page{w: w}
-	step, _ := l.found()
+	step, found := l.found()
 	if len(step.Answers) == 0 {
 		p.line(";; there is no name to ask for: none is short enough with a domain of the search list")
 		return p.err
@@ -22,7 +23,20 @@ func (l Lookup) WriteText(w io.Writer) error {
 	for _, r := range step.records() {
 		p.line("%s  %d  %s  %s  %s", r.Name, r.TTL, r.Class, r.Type, r.Data)
 	}
-	p.line(";; %s", l.provenance(step))
+	switch n := len(l.Steps); {
+	case n == 1:
+		p.line(";; %s", step.provenance(found))
+	case found:
+		p.line(";; %s; %d names tried", step.provenance(found), n)
+	default:
+		for _, step := range l.Steps {
+			p.line(";; %s", step.provenance(found))
+		}
+		p.line(";; %s is not found; %d names tried", l.Name, n)
+	}
+	for _, step := range l.Steps {
+		step.writeTrace(p)
+	}
 	return p.err
 }
 
@@ -50,20 +64,26 @@ func (s Step) records() (all []Record) {
 	return all
 }
 
-// provenance says what came of a step, who said so, and how long that took.
-func (l Lookup) provenance(step Step) string {
-	a := step.best()
-	text := step.rcodes()
-	if _, found := l.found(); !found {
-		text = step.Name + " " + text
+// provenance says what came of a step, who said so, and how long that took. The records have the name of one that was found.
+func (s Step) provenance(found bool) string {
+	a := s.best()
+	text := s.rcodes()
+	if !found {
+		text = s.Name + " " + text
+	}
+	if a.Client != nil {
+		text += a.Client.text()
 	}
 	text += " from " + a.By.text()
 	text += ", in " + milliseconds(a.Took)
 	switch {
 	case a.By.Cached:
 		text += ", " + a.By.memory()
-	case a.By.Server+a.By.Target != "":
+	case a.By.Who != "server" && a.By.Server+a.By.Target != "":
 		text += ", not cached"
+	}
+	if a.By.Walked {
+		text += ", the search list walked on the node (autopath)"
 	}
 	if len(a.Answer) > 0 {
 		text += ", TTL " + strconv.FormatUint(uint64(a.Answer[0].TTL), 10)
@@ -74,8 +94,14 @@ func (l Lookup) provenance(step Step) string {
 	for _, e := range a.Errors {
 		text += ", " + e.text()
 	}
-	if n := len(l.Steps); n > 1 {
-		text += fmt.Sprintf("; %d names tried", n)
+	return text
+}
+
+// text is for whom it was answered.
+func (c Client) text() string {
+	text := " for " + c.Address
+	if c.Pod != "" {
+		text += " (" + c.Pod + ")"
 	}
 	return text
 }
@@ -97,6 +123,8 @@ func (s Step) rcodes() string {
 // outcome is the rcode, or NODATA (RFC 9499 section 5).
 func (a Answer) outcome() string {
 	switch {
+	case a.Rcode == "" && a.Failure != "":
+		return "no answer (" + a.Failure + ")"
 	case a.Rcode == "":
 		return "no answer"
 	case a.Rcode == "NOERROR" && len(a.Answer) == 0:
@@ -126,6 +154,8 @@ func (b By) text() string {
 			return "local data (" + b.Source + ")"
 		}
 		return "local data"
+	case "server":
+		return b.Server + over(b.Transport) + ", asked directly"
 	case "localhost":
 		return "node-dns (localhost)"
 	case "itself":

@@ -105,6 +105,14 @@ type Fault struct {
 	Fix  string `json:"fix"`
 }
 
+// noSearch is the list of who asks for whole names.
+func noSearch() Search {
+	return Search{
+		APIVersion: APIVersion, Kind: "Search",
+		Nameservers: []string{}, Domains: []string{}, Options: []string{}, Own: []string{}, Faults: []Fault{}, Notes: []string{},
+	}
+}
+
 // FetchSearch asks the daemon that listens on path.
 func FetchSearch(ctx context.Context, path string, question SearchQuestion) (Search, error) {
 	return ask[Search](ctx, path, searchPath, question)

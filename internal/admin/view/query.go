@@ -2,10 +2,8 @@ package view
 
 import (
 	"context"
-	"fmt"
-	"net/netip"
 	"slices"
-	"strings"
+	"strconv"
 	"time"
 
 	"github.com/miekg/dns"
@@ -13,9 +11,7 @@ import (
 	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/dns/dnsname"
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
-	"github.com/node-dns/node-dns/internal/dns/dnswire"
 	"github.com/node-dns/node-dns/internal/dns/forward"
-	"github.com/node-dns/node-dns/internal/dns/records"
 	"github.com/node-dns/node-dns/internal/policy"
 )
 
@@ -24,28 +20,52 @@ const queryTimeout = 5 * time.Second
 
 // Query answers an admin's question by what answers a client's, and says who that was.
 func (v *View) Query(ctx context.Context, question control.Question) (control.Answer, error) {
-	m, err := messageOf(question)
+	m, err := question.Message()
 	if err != nil {
 		return control.Answer{}, control.MistakeError{Why: err.Error()}
 	}
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
+	asker, err := v.askerOf(m, question)
+	if err != nil {
+		return control.Answer{}, err
+	}
+	inquiry := &dnsserver.Inquiry{SkipCache: question.Fresh}
+	if question.Trace {
+		inquiry.Trace = dnsserver.NewTrace()
+	}
 	var walked bool
 	asPod := dnsserver.HandlerFunc(func(ctx context.Context, q *dnsserver.Query) (m *dns.Msg, err error) {
-		m, walked, err = v.resolver.AsPodOf(ctx, question.Namespace, q)
+		q.Inquiry = inquiry
+		m, walked, err = v.resolver.AsPodOf(ctx, asker.namespace, q)
 		return m, err
 	})
-	loopback := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), 0)
+	if asker.isRefusedAlways() {
+		asPod = func(_ context.Context, q *dnsserver.Query) (*dns.Msg, error) {
+			q.Origin = dnsserver.OriginSelf
+			return asker.refusal.Msg, nil
+		}
+	}
 	began := time.Now()
-	response, q, err := dnsserver.Direct(ctx, asPod, m, loopback, netip.AddrPortFrom(v.policy().NodeIP, 0))
+	response, q, err := dnsserver.Direct(ctx, asPod, m, asker.addr, asker.local)
 	if err != nil {
 		return control.Answer{}, control.MistakeError{Why: err.Error()}
 	}
-	answer := newAnswer(m.Question[0], response)
+	isRefused := asker.isRefused(q)
+	if isRefused {
+		response, q.Origin = asker.refusal.Msg, dnsserver.OriginSelf
+	}
+	answer := control.NewAnswer(m.Question[0], response)
 	answer.Took = time.Since(began)
 	v.tellOfQuery(m, response, q, answer.Took)
-	answer.By = v.answeredBy(q, answer)
+	domain := q.Domain()
+	if walked {
+		domain = aliasTarget(response, domain)
+	}
+	answer.By = v.answeredBy(q, domain, answer)
 	answer.By.Walked = walked
+	answer.Client = asker.shown(isRefused)
+	answer.Trace = stepsOf(inquiry.Trace)
 	return answer, nil
 }
 
@@ -67,112 +87,40 @@ func (v *View) tellOfQuery(asked, response *dns.Msg, q *dnsserver.Query, took ti
 	v.Hub.Query(q.Seen(query, sent, took))
 }
 
-// messageOf is the query that a client sends for a question.
-func messageOf(question control.Question) (*dns.Msg, error) {
-	if _, ok := dns.IsDomainName(question.Name); !ok || question.Name == "" {
-		return nil, fmt.Errorf("%q: expected a name", question.Name)
+// stepsOf are the steps to an answer; nil: nobody has noted them.
+func stepsOf(t *dnsserver.Trace) (steps []control.TraceStep) {
+	if t == nil {
+		return nil
 	}
-	qtype, err := numberOf(question.Type, "type", dns.TypeA, dns.StringToType)
-	if err != nil {
-		return nil, err
+	noted, more := t.Steps()
+	for _, s := range noted {
+		steps = append(steps, control.TraceStep{At: s.At, What: s.What})
 	}
-	class, err := numberOf(question.Class, "class", dns.ClassINET, dns.StringToClass)
-	if err != nil {
-		return nil, err
+	if more > 0 {
+		steps = append(steps, control.TraceStep{At: noted[len(noted)-1].At, What: strconv.Itoa(more) + " steps more"})
 	}
-	m := new(dns.Msg).SetQuestion(dns.Fqdn(question.Name), qtype)
-	m.Question[0].Qclass = class
-	m.AuthenticatedData = true          // a client is told who has validated what: RFC 6840 section 5.7
-	return m.SetEdns0(1232, false), nil // for the reasons of failures
+	return steps
 }
 
-// numberOf reads a type or class as dig does: by its name, or TYPE123 (RFC 3597 section 5).
-func numberOf(text, what string, byDefault uint16, names map[string]uint16) (uint16, error) {
-	text = strings.ToUpper(text)
-	if text == "" {
-		return byDefault, nil
-	}
-	if n, ok := names[text]; ok && n != dns.TypeReserved && n != 0 {
-		return n, nil
-	}
-	var n uint16
-	var rest string
-	if count, _ := fmt.Sscanf(text, strings.ToUpper(what)+"%d%s", &n, &rest); count == 1 {
-		return n, nil
-	}
-	return 0, fmt.Errorf("%q: expected a %s", text, what)
-}
-
-// newAnswer is what the admin sees of a response; nil: none was sent.
-func newAnswer(question dns.Question, response *dns.Msg) control.Answer {
-	a := control.Answer{
-		APIVersion: control.APIVersion, Kind: "Answer",
-		Name: question.Name, Type: dnswire.TypeText(question.Qtype), Class: dns.Class(question.Qclass).String(),
-		Flags: []string{}, Answer: []control.Record{}, Authority: []control.Record{}, Errors: []control.ExtendedError{},
-	}
-	if response == nil {
-		return a
-	}
-	a.Rcode = dns.RcodeToString[response.Rcode]
-	if a.Rcode == "" {
-		a.Rcode = fmt.Sprintf("RCODE%d", response.Rcode)
-	}
-	a.Flags = flagsOf(response.MsgHdr)
-	a.Answer, a.Authority = recordTexts(response.Answer), recordTexts(response.Ns)
-	if opt := response.IsEdns0(); opt != nil {
-		for _, option := range opt.Option {
-			if e, ok := option.(*dns.EDNS0_EDE); ok {
-				a.Errors = append(a.Errors, control.ExtendedError{Code: e.InfoCode, Name: dns.ExtendedErrorCodeToString[e.InfoCode], Text: e.ExtraText})
-			}
+// aliasTarget is what the first record, an alias, leads to.
+func aliasTarget(response *dns.Msg, otherwise dnsname.Name) dnsname.Name {
+	if response != nil && len(response.Answer) > 0 {
+		if alias, ok := response.Answer[0].(*dns.CNAME); ok {
+			return dnsserver.Domain(alias.Target)
 		}
 	}
-	return a
+	return otherwise
 }
 
-// flagsOf are the flags that dig shows.
-func flagsOf(h dns.MsgHdr) []string {
-	flags := []string{}
-	for _, flag := range []struct {
-		name string
-		set  bool
-	}{
-		{"qr", h.Response},
-		{"aa", h.Authoritative},
-		{"tc", h.Truncated},
-		{"rd", h.RecursionDesired},
-		{"ra", h.RecursionAvailable},
-		{"ad", h.AuthenticatedData},
-		{"cd", h.CheckingDisabled},
-	} {
-		if flag.set {
-			flags = append(flags, flag.name)
-		}
-	}
-	return flags
-}
-
-// recordTexts are the parts of the text of each, which has escapes for what does not print.
-func recordTexts(rrs []dns.RR) []control.Record {
-	all := []control.Record{}
-	for _, rr := range rrs {
-		parts := strings.SplitN(records.Readable(rr).String(), "\t", 5)
-		if len(parts) < 5 {
-			parts = append(parts, make([]string, 5-len(parts))...)
-		}
-		all = append(all, control.Record{Name: parts[0], TTL: rr.Header().Ttl, Class: parts[2], Type: parts[3], Data: parts[4]})
-	}
-	return all
-}
-
-// answeredBy says who answered q.
-func (v *View) answeredBy(q *dnsserver.Query, a control.Answer) control.By {
+// answeredBy says who answered q, whose answer is about the domain.
+func (v *View) answeredBy(q *dnsserver.Query, domain dnsname.Name, a control.Answer) control.By {
 	s := v.policy()
 	by := control.By{Who: string(q.Origin), Cached: q.Cached, Age: q.Age}
 	isStale := func(e control.ExtendedError) bool {
 		return e.Code == dns.ExtendedErrorCodeStaleAnswer || e.Code == dns.ExtendedErrorCodeStaleNXDOMAINAnswer
 	}
 	by.Stale = slices.ContainsFunc(a.Errors, isStale)
-	apex := s.ApexAbove(q.Domain())
+	apex := s.ApexAbove(domain)
 	switch {
 	case q.Origin == dnsserver.OriginCluster:
 		by.Domain, by.Source, by.Target = apex, s.ClusterSource, q.AnsweredBy.String()
@@ -187,7 +135,7 @@ func (v *View) answeredBy(q *dnsserver.Query, a control.Answer) control.By {
 		by.Server = q.AnsweredBy.String()
 		v.addHealth(&by)
 	}
-	route, ok := v.resolver.Forward().Match(q.Domain())
+	route, ok := v.resolver.Forward().Match(domain)
 	if ok && route.Source != policy.Guard {
 		by.Domain, by.Source = routeWord(route.Domain, route.Plain), route.Source
 	}

@@ -131,7 +131,7 @@ func New(c Config) *Cache {
 // A query that has not RD set is answered from memory too, but what the next
 // handler says to it is not remembered: it may be a referral.
 func (c *Cache) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
-	if c.store == nil {
+	if c.store == nil || q.SkipsCache() {
 		m, err := c.ask(ctx, q)
 		if err == nil && m != nil && len(q.Msg.Question) == 1 {
 			c.limits.remember(q, m) // the client gets the TTLs that it would get with a cache
@@ -164,7 +164,7 @@ func (c *Cache) fetch(ctx context.Context, q *dnsserver.Query, k key) (*dns.Msg,
 	epoch := c.store.epoch.Load()
 	m, err := c.ask(ctx, q)
 	if hasFailed(m, err) {
-		c.rememberFailure(q, k, err, epoch)
+		c.rememberFailure(q, k, m, err, epoch)
 	}
 	if err != nil || m == nil {
 		return m, err
@@ -176,7 +176,7 @@ func (c *Cache) fetch(ctx context.Context, q *dnsserver.Query, k key) (*dns.Msg,
 	e := newEntry(k, q, m, c.elapsed(), lifetime)
 	switch {
 	case e == nil && m.Rcode <= 0xf: // an extended one needs an OPT record, which entries have not
-		c.rememberFailure(q, k, errUnusable, epoch)
+		c.rememberFailure(q, k, nil, errUnusable, epoch)
 		return nil, errUnusable
 	case lifetime > 0:
 		c.store.put(e, epoch)
@@ -200,9 +200,9 @@ func (c *Cache) ask(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
 // remembered returns the response to q of a live entry, or the error that it stands for; neither: it cannot be read.
 func (c *Cache) remembered(e *entry, q *dnsserver.Query, now time.Duration, wasVisited bool) (*dns.Msg, error) {
 	if e.isFailure() {
-		q.Cached, q.Age = true, max(0, now-e.stored)
+		q.Cached, q.Age, q.AnsweredBy = true, max(0, now-e.stored), e.server.Value()
 		c.hit(e)
-		return nil, errRemembered
+		return nil, e.failure()
 	}
 	age, _ := e.age(now)
 	m := e.response(q, age)

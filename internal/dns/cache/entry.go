@@ -23,6 +23,7 @@ import (
 type entry struct {
 	// wire is the response as a message: ID 0, RD, CD, AA and TC clear, one question in lower case, and no OPT record. Where
 	// a name is the question's or ends like it there is a pointer to that, so that each client finds its own letters' case.
+	// That of a failure has firstCause behind it.
 	wire   []byte
 	hash   uint64                // of its key; the store's
 	next   atomic.Pointer[entry] // in its chain of the store

@@ -111,7 +111,7 @@ func (c *Cache) fetchSoon(ctx context.Context, q *dnsserver.Query, e *entry, dar
 		from *dnsserver.Query
 	}
 	answers := make(chan answer, 1)
-	again := &dnsserver.Query{Msg: q.Msg, Name: q.Name, Client: q.Client, Local: q.Local, Proto: q.Proto}
+	again := &dnsserver.Query{Msg: q.Msg, Name: q.Name, Client: q.Client, Local: q.Local, Proto: q.Proto, Inquiry: q.Inquiry}
 	c.run(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refreshTimeout)
 		defer cancel()

@@ -94,7 +94,7 @@ func (e *entry) answers() bool {
 // Msg is the response as a client would get it, without regard to the letters' case of its question; where its TTLs have ended they are 0.
 // nil: it cannot be read. The caller owns it.
 func (r Remembered) Msg() *dns.Msg {
-	wire := append([]byte(nil), r.entry.wire...)
+	wire := append([]byte(nil), r.entry.message()...)
 	r.entry.grow(wire, r.seconds(), 0)
 	m, err := records.Unpack(wire)
 	if err != nil {

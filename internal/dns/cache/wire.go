@@ -89,13 +89,14 @@ func (e *entry) appendTo(dst []byte, q *dnsserver.WireQuery, age, highest uint32
 	if q.EDNS {
 		limit -= optSize
 	}
-	size, cut := len(e.wire), dnswire.Cut{}
+	message := e.message()
+	size, cut := len(message), dnswire.Cut{}
 	if size > limit {
-		cut = dnswire.Fit(e.wire, int(e.end), limit)
+		cut = dnswire.Fit(message, int(e.end), limit)
 		size = cut.End
 	}
 	start := len(dst)
-	dst = append(dst, e.wire[:size]...)
+	dst = append(dst, message[:size]...)
 	m := dst[start:]
 	copy(m, q.Msg[:2]) // the ID
 	m[2] = bitQR | q.Msg[2]&bitRD
@@ -105,7 +106,7 @@ func (e *entry) appendTo(dst []byte, q *dnsserver.WireQuery, age, highest uint32
 	}
 	copy(m[dnswire.HeaderSize:], q.Question())
 	e.grow(m, age, highest)
-	if size < len(e.wire) {
+	if size < len(message) {
 		cut.SetHeader(m, false)
 	}
 	if !q.EDNS {
@@ -113,9 +114,9 @@ func (e *entry) appendTo(dst []byte, q *dnsserver.WireQuery, age, highest uint32
 	}
 	binary.BigEndian.PutUint16(m[arCount:], binary.BigEndian.Uint16(m[arCount:])+1)
 	if e.isFailure() {
-		return appendOPT(dst, q.DO, cachedError...)
+		return appendOPT(dst, q.DO, cachedError, e.cause())
 	}
-	return appendOPT(dst, q.DO)
+	return appendOPT(dst, q.DO, nil, nil)
 }
 
 // arCount is where the count of additional records is in a header.
@@ -129,7 +130,7 @@ const (
 	udpSize = 1232 // as dnsserver offers
 )
 
-func appendOPT(dst []byte, do bool, options ...byte) []byte {
+func appendOPT(dst []byte, do bool, first, second []byte) []byte {
 	dst = append(dst, 0)
 	dst = binary.BigEndian.AppendUint16(dst, dns.TypeOPT)
 	dst = binary.BigEndian.AppendUint16(dst, udpSize)
@@ -138,6 +139,6 @@ func appendOPT(dst []byte, do bool, options ...byte) []byte {
 		flags = 1 << 15
 	}
 	dst = binary.BigEndian.AppendUint32(dst, flags)
-	dst = binary.BigEndian.AppendUint16(dst, uint16(len(options)))
-	return append(dst, options...)
+	dst = binary.BigEndian.AppendUint16(dst, uint16(len(first)+len(second)))
+	return append(append(dst, first...), second...)
 }

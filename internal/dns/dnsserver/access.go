@@ -43,6 +43,18 @@ func (a *Access) denies(local netip.AddrPort, client netip.Addr) denial {
 	return allowed
 }
 
+// wouldDeny is denies for a query that does not count.
+func (a *Access) wouldDeny(local netip.AddrPort, client netip.Addr) denial {
+	switch {
+	case a == nil:
+	case !a.Allows(local, client):
+		return stranger
+	case a.limiter != nil && !a.Host.Contains(client) && !a.limiter.allows(client):
+		return hasty
+	}
+	return allowed
+}
+
 // Allows reports whether a client may ask at an address that is listened on, however often.
 func (a *Access) Allows(local netip.AddrPort, client netip.Addr) bool {
 	who := a.Clients

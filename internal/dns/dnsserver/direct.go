@@ -34,3 +34,39 @@ func Direct(ctx context.Context, h Handler, m *dns.Msg, client, local netip.Addr
 	}
 	return complete(q, response), q, nil
 }
+
+// A Refusal is what a client is told in place of an answer.
+type Refusal struct {
+	Msg *dns.Msg
+	// OnlyOfMisses: what is answered from memory, or without anybody being asked, is answered all the same.
+	OnlyOfMisses bool
+}
+
+// RefusalOf is what a client would be told to m at an address now, by Access and by what it has had; nil: it would be answered. Nothing
+// is counted by that.
+func (s *Server) RefusalOf(m *dns.Msg, client, local netip.AddrPort) (*Refusal, error) {
+	wire, err := m.Pack()
+	if err != nil {
+		return nil, fmt.Errorf("packing a question: %w", err)
+	}
+	access, addr := s.access.Load(), client.Addr()
+	why, rcode := access.wouldDeny(local, addr), dns.RcodeRefused
+	isHost := access.isHost(addr)
+	if why == allowed && !isHost {
+		free := int(s.shared.Load() - s.counters.inFlight.Load())
+		switch {
+		case s.spending.Over(addr):
+			why, rcode = costly, dns.RcodeServerFailure
+		case s.shares.Count(addr) >= max(free, fewPlaces):
+			why, rcode = crowding, dns.RcodeServerFailure
+		}
+	}
+	if why == allowed {
+		return nil, nil
+	}
+	reply := new(dns.Msg)
+	if err := reply.Unpack(explained(wire, rcode, dns.MaxMsgSize, why)); err != nil {
+		return nil, fmt.Errorf("reading a refusal: %w", err)
+	}
+	return &Refusal{Msg: reply, OnlyOfMisses: rcode == dns.RcodeServerFailure}, nil
+}

@@ -3,6 +3,7 @@ package dnsserver
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -74,5 +75,55 @@ func TestDirect(t *testing.T) {
 	long := new(dns.Msg).SetQuestion(strings.Repeat("a", 64)+".", dns.TypeA)
 	if _, _, err := Direct(t.Context(), handler, long, netip.AddrPort{}, netip.AddrPort{}); err == nil {
 		t.Error("a name that there cannot be is answered")
+	}
+}
+
+// TestRefusalOf: what a client would be told is what it is told, and to find that out counts nothing.
+func TestRefusalOf(t *testing.T) {
+	at := netip.MustParseAddrPort("192.0.2.1:53")
+	client, host := netip.MustParseAddrPort("10.1.0.1:0"), netip.MustParseAddrPort("192.0.2.1:0")
+	for _, test := range []struct {
+		name   string
+		client netip.AddrPort
+		before func(s *Server)
+		want   string // the rcode, the code and whether it is of misses alone; "": it would be answered
+	}{
+		{name: "a client", client: client},
+		{name: "one that may not ask", client: netip.MustParseAddrPort("203.0.113.7:0"), want: "REFUSED 18 false"},
+		{name: "one that has asked often", client: client, before: func(s *Server) { s.access.Load().limiter.Charge(client.Addr(), 10) }, want: "REFUSED 0 false"},
+		{name: "the host, as often", client: host, before: func(s *Server) { s.access.Load().limiter.Charge(host.Addr(), 10) }},
+		{name: "one that has had large answers", client: client, before: func(s *Server) { s.spending.Charge(client.Addr(), 2*spendRate) }, want: "SERVFAIL 0 true"},
+		{name: "one that has many queries that wait", client: client, before: func(s *Server) {
+			s.SetMaxInFlight(1, 1)
+			for range fewPlaces {
+				s.enterBeyond(client.Addr())
+			}
+		}, want: "SERVFAIL 0 true"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := New(mustNotBeAsked(t))
+			s.SetAccess(&Access{Clients: networks("10.0.0.0/8", "192.0.2.1/32"), Host: networks("192.0.2.1/32"), Rate: 2})
+			if test.before != nil {
+				test.before(s)
+			}
+			before := s.Stats()
+			for range 3 {
+				got := ""
+				refusal, err := s.RefusalOf(query("www.example.", dns.TypeA, edns(1232)), test.client, at)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if refusal != nil {
+					ede := refusal.Msg.IsEdns0().Option[0].(*dns.EDNS0_EDE)
+					got = fmt.Sprint(dns.RcodeToString[refusal.Msg.Rcode], " ", ede.InfoCode, " ", refusal.OnlyOfMisses)
+				}
+				if got != test.want {
+					t.Errorf("%q, want %q", got, test.want)
+				}
+			}
+			if after := s.Stats(); after != before {
+				t.Errorf("counted: %+v, before %+v", after, before)
+			}
+		})
 	}
 }

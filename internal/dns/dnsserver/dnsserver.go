@@ -41,6 +41,9 @@ type Query struct {
 	// Client is where the response goes, Local where the query arrived.
 	Client, Local netip.AddrPort
 	Proto         Proto
+	// Inquiry is of an admin's question; nil: it is a client's. It is set before the Handler sees the query, and of the queries that
+	// this one leads to.
+	Inquiry *Inquiry
 	// Tried is what came of asking the upstream nameservers already; nil: none was asked.
 	Tried *UpstreamResult
 	// AnsweredBy is the upstream nameserver that the answer came from, set by

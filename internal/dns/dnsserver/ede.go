@@ -14,6 +14,8 @@ type ExtendedError struct {
 	Code uint16 // INFO-CODE, RFC 8914 section 4; package dns has names for them
 	Text string // EXTRA-TEXT for people; may be empty, and is cut at 128 octets
 	Err  error  // the cause, for our own log; nil: none
+	// First is why it failed at first, of a failure that is remembered. The client is told both. nil: that is not known.
+	First *ExtendedError
 }
 
 // Error says the code's name, the text, and the cause.
@@ -34,11 +36,12 @@ func (e *ExtendedError) Error() string {
 // Unwrap returns Err.
 func (e *ExtendedError) Unwrap() error { return e.Err }
 
-// maxExtraText keeps a response with the longest name, an OPT record and one
-// Extended DNS Error below the 512 octets that every client takes.
+// maxExtraText keeps a response with the longest name, an OPT record, one
+// Extended DNS Error and FailedBefore below the 512 octets that every client takes.
 const maxExtraText = 128
 
-func (e *ExtendedError) option() *dns.EDNS0_EDE {
+// Option is what a client is told, without First.
+func (e *ExtendedError) Option() *dns.EDNS0_EDE {
 	return &dns.EDNS0_EDE{InfoCode: e.Code, ExtraText: cutText(e.Text)}
 }
 

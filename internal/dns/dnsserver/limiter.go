@@ -37,6 +37,13 @@ func (l *Limiter) Allow(a netip.Addr) bool {
 	return true
 }
 
+// allows is Allow without counting.
+func (l *Limiter) allows(a netip.Addr) bool {
+	first, second := l.cells(a)
+	due := min(l.rows[0][first].Load(), l.rows[1][second].Load())
+	return due-int64(time.Since(l.began)) <= int64(time.Second)-l.interval
+}
+
 // Charge counts n more, whether they are allowed or not.
 func (l *Limiter) Charge(a netip.Addr, n int) {
 	now := int64(time.Since(l.began))

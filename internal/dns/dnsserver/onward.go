@@ -16,7 +16,7 @@ func (q *Query) Onward(name string) *Query {
 		m.SetEdns0(opt.UDPSize(), opt.Do())
 	}
 	parsed, _ := dnsname.Parse(name) // the zero Name for other octets, as in the query that a client sends
-	return &Query{Msg: m, Name: parsed, Client: q.Client, Local: q.Local, Proto: q.Proto}
+	return &Query{Msg: m, Name: parsed, Client: q.Client, Local: q.Local, Proto: q.Proto, Inquiry: q.Inquiry}
 }
 
 // Join completes m, whose answer section ends with a CNAME record, with what there is at its target. The rcode is that of the target

@@ -24,7 +24,11 @@ func failure(q *Query, rcode int, err error) *dns.Msg {
 	m := &dns.Msg{MsgHdr: dns.MsgHdr{Rcode: rcode}}
 	var extended *ExtendedError
 	if errors.As(err, &extended) {
-		m.Extra = []dns.RR{newOPT(extended.option())}
+		options := []dns.EDNS0{extended.Option()}
+		if extended.First != nil {
+			options = append(options, extended.First.Option())
+		}
+		m.Extra = []dns.RR{newOPT(options...)}
 	}
 	return complete(q, m)
 }

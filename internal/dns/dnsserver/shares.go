@@ -26,6 +26,12 @@ func (s *Shares) Take(a netip.Addr, limit int) bool {
 	return false
 }
 
+// Count is how many a client has, or more: clients may share a count.
+func (s *Shares) Count(a netip.Addr) int {
+	first, second := s.cells(a)
+	return int(min(s.rows[0][first].Load(), s.rows[1][second].Load()))
+}
+
 // Give gives one back.
 func (s *Shares) Give(a netip.Addr) {
 	first, second := s.cells(a)

@@ -2,6 +2,7 @@ package dnswire
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/miekg/dns"
 )
@@ -13,4 +14,18 @@ func TypeText(t uint16) string {
 		return "TYPE" + strconv.Itoa(int(t))
 	}
 	return dns.Type(t).String()
+}
+
+// ParseType reads a type of records in presentation form, in any letters' case.
+func ParseType(text string) (t uint16, ok bool) {
+	text = strings.ToUpper(text)
+	if t, ok = dns.StringToType[text]; ok && t != dns.TypeNone && t != dns.TypeReserved {
+		return t, true
+	}
+	digits, ok := strings.CutPrefix(text, "TYPE")
+	if !ok || digits == "" || digits[0] == '+' {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(digits, 10, 16)
+	return uint16(n), err == nil
 }

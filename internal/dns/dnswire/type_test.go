@@ -9,3 +9,15 @@ func TestTypeText(t *testing.T) {
 		}
 	}
 }
+
+func TestParseType(t *testing.T) {
+	for text, want := range map[string]int{
+		"A": 1, "aaaa": 28, "HTTPS": 65, "any": 255, "TYPE1": 1, "type65280": 65280, "TYPE65535": 65535, "TYPE0": 0,
+		"": -1, "TYPE": -1, "TYPE65536": -1, "TYPE+1": -1, "TYPE-1": -1, "None": -1, "Reserved": -1, "BOGUS": -1,
+	} {
+		got, ok := ParseType(text)
+		if ok != (want >= 0) || ok && int(got) != want {
+			t.Errorf("%q: %d, %v, expected %d", text, got, ok, want)
+		}
+	}
+}

@@ -48,7 +48,8 @@ func (f *Forward) ServeDNS(ctx context.Context, q *dnsserver.Query) (*dns.Msg, e
 	if r == nil || len(r.servers) == 0 {
 		return nil, noServers(asked, r)
 	}
-	m, from, err := f.wait(ctx, asked, departure{table: t, route: r, now: time.Now()}, q)
+	noteRoute(q.Trace(), r)
+	m, from, err := f.wait(ctx, asked, departure{table: t, route: r, now: time.Now(), trace: q.Trace()}, q)
 	if errors.Is(err, errComeback) {
 		return comeback(q), nil
 	}
@@ -149,7 +150,7 @@ func (f *Forward) Ask(l *dnsserver.PendingQuery, tag uint64, hasStale bool) bool
 	if err != nil {
 		return false
 	}
-	switch err := n.board(departure{k, t, r, tag, time.Now()}, seat{later: l, hasStale: hasStale, from: r.at(l.Client())}); {
+	switch err := n.board(departure{key: k, table: t, route: r, tag: tag, now: time.Now()}, seat{later: l, hasStale: hasStale, from: r.at(l.Client())}); {
 	case errors.Is(err, errComeback):
 		l.Handle(&dnsserver.UpstreamResult{Server: r.servers[0].Server, Err: errComeback})
 	case err != nil:
@@ -232,6 +233,9 @@ func (n *lane) seat(d departure, who seat) (first *try, out eviction, hasMail bo
 			return nil, out, false, errComeback
 		}
 		n.f.counts.joined.Add(1)
+		if d.trace != nil {
+			d.trace.Note("another client's question is under way already, and its answer is waited for")
+		}
 		n.seatLocked(fl, who, d.now)
 		return nil, out, false, nil
 	}

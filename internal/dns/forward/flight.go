@@ -28,6 +28,8 @@ type flight struct {
 	isRaw bool    // begun by a PendingQuery, so that Config.Answered also gets late answers
 	check *server // the server whose presence this flight checks; nil for a client's question
 
+	trace *dnsserver.Trace // of the query that began it; nil: nobody wants to know
+
 	spent exchange.Spending
 	refs  atomic.Int32 // held by the lane until the end, by each try, and by mail
 
@@ -114,6 +116,7 @@ type departure struct {
 	route *route
 	tag   uint64
 	now   time.Time
+	trace *dnsserver.Trace // nil: nobody wants to know
 }
 
 // newFlightLocked returns a flight without waiters.
@@ -127,6 +130,7 @@ func (n *lane) newFlightLocked(d departure, hash uint64) *flight {
 	}
 	fl.key = append(fl.key[:0], d.key...)
 	fl.hash, fl.table, fl.route, fl.tag, fl.begun = hash, d.table, d.route, d.tag, d.now
+	fl.trace = d.trace
 	fl.refs.Store(1)
 	return fl
 }

@@ -27,6 +27,7 @@ type landing struct {
 func (n *lane) answered(t *try, l landing) {
 	fl := t.fl
 	l.from, l.sent = t.to, t.query
+	fl.noteAnswer(t, l)
 	took := n.now.Sub(t.begun)
 	if fl.hasLanded {
 		n.answeredLate(t, took, l)

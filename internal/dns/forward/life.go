@@ -38,6 +38,7 @@ func (n *lane) boarded(fl *flight) {
 
 // next handles the outcome of an attempt that is not a final answer.
 func (n *lane) next(fl *flight, o outcome) {
+	fl.noteOutcome(o)
 	n.openRound(fl)
 	r := fl.round
 	switch {
@@ -200,6 +201,7 @@ func (n *lane) timeIsUp(fl *flight) {
 	case wasHeard && !fl.isHurried:
 		fl.hedgedAt = r.current.n + 1
 	}
+	fl.note(s.Server.String(), "has not answered yet")
 	n.overdue(s, fl)
 	r.timedOut()
 	n.proceed(fl)

@@ -79,6 +79,7 @@ func (n *lane) newTryLocked(fl *flight, a attempt, conn *exchange.Stream) *try {
 	if t.isGuarded = udp.IsGuarded() && s.tls == nil && conn == nil; t.isGuarded {
 		t.query = s.Guard(t.query, udp, !a.again, n.ids.Next, now)
 	}
+	fl.noteTry(t)
 	return t
 }
 

@@ -399,6 +399,19 @@ func TestSearchNamespace(t *testing.T) {
 	}
 }
 
+// TestAddrsOf: a Pod by its name; one without an address, and one that is not there, have none.
+func TestAddrsOf(t *testing.T) {
+	s := cluster(t, `
+		pod a/x 10.0.0.1
+		pod a/y 10.0.0.2 fd00::1
+		pod b/x`).Snapshot(newest)
+	for pod, want := range map[string]string{"a/x": "[10.0.0.1]", "a/y": "[10.0.0.2 fd00::1]", "b/x": "[]", "b/y": "[]", "x": "[]"} {
+		if got := fmt.Sprint(s.AddrsOf(pod)); got != want {
+			t.Errorf("%s: %s, want %s", pod, got, want)
+		}
+	}
+}
+
 // TestMemory bounds what a cluster takes: what a node watches, and with every endpoint of 10,000 Services.
 func TestMemory(t *testing.T) {
 	for _, test := range []struct {

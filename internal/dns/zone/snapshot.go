@@ -156,6 +156,16 @@ func (s *Snapshot) PodAt(addr netip.Addr) string {
 	return found
 }
 
+// AddrsOf are the addresses of a Pod, which PodAt names; none: it is not known, or has none yet.
+func (s *Snapshot) AddrsOf(pod string) []netip.Addr {
+	for p := range s.Pods() {
+		if podKey(p.Key) == pod {
+			return p.Addrs
+		}
+	}
+	return nil
+}
+
 // hasPod says whether a Pod of the namespace has the address.
 func (s *Snapshot) hasPod(addr netip.Addr, namespace []byte) bool {
 	for pod := range s.podsAt(addr) {

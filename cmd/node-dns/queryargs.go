@@ -1,0 +1,179 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/miekg/dns"
+	"golang.org/x/net/idna"
+
+	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/dns/dnsname"
+	"github.com/node-dns/node-dns/internal/dns/dnswire"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
+)
+
+// maxQueryNames bounds the names of one command line.
+const maxQueryNames = 16
+
+// queryFlags are the flags that say what is asked, and of whom.
+type queryFlags struct {
+	reverse  string // an address
+	qtype    string // "": a word may be one
+	tcp, tls bool
+	how      control.Question
+}
+
+// readQuestions reads dig's words, and makes a question of each name. A type or a class is one wherever it stands, but the only word is
+// a name; so is what follows a type.
+func readQuestions(words []string, flags queryFlags) ([]control.LookupQuestion, error) {
+	servers := slices.DeleteFunc(slices.Clone(words), func(word string) bool { return !strings.HasPrefix(word, "@") })
+	words = slices.DeleteFunc(slices.Clone(words), func(word string) bool { return strings.HasPrefix(word, "@") })
+	base := control.LookupQuestion{How: flags.how}
+	var err error
+	if base.Direct, err = readServer(servers, flags); err != nil {
+		return nil, err
+	}
+	qtype := strings.ToUpper(flags.qtype)
+	if qtype != "" && !isType(qtype) {
+		return nil, unknownType(qtype)
+	}
+	var names []string
+	mayBeName := len(words) < 2 && flags.reverse == ""
+	for _, word := range words {
+		upper := strings.ToUpper(word)
+		switch {
+		case qtype == "" && !mayBeName && isType(upper):
+			qtype = upper
+		case base.How.Class == "" && !mayBeName && (upper == "IN" || upper == "CH"):
+			base.How.Class = upper
+		default:
+			names = append(names, word)
+		}
+	}
+	if i := slices.IndexFunc(names, looksLikeType); qtype == "" && i >= 0 && slices.ContainsFunc(names, func(name string) bool { return !looksLikeType(name) }) {
+		return nil, unknownType(names[i])
+	}
+	if len(names) > maxQueryNames {
+		return nil, fmt.Errorf("%d names: expected at most %d", len(names), maxQueryNames)
+	}
+	var questions []control.LookupQuestion
+	if flags.reverse != "" {
+		addr, err := netip.ParseAddr(flags.reverse)
+		if err != nil {
+			return nil, fmt.Errorf("-x %q: expected an address", flags.reverse)
+		}
+		questions = append(questions, reverseOf(base, addr, qtype))
+	}
+	for _, name := range names {
+		question, err := questionFor(base, name, qtype)
+		if err != nil {
+			return nil, err
+		}
+		questions = append(questions, question)
+	}
+	if len(questions) == 0 {
+		return nil, fmt.Errorf("expected a name")
+	}
+	return questions, nil
+}
+
+// questionFor is about a name, or about what a bare address is the name of.
+func questionFor(base control.LookupQuestion, name, qtype string) (control.LookupQuestion, error) {
+	if addr, err := netip.ParseAddr(name); err == nil && (qtype == "" || qtype == "PTR") {
+		return reverseOf(base, addr, qtype), nil
+	}
+	q := base
+	if qtype != "" {
+		q.Types = []string{qtype}
+	}
+	var err error
+	q.Name, err = toASCII(name)
+	return q, err
+}
+
+func reverseOf(base control.LookupQuestion, addr netip.Addr, qtype string) control.LookupQuestion {
+	if qtype == "" {
+		qtype = "PTR"
+	}
+	base.Name, base.Types = dnsname.Reverse(addr.WithZone("")).String(), []string{qtype}
+	return base
+}
+
+// toASCII is the name to ask for: that of letters beyond ASCII by IDNA (RFC 5891), as browsers map them (UTS 46). Blanks and control
+// characters are mistakes more often than names; who means them writes \032.
+func toASCII(name string) (string, error) {
+	isOdd := func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) || r == utf8.RuneError }
+	if strings.ContainsFunc(name, isOdd) {
+		return "", fmt.Errorf("%q: expected a name", name)
+	}
+	if strings.ContainsFunc(name, func(r rune) bool { return r >= utf8.RuneSelf }) {
+		profile := idna.New(idna.MapForLookup(), idna.Transitional(false), idna.BidiRule(), idna.StrictDomainName(false))
+		ascii, err := profile.ToASCII(name)
+		if err != nil {
+			return "", fmt.Errorf("%q: expected a name: %w", name, err)
+		}
+		name = ascii
+	}
+	if _, ok := dns.IsDomainName(name); !ok || name == "" {
+		return "", fmt.Errorf("%q: expected a name", name)
+	}
+	return name, nil
+}
+
+// readServer is who is asked; nil: the daemon.
+func readServer(words []string, flags queryFlags) (*control.Direct, error) {
+	switch {
+	case len(words) > 1:
+		return nil, fmt.Errorf("%s: expected one server, not %d", strings.Join(words, " "), len(words))
+	case len(words) == 1 && flags.how.As != "":
+		return nil, fmt.Errorf("--as: expected no @SERVER; the daemon knows its clients")
+	case len(words) == 1 && flags.how.Fresh:
+		return nil, fmt.Errorf("--fresh: expected no @SERVER; the daemon has the cache")
+	case len(words) == 1:
+	case flags.tcp:
+		return nil, fmt.Errorf("--tcp: expected a @SERVER; the daemon is asked over its control socket")
+	case flags.tls:
+		return nil, fmt.Errorf("--tls: expected a @SERVER; the daemon is asked over its control socket")
+	default:
+		return nil, nil
+	}
+	text := strings.TrimPrefix(words[0], "@")
+	if flags.tls && !strings.Contains(text, "://") {
+		text = "dns+tls://" + text
+	}
+	server, err := nameserver.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: expected an address, such as @192.0.2.53, @[2001:db8::53]:53 or @dns+tls://192.0.2.53#dns.example", words[0])
+	}
+	if flags.tls && !server.TLS {
+		return nil, fmt.Errorf("%s: expected no other protocol with --tls", words[0])
+	}
+	return &control.Direct{Server: server, TCP: flags.tcp}, nil
+}
+
+// isType reports whether a word is a type of records.
+func isType(word string) bool {
+	n, ok := dnswire.ParseType(word)
+	return ok && n != dns.TypeNone
+}
+
+// looksLikeType reports whether a word is in capitals, as types are written, and names are not.
+func looksLikeType(word string) bool {
+	return strings.Trim(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") == "" && strings.ContainsFunc(word, unicode.IsUpper)
+}
+
+// unknownType says which type may have been meant.
+func unknownType(word string) error {
+	names := slices.Sorted(maps.Keys(dns.StringToType))
+	if near := nodeconfig.Near(word, names, 1+len(word)/4); near != "" {
+		return fmt.Errorf("unknown record type %q; did you mean %s?", word, near)
+	}
+	return fmt.Errorf(`unknown record type %q; expected a type such as AAAA or TYPE65, or write "%s." for the name`, word, strings.ToLower(word))
+}

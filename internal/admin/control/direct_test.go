@@ -1,0 +1,88 @@
+package control
+
+import (
+	"context"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/test/dnstest"
+)
+
+const directRecords = "example. 300 IN SOA ns.example. hostmaster.example. 1 3600 600 86400 300\nwww.example. 300 IN A 192.0.2.80\n"
+
+// TestDirect: what came over which transport, and why nothing came.
+func TestDirect(t *testing.T) {
+	plain, secure := dnstest.NewServer(t, directRecords), dnstest.NewTLSServer(t, directRecords)
+	overTLS := func(name string) nameserver.Server {
+		return nameserver.Server{Addr: secure.Addr(), TLS: true, Name: name}
+	}
+	for _, test := range []struct {
+		name   string
+		faults dnstest.Faults
+		direct Direct
+		want   string // the rcode and the transport, or the failure
+	}{
+		{name: "UDP", want: "NOERROR UDP"},
+		{name: "truncated", faults: dnstest.Faults{Truncate: true}, want: "NOERROR TCP (truncated over UDP)"},
+		{name: "TCP", direct: Direct{TCP: true}, want: "NOERROR TCP"},
+		{name: "TLS", direct: Direct{Server: overTLS(dnstest.TLSName), RootCAs: secure.CertPool()}, want: "NOERROR TLS"},
+		{name: "TLS, by the address", direct: Direct{Server: overTLS(""), RootCAs: secure.CertPool()}, want: "NOERROR TLS"},
+		{name: "TLS of another name", direct: Direct{Server: overTLS("other.example"), RootCAs: secure.CertPool()}, want: "certificate refused"},
+		{name: "TLS of a CA that is not known", direct: Direct{Server: overTLS("")}, want: "certificate refused"},
+		{name: "an rcode", faults: dnstest.Faults{Rcode: dns.RcodeRefused}, want: "REFUSED UDP"},
+		{name: "another question", faults: dnstest.Faults{WrongQuestion: true}, want: "the response is to another question"},
+		{name: "another type", faults: dnstest.Faults{WrongType: true}, want: "the response is to another question"},
+		{name: "no question", faults: dnstest.Faults{NoQuestion: true}, want: "the response is to another question"},
+		{name: "nobody", direct: Direct{Server: nameserver.Server{Addr: netip.MustParseAddrPort("127.0.0.1:1")}}, want: "connection refused"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			plain.SetFaults(test.faults)
+			if !test.direct.Server.Addr.IsValid() {
+				test.direct.Server = nameserver.Server{Addr: plain.Addr()}
+			}
+			a, err := test.direct.Query(t.Context(), Question{Name: "www.example"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := a.Rcode + " " + a.By.Transport
+			if a.Failure != "" {
+				got = a.Failure
+			}
+			if !strings.HasPrefix(got, test.want) || a.By.Who != "server" || a.By.Server != test.direct.Server.String() {
+				t.Errorf("%s of %+v, want %s", got, a.By, test.want)
+			}
+		})
+	}
+}
+
+// TestDirectFlags: the server sees the bits that were ordered, and no others.
+func TestDirectFlags(t *testing.T) {
+	server := dnstest.NewServer(t, directRecords)
+	direct := Direct{Server: nameserver.Server{Addr: server.Addr()}}
+	for _, question := range []Question{{}, {DNSSEC: true}, {CD: true}} {
+		question.Name = "www.example"
+		if _, err := direct.Query(t.Context(), question); err != nil {
+			t.Fatal(err)
+		}
+		received := server.Received()
+		m := received[len(received)-1].Msg
+		if opt := m.IsEdns0(); opt == nil || opt.Do() != question.DNSSEC || m.CheckingDisabled != question.CD {
+			t.Errorf("%+v: %v", question, m)
+		}
+	}
+}
+
+// TestDirectEnds: a question whose time is over is an error of the command, not a failure of the server.
+func TestDirectEnds(t *testing.T) {
+	server := dnstest.NewServer(t, directRecords)
+	server.SetFaults(dnstest.Faults{Drop: true})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if a, err := (Direct{Server: nameserver.Server{Addr: server.Addr()}}).Query(ctx, Question{Name: "www.example"}); err == nil {
+		t.Errorf("%+v", a)
+	}
+}

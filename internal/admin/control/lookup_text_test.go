@@ -1,0 +1,64 @@
+package control
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/node-dns/node-dns/internal/test/golden"
+)
+
+// TestLookupTexts: what query prints. A text from outside steers no terminal, and begins no line.
+func TestLookupTexts(t *testing.T) {
+	const hostile = "a\x1b[2J\nb\u202e"
+	site := By{Who: "upstream", Server: "10.0.0.2", Domain: ".", Source: "NetworkManager eth0"}
+	of := func(name string, change func(*Answer)) Step {
+		a := Answer{Name: name, Type: "A", Class: "IN", Rcode: "NXDOMAIN", Flags: []string{"qr", "rd", "ra"}, By: site, Took: 1200 * time.Microsecond}
+		change(&a)
+		return Step{Name: name, Answers: []Answer{a}}
+	}
+	same := func(*Answer) {}
+	for name, l := range map[string]Lookup{
+		// The last name's denial was all that was shown, and blamed the site's server for what the cluster's had failed to do.
+		"the-first-one-fails": {Name: "kubernetes.default", Steps: []Step{
+			of("kubernetes.default.svc.cluster.local.", func(a *Answer) {
+				a.Rcode, a.By = "SERVFAIL", By{Who: "nobody"}
+				a.Errors = []ExtendedError{{22, "No Reachable Authority", "no response from 172.30.0.10 (timed out)"}}
+			}),
+			of("kubernetes.default.", same),
+		}},
+		"failed-before": {Name: "www.example.", Steps: []Step{of("www.example.", func(a *Answer) {
+			a.Rcode, a.By.Cached = "SERVFAIL", true
+			a.Errors = []ExtendedError{{13, "Cached Error", "failed a moment ago"}, {6, "DNSSEC Bogus", ""}}
+		})}},
+		"as-a-pod": {Name: "www.example.", Steps: []Step{of("www.example.", func(a *Answer) {
+			a.Rcode, a.By, a.Client = "REFUSED", By{Who: "itself"}, &Client{Address: "10.128.0.7", Pod: "shop/web-0", Refused: true}
+			a.Errors = []ExtendedError{{18, "Prohibited", "this network may not ask here"}}
+		})}},
+		"traced": {Name: "www.example.", Steps: []Step{of("www.example.", func(a *Answer) {
+			a.Took = 260 * time.Millisecond
+			a.Trace = []TraceStep{{100 * time.Microsecond, "asks 10.0.0.3 over UDP"}, {250 * time.Millisecond, "asks 10.0.0.2 over UDP"}, {259 * time.Millisecond, "10.0.0.2 answers NXDOMAIN"}}
+		})}},
+		"nobody-answers": {Name: "www.example", Steps: []Step{of("www.example.", func(a *Answer) {
+			a.Rcode, a.Failure, a.Flags, a.By = "", "timed out", nil, By{Who: "server", Server: "10.0.0.3", Transport: "UDP"}
+		})}},
+		"hostile": {Name: hostile, Steps: []Step{
+			of(hostile, func(a *Answer) {
+				a.Client, a.Failure, a.Trace = &Client{Address: hostile, Pod: hostile}, hostile, []TraceStep{{0, hostile}}
+				a.Errors = []ExtendedError{{6, hostile, hostile}}
+			}),
+			of("b.", func(a *Answer) { a.Rcode, a.Failure, a.By.Who = "", hostile, "server" }),
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var text strings.Builder
+			if err := l.WriteText(&text); err != nil {
+				t.Fatal(err)
+			}
+			if strings.ContainsAny(text.String(), "\x1b\u202e") {
+				t.Errorf("%q", text.String())
+			}
+			golden.Check(t, "testdata/lookup/"+name+".txt", text.String())
+		})
+	}
+}

@@ -1,0 +1,88 @@
+package forward
+
+import (
+	"strings"
+
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+	"github.com/node-dns/node-dns/internal/dns/exchange"
+)
+
+// noteRoute notes whose servers are asked.
+func noteRoute(t *dnsserver.Trace, r *route) {
+	if t == nil || r == nil {
+		return
+	}
+	var servers []string
+	for _, s := range r.servers {
+		servers = append(servers, s.Server.String()+" ("+string(s.State())+")")
+	}
+	t.Note("the route " + r.Domain.String() + " leads to " + strings.Join(servers, ", "))
+}
+
+// note notes a step of a flight that has not landed. The flight was begun by the one who wants to know: who joins it sees no steps.
+func (fl *flight) note(words ...string) {
+	if fl.trace != nil && !fl.hasLanded {
+		fl.trace.Note(strings.Join(words, " "))
+	}
+}
+
+// noteTry notes that a query is about to leave.
+func (fl *flight) noteTry(t *try) {
+	if fl.trace == nil || fl.hasLanded {
+		return
+	}
+	words := []string{"asks", t.to.Server.String(), "over"}
+	switch {
+	case t.to.tls != nil:
+		words = append(words, "TLS")
+	case t.conn != nil:
+		words = append(words, "TLS (opportunistic)")
+	case t.stop != nil:
+		words = append(words, "TCP")
+	default:
+		words = append(words, "UDP")
+	}
+	for _, way := range []struct {
+		is   bool
+		word string
+	}{{t.again, "again"}, {t.noEDNS, "without EDNS"}, {t.isBeside, "beside UDP"}, {t.isProbe, "to see whether it is back"}} {
+		if way.is {
+			words[len(words)-1] += ","
+			words = append(words, way.word)
+		}
+	}
+	fl.note(words...)
+}
+
+// noteOutcome notes what came of a query that is not the answer.
+func (fl *flight) noteOutcome(o outcome) {
+	if fl.trace == nil {
+		return
+	}
+	text := "wants to be asked otherwise"
+	switch {
+	case o.isUnreadable:
+		text = "sent what cannot be read"
+	case o.isSpoilt:
+		text = "sent what is no response"
+	case o.err != nil || o.msg != nil:
+		text = "fails: " + o.reason()
+	}
+	fl.note(o.to.Server.String(), text)
+}
+
+// noteAnswer notes the answer.
+func (fl *flight) noteAnswer(t *try, l landing) {
+	if fl.trace == nil {
+		return
+	}
+	rcode := 0
+	if l.msg != nil {
+		rcode = l.msg.Rcode
+	} else {
+		rcode = exchange.Rcode(l.wire.Message)
+	}
+	fl.note(t.to.Server.String(), "answers", dns.RcodeToString[rcode])
+}

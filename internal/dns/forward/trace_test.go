@@ -1,0 +1,56 @@
+package forward
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/miekg/dns"
+
+	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+	"github.com/node-dns/node-dns/internal/test/dnstest"
+)
+
+// TestTrace: who wants to know sees each query that left, in which way, and what came of it.
+func TestTrace(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		faults dnstest.Faults // of the first of two servers
+		want   []string
+	}{
+		{name: "it answers", want: []string{"asks ONE over UDP", "ONE answers NOERROR"}},
+		{name: "it refuses", faults: dnstest.Faults{Rcode: dns.RcodeRefused}, want: []string{
+			"asks ONE over UDP", "ONE fails: REFUSED", "asks TWO over UDP", "TWO answers NOERROR",
+		}},
+		{name: "it truncates", faults: dnstest.Faults{Truncate: true}, want: []string{
+			"asks ONE over UDP", "ONE wants to be asked otherwise", "asks ONE over TCP", "ONE answers NOERROR",
+		}},
+		{name: "it knows no EDNS", faults: dnstest.Faults{Rcode: dns.RcodeFormatError}, want: []string{
+			"asks ONE over UDP", "ONE wants to be asked otherwise", "asks ONE over UDP, without EDNS", "ONE fails: FORMERR", "asks TWO over UDP", "TWO answers NOERROR",
+		}},
+		{name: "it answers another question", faults: dnstest.Faults{WrongQuestion: true}, want: []string{
+			"asks ONE over UDP", "ONE sent what is no response", "asks TWO over UDP", "TWO answers NOERROR",
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			servers, addresses := startServers(t, 2)
+			servers[0].SetFaults(test.faults)
+			f := newForward(t, patient, addresses...)
+			q := clientQuery("www.example.", dns.TypeA)
+			q.Inquiry = &dnsserver.Inquiry{Trace: dnsserver.NewTrace()}
+			if _, err := f.ServeDNS(t.Context(), q); err != nil {
+				t.Fatal(err)
+			}
+			names := strings.NewReplacer(addresses[0].String(), "ONE", addresses[1].String(), "TWO")
+			var got []string
+			steps, more := q.Inquiry.Trace.Steps()
+			for _, step := range steps {
+				got = append(got, names.Replace(step.What))
+			}
+			want := append([]string{"the route . leads to ONE (unknown), TWO (unknown)"}, test.want...)
+			if diff := cmp.Diff(want, got); diff != "" || more != 0 {
+				t.Errorf("%d more; (-want +got):\n%s", more, diff)
+			}
+		})
+	}
+}
