@@ -18,7 +18,7 @@ func newCacheCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cache",
 		Short: "Show what the daemon remembers, or have it forget some of that",
-		Args:  usageArgs(cobra.NoArgs),
+		Args:  noArguments,
 		RunE: func(*cobra.Command, []string) error {
 			return usageError{errors.New("cache: expected dump, flush or stats")}
 		},
@@ -121,7 +121,7 @@ func newCacheStatsCommand() *cobra.Command {
 		Long: `Show how full the cache is, with what, and how often it had the answer.
 
 Exit code 0: the numbers were shown; 3: node-dns is not running.`,
-		Args: usageArgs(cobra.NoArgs),
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return showFetched(cmd, output, control.FetchCacheStats)
 		},

@@ -31,7 +31,7 @@ each start, for the journal and for systemctl status.
 
 Exit code 0: no faults and no missing rights; 1: at least one, and it is printed. An API server that
 does not answer does not change the exit code.`,
-		Args: usageArgs(cobra.NoArgs),
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			root, err := rootToShow(cmd, output)
 			if err != nil {

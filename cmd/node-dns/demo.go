@@ -14,7 +14,7 @@ func newDemoCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Tell the whole story on loopback: no root, no NetworkManager, no cluster",
-		Args:  usageArgs(cobra.NoArgs),
+		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), unix.SIGHUP, unix.SIGINT, unix.SIGTERM) // SIGHUP: its terminal was closed
 			defer stop()

@@ -54,11 +54,14 @@ func TestManPage(t *testing.T) {
 		t.Errorf("flags of all commands (-code +page):\n%s", diff)
 	}
 	var codes []string
-	for code := range exitNotRunning + 1 {
+	for code := range exitDenied + 1 {
 		codes = append(codes, fmt.Sprint(code))
 	}
 	if diff := cmp.Diff(codes, page.Names("EXIT STATUS", "", "")); diff != "" {
 		t.Errorf("exit codes (-code +page):\n%s", diff)
+	}
+	if diff := cmp.Diff(codes, manpage.Column(t, "../../docs/commands.md", "## Exit codes")); diff != "" {
+		t.Errorf("exit codes (-code +document):\n%s", diff)
 	}
 }
 

@@ -40,7 +40,7 @@ With --kubelet it also sets the kubelet's resolvConf to /etc/origin/node/resolv.
 restart the kubelet.
 
 Exit code 0: done, or there is nothing to do, or the plan is shown; 1: it cannot be done, and the reason is shown.`,
-		Args: usageArgs(cobra.NoArgs),
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return m.run(cmd) },
 	}
 	flags := cmd.Flags()
@@ -67,7 +67,7 @@ func (m migration) run(cmd *cobra.Command) error {
 	case root != "/":
 		return usageError{errors.New("--root: what is below it can be looked at, and not migrated")}
 	case os.Geteuid() != 0:
-		return errors.New("it takes root to migrate a node: without a flag it only says what it would do")
+		return fmt.Errorf("only root may migrate a node; without a flag it says what it would do: %w", os.ErrPermission)
 	}
 	// A terminal that goes away, or a second thought, must not leave a node between the two: see Applier.Continue.
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"os/signal"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/admin/view"
@@ -33,7 +36,7 @@ Exit code 0: --count queries were shown; 1: it may not be seen, or too many watc
 		Example: `  node-dns monitor --client 10.128.0.14
   node-dns monitor --name corp.example.com --rcode SERVFAIL
   node-dns monitor -o json --type AAAA | jq -r .name`,
-		Args: usageArgs(cobra.NoArgs),
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkOutput(output); err != nil {
 				return err
@@ -48,8 +51,10 @@ Exit code 0: --count queries were shown; 1: it may not be seen, or too many watc
 			if err != nil {
 				return err
 			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, unix.SIGTERM)
+			defer stop()
 			out, left := cmd.OutOrStdout(), count
-			err = control.Monitor(cmd.Context(), control.SocketPath(root), filter, func(e control.MonitorEvent) error {
+			err = control.Monitor(ctx, control.SocketPath(root), filter, func(e control.MonitorEvent) error {
 				if err := writeEvent(out, e, output); err != nil {
 					return err
 				}

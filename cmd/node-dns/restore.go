@@ -34,7 +34,7 @@ itself when node-dns is stopped: this is for a node on which that did not happen
 /etc/resolv.conf at the node again within a second, and nothing is changed then without --force.
 
 Exit code 0: it is as it should be, or with --dry-run would be; 1: it is not, and the reason is shown.`,
-		Args: usageArgs(cobra.NoArgs),
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return r.run(cmd) },
 	}
 	flags := cmd.Flags()

@@ -1,20 +1,11 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 )
-
-// errShown stands for a problem that the output has shown already.
-var errShown = errors.New("problem shown above")
-
-// usageError is a mistake in how the program was called.
-type usageError struct{ error }
-
-func (e usageError) Unwrap() error { return e.error }
 
 // newRootCommand is the tree of commands; `node-dns` alone is `node-dns status`.
 func newRootCommand() *cobra.Command {
@@ -24,7 +15,7 @@ func newRootCommand() *cobra.Command {
 		Short:         "One DNS agent for a Kubernetes node: cluster names and the site's names from one address",
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          usageArgs(cobra.NoArgs),
+		Args:          noArguments,
 	}
 	// Cobra would write the version by a template, and a program with text/template keeps every exported method of every
 	// type, as a template may call it by name: 14 % of node-dns, of which the kernel maps most.
@@ -38,7 +29,7 @@ func newRootCommand() *cobra.Command {
 	}
 	root.PersistentFlags().String("root", "/", "work on the tree below this directory")
 	root.Flags().AddFlagSet(status.Flags())
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(flagFault)
 	root.AddCommand(
 		status,
 		newServersCommand(),

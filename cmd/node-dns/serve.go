@@ -2,8 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"runtime"
@@ -27,7 +25,7 @@ func newServeCommand() *cobra.Command {
 Without flags it listens where node-config.yaml and node-dns.yaml say (the node IP, port 53) and asks the upstream
 nameservers that origin-dns-dispatcher captured. SIGHUP reads the configuration again, SIGTERM ends it after the
 queries under way.`,
-		Args: usageArgs(cobra.NoArgs),
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			signals := supervise.CatchSignals()
 			root, err := rootOf(cmd)
@@ -48,7 +46,7 @@ queries under way.`,
 			if config.Upstreams, err = parseUpstreams(upstreams); err != nil {
 				return usageError{err}
 			}
-			return withHint(daemon.Run(cmd.Context(), config))
+			return daemon.Run(cmd.Context(), config)
 		},
 	}
 	flags := cmd.Flags()
@@ -76,14 +74,4 @@ func makeRoom() (receivers int) {
 	receivers = min(processors, maxReceivers)
 	runtime.GOMAXPROCS(processors + 2*receivers)
 	return receivers
-}
-
-// withHint says what to do beside what went wrong, where only another user may do it.
-func withHint(err error) error {
-	if os.Geteuid() == 0 || !errors.Is(err, fs.ErrPermission) {
-		return err
-	}
-	return fmt.Errorf(`%w
-On a node it runs as a service: systemctl start node-dns
-Elsewhere it needs no rights: node-dns --root DIR serve --listen 127.0.0.1:10053 --upstream IP`, err)
 }

@@ -25,7 +25,7 @@ func newStatusCommand() *cobra.Command {
 	var output string
 	var every interval
 	var brief, await bool
-	var patience time.Duration
+	limit := patience(usualWait)
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show what the daemon listens on, whom it asks, and whose resolv.conf it is",
@@ -36,13 +36,11 @@ With --brief it is one line, for probes: "ready", "degraded: upstream 10.0.0.3:5
 Exit code 0: all is well; 1: there is a problem, and it is shown; 3: node-dns is not running. With --watch 0, when it is interrupted.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
-			case patience < 0:
-				return usageError{fmt.Errorf("--wait-duration %v: expected a duration, or 0 for ever", patience)}
 			case await:
 				if err := checkOutput(output); err != nil {
 					return err
 				}
-				if err := awaitReady(cmd, patience); err != nil {
+				if err := awaitReady(cmd, time.Duration(limit)); err != nil {
 					return err
 				}
 			case cmd.Flags().Changed("wait-duration"):
@@ -61,7 +59,7 @@ Exit code 0: all is well; 1: there is a problem, and it is shown; 3: node-dns is
 	addOutputFlag(cmd, &output)
 	cmd.Flags().BoolVar(&brief, "brief", false, "one line")
 	cmd.Flags().BoolVar(&await, "wait", false, "wait first until it is ready")
-	cmd.Flags().DurationVar(&patience, "wait-duration", usualWait, "how long --wait waits at most; 0: for ever")
+	cmd.Flags().Var(&limit, "wait-duration", "how long --wait waits at most, in seconds or as 1m30s; 0: for ever")
 	return cmd
 }
 
@@ -90,16 +88,16 @@ func showView(cmd *cobra.Command, output string, every interval, v screen) error
 	return once(cmd.Context(), cmd.OutOrStdout())
 }
 
-// awaitReady waits until the daemon is ready; patience 0: for ever.
-func awaitReady(cmd *cobra.Command, patience time.Duration) error {
+// awaitReady waits until the daemon is ready; most 0: for ever.
+func awaitReady(cmd *cobra.Command, most time.Duration) error {
 	root, err := rootOf(cmd)
 	if err != nil {
 		return err
 	}
 	ctx := cmd.Context()
-	if patience > 0 {
+	if most > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, patience)
+		ctx, cancel = context.WithTimeout(ctx, most)
 		defer cancel()
 	}
 	return control.AwaitReady(ctx, control.SocketPath(root))

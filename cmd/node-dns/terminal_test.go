@@ -75,21 +75,6 @@ var outside = []struct {
 			json.NewEncoder(w).Encode(map[string]string{"error": hostile})
 		}))
 	}},
-	{"a daemon that was taken over: the words of HTTP", func(t *testing.T, root string) [][]string {
-		return asking(serveControl(t, root, func(w http.ResponseWriter, _ *http.Request) {
-			conn, out, err := w.(http.Hijacker).Hijack()
-			if err == nil {
-				out.WriteString("HTTP/1.1 404 " + strings.ReplaceAll(hostile, "\r\n", "") + "\r\nContent-Length: 0\r\n\r\n")
-				out.Flush()
-				conn.Close()
-			}
-		}))
-	}},
-	{"a daemon that was taken over: values of other types", func(t *testing.T, root string) [][]string {
-		return asking(serveControl(t, root, func(w http.ResponseWriter, _ *http.Request) {
-			json.NewEncoder(w).Encode(map[string]string{"started": hostile, "time": hostile})
-		}))
-	}},
 	{"the words of a command line", func(_ *testing.T, root string) [][]string {
 		return [][]string{
 			{"--root", root, hostile},

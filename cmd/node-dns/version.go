@@ -18,7 +18,7 @@ func newVersionCommand() *cobra.Command {
 		Long: `Show the version of this program, and of the daemon that runs.
 
 Exit code 0: they are the same, or no daemon runs, or it may not be asked; 1: they differ.`,
-		Args: usageArgs(cobra.NoArgs),
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			root, err := rootToShow(cmd, output)
 			if err != nil {

@@ -9,7 +9,7 @@ import (
 
 func newWaitCommand() *cobra.Command {
 	var what string
-	var timeout time.Duration
+	timeout := patience(30 * time.Second)
 	cmd := &cobra.Command{
 		Use:   "wait",
 		Short: "Wait until the daemon answers, for units that need names",
@@ -18,18 +18,15 @@ func newWaitCommand() *cobra.Command {
 Ready means that every address is bound and that there is an upstream nameserver to ask, as in node-dns status.
 
 Exit code 0: it is ready; 1: it was not within the time, and the reason is shown; 3: it was not running.`,
-		Args: usageArgs(cobra.NoArgs),
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if what != "ready" {
 				return usageError{fmt.Errorf("--for %s: expected ready", what)}
 			}
-			if timeout < 0 {
-				return usageError{fmt.Errorf("--timeout %v: expected a duration, or 0 for ever", timeout)}
-			}
-			return awaitReady(cmd, timeout)
+			return awaitReady(cmd, time.Duration(timeout))
 		},
 	}
 	cmd.Flags().StringVar(&what, "for", "ready", "what to wait for: ready")
-	cmd.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "how long at most; 0: for ever")
+	cmd.Flags().Var(&timeout, "timeout", "how long at most, in seconds or as 1m30s; 0: for ever")
 	return cmd
 }

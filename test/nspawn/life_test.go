@@ -216,7 +216,7 @@ func TestAccess(t *testing.T) {
 		n.Run("runuser", "--user", "nobody", "--", "sh", "-c", "node-dns "+command)
 	}
 	for _, command := range []string{"monitor", "cache dump", "cache flush --all", "log-queries on"} {
-		if out, err := n.Try("runuser", "--user", "nobody", "--", "sh", "-c", "node-dns "+command); err == nil || !strings.Contains(out, "it is for root and the group node-dns-admin: permission denied") {
+		if out, err := n.Try("runuser", "--user", "nobody", "--", "sh", "-c", "node-dns "+command); err == nil || !strings.Contains(out, "permission denied: only root and members of the group node-dns-admin may do this") {
 			t.Errorf("nobody may ask %s: %v\n%s", command, err, out)
 		}
 	}

@@ -24,7 +24,7 @@ const (
 )
 
 // errNotAdmin refuses a caller.
-var errNotAdmin = errors.New("it is for root and the group " + AdminGroup)
+var errNotAdmin = errors.New("only root and members of the group " + AdminGroup + " may do this")
 
 // levelOf decides by who has connected: root, the user of the daemon, and the members of AdminGroup are admins. adminGroup
 // is its number; false: there is no such group.

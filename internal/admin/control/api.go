@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
+	"strings"
 )
 
 // API is what a daemon answers over its socket. Its functions run in parallel, and their context ends with the daemon, and when the client
@@ -151,9 +153,21 @@ func readQuestion(w http.ResponseWriter, r *http.Request, question any) error {
 	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxQuestion))
 	decoder.DisallowUnknownFields() // of a newer client: it would not get what it asked for
 	if err := decoder.Decode(question); err != nil && !errors.Is(err, io.EOF) {
-		return MistakeError{"reading the question: " + err.Error()}
+		return MistakeError{unreadable(err)}
 	}
 	return nil
+}
+
+// unreadable says why a question cannot be read.
+func unreadable(err error) string {
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		return fmt.Sprintf("the question is longer than %d bytes", tooLarge.Limit)
+	}
+	if field, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
+		return "the daemon does not know " + field + " in a question: it is of an older version than this program"
+	}
+	return "the daemon cannot read the question: it is of another version than this program"
 }
 
 // reply sends the value, or why there is none. A client that went away needs neither.
