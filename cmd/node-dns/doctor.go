@@ -18,7 +18,7 @@ each upstream nameserver directly; what does not answer is waited for some secon
 and denials. Root sees more than others do.
 
 Exit code 0: nothing but [ok] and [warn]; 1: at least one [FAIL].`,
-		Args: noArguments,
+		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			root, err := rootToShow(cmd, output)
 			if err != nil {

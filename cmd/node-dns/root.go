@@ -11,8 +11,19 @@ import (
 func newRootCommand() *cobra.Command {
 	status := newStatusCommand()
 	root := &cobra.Command{
-		Use:           "node-dns",
-		Short:         "One DNS agent for a Kubernetes node: cluster names and the site's names from one address",
+		Use:   "node-dns",
+		Short: "One DNS agent for a Kubernetes node: cluster names and the site's names from one address",
+		Long: `One DNS agent for a Kubernetes node: cluster names and the site's names from
+one address.
+
+Without a command it does what "node-dns status" does.
+
+Exit codes of all commands: 0 done, 1 a problem was found, 2 invalid command
+line, 3 the daemon is not running, 4 permission denied.`,
+		Example: `  node-dns doctor                      what is wrong with this node's DNS, and how to fix it
+  node-dns query web.shop -n shop      who answers a name
+  node-dns explain google.com -n shop  which queries a pod's lookup sends
+  node-dns monitor --rcode SERVFAIL    which queries fail now`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          noArguments,
@@ -30,25 +41,22 @@ func newRootCommand() *cobra.Command {
 	root.PersistentFlags().String("root", "/", "work on the tree below this directory")
 	root.Flags().AddFlagSet(status.Flags())
 	root.SetFlagErrorFunc(flagFault)
-	root.AddCommand(
-		status,
-		newServersCommand(),
-		newQueryCommand(),
-		newExplainCommand(),
-		newMonitorCommand(),
-		newLogQueriesCommand(),
-		newCacheCommand(),
-		newServeCommand(),
-		newWaitCommand(),
-		newCheckConfigCommand(),
-		newDoctorCommand(),
-		newRestoreCommand(),
-		newVersionCommand(),
-		newMigrateCommand(),
-		newDemoCommand(),
-	)
+	addGroup(root, "See what node-dns does:", status, newServersCommand(), newMonitorCommand(), newLogQueriesCommand(), newCacheCommand())
+	addGroup(root, "Look up names:", newQueryCommand(), newExplainCommand())
+	addGroup(root, "Find and fix problems:", newDoctorCommand(), newCheckConfigCommand(), newRestoreCommand())
+	addGroup(root, "Set up and run:", newMigrateCommand(), newServeCommand(), newWaitCommand(), newDemoCommand())
+	root.AddCommand(newVersionCommand())
 	addCobrasCommands(root)
 	return root
+}
+
+// addGroup adds the commands of one task, which the summary shows below title.
+func addGroup(root *cobra.Command, title string, commands ...*cobra.Command) {
+	root.AddGroup(&cobra.Group{ID: title, Title: title})
+	for _, cmd := range commands {
+		cmd.GroupID = title
+		root.AddCommand(cmd)
+	}
 }
 
 // usageArgs marks the errors of an argument check as usage errors.

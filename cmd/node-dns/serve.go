@@ -19,12 +19,18 @@ func newServeCommand() *cobra.Command {
 	var listen, upstreams []string
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Run the daemon: answer cluster names and forward the rest",
+		Short: "Run the daemon",
 		Long: `Run the daemon: answer cluster names and forward the rest.
 
-Without flags it listens where node-config.yaml and node-dns.yaml say (the node IP, port 53) and asks the upstream
-nameservers that origin-dns-dispatcher captured. SIGHUP reads the configuration again, SIGTERM ends it after the
-queries under way.`,
+Without flags it listens where node-config.yaml and node-dns.yaml say (the node
+IP, port 53) and asks the upstream nameservers that origin-dns-dispatcher
+captured. SIGHUP reads the configuration again, SIGTERM ends it after the
+queries under way.
+
+Exit code 0: it was told to end; 1: it cannot run, and the reason is shown; 4:
+permission denied.`,
+		Example: `  node-dns serve
+  node-dns --root /tmp/tree serve --listen 127.0.0.1:10053 --upstream 10.0.0.2`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			signals := supervise.CatchSignals()

@@ -28,12 +28,20 @@ func newStatusCommand() *cobra.Command {
 	limit := patience(usualWait)
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Show what the daemon listens on, whom it asks, and whose resolv.conf it is",
-		Long: `Show what the daemon listens on, whom it asks, and whose resolv.conf it is.
+		Short: "Show whether node-dns works: listeners, upstreams, problems",
+		Long: `Show whether node-dns works: what it listens on, which servers it asks, who
+manages resolv.conf, and each problem.
 
-With --brief it is one line, for probes: "ready", "degraded: upstream 10.0.0.3:53 down", or "not ready: ...".
+With --brief it is one line, for probes: "ready", "degraded: upstream
+10.0.0.3:53 down", or "not ready: ...".
 
-Exit code 0: all is well; 1: there is a problem, and it is shown; 3: node-dns is not running. With --watch 0, when it is interrupted.`,
+Exit code 0: no problem; 1: there is a problem, and it is shown; 3: node-dns is
+not running. With --watch 0, when it is interrupted.`,
+		Example: `  node-dns status
+  node-dns status --brief
+  node-dns status --wait --wait-duration 1m
+  node-dns status --watch 1
+  node-dns status -o json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case await:
@@ -57,8 +65,8 @@ Exit code 0: all is well; 1: there is a problem, and it is shown; 3: node-dns is
 	}
 	addWatchFlag(cmd, &every)
 	addOutputFlag(cmd, &output)
-	cmd.Flags().BoolVar(&brief, "brief", false, "one line")
-	cmd.Flags().BoolVar(&await, "wait", false, "wait first until it is ready")
+	cmd.Flags().BoolVar(&brief, "brief", false, "print one line, for probes")
+	cmd.Flags().BoolVar(&await, "wait", false, "wait until it is ready, then show it")
 	cmd.Flags().Var(&limit, "wait-duration", "how long --wait waits at most, in seconds or as 1m30s; 0: for ever")
 	return cmd
 }
