@@ -71,6 +71,9 @@ func TestHungDaemon(t *testing.T) {
 		}
 		checkPlain(t, args, got)
 	}
+	if got := resultOf(t, exec.Command("node-dns", "__complete", "--root", p.root, "explain", "-n", "")); got.code != exitOK || got.out != ":4\n" {
+		t.Errorf("completion: %+v", got)
+	}
 }
 
 func checkPlain(t *testing.T, args string, got result) {

@@ -47,6 +47,7 @@ line, 3 the daemon is not running, 4 permission denied.`,
 	addGroup(root, "Set up and run:", newMigrateCommand(), newServeCommand(), newWaitCommand(), newDemoCommand())
 	root.AddCommand(newVersionCommand())
 	addCobrasCommands(root)
+	addCompletions(root)
 	return root
 }
 

@@ -43,6 +43,7 @@ var outside = []struct {
 			values := map[string]any{
 				"/v1/status": new(control.Status), "/v1/servers/history": new(control.ServerHistory), "/v1/query": new(control.Answer), "/v1/search": new(control.Search),
 				"/v1/log-queries": new(control.LogQueries), "/v1/cache/flush": new(control.CacheFlushed), "/v1/cache/stats": new(control.CacheStats),
+				"/v1/complete": new(control.Completions),
 			}
 			if value, ok := values[r.URL.Path]; ok {
 				fill(reflect.ValueOf(value).Elem())
@@ -162,7 +163,7 @@ func looking() [][]string {
 
 // asking are the commands that ask the daemon.
 func asking(_ struct{}) [][]string {
-	commands := [][]string{{"query", "--short", "a"}, {"wait", "--timeout=50ms"}, {"restore"}, {"status", "--wait", "--wait-duration=50ms"}, {"cache", "flush", "--all"}}
+	commands := [][]string{{"query", "--short", "a"}, {"wait", "--timeout=50ms"}, {"restore"}, {"status", "--wait", "--wait-duration=50ms"}, {"cache", "flush", "--all"}, {"__complete", "explain", "-n", ""}, {"__complete", "query", "@"}}
 	for _, form := range []string{"text", "json", "yaml"} {
 		for _, words := range []string{
 			"status", "status --brief", "servers", "servers --history", "query a", "explain a -n b", "explain a --pod b/c", "monitor --count 1", "log-queries",

@@ -28,6 +28,8 @@ type API struct {
 	CacheFlush func(context.Context, CachePart) (CacheFlushed, error)
 	CacheStats func(context.Context) CacheStats
 
+	Complete func(context.Context, CompleteQuestion) (Completions, error)
+
 	// Panicked hears what a function panicked with; who asked sees the connection end. Nil: nobody does.
 	Panicked func(value any)
 }
@@ -64,6 +66,7 @@ func (api API) verbs() []verb {
 		{"POST " + searchPath, anyone, handle(api.searchFor())},
 		{"POST " + cacheDumpPath, admin, stream(unflushed(api.CacheDump))},
 		{"POST " + cacheFlushPath, admin, handle(api.CacheFlush)},
+		{"POST " + completePath, admin, handle(api.Complete)},
 		{"POST " + logQueriesPath, admin, handle(api.LogQueries)},
 		{"POST " + monitorPath, admin, stream(api.Monitor)},
 	}
