@@ -77,7 +77,6 @@ func showView(cmd *cobra.Command, output string, every interval, v screen) error
 	if err != nil {
 		return err
 	}
-	coloured := isColoured(cmd.OutOrStdout())
 	once := func(ctx context.Context, w io.Writer) error {
 		ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 		defer cancel()
@@ -85,10 +84,11 @@ func showView(cmd *cobra.Command, output string, every interval, v screen) error
 		if err != nil {
 			return err
 		}
+		looks := looksOf(cmd.OutOrStdout()) // whose size may change
 		if every > 0 && output == "yaml" {
 			fmt.Fprintln(w, "---") // which parts the documents
 		}
-		return showOn(w, p, output, problems, coloured)
+		return showOn(w, p, output, problems, looks)
 	}
 	if every > 0 {
 		return watch(cmd, every, once)

@@ -303,7 +303,7 @@ func (hostilePage) WriteText(w io.Writer) error {
 // TestOwnColours: a page on a terminal, and one that --watch draws, have our colours and movements, and none that came from outside.
 func TestOwnColours(t *testing.T) {
 	var page, drawn bytes.Buffer
-	err := showOn(termtext.NewWriter(&page), hostilePage{}, "text", nil, true)
+	err := showOn(termtext.NewWriter(&page), hostilePage{}, "text", nil, looks{isColoured: true})
 	if err == nil {
 		err = writeBlock(termtext.NewWriter(&drawn), page.String(), true)
 	}

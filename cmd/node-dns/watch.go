@@ -100,12 +100,12 @@ func isAway(err error) bool {
 
 // writeBlock writes one of many texts, which are escaped already: over the one before it where that is a terminal, cut to its height.
 func writeBlock(w io.Writer, text string, isFirst bool) error {
-	height, isTerminal := heightOf(w)
+	size, isTerminal := sizeOf(w)
 	switch {
 	case isTerminal:
 		lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-		if height > 1 {
-			lines = lines[:min(len(lines), height-1)]
+		if size.Row > 1 {
+			lines = lines[:min(len(lines), int(size.Row)-1)]
 		}
 		text = strings.Join(lines, "\x1b[K\n") + "\x1b[K\n\x1b[J" // to the end of each line, and of the screen
 		if isFirst {

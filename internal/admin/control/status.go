@@ -135,7 +135,10 @@ type Server struct {
 	Refusals uint64        `json:"refusals"` // responses that are no answer
 	NXDomain uint64        `json:"nxdomain"`
 	Retries  uint64        `json:"retries"`
-	Error    string        `json:"error,omitempty"` // the last failure
+	// For names of this route alone; the numbers above are of all routes, and of checks.
+	RouteQueries  uint64 `json:"routeQueries"`
+	RouteFailures uint64 `json:"routeFailures"`   // of these: without an answer
+	Error         string `json:"error,omitempty"` // the last failure
 	// Transport is what a plain server is asked over now, where dnsOverTLS is opportunistic: udp or tls (opportunistic).
 	Transport string `json:"transport,omitempty"`
 }

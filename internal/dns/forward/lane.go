@@ -214,6 +214,7 @@ type try struct {
 	isUnread    bool // a malformed response has come
 	isDoubted   bool // a response failed the cookie or case check
 	isJudged    bool // counted in the lateness of its server
+	isOverdue   bool // counted as a failure of its server
 	isLingering bool
 	isClosed    bool
 }

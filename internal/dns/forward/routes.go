@@ -27,6 +27,7 @@ type table struct {
 type route struct {
 	Route
 	servers []*server
+	tallies []*tally     // by servers
 	flying  atomic.Int64 // questions in flight
 	lines   []line       // of them, by lane; each guarded by its lane.mu
 	alone   bool         // there is no other route
@@ -129,6 +130,14 @@ func (t *table) matchWire(k exchange.Key) *route {
 			zone = zone[1:] // the last dot stands for the root
 		}
 	}
+}
+
+// like returns the route for the same names as another table's; nil: there is none.
+func (t *table) like(r *route) *route {
+	if r.Plain {
+		return t.plain
+	}
+	return t.byDomain[r.Domain]
 }
 
 // choose returns the first server to ask, the wait for its answer, and whether a probe of another server is due.

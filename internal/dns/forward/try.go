@@ -53,6 +53,7 @@ func (n *lane) send(t *try) {
 		t.to.Retried()
 	}
 	t.to.sent()
+	t.fl.route.tally(t.to).sent()
 	switch {
 	case t.stop == nil:
 		if err := n.sendUDP(t); err != nil {
