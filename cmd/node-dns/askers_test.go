@@ -104,6 +104,13 @@ func TestOtherUser(t *testing.T) {
 			t.Errorf("%s: %+v", args, got)
 		}
 	}
+	const hidden = "\nHidden      names and clients of queries, cached answers: for root and the group node-dns-admin\n"
+	if got := asNobody("status"); !strings.Contains(got.out, hidden) {
+		t.Errorf("a user is not told what is hidden: %+v", got)
+	}
+	if got, _ := p.runWith("status"); strings.Contains(got, "Hidden") {
+		t.Errorf("something is hidden from root: %s", got)
+	}
 	for _, args := range append(otherAskers, "explain www.example --pod shop/web") {
 		if slices.Contains(guestAskers, strings.TrimSuffix(args, " --watch")) {
 			continue

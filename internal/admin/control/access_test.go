@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unsafe"
 
@@ -49,6 +50,26 @@ func TestLevelOf(t *testing.T) {
 			t.Errorf("%s: level %d, want %d", test.name, got, test.want)
 		}
 	}
+}
+
+// TestRemembered: /etc/group is read once a second at most, and a group that comes is seen.
+func TestRemembered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		read := 0
+		group := remembered(func() (int, bool) {
+			read++
+			return admins, read > 1
+		})
+		for range 100 {
+			if _, exists := group(); exists {
+				t.Fatal("there is a group before it is made")
+			}
+		}
+		time.Sleep(groupAge + time.Millisecond)
+		if id, exists := group(); id != admins || !exists || read != 2 {
+			t.Errorf("group %d, %v, read %d times", id, exists, read)
+		}
+	})
 }
 
 // whole is a daemon that knows every question.

@@ -61,7 +61,7 @@ func (api API) verbs() []verb {
 	return []verb{
 		{"GET " + statusPath, anyone, tell(api.status())},
 		{"GET " + serverHistoryPath, anyone, tell(api.ServerHistory)},
-		{"GET " + cacheStatsPath, anyone, tell(api.CacheStats)},
+		{"GET " + cacheStatsPath, anyone, tell(spare(api.CacheStats))},
 		{"POST " + queryPath, anyone, handle(api.Query)},
 		{"POST " + searchPath, anyone, handle(api.searchFor())},
 		{"POST " + cacheDumpPath, admin, stream(unflushed(api.CacheDump))},
@@ -77,9 +77,11 @@ func (api API) status() func(context.Context) Status {
 	if api.Status == nil {
 		return nil
 	}
+	answer := spare(api.Status)
 	return func(ctx context.Context) Status {
-		s := api.Status(ctx)
-		if mayAsk(ctx, admin) != nil {
+		s := answer(ctx)
+		if isGuest(ctx) {
+			s.Hidden = hiddenFromGuests
 			s.Queries.Limits.Crowder, s.Queries.Limits.CrowderPod = "", ""
 		}
 		return s
@@ -108,7 +110,7 @@ func (api API) handler() http.Handler {
 			mux.Handle(v.pattern, guarded(v.level, v.answer))
 		}
 	}
-	return Guard(mux, api.Panicked)
+	return Guard(new(turnstile).handler(mux), api.Panicked)
 }
 
 // Guard keeps a panic from ending more than its connection. panicked hears of it; nil: nobody does.

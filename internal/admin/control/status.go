@@ -28,6 +28,7 @@ type Status struct {
 	SELinux    *SELinux   `json:"selinux,omitempty"` // nil: SELinux is off
 	Problems   []string   `json:"problems"`          // what an admin should mend; empty: all is well
 	Notes      []string   `json:"notes"`             // what an admin should know
+	Hidden     []string   `json:"hidden,omitempty"`  // what this caller may not see; empty: nothing
 
 	LastMinute *LastMinute `json:"lastMinute,omitempty"` // nil: it runs for less than ten seconds
 	// Changed is when Routes were others; nil: not in our memory.

@@ -51,6 +51,9 @@ func (s Status) WriteText(w io.Writer) error {
 	if watched := s.Watched.text(); watched != "" {
 		p.row("Watched", watched)
 	}
+	if len(s.Hidden) > 0 {
+		p.row("Hidden", strings.Join(s.Hidden, ", ")+": for root and the group "+AdminGroup)
+	}
 	for _, note := range notes {
 		p.mark("  ", note)
 	}
