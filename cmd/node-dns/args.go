@@ -49,12 +49,12 @@ func addCobrasCommands(root *cobra.Command) {
 		case "help":
 			cmd.Run, cmd.RunE = nil, showHelp
 		case "completion":
-			cmd.Args = usageArgs(cobra.NoArgs)
+			cmd.Args = noArguments
 			cmd.RunE = func(*cobra.Command, []string) error {
 				return usageError{errors.New("completion: expected bash, fish, powershell or zsh")}
 			}
 			for _, shell := range cmd.Commands() {
-				shell.Args = usageArgs(cobra.NoArgs)
+				shell.Args = noArguments
 			}
 		}
 	}
@@ -63,11 +63,11 @@ func addCobrasCommands(root *cobra.Command) {
 // showHelp shows the summary of the command that args lead to; none: of node-dns.
 func showHelp(help *cobra.Command, args []string) error {
 	cmd, rest, err := help.Root().Find(args)
-	if err == nil && len(rest) > 0 {
-		err = fmt.Errorf("unknown command %q for %q", rest[0], cmd.CommandPath())
-	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return usageError{err}
+	case len(rest) > 0:
+		return usageError{unknownCommand(cmd, rest[0])}
 	}
 	cmd.InitDefaultHelpFlag() // which the summary has
 	return cmd.Help()

@@ -68,10 +68,15 @@ func TestOldDaemon(t *testing.T) {
 	}
 	for _, args := range otherAskers {
 		got := resultOf(t, exec.Command("node-dns", append([]string{"--root", root}, strings.Fields(args)...)...))
-		if got.code != exitProblem || got.out != "" || !strings.Contains(got.errors, "does not know this question") {
+		if got.code != exitProblem || holdsAnswer(got.out) || !strings.Contains(got.errors, "does not know this question") {
 			t.Errorf("%s: %+v", args, got)
 		}
 	}
+}
+
+// holdsAnswer reports whether a command has printed more than why there is nothing to print.
+func holdsAnswer(out string) bool {
+	return out != "" && !strings.Contains(out, `"kind":"Error"`) && !strings.Contains(out, "kind: Error\n")
 }
 
 // guestAskers are the commands that any local user may run.
@@ -99,12 +104,19 @@ func TestOtherUser(t *testing.T) {
 			t.Errorf("%s: %+v", args, got)
 		}
 	}
+	const hidden = "\nHidden      names and clients of queries, cached answers: for root and the group node-dns-admin\n"
+	if got := asNobody("status"); !strings.Contains(got.out, hidden) {
+		t.Errorf("a user is not told what is hidden: %+v", got)
+	}
+	if got, _ := p.runWith("status"); strings.Contains(got, "Hidden") {
+		t.Errorf("something is hidden from root: %s", got)
+	}
 	for _, args := range append(otherAskers, "explain www.example --pod shop/web", "query www.example --fresh", "query www.example --as 10.0.0.1") {
 		if slices.Contains(guestAskers, strings.TrimSuffix(args, " --watch")) {
 			continue
 		}
 		got := asNobody(args)
-		if got.code != exitProblem || got.out != "" || !strings.Contains(got.errors, "it is for root and the group node-dns-admin: permission denied") {
+		if got.code != exitDenied || holdsAnswer(got.out) || !strings.Contains(got.errors, "permission denied: ") || !strings.Contains(got.errors, "\n  try it with sudo\n") {
 			t.Errorf("%s: %+v", args, got)
 		}
 	}
@@ -130,7 +142,7 @@ func TestNoPermission(t *testing.T) {
 			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 		}
 		got := resultOf(t, cmd)
-		if got.code != exitProblem || got.out != "" || !strings.Contains(got.errors, "it is for root and the group node-dns-admin: permission denied") {
+		if got.code != exitDenied || holdsAnswer(got.out) || !strings.Contains(got.errors, "permission denied: ") || !strings.Contains(got.errors, "\n  try it with sudo\n") {
 			t.Errorf("%s: %+v", args, got)
 		}
 	}

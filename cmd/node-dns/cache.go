@@ -17,8 +17,11 @@ const cacheTimeout = 30 * time.Second
 func newCacheCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cache",
-		Short: "Show what the daemon remembers, or have it forget some of that",
-		Args:  usageArgs(cobra.NoArgs),
+		Short: "Show or flush cached answers",
+		Example: `  node-dns cache stats
+  node-dns cache dump --zone corp.example.com
+  node-dns cache flush www.example.com`,
+		Args: noArguments,
 		RunE: func(*cobra.Command, []string) error {
 			return usageError{errors.New("cache: expected dump, flush or stats")}
 		},
@@ -32,15 +35,21 @@ func newCacheDumpCommand() *cobra.Command {
 	var part control.CachePart
 	cmd := &cobra.Command{
 		Use:   "dump [NAME | --zone ZONE]",
-		Short: "Show what is remembered, a record in a line as in a master file",
-		Long: `Show what is remembered, a record in a line as in a master file: name, seconds left, class, type, data. The comment behind it says
-which server it came from, how old it is, and for which question where that is another; whether it is stale, which is given out only
-where no server answers; whether it is for queries with the bits DO or CD, and whether the server has validated it: AD. What does not exist
-(NXDOMAIN, NODATA) and what failed a moment ago (SERVFAIL) are comments as a whole.
+		Short: "Show cached answers, one record in a line",
+		Long: `Show cached answers, one record in a line as in a zone file: name, seconds
+left, class, type, data. The comment behind it says which server sent it, how
+old it is, and for which question if that is another; whether it is stale,
+which is used only while no server answers; whether it is for queries with the
+bits DO or CD, and whether the server has validated it: AD. Answers without
+records (NXDOMAIN, NODATA) and recent failures (SERVFAIL) are comments as a
+whole.
 
-The entries come as they are found, and queries are answered meanwhile: what changes while they are shown may be missed.
+Queries are answered meanwhile: what changes during the output may be missing.
 
-Exit code 0: what there is was shown; 3: node-dns is not running.`,
+Exit code 0: all was shown; 3: node-dns is not running; 4: permission denied.`,
+		Example: `  node-dns cache dump
+  node-dns cache dump www.example.com
+  node-dns cache dump --zone corp.example.com -o json`,
 		Args: atMostOneName,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := setName(&part, args); err != nil {
@@ -87,12 +96,16 @@ func newCacheFlushCommand() *cobra.Command {
 	var part control.CachePart
 	cmd := &cobra.Command{
 		Use:   "flush NAME | --zone ZONE | --negative | --all",
-		Short: "Have the daemon forget a name, a zone, what does not exist, or everything",
-		Long: `Have the daemon forget a name, a zone, what does not exist, or everything.
+		Short: "Remove a name, a zone or everything from the cache",
+		Long: `Remove a name, a zone, negative answers or everything from the cache.
 
-Who asks afterwards gets no older answer: one that is under way goes to who waits for it, and is not remembered.
+Later queries get no older answer. A response that is on its way goes to the
+clients that wait for it, and is not cached.
 
-Exit code 0: it is forgotten; 3: node-dns is not running.`,
+Exit code 0: done; 3: node-dns is not running; 4: permission denied.`,
+		Example: `  node-dns cache flush www.example.com
+  node-dns cache flush --zone corp.example.com
+  node-dns cache flush --negative`,
 		Args: atMostOneName,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := setName(&part, args); err != nil {
@@ -117,11 +130,12 @@ func newCacheStatsCommand() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "stats",
-		Short: "Show how full the cache is, with what, and how often it had the answer",
+		Short: "Show how full the cache is, and how often it had the answer",
 		Long: `Show how full the cache is, with what, and how often it had the answer.
 
-Exit code 0: the numbers were shown; 3: node-dns is not running.`,
-		Args: usageArgs(cobra.NoArgs),
+Exit code 0: done; 3: node-dns is not running.`,
+		Example: `  node-dns cache stats`,
+		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return showFetched(cmd, output, control.FetchCacheStats)
 		},

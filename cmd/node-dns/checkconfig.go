@@ -16,22 +16,28 @@ func newCheckConfigCommand() *cobra.Command {
 	var quiet bool
 	cmd := &cobra.Command{
 		Use:   "check-config",
-		Short: "Read the configuration as serve would, and name every fault",
-		Long: `Read the configuration as serve would, and name every fault as FILE:LINE:COLUMN.
+		Short: "Check the configuration files, and name every fault",
+		Long: `Check the configuration files as serve reads them, and name every fault as
+FILE:LINE:COLUMN.
 
-dnsmasq's files are part of it; an option of theirs that is known, and not followed, is named with the reason. Of a good
-file it says what it sets, and what another one overrides; of all of them, where node-dns would listen on this node, and
+dnsmasq's files are included; known options that node-dns does not follow are
+named with the reason. For valid files it shows what they set, and what another
+file overrides; for all of them, where node-dns would listen on this node, and
 which nameservers it would not ask because they are this node.
 
-Where the Kubernetes API is watched it is asked which of the rights for that are missing; contrib/cluster-role.yaml
-grants them.
+If the Kubernetes API is watched, it is asked which rights are missing;
+contrib/cluster-role.yaml grants them.
 
-With --quiet it reads the files alone, does not check rights, and prints nothing but faults: so the unit runs it before
-each start, for the journal and for systemctl status.
+With --quiet it reads the files only, does not check rights, and prints nothing
+but faults. The unit runs it so before each start, for the journal and for
+systemctl status.
 
-Exit code 0: no faults and no missing rights; 1: at least one, and it is printed. An API server that
-does not answer does not change the exit code.`,
-		Args: usageArgs(cobra.NoArgs),
+Exit code 0: no faults and no missing rights; 1: at least one, and it is
+printed. An API server that does not answer does not change the exit code.`,
+		Example: `  node-dns check-config
+  node-dns check-config --config /tmp/node-dns.yaml
+  node-dns check-config --quiet`,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			root, err := rootToShow(cmd, output)
 			if err != nil {

@@ -73,7 +73,7 @@ func scriptOutputs(t *testing.T) map[string]string {
 			if _, args, ok := strings.Cut(line, "node-dns --root $ROOT "); ok {
 				args, _, _ = strings.Cut(args, " &") // in the background
 				command = "node-dns " + strings.TrimSpace(args)
-			} else if len(words) == 3 && words[0] == "cmp" && words[1] == "stdout" {
+			} else if len(words) == 3 && words[0] == "cmp" && (words[1] == "stdout" || words[1] == "stderr") {
 				for _, file := range archive.Files {
 					if file.Name == words[2] {
 						outputs[command] = string(file.Data)

@@ -13,8 +13,10 @@ func newDemoCommand() *cobra.Command {
 	var serve bool
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Tell the whole story on loopback: no root, no NetworkManager, no cluster",
-		Args:  usageArgs(cobra.NoArgs),
+		Short: "Play the whole story on loopback: no root, no cluster",
+		Example: `  node-dns demo
+  node-dns demo --serve`,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), unix.SIGHUP, unix.SIGINT, unix.SIGTERM) // SIGHUP: its terminal was closed
 			defer stop()

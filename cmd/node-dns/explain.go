@@ -14,16 +14,22 @@ func newExplainCommand() *cobra.Command {
 	var output, namespace, pod string
 	cmd := &cobra.Command{
 		Use:   "explain NAME",
-		Short: "Show which names a lookup asks for, who answers each, and how many queries that is",
-		Long: `Show which names a lookup asks for, who answers each, and how many queries that is.
+		Short: "Show every query that a lookup sends, and who answers it",
+		Long: `Show every query that a lookup sends, and who answers it: the names that the
+search list makes, in order, and how many queries that is.
 
-It is of a process on this node; with --namespace of a pod there, as the kubelet makes its resolv.conf; with --pod of one pod,
-whose own dnsPolicy and dnsConfig are asked of the Kubernetes API. Then: what dig would ask, where musl differs from glibc, the
-resolv.conf, and what is wrong with it.
+It is the lookup of a process on this node; with --namespace that of a pod
+there, with the resolv.conf that the kubelet makes; with --pod that of one pod,
+whose dnsPolicy and dnsConfig come from the Kubernetes API. It also shows what
+dig would ask, how musl differs from glibc, the resolv.conf, and what is wrong
+with it.
 
-Exit code 0: the name is found, and all is well; 1: it is not, or something is wrong, which is shown; 3: node-dns is not running.`,
-		Example: "  node-dns explain google.com --namespace shop",
-		Args:    oneName,
+Exit code 0: the name is found, and no problem; 1: it is not found, or there is
+a problem, and it is shown; 3: node-dns is not running; 4: permission denied
+(--pod).`,
+		Example: `  node-dns explain google.com --namespace shop
+  node-dns explain db --pod shop/web-0`,
+		Args: oneName,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkOutput(output); err != nil {
 				return err

@@ -12,13 +12,19 @@ func newLogQueriesCommand() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "log-queries [on | extra | off]",
-		Short: "Have queries and their answers written to the journal, or no more",
-		Long: `Have queries and their answers written to the journal, or no more, in dnsmasq's words; without a word say how it is. With extra, as
-by dnsmasq's log-queries=extra, each line begins with a number, which the lines of a query have in common, and who has asked.
+		Short: "Turn query logging on or off",
+		Long: `Turn query logging to the journal on or off, in dnsmasq's words. Without an
+argument, show whether it is on. With extra, each line begins with a number,
+which the lines of one query share, and the client, as with dnsmasq's
+log-queries=extra.
 
-It is not kept over a restart: log-queries in dnsmasq's files is. At most 100 queries a second are logged, and the others are counted.
+A restart ends it; log-queries in dnsmasq's files stays. At most 100 queries a
+second are logged, and the others are counted.
 
-Exit code 0: it is so; 3: node-dns is not running.`,
+Exit code 0: done; 3: node-dns is not running; 4: permission denied.`,
+		Example: `  node-dns log-queries
+  node-dns log-queries extra
+  node-dns log-queries off`,
 		Args:      atMostOneOf("on, extra or off"),
 		ValidArgs: []string{"on", "extra", "off"},
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"os"
 
-	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
 
@@ -15,14 +14,6 @@ import (
 var (
 	version  = "dev"
 	revision string
-)
-
-// Exit codes, the same for all commands.
-const (
-	exitOK = iota
-	exitProblem
-	exitUsage
-	exitNotRunning
 )
 
 func main() {
@@ -35,21 +26,13 @@ func run(ctx context.Context, args []string) int {
 	root.SetArgs(args)
 	root.SetOut(termtext.NewWriter(os.Stdout))
 	root.SetErr(stderr)
-	err := root.ExecuteContext(ctx)
-	var usage usageError
-	var mistake control.MistakeError // a daemon finds some later than we do
-	switch {
-	case err == nil:
-		return exitOK
-	case errors.Is(err, errShown):
-		return exitProblem
-	case errors.As(err, &usage), errors.As(err, &mistake):
-		termtext.WriteError(stderr, "node-dns", err)
-		return exitUsage
+	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil || errors.Is(err, errShown) {
+		return codeOf(err)
 	}
-	termtext.WriteError(stderr, "node-dns", err)
-	if errors.Is(err, control.ErrNotRunning) {
-		return exitNotRunning
-	}
-	return exitProblem
+	failed := newFailure(cmd, err)
+	// Standard output may be what failed: the error is on standard error in any case.
+	_ = failed.writeDocument(root.OutOrStdout(), outputOf(cmd))
+	_ = failed.WriteText(stderr)
+	return failed.ExitCode
 }

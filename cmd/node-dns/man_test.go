@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -54,11 +55,14 @@ func TestManPage(t *testing.T) {
 		t.Errorf("flags of all commands (-code +page):\n%s", diff)
 	}
 	var codes []string
-	for code := range exitNotRunning + 1 {
+	for code := range exitDenied + 1 {
 		codes = append(codes, fmt.Sprint(code))
 	}
 	if diff := cmp.Diff(codes, page.Names("EXIT STATUS", "", "")); diff != "" {
 		t.Errorf("exit codes (-code +page):\n%s", diff)
+	}
+	if diff := cmp.Diff(codes, manpage.Column(t, "../../docs/commands.md", "## Exit codes")); diff != "" {
+		t.Errorf("exit codes (-code +document):\n%s", diff)
 	}
 }
 
@@ -83,6 +87,79 @@ func flagsOf(cmd *cobra.Command) []string {
 	return names
 }
 
+// commandsOf are a command and all below it.
+func commandsOf(cmd *cobra.Command) []*cobra.Command {
+	all := []*cobra.Command{cmd}
+	for _, child := range cmd.Commands() {
+		all = append(all, commandsOf(child)...)
+	}
+	return all
+}
+
+// TestHelp: each command belongs to a task, says in a line of 80 columns what it does, and has examples that it understands.
+func TestHelp(t *testing.T) {
+	root := wholeTree()
+	byCobra := []string{"help", "completion"}
+	for _, cmd := range root.Commands() {
+		if cmd.GroupID == "" && cmd.Name() != "version" && !slices.Contains(byCobra, cmd.Name()) {
+			t.Errorf("%s is in no group", cmd.Name())
+		}
+	}
+	document, err := os.ReadFile("../../docs/commands.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, group := range root.Groups() {
+		var names []string
+		for _, cmd := range root.Commands() {
+			if cmd.GroupID == group.ID {
+				names = append(names, "`"+cmd.Name()+"`")
+			}
+		}
+		if row := "| " + strings.TrimSuffix(group.Title, ":") + " | " + strings.Join(names, ", ") + " |\n"; !strings.Contains(string(document), row) {
+			t.Errorf("docs/commands.md has no row\n%s", row)
+		}
+	}
+	for _, cmd := range commandsOf(root) {
+		path := strings.Fields(cmd.CommandPath())
+		if len(path) > 1 && slices.Contains(byCobra, path[1]) {
+			continue
+		}
+		if width := 2 + max(cmd.NamePadding(), 0) + 1 + len(cmd.Short); width > 80 && cmd != root {
+			t.Errorf("%s: its line in the summary has %d columns", cmd.CommandPath(), width)
+		}
+		if cmd.Example == "" && cmd.Name() != "doctor" { // which is run as it is
+			t.Errorf("%s has no example", cmd.CommandPath())
+		}
+		for line := range strings.Lines(cmd.Example) {
+			example, _, _ := strings.Cut(strings.TrimSpace(line), "  ") // and what it is for
+			example, _, _ = strings.Cut(example, " | ")
+			if err := understands(example); err != nil {
+				t.Errorf("%s: %s: %v", cmd.CommandPath(), example, err)
+			}
+		}
+	}
+}
+
+// understands reports why node-dns would not take a line.
+func understands(line string) error {
+	words, root := strings.Fields(line), wholeTree()
+	if words[0] != "node-dns" {
+		return fmt.Errorf("expected a command of node-dns")
+	}
+	cmd, args, err := root.Find(words[1:])
+	if err == nil {
+		err = cmd.ParseFlags(args)
+	}
+	if err == nil {
+		err = cmd.ValidateArgs(cmd.Flags().Args())
+	}
+	if err == nil && cmd == root && len(words) > 1 {
+		err = fmt.Errorf("expected a command")
+	}
+	return err
+}
+
 // TestManPageExamples: what the page says to type is understood.
 func TestManPageExamples(t *testing.T) {
 	seen := 0
@@ -93,15 +170,7 @@ func TestManPageExamples(t *testing.T) {
 				continue
 			}
 			seen++
-			root := wholeTree()
-			cmd, args, err := root.Find(words[1:])
-			if err == nil {
-				err = cmd.ParseFlags(args)
-			}
-			if err == nil {
-				err = cmd.ValidateArgs(cmd.Flags().Args())
-			}
-			if err != nil || cmd == root && len(words) > 1 {
+			if err := understands(line); err != nil {
 				t.Errorf("%s: %v", strings.TrimSpace(line), err)
 			}
 		}

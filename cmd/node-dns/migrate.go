@@ -29,18 +29,25 @@ func newMigrateCommand() *cobra.Command {
 	var m migration
 	cmd := &cobra.Command{
 		Use:   "migrate",
-		Short: "Bring this node from what does its DNS today to node-dns, and back",
-		Long: `Bring this node from what does its DNS today to node-dns, and back.
+		Short: "Move this node from its present DNS setup to node-dns, and back",
+		Long: `Move this node from its present DNS setup to node-dns, and back.
 
-Without a flag it says what it found, and what --apply would do, and changes nothing. --apply does that in an order in
-which names resolve at every moment, each step written to ` + migrate.JournalFile + ` before it is done; where a step
-fails, or names do not resolve at the end, it goes back by itself. --undo goes all the way back, also after a crash.
+Without a flag it shows what it found and what --apply would do, and changes
+nothing. --apply does that in an order in which names resolve at every moment.
+Each step is written to ` + migrate.JournalFile + ` first. If a step
+fails, or names do not resolve at the end, it goes back by itself. --undo goes
+all the way back, also after a crash.
 
-With --kubelet it also sets the kubelet's resolvConf to /etc/origin/node/resolv.conf, in the file that the kubelet reads. It does not
+With --kubelet it also sets the kubelet's resolvConf to
+/etc/origin/node/resolv.conf, in the file that the kubelet reads. It does not
 restart the kubelet.
 
-Exit code 0: done, or there is nothing to do, or the plan is shown; 1: it cannot be done, and the reason is shown.`,
-		Args: usageArgs(cobra.NoArgs),
+Exit code 0: done, or there is nothing to do, or the plan is shown; 1: it
+cannot be done, and the reason is shown; 4: permission denied.`,
+		Example: `  node-dns migrate
+  node-dns migrate --apply
+  node-dns migrate --undo`,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return m.run(cmd) },
 	}
 	flags := cmd.Flags()
@@ -67,7 +74,7 @@ func (m migration) run(cmd *cobra.Command) error {
 	case root != "/":
 		return usageError{errors.New("--root: what is below it can be looked at, and not migrated")}
 	case os.Geteuid() != 0:
-		return errors.New("it takes root to migrate a node: without a flag it only says what it would do")
+		return fmt.Errorf("only root may migrate a node; without a flag it says what it would do: %w", os.ErrPermission)
 	}
 	// A terminal that goes away, or a second thought, must not leave a node between the two: see Applier.Continue.
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)

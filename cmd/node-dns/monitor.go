@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"os/signal"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/admin/view"
@@ -22,18 +25,24 @@ func newMonitorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "monitor",
 		Short: "Show queries and changes as they happen",
-		Long: `Show queries and changes as they happen: when, who asked, type and name, the response code, who answered (hit: from
-memory; stale: from memory though expired; cluster; local; an upstream nameserver's address; refused; failed, now or
-a moment ago), and how long it took. The client of what node-dns query and explain ask is "control".
+		Long: `Show queries and changes as they happen: time, client, type and name, response
+code, who answered, and how long it took.
 
-Only what the filters let pass leaves the daemon, which waits for nobody who watches: what did not fit is counted, and said. Changes
-are what the journal has, and pass every filter. Four may watch at a time.
+Who answered is hit (the cache), stale (the cache, expired), cluster, local, an
+upstream's address, refused, or failed. Queries of node-dns query and explain
+have the client "control".
 
-Exit code 0: --count queries were shown; 1: it may not be seen, or too many watch; 2: a filter is none; 3: node-dns is not running, or ended.`,
+The filters are applied in the daemon. It never waits for a monitor: queries
+that do not fit are counted, and the count is shown. Changes are what the
+journal has, and pass every filter. Up to four monitors run at a time.
+
+Exit code 0: interrupted, or --count queries were shown; 1: too many monitors;
+2: a filter is invalid; 3: node-dns is not running, or ended; 4: permission
+denied.`,
 		Example: `  node-dns monitor --client 10.128.0.14
   node-dns monitor --name corp.example.com --rcode SERVFAIL
   node-dns monitor -o json --type AAAA | jq -r .name`,
-		Args: usageArgs(cobra.NoArgs),
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkOutput(output); err != nil {
 				return err
@@ -48,8 +57,10 @@ Exit code 0: --count queries were shown; 1: it may not be seen, or too many watc
 			if err != nil {
 				return err
 			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, unix.SIGTERM)
+			defer stop()
 			out, left := cmd.OutOrStdout(), count
-			err = control.Monitor(cmd.Context(), control.SocketPath(root), filter, func(e control.MonitorEvent) error {
+			err = control.Monitor(ctx, control.SocketPath(root), filter, func(e control.MonitorEvent) error {
 				if err := writeEvent(out, e, output); err != nil {
 					return err
 				}

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 	"gopkg.in/yaml.v3"
 
+	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
 
@@ -49,11 +50,24 @@ func rootToShow(cmd *cobra.Command, output string) (string, error) {
 // show prints a page in the form that -o names. Problems that are in it make it errShown.
 func show(cmd *cobra.Command, p page, output string, problems []string) error {
 	out := cmd.OutOrStdout()
-	return showOn(out, p, output, problems, isColoured(out))
+	return showOn(out, p, output, problems, looksOf(out))
 }
 
-// showOn is show to w.
-func showOn(w io.Writer, p page, output string, problems []string, coloured bool) error {
+// looks are how a text may be written.
+type looks struct {
+	isColoured bool
+	columns    int // of the terminal; 0: it is none, or does not say
+}
+
+// looksOf are those of a command's output.
+func looksOf(out io.Writer) looks {
+	size, isTerminal := sizeOf(out)
+	// Colours are for terminals, and not for users who do not want them (no-color.org).
+	return looks{isTerminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb", int(size.Col)}
+}
+
+// showOn is show to w, which may be a part of the output.
+func showOn(w io.Writer, p page, output string, problems []string, l looks) error {
 	var err error
 	switch output {
 	case "json":
@@ -61,7 +75,7 @@ func showOn(w io.Writer, p page, output string, problems []string, coloured bool
 	case "yaml":
 		err = writeYAML(w, p)
 	default:
-		err = writeText(w, p, coloured)
+		err = writeText(w, p, l)
 	}
 	if err == nil && len(problems) > 0 {
 		err = errShown
@@ -69,35 +83,29 @@ func showOn(w io.Writer, p page, output string, problems []string, coloured bool
 	return err
 }
 
-func writeText(w io.Writer, p page, coloured bool) error {
-	if !coloured {
-		return p.WriteText(w)
+func writeText(w io.Writer, p page, l looks) error {
+	if !l.isColoured {
+		return p.WriteText(control.Sheet{Writer: w, Columns: l.columns})
 	}
 	var text strings.Builder
-	if err := p.WriteText(termtext.NewWriter(&text)); err != nil {
+	if err := p.WriteText(control.Sheet{Writer: termtext.NewWriter(&text), Columns: l.columns}); err != nil {
 		return err
 	}
 	_, err := io.WriteString(termtext.Raw(w), colour(text.String()))
 	return err
 }
 
-// isColoured: colours are for terminals alone, and not for those who do not want them (no-color.org).
-func isColoured(w io.Writer) bool {
-	_, isTerminal := heightOf(w)
-	return isTerminal && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
-}
-
-// heightOf is how many lines a terminal has; 0: it does not say.
-func heightOf(w io.Writer) (lines int, isTerminal bool) {
+// sizeOf is the size of a terminal; zero: it does not say.
+func sizeOf(w io.Writer) (size unix.Winsize, isTerminal bool) {
 	file, ok := termtext.Raw(w).(*os.File)
 	if !ok {
-		return 0, false
+		return size, false
 	}
-	size, err := unix.IoctlGetWinsize(int(file.Fd()), unix.TIOCGWINSZ)
+	told, err := unix.IoctlGetWinsize(int(file.Fd()), unix.TIOCGWINSZ)
 	if err != nil {
-		return 0, false
+		return size, false
 	}
-	return int(size.Row), true
+	return *told, true
 }
 
 const (

@@ -172,7 +172,7 @@ func looksLikeType(word string) bool {
 // unknownType says which type may have been meant.
 func unknownType(word string) error {
 	names := slices.Sorted(maps.Keys(dns.StringToType))
-	if near := nodeconfig.Near(word, names, 1+len(word)/4); near != "" {
+	if near := nodeconfig.Likely(word, names); near != "" {
 		return fmt.Errorf("unknown record type %q; did you mean %s?", word, near)
 	}
 	return fmt.Errorf(`unknown record type %q; expected a type such as AAAA or TYPE65, or write "%s." for the name`, word, strings.ToLower(word))

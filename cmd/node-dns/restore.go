@@ -25,16 +25,21 @@ func newRestoreCommand() *cobra.Command {
 	var r restoration
 	cmd := &cobra.Command{
 		Use:   "restore",
-		Short: "Bring the original resolv.conf back, and take our settings of other programs away",
-		Long: `Bring the original resolv.conf back, and take our settings of other programs away.
+		Short: "Restore the original resolv.conf and other programs' settings",
+		Long: `Restore the original resolv.conf, and remove node-dns's settings from
+NetworkManager and systemd-resolved.
 
-/etc/resolv.conf becomes what it was before node-dns: the link that it was; or NetworkManager's present list, where that
-wrote it; or the kept original. NetworkManager and systemd-resolved have their configuration as before. It is done by
-itself when node-dns is stopped: this is for a node on which that did not happen. While node-dns runs it would point
-/etc/resolv.conf at the node again within a second, and nothing is changed then without --force.
+/etc/resolv.conf becomes what it was before node-dns: the link that it was; or
+NetworkManager's present list, if NetworkManager wrote it; or the kept
+original. A stop of node-dns does this by itself: the command is for a node on
+which that did not happen. While node-dns runs it would point /etc/resolv.conf
+at the node again within a second, so nothing is changed then without --force.
 
-Exit code 0: it is as it should be, or with --dry-run would be; 1: it is not, and the reason is shown.`,
-		Args: usageArgs(cobra.NoArgs),
+Exit code 0: restored, or with --dry-run can be; 1: not restored, and the
+reason is shown; 4: permission denied.`,
+		Example: `  node-dns restore --dry-run
+  node-dns restore`,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return r.run(cmd) },
 	}
 	flags := cmd.Flags()

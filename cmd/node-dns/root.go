@@ -1,30 +1,32 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 )
 
-// errShown stands for a problem that the output has shown already.
-var errShown = errors.New("problem shown above")
-
-// usageError is a mistake in how the program was called.
-type usageError struct{ error }
-
-func (e usageError) Unwrap() error { return e.error }
-
 // newRootCommand is the tree of commands; `node-dns` alone is `node-dns status`.
 func newRootCommand() *cobra.Command {
 	status := newStatusCommand()
 	root := &cobra.Command{
-		Use:           "node-dns",
-		Short:         "One DNS agent for a Kubernetes node: cluster names and the site's names from one address",
+		Use:   "node-dns",
+		Short: "One DNS agent for a Kubernetes node: cluster names and the site's names from one address",
+		Long: `One DNS agent for a Kubernetes node: cluster names and the site's names from
+one address.
+
+Without a command it does what "node-dns status" does.
+
+Exit codes of all commands: 0 done, 1 a problem was found, 2 invalid command
+line, 3 the daemon is not running, 4 permission denied.`,
+		Example: `  node-dns doctor                      what is wrong with this node's DNS, and how to fix it
+  node-dns query web.shop -n shop      who answers a name
+  node-dns explain google.com -n shop  which queries a pod's lookup sends
+  node-dns monitor --rcode SERVFAIL    which queries fail now`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          usageArgs(cobra.NoArgs),
+		Args:          noArguments,
 	}
 	// Cobra would write the version by a template, and a program with text/template keeps every exported method of every
 	// type, as a template may call it by name: 14 % of node-dns, of which the kernel maps most.
@@ -38,26 +40,24 @@ func newRootCommand() *cobra.Command {
 	}
 	root.PersistentFlags().String("root", "/", "work on the tree below this directory")
 	root.Flags().AddFlagSet(status.Flags())
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(
-		status,
-		newServersCommand(),
-		newQueryCommand(),
-		newExplainCommand(),
-		newMonitorCommand(),
-		newLogQueriesCommand(),
-		newCacheCommand(),
-		newServeCommand(),
-		newWaitCommand(),
-		newCheckConfigCommand(),
-		newDoctorCommand(),
-		newRestoreCommand(),
-		newVersionCommand(),
-		newMigrateCommand(),
-		newDemoCommand(),
-	)
+	root.SetFlagErrorFunc(flagFault)
+	addGroup(root, "See what node-dns does:", status, newServersCommand(), newMonitorCommand(), newLogQueriesCommand(), newCacheCommand())
+	addGroup(root, "Look up names:", newQueryCommand(), newExplainCommand())
+	addGroup(root, "Find and fix problems:", newDoctorCommand(), newCheckConfigCommand(), newRestoreCommand())
+	addGroup(root, "Set up and run:", newMigrateCommand(), newServeCommand(), newWaitCommand(), newDemoCommand())
+	root.AddCommand(newVersionCommand())
 	addCobrasCommands(root)
+	addCompletions(root)
 	return root
+}
+
+// addGroup adds the commands of one task, which the summary shows below title.
+func addGroup(root *cobra.Command, title string, commands ...*cobra.Command) {
+	root.AddGroup(&cobra.Group{ID: title, Title: title})
+	for _, cmd := range commands {
+		cmd.GroupID = title
+		root.AddCommand(cmd)
+	}
 }
 
 // usageArgs marks the errors of an argument check as usage errors.

@@ -2,8 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"runtime"
@@ -21,13 +19,19 @@ func newServeCommand() *cobra.Command {
 	var listen, upstreams []string
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Run the daemon: answer cluster names and forward the rest",
+		Short: "Run the daemon",
 		Long: `Run the daemon: answer cluster names and forward the rest.
 
-Without flags it listens where node-config.yaml and node-dns.yaml say (the node IP, port 53) and asks the upstream
-nameservers that origin-dns-dispatcher captured. SIGHUP reads the configuration again, SIGTERM ends it after the
-queries under way.`,
-		Args: usageArgs(cobra.NoArgs),
+Without flags it listens where node-config.yaml and node-dns.yaml say (the node
+IP, port 53) and asks the upstream nameservers that origin-dns-dispatcher
+captured. SIGHUP reads the configuration again, SIGTERM ends it after the
+queries under way.
+
+Exit code 0: it was told to end; 1: it cannot run, and the reason is shown; 4:
+permission denied.`,
+		Example: `  node-dns serve
+  node-dns --root /tmp/tree serve --listen 127.0.0.1:10053 --upstream 10.0.0.2`,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			signals := supervise.CatchSignals()
 			root, err := rootOf(cmd)
@@ -48,7 +52,7 @@ queries under way.`,
 			if config.Upstreams, err = parseUpstreams(upstreams); err != nil {
 				return usageError{err}
 			}
-			return withHint(daemon.Run(cmd.Context(), config))
+			return daemon.Run(cmd.Context(), config)
 		},
 	}
 	flags := cmd.Flags()
@@ -76,14 +80,4 @@ func makeRoom() (receivers int) {
 	receivers = min(processors, maxReceivers)
 	runtime.GOMAXPROCS(processors + 2*receivers)
 	return receivers
-}
-
-// withHint says what to do beside what went wrong, where only another user may do it.
-func withHint(err error) error {
-	if os.Geteuid() == 0 || !errors.Is(err, fs.ErrPermission) {
-		return err
-	}
-	return fmt.Errorf(`%w
-On a node it runs as a service: systemctl start node-dns
-Elsewhere it needs no rights: node-dns --root DIR serve --listen 127.0.0.1:10053 --upstream IP`, err)
 }

@@ -209,17 +209,17 @@ func TestWithoutRights(t *testing.T) {
 		t.Fatal(err)
 	}
 	for command, want := range map[string]string{
-		"serve":  "/run: permission denied\n  On a node it runs as a service: systemctl start node-dns\n",
-		"status": "closed/run/node-dns/control.sock: it is for root and the group node-dns-admin",
+		"serve":  "/run: permission denied\n  on a node it runs as a service: systemctl start node-dns\n",
+		"status": "closed/run/node-dns/control.sock is closed to this user\n  try it with sudo\n",
 
-		"query www.example":   "closed/run/node-dns/control.sock: it is for root and the group node-dns-admin",
-		"explain www.example": "closed/run/node-dns/control.sock: it is for root and the group node-dns-admin",
+		"query www.example":   "closed/run/node-dns/control.sock is closed to this user\n  try it with sudo\n",
+		"explain www.example": "closed/run/node-dns/control.sock is closed to this user\n  try it with sudo\n",
 	} {
 		cmd := exec.Command(program, append([]string{"--root", filepath.Join(dir, "closed")}, strings.Fields(command)...)...)
 		cmd.Dir = "/"
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 		out, err := cmd.CombinedOutput()
-		if err == nil || cmd.ProcessState.ExitCode() != exitProblem || !strings.Contains(string(out), want) {
+		if err == nil || cmd.ProcessState.ExitCode() != exitDenied || !strings.Contains(string(out), want) {
 			t.Errorf("%s ended by %v and says\n%s", command, err, out)
 		}
 	}

@@ -14,16 +14,22 @@ func newServersCommand() *cobra.Command {
 	var history bool
 	cmd := &cobra.Command{
 		Use:   "servers",
-		Short: "Show which servers are asked for which names, who said so, and what lost",
-		Long: `Show which servers are asked for which names, who said so, and what lost.
+		Short: "Show which servers are asked for which names, and who set them",
+		Long: `Show which servers are asked for which names, who configured them, and what
+lost.
 
-Where several name servers for one domain the strongest wins: what is set over D-Bus, the command line, the cluster's
-files, node-dns.yaml, dnsmasq's files, node-config.yaml, NetworkManager, a resolv.conf, and what was good before.
+If several sources name servers for one domain, the strongest wins: D-Bus, the
+command line, the cluster's files, node-dns.yaml, dnsmasq's files,
+node-config.yaml, NetworkManager, a resolv.conf, and what was good before.
 
-With --history it is when other servers came to be asked, what that was about, and who was asked before and since: the last 32 times since
-it was started; a restart does not end it.
+With --history it shows the last 32 changes of servers: when, what triggered
+them, and the servers before and after. A restart keeps them.
 
-Exit code 0: all is well; 1: a server is down or missing, and it is shown; 3: node-dns is not running. With --watch 0, when it is interrupted.`,
+Exit code 0: no problem; 1: a server is down or missing, and it is shown; 3:
+node-dns is not running. With --watch 0, when it is interrupted.`,
+		Example: `  node-dns servers
+  node-dns servers --history
+  node-dns servers --watch`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return showView(cmd, output, every, func(ctx context.Context, path string) (page, []string, error) {
 				if history {

@@ -25,24 +25,30 @@ func newStatusCommand() *cobra.Command {
 	var output string
 	var every interval
 	var brief, await bool
-	var patience time.Duration
+	limit := patience(usualWait)
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Show what the daemon listens on, whom it asks, and whose resolv.conf it is",
-		Long: `Show what the daemon listens on, whom it asks, and whose resolv.conf it is.
+		Short: "Show whether node-dns works: listeners, upstreams, problems",
+		Long: `Show whether node-dns works: what it listens on, which servers it asks, who
+manages resolv.conf, and each problem.
 
-With --brief it is one line, for probes: "ready", "degraded: upstream 10.0.0.3:53 down", or "not ready: ...".
+With --brief it is one line, for probes: "ready", "degraded: upstream
+10.0.0.3:53 down", or "not ready: ...".
 
-Exit code 0: all is well; 1: there is a problem, and it is shown; 3: node-dns is not running. With --watch 0, when it is interrupted.`,
+Exit code 0: no problem; 1: there is a problem, and it is shown; 3: node-dns is
+not running. With --watch 0, when it is interrupted.`,
+		Example: `  node-dns status
+  node-dns status --brief
+  node-dns status --wait --wait-duration 1m
+  node-dns status --watch 1
+  node-dns status -o json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
-			case patience < 0:
-				return usageError{fmt.Errorf("--wait-duration %v: expected a duration, or 0 for ever", patience)}
 			case await:
 				if err := checkOutput(output); err != nil {
 					return err
 				}
-				if err := awaitReady(cmd, patience); err != nil {
+				if err := awaitReady(cmd, time.Duration(limit)); err != nil {
 					return err
 				}
 			case cmd.Flags().Changed("wait-duration"):
@@ -59,9 +65,9 @@ Exit code 0: all is well; 1: there is a problem, and it is shown; 3: node-dns is
 	}
 	addWatchFlag(cmd, &every)
 	addOutputFlag(cmd, &output)
-	cmd.Flags().BoolVar(&brief, "brief", false, "one line")
-	cmd.Flags().BoolVar(&await, "wait", false, "wait first until it is ready")
-	cmd.Flags().DurationVar(&patience, "wait-duration", usualWait, "how long --wait waits at most; 0: for ever")
+	cmd.Flags().BoolVar(&brief, "brief", false, "print one line, for probes")
+	cmd.Flags().BoolVar(&await, "wait", false, "wait until it is ready, then show it")
+	cmd.Flags().Var(&limit, "wait-duration", "how long --wait waits at most, in seconds or as 1m30s; 0: for ever")
 	return cmd
 }
 
@@ -71,7 +77,6 @@ func showView(cmd *cobra.Command, output string, every interval, v screen) error
 	if err != nil {
 		return err
 	}
-	coloured := isColoured(cmd.OutOrStdout())
 	once := func(ctx context.Context, w io.Writer) error {
 		ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 		defer cancel()
@@ -79,10 +84,11 @@ func showView(cmd *cobra.Command, output string, every interval, v screen) error
 		if err != nil {
 			return err
 		}
+		looks := looksOf(cmd.OutOrStdout()) // whose size may change
 		if every > 0 && output == "yaml" {
 			fmt.Fprintln(w, "---") // which parts the documents
 		}
-		return showOn(w, p, output, problems, coloured)
+		return showOn(w, p, output, problems, looks)
 	}
 	if every > 0 {
 		return watch(cmd, every, once)
@@ -90,16 +96,16 @@ func showView(cmd *cobra.Command, output string, every interval, v screen) error
 	return once(cmd.Context(), cmd.OutOrStdout())
 }
 
-// awaitReady waits until the daemon is ready; patience 0: for ever.
-func awaitReady(cmd *cobra.Command, patience time.Duration) error {
+// awaitReady waits until the daemon is ready; most 0: for ever.
+func awaitReady(cmd *cobra.Command, most time.Duration) error {
 	root, err := rootOf(cmd)
 	if err != nil {
 		return err
 	}
 	ctx := cmd.Context()
-	if patience > 0 {
+	if most > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, patience)
+		ctx, cancel = context.WithTimeout(ctx, most)
 		defer cancel()
 	}
 	return control.AwaitReady(ctx, control.SocketPath(root))

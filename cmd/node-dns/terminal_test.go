@@ -45,6 +45,7 @@ var outside = []struct {
 			values := map[string]any{
 				"/v1/status": new(control.Status), "/v1/servers/history": new(control.ServerHistory), "/v1/query": new(control.Answer), "/v1/search": new(control.Search),
 				"/v1/log-queries": new(control.LogQueries), "/v1/cache/flush": new(control.CacheFlushed), "/v1/cache/stats": new(control.CacheStats),
+				"/v1/complete": new(control.Completions),
 			}
 			if value, ok := values[r.URL.Path]; ok {
 				fill(reflect.ValueOf(value).Elem())
@@ -75,21 +76,6 @@ var outside = []struct {
 		return asking(serveControl(t, root, func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusBadRequest)
 			json.NewEncoder(w).Encode(map[string]string{"error": hostile})
-		}))
-	}},
-	{"a daemon that was taken over: the words of HTTP", func(t *testing.T, root string) [][]string {
-		return asking(serveControl(t, root, func(w http.ResponseWriter, _ *http.Request) {
-			conn, out, err := w.(http.Hijacker).Hijack()
-			if err == nil {
-				out.WriteString("HTTP/1.1 404 " + strings.ReplaceAll(hostile, "\r\n", "") + "\r\nContent-Length: 0\r\n\r\n")
-				out.Flush()
-				conn.Close()
-			}
-		}))
-	}},
-	{"a daemon that was taken over: values of other types", func(t *testing.T, root string) [][]string {
-		return asking(serveControl(t, root, func(w http.ResponseWriter, _ *http.Request) {
-			json.NewEncoder(w).Encode(map[string]string{"started": hostile, "time": hostile})
 		}))
 	}},
 	{"a nameserver that is asked directly", func(t *testing.T, root string) [][]string {
@@ -192,7 +178,7 @@ func looking() [][]string {
 
 // asking are the commands that ask the daemon.
 func asking(_ struct{}) [][]string {
-	commands := [][]string{{"query", "--short", "a"}, {"wait", "--timeout=50ms"}, {"restore"}, {"status", "--wait", "--wait-duration=50ms"}, {"cache", "flush", "--all"}}
+	commands := [][]string{{"query", "--short", "a"}, {"wait", "--timeout=50ms"}, {"restore"}, {"status", "--wait", "--wait-duration=50ms"}, {"cache", "flush", "--all"}, {"__complete", "explain", "-n", ""}, {"__complete", "query", "@"}}
 	for _, form := range []string{"text", "json", "yaml"} {
 		for _, words := range []string{
 			"status", "status --brief", "servers", "servers --history", "query a", "query a --trace", "query a b --as c/d", "explain a -n b", "explain a --pod b/c", "monitor --count 1", "log-queries",
@@ -353,7 +339,7 @@ func (hostilePage) WriteText(w io.Writer) error {
 // TestOwnColours: a page on a terminal, and one that --watch draws, have our colours and movements, and none that came from outside.
 func TestOwnColours(t *testing.T) {
 	var page, drawn bytes.Buffer
-	err := showOn(termtext.NewWriter(&page), hostilePage{}, "text", nil, true)
+	err := showOn(termtext.NewWriter(&page), hostilePage{}, "text", nil, looks{isColoured: true})
 	if err == nil {
 		err = writeBlock(termtext.NewWriter(&drawn), page.String(), true)
 	}

@@ -14,11 +14,13 @@ func newVersionCommand() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "version",
-		Short: "Show the version of this program, and of the daemon that runs",
-		Long: `Show the version of this program, and of the daemon that runs.
+		Short: "Show the versions of this program and of the running daemon",
+		Long: `Show the versions of this program and of the running daemon.
 
-Exit code 0: they are the same, or no daemon runs, or it may not be asked; 1: they differ.`,
-		Args: usageArgs(cobra.NoArgs),
+Exit code 0: they are the same, or no daemon can be asked; 1: they differ.`,
+		Example: `  node-dns version
+  node-dns version -o json`,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			root, err := rootToShow(cmd, output)
 			if err != nil {

@@ -9,27 +9,29 @@ import (
 
 func newWaitCommand() *cobra.Command {
 	var what string
-	var timeout time.Duration
+	timeout := patience(30 * time.Second)
 	cmd := &cobra.Command{
 		Use:   "wait",
-		Short: "Wait until the daemon answers, for units that need names",
-		Long: `Wait until the daemon answers, for units that need names: ExecStartPre=/usr/sbin/node-dns wait
+		Short: "Wait until the daemon is ready, for units that need DNS",
+		Long: `Wait until the daemon is ready, for units that need DNS:
+ExecStartPre=/usr/sbin/node-dns wait
 
-Ready means that every address is bound and that there is an upstream nameserver to ask, as in node-dns status.
+Ready means that every address is bound and that there is an upstream
+nameserver to ask, as in node-dns status.
 
-Exit code 0: it is ready; 1: it was not within the time, and the reason is shown; 3: it was not running.`,
-		Args: usageArgs(cobra.NoArgs),
+Exit code 0: ready; 1: not ready within the time, and the reason is shown; 3:
+not running within the time.`,
+		Example: `  node-dns wait
+  node-dns wait --for=ready --timeout=60s`,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if what != "ready" {
 				return usageError{fmt.Errorf("--for %s: expected ready", what)}
 			}
-			if timeout < 0 {
-				return usageError{fmt.Errorf("--timeout %v: expected a duration, or 0 for ever", timeout)}
-			}
-			return awaitReady(cmd, timeout)
+			return awaitReady(cmd, time.Duration(timeout))
 		},
 	}
 	cmd.Flags().StringVar(&what, "for", "ready", "what to wait for: ready")
-	cmd.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "how long at most; 0: for ever")
+	cmd.Flags().Var(&timeout, "timeout", "how long at most, in seconds or as 1m30s; 0: for ever")
 	return cmd
 }

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strconv"
 	"strings"
 	"time"
 
@@ -33,12 +32,9 @@ func (i *interval) Type() string   { return "interval" }
 
 // Set takes a duration, or seconds as watch(1) does.
 func (i *interval) Set(text string) error {
-	d, err := time.ParseDuration(text)
-	if seconds, failed := strconv.ParseFloat(text, 64); failed == nil {
-		d, err = time.Duration(seconds*float64(time.Second)), nil
-	}
-	if err != nil || d < leastInterval {
-		return fmt.Errorf("expected seconds or a duration, %v at least", leastInterval)
+	d, ok := parseDuration(text)
+	if !ok || d < leastInterval {
+		return fmt.Errorf("expected seconds or a duration, %v at least, such as 2 or 500ms", leastInterval)
 	}
 	*i = interval(d)
 	return nil
@@ -46,13 +42,13 @@ func (i *interval) Set(text string) error {
 
 // addWatchFlag adds --watch, whose interval may stand behind it as a word of its own.
 func addWatchFlag(cmd *cobra.Command, every *interval) {
-	cmd.Flags().Var(every, "watch", "show it again and again, until interrupted")
+	cmd.Flags().Var(every, "watch", "repeat until interrupted, every so many seconds")
 	cmd.Flags().Lookup("watch").NoOptDefVal = usualInterval.String()
 	cmd.Args = usageArgs(func(cmd *cobra.Command, args []string) error {
 		if len(args) == 1 && cmd.Flags().Changed("watch") && every.Set(args[0]) == nil {
 			return nil
 		}
-		return cobra.NoArgs(cmd, args)
+		return noArguments(cmd, args)
 	})
 }
 
@@ -73,7 +69,9 @@ func watch(cmd *cobra.Command, every interval, once func(ctx context.Context, w 
 			return err
 		default:
 			block.Reset()
-			fmt.Fprintf(&block, "! %s: waiting for it\n", termtext.Lines(err.Error(), "  "))
+			if err := writeAway(&block, newFailure(cmd, err), outputOf(cmd)); err != nil {
+				return err
+			}
 		}
 		if err := writeBlock(out, block.String(), first); err != nil {
 			return err
@@ -82,6 +80,15 @@ func watch(cmd *cobra.Command, every interval, once func(ctx context.Context, w 
 			return nil
 		}
 	}
+}
+
+// writeAway writes in the place of what is watched why it is not there.
+func writeAway(w io.Writer, f failure, output string) error {
+	if output == "json" || output == "yaml" {
+		return f.writeDocument(w, output)
+	}
+	_, err := fmt.Fprintf(w, "! %s: waiting for it\n", termtext.Lines(f.Error, "  "))
+	return err
 }
 
 // isAway reports whether a daemon may be there again soon: it is not running, or ended, or hung, while it was asked.
@@ -93,12 +100,12 @@ func isAway(err error) bool {
 
 // writeBlock writes one of many texts, which are escaped already: over the one before it where that is a terminal, cut to its height.
 func writeBlock(w io.Writer, text string, isFirst bool) error {
-	height, isTerminal := heightOf(w)
+	size, isTerminal := sizeOf(w)
 	switch {
 	case isTerminal:
 		lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-		if height > 1 {
-			lines = lines[:min(len(lines), height-1)]
+		if size.Row > 1 {
+			lines = lines[:min(len(lines), int(size.Row)-1)]
 		}
 		text = strings.Join(lines, "\x1b[K\n") + "\x1b[K\n\x1b[J" // to the end of each line, and of the screen
 		if isFirst {

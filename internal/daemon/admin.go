@@ -16,6 +16,7 @@ func (d *Daemon) admin() control.API {
 		CacheDump:  d.view.DumpCache,
 		CacheFlush: d.view.AnswerFlush,
 		CacheStats: d.view.CacheStats,
+		Complete:   d.view.Complete,
 		Query:      d.view.Query,
 		Search:     d.view.SearchConf,
 		Monitor:    d.view.Monitor,

@@ -14,30 +14,42 @@ func Nearest(text string, names []string) string {
 	return best
 }
 
-// Near is Nearest, or "" if that takes more than most edits.
-func Near(text string, names []string, most int) string {
-	near := Nearest(text, names)
-	if distance(strings.ToLower(text[:min(len(text), maxQuoted)]), strings.ToLower(near)) > most {
-		return ""
+// leastPrefix is the number of bytes from which on the beginning of a name stands for it.
+const leastPrefix = 3
+
+// Likely returns the one of names that text is likely a typo of, or the beginning of, letter case aside; "" if there is none. A typo has
+// one fault in three bytes at most.
+func Likely(text string, names []string) string {
+	text = strings.ToLower(text[:min(len(text), maxQuoted)])
+	if name := Nearest(text, names); name != "" && distance(text, strings.ToLower(name)) <= max(1, len(text)/3) && len(text) > 1 {
+		return name
 	}
-	return near
+	for _, name := range names {
+		if len(text) >= leastPrefix && strings.HasPrefix(strings.ToLower(name), text) {
+			return name
+		}
+	}
+	return ""
 }
 
-// distance is Levenshtein's, in bytes.
+// distance is the number of bytes that are inserted, removed, replaced, or swapped with the next, to make b of a.
 func distance(a, b string) int {
-	row := make([]int, len(b)+1)
+	before, above, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
 	}
 	for i := range len(a) {
-		diagonal := row[0]
+		before, above, row = above, row, before
 		row[0] = i + 1
 		for j := range len(b) {
 			cost := 1
 			if a[i] == b[j] {
 				cost = 0
 			}
-			diagonal, row[j+1] = row[j+1], min(row[j]+1, row[j+1]+1, diagonal+cost)
+			row[j+1] = min(above[j+1]+1, row[j]+1, above[j]+cost)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
 		}
 	}
 	return row[len(b)]

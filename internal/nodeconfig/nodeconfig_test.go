@@ -219,11 +219,3 @@ func TestNearest(t *testing.T) {
 		}
 	}
 }
-
-func TestNear(t *testing.T) {
-	for text, want := range map[string]string{"AAA": "AAAA", "cnam": "CNAME", "BOGUS": ""} {
-		if got := Near(text, []string{"AAAA", "CNAME", "MX"}, 1); got != want {
-			t.Errorf("Near(%s) = %q, want %q", text, got, want)
-		}
-	}
-}

@@ -215,8 +215,11 @@ func TestAccess(t *testing.T) {
 	for _, command := range []string{"status", "servers", "query localhost.", "cache stats"} {
 		n.Run("runuser", "--user", "nobody", "--", "sh", "-c", "node-dns "+command)
 	}
+	if out := n.Run("runuser", "--user", "nobody", "--", "node-dns", "status"); !strings.Contains(out, "\nHidden      names and clients of queries, cached answers: ") {
+		t.Errorf("nobody is not told what is hidden:\n%s", out)
+	}
 	for _, command := range []string{"monitor", "cache dump", "cache flush --all", "log-queries on"} {
-		if out, err := n.Try("runuser", "--user", "nobody", "--", "sh", "-c", "node-dns "+command); err == nil || !strings.Contains(out, "it is for root and the group node-dns-admin: permission denied") {
+		if out, err := n.Try("runuser", "--user", "nobody", "--", "sh", "-c", "node-dns "+command); err == nil || !strings.Contains(out, "permission denied: only root and members of the group node-dns-admin may do this") {
 			t.Errorf("nobody may ask %s: %v\n%s", command, err, out)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // AdminGroup is the group whose members may ask over the socket what root may. It owns no file.
@@ -24,7 +25,7 @@ const (
 )
 
 // errNotAdmin refuses a caller.
-var errNotAdmin = errors.New("it is for root and the group " + AdminGroup)
+var errNotAdmin = errors.New("only root and members of the group " + AdminGroup + " may do this")
 
 // levelOf decides by who has connected: root, the user of the daemon, and the members of AdminGroup are admins. adminGroup
 // is its number; false: there is no such group.
@@ -47,6 +48,23 @@ func adminGroup() (int, bool) {
 	}
 	id, err := strconv.Atoi(group.Gid)
 	return id, err == nil && id > 0
+}
+
+// groupAge is how long the group's number is believed: to read /etc/group for each connection took a user's flood of them half a CPU.
+const groupAge = time.Second
+
+// remembered returns lookUp with its result kept for groupAge. It must not be called in parallel.
+func remembered(lookUp func() (int, bool)) func() (int, bool) {
+	var id int
+	var exists bool
+	var until time.Time
+	return func() (int, bool) {
+		if now := time.Now(); now.After(until) {
+			id, exists = lookUp()
+			until = now.Add(groupAge)
+		}
+		return id, exists
+	}
 }
 
 // Bounds of connections at a time: of all, of all who are not admins, and of each of their users. An admin finds room,

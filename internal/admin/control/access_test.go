@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unsafe"
 
@@ -51,11 +52,32 @@ func TestLevelOf(t *testing.T) {
 	}
 }
 
+// TestRemembered: /etc/group is read once a second at most, and a group that comes is seen.
+func TestRemembered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		read := 0
+		group := remembered(func() (int, bool) {
+			read++
+			return admins, read > 1
+		})
+		for range 100 {
+			if _, exists := group(); exists {
+				t.Fatal("there is a group before it is made")
+			}
+		}
+		time.Sleep(groupAge + time.Millisecond)
+		if id, exists := group(); id != admins || !exists || read != 2 {
+			t.Errorf("group %d, %v, read %d times", id, exists, read)
+		}
+	})
+}
+
 // whole is a daemon that knows every question.
 var whole = API{
 	Status:        func(context.Context) Status { return Status{PID: 7} },
 	ServerHistory: func(context.Context) ServerHistory { return ServerHistory{} },
 	CacheStats:    func(context.Context) CacheStats { return CacheStats{} },
+	Complete:      func(context.Context, CompleteQuestion) (Completions, error) { return Completions{}, nil },
 	Query:         func(context.Context, Question) (Answer, error) { return Answer{}, nil },
 	Search:        func(context.Context, SearchQuestion) (Search, error) { return Search{}, nil },
 	CacheDump:     func(context.Context, CachePart, func(CacheEntry) error) error { return nil },

@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
+	"strings"
 )
 
 // API is what a daemon answers over its socket. Its functions run in parallel, and their context ends with the daemon, and when the client
@@ -25,6 +27,8 @@ type API struct {
 	CacheDump  func(ctx context.Context, part CachePart, send func(CacheEntry) error) error
 	CacheFlush func(context.Context, CachePart) (CacheFlushed, error)
 	CacheStats func(context.Context) CacheStats
+
+	Complete func(context.Context, CompleteQuestion) (Completions, error)
 
 	// Panicked hears what a function panicked with; who asked sees the connection end. Nil: nobody does.
 	Panicked func(value any)
@@ -57,11 +61,12 @@ func (api API) verbs() []verb {
 	return []verb{
 		{"GET " + statusPath, anyone, tell(api.status())},
 		{"GET " + serverHistoryPath, anyone, tell(api.ServerHistory)},
-		{"GET " + cacheStatsPath, anyone, tell(api.CacheStats)},
+		{"GET " + cacheStatsPath, anyone, tell(spare(api.CacheStats))},
 		{"POST " + queryPath, anyone, handle(api.queryFor())},
 		{"POST " + searchPath, anyone, handle(api.searchFor())},
 		{"POST " + cacheDumpPath, admin, stream(unflushed(api.CacheDump))},
 		{"POST " + cacheFlushPath, admin, handle(api.CacheFlush)},
+		{"POST " + completePath, admin, handle(api.Complete)},
 		{"POST " + logQueriesPath, admin, handle(api.LogQueries)},
 		{"POST " + monitorPath, admin, stream(api.Monitor)},
 	}
@@ -72,9 +77,11 @@ func (api API) status() func(context.Context) Status {
 	if api.Status == nil {
 		return nil
 	}
+	answer := spare(api.Status)
 	return func(ctx context.Context) Status {
-		s := api.Status(ctx)
-		if mayAsk(ctx, admin) != nil {
+		s := answer(ctx)
+		if isGuest(ctx) {
+			s.Hidden = hiddenFromGuests
 			s.Queries.Limits.Crowder, s.Queries.Limits.CrowderPod = "", ""
 		}
 		return s
@@ -118,7 +125,7 @@ func (api API) handler() http.Handler {
 			mux.Handle(v.pattern, guarded(v.level, v.answer))
 		}
 	}
-	return Guard(mux, api.Panicked)
+	return Guard(new(turnstile).handler(mux), api.Panicked)
 }
 
 // Guard keeps a panic from ending more than its connection. panicked hears of it; nil: nobody does.
@@ -166,9 +173,21 @@ func readQuestion(w http.ResponseWriter, r *http.Request, question any) error {
 	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxQuestion))
 	decoder.DisallowUnknownFields() // of a newer client: it would not get what it asked for
 	if err := decoder.Decode(question); err != nil && !errors.Is(err, io.EOF) {
-		return MistakeError{"reading the question: " + err.Error()}
+		return MistakeError{unreadable(err)}
 	}
 	return nil
+}
+
+// unreadable says why a question cannot be read.
+func unreadable(err error) string {
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		return fmt.Sprintf("the question is longer than %d bytes", tooLarge.Limit)
+	}
+	if field, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
+		return "the daemon does not know " + field + " in a question: it is of an older version than this program"
+	}
+	return "the daemon cannot read the question: it is of another version than this program"
 }
 
 // reply sends the value, or why there is none. A client that went away needs neither.

@@ -10,15 +10,19 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// ErrNotRunning says that nobody listens on the control socket.
+// ErrNotRunning says that no process listens on the control socket.
 var ErrNotRunning = errors.New("node-dns is not running")
 
+// ErrNoAnswer says that the daemon runs, and that no whole answer came from it.
+var ErrNoAnswer = errors.New("node-dns does not answer")
+
 // ErrUnknown says that the daemon does not know the question.
-var ErrUnknown = errors.New("the one that runs does not know this question")
+var ErrUnknown = errors.New("the running daemon does not know this question")
 
 // maxAnswer bounds in octets what a client reads at once; a status with every table full is well below it.
 const maxAnswer = 8 << 20
@@ -36,10 +40,35 @@ func ask[A any](ctx context.Context, path, endpoint string, question any) (answe
 	}
 	defer body.Close()
 	if err := json.NewDecoder(io.LimitReader(body, maxAnswer)).Decode(&answer); err != nil {
-		return answer, fmt.Errorf("reading node-dns's answer: %w", err)
+		return answer, noAnswer(err)
 	}
 	return answer, nil
 }
+
+// noAnswer says why there is no whole answer, in the words of somebody who need not know how it travels.
+func noAnswer(err error) error {
+	var syntax *json.SyntaxError
+	var mismatch *json.UnmarshalTypeError
+	var date *time.ParseError
+	var timeout net.Error
+	switch {
+	case errors.Is(err, context.Canceled):
+		return fmt.Errorf("%w: %w", ErrNoAnswer, context.Canceled)
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return fmt.Errorf("%w within the time: it may hang", ErrNoAnswer)
+	case errors.As(err, &syntax), errors.As(err, &mismatch), errors.As(err, &date):
+		return fmt.Errorf("%w in a form that this program understands: %s", ErrNoAnswer, otherVersion)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, unix.ECONNRESET), errors.Is(err, unix.EPIPE):
+		return fmt.Errorf("%w: it closed the connection, because it ended, or has too many", ErrNoAnswer)
+	}
+	for next := errors.Unwrap(err); next != nil; next = errors.Unwrap(err) {
+		err = next // the outer words name addresses and system calls
+	}
+	return fmt.Errorf("%w: %w", ErrNoAnswer, err)
+}
+
+// otherVersion says what to do about a daemon that was started before its program was replaced.
+const otherVersion = "it is of another version than this program, and systemctl restart node-dns takes the installed one"
 
 // open is the answer to a question as it comes in. It must be closed.
 func open(ctx context.Context, path, endpoint string, question any) (io.ReadCloser, error) {
@@ -57,11 +86,11 @@ func open(ctx context.Context, path, endpoint string, question any) (io.ReadClos
 	response, err := client.Do(request)
 	switch {
 	case errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ECONNREFUSED):
-		return nil, fmt.Errorf("%w: nobody listens on %s", ErrNotRunning, path)
+		return nil, fmt.Errorf("%w: no process listens on %s", ErrNotRunning, path)
 	case errors.Is(err, os.ErrPermission):
-		return nil, fmt.Errorf("asking node-dns at %s: %w: %w", path, errNotAdmin, os.ErrPermission)
+		return nil, fmt.Errorf("%w: %s is closed to this user", os.ErrPermission, path)
 	case err != nil:
-		return nil, fmt.Errorf("asking node-dns: %w", err)
+		return nil, noAnswer(err)
 	case response.StatusCode != http.StatusOK:
 		defer response.Body.Close()
 		return nil, refused(response)
@@ -83,18 +112,17 @@ func newRequest(ctx context.Context, endpoint string, question any) (*http.Reque
 // refused says why there is no answer: in the daemon's words where it has some.
 func refused(response *http.Response) error {
 	if response.StatusCode == http.StatusNotFound || response.StatusCode == http.StatusMethodNotAllowed {
-		return fmt.Errorf("asking node-dns: %w (%s): it is of another version than this program, "+
-			"and systemctl restart node-dns takes the installed one", ErrUnknown, response.Status)
+		return fmt.Errorf("%w: %s", ErrUnknown, otherVersion)
 	}
 	var said refusal
 	if err := json.NewDecoder(io.LimitReader(response.Body, maxAnswer)).Decode(&said); err != nil || said.Error == "" {
-		return fmt.Errorf("asking node-dns: it said %s", response.Status)
+		return fmt.Errorf("%w in a form that this program understands: %s", ErrNoAnswer, otherVersion)
 	}
 	switch response.StatusCode {
 	case http.StatusBadRequest:
 		return MistakeError{said.Error}
 	case http.StatusForbidden:
-		return fmt.Errorf("asking node-dns: %s: %w", said.Error, os.ErrPermission)
+		return fmt.Errorf("%w: %s", os.ErrPermission, said.Error)
 	}
-	return fmt.Errorf("asking node-dns: %s", said.Error)
+	return fmt.Errorf("node-dns answers: %s", said.Error)
 }

@@ -18,14 +18,14 @@ func TestStrangeAnswers(t *testing.T) {
 		answer http.HandlerFunc
 		err    string
 	}{
-		"another server":  {http.NotFound, "does not know this question (404 Not Found)"},
-		"no JSON":         {func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>") }, "reading node-dns's answer"},
-		"an empty answer": {func(http.ResponseWriter, *http.Request) {}, "reading node-dns's answer: EOF"},
-		"another type":    {func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"pid": "x"}`) }, "reading node-dns's answer"},
+		"another server":  {http.NotFound, "does not know this question: it is of another version"},
+		"no JSON":         {func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>") }, "does not answer in a form that this program understands"},
+		"an empty answer": {func(http.ResponseWriter, *http.Request) {}, "does not answer: it closed the connection"},
+		"another type":    {func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"pid": "x"}`) }, "does not answer in a form that this program understands"},
 		"an endless one": {func(w http.ResponseWriter, _ *http.Request) {
 			io.WriteString(w, `{"version": "`+strings.Repeat("x", maxAnswer)+`"}`)
-		}, "unexpected EOF"},
-		"a broken one":     {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "asking node-dns"},
+		}, "it closed the connection"},
+		"a broken one":     {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "does not answer: it closed the connection"},
 		"a later version":  {func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"pid": 7, "new": [1]}`) }, ""},
 		"only what it has": {func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"pid": 7}`) }, ""},
 	}
@@ -112,10 +112,10 @@ func TestQuestions(t *testing.T) {
 		{question: text{"x"}, want: text{"X"}},
 		{question: nil},
 		{question: text{"mistake"}, err: "expected a name", mistake: true},
-		{question: text{"gone"}, err: "asking node-dns: no entry: file does not exist"},
-		{question: text{"fault"}, err: "asking node-dns: out of cheese"},
-		{question: struct{ New int }{1}, err: `reading the question: json: unknown field "New"`, mistake: true},
-		{question: text{strings.Repeat("x", maxQuestion)}, err: "reading the question: http: request body too large", mistake: true},
+		{question: text{"gone"}, err: "node-dns answers: no entry: file does not exist"},
+		{question: text{"fault"}, err: "node-dns answers: out of cheese"},
+		{question: struct{ New int }{1}, err: `the daemon does not know "New" in a question: it is of an older version than this program`, mistake: true},
+		{question: text{strings.Repeat("x", maxQuestion)}, err: "the question is longer than 65536 bytes", mistake: true},
 	} {
 		got, err := ask[text](t.Context(), path, "/", test.question)
 		var mistake MistakeError

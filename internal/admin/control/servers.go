@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
@@ -78,23 +79,23 @@ func (s Status) DownServers() []string {
 // WriteText prints the list as a table for people.
 func (l ServerList) WriteText(w io.Writer) error {
 	l = termtext.All(l)
-	p := &page{w: w}
+	p := newPage(w)
 	p.table(l.table())
 	for _, lost := range l.Lost {
 		if lost.By != "" {
-			p.line("lost: %s %s: %s", lost.Domain, lost.words(" "), lost.Why)
+			p.folded(fmt.Sprintf("lost: %s %s: %s", lost.Domain, lost.words(" "), lost.Why), 4)
 		} else {
-			p.line("lost: %s %s from %s: %s", lost.Domain, lost.words(" "), lost.Source, lost.Why)
+			p.folded(fmt.Sprintf("lost: %s %s from %s: %s", lost.Domain, lost.words(" "), lost.Source, lost.Why), 4)
 		}
 	}
 	for _, refused := range l.Refused {
-		p.line("refused: %s from %s: %s", strings.TrimSpace(refused.Domain+" "+refused.Server), refused.Source, refused.Why)
+		p.folded(fmt.Sprintf("refused: %s from %s: %s", strings.TrimSpace(refused.Domain+" "+refused.Server), refused.Source, refused.Why), 4)
 	}
 	if l.Changed != nil {
-		p.line("%s", l.Changed.text())
+		p.folded(l.Changed.text(), 4)
 	}
 	for _, problem := range l.Problems {
-		p.line("! %s", problem)
+		p.folded("! "+problem, 4)
 	}
 	return p.err
 }
@@ -120,8 +121,8 @@ func (l ServerList) table() [][]string {
 		}
 		for _, server := range route.Servers {
 			rows = append(rows, []string{
-				route.Domain, server.Address, server.state(), cmp.Or(server.over(), "-"), server.rtt(), strconv.FormatUint(server.Queries, 10),
-				strconv.FormatUint(server.Failures+server.Refusals, 10), route.Source,
+				route.Domain, server.Address, server.state(), cmp.Or(server.over(), "-"), server.rtt(), strconv.FormatUint(server.RouteQueries, 10),
+				strconv.FormatUint(server.RouteFailures, 10), route.Source,
 			})
 			isShown = isShown || server.over() != ""
 		}
@@ -165,19 +166,48 @@ func (s Server) rtt() string {
 	return milliseconds(s.RTT)
 }
 
-// table prints rows with aligned columns; the last one has no end.
+// table prints rows with aligned columns; the last one has no end. Where the rows are too wide for a sheet, the last column stands below the
+// others; where that is not enough, all but the first two do.
 func (p *page) table(rows [][]string) {
-	widths := make([]int, len(rows[0]))
+	last := len(rows[0]) - 1
+	widths, width := make([]int, last+1), 0
 	for _, row := range rows {
 		for i, cell := range row {
-			widths[i] = max(widths[i], len([]rune(cell)))
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
 		}
 	}
-	for _, row := range rows {
+	for _, w := range widths[:last] {
+		width += w + len("  ")
+	}
+	hasRoom := func(width int) bool { return p.columns == 0 || width <= p.columns }
+	for n, row := range rows {
 		var line strings.Builder
-		for i, cell := range row[:len(row)-1] {
+		for i, cell := range row[:last] {
 			fmt.Fprintf(&line, "%-*s  ", widths[i], cell)
 		}
-		p.line("%s", line.String()+row[len(row)-1])
+		switch {
+		case hasRoom(width + widths[last]):
+			p.line("%s", line.String()+row[last])
+		case hasRoom(width - len("  ")):
+			p.line("%s", strings.TrimRight(line.String(), " "))
+			p.below(rows[0][last:], row[last:], n)
+		case n > 0:
+			p.folded(row[0]+"  "+row[1], 4)
+			p.below(rows[0][2:last], row[2:last], n)
+			p.below(rows[0][last:], row[last:], n)
+		}
+	}
+}
+
+// below prints cells of row n with their names in a line of their own, but for the row of names, and empty ones.
+func (p *page) below(names, cells []string, n int) {
+	var words []string
+	for i, cell := range cells {
+		if cell != "-" && n > 0 {
+			words = append(words, strings.ToLower(names[i])+" "+cell)
+		}
+	}
+	if len(words) > 0 {
+		p.folded("    "+strings.Join(words, "  "), 6)
 	}
 }

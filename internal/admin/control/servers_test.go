@@ -23,7 +23,7 @@ func contested() Status {
 		{Domain: "vpn.example.", Source: "NetworkManager tun0 (Work)", Rank: "NetworkManager"},
 		{Domain: ".", Source: "upstreams /etc/node-dns/node-dns.yaml:1", Rank: "node-dns.yaml", Servers: []Server{
 			up("192.0.2.53", 1200*time.Microsecond),
-			{Address: "dns+tls://192.0.2.54#dns.example", State: "down", Since: noon.Add(-2 * time.Minute), Queries: 412, Failures: 31, Refusals: 2, Error: "timeout"},
+			{Address: "dns+tls://192.0.2.54#dns.example", State: "down", Since: noon.Add(-2 * time.Minute), Queries: 412, Failures: 31, Refusals: 2, RouteQueries: 410, RouteFailures: 33, Error: "timeout"},
 		}},
 	}
 	s.Overridden = []Loss{

@@ -28,6 +28,7 @@ type Status struct {
 	SELinux    *SELinux   `json:"selinux,omitempty"` // nil: SELinux is off
 	Problems   []string   `json:"problems"`          // what an admin should mend; empty: all is well
 	Notes      []string   `json:"notes"`             // what an admin should know
+	Hidden     []string   `json:"hidden,omitempty"`  // what this caller may not see; empty: nothing
 
 	LastMinute *LastMinute `json:"lastMinute,omitempty"` // nil: it runs for less than ten seconds
 	// Changed is when Routes were others; nil: not in our memory.
@@ -135,7 +136,10 @@ type Server struct {
 	Refusals uint64        `json:"refusals"` // responses that are no answer
 	NXDomain uint64        `json:"nxdomain"`
 	Retries  uint64        `json:"retries"`
-	Error    string        `json:"error,omitempty"` // the last failure
+	// For names of this route alone; the numbers above are of all routes, and of checks.
+	RouteQueries  uint64 `json:"routeQueries"`
+	RouteFailures uint64 `json:"routeFailures"`   // of these: without an answer
+	Error         string `json:"error,omitempty"` // the last failure
 	// Transport is what a plain server is asked over now, where dnsOverTLS is opportunistic: udp or tls (opportunistic).
 	Transport string `json:"transport,omitempty"`
 	// UDPSize is the size in octets that the server's responses over UDP are limited to, because

@@ -95,7 +95,7 @@ func follow[A any](ctx context.Context, path, endpoint string, question any, eac
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
-			return fmt.Errorf("reading node-dns's answer, which is not whole: %w", err)
+			return fmt.Errorf("what is shown is not all: %w", noAnswer(err))
 		}
 		if err := each(value); err != nil {
 			return err

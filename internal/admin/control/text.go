@@ -15,8 +15,8 @@ func (s Status) WriteText(w io.Writer) error {
 	notes, problems := s.Notes, s.Problems // some of which have several lines
 	s.Notes, s.Problems = nil, nil
 	s = termtext.All(s)
-	p := &page{w: w}
-	p.line("node-dns %s: running %s, %s%s", s.Version, age(s.Now.Sub(s.Started)), s.readiness(), s.Node.text())
+	p := newPage(w)
+	p.folded(fmt.Sprintf("node-dns %s: running %s, %s%s", s.Version, age(s.Now.Sub(s.Started)), s.readiness(), s.Node.text()), 4)
 	p.row("Listening", s.listening())
 	p.row("Clients", s.Clients.text())
 	p.row("Cluster", s.clusterText())
@@ -51,11 +51,14 @@ func (s Status) WriteText(w io.Writer) error {
 	if watched := s.Watched.text(); watched != "" {
 		p.row("Watched", watched)
 	}
+	if len(s.Hidden) > 0 {
+		p.row("Hidden", strings.Join(s.Hidden, ", ")+": for root and the group "+AdminGroup)
+	}
 	for _, note := range notes {
-		p.line("  %s", termtext.Lines(note, "    "))
+		p.mark("  ", note)
 	}
 	for _, problem := range problems {
-		p.line("! %s", termtext.Lines(problem, "    "))
+		p.mark("! ", problem)
 	}
 	return p.err
 }
@@ -305,8 +308,9 @@ func (l Limits) text() string {
 
 // page writes aligned rows and keeps the first error.
 type page struct {
-	w   io.Writer
-	err error
+	w       io.Writer
+	columns int // that a line may have; 0: any number
+	err     error
 }
 
 func (p *page) line(format string, args ...any) {
@@ -321,7 +325,14 @@ func (p *page) row(name, text string) {
 		if i > 0 {
 			name = ""
 		}
-		p.line("%-12s%s", name, line)
+		p.folded(fmt.Sprintf("%-12s%s", name, line), 12)
+	}
+}
+
+// mark prints a text behind a mark, with its further lines indented. The text may come from outside.
+func (p *page) mark(mark, text string) {
+	for line := range strings.SplitSeq(mark+termtext.Lines(text, "    "), "\n") {
+		p.folded(line, 4)
 	}
 }
 

@@ -44,14 +44,14 @@ func well() Status {
 }
 
 func up(address string, rtt time.Duration) Server {
-	return Server{Address: address, State: "up", Since: noon.Add(-time.Hour), RTT: rtt, Queries: 31004, Failures: 3}
+	return Server{Address: address, State: "up", Since: noon.Add(-time.Hour), RTT: rtt, Queries: 31004, Failures: 3, RouteQueries: 31000, RouteFailures: 2}
 }
 
 // busy has something in every field.
 func busy() Status {
 	s := well()
 	s.Routes = append(s.Routes, Route{Domain: "corp.example.", Source: "NetworkManager tun0", Servers: []Server{
-		{Address: "dns+tls://172.16.0.53#vpn.example", State: "down", Since: noon.Add(-125 * time.Second), Queries: 31, Failures: 31, Error: "i/o timeout"},
+		{Address: "dns+tls://172.16.0.53#vpn.example", State: "down", Since: noon.Add(-125 * time.Second), Queries: 31, Failures: 31, RouteQueries: 30, RouteFailures: 30, Error: "i/o timeout"},
 	}})
 	s.Listeners[1] = Listener{Address: "127.0.0.1:53", Error: "address already in use"}
 	s.ResolvConf.Pending, s.ResolvConf.Hold = []string{"/etc/resolv.conf"}, "the configuration has faults"

@@ -45,7 +45,7 @@ func TestAwaitReadyInVain(t *testing.T) {
 		is     error
 		says   string
 	}{
-		{"it does not run", nil, ErrNotRunning, "nobody listens"},
+		{"it does not run", nil, ErrNotRunning, "no process listens"},
 		{"it starts", &Status{}, ErrNotReady, "it is starting"},
 		{"it has problems", &Status{Problems: []string{"a", "b"}}, ErrNotReady, "a; b"},
 	}

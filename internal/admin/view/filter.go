@@ -2,9 +2,12 @@ package view
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -12,6 +15,7 @@ import (
 
 	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/dns/dnswire"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
 // Filter says which queries a watcher wants to see. The zero Filter lets all pass.
@@ -38,18 +42,23 @@ func NewFilter(client, name, qtype, rcode string) (f Filter, err error) {
 	if qtype != "" {
 		n, ok := number(dns.StringToType, qtype, "TYPE", 16)
 		if !ok || n == 0 {
-			return f, fmt.Errorf("type %q: expected a type such as AAAA or TYPE65", qtype)
+			return f, fmt.Errorf("type %q: expected a type such as %s", qtype, likely(qtype, dns.StringToType, "AAAA or TYPE65"))
 		}
 		f.qtype = uint16(n)
 	}
 	if rcode != "" {
 		n, ok := number(dns.StringToRcode, rcode, "RCODE", 12)
 		if !ok {
-			return f, fmt.Errorf("rcode %q: expected a response code such as NXDOMAIN", rcode)
+			return f, fmt.Errorf("rcode %q: expected a response code such as %s", rcode, likely(rcode, dns.StringToRcode, "NXDOMAIN"))
 		}
 		f.rcode, f.byRcode = int(n), true
 	}
 	return f, nil
+}
+
+// likely is the name that a word is likely a typo of, or else an example.
+func likely[N any](word string, names map[string]N, example string) string {
+	return cmp.Or(nodeconfig.Likely(word, slices.Sorted(maps.Keys(names))), example)
 }
 
 func prefix(text string) (netip.Prefix, error) {

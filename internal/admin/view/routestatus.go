@@ -20,7 +20,8 @@ func routeStatus(s *policy.Policy, routes []forward.RouteStatus) []control.Route
 			r.Servers = append(r.Servers, control.Server{
 				Address: server.Server.String(), State: string(server.State), Since: server.Since, RTT: server.RTT,
 				Queries: server.Queries, Failures: server.Failures, Refusals: server.Refusals, NXDomain: server.NXDomain,
-				Retries: server.Retries, Error: server.LastError, Transport: string(server.Transport), UDPSize: server.UDPSize,
+				Retries: server.Retries, RouteQueries: server.Asked, RouteFailures: server.Failed, Error: server.LastError,
+				Transport: string(server.Transport), UDPSize: server.UDPSize,
 			})
 		}
 		all = append(all, r)

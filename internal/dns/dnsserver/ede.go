@@ -12,7 +12,7 @@ import (
 // Extended DNS Error, RFC 8914.
 type ExtendedError struct {
 	Code uint16 // INFO-CODE, RFC 8914 section 4; package dns has names for them
-	Text string // EXTRA-TEXT for people; may be empty, and is cut at 128 octets
+	Text string // EXTRA-TEXT for people; may be empty, at most 128 octets are sent
 	Err  error  // the cause, for our own log; nil: none
 	// First is why it failed at first, of a failure that is remembered. The client is told both. nil: that is not known.
 	First *ExtendedError
@@ -45,15 +45,18 @@ func (e *ExtendedError) Option() *dns.EDNS0_EDE {
 	return &dns.EDNS0_EDE{InfoCode: e.Code, ExtraText: cutText(e.Text)}
 }
 
-// cutText makes s valid UTF-8 (RFC 8914 section 2) of at most maxExtraText octets.
+// cutText makes s valid UTF-8 (RFC 8914 section 2) of at most maxExtraText octets. A longer text ends with dots, behind a whole word.
 func cutText(s string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	if len(s) <= maxExtraText {
 		return s
 	}
-	end := maxExtraText
+	end := maxExtraText - len(" ...")
 	for !utf8.RuneStart(s[end]) {
 		end--
 	}
-	return s[:end]
+	if word := strings.LastIndexByte(s[:end], ' '); word > maxExtraText/2 {
+		end = word
+	}
+	return s[:end] + " ..."
 }

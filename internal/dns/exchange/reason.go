@@ -3,11 +3,13 @@ package exchange
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
 	"os"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // Why a question has no response.
@@ -60,14 +62,44 @@ func Reason(err error) string {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return "connection closed"
 	case errors.As(err, &certificate):
-		return printable("certificate refused: " + certificate.Err.Error())
+		return printable("certificate refused: " + whyRefused(certificate.Err))
 	}
 	return printable(err.Error())
 }
 
+// whyRefused says in a few words why a certificate was not believed. crypto/x509 adds names and dates that are longer than a reason may be,
+// and were cut in their middle.
+func whyRefused(err error) string {
+	var invalid x509.CertificateInvalidError
+	var hostname x509.HostnameError
+	var authority x509.UnknownAuthorityError
+	switch {
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired && invalid.Cert != nil:
+		if strings.Contains(invalid.Detail, " is before ") {
+			return "not valid before " + day(invalid.Cert.NotBefore)
+		}
+		return "expired on " + day(invalid.Cert.NotAfter)
+	case errors.As(err, &hostname):
+		return "not issued for " + hostname.Host
+	case errors.As(err, &authority):
+		return "signed by an unknown authority"
+	}
+	return err.Error()
+}
+
+// day is the date of a certificate, which is in UTC.
+func day(t time.Time) string { return t.Format(time.DateOnly) }
+
+// printable keeps what may be shown. A longer text ends with dots, behind a whole word.
 func printable(text string) string {
 	const longest = 120
-	text = text[:min(len(text), longest)]
+	if len(text) > longest {
+		text = text[:longest-len(" ...")]
+		if end := strings.LastIndexByte(text, ' '); end > longest/2 {
+			text = text[:end]
+		}
+		text += " ..."
+	}
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {
 			return '?'

@@ -214,6 +214,14 @@ func (n *lane) overdue(s *server, fl *flight) {
 	if conn != nil && conn.WasHeard(fl.begun) || conn == nil && s.WasHeard(fl.begun) {
 		return
 	}
+	if conn == nil { // wasSilent counts a failure
+		for _, t := range fl.tries {
+			if t.to == s && !t.isOverdue {
+				t.isOverdue = true
+				fl.route.tally(s).failed()
+			}
+		}
+	}
 	n.wasSilent(s, n.now.Sub(fl.begun))
 	n.check(s)
 	for _, other := range fl.route.servers {

@@ -127,6 +127,9 @@ func (n *lane) heard(t *try, m *dns.Msg, octets int, isStream bool) {
 		Rcode: m.Rcode, IsFinal: isFinal, HasOPT: opt != nil,
 		IsAgain: t.again && !t.tcp, IsWithoutEDNS: t.as == exchange.WithoutEDNS, RefusedEDNS: t.noEDNS,
 	}, n.now)
+	if !isFinal && !t.isOverdue {
+		fl.route.tally(s).failed()
+	}
 	if opt != nil {
 		exchange.KeepErrors(m, opt)
 	}
@@ -202,8 +205,12 @@ func (n *lane) failed(t *try, err error) {
 		s.Reached(time.Now())
 	case exchange.IsLocal(err):
 		n.f.starved(err)
-	case !errors.Is(err, errUnsent):
+	case errors.Is(err, errUnsent):
+	case t.isOverdue:
+		s.failedAgain(err)
+	default:
 		s.failed(err)
+		fl.route.tally(s).failed()
 	}
 	n.close(t)
 	switch {

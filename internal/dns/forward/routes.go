@@ -29,6 +29,7 @@ type table struct {
 type route struct {
 	Route
 	servers []*server
+	tallies []*tally     // by servers
 	flying  atomic.Int64 // questions in flight
 	lines   []line       // of them, by lane; each guarded by its lane.mu
 	alone   bool         // there is no other route
@@ -133,6 +134,14 @@ func (t *table) matchWire(k exchange.Key) *route {
 	}
 }
 
+// like returns the route for the same names as another table's; nil: there is none.
+func (t *table) like(r *route) *route {
+	if r.Plain {
+		return t.plain
+	}
+	return t.byDomain[r.Domain]
+}
+
 // choose returns the first server to ask, the wait for its answer, and whether a probe of another server is due.
 func (r *route) choose(now time.Time) (first *server, wait time.Duration, hasProbe bool) {
 	best, probes, isFirstProbe := math.MaxInt, 0, false
@@ -192,6 +201,7 @@ func (f *Forward) SetRoutes(routes []Route) {
 	}
 	for _, r := range t.order {
 		r.alone, r.lines = len(t.order) == 1, make([]line, f.most)
+		r.goOnCounting(old.like(r))
 	}
 	f.table.Store(t)
 	for address, s := range old.servers {

@@ -92,6 +92,13 @@ func (s *server) failed(err error) {
 	}
 }
 
+// failedAgain is failed for a try that was counted as overdue.
+func (s *server) failedAgain(err error) {
+	if !exchange.IsLocal(err) {
+		s.follow(s.FailedAgain(exchange.Reason(err), exchange.IsSilence(err), time.Now()))
+	}
+}
+
 // follow reports and logs a change.
 func (s *server) follow(c health.Change) {
 	if c.IsShift {

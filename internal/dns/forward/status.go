@@ -17,7 +17,7 @@ type RouteStatus struct {
 	Servers []ServerStatus `json:"servers"`
 }
 
-// A ServerStatus is what is known about a server, over all routes that it is in.
+// A ServerStatus is what is known about a server, over all routes that it is in but for Asked and Failed.
 type ServerStatus struct {
 	Server    nameserver.Server `json:"server"`
 	State     health.State      `json:"state"`
@@ -28,6 +28,8 @@ type ServerStatus struct {
 	Refusals  uint64            `json:"refusals"`            // responses that are no answer: SERVFAIL, REFUSED and the like
 	NXDomain  uint64            `json:"nxdomain"`            // responses that there is no such name
 	Retries   uint64            `json:"retries"`             // questions sent again, as it was silent to them
+	Asked     uint64            `json:"asked"`               // queries sent to it for this route alone
+	Failed    uint64            `json:"failed"`              // of these: without an answer
 	LastError string            `json:"lastError,omitempty"` // of the last failure, also when the server is up again
 	Transport Transport         `json:"transport,omitempty"`
 	UDPSize   uint16            `json:"udpSize,omitempty"` // of the largest response to ask for, as larger ones were lost; 0: none was
@@ -47,8 +49,11 @@ func (f *Forward) Status() []RouteStatus {
 	all := make([]RouteStatus, 0, len(t.order))
 	for _, r := range t.order {
 		status := RouteStatus{Domain: r.Domain, Plain: r.Plain, Local: r.Local, Source: r.Source, Servers: make([]ServerStatus, 0, len(r.servers))}
-		for _, s := range r.servers {
-			status.Servers = append(status.Servers, s.status())
+		for i, s := range r.servers {
+			is := s.status()
+			is.Failed = r.tallies[i].failures.Load() // first: it is never more than what was asked
+			is.Asked = r.tallies[i].queries.Load()
+			status.Servers = append(status.Servers, is)
 		}
 		all = append(all, status)
 	}

@@ -38,6 +38,7 @@ type try struct {
 	isUnread    bool // a malformed response has come
 	isDoubted   bool // a response failed the cookie or case check
 	isJudged    bool // counted in the lateness of its server
+	isOverdue   bool // counted as a failure of its server
 	isLingering bool
 	isClosed    bool
 }
@@ -90,6 +91,7 @@ func (n *lane) send(t *try) {
 		t.to.Retried()
 	}
 	t.to.sent()
+	t.fl.route.tally(t.to).sent()
 	switch {
 	case t.stop == nil:
 		if err := n.sendUDP(t); err != nil {

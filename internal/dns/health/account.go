@@ -86,6 +86,14 @@ func (a *Account) Lost(octets int, pause time.Duration, now time.Time) Change {
 	return a.update(now, func(h *health) { h.sizes.lose(octets, pause, now) })
 }
 
+// FailedAgain is Failed for a try that is counted already: it was silent, and now its end is known.
+func (a *Account) FailedAgain(reason string, silent bool, now time.Time) Change {
+	return a.update(now, func(h *health) {
+		h.failed(reason, silent, now)
+		h.failures--
+	})
+}
+
 // FellSilent notes that the server has said nothing since its check began, for as long as nearly no answer of it takes.
 func (a *Account) FellSilent(begun, now time.Time) Change {
 	return a.update(now, func(h *health) { h.isQuiet = h.isQuiet || h.checking && h.heardAt.Before(begun) })

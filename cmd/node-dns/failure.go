@@ -1,0 +1,134 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/sys/termtext"
+)
+
+// Exit codes, the same for all commands.
+const (
+	exitOK = iota
+	exitProblem
+	exitUsage
+	exitNotRunning
+	exitDenied
+)
+
+// errShown stands for a problem that the output has shown already.
+var errShown = errors.New("problem shown above")
+
+// usageError is a mistake in how the program was called.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// A failure is why a command could not do what it was asked for: as text for people, as JSON for programs.
+type failure struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"` // Error
+	Error      string `json:"error"`
+	Hint       string `json:"hint,omitempty"` // what to do about it
+	ExitCode   int    `json:"exitCode"`
+}
+
+// newFailure describes an error of a command.
+func newFailure(cmd *cobra.Command, err error) failure {
+	f := failure{APIVersion: control.APIVersion, Kind: "Error", Error: err.Error(), ExitCode: codeOf(err)}
+	f.Hint = hint(cmd, err, f.ExitCode)
+	return f
+}
+
+// codeOf is the exit code that stands for an error.
+func codeOf(err error) int {
+	var usage usageError
+	var mistake control.MistakeError // the daemon finds some mistakes that this program cannot
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &usage), errors.As(err, &mistake):
+		return exitUsage
+	case errors.Is(err, control.ErrNotRunning):
+		return exitNotRunning
+	case errors.Is(err, os.ErrPermission):
+		return exitDenied
+	}
+	return exitProblem
+}
+
+// hint names the next step after an error; "": the error says it.
+func hint(cmd *cobra.Command, err error, code int) string {
+	switch {
+	case code == exitUsage:
+		return fmt.Sprintf("see %q", cmd.CommandPath()+" --help")
+	case code == exitDenied && cmd.Name() == "serve":
+		return "on a node it runs as a service: systemctl start node-dns\n" +
+			"elsewhere it needs no rights: node-dns --root DIR serve --listen 127.0.0.1:10053 --upstream IP"
+	case code == exitDenied && os.Geteuid() != 0:
+		return "try it with sudo"
+	case code == exitNotRunning && isOfHost(cmd):
+		return `start it with "systemctl start node-dns"; "node-dns doctor" finds out why it does not run`
+	case errors.Is(err, control.ErrNoAnswer) && isOfHost(cmd):
+		return `"node-dns doctor" finds out why`
+	}
+	return ""
+}
+
+// isOfHost reports whether a command is about this host, and not about the tree that --root names.
+func isOfHost(cmd *cobra.Command) bool {
+	root, err := rootOf(cmd)
+	return err == nil && root == "/"
+}
+
+// text is the failure in the last words of a program: the hint stands on the error's line if both are short.
+func (f failure) text() string {
+	switch {
+	case f.Hint == "":
+		return f.Error
+	case f.ExitCode == exitUsage && !strings.Contains(f.Error, "\n"):
+		return f.Error + "; " + f.Hint
+	}
+	return f.Error + "\n" + f.Hint
+}
+
+// WriteText implements page.
+func (f failure) WriteText(w io.Writer) error {
+	termtext.WriteError(w, "node-dns", errors.New(f.text()))
+	return nil
+}
+
+// writeDocument writes the failure where a program expects a command's JSON or YAML: JSON in one line, and a document of YAML. With
+// another output it writes nothing.
+func (f failure) writeDocument(w io.Writer, output string) error {
+	switch output {
+	case "json":
+		text, err := json.Marshal(f)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(w, quiet(text, jsonRune))
+		return err
+	case "yaml":
+		if _, err := io.WriteString(w, "---\n"); err != nil {
+			return err
+		}
+		return writeYAML(w, f)
+	}
+	return nil
+}
+
+// outputOf is the word of a command's -o; "": it has none.
+func outputOf(cmd *cobra.Command) string {
+	if flag := cmd.Flags().Lookup("output"); flag != nil {
+		return flag.Value.String()
+	}
+	return ""
+}

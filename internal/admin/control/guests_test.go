@@ -1,0 +1,160 @@
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/node-dns/node-dns/internal/test/golden"
+)
+
+// of is the context of a caller of that level.
+func of(ctx context.Context, l level) context.Context {
+	return context.WithValue(ctx, callerKey{}, caller{1234, l})
+}
+
+// TestGuestsWait: guests get a burst and then 20 answers a second together, also refusals, however many ask; an admin never waits.
+func TestGuestsWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mux := whole.handler()
+		var answered atomic.Int64
+		ctx, cancel := context.WithCancel(t.Context())
+		var guests sync.WaitGroup
+		for _, request := range []string{"GET " + statusPath, "POST " + queryPath, "POST " + cacheFlushPath, "GET /none", "GET " + cacheStatsPath, "GET /", "GET /", "GET /"} {
+			guests.Go(func() {
+				method, path, _ := strings.Cut(request, " ")
+				for ctx.Err() == nil {
+					mux.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(method, path, nil).WithContext(of(ctx, anyone)))
+					answered.Add(1)
+				}
+			})
+		}
+		time.Sleep(10*time.Second + time.Millisecond)
+		if n := answered.Load(); n < 200 || n > 200+guestBurst {
+			t.Errorf("%d answers to guests in ten seconds", n)
+		}
+		began := time.Now()
+		for range 1000 {
+			mux.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", statusPath, nil).WithContext(of(ctx, admin)))
+		}
+		if waited := time.Since(began); waited > 0 {
+			t.Errorf("an admin waits for %v", waited)
+		}
+		cancel()
+		guests.Wait()
+	})
+}
+
+// TestSpare: what takes a second is made for guests once in eleven, and for an admin each time.
+func TestSpare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		made := 0
+		answer := spare(func(context.Context) int {
+			time.Sleep(time.Second)
+			made++
+			return made
+		})
+		guest := of(t.Context(), anyone)
+		for range 3 {
+			if got := answer(guest); got != 1 {
+				t.Errorf("answer %d within the time", got)
+			}
+		}
+		if got := answer(of(t.Context(), admin)); got != 2 {
+			t.Errorf("an admin gets answer %d", got)
+		}
+		time.Sleep(8 * time.Second)
+		if got := answer(guest); got != 1 {
+			t.Errorf("answer %d after 9 s", got)
+		}
+		time.Sleep(1001 * time.Millisecond)
+		if got := answer(guest); got != 3 {
+			t.Errorf("answer %d after 10 s", got)
+		}
+	})
+	if spare[int](nil) != nil {
+		t.Error("a question that is not known becomes one that is")
+	}
+}
+
+// TestGuestSees is what of a status is told to a guest, every field by its name. A new field that tells of clients or of what they ask must be
+// hidden in API.status; one that does not is added here by -update.
+func TestGuestSees(t *testing.T) {
+	var full Status
+	fillTexts(reflect.ValueOf(&full).Elem())
+	mux := API{Status: func(context.Context) Status { return full }}.handler()
+	w := httptest.NewRecorder()
+	mux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, statusPath, nil).WithContext(of(t.Context(), anyone)))
+	var told map[string]any
+	if err := json.Unmarshal(w.Body.Bytes(), &told); err != nil {
+		t.Fatal(err)
+	}
+	var fields strings.Builder
+	writeFields(&fields, "", told)
+	golden.Check(t, "testdata/guest-sees.txt", fields.String())
+	for _, hidden := range []string{"crowder"} {
+		if strings.Contains(fields.String(), hidden) {
+			t.Errorf("a guest sees %s", hidden)
+		}
+	}
+	var text strings.Builder
+	s := busy()
+	s.Hidden = hiddenFromGuests
+	if err := s.WriteText(&text); err != nil || !strings.Contains(text.String(), "\nHidden      names and clients of queries, cached answers: for root and the group node-dns-admin\n") {
+		t.Errorf("%v\n%s", err, text.String())
+	}
+}
+
+// fillTexts sets every field of a value, so that none is left out of its JSON.
+func fillTexts(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString("x")
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int, reflect.Int64:
+		v.SetInt(1)
+	case reflect.Uint16, reflect.Uint64:
+		v.SetUint(1)
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fillTexts(v.Elem())
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fillTexts(v.Index(0))
+	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[time.Time]() {
+			v.Set(reflect.ValueOf(time.Unix(1, 0)))
+			return
+		}
+		for i := range v.NumField() {
+			fillTexts(v.Field(i))
+		}
+	}
+}
+
+// writeFields writes the paths of a JSON value's fields, sorted.
+func writeFields(out *strings.Builder, path string, value any) {
+	switch value := value.(type) {
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(value)) {
+			writeFields(out, path+"."+name, value[name])
+		}
+	case []any:
+		for _, element := range value {
+			writeFields(out, path+"[]", element)
+		}
+	default:
+		out.WriteString(path + "\n")
+	}
+}

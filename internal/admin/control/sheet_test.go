@@ -1,0 +1,53 @@
+package control
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/node-dns/node-dns/internal/test/golden"
+)
+
+// TestSheet: pages on terminals of 80 and 50 columns.
+func TestSheet(t *testing.T) {
+	for name, columns := range map[string]int{"80": 80, "50": 50} {
+		var status, servers strings.Builder
+		s := busy()
+		if err := s.WriteText(Sheet{&status, columns}); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.ServerList().WriteText(Sheet{&servers, columns}); err != nil {
+			t.Fatal(err)
+		}
+		golden.Check(t, "testdata/sheet-status-"+name+".txt", status.String())
+		golden.Check(t, "testdata/sheet-servers-"+name+".txt", servers.String())
+		for line := range strings.Lines(status.String() + servers.String()) {
+			line = strings.TrimSuffix(line, "\n")
+			if words := strings.Fields(line); utf8.RuneCountInString(line) > columns && len(words) > 1 {
+				t.Errorf("%s columns: a line has %d: %q", name, utf8.RuneCountInString(line), line)
+			}
+		}
+	}
+}
+
+func TestFolded(t *testing.T) {
+	for _, test := range []struct {
+		name, line string
+		indent     int
+		want       string
+	}{
+		{"short", "a b", 2, "a b\n"},
+		{"at a gap", strings.Repeat("abcd ", 9), 2, strings.TrimSpace(strings.Repeat("abcd ", 8)) + "\n  abcd \n"},
+		{"in its column", "name        " + strings.Repeat("x", 20) + "   " + strings.Repeat("y", 20), 12, "name        " + strings.Repeat("x", 20) + "\n            " + strings.Repeat("y", 20) + "\n"},
+		{"a word that fits nowhere", "a " + strings.Repeat("x", 50) + " b", 2, "a " + strings.Repeat("x", 50) + "\n  b\n"},
+		{"one word", strings.Repeat("x", 50), 2, strings.Repeat("x", 50) + "\n"},
+		{"letters of several octets", strings.Repeat("ü", 20) + " " + strings.Repeat("ü", 20), 2, strings.Repeat("ü", 20) + "\n  " + strings.Repeat("ü", 20) + "\n"},
+	} {
+		var out strings.Builder
+		p := newPage(Sheet{&out, 40})
+		p.folded(test.line, test.indent)
+		if p.err != nil || out.String() != test.want {
+			t.Errorf("%s: %v\n%q, want\n%q", test.name, p.err, out.String(), test.want)
+		}
+	}
+}

@@ -1,0 +1,33 @@
+package view
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/node-dns/node-dns/internal/admin/control"
+)
+
+func TestBeginning(t *testing.T) {
+	if diff := cmp.Diff([]string{"web", "www"}, beginning(slices.Values([]string{"www", "mail", "web", "www", "Www"}), "w")); diff != "" {
+		t.Error(diff)
+	}
+	if got := beginning(slices.Values([]string{"a"}), "b"); got == nil || len(got) > 0 {
+		t.Errorf("%#v, and JSON must have an empty list", got)
+	}
+}
+
+// TestBeginningIsBounded: of a million names no more are looked at than are shown.
+func TestBeginningIsBounded(t *testing.T) {
+	asked := 0
+	var endless iter.Seq[string] = func(yield func(string) bool) {
+		for asked = 1; yield(fmt.Sprint(asked)); asked++ {
+		}
+	}
+	if got := beginning(endless, ""); len(got) != control.MaxCompletions || asked != control.MaxCompletions {
+		t.Errorf("%d words, of %d", len(got), asked)
+	}
+}

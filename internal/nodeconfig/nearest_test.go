@@ -1,0 +1,40 @@
+package nodeconfig
+
+import "testing"
+
+func TestLikely(t *testing.T) {
+	names := []string{"status", "servers", "query", "log-queries", "wait", "MX", "NXDOMAIN", "AAAA"}
+	for _, test := range []struct{ name, text, want string }{
+		{"two letters swapped", "stauts", "status"},
+		{"one letter too many", "querry", "query"},
+		{"the case does not count", "nxdomain", "NXDOMAIN"},
+		{"the beginning", "log", "log-queries"},
+		{"a beginning that is too short", "lo", ""},
+		{"one fault of two letters", "mz", "MX"},
+		{"one letter", "x", ""},
+		{"too many faults", "stop", ""},
+		{"nothing like it", "xyzzy", ""},
+		{"empty", "", ""},
+	} {
+		if got := Likely(test.text, names); got != test.want {
+			t.Errorf("%s: %q is likely %q, want %q", test.name, test.text, got, test.want)
+		}
+	}
+	if got := Likely("status", nil); got != "" {
+		t.Errorf("without names it is %q", got)
+	}
+}
+
+// TestDistance: a swap of neighbors is one fault, as it is one slip of the fingers.
+func TestDistance(t *testing.T) {
+	for _, test := range []struct {
+		a, b string
+		want int
+	}{
+		{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"abc", "abc", 0}, {"abc", "acb", 1}, {"abc", "abd", 1}, {"abcd", "badc", 2}, {"kitten", "sitting", 3},
+	} {
+		if got := distance(test.a, test.b); got != test.want {
+			t.Errorf("%q and %q: %d, want %d", test.a, test.b, got, test.want)
+		}
+	}
+}
