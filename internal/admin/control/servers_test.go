@@ -52,7 +52,7 @@ func opportunistic() Status {
 	s := well()
 	servers := s.Routes[2].Servers
 	servers[0].Transport, servers[1].Transport = "tls (opportunistic)", "udp"
-	servers[1].State, servers[1].RTT, servers[1].Queries = "up", 800*time.Microsecond, 7
+	servers[1].State, servers[1].RTT, servers[1].Queries, servers[1].RouteQueries = "up", 800*time.Microsecond, 7, 7
 	return s
 }
 

@@ -33,7 +33,7 @@ func TestFirstCause(t *testing.T) {
 		{name: "the forwarder", err: fmt.Errorf("asking: %w", errNobody), want: `13, 22 "no response"`},
 		{
 			name: "a text that is too long, and no UTF-8", options: []dns.EDNS0{&dns.EDNS0_EDE{InfoCode: 6, ExtraText: strings.Repeat("\xff\x1b", 100)}},
-			want: `13, 6 "` + strings.Repeat("\ufffd\x1b", 32) + `"`,
+			want: `13, 6 "` + strings.Repeat("\ufffd\x1b", 31) + ` ..."`,
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
