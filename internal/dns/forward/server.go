@@ -132,7 +132,7 @@ func (s *server) tell(c health.Change) {
 // many lines.
 func (s *server) tellSize(size uint16) {
 	if size == 0 {
-		s.log.Info("upstream's large responses arrive over UDP again")
+		s.log.Info("upstream is asked for large responses over UDP again")
 		return
 	}
 	s.log.Warn("upstream's large responses are lost over UDP", "askingFor", size)

@@ -187,7 +187,7 @@ func TestUsableSizeIsRemembered(t *testing.T) {
 		_, _ = f.ServeDNS(context.Background(), clientQuery("large.example.", dns.TypeTXT))
 		return stateOf(f, r.Servers[0]).UDPSize == 0
 	})
-	if got := text.String(); !strings.Contains(got, "upstream's large responses arrive over UDP again") {
+	if got := text.String(); !strings.Contains(got, "upstream is asked for large responses over UDP again") {
 		t.Errorf("the log says\n%s", got)
 	}
 }

@@ -8,10 +8,7 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/exchange"
 )
 
-const (
-	lostToShrink = 3                // losses in a row; one or two may be lost packets
-	smallFor     = 15 * time.Minute // as long as unbound remembers (infra-host-ttl)
-)
+const lostToShrink = 3 // losses in a row; one or two may be lost packets
 
 // sizes is what is known about the responses that get lost on the way from a server because of
 // their size: a firewall drops fragments, or large datagrams (RFC 9715 section 3.2). A response
@@ -19,7 +16,7 @@ const (
 // over TCP, or from another server. The zero value knows nothing.
 //
 // After three losses the server is asked for smaller responses, which it truncates if necessary
-// (RFC 6891 section 6.2.5). After smallFor, one question at a time asks for larger ones again. A
+// (RFC 6891 section 6.2.5). After plainFor, one question at a time asks for larger ones again. A
 // response as large as those that were lost ends this. Like health, it has no clock and no lock.
 type sizes struct {
 	lost  int           // in a row, at most lostToShrink
@@ -70,6 +67,6 @@ func (s *sizes) lose(octets int, pause time.Duration, now time.Time) {
 	}
 	s.lost, s.pause, s.next = min(s.lost+1, lostToShrink), pause, now.Add(pause)
 	if s.lost == lostToShrink {
-		s.next = now.Add(smallFor)
+		s.next = now.Add(plainFor)
 	}
 }
