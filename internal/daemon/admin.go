@@ -17,6 +17,9 @@ func (d *Daemon) admin() control.API {
 		CacheFlush: d.view.AnswerFlush,
 		CacheStats: d.view.CacheStats,
 		Query:      d.view.Query,
+
+		RecentNames: d.view.RecentNames,
+
 		Search:     d.view.SearchConf,
 		Monitor:    d.view.Monitor,
 		LogQueries: d.view.SetLogQueries,

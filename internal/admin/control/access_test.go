@@ -56,6 +56,7 @@ var whole = API{
 	Status:        func(context.Context) Status { return Status{PID: 7} },
 	ServerHistory: func(context.Context) ServerHistory { return ServerHistory{} },
 	CacheStats:    func(context.Context) CacheStats { return CacheStats{} },
+	RecentNames:   func(context.Context) RecentNames { return RecentNames{} },
 	Query:         func(context.Context, Question) (Answer, error) { return Answer{}, nil },
 	Search:        func(context.Context, SearchQuestion) (Search, error) { return Search{}, nil },
 	CacheDump:     func(context.Context, CachePart, func(CacheEntry) error) error { return nil },

@@ -25,6 +25,8 @@ type API struct {
 	CacheDump  func(ctx context.Context, part CachePart, send func(CacheEntry) error) error
 	CacheFlush func(context.Context, CachePart) (CacheFlushed, error)
 	CacheStats func(context.Context) CacheStats
+	// RecentNames are a few of the names that clients asked for recently.
+	RecentNames func(context.Context) RecentNames
 
 	// Panicked hears what a function panicked with; who asked sees the connection end. Nil: nobody does.
 	Panicked func(value any)
@@ -58,6 +60,7 @@ func (api API) verbs() []verb {
 		{"GET " + statusPath, anyone, tell(api.status())},
 		{"GET " + serverHistoryPath, anyone, tell(api.ServerHistory)},
 		{"GET " + cacheStatsPath, anyone, tell(api.CacheStats)},
+		{"GET " + recentNamesPath, admin, tell(api.RecentNames)},
 		{"POST " + queryPath, anyone, handle(api.Query)},
 		{"POST " + searchPath, anyone, handle(api.searchFor())},
 		{"POST " + cacheDumpPath, admin, stream(unflushed(api.CacheDump))},
@@ -75,7 +78,8 @@ func (api API) status() func(context.Context) Status {
 	return func(ctx context.Context) Status {
 		s := api.Status(ctx)
 		if mayAsk(ctx, admin) != nil {
-			s.Queries.Limits.Crowder, s.Queries.Limits.CrowderPod = "", ""
+			l := &s.Queries.Limits
+			l.Crowder, l.CrowderPod, l.Stranger, l.StrangerPod = "", "", "", ""
 		}
 		return s
 	}
