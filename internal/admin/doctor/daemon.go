@@ -37,22 +37,41 @@ func checkDaemon(s Snapshot) []Finding {
 		"journalctl -u node-dns says what it is at; systemctl restart node-dns")}
 }
 
-// running judges by the daemon's own word, but for what other checks judge by themselves: servers, and the configuration.
+// running says that the daemon runs. checkReports has what it reports.
 func (s Snapshot) running() []Finding {
+	how := "and is ready"
+	if !s.Status.Ready {
+		how = "and is not ready"
+	}
+	return fine("node-dns %s runs (pid %d), %s", s.Status.Version, s.Status.PID, how)
+}
+
+// checkReports has what the daemon reports of itself, but for what other checks judge: nameservers, the configuration, the host's files,
+// listeners, and the Kubernetes API.
+func checkReports(s Snapshot) []Finding {
+	if s.Status == nil {
+		return nil
+	}
 	status := *s.Status
 	known := status.DownServers()
 	if err := s.faults(); err != nil {
 		known = append(known, strings.Split(err.Error(), "\n")...)
 	}
-	problems := slices.DeleteFunc(slices.Clone(status.Problems), func(p string) bool { return slices.Contains(known, p) })
-	if !status.Ready {
-		return []Finding{fail(fmt.Sprintf("node-dns %s runs (pid %d), and is not ready", status.Version, status.PID), "node-dns status shows the whole", oneLine(problems)...)}
+	problems := slices.DeleteFunc(slices.Clone(status.Problems), func(p string) bool {
+		return slices.Contains(known, p) || slices.ContainsFunc(judgedElsewhere, func(begin string) bool { return strings.HasPrefix(p, begin) })
+	})
+	switch {
+	case !status.Ready:
+		return []Finding{fail("node-dns is not ready", "node-dns status shows the whole", oneLine(problems)...)}
+	case len(problems) > 0:
+		return []Finding{fail("node-dns reports problems", "node-dns status shows the whole", oneLine(problems)...)}
 	}
-	all := fine("node-dns %s runs (pid %d), and is ready", status.Version, status.PID)
-	if len(problems) > 0 {
-		all = append(all, fail("it says of itself", "node-dns status shows the whole", oneLine(problems)...))
-	}
-	return all
+	return nil
+}
+
+// judgedElsewhere begin the problems of the status that checks judge by what they see themselves.
+var judgedElsewhere = []string{
+	"the host's files are not what they should be", "the Kubernetes API is not watched", "the Kubernetes API has not been read yet", "rights are missing",
 }
 
 func (s Snapshot) faults() error { return errors.Join(s.Host.State.ConfigErr, s.Host.DnsmasqErr) }

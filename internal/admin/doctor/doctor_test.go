@@ -178,10 +178,6 @@ var rows = []checkRow{
 	{"daemon", "is well", nil, OK, "node-dns 1.0.0 runs (pid 42), and is ready"},
 	{"daemon", "may not be asked", func(s *Snapshot) { s.Status, s.StatusErr = nil, fs.ErrPermission }, Warn, "run this as root"},
 	{"daemon", "hangs", func(s *Snapshot) { s.Status, s.StatusErr = nil, os.ErrDeadlineExceeded }, Fail, "does not answer on its control socket"},
-	{"daemon", "is not ready", func(s *Snapshot) {
-		s.Status.Ready, s.Status.Problems = false, []string{"not listening on 10.0.0.7:53: address in use"}
-	}, Fail, "is not ready|not listening on 10.0.0.7:53"},
-	{"daemon", "complains", func(s *Snapshot) { s.Status.Problems = []string{"asked in vain\nfor files"} }, Fail, "asked in vain; for files"},
 	{"daemon", "complains of a server, which is asked here", func(s *Snapshot) {
 		s.Status.Routes[0].Servers[0] = control.Server{Address: "192.0.2.53:53", State: "down", Error: "timeout"}
 		s.Status.Problems = s.Status.DownServers()
@@ -314,7 +310,9 @@ var rows = []checkRow{
 		s.Host.State.ResolvConf = mine
 	}, Fail, "names this node (10.0.0.7), where node-dns does not answer|node-dns restore"},
 	{"resolv.conf", "is not ours, with the daemon down", down, OK, "not ours, nameserver 192.0.2.53"},
-	{"resolv.conf", "is to be written", func(s *Snapshot) { s.Status.ResolvConf.Pending = []string{"/etc/resolv.conf"} }, Fail, "not what they should be"},
+	{"resolv.conf", "immutable, and to be written", func(s *Snapshot) {
+		s.Host.Fixed, s.Status.ResolvConf.Pending = true, []string{"/etc/resolv.conf"}
+	}, Fail, "node-dns cannot change it|chattr -i"},
 	{"resolv.conf", "is held", func(s *Snapshot) { s.Status.ResolvConf.Hold = "another tool writes it" }, Warn, "left alone: another tool writes it"},
 	{"resolv.conf", "is another's", func(s *Snapshot) { s.Host.State.ResolvConf = text("nameserver 192.0.2.53\n") }, Warn, "does not name this node, but 192.0.2.53"},
 	{"resolv.conf", "is another's, as the admin wants", func(s *Snapshot) {
@@ -405,7 +403,7 @@ var rows = []checkRow{
 	{"upstreams", "none", func(s *Snapshot) { s.Upstreams = nil }, Fail, "no upstream nameserver is known"},
 	{"upstreams", "silent", func(s *Snapshot) {
 		s.Upstreams[0] = Probe{Server: "192.0.2.53:53", Domains: []string{"."}, UDP: Answer{Err: errSilent}, EDNS: Answer{Err: errSilent}, TCP: Answer{Err: errSilent}}
-	}, Fail, "does not answer over UDP: no answer within 2s|nothing else is asked"},
+	}, Fail, "does not answer over UDP: no answer within 2s|check the host 192.0.2.53, the route to it (ip route get 192.0.2.53)"},
 	{"upstreams", "silent over UDP alone", func(s *Snapshot) { s.Upstreams[0].UDP.Err, s.Upstreams[0].EDNS.Err = errSilent, errSilent }, Fail, "over TCP it does"},
 	{"upstreams", "one silent of two", func(s *Snapshot) {
 		silent := Answer{Err: errSilent}
@@ -498,7 +496,7 @@ var rows = []checkRow{
 
 func TestChecks(t *testing.T) {
 	seen := map[string]map[Level]bool{}
-	for _, row := range slices.Concat(rows, selinuxRows) {
+	for _, row := range slices.Concat(rows, selinuxRows, askedRows) {
 		t.Run(row.check+" "+row.name, func(t *testing.T) {
 			var changes []func(*Snapshot)
 			if row.change != nil {

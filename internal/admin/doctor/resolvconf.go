@@ -56,7 +56,11 @@ func (s Snapshot) resolvConfFile() []Finding {
 		found = append(found, fail(fmt.Sprintf("%s has the SELinux label %s, not %s: confined programs may not read it", resolvConf, orNone(kind), netConf), "restorecon -v "+resolvConf))
 	}
 	if s.Host.Fixed {
-		found = append(found, warn(resolvConf+" is immutable: nobody can change it, node-dns neither", "chattr -i "+resolvConf+", unless that is meant; resolvConf: none in node-dns.yaml then says so"))
+		level := warn
+		if s.Status != nil && slices.Contains(s.Status.ResolvConf.Pending, resolvConf) {
+			level = fail
+		}
+		found = append(found, level(resolvConf+" is immutable: node-dns cannot change it", "chattr -i "+resolvConf+", unless that is meant; resolvConf: none in node-dns.yaml then says so"))
 	}
 	if f.ReadOnly {
 		found = append(found, warn(resolvConf+" is on a file system that is mounted read-only: it cannot follow the node's address", "mount shows where; a bind mount over it has to go"))
@@ -81,8 +85,8 @@ func (s Snapshot) resolvConfText() []Finding {
 	}
 	r := s.Status.ResolvConf
 	switch {
-	case len(r.Pending) > 0:
-		return []Finding{fail("the host's files are not what they should be: "+strings.Join(r.Pending, " "), "origin-dns-dispatcher plan says why; origin-dns-dispatcher apply, as root, writes them")}
+	case len(r.Pending) > 0: // checkFiles says it
+		return nil
 	case state.Config.ResolvConf == nodeconfig.ResolvConfNone, r.DropIn != "", ours && r.Hold == "":
 		return nil
 	case r.Hold != "":
@@ -91,6 +95,14 @@ func (s Snapshot) resolvConfText() []Finding {
 		return []Finding{warn(resolvConf+" does not name this node, but "+join(names)+": this host's own programs do not ask node-dns", "origin-dns-dispatcher plan says why")}
 	}
 	return nil
+}
+
+// checkFiles judges whether the files of the host are as the daemon wants them.
+func checkFiles(s Snapshot) []Finding {
+	if s.Status == nil || len(s.Status.ResolvConf.Pending) == 0 {
+		return nil
+	}
+	return []Finding{fail("the host's files are not what they should be: "+strings.Join(s.Status.ResolvConf.Pending, " "), "origin-dns-dispatcher plan says why; origin-dns-dispatcher apply, as root, writes them")}
 }
 
 // resolvConfWords describe a file that is well.
