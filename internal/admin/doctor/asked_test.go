@@ -141,6 +141,11 @@ var askedRows = []checkRow{
 	{"reports", "complains of what checks judge", func(s *Snapshot) {
 		s.Status.Problems = []string{"the host's files are not what they should be: origin-dns-dispatcher plan says why", "the Kubernetes API is not watched (stale): x"}
 	}, "", ""},
+	{"reports", "complains of faults in the configuration", func(s *Snapshot) {
+		first, second := &nodeconfig.Fault{File: "/a", Line: 1, Column: 1, Expected: "x", Got: "y"}, &nodeconfig.Fault{File: "/a", Line: 2, Column: 1, Expected: "x", Got: "y"}
+		s.Host.State.ConfigErr = errors.Join(first, second)
+		s.Status.Problems = []string{first.Error() + "\n" + second.Error()}
+	}, "", ""},
 	// A full disk, an immutable file and a taken port were two or three failures each, the cause last.
 	{"reports", "follow from a cause", func(s *Snapshot) {
 		s.Storage[0].Free, s.Status.Problems = 4096, []string{"asked in vain for files"}
@@ -161,7 +166,12 @@ var askedRows = []checkRow{
 
 	{"upstreams", "is stopped by a filter of this node", fails(unix.EPERM), Fail, "a packet filter of this very node drops it|nft -a list ruleset"},
 	{"upstreams", "has nobody who listens", fails(unix.ECONNREFUSED), Fail, "no nameserver listens there|start the nameserver at 192.0.2.53; or name another one in upstreams /etc/node-dns/node-dns.yaml:1"},
-	{"upstreams", "has no route", fails(unix.EHOSTUNREACH), Fail, "ip route get 192.0.2.53 shows the route"},
+	// The kernel of that host limits how often it says so over UDP (icmp_ratelimit).
+	{"upstreams", "has nobody who listens, which TCP alone shows", func(s *Snapshot) {
+		fails(errSilent)(s)
+		s.Upstreams[0].TCP.Err = unix.ECONNREFUSED
+	}, Fail, "does not answer over UDP: no answer within 2s; TCP: connection refused: the host is up, and no nameserver listens there"},
+	{"upstreams", "has no route", fails(unix.EHOSTUNREACH), Fail, "correct the route to 192.0.2.53: ip route get ADDRESS"},
 	{"upstreams", "two are down for one cause", func(s *Snapshot) {
 		fails(errSilent)(s)
 		other := s.Upstreams[0]
@@ -175,11 +185,21 @@ var askedRows = []checkRow{
 	{"upstreams", "has another's certificate", overTLS(x509.HostnameError{Certificate: &x509.Certificate{DNSNames: []string{"dns.site.example"}}, Host: "dns.example"}), Fail, "a TLS certificate for dns.site.example, not for dns.example|correct upstreams /etc/node-dns/node-dns.yaml:1: dns+tls://192.0.2.53#dns.site.example"},
 	{"upstreams", "has an unknown authority's certificate", overTLS(x509.UnknownAuthorityError{}), Fail, "of an authority that this node does not trust|update-ca-trust"},
 	{"upstreams", "finds all bogus", asked(Name{Route: ".", Answer: answered("SERVFAIL"), Direct: []Direct{bogus()}}), Fail, "it finds them bogus|www.example. A: DNSSEC Bogus|the clock and the trust anchor"},
+	{"upstreams", "fails for all names", asked(Name{Why: "failed recently", Answer: answered("SERVFAIL"), Direct: []Direct{direct("SERVFAIL")}}), Fail, "answers SERVFAIL for every name that it is asked for|www.example. A|see the log of that nameserver"},
+	{"upstreams", "fails for all names, as another does not", func(s *Snapshot) {
+		other := s.Upstreams[0]
+		other.Server = "192.0.2.54:53"
+		s.Upstreams = append(s.Upstreams, other)
+		good := direct("NOERROR")
+		good.Server = other.Server
+		asked(Name{Answer: answered("NOERROR"), Direct: []Direct{direct("SERVFAIL"), good}})(s)
+	}, Warn, "others answer in its place"},
 	{"upstreams", "finds one name bogus", func(s *Snapshot) {
 		asked(Name{Route: ".", Answer: answered("SERVFAIL"), Direct: []Direct{bogus()}})(s)
 		asked(Name{Name: "good.example.", Type: "A", Answer: answered("NOERROR"), Direct: []Direct{direct("NOERROR")}})(s)
 	}, OK, "answers over UDP"},
-	{"upstreams", "sends answers that are lost for their size", asked(Name{Answer: answered("SERVFAIL"), Direct: []Direct{lossy()}}), Fail, "www.example. A, 900 octets, arrives over TCP alone|echo edns-packet-max=512 >/etc/dnsmasq.d/node-dns-size.conf"},
+	{"upstreams", "sends answers that are lost for their size", asked(Name{Answer: answered("SERVFAIL"), Direct: []Direct{lossy()}}), Fail, "www.example. A, 900 octets, arrives over TCP alone|echo edns-packet-max=512 >>/etc/dnsmasq.conf"},
+	{"upstreams", "sends answers that are lost for their size, and asked for over TCP", asked(Name{Answer: answered("NOERROR"), Direct: []Direct{lossy()}}), Warn, "900 octets, arrives over TCP alone"},
 
 	{"cluster", "is forwarded, and resolves", clusterForwarded("NOERROR"), OK, "which resolves kubernetes.default.svc.cluster.local."},
 	{"cluster", "is forwarded to another nameserver", clusterForwarded("NXDOMAIN"), Fail, "10.0.0.3:53, which is asked for names of cluster.local., is not the cluster's DNS|clusterDNS /etc/node-dns/node-dns.yaml:1|kubectl get service -A"},
@@ -222,12 +242,16 @@ var askedRows = []checkRow{
 	{"names", "none", nil, "", ""},
 	{"names", "are answered", asked(Name{Answer: answered("NOERROR"), Direct: []Direct{direct("NOERROR")}}), OK, "node-dns answers 1 of 1 name"},
 	{"names", "the daemon does not answer", asked(Name{Err: errors.New("gone")}), Fail, "www.example. A (in recent use): gone"},
-	{"names", "one is SERVFAIL, and a nameserver has it", asked(Name{Answer: answered("SERVFAIL"), Direct: []Direct{direct("NOERROR")}}), Fail, "and a nameserver answers it|node-dns cache flush www.example.|192.0.2.53:53: UDP NOERROR, DO NOERROR"},
-	{"names", "one failed recently", asked(Name{Why: "failed recently", Answer: answered("SERVFAIL"), Direct: []Direct{direct("SERVFAIL")}}), Fail, "www.example. A (failed recently): SERVFAIL|node-dns servers"},
+	{"names", "one is SERVFAIL, and a nameserver has it", asked(Name{Answer: answered("SERVFAIL"), Direct: []Direct{direct("NOERROR")}}), Fail, "and a nameserver answers it|node-dns cache flush www.example.|192.0.2.53:53 UDP, DO, 512, 4096 DO, TCP: NOERROR"},
+	{"names", "one failed recently", func(s *Snapshot) {
+		asked(Name{Why: "failed recently", Answer: answered("SERVFAIL"), Direct: []Direct{direct("SERVFAIL")}})(s)
+		asked(Name{Name: "good.example.", Type: "A", Answer: answered("NOERROR"), Direct: []Direct{direct("NOERROR")}})(s)
+	}, Fail, "www.example. A (failed recently): SERVFAIL|node-dns servers"},
 	{"names", "one is refused, which is a warning elsewhere", asked(Name{Why: "failed recently", Answer: answered("SERVFAIL"), Direct: []Direct{direct("REFUSED")}}), OK, "node-dns answers 0 of 1"},
 	{"names", "the nameservers do not agree", asked(Name{Answer: answered("NOERROR"), Direct: []Direct{direct("NOERROR"), direct("NXDOMAIN")}}), Warn, "do not agree about www.example. A|routes in /etc/node-dns/node-dns.yaml"},
-	{"names", "the given one resolves", asked(Name{Given: true, Why: "given", Answer: answered("NOERROR"), Direct: []Direct{direct("NOERROR")}}), OK, "www.example. A (given): NOERROR|www.example. 60 IN A 192.0.2.1|4096 DO NOERROR, TCP NOERROR"},
+	{"names", "the given one resolves", asked(Name{Given: true, Why: "given", Answer: answered("NOERROR"), Direct: []Direct{direct("NOERROR")}}), OK, "www.example. A (given): NOERROR|www.example. 60 IN A 192.0.2.1|4096 DO, TCP: NOERROR"},
 	{"names", "the given one fails", func(s *Snapshot) {
+		asked(Name{Name: "good.example.", Type: "A", Answer: answered("NOERROR"), Direct: []Direct{direct("NOERROR")}})(s)
 		failed := answered("SERVFAIL")
 		failed.Errors = []control.ExtendedError{{Name: "No Reachable Authority", Text: "no response"}}
 		asked(Name{Given: true, Why: "given", Answer: failed, Direct: []Direct{direct("SERVFAIL")}})(s)
@@ -262,5 +286,26 @@ func TestOneFailure(t *testing.T) {
 				t.Errorf("%q", failed)
 			}
 		})
+	}
+}
+
+// TestIsNear: a namespace is a pod's if this node reaches its address as it reaches pods. A test's LAN, and a VPN, have namespaces too.
+func TestIsNear(t *testing.T) {
+	s := well(t, func(s *Snapshot) {
+		onLink := func(network, name string) netstate.OnLink {
+			return netstate.OnLink{Network: netip.MustParsePrefix(network), Interface: name}
+		}
+		s.Host.State.Net.Addrs = append(s.Host.State.Net.Addrs,
+			netstate.Addr{Addr: netip.MustParseAddr("10.128.0.1"), Bits: 24, Interface: "cni0", Up: true},
+			netstate.Addr{Addr: netip.MustParseAddr("192.0.2.7"), Bits: 24, Interface: "eth0", Up: true})
+		s.Host.State.Net.OnLink = []netstate.OnLink{onLink("10.244.1.5/32", "cali1"), onLink("0.0.0.0/1", "tun0"), onLink("192.0.2.0/24", "eth0")}
+		s.Host.State.Config.PodCIDRs = []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}
+	})
+	for addr, want := range map[string]bool{
+		"10.128.0.9": true, "10.244.1.5": true, "10.244.1.6": false, "10.1.2.3": true, "192.0.2.9": false, "100.64.0.1": false,
+	} {
+		if got := s.isNear(netip.MustParseAddr(addr)); got != want {
+			t.Errorf("%s: %v", addr, got)
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/node-dns/node-dns/internal/admin/firewall"
+	"github.com/node-dns/node-dns/internal/netstate"
 )
 
 // nodeDNSYAML is the admin's file.
@@ -117,6 +118,18 @@ func (s Snapshot) networkOf(addr netip.Addr) netip.Prefix {
 		}
 	}
 	return netip.PrefixFrom(addr, addr.BitLen())
+}
+
+// widest is the prefix length of the widest route that may lead to pods: VPNs have routes to half of all addresses.
+const widest = 8
+
+// isNear reports whether this node reaches an address on another interface than that of the default route, or podCIDRs has it.
+func (s Snapshot) isNear(addr netip.Addr) bool {
+	net := s.Host.State.Net
+	isDirect := slices.ContainsFunc(net.OnLink, func(l netstate.OnLink) bool {
+		return l.Interface != net.DefaultInterface() && l.Network.Bits() >= widest && l.Network.Contains(addr)
+	})
+	return isDirect || s.networkOf(addr) != netip.PrefixFrom(addr, addr.BitLen())
 }
 
 // wider is the value of allowFrom with these networks added.

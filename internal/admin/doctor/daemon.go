@@ -58,7 +58,8 @@ func checkReports(s Snapshot) []Finding {
 		known = append(known, strings.Split(err.Error(), "\n")...)
 	}
 	problems := slices.DeleteFunc(slices.Clone(status.Problems), func(p string) bool {
-		return slices.Contains(known, p) || slices.ContainsFunc(judgedElsewhere, func(begin string) bool { return strings.HasPrefix(p, begin) })
+		isKnown := !slices.ContainsFunc(strings.Split(p, "\n"), func(line string) bool { return !slices.Contains(known, line) })
+		return isKnown || slices.ContainsFunc(judgedElsewhere, func(begin string) bool { return strings.HasPrefix(p, begin) })
 	})
 	switch {
 	case !status.Ready:
@@ -71,7 +72,7 @@ func checkReports(s Snapshot) []Finding {
 
 // judgedElsewhere begin the problems of the status that checks judge by what they see themselves.
 var judgedElsewhere = []string{
-	"the host's files are not what they should be", "the Kubernetes API is not watched", "the Kubernetes API has not been read yet", "rights are missing",
+	leftAlone, "the host's files are not what they should be", "the Kubernetes API is not watched", "the Kubernetes API has not been read yet", "rights are missing",
 }
 
 func (s Snapshot) faults() error { return errors.Join(s.Host.State.ConfigErr, s.Host.DnsmasqErr) }
@@ -130,8 +131,17 @@ func checkConfiguration(s Snapshot) []Finding {
 	var found []Finding
 	err := s.faults()
 	faults := nodeconfig.Faults(err)
-	for _, fault := range faults {
-		found = append(found, fail(fault.Error(), "mend it: node-dns check-config says when that is done; the daemon sees it by itself"))
+	const fix = "correct it: node-dns check-config says when that is done; the daemon reads it by itself"
+	switch len(faults) {
+	case 0:
+	case 1:
+		found = append(found, fail(faults[0].Error(), fix))
+	default:
+		var lines []string
+		for _, fault := range faults {
+			lines = append(lines, fault.Error())
+		}
+		found = append(found, fail(fmt.Sprintf("the configuration has %d faults", len(faults)), fix, lines...))
 	}
 	if err != nil && len(faults) == 0 {
 		found = append(found, fail(firstLine(err.Error()), "node-dns check-config"))

@@ -214,6 +214,10 @@ var rows = []checkRow{
 	{"configuration", "faults", func(s *Snapshot) {
 		s.Host.State.ConfigErr = errors.Join(&nodeconfig.Fault{File: "/etc/node-dns/node-dns.yaml", Line: 1, Column: 9, Expected: "a list", Got: "x"})
 	}, Fail, "/etc/node-dns/node-dns.yaml:1:9|node-dns check-config"},
+	{"configuration", "several faults", func(s *Snapshot) {
+		s.Host.State.ConfigErr = errors.Join(&nodeconfig.Fault{File: "/etc/node-dns/node-dns.yaml", Line: 1, Column: 1, Expected: "a list", Got: "x"},
+			&nodeconfig.Fault{File: "/etc/node-dns/node-dns.yaml", Line: 2, Column: 1, Expected: "a list", Got: "y"})
+	}, Fail, "the configuration has 2 faults|/etc/node-dns/node-dns.yaml:1:1|/etc/node-dns/node-dns.yaml:2:1"},
 	{"configuration", "names this node", func(s *Snapshot) {
 		s.Host.State.Upstreams = text("server=192.0.2.53\nserver=/corp.test/10.0.0.7\nserver=10.0.0.7\n")
 	}, Warn, "/etc/dnsmasq.d/origin-upstream-dns.conf:3: server=10.0.0.7 is this node; ignored (would loop)"},
@@ -314,6 +318,10 @@ var rows = []checkRow{
 		s.Host.Fixed, s.Status.ResolvConf.Pending = true, []string{"/etc/resolv.conf"}
 	}, Fail, "node-dns cannot change it|chattr -i"},
 	{"resolv.conf", "is held", func(s *Snapshot) { s.Status.ResolvConf.Hold = "another tool writes it" }, Warn, "left alone: another tool writes it"},
+	{"resolv.conf", "is fought over", func(s *Snapshot) {
+		s.Status.ResolvConf.Hold = "vpn writes it"
+		s.Status.Problems = []string{"/etc/resolv.conf is left alone: vpn writes it"}
+	}, Fail, "left alone: vpn writes it|stop the tool that writes it; then origin-dns-dispatcher apply"},
 	{"resolv.conf", "is another's", func(s *Snapshot) { s.Host.State.ResolvConf = text("nameserver 192.0.2.53\n") }, Warn, "does not name this node, but 192.0.2.53"},
 	{"resolv.conf", "is another's, as the admin wants", func(s *Snapshot) {
 		s.Host.State.ResolvConf, s.Host.State.Config.ResolvConf = text("nameserver 192.0.2.53\n"), nodeconfig.ResolvConfNone
@@ -401,9 +409,12 @@ var rows = []checkRow{
 		s.Host.State.Record = text(`{"version": 1, "servers": ["192.0.2.53"], "origin": "/etc/resolv.conf", "lacking": "/etc/resolv.conf names x: not a nameserver's address"}`)
 	}, Warn, "/etc/resolv.conf names no usable nameserver|write an /etc/resolv.conf with a nameserver that answers, or set upstreams:"},
 	{"upstreams", "none", func(s *Snapshot) { s.Upstreams = nil }, Fail, "no upstream nameserver is known"},
+	{"upstreams", "none, as all of them loop", func(s *Snapshot) {
+		s.Upstreams, s.Status.Refused = nil, []control.Refused{{Server: "192.0.2.99:53", Why: nameserver.ComesBack}}
+	}, "", ""},
 	{"upstreams", "silent", func(s *Snapshot) {
 		s.Upstreams[0] = Probe{Server: "192.0.2.53:53", Domains: []string{"."}, UDP: Answer{Err: errSilent}, EDNS: Answer{Err: errSilent}, TCP: Answer{Err: errSilent}}
-	}, Fail, "does not answer over UDP: no answer within 2s|check the host 192.0.2.53, the route to it (ip route get 192.0.2.53)"},
+	}, Fail, "does not answer over UDP: no answer within 2s|check 192.0.2.53, the route there (ip route get ADDRESS)"},
 	{"upstreams", "silent over UDP alone", func(s *Snapshot) { s.Upstreams[0].UDP.Err, s.Upstreams[0].EDNS.Err = errSilent, errSilent }, Fail, "over TCP it does"},
 	{"upstreams", "one silent of two", func(s *Snapshot) {
 		silent := Answer{Err: errSilent}

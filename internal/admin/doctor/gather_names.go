@@ -193,18 +193,28 @@ func (d Direct) best() Answer {
 	return d.TCP
 }
 
-// words are all answers in one line.
+// words are all answers in one line, with equal ones together: "UDP, DO, 512, 4096 DO: NOERROR; TCP: connection refused".
 func (d Direct) words() string {
-	var words []string
+	var results []string
+	ways := map[string][]string{}
 	for _, way := range []struct {
 		name string
 		Answer
 	}{{"UDP", d.UDP}, {"DO", d.DO}, {"512", d.Small}, {"4096 DO", d.Large}, {"TCP", d.TCP}, {"CD", d.CD}} {
-		if result := way.result(); result != "" {
-			words = append(words, way.name+" "+result)
+		result := way.result()
+		if result == "" {
+			continue
 		}
+		if ways[result] == nil {
+			results = append(results, result)
+		}
+		ways[result] = append(ways[result], way.name)
 	}
-	return d.Server + ": " + strings.Join(words, ", ")
+	var words []string
+	for _, result := range results {
+		words = append(words, strings.Join(ways[result], ", ")+": "+result)
+	}
+	return d.Server + " " + strings.Join(words, "; ")
 }
 
 // result is an answer in a word; "": it was not asked.

@@ -70,7 +70,8 @@ func (g *gathering) pods(ctx context.Context) {
 	g.s.Pods = probes
 }
 
-// isPod reports whether a namespace has a route to this node, from an address that is not this node's, and notes the address.
+// isPod reports whether a namespace has a route to this node, from an address that this node reaches as it reaches pods, and notes the
+// address. Others have namespaces too, such as VPNs.
 func (g *gathering) isPod(p *PodProbe) bool {
 	err := within(p.Namespace, func() {
 		conn, err := net.Dial("udp", p.Server.String()) // which sends nothing
@@ -82,7 +83,7 @@ func (g *gathering) isPod(p *PodProbe) bool {
 			p.Client = local.AddrPort().Addr().Unmap()
 		}
 	})
-	return err == nil && p.Client.IsValid() && !p.Client.IsLoopback() && !g.s.Host.State.Net.IsLocal(p.Client)
+	return err == nil && p.Client.IsValid() && !g.s.Host.State.Net.IsLocal(p.Client) && g.s.isNear(p.Client)
 }
 
 // errEnded is the error of a function that ended its goroutine.

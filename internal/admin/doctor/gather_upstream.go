@@ -180,9 +180,12 @@ var errSilent = fmt.Errorf("no answer within %v", upstreamPatience)
 // plain is an error without addresses and ports, which package net's own text names twice.
 func plain(err error) error {
 	var op *net.OpError
+	var call *os.SyscallError
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
 		return errSilent
+	case errors.As(err, &call):
+		return call.Err
 	case errors.As(err, &op):
 		return op.Err
 	}

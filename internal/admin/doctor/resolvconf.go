@@ -90,11 +90,23 @@ func (s Snapshot) resolvConfText() []Finding {
 	case state.Config.ResolvConf == nodeconfig.ResolvConfNone, r.DropIn != "", ours && r.Hold == "":
 		return nil
 	case r.Hold != "":
-		return []Finding{warn(resolvConf+" is left alone: "+r.Hold, "origin-dns-dispatcher plan says more")}
+		return []Finding{s.held()}
 	case !slices.ContainsFunc(names, here):
 		return []Finding{warn(resolvConf+" does not name this node, but "+join(names)+": this host's own programs do not ask node-dns", "origin-dns-dispatcher plan says why")}
 	}
 	return nil
+}
+
+// leftAlone begins the daemon's report that another tool writes resolv.conf again and again.
+const leftAlone = resolvConf + " is left alone: "
+
+// held is about a resolv.conf that is not written. If the daemon reports that, another tool writes it.
+func (s Snapshot) held() Finding {
+	what := leftAlone + s.Status.ResolvConf.Hold
+	if slices.ContainsFunc(s.Status.Problems, func(p string) bool { return strings.HasPrefix(p, leftAlone) }) {
+		return fail(what, "stop the tool that writes it; then origin-dns-dispatcher apply, as root, points the file at this node at once")
+	}
+	return warn(what, "origin-dns-dispatcher plan says more")
 }
 
 // checkFiles judges whether the files of the host are as the daemon wants them.

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -18,7 +19,11 @@ import (
 // checkUpstreams judges each by what it answered to us, whatever the daemon thinks of it. One that is silent is a failure where
 // no other serves its domain.
 func checkUpstreams(s Snapshot) []Finding {
-	if len(s.Upstreams) == 0 {
+	switch {
+	case len(s.Upstreams) > 0:
+	case len(s.comesBack()) > 0: // checkLoop says why there is none
+		return nil
+	default:
 		return []Finding{fail("no upstream nameserver is known: names outside the cluster do not resolve",
 			"give NetworkManager's connection a nameserver, or set upstreams: in /etc/node-dns/node-dns.yaml; origin-dns-dispatcher plan says what was looked at")}
 	}
@@ -79,13 +84,28 @@ func (s Snapshot) together(all []Probe) []Finding {
 	}
 	var found []Finding
 	for _, v := range verdicts {
-		f := Finding{Level: v.level, What: nameAll(groups[v]) + " " + v.what, Fix: v.fix}
+		f := Finding{Level: v.level, What: nameAll(groups[v]) + " " + v.what, Fix: strings.ReplaceAll(v.fix, hostsWord, hostsOf(groups[v]))}
 		if v.odd != "" {
 			f.Details = strings.Split(v.odd, "\n")
 		}
 		found = append(found, f)
 	}
 	return found
+}
+
+// hostsWord stands for the addresses of the nameservers in a fix.
+const hostsWord = "HOSTS"
+
+func hostsOf(all []Probe) string {
+	var hosts []string
+	for _, p := range all {
+		host := p.Server
+		if server, err := nameserver.Parse(p.Server); err == nil {
+			host = server.Addr.Addr().WithZone("").String()
+		}
+		hosts = append(hosts, host)
+	}
+	return strings.Join(hosts, ", ")
 }
 
 // nameAll names nameservers, as in "upstream 192.0.2.1:53 (and upstream 192.0.2.2:53)".
@@ -112,7 +132,16 @@ func (s Snapshot) judge(p Probe) verdict {
 			level: Fail, what: "answers SERVFAIL, and without DNSSEC validation the names resolve: it finds them bogus",
 			fix: "correct the clock and the trust anchor of that nameserver" + p.orReplace(), odd: s.bogusNames(p),
 		}
-		if others && !s.allBogus(p) {
+		if others && !s.allBad(p) {
+			v.level, v.fix = Warn, v.fix+"; others answer in its place"
+		}
+		return v
+	case s.isFailing(p):
+		v := verdict{
+			level: Fail, what: "answers SERVFAIL for every name that it is asked for", odd: strings.Join(s.namesOf(p), "\n"),
+			fix: "see the log of that nameserver: most often it cannot reach the nameservers that it asks itself" + p.orReplace(),
+		}
+		if others && !s.allBad(p) {
 			v.level, v.fix = Warn, v.fix+"; others answer in its place"
 		}
 		return v
@@ -121,8 +150,12 @@ func (s Snapshot) judge(p Probe) verdict {
 	}
 	if name, size := s.lostAnswer(p); name != "" {
 		what := fmt.Sprintf("sends answers of more than 512 octets that do not arrive over UDP: %s, %d octets, arrives over TCP alone", name, size)
-		return verdict{level: Fail, what: what, fix: "echo edns-packet-max=512 >/etc/dnsmasq.d/node-dns-size.conf makes node-dns ask for smaller answers, and for larger ones over TCP; " +
+		v := verdict{level: Fail, what: what, fix: "echo edns-packet-max=512 >>/etc/dnsmasq.conf makes node-dns ask for smaller answers, and for larger ones over TCP; " +
 			"then let datagrams and fragments of 1232 octets pass every firewall on the way"}
+		if s.resolves(name) {
+			v.level = Warn
+		}
+		return v
 	}
 	var odd []string
 	best := p.EDNS
@@ -144,7 +177,7 @@ func (s Snapshot) judge(p Probe) verdict {
 		return verdict{Warn, "answers, and refuses what it is asked (REFUSED)", "it may not serve this node's network: see to what it allows, or take it out of what names it: node-dns servers", strings.Join(odd, "\n")}
 	}
 	if len(odd) > 0 {
-		return verdict{Warn, "answers over UDP (" + best.words() + "), but not all", "TCP and UDP port 53 to it have to pass every firewall on the way, datagrams of 1232 octets too", strings.Join(odd, "\n")}
+		return verdict{Warn, "answers over UDP, but not all", "TCP and UDP port 53 to it have to pass every firewall on the way, datagrams of 1232 octets too", strings.Join(odd, "\n")}
 	}
 	return verdict{level: OK, what: fmt.Sprintf("answers over UDP (%s), TCP and with EDNS 1232%s", best.words(), p.Large.largeWords())}
 }
@@ -156,9 +189,9 @@ func (p Probe) silent(others bool) verdict {
 		err, over = p.TCP.Err, "TLS"
 	}
 	v := verdict{level: Fail, what: fmt.Sprintf("does not answer over %s: %v", over, err)}
-	host := "it"
-	if server, parseErr := nameserver.Parse(p.Server); parseErr == nil {
-		host = server.Addr.Addr().WithZone("").String()
+	refused := !p.TLS && errors.Is(p.TCP.Err, unix.ECONNREFUSED)
+	if refused && !errors.Is(err, unix.ECONNREFUSED) {
+		v.what += "; TCP: connection refused"
 	}
 	var invalid x509.CertificateInvalidError
 	var hostname x509.HostnameError
@@ -178,7 +211,7 @@ func (p Probe) silent(others bool) verdict {
 		v.what = fmt.Sprintf("has a TLS certificate for %s, not for %s", orNone(strings.Join(names, ", ")), hostname.Host)
 		v.fix = "renew the certificate at that nameserver for the name that it is asked by"
 		if len(names) > 0 {
-			v.fix = fmt.Sprintf("if that is the nameserver's own name, correct %s: dns+tls://%s#%s; else %s", cmp.Or(p.Source, "what names it"), host, names[0], v.fix)
+			v.fix = fmt.Sprintf("if that is the nameserver's own name, correct %s: dns+tls://%s#%s; else %s", cmp.Or(p.Source, "what names it"), hostsWord, names[0], v.fix)
 		}
 	case errors.As(err, &authority):
 		v.what = "has a TLS certificate of an authority that this node does not trust"
@@ -186,13 +219,13 @@ func (p Probe) silent(others bool) verdict {
 	case errors.Is(err, unix.EPERM):
 		v.what += ": a packet filter of this very node drops it"
 		v.fix = "nft -a list ruleset shows the rule with its handle: delete it, or accept port 53 before it"
-	case errors.Is(err, unix.ECONNREFUSED):
+	case refused, errors.Is(err, unix.ECONNREFUSED):
 		v.what += ": the host is up, and no nameserver listens there"
-		v.fix = "start the nameserver at " + host + p.orReplace()
+		v.fix = "start the nameserver at " + hostsWord + p.orReplace()
 	case errors.Is(err, unix.ENETUNREACH), errors.Is(err, unix.EHOSTUNREACH):
-		v.fix = "ip route get " + host + " shows the route: correct it" + p.orReplace()
+		v.fix = "correct the route to " + hostsWord + ": ip route get ADDRESS shows it" + p.orReplace()
 	default:
-		v.fix = "check the host " + host + ", the route to it (ip route get " + host + "), and firewalls in between" + p.orReplace()
+		v.fix = "check " + hostsWord + ", the route there (ip route get ADDRESS), and firewalls in between" + p.orReplace()
 	}
 	if others {
 		v.level, v.fix = Warn, "others answer in its place; "+v.fix
@@ -250,11 +283,27 @@ func (s Snapshot) isBogus(p Probe) bool {
 
 func (d Direct) isBogus() bool { return d.best().Rcode == "SERVFAIL" && isAnswer(d.CD.result()) }
 
-// allBogus reports whether this holds for every nameserver of its domains.
-func (s Snapshot) allBogus(p Probe) bool {
+// isFailing reports whether the nameserver answers SERVFAIL for each name that it was asked for directly.
+func (s Snapshot) isFailing(p Probe) bool {
+	all := s.directs(p.Server)
+	for _, d := range all {
+		if d.best().Rcode != "SERVFAIL" {
+			return false
+		}
+	}
+	return len(all) > 0
+}
+
+// namesOf are the names that the nameserver was asked for directly.
+func (s Snapshot) namesOf(p Probe) []string {
+	return slices.Sorted(maps.Keys(s.directs(p.Server)))
+}
+
+// allBad reports whether no nameserver of its domains resolves names.
+func (s Snapshot) allBad(p Probe) bool {
 	return !slices.ContainsFunc(s.Upstreams, func(o Probe) bool {
 		shares := slices.ContainsFunc(p.Domains, func(domain string) bool { return slices.Contains(o.Domains, domain) })
-		return shares && o.answers() && !s.isBogus(o)
+		return shares && o.answers() && !s.isBogus(o) && !s.isFailing(o)
 	})
 }
 
@@ -272,6 +321,11 @@ func (s Snapshot) bogusNames(p Probe) string {
 	}
 	slices.Sort(lines)
 	return strings.Join(lines, "\n")
+}
+
+// resolves reports whether the daemon has an answer for a name with its type.
+func (s Snapshot) resolves(asked string) bool {
+	return slices.ContainsFunc(s.Names, func(n Name) bool { return n.Name+" "+n.Type == asked && n.result() == "NOERROR" })
 }
 
 // lostAnswer is a name whose answer does not arrive over UDP, and its size over TCP; "": there is none.
@@ -309,14 +363,7 @@ func checkLoop(s Snapshot) []Finding {
 	if s.Status == nil {
 		return nil
 	}
-	var back []string
-	for _, r := range s.Status.Refused {
-		if r.Why == nameserver.ComesBack {
-			back = append(back, r.Server)
-		}
-	}
-	slices.Sort(back)
-	if back = slices.Compact(back); len(back) > 0 {
+	if back := s.comesBack(); len(back) > 0 {
 		return []Finding{fail(strings.Join(back, ", ")+": what node-dns asks there comes back to this node; it is left out", "that nameserver forwards to this node: have it forward to the site's, or take it out of what names it: node-dns servers")}
 	}
 	asked := map[string]bool{}
@@ -326,4 +373,19 @@ func checkLoop(s Snapshot) []Finding {
 		}
 	}
 	return fine("loop probe: no question came back from %s", count(len(asked), "server"))
+}
+
+// comesBack are the nameservers that are left out, as they send questions back to this node.
+func (s Snapshot) comesBack() []string {
+	if s.Status == nil {
+		return nil
+	}
+	var back []string
+	for _, r := range s.Status.Refused {
+		if r.Why == nameserver.ComesBack {
+			back = append(back, r.Server)
+		}
+	}
+	slices.Sort(back)
+	return slices.Compact(back)
 }
