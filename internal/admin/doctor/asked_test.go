@@ -247,6 +247,11 @@ var askedRows = []checkRow{
 		asked(Name{Why: "failed recently", Answer: answered("SERVFAIL"), Direct: []Direct{direct("SERVFAIL")}})(s)
 		asked(Name{Name: "good.example.", Type: "A", Answer: answered("NOERROR"), Direct: []Direct{direct("NOERROR")}})(s)
 	}, Fail, "www.example. A (failed recently): SERVFAIL|node-dns servers"},
+	{"names", "several failed recently", func(s *Snapshot) {
+		for _, name := range []string{"a.example.", "b.example.", "c.example."} {
+			asked(Name{Name: name, Type: "A", Why: "failed recently", Answer: answered("SERVFAIL"), Direct: []Direct{direct("NXDOMAIN")}})(s)
+		}
+	}, Fail, "3 names that node-dns was asked for fail|a.example. A (failed recently): SERVFAIL|c.example. A"},
 	{"names", "one is refused, which is a warning elsewhere", asked(Name{Why: "failed recently", Answer: answered("SERVFAIL"), Direct: []Direct{direct("REFUSED")}}), OK, "node-dns answers 0 of 1"},
 	{"names", "the nameservers do not agree", asked(Name{Answer: answered("NOERROR"), Direct: []Direct{direct("NOERROR"), direct("NXDOMAIN")}}), Warn, "do not agree about www.example. A|routes in /etc/node-dns/node-dns.yaml"},
 	{"names", "the given one resolves", asked(Name{Given: true, Why: "given", Answer: answered("NOERROR"), Direct: []Direct{direct("NOERROR")}}), OK, "www.example. A (given): NOERROR|www.example. 60 IN A 192.0.2.1|4096 DO, TCP: NOERROR"},

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -33,7 +34,11 @@ func checkDaemon(s Snapshot) []Finding {
 		unit, known := s.Units[daemonUnit]
 		return []Finding{notRunning(unit, known, s.Log)}
 	}
-	return []Finding{fail(fmt.Sprintf("node-dns runs and does not answer on its control socket: %v", s.StatusErr),
+	why := plain(s.StatusErr)
+	if errors.Is(s.StatusErr, context.DeadlineExceeded) || errors.Is(s.StatusErr, os.ErrDeadlineExceeded) {
+		why = fmt.Errorf("no answer within %v", patience)
+	}
+	return []Finding{fail(fmt.Sprintf("node-dns runs and does not answer on its control socket: %v", why),
 		"journalctl -u node-dns says what it is at; systemctl restart node-dns")}
 }
 
@@ -95,6 +100,8 @@ func notRunning(unit migrate.Unit, known bool, log []string) Finding {
 			"mend what its log says; then systemctl reset-failed node-dns && systemctl start node-dns")
 	case unit.Active == "failed":
 		return not("it has failed ("+unit.Result+")", "mend what its log says; then systemctl start node-dns")
+	case unit.Sub == "auto-restart" && unit.Result == "watchdog":
+		return not("it hung, and systemd's watchdog ended it", "systemd starts it again by itself; journalctl -u node-dns shows what it was doing")
 	case unit.Sub == "auto-restart":
 		return not(fmt.Sprintf("it ends as soon as it has started (%s), %s times by now", unit.Result, unit.Restarts), "mend what its log says: systemd starts it again by itself")
 	case unit.Active == "activating":

@@ -6,12 +6,16 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"net"
 	"net/netip"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/admin/firewall"
@@ -177,7 +181,11 @@ type checkRow struct {
 var rows = []checkRow{
 	{"daemon", "is well", nil, OK, "node-dns 1.0.0 runs (pid 42), and is ready"},
 	{"daemon", "may not be asked", func(s *Snapshot) { s.Status, s.StatusErr = nil, fs.ErrPermission }, Warn, "run this as root"},
-	{"daemon", "hangs", func(s *Snapshot) { s.Status, s.StatusErr = nil, os.ErrDeadlineExceeded }, Fail, "does not answer on its control socket"},
+	{"daemon", "hangs", func(s *Snapshot) { s.Status, s.StatusErr = nil, os.ErrDeadlineExceeded }, Fail, "does not answer on its control socket: no answer within 3s"},
+	{"daemon", "ended while it was asked", func(s *Snapshot) {
+		s.Status, s.StatusErr = nil, &url.Error{Op: "Get", URL: "http://node-dns/v1/status", Err: &net.OpError{Op: "read", Net: "unix", Err: os.NewSyscallError("read", unix.ECONNRESET)}}
+	}, Fail, "does not answer on its control socket: connection reset by peer"},
+	{"daemon", "hung", daemonIs(migrate.Unit{Load: "loaded", Active: "activating", Sub: "auto-restart", Result: "watchdog", Restarts: "0"}), Fail, "it hung, and systemd's watchdog ended it|systemd starts it again by itself"},
 	{"daemon", "complains of a server, which is asked here", func(s *Snapshot) {
 		s.Status.Routes[0].Servers[0] = control.Server{Address: "192.0.2.53:53", State: "down", Error: "timeout"}
 		s.Status.Problems = s.Status.DownServers()

@@ -23,8 +23,8 @@ import (
 const (
 	// maxProbed bounds the servers that are asked: a configuration may name thousands.
 	maxProbed = 32
-	// probedAtOnce bounds the sockets, with four to a server.
-	probedAtOnce = 16
+	// probedAtOnce bounds the sockets, with four to a server. All are asked at once: dead ones take four seconds each.
+	probedAtOnce = maxProbed
 	// bufferSize is what EDNS says (RFC 9715, and the DNS flag day 2020).
 	bufferSize = 1232
 )

@@ -51,17 +51,32 @@ func (n Name) lines() []string {
 // checkNames judges the answers of the daemon to real questions. What other checks explain comes after them, as a symptom.
 func checkNames(s Snapshot) []Finding {
 	var found []Finding
-	answered := 0
+	var failed Finding // all names that fail, but for the given one
+	answered, failing := 0, 0
 	for _, n := range s.Names {
 		f, ok := s.judgeName(n)
-		if ok {
+		switch {
+		case ok && f.Level == Fail && !n.Given && n.Err == nil:
+			failing++
+			failed.Level, failed.Fix = Fail, f.Fix
+			failed.Details = append(append(failed.Details, f.What), f.Details...)
+		case ok:
 			found = append(found, f)
-		} else if result := n.result(); result != "SERVFAIL" && result != "REFUSED" {
+		}
+		if !ok && isAnswer(n.result()) {
 			answered++
 		}
 	}
-	if len(s.Names) == 0 {
+	switch {
+	case len(s.Names) == 0:
 		return nil
+	case failing == 1:
+		failed.What, failed.Details = failed.Details[0], failed.Details[1:]
+	case failing > 1:
+		failed.What = count(failing, "name") + " that node-dns was asked for fail"
+	}
+	if failing > 0 {
+		found = append(found, failed)
 	}
 	return orFine(found, "node-dns answers %d of %s that it was asked for, as the nameservers do", answered, count(len(s.Names), "name"))
 }
