@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/admin/firewall"
 	"github.com/node-dns/node-dns/internal/admin/migrate"
 	"github.com/node-dns/node-dns/internal/netstate"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
@@ -165,6 +166,10 @@ var askedRows = []checkRow{
 	}, OK, "node-dns.service active/enabled"},
 
 	{"upstreams", "is stopped by a filter of this node", fails(unix.EPERM), Fail, "a packet filter of this very node drops it|nft -a list ruleset"},
+	{"upstreams", "is stopped by a filter of this node that is known", func(s *Snapshot) {
+		fails(unix.EPERM)(s)
+		s.Host.Filter.Rules = &firewall.Ruleset{Outputs: []firewall.Chain{{Family: firewall.Inet, Table: "own", Name: "out"}, {Family: firewall.IPv4, Table: "filter", Name: "OUTPUT"}}}
+	}, Fail, "nft 'insert rule inet own out meta l4proto { tcp, udp } th dport 53 accept' && iptables -I OUTPUT -p udp --dport 53 -j ACCEPT && iptables -I OUTPUT -p tcp --dport 53 -j ACCEPT; then correct"},
 	{"upstreams", "has nobody who listens", fails(unix.ECONNREFUSED), Fail, "no nameserver listens there|start the nameserver at 192.0.2.53; or name another one in upstreams /etc/node-dns/node-dns.yaml:1"},
 	// The kernel of that host limits how often it says so over UDP (icmp_ratelimit).
 	{"upstreams", "has nobody who listens, which TCP alone shows", func(s *Snapshot) {

@@ -126,7 +126,7 @@ func (s Snapshot) judge(p Probe) verdict {
 	others := p.replaceable(s.Upstreams)
 	switch {
 	case !p.answers():
-		return p.silent(others)
+		return s.silent(p, others)
 	case s.isBogus(p):
 		v := verdict{
 			level: Fail, what: "answers SERVFAIL, and without DNSSEC validation the names resolve: it finds them bogus",
@@ -183,7 +183,7 @@ func (s Snapshot) judge(p Probe) verdict {
 }
 
 // silent is about a nameserver that does not answer. The reason says where to look.
-func (p Probe) silent(others bool) verdict {
+func (s Snapshot) silent(p Probe, others bool) verdict {
 	err, over := p.EDNS.Err, "UDP"
 	if p.TLS {
 		err, over = p.TCP.Err, "TLS"
@@ -218,7 +218,10 @@ func (p Probe) silent(others bool) verdict {
 		v.fix = "copy the authority's certificate to /etc/pki/ca-trust/source/anchors/, run update-ca-trust, and systemctl restart node-dns"
 	case errors.Is(err, unix.EPERM):
 		v.what += ": a packet filter of this very node drops it"
-		v.fix = "nft -a list ruleset shows the rule with its handle: delete it, or accept port 53 before it"
+		v.fix = "nft -a list ruleset shows the rule: delete it, or have the filter accept port 53 before it"
+		if commands := s.Host.Filter.Rules.AcceptOutput(p.port()); commands != "" {
+			v.fix = commands + "; then correct what made the rule that drops it (nft list ruleset), which may come back with a restart of the firewall"
+		}
 	case refused, errors.Is(err, unix.ECONNREFUSED):
 		v.what += ": the host is up, and no nameserver listens there"
 		v.fix = "start the nameserver at " + hostsWord + p.orReplace()
@@ -231,6 +234,14 @@ func (p Probe) silent(others bool) verdict {
 		v.level, v.fix = Warn, "others answer in its place; "+v.fix
 	}
 	return v
+}
+
+// port is where it is asked.
+func (p Probe) port() uint16 {
+	if server, err := nameserver.Parse(p.Server); err == nil {
+		return server.Addr.Port()
+	}
+	return 53
 }
 
 // orReplace is the advice to ask another nameserver, where that is configured.
