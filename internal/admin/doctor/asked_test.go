@@ -230,6 +230,11 @@ var askedRows = []checkRow{
 	{"clients", "pods are answered", fromPod(says("NXDOMAIN"), says("NXDOMAIN")), OK, "pods get answers over UDP and TCP (asked from 10.128.0.5)"},
 	{"clients", "pods are refused", fromPod(says("REFUSED"), says("REFUSED")), Fail, "leaves out 10.128.0.5/32|refused a question from 10.128.0.5 (REFUSED), a pod's address in /run/netns/cni-1"},
 	{"clients", "pods get no answer", fromPod(Answer{Err: errSilent}, Answer{Err: errSilent}), Fail, "pods get no answer from 10.0.0.7:53: no answer within 2s|let port 53 pass from 10.128.0.5 to 10.0.0.7"},
+	{"clients", "pods get no answer, as a filter drops their questions", func(s *Snapshot) {
+		filteredBy(firewall.State{Firewalld: public}, "cni0 10.128.0.1/24")(s)
+		fromPod(Answer{Err: errSilent}, Answer{Err: errSilent})(s)
+		s.Status.Clients.AllowFrom = []string{"all"}
+	}, "", ""},
 	{"clients", "pods get no answer over TCP", fromPod(says("NOERROR"), Answer{Err: errSilent}), Fail, "pods get no answer from 10.0.0.7:53 over TCP"},
 
 	{"cache", "agrees", asked(Name{Answer: answered("NOERROR"), Direct: []Direct{direct("NOERROR")}}), "", ""},

@@ -20,9 +20,10 @@ func checkClients(s Snapshot) []Finding {
 		return nil
 	}
 	found := s.refusedClients()
+	isFiltered := hasFailure(checkInputFilter(s)) // which says why pods get no answer
 	for _, p := range s.Pods {
 		switch {
-		case !p.Client.IsValid():
+		case !p.Client.IsValid(), isFiltered:
 		case p.UDP.Err != nil && p.TCP.Err != nil:
 			found = append(found, fail(fmt.Sprintf("pods get no answer from %s: %v", p.Server, p.UDP.Err), podPath(p), "asked from "+p.Client.String()+" in "+p.Namespace))
 		case p.UDP.Err != nil || p.TCP.Err != nil:
@@ -33,7 +34,7 @@ func checkClients(s Snapshot) []Finding {
 			found = append(found, fail(fmt.Sprintf("pods get no answer from %s over %s: %v", p.Server, how, err), podPath(p), "asked from "+p.Client.String()+" in "+p.Namespace))
 		}
 	}
-	if len(found) > 0 || len(s.Pods) == 0 {
+	if len(found) > 0 || len(s.Pods) == 0 || isFiltered {
 		return found
 	}
 	var from []string
