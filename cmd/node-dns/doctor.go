@@ -1,6 +1,9 @@
 package main
 
 import (
+	"fmt"
+
+	"github.com/miekg/dns"
 	"github.com/spf13/cobra"
 
 	"github.com/node-dns/node-dns/internal/admin/doctor"
@@ -20,6 +23,9 @@ With SELinux it checks domains, labels and denials. Root sees more than others d
 Exit code 0: nothing but [ok] and [warn]; 1: at least one [FAIL].`,
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if _, ok := dns.IsDomainName(name); cmd.Flags().Changed("name") && (name == "" || !ok) {
+				return usageError{fmt.Errorf("doctor --name %q: expected a domain name", name)}
+			}
 			root, err := rootToShow(cmd, output)
 			if err != nil {
 				return err
