@@ -190,10 +190,15 @@ var askedRows = []checkRow{
 	{"upstreams", "has another's certificate", overTLS(x509.HostnameError{Certificate: &x509.Certificate{DNSNames: []string{"dns.site.example"}}, Host: "dns.example"}), Fail, "a TLS certificate for dns.site.example, not for dns.example|correct upstreams /etc/node-dns/node-dns.yaml:1: dns+tls://192.0.2.53#dns.site.example"},
 	{"upstreams", "has an unknown authority's certificate", overTLS(x509.UnknownAuthorityError{}), Fail, "of an authority that this node does not trust|update-ca-trust"},
 	{"upstreams", "finds all bogus", asked(Name{Route: ".", Answer: answered("SERVFAIL"), Direct: []Direct{bogus()}}), Fail, "it finds them bogus|www.example. A: DNSSEC Bogus|the clock and the trust anchor"},
-	{"upstreams", "fails for all names", asked(Name{Why: "failed recently", Answer: answered("SERVFAIL"), Direct: []Direct{direct("SERVFAIL")}}), Fail, "answers SERVFAIL for every name that it is asked for|www.example. A|see the log of that nameserver"},
+	{"upstreams", "fails for names that clients ask for, and not for its own domain", asked(Name{Why: "failed recently", Answer: answered("SERVFAIL"), Direct: []Direct{direct("SERVFAIL")}}), OK, "answers over UDP"},
+	{"upstreams", "fails for all names", func(s *Snapshot) {
+		s.Upstreams[0].EDNS = says("SERVFAIL")
+		asked(Name{Why: "failed recently", Answer: answered("SERVFAIL"), Direct: []Direct{direct("SERVFAIL")}})(s)
+	}, Fail, "answers SERVFAIL for every name that it is asked for|www.example. A|see the log of that nameserver"},
 	{"upstreams", "fails for all names, as another does not", func(s *Snapshot) {
 		other := s.Upstreams[0]
 		other.Server = "192.0.2.54:53"
+		s.Upstreams[0].EDNS = says("SERVFAIL")
 		s.Upstreams = append(s.Upstreams, other)
 		good := direct("NOERROR")
 		good.Server = other.Server
@@ -202,6 +207,10 @@ var askedRows = []checkRow{
 	{"upstreams", "finds one name bogus", func(s *Snapshot) {
 		asked(Name{Route: ".", Answer: answered("SERVFAIL"), Direct: []Direct{bogus()}})(s)
 		asked(Name{Name: "good.example.", Type: "A", Answer: answered("NOERROR"), Direct: []Direct{direct("NOERROR")}})(s)
+	}, OK, "answers over UDP"},
+	{"upstreams", "finds one name bogus, and another does not exist", func(s *Snapshot) {
+		asked(Name{Route: ".", Answer: answered("SERVFAIL"), Direct: []Direct{bogus()}})(s)
+		asked(Name{Name: "node.", Type: "A", Answer: answered("NXDOMAIN"), Direct: []Direct{direct("NXDOMAIN")}})(s)
 	}, OK, "answers over UDP"},
 	{"upstreams", "sends answers that are lost for their size", asked(Name{Answer: answered("SERVFAIL"), Direct: []Direct{lossy()}}), Fail, "www.example. A, 900 octets, arrives over TCP alone|echo edns-packet-max=512 >>/etc/dnsmasq.conf"},
 	{"upstreams", "sends answers that are lost for their size, and asked for over TCP", asked(Name{Answer: answered("NOERROR"), Direct: []Direct{lossy()}}), Warn, "900 octets, arrives over TCP alone"},
@@ -253,10 +262,11 @@ var askedRows = []checkRow{
 	{"names", "are answered", asked(Name{Answer: answered("NOERROR"), Direct: []Direct{direct("NOERROR")}}), OK, "node-dns answers 1 of 1 name"},
 	{"names", "the daemon does not answer", asked(Name{Err: errors.New("gone")}), Fail, "www.example. A (in recent use): gone"},
 	{"names", "one is SERVFAIL, and a nameserver has it", asked(Name{Answer: answered("SERVFAIL"), Direct: []Direct{direct("NOERROR")}}), Fail, "and a nameserver answers it|node-dns cache flush www.example.|192.0.2.53:53 UDP, DO, 512, 4096 DO, TCP: NOERROR"},
-	{"names", "one failed recently", func(s *Snapshot) {
+	// A domain whose own nameservers fail made each node that asks for it a broken one.
+	{"names", "one failed recently, and fails everywhere", func(s *Snapshot) {
 		asked(Name{Why: "failed recently", Answer: answered("SERVFAIL"), Direct: []Direct{direct("SERVFAIL")}})(s)
 		asked(Name{Name: "good.example.", Type: "A", Answer: answered("NOERROR"), Direct: []Direct{direct("NOERROR")}})(s)
-	}, Fail, "www.example. A (failed recently): SERVFAIL|node-dns servers"},
+	}, Warn, "www.example. A (failed recently): SERVFAIL|the nameservers of this domain are at fault"},
 	{"names", "several failed recently", func(s *Snapshot) {
 		for _, name := range []string{"a.example.", "b.example.", "c.example."} {
 			asked(Name{Name: name, Type: "A", Why: "failed recently", Answer: answered("SERVFAIL"), Direct: []Direct{direct("NXDOMAIN")}})(s)

@@ -25,8 +25,11 @@ const (
 	// Bounds of the names that are asked for: for routes, of each kind in recent use, and directly of each nameserver.
 	maxRouteNames  = 8
 	maxRecentNames = 3
-	maxDirectNames = 3
+	maxDirectNames = 4
 )
+
+// failedRecently is the reason to ask for a name that a client got SERVFAIL for.
+const failedRecently = "failed recently"
 
 // names asks the daemon for names as a client would, but over its control socket, so that no client's query is counted. It asks the
 // nameservers of each name directly meanwhile.
@@ -75,19 +78,21 @@ func (g *gathering) chooseNames(ctx context.Context) []Name {
 	if c := status.Cluster; c.Domain != "" && (c.Resolver != nil || len(c.Servers) > 0) {
 		add(Name{Name: "kubernetes.default.svc." + c.Domain, Type: "A", Why: "the Kubernetes API's name", Cluster: true})
 	}
-	if status.Node.Name != "" {
-		add(Name{Name: status.Node.Name, Type: "A", Why: "this node's name"})
-	}
 	recent, err := control.FetchRecentNames(ctx, control.SocketPath(g.root))
 	if err != nil && !errors.Is(err, os.ErrPermission) && !errors.Is(err, control.ErrUnknown) {
 		g.unseen("names in recent use: %v", err)
 	}
-	for _, list := range []struct {
-		names []control.RecentName
-		why   string
-	}{{recent.Failed, "failed recently"}, {recent.Negative, "in recent use"}, {recent.Answered, "in recent use"}} {
-		for _, r := range list.names[:min(len(list.names), maxRecentNames)] {
-			add(Name{Name: r.Name, Type: r.Type, Why: list.why})
+	for i := range maxRecentNames { // in turn: a nameserver is asked for the first ones alone
+		for _, list := range []struct {
+			names []control.RecentName
+			why   string
+		}{{recent.Failed, failedRecently}, {recent.Answered, "in recent use"}, {recent.Negative, "in recent use"}} {
+			if i < len(list.names) {
+				add(Name{Name: list.names[i].Name, Type: list.names[i].Type, Why: list.why})
+			}
+		}
+		if i == 0 && status.Node.Name != "" {
+			add(Name{Name: status.Node.Name, Type: "A", Why: "this node's name"})
 		}
 	}
 	routes := 0

@@ -51,34 +51,38 @@ func (n Name) lines() []string {
 // checkNames judges the answers of the daemon to real questions. What other checks explain comes after them, as a symptom.
 func checkNames(s Snapshot) []Finding {
 	var found []Finding
-	var failed Finding // all names that fail, but for the given one
-	answered, failing := 0, 0
+	answered := 0
+	failing := map[Level][]Finding{} // but for the given one
 	for _, n := range s.Names {
 		f, ok := s.judgeName(n)
 		switch {
-		case ok && f.Level == Fail && !n.Given && n.Err == nil:
-			failing++
-			failed.Level, failed.Fix = Fail, f.Fix
-			failed.Details = append(append(failed.Details, f.What), f.Details...)
+		case ok && n.result() == "SERVFAIL" && !n.Given:
+			failing[f.Level] = append(failing[f.Level], f)
 		case ok:
 			found = append(found, f)
-		}
-		if !ok && isAnswer(n.result()) {
+		case isAnswer(n.result()):
 			answered++
 		}
 	}
-	switch {
-	case len(s.Names) == 0:
+	if len(s.Names) == 0 {
 		return nil
-	case failing == 1:
-		failed.What, failed.Details = failed.Details[0], failed.Details[1:]
-	case failing > 1:
-		failed.What = count(failing, "name") + " that node-dns was asked for fail"
 	}
-	if failing > 0 {
-		found = append(found, failed)
+	for _, level := range []Level{Fail, Warn} {
+		found = append(found, inOne(failing[level])...)
 	}
 	return orFine(found, "node-dns answers %d of %s that it was asked for, as the nameservers do", answered, count(len(s.Names), "name"))
+}
+
+// inOne is one finding about all names that fail alike.
+func inOne(all []Finding) []Finding {
+	if len(all) < 2 {
+		return all
+	}
+	f := Finding{Level: all[0].Level, What: count(len(all), "name") + " that node-dns was asked for fail", Fix: all[0].Fix}
+	for _, one := range all {
+		f.Details = append(append(f.Details, one.What), one.Details...)
+	}
+	return []Finding{f}
 }
 
 // judgeName says what is wrong with an answer; false: nothing is, or another check says it.
@@ -98,8 +102,10 @@ func (s Snapshot) judgeName(n Name) (Finding, bool) {
 		return fail(what, "journalctl -u node-dns shows what the daemon does", details...), true
 	case n.result() == "SERVFAIL" && slices.ContainsFunc(n.Direct, func(d Direct) bool { return isAnswer(d.best().result()) }):
 		return fail(what+", and a nameserver answers it", "node-dns cache flush "+n.Name+"; if it fails again, node-dns monitor --name "+n.Name+" shows why", details...), true
-	case n.result() == "SERVFAIL" && (n.Given || n.Why == "failed recently") && !n.isRefused():
+	case n.result() == "SERVFAIL" && n.Given && !n.isRefused():
 		return fail(what, "node-dns servers shows the nameservers that are asked for it", details...), true
+	case n.result() == "SERVFAIL" && n.Why == failedRecently && !n.isRefused(): // most often the fault is the domain's own
+		return warn(what, "if other names resolve, the nameservers of this domain are at fault; node-dns servers shows who is asked for it", details...), true
 	case n.disagrees():
 		return warn(fmt.Sprintf("the nameservers do not agree about %s %s", n.Name, n.Type), "if they are for different networks, give each its own domains: routes in "+nodeDNSYAML, details...), true
 	case n.Given:

@@ -278,14 +278,14 @@ func (s Snapshot) directs(server string) map[string]Direct {
 	return all
 }
 
-// isBogus reports whether a name fails DNSSEC validation at the nameserver, and none resolves.
+// isBogus reports whether a name fails DNSSEC validation at the nameserver, and no name is answered.
 func (s Snapshot) isBogus(p Probe) bool {
 	bogus := 0
 	for _, d := range s.directs(p.Server) {
 		switch {
 		case d.isBogus():
 			bogus++
-		case d.best().Rcode == "NOERROR":
+		case isAnswer(d.best().result()):
 			return false
 		}
 	}
@@ -294,9 +294,16 @@ func (s Snapshot) isBogus(p Probe) bool {
 
 func (d Direct) isBogus() bool { return d.best().Rcode == "SERVFAIL" && isAnswer(d.CD.result()) }
 
-// isFailing reports whether the nameserver answers SERVFAIL for each name that it was asked for directly.
+// isFailing reports whether the nameserver answers SERVFAIL for each name that it was asked for directly, and for its own domain. That
+// clients ask for names which fail everywhere says nothing about it.
 func (s Snapshot) isFailing(p Probe) bool {
-	all := s.directs(p.Server)
+	all, own := s.directs(p.Server), p.EDNS
+	if p.TLS {
+		own = p.TCP
+	}
+	if own.Rcode != "SERVFAIL" {
+		return false
+	}
 	for _, d := range all {
 		if d.best().Rcode != "SERVFAIL" {
 			return false
