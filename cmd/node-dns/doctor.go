@@ -1,30 +1,36 @@
 package main
 
 import (
+	"fmt"
+
+	"github.com/miekg/dns"
 	"github.com/spf13/cobra"
 
 	"github.com/node-dns/node-dns/internal/admin/doctor"
 )
 
 func newDoctorCommand() *cobra.Command {
-	var output string
+	var output, name string
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Look this node's DNS over, and say what mends what is wrong",
-		Long: `Look this node's DNS over, and say what mends what is wrong. Nothing is changed, whether node-dns runs or not.
+		Short: "Check this node's DNS and suggest fixes",
+		Long: `Check this node's DNS and suggest fixes. Nothing is changed, whether node-dns runs or not.
 
-It asks the daemon, systemd, NetworkManager, the kernel and the Kubernetes API, reads the files that have a say, and asks
-each upstream nameserver directly; what does not answer is waited for some seconds. With SELinux it checks domains, labels
-and denials. Root sees more than others do.
+It asks the daemon, systemd, NetworkManager, the kernel and the Kubernetes API, and reads the files that have a say. It asks
+node-dns for names as a client does, and the nameservers directly, and compares. Questions that get no answer take some seconds.
+With SELinux it checks domains, labels and denials. Root sees more than others do, and asks from within pods too.
 
 Exit code 0: nothing but [ok] and [warn]; 1: at least one [FAIL].`,
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if _, ok := dns.IsDomainName(name); cmd.Flags().Changed("name") && (name == "" || !ok) {
+				return usageError{fmt.Errorf("doctor --name %q: expected a domain name", name)}
+			}
 			root, err := rootToShow(cmd, output)
 			if err != nil {
 				return err
 			}
-			report := doctor.Diagnose(doctor.Gather(cmd.Context(), root, version))
+			report := doctor.Diagnose(doctor.Gather(cmd.Context(), root, version, name))
 			if err := show(cmd, report, output, nil); err != nil {
 				return err
 			}
@@ -35,5 +41,6 @@ Exit code 0: nothing but [ok] and [warn]; 1: at least one [FAIL].`,
 		},
 	}
 	addOutputFlag(cmd, &output)
+	cmd.Flags().StringVar(&name, "name", "", "also ask node-dns and its nameservers for this `name`")
 	return cmd
 }

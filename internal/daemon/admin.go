@@ -18,6 +18,9 @@ func (d *Daemon) admin() control.API {
 		CacheStats: d.view.CacheStats,
 		Complete:   d.view.Complete,
 		Query:      d.view.Query,
+
+		RecentNames: d.view.RecentNames,
+
 		Search:     d.view.SearchConf,
 		Monitor:    d.view.Monitor,
 		LogQueries: d.view.SetLogQueries,

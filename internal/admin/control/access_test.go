@@ -78,6 +78,7 @@ var whole = API{
 	ServerHistory: func(context.Context) ServerHistory { return ServerHistory{} },
 	CacheStats:    func(context.Context) CacheStats { return CacheStats{} },
 	Complete:      func(context.Context, CompleteQuestion) (Completions, error) { return Completions{}, nil },
+	RecentNames:   func(context.Context) RecentNames { return RecentNames{} },
 	Query:         func(context.Context, Question) (Answer, error) { return Answer{}, nil },
 	Search:        func(context.Context, SearchQuestion) (Search, error) { return Search{}, nil },
 	CacheDump:     func(context.Context, CachePart, func(CacheEntry) error) error { return nil },

@@ -27,6 +27,8 @@ type API struct {
 	CacheDump  func(ctx context.Context, part CachePart, send func(CacheEntry) error) error
 	CacheFlush func(context.Context, CachePart) (CacheFlushed, error)
 	CacheStats func(context.Context) CacheStats
+	// RecentNames are a few of the names that clients asked for recently.
+	RecentNames func(context.Context) RecentNames
 
 	Complete func(context.Context, CompleteQuestion) (Completions, error)
 
@@ -62,6 +64,7 @@ func (api API) verbs() []verb {
 		{"GET " + statusPath, anyone, tell(api.status())},
 		{"GET " + serverHistoryPath, anyone, tell(api.ServerHistory)},
 		{"GET " + cacheStatsPath, anyone, tell(spare(api.CacheStats))},
+		{"GET " + recentNamesPath, admin, tell(api.RecentNames)},
 		{"POST " + queryPath, anyone, handle(api.queryFor())},
 		{"POST " + searchPath, anyone, handle(api.searchFor())},
 		{"POST " + cacheDumpPath, admin, stream(unflushed(api.CacheDump))},
@@ -82,7 +85,8 @@ func (api API) status() func(context.Context) Status {
 		s := answer(ctx)
 		if isGuest(ctx) {
 			s.Hidden = hiddenFromGuests
-			s.Queries.Limits.Crowder, s.Queries.Limits.CrowderPod = "", ""
+			l := &s.Queries.Limits
+			l.Crowder, l.CrowderPod, l.Stranger, l.StrangerPod = "", "", "", ""
 		}
 		return s
 	}

@@ -14,6 +14,19 @@ type LastMinute struct {
 	P99       time.Duration `json:"p99Nanoseconds"`
 	NXDomain  uint64        `json:"nxdomain"`
 	ServFail  uint64        `json:"servfail"`
+	Refused   uint64        `json:"refused"`   // REFUSED, for whatever reason
+	Strangers uint64        `json:"strangers"` // queries of clients that may not ask
+	Limited   uint64        `json:"limited"`   // queries that were refused or failed at another limit
+	// Servers are those that did not answer every question. Each question may take several tries.
+	Servers []ServerMinute `json:"servers,omitempty"`
+}
+
+// ServerMinute is what one nameserver did in the last minute.
+type ServerMinute struct {
+	Address  string `json:"address"`
+	Queries  uint64 `json:"queries"`  // sent to it
+	Failures uint64 `json:"failures"` // tries without a response
+	Refusals uint64 `json:"refusals"` // SERVFAIL, REFUSED and the like
 }
 
 // manyNXDomain is the share of NXDOMAIN from which on it is told where they come from.

@@ -194,6 +194,9 @@ type Limits struct {
 	TCPIdle       uint64 `json:"tcpIdle"`       // idle connections closed to make room
 	NoDescriptors uint64 `json:"noDescriptors"` // connections closed because no file could be opened
 
+	// Stranger is a client that may not ask, one of those that tried; "": none did. StrangerPod is its namespace and name, if known.
+	Stranger    string `json:"stranger,omitempty"`
+	StrangerPod string `json:"strangerPod,omitempty"`
 	// Crowder is a client that had more than its share, of whichever; "": none had. Pod is its namespace and name, where it is known.
 	Crowder    string `json:"crowder,omitempty"`
 	CrowderPod string `json:"crowderPod,omitempty"`

@@ -296,12 +296,17 @@ func (l Limits) text() string {
 			words = append(words, fmt.Sprintf("%d %s", limit.count, limit.what))
 		}
 	}
-	if l.Crowder != "" {
-		who := l.Crowder
-		if l.CrowderPod != "" {
-			who += ", pod " + l.CrowderPod
+	for _, client := range []struct{ what, address, pod string }{
+		{"may not ask", l.Stranger, l.StrangerPod}, {"more than its share", l.Crowder, l.CrowderPod},
+	} {
+		if client.address == "" {
+			continue
 		}
-		words = append(words, "more than its share: "+who)
+		who := client.address
+		if client.pod != "" {
+			who += ", pod " + client.pod
+		}
+		words = append(words, client.what+": "+who)
 	}
 	return strings.Join(words, ", ")
 }

@@ -4,9 +4,13 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/node-dns/node-dns/internal/kube/cluster"
 	"github.com/node-dns/node-dns/internal/kube/kubeconfig"
 )
 
@@ -14,28 +18,59 @@ import (
 // tenth of its time is left, which is a month of a year's, and some hours of a day's.
 const renewal = 24 * time.Hour
 
-// checkCluster judges whether the cluster's names can be known: the credentials, the API server, and how the daemon's watching
-// goes.
+// checkCluster judges whether the cluster's names can be known: the credentials, the API server, how the daemon's watching goes, and
+// what the cluster's own nameservers answer. What follows from a failure is not reported beside it.
 func checkCluster(s Snapshot) []Finding {
-	found := append(s.certificate(), s.apiServer()...)
-	if s.Status == nil {
+	found := s.certificate()
+	if !hasFailure(found) {
+		found = append(found, s.apiServer()...)
+	}
+	if s.Status == nil || hasFailure(found) {
 		return found
 	}
 	c := s.Status.Cluster
 	switch r := c.Resolver; {
 	case c.Domain == "":
-		found = append(found, fail("the cluster domain is not known: node-dns listens nowhere", "origin-dns-dispatcher apply, as root, reads the cluster's file; or set clusterDomain: in /etc/node-dns/node-dns.yaml"))
+		found = append(found, fail("the cluster domain is not known: node-dns listens nowhere", "origin-dns-dispatcher apply, as root, reads the cluster's file; or set clusterDomain: in "+nodeDNSYAML))
 	case r == nil && len(c.Servers) == 0:
 		found = append(found, warn("names of "+c.Domain+" are answered SERVFAIL: the Kubernetes API is not watched, and no cluster DNS server is known",
-			"set kubeconfig: or clusterDNS: in /etc/node-dns/node-dns.yaml; where this is no cluster's node that is as it should be"))
+			"set kubeconfig: or clusterDNS: in "+nodeDNSYAML+"; where this is no cluster's node that is as it should be"))
 	case r == nil:
-		found = append(found, fine("names of %s are asked of %s", c.Domain, strings.Join(c.Servers, ", "))...)
+		found = append(found, s.forwarded()...)
 	case r.Phase == "synced":
 		found = append(found, fine("names of %s are answered from the Kubernetes API: %s, %s", c.Domain, count(r.Services, "service"), count(r.Endpoints, "endpoint"))...)
-	default:
+	case s.API.Err == nil || r.Services+r.Namespaces > 0: // else apiServer says it
 		found = append(found, s.unsynced()...)
 	}
 	return found
+}
+
+func hasFailure(found []Finding) bool {
+	return slices.ContainsFunc(found, func(f Finding) bool { return f.Level == Fail })
+}
+
+// forwarded judges what the nameservers say that the cluster's names are forwarded to. Every cluster has the name of its API server.
+func (s Snapshot) forwarded() []Finding {
+	c := s.Status.Cluster
+	servers := strings.Join(c.Servers, ", ")
+	i := slices.IndexFunc(s.Names, func(n Name) bool { return n.Cluster })
+	if i < 0 {
+		return fine("names of %s are asked of %s", c.Domain, servers)
+	}
+	switch n := s.Names[i]; n.result() {
+	case "NOERROR":
+		return fine("names of %s are asked of %s, which resolves %s", c.Domain, servers, n.Name)
+	case "NXDOMAIN", "NODATA":
+		return []Finding{fail(fmt.Sprintf("%s, which is asked for names of %s, is not the cluster's DNS: it says that %s does not exist (%s)", servers, c.Domain, n.Name, n.result()),
+			"set the address of the cluster's DNS Service in "+c.Source+": kubectl get service -A -l k8s-app=kube-dns shows it (OpenShift 4: kubectl -n openshift-dns get service dns-default); "+
+				"if it is right, the cluster has another clusterDomain", n.lines()...)}
+	default:
+		if !slices.ContainsFunc(s.Upstreams, func(p Probe) bool { return slices.Contains(c.Servers, p.Server) && p.answers() }) {
+			return nil // checkUpstreams says it
+		}
+		return []Finding{fail(fmt.Sprintf("%s, which is asked for names of %s, answers %s for %s", servers, c.Domain, n.result(), n.Name),
+			"kubectl -n kube-system logs -l k8s-app=kube-dns shows why; the address is from "+c.Source, n.lines()...)}
+	}
 }
 
 func (s Snapshot) unsynced() []Finding {
@@ -100,7 +135,28 @@ func (s Snapshot) apiServer() []Finding {
 	case errors.As(a.Err, &invalid) && invalid.Reason == x509.Expired:
 		return []Finding{fail(fmt.Sprintf("the certificate of the Kubernetes API has ended at %s, and here it is %s", date(invalid.Cert.NotAfter), date(s.Now)), "set the clock, where that is wrong; else the control plane's certificate has to be renewed")}
 	}
-	return []Finding{warn("the Kubernetes API cannot be asked from here: "+firstLine(a.Err.Error()), "see whether it can be reached from this node; what is known is answered meanwhile")}
+	what, fix := "the Kubernetes API cannot be asked from here: "+firstLine(a.Err.Error()), s.reachAPI()
+	switch {
+	case cluster.IsUnauthorized(a.Err):
+		what = fmt.Sprintf("the Kubernetes API (%s) does not accept the credentials in %s (401)", a.Server, a.Kubeconfig)
+		fix = fmt.Sprintf("write a kubeconfig with valid ones there; with a service account (docs/cluster.md): kubectl -n kube-system create token node-dns --duration=8760h prints a new token for %s", a.Kubeconfig)
+	case s.Status == nil:
+		return []Finding{warn(what, fix)}
+	}
+	if r := s.Status.Cluster.Resolver; r != nil && (r.Phase == "synced" || r.Services+r.Namespaces > 0) {
+		return []Finding{warn(what+"; meanwhile names of "+s.Status.Cluster.Domain+" are answered from what is known", fix)}
+	}
+	return []Finding{fail(what+"; names of "+s.Status.Cluster.Domain+" are answered SERVFAIL", fix)}
+}
+
+// reachAPI says where to look when the API server cannot be reached.
+func (s Snapshot) reachAPI() string {
+	a := s.API
+	fix := "check that the API server runs, and that nothing on the way drops it: curl -k " + a.Server + "/healthz"
+	if errors.Is(a.Err, unix.ECONNREFUSED) {
+		fix = "start the API server: the host of " + a.Server + " is up, and refuses the connection"
+	}
+	return fix + "; the address is from " + a.Kubeconfig
 }
 
 const bindRole = "kubectl apply -f contrib/cluster-role.yaml, and bind it"

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -33,26 +34,50 @@ func checkDaemon(s Snapshot) []Finding {
 		unit, known := s.Units[daemonUnit]
 		return []Finding{notRunning(unit, known, s.Log)}
 	}
-	return []Finding{fail(fmt.Sprintf("node-dns runs and does not answer on its control socket: %v", s.StatusErr),
+	why := plain(s.StatusErr)
+	if errors.Is(s.StatusErr, context.DeadlineExceeded) || errors.Is(s.StatusErr, os.ErrDeadlineExceeded) {
+		why = fmt.Errorf("no answer within %v", patience)
+	}
+	return []Finding{fail(fmt.Sprintf("node-dns runs and does not answer on its control socket: %v", why),
 		"journalctl -u node-dns says what it is at; systemctl restart node-dns")}
 }
 
-// running judges by the daemon's own word, but for what other checks judge by themselves: servers, and the configuration.
+// running says that the daemon runs. checkReports has what it reports.
 func (s Snapshot) running() []Finding {
+	how := "and is ready"
+	if !s.Status.Ready {
+		how = "and is not ready"
+	}
+	return fine("node-dns %s runs (pid %d), %s", s.Status.Version, s.Status.PID, how)
+}
+
+// checkReports has what the daemon reports of itself, but for what other checks judge: nameservers, the configuration, the host's files,
+// listeners, and the Kubernetes API.
+func checkReports(s Snapshot) []Finding {
+	if s.Status == nil {
+		return nil
+	}
 	status := *s.Status
 	known := status.DownServers()
 	if err := s.faults(); err != nil {
 		known = append(known, strings.Split(err.Error(), "\n")...)
 	}
-	problems := slices.DeleteFunc(slices.Clone(status.Problems), func(p string) bool { return slices.Contains(known, p) })
-	if !status.Ready {
-		return []Finding{fail(fmt.Sprintf("node-dns %s runs (pid %d), and is not ready", status.Version, status.PID), "node-dns status shows the whole", oneLine(problems)...)}
+	problems := slices.DeleteFunc(slices.Clone(status.Problems), func(p string) bool {
+		isKnown := !slices.ContainsFunc(strings.Split(p, "\n"), func(line string) bool { return !slices.Contains(known, line) })
+		return isKnown || slices.ContainsFunc(judgedElsewhere, func(begin string) bool { return strings.HasPrefix(p, begin) })
+	})
+	switch {
+	case !status.Ready:
+		return []Finding{fail("node-dns is not ready", "node-dns status shows the whole", oneLine(problems)...)}
+	case len(problems) > 0:
+		return []Finding{fail("node-dns reports problems", "node-dns status shows the whole", oneLine(problems)...)}
 	}
-	all := fine("node-dns %s runs (pid %d), and is ready", status.Version, status.PID)
-	if len(problems) > 0 {
-		all = append(all, fail("it says of itself", "node-dns status shows the whole", oneLine(problems)...))
-	}
-	return all
+	return nil
+}
+
+// judgedElsewhere begin the problems of the status that checks judge by what they see themselves.
+var judgedElsewhere = []string{
+	leftAlone, "the host's files are not what they should be", "the Kubernetes API is not watched", "the Kubernetes API has not been read yet", "rights are missing",
 }
 
 func (s Snapshot) faults() error { return errors.Join(s.Host.State.ConfigErr, s.Host.DnsmasqErr) }
@@ -75,6 +100,8 @@ func notRunning(unit migrate.Unit, known bool, log []string) Finding {
 			"mend what its log says; then systemctl reset-failed node-dns && systemctl start node-dns")
 	case unit.Active == "failed":
 		return not("it has failed ("+unit.Result+")", "mend what its log says; then systemctl start node-dns")
+	case unit.Sub == "auto-restart" && unit.Result == "watchdog":
+		return not("it hung, and systemd's watchdog ended it", "systemd starts it again by itself; journalctl -u node-dns shows what it was doing")
 	case unit.Sub == "auto-restart":
 		return not(fmt.Sprintf("it ends as soon as it has started (%s), %s times by now", unit.Result, unit.Restarts), "mend what its log says: systemd starts it again by itself")
 	case unit.Active == "activating":
@@ -111,8 +138,17 @@ func checkConfiguration(s Snapshot) []Finding {
 	var found []Finding
 	err := s.faults()
 	faults := nodeconfig.Faults(err)
-	for _, fault := range faults {
-		found = append(found, fail(fault.Error(), "mend it: node-dns check-config says when that is done; the daemon sees it by itself"))
+	const fix = "correct it: node-dns check-config says when that is done; the daemon reads it by itself"
+	switch len(faults) {
+	case 0:
+	case 1:
+		found = append(found, fail(faults[0].Error(), fix))
+	default:
+		var lines []string
+		for _, fault := range faults {
+			lines = append(lines, fault.Error())
+		}
+		found = append(found, fail(fmt.Sprintf("the configuration has %d faults", len(faults)), fix, lines...))
 	}
 	if err != nil && len(faults) == 0 {
 		found = append(found, fail(firstLine(err.Error()), "node-dns check-config"))

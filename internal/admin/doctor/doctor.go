@@ -1,8 +1,8 @@
-// Package doctor looks a node over and says what is wrong with its DNS, and what mends it. It changes nothing.
+// Package doctor finds what is wrong with a node's DNS, and how to fix it. It changes nothing.
 //
-// Gather takes a Snapshot of all that has a say, the daemon's own word included, where it runs; Diagnose judges it, and is
-// pure. It is apart from the daemon, whose status says how the daemon is: here is also what stands in its way when it does not
-// run, and what it cannot see of its host.
+// Gather takes a Snapshot of all that matters: files, units, the daemon's status, and the answers of the daemon and of nameservers to real
+// questions. Diagnose judges it, and is pure. It is apart from the daemon, whose status cannot show why the daemon does not run, nor what
+// the daemon does not see of its host.
 package doctor
 
 import (
@@ -47,39 +47,47 @@ type Report struct {
 type check struct {
 	name  string
 	judge func(s Snapshot) []Finding
+	// symptom: its failures most often follow from those of other checks. They are warnings where there is such a cause.
+	symptom bool
 }
 
 // checks are all, in the order in which they are told: what the rest may follow from first.
 func checks() []check {
 	return []check{
-		{"daemon", checkDaemon},
-		{"migration", checkMigration},
-		{"configuration", checkConfiguration},
-		{"node-address", checkAddress},
-		{"port", checkPort},
-		{"input-filter", checkInputFilter},
-		{"units", checkUnits},
-		{"commands", checkCommands},
-		{"selinux", checkSELinux},
-		{"labels", checkLabels},
-		{"denials", checkDenials},
-		{"hook", checkHook},
-		{"old-hook", checkOldHook},
-		{"resolv.conf", checkResolvConf},
-		{"networkmanager-conf", checkNetworkManagerConf},
-		{"writers", checkWriters},
-		{"systemd-resolved", checkResolved},
-		{"nsswitch", checkNSSwitch},
-		{"kubelet", checkKubelet},
-		{"upstreams", checkUpstreams},
-		{"loop", checkLoop},
-		{"cluster", checkCluster},
-		{"clock", checkClock},
-		{"storage", checkStorage},
-		{"group", checkGroup},
-		{"descriptors", checkDescriptors},
-		{"versions", checkVersions},
-		{"look", checkLook},
+		{name: "daemon", judge: checkDaemon},
+		{name: "migration", judge: checkMigration},
+		{name: "configuration", judge: checkConfiguration},
+		{name: "storage", judge: checkStorage},
+		{name: "node-address", judge: checkAddress},
+		{name: "port", judge: checkPort},
+		{name: "input-filter", judge: checkInputFilter},
+		{name: "units", judge: checkUnits},
+		{name: "commands", judge: checkCommands},
+		{name: "selinux", judge: checkSELinux},
+		{name: "labels", judge: checkLabels},
+		{name: "denials", judge: checkDenials},
+		{name: "hook", judge: checkHook},
+		{name: "old-hook", judge: checkOldHook},
+		{name: "resolv.conf", judge: checkResolvConf},
+		{name: "networkmanager-conf", judge: checkNetworkManagerConf},
+		{name: "writers", judge: checkWriters},
+		{name: "systemd-resolved", judge: checkResolved},
+		{name: "nsswitch", judge: checkNSSwitch},
+		{name: "kubelet", judge: checkKubelet},
+		{name: "upstreams", judge: checkUpstreams},
+		{name: "loop", judge: checkLoop},
+		{name: "cluster", judge: checkCluster},
+		{name: "clients", judge: checkClients},
+		{name: "cache", judge: checkStale},
+		{name: "clock", judge: checkClock},
+		{name: "group", judge: checkGroup},
+		{name: "descriptors", judge: checkDescriptors},
+		{name: "versions", judge: checkVersions},
+		{name: "files", judge: checkFiles, symptom: true},
+		{name: "reports", judge: checkReports, symptom: true},
+		{name: "names", judge: checkNames, symptom: true},
+		{name: "recent", judge: checkRecent, symptom: true},
+		{name: "look", judge: checkLook},
 	}
 }
 
@@ -89,6 +97,9 @@ func Diagnose(s Snapshot) Report {
 	for _, c := range checks() {
 		for _, f := range c.judge(s) {
 			f.Check = c.name
+			if c.symptom && f.Level == Fail && r.Failures > 0 {
+				f.Level, f.Fix = Warn, "this may follow from the problem above: fix that, and run node-dns doctor again"
+			}
 			r.Findings = append(r.Findings, f)
 			switch f.Level {
 			case OK:

@@ -6,12 +6,16 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"net"
 	"net/netip"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/admin/firewall"
@@ -177,11 +181,11 @@ type checkRow struct {
 var rows = []checkRow{
 	{"daemon", "is well", nil, OK, "node-dns 1.0.0 runs (pid 42), and is ready"},
 	{"daemon", "may not be asked", func(s *Snapshot) { s.Status, s.StatusErr = nil, fs.ErrPermission }, Warn, "run this as root"},
-	{"daemon", "hangs", func(s *Snapshot) { s.Status, s.StatusErr = nil, os.ErrDeadlineExceeded }, Fail, "does not answer on its control socket"},
-	{"daemon", "is not ready", func(s *Snapshot) {
-		s.Status.Ready, s.Status.Problems = false, []string{"not listening on 10.0.0.7:53: address in use"}
-	}, Fail, "is not ready|not listening on 10.0.0.7:53"},
-	{"daemon", "complains", func(s *Snapshot) { s.Status.Problems = []string{"asked in vain\nfor files"} }, Fail, "asked in vain; for files"},
+	{"daemon", "hangs", func(s *Snapshot) { s.Status, s.StatusErr = nil, os.ErrDeadlineExceeded }, Fail, "does not answer on its control socket: no answer within 3s"},
+	{"daemon", "ended while it was asked", func(s *Snapshot) {
+		s.Status, s.StatusErr = nil, &url.Error{Op: "Get", URL: "http://node-dns/v1/status", Err: &net.OpError{Op: "read", Net: "unix", Err: os.NewSyscallError("read", unix.ECONNRESET)}}
+	}, Fail, "does not answer on its control socket: connection reset by peer"},
+	{"daemon", "hung", daemonIs(migrate.Unit{Load: "loaded", Active: "activating", Sub: "auto-restart", Result: "watchdog", Restarts: "0"}), Fail, "it hung, and systemd's watchdog ended it|systemd starts it again by itself"},
 	{"daemon", "complains of a server, which is asked here", func(s *Snapshot) {
 		s.Status.Routes[0].Servers[0] = control.Server{Address: "192.0.2.53:53", State: "down", Error: "timeout"}
 		s.Status.Problems = s.Status.DownServers()
@@ -218,6 +222,10 @@ var rows = []checkRow{
 	{"configuration", "faults", func(s *Snapshot) {
 		s.Host.State.ConfigErr = errors.Join(&nodeconfig.Fault{File: "/etc/node-dns/node-dns.yaml", Line: 1, Column: 9, Expected: "a list", Got: "x"})
 	}, Fail, "/etc/node-dns/node-dns.yaml:1:9|node-dns check-config"},
+	{"configuration", "several faults", func(s *Snapshot) {
+		s.Host.State.ConfigErr = errors.Join(&nodeconfig.Fault{File: "/etc/node-dns/node-dns.yaml", Line: 1, Column: 1, Expected: "a list", Got: "x"},
+			&nodeconfig.Fault{File: "/etc/node-dns/node-dns.yaml", Line: 2, Column: 1, Expected: "a list", Got: "y"})
+	}, Fail, "the configuration has 2 faults|/etc/node-dns/node-dns.yaml:1:1|/etc/node-dns/node-dns.yaml:2:1"},
 	{"configuration", "names this node", func(s *Snapshot) {
 		s.Host.State.Upstreams = text("server=192.0.2.53\nserver=/corp.test/10.0.0.7\nserver=10.0.0.7\n")
 	}, Warn, "/etc/dnsmasq.d/origin-upstream-dns.conf:3: server=10.0.0.7 is this node; ignored (would loop)"},
@@ -314,8 +322,14 @@ var rows = []checkRow{
 		s.Host.State.ResolvConf = mine
 	}, Fail, "names this node (10.0.0.7), where node-dns does not answer|node-dns restore"},
 	{"resolv.conf", "is not ours, with the daemon down", down, OK, "not ours, nameserver 192.0.2.53"},
-	{"resolv.conf", "is to be written", func(s *Snapshot) { s.Status.ResolvConf.Pending = []string{"/etc/resolv.conf"} }, Fail, "not what they should be"},
+	{"resolv.conf", "immutable, and to be written", func(s *Snapshot) {
+		s.Host.Fixed, s.Status.ResolvConf.Pending = true, []string{"/etc/resolv.conf"}
+	}, Fail, "node-dns cannot change it|chattr -i"},
 	{"resolv.conf", "is held", func(s *Snapshot) { s.Status.ResolvConf.Hold = "another tool writes it" }, Warn, "left alone: another tool writes it"},
+	{"resolv.conf", "is fought over", func(s *Snapshot) {
+		s.Status.ResolvConf.Hold = "vpn writes it"
+		s.Status.Problems = []string{"/etc/resolv.conf is left alone: vpn writes it"}
+	}, Fail, "left alone: vpn writes it|stop the tool that writes it; then origin-dns-dispatcher apply"},
 	{"resolv.conf", "is another's", func(s *Snapshot) { s.Host.State.ResolvConf = text("nameserver 192.0.2.53\n") }, Warn, "does not name this node, but 192.0.2.53"},
 	{"resolv.conf", "is another's, as the admin wants", func(s *Snapshot) {
 		s.Host.State.ResolvConf, s.Host.State.Config.ResolvConf = text("nameserver 192.0.2.53\n"), nodeconfig.ResolvConfNone
@@ -403,9 +417,12 @@ var rows = []checkRow{
 		s.Host.State.Record = text(`{"version": 1, "servers": ["192.0.2.53"], "origin": "/etc/resolv.conf", "lacking": "/etc/resolv.conf names x: not a nameserver's address"}`)
 	}, Warn, "/etc/resolv.conf names no usable nameserver|write an /etc/resolv.conf with a nameserver that answers, or set upstreams:"},
 	{"upstreams", "none", func(s *Snapshot) { s.Upstreams = nil }, Fail, "no upstream nameserver is known"},
+	{"upstreams", "none, as all of them loop", func(s *Snapshot) {
+		s.Upstreams, s.Status.Refused = nil, []control.Refused{{Server: "192.0.2.99:53", Why: nameserver.ComesBack}}
+	}, "", ""},
 	{"upstreams", "silent", func(s *Snapshot) {
 		s.Upstreams[0] = Probe{Server: "192.0.2.53:53", Domains: []string{"."}, UDP: Answer{Err: errSilent}, EDNS: Answer{Err: errSilent}, TCP: Answer{Err: errSilent}}
-	}, Fail, "does not answer over UDP: no answer within 2s|nothing else is asked"},
+	}, Fail, "does not answer over UDP: no answer within 2s|check 192.0.2.53, the route there (ip route get ADDRESS)"},
 	{"upstreams", "silent over UDP alone", func(s *Snapshot) { s.Upstreams[0].UDP.Err, s.Upstreams[0].EDNS.Err = errSilent, errSilent }, Fail, "over TCP it does"},
 	{"upstreams", "one silent of two", func(s *Snapshot) {
 		silent := Answer{Err: errSilent}
@@ -499,7 +516,7 @@ var rows = []checkRow{
 
 func TestChecks(t *testing.T) {
 	seen := map[string]map[Level]bool{}
-	for _, row := range slices.Concat(rows, selinuxRows) {
+	for _, row := range slices.Concat(rows, selinuxRows, askedRows) {
 		t.Run(row.check+" "+row.name, func(t *testing.T) {
 			var changes []func(*Snapshot)
 			if row.change != nil {

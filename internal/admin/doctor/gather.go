@@ -33,18 +33,21 @@ const (
 // gathering fills a Snapshot from several goroutines.
 type gathering struct {
 	root, version string
+	given         string     // a name that the admin wants to know about; "": none
 	mu            sync.Mutex // guards what the parts write together
 	s             Snapshot
+	asked         map[string]int // how many names each nameserver was asked for directly
 }
 
 // Gather looks at everything below root, and changes nothing. Other roots than "/" are a tree of files, and the daemon that serves
 // it. version is this program's. It takes no longer than some seconds, whatever hangs, and returns what could be seen by then.
-func Gather(ctx context.Context, root, version string) Snapshot {
-	g := &gathering{root: filepath.Join("/", root), version: version}
+// given is a name that the admin wants to know about; "": none.
+func Gather(ctx context.Context, root, version, given string) Snapshot {
+	g := &gathering{root: filepath.Join("/", root), version: version, given: given}
 	g.s.Live, g.s.Now = g.root == "/", time.Now()
 	g.each(ctx, g.survey, g.daemon, g.units, g.files, g.host, g.builds)
 	g.ports() // which reads the whole Snapshot
-	g.each(ctx, g.kubelet, g.process, g.selinux, g.commands, g.upstreams, g.api)
+	g.each(ctx, g.kubelet, g.process, g.selinux, g.commands, g.upstreams, g.api, g.names, g.pods)
 	slices.Sort(g.s.Unseen)
 	return g.s
 }

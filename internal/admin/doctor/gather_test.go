@@ -66,7 +66,7 @@ func TestProbe(t *testing.T) {
 			}
 			p := Probe{Server: server.Addr().String(), Domains: []string{row.domain}}
 			p.ask(t.Context())
-			if f := p.judge(false); f.Level != row.level || !strings.Contains(f.What+strings.Join(f.Details, "\n"), row.says) {
+			if f := (Snapshot{}).together([]Probe{p})[0]; f.Level != row.level || !strings.Contains(f.What+strings.Join(f.Details, "\n"), row.says) {
 				t.Errorf("%+v of %+v", f, p)
 			}
 		})
@@ -85,7 +85,7 @@ func TestGatherHangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	s := Gather(t.Context(), root, "1.0.0")
+	s := Gather(t.Context(), root, "1.0.0", "")
 	if s.Status != nil || !errors.Is(s.StatusErr, control.ErrNoAnswer) {
 		t.Errorf("%v, %v", s.Status, s.StatusErr)
 	}
@@ -172,7 +172,7 @@ func TestGatherTree(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := mtimes(t, root)
-	s := Gather(t.Context(), root, "")
+	s := Gather(t.Context(), root, "", "")
 	if !errors.Is(s.StatusErr, control.ErrNotRunning) {
 		t.Errorf("status: %v", s.StatusErr)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/miekg/dns"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
@@ -22,8 +23,8 @@ import (
 const (
 	// maxProbed bounds the servers that are asked: a configuration may name thousands.
 	maxProbed = 32
-	// probedAtOnce bounds the sockets, with four to a server.
-	probedAtOnce = 16
+	// probedAtOnce bounds the sockets, with four to a server. All are asked at once: dead ones take four seconds each.
+	probedAtOnce = maxProbed
 	// bufferSize is what EDNS says (RFC 9715, and the DNS flag day 2020).
 	bufferSize = 1232
 )
@@ -49,10 +50,10 @@ func (g *gathering) upstreams(ctx context.Context) {
 
 func (g *gathering) servers() []Probe {
 	var all []Probe
-	add := func(domain, server string) {
+	add := func(domain, server, source string) {
 		i := slices.IndexFunc(all, func(p Probe) bool { return p.Server == server })
 		if i < 0 {
-			all = append(all, Probe{Server: server, Domains: []string{domain}})
+			all = append(all, Probe{Server: server, Domains: []string{domain}, Source: source})
 		} else if !slices.Contains(all[i].Domains, domain) {
 			all[i].Domains = append(all[i].Domains, domain)
 		}
@@ -60,7 +61,7 @@ func (g *gathering) servers() []Probe {
 	if g.s.Status != nil {
 		for _, route := range g.s.Status.Routes {
 			for _, server := range route.Servers {
-				add(route.Domain, server.Address)
+				add(route.Domain, server.Address, route.Source)
 			}
 		}
 		return all
@@ -72,7 +73,7 @@ func (g *gathering) servers() []Probe {
 	}
 	addAll := func(domain string, servers []nameserver.Server) {
 		for _, server := range servers {
-			add(domain, server.String())
+			add(domain, server.String(), "")
 		}
 	}
 	addAll(".", upstreams)
@@ -120,13 +121,29 @@ func patient(ctx context.Context, server nameserver.Server, q dns.Question, buff
 }
 
 func exchange(ctx context.Context, server nameserver.Server, network string, q dns.Question, buffer uint16, signed bool) Answer {
-	ctx, cancel := context.WithTimeout(ctx, upstreamPatience)
-	defer cancel()
-	m := &dns.Msg{Question: []dns.Question{q}}
-	m.Id, m.RecursionDesired = dns.Id(), true
+	m := newQuery(q)
 	if buffer > 0 {
 		m.SetEdns0(buffer, signed)
 	}
+	return send(ctx, server, network, m)
+}
+
+// exchangeCD asks for an answer that the server has not validated: RFC 4035 section 3.2.2.
+func exchangeCD(ctx context.Context, server nameserver.Server, q dns.Question) Answer {
+	m := newQuery(q).SetEdns0(bufferSize, false)
+	m.CheckingDisabled = true
+	return send(ctx, server, "udp", m)
+}
+
+func newQuery(q dns.Question) *dns.Msg {
+	m := &dns.Msg{Question: []dns.Question{q}}
+	m.Id, m.RecursionDesired = dns.Id(), true
+	return m
+}
+
+func send(ctx context.Context, server nameserver.Server, network string, m *dns.Msg) Answer {
+	ctx, cancel := context.WithTimeout(ctx, upstreamPatience)
+	defer cancel()
 	name := server.Name
 	if name == "" {
 		name = server.Addr.Addr().WithZone("").String() // crypto/tls checks an address against the certificate's addresses
@@ -144,10 +161,18 @@ func exchange(ctx context.Context, server nameserver.Server, network string, q d
 	if err != nil {
 		return Answer{Err: plain(err)}
 	}
-	return Answer{
+	a := Answer{
 		Rcode: dns.RcodeToString[response.Rcode], EDNS: response.IsEdns0() != nil, Truncated: response.Truncated,
-		Size: response.Len(), Took: time.Since(began),
+		Size: response.Len(), Took: time.Since(began), Records: len(response.Answer),
 	}
+	if opt := response.IsEdns0(); opt != nil {
+		for _, option := range opt.Option {
+			if e, ok := option.(*dns.EDNS0_EDE); ok {
+				a.EDE = append(a.EDE, control.ExtendedError{Code: e.InfoCode, Name: dns.ExtendedErrorCodeToString[e.InfoCode], Text: e.ExtraText})
+			}
+		}
+	}
+	return a
 }
 
 var errSilent = fmt.Errorf("no answer within %v", upstreamPatience)
@@ -155,9 +180,12 @@ var errSilent = fmt.Errorf("no answer within %v", upstreamPatience)
 // plain is an error without addresses and ports, which package net's own text names twice.
 func plain(err error) error {
 	var op *net.OpError
+	var call *os.SyscallError
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
 		return errSilent
+	case errors.As(err, &call):
+		return call.Err
 	case errors.As(err, &op):
 		return op.Err
 	}

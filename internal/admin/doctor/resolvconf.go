@@ -56,7 +56,11 @@ func (s Snapshot) resolvConfFile() []Finding {
 		found = append(found, fail(fmt.Sprintf("%s has the SELinux label %s, not %s: confined programs may not read it", resolvConf, orNone(kind), netConf), "restorecon -v "+resolvConf))
 	}
 	if s.Host.Fixed {
-		found = append(found, warn(resolvConf+" is immutable: nobody can change it, node-dns neither", "chattr -i "+resolvConf+", unless that is meant; resolvConf: none in node-dns.yaml then says so"))
+		level := warn
+		if s.Status != nil && slices.Contains(s.Status.ResolvConf.Pending, resolvConf) {
+			level = fail
+		}
+		found = append(found, level(resolvConf+" is immutable: node-dns cannot change it", "chattr -i "+resolvConf+", unless that is meant; resolvConf: none in node-dns.yaml then says so"))
 	}
 	if f.ReadOnly {
 		found = append(found, warn(resolvConf+" is on a file system that is mounted read-only: it cannot follow the node's address", "mount shows where; a bind mount over it has to go"))
@@ -81,16 +85,36 @@ func (s Snapshot) resolvConfText() []Finding {
 	}
 	r := s.Status.ResolvConf
 	switch {
-	case len(r.Pending) > 0:
-		return []Finding{fail("the host's files are not what they should be: "+strings.Join(r.Pending, " "), "origin-dns-dispatcher plan says why; origin-dns-dispatcher apply, as root, writes them")}
+	case len(r.Pending) > 0: // checkFiles says it
+		return nil
 	case state.Config.ResolvConf == nodeconfig.ResolvConfNone, r.DropIn != "", ours && r.Hold == "":
 		return nil
 	case r.Hold != "":
-		return []Finding{warn(resolvConf+" is left alone: "+r.Hold, "origin-dns-dispatcher plan says more")}
+		return []Finding{s.held()}
 	case !slices.ContainsFunc(names, here):
 		return []Finding{warn(resolvConf+" does not name this node, but "+join(names)+": this host's own programs do not ask node-dns", "origin-dns-dispatcher plan says why")}
 	}
 	return nil
+}
+
+// leftAlone begins the daemon's report that another tool writes resolv.conf again and again.
+const leftAlone = resolvConf + " is left alone: "
+
+// held is about a resolv.conf that is not written. If the daemon reports that, another tool writes it.
+func (s Snapshot) held() Finding {
+	what := leftAlone + s.Status.ResolvConf.Hold
+	if slices.ContainsFunc(s.Status.Problems, func(p string) bool { return strings.HasPrefix(p, leftAlone) }) {
+		return fail(what, "stop the tool that writes it; then origin-dns-dispatcher apply, as root, points the file at this node at once")
+	}
+	return warn(what, "origin-dns-dispatcher plan says more")
+}
+
+// checkFiles judges whether the files of the host are as the daemon wants them.
+func checkFiles(s Snapshot) []Finding {
+	if s.Status == nil || len(s.Status.ResolvConf.Pending) == 0 {
+		return nil
+	}
+	return []Finding{fail("the host's files are not what they should be: "+strings.Join(s.Status.ResolvConf.Pending, " "), "origin-dns-dispatcher plan says why; origin-dns-dispatcher apply, as root, writes them")}
 }
 
 // resolvConfWords describe a file that is well.

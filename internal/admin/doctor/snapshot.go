@@ -37,6 +37,8 @@ type Snapshot struct {
 	Writers     []Finding    // what writes resolv.conf beside NetworkManager
 	Kubelet     Kubelet
 	Upstreams   []Probe
+	Names       []Name // that were asked for through the daemon, and of the servers directly
+	Pods        []PodProbe
 	API         API
 	Clock       Clock
 	Storage     []Storage
@@ -112,10 +114,42 @@ type Kubelet struct {
 	Faults     []string     // of the configuration files that the one that runs was told of
 }
 
+// Name is a question that the daemon was asked over its control socket, as a client, and what its nameservers answer.
+type Name struct {
+	Name, Type string
+	Why        string // why doctor asks for it, such as "in recent use"
+	Given      bool   // by the admin
+	Cluster    bool   // it must exist if the cluster's names resolve
+	Route      string // the domain of its route; "": it has none
+	Answer     control.Answer
+	Err        error // why the daemon gave no answer
+	Direct     []Direct
+}
+
+// Direct is what one nameserver answers for a name, asked in several ways. What was not asked is zero.
+type Direct struct {
+	Server string
+	UDP    Answer // with EDNS 1232
+	DO     Answer // the same with the DO bit
+	Small  Answer // EDNS 512
+	Large  Answer // EDNS 4096, and the DO bit
+	TCP    Answer // with the DO bit
+	CD     Answer // over UDP with the CD bit: without DNSSEC validation; asked after SERVFAIL alone
+}
+
+// PodProbe is one question to this node from within a pod's network namespace.
+type PodProbe struct {
+	Namespace string     // file of the network namespace
+	Client    netip.Addr // the pod's address; zero: it could not ask
+	Server    netip.AddrPort
+	UDP, TCP  Answer
+}
+
 // Probe is how one upstream nameserver answered when it was asked directly.
 type Probe struct {
 	Server  string   // as the status has it
 	Domains []string // whose names it is asked, "." for all that have no others; at least one
+	Source  string   // what names it, such as "NetworkManager eth0 (eth0)"; "": not known
 	TLS     bool     // only TCP is asked then
 	UDP     Answer   // without EDNS
 	EDNS    Answer   // over UDP, EDNS with 1232 octets
@@ -125,8 +159,10 @@ type Probe struct {
 
 // Answer is what came of one question.
 type Answer struct {
-	Err       error // nil: it answered, whatever that was
-	Rcode     string
+	Err       error  // nil: it answered, whatever that was
+	Rcode     string // "": it was not asked
+	Records   int    // in the answer section
+	EDE       []control.ExtendedError
 	EDNS      bool // the response has an OPT record
 	Truncated bool
 	Size      int // octets

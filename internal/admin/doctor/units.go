@@ -72,6 +72,9 @@ func checkUnits(s Snapshot) []Finding {
 	case path.Active != "active":
 		found = append(found, fail(fmt.Sprintf("%s is %s: what the daemon asks the hook for is not done", applyPath, path.Active), "systemctl restart "+applyPath))
 	}
+	if manager := s.Units[managerUnit]; manager.Load == "loaded" && !manager.IsActive() && manager.File == "enabled" {
+		found = append(found, fail(fmt.Sprintf("%s is enabled and does not run (%s): DHCP leases end, and new nameservers are not followed", managerUnit, manager.Active), "systemctl start NetworkManager"))
+	}
 	if dispatcher := s.Units[dispatcherUnit]; s.Units[managerUnit].IsActive() && (dispatcher.Load == "masked" || dispatcher.File == "disabled") {
 		word := map[bool]string{true: "masked", false: "not enabled"}[dispatcher.Load == "masked"]
 		found = append(found, fail(dispatcherUnit+" is "+word+": NetworkManager's events run no hook", "systemctl unmask "+dispatcherUnit+" && systemctl enable "+dispatcherUnit))

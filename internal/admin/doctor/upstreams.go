@@ -1,10 +1,17 @@
 package doctor
 
 import (
+	"cmp"
+	"crypto/x509"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/miekg/dns"
+	"golang.org/x/sys/unix"
 
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
@@ -12,14 +19,15 @@ import (
 // checkUpstreams judges each by what it answered to us, whatever the daemon thinks of it. One that is silent is a failure where
 // no other serves its domain.
 func checkUpstreams(s Snapshot) []Finding {
-	if len(s.Upstreams) == 0 {
+	switch {
+	case len(s.Upstreams) > 0:
+	case len(s.comesBack()) > 0: // checkLoop says why there is none
+		return nil
+	default:
 		return []Finding{fail("no upstream nameserver is known: names outside the cluster do not resolve",
 			"give NetworkManager's connection a nameserver, or set upstreams: in /etc/node-dns/node-dns.yaml; origin-dns-dispatcher plan says what was looked at")}
 	}
-	var found []Finding
-	for _, p := range s.Upstreams {
-		found = append(found, p.judge(p.replaceable(s.Upstreams)))
-	}
+	found := s.together(s.Upstreams)
 	found = append(found, losingLarge(s)...)
 	if lacking := s.Host.Plan.Lacking; lacking != "" {
 		fix := "give NetworkManager's connection a nameserver that answers (nmcli connection modify NAME ipv4.dns ADDRESS)"
@@ -76,23 +84,98 @@ func (p Probe) name() string {
 	return fmt.Sprintf("upstream %s (for %s)", p.Server, strings.Join(p.Domains, ", "))
 }
 
-func (p Probe) judge(others bool) Finding {
-	if !p.answers() {
-		err, over := p.EDNS.Err, "UDP"
-		if p.TLS {
-			err, over = p.TCP.Err, "TLS"
+// verdict is what is to be said of a nameserver. Nameservers with one verdict have one cause, and are reported together.
+type verdict struct {
+	level     Level
+	what, fix string // what follows the name
+	odd       string // details, a line each
+}
+
+// together judges the nameservers, and reports those that have one cause in one finding.
+func (s Snapshot) together(all []Probe) []Finding {
+	var verdicts []verdict
+	groups := map[verdict][]Probe{}
+	for _, p := range all {
+		v := s.judge(p)
+		if groups[v] == nil {
+			verdicts = append(verdicts, v)
 		}
-		what := fmt.Sprintf("%s does not answer over %s: %v", p.name(), over, err)
-		if !p.TLS && p.TCP.Err == nil {
-			what += "; over TCP it does: a firewall may drop UDP"
-		}
-		if others {
-			return warn(what, "others answer in its place; see to it, or take it out of what names it: node-dns servers")
-		}
-		return fail(what, "nothing else is asked for these names: see to it, to the route there, and to a firewall between; node-dns servers says who names it")
+		groups[v] = append(groups[v], p)
 	}
-	if p.TLS {
-		return fine("%s answers over TLS (%s)", p.name(), p.TCP.words())[0]
+	var found []Finding
+	for _, v := range verdicts {
+		f := Finding{Level: v.level, What: nameAll(groups[v]) + " " + v.what, Fix: strings.ReplaceAll(v.fix, hostsWord, hostsOf(groups[v]))}
+		if v.odd != "" {
+			f.Details = strings.Split(v.odd, "\n")
+		}
+		found = append(found, f)
+	}
+	return found
+}
+
+// hostsWord stands for the addresses of the nameservers in a fix.
+const hostsWord = "HOSTS"
+
+func hostsOf(all []Probe) string {
+	var hosts []string
+	for _, p := range all {
+		host := p.Server
+		if server, err := nameserver.Parse(p.Server); err == nil {
+			host = server.Addr.Addr().WithZone("").String()
+		}
+		hosts = append(hosts, host)
+	}
+	return strings.Join(hosts, ", ")
+}
+
+// nameAll names nameservers, as in "upstream 192.0.2.1:53 (and upstream 192.0.2.2:53)".
+func nameAll(all []Probe) string {
+	text := all[0].name()
+	var others []string
+	for _, p := range all[1:] {
+		others = append(others, p.name())
+	}
+	if len(others) > 0 {
+		text += " (and " + strings.Join(others, ", ") + ")"
+	}
+	return text
+}
+
+// judge says how one nameserver does.
+func (s Snapshot) judge(p Probe) verdict {
+	others := p.replaceable(s.Upstreams)
+	switch {
+	case !p.answers():
+		return s.silent(p, others)
+	case s.isBogus(p):
+		v := verdict{
+			level: Fail, what: "answers SERVFAIL, and without DNSSEC validation the names resolve: it finds them bogus",
+			fix: "correct the clock and the trust anchor of that nameserver" + p.orReplace(), odd: s.bogusNames(p),
+		}
+		if others && !s.allBad(p) {
+			v.level, v.fix = Warn, v.fix+"; others answer in its place"
+		}
+		return v
+	case s.isFailing(p):
+		v := verdict{
+			level: Fail, what: "answers SERVFAIL for every name that it is asked for", odd: strings.Join(s.namesOf(p), "\n"),
+			fix: "see the log of that nameserver: most often it cannot reach the nameservers that it asks itself" + p.orReplace(),
+		}
+		if others && !s.allBad(p) {
+			v.level, v.fix = Warn, v.fix+"; others answer in its place"
+		}
+		return v
+	case p.TLS:
+		return verdict{level: OK, what: "answers over TLS (" + p.TCP.words() + ")"}
+	}
+	if name, size := s.lostAnswer(p); name != "" {
+		what := fmt.Sprintf("sends answers of more than 512 octets that do not arrive over UDP: %s, %d octets, arrives over TCP alone", name, size)
+		v := verdict{level: Fail, what: what, fix: "echo edns-packet-max=512 >>/etc/dnsmasq.conf makes node-dns ask for smaller answers, and for larger ones over TCP; " +
+			"then let datagrams and fragments of 1232 octets pass every firewall on the way"}
+		if s.resolves(name) {
+			v.level = Warn
+		}
+		return v
 	}
 	var odd []string
 	best := p.EDNS
@@ -111,12 +194,186 @@ func (p Probe) judge(others bool) Finding {
 		odd = append(odd, fmt.Sprintf("a large answer does not come over UDP: %v: something on the way drops fragments, or datagrams of that size", p.Large.Err))
 	}
 	if best.Rcode == "REFUSED" {
-		return warn(p.name()+" answers, and refuses what it is asked (REFUSED)", "it may not serve this node's network: see to what it allows, or take it out of what names it: node-dns servers", odd...)
+		return verdict{Warn, "answers, and refuses what it is asked (REFUSED)", "it may not serve this node's network: see to what it allows, or take it out of what names it: node-dns servers", strings.Join(odd, "\n")}
 	}
 	if len(odd) > 0 {
-		return warn(p.name()+" answers over UDP ("+best.words()+"), but not all", "TCP and UDP port 53 to it have to pass every firewall on the way, datagrams of 1232 octets too", odd...)
+		return verdict{Warn, "answers over UDP, but not all", "TCP and UDP port 53 to it have to pass every firewall on the way, datagrams of 1232 octets too", strings.Join(odd, "\n")}
 	}
-	return fine("%s answers over UDP (%s), TCP and with EDNS 1232%s", p.name(), best.words(), p.Large.largeWords())[0]
+	return verdict{level: OK, what: fmt.Sprintf("answers over UDP (%s), TCP and with EDNS 1232%s", best.words(), p.Large.largeWords())}
+}
+
+// silent is about a nameserver that does not answer. The reason says where to look.
+func (s Snapshot) silent(p Probe, others bool) verdict {
+	err, over := p.EDNS.Err, "UDP"
+	if p.TLS {
+		err, over = p.TCP.Err, "TLS"
+	}
+	v := verdict{level: Fail, what: fmt.Sprintf("does not answer over %s: %v", over, err)}
+	refused := !p.TLS && errors.Is(p.TCP.Err, unix.ECONNREFUSED)
+	if refused && !errors.Is(err, unix.ECONNREFUSED) {
+		v.what += "; TCP: connection refused"
+	}
+	var invalid x509.CertificateInvalidError
+	var hostname x509.HostnameError
+	var authority x509.UnknownAuthorityError
+	switch {
+	case !p.TLS && p.TCP.Err == nil:
+		v.what += "; over TCP it does: a firewall drops UDP"
+		v.fix = "let UDP port 53 to it pass, in the firewall of this node (nft list ruleset) and in those on the way"
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		v.what = fmt.Sprintf("has a TLS certificate that is not valid now: from %s to %s", date(invalid.Cert.NotBefore), date(invalid.Cert.NotAfter))
+		v.fix = "renew the certificate at that nameserver; if this node's clock is wrong, set it"
+	case errors.As(err, &hostname):
+		names := hostname.Certificate.DNSNames
+		for _, ip := range hostname.Certificate.IPAddresses {
+			names = append(names, ip.String())
+		}
+		v.what = fmt.Sprintf("has a TLS certificate for %s, not for %s", orNone(strings.Join(names, ", ")), hostname.Host)
+		v.fix = "renew the certificate at that nameserver for the name that it is asked by"
+		if len(names) > 0 {
+			v.fix = fmt.Sprintf("if that is the nameserver's own name, correct %s: dns+tls://%s#%s; else %s", cmp.Or(p.Source, "what names it"), hostsWord, names[0], v.fix)
+		}
+	case errors.As(err, &authority):
+		v.what = "has a TLS certificate of an authority that this node does not trust"
+		v.fix = "copy the authority's certificate to /etc/pki/ca-trust/source/anchors/, run update-ca-trust, and systemctl restart node-dns"
+	case errors.Is(err, unix.EPERM):
+		v.what += ": a packet filter of this very node drops it"
+		v.fix = "nft -a list ruleset shows the rule: delete it, or have the filter accept port 53 before it"
+		if commands := s.Host.Filter.Rules.AcceptOutput(p.port()); commands != "" {
+			v.fix = commands + "; then correct what made the rule that drops it (nft list ruleset), which may come back with a restart of the firewall"
+		}
+	case refused, errors.Is(err, unix.ECONNREFUSED):
+		v.what += ": the host is up, and no nameserver listens there"
+		v.fix = "start the nameserver at " + hostsWord + p.orReplace()
+	case errors.Is(err, unix.ENETUNREACH), errors.Is(err, unix.EHOSTUNREACH):
+		v.fix = "correct the route to " + hostsWord + ": ip route get ADDRESS shows it" + p.orReplace()
+	default:
+		v.fix = "check " + hostsWord + ", the route there (ip route get ADDRESS), and firewalls in between" + p.orReplace()
+	}
+	if others {
+		v.level, v.fix = Warn, "others answer in its place; "+v.fix
+	}
+	return v
+}
+
+// port is where it is asked.
+func (p Probe) port() uint16 {
+	if server, err := nameserver.Parse(p.Server); err == nil {
+		return server.Addr.Port()
+	}
+	return 53
+}
+
+// orReplace is the advice to ask another nameserver, where that is configured.
+func (p Probe) orReplace() string {
+	switch path := pathIn(p.Source); {
+	case path != "":
+		return "; or name another one in " + p.Source
+	case strings.HasPrefix(p.Source, "NetworkManager"):
+		return "; or give the connection another one: nmcli connection modify NAME ipv4.dns ADDRESS ipv4.ignore-auto-dns yes && nmcli connection up NAME"
+	}
+	return "; or name another one: node-dns servers shows what names it"
+}
+
+// pathIn is the file that a source names; "": none.
+func pathIn(source string) string {
+	for word := range strings.FieldsSeq(source) {
+		if strings.HasPrefix(word, "/") {
+			return word
+		}
+	}
+	return ""
+}
+
+// directs are the answers of a nameserver for names, with the names.
+func (s Snapshot) directs(server string) map[string]Direct {
+	all := map[string]Direct{}
+	for _, n := range s.Names {
+		for _, d := range n.Direct {
+			if d.Server == server {
+				all[n.Name+" "+n.Type] = d
+			}
+		}
+	}
+	return all
+}
+
+// isBogus reports whether a name fails DNSSEC validation at the nameserver, and no name is answered.
+func (s Snapshot) isBogus(p Probe) bool {
+	bogus := 0
+	for _, d := range s.directs(p.Server) {
+		switch {
+		case d.isBogus():
+			bogus++
+		case isAnswer(d.best().result()):
+			return false
+		}
+	}
+	return bogus > 0
+}
+
+func (d Direct) isBogus() bool { return d.best().Rcode == "SERVFAIL" && isAnswer(d.CD.result()) }
+
+// isFailing reports whether the nameserver answers SERVFAIL for each name that it was asked for directly, and for its own domain. That
+// clients ask for names which fail everywhere says nothing about it.
+func (s Snapshot) isFailing(p Probe) bool {
+	all, own := s.directs(p.Server), p.EDNS
+	if p.TLS {
+		own = p.TCP
+	}
+	if own.Rcode != "SERVFAIL" {
+		return false
+	}
+	for _, d := range all {
+		if d.best().Rcode != "SERVFAIL" {
+			return false
+		}
+	}
+	return len(all) > 0
+}
+
+// namesOf are the names that the nameserver was asked for directly.
+func (s Snapshot) namesOf(p Probe) []string {
+	return slices.Sorted(maps.Keys(s.directs(p.Server)))
+}
+
+// allBad reports whether no nameserver of its domains resolves names.
+func (s Snapshot) allBad(p Probe) bool {
+	return !slices.ContainsFunc(s.Upstreams, func(o Probe) bool {
+		shares := slices.ContainsFunc(p.Domains, func(domain string) bool { return slices.Contains(o.Domains, domain) })
+		return shares && o.answers() && !s.isBogus(o) && !s.isFailing(o)
+	})
+}
+
+// bogusNames are the names that fail validation, with the nameserver's own reason.
+func (s Snapshot) bogusNames(p Probe) string {
+	var lines []string
+	for name, d := range s.directs(p.Server) {
+		if d.isBogus() {
+			line := name
+			if text := reasons(d.best().EDE); text != "" {
+				line += ": " + text
+			}
+			lines = append(lines, line)
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
+
+// resolves reports whether the daemon has an answer for a name with its type.
+func (s Snapshot) resolves(asked string) bool {
+	return slices.ContainsFunc(s.Names, func(n Name) bool { return n.Name+" "+n.Type == asked && n.result() == "NOERROR" })
+}
+
+// lostAnswer is a name whose answer does not arrive over UDP, and its size over TCP; "": there is none.
+func (s Snapshot) lostAnswer(p Probe) (name string, size int) {
+	for asked, d := range s.directs(p.Server) {
+		if errors.Is(d.UDP.Err, errSilent) && d.TCP.Err == nil && d.TCP.Size > dns.MinMsgSize && (name == "" || asked < name) {
+			name, size = asked, d.TCP.Size
+		}
+	}
+	return name, size
 }
 
 func (a Answer) words() string {
@@ -144,14 +401,7 @@ func checkLoop(s Snapshot) []Finding {
 	if s.Status == nil {
 		return nil
 	}
-	var back []string
-	for _, r := range s.Status.Refused {
-		if r.Why == nameserver.ComesBack {
-			back = append(back, r.Server)
-		}
-	}
-	slices.Sort(back)
-	if back = slices.Compact(back); len(back) > 0 {
+	if back := s.comesBack(); len(back) > 0 {
 		return []Finding{fail(strings.Join(back, ", ")+": what node-dns asks there comes back to this node; it is left out", "that nameserver forwards to this node: have it forward to the site's, or take it out of what names it: node-dns servers")}
 	}
 	asked := map[string]bool{}
@@ -161,4 +411,19 @@ func checkLoop(s Snapshot) []Finding {
 		}
 	}
 	return fine("loop probe: no question came back from %s", count(len(asked), "server"))
+}
+
+// comesBack are the nameservers that are left out, as they send questions back to this node.
+func (s Snapshot) comesBack() []string {
+	if s.Status == nil {
+		return nil
+	}
+	var back []string
+	for _, r := range s.Status.Refused {
+		if r.Why == nameserver.ComesBack {
+			back = append(back, r.Server)
+		}
+	}
+	slices.Sort(back)
+	return slices.Compact(back)
 }

@@ -26,6 +26,9 @@ const (
 	guessed                 // another private network of this host
 )
 
+// IsPods reports whether the clients are pods, by podCIDRs or by the name of the interface.
+func (l Link) IsPods() bool { return l.kind == ofPods }
+
 // podInterfaces are prefixes of the names of interfaces on which network plugins deliver pods'
 // packets. OpenShift SDN's tun0 is not listed, because VPNs use the same name; podCIDRs identifies
 // it.

@@ -12,6 +12,8 @@ import (
 type Ruleset struct {
 	// Inputs are the base chains of the input hook, in the order in which packets pass them.
 	Inputs []Chain
+	// Outputs are the base chains of the output hook. Their rules are not read.
+	Outputs []Chain
 
 	rules map[place][]rule // by chain
 	sets  map[place]set

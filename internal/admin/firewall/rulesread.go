@@ -57,8 +57,12 @@ func readOnce(ctx context.Context) (*Ruleset, error) {
 		return nil, fmt.Errorf("tables: %w", err)
 	}
 	err = c.dump(unix.NFT_MSG_GETCHAIN, unix.NFT_MSG_NEWCHAIN, unix.NFPROTO_UNSPEC, nil, func(f Family, a attributes) error {
-		if chain, ok := inputChain(f, a); ok && !dormant[place{family: f, table: chain.Table}] {
+		chain, hook, ok := baseChain(f, a)
+		switch isActive := ok && !dormant[place{family: f, table: chain.Table}]; {
+		case isActive && hook == unix.NF_INET_LOCAL_IN:
 			r.Inputs = append(r.Inputs, chain)
+		case isActive && hook == unix.NF_INET_LOCAL_OUT:
+			r.Outputs = append(r.Outputs, chain)
 		}
 		return nil
 	})
@@ -74,19 +78,19 @@ func readOnce(ctx context.Context) (*Ruleset, error) {
 	return r, nil
 }
 
-// inputChain decodes a chain; ok is false if it does not filter packets to this host.
-func inputChain(f Family, a attributes) (c Chain, ok bool) {
+// baseChain decodes a chain and the number of its hook; ok is false if it does not filter packets of IPv4 or IPv6.
+func baseChain(f Family, a attributes) (c Chain, number uint32, ok bool) {
 	hook := a.nested(unix.NFTA_CHAIN_HOOK)
 	number, isBase := hook.number(unix.NFTA_HOOK_HOOKNUM)
 	seen := f == Inet || f == IPv4 || f == IPv6
-	if !seen || !isBase || number != unix.NF_INET_LOCAL_IN || a.text(unix.NFTA_CHAIN_TYPE) != "filter" {
-		return Chain{}, false
+	if !seen || !isBase || a.text(unix.NFTA_CHAIN_TYPE) != "filter" {
+		return Chain{}, 0, false
 	}
 	policy, ok := a.number(unix.NFTA_CHAIN_POLICY)
 	return Chain{
 		Family: f, Table: a.text(unix.NFTA_CHAIN_TABLE), Name: a.text(unix.NFTA_CHAIN_NAME),
 		Priority: int32(hook.orZero(unix.NFTA_HOOK_PRIORITY)), Drop: ok && policy == nfDrop,
-	}, true
+	}, number, true
 }
 
 // conn is the netlink socket of one read.

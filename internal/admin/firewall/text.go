@@ -125,7 +125,6 @@ func (v victims) options(service, port string) []string {
 
 // rules returns commands that insert rules at the start of the chain.
 func (v victims) rules() []string {
-	programs := map[Family]string{IPv4: "iptables", IPv6: "ip6tables"}
 	var all []string
 	for _, name := range v.patterns() {
 		if !v.isIPTables() {
@@ -135,16 +134,39 @@ func (v victims) rules() []string {
 		}
 		for _, protocol := range v.protocols {
 			all = append(all, fmt.Sprintf("%s -I INPUT -i %s -p %s --dport %d -j ACCEPT",
-				programs[v.chain.Family], quote(strings.Replace(name, "*", "+", 1)), protocol, v.port))
+				iptables[v.chain.Family], quote(strings.Replace(name, "*", "+", 1)), protocol, v.port))
 		}
 	}
 	return all
 }
 
 // isIPTables reports whether the chain belongs to iptables-nft(8).
-func (v victims) isIPTables() bool {
-	return v.chain.Family != Inet && v.chain.Table == "filter" && v.chain.Name == "INPUT"
+func (v victims) isIPTables() bool { return v.chain.isIPTables("INPUT") }
+
+func (c Chain) isIPTables(name string) bool {
+	return c.Family != Inet && c.Table == "filter" && c.Name == name
 }
+
+// AcceptOutput returns commands that have every filter of this host's own packets accept those to a port; "" if no filter is known.
+func (r *Ruleset) AcceptOutput(port uint16) string {
+	if r == nil {
+		return ""
+	}
+	var all []string
+	for _, c := range r.Outputs {
+		if !c.isIPTables("OUTPUT") {
+			all = append(all, "nft "+quote(fmt.Sprintf("insert rule %v %s %s meta l4proto { tcp, udp } th dport %d accept", c.Family, c.Table, c.Name, port)))
+			continue
+		}
+		for _, protocol := range protocols {
+			all = append(all, fmt.Sprintf("%s -I OUTPUT -p %s --dport %d -j ACCEPT", iptables[c.Family], protocol, port))
+		}
+	}
+	return strings.Join(all, " && ")
+}
+
+// iptables are the programs by family.
+var iptables = map[Family]string{IPv4: "iptables", IPv6: "ip6tables"}
 
 // patterns returns the interfaces as rules name them. Many interfaces of one network plugin, which
 // creates one for each pod, become a wildcard.

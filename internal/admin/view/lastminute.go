@@ -29,7 +29,10 @@ type Counted struct {
 	at                 time.Time
 	Queries, Responses uint64
 	NXDomain, ServFail uint64
+	Refused            uint64
 	UpTo               map[time.Duration]uint64 // responses that took no longer than each bound
+	Limits             control.Limits
+	Servers            []control.ServerMinute // all, since the start
 }
 
 func NewSample(at time.Time, all []dnsserver.Traffic) Counted {
@@ -44,6 +47,8 @@ func NewSample(at time.Time, all []dnsserver.Traffic) Counted {
 				s.NXDomain += n
 			case "SERVFAIL":
 				s.ServFail += n
+			case "REFUSED":
+				s.Refused += n
 			}
 		}
 		count, _, upTo := t.Durations.Buckets()
@@ -80,7 +85,9 @@ func (m *LastMinute) since(now Counted) *control.LastMinute {
 	}
 	l := &control.LastMinute{
 		Over: now.at.Sub(first.at), Queries: now.Queries - first.Queries, Responses: now.Responses - first.Responses,
-		NXDomain: now.NXDomain - first.NXDomain, ServFail: now.ServFail - first.ServFail,
+		NXDomain: now.NXDomain - first.NXDomain, ServFail: now.ServFail - first.ServFail, Refused: now.Refused - first.Refused,
+		Strangers: now.Limits.Strangers - first.Limits.Strangers, Limited: limited(now.Limits) - limited(first.Limits),
+		Servers: failing(first.Servers, now.Servers),
 	}
 	l.P50, l.P99 = first.quantile(now, l.Responses, 50), first.quantile(now, l.Responses, 99)
 	return l
@@ -96,10 +103,49 @@ func (s Counted) quantile(now Counted, responses, percent uint64) (bound time.Du
 	return bound
 }
 
+// limited counts the queries that were not served at a limit, but for those of clients that may not ask.
+func limited(l control.Limits) uint64 {
+	return l.Hasty + l.Crowding + l.Costly + l.Full + l.Upstream
+}
+
+// failing are the servers that did not answer all questions since an earlier sample. A server that is new, or was counted anew, counts
+// from zero.
+func failing(before, now []control.ServerMinute) []control.ServerMinute {
+	var all []control.ServerMinute
+	for _, s := range now {
+		i := slices.IndexFunc(before, func(b control.ServerMinute) bool {
+			return b.Address == s.Address && b.Queries <= s.Queries && b.Failures <= s.Failures && b.Refusals <= s.Refusals
+		})
+		if i >= 0 {
+			b := before[i]
+			s.Queries, s.Failures, s.Refusals = s.Queries-b.Queries, s.Failures-b.Failures, s.Refusals-b.Refusals
+		}
+		if s.Failures+s.Refusals > 0 {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// sample reads all counters.
+func (v *View) sample(at time.Time) Counted {
+	s := NewSample(at, v.server.Traffic())
+	s.Limits = v.queryStatus().Limits
+	for _, route := range v.resolver.Forward().Status() {
+		for _, server := range route.Servers {
+			one := control.ServerMinute{Address: server.Server.String(), Queries: server.Queries, Failures: server.Failures, Refusals: server.Refusals}
+			if !slices.ContainsFunc(s.Servers, func(have control.ServerMinute) bool { return have.Address == one.Address }) {
+				s.Servers = append(s.Servers, one)
+			}
+		}
+	}
+	return s
+}
+
 // WatchMinute reads the counters now and then.
 func (v *View) WatchMinute(ctx context.Context) error {
 	for {
-		v.minute.add(NewSample(time.Now(), v.server.Traffic()))
+		v.minute.add(v.sample(time.Now()))
 		if !supervise.Sleep(ctx, sampleEvery) {
 			return nil
 		}
@@ -107,5 +153,5 @@ func (v *View) WatchMinute(ctx context.Context) error {
 }
 
 func (v *View) lastMinute(now time.Time) *control.LastMinute {
-	return v.minute.since(NewSample(now, v.server.Traffic()))
+	return v.minute.since(v.sample(now))
 }

@@ -4,6 +4,10 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/node-dns/node-dns/internal/admin/control"
 )
 
 // TestLastMinute: what is told is the difference to a minute ago, and no more is kept than that takes.
@@ -46,5 +50,28 @@ func TestLastMinute(t *testing.T) {
 	m = LastMinute{samples: []Counted{at(0, 0)}}
 	if slow := m.since(Counted{at: began.Add(time.Minute), Queries: 3, Responses: 3}); slow.P50 != 0 || slow.Queries != 3 {
 		t.Errorf("those that took too long: %+v", slow)
+	}
+}
+
+// TestFailingServers: what servers failed to answer is the difference to the earlier sample, and of one that is new all.
+func TestFailingServers(t *testing.T) {
+	server := func(address string, queries, failures, refusals uint64) control.ServerMinute {
+		return control.ServerMinute{Address: address, Queries: queries, Failures: failures, Refusals: refusals}
+	}
+	before := []control.ServerMinute{server("failed before", 10, 5, 1), server("fails", 10, 5, 1), server("was counted anew", 10, 5, 1)}
+	now := []control.ServerMinute{server("failed before", 20, 5, 1), server("fails", 20, 7, 4), server("was counted anew", 3, 1, 0), server("is new", 2, 0, 2)}
+	want := []control.ServerMinute{server("fails", 10, 2, 3), server("was counted anew", 3, 1, 0), server("is new", 2, 0, 2)}
+	if diff := cmp.Diff(want, failing(before, now)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestLimitsOfMinute: clients that may not ask are counted apart from those that met another limit.
+func TestLimitsOfMinute(t *testing.T) {
+	began := time.Now()
+	m := LastMinute{samples: []Counted{{at: began, Refused: 1, Limits: control.Limits{Strangers: 1, Hasty: 1}}}}
+	got := m.since(Counted{at: began.Add(time.Minute), Refused: 9, Limits: control.Limits{Strangers: 4, Hasty: 3, Crowding: 5, Full: 7}})
+	if got.Refused != 8 || got.Strangers != 3 || got.Limited != 14 {
+		t.Errorf("%+v", got)
 	}
 }

@@ -172,16 +172,23 @@ func (v *View) queryStatus() control.Queries {
 		Strangers: stats.Strangers, Hasty: stats.Hasty, Crowding: stats.Crowding, Costly: stats.Costly, Full: stats.Shed, Upstream: forwarded.Shed,
 		Silenced: stats.Silenced, TCPRefused: stats.TCPRejected, TCPIdle: stats.TCPEvicted, NoDescriptors: stats.TCPStarved,
 	}
-	if stats.Crowder.IsValid() {
-		limits.Crowder = stats.Crowder.String()
-		if known := v.resolver.Known(); known != nil {
-			limits.CrowderPod = known.PodAt(stats.Crowder)
-		}
-	}
+	limits.Crowder, limits.CrowderPod = v.clientWords(stats.Crowder)
+	limits.Stranger, limits.StrangerPod = v.clientWords(stats.Stranger)
 	return control.Queries{
 		UDP: stats.UDPQueries, TCP: stats.TCPQueries, Dropped: stats.Dropped, Limits: limits,
 		Shed:   limits.Full + limits.Crowding + limits.Costly + limits.Upstream,
 		Panics: stats.Panics + forwarded.Panics + v.config.Panics.Count(),
 		Moved:  forwarded.Moved,
 	}
+}
+
+// clientWords are a client's address and the namespace and name of its pod; "": there is no client, or the pod is not known.
+func (v *View) clientWords(client netip.Addr) (address, pod string) {
+	if !client.IsValid() {
+		return "", ""
+	}
+	if known := v.resolver.Known(); known != nil {
+		pod = known.PodAt(client)
+	}
+	return client.String(), pod
 }

@@ -26,6 +26,19 @@ func (c *Cache) Walk(visit func(Remembered) bool) {
 	if c.store == nil {
 		return
 	}
+	c.walk(visit, c.mayBeGiven)
+}
+
+// WalkFailures is Walk for the failures that were remembered at most that long ago, also those that are over: each stays in its place
+// until another response wants it.
+func (c *Cache) WalkFailures(within time.Duration, visit func(Remembered) bool) {
+	if c.store == nil {
+		return
+	}
+	c.walk(visit, func(e *entry, now time.Duration) bool { return e.isFailure() && now-e.stored <= within })
+}
+
+func (c *Cache) walk(visit func(Remembered) bool, wanted func(e *entry, now time.Duration) bool) {
 	var found []*entry
 	n := len(*c.store.chains.Load())
 	for i := range n {
@@ -35,7 +48,7 @@ func (c *Cache) Walk(visit func(Remembered) bool) {
 		}
 		now := c.elapsed()
 		for _, e := range found {
-			if c.mayBeGiven(e, now) && !visit(e.remembered(now)) {
+			if wanted(e, now) && !visit(e.remembered(now)) {
 				return
 			}
 		}

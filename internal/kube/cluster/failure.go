@@ -58,6 +58,9 @@ func hasCode(err error, code int) bool {
 	return ok && e.Code == code
 }
 
+// IsUnauthorized reports whether the API server did not accept the credentials.
+func IsUnauthorized(err error) bool { return hasCode(err, http.StatusUnauthorized) }
+
 // isExpired reports whether the server no longer knows what came after the version that was asked for.
 func isExpired(err error) bool {
 	e, ok := status(err)

@@ -1,0 +1,336 @@
+package doctor
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/admin/firewall"
+	"github.com/node-dns/node-dns/internal/admin/migrate"
+	"github.com/node-dns/node-dns/internal/netstate"
+	"github.com/node-dns/node-dns/internal/nodeconfig"
+)
+
+const upstreamAddr = "192.0.2.53:53"
+
+// says is an answer with this rcode, and a record if that is NOERROR.
+func says(rcode string) Answer {
+	a := Answer{Rcode: rcode, EDNS: true, Size: 100, Took: time.Millisecond}
+	if rcode == "NOERROR" {
+		a.Records = 1
+	}
+	return a
+}
+
+// answered is what the daemon says.
+func answered(rcode string) control.Answer {
+	a := control.Answer{Rcode: rcode}
+	if rcode == "NOERROR" {
+		a.Answer = []control.Record{{Name: "www.example.", TTL: 60, Class: "IN", Type: "A", Data: "192.0.2.1"}}
+	}
+	return a
+}
+
+// direct is a nameserver that answers alike in every way.
+func direct(rcode string) Direct {
+	a := says(rcode)
+	return Direct{Server: upstreamAddr, UDP: a, DO: a, Small: a, Large: a, TCP: a}
+}
+
+// asked adds a name that was asked for.
+func asked(n Name) func(*Snapshot) {
+	return func(s *Snapshot) {
+		if n.Name == "" {
+			n.Name, n.Type = "www.example.", "A"
+		}
+		if n.Why == "" {
+			n.Why = "in recent use"
+		}
+		s.Names = append(s.Names, n)
+	}
+}
+
+// bogus is a nameserver that answers SERVFAIL, and without validation the name.
+func bogus() Direct {
+	d := direct("SERVFAIL")
+	d.UDP.EDE = []control.ExtendedError{{Code: 6, Name: "DNSSEC Bogus"}}
+	d.CD = says("NOERROR")
+	return d
+}
+
+// lossy is a nameserver whose answer is lost over UDP, unless it is small.
+func lossy() Direct {
+	lost := Answer{Err: errSilent}
+	small, tcp := says("NOERROR"), says("NOERROR")
+	small.Truncated, tcp.Size = true, 900
+	return Direct{Server: upstreamAddr, UDP: lost, DO: lost, Large: lost, Small: small, TCP: tcp}
+}
+
+// clusterForwarded has the cluster's names asked of a nameserver, which answers the API's name so.
+func clusterForwarded(rcode string) func(*Snapshot) {
+	return func(s *Snapshot) {
+		s.API, s.Status.Cluster.Resolver = API{}, nil
+		s.Status.Cluster.Servers, s.Status.Cluster.Source = []string{"10.0.0.3:53"}, "clusterDNS /etc/node-dns/node-dns.yaml:1"
+		quick := says("NOERROR")
+		s.Upstreams = append(s.Upstreams, Probe{Server: "10.0.0.3:53", Domains: []string{"cluster.local."}, UDP: quick, EDNS: quick, TCP: quick})
+		asked(Name{Name: "kubernetes.default.svc.cluster.local.", Type: "A", Cluster: true, Answer: answered(rcode)})(s)
+	}
+}
+
+// fails has the upstream fail with this error over UDP and TCP.
+func fails(err error) func(*Snapshot) {
+	return func(s *Snapshot) {
+		a := Answer{Err: err}
+		s.Upstreams = []Probe{{Server: upstreamAddr, Domains: []string{"."}, UDP: a, EDNS: a, TCP: a, Source: "upstreams /etc/node-dns/node-dns.yaml:1"}}
+	}
+}
+
+// overTLS has an upstream over TLS fail with this error.
+func overTLS(err error) func(*Snapshot) {
+	return func(s *Snapshot) {
+		s.Upstreams = []Probe{{Server: "dns+tls://192.0.2.53#dns.example", Domains: []string{"."}, TLS: true, TCP: Answer{Err: err}, Source: "upstreams /etc/node-dns/node-dns.yaml:1"}}
+	}
+}
+
+func api(err error) func(*Snapshot) {
+	return func(s *Snapshot) {
+		s.API.Err = err
+		s.Status.Cluster.Resolver = &control.Resolver{Phase: "connecting", Error: err.Error()}
+	}
+}
+
+// pods gives the node an interface of a network plugin.
+func pods(prefix string) func(*Snapshot) {
+	return func(s *Snapshot) {
+		p := netip.MustParsePrefix(prefix)
+		s.Host.State.Net.Addrs = append(s.Host.State.Net.Addrs, netstate.Addr{Addr: p.Addr(), Bits: p.Bits(), Interface: "cni0", Up: true})
+		s.Status.Clients = control.Clients{AllowFrom: []string{"192.0.2.0/24"}, Networks: []string{"192.0.2.0/24"}}
+		s.Host.State.Config.AllowFrom = nodeconfig.AllowFrom{Networks: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}}
+	}
+}
+
+func lastMinute(l control.LastMinute, stranger, pod string) func(*Snapshot) {
+	return func(s *Snapshot) {
+		s.Status.LastMinute = &l
+		s.Status.Queries.Limits.Stranger, s.Status.Queries.Limits.StrangerPod = stranger, pod
+		s.Status.Clients = control.Clients{AllowFrom: []string{"local"}, Networks: []string{"10.0.0.0/16"}}
+	}
+}
+
+func fromPod(udp, tcp Answer) func(*Snapshot) {
+	return func(s *Snapshot) {
+		s.Status.Clients = control.Clients{AllowFrom: []string{"local"}, Networks: []string{"10.0.0.0/16"}}
+		s.Pods = []PodProbe{{Namespace: "/run/netns/cni-1", Client: netip.MustParseAddr("10.128.0.5"), Server: netip.MustParseAddrPort("10.0.0.7:53"), UDP: udp, TCP: tcp}}
+	}
+}
+
+// askedRows are those of the checks that judge questions and answers.
+var askedRows = []checkRow{
+	{"reports", "none", nil, "", ""},
+	{"reports", "is not ready", func(s *Snapshot) {
+		s.Status.Ready, s.Status.Problems = false, []string{"not listening on 10.0.0.7:53: address in use"}
+	}, Fail, "is not ready|not listening on 10.0.0.7:53"},
+	{"reports", "complains", func(s *Snapshot) { s.Status.Problems = []string{"asked in vain\nfor files"} }, Fail, "asked in vain; for files"},
+	{"reports", "complains of what checks judge", func(s *Snapshot) {
+		s.Status.Problems = []string{"the host's files are not what they should be: origin-dns-dispatcher plan says why", "the Kubernetes API is not watched (stale): x"}
+	}, "", ""},
+	{"reports", "complains of faults in the configuration", func(s *Snapshot) {
+		first, second := &nodeconfig.Fault{File: "/a", Line: 1, Column: 1, Expected: "x", Got: "y"}, &nodeconfig.Fault{File: "/a", Line: 2, Column: 1, Expected: "x", Got: "y"}
+		s.Host.State.ConfigErr = errors.Join(first, second)
+		s.Status.Problems = []string{first.Error() + "\n" + second.Error()}
+	}, "", ""},
+	// A full disk, an immutable file and a taken port were two or three failures each, the cause last.
+	{"reports", "follow from a cause", func(s *Snapshot) {
+		s.Storage[0].Free, s.Status.Problems = 4096, []string{"asked in vain for files"}
+	}, Warn, "may follow from the problem above"},
+
+	{"files", "are as they should be", nil, "", ""},
+	{"files", "are to be written", func(s *Snapshot) { s.Status.ResolvConf.Pending = []string{"/etc/resolv.conf"} }, Fail, "not what they should be: /etc/resolv.conf"},
+	{"files", "cannot be written", func(s *Snapshot) {
+		s.Host.Fixed, s.Status.ResolvConf.Pending = true, []string{"/etc/resolv.conf"}
+	}, Warn, "may follow from the problem above"},
+
+	{"units", "NetworkManager is stopped", func(s *Snapshot) {
+		s.Units[managerUnit] = migrate.Unit{Load: "loaded", Active: "inactive", File: "enabled"}
+	}, Fail, "NetworkManager.service is enabled and does not run (inactive)|systemctl start NetworkManager"},
+	{"units", "NetworkManager is not used", func(s *Snapshot) {
+		s.Units[managerUnit] = migrate.Unit{Load: "loaded", Active: "inactive", File: "disabled"}
+	}, OK, "node-dns.service active/enabled"},
+
+	{"upstreams", "is stopped by a filter of this node", fails(unix.EPERM), Fail, "a packet filter of this very node drops it|nft -a list ruleset"},
+	{"upstreams", "is stopped by a filter of this node that is known", func(s *Snapshot) {
+		fails(unix.EPERM)(s)
+		s.Host.Filter.Rules = &firewall.Ruleset{Outputs: []firewall.Chain{{Family: firewall.Inet, Table: "own", Name: "out"}, {Family: firewall.IPv4, Table: "filter", Name: "OUTPUT"}}}
+	}, Fail, "nft 'insert rule inet own out meta l4proto { tcp, udp } th dport 53 accept' && iptables -I OUTPUT -p udp --dport 53 -j ACCEPT && iptables -I OUTPUT -p tcp --dport 53 -j ACCEPT; then correct"},
+	{"upstreams", "has nobody who listens", fails(unix.ECONNREFUSED), Fail, "no nameserver listens there|start the nameserver at 192.0.2.53; or name another one in upstreams /etc/node-dns/node-dns.yaml:1"},
+	// The kernel of that host limits how often it says so over UDP (icmp_ratelimit).
+	{"upstreams", "has nobody who listens, which TCP alone shows", func(s *Snapshot) {
+		fails(errSilent)(s)
+		s.Upstreams[0].TCP.Err = unix.ECONNREFUSED
+	}, Fail, "does not answer over UDP: no answer within 2s; TCP: connection refused: the host is up, and no nameserver listens there"},
+	{"upstreams", "has no route", fails(unix.EHOSTUNREACH), Fail, "correct the route to 192.0.2.53: ip route get ADDRESS"},
+	{"upstreams", "two are down for one cause", func(s *Snapshot) {
+		fails(errSilent)(s)
+		other := s.Upstreams[0]
+		other.UDP, other.EDNS, other.TCP = says("NOERROR"), Answer{Err: unix.EPERM}, Answer{Err: unix.EPERM}
+		other.Server, other.UDP = "192.0.2.54:53", Answer{Err: unix.EPERM}
+		third := other
+		third.Server = "192.0.2.55:53"
+		s.Upstreams = append(s.Upstreams, other, third)
+	}, Fail, "upstream 192.0.2.54:53 (and upstream 192.0.2.55:53) does not answer over UDP: operation not permitted"},
+	{"upstreams", "has a certificate that has ended", overTLS(x509.CertificateInvalidError{Reason: x509.Expired, Cert: &x509.Certificate{NotBefore: epoch.AddDate(-1, 0, 0), NotAfter: epoch}}), Fail, "a TLS certificate that is not valid now: from 2025-03-01T12:00:00Z to 2026-03-01T12:00:00Z|renew the certificate"},
+	{"upstreams", "has another's certificate", overTLS(x509.HostnameError{Certificate: &x509.Certificate{DNSNames: []string{"dns.site.example"}}, Host: "dns.example"}), Fail, "a TLS certificate for dns.site.example, not for dns.example|correct upstreams /etc/node-dns/node-dns.yaml:1: dns+tls://192.0.2.53#dns.site.example"},
+	{"upstreams", "has an unknown authority's certificate", overTLS(x509.UnknownAuthorityError{}), Fail, "of an authority that this node does not trust|update-ca-trust"},
+	{"upstreams", "finds all bogus", asked(Name{Route: ".", Answer: answered("SERVFAIL"), Direct: []Direct{bogus()}}), Fail, "it finds them bogus|www.example. A: DNSSEC Bogus|the clock and the trust anchor"},
+	{"upstreams", "fails for names that clients ask for, and not for its own domain", asked(Name{Why: "failed recently", Answer: answered("SERVFAIL"), Direct: []Direct{direct("SERVFAIL")}}), OK, "answers over UDP"},
+	{"upstreams", "fails for all names", func(s *Snapshot) {
+		s.Upstreams[0].EDNS = says("SERVFAIL")
+		asked(Name{Why: "failed recently", Answer: answered("SERVFAIL"), Direct: []Direct{direct("SERVFAIL")}})(s)
+	}, Fail, "answers SERVFAIL for every name that it is asked for|www.example. A|see the log of that nameserver"},
+	{"upstreams", "fails for all names, as another does not", func(s *Snapshot) {
+		other := s.Upstreams[0]
+		other.Server = "192.0.2.54:53"
+		s.Upstreams[0].EDNS = says("SERVFAIL")
+		s.Upstreams = append(s.Upstreams, other)
+		good := direct("NOERROR")
+		good.Server = other.Server
+		asked(Name{Answer: answered("NOERROR"), Direct: []Direct{direct("SERVFAIL"), good}})(s)
+	}, Warn, "others answer in its place"},
+	{"upstreams", "finds one name bogus", func(s *Snapshot) {
+		asked(Name{Route: ".", Answer: answered("SERVFAIL"), Direct: []Direct{bogus()}})(s)
+		asked(Name{Name: "good.example.", Type: "A", Answer: answered("NOERROR"), Direct: []Direct{direct("NOERROR")}})(s)
+	}, OK, "answers over UDP"},
+	{"upstreams", "finds one name bogus, and another does not exist", func(s *Snapshot) {
+		asked(Name{Route: ".", Answer: answered("SERVFAIL"), Direct: []Direct{bogus()}})(s)
+		asked(Name{Name: "node.", Type: "A", Answer: answered("NXDOMAIN"), Direct: []Direct{direct("NXDOMAIN")}})(s)
+	}, OK, "answers over UDP"},
+	{"upstreams", "sends answers that are lost for their size", asked(Name{Answer: answered("SERVFAIL"), Direct: []Direct{lossy()}}), Fail, "www.example. A, 900 octets, arrives over TCP alone|echo edns-packet-max=512 >>/etc/dnsmasq.conf"},
+	{"upstreams", "sends answers that are lost for their size, and asked for over TCP", asked(Name{Answer: answered("NOERROR"), Direct: []Direct{lossy()}}), Warn, "900 octets, arrives over TCP alone"},
+
+	{"cluster", "is forwarded, and resolves", clusterForwarded("NOERROR"), OK, "which resolves kubernetes.default.svc.cluster.local."},
+	{"cluster", "is forwarded to another nameserver", clusterForwarded("NXDOMAIN"), Fail, "10.0.0.3:53, which is asked for names of cluster.local., is not the cluster's DNS|clusterDNS /etc/node-dns/node-dns.yaml:1|kubectl get service -A"},
+	{"cluster", "is forwarded to one that fails", clusterForwarded("SERVFAIL"), Fail, "answers SERVFAIL for kubernetes.default"},
+	{"cluster", "is forwarded to one that is silent", func(s *Snapshot) {
+		clusterForwarded("SERVFAIL")(s)
+		silent := Answer{Err: errSilent}
+		s.Upstreams[1].UDP, s.Upstreams[1].EDNS, s.Upstreams[1].TCP = silent, silent, silent
+	}, "", ""},
+	{"cluster", "the API refuses connections", api(fmt.Errorf("dial: %w", unix.ECONNREFUSED)), Fail, "cannot be asked from here|start the API server: the host of https://10.0.0.1:6443 is up|SERVFAIL"},
+	{"cluster", "the certificate has ended, and the API says so", func(s *Snapshot) {
+		api(errors.New("the server does not accept"))(s)
+		s.API.NotAfter = epoch.Add(-time.Hour)
+	}, Fail, "has ended at 2026-03-01T11:00:00Z"},
+
+	{"clients", "no pods are known", nil, "", ""},
+	{"clients", "allowFrom leaves out pods", pods("10.128.0.1/24"), Fail, "allowFrom (default) leaves out 10.128.0.0/24|pods on cni0 have addresses of 10.128.0.0/24|allowFrom: [192.0.2.0/24, 10.128.0.0/24]"},
+	{"clients", "allowFrom leaves out pods of IPv6", pods("fd00::1/64"), Fail, `allowFrom: [192.0.2.0/24, "fd00::/64"]`},
+	{"clients", "a pod is refused", lastMinute(control.LastMinute{Strangers: 7}, "10.128.0.9", "shop/web-0"), Fail, "queries refused in the last minute: 7, such as from 10.128.0.9, pod shop/web-0|allowFrom: [local, 10.128.0.9/32]"},
+	{"clients", "another is refused", lastMinute(control.LastMinute{Strangers: 7}, "198.51.100.9", ""), Warn, "7, such as from 198.51.100.9: allowFrom does not let it ask"},
+	{"clients", "one was refused long ago", lastMinute(control.LastMinute{}, "10.128.0.9", "shop/web-0"), "", ""},
+	{"clients", "one may ask by now", lastMinute(control.LastMinute{Strangers: 7}, "10.0.5.9", ""), "", ""},
+	{"clients", "pods are answered", fromPod(says("NXDOMAIN"), says("NXDOMAIN")), OK, "pods get answers over UDP and TCP (asked from 10.128.0.5)"},
+	{"clients", "pods are refused", fromPod(says("REFUSED"), says("REFUSED")), Fail, "leaves out 10.128.0.5/32|refused a question from 10.128.0.5 (REFUSED), a pod's address in /run/netns/cni-1"},
+	{"clients", "pods get no answer", fromPod(Answer{Err: errSilent}, Answer{Err: errSilent}), Fail, "pods get no answer from 10.0.0.7:53: no answer within 2s|let port 53 pass from 10.128.0.5 to 10.0.0.7"},
+	{"clients", "pods get no answer, as a filter drops their questions", func(s *Snapshot) {
+		filteredBy(firewall.State{Firewalld: public}, "cni0 10.128.0.1/24")(s)
+		fromPod(Answer{Err: errSilent}, Answer{Err: errSilent})(s)
+		s.Status.Clients.AllowFrom = []string{"all"}
+	}, "", ""},
+	{"clients", "pods get no answer over TCP", fromPod(says("NOERROR"), Answer{Err: errSilent}), Fail, "pods get no answer from 10.0.0.7:53 over TCP"},
+
+	{"cache", "agrees", asked(Name{Answer: answered("NOERROR"), Direct: []Direct{direct("NOERROR")}}), "", ""},
+	{"cache", "has an old NXDOMAIN", func(s *Snapshot) {
+		old := answered("NXDOMAIN")
+		old.By = control.By{Cached: true, Age: 2 * time.Second}
+		asked(Name{Answer: old, Direct: []Direct{direct("NOERROR")}})(s)
+	}, Fail, "www.example. A is NXDOMAIN from the cache (age 2s), and exists|node-dns cache flush www.example."},
+	{"cache", "has an NXDOMAIN that one nameserver confirms", func(s *Snapshot) {
+		old := answered("NXDOMAIN")
+		old.By = control.By{Cached: true, Age: 2 * time.Second}
+		asked(Name{Answer: old, Direct: []Direct{direct("NOERROR"), direct("NXDOMAIN")}})(s)
+	}, "", ""},
+
+	{"names", "none", nil, "", ""},
+	{"names", "are answered", asked(Name{Answer: answered("NOERROR"), Direct: []Direct{direct("NOERROR")}}), OK, "node-dns answers 1 of 1 name"},
+	{"names", "the daemon does not answer", asked(Name{Err: errors.New("gone")}), Fail, "www.example. A (in recent use): gone"},
+	{"names", "one is SERVFAIL, and a nameserver has it", asked(Name{Answer: answered("SERVFAIL"), Direct: []Direct{direct("NOERROR")}}), Fail, "and a nameserver answers it|node-dns cache flush www.example.|192.0.2.53:53 UDP, DO, 512, 4096 DO, TCP: NOERROR"},
+	// A domain whose own nameservers fail made each node that asks for it a broken one.
+	{"names", "one failed recently, and fails everywhere", func(s *Snapshot) {
+		asked(Name{Why: "failed recently", Answer: answered("SERVFAIL"), Direct: []Direct{direct("SERVFAIL")}})(s)
+		asked(Name{Name: "good.example.", Type: "A", Answer: answered("NOERROR"), Direct: []Direct{direct("NOERROR")}})(s)
+	}, Warn, "www.example. A (failed recently): SERVFAIL|the nameservers of this domain are at fault"},
+	{"names", "several failed recently", func(s *Snapshot) {
+		for _, name := range []string{"a.example.", "b.example.", "c.example."} {
+			asked(Name{Name: name, Type: "A", Why: "failed recently", Answer: answered("SERVFAIL"), Direct: []Direct{direct("NXDOMAIN")}})(s)
+		}
+	}, Fail, "3 names that node-dns was asked for fail|a.example. A (failed recently): SERVFAIL|c.example. A"},
+	{"names", "one is refused, which is a warning elsewhere", asked(Name{Why: "failed recently", Answer: answered("SERVFAIL"), Direct: []Direct{direct("REFUSED")}}), OK, "node-dns answers 0 of 1"},
+	{"names", "the nameservers do not agree", asked(Name{Answer: answered("NOERROR"), Direct: []Direct{direct("NOERROR"), direct("NXDOMAIN")}}), Warn, "do not agree about www.example. A|routes in /etc/node-dns/node-dns.yaml"},
+	{"names", "the given one resolves", asked(Name{Given: true, Why: "given", Answer: answered("NOERROR"), Direct: []Direct{direct("NOERROR")}}), OK, "www.example. A (given): NOERROR|www.example. 60 IN A 192.0.2.1|4096 DO, TCP: NOERROR"},
+	{"names", "the given one fails", func(s *Snapshot) {
+		asked(Name{Name: "good.example.", Type: "A", Answer: answered("NOERROR"), Direct: []Direct{direct("NOERROR")}})(s)
+		failed := answered("SERVFAIL")
+		failed.Errors = []control.ExtendedError{{Name: "No Reachable Authority", Text: "no response"}}
+		asked(Name{Given: true, Why: "given", Answer: failed, Direct: []Direct{direct("SERVFAIL")}})(s)
+	}, Fail, "www.example. A (given): SERVFAIL (No Reachable Authority: no response)"},
+
+	{"recent", "is not known", nil, "", ""},
+	{"recent", "is well", lastMinute(control.LastMinute{Responses: 1000, ServFail: 4}, "", ""), OK, "4 SERVFAIL and 0 REFUSED in 1000 responses"},
+	{"recent", "has many failures", lastMinute(control.LastMinute{
+		Responses: 100, ServFail: 20, Limited: 3, Servers: []control.ServerMinute{{Address: upstreamAddr, Queries: 60, Failures: 40, Refusals: 2}},
+	}, "", ""), Warn, "20 SERVFAIL|192.0.2.53:53: 60 queries, 40 without a response, 2 SERVFAIL|3 queries met a limit"},
+	{"recent", "has refusals that clients are told of", lastMinute(control.LastMinute{Responses: 100, Refused: 20, Strangers: 20}, "", ""), OK, "20 REFUSED"},
+}
+
+// TestOneFailure: a cause is one failure, and comes before its symptoms.
+func TestOneFailure(t *testing.T) {
+	for _, row := range askedRows {
+		if row.level != Fail {
+			continue
+		}
+		t.Run(row.check+" "+row.name, func(t *testing.T) {
+			var failed []string
+			for _, f := range Diagnose(well(t, row.change)).Findings {
+				if f.Level == Fail {
+					failed = append(failed, f.Check+": "+f.What)
+				}
+			}
+			want := 1
+			if row.name == "two are down for one cause" { // beside a third, which is down for another
+				want = 2
+			}
+			if len(failed) != want || !slices.ContainsFunc(failed, func(text string) bool { return strings.HasPrefix(text, row.check+": ") }) {
+				t.Errorf("%q", failed)
+			}
+		})
+	}
+}
+
+// TestIsNear: a namespace is a pod's if this node reaches its address as it reaches pods. A test's LAN, and a VPN, have namespaces too.
+func TestIsNear(t *testing.T) {
+	s := well(t, func(s *Snapshot) {
+		onLink := func(network, name string) netstate.OnLink {
+			return netstate.OnLink{Network: netip.MustParsePrefix(network), Interface: name}
+		}
+		s.Host.State.Net.Addrs = append(s.Host.State.Net.Addrs,
+			netstate.Addr{Addr: netip.MustParseAddr("10.128.0.1"), Bits: 24, Interface: "cni0", Up: true},
+			netstate.Addr{Addr: netip.MustParseAddr("192.0.2.7"), Bits: 24, Interface: "eth0", Up: true})
+		s.Host.State.Net.OnLink = []netstate.OnLink{onLink("10.244.1.5/32", "cali1"), onLink("0.0.0.0/1", "tun0"), onLink("192.0.2.0/24", "eth0")}
+		s.Host.State.Config.PodCIDRs = []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}
+	})
+	for addr, want := range map[string]bool{
+		"10.128.0.9": true, "10.244.1.5": true, "10.244.1.6": false, "10.1.2.3": true, "192.0.2.9": false, "100.64.0.1": false,
+	} {
+		if got := s.isNear(netip.MustParseAddr(addr)); got != want {
+			t.Errorf("%s: %v", addr, got)
+		}
+	}
+}

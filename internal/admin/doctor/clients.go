@@ -1,0 +1,156 @@
+package doctor
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/node-dns/node-dns/internal/admin/firewall"
+	"github.com/node-dns/node-dns/internal/netstate"
+)
+
+// nodeDNSYAML is the admin's file.
+const nodeDNSYAML = "/etc/node-dns/node-dns.yaml"
+
+// checkClients judges whether pods may ask, and reach this node: by their networks, by what clients were refused in the last minute, and
+// by questions from within pods.
+func checkClients(s Snapshot) []Finding {
+	if s.Status == nil {
+		return nil
+	}
+	found := s.refusedClients()
+	isFiltered := hasFailure(checkInputFilter(s)) // which says why pods get no answer
+	for _, p := range s.Pods {
+		switch {
+		case !p.Client.IsValid(), isFiltered:
+		case p.UDP.Err != nil && p.TCP.Err != nil:
+			found = append(found, fail(fmt.Sprintf("pods get no answer from %s: %v", p.Server, p.UDP.Err), podPath(p), "asked from "+p.Client.String()+" in "+p.Namespace))
+		case p.UDP.Err != nil || p.TCP.Err != nil:
+			how, err := "UDP", p.UDP.Err
+			if err == nil {
+				how, err = "TCP", p.TCP.Err
+			}
+			found = append(found, fail(fmt.Sprintf("pods get no answer from %s over %s: %v", p.Server, how, err), podPath(p), "asked from "+p.Client.String()+" in "+p.Namespace))
+		}
+	}
+	if len(found) > 0 || len(s.Pods) == 0 || isFiltered {
+		return found
+	}
+	var from []string
+	for _, p := range s.Pods {
+		from = append(from, p.Client.String())
+	}
+	return fine("pods get answers over UDP and TCP (asked from %s)", strings.Join(from, ", "))
+}
+
+func podPath(p PodProbe) string {
+	return fmt.Sprintf("let port 53 pass from %s to %s, in the firewall of this node (nft list ruleset) and in network policies", p.Client, p.Server.Addr())
+}
+
+// refusedClients is one finding of all clients that may not ask and should be able to, and a warning of others that try.
+func (s Snapshot) refusedClients() []Finding {
+	var networks []netip.Prefix
+	var details []string
+	refuse := func(network netip.Prefix, detail string) {
+		if !slices.Contains(networks, network) {
+			networks = append(networks, network)
+		}
+		details = append(details, detail)
+	}
+	for _, link := range s.podLinks() {
+		if !s.mayAsk(link.Clients) {
+			refuse(link.Clients, fmt.Sprintf("pods on %s have addresses of %s", link.Interface, link.Clients))
+		}
+	}
+	for _, p := range s.Pods {
+		if p.UDP.Rcode == "REFUSED" || p.TCP.Rcode == "REFUSED" {
+			refuse(s.networkOf(p.Client), fmt.Sprintf("%s refused a question from %s (REFUSED), a pod's address in %s", p.Server, p.Client, p.Namespace))
+		}
+	}
+	var found []Finding
+	l := s.Status.LastMinute
+	if stranger, err := netip.ParseAddr(s.Status.Queries.Limits.Stranger); err == nil && l != nil && l.Strangers > 0 && !s.mayAsk(netip.PrefixFrom(stranger, stranger.BitLen())) {
+		who := stranger.String()
+		pod := s.Status.Queries.Limits.StrangerPod
+		if pod != "" {
+			who += ", pod " + pod
+		}
+		detail := fmt.Sprintf("queries refused in the last minute: %d, such as from %s", l.Strangers, who)
+		if network := s.networkOf(stranger); pod != "" || !network.IsSingleIP() {
+			refuse(network, detail)
+		} else {
+			found = append(found, warn(detail+": allowFrom does not let it ask", "if it is a client, add it to allowFrom in "+nodeDNSYAML))
+		}
+	}
+	if len(networks) == 0 {
+		return found
+	}
+	what := fmt.Sprintf("pods may not ask this node: allowFrom (%s) leaves out %s", s.Host.State.Config.Where("allowFrom"), joinAny(networks))
+	return append(found, fail(what, fmt.Sprintf("set allowFrom in %s, which the daemon reads by itself: allowFrom: [%s]", nodeDNSYAML, s.wider(networks)), details...))
+}
+
+// podLinks are the links on which pods' packets arrive.
+func (s Snapshot) podLinks() []firewall.Link {
+	return slices.DeleteFunc(s.Host.Nameserver().Links(), func(l firewall.Link) bool { return !l.IsPods() })
+}
+
+// mayAsk reports whether the daemon answers all of a network.
+func (s Snapshot) mayAsk(network netip.Prefix) bool {
+	clients := s.Status.Clients
+	return slices.Contains(clients.AllowFrom, "all") || slices.ContainsFunc(clients.Networks, func(text string) bool {
+		allowed, err := netip.ParsePrefix(text)
+		return err == nil && allowed.Bits() <= network.Bits() && allowed.Contains(network.Addr())
+	})
+}
+
+// networkOf is the network of this node that an address belongs to, but for the one of the default route; else the address alone.
+func (s Snapshot) networkOf(addr netip.Addr) netip.Prefix {
+	config, net := s.Host.State.Config, s.Host.State.Net
+	for _, network := range config.PodCIDRs {
+		if network.Contains(addr) {
+			return network
+		}
+	}
+	for _, a := range net.Addrs {
+		network := netip.PrefixFrom(a.Addr.WithZone(""), a.Bits).Masked()
+		if a.Interface != net.DefaultInterface() && network.Contains(addr) {
+			return network
+		}
+	}
+	return netip.PrefixFrom(addr, addr.BitLen())
+}
+
+// widest is the prefix length of the widest route that may lead to pods: VPNs have routes to half of all addresses.
+const widest = 8
+
+// isNear reports whether this node reaches an address on another interface than that of the default route, or podCIDRs has it.
+func (s Snapshot) isNear(addr netip.Addr) bool {
+	net := s.Host.State.Net
+	isDirect := slices.ContainsFunc(net.OnLink, func(l netstate.OnLink) bool {
+		return l.Interface != net.DefaultInterface() && l.Network.Bits() >= widest && l.Network.Contains(addr)
+	})
+	return isDirect || s.networkOf(addr) != netip.PrefixFrom(addr, addr.BitLen())
+}
+
+// wider is the value of allowFrom with these networks added.
+func (s Snapshot) wider(networks []netip.Prefix) string {
+	words := slices.Clone(s.Status.Clients.AllowFrom)
+	for _, network := range networks {
+		words = append(words, network.String())
+	}
+	for i, word := range words {
+		if strings.Contains(word, ":") {
+			words[i] = `"` + word + `"` // YAML takes no colon in a flow sequence's plain text
+		}
+	}
+	return strings.Join(words, ", ")
+}
+
+func joinAny[T fmt.Stringer](all []T) string {
+	var words []string
+	for _, one := range all {
+		words = append(words, one.String())
+	}
+	return strings.Join(words, ", ")
+}

@@ -1,0 +1,236 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/miekg/dns"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/resolvconf"
+)
+
+const (
+	// askPatience bounds all questions to the daemon together. It gives up on one of them after 5 s.
+	askPatience = 5500 * time.Millisecond
+	// askedAtOnce is how many questions wait for the daemon: of others than root it takes four connections.
+	askedAtOnce = 3
+	// Bounds of the names that are asked for: for routes, of each kind in recent use, and directly of each nameserver.
+	maxRouteNames  = 8
+	maxRecentNames = 3
+	maxDirectNames = 4
+)
+
+// failedRecently is the reason to ask for a name that a client got SERVFAIL for.
+const failedRecently = "failed recently"
+
+// names asks the daemon for names as a client would, but over its control socket, so that no client's query is counted. It asks the
+// nameservers of each name directly meanwhile.
+func (g *gathering) names(ctx context.Context) {
+	if g.s.Status == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, askPatience)
+	defer cancel()
+	names := g.chooseNames(ctx)
+	var direct sync.WaitGroup
+	for i := range names {
+		direct.Go(func() { names[i].askDirectly(ctx, g.serversFor(&names[i])) })
+	}
+	var asking errgroup.Group
+	asking.SetLimit(askedAtOnce)
+	for i := range names {
+		asking.Go(func() error {
+			n := &names[i]
+			n.Answer, n.Err = control.Query(ctx, control.SocketPath(g.root), control.Question{Name: n.Name, Type: n.Type})
+			return nil
+		})
+	}
+	_ = asking.Wait() // no question fails the others
+	direct.Wait()
+	g.s.Names = slices.DeleteFunc(names, func(n Name) bool {
+		return errors.Is(n.Err, context.DeadlineExceeded) || errors.Is(n.Err, os.ErrPermission) || errors.Is(n.Err, control.ErrUnknown)
+	})
+}
+
+// chooseNames are the names to ask for, each once.
+func (g *gathering) chooseNames(ctx context.Context) []Name {
+	status := g.s.Status
+	var all []Name
+	add := func(n Name) {
+		n.Name = dns.CanonicalName(n.Name)
+		if _, ok := dns.IsDomainName(n.Name); !ok || slices.ContainsFunc(all, func(have Name) bool { return have.Name == n.Name && have.Type == n.Type }) {
+			return
+		}
+		n.Route = routeOf(*status, n.Name)
+		all = append(all, n)
+	}
+	if g.given != "" {
+		add(Name{Name: g.given, Type: "A", Why: "given", Given: true})
+	}
+	if c := status.Cluster; c.Domain != "" && (c.Resolver != nil || len(c.Servers) > 0) {
+		add(Name{Name: "kubernetes.default.svc." + c.Domain, Type: "A", Why: "the Kubernetes API's name", Cluster: true})
+	}
+	recent, err := control.FetchRecentNames(ctx, control.SocketPath(g.root))
+	if err != nil && !errors.Is(err, os.ErrPermission) && !errors.Is(err, control.ErrUnknown) {
+		g.unseen("names in recent use: %v", err)
+	}
+	for i := range maxRecentNames { // in turn: a nameserver is asked for the first ones alone
+		for _, list := range []struct {
+			names []control.RecentName
+			why   string
+		}{{recent.Failed, failedRecently}, {recent.Answered, "in recent use"}, {recent.Negative, "in recent use"}} {
+			if i < len(list.names) {
+				add(Name{Name: list.names[i].Name, Type: list.names[i].Type, Why: list.why})
+			}
+		}
+		if i == 0 && status.Node.Name != "" {
+			add(Name{Name: status.Node.Name, Type: "A", Why: "this node's name"})
+		}
+	}
+	routes := 0
+	for _, route := range status.Routes {
+		if route.Domain != "." && route.Domain != "//" && !route.Local && routes < maxRouteNames {
+			routes++
+			add(Name{Name: route.Domain, Type: "SOA", Why: "the domain of a route"})
+		}
+	}
+	for _, domain := range resolvconf.Parse(g.s.Host.State.ResolvConf.Data).Search() {
+		if dns.Fqdn(domain) != status.Cluster.Domain && routes < maxRouteNames {
+			routes++
+			add(Name{Name: domain, Type: "SOA", Why: "this host searches it"})
+		}
+	}
+	return all
+}
+
+// routeOf is the domain of the route that a name takes; "": it takes none, as a name that the built-in cluster resolver answers.
+func routeOf(status control.Status, name string) string {
+	if c := status.Cluster; c.Resolver != nil && slices.ContainsFunc(append(slices.Clone(c.ReverseZones), c.Domain), func(zone string) bool { return dns.IsSubDomain(zone, name) }) {
+		return ""
+	}
+	longest := ""
+	for _, route := range status.Routes {
+		if route.Domain != "//" && dns.IsSubDomain(route.Domain, name) && len(route.Domain) >= len(longest) {
+			longest = route.Domain
+		}
+	}
+	return longest
+}
+
+// serversFor are the nameservers that a name is asked of, up to a bound of names for each.
+func (g *gathering) serversFor(n *Name) []nameserver.Server {
+	var servers []nameserver.Server
+	for _, route := range g.s.Status.Routes {
+		if n.Route == "" || route.Domain != n.Route {
+			continue
+		}
+		for _, s := range route.Servers {
+			if server, err := nameserver.Parse(s.Address); err == nil && g.mayAsk(s.Address) {
+				servers = append(servers, server)
+			}
+		}
+	}
+	return servers
+}
+
+// mayAsk counts the names that a server is asked for directly.
+func (g *gathering) mayAsk(server string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.asked == nil {
+		g.asked = map[string]int{}
+	}
+	g.asked[server]++
+	return g.asked[server] <= maxDirectNames && len(g.asked) <= maxProbed
+}
+
+// askDirectly asks each server in all ways at once, and without validation what it answers SERVFAIL.
+func (n *Name) askDirectly(ctx context.Context, servers []nameserver.Server) {
+	question := dns.Question{Name: n.Name, Qtype: dns.StringToType[n.Type], Qclass: dns.ClassINET}
+	n.Direct = make([]Direct, len(servers))
+	var all sync.WaitGroup
+	for i, server := range servers {
+		all.Go(func() { n.Direct[i].ask(ctx, server, question) })
+	}
+	all.Wait()
+}
+
+func (d *Direct) ask(ctx context.Context, server nameserver.Server, q dns.Question) {
+	d.Server = server.String()
+	var all sync.WaitGroup
+	way := func(to *Answer, network string, buffer uint16, signed bool) {
+		all.Go(func() {
+			if network == "udp" {
+				*to = patient(ctx, server, q, buffer, signed)
+			} else {
+				*to = exchange(ctx, server, network, q, buffer, signed)
+			}
+		})
+	}
+	if server.TLS {
+		way(&d.TCP, "tcp-tls", bufferSize, true)
+	} else {
+		way(&d.UDP, "udp", bufferSize, false)
+		way(&d.DO, "udp", bufferSize, true)
+		way(&d.Small, "udp", dns.MinMsgSize, false)
+		way(&d.Large, "udp", 4096, true)
+		way(&d.TCP, "tcp", bufferSize, true)
+	}
+	all.Wait()
+	if d.best().Rcode == "SERVFAIL" && !server.TLS {
+		d.CD = exchangeCD(ctx, server, q)
+	}
+}
+
+// best is the answer that says most: over UDP, or else over TCP.
+func (d Direct) best() Answer {
+	if d.UDP.Rcode != "" {
+		return d.UDP
+	}
+	return d.TCP
+}
+
+// words are all answers in one line, with equal ones together: "UDP, DO, 512, 4096 DO: NOERROR; TCP: connection refused".
+func (d Direct) words() string {
+	var results []string
+	ways := map[string][]string{}
+	for _, way := range []struct {
+		name string
+		Answer
+	}{{"UDP", d.UDP}, {"DO", d.DO}, {"512", d.Small}, {"4096 DO", d.Large}, {"TCP", d.TCP}, {"CD", d.CD}} {
+		result := way.result()
+		if result == "" {
+			continue
+		}
+		if ways[result] == nil {
+			results = append(results, result)
+		}
+		ways[result] = append(ways[result], way.name)
+	}
+	var words []string
+	for _, result := range results {
+		words = append(words, strings.Join(ways[result], ", ")+": "+result)
+	}
+	return d.Server + " " + strings.Join(words, "; ")
+}
+
+// result is an answer in a word; "": it was not asked.
+func (a Answer) result() string {
+	switch {
+	case a.Err != nil:
+		return a.Err.Error()
+	case a.Truncated:
+		return "truncated"
+	case a.Rcode == "NOERROR" && a.Records == 0:
+		return "NODATA"
+	}
+	return a.Rcode
+}

@@ -1,0 +1,115 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+
+	"github.com/miekg/dns"
+	"golang.org/x/sys/unix"
+
+	"github.com/node-dns/node-dns/internal/dns/nameserver"
+)
+
+// podNamespaces are where container runtimes bind pods' network namespaces: containerd and CRI-O, and Docker.
+var podNamespaces = []string{"/run/netns", "/run/docker/netns"}
+
+const (
+	// maxPods bounds the namespaces that are asked from, and maxNamespaces those that are looked at for that.
+	maxPods       = 2
+	maxNamespaces = 16
+)
+
+// pods asks this node from within network namespaces of pods, as nothing else shows what a firewall, a route or allowFrom does to pods.
+// It takes root. These are the only questions of doctor that count as a client's.
+func (g *gathering) pods(ctx context.Context) {
+	if !g.s.Live || !g.s.Host.Root || g.s.Status == nil {
+		return
+	}
+	server := g.s.Host.State.Placement().Nameserver
+	for _, at := range g.s.wanted() {
+		if !server.IsValid() || server.IsLoopback() {
+			server = at.Addr()
+		}
+	}
+	if !server.IsValid() || server.IsLoopback() {
+		return
+	}
+	question := dns.Question{Name: "kubernetes.default.svc." + g.s.Status.Cluster.Domain, Qtype: dns.TypeA, Qclass: dns.ClassINET}
+	var probes []PodProbe
+	for _, dir := range podNamespaces {
+		files, _ := filepath.Glob(filepath.Join(dir, "*")) // the pattern is valid
+		for _, file := range files[:min(len(files), maxNamespaces)] {
+			probe := PodProbe{Namespace: file, Server: netip.AddrPortFrom(server, 53)}
+			if len(probes) < maxPods && g.isPod(&probe) {
+				probes = append(probes, probe)
+			}
+		}
+	}
+	var all sync.WaitGroup
+	for i := range probes {
+		all.Go(func() {
+			p := &probes[i]
+			to := nameserver.Server{Addr: p.Server}
+			err := within(p.Namespace, func() {
+				p.UDP = exchange(ctx, to, "udp", question, bufferSize, false)
+				p.TCP = exchange(ctx, to, "tcp", question, bufferSize, false)
+			})
+			if err != nil {
+				g.unseen("asking from %s: %v", p.Namespace, err)
+				p.Client = netip.Addr{}
+			}
+		})
+	}
+	all.Wait()
+	g.s.Pods = probes
+}
+
+// isPod reports whether a namespace has a route to this node, from an address that this node reaches as it reaches pods, and notes the
+// address. Others have namespaces too, such as VPNs.
+func (g *gathering) isPod(p *PodProbe) bool {
+	err := within(p.Namespace, func() {
+		conn, err := net.Dial("udp", p.Server.String()) // which sends nothing
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		if local, ok := conn.LocalAddr().(*net.UDPAddr); ok {
+			p.Client = local.AddrPort().Addr().Unmap()
+		}
+	})
+	return err == nil && p.Client.IsValid() && !g.s.Host.State.Net.IsLocal(p.Client) && g.s.isNear(p.Client)
+}
+
+// errEnded is the error of a function that ended its goroutine.
+var errEnded = errors.New("the function did not return")
+
+// within calls f in a network namespace: the sockets that f opens belong to it. The thread is not used again.
+func within(namespace string, f func()) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends with its goroutine
+		err := errEnded
+		defer func() { done <- err }()
+		err = enter(namespace, f)
+	}()
+	return <-done
+}
+
+func enter(namespace string, f func()) error {
+	file, err := os.Open(namespace)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if err := unix.Setns(int(file.Fd()), unix.CLONE_NEWNET); err != nil {
+		return os.NewSyscallError("setns", err)
+	}
+	f()
+	return nil
+}

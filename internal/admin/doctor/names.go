@@ -1,0 +1,180 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/node-dns/node-dns/internal/admin/control"
+)
+
+// checkStale finds names that the cache says do not exist, while every nameserver that is asked for them has them.
+func checkStale(s Snapshot) []Finding {
+	var found []Finding
+	for _, n := range s.Names {
+		if n.isStale() {
+			what := fmt.Sprintf("%s %s is %s from the cache (age %s), and exists at every nameserver that is asked for it", n.Name, n.Type, n.result(), n.Answer.By.Age.Round(1e9))
+			found = append(found, fail(what, "node-dns cache flush "+n.Name, n.lines()...))
+		}
+	}
+	return found
+}
+
+func (n Name) isStale() bool {
+	absent := func(result string) bool { return result == "NXDOMAIN" || result == "NODATA" }
+	return n.Answer.By.Cached && absent(n.result()) && len(n.Direct) > 0 &&
+		!slices.ContainsFunc(n.Direct, func(d Direct) bool { return d.best().result() != "NOERROR" })
+}
+
+// result is what the daemon says, in a word.
+func (n Name) result() string {
+	switch {
+	case n.Err != nil:
+		return n.Err.Error()
+	case n.Answer.Rcode == "NOERROR" && len(n.Answer.Answer) == 0:
+		return "NODATA"
+	}
+	return n.Answer.Rcode
+}
+
+// lines are what each nameserver answers.
+func (n Name) lines() []string {
+	var all []string
+	for _, d := range n.Direct {
+		if words := d.words(); words != "" {
+			all = append(all, words)
+		}
+	}
+	return all
+}
+
+// checkNames judges the answers of the daemon to real questions. What other checks explain comes after them, as a symptom.
+func checkNames(s Snapshot) []Finding {
+	var found []Finding
+	answered := 0
+	failing := map[Level][]Finding{} // but for the given one
+	for _, n := range s.Names {
+		f, ok := s.judgeName(n)
+		switch {
+		case ok && n.result() == "SERVFAIL" && !n.Given:
+			failing[f.Level] = append(failing[f.Level], f)
+		case ok:
+			found = append(found, f)
+		case isAnswer(n.result()):
+			answered++
+		}
+	}
+	if len(s.Names) == 0 {
+		return nil
+	}
+	for _, level := range []Level{Fail, Warn} {
+		found = append(found, inOne(failing[level])...)
+	}
+	return orFine(found, "node-dns answers %d of %s that it was asked for, as the nameservers do", answered, count(len(s.Names), "name"))
+}
+
+// inOne is one finding about all names that fail alike.
+func inOne(all []Finding) []Finding {
+	if len(all) < 2 {
+		return all
+	}
+	f := Finding{Level: all[0].Level, What: count(len(all), "name") + " that node-dns was asked for fail", Fix: all[0].Fix}
+	for _, one := range all {
+		f.Details = append(append(f.Details, one.What), one.Details...)
+	}
+	return []Finding{f}
+}
+
+// judgeName says what is wrong with an answer; false: nothing is, or another check says it.
+func (s Snapshot) judgeName(n Name) (Finding, bool) {
+	what := fmt.Sprintf("%s %s (%s): %s", n.Name, n.Type, n.Why, n.result())
+	if text := reasons(n.Answer.Errors); text != "" {
+		what += " (" + text + ")"
+	}
+	details := n.lines()
+	if by := n.Answer.By; by.Server != "" {
+		details = append(details, "node-dns has it from "+by.Server)
+	}
+	switch {
+	case n.isStale() || n.Cluster: // checkStale and checkCluster say it
+		return Finding{}, false
+	case n.Err != nil:
+		return fail(what, "journalctl -u node-dns shows what the daemon does", details...), true
+	case n.result() == "SERVFAIL" && slices.ContainsFunc(n.Direct, func(d Direct) bool { return isAnswer(d.best().result()) }):
+		return fail(what+", and a nameserver answers it", "node-dns cache flush "+n.Name+"; if it fails again, node-dns monitor --name "+n.Name+" shows why", details...), true
+	case n.result() == "SERVFAIL" && n.Given && !n.isRefused():
+		return fail(what, "node-dns servers shows the nameservers that are asked for it", details...), true
+	case n.result() == "SERVFAIL" && n.Why == failedRecently && !n.isRefused(): // most often the fault is the domain's own
+		return warn(what, "if other names resolve, the nameservers of this domain are at fault; node-dns servers shows who is asked for it", details...), true
+	case n.disagrees():
+		return warn(fmt.Sprintf("the nameservers do not agree about %s %s", n.Name, n.Type), "if they are for different networks, give each its own domains: routes in "+nodeDNSYAML, details...), true
+	case n.Given:
+		return Finding{Level: OK, What: what, Details: append(details, records(n.Answer)...)}, true
+	}
+	return Finding{}, false
+}
+
+func isAnswer(result string) bool {
+	return result == "NOERROR" || result == "NODATA" || result == "NXDOMAIN"
+}
+
+// isRefused reports whether each nameserver refuses to answer: checkUpstreams warns of that.
+func (n Name) isRefused() bool {
+	return len(n.Direct) > 0 && !slices.ContainsFunc(n.Direct, func(d Direct) bool { return d.best().Rcode != "REFUSED" })
+}
+
+// disagrees reports whether one nameserver has the name and another one does not.
+func (n Name) disagrees() bool {
+	has := func(result string) func(Direct) bool {
+		return func(d Direct) bool { return d.best().result() == result }
+	}
+	return slices.ContainsFunc(n.Direct, has("NOERROR")) && slices.ContainsFunc(n.Direct, has("NXDOMAIN"))
+}
+
+// reasons are the Extended DNS Errors of an answer.
+func reasons(all []control.ExtendedError) string {
+	var words []string
+	for _, e := range all {
+		word := e.Name
+		if e.Text != "" {
+			word += ": " + e.Text
+		}
+		words = append(words, word)
+	}
+	return strings.Join(words, "; ")
+}
+
+func records(a control.Answer) []string {
+	var all []string
+	for _, r := range a.Answer {
+		all = append(all, strings.Join([]string{r.Name, fmt.Sprint(r.TTL), r.Class, r.Type, r.Data}, " "))
+	}
+	return all
+}
+
+const (
+	// manyFailures is the share of the last minute's responses from which on failures are reported, and fewFailures how many they must be.
+	manyFailures = 0.05
+	fewFailures  = 5
+)
+
+// checkRecent reports what clients were answered in the last minute.
+func checkRecent(s Snapshot) []Finding {
+	if s.Status == nil || s.Status.LastMinute == nil {
+		return nil
+	}
+	l := *s.Status.LastMinute
+	var details []string
+	for _, server := range l.Servers {
+		details = append(details, fmt.Sprintf("%s: %d queries, %d without a response, %d SERVFAIL, REFUSED and the like", server.Address, server.Queries, server.Failures, server.Refusals))
+	}
+	if l.Limited > 0 {
+		details = append(details, fmt.Sprintf("%d queries met a limit: node-dns status shows which", l.Limited))
+	}
+	failures := l.ServFail + l.Refused - min(l.Refused, l.Strangers)
+	if failures >= fewFailures && float64(failures) >= manyFailures*float64(l.Responses) {
+		what := fmt.Sprintf("clients got %d SERVFAIL and %d REFUSED in %d responses in the last minute", l.ServFail, l.Refused, l.Responses)
+		return []Finding{warn(what, "node-dns monitor --rcode SERVFAIL shows which names, and node-dns doctor --name NAME looks at one", details...)}
+	}
+	return []Finding{{Level: OK, What: fmt.Sprintf("clients got %d SERVFAIL and %d REFUSED in %d responses in the last minute", l.ServFail, l.Refused, l.Responses)}}
+}

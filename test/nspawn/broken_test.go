@@ -1,0 +1,347 @@
+package nspawn
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/node-dns/node-dns/internal/admin/doctor"
+	"github.com/node-dns/node-dns/internal/test/lab"
+)
+
+// Nameservers of brokenNode: two of the site's, which know all names, and one that plays the cluster's.
+const (
+	site1     = "10.77.0.61"
+	site2     = "10.77.0.62"
+	clusterNS = "10.77.0.63"
+
+	nodeDNSYAML = "/etc/node-dns/node-dns.yaml"
+)
+
+// siteConf is an unbound's configuration, without what it knows.
+const siteConf = `server:
+  directory: ""
+  chroot: ""
+  username: ""
+  pidfile: ""
+  use-syslog: no
+  logfile: ""
+  interface: %s
+  access-control: 0.0.0.0/0 allow
+  module-config: "iterator"
+  do-not-query-localhost: no
+%s`
+
+// world is what a closed site's nameserver knows: its own names, and not the root's keys. The long name has an answer of about 950 octets.
+func world(addr string, more ...string) string {
+	text := strings.Repeat("x", 220)
+	lines := slices.Concat([]string{
+		"www.up.example. 2 IN A 192.0.2.1", "who.test. 0 IN TXT " + addr, "long.up.example. 2 IN TXT " + strings.Join([]string{text, text, text, text}, " "),
+		". 300 IN SOA ns.up.example. root.up.example. 1 3600 600 86400 2", ". 300 IN NS ns.up.example.",
+	}, more)
+	conf := "  local-zone: \".\" static\n"
+	for _, line := range lines {
+		conf += "  local-data: '" + line + "'\n"
+	}
+	return conf
+}
+
+// kubernetesName is the record that the cluster's nameserver has, and the site's have not.
+const kubernetesName = "kubernetes.default.svc.cluster.local. 5 IN A 172.30.0.1"
+
+// forwardTo has a nameserver forward all questions.
+func forwardTo(addr string) string {
+	return "forward-zone:\n  name: \".\"\n  forward-addr: " + addr + "\n"
+}
+
+// bogusWorld validates names that are not signed. Without validation it forwards the question.
+const bogusWorld = `  module-config: "validator iterator"
+  trust-anchor: "example. 3600 IN DS 12345 8 2 0123456789ABCDEF0123456789ABCDEF0123456789ABCDEF0123456789ABCDEF"
+`
+
+// brokenNode is a serving node with two upstreams whose DNS is broken in each way, one after the other.
+type brokenNode struct {
+	*node
+	servers map[string]*lab.Process // by address
+}
+
+func newBrokenNode(t *testing.T) *brokenNode {
+	t.Helper()
+	lab.NeedPrograms(t, "unbound", "nft")
+	b := &brokenNode{node: newNode(t), servers: map[string]*lab.Process{}}
+	for _, addr := range []string{site1, site2, clusterNS} {
+		b.lan.Run("ip", "address", "add", addr+"/24", "dev", "lan0")
+	}
+	b.start(site1, world(site1))
+	b.start(site2, world(site2))
+	b.dhcp.SetNameservers(site1, site2)
+	b.boot()
+	b.Await("a lease", func() bool { return strings.Contains(b.ReadFile(resolvConf), "nameserver "+site1) })
+	b.Run("systemctl", "enable", "--now", "node-dns.service")
+	b.awaitPointed()
+	b.awaitApplied()
+	b.awaitResolves()
+	return b
+}
+
+// start starts the nameserver at an address, with what it knows.
+func (b *brokenNode) start(addr, conf string) {
+	b.t.Helper()
+	file := filepath.Join("/run/lab", "site-"+addr+".conf")
+	b.l.WriteFile(file, fmt.Sprintf(siteConf, addr, conf))
+	p := b.lan.Start("unbound", "-d", "-p", "-v", "-c", file)
+	b.Await("the nameserver at "+addr, func() bool { return strings.Contains(p.Output(), "start of service") })
+	b.servers[addr] = p
+}
+
+// restart has both upstreams begin anew with what the function says of each.
+func (b *brokenNode) restart(conf func(addr string) string) {
+	b.stop(site1, site2)
+	for _, addr := range []string{site1, site2} {
+		b.start(addr, conf(addr))
+	}
+}
+
+// heal has both upstreams know the world again.
+func (b *brokenNode) heal() { b.restart(func(addr string) string { return world(addr) }) }
+
+func (b *brokenNode) stop(addrs ...string) {
+	for _, addr := range addrs {
+		b.servers[addr].Kill()
+	}
+}
+
+// write writes the admin's file, and waits for the daemon to have taken it over.
+func (b *brokenNode) write(text string) {
+	b.WriteFile(nodeDNSYAML, text, 0o644)
+	b.Run("systemctl", "reload", "node-dns.service")
+}
+
+// resolves reports whether the host and a pod resolve a name.
+func (b *brokenNode) resolves() bool {
+	out, err := b.pods.Try("dig", "+short", "+tries=1", "+timeout=2", "@"+nodeIP, "www.up.example")
+	return err == nil && strings.TrimSpace(out) == "192.0.2.1" && b.libc() == "192.0.2.1"
+}
+
+func (b *brokenNode) awaitResolves() {
+	b.t.Helper()
+	b.Await("names to resolve", b.resolves)
+}
+
+// report is what doctor finds, and its text.
+func (b *brokenNode) report(arguments ...string) (r doctor.Report) {
+	b.t.Helper()
+	out, err := b.Try(append([]string{"node-dns", "doctor", "-o", "json"}, arguments...)...)
+	if jsonErr := json.Unmarshal([]byte(out), &r); jsonErr != nil || (err != nil) != (r.Failures > 0) {
+		b.t.Fatalf("%v, %v:\n%s", err, jsonErr, out)
+	}
+	return r
+}
+
+func failures(r doctor.Report) (failed []doctor.Finding) {
+	for _, f := range r.Findings {
+		if f.Level == doctor.Fail {
+			failed = append(failed, f)
+		}
+	}
+	return failed
+}
+
+var onlyBroken = flag.String("broken", "", "play the breakages alone whose name has this in it")
+
+// patience bounds a wait for doctor to find a fault, or to find none. The daemon needs some seconds to take a nameserver for down, or up.
+const patience = time.Minute
+
+// breakage is a way in which DNS on a node is broken.
+type breakage struct {
+	name  string
+	fault func(b *brokenNode)
+	asks  string   // name and type that a pod asks for meanwhile
+	look  []string // further arguments of doctor
+	check string   // that has the one failure; or the warning, where names resolve all the same
+	level doctor.Level
+	mild  bool   // it may also be a warning: the daemon may find a way around it
+	page  string // a part of what doctor says, as docs/troubleshooting.md has it
+	says  []string
+	fix   string              // a part of the advice. It is run by sh(1) in the node
+	apply func(b *brokenNode) // in place of running it, where it is about another machine, or a file
+	after func(b *brokenNode) // puts back what is not part of the fix
+}
+
+// play breaks the node, and has doctor find it and its advice mend it.
+func (b *brokenNode) play(row breakage) {
+	t := b.t
+	t.Helper()
+	if row.level == "" {
+		row.level = doctor.Fail
+	}
+	row.fault(b)
+	var found []doctor.Finding
+	var last doctor.Report
+	isFound := lab.Poll(patience, func() bool {
+		b.podAsks(row.asks)
+		last = b.report(row.look...)
+		found = slices.DeleteFunc(slices.Clone(last.Findings), func(f doctor.Finding) bool {
+			return f.Check != row.check || f.Level != row.level && !(row.mild && f.Level == doctor.Warn) || !strings.Contains(f.What, row.page)
+		})
+		return len(found) == 1 && (found[0].Level != doctor.Fail || last.Failures == 1)
+	})
+	t.Logf("%s:\n%s", row.name, text(last))
+	if !isFound {
+		t.Fatalf("%s: doctor does not find it", row.name)
+	}
+	f := found[0]
+	if row.level != doctor.Fail && last.Failures > 0 {
+		t.Errorf("%s: %d failures", row.name, last.Failures)
+	}
+	whole := strings.Join(append([]string{f.What, f.Fix}, f.Details...), "\n")
+	for _, part := range append([]string{row.fix}, row.says...) {
+		if !strings.Contains(whole, part) {
+			t.Errorf("%s: doctor does not say %q", row.name, part)
+		}
+	}
+	if row.apply != nil {
+		row.apply(b)
+	} else {
+		b.Run("sh", "-ec", row.fix)
+	}
+	if !lab.Poll(patience, func() bool {
+		last = b.report(row.look...)
+		return last.Failures == 0 && b.resolves()
+	}) {
+		t.Fatalf("%s: the fix does not help:\n%s", row.name, text(last))
+	}
+	if row.after != nil {
+		row.after(b)
+		b.awaitResolves()
+	}
+}
+
+// text is the report without what is well.
+func text(r doctor.Report) string {
+	r.Findings = slices.DeleteFunc(slices.Clone(r.Findings), func(f doctor.Finding) bool { return f.Level == doctor.OK })
+	var out strings.Builder
+	if err := r.WriteText(&out); err != nil {
+		return err.Error()
+	}
+	return out.String()
+}
+
+func playAll(t *testing.T, rows []breakage) {
+	b := newBrokenNode(t)
+	if failed := failures(b.report()); len(failed) > 0 {
+		t.Fatalf("before anything is broken: %+v", failed)
+	}
+	page, err := os.ReadFile(filepath.Join(repository, "docs/troubleshooting.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range rows {
+		if !strings.Contains(string(page), row.page) {
+			t.Errorf("docs/troubleshooting.md does not have %q", row.page)
+		}
+		if strings.Contains(row.name, *onlyBroken) {
+			b.play(row)
+		}
+	}
+}
+
+// nft adds a rule to a hook of the LAN, as a firewall between the node and its nameservers.
+func (b *brokenNode) filter(rule string) {
+	b.lan.Run("nft", "add table inet way; add chain inet way out { type filter hook output priority 0; }; add chain inet way in { type filter hook input priority 0; }; add rule inet way "+rule)
+}
+
+func (b *brokenNode) unfilter() { b.lan.Run("nft", "delete table inet way") }
+
+// forget empties the cache, so that names have to be asked for.
+func (b *brokenNode) forget() { b.Run("node-dns", "cache", "flush", "--all") }
+
+// podAsks asks for a name and a type as a pod, whatever comes of it.
+func (b *brokenNode) podAsks(question string) {
+	if question != "" {
+		b.pods.Try(append([]string{"dig", "+tries=1", "+timeout=6", "@" + nodeIP}, strings.Fields(question)...)...)
+	}
+}
+
+// TestBrokenUpstreams breaks the upstream nameservers, and the way to them.
+func TestBrokenUpstreams(t *testing.T) {
+	playAll(t, []breakage{
+		{
+			name: "one upstream is down", fault: func(b *brokenNode) { b.stop(site2) },
+			check: "upstreams", level: doctor.Warn, page: "connection refused: the host is up, and no nameserver listens there",
+			says: []string{"upstream " + site2}, fix: "start the nameserver at " + site2, apply: func(b *brokenNode) { b.start(site2, world(site2)) },
+		},
+		{
+			name: "both are down", fault: func(b *brokenNode) { b.stop(site1, site2); b.forget() },
+			check: "upstreams", page: "connection refused: the host is up, and no nameserver listens there",
+			says: []string{"upstream " + site1, "upstream " + site2}, fix: "start the nameserver at " + site1,
+			apply: (*brokenNode).heal,
+		},
+		{
+			name: "both are silent", fault: func(b *brokenNode) { b.filter("in th dport 53 drop"); b.forget() },
+			check: "upstreams", page: "does not answer over UDP: no answer within 2s", fix: "firewalls in between", apply: (*brokenNode).unfilter,
+		},
+		{
+			name: "a filter of the node drops port 53", fault: func(b *brokenNode) {
+				b.Run("nft", "add table inet own; add chain inet own out { type filter hook output priority 0; }; add rule inet own out ip daddr { "+site1+", "+site2+" } th dport 53 drop")
+				b.forget()
+			},
+			check: "upstreams", page: "operation not permitted: a packet filter of this very node drops it", fix: "nft 'insert rule inet own out meta l4proto { tcp, udp } th dport 53 accept'",
+			after: func(b *brokenNode) { b.Run("nft", "delete", "table", "inet", "own") },
+		},
+		{
+			name: "UDP is dropped", fault: func(b *brokenNode) { b.filter("in udp dport 53 drop"); b.forget() },
+			check: "upstreams", page: "over TCP it does: a firewall drops UDP", fix: "let UDP port 53 to it pass", apply: (*brokenNode).unfilter,
+		},
+		{
+			name: "TCP is dropped", fault: func(b *brokenNode) { b.filter("in tcp dport 53 drop") },
+			check: "upstreams", level: doctor.Warn, page: "but not all", says: []string{"it does not answer over TCP"}, fix: "TCP and UDP port 53 to it have to pass every firewall", apply: (*brokenNode).unfilter,
+		},
+		{
+			name: "answers of 600 to 1300 octets are dropped", fault: func(b *brokenNode) {
+				b.filter("out udp sport 53 meta length 600-1300 drop")
+				b.forget()
+			},
+			asks: "long.up.example TXT", check: "upstreams", mild: true, page: "sends answers of more than 512 octets that do not arrive over UDP",
+			fix: "echo edns-packet-max=512 >>/etc/dnsmasq.conf", after: func(b *brokenNode) {
+				if out, err := b.pods.Try("dig", "+short", "+tries=1", "+timeout=4", "@"+nodeIP, "long.up.example", "TXT"); err != nil || !strings.Contains(out, "xxx") {
+					b.t.Errorf("the long answer does not come: %v\n%s", err, out)
+				}
+				b.unfilter()
+				b.Run("rm", "/etc/dnsmasq.conf")
+			},
+		},
+		{
+			name: "the upstreams find all names bogus", fault: func(b *brokenNode) {
+				b.restart(func(string) string { return bogusWorld + forwardTo(ns1) })
+				b.forget()
+			},
+			asks: "www.up.example A", check: "upstreams", page: "answers SERVFAIL, and without DNSSEC validation the names resolve: it finds them bogus", fix: "correct the clock and the trust anchor of that nameserver",
+			apply: (*brokenNode).heal,
+		},
+		{
+			name: "the upstreams forward to this node", fault: func(b *brokenNode) {
+				b.restart(func(string) string { return forwardTo(nodeIP) })
+				b.forget()
+			},
+			check: "loop", page: "what node-dns asks there comes back to this node", fix: "have it forward to the site's", apply: (*brokenNode).heal,
+		},
+		{
+			name: "an old NXDOMAIN is cached", fault: func(b *brokenNode) {
+				b.restart(func(addr string) string {
+					return world(addr) + "  local-zone: \"new.example.\" static\n  local-data: 'new.example. 300 IN SOA ns.up.example. root.up.example. 1 3600 600 86400 300'\n"
+				})
+				b.forget()
+				b.podAsks("www.new.example A")
+				b.restart(func(addr string) string { return world(addr, "www.new.example. 5 IN A 192.0.2.7") })
+			},
+			check: "cache", look: []string{"--name", "www.new.example"}, page: "from the cache (age ", fix: "node-dns cache flush www.new.example.",
+		},
+	})
+}

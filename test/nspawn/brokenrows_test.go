@@ -1,0 +1,339 @@
+package nspawn
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/pem"
+	"math/big"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/node-dns/node-dns/internal/test/kubetest"
+)
+
+// issuer makes certificates.
+type issuer struct {
+	t    *testing.T
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+func newIssuer(t *testing.T) issuer {
+	t.Helper()
+	i := issuer{t: t}
+	der, key := i.sign(&x509.Certificate{Subject: pkix.Name{CommonName: "the site's CA"}, NotAfter: time.Now().AddDate(1, 0, 0), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign})
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i.cert, i.key = cert, key
+	return i
+}
+
+func (i issuer) sign(c *x509.Certificate) (der []byte, key *ecdsa.PrivateKey) {
+	i.t.Helper()
+	c.SerialNumber, c.NotBefore = big.NewInt(time.Now().UnixNano()), time.Now().AddDate(-1, 0, 0)
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	parent, by := i.cert, i.key
+	if parent == nil {
+		parent, by = c, key
+	}
+	if der, err = x509.CreateCertificate(rand.Reader, c, parent, &key.PublicKey, by); err != nil {
+		i.t.Fatal(err)
+	}
+	return der, key
+}
+
+// pair is a certificate for a name until a time, and its key, as PEM.
+func (i issuer) pair(name string, until time.Time) (cert, key string) {
+	i.t.Helper()
+	der, private := i.sign(&x509.Certificate{Subject: pkix.Name{CommonName: name}, DNSNames: []string{name}, NotAfter: until})
+	text, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	return toPEM("CERTIFICATE", der), toPEM("PRIVATE KEY", text)
+}
+
+func toPEM(kind string, data []byte) string {
+	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: data}))
+}
+
+// overTLS is what the nameserver of site1 knows, over TLS, with this certificate.
+func (b *brokenNode) overTLS(cert, key string) string {
+	b.t.Helper()
+	dir := b.t.TempDir()
+	b.l.WriteFile(filepath.Join(dir, "cert.pem"), cert)
+	b.l.WriteFile(filepath.Join(dir, "key.pem"), key)
+	return "  interface: " + site1 + "@853\n  tls-port: 853\n  tls-service-key: " + dir + "/key.pem\n  tls-service-pem: " + dir + "/cert.pem\n" + world(site1)
+}
+
+// TestBrokenTLS breaks an upstream over TLS.
+func TestBrokenTLS(t *testing.T) {
+	ca := newIssuer(t)
+	const name = "dns.site.example"
+	good := func(b *brokenNode) {
+		b.stop(site1)
+		b.start(site1, b.overTLS(ca.pair(name, time.Now().AddDate(1, 0, 0))))
+	}
+	begin := func(b *brokenNode, server string) {
+		const roots = "/etc/ssl/certs/ca-certificates.crt"
+		if text := toPEM("CERTIFICATE", ca.cert.Raw); !strings.Contains(b.ReadFile(roots), text) {
+			b.WriteFile(roots, b.ReadFile(roots)+text, 0o644)
+			b.Run("systemctl", "restart", "node-dns.service")
+		}
+		b.write("upstreams: [\"" + server + "\"]\n")
+		b.forget()
+	}
+	playAll(t, []breakage{
+		{
+			name: "the certificate has ended", fault: func(b *brokenNode) {
+				b.stop(site1)
+				b.start(site1, b.overTLS(ca.pair(name, time.Now().AddDate(0, 0, -1))))
+				begin(b, "dns+tls://"+site1+"#"+name)
+			},
+			check: "upstreams", page: "has a TLS certificate that is not valid now: from ", fix: "renew the certificate at that nameserver", apply: good,
+		},
+		{
+			name: "the certificate is for another name", fault: func(b *brokenNode) { begin(b, "dns+tls://"+site1+"#dns.wrong.example") },
+			check: "upstreams", page: "has a TLS certificate for ", says: []string{"not for dns.wrong.example"},
+			fix:   "correct upstreams " + nodeDNSYAML + ":1: dns+tls://" + site1 + "#" + name,
+			apply: func(b *brokenNode) { b.write("upstreams: [\"dns+tls://" + site1 + "#" + name + "\"]\n") },
+		},
+	})
+}
+
+const kubeconfigFile = "/etc/node-dns/kubeconfig"
+
+// TestBrokenCluster breaks the way to the cluster's names.
+func TestBrokenCluster(t *testing.T) {
+	ca := newIssuer(t)
+	var api *kubetest.Server
+	serve := func(b *brokenNode) {
+		var err error
+		if api, err = kubetest.StartAt(apiAddr); err != nil {
+			b.t.Fatal(err)
+		}
+		api.Apply(kubetest.Shop("172.30.0.80") + "\n---\n{apiVersion: v1, kind: Service, metadata: {name: kubernetes, namespace: default}, spec: {clusterIP: 172.30.0.1, ports: [{port: 443}]}}\n")
+		api.SetToken("valid")
+	}
+	withUser := func(b *brokenNode, user string) {
+		b.WriteFile(kubeconfigFile, strings.Replace(string(api.Kubeconfig()), "token: valid", user, 1), 0o644)
+	}
+	clientCertificate := func(until time.Time) string {
+		cert, key := ca.pair("system:node:node", until)
+		encode := func(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
+		return "token: valid\n    client-certificate-data: " + encode(cert) + "\n    client-key-data: " + encode(key)
+	}
+	forwarded := func(addr string) func(b *brokenNode) {
+		return func(b *brokenNode) { b.write("clusterDNS: [" + addr + "]\n") }
+	}
+	defer func() {
+		if api != nil {
+			api.Close()
+		}
+	}()
+	playAll(t, []breakage{
+		{
+			name: "clusterDNS is silent", fault: func(b *brokenNode) {
+				b.start(clusterNS, world(clusterNS, kubernetesName))
+				b.filter("in ip daddr " + clusterNS + " th dport 53 drop")
+				forwarded(clusterNS)(b)
+			},
+			check: "upstreams", page: "does not answer over UDP: no answer within 2s", says: []string{"for cluster.local."},
+			fix: "name another one in clusterDNS " + nodeDNSYAML + ":1", apply: (*brokenNode).unfilter,
+		},
+		{
+			name: "clusterDNS is another nameserver", fault: forwarded(site2), check: "cluster", page: "is not the cluster's DNS: it says that kubernetes.default.svc.cluster.local. does not exist",
+			fix: "set the address of the cluster's DNS Service in clusterDNS " + nodeDNSYAML + ":1", apply: forwarded(clusterNS), after: func(b *brokenNode) { b.write("") },
+		},
+		{
+			name: "the API does not accept the credentials", fault: func(b *brokenNode) {
+				b.l.Veth("api0", b.lan, "api1")
+				b.lan.Run("ip", "link", "set", "api1", "master", "lan0")
+				b.l.Addr("api0", "10.77.0.70/24")
+				serve(b)
+				withUser(b, "token: invalid")
+			},
+			check: "cluster", page: "does not accept the credentials in /etc/node-dns/kubeconfig (401)", fix: "write a kubeconfig with valid ones there", apply: func(b *brokenNode) { withUser(b, "token: valid") },
+		},
+		{
+			name: "the client certificate has ended", fault: func(b *brokenNode) { withUser(b, clientCertificate(time.Now().AddDate(0, 0, -1))) },
+			check: "cluster", page: "the client certificate of /etc/node-dns/kubeconfig has ended at ", fix: "has to be renewed in its kubeconfig",
+			apply: func(b *brokenNode) { withUser(b, clientCertificate(time.Now().AddDate(1, 0, 0))) },
+		},
+		{
+			name: "the API refuses connections", fault: func(b *brokenNode) {
+				b.Run("systemctl", "stop", "node-dns.service")
+				b.Run("rm", "-f", "/var/cache/node-dns/cluster.snapshot")
+				api.Close()
+				b.Run("systemctl", "start", "node-dns.service")
+			},
+			check: "cluster", page: "the Kubernetes API cannot be asked from here", says: []string{"connection refused"}, fix: "start the API server: the host of https://" + apiAddr + " is up",
+			apply: func(b *brokenNode) { serve(b); withUser(b, "token: valid") },
+		},
+	})
+}
+
+var (
+	allowFrom = regexp.MustCompile(`allowFrom: \[.*\]`)
+	kill      = regexp.MustCompile(`kill \d+`)
+)
+
+// fixOf is the fix of the check's failure as it is printed, as far as the expression matches.
+func (b *brokenNode) fixOf(check string, part *regexp.Regexp) string {
+	for _, f := range failures(b.report()) {
+		if f.Check == check {
+			return part.FindString(f.Fix)
+		}
+	}
+	return ""
+}
+
+// squat has a program listen at the node's address before node-dns does.
+func (b *brokenNode) squat(start func()) {
+	b.Run("systemctl", "stop", "node-dns.service")
+	start()
+	b.Await("the port to be taken", func() bool { return b.Run("ss", "-lunH", "src", nodeIP+":53") != "" })
+	b.Run("systemctl", "start", "node-dns.service")
+}
+
+const squatter = "/usr/sbin/dnsmasq --keep-in-foreground --conf-file=/dev/null --user=root --pid-file= --bind-interfaces --listen-address=" + nodeIP + " --no-resolv --no-hosts --server=" + site1
+
+// TestBrokenHost breaks the node itself.
+func TestBrokenHost(t *testing.T) {
+	playAll(t, []breakage{
+		{
+			name: "allowFrom leaves out pods", fault: func(b *brokenNode) {
+				b.WriteFile("/etc/NetworkManager/conf.d/pods.conf", "[keyfile]\nunmanaged-devices=interface-name:pods0;interface-name:cni0\n", 0o644)
+				b.Run("nmcli", "general", "reload", "conf")
+				b.Run("ip", "netns", "add", "pod1")
+				b.Run("ip", "link", "add", "cni0", "type", "veth", "peer", "name", "eth0", "netns", "pod1")
+				b.Run("ip", "addr", "add", "10.129.0.1/24", "dev", "cni0")
+				b.Run("ip", "link", "set", "cni0", "up")
+				b.Run("ip", "-n", "pod1", "addr", "add", "10.129.0.2/24", "dev", "eth0")
+				b.Run("ip", "-n", "pod1", "link", "set", "eth0", "up")
+				b.Run("ip", "-n", "pod1", "route", "add", "default", "via", "10.129.0.1")
+				b.write("allowFrom: [192.0.2.0/24]\n")
+			},
+			asks: "www.up.example A", check: "clients", page: "pods may not ask this node: allowFrom (allowFrom /etc/node-dns/node-dns.yaml:1) leaves out ",
+			says: []string{"pods on cni0 have addresses of 10.129.0.0/24", "refused a question from 10.129.0.2 (REFUSED), a pod's address in /run/netns/pod1"}, fix: "allowFrom: [192.0.2.0/24, ",
+			apply: func(b *brokenNode) {
+				b.Await("doctor to know of both networks", func() bool {
+					b.podAsks("www.up.example A")
+					line := b.fixOf("clients", allowFrom)
+					return strings.Contains(line, "10.128.0.0/24") && strings.Contains(line, "10.129.0.0/24")
+				})
+				b.write(b.fixOf("clients", allowFrom) + "\n")
+			},
+			after: func(b *brokenNode) {
+				b.Run("ip", "netns", "del", "pod1")
+				b.write("")
+			},
+		},
+		{
+			name: "NetworkManager is stopped", fault: func(b *brokenNode) { b.Run("systemctl", "stop", "NetworkManager.service") },
+			check: "units", page: "NetworkManager.service is enabled and does not run (inactive)", fix: "systemctl start NetworkManager",
+		},
+		{
+			name: "a program has port 53", fault: func(b *brokenNode) {
+				b.squat(func() { b.Start(strings.Fields(squatter)...) })
+			},
+			check: "port", page: ":53 is taken by dnsmasq", fix: "end it: kill ", apply: func(b *brokenNode) { b.Run("sh", "-ec", b.fixOf("port", kill)) },
+		},
+		{
+			name: "dnsmasq.service has port 53", fault: func(b *brokenNode) {
+				b.WriteFile("/etc/systemd/system/dnsmasq.service", "[Service]\nExecStart="+squatter+"\n[Install]\nWantedBy=multi-user.target\n", 0o644)
+				b.Run("systemctl", "daemon-reload")
+				b.squat(func() { b.Run("systemctl", "enable", "--now", "dnsmasq.service") })
+			},
+			check: "port", page: ":53 is taken by dnsmasq of dnsmasq.service", fix: "systemctl disable --now dnsmasq.service",
+		},
+		{
+			name: "a tool overwrites resolv.conf again and again", fault: func(b *brokenNode) {
+				b.WriteFile("/etc/systemd/system/vpn.service", "[Service]\nExecStart=/bin/sh -c 'while sleep 0.2; do printf \"# Generated by vpn\\\\nnameserver "+site2+"\\\\n\" >/etc/resolv.conf; done'\n", 0o644)
+				b.Run("systemctl", "daemon-reload")
+				b.Run("systemctl", "start", "vpn.service")
+			},
+			check: "resolv.conf", page: "/etc/resolv.conf is left alone: ", fix: "origin-dns-dispatcher apply",
+			apply: func(b *brokenNode) {
+				b.Run("systemctl", "stop", "vpn.service")
+				b.Run("origin-dns-dispatcher", "apply")
+			},
+			after: func(b *brokenNode) { b.awaitPointed() },
+		},
+		{
+			name: "the disk is full", fault: func(b *brokenNode) {
+				b.Run("systemctl", "stop", "node-dns.service")
+				b.Run("mount", "-t", "tmpfs", "-o", "size=64k,mode=755", "tmpfs", "/var/lib/node-dns")
+				b.Try("dd", "if=/dev/zero", "of=/var/lib/node-dns/filler", "bs=1k")
+				b.Run("systemctl", "start", "node-dns.service")
+			},
+			check: "storage", page: "/var/lib/node-dns has no room: ", fix: "make room: df -h /var/lib/node-dns", apply: func(b *brokenNode) {
+				b.Run("mount", "-o", "remount,size=100m", "/var/lib/node-dns")
+				b.Run("rm", "-f", "/var/lib/node-dns/filler")
+			},
+			after: func(b *brokenNode) {
+				b.Run("systemctl", "stop", "node-dns.service")
+				b.Run("umount", "/var/lib/node-dns")
+				b.Run("systemctl", "start", "node-dns.service")
+				b.awaitPointed()
+			},
+		},
+		{
+			name: "resolv.conf is immutable", fault: func(b *brokenNode) {
+				b.Run("systemctl", "stop", "node-dns.service")
+				b.Run("chattr", "+i", "/etc/resolv.conf")
+				b.Run("systemctl", "start", "node-dns.service")
+			},
+			check: "resolv.conf", page: "/etc/resolv.conf is immutable: node-dns cannot change it", fix: "chattr -i /etc/resolv.conf", after: func(b *brokenNode) { b.awaitPointed() },
+		},
+		{
+			name: "the hook cannot be executed", fault: func(b *brokenNode) { b.Run("chmod", "644", hookFile) },
+			check: "hook", page: "passes over its hook", fix: "chmod 755 " + hookFile,
+		},
+		{
+			name: "node-dns.yaml has three typos", fault: func(b *brokenNode) { b.WriteFile(nodeDNSYAML, "upstream: []\nlistenn: x\nallowfrom: y\n", 0o644) },
+			check: "configuration", page: "the configuration has 3 faults", says: []string{nodeDNSYAML + ":1:1", nodeDNSYAML + ":2:1", nodeDNSYAML + ":3:1"}, fix: "node-dns check-config",
+			apply: func(b *brokenNode) { b.write("") },
+		},
+		{
+			name: "the kubelet hands out this node", fault: func(b *brokenNode) {
+				b.WriteFile(kubeletConfig, "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nresolvConf: /etc/resolv.conf\n", 0o644)
+			},
+			check: "kubelet", page: "the kubelet's resolvConf /etc/resolv.conf names this node", fix: "point it at /etc/origin/node/resolv.conf", apply: func(b *brokenNode) {
+				b.Run("origin-dns-dispatcher", "apply")
+				b.WriteFile(kubeletConfig, "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nresolvConf: /etc/origin/node/resolv.conf\n", 0o644)
+				// The advice once took the site's search domain from every pod.
+				if text := b.ReadFile("/etc/origin/node/resolv.conf"); !strings.Contains(text, "search example.com\n") || !strings.Contains(text, "nameserver "+site1+"\n") {
+					b.t.Errorf("pods would get\n%s", text)
+				}
+			},
+			after: func(b *brokenNode) { b.Run("rm", kubeletConfig) },
+		},
+	})
+}
+
+// TestOverwrittenOnce: a tool that writes resolv.conf once leaves nothing behind, its search list neither, and there is nothing to find.
+func TestOverwrittenOnce(t *testing.T) {
+	b := newBrokenNode(t)
+	b.WriteFile(resolvConf, "# Generated by vpn\nsearch vpn.example\nnameserver "+site2+"\n", 0o644)
+	b.Await("resolv.conf to be as before", func() bool {
+		text := b.ReadFile(resolvConf)
+		return b.isPointed() && strings.Contains(text, "search example.com\n") && !strings.Contains(text, "vpn.example")
+	})
+	b.awaitResolves()
+	if failed := failures(b.report()); len(failed) > 0 {
+		t.Errorf("%+v", failed)
+	}
+}
