@@ -18,11 +18,13 @@ var errEnough = errors.New("enough")
 func newMonitorCommand() *cobra.Command {
 	var output string
 	var filter control.MonitorFilter
+	var namespace, pod string
 	var count int
 	cmd := &cobra.Command{
 		Use:   "monitor",
 		Short: "Show queries and changes as they happen",
-		Long: `Show queries and changes as they happen: when, who asked, type and name, the response code, who answered (hit: from
+		Long: `Show queries and changes as they happen: when, who asked (with namespace and name of a pod, where
+the node's pods are watched), type and name, the response code, who answered (hit: from
 memory; stale: from memory though expired; cluster; local; an upstream nameserver's address; refused; failed, now or
 a moment ago), and how long it took. The client of what node-dns query and explain ask is "control".
 
@@ -31,6 +33,7 @@ are what the journal has, and pass every filter. Four may watch at a time.
 
 Exit code 0: --count queries were shown; 1: it may not be seen, or too many watch; 2: a filter is none; 3: node-dns is not running, or ended.`,
 		Example: `  node-dns monitor --client 10.128.0.14
+  node-dns monitor --pod shop/web-7d9f4
   node-dns monitor --name corp.example.com --rcode SERVFAIL
   node-dns monitor -o json --type AAAA | jq -r .name`,
 		Args: usageArgs(cobra.NoArgs),
@@ -41,6 +44,11 @@ Exit code 0: --count queries were shown; 1: it may not be seen, or too many watc
 			if _, err := view.NewFilter(filter.Client, filter.Name, filter.Type, filter.Rcode); err != nil {
 				return usageError{fmt.Errorf("--%w", err)}
 			}
+			meant, err := whose(namespace, pod)
+			if err != nil {
+				return usageError{err}
+			}
+			filter.Namespace, filter.Pod = meant.Namespace, meant.Pod
 			if count < 0 {
 				return usageError{fmt.Errorf("--count %d: expected a number of queries", count)}
 			}
@@ -70,6 +78,8 @@ Exit code 0: --count queries were shown; 1: it may not be seen, or too many watc
 	addOutputFlag(cmd, &output)
 	flags := cmd.Flags()
 	flags.StringVar(&filter.Client, "client", "", "only queries of this address or network")
+	flags.StringVarP(&namespace, "namespace", "n", "", "only queries of the pods of this namespace")
+	flags.StringVar(&pod, "pod", "", "only queries of this pod: NAMESPACE/NAME, or NAME with --namespace")
 	flags.StringVar(&filter.Name, "name", "", "only queries for this name and those below it; * stands for any characters")
 	flags.StringVar(&filter.Type, "type", "", "only queries of this type, such as AAAA")
 	flags.StringVar(&filter.Rcode, "rcode", "", "only queries with this response code, such as NXDOMAIN")

@@ -75,7 +75,8 @@ func (api API) status() func(context.Context) Status {
 	return func(ctx context.Context) Status {
 		s := api.Status(ctx)
 		if mayAsk(ctx, admin) != nil {
-			s.Queries.Limits.Crowder, s.Queries.Limits.CrowderPod = "", ""
+			l := &s.Queries.Limits
+			l.Crowder, l.CrowderPod, l.Stranger, l.StrangerPod = "", "", "", ""
 		}
 		return s
 	}

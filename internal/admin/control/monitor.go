@@ -12,9 +12,12 @@ const monitorPath = "/v1/monitor"
 // MonitorFilter says which queries are to be shown; "" stands for all of them.
 type MonitorFilter struct {
 	Client string `json:"client,omitempty"` // an address or a network
-	Name   string `json:"name,omitempty"`   // and those below it; * stands for any characters
-	Type   string `json:"type,omitempty"`
-	Rcode  string `json:"rcode,omitempty"`
+	// Namespace and Pod are those of the client, where pods are watched.
+	Namespace string `json:"namespace,omitempty"`
+	Pod       string `json:"pod,omitempty"`  // its name
+	Name      string `json:"name,omitempty"` // and those below it; * stands for any characters
+	Type      string `json:"type,omitempty"`
+	Rcode     string `json:"rcode,omitempty"`
 }
 
 // MonitorEvent is one line of what goes on: a query that was answered, a change, or how many queries are not shown.
@@ -24,6 +27,7 @@ type MonitorEvent struct {
 	Time       time.Time `json:"time"`
 
 	Client   string `json:"client,omitempty"`   // an address, or "control": it was asked over the control socket
+	Pod      string `json:"pod,omitempty"`      // NAMESPACE/NAME of the client; "": not known, or no pod with an address of its own
 	Protocol string `json:"protocol,omitempty"` // udp or tcp; "": neither
 	Type     string `json:"type,omitempty"`     // "": the query has no question that can be read
 	Name     string `json:"name,omitempty"`     // as master files write it

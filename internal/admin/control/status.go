@@ -190,4 +190,7 @@ type Limits struct {
 	// Crowder is a client that had more than its share, of whichever; "": none had. Pod is its namespace and name, where it is known.
 	Crowder    string `json:"crowder,omitempty"`
 	CrowderPod string `json:"crowderPod,omitempty"`
+	// Stranger is a client that may not ask, and StrangerPod its namespace and name, likewise.
+	Stranger    string `json:"stranger,omitempty"`
+	StrangerPod string `json:"strangerPod,omitempty"`
 }

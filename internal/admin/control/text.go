@@ -294,13 +294,20 @@ func (l Limits) text() string {
 		}
 	}
 	if l.Crowder != "" {
-		who := l.Crowder
-		if l.CrowderPod != "" {
-			who += ", pod " + l.CrowderPod
-		}
-		words = append(words, "more than its share: "+who)
+		words = append(words, "more than its share: "+client(l.Crowder, l.CrowderPod))
+	}
+	if l.Stranger != "" {
+		words = append(words, "may not ask: "+client(l.Stranger, l.StrangerPod))
 	}
 	return strings.Join(words, ", ")
+}
+
+// client is an address with its pod; "": that is not known.
+func client(address, pod string) string {
+	if pod == "" {
+		return address
+	}
+	return address + ", pod " + pod
 }
 
 // page writes aligned rows and keeps the first error.

@@ -58,7 +58,7 @@ func busy() Status {
 	s.Routes[2].Servers[0].Transport = "tls (opportunistic)"
 	s.Cache.Evictions = 17
 	s.Queries = Queries{UDP: 1, TCP: 2, Shed: 3, Dropped: 4, Panics: 5, Moved: 16, Limits: Limits{
-		Strangers: 6, Hasty: 7, Crowding: 8, Costly: 15, Full: 9, Upstream: 10, Silenced: 11, TCPRefused: 12, TCPIdle: 13, NoDescriptors: 14, Crowder: "10.128.0.7", CrowderPod: "shop/web-0",
+		Strangers: 6, Hasty: 7, Crowding: 8, Costly: 15, Full: 9, Upstream: 10, Silenced: 11, TCPRefused: 12, TCPIdle: 13, NoDescriptors: 14, Crowder: "10.128.0.7", CrowderPod: "shop/web-0", Stranger: "10.129.0.9", StrangerPod: "shop/shell",
 	}}
 	s.Clients = Clients{AllowFrom: []string{"all"}, Networks: []string{}, RateLimit: 100}
 	s.Metrics = Metrics{Address: "127.0.0.1:9453", Error: "address already in use"}

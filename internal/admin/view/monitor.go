@@ -28,6 +28,9 @@ func (v *View) Monitor(ctx context.Context, asked control.MonitorFilter, send fu
 	if err != nil {
 		return control.MistakeError{Why: err.Error()}
 	}
+	if filter.pod, err = v.podFilter(asked.Namespace, asked.Pod); err != nil {
+		return err
+	}
 	w, err := v.Hub.Watch(WatchConfig{Filter: filter})
 	if errors.Is(err, ErrTooMany) {
 		return fmt.Errorf("%w: end another node-dns monitor first", control.ErrBusy)
@@ -69,6 +72,7 @@ func (v *View) shown(event *Event) control.MonitorEvent {
 		return out
 	}
 	out.Kind, out.Client, out.Protocol = control.KindQuery, seenClient(seen), string(seen.Proto)
+	out.Pod = v.podAt(seen.Client.Addr())
 	out.Name, out.Type, out.By, out.Why = seenName(seen), seenType(seen), v.by(seen), seen.Why
 	if rcode, sent := seenRcode(seen); sent {
 		out.Rcode = rcodeWord(rcode)

@@ -172,12 +172,8 @@ func (v *View) queryStatus() control.Queries {
 		Strangers: stats.Strangers, Hasty: stats.Hasty, Crowding: stats.Crowding, Costly: stats.Costly, Full: stats.Shed, Upstream: forwarded.Shed,
 		Silenced: stats.Silenced, TCPRefused: stats.TCPRejected, TCPIdle: stats.TCPEvicted, NoDescriptors: stats.TCPStarved,
 	}
-	if stats.Crowder.IsValid() {
-		limits.Crowder = stats.Crowder.String()
-		if known := v.resolver.Known(); known != nil {
-			limits.CrowderPod = known.PodAt(stats.Crowder)
-		}
-	}
+	limits.Crowder, limits.CrowderPod = v.crowder.seen(stats.Crowder, v.podAt(stats.Crowder))
+	limits.Stranger, limits.StrangerPod = v.stranger.seen(stats.Stranger, v.podAt(stats.Stranger))
 	return control.Queries{
 		UDP: stats.UDPQueries, TCP: stats.TCPQueries, Dropped: stats.Dropped, Limits: limits,
 		Shed:   limits.Full + limits.Crowding + limits.Costly + limits.Upstream,

@@ -52,6 +52,8 @@ type View struct {
 	Metrics  *Metrics
 	Hub      Hub // those who watch what goes on
 	queryLog queryLog
+
+	crowder, stranger met // of dnsserver.Stats
 }
 
 // New returns a View of a daemon that begins now.
