@@ -95,6 +95,6 @@ func (l *PendingQuery) tell(response []byte, from nameserver.Handle) {
 	s := l.u.s
 	if w := s.watch.Load(); w != nil {
 		seen := Seen{Query: l.x.wire, Response: response, Client: l.x.client, Proto: l.x.proto, Took: l.x.took(), Outcome: ByUpstream, Server: from.Value()}
-		(*w)(seen)
+		w.tells(seen)
 	}
 }

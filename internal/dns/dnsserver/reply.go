@@ -124,5 +124,5 @@ func (r *responder) tell(x exchange, q *Query, response []byte, outcome Outcome)
 	if outcome == ByHandler {
 		outcome = q.outcome()
 	}
-	(*w)(q.seen(Seen{Query: x.wire, Response: response, Client: x.client, Proto: x.proto, Took: x.took(), Outcome: outcome}))
+	w.tells(q.seen(Seen{Query: x.wire, Response: response, Client: x.client, Proto: x.proto, Took: x.took(), Outcome: outcome}))
 }

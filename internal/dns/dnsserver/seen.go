@@ -12,6 +12,12 @@ import (
 // those that receive too: it must not wait for anything.
 type Watch func(Seen)
 
+// watching is a Watch with how many hits a second of one receiver it is told of; 0: all.
+type watching struct {
+	tells Watch
+	hits  int
+}
+
 // Seen is what became of one query.
 type Seen struct {
 	Query    []byte         // as it was received; not to be changed, and not to be kept
@@ -22,6 +28,7 @@ type Seen struct {
 	Outcome  Outcome
 	Server   nameserver.Server // that the answer came from; zero: none
 	Why      string            // there is no answer; "": there is one, or the rcode says it all
+	Stands   int               // for so many like it, of which the others are not told of; 0: for itself
 }
 
 // Outcome says who has answered.
@@ -43,9 +50,16 @@ const (
 const FailedBefore = "failed a moment ago"
 
 // tell tells of a query what the server itself did with it.
-func (w *Watch) tell(x exchange, response []byte, outcome Outcome, why string) {
+func (w *watching) tell(x exchange, response []byte, outcome Outcome, why string) {
 	if w != nil {
-		(*w)(Seen{Query: x.wire, Response: response, Client: x.client, Proto: x.proto, Took: x.took(), Outcome: outcome, Why: why})
+		w.tells(Seen{Query: x.wire, Response: response, Client: x.client, Proto: x.proto, Took: x.took(), Outcome: outcome, Why: why})
+	}
+}
+
+// hit tells of a query that was answered on the wire, if the sampler picks it.
+func (w *watching) hit(x *exchange, response []byte, picks *sampler) {
+	if n := picks.take(); n > 0 {
+		w.tells(Seen{Query: x.wire, Response: response, Client: x.client, Proto: x.proto, Took: x.took(), Outcome: ByWire, Stands: n})
 	}
 }
 

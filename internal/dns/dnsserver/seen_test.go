@@ -101,7 +101,7 @@ func TestSeen(t *testing.T) {
 					t.Errorf("%s: %+v", name, seen)
 				}
 				got[name] = row{seen.Outcome, seen.Server, seen.Why, seen.Response != nil}
-			})
+			}, 1000)
 			client := dns.Client{Net: proto, Timeout: 10 * time.Second}
 			for name := range want {
 				if name == "stranger." {
@@ -123,7 +123,7 @@ func TestSeen(t *testing.T) {
 			if _, _, err := client.Exchange(new(dns.Msg).SetQuestion("stranger.", dns.TypeA), at.String()); err != nil {
 				t.Error(err)
 			}
-			s.SetWatch(nil)
+			s.SetWatch(nil, 0)
 			_, _, _ = client.Exchange(new(dns.Msg).SetQuestion("unseen.", dns.TypeA), at.String())
 			expected := want
 			if proto == "tcp" {
