@@ -45,6 +45,7 @@ func newRootCommand() *cobra.Command {
 		newQueryCommand(),
 		newExplainCommand(),
 		newMonitorCommand(),
+		newTopCommand(),
 		newLogQueriesCommand(),
 		newCacheCommand(),
 		newServeCommand(),
