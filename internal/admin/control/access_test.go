@@ -110,8 +110,10 @@ func TestStatusNamesClients(t *testing.T) {
 	for l, want := range map[level]bool{anyone: false, admin: true} {
 		w := httptest.NewRecorder()
 		mux.ServeHTTP(w, httptest.NewRequest("GET", statusPath, nil).WithContext(context.WithValue(t.Context(), callerKey{}, caller{1234, l})))
-		if got := strings.Contains(w.Body.String(), "10.128.0.7") || strings.Contains(w.Body.String(), "shop/web-0"); got != want {
-			t.Errorf("level %v: the client is named: %v", l, got)
+		for _, text := range []string{"10.128.0.7", "shop/web-0", "10.129.0.9", "shop/shell", "db.corp.example."} {
+			if got := strings.Contains(w.Body.String(), text); got != want {
+				t.Errorf("level %v: %s is named: %v", l, text, got)
+			}
 		}
 	}
 }

@@ -67,7 +67,7 @@ func (api API) verbs() []verb {
 	}
 }
 
-// status is Status, which names a client to admins alone.
+// status is Status, which names clients, and names that they ask for, to admins alone.
 func (api API) status() func(context.Context) Status {
 	if api.Status == nil {
 		return nil
@@ -75,6 +75,7 @@ func (api API) status() func(context.Context) Status {
 	return func(ctx context.Context) Status {
 		s := api.Status(ctx)
 		if mayAsk(ctx, admin) != nil {
+			s.SlowNames = nil
 			l := &s.Queries.Limits
 			l.Crowder, l.CrowderPod, l.Stranger, l.StrangerPod = "", "", "", ""
 		}

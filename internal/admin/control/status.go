@@ -30,6 +30,7 @@ type Status struct {
 	Notes      []string   `json:"notes"`             // what an admin should know
 
 	LastMinute *LastMinute `json:"lastMinute,omitempty"` // nil: it runs for less than ten seconds
+	SlowNames  []SlowName  `json:"slowNames,omitempty"`  // of the last ten minutes, the worst first; for admins alone
 	// Changed is when Routes were others; nil: not in our memory.
 	Changed *RouteChanged `json:"routesChanged,omitempty"`
 }

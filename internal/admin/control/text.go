@@ -45,6 +45,9 @@ func (s Status) WriteText(w io.Writer) error {
 	if limits := s.Queries.Limits.text(); limits != "" {
 		p.row("Limits", limits)
 	}
+	if slow := s.slowText(); slow != "" {
+		p.row("Slow names", slow)
+	}
 	if s.SELinux != nil {
 		p.row("SELinux", s.SELinux.text())
 	}

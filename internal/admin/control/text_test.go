@@ -63,6 +63,11 @@ func busy() Status {
 	s.Clients = Clients{AllowFrom: []string{"all"}, Networks: []string{}, RateLimit: 100}
 	s.Metrics = Metrics{Address: "127.0.0.1:9453", Error: "address already in use"}
 	s.SELinux = &SELinux{Mode: "permissive", Domain: "unconfined_service_t"}
+	slow := SlowName{
+		Name: "db.corp.example.", Type: "A", Count: 12, Worst: 4 * time.Second, Took: 2 * time.Second, At: noon.Add(-5 * time.Second), Rcode: "SERVFAIL",
+		By: "failed", Why: "no response from 172.16.0.53 (timed out)", Client: "10.128.0.7", Pod: "shop/web-0",
+	}
+	s.SlowNames = []SlowName{slow, {Name: "far.example.", Type: "AAAA", Count: 1, Worst: 180 * time.Millisecond, Took: 180 * time.Millisecond, At: noon.Add(-time.Minute), Rcode: "NOERROR", By: "10.0.0.2", Client: "192.0.2.9"}, slow, slow, slow}
 	s.Problems, s.Notes = []string{"172.16.0.53 is down"}, []string{"refused as an upstream: 10.0.0.5"}
 	return s
 }

@@ -169,7 +169,7 @@ type Watcher struct {
 	filter Filter
 	rate   int64 // 0: nothing bounds it
 	lost   atomic.Uint64
-	window atomic.Int64 // the second, and in its low bits how many queries there were in it
+	window perSecond
 
 	isJournal, isSampled bool
 }
@@ -189,23 +189,26 @@ func (w *Watcher) Close() {
 
 // hasRoom reports whether one more query may be offered now.
 func (w *Watcher) hasRoom(now time.Time) bool {
-	return len(w.Events) < cap(w.Events)-kept && (w.rate == 0 || w.mayTell(now.Unix()))
+	return len(w.Events) < cap(w.Events)-kept && (w.rate == 0 || w.window.take(now.Unix(), w.rate))
 }
+
+// perSecond counts what is done in a second: the second, and in the low bits how often it was done. It is safe for concurrent use.
+type perSecond struct{ window atomic.Int64 }
 
 const countBits = 20
 
-// mayTell counts the query in its second. A clock that is set begins another second.
-func (w *Watcher) mayTell(second int64) bool {
+// take reports whether it may be done once more in a second, at that rate, and counts it then. A clock that is set begins another second.
+func (p *perSecond) take(second, rate int64) bool {
 	for {
-		had := w.window.Load()
+		had := p.window.Load()
 		next := second<<countBits | 1
 		if had>>countBits == second {
-			if had&(1<<countBits-1) >= w.rate {
+			if had&(1<<countBits-1) >= rate {
 				return false
 			}
 			next = had + 1
 		}
-		if w.window.CompareAndSwap(had, next) {
+		if p.window.CompareAndSwap(had, next) {
 			return true
 		}
 	}

@@ -269,7 +269,7 @@ func TestBounds(t *testing.T) {
 	second := int64(1_800_000_000)
 	allowed := func(n int) (all int) {
 		for range n {
-			if journal.mayTell(second) {
+			if journal.window.take(second, journal.rate) {
 				all++
 			}
 		}

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/miekg/dns"
+
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 )
 
@@ -61,6 +63,33 @@ func (w *watching) hit(x *exchange, response []byte, picks *sampler) {
 	if n := picks.take(); n > 0 {
 		w.tells(Seen{Query: x.wire, Response: response, Client: x.client, Proto: x.proto, Took: x.took(), Outcome: ByWire, Stands: n})
 	}
+}
+
+// SlowAfter is the time from which on an answer is slow.
+const SlowAfter = 100 * time.Millisecond
+
+// IsFailed reports whether the client got no answer. That a name does not exist is one.
+func (s *Seen) IsFailed() bool {
+	if len(s.Response) < headerSize {
+		return s.Outcome != ByHandler // which wants none now and then
+	}
+	rcode := int(s.Response[3] & 0xf)
+	return rcode != dns.RcodeSuccess && rcode != dns.RcodeNameError
+}
+
+// late tells of a query that was not answered at once: the Watch, and Config.Trouble if it is one.
+func (r *responder) late(seen Seen) {
+	if w := r.watch.Load(); w != nil {
+		w.tells(seen)
+	}
+	if r.cfg.Trouble != nil && seen.Outcome != ByServer && (seen.Took >= SlowAfter || seen.IsFailed()) {
+		r.cfg.Trouble(seen)
+	}
+}
+
+// isTold reports whether anybody may be told of such a query, before a Seen is made of it.
+func (r *responder) isTold(took time.Duration, response []byte) bool {
+	return r.watch.Load() != nil || r.cfg.Trouble != nil && (took >= SlowAfter || (&Seen{Response: response}).IsFailed())
 }
 
 // seen is what the server knows of a query, and what the Handler left in it.
