@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -12,6 +13,7 @@ import (
 
 func newExplainCommand() *cobra.Command {
 	var output, namespace, pod string
+	var slow bool
 	cmd := &cobra.Command{
 		Use:   "explain NAME",
 		Short: "Show which names a lookup asks for, who answers each, and how many queries that is",
@@ -21,12 +23,23 @@ It is of a process on this node; with --namespace of a pod there, as the kubelet
 whose own dnsPolicy and dnsConfig are asked of the Kubernetes API. Then: what dig would ask, where musl differs from glibc, the
 resolv.conf, and what is wrong with it.
 
+With --slow it is shown instead when the name was slow in the last ten minutes, for whom, and where the time went. A name
+without a dot at its end stands for those that search lists make of it too.
+
 Exit code 0: the name is found, and all is well; 1: it is not, or something is wrong, which is shown; 3: node-dns is not running.`,
 		Example: "  node-dns explain google.com --namespace shop",
 		Args:    oneName,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkOutput(output); err != nil {
 				return err
+			}
+			if slow {
+				if namespace != "" || pod != "" {
+					return usageError{errors.New("--slow is about all clients: it goes with neither --namespace nor --pod")}
+				}
+				return showFetched(cmd, output, func(ctx context.Context, path string) (control.SlowNames, error) {
+					return control.FetchSlowNames(ctx, path, args[0])
+				})
 			}
 			question, err := whose(namespace, pod)
 			if err != nil {
@@ -50,6 +63,7 @@ Exit code 0: the name is found, and all is well; 1: it is not, or something is w
 	}
 	addOutputFlag(cmd, &output)
 	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "a pod of this namespace")
+	cmd.Flags().BoolVar(&slow, "slow", false, "show when it was slow in the last ten minutes, and where the time went")
 	cmd.Flags().StringVar(&pod, "pod", "", "this pod: NAMESPACE/NAME, or NAME with --namespace")
 	return cmd
 }

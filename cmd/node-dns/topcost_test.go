@@ -86,7 +86,7 @@ func BenchmarkTop(b *testing.B) {
 		names = append(names, fmt.Sprintf("n%d.example.", i))
 	}
 	flood(b, server, names, 2*time.Second)
-	const rounds, each = 30, time.Second
+	const rounds, each = 60, time.Second
 	var answers, cpu, shares []float64
 	for round := range rounds {
 		var n, perQuery [2]float64

@@ -55,6 +55,7 @@ func TestLevelOf(t *testing.T) {
 var whole = API{
 	Status:        func(context.Context) Status { return Status{PID: 7} },
 	ServerHistory: func(context.Context) ServerHistory { return ServerHistory{} },
+	SlowNames:     func(context.Context) SlowNames { return SlowNames{} },
 	CacheStats:    func(context.Context) CacheStats { return CacheStats{} },
 	Query:         func(context.Context, Question) (Answer, error) { return Answer{}, nil },
 	Search:        func(context.Context, SearchQuestion) (Search, error) { return Search{}, nil },

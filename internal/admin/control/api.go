@@ -21,6 +21,8 @@ type API struct {
 	Monitor func(ctx context.Context, filter MonitorFilter, send func(MonitorEvent) error, flush func() error) error
 
 	ServerHistory func(context.Context) ServerHistory
+	// SlowNames has all names that were slow recently.
+	SlowNames func(context.Context) SlowNames
 
 	CacheDump  func(ctx context.Context, part CachePart, send func(CacheEntry) error) error
 	CacheFlush func(context.Context, CachePart) (CacheFlushed, error)
@@ -60,6 +62,7 @@ func (api API) verbs() []verb {
 		{"GET " + cacheStatsPath, anyone, tell(api.CacheStats)},
 		{"POST " + queryPath, anyone, handle(api.Query)},
 		{"POST " + searchPath, anyone, handle(api.searchFor())},
+		{"GET " + slowPath, admin, tell(api.SlowNames)},
 		{"POST " + cacheDumpPath, admin, stream(unflushed(api.CacheDump))},
 		{"POST " + cacheFlushPath, admin, handle(api.CacheFlush)},
 		{"POST " + logQueriesPath, admin, handle(api.LogQueries)},

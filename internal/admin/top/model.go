@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/dns/dnsserver"
 	"github.com/node-dns/node-dns/internal/sys/sketch"
 	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
@@ -22,16 +23,14 @@ const (
 	keepPerSecond = 0.9
 	// statuses is how many are kept, a second apart, to tell rates by.
 	statuses = 6
-	// slowAfter is the time from which on an answer is slow.
-	slowAfter = 100 * time.Millisecond
 	// remembered is how long a slow or failing name is shown after it was the last time.
 	remembered = 5 * time.Minute
 )
 
 // Model is what is shown. The zero Model is not ready for use.
 type Model struct {
-	names, clients, answers, servers *sketch.Sketch[tally]
-	slow, failing                    *sketch.Sketch[trouble]
+	names, clients, answers *sketch.Sketch[tally]
+	slow, failing           *sketch.Sketch[trouble]
 
 	now         time.Time // of the last event
 	ticked      time.Time // when weights faded last
@@ -73,7 +72,7 @@ func New() *Model {
 
 // clear forgets the queries.
 func (m *Model) clear() {
-	m.names, m.clients, m.answers, m.servers = sketch.New[tally](maxKeys), sketch.New[tally](maxKeys), sketch.New[tally](maxKeys), sketch.New[tally](maxKeys)
+	m.names, m.clients, m.answers = sketch.New[tally](maxKeys), sketch.New[tally](maxKeys), sketch.New[tally](maxKeys)
 	m.slow, m.failing = sketch.New[trouble](maxKeys), sketch.New[trouble](maxKeys)
 	m.lost, m.ticks = 0, 0
 }
@@ -117,7 +116,7 @@ func (m *Model) tick(now time.Time) {
 		keep *= keepPerSecond
 		m.ticks++
 	}
-	for _, s := range []*sketch.Sketch[tally]{m.names, m.clients, m.answers, m.servers} {
+	for _, s := range []*sketch.Sketch[tally]{m.names, m.clients, m.answers} {
 		s.Fade(keep, func(t *tally) {
 			for _, count := range []*float64{&t.hits, &t.absent, &t.failed, &t.took, &t.timed} {
 				*count *= keep
@@ -138,7 +137,7 @@ func (m *Model) query(e control.MonitorEvent) {
 	for _, count := range []struct {
 		of  *sketch.Sketch[tally]
 		key string
-	}{{m.names, orDash(e.Name)}, {m.clients, e.Client}, {m.answers, e.By}, {m.servers, e.Server}} {
+	}{{m.names, orDash(e.Name)}, {m.clients, e.Client}, {m.answers, e.By}} {
 		if count.key != "" {
 			count.of.Add(count.key, weight).count(e, weight)
 		}
@@ -147,7 +146,7 @@ func (m *Model) query(e control.MonitorEvent) {
 	if e.Name == "" {
 		return
 	}
-	if took >= slowAfter {
+	if took >= dnsserver.SlowAfter {
 		m.slow.Add(e.Name, weight).note(e, took)
 	}
 	if isFailed(e) {

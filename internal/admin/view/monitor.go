@@ -15,7 +15,7 @@ import (
 
 const (
 	// sampledHits bounds the hits of one receiver that samples are taken of in a second.
-	sampledHits = 250
+	sampledHits = 100
 	// samplesEvery is how often samples are sent on. A Watcher has room for more than come meanwhile.
 	samplesEvery = 200 * time.Millisecond
 	// statusEvery is how often who is told of samples is told the status.

@@ -47,7 +47,7 @@ func (v *View) Status() control.Status {
 		ResolvConf: v.resolvConfStatus(),
 		Cache:      v.cacheStatus(),
 		Queries:    v.queryStatus(),
-		SlowNames:  v.troubles.slowNames(time.Now(), v.podAt),
+		SlowNames:  v.troubles.slowNames(time.Now(), shownNames, v.podAt),
 		Watched:    v.watchedStatus(),
 		Process:    v.processStatus(),
 		SELinux:    v.selinuxStatus(),

@@ -2,6 +2,7 @@ package view
 
 import (
 	"cmp"
+	"context"
 	"net/netip"
 	"slices"
 	"sync"
@@ -96,8 +97,17 @@ func (t *troubles) forgetLocked(now time.Time) {
 	t.clients.Drop(func(c troubledClient) bool { return now.Sub(c.at) > troubleFor })
 }
 
-// slowNames are those that took longest, the worst first. podOf names the clients.
-func (t *troubles) slowNames(now time.Time, podOf func(netip.Addr) string) []control.SlowName {
+// SlowNames are all that were slow recently.
+func (v *View) SlowNames(context.Context) control.SlowNames {
+	now := time.Now()
+	return control.SlowNames{
+		APIVersion: control.APIVersion, Kind: "SlowNames", Now: now, Names: v.troubles.slowNames(now, troubleKeys, v.podAt),
+		Routes: routeStatus(v.policy(), v.resolver.Forward().Status()),
+	}
+}
+
+// slowNames are those that took longest, the worst first, and so many at most. podOf names the clients.
+func (t *troubles) slowNames(now time.Time, most int, podOf func(netip.Addr) string) []control.SlowName {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.forgetLocked(now)
@@ -112,7 +122,7 @@ func (t *troubles) slowNames(now time.Time, podOf func(netip.Addr) string) []con
 	slices.SortFunc(all, func(a, b control.SlowName) int {
 		return cmp.Or(cmp.Compare(b.Worst, a.Worst), cmp.Compare(a.Name, b.Name))
 	})
-	return all[:min(len(all), shownNames)]
+	return all[:min(len(all), most)]
 }
 
 // troubledClients are those that had most, the most first. podOf names them.

@@ -37,7 +37,7 @@ func TestTroubles(t *testing.T) {
 		{Name: "dead.example.", Type: "A", Count: 1, Worst: 4 * time.Second, Took: 4 * time.Second, At: now, Rcode: "NOERROR", By: "10.0.0.2", Client: "10.128.0.7", Pod: "shop/web"},
 		{Name: "slow.example.", Type: "A", Count: 2, Worst: 3 * time.Second, Took: 200 * time.Millisecond, At: now.Add(-time.Minute), Rcode: "NOERROR", By: "10.0.0.2", Client: "192.0.2.9"},
 	}
-	if diff := cmp.Diff(wantNames, record.slowNames(now, podOf)); diff != "" {
+	if diff := cmp.Diff(wantNames, record.slowNames(now, shownNames, podOf)); diff != "" {
 		t.Errorf("names (-want +got):\n%s", diff)
 	}
 	wantClients := []metrics.TroubledClient{{Client: "10.128.0.7", Pod: "shop/web", Slow: 3, Failed: 3}, {Client: "192.0.2.9", Slow: 1}}
@@ -45,7 +45,7 @@ func TestTroubles(t *testing.T) {
 		t.Errorf("clients (-want +got):\n%s", diff)
 	}
 	later := now.Add(troubleFor + time.Second)
-	if names, clients := record.slowNames(later, podOf), record.troubledClients(later, podOf); len(names)+len(clients) > 0 {
+	if names, clients := record.slowNames(later, shownNames, podOf), record.troubledClients(later, podOf); len(names)+len(clients) > 0 {
 		t.Errorf("later: %v, %v", names, clients)
 	}
 }
@@ -60,7 +60,7 @@ func TestTroublesAreBounded(t *testing.T) {
 	if len(record.names.Entries) != troubleKeys || len(record.clients.Entries) != troubleKeys {
 		t.Errorf("%d names, %d clients", len(record.names.Entries), len(record.clients.Entries))
 	}
-	if names, clients := record.slowNames(now, podOf), record.troubledClients(now, podOf); len(names) != shownNames || len(clients) != shownClients {
+	if names, clients := record.slowNames(now, shownNames, podOf), record.troubledClients(now, podOf); len(names) != shownNames || len(clients) != shownClients {
 		t.Errorf("%d names, %d clients are shown", len(names), len(clients))
 	}
 }
