@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -12,6 +13,7 @@ import (
 
 func newExplainCommand() *cobra.Command {
 	var output, namespace, pod string
+	var slow bool
 	cmd := &cobra.Command{
 		Use:   "explain NAME",
 		Short: "Show every query that a lookup sends, and who answers it",
@@ -24,6 +26,10 @@ whose dnsPolicy and dnsConfig come from the Kubernetes API. It also shows what
 dig would ask, how musl differs from glibc, the resolv.conf, and what is wrong
 with it.
 
+With --slow it shows instead when the name was slow in the last ten minutes, for
+whom, and where the time went. A name without a dot at its end stands for those
+that search lists make of it too.
+
 Exit code 0: the name is found, and no problem; 1: it is not found, or there is
 a problem, and it is shown; 3: node-dns is not running; 4: permission denied
 (--pod).`,
@@ -33,6 +39,14 @@ a problem, and it is shown; 3: node-dns is not running; 4: permission denied
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkOutput(output); err != nil {
 				return err
+			}
+			if slow {
+				if namespace != "" || pod != "" {
+					return usageError{errors.New("--slow is about all clients: it goes with neither --namespace nor --pod")}
+				}
+				return showFetched(cmd, output, func(ctx context.Context, path string) (control.SlowNames, error) {
+					return control.FetchSlowNames(ctx, path, args[0])
+				})
 			}
 			question, err := whose(namespace, pod)
 			if err != nil {
@@ -56,6 +70,7 @@ a problem, and it is shown; 3: node-dns is not running; 4: permission denied
 	}
 	addOutputFlag(cmd, &output)
 	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "a pod of this namespace")
+	cmd.Flags().BoolVar(&slow, "slow", false, "show when it was slow in the last ten minutes, and where the time went")
 	cmd.Flags().StringVar(&pod, "pod", "", "this pod: NAMESPACE/NAME, or NAME with --namespace")
 	return cmd
 }

@@ -21,12 +21,14 @@ var errEnough = errors.New("enough")
 func newMonitorCommand() *cobra.Command {
 	var output string
 	var filter control.MonitorFilter
+	var namespace, pod string
 	var count int
 	cmd := &cobra.Command{
 		Use:   "monitor",
 		Short: "Show queries and changes as they happen",
-		Long: `Show queries and changes as they happen: time, client, type and name, response
-code, who answered, and how long it took.
+		Long: `Show queries and changes as they happen: time, client (with its pod, where
+the node's pods are watched), type and name, response code, who answered, and
+how long it took.
 
 Who answered is hit (the cache), stale (the cache, expired), cluster, local, an
 upstream's address, refused, or failed. Queries of node-dns query and explain
@@ -40,6 +42,7 @@ Exit code 0: interrupted, or --count queries were shown; 1: too many monitors;
 2: a filter is invalid; 3: node-dns is not running, or ended; 4: permission
 denied.`,
 		Example: `  node-dns monitor --client 10.128.0.14
+  node-dns monitor --pod shop/web-7d9f4
   node-dns monitor --name corp.example.com --rcode SERVFAIL
   node-dns monitor -o json --type AAAA | jq -r .name`,
 		Args: noArguments,
@@ -50,6 +53,11 @@ denied.`,
 			if _, err := view.NewFilter(filter.Client, filter.Name, filter.Type, filter.Rcode); err != nil {
 				return usageError{fmt.Errorf("--%w", err)}
 			}
+			meant, err := whose(namespace, pod)
+			if err != nil {
+				return usageError{err}
+			}
+			filter.Namespace, filter.Pod = meant.Namespace, meant.Pod
 			if count < 0 {
 				return usageError{fmt.Errorf("--count %d: expected a number of queries", count)}
 			}
@@ -81,6 +89,8 @@ denied.`,
 	addOutputFlag(cmd, &output)
 	flags := cmd.Flags()
 	flags.StringVar(&filter.Client, "client", "", "only queries of this address or network")
+	flags.StringVarP(&namespace, "namespace", "n", "", "only queries of the pods of this namespace")
+	flags.StringVar(&pod, "pod", "", "only queries of this pod: NAMESPACE/NAME, or NAME with --namespace")
 	flags.StringVar(&filter.Name, "name", "", "only queries for this name and those below it; * stands for any characters")
 	flags.StringVar(&filter.Type, "type", "", "only queries of this type, such as AAAA")
 	flags.StringVar(&filter.Rcode, "rcode", "", "only queries with this response code, such as NXDOMAIN")

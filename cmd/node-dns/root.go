@@ -41,7 +41,7 @@ line, 3 the daemon is not running, 4 permission denied.`,
 	root.PersistentFlags().String("root", "/", "work on the tree below this directory")
 	root.Flags().AddFlagSet(status.Flags())
 	root.SetFlagErrorFunc(flagFault)
-	addGroup(root, "See what node-dns does:", status, newServersCommand(), newMonitorCommand(), newLogQueriesCommand(), newCacheCommand())
+	addGroup(root, "See what node-dns does:", status, newServersCommand(), newMonitorCommand(), newTopCommand(), newLogQueriesCommand(), newCacheCommand())
 	addGroup(root, "Look up names:", newQueryCommand(), newExplainCommand())
 	addGroup(root, "Find and fix problems:", newDoctorCommand(), newCheckConfigCommand(), newRestoreCommand())
 	addGroup(root, "Set up and run:", newMigrateCommand(), newServeCommand(), newWaitCommand(), newDemoCommand())

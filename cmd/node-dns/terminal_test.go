@@ -44,7 +44,7 @@ var outside = []struct {
 		return asking(serveControl(t, root, func(w http.ResponseWriter, r *http.Request) {
 			values := map[string]any{
 				"/v1/status": new(control.Status), "/v1/servers/history": new(control.ServerHistory), "/v1/query": new(control.Answer), "/v1/search": new(control.Search),
-				"/v1/log-queries": new(control.LogQueries), "/v1/cache/flush": new(control.CacheFlushed), "/v1/cache/stats": new(control.CacheStats),
+				"/v1/log-queries": new(control.LogQueries), "/v1/cache/flush": new(control.CacheFlushed), "/v1/cache/stats": new(control.CacheStats), "/v1/slow": new(control.SlowNames),
 				"/v1/complete": new(control.Completions),
 			}
 			if value, ok := values[r.URL.Path]; ok {
@@ -103,6 +103,9 @@ var outside = []struct {
 			{"explain", "a", "--pod", hostile},
 			{"monitor", "--client", hostile},
 			{"monitor", "--rcode", hostile},
+			{"monitor", "--pod", hostile},
+			{"monitor", "--pod", hostile, "-n", hostile},
+			{"top", hostile},
 			{"cache", "dump", hostile, hostile},
 			{"cache", hostile},
 			{"log-queries", hostile},
@@ -181,7 +184,7 @@ func asking(_ struct{}) [][]string {
 	commands := [][]string{{"query", "--short", "a"}, {"wait", "--timeout=50ms"}, {"restore"}, {"status", "--wait", "--wait-duration=50ms"}, {"cache", "flush", "--all"}, {"__complete", "explain", "-n", ""}, {"__complete", "query", "@"}}
 	for _, form := range []string{"text", "json", "yaml"} {
 		for _, words := range []string{
-			"status", "status --brief", "servers", "servers --history", "query a", "query a --trace", "query a b --as c/d", "explain a -n b", "explain a --pod b/c", "monitor --count 1", "log-queries",
+			"status", "status --brief", "servers", "servers --history", "query a", "query a --trace", "query a b --as c/d", "explain a -n b", "explain a --pod b/c", "explain x --slow", "monitor --count 1", "log-queries",
 			"log-queries on", "cache dump", "cache stats", "cache flush a", "version", "doctor",
 		} {
 			commands = append(commands, append(strings.Fields(words), "-o", form))

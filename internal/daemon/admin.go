@@ -12,6 +12,7 @@ func (d *Daemon) admin() control.API {
 	return control.API{
 		Status:        d.freshStatus,
 		ServerHistory: d.view.ServerHistory,
+		SlowNames:     d.view.SlowNames,
 
 		CacheDump:  d.view.DumpCache,
 		CacheFlush: d.view.AnswerFlush,

@@ -225,6 +225,8 @@ func busyDaemon(t *testing.T, namespace string, changes ...func(*Config)) (r *ru
 	})...)
 	r.synced()
 	r.exchange(r.address(), "www.example.com.")
+	site.SetFaultsFor("bad.example.com.", dnstest.Faults{Rcode: dns.RcodeServerFailure})
+	dnstest.Exchange(t, r.address(), "bad.example.com.", dns.TypeA)
 	r.await("metrics are shown", func() bool {
 		code, _ := r.get(address, "/health")
 		return code == http.StatusOK

@@ -2,6 +2,8 @@ package daemon
 
 import (
 	"context"
+	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/admin/metrics"
 	"github.com/node-dns/node-dns/internal/admin/view"
 	"github.com/node-dns/node-dns/internal/policy"
@@ -18,7 +21,8 @@ import (
 )
 
 // BenchmarkObserved is a remembered answer of the whole daemon, as BenchmarkUDP has it, while nobody looks, while it is scraped ten
-// times a second, while a monitor waits for a name that nobody asks for, and when it has gone. The first two and the last cost the same.
+// times a second, while a monitor waits for a name that nobody asks for, while node-dns top is open, and when it has gone. All but the monitor
+// cost the same.
 func BenchmarkObserved(b *testing.B) {
 	site := dnstest.NewServer(b, siteRecords)
 	d, err := New(Config{Root: b.TempDir()})
@@ -54,6 +58,19 @@ func BenchmarkObserved(b *testing.B) {
 			b.Fatal(err)
 		}
 		defer w.Close()
+		dnstest.AskMany(b, server, query)
+	})
+	b.Run("by node-dns top", func(b *testing.B) {
+		ctx, cancel := context.WithCancel(b.Context())
+		done, lines := make(chan struct{}), json.NewEncoder(io.Discard)
+		go func() {
+			defer close(done)
+			_ = d.view.Monitor(ctx, control.MonitorFilter{Sampled: true}, func(e control.MonitorEvent) error { return lines.Encode(e) }, func() error { return nil })
+		}()
+		defer func() {
+			cancel()
+			<-done
+		}()
 		dnstest.AskMany(b, server, query)
 	})
 	b.Run("by nobody any more", func(b *testing.B) { dnstest.AskMany(b, server, query) })

@@ -191,6 +191,7 @@ func (d *Daemon) build(p *policy.Policy) {
 		Wire:        d.resolver.Fast,
 		Sockets:     d.sockets,
 		Miss:        d.resolver.Miss,
+		Trouble:     d.view.Trouble,
 		UDPSockets:  d.config.Receivers,
 		Threads:     d.config.Receivers,
 	})

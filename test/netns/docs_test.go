@@ -37,6 +37,7 @@ var elsewhere = map[string]string{
 	"node-dns query web.shop -n default":                              "it takes a cluster: cmd/node-dns runs it in a script",
 	"node-dns monitor --client 10.128.0.14":                           "it does not end: cmd/node-dns runs it in a script",
 	"node-dns monitor":                                                "likewise",
+	"node-dns top":                                                    "it takes a terminal: cmd/node-dns runs it in tmux",
 	"node-dns log-queries on":                                         "likewise: cmd/node-dns runs it in a script",
 	"node-dns explain google.com -n shop":                             "likewise; TestExplain runs it here",
 	"chattr +i":                                                       "the name of an attribute, not a whole command",

@@ -76,6 +76,7 @@ func TestRemembered(t *testing.T) {
 var whole = API{
 	Status:        func(context.Context) Status { return Status{PID: 7} },
 	ServerHistory: func(context.Context) ServerHistory { return ServerHistory{} },
+	SlowNames:     func(context.Context) SlowNames { return SlowNames{} },
 	CacheStats:    func(context.Context) CacheStats { return CacheStats{} },
 	Complete:      func(context.Context, CompleteQuestion) (Completions, error) { return Completions{}, nil },
 	RecentNames:   func(context.Context) RecentNames { return RecentNames{} },
@@ -138,8 +139,10 @@ func TestStatusNamesClients(t *testing.T) {
 	for l, want := range map[level]bool{anyone: false, admin: true} {
 		w := httptest.NewRecorder()
 		mux.ServeHTTP(w, httptest.NewRequest("GET", statusPath, nil).WithContext(context.WithValue(t.Context(), callerKey{}, caller{1234, l})))
-		if got := strings.Contains(w.Body.String(), "10.128.0.7") || strings.Contains(w.Body.String(), "shop/web-0"); got != want {
-			t.Errorf("level %v: the client is named: %v", l, got)
+		for _, text := range []string{"10.128.0.7", "shop/web-0", "10.129.0.9", "shop/shell", "db.corp.example."} {
+			if got := strings.Contains(w.Body.String(), text); got != want {
+				t.Errorf("level %v: %s is named: %v", l, text, got)
+			}
 		}
 	}
 }

@@ -23,6 +23,8 @@ type API struct {
 	Monitor func(ctx context.Context, filter MonitorFilter, send func(MonitorEvent) error, flush func() error) error
 
 	ServerHistory func(context.Context) ServerHistory
+	// SlowNames has all names that were slow recently.
+	SlowNames func(context.Context) SlowNames
 
 	CacheDump  func(ctx context.Context, part CachePart, send func(CacheEntry) error) error
 	CacheFlush func(context.Context, CachePart) (CacheFlushed, error)
@@ -67,6 +69,7 @@ func (api API) verbs() []verb {
 		{"GET " + recentNamesPath, admin, tell(api.RecentNames)},
 		{"POST " + queryPath, anyone, handle(api.queryFor())},
 		{"POST " + searchPath, anyone, handle(api.searchFor())},
+		{"GET " + slowPath, admin, tell(api.SlowNames)},
 		{"POST " + cacheDumpPath, admin, stream(unflushed(api.CacheDump))},
 		{"POST " + cacheFlushPath, admin, handle(api.CacheFlush)},
 		{"POST " + completePath, admin, handle(api.Complete)},
@@ -75,7 +78,7 @@ func (api API) verbs() []verb {
 	}
 }
 
-// status is Status, which names a client to admins alone.
+// status is Status, which names clients, and names that they ask for, to admins alone.
 func (api API) status() func(context.Context) Status {
 	if api.Status == nil {
 		return nil
@@ -85,6 +88,7 @@ func (api API) status() func(context.Context) Status {
 		s := answer(ctx)
 		if isGuest(ctx) {
 			s.Hidden = hiddenFromGuests
+			s.SlowNames = nil
 			l := &s.Queries.Limits
 			l.Crowder, l.CrowderPod, l.Stranger, l.StrangerPod = "", "", "", ""
 		}

@@ -178,6 +178,8 @@ func TestMonitorText(t *testing.T) {
 		{Kind: KindQuery, Client: "10.128.0.14", Type: "AAAA", Name: "api.example.com.", Rcode: "NOERROR", By: "upstream", Server: "10.0.0.2", Took: &none},
 		{Kind: KindQuery, Client: "2001:db8::ffff:ffff:ffff:ffff", Type: "TYPE65400", Name: "a-name-that-is-longer-than-its-column.example.com.", Rcode: "SERVFAIL", By: "failed", Took: &none, Why: "no response from \x1b[2J10.0.0.2\n (timed out)"},
 		{Kind: KindQuery, Client: "10.128.0.14", By: "refused"},
+		{Kind: KindQuery, Client: "10.128.0.14", Pod: "shop/web-7d9f4b5c6-x2x4z", Type: "A", Name: "web.", Rcode: "NOERROR", By: "hit", Took: &took},
+		{Kind: KindQuery, Client: "2001:db8::1", Pod: "a-long-namespace/and-a-\x1b-name-of-a-pod", Type: "A", Name: "web.", Rcode: "NOERROR", By: "hit", Took: &took},
 		{Kind: KindChange, Change: "upstream down", Details: `server=10.0.0.3 error="timed out"`},
 		{Kind: KindLost, Queries: 1234},
 		{Kind: KindLost, Queries: 1234567},

@@ -16,7 +16,7 @@ func (e MonitorEvent) WriteText(w io.Writer) error {
 	var err error
 	switch e.Kind {
 	case KindQuery:
-		_, err = fmt.Fprintln(w, strings.TrimRight(fmt.Sprintf("%s  %-15s  %-5s %s  %-8s  %-10s  %s", clock, e.Client, orDash(e.Type), padded(orDash(e.Name)),
+		_, err = fmt.Fprintln(w, strings.TrimRight(fmt.Sprintf("%s  %s  %-5s %s  %-8s  %-10s  %s", clock, e.asker(), orDash(e.Type), padded(orDash(e.Name)),
 			orDash(e.Rcode), e.who(), e.took()+e.reason()), " "))
 	case KindLost:
 		_, err = fmt.Fprintf(w, "%s  ... %s queries not shown\n", clock, thousands(e.Queries))
@@ -42,6 +42,20 @@ func (w Watched) text() string {
 const nameWidth = 36
 
 func padded(name string) string { return fmt.Sprintf("%-*s", nameWidth, name) }
+
+// The columns of a client's address and its pod.
+const (
+	addressWidth = 15
+	podWidth     = 28
+)
+
+// asker is the client, with its pod where one is known.
+func (e MonitorEvent) asker() string {
+	if e.Pod == "" {
+		return fmt.Sprintf("%-*s", addressWidth, e.Client)
+	}
+	return fmt.Sprintf("%-*s  %-*s", addressWidth, e.Client, podWidth, e.Pod)
+}
 
 // who is the upstream nameserver, or what else has answered.
 func (e MonitorEvent) who() string {

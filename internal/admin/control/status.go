@@ -31,6 +31,7 @@ type Status struct {
 	Hidden     []string   `json:"hidden,omitempty"`  // what this caller may not see; empty: nothing
 
 	LastMinute *LastMinute `json:"lastMinute,omitempty"` // nil: it runs for less than ten seconds
+	SlowNames  []SlowName  `json:"slowNames,omitempty"`  // of the last ten minutes, the worst first; for admins alone
 	// Changed is when Routes were others; nil: not in our memory.
 	Changed *RouteChanged `json:"routesChanged,omitempty"`
 }
@@ -194,10 +195,10 @@ type Limits struct {
 	TCPIdle       uint64 `json:"tcpIdle"`       // idle connections closed to make room
 	NoDescriptors uint64 `json:"noDescriptors"` // connections closed because no file could be opened
 
-	// Stranger is a client that may not ask, one of those that tried; "": none did. StrangerPod is its namespace and name, if known.
-	Stranger    string `json:"stranger,omitempty"`
-	StrangerPod string `json:"strangerPod,omitempty"`
 	// Crowder is a client that had more than its share, of whichever; "": none had. Pod is its namespace and name, where it is known.
 	Crowder    string `json:"crowder,omitempty"`
 	CrowderPod string `json:"crowderPod,omitempty"`
+	// Stranger is a client that may not ask, and StrangerPod its namespace and name, likewise.
+	Stranger    string `json:"stranger,omitempty"`
+	StrangerPod string `json:"strangerPod,omitempty"`
 }

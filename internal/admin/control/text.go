@@ -45,6 +45,9 @@ func (s Status) WriteText(w io.Writer) error {
 	if limits := s.Queries.Limits.text(); limits != "" {
 		p.row("Limits", limits)
 	}
+	if slow := s.slowText(); slow != "" {
+		p.row("Slow names", slow)
+	}
 	if s.SELinux != nil {
 		p.row("SELinux", s.SELinux.text())
 	}
@@ -296,19 +299,21 @@ func (l Limits) text() string {
 			words = append(words, fmt.Sprintf("%d %s", limit.count, limit.what))
 		}
 	}
-	for _, client := range []struct{ what, address, pod string }{
-		{"may not ask", l.Stranger, l.StrangerPod}, {"more than its share", l.Crowder, l.CrowderPod},
-	} {
-		if client.address == "" {
-			continue
-		}
-		who := client.address
-		if client.pod != "" {
-			who += ", pod " + client.pod
-		}
-		words = append(words, client.what+": "+who)
+	if l.Crowder != "" {
+		words = append(words, "more than its share: "+client(l.Crowder, l.CrowderPod))
+	}
+	if l.Stranger != "" {
+		words = append(words, "may not ask: "+client(l.Stranger, l.StrangerPod))
 	}
 	return strings.Join(words, ", ")
+}
+
+// client is an address with its pod; "": that is not known.
+func client(address, pod string) string {
+	if pod == "" {
+		return address
+	}
+	return address + ", pod " + pod
 }
 
 // page writes aligned rows and keeps the first error.

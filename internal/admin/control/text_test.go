@@ -58,11 +58,16 @@ func busy() Status {
 	s.Routes[2].Servers[0].Transport = "tls (opportunistic)"
 	s.Cache.Evictions = 17
 	s.Queries = Queries{UDP: 1, TCP: 2, Shed: 3, Dropped: 4, Panics: 5, Moved: 16, Limits: Limits{
-		Strangers: 6, Hasty: 7, Crowding: 8, Costly: 15, Full: 9, Upstream: 10, Silenced: 11, TCPRefused: 12, TCPIdle: 13, NoDescriptors: 14, Stranger: "203.0.113.9", Crowder: "10.128.0.7", CrowderPod: "shop/web-0",
+		Strangers: 6, Hasty: 7, Crowding: 8, Costly: 15, Full: 9, Upstream: 10, Silenced: 11, TCPRefused: 12, TCPIdle: 13, NoDescriptors: 14, Crowder: "10.128.0.7", CrowderPod: "shop/web-0", Stranger: "10.129.0.9", StrangerPod: "shop/shell",
 	}}
 	s.Clients = Clients{AllowFrom: []string{"all"}, Networks: []string{}, RateLimit: 100}
 	s.Metrics = Metrics{Address: "127.0.0.1:9453", Error: "address already in use"}
 	s.SELinux = &SELinux{Mode: "permissive", Domain: "unconfined_service_t"}
+	slow := SlowName{
+		Name: "db.corp.example.", Type: "A", Count: 12, Worst: 4 * time.Second, Took: 2 * time.Second, At: noon.Add(-5 * time.Second), Rcode: "SERVFAIL",
+		By: "failed", Why: "no response from 172.16.0.53 (timed out)", Client: "10.128.0.7", Pod: "shop/web-0",
+	}
+	s.SlowNames = []SlowName{slow, {Name: "far.example.", Type: "AAAA", Count: 1, Worst: 180 * time.Millisecond, Took: 180 * time.Millisecond, At: noon.Add(-time.Minute), Rcode: "NOERROR", By: "10.0.0.2", Client: "192.0.2.9"}, slow, slow, slow}
 	s.Problems, s.Notes = []string{"172.16.0.53 is down"}, []string{"refused as an upstream: 10.0.0.5"}
 	return s
 }

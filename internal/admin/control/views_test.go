@@ -41,6 +41,8 @@ func TestViews(t *testing.T) {
 		"brief-not-ready": Status{Problems: []string{"listening nowhere: " + hostile}}.Brief(),
 		"brief-degraded":  Status{Ready: true, Routes: []Route{{Domain: ".", Servers: down}}, Problems: []string{"10.0.0.3:53 (for .) is down: timeout"}}.Brief(),
 		"brief-both":      Status{Ready: true, Routes: []Route{{Domain: "corp.example.", Servers: down}}, Problems: []string{"10.0.0.3:53 (for corp.example.) is down: timeout", "some file\nhas faults"}}.Brief(),
+		"slow":            slowNames(),
+		"slow-not":        SlowNames{Now: at, Name: "www.example"},
 		"history-empty":   ServerHistory{Kept: 32},
 		"history-full":    full,
 		"history": ServerHistory{Kept: 32, Changes: []RouteChange{

@@ -40,8 +40,16 @@ type Sample struct {
 	Requests       map[string]uint64 // for the host's files to be written, by why
 	SearchNXDomain uint64            // names below the cluster's domain that do not exist: most are a search list's
 	Health         Health
+	Troubled       []TroubledClient // bounded by who records them
 	Programming    Programming
 	APIRequests    map[APIRequest]uint64 // to the Kubernetes API; bounded by who counts
+}
+
+// TroubledClient is a client that has had slow or failed answers recently.
+type TroubledClient struct {
+	Client       string // an address
+	Pod          string // NAMESPACE/NAME; "": not known
+	Slow, Failed float64
 }
 
 // APIRequest is what requests to the Kubernetes API are told apart by. Each is a word that the API server cannot make longer.

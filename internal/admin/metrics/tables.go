@@ -102,6 +102,13 @@ var serverRows = []row{
 				put.value(float64(limit.count), limit.name)
 			}
 		}),
+	gauge("client_troubles", "Answers of the last ten minutes or so that were slow (100 ms and more) or failed, of the ten clients that have had most; pod is NAMESPACE/NAME where it is known. Of more than 100 a second a sample.",
+		[]string{"client", "pod", "what"}, func(s *Sample, put puts) {
+			for _, c := range s.Troubled {
+				put.value(c.Slow, c.Client, c.Pod, "slow")
+				put.value(c.Failed, c.Client, c.Pod, "failed")
+			}
+		}),
 	counter("panics_total", "Faults of the program, each of which failed one query or one task.", nil, number(func(s *Sample) uint64 { return s.Status.Queries.Panics })),
 	spread("health_request_duration_seconds", "Time that the watchdog's round over the daemon's own listeners took.", nil, func(s *Sample, put puts) {
 		put.hist(&s.Health.Durations)

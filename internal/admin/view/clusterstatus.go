@@ -57,6 +57,11 @@ func (v *View) NoSearch(s *policy.Policy) string {
 	if !s.API.Features.NodePods {
 		return "by autopath in node-dns.yaml"
 	}
+	return v.podsDenied()
+}
+
+// podsDenied says which right to watch pods is missing; "": none is.
+func (v *View) podsDenied() string {
 	watcher := v.Watcher.Load()
 	if watcher == nil {
 		return ""

@@ -23,7 +23,7 @@ func (v *View) Complete(ctx context.Context, question control.CompleteQuestion) 
 	case control.CompleteNamespace:
 		words = v.namespaces()
 	case control.CompletePod:
-		words = v.pods(question.Namespace)
+		words = v.podsOf(question.Namespace)
 	case control.CompleteCachedName:
 		ctx, cancel := context.WithTimeout(ctx, completeTime)
 		defer cancel()
@@ -55,8 +55,8 @@ func (v *View) namespaces() iter.Seq[string] {
 	return func(func(string) bool) {}
 }
 
-// pods are those of a namespace; "": of all, with their namespaces.
-func (v *View) pods(namespace string) iter.Seq[string] {
+// podsOf are those of a namespace; "": of all, with their namespaces.
+func (v *View) podsOf(namespace string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		known := v.resolver.Known()
 		if known == nil {

@@ -25,6 +25,7 @@ type Filter struct {
 	qtype   uint16       // 0: every type
 	rcode   int
 	byRcode bool
+	pod     func(netip.Addr) bool // whether a client is a pod that is meant; nil: every client is
 }
 
 // NewFilter reads what the queries must have; "" stands for anything. client is an address or a network; name is a name, which
@@ -97,7 +98,8 @@ func number[N uint16 | int](names map[string]N, word, prefix string, bits int) (
 
 // matches reports whether the watcher wants to see a query. It allocates nothing, but for a name that no host has.
 func (f *Filter) matches(seen *dnsserver.Seen) bool {
-	if f.client.IsValid() && !f.client.Contains(seen.Client.Addr().Unmap().WithZone("")) {
+	client := seen.Client.Addr().Unmap().WithZone("")
+	if f.client.IsValid() && !f.client.Contains(client) || f.pod != nil && !f.pod(client) {
 		return false
 	}
 	if rcode, _ := seenRcode(seen); f.byRcode && rcode != f.rcode {

@@ -37,17 +37,31 @@ type Event struct {
 // anything waits: what a Watcher has no room for is counted, and it is told how much that was. Its methods may be called concurrently.
 // The zero Hub is ready for use.
 type Hub struct {
-	// Watched is called when somebody begins to watch queries, and when nobody does any more. It must not call the Hub. Nil: nobody
-	// wants to know.
-	Watched func(bool)
+	// Watched is called when what those who watch are to be told has changed. It must not call the Hub. Nil: nobody wants to know.
+	Watched func(Attention)
 
 	watchers atomic.Pointer[[]*Watcher] // nil: nobody watches
 	mu       sync.Mutex                 // guards changes of it
 }
 
+// Attention says of which queries those who watch are told.
+type Attention int
+
+// What those who watch are told of.
+const (
+	Nothing Attention = iota
+	Samples           // of the hits; all other queries
+	All
+)
+
+// sampledRate bounds what a Watcher of samples is told of in a second. One query costs it, from here to the screen, some 20 µs.
+const sampledRate = 1000
+
 // WatchConfig says what a Watcher is told.
 type WatchConfig struct {
 	Filter Filter
+	// Sampled has it be told of sampledRate queries in a second at most, and of hits by samples that stand for others.
+	Sampled bool
 	// Rate bounds the queries in a second, and makes the Watcher the journal: it is told of no changes, which it has already, and is
 	// not counted among those who may watch. 0: nothing bounds them.
 	Rate int64
@@ -61,7 +75,10 @@ func (h *Hub) Watch(c WatchConfig) (*Watcher, error) {
 	if c.Rate == 0 && h.Watching() >= maxWatchers {
 		return nil, ErrTooMany
 	}
-	w := &Watcher{hub: h, filter: c.Filter, rate: c.Rate, Events: make(chan *Event, room)}
+	w := &Watcher{hub: h, filter: c.Filter, rate: c.Rate, isJournal: c.Rate > 0, isSampled: c.Sampled, Events: make(chan *Event, room)}
+	if c.Sampled {
+		w.rate = sampledRate
+	}
 	h.setLocked(append(slices.Clone(have), w))
 	return w, nil
 }
@@ -69,11 +86,22 @@ func (h *Hub) Watch(c WatchConfig) (*Watcher, error) {
 // Watching is how many watch, beside the journal.
 func (h *Hub) Watching() (n int) {
 	for _, w := range h.all() {
-		if w.rate == 0 {
+		if !w.isJournal {
 			n++
 		}
 	}
 	return n
+}
+
+func attention(watchers []*Watcher) Attention {
+	wanted := Nothing
+	for _, w := range watchers {
+		if !w.isSampled {
+			return All
+		}
+		wanted = Samples
+	}
+	return wanted
 }
 
 func (h *Hub) all() []*Watcher {
@@ -84,14 +112,14 @@ func (h *Hub) all() []*Watcher {
 }
 
 func (h *Hub) setLocked(next []*Watcher) {
-	had := len(h.all()) > 0
+	had := attention(h.all())
 	if len(next) == 0 {
 		h.watchers.Store(nil)
 	} else {
 		h.watchers.Store(&next)
 	}
-	if has := len(next) > 0; has != had && h.Watched != nil {
-		h.Watched(has)
+	if wanted := attention(next); wanted != had && h.Watched != nil {
+		h.Watched(wanted)
 	}
 }
 
@@ -127,7 +155,7 @@ func ofQuery(now time.Time, seen dnsserver.Seen) *Event {
 // change tells all but the journal.
 func (h *Hub) change(event Event) {
 	for _, w := range h.all() {
-		if w.rate == 0 {
+		if !w.isJournal {
 			w.offer(&event)
 		}
 	}
@@ -139,9 +167,11 @@ type Watcher struct {
 
 	hub    *Hub
 	filter Filter
-	rate   int64
+	rate   int64 // 0: nothing bounds it
 	lost   atomic.Uint64
-	window atomic.Int64 // the second, and in its low bits how many queries there were in it
+	window perSecond
+
+	isJournal, isSampled bool
 }
 
 // Lost is how many queries there was no room for since it was asked last.
@@ -159,23 +189,26 @@ func (w *Watcher) Close() {
 
 // hasRoom reports whether one more query may be offered now.
 func (w *Watcher) hasRoom(now time.Time) bool {
-	return len(w.Events) < cap(w.Events)-kept && (w.rate == 0 || w.mayLog(now.Unix()))
+	return len(w.Events) < cap(w.Events)-kept && (w.rate == 0 || w.window.take(now.Unix(), w.rate))
 }
+
+// perSecond counts what is done in a second: the second, and in the low bits how often it was done. It is safe for concurrent use.
+type perSecond struct{ window atomic.Int64 }
 
 const countBits = 20
 
-// mayLog counts the query in its second. A clock that is set begins another second.
-func (w *Watcher) mayLog(second int64) bool {
+// take reports whether it may be done once more in a second, at that rate, and counts it then. A clock that is set begins another second.
+func (p *perSecond) take(second, rate int64) bool {
 	for {
-		had := w.window.Load()
+		had := p.window.Load()
 		next := second<<countBits | 1
 		if had>>countBits == second {
-			if had&(1<<countBits-1) >= w.rate {
+			if had&(1<<countBits-1) >= rate {
 				return false
 			}
 			next = had + 1
 		}
-		if w.window.CompareAndSwap(had, next) {
+		if p.window.CompareAndSwap(had, next) {
 			return true
 		}
 	}

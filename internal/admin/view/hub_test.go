@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -147,8 +148,8 @@ func NewFilterMust(t *testing.T, client, name, qtype, rcode string) Filter {
 // TestNobodyIsWaitedFor: a watcher who does not read costs nothing but what is counted, and another sees all.
 func TestNobodyIsWaitedFor(t *testing.T) {
 	var hub Hub
-	var watched []bool
-	hub.Watched = func(on bool) { watched = append(watched, on) }
+	var watched []Attention
+	hub.Watched = func(of Attention) { watched = append(watched, of) }
 	asleep, err := hub.Watch(WatchConfig{})
 	if err != nil {
 		t.Fatal(err)
@@ -179,8 +180,54 @@ func TestNobodyIsWaitedFor(t *testing.T) {
 	asleep.Close()
 	awake.Close()
 	awake.Close()
-	if len(watched) != 2 || !watched[0] || watched[1] {
+	if !slices.Equal(watched, []Attention{All, Nothing}) {
 		t.Errorf("told of watching: %v", watched)
+	}
+}
+
+// TestAttention: samples are enough while nobody wants more.
+func TestAttention(t *testing.T) {
+	var hub Hub
+	var watched []Attention
+	hub.Watched = func(of Attention) { watched = append(watched, of) }
+	begin := func(c WatchConfig) *Watcher {
+		w, err := hub.Watch(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	top := begin(WatchConfig{Sampled: true})
+	another := begin(WatchConfig{Sampled: true})
+	journal := begin(WatchConfig{Rate: 100})
+	if n := hub.Watching(); n != 2 {
+		t.Errorf("%d watch", n)
+	}
+	journal.Close()
+	another.Close()
+	monitor := begin(WatchConfig{})
+	seen := seenOf(t, "a.example.", dns.TypeA, "10.0.0.1", 0)
+	for range room - kept {
+		hub.Query(seen)
+	}
+	if n := len(monitor.Events); n != room-kept {
+		t.Errorf("the monitor is told of %d", n)
+	}
+	if n := len(top.Events); n > sampledRate || top.Lost() != uint64(max(0, room-kept-n)) {
+		t.Errorf("samples: %d", n)
+	}
+	slog.New(hub.Tee(slog.DiscardHandler)).Info("a change")
+	last := &Event{}
+	for len(top.Events) > 0 {
+		last = <-top.Events
+	}
+	if last.Change != "a change" {
+		t.Errorf("the last event is %+v", last)
+	}
+	top.Close()
+	monitor.Close()
+	if want := []Attention{Samples, All, Samples, All, Nothing}; !slices.Equal(watched, want) {
+		t.Errorf("told of watching: %v, want %v", watched, want)
 	}
 }
 
@@ -222,7 +269,7 @@ func TestBounds(t *testing.T) {
 	second := int64(1_800_000_000)
 	allowed := func(n int) (all int) {
 		for range n {
-			if journal.mayLog(second) {
+			if journal.window.take(second, journal.rate) {
 				all++
 			}
 		}

@@ -1,8 +1,11 @@
 package view
 
 import (
+	"cmp"
 	"context"
 	"net/netip"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/node-dns/node-dns/internal/admin/control"
@@ -66,20 +69,54 @@ func (v *View) WatchLimits(ctx context.Context) error {
 }
 
 func (v *View) logLimits(now time.Time, spells []spell) {
-	stats := v.server.Stats()
-	who := []netip.Addr{0: stats.Stranger, 2: stats.Crowder, 3: stats.Crowder}
-	for i, counter := range limitCounters(v.queryStatus().Limits) {
+	limits := v.queryStatus().Limits
+	crowder := []any{"client", limits.Crowder, "pod", limits.CrowderPod}
+	who := [][]any{0: {"client", limits.Stranger, "pod", limits.StrangerPod}, 2: crowder, 3: crowder}
+	for i, counter := range limitCounters(limits) {
 		s := &spells[i]
 		begins, ends := s.look(now, counter)
 		switch {
-		case begins && i < len(who) && who[i].IsValid():
-			v.Log.Warn("not serving all that is asked", "limit", limitWords[i], "count", counter-s.before, "client", who[i], journal.LimitMet.Attr())
 		case begins:
-			v.Log.Warn("not serving all that is asked", "limit", limitWords[i], "count", counter-s.before, journal.LimitMet.Attr())
+			attrs := []any{"limit", limitWords[i], "count", counter - s.before}
+			if i < len(who) {
+				attrs = append(attrs, known(who[i])...)
+			}
+			v.Log.Warn("not serving all that is asked", append(attrs, journal.LimitMet.Attr())...)
 		case ends:
 			v.Log.Info("serving all that is asked again", "limit", limitWords[i], "count", counter-s.before, "for", s.last.Sub(s.began).Round(time.Second),
 				journal.LimitOver.Attr())
 			*s = spell{counter: counter}
 		}
 	}
+}
+
+// known are the pairs of a key and a text that is not empty.
+func known(pairs []any) (all []any) {
+	for pair := range slices.Chunk(pairs, 2) {
+		if pair[1] != "" {
+			all = append(all, pair...)
+		}
+	}
+	return all
+}
+
+// met is the last client that met a bound, and the pod that it was. The name outlives the pod. Its methods may be called concurrently.
+type met struct {
+	mu     sync.Mutex // guards what follows
+	client netip.Addr
+	pod    string
+}
+
+// seen returns the texts of a client and its pod; "": there is none, or it is not known. now is the pod that has the address now.
+func (m *met) seen(client netip.Addr, now string) (address, pod string) {
+	if !client.IsValid() {
+		return "", ""
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if client != m.client {
+		m.client, m.pod = client, ""
+	}
+	m.pod = cmp.Or(now, m.pod)
+	return client.String(), m.pod
 }

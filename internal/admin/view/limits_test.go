@@ -53,6 +53,29 @@ func TestSpell(t *testing.T) {
 	}
 }
 
+// TestMet: the name of a pod that is gone stays with its address, and goes with that.
+func TestMet(t *testing.T) {
+	one, other := netip.MustParseAddr("10.128.0.7"), netip.MustParseAddr("10.128.0.8")
+	var m met
+	for _, step := range []struct {
+		name   string
+		client netip.Addr
+		now    string // the pod that has the address
+		want   string
+	}{
+		{"nobody", netip.Addr{}, "", " "},
+		{"a pod", one, "shop/web", "10.128.0.7 shop/web"},
+		{"that is gone", one, "", "10.128.0.7 shop/web"},
+		{"whose address is another's", one, "shop/db", "10.128.0.7 shop/db"},
+		{"another client", other, "", "10.128.0.8 "},
+		{"the first one again", one, "", "10.128.0.7 "},
+	} {
+		if address, pod := m.seen(step.client, step.now); address+" "+pod != step.want {
+			t.Errorf("%s: %q %q", step.name, address, pod)
+		}
+	}
+}
+
 // TestLimitsInLog: a stranger's queries are one line of the log, with his address.
 func TestLimitsInLog(t *testing.T) {
 	text := new(lab.Text)

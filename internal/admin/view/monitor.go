@@ -13,12 +13,24 @@ import (
 	"github.com/node-dns/node-dns/internal/dns/dnswire"
 )
 
+const (
+	// sampledHits bounds the hits of one receiver that samples are taken of in a second.
+	sampledHits = 100
+	// samplesEvery is how often samples are sent on. A Watcher has room for more than come meanwhile.
+	samplesEvery = 200 * time.Millisecond
+	// statusEvery is how often who is told of samples is told the status.
+	statusEvery = time.Second
+)
+
 // watchQueries has the server tell of its queries while somebody watches, and of none else.
-func (v *View) watchQueries(watched bool) {
-	if watched {
-		v.server.SetWatch(v.Hub.Query)
-	} else {
-		v.server.SetWatch(nil)
+func (v *View) watchQueries(of Attention) {
+	switch of {
+	case Nothing:
+		v.server.SetWatch(nil, 0)
+	case Samples:
+		v.server.SetWatch(v.Hub.Query, sampledHits)
+	case All:
+		v.server.SetWatch(v.Hub.Query, 0)
 	}
 }
 
@@ -28,7 +40,10 @@ func (v *View) Monitor(ctx context.Context, asked control.MonitorFilter, send fu
 	if err != nil {
 		return control.MistakeError{Why: err.Error()}
 	}
-	w, err := v.Hub.Watch(WatchConfig{Filter: filter})
+	if filter.pod, err = v.podFilter(asked.Namespace, asked.Pod); err != nil {
+		return err
+	}
+	w, err := v.Hub.Watch(WatchConfig{Filter: filter, Sampled: asked.Sampled})
 	if errors.Is(err, ErrTooMany) {
 		return fmt.Errorf("%w: end another node-dns monitor first", control.ErrBusy)
 	}
@@ -36,6 +51,9 @@ func (v *View) Monitor(ctx context.Context, asked control.MonitorFilter, send fu
 		return err
 	}
 	defer w.Close()
+	if asked.Sampled {
+		return v.samples(ctx, w, send, flush)
+	}
 	for {
 		if len(w.Events) == 0 {
 			if err := flush(); err != nil {
@@ -46,14 +64,50 @@ func (v *View) Monitor(ctx context.Context, asked control.MonitorFilter, send fu
 		case <-ctx.Done():
 			return nil
 		case event := <-w.Events:
-			if lost := w.Lost(); lost > 0 {
-				err = send(control.MonitorEvent{APIVersion: control.APIVersion, Kind: control.KindLost, Time: time.Now(), Queries: lost})
-			}
-			if err := errors.Join(err, send(v.shown(event))); err != nil {
+			if err := errors.Join(sendLost(w, send), send(v.shown(event))); err != nil {
 				return err
 			}
 		}
 	}
+}
+
+// sendLost tells how many queries there was no room for, if any.
+func sendLost(w *Watcher, send func(control.MonitorEvent) error) error {
+	lost := w.Lost()
+	if lost == 0 {
+		return nil
+	}
+	return send(control.MonitorEvent{APIVersion: control.APIVersion, Kind: control.KindLost, Time: time.Now(), Queries: lost})
+}
+
+// samples tells of samples, and now and then the status. It wakes a few times a second, however many queries there are: to wake for each
+// takes longer than to answer it.
+func (v *View) samples(ctx context.Context, w *Watcher, send func(control.MonitorEvent) error, flush func() error) error {
+	ticker := time.NewTicker(samplesEvery)
+	defer ticker.Stop()
+	for turn := 0; ; turn++ {
+		var err error
+		for len(w.Events) > 0 && err == nil {
+			err = send(v.shown(<-w.Events))
+		}
+		if turn%int(statusEvery/samplesEvery) == 0 && err == nil {
+			err = send(v.statusEvent())
+		}
+		if err := errors.Join(err, sendLost(w, send), flush()); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// statusEvent has the status without another look at the host, which takes long.
+func (v *View) statusEvent() control.MonitorEvent {
+	status := v.Status()
+	return control.MonitorEvent{APIVersion: control.APIVersion, Kind: control.KindStatus, Time: status.Now, Status: &status}
 }
 
 func (v *View) watchedStatus() control.Watched {
@@ -69,12 +123,16 @@ func (v *View) shown(event *Event) control.MonitorEvent {
 		return out
 	}
 	out.Kind, out.Client, out.Protocol = control.KindQuery, seenClient(seen), string(seen.Proto)
+	out.Pod = v.podAt(seen.Client.Addr())
 	out.Name, out.Type, out.By, out.Why = seenName(seen), seenType(seen), v.by(seen), seen.Why
 	if rcode, sent := seenRcode(seen); sent {
 		out.Rcode = rcodeWord(rcode)
 	}
 	if seen.Outcome == dnsserver.ByUpstream {
 		out.Server = seen.Server.String()
+	}
+	if seen.Stands > 1 {
+		out.Queries = uint64(seen.Stands)
 	}
 	if took := seen.Took.Nanoseconds(); took >= 0 {
 		out.Took = &took

@@ -130,7 +130,11 @@ func (v *View) logQuery(seen *dnsserver.Seen) {
 	if mode, _ := v.logsQueries(); mode.extra {
 		lines = func(seen *dnsserver.Seen) []string { return extraLines(v.queryLog.number, seen) }
 	}
-	for _, line := range lines(seen) {
+	for i, line := range lines(seen) {
+		if pod := v.podAt(seen.Client.Addr()); i == 0 && pod != "" {
+			v.Plain.Info(line, "pod", pod)
+			continue
+		}
 		v.Plain.Info(line)
 	}
 }

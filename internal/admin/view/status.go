@@ -47,6 +47,7 @@ func (v *View) Status() control.Status {
 		ResolvConf: v.resolvConfStatus(),
 		Cache:      v.cacheStatus(),
 		Queries:    v.queryStatus(),
+		SlowNames:  v.troubles.slowNames(time.Now(), shownNames, v.podAt),
 		Watched:    v.watchedStatus(),
 		Process:    v.processStatus(),
 		SELinux:    v.selinuxStatus(),
@@ -172,23 +173,12 @@ func (v *View) queryStatus() control.Queries {
 		Strangers: stats.Strangers, Hasty: stats.Hasty, Crowding: stats.Crowding, Costly: stats.Costly, Full: stats.Shed, Upstream: forwarded.Shed,
 		Silenced: stats.Silenced, TCPRefused: stats.TCPRejected, TCPIdle: stats.TCPEvicted, NoDescriptors: stats.TCPStarved,
 	}
-	limits.Crowder, limits.CrowderPod = v.clientWords(stats.Crowder)
-	limits.Stranger, limits.StrangerPod = v.clientWords(stats.Stranger)
+	limits.Crowder, limits.CrowderPod = v.crowder.seen(stats.Crowder, v.podAt(stats.Crowder))
+	limits.Stranger, limits.StrangerPod = v.stranger.seen(stats.Stranger, v.podAt(stats.Stranger))
 	return control.Queries{
 		UDP: stats.UDPQueries, TCP: stats.TCPQueries, Dropped: stats.Dropped, Limits: limits,
 		Shed:   limits.Full + limits.Crowding + limits.Costly + limits.Upstream,
 		Panics: stats.Panics + forwarded.Panics + v.config.Panics.Count(),
 		Moved:  forwarded.Moved,
 	}
-}
-
-// clientWords are a client's address and the namespace and name of its pod; "": there is no client, or the pod is not known.
-func (v *View) clientWords(client netip.Addr) (address, pod string) {
-	if !client.IsValid() {
-		return "", ""
-	}
-	if known := v.resolver.Known(); known != nil {
-		pod = known.PodAt(client)
-	}
-	return client.String(), pod
 }

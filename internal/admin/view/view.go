@@ -52,13 +52,16 @@ type View struct {
 	Metrics  *Metrics
 	Hub      Hub // those who watch what goes on
 	queryLog queryLog
+
+	crowder, stranger met // of dnsserver.Stats
+	troubles          *troubles
 }
 
 // New returns a View of a daemon that begins now.
 func New(c Config) *View {
 	v := &View{
 		config: c, started: time.Now(), paths: hostdns.NewPaths(c.Root),
-		selinux: selinux.Find(c.Root), context: selinux.OwnContext(c.Root), Metrics: NewMetricsState(),
+		selinux: selinux.Find(c.Root), context: selinux.OwnContext(c.Root), Metrics: NewMetricsState(), troubles: newTroubles(),
 	}
 	v.Plain, v.Log = c.Log, slog.New(v.Hub.Tee(c.Log.Handler()))
 	v.Hub.Watched = v.watchQueries

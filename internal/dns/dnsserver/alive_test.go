@@ -162,7 +162,7 @@ func TestPingsAreNobodysTraffic(t *testing.T) {
 	server := New(Config{Handler: handler, Access: &Access{Clients: NewNetworks(nil), Host: NewNetworks(nil), Rate: 1}, MaxTCPPerClient: 1})
 	defer server.Shutdown(context.Background())
 	watch := Watch(func(Seen) { told.Add(1) })
-	server.SetWatch(watch)
+	server.SetWatch(watch, 0)
 	addrs := []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0"), netip.MustParseAddrPort("[::1]:0")}
 	if err := server.Listen(addrs); err != nil {
 		t.Fatal(err)

@@ -13,7 +13,10 @@ type Config struct {
 	Wire    WireFunc     // asked before the Handler; nil: nobody is
 	Miss    MissFunc     // takes over what Wire has no answer to, over UDP; nil: the Handler answers
 	Log     *slog.Logger // nil: nothing is logged
-	Access  *Access      // nil: everyone may ask, and no response that says no is withheld
+	// Trouble is told of queries that took SlowAfter or longer, or failed, unless Wire or the server itself has answered. It is called
+	// as a Watch is. Nil: nobody wants to know.
+	Trouble Watch
+	Access  *Access // nil: everyone may ask, and no response that says no is withheld
 
 	Sockets Sockets // nil: those that the server opens itself, and closes
 

@@ -93,8 +93,8 @@ func (l *PendingQuery) ended() {
 // tell tells of a query that was answered without the Handler.
 func (l *PendingQuery) tell(response []byte, from nameserver.Handle) {
 	s := l.u.s
-	if w := s.watch.Load(); w != nil {
-		seen := Seen{Query: l.x.wire, Response: response, Client: l.x.client, Proto: l.x.proto, Took: l.x.took(), Outcome: ByUpstream, Server: from.Value()}
-		(*w)(seen)
+	if took := l.x.took(); s.isTold(took, response) {
+		seen := Seen{Query: l.x.wire, Response: response, Client: l.x.client, Proto: l.x.proto, Took: took, Outcome: ByUpstream, Server: from.Value()}
+		s.late(seen)
 	}
 }

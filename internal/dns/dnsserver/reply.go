@@ -117,12 +117,12 @@ func (r *responder) render(q *Query, out *dns.Msg, buf []byte) ([]byte, error) {
 
 // tell tells of a query that was parsed.
 func (r *responder) tell(x exchange, q *Query, response []byte, outcome Outcome) {
-	w := r.watch.Load()
-	if w == nil {
+	took := x.took()
+	if !r.isTold(took, response) {
 		return
 	}
 	if outcome == ByHandler {
 		outcome = q.outcome()
 	}
-	(*w)(q.seen(Seen{Query: x.wire, Response: response, Client: x.client, Proto: x.proto, Took: x.took(), Outcome: outcome}))
+	r.late(q.seen(Seen{Query: x.wire, Response: response, Client: x.client, Proto: x.proto, Took: took, Outcome: outcome}))
 }

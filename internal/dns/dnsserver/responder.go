@@ -22,12 +22,12 @@ type responder struct {
 	panics   journal.Panics
 	buffers  sync.Pool // *[]byte of bufferSize, to pack responses into
 
-	access   atomic.Pointer[Access] // nil: everyone may ask
-	shares   *Shares                // of the places
-	spending *Limiter               // of octets from upstream nameservers
-	errors   *Limiter               // of responses that say no
-	limited  atomic.Uint64          // of which one in slip is sent
-	watch    atomic.Pointer[Watch]  // nil: nobody wants to know
+	access   atomic.Pointer[Access]   // nil: everyone may ask
+	shares   *Shares                  // of the places
+	spending *Limiter                 // of octets from upstream nameservers
+	errors   *Limiter                 // of responses that say no
+	limited  atomic.Uint64            // of which one in slip is sent
+	watch    atomic.Pointer[watching] // nil: nobody wants to know
 
 	// queries is the parent of every query's context.
 	queries context.Context

@@ -101,7 +101,7 @@ func TestSeen(t *testing.T) {
 					t.Errorf("%s: %+v", name, seen)
 				}
 				got[name] = row{seen.Outcome, seen.Server, seen.Why, seen.Response != nil}
-			})
+			}, 1000)
 			client := dns.Client{Net: proto, Timeout: 10 * time.Second}
 			for name := range want {
 				if name == "stranger." {
@@ -123,7 +123,7 @@ func TestSeen(t *testing.T) {
 			if _, _, err := client.Exchange(new(dns.Msg).SetQuestion("stranger.", dns.TypeA), at.String()); err != nil {
 				t.Error(err)
 			}
-			s.SetWatch(nil)
+			s.SetWatch(nil, 0)
 			_, _, _ = client.Exchange(new(dns.Msg).SetQuestion("unseen.", dns.TypeA), at.String())
 			expected := want
 			if proto == "tcp" {
@@ -142,5 +142,74 @@ func TestSeen(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestTrouble: of queries that took long or failed it is told, whether anybody watches or not, and of no others: not of hits, and not of what
+// the server refuses.
+func TestTrouble(t *testing.T) {
+	told := make(chan Seen, 100)
+	_, at := start(t, Config{
+		Handler: HandlerFunc(func(_ context.Context, q *Query) (*dns.Msg, error) {
+			switch q.Msg.Question[0].Name {
+			case "slow.":
+				time.Sleep(SlowAfter)
+			case "failed.":
+				return nil, errors.New("no answer")
+			case "absent.":
+				return new(dns.Msg).SetRcode(q.Msg, dns.RcodeNameError), nil
+			}
+			return new(dns.Msg).SetReply(q.Msg), nil
+		}),
+		Miss: func(l *PendingQuery) bool {
+			if string(l.Query().Name()) != "\x05later\x00" {
+				return false
+			}
+			response := append([]byte(nil), l.Query().Msg[:l.Query().End]...)
+			response[2] |= bitQR >> 8
+			response[3] = dns.RcodeServerFailure
+			l.Send(response, unique.Make(nameserver.FromAddr(netip.MustParseAddr("192.0.2.53"))))
+			return true
+		},
+		Wire: func(dst []byte, q *WireQuery) ([]byte, bool) {
+			if string(q.Name()) != "\x04wire\x00" {
+				return dst, false
+			}
+			start := len(dst)
+			dst = append(dst, q.Msg[:q.End]...)
+			dst[start+2] |= bitQR >> 8
+			dst[start+3] = dns.RcodeServerFailure
+			return dst, true
+		},
+		Trouble: func(seen Seen) {
+			seen.Query = append([]byte(nil), seen.Query...)
+			told <- seen
+		},
+	})
+	for _, name := range []string{"wire.", "absent.", "quick.", "axfr.", "slow.", "failed.", "later."} {
+		m := new(dns.Msg).SetQuestion(name, dns.TypeA)
+		if name == "axfr." {
+			m.Question[0].Qtype = dns.TypeAXFR
+		}
+		if _, _, err := (&dns.Client{Timeout: 10 * time.Second}).Exchange(m, at.String()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	got := map[string]Outcome{}
+	for len(told) > 0 {
+		seen := <-told
+		var m dns.Msg
+		if err := m.Unpack(seen.Query); err != nil {
+			t.Fatal(err)
+		}
+		switch name := m.Question[0].Name; {
+		case name != "quick." && name != "absent.":
+			got[name] = seen.Outcome
+		case seen.Took < SlowAfter: // a busy machine may make them slow
+			t.Errorf("%s took %v, and is told of", name, seen.Took)
+		}
+	}
+	if diff := cmp.Diff(map[string]Outcome{"slow.": ByHandler, "failed.": ByNobody, "later.": ByUpstream}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -30,13 +30,14 @@ func (s *Server) SetAccess(a *Access) {
 	s.access.Store(a)
 }
 
-// SetWatch replaces who is told of the queries; nil: nobody is, which costs a query nothing, and a batch of them one load.
-func (s *Server) SetWatch(w Watch) {
+// SetWatch replaces who is told of the queries; nil: nobody is, which costs a query nothing, and a batch of them one load. hits bounds how many
+// of the queries that Wire answers each receiver tells of in a second, about; 0: all.
+func (s *Server) SetWatch(w Watch, hits int) {
 	if w == nil {
 		s.watch.Store(nil)
 		return
 	}
-	s.watch.Store(&w)
+	s.watch.Store(&watching{w, hits})
 }
 
 // Charge has a client pay for a message of so many octets that an upstream nameserver has sent for it, and so for the time that reading it

@@ -215,7 +215,8 @@ func (c *tcpConn) received(wire []byte) bool {
 	if response != nil {
 		c.s.countResponse(response[start+prefixSize:], &l.direct)
 		if w := c.s.watch.Load(); w != nil {
-			w.tell(x, response[start+prefixSize:], ByWire, "")
+			l.picks.begin(l.now, w.hits)
+			w.hit(&x, response[start+prefixSize:], &l.picks)
 		}
 		c.gathered(response, start, query)
 		return true

@@ -31,6 +31,7 @@ type tcpLoop struct {
 	out     []byte   // responses, each with its length, that leave with the next flush
 	samples []sample // of their queries
 	query   WireQuery
+	picks   sampler // of hits that are watched
 
 	direct tally
 	late   tally // of what is answered after the loop has gone on

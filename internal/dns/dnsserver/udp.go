@@ -31,7 +31,8 @@ type udpSocket struct {
 	counts   counts
 	patience patience // for places
 	query    WireQuery
-	watch    *Watch // of this batch; nil: nobody wants to know
+	watch    *watching // of this batch; nil: nobody wants to know
+	picks    sampler   // of its hits
 
 	tally tally
 	late  tally // of what is answered after the receiver has gone on
@@ -67,7 +68,9 @@ func (u *udpSocket) receiveBatch(fd uintptr, wait bool) (n int, now time.Time) {
 	n, err := u.in.receive(fd, wait)
 	switch err {
 	case nil:
-		u.watch = u.s.watch.Load()
+		if u.watch = u.s.watch.Load(); u.watch != nil {
+			u.picks.begin(u.in.arrived, u.watch.hits)
+		}
 		for next := 0; next < n; {
 			next = u.receivedFrom(next, n)
 		}
@@ -146,7 +149,7 @@ func (u *udpSocket) accepted(i int, x *exchange) {
 		name, size := u.in.client(i)
 		u.out.addTo(response, name, size, q.sample())
 		if u.watch != nil {
-			u.watch.tell(*x, response, ByWire, "")
+			u.watch.hit(x, response, &u.picks)
 		}
 		return
 	}

@@ -115,4 +115,33 @@ func TestPodOfAnotherAddress(t *testing.T) {
 	if s.PodAt(other) != "" || s.SearchNamespace(other) != "" || s.hasPod(other, []byte("n")) || s.PodAt(netip.MustParseAddr("10.1.2.3")) != "n/p" {
 		t.Errorf("%q, %q", s.PodAt(other), s.SearchNamespace(other))
 	}
+	if s.IsPod(other, "", "") {
+		t.Error("a Pod has the other address")
+	}
+}
+
+// TestIsPod: a filter looks for a Pod at each query that is answered, and allocates nothing for that.
+func TestIsPod(t *testing.T) {
+	var b Builder
+	at := netip.MustParseAddr("10.1.2.3")
+	b.SetPod(&Pod{Key: Key{"n", "p"}, Addrs: []netip.Addr{at}})
+	s := b.Snapshot(time.Unix(1, 0))
+	for _, test := range []struct {
+		name, namespace, pod string
+		want                 bool
+	}{
+		{"that one", "n", "p", true},
+		{"of its namespace", "n", "", true},
+		{"of that name", "", "p", true},
+		{"any", "", "", true},
+		{"another", "n", "q", false},
+		{"of another namespace", "m", "p", false},
+	} {
+		if got := s.IsPod(at, test.namespace, test.pod); got != test.want {
+			t.Errorf("%s: %t", test.name, got)
+		}
+	}
+	if n := testing.AllocsPerRun(100, func() { s.IsPod(at, "n", "p") }); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
 }

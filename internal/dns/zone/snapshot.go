@@ -166,6 +166,16 @@ func (s *Snapshot) AddrsOf(pod string) []netip.Addr {
 	return nil
 }
 
+// IsPod reports whether a Pod of that namespace and name has the address; "" stands for any. It does not allocate.
+func (s *Snapshot) IsPod(addr netip.Addr, namespace, name string) bool {
+	for pod := range s.podsAt(addr) {
+		if (namespace == "" || namespace == pod.Namespace) && (name == "" || name == pod.Name) {
+			return true
+		}
+	}
+	return false
+}
+
 // hasPod says whether a Pod of the namespace has the address.
 func (s *Snapshot) hasPod(addr netip.Addr, namespace []byte) bool {
 	for pod := range s.podsAt(addr) {

@@ -1,0 +1,98 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/node-dns/node-dns/internal/sys/termtext"
+)
+
+const slowPath = "/v1/slow"
+
+// SlowNames are all names that were slow recently, and the servers that are asked.
+type SlowNames struct {
+	APIVersion string     `json:"apiVersion"`
+	Kind       string     `json:"kind"`
+	Now        time.Time  `json:"now"`
+	Name       string     `json:"name,omitempty"` // these are of that name; "": all
+	Names      []SlowName `json:"names"`          // the worst first
+	Routes     []Route    `json:"routes"`
+}
+
+// FetchSlowNames asks the daemon that listens on path when a name was slow: the name itself, and as search lists lengthen it.
+func FetchSlowNames(ctx context.Context, path, name string) (SlowNames, error) {
+	all, err := ask[SlowNames](ctx, path, slowPath, nil)
+	if err != nil {
+		return all, err
+	}
+	return all.of(name), nil
+}
+
+func (s SlowNames) of(name string) SlowNames {
+	whole := strings.ToLower(wholeName(name))
+	s.Name = name
+	s.Names = slices.DeleteFunc(slices.Clone(s.Names), func(n SlowName) bool {
+		other := strings.ToLower(n.Name)
+		return other != whole && (strings.HasSuffix(name, ".") || !strings.HasPrefix(other, whole))
+	})
+	return s
+}
+
+// WriteText prints for each name when it was slow, and where the time went.
+func (s SlowNames) WriteText(w io.Writer) error {
+	s = termtext.All(s)
+	p := &page{w: w}
+	if len(s.Names) == 0 {
+		p.line("%s was not slow in the last ten minutes", s.Name)
+	}
+	for _, n := range s.Names {
+		p.line("%s %s was slow %s in the last ten minutes; the worst took %s", n.Name, n.Type, number(n.Count, "time", "times"), milliseconds(n.Worst))
+		p.line("  last %s ago for %s: %s, %s", age(s.Now.Sub(n.At)), client(n.Client, n.Pod), milliseconds(n.Took), orDash(n.Rcode))
+		for _, line := range s.where(n) {
+			p.line("  %s", line)
+		}
+	}
+	return p.err
+}
+
+// where says where the time of a name's last slow query went, as far as it can be known from what its servers take now.
+func (s SlowNames) where(n SlowName) (lines []string) {
+	if n.Why != "" {
+		lines = append(lines, n.Why)
+	}
+	route, ok := s.routeOf(n.Name)
+	at := slices.IndexFunc(route.Servers, func(server Server) bool { return server.Address == n.By })
+	switch {
+	case n.By == "failed":
+		lines = append(lines, "no server answered; the time went to waiting for them")
+	case at >= 0:
+		rtt := route.Servers[at].RTT
+		lines = append(lines, fmt.Sprintf("%s answered, which usually takes %s", n.By, milliseconds(rtt)))
+		if rtt > 0 && n.Took > 2*rtt {
+			lines = append(lines, milliseconds(n.Took-rtt)+" more went to servers that were asked before it, or to tries that were lost")
+		}
+	case n.By == "stale":
+		lines = append(lines, "answered from memory, though expired: no server answered in time")
+	default:
+		return append(lines, "answered from "+n.By)
+	}
+	if ok && len(route.Servers) > 0 {
+		lines = append(lines, route.Domain+" is asked of "+route.servers(s.Now))
+	}
+	return lines
+}
+
+// routeOf is the route with the longest domain that a name is in.
+func (s SlowNames) routeOf(name string) (best Route, ok bool) {
+	for _, route := range s.Routes {
+		isIn := route.Domain == "." || name == route.Domain || strings.HasSuffix(name, "."+route.Domain)
+		if isIn && (!ok || len(route.Domain) > len(best.Domain)) {
+			best, ok = route, true
+		}
+	}
+	return best, ok
+}

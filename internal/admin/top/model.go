@@ -1,0 +1,243 @@
+// Package top shows what a running node-dns does, live in a terminal.
+//
+// A Model takes the events of the control socket's monitor and the keys of a person, and renders frames. It is pure: it has no clock but
+// the events', and knows no terminal. Run connects it with both.
+package top
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/dns/dnsserver"
+	"github.com/node-dns/node-dns/internal/sys/sketch"
+	"github.com/node-dns/node-dns/internal/sys/termtext"
+)
+
+const (
+	// maxKeys bounds the names, clients and so on that are kept of each.
+	maxKeys = 500
+	// keepPerSecond is the share of a count that is left after a second: a rate is that of the last 10 s, about.
+	keepPerSecond = 0.9
+	// statuses is how many are kept, a second apart, to tell rates by.
+	statuses = 6
+	// remembered is how long a slow or failing name is shown after it was the last time.
+	remembered = 5 * time.Minute
+)
+
+// Model is what is shown. The zero Model is not ready for use.
+type Model struct {
+	names, clients, answers *sketch.Sketch[tally]
+	slow, failing           *sketch.Sketch[trouble]
+
+	now         time.Time // of the last event
+	ticked      time.Time // when weights faded last
+	status      control.Status
+	earlier     []control.Status // the last few, the oldest first
+	hasStatus   bool
+	ticks       int // since the counts began
+	lost        uint64
+	change      control.MonitorEvent // the last one
+	unconnected string               // why there are no events; "": there are
+
+	screen
+}
+
+// tally is what is counted of a name, a client or an answerer, beside the queries. The counts fade as those do.
+type tally struct {
+	hits, absent, failed float64
+	took                 float64 // seconds, over all that were timed
+	timed                float64
+	pod                  string
+}
+
+// trouble is the last slow or failed query for a name, and the worst.
+type trouble struct {
+	qtype, rcode, by, client, why string
+	worst, took                   time.Duration
+	at                            time.Time
+}
+
+// New returns a Model that shows the names.
+func New() *Model {
+	m := &Model{}
+	for i, v := range views {
+		m.order[i].by = v.sortBy
+	}
+	m.clear()
+	return m
+}
+
+// clear forgets the queries.
+func (m *Model) clear() {
+	m.names, m.clients, m.answers = sketch.New[tally](maxKeys), sketch.New[tally](maxKeys), sketch.New[tally](maxKeys)
+	m.slow, m.failing = sketch.New[trouble](maxKeys), sketch.New[trouble](maxKeys)
+	m.lost, m.ticks = 0, 0
+}
+
+// Take takes an event. What is in it came from outside, and is escaped here.
+func (m *Model) Take(e control.MonitorEvent) {
+	m.unconnected = ""
+	if m.isPaused {
+		return
+	}
+	e = termtext.All(e)
+	m.now = e.Time
+	switch e.Kind {
+	case control.KindStatus:
+		if e.Status == nil {
+			return
+		}
+		m.status, m.hasStatus = *e.Status, true
+		m.earlier = append(m.earlier[max(0, len(m.earlier)-statuses+1):], m.status)
+		m.tick(e.Time)
+	case control.KindLost:
+		m.lost += e.Queries
+	case control.KindChange:
+		m.change = e
+	case control.KindQuery:
+		m.query(e)
+	}
+}
+
+// Unconnected shows why there are no events. What was counted before stays.
+func (m *Model) Unconnected(why error) { m.unconnected = termtext.Lines(why.Error(), " ") }
+
+// tick has the counts fade. The daemon's clock may be set back: then nothing fades for once.
+func (m *Model) tick(now time.Time) {
+	isFirst, seconds := m.ticked.IsZero(), now.Sub(m.ticked).Seconds()
+	if m.ticked = now; isFirst || seconds <= 0 {
+		return
+	}
+	keep := 1.0
+	for range int(min(seconds+0.5, 60)) {
+		keep *= keepPerSecond
+		m.ticks++
+	}
+	for _, s := range []*sketch.Sketch[tally]{m.names, m.clients, m.answers} {
+		s.Fade(keep, func(t *tally) {
+			for _, count := range []*float64{&t.hits, &t.absent, &t.failed, &t.took, &t.timed} {
+				*count *= keep
+			}
+		})
+	}
+	for _, s := range []*sketch.Sketch[trouble]{m.slow, m.failing} {
+		s.Drop(func(t trouble) bool { return now.Sub(t.at) > remembered })
+	}
+}
+
+// query counts a query that the filter lets pass.
+func (m *Model) query(e control.MonitorEvent) {
+	if !m.matches(e) {
+		return
+	}
+	weight := float64(max(e.Queries, 1))
+	for _, count := range []struct {
+		of  *sketch.Sketch[tally]
+		key string
+	}{{m.names, orDash(e.Name)}, {m.clients, e.Client}, {m.answers, e.By}} {
+		if count.key != "" {
+			count.of.Add(count.key, weight).count(e, weight)
+		}
+	}
+	took := tookOf(e)
+	if e.Name == "" {
+		return
+	}
+	if took >= dnsserver.SlowAfter {
+		m.slow.Add(e.Name, weight).note(e, took)
+	}
+	if isFailed(e) {
+		m.failing.Add(e.Name, weight).note(e, took)
+	}
+}
+
+func (t *tally) count(e control.MonitorEvent, weight float64) {
+	switch e.By {
+	case "hit", "stale":
+		t.hits += weight
+	}
+	switch {
+	case isFailed(e):
+		t.failed += weight
+	case e.Rcode == "NXDOMAIN":
+		t.absent += weight
+	}
+	if e.Took != nil {
+		t.took += weight * tookOf(e).Seconds()
+		t.timed += weight
+	}
+	t.pod = e.Pod
+}
+
+func (t *trouble) note(e control.MonitorEvent, took time.Duration) {
+	by := e.By
+	if e.Server != "" {
+		by = e.Server
+	}
+	*t = trouble{
+		qtype: e.Type, rcode: orDash(e.Rcode), by: by, client: e.Client, why: e.Why,
+		worst: max(t.worst, took), took: took, at: e.Time,
+	}
+	if e.Pod != "" {
+		t.client = e.Pod
+	}
+}
+
+// isFailed reports whether the client got no answer. That a name does not exist is one.
+func isFailed(e control.MonitorEvent) bool { return e.Rcode != "NOERROR" && e.Rcode != "NXDOMAIN" }
+
+func tookOf(e control.MonitorEvent) time.Duration {
+	if e.Took == nil {
+		return 0
+	}
+	return time.Duration(*e.Took)
+}
+
+// matches reports whether the filter is in what a query shows.
+func (m *Model) matches(e control.MonitorEvent) bool {
+	if m.filter == "" {
+		return true
+	}
+	wanted := strings.ToLower(m.filter)
+	return slices.ContainsFunc([]string{e.Name, e.Client, e.Pod, e.Type, e.Rcode, e.By, e.Server}, func(text string) bool {
+		return strings.Contains(strings.ToLower(text), wanted)
+	})
+}
+
+// before is the status some seconds ago, and how many; less than 0 where the clock was set.
+func (m *Model) before() (s control.Status, seconds float64) {
+	if len(m.earlier) == 0 {
+		return m.status, 0
+	}
+	return m.earlier[0], m.status.Now.Sub(m.earlier[0].Now).Seconds()
+}
+
+// perSecond is how fast a counter of the status has grown lately.
+func (m *Model) perSecond(of func(control.Status) uint64) float64 {
+	earlier, seconds := m.before()
+	now, before := of(m.status), of(earlier)
+	if seconds <= 0 || now < before { // node-dns was started again
+		return 0
+	}
+	return float64(now-before) / seconds
+}
+
+// rate is the queries a second of a faded weight: with one a second the weight would be what it is divided by.
+func (m *Model) rate(weight float64) float64 {
+	faded := keepPerSecond * (1 - math.Pow(keepPerSecond, float64(m.ticks))) / (1 - keepPerSecond)
+	since := m.now.Sub(m.ticked).Seconds()
+	if m.ticked.IsZero() || since < 0 {
+		since = 0
+	}
+	return weight / max(1, faded+since)
+}
+
+func orDash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}

@@ -1,0 +1,240 @@
+package top
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/node-dns/node-dns/internal/admin/control"
+)
+
+// table is one view of the model.
+type table struct {
+	name    string
+	columns []column
+	rows    []row
+}
+
+// column has a title and a width; 0: what the others leave.
+type column struct {
+	title   string
+	width   int
+	isRight bool // the text is a number
+	isWide  bool // it is left out of a narrow table
+}
+
+// row is a line of a table. sort has what each column is sorted by.
+type row struct {
+	cells []string
+	sort  []sortKey
+	isBad bool
+}
+
+// sortKey orders by number, the largest first, and then by text.
+type sortKey struct {
+	number float64
+	text   string
+}
+
+// cell is a text with its sort key.
+type cell struct {
+	text string
+	key  sortKey
+}
+
+func word(text string) cell { return cell{text, sortKey{text: text}} }
+
+func amount(text string, n float64) cell { return cell{text, sortKey{number: n}} }
+
+func newRow(isBad bool, cells ...cell) row {
+	r := row{isBad: isBad}
+	for _, c := range cells {
+		r.cells, r.sort = append(r.cells, c.text), append(r.sort, c.key)
+	}
+	return r
+}
+
+// view is one of the tables that a person may choose.
+type view struct {
+	name    string
+	columns []column
+	rows    func(*Model) []row
+	sortBy  int // the column at first
+}
+
+var (
+	perSecond = column{title: "Q/S", width: 7, isRight: true}
+	share     = column{title: "SHARE", width: 6, isRight: true}
+	nxdomain  = column{title: "NXDOM", width: 6, isRight: true}
+	fails     = column{title: "FAIL", width: 6, isRight: true}
+	average   = column{title: "AVG", width: 8, isRight: true}
+	ago       = column{title: "AGO", width: 5, isRight: true}
+)
+
+// views are in the order of the keys 1 to 6.
+var views = []view{
+	{"Names", []column{{title: "NAME"}, perSecond, share, {title: "HIT", width: 6, isRight: true}, nxdomain, fails, average}, (*Model).nameRows, 1},
+	{"Clients", []column{{title: "CLIENT", width: 15}, {title: "POD"}, perSecond, share, nxdomain, fails, average}, (*Model).clientRows, 2},
+	{"Answers", []column{{title: "BY"}, perSecond, share, nxdomain, fails, average}, (*Model).answerRows, 1},
+	{"Servers", []column{{title: "SERVER", width: 21}, {title: "FOR"}, {title: "STATE", width: 7}, {title: "RTT", width: 8, isRight: true}, perSecond, {title: "FAIL/S", width: 7, isRight: true}}, (*Model).serverRows, 4},
+	{"Slow", []column{{title: "NAME"}, {title: "TYPE", width: 5}, {title: "WORST", width: 8, isRight: true}, {title: "LAST", width: 8, isRight: true}, {title: "BY", width: 15}, ago}, (*Model).slowRows, 2},
+	{"Failing", []column{{title: "NAME"}, {title: "TYPE", width: 5}, {title: "RCODE", width: 8}, {title: "COUNT", width: 6, isRight: true}, ago, {title: "CLIENT", width: 15}, {title: "WHY", isWide: true}}, (*Model).failingRows, 3},
+}
+
+// table is a view with its rows in order.
+func (m *Model) table(v int) table {
+	t := table{views[v].name, views[v].columns, views[v].rows(m)}
+	order := m.order[v]
+	slices.SortFunc(t.rows, func(a, b row) int {
+		x, y := a.sort[order.by], b.sort[order.by]
+		first := cmp.Or(cmp.Compare(y.number, x.number), strings.Compare(x.text, y.text))
+		if order.isReversed {
+			first = -first
+		}
+		return cmp.Or(first, slices.Compare(a.cells, b.cells))
+	})
+	return t
+}
+
+// total is the weight of all queries that are counted.
+func (m *Model) total() (sum float64) {
+	for _, e := range m.answers.Entries {
+		sum += e.Weight
+	}
+	return sum
+}
+
+func (m *Model) nameRows() (rows []row) {
+	total := m.total()
+	for name, e := range m.names.Entries {
+		d := e.Details
+		rows = append(rows, newRow(d.failed > e.Weight/2, append([]cell{word(name), m.rateCell(e.Weight), percent(e.Weight, total), percent(d.hits, e.Weight)}, d.cells(e.Weight)...)...))
+	}
+	return rows
+}
+
+func (m *Model) clientRows() (rows []row) {
+	total := m.total()
+	for client, e := range m.clients.Entries {
+		d := e.Details
+		if d.pod == "" && client == m.status.Node.IP {
+			d.pod = "(this host)"
+		}
+		rows = append(rows, newRow(d.failed > e.Weight/2, append([]cell{word(client), word(orDash(d.pod)), m.rateCell(e.Weight), percent(e.Weight, total)}, d.cells(e.Weight)...)...))
+	}
+	return rows
+}
+
+func (m *Model) answerRows() (rows []row) {
+	total := m.total()
+	for by, e := range m.answers.Entries {
+		rows = append(rows, newRow(by == "failed" || by == "refused", append([]cell{word(by), m.rateCell(e.Weight), percent(e.Weight, total)}, e.Details.cells(e.Weight)...)...))
+	}
+	return rows
+}
+
+// cells are NXDOMAIN, failures and the average time.
+func (t tally) cells(weight float64) []cell {
+	mean := amount("-", 0)
+	if t.timed > 0 {
+		mean = milliseconds(time.Duration(t.took / t.timed * float64(time.Second)))
+	}
+	return []cell{percent(t.absent, weight), percent(t.failed, weight), mean}
+}
+
+// serverRows have the upstream nameservers of the status: each once, with all domains that it is asked for.
+func (m *Model) serverRows() (rows []row) {
+	type place struct {
+		server  control.Server
+		domains []string
+	}
+	var order []string
+	places, earlier := map[string]*place{}, map[string]control.Server{}
+	before, seconds := m.before()
+	for _, route := range before.Routes {
+		for _, s := range route.Servers {
+			earlier[s.Address] = s
+		}
+	}
+	for _, route := range m.status.Routes {
+		for _, s := range route.Servers {
+			if places[s.Address] == nil {
+				places[s.Address] = &place{server: s}
+				order = append(order, s.Address)
+			}
+			places[s.Address].domains = append(places[s.Address].domains, route.Domain)
+		}
+	}
+	grown := func(now, before uint64) cell {
+		if seconds <= 0 || now < before {
+			return amount("0", 0)
+		}
+		return rateCell(float64(now-before) / seconds)
+	}
+	for _, address := range order {
+		s, e := places[address].server, earlier[address]
+		rtt := amount("-", 0)
+		if s.RTT > 0 {
+			rtt = milliseconds(s.RTT)
+		}
+		rows = append(rows, newRow(s.State == "down", word(address), word(strings.Join(places[address].domains, " ")), word(s.State), rtt,
+			grown(s.Queries, e.Queries), grown(s.Failures, e.Failures)))
+	}
+	return rows
+}
+
+func (m *Model) slowRows() (rows []row) {
+	for name, e := range m.slow.Entries {
+		t := e.Details
+		rows = append(rows, newRow(isFailed(control.MonitorEvent{Rcode: t.rcode}), word(name), word(t.qtype), milliseconds(t.worst), milliseconds(t.took), word(t.by), m.ago(t.at)))
+	}
+	return rows
+}
+
+func (m *Model) failingRows() (rows []row) {
+	for name, e := range m.failing.Entries {
+		t := e.Details
+		rows = append(rows, newRow(true, word(name), word(t.qtype), word(t.rcode), amount(fmt.Sprintf("%.0f", e.Weight), e.Weight), m.ago(t.at), word(t.client), word(orDash(t.why))))
+	}
+	return rows
+}
+
+// ago is how long before the last event something was; the latest is first.
+func (m *Model) ago(at time.Time) cell {
+	d := max(0, m.now.Sub(at))
+	if d >= time.Minute {
+		return amount(fmt.Sprintf("%dm", d/time.Minute), -d.Seconds())
+	}
+	return amount(fmt.Sprintf("%ds", d/time.Second), -d.Seconds())
+}
+
+func (m *Model) rateCell(weight float64) cell { return rateCell(m.rate(weight)) }
+
+func rateCell(n float64) cell {
+	format := "%.0f"
+	if n < 99.5 {
+		format = "%.1f"
+	}
+	return amount(fmt.Sprintf(format, n), n)
+}
+
+func percent(part, whole float64) cell {
+	if whole <= 0 {
+		return amount("-", 0)
+	}
+	p := min(100, 100*part/whole)
+	return amount(fmt.Sprintf("%.0f %%", p), p)
+}
+
+func milliseconds(d time.Duration) cell {
+	ms := float64(d) / float64(time.Millisecond)
+	if ms < 0.005 && d > 0 {
+		return amount("<0.01ms", ms)
+	}
+	if ms < 9.995 {
+		return amount(fmt.Sprintf("%.2fms", ms), ms)
+	}
+	return amount(fmt.Sprintf("%.0fms", ms), ms)
+}

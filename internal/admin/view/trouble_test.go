@@ -1,0 +1,66 @@
+package view
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/admin/metrics"
+)
+
+func podOf(client netip.Addr) string {
+	if client == netip.MustParseAddr("10.128.0.7") {
+		return "shop/web"
+	}
+	return ""
+}
+
+// TestTroubles: what was slow recently is shown with the last such query, and who had trouble.
+func TestTroubles(t *testing.T) {
+	now := time.Now()
+	web, other := netip.MustParseAddr("10.128.0.7"), netip.MustParseAddr("192.0.2.9")
+	query := func(client netip.Addr, took, ago time.Duration) slowQuery {
+		return slowQuery{qtype: "A", rcode: "NOERROR", by: "10.0.0.2", client: client, took: took, at: now.Add(-ago)}
+	}
+	record := newTroubles()
+	record.add("old.example.", query(web, time.Second, 11*time.Minute), false)
+	record.add("slow.example.", query(web, 3*time.Second, 2*time.Minute), false)
+	record.add("slow.example.", query(other, 200*time.Millisecond, time.Minute), false)
+	record.add("quick.example.", query(web, time.Millisecond, time.Minute), true)
+	record.add("", query(web, time.Second, time.Minute), true)
+	record.add("dead.example.", query(web, 4*time.Second, 0), true)
+	wantNames := []control.SlowName{
+		{Name: "dead.example.", Type: "A", Count: 1, Worst: 4 * time.Second, Took: 4 * time.Second, At: now, Rcode: "NOERROR", By: "10.0.0.2", Client: "10.128.0.7", Pod: "shop/web"},
+		{Name: "slow.example.", Type: "A", Count: 2, Worst: 3 * time.Second, Took: 200 * time.Millisecond, At: now.Add(-time.Minute), Rcode: "NOERROR", By: "10.0.0.2", Client: "192.0.2.9"},
+	}
+	if diff := cmp.Diff(wantNames, record.slowNames(now, shownNames, podOf)); diff != "" {
+		t.Errorf("names (-want +got):\n%s", diff)
+	}
+	wantClients := []metrics.TroubledClient{{Client: "10.128.0.7", Pod: "shop/web", Slow: 3, Failed: 3}, {Client: "192.0.2.9", Slow: 1}}
+	if diff := cmp.Diff(wantClients, record.troubledClients(now, podOf)); diff != "" {
+		t.Errorf("clients (-want +got):\n%s", diff)
+	}
+	later := now.Add(troubleFor + time.Second)
+	if names, clients := record.slowNames(later, shownNames, podOf), record.troubledClients(later, podOf); len(names)+len(clients) > 0 {
+		t.Errorf("later: %v, %v", names, clients)
+	}
+}
+
+// TestTroublesAreBounded: names and clients that somebody makes up take no more memory.
+func TestTroublesAreBounded(t *testing.T) {
+	now, record := time.Now(), newTroubles()
+	for i := range 10 * troubleKeys {
+		client := netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)})
+		record.add(fmt.Sprintf("%d.example.", i), slowQuery{client: client, took: time.Second, at: now}, true)
+	}
+	if len(record.names.Entries) != troubleKeys || len(record.clients.Entries) != troubleKeys {
+		t.Errorf("%d names, %d clients", len(record.names.Entries), len(record.clients.Entries))
+	}
+	if names, clients := record.slowNames(now, shownNames, podOf), record.troubledClients(now, podOf); len(names) != shownNames || len(clients) != shownClients {
+		t.Errorf("%d names, %d clients are shown", len(names), len(clients))
+	}
+}

@@ -1,0 +1,66 @@
+package dnsserver
+
+import (
+	"testing"
+	"time"
+)
+
+// TestSampler: few hits are all told of; of many as many as may be, and what they stand for is what there was.
+func TestSampler(t *testing.T) {
+	for _, test := range []struct {
+		name           string
+		perSecond      int
+		rate           int // hits a second
+		least, most    int // picks of the last second
+		deviates       float64
+		batch, seconds int
+	}{
+		{name: "all are wanted", perSecond: 0, rate: 50_000, least: 50_000, most: 50_000, batch: 10, seconds: 3},
+		{name: "as few as may be", perSecond: 250, rate: 200, least: 200, most: 200, batch: 1, seconds: 3},
+		{name: "many", perSecond: 250, rate: 100_000, least: 150, most: 300, deviates: 0.02, batch: 32, seconds: 5},
+		{name: "many, one by one", perSecond: 250, rate: 100_000, least: 150, most: 300, deviates: 0.02, batch: 1, seconds: 5},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var s sampler
+			now, picks, stood := time.Now(), 0, 0
+			for second := range test.seconds {
+				picks, stood = 0, 0
+				for n := 0; n < test.rate; n += test.batch {
+					s.begin(now, test.perSecond)
+					for range test.batch {
+						if stands := s.take(); stands > 0 {
+							picks++
+							stood += stands
+						}
+					}
+					now = now.Add(time.Duration(test.batch) * time.Second / time.Duration(test.rate))
+				}
+				if second == 0 && test.perSecond > 0 && picks > 5*test.perSecond {
+					t.Errorf("%d picks in the first second: the burst was not seen", picks)
+				}
+			}
+			if picks < test.least || picks > test.most {
+				t.Errorf("%d picks", picks)
+			}
+			if off := float64(stood)/float64(test.rate) - 1; off > test.deviates || off < -test.deviates {
+				t.Errorf("they stand for %d of %d", stood, test.rate)
+			}
+		})
+	}
+}
+
+// TestSamplerOfPairs: of clients that ask for A and AAAA in turn both are told of.
+func TestSamplerOfPairs(t *testing.T) {
+	var s sampler
+	now, picked := time.Now(), [2]int{}
+	for i := range 200_000 {
+		s.begin(now, 250)
+		if s.take() > 0 {
+			picked[i%2]++
+		}
+		now = now.Add(10 * time.Microsecond)
+	}
+	if picked[0] < picked[1]*3/4 || picked[1] < picked[0]*3/4 {
+		t.Errorf("%d of one, %d of the other", picked[0], picked[1])
+	}
+}
