@@ -55,8 +55,8 @@ a problem, and it is shown; 3: node-dns is not running; 4: permission denied
 		},
 	}
 	addOutputFlag(cmd, &output)
-	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "a pod of this namespace")
-	cmd.Flags().StringVar(&pod, "pod", "", "this pod: NAMESPACE/NAME, or NAME with --namespace")
+	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "a pod of this `namespace`")
+	cmd.Flags().StringVar(&pod, "pod", "", "this `pod`: NAMESPACE/NAME, or NAME with --namespace")
 	return cmd
 }
 
