@@ -60,7 +60,7 @@ printed. An API server that does not answer does not change the exit code.`,
 			return checkConfig(cmd, root, paths, output)
 		},
 	}
-	cmd.Flags().StringVar(&configFile, "config", "", "read this file instead of /etc/node-dns/node-dns.yaml")
+	cmd.Flags().StringVar(&configFile, "config", "", "read this `file` instead of /etc/node-dns/node-dns.yaml")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "read the files, ask nobody, and show nothing but faults")
 	addOutputFlag(cmd, &output)
 	return cmd

@@ -69,9 +69,9 @@ a problem, and it is shown; 3: node-dns is not running; 4: permission denied
 		},
 	}
 	addOutputFlag(cmd, &output)
-	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "a pod of this namespace")
+	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "a pod of this `namespace`")
 	cmd.Flags().BoolVar(&slow, "slow", false, "show when it was slow in the last ten minutes, and where the time went")
-	cmd.Flags().StringVar(&pod, "pod", "", "this pod: NAMESPACE/NAME, or NAME with --namespace")
+	cmd.Flags().StringVar(&pod, "pod", "", "this `pod`: NAMESPACE/NAME, or NAME with --namespace")
 	return cmd
 }
 

@@ -56,7 +56,7 @@ cannot be done, and the reason is shown; 4: permission denied.`,
 	flags.BoolVar(&m.kubelet, "kubelet", false, "also point the kubelet's resolvConf at the nameservers that pods can ask")
 	flags.BoolVar(&m.undo, "undo", false, "go all the way back")
 	addOutputFlag(cmd, &m.output)
-	flags.Lookup("output").Usage += ", of what would be done, or how far it is"
+	flags.Lookup("output").Usage += "; what would be done, or how far it is"
 	return cmd
 }
 

@@ -26,7 +26,7 @@ type page interface {
 
 // addOutputFlag adds -o, which checkOutput knows the words of.
 func addOutputFlag(cmd *cobra.Command, output *string) {
-	cmd.Flags().StringVarP(output, "output", "o", "text", "text, json or yaml")
+	cmd.Flags().StringVarP(output, "output", "o", "text", "print in this `format`: text, json or yaml")
 	// It fails only where there is no such flag.
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
 }

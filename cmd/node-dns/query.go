@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"time"
 
@@ -46,7 +45,6 @@ not running.`,
   node-dns query api.example.com --as shop/web-0 --fresh
   node-dns query www.example.com @9.9.9.9#dns.quad9.net --tls --dnssec`,
 		Args:              usageArgs(cobra.ArbitraryArgs),
-		ValidArgsFunction: completeQuery,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkOutput(output); err != nil {
 				return err
@@ -77,36 +75,7 @@ not running.`,
 	set.StringVar(&flags.how.As, "as", "", "answer as this client is answered: its address, or NAMESPACE/NAME of a pod on this node")
 	set.BoolVar(&flags.how.Trace, "trace", false, "show each step to the answer, and where the time went")
 	set.BoolVar(&short, "short", false, "the data alone")
-	_ = cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions(commonTypes, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
-}
-
-// commonTypes are offered by completion; every other type is understood too.
-var commonTypes = []string{"A", "AAAA", "ANY", "CAA", "CNAME", "DNSKEY", "DS", "HTTPS", "MX", "NAPTR", "NS", "PTR", "SOA", "SRV", "SVCB", "TLSA", "TXT"}
-
-// completeQuery offers types, and behind an @ the nameservers that the daemon asks.
-func completeQuery(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
-	if !strings.HasPrefix(toComplete, "@") {
-		return commonTypes, cobra.ShellCompDirectiveNoFileComp
-	}
-	root, err := rootOf(cmd)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), time.Second)
-	defer cancel()
-	status, err := control.FetchStatus(ctx, control.SocketPath(root))
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var servers []string
-	for _, route := range status.Routes {
-		for _, server := range route.Servers {
-			servers = append(servers, "@"+server.Address)
-		}
-	}
-	slices.Sort(servers)
-	return slices.Compact(servers), cobra.ShellCompDirectiveNoFileComp
 }
 
 // runQuery looks the names up, one after the other, and prints each as it comes.

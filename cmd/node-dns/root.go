@@ -38,7 +38,7 @@ line, 3 the daemon is not running, 4 permission denied.`,
 		}
 		return status.RunE(cmd, args)
 	}
-	root.PersistentFlags().String("root", "/", "work on the tree below this directory")
+	root.PersistentFlags().String("root", "/", "work on the tree below this `directory`")
 	root.Flags().AddFlagSet(status.Flags())
 	root.SetFlagErrorFunc(flagFault)
 	addGroup(root, "See what node-dns does:", status, newServersCommand(), newMonitorCommand(), newTopCommand(), newLogQueriesCommand(), newCacheCommand())

@@ -31,7 +31,7 @@ not running within the time.`,
 			return awaitReady(cmd, time.Duration(timeout))
 		},
 	}
-	cmd.Flags().StringVar(&what, "for", "ready", "what to wait for: ready")
+	cmd.Flags().StringVar(&what, "for", "ready", "the `condition` to wait for: ready")
 	cmd.Flags().Var(&timeout, "timeout", "how long at most, in seconds or as 1m30s; 0: for ever")
 	return cmd
 }
