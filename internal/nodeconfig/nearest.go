@@ -14,6 +14,15 @@ func Nearest(text string, names []string) string {
 	return best
 }
 
+// Near is Nearest, or "" if that takes more than most edits.
+func Near(text string, names []string, most int) string {
+	near := Nearest(text, names)
+	if distance(strings.ToLower(text[:min(len(text), maxQuoted)]), strings.ToLower(near)) > most {
+		return ""
+	}
+	return near
+}
+
 // distance is Levenshtein's, in bytes.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
