@@ -132,6 +132,8 @@ func readServer(words []string, flags queryFlags) (*control.Direct, error) {
 	switch {
 	case len(words) > 1:
 		return nil, fmt.Errorf("%s: expected one server, not %d", strings.Join(words, " "), len(words))
+	case flags.tcp && flags.tls:
+		return nil, fmt.Errorf("--tcp --tls: expected one of them")
 	case len(words) == 1 && flags.how.As != "":
 		return nil, fmt.Errorf("--as: expected no @SERVER; the daemon knows its clients")
 	case len(words) == 1 && flags.how.Fresh:

@@ -60,6 +60,8 @@ func TestReadQuestions(t *testing.T) {
 		{name: "a server over TLS", words: "www.example @192.0.2.53#dns.example", flags: queryFlags{tls: true, how: control.Question{CD: true}}, want: "www.example dns+tls://192.0.2.53#dns.example tcp=false do=false cd=true"},
 		{name: "a server over TLS, by its scheme", words: "www.example @dns+tls://192.0.2.53", want: "www.example dns+tls://192.0.2.53 tcp=false"},
 		{name: "TLS of another scheme", words: "a @dns+udp://192.0.2.53", flags: queryFlags{tls: true}, want: "expected no other protocol with --tls"},
+		{name: "TCP and TLS", words: "a @192.0.2.53", flags: queryFlags{tcp: true, tls: true}, want: "--tcp --tls: expected one of them"},
+		{name: "a server and a client", words: "a @192.0.2.53", flags: queryFlags{how: control.Question{As: "10.0.0.1"}}, want: "--as: expected no @SERVER"},
 		{name: "two servers", words: "a @192.0.2.53 @192.0.2.54", want: "expected one server, not 2"},
 		{name: "a server by name", words: "a @ns.example", want: "@ns.example: expected an address"},
 		{name: "a server that is empty", words: "a @", want: "@: expected an address"},

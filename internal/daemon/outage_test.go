@@ -65,12 +65,12 @@ func TestAllUpstreamsDead(t *testing.T) {
 			time.Sleep(1100 * time.Millisecond) // until the TTLs are over
 			for range 4 {                       // before it is known, and after
 				if got := ask("brief.example."); got != row.brief {
-					if row.config == "" || got != "SERVFAIL EDE 13" {
+					if row.config == "" || got != "SERVFAIL EDE 13 EDE 23" {
 						t.Errorf("a name that was answered: %s, want %s", got, row.brief)
 					}
 				}
 				if got := ask("gone.example."); got != row.gone {
-					if row.config == "" || got != "SERVFAIL EDE 13" {
+					if row.config == "" || got != "SERVFAIL EDE 13 EDE 23" {
 						t.Errorf("a name that did not exist: %s, want %s", got, row.gone)
 					}
 				}

@@ -52,12 +52,18 @@ var _ dnsserver.Handler = rest{}
 
 // answer has the rest of the list answer q.
 func (n rest) answer(ctx context.Context, q *dnsserver.Query) (*dns.Msg, error) {
-	here := n.r.order[n.from]
+	here := n.from
 	n.from++
 	if t := q.Trace(); t != nil {
-		return t.Enter(here.name, q, func() (*dns.Msg, error) { return here.handle(ctx, n.s, q, n) })
+		return n.traced(ctx, q, here, t)
 	}
-	return here.handle(ctx, n.s, q, n)
+	return n.r.order[here].handle(ctx, n.s, q, n)
+}
+
+// traced has the handler here answer q. It is apart from answer, where what its function holds would be allocated for every query.
+func (n rest) traced(ctx context.Context, q *dnsserver.Query, here int, t *dnsserver.Trace) (*dns.Msg, error) {
+	h := n.r.order[here]
+	return t.Enter(h.name, q, func() (*dns.Msg, error) { return h.handle(ctx, n.s, q, n) })
 }
 
 // ServeDNS implements dnsserver.Handler.

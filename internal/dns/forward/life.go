@@ -201,7 +201,7 @@ func (n *lane) timeIsUp(fl *flight) {
 	case wasHeard && !fl.isHurried:
 		fl.hedgedAt = r.current.n + 1
 	}
-	fl.note(s.Server.String(), "has not answered yet")
+	fl.noteSilence(s)
 	n.overdue(s, fl)
 	r.timedOut()
 	n.proceed(fl)

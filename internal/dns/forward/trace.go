@@ -56,6 +56,13 @@ func (fl *flight) noteTry(t *try) {
 	fl.note(words...)
 }
 
+// noteSilence notes that the time of a query is over, and the next one leaves.
+func (fl *flight) noteSilence(s *server) {
+	if fl.trace != nil {
+		fl.note(s.Server.String(), "has not answered yet")
+	}
+}
+
 // noteOutcome notes what came of a query that is not the answer.
 func (fl *flight) noteOutcome(o outcome) {
 	if fl.trace == nil {

@@ -109,6 +109,16 @@ func (s *Snapshot) Pods() iter.Seq[*Pod] {
 	}
 }
 
+// AddrsOf are the addresses of a Pod, which PodAt names; none: it is not known, or has none yet.
+func (s *Snapshot) AddrsOf(pod string) []netip.Addr {
+	for p := range s.Pods() {
+		if podKey(p.Key) == pod {
+			return p.Addrs
+		}
+	}
+	return nil
+}
+
 // Service returns the Service of that key; nil when there is none.
 func (s *Snapshot) Service(key Key) *Service {
 	if !isLabel(key.Name) || !isLabel(key.Namespace) {
@@ -154,16 +164,6 @@ func (s *Snapshot) PodAt(addr netip.Addr) string {
 		found = podKey(pod.Key)
 	}
 	return found
-}
-
-// AddrsOf are the addresses of a Pod, which PodAt names; none: it is not known, or has none yet.
-func (s *Snapshot) AddrsOf(pod string) []netip.Addr {
-	for p := range s.Pods() {
-		if podKey(p.Key) == pod {
-			return p.Addrs
-		}
-	}
-	return nil
 }
 
 // IsPod reports whether a Pod of that namespace and name has the address; "" stands for any. It does not allocate.
