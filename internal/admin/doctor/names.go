@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/node-dns/node-dns/internal/admin/control"
 )
@@ -13,7 +14,7 @@ func checkStale(s Snapshot) []Finding {
 	var found []Finding
 	for _, n := range s.Names {
 		if n.isStale() {
-			what := fmt.Sprintf("%s %s is %s from the cache (age %s), and exists at every nameserver that is asked for it", n.Name, n.Type, n.result(), n.Answer.By.Age.Round(1e9))
+			what := fmt.Sprintf("%s %s is %s from the cache (age %s), and exists at every nameserver that is asked for it", n.Name, n.Type, n.result(), n.Answer.By.Age.Round(time.Second))
 			found = append(found, fail(what, "node-dns cache flush "+n.Name, n.lines()...))
 		}
 	}
