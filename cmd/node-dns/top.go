@@ -25,8 +25,8 @@ nameservers with their round-trip times and failures, the cache, and slow and fa
 
 The keys 1 to 6 and Tab choose a view, s and r sort it, / filters by a text, p pauses, ? shows all keys, q quits.
 
-Where there are many queries, those that memory answers are sampled. It costs the daemon less than 1 % while it is open, and
-nothing else. It counts as one of the four monitors that may watch at a time.
+Where there are many queries, those that memory answers are sampled. It costs about 1 % of what the daemon can answer while it
+is open, and nothing while it is not. It counts as one of the four monitors that may watch at a time.
 
 Exit code 0: it was quit; 1: too many monitors, or there is no terminal; 3:
 node-dns is not running; 4: permission denied.`,
