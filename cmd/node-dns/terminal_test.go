@@ -150,7 +150,7 @@ var outside = []struct {
 	{"a kubeconfig", func(t *testing.T, root string) [][]string {
 		layFile(t, root, "etc/node-dns/node-dns.yaml", "kubeconfig: /etc/node-dns/kubeconfig\n")
 		layFile(t, root, "etc/node-dns/kubeconfig", strings.ReplaceAll("apiVersion: v1\nkind: Config\nclusters: [{name: X, cluster: {server: X, proxy-url: X}}]\n"+
-			"users: [{name: X, user: {exec: {command: X, apiVersion: X}}}]\ncontexts: [{name: X, context: {cluster: X, user: X}}]\ncurrent-context: X\n", "X", strconv.Quote(hostile)))
+			"users: [{name: X, user: {username: X, as: X}}]\ncontexts: [{name: X, context: {cluster: X, user: X}}]\ncurrent-context: X\n", "X", strconv.Quote(hostile)))
 		return append(looking(), []string{"serve", "--listen", "127.0.0.1:0"})
 	}},
 	{"the Kubernetes API", func(t *testing.T, root string) [][]string {
