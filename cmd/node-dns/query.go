@@ -44,7 +44,7 @@ not running.`,
   node-dns query www.example.com. --trace
   node-dns query api.example.com --as shop/web-0 --fresh
   node-dns query www.example.com @9.9.9.9#dns.quad9.net --tls --dnssec`,
-		Args:              usageArgs(cobra.ArbitraryArgs),
+		Args: usageArgs(cobra.ArbitraryArgs),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkOutput(output); err != nil {
 				return err
