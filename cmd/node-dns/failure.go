@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -102,26 +101,6 @@ func (f failure) text() string {
 // WriteText implements page.
 func (f failure) WriteText(w io.Writer) error {
 	termtext.WriteError(w, "node-dns", errors.New(f.text()))
-	return nil
-}
-
-// writeDocument writes the failure where a program expects a command's JSON or YAML: JSON in one line, and a document of YAML. With
-// another output it writes nothing.
-func (f failure) writeDocument(w io.Writer, output string) error {
-	switch output {
-	case "json":
-		text, err := json.Marshal(f)
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintln(w, quiet(text, jsonRune))
-		return err
-	case "yaml":
-		if _, err := io.WriteString(w, "---\n"); err != nil {
-			return err
-		}
-		return writeYAML(w, f)
-	}
 	return nil
 }
 

@@ -32,7 +32,7 @@ func run(ctx context.Context, args []string) int {
 	}
 	failed := newFailure(cmd, err)
 	// Standard output may be what failed: the error is on standard error in any case.
-	_ = failed.writeDocument(root.OutOrStdout(), outputOf(cmd))
+	_ = writeOne(root.OutOrStdout(), failed, outputOf(cmd))
 	_ = failed.WriteText(stderr)
 	return failed.ExitCode
 }

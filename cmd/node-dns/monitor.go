@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -100,19 +99,8 @@ denied.`,
 
 // writeEvent writes one event: a line of text, a line of JSON, or a document of YAML.
 func writeEvent(w io.Writer, e control.MonitorEvent, output string) error {
-	switch output {
-	case "json":
-		text, err := json.Marshal(e)
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintln(w, quiet(text, jsonRune))
-		return err
-	case "yaml":
-		if _, err := io.WriteString(w, "---\n"); err != nil {
-			return err
-		}
-		return writeYAML(w, e)
+	if output == "text" {
+		return e.WriteText(w)
 	}
-	return e.WriteText(w)
+	return writeOne(w, e, output)
 }

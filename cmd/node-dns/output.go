@@ -136,6 +136,26 @@ func writeJSON(w io.Writer, value any) error {
 	return err
 }
 
+// writeOne writes one of many values that a program reads as they come: JSON in one line, or a document of YAML. With another output it
+// writes nothing.
+func writeOne(w io.Writer, value any, output string) error {
+	switch output {
+	case "json":
+		text, err := json.Marshal(value)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(w, quiet(text, jsonRune))
+		return err
+	case "yaml":
+		if _, err := io.WriteString(w, "---\n"); err != nil {
+			return err
+		}
+		return writeYAML(w, value)
+	}
+	return nil
+}
+
 // jsonRune escapes what has more than 16 bits.
 func jsonRune(r rune) string {
 	high, low := utf16.EncodeRune(r)

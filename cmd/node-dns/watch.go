@@ -85,7 +85,7 @@ func watch(cmd *cobra.Command, every interval, once func(ctx context.Context, w 
 // writeAway writes in the place of what is watched why it is not there.
 func writeAway(w io.Writer, f failure, output string) error {
 	if output == "json" || output == "yaml" {
-		return f.writeDocument(w, output)
+		return writeOne(w, f, output)
 	}
 	_, err := fmt.Fprintf(w, "! %s: waiting for it\n", termtext.Lines(f.Error, "  "))
 	return err
