@@ -2,7 +2,7 @@
 //
 // It counts nothing: the parts count in the course of their work, and their counters are read when somebody asks (a const metric
 // of prometheus/client_golang is a value with a name). It is apart from control because who reads it is a machine that may reach
-// it over the network, so that it says numbers, and no names that were asked for, no clients, and no paths.
+// it over the network, so that it says numbers, and no names that were asked for and no paths.
 package metrics
 
 import (
