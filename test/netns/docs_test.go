@@ -60,8 +60,6 @@ var elsewhere = map[string]string{
 	"node-dns wait --for=ready --timeout=60s":                                                    withSystemd,
 	"node-dns migrate --apply":                                                                   withSystemd,
 
-	"runuser -u node-dns -- node-dns check-config": "these machines have no user node-dns",
-
 	"kubectl apply -f contrib/cluster-role.yaml":                                                                                "there is no kubectl; the tests with a real API apply the file",
 	"kubectl -n kube-system create serviceaccount node-dns":                                                                     "there is no kubectl",
 	"kubectl -n kube-system create token node-dns --duration=8760h":                                                             "there is no kubectl",

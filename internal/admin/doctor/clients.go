@@ -105,7 +105,7 @@ func (s Snapshot) mayAsk(network netip.Prefix) bool {
 }
 
 // networkOf is the network of this node that an address belongs to, but for the one of the default route; else the address alone.
-func (s Snapshot) networkOf(addr netip.Addr) netip.Prefix {
+func (s *Snapshot) networkOf(addr netip.Addr) netip.Prefix {
 	config, net := s.Host.State.Config, s.Host.State.Net
 	for _, network := range config.PodCIDRs {
 		if network.Contains(addr) {
@@ -125,7 +125,7 @@ func (s Snapshot) networkOf(addr netip.Addr) netip.Prefix {
 const widest = 8
 
 // isNear reports whether this node reaches an address on another interface than that of the default route, or podCIDRs has it.
-func (s Snapshot) isNear(addr netip.Addr) bool {
+func (s *Snapshot) isNear(addr netip.Addr) bool {
 	net := s.Host.State.Net
 	isDirect := slices.ContainsFunc(net.OnLink, func(l netstate.OnLink) bool {
 		return l.Interface != net.DefaultInterface() && l.Network.Bits() >= widest && l.Network.Contains(addr)

@@ -208,8 +208,9 @@ type Build struct {
 	Err     error  // why it cannot be read
 }
 
-// wanted are the addresses that node-dns listens at, or would.
-func (s Snapshot) wanted() []netip.AddrPort {
+// wanted are the addresses that node-dns listens at, or would. A pointer, as for what it calls: a copy would read what other parts of a
+// gathering write.
+func (s *Snapshot) wanted() []netip.AddrPort {
 	var all []netip.AddrPort
 	if s.Status != nil {
 		for _, l := range s.Status.Listeners {
