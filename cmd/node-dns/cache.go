@@ -87,6 +87,8 @@ func dumpCache(cmd *cobra.Command, part control.CachePart, output string) error 
 	err = control.DumpCache(cmd.Context(), control.SocketPath(root), part, func(e control.CacheEntry) error { return printer.add(e) })
 	if err == nil {
 		err = printer.end()
+	} else {
+		err = printer.fail(err)
 	}
 	return errors.Join(err, out.Flush())
 }

@@ -96,7 +96,7 @@ func runQuery(cmd *cobra.Command, questions []control.LookupQuestion, output str
 			err = list.add(lookup)
 		}
 		if err != nil {
-			return err
+			return list.fail(err)
 		}
 		found = found && lookup.Found
 	}
