@@ -66,13 +66,21 @@ Exit code 0: all was shown; 3: node-dns is not running; 4: permission denied.`,
 	return cmd
 }
 
-// setName has the part be of the name that was given, if any.
+// setName makes the part that of the name that was given, if any, and writes its name or zone in ASCII.
 func setName(part *control.CachePart, args []string) error {
-	if len(args) == 0 {
-		return nil
+	if len(args) > 0 {
+		if part.Name = args[0]; part.Name == "" {
+			return usageError{errors.New(`"" is no name; the root is "."`)}
+		}
 	}
-	if part.Name = args[0]; part.Name == "" {
-		return usageError{errors.New(`"" is no name; the root is "."`)}
+	for _, name := range []*string{&part.Name, &part.Zone} {
+		if *name == "" {
+			continue
+		}
+		var err error
+		if *name, err = toASCII(*name); err != nil {
+			return usageError{err}
+		}
 	}
 	return nil
 }
@@ -87,6 +95,8 @@ func dumpCache(cmd *cobra.Command, part control.CachePart, output string) error 
 	err = control.DumpCache(cmd.Context(), control.SocketPath(root), part, func(e control.CacheEntry) error { return printer.add(e) })
 	if err == nil {
 		err = printer.end()
+	} else {
+		err = printer.fail(err)
 	}
 	return errors.Join(err, out.Flush())
 }

@@ -24,7 +24,7 @@ var recordTypes = []string{"A", "AAAA", "ANY", "CAA", "CNAME", "DNSKEY", "DS", "
 var completions = map[string]cobra.CompletionFunc{
 	"namespace": namespaces,
 	"pod":       pods,
-	"as":        pods,
+	"as":        clients,
 	"name":      cachedNames,
 	"zone":      cachedNames,
 	"type":      types,
@@ -116,6 +116,16 @@ func pods(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCo
 		question.Namespace = flag.Value.String()
 	}
 	return fromDaemon(cmd, question)
+}
+
+// clients are pods as NAMESPACE/NAME, with --namespace those of that namespace.
+func clients(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+	if namespace := cmd.Flags().Lookup("namespace").Value.String(); namespace != "" && strings.HasPrefix(namespace+"/", typed) {
+		typed = namespace + "/"
+	} else if namespace != "" && !strings.HasPrefix(typed, namespace+"/") {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return fromDaemon(cmd, control.CompleteQuestion{Kind: control.CompletePod, Prefix: typed})
 }
 
 func cachedNames(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {

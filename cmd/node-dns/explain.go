@@ -40,12 +40,16 @@ a problem, and it is shown; 3: node-dns is not running; 4: permission denied
 			if err := checkOutput(output); err != nil {
 				return err
 			}
+			name, err := toASCII(args[0])
+			if err != nil {
+				return usageError{err}
+			}
 			if slow {
 				if namespace != "" || pod != "" {
 					return usageError{errors.New("--slow is about all clients: it goes with neither --namespace nor --pod")}
 				}
 				return showFetched(cmd, output, func(ctx context.Context, path string) (control.SlowNames, error) {
-					return control.FetchSlowNames(ctx, path, args[0])
+					return control.FetchSlowNames(ctx, path, name)
 				})
 			}
 			question, err := whose(namespace, pod)
@@ -61,7 +65,7 @@ a problem, and it is shown; 3: node-dns is not running; 4: permission denied
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), lookupTimeout)
 			defer cancel()
-			explanation, err := control.FetchExplanation(ctx, control.SocketPath(root), args[0], question)
+			explanation, err := control.FetchExplanation(ctx, control.SocketPath(root), name, question)
 			if err != nil {
 				return err
 			}

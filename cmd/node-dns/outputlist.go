@@ -64,6 +64,14 @@ func (p *listPrinter) end() error {
 	return err
 }
 
+// fail ends a list that has begun, so that the error that follows is a document of its own. It returns err.
+func (p *listPrinter) fail(err error) error {
+	if p.n > 0 {
+		_ = p.end() // where it fails, so did what is in err
+	}
+	return err
+}
+
 func (p *listPrinter) begin() string {
 	if p.output == "yaml" {
 		return fmt.Sprintf("apiVersion: %s\nkind: %s\n%s:", control.APIVersion, p.kind, p.key)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -33,7 +34,8 @@ With @SERVER, an address, that nameserver is asked in place of the daemon, by th
 search list then, unless --namespace names one.
 
 With --as it is answered as a client is: by who may ask (allowFrom), by the client's limits, and with its search list walked on the
-node (autopath). --as and --fresh are for root and the group node-dns-admin.
+node (autopath). The search list is that of the pod, by its dnsPolicy and dnsConfig; a pod is known by its address too. --as and --fresh
+are for root and the group node-dns-admin.
 
 Exit code 0: there is an answer to each name; 1: there is none to one of them (NXDOMAIN, NODATA, SERVFAIL, no answer); 3: node-dns is
 not running.`,
@@ -53,11 +55,16 @@ not running.`,
 			if err != nil {
 				return usageError{err}
 			}
-			if within, _, isPod := strings.Cut(flags.how.As, "/"); isPod && namespace == "" {
-				namespace = within
+			within, _, isPod := strings.Cut(flags.how.As, "/")
+			if isPod && namespace != "" && namespace != within {
+				return usageError{fmt.Errorf("--namespace %s --as %s: expected the namespace of the pod", namespace, flags.how.As)}
 			}
 			for i := range questions {
 				questions[i].Search.Namespace = namespace
+				isWhole := strings.HasSuffix(questions[i].Name, ".") // has no search list, for which the Kubernetes API is asked
+				if (isPod || namespace == "") && !isWhole {
+					questions[i].Search = control.SearchQuestion{As: flags.how.As}
+				}
 			}
 			return runQuery(cmd, questions, output, short)
 		},
@@ -96,7 +103,7 @@ func runQuery(cmd *cobra.Command, questions []control.LookupQuestion, output str
 			err = list.add(lookup)
 		}
 		if err != nil {
-			return err
+			return list.fail(err)
 		}
 		found = found && lookup.Found
 	}
@@ -116,7 +123,7 @@ func fetchLookup(ctx context.Context, cmd *cobra.Command, question control.Looku
 	if err != nil {
 		return control.Lookup{}, err
 	}
-	if question.Search.Namespace != "" {
+	if question.Search.Namespace != "" || question.Search.As != "" {
 		question.Search.Kubelet = kubeletTold(root)
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)

@@ -107,10 +107,10 @@ func reverseOf(base control.LookupQuestion, addr netip.Addr, qtype string) contr
 }
 
 // toASCII is the name to ask for: that of letters beyond ASCII by IDNA (RFC 5891), as browsers map them (UTS 46). Blanks and control
-// characters are mistakes more often than names; who means them writes \032.
+// characters are mistakes more often than names; who means them writes \032, or "\ " for a blank.
 func toASCII(name string) (string, error) {
 	isOdd := func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) || r == utf8.RuneError }
-	if strings.ContainsFunc(name, isOdd) {
+	if strings.ContainsFunc(strings.ReplaceAll(name, `\ `, ""), isOdd) {
 		return "", fmt.Errorf("%q: expected a name", name)
 	}
 	if strings.ContainsFunc(name, func(r rune) bool { return r >= utf8.RuneSelf }) {

@@ -22,6 +22,18 @@ func asked(q control.LookupQuestion) string {
 	return strings.Join(strings.Fields(strings.Join(words, " ")), " ")
 }
 
+// TestToASCII: a name is taken as cache dump prints it.
+func TestToASCII(t *testing.T) {
+	for _, name := range []string{`a\ b.example.`, `a\032b.example`, `\;\"\@.example.`} {
+		if got, err := toASCII(name); err != nil || got != name {
+			t.Errorf("%s becomes %q, %v", name, got, err)
+		}
+	}
+	if got, err := toASCII("a b.example"); err == nil {
+		t.Errorf("a blank becomes %q", got)
+	}
+}
+
 // TestReadQuestions has a row for each way to write a question, and for each mistake.
 func TestReadQuestions(t *testing.T) {
 	for _, test := range []struct {

@@ -1,6 +1,9 @@
 package nodeconfig
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Nearest returns the one of names that takes the fewest edits to become text, letter case aside; the first of several.
 func Nearest(text string, names []string) string {
@@ -17,17 +20,18 @@ func Nearest(text string, names []string) string {
 // leastPrefix is the number of bytes from which on the beginning of a name stands for it.
 const leastPrefix = 3
 
-// Likely returns the one of names that text is likely a typo of, or the beginning of, letter case aside; "" if there is none. A typo has
-// one fault in three bytes at most.
+// Likely returns the name that text likely means, letter case aside; "" if there is none. That is the nearest of the names that begin with
+// text, or else the name that text is a typo of, with at most one fault in three bytes.
 func Likely(text string, names []string) string {
 	text = strings.ToLower(text[:min(len(text), maxQuoted)])
+	if len(text) >= leastPrefix {
+		longer := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !strings.HasPrefix(strings.ToLower(name), text) })
+		if len(longer) > 0 {
+			return Nearest(text, longer)
+		}
+	}
 	if name := Nearest(text, names); name != "" && distance(text, strings.ToLower(name)) <= max(1, len(text)/3) && len(text) > 1 {
 		return name
-	}
-	for _, name := range names {
-		if len(text) >= leastPrefix && strings.HasPrefix(strings.ToLower(name), text) {
-			return name
-		}
 	}
 	return ""
 }

@@ -3,12 +3,13 @@ package nodeconfig
 import "testing"
 
 func TestLikely(t *testing.T) {
-	names := []string{"status", "servers", "query", "log-queries", "wait", "MX", "NXDOMAIN", "AAAA"}
+	names := []string{"--tcp", "--type-of", "--type", "status", "servers", "query", "log-queries", "wait", "MX", "NXDOMAIN", "AAAA"}
 	for _, test := range []struct{ name, text, want string }{
 		{"two letters swapped", "stauts", "status"},
 		{"one letter too many", "querry", "query"},
 		{"the case does not count", "nxdomain", "NXDOMAIN"},
 		{"the beginning", "log", "log-queries"},
+		{"the beginning, where another name takes fewer edits than the rest", "--typ", "--type"},
 		{"a beginning that is too short", "lo", ""},
 		{"one fault of two letters", "mz", "MX"},
 		{"one letter", "x", ""},

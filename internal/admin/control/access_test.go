@@ -122,9 +122,10 @@ func TestVerbs(t *testing.T) {
 	if diff := cmp.Diff(forAnyone, seen); diff != "" {
 		t.Error(diff)
 	}
-	const pod = `{"namespace": "a", "pod": "b"}`
-	if user, root := status(as(anyone), "POST /v1/search", pod), status(as(admin), "POST /v1/search", pod); user != http.StatusForbidden || root != http.StatusOK {
-		t.Errorf("a pod's resolv.conf: %d, and for an admin %d", user, root)
+	for _, question := range []string{`{"namespace": "a", "pod": "b"}`, `{"as": "10.0.0.1"}`} {
+		if user, root := status(as(anyone), "POST /v1/search", question), status(as(admin), "POST /v1/search", question); user != http.StatusForbidden || root != http.StatusOK {
+			t.Errorf("a pod's resolv.conf by %s: %d, and for an admin %d", question, user, root)
+		}
 	}
 	for _, question := range []string{`{"as": "10.0.0.1"}`, `{"fresh": true}`} {
 		if user, root := status(as(anyone), "POST /v1/query", question), status(as(admin), "POST /v1/query", question); user != http.StatusForbidden || root != http.StatusOK {

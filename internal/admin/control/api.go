@@ -117,7 +117,7 @@ func (api API) searchFor() func(context.Context, SearchQuestion) (Search, error)
 		return nil
 	}
 	return func(ctx context.Context, question SearchQuestion) (Search, error) {
-		if question.Pod != "" {
+		if question.Pod != "" || question.As != "" {
 			if err := mayAsk(ctx, admin); err != nil {
 				return Search{}, err
 			}

@@ -59,7 +59,8 @@ func noAnswer(err error) error {
 	case errors.As(err, &syntax), errors.As(err, &mismatch), errors.As(err, &date):
 		return fmt.Errorf("%w in a form that this program understands: %s", ErrNoAnswer, otherVersion)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, unix.ECONNRESET), errors.Is(err, unix.EPIPE):
-		return fmt.Errorf("%w: it closed the connection, because it ended, or has too many", ErrNoAnswer)
+		return fmt.Errorf("%w: it closed the connection, because it ended, or because too many commands run at once. Try again; a user who is neither root "+
+			"nor in the group %s gets %d connections, of which query takes 2", ErrNoAnswer, AdminGroup, maxGuestsOfUser)
 	}
 	for next := errors.Unwrap(err); next != nil; next = errors.Unwrap(err) {
 		err = next // the outer words name addresses and system calls

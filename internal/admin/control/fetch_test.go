@@ -25,9 +25,11 @@ func TestStrangeAnswers(t *testing.T) {
 		"an endless one": {func(w http.ResponseWriter, _ *http.Request) {
 			io.WriteString(w, `{"version": "`+strings.Repeat("x", maxAnswer)+`"}`)
 		}, "it closed the connection"},
-		"a broken one":     {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "does not answer: it closed the connection"},
-		"a later version":  {func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"pid": 7, "new": [1]}`) }, ""},
-		"only what it has": {func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"pid": 7}`) }, ""},
+		"a broken one": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "does not answer: it closed the connection"},
+		// The message did not say what a user with six parallel queries can do.
+		"too many connections": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "Try again; a user who is neither root nor in the group node-dns-admin gets 4 connections, of which query takes 2"},
+		"a later version":      {func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"pid": 7, "new": [1]}`) }, ""},
+		"only what it has":     {func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"pid": 7}`) }, ""},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"sync"
 	"time"
@@ -26,8 +27,9 @@ type turnstile struct {
 	next time.Time // when a question may pass that did not wait for its turn
 }
 
-// wait returns when it is the question's turn, or ctx ends.
-func (t *turnstile) wait(ctx context.Context) {
+// wait returns nil when it is the question's turn, or an error if ctx ends first. Such a question gives its turn back: next stays within one
+// guestPause of now for each question that waits.
+func (t *turnstile) wait(ctx context.Context) error {
 	now := time.Now()
 	t.mu.Lock()
 	if earliest := now.Add(-guestBurst * guestPause); t.next.Before(earliest) {
@@ -36,13 +38,16 @@ func (t *turnstile) wait(ctx context.Context) {
 	t.next = t.next.Add(guestPause)
 	turn := t.next
 	t.mu.Unlock()
-	if turn.After(now) {
-		timer := time.NewTimer(turn.Sub(now))
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-		}
+	timer := time.NewTimer(turn.Sub(now))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		t.mu.Lock()
+		t.next = t.next.Add(-guestPause)
+		t.mu.Unlock()
+		return ctx.Err()
 	}
 }
 
@@ -50,7 +55,10 @@ func (t *turnstile) wait(ctx context.Context) {
 func (t *turnstile) handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if isGuest(r.Context()) {
-			t.wait(r.Context())
+			if err := t.wait(r.Context()); err != nil {
+				reply(w, nil, fmt.Errorf("waiting for this user's turn: %w", err))
+				return
+			}
 		}
 		next.ServeHTTP(w, r)
 	})

@@ -55,6 +55,35 @@ func TestGuestsWait(t *testing.T) {
 	})
 }
 
+// TestGuestsWhoLeave: questions whose client closes the connection at once are not answered, and do not delay other users. 400 of them
+// once kept other users waiting for 18 s.
+func TestGuestsWhoLeave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answered := 0
+		mux := API{Search: func(context.Context, SearchQuestion) (Search, error) {
+			answered++
+			return Search{}, nil
+		}}.handler()
+		ask := func(ctx context.Context) {
+			mux.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, searchPath, nil).WithContext(of(ctx, anyone)))
+		}
+		started := time.Now()
+		for range 400 {
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+			ask(ctx)
+			cancel()
+		}
+		if most := guestBurst + int(time.Since(started)/guestPause); answered > most {
+			t.Errorf("%d questions are answered, expected at most %d", answered, most)
+		}
+		began := time.Now()
+		ask(t.Context())
+		if waited := time.Since(began); waited > maxGuests*guestPause {
+			t.Errorf("another user waits for %v", waited)
+		}
+	})
+}
+
 // TestSpare: what takes a second is made for guests once in eleven, and for an admin each time.
 func TestSpare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -14,6 +14,9 @@ const searchPath = "/v1/search"
 type SearchQuestion struct {
 	Namespace string `json:"namespace,omitempty"`
 	Pod       string `json:"pod,omitempty"` // in Namespace
+	// As is a client, as in Question: the pod with that name or address, or the node if none is known. It replaces Namespace and Pod, and
+	// is for admins.
+	As string `json:"as,omitempty"`
 	// Kubelet is what the asker sees of the kubelet that runs; nil: nothing.
 	Kubelet *KubeletTold `json:"kubelet,omitempty"`
 }

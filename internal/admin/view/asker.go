@@ -64,6 +64,23 @@ func (v *View) clientAddr(as string) (netip.Addr, error) {
 	return addrs[0], nil
 }
 
+// podOfClient returns the pod with that name or address; "": none is known.
+func (v *View) podOfClient(as string) (namespace, pod string, err error) {
+	addr, err := v.clientAddr(as)
+	if err != nil {
+		return "", "", err
+	}
+	if !strings.Contains(as, "/") {
+		known := v.resolver.Known()
+		if known == nil {
+			return "", "", nil
+		}
+		as = known.PodAt(addr)
+	}
+	namespace, pod, _ = strings.Cut(as, "/")
+	return namespace, pod, nil
+}
+
 // listenerFor is where a client asks: at the node's address if that is listened on, or else at the first of the client's family.
 func (v *View) listenerFor(client, node netip.Addr) netip.AddrPort {
 	listening := v.Listening()

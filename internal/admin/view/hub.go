@@ -135,7 +135,7 @@ func (h *Hub) Query(seen dnsserver.Seen) {
 		}
 		now := time.Now()
 		if !w.hasRoom(now) {
-			w.lost.Add(1)
+			w.lost.Add(weight(&seen))
 			continue
 		}
 		if event == nil {
@@ -218,6 +218,14 @@ func (w *Watcher) offer(event *Event) {
 	select {
 	case w.Events <- event:
 	default:
-		w.lost.Add(1)
+		w.lost.Add(weight(event.Query))
 	}
+}
+
+// weight is the number of queries that an event is for; nil is a change, which counts as one.
+func weight(seen *dnsserver.Seen) uint64 {
+	if seen == nil {
+		return 1
+	}
+	return uint64(max(1, seen.Stands))
 }

@@ -185,6 +185,38 @@ func TestNobodyIsWaitedFor(t *testing.T) {
 	}
 }
 
+// TestLostSamples: a sample that is dropped counts as all the queries that it stands for. It was counted as one.
+func TestLostSamples(t *testing.T) {
+	var hub Hub
+	w, err := hub.Watch(WatchConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	seen := seenOf(t, "a.example.", dns.TypeA, "10.0.0.1", 0)
+	for range room - kept {
+		hub.Query(seen)
+	}
+	for _, test := range []struct {
+		name   string
+		stands int
+		want   uint64
+	}{{"a query that is no sample", 0, 1}, {"a sample of 64", 64, 64}} {
+		seen.Stands = test.stands
+		if hub.Query(seen); w.Lost() != test.want {
+			t.Errorf("%s is not counted as %d", test.name, test.want)
+		}
+	}
+	for range kept {
+		w.offer(&Event{Change: "a change"})
+	}
+	w.offer(&Event{Change: "a change"})
+	w.offer(&Event{Query: &seen})
+	if lost := w.Lost(); lost != 1+64 {
+		t.Errorf("%d lost of a change and a sample of 64", lost)
+	}
+}
+
 // TestAttention: samples are enough while nobody wants more.
 func TestAttention(t *testing.T) {
 	var hub Hub

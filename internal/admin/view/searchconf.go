@@ -21,6 +21,12 @@ import (
 // SearchConf is the resolv.conf that a question is about, as it is now.
 func (v *View) SearchConf(ctx context.Context, question control.SearchQuestion) (control.Search, error) {
 	s := v.policy()
+	if question.As != "" {
+		var err error
+		if question.Namespace, question.Pod, err = v.podOfClient(question.As); err != nil {
+			return control.Search{}, err
+		}
+	}
 	out := control.Search{
 		APIVersion: control.APIVersion, Kind: "Search", Namespace: question.Namespace, Pod: question.Pod,
 		Nameservers: []string{}, Domains: []string{}, Options: []string{}, Own: []string{}, Faults: []control.Fault{}, Notes: []string{},
@@ -36,6 +42,9 @@ func (v *View) SearchConf(ctx context.Context, question control.SearchQuestion) 
 	if question.Pod != "" {
 		var err error
 		if pod, err = v.podOf(ctx, s, question); err != nil {
+			if question.As != "" {
+				err = fmt.Errorf("%w; --as ADDRESS --namespace %s takes the search list of an ordinary pod there", err, question.Namespace)
+			}
 			return out, err
 		}
 		out.Policy = pod.Policy

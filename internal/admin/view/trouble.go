@@ -17,10 +17,10 @@ import (
 const (
 	// troubleRate bounds the queries that are recorded in a second. Where more are slow or fail, these are a sample.
 	troubleRate = 100
-	// troubleKeys bounds the names, and the clients, that are recorded: 50 KB.
+	// troubleKeys bounds the names with their types, and the clients, that are recorded: 100 KB.
 	troubleKeys = 100
-	// troubleFor is how long a name or a client is recorded after it was the last time.
-	troubleFor = 10 * time.Minute
+	// troubleMinutes is how many minutes count, the current one included.
+	troubleMinutes = 10
 	// shownNames are the slow names that the status has, and shownClients the clients that the metrics have.
 	shownNames, shownClients = 10, 10
 )
@@ -35,10 +35,16 @@ type troubles struct {
 	clients *sketch.Sketch[troubledClient]
 }
 
+// slowName is a name with a type.
 type slowName struct {
+	name    string
+	last    slowQuery
+	minutes minutes[slowMinute]
+}
+
+type slowMinute struct {
 	count uint64
 	worst time.Duration
-	last  slowQuery
 }
 
 // slowQuery is what is shown of one query.
@@ -49,9 +55,35 @@ type slowQuery struct {
 	at                    time.Time
 }
 
-type troubledClient struct {
-	slow, failed float64
-	at           time.Time
+type troubledClient struct{ minutes minutes[clientMinute] }
+
+type clientMinute struct{ slow, failed float64 }
+
+// minutes are sums by minute, of which the last troubleMinutes count.
+type minutes[S any] [troubleMinutes]struct {
+	minute int64 // since 1970
+	sum    S
+}
+
+// at returns the sum of a time's minute.
+func (m *minutes[S]) at(t time.Time) *S {
+	minute := t.Unix() / 60
+	slot := &m[uint64(minute)%troubleMinutes] // a clock before 1970 is negative
+	if slot.minute != minute {
+		slot.minute, slot.sum = minute, *new(S)
+	}
+	return &slot.sum
+}
+
+// until returns the sums that count at a time.
+func (m *minutes[S]) until(t time.Time) (sums []S) {
+	now := t.Unix() / 60
+	for _, slot := range m {
+		if now-troubleMinutes < slot.minute && slot.minute <= now {
+			sums = append(sums, slot.sum)
+		}
+	}
+	return sums
 }
 
 func newTroubles() *troubles {
@@ -78,8 +110,7 @@ func (v *View) Trouble(seen dnsserver.Seen) {
 func (t *troubles) add(name string, q slowQuery, failed bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c := t.clients.Add(q.client.String(), 1)
-	c.at = q.at
+	c := t.clients.Add(q.client.String(), 1).minutes.at(q.at)
 	if failed {
 		c.failed++
 	}
@@ -87,14 +118,16 @@ func (t *troubles) add(name string, q slowQuery, failed bool) {
 		return
 	}
 	c.slow++
-	n := t.names.Add(name, 1)
-	n.count, n.worst, n.last = n.count+1, max(n.worst, q.took), q
+	n := t.names.Add(name+" "+q.qtype, 1)
+	n.name, n.last = name, q
+	sum := n.minutes.at(q.at)
+	sum.count, sum.worst = sum.count+1, max(sum.worst, q.took)
 }
 
 // forgetLocked forgets what is too long ago.
 func (t *troubles) forgetLocked(now time.Time) {
-	t.names.Drop(func(n slowName) bool { return now.Sub(n.last.at) > troubleFor })
-	t.clients.Drop(func(c troubledClient) bool { return now.Sub(c.at) > troubleFor })
+	t.names.Drop(func(n slowName) bool { return len(n.minutes.until(now)) == 0 })
+	t.clients.Drop(func(c troubledClient) bool { return len(c.minutes.until(now)) == 0 })
 }
 
 // SlowNames are all that were slow recently.
@@ -112,15 +145,19 @@ func (t *troubles) slowNames(now time.Time, most int, podOf func(netip.Addr) str
 	defer t.mu.Unlock()
 	t.forgetLocked(now)
 	all := []control.SlowName{}
-	for name, e := range t.names.Entries {
+	for _, e := range t.names.Entries {
 		n := e.Details
+		var sum slowMinute
+		for _, minute := range n.minutes.until(now) {
+			sum.count, sum.worst = sum.count+minute.count, max(sum.worst, minute.worst)
+		}
 		all = append(all, control.SlowName{
-			Name: name, Type: n.last.qtype, Count: n.count, Worst: n.worst, Took: n.last.took, At: n.last.at, Rcode: n.last.rcode, By: n.last.by, Why: n.last.why,
+			Name: n.name, Type: n.last.qtype, Count: sum.count, Worst: sum.worst, Took: n.last.took, At: n.last.at, Rcode: n.last.rcode, By: n.last.by, Why: n.last.why,
 			Client: n.last.client.String(), Pod: podOf(n.last.client),
 		})
 	}
 	slices.SortFunc(all, func(a, b control.SlowName) int {
-		return cmp.Or(cmp.Compare(b.Worst, a.Worst), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(b.Worst, a.Worst), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Type, b.Type))
 	})
 	return all[:min(len(all), most)]
 }
@@ -133,7 +170,11 @@ func (t *troubles) troubledClients(now time.Time, podOf func(netip.Addr) string)
 	all := []metrics.TroubledClient{}
 	for client, e := range t.clients.Entries {
 		addr, _ := netip.ParseAddr(client) // the zero one has no pod
-		all = append(all, metrics.TroubledClient{Client: client, Pod: podOf(addr), Slow: e.Details.slow, Failed: e.Details.failed})
+		of := metrics.TroubledClient{Client: client, Pod: podOf(addr)}
+		for _, minute := range e.Details.minutes.until(now) {
+			of.Slow, of.Failed = of.Slow+minute.slow, of.Failed+minute.failed
+		}
+		all = append(all, of)
 	}
 	slices.SortFunc(all, func(a, b metrics.TroubledClient) int {
 		return cmp.Or(cmp.Compare(b.Slow+b.Failed, a.Slow+a.Failed), cmp.Compare(a.Client, b.Client))

@@ -19,7 +19,8 @@ func podOf(client netip.Addr) string {
 	return ""
 }
 
-// TestTroubles: what was slow recently is shown with the last such query, and who had trouble.
+// TestTroubles: what was slow recently is shown with the last such query, and who had trouble. A name that is slow again and again once
+// kept the number and the worst time of all its queries, and A and AAAA were shown as one type.
 func TestTroubles(t *testing.T) {
 	now := time.Now()
 	web, other := netip.MustParseAddr("10.128.0.7"), netip.MustParseAddr("192.0.2.9")
@@ -27,24 +28,31 @@ func TestTroubles(t *testing.T) {
 		return slowQuery{qtype: "A", rcode: "NOERROR", by: "10.0.0.2", client: client, took: took, at: now.Add(-ago)}
 	}
 	record := newTroubles()
+	record.add("dead.example.", query(web, 7*time.Second, 15*time.Minute), true)
+	record.add("dead.example.", query(web, 7*time.Second, 11*time.Minute), true)
 	record.add("old.example.", query(web, time.Second, 11*time.Minute), false)
+	record.add("dead.example.", query(web, 4*time.Second, 8*time.Minute), true)
 	record.add("slow.example.", query(web, 3*time.Second, 2*time.Minute), false)
 	record.add("slow.example.", query(other, 200*time.Millisecond, time.Minute), false)
 	record.add("quick.example.", query(web, time.Millisecond, time.Minute), true)
 	record.add("", query(web, time.Second, time.Minute), true)
-	record.add("dead.example.", query(web, 4*time.Second, 0), true)
+	record.add("dead.example.", query(web, time.Second, 0), true)
+	ipv6 := query(web, 3*time.Second, time.Minute)
+	ipv6.qtype = "AAAA"
+	record.add("slow.example.", ipv6, false)
 	wantNames := []control.SlowName{
-		{Name: "dead.example.", Type: "A", Count: 1, Worst: 4 * time.Second, Took: 4 * time.Second, At: now, Rcode: "NOERROR", By: "10.0.0.2", Client: "10.128.0.7", Pod: "shop/web"},
+		{Name: "dead.example.", Type: "A", Count: 2, Worst: 4 * time.Second, Took: time.Second, At: now, Rcode: "NOERROR", By: "10.0.0.2", Client: "10.128.0.7", Pod: "shop/web"},
 		{Name: "slow.example.", Type: "A", Count: 2, Worst: 3 * time.Second, Took: 200 * time.Millisecond, At: now.Add(-time.Minute), Rcode: "NOERROR", By: "10.0.0.2", Client: "192.0.2.9"},
+		{Name: "slow.example.", Type: "AAAA", Count: 1, Worst: 3 * time.Second, Took: 3 * time.Second, At: now.Add(-time.Minute), Rcode: "NOERROR", By: "10.0.0.2", Client: "10.128.0.7", Pod: "shop/web"},
 	}
 	if diff := cmp.Diff(wantNames, record.slowNames(now, shownNames, podOf)); diff != "" {
 		t.Errorf("names (-want +got):\n%s", diff)
 	}
-	wantClients := []metrics.TroubledClient{{Client: "10.128.0.7", Pod: "shop/web", Slow: 3, Failed: 3}, {Client: "192.0.2.9", Slow: 1}}
+	wantClients := []metrics.TroubledClient{{Client: "10.128.0.7", Pod: "shop/web", Slow: 4, Failed: 4}, {Client: "192.0.2.9", Slow: 1}}
 	if diff := cmp.Diff(wantClients, record.troubledClients(now, podOf)); diff != "" {
 		t.Errorf("clients (-want +got):\n%s", diff)
 	}
-	later := now.Add(troubleFor + time.Second)
+	later := now.Add(troubleMinutes * time.Minute)
 	if names, clients := record.slowNames(later, shownNames, podOf), record.troubledClients(later, podOf); len(names)+len(clients) > 0 {
 		t.Errorf("later: %v, %v", names, clients)
 	}
