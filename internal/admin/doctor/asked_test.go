@@ -252,6 +252,12 @@ var askedRows = []checkRow{
 		old.By = control.By{Cached: true, Age: 2 * time.Second}
 		asked(Name{Answer: old, Direct: []Direct{direct("NOERROR")}})(s)
 	}, Fail, "www.example. A is NXDOMAIN from the cache (age 2s), and exists|node-dns cache flush www.example."},
+	// A client chooses these names. The printed command ran "reboot" when an admin pasted it.
+	{"cache", "has an old NXDOMAIN of a name with shell syntax", func(s *Snapshot) {
+		old := answered("NXDOMAIN")
+		old.By = control.By{Cached: true, Age: 2 * time.Second}
+		asked(Name{Name: "flip1&reboot&.evil.example.", Type: "A", Answer: old, Direct: []Direct{direct("NOERROR")}})(s)
+	}, Fail, "node-dns cache flush 'flip1&reboot&.evil.example.'"},
 	{"cache", "has an NXDOMAIN that one nameserver confirms", func(s *Snapshot) {
 		old := answered("NXDOMAIN")
 		old.By = control.By{Cached: true, Age: 2 * time.Second}
@@ -262,6 +268,7 @@ var askedRows = []checkRow{
 	{"names", "are answered", asked(Name{Answer: answered("NOERROR"), Direct: []Direct{direct("NOERROR")}}), OK, "node-dns answers 1 of 1 name"},
 	{"names", "the daemon does not answer", asked(Name{Err: errors.New("gone")}), Fail, "www.example. A (in recent use): gone"},
 	{"names", "one is SERVFAIL, and a nameserver has it", asked(Name{Answer: answered("SERVFAIL"), Direct: []Direct{direct("NOERROR")}}), Fail, "and a nameserver answers it|node-dns cache flush www.example.|192.0.2.53:53 UDP, DO, 512, 4096 DO, TCP: NOERROR"},
+	{"names", "one of shell syntax is SERVFAIL, and a nameserver has it", asked(Name{Name: "$(reboot).evil.example.", Type: "A", Answer: answered("SERVFAIL"), Direct: []Direct{direct("NOERROR")}}), Fail, "node-dns cache flush '$(reboot).evil.example.'; if it fails again, node-dns monitor --name '$(reboot).evil.example.' shows why"},
 	// A domain whose own nameservers fail made each node that asks for it a broken one.
 	{"names", "one failed recently, and fails everywhere", func(s *Snapshot) {
 		asked(Name{Why: "failed recently", Answer: answered("SERVFAIL"), Direct: []Direct{direct("SERVFAIL")}})(s)

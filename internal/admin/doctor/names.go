@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
 
 // checkStale finds names that the cache says do not exist, while every nameserver that is asked for them has them.
@@ -15,7 +16,7 @@ func checkStale(s Snapshot) []Finding {
 	for _, n := range s.Names {
 		if n.isStale() {
 			what := fmt.Sprintf("%s %s is %s from the cache (age %s), and exists at every nameserver that is asked for it", n.Name, n.Type, n.result(), n.Answer.By.Age.Round(time.Second))
-			found = append(found, fail(what, "node-dns cache flush "+n.Name, n.lines()...))
+			found = append(found, fail(what, "node-dns cache flush "+termtext.Quote(n.Name), n.lines()...))
 		}
 	}
 	return found
@@ -92,7 +93,7 @@ func (s Snapshot) judgeName(n Name) (Finding, bool) {
 	if text := reasons(n.Answer.Errors); text != "" {
 		what += " (" + text + ")"
 	}
-	details := n.lines()
+	details, name := n.lines(), termtext.Quote(n.Name)
 	if by := n.Answer.By; by.Server != "" {
 		details = append(details, "node-dns has it from "+by.Server)
 	}
@@ -102,7 +103,7 @@ func (s Snapshot) judgeName(n Name) (Finding, bool) {
 	case n.Err != nil:
 		return fail(what, "journalctl -u node-dns shows what the daemon does", details...), true
 	case n.result() == "SERVFAIL" && slices.ContainsFunc(n.Direct, func(d Direct) bool { return isAnswer(d.best().result()) }):
-		return fail(what+", and a nameserver answers it", "node-dns cache flush "+n.Name+"; if it fails again, node-dns monitor --name "+n.Name+" shows why", details...), true
+		return fail(what+", and a nameserver answers it", "node-dns cache flush "+name+"; if it fails again, node-dns monitor --name "+name+" shows why", details...), true
 	case n.result() == "SERVFAIL" && n.Given && !n.isRefused():
 		return fail(what, "node-dns servers shows the nameservers that are asked for it", details...), true
 	case n.result() == "SERVFAIL" && n.Why == failedRecently && !n.isRefused(): // most often the fault is the domain's own
