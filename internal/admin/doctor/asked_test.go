@@ -258,6 +258,19 @@ var askedRows = []checkRow{
 		old.By = control.By{Cached: true, Age: 2 * time.Second}
 		asked(Name{Name: "flip1&reboot&.evil.example.", Type: "A", Answer: old, Direct: []Direct{direct("NOERROR")}})(s)
 	}, Fail, "node-dns cache flush 'flip1&reboot&.evil.example.'"},
+	// With filter-AAAA every cached AAAA name failed, and no flush fixed it.
+	{"cache", "has a name whose records filter-AAAA removes", func(s *Snapshot) {
+		filtered := answered("NOERROR")
+		filtered.Answer, filtered.By = nil, control.By{Cached: true, Age: 2 * time.Second}
+		filtered.Errors = []control.ExtendedError{{Code: 17, Name: "Filtered"}}
+		asked(Name{Name: "www.example.", Type: "AAAA", Answer: filtered, Direct: []Direct{direct("NOERROR")}})(s)
+	}, "", ""},
+	{"cache", "has a name that bogus-nxdomain blocks", func(s *Snapshot) {
+		blocked := answered("NXDOMAIN")
+		blocked.By = control.By{Cached: true, Age: 2 * time.Second}
+		blocked.Errors = []control.ExtendedError{{Code: 15, Name: "Blocked"}}
+		asked(Name{Answer: blocked, Direct: []Direct{direct("NOERROR")}})(s)
+	}, "", ""},
 	{"cache", "has an NXDOMAIN that one nameserver confirms", func(s *Snapshot) {
 		old := answered("NXDOMAIN")
 		old.By = control.By{Cached: true, Age: 2 * time.Second}
@@ -269,6 +282,11 @@ var askedRows = []checkRow{
 	{"names", "the daemon does not answer", asked(Name{Err: errors.New("gone")}), Fail, "www.example. A (in recent use): gone"},
 	{"names", "one is SERVFAIL, and a nameserver has it", asked(Name{Answer: answered("SERVFAIL"), Direct: []Direct{direct("NOERROR")}}), Fail, "and a nameserver answers it|node-dns cache flush www.example.|192.0.2.53:53 UDP, DO, 512, 4096 DO, TCP: NOERROR"},
 	{"names", "one of shell syntax is SERVFAIL, and a nameserver has it", asked(Name{Name: "$(reboot).evil.example.", Type: "A", Answer: answered("SERVFAIL"), Direct: []Direct{direct("NOERROR")}}), Fail, "node-dns cache flush '$(reboot).evil.example.'; if it fails again, node-dns monitor --name '$(reboot).evil.example.' shows why"},
+	{"names", "one has an address of ignore-address", func(s *Snapshot) {
+		ignored := answered("SERVFAIL")
+		ignored.Errors = []control.ExtendedError{{Code: 22, Name: "No Reachable Authority", Text: "no response from 192.0.2.53:53 (its address is to be ignored (ignore-address))"}}
+		asked(Name{Answer: ignored, Direct: []Direct{direct("NOERROR")}})(s)
+	}, Warn, "remove ignore-address from dnsmasq's files"},
 	// A domain whose own nameservers fail made each node that asks for it a broken one.
 	{"names", "one failed recently, and fails everywhere", func(s *Snapshot) {
 		asked(Name{Why: "failed recently", Answer: answered("SERVFAIL"), Direct: []Direct{direct("SERVFAIL")}})(s)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/miekg/dns"
+
 	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
@@ -24,8 +26,21 @@ func checkStale(s Snapshot) []Finding {
 
 func (n Name) isStale() bool {
 	absent := func(result string) bool { return result == "NXDOMAIN" || result == "NODATA" }
-	return n.Answer.By.Cached && absent(n.result()) && len(n.Direct) > 0 &&
+	return n.Answer.By.Cached && !n.isFiltered() && absent(n.result()) && len(n.Direct) > 0 &&
 		!slices.ContainsFunc(n.Direct, func(d Direct) bool { return d.best().result() != "NOERROR" })
+}
+
+// isFiltered reports whether node-dns removed records on purpose: filter-A and filter-AAAA (EDE 17), bogus-nxdomain and
+// stop-dns-rebind (EDE 15). What a rule or local data answers is never cached.
+func (n Name) isFiltered() bool {
+	return slices.ContainsFunc(n.Answer.Errors, func(e control.ExtendedError) bool {
+		return e.Code == dns.ExtendedErrorCodeFiltered || e.Code == dns.ExtendedErrorCodeBlocked
+	})
+}
+
+// isIgnored reports whether ignore-address made node-dns drop the nameservers' answers. Only the text says so.
+func (n Name) isIgnored() bool {
+	return slices.ContainsFunc(n.Answer.Errors, func(e control.ExtendedError) bool { return strings.Contains(e.Text, "(ignore-address)") })
 }
 
 // result is what the daemon says, in a word.
@@ -102,6 +117,8 @@ func (s Snapshot) judgeName(n Name) (Finding, bool) {
 		return Finding{}, false
 	case n.Err != nil:
 		return fail(what, "journalctl -u node-dns shows what the daemon does", details...), true
+	case n.result() == "SERVFAIL" && n.isIgnored():
+		return warn(what, "node-dns ignores the answer as configured; if that is wrong, remove ignore-address from dnsmasq's files", details...), true
 	case n.result() == "SERVFAIL" && slices.ContainsFunc(n.Direct, func(d Direct) bool { return isAnswer(d.best().result()) }):
 		return fail(what+", and a nameserver answers it", "node-dns cache flush "+name+"; if it fails again, node-dns monitor --name "+name+" shows why", details...), true
 	case n.result() == "SERVFAIL" && n.Given && !n.isRefused():
