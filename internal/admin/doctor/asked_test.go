@@ -234,6 +234,15 @@ var askedRows = []checkRow{
 	{"clients", "allowFrom leaves out pods of IPv6", pods("fd00::1/64"), Fail, `allowFrom: [192.0.2.0/24, "fd00::/64"]`},
 	{"clients", "a pod is refused", lastMinute(control.LastMinute{Strangers: 7}, "10.128.0.9", "shop/web-0"), Fail, "queries refused in the last minute: 7, such as from 10.128.0.9, pod shop/web-0|allowFrom: [local, 10.128.0.9/32]"},
 	{"clients", "another is refused", lastMinute(control.LastMinute{Strangers: 7}, "198.51.100.9", ""), Warn, "7, such as from 198.51.100.9: allowFrom does not let it ask"},
+	// Doctor failed and printed an allowFrom that opened the resolver to the LAN.
+	{"clients", "one on a second LAN is refused", func(s *Snapshot) {
+		s.Host.State.Net.Addrs = append(s.Host.State.Net.Addrs, netstate.Addr{Addr: netip.MustParseAddr("203.0.113.7"), Bits: 24, Interface: "eth1", Up: true})
+		lastMinute(control.LastMinute{Strangers: 1}, "203.0.113.66", "")(s)
+	}, Warn, "1, such as from 203.0.113.66: allowFrom does not let it ask|if it is a client, add it to allowFrom"},
+	{"clients", "one of podCIDRs is refused", func(s *Snapshot) {
+		s.Host.State.Config.PodCIDRs = []netip.Prefix{netip.MustParsePrefix("10.128.0.0/14")}
+		lastMinute(control.LastMinute{Strangers: 7}, "10.128.0.9", "")(s)
+	}, Fail, "allowFrom: [local, 10.128.0.0/14]"},
 	{"clients", "one was refused long ago", lastMinute(control.LastMinute{}, "10.128.0.9", "shop/web-0"), "", ""},
 	{"clients", "one may ask by now", lastMinute(control.LastMinute{Strangers: 7}, "10.0.5.9", ""), "", ""},
 	{"clients", "pods are answered", fromPod(says("NXDOMAIN"), says("NXDOMAIN")), OK, "pods get answers over UDP and TCP (asked from 10.128.0.5)"},
