@@ -132,6 +132,9 @@ func fromPod(udp, tcp Answer) func(*Snapshot) {
 	}
 }
 
+// anothers is the refusal of a certificate for another name.
+var anothers = x509.HostnameError{Certificate: &x509.Certificate{DNSNames: []string{"dns.site.example"}}, Host: "dns.example"}
+
 // askedRows are those of the checks that judge questions and answers.
 var askedRows = []checkRow{
 	{"reports", "none", nil, "", ""},
@@ -187,7 +190,12 @@ var askedRows = []checkRow{
 		s.Upstreams = append(s.Upstreams, other, third)
 	}, Fail, "upstream 192.0.2.54:53 (and upstream 192.0.2.55:53) does not answer over UDP: operation not permitted"},
 	{"upstreams", "has a certificate that has ended", overTLS(x509.CertificateInvalidError{Reason: x509.Expired, Cert: &x509.Certificate{NotBefore: epoch.AddDate(-1, 0, 0), NotAfter: epoch}}), Fail, "a TLS certificate that is not valid now: from 2025-03-01T12:00:00Z to 2026-03-01T12:00:00Z|renew the certificate"},
-	{"upstreams", "has another's certificate", overTLS(x509.HostnameError{Certificate: &x509.Certificate{DNSNames: []string{"dns.site.example"}}, Host: "dns.example"}), Fail, "a TLS certificate for dns.site.example, not for dns.example|correct upstreams /etc/node-dns/node-dns.yaml:1: dns+tls://192.0.2.53#dns.site.example"},
+	{"upstreams", "has another's certificate", func(s *Snapshot) {
+		overTLS(anothers)(s)
+		s.Upstreams[0].Proven = "dns.site.example"
+	}, Fail, "a TLS certificate for dns.site.example, not for dns.example|correct upstreams /etc/node-dns/node-dns.yaml:1: dns+tls://192.0.2.53#dns.site.example"},
+	// The name of a self-signed certificate was printed as the entry to use: whoever intercepts the connection chooses it.
+	{"upstreams", "has a certificate of its own making", overTLS(anothers), Fail, "not for dns.example\nrenew the certificate at that nameserver"},
 	{"upstreams", "has an unknown authority's certificate", overTLS(x509.UnknownAuthorityError{}), Fail, "of an authority that this node does not trust|update-ca-trust"},
 	{"upstreams", "finds all bogus", asked(Name{Route: ".", Answer: answered("SERVFAIL"), Direct: []Direct{bogus()}}), Fail, "it finds them bogus|www.example. A: DNSSEC Bogus|the clock and the trust anchor"},
 	{"upstreams", "fails for names that clients ask for, and not for its own domain", asked(Name{Why: "failed recently", Answer: answered("SERVFAIL"), Direct: []Direct{direct("SERVFAIL")}}), OK, "answers over UDP"},

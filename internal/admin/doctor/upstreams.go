@@ -224,14 +224,10 @@ func (s Snapshot) silent(p Probe, others bool) verdict {
 		v.what = fmt.Sprintf("has a TLS certificate that is not valid now: from %s to %s", date(invalid.Cert.NotBefore), date(invalid.Cert.NotAfter))
 		v.fix = "renew the certificate at that nameserver; if this node's clock is wrong, set it"
 	case errors.As(err, &hostname):
-		names := hostname.Certificate.DNSNames
-		for _, ip := range hostname.Certificate.IPAddresses {
-			names = append(names, ip.String())
-		}
-		v.what = fmt.Sprintf("has a TLS certificate for %s, not for %s", orNone(strings.Join(names, ", ")), hostname.Host)
+		v.what = fmt.Sprintf("has a TLS certificate for %s, not for %s", orNone(strings.Join(certifiedNames(hostname.Certificate), ", ")), hostname.Host)
 		v.fix = "renew the certificate at that nameserver for the name that it is asked by"
-		if len(names) > 0 {
-			v.fix = fmt.Sprintf("if that is the nameserver's own name, correct %s: dns+tls://%s#%s; else %s", cmp.Or(p.Source, "what names it"), hostsWord, names[0], v.fix)
+		if p.Proven != "" { // anybody can make a certificate for any name
+			v.fix = fmt.Sprintf("if that is the nameserver's own name, correct %s: dns+tls://%s#%s; else %s", cmp.Or(p.Source, "what names it"), hostsWord, p.Proven, v.fix)
 		}
 	case errors.As(err, &authority):
 		v.what = "has a TLS certificate of an authority that this node does not trust"
