@@ -431,7 +431,11 @@ var rows = []checkRow{
 		s.Upstreams = append([]Probe{{Server: "192.0.2.54:53", Domains: []string{"."}, UDP: silent, EDNS: silent, TCP: silent}}, s.Upstreams...)
 	}, Warn, "others answer in its place"},
 	{"upstreams", "no TCP", func(s *Snapshot) { s.Upstreams[0].TCP = Answer{Err: errSilent} }, Warn, "does not answer over TCP"},
-	{"upstreams", "no EDNS", func(s *Snapshot) { s.Upstreams[0].EDNS.EDNS = false }, Warn, "does not know EDNS"},
+	// The advice was to open firewalls, which cannot help.
+	{"upstreams", "no EDNS", func(s *Snapshot) { s.Upstreams[0].EDNS.EDNS = false }, Warn, "does not know EDNS (RFC 6891): answers of more than 512 octets take TCP\nnames resolve without it; update that nameserver"},
+	{"upstreams", "no EDNS and no TCP", func(s *Snapshot) {
+		s.Upstreams[0].EDNS.EDNS, s.Upstreams[0].TCP.Err = false, unix.ECONNREFUSED
+	}, Warn, "it does not know EDNS|it does not answer over TCP|TCP and UDP port 53 to it have to pass every firewall"},
 	{"upstreams", "silent to EDNS", func(s *Snapshot) {
 		s.Upstreams[0].UDP, s.Upstreams[0].EDNS = s.Upstreams[0].EDNS, Answer{Err: errSilent}
 	}, Warn, "does not answer what has EDNS"},

@@ -196,6 +196,9 @@ func (s Snapshot) judge(p Probe) verdict {
 	if best.Rcode == "REFUSED" {
 		return verdict{Warn, "answers, and refuses what it is asked (REFUSED)", "it may not serve this node's network: see to what it allows, or take it out of what names it: node-dns servers", strings.Join(odd, "\n")}
 	}
+	if len(odd) == 1 && p.EDNS.Err == nil && !p.EDNS.EDNS { // no firewall is the cause
+		return verdict{Warn, "answers over UDP, but does not know EDNS (RFC 6891): answers of more than 512 octets take TCP", "names resolve without it; update that nameserver to one that knows EDNS", ""}
+	}
 	if len(odd) > 0 {
 		return verdict{Warn, "answers over UDP, but not all", "TCP and UDP port 53 to it have to pass every firewall on the way, datagrams of 1232 octets too", strings.Join(odd, "\n")}
 	}
