@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -132,6 +135,9 @@ func fromPod(udp, tcp Answer) func(*Snapshot) {
 	}
 }
 
+// smaller is the printed command for smaller answers.
+const smaller = `grep -qs '^edns-packet-max=' /etc/dnsmasq.conf || printf '\nedns-packet-max=512\n' >>/etc/dnsmasq.conf`
+
 // anothers is the refusal of a certificate for another name.
 var anothers = x509.HostnameError{Certificate: &x509.Certificate{DNSNames: []string{"dns.site.example"}}, Host: "dns.example"}
 
@@ -220,7 +226,16 @@ var askedRows = []checkRow{
 		asked(Name{Route: ".", Answer: answered("SERVFAIL"), Direct: []Direct{bogus()}})(s)
 		asked(Name{Name: "node.", Type: "A", Answer: answered("NXDOMAIN"), Direct: []Direct{direct("NXDOMAIN")}})(s)
 	}, OK, "answers over UDP"},
-	{"upstreams", "sends answers that are lost for their size", asked(Name{Answer: answered("SERVFAIL"), Direct: []Direct{lossy()}}), Fail, "www.example. A, 900 octets, arrives over TCP alone|echo edns-packet-max=512 >>/etc/dnsmasq.conf"},
+	{"upstreams", "sends answers that are lost for their size", asked(Name{Answer: answered("SERVFAIL"), Direct: []Direct{lossy()}}), Fail, "www.example. A, 900 octets, arrives over TCP alone|" + smaller + " makes node-dns ask"},
+	// Printed again, or for another size, the command made dnsmasq's file invalid.
+	{"upstreams", "sends answers that are lost for their size, which is set", func(s *Snapshot) {
+		s.Host.Dnsmasq.Numbers = map[string]int{"edns-packet-max": 1232}
+		asked(Name{Answer: answered("SERVFAIL"), Direct: []Direct{lossy()}})(s)
+	}, Fail, "edns-packet-max=512 in place of 1232 in dnsmasq's files (grep -r edns-packet-max /etc/dnsmasq.conf /etc/dnsmasq.d)"},
+	{"upstreams", "sends answers that are lost for their size, which is the smallest", func(s *Snapshot) {
+		s.Host.Dnsmasq.Numbers = map[string]int{"edns-packet-max": 512}
+		asked(Name{Answer: answered("SERVFAIL"), Direct: []Direct{lossy()}})(s)
+	}, Fail, "arrives over TCP alone\nlet datagrams and fragments"},
 	{"upstreams", "sends answers that are lost for their size, and asked for over TCP", asked(Name{Answer: answered("NOERROR"), Direct: []Direct{lossy()}}), Warn, "900 octets, arrives over TCP alone"},
 
 	{"cluster", "is forwarded, and resolves", clusterForwarded("NOERROR"), OK, "which resolves kubernetes.default.svc.cluster.local."},
@@ -330,6 +345,29 @@ var askedRows = []checkRow{
 		Responses: 100, ServFail: 20, Limited: 3, Servers: []control.ServerMinute{{Address: upstreamAddr, Queries: 60, Failures: 40, Refusals: 2}},
 	}, "", ""), Warn, "20 SERVFAIL|192.0.2.53:53: 60 queries, 40 without a response, 2 SERVFAIL|3 queries met a limit"},
 	{"recent", "has refusals that clients are told of", lastMinute(control.LastMinute{Responses: 100, Refused: 20, Strangers: 20}, "", ""), OK, "20 REFUSED"},
+}
+
+// TestSmallerCommand: the command joined the option to a last line without a newline.
+func TestSmallerCommand(t *testing.T) {
+	for had, want := range map[string]string{
+		"-": "\nedns-packet-max=512\n", "": "\nedns-packet-max=512\n", "no-hosts\n": "no-hosts\n\nedns-packet-max=512\n",
+		"no-hosts": "no-hosts\nedns-packet-max=512\n",
+	} {
+		path := filepath.Join(t.TempDir(), "dnsmasq.conf")
+		if had != "-" { // there is a file
+			if err := os.WriteFile(path, []byte(had), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2 {
+			if out, err := exec.CommandContext(t.Context(), "sh", "-ec", strings.ReplaceAll(smaller, "/etc/dnsmasq.conf", path)).CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+		}
+		if got, err := os.ReadFile(path); err != nil || string(got) != want {
+			t.Errorf("%q became %q, expected %q: %v", had, got, want, err)
+		}
+	}
 }
 
 // TestOneFailure: a cause is one failure, and comes before its symptoms.

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 )
 
 // checkUpstreams judges each by what it answered to us, whatever the daemon thinks of it. One that is silent is a failure where
@@ -170,8 +171,7 @@ func (s Snapshot) judge(p Probe) verdict {
 	}
 	if name, size := s.lostAnswer(p); name != "" {
 		what := fmt.Sprintf("sends answers of more than 512 octets that do not arrive over UDP: %s, %d octets, arrives over TCP alone", name, size)
-		v := verdict{level: Fail, what: what, fix: "echo edns-packet-max=512 >>/etc/dnsmasq.conf makes node-dns ask for smaller answers, and for larger ones over TCP; " +
-			"then let datagrams and fragments of 1232 octets pass every firewall on the way"}
+		v := verdict{level: Fail, what: what, fix: s.smallerAnswers() + "let datagrams and fragments of 1232 octets pass every firewall on the way"}
 		if s.resolves(name) {
 			v.level = Warn
 		}
@@ -203,6 +203,21 @@ func (s Snapshot) judge(p Probe) verdict {
 		return verdict{Warn, "answers over UDP, but not all", "TCP and UDP port 53 to it have to pass every firewall on the way, datagrams of 1232 octets too", strings.Join(odd, "\n")}
 	}
 	return verdict{level: OK, what: fmt.Sprintf("answers over UDP (%s), TCP and with EDNS 1232%s", best.words(), p.Large.largeWords())}
+}
+
+// smallerAnswers is the beginning of a fix that makes node-dns ask for answers of 512 octets; "" if it does so already. dnsmasq
+// does not start if the option is there twice, and the last line of its file may lack a newline.
+func (s Snapshot) smallerAnswers() string {
+	const option, size = "edns-packet-max", 512
+	why := " makes node-dns ask for smaller answers, and for larger ones over TCP; then "
+	switch have := s.Host.Dnsmasq.Number(option); have {
+	case size:
+		return ""
+	case dnsmasqconf.Unset:
+		return fmt.Sprintf(`grep -qs '^%[1]s=' /etc/dnsmasq.conf || printf '\n%[1]s=%[2]d\n' >>/etc/dnsmasq.conf`, option, size) + why
+	default:
+		return fmt.Sprintf("%s=%d in place of %d in dnsmasq's files (grep -r %[1]s /etc/dnsmasq.conf /etc/dnsmasq.d)", option, size, have) + why
+	}
 }
 
 // silent is about a nameserver that does not answer. The reason says where to look.
