@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 
-	"github.com/miekg/dns"
 	"github.com/spf13/cobra"
 
 	"github.com/node-dns/node-dns/internal/admin/doctor"
@@ -21,10 +20,14 @@ node-dns for names as a client does, and the nameservers directly, and compares.
 With SELinux it checks domains, labels and denials. Root sees more than others do, and asks from within pods too.
 
 Exit code 0: nothing but [ok] and [warn]; 1: at least one [FAIL].`,
-		Args: usageArgs(cobra.NoArgs),
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if _, ok := dns.IsDomainName(name); cmd.Flags().Changed("name") && (name == "" || !ok) {
-				return usageError{fmt.Errorf("doctor --name %q: expected a domain name", name)}
+			if cmd.Flags().Changed("name") {
+				ascii, err := toASCII(name)
+				if err != nil {
+					return usageError{fmt.Errorf("doctor --name %w", err)}
+				}
+				name = ascii
 			}
 			root, err := rootToShow(cmd, output)
 			if err != nil {

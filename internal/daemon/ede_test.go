@@ -47,6 +47,7 @@ func TestExtendedErrors(t *testing.T) {
 		{name: "a stale answer", config: site, closed: true, ask: []string{"brief.example.", "sleep", "brief.example."}, code: dns.ExtendedErrorCodeStaleAnswer},
 		{name: "a stale NXDOMAIN", config: site, closed: true, ask: []string{"gone.example.", "sleep", "gone.example."}, code: dns.ExtendedErrorCodeStaleNXDOMAINAnswer},
 		{name: "bogus-nxdomain", config: site, files: "bogus-nxdomain=192.0.2.66\n", ask: []string{"bogus.example."}, code: dns.ExtendedErrorCodeBlocked},
+		{name: "ignore-address", config: site, files: "ignore-address=192.0.2.66\n", ask: []string{"bogus.example."}, code: dns.ExtendedErrorCodeNoReachableAuthority, says: "no response from SITE (its address is to be ignored (ignore-address))"}, // which doctor reads
 		{name: "filter-A", config: site, files: "filter-A\n", ask: []string{"www.example."}, code: dns.ExtendedErrorCodeFiltered},
 		{name: "a zone transfer", config: site, ask: []string{"example."}, qtype: dns.TypeAXFR, code: dns.ExtendedErrorCodeNotSupported},
 		{name: "a type that there is not", config: site, ask: []string{"example."}, qtype: dns.TypeNXNAME, code: dns.ExtendedErrorCodeInvalidQueryType},

@@ -309,7 +309,7 @@ func TestBrokenUpstreams(t *testing.T) {
 				b.forget()
 			},
 			asks: "long.up.example TXT", check: "upstreams", mild: true, page: "sends answers of more than 512 octets that do not arrive over UDP",
-			fix: "echo edns-packet-max=512 >>/etc/dnsmasq.conf", after: func(b *brokenNode) {
+			fix: `grep -qs '^edns-packet-max=' /etc/dnsmasq.conf || printf '\nedns-packet-max=512\n' >>/etc/dnsmasq.conf`, after: func(b *brokenNode) {
 				if out, err := b.pods.Try("dig", "+short", "+tries=1", "+timeout=4", "@"+nodeIP, "long.up.example", "TXT"); err != nil || !strings.Contains(out, "xxx") {
 					b.t.Errorf("the long answer does not come: %v\n%s", err, out)
 				}

@@ -224,12 +224,11 @@ func TestBrokenHost(t *testing.T) {
 				b.Run("ip", "-n", "pod1", "addr", "add", "10.129.0.2/24", "dev", "eth0")
 				b.Run("ip", "-n", "pod1", "link", "set", "eth0", "up")
 				b.Run("ip", "-n", "pod1", "route", "add", "default", "via", "10.129.0.1")
-				b.write("allowFrom: [192.0.2.0/24]\n")
+				b.write("allowFrom: [192.0.2.0/24]\npodCIDRs: [10.128.0.0/24, 10.129.0.0/24]\n") // pods0 has no network plugin's name
 			},
 			asks: "www.up.example A", check: "clients", page: "pods may not ask this node: allowFrom (allowFrom /etc/node-dns/node-dns.yaml:1) leaves out ",
 			says: []string{"pods on cni0 have addresses of 10.129.0.0/24", "refused a question from 10.129.0.2 (REFUSED), a pod's address in /run/netns/pod1"}, fix: "allowFrom: [192.0.2.0/24, ",
 			apply: func(b *brokenNode) {
-				// doctor knows of cni0's network at once, and of the other one when a client there was refused.
 				b.Await("doctor to allow all pods", func() bool {
 					b.podAsks("www.up.example A")
 					if line := b.fixOf("clients", allowFrom); line != "" {

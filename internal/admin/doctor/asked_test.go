@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -132,6 +135,12 @@ func fromPod(udp, tcp Answer) func(*Snapshot) {
 	}
 }
 
+// smaller is the printed command for smaller answers.
+const smaller = `grep -qs '^edns-packet-max=' /etc/dnsmasq.conf || printf '\nedns-packet-max=512\n' >>/etc/dnsmasq.conf`
+
+// anothers is the refusal of a certificate for another name.
+var anothers = x509.HostnameError{Certificate: &x509.Certificate{DNSNames: []string{"dns.site.example"}}, Host: "dns.example"}
+
 // askedRows are those of the checks that judge questions and answers.
 var askedRows = []checkRow{
 	{"reports", "none", nil, "", ""},
@@ -187,7 +196,12 @@ var askedRows = []checkRow{
 		s.Upstreams = append(s.Upstreams, other, third)
 	}, Fail, "upstream 192.0.2.54:53 (and upstream 192.0.2.55:53) does not answer over UDP: operation not permitted"},
 	{"upstreams", "has a certificate that has ended", overTLS(x509.CertificateInvalidError{Reason: x509.Expired, Cert: &x509.Certificate{NotBefore: epoch.AddDate(-1, 0, 0), NotAfter: epoch}}), Fail, "a TLS certificate that is not valid now: from 2025-03-01T12:00:00Z to 2026-03-01T12:00:00Z|renew the certificate"},
-	{"upstreams", "has another's certificate", overTLS(x509.HostnameError{Certificate: &x509.Certificate{DNSNames: []string{"dns.site.example"}}, Host: "dns.example"}), Fail, "a TLS certificate for dns.site.example, not for dns.example|correct upstreams /etc/node-dns/node-dns.yaml:1: dns+tls://192.0.2.53#dns.site.example"},
+	{"upstreams", "has another's certificate", func(s *Snapshot) {
+		overTLS(anothers)(s)
+		s.Upstreams[0].Proven = "dns.site.example"
+	}, Fail, "a TLS certificate for dns.site.example, not for dns.example|correct upstreams /etc/node-dns/node-dns.yaml:1: dns+tls://192.0.2.53#dns.site.example"},
+	// The name of a self-signed certificate was printed as the entry to use: whoever intercepts the connection chooses it.
+	{"upstreams", "has a certificate of its own making", overTLS(anothers), Fail, "not for dns.example\nrenew the certificate at that nameserver"},
 	{"upstreams", "has an unknown authority's certificate", overTLS(x509.UnknownAuthorityError{}), Fail, "of an authority that this node does not trust|update-ca-trust"},
 	{"upstreams", "finds all bogus", asked(Name{Route: ".", Answer: answered("SERVFAIL"), Direct: []Direct{bogus()}}), Fail, "it finds them bogus|www.example. A: DNSSEC Bogus|the clock and the trust anchor"},
 	{"upstreams", "fails for names that clients ask for, and not for its own domain", asked(Name{Why: "failed recently", Answer: answered("SERVFAIL"), Direct: []Direct{direct("SERVFAIL")}}), OK, "answers over UDP"},
@@ -212,7 +226,16 @@ var askedRows = []checkRow{
 		asked(Name{Route: ".", Answer: answered("SERVFAIL"), Direct: []Direct{bogus()}})(s)
 		asked(Name{Name: "node.", Type: "A", Answer: answered("NXDOMAIN"), Direct: []Direct{direct("NXDOMAIN")}})(s)
 	}, OK, "answers over UDP"},
-	{"upstreams", "sends answers that are lost for their size", asked(Name{Answer: answered("SERVFAIL"), Direct: []Direct{lossy()}}), Fail, "www.example. A, 900 octets, arrives over TCP alone|echo edns-packet-max=512 >>/etc/dnsmasq.conf"},
+	{"upstreams", "sends answers that are lost for their size", asked(Name{Answer: answered("SERVFAIL"), Direct: []Direct{lossy()}}), Fail, "www.example. A, 900 octets, arrives over TCP alone|" + smaller + " makes node-dns ask"},
+	// Printed again, or for another size, the command made dnsmasq's file invalid.
+	{"upstreams", "sends answers that are lost for their size, which is set", func(s *Snapshot) {
+		s.Host.Dnsmasq.Numbers = map[string]int{"edns-packet-max": 1232}
+		asked(Name{Answer: answered("SERVFAIL"), Direct: []Direct{lossy()}})(s)
+	}, Fail, "edns-packet-max=512 in place of 1232 in dnsmasq's files (grep -r edns-packet-max /etc/dnsmasq.conf /etc/dnsmasq.d)"},
+	{"upstreams", "sends answers that are lost for their size, which is the smallest", func(s *Snapshot) {
+		s.Host.Dnsmasq.Numbers = map[string]int{"edns-packet-max": 512}
+		asked(Name{Answer: answered("SERVFAIL"), Direct: []Direct{lossy()}})(s)
+	}, Fail, "arrives over TCP alone\nlet datagrams and fragments"},
 	{"upstreams", "sends answers that are lost for their size, and asked for over TCP", asked(Name{Answer: answered("NOERROR"), Direct: []Direct{lossy()}}), Warn, "900 octets, arrives over TCP alone"},
 
 	{"cluster", "is forwarded, and resolves", clusterForwarded("NOERROR"), OK, "which resolves kubernetes.default.svc.cluster.local."},
@@ -234,6 +257,15 @@ var askedRows = []checkRow{
 	{"clients", "allowFrom leaves out pods of IPv6", pods("fd00::1/64"), Fail, `allowFrom: [192.0.2.0/24, "fd00::/64"]`},
 	{"clients", "a pod is refused", lastMinute(control.LastMinute{Strangers: 7}, "10.128.0.9", "shop/web-0"), Fail, "queries refused in the last minute: 7, such as from 10.128.0.9, pod shop/web-0|allowFrom: [local, 10.128.0.9/32]"},
 	{"clients", "another is refused", lastMinute(control.LastMinute{Strangers: 7}, "198.51.100.9", ""), Warn, "7, such as from 198.51.100.9: allowFrom does not let it ask"},
+	// Doctor failed and printed an allowFrom that opened the resolver to the LAN.
+	{"clients", "one on a second LAN is refused", func(s *Snapshot) {
+		s.Host.State.Net.Addrs = append(s.Host.State.Net.Addrs, netstate.Addr{Addr: netip.MustParseAddr("203.0.113.7"), Bits: 24, Interface: "eth1", Up: true})
+		lastMinute(control.LastMinute{Strangers: 1}, "203.0.113.66", "")(s)
+	}, Warn, "1, such as from 203.0.113.66: allowFrom does not let it ask|if it is a client, add it to allowFrom"},
+	{"clients", "one of podCIDRs is refused", func(s *Snapshot) {
+		s.Host.State.Config.PodCIDRs = []netip.Prefix{netip.MustParsePrefix("10.128.0.0/14")}
+		lastMinute(control.LastMinute{Strangers: 7}, "10.128.0.9", "")(s)
+	}, Fail, "allowFrom: [local, 10.128.0.0/14]"},
 	{"clients", "one was refused long ago", lastMinute(control.LastMinute{}, "10.128.0.9", "shop/web-0"), "", ""},
 	{"clients", "one may ask by now", lastMinute(control.LastMinute{Strangers: 7}, "10.0.5.9", ""), "", ""},
 	{"clients", "pods are answered", fromPod(says("NXDOMAIN"), says("NXDOMAIN")), OK, "pods get answers over UDP and TCP (asked from 10.128.0.5)"},
@@ -252,6 +284,25 @@ var askedRows = []checkRow{
 		old.By = control.By{Cached: true, Age: 2 * time.Second}
 		asked(Name{Answer: old, Direct: []Direct{direct("NOERROR")}})(s)
 	}, Fail, "www.example. A is NXDOMAIN from the cache (age 2s), and exists|node-dns cache flush www.example."},
+	// A client chooses these names. The printed command ran "reboot" when an admin pasted it.
+	{"cache", "has an old NXDOMAIN of a name with shell syntax", func(s *Snapshot) {
+		old := answered("NXDOMAIN")
+		old.By = control.By{Cached: true, Age: 2 * time.Second}
+		asked(Name{Name: "flip1&reboot&.evil.example.", Type: "A", Answer: old, Direct: []Direct{direct("NOERROR")}})(s)
+	}, Fail, "node-dns cache flush 'flip1&reboot&.evil.example.'"},
+	// With filter-AAAA every cached AAAA name failed, and no flush fixed it.
+	{"cache", "has a name whose records filter-AAAA removes", func(s *Snapshot) {
+		filtered := answered("NOERROR")
+		filtered.Answer, filtered.By = nil, control.By{Cached: true, Age: 2 * time.Second}
+		filtered.Errors = []control.ExtendedError{{Code: 17, Name: "Filtered"}}
+		asked(Name{Name: "www.example.", Type: "AAAA", Answer: filtered, Direct: []Direct{direct("NOERROR")}})(s)
+	}, "", ""},
+	{"cache", "has a name that bogus-nxdomain blocks", func(s *Snapshot) {
+		blocked := answered("NXDOMAIN")
+		blocked.By = control.By{Cached: true, Age: 2 * time.Second}
+		blocked.Errors = []control.ExtendedError{{Code: 15, Name: "Blocked"}}
+		asked(Name{Answer: blocked, Direct: []Direct{direct("NOERROR")}})(s)
+	}, "", ""},
 	{"cache", "has an NXDOMAIN that one nameserver confirms", func(s *Snapshot) {
 		old := answered("NXDOMAIN")
 		old.By = control.By{Cached: true, Age: 2 * time.Second}
@@ -262,6 +313,12 @@ var askedRows = []checkRow{
 	{"names", "are answered", asked(Name{Answer: answered("NOERROR"), Direct: []Direct{direct("NOERROR")}}), OK, "node-dns answers 1 of 1 name"},
 	{"names", "the daemon does not answer", asked(Name{Err: errors.New("gone")}), Fail, "www.example. A (in recent use): gone"},
 	{"names", "one is SERVFAIL, and a nameserver has it", asked(Name{Answer: answered("SERVFAIL"), Direct: []Direct{direct("NOERROR")}}), Fail, "and a nameserver answers it|node-dns cache flush www.example.|192.0.2.53:53 UDP, DO, 512, 4096 DO, TCP: NOERROR"},
+	{"names", "one of shell syntax is SERVFAIL, and a nameserver has it", asked(Name{Name: "$(reboot).evil.example.", Type: "A", Answer: answered("SERVFAIL"), Direct: []Direct{direct("NOERROR")}}), Fail, "node-dns cache flush '$(reboot).evil.example.'; if it fails again, node-dns monitor --name '$(reboot).evil.example.' shows why"},
+	{"names", "one has an address of ignore-address", func(s *Snapshot) {
+		ignored := answered("SERVFAIL")
+		ignored.Errors = []control.ExtendedError{{Code: 22, Name: "No Reachable Authority", Text: "no response from 192.0.2.53:53 (its address is to be ignored (ignore-address))"}}
+		asked(Name{Answer: ignored, Direct: []Direct{direct("NOERROR")}})(s)
+	}, Warn, "remove ignore-address from dnsmasq's files"},
 	// A domain whose own nameservers fail made each node that asks for it a broken one.
 	{"names", "one failed recently, and fails everywhere", func(s *Snapshot) {
 		asked(Name{Why: "failed recently", Answer: answered("SERVFAIL"), Direct: []Direct{direct("SERVFAIL")}})(s)
@@ -288,6 +345,29 @@ var askedRows = []checkRow{
 		Responses: 100, ServFail: 20, Limited: 3, Servers: []control.ServerMinute{{Address: upstreamAddr, Queries: 60, Failures: 40, Refusals: 2}},
 	}, "", ""), Warn, "20 SERVFAIL|192.0.2.53:53: 60 queries, 40 without a response, 2 SERVFAIL|3 queries met a limit"},
 	{"recent", "has refusals that clients are told of", lastMinute(control.LastMinute{Responses: 100, Refused: 20, Strangers: 20}, "", ""), OK, "20 REFUSED"},
+}
+
+// TestSmallerCommand: the command joined the option to a last line without a newline.
+func TestSmallerCommand(t *testing.T) {
+	for had, want := range map[string]string{
+		"-": "\nedns-packet-max=512\n", "": "\nedns-packet-max=512\n", "no-hosts\n": "no-hosts\n\nedns-packet-max=512\n",
+		"no-hosts": "no-hosts\nedns-packet-max=512\n",
+	} {
+		path := filepath.Join(t.TempDir(), "dnsmasq.conf")
+		if had != "-" { // there is a file
+			if err := os.WriteFile(path, []byte(had), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2 {
+			if out, err := exec.CommandContext(t.Context(), "sh", "-ec", strings.ReplaceAll(smaller, "/etc/dnsmasq.conf", path)).CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+		}
+		if got, err := os.ReadFile(path); err != nil || string(got) != want {
+			t.Errorf("%q became %q, expected %q: %v", had, got, want, err)
+		}
+	}
 }
 
 // TestOneFailure: a cause is one failure, and comes before its symptoms.

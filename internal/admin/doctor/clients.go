@@ -77,8 +77,8 @@ func (s Snapshot) refusedClients() []Finding {
 			who += ", pod " + pod
 		}
 		detail := fmt.Sprintf("queries refused in the last minute: %d, such as from %s", l.Strangers, who)
-		if network := s.networkOf(stranger); pod != "" || !network.IsSingleIP() {
-			refuse(network, detail)
+		if pod != "" || s.isPodAddr(stranger) {
+			refuse(s.networkOf(stranger), detail)
 		} else {
 			found = append(found, warn(detail+": allowFrom does not let it ask", "if it is a client, add it to allowFrom in "+nodeDNSYAML))
 		}
@@ -93,6 +93,13 @@ func (s Snapshot) refusedClients() []Finding {
 // podLinks are the links on which pods' packets arrive.
 func (s Snapshot) podLinks() []firewall.Link {
 	return slices.DeleteFunc(s.Host.Nameserver().Links(), func(l firewall.Link) bool { return !l.IsPods() })
+}
+
+// isPodAddr reports whether an address is in podCIDRs or on a link of pods. Any other network of this node may be a LAN, which
+// must not be able to use the resolver.
+func (s Snapshot) isPodAddr(addr netip.Addr) bool {
+	return slices.ContainsFunc(s.Host.State.Config.PodCIDRs, func(p netip.Prefix) bool { return p.Contains(addr) }) ||
+		slices.ContainsFunc(s.podLinks(), func(l firewall.Link) bool { return l.Clients.Contains(addr) })
 }
 
 // mayAsk reports whether the daemon answers all of a network.

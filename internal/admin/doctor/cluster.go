@@ -12,6 +12,7 @@ import (
 
 	"github.com/node-dns/node-dns/internal/kube/cluster"
 	"github.com/node-dns/node-dns/internal/kube/kubeconfig"
+	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
 
 // renewal is how long before its end a client's certificate should have been renewed: the kubelet does so when a fifth to a
@@ -152,7 +153,7 @@ func (s Snapshot) apiServer() []Finding {
 // reachAPI says where to look when the API server cannot be reached.
 func (s Snapshot) reachAPI() string {
 	a := s.API
-	fix := "check that the API server runs, and that nothing on the way drops it: curl -k " + a.Server + "/healthz"
+	fix := "check that the API server runs, and that nothing on the way drops it: curl -k " + termtext.Quote(a.Server+"/healthz")
 	if errors.Is(a.Err, unix.ECONNREFUSED) {
 		fix = "start the API server: the host of " + a.Server + " is up, and refuses the connection"
 	}

@@ -243,6 +243,8 @@ var rows = []checkRow{
 	{"port", "is dnsmasq's", heldBy(7, "dnsmasq", "dnsmasq.service", "udp", "tcp"), Fail, "10.0.0.7:53 is taken by dnsmasq of dnsmasq.service|dnsmasq (pid 7, dnsmasq.service) has 0.0.0.0:53 udp|0.0.0.0:53 tcp|node-dns migrate"},
 	{"port", "is half somebody's, without a unit", heldBy(9, "named", "", "tcp"), Fail, "is taken by named|named (pid 9) has 0.0.0.0:53 tcp|kill 9"},
 	{"port", "is a container's", heldBy(9, "coredns", "crio-1.scope", "udp"), Fail, "coredns of crio-1.scope|systemctl status crio-1.scope"},
+	// systemd's names have backslashes, which a shell removes.
+	{"port", "is an escaped unit's", heldBy(9, "named", `my\x2ddns.service`, "udp"), Fail, `systemctl disable --now 'my\x2ddns.service'`},
 	{"port", "is a container's of no unit", func(s *Snapshot) {
 		heldBy(9, "coredns", "", "udp")(s)
 		s.Host.Holders[0].Container = true
@@ -429,7 +431,11 @@ var rows = []checkRow{
 		s.Upstreams = append([]Probe{{Server: "192.0.2.54:53", Domains: []string{"."}, UDP: silent, EDNS: silent, TCP: silent}}, s.Upstreams...)
 	}, Warn, "others answer in its place"},
 	{"upstreams", "no TCP", func(s *Snapshot) { s.Upstreams[0].TCP = Answer{Err: errSilent} }, Warn, "does not answer over TCP"},
-	{"upstreams", "no EDNS", func(s *Snapshot) { s.Upstreams[0].EDNS.EDNS = false }, Warn, "does not know EDNS"},
+	// The advice was to open firewalls, which cannot help.
+	{"upstreams", "no EDNS", func(s *Snapshot) { s.Upstreams[0].EDNS.EDNS = false }, Warn, "does not know EDNS (RFC 6891): answers of more than 512 octets take TCP\nnames resolve without it; update that nameserver"},
+	{"upstreams", "no EDNS and no TCP", func(s *Snapshot) {
+		s.Upstreams[0].EDNS.EDNS, s.Upstreams[0].TCP.Err = false, unix.ECONNREFUSED
+	}, Warn, "it does not know EDNS|it does not answer over TCP|TCP and UDP port 53 to it have to pass every firewall"},
 	{"upstreams", "silent to EDNS", func(s *Snapshot) {
 		s.Upstreams[0].UDP, s.Upstreams[0].EDNS = s.Upstreams[0].EDNS, Answer{Err: errSilent}
 	}, Warn, "does not answer what has EDNS"},
@@ -482,6 +488,7 @@ var rows = []checkRow{
 
 	{"group", "has no members", groups("node-dns:x:990:", "node-dns-admin:x:989:alice"), "", ""},
 	{"group", "has members of an earlier version's", groups("node-dns:x:990:node-dns,alice", "node-dns-admin:x:989:"), Warn, "alice is in the group node-dns|gpasswd -a alice node-dns-admin && gpasswd -d alice node-dns"},
+	{"group", "has a member whose name is shell syntax", groups("node-dns:x:990:DOM$x", "node-dns-admin:x:989:"), Warn, "gpasswd -a 'DOM$x' node-dns-admin && gpasswd -d 'DOM$x' node-dns"},
 	{"group", "has a member who is an admin", groups("node-dns:x:990:alice", "node-dns-admin:x:989:bob,alice"), Warn, "any more\ngpasswd -d alice node-dns"},
 
 	{"storage", "has room", nil, OK, "/var/lib/node-dns"},

@@ -20,6 +20,8 @@ import (
 const (
 	// askPatience bounds all questions to the daemon together. It gives up on one of them after 5 s.
 	askPatience = 5500 * time.Millisecond
+	// recentPatience bounds the list of recent names, so that time is left for the questions.
+	recentPatience = time.Second
 	// askedAtOnce is how many questions wait for the daemon: of others than root it takes four connections.
 	askedAtOnce = 3
 	// Bounds of the names that are asked for: for routes, of each kind in recent use, and directly of each nameserver.
@@ -37,9 +39,9 @@ func (g *gathering) names(ctx context.Context) {
 	if g.s.Status == nil {
 		return
 	}
+	names := g.chooseNames(ctx)
 	ctx, cancel := context.WithTimeout(ctx, askPatience)
 	defer cancel()
-	names := g.chooseNames(ctx)
 	var direct sync.WaitGroup
 	for i := range names {
 		direct.Go(func() { names[i].askDirectly(ctx, g.serversFor(&names[i])) })
@@ -56,7 +58,7 @@ func (g *gathering) names(ctx context.Context) {
 	_ = asking.Wait() // no question fails the others
 	direct.Wait()
 	g.s.Names = slices.DeleteFunc(names, func(n Name) bool {
-		return errors.Is(n.Err, context.DeadlineExceeded) || errors.Is(n.Err, os.ErrPermission) || errors.Is(n.Err, control.ErrUnknown)
+		return !n.Given && (errors.Is(n.Err, context.DeadlineExceeded) || errors.Is(n.Err, os.ErrPermission) || errors.Is(n.Err, control.ErrUnknown))
 	})
 }
 
@@ -78,7 +80,9 @@ func (g *gathering) chooseNames(ctx context.Context) []Name {
 	if c := status.Cluster; c.Domain != "" && (c.Resolver != nil || len(c.Servers) > 0) {
 		add(Name{Name: "kubernetes.default.svc." + c.Domain, Type: "A", Why: "the Kubernetes API's name", Cluster: true})
 	}
-	recent, err := control.FetchRecentNames(ctx, control.SocketPath(g.root))
+	listing, cancel := context.WithTimeout(ctx, recentPatience)
+	defer cancel()
+	recent, err := control.FetchRecentNames(listing, control.SocketPath(g.root))
 	if err != nil && !errors.Is(err, os.ErrPermission) && !errors.Is(err, control.ErrUnknown) {
 		g.unseen("names in recent use: %v", err)
 	}

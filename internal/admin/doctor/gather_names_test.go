@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
 	"github.com/node-dns/node-dns/internal/test/dnstest"
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 // TestAskDirectly asks real nameservers in all ways.
@@ -61,5 +63,48 @@ func TestRouteOf(t *testing.T) {
 		if got := routeOf(row.status, row.name); got != row.want {
 			t.Errorf("%s: %q, want %q", row.name, got, row.want)
 		}
+	}
+}
+
+// TestGivenName: a daemon that did not list its recent names used up the time of all questions. A name that the admin gave
+// disappeared without a word when the daemon could not be asked for it.
+func TestGivenName(t *testing.T) {
+	nxdomain := func(context.Context, control.Question) (control.Answer, error) {
+		return control.Answer{Rcode: "NXDOMAIN"}, nil
+	}
+	hang := func(ctx context.Context) control.RecentNames {
+		<-ctx.Done()
+		return control.RecentNames{}
+	}
+	for _, row := range []struct {
+		name string
+		api  control.API
+		says string
+	}{
+		{"the recent names take too long", control.API{RecentNames: hang, Query: nxdomain}, "www.test. A (given): NXDOMAIN"},
+		{"an older daemon", control.API{}, "www.test. A (given): the running daemon does not know this question"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			root := lab.ShortDir(t)
+			listener, err := control.Listen(control.SocketPath(root))
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- control.Serve(ctx, listener, row.api) }()
+			g := &gathering{root: root, given: "www.test"}
+			g.s.Status = &control.Status{}
+			g.names(t.Context())
+			cancel()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+			found := checkNames(g.s)
+			if len(found) != 1 || !strings.HasPrefix(found[0].What, row.says) {
+				t.Errorf("%+v, expected %s", found, row.says)
+			}
+		})
 	}
 }

@@ -1,8 +1,14 @@
 package doctor
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"math/big"
 	"net"
 	"os"
 	"path/filepath"
@@ -70,6 +76,60 @@ func TestProbe(t *testing.T) {
 				t.Errorf("%+v of %+v", f, p)
 			}
 		})
+	}
+}
+
+// TestProvenName: a name counts only if the chain verifies for it.
+func TestProvenName(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []struct {
+		name    string
+		names   []string
+		trusted bool
+		want    string
+	}{
+		{"of an authority", []string{"dns.site.example"}, true, "dns.site.example"},
+		{"self-signed", []string{"dns.site.example"}, false, ""},
+		{"a wildcard", []string{"*.site.example"}, true, ""},
+		{"a wildcard and a name", []string{"*.site.example", "dns.site.example"}, true, "dns.site.example"},
+		{"of no name", nil, true, ""},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			template := &x509.Certificate{
+				SerialNumber: big.NewInt(1), DNSNames: row.names, NotAfter: time.Now().Add(time.Hour),
+				IsCA: true, BasicConstraintsValid: true, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+			}
+			der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			leaf, err := x509.ParseCertificate(der)
+			if err != nil {
+				t.Fatal(err)
+			}
+			roots := x509.NewCertPool()
+			if row.trusted {
+				roots.AddCert(leaf)
+			}
+			refusal := &tls.CertificateVerificationError{
+				UnverifiedCertificates: []*x509.Certificate{leaf}, Err: x509.HostnameError{Certificate: leaf, Host: "dns.example"},
+			}
+			if got := provenName(refusal, roots); got != row.want {
+				t.Errorf("%q, expected %q", got, row.want)
+			}
+		})
+	}
+	server := dnstest.NewTLSServer(t, zone)
+	p := Probe{Server: "dns+tls://" + server.Addr().String() + "#other.example", Domains: []string{"."}}
+	p.ask(t.Context())
+	if got := provenName(p.TCP.Err, server.CertPool()); got != dnstest.TLSName || p.Proven != "" {
+		t.Errorf("%q and %q of a real server: %v", got, p.Proven, p.TCP.Err)
+	}
+	if got := provenName(x509.UnknownAuthorityError{}, nil); got != "" {
+		t.Errorf("%q of another refusal", got)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -97,6 +98,7 @@ func (p *Probe) ask(ctx context.Context) {
 	question := dns.Question{Name: dns.Fqdn(p.Domains[0]), Qtype: dns.TypeSOA, Qclass: dns.ClassINET}
 	if p.TLS {
 		p.TCP = exchange(ctx, server, "tcp-tls", question, bufferSize, false)
+		p.Proven = provenName(p.TCP.Err, nil)
 		return
 	}
 	var all sync.WaitGroup
@@ -109,6 +111,38 @@ func (p *Probe) ask(ctx context.Context) {
 		})
 	}
 	all.Wait()
+}
+
+// provenName returns a name that roots (nil: the system's) confirm for a certificate that was refused for its names; "" if there is
+// none. crypto/x509 compares names before it looks at the chain, so that a self-signed certificate is refused for its names too. A
+// wildcard is not the name of a nameserver.
+func provenName(refusal error, roots *x509.CertPool) string {
+	var refused *tls.CertificateVerificationError
+	var hostname x509.HostnameError
+	if !errors.As(refusal, &refused) || !errors.As(refusal, &hostname) || len(refused.UnverifiedCertificates) == 0 {
+		return ""
+	}
+	leaf := refused.UnverifiedCertificates[0]
+	options := x509.VerifyOptions{Roots: roots, Intermediates: x509.NewCertPool()}
+	for _, c := range refused.UnverifiedCertificates[1:] {
+		options.Intermediates.AddCert(c)
+	}
+	for _, name := range certifiedNames(leaf) {
+		options.DNSName = name
+		if _, err := leaf.Verify(options); err == nil && !strings.Contains(name, "*") {
+			return name
+		}
+	}
+	return ""
+}
+
+// certifiedNames are the names and addresses that a certificate says it is for.
+func certifiedNames(c *x509.Certificate) []string {
+	names := slices.Clone(c.DNSNames)
+	for _, ip := range c.IPAddresses {
+		names = append(names, ip.String())
+	}
+	return names
 }
 
 // patient asks twice over UDP: a datagram may be lost.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/dns/forward"
+	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
 
 // checkVersions judges whether the parts belong together, and to this system.
@@ -150,18 +151,18 @@ func checkStorage(s Snapshot) []Finding {
 func (d Storage) judge() []Finding {
 	var found []Finding
 	if d.Want != "" && d.Owner != d.Want {
-		found = append(found, fail(fmt.Sprintf("%s is %s's, and %s has to write there", d.Path, d.Owner, d.Want), "chown "+d.Want+" "+d.Path))
+		found = append(found, fail(fmt.Sprintf("%s is %s's, and %s has to write there", d.Path, d.Owner, d.Want), "chown "+d.Want+" "+termtext.Quote(d.Path)))
 	}
 	if d.Mode&0o002 != 0 {
-		found = append(found, warn(fmt.Sprintf("%s has mode %04o: everybody may write there", d.Path, d.Mode), "chmod o-w "+d.Path))
+		found = append(found, warn(fmt.Sprintf("%s has mode %04o: everybody may write there", d.Path, d.Mode), "chmod o-w "+termtext.Quote(d.Path)))
 	}
 	switch {
 	case d.ReadOnly:
 		found = append(found, fail(d.Path+" is on a file system that is mounted read-only: nothing is kept", "mount -o remount,rw, or see in the kernel's log why it is so"))
 	case d.Free < noRoom || !d.NoInodes && d.Inodes == 0:
-		found = append(found, fail(fmt.Sprintf("%s has no room: %d KiB, %d files are left", d.Path, d.Free>>10, d.Inodes), "make room: df -h "+d.Path+"; df -i "+d.Path))
+		found = append(found, fail(fmt.Sprintf("%s has no room: %d KiB, %d files are left", d.Path, d.Free>>10, d.Inodes), "make room: df -h "+termtext.Quote(d.Path)+"; df -i "+termtext.Quote(d.Path)))
 	case d.Free < littleRoom || !d.NoInodes && d.Inodes < littleInodes:
-		found = append(found, warn(fmt.Sprintf("%s has little room: %d MiB, %d files are left", d.Path, d.Free>>20, d.Inodes), "make room: df -h "+d.Path+"; df -i "+d.Path))
+		found = append(found, warn(fmt.Sprintf("%s has little room: %d MiB, %d files are left", d.Path, d.Free>>20, d.Inodes), "make room: df -h "+termtext.Quote(d.Path)+"; df -i "+termtext.Quote(d.Path)))
 	}
 	return found
 }
@@ -188,9 +189,9 @@ func checkGroup(s Snapshot) []Finding {
 	var found []Finding
 	for _, user := range members(s.Groups.Data, daemonGroup) {
 		what := fmt.Sprintf("%s is in the group %s, which gives no right to ask the daemon any more", user, daemonGroup)
-		fix := fmt.Sprintf("gpasswd -d %s %s", user, daemonGroup)
+		fix := fmt.Sprintf("gpasswd -d %s %s", termtext.Quote(user), daemonGroup)
 		if !slices.Contains(admins, user) {
-			fix = fmt.Sprintf("gpasswd -a %s %s && %s; it counts from the next login on", user, control.AdminGroup, fix)
+			fix = fmt.Sprintf("gpasswd -a %s %s && %s; it counts from the next login on", termtext.Quote(user), control.AdminGroup, fix)
 		}
 		found = append(found, warn(what, fix))
 	}

@@ -6,7 +6,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/miekg/dns"
+
 	"github.com/node-dns/node-dns/internal/admin/control"
+	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
 
 // checkStale finds names that the cache says do not exist, while every nameserver that is asked for them has them.
@@ -15,7 +18,7 @@ func checkStale(s Snapshot) []Finding {
 	for _, n := range s.Names {
 		if n.isStale() {
 			what := fmt.Sprintf("%s %s is %s from the cache (age %s), and exists at every nameserver that is asked for it", n.Name, n.Type, n.result(), n.Answer.By.Age.Round(time.Second))
-			found = append(found, fail(what, "node-dns cache flush "+n.Name, n.lines()...))
+			found = append(found, fail(what, "node-dns cache flush "+termtext.Quote(n.Name), n.lines()...))
 		}
 	}
 	return found
@@ -23,8 +26,21 @@ func checkStale(s Snapshot) []Finding {
 
 func (n Name) isStale() bool {
 	absent := func(result string) bool { return result == "NXDOMAIN" || result == "NODATA" }
-	return n.Answer.By.Cached && absent(n.result()) && len(n.Direct) > 0 &&
+	return n.Answer.By.Cached && !n.isFiltered() && absent(n.result()) && len(n.Direct) > 0 &&
 		!slices.ContainsFunc(n.Direct, func(d Direct) bool { return d.best().result() != "NOERROR" })
+}
+
+// isFiltered reports whether node-dns removed records on purpose: filter-A and filter-AAAA (EDE 17), bogus-nxdomain and
+// stop-dns-rebind (EDE 15). What a rule or local data answers is never cached.
+func (n Name) isFiltered() bool {
+	return slices.ContainsFunc(n.Answer.Errors, func(e control.ExtendedError) bool {
+		return e.Code == dns.ExtendedErrorCodeFiltered || e.Code == dns.ExtendedErrorCodeBlocked
+	})
+}
+
+// isIgnored reports whether ignore-address made node-dns drop the nameservers' answers. Only the text says so.
+func (n Name) isIgnored() bool {
+	return slices.ContainsFunc(n.Answer.Errors, func(e control.ExtendedError) bool { return strings.Contains(e.Text, "(ignore-address)") })
 }
 
 // result is what the daemon says, in a word.
@@ -92,7 +108,7 @@ func (s Snapshot) judgeName(n Name) (Finding, bool) {
 	if text := reasons(n.Answer.Errors); text != "" {
 		what += " (" + text + ")"
 	}
-	details := n.lines()
+	details, name := n.lines(), termtext.Quote(n.Name)
 	if by := n.Answer.By; by.Server != "" {
 		details = append(details, "node-dns has it from "+by.Server)
 	}
@@ -101,8 +117,10 @@ func (s Snapshot) judgeName(n Name) (Finding, bool) {
 		return Finding{}, false
 	case n.Err != nil:
 		return fail(what, "journalctl -u node-dns shows what the daemon does", details...), true
+	case n.result() == "SERVFAIL" && n.isIgnored():
+		return warn(what, "node-dns ignores the answer as configured; if that is wrong, remove ignore-address from dnsmasq's files", details...), true
 	case n.result() == "SERVFAIL" && slices.ContainsFunc(n.Direct, func(d Direct) bool { return isAnswer(d.best().result()) }):
-		return fail(what+", and a nameserver answers it", "node-dns cache flush "+n.Name+"; if it fails again, node-dns monitor --name "+n.Name+" shows why", details...), true
+		return fail(what+", and a nameserver answers it", "node-dns cache flush "+name+"; if it fails again, node-dns monitor --name "+name+" shows why", details...), true
 	case n.result() == "SERVFAIL" && n.Given && !n.isRefused():
 		return fail(what, "node-dns servers shows the nameservers that are asked for it", details...), true
 	case n.result() == "SERVFAIL" && n.Why == failedRecently && !n.isRefused(): // most often the fault is the domain's own

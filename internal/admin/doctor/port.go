@@ -9,6 +9,7 @@ import (
 	"github.com/node-dns/node-dns/internal/admin/control"
 	"github.com/node-dns/node-dns/internal/admin/firewall"
 	"github.com/node-dns/node-dns/internal/admin/migrate"
+	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
 
 // protocols are those of DNS without TLS (RFC 7766: a server has both).
@@ -153,9 +154,9 @@ func taken(at netip.AddrPort, others []migrate.Holder) Finding {
 		}
 		fix = "leave it running: this node needs it. Give it another address for its nameserver, or node-dns another one: listen: in /etc/node-dns/node-dns.yaml"
 	case strings.HasSuffix(h.Unit, ".service"):
-		name, fix = h.Name+" of "+h.Unit, "node-dns migrate says what can take over from it without an outage; else systemctl disable --now "+h.Unit
+		name, fix = h.Name+" of "+h.Unit, "node-dns migrate says what can take over from it without an outage; else systemctl disable --now "+termtext.Quote(h.Unit)
 	case h.Unit != "":
-		name, fix = h.Name+" of "+h.Unit, "a container or a login has started it: systemctl status "+h.Unit
+		name, fix = h.Name+" of "+h.Unit, "a container or a login has started it: systemctl status "+termtext.Quote(h.Unit)
 	}
 	return fail(at.String()+" is taken by "+name, fix, lines...)
 }

@@ -78,6 +78,7 @@ func (se SELinux) words() string {
 	return text
 }
 
+// relabel is a command for our own paths, which are constants.
 func relabel(paths []string) string { return "restorecon -RFv " + strings.Join(paths, " ") }
 
 // rootsOf are those of our files and directories in which there is a wrong label.

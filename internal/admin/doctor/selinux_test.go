@@ -35,6 +35,9 @@ var selinuxRows = []checkRow{
 		s.SELinux = SELinux{}
 		s.Skipped = []Skipped{{applyUnit, hookProgram, []string{"Unable to locate executable '/usr/sbin/origin-dns-dispatcher': Permission denied", "Failed at step EXEC"}, false, 2}}
 	}, Fail, "for node-dns-apply.service|Unable to locate|Failed at step EXEC|mode 0755, on a file system that is not mounted noexec"},
+	{"commands", "a path of shell syntax", func(s *Snapshot) {
+		s.Skipped = []Skipped{{daemonUnit, "/opt/a;b", []string{"Failed at step EXEC spawning /opt/a;b: Permission denied"}, false, 1}}
+	}, Fail, "ls -lLZ '/opt/a;b' shows"},
 	{"commands", "a file is gone", func(s *Snapshot) {
 		s.Skipped = []Skipped{{daemonUnit, "/usr/sbin/node-dns", []string{"Failed at step EXEC spawning /usr/sbin/node-dns: No such file or directory"}, false, 1}}
 	}, Fail, "cannot run /usr/sbin/node-dns for node-dns.service|install the package"},

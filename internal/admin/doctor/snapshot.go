@@ -154,6 +154,7 @@ type Probe struct {
 	UDP     Answer   // without EDNS
 	EDNS    Answer   // over UDP, EDNS with 1232 octets
 	TCP     Answer
+	Proven  string // a name that its certificate is for by an authority of this node, where it is not the configured one; "": none
 	Large   Answer // over UDP, of what takes more than 512 octets; zero: it was not asked
 }
 

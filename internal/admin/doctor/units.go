@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/node-dns/node-dns/internal/sys/dbusconn"
+	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
 
 const (
@@ -32,9 +33,9 @@ func checkHook(s Snapshot) []Finding {
 	case len(s.Hooks) == 0:
 		return []Finding{fail("NetworkManager's hook is not installed ("+filepath.Join(dispatcherDirs[1], hookName)+"): its events change nothing", "install the package node-dns again")}
 	case s.Hooks[i].Target == "/dev/null":
-		return []Finding{fail("NetworkManager's hook is switched off: "+s.Hooks[i].Path+" leads to /dev/null", "rm "+s.Hooks[i].Path)}
+		return []Finding{fail("NetworkManager's hook is switched off: "+s.Hooks[i].Path+" leads to /dev/null", "rm "+termtext.Quote(s.Hooks[i].Path))}
 	case !s.Hooks[i].Executable:
-		return []Finding{fail("NetworkManager passes over its hook: "+s.Hooks[i].Path+" is not executable", "chmod 755 "+s.Hooks[i].Path)}
+		return []Finding{fail("NetworkManager passes over its hook: "+s.Hooks[i].Path+" is not executable", "chmod 755 "+termtext.Quote(s.Hooks[i].Path))}
 	default:
 		return fine("NetworkManager's hook is installed (%s)", s.Hooks[i].Path)
 	}
@@ -45,7 +46,7 @@ func checkHook(s Snapshot) []Finding {
 func checkOldHook(s Snapshot) []Finding {
 	var found []Finding
 	for _, hook := range s.OldHooks {
-		fix := "rm " + hook.Path + "; or node-dns migrate, which takes over from it without an outage"
+		fix := "rm " + termtext.Quote(hook.Path) + "; or node-dns migrate, which takes over from it without an outage"
 		if hook.Executable {
 			found = append(found, fail(hook.Path+" is still installed: at NetworkManager's next event it starts dnsmasq, and writes over what node-dns writes", fix))
 		} else {
@@ -155,7 +156,7 @@ func (s Snapshot) fixOfCommand(c Skipped) string {
 	case strings.HasSuffix(c.Why[0], "No such file or directory"):
 		return "install the package node-dns again"
 	case s.SELinux.Mode.IsOn():
-		return "ls -lLZ " + c.Path + " shows its mode and label; " + relabel(hookFiles) + "; systemctl restart node-dns"
+		return "ls -lLZ " + termtext.Quote(c.Path) + " shows its mode and label; " + relabel(hookFiles) + "; systemctl restart node-dns"
 	}
-	return "ls -lL " + c.Path + ": it takes mode 0755, on a file system that is not mounted noexec; then systemctl restart node-dns"
+	return "ls -lL " + termtext.Quote(c.Path) + ": it takes mode 0755, on a file system that is not mounted noexec; then systemctl restart node-dns"
 }

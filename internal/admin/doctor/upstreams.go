@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
+	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 )
 
 // checkUpstreams judges each by what it answered to us, whatever the daemon thinks of it. One that is silent is a failure where
@@ -170,8 +171,7 @@ func (s Snapshot) judge(p Probe) verdict {
 	}
 	if name, size := s.lostAnswer(p); name != "" {
 		what := fmt.Sprintf("sends answers of more than 512 octets that do not arrive over UDP: %s, %d octets, arrives over TCP alone", name, size)
-		v := verdict{level: Fail, what: what, fix: "echo edns-packet-max=512 >>/etc/dnsmasq.conf makes node-dns ask for smaller answers, and for larger ones over TCP; " +
-			"then let datagrams and fragments of 1232 octets pass every firewall on the way"}
+		v := verdict{level: Fail, what: what, fix: s.smallerAnswers() + "let datagrams and fragments of 1232 octets pass every firewall on the way"}
 		if s.resolves(name) {
 			v.level = Warn
 		}
@@ -196,10 +196,28 @@ func (s Snapshot) judge(p Probe) verdict {
 	if best.Rcode == "REFUSED" {
 		return verdict{Warn, "answers, and refuses what it is asked (REFUSED)", "it may not serve this node's network: see to what it allows, or take it out of what names it: node-dns servers", strings.Join(odd, "\n")}
 	}
+	if len(odd) == 1 && p.EDNS.Err == nil && !p.EDNS.EDNS { // no firewall is the cause
+		return verdict{Warn, "answers over UDP, but does not know EDNS (RFC 6891): answers of more than 512 octets take TCP", "names resolve without it; update that nameserver to one that knows EDNS", ""}
+	}
 	if len(odd) > 0 {
 		return verdict{Warn, "answers over UDP, but not all", "TCP and UDP port 53 to it have to pass every firewall on the way, datagrams of 1232 octets too", strings.Join(odd, "\n")}
 	}
 	return verdict{level: OK, what: fmt.Sprintf("answers over UDP (%s), TCP and with EDNS 1232%s", best.words(), p.Large.largeWords())}
+}
+
+// smallerAnswers is the beginning of a fix that makes node-dns ask for answers of 512 octets; "" if it does so already. dnsmasq
+// does not start if the option is there twice, and the last line of its file may lack a newline.
+func (s Snapshot) smallerAnswers() string {
+	const option, size = "edns-packet-max", 512
+	why := " makes node-dns ask for smaller answers, and for larger ones over TCP; then "
+	switch have := s.Host.Dnsmasq.Number(option); have {
+	case size:
+		return ""
+	case dnsmasqconf.Unset:
+		return fmt.Sprintf(`grep -qs '^%[1]s=' /etc/dnsmasq.conf || printf '\n%[1]s=%[2]d\n' >>/etc/dnsmasq.conf`, option, size) + why
+	default:
+		return fmt.Sprintf("%s=%d in place of %d in dnsmasq's files (grep -r %[1]s /etc/dnsmasq.conf /etc/dnsmasq.d)", option, size, have) + why
+	}
 }
 
 // silent is about a nameserver that does not answer. The reason says where to look.
@@ -224,14 +242,10 @@ func (s Snapshot) silent(p Probe, others bool) verdict {
 		v.what = fmt.Sprintf("has a TLS certificate that is not valid now: from %s to %s", date(invalid.Cert.NotBefore), date(invalid.Cert.NotAfter))
 		v.fix = "renew the certificate at that nameserver; if this node's clock is wrong, set it"
 	case errors.As(err, &hostname):
-		names := hostname.Certificate.DNSNames
-		for _, ip := range hostname.Certificate.IPAddresses {
-			names = append(names, ip.String())
-		}
-		v.what = fmt.Sprintf("has a TLS certificate for %s, not for %s", orNone(strings.Join(names, ", ")), hostname.Host)
+		v.what = fmt.Sprintf("has a TLS certificate for %s, not for %s", orNone(strings.Join(certifiedNames(hostname.Certificate), ", ")), hostname.Host)
 		v.fix = "renew the certificate at that nameserver for the name that it is asked by"
-		if len(names) > 0 {
-			v.fix = fmt.Sprintf("if that is the nameserver's own name, correct %s: dns+tls://%s#%s; else %s", cmp.Or(p.Source, "what names it"), hostsWord, names[0], v.fix)
+		if p.Proven != "" { // anybody can make a certificate for any name
+			v.fix = fmt.Sprintf("if that is the nameserver's own name, correct %s: dns+tls://%s#%s; else %s", cmp.Or(p.Source, "what names it"), hostsWord, p.Proven, v.fix)
 		}
 	case errors.As(err, &authority):
 		v.what = "has a TLS certificate of an authority that this node does not trust"

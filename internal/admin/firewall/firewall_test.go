@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/netip"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -228,36 +227,6 @@ func FuzzParsePort(f *testing.F) {
 		again := fmt.Sprintf("%d-%d", p.From, p.To)
 		if q, err := parsePort(again, "udp"); err != nil || q != p || p.From > p.To {
 			t.Errorf("%q is %v, and %q is %v, %v", text, p, again, q, err)
-		}
-	})
-}
-
-// FuzzQuote: a shell takes a quoted text as one word, and as it is.
-func FuzzQuote(f *testing.F) {
-	for _, text := range []string{"", "cni0", "a b", "it's", "$(reboot)", "`x`", "a\nb", "é", "'"} {
-		f.Add(text)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		quoted := quote(text)
-		var word strings.Builder
-		inside, escaped := false, false
-		for _, r := range []byte(quoted) {
-			switch {
-			case escaped:
-				escaped = false
-				word.WriteByte(r)
-			case !inside && r == '\\':
-				escaped = true
-			case r == '\'':
-				inside = !inside
-			case !inside && slices.Contains([]byte(" \t\n$`\"&|;<>()*?[#~=%!{}"), r):
-				t.Fatalf("%q has an open %q in %s", text, r, quoted)
-			default:
-				word.WriteByte(r)
-			}
-		}
-		if inside || escaped || word.String() != text || quoted == "" {
-			t.Errorf("%q is quoted %s", text, quoted)
 		}
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
 
 // maxNamed limits the names in a list.
@@ -94,11 +96,11 @@ func (v victims) fix() string {
 	case v.zone != "" && v.drops:
 		return v.firewallCmd(v.options("--add-service=dns", "--add-port=%d/%s"))
 	case v.zone != "":
-		return "run this as root, and see whether the zone accepts it: firewall-cmd --zone=" + quote(v.zone) + " --list-all"
+		return "run this as root, and see whether the zone accepts it: firewall-cmd --zone=" + termtext.Quote(v.zone) + " --list-all"
 	case v.legacy != "":
 		return "see whether it accepts port " + fmt.Sprint(v.port) + ": " + v.legacy + " -S INPUT"
 	case !v.drops:
-		return fmt.Sprintf("see whether it accepts port %d: nft list chain %v %s %s", v.port, v.chain.Family, quote(v.chain.Table), quote(v.chain.Name))
+		return fmt.Sprintf("see whether it accepts port %d: nft list chain %v %s %s", v.port, v.chain.Family, termtext.Quote(v.chain.Table), termtext.Quote(v.chain.Name))
 	case v.chain.Table == firewalldTable:
 		return "firewalld does not answer over D-Bus: systemctl restart firewalld, then run this again"
 	}
@@ -107,7 +109,7 @@ func (v victims) fix() string {
 
 // firewallCmd returns a command that changes a zone permanently and immediately.
 func (v victims) firewallCmd(options []string) string {
-	return "firewall-cmd --permanent --zone=" + quote(v.zone) + " " + strings.Join(options, " ") + " && firewall-cmd --reload"
+	return "firewall-cmd --permanent --zone=" + termtext.Quote(v.zone) + " " + strings.Join(options, " ") + " && firewall-cmd --reload"
 }
 
 // options returns the options of firewall-cmd(1) that open the port. For port 53 firewalld has a
@@ -128,13 +130,13 @@ func (v victims) rules() []string {
 	var all []string
 	for _, name := range v.patterns() {
 		if !v.isIPTables() {
-			all = append(all, "nft "+quote(fmt.Sprintf("insert rule %v %s %s iifname \"%s\" meta l4proto { %s } th dport %d accept",
+			all = append(all, "nft "+termtext.Quote(fmt.Sprintf("insert rule %v %s %s iifname \"%s\" meta l4proto { %s } th dport %d accept",
 				v.chain.Family, v.chain.Table, v.chain.Name, name, strings.Join(v.protocols, ", "), v.port)))
 			continue
 		}
 		for _, protocol := range v.protocols {
 			all = append(all, fmt.Sprintf("%s -I INPUT -i %s -p %s --dport %d -j ACCEPT",
-				iptables[v.chain.Family], quote(strings.Replace(name, "*", "+", 1)), protocol, v.port))
+				iptables[v.chain.Family], termtext.Quote(strings.Replace(name, "*", "+", 1)), protocol, v.port))
 		}
 	}
 	return all
@@ -155,7 +157,7 @@ func (r *Ruleset) AcceptOutput(port uint16) string {
 	var all []string
 	for _, c := range r.Outputs {
 		if !c.isIPTables("OUTPUT") {
-			all = append(all, "nft "+quote(fmt.Sprintf("insert rule %v %s %s meta l4proto { tcp, udp } th dport %d accept", c.Family, c.Table, c.Name, port)))
+			all = append(all, "nft "+termtext.Quote(fmt.Sprintf("insert rule %v %s %s meta l4proto { tcp, udp } th dport %d accept", c.Family, c.Table, c.Name, port)))
 			continue
 		}
 		for _, protocol := range protocols {
@@ -211,7 +213,7 @@ func (v victims) advice(s State, n Nameserver) []string {
 			family = "ipv6"
 		}
 		for _, element := range v.options(`service name="dns"`, `port port="%d" protocol="%s"`) {
-			options = append(options, "--add-rich-rule="+quote(fmt.Sprintf(`rule family="%s" source address="%v" %s accept`, family, network, element)))
+			options = append(options, "--add-rich-rule="+termtext.Quote(fmt.Sprintf(`rule family="%s" source address="%v" %s accept`, family, network, element)))
 		}
 	}
 	return []string{fmt.Sprintf("zone %s also contains %s, the interface of the default route; to allow only these clients: %s", v.zone, outside, v.firewallCmd(options))}
@@ -230,15 +232,4 @@ func (v victims) sources(n Nameserver) []netip.Prefix {
 		all = with(all, network)
 	}
 	return all
-}
-
-// quote quotes a text as one word for a shell.
-func quote(text string) string {
-	isPlain := text != "" && !strings.ContainsFunc(text, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_+.:@/", r))
-	})
-	if isPlain {
-		return text
-	}
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }

@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/node-dns/node-dns/internal/sys/termtext"
 )
 
 // What NodeLocal DNSCache, a DaemonSet of Kubernetes, leaves to be seen on a node (cluster/addons/dns/nodelocaldns, kubernetes/dns).
@@ -222,7 +224,7 @@ func (h Host) knowsCluster() bool {
 	return len(c.ClusterDNS) > 0 || !c.Resolver.Off && (c.Resolver.Kubeconfig != "" || c.MasterKubeConfig != "" || h.Files[ourKubeconfig].Exists)
 }
 
-// nodeName is the node's name in the API, where it is known.
+// nodeName is the node's name in the API as a word for a shell, where it is known.
 func (h Host) nodeName() string {
-	return cmp.Or(h.State.Config.Resolver.NodeName, "NODE")
+	return termtext.Quote(cmp.Or(h.State.Config.Resolver.NodeName, "NODE"))
 }
