@@ -60,29 +60,7 @@ denied.`,
 			if count < 0 {
 				return usageError{fmt.Errorf("--count %d: expected a number of queries", count)}
 			}
-			root, err := rootOf(cmd)
-			if err != nil {
-				return err
-			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, unix.SIGTERM)
-			defer stop()
-			out, left := cmd.OutOrStdout(), count
-			err = control.Monitor(ctx, control.SocketPath(root), filter, func(e control.MonitorEvent) error {
-				if err := writeEvent(out, e, output); err != nil {
-					return err
-				}
-				if e.Kind == control.KindQuery {
-					left--
-				}
-				if count > 0 && left == 0 {
-					return errEnough
-				}
-				return nil
-			})
-			if errors.Is(err, errEnough) {
-				return nil
-			}
-			return err
+			return showEvents(cmd, filter, count, output)
 		},
 	}
 	addOutputFlag(cmd, &output)
@@ -95,6 +73,33 @@ denied.`,
 	flags.StringVar(&filter.Rcode, "rcode", "", "only queries with this response code, such as NXDOMAIN")
 	flags.IntVar(&count, "count", 0, "end after this many queries (0: never)")
 	return cmd
+}
+
+// showEvents prints what passes the filter, until so many queries have (0: for good) or a signal ends it.
+func showEvents(cmd *cobra.Command, filter control.MonitorFilter, count int, output string) error {
+	root, err := rootOf(cmd)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, unix.SIGTERM)
+	defer stop()
+	out, left := cmd.OutOrStdout(), count
+	err = control.Monitor(ctx, control.SocketPath(root), filter, func(e control.MonitorEvent) error {
+		if err := writeEvent(out, e, output); err != nil {
+			return err
+		}
+		if e.Kind == control.KindQuery {
+			left--
+		}
+		if count > 0 && left == 0 {
+			return errEnough
+		}
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
 }
 
 // writeEvent writes one event: a line of text, a line of JSON, or a document of YAML.

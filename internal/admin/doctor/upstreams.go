@@ -1,20 +1,15 @@
 package doctor
 
 import (
-	"cmp"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/miekg/dns"
-	"golang.org/x/sys/unix"
 
 	"github.com/node-dns/node-dns/internal/dns/nameserver"
-	"github.com/node-dns/node-dns/internal/dnsmasqconf"
 )
 
 // checkUpstreams judges each by what it answered to us, whatever the daemon thinks of it. One that is silent is a failure where
@@ -83,220 +78,6 @@ func (p Probe) name() string {
 		return fmt.Sprintf("upstream %s (for %s and %d more)", p.Server, strings.Join(p.Domains[:most], ", "), n-most)
 	}
 	return fmt.Sprintf("upstream %s (for %s)", p.Server, strings.Join(p.Domains, ", "))
-}
-
-// verdict is what is to be said of a nameserver. Nameservers with one verdict have one cause, and are reported together.
-type verdict struct {
-	level     Level
-	what, fix string // what follows the name
-	odd       string // details, a line each
-}
-
-// together judges the nameservers, and reports those that have one cause in one finding.
-func (s Snapshot) together(all []Probe) []Finding {
-	var verdicts []verdict
-	groups := map[verdict][]Probe{}
-	for _, p := range all {
-		v := s.judge(p)
-		if groups[v] == nil {
-			verdicts = append(verdicts, v)
-		}
-		groups[v] = append(groups[v], p)
-	}
-	var found []Finding
-	for _, v := range verdicts {
-		f := Finding{Level: v.level, What: nameAll(groups[v]) + " " + v.what, Fix: strings.ReplaceAll(v.fix, hostsWord, hostsOf(groups[v]))}
-		if v.odd != "" {
-			f.Details = strings.Split(v.odd, "\n")
-		}
-		found = append(found, f)
-	}
-	return found
-}
-
-// hostsWord stands for the addresses of the nameservers in a fix.
-const hostsWord = "HOSTS"
-
-func hostsOf(all []Probe) string {
-	var hosts []string
-	for _, p := range all {
-		host := p.Server
-		if server, err := nameserver.Parse(p.Server); err == nil {
-			host = server.Addr.Addr().WithZone("").String()
-		}
-		hosts = append(hosts, host)
-	}
-	return strings.Join(hosts, ", ")
-}
-
-// nameAll names nameservers, as in "upstream 192.0.2.1:53 (and upstream 192.0.2.2:53)".
-func nameAll(all []Probe) string {
-	text := all[0].name()
-	var others []string
-	for _, p := range all[1:] {
-		others = append(others, p.name())
-	}
-	if len(others) > 0 {
-		text += " (and " + strings.Join(others, ", ") + ")"
-	}
-	return text
-}
-
-// judge says how one nameserver does.
-func (s Snapshot) judge(p Probe) verdict {
-	others := p.replaceable(s.Upstreams)
-	switch {
-	case !p.answers():
-		return s.silent(p, others)
-	case s.isBogus(p):
-		v := verdict{
-			level: Fail, what: "answers SERVFAIL, and without DNSSEC validation the names resolve: it finds them bogus",
-			fix: "correct the clock and the trust anchor of that nameserver" + p.orReplace(), odd: s.bogusNames(p),
-		}
-		if others && !s.allBad(p) {
-			v.level, v.fix = Warn, v.fix+"; others answer in its place"
-		}
-		return v
-	case s.isFailing(p):
-		v := verdict{
-			level: Fail, what: "answers SERVFAIL for every name that it is asked for", odd: strings.Join(s.namesOf(p), "\n"),
-			fix: "see the log of that nameserver: most often it cannot reach the nameservers that it asks itself" + p.orReplace(),
-		}
-		if others && !s.allBad(p) {
-			v.level, v.fix = Warn, v.fix+"; others answer in its place"
-		}
-		return v
-	case p.TLS:
-		return verdict{level: OK, what: "answers over TLS (" + p.TCP.words() + ")"}
-	}
-	if name, size := s.lostAnswer(p); name != "" {
-		what := fmt.Sprintf("sends answers of more than 512 octets that do not arrive over UDP: %s, %d octets, arrives over TCP alone", name, size)
-		v := verdict{level: Fail, what: what, fix: s.smallerAnswers() + "let datagrams and fragments of 1232 octets pass every firewall on the way"}
-		if s.resolves(name) {
-			v.level = Warn
-		}
-		return v
-	}
-	var odd []string
-	best := p.EDNS
-	if p.EDNS.Err != nil || p.EDNS.Rcode == "FORMERR" || p.EDNS.Rcode == "NOTIMP" { // RFC 6891 section 7
-		best = p.UDP
-	}
-	if p.EDNS.Err != nil {
-		odd = append(odd, fmt.Sprintf("it does not answer what has EDNS (RFC 6891): %v", p.EDNS.Err))
-	} else if !p.EDNS.EDNS {
-		odd = append(odd, "it does not know EDNS (RFC 6891): answers of more than 512 octets take TCP")
-	}
-	if p.TCP.Err != nil {
-		odd = append(odd, fmt.Sprintf("it does not answer over TCP: %v: answers that do not fit a datagram are lost", p.TCP.Err))
-	}
-	if p.Large.Err != nil && p.EDNS.Err == nil {
-		odd = append(odd, fmt.Sprintf("a large answer does not come over UDP: %v: something on the way drops fragments, or datagrams of that size", p.Large.Err))
-	}
-	if best.Rcode == "REFUSED" {
-		return verdict{Warn, "answers, and refuses what it is asked (REFUSED)", "it may not serve this node's network: see to what it allows, or take it out of what names it: node-dns servers", strings.Join(odd, "\n")}
-	}
-	if len(odd) == 1 && p.EDNS.Err == nil && !p.EDNS.EDNS { // no firewall is the cause
-		return verdict{Warn, "answers over UDP, but does not know EDNS (RFC 6891): answers of more than 512 octets take TCP", "names resolve without it; update that nameserver to one that knows EDNS", ""}
-	}
-	if len(odd) > 0 {
-		return verdict{Warn, "answers over UDP, but not all", "TCP and UDP port 53 to it have to pass every firewall on the way, datagrams of 1232 octets too", strings.Join(odd, "\n")}
-	}
-	return verdict{level: OK, what: fmt.Sprintf("answers over UDP (%s), TCP and with EDNS 1232%s", best.words(), p.Large.largeWords())}
-}
-
-// smallerAnswers is the beginning of a fix that makes node-dns ask for answers of 512 octets; "" if it does so already. dnsmasq
-// does not start if the option is there twice, and the last line of its file may lack a newline.
-func (s Snapshot) smallerAnswers() string {
-	const option, size = "edns-packet-max", 512
-	why := " makes node-dns ask for smaller answers, and for larger ones over TCP; then "
-	switch have := s.Host.Dnsmasq.Number(option); have {
-	case size:
-		return ""
-	case dnsmasqconf.Unset:
-		return fmt.Sprintf(`grep -qs '^%[1]s=' /etc/dnsmasq.conf || printf '\n%[1]s=%[2]d\n' >>/etc/dnsmasq.conf`, option, size) + why
-	default:
-		return fmt.Sprintf("%s=%d in place of %d in dnsmasq's files (grep -r %[1]s /etc/dnsmasq.conf /etc/dnsmasq.d)", option, size, have) + why
-	}
-}
-
-// silent is about a nameserver that does not answer. The reason says where to look.
-func (s Snapshot) silent(p Probe, others bool) verdict {
-	err, over := p.EDNS.Err, "UDP"
-	if p.TLS {
-		err, over = p.TCP.Err, "TLS"
-	}
-	v := verdict{level: Fail, what: fmt.Sprintf("does not answer over %s: %v", over, err)}
-	refused := !p.TLS && errors.Is(p.TCP.Err, unix.ECONNREFUSED)
-	if refused && !errors.Is(err, unix.ECONNREFUSED) {
-		v.what += "; TCP: connection refused"
-	}
-	var invalid x509.CertificateInvalidError
-	var hostname x509.HostnameError
-	var authority x509.UnknownAuthorityError
-	switch {
-	case !p.TLS && p.TCP.Err == nil:
-		v.what += "; over TCP it does: a firewall drops UDP"
-		v.fix = "let UDP port 53 to it pass, in the firewall of this node (nft list ruleset) and in those on the way"
-	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		v.what = fmt.Sprintf("has a TLS certificate that is not valid now: from %s to %s", date(invalid.Cert.NotBefore), date(invalid.Cert.NotAfter))
-		v.fix = "renew the certificate at that nameserver; if this node's clock is wrong, set it"
-	case errors.As(err, &hostname):
-		v.what = fmt.Sprintf("has a TLS certificate for %s, not for %s", orNone(strings.Join(certifiedNames(hostname.Certificate), ", ")), hostname.Host)
-		v.fix = "renew the certificate at that nameserver for the name that it is asked by"
-		if p.Proven != "" { // anybody can make a certificate for any name
-			v.fix = fmt.Sprintf("if that is the nameserver's own name, correct %s: dns+tls://%s#%s; else %s", cmp.Or(p.Source, "what names it"), hostsWord, p.Proven, v.fix)
-		}
-	case errors.As(err, &authority):
-		v.what = "has a TLS certificate of an authority that this node does not trust"
-		v.fix = "copy the authority's certificate to /etc/pki/ca-trust/source/anchors/, run update-ca-trust, and systemctl restart node-dns"
-	case errors.Is(err, unix.EPERM):
-		v.what += ": a packet filter of this very node drops it"
-		v.fix = "nft -a list ruleset shows the rule: delete it, or have the filter accept port 53 before it"
-		if commands := s.Host.Filter.Rules.AcceptOutput(p.port()); commands != "" {
-			v.fix = commands + "; then correct what made the rule that drops it (nft list ruleset), which may come back with a restart of the firewall"
-		}
-	case refused, errors.Is(err, unix.ECONNREFUSED):
-		v.what += ": the host is up, and no nameserver listens there"
-		v.fix = "start the nameserver at " + hostsWord + p.orReplace()
-	case errors.Is(err, unix.ENETUNREACH), errors.Is(err, unix.EHOSTUNREACH):
-		v.fix = "correct the route to " + hostsWord + ": ip route get ADDRESS shows it" + p.orReplace()
-	default:
-		v.fix = "check " + hostsWord + ", the route there (ip route get ADDRESS), and firewalls in between" + p.orReplace()
-	}
-	if others {
-		v.level, v.fix = Warn, "others answer in its place; "+v.fix
-	}
-	return v
-}
-
-// port is where it is asked.
-func (p Probe) port() uint16 {
-	if server, err := nameserver.Parse(p.Server); err == nil {
-		return server.Addr.Port()
-	}
-	return 53
-}
-
-// orReplace is the advice to ask another nameserver, where that is configured.
-func (p Probe) orReplace() string {
-	switch path := pathIn(p.Source); {
-	case path != "":
-		return "; or name another one in " + p.Source
-	case strings.HasPrefix(p.Source, "NetworkManager"):
-		return "; or give the connection another one: nmcli connection modify NAME ipv4.dns ADDRESS ipv4.ignore-auto-dns yes && nmcli connection up NAME"
-	}
-	return "; or name another one: node-dns servers shows what names it"
-}
-
-// pathIn is the file that a source names; "": none.
-func pathIn(source string) string {
-	for word := range strings.FieldsSeq(source) {
-		if strings.HasPrefix(word, "/") {
-			return word
-		}
-	}
-	return ""
 }
 
 // directs are the answers of a nameserver for names, with the names.
@@ -388,25 +169,6 @@ func (s Snapshot) lostAnswer(p Probe) (name string, size int) {
 		}
 	}
 	return name, size
-}
-
-func (a Answer) words() string {
-	text := a.Took.Round(100 * time.Microsecond).String()
-	if a.Rcode != "NOERROR" {
-		text = a.Rcode + ", " + text
-	}
-	return text
-}
-
-// largeWords is what came of a question whose answer is large, where it is.
-func (a Answer) largeWords() string {
-	switch {
-	case a.Truncated:
-		return "; what does not fit it truncates"
-	case a.Size > 512:
-		return fmt.Sprintf("; a large answer comes whole (%d octets)", a.Size)
-	}
-	return ""
 }
 
 // checkLoop takes the result of the daemon's own probe, which asks each upstream for a name that nobody can guess, and sees
