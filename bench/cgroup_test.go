@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/node-dns/node-dns/internal/test/lab"
 )
 
 // TestCgroup: the program runs in the group, which has its quota, and is gone afterwards.
@@ -22,7 +24,7 @@ func TestCgroup(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			g, err := newCgroup(test.cores)
 			if err != nil {
-				t.Skip(err)
+				lab.Skip(t, "needs a cgroup to write to: %v", err)
 			}
 			defer g.remove()
 			argv := g.enter([]string{"/bin/cat", "/proc/self/cgroup"})

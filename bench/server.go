@@ -30,7 +30,7 @@ type server struct {
 }
 
 // serve starts a peer, and returns when it answers for the names. The port and the number of threads
-// are added to its values. kubeconfig leads to the cluster's API; nil: there is none.
+// are added to its values. kubeconfig is for the cluster's API; nil means no cluster.
 func (p place) serve(of peer, v values, kubeconfig []byte, names ...string) (*server, error) {
 	at, err := dnstest.FindPort()
 	if err != nil {

@@ -15,11 +15,13 @@ func newDoctorCommand() *cobra.Command {
 		Short: "Check this node's DNS and suggest fixes",
 		Long: `Check this node's DNS and suggest fixes. Nothing is changed, whether node-dns runs or not.
 
-It asks the daemon, systemd, NetworkManager, the kernel and the Kubernetes API, and reads the files that have a say. It asks
-node-dns for names as a client does, and the nameservers directly, and compares. Questions that get no answer take some seconds.
-With SELinux it checks domains, labels and denials. Root sees more than others do, and asks from within pods too.
+It asks the daemon, systemd, NetworkManager, the kernel and the Kubernetes API,
+and reads the files that matter. It looks up names through node-dns and directly
+at the nameservers, and compares the answers; nameservers that do not answer
+take some seconds. With SELinux it checks domains, labels and denials. Root sees
+more than other users, and also asks from within pods.
 
-Exit code 0: nothing but [ok] and [warn]; 1: at least one [FAIL].`,
+Exit code 0: only [ok] and [warn]; 1: at least one [FAIL].`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().Changed("name") {

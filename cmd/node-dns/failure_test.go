@@ -56,7 +56,7 @@ func TestPlainWords(t *testing.T) {
 	}
 }
 
-// TestHungDaemon: one that was stopped is said to hang.
+// TestHungDaemon: commands say that a stopped daemon (SIGSTOP) hangs.
 func TestHungDaemon(t *testing.T) {
 	t.Parallel()
 	site := dnstest.NewServer(t, siteRecords)

@@ -56,7 +56,7 @@ func show(cmd *cobra.Command, p page, output string, problems []string) error {
 // looks are how a text may be written.
 type looks struct {
 	isColoured bool
-	columns    int // of the terminal; 0: it is none, or does not say
+	columns    int // width of the terminal; 0: not a terminal, or unknown
 }
 
 // looksOf are those of a command's output.

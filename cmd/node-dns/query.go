@@ -23,22 +23,26 @@ func newQueryCommand() *cobra.Command {
 	var flags queryFlags
 	cmd := &cobra.Command{
 		Use:   "query NAME... [TYPE] [CLASS] [@SERVER]",
-		Short: "Look names up by what answers clients, and say who answered",
-		Long: `Look names up by what answers clients, and say who answered.
+		Short: "Look up names as clients do, and show who answered",
+		Long: `Look up names as clients do, and show who answered.
 
-The words may stand in any order, as dig takes them; without TYPE it is A and AAAA, as programs ask. A bare address is looked up in
-reverse. The search list is this node's (/etc/resolv.conf), or with --namespace that of its pods. A dot at the end of NAME means no
-search list. If nothing is found, each name that was tried is shown, with who denied it.
+The words may stand in any order. Without TYPE, node-dns asks for A and AAAA, as
+programs do. A bare address is looked up in reverse. The search list is this
+node's (/etc/resolv.conf), or with --namespace that of its pods; a dot at the
+end of NAME means no search list. If nothing is found, every name that was tried
+is shown with the server that denied it.
 
-With @SERVER, an address, that nameserver is asked in place of the daemon, by this command itself: compare the answers. There is no
-search list then, unless --namespace names one.
+With @SERVER (an address) this command asks that nameserver itself, so that you
+can compare the answers. Then there is no search list without --namespace.
 
-With --as it is answered as a client is: by who may ask (allowFrom), by the client's limits, and with its search list walked on the
-node (autopath). The search list is that of the pod, by its dnsPolicy and dnsConfig; a pod is known by its address too. --as and --fresh
-are for root and the group node-dns-admin.
+With --as, the answer is the one that this client gets: with its access rules
+(allowFrom), its limits, and its search list walked on the node (autopath). A
+pod, given by its name or address, has the search list of its dnsPolicy and
+dnsConfig. --as and --fresh are for root and the group node-dns-admin.
 
-Exit code 0: there is an answer to each name; 1: there is none to one of them (NXDOMAIN, NODATA, SERVFAIL, no answer); 3: node-dns is
-not running.`,
+Exit code 0: every name has an answer; 1: a name has none (NXDOMAIN, NODATA,
+SERVFAIL, no response); 3: node-dns is not running; 4: permission denied (--as,
+--fresh).`,
 		Example: `  node-dns query web.shop -n shop
   node-dns query --short kubernetes.default.svc.cluster.local
   node-dns query 172.30.0.1

@@ -22,7 +22,7 @@ import (
 // maxQueryNames bounds the names of one command line.
 const maxQueryNames = 16
 
-// queryFlags are the flags that say what is asked, and of whom.
+// queryFlags are the flags that choose the question and the server.
 type queryFlags struct {
 	reverse  string // an address
 	qtype    string // "": a word may be one
@@ -127,7 +127,7 @@ func toASCII(name string) (string, error) {
 	return name, nil
 }
 
-// readServer is who is asked; nil: the daemon.
+// readServer returns the server that the flags and words name; nil means the daemon.
 func readServer(words []string, flags queryFlags) (*control.Direct, error) {
 	switch {
 	case len(words) > 1:

@@ -11,7 +11,7 @@ import (
 	"github.com/node-dns/node-dns/internal/nodeconfig"
 )
 
-// didYouMean is the end of an error about a word that is none of names: the name that it is likely a typo of; "": none is.
+// didYouMean returns the end of an error about an unknown word: the name that it is likely a typo of, or "".
 func didYouMean(word string, names []string) string {
 	if name := nodeconfig.Likely(word, names); name != "" {
 		return fmt.Sprintf("; did you mean %q?", name)

@@ -20,15 +20,18 @@ func newTopCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "top",
 		Short: "Show names, clients and servers live",
-		Long: `Show live in a terminal: which names are asked for, by which clients and pods, who answers and how fast, the upstream
-nameservers with their round-trip times and failures, the cache, and slow and failing names.
+		Long: `Show live in a terminal: the names that are asked for, the clients and pods that
+ask, who answers and how fast, the upstreams with their round-trip times and
+failures, the cache, and slow and failing names.
 
-The keys 1 to 6 and Tab choose a view, s and r sort it, / filters by a text, p pauses, ? shows all keys, q quits.
+The keys 1 to 6 and Tab choose a view, s and r sort it, / filters by a text, p
+pauses, ? shows all keys, q quits.
 
-Where there are many queries, those that memory answers are sampled. It costs about 1 % of what the daemon can answer while it
-is open, and nothing while it is not. It counts as one of the four monitors that may watch at a time.
+Under load, cache hits are sampled. While it is open, top costs about 1 % of the
+daemon's capacity; closed, it costs nothing. It counts as one of the four
+monitors that run at a time.
 
-Exit code 0: it was quit; 1: too many monitors, or there is no terminal; 3:
+Exit code 0: quit; 1: too many monitors, or there is no terminal; 3:
 node-dns is not running; 4: permission denied.`,
 		Example: "  node-dns top",
 		Args:    noArguments,

@@ -31,7 +31,7 @@ func (q Question) Message() (*dns.Msg, error) {
 	}
 	m := new(dns.Msg).SetQuestion(dns.Fqdn(q.Name), qtype)
 	m.Question[0].Qclass = class
-	m.AuthenticatedData = true // a client is told who has validated what: RFC 6840 section 5.7
+	m.AuthenticatedData = true // ask whether the server has validated the answer: RFC 6840 section 5.7
 	m.CheckingDisabled = q.CD
 	return m.SetEdns0(exchange.DefaultUDPSize, q.DNSSEC), nil // for the reasons of failures
 }
