@@ -21,7 +21,7 @@ var citation = regexp.MustCompile("`([a-z][a-z0-9/-]*|\\.): ((?:Test|Fuzz)[^`]*)
 
 // TestCitations: each test that a document names exists.
 func TestCitations(t *testing.T) {
-	documents, err := filepath.Glob("docs/*.md")
+	documents, err := filepath.Glob("docs/*/*.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,12 +75,12 @@ func testsIn(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// TestDefences: the list of incidents is whole, and each row of docs/security.md that promises something names a test.
+// TestDefences: the list of incidents is whole, and each row of docs/explanation/security.md that promises something names a test.
 func TestDefences(t *testing.T) {
-	_, tables, ok := strings.Cut(readText(t, "docs/security.md"), "\n## Attacks and incidents\n")
+	_, tables, ok := strings.Cut(readText(t, "docs/explanation/security.md"), "\n## Attacks and incidents\n")
 	tables, _, ended := strings.Cut(tables, "\n## Limits\n")
 	if !ok || !ended {
-		t.Fatal("the tables of docs/security.md are not found")
+		t.Fatal("the tables of docs/explanation/security.md are not found")
 	}
 	const incidents = 30
 	next, others := 1, 0

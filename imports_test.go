@@ -52,7 +52,7 @@ type source struct {
 
 // architecture is the page whose first table orders the product's packages from top to bottom. Its second table lists the packages for
 // tests and measurements.
-const architecture = "docs/architecture.md"
+const architecture = "docs/explanation/architecture.md"
 
 // TestImportsGoDownward checks that a package imports only packages from rows further down: what is below knows nothing of what is above.
 func TestImportsGoDownward(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 
 // TestCommands: what the document and the Makefile give the program it understands.
 func TestCommands(t *testing.T) {
-	makefile, document := read(t, "../Makefile"), read(t, "../docs/bench.md")
+	makefile, document := read(t, "../Makefile"), read(t, "../docs/explanation/bench.md")
 	var all []string
 	for _, match := range regexp.MustCompile(`\$\(GO\) run \./bench (-.*)`).FindAllStringSubmatch(makefile, -1) {
 		all = append(all, strings.TrimSuffix(match[1], " $(BENCHFLAGS)"))
@@ -34,7 +34,7 @@ func TestCommands(t *testing.T) {
 
 // TestDocumentHasWorkloads: all, and no others.
 func TestDocumentHasWorkloads(t *testing.T) {
-	_, table, _ := strings.Cut(read(t, "../docs/bench.md"), "| workload |")
+	_, table, _ := strings.Cut(read(t, "../docs/explanation/bench.md"), "| workload |")
 	table, _, _ = strings.Cut(table, "\n\n")
 	var said []string
 	for row := range strings.Lines(table) {

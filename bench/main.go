@@ -1,5 +1,5 @@
 // Command bench measures node-dns beside the nameservers that others use for the same job, on two cores of this machine: what a
-// query costs each, how long it takes, what is lost, and how much memory that needs. docs/bench.md says how to read it.
+// query costs each, how long it takes, what is lost, and how much memory that needs. docs/explanation/bench.md says how to read it.
 package main
 
 import (

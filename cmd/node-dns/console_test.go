@@ -26,7 +26,7 @@ var byOthers = map[string]string{
 // to run.
 func TestConsoles(t *testing.T) {
 	shown := scriptOutputs(t)
-	documents, err := filepath.Glob("../../docs/*.md")
+	documents, err := filepath.Glob("../../docs/*/*.md")
 	if err != nil || len(documents) == 0 {
 		t.Fatalf("%v, %v", documents, err)
 	}

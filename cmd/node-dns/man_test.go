@@ -61,7 +61,7 @@ func TestManPage(t *testing.T) {
 	if diff := cmp.Diff(codes, page.Names("EXIT STATUS", "", "")); diff != "" {
 		t.Errorf("exit codes (-code +page):\n%s", diff)
 	}
-	if diff := cmp.Diff(codes, manpage.Column(t, "../../docs/commands.md", "## Exit codes")); diff != "" {
+	if diff := cmp.Diff(codes, manpage.Column(t, "../../docs/reference/commands.md", "## Exit codes")); diff != "" {
 		t.Errorf("exit codes (-code +document):\n%s", diff)
 	}
 }
@@ -105,7 +105,7 @@ func TestHelp(t *testing.T) {
 			t.Errorf("%s is in no group", cmd.Name())
 		}
 	}
-	document, err := os.ReadFile("../../docs/commands.md")
+	document, err := os.ReadFile("../../docs/reference/commands.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func TestHelp(t *testing.T) {
 			}
 		}
 		if row := "| " + strings.TrimSuffix(group.Title, ":") + " | " + strings.Join(names, ", ") + " |\n"; !strings.Contains(string(document), row) {
-			t.Errorf("docs/commands.md has no row\n%s", row)
+			t.Errorf("docs/reference/commands.md has no row\n%s", row)
 		}
 	}
 	for _, cmd := range commandsOf(root) {

@@ -294,7 +294,7 @@ func TestKills(t *testing.T) {
 	})
 }
 
-// BenchmarkKills counts the queries that SIGKILL loses, at 2,000 a second. docs/faults.md has the numbers for -benchtime 100x.
+// BenchmarkKills counts the queries that SIGKILL loses, at 2,000 a second. docs/explanation/faults.md has the numbers for -benchtime 100x.
 func BenchmarkKills(b *testing.B) {
 	for _, row := range []struct {
 		name string

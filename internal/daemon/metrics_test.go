@@ -123,7 +123,7 @@ func families(t *testing.T, scrape string) []family {
 	return all
 }
 
-// TestMetricsDocument: docs/metrics.md has every metric that a daemon shows which has seen everything, with its labels. CoreDNS's
+// TestMetricsDocument: docs/reference/metrics.md has every metric that a daemon shows which has seen everything, with its labels. CoreDNS's
 // prefix adds what is listed under it, and nothing else changes.
 func TestMetricsDocument(t *testing.T) {
 	scrapes := map[string][]family{}
@@ -154,7 +154,7 @@ func TestMetricsDocument(t *testing.T) {
 			row("coredns", f)
 		}
 	}
-	const path = "../../docs/metrics.md"
+	const path = "../../docs/reference/metrics.md"
 	page, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

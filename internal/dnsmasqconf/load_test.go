@@ -43,9 +43,9 @@ func load(t testing.TB, text string) (Config, error) {
 }
 
 // page is where users read of all this.
-const page = "../../docs/dnsmasq.md"
+const page = "../../docs/reference/dnsmasq.md"
 
-// The reasons why a line is a fault to one of us alone. Each stands in docs/dnsmasq.md.
+// The reasons why a line is a fault to one of us alone. Each stands in docs/reference/dnsmasq.md.
 const (
 	hostName   = "a server is an address"
 	noPort     = "port 0 and source ports are refused"
@@ -401,7 +401,7 @@ server=/"f".example/10.0.0.6 # why
 	}
 }
 
-// TestPage: docs/dnsmasq.md has each option where it belongs.
+// TestPage: docs/reference/dnsmasq.md has each option where it belongs.
 func TestPage(t *testing.T) {
 	data, err := os.ReadFile(page)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 
 // TestPageHasOrder: the page for those who change node-dns has the list as it is.
 func TestPageHasOrder(t *testing.T) {
-	page, err := os.ReadFile("../../docs/architecture.md")
+	page, err := os.ReadFile("../../docs/explanation/architecture.md")
 	if err != nil {
 		t.Fatal(err)
 	}

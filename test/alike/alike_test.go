@@ -137,9 +137,9 @@ func (f *findings) report(t *testing.T) {
 	t.Logf("%v of %d answered, asked again %v times", f.answered, count, f.repeats)
 }
 
-// TestPage holds docs/alike.md against the rules.
+// TestPage holds docs/appendix/alike.md against the rules.
 func TestPage(t *testing.T) {
-	page, err := os.ReadFile("../../docs/alike.md")
+	page, err := os.ReadFile("../../docs/appendix/alike.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,6 +154,6 @@ func TestPage(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("the table of docs/alike.md (-wanted +there)\n%s", diff)
+		t.Errorf("the table of docs/appendix/alike.md (-wanted +there)\n%s", diff)
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 // A rule explains differences from one of the others.
 type rule struct {
-	name    string // as docs/alike.md has it, and what follows
+	name    string // as docs/appendix/alike.md has it, and what follows
 	peer    int
 	reason  string
 	aspects []aspect // that it is about
@@ -23,7 +23,7 @@ func (r rule) explains(d difference) bool {
 	return r.peer == d.peer && slices.Contains(r.aspects, d.aspect) && r.holds(d)
 }
 
-// row is the rule in the table of docs/alike.md.
+// row is the rule in the table of docs/appendix/alike.md.
 func (r rule) row() string { return "| " + r.name + " | " + names[r.peer] + " | " + r.reason + " |" }
 
 // isMinimal reports whether a response to ANY is the record of RFC 8482 section 4.2 alone.
@@ -180,7 +180,7 @@ var rules = []rule{
 		func(d difference) bool { return strings.EqualFold(d.query.msg.Question[0].Name, "told.example.") }, false,
 	},
 	{
-		"the AD bit", dnsmasq, "the upstream's, for who asks with AD or DO (RFC 6840 section 5.8), as docs/dnsmasq.md has it",
+		"the AD bit", dnsmasq, "the upstream's, for who asks with AD or DO (RFC 6840 section 5.8), as docs/reference/dnsmasq.md has it",
 		[]aspect{ad},
 		func(d difference) bool { return d.our.msg.AuthenticatedData && wantsAD(d) }, false,
 	},

@@ -28,7 +28,7 @@ func TestDocumentHasRows(t *testing.T) {
 // rowsOf are the cells of the document's table that begins so.
 func rowsOf(t *testing.T, header string) (rows [][]string) {
 	t.Helper()
-	_, table, found := strings.Cut(read(t, "../../docs/faults.md"), header)
+	_, table, found := strings.Cut(read(t, "../../docs/explanation/faults.md"), header)
 	if !found {
 		t.Fatalf("no table begins with %s", header)
 	}

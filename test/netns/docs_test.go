@@ -13,10 +13,10 @@ import (
 
 const (
 	readme          = "README.md"
-	troubleshooting = "docs/troubleshooting.md"
-	clusterPage     = "docs/cluster.md"
-	dbusPage        = "docs/dbus.md"
-	coexistencePage = "docs/coexistence.md"
+	troubleshooting = "docs/howto/troubleshooting.md"
+	clusterPage     = "docs/howto/cluster.md"
+	dbusPage        = "docs/reference/dbus.md"
+	coexistencePage = "docs/howto/coexistence.md"
 )
 
 // withSystemd is why these tests do not run what they could not: there is no systemd, and no journal, in their machines.

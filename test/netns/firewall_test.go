@@ -75,8 +75,8 @@ func TestInputFilter(t *testing.T) {
 			if f.Level != doctor.Fail || f.What != row.says {
 				t.Errorf("with a filter: %+v", f)
 			}
-			if row.name == "firewalld" && !strings.Contains(readDocument(t, "docs/clients.md"), f.Fix) {
-				t.Errorf("docs/clients.md does not have %s", f.Fix)
+			if row.name == "firewalld" && !strings.Contains(readDocument(t, "docs/howto/clients.md"), f.Fix) {
+				t.Errorf("docs/howto/clients.md does not have %s", f.Fix)
 			}
 			n.l.Run("sh", "-c", f.Fix)
 			if !n.answers("udp") || !n.answers("tcp") {

@@ -34,10 +34,10 @@ type hostKind struct {
 	complete func(n *node) // after that
 	manages  bool          // NetworkManager manages eth0
 	linked   bool          // resolv.conf is a link, through which no admin writes
-	asksDHCP bool          // node-dns asks the nameservers that DHCP offers, and not those of the file: docs/precedence.md
+	asksDHCP bool          // node-dns asks the nameservers that DHCP offers, and not those of the file: docs/explanation/precedence.md
 	migrates bool          // there is something to migrate: else `migrate --apply` does nothing
 	shuffles bool          // the search list is in no order: systemd-resolved keeps links in a hash table with a random seed
-	writes   bool          // NetworkManager writes resolv.conf itself, and an edit lasts until its next event: docs/coexistence.md
+	writes   bool          // NetworkManager writes resolv.conf itself, and an edit lasts until its next event: docs/howto/coexistence.md
 }
 
 // handwritten is an admin's resolv.conf.

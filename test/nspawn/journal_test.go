@@ -141,7 +141,7 @@ func (n *node) checkFaultyStart() {
 // checkCommands types what the guide and the man page say to ask systemd and its journal, on a node where it has all happened.
 func (n *node) checkCommands() {
 	n.t.Helper()
-	guide, err := os.ReadFile(filepath.Join(repository, "docs/troubleshooting.md"))
+	guide, err := os.ReadFile(filepath.Join(repository, "docs/howto/troubleshooting.md"))
 	if err != nil {
 		n.t.Fatal(err)
 	}

@@ -13,11 +13,11 @@ import (
 	"github.com/node-dns/node-dns/internal/test/rpmbuild"
 )
 
-// migrationPage is docs/migration.md, by the titles of its sections.
+// migrationPage is docs/howto/migration.md, by the titles of its sections.
 func migrationPage(t *testing.T) map[string][]manpage.Block {
 	t.Helper()
 	sections := map[string][]manpage.Block{}
-	for _, s := range manpage.Sections(t, filepath.Join(repository, "docs/migration.md")) {
+	for _, s := range manpage.Sections(t, filepath.Join(repository, "docs/howto/migration.md")) {
 		sections[s.Title] = s.Blocks
 	}
 	return sections

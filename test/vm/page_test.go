@@ -10,10 +10,10 @@ import (
 	"github.com/node-dns/node-dns/internal/test/rpmbuild"
 )
 
-// selinuxPage is docs/selinux.md.
-const selinuxPage = "../../docs/selinux.md"
+// selinuxPage is docs/howto/selinux.md.
+const selinuxPage = "../../docs/howto/selinux.md"
 
-// TestPage runs the commands of docs/selinux.md one after the other, beside auditd, on a node with a denial to read.
+// TestPage runs the commands of docs/howto/selinux.md one after the other, beside auditd, on a node with a denial to read.
 func TestPage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the guest compiles its policy, which takes minutes")

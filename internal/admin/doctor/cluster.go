@@ -140,7 +140,7 @@ func (s Snapshot) apiServer() []Finding {
 	switch {
 	case cluster.IsUnauthorized(a.Err):
 		what = fmt.Sprintf("the Kubernetes API (%s) does not accept the credentials in %s (401)", a.Server, a.Kubeconfig)
-		fix = fmt.Sprintf("write a kubeconfig with valid ones there; with a service account (docs/cluster.md): kubectl -n kube-system create token node-dns --duration=8760h prints a new token for %s", a.Kubeconfig)
+		fix = fmt.Sprintf("write a kubeconfig with valid ones there; with a service account (docs/howto/cluster.md): kubectl -n kube-system create token node-dns --duration=8760h prints a new token for %s", a.Kubeconfig)
 	case s.Status == nil:
 		return []Finding{warn(what, fix)}
 	}

@@ -342,7 +342,7 @@ var rows = []checkRow{
 		s.NMConf.DNS = nm.Setting{Value: "none", File: "/etc/NetworkManager/conf.d/99-origin.conf", Line: 2}
 	}, Warn, "/etc/NetworkManager/conf.d/99-origin.conf:2 sets dns=none (openshift-ansible wrote it)|nmcli general reload"},
 	{"networkmanager-conf", "rc-manager", rcManager("unmanaged"), Warn, "/etc/x.conf:3 sets rc-manager=unmanaged"},
-	// It was said of every value, and docs/coexistence.md said the opposite.
+	// It was said of every value, and docs/howto/coexistence.md said the opposite.
 	{"networkmanager-conf", "rc-manager=file", rcManager("file"), OK, "leave /etc/resolv.conf"},
 	{"networkmanager-conf", "rc-manager=symlink", rcManager("symlink"), OK, "leave /etc/resolv.conf"},
 	{"networkmanager-conf", "rc-manager=resolvconf", rcManager("resolvconf"), OK, "leave /etc/resolv.conf"},

@@ -11,7 +11,7 @@ import (
 
 // TestPage: the table of the page is the code's.
 func TestPage(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/precedence.md")
+	page, err := os.ReadFile("../../../docs/explanation/precedence.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // bigCluster fills a Builder with Services of two named ports, every tenth headless with hostnames, and a slice of ten
-// endpoints for each of them, or for the headless alone: the data of the memory figures in docs/cluster-zone.md.
+// endpoints for each of them, or for the headless alone: the data of the memory figures in docs/reference/cluster-zone.md.
 func bigCluster(services int, headlessOnly bool) *zone.Builder {
 	b := new(zone.Builder)
 	for i := range services {

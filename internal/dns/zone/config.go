@@ -12,7 +12,7 @@ import (
 // Profile is whose answers are given where OpenShift 3 and Kubernetes differ.
 type Profile uint8
 
-// The profiles. docs/cluster-zone.md says what they have in common, and where they part.
+// The profiles. docs/reference/cluster-zone.md says what they have in common, and where they part.
 const (
 	Kubernetes Profile = iota // the Kubernetes DNS specification 1.1.0, and what CoreDNS adds
 	OpenShift                 // SkyDNS in the node process of OpenShift 3

@@ -12,9 +12,9 @@ import (
 	"github.com/node-dns/node-dns/internal/test/golden"
 )
 
-const docs = "../../../docs/cluster-zone.md"
+const docs = "../../../docs/reference/cluster-zone.md"
 
-// TestDocs holds that the tables of the cases in docs/cluster-zone.md are those of the tests.
+// TestDocs holds that the tables of the cases in docs/reference/cluster-zone.md are those of the tests.
 func TestDocs(t *testing.T) {
 	text, err := os.ReadFile(docs)
 	if err != nil {

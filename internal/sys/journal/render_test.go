@@ -70,7 +70,7 @@ func TestDocuments(t *testing.T) {
 	}
 	match := regexp.MustCompile(`\b(MESSAGE_ID=[0-9a-f]{32}|NODE_DNS_CONDITION=[a-z-]+)`)
 	seen := 0
-	for _, pattern := range []string{"../../../docs/*.md", "../../../README.md", "../../../man/*"} {
+	for _, pattern := range []string{"../../../docs/*/*.md", "../../../docs/*.md", "../../../README.md", "../../../man/*"} {
 		paths, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
@@ -90,7 +90,7 @@ func TestDocuments(t *testing.T) {
 	if seen == 0 {
 		t.Error("no document names one")
 	}
-	guide, err := os.ReadFile("../../../docs/troubleshooting.md")
+	guide, err := os.ReadFile("../../../docs/howto/troubleshooting.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ type deviation struct {
 	answer string // its Gist
 }
 
-// deviations are the cases in which we answer otherwise than the peer, all of them on purpose. docs/cluster-zone.md has them too.
+// deviations are the cases in which we answer otherwise than the peer, all of them on purpose. docs/reference/cluster-zone.md has them too.
 var deviations = map[string]deviation{
 	"answer-table-coredns-1.15/015": {hasTXT, `NOERROR`},
 	"answer-table-coredns-1.15/019": {anyIsHINFO, `NOERROR HINFO "RFC8482" ""`},
