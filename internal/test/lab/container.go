@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Container is a machine beside the Lab's own with systemd as PID 1 (systemd-nspawn(1)), on an overlay of this host's root, or of the tree
-// that NODEDNS_ROOT names. Nothing that is installed on the host starts in it but what systemd and D-Bus need: a test enables the rest.
+// Container is a machine beside the Lab's own with systemd as PID 1 (systemd-nspawn(1)), on an overlay of the tree that Root
+// built or NODEDNS_ROOT names. Of what is installed there, only what systemd and D-Bus need starts: a test enables the rest.
 // Its methods fail the test; they are for the test's own goroutine unless they say otherwise.
 type Container struct {
 	l        *Lab
@@ -29,13 +29,13 @@ type Container struct {
 	leader int      // its PID 1, as the Lab numbers processes
 }
 
-// rootEnv names a tree to make containers of, instead of this host's root: of another distribution.
-const rootEnv = "NODEDNS_ROOT"
-
 // Container makes a machine, which is off. It ends with the test; when that failed, its journal is shown.
 func (l *Lab) Container(name string) *Container {
 	l.t.Helper()
 	Need(l.t, "systemd-nspawn", "nsenter", "systemctl", "journalctl")
+	if os.Getenv(rootEnv) == "" {
+		Skip(l.t, "needs a root file system for containers, which could not be built (lab.Root)")
+	}
 	c := &Container{l: l, name: name, dir: "/run/lab/" + name}
 	if err := c.makeCgroup(); err != nil {
 		Skip(l.t, "making a control group for a container: %v", err)

@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,7 +13,7 @@ import (
 
 // mount lays an empty layer over the root that the machine is made of, and changes in it what must not be as it is there.
 func (c *Container) mount() error {
-	lower := cmp.Or(os.Getenv(rootEnv), "/")
+	lower := os.Getenv(rootEnv)
 	upper, work, merged := filepath.Join(c.dir, "upper"), filepath.Join(c.dir, "work"), filepath.Join(c.dir, "root")
 	for _, dir := range []string{upper, work, merged} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {

@@ -12,7 +12,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	Main(m, Machines(2), Build("./internal/test/lab/testdata/hello", "./internal/test/lab/testdata/beside"), Packages("systemd-resolved"))
+	Main(m, Machines(2), Build("./internal/test/lab/testdata/hello", "./internal/test/lab/testdata/beside"), Root(), Packages("systemd-resolved"))
 }
 
 // Two tests in a row: what the first leaves must not reach the second.

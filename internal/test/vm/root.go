@@ -11,7 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
+	"slices"
 
 	"github.com/node-dns/node-dns/internal/test/lab"
 )
@@ -38,24 +38,11 @@ var guestScript []byte
 // Root returns the directory of a guest's root file system. The first call builds it, which downloads some 300 MB.
 func Root(suite Suite) (string, error) {
 	suite = cmp.Or(suite, Bookworm)
-	list := strings.Join(packages, ",")
+	list := slices.Clone(packages)
 	if suite == Bullseye {
-		list = strings.ReplaceAll(list, "polkitd", "policykit-1")
+		list[slices.Index(list, "polkitd")] = "policykit-1"
 	}
-	script := sha256.Sum256(guestScript)
-	dir, err := lab.Cached(fmt.Sprintf("vm root %s %s %x", suite, list, script), func(dir string) error {
-		tree := filepath.Join(dir, "root")
-		debstrap := []string{
-			"mmdebstrap", "--quiet", "--variant=apt", "--aptopt=APT::Install-Recommends \"false\"",
-			"--aptopt=APT::Sandbox::User \"root\"", // apt's own user may not enter root's cache directory
-			"--include=" + list, string(suite), tree,
-		}
-		if err := run(debstrap...); err != nil {
-			return err
-		}
-		return prepare(tree)
-	})
-	return filepath.Join(dir, "root"), err
+	return lab.Debian(string(suite), list, fmt.Sprintf("%x", sha256.Sum256(guestScript)), prepare)
 }
 
 // prepare makes a fresh tree bootable as a guest that obeys the agent.

@@ -1,0 +1,63 @@
+package lab
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// Debian returns the directory of a Debian root file system: a suite such as "bookworm", these packages, and no recommended
+// packages. The first call for a suite, packages and version builds it, which downloads up to 300 MB, and passes it to prepare
+// (nil: nothing to prepare). version identifies what prepare does.
+func Debian(suite string, packages []string, version string, prepare func(tree string) error) (string, error) {
+	list := strings.Join(packages, ",")
+	dir, err := Cached(fmt.Sprintf("root %s %s %s", suite, list, version), func(dir string) error {
+		tree := filepath.Join(dir, "root")
+		cmd := exec.Command("mmdebstrap", "--quiet", "--variant=apt", `--aptopt=APT::Install-Recommends "false"`,
+			`--aptopt=APT::Sandbox::User "root"`, // apt's own user may not enter root's cache directory
+			"--include="+list, suite, tree)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, out)
+		}
+		if prepare == nil {
+			return nil
+		}
+		return prepare(tree)
+	})
+	return filepath.Join(dir, "root"), err
+}
+
+const (
+	// rootEnv names the root file system that containers are made of. "/" is this host's own.
+	rootEnv = "NODEDNS_ROOT"
+	// suiteEnv names the Debian suite of a root that Root builds. Empty: bookworm, which has systemd 252 and NetworkManager 1.42,
+	// the series of RHEL 9.
+	suiteEnv = "NODEDNS_SUITE"
+)
+
+// rootPackages are what a node has, what the tests call in it, and what they install the RPMs with.
+var rootPackages = []string{
+	"systemd", "systemd-sysv", "dbus", "polkitd", "network-manager", "iproute2", "procps", "bind9-dnsutils", "dnsmasq-base", "unbound",
+	"nftables", "iptables", "firewalld", "netbase", "rpm", "dnf", "createrepo-c", "ansible-core", "ca-certificates",
+}
+
+// Root makes Main build a Debian root for containers, unless NODEDNS_ROOT names another tree. What is installed on this host,
+// and how, then makes no difference to the tests.
+func Root() Option {
+	return Before(func() error {
+		if os.Getenv(rootEnv) != "" {
+			return nil
+		}
+		suite := os.Getenv(suiteEnv)
+		if suite == "" {
+			suite = "bookworm"
+		}
+		tree, err := Debian(suite, rootPackages, "", nil)
+		if err != nil {
+			return fmt.Errorf("building the containers' root: %w", err)
+		}
+		return os.Setenv(rootEnv, tree)
+	})
+}
