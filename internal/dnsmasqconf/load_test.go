@@ -428,7 +428,7 @@ func TestPage(t *testing.T) {
 		case known.met != "":
 			met = append(met, name)
 		case !regexp.MustCompile("`" + name + "[`=]").Match(data):
-			t.Errorf("%s does not name %s, which is followed", page, name)
+			t.Errorf("%s does not list %s, which has an effect", page, name)
 		}
 	}
 	if diff := cmp.Diff(aside, names("## What is known, and not followed")); diff != "" {

@@ -32,7 +32,7 @@ func TestApplyOrder(t *testing.T) {
 			t.Errorf("probed %v, patient %v", nameserver, patient)
 		}
 		if got := w.read(etcUpstreams) + w.read(etcNode); got != "server=10.0.0.2\nserver=10.0.0.3\nnameserver 10.0.0.2\nnameserver 10.0.0.3\nsearch example.com\n" {
-			t.Errorf("captured so far:\n%s", got)
+			t.Errorf("captured before the probe:\n%s", got)
 		}
 		if got := w.read(etcResolvConf); got != generated {
 			t.Errorf("resolv.conf is already\n%s", got)
@@ -90,7 +90,7 @@ func TestApplyWritesOnlyWhatChanged(t *testing.T) {
 	}
 	now := w.identities()
 	if now[etcResolvConf] != before[etcResolvConf] || now[varOriginal] != before[varOriginal] {
-		t.Error("resolv.conf was touched when only the upstreams changed")
+		t.Error("resolv.conf was written although only the upstreams changed")
 	}
 
 	w.snapshot.Configs = []nm.DNSConfig{dnsConfig("eth0", "10.0.0.8", "new.example")}

@@ -37,7 +37,7 @@ func TestListens(t *testing.T) {
 func TestDeafLoopback(t *testing.T) {
 	conn, err := net.ListenPacket("udp", "127.0.0.77:53")
 	if err != nil {
-		t.Skip("binding port 53 takes root: ", err)
+		t.Skip("needs root to bind port 53: ", err)
 	}
 	w := newTree(t, map[string]string{etcResolvConf: "nameserver 127.0.0.77\nnameserver 127.0.0.78\nnameserver 10.0.0.2\n"})
 	look := func() upstream.Selection { return NewPlan(w.runner().Looker.Look(t.Context(), nm.Event{})).Selection }

@@ -96,7 +96,7 @@ func TestFactsOfRestore(t *testing.T) {
 // and the daemon then knows the cluster domain. Both make the same plan.
 func TestFactsHandedOver(t *testing.T) {
 	if os.Geteuid() != 0 {
-		lab.Skip(t, "only root can read what is closed to all others")
+		lab.Skip(t, "needs root to read files that other users may not")
 	}
 	w := newTree(t, map[string]string{etcResolvConf: generated, etcNodeConfig: "dnsDomain: corp.test\n"})
 	w.chmod(etcNodeConfig, 0o600)

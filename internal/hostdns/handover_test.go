@@ -22,7 +22,7 @@ const (
 func newCredentials(t *testing.T) *tree {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		lab.Skip(t, "needs root, to ask what another user may read")
+		lab.Skip(t, "needs root to check what another user may read")
 	}
 	w := newTree(t, map[string]string{
 		"/etc/resolv.conf": generated, "/etc/passwd": "root:x:0:0::/:/bin/sh\nnode-dns:x:4711:4712::/:/bin/false\n", "/etc/group": "root:x:0:\nnode-dns:x:4712:\n",

@@ -228,7 +228,7 @@ func checkAnswering(t *testing.T, s State, p Plan) {
 	if len(p.IfAnswering) > 0 {
 		text := string(next.ResolvConf.Data)
 		if !IsOurs(next.ResolvConf.Data) || next.ResolvConf.Link != "" || next.ResolvConf.Mode != 0o644 {
-			t.Errorf("resolv.conf is not plainly ours: mode %v, link %q\n%s", next.ResolvConf.Mode, next.ResolvConf.Link, text)
+			t.Errorf("resolv.conf is not a regular file of ours: mode %v, link %q\n%s", next.ResolvConf.Mode, next.ResolvConf.Link, text)
 		}
 		if got := nameserverLines(t, text); !slices.Equal(got, []netip.Addr{p.Nameserver.Addr()}) {
 			t.Errorf("resolv.conf names %v, want only %v", got, p.Nameserver)
@@ -300,7 +300,7 @@ func checkSilent(t *testing.T, s State, p Plan) {
 			t.Errorf("the restored resolv.conf is ours\n%s", next.ResolvConf.Data)
 		}
 		if next.Original.Exists {
-			t.Error("the saved original stays after it was restored")
+			t.Error("the saved original remains after the restore")
 		}
 		if next.ResolvConf.Link == "" && len(p.Selection.Set.ResolvConf()) > 0 && !namesAnother(s, string(next.ResolvConf.Data)) {
 			t.Errorf("%v is known, but libc is left with\n%s", p.Selection.Set.Servers, next.ResolvConf.Data)

@@ -76,7 +76,7 @@ func TestLockOfKilledProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	if line, err := bufio.NewReader(stdout).ReadString('\n'); line != "held\n" {
-		t.Fatalf("the holder said %q: %v", line, err)
+		t.Fatalf("got %q from the holder: %v", line, err)
 	}
 
 	short, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)

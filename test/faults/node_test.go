@@ -50,7 +50,7 @@ func (n *node) start(setup faultplan.Setup) (*faultplan.Program, error) {
 	}
 	n.t.Cleanup(n.process.Stop)
 	if !lab.Poll(20*time.Second, n.listens) {
-		return nil, fmt.Errorf("it does not come up: %s", n.process.Output())
+		return nil, fmt.Errorf("node-dns does not start: %s", n.process.Output())
 	}
 	return &faultplan.Program{
 		At: n.at, Terminate: n.process.Stop, Running: n.process.Running, SetUpstreams: n.change,
@@ -96,7 +96,7 @@ func (n *node) change(upstreams []netip.AddrPort) error {
 		})
 	}
 	if !lab.Poll(10*time.Second, follows) {
-		return fmt.Errorf("it does not ask %v: %s", upstreams, n.process.Output())
+		return fmt.Errorf("node-dns does not query %v: %s", upstreams, n.process.Output())
 	}
 	return nil
 }

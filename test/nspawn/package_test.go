@@ -210,7 +210,7 @@ func TestPackageConfiguration(t *testing.T) {
 	n.Run("rpm", "--upgrade", rpmbuild.Put(n.Container, second.Main))
 	// The changed file is kept, with the new one next to it. The other file is replaced.
 	if got, beside := n.ReadFile(configuration[0]), n.ReadFile(configuration[0]+".rpmnew"); got != mine || !strings.HasSuffix(beside, "# new\n") {
-		t.Errorf("after an upgrade the configuration is %q, and beside it is\n%s", got, beside)
+		t.Errorf("after an upgrade the configuration is %q, and next to it is\n%s", got, beside)
 	}
 	if got := n.ReadFile(configuration[1]); !strings.HasSuffix(got, "# new\n") {
 		t.Errorf("after an upgrade the unchanged file is\n%s", got)
