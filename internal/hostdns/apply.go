@@ -127,8 +127,8 @@ func (a *Applier) settle(ctx context.Context, p *Plan, done changes) (changes, e
 	return settled, err
 }
 
-// stands reports whether resolv.conf is as the step want left it, or names a usable nameserver, or
-// was never going to.
+// stands reports whether resolv.conf is still as the step want left it, or names another usable
+// nameserver. It also returns true if want itself has no usable nameserver.
 func (p *Plan) stands(want Step, now File) bool {
 	same := now.Link == want.Target && (want.Target != "" || now.is(want.Data))
 	return now.Err == nil && (same || p.usable(now.Data) || want.Target == "" && !p.usable(want.Data))

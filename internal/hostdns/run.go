@@ -26,7 +26,7 @@ type Runner struct {
 	ByHand  bool         // a person runs Apply: end every truce with a program that overwrites our files
 }
 
-// Apply makes the host's files match its State. The event only serves the log and as a hint.
+// Apply makes the host's files match its State. The event is only a hint, and goes into the log.
 func (r Runner) Apply(ctx context.Context, event nm.Event) (Plan, Result, error) {
 	return r.run(ctx, event, NewPlan)
 }

@@ -243,10 +243,10 @@ func nodeWide(a netip.Addr) bool {
 	return a.IsGlobalUnicast() // not unspecified, loopback, multicast, broadcast or link-local
 }
 
-// probe returns the destination for the question to the kernel. It is the gateway, if that has the
-// family fam and is not link-local. For a link-local gateway, as from every router advertisement,
-// the kernel would return a link-local source. Otherwise it is an address that only the default
-// route leads to. No packet is sent.
+// probe returns the destination for the question to the kernel. That is the gateway if it has the
+// family fam. For an IPv6 link-local gateway, as from every router advertisement, the kernel would
+// return a link-local source. In that case, and without a gateway of the family, the destination is
+// an address that only the default route leads to. No packet is sent.
 func probe(fam family, gateway netip.Addr) netip.Addr {
 	switch {
 	case fam == inet && gateway.Is4():
