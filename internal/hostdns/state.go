@@ -128,7 +128,7 @@ func (s *State) leadsToResolvconf() bool {
 // link is resolv.conf's target, also from before ours replaced it, or "" if it is not a link.
 func (s *State) link() string {
 	if s.ResolvConf.Link == s.Original.Link {
-		return s.Original.Link // this must not depend on whether the original stays, which itself may depend on link
+		return s.Original.Link // the same in either case; keepsOriginal may call link
 	}
 	if link := s.ResolvConf.Link; !s.keepsOriginal() || s.isOurs() && link != "" {
 		return link
