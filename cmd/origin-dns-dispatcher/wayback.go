@@ -22,9 +22,9 @@ var errNoStopPost = errors.New("node-dns.service has no command \"ExecStopPost=+
 
 // recordWayBack writes the stamp in ExecStartPre=, or in node-dns-apply.service if that command was
 // killed. Its run proves that systemd can run this program as root, which is needed at a stop. A
-// unit without the command that restores is refused. If systemd does not answer, the stamp is still
-// written: a systemd that misses its deadlines during a slow boot must not keep the node without
-// node-dns until the next start.
+// unit without the command that restores is refused. If systemd does not answer, ExecStartPre=
+// still writes the stamp: a systemd that misses its deadlines during a slow boot must not keep the
+// node without node-dns until the next start. node-dns-apply.service runs again later.
 func (c command) recordWayBack(ctx context.Context, paths hostdns.Paths) error {
 	own := os.Getenv(invocationEnv)
 	if own == "" {
