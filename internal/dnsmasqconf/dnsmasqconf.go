@@ -109,6 +109,7 @@ type CNAME struct {
 	Place         Place
 }
 
+// A Text is a TXT record.
 type Text struct {
 	Name  dnsname.Name
 	Texts []string // at least one, each with at most 255 octets

@@ -52,6 +52,7 @@ type State struct {
 	OnLink []OnLink
 }
 
+// OnLink is a network that is reached without a router.
 type OnLink struct {
 	Network   netip.Prefix
 	Interface string // "" if the route names no interface

@@ -29,6 +29,7 @@ type Kubelet struct {
 	Limits Limits
 }
 
+// The values of a pod's dnsPolicy.
 const (
 	ClusterFirst            = "ClusterFirst"
 	ClusterFirstWithHostNet = "ClusterFirstWithHostNet"

@@ -129,6 +129,7 @@ func (c Conf) Names(lib Library, name string) []string {
 // Result is the answer for a name and one type of address.
 type Result int
 
+// The results.
 const (
 	Absent  Result = iota // NXDOMAIN
 	NoData                // NOERROR without a record
